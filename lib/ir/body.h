@@ -1,0 +1,18 @@
+#pragma once
+/// Fused operators: an OpDef whose meaning is a body in text form. Parses and caches the body per
+/// (definition, attributes), infers and evaluates it.
+#include "lib/ir/graph.h"
+
+namespace infer {
+
+/// The body with @attributes put in; inputs untyped. Internal when the text is broken. Thread-safe.
+Result<std::shared_ptr<const Graph>> BodyOf(const OpDef& def, const AttrMap& attrs,
+                                            const OpRegistry& ops);
+/// Output types of a call through its body.
+Status InferBody(OpCall& call, const OpRegistry& ops);
+/// Evaluates the body on operands; omitted optional inputs must not be read by the body.
+Result<std::vector<Datum>> EvaluateBody(const OpDef& def, const AttrMap& attrs,
+                                        const OpRegistry& ops,
+                                        std::span<const Datum* const> inputs);
+
+}  // namespace infer

@@ -1,0 +1,17 @@
+#pragma once
+/// If, Loop and Scan: inference and reference evaluation of operators that own subgraphs. Their
+/// OpDefs (schema only) stand in lib/ops; everything that needs a graph is here.
+#include "lib/ir/eval.h"
+
+namespace infer {
+
+using Subgraphs = std::vector<std::pair<std::string, std::unique_ptr<Graph>>>;
+
+bool IsControlFlow(const OpDef& def);
+Status InferControlFlow(OpCall& call, const Subgraphs& subgraphs,
+                        std::span<const ValueType* const> captures);
+/// `inputs` hold the operator's own operands, then the captures.
+Result<std::vector<Datum>> EvaluateControlFlow(const Node& node,
+                                               std::span<const Datum* const> inputs);
+
+}  // namespace infer

@@ -1,0 +1,23 @@
+#pragma once
+/// Runs a graph on reference kernels. Slow and obviously right: the oracle of every test, and what
+/// constant folding calls.
+#include <functional>
+
+#include "lib/ir/graph.h"
+
+namespace infer {
+
+struct EvalOptions {
+  /// Called with every value as it is produced (graph inputs first). Not for inner subgraphs.
+  std::function<void(const Value&, const Datum&)> tap = {};
+};
+
+/// Inputs and outputs in graph order. InvalidArgument when an input does not fit its type.
+Result<std::vector<Datum>> Evaluate(const Graph& g, std::span<const Datum> inputs,
+                                    const EvalOptions& options = {});
+/// One node on given operands (nullptr = omitted; captures last).
+Result<std::vector<Datum>> EvaluateNode(const Node& node, std::span<const Datum* const> inputs);
+/// Checks a datum against a declared type ("input 'x': is f32[2], wants f32[3]").
+Status CheckDatum(const Datum& d, const ValueType& type, std::string_view name);
+
+}  // namespace infer

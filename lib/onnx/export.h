@@ -1,0 +1,40 @@
+#pragma once
+/// Model -> ONNX file. Written to a temporary file in the same folder, synced and renamed; external
+/// data first, the .onnx last.
+#include "lib/onnx/model.h"
+
+namespace infer {
+
+enum class ExportTarget {
+  kOnnx,   ///< standard operators; our own fused ones leave as model-local functions
+  kOrt,    ///< also com.microsoft operators
+  kInfer,  ///< everything as it stands
+};
+
+struct ExportOptions {
+  ExportTarget target = ExportTarget::kOnnx;
+  /// 0: max(the input's opset, the lowest in which every node is expressible).
+  int opset = 0;
+  /// Tensors of at least this many bytes go to NAME.data beside the model once the whole would
+  /// exceed `max_inline_bytes`.
+  int64_t external_threshold_bytes = 1024;
+  int64_t max_inline_bytes = (int64_t{1} << 31) - (int64_t{16} << 20);
+  bool force_external = false;
+};
+
+struct ExportReport {
+  int opset = 0;
+  std::string opset_reason;  ///< "input's" or the node that needs it
+  int64_t file_bytes = 0;
+  int64_t external_bytes = 0;
+  std::vector<std::string> functions;  ///< model-local functions written
+};
+
+/// Unsupported when `opset` cannot express a node (all of them are listed). InvalidArgument when
+/// `path` is a file that the model was read from.
+Result<ExportReport> ExportModel(const Model& model, const std::string& path,
+                                 const ExportOptions& options = {});
+/// The same into memory (no external data).
+Result<std::string> ExportModelBytes(const Model& model, const ExportOptions& options = {});
+
+}  // namespace infer

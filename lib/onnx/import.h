@@ -1,0 +1,39 @@
+#pragma once
+/// ONNX file -> Model. Files are memory-mapped; large tensors are taken over without a second copy.
+/// Old operator forms are lifted to the canonical ones; model-local functions are inlined, or
+/// become the fused operator of our own that they are the body of.
+#include "lib/onnx/model.h"
+
+namespace infer {
+
+/// Limits are checked before anything is allocated (docs/security.md).
+struct ImportLimits {
+  int64_t max_rank = 32;
+  int64_t max_nodes = 1'000'000;     ///< all graphs together, after inlining
+  int max_subgraph_depth = 32;
+  int max_call_depth = 100;          ///< model-local functions
+  int64_t max_functions = 10'000;
+};
+
+struct ImportOptions {
+  ImportLimits limits;
+  /// Further directory in which external data may lie; "" = the model's own folder only (and the
+  /// blobs folder of a Hugging Face cache that it belongs to).
+  std::string external_root;
+  bool load_external_data = true;  ///< false: such tensors are zeros (inspect only)
+};
+
+/// Io: cannot be read. InvalidModel: broken or hostile. Unsupported: lists *all* operators, domains
+/// and types that we lack, each with node, opset, reason and a way out.
+Result<Model> ImportModel(const std::string& path, const OpRegistry& ops,
+                          const ImportOptions& options = {});
+/// The same from memory; external data is refused unless `base_dir` is given.
+Result<Model> ImportModelBytes(std::string_view bytes, const OpRegistry& ops,
+                               const ImportOptions& options = {}, const std::string& base_dir = "");
+
+/// A TensorProto, SequenceProto or OptionalProto file (".pb") as a value. `type` tells which one to
+/// expect; a tensor when it is unknown.
+Result<Datum> ReadDatumPb(const std::string& path, const ValueType& type = {});
+Status WriteTensorPb(const Tensor& t, const std::string& path, const std::string& name = "");
+
+}  // namespace infer

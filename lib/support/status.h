@@ -1,0 +1,94 @@
+#pragma once
+/// Status and Result<T>: the only way a function reports a failure that its *input* can cause.
+/// Programming errors use INFER_CHECK, which aborts. No exception crosses a folder; std::bad_alloc
+/// is caught where a command, a compile or a run begins.
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+
+namespace infer {
+
+/// What kind of failure; tools map each to one exit code (docs/cli.md).
+enum class Code {
+  kOk,
+  kInvalidArgument,  ///< the caller's options make no sense (usage)
+  kInvalidModel,     ///< a model, data or config file is broken
+  kUnsupported,      ///< valid, but an operator, type or device that we do not have
+  kIo,               ///< the operating system refused to read or write
+  kResource,         ///< out of memory, or a limit of ours was reached
+  kCancelled,        ///< a stop token fired
+  kInternal,         ///< our bug
+};
+
+class [[nodiscard]] Status {
+ public:
+  Status() = default;
+  Status(Code code, std::string message) : code_(code), message_(std::move(message)) {}
+  bool ok() const { return code_ == Code::kOk; }
+  Code code() const { return code_; }
+  const std::string& message() const { return message_; }
+  /// Prefixes where we were, outermost first: "after pass fold-x: node Gemm_3: ...".
+  Status In(std::string_view where) && {
+    if (!ok()) message_ = std::string(where) + ": " + message_;
+    return std::move(*this);
+  }
+
+ private:
+  Code code_ = Code::kOk;
+  std::string message_;
+};
+
+inline Status InvalidArgument(std::string m) { return {Code::kInvalidArgument, std::move(m)}; }
+inline Status InvalidModel(std::string m) { return {Code::kInvalidModel, std::move(m)}; }
+inline Status Unsupported(std::string m) { return {Code::kUnsupported, std::move(m)}; }
+inline Status IoError(std::string m) { return {Code::kIo, std::move(m)}; }
+inline Status ResourceExhausted(std::string m) { return {Code::kResource, std::move(m)}; }
+inline Status Cancelled(std::string m) { return {Code::kCancelled, std::move(m)}; }
+inline Status Internal(std::string m) { return {Code::kInternal, std::move(m)}; }
+
+/// Prints "file:line: check failed: text" and aborts.
+[[noreturn]] void CheckFailed(const char* file, int line, const char* text);
+
+}  // namespace infer
+
+#define INFER_CHECK(cond) \
+  (static_cast<bool>(cond) ? void(0) : ::infer::CheckFailed(__FILE__, __LINE__, #cond))
+
+namespace infer {
+
+/// A T or the Status that explains why there is none.
+template <typename T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value) : v_(std::in_place_index<0>, std::move(value)) {}  // NOLINT: implicit on purpose
+  Result(Status s) : v_(std::in_place_index<1>, std::move(s)) {      // NOLINT: implicit on purpose
+    INFER_CHECK(!std::get<1>(v_).ok());
+  }
+  bool ok() const { return v_.index() == 0; }
+  T& operator*() & { return std::get<0>(v_); }
+  const T& operator*() const& { return std::get<0>(v_); }
+  T&& operator*() && { return std::get<0>(std::move(v_)); }
+  T* operator->() { return &std::get<0>(v_); }
+  const T* operator->() const { return &std::get<0>(v_); }
+  Status status() const { return ok() ? Status() : std::get<1>(v_); }
+
+ private:
+  std::variant<T, Status> v_;
+};
+
+}  // namespace infer
+
+#define INFER_CAT2(a, b) a##b
+#define INFER_CAT(a, b) INFER_CAT2(a, b)
+/// Returns the Status from the enclosing function when it is not ok.
+#define INFER_TRY(expr)                                   \
+  do {                                                    \
+    if (::infer::Status s_ = (expr); !s_.ok()) return s_; \
+  } while (0)
+/// INFER_ASSIGN(auto x, F()): x is F()'s value, or the enclosing function returns F()'s Status.
+#define INFER_ASSIGN(lhs, expr) INFER_ASSIGN_(INFER_CAT(result_, __LINE__), lhs, expr)
+#define INFER_ASSIGN_(tmp, lhs, expr) \
+  auto tmp = (expr);                  \
+  if (!tmp.ok()) return tmp.status(); \
+  lhs = *std::move(tmp)

@@ -1,0 +1,113 @@
+#pragma once
+/// Dim and Shape: extents that may be known, symbolic (integer polynomials over named symbols, such
+/// as "batch", "past+1", "2*N*S") or unknown. Two equal expressions are equal extents.
+///
+/// Information order (a lattice): unknown < symbolic < known. `a` *refines* `b` when everything
+/// that `b` says also follows from `a`.
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lib/support/status.h"
+
+namespace infer {
+
+using Dims = std::vector<int64_t>;  ///< static extents, outermost first
+
+/// Product of the extents; nullopt when it overflows int64 or an extent is negative.
+std::optional<int64_t> CheckedNumElements(const Dims& dims);
+/// Product of the extents. Pre: no overflow (checked where tensors are created).
+int64_t NumElements(const Dims& dims);
+/// Row-major strides in elements.
+Dims Strides(const Dims& dims);
+std::string ToString(const Dims& dims);
+
+class Dim {
+ public:
+  Dim() = default;  ///< unknown: equal to nothing for certain
+  Dim(int64_t value) : value_(value) {}  // NOLINT: implicit on purpose. May be negative (a datum).
+  static Dim Symbol(std::string name);
+  bool is_static() const { return value_ != kUnknown && !terms_; }
+  bool is_unknown() const { return value_ == kUnknown && !terms_; }
+  bool is_symbolic() const { return terms_ != nullptr; }
+  int64_t value() const {  ///< Pre: is_static()
+    INFER_CHECK(is_static());
+    return value_;
+  }
+  /// "7", "batch", "2*N*S+1", "?".
+  std::string ToString() const;
+  /// Structural equality; two unknowns are equal as *descriptions*.
+  bool operator==(const Dim& o) const;
+  /// For certain the same extent.
+  bool KnownEqual(const Dim& o) const { return !is_unknown() && *this == o; }
+
+  friend Dim operator+(const Dim& a, const Dim& b);
+  friend Dim operator-(const Dim& a, const Dim& b);
+  friend Dim operator*(const Dim& a, const Dim& b);
+  /// floor(this / divisor) and ceil(this / divisor). Exact where every coefficient divides; else a
+  /// new symbol that names the expression, so that equal expressions stay equal. Pre: divisor > 0.
+  Dim FloorDiv(int64_t divisor) const;
+  Dim CeilDiv(int64_t divisor) const;
+  /// this / o where it divides exactly for every value of the symbols; unknown else.
+  Dim ExactDiv(const Dim& o) const;
+  /// The one symbol that this is, or "".
+  std::string symbol() const;
+  bool Refines(const Dim& o) const;
+
+ private:
+  static constexpr int64_t kUnknown = INT64_MIN;
+  using Monomial = std::vector<std::string>;  // sorted symbols, "" never; empty: the constant
+  using Terms = std::vector<std::pair<Monomial, int64_t>>;  // sorted, coefficients != 0
+  Terms AsTerms() const;
+  static Dim FromTerms(Terms terms);
+
+  int64_t value_ = kUnknown;
+  std::shared_ptr<const Terms> terms_;  // symbolic when set
+};
+
+/// An ordered list of extents, or "rank unknown".
+class Shape {
+ public:
+  Shape() = default;  ///< rank unknown
+  Shape(std::vector<Dim> dims) : has_rank_(true), dims_(std::move(dims)) {}  // NOLINT
+  explicit Shape(const Dims& dims) : has_rank_(true), dims_(dims.begin(), dims.end()) {}
+  bool has_rank() const { return has_rank_; }
+  int rank() const {  ///< Pre: has_rank()
+    INFER_CHECK(has_rank_);
+    return static_cast<int>(dims_.size());
+  }
+  /// Extent i; negative i counts from the end. Pre: has_rank(), in range.
+  const Dim& operator[](int i) const;
+  const std::vector<Dim>& dims() const { return dims_; }
+  bool is_static() const;
+  Dims static_dims() const;  ///< Pre: is_static()
+  /// Product of the extents; unknown when one is, 0 when one is 0.
+  Dim num_elements() const;
+  bool operator==(const Shape&) const = default;
+  bool Refines(const Shape& o) const;
+  std::string ToString() const;  ///< "[2,N,?]" or "[*]"
+
+ private:
+  bool has_rank_ = false;
+  std::vector<Dim> dims_;
+};
+
+/// What both say together. InvalidModel when they contradict (3 and 4). Where both are symbolic
+/// and differ, `a` wins.
+Result<Dim> Meet(const Dim& a, const Dim& b);
+Result<Shape> Meet(const Shape& a, const Shape& b);
+/// What holds in either case (branches of If): equal facts stay, the rest is unknown.
+Dim JoinFacts(const Dim& a, const Dim& b);
+Shape JoinFacts(const Shape& a, const Shape& b);
+
+/// Multidirectional (NumPy) broadcasting. InvalidModel when two known extents do not broadcast.
+Result<Shape> Broadcast(const Shape& a, const Shape& b);
+Result<Dims> Broadcast(const Dims& a, const Dims& b);
+
+/// Maps `axis` in [-rank, rank) to [0, rank). InvalidModel when out of range.
+Result<int> NormalizeAxis(int64_t axis, int rank);
+
+}  // namespace infer

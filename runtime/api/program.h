@@ -1,0 +1,99 @@
+#pragma once
+/// Backend -> Program -> RunContext: compile once, run many times, from many threads.
+///
+/// A Program is immutable: kernels chosen, weights packed and shared. A RunContext holds what one
+/// run needs (bound inputs and outputs, arena, profile) and belongs to one thread at a time.
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "lib/ir/graph.h"
+
+namespace infer {
+
+/// One launch of a program, as `inspect --kernels` and profiles show it.
+struct StepInfo {
+  std::string node;                      ///< name of the (last) node that it computes
+  std::string op;                        ///< operator, with epilogue: "Conv+Relu"
+  std::string kernel;                    ///< "onednn:jit_avx512_core", "reference", ...
+  std::string precision;                 ///< "f32", "u8s8s32", ...
+  std::vector<std::string> fused_from;   ///< nodes of the original model
+  std::vector<std::string> refusals;     ///< "kernel: reason" for each better kernel that refused
+  std::vector<std::string> outputs;      ///< value names
+  Cost cost;                             ///< for the shapes of the current plan; 0 when dynamic
+};
+
+struct StepTiming {
+  size_t step;        ///< index into Program::steps()
+  double start_ms;    ///< since the start of the run
+  double duration_ms;
+};
+
+/// Memory of one shape plan, in bytes.
+struct MemoryInfo {
+  int64_t arena_bytes = 0;        ///< planned activations
+  int64_t lower_bound_bytes = 0;  ///< largest sum of values alive at once
+  int64_t weight_bytes = 0;       ///< weights in the form kept for running
+};
+
+struct CompileOptions {
+  /// 0: every node by itself, f32 as written (the golden model); 1: with epilogues and integer
+  /// kernels for DQ -> op -> Q; 2: also what changes rounding (Winograd, ...).
+  int level = 1;
+  int threads = 0;            ///< lanes a run asks for; 0: the process budget
+  bool allow_reference = true;  ///< false: Unsupported lists all nodes without a fast kernel
+};
+
+struct RunOptions {
+  bool profile = false;
+  std::stop_token stop = {};  ///< checked between steps; then Run returns Cancelled
+};
+
+/// Where a bound buffer lies. Backends without device memory know kHost only.
+enum class MemorySpace : uint8_t { kHost, kDevice };
+
+class RunContext {
+ public:
+  virtual ~RunContext() = default;
+  /// Inputs are kept until bound again. InvalidArgument when type or shape do not fit the graph's.
+  virtual Status BindInput(size_t i, Datum value) = 0;
+  /// Optional: the run writes output i into this buffer (host, right type and size).
+  virtual Status BindOutput(size_t i, Tensor buffer) = 0;
+  virtual Status Run(const RunOptions& options = {}) = 0;
+  /// Valid after a successful Run, until the next one. Host memory.
+  virtual const Datum& output(size_t i) const = 0;
+  virtual std::span<const StepTiming> profile() const = 0;  ///< of the last run, if asked for
+  virtual MemoryInfo memory() const = 0;                    ///< of the current shape plan
+};
+
+class Program {
+ public:
+  virtual ~Program() = default;
+  virtual const std::vector<Value*>& inputs() const = 0;   ///< of the compiled graph
+  virtual const std::vector<Value*>& outputs() const = 0;
+  virtual const std::vector<StepInfo>& steps() const = 0;
+  virtual Result<std::unique_ptr<RunContext>> NewContext() const = 0;
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual std::string_view name() const = 0;  ///< "reference", "cpu", "vulkan", "mock"
+  /// "" when this machine can run the backend, else why not.
+  virtual std::string Unavailable() const = 0;
+  /// Copies what it needs from `graph` (tensors are shared). Unsupported lists all nodes that
+  /// cannot run.
+  virtual Result<std::shared_ptr<const Program>> Compile(const Graph& graph,
+                                                         const CompileOptions& options) const = 0;
+};
+
+/// Binds, runs in a context of its own, and returns the outputs, all in graph order.
+Result<std::vector<Datum>> RunOnce(const Program& program, std::span<const Datum> inputs,
+                                   const RunOptions& options = {});
+
+}  // namespace infer
