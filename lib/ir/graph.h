@@ -116,7 +116,8 @@ class Node {
 
 class Graph {
  public:
-  explicit Graph(const OpRegistry& ops, std::string name = "") : name_(std::move(name)), ops_(&ops) {}
+  explicit Graph(const OpRegistry& ops, std::string name = "")
+      : name_(std::move(name)), ops_(&ops) {}
   ~Graph();
   Graph(Graph&&) noexcept;
   Graph& operator=(Graph&&) noexcept;

@@ -9,7 +9,8 @@ namespace infer {
 
 /// Infers the outputs of `call`. `subgraphs` and `captures` are those of the node, for control
 /// flow: the subgraphs are re-inferred in place with the operand types. Checks the schema first.
-Status InferCall(OpCall& call, const std::vector<std::pair<std::string, std::unique_ptr<Graph>>>& subgraphs,
+Status InferCall(OpCall& call,
+                 const std::vector<std::pair<std::string, std::unique_ptr<Graph>>>& subgraphs,
                  std::span<const ValueType* const> captures, const OpRegistry& ops);
 
 /// Re-infers every node in order and stores the results. InvalidModel names the first ill-typed

@@ -23,7 +23,8 @@ struct VerifyOptions {
   bool live = true;   ///< false while a pass is half done
 };
 
-/// The first broken law: InvalidModel "types: Gemm 'fc' -> 'y': stored f32[2,4], inferred f32[2,8]".
+/// The first broken law: InvalidModel "types: Gemm 'fc' -> 'y': stored f32[2,4], inferred
+/// f32[2,8]".
 Status Verify(const Graph& g, const VerifyOptions& options = {});
 
 }  // namespace infer

@@ -9,9 +9,9 @@ namespace infer {
 /// Limits are checked before anything is allocated (docs/security.md).
 struct ImportLimits {
   int64_t max_rank = 32;
-  int64_t max_nodes = 1'000'000;     ///< all graphs together, after inlining
+  int64_t max_nodes = 1'000'000;  ///< all graphs together, after inlining
   int max_subgraph_depth = 32;
-  int max_call_depth = 100;          ///< model-local functions
+  int max_call_depth = 100;  ///< model-local functions
   int64_t max_functions = 10'000;
 };
 

@@ -138,7 +138,9 @@ Cost TrafficOf(const OpCall& call) {
   return c;
 }
 
-Cost CostOf(const OpCall& call) { return call.def().cost ? call.def().cost(call) : TrafficOf(call); }
+Cost CostOf(const OpCall& call) {
+  return call.def().cost ? call.def().cost(call) : TrafficOf(call);
+}
 
 Status CheckSchema(const OpCall& call) {
   const OpDef& def = call.def();

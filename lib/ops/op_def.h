@@ -180,7 +180,15 @@ struct ParamDef {
   Arity arity = Arity::kOne;
 };
 enum class AttrKind : uint8_t {
-  kInt, kFloat, kString, kTensor, kGraph, kInts, kFloats, kStrings, kType
+  kInt,
+  kFloat,
+  kString,
+  kTensor,
+  kGraph,
+  kInts,
+  kFloats,
+  kStrings,
+  kType
 };
 struct AttrDef {
   std::string_view name;
@@ -212,9 +220,9 @@ struct OpDef {
   std::vector<ParamDef> outputs = {};
   std::vector<AttrDef> attrs = {};
   std::vector<TypeConstraint> constraints = {};
-  bool commutative = false;    ///< inputs 0 and 1 may be swapped
-  bool deterministic = true;   ///< false: random, never folded or merged
-  double tolerance = 1e-5;     ///< allowed max|d| / max|ref| of a fast f32 kernel or rewrite
+  bool commutative = false;   ///< inputs 0 and 1 may be swapped
+  bool deterministic = true;  ///< false: random, never folded or merged
+  double tolerance = 1e-5;    ///< allowed max|d| / max|ref| of a fast f32 kernel or rewrite
   /// Sets the output types (and elements) from the inputs. InvalidModel when ill-typed. Shapes may
   /// be unknown; what cannot be said is left out.
   InferFn infer = nullptr;

@@ -32,7 +32,8 @@ int CgroupQuota() {
   };
   double quota = 0, period = 0;
   if (!read_pair("/sys/fs/cgroup/cpu.max", &quota, &period)) {
-    std::ifstream q("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"), p("/sys/fs/cgroup/cpu/cpu.cfs_period_us");
+    std::ifstream q("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"),
+        p("/sys/fs/cgroup/cpu/cpu.cfs_period_us");
     if (!(q >> quota) || !(p >> period)) return 1 << 20;
   }
   if (quota <= 0 || period <= 0) return 1 << 20;

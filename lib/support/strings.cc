@@ -24,8 +24,8 @@ size_t MatchOne(std::string_view pattern, char c) {
     const size_t close = pattern.find(']', 2);
     if (close != std::string_view::npos) {
       const bool negate = pattern[1] == '!';
-      const bool found =
-          pattern.substr(negate ? 2 : 1, close - (negate ? 2 : 1)).find(c) != std::string_view::npos;
+      const bool found = pattern.substr(negate ? 2 : 1, close - (negate ? 2 : 1)).find(c) !=
+                         std::string_view::npos;
       return found != negate ? close + 1 : 0;
     }
   }

@@ -26,7 +26,7 @@ struct MapDatum {
 
 class Datum {
  public:
-  Datum() = default;  ///< an undefined tensor
+  Datum() = default;                     ///< an undefined tensor
   Datum(Tensor t) : v_(std::move(t)) {}  // NOLINT: implicit on purpose
   Datum(SequenceDatum s) : v_(std::make_shared<const SequenceDatum>(std::move(s))) {}  // NOLINT
   Datum(OptionalDatum o) : v_(std::move(o)) {}                                         // NOLINT

@@ -16,15 +16,15 @@ struct Facts {
 };
 
 constexpr std::array<Facts, kNumDTypes> kFacts = {{
-    {"undefined", 0, Kind::kOther},  {"f32", 32, Kind::kFloat},        {"u8", 8, Kind::kUnsigned},
-    {"i8", 8, Kind::kSigned},        {"u16", 16, Kind::kUnsigned},     {"i16", 16, Kind::kSigned},
-    {"i32", 32, Kind::kSigned},      {"i64", 64, Kind::kSigned},       {"str", 0, Kind::kOther},
-    {"bool", 8, Kind::kOther},       {"f16", 16, Kind::kFloat},        {"f64", 64, Kind::kFloat},
-    {"u32", 32, Kind::kUnsigned},    {"u64", 64, Kind::kUnsigned},     {"c64", 64, Kind::kOther},
-    {"c128", 128, Kind::kOther},     {"bf16", 16, Kind::kFloat},       {"f8e4m3fn", 8, Kind::kFloat},
-    {"f8e4m3fnuz", 8, Kind::kFloat}, {"f8e5m2", 8, Kind::kFloat},      {"f8e5m2fnuz", 8, Kind::kFloat},
-    {"u4", 4, Kind::kUnsigned},      {"i4", 4, Kind::kSigned},         {"f4e2m1", 4, Kind::kFloat},
-    {"f8e8m0", 8, Kind::kFloat},     {"u2", 2, Kind::kUnsigned},       {"i2", 2, Kind::kSigned},
+    {"undefined", 0, Kind::kOther},  {"f32", 32, Kind::kFloat},    {"u8", 8, Kind::kUnsigned},
+    {"i8", 8, Kind::kSigned},        {"u16", 16, Kind::kUnsigned}, {"i16", 16, Kind::kSigned},
+    {"i32", 32, Kind::kSigned},      {"i64", 64, Kind::kSigned},   {"str", 0, Kind::kOther},
+    {"bool", 8, Kind::kOther},       {"f16", 16, Kind::kFloat},    {"f64", 64, Kind::kFloat},
+    {"u32", 32, Kind::kUnsigned},    {"u64", 64, Kind::kUnsigned}, {"c64", 64, Kind::kOther},
+    {"c128", 128, Kind::kOther},     {"bf16", 16, Kind::kFloat},   {"f8e4m3fn", 8, Kind::kFloat},
+    {"f8e4m3fnuz", 8, Kind::kFloat}, {"f8e5m2", 8, Kind::kFloat},  {"f8e5m2fnuz", 8, Kind::kFloat},
+    {"u4", 4, Kind::kUnsigned},      {"i4", 4, Kind::kSigned},     {"f4e2m1", 4, Kind::kFloat},
+    {"f8e8m0", 8, Kind::kFloat},     {"u2", 2, Kind::kUnsigned},   {"i2", 2, Kind::kSigned},
 }};
 
 const Facts& FactsOf(DType t) {

@@ -60,7 +60,8 @@ class TypeSet {
  public:
   constexpr TypeSet() = default;
   template <typename... T>
-  constexpr explicit TypeSet(T... types) : bits_(((uint64_t{1} << static_cast<int>(types)) | ...)) {}
+  constexpr explicit TypeSet(T... types)
+      : bits_(((uint64_t{1} << static_cast<int>(types)) | ...)) {}
   constexpr bool Has(DType t) const { return (bits_ >> static_cast<int>(t)) & 1; }
   constexpr TypeSet operator|(TypeSet o) const { return FromBits(bits_ | o.bits_); }
   constexpr TypeSet operator-(TypeSet o) const { return FromBits(bits_ & ~o.bits_); }
@@ -90,8 +91,8 @@ inline constexpr TypeSet kInt4{DType::kU4, DType::kI4};
 /// All types of ONNX opset 7...12; later opsets add bf16, then fp8, 4-bit, ...
 inline constexpr TypeSet kClassicTypes =
     kFloats | kInts | kComplex | TypeSet(DType::kBool, DType::kString);
-inline constexpr TypeSet kAllTypes = kClassicTypes | kFloatsBF16 | kFloat8 | kInt4 |
-                                     TypeSet(DType::kF4E2M1, DType::kF8E8M0, DType::kU2,
-                                             DType::kI2);
+inline constexpr TypeSet kAllTypes =
+    kClassicTypes | kFloatsBF16 | kFloat8 | kInt4 |
+    TypeSet(DType::kF4E2M1, DType::kF8E8M0, DType::kU2, DType::kI2);
 
 }  // namespace infer

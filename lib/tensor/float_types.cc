@@ -11,38 +11,28 @@ namespace {
 /// A sign-magnitude format: 1 sign bit, `exponent` bits, `mantissa` bits.
 struct Format {
   int exponent, mantissa, bias;
-  bool has_infinity;   // IEEE-like: the largest exponent means inf/NaN
+  bool has_infinity;          // IEEE-like: the largest exponent means inf/NaN
   bool negative_zero_is_nan;  // FNUZ
   float max;
 };
 
 Format FormatOf(DType t) {
   switch (t) {
-    case DType::kF8E4M3FN:
-      return {4, 3, 7, false, false, 448.f};
-    case DType::kF8E4M3FNUZ:
-      return {4, 3, 8, false, true, 240.f};
-    case DType::kF8E5M2:
-      return {5, 2, 15, true, false, 57344.f};
-    case DType::kF8E5M2FNUZ:
-      return {5, 2, 16, false, true, 57344.f};
-    case DType::kF4E2M1:
-      return {2, 1, 1, false, false, 6.f};
-    default:
-      INFER_CHECK(false && "not a mini float");
+    case DType::kF8E4M3FN: return {4, 3, 7, false, false, 448.f};
+    case DType::kF8E4M3FNUZ: return {4, 3, 8, false, true, 240.f};
+    case DType::kF8E5M2: return {5, 2, 15, true, false, 57344.f};
+    case DType::kF8E5M2FNUZ: return {5, 2, 16, false, true, 57344.f};
+    case DType::kF4E2M1: return {2, 1, 1, false, false, 6.f};
+    default: INFER_CHECK(false && "not a mini float");
   }
 }
 
 uint8_t NanCode(DType t, bool negative) {
   switch (t) {
-    case DType::kF8E4M3FN:
-      return negative ? 0xff : 0x7f;
-    case DType::kF8E5M2:
-      return negative ? 0xff : 0x7f;
-    case DType::kF4E2M1:
-      return 0x7;  // no NaN: the largest value
-    default:
-      return 0x80;
+    case DType::kF8E4M3FN: return negative ? 0xff : 0x7f;
+    case DType::kF8E5M2: return negative ? 0xff : 0x7f;
+    case DType::kF4E2M1: return 0x7;  // no NaN: the largest value
+    default: return 0x80;
   }
 }
 
@@ -104,9 +94,9 @@ float MiniFloatToFloat(DType t, uint8_t bits) {
   if (f.has_infinity && e == e_max)
     return m != 0 ? nan : (negative ? -1.f : 1.f) * std::numeric_limits<float>::infinity();
   if (t == DType::kF8E4M3FN && magnitude == 0x7f) return nan;
-  const float v = e == 0 ? std::ldexp(static_cast<float>(m), 1 - f.bias - f.mantissa)
-                         : std::ldexp(static_cast<float>((1 << f.mantissa) + m),
-                                      e - f.bias - f.mantissa);
+  const float v =
+      e == 0 ? std::ldexp(static_cast<float>(m), 1 - f.bias - f.mantissa)
+             : std::ldexp(static_cast<float>((1 << f.mantissa) + m), e - f.bias - f.mantissa);
   return negative ? -v : v;
 }
 
@@ -125,8 +115,9 @@ uint8_t FloatToMiniFloat(DType t, float v, bool saturate) {
   const float units = std::isinf(a) ? a : std::nearbyint(std::ldexp(a, f.mantissa - e));
   const float rounded = std::ldexp(units, e - f.mantissa);
   if (rounded > f.max) {
-    const auto max_code = static_cast<uint8_t>(
-        t == DType::kF8E4M3FN ? 0x7e : t == DType::kF8E5M2 ? 0x7b : (1 << (width - 1)) - 1);
+    const auto max_code = static_cast<uint8_t>(t == DType::kF8E4M3FN ? 0x7e
+                                               : t == DType::kF8E5M2 ? 0x7b
+                                                                     : (1 << (width - 1)) - 1);
     if (saturate || t == DType::kF4E2M1) return sign | max_code;
     return f.has_infinity ? static_cast<uint8_t>(sign | 0x7c) : NanCode(t, negative);
   }

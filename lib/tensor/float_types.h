@@ -13,7 +13,9 @@ namespace infer {
 
 float F16ToFloat(uint16_t h);
 uint16_t FloatToF16(float v);
-inline float BF16ToFloat(uint16_t b) { return std::bit_cast<float>(static_cast<uint32_t>(b) << 16); }
+inline float BF16ToFloat(uint16_t b) {
+  return std::bit_cast<float>(static_cast<uint32_t>(b) << 16);
+}
 uint16_t FloatToBF16(float v);
 
 /// Storage classes with implicit conversion to float, so that templates can be written once.

@@ -276,7 +276,8 @@ Result<Shape> Broadcast(const Shape& a, const Shape& b) {
 Result<Dims> Broadcast(const Dims& a, const Dims& b) {
   Dims out(std::max(a.size(), b.size()));
   for (size_t i = 1; i <= out.size(); ++i) {
-    const int64_t da = i <= a.size() ? a[a.size() - i] : 1, db = i <= b.size() ? b[b.size() - i] : 1;
+    const int64_t da = i <= a.size() ? a[a.size() - i] : 1,
+                  db = i <= b.size() ? b[b.size() - i] : 1;
     if (da != db && da != 1 && db != 1)
       return InvalidModel(Cat("cannot broadcast ", ToString(a), " with ", ToString(b)));
     out[out.size() - i] = da == 1 ? db : da;

@@ -27,7 +27,7 @@ std::string ToString(const Dims& dims);
 
 class Dim {
  public:
-  Dim() = default;  ///< unknown: equal to nothing for certain
+  Dim() = default;                       ///< unknown: equal to nothing for certain
   Dim(int64_t value) : value_(value) {}  // NOLINT: implicit on purpose. May be negative (a datum).
   static Dim Symbol(std::string name);
   bool is_static() const { return value_ != kUnknown && !terms_; }
@@ -71,7 +71,7 @@ class Dim {
 /// An ordered list of extents, or "rank unknown".
 class Shape {
  public:
-  Shape() = default;  ///< rank unknown
+  Shape() = default;                                                         ///< rank unknown
   Shape(std::vector<Dim> dims) : has_rank_(true), dims_(std::move(dims)) {}  // NOLINT
   explicit Shape(const Dims& dims) : has_rank_(true), dims_(dims.begin(), dims.end()) {}
   bool has_rank() const { return has_rank_; }

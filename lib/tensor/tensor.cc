@@ -30,9 +30,7 @@ void SetPacked(std::byte* p, int64_t i, int width, uint8_t v) {
   p[i / per_byte] = static_cast<std::byte>(byte);
 }
 
-bool IsMiniFloat(DType t) {
-  return IsFloat(t) && BitWidth(t) <= 8;
-}
+bool IsMiniFloat(DType t) { return IsFloat(t) && BitWidth(t) <= 8; }
 
 /// Double to integer: truncates toward zero, saturates, NaN becomes 0.
 template <typename T>
@@ -143,11 +141,13 @@ Tensor Tensor::Clone() const {
 
 double Tensor::At(int64_t i) const {
   double v = 0;
-  if (DispatchReal(dtype_, [&]<typename T>(T) { v = static_cast<double>(data<T>()[static_cast<size_t>(i)]); }))
+  if (DispatchReal(dtype_, [&]<typename T>(T) {
+        v = static_cast<double>(data<T>()[static_cast<size_t>(i)]);
+      }))
     return v;
   if (IsMiniFloat(dtype_))
-    return MiniFloatToFloat(dtype_, BitWidth(dtype_) == 8 ? static_cast<uint8_t>(raw()[i])
-                                                          : GetPacked(raw(), i, 4));
+    return MiniFloatToFloat(
+        dtype_, BitWidth(dtype_) == 8 ? static_cast<uint8_t>(raw()[i]) : GetPacked(raw(), i, 4));
   return static_cast<double>(IntAt(i));
 }
 
@@ -271,7 +271,8 @@ std::string ToString(const Tensor& t, int64_t max_elements) {
       out += Cat(t.data<std::complex<double>>()[static_cast<size_t>(i)].real(), "+",
                  t.data<std::complex<double>>()[static_cast<size_t>(i)].imag(), "i");
     else if (IsFloat(t.dtype()))
-      out += t.dtype() == DType::kF64 ? FormatDouble(t.At(i)) : FormatFloat(static_cast<float>(t.At(i)));
+      out += t.dtype() == DType::kF64 ? FormatDouble(t.At(i))
+                                      : FormatFloat(static_cast<float>(t.At(i)));
     else
       out += Cat(t.IntAt(i));
   }

@@ -123,9 +123,7 @@ class Tensor {
   }
   const std::byte* raw() const { return buffer_ ? buffer_->data() : nullptr; }
   std::byte* mutable_raw() { return buffer_->mutable_data(); }
-  std::span<const std::byte> bytes() const {
-    return {raw(), static_cast<size_t>(byte_size())};
-  }
+  std::span<const std::byte> bytes() const { return {raw(), static_cast<size_t>(byte_size())}; }
   const std::vector<std::string>& strings() const { return buffer_->strings(); }  ///< Pre: kString
   std::vector<std::string>& mutable_strings() { return buffer_->strings(); }
   const std::shared_ptr<Buffer>& buffer() const { return buffer_; }

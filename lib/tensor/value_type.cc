@@ -40,14 +40,10 @@ std::string ToString(const TensorType& t) {
 
 std::string ToString(const ValueType& t) {
   switch (t.kind()) {
-    case ValueType::Kind::kTensor:
-      return ToString(t.tensor());
-    case ValueType::Kind::kSequence:
-      return Cat("seq(", ToString(t.element()), ")");
-    case ValueType::Kind::kOptional:
-      return Cat("optional(", ToString(t.element()), ")");
-    case ValueType::Kind::kMap:
-      return Cat("map(", Name(t.key()), ",", ToString(t.element()), ")");
+    case ValueType::Kind::kTensor: return ToString(t.tensor());
+    case ValueType::Kind::kSequence: return Cat("seq(", ToString(t.element()), ")");
+    case ValueType::Kind::kOptional: return Cat("optional(", ToString(t.element()), ")");
+    case ValueType::Kind::kMap: return Cat("map(", Name(t.key()), ",", ToString(t.element()), ")");
   }
   return {};
 }
@@ -55,19 +51,17 @@ std::string ToString(const ValueType& t) {
 Result<ValueType> Meet(const ValueType& a, const ValueType& b) {
   if (a == ValueType()) return b;
   if (b == ValueType()) return a;
-  const Status clash = InvalidModel(Cat("types ", ToString(a), " and ", ToString(b), " contradict"));
+  const Status clash =
+      InvalidModel(Cat("types ", ToString(a), " and ", ToString(b), " contradict"));
   if (a.kind() != b.kind()) return clash;
   if (!a.is_tensor()) {
     if (a.key() != b.key()) return clash;
     auto element = Meet(a.element(), b.element());
     if (!element.ok()) return clash;
     switch (a.kind()) {
-      case ValueType::Kind::kSequence:
-        return ValueType::Sequence(*std::move(element));
-      case ValueType::Kind::kOptional:
-        return ValueType::Optional(*std::move(element));
-      default:
-        return ValueType::Map(a.key(), *std::move(element));
+      case ValueType::Kind::kSequence: return ValueType::Sequence(*std::move(element));
+      case ValueType::Kind::kOptional: return ValueType::Optional(*std::move(element));
+      default: return ValueType::Map(a.key(), *std::move(element));
     }
   }
   const TensorType &ta = a.tensor(), &tb = b.tensor();
@@ -91,8 +85,7 @@ ValueType JoinFacts(const ValueType& a, const ValueType& b) {
       return ValueType::Sequence(JoinFacts(a.element(), b.element()));
     case ValueType::Kind::kOptional:
       return ValueType::Optional(JoinFacts(a.element(), b.element()));
-    case ValueType::Kind::kMap:
-      return ValueType::Map(a.key(), JoinFacts(a.element(), b.element()));
+    case ValueType::Kind::kMap: return ValueType::Map(a.key(), JoinFacts(a.element(), b.element()));
   }
   return {};
 }

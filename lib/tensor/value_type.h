@@ -22,8 +22,8 @@ struct TensorType {
 class ValueType {
  public:
   enum class Kind : uint8_t { kTensor, kSequence, kOptional, kMap };
-  ValueType() = default;                                          ///< a tensor of unknown type
-  ValueType(TensorType t) : tensor_(std::move(t)) {}              // NOLINT: implicit on purpose
+  ValueType() = default;                              ///< a tensor of unknown type
+  ValueType(TensorType t) : tensor_(std::move(t)) {}  // NOLINT: implicit on purpose
   static ValueType Sequence(ValueType element);
   static ValueType Optional(ValueType element);
   static ValueType Map(DType key, ValueType element);

@@ -18,19 +18,19 @@ namespace infer {
 
 /// One launch of a program, as `inspect --kernels` and profiles show it.
 struct StepInfo {
-  std::string node;                      ///< name of the (last) node that it computes
-  std::string op;                        ///< operator, with epilogue: "Conv+Relu"
-  std::string kernel;                    ///< "onednn:jit_avx512_core", "reference", ...
-  std::string precision;                 ///< "f32", "u8s8s32", ...
-  std::vector<std::string> fused_from;   ///< nodes of the original model
-  std::vector<std::string> refusals;     ///< "kernel: reason" for each better kernel that refused
-  std::vector<std::string> outputs;      ///< value names
-  Cost cost;                             ///< for the shapes of the current plan; 0 when dynamic
+  std::string node;                     ///< name of the (last) node that it computes
+  std::string op;                       ///< operator, with epilogue: "Conv+Relu"
+  std::string kernel;                   ///< "onednn:jit_avx512_core", "reference", ...
+  std::string precision;                ///< "f32", "u8s8s32", ...
+  std::vector<std::string> fused_from;  ///< nodes of the original model
+  std::vector<std::string> refusals;    ///< "kernel: reason" for each better kernel that refused
+  std::vector<std::string> outputs;     ///< value names
+  Cost cost;                            ///< for the shapes of the current plan; 0 when dynamic
 };
 
 struct StepTiming {
-  size_t step;        ///< index into Program::steps()
-  double start_ms;    ///< since the start of the run
+  size_t step;      ///< index into Program::steps()
+  double start_ms;  ///< since the start of the run
   double duration_ms;
 };
 
@@ -45,7 +45,7 @@ struct CompileOptions {
   /// 0: every node by itself, f32 as written (the golden model); 1: with epilogues and integer
   /// kernels for DQ -> op -> Q; 2: also what changes rounding (Winograd, ...).
   int level = 1;
-  int threads = 0;            ///< lanes a run asks for; 0: the process budget
+  int threads = 0;              ///< lanes a run asks for; 0: the process budget
   bool allow_reference = true;  ///< false: Unsupported lists all nodes without a fast kernel
 };
 
@@ -74,7 +74,7 @@ class RunContext {
 class Program {
  public:
   virtual ~Program() = default;
-  virtual const std::vector<Value*>& inputs() const = 0;   ///< of the compiled graph
+  virtual const std::vector<Value*>& inputs() const = 0;  ///< of the compiled graph
   virtual const std::vector<Value*>& outputs() const = 0;
   virtual const std::vector<StepInfo>& steps() const = 0;
   virtual Result<std::unique_ptr<RunContext>> NewContext() const = 0;
