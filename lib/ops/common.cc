@@ -1,0 +1,224 @@
+#include "lib/ops/common.h"
+
+namespace infer {
+namespace {
+
+bool IsNarrowFloat(DType t) { return IsFloat(t) && BitWidth(t) <= 16; }
+
+/// Merges dimension d into d-1 where every operand steps through both in one stride.
+bool CanMerge(const Dims& dims, const std::vector<Dims>& strides, size_t outer, size_t inner) {
+  return std::all_of(strides.begin(), strides.end(),
+                     [&](const Dims& s) { return s[outer] == s[inner] * dims[inner]; });
+}
+
+}  // namespace
+
+Status InferSame(OpCall& call) {
+  call.SetOut(0, call.type(0));
+  return {};
+}
+
+Result<Shape> BroadcastInputs(const OpCall& call) {
+  Shape shape(std::vector<Dim>{});
+  for (size_t i = 0; i < call.num_inputs(); ++i) {
+    if (!call.has_input(i)) continue;
+    INFER_ASSIGN(shape, Broadcast(shape, call.shape(i)));
+  }
+  return shape;
+}
+
+Status InferBroadcast(OpCall& call) {
+  INFER_ASSIGN(Shape shape, BroadcastInputs(call));
+  call.SetOut(0, call.dtype(0), std::move(shape));
+  return {};
+}
+
+Status InferPredicate(OpCall& call) {
+  INFER_ASSIGN(Shape shape, BroadcastInputs(call));
+  call.SetOut(0, DType::kBool, std::move(shape));
+  return {};
+}
+
+Status CheckRank(const OpCall& call, size_t i, int least, int most) {
+  if (!call.has_input(i) || !call.shape(i).has_rank()) return {};
+  const int rank = call.shape(i).rank();
+  if (rank >= least && rank <= most) return {};
+  return InvalidModel(Cat(call.def().name, ": input ", i, " has shape ", call.shape(i).ToString(),
+                          ", its rank must be ", least == most ? "" : "at least ", least,
+                          most < (1 << 20) && most != least ? Cat(" and at most ", most) : ""));
+}
+
+Shape WithDim(const Shape& shape, int axis, Dim d) {
+  std::vector<Dim> dims = shape.dims();
+  dims[static_cast<size_t>(axis)] = std::move(d);
+  return Shape(std::move(dims));
+}
+
+Result<std::vector<int>> NormalizeAxes(std::span<const int64_t> axes, int rank) {
+  std::vector<int> out;
+  for (int64_t a : axes) {
+    INFER_ASSIGN(const int axis, NormalizeAxis(a, rank));
+    if (std::find(out.begin(), out.end(), axis) != out.end())
+      return InvalidModel(Cat("axis ", a, " stands twice"));
+    out.push_back(axis);
+  }
+  return out;
+}
+
+int64_t StaticElements(const Shape& shape) {
+  if (!shape.is_static()) return 0;
+  return CheckedNumElements(shape.static_dims()).value_or(0);
+}
+
+StridedLoop::StridedLoop(const Dims& dims, const std::vector<Dims>& strides,
+                         std::vector<int64_t> starts)
+    : strides_(strides.size()), starts_(std::move(starts)), size_(NumElements(dims)) {
+  starts_.resize(strides.size());
+  Dims kept;  // without extents of 1
+  std::vector<Dims> steps(strides.size());
+  for (size_t d = 0; d < dims.size(); ++d) {
+    if (dims[d] == 1) continue;
+    kept.push_back(dims[d]);
+    for (size_t k = 0; k < strides.size(); ++k) steps[k].push_back(strides[k][d]);
+  }
+  for (size_t d = 0; d < kept.size(); ++d) {
+    if (d > 0 && CanMerge(kept, steps, d - 1, d)) {
+      dims_.back() *= kept[d];
+      for (size_t k = 0; k < steps.size(); ++k) strides_[k].back() = steps[k][d];
+    } else {
+      dims_.push_back(kept[d]);
+      for (size_t k = 0; k < steps.size(); ++k) strides_[k].push_back(steps[k][d]);
+    }
+  }
+  if (dims_.empty()) {
+    dims_.push_back(1);
+    for (Dims& s : strides_) s.push_back(1);
+  }
+}
+
+StridedLoop StridedLoop::Broadcast(const Dims& dims, std::span<const Dims> operands) {
+  std::vector<Dims> strides;
+  for (const Dims& o : operands) {
+    INFER_CHECK(o.size() <= dims.size());
+    Dims s(dims.size(), 0);
+    const Dims own = Strides(o);
+    const size_t pad = dims.size() - o.size();
+    for (size_t d = 0; d < o.size(); ++d) {
+      INFER_CHECK(o[d] == dims[pad + d] || o[d] == 1);
+      if (o[d] != 1) s[pad + d] = own[d];
+    }
+    strides.push_back(std::move(s));
+  }
+  return StridedLoop(dims, strides);
+}
+
+Tensor Widen(const Tensor& t) {
+  if (!IsNarrowFloat(t.dtype())) return t;
+  Tensor out(DType::kF32, t.dims());
+  const auto y = out.mutable_data<float>();
+  if (t.dtype() == DType::kF16)
+    MapUnary(t.data<Half>(), y, [](Half h) { return static_cast<float>(h); });
+  else if (t.dtype() == DType::kBF16)
+    MapUnary(t.data<BFloat16>(), y, [](BFloat16 h) { return static_cast<float>(h); });
+  else
+    for (int64_t i = 0; i < t.num_elements(); ++i)
+      y[static_cast<size_t>(i)] = static_cast<float>(t.At(i));
+  return out;
+}
+
+Tensor Narrow(const Tensor& t, DType to) {
+  if (to == t.dtype()) return t;
+  Tensor out(to, t.dims());
+  if (to == DType::kF16)
+    MapUnary(t.data<float>(), out.mutable_data<Half>(),
+             [](float v) { return Half{FloatToF16(v)}; });
+  else if (to == DType::kBF16)
+    MapUnary(t.data<float>(), out.mutable_data<BFloat16>(),
+             [](float v) { return BFloat16{FloatToBF16(v)}; });
+  else
+    return t.Cast(to);
+  return out;
+}
+
+Status RunWide(OpRun& run, OpDef::ReferenceFn kernel) {
+  bool narrow = false;
+  for (size_t i = 0; i < run.num_inputs() && !narrow; ++i)
+    narrow = run.has(i) && run.datum(i).is_tensor() && IsNarrowFloat(run.in(i).dtype());
+  if (!narrow) return kernel(run);
+  std::vector<Datum> wide(run.num_inputs());
+  std::vector<const Datum*> inputs(run.num_inputs(), nullptr);
+  for (size_t i = 0; i < run.num_inputs(); ++i) {
+    if (!run.has(i)) continue;
+    inputs[i] = &run.datum(i);
+    if (!run.datum(i).is_tensor()) continue;
+    wide[i] = Datum(Widen(run.in(i)));
+    inputs[i] = &wide[i];
+  }
+  OpRun inner(run.call(), inputs, run.num_outputs());
+  INFER_TRY(kernel(inner));
+  for (size_t i = 0; i < run.num_outputs(); ++i) {
+    Datum& y = inner.outputs()[i];
+    const bool known = i < run.call().num_outputs() && run.call().out_type(i).is_tensor() &&
+                       run.call().out(i).dtype != DType::kUndefined;
+    const DType to = known ? run.call().out(i).dtype : run.in(0).dtype();
+    if (y.is_tensor() && y.tensor().dtype() == DType::kF32) y = Datum(Narrow(y.tensor(), to));
+    run.Set(i, std::move(y));
+  }
+  return {};
+}
+
+int64_t IntAttrOr(const NodeSpec& node, std::string_view name, int64_t absent) {
+  const auto it = node.attrs.find(name);
+  const auto* v = it == node.attrs.end() ? nullptr : std::get_if<int64_t>(&it->second);
+  return v ? *v : absent;
+}
+
+std::vector<int64_t> IntsAttrOr(const NodeSpec& node, std::string_view name,
+                                std::vector<int64_t> absent) {
+  const auto it = node.attrs.find(name);
+  const auto* v = it == node.attrs.end() ? nullptr : std::get_if<std::vector<int64_t>>(&it->second);
+  return v ? *v : absent;
+}
+
+float FloatAttrOr(const NodeSpec& node, std::string_view name, float absent) {
+  const auto it = node.attrs.find(name);
+  const auto* v = it == node.attrs.end() ? nullptr : std::get_if<float>(&it->second);
+  return v ? *v : absent;
+}
+
+void DropAttr(NodeSpec& node, std::string_view name) {
+  if (const auto it = node.attrs.find(name); it != node.attrs.end()) node.attrs.erase(it);
+}
+
+NodeSpec MakeSpec(std::string_view op, const NodeSpec& origin, std::vector<std::string> inputs,
+                  std::vector<std::string> outputs, AttrMap attrs) {
+  return {"",
+          std::string(op),
+          origin.name.empty() ? "" : Cat(origin.name, "/", op),
+          std::move(inputs),
+          std::move(outputs),
+          std::move(attrs)};
+}
+
+void AttrToInput(NodeSpec& node, std::string_view attr, size_t at, LiftContext& out) {
+  const auto it = node.attrs.find(attr);
+  if (it == node.attrs.end()) return;
+  const auto* ints = std::get_if<std::vector<int64_t>>(&it->second);
+  if (!ints) return;  // the schema check names the wrong kind
+  if (node.inputs.size() <= at) node.inputs.resize(at + 1);
+  node.inputs[at] = out.Constant(Tensor::Int64s(*ints));
+  node.attrs.erase(it);
+}
+
+Status InputToAttr(NodeSpec& node, std::string_view attr, size_t at, LiftContext& out) {
+  if (node.inputs.size() <= at || node.inputs[at].empty()) return {};
+  const Tensor* value = out.ConstantValue(node.inputs[at]);
+  if (!value)
+    return Unsupported(Cat(node.op, " '", node.name, "': '", attr,
+                           "' is computed at run time; it needs a newer opset"));
+  node.attrs[std::string(attr)] = value->ToInts();
+  node.inputs.resize(at);
+  return {};
+}
+
+}  // namespace infer
