@@ -1,0 +1,21 @@
+#pragma once
+/// The allocating executor: every step on the reference kernels of its nodes, each value freed
+/// after its last reader. Obviously right, any type, any data-dependent shape.
+#include "runtime/plan_ir/plan.h"
+
+namespace infer {
+
+Result<std::shared_ptr<const Program>> CompileInterpreter(const Graph& graph,
+                                                          const CompileOptions& options);
+
+/// Evaluates the nodes of one step. `slots` holds a Datum per value id (constants too); outputs
+/// that are read outside the step are stored there, inner ones are dropped.
+Status EvaluateStep(const Plan& plan, const PlanStep& step, std::vector<Datum>& slots);
+
+/// Checks `buffer` against what the run produced and copies. InvalidArgument when they differ.
+Status CopyToBound(const Datum& produced, Tensor& buffer, std::string_view output);
+
+/// Milliseconds of a steady clock.
+double NowMs();
+
+}  // namespace infer

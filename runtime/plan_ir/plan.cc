@@ -1,0 +1,114 @@
+#include "runtime/plan_ir/plan.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+namespace infer {
+namespace {
+
+bool IsStatic(const Value* v) {
+  return !v || (v->type().is_tensor() && v->tensor_type().is_static());
+}
+
+}  // namespace
+
+Plan PartitionByNode(const Graph& graph) {
+  Plan plan(graph.Clone());
+  for (const auto& v : plan.graph.values()) {
+    plan.ids[v.get()] = static_cast<int>(plan.values.size());
+    plan.values.push_back(v.get());
+  }
+  for (const Value* v : plan.graph.inputs()) plan.inputs.push_back(plan.id(v));
+  for (const Value* v : plan.graph.outputs()) plan.outputs.push_back(plan.id(v));
+  for (const auto& n : plan.graph.nodes()) {
+    PlanStep step;
+    step.main = n.get();
+    step.nodes = {n.get()};
+    plan.steps.push_back(std::move(step));
+  }
+  Relink(plan);
+  return plan;
+}
+
+void Relink(Plan& plan) {
+  std::unordered_set<const Value*> read(plan.graph.outputs().begin(), plan.graph.outputs().end());
+  std::unordered_set<int> seen(plan.outputs.begin(), plan.outputs.end());
+  std::vector<PlanStep> kept;
+  for (auto it = plan.steps.rbegin(); it != plan.steps.rend(); ++it) {
+    PlanStep& step = *it;
+    std::unordered_set<const Value*> made;
+    step.inputs.clear();
+    step.outputs.clear();
+    step.dies.clear();
+    for (const Node* n : step.nodes)
+      for (const Value* v : n->outputs()) {
+        if (!v) continue;
+        made.insert(v);
+        if (read.count(v)) step.outputs.push_back(plan.id(v));
+      }
+    // A control-flow or random node that nobody reads has no effect either: operators are pure.
+    if (step.outputs.empty()) continue;
+    for (const Node* n : step.nodes)
+      for (const Value* v : n->inputs()) {
+        if (!v || made.count(v)) continue;
+        const int id = plan.id(v);
+        if (std::find(step.inputs.begin(), step.inputs.end(), id) == step.inputs.end())
+          step.inputs.push_back(id);
+        read.insert(v);
+      }
+    for (int id : step.inputs)
+      if (seen.insert(id).second && !plan.values[static_cast<size_t>(id)]->is_constant())
+        step.dies.push_back(id);
+    for (int id : step.outputs)
+      if (seen.insert(id).second) step.dies.push_back(id);
+    kept.push_back(std::move(step));
+  }
+  std::reverse(kept.begin(), kept.end());
+  plan.steps = std::move(kept);
+}
+
+Cost StaticCost(const Node& node) {
+  if (!std::all_of(node.inputs().begin(), node.inputs().end(), IsStatic) ||
+      !std::all_of(node.outputs().begin(), node.outputs().end(), IsStatic))
+    return {};
+  return CostOf(CallOf(node));
+}
+
+std::vector<StepInfo> DescribeSteps(const Plan& plan) {
+  std::vector<StepInfo> infos;
+  for (const PlanStep& step : plan.steps) {
+    StepInfo info;
+    info.node = step.nodes.back()->name();
+    for (const Node* n : step.nodes) {
+      if (!info.op.empty()) info.op += '+';
+      info.op += n->def().domain.empty() ? "" : std::string(n->def().domain) + "::";
+      info.op += n->op();
+      for (const std::string& f : n->fused_from())
+        if (std::find(info.fused_from.begin(), info.fused_from.end(), f) == info.fused_from.end())
+          info.fused_from.push_back(f);
+      const Cost c = StaticCost(*n);
+      info.cost.flops += c.flops;
+      if (step.nodes.size() == 1) info.cost = c;
+    }
+    // Inside a group only what enters and leaves it is traffic.
+    if (step.nodes.size() > 1) {
+      auto bytes = [&](const std::vector<int>& ids) {
+        int64_t sum = 0;
+        for (int id : ids) {
+          const Value* v = plan.values[static_cast<size_t>(id)];
+          if (!IsStatic(v) || v->dtype() == DType::kString) continue;
+          sum += PackedBytes(v->dtype(), NumElements(v->shape().static_dims()));
+        }
+        return sum;
+      };
+      info.cost.bytes_read = bytes(step.inputs);
+      info.cost.bytes_written = bytes(step.outputs);
+    }
+    for (int id : step.outputs)
+      info.outputs.push_back(plan.values[static_cast<size_t>(id)]->name());
+    infos.push_back(std::move(info));
+  }
+  return infos;
+}
+
+}  // namespace infer

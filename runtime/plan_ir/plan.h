@@ -1,0 +1,46 @@
+#pragma once
+/// Plan: a graph cut into steps, before any backend knows how it computes them. Values have dense
+/// ids (their position in Graph::values(), the same in every clone), so that nothing on a run path
+/// looks up a name.
+///
+/// A step computes one *main* node, or a group: the main node with what is folded around it
+/// (dequantisation of its operands, an epilogue, requantisation). Values inside a group do not
+/// exist at run time unless somebody outside reads them.
+#include <vector>
+
+#include "runtime/api/program.h"
+
+namespace infer {
+
+struct PlanStep {
+  const Node* main = nullptr;
+  std::vector<const Node*> nodes;  ///< all nodes of the step, in graph order
+  std::vector<int> inputs;         ///< external operands, each once; constants included
+  std::vector<int> outputs;        ///< values that somebody outside the step reads
+  std::vector<int> dies;           ///< values whose last reader this step is (outputs never)
+};
+
+struct Plan {
+  explicit Plan(Graph g) : graph(std::move(g)) {}
+  Graph graph;                                        ///< own copy; tensors are shared
+  std::vector<const Value*> values;                   ///< by id
+  std::vector<int> inputs, outputs;                   ///< value ids in graph order
+  std::vector<PlanStep> steps;                        ///< in execution order
+  int id(const Value* v) const { return ids.at(v); }  ///< compile time only
+  std::unordered_map<const Value*, int> ids;
+};
+
+/// One step per node. The plan's graph is a copy of `graph`.
+Plan PartitionByNode(const Graph& graph);
+
+/// Recomputes inputs, outputs and dies of every step from its nodes, and drops steps that nobody
+/// reads.
+void Relink(Plan& plan);
+
+/// Node, operator, fused-from, outputs and cost of each step; kernel and precision stay empty.
+std::vector<StepInfo> DescribeSteps(const Plan& plan);
+
+/// FLOPs and traffic of a node whose types are static; zeros else.
+Cost StaticCost(const Node& node);
+
+}  // namespace infer
