@@ -15,8 +15,10 @@ struct EvalOptions {
 /// Inputs and outputs in graph order. InvalidArgument when an input does not fit its type.
 Result<std::vector<Datum>> Evaluate(const Graph& g, std::span<const Datum> inputs,
                                     const EvalOptions& options = {});
-/// One node on given operands (nullptr = omitted; captures last).
-Result<std::vector<Datum>> EvaluateNode(const Node& node, std::span<const Datum* const> inputs);
+/// One node on given operands (nullptr = omitted; captures last): by its reference kernel, its body
+/// (whose operators `ops` knows) or its subgraphs.
+Result<std::vector<Datum>> EvaluateNode(const Node& node, std::span<const Datum* const> inputs,
+                                        const OpRegistry& ops);
 /// Checks a datum against a declared type ("input 'x': is f32[2], wants f32[3]").
 Status CheckDatum(const Datum& d, const ValueType& type, std::string_view name);
 

@@ -7,6 +7,8 @@
 
 namespace infer {
 
+__extension__ typedef unsigned __int128 Uint128;  // ISO C++ has no 128-bit product
+
 uint64_t HashBytes(const void* data, size_t size, uint64_t seed = 0);
 
 /// Accumulates a hash over a sequence of values. Each piece is length-delimited, so ("ab","c") and
@@ -21,7 +23,7 @@ class Hasher {
   uint64_t value() const { return Mix(state_, 0xd6e8feb86659fd93ull); }
 
   static uint64_t Mix(uint64_t a, uint64_t b) {
-    const unsigned __int128 p = static_cast<unsigned __int128>(a ^ 0xa0761d6478bd642full) * b;
+    const Uint128 p = static_cast<Uint128>(a ^ 0xa0761d6478bd642full) * b;
     return static_cast<uint64_t>(p) ^ static_cast<uint64_t>(p >> 64);
   }
 

@@ -1,0 +1,73 @@
+#include "lib/ir/body.h"
+
+#include <map>
+#include <mutex>
+
+#include "lib/ir/editor.h"
+#include "lib/ir/eval.h"
+#include "lib/ir/inference.h"
+#include "lib/ir/text.h"
+#include "lib/support/strings.h"
+
+namespace infer {
+namespace {
+
+/// Attributes with the schema's defaults filled in, so that every @name has a value.
+AttrMap WithDefaults(const OpDef& def, const AttrMap& attrs) {
+  AttrMap all = attrs;
+  for (const AttrDef& a : def.attrs) all.try_emplace(std::string(a.name), a.default_value);
+  return all;
+}
+
+struct CacheKey {
+  const OpDef* def;
+  uint64_t attrs;
+  bool operator<(const CacheKey& o) const { return def != o.def ? def < o.def : attrs < o.attrs; }
+};
+
+}  // namespace
+
+Result<std::shared_ptr<const Graph>> BodyOf(const OpDef& def, const AttrMap& attrs,
+                                            const OpRegistry& ops) {
+  // A cache of immutable values: the only state in lib/ that outlives a call.
+  static std::mutex mutex;
+  static std::map<CacheKey, std::shared_ptr<const Graph>> cache;
+  const AttrMap all = WithDefaults(def, attrs);
+  const CacheKey key{&def, HashOf(all) ^ reinterpret_cast<uintptr_t>(&ops)};
+  std::lock_guard lock(mutex);
+  if (auto it = cache.find(key); it != cache.end()) return it->second;
+  auto parsed = ParseGraph(def.body, ops, {.parameters = &all});
+  if (!parsed.ok()) return Internal(Cat("body of ", def.name, ": ", parsed.status().message()));
+  constexpr size_t kMaxBodies = 4096;
+  if (cache.size() >= kMaxBodies) cache.clear();
+  return cache[key] = std::make_shared<const Graph>(*std::move(parsed));
+}
+
+Status InferBody(OpCall& call, const OpRegistry& ops) {
+  INFER_ASSIGN(auto body, BodyOf(call.def(), call.attrs(), ops));
+  Graph g = body->Clone();
+  GraphEditor editor(g);
+  for (size_t i = 0; i < g.inputs().size(); ++i) {
+    if (!call.has_input(i)) continue;
+    editor.SetType(g.inputs()[i], call.type(i));
+    editor.SetElements(g.inputs()[i], call.elements(i));
+  }
+  INFER_TRY(InferTypes(g).In(call.def().name));
+  for (size_t i = 0; i < g.outputs().size(); ++i) {
+    call.SetOut(i, g.outputs()[i]->type());
+    if (g.outputs()[i]->elements()) call.SetElements(i, *g.outputs()[i]->elements());
+  }
+  return {};
+}
+
+Result<std::vector<Datum>> EvaluateBody(const OpDef& def, const AttrMap& attrs,
+                                        const OpRegistry& ops,
+                                        std::span<const Datum* const> inputs) {
+  INFER_ASSIGN(auto body, BodyOf(def, attrs, ops));
+  std::vector<Datum> args(body->inputs().size());
+  for (size_t i = 0; i < args.size() && i < inputs.size(); ++i)
+    if (inputs[i]) args[i] = *inputs[i];
+  return Evaluate(*body, args);
+}
+
+}  // namespace infer

@@ -1,0 +1,342 @@
+#include "lib/ir/control_flow.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "lib/ir/editor.h"
+#include "lib/ir/inference.h"
+#include "lib/support/strings.h"
+
+namespace infer {
+namespace {
+
+const std::unique_ptr<Graph>* Find(const Subgraphs& subgraphs, std::string_view name) {
+  for (const auto& [n, g] : subgraphs)
+    if (n == name) return &g;
+  return nullptr;
+}
+
+/// Sets the subgraph's input types (own inputs, then captures) and re-infers it.
+Status InferInside(Graph& g, std::span<const ValueType> own,
+                   std::span<const ValueType* const> captures) {
+  if (g.inputs().size() != own.size() + captures.size())
+    return InvalidModel(Cat("a subgraph takes ", g.inputs().size(), " inputs, gets ", own.size(),
+                            " and ", captures.size(), " captured"));
+  GraphEditor editor(g);
+  for (size_t i = 0; i < g.inputs().size(); ++i) {
+    const ValueType& t = i < own.size() ? own[i] : *captures[i - own.size()];
+    // A branch's declared type may know more than the loop's join does.
+    if (!(t == ValueType())) editor.SetType(g.inputs()[i], t);
+  }
+  return InferTypes(g);
+}
+
+Status InferIf(OpCall& call, const Subgraphs& subgraphs,
+               std::span<const ValueType* const> captures) {
+  const auto *then_graph = Find(subgraphs, "then_branch"),
+             *else_graph = Find(subgraphs, "else_branch");
+  if (!then_graph || !else_graph) return InvalidModel("If: a branch is missing");
+  INFER_TRY(InferInside(**then_graph, {}, captures).In("then_branch"));
+  INFER_TRY(InferInside(**else_graph, {}, captures).In("else_branch"));
+  const auto &a = (*then_graph)->outputs(), &b = (*else_graph)->outputs();
+  if (a.size() != b.size() || a.size() < call.num_outputs())
+    return InvalidModel(Cat("If: branches give ", a.size(), " and ", b.size(),
+                            " outputs, the node ", call.num_outputs()));
+  for (size_t i = 0; i < a.size(); ++i) call.SetOut(i, JoinFacts(a[i]->type(), b[i]->type()));
+  return {};
+}
+
+/// Carried types of a loop: the join of what goes in and what comes back, until it is stable.
+Status InferCarried(Graph& body, std::vector<ValueType>& own, size_t first_carried,
+                    size_t num_carried, size_t first_result,
+                    std::span<const ValueType* const> captures) {
+  for (int round = 0; round < 4; ++round) {
+    INFER_TRY(InferInside(body, own, captures).In("body"));
+    bool stable = true;
+    for (size_t i = 0; i < num_carried; ++i) {
+      if (first_result + i >= body.outputs().size())
+        return InvalidModel("the body gives too few outputs");
+      ValueType& t = own[first_carried + i];
+      ValueType joined = JoinFacts(t, body.outputs()[first_result + i]->type());
+      if (!(joined == t)) {
+        t = std::move(joined);
+        stable = false;
+      }
+    }
+    if (stable) return {};
+  }
+  return InferInside(body, own, captures).In("body");
+}
+
+/// Drops what a loop input's declared type adds, so that carried types start from the operands.
+Status InferLoop(OpCall& call, const Subgraphs& subgraphs,
+                 std::span<const ValueType* const> captures) {
+  const auto* body = Find(subgraphs, "body");
+  if (!body) return InvalidModel("Loop: body is missing");
+  Graph& g = **body;
+  const size_t carried = call.num_inputs() < 2 ? 0 : call.num_inputs() - 2;
+  std::vector<ValueType> own = {TensorType{DType::kI64, Shape(Dims{})},
+                                TensorType{DType::kBool, Shape(Dims{})}};
+  for (size_t i = 0; i < carried; ++i)
+    own.push_back(call.has_input(i + 2) ? call.type(i + 2) : ValueType());
+  INFER_TRY(InferCarried(g, own, 2, carried, 1, captures));
+  for (size_t i = 0; i + 1 < g.outputs().size(); ++i) {
+    const ValueType& t = g.outputs()[i + 1]->type();
+    if (i < carried) {
+      call.SetOut(i, JoinFacts(own[i + 2], t));
+    } else if (t.is_tensor() && t.tensor().shape.has_rank()) {
+      std::vector<Dim> dims = {Dim()};
+      for (const Dim& d : t.tensor().shape.dims()) dims.push_back(d);
+      call.SetOut(i, t.tensor().dtype, Shape(std::move(dims)));
+    } else {
+      call.SetOut(i, t.is_tensor() ? t.tensor().dtype : DType::kUndefined, Shape());
+    }
+  }
+  return {};
+}
+
+struct ScanLayout {
+  size_t states, scans;
+  std::vector<int64_t> in_axes, in_directions, out_axes, out_directions;
+};
+
+Result<ScanLayout> LayoutOf(const AttrMap& attrs, size_t num_inputs, size_t num_body_outputs) {
+  ScanLayout l;
+  auto it = attrs.find("num_scan_inputs");
+  if (it == attrs.end()) return InvalidModel("Scan: num_scan_inputs is missing");
+  l.scans = static_cast<size_t>(std::get<int64_t>(it->second));
+  if (l.scans > num_inputs || l.scans == 0) return InvalidModel("Scan: bad num_scan_inputs");
+  l.states = num_inputs - l.scans;
+  if (num_body_outputs < l.states) return InvalidModel("Scan: the body gives too few outputs");
+  auto list = [&](const char* name, size_t n) {
+    auto found = attrs.find(name);
+    auto v = found == attrs.end() ? std::vector<int64_t>()
+                                  : std::get<std::vector<int64_t>>(found->second);
+    v.resize(n, 0);
+    return v;
+  };
+  l.in_axes = list("scan_input_axes", l.scans);
+  l.in_directions = list("scan_input_directions", l.scans);
+  l.out_axes = list("scan_output_axes", num_body_outputs - l.states);
+  l.out_directions = list("scan_output_directions", num_body_outputs - l.states);
+  return l;
+}
+
+Status InferScan(OpCall& call, const Subgraphs& subgraphs,
+                 std::span<const ValueType* const> captures) {
+  const auto* body = Find(subgraphs, "body");
+  if (!body) return InvalidModel("Scan: body is missing");
+  Graph& g = **body;
+  INFER_ASSIGN(ScanLayout l, LayoutOf(call.attrs(), call.num_inputs(), g.outputs().size()));
+  std::vector<ValueType> own;
+  Dim length;
+  for (size_t i = 0; i < call.num_inputs(); ++i) {
+    if (i < l.states) {
+      own.push_back(call.type(i));
+      continue;
+    }
+    const Shape& s = call.shape(i);
+    if (!s.has_rank()) {
+      own.push_back(TensorType{call.dtype(i), Shape()});
+      continue;
+    }
+    INFER_ASSIGN(int axis, NormalizeAxis(l.in_axes[i - l.states], s.rank()));
+    std::vector<Dim> dims = s.dims();
+    if (length.is_unknown()) length = dims[static_cast<size_t>(axis)];
+    dims.erase(dims.begin() + axis);
+    own.push_back(TensorType{call.dtype(i), Shape(std::move(dims))});
+  }
+  INFER_TRY(InferCarried(g, own, 0, l.states, 0, captures));
+  for (size_t i = 0; i < g.outputs().size(); ++i) {
+    const ValueType& t = g.outputs()[i]->type();
+    if (i < l.states) {
+      call.SetOut(i, JoinFacts(own[i], t));
+    } else if (!t.is_tensor() || !t.tensor().shape.has_rank()) {
+      call.SetOut(i, t.is_tensor() ? t.tensor().dtype : DType::kUndefined, Shape());
+    } else {
+      std::vector<Dim> dims = t.tensor().shape.dims();
+      INFER_ASSIGN(int axis,
+                   NormalizeAxis(l.out_axes[i - l.states], static_cast<int>(dims.size()) + 1));
+      dims.insert(dims.begin() + axis, length);
+      call.SetOut(i, t.tensor().dtype, Shape(std::move(dims)));
+    }
+  }
+  return {};
+}
+
+/// Slice `index` of `t` along `axis`, without that axis.
+Tensor SliceAt(const Tensor& t, int axis, int64_t index) {
+  Dims dims = t.dims();
+  const int64_t extent = dims[static_cast<size_t>(axis)];
+  dims.erase(dims.begin() + axis);
+  int64_t outer = 1, inner = 1;
+  for (int i = 0; i < t.rank(); ++i) (i < axis ? outer : inner) *= i == axis ? 1 : t.dim(i);
+  Tensor out(t.dtype(), dims);
+  if (t.dtype() == DType::kString) {
+    for (int64_t o = 0; o < outer; ++o)
+      for (int64_t i = 0; i < inner; ++i)
+        out.mutable_strings()[static_cast<size_t>(o * inner + i)] =
+            t.strings()[static_cast<size_t>((o * extent + index) * inner + i)];
+    return out;
+  }
+  if (IsPacked(t.dtype())) {
+    for (int64_t o = 0; o < outer; ++o)
+      for (int64_t i = 0; i < inner; ++i)
+        out.Set(o * inner + i, t.At((o * extent + index) * inner + i));
+    return out;
+  }
+  const int64_t width = BitWidth(t.dtype()) / 8;
+  for (int64_t o = 0; o < outer; ++o)
+    std::memcpy(out.mutable_raw() + o * inner * width,
+                t.raw() + (o * extent + index) * inner * width, static_cast<size_t>(inner * width));
+  return out;
+}
+
+/// Stacks equally shaped tensors along a new axis. An empty list gives `empty_type` with extent 0.
+Result<Tensor> Stack(const std::vector<Tensor>& parts, int64_t axis_attr, const ValueType& type) {
+  if (parts.empty()) {
+    Dims dims = {0};
+    DType dtype = DType::kF32;
+    if (type.is_tensor()) {
+      if (type.tensor().dtype != DType::kUndefined) dtype = type.tensor().dtype;
+      if (type.tensor().shape.has_rank())
+        for (const Dim& d : type.tensor().shape.dims())
+          dims.push_back(d.is_static() ? d.value() : 0);
+    }
+    return Tensor::Zeros(dtype, std::move(dims));
+  }
+  const Tensor& first = parts.front();
+  INFER_ASSIGN(int axis, NormalizeAxis(axis_attr, first.rank() + 1));
+  for (const Tensor& t : parts)
+    if (t.dims() != first.dims() || t.dtype() != first.dtype())
+      return InvalidModel(
+          Cat("scan output changes from ", ToString(first.type()), " to ", ToString(t.type())));
+  Dims dims = first.dims();
+  const auto n = static_cast<int64_t>(parts.size());
+  dims.insert(dims.begin() + axis, n);
+  int64_t outer = 1, inner = 1;
+  for (int i = 0; i < first.rank(); ++i) (i < axis ? outer : inner) *= first.dim(i);
+  Tensor out(first.dtype(), std::move(dims));
+  for (int64_t k = 0; k < n; ++k) {
+    const Tensor& t = parts[static_cast<size_t>(k)];
+    for (int64_t o = 0; o < outer; ++o) {
+      const int64_t to = (o * n + k) * inner, from = o * inner;
+      if (t.dtype() == DType::kString) {
+        for (int64_t i = 0; i < inner; ++i)
+          out.mutable_strings()[static_cast<size_t>(to + i)] =
+              t.strings()[static_cast<size_t>(from + i)];
+      } else if (IsPacked(t.dtype())) {
+        for (int64_t i = 0; i < inner; ++i) out.Set(to + i, t.At(from + i));
+      } else {
+        const int64_t width = BitWidth(t.dtype()) / 8;
+        std::memcpy(out.mutable_raw() + to * width, t.raw() + from * width,
+                    static_cast<size_t>(inner * width));
+      }
+    }
+  }
+  return out;
+}
+
+std::vector<Datum> WithCaptures(std::vector<Datum> own, std::span<const Datum* const> captures) {
+  for (const Datum* d : captures) own.push_back(d ? *d : Datum());
+  return own;
+}
+
+Result<std::vector<Datum>> EvaluateIf(const Node& node, std::span<const Datum* const> inputs) {
+  const Tensor& cond = inputs[0]->tensor();
+  if (cond.num_elements() != 1) return InvalidModel("If: the condition is not one element");
+  const Graph* branch = node.subgraph(cond.IntAt(0) ? "then_branch" : "else_branch");
+  INFER_ASSIGN(auto out, Evaluate(*branch, WithCaptures({}, inputs.subspan(1))));
+  out.resize(node.outputs().size());
+  return out;
+}
+
+Result<std::vector<Datum>> EvaluateLoop(const Node& node, std::span<const Datum* const> inputs,
+                                        size_t operands) {
+  const Graph& body = *node.subgraph("body");
+  const auto captures = inputs.subspan(operands);
+  const size_t carried = operands < 2 ? 0 : operands - 2;
+  const int64_t limit = operands > 0 && inputs[0] ? inputs[0]->tensor().IntAt(0)
+                                                  : std::numeric_limits<int64_t>::max();
+  bool cond = operands > 1 && inputs[1] ? inputs[1]->tensor().IntAt(0) != 0 : true;
+  std::vector<Datum> state;
+  for (size_t i = 0; i < carried; ++i) state.push_back(inputs[i + 2] ? *inputs[i + 2] : Datum());
+  if (body.outputs().size() < carried + 1)
+    return InvalidModel("Loop: the body gives too few outputs");
+  std::vector<std::vector<Tensor>> scans(body.outputs().size() - 1 - carried);
+  for (int64_t i = 0; i < limit && cond; ++i) {
+    std::vector<Datum> args = {Tensor::Scalar<int64_t>(i), Tensor::Scalar<bool>(cond)};
+    args.insert(args.end(), state.begin(), state.end());
+    INFER_ASSIGN(auto out, Evaluate(body, WithCaptures(std::move(args), captures)));
+    cond = out[0].tensor().IntAt(0) != 0;
+    for (size_t k = 0; k < carried; ++k) state[k] = std::move(out[k + 1]);
+    for (size_t k = 0; k < scans.size(); ++k)
+      scans[k].push_back(std::move(out[carried + 1 + k].tensor()));
+  }
+  for (size_t k = 0; k < scans.size(); ++k) {
+    INFER_ASSIGN(Tensor t, Stack(scans[k], 0, body.outputs()[carried + 1 + k]->type()));
+    state.emplace_back(std::move(t));
+  }
+  state.resize(node.outputs().size());
+  return state;
+}
+
+Result<std::vector<Datum>> EvaluateScan(const Node& node, std::span<const Datum* const> inputs,
+                                        size_t operands) {
+  const Graph& body = *node.subgraph("body");
+  INFER_ASSIGN(ScanLayout l, LayoutOf(node.attrs(), operands, body.outputs().size()));
+  std::vector<Datum> state;
+  for (size_t i = 0; i < l.states; ++i) state.push_back(*inputs[i]);
+  std::vector<int> axes;
+  int64_t length = -1;
+  for (size_t i = 0; i < l.scans; ++i) {
+    const Tensor& t = inputs[l.states + i]->tensor();
+    INFER_ASSIGN(int axis, NormalizeAxis(l.in_axes[i], t.rank()));
+    axes.push_back(axis);
+    if (length >= 0 && t.dim(axis) != length) return InvalidModel("Scan: inputs differ in length");
+    length = t.dim(axis);
+  }
+  std::vector<std::vector<Tensor>> scans(body.outputs().size() - l.states);
+  for (int64_t step = 0; step < length; ++step) {
+    std::vector<Datum> args = state;
+    for (size_t i = 0; i < l.scans; ++i)
+      args.emplace_back(SliceAt(inputs[l.states + i]->tensor(), axes[i],
+                                l.in_directions[i] ? length - 1 - step : step));
+    INFER_ASSIGN(auto out, Evaluate(body, WithCaptures(std::move(args), inputs.subspan(operands))));
+    for (size_t k = 0; k < l.states; ++k) state[k] = std::move(out[k]);
+    for (size_t k = 0; k < scans.size(); ++k)
+      scans[k].push_back(std::move(out[l.states + k].tensor()));
+  }
+  for (size_t k = 0; k < scans.size(); ++k) {
+    if (l.out_directions[k]) std::reverse(scans[k].begin(), scans[k].end());
+    INFER_ASSIGN(Tensor t, Stack(scans[k], l.out_axes[k], body.outputs()[l.states + k]->type()));
+    state.emplace_back(std::move(t));
+  }
+  state.resize(node.outputs().size());
+  return state;
+}
+
+}  // namespace
+
+bool IsControlFlow(const OpDef& def) {
+  return def.domain.empty() && (def.name == "If" || def.name == "Loop" || def.name == "Scan");
+}
+
+Status InferControlFlow(OpCall& call, const Subgraphs& subgraphs,
+                        std::span<const ValueType* const> captures) {
+  if (call.def().name == "If") return InferIf(call, subgraphs, captures);
+  if (call.def().name == "Loop") return InferLoop(call, subgraphs, captures);
+  return InferScan(call, subgraphs, captures);
+}
+
+Result<std::vector<Datum>> EvaluateControlFlow(const Node& node,
+                                               std::span<const Datum* const> inputs) {
+  const size_t operands = node.inputs().size() - node.num_captures();
+  auto out = node.op() == "If"     ? EvaluateIf(node, inputs)
+             : node.op() == "Loop" ? EvaluateLoop(node, inputs, operands)
+                                   : EvaluateScan(node, inputs, operands);
+  if (!out.ok()) return out.status().In(Describe(node));
+  return out;
+}
+
+}  // namespace infer

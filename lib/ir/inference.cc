@@ -1,0 +1,78 @@
+#include "lib/ir/inference.h"
+
+#include "lib/ir/body.h"
+#include "lib/ir/control_flow.h"
+#include "lib/ir/editor.h"
+#include "lib/support/strings.h"
+
+namespace infer {
+namespace {
+
+/// Puts numbers for symbols into a shape; sets `found` when one of them occurs.
+Shape Bind(const Shape& shape, const std::map<std::string, int64_t>& symbols, bool* found) {
+  if (!shape.has_rank()) return shape;
+  std::vector<Dim> dims = shape.dims();
+  for (Dim& d : dims)
+    if (auto it = symbols.find(d.symbol()); it != symbols.end()) {
+      d = it->second;
+      *found = true;
+    }
+  return Shape(std::move(dims));
+}
+
+}  // namespace
+
+Status InferCall(OpCall& call,
+                 const std::vector<std::pair<std::string, std::unique_ptr<Graph>>>& subgraphs,
+                 std::span<const ValueType* const> captures, const OpRegistry& ops) {
+  const OpDef& def = call.def();
+  INFER_TRY(CheckSchema(call));
+  if (IsControlFlow(def)) return InferControlFlow(call, subgraphs, captures);
+  if (def.infer) return def.infer(call);
+  if (!def.body.empty()) return InferBody(call, ops);
+  return Internal(Cat(def.name, " has no inference"));
+}
+
+Status InferTypes(Graph& g) {
+  GraphEditor editor(g);
+  for (const auto& n : g.nodes()) INFER_TRY(editor.Reinfer(*n));
+  return {};
+}
+
+Status SpecializeInputs(Graph& g, const std::map<std::string, Dims>& shapes) {
+  GraphEditor editor(g);
+  for (const auto& [name, dims] : shapes) {
+    Value* v = nullptr;
+    for (Value* input : g.inputs())
+      if (input->name() == name) v = input;
+    if (!v) {
+      std::vector<std::string> names;
+      for (Value* input : g.inputs()) names.push_back(input->name());
+      return InvalidArgument(
+          Cat("no input '", name, "'; the model's inputs are: ", Join(names, ", ")));
+    }
+    if (!v->type().is_tensor()) return InvalidArgument(Cat("input '", name, "' is not a tensor"));
+    auto met = Meet(Shape(dims), v->shape());
+    if (!met.ok())
+      return InvalidArgument(
+          Cat("input '", name, "' has shape ", v->shape().ToString(), ", not ", ToString(dims)));
+    editor.SetType(v, TensorType{v->dtype(), *std::move(met)});
+  }
+  return InferTypes(g);
+}
+
+Status BindSymbols(Graph& g, const std::map<std::string, int64_t>& symbols) {
+  GraphEditor editor(g);
+  for (const auto& [name, number] : symbols) {
+    bool found = false;
+    for (Value* v : g.inputs()) {
+      if (!v->type().is_tensor()) continue;
+      Shape bound = Bind(v->shape(), {{name, number}}, &found);
+      editor.SetType(v, TensorType{v->dtype(), std::move(bound)});
+    }
+    if (!found) return InvalidArgument(Cat("no input has a dimension named '", name, "'"));
+  }
+  return InferTypes(g);
+}
+
+}  // namespace infer
