@@ -1,0 +1,221 @@
+#include "quant/accuracy/compare.h"
+
+#include <algorithm>
+#include <functional>
+#include <set>
+#include <utility>
+
+#include "lib/support/strings.h"
+#include "quant/calibrate/calibrate.h"
+
+namespace infer {
+namespace {
+
+Status CheckInterfaces(const Graph& golden, const Graph& candidate) {
+  const auto names = [](const std::vector<Value*>& values) {
+    std::vector<std::string> n;
+    for (const Value* v : values) n.push_back(v->name());
+    return n;
+  };
+  const auto check = [&](std::string_view what, const std::vector<Value*>& g,
+                         const std::vector<Value*>& c) -> Status {
+    if (names(g) == names(c)) return {};
+    return InvalidArgument(Cat("the models differ in their ", what, ": golden has ",
+                               Join(names(g), ", "), "; candidate has ", Join(names(c), ", ")));
+  };
+  INFER_TRY(check("inputs", golden.inputs(), candidate.inputs()));
+  return check("outputs", golden.outputs(), candidate.outputs());
+}
+
+Status AddDatum(const Datum& golden, const Datum& candidate, TensorComparer& comparer) {
+  if (golden.is_tensor() && candidate.is_tensor())
+    return comparer.Add(golden.tensor(), candidate.tensor());
+  if (golden.is_optional() && candidate.is_optional()) {
+    const auto& g = golden.optional().value;
+    const auto& c = candidate.optional().value;
+    if (!g && !c) return {};
+    if (!g || !c) return InvalidModel("one side is an empty optional");
+    return AddDatum(*g, *c, comparer);
+  }
+  if (golden.is_map() && candidate.is_map()) {
+    INFER_TRY(comparer.Add(golden.map().keys, candidate.map().keys));
+    return AddDatum(*golden.map().values, *candidate.map().values, comparer);
+  }
+  if (!golden.is_sequence() || !candidate.is_sequence())
+    return InvalidModel("golden and candidate are of different kinds");
+  const auto& g = golden.sequence();
+  const auto& c = candidate.sequence();
+  if (g.size() != c.size())
+    return InvalidModel(Cat("golden is a sequence of ", g.size(), ", candidate of ", c.size()));
+  for (size_t i = 0; i < g.size(); ++i) INFER_TRY(AddDatum(g[i], c[i], comparer));
+  return {};
+}
+
+std::vector<Datum> OutputsOf(const RunContext& context, size_t count) {
+  std::vector<Datum> out;
+  for (size_t i = 0; i < count; ++i) out.push_back(context.output(i));
+  return out;
+}
+
+/// Adds the rows of output 0 with their labels. Rows without a label are an error.
+Status AddLabels(const Tensor& golden, const Tensor& candidate, const std::vector<int64_t>& labels,
+                 PairedAccuracy& task) {
+  if (!IsFloat(golden.dtype())) return InvalidArgument("labels need an output of scores");
+  const Rows rows = RowsOf(golden.dims());
+  if (rows.count != static_cast<int64_t>(labels.size()))
+    return InvalidArgument(Cat("output 0 has ", rows.count, " rows of scores, but there are ",
+                               labels.size(), " labels"));
+  const std::vector<float> g = golden.ToFloats(), c = candidate.ToFloats();
+  const auto width = static_cast<size_t>(rows.width);
+  for (size_t n = 0; n < labels.size(); ++n) {
+    if (labels[n] < 0 || labels[n] >= rows.width)
+      return InvalidArgument(Cat("label ", labels[n], " is outside the ", rows.width, " classes"));
+    task.Add(std::span(g).subspan(n * width, width), std::span(c).subspan(n * width, width),
+             labels[n]);
+  }
+  return {};
+}
+
+using OutputSource = std::function<Result<std::vector<Datum>>(int64_t, std::vector<Datum>)>;
+
+OutputSource RunsOn(RunContext& context, size_t outputs, std::stop_token stop) {
+  return
+      [&context, outputs, stop](int64_t, std::vector<Datum> inputs) -> Result<std::vector<Datum>> {
+        INFER_TRY(RunInputs(context, std::move(inputs), stop));
+        return OutputsOf(context, outputs);
+      };
+}
+
+struct Sides {
+  OutputSource golden, candidate;
+};
+
+Status CompareRun(const Samples& samples, int64_t run, const Sides& sides, bool with_task,
+                  std::vector<TensorComparer>& comparers, AccuracyReport& report) {
+  INFER_ASSIGN(std::vector<Datum> inputs, samples.get(run));
+  auto golden = sides.golden(run, inputs);
+  if (!golden.ok()) return std::move(golden.status()).In("golden");
+  auto candidate = sides.candidate(run, std::move(inputs));
+  if (!candidate.ok()) return std::move(candidate.status()).In("candidate");
+  INFER_TRY(AddOutputs(*golden, *candidate, comparers));
+  if (!with_task || !samples.labels) return {};
+  INFER_ASSIGN(const std::vector<int64_t> labels, samples.labels(run));
+  if (!report.task) report.task.emplace();
+  return AddLabels((*golden)[0].tensor(), (*candidate)[0].tensor(), labels, *report.task);
+}
+
+Status CompareRuns(const Samples& samples, int64_t count, const Sides& sides, bool with_task,
+                   const CompareOptions& options, std::vector<TensorComparer>& comparers,
+                   AccuracyReport& report) {
+  for (int64_t run = 0; run < count; ++run) {
+    if (options.stop.stop_requested()) return Cancelled("comparison was stopped");
+    if (Status s = CompareRun(samples, run, sides, with_task, comparers, report); !s.ok())
+      return std::move(s).In(Cat("sample ", run));
+    if (with_task && options.progress) options.progress(run + 1, count);
+  }
+  return {};
+}
+
+ValueAccuracy ResultOf(const Value& v, const TensorComparer& comparer) {
+  ValueAccuracy a;
+  a.name = v.name();
+  a.op = v.producer() ? std::string(v.producer()->op()) : "";
+  a.is_float = v.type().is_tensor() && IsFloat(v.dtype());
+  a.metrics = comparer.metrics();
+  a.rows = comparer.row_metrics();
+  return a;
+}
+
+Result<AccuracyReport> CompareOutputs(const OutputSource& golden, const Graph& candidate,
+                                      const Backend& candidate_backend, const Samples& samples,
+                                      const CompareOptions& options) {
+  if (samples.count <= 0) return InvalidArgument("there are no samples to compare on");
+  CompileOptions compile;
+  compile.threads = options.threads;
+  compile.level = options.candidate_level;
+  INFER_ASSIGN(TappedProgram c, CompileWithTaps(candidate, {}, candidate_backend, compile));
+  AccuracyReport report;
+  report.samples = samples.count;
+  std::vector<TensorComparer> comparers(c.num_outputs);
+  const Sides sides{golden, RunsOn(*c.context, c.num_outputs, options.stop)};
+  INFER_TRY(CompareRuns(samples, samples.count, sides, true, options, comparers, report));
+  for (size_t i = 0; i < comparers.size(); ++i)
+    report.outputs.push_back(ResultOf(*candidate.outputs()[i], comparers[i]));
+  return report;
+}
+
+Status CompareLayers(const Graph& golden, const Backend& golden_backend, const Graph& candidate,
+                     const Backend& candidate_backend, const Samples& samples,
+                     const CompareOptions& options, AccuracyReport& report) {
+  const std::vector<std::string> names = SharedValues(golden, candidate);
+  CompileOptions compile;
+  compile.threads = options.threads;
+  compile.level = options.golden_level;
+  INFER_ASSIGN(TappedProgram g, CompileWithTaps(golden, names, golden_backend, compile));
+  compile.level = options.candidate_level;
+  INFER_ASSIGN(TappedProgram c, CompileWithTaps(candidate, names, candidate_backend, compile));
+  const size_t outputs = g.num_outputs + names.size();
+  std::vector<TensorComparer> comparers(outputs);
+  report.layer_samples = std::min(options.layer_samples, samples.count);
+  INFER_TRY(CompareRuns(
+      samples, report.layer_samples,
+      {RunsOn(*g.context, outputs, options.stop), RunsOn(*c.context, outputs, options.stop)}, false,
+      options, comparers, report));
+  for (size_t k = 0; k < names.size(); ++k)
+    report.layers.push_back(ResultOf(*golden.FindValue(names[k]), comparers[g.num_outputs + k]));
+  return {};
+}
+
+}  // namespace
+
+std::vector<std::string> SharedValues(const Graph& golden, const Graph& candidate) {
+  std::vector<std::string> names;
+  for (const auto& node : golden.nodes()) {
+    for (const Value* v : node->outputs()) {
+      if (!v || !v->type().is_tensor()) continue;
+      const Value* other = candidate.FindValue(v->name());
+      if (!other || !other->producer() || !other->type().is_tensor()) continue;
+      if (v->dtype() == other->dtype()) names.push_back(v->name());
+    }
+  }
+  return names;
+}
+
+Status AddOutputs(const std::vector<Datum>& golden, const std::vector<Datum>& candidate,
+                  std::vector<TensorComparer>& comparers) {
+  if (golden.size() != candidate.size() || golden.size() != comparers.size())
+    return InvalidModel(
+        Cat("golden has ", golden.size(), " outputs, candidate ", candidate.size()));
+  for (size_t i = 0; i < golden.size(); ++i)
+    if (Status s = AddDatum(golden[i], candidate[i], comparers[i]); !s.ok())
+      return std::move(s).In(Cat("output ", i));
+  return {};
+}
+
+Result<AccuracyReport> Compare(const Graph& golden, const Backend& golden_backend,
+                               const Graph& candidate, const Backend& candidate_backend,
+                               const Samples& samples, const CompareOptions& options) {
+  INFER_TRY(CheckInterfaces(golden, candidate));
+  CompileOptions compile;
+  compile.threads = options.threads;
+  compile.level = options.golden_level;
+  INFER_ASSIGN(TappedProgram g, CompileWithTaps(golden, {}, golden_backend, compile));
+  INFER_ASSIGN(AccuracyReport report,
+               CompareOutputs(RunsOn(*g.context, g.num_outputs, options.stop), candidate,
+                              candidate_backend, samples, options));
+  if (options.per_layer)
+    INFER_TRY(CompareLayers(golden, golden_backend, candidate, candidate_backend, samples, options,
+                            report));
+  for (size_t i = 0; i < report.outputs.size(); ++i)
+    if (const Node* n = golden.outputs()[i]->producer()) report.outputs[i].op = n->op();
+  return report;
+}
+
+Result<AccuracyReport> CompareWithStored(
+    const std::function<Result<std::vector<Datum>>(int64_t)>& golden, const Graph& candidate,
+    const Backend& candidate_backend, const Samples& samples, const CompareOptions& options) {
+  return CompareOutputs([&](int64_t run, std::vector<Datum>) { return golden(run); }, candidate,
+                        candidate_backend, samples, options);
+}
+
+}  // namespace infer

@@ -1,0 +1,110 @@
+#include "quant/accuracy/gate.h"
+
+#include <cmath>
+
+#include "lib/support/strings.h"
+
+namespace infer {
+namespace {
+
+/// A limit on one number of an output; nullopt where the output has no such number.
+struct OutputGate {
+  std::string_view name, what;
+  std::optional<double> GateLimits::*limit;
+  bool at_least;  // measured >= limit, else measured <= limit
+  std::optional<double> (*measure)(const ValueAccuracy&);
+};
+
+const OutputGate kOutputGates[] = {
+    {"min-sqnr", "SQNR in dB", &GateLimits::min_sqnr_db, true,
+     [](const ValueAccuracy& v) -> std::optional<double> {
+       if (!v.is_float) return std::nullopt;
+       return v.metrics.sqnr_db;
+     }},
+    {"min-cosine", "cosine", &GateLimits::min_cosine, true,
+     [](const ValueAccuracy& v) -> std::optional<double> {
+       if (!v.is_float) return std::nullopt;
+       return v.metrics.cosine;
+     }},
+    {"max-error", "max|d| / max|golden|", &GateLimits::max_error_ratio, false,
+     [](const ValueAccuracy& v) -> std::optional<double> {
+       if (!v.is_float) return std::nullopt;
+       return v.metrics.max_error_ratio;
+     }},
+    {"min-agreement", "top-1 agreement", &GateLimits::min_agreement, true,
+     [](const ValueAccuracy& v) -> std::optional<double> {
+       if (!v.rows) return std::nullopt;
+       return v.rows->top1_agreement;
+     }},
+};
+
+std::string Describe(const GateResult& r, std::string_view what) {
+  return Cat(
+      r.passed ? "passed" : "failed", ": ", r.where.empty() ? "" : Cat("output '", r.where, "': "),
+      what, " ", r.measured, ", limit ", r.limit,
+      r.interval ? Cat(" (95 % interval ", r.interval->lo, " to ", r.interval->hi, ")") : "");
+}
+
+GateResult Unmeasured(std::string_view name, double limit, std::string_view why) {
+  GateResult r;
+  r.name = name;
+  r.limit = limit;
+  r.measured = std::nan("");
+  r.message = Cat("failed: cannot be measured: ", why);
+  return r;
+}
+
+void CheckOutputs(const AccuracyReport& report, const OutputGate& gate, double limit,
+                  std::vector<GateResult>& results) {
+  bool any = false;
+  for (const ValueAccuracy& v : report.outputs) {
+    const auto measured = gate.measure(v);
+    if (!measured) continue;
+    any = true;
+    GateResult r{std::string(gate.name), v.name, limit, *measured, false, {}, {}};
+    r.passed = gate.at_least ? *measured >= limit : *measured <= limit;
+    // A mismatch of NaN or infinity stands outside every sum, so no sum may excuse it.
+    if (v.metrics.non_finite_mismatches > 0) r.passed = false;
+    if (gate.limit == &GateLimits::min_agreement) {
+      const double rows = static_cast<double>(v.rows->rows);
+      r.interval = ClopperPearson(std::llround(*measured * rows), v.rows->rows);
+    }
+    r.message = Describe(r, gate.what);
+    if (v.metrics.non_finite_mismatches > 0)
+      r.message += Cat("; ", v.metrics.non_finite_mismatches, " NaN or infinite elements differ");
+    results.push_back(std::move(r));
+  }
+  if (!any) results.push_back(Unmeasured(gate.name, limit, "no output has such a number"));
+}
+
+}  // namespace
+
+std::vector<GateResult> CheckGates(const AccuracyReport& report, const GateLimits& limits) {
+  std::vector<GateResult> results;
+  if (limits.max_drop) {
+    if (report.task && report.task->samples > 0) {
+      GateResult r{"max-drop", "", *limits.max_drop, report.task->drop(), false, {}, {}};
+      // A drop is a count over a count: allow the rounding of that division, nothing more.
+      r.passed = r.measured <= r.limit + 1e-12;
+      r.interval = report.task->DropInterval();
+      r.message = Cat(Describe(r, "top-1 drop"), "; lost ", report.task->lost, ", gained ",
+                      report.task->gained, " of ", report.task->samples, ", exact McNemar p ",
+                      report.task->p_value());
+      results.push_back(std::move(r));
+    } else {
+      results.push_back(
+          Unmeasured("max-drop", *limits.max_drop, "it needs labelled samples (--labels)"));
+    }
+  }
+  for (const OutputGate& gate : kOutputGates)
+    if (const auto& limit = limits.*gate.limit) CheckOutputs(report, gate, *limit, results);
+  return results;
+}
+
+bool AllPassed(const std::vector<GateResult>& results) {
+  for (const GateResult& r : results)
+    if (!r.passed) return false;
+  return true;
+}
+
+}  // namespace infer

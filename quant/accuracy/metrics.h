@@ -1,0 +1,71 @@
+#pragma once
+/// Streaming comparison of a candidate's tensors with golden ones. Constant memory in the number of
+/// samples; sums in double.
+#include <cstdint>
+#include <optional>
+
+#include "lib/support/status.h"
+#include "lib/tensor/tensor.h"
+
+namespace infer {
+
+/// Over all elements of all samples, with r the golden value, d = candidate - golden.
+struct TensorMetrics {
+  int64_t samples = 0;
+  int64_t elements = 0;
+  double sqnr_db = 0;  ///< 10 log10(sum r^2 / sum d^2); +inf when equal
+  double psnr_db = 0;  ///< 20 log10(max|r| / sqrt(mean d^2)); +inf when equal
+  double cosine = 1;   ///< sum r c / sqrt(sum r^2 sum c^2); 1 when both are zero, 0 when one is
+  double max_abs_error = 0;
+  double mean_abs_error = 0;
+  double max_abs_golden = 0;
+  double max_error_ratio = 0;  ///< max|d| / max|r|, by sample's worst; d against 0 counts as is
+  /// Elements that are NaN or infinite on one side, or differ in kind; outside the sums above.
+  int64_t non_finite_mismatches = 0;
+  /// Non-float tensors (and strings): elements that differ.
+  int64_t unequal = 0;
+};
+
+/// Class distributions: rows of scores, see RowsOf.
+struct RowMetrics {
+  int64_t rows = 0;
+  double kl = 0;  ///< mean over rows of sum p ln(p/q); p golden, q candidate
+  double kl_max = 0;
+  double top1_agreement = 1;  ///< rows whose highest score stands at the same place
+  double top5_agreement = 1;  ///< mean share of golden's five highest among the candidate's five
+};
+
+/// How a tensor of scores splits into rows: [N, C, 1, ...] and [N, C] are N rows of C; rank 1 is
+/// one row; anything else has rows along the last axis.
+struct Rows {
+  int64_t count = 0;
+  int64_t width = 0;
+};
+Rows RowsOf(const Dims& dims);
+
+/// Index of the highest score, the first of equals; NaN is lower than everything.
+int64_t ArgMax(std::span<const float> row);
+/// Indices of the k highest scores, highest first; equal scores in order of index.
+std::vector<int64_t> TopK(std::span<const float> row, int64_t k);
+
+class TensorComparer {
+ public:
+  /// InvalidModel when types or extents differ.
+  Status Add(const Tensor& golden, const Tensor& candidate);
+  TensorMetrics metrics() const;
+  /// Empty where rows make no sense: not floats, or rows of one element.
+  std::optional<RowMetrics> row_metrics() const;
+
+ private:
+  void AddFloats(std::span<const float> golden, std::span<const float> candidate);
+  void AddRows(const Rows& rows, std::span<const float> golden, std::span<const float> candidate);
+
+  TensorMetrics m_;
+  RowMetrics rows_;
+  double sum_rr_ = 0, sum_dd_ = 0, sum_cc_ = 0, sum_rc_ = 0, sum_abs_ = 0;
+  int64_t finite_ = 0;
+  double kl_sum_ = 0, top5_sum_ = 0;
+  int64_t top1_same_ = 0;
+};
+
+}  // namespace infer

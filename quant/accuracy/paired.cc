@@ -1,0 +1,82 @@
+#include "quant/accuracy/paired.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "quant/accuracy/metrics.h"
+
+namespace infer {
+namespace {
+
+constexpr int64_t kTop = 5;
+
+/// P(X <= k), X ~ Bin(n, p). Terms from logarithms, so that n may be large.
+double BinomialCdf(int64_t k, int64_t n, double p) {
+  if (k < 0) return 0;
+  if (k >= n || p <= 0) return 1;
+  if (p >= 1) return 0;
+  // ln P(X = i + 1) = ln P(X = i) + ln((n - i) / (i + 1)) + ln(p / q): no overflow for large n.
+  const double log_odds = std::log(p) - std::log1p(-p);
+  double log_term = static_cast<double>(n) * std::log1p(-p), sum = 0;
+  for (int64_t i = 0; i <= k; ++i) {
+    sum += std::exp(log_term);
+    log_term += std::log(static_cast<double>(n - i) / static_cast<double>(i + 1)) + log_odds;
+  }
+  return std::min(sum, 1.0);
+}
+
+/// The p in [0, 1] at which the decreasing function BinomialCdf(k, n, .) equals `target`.
+double SolveCdf(int64_t k, int64_t n, double target) {
+  double lo = 0, hi = 1;
+  for (int i = 0; i < 60; ++i) {
+    const double mid = 0.5 * (lo + hi);
+    (BinomialCdf(k, n, mid) > target ? lo : hi) = mid;
+  }
+  return 0.5 * (lo + hi);
+}
+
+double Share(int64_t part, int64_t whole) {
+  return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0;
+}
+
+}  // namespace
+
+double McNemarExact(int64_t lost, int64_t gained) {
+  return std::min(1.0, 2 * BinomialCdf(std::min(lost, gained), lost + gained, 0.5));
+}
+
+Interval ClopperPearson(int64_t successes, int64_t trials, double confidence) {
+  INFER_CHECK(0 <= successes && successes <= trials && confidence > 0 && confidence < 1);
+  const double tail = (1 - confidence) / 2;
+  Interval r{0, 1};
+  if (successes > 0) r.lo = SolveCdf(successes - 1, trials, 1 - tail);
+  if (successes < trials) r.hi = SolveCdf(successes, trials, tail);
+  return r;
+}
+
+void PairedAccuracy::Add(std::span<const float> golden, std::span<const float> candidate,
+                         int64_t label) {
+  INFER_CHECK(label >= 0 && label < static_cast<int64_t>(golden.size()));
+  const auto g = TopK(golden, kTop), c = TopK(candidate, kTop);
+  const bool g1 = g[0] == label, c1 = c[0] == label;
+  ++samples;
+  golden_top1 += g1;
+  candidate_top1 += c1;
+  golden_top5 += std::count(g.begin(), g.end(), label);
+  candidate_top5 += std::count(c.begin(), c.end(), label);
+  lost += g1 && !c1;
+  gained += !g1 && c1;
+}
+
+double PairedAccuracy::golden_accuracy() const { return Share(golden_top1, samples); }
+double PairedAccuracy::candidate_accuracy() const { return Share(candidate_top1, samples); }
+double PairedAccuracy::drop() const { return Share(lost - gained, samples); }
+double PairedAccuracy::p_value() const { return McNemarExact(lost, gained); }
+
+Interval PairedAccuracy::DropInterval(double confidence) const {
+  const Interval odds = ClopperPearson(lost, lost + gained, confidence);
+  const double scale = Share(lost + gained, samples);
+  return {(2 * odds.lo - 1) * scale, (2 * odds.hi - 1) * scale};
+}
+
+}  // namespace infer

@@ -1,0 +1,55 @@
+#pragma once
+/// Observers watch the numbers of one value over the calibration data and choose the range that
+/// quantization should cover. They know numbers, not graphs, and hold constant memory.
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "lib/support/status.h"
+#include "quant/scheme/quant_params.h"
+
+namespace infer {
+
+class Observer {
+ public:
+  virtual ~Observer() = default;
+  /// One run's elements. NaN and infinities are counted and otherwise ignored.
+  void See(std::span<const float> values);
+
+  int64_t count() const { return count_; }  ///< finite values seen
+  int64_t non_finite() const { return non_finite_; }
+  Interval seen() const { return seen_; }  ///< exact minimum and maximum; [0, 0] for none
+  /// The range to cover with `grid`; lies within seen(). InvalidModel when no finite value was
+  /// seen.
+  Result<Interval> Choose(const QuantGrid& grid) const;
+  virtual int64_t memory_bytes() const = 0;
+
+ protected:
+  /// `range` is of the finite values of this call; called only when there is one.
+  virtual void Update(std::span<const float> values, const Interval& range) = 0;
+  virtual Interval Range(const QuantGrid& grid) const = 0;  ///< Pre: count() > 0
+
+ private:
+  int64_t count_ = 0, non_finite_ = 0;
+  Interval seen_;
+};
+
+/// What makes the observer of one value.
+using ObserverFactory = std::function<std::unique_ptr<Observer>()>;
+
+/// [min, max] of everything seen.
+ObserverFactory MinMaxObserver();
+/// Cuts (100 - percentile)/2 percent of the values at each end; a symmetric grid cuts
+/// (100 - percentile) percent of the magnitudes. 100 is min-max. Pre: 50 < percentile <= 100.
+ObserverFactory PercentileObserver(double percentile);
+/// Exponential moving average of each run's minimum and maximum (arXiv 1712.05877, section 3.1):
+/// r <- momentum * r + (1 - momentum) * run, first run as it is. Depends on the order of samples.
+/// Pre: 0 <= momentum < 1.
+ObserverFactory MovingAverageObserver(double momentum);
+
+/// "minmax", "percentile[:99.99]", "moving-average[:0.9]". InvalidArgument lists what there is.
+Result<ObserverFactory> ParseObserver(std::string_view text);
+
+}  // namespace infer

@@ -1,0 +1,145 @@
+#include "quant/accuracy/metrics.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <limits>
+
+#include "lib/support/random.h"
+
+namespace infer {
+namespace {
+
+using testing::ElementsAre;
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInf = std::numeric_limits<float>::infinity();
+
+TEST(TensorComparer, HandComputedNumbers) {
+  TensorComparer c;
+  // r = (3, 4, 0), d = (0, -1, 1)
+  ASSERT_TRUE(c.Add(Tensor::Of<float>({3}, {3, 4, 0}), Tensor::Of<float>({3}, {3, 3, 1})).ok());
+  const TensorMetrics m = c.metrics();
+  EXPECT_NEAR(m.sqnr_db, 10 * std::log10(25.0 / 2), 1e-12);
+  EXPECT_NEAR(m.psnr_db, 20 * std::log10(4 / std::sqrt(2.0 / 3)), 1e-12);
+  EXPECT_NEAR(m.cosine, 21 / (5 * std::sqrt(19.0)), 1e-12);
+  EXPECT_EQ(m.max_abs_error, 1);
+  EXPECT_NEAR(m.mean_abs_error, 2.0 / 3, 1e-12);
+  EXPECT_EQ(m.max_abs_golden, 4);
+  EXPECT_EQ(m.max_error_ratio, 0.25);
+  EXPECT_EQ(m.elements, 3);
+}
+
+/// Streaming equals the formulas on everything at once.
+TEST(TensorComparer, StreamsLikeOneTensor) {
+  Random random(3);
+  const int64_t n = 40, width = 25;
+  Tensor golden(DType::kF32, {n, width}), candidate(DType::kF32, {n, width});
+  for (int64_t i = 0; i < n * width; ++i) {
+    golden.Set(i, random.Normal());
+    candidate.Set(i, golden.At(i) + 0.1 * random.Normal());
+  }
+  TensorComparer whole, rows;
+  ASSERT_TRUE(whole.Add(golden, candidate).ok());
+  for (int64_t r = 0; r < n; ++r) {
+    const auto cut = [&](const Tensor& t) {
+      return Tensor::Of<float>({1, width}, t.data<float>().subspan(static_cast<size_t>(r * width),
+                                                                   static_cast<size_t>(width)));
+    };
+    ASSERT_TRUE(rows.Add(cut(golden), cut(candidate)).ok());
+  }
+  EXPECT_DOUBLE_EQ(whole.metrics().sqnr_db, rows.metrics().sqnr_db);
+  EXPECT_DOUBLE_EQ(whole.metrics().cosine, rows.metrics().cosine);
+  EXPECT_EQ(whole.metrics().max_abs_error, rows.metrics().max_abs_error);
+  EXPECT_DOUBLE_EQ(whole.row_metrics()->kl, rows.row_metrics()->kl);
+  EXPECT_EQ(whole.row_metrics()->top1_agreement, rows.row_metrics()->top1_agreement);
+  EXPECT_EQ(whole.row_metrics()->rows, n);
+  EXPECT_NEAR(whole.metrics().sqnr_db, 20, 1);  // noise of a tenth
+}
+
+TEST(TensorComparer, EqualTensors) {
+  TensorComparer c;
+  const Tensor t = Tensor::Of<float>({1, 3}, {1, 2, 3});
+  ASSERT_TRUE(c.Add(t, t).ok());
+  EXPECT_EQ(c.metrics().sqnr_db, std::numeric_limits<double>::infinity());
+  EXPECT_DOUBLE_EQ(c.metrics().cosine, 1);
+  EXPECT_EQ(c.row_metrics()->kl, 0);
+  EXPECT_EQ(c.row_metrics()->top1_agreement, 1);
+}
+
+TEST(TensorComparer, ZerosAndNonFinite) {
+  TensorComparer zero;
+  ASSERT_TRUE(zero.Add(Tensor::Zeros(DType::kF32, {4}), Tensor::Zeros(DType::kF32, {4})).ok());
+  EXPECT_EQ(zero.metrics().cosine, 1);
+  EXPECT_EQ(zero.metrics().max_error_ratio, 0);
+  TensorComparer lost;
+  ASSERT_TRUE(lost.Add(Tensor::Of<float>({2}, {1, 1}), Tensor::Zeros(DType::kF32, {2})).ok());
+  EXPECT_EQ(lost.metrics().cosine, 0);
+  TensorComparer bad;
+  ASSERT_TRUE(bad.Add(Tensor::Of<float>({5}, {kNan, kInf, 1, kInf, 2}),
+                      Tensor::Of<float>({5}, {kNan, kInf, kNan, -kInf, 2}))
+                  .ok());
+  EXPECT_EQ(bad.metrics().non_finite_mismatches, 2);
+  EXPECT_EQ(bad.metrics().max_abs_error, 0);
+}
+
+TEST(TensorComparer, OtherTypes) {
+  TensorComparer ints;
+  ASSERT_TRUE(
+      ints.Add(Tensor::Of<int64_t>({3}, {1, 2, 3}), Tensor::Of<int64_t>({3}, {1, 5, 4})).ok());
+  EXPECT_EQ(ints.metrics().unequal, 2);
+  EXPECT_FALSE(ints.row_metrics());
+  TensorComparer strings;
+  ASSERT_TRUE(
+      strings.Add(Tensor::OfStrings({2}, {"a", "b"}), Tensor::OfStrings({2}, {"a", "c"})).ok());
+  EXPECT_EQ(strings.metrics().unequal, 1);
+  TensorComparer halves;
+  const Tensor h = Tensor::Of<float>({2}, {1, 2}).Cast(DType::kF16);
+  ASSERT_TRUE(halves.Add(h, Tensor::Of<float>({2}, {1, 3}).Cast(DType::kF16)).ok());
+  EXPECT_EQ(halves.metrics().max_abs_error, 1);
+  EXPECT_FALSE(halves.Add(h, Tensor::Of<float>({2}, {1, 2})).ok());
+  EXPECT_FALSE(halves.Add(h, Tensor::Of<float>({1, 2}, {1, 2}).Cast(DType::kF16)).ok());
+}
+
+TEST(RowMetrics, KlOfSoftmaxAndOfProbabilities) {
+  TensorComparer scores;
+  ASSERT_TRUE(
+      scores.Add(Tensor::Of<float>({1, 2}, {0, 0}), Tensor::Of<float>({1, 2}, {std::log(3.0f), 0}))
+          .ok());
+  // p = (1/2, 1/2), q = (3/4, 1/4)
+  const double kl = 0.5 * std::log(0.5 / 0.75) + 0.5 * std::log(0.5 / 0.25);
+  EXPECT_NEAR(scores.row_metrics()->kl, kl, 1e-7);
+  TensorComparer probabilities;
+  ASSERT_TRUE(
+      probabilities
+          .Add(Tensor::Of<float>({1, 2}, {0.5f, 0.5f}), Tensor::Of<float>({1, 2}, {0.75f, 0.25f}))
+          .ok());
+  EXPECT_NEAR(probabilities.row_metrics()->kl, kl, 1e-7);
+}
+
+TEST(RowMetrics, Agreement) {
+  TensorComparer c;
+  ASSERT_TRUE(c.Add(Tensor::Of<float>({2, 7}, {9, 8, 7, 6, 5, 1, 0, 9, 8, 7, 6, 5, 1, 0}),
+                    Tensor::Of<float>({2, 7}, {9, 8, 7, 6, 1, 5, 0, 8, 9, 7, 6, 5, 1, 0}))
+                  .ok());
+  EXPECT_EQ(c.row_metrics()->top1_agreement, 0.5);
+  EXPECT_NEAR(c.row_metrics()->top5_agreement, 0.9, 1e-12);
+}
+
+TEST(RowsOf, Layouts) {
+  const auto rows = [](const Dims& d) { return std::pair(RowsOf(d).count, RowsOf(d).width); };
+  EXPECT_EQ(rows({10}), std::pair(int64_t{1}, int64_t{10}));
+  EXPECT_EQ(rows({4, 10}), std::pair(int64_t{4}, int64_t{10}));
+  EXPECT_EQ(rows({4, 1000, 1, 1}), std::pair(int64_t{4}, int64_t{1000}));
+  EXPECT_EQ(rows({2, 3, 5}), std::pair(int64_t{6}, int64_t{5}));
+  EXPECT_EQ(rows({}), std::pair(int64_t{1}, int64_t{1}));
+  EXPECT_EQ(rows({0, 3}).first, 0);
+}
+
+TEST(TopK, TiesAndNan) {
+  EXPECT_THAT(TopK(std::vector<float>{1, 3, 3, kNan, 2}, 5), ElementsAre(1, 2, 4, 0, 3));
+  EXPECT_EQ(ArgMax(std::vector<float>{kNan, kNan}), 0);
+  EXPECT_EQ(ArgMax(std::vector<float>{kNan, -kInf}), 1);
+}
+
+}  // namespace
+}  // namespace infer
