@@ -8,5 +8,12 @@ namespace infer {
 
 std::span<const OpDef> ControlFlowOps();
 std::span<const OpDef> IdentityOps();
+std::span<const OpDef> ConcatSplitOps();
+std::span<const OpDef> GatherOps();
+std::span<const OpDef> GenerateOps();
+std::span<const OpDef> ReshapeOps();
+std::span<const OpDef> ShapeOps();
+std::span<const OpDef> SliceOps();
+std::span<const OpDef> TransposeOps();
 
 }  // namespace infer

@@ -8,6 +8,13 @@ OpRegistry AllOps() {
   const std::span<const OpDef> families[] = {
       ControlFlowOps(),
       IdentityOps(),
+      ConcatSplitOps(),
+      GatherOps(),
+      GenerateOps(),
+      ReshapeOps(),
+      ShapeOps(),
+      SliceOps(),
+      TransposeOps(),
   };
   return OpRegistry(families);
 }
