@@ -165,7 +165,7 @@ Status RunSplit(OpRun& run) {
 /// `split` was an attribute before opset 13 (and an optional input in opset 1); num_outputs, which
 /// opset 18 wants where split is not given, is the number of outputs.
 Status LiftSplit(NodeSpec node, int opset, LiftContext& out) {
-  if (opset < 13) IntsToInput(node, "split", 1, out);
+  if (opset < 13) AttrToInput(node, "split", 1, out);
   const bool has_split = node.inputs.size() > 1 && !node.inputs[1].empty();
   if (opset < 18 && !has_split)
     node.attrs["num_outputs"] = static_cast<int64_t>(node.outputs.size());
@@ -187,7 +187,7 @@ Result<NodeSpec> LowerSplit(NodeSpec node, int opset, LiftContext& out) {
         return Unsupported("Split into unequal parts needs opset 18 or newer");
     }
   }
-  if (opset < 13) INFER_TRY(InputToInts(node, 1, "split", out));
+  if (opset < 13) INFER_TRY(InputToAttr(node, "split", 1, out));
   return node;
 }
 

@@ -48,10 +48,14 @@ Result<int64_t> RangeCount(const Tensor& start, const Tensor& limit, const Tenso
     return InvalidModel("start, limit and delta are not scalars");
   if (delta.At(0) == 0) return InvalidModel("delta is 0");
   if (IsInteger(start.dtype())) {
-    const __int128 distance = static_cast<__int128>(limit.IntAt(0)) - start.IntAt(0);
-    const __int128 step = delta.IntAt(0);
-    if ((distance > 0) != (step > 0) || distance == 0) return int64_t{0};
-    const __int128 n = (distance + step - (step > 0 ? 1 : -1)) / step;
+    // In two's complement the distance of two int64 always fits uint64.
+    const int64_t from = start.IntAt(0), to = limit.IntAt(0), step = delta.IntAt(0);
+    if (from == to || (to > from) != (step > 0)) return int64_t{0};
+    const auto a = static_cast<uint64_t>(from), b = static_cast<uint64_t>(to);
+    const uint64_t distance = to > from ? b - a : a - b;
+    const uint64_t stride =
+        step > 0 ? static_cast<uint64_t>(step) : 0 - static_cast<uint64_t>(step);
+    const uint64_t n = (distance - 1) / stride + 1;
     return n > INT64_MAX ? INT64_MAX : static_cast<int64_t>(n);
   }
   const double n = std::ceil((limit.At(0) - start.At(0)) / delta.At(0));

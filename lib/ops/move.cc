@@ -201,17 +201,6 @@ Dim LengthOf(const OpCall& call, size_t i) {
   return call.shape(i).has_rank() && call.shape(i).rank() == 1 ? call.shape(i)[0] : Dim();
 }
 
-Result<std::vector<int>> NormalizeAxes(const std::vector<int64_t>& axes, int rank) {
-  std::vector<int> out;
-  for (int64_t a : axes) {
-    INFER_ASSIGN(const int axis, NormalizeAxis(a, rank));
-    if (std::find(out.begin(), out.end(), axis) != out.end())
-      return InvalidModel(Cat("axis ", a, " stands twice in axes"));
-    out.push_back(axis);
-  }
-  return out;
-}
-
 Result<std::vector<int64_t>> NormalizeIndices(const Tensor& indices, int64_t extent) {
   std::vector<int64_t> out = indices.ToInts();
   for (int64_t& i : out) {
@@ -230,32 +219,6 @@ int64_t Product(const Dims& dims, int begin, int end) {
 
 void PassElements(OpCall& call) {
   if (auto e = call.elements(0)) call.SetElements(0, *std::move(e));
-}
-
-void SetInput(NodeSpec& node, size_t i, std::string name) {
-  if (node.inputs.size() <= i) node.inputs.resize(i + 1);
-  node.inputs[i] = std::move(name);
-}
-
-void IntsToInput(NodeSpec& node, std::string_view attr, size_t input, LiftContext& out) {
-  auto it = node.attrs.find(attr);
-  if (it == node.attrs.end()) return;
-  if (const auto* ints = std::get_if<std::vector<int64_t>>(&it->second))
-    SetInput(node, input, out.Constant(Tensor::Int64s(*ints)));
-  node.attrs.erase(it);
-}
-
-Status InputToInts(NodeSpec& node, size_t input, std::string_view attr, LiftContext& out) {
-  if (input >= node.inputs.size() || node.inputs[input].empty()) return {};
-  const Tensor* t = out.ConstantValue(node.inputs[input]);
-  if (!t)
-    return Unsupported(Cat(node.op, ": '", attr,
-                           "' must be constant for this opset; choose a newer"
-                           " --opset"));
-  node.attrs[std::string(attr)] = t->ToInts();
-  node.inputs[input].clear();
-  while (!node.inputs.empty() && node.inputs.back().empty()) node.inputs.pop_back();
-  return {};
 }
 
 }  // namespace infer

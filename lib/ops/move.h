@@ -5,8 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "lib/ops/op_def.h"
-#include "lib/support/parallel.h"
+#include "lib/ops/common.h"
 
 namespace infer {
 
@@ -73,8 +72,6 @@ std::optional<std::vector<int64_t>> KnownInts(const OpCall& call, size_t i);
 std::optional<int64_t> KnownInt(const OpCall& call, size_t i);
 /// The extent of 1-D input i, unknown where it is not known.
 Dim LengthOf(const OpCall& call, size_t i);
-/// Each in [0, rank), none twice.
-Result<std::vector<int>> NormalizeAxes(const std::vector<int64_t>& axes, int rank);
 /// Indices in [0, extent); negative ones count from the end. InvalidModel names the bad one.
 Result<std::vector<int64_t>> NormalizeIndices(const Tensor& indices, int64_t extent);
 /// A rank with nothing known about the extents.
@@ -83,12 +80,5 @@ inline Shape UnknownOfRank(int rank) { return Shape(std::vector<Dim>(static_cast
 int64_t Product(const Dims& dims, int begin, int end);
 /// The known elements of a 1-D integer input go to output 0 unchanged.
 void PassElements(OpCall& call);
-
-/// Lifting: attribute `attr` (INTS) becomes the int64 constant input `input`.
-void IntsToInput(NodeSpec& node, std::string_view attr, size_t input, LiftContext& out);
-/// Sets input i, filling omitted ones before it.
-void SetInput(NodeSpec& node, size_t i, std::string name);
-/// Lowering: constant input `input` becomes INTS attribute `attr`. Unsupported when not constant.
-Status InputToInts(NodeSpec& node, size_t input, std::string_view attr, LiftContext& out);
 
 }  // namespace infer

@@ -99,13 +99,13 @@ Status RunReshape(OpRun& run) {
 
 Status LiftReshape(NodeSpec node, int opset, LiftContext& out) {
   node.attrs.erase("consumed_inputs");
-  if (opset < 5) IntsToInput(node, "shape", 1, out);
+  if (opset < 5) AttrToInput(node, "shape", 1, out);
   out.Emit(std::move(node));
   return {};
 }
 
 Result<NodeSpec> LowerReshape(NodeSpec node, int opset, LiftContext& out) {
-  if (opset < 5) INFER_TRY(InputToInts(node, 1, "shape", out));
+  if (opset < 5) INFER_TRY(InputToAttr(node, "shape", 1, out));
   return node;
 }
 
@@ -227,13 +227,13 @@ Status RunUnsqueeze(OpRun& run) {
 
 /// Squeeze and Unsqueeze: axes was an attribute before opset 13.
 Status LiftAxes(NodeSpec node, int opset, LiftContext& out) {
-  if (opset < 13) IntsToInput(node, "axes", 1, out);
+  if (opset < 13) AttrToInput(node, "axes", 1, out);
   out.Emit(std::move(node));
   return {};
 }
 
 Result<NodeSpec> LowerAxes(NodeSpec node, int opset, LiftContext& out) {
-  if (opset < 13) INFER_TRY(InputToInts(node, 1, "axes", out));
+  if (opset < 13) INFER_TRY(InputToAttr(node, "axes", 1, out));
   return node;
 }
 

@@ -150,9 +150,9 @@ Status RunSlice(OpRun& run) {
 /// Before opset 10 starts, ends and axes were attributes.
 Status LiftSlice(NodeSpec node, int opset, LiftContext& out) {
   if (opset < 10) {
-    IntsToInput(node, "starts", 1, out);
-    IntsToInput(node, "ends", 2, out);
-    IntsToInput(node, "axes", 3, out);
+    AttrToInput(node, "starts", 1, out);
+    AttrToInput(node, "ends", 2, out);
+    AttrToInput(node, "axes", 3, out);
   }
   out.Emit(std::move(node));
   return {};
@@ -167,9 +167,9 @@ Result<NodeSpec> LowerSlice(NodeSpec node, int opset, LiftContext& out) {
     if (!ones) return Unsupported("Slice with steps needs opset 10 or newer");
     node.inputs.resize(4);
   }
-  INFER_TRY(InputToInts(node, 3, "axes", out));
-  INFER_TRY(InputToInts(node, 2, "ends", out));
-  INFER_TRY(InputToInts(node, 1, "starts", out));
+  INFER_TRY(InputToAttr(node, "axes", 3, out));
+  INFER_TRY(InputToAttr(node, "ends", 2, out));
+  INFER_TRY(InputToAttr(node, "starts", 1, out));
   return node;
 }
 
