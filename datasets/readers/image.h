@@ -1,0 +1,18 @@
+#pragma once
+/// PNG (libpng) and JPEG (libjpeg-turbo) decoding to 8-bit pixels. Alpha is dropped, not blended;
+/// 16-bit PNG loses its low byte; EXIF orientation is not applied; CMYK JPEG is refused. Either
+/// library may be missing from a build: then its format is Unsupported with the way out.
+#include "datasets/readers/byte_source.h"
+#include "lib/tensor/tensor.h"
+
+namespace infer {
+
+/// u8 [height, width, channels], channels 1 (grey) or 3 (RGB), by the file's magic bytes.
+/// InvalidModel when broken or over max_pixels; Unsupported for other formats.
+Result<Tensor> DecodeImage(std::string_view bytes, const std::string& name,
+                           const ReadLimits& limits = {});
+Result<Tensor> ReadImage(const std::string& path, const ReadLimits& limits = {});
+/// By extension, in any case: .png .jpg .jpeg.
+bool IsImagePath(std::string_view path);
+
+}  // namespace infer
