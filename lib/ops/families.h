@@ -15,5 +15,8 @@ std::span<const OpDef> ReshapeOps();
 std::span<const OpDef> ShapeOps();
 std::span<const OpDef> SliceOps();
 std::span<const OpDef> TransposeOps();
+std::span<const OpDef> ConvOps();
+std::span<const OpDef> MatMulOps();
+std::span<const OpDef> PoolOps();
 
 }  // namespace infer

@@ -15,6 +15,9 @@ OpRegistry AllOps() {
       ShapeOps(),
       SliceOps(),
       TransposeOps(),
+      ConvOps(),
+      MatMulOps(),
+      PoolOps(),
   };
   return OpRegistry(families);
 }
