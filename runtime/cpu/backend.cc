@@ -1,21 +1,101 @@
 #include "runtime/cpu/backend.h"
 
-#include "runtime/plan_ir/interpreter.h"
+#include <algorithm>
+#include <new>
+
+#include "lib/support/parallel.h"
+#include "lib/support/strings.h"
+#include "runtime/cpu/epilogue.h"
+#include "runtime/cpu/kernels.h"
+#include "runtime/cpu/program.h"
 
 namespace infer {
 namespace {
 
+/// Candidates of one step, best first; the refusals of the others go to `info`.
+StepKernels Choose(const StepCall& call, const KernelList& kernels, StepInfo& info) {
+  StepKernels chosen;
+  for (const KernelDef& k : kernels) {
+    if (!call.main().Is(k.op, k.domain)) continue;
+    if (std::string reason = k.refuse(call); !reason.empty()) {
+      if (chosen.kernels.empty()) info.refusals.push_back(Cat(k.name, ": ", reason));
+      continue;
+    }
+    chosen.kernels.push_back(k.make(call));
+    chosen.names.emplace_back(k.name);
+  }
+  info.kernel = chosen.names.empty() ? "reference" : chosen.names[0];
+  info.precision = "f32";
+  return chosen;
+}
+
 class CpuBackend final : public Backend {
  public:
+  CpuBackend() : kernels_(CpuKernels()), isa_(onednn::CapIsa()) {}
   std::string_view name() const override { return "cpu"; }
-  std::string Unavailable() const override { return ""; }
+  std::string Unavailable() const override { return isa_.message(); }
+
   Result<std::shared_ptr<const Program>> Compile(const Graph& graph,
                                                  const CompileOptions& options) const override {
-    return CompileInterpreter(graph, options);
+    try {
+      return CompileSteps(graph, options);
+    } catch (const std::bad_alloc&) {
+      return ResourceExhausted("out of memory while compiling");
+    }
   }
+
+ private:
+  Result<std::shared_ptr<const Program>> CompileSteps(const Graph& graph,
+                                                      const CompileOptions& options) const {
+    INFER_TRY(isa_);
+    Plan plan = PartitionByNode(graph);
+    if (options.level >= 1) FoldEpilogues(plan, kernels_, options);
+    std::vector<StepInfo> infos = DescribeSteps(plan);
+    std::vector<StepKernels> chosen;
+    std::vector<std::string> without;
+    for (size_t s = 0; s < plan.steps.size(); ++s) {
+      chosen.push_back(Choose({plan, plan.steps[s], options}, kernels_, infos[s]));
+      if (chosen.back().kernels.empty())
+        without.push_back(Cat(Describe(*plan.steps[s].main),
+                              infos[s].refusals.empty() ? " (no fast kernel)" : " (",
+                              infos[s].refusals.empty() ? "" : Join(infos[s].refusals, "; "),
+                              infos[s].refusals.empty() ? "" : ")"));
+    }
+    if (!options.allow_reference && !without.empty())
+      return Unsupported(Cat("no fast kernel for: ", Join(without, ", ")));
+    const int lanes = options.threads > 0 ? options.threads : LaneBudget();
+    auto program =
+        std::make_shared<CpuProgram>(std::move(plan), std::move(chosen), std::move(infos), lanes);
+    INFER_TRY(program->Prepare());
+    return std::shared_ptr<const Program>(std::move(program));
+  }
+
+  KernelList kernels_;
+  Status isa_;
 };
 
 }  // namespace
+
+KernelList CpuKernels() {
+  KernelList all;
+  for (KernelList (*family)() : {ConvKernels}) {
+    KernelList list = family();
+    all.insert(all.end(), list.begin(), list.end());
+  }
+  return all;
+}
+
+std::string RefuseUnlessF32(const StepCall& call) {
+  for (const Node* n : call.step.nodes) {
+    for (const Value* v : n->inputs())
+      if (v && (!v->type().is_tensor() || v->dtype() != DType::kF32))
+        return Cat("operand '", v->name(), "' is ", ToString(v->type()));
+    for (const Value* v : n->outputs())
+      if (v && (!v->type().is_tensor() || v->dtype() != DType::kF32))
+        return Cat("result '", v->name(), "' is ", ToString(v->type()));
+  }
+  return "";
+}
 
 std::unique_ptr<Backend> MakeCpuBackend() { return std::make_unique<CpuBackend>(); }
 

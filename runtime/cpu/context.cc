@@ -1,0 +1,242 @@
+#include "runtime/cpu/context.h"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include "lib/ir/eval.h"
+#include "lib/support/parallel.h"
+#include "lib/support/strings.h"
+#include "runtime/cpu/onednn.h"
+#include "runtime/plan_ir/interpreter.h"
+
+namespace infer {
+namespace {
+
+constexpr size_t kMaxBoundPlans = 16;
+
+/// A datum that does not borrow memory of the arena.
+Datum Owned(const Datum& d) {
+  if (d.is_tensor())
+    return d.tensor().buffer() && d.tensor().buffer()->borrowed() ? Datum(d.tensor().Clone()) : d;
+  if (d.is_sequence()) {
+    SequenceDatum s;
+    for (const Datum& e : d.sequence()) s.elements.push_back(Owned(e));
+    return s;
+  }
+  if (d.is_optional() && d.optional().value)
+    return OptionalDatum{std::make_shared<const Datum>(Owned(*d.optional().value))};
+  return d;
+}
+
+bool SameType(const Tensor& t, const TensorType& type) {
+  if (t.dtype() != type.dtype || t.rank() != type.shape.rank()) return false;
+  for (int i = 0; i < t.rank(); ++i)
+    if (t.dim(i) != type.shape[i].value()) return false;
+  return true;
+}
+
+}  // namespace
+
+CpuContext::CpuContext(std::shared_ptr<const CpuProgram> program) : program_(std::move(program)) {
+  const Plan& plan = program_->plan();
+  inputs_.resize(plan.inputs.size());
+  is_bound_.resize(plan.inputs.size());
+  outputs_.resize(plan.outputs.size());
+  buffers_.resize(plan.outputs.size());
+  slots_.resize(plan.values.size());
+  for (size_t i = 0; i < plan.values.size(); ++i)
+    if (const Tensor* c = plan.values[i]->constant()) slots_[i] = *c;
+}
+
+Status CpuContext::BindInput(size_t i, Datum value) {
+  if (i >= inputs_.size()) return InvalidArgument(Cat("the model has no input ", i));
+  const Value* v = program_->inputs()[i];
+  INFER_TRY(CheckDatum(value, v->type(), v->name()));
+  inputs_[i] = std::move(value);
+  is_bound_[i] = true;
+  return {};
+}
+
+Status CpuContext::BindOutput(size_t i, Tensor buffer) {
+  if (i >= outputs_.size()) return InvalidArgument(Cat("the model has no output ", i));
+  if (buffer.defined() && buffer.buffer()->borrowed())
+    return InvalidArgument(Cat("the buffer for output ", i, " is read-only"));
+  buffers_[i] = std::move(buffer);
+  return {};
+}
+
+Status CpuContext::Run(const RunOptions& options) {
+  try {
+    for (size_t i = 0; i < inputs_.size(); ++i)
+      if (!is_bound_[i])
+        return InvalidArgument(Cat("input '", program_->inputs()[i]->name(), "' is not bound"));
+    INFER_TRY(SelectPlan());
+    INFER_TRY(BindPointers());
+    INFER_TRY(RunLaunches(options));
+    return Finish();
+  } catch (const std::bad_alloc&) {
+    return ResourceExhausted("out of memory during the run; try a smaller batch");
+  }
+}
+
+bool CpuContext::Fits(const ShapePlan& plan) const {
+  for (size_t i = 0; i < inputs_.size(); ++i)
+    if (inputs_[i].is_tensor() && inputs_[i].tensor().dims() != plan.input_dims[i]) return false;
+  return true;
+}
+
+Status CpuContext::SelectPlan() {
+  for (size_t i = 0; i < plans_.size(); ++i) {
+    if (!Fits(*plans_[i]->plan)) continue;
+    std::rotate(plans_.begin(), plans_.begin() + static_cast<int64_t>(i),
+                plans_.begin() + static_cast<int64_t>(i) + 1);
+    return {};
+  }
+  std::vector<Dims> dims;
+  for (const Datum& d : inputs_) dims.push_back(d.is_tensor() ? d.tensor().dims() : Dims());
+  INFER_ASSIGN(auto plan, program_->PlanFor(dims));
+  return Bind(std::move(plan));
+}
+
+Status CpuContext::Bind(std::shared_ptr<const ShapePlan> plan) {
+  if (!arena_ || static_cast<int64_t>(arena_->size()) < plan->memory.arena_bytes) {
+    plans_.clear();  // their pointers go
+    arena_.reset();
+    arena_ = Buffer::Allocate(static_cast<size_t>(plan->memory.arena_bytes));
+  }
+  auto bound = std::make_unique<Bound>();
+  for (const PlannedBuffer& b : plan->buffers) {
+    std::byte* p = nullptr;
+    if (b.kind == PlannedBuffer::Kind::kArena) p = arena_->mutable_data() + b.offset;
+    if (b.kind == PlannedBuffer::Kind::kConstant) p = const_cast<std::byte*>(b.constant.raw());
+    bound->pointers.push_back(p);
+  }
+  for (const PlannedLaunch& l : plan->launches) {
+    bound->first_arg.push_back(bound->args.size());
+    bound->states.push_back(l.launch ? l.launch->NewState() : nullptr);
+    for (int b : l.args) {
+      if (b >= 0 && !bound->pointers[static_cast<size_t>(b)])
+        bound->external.emplace_back(bound->args.size(), b);
+      bound->args.push_back(b < 0 ? nullptr : bound->pointers[static_cast<size_t>(b)]);
+    }
+  }
+  bound->plan = std::move(plan);
+  plans_.insert(plans_.begin(), std::move(bound));
+  if (plans_.size() > kMaxBoundPlans) plans_.pop_back();
+  return {};
+}
+
+Status CpuContext::BindPointers() {
+  Bound& bound = *plans_[0];
+  const ShapePlan& plan = *bound.plan;
+  for (size_t o = 0; o < outputs_.size(); ++o) {
+    const int b = plan.outputs[o];
+    if (b < 0) continue;
+    const TensorType& type = plan.types[static_cast<size_t>(program_->plan().outputs[o])].tensor();
+    if (buffers_[o]) {
+      if (!SameType(*buffers_[o], type))
+        return InvalidArgument(Cat("output '", program_->outputs()[o]->name(), "' is ",
+                                   ToString(type), ", its buffer ", ToString(buffers_[o]->type())));
+      outputs_[o] = *buffers_[o];
+    } else if (!outputs_[o].is_tensor() || !outputs_[o].tensor().buffer() ||
+               outputs_[o].tensor().buffer().use_count() > 1 ||
+               !SameType(outputs_[o].tensor(), type)) {
+      outputs_[o] = Tensor(type.dtype, type.shape.static_dims());
+    }
+    bound.pointers[static_cast<size_t>(b)] = outputs_[o].tensor().mutable_raw();
+  }
+  for (const auto& [arg, b] : bound.external) {
+    const PlannedBuffer& buffer = plan.buffers[static_cast<size_t>(b)];
+    std::byte*& p = bound.pointers[static_cast<size_t>(b)];
+    if (buffer.kind == PlannedBuffer::Kind::kInput)
+      p = const_cast<std::byte*>(inputs_[static_cast<size_t>(buffer.index)].tensor().raw());
+    bound.args[arg] = p;
+  }
+  for (size_t i = 0; i < inputs_.size(); ++i)
+    if (plan.plain[static_cast<size_t>(program_->plan().inputs[i])] < 0)
+      slots_[static_cast<size_t>(program_->plan().inputs[i])] = inputs_[i];
+  memory_ = plan.memory;
+  return {};
+}
+
+Status CpuContext::RunLaunches(const RunOptions& options) {
+  const Bound& bound = *plans_[0];
+  const LaneLease lease(program_->lanes());
+  const onednn::ThreadScope threads(lease.lanes());
+  profile_.clear();
+  const double start = options.profile ? NowMs() : 0;
+  for (size_t l = 0; l < bound.plan->launches.size(); ++l) {
+    if (options.stop.stop_requested()) return Cancelled("the run was stopped");
+    const PlannedLaunch& launch = bound.plan->launches[l];
+    const double begin = options.profile ? NowMs() : 0;
+    if (launch.launch)
+      INFER_TRY(launch.launch->Run(bound.args.data() + bound.first_arg[l], bound.states[l].get()));
+    else
+      INFER_TRY(RunReference(launch));
+    if (options.profile) profile_.push_back({launch.step, begin - start, NowMs() - begin});
+  }
+  return {};
+}
+
+Status CpuContext::RunReference(const PlannedLaunch& launch) {
+  const Bound& bound = *plans_[0];
+  const PlanStep& step = program_->plan().steps[launch.step];
+  for (size_t i = 0; i < step.inputs.size(); ++i) {
+    if (launch.args[i] < 0) continue;
+    const auto id = static_cast<size_t>(step.inputs[i]);
+    const PlannedBuffer& buffer = bound.plan->buffers[static_cast<size_t>(launch.args[i])];
+    const TensorType& type = bound.plan->types[id].tensor();
+    if (buffer.kind == PlannedBuffer::Kind::kConstant)
+      slots_[id] = buffer.constant.Reshaped(type.shape.static_dims());
+    else if (buffer.kind == PlannedBuffer::Kind::kInput)
+      slots_[id] =
+          inputs_[static_cast<size_t>(buffer.index)].tensor().Reshaped(type.shape.static_dims());
+    else
+      slots_[id] = Tensor(type.dtype, type.shape.static_dims(),
+                          Buffer::Borrow(bound.pointers[static_cast<size_t>(launch.args[i])],
+                                         static_cast<size_t>(buffer.bytes), nullptr));
+  }
+  INFER_TRY(EvaluateStep(program_->plan(), step, slots_));
+  for (size_t i = 0; i < step.outputs.size(); ++i) {
+    const auto id = static_cast<size_t>(step.outputs[i]);
+    const int b = launch.args[step.inputs.size() + i];
+    if (b < 0) {
+      slots_[id] = Owned(slots_[id]);
+      continue;
+    }
+    const TensorType& type = bound.plan->types[id].tensor();
+    if (!slots_[id].is_tensor() || !SameType(slots_[id].tensor(), type))
+      return Internal(Cat("step '", step.nodes.back()->name(), "': inferred ", ToString(type),
+                          ", the reference kernel made another type"));
+    const Tensor& t = slots_[id].tensor();
+    if (t.byte_size() > 0)
+      std::memcpy(bound.pointers[static_cast<size_t>(b)], t.raw(),
+                  static_cast<size_t>(t.byte_size()));
+    slots_[id] = Datum();
+  }
+  for (size_t i = 0; i < step.inputs.size(); ++i)
+    if (launch.args[i] >= 0) slots_[static_cast<size_t>(step.inputs[i])] = Datum();
+  for (int id : step.dies) slots_[static_cast<size_t>(id)] = Datum();
+  return {};
+}
+
+Status CpuContext::Finish() {
+  const Bound& bound = *plans_[0];
+  for (size_t o = 0; o < outputs_.size(); ++o) {
+    if (bound.plan->outputs[o] >= 0) continue;
+    const int id = program_->plan().outputs[o];
+    Datum& slot = slots_[static_cast<size_t>(id)];
+    outputs_[o] = slot;
+    if (buffers_[o]) {
+      INFER_TRY(CopyToBound(slot, *buffers_[o], program_->outputs()[o]->name()));
+      outputs_[o] = *buffers_[o];
+    }
+  }
+  for (int id : program_->plan().outputs)
+    if (!program_->plan().values[static_cast<size_t>(id)]->is_constant())
+      slots_[static_cast<size_t>(id)] = Datum();
+  return {};
+}
+
+}  // namespace infer

@@ -1,0 +1,148 @@
+/// Conv and ConvTranspose through oneDNN, with bias and epilogue, in the layout oneDNN likes best.
+#include <map>
+#include <mutex>
+
+#include "lib/support/strings.h"
+#include "runtime/cpu/epilogue.h"
+#include "runtime/cpu/kernels.h"
+#include "runtime/cpu/launch.h"
+#include "runtime/cpu/packed.h"
+#include "runtime/cpu/spatial.h"
+
+namespace infer {
+namespace {
+
+using onednn::Arg;
+using onednn::Binding;
+
+std::string RefuseConv(const StepCall& call) {
+  if (std::string r = RefuseUnlessF32(call); !r.empty()) return r;
+  const Node& n = call.main();
+  if (!n.input(1)->is_constant()) return "weights are not constant";
+  const int rank = n.input(1)->constant()->rank();
+  if (rank < 3 || rank > 5) return "only 1 to 3 spatial dimensions";
+  auto e = DecodeEpilogue(call, false);
+  return e.ok() ? "" : e.status().message();
+}
+
+class ConvKernel final : public Kernel {
+ public:
+  explicit ConvKernel(const StepCall& call)
+      : node_(call.main()),
+        transposed_(node_.Is("ConvTranspose")),
+        x_(call.operand(node_.input(0))),
+        w_(call.operand(node_.input(1))),
+        b_(call.operand(node_.input(2))),
+        epilogue_(*DecodeEpilogue(call, false)),
+        weights_(*node_.input(1)->constant()) {}
+
+  Result<Prepared> Prepare(std::span<const Operand> in,
+                           std::span<const Operand> out) const override {
+    if (!NoneEmpty(in, out)) return Unsupported("an operand is empty");
+    const Dims& src = in[static_cast<size_t>(x_)].dims;
+    const Dims& dst = out[0].dims;
+    if (epilogue_.residual >= 0 && in[static_cast<size_t>(epilogue_.residual)].dims != dst)
+      return Unsupported("the residual is broadcast");
+    INFER_ASSIGN(const onednn::ConvSpec spec, SpecOf(src, dst));
+    INFER_ASSIGN(const onednn::Made made, onednn::MakeConv(spec, {.post_ops = epilogue_.ops}));
+    INFER_ASSIGN(auto packed, packed_.Get(spec.weights, weights_, made.weights));
+    Prepared p;
+    p.name = made.name;
+    p.scratch_bytes = made.scratch_bytes;
+    p.in_layouts.resize(in.size());
+    p.unused.assign(in.size(), false);
+    p.unused[static_cast<size_t>(w_)] = true;
+    p.in_layouts[static_cast<size_t>(x_)] = made.src;
+    p.out_layouts = {made.dst};
+    p.accumulate = epilogue_.residual;
+    if (p.accumulate >= 0) p.in_layouts[static_cast<size_t>(p.accumulate)] = made.dst;
+    p.weight_bytes = packed.second ? static_cast<int64_t>(packed.first->size()) : 0;
+    std::vector<Binding> bindings = {{Arg::kSrc, x_},
+                                     {Arg::kWeights, -1, packed.first},
+                                     {Arg::kDst, static_cast<int>(in.size())}};
+    if (b_ >= 0) bindings.push_back({Arg::kBias, b_});
+    p.launch = MakeLaunch(made, std::move(bindings), static_cast<int>(in.size()) + 1);
+    return p;
+  }
+
+ private:
+  Result<onednn::ConvSpec> SpecOf(const Dims& src, const Dims& dst) const {
+    const Dims& w = weights_.dims();
+    const Dims kernel(w.begin() + 2, w.end());
+    const int64_t groups = node_.Attr<int64_t>("group");
+    onednn::ConvSpec s;
+    s.transposed = transposed_;
+    s.src = {DType::kF32, src, {}, {}, true};
+    s.dst = {DType::kF32, dst, {}, {}, true};
+    if (b_ >= 0) s.bias = {DType::kF32, {dst[1]}};
+    Window window;
+    if (transposed_) {
+      // The convolution that this is the gradient of maps dst to src.
+      INFER_ASSIGN(window, WindowOf(node_, kernel, dst, src));
+      const auto it = node_.attrs().find("auto_pad");
+      if (it != node_.attrs().end() && std::get<std::string>(it->second) != "NOTSET" &&
+          std::get<std::string>(it->second) != "VALID")
+        return Unsupported("auto_pad of ConvTranspose");
+      INFER_TRY(FitTransposed(src, dst, window));
+    } else {
+      INFER_ASSIGN(window, WindowOf(node_, kernel, src, dst));
+    }
+    s.strides = window.strides;
+    s.dilations = window.dilations;
+    s.pads_begin = window.pads_begin;
+    s.pads_end = window.pads_end;
+    SetWeights(s, kernel, groups);
+    return s;
+  }
+
+  /// Explicit output_shape or output_padding: the end padding follows from the extents.
+  static Status FitTransposed(const Dims& src, const Dims& dst, Window& w) {
+    for (size_t i = 0; i < w.kernel.size(); ++i) {
+      const int64_t reach = (w.kernel[i] - 1) * w.dilations[i] + 1;
+      const int64_t end = (src[i + 2] - 1) * w.strides[i] + reach - w.pads_begin[i] - dst[i + 2];
+      w.pads_end[i] = std::max<int64_t>(end, 0);
+      const int64_t spread = dst[i + 2] - reach + w.pads_begin[i] + w.pads_end[i];
+      if (spread < 0 || spread / w.strides[i] + 1 != src[i + 2])
+        return Unsupported("output_padding of a whole stride");
+    }
+    return {};
+  }
+
+  void SetWeights(onednn::ConvSpec& s, const Dims& kernel, int64_t groups) const {
+    const Dims& w = weights_.dims();
+    const int64_t k = NumElements(kernel);
+    // [OC, IC/G, k] of Conv; [IC, OC/G, k] of ConvTranspose, seen as [G, OC/G, IC/G, k].
+    const int64_t oc = transposed_ ? w[1] : w[0] / groups;
+    const int64_t ic = transposed_ ? w[0] / groups : w[1];
+    s.weights.dims = {oc, ic};
+    s.weights.strides = transposed_ ? Dims{k, oc * k} : Dims{ic * k, k};
+    const Dims inner = Strides(kernel);
+    s.weights.dims.insert(s.weights.dims.end(), kernel.begin(), kernel.end());
+    s.weights.strides.insert(s.weights.strides.end(), inner.begin(), inner.end());
+    if (groups > 1) {
+      s.weights.dims.insert(s.weights.dims.begin(), groups);
+      s.weights.strides.insert(s.weights.strides.begin(), oc * ic * k);
+    }
+    s.weights.any = true;
+  }
+
+  const Node& node_;
+  bool transposed_;
+  int x_, w_, b_;
+  Epilogue epilogue_;
+  Tensor weights_;
+  PackedCache packed_;
+};
+
+std::unique_ptr<Kernel> MakeConvKernel(const StepCall& call) {
+  return std::make_unique<ConvKernel>(call);
+}
+
+}  // namespace
+
+KernelList ConvKernels() {
+  return {{"Conv", "", "onednn", RefuseConv, MakeConvKernel},
+          {"ConvTranspose", "", "onednn", RefuseConv, MakeConvKernel}};
+}
+
+}  // namespace infer

@@ -1,0 +1,23 @@
+#pragma once
+/// The kernels of the CPU backend, one list per family. Adding one: docs/adding-a-kernel.md.
+#include "runtime/plan_ir/kernel.h"
+
+namespace infer {
+
+KernelList ConvKernels();         ///< Conv, ConvTranspose (oneDNN)
+KernelList MatMulKernels();       ///< MatMul, Gemm (oneDNN)
+KernelList PoolKernels();         ///< MaxPool, AveragePool, GlobalAveragePool, ... (oneDNN)
+KernelList NormKernels();         ///< BatchNormalization, Softmax, LayerNormalization
+KernelList ViewKernels();         ///< Reshape, Flatten, ...: no copy
+KernelList ElementwiseKernels();  ///< unary and binary f32 with broadcasting
+KernelList MoveKernels();         ///< Transpose, Concat, Slice, Gather, ...: any fixed-size type
+KernelList ReduceKernels();       ///< ReduceMean, ReduceSum, ...
+KernelList QuantKernels();        ///< QuantizeLinear, DequantizeLinear
+
+/// All of them in order of preference for one operator.
+KernelList CpuKernels();
+
+/// "" or "operand i is f16": whether all operands and results of the step's nodes are f32 tensors.
+std::string RefuseUnlessF32(const StepCall& call);
+
+}  // namespace infer

@@ -1,0 +1,62 @@
+#pragma once
+/// Launches of our own kernels: a function over the argument pointers.
+#include <utility>
+
+#include "runtime/plan_ir/kernel.h"
+
+namespace infer {
+
+template <typename F>
+class FunctionLaunch final : public Launch {
+ public:
+  explicit FunctionLaunch(F f) : f_(std::move(f)) {}
+  Status Run(std::byte* const* args, LaunchState*) const override {
+    f_(args);
+    return {};
+  }
+
+ private:
+  F f_;
+};
+
+/// `f(args)` with std::byte* const* args; it neither fails nor allocates.
+template <typename F>
+std::shared_ptr<const Launch> LaunchOf(F f) {
+  return std::make_shared<FunctionLaunch<F>>(std::move(f));
+}
+
+template <typename T>
+const T* As(const std::byte* p) {
+  return reinterpret_cast<const T*>(p);
+}
+template <typename T>
+T* As(std::byte* p) {
+  return reinterpret_cast<T*>(p);
+}
+
+/// Copies `bytes` from operand 0 to result 0.
+Prepared MakeCopy(int64_t bytes);
+
+/// No operand or result has zero elements. Fast kernels leave such tensors to the reference.
+bool NoneEmpty(std::span<const Operand> in, std::span<const Operand> out);
+
+/// A Kernel from a function that prepares it.
+template <typename F>
+class FunctionKernel final : public Kernel {
+ public:
+  explicit FunctionKernel(F f) : f_(std::move(f)) {}
+  Result<Prepared> Prepare(std::span<const Operand> in,
+                           std::span<const Operand> out) const override {
+    if (!NoneEmpty(in, out)) return Unsupported("an operand is empty");
+    return f_(in, out);
+  }
+
+ private:
+  F f_;
+};
+template <typename F>
+std::unique_ptr<Kernel> KernelOf(F f) {
+  return std::make_unique<FunctionKernel<F>>(std::move(f));
+}
+
+}  // namespace infer

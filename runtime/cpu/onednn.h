@@ -1,0 +1,115 @@
+#pragma once
+/// The only door to oneDNN (2.6; what 3.x does otherwise stays behind this file). Describes
+/// primitives as data, makes them, and wraps them as launches. No exception leaves it.
+#include "runtime/plan_ir/kernel.h"
+
+namespace infer::onednn {
+
+/// Sets how many OpenMP threads oneDNN uses on this thread, for its lifetime. A primitive must not
+/// run with more than it was made with.
+class ThreadScope {
+ public:
+  explicit ThreadScope(int threads);
+  ~ThreadScope();
+  ThreadScope(const ThreadScope&) = delete;
+  ThreadScope& operator=(const ThreadScope&) = delete;
+
+ private:
+  int previous_;
+};
+
+/// Applies INFER_MAX_ISA (sse4, avx2, avx512, vnni, ...) to oneDNN; once, before anything else.
+/// InvalidArgument when the name is unknown.
+Status CapIsa();
+/// u8 x s8 products of oneDNN do not saturate on this machine.
+bool HasExactInt8();
+
+/// A tensor of a primitive. With `any` the primitive chooses the layout.
+struct Spec {
+  DType dtype = DType::kF32;
+  Dims dims = {};
+  Layout layout = {};  ///< plain unless given
+  Dims strides = {};   ///< in elements; overrides `layout` when not empty
+  bool any = false;
+};
+
+struct PostOp {
+  enum class Kind : uint8_t { kEltwise, kSum, kAdd, kMul };
+  Kind kind;
+  int algorithm = 0;  ///< kEltwise: from EltwiseOf
+  float alpha = 0, beta = 0;
+  float scale = 1;         ///< kSum
+  int32_t zero_point = 0;  ///< kSum
+  Spec operand = {};       ///< kAdd, kMul
+};
+
+/// The eltwise of an activation node (Relu, Clip, Gelu, ...) when oneDNN has it.
+std::optional<PostOp> EltwiseOf(const Node& node);
+/// y = alpha * x + beta.
+PostOp Linear(float alpha, float beta);
+
+/// Attributes common to all primitives.
+struct Attributes {
+  std::vector<PostOp> post_ops = {};
+  std::vector<float> output_scales = {};  ///< one, or one per channel (dimension 1, or the last)
+  int scale_dim = 1;
+  int32_t src_zero_point = 0, dst_zero_point = 0, weights_zero_point = 0;
+};
+
+/// Convolution and its transpose. weights are [G, OC/G, IC/G, k...] when groups > 1, else
+/// [OC, IC, k...]; for the transpose OC and IC are those of the transposed operator.
+struct ConvSpec {
+  Spec src, weights, bias, dst;  ///< bias.dims empty: none
+  Dims strides, dilations, pads_begin, pads_end;
+  bool transposed = false;
+};
+struct MatMulSpec {
+  Spec src, weights, bias, dst;
+};
+struct PoolSpec {
+  Spec src, dst;
+  Dims kernel, strides, pads_begin, pads_end;
+  enum class Kind : uint8_t { kMax, kAverage, kAverageWithPadding } kind = Kind::kMax;
+};
+
+/// Which tensor of a primitive an argument is.
+enum class Arg : uint8_t { kSrc, kSrc1, kWeights, kBias, kDst, kScale, kShift, kMean, kVariance };
+
+class Primitive;  // immutable
+struct Made {
+  std::shared_ptr<const Primitive> primitive;
+  std::string name;  ///< "onednn:jit:avx512_core"
+  Layout src, src1, weights, dst;
+  int64_t scratch_bytes = 0;
+};
+
+Result<Made> MakeConv(const ConvSpec& spec, const Attributes& attributes);
+Result<Made> MakeMatMul(const MatMulSpec& spec, const Attributes& attributes);
+Result<Made> MakePool(const PoolSpec& spec);
+Result<Made> MakeEltwise(const Spec& src, const PostOp& op);
+enum class BinaryKind : uint8_t { kAdd, kSub, kMul, kDiv, kMax, kMin };
+Result<Made> MakeBinary(BinaryKind kind, const Spec& a, const Spec& b, const Spec& dst,
+                        const Attributes& attributes);
+Result<Made> MakeSoftmax(const Spec& src, int axis, bool log);
+Result<Made> MakeBatchNorm(const Spec& src, float epsilon);
+Result<Made> MakeResize(const Spec& src, const Spec& dst, const std::vector<float>& factors,
+                        bool linear);
+
+/// An argument that comes from `args[index]` of a launch, or from a buffer of its own.
+struct Binding {
+  Arg arg = Arg::kSrc;
+  int index = -1;  ///< -1: `constant`
+  std::shared_ptr<const Buffer> constant = {};
+  int post_op = -1;  ///< operand of this post-op instead of `arg`
+};
+/// `scratch_index`: where the scratch pointer stands among the arguments.
+std::shared_ptr<const Launch> MakeLaunch(const Made& made, std::vector<Binding> bindings,
+                                         int scratch_index);
+
+/// A copy of constant data in another layout.
+Result<std::shared_ptr<const Buffer>> Pack(const Spec& from, const std::byte* data,
+                                           const Layout& to);
+/// ReorderFn of the CPU backend.
+Result<Prepared> MakeReorder(DType dtype, const Dims& dims, const Layout& from, const Layout& to);
+
+}  // namespace infer::onednn

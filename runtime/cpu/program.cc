@@ -1,0 +1,39 @@
+#include "runtime/cpu/program.h"
+
+#include "lib/support/parallel.h"
+#include "lib/support/strings.h"
+#include "runtime/cpu/context.h"
+#include "runtime/cpu/onednn.h"
+
+namespace infer {
+
+Status CpuProgram::Prepare() {
+  std::vector<Dims> dims;
+  for (const Value* v : plan_.graph.inputs()) {
+    if (!v->type().is_tensor() || !v->tensor_type().is_static()) return {};
+    dims.push_back(v->shape().static_dims());
+  }
+  INFER_ASSIGN(const auto shape_plan, PlanFor(dims));
+  for (size_t s = 0; s < steps_.size(); ++s) {
+    steps_[s].kernel = shape_plan->kernel[s];
+    for (const std::string& r : shape_plan->refusals[s]) steps_[s].refusals.push_back(r);
+    if (shape_plan->kernel[s] == "reference") steps_[s].precision = "f32";
+    steps_[s].cost = shape_plan->cost[s];
+  }
+  return {};
+}
+
+Result<std::shared_ptr<const ShapePlan>> CpuProgram::PlanFor(
+    std::span<const Dims> input_dims) const {
+  if (auto found = cache_.Find(input_dims)) return found;
+  const onednn::ThreadScope threads(lanes_);
+  INFER_ASSIGN(auto made, BuildShapePlan(plan_, kernels_, input_dims, onednn::MakeReorder));
+  cache_.Add(made);
+  return made;
+}
+
+Result<std::unique_ptr<RunContext>> CpuProgram::NewContext() const {
+  return std::unique_ptr<RunContext>(new CpuContext(shared_from_this()));
+}
+
+}  // namespace infer

@@ -1,0 +1,88 @@
+#pragma once
+/// How a backend offers its kernels: KernelDef (data: which operator, why not) -> Kernel (one step
+/// of one program: weights) -> Prepared (one shape signature: layouts, primitive) -> Launch.
+#include <cstddef>
+
+#include "runtime/plan_ir/plan.h"
+
+namespace infer {
+
+/// How a tensor lies in memory. `code` is the backend's own description; "" is dense row-major.
+struct Layout {
+  std::string code;
+  int64_t bytes = 0;  ///< with padding; meaningless when plain
+  bool plain() const { return code.empty(); }
+  bool operator==(const Layout& o) const { return code == o.code; }
+};
+
+/// An operand or result of a step under one shape signature.
+struct Operand {
+  const Value* value = nullptr;
+  DType dtype = DType::kUndefined;
+  Dims dims;
+  Layout layout;                     ///< operands: how it lies now
+  const Tensor* constant = nullptr;  ///< known before the run
+  int64_t plain_bytes() const { return PackedBytes(dtype, NumElements(dims)); }
+};
+
+/// State of one launch in one run context (primitive arguments, ...).
+class LaunchState {
+ public:
+  virtual ~LaunchState() = default;
+};
+
+/// What a run executes. Immutable, shared by contexts.
+class Launch {
+ public:
+  virtual ~Launch() = default;
+  virtual std::unique_ptr<LaunchState> NewState() const { return nullptr; }
+  /// `args`: the step's operands, its results, then scratch if asked for. Operands that the launch
+  /// does not use are nullptr. Allocates nothing.
+  virtual Status Run(std::byte* const* args, LaunchState* state) const = 0;
+};
+
+struct Prepared {
+  std::shared_ptr<const Launch> launch;  ///< nullptr: result 0 is operand 0 under other extents
+  std::string name;                      ///< implementation, for StepInfo::kernel
+  std::vector<Layout> in_layouts;        ///< wanted, per operand; empty: all plain
+  std::vector<bool> unused;              ///< operands that the launch does not read; empty: none
+  std::vector<Layout> out_layouts;       ///< given, per result; empty: all plain
+  int64_t scratch_bytes = 0;
+  /// Result 0 must hold this operand on entry (accumulation); -1: none.
+  int accumulate = -1;
+  /// Result 0 may take the memory of an operand of the same size: element i of the result depends
+  /// on element i of such operands only.
+  bool in_place = false;
+  int64_t weight_bytes = 0;  ///< packed constants that the launch holds
+};
+
+/// One step of one program. Thread-safe.
+class Kernel {
+ public:
+  virtual ~Kernel() = default;
+  /// Unsupported says why these shapes do not fit; the next kernel of the list is asked then.
+  virtual Result<Prepared> Prepare(std::span<const Operand> in,
+                                   std::span<const Operand> out) const = 0;
+};
+
+/// What a kernel may know when it is chosen.
+struct StepCall {
+  const Plan& plan;
+  const PlanStep& step;
+  const CompileOptions& options;
+  const Node& main() const { return *step.main; }
+  /// Position of `v` among the step's operands; -1 when it is not one.
+  int operand(const Value* v) const;
+};
+
+struct KernelDef {
+  std::string_view op, domain, name;
+  /// "" accepts; else why not, for StepInfo::refusals.
+  std::string (*refuse)(const StepCall&);
+  std::unique_ptr<Kernel> (*make)(const StepCall&);
+};
+
+/// The kernels of a backend: for one operator best first; the reference kernel is implicitly last.
+using KernelList = std::vector<KernelDef>;
+
+}  // namespace infer

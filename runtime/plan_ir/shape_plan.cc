@@ -1,0 +1,408 @@
+#include "runtime/plan_ir/shape_plan.h"
+
+#include <algorithm>
+#include <map>
+
+#include "lib/ir/editor.h"
+#include "lib/ir/inference.h"
+#include "lib/support/strings.h"
+
+namespace infer {
+namespace {
+
+bool IsPlannable(const ValueType& t) {
+  return t.is_tensor() && t.tensor().is_static() && t.tensor().dtype != DType::kString;
+}
+
+/// The integer tensor that `elements` describe, where all of them are known.
+Tensor KnownTensor(const ValueType& type, const std::optional<std::vector<Dim>>& elements) {
+  if (!elements || !IsPlannable(type) || !IsInteger(type.tensor().dtype)) return {};
+  const Dims dims = type.tensor().shape.static_dims();
+  if (NumElements(dims) != static_cast<int64_t>(elements->size())) return {};
+  for (const Dim& d : *elements)
+    if (!d.is_static()) return {};
+  Tensor t(type.tensor().dtype, dims);
+  for (size_t i = 0; i < elements->size(); ++i)
+    t.SetInt(static_cast<int64_t>(i), (*elements)[i].value());
+  return t;
+}
+
+class Builder {
+ public:
+  Builder(const Plan& plan, std::span<const StepKernels> kernels, ReorderFn reorder)
+      : plan_(plan), kernels_(kernels), reorder_(reorder) {}
+
+  Result<std::shared_ptr<const ShapePlan>> Build(std::span<const Dims> input_dims) {
+    out_->input_dims.assign(input_dims.begin(), input_dims.end());
+    INFER_TRY(InferTypesFor(input_dims));
+    CountReaders();
+    AddSources();
+    for (size_t s = 0; s < plan_.steps.size(); ++s)
+      if (needed_step_[s]) INFER_TRY(AddStep(s));
+    INFER_TRY(AddOutputs());
+    PlanArena();
+    return std::shared_ptr<const ShapePlan>(std::move(out_));
+  }
+
+ private:
+  /// Where a value lies: one buffer per layout in which somebody wants it.
+  struct Place {
+    std::vector<std::pair<Layout, int>> versions;
+    int readers = 0;  // steps that still will read it, and the graph's outputs
+  };
+  using Kind = PlannedBuffer::Kind;
+
+  Status InferTypesFor(std::span<const Dims> input_dims) {
+    Graph g = plan_.graph.Clone();
+    GraphEditor editor(g);
+    bool changed = false;
+    for (size_t i = 0; i < g.inputs().size(); ++i) {
+      Value* v = g.inputs()[i];
+      if (!v->type().is_tensor()) continue;
+      TensorType t{v->dtype(), Shape(input_dims[i])};
+      auto met = Meet(t.shape, v->shape());
+      if (!met.ok()) return std::move(met.status()).In(Cat("input '", v->name(), "'"));
+      changed |= !(t.shape == v->shape());
+      editor.SetType(v, std::move(t));
+    }
+    if (changed) INFER_TRY(InferTypes(g));
+    size_t id = 0;
+    for (const auto& v : g.values()) {
+      out_->types.push_back(v->type());
+      out_->known.push_back(
+          v->is_constant() || v->is_input() ? Tensor() : KnownTensor(v->type(), v->elements()));
+      ++id;
+    }
+    INFER_CHECK(id == plan_.values.size());
+    out_->cost.resize(plan_.steps.size());
+    StepCosts(g);
+    return {};
+  }
+
+  /// Costs by the specialised graph; values correspond by position, nodes likewise.
+  void StepCosts(const Graph& g) {
+    std::map<const Node*, Cost> cost;
+    auto it = g.nodes().begin();
+    for (const auto& n : plan_.graph.nodes()) cost[n.get()] = StaticCost(**it++);
+    for (size_t s = 0; s < plan_.steps.size(); ++s) {
+      const PlanStep& step = plan_.steps[s];
+      Cost& c = out_->cost[s];
+      if (step.nodes.size() == 1) {
+        c = cost[step.main];
+        continue;
+      }
+      for (const Node* n : step.nodes) c.flops += cost[n].flops;
+      for (int id : step.inputs) c.bytes_read += BytesOf(id);
+      for (int id : step.outputs) c.bytes_written += BytesOf(id);
+    }
+  }
+
+  int64_t BytesOf(int id) const {
+    const ValueType& t = out_->types[static_cast<size_t>(id)];
+    if (!IsPlannable(t)) return 0;
+    return PackedBytes(t.tensor().dtype, NumElements(t.tensor().shape.static_dims()));
+  }
+
+  const Tensor* KnownOrConstant(int id) const {
+    const auto i = static_cast<size_t>(id);
+    if (const Tensor* c = plan_.values[i]->constant()) return c;
+    return out_->known[i].defined() ? &out_->known[i] : nullptr;
+  }
+
+  /// Which steps must run, and how many read each value. What inference knows needs no step.
+  void CountReaders() {
+    places_.resize(plan_.values.size());
+    needed_step_.assign(plan_.steps.size(), false);
+    std::vector<bool> needed(plan_.values.size(), false);
+    for (int id : plan_.outputs) {
+      needed[static_cast<size_t>(id)] = true;
+      places_[static_cast<size_t>(id)].readers++;
+    }
+    for (size_t s = plan_.steps.size(); s-- > 0;) {
+      const PlanStep& step = plan_.steps[s];
+      for (int id : step.outputs)
+        if (needed[static_cast<size_t>(id)] && !KnownOrConstant(id)) needed_step_[s] = true;
+      if (!needed_step_[s]) continue;
+      for (int id : step.inputs) {
+        needed[static_cast<size_t>(id)] = true;
+        places_[static_cast<size_t>(id)].readers++;
+      }
+    }
+  }
+
+  int NewBuffer(Kind kind, int64_t bytes, int owner) {
+    out_->buffers.push_back({kind, 0, {}, bytes, 0});
+    owners_.emplace_back();
+    if (owner >= 0) owners_.back().push_back(owner);
+    return static_cast<int>(out_->buffers.size()) - 1;
+  }
+
+  void AddSources() {
+    out_->plain.assign(plan_.values.size(), -1);
+    for (size_t i = 0; i < plan_.values.size(); ++i) {
+      const int id = static_cast<int>(i);
+      const Tensor* c = KnownOrConstant(id);
+      if (!c || c->dtype() == DType::kString) continue;
+      const int b = NewBuffer(Kind::kConstant, c->byte_size(), id);
+      out_->buffers[static_cast<size_t>(b)].constant = *c;
+      places_[i].versions = {{Layout(), b}};
+    }
+    for (size_t i = 0; i < plan_.inputs.size(); ++i) {
+      const int id = plan_.inputs[i];
+      if (!IsPlannable(out_->types[static_cast<size_t>(id)])) continue;
+      const int b = NewBuffer(Kind::kInput, BytesOf(id), id);
+      out_->buffers[static_cast<size_t>(b)].index = static_cast<int>(i);
+      places_[static_cast<size_t>(id)].versions = {{Layout(), b}};
+    }
+  }
+
+  std::vector<Operand> Operands(const std::vector<int>& ids) const {
+    std::vector<Operand> list;
+    for (int id : ids) {
+      const auto i = static_cast<size_t>(id);
+      const TensorType& t = out_->types[i].tensor();
+      Operand o{plan_.values[i], t.dtype, t.shape.static_dims(), {}, KnownOrConstant(id)};
+      if (!places_[i].versions.empty()) o.layout = places_[i].versions[0].first;
+      list.push_back(std::move(o));
+    }
+    return list;
+  }
+
+  bool AllPlannable(const std::vector<int>& ids) const {
+    return std::all_of(ids.begin(), ids.end(),
+                       [&](int id) { return IsPlannable(out_->types[static_cast<size_t>(id)]); });
+  }
+
+  Status AddStep(size_t s) {
+    const PlanStep& step = plan_.steps[s];
+    out_->kernel.resize(plan_.steps.size(), "reference");
+    out_->refusals.resize(plan_.steps.size());
+    const StepKernels& list = kernels_[s];
+    bool done = false;
+    if (!list.kernels.empty() && AllPlannable(step.inputs) && AllPlannable(step.outputs)) {
+      const auto in = Operands(step.inputs), out = Operands(step.outputs);
+      for (size_t k = 0; k < list.kernels.size() && !done; ++k) {
+        auto prepared = list.kernels[k]->Prepare(in, out);
+        if (prepared.ok()) {
+          INFER_TRY(AddKernel(s, *prepared));
+          out_->kernel[s] = prepared->name.empty() ? list.names[k] : prepared->name;
+          done = true;
+        } else if (prepared.status().code() == Code::kUnsupported) {
+          out_->refusals[s].push_back(Cat(list.names[k], ": ", prepared.status().message()));
+        } else {
+          return prepared.status();
+        }
+      }
+    } else if (!list.kernels.empty()) {
+      out_->refusals[s].push_back(Cat(list.names[0], ": shapes depend on data"));
+    }
+    if (!done) INFER_TRY(AddReference(s));
+    for (int id : step.inputs) --places_[static_cast<size_t>(id)].readers;
+    return {};
+  }
+
+  /// The buffer that holds value `id` in `layout`; a reorder is launched where there is none.
+  Result<int> Version(size_t s, int id, const Layout& layout) {
+    Place& place = places_[static_cast<size_t>(id)];
+    for (const auto& [l, b] : place.versions)
+      if (l == layout) return b;
+    INFER_CHECK(!place.versions.empty());
+    const TensorType& t = out_->types[static_cast<size_t>(id)].tensor();
+    const auto [from, source] = place.versions[0];
+    INFER_ASSIGN(Prepared p, reorder_(t.dtype, t.shape.static_dims(), from, layout));
+    const int b = NewBuffer(Kind::kArena, layout.plain() ? BytesOf(id) : layout.bytes, id);
+    Push(s, p, {source, b});
+    place.versions.emplace_back(layout, b);
+    return b;
+  }
+
+  void Push(size_t s, const Prepared& p, std::vector<int> args) {
+    if (p.scratch_bytes > 0) args.push_back(NewBuffer(Kind::kArena, p.scratch_bytes, -1));
+    out_->launches.push_back({s, p.launch, std::move(args)});
+    out_->memory.weight_bytes += p.weight_bytes;
+  }
+
+  /// After this step nobody reads any value in buffer b.
+  bool Dying(const PlanStep& step, int b) const {
+    const auto& owners = owners_[static_cast<size_t>(b)];
+    return out_->buffers[static_cast<size_t>(b)].kind == Kind::kArena && !owners.empty() &&
+           std::all_of(owners.begin(), owners.end(), [&](int id) {
+             const bool reads =
+                 std::find(step.inputs.begin(), step.inputs.end(), id) != step.inputs.end();
+             return places_[static_cast<size_t>(id)].readers == (reads ? 1 : 0);
+           });
+  }
+
+  Status AddKernel(size_t s, const Prepared& p) {
+    const PlanStep& step = plan_.steps[s];
+    if (!p.launch) {  // a view
+      INFER_ASSIGN(const int b, Version(s, step.inputs[0], Layout()));
+      Place& place = places_[static_cast<size_t>(step.outputs[0])];
+      place.versions = {{Layout(), b}};
+      owners_[static_cast<size_t>(b)].push_back(step.outputs[0]);
+      return {};
+    }
+    std::vector<int> args;
+    for (size_t i = 0; i < step.inputs.size(); ++i) {
+      if (i < p.unused.size() && p.unused[i]) {
+        args.push_back(-1);
+        continue;
+      }
+      INFER_ASSIGN(const int b, Version(s, step.inputs[i],
+                                        i < p.in_layouts.size() ? p.in_layouts[i] : Layout()));
+      args.push_back(b);
+    }
+    for (size_t i = 0; i < step.outputs.size(); ++i) {
+      const int id = step.outputs[i];
+      const Layout layout = i < p.out_layouts.size() ? p.out_layouts[i] : Layout();
+      const int64_t bytes = layout.plain() ? BytesOf(id) : layout.bytes;
+      int b = i == 0 ? Reused(step, p, args, bytes) : -1;
+      if (b < 0) b = NewBuffer(Kind::kArena, bytes, id);
+      if (i == 0 && p.accumulate >= 0) {
+        const auto a = static_cast<size_t>(p.accumulate);
+        if (b != args[a]) INFER_TRY(AddCopy(s, step.inputs[a], layout, args[a], b));
+        args[a] = -1;
+      }
+      auto& owners = owners_[static_cast<size_t>(b)];
+      if (std::find(owners.begin(), owners.end(), id) == owners.end()) owners.push_back(id);
+      places_[static_cast<size_t>(id)].versions = {{layout, b}};
+      args.push_back(b);
+    }
+    Push(s, p, std::move(args));
+    return {};
+  }
+
+  /// An operand's buffer that result 0 may take over; -1: none.
+  int Reused(const PlanStep& step, const Prepared& p, const std::vector<int>& args,
+             int64_t bytes) const {
+    for (size_t i = 0; i < args.size(); ++i) {
+      const bool wanted = p.accumulate >= 0 ? static_cast<size_t>(p.accumulate) == i : p.in_place;
+      if (!wanted || args[i] < 0) continue;
+      if (out_->buffers[static_cast<size_t>(args[i])].bytes != bytes || !Dying(step, args[i]))
+        continue;
+      if (p.accumulate >= 0 && std::count(args.begin(), args.end(), args[i]) > 1) continue;
+      return args[i];
+    }
+    return -1;
+  }
+
+  Status AddCopy(size_t s, int id, const Layout& layout, int from, int to) {
+    const TensorType& t = out_->types[static_cast<size_t>(id)].tensor();
+    INFER_ASSIGN(Prepared copy, reorder_(t.dtype, t.shape.static_dims(), layout, layout));
+    Push(s, copy, {from, to});
+    return {};
+  }
+
+  Status AddReference(size_t s) {
+    const PlanStep& step = plan_.steps[s];
+    PlannedLaunch launch{s, nullptr, {}};
+    for (int id : step.inputs) {
+      int b = -1;
+      if (!places_[static_cast<size_t>(id)].versions.empty()) {
+        INFER_ASSIGN(b, Version(s, id, Layout()));
+      }
+      launch.args.push_back(b);
+    }
+    for (int id : step.outputs) {
+      int b = -1;
+      if (IsPlannable(out_->types[static_cast<size_t>(id)]) && !KnownOrConstant(id)) {
+        b = NewBuffer(Kind::kArena, BytesOf(id), id);
+        places_[static_cast<size_t>(id)].versions = {{Layout(), b}};
+      }
+      launch.args.push_back(b);
+    }
+    out_->launches.push_back(std::move(launch));
+    return {};
+  }
+
+  Status AddOutputs() {
+    out_->kernel.resize(plan_.steps.size(), "reference");
+    out_->refusals.resize(plan_.steps.size());
+    for (size_t o = 0; o < plan_.outputs.size(); ++o) {
+      const int id = plan_.outputs[o];
+      if (places_[static_cast<size_t>(id)].versions.empty()) {
+        out_->outputs.push_back(-1);
+        continue;
+      }
+      const size_t s = plan_.steps.empty() ? 0 : plan_.steps.size() - 1;
+      INFER_ASSIGN(int b, Version(s, id, Layout()));
+      if (out_->buffers[static_cast<size_t>(b)].kind != Kind::kArena) {
+        const int copy = NewBuffer(Kind::kArena, BytesOf(id), id);
+        INFER_TRY(AddCopy(s, id, Layout(), b, copy));
+        b = copy;
+      }
+      out_->buffers[static_cast<size_t>(b)].kind = Kind::kOutput;
+      out_->buffers[static_cast<size_t>(b)].index = static_cast<int>(o);
+      out_->outputs.push_back(b);
+    }
+    for (size_t i = 0; i < places_.size(); ++i)
+      for (const auto& [layout, b] : places_[i].versions)
+        if (layout.plain()) out_->plain[i] = b;
+    return {};
+  }
+
+  void PlanArena() {
+    std::vector<BufferLife> lives;
+    std::vector<size_t> which;
+    std::vector<std::pair<int, int>> range(out_->buffers.size(), {INT32_MAX, -1});
+    for (size_t l = 0; l < out_->launches.size(); ++l)
+      for (int b : out_->launches[l].args) {
+        if (b < 0) continue;
+        auto& [first, last] = range[static_cast<size_t>(b)];
+        first = std::min(first, static_cast<int>(l));
+        last = std::max(last, static_cast<int>(l));
+      }
+    for (size_t b = 0; b < out_->buffers.size(); ++b) {
+      if (out_->buffers[b].kind != Kind::kArena || range[b].second < 0) continue;
+      lives.push_back({out_->buffers[b].bytes, range[b].first, range[b].second});
+      which.push_back(b);
+    }
+    const MemoryPlan memory = PlanMemory(lives);
+    for (size_t i = 0; i < which.size(); ++i) out_->buffers[which[i]].offset = memory.offsets[i];
+    out_->memory.arena_bytes = memory.arena_bytes;
+    out_->memory.lower_bound_bytes = memory.lower_bound_bytes;
+  }
+
+  const Plan& plan_;
+  std::span<const StepKernels> kernels_;
+  ReorderFn reorder_;
+  std::shared_ptr<ShapePlan> out_ = std::make_shared<ShapePlan>();
+  std::vector<Place> places_;             // by value id
+  std::vector<std::vector<int>> owners_;  // by buffer: values that lie in it
+  std::vector<bool> needed_step_;
+};
+
+}  // namespace
+
+int StepCall::operand(const Value* v) const {
+  const int id = v ? plan.id(v) : -1;
+  const auto it = std::find(step.inputs.begin(), step.inputs.end(), id);
+  return v && it != step.inputs.end() ? static_cast<int>(it - step.inputs.begin()) : -1;
+}
+
+Result<std::shared_ptr<const ShapePlan>> BuildShapePlan(const Plan& plan,
+                                                        std::span<const StepKernels> kernels,
+                                                        std::span<const Dims> input_dims,
+                                                        ReorderFn reorder) {
+  return Builder(plan, kernels, reorder).Build(input_dims);
+}
+
+std::shared_ptr<const ShapePlan> ShapePlanCache::Find(std::span<const Dims> input_dims) {
+  std::lock_guard lock(mutex_);
+  for (size_t i = 0; i < plans_.size(); ++i)
+    if (std::equal(input_dims.begin(), input_dims.end(), plans_[i]->input_dims.begin(),
+                   plans_[i]->input_dims.end())) {
+      std::rotate(plans_.begin(), plans_.begin() + static_cast<int64_t>(i),
+                  plans_.begin() + static_cast<int64_t>(i) + 1);
+      return plans_[0];
+    }
+  return nullptr;
+}
+
+void ShapePlanCache::Add(std::shared_ptr<const ShapePlan> plan) {
+  std::lock_guard lock(mutex_);
+  plans_.insert(plans_.begin(), std::move(plan));
+  if (plans_.size() > capacity_) plans_.pop_back();
+}
+
+}  // namespace infer

@@ -1,0 +1,72 @@
+#pragma once
+/// ShapePlan: what a program needs for one set of input shapes: types of all values, layouts, the
+/// launch list, the memory plan. Cheap beside compiling (weights are packed once per layout).
+#include <mutex>
+
+#include "runtime/plan_ir/kernel.h"
+#include "runtime/plan_ir/memory_plan.h"
+
+namespace infer {
+
+/// Candidates of each step, best first.
+struct StepKernels {
+  std::vector<std::shared_ptr<const Kernel>> kernels;
+  std::vector<std::string> names;
+};
+
+/// Makes the launch that copies a tensor into another layout (operand 0 -> result 0).
+using ReorderFn = Result<Prepared> (*)(DType dtype, const Dims& dims, const Layout& from,
+                                       const Layout& to);
+
+struct PlannedBuffer {
+  enum class Kind : uint8_t { kArena, kConstant, kInput, kOutput };
+  Kind kind = Kind::kArena;
+  int index = 0;    ///< of the graph input or output
+  Tensor constant;  ///< kConstant
+  int64_t bytes = 0;
+  int64_t offset = 0;  ///< kArena
+};
+
+struct PlannedLaunch {
+  size_t step = 0;
+  std::shared_ptr<const Launch> launch;  ///< nullptr: the step runs on reference kernels
+  std::vector<int> args;                 ///< buffers; -1: not read, or (reference) in a slot
+};
+
+struct ShapePlan {
+  std::vector<Dims> input_dims;
+  std::vector<ValueType> types;  ///< by value id
+  std::vector<PlannedBuffer> buffers;
+  std::vector<PlannedLaunch> launches;
+  /// By value id: the plain buffer, or -1 where the value is a Datum in a slot.
+  std::vector<int> plain;
+  std::vector<int> outputs;  ///< buffer by graph output; -1: slot
+  /// Values that inference knows for these shapes; by value id, undefined where unknown.
+  std::vector<Tensor> known;
+  std::vector<std::string> kernel;                 ///< by step: implementation that runs
+  std::vector<std::vector<std::string>> refusals;  ///< by step: "name: reason"
+  std::vector<Cost> cost;                          ///< by step; zeros where not static
+  MemoryInfo memory;
+};
+
+/// InvalidArgument or InvalidModel when the shapes do not fit the graph. `input_dims` has an empty
+/// entry for an input that is not a tensor.
+Result<std::shared_ptr<const ShapePlan>> BuildShapePlan(const Plan& plan,
+                                                        std::span<const StepKernels> kernels,
+                                                        std::span<const Dims> input_dims,
+                                                        ReorderFn reorder);
+
+/// The shape plans of a program, least recently used dropped first. Thread-safe.
+class ShapePlanCache {
+ public:
+  explicit ShapePlanCache(size_t capacity = 32) : capacity_(capacity) {}
+  std::shared_ptr<const ShapePlan> Find(std::span<const Dims> input_dims);
+  void Add(std::shared_ptr<const ShapePlan> plan);
+
+ private:
+  size_t capacity_;
+  std::mutex mutex_;
+  std::vector<std::shared_ptr<const ShapePlan>> plans_;  // most recent first
+};
+
+}  // namespace infer
