@@ -7,6 +7,7 @@
 #include <oneapi/dnnl/dnnl.hpp>
 
 #include "lib/support/strings.h"
+#include "runtime/cpu/launch.h"
 
 namespace infer::onednn {
 namespace {
@@ -334,7 +335,9 @@ Result<Made> MakeConv(const ConvSpec& s, const Attributes& a) {
     INFER_ASSIGN(const memory::desc dst, DescOf(s.dst));
     INFER_ASSIGN(const dnnl::primitive_attr attr, AttrOf(a));
     memory::desc bias;
-    if (!s.bias.dims.empty()) INFER_ASSIGN(bias, DescOf(s.bias));
+    if (!s.bias.dims.empty()) {
+      INFER_ASSIGN(bias, DescOf(s.bias));
+    }
     Dims dilations = s.dilations;
     for (int64_t& d : dilations) --d;  // oneDNN counts the gaps
     auto finish = [&](auto tag, const auto& pd) {
@@ -371,7 +374,9 @@ Result<Made> MakeMatMul(const MatMulSpec& s, const Attributes& a) {
     INFER_ASSIGN(const memory::desc dst, DescOf(s.dst));
     INFER_ASSIGN(const dnnl::primitive_attr attr, AttrOf(a));
     memory::desc bias;
-    if (!s.bias.dims.empty()) INFER_ASSIGN(bias, DescOf(s.bias));
+    if (!s.bias.dims.empty()) {
+      INFER_ASSIGN(bias, DescOf(s.bias));
+    }
     using P = dnnl::matmul;
     const P::desc d =
         bias.is_zero() ? P::desc(src, weights, dst) : P::desc(src, weights, bias, dst);

@@ -162,7 +162,7 @@ Status EvaluateStep(const Plan& plan, const PlanStep& step, std::vector<Datum>& 
     operands.clear();
     for (const Value* v : n->inputs())
       operands.push_back(v ? &slots[static_cast<size_t>(plan.id(v))] : nullptr);
-    auto results = EvaluateNode(*n, operands);
+    auto results = EvaluateNode(*n, operands, plan.graph.ops());
     if (!results.ok()) return results.status();
     for (size_t i = 0; i < n->outputs().size() && i < results->size(); ++i)
       if (const Value* v = n->outputs()[i])
