@@ -1,0 +1,88 @@
+#pragma once
+/// Command: one subcommand of a tool = one file. Declare binds options to the command's own
+/// members; Run does no parsing. RunTool is the whole of a tool's main().
+#include <chrono>
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "lib/ops/op_def.h"
+#include "tools/common/options.h"
+
+namespace infer {
+
+/// The process's exit code (docs/cli.md). 128+n stands for a signal.
+enum ExitCode {
+  kExitOk = 0,
+  kExitGateFailed = 1,  ///< accuracy, regression, comparison
+  kExitUsage = 2,
+  kExitBadInput = 3,     ///< model, data or config
+  kExitUnsupported = 4,  ///< operator, type or device
+  kExitIo = 5,
+  kExitInternal = 70,
+  kExitOutOfMemory = 71,
+};
+ExitCode ExitCodeOf(const Status& s);
+
+/// What a running command may use of its surroundings.
+class Context {
+ public:
+  Context(const OpRegistry& ops, std::string tool, std::vector<std::string> argv,
+          std::stop_token stop)
+      : ops_(ops), tool_(std::move(tool)), argv_(std::move(argv)), stop_(std::move(stop)) {}
+  const OpRegistry& ops() const { return ops_; }
+  const std::string& tool() const { return tool_; }  ///< "infer-opt quantize"
+  const std::vector<std::string>& argv() const { return argv_; }
+  std::stop_token stop() const { return stop_; }  ///< SIGINT, SIGTERM or SIGHUP came
+
+  /// Result text, for stdout; goes to stderr when the JSON report takes stdout.
+  void Print(std::string_view text) { out_ += text; }
+  void PrintLine(std::string_view text) { (out_ += text) += '\n'; }
+  /// A warning: printed to stderr at once, and part of the report.
+  void Warn(std::string text);
+  /// A line on stderr, unless --quiet.
+  void Note(std::string_view text) const;
+  /// Progress of a long step; a bar when stderr is a terminal, else nothing. done == total ends it.
+  void Progress(std::string_view step, int64_t done, int64_t total);
+  /// Ends the current step and starts the next: the report's timings[] {step, ms}.
+  void Step(std::string name);
+
+  const std::vector<std::string>& warnings() const { return warnings_; }
+  const std::vector<std::pair<std::string, double>>& step_times() const { return steps_; }
+  std::string TakeOutput() { return std::move(out_); }
+
+  bool quiet = false;
+  std::string json_path;  ///< --json: "" none, "-" stdout
+
+ private:
+  const OpRegistry& ops_;
+  std::string tool_;
+  std::vector<std::string> argv_;
+  std::stop_token stop_;
+  std::string out_;
+  std::vector<std::string> warnings_;
+  std::vector<std::pair<std::string, double>> steps_;
+  std::string step_;
+  std::chrono::steady_clock::time_point step_start_{};
+  std::chrono::steady_clock::time_point last_progress_{};
+};
+
+class Command {
+ public:
+  virtual ~Command() = default;
+  virtual std::string_view name() const = 0;
+  virtual std::string_view help() const = 0;      ///< one line
+  virtual std::string_view examples() const = 0;  ///< shown below --help
+  virtual void Declare(Options& options) = 0;
+  virtual Result<ExitCode> Run(Context& context) = 0;
+};
+
+/// Parses, runs one command, prints its output and failures, and returns the exit code.
+/// --version, --help, --config FILE (TOML), --json and --quiet are common to all commands.
+int RunTool(int argc, char** argv, std::string_view about,
+            std::vector<std::unique_ptr<Command>> commands);
+
+}  // namespace infer

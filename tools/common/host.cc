@@ -1,0 +1,72 @@
+#include "tools/common/host.h"
+
+#include <sys/resource.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <thread>
+
+#include "lib/support/parallel.h"
+#include "lib/support/strings.h"
+
+namespace infer {
+namespace {
+
+std::string CpuModel() {
+  std::ifstream f("/proc/cpuinfo");
+  for (std::string line; std::getline(f, line);)
+    if (line.rfind("model name", 0) == 0)
+      if (const size_t colon = line.find(':'); colon != std::string::npos)
+        return std::string(Trim(std::string_view(line).substr(colon + 1)));
+  return "unknown";
+}
+
+std::string BestIsa() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512vnni")) return "avx512_vnni";
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")) return "avx512";
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return "avx2";
+  if (__builtin_cpu_supports("sse4.1")) return "sse4";
+  return "x86-64";
+#elif defined(__aarch64__)
+  return "aarch64";
+#else
+  return "generic";
+#endif
+}
+
+}  // namespace
+
+HostFacts GetHostFacts() {
+  HostFacts h;
+  h.cpu_model = CpuModel();
+  h.isa = BestIsa();
+  h.logical_cpus = static_cast<int>(std::thread::hardware_concurrency());
+  h.usable_cores = AvailableCores();
+  h.memory_bytes = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGE_SIZE);
+  if (utsname u; uname(&u) == 0) h.os = Cat(u.sysname, " ", u.release);
+#if defined(__clang__)
+  h.compiler = Cat("clang ", __clang_major__, ".", __clang_minor__);
+#else
+  h.compiler = Cat("gcc ", __GNUC__, ".", __GNUC_MINOR__);
+#endif
+#ifdef NDEBUG
+  h.build_type = "release";
+#else
+  h.build_type = "debug";
+#endif
+  std::ifstream("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor") >> h.governor;
+  double load = 0;
+  if (getloadavg(&load, 1) == 1) h.load_1min = load;
+  return h;
+}
+
+int64_t PeakResidentBytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return int64_t{usage.ru_maxrss} * 1024;
+}
+
+}  // namespace infer

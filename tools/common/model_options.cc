@@ -1,0 +1,90 @@
+#include "tools/common/model_options.h"
+
+#include "lib/ir/inference.h"
+#include "lib/support/parallel.h"
+#include "lib/support/strings.h"
+#include "runtime/cpu/backend.h"
+#include "runtime/reference/backend.h"
+
+namespace infer {
+namespace {
+
+Result<std::pair<std::string, std::string>> SplitAtEquals(const std::string& text,
+                                                          std::string_view option) {
+  const size_t at = text.rfind('=');
+  if (at == std::string::npos || at == 0)
+    return InvalidArgument(Cat(option, " ", text, ": write NAME=VALUE"));
+  return std::pair(text.substr(0, at), text.substr(at + 1));
+}
+
+}  // namespace
+
+void ModelOptions::Declare(Options& options) {
+  options.Values("--set", &set, "Give a symbolic dimension a number: N=1");
+  options.Values("--shape", &shape, "Give an input a shape: input=1x3x224x224");
+  options.Value("--external-root", &external_root,
+                "Further folder in which the model's external data may lie");
+}
+
+Status ApplyShapes(Graph& g, const ModelOptions& options) {
+  std::map<std::string, int64_t> symbols;
+  for (const std::string& s : options.set) {
+    INFER_ASSIGN(auto pair, SplitAtEquals(s, "--set"));
+    const auto v = ParseInt(pair.second);
+    if (!v || *v < 0) return InvalidArgument(Cat("--set ", s, ": not an extent"));
+    symbols[pair.first] = *v;
+  }
+  std::map<std::string, Dims> shapes;
+  for (const std::string& s : options.shape) {
+    INFER_ASSIGN(auto pair, SplitAtEquals(s, "--shape"));
+    Dims dims;
+    if (!pair.second.empty())
+      for (const std::string& d : Split(pair.second, 'x')) {
+        const auto v = ParseInt(d);
+        if (!v || *v < 0) return InvalidArgument(Cat("--shape ", s, ": '", d, "' is no extent"));
+        dims.push_back(*v);
+      }
+    shapes[pair.first] = dims;
+  }
+  if (!symbols.empty()) INFER_TRY(BindSymbols(g, symbols));
+  if (!shapes.empty()) INFER_TRY(SpecializeInputs(g, shapes));
+  return {};
+}
+
+Result<Model> LoadModel(Context& context, const std::string& path, const ModelOptions& options) {
+  ImportOptions import;
+  import.external_root = options.external_root;
+  INFER_ASSIGN(Model model, ImportModel(path, context.ops(), import));
+  INFER_TRY(ApplyShapes(model.graph, options));
+  return model;
+}
+
+void DeviceOptions::Declare(Options& options) {
+  options.Choice("--device", &device, DeviceNames(), "Where to run");
+  options.Value("--threads", &threads, "Threads of a run; 0: the usable physical cores");
+  options.Value("--level", &level,
+                "0: every node by itself (golden); 1: epilogues and integer kernels; 2: also what "
+                "changes rounding");
+}
+
+std::vector<std::string> DeviceNames() { return {"cpu", "reference"}; }
+
+Result<std::unique_ptr<Backend>> MakeBackend(const std::string& device) {
+  std::unique_ptr<Backend> backend =
+      device == "reference" ? MakeReferenceBackend() : MakeCpuBackend();
+  const std::string why = backend->Unavailable();
+  if (!why.empty()) return Unsupported(Cat("device ", device, ": ", why));
+  return backend;
+}
+
+Result<std::shared_ptr<const Program>> CompileFor(const Graph& g, const DeviceOptions& options) {
+  if (options.threads < 0 || options.threads > 4096)
+    return InvalidArgument(Cat("--threads ", options.threads, ": out of range"));
+  if (options.level < 0 || options.level > 2)
+    return InvalidArgument(Cat("--level ", options.level, ": 0, 1 or 2"));
+  SetLaneBudget(options.threads > 0 ? options.threads : AvailableCores());
+  INFER_ASSIGN(auto backend, MakeBackend(options.device));
+  return backend->Compile(g, {.level = options.level, .threads = options.threads});
+}
+
+}  // namespace infer

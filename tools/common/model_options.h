@@ -1,0 +1,39 @@
+#pragma once
+/// What every command that takes a model shares: reading it, setting its shapes, choosing a device.
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/onnx/import.h"
+#include "lib/onnx/model.h"
+#include "runtime/api/program.h"
+#include "tools/common/command.h"
+
+namespace infer {
+
+struct ModelOptions {
+  std::vector<std::string> set;    ///< --set N=1: a symbolic dimension
+  std::vector<std::string> shape;  ///< --shape input=1x3x224x224
+  std::string external_root;
+  void Declare(Options& options);
+};
+
+/// Imports `path` and applies --set and --shape. Results are re-inferred.
+Result<Model> LoadModel(Context& context, const std::string& path, const ModelOptions& options);
+/// Applies --set and --shape to a graph.
+Status ApplyShapes(Graph& g, const ModelOptions& options);
+
+struct DeviceOptions {
+  std::string device = "cpu";
+  int threads = 0;
+  int level = 1;
+  void Declare(Options& options);
+};
+/// The names that --device takes in this build.
+std::vector<std::string> DeviceNames();
+/// Unsupported when the machine cannot run it.
+Result<std::unique_ptr<Backend>> MakeBackend(const std::string& device);
+/// Sets the lane budget from --threads, makes the backend and compiles.
+Result<std::shared_ptr<const Program>> CompileFor(const Graph& g, const DeviceOptions& options);
+
+}  // namespace infer

@@ -1,0 +1,138 @@
+/// The only file that sees CLI11 (it costs seconds to compile): options, dispatch, exit codes.
+#include "tools/common/options.h"
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <new>
+
+#include "lib/ops/registry.h"
+#include "lib/support/strings.h"
+#include "tools/common/command.h"
+#include "tools/common/signals.h"
+#include "tools/common/version.h"
+
+namespace infer {
+
+void Options::Positional(const std::string& name, std::string* target, const std::string& help,
+                         bool required) {
+  app_.add_option(name, *target, help)->required(required);
+}
+void Options::Positional(const std::string& name, std::vector<std::string>* target,
+                         const std::string& help, bool required) {
+  app_.add_option(name, *target, help)->required(required);
+}
+void Options::Flag(const std::string& names, bool* target, const std::string& help) {
+  app_.add_flag(names, *target, help);
+}
+void Options::Value(const std::string& names, std::string* target, const std::string& help) {
+  app_.add_option(names, *target, help)->capture_default_str();
+}
+void Options::Value(const std::string& names, int* target, const std::string& help) {
+  app_.add_option(names, *target, help)->capture_default_str();
+}
+void Options::Value(const std::string& names, int64_t* target, const std::string& help) {
+  app_.add_option(names, *target, help)->capture_default_str();
+}
+void Options::Value(const std::string& names, uint64_t* target, const std::string& help) {
+  app_.add_option(names, *target, help)->capture_default_str();
+}
+void Options::Value(const std::string& names, double* target, const std::string& help) {
+  app_.add_option(names, *target, help)->capture_default_str();
+}
+void Options::Values(const std::string& names, std::vector<std::string>* target,
+                     const std::string& help) {
+  app_.add_option(names, *target, help)->delimiter(',')->allow_extra_args(false);
+}
+void Options::Choice(const std::string& names, std::string* target,
+                     const std::vector<std::string>& choices, const std::string& help) {
+  app_.add_option(names, *target, help)->check(CLI::IsMember(choices))->capture_default_str();
+}
+void Options::Share(const std::string& names, double* target, const std::string& help) {
+  app_.add_option_function<std::string>(
+      names,
+      [names, target](const std::string& text) {
+        std::string_view t = Trim(text);
+        const bool percent = !t.empty() && t.back() == '%';
+        if (percent) t = Trim(t.substr(0, t.size() - 1));
+        auto v = ParseDouble(t);
+        if (!v) throw CLI::ValidationError(names, Cat("'", text, "' is no share (0.5% or 0.005)"));
+        *target = percent ? *v / 100 : *v;
+      },
+      help);
+}
+
+namespace {
+
+/// Writes all of `text` to a stream; false when the system refuses (a full disk, a closed pipe).
+bool WriteAll(std::FILE* f, std::string_view text) {
+  return std::fwrite(text.data(), 1, text.size(), f) == text.size() && std::fflush(f) == 0;
+}
+
+int Execute(Command& command, Context& context) {
+  Result<ExitCode> result = Internal("not run");
+  try {
+    result = command.Run(context);
+  } catch (const std::bad_alloc&) {
+    result = ResourceExhausted("out of memory");
+  } catch (const std::exception& e) {
+    result = Internal(Cat("unexpected exception: ", e.what()));
+  }
+  const std::string text = context.TakeOutput();
+  // JSON on stdout stands alone there; people read the rest on stderr.
+  std::FILE* out = context.json_path == "-" ? stderr : stdout;
+  if (!text.empty() && !WriteAll(out, text) && result.ok())
+    result = IoError("cannot write to standard output");
+  if (const int n = CaughtSignal()) return 128 + n;
+  if (result.ok()) return *result;
+  WriteAll(stderr, Cat(context.tool(), ": ", result.status().message(), "\n"));
+  return ExitCodeOf(result.status());
+}
+
+}  // namespace
+
+int RunTool(int argc, char** argv, std::string_view about,
+            std::vector<std::unique_ptr<Command>> commands) {
+  const SignalGuard signals;
+  const OpRegistry ops = AllOps();
+  const std::string tool = [&] {
+    std::string_view path = argc > 0 ? argv[0] : "infer-opt";
+    return std::string(path.substr(path.rfind('/') + 1));
+  }();
+  CLI::App app{std::string(about), tool};
+  app.set_version_flag("--version", Cat(tool, " ", kVersion));
+  app.require_subcommand(1);
+  struct Common {
+    bool quiet = false;
+    std::string json;
+  };
+  std::vector<Common> common(commands.size());
+  std::vector<CLI::App*> subs;
+  for (size_t i = 0; i < commands.size(); ++i) {
+    CLI::App* sub =
+        app.add_subcommand(std::string(commands[i]->name()), std::string(commands[i]->help()));
+    Options options(*sub);
+    commands[i]->Declare(options);
+    options.Value("--json", &common[i].json, "Write the report as JSON to FILE, or - for stdout");
+    options.Flag("-q,--quiet", &common[i].quiet, "No notes and no progress on stderr");
+    sub->set_config("--config", "", "Read options from a TOML file");
+    sub->footer(std::string(commands[i]->examples()));
+    subs.push_back(sub);
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    const int code = app.exit(e);  // prints help or the error
+    return code == 0 ? kExitOk : kExitUsage;
+  }
+  for (size_t i = 0; i < commands.size(); ++i) {
+    if (!subs[i]->parsed()) continue;
+    Context context(ops, Cat(tool, " ", commands[i]->name()),
+                    std::vector<std::string>(argv, argv + argc), signals.token());
+    context.quiet = common[i].quiet;
+    context.json_path = common[i].json;
+    return Execute(*commands[i], context);
+  }
+  return kExitUsage;
+}
+
+}  // namespace infer

@@ -1,0 +1,145 @@
+#include "tools/common/report.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "lib/support/file.h"
+#include "lib/support/strings.h"
+#include "tools/common/host.h"
+#include "tools/common/version.h"
+
+namespace infer {
+namespace {
+
+Json ValuesJson(const std::vector<Value*>& values) {
+  Json out = Json::array();
+  for (const Value* v : values) out.push_back({{"name", v->name()}, {"type", ToString(v->type())}});
+  return out;
+}
+
+/// Display width of UTF-8 text: code points (no wide characters in our tables).
+size_t WidthOf(const std::string& s) {
+  return static_cast<size_t>(
+      std::count_if(s.begin(), s.end(), [](char c) { return (c & 0xc0) != 0x80; }));
+}
+
+bool LooksNumeric(const std::string& s) {
+  return s.empty() || s == "-" || std::isdigit(static_cast<unsigned char>(s[0])) ||
+         ((s[0] == '-' || s[0] == '+') && s.size() > 1);
+}
+
+}  // namespace
+
+Json Number(double v) {
+  if (std::isnan(v)) return "nan";
+  if (std::isinf(v)) return v < 0 ? "-inf" : "inf";
+  return v;
+}
+
+Json HostJson() {
+  const HostFacts h = GetHostFacts();
+  return {{"cpu", h.cpu_model},
+          {"isa", h.isa},
+          {"logical_cpus", h.logical_cpus},
+          {"usable_cores", h.usable_cores},
+          {"memory_bytes", h.memory_bytes},
+          {"os", h.os},
+          {"compiler", h.compiler},
+          {"build_type", h.build_type},
+          {"governor", h.governor},
+          {"load_1min", h.load_1min}};
+}
+
+Json NewReport(const Context& context, std::string_view schema) {
+  Json r;
+  r["schema"] = schema;
+  r["tool"] = {{"name", context.tool()}, {"version", kVersion}};
+  r["command"] = context.argv();
+  r["host"] = HostJson();
+  return r;
+}
+
+Status WriteReport(Context& context, Json report) {
+  if (context.json_path.empty()) return {};
+  context.Step("");
+  report["warnings"] = context.warnings();
+  Json timings = Json::array();
+  for (const auto& [step, ms] : context.step_times())
+    timings.push_back({{"step", step}, {"ms", ms}});
+  report["timings"] = std::move(timings);
+  const std::string text =
+      report.dump(2, ' ', false, nlohmann::detail::error_handler_t::replace) + "\n";
+  if (context.json_path != "-") return WriteFileAtomically(context.json_path, text);
+  const bool ok =
+      std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
+  return ok ? Status() : IoError("cannot write to standard output");
+}
+
+Json ToJson(const Summary& s) {
+  return {{"runs", s.count},
+          {"median", s.median},
+          {"median_ci95", {s.median_low, s.median_high}},
+          {"mean", s.mean},
+          {"min", s.min},
+          {"max", s.max},
+          {"stddev", s.stddev},
+          {"mad", s.mad},
+          {"cv", s.cv},
+          {"outliers", s.outliers}};
+}
+
+Json ToJson(const MemoryInfo& m) {
+  return {{"arena_bytes", m.arena_bytes},
+          {"lower_bound_bytes", m.lower_bound_bytes},
+          {"weight_bytes", m.weight_bytes}};
+}
+
+Json ToJson(const Cost& c) {
+  return {{"flops", c.flops}, {"bytes_read", c.bytes_read}, {"bytes_written", c.bytes_written}};
+}
+
+Json ToJson(const Model& m, const std::string& path) {
+  const auto opset = m.info.opsets.find("");
+  return {{"path", path},
+          {"sha256", m.info.sha256},
+          {"opset", opset == m.info.opsets.end() ? Json() : Json(opset->second)},
+          {"nodes", m.graph.total_nodes()},
+          {"inputs", ValuesJson(m.graph.inputs())},
+          {"outputs", ValuesJson(m.graph.outputs())}};
+}
+
+std::string Fixed(double v, int digits) {
+  if (!std::isfinite(v)) return FormatDouble(v);
+  char buffer[64];
+  std::snprintf(buffer, sizeof buffer, "%.*f", digits, v);
+  return buffer;
+}
+
+std::string TextTable(const std::vector<std::vector<std::string>>& rows) {
+  if (rows.empty()) return {};
+  std::vector<size_t> width;
+  std::vector<bool> numeric;
+  for (size_t r = 0; r < rows.size(); ++r)
+    for (size_t c = 0; c < rows[r].size(); ++c) {
+      if (c >= width.size()) {
+        width.resize(c + 1, 0);
+        numeric.resize(c + 1, true);
+      }
+      width[c] = std::max(width[c], WidthOf(rows[r][c]));
+      if (r > 0 && !LooksNumeric(rows[r][c])) numeric[c] = false;
+    }
+  std::string out;
+  for (const auto& row : rows) {
+    std::string line;
+    for (size_t c = 0; c < row.size(); ++c) {
+      const std::string pad(width[c] - WidthOf(row[c]), ' ');
+      if (c) line += "  ";
+      line += numeric[c] ? pad + row[c] : row[c] + pad;
+    }
+    out += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+  }
+  return out;
+}
+
+}  // namespace infer

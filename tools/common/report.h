@@ -1,0 +1,34 @@
+#pragma once
+/// The frame of every JSON report: schema, tool, host, command line, warnings, step timings. The
+/// schemas are docs/schemas/*.schema.json.
+#include <nlohmann/json.hpp>
+
+#include "lib/onnx/model.h"
+#include "lib/support/statistics.h"
+#include "runtime/api/program.h"
+#include "tools/common/command.h"
+
+namespace infer {
+
+using Json = nlohmann::ordered_json;
+
+/// {"schema": schema, "tool": {...}, "command": [...], "host": {...}}.
+Json NewReport(const Context& context, std::string_view schema);
+/// Adds warnings and timings, and writes to --json (nothing when it was not given).
+Status WriteReport(Context& context, Json report);
+
+/// A double that JSON can hold: infinities and NaN become "inf", "-inf", "nan".
+Json Number(double v);
+Json ToJson(const Summary& s);
+Json ToJson(const MemoryInfo& m);
+Json ToJson(const Cost& c);
+/// {"path", "sha256", "opset", "nodes", "inputs": [{name,type}], "outputs": [...]}.
+Json ToJson(const Model& m, const std::string& path);
+Json HostJson();
+
+/// An aligned text table; the first row is the header. Columns of numbers are right-aligned.
+std::string TextTable(const std::vector<std::vector<std::string>>& rows);
+/// Fixed notation with `digits` decimals.
+std::string Fixed(double v, int digits);
+
+}  // namespace infer

@@ -1,0 +1,27 @@
+#pragma once
+/// SIGINT, SIGTERM and SIGHUP as a stop token. A command that does not look at the token within a
+/// second is ended anyway, its temporary files removed, with exit code 128+n.
+#include <stop_token>
+#include <thread>
+
+namespace infer {
+
+/// Blocks the signals in all threads made later and waits for them in one of its own. Ignores
+/// SIGPIPE and SIGXFSZ: a refused write is an error like any other.
+class SignalGuard {
+ public:
+  SignalGuard();
+  ~SignalGuard();
+  SignalGuard(const SignalGuard&) = delete;
+  SignalGuard& operator=(const SignalGuard&) = delete;
+  std::stop_token token() const { return stop_.get_token(); }
+
+ private:
+  std::stop_source stop_;
+  std::jthread waiter_;
+};
+
+/// The signal that was caught, or 0.
+int CaughtSignal();
+
+}  // namespace infer

@@ -1,0 +1,9 @@
+#pragma once
+/// The one list of infer-bench's subcommands, each in the file of its name.
+#include "tools/common/command.h"
+
+namespace infer {
+
+std::unique_ptr<Command> MakeBenchRunCommand();
+
+}  // namespace infer

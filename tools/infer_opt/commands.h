@@ -1,0 +1,12 @@
+#pragma once
+/// The one list of infer-opt's subcommands, each in the file of its name.
+#include "tools/common/command.h"
+
+namespace infer {
+
+std::unique_ptr<Command> MakeInspectCommand();
+std::unique_ptr<Command> MakeRunCommand();
+std::unique_ptr<Command> MakeCompareCommand();
+std::unique_ptr<Command> MakeOpsCommand();
+
+}  // namespace infer

@@ -1,0 +1,174 @@
+/// infer-opt inspect: what is in a model: interface, operators, sizes, cost; on request the graph as
+/// text, or the kernels that a device would run.
+#include <algorithm>
+#include <map>
+
+#include "lib/ir/text.h"
+#include "lib/support/strings.h"
+#include "tools/common/model_options.h"
+#include "tools/common/report.h"
+#include "tools/infer_opt/commands.h"
+
+namespace infer {
+namespace {
+
+struct Census {
+  std::map<std::string, int64_t> operators;
+  std::map<std::string, Cost> cost;
+  Cost total;
+  int64_t nodes_without_static_shape = 0;
+  int64_t weights = 0, weight_bytes = 0;
+};
+
+void AddCost(Cost& sum, const Cost& c) {
+  sum.flops += c.flops;
+  sum.bytes_read += c.bytes_read;
+  sum.bytes_written += c.bytes_written;
+}
+
+bool HasStaticTypes(const Node& n) {
+  return std::all_of(n.outputs().begin(), n.outputs().end(), [](const Value* v) {
+    return !v || (v->type().is_tensor() && v->type().tensor().is_static());
+  });
+}
+
+void Count(const Graph& g, Census& c) {
+  for (const auto& v : g.values())
+    if (const Tensor* t = v->constant()) {
+      ++c.weights;
+      c.weight_bytes += t->byte_size();
+    }
+  for (const auto& n : g.nodes()) {
+    const std::string op = Cat(n->def().domain, n->def().domain.empty() ? "" : "::", n->op());
+    ++c.operators[op];
+    if (HasStaticTypes(*n)) {
+      const Cost cost = CostOf(CallOf(*n));
+      AddCost(c.cost[op], cost);
+      AddCost(c.total, cost);
+    } else {
+      ++c.nodes_without_static_shape;
+    }
+    for (const auto& [name, sub] : n->subgraphs()) Count(*sub, c);
+  }
+}
+
+std::string PrintValues(std::string_view what, const std::vector<Value*>& values) {
+  std::string out;
+  for (const Value* v : values) out += Cat(what, "  ", v->name(), ": ", ToString(v->type()), "\n");
+  return out;
+}
+
+double Mega(int64_t n) { return static_cast<double>(n) / 1e6; }
+
+class InspectCommand : public Command {
+ public:
+  std::string_view name() const override { return "inspect"; }
+  std::string_view help() const override { return "Show what is in a model and what would run"; }
+  std::string_view examples() const override {
+    return "Examples:\n"
+           "  infer-opt inspect model.onnx\n"
+           "  infer-opt inspect model.onnx --kernels --set batch=1\n"
+           "  infer-opt inspect model.onnx --text\n";
+  }
+  void Declare(Options& o) override {
+    o.Positional("model", &path_, "The ONNX model");
+    model_.Declare(o);
+    device_.Declare(o);
+    o.Flag("--text", &text_, "Print the graph in text form");
+    o.Flag("--kernels", &kernels_,
+           "Per node: the kernel and precision chosen, and why better ones refused");
+  }
+
+  Result<ExitCode> Run(Context& context) override {
+    context.Step("import");
+    INFER_ASSIGN(Model model, LoadModel(context, path_, model_));
+    Census census;
+    Count(model.graph, census);
+    Json report = NewReport(context, "infer-opt/inspect@1");
+    report["model"] = ToJson(model, path_);
+    report["producer"] = model.info.producer_name;
+    report["ir_version"] = model.info.ir_version;
+    AddCensus(report, census);
+    if (text_) {
+      context.Print(infer::Print(model.graph, {.max_elements = 8, .types = true}));
+    } else if (!kernels_) {
+      PrintSummary(context, model, census);
+    }
+    if (kernels_) {
+      context.Step("compile");
+      INFER_TRY(ShowKernels(context, model.graph, report));
+    }
+    INFER_TRY(WriteReport(context, std::move(report)));
+    return kExitOk;
+  }
+
+ private:
+  static void AddCensus(Json& report, const Census& c) {
+    report["weights"] = {{"count", c.weights}, {"bytes", c.weight_bytes}};
+    report["cost"] = ToJson(c.total);
+    report["nodes_without_static_shape"] = c.nodes_without_static_shape;
+    report["operators"] = Json::array();
+    for (const auto& [op, n] : c.operators) {
+      const auto it = c.cost.find(op);
+      report["operators"].push_back(
+          {{"op", op}, {"count", n}, {"cost", ToJson(it == c.cost.end() ? Cost() : it->second)}});
+    }
+  }
+
+  void PrintSummary(Context& context, const Model& model, const Census& c) const {
+    std::vector<std::string> opsets;
+    for (const auto& [domain, version] : model.info.opsets)
+      opsets.push_back(Cat(domain.empty() ? "ai.onnx" : domain, " ", version));
+    context.PrintLine(Cat("model   ", path_, "  (", Join(opsets, ", "), ", IR ",
+                          model.info.ir_version, ", by ",
+                          model.info.producer_name.empty() ? "?" : model.info.producer_name, ")"));
+    context.Print(PrintValues("input ", model.graph.inputs()));
+    context.Print(PrintValues("output", model.graph.outputs()));
+    context.PrintLine(Cat("weights ", c.weights, " tensors, ", HumanBytes(c.weight_bytes)));
+    context.PrintLine(Cat("cost    ", Fixed(Mega(c.total.flops), 3), " MFLOP, ",
+                          HumanBytes(c.total.bytes_read + c.total.bytes_written), " moved"));
+    if (c.nodes_without_static_shape > 0)
+      context.PrintLine(Cat("        without ", c.nodes_without_static_shape,
+                            " nodes of unknown shape (--set, --shape make them known)"));
+    std::vector<std::vector<std::string>> rows = {{"operator", "nodes", "MFLOP", "MB moved"}};
+    for (const auto& [op, n] : c.operators) {
+      const auto it = c.cost.find(op);
+      const Cost cost = it == c.cost.end() ? Cost() : it->second;
+      rows.push_back({op, Cat(n), Fixed(Mega(cost.flops), 3),
+                      Fixed(Mega(cost.bytes_read + cost.bytes_written), 3)});
+    }
+    context.Print("\n" + TextTable(rows));
+  }
+
+  Status ShowKernels(Context& context, const Graph& g, Json& report) const {
+    INFER_ASSIGN(auto program, CompileFor(g, device_));
+    std::vector<std::vector<std::string>> rows = {
+        {"node", "operator", "kernel", "precision", "why not a better one"}};
+    report["device"] = device_.device;
+    report["kernels"] = Json::array();
+    for (const StepInfo& s : program->steps()) {
+      rows.push_back({s.node.empty() && !s.outputs.empty() ? s.outputs[0] : s.node, s.op, s.kernel,
+                      s.precision, s.refusals.empty() ? "" : s.refusals.front()});
+      report["kernels"].push_back({{"node", s.node},
+                                   {"op", s.op},
+                                   {"kernel", s.kernel},
+                                   {"precision", s.precision},
+                                   {"fused_from", s.fused_from},
+                                   {"refusals", s.refusals},
+                                   {"outputs", s.outputs}});
+    }
+    context.Print(TextTable(rows));
+    return {};
+  }
+
+  std::string path_;
+  ModelOptions model_;
+  DeviceOptions device_;
+  bool text_ = false, kernels_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeInspectCommand() { return std::make_unique<InspectCommand>(); }
+
+}  // namespace infer

@@ -1,0 +1,12 @@
+#include "tools/infer_opt/commands.h"
+
+int main(int argc, char** argv) {
+  std::vector<std::unique_ptr<infer::Command>> commands;
+  commands.push_back(infer::MakeInspectCommand());
+  commands.push_back(infer::MakeRunCommand());
+  commands.push_back(infer::MakeCompareCommand());
+  commands.push_back(infer::MakeOpsCommand());
+  return infer::RunTool(argc, argv,
+                        "Make ONNX models smaller and faster, and prove that they are still right.",
+                        std::move(commands));
+}
