@@ -31,7 +31,7 @@ class ArraySource : public SampleSource {
         INFER_ASSIGN(const Tensor whole, a.Load());
         std::string bytes(reinterpret_cast<const char*>(whole.raw()),
                           static_cast<size_t>(whole.byte_size()));
-        a.source = ByteSource::OfMemory(std::move(bytes), file);
+        a.source = DataBytes::OfMemory(std::move(bytes), file);
         a.offset = 0;
         a.fortran_order = a.big_endian = false;
       }

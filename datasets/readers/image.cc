@@ -174,7 +174,7 @@ Result<Tensor> DecodeImage(std::string_view bytes, const std::string& name,
 }
 
 Result<Tensor> ReadImage(const std::string& path, const ReadLimits& limits) {
-  INFER_ASSIGN(ByteSourcePtr source, ByteSource::Open(path));
+  INFER_ASSIGN(DataBytesPtr source, DataBytes::Open(path));
   if (source->size() > limits.max_pixels * 8)
     return InvalidModel(Cat(path, ": ", HumanBytes(source->size()), " is too large for an image"));
   INFER_ASSIGN(const std::string bytes, source->ReadString(0, source->size()));

@@ -2,7 +2,7 @@
 /// PNG (libpng) and JPEG (libjpeg-turbo) decoding to 8-bit pixels. Alpha is dropped, not blended;
 /// 16-bit PNG loses its low byte; EXIF orientation is not applied; CMYK JPEG is refused. Either
 /// library may be missing from a build: then its format is Unsupported with the way out.
-#include "datasets/readers/byte_source.h"
+#include "datasets/readers/data_bytes.h"
 #include "lib/tensor/tensor.h"
 
 namespace infer {

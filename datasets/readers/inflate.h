@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "datasets/readers/byte_source.h"
+#include "datasets/readers/data_bytes.h"
 
 namespace infer {
 

@@ -96,7 +96,7 @@ Result<LabelTable> ParseLabelCsv(std::string_view text, const std::string& name)
 }
 
 Result<LabelTable> ReadLabels(const std::string& path, const ReadLimits& limits) {
-  INFER_ASSIGN(ByteSourcePtr source, ByteSource::Open(path));
+  INFER_ASSIGN(DataBytesPtr source, DataBytes::Open(path));
   if (path.ends_with(".csv") || path.ends_with(".txt")) {
     if (source->size() > limits.max_unpacked_bytes)
       return InvalidModel(Cat(path, ": ", HumanBytes(source->size()), " of labels"));

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "datasets/readers/byte_source.h"
+#include "datasets/readers/data_bytes.h"
 
 namespace infer {
 

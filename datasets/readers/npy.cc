@@ -113,7 +113,7 @@ Status SetType(StoredArray& a, std::string_view descr, const std::string& path) 
 
 }  // namespace
 
-Result<StoredArray> ParseNpy(ByteSourcePtr source, int64_t offset, int64_t size,
+Result<StoredArray> ParseNpy(DataBytesPtr source, int64_t offset, int64_t size,
                              const ReadLimits& limits) {
   const auto fail = [&](std::string what) {
     return InvalidModel(Cat(source->name(), ": not a sound .npy file: ", what));
@@ -145,7 +145,7 @@ Result<StoredArray> ParseNpy(ByteSourcePtr source, int64_t offset, int64_t size,
 }
 
 Result<StoredArray> OpenNpy(const std::string& path, const ReadLimits& limits) {
-  INFER_ASSIGN(ByteSourcePtr source, ByteSource::Open(path));
+  INFER_ASSIGN(DataBytesPtr source, DataBytes::Open(path));
   return ParseNpy(source, 0, source->size(), limits);
 }
 

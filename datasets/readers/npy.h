@@ -8,7 +8,7 @@ namespace infer {
 
 /// The array whose .npy image begins at `offset` and has `size` bytes. InvalidModel when broken,
 /// Unsupported for element types that no tensor has.
-Result<StoredArray> ParseNpy(ByteSourcePtr source, int64_t offset, int64_t size,
+Result<StoredArray> ParseNpy(DataBytesPtr source, int64_t offset, int64_t size,
                              const ReadLimits& limits = {});
 Result<StoredArray> OpenNpy(const std::string& path, const ReadLimits& limits = {});
 Result<Tensor> ReadNpy(const std::string& path, const ReadLimits& limits = {});

@@ -32,7 +32,7 @@ constexpr uint64_t k32 = 0xFFFFFFFFu;
 
 class Archive {
  public:
-  Archive(ByteSourcePtr source, const ReadLimits& limits)
+  Archive(DataBytesPtr source, const ReadLimits& limits)
       : source_(std::move(source)), limits_(limits) {}
 
   Result<std::vector<StoredArray>> Arrays() {
@@ -169,22 +169,22 @@ class Archive {
     INFER_ASSIGN(std::string npy,
                  InflateRaw(bytes, static_cast<int64_t>(e.unpacked_bytes), where, limits_));
     if (Crc32(npy) != e.crc) return InvalidModel(Cat(where, ": checksum differs"));
-    ByteSourcePtr memory = ByteSource::OfMemory(std::move(npy), where);
+    DataBytesPtr memory = DataBytes::OfMemory(std::move(npy), where);
     return ParseNpy(memory, 0, memory->size(), limits_);
   }
 
-  ByteSourcePtr source_;
+  DataBytesPtr source_;
   const ReadLimits& limits_;
 };
 
 }  // namespace
 
-Result<std::vector<StoredArray>> ParseNpz(ByteSourcePtr source, const ReadLimits& limits) {
+Result<std::vector<StoredArray>> ParseNpz(DataBytesPtr source, const ReadLimits& limits) {
   return Archive(std::move(source), limits).Arrays();
 }
 
 Result<std::vector<StoredArray>> OpenNpz(const std::string& path, const ReadLimits& limits) {
-  INFER_ASSIGN(ByteSourcePtr source, ByteSource::Open(path));
+  INFER_ASSIGN(DataBytesPtr source, DataBytes::Open(path));
   return ParseNpz(source, limits);
 }
 

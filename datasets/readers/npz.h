@@ -9,7 +9,7 @@ namespace infer {
 
 /// Every array, in the order of the archive, its name without ".npy". Stored arrays are read where
 /// they lie; deflated ones are unpacked now, and all of them together within the limits.
-Result<std::vector<StoredArray>> ParseNpz(ByteSourcePtr source, const ReadLimits& limits = {});
+Result<std::vector<StoredArray>> ParseNpz(DataBytesPtr source, const ReadLimits& limits = {});
 Result<std::vector<StoredArray>> OpenNpz(const std::string& path, const ReadLimits& limits = {});
 
 }  // namespace infer

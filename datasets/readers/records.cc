@@ -5,14 +5,14 @@
 
 namespace infer {
 
-Result<StoredArray> ParseIdx(ByteSourcePtr source, const ReadLimits& limits) {
+Result<StoredArray> ParseIdx(DataBytesPtr source, const ReadLimits& limits) {
   unsigned char head[4] = {};
   if (source->size() < 4) return InvalidModel(Cat(source->name(), ": no IDX file: too short"));
   INFER_TRY(source->Read(0, 4, head));
   if (head[0] == 0x1f && head[1] == 0x8b) {
     INFER_ASSIGN(const std::string packed, source->ReadString(0, source->size()));
     INFER_ASSIGN(std::string bytes, Gunzip(packed, source->name(), limits));
-    source = ByteSource::OfMemory(std::move(bytes), source->name());
+    source = DataBytes::OfMemory(std::move(bytes), source->name());
     if (source->size() < 4) return InvalidModel(Cat(source->name(), ": no IDX file: too short"));
     INFER_TRY(source->Read(0, 4, head));
   }
@@ -42,13 +42,13 @@ Result<StoredArray> ParseIdx(ByteSourcePtr source, const ReadLimits& limits) {
 }
 
 Result<StoredArray> OpenIdx(const std::string& path, const ReadLimits& limits) {
-  INFER_ASSIGN(ByteSourcePtr source, ByteSource::Open(path));
+  INFER_ASSIGN(DataBytesPtr source, DataBytes::Open(path));
   return ParseIdx(source, limits);
 }
 
 Result<CifarFile> OpenCifar(const std::string& path, int label_bytes) {
   constexpr int64_t kPixels = 3 * 32 * 32;
-  INFER_ASSIGN(ByteSourcePtr source, ByteSource::Open(path));
+  INFER_ASSIGN(DataBytesPtr source, DataBytes::Open(path));
   const int64_t size = source->size();
   if (label_bytes == 0) label_bytes = size % (kPixels + 1) == 0 ? 1 : 2;
   const int64_t record = kPixels + label_bytes;

@@ -8,7 +8,7 @@ namespace infer {
 
 /// Magic 0 0 TYPE RANK, then RANK big-endian u32 extents, then big-endian elements. A gzip file is
 /// unpacked into memory first.
-Result<StoredArray> ParseIdx(ByteSourcePtr source, const ReadLimits& limits = {});
+Result<StoredArray> ParseIdx(DataBytesPtr source, const ReadLimits& limits = {});
 Result<StoredArray> OpenIdx(const std::string& path, const ReadLimits& limits = {});
 
 struct CifarFile {

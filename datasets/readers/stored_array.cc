@@ -100,7 +100,7 @@ Result<StoredArray> OpenRaw(const std::string& path, DType dtype, const Dims& sa
     return InvalidArgument(Cat(path,
                                ": a raw file needs the type of one sample with at least one "
                                "element of 8 bits or more, e.g. f32[3,224,224]"));
-  INFER_ASSIGN(ByteSourcePtr source, ByteSource::Open(path));
+  INFER_ASSIGN(DataBytesPtr source, DataBytes::Open(path));
   const int64_t sample_bytes = *count * (BitWidth(dtype) / 8);
   if (source->size() % sample_bytes != 0)
     return InvalidModel(Cat(path, ": ", source->size(), " bytes are no multiple of ", sample_bytes,

@@ -4,14 +4,14 @@
 #include <string>
 #include <vector>
 
-#include "datasets/readers/byte_source.h"
+#include "datasets/readers/data_bytes.h"
 #include "lib/tensor/tensor.h"
 
 namespace infer {
 
 struct StoredArray {
   std::string name;  ///< of the array inside its file; "" where the format has none
-  ByteSourcePtr source;
+  DataBytesPtr source;
   int64_t offset = 0;  ///< of the first element
   DType dtype = DType::kUndefined;
   Dims dims;

@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 
 Result<Tensor> Load(std::string bytes) {
   const auto size = static_cast<int64_t>(bytes.size());
-  INFER_ASSIGN(const StoredArray a, ParseNpy(ByteSource::OfMemory(std::move(bytes), "f"), 0, size));
+  INFER_ASSIGN(const StoredArray a, ParseNpy(DataBytes::OfMemory(std::move(bytes), "f"), 0, size));
   return a.Load();
 }
 
@@ -132,7 +132,7 @@ const std::string_view kStored =
     "00000000";
 
 Result<std::vector<StoredArray>> Archive(std::string bytes, const ReadLimits& limits = {}) {
-  return ParseNpz(ByteSource::OfMemory(std::move(bytes), "f.npz"), limits);
+  return ParseNpz(DataBytes::OfMemory(std::move(bytes), "f.npz"), limits);
 }
 
 TEST(Npz, ReadsStoredRowsInPlace) {

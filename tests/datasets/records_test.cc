@@ -14,7 +14,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 Result<Tensor> Idx(std::string bytes) {
-  INFER_ASSIGN(const StoredArray a, ParseIdx(ByteSource::OfMemory(std::move(bytes), "f")));
+  INFER_ASSIGN(const StoredArray a, ParseIdx(DataBytes::OfMemory(std::move(bytes), "f")));
   return a.Load();
 }
 

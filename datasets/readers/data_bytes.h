@@ -22,14 +22,14 @@ struct ReadLimits {
   int64_t max_pixels = int64_t{1} << 26;  ///< of one image
 };
 
-class ByteSource {
+class DataBytes {
  public:
   /// Io when the file cannot be opened or is not a regular file.
-  static Result<std::shared_ptr<const ByteSource>> Open(const std::string& path);
-  static std::shared_ptr<const ByteSource> OfMemory(std::string bytes, std::string name);
-  ~ByteSource();
-  ByteSource(const ByteSource&) = delete;
-  ByteSource& operator=(const ByteSource&) = delete;
+  static Result<std::shared_ptr<const DataBytes>> Open(const std::string& path);
+  static std::shared_ptr<const DataBytes> OfMemory(std::string bytes, std::string name);
+  ~DataBytes();
+  DataBytes(const DataBytes&) = delete;
+  DataBytes& operator=(const DataBytes&) = delete;
 
   int64_t size() const { return size_; }
   const std::string& name() const { return name_; }  ///< the path: what messages begin with
@@ -39,12 +39,12 @@ class ByteSource {
   Result<std::string> ReadString(int64_t offset, int64_t n) const;
 
  private:
-  ByteSource() = default;
+  DataBytes() = default;
   std::string name_, memory_;
   int64_t size_ = 0;
   int fd_ = -1;
 };
 
-using ByteSourcePtr = std::shared_ptr<const ByteSource>;
+using DataBytesPtr = std::shared_ptr<const DataBytes>;
 
 }  // namespace infer

@@ -1,4 +1,4 @@
-#include "datasets/readers/byte_source.h"
+#include "datasets/readers/data_bytes.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -11,32 +11,32 @@
 
 namespace infer {
 
-Result<ByteSourcePtr> ByteSource::Open(const std::string& path) {
+Result<DataBytesPtr> DataBytes::Open(const std::string& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return IoError(Cat(path, ": ", std::strerror(errno)));
-  std::shared_ptr<ByteSource> source(new ByteSource);
+  std::shared_ptr<DataBytes> source(new DataBytes);
   source->fd_ = fd;
   source->name_ = path;
   struct stat st;
   if (fstat(fd, &st) != 0) return IoError(Cat(path, ": ", std::strerror(errno)));
   if (!S_ISREG(st.st_mode)) return IoError(Cat(path, ": not a regular file"));
   source->size_ = st.st_size;
-  return ByteSourcePtr(source);
+  return DataBytesPtr(source);
 }
 
-ByteSourcePtr ByteSource::OfMemory(std::string bytes, std::string name) {
-  std::shared_ptr<ByteSource> source(new ByteSource);
+DataBytesPtr DataBytes::OfMemory(std::string bytes, std::string name) {
+  std::shared_ptr<DataBytes> source(new DataBytes);
   source->size_ = static_cast<int64_t>(bytes.size());
   source->memory_ = std::move(bytes);
   source->name_ = std::move(name);
   return source;
 }
 
-ByteSource::~ByteSource() {
+DataBytes::~DataBytes() {
   if (fd_ >= 0) close(fd_);
 }
 
-Status ByteSource::Read(int64_t offset, int64_t n, void* out) const {
+Status DataBytes::Read(int64_t offset, int64_t n, void* out) const {
   if (offset < 0 || n < 0 || offset > size_ || n > size_ - offset)
     return InvalidModel(
         Cat(name_, ": truncated: ", n, " bytes wanted at ", offset, ", the file has ", size_));
@@ -56,7 +56,7 @@ Status ByteSource::Read(int64_t offset, int64_t n, void* out) const {
   return {};
 }
 
-Result<std::string> ByteSource::ReadString(int64_t offset, int64_t n) const {
+Result<std::string> DataBytes::ReadString(int64_t offset, int64_t n) const {
   if (offset < 0 || n < 0 || offset > size_ || n > size_ - offset) return Read(offset, n, nullptr);
   std::string bytes(static_cast<size_t>(n), '\0');
   INFER_TRY(Read(offset, n, bytes.data()));
