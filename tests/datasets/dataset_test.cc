@@ -103,6 +103,28 @@ TEST(Dataset, SharedSamplesAreFound) {
   EXPECT_EQ(*CountShared(*OpenDataset({.data = b}), *OpenDataset({.data = a})), 1);
 }
 
+TEST(Demo, PartsAreDisjointAndWhatTheReadmeSays) {
+  const std::string root = INFER_SOURCE_DIR "/datasets/demo/";
+  const auto open = [&](const std::string& part) {
+    return OpenDataset({.data = root + part + "_images.npy",
+                        .labels = root + part + "_labels.csv",
+                        .preprocess = "resize=32,interp=nearest,scale=1/255,layout=nchw"});
+  };
+  const Result<Dataset> train = open("train"), calib = open("calib"), eval = open("eval");
+  ASSERT_TRUE(train.ok() && calib.ok() && eval.ok()) << eval.status().message();
+  EXPECT_EQ(train->size(), 997);
+  EXPECT_EQ(calib->size(), 200);
+  EXPECT_EQ(eval->size(), 600);
+  EXPECT_EQ(*CountShared(*calib, *eval), 0);
+  EXPECT_EQ(*CountShared(*train, *eval), 0);
+  EXPECT_EQ(*CountShared(*train, *calib), 0);
+  const Result<Batch> b = eval->ReadRange(0, 2);
+  ASSERT_TRUE(b.ok());
+  EXPECT_EQ(b->inputs[0].second.dims(), (Dims{2, 1, 32, 32}));
+  for (int64_t digit = 0; digit < 10; ++digit)
+    EXPECT_GT(std::count(eval->labels().begin(), eval->labels().end(), digit), 40) << digit;
+}
+
 /// Against NumPy and Pillow on real data: CRC-32 of the bytes that they compute.
 class RealData : public ::testing::Test {
  protected:
