@@ -78,7 +78,8 @@ class CpuBackend final : public Backend {
 
 KernelList CpuKernels() {
   KernelList all;
-  for (KernelList (*family)() : {ConvKernels}) {
+  for (KernelList (*family)() :
+       {ConvKernels, MatMulKernels, PoolKernels, NormKernels, ViewKernels}) {
     KernelList list = family();
     all.insert(all.end(), list.begin(), list.end());
   }

@@ -1,7 +1,4 @@
 /// Conv and ConvTranspose through oneDNN, with bias and epilogue, in the layout oneDNN likes best.
-#include <map>
-#include <mutex>
-
 #include "lib/support/strings.h"
 #include "runtime/cpu/epilogue.h"
 #include "runtime/cpu/kernels.h"
@@ -75,37 +72,13 @@ class ConvKernel final : public Kernel {
     s.src = {DType::kF32, src, {}, {}, true};
     s.dst = {DType::kF32, dst, {}, {}, true};
     if (b_ >= 0) s.bias = {DType::kF32, {dst[1]}};
-    Window window;
-    if (transposed_) {
-      // The convolution that this is the gradient of maps dst to src.
-      INFER_ASSIGN(window, WindowOf(node_, kernel, dst, src));
-      const auto it = node_.attrs().find("auto_pad");
-      if (it != node_.attrs().end() && std::get<std::string>(it->second) != "NOTSET" &&
-          std::get<std::string>(it->second) != "VALID")
-        return Unsupported("auto_pad of ConvTranspose");
-      INFER_TRY(FitTransposed(src, dst, window));
-    } else {
-      INFER_ASSIGN(window, WindowOf(node_, kernel, src, dst));
-    }
-    s.strides = window.strides;
-    s.dilations = window.dilations;
-    s.pads_begin = window.pads_begin;
-    s.pads_end = window.pads_end;
+    INFER_ASSIGN(const Spatial spatial, SpatialOf(node_, kernel, src, dst, transposed_));
+    s.strides = spatial.strides;
+    s.dilations = spatial.dilations;
+    s.pads_begin = spatial.pads_begin;
+    s.pads_end = spatial.pads_end;
     SetWeights(s, kernel, groups);
     return s;
-  }
-
-  /// Explicit output_shape or output_padding: the end padding follows from the extents.
-  static Status FitTransposed(const Dims& src, const Dims& dst, Window& w) {
-    for (size_t i = 0; i < w.kernel.size(); ++i) {
-      const int64_t reach = (w.kernel[i] - 1) * w.dilations[i] + 1;
-      const int64_t end = (src[i + 2] - 1) * w.strides[i] + reach - w.pads_begin[i] - dst[i + 2];
-      w.pads_end[i] = std::max<int64_t>(end, 0);
-      const int64_t spread = dst[i + 2] - reach + w.pads_begin[i] + w.pads_end[i];
-      if (spread < 0 || spread / w.strides[i] + 1 != src[i + 2])
-        return Unsupported("output_padding of a whole stride");
-    }
-    return {};
   }
 
   void SetWeights(onednn::ConvSpec& s, const Dims& kernel, int64_t groups) const {

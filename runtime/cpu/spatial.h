@@ -1,15 +1,17 @@
 #pragma once
-/// Strides, dilations and explicit paddings of a convolution or pooling node for given extents.
+/// The numbers of a convolution or pooling window, as oneDNN wants them.
+#include "lib/ops/conv_geometry.h"
 #include "runtime/plan_ir/kernel.h"
 
 namespace infer {
 
-struct Window {
+struct Spatial {
   Dims kernel, strides, dilations, pads_begin, pads_end;
 };
 
-/// `src` and `dst` are [N, C, spatial...]. Resolves auto_pad; dst decides SAME_*. Unsupported for
-/// negative padding.
-Result<Window> WindowOf(const Node& node, const Dims& kernel, const Dims& src, const Dims& dst);
+/// Of `node` for extents `src` [N, C, i...] and `dst` [N, C, o...]. The end paddings are those with
+/// which exactly `dst` results (ceil_mode, output_padding). Unsupported when there are none.
+Result<Spatial> SpatialOf(const Node& node, const Dims& kernel, const Dims& src, const Dims& dst,
+                          bool transposed);
 
 }  // namespace infer

@@ -1,0 +1,46 @@
+/// Operators that only give the same bytes other extents: no launch at all.
+#include "runtime/cpu/kernels.h"
+#include "runtime/cpu/launch.h"
+
+namespace infer {
+namespace {
+
+std::string RefuseView(const StepCall& call) {
+  const Value* x = call.main().input(0);
+  const Value* y = call.main().output(0);
+  if (!x->type().is_tensor() || x->dtype() == DType::kString) return "not a plain tensor";
+  if (call.main().output(1)) return "a second result is wanted";
+  if (!y->type().is_tensor() ||
+      (x->is_constant() && call.step.inputs.size() > 1 && call.operand(x) != 0))
+    return "the operand is not the first";
+  return "";
+}
+
+/// Dropout's training_mode must be known to be off.
+std::string RefuseDropout(const StepCall& call) {
+  if (const Value* mode = call.main().input(2))
+    if (!mode->constant() || mode->constant()->IntAt(0) != 0) return "training";
+  return RefuseView(call);
+}
+
+std::unique_ptr<Kernel> MakeView(const StepCall&) {
+  return KernelOf(
+      [](std::span<const Operand> in, std::span<const Operand> out) -> Result<Prepared> {
+        if (in[0].plain_bytes() != out[0].plain_bytes()) return Unsupported("sizes differ");
+        Prepared p;
+        p.name = "view";
+        return p;
+      });
+}
+
+}  // namespace
+
+KernelList ViewKernels() {
+  KernelList list;
+  for (std::string_view op : {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"})
+    list.push_back({op, "", "view", RefuseView, MakeView});
+  list.push_back({"Dropout", "", "view", RefuseDropout, MakeView});
+  return list;
+}
+
+}  // namespace infer

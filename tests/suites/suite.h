@@ -1,0 +1,43 @@
+#pragma once
+/// Suites know no backend: each is a set of tests that a runner (tests/suites/run_*.cc) links with
+/// one definition of BackendUnderTest().
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "lib/ir/eval.h"
+#include "lib/ir/text.h"
+#include "lib/ops/registry.h"
+#include "lib/support/random.h"
+#include "lib/support/strings.h"
+#include "runtime/api/program.h"
+
+namespace infer {
+
+/// Defined by the runner.
+const Backend& BackendUnderTest();
+
+inline const OpRegistry& SuiteOps() {
+  static const OpRegistry ops = AllOps();
+  return ops;
+}
+
+/// Values such as a model sees: normal floats, small integers, every element NaN-free.
+Tensor RandomInput(DType dtype, const Dims& dims, Random& random);
+
+/// Extents for symbols of `v`'s shape: 3 for each.
+Dims DimsOf(const Value& v, int64_t symbol = 3);
+
+/// max|d| / max|ref| over f32, f64, f16, bf16; other types must be equal. NaN must meet NaN, an
+/// infinity the same infinity.
+void ExpectClose(const Datum& got, const Datum& want, double tolerance, const std::string& what);
+
+/// Compiles `text` at levels 0, 1 and 2, runs it on `inputs`, and compares with Evaluate().
+/// Returns the steps of the last level.
+std::vector<StepInfo> CheckGraph(std::string_view text, const std::vector<Datum>& inputs,
+                                 double tolerance = 1e-5);
+/// With random inputs of the declared (static) shapes.
+std::vector<StepInfo> CheckGraph(std::string_view text, uint64_t seed = 1, double tolerance = 1e-5);
+
+}  // namespace infer
