@@ -1,0 +1,69 @@
+#!/usr/bin/python3
+"""Every #include "x/y/..." must go to a folder that the includer's folder may use, and heavy or
+backend headers only where they belong (docs/architecture.md). Exit 1 and name each breach."""
+import pathlib
+import re
+import sys
+
+LIB = ["lib/support", "lib/tensor", "lib/ops", "lib/ir"]
+ALLOWED = {  # folder -> folders that it may include (itself is implied)
+    "lib/support": [],
+    "lib/tensor": LIB[:1],
+    "lib/ops": LIB[:2],
+    "lib/ir": LIB[:3],
+    "lib/onnx": LIB,
+    "datasets": LIB[:2],
+    "passes": LIB,
+    "runtime/api": LIB,
+    "runtime/plan_ir": LIB + ["runtime/api"],
+    "runtime/reference": LIB + ["runtime/api", "runtime/plan_ir"],
+    "runtime/cpu": LIB + ["runtime/api", "runtime/plan_ir"],
+    "runtime/mock": LIB + ["runtime/api", "runtime/plan_ir"],
+    "runtime/vulkan": LIB + ["runtime/api", "runtime/plan_ir"],
+    "quant": LIB + ["passes", "runtime/api"],
+    "tools": ["lib", "datasets", "passes", "quant", "runtime"],
+    "tests": ["lib", "datasets", "passes", "quant", "runtime", "tools"],
+}
+ONLY_IN = {  # system header -> the folders that may see it
+    r"<(onnx|google/protobuf)/": ["lib/onnx", "tests"],
+    r"<CLI/": ["tools/common"],
+    r"<(oneapi/)?dnnl": ["runtime/cpu"],
+    r"<(vulkan/|volk)": ["runtime/vulkan"],
+    r"<Eigen/": ["lib/ops", "quant", "runtime"],
+    r"<nlohmann/": ["tools", "tests"],
+}
+
+
+def folder_of(path, table):
+    """The longest entry of `table` that is a folder of `path`."""
+    found = [d for d in table if path == d or path.startswith(d + "/")]
+    return max(found, key=len) if found else None
+
+
+def main():
+    root = pathlib.Path(__file__).resolve().parents[2]
+    breaches = 0
+    for top in ["lib", "datasets", "passes", "runtime", "quant", "tools", "tests"]:
+        for f in sorted((root / top).rglob("*")):
+            if f.suffix not in {".h", ".cc"}:
+                continue
+            name = f.relative_to(root).as_posix()
+            here = folder_of(name, ALLOWED)
+            for n, line in enumerate(f.read_text().splitlines(), 1):
+                if m := re.match(r'#include "([^"]+)"', line):
+                    target = m[1]
+                    ok = here and (target.startswith(here + "/") or folder_of(target, ALLOWED[here]))
+                    if not ok:
+                        print(f"{name}:{n}: {here} may not include {target}")
+                        breaches += 1
+                elif m := re.match(r"#include (<[^>]+>)", line):
+                    for pattern, places in ONLY_IN.items():
+                        if re.match(pattern, m[1]) and not folder_of(name, places):
+                            print(f"{name}:{n}: {m[1]} belongs in {', '.join(places)} only")
+                            breaches += 1
+    print(f"check_layers: {breaches} breaches")
+    return breaches > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

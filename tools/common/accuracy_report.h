@@ -1,0 +1,21 @@
+#pragma once
+/// How an accuracy report looks: as JSON and as tables. Shared by compare, eval, fuse and quantize.
+#include "quant/accuracy/gate.h"
+#include "tools/common/report.h"
+
+namespace infer {
+
+Json ToJson(const AccuracyReport& r);
+Json ToJson(const std::vector<GateResult>& gates);
+/// Outputs (and layers, worst SQNR first) as tables; task metric and gates as lines.
+std::string AccuracyText(const AccuracyReport& r, size_t max_layers = 20);
+std::string GateText(const std::vector<GateResult>& gates);
+
+/// --max-drop, --min-sqnr, --min-agreement, --max-error.
+struct GateFlags {
+  double max_drop = -1, min_sqnr = -1, min_agreement = -1, max_error = -1;  ///< < 0: not given
+  void Declare(Options& options);
+  GateLimits limits() const;
+};
+
+}  // namespace infer

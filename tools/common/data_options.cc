@@ -1,0 +1,93 @@
+#include "tools/common/data_options.h"
+
+#include <numeric>
+
+#include "lib/support/strings.h"
+
+namespace infer {
+namespace {
+
+/// The sample tensor [1, ...] as the input wants it: the data's extents where they fit, else the
+/// input's static ones when the number of elements is the same.
+Result<Tensor> Fit(Tensor t, const Value& input) {
+  const TensorType& want = input.tensor_type();
+  if (want.dtype != DType::kUndefined && t.dtype() != want.dtype) t = t.Cast(want.dtype);
+  if (Meet(Shape(t.dims()), want.shape).ok()) return t;
+  if (t.rank() > 0 && t.dim(0) == 1) {
+    Dims without(t.dims().begin() + 1, t.dims().end());
+    if (Meet(Shape(without), want.shape).ok()) return t.Reshaped(without);
+  }
+  return InvalidArgument(Cat("the data are ", ToString(t.type()), ", input '", input.name(),
+                             "' wants ", ToString(want), " (see --preprocess)"));
+}
+
+/// Which array of the data feeds each graph input.
+Result<std::vector<size_t>> MatchInputs(const Dataset& data, const Graph& g) {
+  const auto names = data.input_names();
+  if (names.size() == 1 && g.inputs().size() == 1) return std::vector<size_t>{0};
+  std::vector<size_t> match;
+  for (const Value* v : g.inputs()) {
+    size_t k = 0;
+    while (k < names.size() && names[k] != v->name()) ++k;
+    if (k == names.size())
+      return InvalidArgument(Cat(data.path(), ": no array for input '", v->name(),
+                                 "'; it has: ", Join(names, ", ")));
+    match.push_back(k);
+  }
+  return match;
+}
+
+}  // namespace
+
+void DataFlags::Declare(Options& options, const std::string& role, const std::string& what) {
+  const std::string name = role.empty() ? "data" : role;
+  const std::string prefix = role.empty() ? "--" : Cat("--", role, "-");
+  options.Value(Cat("--", name), &data, Cat(what, ": .npy, .npz, IDX, CIFAR, a folder of images"));
+  options.Value(Cat(prefix, "labels"), &labels, "Class indices: .npy, IDX or CSV");
+  options.Value(Cat(prefix, "samples"), &max_samples, "Use at most so many samples; 0: all");
+  if (role.empty()) {
+    options.Value("--preprocess", &preprocess,
+                  "From sample to input: crop=224,order=bgr,mean=a:b:c,std=a:b:c,scale=1/255,"
+                  "layout=nchw");
+    options.Value("--raw-type", &raw_type, "Type of one sample of a raw file: f32[3,32,32]");
+  }
+}
+
+Result<std::shared_ptr<const Dataset>> OpenData(const DataFlags& flags) {
+  INFER_ASSIGN(Dataset d, OpenDataset({.data = flags.data,
+                                       .labels = flags.labels,
+                                       .preprocess = flags.preprocess,
+                                       .raw_type = flags.raw_type}));
+  return std::make_shared<const Dataset>(std::move(d));
+}
+
+std::vector<int64_t> FirstSamples(const Dataset& data, int64_t max_samples) {
+  std::vector<int64_t> which(
+      static_cast<size_t>(max_samples > 0 ? std::min(max_samples, data.size()) : data.size()));
+  std::iota(which.begin(), which.end(), 0);
+  return which;
+}
+
+Result<Samples> MakeSamples(std::shared_ptr<const Dataset> data, const Graph& g,
+                            std::vector<int64_t> which) {
+  INFER_ASSIGN(std::vector<size_t> match, MatchInputs(*data, g));
+  std::vector<const Value*> inputs(g.inputs().begin(), g.inputs().end());
+  Samples s;
+  s.count = static_cast<int64_t>(which.size());
+  s.get = [data, which, match, inputs](int64_t i) -> Result<std::vector<Datum>> {
+    INFER_ASSIGN(Batch batch, data->ReadRange(which[static_cast<size_t>(i)], 1));
+    std::vector<Datum> out;
+    for (size_t k = 0; k < inputs.size(); ++k) {
+      INFER_ASSIGN(Tensor t, Fit(batch.inputs[match[k]].second, *inputs[k]));
+      out.emplace_back(std::move(t));
+    }
+    return out;
+  };
+  if (data->has_labels())
+    s.labels = [data, which](int64_t i) -> Result<std::vector<int64_t>> {
+      return std::vector<int64_t>{data->labels()[static_cast<size_t>(which[static_cast<size_t>(i)])]};
+    };
+  return s;
+}
+
+}  // namespace infer

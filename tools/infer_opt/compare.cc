@@ -1,0 +1,159 @@
+/// infer-opt compare: a candidate model against a golden one, or one model against stored outputs.
+#include "lib/support/parallel.h"
+#include "lib/support/strings.h"
+#include "quant/accuracy/compare.h"
+#include "tools/common/accuracy_report.h"
+#include "tools/common/data_options.h"
+#include "tools/common/input_values.h"
+#include "tools/common/model_options.h"
+#include "tools/infer_opt/commands.h"
+
+namespace infer {
+namespace {
+
+/// Without any other gate: max|d| / max|ref| per float output; everything else equal.
+constexpr double kDefaultMaxError = 1e-3;
+
+class CompareCommand : public Command {
+ public:
+  std::string_view name() const override { return "compare"; }
+  std::string_view help() const override {
+    return "Compare a model with a golden model or with stored outputs";
+  }
+  std::string_view examples() const override {
+    return "Examples:\n"
+           "  infer-opt compare golden.onnx int8.onnx --data x.npy --labels y.npy --max-drop 0.5%\n"
+           "  infer-opt compare model.onnx --reference model_dir\n"
+           "  infer-opt compare golden.onnx fused.onnx --layers\n";
+  }
+  void Declare(Options& o) override {
+    o.Positional("models", &paths_, "GOLDEN CANDIDATE, or one MODEL with --reference");
+    o.Value("--reference", &reference_, "Folder of test_data_set_k with stored inputs and outputs");
+    model_.Declare(o);
+    device_.Declare(o);
+    data_.Declare(o, "", "Samples to compare on");
+    gates_.Declare(o);
+    o.Value("--runs", &random_runs_, "Without data: compare on so many random inputs");
+    o.Value("--seed", &seed_, "Seed of random inputs");
+    o.Flag("--layers", &layers_, "Also compare the values that both models have, by name");
+  }
+
+  Result<ExitCode> Run(Context& context) override {
+    const size_t wanted = reference_.empty() ? 2 : 1;
+    if (paths_.size() != wanted)
+      return InvalidArgument(Cat("give ", reference_.empty() ? "GOLDEN and CANDIDATE"
+                                                             : "one MODEL with --reference"));
+    context.Step("import");
+    INFER_ASSIGN(Model candidate, LoadModel(context, paths_.back(), model_));
+    SetLaneBudget(device_.threads > 0 ? device_.threads : AvailableCores());
+    INFER_ASSIGN(auto backend, MakeBackend(device_.device));
+    CompareOptions options;
+    options.per_layer = layers_;
+    options.candidate_level = device_.level;
+    options.threads = device_.threads;
+    options.stop = context.stop();
+    options.progress = [&](int64_t done, int64_t total) {
+      context.Progress("compare", done, total);
+    };
+    context.Step("compare");
+    Json report = NewReport(context, "infer-opt/compare@1");
+    report["candidate"] = ToJson(candidate, paths_.back());
+    Result<AccuracyReport> accuracy =
+        reference_.empty() ? WithGolden(context, candidate, *backend, options, report)
+                           : WithStored(candidate, *backend, options, report);
+    if (!accuracy.ok()) return accuracy.status();
+    for (const std::string& w : accuracy->warnings) context.Warn(w);
+    GateLimits limits = gates_.limits();
+    const bool own_gate =
+        limits.max_drop || limits.min_sqnr_db || limits.min_agreement || limits.max_error_ratio;
+    if (!own_gate) limits.max_error_ratio = kDefaultMaxError;
+    std::vector<GateResult> gates = CheckGates(*accuracy, limits);
+    if (!own_gate) AddExactness(*accuracy, gates);
+    const bool passed = AllPassed(gates);
+    report["device"] = device_.device;
+    report["accuracy"] = ToJson(*accuracy);
+    report["gates"] = ToJson(gates);
+    report["passed"] = passed;
+    context.Print(AccuracyText(*accuracy) + "\n" + GateText(gates));
+    INFER_TRY(WriteReport(context, std::move(report)));
+    return passed ? kExitOk : kExitGateFailed;
+  }
+
+ private:
+  Result<AccuracyReport> WithGolden(Context& context, const Model& candidate,
+                                    const Backend& backend, const CompareOptions& options,
+                                    Json& report) {
+    INFER_ASSIGN(Model golden, LoadModel(context, paths_.front(), model_));
+    report["golden"] = ToJson(golden, paths_.front());
+    Samples samples;
+    if (data_.given()) {
+      INFER_ASSIGN(auto data, OpenData(data_));
+      INFER_ASSIGN(samples,
+                   MakeSamples(data, golden.graph, FirstSamples(*data, data_.max_samples)));
+    } else {
+      if (random_runs_ < 1) return InvalidArgument("--runs: at least 1");
+      context.Note(Cat("no data: ", random_runs_, " random inputs, seed ", seed_));
+      samples.count = random_runs_;
+      samples.get = [&](int64_t i) {
+        return RandomInputs(golden.graph, seed_ + static_cast<uint64_t>(i));
+      };
+    }
+    return Compare(golden.graph, backend, candidate.graph, backend, samples, options);
+  }
+
+  Result<AccuracyReport> WithStored(const Model& candidate, const Backend& backend,
+                                    const CompareOptions& options, Json& report) {
+    INFER_ASSIGN(auto paths, FindTestSets(reference_));
+    report["reference"] = paths;
+    Samples samples;
+    samples.count = static_cast<int64_t>(paths.size());
+    const auto read = [&](int64_t i) {
+      return ReadTestSet(paths[static_cast<size_t>(i)], candidate.graph);
+    };
+    samples.get = [&](int64_t i) -> Result<std::vector<Datum>> {
+      INFER_ASSIGN(TestSet set, read(i));
+      return std::move(set.inputs);
+    };
+    const auto golden = [&](int64_t i) -> Result<std::vector<Datum>> {
+      INFER_ASSIGN(TestSet set, read(i));
+      return std::move(set.outputs);
+    };
+    return CompareWithStored(golden, candidate.graph, backend, samples, options);
+  }
+
+  /// Outputs that are not floats must be equal; NaN and infinities must stand at the same places.
+  static void AddExactness(const AccuracyReport& r, std::vector<GateResult>& gates) {
+    std::erase_if(gates, [&](const GateResult& g) {
+      return !g.passed && g.where.empty() && g.name == "max-error";
+    });
+    for (const ValueAccuracy& v : r.outputs) {
+      const int64_t bad = v.is_float ? v.metrics.non_finite_mismatches : v.metrics.unequal;
+      if (v.is_float && bad == 0) continue;
+      gates.push_back({.name = v.is_float ? "non-finite" : "equal",
+                       .where = v.name,
+                       .limit = 0,
+                       .measured = static_cast<double>(bad),
+                       .passed = bad == 0,
+                       .interval = std::nullopt,
+                       .message = Cat("'", v.name, "': ", bad, v.is_float
+                                                                   ? " NaN or infinity mismatches"
+                                                                   : " elements differ")});
+    }
+  }
+
+  std::vector<std::string> paths_;
+  std::string reference_;
+  ModelOptions model_;
+  DeviceOptions device_;
+  DataFlags data_;
+  GateFlags gates_;
+  int64_t random_runs_ = 3;
+  uint64_t seed_ = 0;
+  bool layers_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeCompareCommand() { return std::make_unique<CompareCommand>(); }
+
+}  // namespace infer

@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# Installs what building and testing need on Debian 12. Asks for nothing; does nothing when all is
+# there. With --judges it also makes .cache/judges, a Python venv with the engines that tests compare
+# with (ONNX Runtime, onnx), from PyPI; a machine that cannot reach PyPI goes on without.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+packages=(
+  g++ cmake ninja-build ccache git
+  libonnx-dev libprotobuf-dev protobuf-compiler libeigen3-dev libcli11-dev nlohmann-json3-dev
+  libbenchmark-dev libgtest-dev libgmock-dev libdnnl-dev libhwy-dev libre2-dev zlib1g-dev libssl-dev
+  libpng-dev libjpeg-dev
+  libonnx-testdata python3 python3-numpy python3-jsonschema
+)
+judge_packages=(python3-venv)
+fuzz_packages=(clang-16 clang-tidy-16 clang-format-16 libclang-rt-16-dev llvm-16)
+
+want=("${packages[@]}")
+for arg in "$@"; do
+  case "$arg" in
+    --judges) want+=("${judge_packages[@]}") ;;
+    --checks) want+=("${fuzz_packages[@]}") ;;
+    *) echo "usage: tools/setup.sh [--judges] [--checks]" >&2; exit 2 ;;
+  esac
+done
+
+missing=()
+for p in "${want[@]}"; do
+  dpkg-query -W -f='${Status}' "$p" 2>/dev/null | grep -q 'ok installed' || missing+=("$p")
+done
+if [ ${#missing[@]} -gt 0 ]; then
+  echo "setup: installing ${missing[*]}"
+  sudo=""
+  [ "$(id -u)" = 0 ] || sudo="sudo"
+  $sudo apt-get update -qq
+  DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+fi
+
+for arg in "$@"; do
+  [ "$arg" = --judges ] || continue
+  venv=.cache/judges
+  if ! "$venv/bin/python" -c 'import onnxruntime, onnx, numpy' 2>/dev/null; then
+    /usr/bin/python3 -m venv "$venv" &&
+      "$venv/bin/pip" install -q --disable-pip-version-check onnxruntime==1.30.0 onnx==1.23.2 numpy==2.4.6 ||
+      echo "setup: no judges (PyPI did not answer): tests against ONNX Runtime will be skipped"
+  fi
+done

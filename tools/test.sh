@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# Sets everything up, builds the release preset and runs all tests but the nightly ones.
+# INFER_TEST_DATA may name a folder with further test material (docs/measuring.md); what is absent is
+# skipped in print.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+tools/setup.sh --judges --checks
+[ -x .cache/judges/bin/python ] && export INFER_JUDGE_PYTHON="$PWD/.cache/judges/bin/python"
+cmake --preset release >/dev/null
+cmake --build --preset release -j "$(nproc)"
+ctest --test-dir build/release -LE nightly -j "$(nproc)" --output-on-failure
