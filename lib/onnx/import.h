@@ -1,5 +1,6 @@
 #pragma once
-/// ONNX file -> Model. Files are memory-mapped; large tensors are taken over without a second copy.
+/// ONNX file -> Model. Tensor data is read once, straight to its place: peak memory is the file's
+/// size and a little. Nothing of the file stays mapped, so it may change or vanish afterwards.
 /// Old operator forms are lifted to the canonical ones; model-local functions are inlined, or
 /// become the fused operator of our own that they are the body of.
 #include "lib/onnx/model.h"

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lib/ir/graph.h"
+#include "lib/support/file.h"
 
 namespace infer {
 
@@ -19,6 +20,8 @@ struct ModelInfo {
   std::string extra;        ///< ModelProto fields that we keep but do not read (serialised)
   std::string graph_extra;  ///< the same of GraphProto
   std::string sha256;       ///< of the file as read, hex; "" for a model not from a file
+  std::vector<FileId> source_files;   ///< the model and its external data; never written to
+  std::vector<std::string> warnings;  ///< what import left out or did not believe
 };
 
 struct Model {

@@ -1,0 +1,176 @@
+#include "lib/onnx/external_data.h"
+
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <climits>
+#include <cstdlib>
+#include <system_error>
+
+#include "lib/support/strings.h"
+
+namespace infer::onnx_io {
+namespace {
+
+std::string RealPath(const std::string& path) {
+  char* real = ::realpath(path.c_str(), nullptr);
+  std::string out = real ? real : "";
+  ::free(real);
+  return out;
+}
+
+std::string FolderOf(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
+}
+
+std::string BaseName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+constexpr int kReadFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW;
+
+/// openat component by component, for kernels and sandboxes without openat2. The location has no
+/// "..", and no component is followed when it is a link: the same containment.
+int OpenByComponents(int folder, const std::string& location) {
+  int at = ::dup(folder);
+  const std::vector<std::string> parts = Split(location, '/');
+  for (size_t i = 0; i < parts.size() && at >= 0; ++i) {
+    if (parts[i].empty() || parts[i] == ".") continue;
+    const bool last = i + 1 == parts.size();
+    const int next = ::openat(at, parts[i].c_str(), last ? kReadFlags : kReadFlags | O_DIRECTORY);
+    const int error = errno;
+    ::close(at);
+    errno = error;
+    at = next;
+  }
+  return at;
+}
+
+/// A descriptor of `location` beneath `folder`, no link followed; -1 and errno else.
+int OpenBeneath(const std::string& folder, const std::string& location) {
+  const int dir = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (dir < 0) return -1;
+  open_how how{};
+  how.flags = static_cast<uint64_t>(O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
+  int fd = static_cast<int>(::syscall(SYS_openat2, dir, location.c_str(), &how, sizeof how));
+  if (fd < 0 && (errno == ENOSYS || errno == EPERM)) fd = OpenByComponents(dir, location);
+  const int error = errno;
+  ::close(dir);
+  errno = error;
+  return fd;
+}
+
+Status Refused(const std::string& location, std::string_view why) {
+  return InvalidModel(Cat("external data '", location, "': ", why));
+}
+
+Status CheckLocation(const std::string& location) {
+  if (location.empty()) return Refused(location, "an empty location");
+  if (location.find('\0') != std::string::npos) return Refused(location, "a zero byte in the name");
+  if (location[0] == '/' || location[0] == '\\' || (location.size() > 1 && location[1] == ':'))
+    return Refused(location, "an absolute path is refused");
+  for (char separator : {'/', '\\'})
+    for (const std::string& part : Split(location, separator))
+      if (part == "..") return Refused(location, "a path with '..' is refused");
+  return {};
+}
+
+}  // namespace
+
+Result<ExternalLocation> ParseExternal(
+    const std::vector<std::pair<std::string, std::string>>& entries) {
+  ExternalLocation out;
+  std::map<std::string, int> seen;
+  for (const auto& [key, value] : entries) {
+    if (++seen[key] > 1) return InvalidModel(Cat("external data: '", key, "' stands twice"));
+    if (key == "location") {
+      out.location = value;
+    } else if (key == "offset" || key == "length") {
+      const auto number = ParseInt(value);
+      if (!number || *number < 0)
+        return InvalidModel(Cat("external data: ", key, " '", value, "' is no valid number"));
+      if (key == "offset") out.offset = static_cast<uint64_t>(*number);
+      if (key == "length") out.length = static_cast<uint64_t>(*number);
+      if (key == "length") out.has_length = true;
+    }
+  }
+  if (!seen.contains("location")) return InvalidModel("external data without a location");
+  return out;
+}
+
+ExternalData ExternalData::ForModel(const std::string& model_path,
+                                    const std::string& external_root) {
+  ExternalData out = ForFolder(FolderOf(model_path), external_root);
+  const std::string real = RealPath(model_path);
+  const std::string real_folder = FolderOf(real);
+  if (!real.empty() && !out.folders_.empty() && real_folder != out.folders_[0]) {
+    // A link. In a Hugging Face cache: snapshots/REVISION/model.onnx -> ../../blobs/HASH, and only
+    // what the snapshot links to by the same rule may be read there.
+    if (BaseName(real_folder) == "blobs")
+      out.blobs_ = real_folder;
+    else
+      out.folders_.push_back(real_folder);
+  }
+  return out;
+}
+
+ExternalData ExternalData::ForFolder(const std::string& folder, const std::string& external_root) {
+  ExternalData out;
+  if (std::string real = RealPath(folder); !real.empty()) out.folders_.push_back(std::move(real));
+  if (!external_root.empty()) out.external_root_ = RealPath(external_root);
+  return out;
+}
+
+Result<const InputFile*> ExternalData::Open(const std::string& location) {
+  if (auto it = open_.find(location); it != open_.end()) return it->second.get();
+  INFER_TRY(CheckLocation(location));
+  if (folders_.empty() && external_root_.empty())
+    return Refused(location, "a model in memory has no folder");
+  if (open_.size() >= 256) return Refused(location, "more than 256 files");
+  int fd = -1;
+  int error = ENOENT;
+  bool trusted = false;
+  for (const std::string& folder : folders_) {
+    fd = OpenBeneath(folder, location);
+    if (fd < 0 && errno == ELOOP && !blobs_.empty()) {
+      const std::string target = RealPath(Cat(folder, "/", location));
+      if (!target.empty() && FolderOf(target) == blobs_)
+        fd = OpenBeneath(blobs_, BaseName(target));
+      else
+        errno = ELOOP;
+    }
+    if (fd >= 0) break;
+    if (error == ENOENT) error = errno;
+  }
+  if (fd < 0 && !external_root_.empty()) {
+    fd = OpenBeneath(external_root_, location);
+    trusted = fd >= 0;
+    if (fd < 0 && error == ENOENT) error = errno;
+  }
+  if (fd < 0 && (error == ELOOP || error == EXDEV))
+    return Refused(location,
+                   "it leads out of the model's folder or through a link; put the file itself "
+                   "beside the model, or allow its folder (external_root)");
+  if (fd < 0) {
+    return IoError(Cat("cannot open external data '", location,
+                       "' in the model's folder: ", std::generic_category().message(error)));
+  }
+  INFER_ASSIGN(auto file, InputFile::FromFd(fd, location));
+  if (file->hard_links() > 1 && !trusted)
+    return Refused(location,
+                   "the file has several hard links, so it may be one of another folder; copy it, "
+                   "or allow its folder (external_root)");
+  return open_.emplace(location, std::move(file)).first->second.get();
+}
+
+std::vector<FileId> ExternalData::ids() const {
+  std::vector<FileId> out;
+  for (const auto& [name, file] : open_) out.push_back(file->id());
+  return out;
+}
+
+}  // namespace infer::onnx_io

@@ -1,0 +1,60 @@
+#pragma once
+/// Model-local functions: calls are replaced by the function's nodes, names made unique, attribute
+/// references resolved (ONNX IR specification, "Model Local Functions"). Internal to lib/onnx.
+#include <onnx/onnx_pb.h>
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "lib/onnx/import.h"
+
+namespace infer::onnx_io {
+
+using Opsets = std::map<std::string, int64_t>;
+
+/// "" and "ai.onnx" are one domain.
+std::string CanonicalDomain(const std::string& domain);
+Opsets OpsetsOf(const google::protobuf::RepeatedPtrField<onnx::OperatorSetIdProto>& imports);
+
+/// A node to import and the opsets that give its operator a meaning.
+struct SourceNode {
+  const onnx::NodeProto* node;
+  const Opsets* opsets;
+};
+
+class FunctionTable {
+ public:
+  /// InvalidModel for two functions of one name. A function that `is_operator` accepts is never
+  /// expanded: its calls stay nodes.
+  static Result<FunctionTable> Of(
+      const onnx::ModelProto& model, const ImportLimits& limits,
+      const std::function<bool(const onnx::FunctionProto&)>& is_operator);
+
+  /// Appends `node`, or what its function says, to `out`. New nodes live as long as the table.
+  Status Expand(const SourceNode& node, std::vector<SourceNode>& out) {
+    return Expand(node, 0, out);
+  }
+
+ private:
+  struct Function {
+    const onnx::FunctionProto* proto;
+    Opsets opsets;
+    std::map<std::string, onnx::AttributeProto> defaults;  // FunctionProto.attribute_proto
+  };
+  using Key = std::tuple<std::string, std::string, std::string>;  // domain, name, overload
+
+  Status Expand(const SourceNode& node, int depth, std::vector<SourceNode>& out);
+  Status ExpandCall(const Function& function, const onnx::NodeProto& call, int depth,
+                    std::vector<SourceNode>& out);
+
+  std::map<Key, Function> functions_;
+  std::deque<onnx::NodeProto> nodes_;
+  ImportLimits limits_;
+  int64_t calls_ = 0, expanded_ = 0;
+};
+
+}  // namespace infer::onnx_io

@@ -1,0 +1,477 @@
+#include "lib/onnx/graph_builder.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "lib/ir/control_flow.h"
+#include "lib/ir/editor.h"
+#include "lib/onnx/attribute_proto.h"
+#include "lib/onnx/type_proto.h"
+#include "lib/support/strings.h"
+
+namespace infer::onnx_io {
+namespace {
+
+constexpr int64_t kNewestOnnxOpset = 27;
+constexpr int64_t kNewestMlOpset = 5;
+
+/// The fields of a node that we keep without reading: doc string, metadata, newer ones.
+std::string ExtraOf(const onnx::NodeProto& node) {
+  const bool unknown = node.GetReflection()->GetUnknownFields(node).field_count() > 0;
+  if (!node.has_doc_string() && !unknown) return "";
+  onnx::NodeProto extra;
+  if (node.has_doc_string()) extra.set_doc_string(node.doc_string());
+  extra.GetReflection()->MutableUnknownFields(&extra)->MergeFrom(
+      node.GetReflection()->GetUnknownFields(node));
+  return extra.SerializeAsString();
+}
+
+/// What `declared` adds where inference knows nothing. A symbol that inference derived is never
+/// narrowed: declarations of inner values are often left over from another shape.
+Shape FillUnknown(const Shape& inferred, const Shape& declared) {
+  if (!inferred.has_rank()) return declared;
+  if (!declared.has_rank()) return inferred;
+  std::vector<Dim> dims = inferred.dims();
+  for (size_t i = 0; i < dims.size(); ++i)
+    if (dims[i].is_unknown()) dims[i] = declared.dims()[i];
+  return Shape(std::move(dims));
+}
+
+/// Which schema version of `def` holds at `opset`; 0: none (the operator is younger).
+int VersionAt(const OpDef& def, int64_t opset) {
+  int version = 0;
+  for (int v : def.versions)
+    if (v <= opset) version = v;
+  return version;
+}
+
+struct BuiltGraph {
+  std::unique_ptr<Graph> graph;
+  size_t own_inputs = 0;
+};
+
+class Builder : public LiftContext {
+ public:
+  Builder(const SourceGraph& source, BuildContext& ctx, std::string where)
+      : source_(source),
+        ctx_(ctx),
+        where_(std::move(where)),
+        graph_(std::make_unique<Graph>(ctx.ops, source.proto->name())),
+        editor_(*graph_) {}
+
+  /// `captures`: outer values by name: constants become constants inside too (they share the
+  /// buffer), the others inputs, in this order.
+  Status Build(const std::vector<std::pair<std::string, const Value*>>& captures) {
+    ReserveNames();
+    INFER_TRY(AddInputs());
+    for (const auto& [name, value] : captures) {
+      if (value->is_constant()) {
+        Bind(name, editor_.AddConstant(*value->constant(), name));
+      } else {
+        Value* inside = editor_.AddInput(name, value->type());
+        editor_.SetElements(inside, value->elements());
+        Bind(name, inside);
+      }
+    }
+    INFER_TRY(AddInitializers());
+    for (const SourceGraph::Item& item : source_.items) {
+      Status s = AddItem(item);
+      // After a hole, later errors may only follow from it.
+      if (!s.ok() && ctx_.unsupported.empty())
+        return std::move(s).In(Cat("node ", onnx_io::Describe(*item.source.node)));
+    }
+    return MarkOutputs();
+  }
+
+  BuiltGraph Take() { return {std::move(graph_), own_inputs_}; }
+
+  // LiftContext.
+  void Emit(NodeSpec spec) override {
+    if (emit_status_.ok()) emit_status_ = AddFinal(std::move(spec));
+  }
+  std::string Constant(Tensor t) override {
+    const std::string name = Fresh("const");
+    Bind(name, editor_.AddConstant(std::move(t), name));
+    return name;
+  }
+  std::string Fresh(std::string_view hint) override {
+    for (;;) {
+      std::string name = editor_.FreshName(hint);
+      if (!reserved_.contains(name) && fresh_.insert(name).second) return name;
+      hint = fresh_hint_ = Cat(hint, "_", ++fresh_count_);
+    }
+  }
+  const Tensor* ConstantValue(const std::string& name) override {
+    auto it = values_.find(name);
+    return it == values_.end() ? nullptr : it->second->constant();
+  }
+  const ValueType* Type(const std::string& name) override {
+    auto it = values_.find(name);
+    return it == values_.end() ? nullptr : &it->second->type();
+  }
+
+ private:
+  void Bind(const std::string& name, Value* v) {
+    values_[name] = v;
+    position_[v] = position_.size();
+  }
+
+  void ReserveNames() {
+    for (const auto& x : source_.proto->input()) reserved_.insert(x.name());
+    for (const auto& x : source_.proto->initializer()) reserved_.insert(x.name());
+    for (const auto& item : source_.items)
+      for (const std::string& name : item.source.node->output()) reserved_.insert(name);
+    for (const std::string& name : source_.free) reserved_.insert(name);
+    for (const auto& x : source_.proto->value_info()) declared_[x.name()] = &x.type();
+    for (const auto& x : source_.proto->output()) declared_[x.name()] = &x.type();
+  }
+
+  Status AddInputs() {
+    std::unordered_set<std::string> constants;
+    for (const auto& x : source_.proto->initializer()) constants.insert(x.name());
+    for (const auto& x : source_.proto->sparse_initializer()) constants.insert(x.values().name());
+    for (const auto& x : source_.proto->input()) {
+      if (constants.contains(x.name())) continue;
+      auto type = FromTypeProto(x.type(), ctx_.options.limits.max_rank);
+      if (!type.ok() && type.status().code() == Code::kUnsupported) {
+        ctx_.unsupported.Add(type.status().message(), Cat("input '", x.name(), "'"));
+        type = ValueType();
+      }
+      if (!type.ok()) return type.status().In(Cat("input '", x.name(), "'"));
+      Bind(x.name(), editor_.AddInput(x.name(), *std::move(type)));
+    }
+    own_inputs_ = graph_->inputs().size();
+    return {};
+  }
+
+  Status AddInitializers() {
+    for (const auto& x : source_.proto->initializer())
+      INFER_TRY(AddInitializer(x.name(), ctx_.tensors.Read(x)));
+    for (const auto& x : source_.proto->sparse_initializer())
+      INFER_TRY(AddInitializer(x.values().name(), ctx_.tensors.Read(x)));
+    return {};
+  }
+
+  Status AddInitializer(const std::string& name, Result<Tensor> t) {
+    if (t.ok()) {
+      Bind(name, editor_.AddConstant(*std::move(t), name));
+      return {};
+    }
+    if (t.status().code() != Code::kUnsupported) return t.status();
+    ctx_.unsupported.Add(t.status().message(), Cat("initializer '", name, "'"));
+    AddHole(name);
+    return {};
+  }
+
+  /// Stands for a value that we cannot make, so that the rest can be looked at.
+  void AddHole(const std::string& name) {
+    if (!name.empty()) Bind(name, editor_.AddInput(name, ValueType()));
+  }
+
+  /// Status ok and *def nullptr: recorded as unsupported.
+  Status FindOperator(const onnx::NodeProto& node, const Opsets& opsets, const OpDef** def,
+                      int64_t* opset) {
+    *def = nullptr;
+    const std::string domain = CanonicalDomain(node.domain());
+    auto it = opsets.find(domain);
+    *opset = it == opsets.end() ? 1 : it->second;
+    const std::string what = Cat("operator ", domain.empty() ? "" : Cat(domain, "::"),
+                                 node.op_type(), " (opset ", *opset, ")");
+    const std::string description = Cat(where_, onnx_io::Describe(node));
+    const OpDef* found = ctx_.ops.Find(domain, node.op_type());
+    const int64_t newest = NewestOpset(ctx_.ops, domain);
+    if (newest == 0) {
+      ctx_.unsupported.Add(
+          Cat(what, ": no operators of domain '", domain,
+              "' are known; export with standard operators, or give the operator's meaning as a "
+              "model-local function"),
+          description);
+    } else if (!found) {
+      ctx_.unsupported.Add(
+          Cat(what,
+              ": no such operator is known; export with other operators, or give its "
+              "meaning as a model-local function"),
+          description);
+    } else if (*opset > newest) {
+      ctx_.unsupported.Add(Cat(what, ": the newest known opset is ", newest,
+                               "; export the model for opset ", newest, " or lower"),
+                           description);
+    } else if (VersionAt(*found, *opset) == 0) {
+      ctx_.unsupported.Add(Cat(what, ": it exists since opset ", found->versions.front(),
+                               "; export the model for that opset or a newer one"),
+                           description);
+    } else {
+      *def = found;
+    }
+    return {};
+  }
+
+  Status AddItem(const SourceGraph::Item& item) {
+    const onnx::NodeProto& node = *item.source.node;
+    if (node.op_type() == "Constant" && CanonicalDomain(node.domain()).empty())
+      return AddConstantNode(node);
+    const OpDef* def = nullptr;
+    int64_t opset = 0;
+    INFER_TRY(FindOperator(node, *item.source.opsets, &def, &opset));
+    Status s;
+    if (def) {
+      node_ = &node;
+      s = AddOperator(item, *def, static_cast<int>(opset));
+      if (s.code() == Code::kUnsupported) {
+        ctx_.unsupported.Add(Cat(node.op_type(), " (opset ", opset, "): ", s.message()),
+                             Cat(where_, onnx_io::Describe(node)));
+        s = {};
+      }
+    }
+    for (const std::string& name : node.output())
+      if (!name.empty() && !values_.contains(name)) {
+        if (s.ok() && ctx_.unsupported.empty())
+          s = Internal(Cat("output '", name, "' was not made by the lifted form"));
+        AddHole(name);
+      }
+    return s;
+  }
+
+  Status AddOperator(const SourceGraph::Item& item, const OpDef& def, int opset) {
+    const onnx::NodeProto& node = *item.source.node;
+    NodeSpec spec{CanonicalDomain(node.domain()), node.op_type(), node.name(), {}, {}, {}};
+    spec.inputs.assign(node.input().begin(), node.input().end());
+    spec.outputs.assign(node.output().begin(), node.output().end());
+    for (const auto& a : node.attribute()) {
+      if (a.has_g()) continue;
+      if (!a.ref_attr_name().empty())
+        return InvalidModel(Cat("attribute '", a.name(), "' refers to a function's attribute '",
+                                a.ref_attr_name(), "', but stands in no function"));
+      INFER_ASSIGN(AttrValue value, FromAttribute(a, ctx_.tensors, ctx_.options.limits.max_rank));
+      if (!spec.attrs.emplace(a.name(), std::move(value)).second)
+        return InvalidModel(Cat("attribute '", a.name(), "' stands twice"));
+    }
+    if (!item.subgraphs.empty()) return AddControlFlow(item, def, std::move(spec));
+    if (!def.lift) return AddFinal(std::move(spec));
+    emit_status_ = {};
+    INFER_TRY(def.lift(std::move(spec), opset, *this));
+    return std::move(emit_status_);
+  }
+
+  Status AddFinal(NodeSpec spec) {
+    const OpDef* def = ctx_.ops.Find(spec.domain, spec.op);
+    if (!def || def->retired())
+      return Internal(Cat("a lifted form uses operator '", spec.op, "', which does not exist"));
+    std::vector<Value*> inputs;
+    INFER_TRY(Operands(spec.inputs, inputs));
+    NodeOptions options;
+    options.name = std::move(spec.name);
+    while (spec.outputs.size() > 1 && spec.outputs.back().empty()) spec.outputs.pop_back();
+    options.output_names = spec.outputs;
+    // What the lifted form's main node is called, it is.
+    if (spec.op == node_->op_type() || options.name == node_->name())
+      options.extra = ExtraOf(*node_);
+    INFER_ASSIGN(Node * n, editor_.AddNode(*def, std::move(inputs), std::move(spec.attrs),
+                                           std::move(options)));
+    return BindOutputs(*n, spec.outputs);
+  }
+
+  Status Operands(const std::vector<std::string>& names, std::vector<Value*>& out) {
+    for (const std::string& name : names) {
+      auto it = values_.find(name);
+      if (!name.empty() && it == values_.end())
+        return InvalidModel(Cat("reads '", name, "', which nothing defines"));
+      out.push_back(name.empty() ? nullptr : it->second);
+    }
+    return {};
+  }
+
+  Status BindOutputs(const Node& n, const std::vector<std::string>& names) {
+    for (size_t i = 0; i < names.size(); ++i) {
+      if (names[i].empty()) continue;
+      Value* v = n.output(i);
+      if (v->name() != names[i] || values_.contains(names[i]))
+        return InvalidModel(Cat("value '", names[i], "' is defined twice"));
+      Bind(names[i], v);
+      MergeDeclared(v);
+    }
+    return {};
+  }
+
+  /// Adds what the file declares of a value to what inference knows. A contradiction is a warning:
+  /// inference is right about inner values.
+  void MergeDeclared(Value* v) {
+    auto it = declared_.find(v->name());
+    if (it == declared_.end()) return;
+    auto declared = FromTypeProto(*it->second, ctx_.options.limits.max_rank);
+    if (!declared.ok()) return;
+    auto met = Meet(v->type(), *declared);
+    if (!met.ok()) {
+      if (ctx_.warnings.size() < 100)
+        ctx_.warnings.push_back(Cat("value '", v->name(), "' is declared ", ToString(*declared),
+                                    ", but is ", ToString(v->type())));
+      return;
+    }
+    if (!v->type().is_tensor() || !met->is_tensor()) {
+      editor_.SetType(v, *std::move(met));
+      return;
+    }
+    TensorType merged = met->tensor();
+    merged.shape = FillUnknown(v->shape(), merged.shape);
+    editor_.SetType(v, std::move(merged));
+  }
+
+  Status AddConstantNode(const onnx::NodeProto& node) {
+    if (node.output_size() != 1 || node.attribute_size() != 1)
+      return InvalidModel("a Constant needs one output and one attribute");
+    const onnx::AttributeProto& a = node.attribute(0);
+    auto value = FromAttribute(a, ctx_.tensors, ctx_.options.limits.max_rank);
+    if (!value.ok() && value.status().code() == Code::kUnsupported) {
+      ctx_.unsupported.Add(value.status().message(), Cat(where_, onnx_io::Describe(node)));
+      AddHole(node.output(0));
+      return {};
+    }
+    if (!value.ok()) return value.status();
+    Tensor t;
+    if (auto* tensor = std::get_if<Tensor>(&*value)) t = *tensor;
+    if (auto* i = std::get_if<int64_t>(&*value)) t = Tensor::Scalar<int64_t>(*i);
+    if (auto* f = std::get_if<float>(&*value)) t = Tensor::Scalar<float>(*f);
+    if (auto* s = std::get_if<std::string>(&*value)) t = Tensor::OfStrings({}, {*s});
+    if (auto* v = std::get_if<std::vector<int64_t>>(&*value)) t = Tensor::Int64s(*v);
+    if (auto* v = std::get_if<std::vector<float>>(&*value))
+      t = Tensor::Of<float>({static_cast<int64_t>(v->size())}, *v);
+    if (auto* v = std::get_if<std::vector<std::string>>(&*value))
+      t = Tensor::OfStrings({static_cast<int64_t>(v->size())}, *v);
+    if (!t.defined()) return InvalidModel("a Constant without a value");
+    if (!node.output(0).empty())
+      Bind(node.output(0), editor_.AddConstant(std::move(t), node.output(0)));
+    return {};
+  }
+
+  Status AddControlFlow(const SourceGraph::Item& item, const OpDef& def, NodeSpec spec) {
+    if (!IsControlFlow(def))
+      return InvalidModel("a graph attribute that the operator does not take");
+    const auto captures = CapturesOf(item);
+    NodeOptions options;
+    std::vector<size_t> own_inputs;
+    for (const auto& [attr, sub] : item.subgraphs) {
+      const AttrDef* a = def.FindAttr(attr);
+      if (!a || a->kind != AttrKind::kGraph)
+        return InvalidModel(Cat("a graph as attribute '", attr, "'"));
+      Builder inner(*sub, ctx_, Cat(where_, onnx_io::Describe(*item.source.node), ".", attr, ": "));
+      INFER_TRY(inner.Build(captures).In(attr));
+      BuiltGraph built = inner.Take();
+      options.subgraphs.emplace_back(attr, std::move(built.graph));
+      own_inputs.push_back(built.own_inputs);
+    }
+    auto rank = [&](const std::string& attr) {
+      return std::find_if(def.attrs.begin(), def.attrs.end(),
+                          [&](const AttrDef& a) { return a.name == attr; });
+    };
+    std::vector<size_t> order(options.subgraphs.size());
+    for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+    if (order.size() == 2 && rank(options.subgraphs[1].first) < rank(options.subgraphs[0].first)) {
+      std::swap(options.subgraphs[0], options.subgraphs[1]);
+      std::swap(own_inputs[0], own_inputs[1]);
+    }
+    std::vector<Value*> inputs;
+    INFER_TRY(Operands(spec.inputs, inputs));
+    std::vector<Value*> captured;
+    for (const auto& [name, value] : captures)
+      if (!value->is_constant()) captured.push_back(const_cast<Value*>(value));
+    // A lifted form may read less than the old one did.
+    for (size_t k = captured.size(); k-- > 0;) {
+      bool used = false;
+      for (size_t i = 0; i < own_inputs.size(); ++i)
+        used |= !options.subgraphs[i].second->inputs()[own_inputs[i] + k]->is_dead();
+      if (used) continue;
+      for (size_t i = 0; i < own_inputs.size(); ++i)
+        GraphEditor(*options.subgraphs[i].second).EraseInput(own_inputs[i] + k);
+      captured.erase(captured.begin() + static_cast<std::ptrdiff_t>(k));
+    }
+    options.num_captures = captured.size();
+    inputs.insert(inputs.end(), captured.begin(), captured.end());
+    options.name = std::move(spec.name);
+    options.output_names = spec.outputs;
+    options.extra = ExtraOf(*node_);
+    INFER_ASSIGN(Node * n, editor_.AddNode(def, std::move(inputs), std::move(spec.attrs),
+                                           std::move(options)));
+    return BindOutputs(*n, spec.outputs);
+  }
+
+  /// Values that the node's subgraphs read from here, in the order of their definition.
+  std::vector<std::pair<std::string, const Value*>> CapturesOf(const SourceGraph::Item& item) {
+    std::vector<std::pair<std::string, const Value*>> out;
+    std::unordered_set<std::string> seen;
+    for (const auto& [attr, sub] : item.subgraphs)
+      for (const std::string& name : sub->free)
+        if (auto it = values_.find(name); it != values_.end() && seen.insert(name).second)
+          out.emplace_back(name, it->second);
+    std::sort(out.begin(), out.end(), [this](const auto& a, const auto& b) {
+      return position_.at(a.second) < position_.at(b.second);
+    });
+    return out;
+  }
+
+  Status MarkOutputs() {
+    for (const auto& x : source_.proto->output()) {
+      auto it = values_.find(x.name());
+      if (it == values_.end()) {
+        if (!ctx_.unsupported.empty()) continue;
+        return InvalidModel(Cat("graph output '", x.name(), "' is defined nowhere"));
+      }
+      editor_.MarkOutput(it->second);
+    }
+    if (!ctx_.unsupported.empty()) return {};
+    if (const int dead = editor_.Sweep(); dead > 0)
+      ctx_.warnings.push_back(
+          Cat(where_, dead, " node", dead == 1 ? "" : "s", " that no output needs left out"));
+    return {};
+  }
+
+  const SourceGraph& source_;
+  BuildContext& ctx_;
+  std::string where_;  // "", or the path of nodes that lead here
+  std::unique_ptr<Graph> graph_;
+  GraphEditor editor_;
+  size_t own_inputs_ = 0;
+  std::unordered_map<std::string, Value*> values_;
+  std::unordered_map<const Value*, size_t> position_;
+  std::unordered_map<std::string, const onnx::TypeProto*> declared_;
+  std::unordered_set<std::string> reserved_, fresh_;
+  std::string fresh_hint_;
+  int64_t fresh_count_ = 0;
+  const onnx::NodeProto* node_ = nullptr;  // being added
+  Status emit_status_;
+};
+
+}  // namespace
+
+void UnsupportedList::Add(const std::string& what, const std::string& node) {
+  nodes_[what].push_back(node);
+}
+
+Status UnsupportedList::ToStatus() const {
+  constexpr size_t kShown = 8;
+  std::string out =
+      Cat(nodes_.size(), nodes_.size() == 1 ? " thing is" : " things are", " not supported:");
+  for (const auto& [what, nodes] : nodes_) {
+    const std::vector<std::string> shown(
+        nodes.begin(), nodes.begin() + static_cast<std::ptrdiff_t>(std::min(kShown, nodes.size())));
+    out += Cat("\n  ", what, "\n    at ", Join(shown, ", "));
+    if (nodes.size() > kShown) out += Cat(" and ", nodes.size() - kShown, " more");
+  }
+  return Unsupported(std::move(out));
+}
+
+int64_t NewestOpset(const OpRegistry& ops, const std::string& domain) {
+  if (domain.empty()) return kNewestOnnxOpset;
+  if (domain == "ai.onnx.ml") return kNewestMlOpset;
+  const bool known = std::any_of(ops.all().begin(), ops.all().end(),
+                                 [&](const OpDef* def) { return def->domain == domain; });
+  return known ? INT64_MAX : 0;  // domains of one version
+}
+
+Result<Graph> BuildGraph(const SourceGraph& source, BuildContext& ctx) {
+  Builder builder(source, ctx, "");
+  INFER_TRY(builder.Build({}));
+  return std::move(*builder.Take().graph);
+}
+
+}  // namespace infer::onnx_io

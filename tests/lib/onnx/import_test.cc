@@ -1,0 +1,147 @@
+#include "lib/onnx/import.h"
+
+#include <gmock/gmock.h>
+
+#include "lib/ir/eval.h"
+#include "lib/ir/text.h"
+#include "lib/ir/verify.h"
+#include "tests/lib/onnx/models.h"
+
+namespace infer {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(Import, ReadsAnIdentity) {
+  auto m = Import(IdentityModel());
+  ASSERT_TRUE(m.ok()) << m.status().message();
+  EXPECT_TRUE(Verify(m->graph).ok()) << Verify(m->graph).message();
+  const Datum x[] = {Tensor::Of<float>({2}, {1, 2})};
+  auto y = Evaluate(m->graph, x);
+  ASSERT_TRUE(y.ok()) << y.status().message();
+  EXPECT_TRUE(BitEqual((*y)[0].tensor(), x[0].tensor()));
+}
+
+TEST(Import, SortsNodesTopologically) {
+  onnx::ModelProto m = EmptyModel();
+  AddNode(*m.mutable_graph(), "Identity", {"b"}, {"y"}, "last");
+  AddNode(*m.mutable_graph(), "Identity", {"a"}, {"b"}, "middle");
+  AddNode(*m.mutable_graph(), "Identity", {"x"}, {"a"}, "first");
+  auto got = Import(m);
+  ASSERT_TRUE(got.ok()) << got.status().message();
+  EXPECT_EQ(got->graph.nodes().front()->name(), "first");
+  EXPECT_EQ(got->graph.nodes().back()->name(), "last");
+}
+
+TEST(Import, ReportsEverythingUnsupportedAtOnce) {
+  onnx::ModelProto m = EmptyModel();
+  AddNode(*m.mutable_graph(), "Frobnicate", {"x"}, {"a"}, "frob");
+  AddNode(*m.mutable_graph(), "Identity", {"a"}, {"b"});
+  AddNode(*m.mutable_graph(), "Bar", {"b"}, {"y"}, "bar").set_domain("com.example");
+  auto got = Import(m);
+  ASSERT_FALSE(got.ok());
+  EXPECT_EQ(got.status().code(), Code::kUnsupported);
+  EXPECT_THAT(got.status().message(), HasSubstr("Frobnicate (opset 17)"));
+  EXPECT_THAT(got.status().message(), HasSubstr("'frob'"));
+  EXPECT_THAT(got.status().message(), HasSubstr("com.example::Bar"));
+  EXPECT_THAT(got.status().message(), HasSubstr("model-local function"));
+}
+
+TEST(Import, AnInitializerAmongTheInputsIsAConstant) {
+  onnx::ModelProto m = EmptyModel(8, 3);
+  SetTensorType(*m.mutable_graph()->add_input(), "w", {2});
+  AddFloats(*m.mutable_graph(), "w", {2}, {3, 4});
+  AddNode(*m.mutable_graph(), "Identity", {"w"}, {"y"});
+  auto got = Import(m);
+  ASSERT_TRUE(got.ok()) << got.status().message();
+  EXPECT_EQ(got->graph.inputs().size(), 1u);
+  ASSERT_TRUE(got->graph.FindValue("w")->is_constant());
+  EXPECT_EQ(got->graph.FindValue("w")->constant()->data<float>()[1], 4);
+}
+
+/// If(c) { y = outer } else { y = w }, with `outer` from outside and `w` a captured initializer.
+onnx::ModelProto IfModel() {
+  onnx::ModelProto m = EmptyModel();
+  onnx::GraphProto& g = *m.mutable_graph();
+  SetTensorType(*g.add_input(), "c", {}, onnx::TensorProto::BOOL);
+  AddFloats(g, "w", {2}, {3, 4});
+  AddNode(g, "Identity", {"x"}, {"outer"}, "id");
+  onnx::NodeProto& node = AddNode(g, "If", {"c"}, {"y"}, "if");
+  for (const char* branch : {"else_branch", "then_branch"}) {
+    auto& a = *node.add_attribute();
+    a.set_name(branch);
+    a.set_type(onnx::AttributeProto::GRAPH);
+    a.mutable_g()->set_name(branch);
+    AddNode(*a.mutable_g(), "Identity", {a.name()[0] == 't' ? "outer" : "w"}, {"z"});
+    a.mutable_g()->add_output()->set_name("z");
+  }
+  return m;
+}
+
+TEST(Import, MakesCapturesExplicit) {
+  auto m = Import(IfModel());
+  ASSERT_TRUE(m.ok()) << m.status().message();
+  const Node& n = *m->graph.nodes().back();
+  ASSERT_TRUE(n.Is("If"));
+  EXPECT_EQ(n.num_captures(), 1u);  // `outer`; the constant is one inside too
+  EXPECT_EQ(n.inputs().back()->name(), "outer");
+  EXPECT_EQ(n.subgraphs()[0].first, "then_branch");
+  for (const auto& [name, sub] : n.subgraphs()) EXPECT_EQ(sub->inputs().size(), 1u);
+  ASSERT_TRUE(Verify(m->graph).ok()) << Verify(m->graph).message();
+  const Datum in[] = {Tensor::Of<float>({2}, {1, 2}), Tensor::Scalar<bool>(false)};
+  auto y = Evaluate(m->graph, in);
+  ASSERT_TRUE(y.ok()) << y.status().message();
+  EXPECT_EQ((*y)[0].tensor().ToFloats(), (std::vector<float>{3, 4}));
+}
+
+onnx::FunctionProto& AddFunction(onnx::ModelProto& m, const std::string& name) {
+  auto& f = *m.add_functions();
+  f.set_domain("local");
+  f.set_name(name);
+  f.add_input("a");
+  f.add_output("b");
+  f.add_opset_import()->set_version(17);
+  return f;
+}
+
+TEST(Import, InlinesNestedFunctions) {
+  onnx::ModelProto m = EmptyModel();
+  m.add_opset_import()->set_domain("local");
+  auto& inner = AddFunction(m, "Inner");
+  inner.add_node()->set_op_type("Identity");
+  inner.mutable_node(0)->add_input("a");
+  inner.mutable_node(0)->add_output("b");
+  auto& outer = AddFunction(m, "Outer");
+  for (auto [from, to] : {std::pair("a", "t"), std::pair("t", "b")}) {
+    auto& n = *outer.add_node();
+    n.set_op_type("Inner");
+    n.set_domain("local");
+    n.add_input(from);
+    n.add_output(to);
+  }
+  AddNode(*m.mutable_graph(), "Outer", {"x"}, {"y"}, "call").set_domain("local");
+  auto got = Import(m);
+  ASSERT_TRUE(got.ok()) << got.status().message();
+  EXPECT_EQ(got->graph.num_nodes(), 2u);
+  EXPECT_TRUE(Verify(got->graph).ok());
+}
+
+TEST(Import, RefusesFunctionsInACircle) {
+  onnx::ModelProto m = EmptyModel();
+  auto& f = AddFunction(m, "F");
+  for (int i = 0; i < 2; ++i) {
+    auto& n = *f.add_node();
+    n.set_op_type("F");
+    n.set_domain("local");
+    n.add_input("a");
+    n.add_output(i ? "b" : "t");
+  }
+  AddNode(*m.mutable_graph(), "F", {"x"}, {"y"}).set_domain("local");
+  auto got = Import(m);
+  ASSERT_FALSE(got.ok());
+  EXPECT_EQ(got.status().code(), Code::kInvalidModel);
+  EXPECT_THAT(got.status().message(), HasSubstr("circle"));
+}
+
+}  // namespace
+}  // namespace infer
