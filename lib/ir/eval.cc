@@ -53,8 +53,13 @@ Result<std::vector<Datum>> EvaluateNode(const Node& node, std::span<const Datum*
     types[i] = TypeOf(*inputs[i], node.input(i) ? node.input(i)->type() : ValueType());
     call.BindInput(i, &types[i], inputs[i]->is_tensor() ? &inputs[i]->tensor() : nullptr);
   }
+  // With the actual types: what inference had to leave open before the run is checked here, so that
+  // kernels may trust ranks and extents.
+  Status s = CheckSchema(call);
+  if (s.ok() && def.infer) s = def.infer(call);
+  if (!s.ok()) return std::move(s).In(Describe(node));
   OpRun run(call, inputs, node.outputs().size());
-  Status s = def.reference(run);
+  s = def.reference(run);
   if (!s.ok()) return std::move(s).In(Describe(node));
   return std::move(run.outputs());
 }

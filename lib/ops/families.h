@@ -18,5 +18,6 @@ std::span<const OpDef> TransposeOps();
 std::span<const OpDef> ConvOps();
 std::span<const OpDef> MatMulOps();
 std::span<const OpDef> PoolOps();
+std::span<const OpDef> RecurrentOps();
 
 }  // namespace infer

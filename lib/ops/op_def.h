@@ -227,7 +227,7 @@ struct OpDef {
   /// be unknown; what cannot be said is left out.
   InferFn infer = nullptr;
   /// The plain, obviously right kernel: the oracle of every other one and the fall-back. Sums in
-  /// double where the result is f32.
+  /// double where the result is f32. Runs only after `infer` accepted the actual types.
   ReferenceFn reference = nullptr;
   CostFn cost = nullptr;  ///< nullptr: no FLOPs, reads inputs and writes outputs once
   LiftFn lift = nullptr;

@@ -18,6 +18,7 @@ OpRegistry AllOps() {
       ConvOps(),
       MatMulOps(),
       PoolOps(),
+      RecurrentOps(),
   };
   return OpRegistry(families);
 }

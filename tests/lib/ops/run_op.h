@@ -6,15 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "lib/ops/registry.h"
-#include "lib/support/random.h"
+#include "tests/lib/ops/graph_values.h"
 
 namespace infer {
-
-inline const OpRegistry& TestOps() {
-  static const OpRegistry ops = AllOps();
-  return ops;
-}
 
 inline Tensor RandomTensor(Random& random, DType t, Dims dims) {
   Tensor out(t, std::move(dims));
