@@ -78,8 +78,8 @@ class CpuBackend final : public Backend {
 
 KernelList CpuKernels() {
   KernelList all;
-  for (KernelList (*family)() :
-       {ConvKernels, MatMulKernels, PoolKernels, NormKernels, ViewKernels}) {
+  for (KernelList (*family)() : {ConvKernels, MatMulKernels, PoolKernels, NormKernels, RowKernels,
+                                 ViewKernels, ElementwiseKernels}) {
     KernelList list = family();
     all.insert(all.end(), list.begin(), list.end());
   }

@@ -7,12 +7,10 @@ namespace infer {
 KernelList ConvKernels();         ///< Conv, ConvTranspose (oneDNN)
 KernelList MatMulKernels();       ///< MatMul, Gemm (oneDNN)
 KernelList PoolKernels();         ///< MaxPool, AveragePool, GlobalAveragePool, ... (oneDNN)
-KernelList NormKernels();         ///< BatchNormalization, Softmax, LayerNormalization
+KernelList NormKernels();         ///< BatchNormalization (oneDNN)
+KernelList RowKernels();          ///< Softmax, LayerNormalization, reductions
 KernelList ViewKernels();         ///< Reshape, Flatten, ...: no copy
 KernelList ElementwiseKernels();  ///< unary and binary f32 with broadcasting
-KernelList MoveKernels();         ///< Transpose, Concat, Slice, Gather, ...: any fixed-size type
-KernelList ReduceKernels();       ///< ReduceMean, ReduceSum, ...
-KernelList QuantKernels();        ///< QuantizeLinear, DequantizeLinear
 
 /// All of them in order of preference for one operator.
 KernelList CpuKernels();

@@ -1,0 +1,332 @@
+/// Unary and binary f32 operators on our own loops. Unary ones, and binary ones of equal extents,
+/// take any layout; broadcasting over a blocked layout goes to oneDNN.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "lib/ops/common.h"
+#include "lib/support/parallel.h"
+#include "runtime/cpu/kernels.h"
+#include "runtime/cpu/launch.h"
+#include "runtime/cpu/onednn.h"
+#include "runtime/cpu/simd/loops.h"
+
+namespace infer {
+namespace {
+
+using simd::Binary;
+using simd::Unary;
+
+/// Loops are cut at multiples of this, so that an element is computed by the same instructions
+/// (vector body or tail) for any number of lanes.
+constexpr int64_t kBlock = 64;
+
+struct UnaryOp {
+  std::string_view op, domain;
+  Unary kind;
+  const char* a = nullptr;  ///< attributes that are the loop's parameters
+  const char* b = nullptr;
+  bool keeps_zero = false;  ///< f(0) = 0: padding of a blocked layout stays zero
+  int flops_per_element = 1;
+};
+constexpr UnaryOp kUnary[] = {
+    {"Abs", "", Unary::kAbs, nullptr, nullptr, true},
+    {"Neg", "", Unary::kNeg, nullptr, nullptr, true},
+    {"Relu", "", Unary::kRelu, nullptr, nullptr, true},
+    {"LeakyRelu", "", Unary::kLeakyRelu, "alpha", nullptr, true},
+    {"Clip", "", Unary::kClip},
+    {"Exp", "", Unary::kExp},
+    {"Sigmoid", "", Unary::kSigmoid},
+    {"Tanh", "", Unary::kTanh, nullptr, nullptr, true},
+    {"Erf", "", Unary::kErf, nullptr, nullptr, true},
+    {"Gelu", "", Unary::kGelu, nullptr, nullptr, true},
+    {"Gelu", "com.microsoft", Unary::kGelu, nullptr, nullptr, true},
+    {"QuickGelu", "com.microsoft", Unary::kSwish, "alpha", nullptr, true},
+    {"Swish", "", Unary::kSwish, "alpha", nullptr, true},
+    {"Silu", "infer", Unary::kSwish, nullptr, nullptr, true},
+    {"SiLU", "infer", Unary::kSwish, nullptr, nullptr, true},
+    {"HardSwish", "", Unary::kHardSwish, nullptr, nullptr, true},
+    {"HardSigmoid", "", Unary::kHardSigmoid, "alpha", "beta"},
+    {"Elu", "", Unary::kElu, "alpha", nullptr, true},
+    {"Sqrt", "", Unary::kSqrt, nullptr, nullptr, true},
+    {"Reciprocal", "", Unary::kReciprocal},
+    {"Floor", "", Unary::kFloor, nullptr, nullptr, true},
+    {"Ceil", "", Unary::kCeil, nullptr, nullptr, true},
+    {"Softplus", "", Unary::kSoftplus},
+    {"Mish", "", Unary::kMish, nullptr, nullptr, true},
+};
+
+int64_t StoredBytes(const Operand& o) {
+  return o.layout.plain() ? o.plain_bytes() : o.layout.bytes;
+}
+
+Prepared UnaryLaunch(Unary kind, float a, float b, bool keeps_zero, const Operand& in) {
+  const bool padded = !in.layout.plain() && in.layout.bytes != in.plain_bytes();
+  const bool as_is = !padded || keeps_zero;
+  const int64_t n = (as_is ? StoredBytes(in) : in.plain_bytes()) / 4;
+  Prepared p;
+  p.name = std::string("own:") + simd::TheLoops().isa;
+  p.in_place = true;
+  p.in_layouts = {as_is ? in.layout : Layout()};
+  p.out_layouts = p.in_layouts;
+  const auto loop = simd::TheLoops().unary[static_cast<int>(kind)];
+  p.launch = LaunchOf([=](std::byte* const* args) {
+    // The operand stands first, the result last; what lies between are known parameters.
+    const float* x = As<float>(static_cast<const std::byte*>(args[0]));
+    float* y = As<float>(args[1]);
+    ParallelFor((n + kBlock - 1) / kBlock, kElementGrain / kBlock, [=](int64_t u, int64_t v) {
+      const int64_t begin = u * kBlock, end = std::min(n, v * kBlock);
+      loop(x + begin, y + begin, end - begin, a, b);
+    });
+  });
+  return p;
+}
+
+const UnaryOp* FindUnary(const Node& n) {
+  for (const UnaryOp& u : kUnary)
+    if (n.Is(u.op, u.domain)) return &u;
+  return nullptr;
+}
+
+struct ClipBounds {
+  float lo = -std::numeric_limits<float>::infinity();
+  float hi = std::numeric_limits<float>::infinity();
+};
+
+std::string RefuseUnary(const StepCall& call) {
+  const Node& n = call.main();
+  if (std::string r = RefuseUnlessF32(call); !r.empty()) return r;
+  if (call.step.nodes.size() > 1) return "it has no epilogue";
+  for (size_t i = 1; i < n.inputs().size(); ++i)
+    if (n.input(i) && (!n.input(i)->constant() || n.input(i)->constant()->num_elements() != 1))
+      return "a bound is not constant";
+  return "";
+}
+
+std::unique_ptr<Kernel> MakeUnary(const StepCall& call) {
+  const Node& n = call.main();
+  const UnaryOp& u = *FindUnary(n);
+  Unary kind = u.kind;
+  float a = u.a ? n.Attr<float>(u.a) : 1.0f, b = u.b ? n.Attr<float>(u.b) : 0.0f;
+  bool keeps_zero = u.keeps_zero;
+  if (kind == Unary::kGelu && u.domain.empty() && n.Attr<std::string>("approximate") == "tanh")
+    kind = Unary::kGeluTanh;
+  if (kind == Unary::kClip) {
+    ClipBounds bounds;
+    if (n.input(1)) bounds.lo = static_cast<float>(n.input(1)->constant()->At(0));
+    if (n.input(2)) bounds.hi = static_cast<float>(n.input(2)->constant()->At(0));
+    a = bounds.lo;
+    b = bounds.hi;
+    keeps_zero = a <= 0 && 0 <= b;
+  }
+  const int x = call.operand(n.input(0));
+  return KernelOf([=](std::span<const Operand> in, std::span<const Operand>) -> Result<Prepared> {
+    if (x != 0) return Unsupported("the operand is not the first");
+    Prepared p = UnaryLaunch(kind, a, b, keeps_zero, in[0]);
+    if (in.size() > 1) {
+      // Parameters stand between operand and result; the launch must not see them.
+      p.unused.assign(in.size(), true);
+      p.unused[0] = false;
+      auto inner = p.launch;
+      const size_t result = in.size();
+      p.launch = LaunchOf([inner, result](std::byte* const* args) {
+        std::byte* const two[] = {args[0], args[result]};
+        (void)inner->Run(two, nullptr);
+      });
+    }
+    return p;
+  });
+}
+
+struct BinaryOp {
+  std::string_view op;
+  Binary kind;
+  int onednn;  ///< onednn::BinaryKind, or -1
+  bool keeps_zero;
+};
+constexpr BinaryOp kBinary[] = {
+    {"Add", Binary::kAdd, static_cast<int>(onednn::BinaryKind::kAdd), true},
+    {"Sub", Binary::kSub, static_cast<int>(onednn::BinaryKind::kSub), true},
+    {"Mul", Binary::kMul, static_cast<int>(onednn::BinaryKind::kMul), true},
+    {"Div", Binary::kDiv, static_cast<int>(onednn::BinaryKind::kDiv), false},
+    {"Max", Binary::kMax, static_cast<int>(onednn::BinaryKind::kMax), true},
+    {"Min", Binary::kMin, static_cast<int>(onednn::BinaryKind::kMin), true},
+};
+
+std::string RefuseBinary(const StepCall& call) {
+  if (std::string r = RefuseUnlessF32(call); !r.empty()) return r;
+  if (call.step.nodes.size() > 1) return "it has no epilogue";
+  if (call.main().inputs().size() != 2) return "not two operands";
+  return "";
+}
+
+class BinaryKernel final : public Kernel {
+ public:
+  explicit BinaryKernel(const StepCall& call)
+      : op_(*std::find_if(std::begin(kBinary), std::end(kBinary),
+                          [&](const BinaryOp& b) { return call.main().Is(b.op); })),
+        a_(call.operand(call.main().input(0))),
+        b_(call.operand(call.main().input(1))) {}
+
+  Result<Prepared> Prepare(std::span<const Operand> in,
+                           std::span<const Operand> out) const override {
+    if (!NoneEmpty(in, out)) return Unsupported("an operand is empty");
+    const Operand& a = in[static_cast<size_t>(a_)];
+    const Operand& b = in[static_cast<size_t>(b_)];
+    if (a.dims == b.dims) return Same(in, a, b);
+    if (b.layout.plain() && NumElements(b.dims) == 1 && a.dims == out[0].dims && Unpadded(a))
+      return Scalar(in, a, true);
+    if (a.layout.plain() && NumElements(a.dims) == 1 && b.dims == out[0].dims && Unpadded(b))
+      return Scalar(in, b, false);
+    if (!a.layout.plain() && a.dims == out[0].dims && a.dims.size() == b.dims.size()) {
+      auto p = Blocked(in, a, b, out[0]);
+      if (p.ok()) return p;
+    }
+    return Broadcast(in, a, b, out[0]);
+  }
+
+ private:
+  static bool Unpadded(const Operand& o) {
+    return o.layout.plain() || o.layout.bytes == o.plain_bytes();
+  }
+  Prepared Base(size_t operands, const Layout& layout) const {
+    Prepared p;
+    p.name = std::string("own:") + simd::TheLoops().isa;
+    p.in_layouts.assign(operands, Layout());
+    p.out_layouts = {layout};
+    p.in_place = true;
+    return p;
+  }
+
+  /// Equal extents: one loop over the stored elements, in the layout of the blocked one.
+  Prepared Same(std::span<const Operand> in, const Operand& a, const Operand& b) const {
+    const Operand& lead = a.layout.plain() ? b : a;
+    const bool as_is = Unpadded(lead) || op_.keeps_zero;
+    Prepared p = Base(in.size(), as_is ? lead.layout : Layout());
+    std::fill(p.in_layouts.begin(), p.in_layouts.end(), p.out_layouts[0]);
+    const int64_t n = (as_is ? StoredBytes(lead) : lead.plain_bytes()) / 4;
+    const auto loop = simd::TheLoops().binary[static_cast<int>(op_.kind)];
+    const int ai = a_, bi = b_, yi = static_cast<int>(in.size());
+    p.launch = LaunchOf([=](std::byte* const* args) {
+      const float* x = As<float>(static_cast<const std::byte*>(args[ai]));
+      const float* z = As<float>(static_cast<const std::byte*>(args[bi]));
+      float* y = As<float>(args[yi]);
+      ParallelFor((n + kBlock - 1) / kBlock, kElementGrain / kBlock, [=](int64_t u, int64_t v) {
+        const int64_t begin = u * kBlock, end = std::min(n, v * kBlock);
+        loop(x + begin, z + begin, y + begin, end - begin);
+      });
+    });
+    return p;
+  }
+
+  Prepared Scalar(std::span<const Operand> in, const Operand& wide, bool scalar_second) const {
+    Prepared p = Base(in.size(), wide.layout);
+    p.in_layouts[static_cast<size_t>(scalar_second ? a_ : b_)] = wide.layout;
+    const int64_t n = StoredBytes(wide) / 4;
+    const simd::Loops& loops = simd::TheLoops();
+    const auto loop = scalar_second ? loops.binary_scalar[static_cast<int>(op_.kind)]
+                                    : loops.scalar_binary[static_cast<int>(op_.kind)];
+    const int ai = a_, bi = b_, yi = static_cast<int>(in.size());
+    p.in_place = n > 1;
+    p.launch = LaunchOf([=](std::byte* const* args) {
+      const float* x = As<float>(static_cast<const std::byte*>(args[ai]));
+      const float* z = As<float>(static_cast<const std::byte*>(args[bi]));
+      float* y = As<float>(args[yi]);
+      ParallelFor((n + kBlock - 1) / kBlock, kElementGrain / kBlock, [=](int64_t u, int64_t v) {
+        const int64_t begin = u * kBlock, end = std::min(n, v * kBlock);
+        loop(x + (scalar_second ? begin : 0), z + (scalar_second ? 0 : begin), y + begin,
+             end - begin);
+      });
+    });
+    return p;
+  }
+
+  Result<Prepared> Blocked(std::span<const Operand> in, const Operand& a, const Operand& b,
+                           const Operand& out) const {
+    if (op_.onednn < 0) return Unsupported("");
+    INFER_ASSIGN(const onednn::Made made,
+                 onednn::MakeBinary(
+                     static_cast<onednn::BinaryKind>(op_.onednn), {DType::kF32, a.dims, a.layout},
+                     {DType::kF32, b.dims, b.layout}, {DType::kF32, out.dims, a.layout}, {}));
+    Prepared p = Base(in.size(), made.dst);
+    p.name = made.name;
+    p.scratch_bytes = made.scratch_bytes;
+    p.in_place = false;
+    p.in_layouts[static_cast<size_t>(a_)] = a.layout;
+    p.in_layouts[static_cast<size_t>(b_)] = b.layout;
+    const int n = static_cast<int>(in.size());
+    p.launch = MakeLaunch(
+        made, {{onednn::Arg::kSrc, a_}, {onednn::Arg::kSrc1, b_}, {onednn::Arg::kDst, n}}, n + 1);
+    return p;
+  }
+
+  Prepared Broadcast(std::span<const Operand> in, const Operand& a, const Operand& b,
+                     const Operand& out) const {
+    Prepared p = Base(in.size(), {});
+    p.in_place = false;
+    const Dims operands[] = {a.dims, b.dims};
+    const StridedLoop rows = StridedLoop::Broadcast(out.dims, operands);
+    const simd::Loops& loops = simd::TheLoops();
+    const auto k = static_cast<int>(op_.kind);
+    const auto loop = rows.inner_stride(0) == 0   ? loops.scalar_binary[k]
+                      : rows.inner_stride(1) == 0 ? loops.binary_scalar[k]
+                                                  : loops.binary[k];
+    const int ai = a_, bi = b_, yi = static_cast<int>(in.size());
+    p.launch = LaunchOf([=](std::byte* const* args) {
+      const float* x = As<float>(static_cast<const std::byte*>(args[ai]));
+      const float* z = As<float>(static_cast<const std::byte*>(args[bi]));
+      float* y = As<float>(args[yi]);
+      rows.Run([=](int64_t at, const int64_t* offsets, int64_t n) {
+        loop(x + offsets[0], z + offsets[1], y + at, n);
+      });
+    });
+    return p;
+  }
+
+  const BinaryOp& op_;
+  int a_, b_;
+};
+
+std::unique_ptr<Kernel> MakeBinaryKernel(const StepCall& call) {
+  return std::make_unique<BinaryKernel>(call);
+}
+
+/// x^c for the exponents that have a cheaper form.
+std::string RefusePow(const StepCall& call) {
+  if (std::string r = RefuseUnlessF32(call); !r.empty()) return r;
+  const Tensor* c = call.main().input(1)->constant();
+  if (!c || c->num_elements() != 1) return "the exponent is not a constant scalar";
+  if (c->At(0) != 2 && c->At(0) != 0.5) return "the exponent is neither 2 nor 0.5";
+  return c->rank() > 1 ? "the exponent may add dimensions" : "";
+}
+
+std::unique_ptr<Kernel> MakePow(const StepCall& call) {
+  const bool square = call.main().input(1)->constant()->At(0) == 2;
+  const int x = call.operand(call.main().input(0)), e = call.operand(call.main().input(1));
+  return KernelOf(
+      [=](std::span<const Operand> in, std::span<const Operand> out) -> Result<Prepared> {
+        if (x != 0 || e != 1 || in[0].dims != out[0].dims) return Unsupported("operands");
+        Prepared p = UnaryLaunch(square ? Unary::kSquare : Unary::kSqrt, 0, 0, true, in[0]);
+        p.unused = {false, true};
+        p.in_layouts.push_back({});
+        auto inner = p.launch;
+        p.launch = LaunchOf([inner](std::byte* const* args) {
+          std::byte* const two[] = {args[0], args[2]};
+          (void)inner->Run(two, nullptr);
+        });
+        return p;
+      });
+}
+
+}  // namespace
+
+KernelList ElementwiseKernels() {
+  KernelList list;
+  for (const UnaryOp& u : kUnary) list.push_back({u.op, u.domain, "own", RefuseUnary, MakeUnary});
+  for (const BinaryOp& b : kBinary)
+    list.push_back({b.op, "", "own", RefuseBinary, MakeBinaryKernel});
+  list.push_back({"Pow", "", "own", RefusePow, MakePow});
+  return list;
+}
+
+}  // namespace infer

@@ -1,0 +1,71 @@
+#pragma once
+/// Inner loops over contiguous f32 (and u8/s8), compiled once per instruction set (loops.inc) and
+/// chosen at run time. No allocation, no threads here.
+///
+/// Errors of the polynomials against exact values, tested in tests/runtime/cpu/loops_test.cc:
+/// exp relative 2e-7, tanh and sigmoid absolute 3e-7, erf absolute 4e-7.
+#include <cstdint>
+
+namespace infer::simd {
+
+enum class Unary : uint8_t {
+  kAbs,
+  kNeg,
+  kRelu,
+  kLeakyRelu,  ///< a: slope
+  kClip,       ///< [a, b]
+  kExp,
+  kSigmoid,
+  kTanh,
+  kErf,
+  kGelu,  ///< 0.5 x (1 + erf(x / sqrt 2))
+  kGeluTanh,
+  kSwish,  ///< x sigmoid(a x)
+  kHardSwish,
+  kHardSigmoid,  ///< max(0, min(1, a x + b))
+  kElu,          ///< a: alpha
+  kSqrt,
+  kReciprocal,
+  kFloor,
+  kCeil,
+  kSquare,
+  kSoftplus,
+  kMish,
+  kCount
+};
+enum class Binary : uint8_t { kAdd, kSub, kMul, kDiv, kMax, kMin, kSquaredDifference, kCount };
+
+struct Loops {
+  const char* isa;
+  using UnaryFn = void (*)(const float* x, float* y, int64_t n, float a, float b);
+  using BinaryFn = void (*)(const float* a, const float* b, float* y, int64_t n);
+  UnaryFn unary[static_cast<int>(Unary::kCount)];
+  BinaryFn binary[static_cast<int>(Binary::kCount)];         ///< y[i] = a[i] op b[i]
+  BinaryFn binary_scalar[static_cast<int>(Binary::kCount)];  ///< y[i] = a[i] op b[0]
+  BinaryFn scalar_binary[static_cast<int>(Binary::kCount)];  ///< y[i] = a[0] op b[i]
+  /// Softmax (or its logarithm) of one row.
+  void (*softmax)(const float* x, float* y, int64_t n, bool log);
+  /// (x - mean) / sqrt(var + epsilon) * scale + bias of one row; scale and bias may be nullptr.
+  void (*layer_norm)(const float* x, const float* scale, const float* bias, float* y, int64_t n,
+                     float epsilon);
+  /// Sums in double.
+  double (*sum)(const float* x, int64_t n);
+  double (*sum_squares)(const float* x, int64_t n);
+  float (*max)(const float* x, int64_t n);  ///< Pre: n > 0. NaN where one is
+  /// saturate(round_half_even(x / scale) + zero_point)
+  void (*quantize_u8)(const float* x, uint8_t* y, int64_t n, float scale, int32_t zero_point);
+  void (*quantize_s8)(const float* x, int8_t* y, int64_t n, float scale, int32_t zero_point);
+  void (*dequantize_u8)(const uint8_t* x, float* y, int64_t n, float scale, int32_t zero_point);
+  void (*dequantize_s8)(const int8_t* x, float* y, int64_t n, float scale, int32_t zero_point);
+};
+
+/// The best table that this machine and INFER_MAX_ISA allow.
+const Loops& TheLoops();
+
+const Loops& GenericLoops();
+#ifdef INFER_X86
+const Loops& Avx2Loops();
+const Loops& Avx512Loops();
+#endif
+
+}  // namespace infer::simd
