@@ -7,6 +7,7 @@ namespace infer {
 std::unique_ptr<Command> MakeInspectCommand();
 std::unique_ptr<Command> MakeRunCommand();
 std::unique_ptr<Command> MakeCompareCommand();
+std::unique_ptr<Command> MakeEvalCommand();
 std::unique_ptr<Command> MakeOpsCommand();
 
 }  // namespace infer

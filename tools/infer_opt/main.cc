@@ -5,6 +5,7 @@ int main(int argc, char** argv) {
   commands.push_back(infer::MakeInspectCommand());
   commands.push_back(infer::MakeRunCommand());
   commands.push_back(infer::MakeCompareCommand());
+  commands.push_back(infer::MakeEvalCommand());
   commands.push_back(infer::MakeOpsCommand());
   return infer::RunTool(argc, argv,
                         "Make ONNX models smaller and faster, and prove that they are still right.",

@@ -1,0 +1,116 @@
+/// infer-opt eval: top-1 and top-5 of one model on labelled data.
+#include "lib/support/parallel.h"
+#include "lib/support/strings.h"
+#include "quant/accuracy/metrics.h"
+#include "quant/accuracy/paired.h"
+#include "tools/common/data_options.h"
+#include "tools/common/model_options.h"
+#include "tools/common/report.h"
+#include "tools/infer_opt/commands.h"
+
+namespace infer {
+namespace {
+
+struct Score {
+  int64_t samples = 0, top1 = 0, top5 = 0;
+};
+
+/// Counts the rows of `scores` whose label is their best, or among their five best.
+Status AddScores(const Tensor& scores, std::span<const int64_t> labels, Score& score) {
+  const Rows rows = RowsOf(scores.dims());
+  if (rows.count != static_cast<int64_t>(labels.size()))
+    return InvalidArgument(Cat("output is ", ToString(scores.type()), ", but the run has ",
+                               labels.size(), " labels"));
+  const std::vector<float> values = scores.ToFloats();
+  for (int64_t r = 0; r < rows.count; ++r) {
+    const int64_t label = labels[static_cast<size_t>(r)];
+    if (label < 0 || label >= rows.width)
+      return InvalidArgument(Cat("label ", label, ", but the output has ", rows.width, " classes"));
+    const auto row = std::span<const float>(values).subspan(static_cast<size_t>(r * rows.width),
+                                                            static_cast<size_t>(rows.width));
+    const auto best = TopK(row, std::min<int64_t>(5, rows.width));
+    ++score.samples;
+    score.top1 += best[0] == label;
+    for (int64_t k : best) score.top5 += k == label;
+  }
+  return {};
+}
+
+class EvalCommand : public Command {
+ public:
+  std::string_view name() const override { return "eval"; }
+  std::string_view help() const override { return "Accuracy of a classifier on labelled data"; }
+  std::string_view examples() const override {
+    return "Examples:\n"
+           "  infer-opt eval model.onnx --data images --labels labels.csv "
+           "--preprocess crop=224,scale=1/255,layout=nchw\n";
+  }
+  void Declare(Options& o) override {
+    o.Positional("model", &path_, "The ONNX model");
+    model_.Declare(o);
+    device_.Declare(o);
+    data_.Declare(o, "", "Labelled samples");
+    o.Value("--output", &output_, "Name of the output with the scores (default: the first)");
+  }
+
+  Result<ExitCode> Run(Context& context) override {
+    if (!data_.given()) return InvalidArgument("--data is missing");
+    context.Step("import");
+    INFER_ASSIGN(Model model, LoadModel(context, path_, model_));
+    INFER_ASSIGN(size_t output, OutputIndex(model.graph));
+    INFER_ASSIGN(auto data, OpenData(data_));
+    if (!data->has_labels()) return InvalidArgument(Cat(data_.data, ": no labels (--labels)"));
+    INFER_ASSIGN(Samples samples,
+                 MakeSamples(data, model.graph, FirstSamples(*data, data_.max_samples)));
+    context.Step("compile");
+    INFER_ASSIGN(auto program, CompileFor(model.graph, device_));
+    INFER_ASSIGN(auto run, program->NewContext());
+    context.Step("evaluate");
+    Score score;
+    for (int64_t i = 0; i < samples.count; ++i) {
+      INFER_ASSIGN(auto inputs, samples.get(i));
+      INFER_ASSIGN(auto labels, samples.labels(i));
+      for (size_t k = 0; k < inputs.size(); ++k) INFER_TRY(run->BindInput(k, inputs[k]));
+      INFER_TRY(run->Run({.stop = context.stop()}));
+      INFER_TRY(AddScores(run->output(output).tensor(), labels, score));
+      context.Progress("evaluate", i + 1, samples.count);
+    }
+    const auto share = [&](int64_t n) {
+      return static_cast<double>(n) / static_cast<double>(std::max<int64_t>(score.samples, 1));
+    };
+    const Interval interval = ClopperPearson(score.top1, score.samples);
+    context.PrintLine(Cat("top-1  ", Fixed(100 * share(score.top1), 2), " %  (95 % interval ",
+                          Fixed(100 * interval.lo, 2), " to ", Fixed(100 * interval.hi, 2), ")"));
+    context.PrintLine(Cat("top-5  ", Fixed(100 * share(score.top5), 2), " %"));
+    context.PrintLine(Cat("of ", score.samples, " samples"));
+    Json report = NewReport(context, "infer-opt/eval@1");
+    report["model"] = ToJson(model, path_);
+    report["device"] = device_.device;
+    report["data"] = data_.data;
+    report["samples"] = score.samples;
+    report["top1"] = share(score.top1);
+    report["top1_ci95"] = {interval.lo, interval.hi};
+    report["top5"] = share(score.top5);
+    INFER_TRY(WriteReport(context, std::move(report)));
+    return kExitOk;
+  }
+
+ private:
+  Result<size_t> OutputIndex(const Graph& g) const {
+    if (output_.empty()) return size_t{0};
+    for (size_t i = 0; i < g.outputs().size(); ++i)
+      if (g.outputs()[i]->name() == output_) return i;
+    return InvalidArgument(Cat("--output ", output_, ": the model has no such output"));
+  }
+
+  std::string path_, output_;
+  ModelOptions model_;
+  DeviceOptions device_;
+  DataFlags data_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeEvalCommand() { return std::make_unique<EvalCommand>(); }
+
+}  // namespace infer
