@@ -22,6 +22,7 @@ std::span<const OpDef> SortOps();
 std::span<const OpDef> ConvOps();
 std::span<const OpDef> MatMulOps();
 std::span<const OpDef> PoolOps();
+std::span<const OpDef> QLinearOps();
 std::span<const OpDef> RecurrentOps();
 
 }  // namespace infer

@@ -22,6 +22,7 @@ OpRegistry AllOps() {
       ConvOps(),
       MatMulOps(),
       PoolOps(),
+      QLinearOps(),
       RecurrentOps(),
   };
   return OpRegistry(families);
