@@ -15,14 +15,9 @@ OpRegistry AllOps() {
       ShapeOps(),
       SliceOps(),
       TransposeOps(),
-      PadOps(),
-      ResizeOps(),
-      ScatterOps(),
-      SortOps(),
       ConvOps(),
       MatMulOps(),
       PoolOps(),
-      QLinearOps(),
       RecurrentOps(),
   };
   return OpRegistry(families);

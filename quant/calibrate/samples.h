@@ -20,12 +20,6 @@ struct Samples {
 
 /// The runs `which` of `all`, in that order.
 Samples Subset(const Samples& all, std::vector<int64_t> which);
-/// A disjoint split of `all` by seed: `calibration_count` runs and the rest, each in ascending
-/// order. Pre: 0 <= calibration_count <= all.count.
-struct SampleSplit {
-  std::vector<int64_t> calibration, evaluation;
-};
-SampleSplit SplitBySeed(int64_t count, int64_t calibration_count, uint64_t seed);
 /// Samples over arrays in memory: runs[i] are the inputs of run i.
 Samples InMemory(std::vector<std::vector<Datum>> runs);
 

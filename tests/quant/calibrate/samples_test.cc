@@ -2,24 +2,8 @@
 
 #include <gmock/gmock.h>
 
-#include <algorithm>
-
 namespace infer {
 namespace {
-
-TEST(SplitBySeed, IsDisjointCompleteAndSeeded) {
-  const SampleSplit a = SplitBySeed(101, 40, 7), b = SplitBySeed(101, 40, 7),
-                    c = SplitBySeed(101, 40, 8);
-  EXPECT_EQ(a.calibration.size(), 40u);
-  EXPECT_EQ(a.evaluation.size(), 61u);
-  std::vector<int64_t> all = a.calibration;
-  all.insert(all.end(), a.evaluation.begin(), a.evaluation.end());
-  std::sort(all.begin(), all.end());
-  for (int64_t i = 0; i < 101; ++i) EXPECT_EQ(all[static_cast<size_t>(i)], i);
-  EXPECT_EQ(a.calibration, b.calibration);
-  EXPECT_NE(a.calibration, c.calibration);
-  EXPECT_TRUE(std::is_sorted(a.calibration.begin(), a.calibration.end()));
-}
 
 TEST(Subset, PicksRunsAndLabels) {
   Samples all = InMemory({{Tensor::Scalar(1.0f)}, {Tensor::Scalar(2.0f)}, {Tensor::Scalar(3.0f)}});

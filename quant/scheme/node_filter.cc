@@ -1,0 +1,73 @@
+#include "quant/scheme/node_filter.h"
+
+#include <re2/re2.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "lib/support/strings.h"
+
+namespace infer {
+
+struct NodeFilter::Entry {
+  NodePattern pattern;
+  std::unique_ptr<RE2> regex;
+
+  bool MatchesName(const std::string& name) const {
+    if (name.empty()) return false;
+    if (pattern.kind == NodePattern::Kind::kRegex) return RE2::PartialMatch(name, *regex);
+    return GlobMatch(pattern.text, name);
+  }
+  bool Matches(const Node& node) const {
+    if (pattern.kind == NodePattern::Kind::kOp) return node.op() == pattern.text;
+    if (MatchesName(node.name())) return true;
+    for (const std::string& name : node.fused_from())
+      if (MatchesName(name)) return true;
+    for (const Value* v : node.outputs())
+      if (v && MatchesName(v->name())) return true;
+    return false;
+  }
+};
+
+std::string ToString(const NodePattern& p) {
+  constexpr std::string_view kKinds[] = {"glob", "regex", "operator"};
+  return Cat(kKinds[static_cast<size_t>(p.kind)], " '", p.text, "'");
+}
+
+Result<NodeFilter> NodeFilter::Compile(std::span<const NodePattern> patterns) {
+  NodeFilter filter;
+  for (const NodePattern& p : patterns) {
+    auto entry = std::make_shared<Entry>();
+    entry->pattern = p;
+    if (p.kind == NodePattern::Kind::kRegex) {
+      entry->regex = std::make_unique<RE2>(p.text, RE2::Quiet);
+      if (!entry->regex->ok())
+        return InvalidArgument(Cat(ToString(p), ": ", entry->regex->error()));
+    }
+    filter.entries_.push_back(std::move(entry));
+  }
+  return filter;
+}
+
+const NodePattern* NodeFilter::Match(const Node& node) const {
+  for (const auto& e : entries_)
+    if (e->Matches(node)) return &e->pattern;
+  return nullptr;
+}
+
+Status NodeFilter::CheckEachMatches(std::span<const Graph* const> graphs,
+                                    std::string_view option) const {
+  std::vector<std::string> idle;
+  for (const auto& e : entries_) {
+    const bool used = std::any_of(graphs.begin(), graphs.end(), [&](const Graph* g) {
+      return std::any_of(g->nodes().begin(), g->nodes().end(),
+                         [&](const auto& n) { return e->Matches(*n); });
+    });
+    if (!used) idle.push_back(ToString(e->pattern));
+  }
+  if (idle.empty()) return {};
+  return InvalidArgument(Cat(option, ": nothing in the model matches ", Join(idle, ", "),
+                             " (names and operators: infer-opt inspect)"));
+}
+
+}  // namespace infer

@@ -1,0 +1,41 @@
+#pragma once
+/// Which nodes a user means: by glob or regular expression over names, or by operator type.
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/ir/graph.h"
+
+namespace infer {
+
+struct NodePattern {
+  enum class Kind {
+    kGlob,   ///< shell-style, whole name
+    kRegex,  ///< RE2 syntax, anywhere in the name
+    kOp,     ///< operator type, exact
+  };
+  Kind kind = Kind::kGlob;
+  std::string text;
+};
+std::string ToString(const NodePattern& p);  ///< "glob 'conv*'"
+
+/// A compiled list of patterns. A node's names are its own, those of the original nodes that it
+/// stands for, and the values that it makes.
+class NodeFilter {
+ public:
+  /// InvalidArgument: a regular expression that RE2 refuses.
+  static Result<NodeFilter> Compile(std::span<const NodePattern> patterns);
+  NodeFilter() = default;
+  bool empty() const { return entries_.empty(); }
+  /// The first pattern that matches; nullptr for none.
+  const NodePattern* Match(const Node& node) const;
+  /// InvalidArgument that lists every pattern which matches no node of any of `graphs`.
+  Status CheckEachMatches(std::span<const Graph* const> graphs, std::string_view option) const;
+
+ private:
+  struct Entry;
+  std::vector<std::shared_ptr<const Entry>> entries_;
+};
+
+}  // namespace infer

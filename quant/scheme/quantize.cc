@@ -1,0 +1,96 @@
+#include "quant/scheme/quantize.h"
+
+#include <algorithm>
+#include <set>
+
+#include "lib/ir/editor.h"
+#include "lib/ir/verify.h"
+#include "lib/support/strings.h"
+
+namespace infer {
+namespace {
+
+constexpr size_t kMaxReasons = 12;
+
+int64_t ConstantBytes(const Graph& g) {
+  int64_t bytes = 0;
+  for (const auto& v : g.values())
+    if (v->is_constant()) bytes += v->constant()->byte_size();
+  return bytes;
+}
+
+Status CheckNotQuantized(const Graph& g) {
+  for (const auto& n : g.nodes())
+    if (n->Is("QuantizeLinear") || n->Is("DequantizeLinear"))
+      return InvalidArgument(
+          Cat("the model is quantized already (", Describe(*n), "); start from the f32 model"));
+  return {};
+}
+
+/// Unsupported with the reason of each node that the table covers.
+Status NothingToDo(const QuantPlan& plan) {
+  std::vector<std::string> reasons;
+  for (const PlannedNode& p : plan.nodes)
+    if (p.op && p.op->role == QuantRole::kWeighted)
+      reasons.push_back(Cat(Describe(*p.node), ": ", p.reason));
+  if (reasons.empty())
+    return Unsupported("no layer can be INT8: the model has no convolution or matrix product");
+  const size_t all = reasons.size();
+  reasons.resize(std::min(all, kMaxReasons));
+  if (all > kMaxReasons) reasons.push_back(Cat("and ", all - kMaxReasons, " more"));
+  return Unsupported(Cat("no layer can be INT8: ", Join(reasons, "; ")));
+}
+
+void Warn(QuantizeReport& report) {
+  int64_t non_finite = 0, silent = 0, widened = 0;
+  for (const QuantizedValue& v : report.values) {
+    non_finite += v.non_finite > 0;
+    silent += v.seen == Interval{};
+  }
+  for (const QuantizedLayer& l : report.layers) widened += l.widened_channels;
+  if (non_finite > 0)
+    report.warnings.push_back(
+        Cat(non_finite, " values held NaN or infinity during calibration; those were left out"));
+  if (silent > 0)
+    report.warnings.push_back(Cat(silent, " values were zero throughout the calibration data"));
+  if (widened > 0)
+    report.warnings.push_back(Cat(widened,
+                                  " weight channels got a coarser scale so that the int32 bias "
+                                  "does not overflow"));
+  if (report.calibration_samples < 32)
+    report.warnings.push_back(
+        Cat("only ", report.calibration_samples, " calibration samples: ranges may be too narrow"));
+}
+
+}  // namespace
+
+Result<QuantizeReport> QuantizeStatic(Graph& g, const Samples& samples, const Backend& backend,
+                                      const QuantizeOptions& options) {
+  INFER_TRY(CheckNotQuantized(g));
+  Graph work = g.Clone();
+  INFER_ASSIGN(const QuantPlan plan, PlanQuantization(work, g, options.scheme));
+  if (plan.values.empty()) return NothingToDo(plan);
+
+  CalibrationOptions calibration;
+  calibration.observer = options.observer;
+  calibration.grid = options.scheme.activations;
+  calibration.threads = options.threads;
+  calibration.progress = options.progress;
+  calibration.stop = options.stop;
+  std::vector<std::string> wanted;
+  for (const size_t i : plan.observed) wanted.push_back(plan.values[i]->name());
+  INFER_ASSIGN(const CalibrationTable table,
+               Calibrate(work, wanted, samples, backend, calibration));
+
+  QuantizeReport report;
+  report.calibration_samples = samples.count;
+  report.weight_bytes_before = ConstantBytes(g);
+  INFER_TRY(InsertQdq(work, plan, table, options.scheme, report));
+  if (Status s = Verify(work); !s.ok()) return Internal(Cat("after quantization: ", s.message()));
+  report.weight_bytes_after = ConstantBytes(work);
+  Warn(report);
+  g = std::move(work);
+  return report;
+}
+
+}  // namespace infer

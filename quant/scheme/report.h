@@ -1,0 +1,43 @@
+#pragma once
+/// What a quantization did, as plain data. Tools print it or write it as JSON.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "quant/scheme/quant_params.h"
+
+namespace infer {
+
+struct QuantizedLayer {
+  std::string name;                 ///< node name, or its first result's
+  std::string op;                   ///< with what is computed along: "Conv+Relu"
+  std::string precision;            ///< "int8" or "f32"
+  std::string reason;               ///< why f32; "" for int8
+  int64_t weight_bytes_before = 0;  ///< weights and bias as constants of the node
+  int64_t weight_bytes_after = 0;   ///< the same with scales and zero points
+  bool per_channel = false;
+  /// Channels whose scale was raised so that the int32 bias does not overflow.
+  int64_t widened_channels = 0;
+};
+
+struct QuantizedValue {
+  std::string name;  ///< in the graph before the rewrite
+  Interval seen;     ///< exact range over the calibration data
+  Interval range;    ///< covered by the integers
+  DType dtype = DType::kUndefined;
+  float scale = 0;
+  int32_t zero_point = 0;
+  int64_t non_finite = 0;  ///< NaN and infinities seen
+};
+
+struct QuantizeReport {
+  std::vector<QuantizedLayer> layers;  ///< topological order
+  std::vector<QuantizedValue> values;
+  int64_t calibration_samples = 0;
+  int64_t weight_bytes_before = 0;  ///< all constants of the graph as it came
+  int64_t weight_bytes_after = 0;   ///< all constants of the result
+  int64_t integer_layers = 0;       ///< layers with precision int8
+  std::vector<std::string> warnings;
+};
+
+}  // namespace infer
