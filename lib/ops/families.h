@@ -15,9 +15,14 @@ std::span<const OpDef> ReshapeOps();
 std::span<const OpDef> ShapeOps();
 std::span<const OpDef> SliceOps();
 std::span<const OpDef> TransposeOps();
+std::span<const OpDef> PadOps();
+std::span<const OpDef> ResizeOps();
+std::span<const OpDef> ScatterOps();
+std::span<const OpDef> SortOps();
 std::span<const OpDef> ConvOps();
 std::span<const OpDef> MatMulOps();
 std::span<const OpDef> PoolOps();
+std::span<const OpDef> QLinearOps();
 std::span<const OpDef> RecurrentOps();
 
 }  // namespace infer

@@ -221,4 +221,10 @@ void PassElements(OpCall& call) {
   if (auto e = call.elements(0)) call.SetElements(0, *std::move(e));
 }
 
+std::string StrAttrOr(const NodeSpec& node, std::string_view name, std::string_view absent) {
+  const auto it = node.attrs.find(name);
+  const auto* s = it == node.attrs.end() ? nullptr : std::get_if<std::string>(&it->second);
+  return s ? *s : std::string(absent);
+}
+
 }  // namespace infer

@@ -81,4 +81,7 @@ int64_t Product(const Dims& dims, int begin, int end);
 /// The known elements of a 1-D integer input go to output 0 unchanged.
 void PassElements(OpCall& call);
 
+/// A STRING attribute of a node as a file has it; `absent` where it is not.
+std::string StrAttrOr(const NodeSpec& node, std::string_view name, std::string_view absent);
+
 }  // namespace infer

@@ -15,9 +15,14 @@ OpRegistry AllOps() {
       ShapeOps(),
       SliceOps(),
       TransposeOps(),
+      PadOps(),
+      ResizeOps(),
+      ScatterOps(),
+      SortOps(),
       ConvOps(),
       MatMulOps(),
       PoolOps(),
+      QLinearOps(),
       RecurrentOps(),
   };
   return OpRegistry(families);

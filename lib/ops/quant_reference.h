@@ -1,0 +1,40 @@
+#pragma once
+/// What reference kernels of quantized operators share: zero points taken away exactly, scales that
+/// broadcast, results rounded back. Real value = scale (q - zero point).
+#include "lib/ops/op_def.h"
+
+namespace infer {
+
+/// Extents of a scale or zero point seen against an operand of `rank` axes: one value is {}, a
+/// vector runs along `axis`, anything else broadcasts as NumPy does.
+Dims QuantParamDims(const Dims& param, int rank, int axis);
+
+/// x - zero_point as f32, exact for 8-bit types. `zero_point` may be nullptr. InvalidModel when it
+/// does not broadcast to x.
+Result<Tensor> Centered(const Tensor& x, const Tensor* zero_point, int axis);
+/// scale (x - zero_point) in f32.
+Result<Tensor> Dequantized(const Tensor& x, const Tensor& scale, const Tensor* zero_point,
+                           int axis = 0);
+/// saturate(round-half-even(x / scale) + zero_point) with one scale, element type `to`.
+Tensor Quantized(const Tensor& x, const Tensor& scale, const Tensor* zero_point, DType to);
+
+/// Reads a tensor as if broadcast to other extents, by flat index.
+class BroadcastReader {
+ public:
+  /// `dims`: how `t` is to be seen (QuantParamDims). InvalidModel when they do not broadcast.
+  static Result<BroadcastReader> Make(const Tensor& t, Dims dims, const Dims& target);
+  double At(int64_t flat) const;
+
+ private:
+  Tensor t_;
+  Dims target_, strides_;
+};
+
+/// Round half to even, add the zero point, saturate to the type of `out` (fp8: round and saturate).
+void StoreQuantized(Tensor& out, int64_t i, float value, double zero_point);
+
+/// Runs another operator's reference kernel: `family` is where its OpDef stands.
+Result<Tensor> RunReference(std::span<const OpDef> family, std::string_view op,
+                            const AttrMap& attrs, const std::vector<Tensor>& inputs);
+
+}  // namespace infer
