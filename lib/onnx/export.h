@@ -15,8 +15,9 @@ struct ExportOptions {
   ExportTarget target = ExportTarget::kOnnx;
   /// 0: max(the input's opset, the lowest in which every node is expressible).
   int opset = 0;
-  /// Tensors of at least this many bytes go to NAME.data beside the model once the whole would
-  /// exceed `max_inline_bytes`.
+  /// Tensors of at least this many bytes go to NAME.HASH.data beside the model once the whole would
+  /// exceed `max_inline_bytes`. HASH is that of the data, so that writing never damages a model
+  /// that is already there.
   int64_t external_threshold_bytes = 1024;
   int64_t max_inline_bytes = (int64_t{1} << 31) - (int64_t{16} << 20);
   bool force_external = false;

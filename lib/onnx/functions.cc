@@ -111,13 +111,12 @@ Opsets OpsetsOf(const google::protobuf::RepeatedPtrField<onnx::OperatorSetIdProt
   return out;
 }
 
-Result<FunctionTable> FunctionTable::Of(
-    const onnx::ModelProto& model, const ImportLimits& limits,
-    const std::function<bool(const onnx::FunctionProto&)>& is_operator) {
+Result<FunctionTable> FunctionTable::Of(const onnx::ModelProto& model, const ImportLimits& limits,
+                                        OperatorOf operator_of) {
   FunctionTable table;
   table.limits_ = limits;
+  table.operator_of_ = std::move(operator_of);
   for (const auto& f : model.functions()) {
-    if (is_operator(f)) continue;
     Function entry{&f, OpsetsOf(f.opset_import()), {}};
     // A domain that the function does not import has the model's version.
     entry.opsets.merge(OpsetsOf(model.opset_import()));
@@ -146,6 +145,12 @@ Status FunctionTable::Expand(const SourceNode& node, int depth, std::vector<Sour
                                    UnknownString(*node.node, kNodeOverload)});
   if (it == functions_.end()) {
     out.push_back(node);
+    return {};
+  }
+  if (const std::string op = operator_of_(*it->second.proto, *node.node); !op.empty()) {
+    onnx::NodeProto& named = nodes_.emplace_back(*node.node);
+    named.set_op_type(op);
+    out.push_back({&named, node.opsets});
     return {};
   }
   if (depth >= limits_.max_call_depth)

@@ -28,11 +28,13 @@ struct SourceNode {
 
 class FunctionTable {
  public:
-  /// InvalidModel for two functions of one name. A function that `is_operator` accepts is never
-  /// expanded: its calls stay nodes.
-  static Result<FunctionTable> Of(
-      const onnx::ModelProto& model, const ImportLimits& limits,
-      const std::function<bool(const onnx::FunctionProto&)>& is_operator);
+  /// Which operator a call of a function is; "": none, so that it is expanded.
+  using OperatorOf =
+      std::function<std::string(const onnx::FunctionProto& function, const onnx::NodeProto& call)>;
+
+  /// InvalidModel for two functions of one name.
+  static Result<FunctionTable> Of(const onnx::ModelProto& model, const ImportLimits& limits,
+                                  OperatorOf operator_of);
 
   /// Appends `node`, or what its function says, to `out`. New nodes live as long as the table.
   Status Expand(const SourceNode& node, std::vector<SourceNode>& out) {
@@ -54,6 +56,7 @@ class FunctionTable {
   std::map<Key, Function> functions_;
   std::deque<onnx::NodeProto> nodes_;
   ImportLimits limits_;
+  OperatorOf operator_of_;
   int64_t calls_ = 0, expanded_ = 0;
 };
 

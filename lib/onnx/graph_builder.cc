@@ -63,6 +63,7 @@ class Builder : public LiftContext {
   /// `captures`: outer values by name: constants become constants inside too (they share the
   /// buffer), the others inputs, in this order.
   Status Build(const std::vector<std::pair<std::string, const Value*>>& captures) {
+    ctx_.warnings.insert(ctx_.warnings.end(), source_.warnings.begin(), source_.warnings.end());
     ReserveNames();
     INFER_TRY(AddInputs());
     for (const auto& [name, value] : captures) {

@@ -3,15 +3,15 @@
 #include <google/protobuf/unknown_field_set.h>
 #include <onnx/onnx-data_pb.h>
 
+#include "lib/onnx/attribute_proto.h"
 #include "lib/onnx/graph_builder.h"
+#include "lib/onnx/graph_writer.h"
 #include "lib/support/strings.h"
 
 namespace infer {
 namespace {
 
 using namespace onnx_io;  // NOLINT: this file is its public face
-
-constexpr std::string_view kFusedDomain = "infer";
 
 ScanLimits LimitsOfScan(const ImportLimits& limits) {
   ScanLimits out;
@@ -20,6 +20,53 @@ ScanLimits LimitsOfScan(const ImportLimits& limits) {
   out.max_graph_depth = limits.max_subgraph_depth;
   return out;
 }
+
+/// Recognises functions that are one of our own fused operators: those that export would write for
+/// the operator and the call's attributes, to the byte. Any other body means what it says.
+class FusedOperators {
+ public:
+  FusedOperators(const OpRegistry& ops, const TensorReader& tensors, int64_t max_rank)
+      : ops_(ops), tensors_(tensors), max_rank_(max_rank) {}
+
+  std::string operator()(const onnx::FunctionProto& f, const onnx::NodeProto& call) const {
+    constexpr int kMaxNodes = 10'000;
+    const std::string name = FusedName(f.name());
+    const OpDef* def = f.domain() == kFusedDomain ? ops_.Find(kFusedDomain, name) : nullptr;
+    if (!def || def->body.empty() || f.node_size() > kMaxNodes) return "";
+    AttrMap attrs;
+    for (const auto& a : call.attribute()) {
+      const AttrDef* known = def->FindAttr(a.name());
+      auto value = FromAttribute(a, tensors_, max_rank_);
+      if (!known || !value.ok() || known->kind == AttrKind::kGraph) return "";
+      attrs[a.name()] = *std::move(value);
+    }
+    const auto opsets = OpsetsOf(f.opset_import());
+    auto opset = opsets.find("");
+    if (opset == opsets.end()) return "";
+    const auto wanted = FunctionOf(*def, attrs, ops_, opset->second);
+    const auto found = WithData(f);
+    return wanted.ok() && found.ok() && wanted->SerializeAsString() == found->SerializeAsString()
+               ? name
+               : "";
+  }
+
+ private:
+  /// The function with its constants' data, which the scan left out.
+  Result<onnx::FunctionProto> WithData(onnx::FunctionProto f) const {
+    for (auto& node : *f.mutable_node())
+      for (auto& a : *node.mutable_attribute())
+        if (a.has_t()) {
+          INFER_ASSIGN(const Tensor t, tensors_.Read(a.t()));
+          a.clear_t();
+          FillTensorProto(t, *a.mutable_t());
+        }
+    return f;
+  }
+
+  const OpRegistry& ops_;
+  const TensorReader& tensors_;
+  int64_t max_rank_;
+};
 
 /// A descriptive copy of graph inputs and outputs: what we keep of them beside the type.
 void KeepDescriptions(const google::protobuf::RepeatedPtrField<onnx::ValueInfoProto>& from,
@@ -69,10 +116,9 @@ Result<Model> BuildModel(const ByteSource& source, ExternalData& external, const
   if (!proto.has_graph()) return InvalidModel("not an ONNX model (it has no graph)");
 
   const ImportLimits& limits = options.limits;
+  const TensorReader tensors(source, slim, external, options);
   INFER_ASSIGN(FunctionTable functions,
-               FunctionTable::Of(proto, limits, [&](const onnx::FunctionProto& f) {
-                 return f.domain() == kFusedDomain && ops.Find(f.domain(), f.name());
-               }));
+               FunctionTable::Of(proto, limits, FusedOperators(ops, tensors, limits.max_rank)));
   const Opsets opsets = OpsetsOf(proto.opset_import());
   INFER_ASSIGN(auto prepared, PrepareGraph(proto.graph(), opsets, functions, limits));
   if (!prepared->free.empty()) {
@@ -81,7 +127,6 @@ Result<Model> BuildModel(const ByteSource& source, ExternalData& external, const
                             " reads, is defined nowhere",
                             n > 1 ? Cat(" (and ", n - 1, " more such names)") : ""));
   }
-  const TensorReader tensors(source, slim, external, options);
   BuildContext ctx{ops, tensors, options};
   auto graph = BuildGraph(*prepared, ctx);
   if (!ctx.unsupported.empty()) return ctx.unsupported.ToStatus();

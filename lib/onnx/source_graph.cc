@@ -16,6 +16,27 @@ constexpr size_t kNotANode = SIZE_MAX;  // a graph input or an initializer
 
 using Definitions = std::unordered_map<std::string, size_t>;
 
+/// Exporters exist that write two Constant nodes of one name. Runtimes take the last; so do we.
+void DropRepeatedConstants(SourceGraph& g) {
+  std::unordered_map<std::string, size_t> last;
+  std::vector<bool> dropped(g.items.size(), false);
+  for (size_t i = 0; i < g.items.size(); ++i) {
+    const onnx::NodeProto& n = *g.items[i].source.node;
+    if (n.op_type() != "Constant" || !CanonicalDomain(n.domain()).empty() || n.output_size() != 1)
+      continue;
+    auto [it, fresh] = last.emplace(n.output(0), i);
+    if (fresh) continue;
+    dropped[it->second] = true;
+    it->second = i;
+    g.warnings.push_back(
+        Cat("constant '", n.output(0), "' is defined twice; the last definition counts"));
+  }
+  std::vector<SourceGraph::Item> kept;
+  for (size_t i = 0; i < g.items.size(); ++i)
+    if (!dropped[i]) kept.push_back(std::move(g.items[i]));
+  g.items = std::move(kept);
+}
+
 Result<Definitions> Define(const SourceGraph& g) {
   Definitions out;
   auto define = [&](const std::string& name, size_t node) -> Status {
@@ -141,6 +162,7 @@ Result<std::unique_ptr<SourceGraph>> PrepareGraph(const onnx::GraphProto& proto,
     }
     g->items.push_back(std::move(item));
   }
+  DropRepeatedConstants(*g);
   INFER_TRY(Link(*g));
   return g;
 }

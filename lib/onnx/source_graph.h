@@ -19,6 +19,7 @@ struct SourceGraph {
   std::vector<Item> items;                ///< topological; the file's order where that is one
   std::vector<std::string> free;          ///< names that are defined outside, each once
   std::vector<std::string> free_readers;  ///< a node that reads free[i]
+  std::vector<std::string> warnings;
 };
 
 /// InvalidModel: a duplicate name, a cycle (its nodes are named), nesting over the limit.

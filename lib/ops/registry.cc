@@ -19,7 +19,6 @@ OpRegistry AllOps() {
       ResizeOps(),
       ScatterOps(),
       SortOps(),
-      AttentionOps(),
       ConvOps(),
       MatMulOps(),
       PoolOps(),

@@ -1,0 +1,305 @@
+#include "lib/onnx/export.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <functional>
+#include <set>
+
+#include "lib/onnx/graph_writer.h"
+#include "lib/onnx/opset.h"
+#include "lib/onnx/tensor_proto.h"
+#include "lib/support/strings.h"
+
+namespace infer {
+namespace {
+
+using namespace onnx_io;  // NOLINT: as import.cc
+
+/// For graphs that were not imported: what every runtime of today takes.
+constexpr int64_t kDefaultOpset = 17;
+constexpr int64_t kMinIrVersion = 4;  // since then initializers need not be graph inputs
+constexpr int64_t kFunctionIrVersion = 8;
+constexpr uint64_t kExternalAlignment = 64;
+
+using Sink = std::function<Status(const void*, size_t)>;
+
+Status ListInexpressible(const std::vector<Inexpressible>& list, int64_t opset) {
+  constexpr size_t kShown = 50;
+  std::set<std::string> lines;
+  int64_t needed = 0;
+  for (const Inexpressible& x : list) {
+    lines.insert(Cat("\n  ", x.node, ": ", x.why));
+    needed = std::max(needed, x.opset);
+  }
+  std::string out = Cat("opset ", opset, " cannot express ", lines.size(),
+                        lines.size() == 1 ? " thing" : " things", "; opset ", needed, " can:");
+  size_t shown = 0;
+  for (const std::string& line : lines)
+    if (++shown <= kShown) out += line;
+  if (lines.size() > kShown) out += Cat("\n  and ", lines.size() - kShown, " more");
+  return Unsupported(std::move(out));
+}
+
+/// Writes the graph at the opset asked for, or at the lowest that can, from the input's on.
+Result<WrittenModel> WriteAtOpset(const Model& model, const ExportOptions& options,
+                                  ExportReport& report) {
+  auto it = model.info.opsets.find("");
+  report.opset = options.opset > 0               ? options.opset
+                 : it != model.info.opsets.end() ? static_cast<int>(it->second)
+                                                 : static_cast<int>(kDefaultOpset);
+  report.opset_reason = options.opset > 0               ? "asked for"
+                        : it != model.info.opsets.end() ? "input's"
+                                                        : "default";
+  for (;;) {
+    INFER_ASSIGN(WrittenModel written,
+                 WriteGraph(model.graph, model.info.opsets, report.opset, options.target));
+    if (written.inexpressible.empty()) return written;
+    const auto worst = std::max_element(
+        written.inexpressible.begin(), written.inexpressible.end(),
+        [](const Inexpressible& a, const Inexpressible& b) { return a.opset < b.opset; });
+    if (options.opset > 0 || worst->opset <= report.opset)
+      return ListInexpressible(written.inexpressible, report.opset);
+    report.opset = static_cast<int>(worst->opset);
+    report.opset_reason = worst->node;
+  }
+}
+
+/// Puts back what import kept without reading.
+Status RestoreExtras(const ModelInfo& info, WrittenModel& written, onnx::ModelProto& model) {
+  onnx::GraphProto extra;
+  if (!model.ParseFromString(info.extra) || !extra.ParseFromString(info.graph_extra))
+    return InvalidModel("the model's kept fields do not parse");
+  onnx::GraphProto& g = written.graph;
+  auto describe = [](const auto& kept, auto& all) {
+    for (const auto& k : kept)
+      for (auto& x : all)
+        if (x.name() == k.name()) x.MergeFrom(k);
+  };
+  describe(extra.input(), *g.mutable_input());
+  describe(extra.output(), *g.mutable_output());
+  extra.clear_input();
+  extra.clear_output();
+  std::set<std::string> names;
+  for (const auto& t : written.initializers) names.insert(t.name);
+  for (const auto& n : g.node()) names.insert(n.output().begin(), n.output().end());
+  for (const auto& x : g.input()) names.insert(x.name());
+  auto* annotations = extra.mutable_quantization_annotation();
+  for (int i = annotations->size(); i-- > 0;)
+    if (!names.contains((*annotations)[i].tensor_name())) annotations->DeleteSubrange(i, 1);
+  g.MergeFrom(extra);
+  return {};
+}
+
+Result<onnx::ModelProto> HeaderOf(const ModelInfo& info, WrittenModel& written) {
+  onnx::ModelProto m;
+  INFER_TRY(RestoreExtras(info, written, m));
+  const int64_t needed = std::max(IrVersionOf(written.opsets.at("")),
+                                  written.functions.empty() ? kMinIrVersion : kFunctionIrVersion);
+  m.set_ir_version(std::max(info.ir_version, needed));
+  for (const auto& [domain, version] : written.opsets) {
+    auto* o = m.add_opset_import();
+    o->set_domain(domain);
+    o->set_version(version);
+  }
+  if (!info.producer_name.empty()) m.set_producer_name(info.producer_name);
+  if (!info.producer_version.empty()) m.set_producer_version(info.producer_version);
+  if (!info.domain.empty()) m.set_domain(info.domain);
+  if (!info.doc_string.empty()) m.set_doc_string(info.doc_string);
+  if (info.model_version != 0) m.set_model_version(info.model_version);
+  for (const auto& [key, value] : info.metadata) {
+    auto* e = m.add_metadata_props();
+    e->set_key(key);
+    e->set_value(value);
+  }
+  for (const onnx::FunctionProto& f : written.functions) *m.add_functions() = f;
+  return m;
+}
+
+void AppendVarint(std::string& out, uint64_t v) {
+  for (; v >= 0x80; v >>= 7) out += static_cast<char>(v | 0x80);
+  out += static_cast<char>(v);
+}
+void AppendTag(std::string& out, uint32_t field) { AppendVarint(out, uint64_t{field} << 3 | 2); }
+
+/// One initializer as it will stand in the file: protobuf bytes, then perhaps its data. protobuf
+/// never sees the data: a message is the concatenation of its fields.
+struct Entry {
+  std::string bytes;          // tag and length of GraphProto.initializer, and the tensor's header
+  const Tensor* inline_data;  // nullptr: none, or external
+  uint64_t size() const {
+    return bytes.size() + (inline_data ? static_cast<uint64_t>(inline_data->byte_size()) : 0);
+  }
+};
+
+struct External {
+  std::string location;
+  uint64_t offset = 0;
+};
+
+Entry EntryOf(const PendingTensor& t, const External* external) {
+  onnx::TensorProto proto;
+  const bool raw = !external && t.tensor.dtype() != DType::kString;
+  if (t.tensor.dtype() == DType::kString)
+    FillTensorProto(t.tensor, proto);
+  else
+    FillTensorHeader(t.tensor, proto);
+  proto.set_name(t.name);
+  if (external) {
+    const std::pair<const char*, std::string> entries[] = {{"location", external->location},
+                                                           {"offset", Cat(external->offset)},
+                                                           {"length", Cat(t.tensor.byte_size())}};
+    for (const auto& [key, value] : entries) {
+      auto* e = proto.add_external_data();
+      e->set_key(key);
+      e->set_value(value);
+    }
+    proto.set_data_location(onnx::TensorProto::EXTERNAL);
+  }
+  std::string header = proto.SerializeAsString();
+  const auto data_bytes = raw ? static_cast<uint64_t>(t.tensor.byte_size()) : 0;
+  if (raw) {
+    AppendTag(header, onnx::TensorProto::kRawDataFieldNumber);
+    AppendVarint(header, data_bytes);
+  }
+  Entry entry{"", raw ? &t.tensor : nullptr};
+  AppendTag(entry.bytes, onnx::GraphProto::kInitializerFieldNumber);
+  AppendVarint(entry.bytes, header.size() + data_bytes);
+  entry.bytes += header;
+  return entry;
+}
+
+/// The file, ready to be streamed.
+struct Layout {
+  std::string head;   // the model without its graph, then the graph's tag and length
+  std::string graph;  // without initializers
+  std::vector<Entry> entries;
+  uint64_t size() const {
+    uint64_t n = head.size() + graph.size();
+    for (const Entry& e : entries) n += e.size();
+    return n;
+  }
+  Status WriteTo(const Sink& sink) const {
+    INFER_TRY(sink(head.data(), head.size()));
+    INFER_TRY(sink(graph.data(), graph.size()));
+    for (const Entry& e : entries) {
+      INFER_TRY(sink(e.bytes.data(), e.bytes.size()));
+      if (e.inline_data)
+        INFER_TRY(sink(e.inline_data->raw(), static_cast<size_t>(e.inline_data->byte_size())));
+    }
+    return {};
+  }
+};
+
+Layout LayoutOf(const onnx::ModelProto& header, const WrittenModel& written,
+                const std::map<std::string, External>& external) {
+  Layout out;
+  out.graph = written.graph.SerializeAsString();
+  uint64_t graph_size = out.graph.size();
+  for (const PendingTensor& t : written.initializers) {
+    auto it = external.find(t.name);
+    out.entries.push_back(EntryOf(t, it == external.end() ? nullptr : &it->second));
+    graph_size += out.entries.back().size();
+  }
+  out.head = header.SerializeAsString();
+  AppendTag(out.head, onnx::ModelProto::kGraphFieldNumber);
+  AppendVarint(out.head, graph_size);
+  return out;
+}
+
+/// Offsets in the external file for every tensor that goes there. The location is still open.
+std::map<std::string, External> PlaceExternal(const WrittenModel& written,
+                                              const ExportOptions& options, int64_t& total) {
+  std::map<std::string, External> out;
+  uint64_t at = 0;
+  for (const PendingTensor& t : written.initializers) {
+    if (t.tensor.dtype() == DType::kString ||
+        t.tensor.byte_size() < options.external_threshold_bytes)
+      continue;
+    at = (at + kExternalAlignment - 1) / kExternalAlignment * kExternalAlignment;
+    out[t.name].offset = at;
+    at += static_cast<uint64_t>(t.tensor.byte_size());
+  }
+  total = static_cast<int64_t>(at);
+  return out;
+}
+
+/// Writes NAME.HASH.data beside the model. The hash of the contents in the name keeps a model that
+/// is already there whole, whatever happens before the new one is.
+Status WriteExternal(const std::string& path, const std::vector<FileId>& inputs,
+                     const WrittenModel& written, int64_t total,
+                     std::map<std::string, External>& external) {
+  if (external.empty()) return {};
+  INFER_ASSIGN(auto file, AtomicFile::Create(Cat(path, ".data"), inputs, total));
+  Sha256 hash;
+  auto put = [&](const void* data, size_t size) -> Status {
+    hash.Add(data, size);
+    return file->Write(data, size);
+  };
+  const std::string zeros(kExternalAlignment, '\0');
+  for (const PendingTensor& t : written.initializers) {
+    auto it = external.find(t.name);
+    if (it == external.end()) continue;
+    INFER_TRY(put(zeros.data(), it->second.offset - static_cast<uint64_t>(file->size())));
+    INFER_TRY(put(t.tensor.raw(), static_cast<size_t>(t.tensor.byte_size())));
+  }
+  const std::string base = path.substr(path.rfind('/') + 1);
+  const std::string name = Cat(base, ".", hash.Hex().substr(0, 16), ".data");
+  for (auto& [tensor, where] : external) where.location = name;
+  file->SetName(name);
+  return file->Commit();
+}
+
+struct Prepared {
+  WrittenModel written;
+  onnx::ModelProto header;
+  ExportReport report;
+};
+
+Result<Prepared> Prepare(const Model& model, const ExportOptions& options) {
+  Prepared p;
+  INFER_ASSIGN(p.written, WriteAtOpset(model, options, p.report));
+  INFER_ASSIGN(p.header, HeaderOf(model.info, p.written));
+  for (const auto& f : p.written.functions)
+    p.report.functions.push_back(Cat(f.domain(), "::", f.name()));
+  return p;
+}
+
+}  // namespace
+
+Result<ExportReport> ExportModel(const Model& model, const std::string& path,
+                                 const ExportOptions& options) {
+  const std::vector<FileId>& inputs = model.info.source_files;
+  INFER_ASSIGN(Prepared p, Prepare(model, options));
+  Layout layout = LayoutOf(p.header, p.written, {});
+  // Refused before any data is written when the output is an input.
+  INFER_ASSIGN(auto file, AtomicFile::Create(path, inputs));
+  if (options.force_external || layout.size() > static_cast<uint64_t>(options.max_inline_bytes)) {
+    auto external = PlaceExternal(p.written, options, p.report.external_bytes);
+    INFER_TRY(WriteExternal(path, inputs, p.written, p.report.external_bytes, external));
+    layout = LayoutOf(p.header, p.written, external);
+    if (layout.size() > INT32_MAX)
+      return Unsupported(
+          Cat(path, ": more than 2 GiB beside external data; lower ", "external_threshold_bytes"));
+  }
+  INFER_TRY(layout.WriteTo([&](const void* data, size_t n) { return file->Write(data, n); }));
+  INFER_TRY(file->Commit());
+  p.report.file_bytes = static_cast<int64_t>(layout.size());
+  return std::move(p.report);
+}
+
+Result<std::string> ExportModelBytes(const Model& model, const ExportOptions& options) {
+  INFER_ASSIGN(const Prepared p, Prepare(model, options));
+  const Layout layout = LayoutOf(p.header, p.written, {});
+  if (layout.size() > INT32_MAX)
+    return Unsupported("a model over 2 GiB fits into files only (external data)");
+  std::string out;
+  out.reserve(layout.size());
+  INFER_TRY(layout.WriteTo([&](const void* data, size_t n) -> Status {
+    out.append(static_cast<const char*>(data), n);
+    return {};
+  }));
+  return out;
+}
+
+}  // namespace infer

@@ -1,0 +1,391 @@
+#include "lib/onnx/graph_writer.h"
+
+#include <algorithm>
+#include <set>
+
+#include "lib/ir/body.h"
+#include "lib/ir/control_flow.h"
+#include "lib/ir/inference.h"
+#include "lib/onnx/attribute_proto.h"
+#include "lib/onnx/opset.h"
+#include "lib/onnx/type_proto.h"
+#include "lib/support/hash.h"
+#include "lib/support/strings.h"
+
+namespace infer::onnx_io {
+namespace {
+
+/// Constants of inner graphs from this size on are written once, in the main graph.
+constexpr int64_t kSharedBytes = 1024;
+
+using BufferKey = std::tuple<const Buffer*, DType, Dims>;
+BufferKey KeyOf(const Tensor& t) { return {t.buffer().get(), t.dtype(), t.dims()}; }
+
+std::string FunctionName(const OpDef& def, const AttrMap& attrs) {
+  if (attrs.empty()) return std::string(def.name);
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string hash;
+  for (uint64_t h = HashOf(attrs), i = 0; i < 16; ++i, h >>= 4) hash += kDigits[h & 15];
+  return Cat(def.name, "__", hash);
+}
+
+/// What all graphs of a file share.
+struct WriteState {
+  const OpRegistry& ops;
+  const Opsets& imported;
+  int64_t opset;
+  ExportTarget target;
+  WrittenModel out = {};
+  std::unordered_set<std::string> used = {};     // names, over all graphs
+  std::map<BufferKey, std::string> shared = {};  // large constants by content
+  std::set<std::string> functions = {};
+
+  void UseDomain(const OpDef& def, int64_t needed) {
+    const std::string domain(def.domain);
+    if (domain.empty()) return;
+    int64_t& version = out.opsets[domain];
+    auto it = imported.find(domain);
+    version = std::max({version, needed, it == imported.end() ? 1 : it->second});
+  }
+};
+
+class Writer : public LiftContext {
+ public:
+  enum class Place : uint8_t { kMain, kInner, kFunction };
+
+  /// `nodes` is where nodes go: a graph's or a function's.
+  Writer(WriteState& state, const Graph& g, Place place,
+         google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes)
+      : state_(state), graph_(g), place_(place), nodes_(nodes) {}
+
+  /// `captures`: the outer names of the last inputs.
+  Status Run(const std::vector<std::string>& captures) {
+    NameValues(captures);
+    for (const auto& n : graph_.nodes()) {
+      node_ = n.get();
+      INFER_TRY(WriteNode(*n).In(infer::Describe(*n)));
+    }
+    NameOutputs();
+    CollectConstants();
+    return {};
+  }
+
+  const std::string& NameOf(const Value* v) const { return names_.at(v); }
+  const std::vector<std::string>& output_names() const { return output_names_; }
+  /// Constants that something reads, in the order of the graph.
+  std::vector<PendingTensor>& constants() { return constants_; }
+
+  // LiftContext.
+  void Emit(NodeSpec node) override { Append(node, ""); }
+  std::string Constant(Tensor t) override {
+    const std::string name = Fresh("const");
+    extra_constants_.push_back({name, std::move(t)});
+    return name;
+  }
+  std::string Fresh(std::string_view hint) override {
+    std::string name(hint);
+    for (int64_t i = 1; !state_.used.insert(name).second; ++i) name = Cat(hint, "_", i);
+    return name;
+  }
+  const Tensor* ConstantValue(const std::string& name) override {
+    for (const PendingTensor& t : extra_constants_)
+      if (t.name == name) return &t.tensor;
+    const Value* v = Find(name);
+    return v ? v->constant() : nullptr;
+  }
+  const ValueType* Type(const std::string& name) override {
+    const Value* v = Find(name);
+    return v ? &v->type() : nullptr;
+  }
+
+ private:
+  const Value* Find(const std::string& name) const {
+    auto it = by_name_.find(name);
+    return it == by_name_.end() ? nullptr : it->second;
+  }
+
+  void SetName(const Value* v, std::string name) {
+    by_name_[name] = v;
+    names_[v] = std::move(name);
+  }
+
+  void NameValues(const std::vector<std::string>& captures) {
+    const size_t own = graph_.inputs().size() - captures.size();
+    for (size_t i = 0; i < captures.size(); ++i) {
+      SetName(graph_.inputs()[own + i], captures[i]);
+      elsewhere_.insert(graph_.inputs()[own + i]);
+    }
+    for (const auto& v : graph_.values()) {
+      if (names_.contains(v.get())) continue;
+      const Tensor* constant = v->constant();
+      // Not what an inner graph returns: it must be its own.
+      const bool shareable = constant && place_ != Place::kFunction &&
+                             constant->byte_size() >= kSharedBytes &&
+                             !(place_ == Place::kInner && v->is_output());
+      if (shareable && place_ == Place::kInner) {
+        auto [it, fresh] = state_.shared.try_emplace(KeyOf(*constant), "");
+        if (fresh) {
+          it->second = Fresh(v->name());
+          state_.out.initializers.push_back({it->second, *constant});
+        }
+        SetName(v.get(), it->second);
+        elsewhere_.insert(v.get());
+        continue;
+      }
+      SetName(v.get(), Fresh(v->name()));
+      if (shareable) state_.shared.try_emplace(KeyOf(*constant), names_.at(v.get()));
+    }
+  }
+
+  NodeSpec SpecOf(const Node& n) const {
+    NodeSpec spec{std::string(n.def().domain), std::string(n.op()), n.name(), {}, {}, n.attrs()};
+    for (size_t i = 0; i < n.inputs().size() - n.num_captures(); ++i)
+      spec.inputs.push_back(n.input(i) ? NameOf(n.input(i)) : "");
+    for (const Value* v : n.outputs()) spec.outputs.push_back(v ? NameOf(v) : "");
+    return spec;
+  }
+
+  Status WriteNode(const Node& n) {
+    const OpDef& def = n.def();
+    NodeSpec spec = SpecOf(n);
+    for (const Value* v : n.outputs())
+      if (v) NeedTypes(*v);
+    for (const Value* v : n.inputs())
+      if (v) NeedTypes(*v);
+    if (def.domain == kFusedDomain && !def.body.empty() && state_.target != ExportTarget::kInfer) {
+      spec.op = FunctionName(def, n.attrs());
+      state_.UseDomain(def, 1);
+      INFER_TRY(AddFunction(def, n.attrs(), spec.op));
+    } else if (!def.domain.empty()) {
+      state_.UseDomain(def, OpsetOf(def, n.attrs()));
+    } else if (const int64_t needed = OpsetOf(def, n.attrs()); needed > state_.opset) {
+      if (!def.lower) {
+        Refuse(n, Cat("needs opset ", needed), needed);
+      } else if (auto lowered = def.lower(spec, static_cast<int>(state_.opset), *this);
+                 lowered.ok()) {
+        spec = *std::move(lowered);
+      } else {
+        Refuse(n, lowered.status().message(), needed);
+      }
+    } else {
+      spec.attrs = AttrsAt(def, n.attrs(), state_.opset);
+    }
+    onnx::NodeProto* proto = Append(spec, n.extra());
+    for (const auto& [attr, sub] : n.subgraphs()) {
+      onnx::AttributeProto& a = *proto->add_attribute();
+      a.set_name(attr);
+      a.set_type(onnx::AttributeProto::GRAPH);
+      INFER_TRY(WriteSubgraph(n, *sub, *a.mutable_g()).In(attr));
+    }
+    return {};
+  }
+
+  void Refuse(const Node& n, std::string why, int64_t needed) {
+    state_.out.inexpressible.push_back({infer::Describe(n), std::move(why), needed});
+  }
+
+  void NeedTypes(const Value& v) {
+    const int64_t needed = OpsetOf(v.type());
+    if (needed > state_.opset && (v.producer() == nullptr || v.producer() == node_))
+      state_.out.inexpressible.push_back(
+          {Cat("value '", v.name(), "'"), Cat("is ", ToString(v.type())), needed});
+  }
+
+  Status WriteSubgraph(const Node& n, const Graph& sub, onnx::GraphProto& out);
+
+  Status AddFunction(const OpDef& def, const AttrMap& attrs, const std::string& name);
+
+  onnx::NodeProto* Append(const NodeSpec& spec, const std::string& extra) {
+    onnx::NodeProto* proto = nodes_.Add();
+    // Written by our own importer, or by a caller who then gets a node without extras.
+    if (!extra.empty() && !proto->ParseFromString(extra)) proto->Clear();
+    size_t inputs = spec.inputs.size();
+    while (inputs > 0 && spec.inputs[inputs - 1].empty()) --inputs;
+    for (size_t i = 0; i < inputs; ++i) {
+      proto->add_input(spec.inputs[i]);
+      read_.insert(spec.inputs[i]);
+    }
+    for (const std::string& name : spec.outputs) proto->add_output(name);
+    if (!spec.name.empty()) proto->set_name(spec.name);
+    proto->set_op_type(spec.op);
+    if (!spec.domain.empty()) proto->set_domain(spec.domain);
+    for (const auto& [name, value] : spec.attrs)
+      FillAttribute(name, value, *proto->add_attribute());
+    return proto;
+  }
+
+  /// A subgraph or function makes its outputs itself, each of its own name; so an Identity stands
+  /// for a captured value or a second mention.
+  void NameOutputs() {
+    std::unordered_set<std::string> seen;
+    for (const Value* v : graph_.outputs()) {
+      const bool own = !elsewhere_.contains(v) && !(place_ == Place::kFunction && v->is_input());
+      std::string name = NameOf(v);
+      if (!own || !seen.insert(name).second) {
+        const std::string copy = Fresh(Cat(v->name(), "_out"));
+        Append({"", "Identity", "", {name}, {copy}, {}}, "");
+        name = copy;
+        seen.insert(copy);
+      }
+      output_names_.push_back(name);
+      read_.insert(name);
+    }
+  }
+
+  void CollectConstants() {
+    for (const auto& v : graph_.values())
+      if (v->is_constant() && !elsewhere_.contains(v.get()) &&
+          (read_.contains(NameOf(v.get())) || place_ == Place::kMain))
+        constants_.push_back({NameOf(v.get()), *v->constant()});
+    for (PendingTensor& t : extra_constants_) constants_.push_back(std::move(t));
+  }
+
+  WriteState& state_;
+  const Graph& graph_;
+  Place place_;
+  google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes_;
+  std::unordered_map<const Value*, std::string> names_;
+  std::unordered_map<std::string, const Value*> by_name_;
+  std::unordered_set<const Value*> elsewhere_;  // captured, or constants of the main graph
+  std::unordered_set<std::string> read_;
+  std::vector<std::string> output_names_;
+  std::vector<PendingTensor> constants_, extra_constants_;
+  const Node* node_ = nullptr;
+};
+
+/// Inputs or outputs of a graph, with what is known of their types.
+void FillInterface(const Value& v, const std::string& name, onnx::ValueInfoProto& out) {
+  out.set_name(name);
+  onnx::TypeProto type;
+  if (ToTypeProto(v.type(), type)) *out.mutable_type() = std::move(type);
+}
+
+Status Writer::WriteSubgraph(const Node& n, const Graph& sub, onnx::GraphProto& out) {
+  std::vector<std::string> captures;
+  for (size_t i = n.inputs().size() - n.num_captures(); i < n.inputs().size(); ++i)
+    captures.push_back(NameOf(n.input(i)));
+  read_.insert(captures.begin(), captures.end());
+  Writer inner(state_, sub, Place::kInner, *out.mutable_node());
+  INFER_TRY(inner.Run(captures));
+  out.set_name(sub.name().empty() ? "body" : sub.name());
+  for (size_t i = 0; i + captures.size() < sub.inputs().size(); ++i)
+    FillInterface(*sub.inputs()[i], inner.NameOf(sub.inputs()[i]), *out.add_input());
+  for (size_t i = 0; i < sub.outputs().size(); ++i)
+    FillInterface(*sub.outputs()[i], inner.output_names()[i], *out.add_output());
+  for (const PendingTensor& t : inner.constants()) {
+    onnx::TensorProto& proto = *out.add_initializer();
+    proto.set_name(t.name);
+    FillTensorProto(t.tensor, proto);
+  }
+  return {};
+}
+
+Status WriteFunction(WriteState& state, const OpDef& def, const AttrMap& attrs,
+                     onnx::FunctionProto& out) {
+  INFER_ASSIGN(const auto body, BodyOf(def, attrs, state.ops));
+  google::protobuf::RepeatedPtrField<onnx::NodeProto> nodes;
+  Writer writer(state, *body, Writer::Place::kFunction, nodes);
+  INFER_TRY(writer.Run({}).In(Cat("function ", def.name)));
+  out.set_name(FunctionName(def, attrs));
+  out.set_domain(std::string(def.domain));
+  for (const Value* v : body->inputs()) out.add_input(writer.NameOf(v));
+  for (const std::string& name : writer.output_names()) out.add_output(name);
+  // The body has the attributes' values in it; they are declared so that a call may state them.
+  for (const auto& [name, value] : attrs) out.add_attribute(name);
+  for (const PendingTensor& t : writer.constants()) {
+    onnx::NodeProto& n = *out.add_node();
+    n.set_op_type("Constant");
+    n.add_output(t.name);
+    FillAttribute("value", AttrValue(t.tensor), *n.add_attribute());
+  }
+  for (auto& n : nodes) *out.add_node() = std::move(n);
+  auto* standard = out.add_opset_import();
+  standard->set_domain("");
+  standard->set_version(state.opset);
+  for (const auto& [domain, version] : state.out.opsets) {
+    auto* import = out.add_opset_import();
+    import->set_domain(domain);
+    import->set_version(version);
+  }
+  return {};
+}
+
+Status Writer::AddFunction(const OpDef& def, const AttrMap& attrs, const std::string& name) {
+  if (!state_.functions.insert(name).second) return {};
+  WriteState inner{state_.ops, state_.imported, state_.opset, state_.target};
+  onnx::FunctionProto function;
+  INFER_TRY(WriteFunction(inner, def, attrs, function));
+  for (Inexpressible& x : inner.out.inexpressible)
+    state_.out.inexpressible.push_back(
+        {Cat(infer::Describe(*node_), ", ", x.node), std::move(x.why), x.opset});
+  for (onnx::FunctionProto& f : inner.out.functions)
+    if (state_.functions.insert(f.name()).second) state_.out.functions.push_back(std::move(f));
+  state_.out.functions.push_back(std::move(function));
+  return {};
+}
+
+/// value_info only where a reader could not infer as much: what our file needs to come back as it
+/// was.
+void FillValueInfo(const Graph& g, const std::unordered_set<const Value*>& interface,
+                   onnx::GraphProto& out) {
+  Graph inferred = g.Clone();
+  const bool known = InferTypes(inferred).ok();
+  for (const auto& v : g.values()) {
+    if (v->is_constant() || !v->producer() || interface.contains(v.get())) continue;
+    const Value* other = known ? inferred.FindValue(v->name()) : nullptr;
+    if (other && other->type() == v->type()) continue;
+    onnx::TypeProto type;
+    if (!ToTypeProto(v->type(), type)) continue;
+    onnx::ValueInfoProto& info = *out.add_value_info();
+    info.set_name(v->name());
+    *info.mutable_type() = std::move(type);
+  }
+}
+
+}  // namespace
+
+Result<WrittenModel> WriteGraph(const Graph& g, const Opsets& imported, int64_t opset,
+                                ExportTarget target) {
+  WriteState state{g.ops(), imported, opset, target};
+  onnx::GraphProto& out = state.out.graph;
+  Writer writer(state, g, Writer::Place::kMain, *out.mutable_node());
+  INFER_TRY(writer.Run({}));
+  out.set_name(g.name().empty() ? "graph" : g.name());
+  for (const Value* v : g.inputs()) FillInterface(*v, writer.NameOf(v), *out.add_input());
+  for (size_t i = 0; i < g.outputs().size(); ++i)
+    FillInterface(*g.outputs()[i], writer.output_names()[i], *out.add_output());
+  FillValueInfo(g, {g.outputs().begin(), g.outputs().end()}, out);
+  std::vector<PendingTensor> initializers = std::move(writer.constants());
+  std::move(state.out.initializers.begin(), state.out.initializers.end(),
+            std::back_inserter(initializers));
+  // What a lower form took over as an attribute is read no more.
+  std::unordered_set<std::string> read;
+  const std::function<void(const onnx::GraphProto&)> collect = [&](const onnx::GraphProto& graph) {
+    for (const auto& x : graph.output()) read.insert(x.name());
+    for (const auto& n : graph.node()) {
+      read.insert(n.input().begin(), n.input().end());
+      for (const auto& a : n.attribute())
+        if (a.has_g()) collect(a.g());
+    }
+  };
+  collect(out);
+  std::erase_if(initializers, [&](const PendingTensor& t) { return !read.contains(t.name); });
+  state.out.initializers = std::move(initializers);
+  state.out.opsets[""] = opset;
+  return std::move(state.out);
+}
+
+Result<onnx::FunctionProto> FunctionOf(const OpDef& def, const AttrMap& attrs,
+                                       const OpRegistry& ops, int64_t opset) {
+  const Opsets none;
+  WriteState state{ops, none, opset, ExportTarget::kOnnx};
+  onnx::FunctionProto out;
+  INFER_TRY(WriteFunction(state, def, attrs, out));
+  return out;
+}
+
+std::string FusedName(const std::string& function_name) {
+  return function_name.substr(0, function_name.find("__"));
+}
+
+}  // namespace infer::onnx_io

@@ -1,0 +1,53 @@
+#pragma once
+/// Graph -> GraphProto at one opset: captures become names again, fused operators calls of
+/// model-local functions. Internal to lib/onnx.
+#include <onnx/onnx_pb.h>
+
+#include <map>
+#include <string>
+#include <tuple>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "lib/ir/graph.h"
+#include "lib/onnx/export.h"
+#include "lib/onnx/functions.h"
+
+namespace infer::onnx_io {
+
+/// Our own fused operators live in this domain.
+inline constexpr std::string_view kFusedDomain = "infer";
+
+/// A tensor that the writer leaves to whoever writes the file.
+struct PendingTensor {
+  std::string name;
+  Tensor tensor;
+};
+
+/// What `opset` cannot express.
+struct Inexpressible {
+  std::string node, why;
+  int64_t opset = 0;  ///< the one that can
+};
+
+struct WrittenModel {
+  onnx::GraphProto graph;  ///< without the tensors below
+  std::vector<PendingTensor> initializers;
+  std::vector<onnx::FunctionProto> functions;
+  Opsets opsets;  ///< of the domains used
+  std::vector<Inexpressible> inexpressible;
+};
+
+/// Internal when a lowering rule fails in a way that it should not.
+Result<WrittenModel> WriteGraph(const Graph& g, const Opsets& imported, int64_t opset,
+                                ExportTarget target);
+
+/// The function that stands for a fused operator with these attributes; its name is unique to both.
+/// Functions of operators inside the body are not in it.
+Result<onnx::FunctionProto> FunctionOf(const OpDef& def, const AttrMap& attrs,
+                                       const OpRegistry& ops, int64_t opset);
+/// The operator behind a function's name: "Name" or "Name__HASH" -> "Name".
+std::string FusedName(const std::string& function_name);
+
+}  // namespace infer::onnx_io

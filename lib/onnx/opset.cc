@@ -1,0 +1,65 @@
+#include "lib/onnx/opset.h"
+
+#include <algorithm>
+
+namespace infer::onnx_io {
+namespace {
+
+bool IsDefault(const AttrDef& def, const AttrValue& value) {
+  return AttrMap{{"", def.default_value}} == AttrMap{{"", value}};
+}
+
+struct TypeSince {
+  TypeSet types;
+  int64_t opset;
+};
+constexpr TypeSince kTypesSince[] = {
+    {TypeSet(DType::kBF16), 13},
+    {kFloat8, 19},
+    {kInt4, 21},
+    {TypeSet(DType::kF4E2M1), 23},
+    {TypeSet(DType::kF8E8M0), 24},
+    {TypeSet(DType::kU2, DType::kI2), 25},
+};
+
+struct IrSince {
+  int64_t opset, ir_version;
+};
+constexpr IrSince kIrSince[] = {{1, 3},  {9, 4},   {10, 5},  {11, 6},  {12, 7}, {15, 8},
+                                {19, 9}, {21, 10}, {23, 11}, {24, 12}, {25, 13}};
+
+}  // namespace
+
+int64_t OpsetOf(const OpDef& def, const AttrMap& attrs) {
+  int64_t opset = def.since;
+  for (const auto& [name, value] : attrs)
+    if (const AttrDef* a = def.FindAttr(name); a && !IsDefault(*a, value))
+      opset = std::max<int64_t>(opset, a->since);
+  return opset;
+}
+
+int64_t OpsetOf(const ValueType& type) {
+  if (!type.is_tensor()) return OpsetOf(type.element());
+  int64_t opset = 1;
+  for (const TypeSince& t : kTypesSince)
+    if (t.types.Has(type.tensor().dtype)) opset = t.opset;
+  return opset;
+}
+
+AttrMap AttrsAt(const OpDef& def, const AttrMap& attrs, int64_t opset) {
+  AttrMap out = attrs;
+  std::erase_if(out, [&](const auto& entry) {
+    const AttrDef* a = def.FindAttr(entry.first);
+    return a && a->since > opset && IsDefault(*a, entry.second);
+  });
+  return out;
+}
+
+int64_t IrVersionOf(int64_t opset) {
+  int64_t version = 3;
+  for (const IrSince& x : kIrSince)
+    if (x.opset <= opset) version = x.ir_version;
+  return version;
+}
+
+}  // namespace infer::onnx_io

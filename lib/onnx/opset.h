@@ -1,0 +1,19 @@
+#pragma once
+/// Which opset and IR version a file needs. No protobuf here.
+#include <string>
+
+#include "lib/ops/op_def.h"
+#include "lib/tensor/value_type.h"
+
+namespace infer::onnx_io {
+
+/// The lowest opset of def's domain in which the canonical form with these attributes can stand.
+int64_t OpsetOf(const OpDef& def, const AttrMap& attrs);
+/// The lowest opset of ai.onnx that has the element types of `type`.
+int64_t OpsetOf(const ValueType& type);
+/// The attributes that a file of `opset` can hold: younger ones at their default are left out.
+AttrMap AttrsAt(const OpDef& def, const AttrMap& attrs, int64_t opset);
+/// The IR version that came with an opset of ai.onnx (onnx.helper's VERSION_TABLE).
+int64_t IrVersionOf(int64_t opset);
+
+}  // namespace infer::onnx_io

@@ -1,7 +1,0 @@
-#include "passes/fuse/fusions.h"
-
-namespace infer {
-
-std::vector<RuleGroup> FusionRules() { return {}; }
-
-}  // namespace infer
