@@ -19,6 +19,7 @@ std::span<const OpDef> PadOps();
 std::span<const OpDef> ResizeOps();
 std::span<const OpDef> ScatterOps();
 std::span<const OpDef> SortOps();
+std::span<const OpDef> AttentionOps();
 std::span<const OpDef> ConvOps();
 std::span<const OpDef> MatMulOps();
 std::span<const OpDef> PoolOps();

@@ -19,6 +19,7 @@ OpRegistry AllOps() {
       ResizeOps(),
       ScatterOps(),
       SortOps(),
+      AttentionOps(),
       ConvOps(),
       MatMulOps(),
       PoolOps(),

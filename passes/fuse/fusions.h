@@ -1,0 +1,17 @@
+#pragma once
+/// What level 2 does: subgraphs that exporters write become one operator, standard where ONNX has
+/// it, of our own (domain infer, lib/ops/fused.cc) where it does not. A rule is a file, or a family
+/// of rules is.
+#include "passes/rewrite/rule.h"
+
+namespace infer {
+
+/// Rules that run together until none fires. Groups run in order, so that a small pattern does not
+/// take the pieces of a large one.
+struct RuleGroup {
+  std::string name;
+  std::vector<Rule> rules;
+};
+std::vector<RuleGroup> FusionRules();
+
+}  // namespace infer

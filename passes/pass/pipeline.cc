@@ -1,0 +1,146 @@
+#include "passes/pass/pipeline.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "lib/support/strings.h"
+#include "passes/fuse/fusions.h"
+#include "passes/simplify/simplify.h"
+
+namespace infer {
+namespace {
+
+constexpr int kMaxRounds = 8;
+
+std::vector<std::unique_ptr<Pass>> SimplifyPasses() {
+  std::vector<std::unique_ptr<Pass>> passes;
+  passes.push_back(RemoveDeadCode());
+  passes.push_back(FoldConstants());
+  passes.push_back(std::make_unique<RulePass>("simplify", SimplifyRules()));
+  passes.push_back(MergeDuplicates());
+  return passes;
+}
+
+double MsSince(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
+      .count();
+}
+
+/// Says no to everything: the records then are the opportunities.
+class Analyst : public MatchReviewer {
+ public:
+  Status Review(const Candidate&, MatchRecord&) override {
+    return InvalidModel("not applied: analysis only");
+  }
+};
+
+Status CheckGlobs(const std::vector<std::string>& globs, const std::vector<ListedRule>& rules) {
+  for (const std::string& glob : globs) {
+    const std::string name = glob.substr(0, glob.find('@'));
+    const bool fits = std::any_of(rules.begin(), rules.end(), [&](const ListedRule& r) {
+      return GlobMatch(name, r.rule.name);
+    });
+    if (fits) continue;
+    std::vector<std::string> names;
+    for (const ListedRule& r : rules) names.push_back(r.rule.name);
+    return InvalidArgument(Cat("no rule is called '", name, "'; there are: ", Join(names, ", ")));
+  }
+  return {};
+}
+
+bool AnyFits(const std::vector<std::string>& globs, const std::string& name) {
+  return std::any_of(globs.begin(), globs.end(),
+                     [&](const std::string& glob) { return GlobMatch(glob, name); });
+}
+
+void AddStatistics(const Graph& g, GraphStatistics& s) {
+  for (const auto& v : g.values())
+    if (v->is_constant()) s.constant_bytes += v->constant()->byte_size();
+  for (const auto& n : g.nodes()) {
+    ++s.nodes;
+    ++s.operators[n->def().domain.empty() ? std::string(n->op())
+                                          : Cat(n->def().domain, "::", n->op())];
+    if (const auto cost = StaticCostOf(*n)) {
+      s.cost.flops += cost->flops;
+      s.cost.bytes_read += cost->bytes_read;
+      s.cost.bytes_written += cost->bytes_written;
+    }
+    for (const auto& [attr, sub] : n->subgraphs()) AddStatistics(*sub, s);
+  }
+}
+
+}  // namespace
+
+PassManager BuildPipeline(int level) {
+  PassManager manager;
+  if (level >= 1) manager.AddGroup(kMaxRounds, SimplifyPasses());
+  if (level >= 2) {
+    for (RuleGroup& group : FusionRules())
+      manager.Add(std::make_unique<RulePass>(group.name, std::move(group.rules)));
+    manager.AddGroup(kMaxRounds, SimplifyPasses());
+  }
+  return manager;
+}
+
+std::vector<ListedRule> AllRules() {
+  std::vector<ListedRule> all;
+  for (Rule& r : SimplifyRules()) all.push_back({1, std::move(r)});
+  for (RuleGroup& group : FusionRules())
+    for (Rule& r : group.rules) all.push_back({2, std::move(r)});
+  return all;
+}
+
+GraphStatistics StatisticsOf(const Graph& g) {
+  GraphStatistics s;
+  AddStatistics(g, s);
+  return s;
+}
+
+Result<OptimizeReport> Optimize(Graph& g, const OptimizeOptions& options) {
+  const auto start = std::chrono::steady_clock::now();
+  if (options.level < 0 || options.level > kMaxLevel)
+    return InvalidArgument(Cat("level ", options.level, " is not in 0..", kMaxLevel));
+  const auto rules = AllRules();
+  for (const auto* globs : {&options.only, &options.disable, &options.explain})
+    INFER_TRY(CheckGlobs(*globs, rules));
+
+  OptimizeReport report;
+  report.before = StatisticsOf(g);
+  PassContext context;
+  context.max_fold_growth_bytes = options.max_fold_growth_bytes;
+  context.rewrite.enabled = [&](const Rule& r) {
+    return (options.only.empty() || AnyFits(options.only, r.name)) &&
+           !AnyFits(options.disable, r.name);
+  };
+  context.rewrite.explain = options.explain;
+  context.rewrite.max_rewrites = options.stop_after;
+  std::unique_ptr<VerifyingReviewer> verifier;
+  if (!options.samples.empty() && options.level > 0) {
+    INFER_ASSIGN(auto values, CapturedValues::Capture(g, options.samples));
+    report.capture_ms = MsSince(start);
+    verifier = std::make_unique<VerifyingReviewer>(std::move(values));
+    context.rewrite.reviewers.push_back(verifier.get());
+  }
+  for (MatchReviewer* r : options.reviewers) context.rewrite.reviewers.push_back(r);
+  Analyst analyst;
+  if (options.analyze_only) context.rewrite.reviewers.push_back(&analyst);
+
+  PassManager manager = BuildPipeline(options.level);
+  INFER_ASSIGN(report.passes,
+               manager.Run(g, context,
+                           {.verify_each = options.verify_each, .after_each = options.after_each}));
+  report.after = StatisticsOf(g);
+  report.rules = std::move(context.log.rules);
+  report.records = std::move(context.log.records);
+  report.notes = std::move(context.notes);
+  report.rewrites = context.log.applied;
+  if (verifier) {
+    report.verified = verifier->verified();
+    report.not_evaluated = verifier->not_evaluated();
+    report.verify_ms = verifier->seconds() * 1e3;
+  }
+  report.ms = MsSince(start);
+  return report;
+}
+
+}  // namespace infer

@@ -1,0 +1,58 @@
+#pragma once
+/// The pipelines behind --level, and the whole of `infer-opt fuse` but its printing.
+#include "passes/pass/pass.h"
+#include "passes/rewrite/verify_match.h"
+
+namespace infer {
+
+/// 0: nothing. 1: simplify: the same operators, fewer of them. 2: also fusions.
+inline constexpr int kMaxLevel = 2;
+PassManager BuildPipeline(int level);
+
+/// Every rule with the level that brings it in; the one list behind --patterns and the docs.
+struct ListedRule {
+  int level;
+  Rule rule;
+};
+std::vector<ListedRule> AllRules();
+
+struct OptimizeOptions {
+  int level = kMaxLevel;
+  std::vector<std::string> only;     ///< globs of rule names; empty: all rules
+  std::vector<std::string> disable;  ///< globs of rule names
+  int64_t stop_after = -1;           ///< rewrites by rules, for bisection; < 0: no end
+  std::vector<std::string> explain;  ///< "RULE" or "RULE@NODE" globs
+  bool analyze_only = false;         ///< records what would be applied, applies no rule
+  int64_t max_fold_growth_bytes = int64_t{1} << 16;
+  bool verify_each = true;  ///< graph invariants after every pass
+  /// Inputs of runs on which every match is checked alone; none: no such check.
+  std::vector<std::vector<Datum>> samples;
+  /// Further say over every match.
+  std::vector<MatchReviewer*> reviewers;
+  std::function<void(const Graph&, const PassRecord&)> after_each;
+};
+
+struct GraphStatistics {
+  int64_t nodes = 0;  ///< with subgraphs
+  std::map<std::string, int64_t> operators;
+  int64_t constant_bytes = 0;
+  /// Of the nodes with static types.
+  Cost cost;
+};
+GraphStatistics StatisticsOf(const Graph& g);
+
+struct OptimizeReport {
+  GraphStatistics before, after;
+  std::vector<PassRecord> passes;
+  std::map<std::string, RuleSummary> rules;
+  std::vector<MatchRecord> records;
+  std::vector<std::string> notes;
+  int64_t rewrites = 0;
+  int64_t verified = 0, not_evaluated = 0;  ///< matches checked alone
+  double ms = 0, capture_ms = 0, verify_ms = 0;
+};
+
+/// Optimises in place. InvalidArgument for a glob that fits no rule.
+Result<OptimizeReport> Optimize(Graph& g, const OptimizeOptions& options = {});
+
+}  // namespace infer

@@ -1,0 +1,295 @@
+#include "passes/pattern/match.h"
+
+#include <algorithm>
+
+#include "lib/support/strings.h"
+
+namespace infer {
+
+const Match::Binding* Match::Find(const Pattern& p) const {
+  for (const Binding& b : bound_)
+    if (b.pattern == p.id()) return &b;
+  return nullptr;
+}
+Value* Match::operator[](const Pattern& p) const {
+  const Binding* b = Find(p);
+  INFER_CHECK(b && "pattern not bound");
+  return b->value;
+}
+bool Match::Has(const Pattern& p) const {
+  const Binding* b = Find(p);
+  return b && b->value;
+}
+size_t Match::choice(const Pattern& p) const {
+  const Binding* b = Find(p);
+  INFER_CHECK(b && "pattern not bound");
+  return b->choice;
+}
+
+std::string Mismatch::ToString() const {
+  return Cat("matched ", matched, " of ", of, " nodes: ", text);
+}
+
+/// Depth-first search over a list of goals (pattern, value), kept as a linked list of stack frames;
+/// the length of the bindings is the backtracking point.
+class Matcher {
+ public:
+  explicit Matcher(std::span<const Pattern> roots) : roots_(roots) {}
+
+  bool Run(Value* root) {
+    const Goal goal{&roots_[0], root, nullptr};
+    return Solve(&goal);
+  }
+  Match& match() { return m_; }
+  Mismatch Why() const;
+
+ private:
+  struct Goal {
+    const Pattern* pattern;
+    Value* value;
+    const Goal* next;
+  };
+  enum class Cause : uint8_t {
+    kNone,
+    kOther,
+    kOmitted,
+    kNotConstant,
+    kCondition,
+    kWrongOp,
+    kInputs,
+    kUses,
+    kNoSibling,
+    kSteps
+  };
+  // A search that long means a pattern that is ambiguous beyond reason.
+  static constexpr int kMaxSteps = 20000;
+  static constexpr size_t kMaxCandidates = 64;
+
+  bool Solve(const Goal* goals);
+  bool SolveOp(const Goal* goals, const Pattern::Data& d, Value* v);
+  bool SolveOperands(const Goal* goals, const Pattern::Data& d, const Node& n, bool swap);
+  bool NextRoot();
+  bool Finish();
+  bool Bind(const Pattern::Data& d, Value* v, size_t choice, const Goal* goals);
+  bool Fail(Cause cause, const Pattern::Data* expected, const Value* v, size_t detail = 0);
+  const Match::Binding* FindBound(const Pattern::Data* d) const {
+    for (const auto& b : m_.bound_)
+      if (b.pattern == d) return &b;
+    return nullptr;
+  }
+  bool PathToBound(const Pattern& p, std::vector<const Pattern::Data*>& path, Value*& anchor) const;
+
+  std::span<const Pattern> roots_;
+  size_t roots_done_ = 1;
+  Match m_;
+  int ops_bound_ = 0, steps_ = 0;
+
+  Cause cause_ = Cause::kNone;
+  int depth_ = -1;
+  const Pattern::Data* expected_ = nullptr;
+  const Value* at_ = nullptr;
+  size_t detail_ = 0;
+};
+
+bool Matcher::Fail(Cause cause, const Pattern::Data* expected, const Value* v, size_t detail) {
+  if (ops_bound_ > depth_) {  // the first of the deepest: operands in written order come first
+    depth_ = ops_bound_;
+    cause_ = cause;
+    expected_ = expected;
+    at_ = v;
+    detail_ = detail;
+  }
+  return false;
+}
+
+bool Matcher::Bind(const Pattern::Data& d, Value* v, size_t choice, const Goal* goals) {
+  const size_t mark = m_.bound_.size();
+  m_.bound_.push_back({&d, v, choice});
+  if (Solve(goals)) return true;
+  m_.bound_.resize(mark);
+  return false;
+}
+
+bool Matcher::Solve(const Goal* goals) {
+  if (!goals) return NextRoot();
+  const Pattern::Data& d = **goals->pattern;
+  Value* v = goals->value;
+  if (++steps_ > kMaxSteps) return Fail(Cause::kSteps, &d, v);
+  if (const auto* b = FindBound(&d))
+    return b->value == v ? Solve(goals->next) : Fail(Cause::kOther, &d, v);
+  if (!v) return d.or_omitted ? Bind(d, v, 0, goals->next) : Fail(Cause::kOmitted, &d, v);
+  if (d.kind == Pattern::Kind::kConstant && !v->is_constant())
+    return Fail(Cause::kNotConstant, &d, v);
+  if (d.kind == Pattern::Kind::kOp) return SolveOp(goals, d, v);
+  for (size_t i = 0; i < d.where.size(); ++i)
+    if (!d.where[i].holds(*v)) return Fail(Cause::kCondition, &d, v, i);
+  if (d.kind != Pattern::Kind::kOneOf) return Bind(d, v, 0, goals->next);
+  for (size_t i = 0; i < d.operands.size(); ++i) {
+    const Goal next{&d.operands[i], v, goals->next};
+    if (Bind(d, v, i, &next)) return true;
+  }
+  return false;
+}
+
+bool Matcher::SolveOp(const Goal* goals, const Pattern::Data& d, Value* v) {
+  const Node* n = v->producer();
+  const bool fits = n && std::any_of(d.ops.begin(), d.ops.end(), [&](const Pattern::OpName& op) {
+                      return n->Is(op.name, op.domain);
+                    });
+  if (!fits || v->producer_index() != d.output) return Fail(Cause::kWrongOp, &d, v);
+  for (size_t i = 0; i < d.where.size(); ++i)
+    if (!d.where[i].holds(*v)) return Fail(Cause::kCondition, &d, v, i);
+  const size_t mark = m_.bound_.size();
+  m_.bound_.push_back({&d, v, 0});
+  ++ops_bound_;
+  if (SolveOperands(goals, d, *n, false)) return true;
+  const bool can_swap = n->def().commutative && !d.ordered && d.operands.size() == 2 &&
+                        n->inputs().size() == 2 && d.operands[0].id() != d.operands[1].id();
+  if (can_swap && SolveOperands(goals, d, *n, true)) return true;
+  m_.bound_.resize(mark);
+  --ops_bound_;
+  return false;
+}
+
+bool Matcher::SolveOperands(const Goal* goals, const Pattern::Data& d, const Node& n, bool swap) {
+  const size_t count = d.operands.size();
+  for (size_t i = count; i < n.inputs().size(); ++i)
+    if (n.inputs()[i] && !d.more_inputs)
+      return Fail(Cause::kInputs, &d, n.output(d.output), n.inputs().size());
+  std::vector<Goal> chain(count);
+  for (size_t i = count; i-- > 0;)
+    chain[i] = {&d.operands[i], n.input(swap && i < 2 ? 1 - i : i),
+                i + 1 < count ? &chain[i + 1] : goals->next};
+  return Solve(count ? chain.data() : goals->next);
+}
+
+/// The operators from the one above a bound sub-pattern up to `p`.
+bool Matcher::PathToBound(const Pattern& p, std::vector<const Pattern::Data*>& path,
+                          Value*& anchor) const {
+  if (const auto* b = FindBound(p.id()); b && b->value) {
+    anchor = b->value;
+    return true;
+  }
+  for (const Pattern& o : p->operands)
+    if (PathToBound(o, path, anchor)) {
+      if (p->kind == Pattern::Kind::kOp) path.push_back(p.id());
+      return true;
+    }
+  return false;
+}
+
+bool Matcher::NextRoot() {
+  if (roots_done_ == roots_.size()) return Finish();
+  const Pattern& p = roots_[roots_done_];
+  std::vector<const Pattern::Data*> path;
+  Value* anchor = nullptr;
+  INFER_CHECK(PathToBound(p, path, anchor) && "a further root shares nothing with the first");
+  std::vector<Value*> level = {anchor};
+  for (const Pattern::Data* d : path) {
+    std::vector<Value*> above;
+    for (Value* v : level)
+      for (const Use& use : v->uses()) {
+        Value* out = use.user->output(d->output);
+        const bool fits = std::any_of(d->ops.begin(), d->ops.end(), [&](const auto& op) {
+          return use.user->Is(op.name, op.domain);
+        });
+        if (out && fits && std::find(above.begin(), above.end(), out) == above.end())
+          above.push_back(out);
+        if (above.size() == kMaxCandidates) break;
+      }
+    level = std::move(above);
+  }
+  std::sort(level.begin(), level.end(),
+            [](Value* a, Value* b) { return Graph::Before(*a->producer(), *b->producer()); });
+  ++roots_done_;
+  for (Value* candidate : level) {
+    const bool taken = std::any_of(m_.bound_.begin(), m_.bound_.end(), [&](const auto& b) {
+      return b.value == candidate && b.pattern->kind == Pattern::Kind::kOp;
+    });
+    const Goal goal{&p, candidate, nullptr};
+    if (!taken && Solve(&goal)) return true;
+  }
+  --roots_done_;
+  return Fail(Cause::kNoSibling, p.id(), anchor);
+}
+
+/// All that is bound disappears but what is shared: nothing outside may read it.
+bool Matcher::Finish() {
+  std::vector<Node*>& nodes = m_.nodes_;
+  nodes.clear();
+  size_t operands = 0;
+  for (const auto& b : m_.bound_)
+    if (b.pattern->kind == Pattern::Kind::kOp) {
+      Node* n = b.value->producer();
+      if (std::find(nodes.begin(), nodes.end(), n) != nodes.end()) continue;
+      nodes.push_back(n);
+      operands += n->inputs().size();
+    }
+  const auto inside = [&](const Use& u) {
+    return std::find(nodes.begin(), nodes.end(), u.user) != nodes.end();
+  };
+  const auto bound = [&](const Value* v) {
+    return std::any_of(m_.bound_.begin(), m_.bound_.end(), [&](const auto& b) {
+      return b.value == v && b.pattern->kind == Pattern::Kind::kOp;
+    });
+  };
+  const auto is_root = [&](const Pattern::Data* d, const Value* v) {
+    if (v == m_.bound_.front().value) return true;  // also through a OneOf
+    return std::any_of(roots_.begin(), roots_.end(), [&](const Pattern& r) { return r.id() == d; });
+  };
+  for (const auto& b : m_.bound_) {
+    if (b.pattern->kind != Pattern::Kind::kOp || b.pattern->shared) continue;
+    for (const Value* other : b.value->producer()->outputs())
+      if (other && other != b.value && !other->is_dead() && !bound(other))
+        return Fail(Cause::kUses, b.pattern, other);
+    if (is_root(b.pattern, b.value)) continue;
+    const auto& uses = b.value->uses();
+    if (b.value->is_output() || uses.size() > operands ||
+        !std::all_of(uses.begin(), uses.end(), inside))
+      return Fail(Cause::kUses, b.pattern, b.value);
+  }
+  return true;
+}
+
+Mismatch Matcher::Why() const {
+  Mismatch why;
+  why.matched = std::max(depth_, 0);
+  for (const Pattern& r : roots_) why.of += CountOps(r);
+  const auto name = [&] { return Cat("'", at_ ? at_->name() : std::string("?"), "'"); };
+  const auto ops = [&] {
+    std::vector<std::string> names;
+    for (const auto& op : expected_->ops) names.push_back(op.name);
+    return Join(names, " or ");
+  };
+  const auto what = [&] {
+    if (at_->producer()) return std::string(at_->producer()->op());
+    return std::string(at_->is_constant() ? "constant" : "graph input");
+  };
+  switch (cause_) {
+    case Cause::kNone: break;
+    case Cause::kOther: why.text = Cat(name(), " is not the value bound before"); break;
+    case Cause::kOmitted: why.text = "an operand is omitted"; break;
+    case Cause::kNotConstant: why.text = Cat(name(), " is not a constant"); break;
+    case Cause::kCondition:
+      why.text = Cat(name(), " is not ", expected_->where[detail_].text);
+      break;
+    case Cause::kWrongOp: why.text = Cat(name(), " is a ", what(), ", not a ", ops()); break;
+    case Cause::kInputs:
+      why.text = Cat(name(), " is made from ", detail_, " operands, the pattern has ",
+                     expected_->operands.size());
+      break;
+    case Cause::kUses: why.text = Cat(name(), " has other uses"); break;
+    case Cause::kNoSibling: why.text = Cat("no further use of ", name(), " fits"); break;
+    case Cause::kSteps: why.text = "the search is too ambiguous"; break;
+  }
+  return why;
+}
+
+std::optional<Match> FindMatch(std::span<const Pattern> roots, Value* root, Mismatch* why) {
+  Matcher matcher(roots);
+  if (matcher.Run(root)) return std::move(matcher.match());
+  if (why) *why = matcher.Why();
+  return std::nullopt;
+}
+
+}  // namespace infer

@@ -1,0 +1,128 @@
+#include <algorithm>
+
+#include "lib/ir/eval.h"
+#include "lib/support/strings.h"
+#include "passes/simplify/simplify.h"
+
+namespace infer {
+namespace {
+
+class ConstantFolding : public Pass {
+ public:
+  std::string name() const override { return "fold-constants"; }
+
+  Result<bool> Run(Graph& g, PassContext& context) override {
+    folded_ = 0;
+    INFER_TRY(ForEachGraph(g, [&](Graph& graph, int) { return RunOne(graph, context); }));
+    return folded_ > 0;
+  }
+
+ private:
+  Status RunOne(Graph& g, PassContext& context) {
+    ops_ = &g.ops();
+    GraphEditor e(g);
+    for (auto it = g.nodes().begin(); it != g.nodes().end();) {
+      Node& n = **it++;
+      if (!n.subgraphs().empty() || !n.def().deterministic) continue;
+      INFER_ASSIGN(const bool by_shape, FoldKnownElements(e, n));
+      if (by_shape) continue;
+      INFER_TRY(FoldNode(e, n, context));
+    }
+    return {};
+  }
+
+  /// Results that inference knows in full: Shape of static extents and the arithmetic on it.
+  Result<bool> FoldKnownElements(GraphEditor& e, Node& n) {
+    std::vector<Tensor> values;
+    for (const Value* v : n.outputs()) {
+      if (!v || !v->elements() || !v->type().is_tensor() || !v->shape().has_rank()) return false;
+      if (v->shape().rank() > 1 || (v->dtype() != DType::kI64 && v->dtype() != DType::kI32))
+        return false;
+      const auto& elements = *v->elements();
+      if (!std::all_of(elements.begin(), elements.end(),
+                       [](const Dim& d) { return d.is_static(); }))
+        return false;
+      Dims dims;
+      if (v->shape().rank() == 1) dims.push_back(static_cast<int64_t>(elements.size()));
+      if (dims.empty() && elements.size() != 1) return false;
+      Tensor t(v->dtype(), dims);
+      for (size_t i = 0; i < elements.size(); ++i)
+        t.SetInt(static_cast<int64_t>(i), elements[i].value());
+      values.push_back(std::move(t));
+    }
+    if (values.empty()) return false;
+    INFER_TRY(Replace(e, n, std::move(values)));
+    return true;
+  }
+
+  Status FoldNode(GraphEditor& e, Node& n, PassContext& context) {
+    if (n.Is("DequantizeLinear")) return {};
+    const bool known = std::all_of(n.inputs().begin(), n.inputs().end(),
+                                   [](const Value* v) { return !v || v->is_constant(); });
+    if (!known || (n.outputs().empty())) return {};
+    int64_t freed = 0;
+    for (const Value* v : n.inputs())
+      if (v && v->has_one_use()) freed += v->constant()->byte_size();
+    // Before the work is done, as far as types tell; a Range of 2^40 must not be tried.
+    const int64_t budget = freed + context.max_fold_growth_bytes;
+    for (const Value* v : n.outputs()) {
+      if (!v) continue;
+      if (!v->type().is_tensor()) return {};
+      const Dim count = v->shape().num_elements();
+      const int64_t bits = std::max(BitWidth(v->dtype()), 1);
+      if (!count.is_static() || count.value() > budget * 8 / bits) {
+        Tell(context, n, "its result would be too large");
+        return {};
+      }
+    }
+    std::vector<Datum> inputs(n.inputs().size());
+    std::vector<const Datum*> pointers(n.inputs().size(), nullptr);
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (n.inputs()[i]) {
+        inputs[i] = *n.inputs()[i]->constant();
+        pointers[i] = &inputs[i];
+      }
+    const auto results = EvaluateNode(n, pointers, *ops_);
+    if (!results.ok()) {
+      Tell(context, n, results.status().message());
+      return {};
+    }
+    std::vector<Tensor> values;
+    for (size_t i = 0; i < n.outputs().size(); ++i) {
+      const Value* v = n.outputs()[i];
+      if (!v) continue;
+      const Tensor& t = (*results)[i].tensor();
+      if (!ValueType(t.type()).Refines(v->type()))
+        return Internal(Cat(Describe(n), ": computed ", infer::ToString(t.type()), ", inferred ",
+                            infer::ToString(v->type())));
+      values.push_back(t);
+    }
+    return Replace(e, n, std::move(values));
+  }
+
+  Status Replace(GraphEditor& e, Node& n, std::vector<Tensor> values) {
+    size_t next = 0;
+    const std::vector<Value*> outputs = n.outputs();
+    for (Value* v : outputs)
+      if (v) e.SetConstant(v, std::move(values[next++]));
+    e.Erase(n);
+    ++folded_;
+    return {};
+  }
+
+  void Tell(PassContext& context, const Node& n, const std::string& why) {
+    std::string note = Cat("not folded: ", Describe(n), ": ", why);
+    if (std::find(context.notes.begin(), context.notes.end(), note) == context.notes.end() &&
+        context.notes.size() < 1000)
+      context.notes.push_back(std::move(note));
+  }
+
+  int64_t folded_ = 0;
+  const OpRegistry* ops_ = nullptr;
+};
+
+}  // namespace
+
+std::unique_ptr<Pass> FoldConstants() { return std::make_unique<ConstantFolding>(); }
+
+}  // namespace infer

@@ -1,0 +1,97 @@
+#include <algorithm>
+
+#include "lib/support/hash.h"
+#include "passes/simplify/simplify.h"
+
+namespace infer {
+namespace {
+
+class CommonSubexpressions : public Pass {
+ public:
+  std::string name() const override { return "merge-duplicates"; }
+
+  Result<bool> Run(Graph& g, PassContext&) override {
+    int64_t merged = 0;
+    INFER_TRY(ForEachGraph(g, [&](Graph& graph, int) -> Status {
+      merged += MergeConstants(graph);
+      INFER_ASSIGN(const int64_t n, MergeNodes(graph));
+      merged += n;
+      return {};
+    }));
+    return merged > 0;
+  }
+
+ private:
+  /// One constant per content. To a reader the graph is the same, so it does not count as a change;
+  /// what the sweep finds does.
+  static int MergeConstants(Graph& g) {
+    GraphEditor e(g);
+    std::unordered_map<uint64_t, std::vector<Value*>> seen;
+    for (const auto& owned : g.values()) {
+      Value* v = owned.get();
+      if (!v->is_constant() || v->is_output() || v->is_dead()) continue;
+      std::vector<Value*>& same_hash = seen[HashOf(*v->constant())];
+      const auto twin = std::find_if(same_hash.begin(), same_hash.end(), [&](const Value* other) {
+        return BitEqual(*other->constant(), *v->constant());
+      });
+      if (twin == same_hash.end())
+        same_hash.push_back(v);
+      else
+        INFER_CHECK(e.ReplaceAllUses(v, *twin).ok());  // same type, and no output
+    }
+    return e.Sweep();
+  }
+
+  static uint64_t KeyOf(const Node& n) {
+    Hasher h;
+    h.Add(n.def().domain).Add(n.def().name).Add(HashOf(n.attrs())).Add(n.outputs().size());
+    for (const Value* v : Operands(n)) h.Add(reinterpret_cast<uintptr_t>(v));
+    return h.value();
+  }
+  static std::vector<Value*> Operands(const Node& n) {
+    std::vector<Value*> operands = n.inputs();
+    if (n.def().commutative && operands.size() == 2) std::sort(operands.begin(), operands.end());
+    return operands;
+  }
+  static bool Same(const Node& a, const Node& b) {
+    if (&a.def() != &b.def() || a.outputs().size() != b.outputs().size()) return false;
+    for (size_t i = 0; i < a.outputs().size(); ++i) {
+      const Value *x = a.outputs()[i], *y = b.outputs()[i];
+      if (!x != !y || (x && !x->type().Refines(y->type()))) return false;
+      if (x && x->is_output() && y->is_output()) return false;  // both names are needed
+    }
+    return Operands(a) == Operands(b) && a.attrs() == b.attrs();
+  }
+
+  static Result<int64_t> MergeNodes(Graph& g) {
+    GraphEditor e(g);
+    int64_t merged = 0;
+    std::unordered_map<uint64_t, std::vector<Node*>> seen;
+    for (auto it = g.nodes().begin(); it != g.nodes().end();) {
+      Node* n = (it++)->get();
+      if (!n->def().deterministic || !n->subgraphs().empty()) continue;
+      std::vector<Node*>& same_hash = seen[KeyOf(*n)];
+      const auto twin = std::find_if(same_hash.begin(), same_hash.end(),
+                                     [&](const Node* other) { return Same(*other, *n); });
+      if (twin == same_hash.end()) {
+        same_hash.push_back(n);
+        continue;
+      }
+      std::vector<std::string> names = (*twin)->fused_from();
+      for (const std::string& name : n->fused_from())
+        if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+      e.SetFusedFrom(**twin, std::move(names));
+      for (size_t i = 0; i < n->outputs().size(); ++i)
+        if (n->outputs()[i]) INFER_TRY(e.ReplaceAllUses(n->outputs()[i], (*twin)->outputs()[i]));
+      e.Erase(*n);
+      ++merged;
+    }
+    return merged;
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Pass> MergeDuplicates() { return std::make_unique<CommonSubexpressions>(); }
+
+}  // namespace infer

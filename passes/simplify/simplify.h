@@ -1,0 +1,41 @@
+#pragma once
+/// What level 1 does: the same result with fewer nodes, whatever the machine.
+#include "passes/pass/pass.h"
+
+namespace infer {
+
+/// Nodes and constants that no output needs.
+std::unique_ptr<Pass> RemoveDeadCode();
+/// Nodes whose operands are all known become constants, computed by the reference kernels; so do
+/// results whose elements shape inference knows (Value::elements). Left alone: random operators,
+/// DequantizeLinear (it marks a quantized weight), and results larger than the operands that become
+/// unnecessary plus PassContext::max_fold_growth_bytes.
+std::unique_ptr<Pass> FoldConstants();
+/// Nodes that do the same to the same operands become one (value numbering), constants with the
+/// same content one constant.
+std::unique_ptr<Pass> MergeDuplicates();
+
+/// The one list of simplifying rules, each in a file of this folder.
+std::vector<Rule> SimplifyRules();
+
+Rule RemoveIdentity();
+Rule RemoveDropout();
+Rule RemoveNoOpCast();
+Rule RemoveNoOpTranspose();
+Rule RemoveNoOpReshape();
+Rule RemoveNoOpSlice();
+Rule RemoveNoOpPad();
+Rule RemoveNoOpExpand();
+Rule RemoveSingleConcat();
+Rule RemoveAddZero();
+Rule RemoveMulOne();
+Rule RemovePowOne();
+Rule MergeTransposes();
+Rule MergeReshapes();
+Rule CancelSqueezeUnsqueeze();
+Rule StaticReshape();
+Rule MergeReluClip();
+Rule MergeRelus();
+Rule CancelTransposesAcrossUnary();
+
+}  // namespace infer
