@@ -1,0 +1,151 @@
+#include "tools/zoo/net.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "lib/support/parallel.h"
+#include "lib/support/random.h"
+#include "lib/support/strings.h"
+
+namespace infer {
+
+Dim Net::BatchDim() const {
+  return options_.batch > 0 ? Dim(options_.batch) : Dim::Symbol("batch");
+}
+
+int64_t Net::Extent(const Value* v, int axis) const {
+  if (!status_.ok()) return 1;
+  const Dim& d = v->shape()[axis];
+  return d.is_static() ? d.value() : 1;
+}
+
+Value* Net::Input(std::string_view name, DType dtype, std::vector<Dim> dims) {
+  return editor_.AddInput(std::string(name), TensorType{dtype, Shape(std::move(dims))});
+}
+
+Value* Net::Image(int64_t channels) {
+  return Input("input", DType::kF32,
+               {BatchDim(), channels, options_.resolution, options_.resolution});
+}
+
+void Net::Output(Value* v, std::string_view name) {
+  if (!status_.ok()) return;
+  editor_.Rename(v, std::string(name));
+  editor_.MarkOutput(v);
+}
+
+Values Net::OpN(std::string_view op, Values inputs, size_t outputs, AttrMap attrs) {
+  Value* first = inputs.front();
+  if (!status_.ok()) return Values(outputs, first);
+  const OpDef* def = graph_.ops().Find(op);
+  if (!def) {
+    Fail(Internal(Cat("no operator ", op)));
+    return Values(outputs, first);
+  }
+  NodeOptions options;
+  options.name = Cat(op, "_", nodes_++);
+  options.num_outputs = outputs;
+  Result<Node*> node = editor_.AddNode(*def, std::move(inputs), std::move(attrs), options);
+  if (!node.ok()) {
+    Fail(node.status());
+    return Values(outputs, first);
+  }
+  return (*node)->outputs();
+}
+
+Value* Net::Op(std::string_view op, Values inputs, AttrMap attrs) {
+  return OpN(op, std::move(inputs), 1, std::move(attrs)).front();
+}
+
+Value* Net::Weight(Dims dims, double std, double mean) {
+  const uint64_t index = weights_++;
+  // After a failure nothing is read any more, so nothing large is made.
+  if (!status_.ok()) return Number(0);
+  Tensor t(DType::kF32, std::move(dims));
+  const std::span<float> out = t.mutable_data<float>();
+  // Irwin-Hall: the sum of four uniform numbers has mean 2 and variance 1/3, and is near normal.
+  const double factor = std * std::sqrt(3.0) / 65536, shift = mean - 2 * std * std::sqrt(3.0);
+  constexpr int64_t kBlock = 1 << 16;  // one generator each: the same bits for any thread count
+  const int64_t n = t.num_elements();
+  ParallelFor((n + kBlock - 1) / kBlock, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t b = begin; b < end; ++b) {
+      Random random(options_.seed, index << 20 | static_cast<uint64_t>(b));
+      for (int64_t i = b * kBlock; i < std::min(n, (b + 1) * kBlock); ++i) {
+        const uint64_t r = random.NextU64();
+        const uint64_t sum = (r & 65535) + (r >> 16 & 65535) + (r >> 32 & 65535) + (r >> 48);
+        out[static_cast<size_t>(i)] =
+            static_cast<float>((static_cast<double>(sum) + 2) * factor + shift);
+      }
+    }
+  });
+  return editor_.AddConstant(std::move(t), Cat("weight_", index));
+}
+
+Value* Net::Conv(Value* x, int64_t outputs, int64_t kernel, const ConvOptions& o) {
+  const int64_t inputs = Extent(x, 1) / o.groups, pad = o.pad < 0 ? kernel / 2 : o.pad;
+  const double fan_in = static_cast<double>(inputs * kernel * kernel);
+  Values operands{x, Weight({outputs, inputs, kernel, kernel}, std::sqrt(o.gain / fan_in))};
+  if (o.bias) operands.push_back(Weight({outputs}, 0.05));
+  return Op("Conv", std::move(operands),
+            {{"dilations", Ints{1, 1}},
+             {"group", o.groups},
+             {"kernel_shape", Ints{kernel, kernel}},
+             {"pads", Ints{pad, pad, pad, pad}},
+             {"strides", Ints{o.stride, o.stride}}});
+}
+
+Value* Net::BatchNorm(Value* x, const BatchNormOptions& o) {
+  const Dims c{Extent(x, 1)};
+  Value* gamma = Weight(c, 0.1 * o.scale, o.scale);
+  Value* beta = Weight(c, 0.1);
+  Value* mean = Weight(c, 0.1);
+  Value* variance = Weight(c, 0.1, 1);
+  return Op("BatchNormalization", {x, gamma, beta, mean, variance},
+            {{"epsilon", o.epsilon}, {"momentum", o.momentum}, {"training_mode", int64_t{0}}});
+}
+
+Value* Net::MaxPool(Value* x, int64_t kernel, int64_t stride, int64_t pad, bool ceil) {
+  return Op("MaxPool", {x},
+            {{"ceil_mode", int64_t{ceil}},
+             {"kernel_shape", Ints{kernel, kernel}},
+             {"pads", Ints{pad, pad, pad, pad}},
+             {"strides", Ints{stride, stride}}});
+}
+
+Value* Net::Gemm(Value* x, int64_t outputs) {
+  const int64_t k = Extent(x, -1);
+  Value* w = Weight({outputs, k}, std::sqrt(1.0 / static_cast<double>(k)));
+  return Op("Gemm", {x, w, Weight({outputs}, 0.05)},
+            {{"alpha", 1.0f}, {"beta", 1.0f}, {"transB", int64_t{1}}});
+}
+
+Value* Net::Linear(Value* x, int64_t outputs) {
+  const int64_t k = Extent(x, -1);
+  Value* w = Weight({k, outputs}, std::sqrt(1.0 / static_cast<double>(k)));
+  Value* product = Op("MatMul", {x, w});
+  return Add(Weight({outputs}, 0.02), product);
+}
+
+Value* Net::Classifier(Value* x, int64_t classes) {
+  return Gemm(Flatten(Op("GlobalAveragePool", {x})), classes);
+}
+
+Value* Net::LayerNorm(Value* x, float epsilon) {
+  const Dims c{Extent(x, -1)};
+  const auto mean = [&](Value* v) {
+    return Op("ReduceMean", {v, List({-1})}, {{"keepdims", int64_t{1}}});
+  };
+  Value* centred = Op("Sub", {x, mean(x)});
+  Value* variance = mean(Op("Pow", {centred, Number(2)}));
+  Value* deviation = Op("Sqrt", {Add(variance, Number(epsilon))});
+  Value* normal = Op("Div", {centred, deviation});
+  Value* scaled = Mul(normal, Weight(c, 0.1, 1));
+  return Add(scaled, Weight(c, 0.05));
+}
+
+Value* Net::GeluErf(Value* x) {
+  Value* erf = Op("Erf", {Op("Div", {x, Number(1.4142135381698608f)})});
+  return Mul(Mul(x, Add(erf, Number(1))), Number(0.5f));
+}
+
+}  // namespace infer

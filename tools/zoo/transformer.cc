@@ -1,0 +1,170 @@
+/// BERT (Devlin et al., 2018) and GPT-2 (Radford et al., 2019) as transformers has them.
+#include <cmath>
+#include <limits>
+
+#include "lib/support/strings.h"
+#include "tools/zoo/net.h"
+
+namespace infer {
+namespace {
+
+constexpr int64_t kWidth = 768, kHeads = 12, kHead = kWidth / kHeads, kLayers = 12;
+/// What a mask adds or puts where a token must not look: the lowest f32.
+constexpr float kMasked = std::numeric_limits<float>::lowest();
+
+Value* Gather(Net& net, Value* table, Value* indices, int64_t axis = 0) {
+  return net.Op("Gather", {table, indices}, {{"axis", axis}});
+}
+
+Value* Softmax(Net& net, Value* x) { return net.Op("Softmax", {x}, {{"axis", int64_t{-1}}}); }
+
+/// Position ids first ... first + n - 1 as [1, n].
+Value* Positions(Net& net, int64_t first, int64_t n) {
+  Tensor ids(DType::kI64, {1, n});
+  for (int64_t i = 0; i < n; ++i) ids.SetInt(i, first + i);
+  return net.Const(std::move(ids));
+}
+
+/// Post-norm encoder layer with separate Q, K and V; `mask` is added to the scores.
+Value* BertLayer(Net& net, Value* x, Value* mask) {
+  const int64_t batch = net.batch(), tokens = net.options().sequence;
+  const Ints split{batch, tokens, kHeads, kHead};
+  Value* query = net.Linear(x, kWidth);
+  Value* key = net.Reshape(net.Linear(x, kWidth), split);
+  Value* value = net.Transpose(net.Reshape(net.Linear(x, kWidth), split), {0, 2, 1, 3});
+  query = net.Transpose(net.Reshape(query, split), {0, 2, 1, 3});
+  Value* scores = net.Op("MatMul", {query, net.Transpose(key, {0, 2, 3, 1})});
+  scores = net.Op("Div", {scores, net.Number(std::sqrt(static_cast<float>(kHead)))});
+  Value* context = net.Op("MatMul", {Softmax(net, net.Add(scores, mask)), value});
+  context = net.Reshape(net.Transpose(context, {0, 2, 1, 3}), {batch, tokens, kWidth});
+  x = net.LayerNorm(net.Add(net.Linear(context, kWidth), x), 1e-12f);
+  Value* y = net.Linear(net.GeluErf(net.Linear(x, 4 * kWidth)), kWidth);
+  return net.LayerNorm(net.Add(y, x), 1e-12f);
+}
+
+/// 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), in 8 nodes.
+Value* GeluTanh(Net& net, Value* x) {
+  Value* half = net.Mul(x, net.Number(0.5f));
+  Value* cube = net.Op("Pow", {x, net.Number(3)});
+  Value* inner = net.Add(x, net.Mul(cube, net.Number(0.044715f)));
+  Value* tanh = net.Op("Tanh", {net.Mul(inner, net.Number(0.7978845834732056f))});
+  return net.Mul(half, net.Add(tanh, net.Number(1)));
+}
+
+/// Conv1D: [batch, tokens, k] flattened, Gemm with W[k, outputs], unflattened.
+Value* Conv1d(Net& net, Value* x, int64_t outputs, double gain = 1) {
+  const int64_t k = net.Extent(x, -1);
+  x = net.Reshape(x, {-1, k});
+  Value* w = net.Weight({k, outputs}, std::sqrt(gain / static_cast<double>(k)));
+  x = net.Op("Gemm", {x, w, net.Weight({outputs}, 0.02)}, {{"alpha", 1.0f}, {"beta", 1.0f}});
+  return net.Reshape(x, {net.batch(), net.options().sequence, outputs});
+}
+
+/// Keys and values of the past, and where their extension goes; null without a cache.
+struct Cache {
+  Value* key = nullptr;
+  Value* value = nullptr;
+};
+
+/// scores / (0 + 64^0.5), causally masked: the exporter keeps how the divisor came about.
+Value* CausalProbabilities(Net& net, Value* scores, int64_t past) {
+  const int64_t tokens = net.options().sequence;
+  Value* root = net.Op("Pow", {net.Number(static_cast<float>(kHead)), net.Number(0.5f)});
+  Value* zero = net.Op("ConstantOfShape", {net.List({})}, {{"value", Tensor::Of<float>({1}, {0})}});
+  scores = net.Op("Div", {scores, net.Add(zero, root)});
+  scores = net.Op("Cast", {scores}, {{"to", int64_t{1}}});
+  Tensor visible(DType::kBool, {1, 1, tokens, past + tokens});
+  for (int64_t q = 0; q < tokens; ++q)
+    for (int64_t k = 0; k < past + tokens; ++k)
+      visible.SetInt(q * (past + tokens) + k, k <= past + q);
+  scores = net.Op("Where", {net.Const(std::move(visible)), scores, net.Number(kMasked)});
+  return net.Op("Cast", {Softmax(net, scores)}, {{"to", int64_t{1}}});
+}
+
+/// Pre-norm decoder layer; `cache` is replaced by the extended one.
+Value* Gpt2Layer(Net& net, Value* x, Cache& cache) {
+  const int64_t batch = net.batch(), tokens = net.options().sequence;
+  const Ints split{batch, tokens, kHeads, kHead};
+  Value* qkv = Conv1d(net, net.LayerNorm(x, 1e-5f), 3 * kWidth);
+  const Values parts =
+      net.OpN("Split", {qkv, net.List({kWidth, kWidth, kWidth})}, 3, {{"axis", int64_t{2}}});
+  Value* query = net.Transpose(net.Reshape(parts[0], split), {0, 2, 1, 3});
+  Value* key = net.Reshape(parts[1], split);
+  if (cache.key) key = net.Transpose(key, {0, 2, 1, 3});
+  Value* value = net.Transpose(net.Reshape(parts[2], split), {0, 2, 1, 3});
+  if (cache.key) {
+    key = net.Op("Concat", {cache.key, key}, {{"axis", int64_t{-2}}});
+    value = net.Op("Concat", {cache.value, value}, {{"axis", int64_t{-2}}});
+    cache = {key, value};
+  }
+  key = net.Transpose(key, cache.key ? Ints{0, 1, 3, 2} : Ints{0, 2, 3, 1});
+  Value* scores = net.Op("MatMul", {query, key});
+  Value* weights = CausalProbabilities(net, scores, cache.key ? net.options().past : 0);
+  Value* context = net.Op("MatMul", {weights, value});
+  context = net.Reshape(net.Transpose(context, {0, 2, 1, 3}), {batch, tokens, kWidth});
+  x = net.Add(Conv1d(net, context, kWidth, 0.1), x);
+  Value* y = GeluTanh(net, Conv1d(net, net.LayerNorm(x, 1e-5f), 4 * kWidth));
+  return net.Add(x, Conv1d(net, y, kWidth, 0.1));
+}
+
+int64_t Layers(const Net& net) { return net.options().layers ? net.options().layers : kLayers; }
+
+void BuildGpt2(Net& net, bool cached) {
+  constexpr int64_t kVocabulary = 50257, kPositions = 1024;
+  const int64_t tokens = net.options().sequence, past = cached ? net.options().past : 0;
+  if (past < 0 || past + tokens > kPositions)
+    return net.Fail(InvalidArgument(
+        Cat("gpt2 has ", kPositions, " positions, ", past + tokens, " are asked for")));
+  Value* ids = net.Input("input_ids", DType::kI64, {net.BatchDim(), tokens});
+  std::vector<Cache> caches(static_cast<size_t>(Layers(net)));
+  for (size_t i = 0; cached && i < caches.size(); ++i)
+    for (Value* Cache::*part : {&Cache::key, &Cache::value})
+      caches[i].*part =
+          net.Input(Cat("past_key_values.", i, part == &Cache::key ? ".key" : ".value"),
+                    DType::kF32, {net.BatchDim(), kHeads, past, kHead});
+  Value* x = Gather(net, net.Weight({kVocabulary, kWidth}, 0.5), net.Reshape(ids, {-1, tokens}));
+  Value* table = net.Weight({kPositions, kWidth}, 0.1);
+  x = net.Add(x, Gather(net, table, Positions(net, past, tokens)));
+  for (Cache& cache : caches) x = Gpt2Layer(net, x, cache);
+  x = net.Reshape(net.LayerNorm(x, 1e-5f), {net.batch() ? net.batch() : -1, tokens, kWidth});
+  Value* head = net.Weight({kWidth, kVocabulary}, std::sqrt(1.0 / kWidth));
+  net.Output(net.Op("MatMul", {x, head}), "logits");
+  for (size_t i = 0; cached && i < caches.size(); ++i) {
+    net.Output(caches[i].key, Cat("present.", i, ".key"));
+    net.Output(caches[i].value, Cat("present.", i, ".value"));
+  }
+}
+
+}  // namespace
+
+void BuildBertBase(Net& net) {
+  constexpr int64_t kVocabulary = 30522, kPositions = 512;
+  const int64_t tokens = net.options().sequence;
+  if (tokens > kPositions)
+    return net.Fail(InvalidArgument(
+        Cat("bert-base has ", kPositions, " positions, ", tokens, " are asked for")));
+  const std::vector<Dim> dims{net.BatchDim(), tokens};
+  Value* ids = net.Input("input_ids", DType::kI64, dims);
+  Value* attention = net.Input("attention_mask", DType::kI64, dims);
+  Value* types = net.Input("token_type_ids", DType::kI64, dims);
+
+  // (1 - mask[:, None, None, :]) * lowest
+  Value* mask = net.Op("Unsqueeze", {attention, net.List({1})});
+  mask = net.Op("Cast", {net.Op("Unsqueeze", {mask, net.List({2})})}, {{"to", int64_t{1}}});
+  mask = net.Mul(net.Op("Sub", {net.Number(1), mask}), net.Number(kMasked));
+
+  Value* words = Gather(net, net.Weight({kVocabulary, kWidth}, 0.5), ids);
+  Value* x = net.Add(words, Gather(net, net.Weight({2, kWidth}, 0.1), types));
+  Value* table = net.Weight({kPositions, kWidth}, 0.1);
+  x = net.LayerNorm(net.Add(x, Gather(net, table, Positions(net, 0, tokens))), 1e-12f);
+  for (int64_t i = 0; i < Layers(net); ++i) x = BertLayer(net, x, mask);
+  Value* first = Gather(net, x, net.Const(Tensor::Scalar<int64_t>(0)), 1);
+  Value* pooled = net.Op("Tanh", {net.Gemm(first, kWidth)});
+  net.Output(x, "last_hidden_state");
+  net.Output(pooled, "pooler_output");
+}
+
+void BuildGpt2Small(Net& net) { BuildGpt2(net, false); }
+void BuildGpt2SmallKv(Net& net) { BuildGpt2(net, true); }
+
+}  // namespace infer

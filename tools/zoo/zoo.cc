@@ -1,0 +1,86 @@
+#include "tools/zoo/zoo.h"
+
+#include <algorithm>
+
+#include "lib/support/strings.h"
+#include "tools/zoo/net.h"
+
+namespace infer {
+namespace {
+
+constexpr ZooModel kModels[] = {
+    {"resnet18", "residual CNN, 11.7 M parameters (torchvision)", 224},
+    {"resnet50", "residual bottleneck CNN, 25.6 M parameters (torchvision)", 224},
+    {"mobilenetv2", "inverted residuals, ReLU6, 3.5 M parameters (torchvision)", 224},
+    {"mobilenetv3-small", "squeeze-and-excitation, HardSwish, 2.5 M parameters (torchvision)", 224},
+    {"efficientnet-lite0", "inverted residuals up to 5x5, ReLU6, 4.7 M parameters (timm)", 224},
+    {"vgg16", "plain CNN with large Gemm, 138 M parameters (torchvision)", 224},
+    {"squeezenet1.1", "fire modules, no BatchNormalization, 1.2 M parameters (torchvision)", 224},
+    {"yolo", "detector with SiLU, neck, three heads and decoding, 1.4 M parameters", 416},
+    {"bert-base", "post-norm encoder, erf Gelu, 109 M parameters (transformers)", 0, 128},
+    {"vit-b16", "vision transformer, 86 M parameters (torchvision)", 224},
+    {"gpt2-small", "causal decoder, tanh Gelu, 124 M parameters (transformers)", 0, 128},
+    {"gpt2-small-kv", "the same, one step with cached keys and values", 0, 1},
+};
+
+/// In the order of kModels.
+constexpr void (*kBuilders[])(Net&) = {
+    BuildResnet18,          BuildResnet50, BuildMobilenetV2,  BuildMobilenetV3Small,
+    BuildEfficientnetLite0, BuildVgg16,    BuildSqueezenet11, BuildYolo,
+    BuildBertBase,          BuildVitB16,   BuildGpt2Small,    BuildGpt2SmallKv,
+};
+static_assert(std::size(kModels) == std::size(kBuilders));
+
+/// Bounds that keep every extent product far from overflow.
+constexpr int64_t kMaxBatch = 65536, kMaxResolution = 8192, kMaxSequence = 65536, kMaxLayers = 1000;
+
+Status CheckOptions(const ZooModel& m, const ZooOptions& o) {
+  struct {
+    std::string_view name;
+    int64_t value, max;
+    bool used;
+  } const checks[] = {{"batch", o.batch, kMaxBatch, true},
+                      {"resolution", o.resolution, kMaxResolution, m.resolution > 0},
+                      {"sequence", o.sequence, kMaxSequence, m.sequence > 0},
+                      {"past", o.past, kMaxSequence, true},
+                      {"layers", o.layers, kMaxLayers, true}};
+  for (const auto& c : checks) {
+    if (c.value < 0 || c.value > c.max)
+      return InvalidArgument(Cat(c.name, " ", c.value, " is not in 0 ... ", c.max));
+    if (c.value > 0 && !c.used) return InvalidArgument(Cat(m.name, " has no ", c.name));
+  }
+  return {};
+}
+
+}  // namespace
+
+std::span<const ZooModel> ZooModels() { return kModels; }
+
+Result<Model> MakeZooModel(std::string_view name, const ZooOptions& options,
+                           const OpRegistry& ops) {
+  const auto m = std::find_if(std::begin(kModels), std::end(kModels),
+                              [&](const ZooModel& z) { return z.name == name; });
+  if (m == std::end(kModels)) {
+    std::vector<std::string_view> names;
+    for (const ZooModel& z : kModels) names.push_back(z.name);
+    return InvalidArgument(Cat("no architecture '", name, "'; there are ", Join(names, ", ")));
+  }
+  Status checked = CheckOptions(*m, options);
+  if (!checked.ok()) return checked;
+  ZooOptions o = options;
+  if (o.resolution == 0) o.resolution = m->resolution;
+  if (o.sequence == 0) o.sequence = m->sequence;
+  Net net(o, ops, name);
+  kBuilders[m - std::begin(kModels)](net);
+  if (!net.status().ok()) {
+    Status s = net.status();
+    return std::move(s).In(name);
+  }
+  Model model(net.Take());
+  model.info.opsets[""] = 14;
+  model.info.ir_version = 7;
+  model.info.producer_name = "infer-bench zoo";
+  return model;
+}
+
+}  // namespace infer

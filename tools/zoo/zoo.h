@@ -1,0 +1,36 @@
+#pragma once
+/// The zoo: standard architectures with seeded random weights, node for node as torch 1.13 exports
+/// the torchvision, timm and transformers models (torch.onnx.export, opset 14,
+/// TrainingMode.PRESERVE, so that BatchNormalization is not folded; LayerNormalization, Gelu and
+/// attention decomposed). For speed and rewriting work without downloads; the outputs mean nothing.
+#include <span>
+#include <string_view>
+
+#include "lib/onnx/model.h"
+
+namespace infer {
+
+struct ZooOptions {
+  int64_t batch = 1;       ///< 0: a symbolic dimension "batch", where the model allows it
+  int64_t resolution = 0;  ///< height and width of images; 0: the model's own
+  int64_t sequence = 0;    ///< tokens; 0: the model's own
+  int64_t past = 128;      ///< cached tokens of gpt2-small-kv
+  int64_t layers = 0;      ///< of transformers; 0: as published
+  uint64_t seed = 1;
+};
+
+struct ZooModel {
+  std::string_view name;
+  std::string_view doc;
+  int64_t resolution = 0;  ///< default; 0: no images
+  int64_t sequence = 0;    ///< default; 0: no tokens
+};
+
+/// Every architecture, in the order of help texts.
+std::span<const ZooModel> ZooModels();
+
+/// InvalidArgument for an unknown name (all names are listed) and for options that the architecture
+/// cannot take, such as an image that is too small.
+Result<Model> MakeZooModel(std::string_view name, const ZooOptions& options, const OpRegistry& ops);
+
+}  // namespace infer
