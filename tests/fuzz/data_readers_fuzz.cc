@@ -38,7 +38,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   limits.max_pixels = 1 << 16;
   const std::string bytes(reinterpret_cast<const char*>(data + 1), size - 1);
   const auto length = static_cast<int64_t>(bytes.size());
-  const ByteSourcePtr source = ByteSource::OfMemory(bytes, "fuzz");
+  const DataBytesPtr source = DataBytes::OfMemory(bytes, "fuzz");
   switch (data[0] % 6) {
     case 0: Load(ParseNpy(source, 0, length, limits)); break;
     case 1:
