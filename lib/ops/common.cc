@@ -167,6 +167,14 @@ Status RunWide(OpRun& run, OpDef::ReferenceFn kernel) {
   return {};
 }
 
+Status CheckSameTypes(const OpRun& run, size_t first, size_t last) {
+  for (size_t i = first + 1; i < std::min(last, run.num_inputs()); ++i)
+    if (run.has(i) && run.in(i).dtype() != run.in(first).dtype())
+      return InvalidModel(Cat(run.call().def().name, ": inputs are ", Name(run.in(first).dtype()),
+                              " and ", Name(run.in(i).dtype())));
+  return {};
+}
+
 int64_t IntAttrOr(const NodeSpec& node, std::string_view name, int64_t absent) {
   const auto it = node.attrs.find(name);
   const auto* v = it == node.attrs.end() ? nullptr : std::get_if<int64_t>(&it->second);
@@ -198,6 +206,59 @@ NodeSpec MakeSpec(std::string_view op, const NodeSpec& origin, std::vector<std::
           std::move(inputs),
           std::move(outputs),
           std::move(attrs)};
+}
+
+std::string ScalarLike(double value, const std::string& like, const NodeSpec& origin,
+                       LiftContext& out) {
+  const ValueType* type = out.Type(like);
+  if (type && type->is_tensor() && type->tensor().dtype != DType::kUndefined) {
+    Tensor t(type->tensor().dtype, {});
+    t.Set(0, value);
+    return out.Constant(std::move(t));
+  }
+  const std::string y = out.Fresh("like");
+  const std::string c = out.Constant(Tensor::Scalar(static_cast<float>(value)));
+  out.Emit(MakeSpec("CastLike", origin, {c, like}, {y}));
+  return y;
+}
+
+Status LiftConsumedInputs(NodeSpec node, int, LiftContext& out) {
+  DropAttr(node, "consumed_inputs");
+  out.Emit(std::move(node));
+  return {};
+}
+
+Status LiftAxisBroadcast(NodeSpec node, int opset, LiftContext& out) {
+  if (opset >= 7 || node.inputs.size() != 2) {
+    out.Emit(std::move(node));
+    return {};
+  }
+  const bool has_axis = node.attrs.contains("axis");
+  const int64_t axis = IntAttrOr(node, "axis", 0);
+  const bool broadcast = IntAttrOr(node, "broadcast", 0) != 0;
+  for (const char* name : {"axis", "broadcast", "consumed_inputs"}) DropAttr(node, name);
+  if (!has_axis || !broadcast) {
+    out.Emit(std::move(node));
+    return {};
+  }
+  const ValueType* a = out.Type(node.inputs[0]);
+  const ValueType* b = out.Type(node.inputs[1]);
+  if (!a || !b || !a->is_tensor() || !b->is_tensor() || !a->tensor().shape.has_rank() ||
+      !b->tensor().shape.has_rank())
+    return Unsupported(Cat(node.op, " '", node.name,
+                           "': attribute axis of opset ", opset, " needs operands of known rank"));
+  const int rank_a = a->tensor().shape.rank(), rank_b = b->tensor().shape.rank();
+  INFER_ASSIGN(const int at, NormalizeAxis(axis, rank_a));
+  std::vector<int64_t> trailing;
+  for (int d = rank_b; d < rank_a - at; ++d) trailing.push_back(d);
+  if (!trailing.empty()) {
+    const std::string wide = out.Fresh(node.inputs[1]);
+    out.Emit(MakeSpec("Unsqueeze", node, {node.inputs[1], out.Constant(Tensor::Int64s(trailing))},
+                      {wide}));
+    node.inputs[1] = wide;
+  }
+  out.Emit(std::move(node));
+  return {};
 }
 
 void AttrToInput(NodeSpec& node, std::string_view attr, size_t at, LiftContext& out) {

@@ -176,6 +176,27 @@ Status DispatchF32F64(const OpRun& run, DType t, F&& f) {
   return {};
 }
 
+/// Calls f with float, double or the C++ integer type of `t` (the types a kernel sees after Wide).
+/// Unsupported for any other type.
+template <typename F>
+Status DispatchNumber(const OpRun& run, DType t, F&& f) {
+  bool called = false;
+  DispatchReal(t, [&]<typename T>(T v) {
+    if constexpr (!std::is_same_v<T, Half> && !std::is_same_v<T, BFloat16> &&
+                  !std::is_same_v<T, bool>) {
+      f(v);
+      called = true;
+    }
+  });
+  if (called) return {};
+  return Unsupported(Cat(run.call().def().name, ": no reference kernel for ", Name(t)));
+}
+/// InvalidModel unless all present inputs [first, last) have the type of input `first`.
+Status CheckSameTypes(const OpRun& run, size_t first, size_t last);
+/// Signed and unsigned arithmetic that wraps (as two's complement does) instead of overflowing.
+template <typename T>
+using Wrapping = std::common_type_t<unsigned, std::make_unsigned_t<T>>;
+
 // ---- Lift and lower --------------------------------------------------------------------------
 
 /// An i64 attribute of a node as a file has it; `absent` where it is not (or not an int).
@@ -189,6 +210,15 @@ void DropAttr(NodeSpec& node, std::string_view name);
 /// A node of ai.onnx with a fresh name derived from `origin`'s.
 NodeSpec MakeSpec(std::string_view op, const NodeSpec& origin, std::vector<std::string> inputs,
                   std::vector<std::string> outputs, AttrMap attrs = {});
+/// A scalar constant with the element type of value `like`, which need not be known: then the
+/// constant is an f32 and a CastLike follows it.
+std::string ScalarLike(double value, const std::string& like, const NodeSpec& origin,
+                       LiftContext& out);
+/// Emits the node without `consumed_inputs` (opset 1-5, an in-place hint without meaning).
+Status LiftConsumedInputs(NodeSpec node, int opset, LiftContext& out);
+/// As above for two operands of opset <= 6: attributes broadcast and axis (B's extents stand at
+/// A's dimensions axis...) become an Unsqueeze of B.
+Status LiftAxisBroadcast(NodeSpec node, int opset, LiftContext& out);
 /// Moves an INTS attribute that became an input to input `at` as an i64 constant. Nothing when the
 /// attribute is absent.
 void AttrToInput(NodeSpec& node, std::string_view attr, size_t at, LiftContext& out);
