@@ -43,8 +43,7 @@ Status RunCelu(OpRun& run) {
   });
 }
 Status RunThresholdedRelu(OpRun& run) {
-  return MapFloat(run,
-                  [a = run.Float("alpha")]<typename T>(T x) { return x > a ? x : T{0}; });
+  return MapFloat(run, [a = run.Float("alpha")]<typename T>(T x) { return x > a ? x : T{0}; });
 }
 Status RunSigmoid(OpRun& run) {
   return MapFloat(run, [](auto x) { return Logistic(x); });
@@ -96,16 +95,14 @@ Status RunSwish(OpRun& run) {
 template <bool kTanh>
 Status RunBiasGelu(OpRun& run) {
   const Tensor& x = run.in(0);
-  if (!run.has(1))
-    return MapFloat(run, [](auto v) { return kTanh ? TanhGeluOf(v) : GeluOf(v); });
+  if (!run.has(1)) return MapFloat(run, [](auto v) { return kTanh ? TanhGeluOf(v) : GeluOf(v); });
   INFER_TRY(CheckSameTypes(run, 0, 2));
   INFER_ASSIGN(const Dims dims, Broadcast(x.dims(), run.in(1).dims()));
   if (dims != x.dims()) return InvalidModel("BiasGelu: the bias is wider than the input");
   Tensor& y = run.Out(0, x.dtype(), x.dims());
   return DispatchF32F64(run, x.dtype(), [&]<typename T>(T) {
-    MapBinary<T, T, T>(x, run.in(1), y, [](T a, T b) {
-      return kTanh ? TanhGeluOf(a + b) : GeluOf(a + b);
-    });
+    MapBinary<T, T, T>(x, run.in(1), y,
+                       [](T a, T b) { return kTanh ? TanhGeluOf(a + b) : GeluOf(a + b); });
   });
 }
 
@@ -146,8 +143,8 @@ Status RunPRelu(OpRun& run) {
 Status LiftPRelu(NodeSpec node, int opset, LiftContext& out) {
   if (opset < 7 && node.inputs.size() == 2) {
     const ValueType* slope = out.Type(node.inputs[1]);
-    const bool scalar = slope && slope->is_tensor() &&
-                        slope->tensor().shape.num_elements().KnownEqual(1);
+    const bool scalar =
+        slope && slope->is_tensor() && slope->tensor().shape.num_elements().KnownEqual(1);
     if (!scalar) {
       node.attrs["axis"] = int64_t{1};
       node.attrs["broadcast"] = int64_t{1};
@@ -295,17 +292,16 @@ AttrDef FloatAttr(std::string_view name, float value) { return {name, AttrKind::
 std::span<const OpDef> ActivationOps() {
   constexpr TypeSet kDropoutTypes = kFloatsBF16 | kFloat8;
   static const OpDef ops[] = {
-      Activation("LeakyRelu", "y = x, or alpha x below 0.", {1, 6, 16},
-                 {FloatAttr("alpha", 0.01f)}, Wide<RunLeakyRelu>, CostPerOutput<1>,
+      Activation("LeakyRelu", "y = x, or alpha x below 0.", {1, 6, 16}, {FloatAttr("alpha", 0.01f)},
+                 Wide<RunLeakyRelu>, CostPerOutput<1>,
                  "graph g(x: f32[2,3]) -> (y) { y = LeakyRelu(x) {alpha=0.1} }"),
-      Activation("Elu", "y = x, or alpha (e^x - 1) below 0.", {1, 6, 22},
-                 {FloatAttr("alpha", 1.f)}, Wide<RunElu>, CostPerOutput<3>,
+      Activation("Elu", "y = x, or alpha (e^x - 1) below 0.", {1, 6, 22}, {FloatAttr("alpha", 1.f)},
+                 Wide<RunElu>, CostPerOutput<3>,
                  "graph g(x: f32[2,3]) -> (y) { y = Elu(x) {alpha=2.0} }"),
       Activation("Selu", "y = gamma x, or gamma alpha (e^x - 1) below 0.", {1, 6, 22},
                  {FloatAttr("alpha", 1.67326319217681884765625f),
                   FloatAttr("gamma", 1.05070102214813232421875f)},
-                 Wide<RunSelu>, CostPerOutput<4>,
-                 "graph g(x: f32[2,3]) -> (y) { y = Selu(x) }"),
+                 Wide<RunSelu>, CostPerOutput<4>, "graph g(x: f32[2,3]) -> (y) { y = Selu(x) }"),
       {.name = "Celu",
        .doc = "y = max(0, x) + min(0, alpha (e^(x/alpha) - 1)).",
        .since = 12,
@@ -328,12 +324,12 @@ std::span<const OpDef> ActivationOps() {
                  CostPerOutput<2>, "graph g(x: f32[2,3]) -> (y) { y = HardSigmoid(x) }"),
       Activation("HardSwish", "y = x clamp(x/6 + 1/2, 0, 1).", {14, 22}, {}, Wide<RunHardSwish>,
                  CostPerOutput<3>, "graph g(x: f32[2,3]) -> (y) { y = HardSwish(x) }"),
-      Activation("Softplus", "y = ln(1 + e^x).", {1, 22}, {}, Wide<RunSoftplus>,
-                 CostPerOutput<3>, "graph g(x: f32[2,3]) -> (y) { y = Softplus(x) }"),
-      Activation("Softsign", "y = x / (1 + |x|).", {1, 22}, {}, Wide<RunSoftsign>,
-                 CostPerOutput<3>, "graph g(x: f32[2,3]) -> (y) { y = Softsign(x) }"),
-      Activation("Mish", "y = x tanh(ln(1 + e^x)).", {18, 22}, {}, Wide<RunMish>,
-                 CostPerOutput<5>, "graph g(x: f32[2,3]) -> (y) { y = Mish(x) }"),
+      Activation("Softplus", "y = ln(1 + e^x).", {1, 22}, {}, Wide<RunSoftplus>, CostPerOutput<3>,
+                 "graph g(x: f32[2,3]) -> (y) { y = Softplus(x) }"),
+      Activation("Softsign", "y = x / (1 + |x|).", {1, 22}, {}, Wide<RunSoftsign>, CostPerOutput<3>,
+                 "graph g(x: f32[2,3]) -> (y) { y = Softsign(x) }"),
+      Activation("Mish", "y = x tanh(ln(1 + e^x)).", {18, 22}, {}, Wide<RunMish>, CostPerOutput<5>,
+                 "graph g(x: f32[2,3]) -> (y) { y = Mish(x) }"),
       Activation("Gelu", "y = x Phi(x), or its tanh approximation.", {20},
                  {{"approximate", AttrKind::kString, std::string("none")}}, Wide<RunGelu>,
                  CostPerOutput<5>,
@@ -359,8 +355,8 @@ std::span<const OpDef> ActivationOps() {
        .versions = {1, 6, 7, 9, 16},
        .inputs = {{"X", "T"}, {"slope", "T"}},
        .outputs = {{"Y", "T"}},
-       .constraints = {{"T", kFloatsBF16 | TypeSet(DType::kU32, DType::kU64, DType::kI32,
-                                                   DType::kI64)}},
+       .constraints = {{"T",
+                        kFloatsBF16 | TypeSet(DType::kU32, DType::kU64, DType::kI32, DType::kI64)}},
        .infer = InferSame,
        .reference = Wide<RunPRelu>,
        .cost = CostPerOutput<1>,
@@ -370,9 +366,7 @@ std::span<const OpDef> ActivationOps() {
        .doc = "y = min(max(x, min), max).",
        .since = 11,
        .versions = {1, 6, 11, 12, 13},
-       .inputs = {{"input", "T"},
-                  {"min", "T", Arity::kOptional},
-                  {"max", "T", Arity::kOptional}},
+       .inputs = {{"input", "T"}, {"min", "T", Arity::kOptional}, {"max", "T", Arity::kOptional}},
        .outputs = {{"output", "T"}},
        .constraints = {{"T", kNumeric}},
        .infer = InferSame,

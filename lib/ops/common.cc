@@ -245,8 +245,8 @@ Status LiftAxisBroadcast(NodeSpec node, int opset, LiftContext& out) {
   const ValueType* b = out.Type(node.inputs[1]);
   if (!a || !b || !a->is_tensor() || !b->is_tensor() || !a->tensor().shape.has_rank() ||
       !b->tensor().shape.has_rank())
-    return Unsupported(Cat(node.op, " '", node.name,
-                           "': attribute axis of opset ", opset, " needs operands of known rank"));
+    return Unsupported(Cat(node.op, " '", node.name, "': attribute axis of opset ", opset,
+                           " needs operands of known rank"));
   const int rank_a = a->tensor().shape.rank(), rank_b = b->tensor().shape.rank();
   INFER_ASSIGN(const int at, NormalizeAxis(axis, rank_a));
   std::vector<int64_t> trailing;

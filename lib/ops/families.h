@@ -25,5 +25,11 @@ std::span<const OpDef> MatMulOps();
 std::span<const OpDef> PoolOps();
 std::span<const OpDef> QLinearOps();
 std::span<const OpDef> RecurrentOps();
+std::span<const OpDef> VariadicOps();
+std::span<const OpDef> UnaryOps();
+std::span<const OpDef> LogicalOps();
+std::span<const OpDef> CompareOps();
+std::span<const OpDef> BinaryOps();
+std::span<const OpDef> ActivationOps();
 
 }  // namespace infer

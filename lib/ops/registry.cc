@@ -25,6 +25,12 @@ OpRegistry AllOps() {
       PoolOps(),
       QLinearOps(),
       RecurrentOps(),
+      VariadicOps(),
+      UnaryOps(),
+      LogicalOps(),
+      CompareOps(),
+      BinaryOps(),
+      ActivationOps(),
   };
   return OpRegistry(families);
 }

@@ -77,8 +77,8 @@ constexpr TypeSet kSigned = kFloatsBF16 | kSignedInts;
 }  // namespace
 
 // One entry per operator; versions and element types are the ONNX schema's.
-#define FLOAT(name, doc, fn, in, out, ...)                                                   \
-  Unary(name, doc, {__VA_ARGS__}, kFloatsBF16, Wide<RunFloat<[](auto x) { return fn; }>>,    \
+#define FLOAT(name, doc, fn, in, out, ...)                                                \
+  Unary(name, doc, {__VA_ARGS__}, kFloatsBF16, Wide<RunFloat<[](auto x) { return fn; }>>, \
         CostPerOutput<1>, "graph g(x: f32[2,3]) -> (y) { y = " name "(x) }", in, out)
 
 std::span<const OpDef> UnaryOps() {
@@ -107,8 +107,8 @@ std::span<const OpDef> UnaryOps() {
             "graph g(x: f32[2,3]) -> (y) { y = Neg(x) }", "X", "Y"),
       Unary("Abs", "y = |x|.", {1, 6, 13}, kNumeric, Wide<RunNumber<kAbs>>, CostPerOutput<1>,
             "graph g(x: f32[2,3]) -> (y) { y = Abs(x) }", "X", "Y"),
-      Unary("Sign", "y = -1, 0 or 1.", {9, 13}, kNumeric, Wide<RunNumber<kSign>>,
-            CostPerOutput<0>, "graph g(x: f32[2,3]) -> (y) { y = Sign(x) }"),
+      Unary("Sign", "y = -1, 0 or 1.", {9, 13}, kNumeric, Wide<RunNumber<kSign>>, CostPerOutput<0>,
+            "graph g(x: f32[2,3]) -> (y) { y = Sign(x) }"),
       Unary("Relu", "y = max(x, 0).", {1, 6, 13, 14}, kSigned, Wide<RunNumber<kRelu>>,
             CostPerOutput<0>, "graph g(x: f32[2,3]) -> (y) { y = Relu(x) }", "X", "Y"),
   };

@@ -16,9 +16,8 @@ Status Fold(OpRun& run, F f, Finish finish) {
   for (size_t i = 1; i < n; ++i) {
     INFER_ASSIGN(Dims dims, Broadcast(acc.dims(), run.in(i).dims()));
     Tensor next(dtype, std::move(dims));
-    INFER_TRY(DispatchNumber(run, dtype, [&]<typename T>(T) {
-      MapBinary<T, T, T>(acc, run.in(i), next, f);
-    }));
+    INFER_TRY(DispatchNumber(run, dtype,
+                             [&]<typename T>(T) { MapBinary<T, T, T>(acc, run.in(i), next, f); }));
     acc = std::move(next);
   }
   INFER_TRY(DispatchNumber(run, dtype, [&]<typename T>(T) { finish(n, acc.mutable_data<T>()); }));
@@ -29,13 +28,16 @@ Status Fold(OpRun& run, F f, Finish finish) {
 constexpr auto kAsIs = [](size_t, auto) {};
 
 Status RunMin(OpRun& run) {  // a NaN wins
-  return Fold(run, []<typename T>(T a, T b) { return b < a || b != b ? b : a; }, kAsIs);
+  return Fold(
+      run, []<typename T>(T a, T b) { return b < a || b != b ? b : a; }, kAsIs);
 }
 Status RunMax(OpRun& run) {
-  return Fold(run, []<typename T>(T a, T b) { return b > a || b != b ? b : a; }, kAsIs);
+  return Fold(
+      run, []<typename T>(T a, T b) { return b > a || b != b ? b : a; }, kAsIs);
 }
 Status RunSum(OpRun& run) {
-  return Fold(run, []<typename T>(T a, T b) { return static_cast<T>(a + b); }, kAsIs);
+  return Fold(
+      run, []<typename T>(T a, T b) { return static_cast<T>(a + b); }, kAsIs);
 }
 Status RunMean(OpRun& run) {
   return Fold(
@@ -79,8 +81,8 @@ std::span<const OpDef> VariadicOps() {
       Variadic("Max", "The largest of the operands.", {1, 6, 8, 12, 13}, kNumeric, "max",
                InferElementwise<MaxDims>, Wide<RunMax>,
                "graph g(x: f32[2,3], y: f32[3]) -> (z) { z = Max(x, y) }"),
-      Variadic("Sum", "The sum of the operands.", {1, 6, 8, 13}, kFloatsBF16, "sum",
-               InferBroadcast, Wide<RunSum>,
+      Variadic("Sum", "The sum of the operands.", {1, 6, 8, 13}, kFloatsBF16, "sum", InferBroadcast,
+               Wide<RunSum>,
                "graph g(x: f32[2,3], y: f32[3], z: f32[]) -> (s) { s = Sum(x, y, z) }"),
       Variadic("Mean", "The mean of the operands.", {1, 6, 8, 13}, kFloatsBF16, "mean",
                InferBroadcast, Wide<RunMean>,

@@ -1,0 +1,144 @@
+/// Sanity of every operator of the registry.
+#include "lib/ops/registry.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "lib/ir/eval.h"
+#include "lib/ir/text.h"
+#include "lib/ir/verify.h"
+#include "lib/support/random.h"
+#include "lib/support/strings.h"
+
+namespace infer {
+namespace {
+
+/// A type string is a variable of the constraints, an element type, or one wrapped in seq/optional.
+bool IsKnownType(const OpDef& def, std::string_view type) {
+  for (const TypeConstraint& c : def.constraints)
+    if (c.var == type) return true;
+  for (std::string_view wrap : {"seq(", "optional("})
+    if (type.starts_with(wrap) && type.ends_with(")"))
+      return IsKnownType(def, type.substr(wrap.size(), type.size() - wrap.size() - 1));
+  return ParseDType(type).has_value();
+}
+
+bool HasKind(const AttrValue& v, AttrKind kind) {
+  switch (kind) {
+    case AttrKind::kInt: return std::holds_alternative<int64_t>(v);
+    case AttrKind::kFloat: return std::holds_alternative<float>(v);
+    case AttrKind::kString: return std::holds_alternative<std::string>(v);
+    case AttrKind::kInts: return std::holds_alternative<std::vector<int64_t>>(v);
+    case AttrKind::kFloats: return std::holds_alternative<std::vector<float>>(v);
+    case AttrKind::kStrings: return std::holds_alternative<std::vector<std::string>>(v);
+    case AttrKind::kTensor: return std::holds_alternative<Tensor>(v);
+    default: return false;
+  }
+}
+
+void CheckParams(const OpDef& def, const std::vector<ParamDef>& params) {
+  std::set<std::string_view> names;
+  for (size_t i = 0; i < params.size(); ++i) {
+    EXPECT_TRUE(names.insert(params[i].name).second) << params[i].name << " stands twice";
+    EXPECT_TRUE(IsKnownType(def, params[i].type)) << params[i].name << ": " << params[i].type;
+    EXPECT_TRUE(params[i].arity != Arity::kVariadic || i + 1 == params.size())
+        << params[i].name << " is variadic but not last";
+  }
+}
+
+TEST(Registry, EveryOperatorIsWellFormed) {
+  const OpRegistry ops = AllOps();
+  ASSERT_FALSE(ops.all().empty());
+  for (const OpDef* def : ops.all()) {
+    SCOPED_TRACE(Cat(def->domain, "::", def->name));
+    EXPECT_FALSE(def->doc.empty());
+    ASSERT_FALSE(def->versions.empty());
+    EXPECT_TRUE(std::is_sorted(def->versions.begin(), def->versions.end()));
+    EXPECT_EQ(std::adjacent_find(def->versions.begin(), def->versions.end()), def->versions.end());
+    EXPECT_GE(def->since, def->versions.front());
+    // Nodes older than `since` need something that makes them canonical.
+    EXPECT_TRUE(def->since == def->versions.front() || def->lift);
+    CheckParams(*def, def->inputs);
+    CheckParams(*def, def->outputs);
+    std::set<std::string_view> attrs;
+    for (const AttrDef& a : def->attrs) {
+      EXPECT_TRUE(attrs.insert(a.name).second) << a.name << " stands twice";
+      const bool has_default = !std::holds_alternative<std::monostate>(a.default_value);
+      EXPECT_TRUE(!has_default || HasKind(a.default_value, a.kind)) << a.name;
+      EXPECT_FALSE(has_default && a.required) << a.name;
+    }
+    std::set<std::string_view> vars;
+    for (const TypeConstraint& c : def->constraints) {
+      EXPECT_TRUE(vars.insert(c.var).second) << c.var << " stands twice";
+      EXPECT_FALSE(c.types.empty()) << c.var;
+    }
+  }
+}
+
+/// A value for every element: small, of both signs where the type has them.
+Tensor RandomTensor(const TensorType& type, Random& random) {
+  Dims dims;
+  for (const Dim& d : type.shape.dims()) dims.push_back(d.is_static() ? d.value() : 2);
+  Tensor t(type.dtype, dims);
+  for (int64_t i = 0; i < t.num_elements(); ++i) {
+    if (type.dtype == DType::kString)
+      t.mutable_strings()[static_cast<size_t>(i)] = Cat("s", random.Below(3));
+    else if (type.dtype == DType::kBool || IsUnsignedInteger(type.dtype))
+      t.SetInt(i, random.Below(2));
+    else if (IsInteger(type.dtype))
+      t.SetInt(i, 1 + random.Below(2));
+    else
+      t.Set(i, random.Normal());
+  }
+  return t;
+}
+
+TEST(Registry, ExamplesParseVerifyAndEvaluate) {
+  const OpRegistry ops = AllOps();
+  Random random(1);
+  std::vector<std::string> without;
+  for (const OpDef* def : ops.all()) {
+    SCOPED_TRACE(Cat(def->domain, "::", def->name));
+    if (def->retired()) continue;
+    if (def->example.empty()) {
+      without.push_back(Cat(def->domain, "::", def->name));
+      continue;
+    }
+    auto g = ParseGraph(def->example, ops);
+    ASSERT_TRUE(g.ok()) << g.status().message();
+    const Status verified = Verify(*g);
+    EXPECT_TRUE(verified.ok()) << verified.message();
+    bool found = false;
+    for (const auto& node : g->nodes()) found |= &node->def() == def;
+    EXPECT_TRUE(found) << "the example does not use the operator";
+    std::vector<Datum> inputs;
+    bool tensors = true;
+    for (const Value* v : g->inputs()) {
+      tensors = tensors && v->type().is_tensor();
+      if (tensors) inputs.push_back(RandomTensor(v->tensor_type(), random));
+    }
+    if (!tensors) continue;  // sequences and optionals are fed by their own tests
+    auto out = Evaluate(*g, inputs);
+    ASSERT_TRUE(out.ok()) << out.status().message();
+    for (size_t i = 0; i < out->size(); ++i) {
+      const Status fits = CheckDatum((*out)[i], g->outputs()[i]->type(), "output");
+      EXPECT_TRUE(fits.ok()) << fits.message();
+    }
+  }
+  // Loop and Scan are exercised by the control-flow tests.
+  for (const std::string& name : without)
+    EXPECT_TRUE(name == "::Loop" || name == "::Scan") << name << " has no example";
+}
+
+TEST(Registry, FindsByDomain) {
+  const OpRegistry ops = AllOps();
+  ASSERT_NE(ops.Find("Add"), nullptr);
+  EXPECT_EQ(ops.Find("ai.onnx", "Add"), ops.Find("Add"));
+  EXPECT_EQ(ops.Find("com.microsoft", "Add"), nullptr);
+  EXPECT_NE(ops.Find("com.microsoft", "Gelu"), ops.Find("Gelu"));
+}
+
+}  // namespace
+}  // namespace infer
