@@ -16,7 +16,7 @@ constexpr ZooModel kModels[] = {
     {"efficientnet-lite0", "inverted residuals up to 5x5, ReLU6, 4.7 M parameters (timm)", 224},
     {"vgg16", "plain CNN with large Gemm, 138 M parameters (torchvision)", 224},
     {"squeezenet1.1", "fire modules, no BatchNormalization, 1.2 M parameters (torchvision)", 224},
-    {"yolo", "detector with SiLU, neck, three heads and decoding, 1.4 M parameters", 416},
+    {"yolo", "detector with SiLU, neck, three heads and decoding, 1.5 M parameters", 416},
     {"bert-base", "post-norm encoder, erf Gelu, 109 M parameters (transformers)", 0, 128},
     {"vit-b16", "vision transformer, 86 M parameters (torchvision)", 224},
     {"gpt2-small", "causal decoder, tanh Gelu, 124 M parameters (transformers)", 0, 128},
