@@ -73,6 +73,10 @@ Status RunMod(OpRun& run) {
   });
 }
 
+Status InferMod(OpCall& call) {
+  return call.Int("fmod") != 0 ? InferBroadcast(call) : InferElementwise<ModDims>(call);
+}
+
 template <typename T>
 T IntegerPower(T base, int64_t exponent) {
   if (exponent < 0) return base == 1 ? T{1} : base == -1 ? (exponent & 1 ? T{-1} : T{1}) : T{0};
@@ -160,7 +164,7 @@ std::span<const OpDef> BinaryOps() {
        .outputs = {{"C", "T"}},
        .attrs = {{"fmod", AttrKind::kInt, int64_t{0}}},
        .constraints = {{"T", kNumeric}},
-       .infer = InferElementwise<ModDims>,
+       .infer = InferMod,
        .reference = Wide<RunMod>,
        .cost = CostPerOutput<1>,
        .example = "graph g(x: i64[4], y: i64[4]) -> (z) { z = Mod(x, y) }"},

@@ -108,7 +108,13 @@ void PropagateElements(OpCall& call, DimFn f) {
     all = all ? ZipElements(*all, *e, f) : std::move(e);
     if (!all) return;
   }
-  if (all) call.SetElements(0, *std::move(all));
+  if (!all) return;
+  const DType out = call.out(0).dtype;  // what does not fit wraps: say nothing then
+  for (Dim& d : *all)
+    if (IsInteger(out) && d.is_static() &&
+        (d.value() < IntegerMin(out) || d.value() > IntegerMax(out)))
+      d = Dim();
+  call.SetElements(0, *std::move(all));
 }
 
 }  // namespace infer
