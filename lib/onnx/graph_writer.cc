@@ -148,10 +148,9 @@ class Writer : public LiftContext {
   Status WriteNode(const Node& n) {
     const OpDef& def = n.def();
     NodeSpec spec = SpecOf(n);
-    for (const Value* v : n.outputs())
-      if (v) NeedTypes(*v);
-    for (const Value* v : n.inputs())
-      if (v) NeedTypes(*v);
+    for (const auto* values : {&n.inputs(), &n.outputs()})
+      for (const Value* v : *values)
+        if (v) NeedTypes(*v);
     if (def.domain == kFusedDomain && !def.body.empty() && state_.target != ExportTarget::kInfer) {
       spec.op = FunctionName(def, n.attrs());
       state_.UseDomain(def, 1);

@@ -1,0 +1,260 @@
+#include "lib/onnx/export.h"
+
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "lib/ir/editor.h"
+#include "lib/ir/text.h"
+#include "lib/ir/verify.h"
+#include "lib/ops/families.h"
+#include "lib/support/file.h"
+#include "tests/lib/onnx/models.h"
+
+namespace infer {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+Model FromText(std::string_view text, const OpRegistry& ops = Ops()) {
+  auto g = ParseGraph(text, ops);
+  EXPECT_TRUE(g.ok()) << g.status().message();
+  return g.ok() ? Model(*std::move(g)) : Model(Graph(ops));
+}
+
+onnx::ModelProto ProtoOf(const Model& m, const ExportOptions& options = {}) {
+  auto bytes = ExportModelBytes(m, options);
+  EXPECT_TRUE(bytes.ok()) << bytes.status().message();
+  onnx::ModelProto proto;
+  if (bytes.ok()) {
+    EXPECT_TRUE(proto.ParseFromString(*bytes));
+  }
+  return proto;
+}
+
+constexpr std::string_view kUnsqueeze = R"(graph g(x: f32[2]) -> (y) {
+  axes = const i64[1] {0}
+  y = Unsqueeze(x, axes)
+})";
+
+TEST(Export, KeepsTheInputsOpsetWhereTheOldFormCanSayIt) {
+  Model m = FromText(kUnsqueeze);
+  m.info.opsets[""] = 11;
+  const onnx::ModelProto p = ProtoOf(m);
+  EXPECT_EQ(p.opset_import(0).version(), 11);
+  EXPECT_EQ(p.graph().node(0).input_size(), 1);
+  EXPECT_EQ(p.graph().node(0).attribute(0).name(), "axes");
+  EXPECT_EQ(p.graph().initializer_size(), 0) << "the axes stayed behind";
+  auto again = ImportModelBytes(p.SerializeAsString(), Ops());
+  ASSERT_TRUE(again.ok()) << again.status().message();
+  EXPECT_EQ(Fingerprint(again->graph), Fingerprint(m.graph));
+}
+
+TEST(Export, RaisesTheOpsetAsFarAsNeeded) {
+  Model m = FromText("graph g(x: bf16[2]) -> (y) { y = Identity(x) }");
+  m.info.opsets[""] = 11;
+  TempDir dir;
+  auto report = ExportModel(m, dir / "m.onnx");
+  ASSERT_TRUE(report.ok()) << report.status().message();
+  EXPECT_EQ(report->opset, 13);
+  EXPECT_THAT(report->opset_reason, HasSubstr("'x'"));
+}
+
+TEST(Export, ListsWhatAnOpsetCannotExpress) {
+  const Model m = FromText(
+      "graph g(x: bf16[2], z: f8e4m3fn[2]) -> (y, w) { y = Identity(x)\n"
+      "w = Identity(z) }");
+  ExportOptions options;
+  options.opset = 11;
+  const auto bytes = ExportModelBytes(m, options);
+  ASSERT_FALSE(bytes.ok());
+  EXPECT_EQ(bytes.status().code(), Code::kUnsupported);
+  EXPECT_THAT(bytes.status().message(), HasSubstr("'x'"));
+  EXPECT_THAT(bytes.status().message(), HasSubstr("opset 19 can"));
+}
+
+TEST(Export, GivesSubgraphsNamesOfTheirOwn) {
+  const onnx::ModelProto p = ProtoOf(FromText(R"(graph g(c: bool[], x: f32[2]) -> (y) {
+    z = Identity(x)
+    y = If(c) [z] {then_branch=graph(a) -> (z) { z = Identity(a) },
+                   else_branch=graph(a) -> (z) { z = Identity(a) }}
+  })"));
+  const auto& branches = p.graph().node(1).attribute();
+  EXPECT_EQ(branches[0].g().input_size(), 0);
+  EXPECT_EQ(branches[0].g().node(0).input(0), "z");
+  EXPECT_NE(branches[0].g().output(0).name(), "z");
+  EXPECT_NE(branches[0].g().output(0).name(), branches[1].g().output(0).name());
+}
+
+/// Operators with one fused operator of our own more.
+const OpRegistry& FusedOps() {
+  static const OpDef fused[] = {{
+      .name = "Wrap",
+      .domain = "infer",
+      .doc = "For this test: two identities and a constant.",
+      .inputs = {{"x", "T"}},
+      .outputs = {{"y", "T"}, {"c", "T", Arity::kOptional}},
+      .attrs = {{"alpha", AttrKind::kFloat, 1.0f}},
+      .constraints = {{"T", kFloats}},
+      .body = R"(graph b(x) -> (y, c) {
+        t = Identity(x)
+        y = Identity(t)
+        k = const f32[2] {1, 2}
+        c = Identity(k)
+      })",
+  }};
+  static const std::span<const OpDef> families[] = {ControlFlowOps(), IdentityOps(), fused};
+  static const OpRegistry ops(families);
+  return ops;
+}
+
+TEST(Export, WritesFusedOperatorsAsFunctions) {
+  const Model m = FromText(R"(graph g(x: f32[2]) -> (y) {
+    a = infer::Wrap(x)
+    b = infer::Wrap(a) {alpha=0.5}
+    y = infer::Wrap(b)
+  })",
+                           FusedOps());
+  const onnx::ModelProto p = ProtoOf(m);
+  ASSERT_EQ(p.functions_size(), 2);
+  EXPECT_EQ(p.functions(0).name(), "Wrap");
+  EXPECT_THAT(p.functions(1).name(), HasSubstr("Wrap__"));
+  EXPECT_GE(p.ir_version(), 8);
+  const std::string bytes = p.SerializeAsString();
+  // We know the operator: it comes back as one.
+  auto fused = ImportModelBytes(bytes, FusedOps());
+  ASSERT_TRUE(fused.ok()) << fused.status().message();
+  EXPECT_EQ(Fingerprint(fused->graph), Fingerprint(m.graph));
+  // Who does not know it inlines the body.
+  auto inlined = ImportModelBytes(bytes, Ops());
+  ASSERT_TRUE(inlined.ok()) << inlined.status().message();
+  EXPECT_TRUE(Verify(inlined->graph).ok());
+  EXPECT_EQ(inlined->graph.num_nodes(), 6u);
+  // A function of our name with another body means what it says.
+  onnx::ModelProto other = p;
+  other.mutable_functions(0)->mutable_node(0)->set_name("changed");
+  auto changed = ImportModelBytes(other.SerializeAsString(), FusedOps());
+  ASSERT_TRUE(changed.ok()) << changed.status().message();
+  EXPECT_EQ(changed->graph.num_nodes(), 5u);
+}
+
+TEST(Export, KeepsFusedOperatorsForOurselves) {
+  const Model m = FromText("graph g(x: f32[2]) -> (y) { y = infer::Wrap(x) }", FusedOps());
+  ExportOptions options;
+  options.target = ExportTarget::kInfer;
+  const onnx::ModelProto p = ProtoOf(m, options);
+  EXPECT_EQ(p.functions_size(), 0);
+  auto again = ImportModelBytes(p.SerializeAsString(), FusedOps());
+  ASSERT_TRUE(again.ok()) << again.status().message();
+  EXPECT_EQ(Fingerprint(again->graph), Fingerprint(m.graph));
+}
+
+TEST(Export, MovesTensorsToExternalData) {
+  const Model m = FromText(R"(graph g() -> (a, b, c) {
+    w = const f32[1000] ~1
+    v = const f64[301] {)" +
+                           [] {
+                             std::string s = "0";
+                             for (int i = 1; i < 301; ++i) s += ", " + std::to_string(i);
+                             return s;
+                           }() +
+                           R"(}
+    small = const f32[2] {1, 2}
+    a = Identity(w)
+    b = Identity(v)
+    c = Identity(small)
+  })");
+  TempDir dir;
+  ExportOptions options;
+  options.force_external = true;
+  auto report = ExportModel(m, dir / "m.onnx", options);
+  ASSERT_TRUE(report.ok()) << report.status().message();
+  EXPECT_EQ(report->external_bytes, 4032 + 301 * 8);
+  EXPECT_EQ(report->file_bytes, static_cast<int64_t>(std::filesystem::file_size(dir / "m.onnx")));
+  EXPECT_LT(report->file_bytes, 1000);
+  auto again = ImportModel(dir / "m.onnx", Ops());
+  ASSERT_TRUE(again.ok()) << again.status().message();
+  EXPECT_EQ(Fingerprint(again->graph), Fingerprint(m.graph));
+  EXPECT_EQ(again->info.source_files.size(), 2u);
+  EXPECT_EQ(again->info.sha256.size(), 64u);
+  // The same model in the same place has the same name; nothing is left behind.
+  ASSERT_TRUE(ExportModel(m, dir / "m.onnx", options).ok());
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(dir.path()), {}), 2);
+}
+
+TEST(Export, NeverWritesOverAnInput) {
+  TempDir dir;
+  const std::string bytes = IdentityModel().SerializeAsString();
+  std::ofstream(dir / "m.onnx", std::ios::binary) << bytes;
+  std::filesystem::create_symlink("m.onnx", dir / "link.onnx");
+  auto m = ImportModel(dir / "link.onnx", Ops());
+  ASSERT_TRUE(m.ok()) << m.status().message();
+  for (const char* name : {"m.onnx", "link.onnx", "./m.onnx"})
+    EXPECT_EQ(ExportModel(*m, dir / name).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(*ReadFile(dir / "m.onnx"), bytes);
+  EXPECT_TRUE(ExportModel(*m, dir / "other.onnx").ok());
+}
+
+TEST(TensorPb, RoundTripsEveryType) {
+  TempDir dir;
+  for (int t = 1; t < kNumDTypes; ++t) {
+    const auto dtype = static_cast<DType>(t);
+    SCOPED_TRACE(Name(dtype));
+    Tensor in = Tensor::Zeros(dtype, {5});
+    if (dtype == DType::kString)
+      in = Tensor::OfStrings({2}, {"a", ""});
+    else
+      in.mutable_raw()[0] = std::byte{1};
+    ASSERT_TRUE(WriteTensorPb(in, dir / "t.pb", "t").ok());
+    auto out = ReadDatumPb(dir / "t.pb");
+    ASSERT_TRUE(out.ok()) << out.status().message();
+    EXPECT_TRUE(BitEqual(out->tensor(), in));
+  }
+}
+
+TEST(TensorPb, ReadsTypedFields) {
+  TempDir dir;
+  auto read = [&](const onnx::TensorProto& p) {
+    std::ofstream(dir / "t.pb", std::ios::binary) << p.SerializeAsString();
+    auto d = ReadDatumPb(dir / "t.pb");
+    EXPECT_TRUE(d.ok()) << d.status().message();
+    return d.ok() ? d->tensor() : Tensor();
+  };
+  onnx::TensorProto p;
+  p.add_dims(3);
+  p.set_data_type(static_cast<int>(DType::kI8));
+  for (int v : {-1, 2, -128}) p.add_int32_data(v);
+  EXPECT_THAT(read(p).ToInts(), ElementsAre(-1, 2, -128));
+  p.set_data_type(static_cast<int>(DType::kBool));
+  EXPECT_THAT(read(p).ToInts(), ElementsAre(1, 1, 1));
+  p.clear_int32_data();
+  p.set_data_type(static_cast<int>(DType::kI4));  // two elements per entry, the first one lower
+  p.add_int32_data(0x2f);
+  p.add_int32_data(0x08);
+  EXPECT_THAT(read(p).ToInts(), ElementsAre(-1, 2, -8));
+  p.clear_int32_data();
+  p.set_data_type(static_cast<int>(DType::kF16));
+  for (int v : {0x3c00, 0xc000, 0}) p.add_int32_data(v);
+  EXPECT_THAT(read(p).ToFloats(), ElementsAre(1, -2, 0));
+  p.clear_int32_data();
+  p.set_data_type(static_cast<int>(DType::kU32));
+  for (uint64_t v : {uint64_t{0}, uint64_t{7}, uint64_t{4294967295}}) p.add_uint64_data(v);
+  EXPECT_THAT(read(p).ToInts(), ElementsAre(0, 7, 4294967295));
+}
+
+TEST(TensorPb, ReadsLargePackedFieldsFromTheFile) {
+  TempDir dir;
+  onnx::TensorProto p;
+  p.add_dims(100'000);
+  p.set_data_type(onnx::TensorProto::INT64);
+  for (int64_t i = 0; i < 100'000; ++i) p.add_int64_data((i - 50'000) * 1'000'003);
+  std::ofstream(dir / "t.pb", std::ios::binary) << p.SerializeAsString();
+  auto d = ReadDatumPb(dir / "t.pb");
+  ASSERT_TRUE(d.ok()) << d.status().message();
+  for (int64_t i = 0; i < 100'000; ++i) ASSERT_EQ(d->tensor().IntAt(i), (i - 50'000) * 1'000'003);
+}
+
+}  // namespace
+}  // namespace infer

@@ -1,0 +1,334 @@
+/// Model files that are broken or hostile: one clear line each, nothing allocated for what they
+/// only claim.
+#include <gmock/gmock.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "lib/onnx/external_data.h"
+#include "lib/support/file.h"
+#include "tests/lib/onnx/models.h"
+
+namespace infer {
+namespace {
+
+using ::testing::HasSubstr;
+
+/// The message; fails the test when the model is accepted or is called something else.
+std::string Refusal(const onnx::ModelProto& m, Code code = Code::kInvalidModel) {
+  auto got = Import(m);
+  EXPECT_FALSE(got.ok());
+  if (got.ok()) return "";
+  EXPECT_EQ(static_cast<int>(got.status().code()), static_cast<int>(code))
+      << got.status().message();
+  EXPECT_EQ(got.status().message().find('\n'), std::string::npos);
+  return got.status().message();
+}
+
+onnx::ModelProto WithTensor(onnx::TensorProto t) {
+  onnx::ModelProto m = EmptyModel();
+  t.set_name("w");
+  *m.mutable_graph()->add_initializer() = std::move(t);
+  AddNode(*m.mutable_graph(), "Identity", {"w"}, {"y"});
+  return m;
+}
+
+onnx::TensorProto Floats(const std::vector<int64_t>& dims, size_t bytes) {
+  onnx::TensorProto t;
+  t.set_data_type(onnx::TensorProto::FLOAT);
+  for (int64_t d : dims) t.add_dims(d);
+  t.set_raw_data(std::string(bytes, '\0'));
+  return t;
+}
+
+TEST(Hostile, EveryTruncationOfAModel) {
+  onnx::ModelProto m = IdentityModel();
+  AddFloats(*m.mutable_graph(), "w", {2}, {1, 2});
+  const std::string bytes = m.SerializeAsString();
+  for (size_t n = 0; n < bytes.size(); ++n) {
+    auto got = ImportModelBytes(std::string_view(bytes).substr(0, n), Ops());
+    // The graph comes last before the opset imports: without them the operators have no meaning
+    // that could differ, so only a cut inside the graph must be refused.
+    const bool inside_graph = n < bytes.size() - 4;
+    if (inside_graph) {
+      EXPECT_FALSE(got.ok()) << "cut at " << n;
+    }
+    if (!got.ok()) {
+      EXPECT_EQ(got.status().code(), Code::kInvalidModel) << got.status().message();
+    }
+  }
+  EXPECT_FALSE(ImportModelBytes("", Ops()).ok());
+  EXPECT_FALSE(ImportModelBytes("not a model at all", Ops()).ok());
+}
+
+TEST(Hostile, EverySingleByteChange) {
+  onnx::ModelProto m = IdentityModel();
+  AddFloats(*m.mutable_graph(), "w", {2}, {1, 2});
+  const std::string bytes = m.SerializeAsString();
+  for (size_t i = 0; i < bytes.size(); ++i)
+    for (const char c : {'\x00', '\x7f', '\xff'}) {
+      std::string changed = bytes;
+      changed[i] = c;
+      auto got = ImportModelBytes(changed, Ops());
+      if (!got.ok()) {
+        EXPECT_FALSE(got.status().message().empty());
+      }
+    }
+}
+
+TEST(Hostile, Cycle) {
+  onnx::ModelProto m = EmptyModel();
+  AddNode(*m.mutable_graph(), "Identity", {"b"}, {"a"}, "first");
+  AddNode(*m.mutable_graph(), "Identity", {"a"}, {"b"}, "second");
+  AddNode(*m.mutable_graph(), "Identity", {"a"}, {"y"}, "third");
+  const std::string message = Refusal(m);
+  EXPECT_THAT(message, HasSubstr("cycle"));
+  EXPECT_THAT(message, HasSubstr("'first'"));
+  EXPECT_THAT(message, HasSubstr("'second'"));
+}
+
+TEST(Hostile, DanglingAndDuplicateNames) {
+  onnx::ModelProto m = EmptyModel();
+  AddNode(*m.mutable_graph(), "Identity", {"nowhere"}, {"y"}, "id");
+  EXPECT_THAT(Refusal(m), HasSubstr("'nowhere', which Identity 'id' reads, is defined nowhere"));
+  m = IdentityModel();
+  m.mutable_graph()->mutable_output(0)->set_name("z");
+  EXPECT_THAT(Refusal(m), HasSubstr("'z'"));
+  m = IdentityModel();
+  AddNode(*m.mutable_graph(), "Identity", {"x"}, {"y"});
+  EXPECT_THAT(Refusal(m), HasSubstr("defined twice"));
+  m = IdentityModel();
+  for (int i = 0; i < 2; ++i) AddFloats(*m.mutable_graph(), "w", {1}, {1});
+  EXPECT_THAT(Refusal(m), HasSubstr("defined twice"));
+}
+
+TEST(Hostile, DimsThatDoNotFitTheData) {
+  const int64_t big = int64_t{1} << 40;
+  for (const onnx::TensorProto& t :
+       {Floats({big, big}, 8), Floats({big}, 8), Floats({-1}, 8), Floats({INT64_MAX, 2}, 8),
+        Floats({0, big, big, big}, 0), Floats({3}, 8), Floats({2}, 12), Floats({2}, 0),
+        Floats(std::vector<int64_t>(33, 1), 4), Floats({INT64_MIN}, 8)})
+    EXPECT_THAT(Refusal(WithTensor(t)), HasSubstr("tensor 'w'"));
+  onnx::TensorProto no_data = Floats({2}, 0);
+  no_data.clear_raw_data();
+  EXPECT_THAT(Refusal(WithTensor(no_data)), HasSubstr("needs 8 bytes, but 0"));
+}
+
+TEST(Hostile, DataInTheFieldOfAnotherType) {
+  onnx::TensorProto t = Floats({2000}, 0);
+  t.clear_raw_data();
+  for (int i = 0; i < 2000; ++i) t.add_int64_data(i);
+  Refusal(WithTensor(t));
+  t.clear_int64_data();
+  for (int i = 0; i < 1000; ++i) t.add_double_data(i);  // the right number of bytes
+  Refusal(WithTensor(t));
+}
+
+TEST(Hostile, SparseTensorsDoNotGrowWithoutBound) {
+  onnx::ModelProto m = EmptyModel();
+  auto& s = *m.mutable_graph()->add_sparse_initializer();
+  *s.mutable_values() = Floats({1}, 4);
+  s.mutable_values()->set_name("w");
+  s.mutable_indices()->set_data_type(onnx::TensorProto::INT64);
+  s.mutable_indices()->add_dims(1);
+  s.mutable_indices()->add_int64_data(5);
+  s.add_dims(int64_t{1} << 40);
+  AddNode(*m.mutable_graph(), "Identity", {"w"}, {"y"});
+  EXPECT_THAT(Refusal(m, Code::kResource), HasSubstr("1 values"));
+  s.set_dims(0, 4);
+  EXPECT_THAT(Refusal(m), HasSubstr("out of range"));
+}
+
+TEST(Hostile, DeepNesting) {
+  onnx::GraphProto g;
+  g.add_output()->set_name("z");
+  AddNode(g, "Identity", {"x"}, {"z"});
+  for (int depth = 0; depth < 200; ++depth) {
+    onnx::GraphProto outer;
+    onnx::NodeProto& n = AddNode(outer, "If", {"c"}, {"z"});
+    auto& a = *n.add_attribute();
+    a.set_name("then_branch");
+    a.set_type(onnx::AttributeProto::GRAPH);
+    *a.mutable_g() = std::move(g);
+    outer.add_output()->set_name("z");
+    g = std::move(outer);
+    if (depth != 40 && depth != 199) continue;
+    onnx::ModelProto m = EmptyModel();
+    onnx::GraphProto main = g;
+    *main.add_input() = m.graph().input(0);
+    main.mutable_output(0)->set_name("z");
+    *m.mutable_graph() = main;
+    EXPECT_THAT(Refusal(m, Code::kResource), HasSubstr("deep"));
+  }
+}
+
+TEST(Hostile, TooManyOfAnything) {
+  onnx::ModelProto m = EmptyModel();
+  for (int i = 0; i < 20; ++i) AddNode(*m.mutable_graph(), "Identity", {"x"}, {"a"});
+  ImportOptions options;
+  options.limits.max_nodes = 19;
+  EXPECT_EQ(Import(m, options).status().code(), Code::kResource);
+}
+
+TEST(Hostile, FunctionsThatMultiply) {
+  // 2^60 calls from 60 small functions.
+  onnx::ModelProto m = EmptyModel();
+  for (int i = 0; i < 60; ++i) {
+    auto& f = *m.add_functions();
+    f.set_domain("local");
+    f.set_name("F" + std::to_string(i));
+    f.add_input("a");
+    f.add_output("b");
+    for (int k = 0; k < 2; ++k) {
+      auto& n = *f.add_node();
+      n.set_op_type(i == 59 ? "Identity" : "F" + std::to_string(i + 1));
+      if (i < 59) n.set_domain("local");
+      n.add_input(k ? "t" : "a");
+      n.add_output(k ? "b" : "t");
+    }
+  }
+  AddNode(*m.mutable_graph(), "F0", {"x"}, {"y"}).set_domain("local");
+  ImportOptions options;
+  options.limits.max_nodes = 100'000;
+  EXPECT_EQ(Import(m, options).status().code(), Code::kResource);
+}
+
+TEST(Hostile, AFunctionAttributeOutsideOfAFunction) {
+  onnx::ModelProto m = EmptyModel();
+  auto& n = AddNode(*m.mutable_graph(), "Identity", {"x"}, {"y"});
+  auto& a = *n.add_attribute();
+  a.set_name("alpha");
+  a.set_ref_attr_name("beta");
+  a.set_type(onnx::AttributeProto::FLOAT);
+  EXPECT_THAT(Refusal(m), HasSubstr("refers to a function's attribute"));
+}
+
+/// A folder with a model whose only tensor lies in external data, and a secret outside of it.
+class ExternalDataTest : public ::testing::Test {
+ protected:
+  ExternalDataTest() {
+    std::filesystem::create_directories(top_ / "model/sub");
+    std::ofstream(top_ / "secret") << std::string(8, 'S');
+    std::ofstream(top_ / "model/weights") << std::string(16, 'w');
+    std::ofstream(top_ / "model/sub/weights") << std::string(16, 'w');
+  }
+
+  onnx::ModelProto ModelWith(const std::string& location) {
+    onnx::TensorProto t = Floats({2}, 0);
+    t.clear_raw_data();
+    t.set_data_location(onnx::TensorProto::EXTERNAL);
+    auto* e = t.add_external_data();
+    e->set_key("location");
+    e->set_value(location);
+    return WithTensor(t);
+  }
+
+  Status Load(const onnx::ModelProto& m, const ImportOptions& options = {},
+              const std::string& at = "model/m.onnx") {
+    std::ofstream(top_ / at, std::ios::binary) << m.SerializeAsString();
+    return ImportModel(top_ / at, Ops(), options).status();
+  }
+
+  void Set(onnx::ModelProto& m, const std::string& key, const std::string& value) {
+    auto* e = m.mutable_graph()->mutable_initializer(0)->add_external_data();
+    e->set_key(key);
+    e->set_value(value);
+  }
+
+  TempDir top_;
+};
+
+TEST_F(ExternalDataTest, ReadsBesideAndBelowTheModel) {
+  for (const char* location : {"weights", "./weights", "sub/weights", "sub//weights"}) {
+    const Status s = Load(ModelWith(location));
+    EXPECT_TRUE(s.ok()) << location << ": " << s.message();
+  }
+}
+
+TEST_F(ExternalDataTest, RefusesEveryPathOut) {
+  std::filesystem::create_symlink("../secret", top_ / "model/link");
+  std::filesystem::create_symlink("..", top_ / "model/up");
+  std::filesystem::create_symlink(top_.path(), top_ / "model/absolute");
+  std::filesystem::create_symlink("weights", top_ / "model/inner_link");
+  std::filesystem::create_hard_link(top_ / "secret", top_ / "model/hard");
+  for (const std::string& location :
+       {std::string("../secret"),         // CVE-2022-25882
+        std::string("sub/../../secret"),  // CVE-2024-27318
+        std::string("./../secret"), std::string("sub/../weights"), std::string("..\\secret"),
+        std::string("/etc/passwd"), std::string("C:\\secret"), top_ / "secret",
+        std::string("link"),  // CVE-2026-27489
+        std::string("up/secret"), std::string("absolute/secret"), std::string("inner_link"),
+        std::string("hard"), std::string(""), std::string("weights\0x", 9)}) {
+    const Status s = Load(ModelWith(location));
+    EXPECT_EQ(s.code(), Code::kInvalidModel) << location << ": " << s.message();
+    EXPECT_THAT(s.message(), HasSubstr("external data"));
+  }
+  for (const char* location : {"absent", "sub", "."})
+    EXPECT_EQ(Load(ModelWith(location)).code(), Code::kIo) << location;
+}
+
+TEST_F(ExternalDataTest, RefusesBadNumbers) {
+  for (const char* offset : {"-1", "9", "1e3", "99999999999999999999", "0x1", " 1"}) {
+    onnx::ModelProto m = ModelWith("weights");
+    Set(m, "offset", offset);
+    EXPECT_EQ(Load(m).code(), Code::kInvalidModel) << offset;
+  }
+  for (const char* length : {"-1", "7", "9", "9223372036854775807"}) {  // CVE-2026-34445
+    onnx::ModelProto m = ModelWith("weights");
+    Set(m, "length", length);
+    EXPECT_EQ(Load(m).code(), Code::kInvalidModel) << length;
+  }
+  onnx::ModelProto m = ModelWith("weights");
+  Set(m, "location", "sub/weights");
+  EXPECT_EQ(Load(m).code(), Code::kInvalidModel);
+  m = ModelWith("weights");
+  Set(m, "offset", "8");
+  Set(m, "length", "8");
+  Set(m, "__class__", "anything");
+  EXPECT_TRUE(Load(m).ok());
+}
+
+TEST_F(ExternalDataTest, ReadsAHuggingFaceCacheButNothingElseThroughIt) {
+  std::filesystem::create_directories(top_ / "hub/blobs");
+  std::filesystem::create_directories(top_ / "hub/snapshots/1");
+  std::ofstream(top_ / "hub/blobs/bbb") << std::string(8, 'w');
+  std::filesystem::create_symlink("../../blobs/aaa", top_ / "hub/snapshots/1/m.onnx");
+  std::filesystem::create_symlink("../../blobs/bbb", top_ / "hub/snapshots/1/data");
+  std::filesystem::create_symlink("../../../secret", top_ / "hub/snapshots/1/evil");
+  auto load = [&](const std::string& location) {
+    std::ofstream(top_ / "hub/blobs/aaa", std::ios::binary)
+        << ModelWith(location).SerializeAsString();
+    return ImportModel(top_ / "hub/snapshots/1/m.onnx", Ops()).status();
+  };
+  const Status s = load("data");
+  EXPECT_TRUE(s.ok()) << s.message();
+  EXPECT_EQ(load("evil").code(), Code::kInvalidModel);
+}
+
+TEST_F(ExternalDataTest, TheUserMayNameOneMoreFolder) {
+  std::filesystem::create_directories(top_ / "shared");
+  std::ofstream(top_ / "shared/far") << std::string(8, 'w');
+  EXPECT_EQ(Load(ModelWith("far")).code(), Code::kIo);
+  ImportOptions options;
+  options.external_root = top_ / "shared";
+  const Status s = Load(ModelWith("far"), options);
+  EXPECT_TRUE(s.ok()) << s.message();
+  EXPECT_EQ(Load(ModelWith("../secret"), options).code(), Code::kInvalidModel);
+}
+
+TEST_F(ExternalDataTest, AModelInMemoryHasNone) {
+  EXPECT_THAT(Refusal(ModelWith("weights")), HasSubstr("in memory"));
+}
+
+TEST_F(ExternalDataTest, WithoutLoadingNothingIsReadOrTaken) {
+  onnx::ModelProto m = ModelWith("absent");
+  m.mutable_graph()->mutable_initializer(0)->set_dims(0, int64_t{1} << 36);  // 256 GiB
+  ImportOptions options;
+  options.load_external_data = false;
+  const Status s = Load(m, options);
+  EXPECT_TRUE(s.ok()) << s.message();
+}
+
+}  // namespace
+}  // namespace infer
