@@ -68,6 +68,9 @@ Result<QuantizeReport> QuantizeStatic(Graph& g, const Samples& samples, const Ba
                                       const QuantizeOptions& options) {
   INFER_TRY(CheckNotQuantized(g));
   Graph work = g.Clone();
+  if (options.prepare)
+    if (Status s = PrepareForQuantization(work); !s.ok())
+      return std::move(s).In("preparing the model");
   INFER_ASSIGN(const QuantPlan plan, PlanQuantization(work, g, options.scheme));
   if (plan.values.empty()) return NothingToDo(plan);
 

@@ -9,6 +9,9 @@ namespace infer {
 struct QuantizeOptions {
   QuantScheme scheme;
   ObserverFactory observer = MinMaxObserver();
+  /// Simplify and fuse first (BatchNormalization into weights, bias Adds, constants); off for a
+  /// graph that is prepared already.
+  bool prepare = true;
   int threads = 0;
   Progress progress = nullptr;
   std::stop_token stop = {};
@@ -19,5 +22,8 @@ struct QuantizeOptions {
 /// Unsupported: nothing in the graph can be quantized; the message says why for each candidate.
 Result<QuantizeReport> QuantizeStatic(Graph& g, const Samples& samples, const Backend& backend,
                                       const QuantizeOptions& options = {});
+
+/// The simplifications and fusions that quantization relies on.
+Status PrepareForQuantization(Graph& g);
 
 }  // namespace infer
