@@ -6,31 +6,12 @@ namespace infer {
 
 OpRegistry AllOps() {
   const std::span<const OpDef> families[] = {
-      ControlFlowOps(),
-      IdentityOps(),
-      ConcatSplitOps(),
-      GatherOps(),
-      GenerateOps(),
-      ReshapeOps(),
-      ShapeOps(),
-      SliceOps(),
-      TransposeOps(),
-      PadOps(),
-      ResizeOps(),
-      ScatterOps(),
-      SortOps(),
-      AttentionOps(),
-      ConvOps(),
-      MatMulOps(),
-      PoolOps(),
-      QLinearOps(),
-      RecurrentOps(),
-      VariadicOps(),
-      UnaryOps(),
-      LogicalOps(),
-      CompareOps(),
-      BinaryOps(),
-      ActivationOps(),
+      ControlFlowOps(),   IdentityOps(), ConcatSplitOps(), GatherOps(),    GenerateOps(),
+      ReshapeOps(),       ShapeOps(),    SliceOps(),       TransposeOps(), PadOps(),
+      ResizeOps(),        ScatterOps(),  SortOps(),        AttentionOps(), ConvOps(),
+      MatMulOps(),        PoolOps(),     QLinearOps(),     RecurrentOps(), VariadicOps(),
+      UnaryOps(),         LogicalOps(),  CompareOps(),     BinaryOps(),    ActivationOps(),
+      NormalizationOps(), ReduceOps(),   SoftmaxOps(),
   };
   return OpRegistry(families);
 }
