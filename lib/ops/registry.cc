@@ -5,13 +5,9 @@
 namespace infer {
 
 OpRegistry AllOps() {
+  // One family per line, so that changes merge.
+  // clang-format off
   const std::span<const OpDef> families[] = {
-      ControlFlowOps(),   IdentityOps(), ConcatSplitOps(), GatherOps(),    GenerateOps(),
-      ReshapeOps(),       ShapeOps(),    SliceOps(),       TransposeOps(), PadOps(),
-      ResizeOps(),        ScatterOps(),  SortOps(),        AttentionOps(), ConvOps(),
-      MatMulOps(),        PoolOps(),     QLinearOps(),     RecurrentOps(), VariadicOps(),
-      UnaryOps(),         LogicalOps(),  CompareOps(),     BinaryOps(),    ActivationOps(),
-      NormalizationOps(), ReduceOps(),   SoftmaxOps(),
       ControlFlowOps(),
       IdentityOps(),
       ConcatSplitOps(),
@@ -26,16 +22,26 @@ OpRegistry AllOps() {
       ScatterOps(),
       SortOps(),
       AttentionOps(),
-      DetectionOps(),
-      EinsumOps(),
-      GridOps(),
-      RandomOps(),
       ConvOps(),
       MatMulOps(),
       PoolOps(),
       QLinearOps(),
       RecurrentOps(),
+      VariadicOps(),
+      UnaryOps(),
+      LogicalOps(),
+      CompareOps(),
+      BinaryOps(),
+      ActivationOps(),
+      NormalizationOps(),
+      ReduceOps(),
+      SoftmaxOps(),
+      DetectionOps(),
+      EinsumOps(),
+      GridOps(),
+      RandomOps(),
   };
+  // clang-format on
   return OpRegistry(families);
 }
 
