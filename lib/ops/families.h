@@ -24,6 +24,7 @@ std::span<const OpDef> DetectionOps();
 std::span<const OpDef> EinsumOps();
 std::span<const OpDef> GridOps();
 std::span<const OpDef> RandomOps();
+std::span<const OpDef> ContribFusedOps();
 std::span<const OpDef> ConvOps();
 std::span<const OpDef> MatMulOps();
 std::span<const OpDef> PoolOps();
@@ -38,5 +39,6 @@ std::span<const OpDef> ActivationOps();
 std::span<const OpDef> NormalizationOps();
 std::span<const OpDef> ReduceOps();
 std::span<const OpDef> SoftmaxOps();
+std::span<const OpDef> SignalOps();
 
 }  // namespace infer

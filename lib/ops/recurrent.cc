@@ -1,9 +1,9 @@
 /// RNN, GRU and LSTM. Formulas and gate orders as in the ONNX operator specification.
 ///
 /// Letters: S steps, B batch, I input size, H hidden size, D directions, G gates per cell.
-#include <cctype>
 #include <cmath>
 
+#include "lib/ops/activation_reference.h"
 #include "lib/ops/common.h"
 #include "lib/ops/conv_reference.h"
 #include "lib/ops/families.h"
@@ -14,34 +14,8 @@ namespace {
 
 // ---- Activations -----------------------------------------------------------------------------
 
-using ActivationFn = double (*)(double x, double alpha, double beta);
-struct ActivationDef {
-  std::string_view name;  // lower case
-  ActivationFn fn;
-  int parameters;  // how many values it takes from activation_alpha and activation_beta: 0, 1, 2
-  double alpha, beta;
-};
-
-constexpr ActivationDef kActivations[] = {
-    {"relu", [](double x, double, double) { return x > 0 ? x : 0.0; }, 0, 0, 0},
-    {"tanh", [](double x, double, double) { return std::tanh(x); }, 0, 0, 0},
-    {"sigmoid", [](double x, double, double) { return 1 / (1 + std::exp(-x)); }, 0, 0, 0},
-    {"softsign", [](double x, double, double) { return x / (1 + std::abs(x)); }, 0, 0, 0},
-    {"softplus",
-     [](double x, double, double) { return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))); },
-     0, 0, 0},
-    {"leakyrelu", [](double x, double a, double) { return x >= 0 ? x : a * x; }, 1, 0.01, 0},
-    {"thresholdedrelu", [](double x, double a, double) { return x > a ? x : 0.0; }, 1, 1, 0},
-    {"elu", [](double x, double a, double) { return x >= 0 ? x : a * std::expm1(x); }, 1, 1, 0},
-    {"affine", [](double x, double a, double b) { return a * x + b; }, 2, 1, 0},
-    {"scaledtanh", [](double x, double a, double b) { return a * std::tanh(b * x); }, 2, 1, 1},
-    {"hardsigmoid",
-     [](double x, double a, double b) { return std::min(1.0, std::max(0.0, a * x + b)); }, 2, 0.2,
-     0.5},
-};
-
 struct Activation {
-  ActivationFn fn;
+  double (*fn)(double x, double alpha, double beta);
   double alpha, beta, clip;
   /// `clip` bounds what goes in; NaN stays.
   double operator()(double x) const {
@@ -62,8 +36,7 @@ Result<std::vector<Activation>> ReadActivations(const OpRun& run, size_t directi
       attrs.count("activations") ? run.Attr<std::vector<std::string>>("activations") : defaults;
   const size_t per_direction = defaults.size();
   if (names.size() == per_direction)  // one direction's names serve both
-    for (size_t i = 0; i < per_direction * (directions - 1); ++i)
-      names.push_back(names[i]);
+    for (size_t i = 0; i < per_direction * (directions - 1); ++i) names.push_back(names[i]);
   if (names.size() < per_direction * directions)
     return InvalidModel(
         Cat("activations has ", names.size(), " names, wants ", per_direction * directions));
@@ -71,12 +44,9 @@ Result<std::vector<Activation>> ReadActivations(const OpRun& run, size_t directi
   const double clip = run.call().HasAttr("clip") ? run.Float("clip") : INFINITY;
   std::vector<Activation> out;
   size_t next_alpha = 0, next_beta = 0;
-  for (std::string name : names) {
-    for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-    const auto* def = std::find_if(std::begin(kActivations), std::end(kActivations),
-                                   [&](const ActivationDef& a) { return a.name == name; });
-    if (def == std::end(kActivations))
-      return Unsupported(Cat("activation '", name, "' is not known"));
+  for (const std::string& name : names) {
+    const ActivationDef* def = FindActivation(name);
+    if (!def) return Unsupported(Cat("activation '", name, "' is not known"));
     Activation a{def->fn, def->alpha, def->beta, clip};
     if (def->parameters >= 1 && next_alpha < alphas.size()) a.alpha = alphas[next_alpha++];
     if (def->parameters >= 2 && next_beta < betas.size()) a.beta = betas[next_beta++];

@@ -22,6 +22,7 @@ OpRegistry AllOps() {
       ScatterOps(),
       SortOps(),
       AttentionOps(),
+      ContribFusedOps(),
       ConvOps(),
       MatMulOps(),
       PoolOps(),
@@ -40,6 +41,7 @@ OpRegistry AllOps() {
       EinsumOps(),
       GridOps(),
       RandomOps(),
+      SignalOps(),
   };
   // clang-format on
   return OpRegistry(families);

@@ -90,9 +90,9 @@ inline double RelativeError(const Tensor& a, const Tensor& b) {
   for (int64_t i = 0; i < a.num_elements(); ++i) {
     const double x = a.At(i), y = b.At(i);
     if (std::isnan(x) != std::isnan(y)) return INFINITY;
+    if (std::isfinite(y)) scale = std::max(scale, std::abs(y));
     if (std::isnan(x) || x == y) continue;
     worst = std::max(worst, std::abs(x - y));
-    scale = std::max(scale, std::abs(y));
   }
   return worst / scale;
 }

@@ -1,0 +1,425 @@
+/// Signal processing: DFT, STFT, the window functions, MelWeightMatrix.
+#include <cmath>
+#include <complex>
+#include <numbers>
+
+#include "lib/ops/common.h"
+#include "lib/ops/families.h"
+
+namespace infer {
+namespace {
+
+using Complex = std::complex<double>;
+constexpr TypeSet kIndex{DType::kI32, DType::kI64};
+
+// ---- The transform ---------------------------------------------------------------------------
+
+/// Cooley-Tukey for any length: n = p m splits into p transforms of length m, joined with n p
+/// multiply-adds. The sign of the exponent is in the roots.
+class Fourier {
+ public:
+  Fourier(int64_t n, bool inverse) : n_(n), roots_(static_cast<size_t>(n)) {
+    const double sign = inverse ? 1 : -1;
+    for (int64_t i = 0; i < n; ++i)
+      roots_[static_cast<size_t>(i)] = std::polar(
+          1.0, sign * 2 * std::numbers::pi * static_cast<double>(i) / static_cast<double>(n));
+  }
+
+  /// out[k] = sum_i root^(i k) in[i]
+  std::vector<Complex> operator()(const std::vector<Complex>& in) const {
+    std::vector<Complex> out(in.size());
+    if (n_ > 0) Transform(in.data(), 1, n_, out.data());
+    return out;
+  }
+
+ private:
+  void Transform(const Complex* in, int64_t stride, int64_t n, Complex* out) const {
+    if (n == 1) {
+      *out = *in;
+      return;
+    }
+    int64_t p = 2;
+    while (n % p != 0) p = p * p > n ? n : p + 1;
+    const int64_t m = n / p;
+    std::vector<Complex> parts(static_cast<size_t>(n));
+    for (int64_t r = 0; r < p; ++r) Transform(in + r * stride, stride * p, m, parts.data() + r * m);
+    for (int64_t k = 0; k < n; ++k) {
+      Complex sum = 0;
+      for (int64_t r = 0; r < p; ++r)
+        sum += roots_[static_cast<size_t>(r * k % n * stride)] *
+               parts[static_cast<size_t>(r * m + k % m)];
+      out[k] = sum;
+    }
+  }
+
+  int64_t n_;
+  std::vector<Complex> roots_;  // root^i; a part of length n has every (n_ / n)-th, i.e. `stride`
+};
+
+/// The usual count of a complex transform, 5 n log2 n.
+int64_t FourierFlops(int64_t n, int64_t count) {
+  return n < 2
+             ? 0
+             : static_cast<int64_t>(5 * static_cast<double>(n) * std::log2(static_cast<double>(n)) *
+                                    static_cast<double>(count));
+}
+
+/// The one element of a scalar input as far as it is known.
+Dim ScalarInput(const OpCall& call, size_t i) {
+  const auto e = call.elements(i);
+  return e && e->size() == 1 ? (*e)[0] : Dim();
+}
+
+// ---- DFT -------------------------------------------------------------------------------------
+
+Dim OneSided(const Dim& n) { return n.is_unknown() ? Dim() : n.FloorDiv(2) + Dim(1); }
+
+Status InferDft(OpCall& call) {
+  const bool inverse = call.Int("inverse") != 0, one_sided = call.Int("onesided") != 0;
+  const Shape& x = call.shape(0);
+  if (!x.has_rank()) {
+    call.SetOut(0, call.dtype(0), Shape());
+    return {};
+  }
+  if (x.rank() < 2) return InvalidModel("the input is " + x.ToString() + ", wants rank >= 2");
+  const Dim axis = call.has_input(2) ? ScalarInput(call, 2) : Dim(-2);
+  std::vector<Dim> y(static_cast<size_t>(x.rank()), Dim());
+  if (axis.is_static()) {
+    INFER_ASSIGN(const int a, NormalizeAxis(axis.value(), x.rank()));
+    if (a == x.rank() - 1) return InvalidModel("the last axis holds real and imaginary parts");
+    y = x.dims();
+    Dim length = y[static_cast<size_t>(a)];
+    if (call.has_input(1))
+      length = ScalarInput(call, 1);
+    else if (inverse && one_sided)
+      length = length.is_unknown() ? Dim() : Dim(2) * (length - Dim(1));
+    if (length.is_static() && length.value() < 1)
+      return InvalidModel(Cat("dft_length is ", length.ToString()));
+    y[static_cast<size_t>(a)] = one_sided && !inverse ? OneSided(length) : length;
+  }
+  if (x[-1].is_static() && x[-1].value() != 1 && x[-1].value() != 2)
+    return InvalidModel("the input is " + x.ToString() + ", its last extent must be 1 or 2");
+  y.back() = Dim(one_sided && inverse ? 1 : 2);
+  call.SetOut(0, call.dtype(0), Shape(std::move(y)));
+  return {};
+}
+
+Status RunDft(OpRun& run) {
+  const Tensor& x = run.in(0);
+  const bool inverse = run.Int("inverse") != 0, one_sided = run.Int("onesided") != 0;
+  INFER_ASSIGN(const int axis, NormalizeAxis(run.has(2) ? run.in(2).IntAt(0) : -2, x.rank()));
+  const int64_t given = x.dim(axis), parts = x.dim(-1);
+  const bool from_half = inverse && one_sided;
+  const int64_t n = run.has(1) ? run.in(1).IntAt(0) : from_half ? 2 * (given - 1) : given;
+  if (n < 1) return InvalidModel(Cat("dft_length is ", n));
+  Dims dims = x.dims();
+  const int64_t shown = one_sided && !inverse ? n / 2 + 1 : n;
+  dims[static_cast<size_t>(axis)] = shown;
+  dims.back() = from_half ? 1 : 2;
+  Tensor& y = run.Out(0, x.dtype(), dims);
+  int64_t outer = 1, inner = 1;
+  for (int d = 0; d < axis; ++d) outer *= x.dim(d);
+  for (int d = axis + 1; d < x.rank() - 1; ++d) inner *= x.dim(d);
+  const Fourier transform(n, inverse);
+  const double factor = inverse ? 1 / static_cast<double>(n) : 1;
+  ParallelFor(outer * inner, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t line = begin; line < end; ++line) {
+      const int64_t o = line / inner, i = line % inner;
+      std::vector<Complex> signal(static_cast<size_t>(n));
+      for (int64_t k = 0; k < std::min(given, n); ++k) {
+        const int64_t at = ((o * given + k) * inner + i) * parts;
+        const Complex v(x.At(at), parts == 2 ? x.At(at + 1) : 0);
+        if (from_half && k > n / 2) break;
+        signal[static_cast<size_t>(k)] = v;
+        // X[n - k] is the conjugate of X[k].
+        if (from_half && k > 0 && k < n - k) signal[static_cast<size_t>(n - k)] = std::conj(v);
+      }
+      const std::vector<Complex> result = transform(signal);
+      for (int64_t k = 0; k < shown; ++k) {
+        const Complex v = factor * result[static_cast<size_t>(k)];
+        const int64_t at = ((o * shown + k) * inner + i) * dims.back();
+        y.Set(at, v.real());
+        if (dims.back() == 2) y.Set(at + 1, v.imag());
+      }
+    }
+  });
+  return {};
+}
+
+Cost CostDft(const OpCall& call) {
+  Cost c = TrafficOf(call);
+  const Dim axis = call.has_input(2) ? ScalarInput(call, 2) : Dim(-2);
+  if (!call.in(0).is_static() || !call.out(0).is_static() || !axis.is_static()) return c;
+  const auto a = NormalizeAxis(axis.value(), call.shape(0).rank());
+  if (!a.ok()) return c;
+  const Dim length = call.has_input(1) ? ScalarInput(call, 1) : call.shape(0)[*a];
+  if (!length.is_static() || call.shape(0)[*a].value() == 0) return c;
+  const int64_t lines = StaticElements(call.shape(0)) / call.shape(0)[*a].value() /
+                        std::max<int64_t>(call.shape(0)[-1].value(), 1);
+  c.flops = FourierFlops(length.value(), lines);
+  return c;
+}
+
+/// Version 17 had axis as an attribute, 1 by default.
+Status LiftDft(NodeSpec node, int opset, LiftContext& out) {
+  if (opset < 20) {
+    node.inputs.resize(3);
+    node.inputs[2] = out.Constant(Tensor::Scalar<int64_t>(IntAttrOr(node, "axis", 1)));
+    DropAttr(node, "axis");
+  }
+  out.Emit(std::move(node));
+  return {};
+}
+
+// ---- STFT ------------------------------------------------------------------------------------
+
+Status InferStft(OpCall& call) {
+  const Shape& x = call.shape(0);
+  INFER_TRY(CheckRank(call, 0, 3, 3));
+  if (call.has_input(2)) INFER_TRY(CheckRank(call, 2, 1, 1));
+  Dim length = call.has_input(3) ? ScalarInput(call, 3) : Dim();
+  if (call.has_input(2) && call.shape(2).has_rank()) {
+    auto met = Meet(length, call.shape(2)[0]);
+    if (!met.ok()) return InvalidModel("window and frame_length differ");
+    length = *met;
+  }
+  if (!call.has_input(2) && !call.has_input(3) && x.has_rank()) length = x[1];
+  const Dim step = ScalarInput(call, 1);
+  if ((step.is_static() && step.value() < 1) || (length.is_static() && length.value() < 1))
+    return InvalidModel("frame_step and frame_length must be positive");
+  Dim frames;
+  if (x.has_rank() && step.is_static() && !length.is_unknown() && !x[1].is_unknown())
+    frames = (x[1] - length).FloorDiv(step.value()) + Dim(1);
+  if (frames.is_static() && frames.value() < 0) return InvalidModel("the signal is too short");
+  call.SetOut(0, call.dtype(0),
+              Shape({x.has_rank() ? x[0] : Dim(), frames,
+                     call.Int("onesided") != 0 ? OneSided(length) : length, Dim(2)}));
+  return {};
+}
+
+Status RunStft(OpRun& run) {
+  const Tensor& x = run.in(0);
+  const Tensor* window = run.in_or_null(2);
+  const int64_t step = run.in(1).IntAt(0);
+  const int64_t n = run.has(3) ? run.in(3).IntAt(0) : window ? window->dim(0) : x.dim(1);
+  const int64_t frames = n > x.dim(1) ? 0 : (x.dim(1) - n) / step + 1, parts = x.dim(2);
+  const int64_t shown = run.Int("onesided") != 0 ? n / 2 + 1 : n;
+  if (parts == 2 && shown != n)
+    return InvalidModel("a complex signal has no one-sided transform (set onesided=0)");
+  Tensor& y = run.Out(0, x.dtype(), {x.dim(0), frames, shown, 2});
+  const Fourier transform(n, false);
+  ParallelFor(x.dim(0) * frames, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t f = begin; f < end; ++f) {
+      const int64_t first = f / frames * x.dim(1) + f % frames * step;
+      std::vector<Complex> signal(static_cast<size_t>(n));
+      for (int64_t i = 0; i < n; ++i) {
+        const int64_t at = (first + i) * parts;
+        signal[static_cast<size_t>(i)] =
+            Complex(x.At(at), parts == 2 ? x.At(at + 1) : 0) * (window ? window->At(i) : 1.0);
+      }
+      const std::vector<Complex> result = transform(signal);
+      for (int64_t k = 0; k < shown; ++k) {
+        y.Set((f * shown + k) * 2, result[static_cast<size_t>(k)].real());
+        y.Set((f * shown + k) * 2 + 1, result[static_cast<size_t>(k)].imag());
+      }
+    }
+  });
+  return {};
+}
+
+Cost CostStft(const OpCall& call) {
+  Cost c = TrafficOf(call);
+  if (!call.out(0).is_static()) return c;
+  const Shape& y = call.out(0).shape;
+  const int64_t bins = y[2].value();
+  const int64_t n = call.Int("onesided") != 0 ? 2 * (bins - 1) : bins;
+  c.flops = FourierFlops(n, y[0].value() * y[1].value());
+  return c;
+}
+
+// ---- Windows and the mel matrix --------------------------------------------------------------
+
+Result<DType> OutputType(const OpCall& call) {
+  const int64_t t = call.Int("output_datatype");
+  constexpr TypeSet kAllowed = kFloatsBF16 | kInts;
+  if (t < 0 || t >= kNumDTypes || !kAllowed.Has(static_cast<DType>(t)))
+    return InvalidModel(Cat("output_datatype ", t, " is no numeric type"));
+  return static_cast<DType>(t);
+}
+
+Status InferWindow(OpCall& call) {
+  INFER_ASSIGN(const DType t, OutputType(call));
+  const Dim size = ScalarInput(call, 0);
+  if (size.is_static() && size.value() < 0) return InvalidModel(Cat("size is ", size.ToString()));
+  call.SetOut(0, t, Shape({size}));
+  return {};
+}
+
+/// a0 + a1 cos(2 pi i / n) + a2 cos(4 pi i / n)
+struct CosineSum {
+  double a0, a1, a2;
+};
+
+Status RunWindow(OpRun& run, const CosineSum& w) {
+  INFER_ASSIGN(const DType t, OutputType(run.call()));
+  const int64_t size = run.in(0).IntAt(0);
+  if (size < 0) return InvalidModel(Cat("size is ", size));
+  Tensor& y = run.Out(0, t, {size});
+  const auto n = static_cast<double>(run.Int("periodic") != 0 ? size : size - 1);
+  for (int64_t i = 0; i < size; ++i) {
+    const double angle =
+        n == 0 ? std::numbers::pi : 2 * std::numbers::pi * static_cast<double>(i) / n;
+    y.Set(i, w.a0 + w.a1 * std::cos(angle) + w.a2 * std::cos(2 * angle));
+  }
+  return {};
+}
+
+Status RunHann(OpRun& run) { return RunWindow(run, {0.5, -0.5, 0}); }
+Status RunHamming(OpRun& run) { return RunWindow(run, {25.0 / 46, -21.0 / 46, 0}); }
+Status RunBlackman(OpRun& run) { return RunWindow(run, {0.42, -0.5, 0.08}); }
+
+Status InferMel(OpCall& call) {
+  INFER_ASSIGN(const DType t, OutputType(call));
+  const Dim bins = ScalarInput(call, 0), length = ScalarInput(call, 1);
+  if ((bins.is_static() && bins.value() < 0) || (length.is_static() && length.value() < 0))
+    return InvalidModel("num_mel_bins and dft_length must not be negative");
+  call.SetOut(0, t, Shape({OneSided(length), bins}));
+  return {};
+}
+
+/// Triangles between neighbouring mel points, in DFT bins, with peak 1; mel(f) = 2595 log10(1 +
+/// f / 700).
+Status RunMel(OpRun& run) {
+  INFER_ASSIGN(const DType t, OutputType(run.call()));
+  const int64_t bins = run.in(0).IntAt(0), length = run.in(1).IntAt(0);
+  const int64_t sample_rate = run.in(2).IntAt(0), rows = length / 2 + 1;
+  if (bins < 0 || length < 0 || sample_rate < 1)
+    return InvalidModel("num_mel_bins, dft_length or sample_rate is negative");
+  auto mel = [](double hertz) { return 2595 * std::log10(1 + hertz / 700); };
+  const double low = mel(run.in(3).At(0)), high = mel(run.in(4).At(0));
+  const double step = (high - low) / static_cast<double>(bins + 2);
+  std::vector<int64_t> points;
+  for (int64_t i = 0; i < bins + 2; ++i) {
+    const double hertz = 700 * (std::pow(10, (low + step * static_cast<double>(i)) / 2595) - 1);
+    points.push_back(static_cast<int64_t>(
+        std::floor(static_cast<double>(length + 1) * hertz / static_cast<double>(sample_rate))));
+  }
+  for (int64_t p : points)
+    if (p < 0 || p > rows) return InvalidModel(Cat("frequency edges reach bin ", p, " of ", rows));
+  Tensor y = Tensor::Zeros(t, {rows, bins});
+  for (int64_t i = 0; i < bins; ++i) {
+    const auto at = static_cast<size_t>(i);
+    const int64_t left = points[at], center = points[at + 1], right = points[at + 2];
+    for (int64_t j = left; j <= center && j < rows; ++j)
+      y.Set(j * bins + i, left == center
+                              ? 1
+                              : static_cast<double>(j - left) / static_cast<double>(center - left));
+    for (int64_t j = center; j < right; ++j)
+      y.Set(j * bins + i, static_cast<double>(right - j) / static_cast<double>(right - center));
+  }
+  run.Set(0, std::move(y));
+  return {};
+}
+
+OpDef MakeWindow(std::string_view name, std::string_view doc, OpDef::ReferenceFn reference,
+                 std::string_view example) {
+  return {.name = name,
+          .doc = doc,
+          .since = 17,
+          .versions = {17},
+          .inputs = {{"size", "T1"}},
+          .outputs = {{"output", "T2"}},
+          .attrs = {{"output_datatype", AttrKind::kInt, int64_t{1}},
+                    {"periodic", AttrKind::kInt, int64_t{1}}},
+          .constraints = {{"T1", kIndex}, {"T2", kFloatsBF16 | kInts}},
+          .infer = InferWindow,
+          .reference = reference,
+          .example = example};
+}
+
+}  // namespace
+
+std::span<const OpDef> SignalOps() {
+  static const OpDef ops[] = {
+      {
+          .name = "DFT",
+          .doc = "Discrete Fourier transform along one axis; the last axis is (real, imaginary).",
+          .since = 20,
+          .versions = {17, 20},
+          .inputs = {{"input", "T1"},
+                     {"dft_length", "T2", Arity::kOptional},
+                     {"axis", "i64", Arity::kOptional}},
+          .outputs = {{"output", "T1"}},
+          .attrs = {{"inverse", AttrKind::kInt, int64_t{0}},
+                    {"onesided", AttrKind::kInt, int64_t{0}}},
+          .constraints = {{"T1", kFloatsBF16}, {"T2", kIndex}},
+          .infer = InferDft,
+          .reference = RunDft,
+          .cost = CostDft,
+          .lift = LiftDft,
+          .example = R"(graph g(x: f32[2,12,1]) -> (y, z) {
+            a = const i64[] {1}
+            n = const i64[] {12}
+            y = DFT(x, _, a) {onesided=1}
+            z = DFT(y, n, a) {onesided=1, inverse=1} })",
+      },
+      {
+          .name = "STFT",
+          .doc = "Discrete Fourier transforms of a signal's overlapping, windowed frames.",
+          .since = 17,
+          .versions = {17},
+          .inputs = {{"signal", "T1"},
+                     {"frame_step", "T2"},
+                     {"window", "T1", Arity::kOptional},
+                     {"frame_length", "T2", Arity::kOptional}},
+          .outputs = {{"output", "T1"}},
+          .attrs = {{"onesided", AttrKind::kInt, int64_t{1}}},
+          .constraints = {{"T1", kFloatsBF16}, {"T2", kIndex}},
+          .infer = InferStft,
+          .reference = RunStft,
+          .cost = CostStft,
+          .example = R"(graph g(x: f32[2,32,1]) -> (y) {
+            s = const i64[] {4}
+            n = const i64[] {8}
+            w = HannWindow(n)
+            y = STFT(x, s, w) })",
+      },
+      MakeWindow("HannWindow", "0.5 - 0.5 cos(2 pi i / n).", RunHann, R"(graph g() -> (y) {
+            n = const i64[] {6}
+            y = HannWindow(n) })"),
+      MakeWindow("HammingWindow", "25/46 - 21/46 cos(2 pi i / n).", RunHamming,
+                 R"(graph g() -> (y) {
+            n = const i64[] {6}
+            y = HammingWindow(n) {periodic=0} })"),
+      MakeWindow("BlackmanWindow", "0.42 - 0.5 cos(2 pi i / n) + 0.08 cos(4 pi i / n).",
+                 RunBlackman, R"(graph g() -> (y) {
+            n = const i64[] {6}
+            y = BlackmanWindow(n) })"),
+      {
+          .name = "MelWeightMatrix",
+          .doc = "The matrix of triangles that turns a spectrum into mel bands.",
+          .since = 17,
+          .versions = {17},
+          .inputs = {{"num_mel_bins", "T1"},
+                     {"dft_length", "T1"},
+                     {"sample_rate", "T1"},
+                     {"lower_edge_hertz", "T2"},
+                     {"upper_edge_hertz", "T2"}},
+          .outputs = {{"output", "T3"}},
+          .attrs = {{"output_datatype", AttrKind::kInt, int64_t{1}}},
+          .constraints = {{"T1", kIndex}, {"T2", kFloatsBF16}, {"T3", kFloatsBF16 | kInts}},
+          .infer = InferMel,
+          .reference = RunMel,
+          .example = R"(graph g() -> (y) {
+            bins = const i64[] {8}
+            length = const i64[] {16}
+            rate = const i64[] {8192}
+            low = const f32[] {0}
+            high = const f32[] {4096}
+            y = MelWeightMatrix(bins, length, rate, low, high) })",
+      },
+  };
+  return ops;
+}
+
+}  // namespace infer
