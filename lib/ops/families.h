@@ -36,6 +36,8 @@ std::span<const OpDef> LogicalOps();
 std::span<const OpDef> CompareOps();
 std::span<const OpDef> BinaryOps();
 std::span<const OpDef> ActivationOps();
+std::span<const OpDef> CastOps();
+std::span<const OpDef> QuantizeLinearOps();
 std::span<const OpDef> NormalizationOps();
 std::span<const OpDef> ReduceOps();
 std::span<const OpDef> SoftmaxOps();

@@ -34,6 +34,8 @@ OpRegistry AllOps() {
       CompareOps(),
       BinaryOps(),
       ActivationOps(),
+      CastOps(),
+      QuantizeLinearOps(),
       NormalizationOps(),
       ReduceOps(),
       SoftmaxOps(),
