@@ -25,6 +25,7 @@ std::span<const OpDef> EinsumOps();
 std::span<const OpDef> GridOps();
 std::span<const OpDef> RandomOps();
 std::span<const OpDef> ContribFusedOps();
+std::span<const OpDef> SequenceOps();
 std::span<const OpDef> ConvOps();
 std::span<const OpDef> MatMulOps();
 std::span<const OpDef> PoolOps();

@@ -44,6 +44,7 @@ OpRegistry AllOps() {
       GridOps(),
       RandomOps(),
       SignalOps(),
+      SequenceOps(),
   };
   // clang-format on
   return OpRegistry(families);

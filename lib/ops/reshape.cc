@@ -237,6 +237,30 @@ Result<NodeSpec> LowerAxes(NodeSpec node, int opset, LiftContext& out) {
   return node;
 }
 
+Status InferBitCast(OpCall& call) {
+  const int64_t t = call.Int("to");
+  const DType to = t > 0 && t < kNumDTypes ? static_cast<DType>(t) : DType::kUndefined;
+  if (!call.def().constraints[1].types.Has(to)) return InvalidModel(Cat("no element type ", t));
+  if (call.dtype(0) != DType::kUndefined && BitWidth(to) != BitWidth(call.dtype(0)))
+    return InvalidModel(Cat(Name(call.dtype(0)), " and ", Name(to), " differ in width"));
+  call.SetOut(0, to, call.shape(0));
+  return {};
+}
+
+/// The same bits; a bool is made of zero or not, as it may have no other bits.
+Status RunBitCast(OpRun& run) {
+  const Tensor& x = run.in(0);
+  const auto to = static_cast<DType>(run.Int("to"));
+  if (BitWidth(to) != BitWidth(x.dtype())) return InvalidModel("the types differ in width");
+  if (to == DType::kBool) {
+    Tensor& y = run.Out(0, to, x.dims());
+    for (int64_t i = 0; i < x.num_elements(); ++i) y.SetInt(i, x.raw()[i] != std::byte{0});
+    return {};
+  }
+  run.Set(0, Tensor(to, x.dims(), x.buffer()));
+  return {};
+}
+
 }  // namespace
 
 std::span<const OpDef> ReshapeOps() {
@@ -300,6 +324,21 @@ std::span<const OpDef> ReshapeOps() {
           .lift = LiftAxes,
           .lower = LowerAxes,
           .example = "graph g(x: f32[3]) -> (y) { a = const i64[2] {0, -1} y = Unsqueeze(x, a) }",
+      },
+      {
+          .name = "BitCast",
+          .doc = "The same bits as another type of the same width.",
+          .since = 26,
+          .versions = {26},
+          .inputs = {{"input", "T1"}},
+          .outputs = {{"output", "T2"}},
+          .attrs = {{"to", AttrKind::kInt, {}, true}},
+          .constraints = {{"T1", kAllTypes - TypeSet(DType::kString)},
+                          {"T2", kAllTypes - TypeSet(DType::kString)}},
+          .tolerance = 0,
+          .infer = InferBitCast,
+          .reference = RunBitCast,
+          .example = "graph g(x: f32[2,3]) -> (y) { y = BitCast(x) {to=6} }",
       },
   };
   return ops;
