@@ -50,6 +50,30 @@ Status InferIf(OpCall& call, const Subgraphs& subgraphs,
 Status InferCarried(Graph& body, std::vector<ValueType>& own, size_t first_carried,
                     size_t num_carried, size_t first_result,
                     std::span<const ValueType* const> captures) {
+  // Every level of nesting multiplies the rounds. From some depth on one round must do: shapes of
+  // carried tensors are given up beforehand, so that nothing can contradict them.
+  constexpr int kPreciseDepth = 3;
+  thread_local int depth = 0;
+  struct Level {
+    Level() { ++depth; }
+    ~Level() { --depth; }
+  } level;
+  if (depth > kPreciseDepth) {
+    for (size_t i = first_carried; i < first_carried + num_carried; ++i)
+      if (own[i].is_tensor()) own[i] = TensorType{own[i].tensor().dtype, Shape()};
+    INFER_TRY(InferInside(body, own, captures).In("body"));
+    if (body.outputs().size() < first_result + num_carried)
+      return InvalidModel("the body gives too few outputs");
+    for (size_t i = 0; i < num_carried; ++i) {
+      const ValueType& result = body.outputs()[first_result + i]->type();
+      ValueType& t = own[first_carried + i];
+      const ValueType joined = JoinFacts(t, result);
+      if (t.is_tensor() && !(joined == t) && t.tensor().dtype != DType::kUndefined)
+        return InvalidModel(
+            Cat("a carried value changes from ", ToString(t), " to ", ToString(result)));
+    }
+    return {};
+  }
   for (int round = 0; round < 4; ++round) {
     INFER_TRY(InferInside(body, own, captures).In("body"));
     bool stable = true;

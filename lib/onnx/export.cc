@@ -243,7 +243,8 @@ Status WriteExternal(const std::string& path, const std::vector<FileId>& inputs,
     INFER_TRY(put(zeros.data(), it->second.offset - static_cast<uint64_t>(file->size())));
     INFER_TRY(put(t.tensor.raw(), static_cast<size_t>(t.tensor.byte_size())));
   }
-  const std::string base = path.substr(path.rfind('/') + 1);
+  const size_t slash = path.rfind('/') + 1;
+  const std::string base = path.substr(slash);
   const std::string name = Cat(base, ".", hash.Hex().substr(0, 16), ".data");
   for (auto& [tensor, where] : external) where.location = name;
   file->SetName(name);

@@ -157,7 +157,7 @@ Status FunctionTable::Expand(const SourceNode& node, int depth, std::vector<Sour
     return InvalidModel(Cat("function '", node.node->op_type(), "': calls nest more than ",
                             limits_.max_call_depth, " deep, or go in a circle"));
   if (++calls_ > limits_.max_nodes)
-    return ResourceExhausted(Cat("more than ", limits_.max_nodes, " function calls"));
+    return InvalidModel(Cat("more than ", limits_.max_nodes, " function calls"));
   return ExpandCall(it->second, *node.node, depth, out);
 }
 
@@ -189,7 +189,7 @@ Status FunctionTable::ExpandCall(const Function& function, const onnx::NodeProto
   for (const auto& body_node : f.node()) {
     expanded_ += CountNodes(body_node);
     if (expanded_ > limits_.max_nodes)
-      return ResourceExhausted(Cat("more than ", limits_.max_nodes, " nodes after inlining"));
+      return InvalidModel(Cat("more than ", limits_.max_nodes, " nodes after inlining"));
     nodes_.push_back(body_node);
     onnx::NodeProto& node = nodes_.back();
     renamer.Rename(node);

@@ -147,7 +147,7 @@ Result<std::unique_ptr<SourceGraph>> PrepareGraph(const onnx::GraphProto& proto,
                                                   const Opsets& opsets, FunctionTable& functions,
                                                   const ImportLimits& limits, int depth) {
   if (depth > limits.max_subgraph_depth)
-    return ResourceExhausted(Cat("subgraphs nest more than ", limits.max_subgraph_depth, " deep"));
+    return InvalidModel(Cat("subgraphs nest more than ", limits.max_subgraph_depth, " deep"));
   auto g = std::make_unique<SourceGraph>();
   g->proto = &proto;
   std::vector<SourceNode> nodes;

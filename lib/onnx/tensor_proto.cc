@@ -199,7 +199,11 @@ Result<Tensor> TensorReader::Read(const onnx::TensorProto& proto) const {
       return ReadExternal(proto, dtype, std::move(dims));
     if (proto.has_raw_data()) {
       INFER_ASSIGN(const Blob* blob, BlobOf(proto));
-      return ReadBlob(*blob, dtype, std::move(dims));
+      Tensor& known = read_[blob];
+      if (!known.defined() || known.dtype() != dtype || known.dims() != dims) {
+        INFER_ASSIGN(known, ReadBlob(*blob, dtype, std::move(dims)));
+      }
+      return known;
     }
     switch (TypedFieldOf(dtype)) {
       case TypedField::kFloat: return FromFloats(proto.float_data(), dtype, std::move(dims));
@@ -240,8 +244,8 @@ Result<Tensor> TensorReader::Read(const onnx::SparseTensorProto& proto) const {
   constexpr int64_t kFree = int64_t{64} << 20;
   const int64_t count = NumElements(dims);
   if (PackedBytes(dtype, count) > kFree + 1000 * values.byte_size())
-    return ResourceExhausted(Cat("sparse tensor '", proto.values().name(), "' has ", n,
-                                 " values but ", count, " elements"));
+    return InvalidModel(Cat("sparse tensor '", proto.values().name(), "' has ", n, " values but ",
+                            count, " elements"));
   Tensor out = Tensor::Zeros(dtype, dims);
   const auto width = static_cast<size_t>(BitWidth(dtype) / 8);
   const Dims strides = Strides(dims);

@@ -3,6 +3,7 @@
 #include <onnx/onnx_pb.h>
 
 #include <string>
+#include <unordered_map>
 
 #include "lib/onnx/external_data.h"
 #include "lib/onnx/import.h"
@@ -32,6 +33,9 @@ class TensorReader {
   const SlimMessage& slim_;
   ExternalData& external_;
   const ImportOptions& options_;
+  /// Data that several messages refer to (a function's constant, inlined at each call) is read
+  /// once.
+  mutable std::unordered_map<const Blob*, Tensor> read_;
 };
 
 /// InvalidModel unless 1 <= rank, extents and the byte count are in range.

@@ -81,15 +81,15 @@ class Scanner {
   Scanner(const ByteSource& source, const ScanLimits& limits) : source_(source), limits_(limits) {}
 
   Status Walk(Message kind, uint64_t begin, uint64_t end, int depth, int graphs) {
-    if (depth > kMaxDepth) return ResourceExhausted("messages nest more than 100 deep");
+    if (depth > kMaxDepth) return InvalidModel("messages nest more than 100 deep");
     if (++messages_ > limits_.max_messages)
-      return ResourceExhausted(Cat("more than ", limits_.max_messages, " messages"));
+      return InvalidModel(Cat("more than ", limits_.max_messages, " messages"));
     if (kind == Message::kGraph && ++graphs > limits_.max_graph_depth + 1)
-      return ResourceExhausted(Cat("subgraphs nest more than ", limits_.max_graph_depth, " deep"));
+      return InvalidModel(Cat("subgraphs nest more than ", limits_.max_graph_depth, " deep"));
     if (kind == Message::kNode && ++nodes_ > limits_.max_nodes)
-      return ResourceExhausted(Cat("more than ", limits_.max_nodes, " nodes"));
+      return InvalidModel(Cat("more than ", limits_.max_nodes, " nodes"));
     if (kind == Message::kFunction && ++functions_ > limits_.max_functions)
-      return ResourceExhausted(Cat("more than ", limits_.max_functions, " functions"));
+      return InvalidModel(Cat("more than ", limits_.max_functions, " functions"));
     const uint32_t moved = kind == Message::kTensor ? MovableField(begin, end) : 0;
     for (uint64_t at = begin; at < end;) {
       Field f;
@@ -213,7 +213,7 @@ class Scanner {
 
   Status Copy(uint64_t begin, uint64_t end) {
     if (end - begin > uint64_t{INT32_MAX} - std::min<uint64_t>(INT32_MAX, out_.bytes.size()))
-      return ResourceExhausted("more than 2 GiB beside tensor data");
+      return InvalidModel("more than 2 GiB beside tensor data");
     const size_t old = out_.bytes.size();
     const auto n = static_cast<size_t>(end - begin);
     if (n <= 4096) {

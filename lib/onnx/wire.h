@@ -50,7 +50,7 @@ struct ScanLimits {
   int64_t max_messages = 8'000'000;  ///< an empty message costs 2 bytes in the file, 100 in memory
 };
 
-/// InvalidModel: not a well-formed message. Resource: a limit.
+/// InvalidModel: not a well-formed message, or over a limit.
 Result<SlimMessage> Scan(const ByteSource& source, Message root, const ScanLimits& limits);
 
 }  // namespace infer::onnx_io

@@ -132,10 +132,10 @@ TEST(RoundTrip, KeepsWhatItDoesNotRead) {
       << again.DebugString() << m.DebugString();
 }
 
-/// Every model.onnx and fusion graph below INFER_TEST_DATA.
+/// Every ONNX file below INFER_TEST_DATA.
 std::vector<std::string> SharedModels() {
   std::vector<std::string> out;
-  for (const char* folder : {"models", "fusion_graphs"})
+  for (const char* folder : {"models", "fusion_graphs", "conformance"})
     for (const auto& e : std::filesystem::recursive_directory_iterator(TestData() + "/" + folder))
       if (e.path().extension() == ".onnx") out.push_back(e.path().string());
   std::sort(out.begin(), out.end());
