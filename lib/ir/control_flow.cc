@@ -155,6 +155,7 @@ Status InferScan(OpCall& call, const Subgraphs& subgraphs,
   std::vector<ValueType> own;
   Dim length;
   for (size_t i = 0; i < call.num_inputs(); ++i) {
+    if (!call.has_input(i)) return InvalidModel(Cat("Scan: input ", i, " is missing"));
     if (i < l.states) {
       own.push_back(call.type(i));
       continue;
