@@ -1,6 +1,7 @@
 #include "lib/ops/registry.h"
 
 #include "lib/ops/families.h"
+#include "lib/ops/fused.h"
 
 namespace infer {
 
@@ -45,6 +46,7 @@ OpRegistry AllOps() {
       RandomOps(),
       SignalOps(),
       SequenceOps(),
+      FusedOps(),
   };
   // clang-format on
   return OpRegistry(families);

@@ -14,4 +14,19 @@ struct RuleGroup {
 };
 std::vector<RuleGroup> FusionRules();
 
+Rule FuseGelu();
+Rule FuseTanhGelu();
+Rule FuseHardSwish();
+Rule FuseHardSigmoid();
+Rule FuseSilu();
+Rule FuseLayerNorm();
+Rule FuseLayerNormScale();
+Rule FuseLayerNormBias();
+Rule FusePadConv();
+Rule FusePadAveragePool();
+Rule FoldBatchNorm();
+Rule FoldChannelScale();
+Rule FoldChannelShift();
+Rule FuseMatMulAdd();
+
 }  // namespace infer

@@ -209,7 +209,9 @@ bool IsNumber(const Tensor& t, double wanted) {
   if (t.num_elements() == 0 || t.dtype() == DType::kString || t.dtype() == DType::kC64 ||
       t.dtype() == DType::kC128)
     return false;
-  const double tolerance = Rounding(t.dtype()) * std::abs(wanted);
+  // A number that 16 bits can say is written exactly: 1.00005 is not 1.
+  const bool exact = F16ToFloat(FloatToF16(static_cast<float>(wanted))) == wanted;
+  const double tolerance = exact ? 0 : Rounding(t.dtype()) * std::abs(wanted);
   for (int64_t i = 0; i < t.num_elements(); ++i)
     if (!(std::abs(t.At(i) - wanted) <= tolerance)) return false;
   return true;

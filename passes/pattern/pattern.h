@@ -90,8 +90,8 @@ int Height(const Pattern& p);
 /// How many operators the largest alternative has.
 int CountOps(const Pattern& p);
 
-/// |v - wanted| is within what rounding `wanted` to the type explains (1e-4 relative for f32: files
-/// carry constants like 1.4142).
+/// Every element is `wanted`; where that is no short number (sqrt 2), within what rounding it to
+/// the type explains, 1e-4 relative for f32: files carry constants like 1.4142.
 bool IsNumber(const Tensor& t, double wanted);
 
 }  // namespace infer

@@ -30,7 +30,7 @@ Result<Node*> PatchBuilder::Add(std::string_view op, std::vector<Value*> inputs,
     op.remove_prefix(colons + 2);
   }
   const OpDef* def = patch_.graph.ops().Find(domain, op);
-  if (!def) return Internal(Cat("no operator ", domain, "::", op, " to build with"));
+  if (!def) return Unsupported(Cat("there is no operator ", domain, "::", op, " to build with"));
   for (Value*& v : inputs) v = In(v);
   while (!inputs.empty() && !inputs.back()) inputs.pop_back();
   INFER_ASSIGN(Node * node,

@@ -25,7 +25,6 @@ Rule RemoveNoOpTranspose();
 Rule RemoveNoOpReshape();
 Rule RemoveNoOpSlice();
 Rule RemoveNoOpPad();
-Rule RemoveNoOpExpand();
 Rule RemoveSingleConcat();
 Rule RemoveAddZero();
 Rule RemoveMulOne();

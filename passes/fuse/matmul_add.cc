@@ -1,0 +1,45 @@
+#include "passes/fuse/fusions.h"
+#include "passes/rewrite/queries.h"
+
+namespace infer {
+namespace {
+
+bool IsRow(const Value& v) {
+  const int rank = RankOf(v);
+  return rank == 0 || rank == 1 || (rank == 2 && StaticDim(v, 0) == 1);
+}
+
+}  // namespace
+
+Rule FuseMatMulAdd() {
+  Pattern a = Any(), b = Any();
+  Pattern product = Op("MatMul|Gemm", a, b);
+  Pattern bias = Any().Where("a row", IsRow);
+  return {
+      .name = "fuse-matmul-add",
+      .doc = "A*B + row => Gemm(A, B, row), for matrices (also where Gemm has no bias yet)",
+      .match = Op("Add", product, bias),
+      .build = [=](const Match& m, PatchBuilder& make) -> Result<Value*> {
+        if (RankOf(*m[a]) != 2 || RankOf(*m[b]) != 2)
+          return InvalidModel("needs a product of two matrices");
+        AttrMap attrs = m.node(product).attrs();
+        attrs.erase("beta");
+        return make("Gemm", {m[a], m[b], m[bias]}, std::move(attrs));
+      },
+      .fires_on = {R"(graph g(x: f32[N,3]) -> (y) { w = const f32[3,4] ~1  c = const f32[4] ~2
+                     t = MatMul(x, w)  y = Add(c, t) })",
+                   R"(graph g(x: f32[2,3], c: f32[1,4]) -> (y) { w = const f32[4,3] ~1
+                     t = Gemm(x, w) {transB=1, alpha=0.5}  y = Add(t, c) })"},
+      .silent_on = {{R"(graph g(x: f32[2,3], c: f32[2,4]) -> (y) { w = const f32[3,4] ~1
+                       t = MatMul(x, w)  y = Add(t, c) })",
+                     "'c' is not a row"},
+                    {R"(graph g(x: f32[2,2,3]) -> (y) { w = const f32[3,4] ~1  c = const f32[4] ~2
+                       t = MatMul(x, w)  y = Add(t, c) })",
+                     "a product of two matrices"},
+                    {R"(graph g(x: f32[2,3]) -> (y) { w = const f32[3,1] ~1  c = const f32[4] ~2
+                       t = MatMul(x, w)  y = Add(t, c) })",
+                     "does not broadcast"}},
+  };
+}
+
+}  // namespace infer

@@ -1,0 +1,120 @@
+/// Chains of operators that only rename the extents.
+#include "passes/rewrite/queries.h"
+#include "passes/simplify/simplify.h"
+
+namespace infer {
+namespace {
+
+constexpr std::string_view kViews = "Reshape|Flatten|Squeeze|Unsqueeze";
+
+/// The target of a Reshape with the extents that it copies (0) from `from` put in; nullopt where
+/// one is not known.
+std::optional<std::vector<int64_t>> WithoutCopies(const Node& reshape, const Value& from) {
+  std::vector<int64_t> target = reshape.input(1)->constant()->ToInts();
+  if (reshape.Attr<int64_t>("allowzero") != 0) return target;
+  for (size_t i = 0; i < target.size(); ++i) {
+    if (target[i] != 0) continue;
+    const auto extent = StaticDim(from, static_cast<int>(i));
+    if (!extent || *extent == 0) return std::nullopt;
+    target[i] = *extent;
+  }
+  return target;
+}
+
+/// A constant target for a Reshape whose target is known in part: numbers, 0 for an extent of x in
+/// its place, one -1.
+std::optional<std::vector<int64_t>> StaticTarget(const Node& reshape) {
+  const Value &x = *reshape.input(0), &shape = *reshape.input(1);
+  if (!shape.elements() || reshape.Attr<int64_t>("allowzero") != 0) return std::nullopt;
+  std::vector<int64_t> target;
+  int inferred = 0;
+  for (size_t i = 0; i < shape.elements()->size(); ++i) {
+    const Dim& e = (*shape.elements())[i];
+    const int axis = static_cast<int>(i);
+    if (e.is_static()) {
+      if (e.value() == 0) return std::nullopt;
+      target.push_back(e.value());
+      inferred += e.value() == -1;
+    } else if (axis < RankOf(x) && x.shape()[axis].KnownEqual(e)) {
+      target.push_back(0);
+    } else {
+      target.push_back(-1);
+      ++inferred;
+    }
+  }
+  if (inferred > 1) return std::nullopt;
+  return target;
+}
+
+}  // namespace
+
+Rule MergeReshapes() {
+  Pattern x = Any(), inner = Op(kViews, x).MoreInputs().Shared();
+  Pattern shape = Constant(), outer = Op("Reshape", inner, shape);
+  return {
+      .name = "merge-reshapes",
+      .doc = "Reshape(Reshape|Flatten|Squeeze|Unsqueeze(x), s) => Reshape(x, s)",
+      .match = outer,
+      .build = [=](const Match& m, PatchBuilder& b) -> Result<Value*> {
+        const auto target = WithoutCopies(m.node(outer), *m[inner]);
+        if (!target) return InvalidModel("needs no extent copied from a shape that is not known");
+        return b("Reshape", {m[x], b.Ints(*target)}, m.node(outer).attrs());
+      },
+      .fires_on = {R"(graph g(x: f32[2,6]) -> (y) { s = const i64[2] {3,4}  r = const i64[2] {0,-1}
+                     t = Reshape(x, s)  y = Reshape(t, r) })",
+                   R"(graph g(x: f32[2,1,6]) -> (y, t) { a = const i64[1] {1}  r = const i64[1] {-1}
+                     t = Squeeze(x, a)  y = Reshape(t, r) })"},
+      .silent_on = {{R"(graph g(x: f32[N,6]) -> (y) { s = const i64[2] {-1,3}
+                       r = const i64[2] {0,3}  t = Reshape(x, s)  y = Reshape(t, r) })",
+                     "no extent copied from a shape that is not known"},
+                    {R"(graph g(x: f32[2,6], r: i64[2]) -> (y) { s = const i64[2] {3,4}
+                       t = Reshape(x, s)  y = Reshape(t, r) })",
+                     "'r' is not a constant"}},
+  };
+}
+
+Rule CancelSqueezeUnsqueeze() {
+  Pattern x = Any(), inner = Op(kViews, x).MoreInputs().Shared();
+  Pattern outer = Op(kViews, inner).MoreInputs();
+  return {
+      .name = "cancel-squeeze-unsqueeze",
+      .doc =
+          "Unsqueeze(Squeeze(x)), Squeeze(Unsqueeze(x)), Reshape(Reshape(x)) back to x's shape => "
+          "x",
+      .match = outer,
+      .when = {{"x's shape again",
+                [=](const Match& m) { return SameKnownType(*m[x], *m[outer]); }}},
+      .build = ReplaceBy(x),
+      .fires_on = {R"(graph g(x: f32[N,3]) -> (y) { a = const i64[1] {1}  t = Unsqueeze(x, a)
+                     y = Squeeze(t, a) })",
+                   R"(graph g(x: f32[N,1,3]) -> (y) { a = const i64[1] {-2}  t = Squeeze(x, a)
+                     b = const i64[1] {1}  y = Unsqueeze(t, b) })"},
+      .silent_on = {{R"(graph g(x: f32[?,?], r: i64[1], s: i64[2]) -> (y) { t = Reshape(x, r)
+                       y = Reshape(t, s) })",
+                     "x's shape again"}},
+  };
+}
+
+Rule StaticReshape() {
+  Pattern x = Any();
+  Pattern shape =
+      Any().Where("made during the run", [](const Value& v) { return !v.is_constant(); });
+  Pattern root = Op("Reshape", x, shape);
+  return {
+      .name = "static-reshape",
+      .doc = "Reshape(x, [N, 2*S, 64]) with N = x's extent => Reshape(x, const [0, -1, 64])",
+      .match = root,
+      .build = [=](const Match& m, PatchBuilder& b) -> Result<Value*> {
+        const auto target = StaticTarget(m.node(root));
+        if (!target) return InvalidModel("needs a target that a constant can say");
+        return b("Reshape", {m[x], b.Ints(*target)}, m.node(root).attrs());
+      },
+      .fires_on = {R"(graph g(x: f32[N,S,6]) -> (y) { s = Shape(x)  i = const i64[1] {0}
+                     n = Gather(s, i)  j = const i64[1] {1}  l = Gather(s, j)
+                     r = const i64[2] {2,3}  t = Concat(n, l, r) {axis=0}  y = Reshape(x, t) })"},
+      .silent_on = {{"graph g(x: f32[2,3], s: i64[2]) -> (y) { y = Reshape(x, s) }",
+                     "a target that a constant can say"}},
+  };
+}
+
+}  // namespace infer

@@ -1,0 +1,278 @@
+#include <gmock/gmock.h>
+
+#include <chrono>
+
+#include "lib/ir/text.h"
+#include "lib/ir/verify.h"
+#include "lib/ops/registry.h"
+#include "lib/support/random.h"
+#include "lib/support/strings.h"
+#include "passes/pass/pipeline.h"
+#include "passes/simplify/simplify.h"
+
+namespace infer {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+const OpRegistry& Ops() {
+  static const OpRegistry ops = AllOps();
+  return ops;
+}
+Graph Parsed(const std::string& text) {
+  auto g = ParseGraph(text, Ops());
+  EXPECT_TRUE(g.ok()) << g.status().message();
+  return *std::move(g);
+}
+constexpr const char* kSilu = "graph g(x: f32[2]) -> (y) { s = Sigmoid(x)  y = Mul(x, s) }";
+
+class BadPass : public Pass {
+ public:
+  BadPass(std::string name, bool answer, std::function<void(GraphEditor&, Graph&)> act)
+      : name_(std::move(name)), answer_(answer), act_(std::move(act)) {}
+  std::string name() const override { return name_; }
+  Result<bool> Run(Graph& g, PassContext&) override {
+    GraphEditor e(g);
+    act_(e, g);
+    return answer_;
+  }
+
+ private:
+  std::string name_;
+  bool answer_;
+  std::function<void(GraphEditor&, Graph&)> act_;
+};
+
+Status RunBad(std::unique_ptr<Pass> pass) {
+  Graph g = Parsed(kSilu);
+  PassManager manager;
+  manager.Add(std::move(pass));
+  PassContext context;
+  return manager.Run(g, context).status();
+}
+
+TEST(PassManager, CatchesAPassThatHidesAChange) {
+  const Status s = RunBad(std::make_unique<BadPass>("hides", false, [](GraphEditor& e, Graph& g) {
+    e.SetOperand(*g.FindValue("y")->producer(), 1, g.inputs()[0]);
+    e.Sweep();
+  }));
+  EXPECT_EQ(s.code(), Code::kInternal);
+  EXPECT_THAT(s.message(), HasSubstr("after pass hides"));
+}
+
+TEST(PassManager, CatchesAPassThatBoasts) {
+  const Status s = RunBad(std::make_unique<BadPass>("boasts", true, [](GraphEditor&, Graph&) {}));
+  EXPECT_EQ(s.code(), Code::kInternal);
+  EXPECT_THAT(s.message(), HasSubstr("fingerprint is the same"));
+}
+
+TEST(PassManager, CatchesDeadCode) {
+  const Status s =
+      RunBad(std::make_unique<BadPass>("leaves-dead-code", true, [](GraphEditor& e, Graph& g) {
+        ASSERT_TRUE(e.Add("Relu", {g.inputs()[0]}).ok());
+      }));
+  EXPECT_EQ(s.code(), Code::kInternal);
+  EXPECT_THAT(s.message(), HasSubstr("after pass leaves-dead-code: live"));
+}
+
+TEST(PassManager, StopsAfterNPasses) {
+  Graph g = Parsed(kSilu);
+  PassManager manager = BuildPipeline(2);
+  PassContext context;
+  const auto records = manager.Run(g, context, {.stop_after = 2});
+  ASSERT_TRUE(records.ok()) << records.status().message();
+  EXPECT_EQ(records->size(), 2u);
+}
+
+TEST(Pipeline, GoldenText) {
+  EXPECT_EQ(BuildPipeline(0).ToString(), "");
+  const std::string simplify = R"(repeat (at most 8 times)
+  remove-dead-code
+  fold-constants
+  simplify
+    remove-identity
+    remove-dropout
+    remove-noop-cast
+    remove-noop-transpose
+    remove-noop-reshape
+    remove-noop-slice
+    remove-noop-pad
+    remove-single-concat
+    remove-add-zero
+    remove-mul-one
+    remove-pow-one
+    merge-transposes
+    cancel-transposes-across-unary
+    cancel-squeeze-unsqueeze
+    merge-reshapes
+    static-reshape
+    merge-relu-clip
+    merge-relus
+  merge-duplicates
+)";
+  const std::string fuse = R"(fuse-activations
+  fuse-gelu
+  fuse-tanh-gelu
+  fuse-hardswish
+  fuse-hardsigmoid
+  fuse-silu
+fuse-normalizations
+  fuse-layernorm
+  fuse-layernorm-scale
+  fuse-layernorm-bias
+fold-into-layers
+  fuse-pad-conv
+  fuse-pad-averagepool
+  fold-batchnorm
+  fold-channel-scale
+  fold-channel-shift
+  fuse-matmul-add
+)";
+  EXPECT_EQ(BuildPipeline(1).ToString(), simplify);
+  EXPECT_EQ(BuildPipeline(2).ToString(), simplify + fuse + simplify);
+}
+
+TEST(Optimize, ReportsRulesAndOperators) {
+  Graph g = Parsed(kSilu);
+  OptimizeOptions options;
+  options.samples = {*RandomInputs(g, 7)};
+  const auto report = Optimize(g, options);
+  ASSERT_TRUE(report.ok()) << report.status().message();
+  EXPECT_EQ(report->before.nodes, 2);
+  EXPECT_EQ(report->after.nodes, 1);
+  EXPECT_EQ(report->rules.at("fuse-silu").applied, 1);
+  EXPECT_EQ(report->verified, 1);
+  ASSERT_EQ(report->records.size(), 1u);
+  EXPECT_EQ(report->records[0].at, "y");
+  EXPECT_GE(report->records[0].error, 0);
+  EXPECT_LE(report->records[0].error, report->records[0].tolerance);
+  EXPECT_EQ(report->records[0].price.nodes_removed, 2);
+}
+
+TEST(Optimize, DisablesAnalysesAndRefusesUnknownNames) {
+  Graph g = Parsed(kSilu);
+  OptimizeOptions options;
+  options.disable = {"fuse-*"};
+  EXPECT_EQ(Optimize(g, options)->rewrites, 0);
+  options = {};
+  options.analyze_only = true;
+  const auto report = Optimize(g, options);
+  EXPECT_EQ(report->rewrites, 0);
+  EXPECT_EQ(report->rules.at("fuse-silu").refused, 1);
+  options = {};
+  options.only = {"fuse-nothing"};
+  const Status s = Optimize(g, options).status();
+  EXPECT_EQ(s.code(), Code::kInvalidArgument);
+  EXPECT_THAT(s.message(), HasSubstr("no rule is called 'fuse-nothing'"));
+}
+
+/// A match outside its tolerance is not applied: a rule that is wrong on purpose.
+TEST(VerifyingReviewer, RefusesAWrongRewrite) {
+  Graph g = Parsed("graph g(x: f32[8]) -> (y) { t = Sigmoid(x)  y = Relu(t) }");
+  Pattern x = Any();
+  const Rule wrong = {.name = "wrong",
+                      .doc = "Relu(Sigmoid(x)) => Tanh(x)",
+                      .match = Op("Relu", Op("Sigmoid", x)),
+                      .build = [=](const Match& m, PatchBuilder& b) { return b("Tanh", {m[x]}); }};
+  const std::vector<std::vector<Datum>> samples = {*RandomInputs(g, 1)};
+  auto values = CapturedValues::Capture(g, samples);
+  ASSERT_TRUE(values.ok());
+  VerifyingReviewer reviewer(*std::move(values));
+  RewriteOptions options;
+  options.reviewers = {&reviewer};
+  RewriteLog log;
+  EXPECT_EQ(*ApplyRules(g, std::span(&wrong, 1), options, log), 0);
+  ASSERT_EQ(log.records.size(), 1u);
+  EXPECT_THAT(log.records[0].reason, HasSubstr("deviates by"));
+}
+
+TEST(Driver, NamesAreKeptAndUnited) {
+  Graph g = Parsed("graph g(x: f32[2]) -> (z) { s = Sigmoid(x)  y = Mul(x, s)  z = Abs(y) }");
+  GraphEditor e(g);
+  e.SetName(*g.FindValue("s")->producer(), "sig");
+  e.SetFusedFrom(*g.FindValue("s")->producer(), {"sig"});
+  e.SetFusedFrom(*g.FindValue("y")->producer(), {"mul"});
+  ASSERT_TRUE(Optimize(g).ok());
+  ASSERT_NE(g.FindValue("y"), nullptr) << Print(g);
+  EXPECT_THAT(g.FindValue("y")->producer()->fused_from(), ElementsAre("sig", "mul"));
+}
+
+/// Seconds to rewrite `n` links of x -> x * Sigmoid(x), each with a Relu behind.
+double SecondsFor(int n) {
+  Graph g(Ops());
+  GraphEditor e(g);
+  Value* v = e.AddInput("x", TensorType{DType::kF32, Shape(Dims{4})});
+  for (int i = 0; i < n / 3; ++i) {
+    Value* s = *e.Add("Sigmoid", {v});
+    v = *e.Add("Mul", {v, s});
+    v = *e.Add("Relu", {v});
+  }
+  e.MarkOutput(v);
+  std::vector<Rule> rules;
+  for (ListedRule& r : AllRules()) rules.push_back(std::move(r.rule));
+  RewriteLog log;
+  const auto start = std::chrono::steady_clock::now();
+  const auto fired = ApplyRules(g, rules, {}, log);
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  EXPECT_TRUE(fired.ok()) << fired.status().message();
+  EXPECT_EQ(*fired, n / 3);
+  EXPECT_TRUE(Verify(g).ok());
+  return seconds;
+}
+
+TEST(Driver, IsLinear) {
+  const double small = SecondsFor(10'000), large = SecondsFor(100'000);
+  RecordProperty("seconds_100k", Cat(large));
+  std::printf("10,000 nodes %.3f s, 100,000 nodes %.3f s\n", small, large);
+  EXPECT_LT(large, 10.0);
+  EXPECT_LT(large, 40 * small + 0.5);  // quadratic would be 100 times
+}
+
+/// Every example of every rule, with random further readers and outputs of inner values: whatever
+/// fires must keep the values.
+TEST(Property, RandomExtraUsesNeverChangeValues) {
+  int graphs = 0, fired_total = 0;
+  for (const ListedRule& listed : AllRules())
+    for (const std::string& text : listed.rule.fires_on)
+      for (uint64_t seed = 1; seed <= 4; ++seed) {
+        Graph before = Parsed(text);
+        Random random(seed);
+        GraphEditor e(before);
+        std::vector<Value*> inner;
+        for (const auto& n : before.nodes())
+          for (Value* v : n->outputs())
+            if (v && !v->is_output()) inner.push_back(v);
+        for (Value* v : inner) {
+          if (random.Below(3) == 0) e.MarkOutput(v);
+          if (random.Below(3) == 0) {
+            auto reader = e.Add("Identity", {v});
+            ASSERT_TRUE(reader.ok());
+            e.MarkOutput(*reader);
+          }
+        }
+        ASSERT_TRUE(Verify(before).ok()) << Print(before);
+        Graph after = before.Clone();
+        const auto report = Optimize(after);
+        ASSERT_TRUE(report.ok()) << listed.rule.name << " seed " << seed << ": "
+                                 << report.status().message() << "\n"
+                                 << Print(before);
+        const auto inputs = RandomInputs(before, seed);
+        ASSERT_TRUE(inputs.ok());
+        const auto a = Evaluate(before, *inputs), b = Evaluate(after, *inputs);
+        ASSERT_TRUE(a.ok() && b.ok()) << a.status().message() << b.status().message();
+        for (size_t i = 0; i < a->size(); ++i) {
+          const auto error = RelativeError((*a)[i], (*b)[i]);
+          ASSERT_TRUE(error.ok()) << error.status().message();
+          EXPECT_LE(*error, 1e-4) << listed.rule.name << " seed " << seed << "\n" << Print(after);
+        }
+        ++graphs;
+        fired_total += static_cast<int>(report->rewrites);
+      }
+  std::printf("%d graphs, %d rewrites\n", graphs, fired_total);
+  EXPECT_GT(fired_total, graphs / 4);
+}
+
+}  // namespace
+}  // namespace infer
