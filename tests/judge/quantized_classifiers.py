@@ -1,21 +1,28 @@
 #!/usr/bin/env python3
-"""Runs the INT8 files that tests/quant/classifiers left (INFER_TEST_OUTPUT) in ONNX Runtime.
+"""Runs INT8 files that our quantizer wrote in ONNX Runtime.
 
-usage: quantized_classifiers.py FOLDER
+usage: quantized_classifiers.py QUANT_CLASSIFIERS_TEST [GOOGLETEST OPTION...]
+       quantized_classifiers.py --folder FOLDER
 
-For each model, on the samples that our runtime saw: top-1 against the f32 answers (drop at most 1
-point, or not significant by the exact McNemar test), top-1 agreement with our runtime's INT8
-answers (at least 99 %), and whether ONNX Runtime turned the layers into integer kernels. Exits 1
-when a model fails, 3 when there is nothing to judge."""
+The test program quantizes the classifiers of INFER_TEST_DATA and leaves files and answers in a
+folder. For each model, on the samples that our runtime saw: top-1 against the f32 answers (drop at
+most 1 point, or not significant by the exact McNemar test), top-1 agreement with our runtime's INT8
+answers (at least 99 %), and whether ONNX Runtime turned layers into integer kernels. Exits 1 when a
+model fails, 77 when there is nothing to judge."""
 import collections
 import math
 import os
+import subprocess
 import sys
 import tempfile
 
-import numpy as np
-import onnx
-import onnxruntime as ort
+try:
+    import numpy as np
+    import onnx
+    import onnxruntime as ort
+except ImportError as missing:
+    print(f"skipped: {missing}")
+    sys.exit(77)
 
 MAX_DROP, SIGNIFICANCE, MIN_AGREEMENT = 0.01, 0.05, 0.99
 INTEGER = ("QLinear", "QGemm", "MatMulInteger", "DynamicQuantize")
@@ -64,15 +71,25 @@ def judge(folder, model):
     return bool(passed)
 
 
-def main():
-    if len(sys.argv) != 2:
-        sys.exit(__doc__)
-    models = sorted(f[:-len(".int8.onnx")] for f in os.listdir(sys.argv[1])
-                    if f.endswith(".int8.onnx"))
+def judge_folder(folder):
+    models = sorted(f[:-len(".int8.onnx")] for f in os.listdir(folder) if f.endswith(".int8.onnx"))
     if not models:
-        print("nothing to judge: run quant_classifiers_test with INFER_TEST_OUTPUT set")
-        return 3
-    return 0 if all([judge(sys.argv[1], m) for m in models]) else 1
+        print("skipped: the test program left no files")
+        return 77
+    return 0 if all([judge(folder, m) for m in models]) else 1
+
+
+def main():
+    if len(sys.argv) < 2 or sys.argv[1].startswith("-") and sys.argv[1] != "--folder":
+        sys.exit(__doc__)
+    if sys.argv[1] == "--folder":
+        return judge_folder(sys.argv[2])
+    if not os.environ.get("INFER_TEST_DATA"):
+        print("skipped: INFER_TEST_DATA is not set")
+        return 77
+    with tempfile.TemporaryDirectory() as folder:
+        made = subprocess.run(sys.argv[1:], env=dict(os.environ, INFER_TEST_OUTPUT=folder))
+        return judge_folder(folder) or made.returncode
 
 
 if __name__ == "__main__":
