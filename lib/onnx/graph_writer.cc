@@ -220,7 +220,8 @@ class Writer : public LiftContext {
     for (const Value* v : graph_.outputs()) {
       const bool own = !elsewhere_.contains(v) && !(place_ == Place::kFunction && v->is_input());
       std::string name = NameOf(v);
-      if (!own || !seen.insert(name).second) {
+      // The main graph may return a value twice, under its one name.
+      if (!own || (!seen.insert(name).second && place_ != Place::kMain)) {
         const std::string copy = Fresh(Cat(v->name(), "_out"));
         Append({"", "Identity", "", {name}, {copy}, {}}, "");
         name = copy;

@@ -1,0 +1,158 @@
+/// INT8 of trained classifiers, calibrated and evaluated on disjoint halves of labelled data: top-1
+/// within 1 point of f32, or not significantly worse (exact McNemar). Reads INFER_TEST_DATA; with
+/// INFER_TEST_OUTPUT set, leaves the INT8 files and what they answered there for
+/// tests/judge/quantized_classifiers.py.
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <memory>
+
+#include "datasets/dataset.h"
+#include "datasets/readers/npy.h"
+#include "lib/onnx/export.h"
+#include "lib/onnx/import.h"
+#include "lib/ops/registry.h"
+#include "lib/support/strings.h"
+#include "quant/accuracy/compare.h"
+#include "quant/scheme/quantize.h"
+#include "runtime/cpu/backend.h"
+
+namespace infer {
+namespace {
+
+constexpr double kMaxDrop = 0.01;
+constexpr double kSignificance = 0.05;
+constexpr int64_t kMaxPerHalf = 1000;
+
+struct Classifier {
+  const char *model, *data, *labels, *preprocess;
+};
+
+constexpr char kCifar[] = "cifar10_dev_images_u8_nhwc.npy",
+               kCifarLabels[] = "cifar10_dev_labels.npy";
+constexpr char kMnist[] = "mnist_dev_images_u8.npy", kMnistLabels[] = "mnist_dev_labels.npy";
+constexpr char kCifarA[] = "layout=nchw,scale=1/255,mean=.4914:.4822:.4465,std=.2023:.1994:.2010";
+constexpr char kCifarB[] = "layout=nchw,scale=1/255,mean=.4914:.4822:.4465,std=.2471:.2435:.2616";
+
+const Classifier kClassifiers[] = {
+    {"resnet20_cifar", kCifar, kCifarLabels, kCifarA},
+    {"vit_ibp_cifar", kCifar, kCifarLabels, kCifarA},
+    {"cifar_resnet_2b", kCifar, kCifarLabels, kCifarB},
+    {"cifar_sri_resnet_a", kCifar, kCifarLabels, kCifarB},
+    {"winml_cifar", kCifar, kCifarLabels, "layout=nchw,scale=1/255,mean=.5,std=.5"},
+    {"mnist_cntk8", kMnist, kMnistLabels, "layout=nchw,dtype=f32"},
+    {"mnist_fc_256x4", kMnist, kMnistLabels, "scale=1/255,shape=784x1"},
+    {"squeezenet11_fp32", "imagenet_dev_256x256_u8_nhwc.npy", "imagenet_dev_labels.npy",
+     "layout=nchw,crop=224,order=bgr,mean=103.939:116.779:123.68"},
+    {"matchboxnet_kws", "fsdd_dev_mfcc_f32.npy", "fsdd_dev_labels33.npy", ""},
+};
+
+Samples SamplesOf(std::shared_ptr<const Dataset> data) {
+  Samples s;
+  s.count = data->size();
+  s.get = [data](int64_t i) -> Result<std::vector<Datum>> {
+    INFER_ASSIGN(Batch batch, data->ReadRange(i, 1));
+    return std::vector<Datum>{Datum(batch.inputs[0].second)};
+  };
+  s.labels = [data](int64_t i) -> Result<std::vector<int64_t>> {
+    return std::vector<int64_t>{data->labels()[static_cast<size_t>(i)]};
+  };
+  return s;
+}
+
+/// Rows of answers, for the judge.
+Tensor Stack(const std::vector<Tensor>& rows) {
+  Dims dims = rows[0].dims();
+  dims.insert(dims.begin(), static_cast<int64_t>(rows.size()));
+  Tensor all(rows[0].dtype(), dims);
+  size_t at = 0;
+  for (const Tensor& row : rows) {
+    std::copy(row.bytes().begin(), row.bytes().end(), all.mutable_raw() + at);
+    at += row.bytes().size();
+  }
+  return all;
+}
+
+void WriteNpy(const std::string& path, const Tensor& t) {
+  const auto bytes = NpyBytes(t);
+  ASSERT_TRUE(bytes.ok()) << bytes.status().message();
+  std::ofstream(path, std::ios::binary) << *bytes;
+}
+
+void LeaveForJudge(const Classifier& c, const Model& model, const Graph& golden,
+                   const Samples& samples, const Backend& backend) {
+  const char* folder = std::getenv("INFER_TEST_OUTPUT");
+  if (!folder) return;
+  const std::string stem = Cat(folder, "/", c.model);
+  std::filesystem::create_directories(folder);
+  const auto written = ExportModel(model, stem + ".int8.onnx");
+  ASSERT_TRUE(written.ok()) << written.status().message();
+  const auto g = backend.Compile(golden, {.level = 0});
+  const auto q = backend.Compile(model.graph, {.level = 1});
+  ASSERT_TRUE(g.ok() && q.ok());
+  std::vector<Tensor> inputs, of_golden, of_int8, labels;
+  for (int64_t i = 0; i < samples.count; ++i) {
+    const auto in = samples.get(i);
+    const auto a = RunOnce(**g, *in), b = RunOnce(**q, *in);
+    ASSERT_TRUE(a.ok() && b.ok());
+    inputs.push_back((*in)[0].tensor());
+    of_golden.push_back((*a)[0].tensor());
+    of_int8.push_back((*b)[0].tensor());
+    labels.push_back(Tensor::Int64s(*samples.labels(i)));
+  }
+  WriteNpy(stem + ".inputs.npy", Stack(inputs));
+  WriteNpy(stem + ".golden.npy", Stack(of_golden));
+  WriteNpy(stem + ".int8.npy", Stack(of_int8));
+  WriteNpy(stem + ".labels.npy", Stack(labels));
+}
+
+class Classifiers : public testing::TestWithParam<Classifier> {};
+
+TEST_P(Classifiers, Int8KeepsTop1) {
+  const Classifier& c = GetParam();
+  const char* root = std::getenv("INFER_TEST_DATA");
+  if (!root) GTEST_SKIP() << "INFER_TEST_DATA is not set: no trained classifiers here";
+  const std::string path = Cat(root, "/models/", c.model, "/model.onnx");
+  if (!std::filesystem::exists(path)) GTEST_SKIP() << "no " << path;
+  const OpRegistry ops = AllOps();
+  auto model = ImportModel(path, ops);
+  ASSERT_TRUE(model.ok()) << model.status().message();
+  DataOptions data;
+  data.data = Cat(root, "/labelled/", c.data);
+  data.labels = Cat(root, "/labelled/", c.labels);
+  data.preprocess = c.preprocess;
+  auto dataset = OpenDataset(data);
+  ASSERT_TRUE(dataset.ok()) << dataset.status().message();
+  const Samples all = SamplesOf(std::make_shared<const Dataset>(*std::move(dataset)));
+  auto split = SplitSamples(all.count, all.count / 2, 1);
+  ASSERT_TRUE(split.ok());
+  split->calib.resize(std::min<size_t>(split->calib.size(), kMaxPerHalf));
+  split->eval.resize(std::min<size_t>(split->eval.size(), kMaxPerHalf));
+  const Samples calibration = Subset(all, split->calib), evaluation = Subset(all, split->eval);
+
+  const auto backend = MakeCpuBackend();
+  const Graph golden = model->graph.Clone();
+  const auto report = QuantizeStatic(model->graph, calibration, *backend);
+  ASSERT_TRUE(report.ok()) << report.status().message();
+  EXPECT_GT(report->integer_layers, 0);
+  const auto accuracy = Compare(golden, *backend, model->graph, *backend, evaluation);
+  ASSERT_TRUE(accuracy.ok()) << accuracy.status().message();
+  const PairedAccuracy& task = *accuracy->task;
+  std::cout << Cat(c.model, ": f32 ", task.golden_accuracy(), ", int8 ", task.candidate_accuracy(),
+                   ", lost ", task.lost, ", gained ", task.gained, " of ", task.samples, ", p ",
+                   task.p_value(), ", agreement ", accuracy->outputs[0].rows->top1_agreement,
+                   ", SQNR ", accuracy->outputs[0].metrics.sqnr_db, " dB, integer layers ",
+                   report->integer_layers, ", constants ", report->weight_bytes_before, " -> ",
+                   report->weight_bytes_after, " bytes\n");
+  EXPECT_TRUE(task.drop() <= kMaxDrop || task.p_value() > kSignificance);
+  LeaveForJudge(c, *model, golden, evaluation, *backend);
+}
+
+INSTANTIATE_TEST_SUITE_P(Shared, Classifiers, testing::ValuesIn(kClassifiers),
+                         [](const auto& info) { return std::string(info.param.model); });
+
+}  // namespace
+}  // namespace infer

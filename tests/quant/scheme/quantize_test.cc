@@ -1,0 +1,292 @@
+#include "quant/scheme/quantize.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "lib/ir/eval.h"
+#include "lib/ir/verify.h"
+#include "quant/accuracy/compare.h"
+#include "runtime/reference/backend.h"
+#include "tests/quant/scheme/graphs.h"
+
+namespace infer {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+QuantizeOptions Plain() {
+  QuantizeOptions o;
+  o.prepare = false;
+  return o;
+}
+
+QuantizeReport MustQuantize(Graph& g, const Samples& samples, const QuantizeOptions& options) {
+  auto report = QuantizeStatic(g, samples, *MakeReferenceBackend(), options);
+  EXPECT_TRUE(report.ok()) << report.status().message();
+  EXPECT_TRUE(Verify(g).ok()) << Verify(g).message();
+  return report.ok() ? *std::move(report) : QuantizeReport();
+}
+
+int Count(const Graph& g, std::string_view op) {
+  return static_cast<int>(
+      std::count_if(g.nodes().begin(), g.nodes().end(), [&](const auto& n) { return n->Is(op); }));
+}
+
+double SqnrDb(const Graph& golden, const Graph& candidate, const Samples& samples) {
+  const auto backend = MakeReferenceBackend();
+  const auto report = Compare(golden, *backend, candidate, *backend, samples);
+  EXPECT_TRUE(report.ok()) << report.status().message();
+  return report.ok() ? report->outputs[0].metrics.sqnr_db : -1;
+}
+
+TEST(QuantizeStatic, GoldenTextOfConvRelu) {
+  Graph g = MustParse(R"(
+graph g(x: f32[1,1,2,2]) -> (y: f32[1,1,2,2]) {
+  w = const f32[2,1,1,1] {1.27, -2.54}
+  b = const f32[2] {0.5, 0}
+  v = const f32[1,2,1,1] {1, 0.5}
+  c = Conv(x, w, b)
+  r = Relu(c)
+  y = Conv(r, v)
+}
+)");
+  const Samples samples =
+      InMemory({{Tensor::Of<float>({1, 1, 2, 2}, {-1, 4.1f, 0, 2})}});  // scale 0.02, zero 50
+  MustQuantize(g, samples, Plain());
+  EXPECT_EQ(Print(g), R"(graph g(x: f32[1,1,2,2]) -> (y: f32[1,1,2,2]) {
+  x_scale = const f32[] {0.02}
+  x_zero_point = const u8[] {50}
+  x_quantized = QuantizeLinear(x, x_scale, x_zero_point) {name="x_QuantizeLinear"}
+  x_dequantized = DequantizeLinear(x_quantized, x_scale, x_zero_point) {name="x_dequantized"}
+  w_quantized = const i8[2,1,1,1] {127, -127}
+  w_scale = const f32[2] {0.01, 0.02}
+  w_zero_point = const i8[2] {0, 0}
+  w_dequantized = DequantizeLinear(w_quantized, w_scale, w_zero_point) {axis=0, name="w_dequantized"}
+  b_quantized = const i32[2] {2500, 0}
+  b_scale = const f32[2] {2e-04, 4e-04}
+  b_dequantized = DequantizeLinear(b_quantized, b_scale) {axis=0, name="b_dequantized"}
+  c = Conv(x_dequantized, w_dequantized, b_dequantized)
+  r_scale = const f32[] {0.022380391}
+  r_zero_point = const u8[] {0}
+  r_quantized = QuantizeLinear(c, r_scale, r_zero_point) {name="r_QuantizeLinear"}
+  r = DequantizeLinear(r_quantized, r_scale, r_zero_point) {name="r_dequantized"}
+  v_quantized = const i8[1,2,1,1] {127, 64}
+  v_scale = const f32[1] {0.007874016}
+  v_zero_point = const i8[1] {0}
+  v_dequantized = DequantizeLinear(v_quantized, v_scale, v_zero_point) {axis=0, name="v_dequantized"}
+  y = Conv(r, v_dequantized)
+}
+)");
+}
+
+/// Property: what INT8 may err is bounded by its steps: >= 25 dB on well-behaved layers.
+TEST(QuantizeStatic, ErrorIsBounded) {
+  const char* const graphs[] = {
+      R"(graph conv(x: f32[1,3,9,9]) -> (y: f32[1,5,9,9]) {
+  w1 = const f32[8,3,3,3] ~1
+  b1 = const f32[8] ~2
+  w2 = const f32[5,8,3,3] ~3
+  a = Conv(x, w1, b1) {pads=[1, 1, 1, 1]}
+  r = Relu(a)
+  y = Conv(r, w2) {pads=[1, 1, 1, 1]}
+})",
+      R"(graph depthwise(x: f32[1,6,9,9]) -> (y: f32[1,4,9,9]) {
+  w1 = const f32[6,1,3,3] ~1
+  w2 = const f32[4,6,1,1] ~3
+  lo = const f32[] {0}
+  hi = const f32[] {2}
+  a = Conv(x, w1) {pads=[1, 1, 1, 1], group=6}
+  r = Clip(a, lo, hi)
+  y = Conv(r, w2)
+})",
+      R"(graph transposed(x: f32[1,4,5,5]) -> (y: f32[1,6,10,10]) {
+  w = const f32[4,3,2,2] ~1
+  b = const f32[6] ~2
+  y = ConvTranspose(x, w, b) {strides=[2, 2], group=2}
+})",
+      R"(graph gemm(x: f32[3,16]) -> (y: f32[3,4]) {
+  w1 = const f32[16,12] ~1
+  c1 = const f32[1,12] ~2
+  w2 = const f32[4,12] ~3
+  c2 = const f32[] {0.7}
+  a = Gemm(x, w1, c1) {alpha=0.5, beta=2.0}
+  r = Relu(a)
+  y = Gemm(r, w2, c2) {transB=1}
+})",
+      R"(graph attention(x: f32[1,6,8]) -> (y: f32[1,6,8]) {
+  wq = const f32[8,8] ~1
+  bq = const f32[8] ~2
+  wk = const f32[8,8] ~3
+  q0 = MatMul(x, wq)
+  q = Add(q0, bq)
+  k = MatMul(x, wk)
+  kt = Transpose(k) {perm=[0, 2, 1]}
+  s = MatMul(q, kt)
+  v = MatMul(s, x)
+  y = Add(x, v)
+})",
+      R"(graph fire(x: f32[1,4,6,6]) -> (y: f32[1,2,1,1]) {
+  w1 = const f32[3,4,1,1] ~1
+  w2 = const f32[3,4,1,1] ~2
+  w3 = const f32[2,6,1,1] ~4
+  a0 = Conv(x, w1)
+  a = Relu(a0)
+  b = Conv(x, w2)
+  c = Concat(a, b) {axis=1}
+  m = MaxPool(c) {kernel_shape=[3, 3], pads=[1, 1, 1, 1]}
+  p = GlobalAveragePool(m)
+  y = Conv(p, w3)
+})"};
+  for (const char* text : graphs) {
+    const Graph golden = MustParse(text);
+    for (const DType activations : {DType::kU8, DType::kI8})
+      for (const bool per_channel : {true, false}) {
+        QuantizeOptions options = Plain();
+        options.scheme.activations.dtype = activations;
+        options.scheme.per_channel = per_channel;
+        Graph g = golden.Clone();
+        MustQuantize(g, NormalSamples(golden, 32, 1), options);
+        EXPECT_GT(SqnrDb(golden, g, NormalSamples(golden, 8, 2)), 25) << text;
+      }
+  }
+}
+
+TEST(QuantizeStatic, ReluGoesWhereSaturationReplacesIt) {
+  constexpr std::string_view text = R"(graph g(x: f32[1,2,4,4]) -> (y: f32[1,2,4,4]) {
+  w = const f32[2,2,1,1] ~1
+  a = Conv(x, w)
+  r = Relu(a)
+  y = Conv(r, w)
+})";
+  Graph asymmetric = MustParse(text);
+  MustQuantize(asymmetric, NormalSamples(asymmetric, 8, 1), Plain());
+  EXPECT_EQ(Count(asymmetric, "Relu"), 0);
+  EXPECT_EQ(asymmetric.FindValue("r")->producer()->op(), "DequantizeLinear");
+
+  QuantizeOptions options = Plain();
+  options.scheme.activations = {DType::kI8, true, false};
+  Graph symmetric = MustParse(text);
+  MustQuantize(symmetric, NormalSamples(symmetric, 8, 1), options);
+  EXPECT_EQ(Count(symmetric, "Relu"), 1);  // zero point 0: codes below it exist
+}
+
+TEST(QuantizeStatic, ClipGoesWhereItsBoundsAreTheEndsOfTheRange) {
+  const Graph golden = MustParse(R"(graph g(x: f32[1,1,1,4]) -> (y: f32[1,2,1,4]) {
+  w = const f32[1,1,1,1] {1}
+  v = const f32[2,1,1,1] {1, 2}
+  lo = const f32[] {-1}
+  hi = const f32[] {6}
+  a = Conv(x, w)
+  c = Clip(a, lo, hi)
+  y = Conv(c, v)
+})");
+  const Samples all = InMemory({{Tensor::Of<float>({1, 1, 1, 4}, {-3, 9, 0, 1})}});
+  const Samples inner = InMemory({{Tensor::Of<float>({1, 1, 1, 4}, {2, 3, 4, 5})}});
+  Graph reached = golden.Clone(), unreached = golden.Clone(), symmetric = golden.Clone();
+  MustQuantize(reached, all, Plain());
+  EXPECT_EQ(Count(reached, "Clip"), 0);
+  MustQuantize(unreached, inner, Plain());
+  EXPECT_EQ(Count(unreached, "Clip"), 0);
+  QuantizeOptions options = Plain();
+  options.scheme.activations = {DType::kI8, true, false};  // -6...6: codes below -1 exist
+  MustQuantize(symmetric, all, options);
+  EXPECT_EQ(Count(symmetric, "Clip"), 1);
+}
+
+TEST(QuantizeStatic, SharedWeightsAreStoredOnce) {
+  Graph g = MustParse(R"(graph g(x: f32[1,2,4,4]) -> (y: f32[1,2,4,4]) {
+  w = const f32[2,2,1,1] ~1
+  a = Conv(x, w)
+  y = Conv(a, w)
+})");
+  const QuantizeReport report = MustQuantize(g, NormalSamples(g, 8, 1), Plain());
+  int codes = 0;
+  for (const auto& v : g.values())
+    if (v->is_constant() && v->constant()->dtype() == DType::kI8 && v->constant()->rank() == 4)
+      ++codes;
+  EXPECT_EQ(codes, 1);
+  EXPECT_EQ(report.integer_layers, 2);
+}
+
+TEST(QuantizeStatic, WeightsShrink) {
+  Graph g = MustParse(R"(graph g(x: f32[2,64]) -> (y: f32[2,64]) {
+  w = const f32[64,64] ~1
+  b = const f32[64] ~2
+  y = Gemm(x, w, b)
+})");
+  const QuantizeReport report = MustQuantize(g, NormalSamples(g, 8, 1), Plain());
+  EXPECT_EQ(report.weight_bytes_before, 64 * 64 * 4 + 64 * 4);
+  EXPECT_EQ(report.layers[0].weight_bytes_before, report.weight_bytes_before);
+  // codes, scales, zero points, bias codes and scales; and the activation's two scalars
+  EXPECT_EQ(report.layers[0].weight_bytes_after, 64 * 64 + 64 * 5 + 64 * 8);
+  EXPECT_EQ(report.weight_bytes_after, report.layers[0].weight_bytes_after + 5);
+}
+
+TEST(QuantizeStatic, LargeBiasWidensTheScaleInsteadOfOverflowing) {
+  const Graph golden = MustParse(R"(graph g(x: f32[1,2]) -> (y: f32[1,2]) {
+  w = const f32[2,2] {1e-9, 1, 1e-9, 1}
+  b = const f32[2] {1000, 1}
+  y = Gemm(x, w, b)
+})");
+  Graph g = golden.Clone();
+  const QuantizeReport report = MustQuantize(g, NormalSamples(golden, 32, 1), Plain());
+  EXPECT_EQ(report.layers[0].widened_channels, 1);
+  EXPECT_FALSE(report.warnings.empty());
+  EXPECT_GT(SqnrDb(golden, g, NormalSamples(golden, 8, 2)), 40);
+}
+
+TEST(QuantizeStatic, SurvivesZeroAndNonFiniteData) {
+  Graph zero = MustParse(R"(graph g(x: f32[1,2]) -> (y: f32[1,3]) {
+  w = const f32[2,3] {0, 0, 0, 0, 0, 0}
+  y = Gemm(x, w)
+})");
+  const QuantizeReport report =
+      MustQuantize(zero, InMemory({{Tensor::Zeros(DType::kF32, {1, 2})}}), Plain());
+  EXPECT_GT(report.values[0].scale, 0);
+  Graph g = MustParse("graph g(x: f32[1,2]) -> (y) { w = const f32[2,3] ~1\n y = MatMul(x, w) }");
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  Graph some = g.Clone();
+  const QuantizeReport warned =
+      MustQuantize(some, InMemory({{Tensor::Of<float>({1, 2}, {nan, 2})}}), Plain());
+  EXPECT_EQ(warned.values[0].non_finite, 1);
+  EXPECT_THAT(warned.warnings, testing::Contains(HasSubstr("NaN")));
+  const auto none = QuantizeStatic(g, InMemory({{Tensor::Of<float>({1, 2}, {nan, nan})}}),
+                                   *MakeReferenceBackend(), Plain());
+  EXPECT_EQ(none.status().code(), Code::kInvalidModel);
+}
+
+TEST(QuantizeStatic, RefusalsLeaveTheGraphAlone) {
+  Graph g = MustParse("graph g(x: f32[2]) -> (y) { y = Relu(x) }");
+  const uint64_t before = Fingerprint(g);
+  const auto backend = MakeReferenceBackend();
+  EXPECT_EQ(QuantizeStatic(g, NormalSamples(g, 1, 1), *backend, Plain()).status().code(),
+            Code::kUnsupported);
+  EXPECT_EQ(Fingerprint(g), before);
+  Graph m = MustParse("graph g(x: f32[1,2]) -> (y) { w = const f32[2,3] ~1\n y = MatMul(x, w) }");
+  EXPECT_EQ(QuantizeStatic(m, InMemory({}), *backend, Plain()).status().code(),
+            Code::kInvalidArgument);
+  MustQuantize(m, NormalSamples(m, 4, 1), Plain());
+  EXPECT_THAT(QuantizeStatic(m, NormalSamples(m, 4, 1), *backend, Plain()).status().message(),
+              HasSubstr("quantized already"));
+}
+
+TEST(QuantizeStatic, StopsAndReportsProgress) {
+  Graph g = MustParse("graph g(x: f32[1,2]) -> (y) { w = const f32[2,3] ~1\n y = MatMul(x, w) }");
+  std::stop_source stop;
+  std::vector<int64_t> seen;
+  QuantizeOptions options = Plain();
+  options.stop = stop.get_token();
+  options.progress = [&](int64_t done, int64_t total) {
+    EXPECT_EQ(total, 5);
+    seen.push_back(done);
+    if (done == 3) stop.request_stop();
+  };
+  const auto r = QuantizeStatic(g, NormalSamples(g, 5, 1), *MakeReferenceBackend(), options);
+  EXPECT_EQ(r.status().code(), Code::kCancelled);
+  EXPECT_THAT(seen, ElementsAre(1, 2, 3));
+}
+
+}  // namespace
+}  // namespace infer
