@@ -83,7 +83,7 @@ void InputOptions::Declare(Options& options) {
   options.Value("--seed", &seed, "Seed of random inputs");
 }
 
-Result<std::vector<Datum>> RandomInputs(const Graph& g, uint64_t seed) {
+Result<std::vector<Datum>> RandomModelInputs(const Graph& g, uint64_t seed) {
   Random random(seed);
   std::vector<Datum> out;
   for (const Value* v : g.inputs()) {
@@ -113,7 +113,7 @@ Result<std::vector<Datum>> MakeInputs(const Graph& g, const InputOptions& option
   }
   std::vector<Datum> out;
   if (files.size() < g.inputs().size()) {
-    INFER_ASSIGN(out, RandomInputs(g, options.seed));
+    INFER_ASSIGN(out, RandomModelInputs(g, options.seed));
   } else {
     out.resize(g.inputs().size());
   }

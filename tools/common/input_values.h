@@ -22,7 +22,7 @@ Result<std::vector<Datum>> MakeInputs(const Graph& g, const InputOptions& option
 
 /// Standard normal floats; integers in a range that their readers accept (row numbers for Gather,
 /// class indices, lengths), else 0 or 1; unknown dimensions are 1.
-Result<std::vector<Datum>> RandomInputs(const Graph& g, uint64_t seed);
+Result<std::vector<Datum>> RandomModelInputs(const Graph& g, uint64_t seed);
 
 /// ONNX backend-test layout: DIR/test_data_set_k/{input_i,output_i}.pb, or DIR is one such set.
 struct TestSet {

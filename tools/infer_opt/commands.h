@@ -6,6 +6,8 @@ namespace infer {
 
 std::unique_ptr<Command> MakeInspectCommand();
 std::unique_ptr<Command> MakeRunCommand();
+std::unique_ptr<Command> MakeFuseCommand();
+std::unique_ptr<Command> MakeQuantizeCommand();
 std::unique_ptr<Command> MakeCompareCommand();
 std::unique_ptr<Command> MakeEvalCommand();
 std::unique_ptr<Command> MakeOpsCommand();

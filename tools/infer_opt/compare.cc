@@ -6,13 +6,11 @@
 #include "tools/common/data_options.h"
 #include "tools/common/input_values.h"
 #include "tools/common/model_options.h"
+#include "tools/common/verification.h"
 #include "tools/infer_opt/commands.h"
 
 namespace infer {
 namespace {
-
-/// Without any other gate: max|d| / max|ref| per float output; everything else equal.
-constexpr double kDefaultMaxError = 1e-3;
 
 class CompareCommand : public Command {
  public:
@@ -45,30 +43,19 @@ class CompareCommand : public Command {
                                                              : "one MODEL with --reference"));
     context.Step("import");
     INFER_ASSIGN(Model candidate, LoadModel(context, paths_.back(), model_));
-    SetLaneBudget(device_.threads > 0 ? device_.threads : AvailableCores());
-    INFER_ASSIGN(auto backend, MakeBackend(device_.device));
-    CompareOptions options;
-    options.per_layer = layers_;
-    options.candidate_level = device_.level;
-    options.threads = device_.threads;
-    options.stop = context.stop();
-    options.progress = [&](int64_t done, int64_t total) {
-      context.Progress("compare", done, total);
-    };
     context.Step("compare");
     Json report = NewReport(context, "infer-opt/compare@1");
     report["candidate"] = ToJson(candidate, paths_.back());
-    Result<AccuracyReport> accuracy =
-        reference_.empty() ? WithGolden(context, candidate, *backend, options, report)
-                           : WithStored(candidate, *backend, options, report);
+    Result<AccuracyReport> accuracy = reference_.empty()
+                                          ? WithGolden(context, candidate, report)
+                                          : WithStored(context, candidate, report);
     if (!accuracy.ok()) return accuracy.status();
-    for (const std::string& w : accuracy->warnings) context.Warn(w);
     GateLimits limits = gates_.limits();
     const bool own_gate =
         limits.max_drop || limits.min_sqnr_db || limits.min_agreement || limits.max_error_ratio;
-    if (!own_gate) limits.max_error_ratio = kDefaultMaxError;
+    if (!own_gate) limits.max_error_ratio = kRewriteTolerance;
     std::vector<GateResult> gates = CheckGates(*accuracy, limits);
-    if (!own_gate) AddExactness(*accuracy, gates);
+    if (!own_gate) AddExactnessGates(*accuracy, gates);
     const bool passed = AllPassed(gates);
     report["device"] = device_.device;
     report["accuracy"] = ToJson(*accuracy);
@@ -80,9 +67,7 @@ class CompareCommand : public Command {
   }
 
  private:
-  Result<AccuracyReport> WithGolden(Context& context, const Model& candidate,
-                                    const Backend& backend, const CompareOptions& options,
-                                    Json& report) {
+  Result<AccuracyReport> WithGolden(Context& context, const Model& candidate, Json& report) {
     INFER_ASSIGN(Model golden, LoadModel(context, paths_.front(), model_));
     report["golden"] = ToJson(golden, paths_.front());
     Samples samples;
@@ -93,16 +78,12 @@ class CompareCommand : public Command {
     } else {
       if (random_runs_ < 1) return InvalidArgument("--runs: at least 1");
       context.Note(Cat("no data: ", random_runs_, " random inputs, seed ", seed_));
-      samples.count = random_runs_;
-      samples.get = [&](int64_t i) {
-        return RandomInputs(golden.graph, seed_ + static_cast<uint64_t>(i));
-      };
+      samples = RandomSamples(golden.graph, random_runs_, seed_);
     }
-    return Compare(golden.graph, backend, candidate.graph, backend, samples, options);
+    return CompareGraphs(context, golden.graph, candidate.graph, device_, samples, layers_);
   }
 
-  Result<AccuracyReport> WithStored(const Model& candidate, const Backend& backend,
-                                    const CompareOptions& options, Json& report) {
+  Result<AccuracyReport> WithStored(Context& context, const Model& candidate, Json& report) {
     INFER_ASSIGN(auto paths, FindTestSets(reference_));
     report["reference"] = paths;
     Samples samples;
@@ -118,27 +99,13 @@ class CompareCommand : public Command {
       INFER_ASSIGN(TestSet set, read(i));
       return std::move(set.outputs);
     };
-    return CompareWithStored(golden, candidate.graph, backend, samples, options);
-  }
-
-  /// Outputs that are not floats must be equal; NaN and infinities must stand at the same places.
-  static void AddExactness(const AccuracyReport& r, std::vector<GateResult>& gates) {
-    std::erase_if(gates, [&](const GateResult& g) {
-      return !g.passed && g.where.empty() && g.name == "max-error";
-    });
-    for (const ValueAccuracy& v : r.outputs) {
-      const int64_t bad = v.is_float ? v.metrics.non_finite_mismatches : v.metrics.unequal;
-      if (v.is_float && bad == 0) continue;
-      gates.push_back({.name = v.is_float ? "non-finite" : "equal",
-                       .where = v.name,
-                       .limit = 0,
-                       .measured = static_cast<double>(bad),
-                       .passed = bad == 0,
-                       .interval = std::nullopt,
-                       .message = Cat("'", v.name, "': ", bad, v.is_float
-                                                                   ? " NaN or infinity mismatches"
-                                                                   : " elements differ")});
-    }
+    SetLaneBudget(device_.threads > 0 ? device_.threads : AvailableCores());
+    INFER_ASSIGN(auto backend, MakeBackend(device_.device));
+    CompareOptions options;
+    options.candidate_level = device_.level;
+    options.threads = device_.threads;
+    options.stop = context.stop();
+    return CompareWithStored(golden, candidate.graph, *backend, samples, options);
   }
 
   std::vector<std::string> paths_;

@@ -4,6 +4,8 @@ int main(int argc, char** argv) {
   std::vector<std::unique_ptr<infer::Command>> commands;
   commands.push_back(infer::MakeInspectCommand());
   commands.push_back(infer::MakeRunCommand());
+  commands.push_back(infer::MakeFuseCommand());
+  commands.push_back(infer::MakeQuantizeCommand());
   commands.push_back(infer::MakeCompareCommand());
   commands.push_back(infer::MakeEvalCommand());
   commands.push_back(infer::MakeOpsCommand());

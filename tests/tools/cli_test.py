@@ -1,0 +1,190 @@
+#!/usr/bin/python3
+"""The tools as a user meets them: exit codes, streams, JSON reports against their schemas.
+
+Run by ctest with INFER_BIN (the folder of the binaries) and INFER_SOURCE (the repository)."""
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import jsonschema
+import numpy as np
+
+BIN = pathlib.Path(os.environ["INFER_BIN"])
+SOURCE = pathlib.Path(os.environ["INFER_SOURCE"])
+DEMO = SOURCE / "datasets/demo"
+MODEL = str(DEMO / "digits.onnx")
+PREPROCESS = "resize=32,interp=nearest,scale=1/255,layout=nchw"
+EVAL = ["--data", str(DEMO / "eval_images.npy"), "--labels", str(DEMO / "eval_labels.csv"),
+        "--preprocess", PREPROCESS, "--samples", "60"]
+
+
+def run(tool, *args, **kwargs):
+    return subprocess.run([str(BIN / tool), *map(str, args)], capture_output=True, text=True,
+                          timeout=300, **kwargs)
+
+
+def validate(report):
+    name = report["schema"].split("@")[0].replace("/", "-")
+    schema = json.loads((SOURCE / f"docs/schemas/{name}.schema.json").read_text())
+    jsonschema.validate(report, schema)
+
+
+class Cli(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.dir = pathlib.Path(self.folder.name)
+        self.addCleanup(self.folder.cleanup)
+
+    def expect(self, code, tool, *args, **kwargs):
+        done = run(tool, *args, **kwargs)
+        self.assertEqual(done.returncode, code, f"{args}\n{done.stdout}\n{done.stderr}")
+        return done
+
+    def report(self, code, tool, *args):
+        """Runs with --json -, validates what stands on stdout, and returns it."""
+        report = json.loads(self.expect(code, tool, *args, "--json", "-").stdout)
+        validate(report)
+        return report
+
+    # Success and reports
+
+    def test_version_and_help(self):
+        for tool in ["infer-opt", "infer-bench"]:
+            self.assertRegex(self.expect(0, tool, "--version").stdout, tool + r" \d+\.\d+\.\d+")
+            self.assertIn("run", self.expect(0, tool, "--help").stdout)
+        for command in ["inspect", "run", "fuse", "quantize", "compare", "eval", "ops"]:
+            self.assertIn("Examples:", self.expect(0, "infer-opt", command, "--help").stdout)
+
+    def test_inspect(self):
+        report = self.report(0, "infer-opt", "inspect", MODEL, "--set", "batch=1", "--kernels")
+        self.assertGreater(report["cost"]["flops"], 1e8)
+        self.assertEqual(len(report["model"]["sha256"]), 64)
+        self.assertTrue(report["kernels"])
+
+    def test_run(self):
+        np.save(self.dir / "x.npy", np.zeros((2, 1, 32, 32), np.float32))
+        report = self.report(0, "infer-opt", "run", MODEL, "--input", f"image={self.dir}/x.npy",
+                             "-o", self.dir / "out")
+        output = np.load(report["outputs"][0]["file"])
+        self.assertEqual(output.shape, (2, 10))
+        np.testing.assert_allclose(output[0], output[1], rtol=1e-4)
+
+    def test_same_command_same_bytes(self):
+        models = []
+        for threads in [1, 2]:
+            path = self.dir / f"{threads}.onnx"
+            self.expect(0, "infer-opt", "fuse", MODEL, "-o", path, "--threads", threads)
+            models.append(path.read_bytes())
+        self.assertEqual(models[0], models[1])
+
+    def test_fuse_compare_and_eval(self):
+        fused = self.dir / "fused.onnx"
+        report = self.report(0, "infer-opt", "fuse", MODEL, "-o", fused)
+        self.assertTrue(report["passed"])
+        self.assertNotIn("BatchNormalization", report["optimize"]["after"]["operators"])
+        self.assertTrue(self.report(0, "infer-opt", "compare", MODEL, fused, *EVAL)["passed"])
+        self.assertGreater(self.report(0, "infer-opt", "eval", fused, *EVAL)["top1"], 0.9)
+
+    def test_quantize(self):
+        report = self.report(
+            0, "infer-opt", "quantize", MODEL, "-o", self.dir / "int8.onnx", "--calib",
+            DEMO / "calib_images.npy", "--calib-samples", 40, "--eval", DEMO / "eval_images.npy",
+            "--eval-labels", DEMO / "eval_labels.csv", "--eval-samples", 60, "--preprocess",
+            PREPROCESS, "--max-drop", "5%")
+        self.assertTrue(report["passed"])
+        self.assertGreater(report["quantization"]["integer_layers"], 5)
+        self.assertLess(report["output"]["bytes"], 0.5 * os.path.getsize(MODEL))
+
+    def test_bench(self):
+        report = self.report(0, "infer-bench", "run", MODEL, "--set", "batch=1", "--min-runs", 3,
+                             "--min-time", 0, "--threads", 1)
+        result = report["results"][0]
+        self.assertEqual(len(result["samples_ms"]), result["latency_ms"]["runs"])
+        self.assertTrue(result["layers"])
+
+    def test_ops(self):
+        self.assertGreater(len(self.report(0, "infer-opt", "ops")["operators"]), 60)
+
+    def test_config_file(self):
+        (self.dir / "c.toml").write_text('set = ["batch=3"]\n')
+        done = self.expect(0, "infer-opt", "inspect", MODEL, "--config", self.dir / "c.toml")
+        self.assertIn("[3,1,32,32]", done.stdout)
+
+    # Failures
+
+    def test_gate_fails_with_1_and_writes_nothing(self):
+        out = self.dir / "int8.onnx"
+        report = self.report(
+            1, "infer-opt", "quantize", MODEL, "-o", out, "--data", DEMO / "eval_images.npy",
+            "--labels", DEMO / "eval_labels.csv", "--preprocess", PREPROCESS, "--samples", 40,
+            "--min-sqnr", 200)
+        self.assertFalse(report["passed"])
+        self.assertFalse(out.exists())
+
+    def test_usage_is_2(self):
+        for args in [[], ["nonsense"], ["run"], ["run", MODEL, "--device", "abacus"],
+                     ["run", MODEL, "--set", "nothing=1"], ["run", MODEL, "--shape", "image=axb"],
+                     ["run", MODEL, "--threads", "-1"], ["ops", "NoSuchOperator"],
+                     ["fuse", MODEL], ["fuse", MODEL, "-o", "x.onnx", "--disable", "no-such-rule"],
+                     ["quantize", MODEL, "-o", "x.onnx"], ["compare", MODEL]]:
+            done = self.expect(2, "infer-opt", *args, cwd=self.dir)
+            self.assertTrue(done.stderr, args)
+            self.assertFalse((self.dir / "x.onnx").exists())
+
+    def test_an_output_is_never_an_input(self):
+        copy = self.dir / "m.onnx"
+        copy.write_bytes(pathlib.Path(MODEL).read_bytes())
+        os.link(copy, self.dir / "alias.onnx")
+        for out in ["m.onnx", "alias.onnx"]:
+            self.expect(2, "infer-opt", "fuse", copy, "-o", self.dir / out)
+        self.assertEqual(copy.read_bytes(), pathlib.Path(MODEL).read_bytes())
+
+    def test_bad_input_is_3(self):
+        data = pathlib.Path(MODEL).read_bytes()
+        for name, content in [("empty", b""), ("noise", bytes(range(256)) * 8),
+                              ("truncated", data[: len(data) // 2])]:
+            path = self.dir / f"{name}.onnx"
+            path.write_bytes(content)
+            done = self.expect(3, "infer-opt", "inspect", path)
+            self.assertIn(name, done.stderr)
+            self.assertEqual(len(done.stderr.strip().splitlines()), 1, done.stderr)
+
+    def test_missing_file_is_5(self):
+        self.expect(5, "infer-opt", "inspect", self.dir / "none.onnx")
+        self.expect(5, "infer-opt", "fuse", MODEL, "-o", self.dir / "no/such/folder/x.onnx")
+
+    def test_full_disk_is_5(self):
+        if not os.path.exists("/dev/full"):
+            self.skipTest("no /dev/full")
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([str(BIN / "infer-opt"), "ops"], stdout=full,
+                                  stderr=subprocess.PIPE, text=True, timeout=60)
+        self.assertEqual(done.returncode, 5, done.stderr)
+
+    def test_interrupt_is_130_with_a_valid_report(self):
+        path = self.dir / "partial.json"
+        process = subprocess.Popen(
+            [str(BIN / "infer-bench"), "run", MODEL, "--set", "batch=1", "--min-time", "60",
+             "--json", str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        time.sleep(2)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=10)
+        self.assertEqual(process.returncode, 130)
+        report = json.loads(path.read_text())
+        validate(report)
+        self.assertTrue(report["interrupted"])
+
+    def test_nothing_but_json_on_stdout(self):
+        done = self.expect(0, "infer-opt", "ops", "Identity", "--json", "-")
+        self.assertEqual(json.loads(done.stdout)["operators"][0]["name"], "Identity")
+        self.assertIn("Identity", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv, verbosity=2)

@@ -1,0 +1,40 @@
+#include "tools/common/export_options.h"
+
+#include "lib/support/strings.h"
+
+namespace infer {
+
+void ExportFlags::Declare(Options& options) {
+  options.Value("-o,--output", &output, "The ONNX file to write");
+  options.Choice("--target", &target, {"onnx", "ort", "infer"},
+                 "onnx: standard operators; ort: also com.microsoft ones; infer: everything");
+  options.Value("--opset", &opset, "Opset of the file; 0: the input's, or what the nodes need");
+  options.Flag("--external-data", &external_data, "Put weights into a file beside the model");
+}
+
+Result<ExportReport> ExportFlags::Write(Context& context, const Model& model) const {
+  ExportOptions o;
+  o.target = target == "ort"     ? ExportTarget::kOrt
+             : target == "infer" ? ExportTarget::kInfer
+                                 : ExportTarget::kOnnx;
+  o.opset = opset;
+  o.force_external = external_data;
+  INFER_ASSIGN(ExportReport r, ExportModel(model, output, o));
+  context.PrintLine(Cat("wrote ", output, ": ", HumanBytes(r.file_bytes),
+                        r.external_bytes > 0 ? Cat(" and ", HumanBytes(r.external_bytes),
+                                                   " of external data")
+                                             : std::string(),
+                        ", opset ", r.opset, " (", r.opset_reason, ")"));
+  return r;
+}
+
+Json ExportFlags::Report(const ExportReport& r) const {
+  return {{"path", output},
+          {"opset", r.opset},
+          {"opset_reason", r.opset_reason},
+          {"bytes", r.file_bytes},
+          {"external_bytes", r.external_bytes},
+          {"functions", r.functions}};
+}
+
+}  // namespace infer

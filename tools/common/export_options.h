@@ -1,0 +1,20 @@
+#pragma once
+/// -o, --target, --opset: where and how a model is written.
+#include "lib/onnx/export.h"
+#include "tools/common/command.h"
+#include "tools/common/report.h"
+
+namespace infer {
+
+struct ExportFlags {
+  std::string output;
+  std::string target = "onnx";
+  int opset = 0;
+  bool external_data = false;
+  void Declare(Options& options);
+  /// Writes the model, tells the user, and returns what was written.
+  Result<ExportReport> Write(Context& context, const Model& model) const;
+  Json Report(const ExportReport& written) const;
+};
+
+}  // namespace infer

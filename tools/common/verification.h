@@ -1,0 +1,27 @@
+#pragma once
+/// Proof of a whole model: the rewritten graph against the golden one, on the user's data or on
+/// random inputs. Shared by fuse and quantize.
+#include "quant/accuracy/compare.h"
+#include "quant/accuracy/gate.h"
+#include "tools/common/data_options.h"
+#include "tools/common/model_options.h"
+
+namespace infer {
+
+/// Largest max|d| / max|ref| of a float output that a rewrite may cause (DESIGN: proof of every
+/// rewrite).
+inline constexpr double kRewriteTolerance = 1e-3;
+
+/// `runs` random inputs of the graph; it must outlive the result.
+Samples RandomSamples(const Graph& g, int64_t runs, uint64_t seed);
+
+/// Adds to `gates` what numbers alone do not say: outputs that are not floats must be equal, NaN
+/// and infinities must stand at the same places. Drops a max-error gate that no output has.
+void AddExactnessGates(const AccuracyReport& r, std::vector<GateResult>& gates);
+
+/// Golden at level 0 against the candidate as `device` would run it.
+Result<AccuracyReport> CompareGraphs(Context& context, const Graph& golden, const Graph& candidate,
+                                     const DeviceOptions& device, const Samples& samples,
+                                     bool per_layer);
+
+}  // namespace infer

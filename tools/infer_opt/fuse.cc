@@ -1,0 +1,205 @@
+/// infer-opt fuse: simplify and fuse a model, prove it against the model as it came, write it.
+#include <algorithm>
+
+#include "lib/onnx/export.h"
+#include "lib/support/strings.h"
+#include "passes/pass/pipeline.h"
+#include "tools/common/accuracy_report.h"
+#include "tools/common/export_options.h"
+#include "tools/common/input_values.h"
+#include "tools/common/verification.h"
+#include "tools/infer_opt/commands.h"
+
+namespace infer {
+namespace {
+
+Json ToJson(const GraphStatistics& s) {
+  Json operators = Json::object();
+  for (const auto& [op, n] : s.operators) operators[op] = n;
+  return {{"nodes", s.nodes},
+          {"operators", operators},
+          {"constant_bytes", s.constant_bytes},
+          {"cost", infer::ToJson(s.cost)}};
+}
+
+std::string_view OutcomeName(MatchRecord::Outcome o) {
+  switch (o) {
+    case MatchRecord::Outcome::kApplied: return "applied";
+    case MatchRecord::Outcome::kRefused: return "refused";
+    case MatchRecord::Outcome::kNoMatch: return "no match";
+  }
+  return "?";
+}
+
+Json ToJson(const OptimizeReport& r) {
+  Json j = {{"before", ToJson(r.before)}, {"after", ToJson(r.after)}, {"rewrites", r.rewrites}};
+  j["verified_matches"] = r.verified;
+  j["not_evaluated_matches"] = r.not_evaluated;
+  j["ms"] = r.ms;
+  j["verify_ms"] = r.capture_ms + r.verify_ms;
+  j["rules"] = Json::array();
+  for (const auto& [name, s] : r.rules)
+    if (s.matched > 0)
+      j["rules"].push_back({{"rule", name},
+                            {"matched", s.matched},
+                            {"applied", s.applied},
+                            {"refused", s.refused},
+                            {"max_error", s.max_error < 0 ? Json() : Number(s.max_error)}});
+  j["matches"] = Json::array();
+  for (const MatchRecord& m : r.records)
+    j["matches"].push_back({{"rule", m.rule},
+                            {"at", m.at},
+                            {"nodes", m.nodes},
+                            {"outcome", OutcomeName(m.outcome)},
+                            {"reason", m.reason},
+                            {"error", m.error < 0 ? Json() : Number(m.error)}});
+  j["notes"] = r.notes;
+  return j;
+}
+
+class FuseCommand : public Command {
+ public:
+  std::string_view name() const override { return "fuse"; }
+  std::string_view help() const override {
+    return "Simplify and fuse a model; every rewrite is checked";
+  }
+  std::string_view examples() const override {
+    return "Examples:\n"
+           "  infer-opt fuse model.onnx -o fused.onnx\n"
+           "  infer-opt fuse model.onnx -o fused.onnx --disable 'fuse-gelu*' --json fuse.json\n"
+           "  infer-opt fuse model.onnx --analyze --explain fuse-layer-normalization\n";
+  }
+  void Declare(Options& o) override {
+    o.Positional("model", &path_, "The ONNX model");
+    export_.Declare(o);
+    model_.Declare(o);
+    o.Value("--level", &options_.level, "0: nothing; 1: simplify; 2: also fuse");
+    o.Values("--patterns", &options_.only, "Only rules of these names (globs)");
+    o.Values("--disable", &options_.disable, "Not these rules (globs)");
+    o.Values("--explain", &options_.explain, "RULE or RULE@NODE: say why it did not match");
+    o.Value("--stop-after", &options_.stop_after, "Stop after so many rewrites; -1: never");
+    o.Flag("--analyze", &options_.analyze_only, "Show what would be rewritten; write nothing");
+    o.Flag("--list", &list_, "List the rules and end");
+    o.Flag("--no-verify", &no_verify_, "Do not compare with the model as it came");
+    o.Flag("--keep-failed", &keep_failed_, "Write the model even if the check fails");
+    o.Value("--runs", &runs_, "Without data: check on so many random inputs");
+    o.Value("--seed", &seed_, "Seed of random inputs");
+    data_.Declare(o, "", "Samples to check on");
+    device_.device = "cpu";
+    device_.level = 0;  // what is judged is the rewritten graph, node by node
+    o.Choice("--device", &device_.device, DeviceNames(), "Where to check");
+    o.Value("--threads", &device_.threads, "Threads of the check; 0: the usable physical cores");
+  }
+
+  Result<ExitCode> Run(Context& context) override {
+    if (list_) return List(context);
+    if (export_.output.empty() && !options_.analyze_only)
+      return InvalidArgument("-o FILE is missing (or --analyze)");
+    if (runs_ < 1) return InvalidArgument("--runs: at least 1");
+    context.Step("import");
+    INFER_ASSIGN(Model model, LoadModel(context, path_, model_));
+    const Graph golden = model.graph.Clone();
+    INFER_ASSIGN(Samples samples, ChooseSamples(context, golden));
+    if (!no_verify_) INFER_TRY(CaptureFirst(context, samples));
+    context.Step("fuse");
+    INFER_ASSIGN(OptimizeReport done, Optimize(model.graph, options_));
+    context.Print(Summary(done));
+
+    Json report = NewReport(context, "infer-opt/fuse@1");
+    report["model"] = infer::ToJson(model, path_);
+    report["optimize"] = ToJson(done);
+    bool passed = true;
+    if (!no_verify_ && !options_.analyze_only) {
+      INFER_ASSIGN(passed, Verify(context, golden, model.graph, samples, report));
+    }
+    report["passed"] = passed;
+    if (!options_.analyze_only && (passed || keep_failed_)) {
+      context.Step("export");
+      INFER_ASSIGN(ExportReport written, export_.Write(context, model));
+      report["output"] = export_.Report(written);
+    } else if (!passed) {
+      context.Note("not written, because the check failed (--keep-failed writes it)");
+    }
+    INFER_TRY(WriteReport(context, std::move(report)));
+    return passed ? kExitOk : kExitGateFailed;
+  }
+
+ private:
+  Result<Samples> ChooseSamples(Context& context, const Graph& golden) {
+    if (!data_.given()) {
+      if (!no_verify_) context.Note(Cat("checked on ", runs_, " random inputs, seed ", seed_));
+      return RandomSamples(golden, runs_, seed_);
+    }
+    INFER_ASSIGN(auto data, OpenData(data_));
+    return MakeSamples(data, golden, FirstSamples(*data, data_.max_samples));
+  }
+
+  /// Every match is checked alone on the values of the first sample.
+  Status CaptureFirst(Context& context, const Samples& samples) {
+    auto first = samples.get(0);
+    if (!first.ok()) {
+      context.Warn(Cat("matches are not checked one by one: ", first.status().message()));
+      return {};
+    }
+    options_.samples.push_back(*std::move(first));
+    return {};
+  }
+
+  Result<bool> Verify(Context& context, const Graph& golden, const Graph& fused,
+                      const Samples& samples, Json& report) {
+    context.Step("verify");
+    INFER_ASSIGN(AccuracyReport accuracy,
+                 CompareGraphs(context, golden, fused, device_, samples, false));
+    std::vector<GateResult> gates =
+        CheckGates(accuracy, {.max_error_ratio = kRewriteTolerance});
+    AddExactnessGates(accuracy, gates);
+    context.Print("\n" + AccuracyText(accuracy) + "\n" + GateText(gates));
+    report["accuracy"] = infer::ToJson(accuracy);
+    report["gates"] = infer::ToJson(gates);
+    return AllPassed(gates);
+  }
+
+  static std::string Summary(const OptimizeReport& r) {
+    std::vector<std::vector<std::string>> rows = {
+        {"rule", "matched", "applied", "refused", "max error"}};
+    for (const auto& [name, s] : r.rules)
+      if (s.matched > 0)
+        rows.push_back({name, Cat(s.matched), Cat(s.applied), Cat(s.refused),
+                        s.max_error < 0 ? "-" : FormatFloat(static_cast<float>(s.max_error))});
+    std::string out = rows.size() > 1 ? TextTable(rows) : "no rule matched\n";
+    const auto moved = [](const Cost& c) {
+      return Fixed(static_cast<double>(c.bytes_read + c.bytes_written) / 1e6, 2);
+    };
+    out += Cat("nodes ", r.before.nodes, " -> ", r.after.nodes, ", MFLOP ",
+               Fixed(static_cast<double>(r.before.cost.flops) / 1e6, 2), " -> ",
+               Fixed(static_cast<double>(r.after.cost.flops) / 1e6, 2), ", MB moved ",
+               moved(r.before.cost), " -> ", moved(r.after.cost), "\n");
+    for (const MatchRecord& m : r.records)
+      if (m.outcome != MatchRecord::Outcome::kApplied)
+        out += Cat(OutcomeName(m.outcome), "  ", m.rule, " at '", m.at, "': ", m.reason, "\n");
+    return out;
+  }
+
+  static Result<ExitCode> List(Context& context) {
+    std::vector<std::vector<std::string>> rows = {{"rule", "level", "what it does"}};
+    for (const ListedRule& r : AllRules()) rows.push_back({r.rule.name, Cat(r.level), r.rule.doc});
+    context.Print(TextTable(rows));
+    return kExitOk;
+  }
+
+  std::string path_;
+  OptimizeOptions options_;
+  ExportFlags export_;
+  ModelOptions model_;
+  DeviceOptions device_;
+  DataFlags data_;
+  bool no_verify_ = false, keep_failed_ = false, list_ = false;
+  int64_t runs_ = 3;
+  uint64_t seed_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeFuseCommand() { return std::make_unique<FuseCommand>(); }
+
+}  // namespace infer

@@ -1,0 +1,218 @@
+/// infer-opt quantize: static INT8 (QDQ) with calibration data, an accuracy comparison with the
+/// FP32 model on other data, and gates.
+#include <algorithm>
+
+#include "lib/support/strings.h"
+#include "quant/scheme/quantize.h"
+#include "tools/common/accuracy_report.h"
+#include "tools/common/export_options.h"
+#include "tools/common/verification.h"
+#include "tools/infer_opt/commands.h"
+
+namespace infer {
+namespace {
+
+Json ToJson(const QuantizeReport& r) {
+  Json j = {{"calibration_samples", r.calibration_samples},
+            {"integer_layers", r.integer_layers},
+            {"weight_bytes_before", r.weight_bytes_before},
+            {"weight_bytes_after", r.weight_bytes_after}};
+  j["layers"] = Json::array();
+  for (const QuantizedLayer& l : r.layers)
+    j["layers"].push_back({{"name", l.name},
+                           {"op", l.op},
+                           {"precision", l.precision},
+                           {"reason", l.reason},
+                           {"weight_bytes_before", l.weight_bytes_before},
+                           {"weight_bytes_after", l.weight_bytes_after},
+                           {"per_channel", l.per_channel},
+                           {"widened_channels", l.widened_channels}});
+  j["values"] = Json::array();
+  for (const QuantizedValue& v : r.values)
+    j["values"].push_back({{"name", v.name},
+                           {"seen", {v.seen.lo, v.seen.hi}},
+                           {"range", {v.range.lo, v.range.hi}},
+                           {"type", Name(v.dtype)},
+                           {"scale", v.scale},
+                           {"zero_point", v.zero_point},
+                           {"non_finite", v.non_finite}});
+  return j;
+}
+
+/// "conv*" is a glob over names, "re:TEXT" a regular expression, "op:Conv" an operator type.
+NodePattern ParseNodePattern(const std::string& text) {
+  if (text.rfind("re:", 0) == 0) return {NodePattern::Kind::kRegex, text.substr(3)};
+  if (text.rfind("op:", 0) == 0) return {NodePattern::Kind::kOp, text.substr(3)};
+  return {NodePattern::Kind::kGlob, text};
+}
+
+class QuantizeCommand : public Command {
+ public:
+  std::string_view name() const override { return "quantize"; }
+  std::string_view help() const override { return "Quantize a model to INT8 and gate its accuracy"; }
+  std::string_view examples() const override {
+    return "Examples:\n"
+           "  infer-opt quantize model.onnx -o int8.onnx --calib c.npy --eval e.npy "
+           "--eval-labels y.npy --max-drop 0.5%\n"
+           "  infer-opt quantize model.onnx -o int8.onnx --data images --labels labels.csv "
+           "--preprocess crop=224,scale=1/255,layout=nchw\n"
+           "  infer-opt quantize model.onnx -o int8.onnx --data x.npy --exclude op:Softmax "
+           "--exclude 'head*'\n";
+  }
+  void Declare(Options& o) override {
+    o.Positional("model", &path_, "The FP32 ONNX model");
+    export_.Declare(o);
+    model_.Declare(o);
+    device_.Declare(o);
+    data_.Declare(o, "", "Data that is split by seed into calibration and evaluation");
+    calib_.Declare(o, "calib", "Calibration data");
+    eval_.Declare(o, "eval", "Evaluation data (disjoint)");
+    o.Value("--calib-count", &calib_count_, "Of --data: so many for calibration; 0: half");
+    o.Value("--seed", &seed_, "Seed of the split of --data");
+    o.Value("--observer", &observer_, "minmax, percentile:99.99 or moving-average:0.9");
+    o.Choice("--activations", &activations_, {"u8", "s8"}, "Integer type of activations");
+    o.Flag("--per-tensor", &per_tensor_, "One scale per weight tensor instead of per channel");
+    o.Flag("--reduce-range", &reduce_range_, "7-bit weights, for processors without VNNI");
+    o.Values("--include", &include_, "Only these nodes: glob, re:REGEX or op:TYPE");
+    o.Values("--exclude", &exclude_, "Not these nodes: glob, re:REGEX or op:TYPE");
+    o.Value("--keep-first", &options_.scheme.keep_first, "So many first layers stay FP32");
+    o.Value("--keep-last", &options_.scheme.keep_last, "So many last layers stay FP32");
+    gates_.Declare(o);
+    o.Flag("--layers", &layers_, "Also compare inner values with the FP32 model");
+    o.Flag("--no-verify", &no_verify_, "Do not compare with the FP32 model");
+    o.Flag("--keep-failed", &keep_failed_, "Write the model even if a gate fails");
+  }
+
+  Result<ExitCode> Run(Context& context) override {
+    if (export_.output.empty()) return InvalidArgument("-o FILE is missing");
+    context.Step("import");
+    INFER_ASSIGN(Model model, LoadModel(context, path_, model_));
+    const Graph golden = model.graph.Clone();
+    Json report = NewReport(context, "infer-opt/quantize@1");
+    report["model"] = infer::ToJson(model, path_);
+    INFER_TRY(SplitData(golden, report));
+    INFER_TRY(ReadScheme());
+    INFER_ASSIGN(auto backend, MakeBackend(device_.device));
+    context.Step("calibrate and quantize");
+    options_.threads = device_.threads;
+    options_.stop = context.stop();
+    options_.progress = [&](int64_t done, int64_t total) {
+      context.Progress("calibrate", done, total);
+    };
+    INFER_ASSIGN(QuantizeReport done, QuantizeStatic(model.graph, calibration_, *backend, options_));
+    for (const std::string& w : done.warnings) context.Warn(w);
+    report["quantization"] = ToJson(done);
+    context.Print(Summary(done));
+    bool passed = true;
+    if (!no_verify_) {
+      INFER_ASSIGN(passed, Gate(context, golden, model.graph, report));
+    }
+    report["passed"] = passed;
+    if (passed || keep_failed_) {
+      context.Step("export");
+      INFER_ASSIGN(ExportReport written, export_.Write(context, model));
+      report["output"] = export_.Report(written);
+    } else {
+      context.Note("not written, because a gate failed (--keep-failed writes it)");
+    }
+    INFER_TRY(WriteReport(context, std::move(report)));
+    return passed ? kExitOk : kExitGateFailed;
+  }
+
+ private:
+  /// --calib and --eval, or --data split by seed. The report says which samples were what.
+  Status SplitData(const Graph& g, Json& report) {
+    if (data_.given() == calib_.given())
+      return InvalidArgument(
+          data_.given() ? "give --data, or --calib and --eval, not both"
+                        : "calibration needs data: --data X [--labels Y], or --calib X --eval Z. "
+                          "Without data no accuracy can be promised, and random data would only "
+                          "pretend to");
+    if (data_.given()) {
+      INFER_ASSIGN(auto data, OpenData(data_));
+      const auto use = static_cast<int64_t>(FirstSamples(*data, data_.max_samples).size());
+      INFER_ASSIGN(DataSplit split, SplitSamples(use, calib_count_, seed_));
+      INFER_ASSIGN(calibration_, MakeSamples(data, g, split.calib));
+      INFER_ASSIGN(evaluation_, MakeSamples(data, g, split.eval));
+      report["data"] = {{"path", data_.data},
+                        {"seed", split.seed},
+                        {"calibration", split.calib.size()},
+                        {"evaluation", split.eval.size()},
+                        {"calibration_indices", split.calib}};
+      return {};
+    }
+    for (DataFlags* f : {&calib_, &eval_}) {
+      f->preprocess = data_.preprocess;
+      f->raw_type = data_.raw_type;
+    }
+    INFER_ASSIGN(auto calib, OpenData(calib_));
+    INFER_ASSIGN(calibration_, MakeSamples(calib, g, FirstSamples(*calib, calib_.max_samples)));
+    report["data"] = {{"calibration_path", calib_.data}, {"calibration", calibration_.count}};
+    if (!eval_.given()) {
+      if (no_verify_) return {};
+      return InvalidArgument("--eval is missing (or --no-verify): accuracy is judged on data that "
+                             "calibration has not seen");
+    }
+    INFER_ASSIGN(auto eval, OpenData(eval_));
+    INFER_ASSIGN(const int64_t shared, CountShared(*calib, *eval));
+    if (shared > 0)
+      return InvalidArgument(Cat(shared, " samples of --eval are in --calib too"));
+    INFER_ASSIGN(evaluation_, MakeSamples(eval, g, FirstSamples(*eval, eval_.max_samples)));
+    report["data"]["evaluation_path"] = eval_.data;
+    report["data"]["evaluation"] = evaluation_.count;
+    return {};
+  }
+
+  Status ReadScheme() {
+    QuantScheme& s = options_.scheme;
+    s.per_channel = !per_tensor_;
+    s.activations.dtype = activations_ == "s8" ? DType::kI8 : DType::kU8;
+    s.weights.reduce_range = reduce_range_;
+    for (const std::string& text : include_) s.include.push_back(ParseNodePattern(text));
+    for (const std::string& text : exclude_) s.exclude.push_back(ParseNodePattern(text));
+    INFER_ASSIGN(options_.observer, ParseObserver(observer_));
+    return {};
+  }
+
+  Result<bool> Gate(Context& context, const Graph& golden, const Graph& quantized, Json& report) {
+    context.Step("evaluate");
+    INFER_ASSIGN(AccuracyReport accuracy,
+                 CompareGraphs(context, golden, quantized, device_, evaluation_, layers_));
+    const std::vector<GateResult> gates = CheckGates(accuracy, gates_.limits());
+    context.Print("\n" + AccuracyText(accuracy) + (gates.empty() ? "" : "\n" + GateText(gates)));
+    report["accuracy"] = infer::ToJson(accuracy);
+    report["gates"] = infer::ToJson(gates);
+    return AllPassed(gates);
+  }
+
+  static std::string Summary(const QuantizeReport& r) {
+    std::string out = Cat(r.integer_layers, " of ", r.layers.size(), " layers are INT8, weights ",
+                          HumanBytes(r.weight_bytes_before), " -> ",
+                          HumanBytes(r.weight_bytes_after), ", calibrated on ",
+                          r.calibration_samples, " samples\n");
+    std::vector<std::vector<std::string>> rows = {{"FP32 layer", "operator", "why"}};
+    for (const QuantizedLayer& l : r.layers)
+      if (l.precision != "int8") rows.push_back({l.name, l.op, l.reason});
+    return rows.size() > 1 ? out + TextTable(rows) : out;
+  }
+
+  std::string path_, observer_ = "minmax", activations_ = "u8";
+  ExportFlags export_;
+  ModelOptions model_;
+  DeviceOptions device_;
+  DataFlags data_, calib_, eval_;
+  GateFlags gates_;
+  QuantizeOptions options_;
+  Samples calibration_, evaluation_;
+  std::vector<std::string> include_, exclude_;
+  int64_t calib_count_ = 0;
+  uint64_t seed_ = 0;
+  bool per_tensor_ = false, reduce_range_ = false;
+  bool layers_ = false, no_verify_ = false, keep_failed_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeQuantizeCommand() { return std::make_unique<QuantizeCommand>(); }
+
+}  // namespace infer
