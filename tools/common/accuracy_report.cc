@@ -11,20 +11,20 @@ Json ValueJson(const ValueAccuracy& v) {
   const TensorMetrics& m = v.metrics;
   Json j = {{"name", v.name}, {"op", v.op}, {"samples", m.samples}, {"elements", m.elements}};
   if (v.is_float) {
-    j["sqnr_db"] = Number(m.sqnr_db);
-    j["psnr_db"] = Number(m.psnr_db);
-    j["cosine"] = Number(m.cosine);
-    j["max_abs_error"] = Number(m.max_abs_error);
-    j["mean_abs_error"] = Number(m.mean_abs_error);
-    j["max_error_ratio"] = Number(m.max_error_ratio);
+    j["sqnr_db"] = JsonNumber(m.sqnr_db);
+    j["psnr_db"] = JsonNumber(m.psnr_db);
+    j["cosine"] = JsonNumber(m.cosine);
+    j["max_abs_error"] = JsonNumber(m.max_abs_error);
+    j["mean_abs_error"] = JsonNumber(m.mean_abs_error);
+    j["max_error_ratio"] = JsonNumber(m.max_error_ratio);
     j["non_finite_mismatches"] = m.non_finite_mismatches;
   } else {
     j["unequal"] = m.unequal;
   }
   if (v.rows)
     j["rows"] = {{"count", v.rows->rows},
-                 {"kl", Number(v.rows->kl)},
-                 {"kl_max", Number(v.rows->kl_max)},
+                 {"kl", JsonNumber(v.rows->kl)},
+                 {"kl_max", JsonNumber(v.rows->kl_max)},
                  {"top1_agreement", v.rows->top1_agreement},
                  {"top5_agreement", v.rows->top5_agreement}};
   return j;
@@ -83,7 +83,7 @@ Json ToJson(const std::vector<GateResult>& gates) {
   Json out = Json::array();
   for (const GateResult& g : gates) {
     Json j = {{"name", g.name},           {"where", g.where},   {"limit", g.limit},
-              {"measured", Number(g.measured)}, {"passed", g.passed}, {"message", g.message}};
+              {"measured", JsonNumber(g.measured)}, {"passed", g.passed}, {"message", g.message}};
     if (g.interval) j["ci95"] = {g.interval->lo, g.interval->hi};
     out.push_back(std::move(j));
   }

@@ -31,7 +31,7 @@ bool LooksNumeric(const std::string& s) {
 
 }  // namespace
 
-Json Number(double v) {
+Json JsonNumber(double v) {
   if (std::isnan(v)) return "nan";
   if (std::isinf(v)) return v < 0 ? "-inf" : "inf";
   return v;

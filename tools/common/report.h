@@ -18,7 +18,7 @@ Json NewReport(const Context& context, std::string_view schema);
 Status WriteReport(Context& context, Json report);
 
 /// A double that JSON can hold: infinities and NaN become "inf", "-inf", "nan".
-Json Number(double v);
+Json JsonNumber(double v);
 Json ToJson(const Summary& s);
 Json ToJson(const MemoryInfo& m);
 Json ToJson(const Cost& c);

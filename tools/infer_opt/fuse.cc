@@ -44,7 +44,7 @@ Json ToJson(const OptimizeReport& r) {
                             {"matched", s.matched},
                             {"applied", s.applied},
                             {"refused", s.refused},
-                            {"max_error", s.max_error < 0 ? Json() : Number(s.max_error)}});
+                            {"max_error", s.max_error < 0 ? Json() : JsonNumber(s.max_error)}});
   j["matches"] = Json::array();
   for (const MatchRecord& m : r.records)
     j["matches"].push_back({{"rule", m.rule},
@@ -52,7 +52,7 @@ Json ToJson(const OptimizeReport& r) {
                             {"nodes", m.nodes},
                             {"outcome", OutcomeName(m.outcome)},
                             {"reason", m.reason},
-                            {"error", m.error < 0 ? Json() : Number(m.error)}});
+                            {"error", m.error < 0 ? Json() : JsonNumber(m.error)}});
   j["notes"] = r.notes;
   return j;
 }

@@ -105,9 +105,9 @@ class RunCommand : public Command {
     std::string line = Cat(output, ": ", ToString(t.type()));
     if (IsReal(t) && t.num_elements() > 0) {
       const Extremes e = ExtremesOf(t);
-      entry["min"] = Number(e.min);
-      entry["max"] = Number(e.max);
-      entry["mean"] = Number(e.mean);
+      entry["min"] = JsonNumber(e.min);
+      entry["max"] = JsonNumber(e.max);
+      entry["mean"] = JsonNumber(e.mean);
       line += Cat("  min ", static_cast<float>(e.min), "  max ", static_cast<float>(e.max),
                   "  mean ", static_cast<float>(e.mean));
     }

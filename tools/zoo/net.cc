@@ -60,7 +60,7 @@ Value* Net::Op(std::string_view op, Values inputs, AttrMap attrs) {
 Value* Net::Weight(Dims dims, double std, double mean) {
   const uint64_t index = weights_++;
   // After a failure nothing is read any more, so nothing large is made.
-  if (!status_.ok()) return Number(0);
+  if (!status_.ok()) return JsonNumber(0);
   Tensor t(DType::kF32, std::move(dims));
   const std::span<float> out = t.mutable_data<float>();
   // Irwin-Hall: the sum of four uniform numbers has mean 2 and variance 1/3, and is near normal.
@@ -136,16 +136,16 @@ Value* Net::LayerNorm(Value* x, float epsilon) {
     return Op("ReduceMean", {v, List({-1})}, {{"keepdims", int64_t{1}}});
   };
   Value* centred = Op("Sub", {x, mean(x)});
-  Value* variance = mean(Op("Pow", {centred, Number(2)}));
-  Value* deviation = Op("Sqrt", {Add(variance, Number(epsilon))});
+  Value* variance = mean(Op("Pow", {centred, JsonNumber(2)}));
+  Value* deviation = Op("Sqrt", {Add(variance, JsonNumber(epsilon))});
   Value* normal = Op("Div", {centred, deviation});
   Value* scaled = Mul(normal, Weight(c, 0.1, 1));
   return Add(scaled, Weight(c, 0.05));
 }
 
 Value* Net::GeluErf(Value* x) {
-  Value* erf = Op("Erf", {Op("Div", {x, Number(1.4142135381698608f)})});
-  return Mul(Mul(x, Add(erf, Number(1))), Number(0.5f));
+  Value* erf = Op("Erf", {Op("Div", {x, JsonNumber(1.4142135381698608f)})});
+  return Mul(Mul(x, Add(erf, JsonNumber(1))), JsonNumber(0.5f));
 }
 
 }  // namespace infer

@@ -56,7 +56,7 @@ class Net {
   Value* Op(std::string_view op, Values inputs, AttrMap attrs = {});
   Values OpN(std::string_view op, Values inputs, size_t outputs, AttrMap attrs = {});
   Value* Const(Tensor t) { return editor_.AddConstant(std::move(t)); }
-  Value* Number(float v) { return Const(Tensor::Scalar<float>(v)); }
+  Value* JsonNumber(float v) { return Const(Tensor::Scalar<float>(v)); }
   Value* List(const Ints& v) { return Const(Tensor::Int64s(v)); }
   /// Bell-shaped random weights with this mean and standard deviation.
   Value* Weight(Dims dims, double std, double mean = 0);
@@ -64,7 +64,7 @@ class Net {
   Value* Conv(Value* x, int64_t outputs, int64_t kernel, const ConvOptions& o = {});
   Value* BatchNorm(Value* x, const BatchNormOptions& o = {});
   Value* Relu(Value* x) { return Op("Relu", {x}); }
-  Value* Relu6(Value* x) { return Op("Clip", {x, Number(0), Number(6)}); }
+  Value* Relu6(Value* x) { return Op("Clip", {x, JsonNumber(0), JsonNumber(6)}); }
   Value* MaxPool(Value* x, int64_t kernel, int64_t stride, int64_t pad = 0, bool ceil = false);
   Value* Reshape(Value* x, Ints shape) { return Op("Reshape", {x, List(shape)}); }
   Value* Transpose(Value* x, Ints perm) {

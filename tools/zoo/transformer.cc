@@ -34,7 +34,7 @@ Value* BertLayer(Net& net, Value* x, Value* mask) {
   Value* value = net.Transpose(net.Reshape(net.Linear(x, kWidth), split), {0, 2, 1, 3});
   query = net.Transpose(net.Reshape(query, split), {0, 2, 1, 3});
   Value* scores = net.Op("MatMul", {query, net.Transpose(key, {0, 2, 3, 1})});
-  scores = net.Op("Div", {scores, net.Number(std::sqrt(static_cast<float>(kHead)))});
+  scores = net.Op("Div", {scores, net.JsonNumber(std::sqrt(static_cast<float>(kHead)))});
   Value* context = net.Op("MatMul", {Softmax(net, net.Add(scores, mask)), value});
   context = net.Reshape(net.Transpose(context, {0, 2, 1, 3}), {batch, tokens, kWidth});
   x = net.LayerNorm(net.Add(net.Linear(context, kWidth), x), 1e-12f);
@@ -44,11 +44,11 @@ Value* BertLayer(Net& net, Value* x, Value* mask) {
 
 /// 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), in 8 nodes.
 Value* GeluTanh(Net& net, Value* x) {
-  Value* half = net.Mul(x, net.Number(0.5f));
-  Value* cube = net.Op("Pow", {x, net.Number(3)});
-  Value* inner = net.Add(x, net.Mul(cube, net.Number(0.044715f)));
-  Value* tanh = net.Op("Tanh", {net.Mul(inner, net.Number(0.7978845834732056f))});
-  return net.Mul(half, net.Add(tanh, net.Number(1)));
+  Value* half = net.Mul(x, net.JsonNumber(0.5f));
+  Value* cube = net.Op("Pow", {x, net.JsonNumber(3)});
+  Value* inner = net.Add(x, net.Mul(cube, net.JsonNumber(0.044715f)));
+  Value* tanh = net.Op("Tanh", {net.Mul(inner, net.JsonNumber(0.7978845834732056f))});
+  return net.Mul(half, net.Add(tanh, net.JsonNumber(1)));
 }
 
 /// Conv1D: [batch, tokens, k] flattened, Gemm with W[k, outputs], unflattened.
@@ -69,7 +69,7 @@ struct Cache {
 /// scores / (0 + 64^0.5), causally masked: the exporter keeps how the divisor came about.
 Value* CausalProbabilities(Net& net, Value* scores, int64_t past) {
   const int64_t tokens = net.options().sequence;
-  Value* root = net.Op("Pow", {net.Number(static_cast<float>(kHead)), net.Number(0.5f)});
+  Value* root = net.Op("Pow", {net.JsonNumber(static_cast<float>(kHead)), net.JsonNumber(0.5f)});
   Value* zero = net.Op("ConstantOfShape", {net.List({})}, {{"value", Tensor::Of<float>({1}, {0})}});
   scores = net.Op("Div", {scores, net.Add(zero, root)});
   scores = net.Op("Cast", {scores}, {{"to", int64_t{1}}});
@@ -77,7 +77,7 @@ Value* CausalProbabilities(Net& net, Value* scores, int64_t past) {
   for (int64_t q = 0; q < tokens; ++q)
     for (int64_t k = 0; k < past + tokens; ++k)
       visible.SetInt(q * (past + tokens) + k, k <= past + q);
-  scores = net.Op("Where", {net.Const(std::move(visible)), scores, net.Number(kMasked)});
+  scores = net.Op("Where", {net.Const(std::move(visible)), scores, net.JsonNumber(kMasked)});
   return net.Op("Cast", {Softmax(net, scores)}, {{"to", int64_t{1}}});
 }
 
@@ -151,7 +151,7 @@ void BuildBertBase(Net& net) {
   // (1 - mask[:, None, None, :]) * lowest
   Value* mask = net.Op("Unsqueeze", {attention, net.List({1})});
   mask = net.Op("Cast", {net.Op("Unsqueeze", {mask, net.List({2})})}, {{"to", int64_t{1}}});
-  mask = net.Mul(net.Op("Sub", {net.Number(1), mask}), net.Number(kMasked));
+  mask = net.Mul(net.Op("Sub", {net.JsonNumber(1), mask}), net.JsonNumber(kMasked));
 
   Value* words = Gather(net, net.Weight({kVocabulary, kWidth}, 0.5), ids);
   Value* x = net.Add(words, Gather(net, net.Weight({2, kWidth}, 0.1), types));

@@ -43,7 +43,7 @@ Value* SelfAttention(Net& net, Value* x, int64_t tokens) {
   Value* query = net.Transpose(net.Reshape(parts[0], split), {1, 0, 2});
   Value* key = net.Reshape(parts[1], split);
   Value* value = net.Transpose(net.Reshape(parts[2], split), {1, 0, 2});
-  query = net.Op("Div", {query, net.Number(std::sqrt(static_cast<float>(kHead)))});
+  query = net.Op("Div", {query, net.JsonNumber(std::sqrt(static_cast<float>(kHead)))});
   Value* scores = net.Op("MatMul", {query, net.Transpose(key, {1, 2, 0})});
   Value* weights = net.Op("Softmax", {scores}, {{"axis", int64_t{-1}}});
   Value* context = net.Transpose(net.Op("MatMul", {weights, value}), {1, 0, 2});

@@ -54,9 +54,9 @@ Value* Decode(Net& net, Value* x, int level) {
     for (int64_t k = 0; k < 2; ++k)
       boxes.Set(2 * i + k, static_cast<double>(kBoxes[level][2 * anchor + k]));
   }
-  Value* xy = net.Add(net.Mul(parts[0], net.Number(2)), net.Const(std::move(grid)));
-  xy = net.Mul(xy, net.Number(static_cast<float>(8 << level)));
-  Value* wh = net.Op("Pow", {net.Mul(parts[1], net.Number(2)), net.Number(2)});
+  Value* xy = net.Add(net.Mul(parts[0], net.JsonNumber(2)), net.Const(std::move(grid)));
+  xy = net.Mul(xy, net.JsonNumber(static_cast<float>(8 << level)));
+  Value* wh = net.Op("Pow", {net.Mul(parts[1], net.JsonNumber(2)), net.JsonNumber(2)});
   wh = net.Mul(wh, net.Const(std::move(boxes)));
   return net.Reshape(Concat(net, {xy, wh, parts[2]}, 4), {batch, kAnchors * h * w, kFields});
 }
