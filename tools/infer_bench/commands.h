@@ -5,5 +5,6 @@
 namespace infer {
 
 std::unique_ptr<Command> MakeBenchRunCommand();
+std::unique_ptr<Command> MakeZooCommand();
 
 }  // namespace infer
