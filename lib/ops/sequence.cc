@@ -362,6 +362,7 @@ std::span<const OpDef> SequenceOps() {
                              o = Optional(x) y = OptionalHasElement(o) })"));
     for (size_t i = v.size() - 3; i < v.size(); ++i) {
       v[i].since = 15;
+      v[i].constraints = {{"V", kMovable}, {"O", kMovable}, {"B", kBoolOnly}};
       v[i].versions = {15, 18, 28};
     }
     v[v.size() - 3].versions = {15, 28};

@@ -2,6 +2,7 @@
 #include "tools/common/options.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <new>
 
@@ -68,6 +69,33 @@ bool WriteAll(std::FILE* f, std::string_view text) {
   return std::fwrite(text.data(), 1, text.size(), f) == text.size() && std::fflush(f) == 0;
 }
 
+/// Puts the options of --config FILE behind the subcommand, so that they are checked like any other.
+/// What stands on the command line wins over the file.
+std::vector<std::string> WithConfig(std::vector<std::string> args) {
+  std::string file;
+  for (size_t i = 0; i < args.size(); ++i) {
+    if (args[i].rfind("--config=", 0) == 0) file = args[i].substr(9);
+    if (args[i] == "--config" && i + 1 < args.size()) file = args[i + 1];
+  }
+  if (file.empty() || args.empty()) return args;
+  std::vector<std::string> from_file;
+  for (const CLI::ConfigItem& item : CLI::ConfigTOML().from_file(file)) {
+    const std::string option = "--" + item.name;
+    const bool given = std::any_of(args.begin(), args.end(), [&](const std::string& a) {
+      return a == option || a.rfind(option + "=", 0) == 0;
+    });
+    if (given || item.name == "++" || item.name == "--") continue;  // section marks
+    for (const std::string& value : item.inputs) {
+      if (value == "true")
+        from_file.push_back(option);
+      else if (value != "false")
+        from_file.push_back(option + "=" + value);
+    }
+  }
+  args.insert(args.begin() + 1, from_file.begin(), from_file.end());
+  return args;
+}
+
 int Execute(Command& command, Context& context) {
   Result<ExitCode> result = Internal("not run");
   try {
@@ -103,7 +131,7 @@ int RunTool(int argc, char** argv, std::string_view about,
   app.require_subcommand(1);
   struct Common {
     bool quiet = false;
-    std::string json;
+    std::string json, config;
   };
   std::vector<Common> common(commands.size());
   std::vector<CLI::App*> subs;
@@ -114,12 +142,14 @@ int RunTool(int argc, char** argv, std::string_view about,
     commands[i]->Declare(options);
     options.Value("--json", &common[i].json, "Write the report as JSON to FILE, or - for stdout");
     options.Flag("-q,--quiet", &common[i].quiet, "No notes and no progress on stderr");
-    sub->set_config("--config", "", "Read options from a TOML file");
+    sub->add_option("--config", common[i].config, "Read options from a TOML file");
     sub->footer(std::string(commands[i]->examples()));
     subs.push_back(sub);
   }
   try {
-    app.parse(argc, argv);
+    auto arguments = WithConfig(std::vector<std::string>(argv + std::min(argc, 1), argv + argc));
+    std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back
+    app.parse(std::move(arguments));
   } catch (const CLI::ParseError& e) {
     const int code = app.exit(e);  // prints help or the error
     return code == 0 ? kExitOk : kExitUsage;
