@@ -8,6 +8,7 @@
 #include "runtime/cpu/epilogue.h"
 #include "runtime/cpu/kernels.h"
 #include "runtime/cpu/program.h"
+#include "runtime/cpu/quant_group.h"
 
 namespace infer {
 namespace {
@@ -25,7 +26,7 @@ StepKernels Choose(const StepCall& call, const KernelList& kernels, StepInfo& in
     chosen.names.emplace_back(k.name);
   }
   info.kernel = chosen.names.empty() ? "reference" : chosen.names[0];
-  info.precision = "f32";
+  info.precision = PrecisionOf(call);
   return chosen;
 }
 
@@ -49,6 +50,8 @@ class CpuBackend final : public Backend {
                                                       const CompileOptions& options) const {
     INFER_TRY(isa_);
     Plan plan = PartitionByNode(graph);
+    if (options.level >= 1) GroupQuantized(plan, kernels_, options);
+    INFER_TRY(FoldConstants(plan, "DequantizeLinear"));
     if (options.level >= 1) FoldEpilogues(plan, kernels_, options);
     std::vector<StepInfo> infos = DescribeSteps(plan);
     std::vector<StepKernels> chosen;
@@ -78,8 +81,9 @@ class CpuBackend final : public Backend {
 
 KernelList CpuKernels() {
   KernelList all;
-  for (KernelList (*family)() : {ConvKernels, MatMulKernels, PoolKernels, NormKernels, RowKernels,
-                                 ViewKernels, ElementwiseKernels}) {
+  for (KernelList (*family)() :
+       {Int8ProductKernels, Int8ElementwiseKernels, ConvKernels, MatMulKernels, PoolKernels,
+        NormKernels, RowKernels, ViewKernels, ElementwiseKernels}) {
     KernelList list = family();
     all.insert(all.end(), list.begin(), list.end());
   }

@@ -46,7 +46,7 @@ CpuContext::CpuContext(std::shared_ptr<const CpuProgram> program) : program_(std
   buffers_.resize(plan.outputs.size());
   slots_.resize(plan.values.size());
   for (size_t i = 0; i < plan.values.size(); ++i)
-    if (const Tensor* c = plan.values[i]->constant()) slots_[i] = *c;
+    if (const Tensor* c = plan.constant(plan.values[i])) slots_[i] = *c;
 }
 
 Status CpuContext::BindInput(size_t i, Datum value) {
@@ -234,7 +234,7 @@ Status CpuContext::Finish() {
     }
   }
   for (int id : program_->plan().outputs)
-    if (!program_->plan().values[static_cast<size_t>(id)]->is_constant())
+    if (!program_->plan().constant(program_->plan().values[static_cast<size_t>(id)]))
       slots_[static_cast<size_t>(id)] = Datum();
   return {};
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lib/support/strings.h"
+#include "runtime/cpu/quant_group.h"
 
 namespace infer {
 namespace {
@@ -35,14 +36,6 @@ const Node* OnlyReader(const Node& node) {
   return v->uses()[0].user;
 }
 
-bool SomeKernelAccepts(const Plan& plan, const PlanStep& step, const KernelList& kernels,
-                       const CompileOptions& options) {
-  const StepCall call{plan, step, options};
-  return std::any_of(kernels.begin(), kernels.end(), [&](const KernelDef& k) {
-    return step.main->Is(k.op, k.domain) && k.refuse(call).empty();
-  });
-}
-
 }  // namespace
 
 Result<Epilogue> DecodeEpilogue(const StepCall& call, bool may_bias) {
@@ -60,7 +53,7 @@ Result<Epilogue> DecodeEpilogue(const StepCall& call, bool may_bias) {
       const int at = call.operand(other);
       if (may_bias && e.ops.empty() && e.bias < 0 && IsVectorOfLast(*other, *before)) {
         e.bias = at;
-      } else if (SameShape(*other, *before) && e.residual < 0 && !other->is_constant()) {
+      } else if (SameShape(*other, *before) && e.residual < 0 && !call.constant(other)) {
         for (const Value* v : call.step.main->inputs())
           if (v == other) return Unsupported("Add of the operator's own operand");
         e.residual = at;
@@ -79,14 +72,18 @@ Result<Epilogue> DecodeEpilogue(const StepCall& call, bool may_bias) {
 void FoldEpilogues(Plan& plan, const KernelList& kernels, const CompileOptions& options) {
   std::unordered_map<const Node*, size_t> step_of;
   for (size_t s = 0; s < plan.steps.size(); ++s)
-    for (const Node* n : plan.steps[s].nodes) step_of[n] = s;
+    if (plan.steps[s].borrowed == 0)
+      for (const Node* n : plan.steps[s].nodes) step_of[n] = s;
   std::vector<bool> taken(plan.steps.size(), false);
   for (size_t s = 0; s < plan.steps.size(); ++s) {
-    if (taken[s] || !SomeKernelAccepts(plan, plan.steps[s], kernels, options)) continue;
+    if (taken[s] || plan.steps[s].borrowed > 0 ||
+        !SomeKernelAccepts(plan, plan.steps[s], kernels, options))
+      continue;
     size_t at = s;  // the longer step stands where its last node stood
     while (const Node* next = OnlyReader(*plan.steps[at].nodes.back())) {
-      const size_t t = step_of.at(next);
-      if (taken[t] || plan.steps[t].nodes.size() != 1) break;
+      const auto found = step_of.find(next);
+      const size_t t = found == step_of.end() ? s : found->second;
+      if (found == step_of.end() || taken[t] || plan.steps[t].nodes.size() != 1) break;
       PlanStep longer = plan.steps[at];
       longer.nodes.push_back(next);
       for (const Value* v : next->inputs())

@@ -15,8 +15,8 @@ using onednn::Binding;
 std::string RefuseConv(const StepCall& call) {
   if (std::string r = RefuseUnlessF32(call); !r.empty()) return r;
   const Node& n = call.main();
-  if (!n.input(1)->is_constant()) return "weights are not constant";
-  const int rank = n.input(1)->constant()->rank();
+  if (!call.constant(n.input(1))) return "weights are not constant";
+  const int rank = call.constant(n.input(1))->rank();
   if (rank < 3 || rank > 5) return "only 1 to 3 spatial dimensions";
   auto e = DecodeEpilogue(call, false);
   return e.ok() ? "" : e.status().message();
@@ -31,7 +31,7 @@ class ConvKernel final : public Kernel {
         w_(call.operand(node_.input(1))),
         b_(call.operand(node_.input(2))),
         epilogue_(*DecodeEpilogue(call, false)),
-        weights_(*node_.input(1)->constant()) {}
+        weights_(*call.constant(node_.input(1))) {}
 
   Result<Prepared> Prepare(std::span<const Operand> in,
                            std::span<const Operand> out) const override {
@@ -53,10 +53,9 @@ class ConvKernel final : public Kernel {
     p.out_layouts = {made.dst};
     p.accumulate = epilogue_.residual;
     if (p.accumulate >= 0) p.in_layouts[static_cast<size_t>(p.accumulate)] = made.dst;
-    p.weight_bytes = packed.second ? static_cast<int64_t>(packed.first->size()) : 0;
-    std::vector<Binding> bindings = {{Arg::kSrc, x_},
-                                     {Arg::kWeights, -1, packed.first},
-                                     {Arg::kDst, static_cast<int>(in.size())}};
+    p.weight_bytes = static_cast<int64_t>(packed->size());
+    std::vector<Binding> bindings = {
+        {Arg::kSrc, x_}, {Arg::kWeights, -1, packed}, {Arg::kDst, static_cast<int>(in.size())}};
     if (b_ >= 0) bindings.push_back({Arg::kBias, b_});
     p.launch = MakeLaunch(made, std::move(bindings), static_cast<int>(in.size()) + 1);
     return p;

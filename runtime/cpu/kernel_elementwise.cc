@@ -98,7 +98,8 @@ std::string RefuseUnary(const StepCall& call) {
   if (std::string r = RefuseUnlessF32(call); !r.empty()) return r;
   if (call.step.nodes.size() > 1) return "it has no epilogue";
   for (size_t i = 1; i < n.inputs().size(); ++i)
-    if (n.input(i) && (!n.input(i)->constant() || n.input(i)->constant()->num_elements() != 1))
+    if (n.input(i) &&
+        (!call.constant(n.input(i)) || call.constant(n.input(i))->num_elements() != 1))
       return "a bound is not constant";
   return "";
 }
@@ -113,8 +114,8 @@ std::unique_ptr<Kernel> MakeUnary(const StepCall& call) {
     kind = Unary::kGeluTanh;
   if (kind == Unary::kClip) {
     ClipBounds bounds;
-    if (n.input(1)) bounds.lo = static_cast<float>(n.input(1)->constant()->At(0));
-    if (n.input(2)) bounds.hi = static_cast<float>(n.input(2)->constant()->At(0));
+    if (n.input(1)) bounds.lo = static_cast<float>(call.constant(n.input(1))->At(0));
+    if (n.input(2)) bounds.hi = static_cast<float>(call.constant(n.input(2))->At(0));
     a = bounds.lo;
     b = bounds.hi;
     keeps_zero = a <= 0 && 0 <= b;
@@ -294,14 +295,15 @@ std::unique_ptr<Kernel> MakeBinaryKernel(const StepCall& call) {
 /// x^c for the exponents that have a cheaper form.
 std::string RefusePow(const StepCall& call) {
   if (std::string r = RefuseUnlessF32(call); !r.empty()) return r;
-  const Tensor* c = call.main().input(1)->constant();
+  if (call.step.nodes.size() > 1) return "it has no epilogue";
+  const Tensor* c = call.constant(call.main().input(1));
   if (!c || c->num_elements() != 1) return "the exponent is not a constant scalar";
   if (c->At(0) != 2 && c->At(0) != 0.5) return "the exponent is neither 2 nor 0.5";
   return c->rank() > 1 ? "the exponent may add dimensions" : "";
 }
 
 std::unique_ptr<Kernel> MakePow(const StepCall& call) {
-  const bool square = call.main().input(1)->constant()->At(0) == 2;
+  const bool square = call.constant(call.main().input(1))->At(0) == 2;
   const int x = call.operand(call.main().input(0)), e = call.operand(call.main().input(1));
   return KernelOf(
       [=](std::span<const Operand> in, std::span<const Operand> out) -> Result<Prepared> {

@@ -25,11 +25,11 @@ std::string RefuseMatMul(const StepCall& call) {
   if (std::string r = RefuseUnlessF32(call); !r.empty()) return r;
   const Node& n = call.main();
   if (n.Is("Gemm")) {
-    if (n.Attr<float>("alpha") != 1 && !n.input(1)->is_constant())
+    if (n.Attr<float>("alpha") != 1 && !call.constant(n.input(1)))
       return "alpha is not 1 and B is not constant";
     if (const Value* c = n.input(2)) {
       if (!IsBiasOfGemm(*c)) return "C is not one row";
-      if (n.Attr<float>("beta") != 1 && !c->is_constant())
+      if (n.Attr<float>("beta") != 1 && !call.constant(c))
         return "beta is not 1 and C is not constant";
     }
   }
@@ -53,11 +53,10 @@ class MatMulKernel final : public Kernel {
       alpha_ = n.Attr<float>("alpha");
       if (n.input(2)) beta_ = n.Attr<float>("beta");
     }
-    if (n.input(1)->is_constant()) weights_ = Scaled(*n.input(1)->constant(), alpha_);
+    if (const Tensor* w = call.constant(n.input(1))) weights_ = Scaled(*w, alpha_);
     if (bias_ >= 0)
-      if (const Tensor* c =
-              call.plan.values[static_cast<size_t>(call.step.inputs[static_cast<size_t>(bias_)])]
-                  ->constant())
+      if (const Tensor* c = call.constant(
+              call.plan.values[static_cast<size_t>(call.step.inputs[static_cast<size_t>(bias_)])]))
         bias_constant_ = Scaled(*c, beta_);
   }
 
@@ -136,9 +135,9 @@ class MatMulKernel final : public Kernel {
     std::vector<Binding> bindings = {{Arg::kSrc, a_}, {Arg::kDst, static_cast<int>(in.size())}};
     if (weights_.defined()) {
       INFER_ASSIGN(auto packed, packed_.Get(s.weights, weights_, made.weights));
-      p.weight_bytes = packed.second ? static_cast<int64_t>(packed.first->size()) : 0;
+      p.weight_bytes = static_cast<int64_t>(packed->size());
       p.unused[static_cast<size_t>(b_)] = true;
-      bindings.push_back({Arg::kWeights, -1, packed.first});
+      bindings.push_back({Arg::kWeights, -1, packed});
     } else {
       bindings.push_back({Arg::kWeights, b_});
     }

@@ -7,6 +7,7 @@ namespace infer {
 namespace {
 
 std::string RefuseBatchNorm(const StepCall& call) {
+  if (call.step.nodes.size() > 1) return "it has no epilogue";
   const Node& n = call.main();
   if (std::string r = RefuseUnlessF32(call); !r.empty()) return r;
   if (n.outputs().size() > 1) return "training results are wanted";

@@ -10,6 +10,7 @@ namespace {
 using Kind = onednn::PoolSpec::Kind;
 
 std::string RefusePool(const StepCall& call) {
+  if (call.step.nodes.size() > 1) return "it has no epilogue";
   if (call.main().output(1)) return "the indices are wanted";
   return RefuseUnlessF32(call);
 }

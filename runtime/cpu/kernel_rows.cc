@@ -23,6 +23,7 @@ Prepared Named() {
 
 std::string RefuseRows(const StepCall& call) {
   if (call.main().output(1)) return "a second result is wanted";
+  if (call.step.nodes.size() > 1) return "it has no epilogue";
   return RefuseUnlessF32(call);
 }
 
@@ -106,6 +107,7 @@ float Reduced(Reduction kind, const float* x, int64_t n) {
 std::string RefuseReduce(const StepCall& call) {
   const Value* x = call.main().input(0);
   const Value* y = call.main().output(0);
+  if (call.step.nodes.size() > 1) return "it has no epilogue";
   if (!x->type().is_tensor() || x->dtype() != DType::kF32) return "not f32";
   if (!y->type().is_tensor() || y->dtype() != DType::kF32) return "not f32";
   return call.operand(x) == 0 ? "" : "the operand is not the first";

@@ -10,9 +10,8 @@ std::string RefuseView(const StepCall& call) {
   const Value* y = call.main().output(0);
   if (!x->type().is_tensor() || x->dtype() == DType::kString) return "not a plain tensor";
   if (call.main().output(1)) return "a second result is wanted";
-  if (!y->type().is_tensor() ||
-      (x->is_constant() && call.step.inputs.size() > 1 && call.operand(x) != 0))
-    return "the operand is not the first";
+  if (call.step.nodes.size() > 1) return "it has no epilogue";
+  if (!y->type().is_tensor() || call.operand(x) != 0) return "the operand is not the first";
   return "";
 }
 

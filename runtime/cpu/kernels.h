@@ -4,13 +4,15 @@
 
 namespace infer {
 
-KernelList ConvKernels();         ///< Conv, ConvTranspose (oneDNN)
-KernelList MatMulKernels();       ///< MatMul, Gemm (oneDNN)
-KernelList PoolKernels();         ///< MaxPool, AveragePool, GlobalAveragePool, ... (oneDNN)
-KernelList NormKernels();         ///< BatchNormalization (oneDNN)
-KernelList RowKernels();          ///< Softmax, LayerNormalization, reductions
-KernelList ViewKernels();         ///< Reshape, Flatten, ...: no copy
-KernelList ElementwiseKernels();  ///< unary and binary f32 with broadcasting
+KernelList Int8ProductKernels();      ///< DQ -> Conv, MatMul, Gemm -> Q (oneDNN)
+KernelList Int8ElementwiseKernels();  ///< DQ -> Add, Mul, activations, pooling, Concat -> Q; Q; DQ
+KernelList ConvKernels();             ///< Conv, ConvTranspose (oneDNN)
+KernelList MatMulKernels();           ///< MatMul, Gemm (oneDNN)
+KernelList PoolKernels();             ///< MaxPool, AveragePool, GlobalAveragePool, ... (oneDNN)
+KernelList NormKernels();             ///< BatchNormalization (oneDNN)
+KernelList RowKernels();              ///< Softmax, LayerNormalization, reductions
+KernelList ViewKernels();             ///< Reshape, Flatten, ...: no copy
+KernelList ElementwiseKernels();      ///< unary and binary f32 with broadcasting
 
 /// All of them in order of preference for one operator.
 KernelList CpuKernels();

@@ -98,7 +98,7 @@ Result<dnnl::primitive_attr> AttrOf(const Attributes& a) {
   }
   attr.set_post_ops(ops);
   if (!a.output_scales.empty())
-    attr.set_output_scales(a.output_scales.size() > 1 ? 1 << a.scale_dim : 0, a.output_scales);
+    attr.set_output_scales(a.output_scales.size() > 1 ? 1 << 1 : 0, a.output_scales);
   if (a.src_zero_point) attr.set_zero_points(DNNL_ARG_SRC, 0, {a.src_zero_point});
   if (a.weights_zero_point) attr.set_zero_points(DNNL_ARG_WEIGHTS, 0, {a.weights_zero_point});
   if (a.dst_zero_point) attr.set_zero_points(DNNL_ARG_DST, 0, {a.dst_zero_point});

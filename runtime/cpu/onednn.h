@@ -51,8 +51,7 @@ PostOp Linear(float alpha, float beta);
 /// Attributes common to all primitives.
 struct Attributes {
   std::vector<PostOp> post_ops = {};
-  std::vector<float> output_scales = {};  ///< one, or one per channel (dimension 1, or the last)
-  int scale_dim = 1;
+  std::vector<float> output_scales = {};  ///< one, or one per channel (dimension 1)
   int32_t src_zero_point = 0, dst_zero_point = 0, weights_zero_point = 0;
 };
 

@@ -2,19 +2,17 @@
 
 namespace infer {
 
-Result<std::pair<std::shared_ptr<const Buffer>, bool>> PackedCache::Get(const onednn::Spec& spec,
-                                                                        const Tensor& data,
-                                                                        const Layout& to) const {
-  using Out = std::pair<std::shared_ptr<const Buffer>, bool>;
+Result<std::shared_ptr<const Buffer>> PackedCache::Get(const onednn::Spec& spec, const Tensor& data,
+                                                       const Layout& to) const {
   if (to.plain() && (spec.strides.empty() || spec.strides == Strides(spec.dims)))
-    return Out{data.buffer(), false};
+    return std::shared_ptr<const Buffer>(data.buffer());
   std::lock_guard lock(mutex_);
   auto& kept = by_layout_[to.code];
-  if (kept) return Out{kept, false};
+  if (kept) return kept;
   onednn::Spec from = spec;
   from.any = false;
   INFER_ASSIGN(kept, onednn::Pack(from, data.raw(), to));
-  return Out{kept, true};
+  return kept;
 }
 
 }  // namespace infer

@@ -10,10 +10,9 @@ namespace infer {
 class PackedCache {
  public:
   /// `data` seen through spec.dims and spec.strides, in layout `to`. The original buffer where that
-  /// is it already. `second`: newly packed.
-  Result<std::pair<std::shared_ptr<const Buffer>, bool>> Get(const onednn::Spec& spec,
-                                                             const Tensor& data,
-                                                             const Layout& to) const;
+  /// is it already.
+  Result<std::shared_ptr<const Buffer>> Get(const onednn::Spec& spec, const Tensor& data,
+                                            const Layout& to) const;
 
  private:
   mutable std::mutex mutex_;

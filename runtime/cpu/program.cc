@@ -9,16 +9,22 @@ namespace infer {
 
 Status CpuProgram::Prepare() {
   std::vector<Dims> dims;
+  bool is_static = true;
   for (const Value* v : plan_.graph.inputs()) {
-    if (!v->type().is_tensor() || !v->tensor_type().is_static()) return {};
-    dims.push_back(v->shape().static_dims());
+    dims.emplace_back();
+    if (!v->type().is_tensor()) continue;
+    if (!v->shape().has_rank()) return {};
+    is_static &= v->tensor_type().is_static();
+    for (const Dim& d : v->shape().dims()) dims.back().push_back(d.is_static() ? d.value() : 1);
   }
-  INFER_ASSIGN(const auto shape_plan, PlanFor(dims));
+  const auto made = PlanFor(dims);
+  if (!made.ok()) return is_static ? made.status() : Status();
+  const ShapePlan& shape_plan = **made;
   for (size_t s = 0; s < steps_.size(); ++s) {
-    steps_[s].kernel = shape_plan->kernel[s];
-    for (const std::string& r : shape_plan->refusals[s]) steps_[s].refusals.push_back(r);
-    if (shape_plan->kernel[s] == "reference") steps_[s].precision = "f32";
-    steps_[s].cost = shape_plan->cost[s];
+    steps_[s].kernel = shape_plan.kernel[s];
+    for (const std::string& r : shape_plan.refusals[s]) steps_[s].refusals.push_back(r);
+    if (shape_plan.kernel[s] == "reference") steps_[s].precision = "f32";
+    if (is_static) steps_[s].cost = shape_plan.cost[s];
   }
   return {};
 }

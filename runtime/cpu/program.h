@@ -8,14 +8,14 @@ namespace infer {
 
 class CpuProgram final : public Program, public std::enable_shared_from_this<CpuProgram> {
  public:
-  /// `infos` describes the steps; kernel names are completed from `first` (the plan of the declared
-  /// shapes), when there is one.
+  /// `infos` describes the steps, with the first candidate's name as kernel.
   CpuProgram(Plan plan, std::vector<StepKernels> kernels, std::vector<StepInfo> infos, int lanes)
       : plan_(std::move(plan)),
         kernels_(std::move(kernels)),
         steps_(std::move(infos)),
         lanes_(lanes) {}
-  /// Builds the shape plan of the declared input shapes where they are static.
+  /// Builds the shape plan of the declared input shapes, and completes the steps from it. Where
+  /// extents are not known, those of a plan with 1 in their place name the kernels; costs stay 0.
   Status Prepare();
 
   const std::vector<Value*>& inputs() const override { return plan_.graph.inputs(); }

@@ -53,7 +53,7 @@ struct Prepared {
   /// Result 0 may take the memory of an operand of the same size: element i of the result depends
   /// on element i of such operands only.
   bool in_place = false;
-  int64_t weight_bytes = 0;  ///< packed constants that the launch holds
+  int64_t weight_bytes = 0;  ///< constants that the launch holds
 };
 
 /// One step of one program. Thread-safe.
@@ -71,6 +71,7 @@ struct StepCall {
   const PlanStep& step;
   const CompileOptions& options;
   const Node& main() const { return *step.main; }
+  const Tensor* constant(const Value* v) const { return plan.constant(v); }
   /// Position of `v` among the step's operands; -1 when it is not one.
   int operand(const Value* v) const;
 };

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "lib/ir/eval.h"
+
 namespace infer {
 namespace {
 
@@ -18,6 +20,7 @@ Plan PartitionByNode(const Graph& graph) {
     plan.ids[v.get()] = static_cast<int>(plan.values.size());
     plan.values.push_back(v.get());
   }
+  plan.folded.resize(plan.values.size());
   for (const Value* v : plan.graph.inputs()) plan.inputs.push_back(plan.id(v));
   for (const Value* v : plan.graph.outputs()) plan.outputs.push_back(plan.id(v));
   for (const auto& n : plan.graph.nodes()) {
@@ -40,11 +43,12 @@ void Relink(Plan& plan) {
     step.inputs.clear();
     step.outputs.clear();
     step.dies.clear();
-    for (const Node* n : step.nodes)
-      for (const Value* v : n->outputs()) {
+    for (size_t i = 0; i < step.nodes.size(); ++i)
+      for (const Value* v : step.nodes[i]->outputs()) {
         if (!v) continue;
         made.insert(v);
-        if (read.count(v)) step.outputs.push_back(plan.id(v));
+        if (i >= step.borrowed && read.count(v) && !plan.constant(v))
+          step.outputs.push_back(plan.id(v));
       }
     // A control-flow or random node that nobody reads has no effect either: operators are pure.
     if (step.outputs.empty()) continue;
@@ -57,7 +61,7 @@ void Relink(Plan& plan) {
         read.insert(v);
       }
     for (int id : step.inputs)
-      if (seen.insert(id).second && !plan.values[static_cast<size_t>(id)]->is_constant())
+      if (seen.insert(id).second && !plan.constant(plan.values[static_cast<size_t>(id)]))
         step.dies.push_back(id);
     for (int id : step.outputs)
       if (seen.insert(id).second) step.dies.push_back(id);
@@ -65,6 +69,32 @@ void Relink(Plan& plan) {
   }
   std::reverse(kept.begin(), kept.end());
   plan.steps = std::move(kept);
+}
+
+const Tensor* Plan::constant(const Value* v) const {
+  if (!v) return nullptr;
+  if (v->constant()) return v->constant();
+  const Tensor& t = folded[static_cast<size_t>(id(v))];
+  return t.defined() ? &t : nullptr;
+}
+
+Status FoldConstants(Plan& plan, std::string_view op) {
+  for (const PlanStep& step : plan.steps) {
+    const Node& n = *step.main;
+    if (step.nodes.size() != 1 || !n.Is(op) || !n.def().deterministic) continue;
+    std::vector<Datum> values;
+    for (const Value* v : n.inputs())
+      if (const Tensor* t = plan.constant(v)) values.emplace_back(*t);
+    if (values.size() != n.inputs().size()) continue;
+    std::vector<const Datum*> operands;
+    for (const Datum& d : values) operands.push_back(&d);
+    INFER_ASSIGN(const auto results, EvaluateNode(n, operands, plan.graph.ops()));
+    for (size_t i = 0; i < n.outputs().size(); ++i)
+      if (n.output(i) && results[i].is_tensor())
+        plan.folded[static_cast<size_t>(plan.id(n.output(i)))] = results[i].tensor();
+  }
+  Relink(plan);
+  return {};
 }
 
 Cost StaticCost(const Node& node) {

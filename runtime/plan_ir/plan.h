@@ -15,17 +15,23 @@ namespace infer {
 struct PlanStep {
   const Node* main = nullptr;
   std::vector<const Node*> nodes;  ///< all nodes of the step, in graph order
-  std::vector<int> inputs;         ///< external operands, each once; constants included
-  std::vector<int> outputs;        ///< values that somebody outside the step reads
-  std::vector<int> dies;           ///< values whose last reader this step is (outputs never)
+  /// The first `borrowed` nodes (dequantisation of operands) are computed by steps of their own,
+  /// too, where somebody else reads them.
+  size_t borrowed = 0;
+  std::vector<int> inputs;   ///< external operands, each once; constants included
+  std::vector<int> outputs;  ///< values that somebody outside the step reads
+  std::vector<int> dies;     ///< values whose last reader this step is (outputs never)
 };
 
 struct Plan {
   explicit Plan(Graph g) : graph(std::move(g)) {}
-  Graph graph;                                        ///< own copy; tensors are shared
-  std::vector<const Value*> values;                   ///< by id
-  std::vector<int> inputs, outputs;                   ///< value ids in graph order
-  std::vector<PlanStep> steps;                        ///< in execution order
+  Graph graph;                       ///< own copy; tensors are shared
+  std::vector<const Value*> values;  ///< by id
+  std::vector<int> inputs, outputs;  ///< value ids in graph order
+  std::vector<PlanStep> steps;       ///< in execution order
+  std::vector<Tensor> folded;        ///< by value id: constants found while compiling
+  /// The value of `v` where it is constant; nullptr else.
+  const Tensor* constant(const Value* v) const;
   int id(const Value* v) const { return ids.at(v); }  ///< compile time only
   std::unordered_map<const Value*, int> ids;
 };
@@ -36,6 +42,11 @@ Plan PartitionByNode(const Graph& graph);
 /// Recomputes inputs, outputs and dies of every step from its nodes, and drops steps that nobody
 /// reads.
 void Relink(Plan& plan);
+
+/// Evaluates the steps of `op` whose operands are all constant, by their reference kernels; the
+/// results become constants of the plan. For what a backend leaves unfused, such as the
+/// dequantisation of weights.
+Status FoldConstants(Plan& plan, std::string_view op);
 
 /// Node, operator, fused-from, outputs and cost of each step; kernel and precision stay empty.
 std::vector<StepInfo> DescribeSteps(const Plan& plan);

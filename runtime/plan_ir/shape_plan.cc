@@ -105,7 +105,7 @@ class Builder {
 
   const Tensor* KnownOrConstant(int id) const {
     const auto i = static_cast<size_t>(id);
-    if (const Tensor* c = plan_.values[i]->constant()) return c;
+    if (const Tensor* c = plan_.constant(plan_.values[i])) return c;
     return out_->known[i].defined() ? &out_->known[i] : nullptr;
   }
 
@@ -161,9 +161,12 @@ class Builder {
     for (int id : ids) {
       const auto i = static_cast<size_t>(id);
       const TensorType& t = out_->types[i].tensor();
-      Operand o{plan_.values[i], t.dtype, t.shape.static_dims(), {}, KnownOrConstant(id)};
+      Operand& o = list.emplace_back();
+      o.value = plan_.values[i];
+      o.dtype = t.dtype;
+      o.dims = t.shape.static_dims();
+      o.constant = KnownOrConstant(id);
       if (!places_[i].versions.empty()) o.layout = places_[i].versions[0].first;
-      list.push_back(std::move(o));
     }
     return list;
   }
@@ -211,14 +214,14 @@ class Builder {
     const auto [from, source] = place.versions[0];
     INFER_ASSIGN(Prepared p, reorder_(t.dtype, t.shape.static_dims(), from, layout));
     const int b = NewBuffer(Kind::kArena, layout.plain() ? BytesOf(id) : layout.bytes, id);
-    Push(s, p, {source, b});
+    Push(s, p, {source, b}, true);
     place.versions.emplace_back(layout, b);
     return b;
   }
 
-  void Push(size_t s, const Prepared& p, std::vector<int> args) {
+  void Push(size_t s, const Prepared& p, std::vector<int> args, bool is_copy = false) {
     if (p.scratch_bytes > 0) args.push_back(NewBuffer(Kind::kArena, p.scratch_bytes, -1));
-    out_->launches.push_back({s, p.launch, std::move(args)});
+    out_->launches.push_back({s, p.launch, std::move(args), is_copy});
     out_->memory.weight_bytes += p.weight_bytes;
   }
 
@@ -289,13 +292,13 @@ class Builder {
   Status AddCopy(size_t s, int id, const Layout& layout, int from, int to) {
     const TensorType& t = out_->types[static_cast<size_t>(id)].tensor();
     INFER_ASSIGN(Prepared copy, reorder_(t.dtype, t.shape.static_dims(), layout, layout));
-    Push(s, copy, {from, to});
+    Push(s, copy, {from, to}, true);
     return {};
   }
 
   Status AddReference(size_t s) {
     const PlanStep& step = plan_.steps[s];
-    PlannedLaunch launch{s, nullptr, {}};
+    PlannedLaunch launch{s, nullptr, {}, false};
     for (int id : step.inputs) {
       int b = -1;
       if (!places_[static_cast<size_t>(id)].versions.empty()) {
@@ -357,6 +360,9 @@ class Builder {
       lives.push_back({out_->buffers[b].bytes, range[b].first, range[b].second});
       which.push_back(b);
     }
+    for (size_t b = 0; b < out_->buffers.size(); ++b)
+      if (out_->buffers[b].kind == Kind::kConstant && range[b].second >= 0)
+        out_->memory.weight_bytes += out_->buffers[b].bytes;
     const MemoryPlan memory = PlanMemory(lives);
     for (size_t i = 0; i < which.size(); ++i) out_->buffers[which[i]].offset = memory.offsets[i];
     out_->memory.arena_bytes = memory.arena_bytes;

@@ -31,6 +31,7 @@ struct PlannedLaunch {
   size_t step = 0;
   std::shared_ptr<const Launch> launch;  ///< nullptr: the step runs on reference kernels
   std::vector<int> args;                 ///< buffers; -1: not read, or (reference) in a slot
+  bool is_copy = false;                  ///< args[0] to args[1], perhaps into another layout
 };
 
 struct ShapePlan {

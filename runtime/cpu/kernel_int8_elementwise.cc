@@ -1,0 +1,334 @@
+/// Integer kernels around the products: additions, multiplications, tables for anything with one
+/// operand, pooling, views; and Q and DQ themselves.
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "lib/ir/eval.h"
+#include "lib/ops/common.h"
+#include "lib/support/parallel.h"
+#include "runtime/cpu/kernels.h"
+#include "runtime/cpu/launch.h"
+#include "runtime/cpu/quant_group.h"
+#include "runtime/cpu/simd/loops.h"
+#include "runtime/cpu/spatial.h"
+
+namespace infer {
+namespace {
+
+constexpr int64_t kGrain = 65536;
+
+std::string OwnName() { return std::string("own:") + simd::TheLoops().isa; }
+int64_t Stored(const Operand& o) { return o.layout.plain() ? o.plain_bytes() : o.layout.bytes; }
+bool Is8Bit(const QuantParams8& p) {
+  return p.per_tensor() && (p.dtype == DType::kU8 || p.dtype == DType::kI8);
+}
+uint8_t Flip(DType t) { return t == DType::kI8 ? 0x80 : 0; }
+int32_t Unsigned(const QuantParams8& p) { return p.zero_point() + Flip(p.dtype); }
+
+/// A whole group with 8-bit operands and result; the reason why not.
+Result<QuantGroup> WholeGroup(const StepCall& call, size_t operands) {
+  INFER_ASSIGN(QuantGroup g, DecodeQuantGroup(call));
+  if (!g.output) return Unsupported("the result is not quantized");
+  if (g.inputs.size() < operands) return Unsupported("operands");
+  for (size_t i = 0; i < operands; ++i)
+    if (!g.inputs[i] || !Is8Bit(g.inputs[i]->params))
+      return Unsupported("an operand is not 8 bits per tensor");
+  return g;
+}
+
+bool SameShape(const Value& a, const Value& b) {
+  if (!a.shape().has_rank() || !b.shape().has_rank() || a.shape().rank() != b.shape().rank())
+    return false;
+  for (int i = 0; i < a.shape().rank(); ++i)
+    if (!a.shape()[i].KnownEqual(b.shape()[i])) return false;
+  return true;
+}
+
+std::string RefuseBinary8(const StepCall& call) {
+  auto g = WholeGroup(call, 2);
+  if (!g.ok()) return g.status().message();
+  if (!SameShape(*g->inputs[0]->value, *g->inputs[1]->value)) return "it broadcasts";
+  if (g->activations.size() > 1 || (g->activations.size() == 1 && !g->activations[0]->Is("Relu")))
+    return "an activation other than Relu";
+  return "";
+}
+
+/// Over `n` stored bytes of both operands, plain unless the caller sets layouts.
+Prepared PlainBinary8(size_t operands, int a, int b, int64_t n, bool add,
+                      const simd::Int8Params& params) {
+  Prepared p;
+  p.name = OwnName();
+  p.in_place = true;
+  p.unused.assign(operands, true);
+  p.unused[static_cast<size_t>(a)] = p.unused[static_cast<size_t>(b)] = false;
+  p.in_layouts.resize(operands);
+  const auto loop = add ? simd::TheLoops().add_8 : simd::TheLoops().mul_8;
+  p.launch = LaunchOf([=](std::byte* const* args) {
+    ParallelFor((n + 63) / 64, kGrain / 64, [&](int64_t u, int64_t v) {
+      const int64_t begin = u * 64, end = std::min(n, v * 64);
+      const std::byte *x = args[a] + begin, *z = args[b] + begin;
+      loop(As<uint8_t>(x), As<uint8_t>(z), As<uint8_t>(args[operands] + begin), end - begin,
+           params);
+    });
+  });
+  return p;
+}
+
+std::unique_ptr<Kernel> MakeBinary8(const StepCall& call) {
+  const QuantGroup g = *WholeGroup(call, 2);
+  INFER_CHECK(g.output && g.inputs[0] && g.inputs[1]);
+  const QuantParams8 &a = g.inputs[0]->params, &b = g.inputs[1]->params, &y = *g.output;
+  const bool add = call.main().Is("Add");
+  simd::Int8Params p{Flip(a.dtype), Flip(b.dtype), Flip(y.dtype), Unsigned(a), Unsigned(b)};
+  p.scale_a = add ? a.scale() / y.scale()
+                  : static_cast<float>(static_cast<double>(a.scale()) * b.scale() / y.scale());
+  p.scale_b = b.scale() / y.scale();
+  p.offset = static_cast<float>(Unsigned(y));
+  if (!g.activations.empty()) p.lo = p.offset;
+  const int ai = g.inputs[0]->operand, bi = g.inputs[1]->operand;
+  return KernelOf([=](std::span<const Operand> in, std::span<const Operand>) -> Result<Prepared> {
+    const Operand& x = in[static_cast<size_t>(ai)];
+    const Operand& z = in[static_cast<size_t>(bi)];
+    if (x.dims != z.dims) return Unsupported("it broadcasts");
+    const Operand& lead = x.layout.plain() ? z : x;
+    const int64_t n = Stored(lead);
+    // A layout names its element type: the result's would be another one.
+    if (!lead.layout.plain() && (x.dtype != z.dtype || x.dtype != y.dtype))
+      return PlainBinary8(in.size(), ai, bi, x.plain_bytes(), add, p);
+    Prepared out = PlainBinary8(in.size(), ai, bi, n, add, p);
+    out.in_layouts[static_cast<size_t>(ai)] = out.in_layouts[static_cast<size_t>(bi)] = lead.layout;
+    out.out_layouts = {lead.layout};
+    return out;
+  });
+}
+
+std::string RefuseTable(const StepCall& call) {
+  auto g = WholeGroup(call, 1);
+  if (!g.ok()) return g.status().message();
+  for (size_t i = 1; i < call.main().inputs().size(); ++i)
+    if (call.main().input(i) && !call.constant(call.main().input(i)))
+      return "a parameter is not constant";
+  return "";
+}
+
+/// y for each of the 256 operands, by the reference kernels of the nodes.
+Result<std::array<uint8_t, 256>> TableOf(const StepCall& call) {
+  const QuantGroup g = *WholeGroup(call, 1);
+  Tensor all(g.inputs[0]->params.dtype, {256});
+  for (int i = 0; i < 256; ++i) all.mutable_raw()[i] = static_cast<std::byte>(i);
+  std::vector<Datum> slots(call.plan.values.size());
+  for (int id : call.step.inputs)
+    if (const Tensor* c = call.constant(call.plan.values[static_cast<size_t>(id)]))
+      slots[static_cast<size_t>(id)] = *c;
+  slots[static_cast<size_t>(call.plan.id(g.inputs[0]->value))] = all;
+  for (const Node* n : call.step.nodes) {
+    std::vector<const Datum*> operands;
+    for (const Value* v : n->inputs())
+      operands.push_back(v ? &slots[static_cast<size_t>(call.plan.id(v))] : nullptr);
+    INFER_ASSIGN(auto results, EvaluateNode(*n, operands, call.plan.graph.ops()));
+    slots[static_cast<size_t>(call.plan.id(n->output(0)))] = std::move(results[0]);
+  }
+  const Tensor& y =
+      slots[static_cast<size_t>(call.plan.id(call.step.nodes.back()->output(0)))].tensor();
+  if (y.num_elements() != 256) return Unsupported("the operator is not element-wise");
+  std::array<uint8_t, 256> table;
+  for (size_t i = 0; i < 256; ++i) table[i] = static_cast<uint8_t>(y.raw()[i]);
+  return table;
+}
+
+std::unique_ptr<Kernel> MakeTable(const StepCall& call) {
+  auto table = TableOf(call);
+  const int x = call.operand(DecodeQuantGroup(call)->inputs[0]->value);
+  return KernelOf(
+      [=](std::span<const Operand> in, std::span<const Operand> out) -> Result<Prepared> {
+        if (!table.ok()) return table.status();
+        const Operand& operand = in[static_cast<size_t>(x)];
+        const bool as_is = operand.dtype == out[0].dtype;  // else the layout names another type
+        const int64_t n = as_is ? Stored(operand) : operand.plain_bytes();
+        Prepared p;
+        p.name = "own:table";
+        p.in_place = true;
+        p.unused.assign(in.size(), true);
+        p.unused[static_cast<size_t>(x)] = false;
+        p.in_layouts.resize(in.size());
+        if (as_is) {
+          p.in_layouts[static_cast<size_t>(x)] = operand.layout;
+          p.out_layouts = {operand.layout};
+        }
+        const size_t y = in.size();
+        p.launch = LaunchOf([=, t = *table](std::byte* const* args) {
+          ParallelFor(n, kGrain, [&](int64_t begin, int64_t end) {
+            for (int64_t i = begin; i < end; ++i)
+              args[y][i] = static_cast<std::byte>(t[static_cast<size_t>(args[x][i])]);
+          });
+        });
+        return p;
+      });
+}
+
+/// Max and moves commute with a common dequantisation.
+std::string RefuseSameParams(const StepCall& call) {
+  auto g = WholeGroup(call, 1);
+  if (!g.ok()) return g.status().message();
+  if (!g->activations.empty()) return "an activation follows";
+  if (call.main().output(1)) return "a second result is wanted";
+  return g->inputs[0]->params == *g->output ? "" : "scales differ";
+}
+
+std::string RefuseView8(const StepCall& call) {
+  std::string r = RefuseSameParams(call);
+  if (r.empty() && call.operand(DecodeQuantGroup(call)->inputs[0]->value) != 0)
+    r = "the operand is not the first";
+  return r;
+}
+
+std::unique_ptr<Kernel> MakeView8(const StepCall&) {
+  return KernelOf(
+      [](std::span<const Operand> in, std::span<const Operand> out) -> Result<Prepared> {
+        if (in[0].plain_bytes() != out[0].plain_bytes()) return Unsupported("sizes differ");
+        Prepared p;
+        p.name = "view";
+        return p;
+      });
+}
+
+std::unique_ptr<Kernel> MakeMaxPool8(const StepCall& call) {
+  const Node& node = call.main();
+  const int x = call.operand(DecodeQuantGroup(call)->inputs[0]->value);
+  return KernelOf(
+      [&node, x](std::span<const Operand> in, std::span<const Operand> out) -> Result<Prepared> {
+        const Operand& operand = in[static_cast<size_t>(x)];
+        if (operand.dims.size() < 3 || operand.dims.size() > 5) return Unsupported("rank");
+        INFER_ASSIGN(const Spatial s, SpatialOf(node, {}, operand.dims, out[0].dims, false));
+        for (size_t i = 0; i < s.kernel.size(); ++i)
+          if (s.dilations[i] != 1 || s.pads_begin[i] >= s.kernel[i] || s.pads_end[i] >= s.kernel[i])
+            return Unsupported("dilation, or a window in the padding");
+        const onednn::PoolSpec spec{{operand.dtype, operand.dims, operand.layout},
+                                    {out[0].dtype, out[0].dims, {}, {}, true},
+                                    s.kernel,
+                                    s.strides,
+                                    s.pads_begin,
+                                    s.pads_end};
+        INFER_ASSIGN(const onednn::Made made, onednn::MakePool(spec));
+        Prepared p;
+        p.name = made.name;
+        p.scratch_bytes = made.scratch_bytes;
+        p.unused.assign(in.size(), true);
+        p.unused[static_cast<size_t>(x)] = false;
+        p.in_layouts.resize(in.size());
+        p.in_layouts[static_cast<size_t>(x)] = operand.layout;
+        p.out_layouts = {made.dst};
+        const int n = static_cast<int>(in.size());
+        p.launch = MakeLaunch(made, {{onednn::Arg::kSrc, x}, {onednn::Arg::kDst, n}}, n + 1);
+        return p;
+      });
+}
+
+std::string RefuseGlobalPool8(const StepCall& call) {
+  auto g = WholeGroup(call, 1);
+  if (!g.ok()) return g.status().message();
+  return g->activations.empty() ? "" : "an activation follows";
+}
+
+std::unique_ptr<Kernel> MakeGlobalPool8(const StepCall& call) {
+  const QuantGroup g = *WholeGroup(call, 1);
+  INFER_CHECK(g.output && g.inputs[0]);
+  const QuantParams8 x = g.inputs[0]->params, y = *g.output;
+  const int at = g.inputs[0]->operand;
+  return KernelOf([=](std::span<const Operand> in, std::span<const Operand>) -> Result<Prepared> {
+    const Dims& dims = in[static_cast<size_t>(at)].dims;
+    if (dims.size() < 3) return Unsupported("rank");
+    const int64_t rows = dims[0] * dims[1], n = NumElements(dims) / rows;
+    const size_t result = in.size();
+    Prepared p;
+    p.name = OwnName();
+    p.unused.assign(in.size(), true);
+    p.unused[static_cast<size_t>(at)] = false;
+    p.launch = LaunchOf([=](std::byte* const* args) {
+      const double k = static_cast<double>(x.scale()) / static_cast<double>(n);
+      const double lo = y.dtype == DType::kU8 ? 0 : -128, hi = lo + 255;
+      ParallelFor(rows, std::max<int64_t>(1, kGrain / n), [=](int64_t begin, int64_t end) {
+        for (int64_t r = begin; r < end; ++r) {
+          const std::byte* row = args[at] + r * n;
+          int64_t sum = 0;
+          for (int64_t i = 0; i < n; ++i)
+            sum += static_cast<int>(static_cast<uint8_t>(row[i]) ^ Flip(x.dtype));
+          const double mean = k * static_cast<double>(sum - n * Unsigned(x));
+          const double q = std::clamp(
+              std::nearbyint(mean / static_cast<double>(y.scale())) + y.zero_point(), lo, hi);
+          args[result][r] = static_cast<std::byte>(static_cast<int>(q) & 0xff);
+        }
+      });
+    });
+    return p;
+  });
+}
+
+/// Q and DQ alone: scale and zero point per tensor, constants.
+std::string RefuseConversion(const StepCall& call) {
+  const Node& n = call.main();
+  if (call.step.nodes.size() > 1) return "it has no epilogue";
+  const bool quantize = n.Is("QuantizeLinear");
+  const Value* real = quantize ? n.input(0) : n.output(0);
+  const Value* integer = quantize ? n.output(0) : n.input(0);
+  if (!real || !integer || real->dtype() != DType::kF32) return "not f32";
+  if (integer->dtype() != DType::kU8 && integer->dtype() != DType::kI8) return "not 8 bits";
+  const Tensor* scale = call.constant(n.input(1));
+  if (!scale || scale->num_elements() != 1 || scale->dtype() != DType::kF32)
+    return "no constant scale per tensor";
+  if (n.input(2) && !call.constant(n.input(2))) return "the zero point is not constant";
+  return call.operand(n.input(0)) == 0 ? "" : "the operand is not the first";
+}
+
+std::unique_ptr<Kernel> MakeConversion(const StepCall& call) {
+  const Node& n = call.main();
+  const bool quantize = n.Is("QuantizeLinear");
+  const bool is_signed = (quantize ? n.output(0)->dtype() : n.input(0)->dtype()) == DType::kI8;
+  const auto scale = static_cast<float>(call.constant(n.input(1))->At(0));
+  const auto zero =
+      n.input(2) ? static_cast<int32_t>(call.constant(n.input(2))->IntAt(0)) : int32_t{0};
+  return KernelOf([=](std::span<const Operand> in, std::span<const Operand>) -> Result<Prepared> {
+    const int64_t n_elements = NumElements(in[0].dims);
+    const simd::Loops& loops = simd::TheLoops();
+    const size_t y = in.size();
+    Prepared p;
+    p.name = OwnName();
+    p.unused.assign(in.size(), true);
+    p.unused[0] = false;
+    p.launch = LaunchOf([=, &loops](std::byte* const* args) {
+      ParallelFor((n_elements + 63) / 64, kElementGrain / 64, [&](int64_t u, int64_t v) {
+        const int64_t b = u * 64, n = std::min(n_elements, v * 64) - b;
+        const std::byte* x = args[0];
+        if (quantize && is_signed)
+          loops.quantize_s8(As<float>(x) + b, As<int8_t>(args[y]) + b, n, scale, zero);
+        else if (quantize)
+          loops.quantize_u8(As<float>(x) + b, As<uint8_t>(args[y]) + b, n, scale, zero);
+        else if (is_signed)
+          loops.dequantize_s8(As<int8_t>(x) + b, As<float>(args[y]) + b, n, scale, zero);
+        else
+          loops.dequantize_u8(As<uint8_t>(x) + b, As<float>(args[y]) + b, n, scale, zero);
+      });
+    });
+    return p;
+  });
+}
+
+}  // namespace
+
+KernelList Int8ElementwiseKernels() {
+  KernelList list = {{"Add", "", "int8:own", RefuseBinary8, MakeBinary8},
+                     {"Mul", "", "int8:own", RefuseBinary8, MakeBinary8},
+                     {"MaxPool", "", "int8:onednn", RefuseSameParams, MakeMaxPool8},
+                     {"GlobalAveragePool", "", "int8:own", RefuseGlobalPool8, MakeGlobalPool8},
+                     {"QuantizeLinear", "", "own", RefuseConversion, MakeConversion},
+                     {"DequantizeLinear", "", "own", RefuseConversion, MakeConversion}};
+  for (std::string_view op : {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"})
+    list.push_back({op, "", "int8:view", RefuseView8, MakeView8});
+  for (std::string_view op : {"Relu", "LeakyRelu", "Clip", "Sigmoid", "Tanh", "HardSwish",
+                              "HardSigmoid", "Elu", "Gelu", "Exp", "Sqrt", "Erf", "Swish"})
+    list.push_back({op, "", "int8:table", RefuseTable, MakeTable});
+  return list;
+}
+
+}  // namespace infer

@@ -1,0 +1,108 @@
+/// The error bounds that simd/loops.h states, for every instruction set of this machine.
+#include "runtime/cpu/simd/loops.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+namespace infer::simd {
+namespace {
+
+std::vector<const Loops*> Tables() {
+  std::vector<const Loops*> tables = {&GenericLoops()};
+  if (&TheLoops() != tables[0]) tables.push_back(&TheLoops());
+  return tables;
+}
+
+std::vector<float> Samples(float lo, float hi) {
+  std::vector<float> x;
+  for (int i = 0; i <= 200000; ++i) x.push_back(lo + (hi - lo) * static_cast<float>(i) / 200000.0f);
+  return x;
+}
+
+struct Bound {
+  Unary kind;
+  double (*exact)(double);
+  float lo, hi;
+  double relative, absolute;
+};
+
+TEST(Loops, ErrorBounds) {
+  const Bound bounds[] = {
+      {Unary::kExp, [](double v) { return std::exp(v); }, -87.0f, 88.0f, 2e-7, 0},
+      {Unary::kTanh, [](double v) { return std::tanh(v); }, -12.0f, 12.0f, 0, 3e-7},
+      {Unary::kSigmoid, [](double v) { return 1 / (1 + std::exp(-v)); }, -90.0f, 90.0f, 0, 3e-7},
+      {Unary::kErf, [](double v) { return std::erf(v); }, -6.0f, 6.0f, 0, 4e-7},
+      {Unary::kSoftplus, [](double v) { return std::log1p(std::exp(v)); }, -30.0f, 30.0f, 4e-7,
+       4e-7},
+      {Unary::kGelu, [](double v) { return 0.5 * v * (1 + std::erf(v / std::sqrt(2.0))); }, -8.0f,
+       8.0f, 4e-7, 1e-6},
+  };
+  for (const Loops* table : Tables())
+    for (const Bound& b : bounds) {
+      const std::vector<float> x = Samples(b.lo, b.hi);
+      std::vector<float> y(x.size());
+      table->unary[static_cast<int>(b.kind)](x.data(), y.data(), static_cast<int64_t>(x.size()), 1,
+                                             0);
+      double worst = 0, at = 0;
+      for (size_t i = 0; i < x.size(); ++i) {
+        const double want = b.exact(static_cast<double>(x[i]));
+        const double excess =
+            std::abs(static_cast<double>(y[i]) - want) - b.relative * std::abs(want) - b.absolute;
+        if (excess > worst) {
+          worst = excess;
+          at = static_cast<double>(x[i]);
+        }
+      }
+      EXPECT_EQ(worst, 0) << table->isa << " function " << static_cast<int>(b.kind) << " at " << at;
+    }
+}
+
+TEST(Loops, SpecialValues) {
+  const float inf = std::numeric_limits<float>::infinity(), nan = std::nanf("");
+  const float x[] = {inf, -inf, nan, 0.0f, -0.0f, 1e-40f, 200.0f, -200.0f};
+  constexpr int kN = 8;
+  for (const Loops* table : Tables()) {
+    auto run = [&](Unary kind) {
+      std::vector<float> y(kN);
+      table->unary[static_cast<int>(kind)](x, y.data(), kN, 1, 0);
+      return y;
+    };
+    const auto e = run(Unary::kExp);
+    EXPECT_EQ(e[0], inf);
+    EXPECT_EQ(e[1], 0);
+    EXPECT_TRUE(std::isnan(e[2]));
+    EXPECT_EQ(e[3], 1);
+    EXPECT_EQ(e[6], inf);
+    EXPECT_EQ(e[7], 0);
+    const auto t = run(Unary::kTanh), s = run(Unary::kSigmoid), r = run(Unary::kErf);
+    EXPECT_EQ(t[0], 1);
+    EXPECT_EQ(t[1], -1);
+    EXPECT_TRUE(std::isnan(t[2]));
+    EXPECT_EQ(s[0], 1);
+    EXPECT_EQ(s[1], 0);
+    EXPECT_TRUE(std::isnan(s[2]));
+    EXPECT_EQ(r[0], 1);
+    EXPECT_EQ(r[1], -1);
+    EXPECT_TRUE(std::isnan(r[2]));
+    EXPECT_TRUE(std::isnan(run(Unary::kRelu)[2]));
+    EXPECT_TRUE(std::isnan(table->max(x, kN)));
+  }
+}
+
+TEST(Loops, QuantizeRoundsHalfToEvenAndSaturates) {
+  const float x[] = {0.5f, 1.5f, 2.5f, -0.5f, 1000.0f, -1000.0f, 127.5f};
+  for (const Loops* table : Tables()) {
+    uint8_t u[7];
+    table->quantize_u8(x, u, 7, 1.0f, 10);
+    EXPECT_EQ(std::vector<int>(u, u + 7), (std::vector<int>{10, 12, 12, 10, 255, 0, 138}));
+    int8_t s[7];
+    table->quantize_s8(x, s, 7, 1.0f, 0);
+    EXPECT_EQ(std::vector<int>(s, s + 7), (std::vector<int>{0, 2, 2, 0, 127, -128, 127}));
+  }
+}
+
+}  // namespace
+}  // namespace infer::simd

@@ -1,0 +1,167 @@
+/// What every backend promises around a run: binding, changing shapes, stop, profile, concurrency.
+#include <atomic>
+#include <thread>
+
+#include "lib/support/parallel.h"
+#include "tests/suites/suite.h"
+
+namespace infer {
+namespace {
+
+constexpr std::string_view kNet = R"(graph g(x: f32[N,3,8,8]) -> (y: f32[N,4]) {
+  w = const f32[8,3,3,3] ~1
+  b = const f32[8] ~2
+  c = Conv(x, w, b) {pads=[1,1,1,1]}
+  r = Relu(c)
+  w2 = const f32[8,8,3,3] ~3
+  d = Conv(r, w2) {pads=[1,1,1,1]}
+  s = Add(d, r)
+  p = GlobalAveragePool(s)
+  f = Flatten(p)
+  m = const f32[8,4] ~4
+  y = MatMul(f, m)
+})";
+
+std::shared_ptr<const Program> Compiled(const Graph& g, const CompileOptions& options = {}) {
+  auto program = BackendUnderTest().Compile(g, options);
+  EXPECT_TRUE(program.ok()) << program.status().message();
+  return program.ok() ? *program : nullptr;
+}
+
+Tensor Batch(int64_t n, uint64_t seed) {
+  Random random(seed);
+  return RandomInput(DType::kF32, {n, 3, 8, 8}, random);
+}
+
+TEST(Contract, ChangingShapesInOneContext) {
+  auto g = ParseGraph(kNet, SuiteOps());
+  ASSERT_TRUE(g.ok()) << g.status().message();
+  auto context = *Compiled(*g)->NewContext();
+  for (int64_t n : {1, 3, 1, 2, 17, 3, 1}) {
+    const Datum x = Batch(n, static_cast<uint64_t>(n));
+    ASSERT_TRUE(context->BindInput(0, x).ok());
+    const Status s = context->Run();
+    ASSERT_TRUE(s.ok()) << s.message();
+    auto want = Evaluate(*g, std::vector<Datum>{x});
+    ASSERT_TRUE(want.ok());
+    ExpectClose(context->output(0), (*want)[0], 1e-5, Cat("batch ", n));
+  }
+}
+
+TEST(Contract, KeptOutputsDoNotChange) {
+  auto g = ParseGraph(kNet, SuiteOps());
+  ASSERT_TRUE(g.ok());
+  auto context = *Compiled(*g)->NewContext();
+  ASSERT_TRUE(context->BindInput(0, Batch(2, 1)).ok());
+  ASSERT_TRUE(context->Run().ok());
+  const Datum kept = context->output(0);
+  const Tensor copy = kept.tensor().Clone();
+  ASSERT_TRUE(context->BindInput(0, Batch(2, 9)).ok());
+  ASSERT_TRUE(context->Run().ok());
+  EXPECT_TRUE(BitEqual(kept.tensor(), copy));
+  EXPECT_FALSE(BitEqual(context->output(0).tensor(), copy));
+}
+
+TEST(Contract, BoundOutput) {
+  auto g = ParseGraph(kNet, SuiteOps());
+  ASSERT_TRUE(g.ok());
+  auto context = *Compiled(*g)->NewContext();
+  Tensor buffer = Tensor::Zeros(DType::kF32, {2, 4});
+  ASSERT_TRUE(context->BindInput(0, Batch(2, 1)).ok());
+  ASSERT_TRUE(context->BindOutput(0, buffer).ok());
+  ASSERT_TRUE(context->Run().ok());
+  EXPECT_EQ(context->output(0).tensor().raw(), buffer.raw());
+  auto want = Evaluate(*g, std::vector<Datum>{Batch(2, 1)});
+  ExpectClose(buffer, (*want)[0], 1e-5, "bound");
+  ASSERT_TRUE(context->BindOutput(0, Tensor::Zeros(DType::kF32, {3, 4})).ok());
+  EXPECT_EQ(context->Run().code(), Code::kInvalidArgument);
+}
+
+TEST(Contract, WrongInputsAreRefused) {
+  auto g = ParseGraph(kNet, SuiteOps());
+  ASSERT_TRUE(g.ok());
+  auto context = *Compiled(*g)->NewContext();
+  EXPECT_EQ(context->Run().code(), Code::kInvalidArgument) << "not bound";
+  EXPECT_EQ(context->BindInput(7, Batch(1, 1)).code(), Code::kInvalidArgument);
+  EXPECT_FALSE(context->BindInput(0, Tensor::Zeros(DType::kF32, {1, 3, 8, 9})).ok());
+  EXPECT_FALSE(context->BindInput(0, Tensor::Zeros(DType::kI64, {1, 3, 8, 8})).ok());
+}
+
+TEST(Contract, StopToken) {
+  auto g = ParseGraph(kNet, SuiteOps());
+  ASSERT_TRUE(g.ok());
+  auto context = *Compiled(*g)->NewContext();
+  ASSERT_TRUE(context->BindInput(0, Batch(1, 1)).ok());
+  std::stop_source source;
+  source.request_stop();
+  EXPECT_EQ(context->Run({.stop = source.get_token()}).code(), Code::kCancelled);
+  const Status again = context->Run();
+  EXPECT_TRUE(again.ok()) << again.message();
+}
+
+TEST(Contract, ProfileAndSteps) {
+  auto g = ParseGraph(kNet, SuiteOps());
+  ASSERT_TRUE(g.ok());
+  auto program = Compiled(*g);
+  auto context = *program->NewContext();
+  ASSERT_TRUE(context->BindInput(0, Batch(1, 1)).ok());
+  ASSERT_TRUE(context->Run().ok());
+  EXPECT_TRUE(context->profile().empty());
+  ASSERT_TRUE(context->Run({.profile = true}).ok());
+  EXPECT_FALSE(context->profile().empty());
+  for (const StepTiming& t : context->profile()) {
+    ASSERT_LT(t.step, program->steps().size());
+    EXPECT_GE(t.duration_ms, 0);
+  }
+  for (const StepInfo& s : program->steps()) {
+    EXPECT_FALSE(s.kernel.empty());
+    EXPECT_FALSE(s.precision.empty());
+    EXPECT_FALSE(s.op.empty());
+  }
+}
+
+TEST(Contract, SameBitsForAnyThreadCount) {
+  auto g = ParseGraph(kNet, SuiteOps());
+  ASSERT_TRUE(g.ok());
+  const int before = LaneBudget();
+  SetLaneBudget(7);
+  std::vector<Datum> first;
+  for (int threads : {1, 2, 3, 7}) {
+    auto out = RunOnce(*Compiled(*g, {.threads = threads}), std::vector<Datum>{Batch(5, 3)});
+    ASSERT_TRUE(out.ok()) << out.status().message();
+    if (first.empty()) first = *out;
+    EXPECT_TRUE(BitEqual((*out)[0].tensor(), first[0].tensor())) << threads << " threads";
+  }
+  SetLaneBudget(before);
+}
+
+TEST(Contract, EightThreadsOneProgram) {
+  auto g = ParseGraph(kNet, SuiteOps());
+  ASSERT_TRUE(g.ok());
+  auto program = Compiled(*g);
+  std::atomic<int> wrong = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 8; ++t)
+    threads.emplace_back([&, t] {
+      const Datum x = Batch(1 + t % 3, static_cast<uint64_t>(t));
+      auto want = Evaluate(*g, std::vector<Datum>{x});
+      auto context = program->NewContext();
+      for (int i = 0; i < 20; ++i) {
+        if (!(*context)->BindInput(0, x).ok() || !(*context)->Run().ok()) {
+          ++wrong;
+          continue;
+        }
+        const Tensor& got = (*context)->output(0).tensor();
+        for (int64_t k = 0; k < got.num_elements(); ++k)
+          if (std::abs(got.At(k) - (*want)[0].tensor().At(k)) > 1e-4) {
+            ++wrong;
+            break;
+          }
+      }
+    });
+  for (std::thread& t : threads) t.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+}  // namespace
+}  // namespace infer

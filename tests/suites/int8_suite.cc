@@ -1,0 +1,212 @@
+/// DQ -> operator -> Q as backends may group it, against the QDQ graph on the reference kernels:
+/// every element within one quantum, and nearly all equal. Full-range operands, so that an integer
+/// kernel that saturates is far off.
+#include "tests/suites/suite.h"
+
+namespace infer {
+namespace {
+
+Tensor Full(DType dtype, const Dims& dims, uint64_t seed) {
+  Random random(seed);
+  Tensor t(dtype, dims);
+  for (int64_t i = 0; i < t.num_elements(); ++i) t.SetInt(i, IntegerMin(dtype) + random.Below(256));
+  return t;
+}
+
+/// "const i8[4,3] {1, -2, ...}"
+std::string Const(DType dtype, const Dims& dims, uint64_t seed) {
+  const Tensor t = Full(dtype, dims, seed);
+  std::vector<std::string> values;
+  for (int64_t i = 0; i < t.num_elements(); ++i) values.push_back(Cat(t.IntAt(i)));
+  return Cat("const ", Name(dtype), ToString(dims), " {", Join(values, ", "), "}");
+}
+
+/// Runs at levels 0 and 1; the fraction of elements off by one quantum (or 1e-5 of the largest
+/// value for f32) must stay below 2 %.
+/// In a chain of groups a tie that falls the other way is carried on: there only the distance
+/// counts.
+std::vector<StepInfo> CheckInt8(const std::string& text, const std::vector<Datum>& inputs,
+                                bool chain = false) {
+  auto g = ParseGraph(text, SuiteOps());
+  EXPECT_TRUE(g.ok()) << g.status().message() << "\n" << text.substr(0, 2000);
+  if (!g.ok()) return {};
+  auto want = Evaluate(*g, inputs);
+  EXPECT_TRUE(want.ok()) << want.status().message();
+  if (!want.ok()) return {};
+  std::vector<StepInfo> steps;
+  for (int level : {0, 1}) {
+    auto program = BackendUnderTest().Compile(*g, {.level = level});
+    EXPECT_TRUE(program.ok()) << program.status().message();
+    if (!program.ok()) return {};
+    steps = (*program)->steps();
+    auto got = RunOnce(**program, inputs);
+    EXPECT_TRUE(got.ok()) << got.status().message();
+    if (!got.ok()) return {};
+    std::vector<std::string> kernels;
+    for (const StepInfo& s : steps)
+      kernels.push_back(
+          Cat(s.op, "=", s.kernel, " ", s.precision, " (", Join(s.refusals, "; "), ")"));
+    for (size_t o = 0; o < want->size(); ++o) {
+      const Tensor &a = (*got)[o].tensor(), &b = (*want)[o].tensor();
+      EXPECT_EQ(ToString(a.type()), ToString(b.type()));
+      if (a.dims() != b.dims()) return steps;
+      const std::string where = Cat("level ", level, " by ", Join(kernels, ", "));
+      if (b.dtype() == DType::kF32) {
+        ExpectClose((*got)[o], (*want)[o], 1e-5, where);
+        continue;
+      }
+      int64_t off = 0, worst = 0;
+      for (int64_t i = 0; i < a.num_elements(); ++i) {
+        worst = std::max<int64_t>(worst, std::abs(a.IntAt(i) - b.IntAt(i)));
+        off += a.IntAt(i) != b.IntAt(i);
+      }
+      EXPECT_LE(worst, 1) << where;
+      if (!chain) {
+        EXPECT_LE(off, std::max<int64_t>(1, a.num_elements() / 50)) << where;
+      }
+    }
+  }
+  return steps;
+}
+
+/// Operand `x` of the group, per tensor.
+std::string Dq(std::string_view out, std::string_view in, double scale, std::string_view type,
+               int zero) {
+  return Cat("s_", out, " = const f32[] {", FormatDouble(scale), "} z_", out, " = const ", type,
+             "[] {", zero, "} ", out, " = DequantizeLinear(", in, ", s_", out, ", z_", out, ") ");
+}
+std::string Q(std::string_view out, std::string_view in, double scale, std::string_view type,
+              int zero) {
+  return Cat("s_", out, " = const f32[] {", FormatDouble(scale), "} z_", out, " = const ", type,
+             "[] {", zero, "} ", out, " = QuantizeLinear(", in, ", s_", out, ", z_", out, ") ");
+}
+
+/// The activation of c, if any, to r, then `q`; without `q` the result is y.
+std::string Tail(std::string_view activation, const std::string& q) {
+  if (q.empty()) return Cat("y = ", activation.empty() ? "Identity(c)" : activation);
+  return activation.empty() ? q : Cat("r = ", activation, " ", q);
+}
+
+struct ConvCase {
+  std::string_view x_type;
+  int x_zero;
+  std::string_view y_type;
+  int y_zero;
+  std::string_view activation;  ///< of c, to r
+  bool per_channel;
+  int64_t channels, filters, group;
+};
+
+TEST(Int8, Convolution) {
+  const ConvCase cases[] = {
+      {"u8", 0, "u8", 0, "", true, 16, 32, 1},
+      {"u8", 131, "u8", 117, "", true, 16, 32, 1},
+      {"i8", 0, "i8", 0, "", true, 16, 32, 1},
+      {"i8", -7, "i8", 5, "", false, 3, 17, 1},
+      {"u8", 3, "u8", 0, "Relu(c)", true, 8, 8, 1},
+      {"u8", 3, "u8", 9, "HardSwish(c)", true, 8, 24, 1},
+      {"u8", 0, "u8", 0, "Relu(c)", true, 32, 32, 32},
+      {"u8", 128, "u8", 128, "", true, 24, 24, 24},
+      {"u8", 0, "u8", 2, "LeakyRelu(c) {alpha=0.1}", false, 12, 6, 3},
+  };
+  for (const ConvCase& c : cases) {
+    const int64_t per_group = c.channels / c.group;
+    const double sum = std::sqrt(static_cast<double>(per_group * 9)) * 74 * 74;
+    std::vector<std::string> scales;
+    for (int64_t i = 0; i < c.filters; ++i)
+      scales.push_back(FormatDouble(0.01 * (1 + static_cast<double>(i % 5) * 0.3)));
+    const std::string w_scale = c.per_channel
+                                    ? Cat("const f32[", c.filters, "] {", Join(scales, ", "), "}")
+                                    : std::string("const f32[] {0.01}");
+    for (bool quantized : {true, false})
+      CheckInt8(Cat("graph g(q: ", c.x_type, "[2,", c.channels, ",7,6]) -> (y) { ",
+                    Dq("x", "q", 0.05, c.x_type, c.x_zero),
+                    "wq = ", Const(DType::kI8, {c.filters, per_group, 3, 3}, 7), " ws = ", w_scale,
+                    " w = DequantizeLinear(wq, ws) {axis=0} b = const f32[", c.filters,
+                    "] ~3 c = Conv(x, w, b) {pads=[1,1,1,1], group=", c.group, "} ",
+                    Tail(c.activation, quantized ? Q("y", c.activation.empty() ? "c" : "r",
+                                                     0.0005 * sum / 60, c.y_type, c.y_zero)
+                                                 : std::string()),
+                    "}"),
+                {Full(c.x_type == "u8" ? DType::kU8 : DType::kI8, {2, c.channels, 7, 6}, 5)});
+  }
+}
+
+TEST(Int8, ConvolutionWithQuantizedBias) {
+  CheckInt8(Cat("graph g(q: u8[1,8,5,5]) -> (y) { ", Dq("x", "q", 0.02, "u8", 128),
+                "wq = ", Const(DType::kI8, {4, 8, 1, 1}, 3),
+                " ws = const f32[4] {0.01, 0.02, 0.005, 0.01} wz = const i8[4] {0, 0, 0, 0} "
+                "w = DequantizeLinear(wq, ws, wz) {axis=0} "
+                "bq = const i32[4] {1000, -2000, 300, 0} bs = const f32[4] {0.0002, 0.0004, "
+                "0.0001, 0.0002} b = DequantizeLinear(bq, bs) {axis=0} c = Conv(x, w, b) ",
+                Q("y", "c", 0.05, "u8", 128), "}"),
+            {Full(DType::kU8, {1, 8, 5, 5}, 2)});
+}
+
+TEST(Int8, MatrixProducts) {
+  for (std::string_view type : {"u8", "i8"})
+    for (int64_t k : {4, 17, 64}) {
+      const DType t = type == "u8" ? DType::kU8 : DType::kI8;
+      CheckInt8(Cat("graph g(q: ", type, "[3,5,", k, "]) -> (y) { ", Dq("x", "q", 0.02, type, 3),
+                    "wq = ", Const(DType::kI8, {k, 9}, 3),
+                    " ws = const f32[9] {1, 2, 3, 1, 2, 3, 1, 2, 3} "
+                    "w = DequantizeLinear(wq, ws) {axis=1} c = MatMul(x, w) ",
+                    Q("y", "c", 30.0, type, 7), "}"),
+                {Full(t, {3, 5, k}, 2)});
+      CheckInt8(Cat("graph g(q: ", type, "[5,", k, "]) -> (y) { ", Dq("x", "q", 0.02, type, 3),
+                    "wq = ", Const(DType::kI8, {9, k}, 3), " ", Dq("w", "wq", 0.03, "i8", 0),
+                    "b = const f32[9] ~3 y = Gemm(x, w, b) {transB=1} }"),
+                {Full(t, {5, k}, 2)});
+    }
+}
+
+TEST(Int8, ElementWise) {
+  for (std::string_view op : {"Add", "Mul"})
+    for (std::string_view type : {"u8", "i8"})
+      for (std::string_view act : {"", "Relu(c)"}) {
+        const DType t = type == "u8" ? DType::kU8 : DType::kI8;
+        CheckInt8(Cat("graph g(p: ", type, "[3,65], q: ", type, "[3,65]) -> (y) { ",
+                      Dq("a", "p", 0.02, type, 3), Dq("b", "q", 0.035, type, 11), "c = ", op,
+                      "(a, b) ", Tail(act, Q("y", act.empty() ? "c" : "r", 0.05, type, 20)), "}"),
+                  {Full(t, {3, 65}, 2), Full(t, {3, 65}, 3)});
+      }
+  for (std::string_view op : {"Relu", "Sigmoid", "Tanh", "HardSwish", "Gelu"})
+    CheckInt8(Cat("graph g(q: u8[3,85]) -> (y) { ", Dq("a", "q", 0.03, "u8", 120), "c = ", op,
+                  "(a) ", Q("y", "c", 0.01, "i8", -5), "}"),
+              {Full(DType::kU8, {3, 85}, 2)});
+}
+
+TEST(Int8, PoolingAndViews) {
+  for (std::string_view op :
+       {"MaxPool(a) {kernel_shape=[2,2], strides=[2,2]}", "GlobalAveragePool(a)", "Flatten(a)"})
+    for (std::string_view type : {"u8", "i8"})
+      CheckInt8(Cat("graph g(q: ", type, "[2,17,6,6]) -> (y) { ", Dq("a", "q", 0.03, type, 12),
+                    "c = ", op, " ", Q("y", "c", 0.03, type, 12), "}"),
+                {Full(type == "u8" ? DType::kU8 : DType::kI8, {2, 17, 6, 6}, 2)});
+}
+
+TEST(Int8, ConversionsAlone) {
+  Random random(4);
+  for (std::string_view type : {"u8", "i8"}) {
+    CheckInt8(Cat("graph g(x: f32[3,77]) -> (y) { ", Q("y", "x", 0.013, type, 5), "}"),
+              {RandomInput(DType::kF32, {3, 77}, random)});
+    CheckInt8(Cat("graph g(q: ", type, "[3,77]) -> (y) { ", Dq("y", "q", 0.013, type, 5), "}"),
+              {Full(type == "u8" ? DType::kU8 : DType::kI8, {3, 77}, 2)});
+  }
+}
+
+/// conv -> residual -> pool -> classifier, all quantized: layouts of 8-bit tensors across steps.
+TEST(Int8, ResidualNet) {
+  CheckInt8(
+      Cat("graph g(q: u8[2,16,8,8]) -> (y) { ", Dq("x", "q", 0.02, "u8", 100),
+          "wq = ", Const(DType::kI8, {16, 16, 3, 3}, 7), " ", Dq("w", "wq", 0.001, "i8", 0),
+          "c = Conv(x, w) {pads=[1,1,1,1]} ", Q("cq", "c", 0.05, "u8", 128),
+          Dq("d", "cq", 0.05, "u8", 128), "s = Add(d, x) r = Relu(s) ", Q("rq", "r", 0.04, "u8", 0),
+          Dq("t", "rq", 0.04, "u8", 0), "p = MaxPool(t) {kernel_shape=[2,2], strides=[2,2]} ",
+          Q("pq", "p", 0.04, "u8", 0), Dq("u", "pq", 0.04, "u8", 0), "a = GlobalAveragePool(u) ",
+          Q("y", "a", 0.03, "u8", 0), "}"),
+      {Full(DType::kU8, {2, 16, 8, 8}, 5)}, true);
+}
+
+}  // namespace
+}  // namespace infer

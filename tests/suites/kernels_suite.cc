@@ -1,0 +1,188 @@
+/// Generated shapes at the boundaries of vectors and packs, for every kernel that a backend may
+/// have, with NaN, infinities and empty tensors. The runner's backend says what it has.
+#include <limits>
+
+#include "tests/suites/suite.h"
+
+namespace infer {
+namespace {
+
+constexpr int64_t kSizes[] = {1, 2, 3, 4, 7, 8, 15, 16, 17, 31, 33, 63, 64, 65, 127};
+
+TEST(Kernels, Unary) {
+  for (std::string_view op : {"Abs", "Neg", "Relu", "LeakyRelu {alpha=0.1}", "Exp", "Sigmoid",
+                              "Tanh", "Erf", "Gelu", "Gelu {approximate=\"tanh\"}", "HardSwish",
+                              "HardSigmoid", "Elu", "Softplus", "Floor", "Ceil", "Mish"}) {
+    const auto parts = Split(op, ' ');
+    const std::string attrs =
+        parts.size() > 1 ? std::string(op.substr(parts[0].size())) : std::string();
+    if (!SuiteOps().Find(parts[0])) continue;
+    for (int64_t n : kSizes)
+      CheckGraph(Cat("graph g(x: f32[", n, ",3]) -> (y) { y = ", parts[0], "(x)", attrs, " }"), 1,
+                 2e-6);
+  }
+}
+
+TEST(Kernels, UnarySpecialValues) {
+  const float inf = std::numeric_limits<float>::infinity();
+  const Tensor x = Tensor::Of<float>({6}, {std::nanf(""), inf, -inf, 0.0f, 1e-40f, -1e30f});
+  for (std::string_view op : {"Abs", "Neg", "Relu", "Exp", "Sigmoid", "Tanh", "Erf", "Floor"})
+    CheckGraph(Cat("graph g(x: f32[6]) -> (y) { y = ", op, "(x) }"), {x}, 1e-6);
+}
+
+/// For operators that the registry lacks nothing can be compared.
+bool Known(std::string_view op) { return SuiteOps().Find(op) != nullptr; }
+
+TEST(Kernels, EmptyTensors) {
+  for (std::string_view op : {"Relu", "Sigmoid", "Softmax"})
+    if (Known(op)) CheckGraph(Cat("graph g(x: f32[0,3]) -> (y) { y = ", op, "(x) }"));
+  CheckGraph("graph g(x: f32[0,3], b: f32[3]) -> (y) { y = Add(x, b) }");
+  CheckGraph("graph g(x: f32[0,3]) -> (y) { w = const f32[3,5] ~1 y = MatMul(x, w) }");
+}
+
+TEST(Kernels, Binary) {
+  const std::pair<std::string_view, std::string_view> shapes[] = {
+      {"2,3,5", "2,3,5"}, {"2,3,5", "5"}, {"2,3,5", "3,1"},  {"3,1", "2,3,5"}, {"1", "17"},
+      {"17", "1"},        {"", "4"},      {"2,1,5", "3,1"},  {"65", "65"},     {"2,3,5", "2,1,1"},
+      {"1,33", "33"},     {"7,1", "1,7"}, {"2,3,5", "1,1,1"}};
+  for (std::string_view op : {"Add", "Sub", "Mul", "Div", "Max", "Min"})
+    for (const auto& [a, b] : shapes)
+      CheckGraph(Cat("graph g(a: f32[", a, "], b: f32[", b, "]) -> (y) { y = ", op, "(a, b) }"), 5,
+                 1e-6);
+  CheckGraph("graph g(a: f32[33]) -> (y) { y = Add(a, a) }");
+}
+
+TEST(Kernels, ConvolutionShapes) {
+  for (int64_t c : {1, 3, 8, 15, 16, 17, 33})
+    for (int64_t m : {1, 7, 16, 31, 64})
+      CheckGraph(Cat("graph g(x: f32[1,", c, ",7,9]) -> (y) { w = const f32[", m, ",", c,
+                     ",3,3] ~1 b = const f32[", m,
+                     "] ~2 c = Conv(x, w, b) {pads=[1,1,1,1]} y = Relu(c) }"),
+                 1, 1e-5);
+  for (std::string_view attrs : {"strides=[2,2]", "dilations=[2,2]", "pads=[0,1,2,0]",
+                                 "auto_pad=\"SAME_UPPER\", strides=[2,2]",
+                                 "auto_pad=\"SAME_LOWER\"", "pads=[2,2,2,2], strides=[3,2]"})
+    CheckGraph(Cat("graph g(x: f32[2,5,11,13]) -> (y) { w = const f32[6,5,3,3] ~1 y = Conv(x, w) {",
+                   attrs, "} }"));
+  for (int64_t c : {1, 8, 17, 24})
+    CheckGraph(Cat("graph g(x: f32[1,", c, ",9,9]) -> (y) { w = const f32[", c,
+                   ",1,3,3] ~1 y = Conv(x, w) {group=", c, ", pads=[1,1,1,1]} }"));
+  CheckGraph("graph g(x: f32[2,6,17]) -> (y) { w = const f32[4,3,5] ~1 y = Conv(x, w) {group=2} }");
+  CheckGraph("graph g(x: f32[1,2,5,6,7]) -> (y) { w = const f32[3,2,2,3,3] ~1 y = Conv(x, w) }");
+}
+
+TEST(Kernels, ConvolutionEpilogues) {
+  for (std::string_view act : {"Relu(c)", "LeakyRelu(c) {alpha=0.1}", "Sigmoid(c)", "Tanh(c)",
+                               "HardSwish(c)", "Elu(c)", "Clip(c, lo, hi)", "Gelu(c)", "Mish(c)"})
+    CheckGraph(Cat("graph g(x: f32[1,16,6,6]) -> (y) { lo = const f32[] {0} hi = const f32[] {6} "
+                   "w = const f32[16,16,3,3] ~1 c = Conv(x, w) {pads=[1,1,1,1]} y = ",
+                   act, " }"),
+               1, 1e-5);
+  // A residual, before and after an activation; used again; of the operand itself.
+  const std::string_view head =
+      "graph g(x: f32[1,20,6,6]) -> (y) { w = const f32[20,20,3,3] ~1 "
+      "v = const f32[20,20,1,1] ~2 a = Conv(x, v) "
+      "c = Conv(a, w) {pads=[1,1,1,1]} ";
+  for (std::string_view tail :
+       {"s = Add(c, x) y = Relu(s) }", "s = Add(x, c) t = Relu(s) y = Add(t, x) }",
+        "r = Relu(c) y = Add(r, x) }", "y = Add(c, a) }", "s = Add(c, a) y = Mul(s, a) }",
+        "d = Conv(c, v) y = Add(d, c) }", "s = Sigmoid(c) y = Mul(c, s) }",
+        "p = GlobalAveragePool(c) s = Sigmoid(p) y = Mul(c, s) }"})
+    CheckGraph(Cat(head, tail), 1, 1e-5);
+}
+
+TEST(Kernels, TransposedConvolution) {
+  for (std::string_view attrs :
+       {"", "{strides=[2,2]}", "{strides=[2,2], pads=[1,1,1,1]}",
+        "{strides=[2,2], pads=[1,1,1,1], output_padding=[1,1]}", "{dilations=[2,2]}"})
+    CheckGraph(
+        Cat("graph g(x: f32[1,6,5,7]) -> (y) { w = const f32[6,4,3,3] ~1 b = const f32[4] ~2"
+            " y = ConvTranspose(x, w, b) ",
+            attrs, " }"));
+  CheckGraph(
+      "graph g(x: f32[1,6,5,7]) -> (y) { w = const f32[6,2,3,3] ~1 "
+      "y = ConvTranspose(x, w) {group=2, strides=[2,1]} }");
+}
+
+TEST(Kernels, MatrixProducts) {
+  for (int64_t m : {1, 3, 16, 33})
+    for (int64_t k : {1, 7, 64, 65})
+      for (int64_t n : {1, 8, 17, 63})
+        CheckGraph(Cat("graph g(a: f32[", m, ",", k, "]) -> (y) { b = const f32[", k, ",", n,
+                       "] ~1 y = MatMul(a, b) }"),
+                   1, 1e-5);
+  const std::pair<std::string_view, std::string_view> shapes[] = {
+      {"2,3,4,5", "2,3,5,6"}, {"2,3,4,5", "5,6"}, {"4,5", "2,5,6"},    {"5", "5,6"},
+      {"4,5", "5"},           {"5", "5"},         {"2,1,4,5", "3,5,6"}};
+  for (const auto& [a, b] : shapes)
+    CheckGraph(Cat("graph g(a: f32[", a, "], b: f32[", b, "]) -> (y) { y = MatMul(a, b) }"));
+  CheckGraph(
+      "graph g(a: f32[6,5]) -> (y) { b = const f32[5,7] ~1 c = const f32[7] ~2 "
+      "p = MatMul(a, b) s = Add(p, c) y = Gelu(s) }");
+  CheckGraph(
+      "graph g(a: f32[6,5], r: f32[6,7]) -> (y) { b = const f32[5,7] ~1 c = const f32[7] ~2 "
+      "p = MatMul(a, b) s = Add(c, p) y = Add(s, r) }");
+}
+
+TEST(Kernels, Gemm) {
+  for (int ta : {0, 1})
+    for (int tb : {0, 1})
+      for (std::string_view c : {"7", "1,7", "6,7", "6,1", "1", ""})
+        for (std::string_view ab : {"", ", alpha=0.5, beta=2.0"})
+          CheckGraph(Cat("graph g(a: f32[", ta ? "5,6" : "6,5", "]) -> (y) { b = const f32[",
+                         tb ? "7,5" : "5,7", "] ~1 c = const f32[", c,
+                         "] ~2 y = Gemm(a, b, c) {transA=", ta, ", transB=", tb, ab, "} }"));
+}
+
+TEST(Kernels, Pooling) {
+  for (std::string_view op :
+       {"MaxPool(x) {kernel_shape=[2,2], strides=[2,2]}",
+        "MaxPool(x) {kernel_shape=[3,3], strides=[2,2], pads=[1,1,1,1]}",
+        "MaxPool(x) {kernel_shape=[3,3], strides=[2,2], ceil_mode=1}",
+        "MaxPool(x) {kernel_shape=[2,2], dilations=[2,2]}",
+        "AveragePool(x) {kernel_shape=[3,3], pads=[1,1,1,1]}",
+        "AveragePool(x) {kernel_shape=[3,3], pads=[1,1,1,1], count_include_pad=1}",
+        "AveragePool(x) {kernel_shape=[3,3], strides=[2,2], ceil_mode=1}", "GlobalAveragePool(x)",
+        "GlobalMaxPool(x)"})
+    for (int64_t c : {1, 8, 17})
+      CheckGraph(Cat("graph g(x: f32[2,", c, ",7,10]) -> (y) { y = ", op, " }"));
+}
+
+TEST(Kernels, Rows) {
+  for (std::string_view op : {"Softmax", "LogSoftmax", "LayerNormalization", "ReduceMean"})
+    if (!Known(op)) GTEST_SKIP() << "the registry has no " << op;
+  for (int64_t n : kSizes) {
+    CheckGraph(Cat("graph g(x: f32[3,", n, "]) -> (y) { y = Softmax(x) }"), 1, 1e-6);
+    CheckGraph(Cat("graph g(x: f32[3,", n, "]) -> (y) { y = LogSoftmax(x) }"), 1, 2e-6);
+    CheckGraph(Cat("graph g(x: f32[2,3,", n, "]) -> (y) { s = const f32[", n, "] ~1 b = const f32[",
+                   n, "] ~2 y = LayerNormalization(x, s, b) }"),
+               1, 1e-5);
+    for (std::string_view op : {"ReduceMean", "ReduceSum", "ReduceMax", "ReduceL2"})
+      CheckGraph(Cat("graph g(x: f32[3,", n, "]) -> (y) { a = const i64[1] {-1} y = ", op,
+                     "(x, a) {keepdims=0} }"),
+                 1, 1e-6);
+  }
+  CheckGraph("graph g(x: f32[2,5,3,4]) -> (y) { a = const i64[2] {2,3} y = ReduceMean(x, a) }");
+  CheckGraph("graph g(x: f32[2,5,3,4]) -> (y) { a = const i64[1] {1} y = ReduceMean(x, a) }");
+  CheckGraph("graph g(x: f32[2,5,3]) -> (y) { y = Softmax(x) {axis=1} }");
+}
+
+TEST(Kernels, ViewsAndOutputs) {
+  CheckGraph("graph g(x: f32[2,6]) -> (y) { s = const i64[2] {3,4} y = Reshape(x, s) }");
+  CheckGraph(
+      "graph g(x: f32[2,6]) -> (y, z) { s = const i64[2] {3,4} r = Relu(x) "
+      "y = Reshape(r, s) z = Abs(r) }");
+  CheckGraph(
+      "graph g(x: f32[2,6]) -> (y, z) { s = const i64[2] {3,4} r = Relu(x) "
+      "y = Reshape(r, s) z = Flatten(r) }");
+  CheckGraph("graph g(x: f32[2,6]) -> (y, z) { y = Flatten(x) z = Relu(y) }");
+  CheckGraph("graph g(x: f32[2,6], s: i64[2]) -> (y) { r = Relu(x) t = Reshape(r, s) y = Abs(t) }",
+             {[] {
+                Random random(1);
+                return RandomInput(DType::kF32, {2, 6}, random);
+              }(),
+              Tensor::Int64s({4, 3})});
+}
+
+}  // namespace
+}  // namespace infer
