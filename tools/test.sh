@@ -5,7 +5,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 tools/setup.sh --judges --checks
-[ -x .cache/judges/bin/python ] && export INFER_JUDGE_PYTHON="$PWD/.cache/judges/bin/python"
-cmake --preset release >/dev/null
+judge=/usr/bin/python3
+[ -x .cache/judges/bin/python ] && judge="$PWD/.cache/judges/bin/python"
+cmake --preset release -DINFER_JUDGE_PYTHON="$judge" >/dev/null
 cmake --build --preset release -j "$(nproc)"
 ctest --test-dir build/release -LE nightly -j "$(nproc)" --output-on-failure

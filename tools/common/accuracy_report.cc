@@ -44,8 +44,9 @@ std::vector<std::string> ValueRow(const ValueAccuracy& v) {
 }
 
 std::string ValueTable(std::string_view first, const std::vector<ValueAccuracy>& values) {
-  std::vector<std::vector<std::string>> rows = {
-      {std::string(first), "operator", "SQNR dB", "cosine", "max|d|/max|ref|", "KL", "top-1 same %"}};
+  std::vector<std::vector<std::string>> rows = {{std::string(first), "operator", "SQNR dB",
+                                                 "cosine", "max|d|/max|ref|", "KL",
+                                                 "top-1 same %"}};
   for (const ValueAccuracy& v : values) rows.push_back(ValueRow(v));
   return TextTable(rows);
 }
@@ -82,8 +83,9 @@ Json ToJson(const AccuracyReport& r) {
 Json ToJson(const std::vector<GateResult>& gates) {
   Json out = Json::array();
   for (const GateResult& g : gates) {
-    Json j = {{"name", g.name},           {"where", g.where},   {"limit", g.limit},
-              {"measured", JsonNumber(g.measured)}, {"passed", g.passed}, {"message", g.message}};
+    Json j = {{"name", g.name},     {"where", g.where},
+              {"limit", g.limit},   {"measured", JsonNumber(g.measured)},
+              {"passed", g.passed}, {"message", g.message}};
     if (g.interval) j["ci95"] = {g.interval->lo, g.interval->hi};
     out.push_back(std::move(j));
   }
@@ -98,8 +100,8 @@ std::string AccuracyText(const AccuracyReport& r, size_t max_layers) {
       return a.metrics.sqnr_db < b.metrics.sqnr_db;
     });
     if (worst.size() > max_layers) worst.resize(max_layers);
-    out += Cat("\n", worst.size(), " worst of ", r.layers.size(), " layers, over ",
-               r.layer_samples, " samples\n", ValueTable("layer", worst));
+    out += Cat("\n", worst.size(), " worst of ", r.layers.size(), " layers, over ", r.layer_samples,
+               " samples\n", ValueTable("layer", worst));
   }
   if (r.task) {
     const PairedAccuracy& t = *r.task;

@@ -30,8 +30,8 @@ Result<std::vector<size_t>> MatchInputs(const Dataset& data, const Graph& g) {
     size_t k = 0;
     while (k < names.size() && names[k] != v->name()) ++k;
     if (k == names.size())
-      return InvalidArgument(Cat(data.path(), ": no array for input '", v->name(),
-                                 "'; it has: ", Join(names, ", ")));
+      return InvalidArgument(
+          Cat(data.path(), ": no array for input '", v->name(), "'; it has: ", Join(names, ", ")));
     match.push_back(k);
   }
   return match;
@@ -85,7 +85,8 @@ Result<Samples> MakeSamples(std::shared_ptr<const Dataset> data, const Graph& g,
   };
   if (data->has_labels())
     s.labels = [data, which](int64_t i) -> Result<std::vector<int64_t>> {
-      return std::vector<int64_t>{data->labels()[static_cast<size_t>(which[static_cast<size_t>(i)])]};
+      return std::vector<int64_t>{
+          data->labels()[static_cast<size_t>(which[static_cast<size_t>(i)])]};
     };
   return s;
 }

@@ -21,9 +21,9 @@ Result<ExportReport> ExportFlags::Write(Context& context, const Model& model) co
   o.force_external = external_data;
   INFER_ASSIGN(ExportReport r, ExportModel(model, output, o));
   context.PrintLine(Cat("wrote ", output, ": ", HumanBytes(r.file_bytes),
-                        r.external_bytes > 0 ? Cat(" and ", HumanBytes(r.external_bytes),
-                                                   " of external data")
-                                             : std::string(),
+                        r.external_bytes > 0
+                            ? Cat(" and ", HumanBytes(r.external_bytes), " of external data")
+                            : std::string(),
                         ", opset ", r.opset, " (", r.opset_reason, ")"));
   return r;
 }

@@ -23,6 +23,10 @@ Result<Model> LoadModel(Context& context, const std::string& path, const ModelOp
 /// Applies --set and --shape to a graph.
 Status ApplyShapes(Graph& g, const ModelOptions& options);
 
+/// A copy in which every unknown extent of an input is 1, for costs; the graph as it is when it
+/// does not take that. `assumed` (if given) says whether anything was unknown.
+Graph WithUnitExtents(const Graph& g, bool* assumed = nullptr);
+
 struct DeviceOptions {
   std::string device = "cpu";
   int threads = 0;

@@ -69,8 +69,8 @@ bool WriteAll(std::FILE* f, std::string_view text) {
   return std::fwrite(text.data(), 1, text.size(), f) == text.size() && std::fflush(f) == 0;
 }
 
-/// Puts the options of --config FILE behind the subcommand, so that they are checked like any other.
-/// What stands on the command line wins over the file.
+/// Puts the options of --config FILE behind the subcommand, so that they are checked like any
+/// other. What stands on the command line wins over the file.
 std::vector<std::string> WithConfig(std::vector<std::string> args) {
   std::string file;
   for (size_t i = 0; i < args.size(); ++i) {

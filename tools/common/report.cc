@@ -77,16 +77,11 @@ Status WriteReport(Context& context, Json report) {
 }
 
 Json ToJson(const Summary& s) {
-  return {{"runs", s.count},
-          {"median", s.median},
-          {"median_ci95", {s.median_low, s.median_high}},
-          {"mean", s.mean},
-          {"min", s.min},
-          {"max", s.max},
-          {"stddev", s.stddev},
-          {"mad", s.mad},
-          {"cv", s.cv},
-          {"outliers", s.outliers}};
+  return {
+      {"runs", s.count},       {"median", s.median}, {"median_ci95", {s.median_low, s.median_high}},
+      {"mean", s.mean},        {"min", s.min},       {"max", s.max},
+      {"stddev", s.stddev},    {"mad", s.mad},       {"cv", s.cv},
+      {"outliers", s.outliers}};
 }
 
 Json ToJson(const MemoryInfo& m) {

@@ -1,12 +1,12 @@
 #include "tools/common/signals.h"
 
+#include <unistd.h>
+
 #include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-
-#include <unistd.h>
 
 #include "lib/support/file.h"
 

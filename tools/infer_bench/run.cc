@@ -70,8 +70,8 @@ class BenchRunCommand : public Command {
     report["device"] = device_.device;
     report["results"] = Json::array();
     std::vector<std::vector<std::string>> rows = {{"model", "median ms", "+-MAD", "p90", "p99",
-                                                   "runs", "load", "compile", "first",
-                                                   "samples/s", "peak MB"}};
+                                                   "runs", "load", "compile", "first", "samples/s",
+                                                   "peak MB"}};
     for (const std::string& path : paths_) {
       auto entry = BenchOne(context, path, rows);
       if (!entry.ok()) return entry.status().In(path);
@@ -184,11 +184,11 @@ class BenchRunCommand : public Command {
                         {"fused_from", info.fused_from},
                         {"ms", ms},
                         {"cost", ToJson(info.cost)}});
-      table.push_back({ms,
-                       {info.node.empty() && !info.outputs.empty() ? info.outputs[0] : info.node,
-                        info.op, info.kernel, info.precision, Fixed(ms, 4),
-                        Fixed(100 * ms / wall, 1), ms > 0 ? Fixed(flops / ms / 1e6, 1) : "-",
-                        ms > 0 ? Fixed(bytes / ms / 1e6, 1) : "-"}});
+      table.push_back(
+          {ms,
+           {info.node.empty() && !info.outputs.empty() ? info.outputs[0] : info.node, info.op,
+            info.kernel, info.precision, Fixed(ms, 4), Fixed(100 * ms / wall, 1),
+            ms > 0 ? Fixed(flops / ms / 1e6, 1) : "-", ms > 0 ? Fixed(bytes / ms / 1e6, 1) : "-"}});
     }
     if (layers_) {
       std::stable_sort(table.begin(), table.end(),
@@ -196,9 +196,9 @@ class BenchRunCommand : public Command {
       std::vector<std::vector<std::string>> rows = {
           {"node", "operator", "kernel", "precision", "ms", "%", "GFLOP/s", "GB/s"}};
       for (auto& [ms, row] : table) rows.push_back(std::move(row));
-      layer_text_ += Cat("\n", path, ": ", Fixed(wall, 3), " ms profiled, ",
-                         Fixed(100 * (wall - explained) / wall, 1), " % unexplained\n",
-                         TextTable(rows));
+      layer_text_ +=
+          Cat("\n", path, ": ", Fixed(wall, 3), " ms profiled, ",
+              Fixed(100 * (wall - explained) / wall, 1), " % unexplained\n", TextTable(rows));
     }
     return layers;
   }

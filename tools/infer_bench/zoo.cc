@@ -1,8 +1,9 @@
 /// infer-bench zoo: writes a standard architecture with seeded random weights.
+#include "tools/zoo/zoo.h"
+
 #include "lib/support/strings.h"
 #include "tools/common/export_options.h"
 #include "tools/infer_bench/commands.h"
-#include "tools/zoo/zoo.h"
 
 namespace infer {
 namespace {

@@ -1,7 +1,8 @@
 /// infer-opt compare: a candidate model against a golden one, or one model against stored outputs.
+#include "quant/accuracy/compare.h"
+
 #include "lib/support/parallel.h"
 #include "lib/support/strings.h"
-#include "quant/accuracy/compare.h"
 #include "tools/common/accuracy_report.h"
 #include "tools/common/data_options.h"
 #include "tools/common/input_values.h"
@@ -39,16 +40,15 @@ class CompareCommand : public Command {
   Result<ExitCode> Run(Context& context) override {
     const size_t wanted = reference_.empty() ? 2 : 1;
     if (paths_.size() != wanted)
-      return InvalidArgument(Cat("give ", reference_.empty() ? "GOLDEN and CANDIDATE"
-                                                             : "one MODEL with --reference"));
+      return InvalidArgument(
+          Cat("give ", reference_.empty() ? "GOLDEN and CANDIDATE" : "one MODEL with --reference"));
     context.Step("import");
     INFER_ASSIGN(Model candidate, LoadModel(context, paths_.back(), model_));
     context.Step("compare");
     Json report = NewReport(context, "infer-opt/compare@1");
     report["candidate"] = ToJson(candidate, paths_.back());
-    Result<AccuracyReport> accuracy = reference_.empty()
-                                          ? WithGolden(context, candidate, report)
-                                          : WithStored(context, candidate, report);
+    Result<AccuracyReport> accuracy = reference_.empty() ? WithGolden(context, candidate, report)
+                                                         : WithStored(context, candidate, report);
     if (!accuracy.ok()) return accuracy.status();
     GateLimits limits = gates_.limits();
     const bool own_gate =

@@ -19,8 +19,8 @@ struct Score {
 Status AddScores(const Tensor& scores, std::span<const int64_t> labels, Score& score) {
   const Rows rows = RowsOf(scores.dims());
   if (rows.count != static_cast<int64_t>(labels.size()))
-    return InvalidArgument(Cat("output is ", ToString(scores.type()), ", but the run has ",
-                               labels.size(), " labels"));
+    return InvalidArgument(
+        Cat("output is ", ToString(scores.type()), ", but the run has ", labels.size(), " labels"));
   const std::vector<float> values = scores.ToFloats();
   for (int64_t r = 0; r < rows.count; ++r) {
     const int64_t label = labels[static_cast<size_t>(r)];

@@ -1,5 +1,5 @@
 /// infer-opt fuse: simplify and fuse a model, prove it against the model as it came, write it.
-#include <algorithm>
+#include <set>
 
 #include "lib/onnx/export.h"
 #include "lib/support/strings.h"
@@ -12,6 +12,8 @@
 
 namespace infer {
 namespace {
+
+constexpr size_t kMaxRefusals = 10;  // lines for people
 
 Json ToJson(const GraphStatistics& s) {
   Json operators = Json::object();
@@ -103,6 +105,9 @@ class FuseCommand : public Command {
     if (!no_verify_) INFER_TRY(CaptureFirst(context, samples));
     context.Step("fuse");
     INFER_ASSIGN(OptimizeReport done, Optimize(model.graph, options_));
+    // Costs of dynamic shapes are those of extents 1, so that they can be compared.
+    done.before.cost = StatisticsOf(WithUnitExtents(golden)).cost;
+    done.after.cost = StatisticsOf(WithUnitExtents(model.graph)).cost;
     context.Print(Summary(done));
 
     Json report = NewReport(context, "infer-opt/fuse@1");
@@ -150,8 +155,7 @@ class FuseCommand : public Command {
     context.Step("verify");
     INFER_ASSIGN(AccuracyReport accuracy,
                  CompareGraphs(context, golden, fused, device_, samples, false));
-    std::vector<GateResult> gates =
-        CheckGates(accuracy, {.max_error_ratio = kRewriteTolerance});
+    std::vector<GateResult> gates = CheckGates(accuracy, {.max_error_ratio = kRewriteTolerance});
     AddExactnessGates(accuracy, gates);
     context.Print("\n" + AccuracyText(accuracy) + "\n" + GateText(gates));
     report["accuracy"] = infer::ToJson(accuracy);
@@ -174,9 +178,16 @@ class FuseCommand : public Command {
                Fixed(static_cast<double>(r.before.cost.flops) / 1e6, 2), " -> ",
                Fixed(static_cast<double>(r.after.cost.flops) / 1e6, 2), ", MB moved ",
                moved(r.before.cost), " -> ", moved(r.after.cost), "\n");
+    std::set<std::string> refusals;
     for (const MatchRecord& m : r.records)
       if (m.outcome != MatchRecord::Outcome::kApplied)
-        out += Cat(OutcomeName(m.outcome), "  ", m.rule, " at '", m.at, "': ", m.reason, "\n");
+        refusals.insert(
+            Cat(OutcomeName(m.outcome), "  ", m.rule, " at '", m.at, "': ", m.reason, "\n"));
+    size_t shown = 0;
+    for (const std::string& line : refusals)
+      if (shown++ < kMaxRefusals) out += line;
+    if (refusals.size() > kMaxRefusals)
+      out += Cat("... and ", refusals.size() - kMaxRefusals, " more (--json has them all)\n");
     return out;
   }
 

@@ -1,5 +1,5 @@
-/// infer-opt inspect: what is in a model: interface, operators, sizes, cost; on request the graph as
-/// text, or the kernels that a device would run.
+/// infer-opt inspect: what is in a model: interface, operators, sizes, cost; on request the graph
+/// as text, or the kernels that a device would run.
 #include <algorithm>
 #include <map>
 
@@ -17,6 +17,7 @@ struct Census {
   std::map<std::string, Cost> cost;
   Cost total;
   int64_t nodes_without_static_shape = 0;
+  bool assumed_one = false;  ///< unknown extents of inputs count as 1
   int64_t weights = 0, weight_bytes = 0;
 };
 
@@ -83,7 +84,7 @@ class InspectCommand : public Command {
     context.Step("import");
     INFER_ASSIGN(Model model, LoadModel(context, path_, model_));
     Census census;
-    Count(model.graph, census);
+    Count(WithUnitExtents(model.graph, &census.assumed_one), census);
     Json report = NewReport(context, "infer-opt/inspect@1");
     report["model"] = ToJson(model, path_);
     report["producer"] = model.info.producer_name;
@@ -126,7 +127,8 @@ class InspectCommand : public Command {
     context.Print(PrintValues("output", model.graph.outputs()));
     context.PrintLine(Cat("weights ", c.weights, " tensors, ", HumanBytes(c.weight_bytes)));
     context.PrintLine(Cat("cost    ", Fixed(Mega(c.total.flops), 3), " MFLOP, ",
-                          HumanBytes(c.total.bytes_read + c.total.bytes_written), " moved"));
+                          HumanBytes(c.total.bytes_read + c.total.bytes_written), " moved",
+                          c.assumed_one ? "  (unknown extents taken as 1)" : ""));
     if (c.nodes_without_static_shape > 0)
       context.PrintLine(Cat("        without ", c.nodes_without_static_shape,
                             " nodes of unknown shape (--set, --shape make them known)"));

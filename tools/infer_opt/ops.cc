@@ -87,9 +87,8 @@ class OpsCommand : public Command {
     for (const OpDef* def : context.ops().all())
       if (GlobMatch(pattern_, FullName(*def))) found.push_back(def);
     if (found.empty()) return InvalidArgument(Cat("no operator matches '", pattern_, "'"));
-    std::sort(found.begin(), found.end(), [](const OpDef* a, const OpDef* b) {
-      return FullName(*a) < FullName(*b);
-    });
+    std::sort(found.begin(), found.end(),
+              [](const OpDef* a, const OpDef* b) { return FullName(*a) < FullName(*b); });
     if (found.size() == 1) {
       Show(context, *found[0]);
     } else {
@@ -110,8 +109,8 @@ class OpsCommand : public Command {
  private:
   static void Show(Context& context, const OpDef& def) {
     context.PrintLine(Cat(FullName(def), ": ", def.doc));
-    context.PrintLine(Cat("versions    ", Join(def.versions, " "), "  (canonical form since ",
-                          def.since, ")"));
+    context.PrintLine(
+        Cat("versions    ", Join(def.versions, " "), "  (canonical form since ", def.since, ")"));
     const auto params = [&](std::string_view what, const std::vector<ParamDef>& list) {
       for (const ParamDef& p : list)
         context.PrintLine(Cat(what, p.name, ": ", p.type,

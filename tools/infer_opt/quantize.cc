@@ -1,9 +1,10 @@
 /// infer-opt quantize: static INT8 (QDQ) with calibration data, an accuracy comparison with the
 /// FP32 model on other data, and gates.
+#include "quant/scheme/quantize.h"
+
 #include <algorithm>
 
 #include "lib/support/strings.h"
-#include "quant/scheme/quantize.h"
 #include "tools/common/accuracy_report.h"
 #include "tools/common/export_options.h"
 #include "tools/common/verification.h"
@@ -49,7 +50,9 @@ NodePattern ParseNodePattern(const std::string& text) {
 class QuantizeCommand : public Command {
  public:
   std::string_view name() const override { return "quantize"; }
-  std::string_view help() const override { return "Quantize a model to INT8 and gate its accuracy"; }
+  std::string_view help() const override {
+    return "Quantize a model to INT8 and gate its accuracy";
+  }
   std::string_view examples() const override {
     return "Examples:\n"
            "  infer-opt quantize model.onnx -o int8.onnx --calib c.npy --eval e.npy "
@@ -99,7 +102,8 @@ class QuantizeCommand : public Command {
     options_.progress = [&](int64_t done, int64_t total) {
       context.Progress("calibrate", done, total);
     };
-    INFER_ASSIGN(QuantizeReport done, QuantizeStatic(model.graph, calibration_, *backend, options_));
+    INFER_ASSIGN(QuantizeReport done,
+                 QuantizeStatic(model.graph, calibration_, *backend, options_));
     for (const std::string& w : done.warnings) context.Warn(w);
     report["quantization"] = ToJson(done);
     context.Print(Summary(done));
@@ -150,13 +154,13 @@ class QuantizeCommand : public Command {
     report["data"] = {{"calibration_path", calib_.data}, {"calibration", calibration_.count}};
     if (!eval_.given()) {
       if (no_verify_) return {};
-      return InvalidArgument("--eval is missing (or --no-verify): accuracy is judged on data that "
-                             "calibration has not seen");
+      return InvalidArgument(
+          "--eval is missing (or --no-verify): accuracy is judged on data that "
+          "calibration has not seen");
     }
     INFER_ASSIGN(auto eval, OpenData(eval_));
     INFER_ASSIGN(const int64_t shared, CountShared(*calib, *eval));
-    if (shared > 0)
-      return InvalidArgument(Cat(shared, " samples of --eval are in --calib too"));
+    if (shared > 0) return InvalidArgument(Cat(shared, " samples of --eval are in --calib too"));
     INFER_ASSIGN(evaluation_, MakeSamples(eval, g, FirstSamples(*eval, eval_.max_samples)));
     report["data"]["evaluation_path"] = eval_.data;
     report["data"]["evaluation"] = evaluation_.count;
@@ -186,10 +190,10 @@ class QuantizeCommand : public Command {
   }
 
   static std::string Summary(const QuantizeReport& r) {
-    std::string out = Cat(r.integer_layers, " of ", r.layers.size(), " layers are INT8, weights ",
-                          HumanBytes(r.weight_bytes_before), " -> ",
-                          HumanBytes(r.weight_bytes_after), ", calibrated on ",
-                          r.calibration_samples, " samples\n");
+    std::string out =
+        Cat(r.integer_layers, " of ", r.layers.size(), " layers are INT8, weights ",
+            HumanBytes(r.weight_bytes_before), " -> ", HumanBytes(r.weight_bytes_after),
+            ", calibrated on ", r.calibration_samples, " samples\n");
     std::vector<std::vector<std::string>> rows = {{"FP32 layer", "operator", "why"}};
     for (const QuantizedLayer& l : r.layers)
       if (l.precision != "int8") rows.push_back({l.name, l.op, l.reason});

@@ -45,7 +45,8 @@ Values Net::OpN(std::string_view op, Values inputs, size_t outputs, AttrMap attr
   NodeOptions options;
   options.name = Cat(op, "_", nodes_++);
   options.num_outputs = outputs;
-  Result<Node*> node = editor_.AddNode(*def, std::move(inputs), std::move(attrs), std::move(options));
+  Result<Node*> node =
+      editor_.AddNode(*def, std::move(inputs), std::move(attrs), std::move(options));
   if (!node.ok()) {
     Fail(node.status());
     return Values(outputs, first);
