@@ -99,7 +99,8 @@ Tensor ToMiniFloat(const Tensor& x, DType to, const CastOptions& options) {
   return y;
 }
 
-/// Integers to a packed integer keep their low bits.
+/// Integers to a packed integer keep their low bits. So do floats, after truncation: outside the
+/// range the standard leaves the result open, and its own test cases keep the low bits.
 Tensor ToPackedInteger(const Tensor& x, DType to) {
   Tensor y(to, x.dims());
   const int unused = 64 - BitWidth(to);
@@ -223,7 +224,7 @@ Result<Tensor> CastTensor(const Tensor& x, DType to, const CastOptions& options)
   if (from == DType::kString) return FromStrings(x, to, options);
   if (to == DType::kString) return ToStrings(x);
   if (IsFloat(to) && BitWidth(to) <= 8) return ToMiniFloat(x, to, options);
-  if (IsPacked(to) && (IsInteger(from) || from == DType::kBool)) return ToPackedInteger(x, to);
+  if (IsPacked(to)) return ToPackedInteger(x, to);
   if (IsFloat(from) && BitWidth(from) <= 16) {
     const Tensor wide = Widen(x);
     return to == DType::kF32 ? wide : CastTensor(wide, to, options);

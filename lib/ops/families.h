@@ -27,6 +27,7 @@ std::span<const OpDef> RandomOps();
 std::span<const OpDef> ContribFusedOps();
 std::span<const OpDef> SequenceOps();
 std::span<const OpDef> ConvOps();
+std::span<const OpDef> LossOps();
 std::span<const OpDef> MatMulOps();
 std::span<const OpDef> PoolOps();
 std::span<const OpDef> QLinearOps();
@@ -43,5 +44,6 @@ std::span<const OpDef> NormalizationOps();
 std::span<const OpDef> ReduceOps();
 std::span<const OpDef> SoftmaxOps();
 std::span<const OpDef> SignalOps();
+std::span<const OpDef> StringOps();
 
 }  // namespace infer

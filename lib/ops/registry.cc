@@ -46,6 +46,8 @@ OpRegistry AllOps() {
       RandomOps(),
       SignalOps(),
       SequenceOps(),
+      LossOps(),
+      StringOps(),
       FusedOps(),
   };
   // clang-format on
