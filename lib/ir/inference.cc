@@ -39,6 +39,29 @@ Status InferTypes(Graph& g) {
   return {};
 }
 
+Status RefineTypes(Graph& g) {
+  GraphEditor editor(g);
+  for (const auto& n : g.nodes()) {
+    std::vector<ValueType> stored(n->outputs().size());
+    std::vector<std::optional<std::vector<Dim>>> elements(n->outputs().size());
+    for (size_t i = 0; i < stored.size(); ++i)
+      if (const Value* v = n->outputs()[i]) {
+        stored[i] = v->type();
+        elements[i] = v->elements();
+      }
+    INFER_TRY(editor.Reinfer(*n));
+    for (size_t i = 0; i < stored.size(); ++i) {
+      Value* v = n->outputs()[i];
+      if (!v) continue;
+      auto met = Meet(v->type(), stored[i]);
+      if (!met.ok()) return met.status().In(Describe(*n));
+      editor.SetType(v, *std::move(met));
+      if (!v->elements()) editor.SetElements(v, std::move(elements[i]));
+    }
+  }
+  return {};
+}
+
 Status SpecializeInputs(Graph& g, const std::map<std::string, Dims>& shapes) {
   GraphEditor editor(g);
   for (const auto& [name, dims] : shapes) {

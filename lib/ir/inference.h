@@ -16,6 +16,9 @@ Status InferCall(OpCall& call,
 /// Re-infers every node in order and stores the results. InvalidModel names the first ill-typed
 /// node.
 Status InferTypes(Graph& g);
+/// As InferTypes, but keeps what is stored where it says more than inference does. For graphs in
+/// which single values became more specific.
+Status RefineTypes(Graph& g);
 
 /// Sets input shapes (by name) and re-infers. InvalidArgument for an unknown name or a shape that
 /// contradicts the declared one.

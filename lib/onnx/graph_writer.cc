@@ -205,12 +205,19 @@ class Writer : public LiftContext {
       read_.insert(spec.inputs[i]);
     }
     for (const std::string& name : spec.outputs) proto->add_output(name);
-    if (!spec.name.empty()) proto->set_name(spec.name);
+    if (!spec.name.empty()) proto->set_name(FreshNodeName(spec.name));
     proto->set_op_type(spec.op);
     if (!spec.domain.empty()) proto->set_domain(spec.domain);
     for (const auto& [name, value] : spec.attrs)
       FillAttribute(name, value, *proto->add_attribute());
     return proto;
+  }
+
+  /// A rewrite gives all its nodes the name of the one they replace; readers want names unique.
+  std::string FreshNodeName(const std::string& hint) {
+    std::string name = hint;
+    for (int64_t i = 1; !node_names_.insert(name).second; ++i) name = Cat(hint, "_", i);
+    return name;
   }
 
   /// A subgraph or function makes its outputs itself, each of its own name; so an Identity stands
@@ -248,6 +255,7 @@ class Writer : public LiftContext {
   std::unordered_map<std::string, const Value*> by_name_;
   std::unordered_set<const Value*> elsewhere_;  // captured, or constants of the main graph
   std::unordered_set<std::string> read_;
+  std::unordered_set<std::string> node_names_;
   std::vector<std::string> output_names_;
   std::vector<PendingTensor> constants_, extra_constants_;
   const Node* node_ = nullptr;

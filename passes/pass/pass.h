@@ -17,7 +17,8 @@ class Pass {
  public:
   virtual ~Pass() = default;
   virtual std::string name() const = 0;
-  /// Whether the graph changed. A pass never leaves the graph invalid, even on failure.
+  /// Whether the graph changed. A pass never leaves the graph invalid, even on failure; only types
+  /// downstream of a value that became more specific may lag behind (the manager refines them).
   virtual Result<bool> Run(Graph& g, PassContext& context) = 0;
 };
 

@@ -1,5 +1,6 @@
 #include <chrono>
 
+#include "lib/ir/inference.h"
 #include "lib/ir/verify.h"
 #include "lib/support/strings.h"
 #include "passes/pass/pass.h"
@@ -27,6 +28,8 @@ Result<PassRecord> RunOne(Pass& pass, Graph& g, PassContext& context,
   record.ms = MsSince(start);
   if (!changed.ok()) return changed.status().In(Cat("pass ", pass.name()));
   record.changed = *changed;
+  // A pass may make a value's type more specific; what its readers compute then is so too.
+  if (*changed) INFER_TRY(AsBug(RefineTypes(g), where));
   record.nodes_after = static_cast<int64_t>(g.total_nodes());
   const auto checks = std::chrono::steady_clock::now();
   if (options.check_answer) {

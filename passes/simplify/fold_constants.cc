@@ -21,6 +21,7 @@ class ConstantFolding : public Pass {
   Status RunOne(Graph& g, PassContext& context) {
     ops_ = &g.ops();
     GraphEditor e(g);
+    const int64_t before = folded_;
     for (auto it = g.nodes().begin(); it != g.nodes().end();) {
       Node& n = **it++;
       if (!n.subgraphs().empty() || !n.def().deterministic) continue;
@@ -28,6 +29,8 @@ class ConstantFolding : public Pass {
       if (by_shape) continue;
       INFER_TRY(FoldNode(e, n, context));
     }
+    // What a result known from shapes alone was computed from may now be dead.
+    if (folded_ > before) e.Sweep();
     return {};
   }
 

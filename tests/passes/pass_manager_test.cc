@@ -76,6 +76,33 @@ TEST(PassManager, CatchesDeadCode) {
   EXPECT_THAT(s.message(), HasSubstr("after pass leaves-dead-code: live"));
 }
 
+Status RunFolding(Graph& g) {
+  PassManager manager;
+  manager.Add(FoldConstants());
+  PassContext context;
+  return manager.Run(g, context).status();
+}
+
+TEST(FoldConstants, LeavesNothingThatOnlyFoldedNodesRead) {
+  Graph g = Parsed("graph g(x: f32[2,3]) -> (y) { r = Relu(x)  y = Shape(r) }");
+  const Status s = RunFolding(g);
+  ASSERT_TRUE(s.ok()) << s.message();
+  EXPECT_EQ(g.num_nodes(), 0u);
+}
+
+TEST(PassManager, RefinesTypesBelowAMoreSpecificValue) {
+  Graph g = Parsed("graph g(x: f32[N,3]) -> (y) { r = Relu(x)  s = Sigmoid(r)  y = Relu(s) }");
+  PassManager manager;
+  manager.Add(std::make_unique<BadPass>("specific", true, [](GraphEditor& e, Graph& graph) {
+    e.SetType(graph.FindValue("r"), TensorType{DType::kF32, Shape(Dims{2, 3})});
+  }));
+  PassContext context;
+  const Status s = manager.Run(g, context).status();
+  ASSERT_TRUE(s.ok()) << s.message();
+  EXPECT_EQ(ToString(g.FindValue("r")->type()), "f32[2,3]") << "what is stored is kept";
+  EXPECT_EQ(ToString(g.FindValue("y")->type()), "f32[2,3]");
+}
+
 TEST(PassManager, StopsAfterNPasses) {
   Graph g = Parsed(kSilu);
   PassManager manager = BuildPipeline(2);

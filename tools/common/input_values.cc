@@ -55,12 +55,20 @@ int64_t IndexBound(const Value& v, std::set<const Value*>& seen, int64_t bound) 
   return bound;
 }
 
-Tensor RandomTensor(const Value& v, Random& random) {
+Dims ConcreteDims(const Value& v, const OpenExtents& extents) {
   Dims dims;
-  if (v.shape().has_rank())
-    for (const Dim& d : v.shape().dims()) dims.push_back(d.is_static() ? d.value() : 1);
+  if (!v.shape().has_rank()) return dims;
+  for (int axis = 0; axis < v.shape().rank(); ++axis) {
+    const Dim& d = v.shape()[axis];
+    const auto it = d.is_static() ? extents.end() : extents.find(OpenDimName(v, axis));
+    dims.push_back(d.is_static() ? d.value() : it == extents.end() ? 1 : it->second);
+  }
+  return dims;
+}
+
+Tensor RandomTensor(const Value& v, const OpenExtents& extents, Random& random) {
   const DType dtype = v.dtype() == DType::kUndefined ? DType::kF32 : v.dtype();
-  Tensor t(dtype, std::move(dims));
+  Tensor t(dtype, ConcreteDims(v, extents));
   if (dtype == DType::kString) return t;
   if (!IsInteger(dtype)) {
     for (int64_t i = 0; i < t.num_elements(); ++i)
@@ -83,14 +91,15 @@ void InputOptions::Declare(Options& options) {
   options.Value("--seed", &seed, "Seed of random inputs");
 }
 
-Result<std::vector<Datum>> RandomModelInputs(const Graph& g, uint64_t seed) {
+Result<std::vector<Datum>> RandomModelInputs(const Graph& g, uint64_t seed,
+                                             const OpenExtents& extents) {
   Random random(seed);
   std::vector<Datum> out;
   for (const Value* v : g.inputs()) {
     if (!v->type().is_tensor())
       return Unsupported(Cat("input '", v->name(), "' is a ", ToString(v->type()),
                              ": give it with --input ", v->name(), "=FILE.pb"));
-    out.emplace_back(RandomTensor(*v, random));
+    out.emplace_back(RandomTensor(*v, extents, random));
   }
   return out;
 }

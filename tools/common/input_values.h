@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "lib/ir/graph.h"
+#include "tools/common/open_extents.h"
 #include "tools/common/options.h"
 
 namespace infer {
@@ -21,8 +22,9 @@ Result<std::vector<Datum>> MakeInputs(const Graph& g, const InputOptions& option
                                       std::vector<std::string>* random_inputs = nullptr);
 
 /// Standard normal floats; integers in a range that their readers accept (row numbers for Gather,
-/// class indices, lengths), else 0 or 1; unknown dimensions are 1.
-Result<std::vector<Datum>> RandomModelInputs(const Graph& g, uint64_t seed);
+/// class indices, lengths), else 0 or 1. Open dimensions are as `extents` says, else 1.
+Result<std::vector<Datum>> RandomModelInputs(const Graph& g, uint64_t seed,
+                                             const OpenExtents& extents = {});
 
 /// ONNX backend-test layout: DIR/test_data_set_k/{input_i,output_i}.pb, or DIR is one such set.
 struct TestSet {

@@ -6,10 +6,15 @@
 
 namespace infer {
 
-Samples RandomSamples(const Graph& g, int64_t runs, uint64_t seed) {
+Result<Samples> RandomSamples(Context& context, const Graph& g, int64_t runs, uint64_t seed) {
+  INFER_ASSIGN(const OpenExtents extents, FindExtents(g, seed));
+  context.Note(Cat("checked on ", runs, " random inputs, seed ", seed,
+                   extents.empty() ? "" : ", with ", ToString(extents)));
   Samples s;
   s.count = runs;
-  s.get = [&g, seed](int64_t i) { return RandomModelInputs(g, seed + static_cast<uint64_t>(i)); };
+  s.get = [&g, seed, extents](int64_t i) {
+    return RandomModelInputs(g, seed + static_cast<uint64_t>(i), extents);
+  };
   return s;
 }
 

@@ -12,8 +12,9 @@ namespace infer {
 /// rewrite).
 inline constexpr double kRewriteTolerance = 1e-3;
 
-/// `runs` random inputs of the graph; it must outlive the result.
-Samples RandomSamples(const Graph& g, int64_t runs, uint64_t seed);
+/// `runs` random inputs on which the graph evaluates; it must outlive the result. A note says what
+/// they are. InvalidArgument when none was found.
+Result<Samples> RandomSamples(Context& context, const Graph& g, int64_t runs, uint64_t seed);
 
 /// Adds to `gates` what numbers alone do not say: outputs that are not floats must be equal, NaN
 /// and infinities must stand at the same places. Drops a max-error gate that no output has.

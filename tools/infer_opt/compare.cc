@@ -77,8 +77,7 @@ class CompareCommand : public Command {
                    MakeSamples(data, golden.graph, FirstSamples(*data, data_.max_samples)));
     } else {
       if (random_runs_ < 1) return InvalidArgument("--runs: at least 1");
-      context.Note(Cat("no data: ", random_runs_, " random inputs, seed ", seed_));
-      samples = RandomSamples(golden.graph, random_runs_, seed_);
+      INFER_ASSIGN(samples, RandomSamples(context, golden.graph, random_runs_, seed_));
     }
     return CompareGraphs(context, golden.graph, candidate.graph, device_, samples, layers_);
   }

@@ -101,8 +101,11 @@ class FuseCommand : public Command {
     context.Step("import");
     INFER_ASSIGN(Model model, LoadModel(context, path_, model_));
     const Graph golden = model.graph.Clone();
-    INFER_ASSIGN(Samples samples, ChooseSamples(context, golden));
-    if (!no_verify_) INFER_TRY(CaptureFirst(context, samples));
+    Samples samples;
+    if (!no_verify_) {
+      INFER_ASSIGN(samples, ChooseSamples(context, golden));
+      INFER_TRY(CaptureFirst(context, samples));
+    }
     context.Step("fuse");
     INFER_ASSIGN(OptimizeReport done, Optimize(model.graph, options_));
     // Costs of dynamic shapes are those of extents 1, so that they can be compared.
@@ -132,8 +135,9 @@ class FuseCommand : public Command {
  private:
   Result<Samples> ChooseSamples(Context& context, const Graph& golden) {
     if (!data_.given()) {
-      if (!no_verify_) context.Note(Cat("checked on ", runs_, " random inputs, seed ", seed_));
-      return RandomSamples(golden, runs_, seed_);
+      auto samples = RandomSamples(context, golden, runs_, seed_);
+      if (samples.ok() || samples.status().code() != Code::kInvalidArgument) return samples;
+      return samples.status().In("the whole model cannot be checked (--no-verify does without)");
     }
     INFER_ASSIGN(auto data, OpenData(data_));
     return MakeSamples(data, golden, FirstSamples(*data, data_.max_samples));

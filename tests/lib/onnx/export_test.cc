@@ -52,6 +52,16 @@ TEST(Export, KeepsTheInputsOpsetWhereTheOldFormCanSayIt) {
   EXPECT_EQ(Fingerprint(again->graph), Fingerprint(m.graph));
 }
 
+TEST(Export, NodeNamesAreUnique) {
+  Model m = FromText("graph g(x: f32[2]) -> (y) { a = Relu(x)  b = Relu(a)  y = Relu(b) }");
+  GraphEditor e(m.graph);
+  for (const auto& n : m.graph.nodes()) e.SetName(*n, "act");
+  const onnx::ModelProto p = ProtoOf(m);
+  std::vector<std::string> names;
+  for (const auto& n : p.graph().node()) names.push_back(n.name());
+  EXPECT_THAT(names, ElementsAre("act", "act_1", "act_2"));
+}
+
 TEST(Export, RaisesTheOpsetAsFarAsNeeded) {
   Model m = FromText("graph g(x: bf16[2]) -> (y) { y = Identity(x) }");
   m.info.opsets[""] = 11;

@@ -1,0 +1,97 @@
+"""infer-opt on whole models: as they came, and fused, against their stored outputs.
+
+usage: models_test.py INFER_OPT DEVICE models|fusion_graphs [NAME...]
+
+models: every model of $INFER_TEST_DATA/models: `compare --reference`, `fuse` with its own check,
+and `compare --reference` of what it wrote. fusion_graphs: every graph of that folder is fused with
+the check; refusals (exit code 3 or 4: bad or random graphs) and graphs that no random inputs fit are
+counted, anything else must be 0. Exit 77 (a skip) without the data.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+
+SKIP = 77
+UNCHECKED = 2  # no random inputs fit: fuse asks for shapes or data
+REFUSED = (3, 4)
+
+
+def run(*command):
+    """(exit code, last line of stderr or of the gates)."""
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    lines = (done.stderr.strip() or done.stdout.strip()).splitlines()
+    return done.returncode, lines[-1] if lines else ""
+
+
+class Count:
+    def __init__(self):
+        self.by_verdict = {}
+
+    def add(self, verdict, name, detail):
+        self.by_verdict[verdict] = self.by_verdict.get(verdict, 0) + 1
+        if verdict != "ok":
+            print("%-9s %s  %s" % (verdict, name, detail), flush=True)
+
+    def report(self, what):
+        counts = ", ".join("%d %s" % (n, v) for v, n in sorted(self.by_verdict.items()))
+        print("%s: %s" % (what, counts or "none"), flush=True)
+        return not self.by_verdict.get("bad") and self.by_verdict.get("ok", 0) > 0
+
+
+def graphs_below(root):
+    return sorted(
+        os.path.relpath(os.path.join(folder, f), root)
+        for folder, _, files in os.walk(root)
+        for f in files
+        if f.endswith(".onnx"))
+
+
+def check_model(infer_opt, device, folder, work, count):
+    name = os.path.basename(folder)
+    model, fused = os.path.join(folder, "model.onnx"), os.path.join(work, name + ".onnx")
+    compared = any(n.startswith("test_data_set_") for n in os.listdir(folder))
+    steps = [("fuse", [model, "-o", fused])]
+    if compared:
+        steps.insert(0, ("compare", [model, "--reference", folder]))
+        steps.append(("compare", [fused, "--reference", folder]))
+    for command, arguments in steps:
+        code, line = run(infer_opt, command, *arguments, "--device", device, "-q")
+        if code != 0:
+            what = "fused" if arguments[0] == fused else "as it came"
+            return count.add("bad", name, "%s (%s) exits with %d: %s" % (command, what, code, line))
+    count.add("ok", name, "")
+
+
+def check_graph(infer_opt, device, path, name, work, count):
+    code, line = run(infer_opt, "inspect", path, "-q")
+    if code in REFUSED:
+        return count.add("refused", name, line)
+    code, line = run(infer_opt, "fuse", path, "-o", os.path.join(work, "fused.onnx"), "--device",
+                     device, "-q")
+    if code == UNCHECKED:
+        return count.add("unchecked", name, line)
+    if code in REFUSED:
+        return count.add("refused", name, line)
+    count.add("ok" if code == 0 else "bad", name, "exits with %d: %s" % (code, line))
+
+
+def main():
+    infer_opt, device, kind = sys.argv[1:4]
+    root = os.path.join(os.environ.get("INFER_TEST_DATA", ""), kind)
+    if not os.environ.get("INFER_TEST_DATA") or not os.path.isdir(root):
+        print("skipped: INFER_TEST_DATA is not set or has no " + kind)
+        sys.exit(SKIP)
+    count = Count()
+    with tempfile.TemporaryDirectory() as work:
+        if kind == "models":
+            for name in sys.argv[4:] or sorted(os.listdir(root)):
+                check_model(infer_opt, device, os.path.join(root, name), work, count)
+        else:
+            for name in sys.argv[4:] or graphs_below(root):
+                check_graph(infer_opt, device, os.path.join(root, name), name, work, count)
+    sys.exit(0 if count.report(kind + " on " + device) else 1)
+
+
+main()

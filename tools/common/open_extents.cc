@@ -1,0 +1,125 @@
+#include "tools/common/open_extents.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <set>
+
+#include "lib/ir/eval.h"
+#include "lib/support/strings.h"
+#include "tools/common/input_values.h"
+
+namespace infer {
+namespace {
+
+constexpr std::array<int64_t, 6> kUniform = {4, 16, 64, 512, 2, 1};
+/// With the leading dimensions: many runs of a large model cost much, so large ones come last.
+constexpr std::array<int64_t, 6> kWithLeading = {2, 1, 4, 16, 64, 512};
+/// For dimensions that depend on each other, as total = past + new: every combination.
+constexpr std::array<int64_t, 4> kCombined = {2, 4, 3, 1};
+constexpr size_t kMaxCombined = 3;
+constexpr int64_t kMaxElements = int64_t{1} << 24;  ///< of one input
+
+struct OpenDims {
+  std::set<std::string> leading;  ///< axis 0 of some input with more axes
+  std::set<std::string> others;
+};
+
+OpenDims OpenDimsOf(const Graph& g) {
+  OpenDims open;
+  for (const Value* v : g.inputs()) {
+    if (!v->type().is_tensor() || !v->shape().has_rank()) continue;
+    for (int axis = 0; axis < v->shape().rank(); ++axis)
+      if (!v->shape()[axis].is_static())
+        (axis == 0 && v->shape().rank() > 1 ? open.leading : open.others)
+            .insert(OpenDimName(*v, axis));
+  }
+  for (const std::string& name : open.leading) open.others.erase(name);
+  return open;
+}
+
+OpenExtents Extents(const OpenDims& open, int64_t leading, int64_t others) {
+  OpenExtents e;
+  for (const std::string& name : open.leading) e[name] = leading;
+  for (const std::string& name : open.others) e[name] = others;
+  return e;
+}
+
+std::vector<OpenExtents> Candidates(const OpenDims& open) {
+  std::vector<OpenExtents> all;
+  if (!open.others.empty() || open.leading.empty())
+    for (const int64_t n : kUniform) all.push_back(Extents(open, 1, n));
+  if (!open.leading.empty())
+    for (const int64_t n : kWithLeading) all.push_back(Extents(open, n, n));
+  const std::vector<std::string> names(open.others.begin(), open.others.end());
+  if (names.size() >= 2 && names.size() <= kMaxCombined) {
+    size_t count = 1;
+    for (size_t i = 0; i < names.size(); ++i) count *= kCombined.size();
+    for (size_t k = 0; k < count; ++k) {
+      OpenExtents e = Extents(open, 1, 1);
+      size_t rest = k;
+      for (const std::string& name : names) {
+        e[name] = kCombined[rest % kCombined.size()];
+        rest /= kCombined.size();
+      }
+      all.push_back(std::move(e));
+    }
+  }
+  if (open.leading.empty() && open.others.empty()) all = {{}};
+  return all;
+}
+
+bool TooLarge(const Graph& g, const OpenExtents& extents) {
+  return std::any_of(g.inputs().begin(), g.inputs().end(), [&](const Value* v) {
+    if (extents.empty() || !v->type().is_tensor() || !v->shape().has_rank()) return false;
+    double count = 1;
+    for (int axis = 0; axis < v->shape().rank(); ++axis) {
+      const Dim& d = v->shape()[axis];
+      count *= static_cast<double>(d.is_static() ? d.value() : extents.at(OpenDimName(*v, axis)));
+    }
+    return count > static_cast<double>(kMaxElements);
+  });
+}
+
+bool AnyEmpty(const std::vector<Datum>& outputs) {
+  return std::any_of(outputs.begin(), outputs.end(), [](const Datum& d) {
+    return d.is_tensor() && d.tensor().num_elements() == 0;
+  });
+}
+
+}  // namespace
+
+std::string OpenDimName(const Value& input, int axis) {
+  const Dim& d = input.shape()[axis];
+  return d.is_unknown() ? Cat(input.name(), "[", axis, "]") : d.ToString();
+}
+
+Result<OpenExtents> FindExtents(const Graph& g, uint64_t seed) {
+  const std::vector<OpenExtents> candidates = Candidates(OpenDimsOf(g));
+  std::optional<OpenExtents> with_empty_output;
+  Status last;
+  for (const OpenExtents& extents : candidates) {
+    if (TooLarge(g, extents)) continue;
+    INFER_ASSIGN(const auto inputs, RandomModelInputs(g, seed, extents));
+    const auto outputs = Evaluate(g, inputs);
+    if (!outputs.ok()) {
+      last = outputs.status();
+      if (last.code() != Code::kInvalidModel && last.code() != Code::kInvalidArgument) return last;
+      continue;
+    }
+    if (!AnyEmpty(*outputs)) return extents;
+    if (!with_empty_output) with_empty_output = extents;
+  }
+  if (with_empty_output) return *with_empty_output;
+  return InvalidArgument(Cat("the model runs on none of ", candidates.size(),
+                             " kinds of random inputs (the last: ", last.message(),
+                             "): give its shapes (--shape, --set) or real inputs (--data)"));
+}
+
+std::string ToString(const OpenExtents& extents) {
+  std::vector<std::string> parts;
+  for (const auto& [name, n] : extents) parts.push_back(Cat(name, " = ", n));
+  return Join(parts, ", ");
+}
+
+}  // namespace infer
