@@ -27,6 +27,7 @@ std::span<const OpDef> RandomOps();
 std::span<const OpDef> ContribFusedOps();
 std::span<const OpDef> SequenceOps();
 std::span<const OpDef> ConvOps();
+std::span<const OpDef> LiftedNormalizationOps();
 std::span<const OpDef> LossOps();
 std::span<const OpDef> MatMulOps();
 std::span<const OpDef> PoolOps();

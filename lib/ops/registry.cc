@@ -46,6 +46,7 @@ OpRegistry AllOps() {
       RandomOps(),
       SignalOps(),
       SequenceOps(),
+      LiftedNormalizationOps(),
       LossOps(),
       StringOps(),
       FusedOps(),

@@ -167,6 +167,15 @@ TEST(Kernels, Rows) {
   CheckGraph("graph g(x: f32[2,5,3]) -> (y) { y = Softmax(x) {axis=1} }");
 }
 
+/// The operand dies here, so that a kernel may write over it.
+TEST(Kernels, RowsInPlace) {
+  for (int64_t n : {3, 17, 255, 257, 700})
+    for (std::string_view op : {"Softmax(t)", "LogSoftmax(t)", "LayerNormalization(t, s)"})
+      CheckGraph(Cat("graph g(x: f32[3,", n, "]) -> (y) { s = const f32[", n,
+                     "] ~1 t = Neg(x) y = ", op, " }"),
+                 1, 1e-5);
+}
+
 TEST(Kernels, ViewsAndOutputs) {
   CheckGraph("graph g(x: f32[2,6]) -> (y) { s = const i64[2] {3,4} y = Reshape(x, s) }");
   CheckGraph(

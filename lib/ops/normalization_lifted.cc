@@ -1,0 +1,140 @@
+/// Normalisations that are other operators written as one: import takes them apart, so that passes
+/// and kernels see one form. SimplifiedLayerNormalization, SkipLayerNormalization and
+/// SkipSimplifiedLayerNormalization of ONNX Runtime, and MeanVarianceNormalization.
+#include "lib/ops/common.h"
+#include "lib/ops/families.h"
+
+namespace infer {
+namespace {
+
+constexpr std::string_view kMicrosoft = "com.microsoft";
+
+std::string InputOr(const NodeSpec& node, size_t i, std::string_view absent = "") {
+  return i < node.inputs.size() ? node.inputs[i] : std::string(absent);
+}
+std::string OutputOf(const NodeSpec& node, size_t i) {
+  return i < node.outputs.size() ? node.outputs[i] : std::string();
+}
+
+/// Unsupported when one of the outputs [first, last) is wanted: statistics are for training.
+Status RefuseStatistics(const NodeSpec& node, size_t first, size_t last) {
+  for (size_t i = first; i < last; ++i)
+    if (!OutputOf(node, i).empty())
+      return Unsupported(Cat(node.op, " '", node.name, "': output ", i,
+                             " (statistics for training) is wanted; leave it out"));
+  return {};
+}
+
+/// RMSNormalization by its older name.
+Status LiftSimplifiedLayerNorm(NodeSpec node, int, LiftContext& out) {
+  INFER_TRY(RefuseStatistics(node, 1, 2));
+  node.op = "RMSNormalization";
+  node.domain = "";
+  node.outputs.resize(1);
+  out.Emit(std::move(node));
+  return {};
+}
+
+/// sum = input + skip [+ bias]; output = LayerNormalization(sum) or, simplified, RMSNormalization.
+/// Operands: input, skip, gamma, [beta,] bias; the simplified form has no beta.
+template <bool kSimplified>
+Status LiftSkipLayerNorm(NodeSpec node, int, LiftContext& out) {
+  INFER_TRY(RefuseStatistics(node, 1, 3));
+  if (node.inputs.size() < 3) return InvalidModel(Cat(node.op, ": wants input, skip and gamma"));
+  const std::string bias = InputOr(node, kSimplified ? 3 : 4);
+  std::string sum = OutputOf(node, 3);
+  if (sum.empty()) sum = out.Fresh("skip_sum");
+  const std::string plain = bias.empty() ? sum : out.Fresh("skip_sum");
+  out.Emit(MakeSpec("Add", node, {node.inputs[0], node.inputs[1]}, {plain}));
+  if (!bias.empty()) out.Emit(MakeSpec("Add", node, {plain, bias}, {sum}));
+  std::vector<std::string> operands = {sum, node.inputs[2]};
+  if (const std::string beta = kSimplified ? "" : InputOr(node, 3); !beta.empty())
+    operands.push_back(beta);
+  // ONNX Runtime's default, unlike ONNX's 1e-5.
+  const float epsilon = FloatAttrOr(node, "epsilon", 1e-12f);
+  out.Emit(MakeSpec(kSimplified ? "RMSNormalization" : "LayerNormalization", node,
+                    std::move(operands), {node.outputs[0]},
+                    {{"axis", int64_t{-1}}, {"epsilon", epsilon}}));
+  return {};
+}
+
+/// y = (x - mean) / (deviation + 1e-9) over the axes.
+Status LiftMeanVariance(NodeSpec node, int, LiftContext& out) {
+  const std::string &x = node.inputs[0], mean = out.Fresh("mvn_mean"),
+                    centred = out.Fresh("mvn_centred"), square = out.Fresh("mvn_square"),
+                    variance = out.Fresh("mvn_variance"), deviation = out.Fresh("mvn_deviation"),
+                    divisor = out.Fresh("mvn_divisor");
+  const std::string axes = out.Constant(Tensor::Int64s(IntsAttrOr(node, "axes", {0, 2, 3})));
+  out.Emit(MakeSpec("ReduceMean", node, {x, axes}, {mean}));
+  out.Emit(MakeSpec("Sub", node, {x, mean}, {centred}));
+  out.Emit(MakeSpec("Mul", node, {centred, centred}, {square}));
+  out.Emit(MakeSpec("ReduceMean", node, {square, axes}, {variance}));
+  out.Emit(MakeSpec("Sqrt", node, {variance}, {deviation}));
+  const std::string tiny = ScalarLike(1e-9, x, node, out);
+  out.Emit(MakeSpec("Add", node, {deviation, tiny}, {divisor}));
+  out.Emit(MakeSpec("Div", node, {centred, divisor}, {node.outputs[0]}));
+  return {};
+}
+
+}  // namespace
+
+std::span<const OpDef> LiftedNormalizationOps() {
+  static const OpDef ops[] = {
+      {
+          .name = "MeanVarianceNormalization",
+          .doc = "Mean 0 and deviation 1 over axes; becomes its parts on import.",
+          .since = 9,
+          .versions = {9, 13},
+          .inputs = {{"X", "T"}},
+          .outputs = {{"Y", "T"}},
+          .attrs = {{"axes", AttrKind::kInts, std::vector<int64_t>{0, 2, 3}}},
+          .constraints = {{"T", kFloatsBF16}},
+          .lift = LiftMeanVariance,
+      },
+      {
+          .name = "SimplifiedLayerNormalization",
+          .doc = "ONNX Runtime's name of RMSNormalization, which it becomes on import.",
+          .inputs = {{"X", "T"}, {"scale", "V"}},
+          .outputs = {{"Y", "V"}, {"inv_std_var", "U", Arity::kOptional}},
+          .attrs = {{"axis", AttrKind::kInt, int64_t{-1}},
+                    {"epsilon", AttrKind::kFloat, 1e-5f},
+                    {"stash_type", AttrKind::kInt, int64_t{1}}},
+          .constraints = {{"T", kFloatsBF16}, {"U", kFloatsBF16}, {"V", kFloatsBF16}},
+          .lift = LiftSimplifiedLayerNorm,
+      },
+      {
+          .name = "SkipLayerNormalization",
+          .domain = kMicrosoft,
+          .doc = "LayerNormalization of a sum; becomes its parts on import.",
+          .inputs = {{"input", "T"},
+                     {"skip", "T"},
+                     {"gamma", "T"},
+                     {"beta", "T", Arity::kOptional},
+                     {"bias", "T", Arity::kOptional}},
+          .outputs = {{"output", "T"},
+                      {"mean", "U", Arity::kOptional},
+                      {"inv_std_var", "U", Arity::kOptional},
+                      {"input_skip_bias_sum", "T", Arity::kOptional}},
+          .attrs = {{"epsilon", AttrKind::kFloat, 1e-12f}},
+          .constraints = {{"T", kFloatsBF16}, {"U", TypeSet(DType::kF32)}},
+          .lift = LiftSkipLayerNorm<false>,
+      },
+      {
+          .name = "SkipSimplifiedLayerNormalization",
+          .domain = kMicrosoft,
+          .doc = "RMSNormalization of a sum; becomes its parts on import.",
+          .inputs =
+              {{"input", "T"}, {"skip", "T"}, {"gamma", "T"}, {"bias", "T", Arity::kOptional}},
+          .outputs = {{"output", "T"},
+                      {"mean", "U", Arity::kOptional},
+                      {"inv_std_var", "U", Arity::kOptional},
+                      {"input_skip_bias_sum", "T", Arity::kOptional}},
+          .attrs = {{"epsilon", AttrKind::kFloat, 1e-12f}},
+          .constraints = {{"T", kFloatsBF16}, {"U", TypeSet(DType::kF32)}},
+          .lift = LiftSkipLayerNorm<true>,
+      },
+  };
+  return ops;
+}
+
+}  // namespace infer
