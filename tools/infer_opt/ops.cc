@@ -45,13 +45,26 @@ Json ParamsJson(const std::vector<ParamDef>& params) {
   return out;
 }
 
+/// "default", for the kinds that JSON can say.
+void AddDefault(const AttrValue& value, Json& attr) {
+  std::visit(
+      [&]<typename T>(const T& v) {
+        if constexpr (!std::is_same_v<T, std::monostate> && !std::is_same_v<T, Tensor> &&
+                      !std::is_same_v<T, ValueType>)
+          attr["default"] = v;
+      },
+      value);
+}
+
 Json OpJson(const OpDef& def) {
   Json attrs = Json::array();
-  for (const AttrDef& a : def.attrs)
+  for (const AttrDef& a : def.attrs) {
     attrs.push_back({{"name", a.name},
                      {"kind", KindName(a.kind)},
                      {"required", a.required},
                      {"since", a.since}});
+    AddDefault(a.default_value, attrs.back());
+  }
   Json constraints = Json::object();
   for (const TypeConstraint& c : def.constraints)
     constraints[std::string(c.var)] = TypesText(c.types);
