@@ -83,7 +83,7 @@ KernelList CpuKernels() {
   KernelList all;
   for (KernelList (*family)() :
        {Int8ProductKernels, Int8ElementwiseKernels, ConvKernels, MatMulKernels, PoolKernels,
-        NormKernels, RowKernels, ViewKernels, ElementwiseKernels}) {
+        NormKernels, RowKernels, MoveKernels, ViewKernels, ElementwiseKernels}) {
     KernelList list = family();
     all.insert(all.end(), list.begin(), list.end());
   }

@@ -107,6 +107,7 @@ Result<dnnl::primitive_attr> AttrOf(const Attributes& a) {
 
 int DnnlArg(Arg a) {
   switch (a) {
+    case Arg::kSource: return DNNL_ARG_MULTIPLE_SRC;
     case Arg::kSrc: return DNNL_ARG_SRC;
     case Arg::kSrc1: return DNNL_ARG_SRC_1;
     case Arg::kWeights: return DNNL_ARG_WEIGHTS;
@@ -194,7 +195,7 @@ class PrimitiveLaunch final : public Launch {
     auto state = std::make_unique<State>();
     dnnl_stream_create(&state->stream, Engine().get(), dnnl_stream_default_flags);
     for (const Binding& b : bindings_) {
-      const int arg = b.post_op >= 0 ? PostOpArg(b.post_op) : DnnlArg(b.arg);
+      const int arg = b.post_op >= 0 ? PostOpArg(b.post_op) : DnnlArg(b.arg) + b.source;
       const memory::desc* md = primitive_->Find(arg);
       INFER_CHECK(md);
       Add(*state, arg, *md,
@@ -437,18 +438,6 @@ Result<Made> MakeBinary(BinaryKind kind, const Spec& a, const Spec& b, const Spe
   });
 }
 
-Result<Made> MakeSoftmax(const Spec& s, int axis, bool log) {
-  return Guarded([&]() -> Result<Made> {
-    INFER_ASSIGN(const memory::desc src, DescOf(s));
-    INFER_ASSIGN(const dnnl::primitive_attr attr, AttrOf({}));
-    using P = dnnl::softmax_v2_forward;
-    const P::desc d(dnnl::prop_kind::forward_inference,
-                    log ? Algorithm::softmax_log : Algorithm::softmax_accurate, src, src, axis);
-    const P::primitive_desc pd(d, attr, Engine());
-    return RefuseReference(Finish<P>(pd, {{DNNL_ARG_SRC, src}, {DNNL_ARG_DST, pd.dst_desc()}}));
-  });
-}
-
 Result<Made> MakeBatchNorm(const Spec& s, float epsilon) {
   return Guarded([&]() -> Result<Made> {
     using Flags = dnnl::normalization_flags;
@@ -468,18 +457,19 @@ Result<Made> MakeBatchNorm(const Spec& s, float epsilon) {
   });
 }
 
-Result<Made> MakeResize(const Spec& s, const Spec& dst, const std::vector<float>& factors,
-                        bool linear) {
+Result<Made> MakeConcat(const std::vector<Spec>& sources, const Spec& dst, int axis) {
   return Guarded([&]() -> Result<Made> {
-    INFER_ASSIGN(const memory::desc src, DescOf(s));
-    INFER_ASSIGN(const memory::desc out, DescOf(dst));
+    std::vector<memory::desc> src;
+    for (const Spec& s : sources) {
+      INFER_ASSIGN(src.emplace_back(), DescOf(s));
+    }
+    INFER_ASSIGN(memory::desc out, DescOf(dst));
     INFER_ASSIGN(const dnnl::primitive_attr attr, AttrOf({}));
-    using P = dnnl::resampling_forward;
-    const P::desc d(dnnl::prop_kind::forward_inference,
-                    linear ? Algorithm::resampling_linear : Algorithm::resampling_nearest, factors,
-                    src, out);
-    const P::primitive_desc pd(d, attr, Engine());
-    return RefuseReference(Finish<P>(pd, {{DNNL_ARG_SRC, src}, {DNNL_ARG_DST, pd.dst_desc()}}));
+    const dnnl::concat::primitive_desc pd(out, axis, src, Engine(), attr);
+    std::vector<std::pair<int, memory::desc>> descs = {{DNNL_ARG_DST, pd.dst_desc()}};
+    for (size_t i = 0; i < src.size(); ++i)
+      descs.emplace_back(DNNL_ARG_MULTIPLE_SRC + static_cast<int>(i), src[i]);
+    return Finish<dnnl::concat>(pd, std::move(descs));  // its reference code is made of reorders
   });
 }
 

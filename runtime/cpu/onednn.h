@@ -72,7 +72,18 @@ struct PoolSpec {
 };
 
 /// Which tensor of a primitive an argument is.
-enum class Arg : uint8_t { kSrc, kSrc1, kWeights, kBias, kDst, kScale, kShift, kMean, kVariance };
+enum class Arg : uint8_t {
+  kSource,
+  kSrc,
+  kSrc1,
+  kWeights,
+  kBias,
+  kDst,
+  kScale,
+  kShift,
+  kMean,
+  kVariance
+};
 
 class Primitive;  // immutable
 struct Made {
@@ -89,10 +100,9 @@ Result<Made> MakeEltwise(const Spec& src, const PostOp& op);
 enum class BinaryKind : uint8_t { kAdd, kSub, kMul, kDiv, kMax, kMin };
 Result<Made> MakeBinary(BinaryKind kind, const Spec& a, const Spec& b, const Spec& dst,
                         const Attributes& attributes);
-Result<Made> MakeSoftmax(const Spec& src, int axis, bool log);
 Result<Made> MakeBatchNorm(const Spec& src, float epsilon);
-Result<Made> MakeResize(const Spec& src, const Spec& dst, const std::vector<float>& factors,
-                        bool linear);
+/// Along `axis`; the sources may lie in different layouts.
+Result<Made> MakeConcat(const std::vector<Spec>& sources, const Spec& dst, int axis);
 
 /// An argument that comes from `args[index]` of a launch, or from a buffer of its own.
 struct Binding {
@@ -100,6 +110,7 @@ struct Binding {
   int index = -1;  ///< -1: `constant`
   std::shared_ptr<const Buffer> constant = {};
   int post_op = -1;  ///< operand of this post-op instead of `arg`
+  int source = 0;    ///< which one, of Arg::kSource
 };
 /// `scratch_index`: where the scratch pointer stands among the arguments.
 std::shared_ptr<const Launch> MakeLaunch(const Made& made, std::vector<Binding> bindings,

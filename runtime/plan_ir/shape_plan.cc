@@ -2,13 +2,20 @@
 
 #include <algorithm>
 #include <map>
+#include <unordered_map>
 
 #include "lib/ir/editor.h"
+#include "lib/ir/eval.h"
 #include "lib/ir/inference.h"
 #include "lib/support/strings.h"
 
 namespace infer {
 namespace {
+
+/// What is worth knowing before the run: operands and results of a node up to so many bytes.
+constexpr int64_t kFoldBytes = 1 << 16;
+/// Elements that inference is told of.
+constexpr int64_t kFoldElements = 256;
 
 bool IsPlannable(const ValueType& t) {
   return t.is_tensor() && t.tensor().is_static() && t.tensor().dtype != DType::kString;
@@ -65,18 +72,88 @@ class Builder {
       changed |= !(t.shape == v->shape());
       editor.SetType(v, std::move(t));
     }
-    if (changed) INFER_TRY(InferTypes(g));
-    size_t id = 0;
-    for (const auto& v : g.values()) {
-      out_->types.push_back(v->type());
-      out_->known.push_back(
-          v->is_constant() || v->is_input() ? Tensor() : KnownTensor(v->type(), v->elements()));
-      ++id;
-    }
-    INFER_CHECK(id == plan_.values.size());
+    out_->known.resize(plan_.values.size());
+    INFER_TRY(InferAndFold(g, changed));
+    for (const auto& v : g.values()) out_->types.push_back(v->type());
+    INFER_CHECK(out_->types.size() == plan_.values.size());
     out_->cost.resize(plan_.steps.size());
     StepCosts(g);
     return {};
+  }
+
+  /// Types in the specialised graph `g`, inferred anew where something `changed`, and the values of
+  /// small results whose operands are all known: shapes may hang on them.
+  Status InferAndFold(Graph& g, bool changed) {
+    GraphEditor editor(g);
+    std::unordered_map<const Value*, size_t> position;
+    for (const auto& v : g.values()) position.emplace(v.get(), position.size());
+    auto known = [&](const Value* v) -> const Tensor* {
+      const size_t i = position.at(v);
+      if (const Tensor* c = plan_.constant(plan_.values[i])) return c;
+      return out_->known[i].defined() ? &out_->known[i] : nullptr;
+    };
+    for (const auto& n : g.nodes()) {
+      if (changed) INFER_TRY(editor.Reinfer(*n));
+      bool complete = true;
+      for (const Value* v : n->outputs()) {
+        if (!v || plan_.constant(plan_.values[position.at(v)])) continue;
+        Tensor& t = out_->known[position.at(v)];
+        t = KnownTensor(v->type(), v->elements());
+        complete &= t.defined();
+      }
+      if (!complete) changed |= Fold(*n, editor, position, known);
+    }
+    return {};
+  }
+
+  /// Whether it learnt something. A node that fails here fails in the run, where it is reported.
+  template <typename Known>
+  bool Fold(Node& n, GraphEditor& editor, const std::unordered_map<const Value*, size_t>& position,
+            const Known& known) {
+    if (!n.def().deterministic || !n.subgraphs().empty() || n.inputs().empty()) return false;
+    std::vector<Datum> values;
+    std::vector<bool> present;
+    int64_t bytes = 0;
+    for (const Value* v : n.inputs()) {
+      present.push_back(v != nullptr);
+      const Tensor* t = v ? known(v) : nullptr;
+      if (v && (!t || t->dtype() == DType::kString)) return false;
+      values.push_back(t ? Datum(*t) : Datum());
+      bytes += t ? t->byte_size() : 0;
+    }
+    for (const Value* v : n.outputs()) {
+      if (!v) continue;
+      if (IsPlannable(v->type()))
+        bytes += BytesOf(v->type());
+      else if (!MayFoldUnsized(n))
+        return false;
+    }
+    if (bytes > kFoldBytes) return false;
+    std::vector<const Datum*> operands;
+    for (size_t i = 0; i < values.size(); ++i)
+      operands.push_back(present[i] ? &values[i] : nullptr);
+    const auto results = EvaluateNode(n, operands, plan_.graph.ops());
+    if (!results.ok()) return false;
+    for (size_t o = 0; o < n.outputs().size() && o < results->size(); ++o) {
+      Value* v = n.output(o);
+      if (!v || !(*results)[o].is_tensor() || plan_.constant(plan_.values[position.at(v)]))
+        continue;
+      const Tensor& t = (*results)[o].tensor();
+      if (t.dtype() == DType::kString) continue;
+      out_->known[position.at(v)] = t;
+      editor.SetType(v, t.type());
+      if (!IsInteger(t.dtype()) || t.rank() > 1 || t.num_elements() > kFoldElements) continue;
+      std::vector<Dim> elements;
+      for (int64_t i = 0; i < t.num_elements(); ++i) elements.emplace_back(t.IntAt(i));
+      editor.SetElements(v, std::move(elements));
+    }
+    return true;
+  }
+
+  /// Operators whose results are not much larger than their operands.
+  static bool MayFoldUnsized(const Node& n) {
+    return !n.Is("Range") && !n.Is("ConstantOfShape") && !n.Is("Expand") && !n.Is("Tile") &&
+           !n.Is("Pad") && !n.Is("Resize") && !n.Is("OneHot");
   }
 
   /// Costs by the specialised graph; values correspond by position, nodes likewise.
@@ -97,8 +174,8 @@ class Builder {
     }
   }
 
-  int64_t BytesOf(int id) const {
-    const ValueType& t = out_->types[static_cast<size_t>(id)];
+  int64_t BytesOf(int id) const { return BytesOf(out_->types[static_cast<size_t>(id)]); }
+  static int64_t BytesOf(const ValueType& t) {
     if (!IsPlannable(t)) return 0;
     return PackedBytes(t.tensor().dtype, NumElements(t.tensor().shape.static_dims()));
   }

@@ -176,6 +176,84 @@ TEST(Kernels, RowsInPlace) {
                  1, 1e-5);
 }
 
+/// Each map as a strided copy, runs, or a table; of several widths, with and without fill.
+TEST(Kernels, Moves) {
+  for (std::string_view type : {"f32", "i64", "u8", "bool", "f16"})
+    for (std::string_view body :
+         {"y = Transpose(x) {perm=[0,2,1]}", "y = Transpose(x) {perm=[2,1,0]}", "y = Transpose(x)",
+          "s = const i64[2] {1,2} e = const i64[2] {4,17} a = const i64[2] {1,2} "
+          "t = const i64[2] {1,3} y = Slice(x, s, e, a, t)",
+          "s = const i64[1] {-1} e = const i64[1] {-99} a = const i64[1] {2} "
+          "t = const i64[1] {-1} y = Slice(x, s, e, a, t)",
+          "y = Concat(x, x) {axis=0}",
+          "z = Transpose(x) {perm=[0,1,2]} y = Concat(x, z, x) {axis=-1}",
+          "s = const i64[4] {4,2,5,19} y = Expand(x, s)", "s = const i64[3] {1,2,3} y = Tile(x, s)",
+          "i = const i64[2,2] {0,-1,2,2} y = Gather(x, i) {axis=1}",
+          "p = const i64[6] {0,1,2,0,0,3} y = Pad(x, p)",
+          "p = const i64[6] {0,1,2,0,0,3} y = Pad(x, p) {mode=\"reflect\"}",
+          "p = const i64[6] {0,-1,2,0,0,-3} y = Pad(x, p) {mode=\"edge\"}"})
+      CheckGraph(Cat("graph g(x: ", type, "[2,5,19]) -> (y) { ", body, " }"), 1, 0);
+  for (int64_t m : kSizes)
+    CheckGraph(Cat("graph g(x: f32[3,", m, ",33]) -> (y) { y = Transpose(x) {perm=[0,2,1]} }"), 1,
+               0);
+  CheckGraph(
+      "graph g(x: f32[2,5,19]) -> (a, b) { s = const i64[3] {4,8,7} a, _, b = Split(x, s) {axis=2} "
+      "}",
+      1, 0);
+  CheckGraph(
+      "graph g(x: f32[1,8,3,5]) -> (y, z) { y = DepthToSpace(x) {blocksize=2} "
+      "z = DepthToSpace(x) {blocksize=2, mode=\"CRD\"} }",
+      1, 0);
+  CheckGraph(
+      "graph g(x: f32[1,2,3,5]) -> (y) { s = const f32[4] {1,1,2,3} y = Resize(x, _, s) "
+      "{mode=\"nearest\", coordinate_transformation_mode=\"asymmetric\", "
+      "nearest_mode=\"floor\"} }",
+      1, 0);
+  CheckGraph(
+      "graph g(x: f32[5,7]) -> (y) { p = const i64[4] {1,0,2,3} v = const f32[] {2.5} "
+      "y = Pad(x, p, v) }",
+      1, 0);
+}
+
+/// Indices that only the run knows, good and bad.
+TEST(Kernels, GatherByInput) {
+  const Tensor x = Tensor::Of<float>({2, 3}, {1, 2, 3, 4, 5, 6});
+  for (std::string_view axis : {"0", "1"}) {
+    const std::string text =
+        Cat("graph g(x: f32[2,3], i: i64[2]) -> (y) { y = Gather(x, i) {axis=", axis, "} }");
+    const auto steps = CheckGraph(text, {x, Tensor::Int64s({1, -2})}, 0);
+    EXPECT_EQ(steps.size(), 1u);
+    Graph g = *ParseGraph(text, SuiteOps());
+    auto program = BackendUnderTest().Compile(g, {});
+    ASSERT_TRUE(program.ok());
+    auto context = (*program)->NewContext();
+    ASSERT_TRUE(context.ok());
+    EXPECT_TRUE((*context)->BindInput(0, x).ok());
+    EXPECT_TRUE((*context)->BindInput(1, Tensor::Int64s({0, 7})).ok());
+    EXPECT_FALSE((*context)->Run({}).ok());
+  }
+}
+
+/// Blocked operands: channel counts that fill blocks, and ones that do not.
+TEST(Kernels, ConcatOfConvolutions) {
+  for (int64_t c : {5, 16, 32})
+    CheckGraph(
+        Cat("graph g(x: f32[2,16,6,6]) -> (y) { v = const f32[16,16,1,1] ~1 "
+            "w = const f32[",
+            c, ",16,3,3] ~2 u = const f32[7,", c + 32,
+            ",1,1] ~3 "
+            "a = Conv(x, v) b = Conv(x, w) {pads=[1,1,1,1]} "
+            "k = Concat(a, b, x) {axis=1} y = Conv(k, u) }"));
+}
+
+/// Shapes that hang on values which inference does not follow, but which are known.
+TEST(Kernels, ShapesFromKnownValues) {
+  CheckGraph(
+      "graph g(x: f32[2,6]) -> (y) { s = Shape(x) f = Cast(s) {to=1} m = const f32[2] {1,4} "
+      "l = Min(f, m) e = Cast(l) {to=7} b = const i64[2] {0,0} y = Slice(x, b, e) }",
+      1, 0);
+}
+
 TEST(Kernels, ViewsAndOutputs) {
   CheckGraph("graph g(x: f32[2,6]) -> (y) { s = const i64[2] {3,4} y = Reshape(x, s) }");
   CheckGraph(

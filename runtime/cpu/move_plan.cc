@@ -1,0 +1,179 @@
+#include "runtime/cpu/move_plan.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+#include "lib/support/parallel.h"
+#include "lib/support/status.h"
+
+namespace infer {
+namespace {
+
+constexpr int64_t kGrain = 16384;
+constexpr int64_t kTile = 16;
+/// Runs shorter than this on average are cheaper by table.
+constexpr int64_t kShortRun = 8;
+
+}  // namespace
+
+MovePlan MovePlan::Of(const Tensor& tensor, const Dims& dims, const std::vector<int64_t>& starts,
+                      const std::vector<int64_t>& sizes, int64_t width, uint64_t fill) {
+  const auto map = tensor.data<int64_t>();
+  MovePlan p;
+  p.width_ = width;
+  p.fill_ = fill;
+  p.size_ = static_cast<int64_t>(map.size());
+  auto operand_of = [&](int64_t number) {
+    for (size_t k = 0; k < starts.size(); ++k)
+      if (starts[k] >= 0 && number >= starts[k] && number < starts[k] + sizes[k])
+        return static_cast<int>(k);
+    return -1;
+  };
+  auto first_of = [&](int operand) { return starts[static_cast<size_t>(operand)]; };
+  int64_t lowest = INT64_MAX, highest = 0;
+  for (int64_t v : map)
+    if (v != 0) lowest = std::min(lowest, v), highest = std::max(highest, v);
+  const bool one_operand = highest > 0 && operand_of(lowest) == operand_of(highest);
+  if (one_operand) {
+    p.operand_ = operand_of(lowest);
+    if (p.FindStrides(map, dims)) {
+      p.offset_ -= first_of(p.operand_);
+      return p;
+    }
+  }
+  for (size_t i = 0; i < map.size();) {
+    const int k = operand_of(map[i]);
+    const int64_t begin = static_cast<int64_t>(i), first = k < 0 ? 0 : first_of(k);
+    const int64_t stop = k < 0 ? 0 : first + sizes[static_cast<size_t>(k)];
+    for (++i; i < map.size(); ++i)
+      if (k < 0 ? map[i] != 0 : map[i] != map[i - 1] + 1 || map[i] >= stop) break;
+    p.pieces_.push_back(
+        {k, map[static_cast<size_t>(begin)] - first, begin, static_cast<int64_t>(i) - begin});
+  }
+  if (one_operand && p.size_ < kShortRun * static_cast<int64_t>(p.pieces_.size())) {
+    for (int64_t v : map)
+      p.table_.push_back(v == 0 ? -1 : static_cast<int32_t>(v - first_of(p.operand_)));
+    p.pieces_.clear();
+  }
+  return p;
+}
+
+bool MovePlan::FindStrides(std::span<const int64_t> map, const Dims& dims) {
+  if (std::find(map.begin(), map.end(), 0) != map.end()) return false;
+  const Dims steps = Strides(dims);
+  Dims extents, strides;
+  for (size_t d = 0; d < dims.size(); ++d) {
+    if (dims[d] == 1) continue;
+    const int64_t s = map[static_cast<size_t>(steps[d])] - map[0];
+    if (!extents.empty() && strides.back() == s * dims[d]) {
+      extents.back() *= dims[d];
+      strides.back() = s;
+    } else {
+      extents.push_back(dims[d]);
+      strides.push_back(s);
+    }
+  }
+  Dims at(extents.size(), 0);
+  int64_t want = map[0];
+  for (int64_t v : map) {
+    if (v != want) return false;
+    for (size_t d = extents.size(); d-- > 0;) {
+      want += strides[d];
+      if (++at[d] < extents[d]) break;
+      want -= strides[d] * extents[d];
+      at[d] = 0;
+    }
+  }
+  if (extents.empty()) extents = strides = {1};  // a single element
+  dims_ = std::move(extents);
+  strides_ = std::move(strides);
+  offset_ = map[0];
+  return true;
+}
+
+/// The last axis is contiguous in the result. Where another one (`j`) is contiguous in the operand,
+/// the two are walked in tiles, so that neither side is read or written one line per element.
+template <typename T>
+void MovePlan::RunStrided(const T* from, T* to) const {
+  const size_t last = dims_.size() - 1;
+  const Dims steps = Strides(dims_);
+  size_t j = last;
+  for (size_t d = 0; d < last; ++d)
+    if (strides_[d] == 1 && strides_[last] != 1) j = d;
+  const int64_t n = dims_[last], step = strides_[last];
+  const int64_t rows = j == last ? 1 : dims_[j], tiles = (rows + kTile - 1) / kTile;
+  int64_t outer = tiles;
+  for (size_t d = 0; d < last; ++d)
+    if (d != j) outer *= dims_[d];
+  ParallelFor(outer, std::max<int64_t>(1, kGrain / (n * std::min(rows, kTile))),
+              [&](int64_t begin, int64_t end) {
+                for (int64_t u = begin; u < end; ++u) {
+                  const T* x = from;
+                  T* y = to;
+                  int64_t rest = u / tiles;
+                  for (size_t d = last; d-- > 0;) {
+                    if (d == j) continue;
+                    x += rest % dims_[d] * strides_[d];
+                    y += rest % dims_[d] * steps[d];
+                    rest /= dims_[d];
+                  }
+                  if (j == last && step == 1) {
+                    std::memcpy(y, x, static_cast<size_t>(n) * sizeof(T));
+                    continue;
+                  }
+                  if (j == last) {
+                    for (int64_t i = 0; i < n; ++i) y[i] = x[i * step];
+                    continue;
+                  }
+                  const int64_t r0 = u % tiles * kTile, r1 = std::min(rows, r0 + kTile);
+                  for (int64_t c0 = 0; c0 < n; c0 += kTile) {
+                    const int64_t c1 = std::min(n, c0 + kTile);
+                    for (int64_t r = r0; r < r1; ++r)
+                      for (int64_t c = c0; c < c1; ++c) y[r * steps[j] + c] = x[r + c * step];
+                  }
+                }
+              });
+}
+
+template <typename T>
+void MovePlan::RunTyped(std::byte* const* args, T* to) const {
+  const T fill = static_cast<T>(fill_);
+  auto of = [args](int k) { return reinterpret_cast<const T*>(args[k]); };
+  if (!dims_.empty()) return RunStrided(of(operand_) + offset_, to);
+  if (!table_.empty()) {
+    const T* x = of(operand_);
+    return ParallelFor(size_, kGrain, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int32_t k = table_[static_cast<size_t>(i)];
+        to[i] = k < 0 ? fill : x[k];
+      }
+    });
+  }
+  const auto n = static_cast<int64_t>(pieces_.size());
+  ParallelFor(n, std::max<int64_t>(1, kGrain * n / size_), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const Piece& p = pieces_[static_cast<size_t>(i)];
+      if (p.operand < 0)
+        std::fill_n(to + p.to, p.n, fill);
+      else
+        std::memcpy(to + p.to, of(p.operand) + p.from, static_cast<size_t>(p.n) * sizeof(T));
+    }
+  });
+}
+
+void MovePlan::Run(std::byte* const* args, std::byte* to) const {
+  switch (width_) {
+    case 1: return RunTyped(args, reinterpret_cast<uint8_t*>(to));
+    case 2: return RunTyped(args, reinterpret_cast<uint16_t*>(to));
+    case 4: return RunTyped(args, reinterpret_cast<uint32_t*>(to));
+    case 8: return RunTyped(args, reinterpret_cast<uint64_t*>(to));
+    default: INFER_CHECK(false);
+  }
+}
+
+std::string_view MovePlan::name() const {
+  return !dims_.empty() ? "strided" : !table_.empty() ? "table" : "runs";
+}
+
+}  // namespace infer

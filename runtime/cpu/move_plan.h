@@ -1,0 +1,43 @@
+#pragma once
+/// How elements move from operands to one result: a strided copy, runs, or a table.
+#include <cstddef>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "lib/tensor/tensor.h"
+
+namespace infer {
+
+class MovePlan {
+ public:
+  /// `map` (i64) holds for each element of the result (extents `dims`) the number of the element
+  /// that moves there: starts[k] + i is element i of operand k (sizes[k] of them); 0 is `fill`.
+  /// `width`: bytes of an element, 1, 2, 4 or 8.
+  static MovePlan Of(const Tensor& map, const Dims& dims, const std::vector<int64_t>& starts,
+                     const std::vector<int64_t>& sizes, int64_t width, uint64_t fill);
+  /// args[k]: operand k.
+  void Run(std::byte* const* args, std::byte* to) const;
+  std::string_view name() const;
+
+ private:
+  struct Piece {  // in elements; operand -1: fill
+    int operand;
+    int64_t from, to, n;
+  };
+  bool FindStrides(std::span<const int64_t> map, const Dims& dims);
+  template <typename T>
+  void RunTyped(std::byte* const* args, T* to) const;
+  template <typename T>
+  void RunStrided(const T* from, T* to) const;
+
+  int64_t width_ = 0, size_ = 0;
+  uint64_t fill_ = 0;
+  std::vector<Piece> pieces_;
+  int operand_ = -1;     // of the strided copy and the table
+  Dims dims_, strides_;  // strided copy: merged extents of the result, strides of the operand
+  int64_t offset_ = 0;   // strided copy: its first element
+  std::vector<int32_t> table_;  // element of the operand; -1: fill
+};
+
+}  // namespace infer
