@@ -1,5 +1,5 @@
-/// Operators over rows: Softmax, LogSoftmax and LayerNormalization over trailing axes, reductions
-/// over any axes that lie together.
+/// Operators over rows: Softmax and LogSoftmax over any axis, LayerNormalization over trailing
+/// ones, reductions over any axes that lie together.
 #include <algorithm>
 #include <cmath>
 
@@ -27,6 +27,45 @@ std::string RefuseRows(const StepCall& call) {
   return RefuseUnlessF32(call);
 }
 
+/// Columns that are walked together where the reduced axis is not the last.
+constexpr int64_t kColumns = 64;
+
+/// Calls f(x, y, columns) for blocks of columns of [outer, n, inner]; both point to row 0.
+template <typename F>
+void ForColumns(const float* x, float* y, int64_t outer, int64_t n, int64_t inner, int64_t y_rows,
+                F f) {
+  const int64_t blocks = (inner + kColumns - 1) / kColumns;
+  ParallelFor(
+      outer * blocks, RowGrain(n * std::min(inner, kColumns)), [=](int64_t begin, int64_t end) {
+        for (int64_t u = begin; u < end; ++u) {
+          const int64_t o = u / blocks, c = u % blocks * kColumns;
+          f(x + o * n * inner + c, y + o * y_rows * inner + c, std::min(kColumns, inner - c));
+        }
+      });
+}
+
+/// Softmax along the first axis of [n, columns], rows `inner` apart.
+void SoftmaxColumns(const float* x, float* y, int64_t n, int64_t inner, int64_t columns, bool log) {
+  const simd::Loops& loops = simd::TheLoops();
+  const auto max = loops.binary[static_cast<int>(simd::Binary::kMax)];
+  const auto sub = loops.binary[static_cast<int>(simd::Binary::kSub)];
+  const auto exp = loops.unary[static_cast<int>(simd::Unary::kExp)];
+  float top[kColumns], power[kColumns];
+  double sum[kColumns] = {};
+  std::copy_n(x, columns, top);
+  for (int64_t r = 1; r < n; ++r) max(top, x + r * inner, top, columns);
+  for (int64_t r = 0; r < n; ++r) {
+    sub(x + r * inner, top, y + r * inner, columns);
+    exp(y + r * inner, power, columns, 0, 0);
+    for (int64_t c = 0; c < columns; ++c) sum[c] += static_cast<double>(power[c]);
+    if (!log) std::copy_n(power, columns, y + r * inner);
+  }
+  for (int64_t c = 0; c < columns; ++c)
+    top[c] = static_cast<float>(log ? std::log(sum[c]) : 1 / sum[c]);
+  const auto last = log ? sub : loops.binary[static_cast<int>(simd::Binary::kMul)];
+  for (int64_t r = 0; r < n; ++r) last(y + r * inner, top, y + r * inner, columns);
+}
+
 std::unique_ptr<Kernel> MakeSoftmax(const StepCall& call) {
   const int64_t axis = call.main().Attr<int64_t>("axis");
   const bool log = call.main().Is("LogSoftmax");
@@ -34,11 +73,19 @@ std::unique_ptr<Kernel> MakeSoftmax(const StepCall& call) {
     const Dims& dims = in[0].dims;
     INFER_ASSIGN(const int a, NormalizeAxis(axis, static_cast<int>(dims.size())));
     const int64_t n = dims[static_cast<size_t>(a)];
-    if (NumElements(Dims(dims.begin() + a + 1, dims.end())) != 1)
-      return Unsupported("the axis is not the last");
+    const int64_t inner = NumElements(Dims(dims.begin() + a + 1, dims.end()));
     const int64_t rows = NumElements(dims) / n;
     const auto softmax = simd::TheLoops().softmax;
     Prepared p = Named();
+    if (inner != 1) {
+      p.launch = LaunchOf([=](std::byte* const* args) {
+        ForColumns(As<float>(static_cast<const std::byte*>(args[0])), As<float>(args[1]),
+                   rows / inner, n, inner, n, [=](const float* x, float* y, int64_t columns) {
+                     SoftmaxColumns(x, y, n, inner, columns, log);
+                   });
+      });
+      return p;
+    }
     p.in_place = true;
     p.launch = LaunchOf([=](std::byte* const* args) {
       ParallelFor(rows, RowGrain(n), [=](int64_t begin, int64_t end) {
@@ -104,6 +151,28 @@ float Reduced(Reduction kind, const float* x, int64_t n) {
   return 0;
 }
 
+/// The same along the first axis of [n, columns], rows `inner` apart.
+void ReduceColumns(Reduction kind, const float* x, float* y, int64_t n, int64_t inner,
+                   int64_t columns) {
+  if (kind == Reduction::kMax) {
+    const auto max = simd::TheLoops().binary[static_cast<int>(simd::Binary::kMax)];
+    std::copy_n(x, columns, y);
+    for (int64_t r = 1; r < n; ++r) max(y, x + r * inner, y, columns);
+    return;
+  }
+  const bool squares = kind == Reduction::kSumSquare || kind == Reduction::kL2;
+  double sum[kColumns] = {};
+  for (int64_t r = 0; r < n; ++r)
+    for (int64_t c = 0; c < columns; ++c) {
+      const auto v = static_cast<double>(x[r * inner + c]);
+      sum[c] += squares ? v * v : v;
+    }
+  for (int64_t c = 0; c < columns; ++c)
+    y[c] = static_cast<float>(kind == Reduction::kMean ? sum[c] / static_cast<double>(n)
+                              : kind == Reduction::kL2 ? std::sqrt(sum[c])
+                                                       : sum[c]);
+}
+
 std::string RefuseReduce(const StepCall& call) {
   const Value* x = call.main().input(0);
   const Value* y = call.main().output(0);
@@ -134,16 +203,31 @@ std::unique_ptr<Kernel> MakeReduce(const StepCall& call) {
     }
     INFER_ASSIGN(std::vector<int> sorted, NormalizeAxes(axes, static_cast<int>(dims.size())));
     std::sort(sorted.begin(), sorted.end());
-    for (size_t i = sorted.empty() ? 0 : static_cast<size_t>(sorted[0]); i < dims.size(); ++i)
-      if (dims[i] != 1 && !std::binary_search(sorted.begin(), sorted.end(), static_cast<int>(i)))
-        return Unsupported("the axes are not the last ones");
-    int64_t n = 1;
-    for (int a : sorted) n *= dims[static_cast<size_t>(a)];
+    // [outer, n, inner]: n the product of the axes, where no other lies between them.
+    int64_t n = 1, inner = 1;
+    for (size_t i = 0; i < dims.size(); ++i) {
+      if (dims[i] == 1) continue;
+      if (std::binary_search(sorted.begin(), sorted.end(), static_cast<int>(i))) {
+        if (inner != 1) return Unsupported("the axes do not lie together");
+        n *= dims[i];
+      } else if (n != 1) {
+        inner *= dims[i];
+      }
+    }
     const int64_t rows = NumElements(dims) / n;
     const size_t y = in.size();
     Prepared p = Named();
     p.unused.assign(in.size(), true);
     p.unused[0] = false;
+    if (inner != 1) {
+      p.launch = LaunchOf([=](std::byte* const* args) {
+        ForColumns(As<float>(static_cast<const std::byte*>(args[0])), As<float>(args[y]),
+                   rows / inner, n, inner, 1, [=](const float* x, float* to, int64_t columns) {
+                     ReduceColumns(kind, x, to, n, inner, columns);
+                   });
+      });
+      return p;
+    }
     p.launch = LaunchOf([=](std::byte* const* args) {
       ParallelFor(rows, RowGrain(n), [=](int64_t begin, int64_t end) {
         for (int64_t r = begin; r < end; ++r)

@@ -164,7 +164,13 @@ TEST(Kernels, Rows) {
   }
   CheckGraph("graph g(x: f32[2,5,3,4]) -> (y) { a = const i64[2] {2,3} y = ReduceMean(x, a) }");
   CheckGraph("graph g(x: f32[2,5,3,4]) -> (y) { a = const i64[1] {1} y = ReduceMean(x, a) }");
-  CheckGraph("graph g(x: f32[2,5,3]) -> (y) { y = Softmax(x) {axis=1} }");
+  for (int64_t n : kSizes)
+    for (std::string_view op : {"Softmax(x) {axis=1}", "LogSoftmax(x) {axis=1}", "ReduceMean(x, a)",
+                                "ReduceSum(x, a) {keepdims=0}", "ReduceMax(x, a)",
+                                "ReduceSumSquare(x, a)", "ReduceL2(x, a)"})
+      CheckGraph(Cat("graph g(x: f32[2,5,", n, "]) -> (y) { a = const i64[1] {1} y = ", op, " }"),
+                 1, 2e-6);
+  CheckGraph("graph g(x: f32[2,5,3,4]) -> (y) { a = const i64[2] {0,2} y = ReduceMean(x, a) }");
 }
 
 /// The operand dies here, so that a kernel may write over it.
