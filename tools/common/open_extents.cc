@@ -18,7 +18,8 @@ constexpr std::array<int64_t, 6> kWithLeading = {2, 1, 4, 16, 64, 512};
 /// For dimensions that depend on each other, as total = past + new: every combination.
 constexpr std::array<int64_t, 4> kCombined = {2, 4, 3, 1};
 constexpr size_t kMaxCombined = 3;
-constexpr int64_t kMaxElements = int64_t{1} << 24;  ///< of one input
+constexpr double kMaxElements = 1 << 24;    ///< of one input
+constexpr double kLargeElements = 1 << 15;  ///< of one sample, above which one is enough
 
 struct OpenDims {
   std::set<std::string> leading;  ///< axis 0 of some input with more axes
@@ -45,12 +46,30 @@ OpenExtents Extents(const OpenDims& open, int64_t leading, int64_t others) {
   return e;
 }
 
-std::vector<OpenExtents> Candidates(const OpenDims& open) {
+/// Elements of the largest input.
+double MaxElements(const Graph& g, const OpenExtents& extents) {
+  double most = 0;
+  for (const Value* v : g.inputs()) {
+    if (!v->type().is_tensor() || !v->shape().has_rank()) continue;
+    double count = 1;
+    for (int axis = 0; axis < v->shape().rank(); ++axis) {
+      const Dim& d = v->shape()[axis];
+      count *= static_cast<double>(d.is_static() ? d.value() : extents.at(OpenDimName(*v, axis)));
+    }
+    most = std::max(most, count);
+  }
+  return most;
+}
+
+std::vector<OpenExtents> Candidates(const Graph& g, const OpenDims& open) {
   std::vector<OpenExtents> all;
+  auto with_leading = kWithLeading;
+  if (MaxElements(g, Extents(open, 1, 1)) > kLargeElements)
+    std::swap(with_leading[0], with_leading[1]);
   if (!open.others.empty() || open.leading.empty())
     for (const int64_t n : kUniform) all.push_back(Extents(open, 1, n));
   if (!open.leading.empty())
-    for (const int64_t n : kWithLeading) all.push_back(Extents(open, n, n));
+    for (const int64_t n : with_leading) all.push_back(Extents(open, n, n));
   const std::vector<std::string> names(open.others.begin(), open.others.end());
   if (names.size() >= 2 && names.size() <= kMaxCombined) {
     size_t count = 1;
@@ -69,18 +88,6 @@ std::vector<OpenExtents> Candidates(const OpenDims& open) {
   return all;
 }
 
-bool TooLarge(const Graph& g, const OpenExtents& extents) {
-  return std::any_of(g.inputs().begin(), g.inputs().end(), [&](const Value* v) {
-    if (extents.empty() || !v->type().is_tensor() || !v->shape().has_rank()) return false;
-    double count = 1;
-    for (int axis = 0; axis < v->shape().rank(); ++axis) {
-      const Dim& d = v->shape()[axis];
-      count *= static_cast<double>(d.is_static() ? d.value() : extents.at(OpenDimName(*v, axis)));
-    }
-    return count > static_cast<double>(kMaxElements);
-  });
-}
-
 bool AnyEmpty(const std::vector<Datum>& outputs) {
   return std::any_of(outputs.begin(), outputs.end(), [](const Datum& d) {
     return d.is_tensor() && d.tensor().num_elements() == 0;
@@ -95,11 +102,11 @@ std::string OpenDimName(const Value& input, int axis) {
 }
 
 Result<OpenExtents> FindExtents(const Graph& g, uint64_t seed) {
-  const std::vector<OpenExtents> candidates = Candidates(OpenDimsOf(g));
+  const std::vector<OpenExtents> candidates = Candidates(g, OpenDimsOf(g));
   std::optional<OpenExtents> with_empty_output;
   Status last;
   for (const OpenExtents& extents : candidates) {
-    if (TooLarge(g, extents)) continue;
+    if (MaxElements(g, extents) > kMaxElements && !extents.empty()) continue;
     INFER_ASSIGN(const auto inputs, RandomModelInputs(g, seed, extents));
     const auto outputs = Evaluate(g, inputs);
     if (!outputs.ok()) {
