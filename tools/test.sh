@@ -5,6 +5,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 tools/setup.sh --judges --checks
+# Waiting threads yield: spinning ones stall when anything else runs on the machine.
+export OMP_WAIT_POLICY=passive
 judge=/usr/bin/python3
 [ -x .cache/judges/bin/python ] && judge="$PWD/.cache/judges/bin/python"
 cmake --preset release -DINFER_JUDGE_PYTHON="$judge" >/dev/null
