@@ -11,4 +11,6 @@ judge=/usr/bin/python3
 [ -x .cache/judges/bin/python ] && judge="$PWD/.cache/judges/bin/python"
 cmake --preset release -DINFER_JUDGE_PYTHON="$judge" >/dev/null
 cmake --build --preset release -j "$(nproc)"
-ctest --test-dir build/release -LE nightly -j "$(nproc)" --output-on-failure
+# Further arguments go to ctest; by default all tests but the nightly ones run.
+[ $# -gt 0 ] || set -- -LE nightly
+ctest --test-dir build/release "$@" -j "$(nproc)" --output-on-failure

@@ -39,6 +39,10 @@ Result<std::vector<Datum>> ReadSet(const fs::path& set, const std::string& kind,
 class ModelRun : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(ModelRun, StoredOutputs) {
+  const bool fast = BackendUnderTest().name() == "cpu";
+  if (BackendUnderTest().name() == "mock" && GetParam() == "protocol_transformer")
+    GTEST_SKIP()
+        << "minutes on the reference kernels behind the mock device; suite_reference runs it";
   const fs::path folder = Root() / GetParam();
   auto model = ImportModel(folder / "model.onnx", SuiteOps());
   ASSERT_TRUE(model.ok()) << model.status().message();
@@ -57,7 +61,7 @@ TEST_P(ModelRun, StoredOutputs) {
         const Status s = (*context)->BindInput(i, (*inputs)[i]);
         ASSERT_TRUE(s.ok()) << s.message();
       }
-      for (int again = 0; again < 2; ++again) {
+      for (int again = 0; again < (fast ? 2 : 1); ++again) {
         const Status s = (*context)->Run();
         ASSERT_TRUE(s.ok()) << s.message();
         for (size_t i = 0; i < want->size(); ++i)
