@@ -170,7 +170,7 @@ Result<Tensor> DecodeImage(std::string_view bytes, const std::string& name,
     return Unsupported(Cat(name, ": this build has no libjpeg; convert the image to .npy"));
 #endif
   }
-  return Unsupported(Cat(name, ": neither a PNG nor a JPEG file"));
+  return InvalidModel(Cat(name, ": neither a PNG nor a JPEG file"));
 }
 
 Result<Tensor> ReadImage(const std::string& path, const ReadLimits& limits) {

@@ -29,6 +29,12 @@ Result<ValueType> FromTensorType(const onnx::TypeProto::Tensor& proto, int64_t m
     else
       dims.push_back(Dim::Symbol(d.dim_param()));
   }
+  // Extents that are declared multiply without overflow; 0 would hide one, so it counts as 1.
+  Dims known;
+  for (const Dim& d : dims)
+    if (d.is_static()) known.push_back(std::max<int64_t>(d.value(), 1));
+  if (!CheckedNumElements(known))
+    return InvalidModel(Cat("shape [", Join(known, ","), "] has more than 2^63 elements"));
   out.shape = Shape(std::move(dims));
   return ValueType(out);
 }

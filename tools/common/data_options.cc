@@ -54,6 +54,7 @@ void DataFlags::Declare(Options& options, const std::string& role, const std::st
 }
 
 Result<std::shared_ptr<const Dataset>> OpenData(const DataFlags& flags) {
+  if (flags.max_samples < 0) return InvalidArgument("--samples: at least 0");
   INFER_ASSIGN(Dataset d, OpenDataset({.data = flags.data,
                                        .labels = flags.labels,
                                        .preprocess = flags.preprocess,

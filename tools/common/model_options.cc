@@ -48,6 +48,15 @@ Status ApplyShapes(Graph& g, const ModelOptions& options) {
   }
   if (!symbols.empty()) INFER_TRY(BindSymbols(g, symbols));
   if (!shapes.empty()) INFER_TRY(SpecializeInputs(g, shapes));
+  for (const Value* v : g.inputs()) {
+    Dims known;
+    if (v->type().is_tensor() && v->shape().has_rank())
+      for (const Dim& d : v->shape().dims())
+        if (d.is_static()) known.push_back(std::max<int64_t>(d.value(), 1));
+    if (!CheckedNumElements(known))
+      return InvalidArgument(
+          Cat("input '", v->name(), "': ", ToString(v->type()), " has more than 2^63 elements"));
+  }
   return {};
 }
 

@@ -1,9 +1,13 @@
 /// The only file that sees CLI11 (it costs seconds to compile): options, dispatch, exit codes.
 #include "tools/common/options.h"
 
+#include <sys/stat.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <new>
 
 #include "lib/ops/registry.h"
@@ -13,6 +17,16 @@
 #include "tools/common/version.h"
 
 namespace infer {
+
+namespace {
+
+/// A CLI11 check: NaN and infinity would switch off the comparisons that options are for.
+std::string IsFinite(const std::string& text) {
+  const auto v = ParseDouble(Trim(text));
+  return v && std::isfinite(*v) ? std::string() : Cat("'", text, "' is not a finite number");
+}
+
+}  // namespace
 
 void Options::Positional(const std::string& name, std::string* target, const std::string& help,
                          bool required) {
@@ -38,7 +52,7 @@ void Options::Value(const std::string& names, uint64_t* target, const std::strin
   app_.add_option(names, *target, help)->capture_default_str();
 }
 void Options::Value(const std::string& names, double* target, const std::string& help) {
-  app_.add_option(names, *target, help)->capture_default_str();
+  app_.add_option(names, *target, help)->check(IsFinite)->capture_default_str();
 }
 void Options::Values(const std::string& names, std::vector<std::string>* target,
                      const std::string& help) {
@@ -56,7 +70,8 @@ void Options::Share(const std::string& names, double* target, const std::string&
         const bool percent = !t.empty() && t.back() == '%';
         if (percent) t = Trim(t.substr(0, t.size() - 1));
         auto v = ParseDouble(t);
-        if (!v) throw CLI::ValidationError(names, Cat("'", text, "' is no share (0.5% or 0.005)"));
+        if (!v || !std::isfinite(*v))
+          throw CLI::ValidationError(names, Cat("'", text, "' is no share (0.5% or 0.005)"));
         *target = percent ? *v / 100 : *v;
       },
       help);
@@ -78,6 +93,9 @@ std::vector<std::string> WithConfig(std::vector<std::string> args) {
     if (args[i] == "--config" && i + 1 < args.size()) file = args[i + 1];
   }
   if (file.empty() || args.empty()) return args;
+  std::error_code error;
+  if (std::filesystem::is_directory(file, error))
+    throw CLI::FileError(file + " is a folder, not a TOML file");
   std::vector<std::string> from_file;
   for (const CLI::ConfigItem& item : CLI::ConfigTOML().from_file(file)) {
     const std::string option = "--" + item.name;
@@ -96,10 +114,29 @@ std::vector<std::string> WithConfig(std::vector<std::string> args) {
   return args;
 }
 
+/// A report never replaces a file that the command line also names as something else.
+Status CheckReportPath(const Context& context) {
+  struct stat report, other;
+  const std::string& path = context.json_path;
+  if (path.empty() || path == "-" || ::stat(path.c_str(), &report) != 0) return {};
+  const std::vector<std::string>& args = context.argv();
+  for (size_t i = 1; i < args.size(); ++i) {
+    if (args[i - 1] == "--json" || args[i].rfind("--json=", 0) == 0) continue;
+    const size_t equals = args[i].find('=');  // NAME=FILE, --option=FILE
+    for (const std::string& file :
+         {args[i], equals == std::string::npos ? std::string() : args[i].substr(equals + 1)})
+      if (!file.empty() && ::stat(file.c_str(), &other) == 0 && report.st_dev == other.st_dev &&
+          report.st_ino == other.st_ino)
+        return InvalidArgument(Cat("--json ", path, ": '", args[i], "' is the same file"));
+  }
+  return {};
+}
+
 int Execute(Command& command, Context& context) {
   Result<ExitCode> result = Internal("not run");
   try {
-    result = command.Run(context);
+    const Status report = CheckReportPath(context);
+    result = report.ok() ? command.Run(context) : Result<ExitCode>(report);
   } catch (const std::bad_alloc&) {
     result = ResourceExhausted("out of memory");
   } catch (const std::exception& e) {

@@ -61,6 +61,9 @@ class BenchRunCommand : public Command {
 
   Result<ExitCode> Run(Context& context) override {
     if (measure_.min_runs < 1) return InvalidArgument("--min-runs: at least 1");
+    if (measure_.min_time_s < 0) return InvalidArgument("--min-time: at least 0");
+    if (measure_.max_time_s <= 0) return InvalidArgument("--max-time: more than 0");
+    if (measure_.fixed_warmup_runs < -1) return InvalidArgument("--warmup: at least -1");
     measure_.stop = context.stop();
     const HostFacts host = GetHostFacts();
     if (host.build_type != "release") context.Warn("this is a debug build");

@@ -1,0 +1,340 @@
+#!/usr/bin/python3
+"""Hostile models, data, folders and options: the documented exit code and one line, never a crash.
+
+Run by ctest with INFER_BIN (the folder of the binaries) and INFER_SOURCE (the repository)."""
+import json
+import os
+import pathlib
+import resource
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import numpy as np
+
+from onnx_wire import (FLOAT, INT64, field, graph, graph_attribute, int_attribute, ints_attribute,
+                       model, node, tensor, value_info)
+
+BIN = pathlib.Path(os.environ["INFER_BIN"])
+DEMO = pathlib.Path(os.environ["INFER_SOURCE"]) / "datasets/demo"
+MODEL = str(DEMO / "digits.onnx")
+PREPROCESS = "resize=32,interp=nearest,scale=1/255,layout=nchw"
+F32 = struct.Struct("<f").pack
+X, Y = value_info("x"), value_info("y")
+READERS = [("inspect",), ("run",), ("fuse", "-o", "out.onnx", "--no-verify"),
+           ("compare", "--reference", DEMO), ("eval", "--data", DEMO / "eval_images.npy", "--labels",
+                                             DEMO / "eval_labels.csv")]
+
+
+def relu(x, y):
+    return node("Relu", [x], [y])
+
+
+def nested(depth):
+    """An If in an If in an If ..."""
+    inner = graph([node("Identity", ["x"], ["y"])], [], [Y])
+    for _ in range(depth):
+        branch = [graph_attribute(b, inner) for b in ("then_branch", "else_branch")][:1]
+        inner = graph([node("If", ["c"], ["y"], branch + [graph_attribute(
+            "else_branch", graph([node("Identity", ["x"], ["y"])], [], [Y]))])], [], [Y])
+    return model([node("Identity", ["x"], ["y0"])], [X, value_info("c", [], 9)], [Y]) if depth == 0 \
+        else field(1, 8) + field(7, inner + field(11, X) + field(11, value_info("c", [], 9))) \
+        + field(8, field(1, "") + field(2, 13))
+
+
+def weights(dims, raw, dtype=FLOAT):
+    return model([node("Identity", ["w"], ["y"])], [], [Y], [tensor("w", dims, raw, dtype)])
+
+
+def external(**entries):
+    return model([node("Identity", ["w"], ["y"])], [], [Y], [tensor("w", [1], external=entries)])
+
+
+HOSTILE = {
+    "truncated": pathlib.Path(MODEL).read_bytes()[:5000],
+    "cyclic": model([relu("b", "a"), relu("a", "b"), relu("b", "y")], [X], [Y]),
+    "huge_dims": weights([1 << 40, 1 << 40], b"1234"),
+    "path_traversal": external(location="../secret", length=4),
+    "dangling_name": model([relu("nobody", "y")], [X], [Y]),
+    "empty": b"",
+    "absolute_path": external(location="/etc/passwd", length=4),
+    "nested_traversal": external(location="a/../../secret", length=4),
+    "huge_length": external(location="data", offset=0, length=1 << 62),
+    "negative_offset": external(location="data", offset=-1, length=4),
+    "negative_dims": weights([-1], b"1234"),
+    "dims_wrap_to_4_bytes": weights([(1 << 62) + 1, 4], b"1234" * 4),
+    "dims_unlike_data": weights([3], b"1234"),
+    "duplicate_value": model([relu("x", "y"), relu("x", "y")], [X], [Y]),
+    "duplicate_initializer": model([relu("w", "y")], [], [Y], [tensor("w", [1], F32(1))] * 2),
+    "output_from_nowhere": model([relu("x", "z")], [X], [Y]),
+    "overflowing_input_dims": model([relu("x", "y")], [value_info("x", [1 << 40] * 3)], [Y]),
+    "bad_axis": model([node("Softmax", ["x"], ["y"], [int_attribute("axis", 1 << 40)])], [X], [Y]),
+    "nested_500": nested(500),
+    "conv_strides": model([node("Conv", ["x", "w"], ["y"], [ints_attribute("strides", [0, 0])])],
+                          [value_info("x", [1, 1, 4, 4])], [value_info("y", [1, 1, 4, 4])],
+                          [tensor("w", [1, 1, 1, 1], F32(1))]),
+    "conv_dilations": model(
+        [node("Conv", ["x", "w"], ["y"], [ints_attribute("dilations", [1 << 62, 1 << 62])])],
+        [value_info("x", [1, 1, 4, 4])], [value_info("y", [1, 1, 4, 4])],
+        [tensor("w", [1, 1, 3, 3], F32(1) * 9)]),
+    "conv_pads": model(
+        [node("Conv", ["x", "w"], ["y"], [ints_attribute("pads", [1 << 62, 0, 1 << 62, 0])])],
+        [value_info("x", [1, 1, 4, 4])], [value_info("y", [1, 1, 4, 4])],
+        [tensor("w", [1, 1, 3, 3], F32(1) * 9)]),
+    "pool_kernel": model(
+        [node("MaxPool", ["x"], ["y"], [ints_attribute("kernel_shape", [-3, 1 << 40])])],
+        [value_info("x", [1, 1, 4, 4])], [value_info("y", [1, 1, 4, 4])]),
+}
+
+
+class Hostile(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.dir = pathlib.Path(folder.name)
+        self.addCleanup(folder.cleanup)
+
+    def write(self, name, data):
+        path = self.dir / name
+        path.write_bytes(data)
+        return path
+
+    def expect(self, codes, tool, *args, lines=1, **kwargs):
+        """The exit code is one of `codes`; a failure says so in `lines` lines at most."""
+        codes = codes if isinstance(codes, tuple) else (codes,)
+        done = subprocess.run([str(BIN / tool), *map(str, args)], capture_output=True, text=True,
+                              timeout=240, cwd=self.dir, **kwargs)
+        said = f"{args}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
+        self.assertIn(done.returncode, codes, said)
+        if done.returncode != 0 and lines:
+            text = [t for t in done.stderr.strip().splitlines() if "warning:" not in t]
+            self.assertGreaterEqual(len(text), 1, said)
+            self.assertLessEqual(len(text), lines, said)
+            self.assertLess(len(done.stderr), 2000, said)
+        return done
+
+    # Models
+
+    def test_hostile_models_are_3(self):
+        self.write("secret", b"1234")
+        folder = self.dir / "m"
+        folder.mkdir()
+        (folder / "data").write_bytes(b"1234")
+        for name, data in HOSTILE.items():
+            (folder / f"{name}.onnx").write_bytes(data)
+            for command, *rest in READERS:
+                with self.subTest(model=name, command=command):
+                    done = self.expect(3, "infer-opt", command, folder / f"{name}.onnx", *rest)
+                    self.assertIn(name, done.stderr)
+                    self.assertFalse((self.dir / "out.onnx").exists())
+            with self.subTest(model=name, command="bench"):
+                self.expect(3, "infer-bench", "run", folder / f"{name}.onnx")
+
+    def test_what_is_no_file_is_5(self):
+        os.mkfifo(self.dir / "pipe")
+        (self.dir / "loop").symlink_to("loop")
+        for path in [self.dir, self.dir / "pipe", "/dev/null", "/dev/zero", self.dir / "loop",
+                     "", "x" * 300, self.dir / "none"]:
+            with self.subTest(path=path):
+                self.expect((2, 5) if path == "" else 5, "infer-opt", "inspect", path)
+
+    def test_large_graphs_do_not_recurse(self):
+        n = 50_000  # a stack of 8 MiB would not hold one frame per node
+        names = ["x"] + [f"v{i}" for i in range(n - 1)] + ["y"]
+        chain = self.write("chain.onnx", model([relu(a, b) for a, b in zip(names, names[1:])], [X], [Y]))
+        self.expect(0, "infer-opt", "inspect", chain)
+        self.expect(0, "infer-opt", "fuse", chain, "-o", "c.onnx", "--no-verify")
+        # Listed from the end: sorting must not recurse either.
+        back = self.write("back.onnx",
+                          model([relu(a, b) for a, b in zip(names, names[1:])][::-1], [X], [Y]))
+        self.expect(0, "infer-opt", "inspect", back)
+
+    def test_ten_thousand_inputs(self):
+        ins = [value_info(f"i{k}") for k in range(10_000)]
+        path = self.write("wide.onnx", model([node("Sum", [f"i{k}" for k in range(10_000)], ["y"])],
+                                             ins, [Y]))
+        for command in ["inspect", "run"]:
+            self.expect(0, "infer-opt", command, path)
+
+    def test_empty_tensors_run(self):
+        path = self.write("zero.onnx", model([relu("x", "y")], [value_info("x", [0, 3])],
+                                             [value_info("y", [0, 3])]))
+        for device in ["cpu", "reference"]:
+            self.expect(0, "infer-opt", "run", path, "--device", device)
+            self.expect((0, 2, 3), "infer-opt", "run", MODEL, "--set", "batch=0", "--device", device)
+        self.expect((0, 2, 3), "infer-bench", "run", MODEL, "--set", "batch=0", "--min-time", 0)
+        # pooling and products over nothing
+        product = model([node("MatMul", ["x", "z"], ["y"])],
+                        [value_info("x", [2, 0]), value_info("z", [0, 2])], [value_info("y", [2, 2])])
+        for device in ["cpu", "reference"]:
+            self.expect(0, "infer-opt", "run", self.write("p.onnx", product), "--device", device)
+
+    def test_nan_weights(self):
+        nan = model([node("MatMul", ["x", "w"], ["y"])], [value_info("x", [2, 2])],
+                    [value_info("y", [2, 2])], [tensor("w", [2, 2], F32(float("nan")) * 4)])
+        path = self.write("nan.onnx", nan)
+        np.save(self.dir / "x.npy", np.ones((4, 2, 2), np.float32))
+        for args in [("run",), ("fuse", "-o", "f.onnx"), ("inspect",)]:
+            self.expect((0, 1), "infer-opt", args[0], path, *args[1:], lines=0)
+        self.expect((0, 1, 3), "infer-opt", "quantize", path, "-o", "q.onnx", "--data", "x.npy", lines=0)
+
+    # Inputs of a run
+
+    def test_wrong_inputs(self):
+        f32 = np.zeros((1, 1, 32, 32), np.float32)
+        np.save(self.dir / "ok.npy", f32)
+        np.save(self.dir / "f64.npy", f32.astype(np.float64))
+        np.save(self.dir / "rank.npy", f32[0])
+        np.save(self.dir / "shape.npy", f32[..., :7])
+        np.save(self.dir / "object.npy", np.array([{}], object))
+        np.savez(self.dir / "two.npz", a=f32, b=f32)
+        self.write("empty.npy", b"")
+        ok = (self.dir / "ok.npy").read_bytes()
+        self.write("short.npy", ok[:-5])
+        self.write("text.png", b"this is text\n" * 40)
+        self.write("text.jpg", b"this is text\n" * 40)
+        self.write("noise.npy", os.urandom(3000))
+        header = b"{'descr': '<f4', 'fortran_order': False, 'shape': (%s), }"
+        for name, shape in [("huge", b"1," * 3 + b"%d," % (1 << 62)), ("negative", b"-1,"),
+                            ("wrap", b"%d,4," % ((1 << 62) + 1)), ("deep", b"1," * 5000)]:
+            text = header % shape
+            self.write(f"{name}.npy", b"\x93NUMPY\x02\x00" + struct.pack("<I", len(text)) + text + b"0" * 4096)
+        self.write("length.npy", b"\x93NUMPY\x02\x00\xff\xff\xff\xff" + b" " * 100)
+        for name in ["f64.npy", "rank.npy", "shape.npy", "object.npy", "empty.npy", "short.npy",
+                     "text.png", "text.jpg", "noise.npy", "huge.npy", "negative.npy", "wrap.npy",
+                     "deep.npy", "length.npy", "two.npz"]:
+            for device in ["cpu", "reference"]:
+                with self.subTest(name=name, device=device):
+                    self.expect((2, 3), "infer-opt", "run", MODEL, "-i", name, "--device", device)
+        self.expect(5, "infer-opt", "run", MODEL, "-i", "none.npy")
+        self.expect(2, "infer-opt", "run", MODEL, "-i", "nobody=ok.npy")
+
+    def test_wrong_data_and_labels(self):
+        np.save(self.dir / "ten.npy", np.zeros((10, 32, 32, 1), np.uint8))
+        np.save(self.dir / "none.npy", np.zeros((0, 32, 32, 1), np.uint8))
+        labels = {"short.csv": "1\n" * 9, "long.csv": "1\n" * 11, "empty.csv": "",
+                  "words.csv": "cat\n" * 10, "large.csv": "10\n" * 10, "negative.csv": "-1\n" * 10,
+                  "overflow.csv": "99999999999999999999\n" * 10}
+        for name, text in labels.items():
+            (self.dir / name).write_text(text)
+            with self.subTest(labels=name):
+                self.expect((2, 3), "infer-opt", "eval", MODEL, "--data", "ten.npy", "--labels",
+                            name, "--preprocess", "layout=nchw")
+        (self.dir / "one.csv").write_text("")
+        self.expect((2, 3), "infer-opt", "eval", MODEL, "--data", "none.npy", "--labels", "one.csv",
+                    "--preprocess", "layout=nchw")
+
+    # Outputs
+
+    def test_places_that_cannot_be_written(self):
+        copy = shutil.copy(MODEL, self.dir / "in.onnx")
+        for out in [self.dir, "/dev/full", "/proc/x.onnx", "no/such/x.onnx", "x" * 300, "in.onnx",
+                    "./in.onnx"]:
+            with self.subTest(out=out):
+                self.expect((2, 5), "infer-opt", "fuse", copy, "-o", out, "--no-verify", lines=9)
+                self.expect((2, 5), "infer-opt", "inspect", copy, "--json", out)
+        self.assertEqual(pathlib.Path(copy).read_bytes(), pathlib.Path(MODEL).read_bytes())
+
+    def test_a_refused_write_keeps_the_old_file(self):
+        out = self.write("out.onnx", b"old")
+
+        def limit():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+        self.expect(5, "infer-opt", "fuse", MODEL, "-o", out, preexec_fn=limit, lines=0)
+        self.assertEqual(out.read_bytes(), b"old")
+        self.assertEqual(os.listdir(self.dir), ["out.onnx"])
+
+    def test_signals_keep_the_old_file(self):
+        for n in [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL]:
+            for delay in [0.05, 0.3, 0.6]:
+                out = self.write("out.onnx", b"old")
+                process = subprocess.Popen(
+                    [str(BIN / "infer-opt"), "fuse", MODEL, "-o", str(out), "--external-data"],
+                    stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                time.sleep(delay)
+                process.send_signal(n)
+                start = time.monotonic()
+                said = process.communicate(timeout=10)
+                with self.subTest(signal=n, delay=delay):
+                    killed = n == signal.SIGKILL or delay < 0.3  # before the handler stands
+                    self.assertIn(process.returncode, (0, 128 + n, *([-n] if killed else [])), said)
+                    self.assertLess(time.monotonic() - start, 3)
+                    if process.returncode == 0:
+                        continue
+                    if out.read_bytes() != b"old":
+                        self.expect(0, "infer-opt", "inspect", out)
+                    if n != signal.SIGKILL:
+                        left = [f for f in os.listdir(self.dir) if ".tmp." in f]
+                        self.assertEqual(left, [])
+
+    # Options
+
+    def test_weird_options(self):
+        bench = ["infer-bench", "run", MODEL, "--set", "batch=1"]
+        for code, args in [
+                (2, ["infer-opt", "run", MODEL, "--threads", "1000000"]),
+                (2, ["infer-opt", "run", MODEL, "--threads", "-1"]),
+                (2, ["infer-opt", "run", MODEL, "--threads", ""]),
+                (2, ["infer-opt", "run", MODEL, "--threads", "99999999999999999999"]),
+                ((2, 71), ["infer-opt", "run", MODEL, "--set", "batch=9999999999"]),
+                (2, ["infer-opt", "run", MODEL, "--set", "batch=9223372036854775807"]),
+                (2, ["infer-opt", "inspect", MODEL, "--set", "batch=9223372036854775807"]),
+                (2, ["infer-opt", "run", MODEL, "--set", "batch=-1"]),
+                (2, ["infer-opt", "run", MODEL, "--set", "batch"]),
+                (2, ["infer-opt", "run", MODEL, "--set", "=1"]),
+                (2, ["infer-opt", "run", MODEL, "--set", "batch=1e3"]),
+                (2, ["infer-opt", "run", MODEL, "--shape", "image=1x1x9999999999x9999999999"]),
+                (2, ["infer-opt", "run", MODEL, "--shape", "image=1x"]),
+                (2, ["infer-opt", "run", MODEL, "--shape", "nobody=1"]),
+                (2, ["infer-opt", "run", MODEL, "--device", ""]),
+                (2, ["infer-opt", "run", MODEL, "--level", "99"]),
+                (2, ["infer-opt", "run", MODEL, "--input", ""]),
+                (2, ["infer-opt", "run", MODEL, "--config", "/dev/null/x"]),
+                (2, ["infer-opt", "ops", ""]),
+                (2, [*bench, "--min-runs", "-5"]),
+                (2, [*bench, "--min-time", "nan"]),
+                (2, [*bench, "--min-time", "-1"]),
+                (2, [*bench, "--max-time", "nan"]),
+                (2, [*bench, "--warmup", "-7"]),
+                (2, [*bench, "--max-time", "0"]),
+                (2, [*bench, "--min-runs", "0"]),
+                (2, ["infer-opt", "quantize", MODEL, "-o", "x.onnx", "--data",
+                     DEMO / "eval_images.npy", "--labels", DEMO / "eval_labels.csv",
+                     "--preprocess", PREPROCESS, "--max-drop", "nan", "--samples", "10"]),
+                (2, ["infer-opt", "quantize", MODEL, "-o", "x.onnx", "--data",
+                     DEMO / "eval_images.npy", "--preprocess", "resize=nan", "--samples", "10"]),
+                (2, ["infer-opt", "eval", MODEL, "--data", DEMO / "eval_images.npy", "--labels",
+                     DEMO / "eval_labels.csv", "--preprocess", "resize=1000000000", "--samples", "1"]),
+                (2, ["infer-opt", "eval", MODEL, "--data", DEMO / "eval_images.npy", "--labels",
+                     DEMO / "eval_labels.csv", "--preprocess", PREPROCESS, "--samples", "-3"]),
+                (2, ["infer-opt", "fuse", MODEL, "-o", "x.onnx", "--opset", "-1", "--no-verify"]),
+                (2, ["infer-bench", "zoo", "resnet18", "-o", "x.onnx", "--resolution", "-4"]),
+                (2, ["infer-bench", "zoo", "resnet18", "-o", "x.onnx", "--resolution", "1000000000"]),
+                (2, ["infer-bench", "zoo", "bert-base", "-o", "x.onnx", "--sequence", "-1"]),
+                (2, ["infer-bench", "zoo", "bert-base", "-o", "x.onnx", "--num-layers", "1000000000"]),
+        ]:
+            with self.subTest(args=args):
+                self.expect(code, *args, lines=2)  # CLI11 adds where to find help
+                self.assertFalse((self.dir / "x.onnx").exists())
+
+    def test_config_files(self):
+        self.write("unknown.toml", b'nonsense = 3\n')
+        self.write("open.toml", b'set = ["batch=1"\n[[[')
+        for name in ["unknown.toml", "none.toml", "."]:
+            with self.subTest(name=name):
+                self.expect(2, "infer-opt", "inspect", MODEL, "--config", name, lines=2)
+        self.expect((0, 2), "infer-opt", "inspect", MODEL, "--config", "open.toml", lines=2)
+
+    def test_a_closed_pipe(self):
+        process = subprocess.Popen(f"'{BIN}/infer-opt' ops | head -c 1 >/dev/null; exit ${{PIPESTATUS[0]}}",
+                                   shell=True, executable="/bin/bash", stderr=subprocess.PIPE)
+        process.communicate(timeout=60)
+        self.assertIn(process.returncode, (0, 5))
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv, verbosity=1)
