@@ -8,7 +8,7 @@
 namespace infer {
 
 /// u8 [height, width, channels], channels 1 (grey) or 3 (RGB), by the file's magic bytes.
-/// InvalidModel when broken or over max_pixels; Unsupported for other formats.
+/// InvalidModel when broken, over max_pixels, or of another format.
 Result<Tensor> DecodeImage(std::string_view bytes, const std::string& name,
                            const ReadLimits& limits = {});
 Result<Tensor> ReadImage(const std::string& path, const ReadLimits& limits = {});

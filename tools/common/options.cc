@@ -17,6 +17,12 @@
 #include "tools/common/version.h"
 
 namespace infer {
+namespace {
+
+/// CLI11 takes an empty text for the number 0.
+std::string NotEmpty(const std::string& text) { return text.empty() ? "a number is missing" : ""; }
+
+}  // namespace
 
 namespace {
 
@@ -43,13 +49,13 @@ void Options::Value(const std::string& names, std::string* target, const std::st
   app_.add_option(names, *target, help)->capture_default_str();
 }
 void Options::Value(const std::string& names, int* target, const std::string& help) {
-  app_.add_option(names, *target, help)->capture_default_str();
+  app_.add_option(names, *target, help)->check(NotEmpty)->capture_default_str();
 }
 void Options::Value(const std::string& names, int64_t* target, const std::string& help) {
-  app_.add_option(names, *target, help)->capture_default_str();
+  app_.add_option(names, *target, help)->check(NotEmpty)->capture_default_str();
 }
 void Options::Value(const std::string& names, uint64_t* target, const std::string& help) {
-  app_.add_option(names, *target, help)->capture_default_str();
+  app_.add_option(names, *target, help)->check(NotEmpty)->capture_default_str();
 }
 void Options::Value(const std::string& names, double* target, const std::string& help) {
   app_.add_option(names, *target, help)->check(IsFinite)->capture_default_str();
