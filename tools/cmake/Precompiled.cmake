@@ -7,8 +7,8 @@ option(INFER_PRECOMPILE "Precompile common headers" ON)
 set(INFER_STD_HEADERS
     <algorithm> <array> <cmath> <cstdint> <cstring> <filesystem> <functional> <limits> <map> <memory>
     <numeric> <optional> <set> <span> <string> <string_view> <unordered_map> <utility> <variant> <vector>)
-set(INFER_PRECOMPILED_ops ${INFER_STD_HEADERS} ${PROJECT_SOURCE_DIR}/lib/ops/op_def.h)
-set(INFER_PRECOMPILED_ir ${INFER_PRECOMPILED_ops} ${PROJECT_SOURCE_DIR}/lib/ir/editor.h)
+set(INFER_PRECOMPILED_ops ${INFER_STD_HEADERS} <lib/ops/op_def.h>)
+set(INFER_PRECOMPILED_ir ${INFER_PRECOMPILED_ops} <lib/ir/editor.h>)
 set(INFER_PRECOMPILED_test ${INFER_PRECOMPILED_ir} <gmock/gmock.h> <gtest/gtest.h>)
 
 # infer_precompiled(TARGET SET [LIBRARY...]): TARGET's files start from SET, whose headers need LIBRARY.
