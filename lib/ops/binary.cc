@@ -1,7 +1,7 @@
 /// Arithmetic of two operands with NumPy broadcasting. Integers wrap; floats follow IEEE 754.
 #include "lib/ops/common.h"
 #include "lib/ops/elements.h"
-#include "lib/ops/families.h"
+#include "lib/ops/op_def.h"
 
 namespace infer {
 namespace {

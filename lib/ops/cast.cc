@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "lib/ops/elements.h"
-#include "lib/ops/families.h"
+#include "lib/ops/op_def.h"
 
 namespace infer {
 namespace {

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "lib/ops/families.h"
 #include "lib/ops/move.h"
+#include "lib/ops/op_def.h"
 #include "lib/support/strings.h"
 
 namespace infer {

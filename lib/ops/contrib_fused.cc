@@ -3,11 +3,16 @@
 #include "lib/ops/common.h"
 #include "lib/ops/conv_geometry.h"
 #include "lib/ops/conv_reference.h"
-#include "lib/ops/families.h"
 #include "lib/ops/matmul.h"
+#include "lib/ops/op_def.h"
 #include "lib/ops/quant_reference.h"
 
 namespace infer {
+
+// The families of the plain operators that FusedConv and FusedGemm contain (see registry.cc).
+std::span<const OpDef> ConvOps();
+std::span<const OpDef> MatMulOps();
+
 namespace {
 
 constexpr std::string_view kDomain = "com.microsoft";

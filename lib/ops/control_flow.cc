@@ -1,5 +1,5 @@
 /// If, Loop, Scan: schemas only. What needs a graph (inference, evaluation) is ir/control_flow.h.
-#include "lib/ops/families.h"
+#include "lib/ops/op_def.h"
 
 namespace infer {
 

@@ -1,7 +1,7 @@
 /// Conv and ConvTranspose.
 #include "lib/ops/common.h"
 #include "lib/ops/conv_reference.h"
-#include "lib/ops/families.h"
+#include "lib/ops/op_def.h"
 
 namespace infer {
 namespace {

@@ -4,8 +4,8 @@
 #include <limits>
 #include <numeric>
 
-#include "lib/ops/families.h"
 #include "lib/ops/move.h"
+#include "lib/ops/op_def.h"
 
 namespace infer {
 namespace {

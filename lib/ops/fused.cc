@@ -1,6 +1,6 @@
 /// Fused operators of our own (domain infer): their meaning is a body in standard operators, from
 /// which inference, reference and export (as a model-local function) follow.
-#include "lib/ops/fused.h"
+#include "lib/ops/op_def.h"
 
 namespace infer {
 

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "lib/ops/families.h"
 #include "lib/ops/move.h"
+#include "lib/ops/op_def.h"
 
 namespace infer {
 namespace {

@@ -1,5 +1,5 @@
 /// Identity: the operator that the graph editor itself needs (an output that is an input).
-#include "lib/ops/families.h"
+#include "lib/ops/op_def.h"
 
 namespace infer {
 namespace {

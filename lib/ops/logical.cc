@@ -1,6 +1,6 @@
 /// Logic on bool and on the bits of integers.
 #include "lib/ops/elements.h"
-#include "lib/ops/families.h"
+#include "lib/ops/op_def.h"
 
 namespace infer {
 namespace {

@@ -1,6 +1,6 @@
 /// Losses of classifiers: NegativeLogLikelihoodLoss and SoftmaxCrossEntropyLoss.
 #include "lib/ops/common.h"
-#include "lib/ops/families.h"
+#include "lib/ops/op_def.h"
 
 namespace infer {
 namespace {

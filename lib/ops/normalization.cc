@@ -1,7 +1,7 @@
 /// Normalisations: batch, instance, group, layer, RMS, Lp, local response.
 /// Statistics are in double; variances are two-pass.
 #include "lib/ops/common.h"
-#include "lib/ops/families.h"
+#include "lib/ops/op_def.h"
 
 namespace infer {
 namespace {

@@ -2,7 +2,7 @@
 /// and kernels see one form. SimplifiedLayerNormalization, SkipLayerNormalization and
 /// SkipSimplifiedLayerNormalization of ONNX Runtime, and MeanVarianceNormalization.
 #include "lib/ops/common.h"
-#include "lib/ops/families.h"
+#include "lib/ops/op_def.h"
 
 namespace infer {
 namespace {

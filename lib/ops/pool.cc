@@ -6,7 +6,7 @@
 #include "lib/ops/common.h"
 #include "lib/ops/conv_geometry.h"
 #include "lib/ops/conv_reference.h"
-#include "lib/ops/families.h"
+#include "lib/ops/op_def.h"
 
 namespace infer {
 namespace {

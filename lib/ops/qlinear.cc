@@ -5,8 +5,8 @@
 /// x_scale w_scale / y_scale per output, then round half to even.
 #include "lib/ops/common.h"
 #include "lib/ops/conv_reference.h"
-#include "lib/ops/families.h"
 #include "lib/ops/matmul.h"
+#include "lib/ops/op_def.h"
 #include "lib/ops/quant_reference.h"
 
 namespace infer {

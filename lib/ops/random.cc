@@ -6,8 +6,8 @@
 #include <bit>
 #include <cmath>
 
-#include "lib/ops/families.h"
 #include "lib/ops/move.h"
+#include "lib/ops/op_def.h"
 
 namespace infer {
 namespace {

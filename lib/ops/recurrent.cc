@@ -6,8 +6,8 @@
 #include "lib/ops/activation_reference.h"
 #include "lib/ops/common.h"
 #include "lib/ops/conv_reference.h"
-#include "lib/ops/families.h"
 #include "lib/ops/gemm_reference.h"
+#include "lib/ops/op_def.h"
 
 namespace infer {
 namespace {

@@ -1,8 +1,8 @@
 /// Reshape, Flatten, Squeeze, Unsqueeze: other extents over the same elements.
 #include <algorithm>
 
-#include "lib/ops/families.h"
 #include "lib/ops/move.h"
+#include "lib/ops/op_def.h"
 #include "lib/support/strings.h"
 
 namespace infer {

@@ -8,8 +8,8 @@
 #include <cmath>
 #include <limits>
 
-#include "lib/ops/families.h"
 #include "lib/ops/move.h"
+#include "lib/ops/op_def.h"
 
 namespace infer {
 namespace {

@@ -1,8 +1,8 @@
 /// ScatterElements, ScatterND, TensorScatter and the retired Scatter: writing by index.
 #include <algorithm>
 
-#include "lib/ops/families.h"
 #include "lib/ops/move.h"
+#include "lib/ops/op_def.h"
 
 namespace infer {
 namespace {

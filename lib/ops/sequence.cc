@@ -1,8 +1,8 @@
 /// Sequences and optionals of values. SequenceMap owns a subgraph and is not here.
 #include <algorithm>
 
-#include "lib/ops/families.h"
 #include "lib/ops/move.h"
+#include "lib/ops/op_def.h"
 
 namespace infer {
 namespace {

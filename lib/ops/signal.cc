@@ -4,7 +4,7 @@
 #include <numbers>
 
 #include "lib/ops/common.h"
-#include "lib/ops/families.h"
+#include "lib/ops/op_def.h"
 
 namespace infer {
 namespace {

@@ -1,8 +1,8 @@
 /// Slice.
 #include <algorithm>
 
-#include "lib/ops/families.h"
 #include "lib/ops/move.h"
+#include "lib/ops/op_def.h"
 #include "lib/support/strings.h"
 
 namespace infer {

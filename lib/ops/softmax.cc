@@ -2,7 +2,7 @@
 #include <limits>
 
 #include "lib/ops/common.h"
-#include "lib/ops/families.h"
+#include "lib/ops/op_def.h"
 
 namespace infer {
 namespace {

@@ -3,8 +3,8 @@
 #include <functional>
 #include <numeric>
 
-#include "lib/ops/families.h"
 #include "lib/ops/move.h"
+#include "lib/ops/op_def.h"
 
 namespace infer {
 namespace {

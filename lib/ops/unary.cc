@@ -2,7 +2,7 @@
 #include <numbers>
 
 #include "lib/ops/elements.h"
-#include "lib/ops/families.h"
+#include "lib/ops/op_def.h"
 
 namespace infer {
 namespace {

@@ -1,6 +1,6 @@
 /// Min, Max, Sum and Mean of any number of operands, with NumPy broadcasting.
 #include "lib/ops/elements.h"
-#include "lib/ops/families.h"
+#include "lib/ops/op_def.h"
 
 namespace infer {
 namespace {
