@@ -1,0 +1,49 @@
+#pragma once
+/// Tokens of the text form (lib/ir/text.h). Internal to lib/ir.
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "lib/support/status.h"
+
+namespace infer {
+
+/// May stand in a name that is not quoted.
+bool IsNameChar(char c);
+
+/// A place in a text. Every method first skips white space and comments, and leaves the cursor
+/// behind what it read; Accept... leaves it where it was when it answers false.
+class TextCursor {
+ public:
+  explicit TextCursor(std::string_view text) : text_(text) {}
+
+  /// InvalidModel "line 3: WHAT".
+  Status Error(const std::string& what) const;
+
+  bool AtEnd();
+  /// The next character; 0 at the end.
+  char Peek();
+  bool Accept(std::string_view token);
+  Status Expect(std::string_view token);
+  /// A bare word that must be `word`: "const" does not begin "constant".
+  Status Keyword(std::string_view word);
+  bool AcceptKeyword(std::string_view word);
+
+  /// name | "any text"
+  Result<std::string> Name();
+  /// "any text" with \", \\, \n and \xHH
+  Result<std::string> String();
+  /// The characters of a number: 12, -1.5e-3, inf, -inf, nan; also true and false.
+  Result<std::string> NumberText();
+  Result<int64_t> Int();
+
+ private:
+  void Skip();
+  std::string_view TakeNameChars();
+  Result<char> Escape();
+
+  std::string_view text_;
+  size_t at_ = 0;
+};
+
+}  // namespace infer
