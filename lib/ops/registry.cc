@@ -19,6 +19,7 @@ std::span<const OpDef> PadOps();
 std::span<const OpDef> ResizeOps();
 std::span<const OpDef> ScatterOps();
 std::span<const OpDef> SortOps();
+std::span<const OpDef> CumulativeOps();
 std::span<const OpDef> AttentionOps();
 std::span<const OpDef> ContribFusedOps();
 std::span<const OpDef> ConvOps();
@@ -65,6 +66,7 @@ OpRegistry AllOps() {
       ResizeOps(),
       ScatterOps(),
       SortOps(),
+      CumulativeOps(),
       AttentionOps(),
       ContribFusedOps(),
       ConvOps(),
