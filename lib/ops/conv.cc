@@ -50,55 +50,47 @@ Cost CostConv(const OpCall& call) {
   return c;
 }
 
+/// `more`: the attributes that only this one of the two has.
+template <bool kTransposed>
+OpDef ConvOp(std::string_view name, std::string_view doc, std::vector<AttrDef> more,
+             std::string_view example) {
+  std::vector<AttrDef> attrs = {{"auto_pad", AttrKind::kString, std::string("NOTSET")},
+                                {"dilations", AttrKind::kInts},
+                                {"group", AttrKind::kInt, int64_t{1}},
+                                {"kernel_shape", AttrKind::kInts},
+                                {"pads", AttrKind::kInts},
+                                {"strides", AttrKind::kInts}};
+  attrs.insert(attrs.end(), more.begin(), more.end());
+  return {.name = name,
+          .doc = doc,
+          .since = 1,
+          .versions = {1, 11, 22},
+          .inputs = {{"X", "T"}, {"W", "T"}, {"B", "T", Arity::kOptional}},
+          .outputs = {{"Y", "T"}},
+          .attrs = std::move(attrs),
+          .constraints = {{"T", kFloatsBF16}},
+          .infer = InferConv<kTransposed>,
+          .reference = RunConv<kTransposed>,
+          .cost = CostConv<kTransposed>,
+          .example = example};
+}
+
 }  // namespace
 
 std::span<const OpDef> ConvOps() {
   static const OpDef ops[] = {
-      {
-          .name = "Conv",
-          .doc = "Convolution over any number of spatial axes, with groups, dilations and pads.",
-          .since = 1,
-          .versions = {1, 11, 22},
-          .inputs = {{"X", "T"}, {"W", "T"}, {"B", "T", Arity::kOptional}},
-          .outputs = {{"Y", "T"}},
-          .attrs = {{"auto_pad", AttrKind::kString, std::string("NOTSET")},
-                    {"dilations", AttrKind::kInts},
-                    {"group", AttrKind::kInt, int64_t{1}},
-                    {"kernel_shape", AttrKind::kInts},
-                    {"pads", AttrKind::kInts},
-                    {"strides", AttrKind::kInts}},
-          .constraints = {{"T", kFloatsBF16}},
-          .infer = InferConv<false>,
-          .reference = RunConv<false>,
-          .cost = CostConv<false>,
-          .example = R"(graph g(x: f32[1,4,9,8]) -> (y) {
+      ConvOp<false>("Conv",
+                    "Convolution over any number of spatial axes, with groups, dilations and pads.",
+                    {}, R"(graph g(x: f32[1,4,9,8]) -> (y) {
             w = const f32[6,2,3,3] ~1
             b = const f32[6] ~2
-            y = Conv(x, w, b) {group=2, strides=[2, 1], pads=[1, 0, 1, 2], dilations=[1, 2]} })",
-      },
-      {
-          .name = "ConvTranspose",
-          .doc = "Transposed convolution: the gradient of Conv with respect to its input.",
-          .since = 1,
-          .versions = {1, 11, 22},
-          .inputs = {{"X", "T"}, {"W", "T"}, {"B", "T", Arity::kOptional}},
-          .outputs = {{"Y", "T"}},
-          .attrs = {{"auto_pad", AttrKind::kString, std::string("NOTSET")},
-                    {"dilations", AttrKind::kInts},
-                    {"group", AttrKind::kInt, int64_t{1}},
-                    {"kernel_shape", AttrKind::kInts},
-                    {"output_padding", AttrKind::kInts},
-                    {"output_shape", AttrKind::kInts},
-                    {"pads", AttrKind::kInts},
-                    {"strides", AttrKind::kInts}},
-          .constraints = {{"T", kFloatsBF16}},
-          .infer = InferConv<true>,
-          .reference = RunConv<true>,
-          .cost = CostConv<true>,
-          .example = R"(graph g(x: f32[1,4,5,6]) -> (y) {
+            y = Conv(x, w, b) {group=2, strides=[2, 1], pads=[1, 0, 1, 2], dilations=[1, 2]} })"),
+      ConvOp<true>("ConvTranspose",
+                   "Transposed convolution: the gradient of Conv with respect to its input.",
+                   {{"output_padding", AttrKind::kInts}, {"output_shape", AttrKind::kInts}},
+                   R"(graph g(x: f32[1,4,5,6]) -> (y) {
             w = const f32[4,3,3,3] ~1
-            y = ConvTranspose(x, w) {strides=[2, 2], pads=[1, 1, 1, 1], output_padding=[1, 0]} })",
-      },
+            y = ConvTranspose(x, w) {strides=[2, 2], pads=[1, 1, 1, 1], output_padding=[1, 0]} })"),
   };
   return ops;
 }

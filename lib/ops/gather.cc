@@ -85,22 +85,9 @@ Status InferGatherElements(OpCall& call) {
 Status RunGatherElements(OpRun& run) {
   const Tensor &x = run.in(0), &index = run.in(1);
   if (x.rank() != index.rank()) return InvalidModel("data and indices differ in rank");
-  INFER_ASSIGN(const int axis, NormalizeAxis(run.Int("axis"), x.rank()));
-  for (int k = 0; k < x.rank(); ++k)
-    if (k != axis && index.dim(k) > x.dim(k))
-      return InvalidModel(
-          Cat("indices ", ToString(index.dims()), " exceed data ", ToString(x.dims())));
-  INFER_ASSIGN(const auto indices, NormalizeIndices(index, x.dim(axis)));
+  INFER_ASSIGN(const auto from, ElementOffsets(x, index, run.Int("axis")));
   Tensor& y = run.Out(0, x.dtype(), index.dims());
-  const Dims from = Strides(x.dims()), to = Strides(index.dims());
-  MoveRuns(x, y, y.num_elements(), 1, [&](int64_t i) {
-    int64_t at = indices[static_cast<size_t>(i)] * from[static_cast<size_t>(axis)];
-    for (int k = 0; k < x.rank(); ++k) {
-      const auto u = static_cast<size_t>(k);
-      if (k != axis) at += i / to[u] % index.dims()[u] * from[u];
-    }
-    return at;
-  });
+  MoveRuns(x, y, y.num_elements(), 1, [&](int64_t i) { return from[static_cast<size_t>(i)]; });
   return {};
 }
 

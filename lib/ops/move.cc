@@ -211,6 +211,26 @@ Result<std::vector<int64_t>> NormalizeIndices(const Tensor& indices, int64_t ext
   return out;
 }
 
+Result<std::vector<int64_t>> ElementOffsets(const Tensor& data, const Tensor& index,
+                                            int64_t axis_or_negative) {
+  INFER_ASSIGN(const int axis, NormalizeAxis(axis_or_negative, data.rank()));
+  for (int k = 0; k < data.rank(); ++k)
+    if (k != axis && index.dim(k) > data.dim(k))
+      return InvalidModel(
+          Cat("indices ", ToString(index.dims()), " exceed data ", ToString(data.dims())));
+  INFER_ASSIGN(std::vector<int64_t> offsets, NormalizeIndices(index, data.dim(axis)));
+  const Dims strides = Strides(data.dims()), own = Strides(index.dims());
+  ParallelFor(index.num_elements(), kElementGrain, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      int64_t& at = offsets[static_cast<size_t>(i)];
+      at *= strides[static_cast<size_t>(axis)];
+      for (size_t k = 0; k < own.size(); ++k)
+        if (static_cast<int>(k) != axis) at += i / own[k] % index.dims()[k] * strides[k];
+    }
+  });
+  return offsets;
+}
+
 int64_t Product(const Dims& dims, int begin, int end) {
   int64_t n = 1;
   for (int i = begin; i < end; ++i) n *= dims[static_cast<size_t>(i)];

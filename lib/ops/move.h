@@ -74,6 +74,10 @@ std::optional<int64_t> KnownInt(const OpCall& call, size_t i);
 Dim LengthOf(const OpCall& call, size_t i);
 /// Indices in [0, extent); negative ones count from the end. InvalidModel names the bad one.
 Result<std::vector<int64_t>> NormalizeIndices(const Tensor& indices, int64_t extent);
+/// For GatherElements and ScatterElements: where in `data` each element of `index` points, which is
+/// its own position but for `axis`, where its value says. InvalidModel when it points outside.
+/// Pre: equal ranks.
+Result<std::vector<int64_t>> ElementOffsets(const Tensor& data, const Tensor& index, int64_t axis);
 /// A rank with nothing known about the extents.
 inline Shape UnknownOfRank(int rank) { return Shape(std::vector<Dim>(static_cast<size_t>(rank))); }
 /// Product of dims[begin, end).

@@ -76,6 +76,24 @@ Status LiftMeanVariance(NodeSpec node, int, LiftContext& out) {
   return {};
 }
 
+template <bool kSimplified>
+OpDef SkipNorm(std::string_view name, std::string_view doc) {
+  std::vector<ParamDef> inputs = {{"input", "T"}, {"skip", "T"}, {"gamma", "T"}};
+  if (!kSimplified) inputs.push_back({"beta", "T", Arity::kOptional});
+  inputs.push_back({"bias", "T", Arity::kOptional});
+  return {.name = name,
+          .domain = kMicrosoft,
+          .doc = doc,
+          .inputs = std::move(inputs),
+          .outputs = {{"output", "T"},
+                      {"mean", "U", Arity::kOptional},
+                      {"inv_std_var", "U", Arity::kOptional},
+                      {"input_skip_bias_sum", "T", Arity::kOptional}},
+          .attrs = {{"epsilon", AttrKind::kFloat, 1e-12f}},
+          .constraints = {{"T", kFloatsBF16}, {"U", TypeSet(DType::kF32)}},
+          .lift = LiftSkipLayerNorm<kSimplified>};
+}
+
 }  // namespace
 
 std::span<const OpDef> LiftedNormalizationOps() {
@@ -102,37 +120,10 @@ std::span<const OpDef> LiftedNormalizationOps() {
           .constraints = {{"T", kFloatsBF16}, {"U", kFloatsBF16}, {"V", kFloatsBF16}},
           .lift = LiftSimplifiedLayerNorm,
       },
-      {
-          .name = "SkipLayerNormalization",
-          .domain = kMicrosoft,
-          .doc = "LayerNormalization of a sum; becomes its parts on import.",
-          .inputs = {{"input", "T"},
-                     {"skip", "T"},
-                     {"gamma", "T"},
-                     {"beta", "T", Arity::kOptional},
-                     {"bias", "T", Arity::kOptional}},
-          .outputs = {{"output", "T"},
-                      {"mean", "U", Arity::kOptional},
-                      {"inv_std_var", "U", Arity::kOptional},
-                      {"input_skip_bias_sum", "T", Arity::kOptional}},
-          .attrs = {{"epsilon", AttrKind::kFloat, 1e-12f}},
-          .constraints = {{"T", kFloatsBF16}, {"U", TypeSet(DType::kF32)}},
-          .lift = LiftSkipLayerNorm<false>,
-      },
-      {
-          .name = "SkipSimplifiedLayerNormalization",
-          .domain = kMicrosoft,
-          .doc = "RMSNormalization of a sum; becomes its parts on import.",
-          .inputs =
-              {{"input", "T"}, {"skip", "T"}, {"gamma", "T"}, {"bias", "T", Arity::kOptional}},
-          .outputs = {{"output", "T"},
-                      {"mean", "U", Arity::kOptional},
-                      {"inv_std_var", "U", Arity::kOptional},
-                      {"input_skip_bias_sum", "T", Arity::kOptional}},
-          .attrs = {{"epsilon", AttrKind::kFloat, 1e-12f}},
-          .constraints = {{"T", kFloatsBF16}, {"U", TypeSet(DType::kF32)}},
-          .lift = LiftSkipLayerNorm<true>,
-      },
+      SkipNorm<false>("SkipLayerNormalization",
+                      "LayerNormalization of a sum; becomes its parts on import."),
+      SkipNorm<true>("SkipSimplifiedLayerNormalization",
+                     "RMSNormalization of a sum; becomes its parts on import."),
   };
   return ops;
 }

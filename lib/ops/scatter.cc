@@ -85,22 +85,10 @@ Status RunScatterElements(OpRun& run) {
   if (x.rank() != index.rank() || updates.dims() != index.dims())
     return InvalidModel(Cat("data ", ToString(x.dims()), ", indices ", ToString(index.dims()),
                             " and updates ", ToString(updates.dims()), " do not fit"));
-  INFER_ASSIGN(const int axis, NormalizeAxis(run.Int("axis"), x.rank()));
-  for (int k = 0; k < x.rank(); ++k)
-    if (k != axis && index.dim(k) > x.dim(k))
-      return InvalidModel(
-          Cat("indices ", ToString(index.dims()), " exceed data ", ToString(x.dims())));
-  INFER_ASSIGN(const auto indices, NormalizeIndices(index, x.dim(axis)));
+  INFER_ASSIGN(const auto to, ElementOffsets(x, index, run.Int("axis")));
   Tensor y = x.Clone();
-  const Dims to = Strides(x.dims()), from = Strides(index.dims());
-  INFER_TRY(ScatterRuns(updates, y, index.num_elements(), 1, reduction, [&](int64_t i) {
-    int64_t at = indices[static_cast<size_t>(i)] * to[static_cast<size_t>(axis)];
-    for (int k = 0; k < x.rank(); ++k) {
-      const auto u = static_cast<size_t>(k);
-      if (k != axis) at += i / from[u] % index.dims()[u] * to[u];
-    }
-    return at;
-  }));
+  INFER_TRY(ScatterRuns(updates, y, index.num_elements(), 1, reduction,
+                        [&](int64_t i) { return to[static_cast<size_t>(i)]; }));
   run.Set(0, std::move(y));
   return {};
 }
