@@ -13,9 +13,6 @@
 namespace infer::onnx_io {
 namespace {
 
-constexpr int64_t kNewestOnnxOpset = 27;
-constexpr int64_t kNewestMlOpset = 5;
-
 /// The fields of a node that we keep without reading: doc string, metadata, newer ones.
 std::string ExtraOf(const onnx::NodeProto& node) {
   const bool unknown = node.GetReflection()->GetUnknownFields(node).field_count() > 0;
@@ -38,18 +35,45 @@ Shape FillUnknown(const Shape& inferred, const Shape& declared) {
   return Shape(std::move(dims));
 }
 
-/// Which schema version of `def` holds at `opset`; 0: none (the operator is younger).
-int VersionAt(const OpDef& def, int64_t opset) {
-  int version = 0;
-  for (int v : def.versions)
-    if (v <= opset) version = v;
-  return version;
+/// The tensor that a Constant's attribute stands for; undefined for kinds that a Constant has not.
+Tensor ConstantOf(const AttrValue& value) {
+  if (auto* t = std::get_if<Tensor>(&value)) return *t;
+  if (auto* i = std::get_if<int64_t>(&value)) return Tensor::Scalar<int64_t>(*i);
+  if (auto* f = std::get_if<float>(&value)) return Tensor::Scalar<float>(*f);
+  if (auto* s = std::get_if<std::string>(&value)) return Tensor::OfStrings({}, {*s});
+  if (auto* v = std::get_if<std::vector<int64_t>>(&value)) return Tensor::Int64s(*v);
+  if (auto* v = std::get_if<std::vector<float>>(&value))
+    return Tensor::Of<float>({static_cast<int64_t>(v->size())}, *v);
+  if (auto* v = std::get_if<std::vector<std::string>>(&value))
+    return Tensor::OfStrings({static_cast<int64_t>(v->size())}, *v);
+  return {};
 }
 
-struct BuiltGraph {
+/// A subgraph on its way into a node. Its captures are the inputs behind the first `own_inputs`.
+struct Subgraph {
+  std::string attr;
   std::unique_ptr<Graph> graph;
-  size_t own_inputs = 0;
+  size_t own_inputs;
 };
+
+/// The order in which the operator declares its graph attributes.
+void OrderAsDeclared(const OpDef& def, std::vector<Subgraph>& subgraphs) {
+  std::stable_sort(subgraphs.begin(), subgraphs.end(), [&](const auto& a, const auto& b) {
+    return def.FindAttr(a.attr) < def.FindAttr(b.attr);
+  });
+}
+
+/// Removes captures that no subgraph reads: a lifted form may read less than the old one did.
+void DropUnreadCaptures(std::vector<Subgraph>& subgraphs, std::vector<Value*>& captured) {
+  for (size_t k = captured.size(); k-- > 0;) {
+    const bool read = std::any_of(subgraphs.begin(), subgraphs.end(), [&](const Subgraph& sub) {
+      return !sub.graph->inputs()[sub.own_inputs + k]->is_dead();
+    });
+    if (read) continue;
+    for (Subgraph& sub : subgraphs) GraphEditor(*sub.graph).EraseInput(sub.own_inputs + k);
+    captured.erase(captured.begin() + static_cast<std::ptrdiff_t>(k));
+  }
+}
 
 class Builder : public LiftContext {
  public:
@@ -85,7 +109,7 @@ class Builder : public LiftContext {
     return MarkOutputs();
   }
 
-  BuiltGraph Take() { return {std::move(graph_), own_inputs_}; }
+  std::unique_ptr<Graph> Take() { return std::move(graph_); }
 
   // LiftContext.
   void Emit(NodeSpec spec) override {
@@ -170,55 +194,20 @@ class Builder : public LiftContext {
     if (!name.empty()) Bind(name, editor_.AddInput(name, ValueType()));
   }
 
-  /// Status ok and *def nullptr: recorded as unsupported.
-  Status FindOperator(const onnx::NodeProto& node, const Opsets& opsets, const OpDef** def,
-                      int64_t* opset) {
-    *def = nullptr;
-    const std::string domain = CanonicalDomain(node.domain());
-    auto it = opsets.find(domain);
-    *opset = it == opsets.end() ? 1 : it->second;
-    const std::string what = Cat("operator ", domain.empty() ? "" : Cat(domain, "::"),
-                                 node.op_type(), " (opset ", *opset, ")");
-    const std::string description = Cat(where_, onnx_io::Describe(node));
-    const OpDef* found = ctx_.ops.Find(domain, node.op_type());
-    const int64_t newest = NewestOpset(ctx_.ops, domain);
-    if (newest == 0) {
-      ctx_.unsupported.Add(
-          Cat(what, ": no operators of domain '", domain,
-              "' are known; export with standard operators, or give the operator's meaning as a "
-              "model-local function"),
-          description);
-    } else if (!found) {
-      ctx_.unsupported.Add(
-          Cat(what,
-              ": no such operator is known; export with other operators, or give its "
-              "meaning as a model-local function"),
-          description);
-    } else if (*opset > newest) {
-      ctx_.unsupported.Add(Cat(what, ": the newest known opset is ", newest,
-                               "; export the model for opset ", newest, " or lower"),
-                           description);
-    } else if (VersionAt(*found, *opset) == 0) {
-      ctx_.unsupported.Add(Cat(what, ": it exists since opset ", found->versions.front(),
-                               "; export the model for that opset or a newer one"),
-                           description);
-    } else {
-      *def = found;
-    }
-    return {};
-  }
-
   Status AddItem(const SourceGraph::Item& item) {
     const onnx::NodeProto& node = *item.source.node;
     if (node.op_type() == "Constant" && CanonicalDomain(node.domain()).empty())
       return AddConstantNode(node);
-    const OpDef* def = nullptr;
-    int64_t opset = 0;
-    INFER_TRY(FindOperator(node, *item.source.opsets, &def, &opset));
+    const std::string domain = CanonicalDomain(node.domain());
+    const auto found = item.source.opsets->find(domain);
+    const int64_t opset = found == item.source.opsets->end() ? 1 : found->second;
+    const auto def = FindOperator(ctx_.ops, domain, node.op_type(), opset);
     Status s;
-    if (def) {
+    if (!def.ok()) {
+      ctx_.unsupported.Add(def.status().message(), Cat(where_, onnx_io::Describe(node)));
+    } else {
       node_ = &node;
-      s = AddOperator(item, *def, static_cast<int>(opset));
+      s = AddOperator(item, **def, static_cast<int>(opset));
       if (s.code() == Code::kUnsupported) {
         ctx_.unsupported.Add(Cat(node.op_type(), " (opset ", opset, "): ", s.message()),
                              Cat(where_, onnx_io::Describe(node)));
@@ -329,16 +318,7 @@ class Builder : public LiftContext {
       return {};
     }
     if (!value.ok()) return value.status();
-    Tensor t;
-    if (auto* tensor = std::get_if<Tensor>(&*value)) t = *tensor;
-    if (auto* i = std::get_if<int64_t>(&*value)) t = Tensor::Scalar<int64_t>(*i);
-    if (auto* f = std::get_if<float>(&*value)) t = Tensor::Scalar<float>(*f);
-    if (auto* s = std::get_if<std::string>(&*value)) t = Tensor::OfStrings({}, {*s});
-    if (auto* v = std::get_if<std::vector<int64_t>>(&*value)) t = Tensor::Int64s(*v);
-    if (auto* v = std::get_if<std::vector<float>>(&*value))
-      t = Tensor::Of<float>({static_cast<int64_t>(v->size())}, *v);
-    if (auto* v = std::get_if<std::vector<std::string>>(&*value))
-      t = Tensor::OfStrings({static_cast<int64_t>(v->size())}, *v);
+    Tensor t = ConstantOf(*value);
     if (!t.defined()) return InvalidModel("a Constant without a value");
     if (!node.output(0).empty())
       Bind(node.output(0), editor_.AddConstant(std::move(t), node.output(0)));
@@ -349,45 +329,27 @@ class Builder : public LiftContext {
     if (!IsControlFlow(def))
       return InvalidModel("a graph attribute that the operator does not take");
     const auto captures = CapturesOf(item);
-    NodeOptions options;
-    std::vector<size_t> own_inputs;
+    std::vector<Subgraph> subgraphs;
     for (const auto& [attr, sub] : item.subgraphs) {
       const AttrDef* a = def.FindAttr(attr);
       if (!a || a->kind != AttrKind::kGraph)
         return InvalidModel(Cat("a graph as attribute '", attr, "'"));
       Builder inner(*sub, ctx_, Cat(where_, onnx_io::Describe(*item.source.node), ".", attr, ": "));
       INFER_TRY(inner.Build(captures).In(attr));
-      BuiltGraph built = inner.Take();
-      options.subgraphs.emplace_back(attr, std::move(built.graph));
-      own_inputs.push_back(built.own_inputs);
+      subgraphs.push_back({attr, inner.Take(), inner.own_inputs_});
     }
-    auto rank = [&](const std::string& attr) {
-      return std::find_if(def.attrs.begin(), def.attrs.end(),
-                          [&](const AttrDef& a) { return a.name == attr; });
-    };
-    std::vector<size_t> order(options.subgraphs.size());
-    for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-    if (order.size() == 2 && rank(options.subgraphs[1].first) < rank(options.subgraphs[0].first)) {
-      std::swap(options.subgraphs[0], options.subgraphs[1]);
-      std::swap(own_inputs[0], own_inputs[1]);
-    }
+    OrderAsDeclared(def, subgraphs);
     std::vector<Value*> inputs;
     INFER_TRY(Operands(spec.inputs, inputs));
     std::vector<Value*> captured;
     for (const auto& [name, value] : captures)
       if (!value->is_constant()) captured.push_back(const_cast<Value*>(value));
-    // A lifted form may read less than the old one did.
-    for (size_t k = captured.size(); k-- > 0;) {
-      bool used = false;
-      for (size_t i = 0; i < own_inputs.size(); ++i)
-        used |= !options.subgraphs[i].second->inputs()[own_inputs[i] + k]->is_dead();
-      if (used) continue;
-      for (size_t i = 0; i < own_inputs.size(); ++i)
-        GraphEditor(*options.subgraphs[i].second).EraseInput(own_inputs[i] + k);
-      captured.erase(captured.begin() + static_cast<std::ptrdiff_t>(k));
-    }
+    DropUnreadCaptures(subgraphs, captured);
+    NodeOptions options;
     options.num_captures = captured.size();
     inputs.insert(inputs.end(), captured.begin(), captured.end());
+    for (Subgraph& sub : subgraphs)
+      options.subgraphs.emplace_back(std::move(sub.attr), std::move(sub.graph));
     options.name = std::move(spec.name);
     options.output_names = spec.outputs;
     options.extra = ExtraOf(*node_);
@@ -444,35 +406,10 @@ class Builder : public LiftContext {
 
 }  // namespace
 
-void UnsupportedList::Add(const std::string& what, const std::string& node) {
-  nodes_[what].push_back(node);
-}
-
-Status UnsupportedList::ToStatus() const {
-  constexpr size_t kShown = 8;
-  std::string out =
-      Cat(nodes_.size(), nodes_.size() == 1 ? " thing is" : " things are", " not supported:");
-  for (const auto& [what, nodes] : nodes_) {
-    const std::vector<std::string> shown(
-        nodes.begin(), nodes.begin() + static_cast<std::ptrdiff_t>(std::min(kShown, nodes.size())));
-    out += Cat("\n  ", what, "\n    at ", Join(shown, ", "));
-    if (nodes.size() > kShown) out += Cat(" and ", nodes.size() - kShown, " more");
-  }
-  return Unsupported(std::move(out));
-}
-
-int64_t NewestOpset(const OpRegistry& ops, const std::string& domain) {
-  if (domain.empty()) return kNewestOnnxOpset;
-  if (domain == "ai.onnx.ml") return kNewestMlOpset;
-  const bool known = std::any_of(ops.all().begin(), ops.all().end(),
-                                 [&](const OpDef* def) { return def->domain == domain; });
-  return known ? INT64_MAX : 0;  // domains of one version
-}
-
 Result<Graph> BuildGraph(const SourceGraph& source, BuildContext& ctx) {
   Builder builder(source, ctx, "");
   INFER_TRY(builder.Build({}));
-  return std::move(*builder.Take().graph);
+  return std::move(*builder.Take());
 }
 
 }  // namespace infer::onnx_io
