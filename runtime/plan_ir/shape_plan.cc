@@ -1,38 +1,12 @@
 #include "runtime/plan_ir/shape_plan.h"
 
 #include <algorithm>
-#include <map>
-#include <unordered_map>
 
-#include "lib/ir/editor.h"
-#include "lib/ir/eval.h"
-#include "lib/ir/inference.h"
 #include "lib/support/strings.h"
+#include "runtime/plan_ir/specialize.h"
 
 namespace infer {
 namespace {
-
-/// What is worth knowing before the run: operands and results of a node up to so many bytes.
-constexpr int64_t kFoldBytes = 1 << 16;
-/// Elements that inference is told of.
-constexpr int64_t kFoldElements = 256;
-
-bool IsPlannable(const ValueType& t) {
-  return t.is_tensor() && t.tensor().is_static() && t.tensor().dtype != DType::kString;
-}
-
-/// The integer tensor that `elements` describe, where all of them are known.
-Tensor KnownTensor(const ValueType& type, const std::optional<std::vector<Dim>>& elements) {
-  if (!elements || !IsPlannable(type) || !IsInteger(type.tensor().dtype)) return {};
-  const Dims dims = type.tensor().shape.static_dims();
-  if (NumElements(dims) != static_cast<int64_t>(elements->size())) return {};
-  for (const Dim& d : *elements)
-    if (!d.is_static()) return {};
-  Tensor t(type.tensor().dtype, dims);
-  for (size_t i = 0; i < elements->size(); ++i)
-    t.SetInt(static_cast<int64_t>(i), (*elements)[i].value());
-  return t;
-}
 
 class Builder {
  public:
@@ -40,8 +14,7 @@ class Builder {
       : plan_(plan), kernels_(kernels), reorder_(reorder) {}
 
   Result<std::shared_ptr<const ShapePlan>> Build(std::span<const Dims> input_dims) {
-    out_->input_dims.assign(input_dims.begin(), input_dims.end());
-    INFER_TRY(InferTypesFor(input_dims));
+    INFER_TRY(Specialize(plan_, input_dims, *out_));
     CountReaders();
     AddSources();
     for (size_t s = 0; s < plan_.steps.size(); ++s)
@@ -59,132 +32,9 @@ class Builder {
   };
   using Kind = PlannedBuffer::Kind;
 
-  Status InferTypesFor(std::span<const Dims> input_dims) {
-    Graph g = plan_.graph.Clone();
-    GraphEditor editor(g);
-    bool changed = false;
-    for (size_t i = 0; i < g.inputs().size(); ++i) {
-      Value* v = g.inputs()[i];
-      if (!v->type().is_tensor()) continue;
-      TensorType t{v->dtype(), Shape(input_dims[i])};
-      auto met = Meet(t.shape, v->shape());
-      if (!met.ok()) return std::move(met.status()).In(Cat("input '", v->name(), "'"));
-      changed |= !(t.shape == v->shape());
-      editor.SetType(v, std::move(t));
-    }
-    out_->known.resize(plan_.values.size());
-    INFER_TRY(InferAndFold(g, changed));
-    for (const auto& v : g.values()) out_->types.push_back(v->type());
-    INFER_CHECK(out_->types.size() == plan_.values.size());
-    out_->cost.resize(plan_.steps.size());
-    StepCosts(g);
-    return {};
-  }
+  int64_t BytesOf(int id) const { return PlannedBytes(out_->types[static_cast<size_t>(id)]); }
 
-  /// Types in the specialised graph `g`, inferred anew where something `changed`, and the values of
-  /// small results whose operands are all known: shapes may hang on them.
-  Status InferAndFold(Graph& g, bool changed) {
-    GraphEditor editor(g);
-    std::unordered_map<const Value*, size_t> position;
-    for (const auto& v : g.values()) position.emplace(v.get(), position.size());
-    auto known = [&](const Value* v) -> const Tensor* {
-      const size_t i = position.at(v);
-      if (const Tensor* c = plan_.constant(plan_.values[i])) return c;
-      return out_->known[i].defined() ? &out_->known[i] : nullptr;
-    };
-    for (const auto& n : g.nodes()) {
-      if (changed) INFER_TRY(editor.Reinfer(*n));
-      bool complete = true;
-      for (const Value* v : n->outputs()) {
-        if (!v || plan_.constant(plan_.values[position.at(v)])) continue;
-        Tensor& t = out_->known[position.at(v)];
-        t = KnownTensor(v->type(), v->elements());
-        complete &= t.defined();
-      }
-      if (!complete) changed |= Fold(*n, editor, position, known);
-    }
-    return {};
-  }
-
-  /// Whether it learnt something. A node that fails here fails in the run, where it is reported.
-  template <typename Known>
-  bool Fold(Node& n, GraphEditor& editor, const std::unordered_map<const Value*, size_t>& position,
-            const Known& known) {
-    if (!n.def().deterministic || !n.subgraphs().empty() || n.inputs().empty()) return false;
-    std::vector<Datum> values;
-    std::vector<bool> present;
-    int64_t bytes = 0;
-    for (const Value* v : n.inputs()) {
-      present.push_back(v != nullptr);
-      const Tensor* t = v ? known(v) : nullptr;
-      if (v && (!t || t->dtype() == DType::kString)) return false;
-      values.push_back(t ? Datum(*t) : Datum());
-      bytes += t ? t->byte_size() : 0;
-    }
-    for (const Value* v : n.outputs()) {
-      if (!v) continue;
-      if (IsPlannable(v->type()))
-        bytes += BytesOf(v->type());
-      else if (!MayFoldUnsized(n))
-        return false;
-    }
-    if (bytes > kFoldBytes) return false;
-    std::vector<const Datum*> operands;
-    for (size_t i = 0; i < values.size(); ++i)
-      operands.push_back(present[i] ? &values[i] : nullptr);
-    const auto results = EvaluateNode(n, operands, plan_.graph.ops());
-    if (!results.ok()) return false;
-    for (size_t o = 0; o < n.outputs().size() && o < results->size(); ++o) {
-      Value* v = n.output(o);
-      if (!v || !(*results)[o].is_tensor() || plan_.constant(plan_.values[position.at(v)]))
-        continue;
-      const Tensor& t = (*results)[o].tensor();
-      if (t.dtype() == DType::kString) continue;
-      out_->known[position.at(v)] = t;
-      editor.SetType(v, t.type());
-      if (!IsInteger(t.dtype()) || t.rank() > 1 || t.num_elements() > kFoldElements) continue;
-      std::vector<Dim> elements;
-      for (int64_t i = 0; i < t.num_elements(); ++i) elements.emplace_back(t.IntAt(i));
-      editor.SetElements(v, std::move(elements));
-    }
-    return true;
-  }
-
-  /// Operators whose results are not much larger than their operands.
-  static bool MayFoldUnsized(const Node& n) {
-    return !n.Is("Range") && !n.Is("ConstantOfShape") && !n.Is("Expand") && !n.Is("Tile") &&
-           !n.Is("Pad") && !n.Is("Resize") && !n.Is("OneHot");
-  }
-
-  /// Costs by the specialised graph; values correspond by position, nodes likewise.
-  void StepCosts(const Graph& g) {
-    std::map<const Node*, Cost> cost;
-    auto it = g.nodes().begin();
-    for (const auto& n : plan_.graph.nodes()) cost[n.get()] = StaticCost(**it++);
-    for (size_t s = 0; s < plan_.steps.size(); ++s) {
-      const PlanStep& step = plan_.steps[s];
-      Cost& c = out_->cost[s];
-      if (step.nodes.size() == 1) {
-        c = cost[step.main];
-        continue;
-      }
-      for (const Node* n : step.nodes) c.flops += cost[n].flops;
-      for (int id : step.inputs) c.bytes_read += BytesOf(id);
-      for (int id : step.outputs) c.bytes_written += BytesOf(id);
-    }
-  }
-
-  int64_t BytesOf(int id) const { return BytesOf(out_->types[static_cast<size_t>(id)]); }
-  static int64_t BytesOf(const ValueType& t) {
-    if (!IsPlannable(t)) return 0;
-    return PackedBytes(t.tensor().dtype, NumElements(t.tensor().shape.static_dims()));
-  }
-
-  const Tensor* KnownOrConstant(int id) const {
-    const auto i = static_cast<size_t>(id);
-    if (const Tensor* c = plan_.constant(plan_.values[i])) return c;
-    return out_->known[i].defined() ? &out_->known[i] : nullptr;
-  }
+  const Tensor* KnownOrConstant(int id) const { return infer::KnownOrConstant(plan_, *out_, id); }
 
   /// Which steps must run, and how many read each value. What inference knows needs no step.
   void CountReaders() {
