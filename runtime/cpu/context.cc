@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
-#include <new>
 
-#include "lib/ir/eval.h"
 #include "lib/support/parallel.h"
 #include "lib/support/strings.h"
 #include "runtime/cpu/onednn.h"
@@ -38,46 +36,17 @@ bool SameType(const Tensor& t, const TensorType& type) {
 
 }  // namespace
 
-CpuContext::CpuContext(std::shared_ptr<const CpuProgram> program) : program_(std::move(program)) {
-  const Plan& plan = program_->plan();
-  inputs_.resize(plan.inputs.size());
-  is_bound_.resize(plan.inputs.size());
-  outputs_.resize(plan.outputs.size());
-  buffers_.resize(plan.outputs.size());
-  slots_.resize(plan.values.size());
-  for (size_t i = 0; i < plan.values.size(); ++i)
-    if (const Tensor* c = plan.constant(plan.values[i])) slots_[i] = *c;
+CpuContext::CpuContext(std::shared_ptr<const CpuProgram> program)
+    : PlanContext(program->plan()), program_(std::move(program)), slots_(plan_.values.size()) {
+  for (size_t i = 0; i < plan_.values.size(); ++i)
+    if (const Tensor* c = plan_.constant(plan_.values[i])) slots_[i] = *c;
 }
 
-Status CpuContext::BindInput(size_t i, Datum value) {
-  if (i >= inputs_.size()) return InvalidArgument(Cat("the model has no input ", i));
-  const Value* v = program_->inputs()[i];
-  INFER_TRY(CheckDatum(value, v->type(), v->name()));
-  inputs_[i] = std::move(value);
-  is_bound_[i] = true;
-  return {};
-}
-
-Status CpuContext::BindOutput(size_t i, Tensor buffer) {
-  if (i >= outputs_.size()) return InvalidArgument(Cat("the model has no output ", i));
-  if (buffer.defined() && buffer.buffer()->borrowed())
-    return InvalidArgument(Cat("the buffer for output ", i, " is read-only"));
-  buffers_[i] = std::move(buffer);
-  return {};
-}
-
-Status CpuContext::Run(const RunOptions& options) {
-  try {
-    for (size_t i = 0; i < inputs_.size(); ++i)
-      if (!is_bound_[i])
-        return InvalidArgument(Cat("input '", program_->inputs()[i]->name(), "' is not bound"));
-    INFER_TRY(SelectPlan());
-    INFER_TRY(BindPointers());
-    INFER_TRY(RunLaunches(options));
-    return Finish();
-  } catch (const std::bad_alloc&) {
-    return ResourceExhausted("out of memory during the run; try a smaller batch");
-  }
+Status CpuContext::RunBound(const RunOptions& options) {
+  INFER_TRY(SelectPlan());
+  INFER_TRY(BindPointers());
+  INFER_TRY(RunLaunches(options));
+  return Finish();
 }
 
 bool CpuContext::Fits(const ShapePlan& plan) const {
@@ -93,9 +62,7 @@ Status CpuContext::SelectPlan() {
                 plans_.begin() + static_cast<int64_t>(i) + 1);
     return {};
   }
-  std::vector<Dims> dims;
-  for (const Datum& d : inputs_) dims.push_back(d.is_tensor() ? d.tensor().dims() : Dims());
-  INFER_ASSIGN(auto plan, program_->PlanFor(dims));
+  INFER_ASSIGN(auto plan, program_->PlanFor(InputDims()));
   return Bind(std::move(plan));
 }
 
@@ -133,10 +100,10 @@ Status CpuContext::BindPointers() {
   for (size_t o = 0; o < outputs_.size(); ++o) {
     const int b = plan.outputs[o];
     if (b < 0) continue;
-    const TensorType& type = plan.types[static_cast<size_t>(program_->plan().outputs[o])].tensor();
+    const TensorType& type = plan.types[static_cast<size_t>(plan_.outputs[o])].tensor();
     if (buffers_[o]) {
       if (!SameType(*buffers_[o], type))
-        return InvalidArgument(Cat("output '", program_->outputs()[o]->name(), "' is ",
+        return InvalidArgument(Cat("output '", plan_.graph.outputs()[o]->name(), "' is ",
                                    ToString(type), ", its buffer ", ToString(buffers_[o]->type())));
       outputs_[o] = *buffers_[o];
     } else if (!outputs_[o].is_tensor() || !outputs_[o].tensor().buffer() ||
@@ -154,8 +121,8 @@ Status CpuContext::BindPointers() {
     bound.args[arg] = p;
   }
   for (size_t i = 0; i < inputs_.size(); ++i)
-    if (plan.plain[static_cast<size_t>(program_->plan().inputs[i])] < 0)
-      slots_[static_cast<size_t>(program_->plan().inputs[i])] = inputs_[i];
+    if (plan.plain[static_cast<size_t>(plan_.inputs[i])] < 0)
+      slots_[static_cast<size_t>(plan_.inputs[i])] = inputs_[i];
   memory_ = plan.memory;
   return {};
 }
@@ -164,7 +131,6 @@ Status CpuContext::RunLaunches(const RunOptions& options) {
   const Bound& bound = *plans_[0];
   const LaneLease lease(program_->lanes());
   const onednn::ThreadScope threads(lease.lanes());
-  profile_.clear();
   const double start = options.profile ? NowMs() : 0;
   for (size_t l = 0; l < bound.plan->launches.size(); ++l) {
     if (options.stop.stop_requested()) return Cancelled("the run was stopped");
@@ -181,7 +147,7 @@ Status CpuContext::RunLaunches(const RunOptions& options) {
 
 Status CpuContext::RunReference(const PlannedLaunch& launch) {
   const Bound& bound = *plans_[0];
-  const PlanStep& step = program_->plan().steps[launch.step];
+  const PlanStep& step = plan_.steps[launch.step];
   for (size_t i = 0; i < step.inputs.size(); ++i) {
     if (launch.args[i] < 0) continue;
     const auto id = static_cast<size_t>(step.inputs[i]);
@@ -197,7 +163,7 @@ Status CpuContext::RunReference(const PlannedLaunch& launch) {
                           Buffer::Borrow(bound.pointers[static_cast<size_t>(launch.args[i])],
                                          static_cast<size_t>(buffer.bytes), nullptr));
   }
-  INFER_TRY(EvaluateStep(program_->plan(), step, slots_));
+  INFER_TRY(EvaluateStep(plan_, step, slots_));
   for (size_t i = 0; i < step.outputs.size(); ++i) {
     const auto id = static_cast<size_t>(step.outputs[i]);
     const int b = launch.args[step.inputs.size() + i];
@@ -222,19 +188,11 @@ Status CpuContext::RunReference(const PlannedLaunch& launch) {
 }
 
 Status CpuContext::Finish() {
-  const Bound& bound = *plans_[0];
-  for (size_t o = 0; o < outputs_.size(); ++o) {
-    if (bound.plan->outputs[o] >= 0) continue;
-    const int id = program_->plan().outputs[o];
-    Datum& slot = slots_[static_cast<size_t>(id)];
-    outputs_[o] = slot;
-    if (buffers_[o]) {
-      INFER_TRY(CopyToBound(slot, *buffers_[o], program_->outputs()[o]->name()));
-      outputs_[o] = *buffers_[o];
-    }
-  }
-  for (int id : program_->plan().outputs)
-    if (!program_->plan().constant(program_->plan().values[static_cast<size_t>(id)]))
+  for (size_t o = 0; o < outputs_.size(); ++o)
+    if (plans_[0]->plan->outputs[o] < 0)
+      INFER_TRY(Deliver(o, slots_[static_cast<size_t>(plan_.outputs[o])]));
+  for (int id : plan_.outputs)
+    if (!plan_.constant(plan_.values[static_cast<size_t>(id)]))
       slots_[static_cast<size_t>(id)] = Datum();
   return {};
 }

@@ -12,10 +12,4 @@ Result<std::shared_ptr<const Program>> CompileInterpreter(const Graph& graph,
 /// that are read outside the step are stored there, inner ones are dropped.
 Status EvaluateStep(const Plan& plan, const PlanStep& step, std::vector<Datum>& slots);
 
-/// Checks `buffer` against what the run produced and copies. InvalidArgument when they differ.
-Status CopyToBound(const Datum& produced, Tensor& buffer, std::string_view output);
-
-/// Milliseconds of a steady clock.
-double NowMs();
-
 }  // namespace infer

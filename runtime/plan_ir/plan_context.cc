@@ -1,0 +1,85 @@
+#include "runtime/plan_ir/plan_context.h"
+
+#include <chrono>
+#include <cstring>
+#include <new>
+
+#include "lib/ir/eval.h"
+#include "lib/support/strings.h"
+
+namespace infer {
+namespace {
+
+/// InvalidArgument where `buffer` is not of the type that was made.
+Status CopyToBound(const Datum& made, Tensor& buffer, const std::string& output) {
+  if (!made.is_tensor() || made.tensor().dtype() == DType::kString)
+    return InvalidArgument(Cat("output '", output, "' cannot be bound to a buffer"));
+  const Tensor& t = made.tensor();
+  if (t.dtype() != buffer.dtype() || t.dims() != buffer.dims())
+    return InvalidArgument(Cat("output '", output, "' is ", ToString(t.type()), ", its buffer ",
+                               ToString(buffer.type())));
+  if (t.byte_size() > 0 && t.raw() != buffer.raw())
+    std::memcpy(buffer.mutable_raw(), t.raw(), static_cast<size_t>(t.byte_size()));
+  return {};
+}
+
+}  // namespace
+
+PlanContext::PlanContext(const Plan& plan)
+    : plan_(plan),
+      inputs_(plan.inputs.size()),
+      outputs_(plan.outputs.size()),
+      buffers_(plan.outputs.size()),
+      is_bound_(plan.inputs.size()) {}
+
+Status PlanContext::BindInput(size_t i, Datum value) {
+  if (i >= inputs_.size()) return InvalidArgument(Cat("the model has no input ", i));
+  const Value* v = plan_.graph.inputs()[i];
+  INFER_TRY(CheckDatum(value, v->type(), v->name()));
+  inputs_[i] = std::move(value);
+  is_bound_[i] = true;
+  return {};
+}
+
+Status PlanContext::BindOutput(size_t i, Tensor buffer) {
+  if (i >= outputs_.size()) return InvalidArgument(Cat("the model has no output ", i));
+  if (buffer.defined() && buffer.buffer()->borrowed())
+    return InvalidArgument(Cat("the buffer for output ", i, " is read-only"));
+  buffers_[i] = std::move(buffer);
+  return {};
+}
+
+Status PlanContext::Run(const RunOptions& options) {
+  for (size_t i = 0; i < inputs_.size(); ++i)
+    if (!is_bound_[i])
+      return InvalidArgument(Cat("input '", plan_.graph.inputs()[i]->name(), "' is not bound"));
+  profile_.clear();
+  try {
+    return RunBound(options);
+  } catch (const std::bad_alloc&) {
+    return ResourceExhausted("out of memory during the run; try a smaller batch");
+  }
+}
+
+std::vector<Dims> PlanContext::InputDims() const {
+  std::vector<Dims> dims;
+  for (const Datum& d : inputs_) dims.push_back(d.is_tensor() ? d.tensor().dims() : Dims());
+  return dims;
+}
+
+Status PlanContext::Deliver(size_t i, const Datum& made) {
+  if (!buffers_[i]) {
+    outputs_[i] = made;
+    return {};
+  }
+  INFER_TRY(CopyToBound(made, *buffers_[i], plan_.graph.outputs()[i]->name()));
+  outputs_[i] = *buffers_[i];
+  return {};
+}
+
+double NowMs() {
+  using namespace std::chrono;
+  return duration<double, std::milli>(steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace infer

@@ -1,0 +1,42 @@
+#pragma once
+/// The part of a run that every backend of a Plan shares: what is bound, what came out, and the end
+/// of exceptions.
+#include "runtime/plan_ir/plan.h"
+
+namespace infer {
+
+class PlanContext : public RunContext {
+ public:
+  Status BindInput(size_t i, Datum value) final;
+  Status BindOutput(size_t i, Tensor buffer) final;
+  Status Run(const RunOptions& options) final;
+  const Datum& output(size_t i) const final { return outputs_[i]; }
+  std::span<const StepTiming> profile() const final { return profile_; }
+  MemoryInfo memory() const final { return memory_; }
+
+ protected:
+  /// `plan` outlives the context.
+  explicit PlanContext(const Plan& plan);
+  /// One run, with all inputs bound and an empty profile. Fills outputs_; std::bad_alloc is caught
+  /// outside.
+  virtual Status RunBound(const RunOptions& options) = 0;
+
+  /// Extents of the bound inputs; empty for one that is no tensor.
+  std::vector<Dims> InputDims() const;
+  /// Output i is `made`, copied to the buffer that is bound to it, if one is.
+  Status Deliver(size_t i, const Datum& made);
+
+  const Plan& plan_;
+  std::vector<Datum> inputs_, outputs_;
+  std::vector<std::optional<Tensor>> buffers_;  // for outputs
+  std::vector<StepTiming> profile_;
+  MemoryInfo memory_;
+
+ private:
+  std::vector<bool> is_bound_;
+};
+
+/// Milliseconds of a steady clock.
+double NowMs();
+
+}  // namespace infer
