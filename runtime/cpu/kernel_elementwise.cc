@@ -199,24 +199,28 @@ class BinaryKernel final : public Kernel {
     return p;
   }
 
-  /// Equal extents: one loop over the stored elements, in the layout of the blocked one.
+  /// One loop over n stored elements, on several lanes. Who does not step is a single number.
+  std::shared_ptr<const Launch> Over(int64_t n, simd::Loops::BinaryFn loop, size_t operands,
+                                     bool a_steps, bool b_steps) const {
+    return LaunchOf([=, a = a_, b = b_](std::byte* const* args) {
+      const float* x = As<float>(static_cast<const std::byte*>(args[a]));
+      const float* z = As<float>(static_cast<const std::byte*>(args[b]));
+      float* y = As<float>(args[operands]);
+      ParallelFor((n + kBlock - 1) / kBlock, kElementGrain / kBlock, [=](int64_t u, int64_t v) {
+        const int64_t begin = u * kBlock, end = std::min(n, v * kBlock);
+        loop(x + (a_steps ? begin : 0), z + (b_steps ? begin : 0), y + begin, end - begin);
+      });
+    });
+  }
+
+  /// Equal extents: in the layout of the blocked one.
   Prepared Same(std::span<const Operand> in, const Operand& a, const Operand& b) const {
     const Operand& lead = a.layout.plain() ? b : a;
     const bool as_is = Unpadded(lead) || op_.keeps_zero;
     Prepared p = Base(in.size(), as_is ? lead.layout : Layout());
     std::fill(p.in_layouts.begin(), p.in_layouts.end(), p.out_layouts[0]);
     const int64_t n = (as_is ? StoredBytes(lead) : lead.plain_bytes()) / 4;
-    const auto loop = simd::TheLoops().binary[static_cast<int>(op_.kind)];
-    const int ai = a_, bi = b_, yi = static_cast<int>(in.size());
-    p.launch = LaunchOf([=](std::byte* const* args) {
-      const float* x = As<float>(static_cast<const std::byte*>(args[ai]));
-      const float* z = As<float>(static_cast<const std::byte*>(args[bi]));
-      float* y = As<float>(args[yi]);
-      ParallelFor((n + kBlock - 1) / kBlock, kElementGrain / kBlock, [=](int64_t u, int64_t v) {
-        const int64_t begin = u * kBlock, end = std::min(n, v * kBlock);
-        loop(x + begin, z + begin, y + begin, end - begin);
-      });
-    });
+    p.launch = Over(n, simd::TheLoops().binary[static_cast<int>(op_.kind)], in.size(), true, true);
     return p;
   }
 
@@ -227,18 +231,8 @@ class BinaryKernel final : public Kernel {
     const simd::Loops& loops = simd::TheLoops();
     const auto loop = scalar_second ? loops.binary_scalar[static_cast<int>(op_.kind)]
                                     : loops.scalar_binary[static_cast<int>(op_.kind)];
-    const int ai = a_, bi = b_, yi = static_cast<int>(in.size());
     p.in_place = n > 1;
-    p.launch = LaunchOf([=](std::byte* const* args) {
-      const float* x = As<float>(static_cast<const std::byte*>(args[ai]));
-      const float* z = As<float>(static_cast<const std::byte*>(args[bi]));
-      float* y = As<float>(args[yi]);
-      ParallelFor((n + kBlock - 1) / kBlock, kElementGrain / kBlock, [=](int64_t u, int64_t v) {
-        const int64_t begin = u * kBlock, end = std::min(n, v * kBlock);
-        loop(x + (scalar_second ? begin : 0), z + (scalar_second ? 0 : begin), y + begin,
-             end - begin);
-      });
-    });
+    p.launch = Over(n, loop, in.size(), scalar_second, !scalar_second);
     return p;
   }
 
