@@ -16,13 +16,8 @@ import subprocess
 import sys
 import tempfile
 
-try:
-    import numpy as np
-    import onnx
-    import onnxruntime as ort
-except ImportError as missing:
-    print(f"skipped: {missing}")
-    sys.exit(77)
+import judging
+from judging import np, onnx, ort
 
 MAX_DROP, SIGNIFICANCE, MIN_AGREEMENT = 0.01, 0.05, 0.99
 INTEGER = ("QLinear", "QGemm", "MatMulInteger", "DynamicQuantize")
@@ -74,8 +69,7 @@ def judge(folder, model):
 def judge_folder(folder):
     models = sorted(f[:-len(".int8.onnx")] for f in os.listdir(folder) if f.endswith(".int8.onnx"))
     if not models:
-        print("skipped: the test program left no files")
-        return 77
+        judging.skip("the test program left no files")
     return 0 if all([judge(folder, m) for m in models]) else 1
 
 
@@ -84,9 +78,7 @@ def main():
         sys.exit(__doc__)
     if sys.argv[1] == "--folder":
         return judge_folder(sys.argv[2])
-    if not os.environ.get("INFER_TEST_DATA"):
-        print("skipped: INFER_TEST_DATA is not set")
-        return 77
+    judging.data_folder()
     with tempfile.TemporaryDirectory() as folder:
         made = subprocess.run(sys.argv[1:], env=dict(os.environ, INFER_TEST_OUTPUT=folder))
         return judge_folder(folder) or made.returncode
