@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <complex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lib/ir/eval.h"
@@ -70,21 +73,26 @@ inline void CheckTypes(std::initializer_list<TypeCase> cases) {
     EXPECT_THAT(TypesOf(c.graph), ::testing::HasSubstr(std::string(c.expect))) << c.graph;
 }
 
-/// A tensor of small random values of any type.
-inline Tensor RandomTensor(DType dtype, const Dims& dims, Random& random) {
-  Tensor t(dtype, dims);
-  for (int64_t i = 0; i < t.num_elements(); ++i) {
-    if (dtype == DType::kString)
-      t.mutable_strings()[static_cast<size_t>(i)] = std::string(1, 'a' + random.Below(26));
-    else if (BitWidth(dtype) == 64 && !DispatchReal(dtype, [](auto) {}))
-      t.mutable_data<std::complex<float>>()[static_cast<size_t>(i)] = {
-          static_cast<float>(random.Normal()), 1};
-    else if (BitWidth(dtype) == 128)
-      t.mutable_data<std::complex<double>>()[static_cast<size_t>(i)] = {random.Normal(), 2};
+/// Random elements of any type: normal floats, integers from the lowest 256 of the type.
+inline Tensor RandomTensor(Random& random, DType t, Dims dims) {
+  Tensor out(t, std::move(dims));
+  const uint32_t mask = (1u << std::min(BitWidth(t), 8)) - 1;
+  for (int64_t i = 0; i < out.num_elements(); ++i) {
+    const auto at = static_cast<size_t>(i);
+    if (t == DType::kString)
+      out.mutable_strings()[at] = std::string(1, 'a' + random.Below(26));
+    else if (t == DType::kC64)
+      out.mutable_data<std::complex<float>>()[at] = {static_cast<float>(random.Normal()), 1};
+    else if (t == DType::kC128)
+      out.mutable_data<std::complex<double>>()[at] = {random.Normal(), 2};
+    else if (t == DType::kBool)
+      out.SetInt(i, random.Below(2));
+    else if (IsInteger(t))
+      out.SetInt(i, IntegerMin(t) + static_cast<int64_t>(random.NextU32() & mask));
     else
-      t.Set(i, IsFloat(dtype) ? random.Normal() : random.Below(2));
+      out.Set(i, random.Normal());
   }
-  return t;
+  return out;
 }
 
 }  // namespace infer

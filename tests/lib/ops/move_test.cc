@@ -238,7 +238,7 @@ TEST(Movement, EveryElementType) {
   Random random(7);
   for (int t = 1; t < kNumDTypes; ++t) {
     const auto type = static_cast<DType>(t);
-    const Tensor x = RandomTensor(type, {3, 5, 7}, random);
+    const Tensor x = RandomTensor(random, type, {3, 5, 7});
     const Tensor order = [] {
       Tensor i(DType::kI64, {3, 5, 7});
       for (int64_t k = 0; k < 105; ++k) i.SetInt(k, k);

@@ -6,10 +6,7 @@
 #include <algorithm>
 #include <set>
 
-#include "lib/ir/eval.h"
 #include "lib/ir/text.h"
-#include "lib/ir/verify.h"
-#include "lib/support/random.h"
 #include "lib/support/strings.h"
 
 namespace infer {
@@ -76,59 +73,22 @@ TEST(Registry, EveryOperatorIsWellFormed) {
   }
 }
 
-/// A value for every element: small, of both signs where the type has them.
-Tensor RandomTensor(const TensorType& type, Random& random) {
-  Dims dims;
-  for (const Dim& d : type.shape.dims()) dims.push_back(d.is_static() ? d.value() : 2);
-  Tensor t(type.dtype, dims);
-  for (int64_t i = 0; i < t.num_elements(); ++i) {
-    if (type.dtype == DType::kString)
-      t.mutable_strings()[static_cast<size_t>(i)] = Cat("s", random.Below(3));
-    else if (type.dtype == DType::kBool || IsUnsignedInteger(type.dtype))
-      t.SetInt(i, random.Below(2));
-    else if (IsInteger(type.dtype))
-      t.SetInt(i, 1 + random.Below(2));
-    else
-      t.Set(i, random.Normal());
-  }
-  return t;
-}
-
-TEST(Registry, ExamplesParseVerifyAndEvaluate) {
+/// What an example says when it is run is the business of examples_test.cc.
+TEST(Registry, EveryOperatorHasAnExampleThatUsesIt) {
   const OpRegistry ops = AllOps();
-  Random random(1);
-  std::vector<std::string> without;
   for (const OpDef* def : ops.all()) {
     SCOPED_TRACE(Cat(def->domain, "::", def->name));
     if (def->retired()) continue;
     if (def->example.empty()) {
-      without.push_back(Cat(def->domain, "::", def->name));
+      // tests/lib/ir and the conformance cases run these.
+      EXPECT_TRUE(def->name == "Loop" || def->name == "Scan") << "no example";
       continue;
     }
-    auto g = ParseGraph(def->example, ops);
+    const auto g = ParseGraph(def->example, ops);
     ASSERT_TRUE(g.ok()) << g.status().message();
-    const Status verified = Verify(*g);
-    EXPECT_TRUE(verified.ok()) << verified.message();
-    bool found = false;
-    for (const auto& node : g->nodes()) found |= &node->def() == def;
-    EXPECT_TRUE(found) << "the example does not use the operator";
-    std::vector<Datum> inputs;
-    bool tensors = true;
-    for (const Value* v : g->inputs()) {
-      tensors = tensors && v->type().is_tensor();
-      if (tensors) inputs.push_back(RandomTensor(v->tensor_type(), random));
-    }
-    if (!tensors) continue;  // sequences and optionals are fed by their own tests
-    auto out = Evaluate(*g, inputs);
-    ASSERT_TRUE(out.ok()) << out.status().message();
-    for (size_t i = 0; i < out->size(); ++i) {
-      const Status fits = CheckDatum((*out)[i], g->outputs()[i]->type(), "output");
-      EXPECT_TRUE(fits.ok()) << fits.message();
-    }
+    EXPECT_TRUE(std::any_of(g->nodes().begin(), g->nodes().end(),
+                            [&](const auto& node) { return &node->def() == def; }));
   }
-  // Loop and Scan are exercised by the control-flow tests.
-  for (const std::string& name : without)
-    EXPECT_TRUE(name == "::Loop" || name == "::Scan") << name << " has no example";
 }
 
 TEST(Registry, FindsByDomain) {
