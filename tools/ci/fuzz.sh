@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # usage: tools/ci/fuzz.sh [SECONDS]
-# Builds the fuzz targets with clang and runs each for SECONDS (default 60). Seeds of import and
-# text are made of the operators' examples. A finding stays in build/fuzz/findings and fails the run.
+# Builds the fuzz targets with clang and runs each for SECONDS (default 60), as many at once as there
+# are cores. Seeds of import and text are made of the operators' examples. A finding stays in
+# build/fuzz/findings and fails the run.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 seconds=${1:-60}
@@ -13,11 +14,20 @@ corpus=build/fuzz/corpus
 mkdir -p build/fuzz/findings "$corpus/data_readers"
 "$bin/make_corpus" "$corpus"
 
-# run TARGET CORPUS: what it finds new goes to the first folder
+# run TARGET CORPUS...: what it finds new goes to the first folder
 run() {
-  "$bin/$1" "${@:2}" -max_total_time="$seconds" -max_len=16384 -timeout=10 -rss_limit_mb=2048 \
-    -artifact_prefix="build/fuzz/findings/$1-" -print_final_stats=1
+  local log="build/fuzz/$1.log"
+  if "$bin/$1" "${@:2}" -max_total_time="$seconds" -max_len=16384 -timeout=10 -rss_limit_mb=2048 \
+    -artifact_prefix="build/fuzz/findings/$1-" -print_final_stats=1 >"$log" 2>&1; then
+    echo "fuzz: $1: $(grep -o 'number_of_executed_units: *[0-9]*' "$log"), no finding in $seconds s"
+  else
+    tail -60 "$log"
+    echo "fuzz: $1: FINDING, see above and build/fuzz/findings"
+    return 1
+  fi
 }
-run import_fuzz "$corpus/import"
-run text_fuzz "$corpus/text"
-run fuzz_data_readers "$corpus/data_readers" tests/fuzz/corpus/data_readers
+export bin corpus seconds
+export -f run
+printf '%s\n' "import_fuzz $corpus/import" "text_fuzz $corpus/text" \
+  "fuzz_data_readers $corpus/data_readers tests/fuzz/corpus/data_readers" |
+  xargs -P "$(nproc)" -I{} bash -c 'run {}'
