@@ -1,13 +1,12 @@
 #include "runtime/cpu/onednn.h"
 
-#include <omp.h>
-
 #include <cstdlib>
 #include <cstring>
 #include <oneapi/dnnl/dnnl.hpp>
 
 #include "lib/support/strings.h"
 #include "runtime/cpu/launch.h"
+#include "runtime/cpu/openmp_threads.h"
 
 namespace infer::onednn {
 namespace {

@@ -8,7 +8,6 @@ folders=(lib passes quant runtime datasets tools)
 
 changed() {
   local base="${1:-HEAD~1}"
-  git rev-parse -q --verify "$base^{commit}" >/dev/null || { echo "tidy: no commit $base" >&2; return 1; }
   git diff --name-only --diff-filter=d "$base" -- "${folders[@]}"
   git ls-files --others --exclude-standard -- "${folders[@]}"
 }
@@ -16,6 +15,11 @@ changed() {
 if [ "${1:-}" = --all ]; then
   names=$(git ls-files -- "${folders[@]}")
 else
+  if ! git rev-parse -q --verify "${1:-HEAD~1}^{commit}" >/dev/null; then
+    [ $# -eq 0 ] || { echo "tidy: no commit $1" >&2; exit 2; }
+    echo "tidy: SKIPPED: this checkout has no commit before its newest"
+    exit 0
+  fi
   names=$(changed "$@")
 fi
 files=()
