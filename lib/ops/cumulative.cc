@@ -57,7 +57,7 @@ Status RunCumulative(OpRun& run) {
 }  // namespace
 
 std::span<const OpDef> CumulativeOps() {
-  constexpr TypeSet kSummable =
+  static constexpr TypeSet kSummable =
       kFloatsBF16 | TypeSet(DType::kI32, DType::kI64, DType::kU32, DType::kU64);
   static const auto cumulative = [](std::string_view name, std::string_view doc, int since,
                                     std::vector<int> versions, OpDef::ReferenceFn run,
