@@ -22,6 +22,7 @@ Result<Dim> DimTerm(TextCursor& in) {
   const char c = in.Peek();
   if (c == '"' || c == '_' || std::isalpha(static_cast<unsigned char>(c))) {
     INFER_ASSIGN(std::string s, in.Name());
+    if (s.empty()) return in.Error("a dimension has no name");
     return Dim::Symbol(std::move(s));
   }
   INFER_ASSIGN(int64_t v, in.Int());

@@ -69,7 +69,7 @@ bool ToTypeProto(const ValueType& type, onnx::TypeProto& proto) {
   switch (type.kind()) {
     case ValueType::Kind::kTensor: {
       const TensorType& t = type.tensor();
-      if (t.dtype == DType::kUndefined) return false;
+      if (t.dtype == DType::kUndefined && !t.shape.has_rank()) return false;
       auto* out = proto.mutable_tensor_type();
       out->set_elem_type(static_cast<int>(t.dtype));
       if (!t.shape.has_rank()) return true;

@@ -14,7 +14,7 @@ std::span<const OpDef> ControlFlowOps() {
           .outputs = {{"outputs", "V", Arity::kVariadic}},
           .attrs = {{"then_branch", AttrKind::kGraph, {}, true},
                     {"else_branch", AttrKind::kGraph, {}, true}},
-          .constraints = {{"V", kAllTypes}, {"B", TypeSet(DType::kBool)}},
+          .constraints = {{"V", kAllTypes, true}, {"B", TypeSet(DType::kBool)}},
           .tolerance = 0,
           .example = R"(graph g(c: bool[], x: f32[2]) -> (y) {
             y = If(c) [x] {then_branch=graph(x) -> (x) {}, else_branch=graph(x) -> (z) { z = Identity(x) }} })",
@@ -29,7 +29,7 @@ std::span<const OpDef> ControlFlowOps() {
                      {"v_initial", "V", Arity::kVariadic}},
           .outputs = {{"v_final_and_scan_outputs", "V", Arity::kVariadic}},
           .attrs = {{"body", AttrKind::kGraph, {}, true}},
-          .constraints = {{"V", kAllTypes},
+          .constraints = {{"V", kAllTypes, true},
                           {"I", TypeSet(DType::kI64)},
                           {"B", TypeSet(DType::kBool)}},
           .tolerance = 0,

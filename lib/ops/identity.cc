@@ -25,7 +25,7 @@ std::span<const OpDef> IdentityOps() {
       .versions = {1, 13, 14, 16, 19, 21, 23, 24, 25},
       .inputs = {{"input", "V"}},
       .outputs = {{"output", "V"}},
-      .constraints = {{"V", kAllTypes}},
+      .constraints = {{"V", kAllTypes, true}},
       .tolerance = 0,
       .infer = InferIdentity,
       .reference = RunIdentity,

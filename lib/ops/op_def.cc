@@ -81,6 +81,13 @@ TypeSet AllowedTypes(const OpDef& def, std::string_view type) {
   return kAllTypes;
 }
 
+bool AllowsKind(const OpDef& def, std::string_view type, ValueType::Kind kind) {
+  if (type.starts_with("seq(")) return kind == ValueType::Kind::kSequence;
+  for (const TypeConstraint& c : def.constraints)
+    if (c.var == type && c.any_kind) return true;
+  return kind == ValueType::Kind::kTensor;
+}
+
 }  // namespace
 
 bool operator==(const AttrMap& a, const AttrMap& b) {
@@ -169,6 +176,9 @@ Status CheckSchema(const OpCall& call) {
         return InvalidModel(Cat(def.name, ": input '", p.name, "' is missing"));
       continue;
     }
+    if (!AllowsKind(def, p.type, call.type(i).kind()))
+      return InvalidModel(
+          Cat(def.name, ": input '", p.name, "' cannot be ", ToString(call.type(i))));
     if (!call.type(i).is_tensor() || call.dtype(i) == DType::kUndefined) continue;
     const DType t = call.dtype(i);
     if (!AllowedTypes(def, p.type).Has(t))

@@ -199,7 +199,8 @@ struct AttrDef {
 };
 struct TypeConstraint {
   std::string_view var;
-  TypeSet types;
+  TypeSet types;          ///< element types, where the value is a tensor
+  bool any_kind = false;  ///< sequences, optionals and maps as well, not tensors alone
 };
 
 struct OpDef {

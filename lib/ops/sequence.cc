@@ -34,6 +34,7 @@ Result<size_t> PositionOf(const Tensor& position, size_t size, size_t limit) {
 }
 
 Status InferConstruct(OpCall& call) {
+  if (call.num_inputs() == 0) return InvalidModel("no element, so no type");
   ValueType element = call.type(0);
   for (size_t i = 1; i < call.num_inputs(); ++i) {
     if (call.dtype(i) != call.dtype(0))
@@ -362,7 +363,7 @@ std::span<const OpDef> SequenceOps() {
                              o = Optional(x) y = OptionalHasElement(o) })"));
     for (size_t i = v.size() - 3; i < v.size(); ++i) {
       v[i].since = 15;
-      v[i].constraints = {{"V", kMovable}, {"O", kMovable}, {"B", kBoolOnly}};
+      v[i].constraints = {{"V", kMovable, true}, {"O", kMovable, true}, {"B", kBoolOnly}};
       v[i].versions = {15, 18, 28};
     }
     v[v.size() - 3].versions = {15, 28};

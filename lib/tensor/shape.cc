@@ -1,6 +1,7 @@
 #include "lib/tensor/shape.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 
 #include "lib/support/strings.h"
@@ -84,12 +85,18 @@ std::string Dim::symbol() const {
   return monomial.size() == 1 && c == 1 ? monomial[0] : std::string();
 }
 
+// What overflows is unknown: models do write INT64_MAX for "to the end".
 Dim operator+(const Dim& a, const Dim& b) {
   if (a.is_unknown() || b.is_unknown()) return {};
-  if (a.is_static() && b.is_static()) return a.value_ + b.value_;
+  if (a.is_static() && b.is_static()) {
+    int64_t total = 0;
+    if (__builtin_add_overflow(a.value_, b.value_, &total)) return {};
+    return total;
+  }
   std::map<Dim::Monomial, int64_t> sum;
   for (const Dim* d : {&a, &b})
-    for (const auto& [m, c] : d->AsTerms()) sum[m] += c;
+    for (const auto& [m, c] : d->AsTerms())
+      if (int64_t& total = sum[m]; __builtin_add_overflow(total, c, &total)) return {};
   Dim::Terms terms;
   for (auto& [m, c] : sum)
     if (c != 0) terms.emplace_back(m, c);
@@ -110,7 +117,11 @@ Dim operator*(const Dim& a, const Dim& b) {
       Dim::Monomial m = ma;
       m.insert(m.end(), mb.begin(), mb.end());
       std::sort(m.begin(), m.end());
-      sum[m] += ca * cb;
+      int64_t product = 0;
+      int64_t& total = sum[m];
+      if (__builtin_mul_overflow(ca, cb, &product) ||
+          __builtin_add_overflow(total, product, &total))
+        return {};
     }
   Dim::Terms terms;
   for (auto& [m, c] : sum)
@@ -141,7 +152,8 @@ Dim Dim::FloorDiv(int64_t divisor) const {
   const Dim whole = FromTerms(std::move(quotient));
   const Dim constant_part = Dim(constant).FloorDiv(divisor);
   if (rest.empty()) return whole + constant_part;
-  const int64_t remainder = constant - constant_part.value() * divisor;
+  int64_t remainder = constant % divisor;
+  if (remainder < 0) remainder += divisor;
   const Dim inner = FromTerms(std::move(rest)) + Dim(remainder);
   return whole + constant_part + Symbol(Cat("floor((", inner.ToString(), ")/", divisor, ")"));
 }
@@ -151,6 +163,7 @@ Dim Dim::CeilDiv(int64_t divisor) const { return (*this + Dim(divisor - 1)).Floo
 Dim Dim::ExactDiv(const Dim& o) const {
   if (is_unknown() || o.is_unknown() || o.KnownEqual(0)) return {};
   if (*this == o) return 1;
+  if (o.KnownEqual(-1)) return *this * o;  // no quotient of INT64_MIN
   if (is_static() && o.is_static()) return value_ % o.value_ == 0 ? Dim(value_ / o.value_) : Dim();
   const Terms divisor = o.AsTerms();
   if (divisor.size() != 1) {
@@ -162,7 +175,7 @@ Dim Dim::ExactDiv(const Dim& o) const {
   }
   Terms out;
   for (const auto& [m, c] : AsTerms()) {
-    if (c % divisor[0].second != 0) return {};
+    if (c == std::numeric_limits<int64_t>::min() || c % divisor[0].second != 0) return {};
     Monomial left = m;
     for (const std::string& s : divisor[0].first) {
       auto it = std::find(left.begin(), left.end(), s);

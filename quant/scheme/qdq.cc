@@ -325,11 +325,12 @@ Status QdqWriter::WriteValue(size_t i) {
   INFER_ASSIGN(Value * dq, AddDequantize(q, s, -1, name + "_dequantized"));
   for (const Use& use : uses)
     if (ReadsRounded(i, use)) editor_.SetOperand(*use.user, use.operand, dq);
-  if (source != v) editor_.Erase(*v->producer());
-  if (all_rounded && !v->is_input()) {
-    if (source == v) editor_.Rename(v, editor_.FreshName(name + "_float"));
-    editor_.Rename(dq, name);
-  }
+  const bool takes_name = all_rounded && !v->is_input();
+  if (source != v)
+    editor_.Erase(*v->producer());  // and v with it
+  else if (takes_name)
+    editor_.Rename(v, editor_.FreshName(name + "_float"));
+  if (takes_name) editor_.Rename(dq, name);
   return {};
 }
 

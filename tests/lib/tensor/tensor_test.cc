@@ -88,6 +88,19 @@ TEST(Dim, Arithmetic) {
   EXPECT_FALSE(Dim().KnownEqual(Dim()));
 }
 
+TEST(Dim, WhatOverflowsIsUnknown) {
+  const int64_t most = std::numeric_limits<int64_t>::max(), least = -most - 1;
+  const Dim n = Dim::Symbol("N");
+  EXPECT_TRUE((Dim(most) + 3).is_unknown());
+  EXPECT_TRUE((Dim(most) * 2).is_unknown());
+  EXPECT_TRUE((Dim(3) - Dim(least)).is_unknown());
+  EXPECT_TRUE((n * most + n).is_unknown());
+  EXPECT_TRUE((n * most * 2).is_unknown());
+  EXPECT_TRUE(Dim(least).ExactDiv(-1).is_unknown());
+  EXPECT_TRUE(Dim(most).CeilDiv(most).is_unknown());
+  EXPECT_FALSE((n - most).FloorDiv(most).is_unknown());
+}
+
 TEST(Shape, BroadcastAndLattice) {
   const Shape a(std::vector<Dim>{Dim::Symbol("N"), 1, 3}), b(Dims{4, 3});
   EXPECT_EQ(Broadcast(a, b)->ToString(), "[N,4,3]");
