@@ -127,7 +127,13 @@ class Builder {
       out_->refusals[s].push_back(Cat(list.names[0], ": shapes depend on data"));
     }
     if (!done) INFER_TRY(AddReference(s));
-    for (int id : step.inputs) --places_[static_cast<size_t>(id)].readers;
+    for (int id : step.inputs) {
+      Place& place = places_[static_cast<size_t>(id)];
+      if (--place.readers > 0) continue;
+      // Along a chain in place one buffer holds every value; only the living ones count.
+      for (const auto& [layout, b] : place.versions)
+        std::erase(owners_[static_cast<size_t>(b)], id);
+    }
     return {};
   }
 
@@ -152,7 +158,7 @@ class Builder {
     out_->memory.weight_bytes += p.weight_bytes;
   }
 
-  /// After this step nobody reads any value in buffer b.
+  /// After this step, which reads buffer b, nobody reads any value in it.
   bool Dying(const PlanStep& step, int b) const {
     const auto& owners = owners_[static_cast<size_t>(b)];
     return out_->buffers[static_cast<size_t>(b)].kind == Kind::kArena && !owners.empty() &&
@@ -301,7 +307,7 @@ class Builder {
   ReorderFn reorder_;
   std::shared_ptr<ShapePlan> out_ = std::make_shared<ShapePlan>();
   std::vector<Place> places_;             // by value id
-  std::vector<std::vector<int>> owners_;  // by buffer: values that lie in it
+  std::vector<std::vector<int>> owners_;  // by buffer: values in it that somebody still will read
   std::vector<bool> needed_step_;
 };
 

@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <numeric>
+
 #include "lib/support/random.h"
 
 namespace infer {
@@ -47,6 +50,48 @@ TEST(MemoryPlan, RandomLifetimes) {
             << "seed " << seed << ": buffers " << i << " and " << j << " overlap";
       }
     }
+  }
+}
+
+/// The same greedy choice, looking at every pair.
+std::vector<int64_t> OffsetsByPairs(const std::vector<BufferLife>& lives) {
+  const auto rounded = [&](size_t i) { return (lives[i].bytes + 63) / 64 * 64; };
+  std::vector<size_t> order(lives.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return lives[a].bytes > lives[b].bytes; });
+  std::vector<int64_t> offsets(lives.size());
+  for (size_t k = 0; k < order.size(); ++k) {
+    const size_t i = order[k];
+    std::vector<size_t> alive;
+    for (size_t j = 0; j < k; ++j)
+      if (lives[order[j]].first <= lives[i].last && lives[i].first <= lives[order[j]].last)
+        alive.push_back(order[j]);
+    std::stable_sort(alive.begin(), alive.end(),
+                     [&](size_t a, size_t b) { return offsets[a] < offsets[b]; });
+    int64_t offset = 0;
+    for (size_t p : alive) {
+      if (offsets[p] >= offset + rounded(i)) break;
+      offset = std::max(offset, offsets[p] + rounded(p));
+    }
+    offsets[i] = offset;
+  }
+  return offsets;
+}
+
+TEST(MemoryPlan, FindsTheNeighboursThatAComparisonOfAllPairsFinds) {
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    Random random(seed);
+    // Long chains of short lives, with some that last: both ways of looking for neighbours.
+    const int length = 1 + static_cast<int>(random.Below(600));
+    const int longest = 1 + static_cast<int>(random.Below(seed % 3 == 0 ? 600 : 6));
+    std::vector<BufferLife> lives(random.Below(700));
+    for (BufferLife& b : lives) {
+      b.bytes = random.Below(5) == 0 ? 0 : random.Below(3000);
+      b.first = static_cast<int>(random.Below(static_cast<uint32_t>(length)));
+      b.last = b.first + static_cast<int>(random.Below(static_cast<uint32_t>(longest)));
+    }
+    EXPECT_EQ(PlanMemory(lives).offsets, OffsetsByPairs(lives)) << "seed " << seed;
   }
 }
 
