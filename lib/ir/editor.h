@@ -59,6 +59,7 @@ class GraphEditor {
   }
   void SetName(Node& node, std::string name) { node.name_ = std::move(name); }
   void SetGraphName(std::string name) { g_.name_ = std::move(name); }
+  void SetGraphExtra(std::string extra) { g_.extra_ = std::move(extra); }
   void Rename(Value* v, std::string name);  ///< Pre: the name is free
   /// Overwrites what is known of a value. For importers and inference.
   void SetType(Value* v, ValueType type) { v->type_ = std::move(type); }

@@ -67,6 +67,7 @@ Graph& Graph::operator=(Graph&&) noexcept = default;
 
 Graph Graph::Clone() const {
   Graph out(*ops_, name_);
+  out.extra_ = extra_;
   out.next_id_ = next_id_;
   std::unordered_map<const Value*, Value*> map;
   map.reserve(values_.size());

@@ -125,6 +125,8 @@ class Graph {
   Graph Clone() const;
 
   const std::string& name() const { return name_; }
+  /// As Node::extra, of the graph and, by name, of its values.
+  const std::string& extra() const { return extra_; }
   const OpRegistry& ops() const { return *ops_; }
   const std::vector<Value*>& inputs() const { return inputs_; }
   const std::vector<Value*>& outputs() const { return outputs_; }
@@ -140,7 +142,7 @@ class Graph {
 
  private:
   friend class GraphEditor;
-  std::string name_;
+  std::string name_, extra_;
   const OpRegistry* ops_;
   std::list<std::unique_ptr<Node>> nodes_;
   std::list<std::unique_ptr<Value>> values_;

@@ -44,6 +44,7 @@ Status ListInexpressible(const std::vector<Inexpressible>& list, int64_t opset) 
 /// Writes the graph at the opset asked for, or at the lowest that can, from the input's on.
 Result<WrittenModel> WriteAtOpset(const Model& model, const ExportOptions& options,
                                   ExportReport& report) {
+  INFER_TRY(CheckOpset(options.opset));
   auto it = model.info.opsets.find("");
   report.opset = options.opset > 0               ? options.opset
                  : it != model.info.opsets.end() ? static_cast<int>(it->second)
@@ -65,35 +66,9 @@ Result<WrittenModel> WriteAtOpset(const Model& model, const ExportOptions& optio
   }
 }
 
-/// Puts back what import kept without reading.
-Status RestoreExtras(const ModelInfo& info, WrittenModel& written, onnx::ModelProto& model) {
-  onnx::GraphProto extra;
-  if (!model.ParseFromString(info.extra) || !extra.ParseFromString(info.graph_extra))
-    return InvalidModel("the model's kept fields do not parse");
-  onnx::GraphProto& g = written.graph;
-  auto describe = [](const auto& kept, auto& all) {
-    for (const auto& k : kept)
-      for (auto& x : all)
-        if (x.name() == k.name()) x.MergeFrom(k);
-  };
-  describe(extra.input(), *g.mutable_input());
-  describe(extra.output(), *g.mutable_output());
-  extra.clear_input();
-  extra.clear_output();
-  std::set<std::string> names;
-  for (const auto& t : written.initializers) names.insert(t.name);
-  for (const auto& n : g.node()) names.insert(n.output().begin(), n.output().end());
-  for (const auto& x : g.input()) names.insert(x.name());
-  auto* annotations = extra.mutable_quantization_annotation();
-  for (int i = annotations->size(); i-- > 0;)
-    if (!names.contains((*annotations)[i].tensor_name())) annotations->DeleteSubrange(i, 1);
-  g.MergeFrom(extra);
-  return {};
-}
-
-Result<onnx::ModelProto> HeaderOf(const ModelInfo& info, WrittenModel& written) {
+Result<onnx::ModelProto> HeaderOf(const ModelInfo& info, const WrittenModel& written) {
   onnx::ModelProto m;
-  INFER_TRY(RestoreExtras(info, written, m));
+  if (!m.ParseFromString(info.extra)) return InvalidModel("the model's kept fields do not parse");
   const int64_t needed = std::max(IrVersionOf(written.opsets.at("")),
                                   written.functions.empty() ? kMinIrVersion : kFunctionIrVersion);
   m.set_ir_version(std::max(info.ir_version, needed));
@@ -139,6 +114,7 @@ struct External {
 
 Entry EntryOf(const PendingTensor& t, const External* external) {
   onnx::TensorProto proto;
+  if (!proto.ParseFromString(t.extra)) proto.Clear();  // written by RestoreKeptFields
   const bool raw = !external && t.tensor.dtype() != DType::kString;
   if (t.tensor.dtype() == DType::kString)
     FillTensorProto(t.tensor, proto);
@@ -267,6 +243,12 @@ Result<Prepared> Prepare(const Model& model, const ExportOptions& options) {
 }
 
 }  // namespace
+
+Status CheckOpset(int opset) {
+  if (opset >= 0 && opset <= kNewestOpset) return {};
+  return InvalidArgument(Cat("opset ", opset, ": there are 1 to ", kNewestOpset,
+                             " (0: the input's, or what the nodes need)"));
+}
 
 Result<ExportReport> ExportModel(const Model& model, const std::string& path,
                                  const ExportOptions& options) {

@@ -23,6 +23,9 @@ struct ExportOptions {
   bool force_external = false;
 };
 
+/// InvalidArgument when ExportOptions::opset cannot be this number.
+Status CheckOpset(int opset);
+
 struct ExportReport {
   int opset = 0;
   std::string opset_reason;  ///< "input's" or the node that needs it
@@ -32,7 +35,7 @@ struct ExportReport {
 };
 
 /// Unsupported when `opset` cannot express a node (all of them are listed). InvalidArgument when
-/// `path` is a file that the model was read from.
+/// there is no such opset, or `path` is a file that the model was read from.
 Result<ExportReport> ExportModel(const Model& model, const std::string& path,
                                  const ExportOptions& options = {});
 /// The same into memory (no external data).

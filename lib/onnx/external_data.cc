@@ -167,6 +167,12 @@ Result<const InputFile*> ExternalData::Open(const std::string& location) {
   return open_.emplace(location, std::move(file)).first->second.get();
 }
 
+uint64_t ExternalData::bytes() const {
+  uint64_t sum = 0;
+  for (const auto& [location, file] : open_) sum += file->size();
+  return sum;
+}
+
 std::vector<FileId> ExternalData::ids() const {
   std::vector<FileId> out;
   for (const auto& [name, file] : open_) out.push_back(file->id());

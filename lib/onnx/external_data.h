@@ -37,6 +37,7 @@ class ExternalData {
   /// Opens (once) the file at a location. InvalidModel when the rules above refuse it.
   Result<const InputFile*> Open(const std::string& location);
   std::vector<FileId> ids() const;
+  uint64_t bytes() const;  ///< of the files opened
 
  private:
   std::vector<std::string> folders_;  // real paths

@@ -7,6 +7,7 @@
 #include "lib/ir/control_flow.h"
 #include "lib/ir/editor.h"
 #include "lib/onnx/attribute_proto.h"
+#include "lib/onnx/kept_fields.h"
 #include "lib/onnx/type_proto.h"
 #include "lib/support/strings.h"
 
@@ -106,6 +107,7 @@ class Builder : public LiftContext {
       if (!s.ok() && ctx_.unsupported.empty())
         return std::move(s).In(Cat("node ", onnx_io::Describe(*item.source.node)));
     }
+    editor_.SetGraphExtra(KeptFields(*source_.proto, constant_nodes_, ctx_.tensors));
     return MarkOutputs();
   }
 
@@ -320,8 +322,9 @@ class Builder : public LiftContext {
     if (!value.ok()) return value.status();
     Tensor t = ConstantOf(*value);
     if (!t.defined()) return InvalidModel("a Constant without a value");
-    if (!node.output(0).empty())
-      Bind(node.output(0), editor_.AddConstant(std::move(t), node.output(0)));
+    if (node.output(0).empty()) return {};
+    Bind(node.output(0), editor_.AddConstant(std::move(t), node.output(0)));
+    constant_nodes_.push_back(&node);
     return {};
   }
 
@@ -379,6 +382,9 @@ class Builder : public LiftContext {
         if (!ctx_.unsupported.empty()) continue;
         return InvalidModel(Cat("graph output '", x.name(), "' is defined nowhere"));
       }
+      const auto declared = FromTypeProto(x.type(), ctx_.options.limits.max_rank);
+      if (declared.status().code() == Code::kInvalidModel)
+        return declared.status().In(Cat("graph output '", x.name(), "'"));
       editor_.MarkOutput(it->second);
     }
     if (!ctx_.unsupported.empty()) return {};
@@ -401,6 +407,7 @@ class Builder : public LiftContext {
   std::string fresh_hint_;
   int64_t fresh_count_ = 0;
   const onnx::NodeProto* node_ = nullptr;  // being added
+  std::vector<const onnx::NodeProto*> constant_nodes_;
   Status emit_status_;
 };
 

@@ -7,6 +7,7 @@
 #include "lib/ir/control_flow.h"
 #include "lib/ir/inference.h"
 #include "lib/onnx/attribute_proto.h"
+#include "lib/onnx/kept_fields.h"
 #include "lib/onnx/opset.h"
 #include "lib/onnx/type_proto.h"
 #include "lib/support/hash.h"
@@ -18,8 +19,24 @@ namespace {
 /// Constants of inner graphs from this size on are written once, in the main graph.
 constexpr int64_t kSharedBytes = 1024;
 
-using BufferKey = std::tuple<const Buffer*, DType, Dims>;
-BufferKey KeyOf(const Tensor& t) { return {t.buffer().get(), t.dtype(), t.dims()}; }
+/// Large constants of all graphs by content: branches often compute the same from one weight.
+class SharedConstants {
+ public:
+  /// The name under which an equal constant is written, or nullptr.
+  const std::string* Find(const Tensor& t) const {
+    const auto it = by_hash_.find(HashOf(t));
+    if (it == by_hash_.end()) return nullptr;
+    for (const auto& [other, name] : it->second)
+      if (BitEqual(*other, t)) return &name;
+    return nullptr;
+  }
+  void Add(const Tensor& t, const std::string& name) {
+    if (!Find(t)) by_hash_[HashOf(t)].emplace_back(&t, name);
+  }
+
+ private:
+  std::unordered_map<uint64_t, std::vector<std::pair<const Tensor*, std::string>>> by_hash_;
+};
 
 std::string FunctionName(const OpDef& def, const AttrMap& attrs) {
   if (attrs.empty()) return std::string(def.name);
@@ -29,6 +46,21 @@ std::string FunctionName(const OpDef& def, const AttrMap& attrs) {
   return Cat(def.name, "__", hash);
 }
 
+/// Names that are taken; of each, the number that the next one like it gets.
+using Names = std::unordered_map<std::string, int64_t>;
+
+/// `hint`, or with the lowest free number behind it; takes it.
+std::string Free(std::string_view hint, Names& taken) {
+  std::string name(hint);
+  const auto [it, fresh] = taken.try_emplace(name, 1);
+  if (fresh) return name;
+  int64_t& next = it->second;  // stays where it is whatever is added
+  do {
+    name = Cat(hint, "_", next++);
+  } while (!taken.try_emplace(name, 1).second);
+  return name;
+}
+
 /// What all graphs of a file share.
 struct WriteState {
   const OpRegistry& ops;
@@ -36,8 +68,8 @@ struct WriteState {
   int64_t opset;
   ExportTarget target;
   WrittenModel out = {};
-  std::unordered_set<std::string> used = {};     // names, over all graphs
-  std::map<BufferKey, std::string> shared = {};  // large constants by content
+  Names used = {};  // of values, over all graphs
+  SharedConstants shared = {};
   std::set<std::string> functions = {};
 
   void UseDomain(const OpDef& def, int64_t needed) {
@@ -71,6 +103,23 @@ class Writer : public LiftContext {
   }
 
   const std::string& NameOf(const Value* v) const { return names_.at(v); }
+  /// Puts what import kept unread into `out`, which this wrote; `tensors` are its initializers.
+  Status RestoreKept(std::vector<PendingTensor>& tensors, onnx::GraphProto& out) {
+    if (graph_.extra().empty()) return {};
+    const auto name_of = [this](const Value& v) -> const std::string* {
+      return elsewhere_.contains(&v) || (v.is_constant() && !read_.contains(NameOf(&v)))
+                 ? nullptr
+                 : &NameOf(&v);
+    };
+    std::unordered_map<std::string_view, PendingTensor*> by_name;
+    for (PendingTensor& t : tensors) by_name[t.name] = &t;
+    const auto initializer = [&](const std::string& name) -> PendingTensor* {
+      const auto it = by_name.find(name);
+      return it == by_name.end() ? nullptr : it->second;
+    };
+    return RestoreKeptFields(graph_, {out, name_of, initializer,
+                                      [this](const std::string& name) { return Fresh(name); }});
+  }
   const std::vector<std::string>& output_names() const { return output_names_; }
   /// Constants that something reads, in the order of the graph.
   std::vector<PendingTensor>& constants() { return constants_; }
@@ -82,11 +131,7 @@ class Writer : public LiftContext {
     extra_constants_.push_back({name, std::move(t)});
     return name;
   }
-  std::string Fresh(std::string_view hint) override {
-    std::string name(hint);
-    for (int64_t i = 1; !state_.used.insert(name).second; ++i) name = Cat(hint, "_", i);
-    return name;
-  }
+  std::string Fresh(std::string_view hint) override { return Free(hint, state_.used); }
   const Tensor* ConstantValue(const std::string& name) override {
     for (const PendingTensor& t : extra_constants_)
       if (t.name == name) return &t.tensor;
@@ -123,17 +168,16 @@ class Writer : public LiftContext {
                              constant->byte_size() >= kSharedBytes &&
                              !(place_ == Place::kInner && v->is_output());
       if (shareable && place_ == Place::kInner) {
-        auto [it, fresh] = state_.shared.try_emplace(KeyOf(*constant), "");
-        if (fresh) {
-          it->second = Fresh(v->name());
-          state_.out.initializers.push_back({it->second, *constant});
+        if (!state_.shared.Find(*constant)) {
+          state_.out.initializers.push_back({Fresh(v->name()), *constant});
+          state_.shared.Add(*constant, state_.out.initializers.back().name);
         }
-        SetName(v.get(), it->second);
+        SetName(v.get(), *state_.shared.Find(*constant));
         elsewhere_.insert(v.get());
         continue;
       }
       SetName(v.get(), Fresh(v->name()));
-      if (shareable) state_.shared.try_emplace(KeyOf(*constant), names_.at(v.get()));
+      if (shareable) state_.shared.Add(*constant, names_.at(v.get()));
     }
   }
 
@@ -214,11 +258,7 @@ class Writer : public LiftContext {
   }
 
   /// A rewrite gives all its nodes the name of the one they replace; readers want names unique.
-  std::string FreshNodeName(const std::string& hint) {
-    std::string name = hint;
-    for (int64_t i = 1; !node_names_.insert(name).second; ++i) name = Cat(hint, "_", i);
-    return name;
-  }
+  std::string FreshNodeName(const std::string& hint) { return Free(hint, node_names_); }
 
   /// A subgraph or function makes its outputs itself, each of its own name; so an Identity stands
   /// for a captured value or a second mention.
@@ -255,7 +295,7 @@ class Writer : public LiftContext {
   std::unordered_map<std::string, const Value*> by_name_;
   std::unordered_set<const Value*> elsewhere_;  // captured, or constants of the main graph
   std::unordered_set<std::string> read_;
-  std::unordered_set<std::string> node_names_;
+  Names node_names_;
   std::vector<std::string> output_names_;
   std::vector<PendingTensor> constants_, extra_constants_;
   const Node* node_ = nullptr;
@@ -280,8 +320,10 @@ Status Writer::WriteSubgraph(const Node& n, const Graph& sub, onnx::GraphProto& 
     FillInterface(*sub.inputs()[i], inner.NameOf(sub.inputs()[i]), *out.add_input());
   for (size_t i = 0; i < sub.outputs().size(); ++i)
     FillInterface(*sub.outputs()[i], inner.output_names()[i], *out.add_output());
+  INFER_TRY(inner.RestoreKept(inner.constants(), out));
   for (const PendingTensor& t : inner.constants()) {
     onnx::TensorProto& proto = *out.add_initializer();
+    if (!proto.ParseFromString(t.extra)) proto.Clear();  // written by RestoreKeptFields
     proto.set_name(t.name);
     FillTensorProto(t.tensor, proto);
   }
@@ -378,6 +420,7 @@ Result<WrittenModel> WriteGraph(const Graph& g, const Opsets& imported, int64_t 
   };
   collect(out);
   std::erase_if(initializers, [&](const PendingTensor& t) { return !read.contains(t.name); });
+  INFER_TRY(writer.RestoreKept(initializers, out));
   state.out.initializers = std::move(initializers);
   state.out.opsets[""] = opset;
   return std::move(state.out);

@@ -23,6 +23,7 @@ inline constexpr std::string_view kFusedDomain = "infer";
 struct PendingTensor {
   std::string name;
   Tensor tensor;
+  std::string extra = {};  ///< TensorProto fields beside name, type and data, serialised
 };
 
 /// What `opset` cannot express.

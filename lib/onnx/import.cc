@@ -68,17 +68,6 @@ class FusedOperators {
   int64_t max_rank_;
 };
 
-/// A descriptive copy of graph inputs and outputs: what we keep of them beside the type.
-void KeepDescriptions(const google::protobuf::RepeatedPtrField<onnx::ValueInfoProto>& from,
-                      google::protobuf::RepeatedPtrField<onnx::ValueInfoProto>& to) {
-  for (const auto& x : from) {
-    if (!x.has_doc_string() && x.GetReflection()->GetUnknownFields(x).field_count() == 0) continue;
-    auto* kept = to.Add();
-    *kept = x;
-    kept->clear_type();
-  }
-}
-
 ModelInfo InfoOf(const onnx::ModelProto& m) {
   ModelInfo info;
   info.ir_version = m.ir_version();
@@ -94,16 +83,6 @@ ModelInfo InfoOf(const onnx::ModelProto& m) {
   extra.GetReflection()->MutableUnknownFields(&extra)->MergeFrom(
       m.GetReflection()->GetUnknownFields(m));
   info.extra = extra.SerializeAsString();
-  const onnx::GraphProto& g = m.graph();
-  onnx::GraphProto graph_extra;
-  if (g.has_doc_string()) graph_extra.set_doc_string(g.doc_string());
-  *graph_extra.mutable_quantization_annotation() = g.quantization_annotation();
-  KeepDescriptions(g.input(), *graph_extra.mutable_input());
-  KeepDescriptions(g.output(), *graph_extra.mutable_output());
-  graph_extra.GetReflection()
-      ->MutableUnknownFields(&graph_extra)
-      ->MergeFrom(g.GetReflection()->GetUnknownFields(g));
-  info.graph_extra = graph_extra.SerializeAsString();
   return info;
 }
 
@@ -146,6 +125,7 @@ Result<Model> ImportModel(const std::string& path, const OpRegistry& ops,
   auto model = BuildModel(*file, external, ops, options);
   if (!model.ok()) return model.status().In(path);
   INFER_ASSIGN(model->info.sha256, Sha256Of(*file));
+  model->info.file_bytes = static_cast<int64_t>(file->size() + external.bytes());
   model->info.source_files = external.ids();
   model->info.source_files.push_back(file->id());
   return model;

@@ -2,17 +2,17 @@
 
 #include <algorithm>
 
+#include "lib/onnx/model.h"
 #include "lib/support/strings.h"
 
 namespace infer::onnx_io {
 namespace {
 
-constexpr int64_t kNewestOnnxOpset = 27;
 constexpr int64_t kNewestMlOpset = 5;
 
 /// The newest opset that we know of a domain; 0 for a domain that we do not know.
 int64_t NewestOpset(const OpRegistry& ops, const std::string& domain) {
-  if (domain.empty()) return kNewestOnnxOpset;
+  if (domain.empty()) return kNewestOpset;
   if (domain == "ai.onnx.ml") return kNewestMlOpset;
   const bool known = std::any_of(ops.all().begin(), ops.all().end(),
                                  [&](const OpDef* def) { return def->domain == domain; });

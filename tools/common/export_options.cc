@@ -13,7 +13,6 @@ void ExportFlags::Declare(Options& options) {
 }
 
 Result<ExportReport> ExportFlags::Write(Context& context, const Model& model) const {
-  if (opset < 0) return InvalidArgument(Cat("--opset ", opset, ": out of range"));
   ExportOptions o;
   o.target = target == "ort"     ? ExportTarget::kOrt
              : target == "infer" ? ExportTarget::kInfer

@@ -12,6 +12,8 @@ struct ExportFlags {
   int opset = 0;
   bool external_data = false;
   void Declare(Options& options);
+  /// What can be wrong before there is a model to write.
+  Status Check() const { return CheckOpset(opset).In("--opset"); }
   /// Writes the model, tells the user, and returns what was written.
   Result<ExportReport> Write(Context& context, const Model& model) const;
   Json Report(const ExportReport& written) const;
