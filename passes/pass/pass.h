@@ -8,8 +8,10 @@ namespace infer {
 struct PassContext {
   RewriteOptions rewrite;
   RewriteLog log;
-  /// Constant folding may add this many bytes per node beyond what it makes unnecessary.
+  /// Constant folding may add this many bytes per node beyond what it makes unnecessary, and so
+  /// many more in the whole run.
   int64_t max_fold_growth_bytes = int64_t{1} << 16;
+  int64_t fold_growth_left_bytes = int64_t{1} << 20;
   std::vector<std::string> notes;  ///< one line each: what was left alone and why
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <unordered_set>
 
 #include "lib/support/strings.h"
 #include "passes/fuse/fusions.h"
@@ -53,9 +54,11 @@ bool AnyFits(const std::vector<std::string>& globs, const std::string& name) {
                      [&](const std::string& glob) { return GlobMatch(glob, name); });
 }
 
-void AddStatistics(const Graph& g, GraphStatistics& s) {
+/// `seen`: contents; a file holds each once, whatever graphs read it.
+void AddStatistics(const Graph& g, GraphStatistics& s, std::unordered_set<uint64_t>& seen) {
   for (const auto& v : g.values())
-    if (v->is_constant()) s.constant_bytes += v->constant()->byte_size();
+    if (v->is_constant() && seen.insert(HashOf(*v->constant())).second)
+      s.constant_bytes += v->constant()->byte_size();
   for (const auto& n : g.nodes()) {
     ++s.nodes;
     ++s.operators[n->def().domain.empty() ? std::string(n->op())
@@ -65,7 +68,7 @@ void AddStatistics(const Graph& g, GraphStatistics& s) {
       s.cost.bytes_read += cost->bytes_read;
       s.cost.bytes_written += cost->bytes_written;
     }
-    for (const auto& [attr, sub] : n->subgraphs()) AddStatistics(*sub, s);
+    for (const auto& [attr, sub] : n->subgraphs()) AddStatistics(*sub, s, seen);
   }
 }
 
@@ -92,11 +95,16 @@ std::vector<ListedRule> AllRules() {
 
 GraphStatistics StatisticsOf(const Graph& g) {
   GraphStatistics s;
-  AddStatistics(g, s);
+  std::unordered_set<uint64_t> seen;
+  AddStatistics(g, s, seen);
   return s;
 }
 
-Result<OptimizeReport> Optimize(Graph& g, const OptimizeOptions& options) {
+int64_t FoldingBudget(const GraphStatistics& before, const OptimizeOptions& options) {
+  return std::max(options.max_fold_growth_bytes, before.constant_bytes / 16);
+}
+
+Result<OptimizeReport> Optimize(Graph& g, OptimizeOptions options) {
   const auto start = std::chrono::steady_clock::now();
   if (options.level < 0 || options.level > kMaxLevel)
     return InvalidArgument(Cat("level ", options.level, " is not in 0..", kMaxLevel));
@@ -108,6 +116,9 @@ Result<OptimizeReport> Optimize(Graph& g, const OptimizeOptions& options) {
   report.before = StatisticsOf(g);
   PassContext context;
   context.max_fold_growth_bytes = options.max_fold_growth_bytes;
+  // While it runs: slices of a weight stand beside it until the last of them is folded.
+  context.fold_growth_left_bytes =
+      std::max(16 * options.max_fold_growth_bytes, report.before.constant_bytes / 4);
   context.rewrite.enabled = [&](const Rule& r) {
     return (options.only.empty() || AnyFits(options.only, r.name)) &&
            !AnyFits(options.disable, r.name);
@@ -115,10 +126,8 @@ Result<OptimizeReport> Optimize(Graph& g, const OptimizeOptions& options) {
   context.rewrite.explain = options.explain;
   context.rewrite.max_rewrites = options.stop_after;
   std::unique_ptr<VerifyingReviewer> verifier;
-  if (!options.samples.empty() && options.level > 0) {
-    INFER_ASSIGN(auto values, CapturedValues::Capture(g, options.samples));
-    report.capture_ms = MsSince(start);
-    verifier = std::make_unique<VerifyingReviewer>(std::move(values));
+  if (options.captured && options.level > 0) {
+    verifier = std::make_unique<VerifyingReviewer>(*std::move(options.captured));
     context.rewrite.reviewers.push_back(verifier.get());
   }
   for (MatchReviewer* r : options.reviewers) context.rewrite.reviewers.push_back(r);
@@ -133,6 +142,11 @@ Result<OptimizeReport> Optimize(Graph& g, const OptimizeOptions& options) {
   report.rules = std::move(context.log.rules);
   report.records = std::move(context.log.records);
   report.notes = std::move(context.notes);
+  const int64_t grown = report.after.constant_bytes - report.before.constant_bytes;
+  if (const int64_t may_grow = FoldingBudget(report.before, options); grown > may_grow)
+    report.notes.push_back(Cat("constants grew by ", HumanBytes(grown), " to ",
+                               HumanBytes(report.after.constant_bytes), ", more than the ",
+                               HumanBytes(may_grow), " that go untold"));
   report.rewrites = context.log.applied;
   if (verifier) {
     report.verified = verifier->verified();

@@ -23,10 +23,10 @@ struct OptimizeOptions {
   int64_t stop_after = -1;           ///< rewrites by rules, for bisection; < 0: no end
   std::vector<std::string> explain;  ///< "RULE" or "RULE@NODE" globs
   bool analyze_only = false;         ///< records what would be applied, applies no rule
-  int64_t max_fold_growth_bytes = int64_t{1} << 16;
-  bool verify_each = true;  ///< graph invariants after every pass
-  /// Inputs of runs on which every match is checked alone; none: no such check.
-  std::vector<std::vector<Datum>> samples;
+  int64_t max_fold_growth_bytes = int64_t{1} << 16;  ///< of one node
+  bool verify_each = true;                           ///< graph invariants after every pass
+  /// What the graph's values are in some runs: on them every match is checked alone. Taken over.
+  std::optional<CapturedValues> captured;
   /// Further say over every match.
   std::vector<MatchReviewer*> reviewers;
   std::function<void(const Graph&, const PassRecord&)> after_each;
@@ -35,7 +35,7 @@ struct OptimizeOptions {
 struct GraphStatistics {
   int64_t nodes = 0;  ///< with subgraphs
   std::map<std::string, int64_t> operators;
-  int64_t constant_bytes = 0;
+  int64_t constant_bytes = 0;  ///< each content once
   /// Of the nodes with static types.
   Cost cost;
 };
@@ -49,10 +49,13 @@ struct OptimizeReport {
   std::vector<std::string> notes;
   int64_t rewrites = 0;
   int64_t verified = 0, not_evaluated = 0;  ///< matches checked alone
-  double ms = 0, capture_ms = 0, verify_ms = 0;
+  double ms = 0, verify_ms = 0;
 };
 
+/// Growth of a model's constants up to which nothing is said of it.
+int64_t FoldingBudget(const GraphStatistics& before, const OptimizeOptions& options = {});
+
 /// Optimises in place. InvalidArgument for a glob that fits no rule.
-Result<OptimizeReport> Optimize(Graph& g, const OptimizeOptions& options = {});
+Result<OptimizeReport> Optimize(Graph& g, OptimizeOptions options = {});
 
 }  // namespace infer

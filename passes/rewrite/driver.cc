@@ -93,9 +93,11 @@ class Driver {
   Result<bool> Visit(Node& n) {
     const auto it = by_root_.find(&n.def());
     if (it == by_root_.end()) return false;
+    ++log_.visited;
     for (Indexed* r : it->second)
       for (Value* root : n.outputs()) {
         if (!root || root->is_dead()) continue;
+        ++log_.attempts;
         auto fired = TryRule(*r, root);
         if (!fired.ok()) return fired.status().In(Cat("rule ", r->rule->name));
         if (*fired) return true;

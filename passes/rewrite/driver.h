@@ -36,6 +36,8 @@ struct RewriteLog {
   size_t max_records = 100000;
   std::map<std::string, RuleSummary> rules;  ///< every rule that was enabled
   int64_t applied = 0;
+  int64_t visited = 0;   ///< nodes taken from the work list
+  int64_t attempts = 0;  ///< rules tried at a value
 };
 
 /// A match that passed all checks, about to be spliced.

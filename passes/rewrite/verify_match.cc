@@ -115,13 +115,15 @@ Result<std::vector<Datum>> RandomInputs(const Graph& g, uint64_t seed, int64_t s
 }
 
 Result<CapturedValues> CapturedValues::Capture(const Graph& g,
-                                               std::span<const std::vector<Datum>> samples) {
+                                               std::span<const std::vector<Datum>> samples,
+                                               std::vector<Datum>* outputs) {
   CapturedValues captured;
   for (const std::vector<Datum>& inputs : samples) {
     auto& values = captured.samples_.emplace_back();
     EvalOptions options;
     options.tap = [&](const Value& v, const Datum& d) { values[v.name()] = d; };
-    INFER_TRY(Evaluate(g, inputs, options).status());
+    INFER_ASSIGN(auto results, Evaluate(g, inputs, options));
+    if (outputs) *outputs = std::move(results);
   }
   return captured;
 }

@@ -17,9 +17,10 @@ Result<std::vector<Datum>> RandomInputs(const Graph& g, uint64_t seed, int64_t s
 /// the place of another takes over its name, and stands for the same thing.
 class CapturedValues {
  public:
-  /// `samples`: the inputs of each run, in graph order.
-  static Result<CapturedValues> Capture(const Graph& g,
-                                        std::span<const std::vector<Datum>> samples);
+  /// `samples`: the inputs of each run, in graph order. `outputs` (if given) receives the results
+  /// of the last run.
+  static Result<CapturedValues> Capture(const Graph& g, std::span<const std::vector<Datum>> samples,
+                                        std::vector<Datum>* outputs = nullptr);
   size_t num_samples() const { return samples_.size(); }
   /// nullptr when it is not known.
   const Datum* Find(const std::string& name, size_t sample) const;

@@ -2,10 +2,15 @@
 
 #include "lib/ir/eval.h"
 #include "lib/support/strings.h"
+#include "passes/simplify/constant_readers.h"
 #include "passes/simplify/simplify.h"
 
 namespace infer {
 namespace {
+
+constexpr int64_t kMaxResultBytes = int64_t{1} << 40;  ///< of what is looked at closer
+
+constexpr std::string_view kNotFolded = "not folded: ";
 
 class ConstantFolding : public Pass {
  public:
@@ -13,6 +18,10 @@ class ConstantFolding : public Pass {
 
   Result<bool> Run(Graph& g, PassContext& context) override {
     folded_ = 0;
+    done_.clear();
+    // Every run looks at every node: what an earlier one left alone may be gone.
+    std::erase_if(context.notes, [](const std::string& n) { return n.starts_with(kNotFolded); });
+    readers_.emplace(g);
     INFER_TRY(ForEachGraph(g, [&](Graph& graph, int) { return RunOne(graph, context); }));
     return folded_ > 0;
   }
@@ -63,20 +72,20 @@ class ConstantFolding : public Pass {
     const bool known = std::all_of(n.inputs().begin(), n.inputs().end(),
                                    [](const Value* v) { return !v || v->is_constant(); });
     if (!known || (n.outputs().empty())) return {};
-    int64_t freed = 0;
-    for (const Value* v : n.inputs())
-      if (v && v->has_one_use()) freed += v->constant()->byte_size();
+    for (const Value* v : n.outputs())
+      if (v && !v->type().is_tensor()) return {};
+    // What the same node in another branch came to is there already.
+    const auto twin = done_.find(readers_->ClassOf(n));
+    const bool again = twin != done_.end() && readers_->Have(twin->second);
+    const int64_t freed = readers_->FreedBy(n), made = BytesOfResults(n);
     // Before the work is done, as far as types tell; a Range of 2^40 must not be tried.
-    const int64_t budget = freed + context.max_fold_growth_bytes;
-    for (const Value* v : n.outputs()) {
-      if (!v) continue;
-      if (!v->type().is_tensor()) return {};
-      const Dim count = v->shape().num_elements();
-      const int64_t bits = std::max(BitWidth(v->dtype()), 1);
-      if (!count.is_static() || count.value() > budget * 8 / bits) {
-        Tell(context, n, "its result would be too large");
-        return {};
-      }
+    if (!again && made - freed > context.max_fold_growth_bytes) {
+      Tell(context, n, "its result would be too large");
+      return {};
+    }
+    if (!again && made - freed > context.fold_growth_left_bytes) {
+      Tell(context, n, "constants have grown as far as they may");
+      return {};
     }
     std::vector<Datum> inputs(n.inputs().size());
     std::vector<const Datum*> pointers(n.inputs().size(), nullptr);
@@ -100,27 +109,55 @@ class ConstantFolding : public Pass {
                             infer::ToString(v->type())));
       values.push_back(t);
     }
+    if (!again) context.fold_growth_left_bytes -= made - freed;
+    readers_->SetFreed(n);
+    std::vector<uint64_t>& results_of_class = done_[readers_->ClassOf(n)];
+    results_of_class.clear();
+    for (const Tensor& t : values) results_of_class.push_back(HashOf(t));
     return Replace(e, n, std::move(values));
+  }
+
+  /// Upper bound; INT64_MAX where types do not tell.
+  static int64_t BytesOfResults(const Node& n) {
+    int64_t bytes = 0;
+    for (const Value* v : n.outputs()) {
+      if (!v) continue;
+      const Dim count = v->shape().num_elements();
+      const int64_t bits = std::max(BitWidth(v->dtype()), 1);
+      if (!count.is_static() || count.value() > (kMaxResultBytes - bytes) * 8 / bits)
+        return INT64_MAX;
+      bytes += (count.value() * bits + 7) / 8;
+    }
+    return bytes;
   }
 
   Status Replace(GraphEditor& e, Node& n, std::vector<Tensor> values) {
     size_t next = 0;
     const std::vector<Value*> outputs = n.outputs();
-    for (Value* v : outputs)
-      if (v) e.SetConstant(v, std::move(values[next++]));
+    readers_->Remove(n);
+    for (Value* v : outputs) {
+      if (!v) continue;
+      for (const Use& use : v->uses()) readers_->Remove(*use.user);
+      if (v->is_output()) readers_->AddReturned(values[next]);
+      e.SetConstant(v, std::move(values[next++]));
+      for (const Use& use : v->uses())
+        if (!readers_->Knows(*use.user)) readers_->Add(*use.user);
+    }
     e.Erase(n);
     ++folded_;
     return {};
   }
 
   void Tell(PassContext& context, const Node& n, const std::string& why) {
-    std::string note = Cat("not folded: ", Describe(n), ": ", why);
+    std::string note = Cat(kNotFolded, Describe(n), ": ", why);
     if (std::find(context.notes.begin(), context.notes.end(), note) == context.notes.end() &&
         context.notes.size() < 1000)
       context.notes.push_back(std::move(note));
   }
 
   int64_t folded_ = 0;
+  std::optional<ConstantReaders> readers_;
+  std::unordered_map<uint64_t, std::vector<uint64_t>> done_;  // by class: contents of the results
   const OpRegistry* ops_ = nullptr;
 };
 

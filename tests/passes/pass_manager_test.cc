@@ -1,7 +1,5 @@
 #include <gmock/gmock.h>
 
-#include <chrono>
-
 #include "lib/ir/text.h"
 #include "lib/ir/verify.h"
 #include "lib/ops/registry.h"
@@ -163,7 +161,8 @@ fold-into-layers
 TEST(Optimize, ReportsRulesAndOperators) {
   Graph g = Parsed(kSilu);
   OptimizeOptions options;
-  options.samples = {*RandomInputs(g, 7)};
+  const std::vector<std::vector<Datum>> samples = {*RandomInputs(g, 7)};
+  options.captured = *CapturedValues::Capture(g, samples);
   const auto report = Optimize(g, options);
   ASSERT_TRUE(report.ok()) << report.status().message();
   EXPECT_EQ(report->before.nodes, 2);
@@ -225,8 +224,8 @@ TEST(Driver, NamesAreKeptAndUnited) {
   EXPECT_THAT(g.FindValue("y")->producer()->fused_from(), ElementsAre("sig", "mul"));
 }
 
-/// Seconds to rewrite `n` links of x -> x * Sigmoid(x), each with a Relu behind.
-double SecondsFor(int n) {
+/// What rewriting `n` nodes costs: links of x -> x * Sigmoid(x), each with a Relu behind.
+RewriteLog LogFor(int n) {
   Graph g(Ops());
   GraphEditor e(g);
   Value* v = e.AddInput("x", TensorType{DType::kF32, Shape(Dims{4})});
@@ -239,22 +238,25 @@ double SecondsFor(int n) {
   std::vector<Rule> rules;
   for (ListedRule& r : AllRules()) rules.push_back(std::move(r.rule));
   RewriteLog log;
-  const auto start = std::chrono::steady_clock::now();
   const auto fired = ApplyRules(g, rules, {}, log);
-  const double seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   EXPECT_TRUE(fired.ok()) << fired.status().message();
   EXPECT_EQ(*fired, n / 3);
   EXPECT_TRUE(Verify(g).ok());
-  return seconds;
+  return log;
 }
 
+/// Counted, not timed: tests/tools/scaling_test.py times whole commands.
 TEST(Driver, IsLinear) {
-  const double small = SecondsFor(10'000), large = SecondsFor(100'000);
-  RecordProperty("seconds_100k", Cat(large));
-  std::printf("10,000 nodes %.3f s, 100,000 nodes %.3f s\n", small, large);
-  EXPECT_LT(large, 10.0);
-  EXPECT_LT(large, 40 * small + 0.5);  // quadratic would be 100 times
+  const RewriteLog small = LogFor(3'000), large = LogFor(30'000);
+  std::printf("visits %lld, %lld; attempts %lld, %lld\n", static_cast<long long>(small.visited),
+              static_cast<long long>(large.visited), static_cast<long long>(small.attempts),
+              static_cast<long long>(large.attempts));
+  // A chain is looked at twice, and once more around each rewrite.
+  EXPECT_GE(small.visited, 2'000);
+  EXPECT_LE(small.visited, 4 * 3'000);
+  EXPECT_LE(small.attempts, 40 * small.visited);
+  EXPECT_NEAR(static_cast<double>(large.visited), 10.0 * static_cast<double>(small.visited), 1e3);
+  EXPECT_NEAR(static_cast<double>(large.attempts), 10.0 * static_cast<double>(small.attempts), 1e4);
 }
 
 /// Every example of every rule, with random further readers and outputs of inner values: whatever

@@ -3,11 +3,12 @@
 usage: models_test.py INFER_OPT DEVICE models|fusion_graphs [NAME...]
 
 models: every model of $INFER_TEST_DATA/models: `compare --reference`, `fuse` with its own check,
-and `compare --reference` of what it wrote. fusion_graphs: every graph of that folder is fused with
+whether the file grew without a warning, and `compare --reference` of what it wrote. fusion_graphs: every graph of that folder is fused with
 the check; refusals (exit code 3 or 4: bad or random graphs) and graphs that no random inputs fit are
 counted, anything else must be 0. Exit 77 (a skip) without the data.
 """
 
+import json
 import os
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import tempfile
 SKIP = 77
 UNCHECKED = 2  # no random inputs fit: fuse asks for shapes or data
 REFUSED = (3, 4)
+MAY_GROW = 1 << 16  # bytes of which fuse need not speak
 
 
 def run(*command):
@@ -52,7 +54,8 @@ def check_model(infer_opt, device, folder, work, count):
     name = os.path.basename(folder)
     model, fused = os.path.join(folder, "model.onnx"), os.path.join(work, name + ".onnx")
     compared = any(n.startswith("test_data_set_") for n in os.listdir(folder))
-    steps = [("fuse", [model, "-o", fused])]
+    report = os.path.join(work, name + ".json")
+    steps = [("fuse", [model, "-o", fused, "--json", report])]
     if compared:
         steps.insert(0, ("compare", [model, "--reference", folder]))
         steps.append(("compare", [fused, "--reference", folder]))
@@ -61,6 +64,12 @@ def check_model(infer_opt, device, folder, work, count):
         if code != 0:
             what = "fused" if arguments[0] == fused else "as it came"
             return count.add("bad", name, "%s (%s) exits with %d: %s" % (command, what, code, line))
+    with open(report) as f:
+        said = json.load(f)
+    grown = said["output"]["bytes"] + said["output"]["external_bytes"] - said["model"]["bytes"]
+    if grown > max(MAY_GROW, said["optimize"]["before"]["constant_bytes"] // 16) and not any(
+            "the file grew" in w for w in said["warnings"]):
+        return count.add("bad", name, "the fused file grew by %d bytes without a word" % grown)
     count.add("ok", name, "")
 
 

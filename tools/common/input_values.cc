@@ -6,9 +6,11 @@
 #include <set>
 
 #include "datasets/dataset.h"
+#include "lib/ir/eval.h"
 #include "lib/onnx/import.h"
 #include "lib/support/random.h"
 #include "lib/support/strings.h"
+#include "tools/common/host.h"
 
 namespace infer {
 namespace {
@@ -66,9 +68,17 @@ Dims ConcreteDims(const Value& v, const OpenExtents& extents) {
   return dims;
 }
 
-Tensor RandomTensor(const Value& v, const OpenExtents& extents, Random& random) {
+Result<Tensor> RandomTensor(const Value& v, const OpenExtents& extents, Random& random) {
   const DType dtype = v.dtype() == DType::kUndefined ? DType::kF32 : v.dtype();
-  Tensor t(dtype, ConcreteDims(v, extents));
+  const Dims dims = ConcreteDims(v, extents);
+  // The system may promise more than it has, and then end us where we write.
+  static const int64_t memory_bytes = GetHostFacts().memory_bytes;
+  const auto count = CheckedNumElements(dims);
+  if (!count || *count / 8 * std::max(BitWidth(dtype), 1) > memory_bytes)
+    return ResourceExhausted(Cat("input '", v.name(), "': ", Name(dtype), ToString(dims),
+                                 " is more than the ", HumanBytes(memory_bytes),
+                                 " of memory here; choose smaller extents (--set, --shape)"));
+  Tensor t(dtype, dims);
   if (dtype == DType::kString) return t;
   if (!IsInteger(dtype)) {
     for (int64_t i = 0; i < t.num_elements(); ++i)
@@ -99,18 +109,23 @@ Result<std::vector<Datum>> RandomModelInputs(const Graph& g, uint64_t seed,
     if (!v->type().is_tensor())
       return Unsupported(Cat("input '", v->name(), "' is a ", ToString(v->type()),
                              ": give it with --input ", v->name(), "=FILE.pb"));
-    out.emplace_back(RandomTensor(*v, extents, random));
+    INFER_ASSIGN(Tensor t, RandomTensor(*v, extents, random));
+    out.emplace_back(std::move(t));
   }
   return out;
 }
 
-Result<std::vector<Datum>> MakeInputs(const Graph& g, const InputOptions& options,
-                                      std::vector<std::string>* random_inputs) {
-  std::map<std::string, std::string> files;
+namespace {
+
+using FileOfInput = std::map<std::string, std::string>;
+
+Result<FileOfInput> FilesOf(const Graph& g, const InputOptions& options) {
+  FileOfInput files;
   for (const std::string& text : options.input) {
     const size_t at = text.find('=');
-    if (at != std::string::npos && g.FindValue(text.substr(0, at))) {
-      files[text.substr(0, at)] = text.substr(at + 1);
+    const Value* named = at == std::string::npos ? nullptr : g.FindValue(text.substr(0, at));
+    if (named && named->is_input()) {
+      files[named->name()] = text.substr(at + 1);
     } else if (g.inputs().size() == 1 && at == std::string::npos) {
       files[g.inputs()[0]->name()] = text;
     } else {
@@ -120,22 +135,66 @@ Result<std::vector<Datum>> MakeInputs(const Graph& g, const InputOptions& option
           Cat("--input ", text, ": write NAME=FILE; the inputs are: ", Join(names, ", ")));
     }
   }
-  std::vector<Datum> out;
-  if (files.size() < g.inputs().size()) {
-    INFER_ASSIGN(out, RandomModelInputs(g, options.seed));
-  } else {
-    out.resize(g.inputs().size());
+  return files;
+}
+
+/// Takes the extents of a value that was given for the open dimensions of its input.
+Status FixExtents(const Value& v, const Tensor& t, OpenExtents& fixed) {
+  if (!v.type().is_tensor() || !v.shape().has_rank()) return {};
+  for (int axis = 0; axis < v.shape().rank(); ++axis) {
+    if (v.shape()[axis].is_static()) continue;
+    const std::string name = OpenDimName(v, axis);
+    const auto [it, fresh] = fixed.try_emplace(name, t.dim(axis));
+    if (!fresh && it->second != t.dim(axis))
+      return InvalidModel(Cat("input '", v.name(), "' has ", name, " = ", t.dim(axis),
+                              ", another input ", it->second));
   }
+  return {};
+}
+
+}  // namespace
+
+std::string ModelInputs::ToString(uint64_t seed) const {
+  if (random.empty()) return "";
+  return Cat("random values (seed ", seed, ") for: ", Join(random, ", "),
+             extents.empty() ? "" : ", with ", infer::ToString(extents),
+             extents.empty() ? "" : " (--set, --shape)");
+}
+
+Result<ModelInputs> MakeInputs(const Graph& g, const InputOptions& options, const RunGraph& run) {
+  INFER_ASSIGN(const FileOfInput files, FilesOf(g, options));
+  ModelInputs inputs;
+  std::vector<Datum> given(g.inputs().size());
   for (size_t i = 0; i < g.inputs().size(); ++i) {
-    const Value* v = g.inputs()[i];
-    auto it = files.find(v->name());
+    const Value& v = *g.inputs()[i];
+    const auto it = files.find(v.name());
     if (it == files.end()) {
-      if (random_inputs) random_inputs->push_back(v->name());
+      inputs.random.push_back(v.name());
       continue;
     }
-    INFER_ASSIGN(out[i], ReadValueFile(it->second, v->type()));
+    INFER_ASSIGN(given[i], ReadValueFile(it->second, v.type()));
+    if (Status s = CheckDatum(given[i], v.type(), v.name()); !s.ok())
+      return InvalidModel(Cat(it->second, ": ", s.message()));
+    if (given[i].is_tensor()) INFER_TRY(FixExtents(v, given[i].tensor(), inputs.extents));
   }
-  return out;
+  const auto values = [&](const OpenExtents& extents) -> Result<std::vector<Datum>> {
+    if (inputs.random.empty()) return given;
+    INFER_ASSIGN(auto all, RandomModelInputs(g, options.seed, extents));
+    for (size_t i = 0; i < all.size(); ++i)
+      if (files.contains(g.inputs()[i]->name())) all[i] = given[i];
+    return all;
+  };
+  if (!inputs.random.empty() && HasOpenDims(g)) {
+    ExtentSearch search{.fixed = inputs.extents};
+    search.run = [&](const OpenExtents& extents) -> Result<bool> {
+      INFER_ASSIGN(const auto all, values(extents));
+      INFER_ASSIGN(const auto outputs, run(all));
+      return AnyEmpty(outputs);
+    };
+    INFER_ASSIGN(inputs.extents, FindExtents(g, search));
+  }
+  INFER_ASSIGN(inputs.values, values(inputs.extents));
+  return inputs;
 }
 
 Result<std::vector<std::string>> FindTestSets(const std::string& dir) {

@@ -16,13 +16,23 @@ struct InputOptions {
   void Declare(Options& options);
 };
 
-/// One datum per graph input. Inputs without a file get random values; `random_inputs` (if given)
-/// receives their names.
-Result<std::vector<Datum>> MakeInputs(const Graph& g, const InputOptions& options,
-                                      std::vector<std::string>* random_inputs = nullptr);
+struct ModelInputs {
+  std::vector<Datum> values;        ///< one per graph input
+  std::vector<std::string> random;  ///< inputs without a file
+  OpenExtents extents;              ///< of the dimensions that the model leaves open
+  /// "random values (seed 0) for: x, with batch = 1": for people; "" where all came from files.
+  std::string ToString(uint64_t seed) const;
+};
+using RunGraph = std::function<Result<std::vector<Datum>>(const std::vector<Datum>&)>;
+
+/// Values of files, and random ones for the other inputs. The extents of files are taken for open
+/// dimensions of the same name; the rest are searched with `run` (tools/common/open_extents.h).
+/// InvalidModel: a file does not fit its input.
+Result<ModelInputs> MakeInputs(const Graph& g, const InputOptions& options, const RunGraph& run);
 
 /// Standard normal floats; integers in a range that their readers accept (row numbers for Gather,
-/// class indices, lengths), else 0 or 1. Open dimensions are as `extents` says, else 1.
+/// class indices, lengths), else 0 or 1. Open dimensions are as `extents` says, else 1. Resource:
+/// larger than the machine's memory.
 Result<std::vector<Datum>> RandomModelInputs(const Graph& g, uint64_t seed,
                                              const OpenExtents& extents = {});
 

@@ -60,16 +60,17 @@ Status ApplyShapes(Graph& g, const ModelOptions& options) {
   return {};
 }
 
-Graph WithUnitExtents(const Graph& g, bool* assumed) {
-  std::map<std::string, Dims> shapes;
-  for (const Value* v : g.inputs()) {
-    if (!v->type().is_tensor() || !v->shape().has_rank() || v->shape().is_static()) continue;
-    for (const Dim& d : v->shape().dims())
-      shapes[v->name()].push_back(d.is_static() ? d.value() : 1);
-  }
-  if (assumed) *assumed = !shapes.empty();
-  Graph copy = g.Clone();
-  return shapes.empty() || SpecializeInputs(copy, shapes).ok() ? std::move(copy) : g.Clone();
+Graph WithFoundExtents(const Graph& g, OpenExtents* extents) {
+  OpenExtents none;
+  OpenExtents& found = extents ? *extents : none;
+  found.clear();
+  if (!HasOpenDims(g)) return g.Clone();
+  auto fitting = FindExtents(g, {});
+  if (!fitting.ok()) return g.Clone();
+  auto known = WithExtents(g, *fitting);
+  if (!known.ok()) return g.Clone();
+  found = *std::move(fitting);
+  return *std::move(known);
 }
 
 Result<Model> LoadModel(Context& context, const std::string& path, const ModelOptions& options) {

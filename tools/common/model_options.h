@@ -8,6 +8,7 @@
 #include "lib/onnx/model.h"
 #include "runtime/api/program.h"
 #include "tools/common/command.h"
+#include "tools/common/open_extents.h"
 
 namespace infer {
 
@@ -23,9 +24,9 @@ Result<Model> LoadModel(Context& context, const std::string& path, const ModelOp
 /// Applies --set and --shape to a graph.
 Status ApplyShapes(Graph& g, const ModelOptions& options);
 
-/// A copy in which every unknown extent of an input is 1, for costs; the graph as it is when it
-/// does not take that. `assumed` (if given) says whether anything was unknown.
-Graph WithUnitExtents(const Graph& g, bool* assumed = nullptr);
+/// A copy in which open dimensions of inputs have extents that inference accepts, for costs; the
+/// graph as it is when none were found. `extents` (if given) receives them.
+Graph WithFoundExtents(const Graph& g, OpenExtents* extents = nullptr);
 
 struct DeviceOptions {
   std::string device = "cpu";

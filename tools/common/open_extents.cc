@@ -5,9 +5,8 @@
 #include <optional>
 #include <set>
 
-#include "lib/ir/eval.h"
+#include "lib/ir/inference.h"
 #include "lib/support/strings.h"
-#include "tools/common/input_values.h"
 
 namespace infer {
 namespace {
@@ -39,8 +38,9 @@ OpenDims OpenDimsOf(const Graph& g) {
   return open;
 }
 
-OpenExtents Extents(const OpenDims& open, int64_t leading, int64_t others) {
-  OpenExtents e;
+OpenExtents Extents(const OpenDims& open, int64_t leading, int64_t others,
+                    const OpenExtents& fixed) {
+  OpenExtents e = fixed;
   for (const std::string& name : open.leading) e[name] = leading;
   for (const std::string& name : open.others) e[name] = others;
   return e;
@@ -61,21 +61,22 @@ double MaxElements(const Graph& g, const OpenExtents& extents) {
   return most;
 }
 
-std::vector<OpenExtents> Candidates(const Graph& g, const OpenDims& open) {
+std::vector<OpenExtents> Candidates(const Graph& g, const OpenDims& open, int64_t first_batch,
+                                    const OpenExtents& fixed) {
   std::vector<OpenExtents> all;
   auto with_leading = kWithLeading;
-  if (MaxElements(g, Extents(open, 1, 1)) > kLargeElements)
+  if (first_batch == 1 || MaxElements(g, Extents(open, 1, 1, fixed)) > kLargeElements)
     std::swap(with_leading[0], with_leading[1]);
   if (!open.others.empty() || open.leading.empty())
-    for (const int64_t n : kUniform) all.push_back(Extents(open, 1, n));
+    for (const int64_t n : kUniform) all.push_back(Extents(open, 1, n, fixed));
   if (!open.leading.empty())
-    for (const int64_t n : with_leading) all.push_back(Extents(open, n, n));
+    for (const int64_t n : with_leading) all.push_back(Extents(open, n, n, fixed));
   const std::vector<std::string> names(open.others.begin(), open.others.end());
   if (names.size() >= 2 && names.size() <= kMaxCombined) {
     size_t count = 1;
     for (size_t i = 0; i < names.size(); ++i) count *= kCombined.size();
     for (size_t k = 0; k < count; ++k) {
-      OpenExtents e = Extents(open, 1, 1);
+      OpenExtents e = Extents(open, 1, 1, fixed);
       size_t rest = k;
       for (const std::string& name : names) {
         e[name] = kCombined[rest % kCombined.size()];
@@ -84,13 +85,17 @@ std::vector<OpenExtents> Candidates(const Graph& g, const OpenDims& open) {
       all.push_back(std::move(e));
     }
   }
-  if (open.leading.empty() && open.others.empty()) all = {{}};
+  if (open.leading.empty() && open.others.empty()) all = {fixed};
   return all;
 }
 
-bool AnyEmpty(const std::vector<Datum>& outputs) {
-  return std::any_of(outputs.begin(), outputs.end(), [](const Datum& d) {
-    return d.is_tensor() && d.tensor().num_elements() == 0;
+/// Whether inference, which knows the extents, leaves an output empty.
+Result<bool> Infers(const Graph& g, const OpenExtents& extents) {
+  INFER_ASSIGN(const Graph known, WithExtents(g, extents));
+  const auto& outputs = known.outputs();
+  return std::any_of(outputs.begin(), outputs.end(), [](const Value* v) {
+    return v->type().is_tensor() && v->tensor_type().is_static() &&
+           NumElements(v->shape().static_dims()) == 0;
   });
 }
 
@@ -101,26 +106,57 @@ std::string OpenDimName(const Value& input, int axis) {
   return d.is_unknown() ? Cat(input.name(), "[", axis, "]") : d.ToString();
 }
 
-Result<OpenExtents> FindExtents(const Graph& g, uint64_t seed) {
-  const std::vector<OpenExtents> candidates = Candidates(g, OpenDimsOf(g));
+bool HasOpenDims(const Graph& g) {
+  const OpenDims open = OpenDimsOf(g);
+  return !open.leading.empty() || !open.others.empty();
+}
+
+bool AnyEmpty(const std::vector<Datum>& outputs) {
+  return std::any_of(outputs.begin(), outputs.end(), [](const Datum& d) {
+    return d.is_tensor() && d.tensor().num_elements() == 0;
+  });
+}
+
+Result<Graph> WithExtents(const Graph& g, const OpenExtents& extents) {
+  std::map<std::string, Dims> shapes;
+  for (const Value* v : g.inputs()) {
+    if (!v->type().is_tensor() || !v->shape().has_rank() || v->shape().is_static()) continue;
+    Dims& dims = shapes[v->name()];
+    for (int axis = 0; axis < v->shape().rank(); ++axis) {
+      const Dim& d = v->shape()[axis];
+      dims.push_back(d.is_static() ? d.value() : extents.at(OpenDimName(*v, axis)));
+    }
+  }
+  Graph copy = g.Clone();
+  if (!shapes.empty()) INFER_TRY(SpecializeInputs(copy, shapes));
+  return copy;
+}
+
+Result<OpenExtents> FindExtents(const Graph& g, const ExtentSearch& search) {
+  OpenDims open = OpenDimsOf(g);
+  for (const auto& [name, extent] : search.fixed) {
+    open.leading.erase(name);
+    open.others.erase(name);
+  }
+  std::vector<OpenExtents> candidates = Candidates(g, open, search.first_batch, search.fixed);
   std::optional<OpenExtents> with_empty_output;
   Status last;
   for (const OpenExtents& extents : candidates) {
-    if (MaxElements(g, extents) > kMaxElements && !extents.empty()) continue;
-    INFER_ASSIGN(const auto inputs, RandomModelInputs(g, seed, extents));
-    const auto outputs = Evaluate(g, inputs);
-    if (!outputs.ok()) {
-      last = outputs.status();
+    if (MaxElements(g, extents) > kMaxElements && extents.size() > search.fixed.size()) continue;
+    auto empty = Infers(g, extents);
+    if (empty.ok() && search.run) empty = search.run(extents);
+    if (!empty.ok()) {
+      last = empty.status();
       if (last.code() != Code::kInvalidModel && last.code() != Code::kInvalidArgument) return last;
       continue;
     }
-    if (!AnyEmpty(*outputs)) return extents;
+    if (!*empty) return extents;
     if (!with_empty_output) with_empty_output = extents;
   }
   if (with_empty_output) return *with_empty_output;
   return InvalidArgument(Cat("the model runs on none of ", candidates.size(),
                              " kinds of random inputs (the last: ", last.message(),
-                             "): give its shapes (--shape, --set) or real inputs (--data)"));
+                             "): give its shapes (--shape, --set) or real inputs"));
 }
 
 std::string ToString(const OpenExtents& extents) {

@@ -7,6 +7,7 @@
 #include "lib/support/file.h"
 #include "lib/support/strings.h"
 #include "tools/common/host.h"
+#include "tools/common/streams.h"
 #include "tools/common/version.h"
 
 namespace infer {
@@ -71,9 +72,7 @@ Status WriteReport(Context& context, Json report) {
   const std::string text =
       report.dump(2, ' ', false, nlohmann::detail::error_handler_t::replace) + "\n";
   if (context.json_path != "-") return WriteFileAtomically(context.json_path, text);
-  const bool ok =
-      std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
-  return ok ? Status() : IoError("cannot write to standard output");
+  return WriteStream(stdout, text);
 }
 
 Json ToJson(const Summary& s) {
@@ -98,6 +97,7 @@ Json ToJson(const Model& m, const std::string& path) {
   const auto opset = m.info.opsets.find("");
   return {{"path", path},
           {"sha256", m.info.sha256},
+          {"bytes", m.info.file_bytes},
           {"opset", opset == m.info.opsets.end() ? Json() : Json(opset->second)},
           {"nodes", m.graph.total_nodes()},
           {"inputs", ValuesJson(m.graph.inputs())},

@@ -19,6 +19,11 @@ std::atomic<int> g_signal{0};
 
 int CaughtSignal() { return g_signal.load(); }
 
+void NoteSignal(int n) {
+  int none = 0;
+  g_signal.compare_exchange_strong(none, n);
+}
+
 SignalGuard::SignalGuard() {
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);

@@ -23,5 +23,7 @@ class SignalGuard {
 
 /// The signal that was caught, or 0.
 int CaughtSignal();
+/// Lets `n` count as caught, if none was.
+void NoteSignal(int n);
 
 }  // namespace infer

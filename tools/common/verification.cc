@@ -2,20 +2,26 @@
 
 #include "lib/support/parallel.h"
 #include "lib/support/strings.h"
-#include "tools/common/input_values.h"
 
 namespace infer {
 
-Result<Samples> RandomSamples(Context& context, const Graph& g, int64_t runs, uint64_t seed) {
-  INFER_ASSIGN(const OpenExtents extents, FindExtents(g, seed));
+Result<RandomRuns> RandomSamples(Context& context, const Graph& g, int64_t runs, uint64_t seed,
+                                 const RunGraph& run) {
+  ExtentSearch search{.first_batch = 2};
+  search.run = [&](const OpenExtents& extents) -> Result<bool> {
+    INFER_ASSIGN(const auto inputs, RandomModelInputs(g, seed, extents));
+    INFER_ASSIGN(const auto outputs, run(inputs));
+    return AnyEmpty(outputs);
+  };
+  RandomRuns r;
+  INFER_ASSIGN(r.extents, FindExtents(g, search));
   context.Note(Cat("checked on ", runs, " random inputs, seed ", seed,
-                   extents.empty() ? "" : ", with ", ToString(extents)));
-  Samples s;
-  s.count = runs;
-  s.get = [&g, seed, extents](int64_t i) {
+                   r.extents.empty() ? "" : ", with ", ToString(r.extents)));
+  r.samples.count = runs;
+  r.samples.get = [&g, seed, extents = r.extents](int64_t i) {
     return RandomModelInputs(g, seed + static_cast<uint64_t>(i), extents);
   };
-  return s;
+  return r;
 }
 
 void AddExactnessGates(const AccuracyReport& r, std::vector<GateResult>& gates) {

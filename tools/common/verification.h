@@ -4,6 +4,7 @@
 #include "quant/accuracy/compare.h"
 #include "quant/accuracy/gate.h"
 #include "tools/common/data_options.h"
+#include "tools/common/input_values.h"
 #include "tools/common/model_options.h"
 
 namespace infer {
@@ -12,9 +13,14 @@ namespace infer {
 /// rewrite).
 inline constexpr double kRewriteTolerance = 1e-3;
 
-/// `runs` random inputs on which the graph evaluates; it must outlive the result. A note says what
-/// they are. InvalidArgument when none was found.
-Result<Samples> RandomSamples(Context& context, const Graph& g, int64_t runs, uint64_t seed);
+struct RandomRuns {
+  Samples samples;
+  OpenExtents extents;  ///< of the dimensions that the model leaves open
+};
+/// `runs` random inputs on which the graph runs, as `run` finds with the first of them; `g` must
+/// outlive the result. A note says what they are. InvalidArgument when none was found.
+Result<RandomRuns> RandomSamples(Context& context, const Graph& g, int64_t runs, uint64_t seed,
+                                 const RunGraph& run);
 
 /// Adds to `gates` what numbers alone do not say: outputs that are not floats must be equal, NaN
 /// and infinities must stand at the same places. Drops a max-error gate that no output has.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "lib/ir/eval.h"
 #include "lib/support/measure.h"
 #include "lib/support/parallel.h"
 #include "lib/support/strings.h"
@@ -27,7 +28,7 @@ double TimedMs(const std::function<Status()>& f, Status* status) {
 /// Samples per inference: the leading extent of the first input.
 int64_t BatchOf(std::span<const Datum> inputs) {
   if (inputs.empty() || !inputs[0].is_tensor() || inputs[0].tensor().rank() == 0) return 1;
-  return std::max<int64_t>(1, inputs[0].tensor().dim(0));
+  return inputs[0].tensor().dim(0);
 }
 
 std::string QuantileName(double q) {
@@ -101,8 +102,12 @@ class BenchRunCommand : public Command {
         },
         &status);
     INFER_TRY(std::move(status));
-    std::vector<std::string> random;
-    INFER_ASSIGN(auto inputs, MakeInputs(model->graph, inputs_, &random));
+    // On reference kernels: a run on the device would warm up what is to be measured.
+    INFER_ASSIGN(const ModelInputs inputs,
+                 MakeInputs(model->graph, inputs_, [&](const std::vector<Datum>& values) {
+                   return Evaluate(model->graph, values);
+                 }));
+    if (!inputs.random.empty()) context.Note(Cat(path, ": ", inputs.ToString(inputs_.seed)));
     std::shared_ptr<const Program> program;
     std::unique_ptr<RunContext> run;
     context.Step("compile " + path);
@@ -114,16 +119,18 @@ class BenchRunCommand : public Command {
         },
         &status);
     INFER_TRY(std::move(status));
-    for (size_t i = 0; i < inputs.size(); ++i) INFER_TRY(run->BindInput(i, inputs[i]));
+    for (size_t i = 0; i < inputs.values.size(); ++i)
+      INFER_TRY(run->BindInput(i, inputs.values[i]));
 
     context.Step("measure " + path);
     INFER_ASSIGN(Measurement m, Measure([&] { return run->Run(); }, measure_));
     if (!m.stable && measure_.fixed_warmup_runs < 0 && !m.interrupted)
       context.Warn(Cat(path, ": times had not settled when the warm-up ended"));
     const Summary s = Summarize(m.samples_ms);
-    const int64_t batch = BatchOf(inputs);
+    const int64_t batch = BatchOf(inputs.values);
     Json entry = {{"model", ToJson(*model, path)}, {"batch", batch}};
-    entry["random_inputs"] = random;
+    entry["random_inputs"] = inputs.random;
+    entry["extents"] = inputs.extents;
     entry["seed"] = inputs_.seed;
     entry["load_ms"] = load_ms;
     entry["compile_ms"] = compile_ms;

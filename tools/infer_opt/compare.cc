@@ -77,7 +77,15 @@ class CompareCommand : public Command {
                    MakeSamples(data, golden.graph, FirstSamples(*data, data_.max_samples)));
     } else {
       if (random_runs_ < 1) return InvalidArgument("--runs: at least 1");
-      INFER_ASSIGN(samples, RandomSamples(context, golden.graph, random_runs_, seed_));
+      DeviceOptions by_node = device_;
+      by_node.level = 0;
+      INFER_ASSIGN(const auto program, CompileFor(golden.graph, by_node));
+      INFER_ASSIGN(RandomRuns found, RandomSamples(context, golden.graph, random_runs_, seed_,
+                                                   [&](const std::vector<Datum>& inputs) {
+                                                     return RunOnce(*program, inputs);
+                                                   }));
+      samples = std::move(found.samples);
+      report["extents"] = found.extents;
     }
     return CompareGraphs(context, golden.graph, candidate.graph, device_, samples, layers_);
   }

@@ -38,7 +38,7 @@ Json ToJson(const OptimizeReport& r) {
   j["verified_matches"] = r.verified;
   j["not_evaluated_matches"] = r.not_evaluated;
   j["ms"] = r.ms;
-  j["verify_ms"] = r.capture_ms + r.verify_ms;
+  j["verify_ms"] = r.verify_ms;
   j["rules"] = Json::array();
   for (const auto& [name, s] : r.rules)
     if (s.matched > 0)
@@ -97,24 +97,27 @@ class FuseCommand : public Command {
     if (list_) return List(context);
     if (export_.output.empty() && !options_.analyze_only)
       return InvalidArgument("-o FILE is missing (or --analyze)");
+    INFER_TRY(export_.Check());
     if (runs_ < 1) return InvalidArgument("--runs: at least 1");
     context.Step("import");
     INFER_ASSIGN(Model model, LoadModel(context, path_, model_));
     const Graph golden = model.graph.Clone();
     Samples samples;
+    Json extents = Json::object();
     if (!no_verify_) {
-      INFER_ASSIGN(samples, ChooseSamples(context, golden));
-      INFER_TRY(CaptureFirst(context, samples));
+      context.Step("golden");
+      INFER_ASSIGN(samples, ChooseSamples(context, golden, extents));
     }
     context.Step("fuse");
-    INFER_ASSIGN(OptimizeReport done, Optimize(model.graph, options_));
-    // Costs of dynamic shapes are those of extents 1, so that they can be compared.
-    done.before.cost = StatisticsOf(WithUnitExtents(golden)).cost;
-    done.after.cost = StatisticsOf(WithUnitExtents(model.graph)).cost;
+    INFER_ASSIGN(OptimizeReport done, Optimize(model.graph, std::move(options_)));
+    // Costs of dynamic shapes are those of extents that fit, so that they can be compared.
+    done.before.cost = StatisticsOf(WithFoundExtents(golden)).cost;
+    done.after.cost = StatisticsOf(WithFoundExtents(model.graph)).cost;
     context.Print(Summary(done));
 
     Json report = NewReport(context, "infer-opt/fuse@1");
     report["model"] = infer::ToJson(model, path_);
+    report["extents"] = extents;
     report["optimize"] = ToJson(done);
     bool passed = true;
     if (!no_verify_ && !options_.analyze_only) {
@@ -125,6 +128,12 @@ class FuseCommand : public Command {
       context.Step("export");
       INFER_ASSIGN(ExportReport written, export_.Write(context, model));
       report["output"] = export_.Report(written);
+      const int64_t bytes = written.file_bytes + written.external_bytes;
+      if (bytes - model.info.file_bytes > FoldingBudget(done.before))
+        context.Warn(Cat("the file grew from ", HumanBytes(model.info.file_bytes), " to ",
+                         HumanBytes(bytes), ": constants take ",
+                         HumanBytes(done.after.constant_bytes), " instead of ",
+                         HumanBytes(done.before.constant_bytes)));
     } else if (!passed) {
       context.Note("not written, because the check failed (--keep-failed writes it)");
     }
@@ -133,25 +142,44 @@ class FuseCommand : public Command {
   }
 
  private:
-  Result<Samples> ChooseSamples(Context& context, const Graph& golden) {
-    if (!data_.given()) {
-      auto samples = RandomSamples(context, golden, runs_, seed_);
-      if (samples.ok() || samples.status().code() != Code::kInvalidArgument) return samples;
-      return samples.status().In("the whole model cannot be checked (--no-verify does without)");
+  /// The data, or random inputs on which the golden model runs. The values of the first sample's
+  /// run, on reference kernels, go to options_: every match is checked alone on them.
+  Result<Samples> ChooseSamples(Context& context, const Graph& golden, Json& extents) {
+    if (data_.given()) {
+      INFER_ASSIGN(auto data, OpenData(data_));
+      INFER_ASSIGN(Samples samples,
+                   MakeSamples(data, golden, FirstSamples(*data, data_.max_samples)));
+      INFER_ASSIGN(auto inputs, samples.get(0));
+      INFER_TRY(Capture(golden, inputs).status());
+      return samples;
     }
-    INFER_ASSIGN(auto data, OpenData(data_));
-    return MakeSamples(data, golden, FirstSamples(*data, data_.max_samples));
+    std::vector<Datum> captured;
+    auto found =
+        RandomSamples(context, golden, runs_, seed_, [&](const std::vector<Datum>& inputs) {
+          captured = inputs;
+          return Capture(golden, inputs);
+        });
+    if (found.status().code() == Code::kInvalidArgument)
+      return found.status().In("the whole model cannot be checked (--no-verify does without)");
+    if (!found.ok()) return found.status();
+    // The last extents that were tried need not be the best.
+    INFER_ASSIGN(const auto first, found->samples.get(0));
+    if (ShapesOf(first) != ShapesOf(captured)) INFER_TRY(Capture(golden, first).status());
+    extents = found->extents;
+    return std::move(found->samples);
   }
 
-  /// Every match is checked alone on the values of the first sample.
-  Status CaptureFirst(Context& context, const Samples& samples) {
-    auto first = samples.get(0);
-    if (!first.ok()) {
-      context.Warn(Cat("matches are not checked one by one: ", first.status().message()));
-      return {};
-    }
-    options_.samples.push_back(*std::move(first));
-    return {};
+  Result<std::vector<Datum>> Capture(const Graph& golden, const std::vector<Datum>& inputs) {
+    std::vector<Datum> outputs;
+    INFER_ASSIGN(options_.captured,
+                 CapturedValues::Capture(golden, std::span(&inputs, 1), &outputs));
+    return outputs;
+  }
+
+  static std::vector<Dims> ShapesOf(const std::vector<Datum>& values) {
+    std::vector<Dims> shapes;
+    for (const Datum& d : values) shapes.push_back(d.is_tensor() ? d.tensor().dims() : Dims());
+    return shapes;
   }
 
   Result<bool> Verify(Context& context, const Graph& golden, const Graph& fused,

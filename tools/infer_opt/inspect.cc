@@ -17,7 +17,7 @@ struct Census {
   std::map<std::string, Cost> cost;
   Cost total;
   int64_t nodes_without_static_shape = 0;
-  bool assumed_one = false;  ///< unknown extents of inputs count as 1
+  OpenExtents extents;  ///< with which costs are told
   int64_t weights = 0, weight_bytes = 0;
 };
 
@@ -84,7 +84,7 @@ class InspectCommand : public Command {
     context.Step("import");
     INFER_ASSIGN(Model model, LoadModel(context, path_, model_));
     Census census;
-    Count(WithUnitExtents(model.graph, &census.assumed_one), census);
+    Count(WithFoundExtents(model.graph, &census.extents), census);
     Json report = NewReport(context, "infer-opt/inspect@1");
     report["model"] = ToJson(model, path_);
     report["producer"] = model.info.producer_name;
@@ -107,6 +107,7 @@ class InspectCommand : public Command {
   static void AddCensus(Json& report, const Census& c) {
     report["weights"] = {{"count", c.weights}, {"bytes", c.weight_bytes}};
     report["cost"] = ToJson(c.total);
+    report["extents"] = c.extents;
     report["nodes_without_static_shape"] = c.nodes_without_static_shape;
     report["operators"] = Json::array();
     for (const auto& [op, n] : c.operators) {
@@ -128,7 +129,7 @@ class InspectCommand : public Command {
     context.PrintLine(Cat("weights ", c.weights, " tensors, ", HumanBytes(c.weight_bytes)));
     context.PrintLine(Cat("cost    ", Fixed(Mega(c.total.flops), 3), " MFLOP, ",
                           HumanBytes(c.total.bytes_read + c.total.bytes_written), " moved",
-                          c.assumed_one ? "  (unknown extents taken as 1)" : ""));
+                          c.extents.empty() ? "" : Cat("  (with ", ToString(c.extents), ")")));
     if (c.nodes_without_static_shape > 0)
       context.PrintLine(Cat("        without ", c.nodes_without_static_shape,
                             " nodes of unknown shape (--set, --shape make them known)"));

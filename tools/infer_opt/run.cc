@@ -68,21 +68,25 @@ class RunCommand : public Command {
   Result<ExitCode> Run(Context& context) override {
     context.Step("import");
     INFER_ASSIGN(Model model, LoadModel(context, path_, model_));
-    std::vector<std::string> random;
-    INFER_ASSIGN(auto inputs, MakeInputs(model.graph, inputs_, &random));
-    if (!random.empty())
-      context.Note(Cat("random values (seed ", inputs_.seed, ") for: ", Join(random, ", ")));
     context.Step("compile");
     INFER_ASSIGN(auto program, CompileFor(model.graph, device_));
+    const RunOptions options = {.stop = context.stop()};
+    context.Step("inputs");
+    INFER_ASSIGN(const ModelInputs inputs,
+                 MakeInputs(model.graph, inputs_, [&](const std::vector<Datum>& values) {
+                   return RunOnce(*program, values, options);
+                 }));
+    if (!inputs.random.empty()) context.Note(inputs.ToString(inputs_.seed));
     context.Step("run");
-    INFER_ASSIGN(auto outputs, RunOnce(*program, inputs, {.stop = context.stop()}));
+    INFER_ASSIGN(auto outputs, RunOnce(*program, inputs.values, options));
     context.Step("write");
 
     Json report = NewReport(context, "infer-opt/run@1");
     report["model"] = ToJson(model, path_);
     report["device"] = device_.device;
     report["threads"] = LaneBudget();
-    report["random_inputs"] = random;
+    report["random_inputs"] = inputs.random;
+    report["extents"] = inputs.extents;
     report["outputs"] = Json::array();
     for (size_t i = 0; i < outputs.size(); ++i) {
       const std::string& output = model.graph.outputs()[i]->name();

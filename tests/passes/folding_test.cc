@@ -1,0 +1,94 @@
+/// What constant folding does to the size of a file: the same work in several branches is done, and
+/// written, once; growth is bounded, and told where it is noticeable.
+#include <gmock/gmock.h>
+
+#include "lib/ir/eval.h"
+#include "lib/ir/text.h"
+#include "lib/ops/registry.h"
+#include "lib/support/strings.h"
+#include "passes/pass/pipeline.h"
+
+namespace infer {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+const OpRegistry& Ops() {
+  static const OpRegistry ops = AllOps();
+  return ops;
+}
+Graph Parsed(const std::string& text) {
+  auto g = ParseGraph(text, Ops());
+  EXPECT_TRUE(g.ok()) << g.status().message();
+  return *std::move(g);
+}
+
+OptimizeReport Optimized(Graph& g) {
+  const Graph before = g.Clone();
+  auto report = Optimize(g);
+  EXPECT_TRUE(report.ok()) << report.status().message();
+  for (const bool c : {false, true}) {
+    const std::vector<Datum> inputs = {Tensor::Scalar<bool>(c)};
+    const auto a = Evaluate(before, inputs), b = Evaluate(g, inputs);
+    EXPECT_TRUE(a.ok() && b.ok());
+    EXPECT_TRUE(BitEqual((*a)[0].tensor(), (*b)[0].tensor()));
+  }
+  return *std::move(report);
+}
+
+/// If(c) whose branches hold `then_body` and `else_body`, which make z from their own copy of w, a
+/// weight of 256 KiB.
+Graph Branches(const std::string& then_body, const std::string& else_body) {
+  const auto branch = [](const std::string& body) {
+    return Cat("graph() -> (z) { w = const f32[512,128] ~1\n", body, "}");
+  };
+  return Parsed(Cat("graph g(c: bool[]) -> (y) { y = If(c) {then_branch=", branch(then_body),
+                    ", else_branch=", branch(else_body), "} }"));
+}
+
+constexpr int64_t kWeight = 512 * 128 * 4;
+
+TEST(Folding, AWeightThatBranchesReorderAlikeStaysOneWeight) {
+  // Two halves of the weight change places: an LSTM's gates as exporters write them.
+  const std::string halves = R"(
+    zero = const i64[1] {0}  half = const i64[1] {128}  third = const i64[1] {384}
+    all = const i64[1] {512}
+    a = Slice(w, zero, half, zero)  b = Slice(w, half, third, zero)  d = Slice(w, third, all, zero)
+    z = Concat(b, d, a) {axis=0})";
+  Graph g = Branches(halves, halves);
+  const OptimizeReport r = Optimized(g);
+  EXPECT_EQ(g.total_nodes(), 1u) << Print(g, {.max_elements = 4, .types = true});
+  EXPECT_EQ(r.before.constant_bytes, kWeight + 4 * 8);
+  EXPECT_EQ(r.after.constant_bytes, kWeight);
+  EXPECT_THAT(r.notes, IsEmpty());  // nothing that a later round has folded after all
+}
+
+TEST(Folding, AWeightThatBranchesReadInTwoWaysIsNotHeldTwice) {
+  Graph g = Branches("z = Transpose(w) {perm=[1,0]}", R"(t = const i64[2] {128,512}
+                                                        z = Reshape(w, t))");
+  const OptimizeReport r = Optimized(g);
+  EXPECT_EQ(r.before.constant_bytes, kWeight + 2 * 8);
+  EXPECT_LE(r.after.constant_bytes, kWeight + 2 * 8);
+  EXPECT_THAT(r.notes, Contains(HasSubstr("its result would be too large")));
+}
+
+TEST(Folding, ManySmallResultsDoNotGrowWithoutEnd) {
+  // 60 KiB each, every one another: nothing becomes unnecessary.
+  std::string text = "graph g(c: bool[]) -> (y) { s = const i64[1] {15360}\n";
+  std::string sum = "y = Concat(";
+  for (int i = 0; i < 60; ++i) {
+    text += Cat("k", i, " = const f32[1] {", i, "}\n e", i, " = Expand(k", i, ", s)\n");
+    sum += Cat(i ? ", e" : "e", i);
+  }
+  Graph g = Parsed(text + sum + ") {axis=0} }");
+  const OptimizeReport r = Optimized(g);
+  EXPECT_LE(r.after.constant_bytes, int64_t{1} << 20);
+  EXPECT_GT(r.after.constant_bytes, int64_t{9} << 16);
+  EXPECT_THAT(r.notes, Contains(HasSubstr("constants have grown as far as they may")));
+  EXPECT_THAT(r.notes, Contains(HasSubstr("constants grew by ")));
+}
+
+}  // namespace
+}  // namespace infer
