@@ -36,7 +36,9 @@ class ArraySource : public SampleSource {
         a.fortran_order = a.big_endian = false;
       }
     }
-    if (arrays.empty() || arrays.front().rows() == 0) return InvalidModel("no samples");
+    if (arrays.empty()) return InvalidModel("no arrays");
+    if (arrays.front().rows() == 0)
+      return InvalidModel(Cat(arrays.front().source->name(), ": no samples"));
     source->arrays_ = std::move(arrays);
     return std::unique_ptr<SampleSource>(std::move(source));
   }

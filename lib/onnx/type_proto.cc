@@ -21,6 +21,9 @@ Result<ValueType> FromTensorType(const onnx::TypeProto::Tensor& proto, int64_t m
     return InvalidModel(Cat("rank ", proto.shape().dim_size(), " is over the limit of ", max_rank));
   std::vector<Dim> dims;
   for (const auto& d : proto.shape().dim()) {
+    // -1 stands for an open extent in many exporters' files; nothing else below 0 means anything.
+    if (d.has_dim_value() && d.dim_value() < -1)
+      return InvalidModel(Cat("extent ", d.dim_value(), " is negative"));
     if (d.has_dim_value() && d.dim_value() >= 0)
       dims.push_back(d.dim_value());
     else if (std::find(std::begin(kAnyNames), std::end(kAnyNames), d.dim_param()) !=

@@ -166,7 +166,7 @@ Result<std::unique_ptr<AtomicFile>> AtomicFile::Create(const std::string& path,
   if (file->name_.empty()) return InvalidArgument(Cat("'", path, "' names no file"));
   struct stat s;
   if (::stat(path.c_str(), &s) == 0) {
-    if (!S_ISREG(s.st_mode)) return InvalidArgument(Cat("'", path, "' is not a regular file"));
+    if (!S_ISREG(s.st_mode)) return IoError(Cat("'", path, "' is not a regular file"));
     if (std::find(inputs.begin(), inputs.end(), IdOf(s)) != inputs.end())
       return InvalidArgument(
           Cat("'", path, "' is an input; write to another file and replace it yourself"));

@@ -60,16 +60,16 @@ std::vector<Datum> OutputsOf(const RunContext& context, size_t count) {
 /// Adds the rows of output 0 with their labels. Rows without a label are an error.
 Status AddLabels(const Tensor& golden, const Tensor& candidate, const std::vector<int64_t>& labels,
                  PairedAccuracy& task) {
-  if (!IsFloat(golden.dtype())) return InvalidArgument("labels need an output of scores");
+  if (!IsFloat(golden.dtype())) return InvalidModel("labels need an output of scores");
   const Rows rows = RowsOf(golden.dims());
   if (rows.count != static_cast<int64_t>(labels.size()))
-    return InvalidArgument(Cat("output 0 has ", rows.count, " rows of scores, but there are ",
-                               labels.size(), " labels"));
+    return InvalidModel(Cat("output 0 has ", rows.count, " rows of scores, but there are ",
+                            labels.size(), " labels"));
   const std::vector<float> g = golden.ToFloats(), c = candidate.ToFloats();
   const auto width = static_cast<size_t>(rows.width);
   for (size_t n = 0; n < labels.size(); ++n) {
     if (labels[n] < 0 || labels[n] >= rows.width)
-      return InvalidArgument(Cat("label ", labels[n], " is outside the ", rows.width, " classes"));
+      return InvalidModel(Cat("label ", labels[n], " is outside the ", rows.width, " classes"));
     task.Add(std::span(g).subspan(n * width, width), std::span(c).subspan(n * width, width),
              labels[n]);
   }

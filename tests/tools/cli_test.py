@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -14,6 +15,8 @@ import unittest
 
 import jsonschema
 import numpy as np
+
+from onnx_wire import INT64, model, node, tensor, value_info
 
 BIN = pathlib.Path(os.environ["INFER_BIN"])
 SOURCE = pathlib.Path(os.environ["INFER_SOURCE"])
@@ -108,6 +111,42 @@ class Cli(unittest.TestCase):
         self.assertEqual(len(result["samples_ms"]), result["latency_ms"]["runs"])
         self.assertTrue(result["layers"])
 
+    def test_open_extents(self):
+        # Reshape to [0, 8, -1]: a length of 1 or 4 does not do, so every command must look for one.
+        path = self.dir / "open.onnx"
+        path.write_bytes(model(
+            [node("Reshape", ["x", "shape"], ["r"]), node("Add", ["r", "b"], ["s"]),
+             node("Softmax", ["s"], ["y"])],
+            [value_info("x", ["batch", "length"]), value_info("b", ["batch", 8, 1])],
+            [value_info("y", ["batch", 8, "rest"])],
+            [tensor("shape", [3], struct.pack("<3q", 0, 8, -1), INT64)]))
+        fused = self.dir / "fused.onnx"
+        found = {"batch": 1, "length": 16}
+        self.assertEqual(self.report(0, "infer-opt", "run", path)["extents"], found)
+        self.assertEqual(self.report(0, "infer-opt", "inspect", path)["extents"], found)
+        bench = ["infer-bench", "run", path, "--min-runs", 3, "--min-time", 0]
+        self.assertEqual(self.report(0, *bench)["results"][0]["extents"], found)
+        for done in [self.report(0, "infer-opt", "fuse", path, "-o", fused),
+                     self.report(0, "infer-opt", "compare", path, fused)]:
+            self.assertEqual(done["extents"]["length"], 16)
+        self.assertIn("with batch = 1, length = 16", self.expect(0, "infer-opt", "run", path).stderr)
+        # What the user says comes first: options, and the extents of what is given.
+        for tool in ["infer-opt", "infer-bench"]:
+            done = self.report(0, tool, "run", path, "--set", "length=24", *bench[3:][:4 if tool ==
+                               "infer-bench" else 0])
+            result = done["results"][0] if tool == "infer-bench" else done
+            self.assertEqual(result["extents"], {"batch": 1})
+        np.save(self.dir / "b.npy", np.zeros((3, 8, 1), np.float32))
+        done = self.report(0, "infer-opt", "run", path, "--input", f"b={self.dir}/b.npy")
+        self.assertEqual(done["extents"], {"batch": 3, "length": 16})
+        self.assertEqual(done["random_inputs"], ["x"])
+        np.save(self.dir / "x.npy", np.zeros((2, 16), np.float32))
+        done = self.expect(3, "infer-opt", "run", path, "--input", f"b={self.dir}/b.npy", "--input",
+                           f"x={self.dir}/x.npy")
+        self.assertIn("batch = 3, another input 2", done.stderr)
+        # Nothing fits: 7 columns cannot be 8 rows.
+        self.assertIn("--set", self.expect(2, "infer-opt", "run", path, "--set", "length=7").stderr)
+
     def test_ops(self):
         self.assertGreater(len(self.report(0, "infer-opt", "ops")["operators"]), 60)
 
@@ -115,6 +154,14 @@ class Cli(unittest.TestCase):
         (self.dir / "c.toml").write_text('set = ["batch=3"]\n')
         done = self.expect(0, "infer-opt", "inspect", MODEL, "--config", self.dir / "c.toml")
         self.assertIn("[3,1,32,32]", done.stdout)
+        # The command line wins over a command's section, that over what is said for all.
+        (self.dir / "c.toml").write_text('set = [  # a list\n  "batch=3",\n]\nquiet = true\n'
+                                         '[inspect]\nset = "batch=4"\n[run]\nlevel = 0\n')
+        done = self.expect(0, "infer-opt", "inspect", MODEL, "--config", self.dir / "c.toml")
+        self.assertIn("[4,1,32,32]", done.stdout)
+        done = self.expect(0, "infer-opt", "inspect", MODEL, "--set", "batch=5", "--config",
+                           self.dir / "c.toml")
+        self.assertIn("[5,1,32,32]", done.stdout)
 
     # Failures
 
@@ -164,6 +211,10 @@ class Cli(unittest.TestCase):
             self.skipTest("no /dev/full")
         with open("/dev/full", "w") as full:
             done = subprocess.run([str(BIN / "infer-opt"), "ops"], stdout=full,
+                                  stderr=subprocess.PIPE, text=True, timeout=60)
+        self.assertEqual(done.returncode, 5, done.stderr)
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([str(BIN / "infer-opt"), "--help"], stdout=full,
                                   stderr=subprocess.PIPE, text=True, timeout=60)
         self.assertEqual(done.returncode, 5, done.stderr)
 

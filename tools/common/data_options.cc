@@ -9,7 +9,7 @@ namespace {
 
 /// The sample tensor [1, ...] as the input wants it: the data's extents where they fit, else the
 /// input's static ones when the number of elements is the same.
-Result<Tensor> Fit(Tensor t, const Value& input) {
+Result<Tensor> Fit(Tensor t, const Value& input, const std::string& path) {
   const TensorType& want = input.tensor_type();
   if (want.dtype != DType::kUndefined && t.dtype() != want.dtype) t = t.Cast(want.dtype);
   if (Meet(Shape(t.dims()), want.shape).ok()) return t;
@@ -17,8 +17,8 @@ Result<Tensor> Fit(Tensor t, const Value& input) {
     Dims without(t.dims().begin() + 1, t.dims().end());
     if (Meet(Shape(without), want.shape).ok()) return t.Reshaped(without);
   }
-  return InvalidArgument(Cat("the data are ", ToString(t.type()), ", input '", input.name(),
-                             "' wants ", ToString(want), " (see --preprocess)"));
+  return InvalidModel(Cat(path, ": the data are ", ToString(t.type()), ", input '", input.name(),
+                          "' wants ", ToString(want), " (see --preprocess)"));
 }
 
 /// Which array of the data feeds each graph input.
@@ -30,7 +30,7 @@ Result<std::vector<size_t>> MatchInputs(const Dataset& data, const Graph& g) {
     size_t k = 0;
     while (k < names.size() && names[k] != v->name()) ++k;
     if (k == names.size())
-      return InvalidArgument(
+      return InvalidModel(
           Cat(data.path(), ": no array for input '", v->name(), "'; it has: ", Join(names, ", ")));
     match.push_back(k);
   }
@@ -79,7 +79,7 @@ Result<Samples> MakeSamples(std::shared_ptr<const Dataset> data, const Graph& g,
     INFER_ASSIGN(Batch batch, data->ReadRange(which[static_cast<size_t>(i)], 1));
     std::vector<Datum> out;
     for (size_t k = 0; k < inputs.size(); ++k) {
-      INFER_ASSIGN(Tensor t, Fit(batch.inputs[match[k]].second, *inputs[k]));
+      INFER_ASSIGN(Tensor t, Fit(batch.inputs[match[k]].second, *inputs[k], data->path()));
       out.emplace_back(std::move(t));
     }
     return out;

@@ -5,15 +5,18 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <cstdio>
-#include <filesystem>
 #include <new>
 
 #include "lib/ops/registry.h"
+#include "lib/support/file.h"
 #include "lib/support/strings.h"
 #include "tools/common/command.h"
+#include "tools/common/config_file.h"
 #include "tools/common/signals.h"
+#include "tools/common/streams.h"
 #include "tools/common/version.h"
 
 namespace infer {
@@ -21,10 +24,8 @@ namespace {
 
 /// CLI11 takes an empty text for the number 0.
 std::string NotEmpty(const std::string& text) { return text.empty() ? "a number is missing" : ""; }
-
-}  // namespace
-
-namespace {
+/// A variable of a script that is not set must not read as "no such option".
+std::string NotBlank(const std::string& text) { return text.empty() ? "the value is empty" : ""; }
 
 /// A CLI11 check: NaN and infinity would switch off the comparisons that options are for.
 std::string IsFinite(const std::string& text) {
@@ -36,17 +37,17 @@ std::string IsFinite(const std::string& text) {
 
 void Options::Positional(const std::string& name, std::string* target, const std::string& help,
                          bool required) {
-  app_.add_option(name, *target, help)->required(required);
+  app_.add_option(name, *target, help)->required(required)->check(NotBlank);
 }
 void Options::Positional(const std::string& name, std::vector<std::string>* target,
                          const std::string& help, bool required) {
-  app_.add_option(name, *target, help)->required(required);
+  app_.add_option(name, *target, help)->required(required)->check(NotBlank);
 }
 void Options::Flag(const std::string& names, bool* target, const std::string& help) {
   app_.add_flag(names, *target, help);
 }
 void Options::Value(const std::string& names, std::string* target, const std::string& help) {
-  app_.add_option(names, *target, help)->capture_default_str();
+  app_.add_option(names, *target, help)->check(NotBlank)->capture_default_str();
 }
 void Options::Value(const std::string& names, int* target, const std::string& help) {
   app_.add_option(names, *target, help)->check(NotEmpty)->capture_default_str();
@@ -62,7 +63,7 @@ void Options::Value(const std::string& names, double* target, const std::string&
 }
 void Options::Values(const std::string& names, std::vector<std::string>* target,
                      const std::string& help) {
-  app_.add_option(names, *target, help)->delimiter(',')->allow_extra_args(false);
+  app_.add_option(names, *target, help)->delimiter(',')->allow_extra_args(false)->check(NotBlank);
 }
 void Options::Choice(const std::string& names, std::string* target,
                      const std::vector<std::string>& choices, const std::string& help) {
@@ -85,39 +86,67 @@ void Options::Share(const std::string& names, double* target, const std::string&
 
 namespace {
 
-/// Writes all of `text` to a stream; false when the system refuses (a full disk, a closed pipe).
-bool WriteAll(std::FILE* f, std::string_view text) {
-  return std::fwrite(text.data(), 1, text.size(), f) == text.size() && std::fflush(f) == 0;
-}
-
-/// Puts the options of --config FILE behind the subcommand, so that they are checked like any
-/// other. What stands on the command line wins over the file.
-std::vector<std::string> WithConfig(std::vector<std::string> args) {
-  std::string file;
-  for (size_t i = 0; i < args.size(); ++i) {
-    if (args[i].rfind("--config=", 0) == 0) file = args[i].substr(9);
-    if (args[i] == "--config" && i + 1 < args.size()) file = args[i + 1];
+/// What --config brought in.
+struct Config {
+  std::string path;  ///< "": none
+  std::vector<ConfigEntry> entries;
+  /// "FILE:LINE: ", for a failure that speaks of an option of the file; "" for any other.
+  std::string Blamed(const std::string& message) const {
+    for (const ConfigEntry& e : entries) {
+      const size_t at = message.find("--" + e.option);
+      if (at == std::string::npos) continue;
+      const size_t end = at + 2 + e.option.size();
+      if (end == message.size() ||
+          !(std::isalnum(static_cast<unsigned char>(message[end])) || message[end] == '-'))
+        return Cat(path, ":", e.line, ": ");
+    }
+    return "";
   }
-  if (file.empty() || args.empty()) return args;
-  std::error_code error;
-  if (std::filesystem::is_directory(file, error))
-    throw CLI::FileError(file + " is a folder, not a TOML file");
+};
+
+/// Reads the file of --config and puts its options behind the subcommand, so that they are checked
+/// like any other. What stands on the command line wins over the file.
+Result<Config> TakeConfig(std::vector<std::string>& args, const CLI::App& app) {
+  Config config;
+  for (size_t i = 0; i < args.size(); ++i) {
+    if (args[i].rfind("--config=", 0) == 0) config.path = args[i].substr(9);
+    if (args[i] == "--config" && i + 1 < args.size()) config.path = args[i + 1];
+  }
+  if (config.path.empty() || args.empty()) return config;
+  const CLI::App* command = nullptr;
+  std::vector<std::string> commands;
+  for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) {
+    commands.push_back(sub->get_name());
+    if (sub->get_name() == args[0]) command = sub;
+  }
+  if (!command) return config;  // told by the parser
+  INFER_ASSIGN(const std::string text, ReadFile(config.path));
+  auto entries = ParseConfig(text, args[0], commands);
+  if (!entries.ok()) return entries.status().In(config.path);
   std::vector<std::string> from_file;
-  for (const CLI::ConfigItem& item : CLI::ConfigTOML().from_file(file)) {
-    const std::string option = "--" + item.name;
+  for (ConfigEntry& e : *entries) {
+    const std::string option = "--" + e.option;
+    const CLI::Option* known = command->get_option_no_throw(option);
+    if (!known || e.option == "config")
+      return InvalidModel(
+          Cat(config.path, ":", e.line, ": '", args[0], "' has no option ", option));
     const bool given = std::any_of(args.begin(), args.end(), [&](const std::string& a) {
-      return a == option || a.rfind(option + "=", 0) == 0;
+      return known->check_name(a.substr(0, a.find('=')));
     });
-    if (given || item.name == "++" || item.name == "--") continue;  // section marks
-    for (const std::string& value : item.inputs) {
-      if (value == "true")
+    if (given) continue;
+    const bool flag = known->get_items_expected_max() == 0;
+    for (const std::string& value : e.values) {
+      if (!flag)
+        from_file.push_back(option + "=" + value);
+      else if (value == "true")
         from_file.push_back(option);
       else if (value != "false")
-        from_file.push_back(option + "=" + value);
+        return InvalidModel(Cat(config.path, ":", e.line, ": ", option, " is true or false"));
     }
+    config.entries.push_back(std::move(e));
   }
   args.insert(args.begin() + 1, from_file.begin(), from_file.end());
-  return args;
+  return config;
 }
 
 /// A report never replaces a file that the command line also names as something else.
@@ -138,6 +167,14 @@ Status CheckReportPath(const Context& context) {
   return {};
 }
 
+/// The exit code, after the one line that says why it is not 0.
+int Finish(const std::string& tool, const Result<ExitCode>& result) {
+  if (const int n = CaughtSignal()) return 128 + n;
+  if (result.ok()) return *result;
+  (void)WriteStream(stderr, Cat(tool, ": ", result.status().message(), "\n"));
+  return ExitCodeOf(result.status());
+}
+
 int Execute(Command& command, Context& context) {
   Result<ExitCode> result = Internal("not run");
   try {
@@ -148,15 +185,11 @@ int Execute(Command& command, Context& context) {
   } catch (const std::exception& e) {
     result = Internal(Cat("unexpected exception: ", e.what()));
   }
-  const std::string text = context.TakeOutput();
   // JSON on stdout stands alone there; people read the rest on stderr.
-  std::FILE* out = context.json_path == "-" ? stderr : stdout;
-  if (!text.empty() && !WriteAll(out, text) && result.ok())
-    result = IoError("cannot write to standard output");
-  if (const int n = CaughtSignal()) return 128 + n;
-  if (result.ok()) return *result;
-  WriteAll(stderr, Cat(context.tool(), ": ", result.status().message(), "\n"));
-  return ExitCodeOf(result.status());
+  const Status written =
+      WriteStream(context.json_path == "-" ? stderr : stdout, context.TakeOutput());
+  if (!written.ok() && result.ok()) result = written;
+  return Finish(context.tool(), result);
 }
 
 }  // namespace
@@ -185,17 +218,23 @@ int RunTool(int argc, char** argv, std::string_view about,
     commands[i]->Declare(options);
     options.Value("--json", &common[i].json, "Write the report as JSON to FILE, or - for stdout");
     options.Flag("-q,--quiet", &common[i].quiet, "No notes and no progress on stderr");
-    sub->add_option("--config", common[i].config, "Read options from a TOML file");
+    options.Value("--config", &common[i].config, "Read options from a TOML file");
     sub->footer(std::string(commands[i]->examples()));
     subs.push_back(sub);
   }
+  std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
+  const auto config = TakeConfig(arguments, app);
+  if (!config.ok()) return Finish(tool, config.status());
   try {
-    auto arguments = WithConfig(std::vector<std::string>(argv + std::min(argc, 1), argv + argc));
     std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back
     app.parse(std::move(arguments));
   } catch (const CLI::ParseError& e) {
+    if (const std::string where = config->Blamed(e.what()); !where.empty())
+      return Finish(tool, InvalidModel(where + e.what()));
     const int code = app.exit(e);  // prints help or the error
-    return code == 0 ? kExitOk : kExitUsage;
+    if (code != 0) return kExitUsage;
+    const Status written = WriteStream(stdout, "");
+    return Finish(tool, written.ok() ? Result<ExitCode>(kExitOk) : Result<ExitCode>(written));
   }
   for (size_t i = 0; i < commands.size(); ++i) {
     if (!subs[i]->parsed()) continue;

@@ -19,13 +19,13 @@ struct Score {
 Status AddScores(const Tensor& scores, std::span<const int64_t> labels, Score& score) {
   const Rows rows = RowsOf(scores.dims());
   if (rows.count != static_cast<int64_t>(labels.size()))
-    return InvalidArgument(
+    return InvalidModel(
         Cat("output is ", ToString(scores.type()), ", but the run has ", labels.size(), " labels"));
   const std::vector<float> values = scores.ToFloats();
   for (int64_t r = 0; r < rows.count; ++r) {
     const int64_t label = labels[static_cast<size_t>(r)];
     if (label < 0 || label >= rows.width)
-      return InvalidArgument(Cat("label ", label, ", but the output has ", rows.width, " classes"));
+      return InvalidModel(Cat("label ", label, ", but the output has ", rows.width, " classes"));
     const auto row = std::span<const float>(values).subspan(static_cast<size_t>(r * rows.width),
                                                             static_cast<size_t>(rows.width));
     const auto best = TopK(row, std::min<int64_t>(5, rows.width));
@@ -72,7 +72,8 @@ class EvalCommand : public Command {
       INFER_ASSIGN(auto labels, samples.labels(i));
       for (size_t k = 0; k < inputs.size(); ++k) INFER_TRY(run->BindInput(k, inputs[k]));
       INFER_TRY(run->Run({.stop = context.stop()}));
-      INFER_TRY(AddScores(run->output(output).tensor(), labels, score));
+      INFER_TRY(AddScores(run->output(output).tensor(), labels, score)
+                    .In(Cat(data_.labels.empty() ? data_.data : data_.labels, ": sample ", i)));
       context.Progress("evaluate", i + 1, samples.count);
     }
     const auto share = [&](int64_t n) {

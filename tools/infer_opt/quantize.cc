@@ -88,6 +88,7 @@ class QuantizeCommand : public Command {
 
   Result<ExitCode> Run(Context& context) override {
     if (export_.output.empty()) return InvalidArgument("-o FILE is missing");
+    INFER_TRY(export_.Check());
     context.Step("import");
     INFER_ASSIGN(Model model, LoadModel(context, path_, model_));
     const Graph golden = model.graph.Clone();
