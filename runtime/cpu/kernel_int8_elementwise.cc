@@ -2,7 +2,7 @@
 /// operand, pooling, views; and Q and DQ themselves.
 #include <algorithm>
 #include <array>
-#include <cmath>
+#include <numeric>
 
 #include "lib/ir/eval.h"
 #include "lib/ops/common.h"
@@ -54,8 +54,24 @@ std::string RefuseBinary8(const StepCall& call) {
   return "";
 }
 
+/// The fast loop where it rounds each of the 65,536 pairs of operands as the exact one does.
+simd::Loops::Int8Fn LoopOf(bool add, const simd::Int8Params& params) {
+  const simd::Loops& loops = simd::TheLoops();
+  const auto fast = add ? loops.add_8 : loops.mul_8;
+  const auto exact = add ? loops.exact_add_8 : loops.exact_mul_8;
+  std::array<uint8_t, 256> a, b, y, want;
+  std::iota(b.begin(), b.end(), uint8_t{0});
+  for (const uint8_t value : b) {
+    a.fill(value);
+    fast(a.data(), b.data(), y.data(), 256, params);
+    exact(a.data(), b.data(), want.data(), 256, params);
+    if (y != want) return exact;
+  }
+  return fast;
+}
+
 /// Over `n` stored bytes of both operands, plain unless the caller sets layouts.
-Prepared PlainBinary8(size_t operands, int a, int b, int64_t n, bool add,
+Prepared PlainBinary8(size_t operands, int a, int b, int64_t n, simd::Loops::Int8Fn loop,
                       const simd::Int8Params& params) {
   Prepared p;
   p.name = OwnName();
@@ -63,7 +79,6 @@ Prepared PlainBinary8(size_t operands, int a, int b, int64_t n, bool add,
   p.unused.assign(operands, true);
   p.unused[static_cast<size_t>(a)] = p.unused[static_cast<size_t>(b)] = false;
   p.in_layouts.resize(operands);
-  const auto loop = add ? simd::TheLoops().add_8 : simd::TheLoops().mul_8;
   p.launch = LaunchOf([=](std::byte* const* args) {
     ParallelFor((n + 63) / 64, kGrain / 64, [&](int64_t u, int64_t v) {
       const int64_t begin = u * 64, end = std::min(n, v * 64);
@@ -79,13 +94,13 @@ std::unique_ptr<Kernel> MakeBinary8(const StepCall& call) {
   const QuantGroup g = *WholeGroup(call, 2);
   INFER_CHECK(g.output && g.inputs[0] && g.inputs[1]);
   const QuantParams8 &a = g.inputs[0]->params, &b = g.inputs[1]->params, &y = *g.output;
-  const bool add = call.main().Is("Add");
-  simd::Int8Params p{Flip(a.dtype), Flip(b.dtype), Flip(y.dtype), Unsigned(a), Unsigned(b)};
-  p.scale_a = add ? a.scale() / y.scale()
-                  : static_cast<float>(static_cast<double>(a.scale()) * b.scale() / y.scale());
-  p.scale_b = b.scale() / y.scale();
-  p.offset = static_cast<float>(Unsigned(y));
-  if (!g.activations.empty()) p.lo = p.offset;
+  simd::Int8Params p{Flip(a.dtype), Flip(b.dtype), Flip(y.dtype),
+                     Unsigned(a),   Unsigned(b),   Unsigned(y)};
+  p.scale_a = a.scale();
+  p.scale_b = b.scale();
+  p.scale_y = y.scale();
+  p.relu = !g.activations.empty();
+  const auto loop = LoopOf(call.main().Is("Add"), p);
   const int ai = g.inputs[0]->operand, bi = g.inputs[1]->operand;
   return KernelOf([=](std::span<const Operand> in, std::span<const Operand>) -> Result<Prepared> {
     const Operand& x = in[static_cast<size_t>(ai)];
@@ -95,8 +110,8 @@ std::unique_ptr<Kernel> MakeBinary8(const StepCall& call) {
     const int64_t n = Stored(lead);
     // A layout names its element type: the result's would be another one.
     if (!lead.layout.plain() && (x.dtype != z.dtype || x.dtype != y.dtype))
-      return PlainBinary8(in.size(), ai, bi, x.plain_bytes(), add, p);
-    Prepared out = PlainBinary8(in.size(), ai, bi, n, add, p);
+      return PlainBinary8(in.size(), ai, bi, x.plain_bytes(), loop, p);
+    Prepared out = PlainBinary8(in.size(), ai, bi, n, loop, p);
     out.in_layouts[static_cast<size_t>(ai)] = out.in_layouts[static_cast<size_t>(bi)] = lead.layout;
     out.out_layouts = {lead.layout};
     return out;
@@ -246,18 +261,27 @@ std::unique_ptr<Kernel> MakeGlobalPool8(const StepCall& call) {
     p.unused.assign(in.size(), true);
     p.unused[static_cast<size_t>(at)] = false;
     p.launch = LaunchOf([=](std::byte* const* args) {
-      const double k = static_cast<double>(x.scale()) / static_cast<double>(n);
-      const double lo = y.dtype == DType::kU8 ? 0 : -128, hi = lo + 255;
-      ParallelFor(rows, std::max<int64_t>(1, kGrain / n), [=](int64_t begin, int64_t end) {
+      const simd::Loops& loops = simd::TheLoops();
+      ParallelFor(rows, std::max<int64_t>(1, kGrain / n), [&](int64_t begin, int64_t end) {
         for (int64_t r = begin; r < end; ++r) {
+          // As the graph does it: real values in f32, their mean, the quantization of that.
           const std::byte* row = args[at] + r * n;
-          int64_t sum = 0;
-          for (int64_t i = 0; i < n; ++i)
-            sum += static_cast<int>(static_cast<uint8_t>(row[i]) ^ Flip(x.dtype));
-          const double mean = k * static_cast<double>(sum - n * Unsigned(x));
-          const double q = std::clamp(
-              std::nearbyint(mean / static_cast<double>(y.scale())) + y.zero_point(), lo, hi);
-          args[result][r] = static_cast<std::byte>(static_cast<int>(q) & 0xff);
+          double sum = 0;
+          constexpr int64_t kTile = 256;
+          float real[kTile];
+          for (int64_t i = 0; i < n; i += kTile) {
+            const int64_t m = std::min(kTile, n - i);
+            if (x.dtype == DType::kU8)
+              loops.dequantize_u8(As<uint8_t>(row) + i, real, m, x.scale(), x.zero_point());
+            else
+              loops.dequantize_s8(As<int8_t>(row) + i, real, m, x.scale(), x.zero_point());
+            sum += loops.sum(real, m);
+          }
+          const auto mean = static_cast<float>(sum / static_cast<double>(n));
+          if (y.dtype == DType::kU8)
+            loops.quantize_u8(&mean, As<uint8_t>(args[result]) + r, 1, y.scale(), y.zero_point());
+          else
+            loops.quantize_s8(&mean, As<int8_t>(args[result]) + r, 1, y.scale(), y.zero_point());
         }
       });
     });

@@ -292,6 +292,10 @@ PostOp Linear(float alpha, float beta) {
   return {PostOp::Kind::kEltwise, static_cast<int>(Algorithm::eltwise_linear), alpha, beta};
 }
 
+PostOp RoundHalfEven() {
+  return {PostOp::Kind::kEltwise, static_cast<int>(Algorithm::eltwise_round)};
+}
+
 std::optional<PostOp> EltwiseOf(const Node& n) {
   auto eltwise = [](Algorithm a, float alpha = 0, float beta = 0) {
     return PostOp{PostOp::Kind::kEltwise, static_cast<int>(a), alpha, beta};

@@ -47,6 +47,8 @@ struct PostOp {
 std::optional<PostOp> EltwiseOf(const Node& node);
 /// y = alpha * x + beta.
 PostOp Linear(float alpha, float beta);
+/// The nearest integer, halves to even.
+PostOp RoundHalfEven();
 
 /// Attributes common to all primitives.
 struct Attributes {

@@ -35,14 +35,15 @@ enum class Unary : uint8_t {
 };
 enum class Binary : uint8_t { kAdd, kSub, kMul, kDiv, kMax, kMin, kSquaredDifference, kCount };
 
-/// y = round(clamp(f(a, b), lo, hi)) over 8-bit numbers; a signed one is read and written as
-/// unsigned with its sign bit flipped (flip = 0x80), so zero points count from there.
+/// DequantizeLinear of a and b, one operation, Relu where wanted, QuantizeLinear:
+/// y = saturate(round_half_even(f(sa (a - za), sb (b - zb)) / sy) + zy). A signed number is read
+/// and written as unsigned with its sign bit flipped (flip = 0x80), and zero points count from
+/// there.
 struct Int8Params {
   uint8_t flip_a = 0, flip_b = 0, flip_y = 0;
-  int32_t zero_a = 0, zero_b = 0;
-  float scale_a = 1, scale_b = 1,
-        offset = 0;        ///< add: scale_a (a - za) + scale_b (b - zb) + offset
-  float lo = 0, hi = 255;  ///< mul: scale_a (a - za)(b - zb) + offset
+  int32_t zero_a = 0, zero_b = 0, zero_y = 0;
+  float scale_a = 1, scale_b = 1, scale_y = 1;
+  bool relu = false;
 };
 
 struct Loops {
@@ -69,7 +70,10 @@ struct Loops {
   void (*dequantize_s8)(const int8_t* x, float* y, int64_t n, float scale, int32_t zero_point);
   using Int8Fn = void (*)(const uint8_t* a, const uint8_t* b, uint8_t* y, int64_t n,
                           const Int8Params& p);
+  /// With the scales divided beforehand: elements within some 1e-4 of a half may round otherwise.
   Int8Fn add_8, mul_8;
+  /// Every step rounded to f32 as the operators do.
+  Int8Fn exact_add_8, exact_mul_8;
 };
 
 /// The best table that this machine and INFER_MAX_ISA allow.

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -102,6 +103,43 @@ TEST(Loops, QuantizeRoundsHalfToEvenAndSaturates) {
     table->quantize_s8(x, s, 7, 1.0f, 0);
     EXPECT_EQ(std::vector<int>(s, s + 7), (std::vector<int>{0, 2, 2, 0, 127, -128, 127}));
   }
+}
+
+/// Over all pairs of operands. Scales 5 : 2 : 4 put every second sum on a half but for the rounding
+/// of the f32 steps, which must then be these.
+TEST(Loops, SumsAndProductsOf8Bits) {
+  const auto value = [](uint8_t q, uint8_t flip, int32_t zero, float scale) {
+    return static_cast<float>(int32_t{static_cast<uint8_t>(q ^ flip)} - zero) * scale;
+  };
+  const Int8Params cases[] = {{0, 0, 0, 100, 128, 0, 0.02f, 0.05f, 0.04f, true},
+                              {0, 0, 0, 3, 12, 7, 0.5f, 0.5f, 1.0f, false},
+                              {0x80, 0, 0x80, 120, 0, 131, 0.0123f, 0.0457f, 0.0311f, false},
+                              {0, 0x80, 0, 0, 255, 255, 1.0f, 3.0f, 0.1f, true}};
+  std::vector<uint8_t> a(65536), b(65536), y(65536);
+  for (size_t i = 0; i < a.size(); ++i) {
+    a[i] = static_cast<uint8_t>(i);
+    b[i] = static_cast<uint8_t>(i >> 8);
+  }
+  for (const Loops* table : Tables())
+    for (const Int8Params& p : cases)
+      for (const bool add : {true, false}) {
+        std::vector<uint8_t> want(a.size());
+        for (size_t i = 0; i < a.size(); ++i) {
+          const float u = value(a[i], p.flip_a, p.zero_a, p.scale_a);
+          const float v = value(b[i], p.flip_b, p.zero_b, p.scale_b);
+          float real = add ? u + v : u * v;
+          if (p.relu) real = std::max(real, 0.0f);
+          const float q = std::nearbyint(real / p.scale_y) + static_cast<float>(p.zero_y);
+          want[i] = static_cast<uint8_t>(std::clamp(q, 0.0f, 255.0f)) ^ p.flip_y;
+        }
+        (add ? table->exact_add_8 : table->exact_mul_8)(a.data(), b.data(), y.data(), 65536, p);
+        EXPECT_TRUE(y == want) << table->isa << " add " << add << " scale " << p.scale_a;
+        (add ? table->add_8 : table->mul_8)(a.data(), b.data(), y.data(), 65536, p);
+        int worst = 0;
+        for (size_t i = 0; i < y.size(); ++i)
+          worst = std::max(worst, std::abs((y[i] ^ p.flip_y) - (want[i] ^ p.flip_y)));
+        EXPECT_LE(worst, 1) << table->isa << " add " << add << " scale " << p.scale_a;
+      }
 }
 
 }  // namespace
