@@ -1,7 +1,7 @@
 #pragma once
 /// One run of a CPU program at a time: arena, bound pointers, launch states.
 #include "runtime/cpu/program.h"
-#include "runtime/plan_ir/plan_context.h"
+#include "runtime/plan_ir/plan_program.h"
 
 namespace infer {
 

@@ -7,7 +7,7 @@
 #include "lib/support/strings.h"
 #include "runtime/mock/device.h"
 #include "runtime/plan_ir/interpreter.h"
-#include "runtime/plan_ir/plan_context.h"
+#include "runtime/plan_ir/plan_program.h"
 #include "runtime/plan_ir/shape_plan.h"
 
 namespace infer {
@@ -22,20 +22,11 @@ Result<Prepared> CopyOnDevice(DType, const Dims&, const Layout&, const Layout&) 
   return Prepared{};  // recognised by the executor: a copy of the stored bytes
 }
 
-class MockProgram final : public Program, public std::enable_shared_from_this<MockProgram> {
+class MockProgram final : public PlanProgram, public std::enable_shared_from_this<MockProgram> {
  public:
-  explicit MockProgram(Plan plan) : plan_(std::move(plan)), kernels_(plan_.steps.size()) {
-    steps_ = DescribeSteps(plan_);
-    for (StepInfo& s : steps_) {
-      s.kernel = "mock";
-      s.precision = "f32";
-    }
-  }
-  const std::vector<Value*>& inputs() const override { return plan_.graph.inputs(); }
-  const std::vector<Value*>& outputs() const override { return plan_.graph.outputs(); }
-  const std::vector<StepInfo>& steps() const override { return steps_; }
+  explicit MockProgram(Plan plan)
+      : PlanProgram(std::move(plan), "mock"), kernels_(plan_.steps.size()) {}
   Result<std::unique_ptr<RunContext>> NewContext() const override;
-  const Plan& plan() const { return plan_; }
   Result<std::shared_ptr<const ShapePlan>> PlanFor(std::span<const Dims> dims) const {
     if (auto found = cache_.Find(dims)) return found;
     INFER_ASSIGN(auto made, BuildShapePlan(plan_, kernels_, dims, CopyOnDevice));
@@ -44,9 +35,7 @@ class MockProgram final : public Program, public std::enable_shared_from_this<Mo
   }
 
  private:
-  Plan plan_;
   std::vector<StepKernels> kernels_;
-  std::vector<StepInfo> steps_;
   mutable ShapePlanCache cache_;
 };
 

@@ -5,34 +5,23 @@
 
 #include "lib/ir/eval.h"
 #include "lib/support/parallel.h"
-#include "runtime/plan_ir/plan_context.h"
+#include "runtime/plan_ir/plan_program.h"
 
 namespace infer {
 namespace {
 
 int64_t BytesOf(const Datum& d) { return d.is_tensor() ? d.tensor().byte_size() : 0; }
 
-class InterpreterProgram final : public Program,
+class InterpreterProgram final : public PlanProgram,
                                  public std::enable_shared_from_this<InterpreterProgram> {
  public:
-  InterpreterProgram(Plan plan, int threads) : plan_(std::move(plan)), threads_(threads) {
-    steps_ = DescribeSteps(plan_);
-    for (StepInfo& s : steps_) {
-      s.kernel = "reference";
-      s.precision = "f32";
-    }
-  }
-  const std::vector<Value*>& inputs() const override { return plan_.graph.inputs(); }
-  const std::vector<Value*>& outputs() const override { return plan_.graph.outputs(); }
-  const std::vector<StepInfo>& steps() const override { return steps_; }
+  InterpreterProgram(Plan plan, int threads)
+      : PlanProgram(std::move(plan), "reference"), threads_(threads) {}
   Result<std::unique_ptr<RunContext>> NewContext() const override;
-  const Plan& plan() const { return plan_; }
   int threads() const { return threads_; }
 
  private:
-  Plan plan_;
   int threads_;
-  std::vector<StepInfo> steps_;
 };
 
 class InterpreterContext final : public PlanContext {

@@ -1,9 +1,27 @@
 #pragma once
-/// The part of a run that every backend of a Plan shares: what is bound, what came out, and the end
-/// of exceptions.
+/// What every backend of a Plan shares: the program's descriptions, and of a run what is bound,
+/// what came out, and the end of exceptions.
 #include "runtime/plan_ir/plan.h"
 
 namespace infer {
+
+class PlanProgram : public Program {
+ public:
+  const std::vector<Value*>& inputs() const final { return plan_.graph.inputs(); }
+  const std::vector<Value*>& outputs() const final { return plan_.graph.outputs(); }
+  const std::vector<StepInfo>& steps() const final { return steps_; }
+  const Plan& plan() const { return plan_; }
+
+ protected:
+  /// `steps` describes the plan's.
+  PlanProgram(Plan plan, std::vector<StepInfo> steps)
+      : plan_(std::move(plan)), steps_(std::move(steps)) {}
+  /// Every step runs as `kernel` does, in f32.
+  PlanProgram(Plan plan, std::string_view kernel);
+
+  Plan plan_;
+  std::vector<StepInfo> steps_;
+};
 
 class PlanContext : public RunContext {
  public:

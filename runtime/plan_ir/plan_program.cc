@@ -1,4 +1,4 @@
-#include "runtime/plan_ir/plan_context.h"
+#include "runtime/plan_ir/plan_program.h"
 
 #include <chrono>
 #include <cstring>
@@ -24,6 +24,14 @@ Status CopyToBound(const Datum& made, Tensor& buffer, const std::string& output)
 }
 
 }  // namespace
+
+PlanProgram::PlanProgram(Plan plan, std::string_view kernel)
+    : plan_(std::move(plan)), steps_(DescribeSteps(plan_)) {
+  for (StepInfo& s : steps_) {
+    s.kernel = kernel;
+    s.precision = "f32";
+  }
+}
 
 PlanContext::PlanContext(const Plan& plan)
     : plan_(plan),
