@@ -167,7 +167,7 @@ Result<Preprocess> ParsePreprocess(std::string_view text) {
     const std::string_view item = Trim(piece);
     const size_t equals = item.find('=');
     const std::string name(Trim(item.substr(0, equals)));
-    const auto fail = [&](std::string why) {
+    const auto fail = [&](std::string_view why) {
       return InvalidArgument(Cat("preprocess: '", item, "': ", why));
     };
     if (std::find(seen.begin(), seen.end(), name) != seen.end()) return fail("given twice");

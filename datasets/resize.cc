@@ -39,8 +39,10 @@ std::vector<Tap> MakeTaps(int64_t in, int64_t out, Preprocess::Interp interp) {
       tap = {std::min(static_cast<int64_t>(centre), in - 1), {1 << kBits}};
       continue;
     }
+    // NOLINTBEGIN(bugprone-incorrect-roundings): as Pillow rounds
     tap.first = std::max<int64_t>(static_cast<int64_t>(centre - support + 0.5), 0);
     const int64_t last = std::min(static_cast<int64_t>(centre + support + 0.5), in);
+    // NOLINTEND(bugprone-incorrect-roundings)
     std::vector<double> w;
     double sum = 0;
     for (int64_t x = tap.first; x < last; ++x) {

@@ -62,7 +62,7 @@ Result<LabelTable> ParseLabelCsv(std::string_view text, const std::string& name)
   for (size_t at = 0; at < text.size();) {
     std::optional<Row> row = NextRow(text, at);
     ++line;
-    const auto fail = [&](std::string what) {
+    const auto fail = [&](std::string_view what) {
       return InvalidModel(Cat(name, ": row ", line, ": ", what));
     };
     if (!row) return fail("a quote that does not close");

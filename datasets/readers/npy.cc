@@ -115,7 +115,7 @@ Status SetType(StoredArray& a, std::string_view descr, const std::string& path) 
 
 Result<StoredArray> ParseNpy(DataBytesPtr source, int64_t offset, int64_t size,
                              const ReadLimits& limits) {
-  const auto fail = [&](std::string what) {
+  const auto fail = [&](std::string_view what) {
     return InvalidModel(Cat(source->name(), ": not a sound .npy file: ", what));
   };
   unsigned char head[12] = {};

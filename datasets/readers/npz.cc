@@ -48,7 +48,7 @@ class Archive {
   }
 
  private:
-  Status Fail(std::string what) const {
+  Status Fail(std::string_view what) const {
     return InvalidModel(Cat(source_->name(), ": not a sound .npz file: ", what));
   }
 

@@ -47,7 +47,7 @@ Result<StoredArray> OpenIdx(const std::string& path, const ReadLimits& limits) {
 }
 
 Result<CifarFile> OpenCifar(const std::string& path, int label_bytes) {
-  constexpr int64_t kPixels = 3 * 32 * 32;
+  constexpr int64_t kPixels = int64_t{3} * 32 * 32;
   INFER_ASSIGN(DataBytesPtr source, DataBytes::Open(path));
   const int64_t size = source->size();
   if (label_bytes == 0) label_bytes = size % (kPixels + 1) == 0 ? 1 : 2;

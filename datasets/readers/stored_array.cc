@@ -48,7 +48,7 @@ Tensor FromFortran(const Tensor& t) {
 }  // namespace
 
 Status StoredArray::Check(const ReadLimits& limits) const {
-  const auto fail = [&](std::string what) {
+  const auto fail = [&](std::string_view what) {
     return InvalidModel(Cat(source->name(), name.empty() ? "" : ": array ", name, ": ", what));
   };
   if (static_cast<int>(dims.size()) > limits.max_rank)

@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <cmath>
 #include <condition_variable>
 #include <fstream>
 #include <mutex>
@@ -37,7 +38,7 @@ int CgroupQuota() {
     if (!(q >> quota) || !(p >> period)) return 1 << 20;
   }
   if (quota <= 0 || period <= 0) return 1 << 20;
-  return std::max(1, static_cast<int>(quota / period + 0.5));
+  return std::max(1, static_cast<int>(std::lround(quota / period)));
 }
 
 /// Distinct (package, core) pairs among the CPUs of the affinity mask.

@@ -86,9 +86,11 @@ class [[nodiscard]] Result {
   do {                                                    \
     if (::infer::Status s_ = (expr); !s_.ok()) return s_; \
   } while (0)
+// NOLINTBEGIN(bugprone-macro-parentheses): what stands left of = may be a declaration
 /// INFER_ASSIGN(auto x, F()): x is F()'s value, or the enclosing function returns F()'s Status.
 #define INFER_ASSIGN(lhs, expr) INFER_ASSIGN_(INFER_CAT(result_, __LINE__), lhs, expr)
 #define INFER_ASSIGN_(tmp, lhs, expr) \
   auto tmp = (expr);                  \
   if (!tmp.ok()) return tmp.status(); \
   lhs = *std::move(tmp)
+// NOLINTEND(bugprone-macro-parentheses)

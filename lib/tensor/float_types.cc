@@ -29,7 +29,7 @@ Format FormatOf(DType t) {
 
 uint8_t NanCode(DType t, bool negative) {
   switch (t) {
-    case DType::kF8E4M3FN: return negative ? 0xff : 0x7f;
+    case DType::kF8E4M3FN:
     case DType::kF8E5M2: return negative ? 0xff : 0x7f;
     case DType::kF4E2M1: return 0x7;  // no NaN: the largest value
     default: return 0x80;

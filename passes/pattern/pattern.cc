@@ -76,7 +76,7 @@ class Describer {
     if (uses_[p.id()] < 2) return p->or_omitted ? "_?" : "_";
     return Letter(p);
   }
-  std::string Named(const Pattern& p, std::string text) {
+  std::string Named(const Pattern& p, const std::string& text) {
     return uses_[p.id()] < 2 ? text : Cat(Letter(p), ':', text);
   }
   std::string Letter(const Pattern& p) {

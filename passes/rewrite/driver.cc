@@ -33,7 +33,7 @@ class Driver {
     };
     listener_.replaced = [this](const Value&, const Value& to) {
       for (const Use& u : to.uses()) {
-        if (added_.size() >= static_cast<size_t>(2 * kNeighbourhood)) break;
+        if (added_.size() >= 2 * static_cast<size_t>(kNeighbourhood)) break;
         added_.push_back(u.user);
       }
     };

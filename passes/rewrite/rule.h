@@ -29,7 +29,7 @@ struct Rule {
 };
 
 /// A rule that makes no node: the root is the value that `x` bound.
-inline std::function<Result<Value*>(const Match&, PatchBuilder&)> ReplaceBy(Pattern x) {
+inline std::function<Result<Value*>(const Match&, PatchBuilder&)> ReplaceBy(const Pattern& x) {
   return [x](const Match& m, PatchBuilder&) -> Result<Value*> { return m[x]; };
 }
 

@@ -78,7 +78,7 @@ Status AddLabels(const Tensor& golden, const Tensor& candidate, const std::vecto
 
 using OutputSource = std::function<Result<std::vector<Datum>>(int64_t, std::vector<Datum>)>;
 
-OutputSource RunsOn(RunContext& context, size_t outputs, std::stop_token stop) {
+OutputSource RunsOn(RunContext& context, size_t outputs, const std::stop_token& stop) {
   return
       [&context, outputs, stop](int64_t, std::vector<Datum> inputs) -> Result<std::vector<Datum>> {
         INFER_TRY(RunInputs(context, std::move(inputs), stop));
@@ -214,8 +214,8 @@ Result<AccuracyReport> Compare(const Graph& golden, const Backend& golden_backen
 Result<AccuracyReport> CompareWithStored(
     const std::function<Result<std::vector<Datum>>(int64_t)>& golden, const Graph& candidate,
     const Backend& candidate_backend, const Samples& samples, const CompareOptions& options) {
-  return CompareOutputs([&](int64_t run, std::vector<Datum>) { return golden(run); }, candidate,
-                        candidate_backend, samples, options);
+  return CompareOutputs([&](int64_t run, const std::vector<Datum>&) { return golden(run); },
+                        candidate, candidate_backend, samples, options);
 }
 
 }  // namespace infer

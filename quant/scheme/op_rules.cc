@@ -8,8 +8,8 @@ namespace infer {
 namespace {
 
 /// |u8 * s8| and |u8 * u8| products that int32 sums without overflow.
-constexpr int64_t kMaxTermsWeights = (int64_t{1} << 31) / (255 * 128);
-constexpr int64_t kMaxTermsActivations = (int64_t{1} << 31) / (255 * 255);
+constexpr int64_t kMaxTermsWeights = (int64_t{1} << 31) / (int64_t{255} * 128);
+constexpr int64_t kMaxTermsActivations = (int64_t{1} << 31) / (int64_t{255} * 255);
 
 bool IsF32(const Value* v) { return v && v->type().is_tensor() && v->dtype() == DType::kF32; }
 

@@ -69,8 +69,8 @@ std::vector<int64_t> FirstSamples(const Dataset& data, int64_t max_samples) {
   return which;
 }
 
-Result<Samples> MakeSamples(std::shared_ptr<const Dataset> data, const Graph& g,
-                            std::vector<int64_t> which) {
+Result<Samples> MakeSamples(const std::shared_ptr<const Dataset>& data, const Graph& g,
+                            const std::vector<int64_t>& which) {
   INFER_ASSIGN(std::vector<size_t> match, MatchInputs(*data, g));
   std::vector<const Value*> inputs(g.inputs().begin(), g.inputs().end());
   Samples s;

@@ -19,8 +19,8 @@ struct DataFlags {
 
 /// One sample (batch extent 1) per run, cast and reshaped only as far as the graph's input types
 /// say without doubt. InvalidArgument names an input that the data do not have.
-Result<Samples> MakeSamples(std::shared_ptr<const Dataset> data, const Graph& g,
-                            std::vector<int64_t> which);
+Result<Samples> MakeSamples(const std::shared_ptr<const Dataset>& data, const Graph& g,
+                            const std::vector<int64_t>& which);
 Result<std::shared_ptr<const Dataset>> OpenData(const DataFlags& flags);
 /// 0 ... n-1, at most `max_samples` (0: all).
 std::vector<int64_t> FirstSamples(const Dataset& data, int64_t max_samples);

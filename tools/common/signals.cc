@@ -31,7 +31,7 @@ SignalGuard::SignalGuard() {
   sigemptyset(&set);
   for (int s : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&set, s);
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
-  waiter_ = std::jthread([this, set](std::stop_token ended) {
+  waiter_ = std::jthread([this, set](const std::stop_token& ended) {
     while (!ended.stop_requested()) {
       const timespec tick{0, 50'000'000};
       const int n = sigtimedwait(&set, nullptr, &tick);

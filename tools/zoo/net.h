@@ -66,7 +66,7 @@ class Net {
   Value* Relu(Value* x) { return Op("Relu", {x}); }
   Value* Relu6(Value* x) { return Op("Clip", {x, JsonNumber(0), JsonNumber(6)}); }
   Value* MaxPool(Value* x, int64_t kernel, int64_t stride, int64_t pad = 0, bool ceil = false);
-  Value* Reshape(Value* x, Ints shape) { return Op("Reshape", {x, List(shape)}); }
+  Value* Reshape(Value* x, const Ints& shape) { return Op("Reshape", {x, List(shape)}); }
   Value* Transpose(Value* x, Ints perm) {
     return Op("Transpose", {x}, {{"perm", std::move(perm)}});
   }
