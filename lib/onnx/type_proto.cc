@@ -86,16 +86,17 @@ bool ToTypeProto(const ValueType& type, onnx::TypeProto& proto) {
       }
       return true;
     }
+    // The kind is worth writing where the element is unknown.
     case ValueType::Kind::kSequence:
-      return ToTypeProto(type.element(), *proto.mutable_sequence_type()->mutable_elem_type()) ||
-             (proto.Clear(), false);
+      ToTypeProto(type.element(), *proto.mutable_sequence_type()->mutable_elem_type());
+      return true;
     case ValueType::Kind::kOptional:
-      return ToTypeProto(type.element(), *proto.mutable_optional_type()->mutable_elem_type()) ||
-             (proto.Clear(), false);
+      ToTypeProto(type.element(), *proto.mutable_optional_type()->mutable_elem_type());
+      return true;
     case ValueType::Kind::kMap:
       proto.mutable_map_type()->set_key_type(static_cast<int>(type.key()));
-      return ToTypeProto(type.element(), *proto.mutable_map_type()->mutable_value_type()) ||
-             (proto.Clear(), false);
+      ToTypeProto(type.element(), *proto.mutable_map_type()->mutable_value_type());
+      return true;
   }
   return false;
 }

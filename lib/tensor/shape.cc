@@ -85,6 +85,9 @@ std::string Dim::symbol() const {
   return monomial.size() == 1 && c == 1 ? monomial[0] : std::string();
 }
 
+// No model needs longer expressions; hostile ones grow exponentially.
+constexpr size_t kMaxTerms = 128;
+
 // What overflows is unknown: models do write INT64_MAX for "to the end".
 Dim operator+(const Dim& a, const Dim& b) {
   if (a.is_unknown() || b.is_unknown()) return {};
@@ -111,9 +114,11 @@ Dim operator*(const Dim& a, const Dim& b) {
     if (__builtin_mul_overflow(a.value_, b.value_, &product)) return {};
     return product;
   }
+  const Dim::Terms ta = a.AsTerms(), tb = b.AsTerms();
+  if (ta.size() * tb.size() > kMaxTerms) return {};
   std::map<Dim::Monomial, int64_t> sum;
-  for (const auto& [ma, ca] : a.AsTerms())
-    for (const auto& [mb, cb] : b.AsTerms()) {
+  for (const auto& [ma, ca] : ta)
+    for (const auto& [mb, cb] : tb) {
       Dim::Monomial m = ma;
       m.insert(m.end(), mb.begin(), mb.end());
       std::sort(m.begin(), m.end());

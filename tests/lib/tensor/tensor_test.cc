@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "lib/support/strings.h"
+
 namespace infer {
 namespace {
 
@@ -99,6 +101,9 @@ TEST(Dim, WhatOverflowsIsUnknown) {
   EXPECT_TRUE(Dim(least).ExactDiv(-1).is_unknown());
   EXPECT_TRUE(Dim(most).CeilDiv(most).is_unknown());
   EXPECT_FALSE((n - most).FloorDiv(most).is_unknown());
+  Dim product = 1;
+  for (int i = 0; i < 40; ++i) product = product * (Dim::Symbol(Cat("A", i)) + n);
+  EXPECT_TRUE(product.is_unknown());
 }
 
 TEST(Shape, BroadcastAndLattice) {
