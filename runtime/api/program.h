@@ -69,6 +69,8 @@ class RunContext {
   virtual const Datum& output(size_t i) const = 0;
   virtual std::span<const StepTiming> profile() const = 0;  ///< of the last run, if asked for
   virtual MemoryInfo memory() const = 0;                    ///< of the current shape plan
+  /// Of Program::steps(), for the current shape plan; empty where the backend plans no shapes.
+  virtual std::span<const Cost> step_costs() const = 0;
 };
 
 class Program {

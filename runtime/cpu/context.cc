@@ -124,6 +124,7 @@ Status CpuContext::BindPointers() {
     if (plan.plain[static_cast<size_t>(plan_.inputs[i])] < 0)
       slots_[static_cast<size_t>(plan_.inputs[i])] = inputs_[i];
   memory_ = plan.memory;
+  step_costs_ = plan.cost;
   return {};
 }
 

@@ -31,6 +31,7 @@ class PlanContext : public RunContext {
   const Datum& output(size_t i) const final { return outputs_[i]; }
   std::span<const StepTiming> profile() const final { return profile_; }
   MemoryInfo memory() const final { return memory_; }
+  std::span<const Cost> step_costs() const final { return step_costs_; }
 
  protected:
   /// `plan` outlives the context.
@@ -49,6 +50,7 @@ class PlanContext : public RunContext {
   std::vector<std::optional<Tensor>> buffers_;  // for outputs
   std::vector<StepTiming> profile_;
   MemoryInfo memory_;
+  std::vector<Cost> step_costs_;
 
  private:
   std::vector<bool> is_bound_;

@@ -110,6 +110,8 @@ class Cli(unittest.TestCase):
         result = report["results"][0]
         self.assertEqual(len(result["samples_ms"]), result["latency_ms"]["runs"])
         self.assertTrue(result["layers"])
+        # The batch is open in the file: costs are of the extents that were run.
+        self.assertGreater(sum(layer["cost"]["flops"] for layer in result["layers"]), 1e8)
 
     def test_open_extents(self):
         # Reshape to [0, 8, -1]: a length of 1 or 4 does not do, so every command must look for one.

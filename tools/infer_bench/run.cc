@@ -185,15 +185,16 @@ class BenchRunCommand : public Command {
       const StepInfo& info = steps[k];
       const double ms = Quantile(times[k], 0.5);
       explained += ms;
-      const auto flops = static_cast<double>(info.cost.flops);
-      const auto bytes = static_cast<double>(info.cost.bytes_read + info.cost.bytes_written);
+      const Cost& cost = run.step_costs().empty() ? info.cost : run.step_costs()[k];
+      const auto flops = static_cast<double>(cost.flops);
+      const auto bytes = static_cast<double>(cost.bytes_read + cost.bytes_written);
       layers.push_back({{"node", info.node},
                         {"op", info.op},
                         {"kernel", info.kernel},
                         {"precision", info.precision},
                         {"fused_from", info.fused_from},
                         {"ms", ms},
-                        {"cost", ToJson(info.cost)}});
+                        {"cost", ToJson(cost)}});
       table.push_back(
           {ms,
            {info.node.empty() && !info.outputs.empty() ? info.outputs[0] : info.node, info.op,

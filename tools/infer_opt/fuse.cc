@@ -69,10 +69,10 @@ class FuseCommand : public Command {
     return "Examples:\n"
            "  infer-opt fuse model.onnx -o fused.onnx\n"
            "  infer-opt fuse model.onnx -o fused.onnx --disable 'fuse-gelu*' --json fuse.json\n"
-           "  infer-opt fuse model.onnx --analyze --explain fuse-layer-normalization\n";
+           "  infer-opt fuse model.onnx --analyze --explain fuse-layernorm\n";
   }
   void Declare(Options& o) override {
-    o.Positional("model", &path_, "The ONNX model");
+    o.Positional("model", &path_, "The ONNX model (not needed for --list)", false);
     export_.Declare(o);
     model_.Declare(o);
     o.Value("--level", &options_.level, "0: nothing; 1: simplify; 2: also fuse");
@@ -95,6 +95,7 @@ class FuseCommand : public Command {
 
   Result<ExitCode> Run(Context& context) override {
     if (list_) return List(context);
+    if (path_.empty()) return InvalidArgument("model is required");
     if (export_.output.empty() && !options_.analyze_only)
       return InvalidArgument("-o FILE is missing (or --analyze)");
     INFER_TRY(export_.Check());
