@@ -9,6 +9,12 @@
 namespace infer {
 namespace {
 
+/// Elements are kept for shapes; a chain of Concat(x, x) would double them without end.
+std::optional<std::vector<Dim>> Bounded(const std::optional<std::vector<Dim>>& elements) {
+  constexpr size_t kMost = 1024;
+  return elements && elements->size() <= kMost ? elements : std::nullopt;
+}
+
 constexpr int64_t kOrderGap = int64_t{1} << 20;
 
 std::vector<const ValueType*> CaptureTypes(const std::vector<Value*>& inputs, size_t captures) {
@@ -122,7 +128,7 @@ Result<Node*> GraphEditor::AddNode(const OpDef& def, std::vector<Value*> inputs,
     const bool named = i < options.output_names.size();
     if (named && options.output_names[i].empty()) continue;  // omitted
     Value* v = NewValue(named ? options.output_names[i] : "", call.out_type(i));
-    v->elements_ = call.out_elements(i);
+    v->elements_ = Bounded(call.out_elements(i));
     v->producer_ = n;
     v->producer_index_ = i;
     n->outputs_[i] = v;
@@ -264,7 +270,7 @@ Status GraphEditor::Reinfer(Node& node) {
     Value* v = node.outputs_[i];
     if (!v) continue;
     v->type_ = call.out_type(i);
-    v->elements_ = call.out_elements(i);
+    v->elements_ = Bounded(call.out_elements(i));
   }
   return {};
 }

@@ -20,6 +20,19 @@ Shape Bind(const Shape& shape, const std::map<std::string, int64_t>& symbols, bo
   return Shape(std::move(dims));
 }
 
+/// Operands that give extents (sizes, pads, ends) can make them negative, whatever the operator.
+Status CheckExtents(const OpCall& call) {
+  for (size_t i = 0; i < call.num_outputs(); ++i) {
+    const ValueType& t = call.out_type(i);
+    if (!t.is_tensor() || !t.tensor().shape.has_rank()) continue;
+    for (const Dim& d : t.tensor().shape.dims())
+      if (d.is_static() && d.value() < 0)
+        return InvalidModel(Cat(call.def().name, ": output ", i, " would be ",
+                                t.tensor().shape.ToString(), ", which has a negative extent"));
+  }
+  return {};
+}
+
 }  // namespace
 
 Status InferCall(OpCall& call,
@@ -28,9 +41,14 @@ Status InferCall(OpCall& call,
   const OpDef& def = call.def();
   INFER_TRY(CheckSchema(call));
   if (IsControlFlow(def)) return InferControlFlow(call, subgraphs, captures);
-  if (def.infer) return def.infer(call);
-  if (!def.body.empty()) return InferBody(call, ops);
-  return Internal(Cat(def.name, " has no inference"));
+  if (def.infer) {
+    INFER_TRY(def.infer(call));
+  } else if (!def.body.empty()) {
+    INFER_TRY(InferBody(call, ops));
+  } else {
+    return Internal(Cat(def.name, " has no inference"));
+  }
+  return CheckExtents(call);
 }
 
 Status InferTypes(Graph& g) {

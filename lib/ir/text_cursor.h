@@ -19,6 +19,7 @@ class TextCursor {
 
   /// InvalidModel "line 3: WHAT".
   Status Error(const std::string& what) const;
+  size_t remaining() const { return text_.size() - at_; }  ///< characters
 
   bool AtEnd();
   /// The next character; 0 at the end.

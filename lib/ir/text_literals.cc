@@ -14,7 +14,7 @@ namespace infer {
 namespace {
 
 constexpr int kMaxTypeDepth = 32;
-constexpr int64_t kMaxElements = int64_t{1} << 28;
+constexpr int64_t kMaxRandomElements = int64_t{1} << 22;
 
 /// 3, ?, N; floor(...) and other opaque symbols stand in double quotes.
 Result<Dim> DimTerm(TextCursor& in) {
@@ -154,7 +154,8 @@ Status ReadElement(TextCursor& in, Tensor& t, int64_t i) {
 
 Status FillRandom(TextCursor& in, Tensor& t) {
   INFER_ASSIGN(int64_t seed, in.Int());
-  if (t.dtype() == DType::kString) return in.Error("no random strings");
+  if (t.dtype() == DType::kString || t.dtype() == DType::kC64 || t.dtype() == DType::kC128)
+    return in.Error(Cat("no random values of type ", Name(t.dtype())));
   Random random(static_cast<uint64_t>(seed));
   const bool integer = IsInteger(t.dtype()), boolean = t.dtype() == DType::kBool;
   for (int64_t i = 0; i < t.num_elements(); ++i) {
@@ -174,9 +175,12 @@ Result<Tensor> ParseConstant(TextCursor& in) {
     return in.Error("a constant has a static type");
   Dims dims = type.tensor().shape.static_dims();
   const auto n = CheckedNumElements(dims);
-  if (!n || *n > kMaxElements) return in.Error("the constant is too large");
+  const bool random = in.Accept("~");
+  // Elements that are written take a character each, at least.
+  if (!n || *n > (random ? kMaxRandomElements : static_cast<int64_t>(in.remaining())))
+    return in.Error("the constant is too large");
   Tensor t(type.tensor().dtype, std::move(dims));
-  if (in.Accept("~")) {
+  if (random) {
     INFER_TRY(FillRandom(in, t));
     return t;
   }

@@ -86,7 +86,7 @@ std::string Dim::symbol() const {
 }
 
 // No model needs longer expressions; hostile ones grow exponentially.
-constexpr size_t kMaxTerms = 128;
+constexpr size_t kMaxTerms = 128, kMaxDegree = 16;
 
 // What overflows is unknown: models do write INT64_MAX for "to the end".
 Dim operator+(const Dim& a, const Dim& b) {
@@ -119,6 +119,7 @@ Dim operator*(const Dim& a, const Dim& b) {
   std::map<Dim::Monomial, int64_t> sum;
   for (const auto& [ma, ca] : ta)
     for (const auto& [mb, cb] : tb) {
+      if (ma.size() + mb.size() > kMaxDegree) return {};
       Dim::Monomial m = ma;
       m.insert(m.end(), mb.begin(), mb.end());
       std::sort(m.begin(), m.end());

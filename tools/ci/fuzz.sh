@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# usage: tools/ci/fuzz.sh [SECONDS]
+# usage: tools/ci/fuzz.sh [SECONDS [SEED]]
 # Builds the fuzz targets with clang and runs each for SECONDS (default 60), as many at once as there
-# are cores. Seeds of import and text are made of the operators' examples. A finding stays in
-# build/fuzz/findings and fails the run.
+# are cores. SEED (default 1) makes a run on a fresh build folder repeatable; 0 picks one by the clock. Seeds
+# of import and text are made of the operators' examples; tests/fuzz/corpus keeps what once was a finding.
+# A finding stays in build/fuzz/findings and fails the run.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 seconds=${1:-60}
+seed=${2:-1}
 cmake --preset fuzz >/dev/null
 cmake --build --preset fuzz -j "$(nproc)" \
   --target import_fuzz text_fuzz make_corpus fuzz_data_readers | tail -1
@@ -17,7 +19,7 @@ mkdir -p build/fuzz/findings "$corpus/data_readers"
 # run TARGET CORPUS...: what it finds new goes to the first folder
 run() {
   local log="build/fuzz/$1.log"
-  if "$bin/$1" "${@:2}" -max_total_time="$seconds" -max_len=16384 -timeout=10 -rss_limit_mb=2048 \
+  if "$bin/$1" "${@:2}" -seed="$seed" -max_total_time="$seconds" -max_len=16384 -timeout=10 -rss_limit_mb=2048 \
     -artifact_prefix="build/fuzz/findings/$1-" -print_final_stats=1 >"$log" 2>&1; then
     echo "fuzz: $1: $(grep -o 'number_of_executed_units: *[0-9]*' "$log"), no finding in $seconds s"
   else
@@ -26,8 +28,9 @@ run() {
     return 1
   fi
 }
-export bin corpus seconds
+export bin corpus seconds seed
 export -f run
-printf '%s\n' "import_fuzz $corpus/import" "text_fuzz $corpus/text" \
+printf '%s\n' "import_fuzz $corpus/import tests/fuzz/corpus/import" \
+  "text_fuzz $corpus/text tests/fuzz/corpus/text" \
   "fuzz_data_readers $corpus/data_readers tests/fuzz/corpus/data_readers" |
   xargs -P "$(nproc)" -I{} bash -c 'run {}'

@@ -104,6 +104,9 @@ TEST(Dim, WhatOverflowsIsUnknown) {
   Dim product = 1;
   for (int i = 0; i < 40; ++i) product = product * (Dim::Symbol(Cat("A", i)) + n);
   EXPECT_TRUE(product.is_unknown());
+  Dim power = n;
+  for (int i = 0; i < 40; ++i) power = power * power;
+  EXPECT_TRUE(power.is_unknown());
 }
 
 TEST(Shape, BroadcastAndLattice) {
