@@ -3,6 +3,7 @@
 #include <google/protobuf/unknown_field_set.h>
 #include <onnx/onnx-data_pb.h>
 
+#include "lib/ir/verify.h"
 #include "lib/onnx/attribute_proto.h"
 #include "lib/onnx/graph_builder.h"
 #include "lib/onnx/graph_writer.h"
@@ -110,6 +111,8 @@ Result<Model> BuildModel(const ByteSource& source, ExternalData& external, const
   auto graph = BuildGraph(*prepared, ctx);
   if (!ctx.unsupported.empty()) return ctx.unsupported.ToStatus();
   if (!graph.ok()) return graph.status();
+  // Types were inferred while building, and what is dead is for passes to remove.
+  INFER_TRY(Verify(*graph, {.types = false, .live = false}));
   Model model(*std::move(graph));
   model.info = InfoOf(proto);
   model.info.warnings = std::move(ctx.warnings);

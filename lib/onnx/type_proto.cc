@@ -37,7 +37,7 @@ Result<ValueType> FromTensorType(const onnx::TypeProto::Tensor& proto, int64_t m
   for (const Dim& d : dims)
     if (d.is_static()) known.push_back(std::max<int64_t>(d.value(), 1));
   if (!CheckedNumElements(known))
-    return InvalidModel(Cat("shape [", Join(known, ","), "] has more than 2^63 elements"));
+    return InvalidModel(Cat("shape [", Join(known, ","), "] has more than 2^56 elements"));
   out.shape = Shape(std::move(dims));
   return ValueType(out);
 }

@@ -177,7 +177,9 @@ Status LiftTile(NodeSpec node, int opset, LiftContext& out) {
 bool DepthFirst(const OpCall& call) { return call.Str("mode") != "CRD"; }
 
 Status CheckBlock(const OpCall& call) {
-  if (call.Int("blocksize") < 1) return InvalidModel("blocksize is not positive");
+  const int64_t b = call.Int("blocksize");
+  if (b < 1) return InvalidModel("blocksize is not positive");
+  if (b > 1 << 20) return InvalidModel(Cat("blocksize ", b, " is out of range"));
   if (call.Str("mode") != "DCR" && call.Str("mode") != "CRD")
     return InvalidModel(Cat("mode '", call.Str("mode"), "' is neither DCR nor CRD"));
   return {};

@@ -8,6 +8,9 @@
 
 namespace infer {
 
+// So many that bytes of any type cannot overflow either.
+constexpr int64_t kMaxElements = int64_t{1} << 56;
+
 std::optional<int64_t> CheckedNumElements(const Dims& dims) {
   int64_t n = 1;
   bool empty = false;
@@ -15,7 +18,7 @@ std::optional<int64_t> CheckedNumElements(const Dims& dims) {
     if (d < 0) return std::nullopt;
     if (d == 0) {
       empty = true;
-    } else if (__builtin_mul_overflow(n, d, &n)) {
+    } else if (__builtin_mul_overflow(n, d, &n) || n > kMaxElements) {
       return std::nullopt;
     }
   }

@@ -88,8 +88,9 @@ uint64_t Buffer::ContentHash() const {
 }
 
 Tensor::Tensor(DType dtype, Dims dims)
-    : dtype_(dtype), dims_(std::move(dims)), num_elements_(NumElements(dims_)) {
-  INFER_CHECK(CheckedNumElements(dims_).has_value());
+    : dtype_(dtype), dims_(std::move(dims)), num_elements_(CheckedNumElements(dims_).value_or(0)) {
+  // What nothing can hold is memory that is not there, as what this machine cannot hold is.
+  if (!CheckedNumElements(dims_)) throw std::bad_alloc();
   if (dtype == DType::kString) {
     buffer_ = Buffer::Strings(std::vector<std::string>(static_cast<size_t>(num_elements_)));
   } else {
