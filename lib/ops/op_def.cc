@@ -155,6 +155,8 @@ Status CheckSchema(const OpCall& call) {
     return InvalidModel(Cat(def.name, ": has ", call.num_inputs(), " inputs, takes ",
                             def.min_inputs(), " to ",
                             def.max_inputs() == SIZE_MAX ? "any number" : Cat(def.max_inputs())));
+  if (call.num_inputs() == 0 && def.inputs.size() == 1 && def.inputs[0].arity == Arity::kVariadic)
+    return InvalidModel(Cat(def.name, ": has no inputs, takes 1 or more"));
   if (call.num_outputs() < def.min_outputs() || call.num_outputs() > def.max_outputs())
     return InvalidModel(Cat(def.name, ": has ", call.num_outputs(), " outputs, gives ",
                             def.min_outputs(), " to ",
@@ -172,7 +174,7 @@ Status CheckSchema(const OpCall& call) {
   for (size_t i = 0; i < call.num_inputs() && !def.inputs.empty(); ++i) {
     const ParamDef& p = def.inputs[std::min(i, def.inputs.size() - 1)];
     if (!call.has_input(i)) {
-      if (p.arity == Arity::kOne)
+      if (p.arity != Arity::kOptional)
         return InvalidModel(Cat(def.name, ": input '", p.name, "' is missing"));
       continue;
     }
