@@ -82,6 +82,12 @@ Status RefineTypes(Graph& g) {
   return {};
 }
 
+/// InferTypes for extents that the user chose: what does not fit is the user's, not the model's.
+static Status InferChosen(Graph& g) {
+  Status s = InferTypes(g);
+  return s.code() == Code::kInvalidModel ? InvalidArgument(s.message()) : s;
+}
+
 Status SpecializeInputs(Graph& g, const std::map<std::string, Dims>& shapes) {
   GraphEditor editor(g);
   for (const auto& [name, dims] : shapes) {
@@ -101,7 +107,7 @@ Status SpecializeInputs(Graph& g, const std::map<std::string, Dims>& shapes) {
           Cat("input '", name, "' has shape ", v->shape().ToString(), ", not ", ToString(dims)));
     editor.SetType(v, TensorType{v->dtype(), *std::move(met)});
   }
-  return InferTypes(g);
+  return InferChosen(g);
 }
 
 Status BindSymbols(Graph& g, const std::map<std::string, int64_t>& symbols) {
@@ -115,7 +121,7 @@ Status BindSymbols(Graph& g, const std::map<std::string, int64_t>& symbols) {
     }
     if (!found) return InvalidArgument(Cat("no input has a dimension named '", name, "'"));
   }
-  return InferTypes(g);
+  return InferChosen(g);
 }
 
 }  // namespace infer
