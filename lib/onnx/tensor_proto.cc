@@ -112,6 +112,7 @@ Result<Dims> CheckedDims(const google::protobuf::RepeatedField<int64_t>& dims, D
     if (d > 0 && __builtin_mul_overflow(bytes, d, &bytes))
       return InvalidModel(Cat("extents ", ToString(out), " overflow"));
   }
+  if (!CheckedNumElements(out)) return InvalidModel(Cat("extents ", ToString(out), " overflow"));
   return out;
 }
 
