@@ -202,8 +202,9 @@ class Writer : public LiftContext {
     } else if (!def.domain.empty()) {
       state_.UseDomain(def, OpsetOf(def, n.attrs()));
     } else if (const int64_t needed = OpsetOf(def, n.attrs()); needed > state_.opset) {
-      if (!def.lower) {
-        Refuse(n, Cat("needs opset ", needed), needed);
+      if (const int first = def.versions.front(); !def.lower || first > state_.opset) {
+        const int64_t lowest = def.lower ? first : needed;
+        Refuse(n, Cat("needs opset ", lowest), lowest);
       } else if (auto lowered = def.lower(spec, static_cast<int>(state_.opset), *this);
                  lowered.ok()) {
         spec = *std::move(lowered);

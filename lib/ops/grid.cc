@@ -150,10 +150,10 @@ Status RunGridSample(OpRun& run) {
 /// Opset 16 says bilinear and bicubic.
 Status LiftGridSample(NodeSpec node, int opset, LiftContext& out) {
   const std::string mode = StrAttrOr(node, "mode", "bilinear");
-  if (opset < 20)
-    node.attrs["mode"] = mode == "bilinear"  ? std::string("linear")
-                         : mode == "bicubic" ? std::string("cubic")
-                                             : mode;
+  if (opset < 20) {
+    if (mode == "bicubic") node.attrs["mode"] = std::string("cubic");
+    if (mode == "bilinear") DropAttr(node, "mode");  // linear is the default
+  }
   out.Emit(std::move(node));
   return {};
 }

@@ -149,10 +149,13 @@ Status RunPad(OpRun& run) {
   return PadConstant(run, x, pads, value ? *value : ZerosOf(x.dtype(), {}));
 }
 
-/// pads was `paddings` in opset 1, an attribute before 11; so was the value.
+/// The attribute that `pads` was before it became an input in opset 11.
+const char* PadsAttr(int opset) { return opset < 2 ? "paddings" : "pads"; }
+
+/// The value was an attribute before opset 11 too.
 Status LiftPad(NodeSpec node, int opset, LiftContext& out) {
   if (opset < 11) {
-    AttrToInput(node, opset < 2 ? "paddings" : "pads", 1, out);
+    AttrToInput(node, PadsAttr(opset), 1, out);
     if (const float value = FloatAttrOr(node, "value", 0); value != 0) {
       const ValueType* type = out.Type(node.inputs[0]);
       Tensor t = Tensor::Scalar<float>(value);
@@ -180,7 +183,7 @@ Result<NodeSpec> LowerPad(NodeSpec node, int opset, LiftContext& out) {
     node.attrs["value"] = static_cast<float>(value->At(0));
   }
   node.inputs.resize(std::min<size_t>(node.inputs.size(), 2));
-  INFER_TRY(InputToAttr(node, "pads", 1, out));
+  INFER_TRY(InputToAttr(node, PadsAttr(opset), 1, out));
   return node;
 }
 
