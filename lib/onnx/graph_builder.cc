@@ -225,6 +225,23 @@ class Builder : public LiftContext {
     return s;
   }
 
+  /// What a lift function may rely on: the operands that the form of `opset` has, and only these.
+  static Status CheckOperands(const NodeSpec& spec, const OpDef& def, int opset) {
+    for (size_t i = 0; i < def.inputs.size(); ++i) {
+      const ParamDef& p = def.inputs[i];
+      const bool stands = i < spec.inputs.size() && !spec.inputs[i].empty();
+      if (stands && p.since > opset)
+        return InvalidModel(Cat(spec.op, " of opset ", opset, " has no input ", i, " ('", p.name,
+                                "'); it exists since opset ", p.since));
+      if (!stands && p.since <= opset && p.arity == Arity::kOne)
+        return InvalidModel(Cat(spec.op, ": input ", i, " ('", p.name, "') is missing"));
+    }
+    if (spec.outputs.size() < def.min_outputs())
+      return InvalidModel(
+          Cat(spec.op, ": has ", spec.outputs.size(), " outputs, needs ", def.min_outputs()));
+    return {};
+  }
+
   Status AddOperator(const SourceGraph::Item& item, const OpDef& def, int opset) {
     const onnx::NodeProto& node = *item.source.node;
     NodeSpec spec{CanonicalDomain(node.domain()), node.op_type(), node.name(), {}, {}, {}};
@@ -239,6 +256,7 @@ class Builder : public LiftContext {
       if (!spec.attrs.emplace(a.name(), std::move(value)).second)
         return InvalidModel(Cat("attribute '", a.name(), "' stands twice"));
     }
+    INFER_TRY(CheckOperands(spec, def, opset));
     if (!item.subgraphs.empty()) return AddControlFlow(item, def, std::move(spec));
     if (!def.lift) return AddFinal(std::move(spec));
     emit_status_ = {};

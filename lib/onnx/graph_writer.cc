@@ -200,8 +200,8 @@ class Writer : public LiftContext {
       state_.UseDomain(def, 1);
       INFER_TRY(AddFunction(def, n.attrs(), spec.op));
     } else if (!def.domain.empty()) {
-      state_.UseDomain(def, OpsetOf(def, n.attrs()));
-    } else if (const int64_t needed = OpsetOf(def, n.attrs()); needed > state_.opset) {
+      state_.UseDomain(def, OpsetOf(def, spec));
+    } else if (const int64_t needed = OpsetOf(def, spec); needed > state_.opset) {
       if (const int first = def.versions.front(); !def.lower || first > state_.opset) {
         const int64_t lowest = def.lower ? first : needed;
         Refuse(n, Cat("needs opset ", lowest), lowest);

@@ -9,6 +9,14 @@ bool IsDefault(const AttrDef& def, const AttrValue& value) {
   return AttrMap{{"", def.default_value}} == AttrMap{{"", value}};
 }
 
+/// The opset from which on `names` may stand as `params`.
+int64_t SinceOf(std::span<const ParamDef> params, std::span<const std::string> names) {
+  int64_t opset = 1;
+  for (size_t i = 0; i < std::min(params.size(), names.size()); ++i)
+    if (!names[i].empty()) opset = std::max<int64_t>(opset, params[i].since);
+  return opset;
+}
+
 struct TypeSince {
   TypeSet types;
   int64_t opset;
@@ -30,9 +38,10 @@ constexpr IrSince kIrSince[] = {{1, 3},  {9, 4},   {10, 5},  {11, 6},  {12, 7}, 
 
 }  // namespace
 
-int64_t OpsetOf(const OpDef& def, const AttrMap& attrs) {
-  int64_t opset = def.since;
-  for (const auto& [name, value] : attrs)
+int64_t OpsetOf(const OpDef& def, const NodeSpec& node) {
+  int64_t opset = std::max(SinceOf(def.inputs, node.inputs), SinceOf(def.outputs, node.outputs));
+  opset = std::max<int64_t>(opset, def.since);
+  for (const auto& [name, value] : node.attrs)
     if (const AttrDef* a = def.FindAttr(name); a && !IsDefault(*a, value))
       opset = std::max<int64_t>(opset, a->since);
   return opset;

@@ -7,8 +7,8 @@
 
 namespace infer::onnx_io {
 
-/// The lowest opset of def's domain in which the canonical form with these attributes can stand.
-int64_t OpsetOf(const OpDef& def, const AttrMap& attrs);
+/// The lowest opset of def's domain in which the canonical form can stand as `node` does.
+int64_t OpsetOf(const OpDef& def, const NodeSpec& node);
 /// The lowest opset of ai.onnx that has the element types of `type`.
 int64_t OpsetOf(const ValueType& type);
 /// The attributes that a file of `opset` can hold: younger ones at their default are left out.

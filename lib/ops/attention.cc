@@ -250,7 +250,7 @@ std::span<const OpDef> AttentionOps() {
                      {"attn_mask", "U", Arity::kOptional},
                      {"past_key", "T1", Arity::kOptional},
                      {"past_value", "T2", Arity::kOptional},
-                     {"nonpad_kv_seqlen", "i64", Arity::kOptional}},
+                     {"nonpad_kv_seqlen", "i64", Arity::kOptional, 24}},
           .outputs = {{"Y", "T1"},
                       {"present_key", "T1", Arity::kOptional},
                       {"present_value", "T2", Arity::kOptional},

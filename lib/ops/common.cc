@@ -277,6 +277,10 @@ Status InputToAttr(NodeSpec& node, std::string_view attr, size_t at, LiftContext
   if (!value)
     return Unsupported(Cat(node.op, " '", node.name, "': '", attr,
                            "' is computed at run time; it needs a newer opset"));
+  // Else the attribute would come back as another tensor than this.
+  if (value->rank() != 1 || value->dtype() != DType::kI64)
+    return Unsupported(Cat(node.op, " '", node.name, "': '", attr, "' is ", Name(value->dtype()),
+                           ToString(value->dims()), ", not a list of i64; it needs a newer opset"));
   node.attrs[std::string(attr)] = value->ToInts();
   node.inputs.resize(at);
   return {};

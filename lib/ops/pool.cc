@@ -158,7 +158,7 @@ std::span<const OpDef> PoolOps() {
           .since = 1,
           .versions = {1, 8, 10, 11, 12, 22},
           .inputs = {{"X", "T"}},
-          .outputs = {{"Y", "T"}, {"Indices", "I", Arity::kOptional}},
+          .outputs = {{"Y", "T"}, {"Indices", "I", Arity::kOptional, 8}},
           .attrs = PoolAttrs({{"ceil_mode", AttrKind::kInt, int64_t{0}, false, 10},
                               {"dilations", AttrKind::kInts, {}, false, 10},
                               {"storage_order", AttrKind::kInt, int64_t{0}, false, 8}}),

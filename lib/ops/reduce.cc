@@ -229,7 +229,7 @@ OpDef ReduceOp(std::string_view name, std::string_view doc, std::vector<int> ver
           .doc = doc,
           .since = kInputSince,
           .versions = std::move(versions),
-          .inputs = {{"data", "T"}, {"axes", "i64", Arity::kOptional}},
+          .inputs = {{"data", "T"}, {"axes", "i64", Arity::kOptional, kInputSince}},
           .outputs = {{"reduced", "T"}},
           .attrs = {{"keepdims", AttrKind::kInt, int64_t{1}},
                     {"noop_with_empty_axes", AttrKind::kInt, int64_t{0}}},

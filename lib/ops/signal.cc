@@ -348,7 +348,7 @@ std::span<const OpDef> SignalOps() {
           .versions = {17, 20},
           .inputs = {{"input", "T1"},
                      {"dft_length", "T2", Arity::kOptional},
-                     {"axis", "i64", Arity::kOptional}},
+                     {"axis", "i64", Arity::kOptional, 20}},
           .outputs = {{"output", "T1"}},
           .attrs = {{"inverse", AttrKind::kInt, int64_t{0}},
                     {"onesided", AttrKind::kInt, int64_t{0}}},

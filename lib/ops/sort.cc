@@ -334,7 +334,7 @@ std::span<const OpDef> SortOps() {
           .doc = "The K largest (or smallest) elements along an axis and their indices.",
           .since = 10,
           .versions = {1, 10, 11, 24},
-          .inputs = {{"X", "T"}, {"K", "i64"}},
+          .inputs = {{"X", "T"}, {"K", "i64", Arity::kOne, 10}},
           .outputs = {{"Values", "T"}, {"Indices", "I"}},
           .attrs = {{"axis", AttrKind::kInt, int64_t{-1}},
                     {"largest", AttrKind::kInt, int64_t{1}, false, 11},

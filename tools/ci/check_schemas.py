@@ -82,13 +82,27 @@ def compare_attributes(op, schemas, newest):
             yield f"attribute {name}: no default, wants {default}"
 
 
-def compare_operands(op, what, params, formal):
+def operand_since(schemas, what, i):
+    """The version from which on all schemas have operand i."""
+    since = 1
+    for s in schemas:
+        formal = s.inputs if what == "input" else s.outputs
+        variadic = formal and formal[-1].option.name == "Variadic"
+        if len(formal) <= i and not variadic and not s.deprecated:
+            since = next((n.since_version for n in schemas if n.since_version > s.since_version), since)
+    return since
+
+
+def compare_operands(op, what, params, schemas):
     if op["retired"]:
         return
+    formal = getattr(schemas[-1], what + "s")
     arity = {"Single": "one", "Optional": "optional", "Variadic": "variadic"}
     if len(params) != len(formal):
         yield f"{what}s: {len(params)}, wants {len(formal)}"
     for i, (mine, theirs) in enumerate(zip(params, formal)):
+        if (since := operand_since(schemas, what, i)) != mine["since"]:
+            yield f"{what} {i}: since {mine['since']}, wants {since}"
         if mine["arity"] != arity[theirs.option.name]:
             yield f"{what} {i}: {mine['arity']}, wants {arity[theirs.option.name]}"
         wanted = dtypes(theirs.types)
@@ -125,8 +139,8 @@ def differences(ours):
         newest = schemas[-1]
         for text in compare_attributes(op, schemas, newest):
             yield op["name"], text
-        for what, formal in (("input", newest.inputs), ("output", newest.outputs)):
-            for text in compare_operands(op, what, op[what + "s"], formal):
+        for what in ("input", "output"):
+            for text in compare_operands(op, what, op[what + "s"], schemas):
                 yield op["name"], text
 
 

@@ -41,7 +41,8 @@ std::string TypesText(TypeSet types) {
 Json ParamsJson(const std::vector<ParamDef>& params) {
   Json out = Json::array();
   for (const ParamDef& p : params)
-    out.push_back({{"name", p.name}, {"type", p.type}, {"arity", ArityName(p.arity)}});
+    out.push_back(
+        {{"name", p.name}, {"type", p.type}, {"arity", ArityName(p.arity)}, {"since", p.since}});
   return out;
 }
 
