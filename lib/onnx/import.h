@@ -10,10 +10,11 @@ namespace infer {
 /// Limits are checked before anything is allocated (docs/security.md).
 struct ImportLimits {
   int64_t max_rank = 32;
-  int64_t max_nodes = 1'000'000;  ///< all graphs together, after inlining
+  int64_t max_nodes = 1'000'000;  ///< all graphs together, after inlining; calls count too
   int max_subgraph_depth = 32;
   int max_call_depth = 100;  ///< model-local functions
   int64_t max_functions = 10'000;
+  int64_t max_inlined_bytes = int64_t{256} << 20;  ///< nodes that inlining makes, names and all
 };
 
 struct ImportOptions {

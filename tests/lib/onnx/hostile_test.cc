@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 
 #include "lib/onnx/external_data.h"
 #include "lib/support/file.h"
@@ -214,27 +215,115 @@ TEST(Hostile, TooManyOfAnything) {
   EXPECT_EQ(Import(m, options).status().code(), Code::kInvalidModel);
 }
 
-TEST(Hostile, FunctionsThatMultiply) {
-  // 2^60 calls from 60 small functions.
+onnx::FunctionProto& AddFunction(onnx::ModelProto& m, const std::string& name,
+                                 const std::vector<std::string>& inputs,
+                                 const std::vector<std::string>& outputs) {
+  auto& f = *m.add_functions();
+  f.set_domain("local");
+  f.set_name(name);
+  for (const auto& x : inputs) f.add_input(x);
+  for (const auto& x : outputs) f.add_output(x);
+  return f;
+}
+
+/// A call of function `name` as the next node of `body`.
+template <typename Body>
+onnx::NodeProto& AddCall(Body& body, const std::string& name, const std::vector<std::string>& in,
+                         const std::vector<std::string>& out) {
+  auto& n = *body.add_node();
+  n.set_op_type(name);
+  n.set_domain("local");
+  for (const auto& x : in) n.add_input(x);
+  for (const auto& x : out) n.add_output(x);
+  return n;
+}
+
+/// F0 calls F1 twice, F1 calls F2 twice, ...; F`levels` is what `leaf` adds.
+onnx::ModelProto Doubling(int levels,
+                          const std::function<void(onnx::ModelProto&, const std::string&)>& leaf) {
   onnx::ModelProto m = EmptyModel();
-  for (int i = 0; i < 60; ++i) {
-    auto& f = *m.add_functions();
-    f.set_domain("local");
-    f.set_name("F" + std::to_string(i));
-    f.add_input("a");
-    f.add_output("b");
-    for (int k = 0; k < 2; ++k) {
-      auto& n = *f.add_node();
-      n.set_op_type(i == 59 ? "Identity" : "F" + std::to_string(i + 1));
-      if (i < 59) n.set_domain("local");
-      n.add_input(k ? "t" : "a");
-      n.add_output(k ? "b" : "t");
+  AddCall(*m.mutable_graph(), "F0", {"x"}, {"y"});
+  for (int i = 0; i < levels; ++i) {
+    auto& f = AddFunction(m, "F" + std::to_string(i), {"a"}, {"b"});
+    AddCall(f, "F" + std::to_string(i + 1), {"a"}, {"t"});
+    AddCall(f, "F" + std::to_string(i + 1), {"t"}, {"b"});
+  }
+  leaf(m, "F" + std::to_string(levels));
+  return m;
+}
+
+void AddIdentityFunction(onnx::ModelProto& m, const std::string& name) {
+  auto& n = *AddFunction(m, name, {"a"}, {"b"}).add_node();
+  n.set_op_type("Identity");
+  n.add_input("a");
+  n.add_output("b");
+}
+
+TEST(Hostile, FunctionsThatMultiply) {
+  const char* kNodes = "more than 1000000 nodes once functions are inlined";
+  EXPECT_THAT(Refusal(Doubling(60, AddIdentityFunction)), HasSubstr(kNodes));
+  EXPECT_THAT(Refusal(Doubling(20, AddIdentityFunction)), HasSubstr(kNodes));
+  // Functions that add up to nothing: only calls multiply.
+  EXPECT_THAT(
+      Refusal(Doubling(60, [](auto& m, auto& name) { AddFunction(m, name, {"a"}, {"a"}); })),
+      HasSubstr(kNodes));
+  auto fine = Import(Doubling(8, AddIdentityFunction));
+  ASSERT_TRUE(fine.ok()) << fine.status().message();
+  EXPECT_EQ(fine->graph.nodes().size(), 256u);
+}
+
+TEST(Hostile, FunctionsThatMultiplyInSubgraphs) {
+  onnx::ModelProto m = EmptyModel();
+  SetTensorType(*m.mutable_graph()->add_input(), "c", {}, onnx::TensorProto::BOOL);
+  AddCall(*m.mutable_graph(), "F0", {"x", "c"}, {"y"});
+  for (int i = 0; i < 25; ++i) {
+    auto& n = *AddFunction(m, "F" + std::to_string(i), {"a", "c"}, {"b"}).add_node();
+    n.set_op_type("If");
+    n.add_input("c");
+    n.add_output("b");
+    for (const char* name : {"then_branch", "else_branch"}) {
+      auto& a = *n.add_attribute();
+      a.set_name(name);
+      a.set_type(onnx::AttributeProto::GRAPH);
+      a.mutable_g()->add_output()->set_name("r");
+      AddCall(*a.mutable_g(), "F" + std::to_string(i + 1), {"a", "c"}, {"r"});
     }
   }
-  AddNode(*m.mutable_graph(), "F0", {"x"}, {"y"}).set_domain("local");
-  ImportOptions options;
-  options.limits.max_nodes = 100'000;
-  EXPECT_EQ(Import(m, options).status().code(), Code::kInvalidModel);
+  AddIdentityFunction(m, "F25");
+  m.mutable_functions(25)->add_input("c");
+  EXPECT_THAT(Refusal(m), HasSubstr("nodes once functions are inlined"));
+  m.mutable_functions(25)->mutable_node()->Clear();
+  AddCall(*m.mutable_functions(25), "F0", {"a", "c"}, {"b"});
+  EXPECT_THAT(Refusal(m), HasSubstr("go in a circle"));
+}
+
+TEST(Hostile, FunctionsThatMultiplyBytes) {
+  // The name of a call stands in front of every name within it.
+  onnx::ModelProto m = Doubling(14, AddIdentityFunction);
+  m.mutable_graph()->mutable_node(0)->set_name(std::string(100'000, 'n'));
+  EXPECT_THAT(Refusal(m), HasSubstr("bytes of nodes once functions are inlined"));
+  // A function without nodes is looked at with all its parameters at each call.
+  m = Doubling(14, [](onnx::ModelProto& m, const std::string& name) {
+    auto& f = AddFunction(m, name, {}, {"i0"});
+    for (int i = 0; i < 10'000; ++i) f.add_input("i" + std::to_string(i));
+  });
+  EXPECT_THAT(Refusal(m), HasSubstr("bytes of nodes once functions are inlined"));
+  // An attribute that every call passes on.
+  m = Doubling(14, AddIdentityFunction);
+  for (auto& f : *m.mutable_functions()) {
+    f.add_attribute("v");
+    for (auto& n : *f.mutable_node()) {
+      auto& a = *n.add_attribute();
+      a.set_name("v");
+      a.set_type(onnx::AttributeProto::STRING);
+      a.set_ref_attr_name("v");
+    }
+  }
+  auto& a = *m.mutable_graph()->mutable_node(0)->add_attribute();
+  a.set_name("v");
+  a.set_type(onnx::AttributeProto::STRING);
+  a.set_s(std::string(100'000, 'v'));
+  EXPECT_THAT(Refusal(m), HasSubstr("attributes that it passes on"));
 }
 
 TEST(Hostile, AFunctionAttributeOutsideOfAFunction) {
