@@ -393,6 +393,17 @@ class Builder : public LiftContext {
     return out;
   }
 
+  /// `v`, or where a body would return an outer value, or one twice, an Identity of it: bodies are
+  /// written with one there (ONNX wants their outputs to be their own), so they are read so.
+  Result<Value*> OwnOutput(Value* v) {
+    if (where_.empty()) return v;
+    const auto captures = graph_->inputs().begin() + static_cast<ptrdiff_t>(own_inputs_);
+    const bool outer = std::find(captures, graph_->inputs().end(), v) != graph_->inputs().end();
+    if (!outer && !v->is_output()) return v;
+    INFER_ASSIGN(Node * copy, editor_.AddNode(*ctx_.ops.Find("", "Identity"), {v}, {}, {}));
+    return copy->output(0);
+  }
+
   Status MarkOutputs() {
     for (const auto& x : source_.proto->output()) {
       auto it = values_.find(x.name());
@@ -403,7 +414,8 @@ class Builder : public LiftContext {
       const auto declared = FromTypeProto(x.type(), ctx_.options.limits.max_rank);
       if (declared.status().code() == Code::kInvalidModel)
         return declared.status().In(Cat("graph output '", x.name(), "'"));
-      editor_.MarkOutput(it->second);
+      INFER_ASSIGN(Value * own, OwnOutput(it->second));
+      editor_.MarkOutput(own);
     }
     if (!ctx_.unsupported.empty()) return {};
     if (const int dead = editor_.Sweep(); dead > 0)

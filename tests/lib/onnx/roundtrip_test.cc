@@ -81,6 +81,28 @@ TEST(RoundTrip, KeepsControlFlow) {
   })"));
 }
 
+/// ONNX wants a body's outputs to be its own; files that return an outer value, or one twice, are
+/// read as if an Identity stood there.
+TEST(RoundTrip, GivesBodiesOutputsOfTheirOwn) {
+  const Model m = FromText(R"(graph g(c: bool[], x: f32[2]) -> (a, b) {
+    a, b = If(c) [x] {then_branch=graph(x) -> (y, z) { y = Neg(x) z = Abs(x) },
+                        else_branch=graph(x) -> (s, t) { s = Abs(x) t = Exp(x) }}
+  })");
+  onnx::ModelProto p;
+  auto bytes = ExportModelBytes(m);
+  ASSERT_TRUE(bytes.ok() && p.ParseFromString(*bytes));
+  auto& branches = *p.mutable_graph()->mutable_node(0)->mutable_attribute();
+  ASSERT_EQ(branches.size(), 2);
+  for (onnx::AttributeProto& branch : branches) {
+    const bool outer = branch.name() == "then_branch";
+    auto& outputs = *branch.mutable_g()->mutable_output();
+    for (auto& output : outputs) output.set_name(outer ? "x" : outputs[0].name());
+  }
+  auto read = Import(p);
+  ASSERT_TRUE(read.ok()) << read.status().message();
+  RoundTrip(*read);
+}
+
 TEST(RoundTrip, WritesALargeCapturedConstantOnce) {
   const Model m = FromText(R"(graph g(c: bool[]) -> (y) {
     y = If(c) {then_branch=graph() -> (z) { w = const f32[1000] ~1
