@@ -8,6 +8,7 @@
 #include "lib/ir/editor.h"
 #include "lib/onnx/attribute_proto.h"
 #include "lib/onnx/kept_fields.h"
+#include "lib/onnx/opset.h"
 #include "lib/onnx/type_proto.h"
 #include "lib/support/strings.h"
 
@@ -257,6 +258,7 @@ class Builder : public LiftContext {
         return InvalidModel(Cat("attribute '", a.name(), "' stands twice"));
     }
     INFER_TRY(CheckOperands(spec, def, opset));
+    spec.attrs = AttrsAt(def, spec.attrs, opset);  // as export would write them
     if (!item.subgraphs.empty()) return AddControlFlow(item, def, std::move(spec));
     if (!def.lift) return AddFinal(std::move(spec));
     emit_status_ = {};
