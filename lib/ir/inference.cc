@@ -25,10 +25,7 @@ Status CheckExtents(const OpCall& call) {
   for (size_t i = 0; i < call.num_outputs(); ++i) {
     const ValueType& t = call.out_type(i);
     if (!t.is_tensor() || !t.tensor().shape.has_rank()) continue;
-    Dims known;  // 0 would hide an extent that nothing can hold
-    for (const Dim& d : t.tensor().shape.dims())
-      if (d.is_static()) known.push_back(d.value() == 0 ? 1 : d.value());
-    if (!CheckedNumElements(known))
+    if (!t.tensor().shape.CanExist())
       return InvalidModel(Cat(call.def().name, ": output ", i, " would be ",
                               t.tensor().shape.ToString(), ", which no tensor can be"));
   }

@@ -34,7 +34,8 @@ Shape FillUnknown(const Shape& inferred, const Shape& declared) {
   std::vector<Dim> dims = inferred.dims();
   for (size_t i = 0; i < dims.size(); ++i)
     if (dims[i].is_unknown()) dims[i] = declared.dims()[i];
-  return Shape(std::move(dims));
+  Shape filled(std::move(dims));
+  return filled.CanExist() ? filled : inferred;
 }
 
 /// The tensor that a Constant's attribute stands for; undefined for kinds that a Constant has not.

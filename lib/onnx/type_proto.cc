@@ -32,13 +32,9 @@ Result<ValueType> FromTensorType(const onnx::TypeProto::Tensor& proto, int64_t m
     else
       dims.push_back(Dim::Symbol(d.dim_param()));
   }
-  // Extents that are declared multiply without overflow; 0 would hide one, so it counts as 1.
-  Dims known;
-  for (const Dim& d : dims)
-    if (d.is_static()) known.push_back(std::max<int64_t>(d.value(), 1));
-  if (!CheckedNumElements(known))
-    return InvalidModel(Cat("shape [", Join(known, ","), "] has more than 2^56 elements"));
   out.shape = Shape(std::move(dims));
+  if (!out.shape.CanExist())
+    return InvalidModel(Cat("shape ", out.shape.ToString(), " has more than 2^56 elements"));
   return ValueType(out);
 }
 

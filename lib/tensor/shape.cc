@@ -207,6 +207,13 @@ const Dim& Shape::operator[](int i) const {
   return dims_[static_cast<size_t>(i)];
 }
 
+bool Shape::CanExist() const {
+  Dims known;
+  for (const Dim& d : dims_)
+    if (d.is_static()) known.push_back(d.value() == 0 ? 1 : d.value());
+  return CheckedNumElements(known).has_value();
+}
+
 bool Shape::is_static() const {
   return has_rank_ &&
          std::all_of(dims_.begin(), dims_.end(), [](const Dim& d) { return d.is_static(); });

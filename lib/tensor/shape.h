@@ -17,7 +17,8 @@ namespace infer {
 
 using Dims = std::vector<int64_t>;  ///< static extents, outermost first
 
-/// Product of the extents; nullopt when it overflows int64 or an extent is negative.
+/// Product of the extents; nullopt when it exceeds 2^56 (so that the bytes of any element type fit
+/// int64) or an extent is negative.
 std::optional<int64_t> CheckedNumElements(const Dims& dims);
 /// Product of the extents. Pre: no overflow (checked where tensors are created).
 int64_t NumElements(const Dims& dims);
@@ -88,6 +89,9 @@ class Shape {
   Dim num_elements() const;
   bool operator==(const Shape&) const = default;
   bool Refines(const Shape& o) const;
+  /// Whether the extents that are known leave room for a tensor (CheckedNumElements; 0 counts as 1,
+  /// lest it hide the others). True of an unknown rank.
+  bool CanExist() const;
   std::string ToString() const;  ///< "[2,N,?]" or "[*]"
 
  private:
