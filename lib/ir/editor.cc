@@ -34,7 +34,7 @@ std::string GraphEditor::FreshName(std::string_view hint) {
   }
 }
 
-Value* GraphEditor::NewValue(std::string name, ValueType type) {
+Value* GraphEditor::NewValue(std::string_view name, ValueType type) {
   auto v = std::make_unique<Value>();
   v->name_ = FreshName(name);
   v->type_ = std::move(type);
@@ -49,14 +49,14 @@ void GraphEditor::EraseValue(Value* v) {
   g_.values_.erase(v->self_);
 }
 
-Value* GraphEditor::AddInput(std::string name, ValueType type) {
-  Value* v = NewValue(std::move(name), std::move(type));
+Value* GraphEditor::AddInput(std::string_view name, ValueType type) {
+  Value* v = NewValue(name, std::move(type));
   v->is_input_ = true;
   return g_.inputs_.emplace_back(v);
 }
 
-Value* GraphEditor::AddConstant(Tensor t, std::string name) {
-  Value* v = NewValue(std::move(name), t.type());
+Value* GraphEditor::AddConstant(Tensor t, std::string_view name) {
+  Value* v = NewValue(name, t.type());
   v->constant_ = std::move(t);
   return v;
 }
@@ -127,7 +127,7 @@ Result<Node*> GraphEditor::AddNode(const OpDef& def, std::vector<Value*> inputs,
   for (size_t i = 0; i < num_outputs; ++i) {
     const bool named = i < options.output_names.size();
     if (named && options.output_names[i].empty()) continue;  // omitted
-    Value* v = NewValue(named ? options.output_names[i] : "", call.out_type(i));
+    Value* v = NewValue(named ? std::string_view(options.output_names[i]) : "", call.out_type(i));
     v->elements_ = Bounded(call.out_elements(i));
     v->producer_ = n;
     v->producer_index_ = i;

@@ -31,8 +31,8 @@ class GraphEditor {
   void InsertAtEnd() { at_ = g_.nodes_.end(); }
 
   /// A taken name gets a suffix. All return values owned by the graph.
-  Value* AddInput(std::string name, ValueType type);
-  Value* AddConstant(Tensor t, std::string name = "");
+  Value* AddInput(std::string_view name, ValueType type);
+  Value* AddConstant(Tensor t, std::string_view name = "");
   /// InvalidModel when the call is ill-typed; then the graph is unchanged.
   Result<Node*> AddNode(const OpDef& def, std::vector<Value*> inputs, AttrMap attrs = {},
                         NodeOptions options = {});
@@ -77,7 +77,7 @@ class GraphEditor {
   Status Reinfer(Node& node);
 
  private:
-  Value* NewValue(std::string name, ValueType type);
+  Value* NewValue(std::string_view name, ValueType type);
   void EraseValue(Value* v);
   void AddUse(Node& node, size_t operand);
   void DropUse(Node& node, size_t operand);

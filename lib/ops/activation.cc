@@ -208,7 +208,7 @@ Status LiftClip(NodeSpec node, int opset, LiftContext& out) {
 Result<NodeSpec> LowerClip(NodeSpec node, int opset, LiftContext& out) {
   if (opset >= 11) return node;
   const char* names[] = {"min", "max"};
-  for (size_t i = 1; i < node.inputs.size(); ++i) {
+  for (size_t i = 1; i < std::min<size_t>(node.inputs.size(), 3); ++i) {
     if (node.inputs[i].empty()) continue;
     const Tensor* bound = out.ConstantValue(node.inputs[i]);
     if (!bound || bound->num_elements() != 1)

@@ -182,7 +182,7 @@ int64_t IntAttrOr(const NodeSpec& node, std::string_view name, int64_t absent) {
 }
 
 std::vector<int64_t> IntsAttrOr(const NodeSpec& node, std::string_view name,
-                                std::vector<int64_t> absent) {
+                                const std::vector<int64_t>& absent) {
   const auto it = node.attrs.find(name);
   const auto* v = it == node.attrs.end() ? nullptr : std::get_if<std::vector<int64_t>>(&it->second);
   return v ? *v : absent;
@@ -216,7 +216,7 @@ std::string ScalarLike(double value, const std::string& like, const NodeSpec& or
     t.Set(0, value);
     return out.Constant(std::move(t));
   }
-  const std::string y = out.Fresh("like");
+  std::string y = out.Fresh("like");
   const std::string c = out.Constant(Tensor::Scalar(static_cast<float>(value)));
   out.Emit(MakeSpec("CastLike", origin, {c, like}, {y}));
   return y;

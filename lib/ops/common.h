@@ -103,7 +103,8 @@ void StridedLoop::ForEachRow(int64_t begin, int64_t end, Row&& row) const {
   for (int64_t out = begin;;) {
     const int64_t n = std::min(inner - index[rank - 1], end - out);
     row(out, static_cast<const int64_t*>(offsets.data()), n);
-    if ((out += n) >= end) return;
+    out += n;
+    if (out >= end) return;
     for (size_t k = 0; k < operands; ++k) offsets[k] -= index[rank - 1] * strides_[k][rank - 1];
     index[rank - 1] = 0;
     for (size_t d = rank - 1; d-- > 0;) {
@@ -203,7 +204,7 @@ using Wrapping = std::common_type_t<unsigned, std::make_unsigned_t<T>>;
 int64_t IntAttrOr(const NodeSpec& node, std::string_view name, int64_t absent);
 /// `absent` where the attribute is not there.
 std::vector<int64_t> IntsAttrOr(const NodeSpec& node, std::string_view name,
-                                std::vector<int64_t> absent);
+                                const std::vector<int64_t>& absent);
 float FloatAttrOr(const NodeSpec& node, std::string_view name, float absent);
 /// Removes an attribute if it is there.
 void DropAttr(NodeSpec& node, std::string_view name);

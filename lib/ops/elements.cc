@@ -101,12 +101,11 @@ std::optional<std::vector<Dim>> ZipElements(const std::vector<Dim>& a, const std
 void PropagateElements(OpCall& call, DimFn f) {
   const Shape& shape = call.out(0).shape;
   if (!shape.has_rank() || shape.rank() > 1) return;
-  std::optional<std::vector<Dim>> all;
-  for (size_t i = 0; i < call.num_inputs(); ++i) {
-    auto e = KnownElements(call, i);
-    if (!e) return;
-    all = all ? ZipElements(*all, *e, f) : std::move(e);
-    if (!all) return;
+  if (call.num_inputs() == 0) return;
+  std::optional<std::vector<Dim>> all = KnownElements(call, 0);
+  for (size_t i = 1; all && i < call.num_inputs(); ++i) {
+    const auto e = KnownElements(call, i);
+    all = e ? ZipElements(*all, *e, f) : std::nullopt;
   }
   if (!all) return;
   const DType out = call.out(0).dtype;  // what does not fit wraps: say nothing then

@@ -129,11 +129,12 @@ Status RunGatherND(OpRun& run) {
   for (int64_t i = 0; i < count; ++i) {
     int64_t at = i / per_batch * batch_stride;
     for (int k = 0; k < depth; ++k) {
-      const int64_t extent = x.dim(batch + k);
+      const int axis = batch + k;
+      const int64_t extent = x.dim(axis);
       const int64_t raw = index.IntAt(i * depth + k);
       if (raw < -extent || raw >= extent)
         return InvalidModel(Cat("index ", raw, " is out of range for an extent of ", extent));
-      at += (raw < 0 ? raw + extent : raw) * strides[static_cast<size_t>(batch + k)];
+      at += (raw < 0 ? raw + extent : raw) * strides[static_cast<size_t>(axis)];
     }
     from[static_cast<size_t>(i)] = at;
   }

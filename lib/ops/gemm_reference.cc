@@ -18,7 +18,7 @@ constexpr int64_t kMC = 96, kNC = 240, kKC = 256;
 template <typename V, int MR, int VN>
 inline __attribute__((always_inline)) void Tile(int64_t kc, const double* a, const double* b,
                                                 double* c, int64_t ldc) {
-  constexpr int kLanes = sizeof(V) / sizeof(double);
+  constexpr int64_t kLanes = sizeof(V) / sizeof(double);
   V acc[MR][VN];
   for (int i = 0; i < MR; ++i) std::memcpy(acc[i], c + i * ldc, sizeof(acc[i]));
   for (int64_t k = 0; k < kc; ++k, a += MR, b += VN * kLanes) {

@@ -123,21 +123,23 @@ Status RunGridSample(OpRun& run) {
   const int64_t samples = Product(dims, 2, x.rank()), plane = Product(x.dims(), 2, x.rank());
   if (plane == 0) return InvalidModel("X is empty");
   const int64_t channels = x.dim(1), combinations = std::pow(sampler.points, r);
-  std::vector<Tap> taps(static_cast<size_t>(sampler.points * r));
+  const auto points = static_cast<size_t>(sampler.points), axes = static_cast<size_t>(r);
+  std::vector<Tap> taps(points * axes);
   for (int64_t s = 0; s < x.dim(0) * samples; ++s) {
     for (int k = 0; k < r; ++k)
       sampler.TapsOf(grid.At(s * r + r - 1 - k), x.dim(2 + k),
-                     &taps[static_cast<size_t>(k * sampler.points)]);
+                     &taps[static_cast<size_t>(k) * points]);
     for (int64_t c = 0; c < channels; ++c) {
       const int64_t base = (s / samples * channels + c) * plane;
       double sum = 0;
       for (int64_t i = 0; i < combinations; ++i) {
-        int64_t rest = i, at = base;
+        auto rest = static_cast<size_t>(i);
+        int64_t at = base;
         double weight = 1;
-        for (int k = 0; k < r; ++k, rest /= sampler.points) {
-          const Tap& t = taps[static_cast<size_t>(k * sampler.points + rest % sampler.points)];
+        for (size_t k = 0; k < axes; ++k, rest /= points) {
+          const Tap& t = taps[k * points + rest % points];
           weight = t.at < 0 ? 0 : weight * t.weight;
-          at += std::max<int64_t>(t.at, 0) * strides[static_cast<size_t>(k + 2)];
+          at += std::max<int64_t>(t.at, 0) * strides[k + 2];
         }
         if (weight != 0) sum += weight * x.At(at);
       }

@@ -58,13 +58,15 @@ Status RunBatchNorm(OpRun& run) {
   if (run.Int("training_mode") != 0) return Unsupported("BatchNormalization: training_mode=1");
   const int64_t channels = x.rank() > 1 ? x.dim(1) : 1;
   for (size_t i = 1; i < 5; ++i) INFER_TRY(CheckCount(run, i, channels));
-  const int64_t inner = x.rank() > 2 ? Product(x.dims(), 2, x.dims().size()) : 1;
+  // Of at least one element: an empty tensor has no planes.
+  const int64_t inner =
+      x.rank() > 2 ? std::max<int64_t>(1, Product(x.dims(), 2, x.dims().size())) : 1;
   const double epsilon = run.Float("epsilon");
   Tensor& y = run.Out(0, x.dtype(), x.dims());
   return DispatchF32F64(run, x.dtype(), [&]<typename T>(T) {
     const T* in = x.data<T>().data();
     T* out = y.mutable_data<T>().data();
-    const int64_t planes = inner == 0 ? 0 : x.num_elements() / inner;
+    const int64_t planes = x.num_elements() / inner;
     ParallelFor(planes, std::max<int64_t>(1, kElementGrain / inner), [&](int64_t b, int64_t e) {
       for (int64_t p = b; p < e; ++p) {
         const int64_t c = p % channels;

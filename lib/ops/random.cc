@@ -105,13 +105,14 @@ Status RunMultinomial(OpRun& run) {
 OpDef Generator(std::string_view name, std::string_view doc, std::vector<ParamDef> inputs,
                 std::vector<AttrDef> attrs, std::vector<TypeConstraint> constraints,
                 OpDef::ReferenceFn run, std::string_view example) {
+  const std::string_view result = constraints.back().var;
   return OpDef{
       .name = name,
       .doc = doc,
       .since = 1,
       .versions = {1, 22},
       .inputs = std::move(inputs),
-      .outputs = {{"output", constraints.back().var}},
+      .outputs = {{"output", result}},
       .attrs = std::move(attrs),
       .constraints = std::move(constraints),
       .deterministic = false,

@@ -48,7 +48,8 @@ Status InferReduce(OpCall& call) {
   std::vector<int64_t> given;
   if (call.has_input(1)) {
     const auto e = call.elements(1);
-    const bool known = e && std::all_of(e->begin(), e->end(), [](Dim d) { return d.is_static(); });
+    const bool known =
+        e && std::all_of(e->begin(), e->end(), [](const Dim& d) { return d.is_static(); });
     if (!known) {
       if (keep) call.SetOut(0, call.dtype(0), Shape(std::vector<Dim>(x.dims().size())));
       return {};
@@ -223,8 +224,10 @@ constexpr TypeSet kReduceTypes =
 constexpr TypeSet kExtremumTypes = kReduceTypes | TypeSet(DType::kU8, DType::kI8, DType::kBool);
 
 template <Fold kFold, int kInputSince = 18>
+// NOLINTNEXTLINE(performance-unnecessary-value-param): the move below goes unseen in a template
 OpDef ReduceOp(std::string_view name, std::string_view doc, std::vector<int> versions,
                std::string_view example, TypeSet types = kReduceTypes) {
+  constexpr int kFlops = kFold == Fold::kMax || kFold == Fold::kMin ? 0 : 1;
   return {.name = name,
           .doc = doc,
           .since = kInputSince,
@@ -236,8 +239,10 @@ OpDef ReduceOp(std::string_view name, std::string_view doc, std::vector<int> ver
           .constraints = {{"T", types}},
           .infer = InferReduce<kFold>,
           .reference = Wide<Reference<kFold>>,
-          .cost = CostPerInput < kFold == Fold::kMax || kFold == Fold::kMin ? 0 : 1 >
-          , .lift = LiftReduce<kInputSince>, .lower = LowerReduce<kInputSince>, .example = example};
+          .cost = CostPerInput<kFlops>,
+          .lift = LiftReduce<kInputSince>,
+          .lower = LowerReduce<kInputSince>,
+          .example = example};
 }
 
 }  // namespace

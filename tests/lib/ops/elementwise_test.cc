@@ -249,5 +249,10 @@ TEST(Variadic, Values) {
   ExpectClose(Call("Max", {a}), a);
 }
 
+TEST(BatchNormalization, OfNoElements) {
+  const Tensor two = F({1, 1}), x(DType::kF32, {1, 2, 0});
+  EXPECT_EQ(Call("BatchNormalization", {x, two, two, two, two}).dims(), x.dims());
+}
+
 }  // namespace
 }  // namespace infer
