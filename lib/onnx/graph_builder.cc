@@ -120,7 +120,7 @@ class Builder : public LiftContext {
     if (emit_status_.ok()) emit_status_ = AddFinal(std::move(spec));
   }
   std::string Constant(Tensor t) override {
-    const std::string name = Fresh("const");
+    std::string name = Fresh("const");
     Bind(name, editor_.AddConstant(std::move(t), name));
     return name;
   }

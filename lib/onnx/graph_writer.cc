@@ -127,7 +127,7 @@ class Writer : public LiftContext {
   // LiftContext.
   void Emit(NodeSpec node) override { Append(node, ""); }
   std::string Constant(Tensor t) override {
-    const std::string name = Fresh("const");
+    std::string name = Fresh("const");
     extra_constants_.push_back({name, std::move(t)});
     return name;
   }

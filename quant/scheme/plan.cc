@@ -186,11 +186,11 @@ void QuantPlanner::FindWanted() {
 void QuantPlanner::ChooseInteger() {
   for (PlannedNode& p : plan_.nodes) {
     if (!Eligible(p)) continue;
-    if (p.op->role == QuantRole::kWeighted) {
-      p.integer = true;
-    } else if (!AnyResultWanted(p)) {
+    const bool weighted = p.op->role == QuantRole::kWeighted;
+    if (!weighted && !AnyResultWanted(p)) {
       p.reason = "no consumer of its result is an integer kernel";
-    } else if (!AnyOperand(p, p.op->role == QuantRole::kElementwise ? must_round_ : rounded_)) {
+    } else if (!weighted &&
+               !AnyOperand(p, p.op->role == QuantRole::kElementwise ? must_round_ : rounded_)) {
       p.reason = "no operand is integer";
     } else {
       p.integer = true;

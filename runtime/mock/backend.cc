@@ -48,9 +48,9 @@ class MockContext final : public PlanContext {
 
  private:
   Status RunBound(const RunOptions& options) override {
-    const Status s = RunOnDevice(options);
+    Status s = RunOnDevice(options);
     if (!device_) return s;
-    const Status late = device_->Wait();  // nothing of this run may still be under way
+    Status late = device_->Wait();  // nothing of this run may still be under way
     return s.ok() ? late : s;
   }
   Status RunOnDevice(const RunOptions& options);
