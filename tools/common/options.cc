@@ -137,7 +137,7 @@ Result<Config> TakeConfig(std::vector<std::string>& args, const CLI::App& app) {
     const bool flag = known->get_items_expected_max() == 0;
     for (const std::string& value : e.values) {
       if (!flag)
-        from_file.push_back(option + "=" + value);
+        from_file.push_back(Cat(option, "=", value));
       else if (value == "true")
         from_file.push_back(option);
       else if (value != "false")
