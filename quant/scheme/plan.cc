@@ -1,6 +1,7 @@
 #include "quant/scheme/plan.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <set>
 
@@ -87,6 +88,13 @@ bool IsRowConstant(const Value* v) {
   return t.num_elements() == 1 || (t.rank() >= 1 && t.num_elements() == t.dim(-1));
 }
 
+/// As a mask of -inf has. Quantized, it would become the least number of a range.
+bool HasNonFinite(const Value* v) {
+  if (!v || !v->is_constant() || v->dtype() != DType::kF32) return false;
+  const auto values = v->constant()->data<float>();
+  return std::any_of(values.begin(), values.end(), [](float x) { return !std::isfinite(x); });
+}
+
 bool IsConstantClip(const Node& n) {
   if (!n.Is("Clip")) return false;
   for (size_t i = 1; i < n.inputs().size(); ++i)
@@ -114,6 +122,9 @@ std::string QuantPlanner::WhyNot(const Node& node, const QuantOp* op) const {
   if (!IsComputedF32(node.output(0))) return "its result is not f32";
   if (const NodePattern* p = exclude_.Match(node)) return Cat("excluded by ", ToString(*p));
   if (!include_.empty() && !include_.Match(node)) return "no include entry matches it";
+  for (size_t i = 0; i < node.inputs().size(); ++i)
+    if (IsQuantizedOperand(*op, node, i) && HasNonFinite(node.input(i)))
+      return Cat("its constant '", node.input(i)->name(), "' holds NaN or infinity");
   return op->refuse ? op->refuse(node) : "";
 }
 

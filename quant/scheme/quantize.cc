@@ -1,6 +1,7 @@
 #include "quant/scheme/quantize.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "lib/ir/editor.h"
@@ -24,6 +25,28 @@ Status CheckNotQuantized(const Graph& g) {
     if (n->Is("QuantizeLinear") || n->Is("DequantizeLinear"))
       return InvalidArgument(
           Cat("the model is quantized already (", Describe(*n), "); start from the f32 model"));
+  return {};
+}
+
+/// InvalidModel naming the first constant that convolutions, matrix products or BatchNormalization
+/// (which is folded into their weights) read and that holds NaN or infinity: no integer stands for
+/// them, and a range that leaves them out would hide that the model is broken.
+Status CheckFiniteWeights(const Graph& g) {
+  std::set<const Value*> seen;
+  for (const auto& n : g.nodes()) {
+    const QuantOp* op = FindQuantOp(*n);
+    if (!(op && op->role == QuantRole::kWeighted) && !n->Is("BatchNormalization")) continue;
+    for (const Value* v : n->inputs()) {
+      if (!v || !v->is_constant() || v->dtype() != DType::kF32 || !seen.insert(v).second) continue;
+      const auto values = v->constant()->data<float>();
+      const auto bad =
+          std::count_if(values.begin(), values.end(), [](float x) { return !std::isfinite(x); });
+      if (bad > 0)
+        return InvalidModel(Cat("weights '", v->name(), "' of ", Describe(*n), ": ", bad, " of ",
+                                values.size(),
+                                " elements are NaN or infinite, which no integer stands for"));
+    }
+  }
   return {};
 }
 
@@ -67,10 +90,12 @@ void Warn(QuantizeReport& report) {
 Result<QuantizeReport> QuantizeStatic(Graph& g, const Samples& samples, const Backend& backend,
                                       const QuantizeOptions& options) {
   INFER_TRY(CheckNotQuantized(g));
+  INFER_TRY(CheckFiniteWeights(g));
   Graph work = g.Clone();
   if (options.prepare)
     if (Status s = PrepareForQuantization(work); !s.ok())
       return std::move(s).In("preparing the model");
+  INFER_TRY(CheckFiniteWeights(work));  // those that were computed from other constants
   INFER_ASSIGN(const QuantPlan plan, PlanQuantization(work, g, options.scheme));
   if (plan.values.empty()) return NothingToDo(plan);
 

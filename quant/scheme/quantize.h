@@ -19,6 +19,7 @@ struct QuantizeOptions {
 
 /// Rewrites `g` with parameters from `samples`, run on `backend`. On failure `g` is unchanged.
 /// InvalidArgument: no samples, a pattern that matches nothing, a graph that has Q/DQ already.
+/// InvalidModel: weights hold NaN or infinity; the message names the tensor.
 /// Unsupported: nothing in the graph can be quantized; the message says why for each candidate.
 Result<QuantizeReport> QuantizeStatic(Graph& g, const Samples& samples, const Backend& backend,
                                       const QuantizeOptions& options = {});

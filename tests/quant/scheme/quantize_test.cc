@@ -257,6 +257,55 @@ TEST(QuantizeStatic, SurvivesZeroAndNonFiniteData) {
   EXPECT_EQ(none.status().code(), Code::kInvalidModel);
 }
 
+TEST(QuantizeStatic, NonFiniteWeightsAreNamed) {
+  const auto backend = MakeReferenceBackend();
+  const auto message = [&](const char* text) {
+    Graph g = MustParse(text);
+    const uint64_t before = Fingerprint(g);
+    const Status s = QuantizeStatic(g, NormalSamples(g, 2, 1), *backend, {}).status();
+    EXPECT_EQ(s.code(), Code::kInvalidModel) << text;
+    EXPECT_EQ(Fingerprint(g), before);
+    return s.message();
+  };
+  EXPECT_THAT(message(R"(graph g(x: f32[1,2]) -> (y) {
+  w = const f32[2,2] {1, nan, 2, inf}
+  y = MatMul(x, w)
+})"),
+              testing::AllOf(HasSubstr("'w'"), HasSubstr("2 of 4 elements")));
+  EXPECT_THAT(message(R"(graph g(x: f32[1,2]) -> (y) {
+  w = const f32[2,2] {1, 2, 3, 4}
+  b = const f32[2] {1, -inf}
+  y = Gemm(x, w, b)
+})"),
+              HasSubstr("'b'"));
+  // Computed from others: finite where they stand in the file.
+  EXPECT_THAT(message(R"(graph g(x: f32[1,2]) -> (y) {
+  v = const f32[2,2] {1, 2, 3, 4}
+  zero = const f32[] {0}
+  w = Div(v, zero)
+  y = MatMul(x, w)
+})"),
+              HasSubstr("4 of 4 elements"));
+}
+
+TEST(QuantizeStatic, AMaskOfInfinitiesStaysFloat) {
+  Graph g = MustParse(R"(graph g(x: f32[1,2]) -> (y) {
+  w = const f32[2,2] ~1
+  v = const f32[2,2] ~2
+  mask = const f32[2,2] {0, -inf, 0, 0}
+  a = MatMul(x, w)
+  b = Add(a, mask)
+  s = Softmax(b)
+  y = MatMul(s, v)
+})");
+  const QuantizeReport report = MustQuantize(g, NormalSamples(g, 8, 1), {});
+  EXPECT_EQ(report.integer_layers, 2);
+  const auto add = std::find_if(report.layers.begin(), report.layers.end(),
+                                [](const QuantizedLayer& l) { return l.op == "Add"; });
+  ASSERT_NE(add, report.layers.end());
+  EXPECT_THAT(add->reason, HasSubstr("'mask' holds NaN or infinity"));
+}
+
 TEST(QuantizeStatic, RefusalsLeaveTheGraphAlone) {
   Graph g = MustParse("graph g(x: f32[2]) -> (y) { y = Relu(x) }");
   const uint64_t before = Fingerprint(g);
