@@ -54,6 +54,9 @@ struct Preprocess {
   std::string ToString() const;
 };
 
+/// One line per key, for --help.
+std::string PreprocessHelp();
+
 /// InvalidArgument naming the bad key or value. "" is the empty preprocessing.
 Result<Preprocess> ParsePreprocess(std::string_view text);
 

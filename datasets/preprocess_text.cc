@@ -95,25 +95,30 @@ std::string ReadNumbers(std::string_view value, bool allow_zero, std::vector<dou
 }
 
 struct Key {
-  std::string_view name;
+  std::string_view name, values, help;
   Read read;
   Write write;
 };
 
 constexpr Key kKeys[] = {
-    {"source", [](std::string_view v, P& p) { return ReadWord(kSources, v, p.source); },
+    {"source", "hwc|chw", "how a stored image lies; default: as its extents say",
+     [](std::string_view v, P& p) { return ReadWord(kSources, v, p.source); },
      [](const P& p) { return WriteWord(kSources, p.source); }},
-    {"resize", [](std::string_view v, P& p) { return ReadSize(v, p.resize); },
+    {"resize", "S|HxW", "the shorter side becomes S, or exactly HxW; 8-bit images only",
+     [](std::string_view v, P& p) { return ReadSize(v, p.resize); },
      [](const P& p) { return WriteSize(p.resize); }},
-    {"interp", [](std::string_view v, P& p) { return ReadWord(kInterps, v, p.interp); },
+    {"interp", "bilinear|bicubic|nearest", "how resize interpolates; default: bilinear",
+     [](std::string_view v, P& p) { return ReadWord(kInterps, v, p.interp); },
      [](const P& p) {
        return p.interp == P::Interp::kBilinear ? "" : WriteWord(kInterps, p.interp);
      }},
-    {"crop", [](std::string_view v, P& p) { return ReadSize(v, p.crop); },
+    {"crop", "S|HxW", "this much from the centre",
+     [](std::string_view v, P& p) { return ReadSize(v, p.crop); },
      [](const P& p) { return WriteSize(p.crop); }},
-    {"order", [](std::string_view v, P& p) { return ReadWord(kOrders, v, p.order); },
+    {"order", "rgb|bgr|grey", "order of the channels; default: as stored",
+     [](std::string_view v, P& p) { return ReadWord(kOrders, v, p.order); },
      [](const P& p) { return WriteWord(kOrders, p.order); }},
-    {"scale",
+    {"scale", "K", "(x * scale - mean) / std; a fraction may stand: 1/255",
      [](std::string_view v, P& p) -> std::string {
        const std::optional<double> scale = ReadNumber(v);
        if (!scale || *scale == 0) return "a number or a fraction, e.g. 1/255";
@@ -126,21 +131,22 @@ constexpr Key kKeys[] = {
                   ? FormatDouble(p.scale)
                   : "";
      }},
-    {"mean",
+    {"mean", "A:B:C", "one number for all channels, or one each",
      [](std::string_view v, P& p) {
        p.normalise = true;
        return ReadNumbers(v, true, p.mean);
      },
      [](const P& p) { return Join(p.mean, ":"); }},
-    {"std",
+    {"std", "A:B:C", "one number for all channels, or one each",
      [](std::string_view v, P& p) {
        p.normalise = true;
        return ReadNumbers(v, false, p.std);
      },
      [](const P& p) { return Join(p.std, ":"); }},
-    {"layout", [](std::string_view v, P& p) { return ReadWord(kLayouts, v, p.layout); },
+    {"layout", "nhwc|nchw", "of the model input; default: as stored",
+     [](std::string_view v, P& p) { return ReadWord(kLayouts, v, p.layout); },
      [](const P& p) { return WriteWord(kLayouts, p.layout); }},
-    {"dtype",
+    {"dtype", "f32|u8|...", "default: f32 with scale, mean or std, else as stored",
      [](std::string_view v, P& p) -> std::string {
        const std::optional<DType> t = ParseDType(v);
        if (!t || BitWidth(*t) < 8 || kComplex.Has(*t)) return "an element type, e.g. f32 or u8";
@@ -150,7 +156,7 @@ constexpr Key kKeys[] = {
      [](const P& p) {
        return p.dtype == DType::kUndefined ? std::string() : std::string(Name(p.dtype));
      }},
-    {"shape",
+    {"shape", "AxBxC", "of one sample, without the batch axis",
      [](std::string_view v, P& p) -> std::string {
        return ReadExtents(v, 32, p.shape).empty() ? "" : "extents joined by 'x', e.g. 784x1";
      },
@@ -158,6 +164,17 @@ constexpr Key kKeys[] = {
 };
 
 }  // namespace
+
+std::string PreprocessHelp() {
+  std::string out;
+  const auto add = [&](const std::string& what, std::string_view help) {
+    constexpr size_t kColumn = 34;
+    out += Cat("  ", what, std::string(kColumn - what.size(), ' '), help, "\n");
+  };
+  for (const Key& k : kKeys) add(Cat(k.name, "=", k.values), k.help);
+  add("flatten", "shape=<all elements>");
+  return out;
+}
 
 Result<Preprocess> ParsePreprocess(std::string_view text) {
   P p;

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <functional>
 #include <set>
 
@@ -21,6 +22,7 @@ constexpr int64_t kDefaultOpset = 17;
 constexpr int64_t kMinIrVersion = 4;  // since then initializers need not be graph inputs
 constexpr int64_t kFunctionIrVersion = 8;
 constexpr uint64_t kExternalAlignment = 64;
+constexpr size_t kHashDigits = 16;  // of the SHA-256 in the names of data files
 
 using Sink = std::function<Status(const void*, size_t)>;
 
@@ -221,10 +223,30 @@ Status WriteExternal(const std::string& path, const std::vector<FileId>& inputs,
   }
   const size_t slash = path.rfind('/') + 1;
   const std::string base = path.substr(slash);
-  const std::string name = Cat(base, ".", hash.Hex().substr(0, 16), ".data");
+  const std::string name = Cat(base, ".", hash.Hex().substr(0, kHashDigits), ".data");
   for (auto& [tensor, where] : external) where.location = name;
   file->SetName(name);
   return file->Commit();
+}
+
+/// Files NAME.HASH.data beside the model other than `current`.
+std::vector<std::string> OtherData(const std::string& path, const std::string& current) {
+  const size_t slash = path.rfind('/') + 1;
+  const std::string prefix = path.substr(slash) + ".", suffix = ".data";
+  std::vector<std::string> found;
+  std::error_code error;
+  const std::string folder = slash > 0 ? path.substr(0, slash) : "./";
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    if (name == current || name.size() != prefix.size() + kHashDigits + suffix.size() ||
+        !name.starts_with(prefix) || !name.ends_with(suffix))
+      continue;
+    const auto hash = std::string_view(name).substr(prefix.size(), kHashDigits);
+    if (hash.find_first_not_of("0123456789abcdef") == std::string_view::npos)
+      found.push_back((slash > 0 ? folder : "") + name);
+  }
+  std::sort(found.begin(), found.end());
+  return found;
 }
 
 struct Prepared {
@@ -257,9 +279,11 @@ Result<ExportReport> ExportModel(const Model& model, const std::string& path,
   Layout layout = LayoutOf(p.header, p.written, {});
   // Refused before any data is written when the output is an input.
   INFER_ASSIGN(auto file, AtomicFile::Create(path, inputs));
+  std::string data_file;
   if (options.force_external || layout.size() > static_cast<uint64_t>(options.max_inline_bytes)) {
     auto external = PlaceExternal(p.written, options, p.report.external_bytes);
     INFER_TRY(WriteExternal(path, inputs, p.written, p.report.external_bytes, external));
+    if (!external.empty()) data_file = external.begin()->second.location;
     layout = LayoutOf(p.header, p.written, external);
     if (layout.size() > INT32_MAX)
       return Unsupported(
@@ -267,6 +291,7 @@ Result<ExportReport> ExportModel(const Model& model, const std::string& path,
   }
   INFER_TRY(layout.WriteTo([&](const void* data, size_t n) { return file->Write(data, n); }));
   INFER_TRY(file->Commit());
+  p.report.stale_data = OtherData(path, data_file);
   p.report.file_bytes = static_cast<int64_t>(layout.size());
   return std::move(p.report);
 }

@@ -32,6 +32,9 @@ struct ExportReport {
   int64_t file_bytes = 0;
   int64_t external_bytes = 0;
   std::vector<std::string> functions;  ///< model-local functions written
+  /// Data files of models that stood under this name before: NAME.HASH.data that the new file does
+  /// not read. They are left, since a copy of such a model may read them from elsewhere.
+  std::vector<std::string> stale_data;
 };
 
 /// Unsupported when `opset` cannot express a node (all of them are listed). InvalidArgument when

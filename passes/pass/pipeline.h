@@ -1,5 +1,5 @@
 #pragma once
-/// The pipelines behind --level, and the whole of `infer-opt fuse` but its printing.
+/// The pipelines behind `fuse --rewrites`, and the whole of `infer-opt fuse` but its printing.
 #include "passes/pass/pass.h"
 #include "passes/rewrite/verify_match.h"
 

@@ -243,6 +243,8 @@ Status QdqWriter::WriteWeights() {
     for (const Node* f : p.followers) layer.op += Cat("+", f->op());
     layer.precision = p.integer ? "int8" : "f32";
     layer.reason = p.reason;
+    layer.quantizable = p.op != nullptr;
+    report_.quantizable_layers += layer.quantizable ? 1 : 0;
     if (p.integer) {
       if (Status s = WriteLayerWeights(p, layer); !s.ok()) return std::move(s).In(layer.name);
       ++report_.integer_layers;

@@ -12,6 +12,7 @@ struct QuantizedLayer {
   std::string name;                 ///< node name, or its first result's
   std::string op;                   ///< with what is computed along: "Conv+Relu"
   std::string precision;            ///< "int8" or "f32"
+  bool quantizable = false;         ///< INT8 covers the operator
   std::string reason;               ///< why f32; "" for int8
   int64_t weight_bytes_before = 0;  ///< weights and bias as constants of the node
   int64_t weight_bytes_after = 0;   ///< the same with scales and zero points
@@ -37,6 +38,7 @@ struct QuantizeReport {
   int64_t weight_bytes_before = 0;  ///< all constants of the graph as it came
   int64_t weight_bytes_after = 0;   ///< all constants of the result
   int64_t integer_layers = 0;       ///< layers with precision int8
+  int64_t quantizable_layers = 0;   ///< layers whose operator INT8 covers
   std::vector<std::string> warnings;
 };
 

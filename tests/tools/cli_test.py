@@ -5,6 +5,7 @@ Run by ctest with INFER_BIN (the folder of the binaries) and INFER_SOURCE (the r
 import json
 import os
 import pathlib
+import re
 import signal
 import struct
 import subprocess
@@ -16,7 +17,7 @@ import unittest
 import jsonschema
 import numpy as np
 
-from onnx_wire import INT64, model, node, tensor, value_info
+from onnx_wire import FLOAT, INT64, field, model, node, tensor, value_info
 
 BIN = pathlib.Path(os.environ["INFER_BIN"])
 SOURCE = pathlib.Path(os.environ["INFER_SOURCE"])
@@ -102,6 +103,8 @@ class Cli(unittest.TestCase):
             PREPROCESS, "--max-drop", "5%")
         self.assertTrue(report["passed"])
         self.assertGreater(report["quantization"]["integer_layers"], 5)
+        self.assertEqual(report["quantization"]["quantizable_layers"],
+                         sum(layer["quantizable"] for layer in report["quantization"]["layers"]))
         self.assertLess(report["output"]["bytes"], 0.5 * os.path.getsize(MODEL))
 
     def test_bench(self):
@@ -164,6 +167,95 @@ class Cli(unittest.TestCase):
         done = self.expect(0, "infer-opt", "inspect", MODEL, "--set", "batch=5", "--config",
                            self.dir / "c.toml")
         self.assertIn("[5,1,32,32]", done.stdout)
+
+    def test_gates_are_told_to_people(self):
+        args = ["quantize", MODEL, "-o", self.dir / "q.onnx", "--data", DEMO / "eval_images.npy",
+                "--labels", DEMO / "eval_labels.csv", "--preprocess", PREPROCESS, "--samples", 80,
+                "--min-sqnr", 10, "--max-error", 0.9, "--min-agreement", "80%", "--max-drop", "10%"]
+        said = self.expect(0, "infer-opt", *args).stdout
+        gates = [line for line in said.splitlines() if line.startswith("pass")]
+        self.assertEqual(len(gates), 4, said)
+        self.assertRegex(said, r"pass  output '\w+': SQNR [\d.]+ dB, limit 10 dB\n")
+        self.assertRegex(said, r"pass  top-1 drop -?[\d.]+ %, limit 10 % \(95 % interval ")
+        self.assertNotIn("passed", said)
+        self.assertNotRegex("\n".join(gates), r"\d{7}")  # no number with all its digits
+
+    def test_preprocess_keys_are_documented(self):
+        # The parser's own list is what help and docs must hold.
+        args = [a if a != PREPROCESS else "nonsense=1" for a in EVAL]
+        said = self.expect(2, "infer-opt", "eval", MODEL, *args).stderr
+        keys = re.search(r"the keys are (.*)", said).group(1).replace(" and ", ", ").split(", ")
+        self.assertGreater(len(keys), 10)
+        docs = (SOURCE / "docs/cli.md").read_text()
+        for command in ["eval", "compare", "fuse", "quantize"]:
+            text = self.expect(0, "infer-opt", command, "--help").stdout
+            for key in keys:
+                self.assertRegex(text, rf"\n  {key}\b")
+                self.assertIn(f"`{key}`", docs)
+
+    def test_levels(self):
+        plain = self.report(0, "infer-opt", "fuse", MODEL, "-o", self.dir / "f.onnx", "--rewrites", "none")
+        self.assertEqual(plain["optimize"]["rewrites"], 0)
+        simple = self.report(0, "infer-opt", "fuse", MODEL, "-o", self.dir / "f.onnx", "--rewrites",
+                             "simplify")
+        listed = self.expect(0, "infer-opt", "fuse", "--list").stdout
+        level = dict(line.split()[:2] for line in listed.splitlines()[1:])
+        self.assertEqual(set(level.values()), {"simplify", "fuse"})
+        for rule in simple["optimize"]["rules"]:
+            self.assertEqual(level[rule["rule"]], "simplify")
+        self.expect(2, "infer-opt", "fuse", MODEL, "-o", self.dir / "f.onnx", "--level", 1)
+
+    def test_data_of_an_earlier_model_is_named(self):
+        out = self.dir / "m.onnx"
+        fuse = ["fuse", MODEL, "-o", out, "--external-data", "--no-verify"]
+        self.assertNotIn("left", self.expect(0, "infer-opt", *fuse).stdout)
+        old, = self.dir.glob("m.onnx.*.data")
+        (self.dir / "m.onnx.notes.data").write_text("not ours")
+        self.assertNotIn("left", self.expect(0, "infer-opt", *fuse).stdout)  # the same bytes
+        said = self.expect(0, "infer-opt", *fuse, "--rewrites", "none").stdout
+        self.assertEqual([t for t in said.splitlines() if t.startswith("left")],
+                         [f"left {old}: data of an earlier {out}, which no longer reads it"])
+        self.assertTrue(old.exists())  # a copy of the old model may read it
+        self.expect(0, "infer-opt", "run", out, "--set", "batch=1")
+
+    def test_outputs_get_files_of_their_own(self):
+        path = self.dir / "names.onnx"
+        names = ["a/b", "a_b", "A_B", "a_b-2", "x" * 300]
+        path.write_bytes(model([node("Relu", ["x"], [n]) for n in names], [value_info("x", [2])],
+                               [value_info(n, [2]) for n in names]))
+        report = self.report(0, "infer-opt", "run", path, "-o", self.dir / "out")
+        files = [o["file"] for o in report["outputs"]]
+        self.assertEqual([pathlib.Path(f).name for f in files[:4]],
+                         ["a_b.npy", "a_b-2.npy", "A_B-3.npy", "a_b-2-2.npy"])
+        self.assertEqual(len({f.lower() for f in files}), len(names))
+        for f in files:
+            self.assertEqual(np.load(f).shape, (2,))
+        self.assertIn(f"-> {self.dir}/out/a_b-2.npy",
+                      self.expect(0, "infer-opt", "run", path, "-o", self.dir / "out").stdout)
+
+    def test_what_is_no_tensor_is_not_written_and_says_so(self):
+        path = self.dir / "seq.onnx"
+        sequence = field(1, "s") + field(2, field(4, field(1, field(1, field(1, FLOAT)))))
+        path.write_bytes(model([node("SequenceConstruct", ["x", "x"], ["s"])], [value_info("x", [2])],
+                               [sequence]))
+        done = self.expect(0, "infer-opt", "run", path, "-o", self.dir / "out")
+        self.assertIn("s: a sequence of 2 values", done.stdout)
+        self.assertIn("warning: output 's' is not written: it is a sequence of 2 values", done.stderr)
+
+    def test_inspect_counts(self):
+        # Every shape is set: nothing is unknown. NonZero's is, whatever is set.
+        path = self.dir / "open.onnx"
+        path.write_bytes(model([node("Relu", ["x"], ["y"])], [value_info("x", ["n", "m"])],
+                               [value_info("y", ["n", "m"])]))
+        for args in [(), ("--set", "n=2"), ("--set", "n=2", "--set", "m=3"), ("--shape", "x=2x3")]:
+            self.assertEqual(self.report(0, "infer-opt", "inspect", path, *args)[
+                "nodes_without_static_shape"], 0)
+        path.write_bytes(model([node("NonZero", ["x"], ["i"]), node("Relu", ["x"], ["y"])],
+                               [value_info("x", ["n"])],
+                               [value_info("y", ["n"]), value_info("i", [1, "k"], INT64)]))
+        for args in [(), ("--shape", "x=4")]:
+            done = self.report(0, "infer-opt", "inspect", path, *args)
+            self.assertEqual(done["nodes_without_static_shape"], 1)
 
     # Failures
 

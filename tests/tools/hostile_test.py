@@ -185,6 +185,11 @@ class Hostile(unittest.TestCase):
         np.save(self.dir / "x.npy", np.ones((4, 2, 2), np.float32))
         for args in [("run",), ("fuse", "-o", "f.onnx"), ("inspect",)]:
             self.expect(0, "infer-opt", args[0], path, *args[1:])
+        # No integer stands for them: refused before calibration, by name.
+        done = self.expect(3, "infer-opt", "quantize", path, "-o", "q.onnx", "--calib", "x.npy",
+                           "--no-verify")
+        self.assertIn("weights 'w' of MatMul -> 'y': 4 of 4 elements are NaN or infinite", done.stderr)
+        self.assertFalse((self.dir / "q.onnx").exists())
 
     def test_minus_one_is_an_open_extent(self):
         # Many exporters write it so; the extent is then found like any other.
@@ -262,7 +267,59 @@ class Hostile(unittest.TestCase):
             with self.subTest(out=out):
                 self.expect(code, "infer-opt", "fuse", copy, "-o", out, "--no-verify")
                 self.expect(code, "infer-opt", "inspect", copy, "--json", out)
+                # Before the work: nothing is measured, calibrated or run for a report that is lost.
+                for tool, command, *rest in [
+                        ("infer-bench", "run", copy, "--json", out),
+                        ("infer-opt", "quantize", copy, "--data", "none.npy", "-o", out),
+                        ("infer-opt", "run", copy, "--json", out)]:
+                    done = self.expect(code, tool, command, *rest)
+                    self.assertEqual(done.stdout, "")
+                    self.assertNotIn("none.npy", done.stderr)
         self.assertEqual(pathlib.Path(copy).read_bytes(), pathlib.Path(MODEL).read_bytes())
+
+    def test_outputs_that_meet_are_2(self):
+        shutil.copy(MODEL, self.dir / "in.onnx")
+        np.save(self.dir / "logits.npy", np.zeros((1, 1, 32, 32), np.float32))
+        (self.dir / "sub").mkdir()
+        data = ["--data", DEMO / "eval_images.npy", "--labels", DEMO / "eval_labels.csv",
+                "--preprocess", PREPROCESS, "--samples", 4]
+        before = sorted(os.listdir(self.dir))
+        for args in [
+                ("fuse", "in.onnx", "-o", "f.onnx", "--json", "f.onnx"),
+                ("fuse", "in.onnx", "-of.onnx", "--json", "sub/../f.onnx"),
+                ("quantize", "in.onnx", "-o", "f.onnx", "--json", "./f.onnx", *data),
+                ("run", "in.onnx", "-i", "logits.npy", "--json", "logits.npy"),
+                ("run", "in.onnx", "-i", "image=logits.npy", "-o", "."),
+                ("run", "in.onnx", "--set", "batch=1", "-o", "sub", "--json", "sub/logits.npy"),
+                ("run", "in.onnx", "--set", "batch=1", "-o", "new", "--json", "new"),
+                ("fuse", "in.onnx", "-o", "logits.npy", "--data", "logits.npy")]:
+            with self.subTest(args=args):
+                done = self.expect(2, "infer-opt", *args)
+                self.assertRegex(done.stderr, "the same file")
+                self.assertEqual(sorted(os.listdir(self.dir)), before)
+        # Files that the command line does not name: the data of a model.
+        self.expect(0, "infer-opt", "fuse", "in.onnx", "-o", "e.onnx", "--external-data", "--no-verify")
+        weights, = self.dir.glob("e.onnx.*.data")
+        self.expect(2, "infer-opt", "inspect", "e.onnx", "--json", weights)
+        self.expect(0, "infer-opt", "inspect", "e.onnx", "--json", "e.json")
+        # A name that is also a word of the command line is no clash.
+        self.expect(0, "infer-bench", "zoo", "resnet18", "-o", "resnet18", "--resolution", 32)
+
+    def test_names_are_printed_without_control_characters(self):
+        bad = "a\x1b[31m\nerror: \tb"
+        path = self.write("names.onnx", model([node("Relu", [bad], ["y"])], [value_info(bad, [2])],
+                                              [value_info("y", [2])]))
+        broken = self.write("broken.onnx", model([relu(bad, "y")], [X], [Y]))
+        for code, args in [(0, ("inspect", path)), (0, ("run", path)), (0, ("inspect", path, "--kernels")),
+                           (0, ("inspect", path, "--text")), (0, ("fuse", path, "-o", "f.onnx")),
+                           (3, ("inspect", broken)), (2, ("run", path, "-i", "z=x.npy"))]:
+            with self.subTest(args=args):
+                done = self.expect(code, "infer-opt", *args)
+                for text in [done.stdout, done.stderr]:
+                    self.assertNotRegex(text, r"[\x00-\x09\x0b-\x1f\x7f]")
+                    self.assertNotRegex(text, r"(?m)^error:")
+        done = self.expect(0, "infer-opt", "inspect", path, "--json", "-")
+        self.assertEqual(json.loads(done.stdout)["model"]["inputs"][0]["name"], bad)
 
     def test_a_refused_write_keeps_the_old_file(self):
         out = self.write("out.onnx", b"old")
@@ -316,6 +373,19 @@ class Hostile(unittest.TestCase):
                 (2, ["infer-opt", "run", MODEL, "--shape", "image=1x1x9999999999x9999999999"]),
                 (2, ["infer-opt", "run", MODEL, "--shape", "image=1x"]),
                 (2, ["infer-opt", "run", MODEL, "--shape", "nobody=1"]),
+                (2, ["infer-opt", "run", MODEL, "--shape", "image="]),
+                (2, ["infer-opt", "run", MODEL, "--shape", "image=scalar"]),
+                *[(2, ["infer-opt", "run", MODEL, "--seed", n])
+                  for n in ("-1", "18446744073709551616", "0x10", "1.5", "1e3", "x")],
+                *[(2, ["infer-opt", "quantize", MODEL, "-o", "x.onnx", "--data",
+                       DEMO / "eval_images.npy", option, "-1"])
+                  for option in ("--keep-first", "--keep-last", "--calib-count", "--samples", "--seed",
+                                 "--max-drop", "--min-sqnr", "--max-error", "--min-agreement",
+                                 "--opset", "--threads")],
+                (2, ["infer-opt", "fuse", MODEL, "-o", "x.onnx", "--stop-after", "-2"]),
+                (2, ["infer-opt", "fuse", MODEL, "-o", "x.onnx", "--runs", "0"]),
+                (2, ["infer-opt", "compare", MODEL, MODEL, "--runs", "-3"]),
+                (2, [*bench, "--seed", "-1"]),
                 (2, ["infer-opt", "run", MODEL, "--device", ""]),
                 (2, ["infer-opt", "run", MODEL, "--level", "99"]),
                 (2, ["infer-opt", "run", MODEL, "--input", ""]),

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "lib/support/readable.h"
 #include "lib/support/strings.h"
 
 namespace infer {
@@ -38,8 +39,8 @@ std::vector<std::string> ValueRow(const ValueAccuracy& v) {
           v.op,
           Fixed(m.sqnr_db, 1),
           Fixed(m.cosine, 6),
-          FormatFloat(static_cast<float>(m.max_error_ratio)),
-          v.rows ? FormatFloat(static_cast<float>(v.rows->kl)) : "-",
+          Rounded(m.max_error_ratio, 3),
+          v.rows ? Rounded(v.rows->kl, 3) : "-",
           v.rows ? Fixed(100 * v.rows->top1_agreement, 2) : "-"};
 }
 
@@ -114,7 +115,8 @@ std::string AccuracyText(const AccuracyReport& r, size_t max_layers) {
 
 std::string GateText(const std::vector<GateResult>& gates) {
   std::string out;
-  for (const GateResult& g : gates) out += Cat(g.passed ? "pass  " : "FAIL  ", g.message, "\n");
+  for (const GateResult& g : gates)
+    out += Cat(g.passed ? "pass  " : "FAIL  ", Printable(g.message), "\n");
   return out;
 }
 

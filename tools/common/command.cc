@@ -4,6 +4,8 @@
 
 #include <cstdio>
 
+#include "lib/support/readable.h"
+
 namespace infer {
 
 ExitCode ExitCodeOf(const Status& s) {
@@ -20,13 +22,21 @@ ExitCode ExitCodeOf(const Status& s) {
   return kExitInternal;
 }
 
+void Context::Print(std::string_view text) { out_ += Printable(text, EndsOfLine::kAll); }
+
+void Context::PrintLine(std::string_view text) {
+  Print(text);
+  out_ += '\n';
+}
+
 void Context::Warn(std::string text) {
-  std::fprintf(stderr, "%s: warning: %s\n", tool_.c_str(), text.c_str());
+  std::fprintf(stderr, "%s: warning: %s\n", tool_.c_str(),
+               Printable(text, EndsOfLine::kIndented).c_str());
   warnings_.push_back(std::move(text));
 }
 
 void Context::Note(std::string_view text) const {
-  if (!quiet) std::fprintf(stderr, "%.*s\n", static_cast<int>(text.size()), text.data());
+  if (!quiet) std::fprintf(stderr, "%s\n", Printable(text, EndsOfLine::kIndented).c_str());
 }
 
 void Context::Progress(std::string_view step, int64_t done, int64_t total) {

@@ -11,6 +11,7 @@
 
 #include "lib/ops/op_def.h"
 #include "tools/common/options.h"
+#include "tools/common/paths.h"
 
 namespace infer {
 
@@ -31,16 +32,23 @@ ExitCode ExitCodeOf(const Status& s);
 class Context {
  public:
   Context(const OpRegistry& ops, std::string tool, std::vector<std::string> argv,
-          std::stop_token stop)
-      : ops_(ops), tool_(std::move(tool)), argv_(std::move(argv)), stop_(std::move(stop)) {}
+          std::vector<NamedPath> paths, std::stop_token stop)
+      : ops_(ops),
+        tool_(std::move(tool)),
+        argv_(std::move(argv)),
+        paths_(std::move(paths)),
+        stop_(std::move(stop)) {}
   const OpRegistry& ops() const { return ops_; }
   const std::string& tool() const { return tool_; }  ///< "infer-opt quantize"
   const std::vector<std::string>& argv() const { return argv_; }
+  /// The files and folders that the command line names.
+  const std::vector<NamedPath>& paths() const { return paths_; }
   std::stop_token stop() const { return stop_; }  ///< SIGINT, SIGTERM or SIGHUP came
 
-  /// Result text, for stdout; goes to stderr when the JSON report takes stdout.
-  void Print(std::string_view text) { out_ += text; }
-  void PrintLine(std::string_view text) { (out_ += text) += '\n'; }
+  /// Result text, for stdout; goes to stderr when the JSON report takes stdout. Control characters
+  /// are escaped here; a name that is not in a table is printed with Printable, for its newlines.
+  void Print(std::string_view text);
+  void PrintLine(std::string_view text);
   /// A warning: printed to stderr at once, and part of the report.
   void Warn(std::string text);
   /// A line on stderr, unless --quiet.
@@ -61,6 +69,7 @@ class Context {
   const OpRegistry& ops_;
   std::string tool_;
   std::vector<std::string> argv_;
+  std::vector<NamedPath> paths_;
   std::stop_token stop_;
   std::string out_;
   std::vector<std::string> warnings_;

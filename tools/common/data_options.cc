@@ -42,19 +42,20 @@ Result<std::vector<size_t>> MatchInputs(const Dataset& data, const Graph& g) {
 void DataFlags::Declare(Options& options, const std::string& role, const std::string& what) {
   const std::string name = role.empty() ? "data" : role;
   const std::string prefix = role.empty() ? "--" : Cat("--", role, "-");
-  options.Value(Cat("--", name), &data, Cat(what, ": .npy, .npz, IDX, CIFAR, a folder of images"));
-  options.Value(Cat(prefix, "labels"), &labels, "Class indices: .npy, IDX or CSV");
+  options.Value(Cat("--", name), &data, Cat(what, ": .npy, .npz, IDX, CIFAR, a folder of images"),
+                PathUse::kRead);
+  options.Value(Cat(prefix, "labels"), &labels, "Class indices: .npy, IDX or CSV", PathUse::kRead);
   options.Value(Cat(prefix, "samples"), &max_samples, "Use at most so many samples; 0: all");
   if (role.empty()) {
     options.Value("--preprocess", &preprocess,
-                  "From sample to input: crop=224,order=bgr,mean=a:b:c,std=a:b:c,scale=1/255,"
-                  "layout=nchw");
+                  "From sample to input: KEY=VALUE,... (the keys stand below)");
+    options.Explain("Keys of --preprocess, in the order in which the steps run:\n" +
+                    PreprocessHelp());
     options.Value("--raw-type", &raw_type, "Type of one sample of a raw file: f32[3,32,32]");
   }
 }
 
 Result<std::shared_ptr<const Dataset>> OpenData(const DataFlags& flags) {
-  if (flags.max_samples < 0) return InvalidArgument("--samples: at least 0");
   INFER_ASSIGN(Dataset d, OpenDataset({.data = flags.data,
                                        .labels = flags.labels,
                                        .preprocess = flags.preprocess,

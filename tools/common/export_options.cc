@@ -5,7 +5,7 @@
 namespace infer {
 
 void ExportFlags::Declare(Options& options) {
-  options.Value("-o,--output", &output, "The ONNX file to write");
+  options.Value("-o,--output", &output, "The ONNX file to write", PathUse::kWrite);
   options.Choice("--target", &target, {"onnx", "ort", "infer"},
                  "onnx: standard operators; ort: also com.microsoft ones; infer: everything");
   options.Value("--opset", &opset, "Opset of the file; 0: the input's, or what the nodes need");
@@ -25,6 +25,9 @@ Result<ExportReport> ExportFlags::Write(Context& context, const Model& model) co
                             ? Cat(" and ", HumanBytes(r.external_bytes), " of external data")
                             : std::string(),
                         ", opset ", r.opset, " (", r.opset_reason, ")"));
+  for (const std::string& file : r.stale_data)
+    context.PrintLine(
+        Cat("left ", file, ": data of an earlier ", output, ", which no longer reads it"));
   return r;
 }
 

@@ -21,9 +21,9 @@ Result<std::pair<std::string, std::string>> SplitAtEquals(const std::string& tex
 
 void ModelOptions::Declare(Options& options) {
   options.Values("--set", &set, "Give a symbolic dimension a number: N=1");
-  options.Values("--shape", &shape, "Give an input a shape: input=1x3x224x224");
+  options.Values("--shape", &shape, "Give an input a shape: input=1x3x224x224, or scalar");
   options.Value("--external-root", &external_root,
-                "Further folder in which the model's external data may lie");
+                "Further folder in which the model's external data may lie", PathUse::kRead);
 }
 
 Status ApplyShapes(Graph& g, const ModelOptions& options) {
@@ -38,7 +38,10 @@ Status ApplyShapes(Graph& g, const ModelOptions& options) {
   for (const std::string& s : options.shape) {
     INFER_ASSIGN(auto pair, SplitAtEquals(s, "--shape"));
     Dims dims;
-    if (!pair.second.empty())
+    if (pair.second.empty())
+      return InvalidArgument(Cat("--shape ", s, ": the extents are missing: ", pair.first,
+                                 "=1x3x224x224, or ", pair.first, "=scalar"));
+    if (pair.second != "scalar")
       for (const std::string& d : Split(pair.second, 'x')) {
         const auto v = ParseInt(d);
         if (!v || *v < 0) return InvalidArgument(Cat("--shape ", s, ": '", d, "' is no extent"));
@@ -77,6 +80,7 @@ Result<Model> LoadModel(Context& context, const std::string& path, const ModelOp
   ImportOptions import;
   import.external_root = options.external_root;
   INFER_ASSIGN(Model model, ImportModel(path, context.ops(), import));
+  INFER_TRY(CheckInputs(context.paths(), model.info.source_files));
   INFER_TRY(ApplyShapes(model.graph, options));
   return model;
 }

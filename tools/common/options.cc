@@ -1,20 +1,22 @@
 /// The only file that sees CLI11 (it costs seconds to compile): options, dispatch, exit codes.
 #include "tools/common/options.h"
 
-#include <sys/stat.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
+#include <limits>
 #include <new>
 
 #include "lib/ops/registry.h"
 #include "lib/support/file.h"
+#include "lib/support/readable.h"
 #include "lib/support/strings.h"
 #include "tools/common/command.h"
 #include "tools/common/config_file.h"
+#include "tools/common/paths.h"
 #include "tools/common/signals.h"
 #include "tools/common/streams.h"
 #include "tools/common/version.h"
@@ -22,48 +24,77 @@
 namespace infer {
 namespace {
 
-/// CLI11 takes an empty text for the number 0.
-std::string NotEmpty(const std::string& text) { return text.empty() ? "a number is missing" : ""; }
 /// A variable of a script that is not set must not read as "no such option".
 std::string NotBlank(const std::string& text) { return text.empty() ? "the value is empty" : ""; }
 
-/// A CLI11 check: NaN and infinity would switch off the comparisons that options are for.
-std::string IsFinite(const std::string& text) {
-  const auto v = ParseDouble(Trim(text));
-  return v && std::isfinite(*v) ? std::string() : Cat("'", text, "' is not a finite number");
+/// A CLI11 check. CLI11 by itself takes "" for 0, "-1" for an unsigned number and "0x1p3".
+template <typename T>
+CLI::Validator WholeNumber(T least) {
+  return CLI::Validator(
+      [least](std::string& text) -> std::string {
+        T v{};
+        const std::string_view t = Trim(text);
+        const auto [end, error] = std::from_chars(t.data(), t.data() + t.size(), v);
+        if (t.empty()) return "a number is missing";
+        if (error == std::errc() && end == t.data() + t.size() && v >= least) return "";
+        return Cat("'", text, "' is not a whole number from ", least, " to ",
+                   std::numeric_limits<T>::max());
+      },
+      "");
 }
+
+/// A CLI11 check: NaN and infinity would switch off the comparisons that options are for.
+CLI::Validator FiniteNumber(double least) {
+  return CLI::Validator(
+      [least](std::string& text) -> std::string {
+        const auto v = ParseDouble(Trim(text));
+        if (!v || !std::isfinite(*v)) return Cat("'", text, "' is not a finite number");
+        return *v >= least ? std::string() : Cat("'", text, "' is less than ", least);
+      },
+      "");
+}
+
+/// "--output" of "-o,--output".
+std::string LongName(const std::string& names) { return names.substr(names.rfind(',') + 1); }
 
 }  // namespace
 
 void Options::Positional(const std::string& name, std::string* target, const std::string& help,
-                         bool required) {
+                         bool required, PathUse use) {
   app_.add_option(name, *target, help)->required(required)->check(NotBlank);
+  paths_.push_back({name, use, target, nullptr});
 }
 void Options::Positional(const std::string& name, std::vector<std::string>* target,
-                         const std::string& help, bool required) {
+                         const std::string& help, bool required, PathUse use) {
   app_.add_option(name, *target, help)->required(required)->check(NotBlank);
+  paths_.push_back({name, use, nullptr, target});
 }
 void Options::Flag(const std::string& names, bool* target, const std::string& help) {
   app_.add_flag(names, *target, help);
 }
-void Options::Value(const std::string& names, std::string* target, const std::string& help) {
+void Options::Value(const std::string& names, std::string* target, const std::string& help,
+                    PathUse use) {
   app_.add_option(names, *target, help)->check(NotBlank)->capture_default_str();
+  paths_.push_back({LongName(names), use, target, nullptr});
 }
-void Options::Value(const std::string& names, int* target, const std::string& help) {
-  app_.add_option(names, *target, help)->check(NotEmpty)->capture_default_str();
+void Options::Value(const std::string& names, int* target, const std::string& help, int least) {
+  app_.add_option(names, *target, help)->check(WholeNumber(least))->capture_default_str();
 }
-void Options::Value(const std::string& names, int64_t* target, const std::string& help) {
-  app_.add_option(names, *target, help)->check(NotEmpty)->capture_default_str();
+void Options::Value(const std::string& names, int64_t* target, const std::string& help,
+                    int64_t least) {
+  app_.add_option(names, *target, help)->check(WholeNumber(least))->capture_default_str();
 }
 void Options::Value(const std::string& names, uint64_t* target, const std::string& help) {
-  app_.add_option(names, *target, help)->check(NotEmpty)->capture_default_str();
+  app_.add_option(names, *target, help)->check(WholeNumber(uint64_t{0}))->capture_default_str();
 }
-void Options::Value(const std::string& names, double* target, const std::string& help) {
-  app_.add_option(names, *target, help)->check(IsFinite)->capture_default_str();
+void Options::Value(const std::string& names, double* target, const std::string& help,
+                    double least) {
+  app_.add_option(names, *target, help)->check(FiniteNumber(least))->capture_default_str();
 }
 void Options::Values(const std::string& names, std::vector<std::string>* target,
-                     const std::string& help) {
+                     const std::string& help, PathUse use) {
   app_.add_option(names, *target, help)->delimiter(',')->allow_extra_args(false)->check(NotBlank);
+  paths_.push_back({LongName(names), use, nullptr, target});
 }
 void Options::Choice(const std::string& names, std::string* target,
                      const std::vector<std::string>& choices, const std::string& help) {
@@ -77,7 +108,7 @@ void Options::Share(const std::string& names, double* target, const std::string&
         const bool percent = !t.empty() && t.back() == '%';
         if (percent) t = Trim(t.substr(0, t.size() - 1));
         auto v = ParseDouble(t);
-        if (!v || !std::isfinite(*v))
+        if (!v || !std::isfinite(*v) || *v < 0)
           throw CLI::ValidationError(names, Cat("'", text, "' is no share (0.5% or 0.005)"));
         *target = percent ? *v / 100 : *v;
       },
@@ -149,37 +180,20 @@ Result<Config> TakeConfig(std::vector<std::string>& args, const CLI::App& app) {
   return config;
 }
 
-/// A report never replaces a file that the command line also names as something else.
-Status CheckReportPath(const Context& context) {
-  struct stat report, other;
-  const std::string& path = context.json_path;
-  if (path.empty() || path == "-" || ::stat(path.c_str(), &report) != 0) return {};
-  const std::vector<std::string>& args = context.argv();
-  for (size_t i = 1; i < args.size(); ++i) {
-    if (args[i - 1] == "--json" || args[i].rfind("--json=", 0) == 0) continue;
-    const size_t equals = args[i].find('=');  // NAME=FILE, --option=FILE
-    for (const std::string& file :
-         {args[i], equals == std::string::npos ? std::string() : args[i].substr(equals + 1)})
-      if (!file.empty() && ::stat(file.c_str(), &other) == 0 && report.st_dev == other.st_dev &&
-          report.st_ino == other.st_ino)
-        return InvalidArgument(Cat("--json ", path, ": '", args[i], "' is the same file"));
-  }
-  return {};
-}
-
 /// The exit code, after the one line that says why it is not 0.
 int Finish(const std::string& tool, const Result<ExitCode>& result) {
   if (const int n = CaughtSignal()) return 128 + n;
   if (result.ok()) return *result;
-  (void)WriteStream(stderr, Cat(tool, ": ", result.status().message(), "\n"));
+  (void)WriteStream(
+      stderr, Cat(tool, ": ", Printable(result.status().message(), EndsOfLine::kIndented), "\n"));
   return ExitCodeOf(result.status());
 }
 
 int Execute(Command& command, Context& context) {
   Result<ExitCode> result = Internal("not run");
   try {
-    const Status report = CheckReportPath(context);
-    result = report.ok() ? command.Run(context) : Result<ExitCode>(report);
+    const Status paths = CheckWrites(context.paths());
+    result = paths.ok() ? command.Run(context) : Result<ExitCode>(paths);
   } catch (const std::bad_alloc&) {
     result = ResourceExhausted("out of memory");
   } catch (const std::exception& e) {
@@ -210,16 +224,18 @@ int RunTool(int argc, char** argv, std::string_view about,
     std::string json, config;
   };
   std::vector<Common> common(commands.size());
+  std::vector<std::vector<PathOption>> paths(commands.size());
   std::vector<CLI::App*> subs;
   for (size_t i = 0; i < commands.size(); ++i) {
     CLI::App* sub =
         app.add_subcommand(std::string(commands[i]->name()), std::string(commands[i]->help()));
-    Options options(*sub);
+    Options options(*sub, paths[i]);
     commands[i]->Declare(options);
-    options.Value("--json", &common[i].json, "Write the report as JSON to FILE, or - for stdout");
+    options.Value("--json", &common[i].json, "Write the report as JSON to FILE, or - for stdout",
+                  PathUse::kWrite);
     options.Flag("-q,--quiet", &common[i].quiet, "No notes and no progress on stderr");
-    options.Value("--config", &common[i].config, "Read options from a TOML file");
-    sub->footer(std::string(commands[i]->examples()));
+    options.Value("--config", &common[i].config, "Read options from a TOML file", PathUse::kRead);
+    sub->footer(std::string(commands[i]->examples()) + options.explained());
     subs.push_back(sub);
   }
   std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
@@ -239,7 +255,8 @@ int RunTool(int argc, char** argv, std::string_view about,
   for (size_t i = 0; i < commands.size(); ++i) {
     if (!subs[i]->parsed()) continue;
     Context context(ops, Cat(tool, " ", commands[i]->name()),
-                    std::vector<std::string>(argv, argv + argc), signals.token());
+                    std::vector<std::string>(argv, argv + argc), PathsOf(paths[i]),
+                    signals.token());
     context.quiet = common[i].quiet;
     context.json_path = common[i].json;
     return Execute(*commands[i], context);

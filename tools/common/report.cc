@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 
 #include "lib/support/file.h"
+#include "lib/support/readable.h"
 #include "lib/support/strings.h"
 #include "tools/common/host.h"
 #include "tools/common/streams.h"
@@ -104,15 +104,10 @@ Json ToJson(const Model& m, const std::string& path) {
           {"outputs", ValuesJson(m.graph.outputs())}};
 }
 
-std::string Fixed(double v, int digits) {
-  if (!std::isfinite(v)) return FormatDouble(v);
-  char buffer[64];
-  std::snprintf(buffer, sizeof buffer, "%.*f", digits, v);
-  return buffer;
-}
-
-std::string TextTable(const std::vector<std::vector<std::string>>& rows) {
+std::string TextTable(std::vector<std::vector<std::string>> rows) {
   if (rows.empty()) return {};
+  for (auto& row : rows)
+    for (std::string& cell : row) cell = Printable(cell);
   std::vector<size_t> width;
   std::vector<bool> numeric;
   for (size_t r = 0; r < rows.size(); ++r)

@@ -26,9 +26,8 @@ Json ToJson(const Cost& c);
 Json ToJson(const Model& m, const std::string& path);
 Json HostJson();
 
-/// An aligned text table; the first row is the header. Columns of numbers are right-aligned.
-std::string TextTable(const std::vector<std::vector<std::string>>& rows);
-/// Fixed notation with `digits` decimals.
-std::string Fixed(double v, int digits);
+/// An aligned text table; the first row is the header. Columns of numbers are right-aligned;
+/// control characters are escaped.
+std::string TextTable(std::vector<std::vector<std::string>> rows);
 
 }  // namespace infer

@@ -38,7 +38,7 @@ void AddExactnessGates(const AccuracyReport& r, std::vector<GateResult>& gates) 
                      .measured = static_cast<double>(bad),
                      .passed = bad == 0,
                      .interval = std::nullopt,
-                     .message = Cat("'", v.name, "': ", bad, what)});
+                     .message = Cat("output '", v.name, "': ", bad, what)});
   }
 }
 

@@ -6,6 +6,7 @@
 #include "lib/ir/eval.h"
 #include "lib/support/measure.h"
 #include "lib/support/parallel.h"
+#include "lib/support/readable.h"
 #include "lib/support/strings.h"
 #include "tools/common/host.h"
 #include "tools/common/input_values.h"
@@ -48,23 +49,20 @@ class BenchRunCommand : public Command {
            "  infer-bench run model.onnx --layers\n";
   }
   void Declare(Options& o) override {
-    o.Positional("models", &paths_, "ONNX models");
+    o.Positional("models", &paths_, "ONNX models", true, PathUse::kRead);
     model_.Declare(o);
     device_.Declare(o);
     inputs_.Declare(o);
-    o.Value("--min-runs", &measure_.min_runs, "At least so many timed runs");
+    o.Value("--min-runs", &measure_.min_runs, "At least so many timed runs", 1);
     o.Value("--min-time", &measure_.min_time_s, "At least so many seconds of timed runs");
     o.Value("--max-time", &measure_.max_time_s, "At most so many seconds of timed runs");
     o.Value("--warmup", &measure_.fixed_warmup_runs,
-            "Exactly so many warm-up runs; -1: until stable");
+            "Exactly so many warm-up runs; -1: until stable", -1);
     o.Flag("--layers", &layers_, "Table of the time that each step takes");
   }
 
   Result<ExitCode> Run(Context& context) override {
-    if (measure_.min_runs < 1) return InvalidArgument("--min-runs: at least 1");
-    if (measure_.min_time_s < 0) return InvalidArgument("--min-time: at least 0");
     if (measure_.max_time_s <= 0) return InvalidArgument("--max-time: more than 0");
-    if (measure_.fixed_warmup_runs < -1) return InvalidArgument("--warmup: at least -1");
     measure_.stop = context.stop();
     const HostFacts host = GetHostFacts();
     if (host.build_type != "release") context.Warn("this is a debug build");

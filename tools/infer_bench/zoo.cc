@@ -22,7 +22,7 @@ class ZooCommand : public Command {
   }
   void Declare(Options& o) override {
     o.Positional("name", &name_, "The architecture; without it all are listed", false);
-    o.Value("-o,--output", &output_, "The ONNX file to write");
+    o.Value("-o,--output", &output_, "The ONNX file to write", PathUse::kWrite);
     o.Value("--batch", &options_.batch, "Batch; 0: symbolic, where the model allows it");
     o.Value("--resolution", &options_.resolution, "Height and width of images; 0: the model's own");
     o.Value("--sequence", &options_.sequence, "Tokens; 0: the model's own");

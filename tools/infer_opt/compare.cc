@@ -26,13 +26,15 @@ class CompareCommand : public Command {
            "  infer-opt compare golden.onnx fused.onnx --layers\n";
   }
   void Declare(Options& o) override {
-    o.Positional("models", &paths_, "GOLDEN CANDIDATE, or one MODEL with --reference");
-    o.Value("--reference", &reference_, "Folder of test_data_set_k with stored inputs and outputs");
+    o.Positional("models", &paths_, "GOLDEN CANDIDATE, or one MODEL with --reference", true,
+                 PathUse::kRead);
+    o.Value("--reference", &reference_, "Folder of test_data_set_k with stored inputs and outputs",
+            PathUse::kRead);
     model_.Declare(o);
     device_.Declare(o);
     data_.Declare(o, "", "Samples to compare on");
     gates_.Declare(o);
-    o.Value("--runs", &random_runs_, "Without data: compare on so many random inputs");
+    o.Value("--runs", &random_runs_, "Without data: compare on so many random inputs", 1);
     o.Value("--seed", &seed_, "Seed of random inputs");
     o.Flag("--layers", &layers_, "Also compare the values that both models have, by name");
   }
@@ -76,7 +78,6 @@ class CompareCommand : public Command {
       INFER_ASSIGN(samples,
                    MakeSamples(data, golden.graph, FirstSamples(*data, data_.max_samples)));
     } else {
-      if (random_runs_ < 1) return InvalidArgument("--runs: at least 1");
       DeviceOptions by_node = device_;
       by_node.level = 0;
       INFER_ASSIGN(const auto program, CompileFor(golden.graph, by_node));

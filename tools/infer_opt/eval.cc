@@ -1,5 +1,6 @@
 /// infer-opt eval: top-1 and top-5 of one model on labelled data.
 #include "lib/support/parallel.h"
+#include "lib/support/readable.h"
 #include "lib/support/strings.h"
 #include "quant/accuracy/metrics.h"
 #include "quant/accuracy/paired.h"
@@ -46,7 +47,7 @@ class EvalCommand : public Command {
            "--preprocess crop=224,scale=1/255,layout=nchw\n";
   }
   void Declare(Options& o) override {
-    o.Positional("model", &path_, "The ONNX model");
+    o.Positional("model", &path_, "The ONNX model", true, PathUse::kRead);
     model_.Declare(o);
     device_.Declare(o);
     data_.Declare(o, "", "Labelled samples");

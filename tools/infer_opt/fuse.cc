@@ -1,7 +1,10 @@
 /// infer-opt fuse: simplify and fuse a model, prove it against the model as it came, write it.
+#include <algorithm>
+#include <array>
 #include <set>
 
 #include "lib/onnx/export.h"
+#include "lib/support/readable.h"
 #include "lib/support/strings.h"
 #include "passes/pass/pipeline.h"
 #include "tools/common/accuracy_report.h"
@@ -14,6 +17,9 @@ namespace infer {
 namespace {
 
 constexpr size_t kMaxRefusals = 10;  // lines for people
+
+/// The values of --rewrites: OptimizeOptions::level as words.
+constexpr std::array<const char*, kMaxLevel + 1> kRewrites = {"none", "simplify", "fuse"};
 
 Json ToJson(const GraphStatistics& s) {
   Json operators = Json::object();
@@ -72,19 +78,20 @@ class FuseCommand : public Command {
            "  infer-opt fuse model.onnx --analyze --explain fuse-layernorm\n";
   }
   void Declare(Options& o) override {
-    o.Positional("model", &path_, "The ONNX model (not needed for --list)", false);
+    o.Positional("model", &path_, "The ONNX model (not needed for --list)", false, PathUse::kRead);
     export_.Declare(o);
     model_.Declare(o);
-    o.Value("--level", &options_.level, "0: nothing; 1: simplify; 2: also fuse");
+    o.Choice("--rewrites", &rewrites_, {kRewrites.begin(), kRewrites.end()},
+             "simplify: the same operators, fewer of them; fuse: also operators of ours");
     o.Values("--patterns", &options_.only, "Only rules of these names (globs)");
     o.Values("--disable", &options_.disable, "Not these rules (globs)");
     o.Values("--explain", &options_.explain, "RULE or RULE@NODE: say why it did not match");
-    o.Value("--stop-after", &options_.stop_after, "Stop after so many rewrites; -1: never");
+    o.Value("--stop-after", &options_.stop_after, "Stop after so many rewrites; -1: never", -1);
     o.Flag("--analyze", &options_.analyze_only, "Show what would be rewritten; write nothing");
     o.Flag("--list", &list_, "List the rules and end");
     o.Flag("--no-verify", &no_verify_, "Do not compare with the model as it came");
     o.Flag("--keep-failed", &keep_failed_, "Write the model even if the check fails");
-    o.Value("--runs", &runs_, "Without data: check on so many random inputs");
+    o.Value("--runs", &runs_, "Without data: check on so many random inputs", 1);
     o.Value("--seed", &seed_, "Seed of random inputs");
     data_.Declare(o, "", "Samples to check on");
     device_.device = "cpu";
@@ -95,11 +102,12 @@ class FuseCommand : public Command {
 
   Result<ExitCode> Run(Context& context) override {
     if (list_) return List(context);
+    options_.level = static_cast<int>(std::find(kRewrites.begin(), kRewrites.end(), rewrites_) -
+                                      kRewrites.begin());
     if (path_.empty()) return InvalidArgument("model is required");
     if (export_.output.empty() && !options_.analyze_only)
       return InvalidArgument("-o FILE is missing (or --analyze)");
     INFER_TRY(export_.Check());
-    if (runs_ < 1) return InvalidArgument("--runs: at least 1");
     context.Step("import");
     INFER_ASSIGN(Model model, LoadModel(context, path_, model_));
     const Graph golden = model.graph.Clone();
@@ -202,7 +210,7 @@ class FuseCommand : public Command {
     for (const auto& [name, s] : r.rules)
       if (s.matched > 0)
         rows.push_back({name, Cat(s.matched), Cat(s.applied), Cat(s.refused),
-                        s.max_error < 0 ? "-" : FormatFloat(static_cast<float>(s.max_error))});
+                        s.max_error < 0 ? "-" : Rounded(s.max_error, 3)});
     std::string out = rows.size() > 1 ? TextTable(rows) : "no rule matched\n";
     const auto moved = [](const Cost& c) {
       return Fixed(static_cast<double>(c.bytes_read + c.bytes_written) / 1e6, 2);
@@ -215,7 +223,8 @@ class FuseCommand : public Command {
     for (const MatchRecord& m : r.records)
       if (m.outcome != MatchRecord::Outcome::kApplied)
         refusals.insert(
-            Cat(OutcomeName(m.outcome), "  ", m.rule, " at '", m.at, "': ", m.reason, "\n"));
+            Printable(Cat(OutcomeName(m.outcome), "  ", m.rule, " at '", m.at, "': ", m.reason)) +
+            "\n");
     size_t shown = 0;
     for (const std::string& line : refusals)
       if (shown++ < kMaxRefusals) out += line;
@@ -225,13 +234,14 @@ class FuseCommand : public Command {
   }
 
   static Result<ExitCode> List(Context& context) {
-    std::vector<std::vector<std::string>> rows = {{"rule", "level", "what it does"}};
-    for (const ListedRule& r : AllRules()) rows.push_back({r.rule.name, Cat(r.level), r.rule.doc});
+    std::vector<std::vector<std::string>> rows = {{"rule", "rewrites", "what it does"}};
+    for (const ListedRule& r : AllRules())
+      rows.push_back({r.rule.name, kRewrites[static_cast<size_t>(r.level)], r.rule.doc});
     context.Print(TextTable(rows));
     return kExitOk;
   }
 
-  std::string path_;
+  std::string path_, rewrites_ = kRewrites.back();
   OptimizeOptions options_;
   ExportFlags export_;
   ModelOptions model_;

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "lib/ir/text.h"
+#include "lib/support/readable.h"
 #include "lib/support/strings.h"
 #include "tools/common/model_options.h"
 #include "tools/common/report.h"
@@ -55,7 +56,8 @@ void Count(const Graph& g, Census& c) {
 
 std::string PrintValues(std::string_view what, const std::vector<Value*>& values) {
   std::string out;
-  for (const Value* v : values) out += Cat(what, "  ", v->name(), ": ", ToString(v->type()), "\n");
+  for (const Value* v : values)
+    out += Cat(what, "  ", Printable(v->name()), ": ", Printable(ToString(v->type())), "\n");
   return out;
 }
 
@@ -72,7 +74,7 @@ class InspectCommand : public Command {
            "  infer-opt inspect model.onnx --text\n";
   }
   void Declare(Options& o) override {
-    o.Positional("model", &path_, "The ONNX model");
+    o.Positional("model", &path_, "The ONNX model", true, PathUse::kRead);
     model_.Declare(o);
     device_.Declare(o);
     o.Flag("--text", &text_, "Print the graph in text form");
@@ -121,9 +123,9 @@ class InspectCommand : public Command {
     std::vector<std::string> opsets;
     for (const auto& [domain, version] : model.info.opsets)
       opsets.push_back(Cat(domain.empty() ? "ai.onnx" : domain, " ", version));
-    context.PrintLine(Cat("model   ", path_, "  (", Join(opsets, ", "), ", IR ",
-                          model.info.ir_version, ", by ",
-                          model.info.producer_name.empty() ? "?" : model.info.producer_name, ")"));
+    context.PrintLine(
+        Cat("model   ", path_, "  (", Join(opsets, ", "), ", IR ", model.info.ir_version, ", by ",
+            model.info.producer_name.empty() ? "?" : Printable(model.info.producer_name), ")"));
     context.Print(PrintValues("input ", model.graph.inputs()));
     context.Print(PrintValues("output", model.graph.outputs()));
     context.PrintLine(Cat("weights ", c.weights, " tensors, ", HumanBytes(c.weight_bytes)));

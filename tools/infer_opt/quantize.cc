@@ -16,6 +16,7 @@ namespace {
 Json ToJson(const QuantizeReport& r) {
   Json j = {{"calibration_samples", r.calibration_samples},
             {"integer_layers", r.integer_layers},
+            {"quantizable_layers", r.quantizable_layers},
             {"weight_bytes_before", r.weight_bytes_before},
             {"weight_bytes_after", r.weight_bytes_after}};
   j["layers"] = Json::array();
@@ -23,6 +24,7 @@ Json ToJson(const QuantizeReport& r) {
     j["layers"].push_back({{"name", l.name},
                            {"op", l.op},
                            {"precision", l.precision},
+                           {"quantizable", l.quantizable},
                            {"reason", l.reason},
                            {"weight_bytes_before", l.weight_bytes_before},
                            {"weight_bytes_after", l.weight_bytes_after},
@@ -63,7 +65,7 @@ class QuantizeCommand : public Command {
            "--exclude 'head*'\n";
   }
   void Declare(Options& o) override {
-    o.Positional("model", &path_, "The FP32 ONNX model");
+    o.Positional("model", &path_, "The FP32 ONNX model", true, PathUse::kRead);
     export_.Declare(o);
     model_.Declare(o);
     device_.Declare(o);
@@ -191,8 +193,10 @@ class QuantizeCommand : public Command {
   }
 
   static std::string Summary(const QuantizeReport& r) {
+    const int64_t others = static_cast<int64_t>(r.layers.size()) - r.quantizable_layers;
     std::string out =
-        Cat(r.integer_layers, " of ", r.layers.size(), " layers are INT8, weights ",
+        Cat(r.integer_layers, " of ", r.quantizable_layers, " quantizable layers are INT8",
+            others > 0 ? Cat(" (INT8 does not cover ", others, " more)") : "", ", weights ",
             HumanBytes(r.weight_bytes_before), " -> ", HumanBytes(r.weight_bytes_after),
             ", calibrated on ", r.calibration_samples, " samples\n");
     std::vector<std::vector<std::string>> rows = {{"FP32 layer", "operator", "why"}};

@@ -2,11 +2,14 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
+#include <map>
+#include <set>
 
 #include "datasets/readers/npy.h"
 #include "lib/onnx/import.h"
 #include "lib/support/file.h"
 #include "lib/support/parallel.h"
+#include "lib/support/readable.h"
 #include "lib/support/strings.h"
 #include "tools/common/input_values.h"
 #include "tools/common/model_options.h"
@@ -18,10 +21,31 @@ namespace {
 
 /// A value name as a file name: anything but letters, digits, '.', '-' becomes '_'.
 std::string FileNameOf(std::string name) {
+  constexpr size_t kMaxLength = 200;  // file systems take 255, with what is put behind it
   for (char& c : name)
     if (!std::isalnum(static_cast<unsigned char>(c)) && c != '.' && c != '-') c = '_';
   if (name.empty() || name[0] == '.') name = "_" + name;
-  return name;
+  return name.substr(0, kMaxLength);
+}
+
+/// A file name for each value, without its ending. Names that would meet, also where upper and
+/// lower case are one, get a number: a/b, a_b, A_B are a_b, a_b-2, A_B-3.
+std::vector<std::string> FileNamesOf(const std::vector<Value*>& values) {
+  std::vector<std::string> names;
+  std::set<std::string> taken;
+  std::map<std::string, int> last;  // number given to names that meet
+  for (const Value* v : values) {
+    const std::string base = FileNameOf(v->name());
+    std::string name = base;
+    const auto key = [](std::string text) {
+      for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+      return text;
+    };
+    int& number = last.try_emplace(key(base), 1).first->second;
+    while (!taken.insert(key(name)).second) name = Cat(base, "-", ++number);
+    names.push_back(std::move(name));
+  }
+  return names;
 }
 
 struct Extremes {
@@ -57,17 +81,19 @@ class RunCommand : public Command {
            "  infer-opt run model.onnx --set batch=1 --output-dir out --format pb\n";
   }
   void Declare(Options& o) override {
-    o.Positional("model", &path_, "The ONNX model");
+    o.Positional("model", &path_, "The ONNX model", true, PathUse::kRead);
     model_.Declare(o);
     device_.Declare(o);
     inputs_.Declare(o);
-    o.Value("-o,--output-dir", &output_dir_, "Write every output to this folder");
+    o.Value("-o,--output-dir", &output_dir_, "Write every output to this folder",
+            PathUse::kWriteFolder);
     o.Choice("--format", &format_, {"npy", "pb"}, "File format of --output-dir");
   }
 
   Result<ExitCode> Run(Context& context) override {
     context.Step("import");
     INFER_ASSIGN(Model model, LoadModel(context, path_, model_));
+    INFER_TRY(PlanFiles(context, model.graph));
     context.Step("compile");
     INFER_ASSIGN(auto program, CompileFor(model.graph, device_));
     const RunOptions options = {.stop = context.stop()};
@@ -90,7 +116,7 @@ class RunCommand : public Command {
     report["outputs"] = Json::array();
     for (size_t i = 0; i < outputs.size(); ++i) {
       const std::string& output = model.graph.outputs()[i]->name();
-      INFER_ASSIGN(Json entry, Show(context, output, outputs[i]));
+      INFER_ASSIGN(Json entry, Show(context, output, outputs[i], files_.empty() ? "" : files_[i]));
       report["outputs"].push_back(std::move(entry));
     }
     INFER_TRY(WriteReport(context, std::move(report)));
@@ -98,15 +124,43 @@ class RunCommand : public Command {
   }
 
  private:
-  Result<Json> Show(Context& context, const std::string& output, const Datum& d) {
+  /// Chooses files_ and refuses what can be known to fail before the run.
+  Status PlanFiles(const Context& context, const Graph& g) {
+    if (output_dir_.empty()) return {};
+    std::vector<NamedPath> others = context.paths();
+    std::erase_if(others, [](const NamedPath& p) { return p.use == PathUse::kWriteFolder; });
+    for (const std::string& name : FileNamesOf(g.outputs())) {
+      const Value& v = *g.outputs()[files_.size()];
+      files_.push_back(Cat(output_dir_, "/", name, ".", format_));
+      INFER_TRY(CheckWrite({"--output-dir", files_.back(), PathUse::kWrite}, others));
+      if (format_ != "npy" || !v.type().is_tensor() || v.dtype() == DType::kUndefined) continue;
+      if (Status s = NpyBytes(Tensor(v.dtype(), {0})).status(); !s.ok())
+        return Unsupported(
+            Cat("output '", v.name(), "': ", s.message(), ", or write it with --format pb"));
+    }
+    return {};
+  }
+
+  /// `file`: where to write it; "": nowhere.
+  Result<Json> Show(Context& context, const std::string& output, const Datum& d,
+                    const std::string& file) {
     Json entry = {{"name", output}};
     if (!d.is_tensor() || !d.tensor().defined()) {
-      context.PrintLine(Cat(output, ": not a tensor"));
+      const std::string what =
+          d.is_sequence() ? Cat("a sequence of ", d.sequence().size(), " values")
+          : d.is_optional()
+              ? (d.optional().value ? "an optional value" : "an optional without value")
+          : d.is_map() ? "a map"
+                       : "nothing";
+      context.PrintLine(Cat(Printable(output), ": ", what));
+      if (!file.empty())
+        context.Warn(
+            Cat("output '", output, "' is not written: it is ", what, ", and files hold tensors"));
       return entry;
     }
     const Tensor& t = d.tensor();
     entry["type"] = ToString(t.type());
-    std::string line = Cat(output, ": ", ToString(t.type()));
+    std::string line = Cat(Printable(output), ": ", ToString(t.type()));
     if (IsReal(t) && t.num_elements() > 0) {
       const Extremes e = ExtremesOf(t);
       entry["min"] = JsonNumber(e.min);
@@ -117,31 +171,28 @@ class RunCommand : public Command {
     }
     if (t.num_elements() <= 16) line += "\n  " + ToString(t);
     context.PrintLine(line);
-    if (!output_dir_.empty()) {
-      INFER_ASSIGN(std::string file, Write(output, t));
+    if (!file.empty()) {
+      INFER_TRY(Write(output, t, file));
+      context.PrintLine("  -> " + file);
       entry["file"] = file;
     }
     return entry;
   }
 
-  Result<std::string> Write(const std::string& output, const Tensor& t) {
+  Status Write(const std::string& output, const Tensor& t, const std::string& file) {
     std::error_code error;
     std::filesystem::create_directories(output_dir_, error);
     if (error) return IoError(Cat(output_dir_, ": ", error.message()));
-    const std::string file = Cat(output_dir_, "/", FileNameOf(output), ".", format_);
-    if (format_ == "pb") {
-      INFER_TRY(WriteTensorPb(t, file, output));
-    } else {
-      INFER_ASSIGN(std::string bytes, NpyBytes(t));
-      INFER_TRY(WriteFileAtomically(file, bytes));
-    }
-    return file;
+    if (format_ == "pb") return WriteTensorPb(t, file, output);
+    INFER_ASSIGN(std::string bytes, NpyBytes(t));
+    return WriteFileAtomically(file, bytes);
   }
 
   std::string path_, output_dir_, format_ = "npy";
   ModelOptions model_;
   DeviceOptions device_;
   InputOptions inputs_;
+  std::vector<std::string> files_;  // one per output; none without --output-dir
 };
 
 }  // namespace

@@ -86,11 +86,24 @@ TEST(CheckGates, MessagesCarryTheNumbers) {
   limits.min_agreement = 0.97;
   const auto results = CheckGates(Report(), limits);
   ASSERT_EQ(results.size(), 2u);
-  EXPECT_THAT(results[0].message, testing::AllOf(testing::HasSubstr("0.005"),
-                                                 testing::HasSubstr("lost 12, gained 7 of 1000")));
+  EXPECT_THAT(results[0].message,
+              testing::AllOf(testing::StartsWith("top-1 drop 0.5 %, limit 0.1 % (95 % interval "),
+                             testing::HasSubstr("lost 12, gained 7 of 1000")));
+  EXPECT_THAT(results[1].message,
+              testing::StartsWith("output 'scores': top-1 agreement 98 %, limit 97 % (95 % "));
   ASSERT_TRUE(results[1].interval);
   EXPECT_LT(results[1].interval->lo, 0.98);
   EXPECT_GT(results[1].interval->hi, 0.98);
+}
+
+TEST(CheckGates, MessagesAreShortAndTellANumberFromItsLimit) {
+  AccuracyReport r = Report();
+  r.outputs[0].metrics.sqnr_db = 34.123456789012345;
+  EXPECT_EQ(CheckGates(r, {.min_sqnr_db = 30})[0].message,
+            "output 'scores': SQNR 34.12 dB, limit 30 dB");
+  r.outputs[0].metrics.sqnr_db = 29.99999;
+  EXPECT_EQ(CheckGates(r, {.min_sqnr_db = 30})[0].message,
+            "output 'scores': SQNR 29.99999 dB, limit 30 dB");
 }
 
 }  // namespace
