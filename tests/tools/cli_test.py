@@ -256,6 +256,13 @@ class Cli(unittest.TestCase):
         for args in [(), ("--shape", "x=4")]:
             done = self.report(0, "infer-opt", "inspect", path, *args)
             self.assertEqual(done["nodes_without_static_shape"], 1)
+            # --shape would not help, so it is not advised.
+            self.assertIn("without 1 node whose shape follows from values that inference does not",
+                          self.expect(0, "infer-opt", "inspect", path, *args).stdout)
+        # A sequence has no shape that could be unknown.
+        path.write_bytes(model([node("SequenceConstruct", ["x"], ["s"]), node("SequenceLength", ["s"], ["y"])],
+                               [value_info("x", [2])], [value_info("y", [], INT64)]))
+        self.assertEqual(self.report(0, "infer-opt", "inspect", path)["nodes_without_static_shape"], 0)
 
     # Failures
 

@@ -28,10 +28,16 @@ void AddCost(Cost& sum, const Cost& c) {
   sum.bytes_written += c.bytes_written;
 }
 
-bool HasStaticTypes(const Node& n) {
-  return std::all_of(n.outputs().begin(), n.outputs().end(), [](const Value* v) {
-    return !v || (v->type().is_tensor() && v->type().tensor().is_static());
+/// Sequences and optionals have no shape, so that none can be unknown.
+bool HasUnknownShape(const Node& n) {
+  return std::any_of(n.outputs().begin(), n.outputs().end(), [](const Value* v) {
+    return v && v->type().is_tensor() && !v->type().tensor().is_static();
   });
+}
+
+bool HasTensorsOnly(const Node& n) {
+  return std::all_of(n.outputs().begin(), n.outputs().end(),
+                     [](const Value* v) { return !v || v->type().is_tensor(); });
 }
 
 void Count(const Graph& g, Census& c) {
@@ -43,12 +49,12 @@ void Count(const Graph& g, Census& c) {
   for (const auto& n : g.nodes()) {
     const std::string op = Cat(n->def().domain, n->def().domain.empty() ? "" : "::", n->op());
     ++c.operators[op];
-    if (HasStaticTypes(*n)) {
+    if (HasUnknownShape(*n)) {
+      ++c.nodes_without_static_shape;
+    } else if (HasTensorsOnly(*n)) {
       const Cost cost = CostOf(CallOf(*n));
       AddCost(c.cost[op], cost);
       AddCost(c.total, cost);
-    } else {
-      ++c.nodes_without_static_shape;
     }
     for (const auto& [name, sub] : n->subgraphs()) Count(*sub, c);
   }
@@ -132,9 +138,12 @@ class InspectCommand : public Command {
     context.PrintLine(Cat("cost    ", Fixed(Mega(c.total.flops), 3), " MFLOP, ",
                           HumanBytes(c.total.bytes_read + c.total.bytes_written), " moved",
                           c.extents.empty() ? "" : Cat("  (with ", ToString(c.extents), ")")));
-    if (c.nodes_without_static_shape > 0)
-      context.PrintLine(Cat("        without ", c.nodes_without_static_shape,
-                            " nodes of unknown shape (--set, --shape make them known)"));
+    if (const int64_t n = c.nodes_without_static_shape; n > 0)
+      context.PrintLine(
+          Cat("        without ", n, n == 1 ? " node" : " nodes",
+              HasOpenDims(model.graph) && c.extents.empty()
+                  ? " of unknown shape (--set, --shape make them known)"
+                  : " whose shape follows from values that inference does not compute"));
     std::vector<std::vector<std::string>> rows = {{"operator", "nodes", "MFLOP", "MB moved"}};
     for (const auto& [op, n] : c.operators) {
       const auto it = c.cost.find(op);
