@@ -31,6 +31,30 @@ Status InferInside(Graph& g, std::span<const ValueType> own,
   return InferTypes(g);
 }
 
+/// Whether a value of type `a` may become one of type `b`, and back: kinds and element types are
+/// equal as far as they are known. What fills an optional passes for the optional.
+bool SameElements(const ValueType& a, const ValueType& b) {
+  if (a == ValueType() || b == ValueType()) return true;
+  if (a.kind() == ValueType::Kind::kOptional) return SameElements(a.element(), b);
+  if (b.kind() == ValueType::Kind::kOptional) return SameElements(a, b.element());
+  if (a.kind() != b.kind()) return false;
+  if (!a.is_tensor()) return a.key() == b.key() && SameElements(a.element(), b.element());
+  return a.tensor().dtype == b.tensor().dtype || a.tensor().dtype == DType::kUndefined ||
+         b.tensor().dtype == DType::kUndefined;
+}
+
+Status CheckCarried(size_t index, const ValueType& before, const ValueType& after) {
+  if (SameElements(before, after)) return {};
+  return InvalidModel(
+      Cat("carried value ", index, " changes from ", ToString(before), " to ", ToString(after)));
+}
+
+/// What a body stacks must be a tensor.
+Status CheckStacked(size_t index, const ValueType& t) {
+  if (t.is_tensor()) return {};
+  return InvalidModel(Cat("scan output ", index, " is ", ToString(t), ", not a tensor"));
+}
+
 Status InferIf(OpCall& call, const Subgraphs& subgraphs,
                std::span<const ValueType* const> captures) {
   const auto *then_graph = Find(subgraphs, "then_branch"),
@@ -42,7 +66,12 @@ Status InferIf(OpCall& call, const Subgraphs& subgraphs,
   if (a.size() != b.size() || a.size() < call.num_outputs())
     return InvalidModel(Cat("If: branches give ", a.size(), " and ", b.size(),
                             " outputs, the node ", call.num_outputs()));
-  for (size_t i = 0; i < a.size(); ++i) call.SetOut(i, JoinFacts(a[i]->type(), b[i]->type()));
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (!SameElements(a[i]->type(), b[i]->type()))
+      return InvalidModel(Cat("If: output ", i, " is ", ToString(a[i]->type()), " in one branch, ",
+                              ToString(b[i]->type()), " in the other"));
+    call.SetOut(i, JoinFacts(a[i]->type(), b[i]->type()));
+  }
   return {};
 }
 
@@ -67,6 +96,7 @@ Status InferCarried(Graph& body, std::vector<ValueType>& own, size_t first_carri
     for (size_t i = 0; i < num_carried; ++i) {
       const ValueType& result = body.outputs()[first_result + i]->type();
       ValueType& t = own[first_carried + i];
+      INFER_TRY(CheckCarried(i, t, result));
       const ValueType joined = JoinFacts(t, result);
       if (t.is_tensor() && !(joined == t) && t.tensor().dtype != DType::kUndefined)
         return InvalidModel(
@@ -80,8 +110,10 @@ Status InferCarried(Graph& body, std::vector<ValueType>& own, size_t first_carri
     for (size_t i = 0; i < num_carried; ++i) {
       if (first_result + i >= body.outputs().size())
         return InvalidModel("the body gives too few outputs");
+      const ValueType& result = body.outputs()[first_result + i]->type();
       ValueType& t = own[first_carried + i];
-      ValueType joined = JoinFacts(t, body.outputs()[first_result + i]->type());
+      INFER_TRY(CheckCarried(i, t, result));
+      ValueType joined = JoinFacts(t, result);
       if (!(joined == t)) {
         t = std::move(joined);
         stable = false;
@@ -103,17 +135,24 @@ Status InferLoop(OpCall& call, const Subgraphs& subgraphs,
                                 TensorType{DType::kBool, Shape(Dims{})}};
   for (size_t i = 0; i < carried; ++i)
     own.push_back(call.has_input(i + 2) ? call.type(i + 2) : ValueType());
-  INFER_TRY(InferCarried(g, own, 2, carried, 1, captures));
+  INFER_TRY(InferCarried(g, own, 2, carried, 1, captures).In("Loop"));
+  if (g.outputs().empty()) return InvalidModel("Loop: the body gives no condition");
+  const ValueType& cond = g.outputs()[0]->type();
+  if (!SameElements(cond, TensorType{DType::kBool, Shape()}))
+    return InvalidModel(Cat("Loop: the body's condition is ", ToString(cond), ", not a bool"));
   for (size_t i = 0; i + 1 < g.outputs().size(); ++i) {
     const ValueType& t = g.outputs()[i + 1]->type();
     if (i < carried) {
       call.SetOut(i, JoinFacts(own[i + 2], t));
-    } else if (t.is_tensor() && t.tensor().shape.has_rank()) {
+      continue;
+    }
+    INFER_TRY(CheckStacked(i - carried, t).In("Loop"));
+    if (t.tensor().shape.has_rank()) {
       std::vector<Dim> dims = {Dim()};
       for (const Dim& d : t.tensor().shape.dims()) dims.push_back(d);
       call.SetOut(i, t.tensor().dtype, Shape(std::move(dims)));
     } else {
-      call.SetOut(i, t.is_tensor() ? t.tensor().dtype : DType::kUndefined, Shape());
+      call.SetOut(i, t.tensor().dtype, Shape());
     }
   }
   return {};
@@ -132,17 +171,28 @@ Result<ScanLayout> LayoutOf(const AttrMap& attrs, size_t num_inputs, size_t num_
   if (l.scans > num_inputs || l.scans == 0) return InvalidModel("Scan: bad num_scan_inputs");
   l.states = num_inputs - l.scans;
   if (num_body_outputs < l.states) return InvalidModel("Scan: the body gives too few outputs");
-  auto list = [&](const char* name, size_t n) {
+  auto list = [&](const char* name, size_t n, std::vector<int64_t>& v) -> Status {
+    v.assign(n, 0);
     auto found = attrs.find(name);
-    auto v = found == attrs.end() ? std::vector<int64_t>()
-                                  : std::get<std::vector<int64_t>>(found->second);
-    v.resize(n, 0);
-    return v;
+    if (found == attrs.end()) return {};
+    const auto& given = std::get<std::vector<int64_t>>(found->second);
+    if (given.size() != n)
+      return InvalidModel(Cat("Scan: ", name, " has ", given.size(), " entries, not ", n));
+    v = given;
+    return {};
   };
-  l.in_axes = list("scan_input_axes", l.scans);
-  l.in_directions = list("scan_input_directions", l.scans);
-  l.out_axes = list("scan_output_axes", num_body_outputs - l.states);
-  l.out_directions = list("scan_output_directions", num_body_outputs - l.states);
+  auto directions = [&](const char* name, size_t n, std::vector<int64_t>& v) -> Status {
+    INFER_TRY(list(name, n, v));
+    for (int64_t d : v)
+      if (d != 0 && d != 1)
+        return InvalidModel(Cat("Scan: ", name, ": ", d, " is neither 0 (forward) nor 1"));
+    return {};
+  };
+  const size_t results = num_body_outputs - l.states;
+  INFER_TRY(list("scan_input_axes", l.scans, l.in_axes));
+  INFER_TRY(directions("scan_input_directions", l.scans, l.in_directions));
+  INFER_TRY(list("scan_output_axes", results, l.out_axes));
+  INFER_TRY(directions("scan_output_directions", results, l.out_directions));
   return l;
 }
 
@@ -171,13 +221,21 @@ Status InferScan(OpCall& call, const Subgraphs& subgraphs,
     dims.erase(dims.begin() + axis);
     own.push_back(TensorType{call.dtype(i), Shape(std::move(dims))});
   }
-  INFER_TRY(InferCarried(g, own, 0, l.states, 0, captures));
+  // Unlike a Loop's, the states of a Scan keep their shapes: one round says all.
+  INFER_TRY(InferInside(g, own, captures).In("Scan: body"));
   for (size_t i = 0; i < g.outputs().size(); ++i) {
     const ValueType& t = g.outputs()[i]->type();
     if (i < l.states) {
-      call.SetOut(i, JoinFacts(own[i], t));
-    } else if (!t.is_tensor() || !t.tensor().shape.has_rank()) {
-      call.SetOut(i, t.is_tensor() ? t.tensor().dtype : DType::kUndefined, Shape());
+      auto met = Meet(own[i], t);
+      if (!met.ok())
+        return InvalidModel(
+            Cat("Scan: state ", i, " changes from ", ToString(own[i]), " to ", ToString(t)));
+      call.SetOut(i, *std::move(met));
+      continue;
+    }
+    INFER_TRY(CheckStacked(i - l.states, t).In("Scan"));
+    if (!t.tensor().shape.has_rank()) {
+      call.SetOut(i, t.tensor().dtype, Shape());
     } else {
       std::vector<Dim> dims = t.tensor().shape.dims();
       INFER_ASSIGN(int axis,
@@ -267,10 +325,33 @@ std::vector<Datum> WithCaptures(std::vector<Datum> own, std::span<const Datum* c
   return own;
 }
 
+/// The one element of a condition or of a trip count.
+Result<int64_t> ElementOf(const Datum& d, DType dtype, std::string_view what) {
+  if (!d.is_tensor() || d.tensor().dtype() != dtype)
+    return InvalidModel(Cat(what, " is not ", Name(dtype)));
+  if (d.tensor().num_elements() != 1) return InvalidModel(Cat(what, " is not one element"));
+  return d.tensor().IntAt(0);
+}
+
+/// What types could not say before the run.
+Status CheckCarried(size_t index, const Datum& before, const Datum& after, bool same_shape) {
+  if (!before.is_tensor() || !after.is_tensor() || !before.tensor().defined()) return {};
+  const TensorType a = before.tensor().type(), b = after.tensor().type();
+  if (a.dtype == b.dtype && (!same_shape || before.tensor().dims() == after.tensor().dims()))
+    return {};
+  return InvalidModel(
+      Cat("carried value ", index, " changes from ", ToString(a), " to ", ToString(b)));
+}
+
+Status Keep(Datum result, size_t index, std::vector<Tensor>& scan) {
+  if (!result.is_tensor()) return InvalidModel(Cat("scan output ", index, " is not a tensor"));
+  scan.push_back(std::move(result.tensor()));
+  return {};
+}
+
 Result<std::vector<Datum>> EvaluateIf(const Node& node, std::span<const Datum* const> inputs) {
-  const Tensor& cond = inputs[0]->tensor();
-  if (cond.num_elements() != 1) return InvalidModel("If: the condition is not one element");
-  const Graph* branch = node.subgraph(cond.IntAt(0) ? "then_branch" : "else_branch");
+  INFER_ASSIGN(const int64_t cond, ElementOf(*inputs[0], DType::kBool, "If: the condition"));
+  const Graph* branch = node.subgraph(cond ? "then_branch" : "else_branch");
   INFER_ASSIGN(auto out, Evaluate(*branch, WithCaptures({}, inputs.subspan(1))));
   out.resize(node.outputs().size());
   return out;
@@ -281,22 +362,29 @@ Result<std::vector<Datum>> EvaluateLoop(const Node& node, std::span<const Datum*
   const Graph& body = *node.subgraph("body");
   const auto captures = inputs.subspan(operands);
   const size_t carried = operands < 2 ? 0 : operands - 2;
-  const int64_t limit = operands > 0 && inputs[0] ? inputs[0]->tensor().IntAt(0)
-                                                  : std::numeric_limits<int64_t>::max();
-  bool cond = operands > 1 && inputs[1] ? inputs[1]->tensor().IntAt(0) != 0 : true;
+  int64_t limit = std::numeric_limits<int64_t>::max(), cond = 1;
+  if (operands > 0 && inputs[0]) {
+    INFER_ASSIGN(limit, ElementOf(*inputs[0], DType::kI64, "Loop: the trip count"));
+  }
+  if (operands > 1 && inputs[1]) {
+    INFER_ASSIGN(cond, ElementOf(*inputs[1], DType::kBool, "Loop: the condition"));
+  }
   std::vector<Datum> state;
   for (size_t i = 0; i < carried; ++i) state.push_back(inputs[i + 2] ? *inputs[i + 2] : Datum());
   if (body.outputs().size() < carried + 1)
     return InvalidModel("Loop: the body gives too few outputs");
   std::vector<std::vector<Tensor>> scans(body.outputs().size() - 1 - carried);
   for (int64_t i = 0; i < limit && cond; ++i) {
-    std::vector<Datum> args = {Tensor::Scalar<int64_t>(i), Tensor::Scalar<bool>(cond)};
+    std::vector<Datum> args = {Tensor::Scalar<int64_t>(i), Tensor::Scalar<bool>(cond != 0)};
     args.insert(args.end(), state.begin(), state.end());
     INFER_ASSIGN(auto out, Evaluate(body, WithCaptures(std::move(args), captures)));
-    cond = out[0].tensor().IntAt(0) != 0;
-    for (size_t k = 0; k < carried; ++k) state[k] = std::move(out[k + 1]);
+    INFER_ASSIGN(cond, ElementOf(out[0], DType::kBool, "Loop: the body's condition"));
+    for (size_t k = 0; k < carried; ++k) {
+      INFER_TRY(CheckCarried(k, state[k], out[k + 1], false));
+      state[k] = std::move(out[k + 1]);
+    }
     for (size_t k = 0; k < scans.size(); ++k)
-      scans[k].push_back(std::move(out[carried + 1 + k].tensor()));
+      INFER_TRY(Keep(std::move(out[carried + 1 + k]), k, scans[k]));
   }
   for (size_t k = 0; k < scans.size(); ++k) {
     INFER_ASSIGN(Tensor t, Stack(scans[k], 0, body.outputs()[carried + 1 + k]->type()));
@@ -311,6 +399,9 @@ Result<std::vector<Datum>> EvaluateScan(const Node& node, std::span<const Datum*
   const Graph& body = *node.subgraph("body");
   INFER_ASSIGN(ScanLayout l, LayoutOf(node.attrs(), operands, body.outputs().size()));
   std::vector<Datum> state;
+  for (size_t i = 0; i < operands; ++i)
+    if (!inputs[i] || !inputs[i]->is_tensor())
+      return InvalidModel(Cat("Scan: input ", i, " is not a tensor"));
   for (size_t i = 0; i < l.states; ++i) state.push_back(*inputs[i]);
   std::vector<int> axes;
   int64_t length = -1;
@@ -328,9 +419,12 @@ Result<std::vector<Datum>> EvaluateScan(const Node& node, std::span<const Datum*
       args.emplace_back(SliceAt(inputs[l.states + i]->tensor(), axes[i],
                                 l.in_directions[i] ? length - 1 - step : step));
     INFER_ASSIGN(auto out, Evaluate(body, WithCaptures(std::move(args), inputs.subspan(operands))));
-    for (size_t k = 0; k < l.states; ++k) state[k] = std::move(out[k]);
+    for (size_t k = 0; k < l.states; ++k) {
+      INFER_TRY(CheckCarried(k, state[k], out[k], true));
+      state[k] = std::move(out[k]);
+    }
     for (size_t k = 0; k < scans.size(); ++k)
-      scans[k].push_back(std::move(out[l.states + k].tensor()));
+      INFER_TRY(Keep(std::move(out[l.states + k]), k, scans[k]));
   }
   for (size_t k = 0; k < scans.size(); ++k) {
     if (l.out_directions[k]) std::reverse(scans[k].begin(), scans[k].end());

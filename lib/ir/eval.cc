@@ -12,7 +12,24 @@ namespace {
 
 /// The type of a datum; an empty optional or sequence takes what `declared` says.
 ValueType TypeOf(const Datum& d, const ValueType& declared) {
-  return d.is_tensor() && d.tensor().defined() ? ValueType(d.tensor().type()) : declared;
+  if (d.is_tensor()) return d.tensor().defined() ? ValueType(d.tensor().type()) : declared;
+  if (!(declared == ValueType())) return declared;
+  // Unknown before the run: what is no tensor must not pass for one.
+  if (d.is_sequence())
+    return ValueType::Sequence(d.sequence().empty() ? ValueType()
+                                                    : TypeOf(d.sequence().front(), {}));
+  if (d.is_map()) return ValueType::Map(d.map().keys.dtype(), ValueType());
+  return ValueType::Optional(d.optional().value ? TypeOf(*d.optional().value, {}) : ValueType());
+}
+
+/// Every kernel that takes a tensor takes one of these ranks.
+Status CheckRanks(const std::vector<Datum>& outputs) {
+  for (size_t i = 0; i < outputs.size(); ++i)
+    if (outputs[i].is_tensor() && outputs[i].tensor().defined() &&
+        outputs[i].tensor().rank() > kMaxRank)
+      return InvalidModel(Cat("output ", i, " has rank ", outputs[i].tensor().rank(),
+                              ", over the limit of ", kMaxRank));
+  return {};
 }
 
 }  // namespace
@@ -36,10 +53,28 @@ Status CheckDatum(const Datum& d, const ValueType& type, std::string_view name) 
   return {};
 }
 
+Status CheckResult(const Datum& d, const Value& value) {
+  const ValueType& want = value.type();
+  if (!d.is_tensor() || !want.is_tensor()) {
+    const bool fits = want == ValueType() || want.kind() == ValueType::Kind::kOptional ||
+                      (d.is_sequence() && want.kind() == ValueType::Kind::kSequence) ||
+                      (d.is_map() && want.kind() == ValueType::Kind::kMap);
+    if (fits) return {};
+  } else {
+    if (!d.tensor().defined() || Meet(ValueType(d.tensor().type()), want).ok()) return {};
+  }
+  return InvalidModel(Cat("value '", value.name(), "': the model says ", ToString(want),
+                          ", running it gives ", ToString(TypeOf(d, {}))));
+}
+
 Result<std::vector<Datum>> EvaluateNode(const Node& node, std::span<const Datum* const> inputs,
                                         const OpRegistry& ops) {
   const OpDef& def = node.def();
-  if (IsControlFlow(def)) return EvaluateControlFlow(node, inputs);
+  if (IsControlFlow(def)) {
+    INFER_ASSIGN(auto out, EvaluateControlFlow(node, inputs));
+    INFER_TRY(CheckRanks(out).In(Describe(node)));
+    return out;
+  }
   if (!def.reference && !def.body.empty()) {
     auto out = EvaluateBody(def, node.attrs(), ops, inputs);
     if (!out.ok()) return out.status().In(Describe(node));
@@ -60,6 +95,7 @@ Result<std::vector<Datum>> EvaluateNode(const Node& node, std::span<const Datum*
   if (!s.ok()) return std::move(s).In(Describe(node));
   OpRun run(call, inputs, node.outputs().size());
   s = def.reference(run);
+  if (s.ok()) s = CheckRanks(run.outputs());
   if (!s.ok()) return std::move(s).In(Describe(node));
   return std::move(run.outputs());
 }
@@ -96,7 +132,10 @@ Result<std::vector<Datum>> Evaluate(const Graph& g, std::span<const Datum> input
       if (v && !v->is_constant())
         if (auto it = live.find(v); --it->second.reads_left == 0) live.erase(it);
     for (size_t i = 0; i < n->outputs().size(); ++i)
-      if (const Value* v = n->output(i)) define(v, std::move(results[i]));
+      if (const Value* v = n->output(i)) {
+        INFER_TRY(CheckResult(results[i], *v));
+        define(v, std::move(results[i]));
+      }
   }
   std::vector<Datum> out;
   for (const Value* v : g.outputs())

@@ -25,6 +25,9 @@ Status CheckExtents(const OpCall& call) {
   for (size_t i = 0; i < call.num_outputs(); ++i) {
     const ValueType& t = call.out_type(i);
     if (!t.is_tensor() || !t.tensor().shape.has_rank()) continue;
+    if (t.tensor().shape.rank() > kMaxRank)
+      return InvalidModel(Cat(call.def().name, ": output ", i, " would have rank ",
+                              t.tensor().shape.rank(), ", over the limit of ", kMaxRank));
     if (!t.tensor().shape.CanExist())
       return InvalidModel(Cat(call.def().name, ": output ", i, " would be ",
                               t.tensor().shape.ToString(), ", which no tensor can be"));

@@ -7,6 +7,9 @@
 
 namespace infer {
 
+/// No tensor of a run has more axes; import has the same limit for files (ImportLimits).
+inline constexpr int kMaxRank = 32;
+
 /// Infers the outputs of `call`. `subgraphs` and `captures` are those of the node, for control
 /// flow: the subgraphs are re-inferred in place with the operand types. Checks the schema first.
 Status InferCall(OpCall& call,

@@ -160,6 +160,7 @@ Result<const InputFile*> ExternalData::Open(const std::string& location) {
                        "' in the model's folder: ", std::generic_category().message(error)));
   }
   INFER_ASSIGN(auto file, InputFile::FromFd(fd, location));
+  if (file->id() == model_) return Refused(location, "it is the model file itself");
   if (file->hard_links() > 1 && !trusted)
     return Refused(location,
                    "the file has several hard links, so it may be one of another folder; copy it, "

@@ -7,6 +7,7 @@
 /// (Known attacks: CVE-2022-25882, CVE-2024-27318, CVE-2025-51480, CVE-2026-27489, CVE-2026-34445.)
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,8 @@ class ExternalData {
   /// One folder, for a model in memory.
   static ExternalData ForFolder(const std::string& folder, const std::string& external_root);
 
+  /// The model's own bytes are no tensor's data, under whatever name.
+  void RefuseModel(FileId model) { model_ = model; }
   /// Opens (once) the file at a location. InvalidModel when the rules above refuse it.
   Result<const InputFile*> Open(const std::string& location);
   std::vector<FileId> ids() const;
@@ -41,7 +44,8 @@ class ExternalData {
 
  private:
   std::vector<std::string> folders_;  // real paths
-  std::string blobs_;                 // of a Hugging Face cache, real path; "" = none
+  std::optional<FileId> model_;
+  std::string blobs_;  // of a Hugging Face cache, real path; "" = none
   std::string external_root_;
   std::map<std::string, std::unique_ptr<InputFile>> open_;
 };

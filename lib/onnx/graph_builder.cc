@@ -161,7 +161,10 @@ class Builder : public LiftContext {
     for (const auto& x : source_.proto->initializer()) constants.insert(x.name());
     for (const auto& x : source_.proto->sparse_initializer()) constants.insert(x.values().name());
     for (const auto& x : source_.proto->input()) {
-      if (constants.contains(x.name())) continue;
+      if (constants.contains(x.name())) {
+        defaults_[x.name()] = &x.type();
+        continue;
+      }
       auto type = FromTypeProto(x.type(), ctx_.options.limits.max_rank);
       if (!type.ok() && type.status().code() == Code::kUnsupported) {
         ctx_.unsupported.Add(type.status().message(), Cat("input '", x.name(), "'"));
@@ -184,6 +187,12 @@ class Builder : public LiftContext {
 
   Status AddInitializer(const std::string& name, Result<Tensor> t) {
     if (t.ok()) {
+      if (auto it = defaults_.find(name); it != defaults_.end()) {
+        const auto declared = FromTypeProto(*it->second, ctx_.options.limits.max_rank);
+        if (declared.ok() && !Meet(ValueType(t->type()), *declared).ok())
+          return InvalidModel(Cat("initializer '", name, "' is ", ToString(t->type()),
+                                  ", but as a graph input it is declared ", ToString(*declared)));
+      }
       Bind(name, editor_.AddConstant(*std::move(t), name));
       return {};
     }
@@ -302,32 +311,44 @@ class Builder : public LiftContext {
       if (v->name() != names[i] || values_.contains(names[i]))
         return InvalidModel(Cat("value '", names[i], "' is defined twice"));
       Bind(names[i], v);
-      MergeDeclared(v);
+      INFER_TRY(MergeDeclared(v));
     }
     return {};
   }
 
-  /// Adds what the file declares of a value to what inference knows. A contradiction is a warning:
-  /// inference is right about inner values.
-  void MergeDeclared(Value* v) {
+  /// Whether a contradiction is more than a shape: files exist whose shapes, ranks too, are left
+  /// over from elsewhere, and other runtimes take them.
+  static bool IsOfAnotherKind(const ValueType& inferred, const ValueType& declared) {
+    if (inferred.kind() != declared.kind() || !inferred.is_tensor()) return true;
+    const DType a = inferred.tensor().dtype, b = declared.tensor().dtype;
+    return a != b && a != DType::kUndefined && b != DType::kUndefined;
+  }
+
+  /// Adds what the file declares of a value to what inference knows. Another element type or kind
+  /// is an error, another shape a warning: inference is right about inner values.
+  Status MergeDeclared(Value* v) {
     auto it = declared_.find(v->name());
-    if (it == declared_.end()) return;
+    if (it == declared_.end()) return {};
     auto declared = FromTypeProto(*it->second, ctx_.options.limits.max_rank);
-    if (!declared.ok()) return;
+    if (!declared.ok()) return {};
     auto met = Meet(v->type(), *declared);
     if (!met.ok()) {
+      if (IsOfAnotherKind(v->type(), *declared))
+        return InvalidModel(Cat("value '", v->name(), "' is declared ", ToString(*declared),
+                                ", but is ", ToString(v->type())));
       if (ctx_.warnings.size() < 100)
         ctx_.warnings.push_back(Cat("value '", v->name(), "' is declared ", ToString(*declared),
                                     ", but is ", ToString(v->type())));
-      return;
+      return {};
     }
     if (!v->type().is_tensor() || !met->is_tensor()) {
       editor_.SetType(v, *std::move(met));
-      return;
+      return {};
     }
     TensorType merged = met->tensor();
     merged.shape = FillUnknown(v->shape(), merged.shape);
     editor_.SetType(v, std::move(merged));
+    return {};
   }
 
   Status AddConstantNode(const onnx::NodeProto& node) {
@@ -417,6 +438,10 @@ class Builder : public LiftContext {
       const auto declared = FromTypeProto(x.type(), ctx_.options.limits.max_rank);
       if (declared.status().code() == Code::kInvalidModel)
         return declared.status().In(Cat("graph output '", x.name(), "'"));
+      if (declared.ok() && !Meet(it->second->type(), *declared).ok() &&
+          IsOfAnotherKind(it->second->type(), *declared))
+        return InvalidModel(Cat("graph output '", x.name(), "' is declared ", ToString(*declared),
+                                ", but is ", ToString(it->second->type())));
       INFER_ASSIGN(Value * own, OwnOutput(it->second));
       editor_.MarkOutput(own);
     }
@@ -436,6 +461,7 @@ class Builder : public LiftContext {
   std::unordered_map<std::string, Value*> values_;
   std::unordered_map<const Value*, size_t> position_;
   std::unordered_map<std::string, const onnx::TypeProto*> declared_;
+  std::unordered_map<std::string, const onnx::TypeProto*> defaults_;  // inputs with an initializer
   std::unordered_set<std::string> reserved_, fresh_;
   std::string fresh_hint_;
   int64_t fresh_count_ = 0;

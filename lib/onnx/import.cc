@@ -87,6 +87,30 @@ ModelInfo InfoOf(const onnx::ModelProto& m) {
   return info;
 }
 
+Status CheckOpsets(const google::protobuf::RepeatedPtrField<onnx::OperatorSetIdProto>& imports) {
+  Opsets seen;
+  for (const auto& o : imports) {
+    const auto [it, fresh] = seen.emplace(CanonicalDomain(o.domain()), o.version());
+    if (!fresh && it->second != o.version())
+      return InvalidModel(Cat("opset imports of domain '", o.domain(), "' contradict: ", it->second,
+                              " and ", o.version()));
+  }
+  return {};
+}
+
+/// As ONNX's checker, but for a version that is absent: the operators mean the same without it.
+Status CheckVersions(const onnx::ModelProto& m) {
+  constexpr int64_t kNewest = 14;
+  if (m.ir_version() < 0) return InvalidModel(Cat("IR version ", m.ir_version()));
+  if (m.ir_version() > kNewest)
+    return Unsupported(
+        Cat("IR version ", m.ir_version(), "; the newest that we know is ", kNewest));
+  INFER_TRY(CheckOpsets(m.opset_import()));
+  for (const auto& f : m.functions())
+    INFER_TRY(CheckOpsets(f.opset_import()).In(Cat("function '", f.name(), "'")));
+  return {};
+}
+
 Result<Model> BuildModel(const ByteSource& source, ExternalData& external, const OpRegistry& ops,
                          const ImportOptions& options) {
   INFER_ASSIGN(const SlimMessage slim, Scan(source, Message::kModel, LimitsOfScan(options.limits)));
@@ -94,6 +118,8 @@ Result<Model> BuildModel(const ByteSource& source, ExternalData& external, const
   if (!proto.ParseFromArray(slim.bytes.data(), static_cast<int>(slim.bytes.size())))
     return InvalidModel("not an ONNX model (the protobuf message does not parse)");
   if (!proto.has_graph()) return InvalidModel("not an ONNX model (it has no graph)");
+
+  INFER_TRY(CheckVersions(proto));
 
   const ImportLimits& limits = options.limits;
   const TensorReader tensors(source, slim, external, options);
@@ -108,6 +134,7 @@ Result<Model> BuildModel(const ByteSource& source, ExternalData& external, const
                             n > 1 ? Cat(" (and ", n - 1, " more such names)") : ""));
   }
   BuildContext ctx{ops, tensors, options};
+  if (proto.ir_version() == 0) ctx.warnings.push_back(Cat("the model has no IR version"));
   auto graph = BuildGraph(*prepared, ctx);
   if (!ctx.unsupported.empty()) return ctx.unsupported.ToStatus();
   if (!graph.ok()) return graph.status();
@@ -125,6 +152,7 @@ Result<Model> ImportModel(const std::string& path, const OpRegistry& ops,
                           const ImportOptions& options) {
   INFER_ASSIGN(const auto file, InputFile::Open(path));
   ExternalData external = ExternalData::ForModel(path, options.external_root);
+  external.RefuseModel(file->id());
   auto model = BuildModel(*file, external, ops, options);
   if (!model.ok()) return model.status().In(path);
   INFER_ASSIGN(model->info.sha256, Sha256Of(*file));

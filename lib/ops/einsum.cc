@@ -25,6 +25,15 @@ Status ReplaceEllipsis(std::string& term, int count, int all) {
   return {};
 }
 
+/// For messages: an equation may have any length and any bytes.
+std::string Shown(std::string_view text) {
+  constexpr size_t kMost = 60;
+  std::string out = Cat("'", text.substr(0, kMost), text.size() > kMost ? "..." : "", "'");
+  for (char& c : out)
+    if (static_cast<unsigned char>(c) < 32 || static_cast<unsigned char>(c) > 126) c = '?';
+  return out;
+}
+
 /// Ranks of all operands must be known.
 Result<Equation> ParseEquation(std::string text, const std::vector<int>& ranks) {
   text.erase(std::remove(text.begin(), text.end(), ' '), text.end());
@@ -32,7 +41,7 @@ Result<Equation> ParseEquation(std::string text, const std::vector<int>& ranks) 
   Equation e;
   e.terms = Split(text.substr(0, arrow), ',');
   if (e.terms.size() != ranks.size())
-    return InvalidModel(Cat("equation '", text, "' has ", e.terms.size(), " terms for ",
+    return InvalidModel(Cat("equation ", Shown(text), " has ", e.terms.size(), " terms for ",
                             ranks.size(), " operands"));
   const auto letters = [](std::string_view t) {
     return static_cast<int>(
@@ -45,19 +54,19 @@ Result<Equation> ParseEquation(std::string text, const std::vector<int>& ranks) 
   };
   int broadcast = 0;
   for (size_t i = 0; i < ranks.size(); ++i) {
-    if (!is_valid(e.terms[i])) return InvalidModel(Cat("equation '", text, "' is not valid"));
+    if (!is_valid(e.terms[i])) return InvalidModel(Cat("equation ", Shown(text), " is not valid"));
     const bool has_dots = e.terms[i].find('.') != std::string::npos;
     const int rest = ranks[i] - letters(e.terms[i]);
     if (rest < 0 || (rest > 0 && !has_dots) || rest > 32)
       return InvalidModel(
-          Cat("term '", e.terms[i], "' does not fit an operand of rank ", ranks[i]));
+          Cat("term ", Shown(e.terms[i]), " does not fit an operand of rank ", ranks[i]));
     if (has_dots) broadcast = std::max(broadcast, rest);
   }
   for (size_t i = 0; i < ranks.size(); ++i)
     INFER_TRY(ReplaceEllipsis(e.terms[i], ranks[i] - letters(e.terms[i]), broadcast));
   if (arrow != std::string::npos) {
     e.out = text.substr(arrow + 2);
-    if (!is_valid(e.out)) return InvalidModel(Cat("equation '", text, "' is not valid"));
+    if (!is_valid(e.out)) return InvalidModel(Cat("equation ", Shown(text), " is not valid"));
     INFER_TRY(ReplaceEllipsis(e.out, broadcast, broadcast));
   } else {
     // Axes of the ellipsis, then letters that stand once, in ASCII order; so the codes sort right.
@@ -70,11 +79,11 @@ Result<Equation> ParseEquation(std::string text, const std::vector<int>& ranks) 
   std::string sorted = e.out;
   std::sort(sorted.begin(), sorted.end());
   if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end())
-    return InvalidModel(Cat("equation '", text, "' repeats a letter in its result"));
+    return InvalidModel(Cat("equation ", Shown(text), " repeats a letter in its result"));
   const std::string all = Join(e.terms, "");
   for (char c : e.out)
     if (all.find(c) == std::string::npos)
-      return InvalidModel(Cat("equation '", text, "' has a result letter that no term has"));
+      return InvalidModel(Cat("equation ", Shown(text), " has a result letter that no term has"));
   return e;
 }
 
@@ -123,8 +132,8 @@ Result<EinsumLoops> PlanEinsum(const OpRun& run, const Equation& e) {
     for (size_t k = 0; k < dims.size(); ++k) {
       const size_t at = l.axes.find(e.terms[i][k]);
       if (dims[k] != 1 && l.extents[at] != 1 && dims[k] != l.extents[at])
-        return InvalidModel(Cat("equation '", run.Str("equation"), "': extents ", dims[k], " and ",
-                                l.extents[at], " of one letter"));
+        return InvalidModel(Cat("equation ", Shown(run.Str("equation")), ": extents ", dims[k],
+                                " and ", l.extents[at], " of one letter"));
       if (dims[k] == 1) continue;
       l.extents[at] = dims[k];
       strides[at] += steps[k];  // a repeated letter walks the diagonal

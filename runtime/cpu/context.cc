@@ -174,8 +174,9 @@ Status CpuContext::RunReference(const PlannedLaunch& launch) {
     }
     const TensorType& type = bound.plan->types[id].tensor();
     if (!slots_[id].is_tensor() || !SameType(slots_[id].tensor(), type))
-      return Internal(Cat("step '", step.nodes.back()->name(), "': inferred ", ToString(type),
-                          ", the reference kernel made another type"));
+      // Inference follows kernels; only what the model declares of a value can mislead it.
+      return InvalidModel(Cat("value '", plan_.values[id]->name(), "': the model says ",
+                              ToString(type), ", running it gives another type"));
     const Tensor& t = slots_[id].tensor();
     if (t.byte_size() > 0)
       std::memcpy(bound.pointers[static_cast<size_t>(b)], t.raw(),

@@ -151,8 +151,8 @@ Status MockContext::RunStep(const PlannedLaunch& launch) {
     Datum& made = slots_[static_cast<size_t>(step.outputs[i])];
     if (!made.is_tensor() ||
         made.tensor().byte_size() != shape_plan_->buffers[static_cast<size_t>(b)].bytes)
-      return Internal(
-          Cat("step '", step.nodes.back()->name(), "' made another type than inferred"));
+      return InvalidModel(Cat("value '", plan_.values[static_cast<size_t>(step.outputs[i])]->name(),
+                              "': running it gives another type than the model says"));
     device_->Store(At(b), made.tensor().raw(), made.tensor().byte_size());
     made = Datum();
   }

@@ -86,8 +86,10 @@ Status EvaluateStep(const Plan& plan, const PlanStep& step, std::vector<Datum>& 
     auto results = EvaluateNode(*n, operands, plan.graph.ops());
     if (!results.ok()) return results.status();
     for (size_t i = 0; i < n->outputs().size() && i < results->size(); ++i)
-      if (const Value* v = n->outputs()[i])
+      if (const Value* v = n->outputs()[i]) {
+        INFER_TRY(CheckResult((*results)[i], *v));
         slots[static_cast<size_t>(plan.id(v))] = std::move((*results)[i]);
+      }
   }
   if (step.nodes.size() == 1) return {};
   for (const Node* n : step.nodes)

@@ -54,6 +54,7 @@ TEST(RoundTrip, KeepsEveryElementType) {
     SCOPED_TRACE(Name(dtype));
     onnx::ModelProto m = EmptyModel(25, 13);
     onnx::GraphProto& g = *m.mutable_graph();
+    g.mutable_output(0)->Clear();
     SetTensorType(*g.mutable_output(0), "y", {3}, t);
     auto& c = *g.add_initializer();
     c.set_name("c");
