@@ -55,6 +55,11 @@ void PlanSizes(const OpCall& call, const Tensor& sizes, std::vector<AxisPlan>& p
   }
 }
 
+Status CheckScale(double scale) {
+  if (scale > 0 && std::isfinite(static_cast<float>(scale))) return {};
+  return InvalidModel(Cat("scale ", scale, " is not a positive number"));
+}
+
 /// One entry per resized axis. Exactly one of scales and sizes must be given.
 Result<std::vector<AxisPlan>> PlanAxes(const OpCall& call, const Dims& dims, const Tensor* roi,
                                        const Tensor* scales, const Tensor* sizes) {
@@ -78,8 +83,8 @@ Result<std::vector<AxisPlan>> PlanAxes(const OpCall& call, const Dims& dims, con
       p.end = static_cast<float>(roi->At(i + n));
     }
     if (Given(scales)) {
+      INFER_TRY(CheckScale(scales->At(i)));
       p.scale = static_cast<float>(scales->At(i));
-      if (!(p.scale > 0) || !std::isfinite(p.scale)) return InvalidModel("a scale is not positive");
       const float extent =
           std::floor(static_cast<float>(p.in) * (crop ? p.end - p.start : 1) * p.scale);
       if (!(extent >= 0) || extent > 1e15f) return InvalidModel("a resized extent is not valid");
@@ -113,9 +118,9 @@ Status CheckModes(const OpCall& call) {
   return {};
 }
 
-/// floor(d * scale) where that is exact for every d.
+/// floor(d * scale) where that is exact for every d. Pre: a checked scale.
 Dim Scaled(const Dim& d, double scale) {
-  if (d.is_unknown() || !(scale > 0)) return {};
+  if (d.is_unknown()) return {};
   if (scale == std::floor(scale) && scale < 1e9) return d * Dim(static_cast<int64_t>(scale));
   const double inverse = 1 / scale;
   return inverse == std::floor(inverse) && inverse < 1e9 ? d.FloorDiv(static_cast<int64_t>(inverse))
@@ -147,10 +152,12 @@ Status InferResize(OpCall& call) {
     const bool by_size = sizes && sizes->size() == axes.size() && stretch && !by_scale;
     for (size_t i = 0; i < axes.size(); ++i) {
       Dim& d = dims[static_cast<size_t>(axes[i])];
+      const double scale = by_scale ? scales->At(static_cast<int64_t>(i)) : 1;
+      INFER_TRY(CheckScale(scale));
       if (by_size)
         d = (*sizes)[i];
       else
-        d = by_scale && !crop ? Scaled(d, scales->At(static_cast<int64_t>(i))) : Dim();
+        d = by_scale && !crop ? Scaled(d, scale) : Dim();
     }
   }
   call.SetOut(0, call.dtype(0), Shape(std::move(dims)));

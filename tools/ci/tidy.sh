@@ -32,8 +32,20 @@ if [ ${#files[@]} -eq 0 ]; then
 fi
 # A build folder of its own: clang does not read g++'s precompiled headers. Nothing is built in it.
 cmake --preset tidy >/dev/null
-if ! printf '%s\0' "${files[@]}" | xargs -0 -n 1 -P "$(nproc)" \
-  clang-tidy-16 -p build/tidy --quiet --warnings-as-errors='*' 2> >(grep -v ' generated\.$' >&2); then
+# One file; prints what was found, if any. clang-tidy 16 runs the analyzer's core checks even where .clang-tidy
+# switches them off, so the one of these that we do not want is filtered here.
+check() {
+  local found
+  if ! found=$(clang-tidy-16 -p build/tidy --quiet "$1" 2>&1); then
+    echo "$found"
+    return 1
+  fi
+  grep -E ' (warning|error): ' <<<"$found" | grep -qvF '[clang-analyzer-core.uninitialized.Assign]' || return 0
+  echo "$found"
+  return 1
+}
+export -f check
+if ! printf '%s\0' "${files[@]}" | xargs -0 -n 1 -P "$(nproc)" bash -c 'check "$0"'; then
   echo "tidy: there are findings"
   exit 1
 fi
