@@ -56,7 +56,7 @@ TEST(ResizeOps, Nearest) {
   EXPECT_EQ(Resize("0.5", R"(nearest_mode="ceil")"), "f32[1,2] {2, 8}");
   EXPECT_EQ(Resize("0.5", R"(nearest_mode="round_prefer_ceil")"), "f32[1,2] {2, 8}");
   EXPECT_EQ(Resize("0.5", R"(nearest_mode="round_prefer_floor")"), "f32[1,2] {1, 4}");
-  EXPECT_THAT(Resize("0", ""), ::testing::HasSubstr("not positive"));
+  EXPECT_THAT(Resize("0", ""), ::testing::HasSubstr("not a positive number"));
   EXPECT_THAT(Resize("2", R"(mode="spline")"), ::testing::HasSubstr("cannot be 'spline'"));
 }
 
