@@ -31,18 +31,6 @@ Status InferInside(Graph& g, std::span<const ValueType> own,
   return InferTypes(g);
 }
 
-/// Whether a value of type `a` may become one of type `b`, and back: kinds and element types are
-/// equal as far as they are known. What fills an optional passes for the optional.
-bool SameElements(const ValueType& a, const ValueType& b) {
-  if (a == ValueType() || b == ValueType()) return true;
-  if (a.kind() == ValueType::Kind::kOptional) return SameElements(a.element(), b);
-  if (b.kind() == ValueType::Kind::kOptional) return SameElements(a, b.element());
-  if (a.kind() != b.kind()) return false;
-  if (!a.is_tensor()) return a.key() == b.key() && SameElements(a.element(), b.element());
-  return a.tensor().dtype == b.tensor().dtype || a.tensor().dtype == DType::kUndefined ||
-         b.tensor().dtype == DType::kUndefined;
-}
-
 Status CheckCarried(size_t index, const ValueType& before, const ValueType& after) {
   if (SameElements(before, after)) return {};
   return InvalidModel(
@@ -436,6 +424,16 @@ Result<std::vector<Datum>> EvaluateScan(const Node& node, std::span<const Datum*
 }
 
 }  // namespace
+
+bool SameElements(const ValueType& a, const ValueType& b) {
+  if (a == ValueType() || b == ValueType()) return true;
+  if (a.kind() == ValueType::Kind::kOptional) return SameElements(a.element(), b);
+  if (b.kind() == ValueType::Kind::kOptional) return SameElements(a, b.element());
+  if (a.kind() != b.kind()) return false;
+  if (!a.is_tensor()) return a.key() == b.key() && SameElements(a.element(), b.element());
+  return a.tensor().dtype == b.tensor().dtype || a.tensor().dtype == DType::kUndefined ||
+         b.tensor().dtype == DType::kUndefined;
+}
 
 bool IsControlFlow(const OpDef& def) {
   return def.domain.empty() && (def.name == "If" || def.name == "Loop" || def.name == "Scan");

@@ -8,6 +8,9 @@ namespace infer {
 using Subgraphs = std::vector<std::pair<std::string, std::unique_ptr<Graph>>>;
 
 bool IsControlFlow(const OpDef& def);
+/// Whether a value of type `a` may become one of type `b`, and back: kinds and element types are
+/// equal as far as they are known. What fills an optional passes for the optional.
+bool SameElements(const ValueType& a, const ValueType& b);
 Status InferControlFlow(OpCall& call, const Subgraphs& subgraphs,
                         std::span<const ValueType* const> captures);
 /// `inputs` hold the operator's own operands, then the captures.

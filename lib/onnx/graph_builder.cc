@@ -316,16 +316,9 @@ class Builder : public LiftContext {
     return {};
   }
 
-  /// Whether a contradiction is more than a shape: files exist whose shapes, ranks too, are left
-  /// over from elsewhere, and other runtimes take them.
-  static bool IsOfAnotherKind(const ValueType& inferred, const ValueType& declared) {
-    if (inferred.kind() != declared.kind() || !inferred.is_tensor()) return true;
-    const DType a = inferred.tensor().dtype, b = declared.tensor().dtype;
-    return a != b && a != DType::kUndefined && b != DType::kUndefined;
-  }
-
   /// Adds what the file declares of a value to what inference knows. Another element type or kind
-  /// is an error, another shape a warning: inference is right about inner values.
+  /// is an error. Another shape is a warning: inference is right about inner values, and files
+  /// exist whose shapes, ranks too, are left over from elsewhere.
   Status MergeDeclared(Value* v) {
     auto it = declared_.find(v->name());
     if (it == declared_.end()) return {};
@@ -333,7 +326,7 @@ class Builder : public LiftContext {
     if (!declared.ok()) return {};
     auto met = Meet(v->type(), *declared);
     if (!met.ok()) {
-      if (IsOfAnotherKind(v->type(), *declared))
+      if (!SameElements(v->type(), *declared))
         return InvalidModel(Cat("value '", v->name(), "' is declared ", ToString(*declared),
                                 ", but is ", ToString(v->type())));
       if (ctx_.warnings.size() < 100)
@@ -438,8 +431,7 @@ class Builder : public LiftContext {
       const auto declared = FromTypeProto(x.type(), ctx_.options.limits.max_rank);
       if (declared.status().code() == Code::kInvalidModel)
         return declared.status().In(Cat("graph output '", x.name(), "'"));
-      if (declared.ok() && !Meet(it->second->type(), *declared).ok() &&
-          IsOfAnotherKind(it->second->type(), *declared))
+      if (declared.ok() && !SameElements(it->second->type(), *declared))
         return InvalidModel(Cat("graph output '", x.name(), "' is declared ", ToString(*declared),
                                 ", but is ", ToString(it->second->type())));
       INFER_ASSIGN(Value * own, OwnOutput(it->second));
