@@ -348,15 +348,19 @@ void SetLegacyModes(NodeSpec& node, LiftContext& out, size_t scales_at) {
   node.attrs["nearest_mode"] = std::string(shrinks && !grows ? "ceil" : "floor");
 }
 
-/// Before opset 18 there was one transform more: (x + 0.5) / scale. Its floor is half_pixel rounded
-/// up.
+/// Before opset 18 there was one transform more: (x + 0.5) / scale. That is half_pixel plus one
+/// half: its floor is half_pixel rounded with halves up, and it rounded with halves down is
+/// half_pixel's ceil. The other choices have no equal in the newest form.
 Status LiftOldTransform(NodeSpec& node) {
   if (StrAttrOr(node, "coordinate_transformation_mode", "") != "tf_half_pixel_for_nn") return {};
-  if (StrAttrOr(node, "nearest_mode", "") != "floor")
+  const std::string nearest = StrAttrOr(node, "nearest_mode", "round_prefer_floor");
+  if (StrAttrOr(node, "mode", "nearest") != "nearest" ||
+      (nearest != "floor" && nearest != "round_prefer_floor"))
     return Unsupported(Cat("Resize '", node.name,
-                           "': tf_half_pixel_for_nn is known with nearest_mode floor only"));
+                           "': tf_half_pixel_for_nn is known with mode nearest and nearest_mode "
+                           "floor or round_prefer_floor only"));
   node.attrs["coordinate_transformation_mode"] = std::string("half_pixel");
-  node.attrs["nearest_mode"] = std::string("round_prefer_ceil");
+  node.attrs["nearest_mode"] = std::string(nearest == "floor" ? "round_prefer_ceil" : "ceil");
   return {};
 }
 

@@ -31,7 +31,7 @@ uint8_t NanCode(DType t, bool negative) {
   switch (t) {
     case DType::kF8E4M3FN:
     case DType::kF8E5M2: return negative ? 0xff : 0x7f;
-    case DType::kF4E2M1: return 0x7;  // no NaN: the largest value
+    case DType::kF4E2M1: return 0x8;  // no NaN: -0, as ONNX's cases have it
     default: return 0x80;
   }
 }
