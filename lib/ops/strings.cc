@@ -1,4 +1,7 @@
-/// Operators on tensors of strings: StringNormalizer, StringConcat, StringSplit, TfIdfVectorizer.
+/// Operators on tensors of strings: StringNormalizer, StringConcat, StringSplit, RegexFullMatch,
+/// TfIdfVectorizer.
+#include <re2/re2.h>
+
 #include <map>
 #include <set>
 
@@ -250,6 +253,26 @@ Status RunTfIdf(OpRun& run) {
   return {};
 }
 
+// ---- RegexFullMatch --------------------------------------------------------------------------
+
+Status InferRegexFullMatch(OpCall& call) {
+  if (!call.HasAttr("pattern")) return InvalidModel("pattern is missing");
+  call.SetOut(0, DType::kBool, call.shape(0));
+  return {};
+}
+
+Status RunRegexFullMatch(OpRun& run) {
+  RE2::Options options;
+  options.set_log_errors(false);
+  const RE2 pattern(run.Str("pattern"), options);
+  if (!pattern.ok())
+    return InvalidModel(Cat("\"", run.Str("pattern"), "\" is no pattern: ", pattern.error()));
+  const Tensor& x = run.in(0);
+  const auto y = run.Out(0, DType::kBool, x.dims()).mutable_data<bool>();
+  for (size_t i = 0; i < y.size(); ++i) y[i] = RE2::FullMatch(x.strings()[i], pattern);
+  return {};
+}
+
 }  // namespace
 
 std::span<const OpDef> StringOps() {
@@ -296,6 +319,20 @@ std::span<const OpDef> StringOps() {
           .reference = RunStringSplit,
           .example = R"(graph g() -> (y, z) { x = const str[2] {"a b", "c"}
             y, z = StringSplit(x) })",
+      },
+      {
+          .name = "RegexFullMatch",
+          .doc = "Whether each string matches a regular expression (RE2) from end to end.",
+          .since = 20,
+          .versions = {20},
+          .inputs = {{"X", "T1"}},
+          .outputs = {{"Y", "T2"}},
+          .attrs = {{"pattern", AttrKind::kString}},
+          .constraints = {{"T1", kStrings}, {"T2", TypeSet(DType::kBool)}},
+          .infer = InferRegexFullMatch,
+          .reference = RunRegexFullMatch,
+          .example = R"(graph g() -> (y) { x = const str[3] {"ab", "b", "abc"}
+            y = RegexFullMatch(x) {pattern="a+b"} })",
       },
       {
           .name = "TfIdfVectorizer",
