@@ -48,6 +48,8 @@ std::span<const OpDef> LiftedNormalizationOps();
 std::span<const OpDef> LossOps();
 std::span<const OpDef> StringOps();
 std::span<const OpDef> FusedOps();
+std::span<const OpDef> LinearAttentionOps();
+std::span<const OpDef> DeformConvOps();
 
 OpRegistry AllOps() {
   // One family per line, so that changes merge.
@@ -95,6 +97,8 @@ OpRegistry AllOps() {
       LossOps(),
       StringOps(),
       FusedOps(),
+      LinearAttentionOps(),
+      DeformConvOps(),
   };
   // clang-format on
   return OpRegistry(families);
