@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "lib/ir/editor.h"
+#include "lib/ir/flex_attention.h"
 #include "lib/ir/inference.h"
 #include "lib/support/strings.h"
 
@@ -14,21 +15,6 @@ const std::unique_ptr<Graph>* Find(const Subgraphs& subgraphs, std::string_view 
   for (const auto& [n, g] : subgraphs)
     if (n == name) return &g;
   return nullptr;
-}
-
-/// Sets the subgraph's input types (own inputs, then captures) and re-infers it.
-Status InferInside(Graph& g, std::span<const ValueType> own,
-                   std::span<const ValueType* const> captures) {
-  if (g.inputs().size() != own.size() + captures.size())
-    return InvalidModel(Cat("a subgraph takes ", g.inputs().size(), " inputs, gets ", own.size(),
-                            " and ", captures.size(), " captured"));
-  GraphEditor editor(g);
-  for (size_t i = 0; i < g.inputs().size(); ++i) {
-    const ValueType& t = i < own.size() ? own[i] : *captures[i - own.size()];
-    // A branch's declared type may know more than the loop's join does.
-    if (!(t == ValueType())) editor.SetType(g.inputs()[i], t);
-  }
-  return InferTypes(g);
 }
 
 Status CheckCarried(size_t index, const ValueType& before, const ValueType& after) {
@@ -308,11 +294,6 @@ Result<Tensor> Stack(const std::vector<Tensor>& parts, int64_t axis_attr, const 
   return out;
 }
 
-std::vector<Datum> WithCaptures(std::vector<Datum> own, std::span<const Datum* const> captures) {
-  for (const Datum* d : captures) own.push_back(d ? *d : Datum());
-  return own;
-}
-
 /// The one element of a condition or of a trip count.
 Result<int64_t> ElementOf(const Datum& d, DType dtype, std::string_view what) {
   if (!d.is_tensor() || d.tensor().dtype() != dtype)
@@ -335,6 +316,53 @@ Status Keep(Datum result, size_t index, std::vector<Tensor>& scan) {
   if (!result.is_tensor()) return InvalidModel(Cat("scan output ", index, " is not a tensor"));
   scan.push_back(std::move(result.tensor()));
   return {};
+}
+
+Status InferSequenceMap(OpCall& call, const Subgraphs& subgraphs,
+                        std::span<const ValueType* const> captures) {
+  const auto* body = Find(subgraphs, "body");
+  if (!body) return InvalidModel("SequenceMap: body is missing");
+  if (const ValueType& t = call.type(0);
+      t.kind() != ValueType::Kind::kSequence && !(t == ValueType()))
+    return InvalidModel(Cat("SequenceMap: input 0 is ", ToString(t), ", not a sequence"));
+  std::vector<ValueType> own;
+  for (size_t i = 0; i < call.num_inputs(); ++i) {
+    if (!call.has_input(i)) return InvalidModel(Cat("SequenceMap: input ", i, " is missing"));
+    const ValueType& t = call.type(i);
+    own.push_back(t.kind() == ValueType::Kind::kSequence ? t.element() : t);
+  }
+  INFER_TRY(InferInside(**body, own, captures).In("SequenceMap: body"));
+  const auto& results = (*body)->outputs();
+  if (results.size() < call.num_outputs())
+    return InvalidModel(Cat("SequenceMap: the body gives ", results.size(), " outputs, the node ",
+                            call.num_outputs()));
+  for (size_t i = 0; i < call.num_outputs(); ++i)
+    call.SetOut(i, ValueType::Sequence(results[i]->type()));
+  return {};
+}
+
+Result<std::vector<Datum>> EvaluateSequenceMap(const Node& node,
+                                               std::span<const Datum* const> inputs,
+                                               size_t operands) {
+  const Graph& body = *node.subgraph("body");
+  for (size_t i = 0; i < operands; ++i)
+    if (!inputs[i] || (i == 0 && !inputs[i]->is_sequence()))
+      return InvalidModel(Cat("SequenceMap: input ", i, " is missing or no sequence"));
+  const size_t n = inputs[0]->sequence().size();
+  for (size_t i = 1; i < operands; ++i)
+    if (inputs[i]->is_sequence() && inputs[i]->sequence().size() != n)
+      return InvalidModel(Cat("SequenceMap: sequences have ", n, " and ",
+                              inputs[i]->sequence().size(), " elements"));
+  std::vector<SequenceDatum> results(node.outputs().size());
+  for (size_t k = 0; k < n; ++k) {
+    std::vector<Datum> args;
+    for (size_t i = 0; i < operands; ++i)
+      args.push_back(inputs[i]->is_sequence() ? inputs[i]->sequence()[k] : *inputs[i]);
+    INFER_ASSIGN(auto out, Evaluate(body, WithCaptures(std::move(args), inputs.subspan(operands))));
+    for (size_t i = 0; i < results.size(); ++i) results[i].elements.push_back(std::move(out[i]));
+  }
+  return std::vector<Datum>(std::make_move_iterator(results.begin()),
+                            std::make_move_iterator(results.end()));
 }
 
 Result<std::vector<Datum>> EvaluateIf(const Node& node, std::span<const Datum* const> inputs) {
@@ -435,23 +463,47 @@ bool SameElements(const ValueType& a, const ValueType& b) {
          b.tensor().dtype == DType::kUndefined;
 }
 
+Status InferInside(Graph& g, std::span<const ValueType> own,
+                   std::span<const ValueType* const> captures) {
+  if (g.inputs().size() != own.size() + captures.size())
+    return InvalidModel(Cat("a subgraph takes ", g.inputs().size(), " inputs, gets ", own.size(),
+                            " and ", captures.size(), " captured"));
+  GraphEditor editor(g);
+  for (size_t i = 0; i < g.inputs().size(); ++i) {
+    const ValueType& t = i < own.size() ? own[i] : *captures[i - own.size()];
+    // A branch's declared type may know more than the loop's join does.
+    if (!(t == ValueType())) editor.SetType(g.inputs()[i], t);
+  }
+  return InferTypes(g);
+}
+
+std::vector<Datum> WithCaptures(std::vector<Datum> own, std::span<const Datum* const> captures) {
+  for (const Datum* d : captures) own.push_back(d ? *d : Datum());
+  return own;
+}
+
 bool IsControlFlow(const OpDef& def) {
-  return def.domain.empty() && (def.name == "If" || def.name == "Loop" || def.name == "Scan");
+  return std::any_of(def.attrs.begin(), def.attrs.end(),
+                     [](const AttrDef& a) { return a.kind == AttrKind::kGraph; });
 }
 
 Status InferControlFlow(OpCall& call, const Subgraphs& subgraphs,
                         std::span<const ValueType* const> captures) {
   if (call.def().name == "If") return InferIf(call, subgraphs, captures);
   if (call.def().name == "Loop") return InferLoop(call, subgraphs, captures);
+  if (call.def().name == "SequenceMap") return InferSequenceMap(call, subgraphs, captures);
+  if (call.def().name == "FlexAttention") return InferFlexAttention(call, subgraphs, captures);
   return InferScan(call, subgraphs, captures);
 }
 
 Result<std::vector<Datum>> EvaluateControlFlow(const Node& node,
                                                std::span<const Datum* const> inputs) {
   const size_t operands = node.inputs().size() - node.num_captures();
-  auto out = node.op() == "If"     ? EvaluateIf(node, inputs)
-             : node.op() == "Loop" ? EvaluateLoop(node, inputs, operands)
-                                   : EvaluateScan(node, inputs, operands);
+  auto out = node.op() == "If"              ? EvaluateIf(node, inputs)
+             : node.op() == "Loop"          ? EvaluateLoop(node, inputs, operands)
+             : node.op() == "SequenceMap"   ? EvaluateSequenceMap(node, inputs, operands)
+             : node.op() == "FlexAttention" ? EvaluateFlexAttention(node, inputs, operands)
+                                            : EvaluateScan(node, inputs, operands);
   if (!out.ok()) return out.status().In(Describe(node));
   return out;
 }

@@ -1,12 +1,20 @@
 #pragma once
-/// If, Loop and Scan: inference and reference evaluation of operators that own subgraphs. Their
-/// OpDefs (schema only) stand in lib/ops; everything that needs a graph is here.
+/// If, Loop, Scan and the other operators with subgraphs: inference and reference evaluation of
+/// operators that own subgraphs. Their OpDefs (schema only) stand in lib/ops; everything that needs
+/// a graph is here.
 #include "lib/ir/eval.h"
 
 namespace infer {
 
 using Subgraphs = std::vector<std::pair<std::string, std::unique_ptr<Graph>>>;
 
+/// Sets a subgraph's input types (own inputs, then captures) and re-infers it.
+Status InferInside(Graph& g, std::span<const ValueType> own,
+                   std::span<const ValueType* const> captures);
+/// The inputs of a subgraph: its own, then the captures.
+std::vector<Datum> WithCaptures(std::vector<Datum> own, std::span<const Datum* const> captures);
+
+/// Whether the operator takes subgraphs.
 bool IsControlFlow(const OpDef& def);
 /// Whether a value of type `a` may become one of type `b`, and back: kinds and element types are
 /// equal as far as they are known. What fills an optional passes for the optional.
