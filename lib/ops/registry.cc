@@ -50,6 +50,9 @@ std::span<const OpDef> StringOps();
 std::span<const OpDef> FusedOps();
 std::span<const OpDef> LinearAttentionOps();
 std::span<const OpDef> DeformConvOps();
+std::span<const OpDef> MlFeatureOps();
+std::span<const OpDef> MlLinearOps();
+std::span<const OpDef> MlTreeOps();
 
 OpRegistry AllOps() {
   // One family per line, so that changes merge.
@@ -99,6 +102,9 @@ OpRegistry AllOps() {
       FusedOps(),
       LinearAttentionOps(),
       DeformConvOps(),
+      MlFeatureOps(),
+      MlLinearOps(),
+      MlTreeOps(),
   };
   // clang-format on
   return OpRegistry(families);
