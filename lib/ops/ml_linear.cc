@@ -97,7 +97,7 @@ Status InferLinearClassifier(OpCall& call) {
 }
 
 /// Two classes with coefficients for one: a positive score means the second. The first class's
-/// score is then what the second's lacks to one (ONNX Runtime's reading).
+/// score is then what the second's lacks to one, and there is no softmax (ONNX Runtime's reading).
 Status RunLinearClassifier(OpRun& run) {
   INFER_ASSIGN(const PostTransform transform, PostTransformOf(run.Str("post_transform")));
   INFER_ASSIGN(const Tensor labels,
@@ -112,8 +112,9 @@ Status RunLinearClassifier(OpRun& run) {
     int64_t best = std::max_element(scores.begin(), scores.end()) - scores.begin();
     if (outputs.value() == 1 && classes == 2) {
       best = scores[0] > 0 ? 1 : 0;
-      Apply(transform, scores);
+      if (transform == PostTransform::kLogistic) Apply(transform, scores);
       scores = {1 - scores[0], scores[0]};
+      if (transform == PostTransform::kProbit) Apply(transform, scores);
     } else {
       Apply(transform, scores);
     }
@@ -181,14 +182,16 @@ Status InferSvmRegressor(OpCall& call) {
   return {};
 }
 
-/// Without support vectors the coefficients are the one vector of a linear model.
+/// Without support vectors the coefficients are the one vector of a linear model, whatever the
+/// kernel.
 Status RunSvmRegressor(OpRun& run) {
   INFER_ASSIGN(const PostTransform transform, PostTransformOf(run.Str("post_transform")));
-  INFER_ASSIGN(const KernelFunction kernel, ReadKernel(run.call()));
+  INFER_ASSIGN(KernelFunction kernel, ReadKernel(run.call()));
   const auto& coefficients = ListAttr<float>(run.call(), "coefficients");
   const auto& vectors = ListAttr<float>(run.call(), "support_vectors");
   const auto rho = static_cast<double>(ListAttr<float>(run.call(), "rho")[0]);
   const auto supports = static_cast<size_t>(run.Int("n_supports"));
+  if (supports == 0) kernel.kind = Kernel::kLinear;
   const Tensor& x = run.in(0);
   const Rows rows = RowsOf(x);
   Tensor& y = run.Out(0, DType::kF32, {rows.count, 1});

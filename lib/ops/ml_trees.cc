@@ -333,7 +333,8 @@ Status InferClassifier(OpCall& call) {
 
 /// Two classes, and all votes for one of them: its score decides. Votes that are all positive are
 /// probabilities, so the other class has the rest and one half is the border; else it has the
-/// opposite and 0 is the border. (ONNX Runtime's reading; the standard does not say.)
+/// opposite and 0 is the border. Such a pair is not put through a softmax. (ONNX Runtime's reading;
+/// the standard does not say.)
 Status RunClassifier(OpRun& run) {
   const OpCall& call = run.call();
   INFER_ASSIGN(const PostTransform transform, PostTransformOf(run.Str("post_transform")));
@@ -359,13 +360,25 @@ Status RunClassifier(OpRun& run) {
     if (binary) {
       const double s = scores[static_cast<size_t>(ids[0])] + (base.empty() ? 0 : base.back());
       best = s > (positive ? 0.5 : 0) ? 1 : 0;
-      scores = {positive ? 1 - s : -s, s};
-      if (transform == PostTransform::kProbit || !(positive && base.empty()) ||
-          transform != PostTransform::kLogistic)
+      if (ids[0] == 1) {
+        scores = {0, s};
         Apply(transform, scores);
+      } else if (transform == PostTransform::kLogistic) {
+        scores = {-s, s};
+        Apply(transform, scores);
+      } else {
+        scores = {positive ? 1 - s : -s, s};
+        if (transform == PostTransform::kProbit) Apply(transform, scores);
+      }
     } else {
       for (size_t i = 0; i < scores.size() && !base.empty(); ++i) scores[i] += base[i];
-      best = std::max_element(scores.begin(), scores.end()) - scores.begin();
+      // Among the classes that have a vote, or a base value.
+      best = -1;
+      for (int64_t k = 0; k < classes; ++k)
+        if ((!base.empty() || voted[static_cast<size_t>(k)]) &&
+            (best < 0 || scores[static_cast<size_t>(k)] > scores[static_cast<size_t>(best)]))
+          best = k;
+      best = std::max<int64_t>(best, 0);
       Apply(transform, scores);
     }
     SetLabel(y, row, labels, best);

@@ -1,0 +1,137 @@
+/// CausalConvWithState, LinearAttention, DeformConv, RegexFullMatch, the NaN of f4e2m1.
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "tests/lib/ops/run_op.h"
+
+namespace infer {
+namespace {
+
+TEST(CausalConvWithState, ReadsThePastAndHandsItOn) {
+  const OpResult r = RunOp(
+      "CausalConvWithState", {},
+      {F({1, 1, 3}, {1, 2, 3}), F({1, 1, 3}, {100, 10, 1}), F({0.5f}), F({1, 1, 2}, {8, 9})}, 2);
+  ASSERT_TRUE(r.status.ok()) << r.status.message();
+  ExpectClose(r.y(), F({1, 1, 3}, {891.5f, 912.5f, 123.5f}));
+  ExpectClose(r.outputs[1], F({1, 1, 2}, {2, 3}));
+}
+
+TEST(CausalConvWithState, TwoCallsAreOne) {
+  const Tensor w = F({1, 1, 3}, {0.5f, -1, 2}), x = F({1, 1, 4}, {1, -2, 3, 5});
+  const OpResult whole = RunOp("CausalConvWithState", {}, {x, w}, 2);
+  const OpResult first = RunOp("CausalConvWithState", {}, {F({1, 1, 1}, {1}), w}, 2);
+  ASSERT_TRUE(first.status.ok());
+  const OpResult rest = RunOp("CausalConvWithState", {},
+                              {F({1, 1, 3}, {-2, 3, 5}), w, Tensor(), first.outputs[1]}, 2);
+  ASSERT_TRUE(rest.status.ok()) << rest.status.message();
+  for (int64_t i = 0; i < 3; ++i) EXPECT_EQ(rest.y().At(i), whole.y().At(i + 1));
+  ExpectClose(rest.outputs[1], whole.outputs[1]);
+}
+
+TEST(LinearAttention, DeltaRuleReplacesWhatTheKeyMeant) {
+  // With beta 1 and keys of length 1, reading a key gives the value last written to it.
+  const AttrMap attrs = {{"q_num_heads", int64_t{1}},
+                         {"kv_num_heads", int64_t{1}},
+                         {"scale", 1.0f},
+                         {"update_rule", std::string("delta")}};
+  const Tensor keys = F({1, 3, 2}, {1, 0, 0, 1, 1, 0});
+  const OpResult r =
+      RunOp("LinearAttention", attrs,
+            {keys, keys, F({1, 3, 1}, {5, 6, 7}), Tensor(), Tensor(), F({1, 3, 1}, {1, 1, 1})}, 2);
+  ASSERT_TRUE(r.status.ok()) << r.status.message();
+  ExpectClose(r.y(), F({1, 3, 1}, {5, 6, 7}));
+  ExpectClose(r.outputs[1], F({1, 1, 2, 1}, {7, 6}));
+}
+
+TEST(LinearAttention, RefusesDecayWithoutARuleForIt) {
+  const AttrMap attrs = {{"q_num_heads", int64_t{1}},
+                         {"kv_num_heads", int64_t{1}},
+                         {"update_rule", std::string("linear")}};
+  const Tensor x = F({1, 1, 2}, {1, 2});
+  EXPECT_FALSE(
+      RunOp("LinearAttention", attrs, {x, x, x, Tensor(), F({1, 1, 1}, {0})}, 2).status.ok());
+}
+
+TEST(DeformConv, WithoutOffsetsIsAConvolution) {
+  const Tensor x = F({1, 1, 3, 3}, {1, 2, 3, 4, 5, 6, 7, 8, 9});
+  const Tensor w = F({1, 1, 2, 2}, {1, -2, 3, 0.5f});
+  const Tensor offset = Tensor::Zeros(DType::kF32, {1, 8, 2, 2});
+  ExpectClose(Call("DeformConv", {x, w, offset}), Call("Conv", {x, w}));
+}
+
+TEST(DeformConv, ReadsBetweenPointsAndZeroOutside) {
+  const Tensor x = F({1, 1, 1, 3}, {1, 2, 4}), w = F({1, 1, 1, 1}, {10});
+  // Half a step to the right: the last point has only half of its neighbours inside.
+  const Tensor offset = F({1, 2, 1, 3}, {0, 0, 0, 0.5f, 0.5f, 0.5f});
+  ExpectClose(Call("DeformConv", {x, w, offset}), F({1, 1, 1, 3}, {15, 30, 20}));
+}
+
+TEST(RegexFullMatch, WantsTheWholeString) {
+  const Tensor x = Tensor::OfStrings({3}, {"aab", "b", "aabc"});
+  const Tensor y = Call("RegexFullMatch", {x}, {{"pattern", std::string("a+b")}});
+  EXPECT_EQ(y.ToInts(), (std::vector<int64_t>{1, 0, 0}));
+  EXPECT_FALSE(RunOp("RegexFullMatch", {{"pattern", std::string("(")}}, {x}).status.ok());
+}
+
+TEST(Cast, TheNaNOfFloat4IsMinusZero) {
+  const Tensor y = Call("Cast", {F({std::numeric_limits<float>::quiet_NaN(), 7})},
+                        {{"to", static_cast<int64_t>(DType::kF4E2M1)}});
+  EXPECT_EQ(y.At(0), 0);
+  EXPECT_TRUE(std::signbit(y.At(0)));
+  EXPECT_EQ(y.At(1), 6);
+}
+
+// ---- ai.onnx.ml ------------------------------------------------------------------------------
+
+using Floats = std::vector<float>;
+using Ints = std::vector<int64_t>;
+using Strings = std::vector<std::string>;
+
+TEST(LabelEncoder, MapsAndHasADefault) {
+  const AttrMap attrs = {{"keys_strings", Strings{"a", "b", "a"}},
+                         {"values_int64s", Ints{1, 2, 3}}};
+  // A key that stands twice has its last value.
+  EXPECT_EQ(
+      Call("ai.onnx.ml::LabelEncoder", {Tensor::OfStrings({3}, {"b", "a", "c"})}, attrs).ToInts(),
+      (Ints{2, 3, -1}));
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const AttrMap floats = {{"keys_floats", Floats{nan, 0}}, {"values_floats", Floats{1, 2}}};
+  ExpectClose(Call("ai.onnx.ml::LabelEncoder", {F({nan, -0.0f, 3})}, floats), F({1, 2, 0}));
+}
+
+TEST(TreeEnsembleClassifier, OneScoreOfTwoClasses) {
+  AttrMap attrs = {{"classlabels_int64s", Ints{4, 7}},
+                   {"nodes_treeids", Ints{0, 0, 0}},
+                   {"nodes_nodeids", Ints{0, 1, 2}},
+                   {"nodes_featureids", Ints{0, 0, 0}},
+                   {"nodes_values", Floats{0.5f, 0, 0}},
+                   {"nodes_modes", Strings{"BRANCH_LEQ", "LEAF", "LEAF"}},
+                   {"nodes_truenodeids", Ints{1, 0, 0}},
+                   {"nodes_falsenodeids", Ints{2, 0, 0}},
+                   {"class_treeids", Ints{0, 0}},
+                   {"class_nodeids", Ints{1, 2}},
+                   {"class_ids", Ints{0, 0}},
+                   {"class_weights", Floats{0.25f, 0.75f}}};
+  const auto run = [&] {
+    return RunOp("TreeEnsembleClassifier", attrs, {F({2, 1}, {0, 1})}, 2, "ai.onnx.ml");
+  };
+  const OpResult r = run();
+  ASSERT_TRUE(r.status.ok()) << r.status.message();
+  EXPECT_EQ(r.y().ToInts(), (Ints{4, 7}));
+  ExpectClose(r.outputs[1], F({2, 2}, {0.75f, 0.25f, 0.25f, 0.75f}));
+  attrs["nodes_truenodeids"] = Ints{0, 0, 0};  // a cycle
+  EXPECT_FALSE(run().status.ok());
+}
+
+TEST(SVMRegressor, SumsKernels) {
+  const AttrMap attrs = {
+      {"kernel_type", std::string("POLY")}, {"kernel_params", Floats{0.5f, 1, 2}},
+      {"n_supports", int64_t{2}},           {"support_vectors", Floats{2, 0, 0, 4}},
+      {"coefficients", Floats{1, -0.5f}},   {"rho", Floats{10}}};
+  // (0.5 * 2 + 1)^2 - 0.5 (0.5 * 8 + 1)^2 + 10
+  ExpectClose(Call("ai.onnx.ml::SVMRegressor", {F({1, 2}, {1, 2})}, attrs), F({1, 1}, {1.5f}));
+}
+
+}  // namespace
+}  // namespace infer
