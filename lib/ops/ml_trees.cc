@@ -277,6 +277,8 @@ Result<Forest> ReadLegacy(const OpCall& call, const std::string& votes, int64_t 
   std::set<int64_t> rooted;
   for (size_t i = 0; i < n; ++i)
     if (!is_child[i] && rooted.insert(tree[i]).second) f.roots.push_back(i);
+  for (int64_t t : tree)
+    if (!rooted.contains(t)) return InvalidModel(Cat("tree ", t, " has no root"));
   for (size_t i = 0; i < weights.size(); ++i) {
     const auto found = at.find({vote_tree[i], vote_node[i]});
     if (found == at.end())

@@ -30,7 +30,7 @@ ONLY_IN = {  # system header -> the folders that may see it
     r"<(oneapi/)?dnnl": ["runtime/cpu"],
     r"<(vulkan/|volk)": ["runtime/vulkan"],
     r"<Eigen/": ["lib/ops", "quant", "runtime"],
-    r"<re2/": ["lib/ops"],
+    r"<re2/": ["lib/ops", "quant"],
     r"<nlohmann/": ["tools", "tests"],
 }
 
