@@ -269,7 +269,7 @@ class Builder : public LiftContext {
     }
     INFER_TRY(CheckOperands(spec, def, opset));
     spec.attrs = AttrsAt(def, spec.attrs, opset);  // as export would write them
-    if (!item.subgraphs.empty()) return AddControlFlow(item, def, std::move(spec));
+    if (!item.subgraphs.empty()) return AddControlFlow(item, def, std::move(spec), opset);
     if (!def.lift) return AddFinal(std::move(spec));
     emit_status_ = {};
     INFER_TRY(def.lift(std::move(spec), opset, *this));
@@ -363,7 +363,7 @@ class Builder : public LiftContext {
     return {};
   }
 
-  Status AddControlFlow(const SourceGraph::Item& item, const OpDef& def, NodeSpec spec) {
+  Status AddControlFlow(const SourceGraph::Item& item, const OpDef& def, NodeSpec spec, int opset) {
     if (!IsControlFlow(def))
       return InvalidModel("a graph attribute that the operator does not take");
     const auto captures = CapturesOf(item);
@@ -377,12 +377,20 @@ class Builder : public LiftContext {
       subgraphs.push_back({attr, inner.Take(), inner.own_inputs_});
     }
     OrderAsDeclared(def, subgraphs);
+    const bool batched = def.name == "Scan" && opset < 9;
+    if (batched) {
+      if (!spec.inputs.empty() && !spec.inputs[0].empty())
+        return Unsupported("sequence_lens; export the model for opset 9 or a newer one");
+      if (spec.inputs.size() < 2) return InvalidModel("Scan has no operands");
+      spec.inputs.erase(spec.inputs.begin());
+    }
     std::vector<Value*> inputs;
     INFER_TRY(Operands(spec.inputs, inputs));
     std::vector<Value*> captured;
     for (const auto& [name, value] : captures)
       if (!value->is_constant()) captured.push_back(const_cast<Value*>(value));
     DropUnreadCaptures(subgraphs, captured);
+    if (batched) INFER_TRY(OverBatch(def, inputs, captured, spec.attrs, subgraphs));
     NodeOptions options;
     options.num_captures = captured.size();
     inputs.insert(inputs.end(), captured.begin(), captured.end());
@@ -394,6 +402,41 @@ class Builder : public LiftContext {
     INFER_ASSIGN(Node * n, editor_.AddNode(def, std::move(inputs), std::move(spec.attrs),
                                            std::move(options)));
     return BindOutputs(*n, spec.outputs);
+  }
+
+  /// Opset 8 had a batch in axis 0 of every operand and result of a Scan. The newer form of that is
+  /// a Scan over the batch, without states, whose body holds the Scan proper.
+  Status OverBatch(const OpDef& def, const std::vector<Value*>& operands,
+                   const std::vector<Value*>& captured, AttrMap& attrs,
+                   std::vector<Subgraph>& subgraphs) {
+    if (subgraphs.empty()) return InvalidModel("Scan: body is missing");
+    auto sample = std::make_unique<Graph>(graph_->ops(), "sample");
+    GraphEditor editor(*sample);
+    std::vector<Value*> inputs;
+    for (const Value* v : operands) {
+      if (!v || !v->type().is_tensor()) return InvalidModel("Scan: an operand is no tensor");
+      TensorType t = v->type().tensor();
+      if (t.shape.has_rank()) {
+        if (t.shape.rank() == 0) return InvalidModel("Scan: an operand has no batch axis");
+        t.shape = Shape(std::vector<Dim>(t.shape.dims().begin() + 1, t.shape.dims().end()));
+      }
+      inputs.push_back(editor.AddInput(v->name(), std::move(t)));
+    }
+    for (const Value* v : captured) inputs.push_back(editor.AddInput(v->name(), v->type()));
+    if (auto it = attrs.find("directions"); it != attrs.end()) {
+      attrs["scan_input_directions"] = std::move(it->second);
+      attrs.erase("directions");
+    }
+    Subgraph& body = subgraphs.front();
+    NodeOptions options;
+    options.num_captures = captured.size();
+    options.num_outputs = body.graph->outputs().size();
+    options.subgraphs.emplace_back(std::move(body.attr), std::move(body.graph));
+    INFER_ASSIGN(Node * n, editor.AddNode(def, std::move(inputs), attrs, std::move(options)));
+    for (Value* v : n->outputs()) editor.MarkOutput(v);
+    subgraphs.front() = {"body", std::move(sample), operands.size()};
+    attrs = {{"num_scan_inputs", static_cast<int64_t>(operands.size())}};
+    return {};
   }
 
   /// Values that the node's subgraphs read from here, in the order of their definition.

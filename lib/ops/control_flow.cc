@@ -54,7 +54,7 @@ std::span<const OpDef> ControlFlowOps() {
           .name = "Scan",
           .doc = "Runs body once per slice of the scan inputs, with states carried.",
           .since = 9,
-          .versions = {9, 11, 16, 19, 21, 23, 24, 25},
+          .versions = {8, 9, 11, 16, 19, 21, 23, 24, 25},
           .inputs = {{"initial_state_and_scan_inputs", "V", Arity::kVariadic}},
           .outputs = {{"final_state_and_scan_outputs", "V", Arity::kVariadic}},
           .attrs = {{"body", AttrKind::kGraph, {}, true},
