@@ -273,12 +273,16 @@ Result<Forest> ReadLegacy(const OpCall& call, const std::string& votes, int64_t 
       is_child[found->second] = 1;
     }
   }
-  // The first node of each tree that is nobody's child.
-  std::set<int64_t> rooted;
-  for (size_t i = 0; i < n; ++i)
-    if (!is_child[i] && rooted.insert(tree[i]).second) f.roots.push_back(i);
-  for (int64_t t : tree)
-    if (!rooted.contains(t)) return InvalidModel(Cat("tree ", t, " has no root"));
+  // The one node of each tree that is nobody's child.
+  std::map<int64_t, int> roots;
+  for (size_t i = 0; i < n; ++i) {
+    int& count = roots[tree[i]];
+    if (is_child[i]) continue;
+    ++count;
+    f.roots.push_back(i);
+  }
+  for (const auto& [t, count] : roots)
+    if (count != 1) return InvalidModel(Cat("tree ", t, " has ", count, " roots"));
   for (size_t i = 0; i < weights.size(); ++i) {
     const auto found = at.find({vote_tree[i], vote_node[i]});
     if (found == at.end())
