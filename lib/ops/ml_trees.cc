@@ -283,6 +283,19 @@ Result<Forest> ReadLegacy(const OpCall& call, const std::string& votes, int64_t 
   }
   for (const auto& [t, count] : roots)
     if (count != 1) return InvalidModel(Cat("tree ", t, " has ", count, " roots"));
+  // A cycle that no root leads to would else be a tree that is silently left out.
+  std::vector<size_t> open = f.roots;
+  std::vector<char> reached(n, 0);
+  while (!open.empty()) {
+    const size_t i = open.back();
+    open.pop_back();
+    if (std::exchange(reached[i], 1) || f.nodes[i].mode == Branch::kLeaf) continue;
+    open.push_back(f.nodes[i].if_true);
+    open.push_back(f.nodes[i].if_false);
+  }
+  for (size_t i = 0; i < n; ++i)
+    if (!reached[i])
+      return InvalidModel(Cat("no root leads to node ", id[i], " of tree ", tree[i]));
   for (size_t i = 0; i < weights.size(); ++i) {
     const auto found = at.find({vote_tree[i], vote_node[i]});
     if (found == at.end())
