@@ -145,6 +145,32 @@ TEST_F(GraphTest, EvaluatesLoopsWithCaptureAndScanOutput) {
   EXPECT_EQ((*out)[1].tensor().ToFloats(), std::vector<float>({5, 6, 5, 6, 5, 6}));
 }
 
+TEST_F(GraphTest, MapsSequencesWithCapturesAndTensors) {
+  Graph g = Parse(R"(graph g(x: f32[3,2], y: f32[2], z: f32[2]) -> (n, m) {
+    s = SplitToSequence(x) {keepdims=0}
+    m = SequenceMap(s, y) [z] {body=graph(e, t, cap) -> (r) { d = Sub(e, t) r = Mul(d, cap) }}
+    n = ConcatFromSequence(m) {axis=0, new_axis=1} })");
+  EXPECT_EQ(ToString(g.outputs()[1]->type()), "seq(f32[2])");
+  const Datum in[] = {Tensor::Of<float>({3, 2}, {1, 2, 3, 4, 5, 6}), Tensor::Of<float>({2}, {1, 1}),
+                      Tensor::Of<float>({2}, {1, 10})};
+  auto out = Evaluate(g, in);
+  ASSERT_TRUE(out.ok()) << out.status().message();
+  EXPECT_EQ((*out)[0].tensor().ToFloats(), std::vector<float>({0, 10, 2, 30, 4, 50}));
+}
+
+TEST_F(GraphTest, FlexAttentionModifiesScoresAndProbabilities) {
+  // Equal scores share the values' mean; prob_mod doubles it.
+  Graph g = Parse(R"(graph g(q: f32[1,2,1,2], k: f32[1,1,2,2], v: f32[1,1,2,1]) -> (y) {
+    y = ai.onnx.preview::FlexAttention(q, k, v) {
+      score_mod=graph(s) -> (t) { t = Sub(s, s) }, prob_mod=graph(p) -> (r) { r = Add(p, p) }} })");
+  const Datum in[] = {Tensor::Of<float>({1, 2, 1, 2}, {1, 2, 3, 4}),
+                      Tensor::Of<float>({1, 1, 2, 2}, {5, 6, 7, 8}),
+                      Tensor::Of<float>({1, 1, 2, 1}, {1, 2})};
+  auto out = Evaluate(g, in);
+  ASSERT_TRUE(out.ok()) << out.status().message();
+  EXPECT_EQ((*out)[0].tensor().ToFloats(), std::vector<float>({3, 3}));
+}
+
 TEST_F(GraphTest, SpecializesInputs) {
   Graph g = Parse(kChain);
   EXPECT_THAT(SpecializeInputs(g, {{"q", {1}}}).message(), HasSubstr("inputs are: x"));
