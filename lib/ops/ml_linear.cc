@@ -60,6 +60,7 @@ Status InferLinearRegressor(OpCall& call) {
   INFER_ASSIGN(const Dim rows, InferRows(call));
   INFER_ASSIGN(const Dim outputs, Outputs(call));
   const int64_t targets = call.Int("targets");
+  if (targets < 1) return InvalidModel(Cat("targets is ", targets));
   if (outputs.is_static() && outputs.value() != targets)
     return InvalidModel(Cat("coefficients of ", outputs.ToString(), " targets, not ", targets));
   INFER_TRY(CheckIntercepts(call, Dim(targets)));

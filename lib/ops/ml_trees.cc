@@ -134,6 +134,7 @@ Result<Forest> ReadEnsemble(const OpCall& call) {
       return InvalidModel(Cat("a leaf votes for target ", t, " of ", f.targets));
     if (!call.HasAttr("n_targets")) f.targets = std::max(f.targets, t + 1);
   }
+  if (f.targets < 1) return InvalidModel(Cat("n_targets is ", f.targets));
   std::vector<double> members;
   if (call.HasAttr("membership_values")) members = Values(call.Attr<Tensor>("membership_values"));
   auto member = members.begin();
