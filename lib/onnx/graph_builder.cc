@@ -378,10 +378,11 @@ class Builder : public LiftContext {
     }
     OrderAsDeclared(def, subgraphs);
     const bool batched = def.name == "Scan" && opset < 9;
+    const bool has_lengths = batched && !spec.inputs.empty() && !spec.inputs[0].empty();
     if (batched) {
-      if (!spec.inputs.empty() && !spec.inputs[0].empty())
-        return Unsupported("sequence_lens; export the model for opset 9 or a newer one");
       if (spec.inputs.size() < 2) return InvalidModel("Scan has no operands");
+      // The lengths come last: one more operand that the Scan over the batch reads.
+      if (!spec.inputs[0].empty()) spec.inputs.push_back(spec.inputs[0]);
       spec.inputs.erase(spec.inputs.begin());
     }
     std::vector<Value*> inputs;
@@ -390,7 +391,7 @@ class Builder : public LiftContext {
     for (const auto& [name, value] : captures)
       if (!value->is_constant()) captured.push_back(const_cast<Value*>(value));
     DropUnreadCaptures(subgraphs, captured);
-    if (batched) INFER_TRY(OverBatch(def, inputs, captured, spec.attrs, subgraphs));
+    if (batched) INFER_TRY(OverBatch(def, inputs, has_lengths, captured, spec.attrs, subgraphs));
     NodeOptions options;
     options.num_captures = captured.size();
     inputs.insert(inputs.end(), captured.begin(), captured.end());
@@ -405,8 +406,10 @@ class Builder : public LiftContext {
   }
 
   /// Opset 8 had a batch in axis 0 of every operand and result of a Scan. The newer form of that is
-  /// a Scan over the batch, without states, whose body holds the Scan proper.
-  Status OverBatch(const OpDef& def, const std::vector<Value*>& operands,
+  /// a Scan over the batch, without states, whose body holds the Scan proper. With `has_lengths`
+  /// the last operand holds the length of each sample: the rest is cut off, and zeros stand for it
+  /// in the results.
+  Status OverBatch(const OpDef& def, const std::vector<Value*>& operands, bool has_lengths,
                    const std::vector<Value*>& captured, AttrMap& attrs,
                    std::vector<Subgraph>& subgraphs) {
     if (subgraphs.empty()) return InvalidModel("Scan: body is missing");
@@ -422,6 +425,22 @@ class Builder : public LiftContext {
       }
       inputs.push_back(editor.AddInput(v->name(), std::move(t)));
     }
+    const auto count = attrs.find("num_scan_inputs");
+    const auto* scans = count == attrs.end() ? nullptr : std::get_if<int64_t>(&count->second);
+    Value *length = nullptr, *extent = nullptr;
+    if (has_lengths) {
+      Value* scalar = inputs.back();
+      inputs.pop_back();
+      if (!scans || *scans < 1 || static_cast<size_t>(*scans) > inputs.size())
+        return InvalidModel("Scan: bad num_scan_inputs");
+      Value* zero = editor.AddConstant(Tensor::Int64s({0}));
+      INFER_ASSIGN(length, editor.Add("Unsqueeze", {scalar, zero}));
+      INFER_ASSIGN(extent, editor.Add("Shape", {inputs.back()}, {{"end", int64_t{1}}}));
+      for (size_t i = inputs.size() - static_cast<size_t>(*scans); i < inputs.size(); ++i) {
+        INFER_ASSIGN(inputs[i], editor.Add("Slice", {inputs[i], zero, length, zero}));
+      }
+    }
+    const size_t states = inputs.size() - static_cast<size_t>(scans ? *scans : 0);
     for (const Value* v : captured) inputs.push_back(editor.AddInput(v->name(), v->type()));
     if (auto it = attrs.find("directions"); it != attrs.end()) {
       attrs["scan_input_directions"] = std::move(it->second);
@@ -433,7 +452,19 @@ class Builder : public LiftContext {
     options.num_outputs = body.graph->outputs().size();
     options.subgraphs.emplace_back(std::move(body.attr), std::move(body.graph));
     INFER_ASSIGN(Node * n, editor.AddNode(def, std::move(inputs), attrs, std::move(options)));
-    for (Value* v : n->outputs()) editor.MarkOutput(v);
+    const std::vector<Value*> results(n->outputs().begin(), n->outputs().end());
+    for (size_t i = 0; i < results.size(); ++i) {
+      Value* v = results[i];
+      if (length && i >= states) {
+        INFER_ASSIGN(Value * missing, editor.Add("Sub", {extent, length}));
+        INFER_ASSIGN(Value * rest, editor.Add("Shape", {v}, {{"start", int64_t{1}}}));
+        INFER_ASSIGN(Value * dims, editor.Add("Concat", {missing, rest}, {{"axis", int64_t{0}}}));
+        INFER_ASSIGN(Value * zeros, editor.Add("ConstantOfShape", {dims}));
+        INFER_ASSIGN(zeros, editor.Add("CastLike", {zeros, v}));
+        INFER_ASSIGN(v, editor.Add("Concat", {v, zeros}, {{"axis", int64_t{0}}}));
+      }
+      editor.MarkOutput(v);
+    }
     subgraphs.front() = {"body", std::move(sample), operands.size()};
     attrs = {{"num_scan_inputs", static_cast<int64_t>(operands.size())}};
     return {};
