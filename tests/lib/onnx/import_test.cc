@@ -22,6 +22,40 @@ TEST(Import, ReadsAnIdentity) {
   EXPECT_TRUE(BitEqual((*y)[0].tensor(), x[0].tensor()));
 }
 
+TEST(Import, LiftsTheBatchedScanOfOpset8) {
+  // Running sums of two samples, of which the second is one element long.
+  onnx::ModelProto m = EmptyModel(8, 3);
+  onnx::GraphProto& g = *m.mutable_graph();
+  g.clear_input();
+  g.clear_output();
+  SetTensorType(*g.add_input(), "lengths", {2}, onnx::TensorProto::INT64);
+  SetTensorType(*g.add_input(), "s", {2, 1});
+  SetTensorType(*g.add_input(), "x", {2, 3, 1});
+  for (const char* name : {"last", "all"}) g.add_output()->set_name(name);
+  auto& scan = AddNode(g, "Scan", {"lengths", "s", "x"}, {"last", "all"});
+  auto& count = *scan.add_attribute();
+  count.set_name("num_scan_inputs");
+  count.set_type(onnx::AttributeProto::INT);
+  count.set_i(1);
+  auto& attr = *scan.add_attribute();
+  attr.set_name("body");
+  attr.set_type(onnx::AttributeProto::GRAPH);
+  onnx::GraphProto& body = *attr.mutable_g();
+  for (const char* name : {"sum", "e"}) body.add_input()->set_name(name);
+  for (const char* name : {"t", "o"}) body.add_output()->set_name(name);
+  AddNode(body, "Add", {"sum", "e"}, {"t"});
+  AddNode(body, "Identity", {"t"}, {"o"});
+  auto got = Import(m);
+  ASSERT_TRUE(got.ok()) << got.status().message();
+  EXPECT_TRUE(Verify(got->graph).ok()) << Verify(got->graph).message();
+  const Datum in[] = {Tensor::Int64s({3, 1}), Tensor::Of<float>({2, 1}, {0, 10}),
+                      Tensor::Of<float>({2, 3, 1}, {1, 2, 3, 4, 5, 6})};
+  auto out = Evaluate(got->graph, in);
+  ASSERT_TRUE(out.ok()) << out.status().message();
+  EXPECT_EQ((*out)[0].tensor().ToFloats(), std::vector<float>({6, 14}));
+  EXPECT_EQ((*out)[1].tensor().ToFloats(), std::vector<float>({1, 3, 6, 14, 0, 0}));
+}
+
 TEST(Import, SortsNodesTopologically) {
   onnx::ModelProto m = EmptyModel();
   AddNode(*m.mutable_graph(), "Identity", {"b"}, {"y"}, "last");
