@@ -1,5 +1,4 @@
-/// ai.onnx.ml: linear models and support vector regression.
-#include <cmath>
+/// ai.onnx.ml: linear models.
 
 #include "lib/ops/ml_scores.h"
 
@@ -125,104 +124,6 @@ Status RunLinearClassifier(OpRun& run) {
   return {};
 }
 
-// ---- SVMRegressor ----------------------------------------------------------------------------
-
-enum class Kernel : uint8_t { kLinear, kPoly, kRbf, kSigmoid };
-
-struct KernelFunction {
-  Kernel kind = Kernel::kLinear;
-  double gamma = 0, coef0 = 0, degree = 0;
-  double operator()(const std::vector<double>& x, std::span<const float> v) const {
-    double dot = 0, distance = 0;
-    for (size_t i = 0; i < x.size(); ++i) {
-      const auto b = static_cast<double>(v[i]);
-      dot += x[i] * b;
-      distance += (x[i] - b) * (x[i] - b);
-    }
-    switch (kind) {
-      case Kernel::kLinear: break;
-      case Kernel::kPoly: return std::pow(gamma * dot + coef0, degree);
-      case Kernel::kRbf: return std::exp(-gamma * distance);
-      case Kernel::kSigmoid: return std::tanh(gamma * dot + coef0);
-    }
-    return dot;
-  }
-};
-
-Result<KernelFunction> ReadKernel(const OpCall& call) {
-  constexpr std::string_view kNames[] = {"LINEAR", "POLY", "RBF", "SIGMOID"};
-  const auto* const at = std::find(std::begin(kNames), std::end(kNames), call.Str("kernel_type"));
-  if (at == std::end(kNames))
-    return InvalidModel(Cat("kernel_type cannot be '", call.Str("kernel_type"), "'"));
-  KernelFunction k{static_cast<Kernel>(at - std::begin(kNames))};
-  const auto& params = ListAttr<float>(call, "kernel_params");
-  if (params.empty()) return k;
-  if (params.size() != 3) return InvalidModel("kernel_params are gamma, coef0 and degree");
-  k.gamma = static_cast<double>(params[0]);
-  k.coef0 = static_cast<double>(params[1]);
-  k.degree = static_cast<double>(params[2]);
-  return k;
-}
-
-Status InferSvmRegressor(OpCall& call) {
-  INFER_TRY(PostTransformOf(call.Str("post_transform")).status());
-  INFER_TRY(ReadKernel(call).status());
-  INFER_ASSIGN(const Dim rows, InferRows(call));
-  const int64_t supports = call.Int("n_supports");
-  const auto coefficients = static_cast<int64_t>(ListAttr<float>(call, "coefficients").size());
-  const auto vectors = static_cast<int64_t>(ListAttr<float>(call, "support_vectors").size());
-  const Dim features = Features(call);
-  if (supports < 0 || (supports > 0 && coefficients != supports))
-    return InvalidModel(Cat(coefficients, " coefficients for ", supports, " support vectors"));
-  if (ListAttr<float>(call, "rho").empty()) return InvalidModel("rho is missing");
-  if (features.is_static() &&
-      (supports > 0 ? vectors % supports != 0 || vectors / supports != features.value()
-                    : coefficients != features.value()))
-    return InvalidModel(Cat("the model is not one of ", features.ToString(), " features"));
-  call.SetOut(0, DType::kF32, Shape({rows, Dim(1)}));
-  return {};
-}
-
-/// Without support vectors the coefficients are the one vector of a linear model, whatever the
-/// kernel.
-Status RunSvmRegressor(OpRun& run) {
-  INFER_ASSIGN(const PostTransform transform, PostTransformOf(run.Str("post_transform")));
-  INFER_ASSIGN(KernelFunction kernel, ReadKernel(run.call()));
-  const auto& coefficients = ListAttr<float>(run.call(), "coefficients");
-  const auto& vectors = ListAttr<float>(run.call(), "support_vectors");
-  const auto rho = static_cast<double>(ListAttr<float>(run.call(), "rho")[0]);
-  const auto supports = static_cast<size_t>(run.Int("n_supports"));
-  if (supports == 0) kernel.kind = Kernel::kLinear;
-  const Tensor& x = run.in(0);
-  const Rows rows = RowsOf(x);
-  Tensor& y = run.Out(0, DType::kF32, {rows.count, 1});
-  for (int64_t row = 0; row < rows.count; ++row) {
-    std::vector<double> v;
-    for (int64_t i = 0; i < rows.features; ++i) v.push_back(x.At(row * rows.features + i));
-    double sum[] = {rho};
-    for (size_t s = 0; s < supports; ++s)
-      sum[0] += static_cast<double>(coefficients[s]) *
-                kernel(v, std::span(vectors).subspan(s * v.size(), v.size()));
-    if (supports == 0) sum[0] += kernel(v, coefficients);
-    if (run.Int("one_class") != 0)
-      sum[0] = sum[0] > 0 ? 1 : -1;
-    else
-      Apply(transform, sum);
-    y.Set(row, sum[0]);
-  }
-  return {};
-}
-
-/// Per support vector and feature a difference, a product and a sum.
-Cost CostSvmRegressor(const OpCall& call) {
-  Cost c = TrafficOf(call);
-  const int64_t supports = std::max<int64_t>(call.Int("n_supports"), 1);
-  c.flops = 3 * supports * StaticElements(call.shape(0));
-  c.bytes_read += 4 * static_cast<int64_t>(ListAttr<float>(call, "support_vectors").size() +
-                                           ListAttr<float>(call, "coefficients").size());
-  return c;
-}
-
 }  // namespace
 
 std::span<const OpDef> MlLinearOps() {
@@ -263,28 +164,6 @@ std::span<const OpDef> MlLinearOps() {
           .example = R"(graph g(x: f32[3,2]) -> (y, z) { y, z = ai.onnx.ml::LinearClassifier(x) {
             coefficients=[1.0, -2.0, 0.5, 3.0], intercepts=[0.25, 1.0], classlabels_ints=[4, 7],
             post_transform="SOFTMAX"} })",
-      },
-      {
-          .name = "SVMRegressor",
-          .domain = "ai.onnx.ml",
-          .doc = "Support vector regression, or whether a row is of the one class.",
-          .inputs = {{"X", "T"}},
-          .outputs = {{"Y", "f32"}},
-          .attrs = {{"coefficients", AttrKind::kFloats},
-                    {"kernel_params", AttrKind::kFloats},
-                    {"kernel_type", AttrKind::kString, std::string("LINEAR")},
-                    {"n_supports", AttrKind::kInt, int64_t{0}},
-                    {"one_class", AttrKind::kInt, int64_t{0}},
-                    {"post_transform", AttrKind::kString, std::string("NONE")},
-                    {"rho", AttrKind::kFloats},
-                    {"support_vectors", AttrKind::kFloats}},
-          .constraints = {{"T", kMlNumbers}},
-          .infer = InferSvmRegressor,
-          .reference = RunSvmRegressor,
-          .cost = CostSvmRegressor,
-          .example = R"(graph g(x: f32[3,2]) -> (y) { y = ai.onnx.ml::SVMRegressor(x) {
-            kernel_type="RBF", kernel_params=[0.5, 0.0, 3.0], n_supports=2,
-            support_vectors=[1.0, 0.0, -1.0, 2.0], coefficients=[0.5, -1.0], rho=[0.125]} })",
       },
   };
   return ops;

@@ -52,6 +52,8 @@ std::span<const OpDef> LinearAttentionOps();
 std::span<const OpDef> DeformConvOps();
 std::span<const OpDef> MlFeatureOps();
 std::span<const OpDef> MlLinearOps();
+std::span<const OpDef> MlMapOps();
+std::span<const OpDef> MlSvmOps();
 std::span<const OpDef> MlTreeOps();
 
 OpRegistry AllOps() {
@@ -104,6 +106,8 @@ OpRegistry AllOps() {
       DeformConvOps(),
       MlFeatureOps(),
       MlLinearOps(),
+      MlMapOps(),
+      MlSvmOps(),
       MlTreeOps(),
   };
   // clang-format on

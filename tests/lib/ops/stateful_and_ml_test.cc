@@ -133,5 +133,73 @@ TEST(SVMRegressor, SumsKernels) {
   ExpectClose(Call("ai.onnx.ml::SVMRegressor", {F({1, 2}, {1, 2})}, attrs), F({1, 1}, {1.5f}));
 }
 
+TEST(SVMClassifier, PairsOfClassesVote) {
+  // One support vector per class, linear: a pair's decision is a difference of products.
+  AttrMap attrs = {{"kernel_type", std::string("LINEAR")},
+                   {"vectors_per_class", Ints{1, 1, 1}},
+                   {"support_vectors", Floats{1, 0, 0, 1, -1, -1}},
+                   {"coefficients", Floats{1, -1, -1, 1, 1, -1}},
+                   {"rho", Floats{0, 0, 0}},
+                   {"classlabels_strings", Strings{"right", "up", "down"}}};
+  const auto run = [&] {
+    return RunOp("SVMClassifier", attrs, {F({2, 2}, {2, 1, -1, -3})}, 2, "ai.onnx.ml");
+  };
+  const OpResult r = run();
+  ASSERT_TRUE(r.status.ok()) << r.status.message();
+  EXPECT_EQ(r.y().strings()[0], "right");
+  EXPECT_EQ(r.y().strings()[1], "down");
+  // (0, 1): 2 - 1; (0, 2): 2 + 3; (1, 2): 1 + 3.
+  ExpectClose(r.outputs[1], F({2, 3}, {1, 5, 4, 2, -5, -7}));
+  attrs["prob_a"] = Floats{-1, -1, -1};
+  EXPECT_FALSE(run().status.ok()) << "prob_b is missing";
+  attrs["prob_b"] = Floats{0, 0, 0};
+  const OpResult p = run();
+  ASSERT_TRUE(p.status.ok()) << p.status.message();
+  for (int64_t row = 0; row < 2; ++row)
+    EXPECT_NEAR(
+        p.outputs[1].At(3 * row) + p.outputs[1].At(3 * row + 1) + p.outputs[1].At(3 * row + 2), 1,
+        1e-6);
+  EXPECT_GT(p.outputs[1].At(0), p.outputs[1].At(1));
+  attrs["vectors_per_class"] = Ints{1, 1, int64_t{1} << 62};
+  EXPECT_FALSE(run().status.ok());
+}
+
+TEST(Scaler, TakesTheOffsetFirst) {
+  ExpectClose(Call("ai.onnx.ml::Scaler", {F({2, 2}, {1, 2, 3, 4})},
+                   {{"offset", Floats{1, 2}}, {"scale", Floats{2, 0.5f}}}),
+              F({2, 2}, {0, 0, 4, 1}));
+}
+
+TEST(Normalizer, DividesEachRow) {
+  const Tensor x = F({2, 2}, {3, -4, 0, 0});
+  ExpectClose(Call("ai.onnx.ml::Normalizer", {x}, {{"norm", std::string("L2")}}),
+              F({2, 2}, {0.6f, -0.8f, 0, 0}));
+  ExpectClose(Call("ai.onnx.ml::Normalizer", {x}, {{"norm", std::string("L1")}}),
+              F({2, 2}, {3 / 7.f, -4 / 7.f, 0, 0}));
+}
+
+TEST(Imputer, ReplacesNaN) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  ExpectClose(Call("ai.onnx.ml::Imputer", {F({2, 2}, {nan, 1, 2, nan})},
+                   {{"imputed_value_floats", Floats{7, 8}}, {"replaced_value_float", nan}}),
+              F({2, 2}, {7, 1, 2, 8}));
+}
+
+TEST(OneHotEncoder, AnUnlistedCategoryIsAllZero) {
+  ExpectClose(Call("ai.onnx.ml::OneHotEncoder", {Tensor::OfStrings({2}, {"b", "x"})},
+                   {{"cats_strings", Strings{"a", "b"}}, {"zeros", int64_t{1}}}),
+              F({2, 2}, {0, 1, 0, 0}));
+}
+
+TEST(CategoryMapper, GoesBothWays) {
+  const AttrMap attrs = {{"cats_int64s", Ints{0, 1}}, {"cats_strings", Strings{"cat", "dog"}}};
+  EXPECT_EQ(
+      Call("ai.onnx.ml::CategoryMapper", {Tensor::OfStrings({2}, {"dog", "cow"})}, attrs).ToInts(),
+      (Ints{1, -1}));
+  const Tensor names = Call("ai.onnx.ml::CategoryMapper", {Tensor::Int64s({0, 5})}, attrs);
+  EXPECT_EQ(names.strings()[0], "cat");
+  EXPECT_EQ(names.strings()[1], "_Unused");
+}
+
 }  // namespace
 }  // namespace infer
