@@ -59,8 +59,8 @@ Status InferZipMap(OpCall& call) {
   const Shape& x = call.shape(0);
   if (x.has_rank() && x[-1].is_static() && x[-1].value() != keys.num_elements())
     return InvalidModel(Cat(keys.num_elements(), " labels for ", x[-1].ToString(), " columns"));
-  call.SetOut(0, ValueType::Sequence(
-                     ValueType::Map(keys.dtype(), TensorType{DType::kF32, Shape(Dims{})})));
+  call.SetOut(
+      0, ValueType::Sequence(ValueType::Map(keys.dtype(), TensorType{DType::kF32, Shape(Dims{})})));
   return {};
 }
 
@@ -166,8 +166,7 @@ Status InferCastMap(OpCall& call) {
   if (form != "DENSE" && form != "SPARSE")
     return InvalidModel(Cat("map_form cannot be '", form, "'"));
   const int64_t most = call.Int("max_map");
-  if (form == "SPARSE" && most < 1)
-    return InvalidModel(Cat("max_map is ", most));
+  if (form == "SPARSE" && most < 1) return InvalidModel(Cat("max_map is ", most));
   call.SetOut(0, to, Shape({Dim(1), form == "SPARSE" ? Dim(most) : Dim()}));
   return {};
 }

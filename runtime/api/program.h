@@ -10,6 +10,7 @@
 #include <span>
 #include <stop_token>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lib/ir/graph.h"
@@ -88,6 +89,11 @@ class Backend {
   virtual std::string_view name() const = 0;  ///< "reference", "cpu", "vulkan", "mock"
   /// "" when this machine can run the backend, else why not.
   virtual std::string Unavailable() const = 0;
+  /// Whether a kernel of the backend's own may take the operator, depending on types, shapes and
+  /// attributes; all others run on the reference kernel.
+  virtual bool HasKernelFor(std::string_view /*domain*/, std::string_view /*op*/) const {
+    return false;
+  }
   /// Copies what it needs from `graph` (tensors are shared). Unsupported lists all nodes that
   /// cannot run.
   virtual Result<std::shared_ptr<const Program>> Compile(const Graph& graph,

@@ -15,17 +15,19 @@ Made by `tools/ci/operators_md.py` from the registry (`infer-opt ops`); do not e
 
 *Versions* are the schema versions that import accepts; older forms are lifted to the newest one.
 *Types* are the element types of the operands that a type variable stands for.
+*Fast on* names the devices that have a kernel of their own for the operator; whether it takes a node
+depends on types and attributes (`infer-opt inspect --kernels` says). Without one the reference kernel runs.
 An operator marked † exists on import only: it becomes other operators.
 """
 
 
 def table(ops):
-    lines = ["| operator | versions | types | what it does |", "|---|---|---|---|"]
+    lines = ["| operator | versions | types | fast on | what it does |", "|---|---|---|---|---|"]
     for op in ops:
         types = "; ".join(f"{var}: {names}" for var, names in op["types"].items())
         mark = " †" if op["retired"] else ""
         doc = op["doc"].replace("|", "\\|")
-        lines.append(f"| {op['name']}{mark} | {', '.join(map(str, op['versions']))} | {types} | {doc} |")
+        lines.append(f"| {op['name']}{mark} | {', '.join(map(str, op['versions']))} | {types} | {', '.join(op['fast'])} | {doc} |")
     return "\n".join(lines) + "\n"
 
 

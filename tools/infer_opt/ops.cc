@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "lib/support/strings.h"
+#include "tools/common/model_options.h"
 #include "tools/common/report.h"
 #include "tools/infer_opt/commands.h"
 
@@ -57,7 +58,17 @@ void AddDefault(const AttrValue& value, Json& attr) {
       value);
 }
 
-Json OpJson(const OpDef& def) {
+using Backends = std::vector<std::unique_ptr<Backend>>;
+
+/// The devices that have kernels of their own for the operator.
+std::vector<std::string_view> FastOn(const OpDef& def, const Backends& backends) {
+  std::vector<std::string_view> out;
+  for (const auto& b : backends)
+    if (b->HasKernelFor(def.domain, def.name)) out.push_back(b->name());
+  return out;
+}
+
+Json OpJson(const OpDef& def, const Backends& backends) {
   Json attrs = Json::array();
   for (const AttrDef& a : def.attrs) {
     attrs.push_back({{"name", a.name},
@@ -79,7 +90,8 @@ Json OpJson(const OpDef& def) {
           {"inputs", ParamsJson(def.inputs)},
           {"outputs", ParamsJson(def.outputs)},
           {"attributes", attrs},
-          {"types", constraints}};
+          {"types", constraints},
+          {"fast", FastOn(def, backends)}};
 }
 
 class OpsCommand : public Command {
@@ -103,8 +115,13 @@ class OpsCommand : public Command {
     if (found.empty()) return InvalidArgument(Cat("no operator matches '", pattern_, "'"));
     std::sort(found.begin(), found.end(),
               [](const OpDef* a, const OpDef* b) { return FullName(*a) < FullName(*b); });
+    Backends backends;
+    for (const std::string& device : DeviceNames()) {
+      INFER_ASSIGN(auto backend, MakeBackend(device));
+      backends.push_back(std::move(backend));
+    }
     if (found.size() == 1) {
-      Show(context, *found[0]);
+      Show(context, *found[0], backends);
     } else {
       std::vector<std::vector<std::string>> rows = {{"operator", "versions", "what it does"}};
       for (const OpDef* def : found)
@@ -115,13 +132,13 @@ class OpsCommand : public Command {
     }
     Json report = NewReport(context, "infer-opt/ops@1");
     report["operators"] = Json::array();
-    for (const OpDef* def : found) report["operators"].push_back(OpJson(*def));
+    for (const OpDef* def : found) report["operators"].push_back(OpJson(*def, backends));
     INFER_TRY(WriteReport(context, std::move(report)));
     return kExitOk;
   }
 
  private:
-  static void Show(Context& context, const OpDef& def) {
+  static void Show(Context& context, const OpDef& def, const Backends& backends) {
     context.PrintLine(Cat(FullName(def), ": ", def.doc));
     context.PrintLine(
         Cat("versions    ", Join(def.versions, " "), "  (canonical form since ", def.since, ")"));
@@ -137,6 +154,9 @@ class OpsCommand : public Command {
           Cat("attribute   ", a.name, ": ", KindName(a.kind), a.required ? "  (required)" : ""));
     for (const TypeConstraint& c : def.constraints)
       context.PrintLine(Cat("type        ", c.var, " = ", TypesText(c.types)));
+    const auto fast = FastOn(def, backends);
+    context.PrintLine(Cat("fast on     ", fast.empty() ? "no device: the reference kernel runs it"
+                                                       : Join(fast, ", ")));
     if (!def.body.empty()) context.PrintLine(Cat("body\n", def.body));
     if (!def.example.empty()) context.PrintLine(Cat("example\n", def.example));
   }
