@@ -4,6 +4,7 @@
 #include "lib/ops/conv_geometry.h"
 #include "lib/ops/conv_reference.h"
 #include "lib/ops/matmul.h"
+#include "lib/ops/move.h"
 #include "lib/ops/op_def.h"
 #include "lib/ops/quant_reference.h"
 
@@ -152,26 +153,11 @@ Status InferFusedMatMul(OpCall& call) {
   return {};
 }
 
-Tensor Permuted(const Tensor& t, const std::vector<int>& axes) {
-  Dims dims, strides;
-  const Dims own = Strides(t.dims());
-  for (int a : axes) {
-    dims.push_back(t.dim(a));
-    strides.push_back(own[static_cast<size_t>(a)]);
-  }
-  Tensor out(t.dtype(), dims);
-  const StridedLoop loop(dims, {strides});
-  loop.ForEachRow(0, loop.size(), [&](int64_t at, const int64_t* offsets, int64_t n) {
-    for (int64_t i = 0; i < n; ++i) out.Set(at + i, t.At(offsets[0] + i * loop.inner_stride(0)));
-  });
-  return out;
-}
-
 Status RunFusedMatMul(OpRun& run) {
   const Tensor a =
-      Permuted(run.in(0), OperandAxes(run.call(), run.in(0).rank(), "transA", "transBatchA"));
+      Transposed(run.in(0), OperandAxes(run.call(), run.in(0).rank(), "transA", "transBatchA"));
   const Tensor b =
-      Permuted(run.in(1), OperandAxes(run.call(), run.in(1).rank(), "transB", "transBatchB"));
+      Transposed(run.in(1), OperandAxes(run.call(), run.in(1).rank(), "transB", "transBatchB"));
   INFER_ASSIGN(const MatMulGeometry g, ReadMatMulGeometry(a.dims(), b.dims()));
   Tensor& y = run.Out(0, a.dtype(), g.output);
   const double alpha = run.Float("alpha");
@@ -272,7 +258,7 @@ Status RunMatMulNBits(OpRun& run) {
   const Tensor* bias = run.in_or_null(5);
   INFER_ASSIGN(const MatMulGeometry g, ReadMatMulGeometry(a.dims(), {w.k, w.n}));
   Tensor& y = run.Out(0, a.dtype(), g.output);
-  MatMulReference(g, Widen(a), Permuted(weights, {1, 0}),
+  MatMulReference(g, Widen(a), Transposed(weights, {1, 0}),
                   [&](int64_t batch, int64_t row, int64_t col, int64_t count, const double* sums) {
                     std::vector<double> v(sums, sums + count);
                     for (int64_t j = 0; bias && j < count; ++j)

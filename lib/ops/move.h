@@ -57,6 +57,8 @@ inline StridedView Dense(const Dims& dims) { return {0, Strides(dims)}; }
 /// Copies the elements of one view to another. Strides may be zero (src) or negative.
 void CopyStrided(const Tensor& src, const StridedView& from, Tensor& dst, const StridedView& to,
                  const Dims& extents);
+/// Axis i of the result is axis perm[i] of x. Pre: a permutation of x's axes.
+Tensor Transposed(const Tensor& x, const std::vector<int>& perm);
 /// Sets every element of `dst` to element 0 of `value` (same type).
 void Fill(Tensor& dst, const Tensor& value);
 /// Zero, false or "" everywhere.

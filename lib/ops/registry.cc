@@ -22,6 +22,8 @@ std::span<const OpDef> SortOps();
 std::span<const OpDef> CumulativeOps();
 std::span<const OpDef> AttentionOps();
 std::span<const OpDef> ContribFusedOps();
+std::span<const OpDef> ContribIntegerOps();
+std::span<const OpDef> ContribQLinearOps();
 std::span<const OpDef> ConvOps();
 std::span<const OpDef> MatMulOps();
 std::span<const OpDef> PoolOps();
@@ -76,6 +78,8 @@ OpRegistry AllOps() {
       CumulativeOps(),
       AttentionOps(),
       ContribFusedOps(),
+      ContribIntegerOps(),
+      ContribQLinearOps(),
       ConvOps(),
       MatMulOps(),
       PoolOps(),

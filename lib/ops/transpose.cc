@@ -7,6 +7,20 @@
 #include "lib/support/strings.h"
 
 namespace infer {
+
+Tensor Transposed(const Tensor& x, const std::vector<int>& perm) {
+  const Dims strides = Strides(x.dims());
+  Dims dims;
+  StridedView from;
+  for (int p : perm) {
+    dims.push_back(x.dim(p));
+    from.strides.push_back(strides[static_cast<size_t>(p)]);
+  }
+  Tensor y(x.dtype(), dims);
+  CopyStrided(x, from, y, Dense(dims), dims);
+  return y;
+}
+
 namespace {
 
 /// The permutation, [rank-1 ... 0] by default. InvalidModel when it is none.
@@ -36,20 +50,6 @@ Status InferTranspose(OpCall& call) {
   call.SetOut(0, call.dtype(0), Shape(std::move(dims)));
   if (s.rank() <= 1) PassElements(call);
   return {};
-}
-
-/// x with its axes permuted.
-Tensor Transposed(const Tensor& x, const std::vector<int>& perm) {
-  const Dims strides = Strides(x.dims());
-  Dims dims;
-  StridedView from;
-  for (int p : perm) {
-    dims.push_back(x.dim(p));
-    from.strides.push_back(strides[static_cast<size_t>(p)]);
-  }
-  Tensor y(x.dtype(), dims);
-  CopyStrided(x, from, y, Dense(dims), dims);
-  return y;
 }
 
 Status RunTranspose(OpRun& run) {
