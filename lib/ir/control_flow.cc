@@ -343,7 +343,7 @@ Status InferSequenceMap(OpCall& call, const Subgraphs& subgraphs,
 
 Result<std::vector<Datum>> EvaluateSequenceMap(const Node& node,
                                                std::span<const Datum* const> inputs,
-                                               size_t operands) {
+                                               size_t operands, const SubgraphRunner& run) {
   const Graph& body = *node.subgraph("body");
   for (size_t i = 0; i < operands; ++i)
     if (!inputs[i] || (i == 0 && !inputs[i]->is_sequence()))
@@ -358,23 +358,24 @@ Result<std::vector<Datum>> EvaluateSequenceMap(const Node& node,
     std::vector<Datum> args;
     for (size_t i = 0; i < operands; ++i)
       args.push_back(inputs[i]->is_sequence() ? inputs[i]->sequence()[k] : *inputs[i]);
-    INFER_ASSIGN(auto out, Evaluate(body, WithCaptures(std::move(args), inputs.subspan(operands))));
+    INFER_ASSIGN(auto out, run(body, WithCaptures(std::move(args), inputs.subspan(operands))));
     for (size_t i = 0; i < results.size(); ++i) results[i].elements.push_back(std::move(out[i]));
   }
   return std::vector<Datum>(std::make_move_iterator(results.begin()),
                             std::make_move_iterator(results.end()));
 }
 
-Result<std::vector<Datum>> EvaluateIf(const Node& node, std::span<const Datum* const> inputs) {
+Result<std::vector<Datum>> EvaluateIf(const Node& node, std::span<const Datum* const> inputs,
+                                      const SubgraphRunner& run) {
   INFER_ASSIGN(const int64_t cond, ElementOf(*inputs[0], DType::kBool, "If: the condition"));
   const Graph* branch = node.subgraph(cond ? "then_branch" : "else_branch");
-  INFER_ASSIGN(auto out, Evaluate(*branch, WithCaptures({}, inputs.subspan(1))));
+  INFER_ASSIGN(auto out, run(*branch, WithCaptures({}, inputs.subspan(1))));
   out.resize(node.outputs().size());
   return out;
 }
 
 Result<std::vector<Datum>> EvaluateLoop(const Node& node, std::span<const Datum* const> inputs,
-                                        size_t operands) {
+                                        size_t operands, const SubgraphRunner& run) {
   const Graph& body = *node.subgraph("body");
   const auto captures = inputs.subspan(operands);
   const size_t carried = operands < 2 ? 0 : operands - 2;
@@ -393,7 +394,7 @@ Result<std::vector<Datum>> EvaluateLoop(const Node& node, std::span<const Datum*
   for (int64_t i = 0; i < limit && cond; ++i) {
     std::vector<Datum> args = {Tensor::Scalar<int64_t>(i), Tensor::Scalar<bool>(cond != 0)};
     args.insert(args.end(), state.begin(), state.end());
-    INFER_ASSIGN(auto out, Evaluate(body, WithCaptures(std::move(args), captures)));
+    INFER_ASSIGN(auto out, run(body, WithCaptures(std::move(args), captures)));
     INFER_ASSIGN(cond, ElementOf(out[0], DType::kBool, "Loop: the body's condition"));
     for (size_t k = 0; k < carried; ++k) {
       INFER_TRY(CheckCarried(k, state[k], out[k + 1], false));
@@ -411,7 +412,7 @@ Result<std::vector<Datum>> EvaluateLoop(const Node& node, std::span<const Datum*
 }
 
 Result<std::vector<Datum>> EvaluateScan(const Node& node, std::span<const Datum* const> inputs,
-                                        size_t operands) {
+                                        size_t operands, const SubgraphRunner& run) {
   const Graph& body = *node.subgraph("body");
   INFER_ASSIGN(ScanLayout l, LayoutOf(node.attrs(), operands, body.outputs().size()));
   std::vector<Datum> state;
@@ -434,7 +435,7 @@ Result<std::vector<Datum>> EvaluateScan(const Node& node, std::span<const Datum*
     for (size_t i = 0; i < l.scans; ++i)
       args.emplace_back(SliceAt(inputs[l.states + i]->tensor(), axes[i],
                                 l.in_directions[i] ? length - 1 - step : step));
-    INFER_ASSIGN(auto out, Evaluate(body, WithCaptures(std::move(args), inputs.subspan(operands))));
+    INFER_ASSIGN(auto out, run(body, WithCaptures(std::move(args), inputs.subspan(operands))));
     for (size_t k = 0; k < l.states; ++k) {
       INFER_TRY(CheckCarried(k, state[k], out[k], true));
       state[k] = std::move(out[k]);
@@ -496,15 +497,30 @@ Status InferControlFlow(OpCall& call, const Subgraphs& subgraphs,
   return InferScan(call, subgraphs, captures);
 }
 
+Status CheckRanks(const std::vector<Datum>& outputs) {
+  for (size_t i = 0; i < outputs.size(); ++i)
+    if (outputs[i].is_tensor() && outputs[i].tensor().defined() &&
+        outputs[i].tensor().rank() > kMaxRank)
+      return InvalidModel(Cat("output ", i, " has rank ", outputs[i].tensor().rank(),
+                              ", over the limit of ", kMaxRank));
+  return {};
+}
+
 Result<std::vector<Datum>> EvaluateControlFlow(const Node& node,
-                                               std::span<const Datum* const> inputs) {
+                                               std::span<const Datum* const> inputs,
+                                               const SubgraphRunner& given) {
   const size_t operands = node.inputs().size() - node.num_captures();
-  auto out = node.op() == "If"              ? EvaluateIf(node, inputs)
-             : node.op() == "Loop"          ? EvaluateLoop(node, inputs, operands)
-             : node.op() == "SequenceMap"   ? EvaluateSequenceMap(node, inputs, operands)
+  const SubgraphRunner on_reference = [](const Graph& g, std::span<const Datum> values) {
+    return Evaluate(g, values);
+  };
+  const SubgraphRunner& run = given ? given : on_reference;
+  auto out = node.op() == "If"              ? EvaluateIf(node, inputs, run)
+             : node.op() == "Loop"          ? EvaluateLoop(node, inputs, operands, run)
+             : node.op() == "SequenceMap"   ? EvaluateSequenceMap(node, inputs, operands, run)
              : node.op() == "FlexAttention" ? EvaluateFlexAttention(node, inputs, operands)
-                                            : EvaluateScan(node, inputs, operands);
+                                            : EvaluateScan(node, inputs, operands, run);
   if (!out.ok()) return out.status().In(Describe(node));
+  INFER_TRY(CheckRanks(*out).In(Describe(node)));
   return out;
 }
 

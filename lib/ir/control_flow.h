@@ -21,8 +21,16 @@ bool IsControlFlow(const OpDef& def);
 bool SameElements(const ValueType& a, const ValueType& b);
 Status InferControlFlow(OpCall& call, const Subgraphs& subgraphs,
                         std::span<const ValueType* const> captures);
-/// `inputs` hold the operator's own operands, then the captures.
+/// Runs a subgraph on its inputs: its own, then the captures.
+using SubgraphRunner =
+    std::function<Result<std::vector<Datum>>(const Graph& g, std::span<const Datum> inputs)>;
+/// `inputs` hold the operator's own operands, then the captures. Subgraphs run by `run`; where none
+/// is given, on reference kernels.
 Result<std::vector<Datum>> EvaluateControlFlow(const Node& node,
-                                               std::span<const Datum* const> inputs);
+                                               std::span<const Datum* const> inputs,
+                                               const SubgraphRunner& run = {});
+/// InvalidModel where a rank is over the limit: every kernel that takes a tensor takes the ranks
+/// below it.
+Status CheckRanks(const std::vector<Datum>& outputs);
 
 }  // namespace infer

@@ -22,16 +22,6 @@ ValueType TypeOf(const Datum& d, const ValueType& declared) {
   return ValueType::Optional(d.optional().value ? TypeOf(*d.optional().value, {}) : ValueType());
 }
 
-/// Every kernel that takes a tensor takes one of these ranks.
-Status CheckRanks(const std::vector<Datum>& outputs) {
-  for (size_t i = 0; i < outputs.size(); ++i)
-    if (outputs[i].is_tensor() && outputs[i].tensor().defined() &&
-        outputs[i].tensor().rank() > kMaxRank)
-      return InvalidModel(Cat("output ", i, " has rank ", outputs[i].tensor().rank(),
-                              ", over the limit of ", kMaxRank));
-  return {};
-}
-
 }  // namespace
 
 Status CheckDatum(const Datum& d, const ValueType& type, std::string_view name) {
@@ -70,11 +60,7 @@ Status CheckResult(const Datum& d, const Value& value) {
 Result<std::vector<Datum>> EvaluateNode(const Node& node, std::span<const Datum* const> inputs,
                                         const OpRegistry& ops) {
   const OpDef& def = node.def();
-  if (IsControlFlow(def)) {
-    INFER_ASSIGN(auto out, EvaluateControlFlow(node, inputs));
-    INFER_TRY(CheckRanks(out).In(Describe(node)));
-    return out;
-  }
+  if (IsControlFlow(def)) return EvaluateControlFlow(node, inputs);
   if (!def.reference && !def.body.empty()) {
     auto out = EvaluateBody(def, node.attrs(), ops, inputs);
     if (!out.ok()) return out.status().In(Describe(node));

@@ -5,6 +5,7 @@
 /// run needs (bound inputs and outputs, arena, profile) and belongs to one thread at a time.
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -33,7 +34,11 @@ struct StepTiming {
   size_t step;      ///< index into Program::steps()
   double start_ms;  ///< since the start of the run
   double duration_ms;
+  double reference_ms = 0;  ///< of it in reference kernels; in bodies of control flow, too
 };
+
+/// Milliseconds by operator; what runs in a body of control flow is named "Loop/Add".
+using OperatorTimes = std::map<std::string, double>;
 
 /// Memory of one shape plan, in bytes.
 struct MemoryInfo {
@@ -69,7 +74,9 @@ class RunContext {
   /// Valid after a successful Run, until the next one. Host memory.
   virtual const Datum& output(size_t i) const = 0;
   virtual std::span<const StepTiming> profile() const = 0;  ///< of the last run, if asked for
-  virtual MemoryInfo memory() const = 0;                    ///< of the current shape plan
+  /// What the last run, if it was profiled, spent in reference kernels.
+  virtual const OperatorTimes& reference_times() const = 0;
+  virtual MemoryInfo memory() const = 0;  ///< of the current shape plan
   /// Of Program::steps(), for the current shape plan; empty where the backend plans no shapes.
   virtual std::span<const Cost> step_costs() const = 0;
 };

@@ -5,6 +5,7 @@
 
 #include "lib/support/parallel.h"
 #include "lib/support/strings.h"
+#include "runtime/cpu/bodies.h"
 #include "runtime/cpu/epilogue.h"
 #include "runtime/cpu/kernels.h"
 #include "runtime/cpu/program.h"
@@ -43,26 +44,33 @@ class CpuBackend final : public Backend {
   Result<std::shared_ptr<const Program>> Compile(const Graph& graph,
                                                  const CompileOptions& options) const override {
     try {
-      return CompileSteps(graph, options);
+      INFER_ASSIGN(std::shared_ptr<const Program> program, CompileSteps(graph, options));
+      return program;
     } catch (const std::bad_alloc&) {
       return ResourceExhausted("out of memory while compiling");
     }
   }
 
  private:
-  Result<std::shared_ptr<const Program>> CompileSteps(const Graph& graph,
-                                                      const CompileOptions& options) const {
+  Result<std::shared_ptr<const CpuProgram>> CompileSteps(const Graph& graph,
+                                                         const CompileOptions& options) const {
     INFER_TRY(isa_);
     Plan plan = PartitionByNode(graph);
     if (options.level >= 1) GroupQuantized(plan, kernels_, options);
     INFER_TRY(FoldConstants(plan, "DequantizeLinear"));
     if (options.level >= 1) FoldEpilogues(plan, kernels_, options);
+    INFER_ASSIGN(CpuBodies bodies,
+                 CompileBodies(
+                     plan, [&](const Graph& g) { return CompileSteps(g, options); },
+                     !options.allow_reference));
     std::vector<StepInfo> infos = DescribeSteps(plan);
     std::vector<StepKernels> chosen;
     std::vector<std::string> without;
     for (size_t s = 0; s < plan.steps.size(); ++s) {
       chosen.push_back(Choose({plan, plan.steps[s], options}, kernels_, infos[s]));
-      if (chosen.back().kernels.empty())
+      if (RunsBodies(plan.steps[s]))
+        infos[s].kernel = "bodies";
+      else if (chosen.back().kernels.empty())
         without.push_back(Cat(Describe(*plan.steps[s].main),
                               infos[s].refusals.empty() ? " (no fast kernel)" : " (",
                               infos[s].refusals.empty() ? "" : Join(infos[s].refusals, "; "),
@@ -71,10 +79,10 @@ class CpuBackend final : public Backend {
     if (!options.allow_reference && !without.empty())
       return Unsupported(Cat("no fast kernel for: ", Join(without, ", ")));
     const int lanes = options.threads > 0 ? options.threads : LaneBudget();
-    auto program =
-        std::make_shared<CpuProgram>(std::move(plan), std::move(chosen), std::move(infos), lanes);
+    auto program = std::make_shared<CpuProgram>(std::move(plan), std::move(chosen),
+                                                std::move(infos), std::move(bodies), lanes);
     INFER_TRY(program->Prepare());
-    return std::shared_ptr<const Program>(std::move(program));
+    return std::shared_ptr<const CpuProgram>(std::move(program));
   }
 
   KernelList kernels_;

@@ -37,7 +37,10 @@ bool SameType(const Tensor& t, const TensorType& type) {
 }  // namespace
 
 CpuContext::CpuContext(std::shared_ptr<const CpuProgram> program)
-    : PlanContext(program->plan()), program_(std::move(program)), slots_(plan_.values.size()) {
+    : PlanContext(program->plan()),
+      program_(std::move(program)),
+      bodies_(program_->bodies()),
+      slots_(plan_.values.size()) {
   for (size_t i = 0; i < plan_.values.size(); ++i)
     if (const Tensor* c = plan_.constant(plan_.values[i])) slots_[i] = *c;
 }
@@ -137,16 +140,36 @@ Status CpuContext::RunLaunches(const RunOptions& options) {
     if (options.stop.stop_requested()) return Cancelled("the run was stopped");
     const PlannedLaunch& launch = bound.plan->launches[l];
     const double begin = options.profile ? NowMs() : 0;
+    if (!launch.launch && RunsBodies(plan_.steps[launch.step])) {
+      INFER_TRY(RunBodies(launch, options, start));
+      continue;
+    }
     if (launch.launch)
       INFER_TRY(launch.launch->Run(bound.args.data() + bound.first_arg[l], bound.states[l].get()));
     else
       INFER_TRY(RunReference(launch));
-    if (options.profile) profile_.push_back({launch.step, begin - start, NowMs() - begin});
+    if (options.profile) Profile(launch.step, start, begin, !launch.launch);
   }
   return {};
 }
 
-Status CpuContext::RunReference(const PlannedLaunch& launch) {
+Status CpuContext::RunBodies(const PlannedLaunch& launch, const RunOptions& options, double start) {
+  const double begin = options.profile ? NowMs() : 0;
+  const std::string op = options.profile ? OperatorOf(plan_.steps[launch.step]) : "";
+  OperatorTimes times;
+  INFER_TRY(RunReference(launch, [&](const Graph& g, std::span<const Datum> inputs) {
+    return bodies_.Run(g, inputs, options, op, times);
+  }));
+  if (!options.profile) return {};
+  Profile(launch.step, start, begin, false);
+  for (const auto& [inner, ms] : times) {
+    profile_.back().reference_ms += ms;
+    reference_times_[inner] += ms;
+  }
+  return {};
+}
+
+Status CpuContext::RunReference(const PlannedLaunch& launch, const SubgraphRunner& run) {
   const Bound& bound = *plans_[0];
   const PlanStep& step = plan_.steps[launch.step];
   for (size_t i = 0; i < step.inputs.size(); ++i) {
@@ -164,7 +187,7 @@ Status CpuContext::RunReference(const PlannedLaunch& launch) {
                           Buffer::Borrow(bound.pointers[static_cast<size_t>(launch.args[i])],
                                          static_cast<size_t>(buffer.bytes), nullptr));
   }
-  INFER_TRY(EvaluateStep(plan_, step, slots_));
+  INFER_TRY(EvaluateStep(plan_, step, slots_, run));
   for (size_t i = 0; i < step.outputs.size(); ++i) {
     const auto id = static_cast<size_t>(step.outputs[i]);
     const int b = launch.args[step.inputs.size() + i];

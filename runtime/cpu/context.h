@@ -1,6 +1,7 @@
 #pragma once
 /// One run of a CPU program at a time: arena, bound pointers, launch states.
-#include "runtime/cpu/program.h"
+#include "lib/ir/control_flow.h"
+#include "runtime/cpu/bodies.h"
 #include "runtime/plan_ir/plan_program.h"
 
 namespace infer {
@@ -25,10 +26,14 @@ class CpuContext final : public PlanContext {
   bool Fits(const ShapePlan& plan) const;
   Status Bind(std::shared_ptr<const ShapePlan> plan);
   Status BindPointers();
-  Status RunReference(const PlannedLaunch& launch);
+  /// What the node itself spends is not a kernel's; its bodies say what of theirs is the
+  /// reference's.
+  Status RunBodies(const PlannedLaunch& launch, const RunOptions& options, double start);
+  Status RunReference(const PlannedLaunch& launch, const SubgraphRunner& run = {});
   Status Finish();
 
   std::shared_ptr<const CpuProgram> program_;
+  BodyRuns bodies_;
   std::vector<Datum> slots_;  // by value id, for steps on reference kernels
   std::shared_ptr<Buffer> arena_;
   std::vector<std::unique_ptr<Bound>> plans_;  // most recent first

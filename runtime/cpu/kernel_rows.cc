@@ -22,7 +22,8 @@ Prepared Named() {
 }
 
 std::string RefuseRows(const StepCall& call) {
-  if (call.main().output(1)) return "a second result is wanted";
+  if (call.step.outputs != std::vector<int>{call.plan.id(call.main().output(0))})
+    return "a second result is wanted";
   if (call.step.nodes.size() > 1) return "it has no epilogue";
   return RefuseUnlessF32(call);
 }

@@ -9,7 +9,7 @@ std::string RefuseView(const StepCall& call) {
   const Value* x = call.main().input(0);
   const Value* y = call.main().output(0);
   if (!x->type().is_tensor() || x->dtype() == DType::kString) return "not a plain tensor";
-  if (call.main().output(1)) return "a second result is wanted";
+  if (call.step.outputs != std::vector<int>{call.plan.id(y)}) return "a second result is wanted";
   if (call.step.nodes.size() > 1) return "it has no epilogue";
   if (!y->type().is_tensor() || call.operand(x) != 0) return "the operand is not the first";
   return "";
@@ -18,7 +18,7 @@ std::string RefuseView(const StepCall& call) {
 /// Dropout's training_mode must be known to be off.
 std::string RefuseDropout(const StepCall& call) {
   if (const Value* mode = call.main().input(2))
-    if (!mode->constant() || mode->constant()->IntAt(0) != 0) return "training";
+    if (!call.constant(mode) || call.constant(mode)->IntAt(0) != 0) return "training";
   return RefuseView(call);
 }
 

@@ -2,6 +2,7 @@
 
 #include "lib/support/parallel.h"
 #include "lib/support/strings.h"
+#include "runtime/cpu/bodies.h"
 #include "runtime/cpu/context.h"
 #include "runtime/cpu/onednn.h"
 
@@ -21,6 +22,7 @@ Status CpuProgram::Prepare() {
   if (!made.ok()) return is_static ? made.status() : Status();
   const ShapePlan& shape_plan = **made;
   for (size_t s = 0; s < steps_.size(); ++s) {
+    if (RunsBodies(plan_.steps[s])) continue;
     steps_[s].kernel = shape_plan.kernel[s];
     for (const std::string& r : shape_plan.refusals[s]) steps_[s].refusals.push_back(r);
     if (shape_plan.kernel[s] == "reference") steps_[s].precision = "f32";

@@ -1,18 +1,31 @@
 #pragma once
 /// The CPU program: a plan, the kernels of its steps, and the shape plans made so far.
 #include <memory>
+#include <unordered_map>
 
 #include "runtime/plan_ir/plan_program.h"
 #include "runtime/plan_ir/shape_plan.h"
 
 namespace infer {
 
+class CpuProgram;
+
+/// The program of a subgraph; `kept`: which inputs of the subgraph are inputs of the program.
+struct CpuBody {
+  std::shared_ptr<const CpuProgram> program;
+  std::vector<size_t> kept;
+};
+using CpuBodies = std::unordered_map<const Graph*, CpuBody>;
+
 class CpuProgram final : public PlanProgram, public std::enable_shared_from_this<CpuProgram> {
  public:
   /// `infos` describes the steps, with the first candidate's name as kernel.
-  CpuProgram(Plan plan, std::vector<StepKernels> kernels, std::vector<StepInfo> infos, int lanes)
+  /// `bodies`: of the plan's subgraphs.
+  CpuProgram(Plan plan, std::vector<StepKernels> kernels, std::vector<StepInfo> infos,
+             CpuBodies bodies, int lanes)
       : PlanProgram(std::move(plan), std::move(infos)),
         kernels_(std::move(kernels)),
+        bodies_(std::move(bodies)),
         lanes_(lanes) {}
   /// Builds the shape plan of the declared input shapes, and completes the steps from it. Where
   /// extents are not known, those of a plan with 1 in their place name the kernels; costs stay 0.
@@ -21,10 +34,15 @@ class CpuProgram final : public PlanProgram, public std::enable_shared_from_this
   Result<std::unique_ptr<RunContext>> NewContext() const override;
 
   int lanes() const { return lanes_; }
+  const CpuBodies& bodies() const { return bodies_; }
+  bool HasPlan(std::span<const Dims> input_dims) const {
+    return cache_.Find(input_dims) != nullptr;
+  }
   Result<std::shared_ptr<const ShapePlan>> PlanFor(std::span<const Dims> input_dims) const;
 
  private:
   std::vector<StepKernels> kernels_;
+  CpuBodies bodies_;
   int lanes_;
   mutable ShapePlanCache cache_;
 };

@@ -123,7 +123,7 @@ Status MockContext::RunOnDevice(const RunOptions& options) {
     device_->Submit([this, &launch, &options, start] {
       const double begin = NowMs();
       INFER_TRY(RunStep(launch));
-      if (options.profile) profile_.push_back({launch.step, begin - start, NowMs() - begin});
+      if (options.profile) Profile(launch.step, start, begin, !launch.is_copy);
       return Status();
     });
   }

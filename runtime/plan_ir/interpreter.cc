@@ -53,7 +53,7 @@ Status InterpreterContext::RunBound(const RunOptions& options) {
     const PlanStep& step = plan_.steps[s];
     const double begin = options.profile ? NowMs() : 0;
     INFER_TRY(EvaluateStep(plan_, step, slots_));
-    if (options.profile) profile_.push_back({s, begin - start, NowMs() - begin});
+    if (options.profile) Profile(s, start, begin, true);
     for (int id : step.outputs) alive += BytesOf(slots_[static_cast<size_t>(id)]);
     peak = std::max(peak, alive);
     for (int id : step.dies) {
@@ -77,13 +77,15 @@ Result<std::unique_ptr<RunContext>> InterpreterProgram::NewContext() const {
 
 }  // namespace
 
-Status EvaluateStep(const Plan& plan, const PlanStep& step, std::vector<Datum>& slots) {
+Status EvaluateStep(const Plan& plan, const PlanStep& step, std::vector<Datum>& slots,
+                    const SubgraphRunner& run) {
   std::vector<const Datum*> operands;
   for (const Node* n : step.nodes) {
     operands.clear();
     for (const Value* v : n->inputs())
       operands.push_back(v ? &slots[static_cast<size_t>(plan.id(v))] : nullptr);
-    auto results = EvaluateNode(*n, operands, plan.graph.ops());
+    auto results = run && IsControlFlow(n->def()) ? EvaluateControlFlow(*n, operands, run)
+                                                  : EvaluateNode(*n, operands, plan.graph.ops());
     if (!results.ok()) return results.status();
     for (size_t i = 0; i < n->outputs().size() && i < results->size(); ++i)
       if (const Value* v = n->outputs()[i]) {

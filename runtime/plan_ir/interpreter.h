@@ -1,6 +1,7 @@
 #pragma once
 /// The allocating executor: every step on the reference kernels of its nodes, each value freed
 /// after its last reader. Obviously right, any type, any data-dependent shape.
+#include "lib/ir/control_flow.h"
 #include "runtime/plan_ir/plan.h"
 
 namespace infer {
@@ -9,7 +10,9 @@ Result<std::shared_ptr<const Program>> CompileInterpreter(const Graph& graph,
                                                           const CompileOptions& options);
 
 /// Evaluates the nodes of one step. `slots` holds a Datum per value id (constants too); outputs
-/// that are read outside the step are stored there, inner ones are dropped.
-Status EvaluateStep(const Plan& plan, const PlanStep& step, std::vector<Datum>& slots);
+/// that are read outside the step are stored there, inner ones are dropped. Subgraphs run by `run`,
+/// where it is given.
+Status EvaluateStep(const Plan& plan, const PlanStep& step, std::vector<Datum>& slots,
+                    const SubgraphRunner& run = {});
 
 }  // namespace infer

@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "lib/ir/eval.h"
+#include "lib/support/strings.h"
 
 namespace infer {
 namespace {
@@ -104,15 +105,20 @@ Cost StaticCost(const Node& node) {
   return CostOf(CallOf(node));
 }
 
+std::string OperatorOf(const PlanStep& step) {
+  std::string op;
+  for (const Node* n : step.nodes)
+    op += Cat(op.empty() ? "" : "+", n->def().domain, n->def().domain.empty() ? "" : "::", n->op());
+  return op;
+}
+
 std::vector<StepInfo> DescribeSteps(const Plan& plan) {
   std::vector<StepInfo> infos;
   for (const PlanStep& step : plan.steps) {
     StepInfo info;
     info.node = step.nodes.back()->name();
+    info.op = OperatorOf(step);
     for (const Node* n : step.nodes) {
-      if (!info.op.empty()) info.op += '+';
-      info.op += n->def().domain.empty() ? "" : std::string(n->def().domain) + "::";
-      info.op += n->op();
       for (const std::string& f : n->fused_from())
         if (std::find(info.fused_from.begin(), info.fused_from.end(), f) == info.fused_from.end())
           info.fused_from.push_back(f);

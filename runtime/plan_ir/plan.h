@@ -48,6 +48,9 @@ void Relink(Plan& plan);
 /// dequantisation of weights.
 Status FoldConstants(Plan& plan, std::string_view op);
 
+/// "Conv+Relu", "com.microsoft::Gelu": all operators of the step.
+std::string OperatorOf(const PlanStep& step);
+
 /// Node, operator, fused-from, outputs and cost of each step; kernel and precision stay empty.
 std::vector<StepInfo> DescribeSteps(const Plan& plan);
 

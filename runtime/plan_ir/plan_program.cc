@@ -62,11 +62,18 @@ Status PlanContext::Run(const RunOptions& options) {
     if (!is_bound_[i])
       return InvalidArgument(Cat("input '", plan_.graph.inputs()[i]->name(), "' is not bound"));
   profile_.clear();
+  reference_times_.clear();
   try {
     return RunBound(options);
   } catch (const std::bad_alloc&) {
     return ResourceExhausted("out of memory during the run; try a smaller batch");
   }
+}
+
+void PlanContext::Profile(size_t step, double run_start, double begin, bool on_reference) {
+  const double ms = NowMs() - begin;
+  profile_.push_back({step, begin - run_start, ms, on_reference ? ms : 0});
+  if (on_reference) reference_times_[OperatorOf(plan_.steps[step])] += ms;
 }
 
 std::vector<Dims> PlanContext::InputDims() const {

@@ -30,6 +30,7 @@ class PlanContext : public RunContext {
   Status Run(const RunOptions& options) final;
   const Datum& output(size_t i) const final { return outputs_[i]; }
   std::span<const StepTiming> profile() const final { return profile_; }
+  const OperatorTimes& reference_times() const final { return reference_times_; }
   MemoryInfo memory() const final { return memory_; }
   std::span<const Cost> step_costs() const final { return step_costs_; }
 
@@ -40,6 +41,9 @@ class PlanContext : public RunContext {
   /// outside.
   virtual Status RunBound(const RunOptions& options) = 0;
 
+  /// Records what step `step` took since `begin` (NowMs); `on_reference`: in reference kernels.
+  void Profile(size_t step, double run_start, double begin, bool on_reference);
+
   /// Extents of the bound inputs; empty for one that is no tensor.
   std::vector<Dims> InputDims() const;
   /// Output i is `made`, copied to the buffer that is bound to it, if one is.
@@ -49,6 +53,7 @@ class PlanContext : public RunContext {
   std::vector<Datum> inputs_, outputs_;
   std::vector<std::optional<Tensor>> buffers_;  // for outputs
   std::vector<StepTiming> profile_;
+  OperatorTimes reference_times_;
   MemoryInfo memory_;
   std::vector<Cost> step_costs_;
 

@@ -11,6 +11,7 @@
 #include "tools/common/host.h"
 #include "tools/common/input_values.h"
 #include "tools/common/model_options.h"
+#include "tools/common/reference_share.h"
 #include "tools/common/report.h"
 #include "tools/infer_bench/commands.h"
 
@@ -58,7 +59,8 @@ class BenchRunCommand : public Command {
     o.Value("--max-time", &measure_.max_time_s, "At most so many seconds of timed runs");
     o.Value("--warmup", &measure_.fixed_warmup_runs,
             "Exactly so many warm-up runs; -1: until stable", -1);
-    o.Flag("--layers", &layers_, "Table of the time that each step takes");
+    o.Flag("--layers", &layers_,
+           "Table of the time that each step takes, and the share of reference kernels");
   }
 
   Result<ExitCode> Run(Context& context) override {
@@ -145,8 +147,7 @@ class BenchRunCommand : public Command {
     entry["samples_ms"] = m.samples_ms;
     entry["memory"] = ToJson(run->memory());
     entry["memory"]["peak_resident_bytes"] = PeakResidentBytes();
-    INFER_ASSIGN(Json layers, Layers(context, path, *program, *run));
-    entry["layers"] = std::move(layers);
+    INFER_TRY(Layers(context, path, *program, *run, entry));
 
     const auto quantile = [&](double q) {
       return QuantileSupported(s.count, q) ? Fixed(Quantile(m.samples_ms, q), 3) : "-";
@@ -158,24 +159,35 @@ class BenchRunCommand : public Command {
     return entry;
   }
 
-  /// A few profiled runs: the median of every step, and what the steps leave unexplained.
-  Result<Json> Layers(Context& context, const std::string& path, const Program& program,
-                      RunContext& run) {
+  /// A few profiled runs: the median of every step, what the steps leave unexplained, and what
+  /// reference kernels take.
+  Status Layers(Context& context, const std::string& path, const Program& program, RunContext& run,
+                Json& entry) {
     context.Step("profile " + path);
     constexpr int kRuns = 5;
     const auto& steps = program.steps();
-    std::vector<std::vector<double>> times(steps.size());
+    std::vector<std::vector<double>> times(steps.size()), reference(steps.size());
+    ReferenceSamples samples;
     std::vector<double> walls;
     for (int i = 0; i < kRuns && !context.stop().stop_requested(); ++i) {
       Status status;
       walls.push_back(TimedMs([&] { return run.Run({.profile = true}); }, &status));
       INFER_TRY(std::move(status));
-      std::vector<double> sum(steps.size(), 0);
-      for (const StepTiming& t : run.profile()) sum[t.step] += t.duration_ms;
-      for (size_t k = 0; k < sum.size(); ++k) times[k].push_back(sum[k]);
+      samples.Add(walls.back(), run.reference_times());
+      std::vector<double> sum(steps.size(), 0), on_reference(steps.size(), 0);
+      for (const StepTiming& t : run.profile()) {
+        sum[t.step] += t.duration_ms;
+        on_reference[t.step] += t.reference_ms;
+      }
+      for (size_t k = 0; k < sum.size(); ++k) {
+        times[k].push_back(sum[k]);
+        reference[k].push_back(on_reference[k]);
+      }
     }
-    Json layers = Json::array();
-    if (walls.empty()) return layers;
+    const ReferenceShare share = samples.Median();
+    entry["reference"] = ToJson(share);
+    Json& layers = entry["layers"] = Json::array();
+    if (walls.empty()) return {};
     const double wall = Quantile(walls, 0.5);
     double explained = 0;
     std::vector<std::pair<double, std::vector<std::string>>> table;
@@ -192,6 +204,7 @@ class BenchRunCommand : public Command {
                         {"precision", info.precision},
                         {"fused_from", info.fused_from},
                         {"ms", ms},
+                        {"reference_ms", Quantile(reference[k], 0.5)},
                         {"cost", ToJson(cost)}});
       table.push_back(
           {ms,
@@ -205,11 +218,11 @@ class BenchRunCommand : public Command {
       std::vector<std::vector<std::string>> rows = {
           {"node", "operator", "kernel", "precision", "ms", "%", "GFLOP/s", "GB/s"}};
       for (auto& [ms, row] : table) rows.push_back(std::move(row));
-      layer_text_ +=
-          Cat("\n", path, ": ", Fixed(wall, 3), " ms profiled, ",
-              Fixed(100 * (wall - explained) / wall, 1), " % unexplained\n", TextTable(rows));
+      layer_text_ += Cat("\n", path, ": ", Fixed(wall, 3), " ms profiled, ",
+                         Fixed(100 * (wall - explained) / wall, 1), " % unexplained; ",
+                         share.ToString(), "\n", TextTable(rows));
     }
-    return layers;
+    return {};
   }
 
   std::vector<std::string> paths_;
