@@ -112,7 +112,8 @@ Status InferSplit(OpCall& call) {
       return InvalidModel(Cat("num_outputs is ", call.Int("num_outputs"), ", there are ", n));
     if (s[axis].is_static()) {
       INFER_ASSIGN(const auto parts, EqualParts(s[axis].value(), static_cast<int64_t>(n)));
-      sizes.assign(parts.begin(), parts.end());
+      // Of 5 in 4 parts the standard does not say more: 2, 2 and then? Types say nothing either.
+      if (parts.size() < 2 || parts[n - 2] == parts[0]) sizes.assign(parts.begin(), parts.end());
     } else {
       const Dim part = s[axis].ExactDiv(static_cast<int64_t>(n));
       std::fill(sizes.begin(), sizes.end(), part);

@@ -299,7 +299,7 @@ std::span<const OpDef> GridOps() {
       {
           .name = "GridSample",
           .doc = "Samples X at the positions of a grid: nearest, linear or cubic.",
-          .since = 16,
+          .since = 20,
           .versions = {16, 20, 22},
           .inputs = {{"X", "T1"}, {"grid", "T2"}},
           .outputs = {{"Y", "T1"}},

@@ -56,9 +56,22 @@ Result<std::vector<Skip>> ReadSkips(const std::string& path) {
     for (std::string& p : parts) p = std::string(Trim(p));
     if (parts.size() != 3 || parts[2].empty())
       return InvalidArgument(Cat(path, ": wants 'glob | backend | reason': ", line));
-    skips.push_back({parts[0], parts[1], parts[2]});
+    const size_t at = std::min(parts[0].find('@'), parts[0].size());
+    skips.push_back({parts[0].substr(0, at), parts[0].substr(std::min(at + 1, parts[0].size())),
+                     parts[1], parts[2]});
   }
   return skips;
+}
+
+bool Applies(const Skip& skip, const Case& c, const std::string& backend) {
+  if (!GlobMatch(skip.glob, c.name) || (skip.backend != "*" && skip.backend != backend))
+    return false;
+  if (skip.digest.empty()) return true;
+  const auto output =
+      InputFile::Open(fs::path(c.model).parent_path() / "test_data_set_0/output_0.pb");
+  if (!output.ok()) return false;
+  const auto digest = Sha256Of(**output);
+  return digest.ok() && digest->starts_with(skip.digest);
 }
 
 }  // namespace infer::conformance

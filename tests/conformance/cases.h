@@ -19,9 +19,13 @@ struct Case {
 Result<std::vector<Case>> FindCases(const std::string& dir);
 
 struct Skip {
-  std::string glob, backend, reason;
+  std::string glob;
+  std::string digest;  ///< "" or how the SHA-256 of the first stored output begins: only that file
+  std::string backend, reason;
 };
-/// Lines "glob | backend or * | reason"; '#' begins a comment. InvalidArgument without a reason.
+/// Lines "glob[@digest] | backend or * | reason"; '#' begins a comment. InvalidArgument without a
+/// reason.
 Result<std::vector<Skip>> ReadSkips(const std::string& path);
+bool Applies(const Skip& skip, const Case& c, const std::string& backend);
 
 }  // namespace infer::conformance

@@ -9,6 +9,7 @@
 #include "lib/ir/text.h"
 #include "lib/ir/verify.h"
 #include "lib/support/file.h"
+#include "lib/support/strings.h"
 #include "tests/lib/onnx/models.h"
 
 namespace infer {
@@ -49,6 +50,19 @@ TEST(Export, KeepsTheInputsOpsetWhereTheOldFormCanSayIt) {
   auto again = ImportModelBytes(p.SerializeAsString(), Ops());
   ASSERT_TRUE(again.ok()) << again.status().message();
   EXPECT_EQ(Fingerprint(again->graph), Fingerprint(m.graph));
+}
+
+TEST(Export, NamesModesAsTheOpsetDoes) {
+  for (const char* mode : {"linear", "cubic"}) {
+    Model m = FromText(
+        Cat("graph g(x: f32[1,1,4,4], p: f32[1,2,2,2]) -> (y) { y = GridSample(x, p) {mode=\"",
+            mode, "\"} }"));
+    m.info.opsets[""] = 16;
+    const onnx::ModelProto p = ProtoOf(m);
+    EXPECT_EQ(p.opset_import(0).version(), 16);
+    ASSERT_EQ(p.graph().node(0).attribute_size(), 1);
+    EXPECT_EQ(p.graph().node(0).attribute(0).s(), Cat("bi", mode));
+  }
 }
 
 TEST(Export, NodeNamesAreUnique) {

@@ -140,6 +140,10 @@ TEST(ConcatSplitOps, Values) {
       {"graph g(x: f32[4,P], y: f32[?,Q]) -> (z) { z = Concat(y, x) {axis=1} }", "f32[4,P+Q]"},
       {"graph g(x: f32[N,4*C]) -> (a, b) { a, b = Split(x) {axis=1, num_outputs=2} }",
        "f32[N,2*C]; f32[N,2*C]"},
+      {"graph g(x: f32[5]) -> (a, b) { a, b = Split(x) {num_outputs=2} }", "f32[3]; f32[2]"},
+      // More parts than the standard defines: it says nothing of parts past the end.
+      {"graph g(x: f32[5]) -> (a, b, c, d) { a, b, c, d = Split(x) {num_outputs=4} }",
+       "f32[?]; f32[?]; f32[?]; f32[?]"},
   });
 }
 
