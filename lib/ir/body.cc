@@ -60,6 +60,21 @@ Status InferBody(OpCall& call, const OpRegistry& ops) {
   return {};
 }
 
+Result<Graph> DecompositionOf(const OpCall& call, const OpRegistry& ops) {
+  INFER_ASSIGN(const std::string text, call.def().decompose(call));
+  const AttrMap no_parameters;
+  auto parsed = ParseGraph(text, ops, {.parameters = &no_parameters});
+  if (!parsed.ok())
+    return Internal(Cat("decomposition of ", call.def().name, ": ", parsed.status().message()));
+  Graph g = *std::move(parsed);
+  GraphEditor editor(g);
+  size_t next = 0;
+  for (size_t i = 0; i < call.num_inputs(); ++i)
+    if (call.has_input(i)) editor.SetType(g.inputs()[next++], call.type(i));
+  INFER_TRY(InferTypes(g).In(Cat("decomposition of ", call.def().name)));
+  return g;
+}
+
 Result<std::vector<Datum>> EvaluateBody(const OpDef& def, const AttrMap& attrs,
                                         const OpRegistry& ops,
                                         std::span<const Datum* const> inputs) {

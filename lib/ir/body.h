@@ -10,6 +10,9 @@ Result<std::shared_ptr<const Graph>> BodyOf(const OpDef& def, const AttrMap& att
                                             const OpRegistry& ops);
 /// Output types of a call through its body.
 Status InferBody(OpCall& call, const OpRegistry& ops);
+/// The graph of `def.decompose` for one call: typed, its inputs the operands that are there, in
+/// order. Unsupported where the operator has no such form for the call. Pre: def.decompose.
+Result<Graph> DecompositionOf(const OpCall& call, const OpRegistry& ops);
 /// Evaluates the body on operands; omitted optional inputs must not be read by the body.
 Result<std::vector<Datum>> EvaluateBody(const OpDef& def, const AttrMap& attrs,
                                         const OpRegistry& ops,

@@ -55,8 +55,10 @@ Result<WrittenModel> WriteAtOpset(const Model& model, const ExportOptions& optio
                         : it != model.info.opsets.end() ? "input's"
                                                         : "default";
   for (;;) {
+    // Only where somebody asks for an opset: else a higher one keeps what was fused.
     INFER_ASSIGN(WrittenModel written,
-                 WriteGraph(model.graph, model.info.opsets, report.opset, options.target));
+                 WriteGraph(model.graph, model.info.opsets,
+                            {report.opset, options.target, options.opset > 0}));
     if (written.inexpressible.empty()) return written;
     const auto worst = std::max_element(
         written.inexpressible.begin(), written.inexpressible.end(),
@@ -259,6 +261,7 @@ Result<Prepared> Prepare(const Model& model, const ExportOptions& options) {
   Prepared p;
   INFER_ASSIGN(p.written, WriteAtOpset(model, options, p.report));
   INFER_ASSIGN(p.header, HeaderOf(model.info, p.written));
+  for (const std::string& op : p.written.decomposed) ++p.report.decomposed[op];
   for (const auto& f : p.written.functions)
     p.report.functions.push_back(Cat(f.domain(), "::", f.name()));
   return p;

@@ -1,6 +1,8 @@
 #pragma once
 /// Model -> ONNX file. Written to a temporary file in the same folder, synced and renamed; external
 /// data first, the .onnx last.
+#include <map>
+
 #include "lib/onnx/model.h"
 
 namespace infer {
@@ -13,7 +15,8 @@ enum class ExportTarget {
 
 struct ExportOptions {
   ExportTarget target = ExportTarget::kOnnx;
-  /// 0: max(the input's opset, the lowest in which every node is expressible).
+  /// 0: max(the input's opset, the lowest in which every node is expressible). Else what this opset
+  /// lacks is written in its older form, or as the nodes that the standard defines it by.
   int opset = 0;
   /// Tensors of at least this many bytes go to NAME.HASH.data beside the model once the whole would
   /// exceed `max_inline_bytes`. HASH is that of the data, so that writing never damages a model
@@ -32,6 +35,8 @@ struct ExportReport {
   int64_t file_bytes = 0;
   int64_t external_bytes = 0;
   std::vector<std::string> functions;  ///< model-local functions written
+  /// Operators that the opset asked for lacks, written as the nodes that define them: how often.
+  std::map<std::string, int64_t> decomposed;
   /// Data files of models that stood under this name before: NAME.HASH.data that the new file does
   /// not read. They are left, since a copy of such a model may read them from elsewhere.
   std::vector<std::string> stale_data;

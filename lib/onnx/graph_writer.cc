@@ -65,8 +65,7 @@ std::string Free(std::string_view hint, Names& taken) {
 struct WriteState {
   const OpRegistry& ops;
   const Opsets& imported;
-  int64_t opset;
-  ExportTarget target;
+  WriteOptions options;
   WrittenModel out = {};
   Names used = {};  // of values, over all graphs
   SharedConstants shared = {};
@@ -176,7 +175,7 @@ class Writer : public LiftContext {
         elsewhere_.insert(v.get());
         continue;
       }
-      SetName(v.get(), Fresh(v->name()));
+      SetName(v.get(), Fresh(Cat(prefix_, v->name())));
       if (shareable) state_.shared.Add(*constant, names_.at(v.get()));
     }
   }
@@ -195,24 +194,29 @@ class Writer : public LiftContext {
     for (const auto* values : {&n.inputs(), &n.outputs()})
       for (const Value* v : *values)
         if (v) NeedTypes(*v);
-    if (def.domain == kFusedDomain && !def.body.empty() && state_.target != ExportTarget::kInfer) {
+    if (def.domain == kFusedDomain && !def.body.empty() &&
+        state_.options.target != ExportTarget::kInfer) {
       spec.op = FunctionName(def, n.attrs());
       state_.UseDomain(def, 1);
       INFER_TRY(AddFunction(def, n.attrs(), spec.op));
     } else if (!def.domain.empty()) {
       state_.UseDomain(def, OpsetOf(def, spec));
-    } else if (const int64_t needed = OpsetOf(def, spec); needed > state_.opset) {
-      if (const int first = def.versions.front(); !def.lower || first > state_.opset) {
+    } else if (const int64_t needed = OpsetOf(def, spec); needed > state_.options.opset) {
+      const int first = def.versions.front();
+      const bool has_older_form = def.lower && first <= state_.options.opset;
+      if (!has_older_form && def.decompose && state_.options.decompose)
+        return WriteDecomposed(n, needed);
+      if (!has_older_form) {
         const int64_t lowest = def.lower ? first : needed;
         Refuse(n, Cat("needs opset ", lowest), lowest);
-      } else if (auto lowered = def.lower(spec, static_cast<int>(state_.opset), *this);
+      } else if (auto lowered = def.lower(spec, static_cast<int>(state_.options.opset), *this);
                  lowered.ok()) {
         spec = *std::move(lowered);
       } else {
         Refuse(n, lowered.status().message(), needed);
       }
     } else {
-      spec.attrs = AttrsAt(def, n.attrs(), state_.opset);
+      spec.attrs = AttrsAt(def, n.attrs(), state_.options.opset);
     }
     onnx::NodeProto* proto = Append(spec, n.extra());
     for (const auto& [attr, sub] : n.subgraphs()) {
@@ -224,13 +228,43 @@ class Writer : public LiftContext {
     return {};
   }
 
+  /// The nodes that define `n`; their own older forms are looked for as for any other node.
+  Status WriteDecomposed(const Node& n, int64_t needed) {
+    const auto body = DecompositionOf(CallOf(n), state_.ops);
+    if (body.status().code() == Code::kUnsupported) {
+      Refuse(n, body.status().message(), needed);
+      return {};
+    }
+    INFER_TRY(body.status());
+    std::vector<std::string> operands;
+    for (const Value* v : n.inputs())
+      if (v) operands.push_back(NameOf(v));
+    read_.insert(operands.begin(), operands.end());
+    Writer inner(state_, *body, Place::kInner, nodes_);
+    for (size_t i = 0; i < n.outputs().size() && i < body->outputs().size(); ++i)
+      if (n.output(i)) {
+        inner.SetName(body->outputs()[i], NameOf(n.output(i)));
+        if (inner.prefix_.empty()) inner.prefix_ = NameOf(n.output(i)) + "_";
+      }
+    const size_t refused = state_.out.inexpressible.size();
+    INFER_TRY(inner.Run(operands));
+    for (size_t i = refused; i < state_.out.inexpressible.size(); ++i) {
+      Inexpressible& x = state_.out.inexpressible[i];
+      x.node = Cat(infer::Describe(n), ", ", x.node);
+    }
+    std::move(inner.constants_.begin(), inner.constants_.end(),
+              std::back_inserter(extra_constants_));
+    state_.out.decomposed.emplace_back(n.op());
+    return {};
+  }
+
   void Refuse(const Node& n, std::string why, int64_t needed) {
     state_.out.inexpressible.push_back({infer::Describe(n), std::move(why), needed});
   }
 
   void NeedTypes(const Value& v) {
     const int64_t needed = OpsetOf(v.type());
-    if (needed > state_.opset && (v.producer() == nullptr || v.producer() == node_))
+    if (needed > state_.options.opset && (v.producer() == nullptr || v.producer() == node_))
       state_.out.inexpressible.push_back(
           {Cat("value '", v.name(), "'"), Cat("is ", ToString(v.type())), needed});
   }
@@ -291,6 +325,7 @@ class Writer : public LiftContext {
   WriteState& state_;
   const Graph& graph_;
   Place place_;
+  std::string prefix_;  // of the names of inner values
   google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes_;
   std::unordered_map<const Value*, std::string> names_;
   std::unordered_map<std::string, const Value*> by_name_;
@@ -352,7 +387,7 @@ Status WriteFunction(WriteState& state, const OpDef& def, const AttrMap& attrs,
   for (auto& n : nodes) *out.add_node() = std::move(n);
   auto* standard = out.add_opset_import();
   standard->set_domain("");
-  standard->set_version(state.opset);
+  standard->set_version(state.options.opset);
   for (const auto& [domain, version] : state.out.opsets) {
     auto* import = out.add_opset_import();
     import->set_domain(domain);
@@ -363,7 +398,7 @@ Status WriteFunction(WriteState& state, const OpDef& def, const AttrMap& attrs,
 
 Status Writer::AddFunction(const OpDef& def, const AttrMap& attrs, const std::string& name) {
   if (!state_.functions.insert(name).second) return {};
-  WriteState inner{state_.ops, state_.imported, state_.opset, state_.target};
+  WriteState inner{state_.ops, state_.imported, state_.options};
   onnx::FunctionProto function;
   INFER_TRY(WriteFunction(inner, def, attrs, function));
   for (Inexpressible& x : inner.out.inexpressible)
@@ -395,9 +430,9 @@ void FillValueInfo(const Graph& g, const std::unordered_set<const Value*>& inter
 
 }  // namespace
 
-Result<WrittenModel> WriteGraph(const Graph& g, const Opsets& imported, int64_t opset,
-                                ExportTarget target) {
-  WriteState state{g.ops(), imported, opset, target};
+Result<WrittenModel> WriteGraph(const Graph& g, const Opsets& imported,
+                                const WriteOptions& options) {
+  WriteState state{g.ops(), imported, options};
   onnx::GraphProto& out = state.out.graph;
   Writer writer(state, g, Writer::Place::kMain, *out.mutable_node());
   INFER_TRY(writer.Run({}));
@@ -423,14 +458,14 @@ Result<WrittenModel> WriteGraph(const Graph& g, const Opsets& imported, int64_t 
   std::erase_if(initializers, [&](const PendingTensor& t) { return !read.contains(t.name); });
   INFER_TRY(writer.RestoreKept(initializers, out));
   state.out.initializers = std::move(initializers);
-  state.out.opsets[""] = opset;
+  state.out.opsets[""] = options.opset;
   return std::move(state.out);
 }
 
 Result<onnx::FunctionProto> FunctionOf(const OpDef& def, const AttrMap& attrs,
                                        const OpRegistry& ops, int64_t opset) {
   const Opsets none;
-  WriteState state{ops, none, opset, ExportTarget::kOnnx};
+  WriteState state{ops, none, {opset}};
   onnx::FunctionProto out;
   INFER_TRY(WriteFunction(state, def, attrs, out));
   return out;

@@ -38,11 +38,19 @@ struct WrittenModel {
   std::vector<onnx::FunctionProto> functions;
   Opsets opsets;  ///< of the domains used
   std::vector<Inexpressible> inexpressible;
+  std::vector<std::string> decomposed;  ///< operators written as the nodes that define them
+};
+
+struct WriteOptions {
+  int64_t opset = 0;
+  ExportTarget target = ExportTarget::kOnnx;
+  /// What the opset lacks may be written as the nodes that define it.
+  bool decompose = false;
 };
 
 /// Internal when a lowering rule fails in a way that it should not.
-Result<WrittenModel> WriteGraph(const Graph& g, const Opsets& imported, int64_t opset,
-                                ExportTarget target);
+Result<WrittenModel> WriteGraph(const Graph& g, const Opsets& imported,
+                                const WriteOptions& options);
 
 /// The function that stands for a fused operator with these attributes; its name is unique to both.
 /// Functions of operators inside the body are not in it.

@@ -2,6 +2,7 @@
 #include <limits>
 
 #include "lib/ops/common.h"
+#include "lib/ops/decompositions.h"
 #include "lib/ops/op_def.h"
 
 namespace infer {
@@ -285,6 +286,12 @@ OpDef Activation(std::string_view name, std::string_view doc, std::vector<int> v
           .example = example};
 }
 
+/// An activation that the standard defines by older operators.
+OpDef Decomposable(OpDef def) {
+  def.decompose = DecomposeActivation;
+  return def;
+}
+
 AttrDef FloatAttr(std::string_view name, float value) { return {name, AttrKind::kFloat, value}; }
 
 }  // namespace
@@ -313,6 +320,7 @@ std::span<const OpDef> ActivationOps() {
        .infer = InferSame,
        .reference = Wide<RunCelu>,
        .cost = CostPerOutput<5>,
+       .decompose = DecomposeActivation,
        .example = "graph g(x: f32[2,3]) -> (y) { y = Celu(x) {alpha=2.0} }"},
       Activation("ThresholdedRelu", "y = x above alpha, else 0.", {10, 22},
                  {FloatAttr("alpha", 1.f)}, Wide<RunThresholdedRelu>, CostPerOutput<0>,
@@ -322,21 +330,22 @@ std::span<const OpDef> ActivationOps() {
       Activation("HardSigmoid", "y = clamp(alpha x + beta, 0, 1).", {1, 6, 22},
                  {FloatAttr("alpha", 0.2f), FloatAttr("beta", 0.5f)}, Wide<RunHardSigmoid>,
                  CostPerOutput<2>, "graph g(x: f32[2,3]) -> (y) { y = HardSigmoid(x) }"),
-      Activation("HardSwish", "y = x clamp(x/6 + 1/2, 0, 1).", {14, 22}, {}, Wide<RunHardSwish>,
-                 CostPerOutput<3>, "graph g(x: f32[2,3]) -> (y) { y = HardSwish(x) }"),
+      Decomposable(Activation("HardSwish", "y = x clamp(x/6 + 1/2, 0, 1).", {14, 22}, {},
+                              Wide<RunHardSwish>, CostPerOutput<3>,
+                              "graph g(x: f32[2,3]) -> (y) { y = HardSwish(x) }")),
       Activation("Softplus", "y = ln(1 + e^x).", {1, 22}, {}, Wide<RunSoftplus>, CostPerOutput<3>,
                  "graph g(x: f32[2,3]) -> (y) { y = Softplus(x) }"),
       Activation("Softsign", "y = x / (1 + |x|).", {1, 22}, {}, Wide<RunSoftsign>, CostPerOutput<3>,
                  "graph g(x: f32[2,3]) -> (y) { y = Softsign(x) }"),
-      Activation("Mish", "y = x tanh(ln(1 + e^x)).", {18, 22}, {}, Wide<RunMish>, CostPerOutput<5>,
-                 "graph g(x: f32[2,3]) -> (y) { y = Mish(x) }"),
-      Activation("Gelu", "y = x Phi(x), or its tanh approximation.", {20},
-                 {{"approximate", AttrKind::kString, std::string("none")}}, Wide<RunGelu>,
-                 CostPerOutput<5>,
-                 R"(graph g(x: f32[2,3]) -> (y) { y = Gelu(x) {approximate="tanh"} })"),
-      Activation("Swish", "y = x sigmoid(alpha x).", {24}, {FloatAttr("alpha", 1.f)},
-                 Wide<RunSwish>, CostPerOutput<5>,
-                 "graph g(x: f32[2,3]) -> (y) { y = Swish(x) {alpha=2.0} }"),
+      Decomposable(Activation("Mish", "y = x tanh(ln(1 + e^x)).", {18, 22}, {}, Wide<RunMish>,
+                              CostPerOutput<5>, "graph g(x: f32[2,3]) -> (y) { y = Mish(x) }")),
+      Decomposable(Activation(
+          "Gelu", "y = x Phi(x), or its tanh approximation.", {20},
+          {{"approximate", AttrKind::kString, std::string("none")}}, Wide<RunGelu>,
+          CostPerOutput<5>, R"(graph g(x: f32[2,3]) -> (y) { y = Gelu(x) {approximate="tanh"} })")),
+      Decomposable(Activation("Swish", "y = x sigmoid(alpha x).", {24}, {FloatAttr("alpha", 1.f)},
+                              Wide<RunSwish>, CostPerOutput<5>,
+                              "graph g(x: f32[2,3]) -> (y) { y = Swish(x) {alpha=2.0} }")),
       {.name = "Shrink",
        .doc = "y = x + bias below -lambd, x - bias above lambd, else 0.",
        .since = 9,

@@ -4,6 +4,7 @@
 
 #include "lib/ops/attention_reference.h"
 #include "lib/ops/common.h"
+#include "lib/ops/decompositions.h"
 #include "lib/ops/op_def.h"
 
 namespace infer {
@@ -289,6 +290,7 @@ std::span<const OpDef> AttentionOps() {
           .infer = InferRotary,
           .reference = RunRotary,
           .cost = CostPerOutput<3>,
+          .decompose = DecomposeRotary,
           .example = R"(graph g(x: f32[1,2,3,4]) -> (y) {
             c = const f32[5,2] ~1
             s = const f32[5,2] ~2

@@ -4,6 +4,7 @@
 #include <array>
 #include <limits>
 
+#include "lib/ops/decompositions.h"
 #include "lib/ops/elements.h"
 #include "lib/ops/op_def.h"
 
@@ -253,6 +254,7 @@ std::span<const OpDef> CastOps() {
     like.inputs.push_back({"target_type", "T2"});
     like.infer = InferCastLike;
     like.reference = RunCastLike;
+    like.decompose = DecomposeCastLike;
     like.example = "graph g(x: f32[2,3], t: i32[]) -> (y) { y = CastLike(x, t) }";
     return std::vector<OpDef>{std::move(cast), std::move(like)};
   }();

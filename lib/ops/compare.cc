@@ -1,6 +1,7 @@
 /// Comparisons, predicates and Where.
 #include <string>
 
+#include "lib/ops/decompositions.h"
 #include "lib/ops/elements.h"
 #include "lib/ops/op_def.h"
 
@@ -148,6 +149,7 @@ OpDef Comparison(std::string_view name, std::string_view doc, std::vector<int> v
           .infer = infer,
           .reference = reference,
           .lift = legacy ? LiftAxisBroadcast : nullptr,
+          .decompose = name.ends_with("OrEqual") ? DecomposeOrEqual : nullptr,
           .example = example};
 }
 

@@ -1,6 +1,7 @@
 /// Normalisations: batch, instance, group, layer, RMS, Lp, local response.
 /// Statistics are in double; variances are two-pass.
 #include "lib/ops/common.h"
+#include "lib/ops/decompositions.h"
 #include "lib/ops/op_def.h"
 
 namespace infer {
@@ -354,6 +355,7 @@ std::span<const OpDef> NormalizationOps() {
        .reference = Wide<RunGroupNorm>,
        .cost = CostPerOutput<7>,
        .lift = LiftGroupNorm,
+       .decompose = DecomposeGroupNorm,
        .example = "graph g(x: f32[2,4,3]) -> (y) { s = const f32[4] ~1  b = const f32[4] ~2  "
                   "y = GroupNormalization(x, s, b) {num_groups=2} }"},
       {.name = "LayerNormalization",
@@ -372,6 +374,7 @@ std::span<const OpDef> NormalizationOps() {
        .infer = InferLayerNorm,
        .reference = Wide<RunLayerNorm>,
        .cost = CostPerOutput<8>,
+       .decompose = DecomposeRowNorm,
        .example = "graph g(x: f32[2,3,4]) -> (y) { s = const f32[4] ~1  b = const f32[4] ~2  "
                   "y = LayerNormalization(x, s, b) {epsilon=0.001} }"},
       {.name = "RMSNormalization",
@@ -387,6 +390,7 @@ std::span<const OpDef> NormalizationOps() {
        .infer = InferRmsNorm,
        .reference = Wide<RunRmsNorm>,
        .cost = CostPerOutput<4>,
+       .decompose = DecomposeRowNorm,
        .example = "graph g(x: f32[2,3,4]) -> (y) { s = const f32[4] ~1  "
                   "y = RMSNormalization(x, s) }"},
       {.name = "LpNormalization",

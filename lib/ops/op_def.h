@@ -209,6 +209,7 @@ struct OpDef {
   using ReferenceFn = Status (*)(OpRun&);
   using CostFn = Cost (*)(const OpCall&);
   using LiftFn = Status (*)(NodeSpec node, int opset, LiftContext& out);
+  using DecomposeFn = Result<std::string> (*)(const OpCall& call);
   using LowerFn = Result<NodeSpec> (*)(NodeSpec node, int opset, LiftContext& out);
 
   std::string_view name;
@@ -237,6 +238,11 @@ struct OpDef {
   /// A fused operator's meaning as a graph in text form (ir/text.h); @name stands for an attribute.
   /// With a body, infer and reference may be nullptr: they follow from it (ir/body.h).
   std::string_view body = "";
+  /// The standard's definition of the operator as a function: a graph in text form over older
+  /// operators, for this call's attributes, operands (those that are there, in order) and types.
+  /// Export writes it for an opset that lacks the operator; tests hold `reference` against it.
+  /// Unsupported where too little is known, or for a case that has no such form.
+  DecomposeFn decompose = nullptr;
   /// A text graph that uses the operator; every backend runs it.
   std::string_view example = "";
 

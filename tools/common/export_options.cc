@@ -25,6 +25,9 @@ Result<ExportReport> ExportFlags::Write(Context& context, const Model& model) co
                             ? Cat(" and ", HumanBytes(r.external_bytes), " of external data")
                             : std::string(),
                         ", opset ", r.opset, " (", r.opset_reason, ")"));
+  for (const auto& [op, count] : r.decomposed)
+    context.PrintLine(Cat("opset ", r.opset, " has no ", op, ": ", count,
+                          " written as the nodes that define it"));
   for (const std::string& file : r.stale_data)
     context.PrintLine(
         Cat("left ", file, ": data of an earlier ", output, ", which no longer reads it"));
@@ -37,7 +40,8 @@ Json ExportFlags::Report(const ExportReport& r) const {
           {"opset_reason", r.opset_reason},
           {"bytes", r.file_bytes},
           {"external_bytes", r.external_bytes},
-          {"functions", r.functions}};
+          {"functions", r.functions},
+          {"decomposed", r.decomposed}};
 }
 
 }  // namespace infer

@@ -1,0 +1,275 @@
+#include "lib/ops/decompositions.h"
+
+#include <cmath>
+#include <numbers>
+
+#include "lib/support/strings.h"
+
+namespace infer {
+namespace {
+
+/// The text of a graph, put together line by line. Operand i is `x<i>`.
+class BodyText {
+ public:
+  explicit BodyText(const OpCall& call) : call_(call) {}
+
+  void Line(std::string_view text) { lines_ += Cat("  ", text, "\n"); }
+  void Scalar(std::string_view name, DType t, double value) {
+    Line(Cat(name, " = const ", Name(t), "[] {", FormatDouble(value), "}"));
+  }
+  void Ints(std::string_view name, const std::vector<int64_t>& values) {
+    Line(Cat(name, " = const i64[", values.size(), "] {", Join(values, ", "), "}"));
+  }
+  /// `to` = `from` as element type t.
+  void Cast(std::string_view to, std::string_view from, DType t) {
+    Line(Cat(to, " = Cast(", from, ") {to=", static_cast<int>(t), "}"));
+  }
+
+  std::string Graph(std::string_view outputs) const {
+    std::vector<std::string> inputs;
+    for (size_t i = 0; i < call_.num_inputs(); ++i)
+      if (call_.has_input(i)) inputs.push_back(Cat("x", i));
+    return Cat("graph body(", Join(inputs, ", "), ") -> (", outputs, ") {\n", lines_, "}\n");
+  }
+
+ private:
+  const OpCall& call_;
+  std::string lines_;
+};
+
+Result<DType> KnownType(const OpCall& call, size_t i) {
+  if (call.dtype(i) != DType::kUndefined) return call.dtype(i);
+  return Unsupported(Cat("the element type of '", call.def().inputs[i].name, "' is not known"));
+}
+
+Result<int> KnownRank(const OpCall& call, size_t i) {
+  if (call.shape(i).has_rank()) return call.shape(i).rank();
+  return Unsupported(Cat("the rank of '", call.def().inputs[i].name, "' is not known"));
+}
+
+/// The type that a normalization computes in: `stash_type`, where that is wider.
+Result<DType> StashType(const OpCall& call, DType x) {
+  const auto stash = static_cast<DType>(call.Int("stash_type"));
+  if (stash == DType::kF32) return x == DType::kF64 ? x : stash;
+  if (stash == x) return x;
+  return Unsupported(Cat("stash_type ", call.Int("stash_type"), " for ", Name(x)));
+}
+
+}  // namespace
+
+Result<std::string> DecomposeActivation(const OpCall& call) {
+  INFER_ASSIGN(const DType t, KnownType(call, 0));
+  BodyText body(call);
+  const std::string_view op = call.def().name;
+  if (op == "Mish") {
+    body.Line("s = Softplus(x0)");
+    body.Line("f = Tanh(s)");
+    body.Line("y = Mul(x0, f)");
+  } else if (op == "HardSwish") {
+    body.Line(Cat("f = HardSigmoid(x0) {alpha=", FormatDouble(1.0f / 6), ", beta=0.5}"));
+    body.Line("y = Mul(x0, f)");
+  } else if (op == "Swish") {
+    body.Scalar("alpha", t, static_cast<double>(call.Float("alpha")));
+    body.Line("a = Mul(x0, alpha)");
+    body.Line("f = Sigmoid(a)");
+    body.Line("y = Mul(x0, f)");
+  } else if (op == "Celu") {
+    body.Scalar("alpha", t, static_cast<double>(call.Float("alpha")));
+    body.Line("a = Div(x0, alpha)");
+    body.Line("e = Elu(a)");
+    body.Line("y = Mul(e, alpha)");
+  } else {
+    INFER_CHECK(op == "Gelu");
+    const bool tanh = call.Str("approximate") == "tanh";
+    body.Scalar("half", t, 0.5);
+    body.Scalar("one", t, 1);
+    if (tanh) {
+      body.Scalar("c", t, 0.044715);
+      body.Scalar("k", t, std::sqrt(2 / std::numbers::pi));
+      body.Line("xx = Mul(x0, x0)");
+      body.Line("xxx = Mul(xx, x0)");
+      body.Line("cubic = Mul(xxx, c)");
+      body.Line("sum = Add(x0, cubic)");
+      body.Line("a = Mul(sum, k)");
+    } else {
+      body.Scalar("k", t, std::numbers::sqrt2 / 2);
+      body.Line("a = Mul(x0, k)");
+    }
+    body.Line(tanh ? "f = Tanh(a)" : "f = Erf(a)");
+    body.Line("g = Add(f, one)");
+    body.Line("h = Mul(x0, half)");
+    body.Line("y = Mul(h, g)");
+  }
+  return body.Graph("y");
+}
+
+Result<std::string> DecomposeOrEqual(const OpCall& call) {
+  BodyText body(call);
+  body.Line(Cat("a = ", call.def().name == "LessOrEqual" ? "Less" : "Greater", "(x0, x1)"));
+  body.Line("b = Equal(x0, x1)");
+  body.Line("y = Or(a, b)");
+  return body.Graph("y");
+}
+
+Result<std::string> DecomposeCastLike(const OpCall& call) {
+  INFER_ASSIGN(const DType to, KnownType(call, 1));
+  BodyText body(call);
+  std::string more;
+  if (call.Int("saturate") == 0) more += ", saturate=0";
+  if (call.Str("round_mode") != "up") more += Cat(", round_mode=\"", call.Str("round_mode"), "\"");
+  body.Line(Cat("y = Cast(x0) {to=", static_cast<int>(to), more, "}"));
+  return body.Graph("y");
+}
+
+Result<std::string> DecomposeRowNorm(const OpCall& call) {
+  INFER_ASSIGN(const DType x, KnownType(call, 0));
+  INFER_ASSIGN(const DType scale, KnownType(call, 1));
+  INFER_ASSIGN(const DType t, StashType(call, x));
+  const bool centred = call.def().name == "LayerNormalization";
+  std::vector<int64_t> axes;
+  int64_t first = call.Int("axis");
+  if (first >= 0) {
+    INFER_ASSIGN(const int rank, KnownRank(call, 0));
+    first -= rank;
+  }
+  for (int64_t a = first; a < 0; ++a) axes.push_back(a);
+  BodyText body(call);
+  body.Ints("axes", axes);
+  body.Scalar("epsilon", t, static_cast<double>(call.Float("epsilon")));
+  std::string in = "x0";
+  if (t != x) {
+    body.Cast("wide", in, t);
+    in = "wide";
+  }
+  if (centred) {
+    body.Line(Cat("mean = ReduceMean(", in, ", axes)"));
+    body.Line(Cat("d = Sub(", in, ", mean)"));
+    in = "d";
+  }
+  body.Line(Cat("square = Mul(", in, ", ", in, ")"));
+  body.Line("variance = ReduceMean(square, axes)");
+  body.Line("above = Add(variance, epsilon)");
+  body.Line("deviation = Sqrt(above)");
+  body.Line(Cat("n = Div(", in, ", deviation)"));
+  std::string normalized = "n";
+  if (t != scale) {
+    body.Cast("narrow", normalized, scale);
+    normalized = "narrow";
+  }
+  const bool bias = call.has_input(2);
+  body.Line(Cat(bias ? "scaled" : "y", " = Mul(", normalized, ", x1)"));
+  if (bias) body.Line("y = Add(scaled, x2)");
+  if (call.num_outputs() < 2) return body.Graph("y");
+  if (call.num_outputs() < 3) return body.Graph("y, mean");
+  body.Line("inverse = Reciprocal(deviation)");
+  return body.Graph("y, mean, inverse");
+}
+
+Result<std::string> DecomposeGroupNorm(const OpCall& call) {
+  INFER_ASSIGN(const DType x, KnownType(call, 0));
+  INFER_ASSIGN(const DType t, StashType(call, x));
+  INFER_ASSIGN(const int rank, KnownRank(call, 0));
+  BodyText body(call);
+  std::vector<int64_t> per_channel(static_cast<size_t>(std::max(rank - 1, 1)), 1);
+  per_channel[0] = -1;
+  body.Ints("groups", {0, call.Int("num_groups"), -1});
+  body.Ints("last", {2});
+  body.Ints("channels", per_channel);
+  body.Scalar("epsilon", t, static_cast<double>(call.Float("epsilon")));
+  std::string in = "x0";
+  if (t != x) {
+    body.Cast("wide", in, t);
+    in = "wide";
+  }
+  body.Line(Cat("g = Reshape(", in, ", groups)"));
+  body.Line("mean = ReduceMean(g, last)");
+  body.Line("d = Sub(g, mean)");
+  body.Line("square = Mul(d, d)");
+  body.Line("variance = ReduceMean(square, last)");
+  body.Line("above = Add(variance, epsilon)");
+  body.Line("deviation = Sqrt(above)");
+  body.Line("n = Div(d, deviation)");
+  std::string normalized = "n";
+  if (t != x) {
+    body.Cast("narrow", normalized, x);
+    normalized = "narrow";
+  }
+  body.Line("shape = Shape(x0)");
+  body.Line(Cat("back = Reshape(", normalized, ", shape)"));
+  body.Line("scale = Reshape(x1, channels)");
+  body.Line("bias = Reshape(x2, channels)");
+  body.Line("scaled = Mul(back, scale)");
+  body.Line("y = Add(scaled, bias)");
+  return body.Graph("y");
+}
+
+Result<std::string> DecomposeRotary(const OpCall& call) {
+  INFER_ASSIGN(const int rank, KnownRank(call, 0));
+  const int64_t part = call.Int("rotary_embedding_dim");
+  const bool by_heads =
+      rank == 3;  // [batch, length, heads * size], else [batch, heads, length, size]
+  BodyText body(call);
+  std::string x = "x0";
+  if (by_heads) {
+    body.Ints("split_heads", {0, 0, call.Int("num_heads"), -1});
+    body.Line("split = Reshape(x0, split_heads)");
+    body.Line("heads = Transpose(split) {perm=[0, 2, 1, 3]}");
+    x = "heads";
+  }
+  body.Ints("last", {-1});
+  body.Ints("zero", {0});
+  body.Ints("one", {1});
+  body.Ints("two", {2});
+  body.Ints("end", {INT64_MAX});
+  std::string rotated = x;
+  if (part > 0) {
+    body.Ints("part", {part});
+    body.Line(Cat("rotated = Slice(", x, ", zero, part, last)"));
+    body.Line(Cat("kept = Slice(", x, ", part, end, last)"));
+    rotated = "rotated";
+  }
+  for (const char* table : {"cos", "sin"}) {
+    std::string at = Cat("x", table[0] == 'c' ? 1 : 2);
+    if (call.has_input(3)) {
+      body.Line(Cat(table, "_at = Gather(", at, ", x3)"));
+      at = Cat(table, "_at");
+    }
+    body.Line(Cat(table, " = Unsqueeze(", at, ", one)"));
+  }
+  const bool interleaved = call.Int("interleaved") != 0;
+  if (interleaved) {
+    body.Line(Cat("a = Slice(", rotated, ", zero, end, last, two)"));
+    body.Line(Cat("b = Slice(", rotated, ", one, end, last, two)"));
+  } else {
+    body.Line(Cat("a, b = Split(", rotated, ") {axis=-1}"));
+  }
+  body.Line("ca = Mul(cos, a)");
+  body.Line("sb = Mul(sin, b)");
+  body.Line("real = Sub(ca, sb)");
+  body.Line("sa = Mul(sin, a)");
+  body.Line("cb = Mul(cos, b)");
+  body.Line("imaginary = Add(sa, cb)");
+  std::string y = "turned";
+  if (interleaved) {
+    body.Line("r = Unsqueeze(real, last)");
+    body.Line("i = Unsqueeze(imaginary, last)");
+    body.Line("pairs = Concat(r, i) {axis=-1}");
+    body.Ints("flat", {0, 0, 0, -1});
+    body.Line("turned = Reshape(pairs, flat)");
+  } else {
+    body.Line("turned = Concat(real, imaginary) {axis=-1}");
+  }
+  if (part > 0) {
+    body.Line("whole = Concat(turned, kept) {axis=-1}");
+    y = "whole";
+  }
+  if (by_heads) {
+    body.Ints("join_heads", {0, 0, -1});
+    body.Line(Cat("t = Transpose(", y, ") {perm=[0, 2, 1, 3]}"));
+    body.Line("y = Reshape(t, join_heads)");
+    y = "y";
+  }
+  return body.Graph(y);
+}
+
+}  // namespace infer

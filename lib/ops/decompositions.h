@@ -1,0 +1,19 @@
+#pragma once
+/// The operators that the standard defines as functions, in terms of older operators: text graphs
+/// made for one call (see OpDef::decompose). Sources: the function bodies of ONNX's operator
+/// documentation (docs/Operators.md, "Function Body" and the formulas of each operator).
+#include "lib/ops/op_def.h"
+
+namespace infer {
+
+/// Gelu, Mish, HardSwish, Swish, Celu.
+Result<std::string> DecomposeActivation(const OpCall& call);
+/// GreaterOrEqual, LessOrEqual.
+Result<std::string> DecomposeOrEqual(const OpCall& call);
+Result<std::string> DecomposeCastLike(const OpCall& call);
+/// LayerNormalization, RMSNormalization.
+Result<std::string> DecomposeRowNorm(const OpCall& call);
+Result<std::string> DecomposeGroupNorm(const OpCall& call);
+Result<std::string> DecomposeRotary(const OpCall& call);
+
+}  // namespace infer
