@@ -95,7 +95,8 @@ KernelList CpuKernels() {
   KernelList all;
   for (KernelList (*family)() :
        {Int8ProductKernels, Int8ElementwiseKernels, ConvKernels, MatMulKernels, PoolKernels,
-        NormKernels, RowKernels, MoveKernels, ViewKernels, ElementwiseKernels}) {
+        NormKernels, RowKernels, RecurrentKernels, MoveKernels, ViewKernels, ElementwiseKernels,
+        PowKernels, ElementKernels}) {
     KernelList list = family();
     all.insert(all.end(), list.begin(), list.end());
   }

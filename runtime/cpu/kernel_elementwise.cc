@@ -27,7 +27,6 @@ struct UnaryOp {
   const char* a = nullptr;  ///< attributes that are the loop's parameters
   const char* b = nullptr;
   bool keeps_zero = false;  ///< f(0) = 0: padding of a blocked layout stays zero
-  int flops_per_element = 1;
 };
 constexpr UnaryOp kUnary[] = {
     {"Abs", "", Unary::kAbs, nullptr, nullptr, true},
@@ -54,10 +53,33 @@ constexpr UnaryOp kUnary[] = {
     {"Ceil", "", Unary::kCeil, nullptr, nullptr, true},
     {"Softplus", "", Unary::kSoftplus},
     {"Mish", "", Unary::kMish, nullptr, nullptr, true},
+    {"Sign", "", Unary::kSign, nullptr, nullptr, true},
+    {"Log", "", Unary::kLog},
+    {"Sin", "", Unary::kSin, nullptr, nullptr, true},
+    {"Cos", "", Unary::kCos},
+    {"Round", "", Unary::kRound, nullptr, nullptr, true},
+    {"Softsign", "", Unary::kSoftsign, nullptr, nullptr, true},
+    {"ThresholdedRelu", "", Unary::kThresholdedRelu, "alpha"},
+    {"FastGelu", "com.microsoft", Unary::kGeluTanh, nullptr, nullptr, true},
 };
 
 int64_t StoredBytes(const Operand& o) {
   return o.layout.plain() ? o.plain_bytes() : o.layout.bytes;
+}
+
+/// Angles beyond what the loops reduce: by the library, block by block.
+void WideAngles(Unary kind, const float* x, float* y, int64_t n, simd::Loops::UnaryFn loop) {
+  for (int64_t i = 0; i < n; i += kBlock) {
+    const int64_t m = std::min(kBlock, n - i);
+    bool narrow = true;
+    for (int64_t k = i; k < i + m; ++k) narrow &= std::abs(x[k]) <= simd::kMaxAngle;
+    if (narrow) {
+      loop(x + i, y + i, m, 0, 0);
+      continue;
+    }
+    for (int64_t k = i; k < i + m; ++k)
+      y[k] = kind == Unary::kSin ? std::sin(x[k]) : std::cos(x[k]);
+  }
 }
 
 Prepared UnaryLaunch(Unary kind, float a, float b, bool keeps_zero, const Operand& in) {
@@ -76,7 +98,10 @@ Prepared UnaryLaunch(Unary kind, float a, float b, bool keeps_zero, const Operan
     float* y = As<float>(args[1]);
     ParallelFor((n + kBlock - 1) / kBlock, kElementGrain / kBlock, [=](int64_t u, int64_t v) {
       const int64_t begin = u * kBlock, end = std::min(n, v * kBlock);
-      loop(x + begin, y + begin, end - begin, a, b);
+      if (kind == Unary::kSin || kind == Unary::kCos)
+        WideAngles(kind, x + begin, y + begin, end - begin, loop);
+      else
+        loop(x + begin, y + begin, end - begin, a, b);
     });
   });
   return p;
@@ -97,6 +122,7 @@ std::string RefuseUnary(const StepCall& call) {
   const Node& n = call.main();
   if (std::string r = RefuseUnlessF32(call); !r.empty()) return r;
   if (call.step.nodes.size() > 1) return "it has no epilogue";
+  if (n.Is("FastGelu", "com.microsoft") && n.input(1)) return "it has a bias";
   for (size_t i = 1; i < n.inputs().size(); ++i)
     if (n.input(i) &&
         (!call.constant(n.input(i)) || call.constant(n.input(i))->num_elements() != 1))
@@ -137,6 +163,43 @@ std::unique_ptr<Kernel> MakeUnary(const StepCall& call) {
     }
     return p;
   });
+}
+
+/// FastGelu with a bias, BiasGelu: over rows as long as the bias.
+std::string RefuseBiasGelu(const StepCall& call) {
+  if (std::string r = RefuseUnlessF32(call); !r.empty()) return r;
+  if (call.step.nodes.size() > 1) return "it has no epilogue";
+  return call.main().input(1) ? "" : "it has no bias";
+}
+
+std::unique_ptr<Kernel> MakeBiasGelu(const StepCall& call) {
+  const Unary kind = call.main().Is("FastGelu", "com.microsoft") ? Unary::kGeluTanh : Unary::kGelu;
+  const int x = call.operand(call.main().input(0)), b = call.operand(call.main().input(1));
+  return KernelOf(
+      [=](std::span<const Operand> in, std::span<const Operand> out) -> Result<Prepared> {
+        const Dims& dims = in[static_cast<size_t>(x)].dims;
+        const int64_t n = NumElements(in[static_cast<size_t>(b)].dims);
+        if (dims != out[0].dims || dims.empty() || dims.back() != n)
+          return Unsupported("the bias is not as long as a row");
+        const int64_t rows = NumElements(dims) / n;
+        const auto add = simd::TheLoops().binary[static_cast<int>(Binary::kAdd)];
+        const auto gelu = simd::TheLoops().unary[static_cast<int>(kind)];
+        const size_t y = in.size();
+        Prepared p;
+        p.name = std::string("own:") + simd::TheLoops().isa;
+        p.launch = LaunchOf([=](std::byte* const* args) {
+          const float* from = As<float>(static_cast<const std::byte*>(args[x]));
+          const float* bias = As<float>(static_cast<const std::byte*>(args[b]));
+          float* to = As<float>(args[y]);
+          ForRange(rows, std::max<int64_t>(1, kElementGrain / n), [=](int64_t begin, int64_t end) {
+            for (int64_t r = begin; r < end; ++r) {
+              add(from + r * n, bias, to + r * n, n);
+              gelu(to + r * n, to + r * n, n, 0, 0);
+            }
+          });
+        });
+        return p;
+      });
 }
 
 struct BinaryOp {
@@ -286,23 +349,22 @@ std::unique_ptr<Kernel> MakeBinaryKernel(const StepCall& call) {
   return std::make_unique<BinaryKernel>(call);
 }
 
-/// x^c for the exponents that have a cheaper form.
-std::string RefusePow(const StepCall& call) {
+/// x^2 in any layout; other exponents: kernel_pow.cc.
+std::string RefuseSquare(const StepCall& call) {
   if (std::string r = RefuseUnlessF32(call); !r.empty()) return r;
   if (call.step.nodes.size() > 1) return "it has no epilogue";
   const Tensor* c = call.constant(call.main().input(1));
   if (!c || c->num_elements() != 1) return "the exponent is not a constant scalar";
-  if (c->At(0) != 2 && c->At(0) != 0.5) return "the exponent is neither 2 nor 0.5";
+  if (c->At(0) != 2) return "the exponent is not 2";
   return c->rank() > 1 ? "the exponent may add dimensions" : "";
 }
 
-std::unique_ptr<Kernel> MakePow(const StepCall& call) {
-  const bool square = call.constant(call.main().input(1))->At(0) == 2;
+std::unique_ptr<Kernel> MakeSquare(const StepCall& call) {
   const int x = call.operand(call.main().input(0)), e = call.operand(call.main().input(1));
   return KernelOf(
       [=](std::span<const Operand> in, std::span<const Operand> out) -> Result<Prepared> {
         if (x != 0 || e != 1 || in[0].dims != out[0].dims) return Unsupported("operands");
-        Prepared p = UnaryLaunch(square ? Unary::kSquare : Unary::kSqrt, 0, 0, true, in[0]);
+        Prepared p = UnaryLaunch(Unary::kSquare, 0, 0, true, in[0]);
         p.unused = {false, true};
         p.in_layouts.push_back({});
         auto inner = p.launch;
@@ -321,7 +383,9 @@ KernelList ElementwiseKernels() {
   for (const UnaryOp& u : kUnary) list.push_back({u.op, u.domain, "own", RefuseUnary, MakeUnary});
   for (const BinaryOp& b : kBinary)
     list.push_back({b.op, "", "own", RefuseBinary, MakeBinaryKernel});
-  list.push_back({"Pow", "", "own", RefusePow, MakePow});
+  for (std::string_view op : {"FastGelu", "BiasGelu"})
+    list.push_back({op, "com.microsoft", "own", RefuseBiasGelu, MakeBiasGelu});
+  list.push_back({"Pow", "", "own", RefuseSquare, MakeSquare});
   return list;
 }
 

@@ -11,9 +11,12 @@ KernelList MatMulKernels();           ///< MatMul, Gemm (oneDNN)
 KernelList PoolKernels();             ///< MaxPool, AveragePool, GlobalAveragePool, ... (oneDNN)
 KernelList NormKernels();             ///< BatchNormalization (oneDNN)
 KernelList RowKernels();              ///< Softmax, LayerNormalization, reductions
+KernelList RecurrentKernels();        ///< LSTM, GRU, RNN
 KernelList MoveKernels();         ///< Transpose, Slice, Concat, Pad, Gather, nearest Resize, ...
 KernelList ViewKernels();         ///< Reshape, Flatten, ...: no copy
 KernelList ElementwiseKernels();  ///< unary and binary f32 with broadcasting
+KernelList PowKernels();
+KernelList ElementKernels();  ///< any type: arithmetic, comparisons, logic, Cast, Where
 
 /// All of them in order of preference for one operator.
 KernelList CpuKernels();

@@ -2,6 +2,7 @@
 /// Launches of our own kernels: a function over the argument pointers.
 #include <utility>
 
+#include "lib/support/parallel.h"
 #include "runtime/plan_ir/kernel.h"
 
 namespace infer {
@@ -32,6 +33,15 @@ const T* As(const std::byte* p) {
 template <typename T>
 T* As(std::byte* p) {
   return reinterpret_cast<T*>(p);
+}
+
+/// ParallelFor without its cost where one lane takes everything.
+template <typename F>
+void ForRange(int64_t n, int64_t grain, const F& f) {
+  if (n <= grain)
+    f(int64_t{0}, n);
+  else
+    ParallelFor(n, grain, [&f](int64_t begin, int64_t end) { f(begin, end); });
 }
 
 /// Copies `bytes` from operand 0 to result 0.

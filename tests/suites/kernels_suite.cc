@@ -10,9 +10,29 @@ namespace {
 constexpr int64_t kSizes[] = {1, 2, 3, 4, 7, 8, 15, 16, 17, 31, 33, 63, 64, 65, 127};
 
 TEST(Kernels, Unary) {
-  for (std::string_view op : {"Abs", "Neg", "Relu", "LeakyRelu {alpha=0.1}", "Exp", "Sigmoid",
-                              "Tanh", "Erf", "Gelu", "Gelu {approximate=\"tanh\"}", "HardSwish",
-                              "HardSigmoid", "Elu", "Softplus", "Floor", "Ceil", "Mish"}) {
+  for (std::string_view op : {"Abs",
+                              "Neg",
+                              "Relu",
+                              "LeakyRelu {alpha=0.1}",
+                              "Exp",
+                              "Sigmoid",
+                              "Tanh",
+                              "Erf",
+                              "Gelu",
+                              "Gelu {approximate=\"tanh\"}",
+                              "HardSwish",
+                              "HardSigmoid",
+                              "Elu",
+                              "Softplus",
+                              "Floor",
+                              "Ceil",
+                              "Mish",
+                              "Sin",
+                              "Cos",
+                              "Sign",
+                              "Round",
+                              "Softsign",
+                              "ThresholdedRelu {alpha=0.5}"}) {
     const auto parts = Split(op, ' ');
     const std::string attrs =
         parts.size() > 1 ? std::string(op.substr(parts[0].size())) : std::string();
@@ -26,8 +46,44 @@ TEST(Kernels, Unary) {
 TEST(Kernels, UnarySpecialValues) {
   const float inf = std::numeric_limits<float>::infinity();
   const Tensor x = Tensor::Of<float>({6}, {std::nanf(""), inf, -inf, 0.0f, 1e-40f, -1e30f});
-  for (std::string_view op : {"Abs", "Neg", "Relu", "Exp", "Sigmoid", "Tanh", "Erf", "Floor"})
+  for (std::string_view op : {"Abs", "Neg", "Relu", "Exp", "Sigmoid", "Tanh", "Erf", "Floor", "Sin",
+                              "Cos", "Log", "Sign", "Round"})
     CheckGraph(Cat("graph g(x: f32[6]) -> (y) { y = ", op, "(x) }"), {x}, 1e-6);
+}
+
+/// Angles from which the reduction would lose bits; bases of a logarithm from tiny to huge.
+TEST(Kernels, UnaryWideRanges) {
+  std::vector<float> x;
+  for (float v = 1e-42f; v < 1e38f; v *= 7.3f) x.push_back(v);
+  const auto n = static_cast<int64_t>(x.size());
+  for (std::string_view op : {"Sin", "Cos", "Log"})
+    CheckGraph(Cat("graph g(x: f32[", n, "]) -> (y) { y = ", op, "(x) }"),
+               {Tensor::Of<float>({n}, std::span<const float>(x))}, 2e-6);
+}
+
+/// Exponents with forms of their own, and ones without, known before the run and not.
+TEST(Kernels, Powers) {
+  const float inf = std::numeric_limits<float>::infinity();
+  const Tensor x =
+      Tensor::Of<float>({9}, {0.0f, -0.0f, 1.5f, -2.25f, 3e-5f, 700.0f, inf, -inf, 0.1f});
+  for (float e :
+       {0.0f, 1.0f, 2.0f, 3.0f, 4.0f, 7.0f, 11.0f, 0.5f, 1.3f, -1.0f, -2.0f, -0.5f, -3.3f}) {
+    CheckGraph(Cat("graph g(x: f32[9]) -> (y) { e = const f32[] {", e, "} y = Pow(x, e) }"), {x},
+               2e-6);
+    CheckGraph("graph g(x: f32[9], e: f32[1]) -> (y) { y = Pow(x, e) }",
+               {x, Tensor::Of<float>({1}, {e})}, 2e-6);
+  }
+  CheckGraph("graph g(x: f32[9]) -> (y) { e = const i64[] {3} y = Pow(x, e) }", {x}, 2e-6);
+  CheckGraph("graph g(x: f32[2,3,5], e: f32[3,1]) -> (y) { a = Abs(x) y = Pow(a, e) }", 1, 2e-6);
+  CheckGraph("graph g(x: f32[2,1], e: f32[7]) -> (y) { a = Abs(x) y = Pow(a, e) }", 1, 2e-6);
+}
+
+TEST(Kernels, GeluWithBias) {
+  for (std::string_view op : {"BiasGelu", "FastGelu"})
+    for (int64_t n : {1, 5, 17, 65})
+      CheckGraph(Cat("graph g(x: f32[3,2,", n, "], b: f32[", n,
+                     "]) -> (y) { y = com.microsoft::", op, "(x, b) }"),
+                 3, 2e-6);
 }
 
 /// For operators that the registry lacks nothing can be compared.

@@ -3,25 +3,46 @@
 #include <cstdlib>
 #include <string_view>
 
-namespace infer::simd {
+#include "runtime/cpu/simd/elements.h"
 
-const Loops& TheLoops() {
+namespace infer::simd {
+namespace {
+
 #ifdef INFER_X86
-  static const Loops& loops = []() -> const Loops& {
+enum class Isa : uint8_t { kGeneric, kAvx2, kAvx512 };
+
+Isa BestIsa() {
+  static const Isa isa = [] {
     const char* text = std::getenv("INFER_MAX_ISA");
     const std::string_view cap = text ? text : "";
     const bool avx2_at_most = cap == "avx2" || cap == "avx2_vnni";
-    if (cap == "sse4" || cap == "avx") return GenericLoops();
+    if (cap == "sse4" || cap == "avx") return Isa::kGeneric;
     if (!avx2_at_most && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
-      return Avx512Loops();
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return Avx2Loops();
-    return GenericLoops();
+      return Isa::kAvx512;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return Isa::kAvx2;
+    return Isa::kGeneric;
   }();
-  return loops;
-#else
-  return GenericLoops();
+  return isa;
+}
 #endif
+
+}  // namespace
+
+const Loops& TheLoops() {
+#ifdef INFER_X86
+  if (BestIsa() == Isa::kAvx512) return Avx512Loops();
+  if (BestIsa() == Isa::kAvx2) return Avx2Loops();
+#endif
+  return GenericLoops();
+}
+
+const Elements& TheElements() {
+#ifdef INFER_X86
+  if (BestIsa() == Isa::kAvx512) return Avx512Elements();
+  if (BestIsa() == Isa::kAvx2) return Avx2Elements();
+#endif
+  return GenericElements();
 }
 
 }  // namespace infer::simd

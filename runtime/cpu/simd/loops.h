@@ -31,6 +31,13 @@ enum class Unary : uint8_t {
   kSquare,
   kSoftplus,
   kMish,
+  kSign,
+  kLog,
+  kSin,  ///< |x| <= kMaxAngle; else use the library's
+  kCos,
+  kRound,
+  kSoftsign,
+  kThresholdedRelu,  ///< a: alpha
   kCount
 };
 enum class Binary : uint8_t { kAdd, kSub, kMul, kDiv, kMax, kMin, kSquaredDifference, kCount };
@@ -46,6 +53,12 @@ struct Int8Params {
   bool relu = false;
 };
 
+/// Beyond this the reduction of angles loses bits.
+constexpr float kMaxAngle = 8192;
+
+/// Columns of a panel of a packed matrix.
+constexpr int64_t kPanel = 32;
+
 struct Loops {
   const char* isa;
   using UnaryFn = void (*)(const float* x, float* y, int64_t n, float a, float b);
@@ -59,6 +72,15 @@ struct Loops {
   /// (x - mean) / sqrt(var + epsilon) * scale + bias of one row; scale and bias may be nullptr.
   void (*layer_norm)(const float* x, const float* scale, const float* bias, float* y, int64_t n,
                      float epsilon);
+  /// c[r, j] += sum_k a[r, k] b[k, j] for all columns of `panels` panels; b lies as
+  /// [panel][k][kPanel]. Every element is summed along k in order, whatever is computed with it.
+  void (*multiply_panels)(const float* a, int64_t lda, int64_t rows, const float* b, int64_t k,
+                          int64_t panels, float* c, int64_t ldc);
+  /// One step of an LSTM cell: gates i, o, f, c before their activations, n of each; peepholes
+  /// (i, o, f) may be nullptr.
+  void (*lstm_cell)(const float* gates, const float* peepholes, float* c, float* h, int64_t n);
+  /// h = (1 - sigmoid(z)) tanh(x) + sigmoid(z) h
+  void (*gru_cell)(const float* z, const float* x, float* h, int64_t n);
   /// Sums in double.
   double (*sum)(const float* x, int64_t n);
   double (*sum_squares)(const float* x, int64_t n);

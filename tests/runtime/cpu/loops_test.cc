@@ -40,6 +40,11 @@ TEST(Loops, ErrorBounds) {
        4e-7},
       {Unary::kGelu, [](double v) { return 0.5 * v * (1 + std::erf(v / std::sqrt(2.0))); }, -8.0f,
        8.0f, 4e-7, 1e-6},
+      {Unary::kLog, [](double v) { return std::log(v); }, 1e-30f, 3.0f, 2e-7, 1e-8},
+      {Unary::kLog, [](double v) { return std::log(v); }, 1e-3f, 1e30f, 2e-7, 0},
+      {Unary::kSin, [](double v) { return std::sin(v); }, -kMaxAngle, kMaxAngle, 0, 2e-7},
+      {Unary::kCos, [](double v) { return std::cos(v); }, -kMaxAngle, kMaxAngle, 0, 2e-7},
+      {Unary::kRound, [](double v) { return std::nearbyint(v); }, -100.0f, 100.0f, 0, 0},
   };
   for (const Loops* table : Tables())
     for (const Bound& b : bounds) {

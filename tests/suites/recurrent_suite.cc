@@ -1,0 +1,110 @@
+/// LSTM, GRU and RNN against the reference: one and both directions, both layouts, states, biases,
+/// lengths, peepholes; extents around the width of panels and blocks of samples.
+#include "tests/suites/suite.h"
+
+namespace infer {
+namespace {
+
+struct Cell {
+  std::string_view op;
+  int64_t gates;
+};
+constexpr Cell kCells[] = {{"LSTM", 4}, {"GRU", 3}, {"RNN", 1}};
+
+struct Case {
+  int64_t steps = 5, batch = 2, input = 3, hidden = 4;
+  std::string_view direction = "forward";
+  bool bias = true, states = false, lengths = false, batch_first = false, constant = true;
+  bool peepholes = false;
+  std::string_view outputs = "y, h";
+  std::string_view more = "";
+};
+
+void Check(const Cell& cell, const Case& c) {
+  const bool lstm = cell.op == "LSTM";
+  const int64_t dirs = c.direction == "bidirectional" ? 2 : 1, rows = cell.gates * c.hidden;
+  const std::string x = c.batch_first ? Cat(c.batch, ",", c.steps) : Cat(c.steps, ",", c.batch);
+  const std::string state = c.batch_first ? Cat(c.batch, ",", dirs, ",", c.hidden)
+                                          : Cat(dirs, ",", c.batch, ",", c.hidden);
+  const std::string w = Cat("f32[", dirs, ",", rows, ",", c.input, "]"),
+                    r = Cat("f32[", dirs, ",", rows, ",", c.hidden, "]");
+  std::string text = Cat("graph g(x: f32[", x, ",", c.input, "]");
+  if (!c.constant) text += Cat(", w: ", w, ", r: ", r);
+  if (c.states) text += Cat(", h0: f32[", state, "]", lstm ? Cat(", c0: f32[", state, "]") : "");
+  text += Cat(") -> (", lstm && c.outputs == "y, h" ? "y, h, k" : c.outputs, ") { ");
+  if (c.constant) text += Cat("w = const ", w, " ~1 r = const ", r, " ~2 ");
+  if (c.bias) text += Cat("b = const f32[", dirs, ",", 2 * rows, "] ~3 ");
+  if (c.lengths) {
+    std::vector<std::string> lengths;
+    for (int64_t b = 0; b < c.batch; ++b) lengths.push_back(Cat((b * 3 + 1) % (c.steps + 1)));
+    text += Cat("l = const i32[", c.batch, "] {", Join(lengths, ","), "} ");
+  }
+  if (c.peepholes) text += Cat("p = const f32[", dirs, ",", 3 * c.hidden, "] ~4 ");
+  text += Cat(lstm && c.outputs == "y, h" ? "y, h, k"
+              : c.outputs == "h"          ? "_, h"
+                                          : c.outputs,
+              " = ", cell.op, "(x, w, r, ", c.bias ? "b" : "_", ", ", c.lengths ? "l" : "_", ", ",
+              c.states ? "h0" : "_", lstm ? Cat(", ", c.states ? "c0" : "_") : "",
+              c.peepholes ? ", p" : "", ") {hidden_size=", c.hidden, ", direction=\"", c.direction,
+              "\", layout=", c.batch_first ? 1 : 0, c.more, "} }");
+  const auto steps = CheckGraph(text, 5, 2e-5);
+  if (BackendUnderTest().name() == "cpu" && !steps.empty()) {
+    EXPECT_NE(steps.back().kernel, "reference") << text;
+  }
+}
+
+/// An RNN of such weights is chaotic: its rounding errors multiply from step to step, so it walks
+/// few.
+TEST(Recurrent, Extents) {
+  for (const Cell& cell : kCells) {
+    const bool rnn = cell.gates == 1;
+    const int64_t few = rnn ? 2 : 5;
+    for (int64_t hidden : {1, 7, 8, 16, 31, 33, 64})
+      Check(cell, {.steps = few, .input = 9, .hidden = hidden});
+    for (int64_t batch : {1, 3, 4, 7, 8, 9, 17})
+      Check(cell, {.steps = few, .batch = batch, .hidden = 21});
+    for (int64_t steps : {1, 2, 33}) Check(cell, {.steps = steps, .hidden = rnn ? 1 : 12});
+  }
+}
+
+TEST(Recurrent, Forms) {
+  for (const Cell& cell : kCells)
+    for (std::string_view direction : {"forward", "reverse", "bidirectional"})
+      for (bool batch_first : {false, true}) {
+        Check(cell, {.direction = direction, .batch_first = batch_first});
+        Check(cell,
+              {.direction = direction, .bias = false, .states = true, .batch_first = batch_first});
+        Check(cell, {.batch = 9,
+                     .direction = direction,
+                     .states = true,
+                     .lengths = true,
+                     .batch_first = batch_first});
+        Check(cell, {.direction = direction, .batch_first = batch_first, .constant = false});
+      }
+}
+
+TEST(Recurrent, WantedOutputs) {
+  for (const Cell& cell : kCells)
+    for (std::string_view outputs : {"y", "h"}) Check(cell, {.outputs = outputs});
+}
+
+TEST(Recurrent, PeepholesAndResets) {
+  for (std::string_view direction : {"forward", "bidirectional"}) {
+    Check(kCells[0], {.hidden = 19, .direction = direction, .peepholes = true});
+    for (std::string_view more : {", linear_before_reset=1", ", linear_before_reset=0"})
+      for (bool constant : {true, false})
+        Check(kCells[1], {.hidden = 19,
+                          .direction = direction,
+                          .states = true,
+                          .constant = constant,
+                          .more = more});
+  }
+}
+
+/// One sample of a wide cell: its panels are what lanes can take.
+TEST(Recurrent, WideStep) {
+  for (const Cell& cell : kCells) Check(cell, {.steps = 2, .batch = 1, .input = 8, .hidden = 600});
+}
+
+}  // namespace
+}  // namespace infer
