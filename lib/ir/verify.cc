@@ -110,8 +110,10 @@ Status CheckQuant(const Graph& g) {
       if (!(t.At(i) > 0) || !std::isfinite(t.At(i)))
         return InvalidModel(Cat(Describe(*n), ": scale[", i, "] is ", t.At(i)));
     const Value* zero = n->input(2);
-    if (zero && zero->type().is_tensor() && zero->shape().is_static() &&
-        !(zero->shape() == scale->shape()))
+    if (!zero || !zero->type().is_tensor() || !zero->shape().is_static()) continue;
+    // Quantizers write one value as [] and as [1], and mix them.
+    const bool single = t.num_elements() == 1 && NumElements(zero->shape().static_dims()) == 1;
+    if (!single && !(zero->shape() == scale->shape()))
       return InvalidModel(Cat(Describe(*n), ": zero point ", zero->shape().ToString(), ", scale ",
                               scale->shape().ToString()));
   }

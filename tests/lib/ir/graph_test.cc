@@ -122,6 +122,18 @@ TEST_F(GraphTest, VerifyNamesTheBrokenLaw) {
               HasSubstr("types: Identity -> 'a': stored f32[7], inferred f32[2,N]"));
 }
 
+TEST_F(GraphTest, TakesOneZeroPointInEitherShape) {
+  constexpr std::string_view kText = R"(graph g(x: i8[2,4]) -> (y) {
+    s = const f32[SIZE] {0.5}
+    z = const i8[] {1}
+    y = DequantizeLinear(x, s, z) })";
+  std::string text(kText);
+  text.replace(text.find("SIZE"), 4, "1");
+  EXPECT_TRUE(Verify(Parse(text)).ok()) << Verify(Parse(text)).message();
+  text.replace(text.find("f32[1] {0.5}"), 12, "f32[2] {0.5, 1}");
+  EXPECT_THAT(Verify(Parse(text)).message(), HasSubstr("zero point [], scale [2]"));
+}
+
 TEST_F(GraphTest, EvaluatesBranches) {
   Graph g = Parse(kBranch);
   const Tensor x = Tensor::Of<float>({2}, {5, 6});
