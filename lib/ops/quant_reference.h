@@ -33,6 +33,13 @@ class BroadcastReader {
 /// Round half to even, add the zero point, saturate to the type of `out` (fp8: round and saturate).
 void StoreQuantized(Tensor& out, int64_t i, float value, double zero_point);
 
+/// What DynamicQuantizeLinear chooses: [min(0, min x), max(0, max x)] mapped to 0...255.
+struct DynamicRange {
+  float scale = 1;  ///< 1 for a range of one point
+  float zero_point = 0;
+};
+DynamicRange DynamicRangeOf(double low, double high);
+
 /// Runs another operator's reference kernel: `family` is where its OpDef stands.
 Result<Tensor> RunReference(std::span<const OpDef> family, std::string_view op,
                             const AttrMap& attrs, const std::vector<Tensor>& inputs);

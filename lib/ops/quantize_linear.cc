@@ -4,6 +4,7 @@
 
 #include "lib/ops/common.h"
 #include "lib/ops/op_def.h"
+#include "lib/ops/quant_reference.h"
 
 namespace infer {
 namespace {
@@ -207,7 +208,6 @@ Status InferDynamicQuantize(OpCall& call) {
   return {};
 }
 
-/// The range [min(0, min x), max(0, max x)] mapped to 0...255. A range of one point has scale 1.
 Status RunDynamicQuantize(OpRun& run) {
   const auto x = run.in(0).data<float>();
   float low = 0, high = 0;
@@ -215,10 +215,9 @@ Status RunDynamicQuantize(OpRun& run) {
     low = std::min(low, v);
     high = std::max(high, v);
   }
-  const float scale = high > low ? (high - low) / 255 : 1;
-  const float zero = std::nearbyint(std::clamp(-low / scale, 0.f, 255.f));
+  const auto [scale, zero] = DynamicRangeOf(low, high);
   MapUnary(x, run.Out(0, DType::kU8, run.in(0).dims()).mutable_data<uint8_t>(),
-           [=](float v) { return Saturate<uint8_t>(v / scale, zero); });
+           [scale = scale, zero = zero](float v) { return Saturate<uint8_t>(v / scale, zero); });
   run.Set(1, Tensor::Scalar(scale));
   run.Set(2, Tensor::Scalar(static_cast<uint8_t>(zero)));
   return {};

@@ -1,4 +1,5 @@
-/// RNN, GRU and LSTM. Formulas and gate orders as in the ONNX operator specification.
+/// RNN, GRU and LSTM, and com.microsoft's LSTM of quantized products. Formulas and gate orders as in
+/// the ONNX operator specification.
 ///
 /// Letters: S steps, B batch, I input size, H hidden size, D directions, G gates per cell.
 #include <cmath>
@@ -8,6 +9,7 @@
 #include "lib/ops/conv_reference.h"
 #include "lib/ops/gemm_reference.h"
 #include "lib/ops/op_def.h"
+#include "lib/ops/quant_reference.h"
 
 namespace infer {
 namespace {
@@ -57,7 +59,9 @@ Result<std::vector<Activation>> ReadActivations(const OpRun& run, size_t directi
 
 // ---- Inference -------------------------------------------------------------------------------
 
-constexpr int GatesOf(std::string_view op) { return op == "LSTM" ? 4 : op == "GRU" ? 3 : 1; }
+constexpr int GatesOf(std::string_view op) {
+  return op.ends_with("LSTM") ? 4 : op == "GRU" ? 3 : 1;
+}
 
 Status CheckInput(const OpCall& call, size_t i, const std::vector<Dim>& want) {
   if (!call.has_input(i)) return {};
@@ -205,10 +209,10 @@ std::vector<double> Doubles(const Tensor* t, int64_t begin, int64_t count) {
   return v;
 }
 
-Cell ReadCell(const OpRun& run, const Recurrent& g, int64_t d, const Activation* activations) {
+Cell ReadCell(const OpRun& run, const Recurrent& g, const Tensor& r, int64_t d,
+              const Activation* activations) {
   const int64_t rows = g.gates * g.hidden;
   Cell cell{g.hidden, g.gates, {}, {}, {}, {}, activations};
-  const Tensor& r = run.in(2);
   cell.recurrent.resize(static_cast<size_t>(rows * g.hidden));
   for (int64_t j = 0; j < rows; ++j)
     for (int64_t k = 0; k < g.hidden; ++k)
@@ -243,44 +247,78 @@ std::vector<double> ProjectInput(const Recurrent& g, const Tensor& x, const Tens
   return out;
 }
 
-/// Samples are independent, so lanes take samples. Steps beyond a sample's length give zeros and
-/// leave its state; a reversed direction starts at its last step.
-void RunDirection(const OpRun& run, const Recurrent& g, int64_t d, bool reverse, const Cell& cell,
-                  StepFn step, std::vector<double>& projected, Tensor& y, Tensor& y_h,
-                  Tensor& y_c) {
-  const Tensor* lengths = run.in_or_null(4);
-  ParallelFor(g.batch, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t b = begin; b < end; ++b) {
-      std::vector<double> h = Doubles(run.in_or_null(5), g.StateOffset(d, b), g.hidden);
-      std::vector<double> c = Doubles(run.in_or_null(6), g.StateOffset(d, b), g.hidden);
-      const std::vector<double> zeros(h.size(), 0.0);
-      const int64_t length = lengths ? lengths->IntAt(b) : g.steps;
-      for (int64_t i = 0; i < g.steps; ++i) {
-        const int64_t s = i < length && reverse ? length - 1 - i : i;
-        if (i < length)
-          step(cell, projected.data() + g.StepOffset(s, b) * g.gates * g.hidden, h.data(),
-               c.data());
-        StoreRounded(y, g.OutputOffset(s, d, b), g.hidden, (i < length ? h : zeros).data());
-      }
-      StoreRounded(y_h, g.StateOffset(d, b), g.hidden, h.data());
-      StoreRounded(y_c, g.StateOffset(d, b), g.hidden, c.data());
-    }
-  });
-}
-
 struct Kind {
   StepFn step;
   std::vector<std::string> activations;  // defaults of one direction
+  /// The state of all samples goes into the products with R as 8 bits, of one range for each step.
+  bool quantized_state = false;
 };
 
-Status RunRecurrent(OpRun& run, const Kind& kind) {
-  const Tensor x = Widen(run.in(0)), w = Widen(run.in(1));
-  const bool batch_first = run.Int("layout") != 0;
+/// Where each sample is in its sequence.
+struct Sample {
+  std::vector<double> h, c;
+  int64_t length;
+};
+
+/// The states as DynamicQuantizeLinear and DequantizeLinear leave them.
+void QuantizeStates(std::span<Sample> samples) {
+  double low = 0, high = 0;
+  for (const Sample& s : samples)
+    for (const double v : s.h) {
+      low = std::min(low, v);
+      high = std::max(high, v);
+    }
+  const auto [scale, zero] = DynamicRangeOf(low, high);
+  for (Sample& s : samples)
+    for (double& v : s.h) {
+      const float q = std::nearbyint(static_cast<float>(v) / scale) + zero;
+      v = static_cast<double>((std::clamp(q, 0.f, 255.f) - zero) * scale);
+    }
+}
+
+/// Steps beyond a sample's length give zeros and leave its state; a reversed direction starts at its
+/// last step. Lanes take samples, which are independent unless their states are quantized.
+void RunDirection(const OpRun& run, const Recurrent& g, int64_t d, bool reverse, const Cell& cell,
+                  const Kind& kind, std::vector<double>& projected, Tensor& y, Tensor& y_h,
+                  Tensor& y_c) {
+  const Tensor* lengths = run.in_or_null(4);
+  const std::vector<double> zeros(static_cast<size_t>(g.hidden), 0.0);
+  const auto go = [&](int64_t begin, int64_t end) {
+    std::vector<Sample> samples;
+    for (int64_t b = begin; b < end; ++b)
+      samples.push_back({Doubles(run.in_or_null(5), g.StateOffset(d, b), g.hidden),
+                         Doubles(run.in_or_null(6), g.StateOffset(d, b), g.hidden),
+                         lengths ? lengths->IntAt(b) : g.steps});
+    for (int64_t i = 0; i < g.steps; ++i) {
+      if (kind.quantized_state) QuantizeStates(samples);
+      for (int64_t b = begin; b < end; ++b) {
+        Sample& sample = samples[static_cast<size_t>(b - begin)];
+        const bool within = i < sample.length;
+        const int64_t s = within && reverse ? sample.length - 1 - i : i;
+        if (within)
+          kind.step(cell, projected.data() + g.StepOffset(s, b) * g.gates * g.hidden,
+                    sample.h.data(), sample.c.data());
+        StoreRounded(y, g.OutputOffset(s, d, b), g.hidden, (within ? sample.h : zeros).data());
+      }
+    }
+    for (int64_t b = begin; b < end; ++b) {
+      const Sample& sample = samples[static_cast<size_t>(b - begin)];
+      StoreRounded(y_h, g.StateOffset(d, b), g.hidden, sample.h.data());
+      StoreRounded(y_c, g.StateOffset(d, b), g.hidden, sample.c.data());
+    }
+  };
+  kind.quantized_state ? go(0, g.batch) : ParallelFor(g.batch, 1, go);
+}
+
+/// `x`, `w` and `r` in f32 or f64, laid out as the standard says.
+Status RunRecurrent(OpRun& run, const Kind& kind, const Tensor& x, const Tensor& w,
+                    const Tensor& r) {
+  const bool batch_first = run.call().def().FindAttr("layout") && run.Int("layout") != 0;
   const Recurrent g{.steps = x.dim(batch_first ? 1 : 0),
                     .batch = x.dim(batch_first ? 0 : 1),
                     .input = x.dim(2),
-                    .hidden = run.in(2).dim(2),
-                    .dirs = run.in(2).dim(0),
+                    .hidden = r.dim(2),
+                    .dirs = r.dim(0),
                     .gates = GatesOf(run.call().def().name),
                     .batch_first = batch_first};
   if (const Tensor* lengths = run.in_or_null(4))
@@ -298,10 +336,10 @@ Status RunRecurrent(OpRun& run, const Kind& kind) {
   Tensor y(t, y_dims), y_h(t, state), y_c(t, state);
   for (int64_t d = 0; d < g.dirs; ++d) {
     const Cell cell =
-        ReadCell(run, g, d, activations.data() + static_cast<size_t>(d) * kind.activations.size());
+        ReadCell(run, g, r, d, activations.data() + static_cast<size_t>(d) * kind.activations.size());
     std::vector<double> projected = ProjectInput(g, x, w, d, cell.w_bias);
     const bool reverse = d == 1 || run.Str("direction") == "reverse";
-    RunDirection(run, g, d, reverse, cell, kind.step, projected, y, y_h, y_c);
+    RunDirection(run, g, d, reverse, cell, kind, projected, y, y_h, y_c);
   }
   run.Set(0, std::move(y));
   run.Set(1, std::move(y_h));
@@ -309,9 +347,13 @@ Status RunRecurrent(OpRun& run, const Kind& kind) {
   return {};
 }
 
-Status RunRnn(OpRun& run) { return RunRecurrent(run, {StepRnn, {"Tanh"}}); }
-Status RunGru(OpRun& run) { return RunRecurrent(run, {StepGru, {"Sigmoid", "Tanh"}}); }
-Status RunLstm(OpRun& run) { return RunRecurrent(run, {StepLstm, {"Sigmoid", "Tanh", "Tanh"}}); }
+Status RunFloat(OpRun& run, const Kind& kind) {
+  return RunRecurrent(run, kind, Widen(run.in(0)), Widen(run.in(1)), run.in(2));
+}
+
+Status RunRnn(OpRun& run) { return RunFloat(run, {StepRnn, {"Tanh"}}); }
+Status RunGru(OpRun& run) { return RunFloat(run, {StepGru, {"Sigmoid", "Tanh"}}); }
+Status RunLstm(OpRun& run) { return RunFloat(run, {StepLstm, {"Sigmoid", "Tanh", "Tanh"}}); }
 
 /// Per step, sample and direction: 2 G H (I + H) for the products, 2 G H for the biases, and
 /// kElementwise per hidden unit for the gates (activations count as one).
@@ -325,6 +367,66 @@ Cost CostRecurrent(const OpCall& call) {
       x[0] * x[1] * r[0] *
       (2 * rows * (x[2] + hidden) + (call.has_input(3) ? 2 * rows : 0) + kElementwise * hidden);
   return c;
+}
+
+// ---- DynamicQuantizeLSTM ---------------------------------------------------------------------
+
+/// W and R are the standard's, transposed: [D, I, 4 H] and [D, H, 4 H]. Scales and zero points are
+/// [D] or [D, 4 H].
+Status InferQuantizedLstm(OpCall& call) {
+  const std::string& direction = call.Str("direction");
+  if (direction != "forward" && direction != "reverse" && direction != "bidirectional")
+    return InvalidModel(Cat("direction '", direction, "' is not known"));
+  const Dim dirs(direction == "bidirectional" ? 2 : 1);
+  INFER_TRY(CheckInput(call, 0, {Dim(), Dim(), Dim()}));
+  INFER_TRY(CheckInput(call, 1, {dirs, Dim(), Dim()}));
+  INFER_TRY(CheckInput(call, 2, {dirs, Dim(), Dim()}));
+  const bool known = call.shape(0).has_rank();
+  const Dim steps = known ? call.shape(0)[0] : Dim(), batch = known ? call.shape(0)[1] : Dim();
+  const Dim hidden = call.shape(2).has_rank() ? call.shape(2)[1] : Dim();
+  const Dim rows = hidden.is_unknown() ? Dim() : Dim(4) * hidden;
+  INFER_TRY(CheckInput(call, 1, {dirs, known ? call.shape(0)[2] : Dim(), rows}));
+  INFER_TRY(CheckInput(call, 2, {dirs, hidden, rows}));
+  INFER_TRY(CheckInput(call, 3, {dirs, rows.is_unknown() ? Dim() : Dim(2) * rows}));
+  INFER_TRY(CheckInput(call, 4, {batch}));
+  for (size_t state : {5, 6}) INFER_TRY(CheckInput(call, state, {dirs, batch, hidden}));
+  INFER_TRY(CheckInput(call, 7, {dirs, hidden.is_unknown() ? Dim() : Dim(3) * hidden}));
+  for (size_t i = 8; i < 12; ++i) {
+    const bool per_row = call.shape(i).has_rank() && call.shape(i).rank() == 2;
+    INFER_TRY(CheckInput(
+        call, i, per_row ? std::vector<Dim>{dirs, rows} : std::vector<Dim>{dirs}));
+  }
+  call.SetOut(0, call.dtype(0), Shape({steps, dirs, batch, hidden}));
+  for (size_t i : {1, 2}) call.SetOut(i, call.dtype(0), Shape({dirs, batch, hidden}));
+  return {};
+}
+
+/// Weights of input i as f32 in the standard's layout, [D, 4 H, K].
+Result<Tensor> DequantizedWeights(const OpRun& run, size_t i, size_t scale_input) {
+  const Tensor &q = run.in(i), &scale = run.in(scale_input), &zero = run.in(scale_input + 1);
+  const int64_t dirs = q.dim(0), depth = q.dim(1), rows = q.dim(2);
+  const auto at = [&](const Tensor& t, int64_t d, int64_t row) {
+    return t.At(t.rank() == 2 ? d * rows + row : d);
+  };
+  Tensor out(DType::kF32, {dirs, rows, depth});
+  const auto values = out.mutable_data<float>();
+  for (int64_t d = 0; d < dirs; ++d)
+    for (int64_t row = 0; row < rows; ++row)
+      for (int64_t k = 0; k < depth; ++k)
+        values[static_cast<size_t>((d * rows + row) * depth + k)] = static_cast<float>(
+            (q.At((d * depth + k) * rows + row) - at(zero, d, row)) * at(scale, d, row));
+  return out;
+}
+
+/// All of X goes into its product as 8 bits of one range; the state too, at each step.
+Status RunQuantizedLstm(OpRun& run) {
+  INFER_ASSIGN(const Tensor w, DequantizedWeights(run, 1, 8));
+  INFER_ASSIGN(const Tensor r, DequantizedWeights(run, 2, 10));
+  std::vector<Sample> whole = {{Doubles(&run.in(0), 0, run.in(0).num_elements()), {}, 0}};
+  QuantizeStates(whole);
+  Tensor x(DType::kF32, run.in(0).dims());
+  for (int64_t i = 0; i < x.num_elements(); ++i) x.Set(i, whole[0].h[static_cast<size_t>(i)]);
+  return RunRecurrent(run, {StepLstm, {"Sigmoid", "Tanh", "Tanh"}, true}, x, w, r);
 }
 
 /// Version 1 had output_sequence; whether Y is there, its name says.
@@ -404,6 +506,45 @@ std::span<const OpDef> RecurrentOps() {
                 y, h, c = LSTM(x, w, r) {hidden_size=4, direction="reverse"} })",
           },
           {{"input_forget", AttrKind::kInt, int64_t{0}}}),
+      {
+          .name = "DynamicQuantizeLSTM",
+          .domain = "com.microsoft",
+          .doc = "LSTM of 8-bit weights, whose input and state are quantized as they come.",
+          .inputs = {{"X", "T"},
+                     {"W", "T2"},
+                     {"R", "T2"},
+                     {"B", "T", Arity::kOptional},
+                     {"sequence_lens", "T1", Arity::kOptional},
+                     {"initial_h", "T", Arity::kOptional},
+                     {"initial_c", "T", Arity::kOptional},
+                     {"P", "T", Arity::kOptional},
+                     {"W_scale", "T"},
+                     {"W_zero_point", "T2"},
+                     {"R_scale", "T"},
+                     {"R_zero_point", "T2"}},
+          .outputs = {{"Y", "T", Arity::kOptional},
+                      {"Y_h", "T", Arity::kOptional},
+                      {"Y_c", "T", Arity::kOptional}},
+          .attrs = {{"activation_alpha", AttrKind::kFloats},
+                    {"activation_beta", AttrKind::kFloats},
+                    {"activations", AttrKind::kStrings},
+                    {"clip", AttrKind::kFloat},
+                    {"direction", AttrKind::kString, std::string("forward")},
+                    {"hidden_size", AttrKind::kInt},
+                    {"input_forget", AttrKind::kInt, int64_t{0}}},
+          .constraints = {{"T", TypeSet(DType::kF32)},
+                          {"T1", TypeSet(DType::kI32)},
+                          {"T2", TypeSet(DType::kU8, DType::kI8)}},
+          .infer = InferQuantizedLstm,
+          .reference = RunQuantizedLstm,
+          .example = R"(graph g(x: f32[5,2,3]) -> (y, h, c) {
+            w = const i8[1,3,8] ~1
+            r = const i8[1,2,8] ~2
+            s = const f32[1] {0.01}
+            z = const i8[1] {0}
+            y, h, c = com.microsoft::DynamicQuantizeLSTM(x, w, r, _, _, _, _, _, s, z, s, z) {
+              hidden_size=2} })",
+      },
   };
   return ops;
 }

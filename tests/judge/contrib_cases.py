@@ -342,8 +342,38 @@ def gather_cases():
     return out
 
 
+def lstm_cases():
+    out = []
+    for seed in range(8):
+        r = np.random.default_rng(seed)
+        t = (np.int8, np.uint8)[seed % 2]
+        direction = ("forward", "reverse", "bidirectional")[seed % 3]
+        d = 2 if direction == "bidirectional" else 1
+        steps, batch, size, hidden = 5, 1 + seed % 3, 7, 6
+        per_row = seed >= 4
+        middle = 0 if t == np.int8 else 128
+        weights = [np.clip(np.round(r.normal(size=shape) * 40) + middle, np.iinfo(t).min,
+                           np.iinfo(t).max).astype(t)
+                   for shape in ((d, size, 4 * hidden), (d, hidden, 4 * hidden))]
+        shape = (d, 4 * hidden) if per_row else (d,)
+        params = [p for _ in range(2)
+                  for p in (scale(r, shape, 0.005, 0.02), np.full(shape, middle, t))]
+        state = r.normal(size=(2, d, batch, hidden)).astype(np.float32) * 0.5
+        given = seed % 2 == 0
+        out.append(Case(
+            "DynamicQuantizeLSTM", "%s, %s, %s, batch %d%s" % (
+                direction, np.dtype(t), "per row" if per_row else "per tensor", batch,
+                ", states and peepholes" if given else ""),
+            [("x", r.normal(size=(steps, batch, size)).astype(np.float32)), *weights,
+             r.normal(size=(d, 8 * hidden)).astype(np.float32) * 0.1, None,
+             state[0] if given else None, state[1] if given else None,
+             r.normal(size=(d, 3 * hidden)).astype(np.float32) * 0.1 if given else None, *params],
+            [F32, F32, F32], {"direction": direction, "hidden_size": hidden}))
+    return out
+
+
 def cases():
     return (quantize_cases() + binary_cases("QLinearAdd") + binary_cases("QLinearMul") +
             concat_cases() + unary_cases("QLinearSigmoid") + unary_cases("QLinearLeakyRelu") +
             pool_cases() + softmax_cases() + where_cases() + gemm_cases() +
-            integer_matmul_cases() + gather_cases())
+            integer_matmul_cases() + gather_cases() + lstm_cases())
