@@ -2,6 +2,7 @@
 /// Statistics are in double; variances are two-pass.
 #include "lib/ops/common.h"
 #include "lib/ops/decompositions.h"
+#include "lib/ops/normalization_lifted.h"
 #include "lib/ops/op_def.h"
 
 namespace infer {
@@ -78,19 +79,6 @@ Status RunBatchNorm(OpRun& run) {
       }
     });
   });
-}
-
-/// Opset < 14: further outputs belong to training; < 9: spatial=1 and is_test=1 are the meaning of
-/// inference.
-Status LiftBatchNorm(NodeSpec node, int opset, LiftContext& out) {
-  if (opset < 9 && IntAttrOr(node, "spatial", 1) != 1)
-    return Unsupported(
-        Cat("BatchNormalization '", node.name, "': spatial=0 (one mean per element)"));
-  for (std::string_view attr : {"spatial", "is_test", "consumed_inputs"})
-    if (opset < 9) DropAttr(node, attr);
-  if (opset < 14) node.outputs.resize(1);
-  out.Emit(std::move(node));
-  return {};
 }
 
 // ---- Instance and group ----------------------------------------------------------------------

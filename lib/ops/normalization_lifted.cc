@@ -1,6 +1,9 @@
 /// Normalisations that are other operators written as one: import takes them apart, so that passes
 /// and kernels see one form. SimplifiedLayerNormalization, SkipLayerNormalization and
-/// SkipSimplifiedLayerNormalization of ONNX Runtime, and MeanVarianceNormalization.
+/// SkipSimplifiedLayerNormalization of ONNX Runtime, MeanVarianceNormalization, and the forms of
+/// BatchNormalization.
+#include "lib/ops/normalization_lifted.h"
+
 #include "lib/ops/common.h"
 #include "lib/ops/op_def.h"
 
@@ -94,7 +97,64 @@ OpDef SkipNorm(std::string_view name, std::string_view doc) {
           .lift = LiftSkipLayerNorm<kSimplified>};
 }
 
+/// With training_mode the statistics are the batch's own, which some networks use for their
+/// weights: Y of them, and the running ones drawn towards them.
+Status LiftBatchStatistics(NodeSpec node, LiftContext& out) {
+  const ValueType* type = node.inputs.size() < 5 ? nullptr : out.Type(node.inputs[0]);
+  if (!type || !type->is_tensor() || !type->tensor().shape.has_rank())
+    return Unsupported(
+        Cat("BatchNormalization '", node.name, "': training_mode=1 needs to know the rank of X"));
+  std::vector<int64_t> others = {0};
+  for (int64_t i = 2; i < type->tensor().shape.rank(); ++i) others.push_back(i);
+  const std::string axes = out.Constant(Tensor::Int64s(others));
+  const auto emit = [&](std::string_view op, std::vector<std::string> inputs, AttrMap attrs = {}) {
+    std::string name = out.Fresh(Cat(node.outputs[0], "_batch"));
+    out.Emit(MakeSpec(op, node, std::move(inputs), {name}, std::move(attrs)));
+    return name;
+  };
+  const std::string& x = node.inputs[0];
+  const std::string mean = emit("ReduceMean", {x, axes}), centred = emit("Sub", {x, mean});
+  const std::string variance = emit("ReduceMean", {emit("Mul", {centred, centred}), axes});
+  const std::string flat = out.Constant(Tensor::Int64s({-1}));
+  const std::string batch[] = {emit("Reshape", {mean, flat}), emit("Reshape", {variance, flat})};
+  const float momentum = FloatAttrOr(node, "momentum", 0.9f);
+  for (size_t i = 1; i < std::min<size_t>(node.outputs.size(), 3); ++i) {
+    if (node.outputs[i].empty()) continue;
+    const std::string& running = node.inputs[2 + i];
+    const std::string kept = emit("Mul", {running, ScalarLike(momentum, running, node, out)});
+    const std::string drawn =
+        emit("Mul", {batch[i - 1], ScalarLike(1 - momentum, batch[i - 1], node, out)});
+    out.Emit(MakeSpec("Add", node, {kept, drawn}, {node.outputs[i]}));
+  }
+  node.inputs[3] = batch[0];
+  node.inputs[4] = batch[1];
+  node.outputs.resize(1);
+  DropAttr(node, "training_mode");
+  out.Emit(std::move(node));
+  return {};
+}
+
 }  // namespace
+
+/// Opset < 14: the further outputs of training are the statistics as they stand; < 9: spatial=1 and
+/// is_test=1 are the meaning of inference.
+Status LiftBatchNorm(NodeSpec node, int opset, LiftContext& out) {
+  if (opset < 9 && IntAttrOr(node, "spatial", 1) != 1)
+    return Unsupported(
+        Cat("BatchNormalization '", node.name, "': spatial=0 (one mean per element)"));
+  for (std::string_view attr : {"spatial", "is_test", "consumed_inputs"})
+    if (opset < 9) DropAttr(node, attr);
+  if (opset >= 14) {
+    if (IntAttrOr(node, "training_mode", 0) != 0) return LiftBatchStatistics(std::move(node), out);
+  } else {
+    for (size_t i = 1; i < node.outputs.size() && i < 5 && node.inputs.size() == 5; ++i)
+      if (!node.outputs[i].empty())
+        out.Emit(MakeSpec("Identity", node, {node.inputs[i % 2 == 1 ? 3 : 4]}, {node.outputs[i]}));
+    node.outputs.resize(1);
+  }
+  out.Emit(std::move(node));
+  return {};
+}
 
 std::span<const OpDef> LiftedNormalizationOps() {
   static const OpDef ops[] = {

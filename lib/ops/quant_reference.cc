@@ -84,8 +84,14 @@ void StoreQuantized(Tensor& out, int64_t i, float value, double zero_point) {
   out.SetInt(i, static_cast<int64_t>(std::clamp(v, low, high)));
 }
 
+float DynamicRange::Rounded(float v) const {
+  const float q = std::nearbyint(v / scale) + zero_point;
+  return (std::clamp(q, 0.f, 255.f) - zero_point) * scale;
+}
+
 DynamicRange DynamicRangeOf(double low, double high) {
-  const float l = std::min(static_cast<float>(low), 0.f), h = std::max(static_cast<float>(high), 0.f);
+  const float l = std::min(static_cast<float>(low), 0.f),
+              h = std::max(static_cast<float>(high), 0.f);
   DynamicRange r;
   if (h > l) r.scale = (h - l) / 255;
   r.zero_point = std::nearbyint(std::clamp(-l / r.scale, 0.f, 255.f));

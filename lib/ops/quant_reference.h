@@ -37,6 +37,8 @@ void StoreQuantized(Tensor& out, int64_t i, float value, double zero_point);
 struct DynamicRange {
   float scale = 1;  ///< 1 for a range of one point
   float zero_point = 0;
+  /// `v` as 8 bits and back.
+  float Rounded(float v) const;
 };
 DynamicRange DynamicRangeOf(double low, double high);
 

@@ -1,61 +1,16 @@
-/// RNN, GRU and LSTM, and com.microsoft's LSTM of quantized products. Formulas and gate orders as in
-/// the ONNX operator specification.
+/// RNN, GRU and LSTM, and com.microsoft's LSTM of quantized products. Formulas and gate orders as
+/// in the ONNX operator specification.
 ///
 /// Letters: S steps, B batch, I input size, H hidden size, D directions, G gates per cell.
-#include <cmath>
+#include <algorithm>
 
-#include "lib/ops/activation_reference.h"
 #include "lib/ops/common.h"
-#include "lib/ops/conv_reference.h"
-#include "lib/ops/gemm_reference.h"
 #include "lib/ops/op_def.h"
 #include "lib/ops/quant_reference.h"
+#include "lib/ops/recurrent_reference.h"
 
 namespace infer {
 namespace {
-
-// ---- Activations -----------------------------------------------------------------------------
-
-struct Activation {
-  double (*fn)(double x, double alpha, double beta);
-  double alpha, beta, clip;
-  /// `clip` bounds what goes in; NaN stays.
-  double operator()(double x) const {
-    return fn(x > clip ? clip : x < -clip ? -clip : x, alpha, beta);
-  }
-};
-
-/// The activations of all directions, in order. activation_alpha and activation_beta hold values
-/// only for those that take them.
-Result<std::vector<Activation>> ReadActivations(const OpRun& run, size_t directions,
-                                                const std::vector<std::string>& defaults) {
-  const AttrMap& attrs = run.call().attrs();
-  auto floats = [&](std::string_view name) {
-    return run.call().HasAttr(name) ? run.Attr<std::vector<float>>(name) : std::vector<float>();
-  };
-  const std::vector<float> alphas = floats("activation_alpha"), betas = floats("activation_beta");
-  std::vector<std::string> names =
-      attrs.count("activations") ? run.Attr<std::vector<std::string>>("activations") : defaults;
-  const size_t per_direction = defaults.size();
-  if (names.size() == per_direction)  // one direction's names serve both
-    for (size_t i = 0; i < per_direction * (directions - 1); ++i) names.push_back(names[i]);
-  if (names.size() < per_direction * directions)
-    return InvalidModel(
-        Cat("activations has ", names.size(), " names, wants ", per_direction * directions));
-  names.resize(per_direction * directions);
-  const double clip = run.call().HasAttr("clip") ? run.Float("clip") : INFINITY;
-  std::vector<Activation> out;
-  size_t next_alpha = 0, next_beta = 0;
-  for (const std::string& name : names) {
-    const ActivationDef* def = FindActivation(name);
-    if (!def) return Unsupported(Cat("activation '", name, "' is not known"));
-    Activation a{def->fn, def->alpha, def->beta, clip};
-    if (def->parameters >= 1 && next_alpha < alphas.size()) a.alpha = alphas[next_alpha++];
-    if (def->parameters >= 2 && next_beta < betas.size()) a.beta = betas[next_beta++];
-    out.push_back(a);
-  }
-  return out;
-}
 
 // ---- Inference -------------------------------------------------------------------------------
 
@@ -111,249 +66,10 @@ Status InferRecurrent(OpCall& call) {
   return {};
 }
 
-// ---- Cells -----------------------------------------------------------------------------------
-
-/// Everything of one direction, widened to double.
-struct Cell {
-  int64_t hidden, gates;
-  std::vector<double> recurrent;       // R transposed: [H, G H]
-  std::vector<double> w_bias, r_bias;  // [G H]
-  std::vector<double> peephole;        // [3 H] as i, o, f; zeros when absent
-  const Activation* f;                 // two or three of them
-  bool linear_before_reset = false, input_forget = false;
-};
-
-/// sums[j] += sum_k h[k] R[j, k] for rows [begin, end) of R.
-void AddRecurrent(const Cell& cell, const double* h, int64_t begin, int64_t end, double* sums) {
-  const int64_t rows = cell.gates * cell.hidden;
-  for (int64_t k = 0; k < cell.hidden; ++k) {
-    const double v = h[k], *r = cell.recurrent.data() + k * rows;
-    for (int64_t j = begin; j < end; ++j) sums[j] += v * r[j];
-  }
+template <RecurrentCell kCell>
+Status RunFloat(OpRun& run) {
+  return RunRecurrent(run, kCell, Widen(run.in(0)), Widen(run.in(1)), run.in(2));
 }
-
-/// One step of one sample: `sums` holds X W' + Wb on entry ([G H]); h (and c) are updated.
-using StepFn = void (*)(const Cell& cell, double* sums, double* h, double* c);
-
-void AddBias(const Cell& cell, double* sums) {
-  for (size_t j = 0; j < cell.r_bias.size(); ++j) sums[j] += cell.r_bias[j];
-}
-
-/// H = f(X W' + H R' + b)
-void StepRnn(const Cell& cell, double* sums, double* h, double*) {
-  AddBias(cell, sums);
-  AddRecurrent(cell, h, 0, cell.hidden, sums);
-  for (int64_t j = 0; j < cell.hidden; ++j) h[j] = cell.f[0](sums[j]);
-}
-
-/// Gates z, r, h:  z = f(.), r = f(.), H = (1 - z) g(X Wh' + (r H) Rh' + b) + z H, or with
-/// linear_before_reset g(X Wh' + Wbh + r (H Rh' + Rbh)).
-void StepGru(const Cell& cell, double* sums, double* h, double*) {
-  const int64_t n = cell.hidden;
-  const auto size = static_cast<size_t>(n);
-  for (int64_t j = 0; j < 2 * n; ++j) sums[j] += cell.r_bias[static_cast<size_t>(j)];
-  AddRecurrent(cell, h, 0, 2 * n, sums);
-  std::vector<double> z(size), r(size), part(3 * size, 0.0);
-  for (size_t j = 0; j < size; ++j) {
-    z[j] = cell.f[0](sums[j]);
-    r[j] = cell.f[0](sums[size + j]);
-    part[2 * size + j] = cell.r_bias[2 * size + j];
-  }
-  if (cell.linear_before_reset) {
-    AddRecurrent(cell, h, 2 * n, 3 * n, part.data());
-    for (size_t j = 0; j < size; ++j) part[2 * size + j] *= r[j];
-  } else {
-    std::vector<double> reset(size);
-    for (size_t j = 0; j < size; ++j) reset[j] = r[j] * h[j];
-    AddRecurrent(cell, reset.data(), 2 * n, 3 * n, part.data());
-  }
-  for (size_t j = 0; j < size; ++j)
-    h[j] = (1 - z[j]) * cell.f[1](sums[2 * size + j] + part[2 * size + j]) + z[j] * h[j];
-}
-
-/// Gates i, o, f, c:  C = f C + i g(.), H = o h(C); peepholes add P C before the activation (o: of
-/// the new C). input_forget: f = 1 - i.
-void StepLstm(const Cell& cell, double* sums, double* h, double* c) {
-  const auto n = static_cast<size_t>(cell.hidden);
-  AddBias(cell, sums);
-  AddRecurrent(cell, h, 0, 4 * cell.hidden, sums);
-  const double* p = cell.peephole.data();
-  for (size_t j = 0; j < n; ++j) {
-    const double i = cell.f[0](sums[j] + p[j] * c[j]);
-    const double f = cell.input_forget ? 1 - i : cell.f[0](sums[2 * n + j] + p[2 * n + j] * c[j]);
-    c[j] = f * c[j] + i * cell.f[1](sums[3 * n + j]);
-    const double o = cell.f[0](sums[n + j] + p[n + j] * c[j]);
-    h[j] = o * cell.f[2](c[j]);
-  }
-}
-
-// ---- The loop over steps ---------------------------------------------------------------------
-
-struct Recurrent {
-  int64_t steps, batch, input, hidden, dirs, gates;
-  bool batch_first;
-  int64_t StepOffset(int64_t s, int64_t b) const {  // of X, in rows
-    return batch_first ? b * steps + s : s * batch + b;
-  }
-  int64_t OutputOffset(int64_t s, int64_t d, int64_t b) const {
-    return (batch_first ? (b * steps + s) * dirs + d : (s * dirs + d) * batch + b) * hidden;
-  }
-  int64_t StateOffset(int64_t d, int64_t b) const {
-    return (batch_first ? b * dirs + d : d * batch + b) * hidden;
-  }
-};
-
-std::vector<double> Doubles(const Tensor* t, int64_t begin, int64_t count) {
-  std::vector<double> v(static_cast<size_t>(count), 0.0);
-  for (int64_t i = 0; t && i < count; ++i) v[static_cast<size_t>(i)] = t->At(begin + i);
-  return v;
-}
-
-Cell ReadCell(const OpRun& run, const Recurrent& g, const Tensor& r, int64_t d,
-              const Activation* activations) {
-  const int64_t rows = g.gates * g.hidden;
-  Cell cell{g.hidden, g.gates, {}, {}, {}, {}, activations};
-  cell.recurrent.resize(static_cast<size_t>(rows * g.hidden));
-  for (int64_t j = 0; j < rows; ++j)
-    for (int64_t k = 0; k < g.hidden; ++k)
-      cell.recurrent[static_cast<size_t>(k * rows + j)] = r.At((d * rows + j) * g.hidden + k);
-  cell.w_bias = Doubles(run.in_or_null(3), d * 2 * rows, rows);
-  cell.r_bias = Doubles(run.in_or_null(3), d * 2 * rows + rows, rows);
-  cell.peephole = Doubles(run.in_or_null(7), d * 3 * g.hidden, 3 * g.hidden);
-  auto flag = [&](std::string_view name) {
-    return run.call().def().FindAttr(name) && run.Int(name) != 0;
-  };
-  cell.linear_before_reset = flag("linear_before_reset");
-  cell.input_forget = flag("input_forget");
-  return cell;
-}
-
-/// X W' + Wb of all steps and samples of direction d: [rows of X, G H].
-std::vector<double> ProjectInput(const Recurrent& g, const Tensor& x, const Tensor& w, int64_t d,
-                                 const std::vector<double>& bias) {
-  const int64_t rows = g.steps * g.batch, n = g.gates * g.hidden;
-  std::vector<double> out(static_cast<size_t>(rows * n));
-  auto multiply = [&]<typename T>(T) {
-    auto zero = [](int64_t) { return int64_t{0}; };
-    GemmReference(1, rows, n, g.input, PackStrided(x.data<T>().data(), g.input, 1, zero),
-                  PackStrided(w.data<T>().data() + d * n * g.input, g.input, 1, zero),
-                  [&](int64_t, int64_t row, int64_t col, int64_t count, const double* sums) {
-                    for (int64_t j = 0; j < count; ++j)
-                      out[static_cast<size_t>(row * n + col + j)] =
-                          sums[j] + bias[static_cast<size_t>(col + j)];
-                  });
-  };
-  x.dtype() == DType::kF64 ? multiply(double{}) : multiply(float{});
-  return out;
-}
-
-struct Kind {
-  StepFn step;
-  std::vector<std::string> activations;  // defaults of one direction
-  /// The state of all samples goes into the products with R as 8 bits, of one range for each step.
-  bool quantized_state = false;
-};
-
-/// Where each sample is in its sequence.
-struct Sample {
-  std::vector<double> h, c;
-  int64_t length;
-};
-
-/// The states as DynamicQuantizeLinear and DequantizeLinear leave them.
-void QuantizeStates(std::span<Sample> samples) {
-  double low = 0, high = 0;
-  for (const Sample& s : samples)
-    for (const double v : s.h) {
-      low = std::min(low, v);
-      high = std::max(high, v);
-    }
-  const auto [scale, zero] = DynamicRangeOf(low, high);
-  for (Sample& s : samples)
-    for (double& v : s.h) {
-      const float q = std::nearbyint(static_cast<float>(v) / scale) + zero;
-      v = static_cast<double>((std::clamp(q, 0.f, 255.f) - zero) * scale);
-    }
-}
-
-/// Steps beyond a sample's length give zeros and leave its state; a reversed direction starts at its
-/// last step. Lanes take samples, which are independent unless their states are quantized.
-void RunDirection(const OpRun& run, const Recurrent& g, int64_t d, bool reverse, const Cell& cell,
-                  const Kind& kind, std::vector<double>& projected, Tensor& y, Tensor& y_h,
-                  Tensor& y_c) {
-  const Tensor* lengths = run.in_or_null(4);
-  const std::vector<double> zeros(static_cast<size_t>(g.hidden), 0.0);
-  const auto go = [&](int64_t begin, int64_t end) {
-    std::vector<Sample> samples;
-    for (int64_t b = begin; b < end; ++b)
-      samples.push_back({Doubles(run.in_or_null(5), g.StateOffset(d, b), g.hidden),
-                         Doubles(run.in_or_null(6), g.StateOffset(d, b), g.hidden),
-                         lengths ? lengths->IntAt(b) : g.steps});
-    for (int64_t i = 0; i < g.steps; ++i) {
-      if (kind.quantized_state) QuantizeStates(samples);
-      for (int64_t b = begin; b < end; ++b) {
-        Sample& sample = samples[static_cast<size_t>(b - begin)];
-        const bool within = i < sample.length;
-        const int64_t s = within && reverse ? sample.length - 1 - i : i;
-        if (within)
-          kind.step(cell, projected.data() + g.StepOffset(s, b) * g.gates * g.hidden,
-                    sample.h.data(), sample.c.data());
-        StoreRounded(y, g.OutputOffset(s, d, b), g.hidden, (within ? sample.h : zeros).data());
-      }
-    }
-    for (int64_t b = begin; b < end; ++b) {
-      const Sample& sample = samples[static_cast<size_t>(b - begin)];
-      StoreRounded(y_h, g.StateOffset(d, b), g.hidden, sample.h.data());
-      StoreRounded(y_c, g.StateOffset(d, b), g.hidden, sample.c.data());
-    }
-  };
-  kind.quantized_state ? go(0, g.batch) : ParallelFor(g.batch, 1, go);
-}
-
-/// `x`, `w` and `r` in f32 or f64, laid out as the standard says.
-Status RunRecurrent(OpRun& run, const Kind& kind, const Tensor& x, const Tensor& w,
-                    const Tensor& r) {
-  const bool batch_first = run.call().def().FindAttr("layout") && run.Int("layout") != 0;
-  const Recurrent g{.steps = x.dim(batch_first ? 1 : 0),
-                    .batch = x.dim(batch_first ? 0 : 1),
-                    .input = x.dim(2),
-                    .hidden = r.dim(2),
-                    .dirs = r.dim(0),
-                    .gates = GatesOf(run.call().def().name),
-                    .batch_first = batch_first};
-  if (const Tensor* lengths = run.in_or_null(4))
-    for (int64_t b = 0; b < g.batch; ++b)
-      if (lengths->IntAt(b) < 0 || lengths->IntAt(b) > g.steps)
-        return InvalidModel(
-            Cat("sequence_lens[", b, "] is ", lengths->IntAt(b), " of ", g.steps, " steps"));
-  INFER_ASSIGN(const std::vector<Activation> activations,
-               ReadActivations(run, static_cast<size_t>(g.dirs), kind.activations));
-  const DType t = run.in(0).dtype();
-  const Dims y_dims = batch_first ? Dims{g.batch, g.steps, g.dirs, g.hidden}
-                                  : Dims{g.steps, g.dirs, g.batch, g.hidden};
-  const Dims state =
-      batch_first ? Dims{g.batch, g.dirs, g.hidden} : Dims{g.dirs, g.batch, g.hidden};
-  Tensor y(t, y_dims), y_h(t, state), y_c(t, state);
-  for (int64_t d = 0; d < g.dirs; ++d) {
-    const Cell cell =
-        ReadCell(run, g, r, d, activations.data() + static_cast<size_t>(d) * kind.activations.size());
-    std::vector<double> projected = ProjectInput(g, x, w, d, cell.w_bias);
-    const bool reverse = d == 1 || run.Str("direction") == "reverse";
-    RunDirection(run, g, d, reverse, cell, kind, projected, y, y_h, y_c);
-  }
-  run.Set(0, std::move(y));
-  run.Set(1, std::move(y_h));
-  run.Set(2, std::move(y_c));
-  return {};
-}
-
-Status RunFloat(OpRun& run, const Kind& kind) {
-  return RunRecurrent(run, kind, Widen(run.in(0)), Widen(run.in(1)), run.in(2));
-}
-
-Status RunRnn(OpRun& run) { return RunFloat(run, {StepRnn, {"Tanh"}}); }
-Status RunGru(OpRun& run) { return RunFloat(run, {StepGru, {"Sigmoid", "Tanh"}}); }
-Status RunLstm(OpRun& run) { return RunFloat(run, {StepLstm, {"Sigmoid", "Tanh", "Tanh"}}); }
 
 /// Per step, sample and direction: 2 G H (I + H) for the products, 2 G H for the biases, and
 /// kElementwise per hidden unit for the gates (activations count as one).
@@ -393,8 +109,7 @@ Status InferQuantizedLstm(OpCall& call) {
   INFER_TRY(CheckInput(call, 7, {dirs, hidden.is_unknown() ? Dim() : Dim(3) * hidden}));
   for (size_t i = 8; i < 12; ++i) {
     const bool per_row = call.shape(i).has_rank() && call.shape(i).rank() == 2;
-    INFER_TRY(CheckInput(
-        call, i, per_row ? std::vector<Dim>{dirs, rows} : std::vector<Dim>{dirs}));
+    INFER_TRY(CheckInput(call, i, per_row ? std::vector<Dim>{dirs, rows} : std::vector<Dim>{dirs}));
   }
   call.SetOut(0, call.dtype(0), Shape({steps, dirs, batch, hidden}));
   for (size_t i : {1, 2}) call.SetOut(i, call.dtype(0), Shape({dirs, batch, hidden}));
@@ -422,11 +137,13 @@ Result<Tensor> DequantizedWeights(const OpRun& run, size_t i, size_t scale_input
 Status RunQuantizedLstm(OpRun& run) {
   INFER_ASSIGN(const Tensor w, DequantizedWeights(run, 1, 8));
   INFER_ASSIGN(const Tensor r, DequantizedWeights(run, 2, 10));
-  std::vector<Sample> whole = {{Doubles(&run.in(0), 0, run.in(0).num_elements()), {}, 0}};
-  QuantizeStates(whole);
+  const auto in = run.in(0).data<float>();
+  const auto [low, high] = std::minmax_element(in.begin(), in.end());
+  const DynamicRange range = in.empty() ? DynamicRange() : DynamicRangeOf(*low, *high);
   Tensor x(DType::kF32, run.in(0).dims());
-  for (int64_t i = 0; i < x.num_elements(); ++i) x.Set(i, whole[0].h[static_cast<size_t>(i)]);
-  return RunRecurrent(run, {StepLstm, {"Sigmoid", "Tanh", "Tanh"}, true}, x, w, r);
+  std::transform(in.begin(), in.end(), x.mutable_data<float>().begin(),
+                 [&](float v) { return range.Rounded(v); });
+  return RunRecurrent(run, RecurrentCell::kLstm, x, w, r, /*quantized_state=*/true);
 }
 
 /// Version 1 had output_sequence; whether Y is there, its name says.
@@ -469,7 +186,7 @@ std::span<const OpDef> RecurrentOps() {
               .name = "RNN",
               .doc = "Simple recurrent layer, one or both directions.",
               .versions = {1, 7, 14, 22},
-              .reference = RunRnn,
+              .reference = RunFloat<RecurrentCell::kRnn>,
               .cost = CostRecurrent<1>,
               .example = R"(graph g(x: f32[5,2,3]) -> (y, h) {
                 w = const f32[1,4,3] ~1
@@ -482,7 +199,7 @@ std::span<const OpDef> RecurrentOps() {
               .name = "GRU",
               .doc = "Gated recurrent unit, one or both directions.",
               .versions = {1, 3, 7, 14, 22},
-              .reference = RunGru,
+              .reference = RunFloat<RecurrentCell::kGru>,
               .cost = CostRecurrent<8>,
               .example = R"(graph g(x: f32[5,2,3]) -> (y, h) {
                 w = const f32[2,12,3] ~1
@@ -498,7 +215,7 @@ std::span<const OpDef> RecurrentOps() {
               .versions = {1, 7, 14, 22},
               .inputs = {{"initial_c", "T", Arity::kOptional}, {"P", "T", Arity::kOptional}},
               .outputs = {{"Y_c", "T", Arity::kOptional}},
-              .reference = RunLstm,
+              .reference = RunFloat<RecurrentCell::kLstm>,
               .cost = CostRecurrent<9>,
               .example = R"(graph g(x: f32[5,2,3]) -> (y, h, c) {
                 w = const f32[1,16,3] ~1

@@ -1,0 +1,19 @@
+#pragma once
+/// The reference kernel of recurrent layers: products and cells in double, one sample after the
+/// other.
+///
+/// Letters: S steps, B batch, I input size, H hidden size, D directions, G gates per cell.
+#include "lib/ops/op_def.h"
+
+namespace infer {
+
+enum class RecurrentCell : uint8_t { kRnn, kGru, kLstm };
+
+/// Runs the layer and sets the outputs Y, Y_h and Y_c. `x`, `w` [D, G H, I] and `r` [D, G H, H] are
+/// in f32 or f64; the other operands (B, sequence_lens, initial_h, initial_c, P) are the call's
+/// inputs 3 to 7. With `quantized_state` the state goes into the products with R as 8 bits, of one
+/// range for all samples of a step. InvalidModel for lengths beyond S.
+Status RunRecurrent(OpRun& run, RecurrentCell cell, const Tensor& x, const Tensor& w,
+                    const Tensor& r, bool quantized_state = false);
+
+}  // namespace infer
