@@ -195,8 +195,6 @@ Status InferRotary(OpCall& call) {
   return {};
 }
 
-/// Each pair (a, b) of the first `rotary` elements of a head becomes (a cos - b sin, a sin + b
-/// cos).
 Status RunRotary(OpRun& run) {
   const Tensor &x = run.in(0), &cos = run.in(1), &sin = run.in(2);
   const Tensor* positions = run.in_or_null(3);
@@ -212,24 +210,9 @@ Status RunRotary(OpRun& run) {
                             ToString(sin.dims()), ", wanted ", ToString(want)));
   if (positions && positions->dims() != Dims{h.batch, h.length})
     return InvalidModel(Cat("position_ids is ", ToString(positions->dims())));
-  const bool interleaved = run.Int("interleaved") != 0;
-  for (int64_t b = 0; b < h.batch; ++b)
-    for (int64_t i = 0; i < h.length; ++i) {
-      const int64_t row = positions ? positions->IntAt(b * h.length + i) : b * h.length + i;
-      if (positions && (row < 0 || row >= cos.dim(0)))
-        return InvalidModel(Cat("position ", row, " is outside cos_cache ", ToString(cos.dims())));
-      for (int64_t head = 0; head < h.heads; ++head) {
-        double* v = h.values.data() + ((b * h.heads + head) * h.length + i) * h.size;
-        for (int64_t d = 0; d < half; ++d) {
-          double& first = v[interleaved ? 2 * d : d];
-          double& second = v[interleaved ? 2 * d + 1 : d + half];
-          const double c = cos.At(row * half + d), s = sin.At(row * half + d);
-          const double real = c * first - s * second, imaginary = s * first + c * second;
-          first = real;
-          second = imaginary;
-        }
-      }
-    }
+  INFER_TRY(Rotate(h, cos, sin, run.Int("interleaved") != 0, [&](int64_t b, int64_t i) {
+    return positions ? positions->IntAt(b * h.length + i) : b * h.length + i;
+  }));
   run.Set(0, WriteHeads(h, x.dtype(), x.rank()));
   return {};
 }

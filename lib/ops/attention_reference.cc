@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "lib/support/parallel.h"
+#include "lib/support/strings.h"
 
 namespace infer {
 namespace {
@@ -25,9 +26,11 @@ void ForEach(const Heads& h, F&& f) {
         for (int64_t e = 0; e < h.size; ++e) f(flat++, MergedOffset(h, b, head, i, e));
 }
 
-void SoftmaxInPlace(std::vector<double>& row) {
-  const double top = *std::max_element(row.begin(), row.end());
-  double sum = 0;
+/// `sink`, where there is one, counts as one more score, whose probability is not asked for.
+void SoftmaxInPlace(std::vector<double>& row, const double* sink) {
+  double top = *std::max_element(row.begin(), row.end());
+  if (sink) top = std::max(top, *sink);
+  double sum = sink ? std::exp(*sink - top) : 0;
   for (double& s : row) sum += s = std::exp(s - top);
   for (double& s : row) s /= sum;
 }
@@ -60,7 +63,7 @@ void ComputeRow(const AttentionProblem& p, int64_t b, int64_t h, int64_t i,
   capture(ScoreStage::kBiased);
   any &= std::any_of(row.begin(), row.end(), [](double s) { return s != kForbidden; });
   if (any)
-    SoftmaxInPlace(row);
+    SoftmaxInPlace(row, p.sinks.empty() ? nullptr : &p.sinks[static_cast<size_t>(h)]);
   else
     std::fill(row.begin(), row.end(), 0.0);
   capture(ScoreStage::kSoftmax);
@@ -95,6 +98,44 @@ Heads Concatenated(const Heads& past, const Heads& next) {
         out.values.insert(out.values.end(), from->Row(b, h, 0),
                           from->Row(b, h, 0) + from->length * from->size);
   return out;
+}
+
+Heads Picked(const Heads& h, int64_t first, int64_t step, int64_t count) {
+  Heads out{h.batch, count, h.length, h.size};
+  out.values.reserve(static_cast<size_t>(h.batch * count * h.length * h.size));
+  for (int64_t b = 0; b < h.batch; ++b)
+    for (int64_t k = 0; k < count; ++k) {
+      const double* from = h.Row(b, first + k * step, 0);
+      out.values.insert(out.values.end(), from, from + h.length * h.size);
+    }
+  return out;
+}
+
+Status Rotate(Heads& h, const Tensor& cos, const Tensor& sin, bool interleaved,
+              const std::function<int64_t(int64_t b, int64_t i)>& row) {
+  const int64_t half = cos.dim(-1);
+  if (cos.dims() != sin.dims() || 2 * half > h.size)
+    return InvalidModel(Cat("cos_cache is ", ToString(cos.dims()), ", sin_cache is ",
+                            ToString(sin.dims()), ", heads have ", h.size, " elements"));
+  const int64_t rows = half == 0 ? 0 : cos.num_elements() / half;
+  for (int64_t b = 0; b < h.batch; ++b)
+    for (int64_t i = 0; i < h.length; ++i) {
+      const int64_t at = row(b, i);
+      if (half > 0 && (at < 0 || at >= rows))
+        return InvalidModel(Cat("position ", at, " is outside cos_cache ", ToString(cos.dims())));
+      for (int64_t head = 0; head < h.heads; ++head) {
+        double* v = h.values.data() + ((b * h.heads + head) * h.length + i) * h.size;
+        for (int64_t d = 0; d < half; ++d) {
+          double& first = v[interleaved ? 2 * d : d];
+          double& second = v[interleaved ? 2 * d + 1 : d + half];
+          const double c = cos.At(at * half + d), s = sin.At(at * half + d);
+          const double real = c * first - s * second, imaginary = s * first + c * second;
+          first = real;
+          second = imaginary;
+        }
+      }
+    }
+  return {};
 }
 
 Tensor WriteHeads(const Heads& h, DType t, int rank) {

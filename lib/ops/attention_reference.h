@@ -22,6 +22,13 @@ struct Heads {
 Heads ReadHeads(const Tensor& t, int64_t heads);
 /// Appends `next` after `past` along the length. Pre: equal batch, heads and size.
 Heads Concatenated(const Heads& past, const Heads& next);
+/// Heads first, first + step, ... of `h`. Pre: they are there.
+Heads Picked(const Heads& h, int64_t first, int64_t step, int64_t count);
+/// Rotates pairs (a, b) of the first elements of every head to (a cos - b sin, a sin + b cos): pair
+/// d is elements 2d and 2d + 1 when interleaved, d and half + d otherwise. Row `row(b, i)` of the
+/// caches, whose last axis has `half` elements, has the angles. InvalidModel when it is outside.
+Status Rotate(Heads& h, const Tensor& cos, const Tensor& sin, bool interleaved,
+              const std::function<int64_t(int64_t b, int64_t i)>& row);
 /// Rounded into a tensor of rank 4 or 3, as ReadHeads reads it.
 Tensor WriteHeads(const Heads& h, DType t, int rank);
 
@@ -34,6 +41,8 @@ struct AttentionProblem {
   double softcap = 0;  ///< 0: none; else cap * tanh(score / cap), before the bias
   /// Added to the score of query i and key j; -inf forbids. Called from several threads.
   std::function<double(int64_t b, int64_t h, int64_t i, int64_t j)> bias = {};
+  /// Per query head: the score of a further key whose value is zero. Empty: there is none.
+  std::vector<double> sinks = {};
   ScoreStage stage = ScoreStage::kNone;
 };
 

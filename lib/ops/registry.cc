@@ -21,7 +21,9 @@ std::span<const OpDef> ScatterOps();
 std::span<const OpDef> SortOps();
 std::span<const OpDef> CumulativeOps();
 std::span<const OpDef> AttentionOps();
+std::span<const OpDef> ContribAttentionOps();
 std::span<const OpDef> ContribFusedOps();
+std::span<const OpDef> ContribGroupAttentionOps();
 std::span<const OpDef> ContribIntegerOps();
 std::span<const OpDef> ContribQLinearOps();
 std::span<const OpDef> ConvOps();
@@ -77,7 +79,9 @@ OpRegistry AllOps() {
       SortOps(),
       CumulativeOps(),
       AttentionOps(),
+      ContribAttentionOps(),
       ContribFusedOps(),
+      ContribGroupAttentionOps(),
       ContribIntegerOps(),
       ContribQLinearOps(),
       ConvOps(),

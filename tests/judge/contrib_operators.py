@@ -11,6 +11,7 @@ with nothing; what we refuse fails. Exit 77 (a skip) without onnx, onnxruntime a
 """
 
 import os
+import pickle
 import subprocess
 import sys
 import tempfile
@@ -46,12 +47,35 @@ def run_ours(infer_opt, device, model, inputs, outputs, work):
     return [judging.read_tensor(os.path.join(out, name + ".pb"))[1] for name in outputs]
 
 
+def run_theirs(model, inputs, work):
+    """Outputs of ONNX Runtime, in a process of its own: some of its kernels do not check what they
+    read. RuntimeError says what it said."""
+    path = os.path.join(work, "theirs")
+    child = os.fork()
+    if child == 0:
+        try:
+            result = judging.session_of(model, False).run(None, inputs)
+        except Exception as e:
+            result = str(e).split("\n")[0]
+        with open(path, "wb") as f:
+            pickle.dump(result, f)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    if status != 0:
+        raise RuntimeError("ends with signal %d" % os.WTERMSIG(status))
+    with open(path, "rb") as f:
+        result = pickle.load(f)
+    if isinstance(result, str):
+        raise RuntimeError(result)
+    return result
+
+
 class Tally:
     """What one operator's cases gave."""
 
     def __init__(self):
         self.cases = self.refused = self.elements = self.off_by_one = 0
-        self.worst = 0.0
+        self.worst = {}  # per element type
         self.bad = []
 
     def compare(self, case, where, want, got):
@@ -70,7 +94,7 @@ class Tally:
                     case.label, where, np.count_nonzero(apart), apart.size, apart.max()))
         else:
             apart = judging.difference(want, got)
-            self.worst = max(self.worst, apart)
+            self.worst[want.dtype.name] = max(self.worst.get(want.dtype.name, 0.0), apart)
             if not apart <= (HALF_TOLERANCE if want.dtype == np.float16 else TOLERANCE):
                 self.bad.append("%s%s: max|d|/max|ref| is %.2g" % (case.label, where, apart))
 
@@ -80,8 +104,7 @@ class Tally:
             parts.append("%d refused by ONNX Runtime" % self.refused)
         if self.elements:
             parts.append("%d of %d integers off by one" % (self.off_by_one, self.elements))
-        if self.worst or not self.elements:
-            parts.append("max|d|/max|ref| %.2g" % self.worst)
+        parts += ["max|d|/max|ref| %.2g in %s" % (d, t) for t, d in sorted(self.worst.items())]
         return "%-4s %-26s %s" % ("bad" if self.bad else "ok", op, ", ".join(parts))
 
 
@@ -92,11 +115,10 @@ def judge(infer_opt, case, tally):
         inputs = [save_tensor(os.path.join(work, name + ".in.pb"), name, value)
                   for name, value in case.inputs.items()]
         try:
-            want = judging.session_of(model, False).run(None, case.inputs)
-        except Exception as e:
+            want = run_theirs(model, case.inputs, work)
+        except RuntimeError as e:
             tally.refused += 1
-            print("refused by ONNX Runtime: %s %s: %s" % (case.op, case.label,
-                                                          str(e).split("\n")[0][:200]))
+            print("refused by ONNX Runtime: %s %s: %s" % (case.op, case.label, str(e)[-160:]))
             return
         tally.cases += 1
         for device in DEVICES:
