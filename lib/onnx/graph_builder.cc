@@ -9,6 +9,7 @@
 #include "lib/onnx/attribute_proto.h"
 #include "lib/onnx/kept_fields.h"
 #include "lib/onnx/opset.h"
+#include "lib/onnx/scan8.h"
 #include "lib/onnx/type_proto.h"
 #include "lib/support/strings.h"
 
@@ -53,12 +54,6 @@ Tensor ConstantOf(const AttrValue& value) {
 }
 
 /// A subgraph on its way into a node. Its captures are the inputs behind the first `own_inputs`.
-struct Subgraph {
-  std::string attr;
-  std::unique_ptr<Graph> graph;
-  size_t own_inputs;
-};
-
 /// The order in which the operator declares its graph attributes.
 void OrderAsDeclared(const OpDef& def, std::vector<Subgraph>& subgraphs) {
   std::stable_sort(subgraphs.begin(), subgraphs.end(), [&](const auto& a, const auto& b) {
@@ -391,7 +386,8 @@ class Builder : public LiftContext {
     for (const auto& [name, value] : captures)
       if (!value->is_constant()) captured.push_back(const_cast<Value*>(value));
     DropUnreadCaptures(subgraphs, captured);
-    if (batched) INFER_TRY(OverBatch(def, inputs, has_lengths, captured, spec.attrs, subgraphs));
+    if (batched)
+      INFER_TRY(ScanOverBatch(def, inputs, has_lengths, captured, spec.attrs, subgraphs, ctx_.ops));
     NodeOptions options;
     options.num_captures = captured.size();
     inputs.insert(inputs.end(), captured.begin(), captured.end());
@@ -403,71 +399,6 @@ class Builder : public LiftContext {
     INFER_ASSIGN(Node * n, editor_.AddNode(def, std::move(inputs), std::move(spec.attrs),
                                            std::move(options)));
     return BindOutputs(*n, spec.outputs);
-  }
-
-  /// Opset 8 had a batch in axis 0 of every operand and result of a Scan. The newer form of that is
-  /// a Scan over the batch, without states, whose body holds the Scan proper. With `has_lengths`
-  /// the last operand holds the length of each sample: the rest is cut off, and zeros stand for it
-  /// in the results.
-  Status OverBatch(const OpDef& def, const std::vector<Value*>& operands, bool has_lengths,
-                   const std::vector<Value*>& captured, AttrMap& attrs,
-                   std::vector<Subgraph>& subgraphs) {
-    if (subgraphs.empty()) return InvalidModel("Scan: body is missing");
-    auto sample = std::make_unique<Graph>(graph_->ops(), "sample");
-    GraphEditor editor(*sample);
-    std::vector<Value*> inputs;
-    for (const Value* v : operands) {
-      if (!v || !v->type().is_tensor()) return InvalidModel("Scan: an operand is no tensor");
-      TensorType t = v->type().tensor();
-      if (t.shape.has_rank()) {
-        if (t.shape.rank() == 0) return InvalidModel("Scan: an operand has no batch axis");
-        t.shape = Shape(std::vector<Dim>(t.shape.dims().begin() + 1, t.shape.dims().end()));
-      }
-      inputs.push_back(editor.AddInput(v->name(), std::move(t)));
-    }
-    const auto count = attrs.find("num_scan_inputs");
-    const auto* scans = count == attrs.end() ? nullptr : std::get_if<int64_t>(&count->second);
-    Value *length = nullptr, *extent = nullptr;
-    if (has_lengths) {
-      Value* scalar = inputs.back();
-      inputs.pop_back();
-      if (!scans || *scans < 1 || static_cast<size_t>(*scans) > inputs.size())
-        return InvalidModel("Scan: bad num_scan_inputs");
-      Value* zero = editor.AddConstant(Tensor::Int64s({0}));
-      INFER_ASSIGN(length, editor.Add("Unsqueeze", {scalar, zero}));
-      INFER_ASSIGN(extent, editor.Add("Shape", {inputs.back()}, {{"end", int64_t{1}}}));
-      for (size_t i = inputs.size() - static_cast<size_t>(*scans); i < inputs.size(); ++i) {
-        INFER_ASSIGN(inputs[i], editor.Add("Slice", {inputs[i], zero, length, zero}));
-      }
-    }
-    const size_t states = inputs.size() - static_cast<size_t>(scans ? *scans : 0);
-    for (const Value* v : captured) inputs.push_back(editor.AddInput(v->name(), v->type()));
-    if (auto it = attrs.find("directions"); it != attrs.end()) {
-      attrs["scan_input_directions"] = std::move(it->second);
-      attrs.erase("directions");
-    }
-    Subgraph& body = subgraphs.front();
-    NodeOptions options;
-    options.num_captures = captured.size();
-    options.num_outputs = body.graph->outputs().size();
-    options.subgraphs.emplace_back(std::move(body.attr), std::move(body.graph));
-    INFER_ASSIGN(Node * n, editor.AddNode(def, std::move(inputs), attrs, std::move(options)));
-    const std::vector<Value*> results(n->outputs().begin(), n->outputs().end());
-    for (size_t i = 0; i < results.size(); ++i) {
-      Value* v = results[i];
-      if (length && i >= states) {
-        INFER_ASSIGN(Value * missing, editor.Add("Sub", {extent, length}));
-        INFER_ASSIGN(Value * rest, editor.Add("Shape", {v}, {{"start", int64_t{1}}}));
-        INFER_ASSIGN(Value * dims, editor.Add("Concat", {missing, rest}, {{"axis", int64_t{0}}}));
-        INFER_ASSIGN(Value * zeros, editor.Add("ConstantOfShape", {dims}));
-        INFER_ASSIGN(zeros, editor.Add("CastLike", {zeros, v}));
-        INFER_ASSIGN(v, editor.Add("Concat", {v, zeros}, {{"axis", int64_t{0}}}));
-      }
-      editor.MarkOutput(v);
-    }
-    subgraphs.front() = {"body", std::move(sample), operands.size()};
-    attrs = {{"num_scan_inputs", static_cast<int64_t>(operands.size())}};
-    return {};
   }
 
   /// Values that the node's subgraphs read from here, in the order of their definition.

@@ -1,4 +1,4 @@
-/// ai.onnx.ml: categories, and the maps that take values in and out of a model.
+/// ai.onnx.ml: the maps that take values in and out of a model.
 #include <map>
 
 #include "lib/ops/cast.h"
@@ -8,48 +8,6 @@ namespace infer {
 namespace {
 
 constexpr TypeSet kNames{DType::kString, DType::kI64};
-
-// ---- CategoryMapper --------------------------------------------------------------------------
-
-Status InferCategoryMapper(OpCall& call) {
-  const size_t ints = ListAttr<int64_t>(call, "cats_int64s").size();
-  const size_t strings = ListAttr<std::string>(call, "cats_strings").size();
-  if (ints != strings)
-    return InvalidModel(Cat("cats_int64s has ", ints, " entries, cats_strings ", strings));
-  const DType x = call.dtype(0);
-  call.SetOut(0,
-              x == DType::kUndefined ? x
-              : x == DType::kString  ? DType::kI64
-                                     : DType::kString,
-              call.shape(0));
-  return {};
-}
-
-/// Of equal categories the last one counts, as in ONNX Runtime.
-Status RunCategoryMapper(OpRun& run) {
-  const Tensor& x = run.in(0);
-  const auto& ints = ListAttr<int64_t>(run.call(), "cats_int64s");
-  const auto& strings = ListAttr<std::string>(run.call(), "cats_strings");
-  if (x.dtype() == DType::kString) {
-    std::map<std::string_view, int64_t> table;
-    for (size_t k = 0; k < ints.size(); ++k) table[strings[k]] = ints[k];
-    Tensor& y = run.Out(0, DType::kI64, x.dims());
-    for (int64_t i = 0; i < x.num_elements(); ++i) {
-      const auto found = table.find(x.strings()[static_cast<size_t>(i)]);
-      y.SetInt(i, found == table.end() ? run.Int("default_int64") : found->second);
-    }
-    return {};
-  }
-  std::map<int64_t, std::string_view> table;
-  for (size_t k = 0; k < ints.size(); ++k) table[ints[k]] = strings[k];
-  Tensor& y = run.Out(0, DType::kString, x.dims());
-  for (int64_t i = 0; i < x.num_elements(); ++i) {
-    const auto found = table.find(x.IntAt(i));
-    y.mutable_strings()[static_cast<size_t>(i)] =
-        found == table.end() ? run.Str("default_string") : std::string(found->second);
-  }
-  return {};
-}
 
 // ---- ZipMap ----------------------------------------------------------------------------------
 
@@ -198,23 +156,6 @@ Status RunCastMap(OpRun& run) {
 
 std::span<const OpDef> MlMapOps() {
   static const OpDef ops[] = {
-      {
-          .name = "CategoryMapper",
-          .domain = "ai.onnx.ml",
-          .doc = "Each string replaced by its category's number, or the other way round.",
-          .inputs = {{"X", "T1"}},
-          .outputs = {{"Y", "T2"}},
-          .attrs = {{"cats_int64s", AttrKind::kInts},
-                    {"cats_strings", AttrKind::kStrings},
-                    {"default_int64", AttrKind::kInt, int64_t{-1}},
-                    {"default_string", AttrKind::kString, std::string("_Unused")}},
-          .constraints = {{"T1", kNames}, {"T2", kNames}},
-          .tolerance = 0,
-          .infer = InferCategoryMapper,
-          .reference = RunCategoryMapper,
-          .example = R"(graph g(x: i64[3]) -> (y) { y = ai.onnx.ml::CategoryMapper(x) {
-            cats_int64s=[0, 1], cats_strings=["cat", "dog"]} })",
-      },
       {
           .name = "ZipMap",
           .domain = "ai.onnx.ml",

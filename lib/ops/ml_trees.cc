@@ -3,87 +3,10 @@
 #include <map>
 #include <set>
 
-#include "lib/ops/ml_scores.h"
+#include "lib/ops/ml_forest.h"
 
 namespace infer {
 namespace {
-
-enum class Branch : uint8_t { kLeq, kLt, kGte, kGt, kEq, kNeq, kMember, kLeaf };
-enum class Aggregate : uint8_t { kAverage, kSum, kMin, kMax };
-
-struct Vote {
-  int64_t target;
-  double weight;
-};
-
-struct TreeNode {
-  Branch mode = Branch::kLeaf;
-  int64_t feature = 0;
-  double split = 0;
-  std::vector<double> members = {};
-  size_t if_true = 0, if_false = 0;
-  bool missing_is_true = false;
-  std::vector<Vote> votes = {};  // of a leaf
-};
-
-struct Forest {
-  std::vector<TreeNode> nodes;
-  std::vector<size_t> roots;
-  int64_t targets = 0;
-};
-
-bool Holds(const TreeNode& n, double x) {
-  if (std::isnan(x) && n.missing_is_true) return true;
-  switch (n.mode) {
-    case Branch::kLeq: return x <= n.split;
-    case Branch::kLt: return x < n.split;
-    case Branch::kGte: return x >= n.split;
-    case Branch::kGt: return x > n.split;
-    case Branch::kEq: return x == n.split;
-    case Branch::kNeq: return x != n.split;
-    case Branch::kMember:
-      return std::find(n.members.begin(), n.members.end(), x) != n.members.end();
-    case Branch::kLeaf: break;
-  }
-  return false;
-}
-
-/// The leaf that a row ends at. InvalidModel when nodes form a cycle or a feature is not there.
-Result<const TreeNode*> LeafOf(const Forest& f, size_t at, const Tensor& x, int64_t row,
-                               int64_t features) {
-  for (size_t steps = 0; steps <= f.nodes.size(); ++steps) {
-    const TreeNode& n = f.nodes[at];
-    if (n.mode == Branch::kLeaf) return &n;
-    if (n.feature < 0 || n.feature >= features)
-      return InvalidModel(Cat("a node asks for feature ", n.feature, " of ", features));
-    at = Holds(n, x.At(row * features + n.feature)) ? n.if_true : n.if_false;
-  }
-  return InvalidModel("the nodes of a tree form a cycle");
-}
-
-/// The targets' values of one row before any transform; `voted` says which had a vote.
-Status Sum(const Forest& f, Aggregate how, const Tensor& x, int64_t row, int64_t features,
-           std::vector<double>& scores, std::vector<char>& voted) {
-  scores.assign(static_cast<size_t>(f.targets), 0.0);
-  voted.assign(static_cast<size_t>(f.targets), 0);
-  for (size_t root : f.roots) {
-    INFER_ASSIGN(const TreeNode* leaf, LeafOf(f, root, x, row, features));
-    for (const Vote& v : leaf->votes) {
-      double& s = scores[static_cast<size_t>(v.target)];
-      char& any = voted[static_cast<size_t>(v.target)];
-      if (how == Aggregate::kSum || how == Aggregate::kAverage)
-        s += v.weight;
-      else if (!any)
-        s = v.weight;
-      else
-        s = how == Aggregate::kMin ? std::min(s, v.weight) : std::max(s, v.weight);
-      any = 1;
-    }
-  }
-  if (how == Aggregate::kAverage)
-    for (double& s : scores) s /= static_cast<double>(f.roots.size());
-  return {};
-}
 
 Status CheckLengths(const OpCall& call, std::string_view first,
                     std::initializer_list<std::pair<std::string_view, size_t>> lists) {
@@ -184,26 +107,6 @@ Status InferEnsemble(OpCall& call) {
   INFER_ASSIGN(const Dim rows, InferRows(call));
   INFER_ASSIGN(const Forest f, ReadEnsemble(call));
   call.SetOut(0, call.dtype(0), Shape({rows, Dim(f.targets)}));
-  return {};
-}
-
-Status RunForest(OpRun& run, const Forest& f, Aggregate how, PostTransform transform,
-                 const std::vector<double>& base, DType out) {
-  const Tensor& x = run.in(0);
-  const Rows rows = RowsOf(x);
-  if (!base.empty() && base.size() != static_cast<size_t>(f.targets) && base.size() != 1)
-    return InvalidModel(Cat(base.size(), " base values for ", f.targets, " targets"));
-  Tensor& y = run.Out(0, out, {rows.count, f.targets});
-  std::vector<double> scores;
-  std::vector<char> voted;
-  for (int64_t row = 0; row < rows.count; ++row) {
-    INFER_TRY(Sum(f, how, x, row, rows.features, scores, voted));
-    for (size_t i = 0; i < scores.size() && !base.empty(); ++i)
-      scores[i] += base.size() == 1 ? base[0] : base[i];
-    Apply(transform, scores);
-    for (int64_t i = 0; i < f.targets; ++i)
-      y.Set(row * f.targets + i, scores[static_cast<size_t>(i)]);
-  }
   return {};
 }
 
@@ -375,7 +278,7 @@ Status RunClassifier(OpRun& run) {
   std::vector<double> scores;
   std::vector<char> voted;
   for (int64_t row = 0; row < rows.count; ++row) {
-    INFER_TRY(Sum(f, Aggregate::kSum, x, row, rows.features, scores, voted));
+    INFER_TRY(SumVotes(f, Aggregate::kSum, x, row, rows.features, scores, voted));
     int64_t best = 0;
     if (binary) {
       const double s = scores[static_cast<size_t>(ids[0])] + (base.empty() ? 0 : base.back());

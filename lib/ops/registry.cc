@@ -55,6 +55,7 @@ std::span<const OpDef> FusedOps();
 std::span<const OpDef> LinearAttentionOps();
 std::span<const OpDef> DeformConvOps();
 std::span<const OpDef> MlFeatureOps();
+std::span<const OpDef> MlLabelOps();
 std::span<const OpDef> MlLinearOps();
 std::span<const OpDef> MlMapOps();
 std::span<const OpDef> MlSvmOps();
@@ -113,6 +114,7 @@ OpRegistry AllOps() {
       LinearAttentionOps(),
       DeformConvOps(),
       MlFeatureOps(),
+      MlLabelOps(),
       MlLinearOps(),
       MlMapOps(),
       MlSvmOps(),

@@ -1,14 +1,9 @@
 /// Model files that are broken or hostile: one clear line each, nothing allocated for what they
 /// only claim.
 #include <gmock/gmock.h>
-#include <sys/stat.h>
 
-#include <filesystem>
-#include <fstream>
 #include <functional>
 
-#include "lib/ir/eval.h"
-#include "lib/onnx/external_data.h"
 #include "lib/support/file.h"
 #include "tests/lib/onnx/models.h"
 
@@ -16,33 +11,6 @@ namespace infer {
 namespace {
 
 using ::testing::HasSubstr;
-
-/// The message; fails the test when the model is accepted or is called something else.
-std::string Refusal(const onnx::ModelProto& m, Code code = Code::kInvalidModel) {
-  auto got = Import(m);
-  EXPECT_FALSE(got.ok());
-  if (got.ok()) return "";
-  EXPECT_EQ(static_cast<int>(got.status().code()), static_cast<int>(code))
-      << got.status().message();
-  EXPECT_EQ(got.status().message().find('\n'), std::string::npos);
-  return got.status().message();
-}
-
-onnx::ModelProto WithTensor(onnx::TensorProto t) {
-  onnx::ModelProto m = EmptyModel();
-  t.set_name("w");
-  *m.mutable_graph()->add_initializer() = std::move(t);
-  AddNode(*m.mutable_graph(), "Identity", {"w"}, {"y"});
-  return m;
-}
-
-onnx::TensorProto Floats(const std::vector<int64_t>& dims, size_t bytes) {
-  onnx::TensorProto t;
-  t.set_data_type(onnx::TensorProto::FLOAT);
-  for (int64_t d : dims) t.add_dims(d);
-  t.set_raw_data(std::string(bytes, '\0'));
-  return t;
-}
 
 TEST(Hostile, EveryTruncationOfAModel) {
   onnx::ModelProto m = IdentityModel();
@@ -377,115 +345,6 @@ TEST(Hostile, Versions) {
   EXPECT_THAT(got->info.warnings, ::testing::Contains("the model has no IR version"));
 }
 
-onnx::AttributeProto& AddGraphAttribute(onnx::NodeProto& n, const std::string& name) {
-  auto& a = *n.add_attribute();
-  a.set_name(name);
-  a.set_type(onnx::AttributeProto::GRAPH);
-  return a;
-}
-
-void AddInt(onnx::NodeProto& n, const std::string& name, int64_t value) {
-  auto& a = *n.add_attribute();
-  a.set_name(name);
-  a.set_type(onnx::AttributeProto::INT);
-  a.set_i(value);
-}
-
-/// y = Loop(3, , x) with v -> `body`s node -> o. Nothing is declared within.
-onnx::ModelProto LoopOf(const onnx::NodeProto& node, const std::string& cond = "c") {
-  onnx::ModelProto m = EmptyModel();
-  auto& g = *m.mutable_graph();
-  g.mutable_output(0)->clear_type();
-  auto& trips = *g.add_initializer();
-  trips.set_name("M");
-  trips.set_data_type(onnx::TensorProto::INT64);
-  trips.add_int64_data(40);
-  auto& body = *AddGraphAttribute(AddNode(g, "Loop", {"M", "", "x"}, {"y"}), "body").mutable_g();
-  for (const char* name : {"i", "c", "v"}) body.add_input()->set_name(name);
-  for (const char* name : {"k", "o"}) body.add_output()->set_name(name);
-  AddNode(body, "Identity", {cond}, {"k"});
-  *body.add_node() = node;
-  return m;
-}
-
-onnx::NodeProto NodeOf(const std::string& op, const std::vector<std::string>& in,
-                       const std::string& out) {
-  onnx::GraphProto g;
-  return AddNode(g, op, in, {out});
-}
-
-Status RunStatus(const onnx::ModelProto& m) {
-  auto got = Import(m);
-  EXPECT_TRUE(got.ok()) << got.status().message();
-  if (!got.ok()) return {};
-  const std::vector<Datum> x = {Tensor::Of<float>({2}, {1, 2})};
-  return Evaluate(got->graph, x).status();
-}
-
-TEST(Hostile, BodiesThatChangeTypes) {
-  onnx::NodeProto cast = NodeOf("Cast", {"v"}, "o");
-  AddInt(cast, "to", onnx::TensorProto::INT64);
-  EXPECT_THAT(Refusal(LoopOf(cast)), HasSubstr("carried value 0 changes from f32[2] to i64[2]"));
-  EXPECT_THAT(Refusal(LoopOf(NodeOf("SequenceConstruct", {"v"}, "o"))),
-              HasSubstr("carried value 0 changes"));
-  EXPECT_THAT(Refusal(LoopOf(NodeOf("Identity", {"v"}, "o"), "i")),
-              HasSubstr("condition is i64[], not a bool"));
-  // A Loop may change shapes, but not for ever.
-  onnx::ModelProto grows = LoopOf(NodeOf("Unsqueeze", {"v", "axes"}, "o"));
-  auto& axes = *grows.mutable_graph()->add_initializer();
-  axes.set_name("axes");
-  axes.set_data_type(onnx::TensorProto::INT64);
-  axes.add_dims(1);
-  axes.add_int64_data(0);
-  const Status s = RunStatus(grows);
-  EXPECT_EQ(s.code(), Code::kInvalidModel);
-  EXPECT_THAT(s.message(), HasSubstr("rank 33, over the limit of 32"));
-}
-
-TEST(Hostile, BranchesOfDifferentTypes) {
-  onnx::ModelProto m = EmptyModel();
-  SetTensorType(*m.mutable_graph()->add_input(), "c", {}, onnx::TensorProto::BOOL);
-  auto& n = AddNode(*m.mutable_graph(), "If", {"c"}, {"y"});
-  for (const char* name : {"then_branch", "else_branch"}) {
-    auto& g = *AddGraphAttribute(n, name).mutable_g();
-    g.add_output()->set_name("r");
-    AddInt(AddNode(g, "Cast", {"x"}, {"r"}), "to", g.node_size() + 1);
-  }
-  n.mutable_attribute(1)->mutable_g()->mutable_node(0)->mutable_attribute(0)->set_i(
-      onnx::TensorProto::INT64);
-  EXPECT_THAT(Refusal(m), HasSubstr("in one branch, i64[2] in the other"));
-}
-
-TEST(Hostile, Scans) {
-  auto scan = [](const onnx::NodeProto& state, const char* list, std::vector<int64_t> values) {
-    onnx::ModelProto m = EmptyModel();
-    auto& n = AddNode(*m.mutable_graph(), "Scan", {"x", "x"}, {"f", "y"});
-    m.mutable_graph()->mutable_output(0)->clear_type();
-    AddInt(n, "num_scan_inputs", 1);
-    auto& a = *n.add_attribute();
-    a.set_name(list);
-    a.set_type(onnx::AttributeProto::INTS);
-    for (int64_t v : values) a.add_ints(v);
-    auto& body = *AddGraphAttribute(n, "body").mutable_g();
-    for (const char* name : {"v", "e"}) body.add_input()->set_name(name);
-    for (const char* name : {"o", "r"}) body.add_output()->set_name(name);
-    *body.add_node() = state;
-    AddNode(body, "Identity", {"e"}, {"r"});
-    return m;
-  };
-  const onnx::NodeProto same = NodeOf("Identity", {"v"}, "o");
-  EXPECT_TRUE(RunStatus(scan(same, "scan_input_directions", {1})).ok());
-  for (int64_t direction : {int64_t{2}, int64_t{-1}, INT64_MAX})
-    for (const char* list : {"scan_input_directions", "scan_output_directions"})
-      EXPECT_THAT(Refusal(scan(same, list, {direction})), HasSubstr("neither 0"));
-  for (const char* list : {"scan_input_directions", "scan_output_axes"})
-    EXPECT_THAT(Refusal(scan(same, list, {0, 0})), HasSubstr("has 2 entries, not 1"));
-  onnx::NodeProto twice = NodeOf("Concat", {"v", "v"}, "o");
-  AddInt(twice, "axis", 0);
-  EXPECT_THAT(Refusal(scan(twice, "scan_output_axes", {0})),
-              HasSubstr("state 0 changes from f32[2] to f32["));
-}
-
 TEST(Hostile, AFunctionAttributeOutsideOfAFunction) {
   onnx::ModelProto m = EmptyModel();
   auto& n = AddNode(*m.mutable_graph(), "Identity", {"x"}, {"y"});
@@ -494,136 +353,6 @@ TEST(Hostile, AFunctionAttributeOutsideOfAFunction) {
   a.set_ref_attr_name("beta");
   a.set_type(onnx::AttributeProto::FLOAT);
   EXPECT_THAT(Refusal(m), HasSubstr("refers to a function's attribute"));
-}
-
-/// A folder with a model whose only tensor lies in external data, and a secret outside of it.
-class ExternalDataTest : public ::testing::Test {
- protected:
-  ExternalDataTest() {
-    std::filesystem::create_directories(top_ / "model/sub");
-    std::ofstream(top_ / "secret") << std::string(8, 'S');
-    std::ofstream(top_ / "model/weights") << std::string(16, 'w');
-    std::ofstream(top_ / "model/sub/weights") << std::string(16, 'w');
-  }
-
-  onnx::ModelProto ModelWith(const std::string& location) {
-    onnx::TensorProto t = Floats({2}, 0);
-    t.clear_raw_data();
-    t.set_data_location(onnx::TensorProto::EXTERNAL);
-    auto* e = t.add_external_data();
-    e->set_key("location");
-    e->set_value(location);
-    return WithTensor(t);
-  }
-
-  Status Load(const onnx::ModelProto& m, const ImportOptions& options = {},
-              const std::string& at = "model/m.onnx") {
-    std::ofstream(top_ / at, std::ios::binary) << m.SerializeAsString();
-    return ImportModel(top_ / at, Ops(), options).status();
-  }
-
-  void Set(onnx::ModelProto& m, const std::string& key, const std::string& value) {
-    auto* e = m.mutable_graph()->mutable_initializer(0)->add_external_data();
-    e->set_key(key);
-    e->set_value(value);
-  }
-
-  TempDir top_;
-};
-
-TEST_F(ExternalDataTest, ReadsBesideAndBelowTheModel) {
-  for (const char* location : {"weights", "./weights", "sub/weights", "sub//weights"}) {
-    const Status s = Load(ModelWith(location));
-    EXPECT_TRUE(s.ok()) << location << ": " << s.message();
-  }
-}
-
-TEST_F(ExternalDataTest, RefusesEveryPathOut) {
-  std::filesystem::create_symlink("../secret", top_ / "model/link");
-  std::filesystem::create_symlink("..", top_ / "model/up");
-  std::filesystem::create_symlink(top_.path(), top_ / "model/absolute");
-  std::filesystem::create_symlink("weights", top_ / "model/inner_link");
-  std::filesystem::create_hard_link(top_ / "secret", top_ / "model/hard");
-  for (const std::string& location :
-       {std::string("../secret"),         // CVE-2022-25882
-        std::string("sub/../../secret"),  // CVE-2024-27318
-        std::string("./../secret"), std::string("sub/../weights"), std::string("..\\secret"),
-        std::string("/etc/passwd"), std::string("C:\\secret"), top_ / "secret",
-        std::string("link"),  // CVE-2026-27489
-        std::string("up/secret"), std::string("absolute/secret"), std::string("inner_link"),
-        std::string("hard"), std::string(""), std::string("weights\0x", 9)}) {
-    const Status s = Load(ModelWith(location));
-    EXPECT_EQ(s.code(), Code::kInvalidModel) << location << ": " << s.message();
-    EXPECT_THAT(s.message(), HasSubstr("external data"));
-  }
-  for (const char* location : {"absent", "sub", "."})
-    EXPECT_EQ(Load(ModelWith(location)).code(), Code::kIo) << location;
-}
-
-TEST_F(ExternalDataTest, RefusesTheModelItself) {
-  EXPECT_THAT(Load(ModelWith("m.onnx")).message(), HasSubstr("it is the model file itself"));
-}
-
-TEST_F(ExternalDataTest, RefusesBadNumbers) {
-  for (const char* offset : {"-1", "9", "1e3", "99999999999999999999", "0x1", " 1"}) {
-    onnx::ModelProto m = ModelWith("weights");
-    Set(m, "offset", offset);
-    EXPECT_EQ(Load(m).code(), Code::kInvalidModel) << offset;
-  }
-  for (const char* length : {"-1", "7", "9", "9223372036854775807"}) {  // CVE-2026-34445
-    onnx::ModelProto m = ModelWith("weights");
-    Set(m, "length", length);
-    EXPECT_EQ(Load(m).code(), Code::kInvalidModel) << length;
-  }
-  onnx::ModelProto m = ModelWith("weights");
-  Set(m, "location", "sub/weights");
-  EXPECT_EQ(Load(m).code(), Code::kInvalidModel);
-  m = ModelWith("weights");
-  Set(m, "offset", "8");
-  Set(m, "length", "8");
-  Set(m, "__class__", "anything");
-  EXPECT_TRUE(Load(m).ok());
-}
-
-TEST_F(ExternalDataTest, ReadsAHuggingFaceCacheButNothingElseThroughIt) {
-  std::filesystem::create_directories(top_ / "hub/blobs");
-  std::filesystem::create_directories(top_ / "hub/snapshots/1");
-  std::ofstream(top_ / "hub/blobs/bbb") << std::string(8, 'w');
-  std::filesystem::create_symlink("../../blobs/aaa", top_ / "hub/snapshots/1/m.onnx");
-  std::filesystem::create_symlink("../../blobs/bbb", top_ / "hub/snapshots/1/data");
-  std::filesystem::create_symlink("../../../secret", top_ / "hub/snapshots/1/evil");
-  auto load = [&](const std::string& location) {
-    std::ofstream(top_ / "hub/blobs/aaa", std::ios::binary)
-        << ModelWith(location).SerializeAsString();
-    return ImportModel(top_ / "hub/snapshots/1/m.onnx", Ops()).status();
-  };
-  const Status s = load("data");
-  EXPECT_TRUE(s.ok()) << s.message();
-  EXPECT_EQ(load("evil").code(), Code::kInvalidModel);
-}
-
-TEST_F(ExternalDataTest, TheUserMayNameOneMoreFolder) {
-  std::filesystem::create_directories(top_ / "shared");
-  std::ofstream(top_ / "shared/far") << std::string(8, 'w');
-  EXPECT_EQ(Load(ModelWith("far")).code(), Code::kIo);
-  ImportOptions options;
-  options.external_root = top_ / "shared";
-  const Status s = Load(ModelWith("far"), options);
-  EXPECT_TRUE(s.ok()) << s.message();
-  EXPECT_EQ(Load(ModelWith("../secret"), options).code(), Code::kInvalidModel);
-}
-
-TEST_F(ExternalDataTest, AModelInMemoryHasNone) {
-  EXPECT_THAT(Refusal(ModelWith("weights")), HasSubstr("in memory"));
-}
-
-TEST_F(ExternalDataTest, WithoutLoadingNothingIsReadOrTaken) {
-  onnx::ModelProto m = ModelWith("absent");
-  m.mutable_graph()->mutable_initializer(0)->set_dims(0, int64_t{1} << 36);  // 256 GiB
-  ImportOptions options;
-  options.load_external_data = false;
-  const Status s = Load(m, options);
-  EXPECT_TRUE(s.ok()) << s.message();
 }
 
 }  // namespace

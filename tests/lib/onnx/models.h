@@ -95,4 +95,31 @@ inline std::string TestData() {
 #define INFER_NEEDS_TEST_DATA() \
   if (infer::TestData().empty()) GTEST_SKIP() << "INFER_TEST_DATA is not set"
 
+/// The message; fails the test when the model is accepted or is called something else.
+inline std::string Refusal(const onnx::ModelProto& m, Code code = Code::kInvalidModel) {
+  auto got = Import(m);
+  EXPECT_FALSE(got.ok());
+  if (got.ok()) return "";
+  EXPECT_EQ(static_cast<int>(got.status().code()), static_cast<int>(code))
+      << got.status().message();
+  EXPECT_EQ(got.status().message().find('\n'), std::string::npos);
+  return got.status().message();
+}
+
+inline onnx::ModelProto WithTensor(onnx::TensorProto t) {
+  onnx::ModelProto m = EmptyModel();
+  t.set_name("w");
+  *m.mutable_graph()->add_initializer() = std::move(t);
+  AddNode(*m.mutable_graph(), "Identity", {"w"}, {"y"});
+  return m;
+}
+
+inline onnx::TensorProto Floats(const std::vector<int64_t>& dims, size_t bytes) {
+  onnx::TensorProto t;
+  t.set_data_type(onnx::TensorProto::FLOAT);
+  for (int64_t d : dims) t.add_dims(d);
+  t.set_raw_data(std::string(bytes, '\0'));
+  return t;
+}
+
 }  // namespace infer
