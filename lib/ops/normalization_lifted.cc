@@ -1,7 +1,7 @@
 /// Normalisations that are other operators written as one: import takes them apart, so that passes
-/// and kernels see one form. SimplifiedLayerNormalization, SkipLayerNormalization and
-/// SkipSimplifiedLayerNormalization of ONNX Runtime, MeanVarianceNormalization, and the forms of
-/// BatchNormalization.
+/// and kernels see one form. EmbedLayerNormalization, SimplifiedLayerNormalization,
+/// SkipLayerNormalization and SkipSimplifiedLayerNormalization of ONNX Runtime,
+/// MeanVarianceNormalization, and the forms of BatchNormalization.
 #include "lib/ops/normalization_lifted.h"
 
 #include "lib/ops/common.h"
@@ -76,6 +76,51 @@ Status LiftMeanVariance(NodeSpec node, int, LiftContext& out) {
   const std::string tiny = ScalarLike(1e-9, x, node, out);
   out.Emit(MakeSpec("Add", node, {deviation, tiny}, {divisor}));
   out.Emit(MakeSpec("Div", node, {centred, divisor}, {node.outputs[0]}));
+  return {};
+}
+
+/// Words, positions (0, 1, ... where none are given) and segments looked up and added, then
+/// normalized; mask_index counts each row of the mask, and is 0 where there is none.
+Status LiftEmbedLayerNorm(NodeSpec node, int, LiftContext& out) {
+  const std::string &ids = node.inputs[0], segments = InputOr(node, 1),
+                    segment_table = InputOr(node, 4), mask = InputOr(node, 7),
+                    positions = InputOr(node, 8);
+  if (segments.empty() != segment_table.empty())
+    return InvalidModel("segment_ids and segment_embedding must be given together");
+  const std::string word = out.Fresh("word"), position = out.Fresh("position"),
+                    wanted = OutputOf(node, 2);
+  const auto shape_of_ids = [&](int64_t start) {
+    std::string dim = out.Fresh("ids_extent");
+    out.Emit(MakeSpec("Shape", node, {ids}, {dim}, {{"start", start}, {"end", start + 1}}));
+    return dim;
+  };
+  out.Emit(MakeSpec("Gather", node, {node.inputs[2], ids}, {word}));
+  if (positions.empty()) {
+    const std::string zero = out.Constant(Tensor::Int64s({0}));
+    out.Emit(MakeSpec("Slice", node, {node.inputs[3], zero, shape_of_ids(1), zero}, {position}));
+  } else {
+    out.Emit(MakeSpec("Gather", node, {node.inputs[3], positions}, {position}));
+  }
+  std::string sum = wanted.empty() ? out.Fresh("embedding_sum") : wanted;
+  const std::string unsegmented = segments.empty() ? sum : out.Fresh("embedding_sum");
+  out.Emit(MakeSpec("Add", node, {word, position}, {unsegmented}));
+  if (!segments.empty()) {
+    const std::string segment = out.Fresh("segment");
+    out.Emit(MakeSpec("Gather", node, {segment_table, segments}, {segment}));
+    out.Emit(MakeSpec("Add", node, {unsegmented, segment}, {sum}));
+  }
+  out.Emit(MakeSpec("LayerNormalization", node, {sum, node.inputs[5], node.inputs[6]},
+                    {node.outputs[0]},
+                    {{"axis", int64_t{-1}}, {"epsilon", FloatAttrOr(node, "epsilon", 1e-12f)}}));
+  const std::string count = OutputOf(node, 1);
+  if (count.empty()) return {};
+  if (mask.empty()) {
+    const std::string zero = out.Constant(Tensor::Scalar<int32_t>(0));
+    out.Emit(MakeSpec("Expand", node, {zero, shape_of_ids(0)}, {count}));
+  } else {
+    const std::string axis = out.Constant(Tensor::Int64s({1}));
+    out.Emit(MakeSpec("ReduceSum", node, {mask, axis}, {count}, {{"keepdims", int64_t{0}}}));
+  }
   return {};
 }
 
@@ -179,6 +224,26 @@ std::span<const OpDef> LiftedNormalizationOps() {
                     {"stash_type", AttrKind::kInt, int64_t{1}}},
           .constraints = {{"T", kFloatsBF16}, {"U", kFloatsBF16}, {"V", kFloatsBF16}},
           .lift = LiftSimplifiedLayerNorm,
+      },
+      {
+          .name = "EmbedLayerNormalization",
+          .domain = kMicrosoft,
+          .doc = "LayerNormalization of a sum of embeddings; becomes its parts on import.",
+          .inputs = {{"input_ids", "T1"},
+                     {"segment_ids", "T1", Arity::kOptional},
+                     {"word_embedding", "T"},
+                     {"position_embedding", "T"},
+                     {"segment_embedding", "T", Arity::kOptional},
+                     {"gamma", "T"},
+                     {"beta", "T"},
+                     {"mask", "T1", Arity::kOptional},
+                     {"position_ids", "T1", Arity::kOptional}},
+          .outputs = {{"output", "T"},
+                      {"mask_index", "T1", Arity::kOptional},
+                      {"embedding_sum", "T", Arity::kOptional}},
+          .attrs = {{"epsilon", AttrKind::kFloat, 1e-12f}, {"mask_index_type", AttrKind::kInt}},
+          .constraints = {{"T", kFloats}, {"T1", TypeSet(DType::kI32)}},
+          .lift = LiftEmbedLayerNorm,
       },
       SkipNorm<false>("SkipLayerNormalization",
                       "LayerNormalization of a sum; becomes its parts on import."),

@@ -4,7 +4,8 @@
 
 namespace infer {
 
-/// BatchNormalization before opset 14, and with training_mode: its parts over the batch's statistics.
+/// BatchNormalization before opset 14, and with training_mode: its parts over the batch's
+/// statistics.
 Status LiftBatchNorm(NodeSpec node, int opset, LiftContext& out);
 
 }  // namespace infer

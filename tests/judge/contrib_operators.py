@@ -2,10 +2,10 @@
 
 usage: contrib_operators.py INFER_OPT [OPERATOR...]
 
-The models of contrib_cases.py and contrib_attention_cases.py, with fixed seeds, run in ONNX Runtime
-without its rewrites and in `infer-opt run` on both devices. One line per operator: the number of
-cases, the worst difference, and for integers how many elements are one quantum away. Integers must
-be equal, or one quantum away where a case says that roundings differ, and then in few elements.
+The models of contrib_cases.py, contrib_attention_cases.py and contrib_float_cases.py, with fixed
+seeds, run in ONNX Runtime without its rewrites and in `infer-opt run` on both devices. One line per
+operator: the number of cases, the worst difference, and for integers how many elements (of both
+devices) are one quantum away. Integers must be equal, or one quantum away where a case says that roundings differ, and then in few elements.
 Floats may differ by TOLERANCE of the largest value. What ONNX Runtime refuses is named and compared
 with nothing; what we refuse fails. Exit 77 (a skip) without onnx, onnxruntime and numpy.
 """
@@ -18,6 +18,7 @@ import tempfile
 
 import contrib_attention_cases
 import contrib_cases
+import contrib_float_cases
 import judging
 from judging import np, onnx
 
@@ -138,7 +139,8 @@ def main():
         sys.exit("the program under test is missing")
     infer_opt, wanted = sys.argv[1], sys.argv[2:]
     tallies = {}
-    for case in contrib_cases.cases() + contrib_attention_cases.cases():
+    for case in (contrib_cases.cases() + contrib_attention_cases.cases() +
+                 contrib_float_cases.cases()):
         if wanted and case.op not in wanted:
             continue
         judge(infer_opt, case, tallies.setdefault(case.op, Tally()))

@@ -96,6 +96,32 @@ TEST(ContribImport, DynamicQuantizeMatMulQuantizesItsFirstOperand) {
   EXPECT_THAT((*y)[0].tensor().ToFloats(), ElementsAre(-1530.f));
 }
 
+TEST(ContribImport, EmbedLayerNormalizationCountsItsMask) {
+  const auto i32 = onnx::TensorProto::INT32;
+  const auto m = Import(ModelOf("EmbedLayerNormalization",
+                                {{"ids", {1, 2}, i32},
+                                 {"", {}},
+                                 {"words", {3, 2}},
+                                 {"positions", {4, 2}},
+                                 {"", {}},
+                                 {"gamma", {2}},
+                                 {"beta", {2}},
+                                 {"mask", {1, 2}, i32}},
+                                {"y", "count", "sum"}));
+  ASSERT_TRUE(m.ok()) << m.status().message();
+  const Datum in[] = {Tensor::Of<int32_t>({1, 2}, {2, 0}),
+                      Tensor::Of<float>({3, 2}, {1, 2, 3, 4, 5, 6}),
+                      Tensor::Of<float>({4, 2}, {10, 20, 30, 10, 0, 0, 0, 0}),
+                      Tensor::Of<float>({2}, {1, 2}),
+                      Tensor::Of<float>({2}, {0, 1}),
+                      Tensor::Of<int32_t>({1, 2}, {1, 0})};
+  const auto y = Evaluate(m->graph, in);
+  ASSERT_TRUE(y.ok()) << y.status().message();
+  EXPECT_THAT((*y)[0].tensor().ToFloats(), ElementsAre(-1, 3, 1, -1));
+  EXPECT_THAT((*y)[1].tensor().ToInts(), ElementsAre(1));
+  EXPECT_THAT((*y)[2].tensor().ToFloats(), ElementsAre(15, 26, 31, 12));
+}
+
 TEST(ContribImport, RefusesWhatItWouldDrop) {
   onnx::ModelProto m = ModelOf("QuantizeLinear", {{"x", {2}}, {"s", {}}});
   auto& a = *m.mutable_graph()->mutable_node(0)->add_attribute();

@@ -52,6 +52,18 @@ TEST(Export, KeepsTheInputsOpsetWhereTheOldFormCanSayIt) {
   EXPECT_EQ(Fingerprint(again->graph), Fingerprint(m.graph));
 }
 
+TEST(Export, TypesThatAnOperatorWasGivenLaterNeedTheirOpset) {
+  const auto opset_of = [](std::string_view scale, std::string_view zero) {
+    Model m = FromText(Cat("graph g(x: ", scale, "[2]) -> (y) { s = const ", scale,
+                           "[] {0.5} z = const ", zero, "[] {3} y = QuantizeLinear(x, s, z) }"));
+    m.info.opsets[""] = 17;
+    return ProtoOf(m).opset_import(0).version();
+  };
+  EXPECT_EQ(opset_of("f32", "u8"), 17);
+  EXPECT_EQ(opset_of("f16", "u8"), 19);
+  EXPECT_EQ(opset_of("f32", "u16"), 21);
+}
+
 TEST(Export, NamesModesAsTheOpsetDoes) {
   for (const char* mode : {"linear", "cubic"}) {
     Model m = FromText(
