@@ -51,6 +51,7 @@ Status InferBody(OpCall& call, const OpRegistry& ops) {
     if (!call.has_input(i)) continue;
     editor.SetType(g.inputs()[i], call.type(i));
     editor.SetElements(g.inputs()[i], call.elements(i));
+    if (const Tensor* t = call.constant(i)) editor.SetKnown(g.inputs()[i], *t);
   }
   INFER_TRY(InferTypes(g).In(call.def().name));
   for (size_t i = 0; i < g.outputs().size(); ++i) {

@@ -28,8 +28,16 @@ Status InferIf(OpCall& call, const Subgraphs& subgraphs,
   const auto *then_graph = Find(subgraphs, "then_branch"),
              *else_graph = Find(subgraphs, "else_branch");
   if (!then_graph || !else_graph) return InvalidModel("If: a branch is missing");
-  INFER_TRY(InferInside(**then_graph, {}, captures).In("then_branch"));
-  INFER_TRY(InferInside(**else_graph, {}, captures).In("else_branch"));
+  // A branch that is never taken may be ill-typed: exporters test ranks so.
+  const Tensor* condition = call.constant(0);
+  const bool known = condition && condition->dtype() == DType::kBool &&
+                     condition->num_elements() == 1;
+  const Graph* taken = !known ? nullptr : (condition->IntAt(0) ? then_graph : else_graph)->get();
+  for (const auto& [graph, name] : {std::pair(then_graph, "then_branch"),
+                                    std::pair(else_graph, "else_branch")}) {
+    Status s = InferInside(**graph, {}, captures);
+    if (!s.ok() && (!taken || taken == graph->get())) return std::move(s).In(name);
+  }
   const auto &a = (*then_graph)->outputs(), &b = (*else_graph)->outputs();
   if (a.size() != b.size() || a.size() < call.num_outputs())
     return InvalidModel(Cat("If: branches give ", a.size(), " and ", b.size(),
@@ -38,7 +46,7 @@ Status InferIf(OpCall& call, const Subgraphs& subgraphs,
     if (!SameElements(a[i]->type(), b[i]->type()))
       return InvalidModel(Cat("If: output ", i, " is ", ToString(a[i]->type()), " in one branch, ",
                               ToString(b[i]->type()), " in the other"));
-    call.SetOut(i, JoinFacts(a[i]->type(), b[i]->type()));
+    call.SetOut(i, taken ? taken->outputs()[i]->type() : JoinFacts(a[i]->type(), b[i]->type()));
   }
   return {};
 }

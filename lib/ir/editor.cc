@@ -118,7 +118,8 @@ Result<Node*> GraphEditor::AddNode(const OpDef& def, std::vector<Value*> inputs,
 
   OpCall call = CallOf(*n);
   const auto captures = CaptureTypes(n->inputs_, n->num_captures_);
-  Status inferred = InferCall(call, n->subgraphs_, captures, *g_.ops_);
+  KnownOutputs known;
+  Status inferred = InferCall(call, n->subgraphs_, captures, *g_.ops_, &known);
   if (!inferred.ok()) return std::move(inferred).In(infer::Describe(*n));
 
   n->self_ = g_.nodes_.insert(at_, std::move(owned));
@@ -129,6 +130,7 @@ Result<Node*> GraphEditor::AddNode(const OpDef& def, std::vector<Value*> inputs,
     if (named && options.output_names[i].empty()) continue;  // omitted
     Value* v = NewValue(named ? std::string_view(options.output_names[i]) : "", call.out_type(i));
     v->elements_ = Bounded(call.out_elements(i));
+    if (i < known.size()) v->known_ = std::move(known[i]);
     v->producer_ = n;
     v->producer_index_ = i;
     n->outputs_[i] = v;
@@ -225,6 +227,7 @@ void GraphEditor::SetConstant(Value* v, Tensor t) {
   }
   v->type_ = t.type();
   v->elements_.reset();
+  v->known_.reset();
   v->constant_ = std::move(t);
 }
 
@@ -264,13 +267,15 @@ int GraphEditor::Sweep() {
 Status GraphEditor::Reinfer(Node& node) {
   OpCall call = CallOf(node);
   const auto captures = CaptureTypes(node.inputs_, node.num_captures_);
-  Status s = InferCall(call, node.subgraphs_, captures, *g_.ops_);
+  KnownOutputs known;
+  Status s = InferCall(call, node.subgraphs_, captures, *g_.ops_, &known);
   if (!s.ok()) return std::move(s).In(infer::Describe(node));
   for (size_t i = 0; i < node.outputs_.size(); ++i) {
     Value* v = node.outputs_[i];
     if (!v) continue;
     v->type_ = call.out_type(i);
     v->elements_ = Bounded(call.out_elements(i));
+    v->known_ = i < known.size() ? std::move(known[i]) : std::nullopt;
   }
   return {};
 }

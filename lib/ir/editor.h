@@ -64,6 +64,12 @@ class GraphEditor {
   /// Overwrites what is known of a value. For importers and inference.
   void SetType(Value* v, ValueType type) { v->type_ = std::move(type); }
   void SetElements(Value* v, std::optional<std::vector<Dim>> e) { v->elements_ = std::move(e); }
+  void SetKnown(Value* v, std::optional<Tensor> t) { v->known_ = std::move(t); }  ///< no constant
+  /// Gives `v` what is known of the elements of `from`, a value of the same meaning.
+  void CopyElements(Value* v, const Value& from) {
+    v->elements_ = from.elements_;
+    if (!v->is_constant()) v->known_ = from.known() ? std::optional(*from.known()) : std::nullopt;
+  }
   /// Makes a graph input or a produced value a constant (its producer loses that output's readers).
   void SetConstant(Value* v, Tensor t);
   Graph* mutable_subgraph(Node& node, size_t i) { return node.subgraphs_[i].second.get(); }

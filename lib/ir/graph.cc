@@ -78,6 +78,7 @@ Graph Graph::Clone() const {
     copy->producer_index_ = v->producer_index_;
     copy->constant_ = v->constant_;
     copy->elements_ = v->elements_;
+    copy->known_ = v->known_;
     copy->is_input_ = v->is_input_;
     copy->output_count_ = v->output_count_;
     copy->uses_.resize(v->uses_.size(), Use{nullptr, 0});
@@ -132,7 +133,7 @@ OpCall CallOf(const Node& node) {
   OpCall call(node.def(), node.attrs(), operands, node.outputs().size());
   for (size_t i = 0; i < operands; ++i)
     if (const Value* v = node.input(i))
-      call.BindInput(i, &v->type(), v->constant(), v->elements() ? &*v->elements() : nullptr);
+      call.BindInput(i, &v->type(), v->known(), v->elements() ? &*v->elements() : nullptr);
   for (size_t i = 0; i < node.outputs().size(); ++i)
     if (const Value* v = node.output(i)) call.SetOut(i, v->type());
   return call;

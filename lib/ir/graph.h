@@ -45,6 +45,8 @@ class Value {
   const Tensor* constant() const { return constant_ ? &*constant_ : nullptr; }
   /// Elements of a small integer tensor as far as inference knows them (OpCall::elements).
   const std::optional<std::vector<Dim>>& elements() const { return elements_; }
+  /// The constant, or what inference computed from constants and shapes alone (small tensors).
+  const Tensor* known() const { return known_ ? &*known_ : constant(); }
   const std::vector<Use>& uses() const { return uses_; }  ///< in no particular order
   bool is_input() const { return is_input_; }
   bool is_output() const { return output_count_ > 0; }
@@ -62,6 +64,7 @@ class Value {
   size_t producer_index_ = 0;
   std::optional<Tensor> constant_;
   std::optional<std::vector<Dim>> elements_;
+  std::optional<Tensor> known_;  // never beside constant_
   std::vector<Use> uses_;
   bool is_input_ = false;
   int output_count_ = 0;  // how many graph outputs are this value

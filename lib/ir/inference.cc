@@ -3,6 +3,7 @@
 #include "lib/ir/body.h"
 #include "lib/ir/control_flow.h"
 #include "lib/ir/editor.h"
+#include "lib/ir/known_values.h"
 #include "lib/support/strings.h"
 
 namespace infer {
@@ -39,7 +40,8 @@ Status CheckExtents(const OpCall& call) {
 
 Status InferCall(OpCall& call,
                  const std::vector<std::pair<std::string, std::unique_ptr<Graph>>>& subgraphs,
-                 std::span<const ValueType* const> captures, const OpRegistry& ops) {
+                 std::span<const ValueType* const> captures, const OpRegistry& ops,
+                 KnownOutputs* known) {
   const OpDef& def = call.def();
   INFER_TRY(CheckSchema(call));
   if (IsControlFlow(def)) return InferControlFlow(call, subgraphs, captures);
@@ -50,7 +52,10 @@ Status InferCall(OpCall& call,
   } else {
     return Internal(Cat(def.name, " has no inference"));
   }
-  return CheckExtents(call);
+  INFER_TRY(CheckExtents(call));
+  KnownOutputs made = EvaluateKnown(call, ops);
+  if (known) *known = std::move(made);
+  return {};
 }
 
 Status InferTypes(Graph& g) {
@@ -64,10 +69,12 @@ Status RefineTypes(Graph& g) {
   for (const auto& n : g.nodes()) {
     std::vector<ValueType> stored(n->outputs().size());
     std::vector<std::optional<std::vector<Dim>>> elements(n->outputs().size());
+    KnownOutputs known(n->outputs().size());
     for (size_t i = 0; i < stored.size(); ++i)
       if (const Value* v = n->outputs()[i]) {
         stored[i] = v->type();
         elements[i] = v->elements();
+        if (v->known()) known[i] = *v->known();
       }
     INFER_TRY(editor.Reinfer(*n));
     for (size_t i = 0; i < stored.size(); ++i) {
@@ -77,6 +84,7 @@ Status RefineTypes(Graph& g) {
       if (!met.ok()) return met.status().In(Describe(*n));
       editor.SetType(v, *std::move(met));
       if (!v->elements()) editor.SetElements(v, std::move(elements[i]));
+      if (!v->known()) editor.SetKnown(v, std::move(known[i]));
     }
   }
   return {};

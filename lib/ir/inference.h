@@ -10,11 +10,17 @@ namespace infer {
 /// No tensor of a run has more axes; import has the same limit for files (ImportLimits).
 inline constexpr int kMaxRank = 32;
 
+/// One entry per output, or none at all; nullopt: not known before the run.
+using KnownOutputs = std::vector<std::optional<Tensor>>;
+
 /// Infers the outputs of `call`. `subgraphs` and `captures` are those of the node, for control
 /// flow: the subgraphs are re-inferred in place with the operand types. Checks the schema first.
+/// Where all operands are known and small, so are the results: the operator's own kernel makes them
+/// (into `known`), and types and elements follow from them.
 Status InferCall(OpCall& call,
                  const std::vector<std::pair<std::string, std::unique_ptr<Graph>>>& subgraphs,
-                 std::span<const ValueType* const> captures, const OpRegistry& ops);
+                 std::span<const ValueType* const> captures, const OpRegistry& ops,
+                 KnownOutputs* known = nullptr);
 
 /// Re-infers every node in order and stores the results. InvalidModel names the first ill-typed
 /// node.

@@ -15,7 +15,7 @@ Value* PatchBuilder::In(Value* v) {
     patch_.constants[mine] = v;
   } else {
     mine = editor_.AddInput(v->name(), v->type());
-    editor_.SetElements(mine, v->elements());
+    editor_.CopyElements(mine, *v);
     patch_.inputs.push_back(v);
   }
   own_.insert(mine);
@@ -151,7 +151,8 @@ class Splicer {
       if (Node* n = from->producer()) producers.push_back(n);
       if (p_.graph.outputs()[i]->producer() && !to->is_output())
         names_.emplace_back(to, from->name());
-      if (!to->elements() && from->elements()) e_.SetElements(to, from->elements());
+      if ((!to->elements() && from->elements()) || (!to->known() && from->known()))
+        e_.CopyElements(to, *from);
       if (Status s = e_.ReplaceAllUses(from, to); !s.ok())
         return Internal(Cat("splicing: ", s.message()));
       if (listener_.replaced) listener_.replaced(*from, *to);

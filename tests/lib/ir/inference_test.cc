@@ -1,0 +1,91 @@
+/// What inference knows beyond the rules of single operators: values and branches.
+#include "lib/ir/inference.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lib/ir/text.h"
+#include "lib/ir/verify.h"
+#include "lib/ops/registry.h"
+#include "lib/support/strings.h"
+
+namespace infer {
+namespace {
+
+class InferenceTest : public ::testing::Test {
+ protected:
+  /// The type of output 0 of the graph, which must verify.
+  std::string TypeOf(std::string_view text) {
+    auto g = ParseGraph(text, ops_);
+    EXPECT_TRUE(g.ok()) << g.status().message();
+    if (!g.ok()) return "";
+    const Status verified = Verify(*g);
+    EXPECT_TRUE(verified.ok()) << verified.message();
+    return ToString(g->outputs()[0]->type());
+  }
+  const OpRegistry ops_ = AllOps();
+};
+
+TEST_F(InferenceTest, ValuesPassThroughFloats) {
+  EXPECT_EQ(TypeOf(R"(graph g(x: f32[7,2]) -> (y) {
+    s = Shape(x) f = Cast(s) {to=1} h = const f32[] {0.5} m = Mul(f, h) c = Ceil(m)
+    i = Cast(c) {to=7} y = Expand(h, i) })"),
+            "f32[4,1]");
+}
+
+TEST_F(InferenceTest, ValuesOfAnyRankAreKnown) {
+  EXPECT_EQ(TypeOf(R"(graph g(x: f32[3]) -> (y) {
+    p = const i64[2] {1, 2} r = const i64[2] {-1, 2} a = Reshape(p, r)
+    b = const i64[1,2] {3, 4} c = Concat(a, b) {axis=0} d = Transpose(c)
+    f = const i64[1] {-1} e = Reshape(d, f) y = ConstantOfShape(e) })"),
+            "f32[1,3,2,4]");
+}
+
+TEST_F(InferenceTest, NumbersOfNonZeroElementsAreKnown) {
+  EXPECT_EQ(TypeOf("graph g(x: f32[2]) -> (y) { c = const f32[4] {1, 0, 2, 3} y = NonZero(c) }"),
+            "i64[1,3]");
+}
+
+TEST_F(InferenceTest, LargeResultsAreNotMade) {
+  EXPECT_EQ(TypeOf(R"(graph g(x: f32[2]) -> (y) {
+    s = const i64[1] {1099511627776} y = ConstantOfShape(s) })"),
+            "f32[1099511627776]");
+}
+
+TEST_F(InferenceTest, WhatFailsIsLeftToTheRun) {
+  EXPECT_EQ(TypeOf(R"(graph g(x: f32[2]) -> (y) {
+    a = const i64[1] {1} b = const i64[1] {0} q = Div(a, b) y = Reshape(x, q) })"),
+            "f32[2]");
+}
+
+TEST_F(InferenceTest, AKnownConditionTakesItsBranch) {
+  const auto graph = [](const char* extents) {
+    return Cat("graph g(x: f32[", extents, R"(]) -> (y) {
+      s = Shape(x) n = Size(s) two = const i64[] {2} c = Equal(n, two)
+      y = If(c) [x] {then_branch=graph(a) -> (b) { k = const i64[1] {0} b = Unsqueeze(a, k) },
+                     else_branch=graph(d) -> (e) { e = Identity(d) }} })");
+  };
+  EXPECT_EQ(TypeOf(graph("5,6")), "f32[1,5,6]");
+  EXPECT_EQ(TypeOf(graph("4,5,6")), "f32[4,5,6]");
+}
+
+TEST_F(InferenceTest, ABranchThatIsNeverTakenMayBeIllTyped) {
+  EXPECT_EQ(TypeOf(R"(graph g(x: f32[5,6]) -> (y) {
+    s = Shape(x) n = Size(s) three = const i64[] {3} c = Equal(n, three)
+    y = If(c) [x] {then_branch=graph(a) -> (b) { b = Transpose(a) {perm=[0, 2, 1]} },
+                   else_branch=graph(d) -> (e) { e = Identity(d) }} })"),
+            "f32[5,6]");
+}
+
+TEST_F(InferenceTest, CopiedExtentsStandOnBothSidesOfAReshape) {
+  EXPECT_EQ(TypeOf(R"(graph g(x: f32[?,?,2,8]) -> (y) {
+    s = const i64[3] {0, 0, -1} y = Reshape(x, s) })"),
+            "f32[?,?,16]");
+}
+
+TEST_F(InferenceTest, ExpandKeepsExtentsThatItCannotRepeat) {
+  EXPECT_EQ(TypeOf("graph g(x: f32[3,1,N], s: i64[2]) -> (y) { y = Expand(x, s) }"), "f32[3,?,?]");
+}
+
+}  // namespace
+}  // namespace infer
