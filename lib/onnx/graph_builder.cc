@@ -93,7 +93,7 @@ class Builder : public LiftContext {
         Bind(name, editor_.AddConstant(*value->constant(), name));
       } else {
         Value* inside = editor_.AddInput(name, value->type());
-        editor_.SetElements(inside, value->elements());
+        editor_.CopyElements(inside, *value);
         Bind(name, inside);
       }
     }
@@ -267,8 +267,31 @@ class Builder : public LiftContext {
     if (!item.subgraphs.empty()) return AddControlFlow(item, def, std::move(spec), opset);
     if (!def.lift) return AddFinal(std::move(spec));
     emit_status_ = {};
+    const std::string first = spec.inputs.empty() ? "" : spec.inputs[0];
+    const std::string result = spec.outputs.empty() ? "" : spec.outputs[0];
     INFER_TRY(def.lift(std::move(spec), opset, *this));
+    if (emit_status_.ok() && BroadcastsToFirst(def, opset)) TakeShape(result, first);
     return std::move(emit_status_);
+  }
+
+  /// Old forms whose result has the extents of operand 0; lifted, any operand may be broadcast.
+  static bool BroadcastsToFirst(const OpDef& def, int opset) {
+    constexpr std::string_view kBinary[] = {"Add", "And",  "Div", "Equal", "Greater", "Less",
+                                            "Mul", "Or",   "Pow", "Sub",   "Xor"};
+    constexpr std::string_view kVariadic[] = {"Max", "Mean", "Min", "Sum"};
+    auto among = [&](const auto& names) {
+      return std::find(std::begin(names), std::end(names), def.name) != std::end(names);
+    };
+    return def.domain.empty() && ((opset < 7 && among(kBinary)) || (opset < 8 && among(kVariadic)));
+  }
+
+  void TakeShape(const std::string& to, const std::string& from) {
+    const auto result = values_.find(to), operand = values_.find(from);
+    if (result == values_.end() || operand == values_.end()) return;
+    Value* v = result->second;
+    const ValueType& t = operand->second->type();
+    if (!v->type().is_tensor() || !t.is_tensor() || !Meet(v->shape(), t.tensor().shape).ok()) return;
+    editor_.SetType(v, TensorType{v->dtype(), FillUnknown(v->shape(), t.tensor().shape)});
   }
 
   Status AddFinal(NodeSpec spec) {

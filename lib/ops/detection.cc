@@ -78,7 +78,9 @@ Status InferRoiAlign(OpCall& call) {
   INFER_TRY(CheckRank(call, 1, 2, 2));
   const Shape &x = call.shape(0), &rois = call.shape(1), &batches = call.shape(2);
   Dim n = rois.has_rank() ? rois[0] : Dim();
-  if (n.is_unknown() && batches.has_rank() && batches.rank() == 1) n = batches[0];
+  if (batches.has_rank() && batches.rank() == 1) {
+    INFER_ASSIGN(n, Meet(n, batches[0]));
+  }
   call.SetOut(0, call.dtype(0),
               Shape(std::vector<Dim>{n, x.has_rank() ? x[1] : Dim(), call.Int("output_height"),
                                      call.Int("output_width")}));

@@ -16,7 +16,7 @@ Status InferLoss(OpCall& call) {
   if (scores.has_rank()) {
     std::vector<Dim> dims = scores.dims();
     dims.erase(dims.begin() + 1);
-    INFER_ASSIGN(labels, Meet(labels, Shape(std::move(dims))));
+    INFER_ASSIGN(labels, Meet(Shape(std::move(dims)), labels));
   }
   if (call.has_input(2) && call.shape(2).has_rank()) {
     if (call.shape(2).rank() != 1) return InvalidModel("the weights have a rank other than 1");

@@ -38,6 +38,7 @@ Status InferReshape(OpCall& call) {
   std::vector<Dim> out;
   int open = -1, num_open = 0, num_minus_one = 0;
   Dim rest = 1;
+  std::vector<bool> copied(in.has_rank() ? in.dims().size() : 0);
   for (size_t i = 0; i < wanted->size(); ++i) {
     Dim d = (*wanted)[i];
     if (d.KnownEqual(0) && !allow_zero) {
@@ -45,6 +46,11 @@ Status InferReshape(OpCall& call) {
         return InvalidModel(
             Cat("shape has 0 (copy) at axis ", i, " of an operand ", in.ToString()));
       d = in.has_rank() ? in[static_cast<int>(i)] : Dim();
+      if (in.has_rank() && d.is_unknown()) {  // not open: it stands on both sides
+        copied[i] = true;
+        out.emplace_back();
+        continue;
+      }
     } else if (d.is_static() && d.value() < 0) {
       if (d.value() != -1) return InvalidModel(Cat("shape has the extent ", d.value()));
       if (++num_minus_one > 1) return InvalidModel("shape has more than one -1");
@@ -59,7 +65,12 @@ Status InferReshape(OpCall& call) {
     out.push_back(std::move(d));
   }
   if (num_open == 1) {
-    const Dim total = in.num_elements();
+    Dim total = in.num_elements();
+    if (std::find(copied.begin(), copied.end(), true) != copied.end()) {
+      total = 1;
+      for (size_t i = 0; i < copied.size(); ++i)
+        if (!copied[i]) total = total * in.dims()[i];
+    }
     if (num_minus_one && total.is_static() && rest.is_static() && rest.value() > 0 &&
         total.value() % rest.value() != 0)
       return InvalidModel(Cat("cannot reshape ", in.ToString(), " to ", Shape(out).ToString()));

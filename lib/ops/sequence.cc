@@ -123,6 +123,19 @@ Status RunLength(OpRun& run) {
   return {};
 }
 
+/// The extent of all parts that input 1 makes of `whole`; unknown where they differ.
+Dim PartOf(const OpCall& call, const Dim& whole) {
+  const auto sizes = call.elements(1);
+  if (!sizes || sizes->empty() || !call.shape(1).has_rank()) return {};
+  const Dim& first = sizes->front();
+  if (call.shape(1).rank() == 0)
+    return first.is_static() && first.value() > 0 && !whole.ExactDiv(first).is_unknown() ? first
+                                                                                         : Dim();
+  return std::all_of(sizes->begin(), sizes->end(), [&](const Dim& d) { return d == first; })
+             ? first
+             : Dim();
+}
+
 Status InferSplitToSequence(OpCall& call) {
   const Shape& s = call.shape(0);
   Shape element;
@@ -132,7 +145,7 @@ Status InferSplitToSequence(OpCall& call) {
     if (!call.has_input(1) && call.Int("keepdims") == 0)
       dims.erase(dims.begin() + axis);
     else
-      dims[static_cast<size_t>(axis)] = call.has_input(1) ? Dim() : Dim(1);
+      dims[static_cast<size_t>(axis)] = call.has_input(1) ? PartOf(call, s[axis]) : Dim(1);
     element = Shape(std::move(dims));
   }
   call.SetOut(0, ValueType::Sequence(TensorType{call.dtype(0), std::move(element)}));

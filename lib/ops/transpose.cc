@@ -62,11 +62,13 @@ Status InferExpand(OpCall& call) {
   const auto wanted = call.elements(1);
   const Shape& s = call.shape(0);
   if (!wanted) {
+    // What the operand does not repeat stays whatever is wanted.
     const Dim n = LengthOf(call, 1);
-    call.SetOut(0, call.dtype(0),
-                s.has_rank() && n.is_static()
-                    ? UnknownOfRank(std::max(s.rank(), static_cast<int>(n.value())))
-                    : Shape());
+    Shape out;
+    if (n.is_static()) {
+      INFER_ASSIGN(out, Broadcast(s, UnknownOfRank(static_cast<int>(n.value()))));
+    }
+    call.SetOut(0, call.dtype(0), std::move(out));
     return {};
   }
   INFER_ASSIGN(Shape out, Broadcast(s, Shape(*wanted)));
