@@ -52,7 +52,7 @@ Status InferGlobalPool(OpCall& call) {
   return {};
 }
 
-/// One addition (or term and addition: `per_element`) per window position, one more per output.
+/// One operation (or two: `kPerElement`) per window position; the last is the division or root.
 template <int kPerElement>
 Cost CostPool(const OpCall& call) {
   Cost c = TrafficOf(call);

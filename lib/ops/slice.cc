@@ -13,17 +13,19 @@ struct Range1 {
   int64_t start = 0, step = 1, count = 0;
 };
 
-/// NumPy's rule: negative positions count from the end, then everything is clamped.
+/// Negative positions count from the end, then everything is clamped. As in NumPy, but for a start
+/// before the first element with a negative step: ONNX begins at that element then.
 Range1 Resolve(int64_t start, int64_t end, int64_t step, int64_t extent) {
-  const int64_t lowest = step > 0 ? 0 : -1, highest = step > 0 ? extent : extent - 1;
-  auto clamp = [&](int64_t i) {
+  Range1 r;
+  r.step = step;
+  if (extent == 0) return r;
+  const int64_t highest = step > 0 ? extent : extent - 1;
+  auto clamp = [&](int64_t i, int64_t lowest) {
     if (i < 0) i = i < -extent ? lowest : i + extent;
     return std::clamp(i, lowest, highest);
   };
-  Range1 r;
-  r.start = clamp(start);
-  r.step = step;
-  const int64_t distance = clamp(end) - r.start;
+  r.start = clamp(start, 0);
+  const int64_t distance = clamp(end, step > 0 ? 0 : -1) - r.start;
   if (step > 0)
     r.count = distance > 0 ? (distance - 1) / step + 1 : 0;
   else

@@ -158,6 +158,7 @@ TEST(SliceOps, Values) {
   EXPECT_EQ(slice("0", "-1", "2"), "i32[2] {0, 2}");
   EXPECT_EQ(slice("4", "-9", "-2"), "i32[3] {4, 2, 0}");
   EXPECT_EQ(slice("-1", "-9223372036854775808", "-1"), "i32[5] {4, 3, 2, 1, 0}");
+  EXPECT_EQ(slice("-7", "-9", "-1"), "i32[1] {0}");  // NumPy would begin before the first element
   EXPECT_EQ(slice("3", "1", "1"), "i32[0] {}");
   EXPECT_EQ(slice("0", "9223372036854775807", "9223372036854775807"), "i32[1] {0}");
   EXPECT_EQ(slice("99", "-99", "-9223372036854775808"), "i32[1] {4}");
