@@ -10,6 +10,7 @@
 #include "runtime/cpu/kernels.h"
 #include "runtime/cpu/program.h"
 #include "runtime/cpu/quant_group.h"
+#include "runtime/cpu/widen.h"
 
 namespace infer {
 namespace {
@@ -55,14 +56,17 @@ class CpuBackend final : public Backend {
   Result<std::shared_ptr<const CpuProgram>> CompileSteps(const Graph& graph,
                                                          const CompileOptions& options) const {
     INFER_TRY(isa_);
-    Plan plan = PartitionByNode(graph);
+    Graph wide = graph.Clone();
+    INFER_TRY(WidenHalves(wide, kernels_));
+    Plan plan = PartitionByNode(wide);
     if (options.level >= 1) GroupQuantized(plan, kernels_, options);
     INFER_TRY(FoldConstants(plan, "DequantizeLinear"));
     if (options.level >= 1) FoldEpilogues(plan, kernels_, options);
-    INFER_ASSIGN(CpuBodies bodies,
-                 CompileBodies(
-                     plan, [&](const Graph& g) { return CompileSteps(g, options); },
-                     !options.allow_reference));
+    // The lists and the options by value: a program may outlive its backend.
+    const CompileFn compile = [backend = *this, options](const Graph& g) {
+      return backend.CompileSteps(g, options);
+    };
+    INFER_ASSIGN(CpuBodies bodies, CompileBodies(plan, compile, !options.allow_reference));
     std::vector<StepInfo> infos = DescribeSteps(plan);
     std::vector<StepKernels> chosen;
     std::vector<std::string> without;
@@ -79,8 +83,8 @@ class CpuBackend final : public Backend {
     if (!options.allow_reference && !without.empty())
       return Unsupported(Cat("no fast kernel for: ", Join(without, ", ")));
     const int lanes = options.threads > 0 ? options.threads : LaneBudget();
-    auto program = std::make_shared<CpuProgram>(std::move(plan), std::move(chosen),
-                                                std::move(infos), std::move(bodies), lanes);
+    auto program = std::make_shared<CpuProgram>(
+        std::move(plan), std::move(chosen), std::move(infos), std::move(bodies), compile, lanes);
     INFER_TRY(program->Prepare());
     return std::shared_ptr<const CpuProgram>(std::move(program));
   }
@@ -96,7 +100,7 @@ KernelList CpuKernels() {
   for (KernelList (*family)() :
        {Int8ProductKernels, Int8ElementwiseKernels, ConvKernels, MatMulKernels, PoolKernels,
         NormKernels, RowKernels, RecurrentKernels, MoveKernels, ViewKernels, ElementwiseKernels,
-        PowKernels, ElementKernels}) {
+        PowKernels, ElementKernels, IndexKernels, ChannelNormKernels, ResizeKernels}) {
     KernelList list = family();
     all.insert(all.end(), list.begin(), list.end());
   }

@@ -1,7 +1,6 @@
 #pragma once
 /// The subgraphs of If, Loop, Scan and SequenceMap as programs of their own. The operator itself
 /// (which branch, how often, slices and stacks) is lib/ir/control_flow.h.
-#include <functional>
 #include <unordered_map>
 
 #include "runtime/cpu/program.h"
@@ -11,7 +10,6 @@ namespace infer {
 /// The step's subgraphs are run by its context, not by its reference kernel.
 bool RunsBodies(const PlanStep& step);
 
-using CompileFn = std::function<Result<std::shared_ptr<const CpuProgram>>(const Graph&)>;
 /// A program for each subgraph of the plan's control flow. What the outer graph knows to be
 /// constant is constant inside. A body that cannot be compiled is left to the reference kernels
 /// (its branch may never run), unless `must`.

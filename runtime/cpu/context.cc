@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <unordered_map>
 
 #include "lib/support/parallel.h"
 #include "lib/support/strings.h"
@@ -140,6 +141,10 @@ Status CpuContext::RunLaunches(const RunOptions& options) {
     if (options.stop.stop_requested()) return Cancelled("the run was stopped");
     const PlannedLaunch& launch = bound.plan->launches[l];
     const double begin = options.profile ? NowMs() : 0;
+    if (launch.is_late) {
+      INFER_TRY(RunLate(launch, options, start));
+      continue;
+    }
     if (!launch.launch && RunsBodies(plan_.steps[launch.step])) {
       INFER_TRY(RunBodies(launch, options, start));
       continue;
@@ -169,46 +174,89 @@ Status CpuContext::RunBodies(const PlannedLaunch& launch, const RunOptions& opti
   return {};
 }
 
-Status CpuContext::RunReference(const PlannedLaunch& launch, const SubgraphRunner& run) {
+Datum CpuContext::OperandOf(int id, int b) {
+  if (b < 0) return slots_[static_cast<size_t>(id)];
   const Bound& bound = *plans_[0];
-  const PlanStep& step = plan_.steps[launch.step];
-  for (size_t i = 0; i < step.inputs.size(); ++i) {
-    if (launch.args[i] < 0) continue;
-    const auto id = static_cast<size_t>(step.inputs[i]);
-    const PlannedBuffer& buffer = bound.plan->buffers[static_cast<size_t>(launch.args[i])];
-    const TensorType& type = bound.plan->types[id].tensor();
-    if (buffer.kind == PlannedBuffer::Kind::kConstant)
-      slots_[id] = buffer.constant.Reshaped(type.shape.static_dims());
-    else if (buffer.kind == PlannedBuffer::Kind::kInput)
-      slots_[id] =
-          inputs_[static_cast<size_t>(buffer.index)].tensor().Reshaped(type.shape.static_dims());
-    else
-      slots_[id] = Tensor(type.dtype, type.shape.static_dims(),
-                          Buffer::Borrow(bound.pointers[static_cast<size_t>(launch.args[i])],
-                                         static_cast<size_t>(buffer.bytes), nullptr));
+  const PlannedBuffer& buffer = bound.plan->buffers[static_cast<size_t>(b)];
+  const TensorType& type = bound.plan->types[static_cast<size_t>(id)].tensor();
+  const Dims dims = type.shape.static_dims();
+  if (buffer.kind == PlannedBuffer::Kind::kConstant) return buffer.constant.Reshaped(dims);
+  if (buffer.kind == PlannedBuffer::Kind::kInput)
+    return inputs_[static_cast<size_t>(buffer.index)].tensor().Reshaped(dims);
+  return Tensor(type.dtype, dims,
+                Buffer::Borrow(bound.pointers[static_cast<size_t>(b)],
+                               static_cast<size_t>(buffer.bytes), nullptr));
+}
+
+Status CpuContext::Keep(int id, int b, Datum made) {
+  if (b < 0) {
+    slots_[static_cast<size_t>(id)] = Owned(made);
+    return {};
   }
+  const Bound& bound = *plans_[0];
+  const TensorType& type = bound.plan->types[static_cast<size_t>(id)].tensor();
+  if (!made.is_tensor() || !SameType(made.tensor(), type))
+    // Inference follows kernels; only what the model declares of a value can mislead it.
+    return InvalidModel(Cat("value '", plan_.values[static_cast<size_t>(id)]->name(),
+                            "': the model says ", ToString(type),
+                            ", running it gives another type"));
+  if (const Tensor& t = made.tensor(); t.byte_size() > 0)
+    std::memcpy(bound.pointers[static_cast<size_t>(b)], t.raw(),
+                static_cast<size_t>(t.byte_size()));
+  return {};
+}
+
+Status CpuContext::RunReference(const PlannedLaunch& launch, const SubgraphRunner& run) {
+  const LateSteps& late = plans_[0]->plan->late;
+  const PlanStep& step = plan_.steps[launch.step];
+  for (size_t i = 0; i < step.inputs.size(); ++i)
+    if (launch.args[i] >= 0)
+      slots_[static_cast<size_t>(step.inputs[i])] = OperandOf(step.inputs[i], launch.args[i]);
   INFER_TRY(EvaluateStep(plan_, step, slots_, run));
   for (size_t i = 0; i < step.outputs.size(); ++i) {
-    const auto id = static_cast<size_t>(step.outputs[i]);
-    const int b = launch.args[step.inputs.size() + i];
-    if (b < 0) {
-      slots_[id] = Owned(slots_[id]);
-      continue;
-    }
-    const TensorType& type = bound.plan->types[id].tensor();
-    if (!slots_[id].is_tensor() || !SameType(slots_[id].tensor(), type))
-      // Inference follows kernels; only what the model declares of a value can mislead it.
-      return InvalidModel(Cat("value '", plan_.values[id]->name(), "': the model says ",
-                              ToString(type), ", running it gives another type"));
-    const Tensor& t = slots_[id].tensor();
-    if (t.byte_size() > 0)
-      std::memcpy(bound.pointers[static_cast<size_t>(b)], t.raw(),
-                  static_cast<size_t>(t.byte_size()));
-    slots_[id] = Datum();
+    Datum made = std::move(slots_[static_cast<size_t>(step.outputs[i])]);
+    slots_[static_cast<size_t>(step.outputs[i])] = Datum();
+    INFER_TRY(Keep(step.outputs[i], launch.args[step.inputs.size() + i], std::move(made)));
   }
   for (size_t i = 0; i < step.inputs.size(); ++i)
     if (launch.args[i] >= 0) slots_[static_cast<size_t>(step.inputs[i])] = Datum();
-  for (int id : step.dies) slots_[static_cast<size_t>(id)] = Datum();
+  for (int id : step.dies)
+    if (!late.Reads(id)) slots_[static_cast<size_t>(id)] = Datum();
+  return {};
+}
+
+Status CpuContext::RunLate(const PlannedLaunch& launch, const RunOptions& options, double start) {
+  Bound& bound = *plans_[0];
+  const LateSteps& late = bound.plan->late;
+  const double begin = options.profile ? NowMs() : 0;
+  if (!bound.late) {
+    INFER_ASSIGN(bound.late_program, program_->LateProgram(*bound.plan));
+    INFER_ASSIGN(bound.late, bound.late_program->NewContext());
+  }
+  for (size_t i = 0; i < late.inputs.size(); ++i)
+    INFER_TRY(bound.late->BindInput(i, OperandOf(late.inputs[i], launch.args[i])));
+  INFER_TRY(bound.late->Run(options));
+  for (size_t o = 0; o < late.outputs.size(); ++o)
+    INFER_TRY(Keep(late.outputs[o], launch.args[late.inputs.size() + o], bound.late->output(o)));
+  const auto& graph_outputs = plan_.outputs;
+  for (int id : late.inputs)
+    if (std::find(graph_outputs.begin(), graph_outputs.end(), id) == graph_outputs.end())
+      slots_[static_cast<size_t>(id)] = Datum();
+  if (!options.profile) return {};
+  // Their steps are ours, known by what they make; what is left is the whole's.
+  std::unordered_map<std::string_view, size_t> step_of;
+  for (size_t s : late.steps)
+    for (const std::string& name : program_->steps()[s].outputs) step_of.emplace(name, s);
+  double inside = 0;
+  for (const StepTiming& t : bound.late->profile()) {
+    const StepInfo& info = bound.late_program->steps()[t.step];
+    const auto it = info.outputs.empty() ? step_of.end() : step_of.find(info.outputs[0]);
+    profile_.push_back({it == step_of.end() ? launch.step : it->second, begin - start + t.start_ms,
+                        t.duration_ms, t.reference_ms});
+    inside += t.duration_ms;
+  }
+  profile_.push_back({launch.step, begin - start, std::max(0.0, NowMs() - begin - inside), 0});
+  for (const auto& [op, ms] : bound.late->reference_times()) reference_times_[op] += ms;
   return {};
 }
 

@@ -19,6 +19,8 @@ class CpuContext final : public PlanContext {
     std::vector<std::unique_ptr<LaunchState>> states;  // by launch
     std::vector<std::pair<size_t, int>> external;      // (arg, buffer) of inputs and outputs
     std::vector<std::byte*> pointers;                  // by buffer
+    std::shared_ptr<const CpuProgram> late_program;    // once it has run
+    std::unique_ptr<RunContext> late;
   };
   Status RunBound(const RunOptions& options) override;
   Status RunLaunches(const RunOptions& options);
@@ -29,6 +31,12 @@ class CpuContext final : public PlanContext {
   /// What the node itself spends is not a kernel's; its bodies say what of theirs is the
   /// reference's.
   Status RunBodies(const PlannedLaunch& launch, const RunOptions& options, double start);
+  /// All late steps, by a program of their own.
+  Status RunLate(const PlannedLaunch& launch, const RunOptions& options, double start);
+  /// The operand of a launch that is no kernel's: value `id`, in buffer `b` or in its slot.
+  Datum OperandOf(int id, int b);
+  /// Takes the result of such a launch.
+  Status Keep(int id, int b, Datum made);
   Status RunReference(const PlannedLaunch& launch, const SubgraphRunner& run = {});
   Status Finish();
 

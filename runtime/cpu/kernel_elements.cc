@@ -163,6 +163,74 @@ std::unique_ptr<Kernel> MakeBinary(const StepCall& call) {
   });
 }
 
+// ---- Any number of operands ------------------------------------------------------------------
+
+struct VariadicOp {
+  std::string_view op;
+  ElementBinary kind;
+};
+constexpr VariadicOp kVariadic[] = {{"Max", ElementBinary::kMax},
+                                    {"Min", ElementBinary::kMin},
+                                    {"Sum", ElementBinary::kAdd},
+                                    {"Mean", ElementBinary::kAdd}};
+
+Elements::BinaryFn VariadicFn(const Node& n, bool last) {
+  auto kind = std::find_if(std::begin(kVariadic), std::end(kVariadic), [&](const VariadicOp& v) {
+                return n.Is(v.op);
+              })->kind;
+  if (last) kind = ElementBinary::kDiv;
+  const auto type = ElementOf(TypeOf(n.input(0)));
+  return type ? simd::TheElements().binary[static_cast<int>(kind)][static_cast<int>(*type)]
+              : nullptr;
+}
+
+std::string RefuseVariadic(const StepCall& call) {
+  const Node& n = call.main();
+  if (call.step.nodes.size() > 1) return "it has no epilogue";
+  for (const Value* v : n.inputs())
+    if (TypeOf(v) != TypeOf(n.input(0))) return "types differ";
+  return VariadicFn(n, false) ? "" : Cat("elements of ", Name(TypeOf(n.input(0))));
+}
+
+/// The left fold in the result, then what divides a mean.
+std::unique_ptr<Kernel> MakeVariadic(const StepCall& call) {
+  const Node& n = call.main();
+  const auto fold = VariadicFn(n, false), divide = VariadicFn(n, true);
+  const bool mean = n.Is("Mean");
+  const DType type = TypeOf(n.input(0));
+  std::vector<int> operands;
+  for (const Value* v : n.inputs()) operands.push_back(call.operand(v));
+  return KernelOf(
+      [=](std::span<const Operand> in, std::span<const Operand> out) -> Result<Prepared> {
+        Prepared p = Named("elements");
+        if (operands.size() == 1) {
+          p.name = "view";
+          return p;
+        }
+        const Dims& dims = out[0].dims;
+        std::vector<Rows> rows;
+        for (size_t k = 1; k < operands.size(); ++k)
+          rows.emplace_back(
+              dims, std::vector<Dims>{k == 1 ? in[static_cast<size_t>(operands[0])].dims : dims,
+                                      in[static_cast<size_t>(operands[k])].dims});
+        Tensor count(type, {1});
+        count.Set(0, static_cast<double>(operands.size()));
+        const int64_t width = WidthOf(type), size = NumElements(dims);
+        const size_t y = in.size();
+        p.launch = LaunchOf([=](std::byte* const* args) {
+          std::byte* to = args[y];
+          for (size_t k = 1; k < operands.size(); ++k) {
+            const std::byte *a = k == 1 ? args[operands[0]] : to, *b = args[operands[k]];
+            rows[k - 1].Run([=, &row = rows[k - 1]](int64_t at, const int64_t* from, int64_t m) {
+              fold(a + from[0] * width, b + from[1] * width, to + at * width, m, row.steps());
+            });
+          }
+          if (mean) divide(to, count.raw(), to, size, simd::kFirstSteps);
+        });
+        return p;
+      });
+}
+
 // ---- Unary and conversions -------------------------------------------------------------------
 
 struct UnaryOp {
@@ -290,6 +358,8 @@ std::unique_ptr<Kernel> MakeWhere(const StepCall& call) {
 KernelList ElementKernels() {
   KernelList list;
   for (const BinaryOp& b : kBinary) list.push_back({b.op, "", "own", RefuseBinary, MakeBinary});
+  for (const VariadicOp& v : kVariadic)
+    list.push_back({v.op, "", "own", RefuseVariadic, MakeVariadic});
   for (const UnaryOp& u : kUnary) list.push_back({u.op, "", "own", RefuseUnary, MakeUnary});
   for (std::string_view op : {"Cast", "CastLike"})
     list.push_back({op, "", "own", RefuseUnary, MakeUnary});

@@ -129,7 +129,7 @@ std::unique_ptr<Kernel> MakeLayerNorm(const StepCall& call) {
   });
 }
 
-enum class Reduction : uint8_t { kMean, kSum, kMax, kSumSquare, kL2 };
+enum class Reduction : uint8_t { kMean, kSum, kMax, kMin, kSumSquare, kL2 };
 struct ReduceOp {
   std::string_view op;
   Reduction kind;
@@ -137,8 +137,22 @@ struct ReduceOp {
 constexpr ReduceOp kReduce[] = {{"ReduceMean", Reduction::kMean},
                                 {"ReduceSum", Reduction::kSum},
                                 {"ReduceMax", Reduction::kMax},
+                                {"ReduceMin", Reduction::kMin},
                                 {"ReduceSumSquare", Reduction::kSumSquare},
                                 {"ReduceL2", Reduction::kL2}};
+
+/// NaN where one is.
+float Least(const float* x, int64_t n) {
+  const auto min = simd::TheLoops().binary[static_cast<int>(simd::Binary::kMin)];
+  float best[kColumns];
+  const int64_t first = std::min(n, kColumns);
+  std::copy_n(x, first, best);
+  int64_t i = first;
+  for (; i + kColumns <= n; i += kColumns) min(best, x + i, best, kColumns);
+  min(best, x + i, best, n - i);
+  for (int64_t k = 1; k < first; ++k) min(best, best + k, best, 1);
+  return best[0];
+}
 
 float Reduced(Reduction kind, const float* x, int64_t n) {
   const simd::Loops& loops = simd::TheLoops();
@@ -146,6 +160,7 @@ float Reduced(Reduction kind, const float* x, int64_t n) {
     case Reduction::kMean: return static_cast<float>(loops.sum(x, n) / static_cast<double>(n));
     case Reduction::kSum: return static_cast<float>(loops.sum(x, n));
     case Reduction::kMax: return loops.max(x, n);
+    case Reduction::kMin: return Least(x, n);
     case Reduction::kSumSquare: return static_cast<float>(loops.sum_squares(x, n));
     case Reduction::kL2: return static_cast<float>(std::sqrt(loops.sum_squares(x, n)));
   }
@@ -155,10 +170,11 @@ float Reduced(Reduction kind, const float* x, int64_t n) {
 /// The same along the first axis of [n, columns], rows `inner` apart.
 void ReduceColumns(Reduction kind, const float* x, float* y, int64_t n, int64_t inner,
                    int64_t columns) {
-  if (kind == Reduction::kMax) {
-    const auto max = simd::TheLoops().binary[static_cast<int>(simd::Binary::kMax)];
+  if (kind == Reduction::kMax || kind == Reduction::kMin) {
+    const auto which = kind == Reduction::kMax ? simd::Binary::kMax : simd::Binary::kMin;
+    const auto better = simd::TheLoops().binary[static_cast<int>(which)];
     std::copy_n(x, columns, y);
-    for (int64_t r = 1; r < n; ++r) max(y, x + r * inner, y, columns);
+    for (int64_t r = 1; r < n; ++r) better(y, x + r * inner, y, columns);
     return;
   }
   const bool squares = kind == Reduction::kSumSquare || kind == Reduction::kL2;

@@ -15,6 +15,9 @@ KernelList RecurrentKernels();        ///< LSTM, GRU, RNN
 KernelList MoveKernels();         ///< Transpose, Slice, Concat, Pad, Gather, nearest Resize, ...
 KernelList ViewKernels();         ///< Reshape, Flatten, ...: no copy
 KernelList ElementwiseKernels();  ///< unary and binary f32 with broadcasting
+KernelList IndexKernels();        ///< OneHot, ScatterND, GatherND, ScatterElements, GatherElements
+KernelList ChannelNormKernels();  ///< BatchNormalization, Instance-, GroupNormalization
+KernelList ResizeKernels();       ///< linear
 KernelList PowKernels();
 KernelList ElementKernels();  ///< any type: arithmetic, comparisons, logic, Cast, Where
 

@@ -4,9 +4,16 @@
 #include "lib/support/strings.h"
 #include "runtime/cpu/bodies.h"
 #include "runtime/cpu/context.h"
+#include "runtime/cpu/late.h"
 #include "runtime/cpu/onednn.h"
 
 namespace infer {
+namespace {
+
+/// They hold packed weights; another is made where what is known of shapes differs.
+constexpr size_t kMostLatePrograms = 8;
+
+}  // namespace
 
 Status CpuProgram::Prepare() {
   std::vector<Dims> dims;
@@ -35,9 +42,19 @@ Result<std::shared_ptr<const ShapePlan>> CpuProgram::PlanFor(
     std::span<const Dims> input_dims) const {
   if (auto found = cache_.Find(input_dims)) return found;
   const onednn::ThreadScope threads(lanes_);
-  INFER_ASSIGN(auto made, BuildShapePlan(plan_, kernels_, input_dims, onednn::MakeReorder));
+  INFER_ASSIGN(auto made, BuildShapePlan(plan_, kernels_, input_dims, onednn::MakeReorder, true));
   cache_.Add(made);
   return made;
+}
+
+Result<std::shared_ptr<const CpuProgram>> CpuProgram::LateProgram(const ShapePlan& plan) const {
+  const std::string key = LateKey(plan_, plan);
+  std::lock_guard lock(late_mutex_);
+  if (const auto it = late_.find(key); it != late_.end()) return it->second;
+  INFER_ASSIGN(const Graph g, LateGraph(plan_, plan));
+  INFER_ASSIGN(auto made, compile_(g));
+  if (late_.size() >= kMostLatePrograms) late_.clear();
+  return late_[key] = std::move(made);
 }
 
 Result<std::unique_ptr<RunContext>> CpuProgram::NewContext() const {

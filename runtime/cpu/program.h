@@ -1,5 +1,7 @@
 #pragma once
 /// The CPU program: a plan, the kernels of its steps, and the shape plans made so far.
+#include <functional>
+#include <map>
 #include <memory>
 #include <unordered_map>
 
@@ -16,16 +18,18 @@ struct CpuBody {
   std::vector<size_t> kept;
 };
 using CpuBodies = std::unordered_map<const Graph*, CpuBody>;
+using CompileFn = std::function<Result<std::shared_ptr<const CpuProgram>>(const Graph&)>;
 
 class CpuProgram final : public PlanProgram, public std::enable_shared_from_this<CpuProgram> {
  public:
   /// `infos` describes the steps, with the first candidate's name as kernel.
-  /// `bodies`: of the plan's subgraphs.
+  /// `bodies`: of the plan's subgraphs. `compile`: what late steps become a program by.
   CpuProgram(Plan plan, std::vector<StepKernels> kernels, std::vector<StepInfo> infos,
-             CpuBodies bodies, int lanes)
+             CpuBodies bodies, CompileFn compile, int lanes)
       : PlanProgram(std::move(plan), std::move(infos)),
         kernels_(std::move(kernels)),
         bodies_(std::move(bodies)),
+        compile_(std::move(compile)),
         lanes_(lanes) {}
   /// Builds the shape plan of the declared input shapes, and completes the steps from it. Where
   /// extents are not known, those of a plan with 1 in their place name the kernels; costs stay 0.
@@ -39,10 +43,15 @@ class CpuProgram final : public PlanProgram, public std::enable_shared_from_this
     return cache_.Find(input_dims) != nullptr;
   }
   Result<std::shared_ptr<const ShapePlan>> PlanFor(std::span<const Dims> input_dims) const;
+  /// The late steps of a plan of this program; its inputs and outputs are theirs.
+  Result<std::shared_ptr<const CpuProgram>> LateProgram(const ShapePlan& plan) const;
 
  private:
   std::vector<StepKernels> kernels_;
   CpuBodies bodies_;
+  CompileFn compile_;
+  mutable std::mutex late_mutex_;
+  mutable std::map<std::string, std::shared_ptr<const CpuProgram>> late_;
   int lanes_;
   mutable ShapePlanCache cache_;
 };

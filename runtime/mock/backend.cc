@@ -29,7 +29,7 @@ class MockProgram final : public PlanProgram, public std::enable_shared_from_thi
   Result<std::unique_ptr<RunContext>> NewContext() const override;
   Result<std::shared_ptr<const ShapePlan>> PlanFor(std::span<const Dims> dims) const {
     if (auto found = cache_.Find(dims)) return found;
-    INFER_ASSIGN(auto made, BuildShapePlan(plan_, kernels_, dims, CopyOnDevice));
+    INFER_ASSIGN(auto made, BuildShapePlan(plan_, kernels_, dims, CopyOnDevice, false));
     cache_.Add(made);
     return made;
   }

@@ -13,12 +13,15 @@ class Builder {
   Builder(const Plan& plan, std::span<const StepKernels> kernels, ReorderFn reorder)
       : plan_(plan), kernels_(kernels), reorder_(reorder) {}
 
-  Result<std::shared_ptr<const ShapePlan>> Build(std::span<const Dims> input_dims) {
+  Result<std::shared_ptr<const ShapePlan>> Build(std::span<const Dims> input_dims,
+                                                 bool group_late) {
     INFER_TRY(Specialize(plan_, input_dims, *out_));
     CountReaders();
     AddSources();
+    if (group_late) FindLate();
     for (size_t s = 0; s < plan_.steps.size(); ++s)
-      if (needed_step_[s]) INFER_TRY(AddStep(s));
+      if (needed_step_[s] && !late_[s]) INFER_TRY(AddStep(s));
+    if (!out_->late.steps.empty()) INFER_TRY(AddLate());
     INFER_TRY(AddOutputs());
     PlanArena();
     return std::shared_ptr<const ShapePlan>(std::move(out_));
@@ -40,6 +43,9 @@ class Builder {
   void CountReaders() {
     places_.resize(plan_.values.size());
     needed_step_.assign(plan_.steps.size(), false);
+    late_.assign(plan_.steps.size(), false);
+    out_->kernel.resize(plan_.steps.size(), "reference");
+    out_->refusals.resize(plan_.steps.size());
     std::vector<bool> needed(plan_.values.size(), false);
     for (int id : plan_.outputs) {
       needed[static_cast<size_t>(id)] = true;
@@ -55,6 +61,63 @@ class Builder {
         places_[static_cast<size_t>(id)].readers++;
       }
     }
+  }
+
+  /// Late steps, where there are some that have kernels, and others before them: a plan of the late
+  /// ones alone has fewer.
+  void FindLate() {
+    std::vector<bool> late_value(plan_.values.size(), false);
+    LateSteps late;
+    size_t needed = 0;
+    bool has_kernels = false;
+    for (size_t s = 0; s < plan_.steps.size(); ++s) {
+      if (!needed_step_[s]) continue;
+      ++needed;
+      const PlanStep& step = plan_.steps[s];
+      if (std::none_of(step.inputs.begin(), step.inputs.end(), [&](int id) {
+            return late_value[static_cast<size_t>(id)] || IsUnsized(id);
+          }))
+        continue;
+      late.steps.push_back(s);
+      has_kernels |= !kernels_[s].kernels.empty();
+      for (int id : step.outputs) late_value[static_cast<size_t>(id)] = true;
+    }
+    if (!has_kernels || late.steps.size() == needed) return;
+    for (size_t s : late.steps) {
+      late_[s] = true;
+      for (int id : plan_.steps[s].inputs)
+        if (!late_value[static_cast<size_t>(id)] && !KnownOrConstant(id) && !late.Reads(id))
+          late.inputs.push_back(id);
+    }
+    for (int id : plan_.outputs)
+      if (late_value[static_cast<size_t>(id)] && !KnownOrConstant(id) &&
+          std::find(late.outputs.begin(), late.outputs.end(), id) == late.outputs.end())
+        late.outputs.push_back(id);
+    out_->late = std::move(late);
+  }
+
+  /// A tensor of numbers whose extents only the run knows.
+  bool IsUnsized(int id) const {
+    const ValueType& t = out_->types[static_cast<size_t>(id)];
+    return t.is_tensor() && t.tensor().dtype != DType::kString && !IsPlannable(t) &&
+           !KnownOrConstant(id);
+  }
+
+  Status AddLate() {
+    const LateSteps& late = out_->late;
+    PlannedLaunch launch{late.steps.front(), nullptr, {}, false, true};
+    for (int id : late.inputs) {
+      int b = -1;
+      if (!places_[static_cast<size_t>(id)].versions.empty()) {
+        INFER_ASSIGN(b, Version(late.steps.front(), id, Layout()));
+      }
+      launch.args.push_back(b);
+    }
+    AddResults(late.outputs, launch);
+    out_->launches.push_back(std::move(launch));
+    for (size_t s : late.steps)
+      if (!kernels_[s].names.empty()) out_->kernel[s] = kernels_[s].names[0];
+    return {};
   }
 
   int NewBuffer(Kind kind, int64_t bytes, int owner) {
@@ -105,8 +168,6 @@ class Builder {
 
   Status AddStep(size_t s) {
     const PlanStep& step = plan_.steps[s];
-    out_->kernel.resize(plan_.steps.size(), "reference");
-    out_->refusals.resize(plan_.steps.size());
     const StepKernels& list = kernels_[s];
     bool done = false;
     if (!list.kernels.empty() && AllPlannable(step.inputs) && AllPlannable(step.outputs)) {
@@ -239,7 +300,14 @@ class Builder {
       }
       launch.args.push_back(b);
     }
-    for (int id : step.outputs) {
+    AddResults(step.outputs, launch);
+    out_->launches.push_back(std::move(launch));
+    return {};
+  }
+
+  /// Plain buffers, where they can be planned.
+  void AddResults(const std::vector<int>& ids, PlannedLaunch& launch) {
+    for (int id : ids) {
       int b = -1;
       if (IsPlannable(out_->types[static_cast<size_t>(id)]) && !KnownOrConstant(id)) {
         b = NewBuffer(Kind::kArena, BytesOf(id), id);
@@ -247,13 +315,9 @@ class Builder {
       }
       launch.args.push_back(b);
     }
-    out_->launches.push_back(std::move(launch));
-    return {};
   }
 
   Status AddOutputs() {
-    out_->kernel.resize(plan_.steps.size(), "reference");
-    out_->refusals.resize(plan_.steps.size());
     for (size_t o = 0; o < plan_.outputs.size(); ++o) {
       const int id = plan_.outputs[o];
       if (places_[static_cast<size_t>(id)].versions.empty()) {
@@ -308,7 +372,7 @@ class Builder {
   std::shared_ptr<ShapePlan> out_ = std::make_shared<ShapePlan>();
   std::vector<Place> places_;             // by value id
   std::vector<std::vector<int>> owners_;  // by buffer: values in it that somebody still will read
-  std::vector<bool> needed_step_;
+  std::vector<bool> needed_step_, late_;
 };
 
 }  // namespace
@@ -322,8 +386,8 @@ int StepCall::operand(const Value* v) const {
 Result<std::shared_ptr<const ShapePlan>> BuildShapePlan(const Plan& plan,
                                                         std::span<const StepKernels> kernels,
                                                         std::span<const Dims> input_dims,
-                                                        ReorderFn reorder) {
-  return Builder(plan, kernels, reorder).Build(input_dims);
+                                                        ReorderFn reorder, bool group_late) {
+  return Builder(plan, kernels, reorder).Build(input_dims, group_late);
 }
 
 std::shared_ptr<const ShapePlan> ShapePlanCache::Find(std::span<const Dims> input_dims) {

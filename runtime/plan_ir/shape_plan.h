@@ -1,6 +1,7 @@
 #pragma once
 /// ShapePlan: what a program needs for one set of input shapes: types of all values, layouts, the
 /// launch list, the memory plan. Cheap beside compiling (weights are packed once per layout).
+#include <algorithm>
 #include <mutex>
 
 #include "runtime/plan_ir/kernel.h"
@@ -32,6 +33,16 @@ struct PlannedLaunch {
   std::shared_ptr<const Launch> launch;  ///< nullptr: the step runs on reference kernels
   std::vector<int> args;                 ///< buffers; -1: not read, or (reference) in a slot
   bool is_copy = false;                  ///< args[0] to args[1], perhaps into another layout
+  bool is_late = false;                  ///< all late steps at once (ShapePlan::late)
+};
+
+/// Steps whose shapes hang on data: those that read what only the run sizes, and all that follow
+/// from them. They stand last, as one launch (operands, then results); the backend plans them when
+/// the shapes are there.
+struct LateSteps {
+  std::vector<size_t> steps;
+  std::vector<int> inputs, outputs;  ///< value ids; outputs are the graph's
+  bool Reads(int id) const { return std::find(inputs.begin(), inputs.end(), id) != inputs.end(); }
 };
 
 struct ShapePlan {
@@ -42,6 +53,7 @@ struct ShapePlan {
   /// By value id: the plain buffer, or -1 where the value is a Datum in a slot.
   std::vector<int> plain;
   std::vector<int> outputs;  ///< buffer by graph output; -1: slot
+  LateSteps late;
   /// Values that inference knows for these shapes; by value id, undefined where unknown.
   std::vector<Tensor> known;
   std::vector<std::string> kernel;                 ///< by step: implementation that runs
@@ -51,11 +63,11 @@ struct ShapePlan {
 };
 
 /// InvalidArgument or InvalidModel when the shapes do not fit the graph. `input_dims` has an empty
-/// entry for an input that is not a tensor.
+/// entry for an input that is not a tensor. `group_late`: the backend runs late steps as one.
 Result<std::shared_ptr<const ShapePlan>> BuildShapePlan(const Plan& plan,
                                                         std::span<const StepKernels> kernels,
                                                         std::span<const Dims> input_dims,
-                                                        ReorderFn reorder);
+                                                        ReorderFn reorder, bool group_late);
 
 /// The shape plans of a program, least recently used dropped first. Thread-safe.
 class ShapePlanCache {

@@ -56,6 +56,61 @@ TEST(Bodies, RunsAgain) {
   }
 }
 
+// ---- Shapes that hang on data ----------------------------------------------------------------
+
+/// What follows from the number of positive elements, with weights and a result before it.
+constexpr std::string_view kSelected = R"(graph g(x: f32[4,6]) -> (a, y, n) {
+  w = const f32[6,5] ~1 zero = const f32[] {0} ax = const i64[1] {1}
+  a = Exp(x) m = ReduceMean(x, ax) {keepdims=0} p = Greater(m, zero)
+  i = NonZero(p) k = Transpose(i) r = GatherND(x, k) s = MatMul(r, w) t = Relu(s)
+  e = GatherND(a, k) f = Concat(t, e) {axis=1} y = Softmax(f) n = Shape(y) })";
+
+TEST(Late, StepsAfterASelection) {
+  for (uint64_t seed = 1; seed <= 4; ++seed) CheckGraph(kSelected, {Normal({4, 6}, seed)}, 1e-5);
+}
+
+TEST(Late, OneContextManyShapes) {
+  Graph g = *ParseGraph(kSelected, SuiteOps());
+  auto program = BackendUnderTest().Compile(g, {});
+  ASSERT_TRUE(program.ok()) << program.status().message();
+  auto context = *(*program)->NewContext();
+  for (uint64_t seed = 1; seed <= 9; ++seed) {
+    const std::vector<Datum> inputs = {Normal({4, 6}, seed)};
+    ASSERT_TRUE(context->BindInput(0, inputs[0]).ok());
+    ASSERT_TRUE(context->Run({.profile = true}).ok());
+    const auto want = *Evaluate(g, inputs);
+    for (size_t i = 0; i < want.size(); ++i)
+      ExpectClose(context->output(i), want[i], 1e-5, Cat("seed ", seed, " output ", i));
+    for (const StepTiming& t : context->profile()) {
+      EXPECT_LT(t.step, (*program)->steps().size());
+      EXPECT_GE(t.duration_ms, 0);
+    }
+    if (BackendUnderTest().name() == "cpu") {
+      EXPECT_EQ(context->reference_times().count("MatMul+Relu"), 0u);
+      EXPECT_EQ(context->reference_times().count("NonZero"), 1u);
+    }
+  }
+}
+
+/// A selection of a selection; a branch whose results differ in rank; a sequence on the way.
+TEST(Late, Nested) {
+  CheckGraph(R"(graph g(x: f32[40]) -> (y) {
+    zero = const f32[] {0} one = const f32[] {1}
+    p = Greater(x, zero) a = Compress(x, p) b = Exp(a) q = Greater(b, one) c = Compress(b, q)
+    d = Neg(c) y = Mul(d, d) })",
+             {Normal({40})}, 1e-5);
+  for (bool c : {true, false})
+    CheckGraph(R"(graph g(c: bool[], x: f32[1,6]) -> (y) {
+      z = If(c) [x] {then_branch=graph(x) -> (a) { s = const i64[1] {6} a = Reshape(x, s) },
+                     else_branch=graph(x) -> (b) { b = Neg(x) }}
+      e = Exp(z) y = Add(e, x) })",
+               {Truth(c), Normal({1, 6})}, 1e-5);
+  CheckGraph(R"(graph g(x: f32[5,2]) -> (y) {
+    s = SplitToSequence(x) {keepdims=0} one = const i64[] {1} t = SequenceAt(s, one)
+    e = Exp(t) y = Add(e, t) })",
+             {Normal({5, 2})}, 1e-5);
+}
+
 TEST(Bodies, ProfileCountsReferenceKernelsInside) {
   Graph g = *ParseGraph(kBranches, SuiteOps());
   auto program = BackendUnderTest().Compile(g, {});

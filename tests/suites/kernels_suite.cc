@@ -78,6 +78,53 @@ TEST(Kernels, Powers) {
   CheckGraph("graph g(x: f32[2,1], e: f32[7]) -> (y) { a = Abs(x) y = Pow(a, e) }", 1, 2e-6);
 }
 
+TEST(Kernels, ChannelNorms) {
+  for (std::string_view dims : {"2,6", "3,6,5", "1,6,4,7", "2,6,2,3,2"}) {
+    const std::string head =
+        Cat("graph g(x: f32[", dims, "]) -> (y) { s = const f32[6] ~1 b = const f32[6] ~2 ");
+    CheckGraph(Cat(head,
+                   "m = const f32[6] ~3 w = const f32[6] ~4 v = Abs(w) "
+                   "y = BatchNormalization(x, s, b, m, v) }"),
+               1, 1e-5);
+    CheckGraph(Cat(head,
+                   "m = const f32[6] ~3 v = Abs(s) "
+                   "y = BatchNormalization(x, s, s, m, v) }"),
+               1, 1e-5);
+    for (int64_t groups : {1, 2, 3, 6})
+      if (dims != "2,6" || groups < 6)
+        CheckGraph(Cat(head, "y = GroupNormalization(x, s, b) {num_groups=", groups, "} }"), 1,
+                   2e-5);
+    if (dims != "2,6") CheckGraph(Cat(head, "y = InstanceNormalization(x, s, b) }"), 1, 2e-5);
+  }
+}
+
+TEST(Kernels, AnyNumberOfOperands) {
+  for (std::string_view op : {"Max", "Min", "Sum", "Mean"}) {
+    CheckGraph(Cat("graph g(a: f32[2,3,5]) -> (y) { y = ", op, "(a) }"), 1, 1e-6);
+    CheckGraph(Cat("graph g(a: f32[5], b: f32[3,1]) -> (y) { y = ", op, "(a, b) }"), 1, 1e-6);
+    CheckGraph(Cat("graph g(a: f32[2,3,5], b: f32[5], c: f32[3,1], d: f32[]) -> (y) { y = ", op,
+                   "(a, b, c, d) }"),
+               1, 1e-6);
+  }
+  for (std::string_view op : {"Max", "Min"})
+    CheckGraph(Cat("graph g(a: i64[3,5], b: i64[5], c: i64[1]) -> (y) { y = ", op, "(a, b, c) }"),
+               1, 0);
+}
+
+TEST(Kernels, LinearResize) {
+  for (std::string_view mode :
+       {"half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel", "half_pixel_symmetric"})
+    for (std::string_view scales : {"1,1,2,2", "1,1,1.7,0.6", "1,1,3,1", "1,2,1.5,2.5", "1,1,1,4"})
+      CheckGraph(Cat("graph g(x: f32[2,3,5,7]) -> (y) { s = const f32[4] {", scales,
+                     "} y = Resize(x, _, s) {mode=\"linear\", coordinate_transformation_mode=\"",
+                     mode, "\"} }"),
+                 1, 2e-6);
+  for (std::string_view sizes : {"2,3,1,1", "2,3,20,11", "2,3,5,7"})
+    CheckGraph(Cat("graph g(x: f32[2,3,5,7]) -> (y) { s = const i64[4] {", sizes,
+                   "} y = Resize(x, _, _, s) {mode=\"linear\"} }"),
+               1, 2e-6);
+}
+
 TEST(Kernels, GeluWithBias) {
   for (std::string_view op : {"BiasGelu", "FastGelu"})
     for (int64_t n : {1, 5, 17, 65})
@@ -213,7 +260,7 @@ TEST(Kernels, Rows) {
     CheckGraph(Cat("graph g(x: f32[2,3,", n, "]) -> (y) { s = const f32[", n, "] ~1 b = const f32[",
                    n, "] ~2 y = LayerNormalization(x, s, b) }"),
                1, 1e-5);
-    for (std::string_view op : {"ReduceMean", "ReduceSum", "ReduceMax", "ReduceL2"})
+    for (std::string_view op : {"ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceL2"})
       CheckGraph(Cat("graph g(x: f32[3,", n, "]) -> (y) { a = const i64[1] {-1} y = ", op,
                      "(x, a) {keepdims=0} }"),
                  1, 1e-6);
@@ -223,7 +270,7 @@ TEST(Kernels, Rows) {
   for (int64_t n : kSizes)
     for (std::string_view op : {"Softmax(x) {axis=1}", "LogSoftmax(x) {axis=1}", "ReduceMean(x, a)",
                                 "ReduceSum(x, a) {keepdims=0}", "ReduceMax(x, a)",
-                                "ReduceSumSquare(x, a)", "ReduceL2(x, a)"})
+                                "ReduceMin(x, a)", "ReduceSumSquare(x, a)", "ReduceL2(x, a)"})
       CheckGraph(Cat("graph g(x: f32[2,5,", n, "]) -> (y) { a = const i64[1] {1} y = ", op, " }"),
                  1, 2e-6);
   CheckGraph("graph g(x: f32[2,5,3,4]) -> (y) { a = const i64[2] {0,2} y = ReduceMean(x, a) }");

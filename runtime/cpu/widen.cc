@@ -1,0 +1,117 @@
+#include "runtime/cpu/widen.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "lib/ir/editor.h"
+#include "lib/support/strings.h"
+#include "runtime/cpu/kernels.h"
+
+namespace infer {
+namespace {
+
+bool IsHalf(const Value* v) {
+  return v && v->type().is_tensor() && (v->dtype() == DType::kF16 || v->dtype() == DType::kBF16);
+}
+
+/// Kernels that take any element by its width, and conversions.
+bool TakesHalves(const Node& n) {
+  static const std::set<std::string_view> ops = [] {
+    std::set<std::string_view> all = {"Cast", "CastLike", "Where", "QuantizeLinear",
+                                      "DequantizeLinear"};
+    for (const KernelList& list : {MoveKernels(), ViewKernels(), IndexKernels()})
+      for (const KernelDef& k : list) all.insert(k.op);
+    return all;
+  }();
+  if (n.Is("Resize") && n.Attr<std::string>("mode") != "nearest") return false;
+  return n.def().domain.empty() && ops.count(n.op()) > 0;
+}
+
+class Widener {
+ public:
+  explicit Widener(Graph& g) : editor_(g) {}
+
+  /// The node computed in f32. A node that cannot be is left as it is.
+  Status Widen(Node& n) {
+    editor_.InsertBefore(n);
+    std::vector<Value*> operands;
+    for (Value* v : n.inputs()) {
+      if (!IsHalf(v)) {
+        operands.push_back(v);
+        continue;
+      }
+      INFER_ASSIGN(Value * wide, Wide(v));
+      operands.push_back(wide);
+    }
+    NodeOptions options{.name = n.name(), .fused_from = n.fused_from()};
+    for (const Value* v : n.outputs())
+      options.output_names.push_back(
+          !v ? "" : editor_.FreshName(IsHalf(v) ? Cat(v->name(), "_f32") : v->name()));
+    auto made = editor_.AddNode(n.def(), std::move(operands), n.attrs(), std::move(options));
+    if (!made.ok()) return {};
+    for (size_t o = 0; o < n.outputs().size(); ++o) {
+      Value* old = n.output(o);
+      Value* y = (*made)->output(o);
+      if (!old || !y) continue;
+      const std::string name = old->name();
+      if (IsHalf(old)) {
+        // The model may know more of the shape than inference does.
+        editor_.SetType(y, TensorType{DType::kF32, old->shape()});
+        INFER_ASSIGN(y, editor_.Add("Cast", {y}, To(old->dtype())));
+      } else {
+        editor_.SetType(y, old->type());
+      }
+      const bool output = old->is_output();
+      INFER_TRY(editor_.ReplaceAllUses(old, y));
+      if (!output) names_.emplace_back(y, name);
+    }
+    replaced_.push_back(&n);
+    return {};
+  }
+
+  /// A value keeps its name, which profiles and reports show.
+  void Finish() {
+    for (auto n = replaced_.rbegin(); n != replaced_.rend(); ++n) editor_.Erase(**n);
+    for (auto& [v, name] : names_) editor_.Rename(v, editor_.FreshName(name));
+  }
+
+ private:
+  static AttrMap To(DType t) { return {{"to", static_cast<int64_t>(t)}}; }
+
+  Result<Value*> Wide(Value* v) {
+    if (const auto it = wide_.find(v); it != wide_.end()) return it->second;
+    if (v->is_constant()) {
+      Tensor t = v->constant()->Cast(DType::kF32);
+      return wide_[v] = editor_.AddConstant(std::move(t), Cat(v->name(), "_f32"));
+    }
+    INFER_ASSIGN(Value * y, editor_.Add("Cast", {v}, To(DType::kF32)));
+    return wide_[v] = y;
+  }
+
+  GraphEditor editor_;
+  std::map<Value*, Value*> wide_;  // one cast per value, before its first reader
+  std::vector<Node*> replaced_;    // until the end, so that no value's address comes again
+  std::vector<std::pair<Value*, std::string>> names_;
+};
+
+}  // namespace
+
+Status WidenHalves(Graph& g, const KernelList& kernels) {
+  std::set<std::pair<std::string_view, std::string_view>> known;
+  for (const KernelDef& k : kernels) known.emplace(k.op, k.domain);
+  std::vector<Node*> nodes;
+  for (const auto& n : g.nodes()) {
+    const bool half = std::any_of(n->inputs().begin(), n->inputs().end(), IsHalf) ||
+                      std::any_of(n->outputs().begin(), n->outputs().end(), IsHalf);
+    if (half && n->subgraphs().empty() && !TakesHalves(*n) &&
+        known.count({n->def().name, n->def().domain}))
+      nodes.push_back(n.get());
+  }
+  Widener widener(g);
+  for (Node* n : nodes) INFER_TRY(widener.Widen(*n));
+  widener.Finish();
+  return {};
+}
+
+}  // namespace infer
