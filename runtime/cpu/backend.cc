@@ -100,7 +100,8 @@ KernelList CpuKernels() {
   for (KernelList (*family)() :
        {Int8ProductKernels, Int8ElementwiseKernels, ConvKernels, MatMulKernels, PoolKernels,
         NormKernels, RowKernels, RecurrentKernels, MoveKernels, ViewKernels, ElementwiseKernels,
-        PowKernels, ElementKernels, IndexKernels, ChannelNormKernels, ResizeKernels}) {
+        PowKernels, ElementKernels, IndexKernels, ChannelNormKernels, ResizeKernels,
+        QuantizeKernels}) {
     KernelList list = family();
     all.insert(all.end(), list.begin(), list.end());
   }

@@ -227,6 +227,46 @@ Status CpuContext::RunReference(const PlannedLaunch& launch, const SubgraphRunne
 
 Status CpuContext::RunLate(const PlannedLaunch& launch, const RunOptions& options, double start) {
   Bound& bound = *plans_[0];
+  if (!bound.late_on_reference) {
+    Status s = RunLateProgram(launch, options, start);
+    if (s.ok() || s.code() == Code::kCancelled || s.code() == Code::kResource) return s;
+    bound.late_on_reference = true;
+  }
+  return RunLateOnReference(launch, options, start);
+}
+
+Status CpuContext::RunLateOnReference(const PlannedLaunch& launch, const RunOptions& options,
+                                      double start) {
+  const ShapePlan& plan = *plans_[0]->plan;
+  auto slot = [this](int id) -> Datum& { return slots_[static_cast<size_t>(id)]; };
+  for (size_t i = 0; i < plan.late.inputs.size(); ++i)
+    slot(plan.late.inputs[i]) = OperandOf(plan.late.inputs[i], launch.args[i]);
+  std::vector<int> used;
+  for (size_t s : plan.late.steps) {
+    const PlanStep& step = plan_.steps[s];
+    const double begin = options.profile ? NowMs() : 0;
+    for (int id : step.inputs)
+      if (const Tensor& known = plan.known[static_cast<size_t>(id)]; known.defined())
+        slot(id) = known;
+    INFER_TRY(EvaluateStep(plan_, step, slots_));
+    if (options.profile) Profile(s, start, begin, true);
+    used.insert(used.end(), step.inputs.begin(), step.inputs.end());
+    used.insert(used.end(), step.outputs.begin(), step.outputs.end());
+  }
+  for (size_t o = 0; o < plan.late.outputs.size(); ++o) {
+    const int id = plan.late.outputs[o];
+    INFER_TRY(Keep(id, launch.args[plan.late.inputs.size() + o], Datum(slot(id))));
+  }
+  for (int id : used)
+    if (!plan_.constant(plan_.values[static_cast<size_t>(id)]) &&
+        std::find(plan_.outputs.begin(), plan_.outputs.end(), id) == plan_.outputs.end())
+      slot(id) = Datum();
+  return {};
+}
+
+Status CpuContext::RunLateProgram(const PlannedLaunch& launch, const RunOptions& options,
+                                  double start) {
+  Bound& bound = *plans_[0];
   const LateSteps& late = bound.plan->late;
   const double begin = options.profile ? NowMs() : 0;
   if (!bound.late) {

@@ -21,6 +21,7 @@ class CpuContext final : public PlanContext {
     std::vector<std::byte*> pointers;                  // by buffer
     std::shared_ptr<const CpuProgram> late_program;    // once it has run
     std::unique_ptr<RunContext> late;
+    bool late_on_reference = false;  // no program could run them
   };
   Status RunBound(const RunOptions& options) override;
   Status RunLaunches(const RunOptions& options);
@@ -33,6 +34,9 @@ class CpuContext final : public PlanContext {
   Status RunBodies(const PlannedLaunch& launch, const RunOptions& options, double start);
   /// All late steps, by a program of their own.
   Status RunLate(const PlannedLaunch& launch, const RunOptions& options, double start);
+  Status RunLateProgram(const PlannedLaunch& launch, const RunOptions& options, double start);
+  /// One by one: what contradicts itself in a branch that is not taken has no plan.
+  Status RunLateOnReference(const PlannedLaunch& launch, const RunOptions& options, double start);
   /// The operand of a launch that is no kernel's: value `id`, in buffer `b` or in its slot.
   Datum OperandOf(int id, int b);
   /// Takes the result of such a launch.

@@ -17,7 +17,8 @@ KernelList ViewKernels();         ///< Reshape, Flatten, ...: no copy
 KernelList ElementwiseKernels();  ///< unary and binary f32 with broadcasting
 KernelList IndexKernels();        ///< OneHot, ScatterND, GatherND, ScatterElements, GatherElements
 KernelList ChannelNormKernels();  ///< BatchNormalization, Instance-, GroupNormalization
-KernelList ResizeKernels();       ///< linear
+KernelList QuantizeKernels();  ///< Q and DQ of 8 and 16 bits outside groups, DynamicQuantizeLinear
+KernelList ResizeKernels();    ///< linear
 KernelList PowKernels();
 KernelList ElementKernels();  ///< any type: arithmetic, comparisons, logic, Cast, Where
 

@@ -111,6 +111,17 @@ TEST(Late, Nested) {
              {Normal({5, 2})}, 1e-5);
 }
 
+/// The branch that is not taken contradicts the shape that the run brings.
+TEST(Late, BranchThatDoesNotFit) {
+  CheckGraph(R"(graph g(x: f32[7]) -> (y) {
+    zero = const f32[] {0} p = Greater(x, zero) a = Compress(x, p) r = Shape(a)
+    one = const i64[1] {1} c = Equal(r, one) s = Squeeze(c)
+    z = If(s) [a] {then_branch=graph(a) -> (b) { k = const i64[1] {0} q = Squeeze(a, k) b = Exp(q) },
+                   else_branch=graph(a) -> (b) { b = Neg(a) }}
+    y = Abs(z) })",
+             {Tensor::Of<float>({7}, {1, -1, 2, 3, -4, 5, 6})}, 1e-5);
+}
+
 TEST(Bodies, ProfileCountsReferenceKernelsInside) {
   Graph g = *ParseGraph(kBranches, SuiteOps());
   auto program = BackendUnderTest().Compile(g, {});

@@ -125,6 +125,55 @@ TEST(Kernels, LinearResize) {
                1, 2e-6);
 }
 
+TEST(Kernels, ConvolutionWithWeightsOfTheRun) {
+  CheckGraph(
+      "graph g(x: f32[1,3,7,9], w: f32[5,3,3,3], b: f32[5]) -> (y) { c = Conv(x, w, b) "
+      "{pads=[1,1,1,1]} y = Relu(c) }",
+      1, 1e-5);
+  CheckGraph("graph g(x: f32[2,4,7,9], w: f32[6,2,3,3]) -> (y) { y = Conv(x, w) {group=2} }", 1,
+             1e-5);
+  CheckGraph("graph g(x: f32[2,16,9], w: f32[16,1,3]) -> (y) { y = Conv(x, w) {group=16} }", 1,
+             1e-5);
+  CheckGraph(
+      "graph g(x: f32[1,3,5,5], w: f32[3,4,2,2]) -> (y) { y = ConvTranspose(x, w) "
+      "{strides=[2,2]} }",
+      1, 1e-5);
+  CheckGraph("graph g(x: f32[3,3,3]) -> (y) { y = Conv(x, x) }", 1, 1e-5);
+}
+
+TEST(Kernels, QuantizeAlone) {
+  for (std::string_view type : {"u8", "i8", "u16", "i16"}) {
+    CheckGraph(Cat("graph g(x: f32[2,3,67]) -> (y) { s = const f32[] {0.03} z = const ", type,
+                   "[] {5} q = QuantizeLinear(x, s, z) y = DequantizeLinear(q, s, z) }"),
+               1, 0);
+    CheckGraph(Cat("graph g(x: f32[2,3,67], s: f32[]) -> (y) { a = Abs(s) z = const ", type,
+                   "[] {3} q = QuantizeLinear(x, a, z) y = DequantizeLinear(q, a, z) }"),
+               1, 0);
+    CheckGraph(
+        Cat("graph g(x: f32[2,3,67]) -> (q, y) { s = const f32[3] {0.03,0.5,0.001} z = const ",
+            type,
+            "[3] {5,0,1} q = QuantizeLinear(x, s, z) {axis=1} "
+            "y = DequantizeLinear(q, s, z) {axis=-2} }"),
+        1, 0);
+  }
+  const float inf = std::numeric_limits<float>::infinity();
+  CheckGraph(
+      "graph g(x: f32[6]) -> (q) { s = const f32[] {0.5} z = const u16[] {7} "
+      "q = QuantizeLinear(x, s, z) }",
+      {Tensor::Of<float>({6}, {std::nanf(""), inf, -inf, 1e9f, 0.25f, 0.75f})}, 0);
+}
+
+TEST(Kernels, DynamicQuantize) {
+  for (int64_t n : {1, 5, 64, 129})
+    CheckGraph(
+        Cat("graph g(x: f32[3,", n, "]) -> (y, s, z) { y, s, z = DynamicQuantizeLinear(x) }"),
+        static_cast<uint64_t>(n), 0);
+  CheckGraph("graph g(x: f32[3]) -> (y, s, z) { y, s, z = DynamicQuantizeLinear(x) }",
+             {Tensor::Of<float>({3}, {0.0f, 0.0f, 0.0f})}, 0);
+  CheckGraph("graph g(x: f32[3]) -> (y, s, z) { y, s, z = DynamicQuantizeLinear(x) }",
+             {Tensor::Of<float>({3}, {-1.0f, -2.0f, -0.5f})}, 0);
+}
+
 TEST(Kernels, GeluWithBias) {
   for (std::string_view op : {"BiasGelu", "FastGelu"})
     for (int64_t n : {1, 5, 17, 65})
