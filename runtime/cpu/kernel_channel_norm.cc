@@ -29,6 +29,8 @@ Planes PlanesOf(const Dims& dims) {
 
 std::string RefuseChannels(const StepCall& call) {
   if (call.step.nodes.size() > 1) return "it has no epilogue";
+  if (call.main().Is("BatchNormalization") && call.main().Attr<int64_t>("training_mode") != 0)
+    return "it normalises by the statistics of the batch";
   if (call.step.outputs != std::vector<int>{call.plan.id(call.main().output(0))})
     return "a second result is wanted";
   return RefuseUnlessF32(call);

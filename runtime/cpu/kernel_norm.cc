@@ -10,7 +10,8 @@ std::string RefuseBatchNorm(const StepCall& call) {
   if (call.step.nodes.size() > 1) return "it has no epilogue";
   const Node& n = call.main();
   if (std::string r = RefuseUnlessF32(call); !r.empty()) return r;
-  if (n.outputs().size() > 1) return "training results are wanted";
+  if (n.outputs().size() > 1 || n.Attr<int64_t>("training_mode") != 0)
+    return "training results are wanted";
   if (call.step.inputs.size() != 5) return "one value stands twice";
   return "";
 }
