@@ -171,6 +171,18 @@ void RunPlan(Fold fold, const ReducePlan& p, const Tensor& x, Tensor& y) {
   });
 }
 
+/// The maximum (or minimum) of nothing: the least (or largest) integer of the type.
+Tensor ExtremumOfNothing(DType t, const Dims& dims, bool maximum) {
+  Tensor y = Tensor::Zeros(t, dims);
+  int64_t value = maximum ? 0 : 1;  // of bool
+  if (t == DType::kU64 && !maximum)
+    value = -1;  // all its bits
+  else if (IsInteger(t))
+    value = maximum ? IntegerMin(t) : IntegerMax(t);
+  for (int64_t i = 0; i < y.num_elements(); ++i) y.SetInt(i, value);
+  return y;
+}
+
 Status RunReduce(OpRun& run, Fold fold) {
   const Tensor& given = run.in(0);
   const bool keep = run.Int("keepdims") != 0, noop = run.Int("noop_with_empty_axes") != 0;
@@ -184,6 +196,10 @@ Status RunReduce(OpRun& run, Fold fold) {
     Tensor& y = run.Out(0, t, plan.out_dims);
     t == DType::kF32 ? RunPlan<float, double>(fold, plan, given, y)
                      : RunPlan<double, double>(fold, plan, given, y);
+    return {};
+  }
+  if (plan.offsets.empty() && (fold == Fold::kMax || fold == Fold::kMin)) {
+    run.Set(0, ExtremumOfNothing(t, plan.out_dims, fold == Fold::kMax));
     return {};
   }
   // Integers and bool go through int64, which holds every one of them but large u64.

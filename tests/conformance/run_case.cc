@@ -45,6 +45,7 @@ void Listen(std::string_view said, Outcome& out) {
     const std::string kind = line.substr(0, space);
     const std::string text = line.substr(std::min(space + 1, line.size()));
     if (kind == "stage" && out.passed()) out.stage = text;
+    if (kind == "refused") out.refused = text;
     if (kind == "note") out.notes.push_back(text);
     if (kind == "from") out.opset = ParseInt(text).value_or(0);
     if (kind == "to") out.written_opset = ParseInt(text).value_or(0);
@@ -198,10 +199,15 @@ Status RoundTrip(const Case& c, Model& model, const OpRegistry& ops, const RunSe
   options.level = settings.rewrites;
   INFER_TRY(Optimize(model.graph, std::move(options)).status());
   tell.Say("stage", "export");
-  INFER_ASSIGN(const std::string bytes, ExportModelBytes(model));
-  if (!settings.write_dir.empty()) INFER_TRY(WriteCase(c, bytes, settings.write_dir));
+  auto bytes = ExportModelBytes(model, {.opset = settings.opset});
+  if (settings.opset > 0 && bytes.status().code() == Code::kUnsupported) {
+    tell.Say("refused", bytes.status().message());
+    return {};
+  }
+  if (!bytes.ok()) return bytes.status();
+  if (!settings.write_dir.empty()) INFER_TRY(WriteCase(c, *bytes, settings.write_dir));
   tell.Say("stage", "reimport");
-  INFER_ASSIGN(const Model again, ImportModelBytes(bytes, ops));
+  INFER_ASSIGN(const Model again, ImportModelBytes(*bytes, ops));
   tell.Say("from", Cat(OpsetOf(model)));
   tell.Say("to", Cat(OpsetOf(again)));
   if (const std::string now = InterfaceOf(again.graph); now != interface)

@@ -15,6 +15,7 @@ struct RunSettings {
   int level = 1;           ///< CompileOptions::level
   bool roundtrip = false;  ///< also rewrite, export, import the bytes and run again
   int rewrites = 2;        ///< OptimizeOptions::level of the round trip
+  int opset = 0;           ///< ExportOptions::opset of the round trip
   std::string write_dir;   ///< "" or where exported models go, DIR/CASE/model.onnx
 };
 
@@ -25,6 +26,7 @@ struct Outcome {
   std::string stage;
   /// Of ai.onnx, before and after the round trip; 0: there was none, or the file names none.
   int64_t opset = 0, written_opset = 0;
+  std::string refused;  ///< why RunSettings::opset cannot express it, so that nothing was exported
   std::vector<std::string> notes;
   bool passed() const { return reason.empty(); }
   /// Passes as it came, fails in the round trip.

@@ -1,13 +1,15 @@
 """ONNX Runtime on our exports of ONNX's backend test cases, optimizations off.
 
-usage: conformance_exports.py CONFORMANCE [--filter GLOB] [--keep DIR] [--json FILE] [FOLDER...]
+usage: conformance_exports.py CONFORMANCE [--filter GLOB] [--opset N] [--keep DIR] [--json FILE]
+                              [FOLDER...]
 
 CONFORMANCE is the program of tests/conformance. It exports every case of the folders (by default
 libonnx-testdata and $INFER_TEST_DATA/conformance) twice: as imported, and after all rewrites of
 `infer-opt fuse`. Where ONNX Runtime computes the stored outputs from the original file (rtol 1e-3,
 atol 1e-7, as ONNX's own runner), it must do so from both exports; where it cannot run the original,
 but an export at a later opset, it must not compute other values from that; and what onnx.checker
-accepts before it must accept after. Exit 1 when one of these does not hold; 77 (a skip) without
+accepts before it must accept after. --opset N: the exports are at this opset, where it can express
+them. Exit 1 when one of these does not hold; 77 (a skip) without
 cases, onnx, onnxruntime or numpy.
 
 ONNX Runtime runs in a process of its own, which is started again after a crash or a hang: that is
@@ -56,17 +58,17 @@ class Runtime:
         return {"checker": "", "verdict": "crash", "reason": reason}
 
 
-def export(conformance, folder, pattern, rewrites, into):
+def export(args, folder, rewrites, into):
     """The cases of CONFORMANCE's report by name; None where the folder has none."""
     os.makedirs(into, exist_ok=True)
     report = into + ".json"
-    code, error = judging.run_quietly([conformance, folder, "--filter", pattern, "--rewrites",
-                                       rewrites, "--write", into, "--json", report,
-                                       "--allow-missing"])
+    code, error = judging.run_quietly([args.conformance, folder, "--filter", args.filter,
+                                       "--rewrites", rewrites, "--opset", args.opset, "--write",
+                                       into, "--json", report, "--allow-missing"])
     if code == 77:
         return None
     if code not in (0, 1):  # 1: some cases fail, which is for CONFORMANCE to say
-        sys.exit("%s ends with %d: %s" % (conformance, code, error))
+        sys.exit("%s ends with %d: %s" % (args.conformance, code, error))
     with open(report) as f:
         return {case["name"]: case for case in json.load(f)["cases"]}
 
@@ -97,7 +99,7 @@ class Tally:
         reports, roots = {}, {}
         for how, rewrites in EXPORTS.items():
             roots[how] = os.path.join(root, rewrites)
-            reports[how] = export(args.conformance, folder, args.filter, rewrites, roots[how])
+            reports[how] = export(args, folder, rewrites, roots[how])
         if None in reports.values():
             print("no case in " + folder)
             return
@@ -108,7 +110,8 @@ class Tally:
             exported = {how: os.path.join(roots[how], name, "model.onnx") for how in EXPORTS}
             missing = [how for how, model in exported.items() if not os.path.exists(model)]
             if missing:
-                self.not_exported.append([name, reports[missing[0]][name]["reason"]])
+                report = reports[missing[0]][name]
+                self.not_exported.append([name, report.get("refused") or report["reason"]])
                 continue
             before, worse = judge_case(runtime, case["model"], exported)
             self.cases.append({"name": name, "folder": folder, **before, "worse": worse})
@@ -145,6 +148,7 @@ def main():
     parser.add_argument("conformance")
     parser.add_argument("folders", nargs="*")
     parser.add_argument("--filter", default="*")
+    parser.add_argument("--opset", default="0")
     parser.add_argument("--keep", help="where exported models go and stay")
     parser.add_argument("--json")
     args = parser.parse_args()

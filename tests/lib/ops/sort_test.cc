@@ -1,4 +1,4 @@
-/// TopK, ArgMax, ArgMin, Unique, NonZero, CumSum, CumProd.
+/// TopK, ArgMax, ArgMin, ReduceMax, ReduceMin, Unique, NonZero, CumSum, CumProd.
 #include "tests/lib/ops/graph_values.h"
 
 namespace infer {
@@ -24,6 +24,20 @@ TEST(SortOps, TopK) {
   CheckTypes({
       {"graph g(x: f32[N,8], k: i64[1]) -> (v, i) { v, i = TopK(x, k) }", "f32[N,?]; i64[N,?]"},
   });
+}
+
+TEST(SortOps, ExtremaOfNothing) {
+  const auto of = [](std::string_view op, std::string_view type) {
+    return ValuesOf(Cat("graph g() -> (y) { x = const ", type,
+                        "[0,1] {} a = const i64[1] {0} y = ", op, "(x, a) {keepdims=0} }"));
+  };
+  EXPECT_EQ(of("ReduceMax", "bool"), "bool[1] {0}");
+  EXPECT_EQ(of("ReduceMin", "bool"), "bool[1] {1}");
+  EXPECT_EQ(of("ReduceMax", "i8"), "i8[1] {-128}");
+  EXPECT_EQ(of("ReduceMin", "u8"), "u8[1] {255}");
+  EXPECT_EQ(of("ReduceMax", "i32"), "i32[1] {-2147483648}");
+  EXPECT_EQ(of("ReduceMin", "i64"), "i64[1] {9223372036854775807}");
+  EXPECT_EQ(of("ReduceMax", "f16"), "f16[1] {-inf}");
 }
 
 TEST(SortOps, ArgMaxAndMin) {
