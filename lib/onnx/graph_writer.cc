@@ -10,6 +10,7 @@
 #include "lib/onnx/kept_fields.h"
 #include "lib/onnx/opset.h"
 #include "lib/onnx/type_proto.h"
+#include "lib/onnx/type_since.h"
 #include "lib/support/hash.h"
 #include "lib/support/strings.h"
 
@@ -226,6 +227,7 @@ class Writer : public LiftContext {
     } else {
       spec.attrs = AttrsAt(def, n.attrs(), state_.options.opset);
     }
+    if (def.domain.empty()) NeedOperandTypes(n);
     onnx::NodeProto* proto = Append(spec, n.extra());
     for (const auto& [attr, sub] : n.subgraphs()) {
       onnx::AttributeProto& a = *proto->add_attribute();
@@ -275,6 +277,12 @@ class Writer : public LiftContext {
     if (needed > state_.options.opset && (v.producer() == nullptr || v.producer() == node_))
       state_.out.inexpressible.push_back(
           {Cat("value '", v.name(), "'"), Cat("is ", ToString(v.type())), needed});
+  }
+
+  void NeedOperandTypes(const Node& n) {
+    const int64_t needed = TypesOpsetOf(n);
+    if (needed > state_.options.opset)
+      Refuse(n, Cat("takes operands of these types since opset ", needed), needed);
   }
 
   Status WriteSubgraph(const Node& n, const Graph& sub, onnx::GraphProto& out);

@@ -259,8 +259,8 @@ Status LiftDropout(NodeSpec node, int opset, LiftContext& out) {
 
 Result<NodeSpec> LowerDropout(NodeSpec node, int opset, LiftContext&) {
   if (opset >= 12) return node;
-  if (opset < 10 && node.outputs.size() > 1)
-    return Unsupported(Cat("Dropout '", node.name, "': a bool mask needs opset 10"));
+  if (node.outputs.size() > 1 && !node.outputs[1].empty())
+    return Unsupported("a mask that is true in inference needs opset 12");
   node.inputs.resize(1);  // what is left out is not read in inference
   node.attrs.clear();
   return node;

@@ -116,6 +116,8 @@ Status LiftReshape(NodeSpec node, int opset, LiftContext& out) {
 }
 
 Result<NodeSpec> LowerReshape(NodeSpec node, int opset, LiftContext& out) {
+  if (opset < 14 && IntAttrOr(node, "allowzero", 0) != 0)
+    return Unsupported("allowzero needs opset 14");
   if (opset < 5) INFER_TRY(InputToAttr(node, "shape", 1, out));
   return node;
 }
@@ -125,6 +127,17 @@ Result<int> FlattenAxis(int64_t axis, int rank) {
   if (axis < -rank || axis > rank)
     return InvalidModel(Cat("axis ", axis, " is out of range for rank ", rank));
   return static_cast<int>(axis < 0 ? axis + rank : axis);
+}
+
+/// Before opset 11 the axis counts from the front only.
+Result<NodeSpec> LowerFlatten(NodeSpec node, int opset, LiftContext& out) {
+  const int64_t axis = IntAttrOr(node, "axis", 1);
+  if (opset >= 11 || axis >= 0) return node;
+  const ValueType* type = out.Type(node.inputs[0]);
+  if (!type || !type->tensor().shape.has_rank())
+    return Unsupported("a negative axis of an operand of unknown rank needs opset 11");
+  node.attrs["axis"] = axis + type->tensor().shape.rank();
+  return node;
 }
 
 Status InferFlatten(OpCall& call) {
@@ -295,7 +308,7 @@ std::span<const OpDef> ReshapeOps() {
       {
           .name = "Flatten",
           .doc = "Two axes: the product of the extents before `axis`, and of those from it on.",
-          .since = 1,
+          .since = 11,  // negative axes
           .versions = {1, 9, 11, 13, 21, 23, 24, 25},
           .inputs = {{"input", "T"}},
           .outputs = {{"output", "T"}},
@@ -304,6 +317,7 @@ std::span<const OpDef> ReshapeOps() {
           .tolerance = 0,
           .infer = InferFlatten,
           .reference = RunFlatten,
+          .lower = LowerFlatten,
           .example = "graph g(x: f32[2,3,4]) -> (y) { y = Flatten(x) }",
       },
       {

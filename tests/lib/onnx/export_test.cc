@@ -77,6 +77,40 @@ TEST(Export, NamesModesAsTheOpsetDoes) {
   }
 }
 
+TEST(Export, RaisesTheOpsetToOneThatTakesTheTypes) {
+  const std::pair<std::string_view, int> cases[] = {
+      {"graph g(x: u8[2]) -> (y) { y = Add(x, x) }", 14},
+      {"graph g(x: i32[2]) -> (y) { y = Add(x, x) }", 7},
+      {"graph g(x: i64[2]) -> (y) { y = Relu(x) }", 14},
+      {"graph g(x: f32[2]) -> (y) { y = Cast(x) {to=8} }", 9},
+      {"graph g(x: seq(f32[2])) -> (y) { y = Identity(x) }", 14},
+      {"graph g(x: optional(f32[2])) -> (y) { y = Identity(x) }", 16},
+      {"graph g(x: f32[3], k: i64[1]) -> (v, i) { v, i = TopK(x, k) }", 10},
+      {"graph g(x: i32[3], k: i64[1]) -> (v, i) { v, i = TopK(x, k) }", 11},
+      {"graph g(x: bf16[2]) -> (y) { y = Sin(x) }", 22},
+      {"graph g(x: f32[2,3]) -> (y, m) { y, m = Dropout(x) }", 12},
+      {"graph g(x: f32[2,3]) -> (y) { y = Dropout(x) }", 7},
+      {"graph g(x: f32[0,3]) -> (y) { s = const i64[2] {3, 0} y = Reshape(x, s) {allowzero=1} }",
+       14},
+  };
+  for (const auto& [text, opset] : cases) {
+    SCOPED_TRACE(text);
+    Model m = FromText(text);
+    m.info.opsets[""] = 7;
+    EXPECT_EQ(ProtoOf(m).opset_import(0).version(), opset);
+    if (opset > 7) {
+      const auto refused = ExportModelBytes(m, {.opset = opset - 1});
+      EXPECT_EQ(refused.status().code(), Code::kUnsupported);
+    }
+  }
+}
+
+TEST(Export, CountsAxesFromTheFrontInOldFlatten) {
+  Model m = FromText("graph g(x: f32[2,3,4]) -> (y) { y = Flatten(x) {axis=-1} }");
+  EXPECT_EQ(ProtoOf(m, {.opset = 9}).graph().node(0).attribute(0).i(), 2);
+  EXPECT_EQ(ProtoOf(m, {.opset = 11}).graph().node(0).attribute(0).i(), -1);
+}
+
 TEST(Export, NodeNamesAreUnique) {
   Model m = FromText("graph g(x: f32[2]) -> (y) { a = Relu(x)  b = Relu(a)  y = Relu(b) }");
   GraphEditor e(m.graph);
