@@ -160,16 +160,20 @@ Result<SelfDims> ReadSelfDims(const OpCall& call, int64_t heads) {
   m.b = Extent(call, kInput, 0);
   m.s = Extent(call, kInput, 1);
   const Dim all = Extent(call, kWeights, 1);
+  const bool sized = call.HasAttr("qkv_hidden_sizes") && !call.Ints("qkv_hidden_sizes").empty();
+  if (!sized) INFER_TRY(WantMultiple(all, 3));
   m.d = m.e = all.ExactDiv(3);
-  if (call.HasAttr("qkv_hidden_sizes") && !call.Ints("qkv_hidden_sizes").empty()) {
+  if (sized) {
     const auto& sizes = call.Ints("qkv_hidden_sizes");
-    if (sizes.size() != 3 || sizes[0] != sizes[1] || sizes[0] < 1 || sizes[2] < 1)
+    constexpr int64_t kMost = int64_t{1} << 32;
+    if (sizes.size() != 3 || sizes[0] != sizes[1] || sizes[0] < 1 || sizes[2] < 1 ||
+        sizes[0] > kMost || sizes[2] > kMost)
       return InvalidModel("qkv_hidden_sizes wants three sizes, the first two equal");
     m.d = sizes[0];
     m.e = sizes[2];
   }
   INFER_TRY(WantShape(call, kWeights, {Extent(call, kInput, 2), m.d + m.d + m.e}));
-  INFER_TRY(WantShape(call, kProjectionBias, {m.d + m.d + m.e}));
+  INFER_TRY(WantShape(call, kProjectionBias, {all}));
   INFER_TRY(WantMultiple(m.d, heads));
   INFER_TRY(WantMultiple(m.e, heads));
   m.past = call.has_input(kPast) ? Extent(call, kPast, 3) : Dim(0);

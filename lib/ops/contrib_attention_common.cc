@@ -122,13 +122,14 @@ Cost FlopsOf(Cost c, const Dim& b, const Dim& n, const Dim& s, const Dim& t, con
 
 Result<int64_t> HeadCount(const OpCall& call) {
   const int64_t n = call.Int("num_heads");
-  return n < 1 ? Result<int64_t>(InvalidModel(Cat("num_heads is ", n))) : n;
+  if (n < 1 || n > (1 << 20)) return InvalidModel(Cat("num_heads is ", n));
+  return n;
 }
 
 Status WantMultiple(const Dim& hidden, int64_t heads) {
   if (!hidden.is_static() || hidden.value() % heads == 0) return {};
   return InvalidModel(
-      Cat("a hidden size of ", hidden.ToString(), " is no multiple of ", heads, " heads"));
+      Cat("a hidden size of ", hidden.ToString(), " does not split into ", heads, " parts"));
 }
 
 }  // namespace infer

@@ -119,7 +119,7 @@ struct Cache {
   double operator()(int64_t b, int64_t h, int64_t i, int64_t j) const {
     const int64_t at = before[static_cast<size_t>(b)] + i;  // this query's position
     if (causal ? j > at : j >= end[static_cast<size_t>(b)]) return kForbidden;
-    if (window >= 0 && j + window <= at) return kForbidden;
+    if (window >= 0 && at - j >= window) return kForbidden;
     if (!bias) return 0;
     const int64_t row = (bias->dim(0) == 1 ? 0 : b) * bias->dim(1) + (bias->dim(1) == 1 ? 0 : h);
     return bias->At((row * queries + i) * total + j);
@@ -131,6 +131,9 @@ Result<Cache> ReadCache(const OpRun& run, int64_t batch, int64_t queries, int64_
   c.queries = queries;
   c.total = run.in(kTotal).IntAt(0);
   c.first = queries == c.total;
+  if (c.total < queries || c.total > past + queries)
+    return InvalidModel(Cat("total_sequence_length is ", c.total, " with ", queries,
+                            " new tokens and a past of ", past));
   c.causal = run.Int("causal") != 0;
   c.window = run.Int("local_window_size");
   c.bias = run.in_or_null(kBias);
@@ -237,7 +240,9 @@ Status InferRotary(OpCall& call) {
     return Unsupported(Cat("RotaryEmbedding: scale is ", call.Float("scale")));
   INFER_TRY(CheckRank(call, 0, 3, 4));
   for (size_t i : {2, 3}) INFER_TRY(CheckRank(call, i, 2, 2));
-  if (call.Int("rotary_embedding_dim") != 0 && call.Int("num_heads") < 1)
+  const int64_t heads = call.Int("num_heads");
+  if (heads < 0 || heads > (1 << 20)) return InvalidModel(Cat("num_heads is ", heads));
+  if (call.Int("rotary_embedding_dim") != 0 && heads < 1)
     return InvalidModel("rotary_embedding_dim needs num_heads");
   call.SetOut(0, call.dtype(0), call.shape(0));
   return {};

@@ -200,10 +200,14 @@ TEST(GroupQueryAttention, RefusesByName) {
   normed["q_norm_weight"] = Normal(r, {8});
   EXPECT_THAT(RunNamed("GroupQueryAttention", GroupAttrs(), normed).status.message(),
               HasSubstr("'q_norm_weight'"));
-  in["seqlens_k"] = Tensor::Of<int32_t>({1}, {7});
-  in["total_sequence_length"] = Tensor::Scalar<int32_t>(8);
+  in["seqlens_k"] = Tensor::Of<int32_t>({1}, {-7});
   EXPECT_THAT(RunNamed("GroupQueryAttention", GroupAttrs(), in).status.message(),
-              HasSubstr("seqlens_k[0] is 7"));
+              HasSubstr("seqlens_k[0] is -7"));
+  for (const int32_t total : {1, 3, 1 << 30}) {
+    in["total_sequence_length"] = Tensor::Scalar(total);
+    EXPECT_THAT(RunNamed("GroupQueryAttention", GroupAttrs(), in).status.message(),
+                HasSubstr("total_sequence_length"));
+  }
 }
 
 TEST(ContribRotaryEmbedding, OnePositionIsThatOfTheFirstToken) {
