@@ -30,11 +30,11 @@ Status InferIf(OpCall& call, const Subgraphs& subgraphs,
   if (!then_graph || !else_graph) return InvalidModel("If: a branch is missing");
   // A branch that is never taken may be ill-typed: exporters test ranks so.
   const Tensor* condition = call.constant(0);
-  const bool known = condition && condition->dtype() == DType::kBool &&
-                     condition->num_elements() == 1;
+  const bool known =
+      condition && condition->dtype() == DType::kBool && condition->num_elements() == 1;
   const Graph* taken = !known ? nullptr : (condition->IntAt(0) ? then_graph : else_graph)->get();
-  for (const auto& [graph, name] : {std::pair(then_graph, "then_branch"),
-                                    std::pair(else_graph, "else_branch")}) {
+  for (const auto& [graph, name] :
+       {std::pair(then_graph, "then_branch"), std::pair(else_graph, "else_branch")}) {
     Status s = InferInside(**graph, {}, captures);
     if (!s.ok() && (!taken || taken == graph->get())) return std::move(s).In(name);
   }

@@ -276,8 +276,8 @@ class Builder : public LiftContext {
 
   /// Old forms whose result has the extents of operand 0; lifted, any operand may be broadcast.
   static bool BroadcastsToFirst(const OpDef& def, int opset) {
-    constexpr std::string_view kBinary[] = {"Add", "And",  "Div", "Equal", "Greater", "Less",
-                                            "Mul", "Or",   "Pow", "Sub",   "Xor"};
+    constexpr std::string_view kBinary[] = {"Add", "And", "Div", "Equal", "Greater", "Less",
+                                            "Mul", "Or",  "Pow", "Sub",   "Xor"};
     constexpr std::string_view kVariadic[] = {"Max", "Mean", "Min", "Sum"};
     auto among = [&](const auto& names) {
       return std::find(std::begin(names), std::end(names), def.name) != std::end(names);
@@ -290,7 +290,8 @@ class Builder : public LiftContext {
     if (result == values_.end() || operand == values_.end()) return;
     Value* v = result->second;
     const ValueType& t = operand->second->type();
-    if (!v->type().is_tensor() || !t.is_tensor() || !Meet(v->shape(), t.tensor().shape).ok()) return;
+    if (!v->type().is_tensor() || !t.is_tensor() || !Meet(v->shape(), t.tensor().shape).ok())
+      return;
     editor_.SetType(v, TensorType{v->dtype(), FillUnknown(v->shape(), t.tensor().shape)});
   }
 

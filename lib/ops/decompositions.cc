@@ -241,7 +241,7 @@ Result<std::string> DecomposeRotary(const OpCall& call) {
     body.Line(Cat("a = Slice(", rotated, ", zero, end, last, two)"));
     body.Line(Cat("b = Slice(", rotated, ", one, end, last, two)"));
   } else {
-    body.Line(Cat("a, b = Split(", rotated, ") {axis=-1}"));
+    body.Line(Cat("a, b = Split(", rotated, ") {axis=-1, num_outputs=2}"));
   }
   body.Line("ca = Mul(cos, a)");
   body.Line("sb = Mul(sin, b)");

@@ -1,5 +1,5 @@
-/// run_cases DIR COUNT BACKEND: runs DIR/K.onnx for K below COUNT on the inputs DIR/K_in_I.pb, in one
-/// process. Writes DIR/K_out_I.pb, or the reason why not to DIR/K.error.
+/// run_cases DIR COUNT BACKEND: runs DIR/K.onnx for K below COUNT on the inputs DIR/K_in_I.pb, in
+/// one process. Writes DIR/K_out_I.pb, or the reason why not to DIR/K.error.
 #include <cstdio>
 
 #include "lib/onnx/import.h"
@@ -17,8 +17,7 @@ Status RunCase(const std::string& prefix, const Backend& backend, const OpRegist
   INFER_ASSIGN(const auto program, backend.Compile(model.graph, {}));
   std::vector<Datum> inputs;
   for (size_t i = 0; i < program->inputs().size(); ++i) {
-    INFER_ASSIGN(Datum d,
-                 ReadDatumPb(Cat(prefix, "_in_", i, ".pb"), program->inputs()[i]->type()));
+    INFER_ASSIGN(Datum d, ReadDatumPb(Cat(prefix, "_in_", i, ".pb"), program->inputs()[i]->type()));
     inputs.push_back(std::move(d));
   }
   INFER_ASSIGN(const auto outputs, RunOnce(*program, inputs));

@@ -107,8 +107,8 @@ class Expression {
       return ok_ ? (inner - ((inner % by) + by) % by) / by : 0;
     }
     const size_t begin = pos_;
-    while (pos_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[pos_])) != 0 ||
-                                   text_[pos_] == '_'))
+    while (pos_ < text_.size() &&
+           (std::isalnum(static_cast<unsigned char>(text_[pos_])) != 0 || text_[pos_] == '_'))
       ++pos_;
     const std::string word(text_.substr(begin, pos_ - begin));
     if (const auto number = ParseInt(word)) return *number;

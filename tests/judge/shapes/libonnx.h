@@ -8,7 +8,7 @@
 namespace infer::judge {
 
 struct Theirs {
-  std::map<std::string, onnx::TypeProto> types;  ///< as TypesOf
+  std::map<std::string, onnx::TypeProto> types;            ///< as TypesOf
   std::map<std::string, onnx::TensorShapeProto> elements;  ///< by its data propagation
   bool strict = false;   ///< every node was inferred without an error
   bool crashed = false;  ///< nothing is known then

@@ -33,7 +33,8 @@ struct Totals {
   int64_t models = 0, variants = 0, values = 0;
   int64_t by_verdict[4] = {};  // of types
   int64_t elements[4] = {};
-  int64_t newer = 0, declared = 0, refuted = 0, reviewed = 0, absent = 0, strict = 0, lenient = 0, theirs_crashed = 0, unsupported = 0, refused = 0;
+  int64_t newer = 0, declared = 0, refuted = 0, reviewed = 0, absent = 0, strict = 0, lenient = 0,
+          theirs_crashed = 0, unsupported = 0, refused = 0;
   int64_t evaluated = 0, extents_right = 0, extents_wrong = 0;
 };
 
@@ -87,7 +88,9 @@ class Judge {
       }
       ++totals_.variants;
       const Theirs theirs = InferTheirs(v.model);
-      ++(theirs.crashed ? totals_.theirs_crashed : theirs.strict ? totals_.strict : totals_.lenient);
+      ++(theirs.crashed  ? totals_.theirs_crashed
+         : theirs.strict ? totals_.strict
+                         : totals_.lenient);
       if (!ours.ok()) {
         ++totals_.refused;
         Report(name, v.name, "*", Cat("ours refuses: ", ours.status().message()), theirs.strict);
@@ -126,8 +129,8 @@ class Judge {
         "unsupported: %ld models; of an opset over 17: %ld models\n"
         "libonnx: %ld variants strictly, %ld with an error on the way, %ld crashed\n"
         "run: %ld variants, %ld stated extents right, %ld wrong\n",
-        n(t.refuted), n(t.reviewed), n(bad_), n(t.declared), n(t.absent), n(t.refused), n(t.unsupported), n(t.newer), n(t.strict),
-        n(t.lenient), n(t.theirs_crashed),
+        n(t.refuted), n(t.reviewed), n(bad_), n(t.declared), n(t.absent), n(t.refused),
+        n(t.unsupported), n(t.newer), n(t.strict), n(t.lenient), n(t.theirs_crashed),
         n(t.evaluated), n(t.extents_right), n(t.extents_wrong));
     for (const Reviewed& r : reviewed_)
       if (r.met == 0) {
@@ -142,8 +145,7 @@ class Judge {
   void Report(const std::string& model, const std::string& variant, const std::string& value,
               const std::string& what, bool counts = true) {
     for (Reviewed& r : reviewed_)
-      if (GlobMatch(r.model, model) && GlobMatch(r.variant, variant) &&
-          GlobMatch(r.value, value)) {
+      if (GlobMatch(r.model, model) && GlobMatch(r.variant, variant) && GlobMatch(r.value, value)) {
         ++r.met;
         ++totals_.reviewed;
         return;
@@ -180,7 +182,7 @@ class Judge {
         differences.push_back(
             {value, type,
              Cat(Name(verdict), ": ", infer::ToString(it->second->type()), ", libonnx ",
-                   ToString(type), " (", it->second->producer()->op(), ")")});
+                 ToString(type), " (", it->second->producer()->op(), ")")});
     }
     for (const auto& [value, elements] : theirs.elements) {
       const auto it = ours.find(value);
@@ -190,9 +192,11 @@ class Judge {
       ++totals_.elements[static_cast<int>(verdict)];
       if (verdict >= Verdict::kLess)
         differences.push_back(
-            {value, {}, Cat("elements ", Name(verdict), ": ",
-                   it->second->elements() ? Shape(*it->second->elements()).ToString() : "none",
-                   ", libonnx ", ToString(elements), " (", it->second->producer()->op(), ")")});
+            {value,
+             {},
+             Cat("elements ", Name(verdict), ": ",
+                 it->second->elements() ? Shape(*it->second->elements()).ToString() : "none",
+                 ", libonnx ", ToString(elements), " (", it->second->producer()->op(), ")")});
     }
     return differences;
   }
@@ -230,7 +234,8 @@ class Judge {
     options.tap = [&](const Value& v, const Datum& d) {
       if (d.is_sequence()) {
         for (const Datum& e : d.sequence())
-          if (e.is_tensor() && e.tensor().defined()) run.made[v.name()].push_back(e.tensor().dims());
+          if (e.is_tensor() && e.tensor().defined())
+            run.made[v.name()].push_back(e.tensor().dims());
       } else if (d.is_tensor() && d.tensor().defined()) {
         run.made[v.name()] = {d.tensor().dims()};
       }
@@ -254,8 +259,7 @@ class Judge {
       ++(*said == made[i] ? totals_.extents_right : totals_.extents_wrong);
       if (*said != made[i])
         std::printf("WRONG %s | %s | %s | said %s, is %s\n", name.c_str(), variant.c_str(),
-                    v.name().c_str(), v.shape().ToString().c_str(),
-                    infer::ToString(made).c_str());
+                    v.name().c_str(), v.shape().ToString().c_str(), infer::ToString(made).c_str());
     }
   }
 
@@ -317,9 +321,8 @@ int Main(int argc, char** argv) {
   for (const std::string& dir : dirs)
     for (const std::string& path : ModelsBelow(dir)) {
       const fs::path relative = fs::relative(path, dir);
-      const std::string name = relative.filename() == "model.onnx"
-                                   ? relative.parent_path().string()
-                                   : relative.string();
+      const std::string name =
+          relative.filename() == "model.onnx" ? relative.parent_path().string() : relative.string();
       if (GlobMatch(filter, name)) judge.Model(name, path);
     }
   return judge.Finish();

@@ -163,9 +163,7 @@ std::vector<Variant> VariantsOf(const ModelProto& model, const std::vector<Tenso
       if (batch == d.dim_value()) d.set_dim_param("N");
     });
   });
-  add("unknown", [](GraphProto& g) {
-    ForExtents(g, [](int, int, Dimension& d) { d.Clear(); });
-  });
+  add("unknown", [](GraphProto& g) { ForExtents(g, [](int, int, Dimension& d) { d.Clear(); }); });
   add("rankless", [](GraphProto& g) {
     ForInputs(g, [](int, onnx::TypeProto::Tensor& t) { t.clear_shape(); });
   });

@@ -16,8 +16,8 @@ struct Variant {
 std::vector<std::string> InputNames(const onnx::GraphProto& g);
 
 /// `data[i]` is a stored value of input i of InputNames; an empty proto where there is none.
-/// "as is" is the model itself. All others lack what the file says of inner values and of the shapes of
-/// outputs:
+/// "as is" is the model itself. All others lack what the file says of inner values and of the
+/// shapes of outputs:
 ///   stripped   nothing else
 ///   symbols    every extent of every input is a symbol of its own
 ///   shared     equal extents of inputs are one symbol, 0 and 1 stay

@@ -229,11 +229,10 @@ std::vector<std::string> SharedModels() {
 /// Shared graphs that are wrong: [10,20,30] is reshaped to [1,200,20]; BatchNormalization over axis
 /// 1 of extent 1 with five means; 6000 elements are reshaped to 180000; an index of 2 meets an
 /// extent of 2.
-constexpr std::string_view kBroken[] = {"reshape_fusion_multiple_values_in_initializer_tensor_1",
-                                        "reshape_fusion_concat_subgraph_not_triggered",
-                                        "embed_layer_norm_format7_opset13",
-                                        "fuse-matmul-bn-only-reshape",
-                                        "fuse-matmul-bn-only-transpose"};
+constexpr std::string_view kBroken[] = {
+    "reshape_fusion_multiple_values_in_initializer_tensor_1",
+    "reshape_fusion_concat_subgraph_not_triggered", "embed_layer_norm_format7_opset13",
+    "fuse-matmul-bn-only-reshape", "fuse-matmul-bn-only-transpose"};
 /// A misspelt attribute in fourteen of them.
 constexpr std::string_view kMisspelt = "no attribute 'epsion'";
 

@@ -228,8 +228,8 @@ TEST(Cost, BertBase) {
   add("Tanh", 1, kWidth, 2 * kWidth);
 
   const double layer = 4 * kWidth * (kWidth + 1) + 2 * kWidth * kInner + kInner + kWidth;
-  const double parameters = (30522 + 512 + 2) * kWidth + kLayers * layer + kNorms * 2 * kWidth +
-                            kWidth * (kWidth + 1);
+  const double parameters =
+      (30522 + 512 + 2) * kWidth + kLayers * layer + kNorms * 2 * kWidth + kWidth * (kWidth + 1);
   EXPECT_EQ(parameters, 109482240);  // as Hugging Face publishes
   EXPECT_LE(Off(t["MatMul"].flops, 22.35e9), 0.01);
   Expect("bert-base", t);
