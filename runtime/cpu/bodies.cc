@@ -49,9 +49,9 @@ Result<CpuBodies> CompileBodies(const Plan& plan, const CompileFn& compile, bool
     for (const auto& [name, subgraph] : step.main->subgraphs()) {
       CpuBody body;
       auto g = WithConstants(plan, *step.main, *subgraph, body.kept);
-      auto program = g.ok() ? compile(*g) : std::move(g.status());
+      auto program = g.ok() ? compile(*g) : g.status();
       if (!program.ok()) {
-        if (must) return std::move(program.status()).In(Cat(Describe(*step.main), ": ", name));
+        if (must) return program.status().In(Cat(Describe(*step.main), ": ", name));
         continue;
       }
       body.program = *std::move(program);
