@@ -87,7 +87,7 @@ std::unique_ptr<Kernel> MakePow(const StepCall& call) {
           const float* base = As<float>(static_cast<const std::byte*>(args[x]));
           const float* by = known ? &exponent : As<float>(static_cast<const std::byte*>(args[e]));
           float* to = As<float>(args[y]);
-          rows.Run([=, &rows](int64_t at, const int64_t* from, int64_t count) {
+          rows.Run([=](int64_t at, const int64_t* from, int64_t count) {
             const float* u = base + from[0];
             const float* v = known ? by : by + from[1];
             if (x_steps && !e_steps)
