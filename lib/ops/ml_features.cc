@@ -17,8 +17,7 @@ Status InferFloats(OpCall& call) {
 
 /// `list` has one entry, or one per extent of the last axis. InvalidModel else.
 Status CheckPerFeature(const OpCall& call, std::string_view name, size_t size) {
-  const Shape& x = call.shape(0);
-  const Dim features = x.has_rank() && x.rank() > 0 ? x[-1] : Dim();
+  const Dim features = FeaturesOf(call);
   if (size == 1 || !features.is_static() || static_cast<int64_t>(size) == features.value())
     return {};
   return InvalidModel(Cat(name, " has ", size, " entries for ", features.ToString(), " features"));

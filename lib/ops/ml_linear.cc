@@ -5,15 +5,10 @@
 namespace infer {
 namespace {
 
-Dim Features(const OpCall& call) {
-  const Shape& x = call.shape(0);
-  return x.has_rank() && x.rank() > 0 ? x[-1] : Dim();
-}
-
 /// The number of rows of `features` coefficients each. InvalidModel where they do not divide.
 Result<Dim> Outputs(const OpCall& call) {
   const auto n = static_cast<int64_t>(ListAttr<float>(call, "coefficients").size());
-  const Dim features = Features(call);
+  const Dim features = FeaturesOf(call);
   if (!features.is_static()) return Dim();
   if (features.value() == 0 || n == 0 || n % features.value() != 0)
     return InvalidModel(Cat(n, " coefficients for ", features.ToString(), " features"));
@@ -45,7 +40,7 @@ Status CheckIntercepts(const OpCall& call, const Dim& outputs) {
 Cost CostLinear(const OpCall& call) {
   Cost c = TrafficOf(call);
   const auto n = static_cast<int64_t>(ListAttr<float>(call, "coefficients").size());
-  const Dim features = Features(call);
+  const Dim features = FeaturesOf(call);
   if (features.is_static() && features.value() > 0)
     c.flops = 2 * n * (StaticElements(call.shape(0)) / features.value());
   c.bytes_read += 4 * n;

@@ -50,6 +50,11 @@ Rows RowsOf(const Tensor& x) {
   return x.rank() == 1 ? Rows{1, x.dim(0)} : Rows{x.dim(0), x.dim(1)};
 }
 
+Dim FeaturesOf(const OpCall& call) {
+  const Shape& x = call.shape(0);
+  return x.has_rank() && x.rank() > 0 ? x[-1] : Dim();
+}
+
 Result<Dim> InferRows(const OpCall& call) {
   INFER_TRY(CheckRank(call, 0, 1, 2));
   const Shape& x = call.shape(0);

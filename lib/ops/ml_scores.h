@@ -24,6 +24,8 @@ struct Rows {
   int64_t count = 0, features = 0;
 };
 Rows RowsOf(const Tensor& x);
+/// The extent of input 0's last axis, unknown where that is.
+Dim FeaturesOf(const OpCall& call);
 /// The number of rows of input 0. InvalidModel unless its rank may be 1 or 2.
 Result<Dim> InferRows(const OpCall& call);
 

@@ -8,11 +8,6 @@
 namespace infer {
 namespace {
 
-Dim Features(const OpCall& call) {
-  const Shape& x = call.shape(0);
-  return x.has_rank() && x.rank() > 0 ? x[-1] : Dim();
-}
-
 std::vector<double> RowOf(const Tensor& x, int64_t row, int64_t features) {
   std::vector<double> v;
   for (int64_t i = 0; i < features; ++i) v.push_back(x.At(row * features + i));
@@ -67,7 +62,7 @@ Status InferSvmRegressor(OpCall& call) {
   const int64_t supports = call.Int("n_supports");
   const auto coefficients = static_cast<int64_t>(ListAttr<float>(call, "coefficients").size());
   const auto vectors = static_cast<int64_t>(ListAttr<float>(call, "support_vectors").size());
-  const Dim features = Features(call);
+  const Dim features = FeaturesOf(call);
   if (supports < 0 || (supports > 0 && coefficients != supports))
     return InvalidModel(Cat(coefficients, " coefficients for ", supports, " support vectors"));
   if (ListAttr<float>(call, "rho").empty()) return InvalidModel("rho is missing");
@@ -169,7 +164,7 @@ Result<SvmClassifier> ReadSvmClassifier(const OpCall& call) {
     m.begin.push_back(m.begin.back() + static_cast<size_t>(n));
   }
   if (m.supports() == 0) m.kernel.kind = Kernel::kLinear;
-  INFER_TRY(CheckSizes(m, Features(call)));
+  INFER_TRY(CheckSizes(m, FeaturesOf(call)));
   return m;
 }
 
@@ -289,7 +284,7 @@ Cost CostSvm(const OpCall& call) {
   Cost c = TrafficOf(call);
   const auto vectors = static_cast<int64_t>(ListAttr<float>(call, "support_vectors").size());
   const auto coefficients = static_cast<int64_t>(ListAttr<float>(call, "coefficients").size());
-  const Dim features = Features(call);
+  const Dim features = FeaturesOf(call);
   if (features.is_static() && features.value() > 0)
     c.flops = 3 * (vectors > 0 ? vectors : coefficients) *
               (StaticElements(call.shape(0)) / features.value());
