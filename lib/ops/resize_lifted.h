@@ -1,0 +1,12 @@
+#pragma once
+/// Older forms of Resize.
+#include "lib/ops/op_def.h"
+
+namespace infer {
+
+/// Resize before opset 11 (two operands) and 18 (a transform more).
+Status LiftResize(NodeSpec node, int opset, LiftContext& out);
+/// Upsample as a Resize. Opset 1 has two scales, 7 an attribute, 9 an operand.
+Status LiftUpsample(NodeSpec node, int opset, LiftContext& out);
+
+}  // namespace infer
