@@ -84,4 +84,17 @@ void FillAttribute(std::string_view name, const AttrValue& value, AttributeProto
       value);
 }
 
+Tensor ConstantOf(const AttrValue& value) {
+  if (auto* t = std::get_if<Tensor>(&value)) return *t;
+  if (auto* i = std::get_if<int64_t>(&value)) return Tensor::Scalar<int64_t>(*i);
+  if (auto* f = std::get_if<float>(&value)) return Tensor::Scalar<float>(*f);
+  if (auto* s = std::get_if<std::string>(&value)) return Tensor::OfStrings({}, {*s});
+  if (auto* v = std::get_if<std::vector<int64_t>>(&value)) return Tensor::Int64s(*v);
+  if (auto* v = std::get_if<std::vector<float>>(&value))
+    return Tensor::Of<float>({static_cast<int64_t>(v->size())}, *v);
+  if (auto* v = std::get_if<std::vector<std::string>>(&value))
+    return Tensor::OfStrings({static_cast<int64_t>(v->size())}, *v);
+  return {};
+}
+
 }  // namespace infer::onnx_io

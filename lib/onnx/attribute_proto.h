@@ -15,5 +15,7 @@ onnx::AttributeProto::AttributeType KindOf(const onnx::AttributeProto& proto);
 Result<AttrValue> FromAttribute(const onnx::AttributeProto& proto, const TensorReader& tensors,
                                 int64_t max_rank);
 void FillAttribute(std::string_view name, const AttrValue& value, onnx::AttributeProto& proto);
+/// The tensor that a Constant's attribute stands for; undefined for kinds that a Constant has not.
+Tensor ConstantOf(const AttrValue& value);
 
 }  // namespace infer::onnx_io

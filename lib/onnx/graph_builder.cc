@@ -7,6 +7,7 @@
 #include "lib/ir/control_flow.h"
 #include "lib/ir/editor.h"
 #include "lib/onnx/attribute_proto.h"
+#include "lib/onnx/declared_types.h"
 #include "lib/onnx/kept_fields.h"
 #include "lib/onnx/opset.h"
 #include "lib/onnx/scan8.h"
@@ -15,63 +16,6 @@
 
 namespace infer::onnx_io {
 namespace {
-
-/// The fields of a node that we keep without reading: doc string, metadata, newer ones.
-std::string ExtraOf(const onnx::NodeProto& node) {
-  const bool unknown = node.GetReflection()->GetUnknownFields(node).field_count() > 0;
-  if (!node.has_doc_string() && !unknown) return "";
-  onnx::NodeProto extra;
-  if (node.has_doc_string()) extra.set_doc_string(node.doc_string());
-  extra.GetReflection()->MutableUnknownFields(&extra)->MergeFrom(
-      node.GetReflection()->GetUnknownFields(node));
-  return extra.SerializeAsString();
-}
-
-/// What `declared` adds where inference knows nothing. A symbol that inference derived is never
-/// narrowed: declarations of inner values are often left over from another shape.
-Shape FillUnknown(const Shape& inferred, const Shape& declared) {
-  if (!inferred.has_rank()) return declared;
-  if (!declared.has_rank()) return inferred;
-  std::vector<Dim> dims = inferred.dims();
-  for (size_t i = 0; i < dims.size(); ++i)
-    if (dims[i].is_unknown()) dims[i] = declared.dims()[i];
-  Shape filled(std::move(dims));
-  return filled.CanExist() ? filled : inferred;
-}
-
-/// The tensor that a Constant's attribute stands for; undefined for kinds that a Constant has not.
-Tensor ConstantOf(const AttrValue& value) {
-  if (auto* t = std::get_if<Tensor>(&value)) return *t;
-  if (auto* i = std::get_if<int64_t>(&value)) return Tensor::Scalar<int64_t>(*i);
-  if (auto* f = std::get_if<float>(&value)) return Tensor::Scalar<float>(*f);
-  if (auto* s = std::get_if<std::string>(&value)) return Tensor::OfStrings({}, {*s});
-  if (auto* v = std::get_if<std::vector<int64_t>>(&value)) return Tensor::Int64s(*v);
-  if (auto* v = std::get_if<std::vector<float>>(&value))
-    return Tensor::Of<float>({static_cast<int64_t>(v->size())}, *v);
-  if (auto* v = std::get_if<std::vector<std::string>>(&value))
-    return Tensor::OfStrings({static_cast<int64_t>(v->size())}, *v);
-  return {};
-}
-
-/// A subgraph on its way into a node. Its captures are the inputs behind the first `own_inputs`.
-/// The order in which the operator declares its graph attributes.
-void OrderAsDeclared(const OpDef& def, std::vector<Subgraph>& subgraphs) {
-  std::stable_sort(subgraphs.begin(), subgraphs.end(), [&](const auto& a, const auto& b) {
-    return def.FindAttr(a.attr) < def.FindAttr(b.attr);
-  });
-}
-
-/// Removes captures that no subgraph reads: a lifted form may read less than the old one did.
-void DropUnreadCaptures(std::vector<Subgraph>& subgraphs, std::vector<Value*>& captured) {
-  for (size_t k = captured.size(); k-- > 0;) {
-    const bool read = std::any_of(subgraphs.begin(), subgraphs.end(), [&](const Subgraph& sub) {
-      return !sub.graph->inputs()[sub.own_inputs + k]->is_dead();
-    });
-    if (read) continue;
-    for (Subgraph& sub : subgraphs) GraphEditor(*sub.graph).EraseInput(sub.own_inputs + k);
-    captured.erase(captured.begin() + static_cast<std::ptrdiff_t>(k));
-  }
-}
 
 class Builder : public LiftContext {
  public:
@@ -231,23 +175,6 @@ class Builder : public LiftContext {
     return s;
   }
 
-  /// What a lift function may rely on: the operands that the form of `opset` has, and only these.
-  static Status CheckOperands(const NodeSpec& spec, const OpDef& def, int opset) {
-    for (size_t i = 0; i < def.inputs.size(); ++i) {
-      const ParamDef& p = def.inputs[i];
-      const bool stands = i < spec.inputs.size() && !spec.inputs[i].empty();
-      if (stands && p.since > opset)
-        return InvalidModel(Cat(spec.op, " of opset ", opset, " has no input ", i, " ('", p.name,
-                                "'); it exists since opset ", p.since));
-      if (!stands && p.since <= opset && p.arity == Arity::kOne)
-        return InvalidModel(Cat(spec.op, ": input ", i, " ('", p.name, "') is missing"));
-    }
-    if (spec.outputs.size() < def.min_outputs())
-      return InvalidModel(
-          Cat(spec.op, ": has ", spec.outputs.size(), " outputs, needs ", def.min_outputs()));
-    return {};
-  }
-
   Status AddOperator(const SourceGraph::Item& item, const OpDef& def, int opset) {
     const onnx::NodeProto& node = *item.source.node;
     NodeSpec spec{CanonicalDomain(node.domain()), node.op_type(), node.name(), {}, {}, {}};
@@ -274,17 +201,6 @@ class Builder : public LiftContext {
     return std::move(emit_status_);
   }
 
-  /// Old forms whose result has the extents of operand 0; lifted, any operand may be broadcast.
-  static bool BroadcastsToFirst(const OpDef& def, int opset) {
-    constexpr std::string_view kBinary[] = {"Add", "And", "Div", "Equal", "Greater", "Less",
-                                            "Mul", "Or",  "Pow", "Sub",   "Xor"};
-    constexpr std::string_view kVariadic[] = {"Max", "Mean", "Min", "Sum"};
-    auto among = [&](const auto& names) {
-      return std::find(std::begin(names), std::end(names), def.name) != std::end(names);
-    };
-    return def.domain.empty() && ((opset < 7 && among(kBinary)) || (opset < 8 && among(kVariadic)));
-  }
-
   void TakeShape(const std::string& to, const std::string& from) {
     const auto result = values_.find(to), operand = values_.find(from);
     if (result == values_.end() || operand == values_.end()) return;
@@ -307,7 +223,7 @@ class Builder : public LiftContext {
     options.output_names = spec.outputs;
     // What the lifted form's main node is called, it is.
     if (spec.op == node_->op_type() || options.name == node_->name())
-      options.extra = ExtraOf(*node_);
+      options.extra = KeptFields(*node_);
     INFER_ASSIGN(Node * n, editor_.AddNode(*def, std::move(inputs), std::move(spec.attrs),
                                            std::move(options)));
     return BindOutputs(*n, spec.outputs);
@@ -330,36 +246,11 @@ class Builder : public LiftContext {
       if (v->name() != names[i] || values_.contains(names[i]))
         return InvalidModel(Cat("value '", names[i], "' is defined twice"));
       Bind(names[i], v);
-      INFER_TRY(MergeDeclared(v));
+      if (auto it = declared_.find(v->name()); it != declared_.end()) {
+        const auto declared = FromTypeProto(*it->second, ctx_.options.limits.max_rank);
+        if (declared.ok()) INFER_TRY(AddDeclared(*declared, v, editor_, ctx_.warnings));
+      }
     }
-    return {};
-  }
-
-  /// Adds what the file declares of a value to what inference knows. Another element type or kind
-  /// is an error. Another shape is a warning: inference is right about inner values, and files
-  /// exist whose shapes, ranks too, are left over from elsewhere.
-  Status MergeDeclared(Value* v) {
-    auto it = declared_.find(v->name());
-    if (it == declared_.end()) return {};
-    auto declared = FromTypeProto(*it->second, ctx_.options.limits.max_rank);
-    if (!declared.ok()) return {};
-    auto met = Meet(v->type(), *declared);
-    if (!met.ok()) {
-      if (!SameElements(v->type(), *declared))
-        return InvalidModel(Cat("value '", v->name(), "' is declared ", ToString(*declared),
-                                ", but is ", ToString(v->type())));
-      if (ctx_.warnings.size() < 100)
-        ctx_.warnings.push_back(Cat("value '", v->name(), "' is declared ", ToString(*declared),
-                                    ", but is ", ToString(v->type())));
-      return {};
-    }
-    if (!v->type().is_tensor() || !met->is_tensor()) {
-      editor_.SetType(v, *std::move(met));
-      return {};
-    }
-    TensorType merged = met->tensor();
-    merged.shape = FillUnknown(v->shape(), merged.shape);
-    editor_.SetType(v, std::move(merged));
     return {};
   }
 
@@ -419,7 +310,7 @@ class Builder : public LiftContext {
       options.subgraphs.emplace_back(std::move(sub.attr), std::move(sub.graph));
     options.name = std::move(spec.name);
     options.output_names = spec.outputs;
-    options.extra = ExtraOf(*node_);
+    options.extra = KeptFields(*node_);
     INFER_ASSIGN(Node * n, editor_.AddNode(def, std::move(inputs), std::move(spec.attrs),
                                            std::move(options)));
     return BindOutputs(*n, spec.outputs);

@@ -5,47 +5,17 @@
 
 #include "lib/ir/body.h"
 #include "lib/ir/control_flow.h"
-#include "lib/ir/inference.h"
 #include "lib/onnx/attribute_proto.h"
+#include "lib/onnx/fused_names.h"
 #include "lib/onnx/kept_fields.h"
 #include "lib/onnx/opset.h"
-#include "lib/onnx/type_proto.h"
+#include "lib/onnx/shared_constants.h"
 #include "lib/onnx/type_since.h"
-#include "lib/support/hash.h"
+#include "lib/onnx/value_info.h"
 #include "lib/support/strings.h"
 
 namespace infer::onnx_io {
 namespace {
-
-/// Constants of inner graphs from this size on are written once, in the main graph.
-constexpr int64_t kSharedBytes = 1024;
-
-/// Large constants of all graphs by content: branches often compute the same from one weight.
-class SharedConstants {
- public:
-  /// The name under which an equal constant is written, or nullptr.
-  const std::string* Find(const Tensor& t) const {
-    const auto it = by_hash_.find(HashOf(t));
-    if (it == by_hash_.end()) return nullptr;
-    for (const auto& [other, name] : it->second)
-      if (BitEqual(*other, t)) return &name;
-    return nullptr;
-  }
-  void Add(const Tensor& t, const std::string& name) {
-    if (!Find(t)) by_hash_[HashOf(t)].emplace_back(&t, name);
-  }
-
- private:
-  std::unordered_map<uint64_t, std::vector<std::pair<const Tensor*, std::string>>> by_hash_;
-};
-
-std::string FunctionName(const OpDef& def, const AttrMap& attrs) {
-  if (attrs.empty()) return std::string(def.name);
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string hash;
-  for (uint64_t h = HashOf(attrs), i = 0; i < 16; ++i, h >>= 4) hash += kDigits[h & 15];
-  return Cat(def.name, "__", hash);
-}
 
 /// Names that are taken; of each, the number that the next one like it gets.
 using Names = std::unordered_map<std::string, int64_t>;
@@ -353,13 +323,6 @@ class Writer : public LiftContext {
   const Node* node_ = nullptr;
 };
 
-/// Inputs or outputs of a graph, with what is known of their types.
-void FillInterface(const Value& v, const std::string& name, onnx::ValueInfoProto& out) {
-  out.set_name(name);
-  onnx::TypeProto type;
-  if (ToTypeProto(v.type(), type)) *out.mutable_type() = std::move(type);
-}
-
 Status Writer::WriteSubgraph(const Node& n, const Graph& sub, onnx::GraphProto& out) {
   std::vector<std::string> captures;
   for (size_t i = n.inputs().size() - n.num_captures(); i < n.inputs().size(); ++i)
@@ -426,24 +389,6 @@ Status Writer::AddFunction(const OpDef& def, const AttrMap& attrs, const std::st
   return {};
 }
 
-/// value_info only where a reader could not infer as much: what our file needs to come back as it
-/// was.
-void FillValueInfo(const Graph& g, const std::unordered_set<const Value*>& interface,
-                   onnx::GraphProto& out) {
-  Graph inferred = g.Clone();
-  const bool known = InferTypes(inferred).ok();
-  for (const auto& v : g.values()) {
-    if (v->is_constant() || !v->producer() || interface.contains(v.get())) continue;
-    const Value* other = known ? inferred.FindValue(v->name()) : nullptr;
-    if (other && other->type() == v->type()) continue;
-    onnx::TypeProto type;
-    if (!ToTypeProto(v->type(), type)) continue;
-    onnx::ValueInfoProto& info = *out.add_value_info();
-    info.set_name(v->name());
-    *info.mutable_type() = std::move(type);
-  }
-}
-
 }  // namespace
 
 Result<WrittenModel> WriteGraph(const Graph& g, const Opsets& imported,
@@ -485,10 +430,6 @@ Result<onnx::FunctionProto> FunctionOf(const OpDef& def, const AttrMap& attrs,
   onnx::FunctionProto out;
   INFER_TRY(WriteFunction(state, def, attrs, out));
   return out;
-}
-
-std::string FusedName(const std::string& function_name) {
-  return function_name.substr(0, function_name.find("__"));
 }
 
 }  // namespace infer::onnx_io

@@ -16,9 +16,6 @@
 
 namespace infer::onnx_io {
 
-/// Our own fused operators live in this domain.
-inline constexpr std::string_view kFusedDomain = "infer";
-
 /// A tensor that the writer leaves to whoever writes the file.
 struct PendingTensor {
   std::string name;
@@ -56,7 +53,5 @@ Result<WrittenModel> WriteGraph(const Graph& g, const Opsets& imported,
 /// Functions of operators inside the body are not in it.
 Result<onnx::FunctionProto> FunctionOf(const OpDef& def, const AttrMap& attrs,
                                        const OpRegistry& ops, int64_t opset);
-/// The operator behind a function's name: "Name" or "Name__HASH" -> "Name".
-std::string FusedName(const std::string& function_name);
 
 }  // namespace infer::onnx_io

@@ -5,6 +5,7 @@
 
 #include "lib/ir/verify.h"
 #include "lib/onnx/attribute_proto.h"
+#include "lib/onnx/fused_names.h"
 #include "lib/onnx/graph_builder.h"
 #include "lib/onnx/graph_writer.h"
 #include "lib/support/strings.h"

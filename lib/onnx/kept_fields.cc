@@ -183,6 +183,14 @@ std::string KeptFields(const onnx::GraphProto& g,
   return kept.SerializeAsString();
 }
 
+std::string KeptFields(const onnx::NodeProto& node) {
+  if (!node.has_doc_string() && UnknownOf(node).field_count() == 0) return "";
+  onnx::NodeProto kept;
+  if (node.has_doc_string()) kept.set_doc_string(node.doc_string());
+  KeepUnknown(node, kept);
+  return kept.SerializeAsString();
+}
+
 Status RestoreKeptFields(const Graph& g, const KeptTarget& target) {
   onnx::GraphProto kept;
   if (!kept.ParseFromString(g.extra())) return InvalidModel("the graph's kept fields do not parse");

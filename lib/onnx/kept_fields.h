@@ -17,6 +17,8 @@ namespace infer::onnx_io {
 std::string KeptFields(const onnx::GraphProto& g,
                        const std::vector<const onnx::NodeProto*>& constants,
                        const TensorReader& tensors);
+/// The same of a node: doc string, metadata, newer fields.
+std::string KeptFields(const onnx::NodeProto& node);
 
 /// Where the kept fields of a graph go.
 struct KeptTarget {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "lib/support/strings.h"
+
 namespace infer::onnx_io {
 namespace {
 
@@ -89,6 +91,32 @@ int64_t IrVersionOf(int64_t opset) {
   for (const IrSince& x : kIrSince)
     if (x.opset <= opset) version = x.ir_version;
   return version;
+}
+
+Status CheckOperands(const NodeSpec& spec, const OpDef& def, int opset) {
+  for (size_t i = 0; i < def.inputs.size(); ++i) {
+    const ParamDef& p = def.inputs[i];
+    const bool stands = i < spec.inputs.size() && !spec.inputs[i].empty();
+    if (stands && p.since > opset)
+      return InvalidModel(Cat(spec.op, " of opset ", opset, " has no input ", i, " ('", p.name,
+                              "'); it exists since opset ", p.since));
+    if (!stands && p.since <= opset && p.arity == Arity::kOne)
+      return InvalidModel(Cat(spec.op, ": input ", i, " ('", p.name, "') is missing"));
+  }
+  if (spec.outputs.size() < def.min_outputs())
+    return InvalidModel(
+        Cat(spec.op, ": has ", spec.outputs.size(), " outputs, needs ", def.min_outputs()));
+  return {};
+}
+
+bool BroadcastsToFirst(const OpDef& def, int opset) {
+  constexpr std::string_view kBinary[] = {"Add", "And", "Div", "Equal", "Greater", "Less",
+                                          "Mul", "Or",  "Pow", "Sub",   "Xor"};
+  constexpr std::string_view kVariadic[] = {"Max", "Mean", "Min", "Sum"};
+  auto among = [&](const auto& names) {
+    return std::find(std::begin(names), std::end(names), def.name) != std::end(names);
+  };
+  return def.domain.empty() && ((opset < 7 && among(kBinary)) || (opset < 8 && among(kVariadic)));
 }
 
 }  // namespace infer::onnx_io

@@ -1,5 +1,5 @@
 #pragma once
-/// Which opset and IR version a file needs. No protobuf here.
+/// What an opset can say, and which opset and IR version a file needs. No protobuf here.
 #include <string>
 
 #include "lib/ops/op_def.h"
@@ -16,6 +16,11 @@ int64_t OpsetOf(const ValueType& type);
 int64_t OpsetOf(const OpDef& def, const ValueType& type);
 /// The attributes that a file of `opset` can hold: younger ones at their default are left out.
 AttrMap AttrsAt(const OpDef& def, const AttrMap& attrs, int64_t opset);
+/// What a lift function may rely on: the operands that the form of `opset` has, and only these.
+/// InvalidModel else.
+Status CheckOperands(const NodeSpec& node, const OpDef& def, int opset);
+/// Old forms whose result has the extents of operand 0; lifted, any operand may be broadcast.
+bool BroadcastsToFirst(const OpDef& def, int opset);
 /// The IR version that came with an opset of ai.onnx (onnx.helper's VERSION_TABLE).
 int64_t IrVersionOf(int64_t opset);
 

@@ -1,14 +1,8 @@
 #pragma once
 /// Scan as opset 8 had it, in the form of today.
-#include "lib/ir/graph.h"
+#include "lib/onnx/subgraphs.h"
 
 namespace infer::onnx_io {
-
-struct Subgraph {
-  std::string attr;
-  std::unique_ptr<Graph> graph;
-  size_t own_inputs;
-};
 
 /// Opset 8 had a batch in axis 0 of every operand and result of a Scan. The newer form of that is
 /// a Scan over the batch, without states, whose body holds the Scan proper. With `has_lengths`
