@@ -2,7 +2,6 @@
 /// take any layout; broadcasting over a blocked layout goes to oneDNN.
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "lib/ops/common.h"
 #include "lib/support/parallel.h"
@@ -10,6 +9,7 @@
 #include "runtime/cpu/launch.h"
 #include "runtime/cpu/onednn.h"
 #include "runtime/cpu/simd/loops.h"
+#include "runtime/cpu/unary_function.h"
 
 namespace infer {
 namespace {
@@ -20,48 +20,6 @@ using simd::Unary;
 /// Loops are cut at multiples of this, so that an element is computed by the same instructions
 /// (vector body or tail) for any number of lanes.
 constexpr int64_t kBlock = 64;
-
-struct UnaryOp {
-  std::string_view op, domain;
-  Unary kind;
-  const char* a = nullptr;  ///< attributes that are the loop's parameters
-  const char* b = nullptr;
-  bool keeps_zero = false;  ///< f(0) = 0: padding of a blocked layout stays zero
-};
-constexpr UnaryOp kUnary[] = {
-    {"Abs", "", Unary::kAbs, nullptr, nullptr, true},
-    {"Neg", "", Unary::kNeg, nullptr, nullptr, true},
-    {"Relu", "", Unary::kRelu, nullptr, nullptr, true},
-    {"LeakyRelu", "", Unary::kLeakyRelu, "alpha", nullptr, true},
-    {"Clip", "", Unary::kClip},
-    {"Exp", "", Unary::kExp},
-    {"Sigmoid", "", Unary::kSigmoid},
-    {"Tanh", "", Unary::kTanh, nullptr, nullptr, true},
-    {"Erf", "", Unary::kErf, nullptr, nullptr, true},
-    {"Gelu", "", Unary::kGelu, nullptr, nullptr, true},
-    {"Gelu", "com.microsoft", Unary::kGelu, nullptr, nullptr, true},
-    {"QuickGelu", "com.microsoft", Unary::kSwish, "alpha", nullptr, true},
-    {"Swish", "", Unary::kSwish, "alpha", nullptr, true},
-    {"Silu", "infer", Unary::kSwish, nullptr, nullptr, true},
-    {"SiLU", "infer", Unary::kSwish, nullptr, nullptr, true},
-    {"HardSwish", "", Unary::kHardSwish, nullptr, nullptr, true},
-    {"HardSigmoid", "", Unary::kHardSigmoid, "alpha", "beta"},
-    {"Elu", "", Unary::kElu, "alpha", nullptr, true},
-    {"Sqrt", "", Unary::kSqrt, nullptr, nullptr, true},
-    {"Reciprocal", "", Unary::kReciprocal},
-    {"Floor", "", Unary::kFloor, nullptr, nullptr, true},
-    {"Ceil", "", Unary::kCeil, nullptr, nullptr, true},
-    {"Softplus", "", Unary::kSoftplus},
-    {"Mish", "", Unary::kMish, nullptr, nullptr, true},
-    {"Sign", "", Unary::kSign, nullptr, nullptr, true},
-    {"Log", "", Unary::kLog},
-    {"Sin", "", Unary::kSin, nullptr, nullptr, true},
-    {"Cos", "", Unary::kCos},
-    {"Round", "", Unary::kRound, nullptr, nullptr, true},
-    {"Softsign", "", Unary::kSoftsign, nullptr, nullptr, true},
-    {"ThresholdedRelu", "", Unary::kThresholdedRelu, "alpha"},
-    {"FastGelu", "com.microsoft", Unary::kGeluTanh, nullptr, nullptr, true},
-};
 
 int64_t StoredBytes(const Operand& o) {
   return o.layout.plain() ? o.plain_bytes() : o.layout.bytes;
@@ -82,74 +40,45 @@ void WideAngles(Unary kind, const float* x, float* y, int64_t n, simd::Loops::Un
   }
 }
 
-Prepared UnaryLaunch(Unary kind, float a, float b, bool keeps_zero, const Operand& in) {
+Prepared UnaryLaunch(const UnaryFunction& f, const Operand& in) {
   const bool padded = !in.layout.plain() && in.layout.bytes != in.plain_bytes();
-  const bool as_is = !padded || keeps_zero;
+  const bool as_is = !padded || f.keeps_zero;
   const int64_t n = (as_is ? StoredBytes(in) : in.plain_bytes()) / 4;
   Prepared p;
   p.name = std::string("own:") + simd::TheLoops().isa;
   p.in_place = true;
   p.in_layouts = {as_is ? in.layout : Layout()};
   p.out_layouts = p.in_layouts;
-  const auto loop = simd::TheLoops().unary[static_cast<int>(kind)];
+  const auto loop = simd::TheLoops().unary[static_cast<int>(f.kind)];
   p.launch = LaunchOf([=](std::byte* const* args) {
     // The operand stands first, the result last; what lies between are known parameters.
     const float* x = As<float>(static_cast<const std::byte*>(args[0]));
     float* y = As<float>(args[1]);
     ParallelFor((n + kBlock - 1) / kBlock, kElementGrain / kBlock, [=](int64_t u, int64_t v) {
       const int64_t begin = u * kBlock, end = std::min(n, v * kBlock);
-      if (kind == Unary::kSin || kind == Unary::kCos)
-        WideAngles(kind, x + begin, y + begin, end - begin, loop);
+      if (f.kind == Unary::kSin || f.kind == Unary::kCos)
+        WideAngles(f.kind, x + begin, y + begin, end - begin, loop);
       else
-        loop(x + begin, y + begin, end - begin, a, b);
+        loop(x + begin, y + begin, end - begin, f.a, f.b);
     });
   });
   return p;
 }
 
-const UnaryOp* FindUnary(const Node& n) {
-  for (const UnaryOp& u : kUnary)
-    if (n.Is(u.op, u.domain)) return &u;
-  return nullptr;
-}
-
-struct ClipBounds {
-  float lo = -std::numeric_limits<float>::infinity();
-  float hi = std::numeric_limits<float>::infinity();
-};
-
 std::string RefuseUnary(const StepCall& call) {
-  const Node& n = call.main();
   if (std::string r = RefuseUnlessF32(call); !r.empty()) return r;
   if (call.step.nodes.size() > 1) return "it has no epilogue";
-  if (n.Is("FastGelu", "com.microsoft") && n.input(1)) return "it has a bias";
-  for (size_t i = 1; i < n.inputs().size(); ++i)
-    if (n.input(i) &&
-        (!call.constant(n.input(i)) || call.constant(n.input(i))->num_elements() != 1))
-      return "a bound is not constant";
-  return "";
+  auto f = UnaryFunctionOf(call, call.main());
+  return f.ok() ? "" : f.status().message();
 }
 
 std::unique_ptr<Kernel> MakeUnary(const StepCall& call) {
   const Node& n = call.main();
-  const UnaryOp& u = *FindUnary(n);
-  Unary kind = u.kind;
-  float a = u.a ? n.Attr<float>(u.a) : 1.0f, b = u.b ? n.Attr<float>(u.b) : 0.0f;
-  bool keeps_zero = u.keeps_zero;
-  if (kind == Unary::kGelu && u.domain.empty() && n.Attr<std::string>("approximate") == "tanh")
-    kind = Unary::kGeluTanh;
-  if (kind == Unary::kClip) {
-    ClipBounds bounds;
-    if (n.input(1)) bounds.lo = static_cast<float>(call.constant(n.input(1))->At(0));
-    if (n.input(2)) bounds.hi = static_cast<float>(call.constant(n.input(2))->At(0));
-    a = bounds.lo;
-    b = bounds.hi;
-    keeps_zero = a <= 0 && 0 <= b;
-  }
+  const UnaryFunction f = *UnaryFunctionOf(call, n);
   const int x = call.operand(n.input(0));
   return KernelOf([=](std::span<const Operand> in, std::span<const Operand>) -> Result<Prepared> {
     if (x != 0) return Unsupported("the operand is not the first");
-    Prepared p = UnaryLaunch(kind, a, b, keeps_zero, in[0]);
+    Prepared p = UnaryLaunch(f, in[0]);
     if (in.size() > 1) {
       // Parameters stand between operand and result; the launch must not see them.
       p.unused.assign(in.size(), true);
@@ -364,7 +293,7 @@ std::unique_ptr<Kernel> MakeSquare(const StepCall& call) {
   return KernelOf(
       [=](std::span<const Operand> in, std::span<const Operand> out) -> Result<Prepared> {
         if (x != 0 || e != 1 || in[0].dims != out[0].dims) return Unsupported("operands");
-        Prepared p = UnaryLaunch(Unary::kSquare, 0, 0, true, in[0]);
+        Prepared p = UnaryLaunch({Unary::kSquare, 0, 0, true}, in[0]);
         p.unused = {false, true};
         p.in_layouts.push_back({});
         auto inner = p.launch;
@@ -380,7 +309,8 @@ std::unique_ptr<Kernel> MakeSquare(const StepCall& call) {
 
 KernelList ElementwiseKernels() {
   KernelList list;
-  for (const UnaryOp& u : kUnary) list.push_back({u.op, u.domain, "own", RefuseUnary, MakeUnary});
+  for (const auto& [op, domain] : UnaryOperators())
+    list.push_back({op, domain, "own", RefuseUnary, MakeUnary});
   for (const BinaryOp& b : kBinary)
     list.push_back({b.op, "", "own", RefuseBinary, MakeBinaryKernel});
   for (std::string_view op : {"FastGelu", "BiasGelu"})
