@@ -35,7 +35,7 @@ struct CompareOptions {
   bool per_layer = false;
   int64_t layer_samples = 16;  ///< inner values are compared on the first so many runs
   int golden_level = 0;        ///< the golden model runs as written
-  int candidate_level = 1;
+  int candidate_level = 2;
   int threads = 0;
   Progress progress = nullptr;
   std::stop_token stop = {};

@@ -47,6 +47,7 @@ Result<Epilogue> DecodeEpilogue(const StepCall& call, bool may_bias) {
     const Node& n = **it;
     if (auto op = onednn::EltwiseOf(n); op && n.input(0) == before) {
       e.ops.push_back(*op);
+      e.nodes.push_back(&n);
     } else if (n.Is("Add") && n.inputs().size() == 2 && n.input(0) != n.input(1)) {
       const Value* other = n.input(0) == before ? n.input(1) : n.input(0);
       if (!IsF32Tensor(*other)) return Unsupported("Add of another type");
@@ -58,6 +59,7 @@ Result<Epilogue> DecodeEpilogue(const StepCall& call, bool may_bias) {
           if (v == other) return Unsupported("Add of the operator's own operand");
         e.residual = at;
         e.ops.push_back({onednn::PostOp::Kind::kSum});
+        e.nodes.push_back(&n);
       } else {
         return Unsupported("Add that is neither a bias nor a residual");
       }

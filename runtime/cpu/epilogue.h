@@ -6,8 +6,9 @@ namespace infer {
 
 struct Epilogue {
   std::vector<onednn::PostOp> ops;
-  int residual = -1;  ///< operand added by kSum; the result accumulates into it
-  int bias = -1;      ///< operand [C] of the last dimension, added first
+  std::vector<const Node*> nodes;  ///< of `ops`, one each
+  int residual = -1;               ///< operand added by kSum; the result accumulates into it
+  int bias = -1;                   ///< operand [C] of the last dimension, added first
 };
 
 /// The post-ops of the step's nodes after the main one; Unsupported names the node that has none.

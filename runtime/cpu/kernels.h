@@ -6,12 +6,14 @@ namespace infer {
 
 KernelList Int8ProductKernels();      ///< DQ -> Conv, MatMul, Gemm -> Q (oneDNN)
 KernelList Int8ElementwiseKernels();  ///< DQ -> Add, Mul, activations, pooling, Concat -> Q; Q; DQ
+KernelList WinogradKernels();         ///< Conv 3x3 (own)
 KernelList ConvKernels();             ///< Conv, ConvTranspose (oneDNN)
 KernelList MatMulKernels();           ///< MatMul, Gemm (oneDNN)
 KernelList PoolKernels();             ///< MaxPool, AveragePool, GlobalAveragePool, ... (oneDNN)
 KernelList NormKernels();             ///< BatchNormalization (oneDNN)
 KernelList RowKernels();              ///< Softmax, LayerNormalization, reductions
 KernelList RecurrentKernels();        ///< LSTM, GRU, RNN
+KernelList ConcatKernels();           ///< of blocks of channels
 KernelList MoveKernels();         ///< Transpose, Slice, Concat, Pad, Gather, nearest Resize, ...
 KernelList ViewKernels();         ///< Reshape, Flatten, ...: no copy
 KernelList ElementwiseKernels();  ///< unary and binary f32 with broadcasting

@@ -288,6 +288,22 @@ bool HasExactInt8() {
   return has(dnnl::cpu_isa::avx512_core_vnni) || has(dnnl::cpu_isa::avx2_vnni);
 }
 
+Layout ChannelBlocked(const Dims& dims, int block) {
+  using Tag = memory::format_tag;
+  static constexpr Tag k16[] = {Tag::nCw16c, Tag::nChw16c, Tag::nCdhw16c};
+  static constexpr Tag k8[] = {Tag::nCw8c, Tag::nChw8c, Tag::nCdhw8c};
+  INFER_CHECK((block == 8 || block == 16) && dims.size() >= 3 && dims.size() <= 5);
+  const Tag tag = (block == 16 ? k16 : k8)[dims.size() - 3];
+  return LayoutOf(memory::desc(dims, memory::data_type::f32, tag));
+}
+
+Layout ChannelsLast(const Dims& dims) {
+  using Tag = memory::format_tag;
+  static constexpr Tag kTags[] = {Tag::nwc, Tag::nhwc, Tag::ndhwc};
+  INFER_CHECK(dims.size() >= 3 && dims.size() <= 5);
+  return LayoutOf(memory::desc(dims, memory::data_type::f32, kTags[dims.size() - 3]));
+}
+
 PostOp Linear(float alpha, float beta) {
   return {PostOp::Kind::kEltwise, static_cast<int>(Algorithm::eltwise_linear), alpha, beta};
 }

@@ -24,6 +24,12 @@ Status CapIsa();
 /// u8 x s8 products of oneDNN do not saturate on this machine.
 bool HasExactInt8();
 
+/// [N, C / block, spatial.., block] of f32 [N, C, spatial..], C padded with zeros: what oneDNN's
+/// kernels call nChw16c for a block of 16.
+Layout ChannelBlocked(const Dims& dims, int block);
+/// [N, spatial.., C] of f32 [N, C, spatial..].
+Layout ChannelsLast(const Dims& dims);
+
 /// A tensor of a primitive. With `any` the primitive chooses the layout.
 struct Spec {
   DType dtype = DType::kF32;

@@ -19,4 +19,20 @@ class PackedCache {
   mutable std::map<std::string, std::shared_ptr<const Buffer>> by_layout_;
 };
 
+/// Constant data of one more form, made when first wanted.
+class PackedOnce {
+ public:
+  /// `make()` gives the buffer.
+  template <typename F>
+  std::shared_ptr<const Buffer> Get(const F& make) const {
+    std::lock_guard lock(mutex_);
+    if (!kept_) kept_ = make();
+    return kept_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  mutable std::shared_ptr<const Buffer> kept_;
+};
+
 }  // namespace infer

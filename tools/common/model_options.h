@@ -31,7 +31,7 @@ Graph WithFoundExtents(const Graph& g, OpenExtents* extents = nullptr);
 struct DeviceOptions {
   std::string device = "cpu";
   int threads = 0;
-  int level = 1;
+  int level = 2;
   void Declare(Options& options);
 };
 /// The names that --device takes in this build.

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "runtime/cpu/simd/elements.h"
+#include "runtime/cpu/simd/panels.h"
 
 namespace infer::simd {
 namespace {
@@ -43,6 +44,14 @@ const Elements& TheElements() {
   if (BestIsa() == Isa::kAvx2) return Avx2Elements();
 #endif
   return GenericElements();
+}
+
+const Panels* ThePanels() {
+#ifdef INFER_X86
+  if (BestIsa() == Isa::kAvx512) return &Avx512Panels();
+  if (BestIsa() == Isa::kAvx2) return &Avx2Panels();
+#endif
+  return nullptr;
 }
 
 }  // namespace infer::simd

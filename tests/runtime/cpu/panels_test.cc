@@ -1,0 +1,74 @@
+/// The panels of every instruction set of this machine against plain loops in double.
+#include "runtime/cpu/simd/panels.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "lib/support/random.h"
+#include "lib/tensor/tensor.h"
+
+namespace infer::simd {
+namespace {
+
+/// Aligned, random in [-1, 1).
+class Floats {
+ public:
+  Floats(int64_t n, Random& random)
+      : buffer_(Buffer::Allocate(static_cast<size_t>(n) * sizeof(float))), n_(n) {
+    for (int64_t i = 0; i < n; ++i) data()[i] = static_cast<float>(random.Uniform() * 2 - 1);
+  }
+  float* data() { return reinterpret_cast<float*>(buffer_->mutable_data()); }
+  int64_t size() const { return n_; }
+
+ private:
+  std::shared_ptr<Buffer> buffer_;
+  int64_t n_;
+};
+
+TEST(Panels, ProductsOfEveryNumberOfRows) {
+  const Panels* p = ThePanels();
+  if (!p) GTEST_SKIP() << "this machine, or INFER_MAX_ISA, allows no panels";
+  const int64_t lanes = p->lanes;
+  Random random(3);
+  for (int rows = 1; rows <= p->max_rows; ++rows)
+    for (int64_t blocks : {0, 1, 5})
+      for (bool add : {false, true}) {
+        const int64_t stride = (rows + 3) * lanes, depth = blocks * lanes;
+        Floats a(std::max<int64_t>(1, blocks) * stride, random), b((depth + 1) * lanes, random);
+        Floats d((rows + 1) * lanes, random), start(lanes, random);
+        const std::vector<float> before(d.data(), d.data() + d.size());
+        PanelCall call{a.data(), stride, b.data(), blocks, d.data(), start.data(), add};
+        call.lo = -0.5f;
+        p->multiply(rows, call);
+        for (int64_t r = 0; r < rows; ++r)
+          for (int64_t j = 0; j < lanes; ++j) {
+            double want = static_cast<double>(start.data()[j]);
+            if (add) want += static_cast<double>(before[static_cast<size_t>(r * lanes + j)]);
+            for (int64_t k = 0; k < depth; ++k)
+              want += static_cast<double>(a.data()[k / lanes * stride + r * lanes + k % lanes]) *
+                      static_cast<double>(b.data()[k * lanes + j]);
+            EXPECT_NEAR(d.data()[r * lanes + j], std::max(want, -0.5), 2e-5)
+                << p->isa << " rows " << rows << " blocks " << blocks;
+          }
+        for (int64_t j = 0; j < lanes; ++j)  // nothing behind the rows is written
+          EXPECT_EQ(d.data()[rows * lanes + j], before[static_cast<size_t>(rows * lanes + j)]);
+      }
+}
+
+TEST(Panels, NaNPassesTheClamp) {
+  const Panels* p = ThePanels();
+  if (!p) GTEST_SKIP() << "this machine, or INFER_MAX_ISA, allows no panels";
+  Random random(1);
+  Floats a(p->lanes, random), b(p->lanes * p->lanes, random), d(p->lanes, random);
+  a.data()[0] = std::nanf("");
+  PanelCall call{a.data(), p->lanes, b.data(), 1, d.data()};
+  call.lo = 0;
+  call.hi = 6;
+  p->multiply(1, call);
+  for (int j = 0; j < p->lanes; ++j) EXPECT_TRUE(std::isnan(d.data()[j]));
+}
+
+}  // namespace
+}  // namespace infer::simd

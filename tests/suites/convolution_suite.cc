@@ -1,0 +1,130 @@
+/// Convolutions whose channels, points and epilogues meet or miss the blocks of the fast kernels:
+/// 3x3 by Winograd at level 2, 1x1.
+#include <array>
+
+#include "lib/support/parallel.h"
+#include "tests/suites/suite.h"
+
+namespace infer {
+namespace {
+
+/// Winograd's bound against the exact value, relative to the largest.
+constexpr double kWinograd = 2e-5;
+
+std::string Conv3x3(int64_t n, int64_t inputs, int64_t outputs, int64_t height, int64_t width,
+                    std::string_view pads, std::string_view after) {
+  return Cat("graph g(x: f32[", n, ",", inputs, ",", height, ",", width,
+             "]) -> (y) { w = const f32[", outputs, ",", inputs, ",3,3] ~1 b = const f32[", outputs,
+             "] ~2 c = Conv(x, w, b) {pads=[", pads, "]} ", after, " }");
+}
+
+TEST(Convolution, WinogradShapes) {
+  for (auto [inputs, outputs] : {std::array<int64_t, 2>{16, 16}, {17, 33}, {24, 16}, {48, 40}})
+    for (auto [height, width] : {std::array<int64_t, 2>{7, 7}, {8, 9}, {13, 14}, {5, 40}, {28, 3}})
+      for (std::string_view pads : {"1,1,1,1", "0,0,0,0", "2,0,1,3"}) {
+        if (height < 4 || (width < 4 && pads == "0,0,0,0")) continue;
+        CheckGraph(Conv3x3(2, inputs, outputs, height, width, pads, "y = Relu(c)"), 7, kWinograd);
+      }
+}
+
+TEST(Convolution, WinogradInBatches) {
+  CheckGraph(Conv3x3(1, 32, 32, 60, 57, "1,1,1,1", "y = Identity(c)"), 3, kWinograd);
+  CheckGraph(Conv3x3(3, 160, 16, 20, 20, "1,1,1,1", "y = Identity(c)"), 3, kWinograd);
+}
+
+constexpr std::string_view kAfter[] = {
+    "y = Identity(c)",
+    "y = Sigmoid(c)",
+    "y = Tanh(c)",
+    "s = Sigmoid(c) y = Mul(c, s)",
+    "lo = const f32[] {-0.25} hi = const f32[] {0.5} y = Clip(c, lo, hi)",
+    "r = Add(c, z) y = Relu(r)",
+    "r = Relu(c) y = Add(z, r)",
+    "r = Sigmoid(c) y = Add(z, r)",
+    "r = Add(c, z) y = Gelu(r)",
+    "r = Add(c, c) y = Relu(r)",
+};
+
+/// x is scaled so that the sums are near 1: the bound of Winograd counts from the largest of them,
+/// whatever a saturating function makes of it. With a second input z of the result's extents for
+/// residuals.
+std::string WithResidual(std::string_view conv, int64_t channels, int64_t outputs, int64_t height,
+                         int64_t width, std::string_view after) {
+  return Cat("graph g(x: f32[2,", channels, ",", height, ",", width, "], z: f32[2,", outputs, ",",
+             height, ",", width, "]) -> (y) { k = const f32[] {0.03} t = Mul(x, k) ", conv, " ",
+             after, " }");
+}
+
+TEST(Convolution, Epilogues) {
+  for (int64_t outputs : {32, 20})
+    for (std::string_view after : kAfter) {
+      CheckGraph(WithResidual(Cat("w = const f32[", outputs, ",16,3,3] ~1 b = const f32[", outputs,
+                                  "] ~2 c = Conv(t, w, b) {pads=[1,1,1,1]}"),
+                              16, outputs, 9, 10, after),
+                 5, kWinograd);
+      CheckGraph(WithResidual(Cat("w = const f32[", outputs, ",16,1,1] ~1 c = Conv(t, w)"), 16,
+                              outputs, 9, 10, after),
+                 5);
+    }
+}
+
+TEST(Convolution, OnePoint) {
+  for (int64_t inputs : {1, 3, 15, 16, 17, 40})
+    for (int64_t outputs : {1, 16, 31, 48})
+      for (std::string_view spatial : {"7", "8", "29", "3,3", "2,57", "9,11", "2,3,5"}) {
+        const auto rank = Split(spatial, ',').size();
+        const std::string ones = rank == 1 ? ",1" : rank == 2 ? ",1,1" : ",1,1,1";
+        CheckGraph(Cat("graph g(x: f32[2,", inputs, ",", spatial, "]) -> (y) { w = const f32[",
+                       outputs, ",", inputs, ones, "] ~1 b = const f32[", outputs,
+                       "] ~2 c = Conv(x, w, b) y = Relu(c) }"),
+                   static_cast<uint64_t>(inputs));
+      }
+  for (int64_t stride : {2, 3})
+    CheckGraph(
+        Cat("graph g(x: f32[2,24,13,10]) -> (y) { w = const f32[40,24,1,1] ~1 y = Conv(x, w) "
+            "{strides=[",
+            stride, ",", stride, "]} }"));
+}
+
+/// Chains whose layouts meet: 3x3 and 1x1, a concatenation of both, a pool, a residual.
+TEST(Convolution, Chains) {
+  for (int64_t channels : {16, 20})
+    CheckGraph(
+        Cat("graph g(x: f32[1,", channels, ",14,14]) -> (y) { w1 = const f32[", channels, ",",
+            channels, ",3,3] ~1 w2 = const f32[32,", channels, ",1,1] ~2 w3 = const f32[32,",
+            channels,
+            ",3,3] ~3 a = Conv(x, w1) {pads=[1,1,1,1]} b = Relu(a) r = Add(b, x) "
+            "c = Conv(r, w2) d = Conv(r, w3) {pads=[1,1,1,1]} e = Concat(c, d) {axis=1} "
+            "f = Concat(e, e) {axis=-3} y = MaxPool(f) {kernel_shape=[2,2], strides=[2,2]} }"),
+        2, kWinograd);
+}
+
+TEST(Convolution, SameBitsForAnyNumberOfThreads) {
+  const int before = LaneBudget();
+  SetLaneBudget(7);
+  for (std::string_view text :
+       {"graph g(x: f32[1,32,30,30]) -> (y) { w = const f32[80,32,3,3] ~1 y = Conv(x, w) "
+        "{pads=[1,1,1,1]} }",
+        "graph g(x: f32[1,96,7,7]) -> (y) { w = const f32[112,96,3,3] ~1 y = Conv(x, w) "
+        "{pads=[1,1,1,1]} }",
+        "graph g(x: f32[1,32,40,41]) -> (y) { w = const f32[80,32,1,1] ~1 y = Conv(x, w) }",
+        "graph g(x: f32[1,96,7,7]) -> (y) { w = const f32[112,96,1,1] ~1 y = Conv(x, w) }"}) {
+    auto g = ParseGraph(text, SuiteOps());
+    ASSERT_TRUE(g.ok()) << g.status().message();
+    Random random(11);
+    const std::vector<Datum> x = {RandomInput(DType::kF32, DimsOf(*g->inputs()[0]), random)};
+    std::optional<Tensor> first;
+    for (int threads : {1, 2, 3, 7}) {
+      auto program = BackendUnderTest().Compile(*g, {.level = 2, .threads = threads});
+      ASSERT_TRUE(program.ok()) << program.status().message();
+      auto out = RunOnce(**program, x);
+      ASSERT_TRUE(out.ok()) << out.status().message();
+      if (!first) first = (*out)[0].tensor();
+      EXPECT_TRUE(BitEqual((*out)[0].tensor(), *first)) << threads << " threads, " << text;
+    }
+  }
+  SetLaneBudget(before);
+}
+
+}  // namespace
+}  // namespace infer
