@@ -1,6 +1,7 @@
 /// Shape and Size: where data propagation begins.
 #include <algorithm>
 
+#include "lib/ops/common.h"
 #include "lib/ops/move.h"
 #include "lib/ops/op_def.h"
 
@@ -36,6 +37,26 @@ Status RunShape(OpRun& run) {
   return {};
 }
 
+/// Before opset 15 a Slice of the whole shape.
+Result<NodeSpec> LowerShape(NodeSpec node, int opset, LiftContext& out) {
+  const bool whole = IntAttrOr(node, "start", 0) == 0 && !node.attrs.contains("end");
+  if (opset >= 15 || whole) return node;
+  const int64_t start = IntAttrOr(node, "start", 0), end = IntAttrOr(node, "end", INT64_MAX);
+  const std::string all = out.Fresh("shape_of_all");
+  NodeSpec part = MakeSpec("Slice", node, {all}, {node.outputs[0]});
+  if (opset < 10) {
+    part.attrs = {{"starts", std::vector{start}}, {"ends", std::vector{end}}};
+  } else {
+    for (const int64_t bound : {start, end})
+      part.inputs.push_back(out.Constant(Tensor::Int64s({bound})));
+  }
+  DropAttr(node, "start");
+  DropAttr(node, "end");
+  node.outputs[0] = all;
+  out.Emit(std::move(node));
+  return part;
+}
+
 Status InferSize(OpCall& call) {
   call.SetOut(0, DType::kI64, Shape(Dims{}));
   call.SetElements(0, {call.shape(0).num_elements()});
@@ -68,6 +89,7 @@ std::span<const OpDef> ShapeOps() {
           .infer = InferShape,
           .reference = RunShape,
           .cost = ShapeCost,
+          .lower = LowerShape,
           .example = "graph g(x: f32[2,3,4]) -> (y) { y = Shape(x) {start=1} }",
       },
       {

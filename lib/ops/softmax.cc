@@ -1,5 +1,6 @@
 /// Softmax, LogSoftmax, Hardmax along one axis.
 #include <limits>
+#include <numeric>
 
 #include "lib/ops/common.h"
 #include "lib/ops/op_def.h"
@@ -72,7 +73,7 @@ Status LiftSoftmax(NodeSpec node, int opset, LiftContext& out) {
   const ValueType* type = out.Type(node.inputs[0]);
   const bool ranked = type && type->is_tensor() && type->tensor().shape.has_rank();
   const int rank = ranked ? type->tensor().shape.rank() : 0;
-  node.attrs["axis"] = int64_t{-1};
+  DropAttr(node, "axis");  // the last one
   if (axis == -1 || (ranked && (axis == rank - 1 || rank == 0))) {
     out.Emit(std::move(node));
     return {};
@@ -90,6 +91,30 @@ Status LiftSoftmax(NodeSpec node, int opset, LiftContext& out) {
   return {};
 }
 
+/// Before opset 13 only the last axis is like one of today, and another goes there and back.
+Result<NodeSpec> LowerSoftmax(NodeSpec node, int opset, LiftContext& out) {
+  if (opset >= 13) return node;
+  const int64_t axis = IntAttrOr(node, "axis", -1);
+  const ValueType* type = out.Type(node.inputs[0]);
+  if (!type || !type->is_tensor() || !type->tensor().shape.has_rank())
+    return Unsupported(Cat(node.op, " '", node.name, "' of an unknown rank needs opset 13"));
+  const int rank = type->tensor().shape.rank();
+  if (rank == 0) return Unsupported(Cat(node.op, " '", node.name, "' of a scalar needs opset 13"));
+  INFER_ASSIGN(const int at, NormalizeAxis(axis, rank));
+  node.attrs["axis"] = int64_t{rank - 1};
+  if (at == rank - 1) return node;
+  std::vector<int64_t> swap(static_cast<size_t>(rank));
+  std::iota(swap.begin(), swap.end(), 0);
+  std::swap(swap[static_cast<size_t>(at)], swap.back());
+  const std::string in = out.Fresh("softmax_in"), rows = out.Fresh("softmax_rows");
+  NodeSpec back = MakeSpec("Transpose", node, {rows}, {node.outputs[0]}, {{"perm", swap}});
+  out.Emit(MakeSpec("Transpose", node, {node.inputs[0]}, {in}, {{"perm", swap}}));
+  node.inputs[0] = in;
+  node.outputs[0] = rows;
+  out.Emit(std::move(node));
+  return back;
+}
+
 template <Kind kKind>
 OpDef SoftmaxOp(std::string_view name, std::string_view doc, std::string_view example) {
   return {.name = name,
@@ -103,7 +128,7 @@ OpDef SoftmaxOp(std::string_view name, std::string_view doc, std::string_view ex
           .infer = InferSoftmax,
           .reference = Wide<RunSoftmax<kKind>>,
           .cost = CostPerInput < kKind == Kind::kHardmax ? 0 : 5 >
-          , .lift = LiftSoftmax, .example = example};
+          , .lift = LiftSoftmax, .lower = LowerSoftmax, .example = example};
 }
 
 }  // namespace
