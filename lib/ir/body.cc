@@ -71,7 +71,12 @@ Result<Graph> DecompositionOf(const OpCall& call, const OpRegistry& ops) {
   GraphEditor editor(g);
   size_t next = 0;
   for (size_t i = 0; i < call.num_inputs(); ++i)
-    if (call.has_input(i)) editor.SetType(g.inputs()[next++], call.type(i));
+    if (call.has_input(i)) {
+      Value* input = g.inputs()[next++];
+      editor.SetType(input, call.type(i));
+      editor.SetElements(input, call.elements(i));
+      if (const Tensor* t = call.constant(i)) editor.SetKnown(input, *t);
+    }
   INFER_TRY(InferTypes(g).In(Cat("decomposition of ", call.def().name)));
   return g;
 }

@@ -252,6 +252,7 @@ std::span<const OpDef> AttentionOps() {
           .infer = InferAttention,
           .reference = RunAttention,
           .cost = CostAttention,
+          .decompose = DecomposeAttention,
           .example = R"(graph g(q: f32[2,3,8], k: f32[2,5,4], v: f32[2,5,6]) -> (y) {
             y = Attention(q, k, v) {q_num_heads=4, kv_num_heads=2, is_causal=1} })",
       },

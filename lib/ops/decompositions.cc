@@ -3,49 +3,10 @@
 #include <cmath>
 #include <numbers>
 
-#include "lib/support/strings.h"
+#include "lib/ops/decomposition_text.h"
 
 namespace infer {
 namespace {
-
-/// The text of a graph, put together line by line. Operand i is `x<i>`.
-class BodyText {
- public:
-  explicit BodyText(const OpCall& call) : call_(call) {}
-
-  void Line(std::string_view text) { lines_ += Cat("  ", text, "\n"); }
-  void Scalar(std::string_view name, DType t, double value) {
-    Line(Cat(name, " = const ", Name(t), "[] {", FormatDouble(value), "}"));
-  }
-  void Ints(std::string_view name, const std::vector<int64_t>& values) {
-    Line(Cat(name, " = const i64[", values.size(), "] {", Join(values, ", "), "}"));
-  }
-  /// `to` = `from` as element type t.
-  void Cast(std::string_view to, std::string_view from, DType t) {
-    Line(Cat(to, " = Cast(", from, ") {to=", static_cast<int>(t), "}"));
-  }
-
-  std::string Graph(std::string_view outputs) const {
-    std::vector<std::string> inputs;
-    for (size_t i = 0; i < call_.num_inputs(); ++i)
-      if (call_.has_input(i)) inputs.push_back(Cat("x", i));
-    return Cat("graph body(", Join(inputs, ", "), ") -> (", outputs, ") {\n", lines_, "}\n");
-  }
-
- private:
-  const OpCall& call_;
-  std::string lines_;
-};
-
-Result<DType> KnownType(const OpCall& call, size_t i) {
-  if (call.dtype(i) != DType::kUndefined) return call.dtype(i);
-  return Unsupported(Cat("the element type of '", call.def().inputs[i].name, "' is not known"));
-}
-
-Result<int> KnownRank(const OpCall& call, size_t i) {
-  if (call.shape(i).has_rank()) return call.shape(i).rank();
-  return Unsupported(Cat("the rank of '", call.def().inputs[i].name, "' is not known"));
-}
 
 /// The type that a normalization computes in: `stash_type`, where that is wider.
 Result<DType> StashType(const OpCall& call, DType x) {

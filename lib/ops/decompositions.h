@@ -15,5 +15,14 @@ Result<std::string> DecomposeCastLike(const OpCall& call);
 Result<std::string> DecomposeRowNorm(const OpCall& call);
 Result<std::string> DecomposeGroupNorm(const OpCall& call);
 Result<std::string> DecomposeRotary(const OpCall& call);
+Result<std::string> DecomposeAttention(const OpCall& call);
+/// NegativeLogLikelihoodLoss, SoftmaxCrossEntropyLoss.
+Result<std::string> DecomposeLoss(const OpCall& call);
+/// HannWindow, HammingWindow, BlackmanWindow.
+Result<std::string> DecomposeWindow(const OpCall& call);
+Result<std::string> DecomposeCenterCropPad(const OpCall& call);
+Result<std::string> DecomposeAffineGrid(const OpCall& call);
+Result<std::string> DecomposeLinearAttention(const OpCall& call);
+Result<std::string> DecomposeCausalConv(const OpCall& call);
 
 }  // namespace infer

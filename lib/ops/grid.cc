@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "lib/ops/decompositions.h"
 #include "lib/ops/move.h"
 #include "lib/ops/op_def.h"
 
@@ -326,6 +327,7 @@ std::span<const OpDef> GridOps() {
           .infer = InferAffineGrid,
           .reference = RunAffineGrid,
           .cost = CostPerOutput<6>,
+          .decompose = DecomposeAffineGrid,
           .example = R"(graph g(t: f32[2,2,3]) -> (y) {
             s = const i64[4] {2, 1, 3, 4} y = AffineGrid(t, s) })",
       },

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "lib/ops/common.h"
+#include "lib/ops/decompositions.h"
 #include "lib/ops/op_def.h"
 
 namespace infer {
@@ -236,6 +237,7 @@ std::span<const OpDef> LinearAttentionOps() {
           .infer = InferCausalConv,
           .reference = RunCausalConv,
           .cost = CostCausalConv,
+          .decompose = DecomposeCausalConv,
           .example = R"(graph g(x: f32[2,3,5], past: f32[2,3,2]) -> (y, present) {
             w = const f32[3,1,3] ~1 b = const f32[3] ~2
             y, present = CausalConvWithState(x, w, b, past) {activation="silu"} })",
@@ -261,6 +263,7 @@ std::span<const OpDef> LinearAttentionOps() {
           .infer = InferLinearAttention,
           .reference = RunLinearAttention,
           .cost = CostLinearAttention,
+          .decompose = DecomposeLinearAttention,
           .example = R"(graph g(q: f32[1,3,8], k: f32[1,3,4], v: f32[1,3,6], s: f32[1,2,2,3],
             d: f32[1,3,2], b: f32[1,3,2]) -> (y, present) {
             y, present = LinearAttention(q, k, v, s, d, b) {q_num_heads=4, kv_num_heads=2} })",

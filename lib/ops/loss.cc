@@ -1,5 +1,6 @@
 /// Losses of classifiers: NegativeLogLikelihoodLoss and SoftmaxCrossEntropyLoss.
 #include "lib/ops/common.h"
+#include "lib/ops/decompositions.h"
 #include "lib/ops/op_def.h"
 
 namespace infer {
@@ -97,6 +98,7 @@ std::span<const OpDef> LossOps() {
           .constraints = {{"T", kFloatsBF16}, {"Tind", TypeSet(DType::kI32, DType::kI64)}},
           .infer = InferLoss,
           .reference = Wide<RunNegativeLogLikelihood>,
+          .decompose = DecomposeLoss,
           .example = R"(graph g(x: f32[2,3]) -> (y) { t = const i64[2] {2, 0}
             y = NegativeLogLikelihoodLoss(x, t) })",
       },
@@ -113,6 +115,7 @@ std::span<const OpDef> LossOps() {
           .infer = InferLoss,
           .reference = Wide<RunSoftmaxCrossEntropy>,
           .cost = CostPerInput<5>,
+          .decompose = DecomposeLoss,
           .example = R"(graph g(x: f32[2,3,2]) -> (y) { t = const i64[2,2] {2, 0, 1, 1}
             y = SoftmaxCrossEntropyLoss(x, t) {reduction="none"} })",
       },

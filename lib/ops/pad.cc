@@ -1,6 +1,7 @@
 /// Pad and CenterCropPad.
 #include <algorithm>
 
+#include "lib/ops/decompositions.h"
 #include "lib/ops/move.h"
 #include "lib/ops/op_def.h"
 
@@ -266,6 +267,7 @@ std::span<const OpDef> PadOps() {
           .tolerance = 0,
           .infer = InferCenterCropPad,
           .reference = RunCenterCropPad,
+          .decompose = DecomposeCenterCropPad,
           .example =
               "graph g(x: f32[5,4]) -> (y) { s = const i64[2] {2, 7} y = CenterCropPad(x, s) }",
       },

@@ -4,6 +4,7 @@
 #include <numbers>
 
 #include "lib/ops/common.h"
+#include "lib/ops/decompositions.h"
 #include "lib/ops/op_def.h"
 
 namespace infer {
@@ -334,6 +335,7 @@ OpDef MakeWindow(std::string_view name, std::string_view doc, OpDef::ReferenceFn
           .constraints = {{"T1", kIndex}, {"T2", kFloatsBF16 | kInts}},
           .infer = InferWindow,
           .reference = reference,
+          .decompose = DecomposeWindow,
           .example = example};
 }
 

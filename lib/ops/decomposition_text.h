@@ -1,0 +1,65 @@
+#pragma once
+/// What the functions of decompositions.h write their graphs with.
+#include "lib/ops/op_def.h"
+#include "lib/support/strings.h"
+
+namespace infer {
+
+/// The text of a graph, put together line by line. Operand i is `x<i>`.
+class BodyText {
+ public:
+  explicit BodyText(const OpCall& call) : call_(call) {}
+
+  void Line(std::string_view text) { lines_ += Cat("  ", text, "\n"); }
+  void Scalar(std::string_view name, DType t, double value) {
+    Line(Cat(name, " = const ", Name(t), "[] {", FormatDouble(value), "}"));
+  }
+  void Int(std::string_view name, int64_t value) {
+    Line(Cat(name, " = const i64[] {", value, "}"));
+  }
+  void Ints(std::string_view name, const std::vector<int64_t>& values) {
+    Line(Cat(name, " = const i64[", values.size(), "] {", Join(values, ", "), "}"));
+  }
+  /// `to` = `from` as element type t.
+  void Cast(std::string_view to, std::string_view from, DType t) {
+    Line(Cat(to, " = Cast(", from, ") {to=", static_cast<int>(t), "}"));
+  }
+  /// The name of `from`, of type `is`, as element type t: `to`, or `from` where it is so already.
+  std::string CastTo(std::string_view to, std::string_view from, DType is, DType t) {
+    if (is == t) return std::string(from);
+    Cast(to, from, t);
+    return std::string(to);
+  }
+
+  std::string Graph(std::string_view outputs) const {
+    std::vector<std::string> inputs;
+    for (size_t i = 0; i < call_.num_inputs(); ++i)
+      if (call_.has_input(i)) inputs.push_back(Cat("x", i));
+    return Cat("graph body(", Join(inputs, ", "), ") -> (", outputs, ") {\n", lines_, "}\n");
+  }
+
+ private:
+  const OpCall& call_;
+  std::string lines_;
+};
+
+/// Unsupported where it is not known.
+inline Result<DType> KnownType(const OpCall& call, size_t i) {
+  if (call.dtype(i) != DType::kUndefined) return call.dtype(i);
+  return Unsupported(Cat("the element type of '", call.def().inputs[i].name, "' is not known"));
+}
+
+/// Unsupported where it is not known.
+inline Result<int> KnownRank(const OpCall& call, size_t i) {
+  if (call.shape(i).has_rank()) return call.shape(i).rank();
+  return Unsupported(Cat("the rank of '", call.def().inputs[i].name, "' is not known"));
+}
+
+/// Extent d of operand i. Unsupported where it is not known.
+inline Result<int64_t> KnownExtent(const OpCall& call, size_t i, int d) {
+  INFER_TRY(KnownRank(call, i).status());
+  if (call.shape(i)[d].is_static()) return call.shape(i)[d].value();
+  return Unsupported(Cat("extent ", d, " of '", call.def().inputs[i].name, "' is not known"));
+}
+
+}  // namespace infer
