@@ -1,7 +1,7 @@
 """ONNX Runtime on our exports of ONNX's backend test cases, optimizations off.
 
-usage: conformance_exports.py CONFORMANCE [--filter GLOB] [--opset N] [--keep DIR] [--json FILE]
-                              [FOLDER...]
+usage: conformance_exports.py CONFORMANCE [--filter GLOB] [--opset N] [--all OP,...] [--keep DIR]
+                              [--json FILE] [FOLDER...]
 
 CONFORMANCE is the program of tests/conformance. It exports every case of the folders (by default
 libonnx-testdata and $INFER_TEST_DATA/conformance) twice: as imported, and after all rewrites of
@@ -9,7 +9,8 @@ libonnx-testdata and $INFER_TEST_DATA/conformance) twice: as imported, and after
 atol 1e-7, as ONNX's own runner), it must do so from both exports; where it cannot run the original,
 but an export at a later opset, it must not compute other values from that; and what onnx.checker
 accepts before it must accept after. --opset N: the exports are at this opset, where it can express
-them. Exit 1 when one of these does not hold; 77 (a skip) without
+them. --all: of every case with one of these operators, both exports must be there and ONNX Runtime
+compute the stored outputs from them, whatever it makes of the original. Exit 1 when one of these does not hold; 77 (a skip) without
 cases, onnx, onnxruntime or numpy.
 
 ONNX Runtime runs in a process of its own, which is started again after a crash or a hang: that is
@@ -73,20 +74,31 @@ def export(args, folder, rewrites, into):
         return {case["name"]: case for case in json.load(f)["cases"]}
 
 
-def judge_case(runtime, original, exported):
-    """(the answer on the original, what is worse about our exports)"""
+def judge_case(runtime, original, exported, must_pass):
+    """(the answer on the original, the verdicts on our exports, what is worse about them)"""
     case = os.path.dirname(next(iter(exported.values())))
     before = runtime.ask(original, case)
-    worse = []
+    verdicts, worse = {}, []
     for how, model in exported.items():
         after = runtime.ask(model, case)
+        verdicts[how] = after["verdict"]
         if after["checker"] and not before["checker"]:
             worse.append("%s: onnx.checker: %s" % (how, after["checker"]))
         if before["verdict"] == "ok" and after["verdict"] != "ok":
             worse.append("%s: %s" % (how, after["reason"]))
         if before["verdict"] == "cannot" and after["verdict"] in ("differs", "crash"):
             worse.append("%s (the original cannot run): %s" % (how, after["reason"]))
-    return before, worse
+        elif must_pass and before["verdict"] != "ok" and after["verdict"] != "ok":
+            worse.append("%s: %s" % (how, after["reason"]))
+    return before, verdicts, worse
+
+
+def has_operator(model, operators):
+    """Whether the main graph of a file has a node of one of the operators (of ai.onnx)."""
+    if not operators:
+        return False
+    graph = judging.onnx.load(model, load_external_data=False).graph
+    return any(n.op_type in operators and n.domain in ("", "ai.onnx") for n in graph.node)
 
 
 class Tally:
@@ -94,6 +106,7 @@ class Tally:
 
     def __init__(self):
         self.cases, self.not_exported, self.skipped = [], [], 0
+        self.lacking, self.must_pass = [], 0  # what --all asks for: not exported, and exported
 
     def add_folder(self, runtime, args, folder, root):
         reports, roots = {}, {}
@@ -108,17 +121,26 @@ class Tally:
                 self.skipped += 1
                 continue
             exported = {how: os.path.join(roots[how], name, "model.onnx") for how in EXPORTS}
+            must_pass = has_operator(case["model"], args.all)
             missing = [how for how, model in exported.items() if not os.path.exists(model)]
             if missing:
                 report = reports[missing[0]][name]
-                self.not_exported.append([name, report.get("refused") or report["reason"]])
+                reason = report.get("refused") or report["reason"]
+                self.not_exported.append([name, reason])
+                if must_pass:
+                    self.lacking.append([name, reason])
                 continue
-            before, worse = judge_case(runtime, case["model"], exported)
-            self.cases.append({"name": name, "folder": folder, **before, "worse": worse})
+            before, verdicts, worse = judge_case(runtime, case["model"], exported, must_pass)
+            self.cases.append({"name": name, "folder": folder, **before, "exports": verdicts,
+                               "worse": worse})
+            self.must_pass += must_pass
 
     def print(self):
+        """Whether all is well."""
         for name, reason in self.not_exported:
             print("not exported  %s: %s" % (name, reason[:300]))
+        for name, reason in self.lacking:
+            print("FAILS         %s is not exported: %s" % (name, reason[:300]))
         for case in self.cases:
             for what in case["worse"]:
                 print("FAILS         %s, %s" % (case["name"], what[:600]))
@@ -135,7 +157,13 @@ class Tally:
                               ("ok", "ONNX Runtime passes on the original")):
             row(what, sum(case["verdict"] == verdict for case in self.cases))
         row("  and on both of our exports", sum(not case["worse"] for case in passes))
+        row("does not pass on the original, but on both of our exports",
+            sum(case["verdict"] != "ok" and set(case["exports"].values()) == {"ok"}
+                for case in self.cases))
+        if self.must_pass or self.lacking:
+            row("must be exported and pass (--all)", self.must_pass + len(self.lacking))
         row("FAILS on an export of ours", sum(bool(case["worse"]) for case in self.cases))
+        return not self.lacking and not any(case["worse"] for case in self.cases)
 
     def write(self, path):
         with open(path, "w") as f:
@@ -149,6 +177,7 @@ def main():
     parser.add_argument("folders", nargs="*")
     parser.add_argument("--filter", default="*")
     parser.add_argument("--opset", default="0")
+    parser.add_argument("--all", type=lambda names: set(names.split(",")), default=set())
     parser.add_argument("--keep", help="where exported models go and stay")
     parser.add_argument("--json")
     args = parser.parse_args()
@@ -159,12 +188,12 @@ def main():
     with tempfile.TemporaryDirectory() as scratch:
         for k, folder in enumerate(folders):
             tally.add_folder(runtime, args, folder, os.path.join(args.keep or scratch, str(k)))
-    tally.print()
+    fine = tally.print()
     if args.json:
         tally.write(args.json)
     if not tally.cases:
         judging.skip("no case was found")
-    return 1 if any(case["worse"] for case in tally.cases) else 0
+    return 0 if fine else 1
 
 
 if __name__ == "__main__":
