@@ -45,12 +45,22 @@ bool IsNegative(const Dim& d) {
   return d.is_symbolic() && (Dim(0) - d).ToString().find('-') == std::string::npos;
 }
 
+/// Whether `start`, which counts from the end, lies within a symbolic extent, whatever that is.
+/// Symbols are positive.
+bool IsWithin(const Dim& extent, const Dim& start) {
+  const Dim from = extent + start;
+  return start.KnownEqual(-1) ||
+         (from.is_symbolic() && from.ToString().find('-') == std::string::npos);
+}
+
 /// The extent after slicing a symbolic axis. Symbolic bounds are taken to lie within the extent,
 /// as exporters mean them (past : past + length).
 Dim SymbolicExtent(const Dim& extent, const Dim& start, const Dim& end, int64_t step) {
   constexpr int64_t kFar = INT32_MAX;
   if (step == -1 && start.KnownEqual(-1) && end.is_static() && end.value() <= -kFar) return extent;
   if (step < 1 || start.is_unknown() || end.is_unknown()) return {};
+  if (start.is_static() && IsNegative(start) && !extent.is_static() && !IsWithin(extent, start))
+    return {};  // min(-start, extent)
   const Dim from = IsNegative(start) ? extent + start : start;
   Dim to = end;
   if (end.is_static() && end.value() >= kFar)

@@ -170,10 +170,27 @@ TEST(SliceOps, Values) {
       {R"(graph g(x: f32[N,8]) -> (y) { a = const i64[1] {0}
           s = const i64[1] {0} e = const i64[1] {5} y = Slice(x, s, e, a) })",
        "f32[?,8]"},
+      // The last two of N may be one: what lies before the first element is clamped.
+      {R"(graph g(x: f32[N,P+2]) -> (y) {
+          s = const i64[2] {-2, -2} e = const i64[2] {9223372036854775807, -1} y = Slice(x, s, e) })",
+       "f32[?,1]"},
+      {R"(graph g(x: f32[N,M]) -> (y) {
+          s = const i64[2] {-1, -3} e = const i64[2] {9223372036854775807, -1} y = Slice(x, s, e) })",
+       "f32[1,?]"},
       {R"(graph g(x: f32[1,64], p: f32[P], q: f32[P+Q]) -> (y) { a = const i64[1] {1}
           s = Shape(p) e = Shape(q) y = Slice(x, s, e, a) })",
        "f32[1,Q]"},
   });
+}
+
+TEST(TileOps, RepeatsOfTheRun) {
+  const auto tile = [](int64_t repeats) {
+    return ValuesOf("graph g(x: i32[2], r: i64[1]) -> (y) { y = Tile(x, r) }",
+                    {Datum(Tensor::Of<int32_t>({2}, {1, 2})), Datum(Tensor::Int64s({repeats}))});
+  };
+  EXPECT_EQ(tile(2), "i32[4] {1, 2, 1, 2}");
+  EXPECT_THAT(tile(-1), ::testing::HasSubstr("repeats has -1"));
+  EXPECT_THAT(tile(INT64_MIN), ::testing::HasSubstr("repeats has -9223372036854775808"));
 }
 
 TEST(GatherOps, Values) {
