@@ -77,11 +77,16 @@ T TanhGeluOf(T x) {
   return T{0.5} * x *
          (1 + std::tanh(static_cast<T>(0.79788456080286535588) * (x + T(0.044715) * x * x * x)));
 }
+Status InferGelu(OpCall& call) {
+  const std::string& how = call.Str("approximate");
+  if (how != "none" && how != "tanh")
+    return InvalidModel(Cat("Gelu: approximate is '", how, "', not 'none' or 'tanh'"));
+  return InferSame(call);
+}
+
 Status RunGelu(OpRun& run) {
-  const std::string& how = run.Str("approximate");
-  if (how == "none") return MapFloat(run, [](auto x) { return GeluOf(x); });
-  if (how == "tanh") return MapFloat(run, [](auto x) { return TanhGeluOf(x); });
-  return InvalidModel(Cat("Gelu: approximate is '", how, "', not 'none' or 'tanh'"));
+  if (run.Str("approximate") == "tanh") return MapFloat(run, [](auto x) { return TanhGeluOf(x); });
+  return MapFloat(run, [](auto x) { return GeluOf(x); });
 }
 Status RunExactGelu(OpRun& run) {
   return MapFloat(run, [](auto x) { return GeluOf(x); });
@@ -294,6 +299,15 @@ OpDef Decomposable(OpDef def) {
 
 AttrDef FloatAttr(std::string_view name, float value) { return {name, AttrKind::kFloat, value}; }
 
+OpDef Gelu() {
+  OpDef def = Decomposable(Activation(
+      "Gelu", "y = x Phi(x), or its tanh approximation.", {20},
+      {{"approximate", AttrKind::kString, std::string("none")}}, Wide<RunGelu>, CostPerOutput<5>,
+      R"(graph g(x: f32[2,3]) -> (y) { y = Gelu(x) {approximate="tanh"} })"));
+  def.infer = InferGelu;
+  return def;
+}
+
 }  // namespace
 
 std::span<const OpDef> ActivationOps() {
@@ -339,10 +353,7 @@ std::span<const OpDef> ActivationOps() {
                  "graph g(x: f32[2,3]) -> (y) { y = Softsign(x) }"),
       Decomposable(Activation("Mish", "y = x tanh(ln(1 + e^x)).", {18, 22}, {}, Wide<RunMish>,
                               CostPerOutput<5>, "graph g(x: f32[2,3]) -> (y) { y = Mish(x) }")),
-      Decomposable(Activation(
-          "Gelu", "y = x Phi(x), or its tanh approximation.", {20},
-          {{"approximate", AttrKind::kString, std::string("none")}}, Wide<RunGelu>,
-          CostPerOutput<5>, R"(graph g(x: f32[2,3]) -> (y) { y = Gelu(x) {approximate="tanh"} })")),
+      Gelu(),
       Decomposable(Activation("Swish", "y = x sigmoid(alpha x).", {24}, {FloatAttr("alpha", 1.f)},
                               Wide<RunSwish>, CostPerOutput<5>,
                               "graph g(x: f32[2,3]) -> (y) { y = Swish(x) {alpha=2.0} }")),

@@ -28,15 +28,19 @@ Status RunBits(OpRun& run) {
   });
 }
 
+Status InferBitShift(OpCall& call) {
+  const std::string& direction = call.Str("direction");
+  if (direction != "LEFT" && direction != "RIGHT")
+    return InvalidModel(Cat("BitShift: direction is '", direction, "', not LEFT or RIGHT"));
+  return InferBroadcast(call);
+}
+
 /// A shift by the width or more leaves 0. Only unsigned types.
 Status RunBitShift(OpRun& run) {
   const Tensor &a = run.in(0), &b = run.in(1);
   INFER_TRY(CheckSameTypes(run, 0, 2));
   INFER_ASSIGN(Dims dims, Broadcast(a.dims(), b.dims()));
-  const std::string& direction = run.Str("direction");
-  if (direction != "LEFT" && direction != "RIGHT")
-    return InvalidModel(Cat("BitShift: direction is '", direction, "', not LEFT or RIGHT"));
-  const bool left = direction == "LEFT";
+  const bool left = run.Str("direction") == "LEFT";
   Tensor& out = run.Out(0, a.dtype(), std::move(dims));
   return DispatchNumber(run, a.dtype(), [&]<typename T>(T) {
     if constexpr (std::is_unsigned_v<T>)
@@ -137,7 +141,7 @@ std::span<const OpDef> LogicalOps() {
        .attrs = {{"direction", AttrKind::kString, {}, true}},
        .constraints = {{"T", kUnsignedInts}},
        .tolerance = 0,
-       .infer = InferBroadcast,
+       .infer = InferBitShift,
        .reference = RunBitShift,
        .example = R"(graph g(x: u32[3], y: u32[3]) -> (z) {
          z = BitShift(x, y) {direction="LEFT"} })"},

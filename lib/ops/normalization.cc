@@ -118,6 +118,16 @@ Status NormalizeGroups(OpRun& run, int64_t groups_per_sample) {
 Status RunInstanceNorm(OpRun& run) {
   return NormalizeGroups(run, run.in(0).rank() > 1 ? run.in(0).dim(1) : 0);
 }
+Status InferGroupNorm(OpCall& call) {
+  const int64_t groups = call.Int("num_groups");
+  const Shape& s = call.shape(0);
+  const bool splits = !s.has_rank() || s.rank() < 2 || !s[1].is_static() || groups < 1 ||
+                      s[1].value() % groups == 0;
+  if (groups < 1 || !splits)
+    return InvalidModel(Cat("the channels do not split into ", groups, " groups"));
+  return InferSame(call);
+}
+
 Status RunGroupNorm(OpRun& run) { return NormalizeGroups(run, run.Int("num_groups")); }
 
 /// Opset 18 had scale and bias per group; 21 has them per channel.
@@ -339,7 +349,7 @@ std::span<const OpDef> NormalizationOps() {
                  {"num_groups", AttrKind::kInt, {}, true},
                  {"stash_type", AttrKind::kInt, int64_t{1}, false, 21}},
        .constraints = {{"T", kFloatsBF16}},
-       .infer = InferSame,
+       .infer = InferGroupNorm,
        .reference = Wide<RunGroupNorm>,
        .cost = CostPerOutput<7>,
        .lift = LiftGroupNorm,

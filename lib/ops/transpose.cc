@@ -140,6 +140,7 @@ Status RunTile(OpRun& run) {
   const Dims strides = Strides(x.dims());
   for (size_t i = 0; i < repeats.size(); ++i) {
     int64_t extent = 0;
+    if (repeats[i] < 0) return InvalidModel(Cat("repeats has ", repeats[i]));
     if (__builtin_mul_overflow(x.dims()[i], repeats[i], &extent))
       return ResourceExhausted("repeats is too large");
     dims.push_back(extent);

@@ -129,6 +129,20 @@ TEST(Decompositions, OfNormalizations) {
   }
 }
 
+TEST(GroupNorm, Groups) {
+  CheckTypes({
+      {"graph g(x: f32[N,C,3], s: f32[C]) -> (y) { y = GroupNormalization(x, s, s) "
+       "{num_groups=3} }",
+       "f32[N,C,3]"},
+      {"graph g(x: f32[N,4,3], s: f32[4]) -> (y) { y = GroupNormalization(x, s, s) "
+       "{num_groups=3} }",
+       "3 groups"},
+      {"graph g(x: f32[N,C,3], s: f32[C]) -> (y) { y = GroupNormalization(x, s, s) "
+       "{num_groups=0} }",
+       "0 groups"},
+  });
+}
+
 TEST(Decompositions, OfRotaryEmbedding) {
   for (std::string_view attrs : {"", "{interleaved=1}", "{rotary_embedding_dim=4}",
                                  "{interleaved=1, rotary_embedding_dim=4}"}) {
