@@ -72,6 +72,7 @@ std::unique_ptr<Kernel> MakeSoftmax(const StepCall& call) {
   const bool log = call.main().Is("LogSoftmax");
   return KernelOf([=](std::span<const Operand> in, std::span<const Operand>) -> Result<Prepared> {
     const Dims& dims = in[0].dims;
+    if (dims.empty()) return Unsupported("a scalar");
     INFER_ASSIGN(const int a, NormalizeAxis(axis, static_cast<int>(dims.size())));
     const int64_t n = dims[static_cast<size_t>(a)];
     const int64_t inner = NumElements(Dims(dims.begin() + a + 1, dims.end()));

@@ -47,7 +47,7 @@ TEST(Kernels, UnarySpecialValues) {
   const float inf = std::numeric_limits<float>::infinity();
   const Tensor x = Tensor::Of<float>({6}, {std::nanf(""), inf, -inf, 0.0f, 1e-40f, -1e30f});
   for (std::string_view op : {"Abs", "Neg", "Relu", "Exp", "Sigmoid", "Tanh", "Erf", "Floor", "Sin",
-                              "Cos", "Log", "Sign", "Round"})
+                              "Cos", "Log", "Sign", "Round", "ThresholdedRelu"})
     CheckGraph(Cat("graph g(x: f32[6]) -> (y) { y = ", op, "(x) }"), {x}, 1e-6);
 }
 
@@ -76,6 +76,17 @@ TEST(Kernels, Powers) {
   CheckGraph("graph g(x: f32[9]) -> (y) { e = const i64[] {3} y = Pow(x, e) }", {x}, 2e-6);
   CheckGraph("graph g(x: f32[2,3,5], e: f32[3,1]) -> (y) { a = Abs(x) y = Pow(a, e) }", 1, 2e-6);
   CheckGraph("graph g(x: f32[2,1], e: f32[7]) -> (y) { a = Abs(x) y = Pow(a, e) }", 1, 2e-6);
+}
+
+/// Beside a large maximum the differences still count; a scalar is a row of one.
+TEST(Kernels, SoftmaxOfLargeValues) {
+  const Tensor x = Tensor::Of<float>({2, 3}, {8388609, 8388608, 8388607, 20, -20, 3});
+  for (std::string_view op : {"Softmax", "LogSoftmax"}) {
+    CheckGraph(Cat("graph g(x: f32[2,3]) -> (y) { y = ", op, "(x) }"), {x}, 1e-6);
+    CheckGraph(Cat("graph g(x: f32[2,3]) -> (y) { y = ", op, "(x) {axis=0} }"), {x}, 1e-6);
+    CheckGraph(Cat("graph g(x: f32[]) -> (y) { y = ", op, "(x) }"), {Datum(Tensor::Scalar(3.0f))},
+               1e-6);
+  }
 }
 
 TEST(Kernels, ChannelNorms) {
