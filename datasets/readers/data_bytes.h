@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "lib/image/decode.h"
 #include "lib/support/status.h"
 
 namespace infer {
@@ -19,7 +20,7 @@ struct ReadLimits {
   /// Unpacked / packed, for more than `free_unpacked_bytes`; deflate itself cannot exceed 1032.
   int64_t max_ratio = 200;
   int64_t free_unpacked_bytes = int64_t{1} << 20;
-  int64_t max_pixels = int64_t{1} << 26;  ///< of one image
+  int64_t max_pixels = kMaxPixels;  ///< of one image
 };
 
 class DataBytes {

@@ -1,7 +1,5 @@
 #pragma once
-/// PNG (libpng) and JPEG (libjpeg-turbo) decoding to 8-bit pixels. Alpha is dropped, not blended;
-/// 16-bit PNG loses its low byte; EXIF orientation is not applied; CMYK JPEG is refused. Either
-/// library may be missing from a build: then its format is Unsupported with the way out.
+/// Image files as tensors; what is decoded, and how, stands in lib/image/decode.h.
 #include "datasets/readers/data_bytes.h"
 #include "lib/tensor/tensor.h"
 
