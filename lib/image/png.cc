@@ -1,3 +1,7 @@
+#include <csetjmp>
+#include <cstdio>
+#include <cstring>
+
 #include "lib/image/codecs.h"
 #include "lib/support/strings.h"
 
@@ -5,35 +9,82 @@
 #include <png.h>
 
 namespace infer {
+namespace {
+
+/// libpng's simplified API would convert 16-bit files and those with a gAMA chunk to sRGB; here the
+/// stored values count, as they do for other readers. Errors longjmp out of a callback. Between
+/// setjmp and longjmp only trivial objects may live, so the steps are apart.
+class PngReader {
+ public:
+  explicit PngReader(std::string_view bytes) : rest_(bytes) {}
+  ~PngReader() { png_destroy_read_struct(&png_, &info_, nullptr); }
+  PngReader(const PngReader&) = delete;
+  PngReader& operator=(const PngReader&) = delete;
+
+  bool ReadHeader() {
+    if (setjmp(jump_)) return false;
+    png_ = png_create_read_struct(PNG_LIBPNG_VER_STRING, this, OnError, OnWarning);
+    if (png_) info_ = png_create_info_struct(png_);
+    if (!info_) {
+      std::snprintf(text_, sizeof text_, "libpng does not start");
+      return false;
+    }
+    png_set_read_fn(png_, this, OnRead);
+    png_read_info(png_, info_);
+    return true;
+  }
+  bool ReadPixels(uint8_t* out, size_t row_bytes) {
+    if (setjmp(jump_)) return false;
+    png_set_expand(png_);  // palettes, fewer than 8 bits, tRNS
+    png_set_strip_16(png_);
+    png_set_strip_alpha(png_);
+    const int passes = png_set_interlace_handling(png_);
+    png_read_update_info(png_, info_);
+    INFER_CHECK(png_get_rowbytes(png_, info_) == row_bytes);
+    const png_uint_32 height = png_get_image_height(png_, info_);
+    for (int pass = 0; pass < passes; ++pass)
+      for (png_uint_32 y = 0; y < height; ++y) png_read_row(png_, out + y * row_bytes, nullptr);
+    return true;
+  }
+  int64_t height() const { return png_get_image_height(png_, info_); }
+  int64_t width() const { return png_get_image_width(png_, info_); }
+  int64_t channels() const {
+    return png_get_color_type(png_, info_) & PNG_COLOR_MASK_COLOR ? 3 : 1;
+  }
+  const char* error() const { return text_; }
+
+ private:
+  [[noreturn]] static void OnError(png_structp png, png_const_charp text) {
+    auto* reader = static_cast<PngReader*>(png_get_error_ptr(png));
+    std::snprintf(reader->text_, sizeof reader->text_, "%s", text);
+    longjmp(reader->jump_, 1);
+  }
+  static void OnWarning(png_structp, png_const_charp) {}
+  static void OnRead(png_structp png, png_bytep out, size_t n) {
+    auto* reader = static_cast<PngReader*>(png_get_io_ptr(png));
+    if (n > reader->rest_.size()) png_error(png, "the file ends too early");
+    std::memcpy(out, reader->rest_.data(), n);
+    reader->rest_.remove_prefix(n);
+  }
+
+  std::string_view rest_;
+  png_structp png_ = nullptr;
+  png_infop info_ = nullptr;
+  jmp_buf jump_;
+  char text_[128] = "";
+};
+
+}  // namespace
 
 Result<Tensor> DecodePng(std::string_view bytes, const std::string& name, int64_t max_pixels) {
-  png_image image{};
-  image.version = PNG_IMAGE_VERSION;
-  const auto fail = [&] {
-    std::string why = image.message;
-    png_image_free(&image);
-    return InvalidModel(Cat(name, ": broken PNG: ", why));
-  };
-  if (!png_image_begin_read_from_memory(&image, bytes.data(), bytes.size())) return fail();
-  const int64_t height = image.height, width = image.width;
-  if (Status s = CheckPixels(height, width, name, max_pixels); !s.ok()) {
-    png_image_free(&image);
-    return s;
-  }
-  const int64_t colours = image.format & PNG_FORMAT_FLAG_COLOR ? 3 : 1;
-  // With alpha asked for, nothing is blended; it is dropped below.
-  const bool alpha = image.format & PNG_FORMAT_FLAG_ALPHA;
-  image.format =
-      (colours == 3 ? PNG_FORMAT_RGB : PNG_FORMAT_GRAY) | (alpha ? PNG_FORMAT_FLAG_ALPHA : 0u);
-  const int64_t stored = colours + alpha;
-  Tensor pixels(DType::kU8, {height, width, stored});
-  if (!png_image_finish_read(&image, nullptr, pixels.mutable_raw(), 0, nullptr)) return fail();
-  if (!alpha) return pixels;
-  Tensor out(DType::kU8, {height, width, colours});
-  const uint8_t* from = pixels.data<uint8_t>().data();
-  uint8_t* to = out.mutable_data<uint8_t>().data();
-  for (int64_t i = 0; i < height * width; ++i)
-    for (int64_t c = 0; c < colours; ++c) to[i * colours + c] = from[i * stored + c];
+  PngReader reader(bytes);
+  const auto fail = [&] { return InvalidModel(Cat(name, ": broken PNG: ", reader.error())); };
+  if (!reader.ReadHeader()) return fail();
+  const int64_t height = reader.height(), width = reader.width(), channels = reader.channels();
+  INFER_TRY(CheckPixels(height, width, name, max_pixels));
+  Tensor out(DType::kU8, {height, width, channels});
+  if (!reader.ReadPixels(out.mutable_data<uint8_t>().data(), static_cast<size_t>(width * channels)))
+    return fail();
   return out;
 }
 
