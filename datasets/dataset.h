@@ -66,7 +66,7 @@ class Dataset {
   Preprocess preprocess_;
 };
 
-/// By what the path is: a folder of PNG/JPEG files (in byte order of their names, or those that the
+/// By what the path is: a folder of image files (in byte order of their names, or those that the
 /// labels CSV lists; labels.csv inside the folder is found), .npy, .npz (every array is an input;
 /// arrays named "label" or "labels" are the labels), IDX (*-ubyte, .idx, with or without .gz), .bin
 /// (CIFAR-10/100), or raw. InvalidModel when labels and samples differ in number.

@@ -112,7 +112,8 @@ Result<Opened> OpenFolder(const DataOptions& o) {
     if (ec) return IoError(Cat(o.data, ": ", ec.message()));
     std::sort(paths.begin(), paths.end());
   }
-  if (paths.empty()) return InvalidModel(Cat(o.data, ": no .png, .jpg or .jpeg file inside"));
+  if (paths.empty())
+    return InvalidModel(Cat(o.data, ": no .png, .jpg, .jpeg, .bmp or .pnm file inside"));
   return Opened{std::make_unique<ImageSource>(std::move(paths), o.limits), std::move(table.labels)};
 }
 
@@ -165,9 +166,10 @@ Result<Opened> OpenFile(const DataOptions& o) {
   if (IsImagePath(o.data)) {
     return Opened{std::make_unique<ImageSource>(std::vector<std::string>{o.data}, o.limits), {}};
   }
-  return InvalidArgument(Cat(o.data,
-                             ": unknown kind of data; .npy, .npz, IDX (*-ubyte, .idx), .bin "
-                             "(CIFAR), .png, .jpg, a folder of images, or raw with its type"));
+  return InvalidArgument(
+      Cat(o.data,
+          ": unknown kind of data; .npy, .npz, IDX (*-ubyte, .idx), .bin "
+          "(CIFAR), .png, .jpg, .bmp, .pnm, a folder of images, or raw with its type"));
 }
 
 }  // namespace
@@ -209,7 +211,8 @@ Result<Tensor> ReadTensorFile(const std::string& path, const ReadLimits& limits)
       return InvalidModel(Cat(path, ": ", all.size(), " arrays where one is needed"));
     return all.front().Load();
   }
-  return InvalidArgument(Cat(path, ": unknown kind of tensor file (.npy, .npz, IDX, .png, .jpg)"));
+  return InvalidArgument(
+      Cat(path, ": unknown kind of tensor file (.npy, .npz, IDX, .png, .jpg, .bmp, .pnm)"));
 }
 
 }  // namespace infer

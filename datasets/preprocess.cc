@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "datasets/resize.h"
+#include "lib/image/decode.h"
 #include "lib/support/strings.h"
 
 namespace infer {
@@ -94,9 +95,7 @@ Result<Tensor> Ordered(const P& p, const Tensor& t) {
   if (grey) {
     const auto x = t.data<uint8_t>();
     const auto y = out.mutable_data<uint8_t>();
-    for (size_t i = 0; i < y.size(); ++i)
-      y[i] = static_cast<uint8_t>(
-          (19595 * x[3 * i] + 38470 * x[3 * i + 1] + 7471 * x[3 * i + 2] + 32768) >> 16);
+    for (size_t i = 0; i < y.size(); ++i) y[i] = Luma(x[3 * i], x[3 * i + 1], x[3 * i + 2]);
     return out;
   }
   const size_t size = static_cast<size_t>(BitWidth(t.dtype())) / 8;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <iterator>
 
 #include "lib/image/decode.h"
 #include "lib/support/strings.h"
@@ -29,7 +30,10 @@ bool IsImagePath(std::string_view path) {
   std::string lower(path);
   std::transform(lower.begin(), lower.end(), lower.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return lower.ends_with(".png") || lower.ends_with(".jpg") || lower.ends_with(".jpeg");
+  constexpr std::string_view kEnds[] = {".png", ".jpg", ".jpeg", ".bmp",
+                                        ".pbm", ".pgm", ".ppm",  ".pnm"};
+  return std::any_of(std::begin(kEnds), std::end(kEnds),
+                     [&](std::string_view end) { return lower.ends_with(end); });
 }
 
 }  // namespace infer

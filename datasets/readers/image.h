@@ -10,7 +10,7 @@ namespace infer {
 Result<Tensor> DecodeImage(std::string_view bytes, const std::string& name,
                            const ReadLimits& limits = {});
 Result<Tensor> ReadImage(const std::string& path, const ReadLimits& limits = {});
-/// By extension, in any case: .png .jpg .jpeg.
+/// By extension, in any case: .png .jpg .jpeg .bmp .pbm .pgm .ppm .pnm.
 bool IsImagePath(std::string_view path);
 
 }  // namespace infer

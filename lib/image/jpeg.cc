@@ -78,6 +78,7 @@ class JpegReader {
   }
   const jpeg_decompress_struct& info() const { return info_; }
   const char* error() const { return error_.text; }
+  bool out_of_memory() const { return error_.manager.msg_code == JERR_OUT_OF_MEMORY; }
 
  private:
   jpeg_decompress_struct info_{};
@@ -88,7 +89,10 @@ class JpegReader {
 
 Result<Tensor> DecodeJpeg(std::string_view bytes, const std::string& name, int64_t max_pixels) {
   JpegReader reader;
-  const auto fail = [&] { return InvalidModel(Cat(name, ": broken JPEG: ", reader.error())); };
+  const auto fail = [&] {
+    if (reader.out_of_memory()) return ResourceExhausted(Cat(name, ": JPEG: ", reader.error()));
+    return InvalidModel(Cat(name, ": broken JPEG: ", reader.error()));
+  };
   if (!reader.ReadHeader(bytes)) return fail();
   const int64_t height = reader.info().image_height, width = reader.info().image_width;
   INFER_TRY(CheckPixels(height, width, name, max_pixels));

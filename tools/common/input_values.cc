@@ -97,8 +97,8 @@ Result<Tensor> RandomTensor(const Value& v, const OpenExtents& extents, Random& 
 }  // namespace
 
 void InputOptions::Declare(Options& options) {
-  options.Values("-i,--input", &input, "NAME=FILE (.npy, .npz, .pb, .png, .jpg), or FILE",
-                 PathUse::kRead);
+  options.Values("-i,--input", &input,
+                 "NAME=FILE (.npy, .npz, .pb, .png, .jpg, .bmp, .pnm), or FILE", PathUse::kRead);
   options.Value("--seed", &seed, "Seed of random inputs");
 }
 
