@@ -45,6 +45,7 @@ std::span<const OpDef> SoftmaxOps();
 std::span<const OpDef> DetectionOps();
 std::span<const OpDef> EinsumOps();
 std::span<const OpDef> GridOps();
+std::span<const OpDef> ImageDecoderOps();
 std::span<const OpDef> RandomOps();
 std::span<const OpDef> SignalOps();
 std::span<const OpDef> SequenceOps();
@@ -104,6 +105,7 @@ OpRegistry AllOps() {
       DetectionOps(),
       EinsumOps(),
       GridOps(),
+      ImageDecoderOps(),
       RandomOps(),
       SignalOps(),
       SequenceOps(),
