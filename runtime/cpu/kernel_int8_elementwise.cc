@@ -10,6 +10,7 @@
 #include "runtime/cpu/kernels.h"
 #include "runtime/cpu/launch.h"
 #include "runtime/cpu/quant_group.h"
+#include "runtime/cpu/simd/look_up.h"
 #include "runtime/cpu/simd/loops.h"
 #include "runtime/cpu/spatial.h"
 
@@ -155,31 +156,30 @@ Result<std::array<uint8_t, 256>> TableOf(const StepCall& call) {
 std::unique_ptr<Kernel> MakeTable(const StepCall& call) {
   auto table = TableOf(call);
   const int x = call.operand(DecodeQuantGroup(call)->inputs[0]->value);
-  return KernelOf(
-      [=](std::span<const Operand> in, std::span<const Operand> out) -> Result<Prepared> {
-        if (!table.ok()) return table.status();
-        const Operand& operand = in[static_cast<size_t>(x)];
-        const bool as_is = operand.dtype == out[0].dtype;  // else the layout names another type
-        const int64_t n = as_is ? Stored(operand) : operand.plain_bytes();
-        Prepared p;
-        p.name = "own:table";
-        p.in_place = true;
-        p.unused.assign(in.size(), true);
-        p.unused[static_cast<size_t>(x)] = false;
-        p.in_layouts.resize(in.size());
-        if (as_is) {
-          p.in_layouts[static_cast<size_t>(x)] = operand.layout;
-          p.out_layouts = {operand.layout};
-        }
-        const size_t y = in.size();
-        p.launch = LaunchOf([=, t = *table](std::byte* const* args) {
-          ParallelFor(n, kGrain, [&](int64_t begin, int64_t end) {
-            for (int64_t i = begin; i < end; ++i)
-              args[y][i] = static_cast<std::byte>(t[static_cast<size_t>(args[x][i])]);
-          });
-        });
-        return p;
+  return KernelOf([=](std::span<const Operand> in,
+                      std::span<const Operand> out) -> Result<Prepared> {
+    if (!table.ok()) return table.status();
+    const Operand& operand = in[static_cast<size_t>(x)];
+    const bool as_is = operand.dtype == out[0].dtype;  // else the layout names another type
+    const int64_t n = as_is ? Stored(operand) : operand.plain_bytes();
+    Prepared p;
+    p.name = "own:table";
+    p.in_place = true;
+    p.unused.assign(in.size(), true);
+    p.unused[static_cast<size_t>(x)] = false;
+    p.in_layouts.resize(in.size());
+    if (as_is) {
+      p.in_layouts[static_cast<size_t>(x)] = operand.layout;
+      p.out_layouts = {operand.layout};
+    }
+    const size_t y = in.size();
+    p.launch = LaunchOf([=, look_up = simd::TheLookUp(), t = *table](std::byte* const* args) {
+      ParallelFor(n, kGrain, [&](int64_t begin, int64_t end) {
+        look_up(As<uint8_t>(args[x]) + begin, As<uint8_t>(args[y]) + begin, end - begin, t.data());
       });
+    });
+    return p;
+  });
 }
 
 /// Max and moves commute with a common dequantisation.
@@ -246,6 +246,39 @@ std::string RefuseGlobalPool8(const StepCall& call) {
   return g->activations.empty() ? "" : "an activation follows";
 }
 
+/// The mean of each channel of an image [rows][channels]. As the graph
+/// does it: real values in f32, their mean, the quantization of that; in double the sum of some
+/// thousand such values is exact, whatever the order.
+struct Mean8 {
+  QuantParams8 x, y;
+  int64_t rows, channels;
+
+  void Image(const std::byte* from, std::byte* to, int64_t begin, int64_t end) const {
+    constexpr int64_t kTile = 256;
+    const simd::Loops& loops = simd::TheLoops();
+    for (int64_t c = begin; c < end; c += kTile) {
+      const int64_t n = std::min(kTile, end - c);
+      double sum[kTile] = {};
+      float real[kTile];
+      for (int64_t r = 0; r < rows; ++r) {
+        const std::byte* at = from + r * channels + c;
+        if (x.dtype == DType::kU8)
+          loops.dequantize_u8(As<uint8_t>(at), real, n, x.scale(), x.zero_point());
+        else
+          loops.dequantize_s8(As<int8_t>(at), real, n, x.scale(), x.zero_point());
+        for (int64_t i = 0; i < n; ++i) sum[i] += static_cast<double>(real[i]);
+      }
+      for (int64_t i = 0; i < n; ++i)
+        real[i] = static_cast<float>(sum[i] / static_cast<double>(rows));
+      if (y.dtype == DType::kU8)
+        loops.quantize_u8(real, As<uint8_t>(to) + c, n, y.scale(), y.zero_point());
+      else
+        loops.quantize_s8(real, As<int8_t>(to) + c, n, y.scale(), y.zero_point());
+    }
+  }
+};
+
+/// Over channels last, in which integer convolutions give their results.
 std::unique_ptr<Kernel> MakeGlobalPool8(const StepCall& call) {
   const QuantGroup g = *WholeGroup(call, 1);
   INFER_CHECK(g.output && g.inputs[0]);
@@ -253,37 +286,23 @@ std::unique_ptr<Kernel> MakeGlobalPool8(const StepCall& call) {
   const int at = g.inputs[0]->operand;
   return KernelOf([=](std::span<const Operand> in, std::span<const Operand>) -> Result<Prepared> {
     const Dims& dims = in[static_cast<size_t>(at)].dims;
-    if (dims.size() < 3) return Unsupported("rank");
-    const int64_t rows = dims[0] * dims[1], n = NumElements(dims) / rows;
+    if (dims.size() < 3 || dims.size() > 5) return Unsupported("rank");
+    const int64_t images = dims[0], channels = dims[1];
+    const Mean8 mean{x, y, NumElements(dims) / (images * channels), channels};
     const size_t result = in.size();
     Prepared p;
     p.name = OwnName();
     p.unused.assign(in.size(), true);
     p.unused[static_cast<size_t>(at)] = false;
+    p.in_layouts.resize(in.size());
+    p.in_layouts[static_cast<size_t>(at)] = onednn::ChannelsLast(x.dtype, dims);
     p.launch = LaunchOf([=](std::byte* const* args) {
-      const simd::Loops& loops = simd::TheLoops();
-      ParallelFor(rows, std::max<int64_t>(1, kGrain / n), [&](int64_t begin, int64_t end) {
-        for (int64_t r = begin; r < end; ++r) {
-          // As the graph does it: real values in f32, their mean, the quantization of that.
-          const std::byte* row = args[at] + r * n;
-          double sum = 0;
-          constexpr int64_t kTile = 256;
-          float real[kTile];
-          for (int64_t i = 0; i < n; i += kTile) {
-            const int64_t m = std::min(kTile, n - i);
-            if (x.dtype == DType::kU8)
-              loops.dequantize_u8(As<uint8_t>(row) + i, real, m, x.scale(), x.zero_point());
-            else
-              loops.dequantize_s8(As<int8_t>(row) + i, real, m, x.scale(), x.zero_point());
-            sum += loops.sum(real, m);
-          }
-          const auto mean = static_cast<float>(sum / static_cast<double>(n));
-          if (y.dtype == DType::kU8)
-            loops.quantize_u8(&mean, As<uint8_t>(args[result]) + r, 1, y.scale(), y.zero_point());
-          else
-            loops.quantize_s8(&mean, As<int8_t>(args[result]) + r, 1, y.scale(), y.zero_point());
-        }
-      });
+      for (int64_t n = 0; n < images; ++n)
+        ForRange(channels, std::max<int64_t>(64, kGrain / mean.rows),
+                 [&](int64_t begin, int64_t end) {
+                   mean.Image(args[at] + n * mean.rows * channels, args[result] + n * channels,
+                              begin, end);
+                 });
     });
     return p;
   });

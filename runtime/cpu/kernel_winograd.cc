@@ -43,7 +43,8 @@ class WinogradKernel final : public Kernel {
     const auto weights =
         packed_[w.m == 4].Get([&] { return TransformWeights(weights_, w.m, panels_.lanes); });
     const auto layout = [&](const Dims& dims) {
-      return blocks ? onednn::ChannelBlocked(dims, panels_.lanes) : onednn::ChannelsLast(dims);
+      return blocks ? onednn::ChannelBlocked(dims, panels_.lanes)
+                    : onednn::ChannelsLast(DType::kF32, dims);
     };
     Prepared p;
     p.name = Cat(w.m == 2 ? "own:winograd2x2:" : "own:winograd4x4:", panels_.isa);

@@ -297,11 +297,11 @@ Layout ChannelBlocked(const Dims& dims, int block) {
   return LayoutOf(memory::desc(dims, memory::data_type::f32, tag));
 }
 
-Layout ChannelsLast(const Dims& dims) {
+Layout ChannelsLast(DType dtype, const Dims& dims) {
   using Tag = memory::format_tag;
   static constexpr Tag kTags[] = {Tag::nwc, Tag::nhwc, Tag::ndhwc};
   INFER_CHECK(dims.size() >= 3 && dims.size() <= 5);
-  return LayoutOf(memory::desc(dims, memory::data_type::f32, kTags[dims.size() - 3]));
+  return LayoutOf(memory::desc(dims, *TypeOf(dtype), kTags[dims.size() - 3]));
 }
 
 PostOp Linear(float alpha, float beta) {

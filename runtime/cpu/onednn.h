@@ -27,8 +27,8 @@ bool HasExactInt8();
 /// [N, C / block, spatial.., block] of f32 [N, C, spatial..], C padded with zeros: what oneDNN's
 /// kernels call nChw16c for a block of 16.
 Layout ChannelBlocked(const Dims& dims, int block);
-/// [N, spatial.., C] of f32 [N, C, spatial..].
-Layout ChannelsLast(const Dims& dims);
+/// [N, spatial.., C] of [N, C, spatial..]. Pre: oneDNN has the type.
+Layout ChannelsLast(DType dtype, const Dims& dims);
 
 /// A tensor of a primitive. With `any` the primitive chooses the layout.
 struct Spec {

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "runtime/cpu/simd/elements.h"
+#include "runtime/cpu/simd/look_up.h"
 #include "runtime/cpu/simd/panels.h"
 
 namespace infer::simd {
@@ -28,7 +29,18 @@ Isa BestIsa() {
 }
 #endif
 
+void LookUp(const uint8_t* x, uint8_t* y, int64_t n, const uint8_t* table) {
+  for (int64_t i = 0; i < n; ++i) y[i] = table[x[i]];
+}
+
 }  // namespace
+
+LookUpFn TheLookUp() {
+#ifdef INFER_X86
+  if (BestIsa() == Isa::kAvx512 && __builtin_cpu_supports("avx512vbmi")) return LookUpVbmi;
+#endif
+  return LookUp;
+}
 
 const Loops& TheLoops() {
 #ifdef INFER_X86
