@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 #include <vector>
 
 namespace infer::simd {
@@ -40,6 +41,11 @@ TEST(Loops, ErrorBounds) {
        4e-7},
       {Unary::kGelu, [](double v) { return 0.5 * v * (1 + std::erf(v / std::sqrt(2.0))); }, -8.0f,
        8.0f, 4e-7, 1e-6},
+      {Unary::kGeluTanh,
+       [](double v) {
+         return 0.5 * v * (1 + std::tanh(0.7978845608028654 * (v + 0.044715 * v * v * v)));
+       },
+       -8.0f, 8.0f, 4e-7, 1e-6},
       {Unary::kLog, [](double v) { return std::log(v); }, 1e-30f, 3.0f, 2e-7, 1e-8},
       {Unary::kLog, [](double v) { return std::log(v); }, 1e-3f, 1e30f, 2e-7, 0},
       {Unary::kSin, [](double v) { return std::sin(v); }, -kMaxAngle, kMaxAngle, 0, 2e-7},
@@ -96,6 +102,31 @@ TEST(Loops, SpecialValues) {
     EXPECT_TRUE(std::isnan(run(Unary::kRelu)[2]));
     EXPECT_TRUE(std::isnan(table->max(x, kN)));
   }
+}
+
+/// Rows that end within a vector and within a tile, against double.
+TEST(Loops, MaxAndSoftmaxOfEveryLength) {
+  for (const Loops* table : Tables())
+    for (int64_t n :
+         {1, 2, 3, 4, 7, 8, 15, 16, 17, 31, 33, 63, 65, 127, 255, 256, 257, 300, 5000}) {
+      std::vector<float> x(static_cast<size_t>(n)), y(x.size());
+      for (size_t i = 0; i < x.size(); ++i)
+        x[i] = static_cast<float>(std::sin(static_cast<double>(i) * 1.7) * 6);
+      const float top = *std::max_element(x.begin(), x.end());
+      EXPECT_EQ(table->max(x.data(), n), top) << table->isa << " of " << n;
+      double sum = 0;
+      for (float v : x) sum += std::exp(static_cast<double>(v) - static_cast<double>(top));
+      table->softmax(x.data(), y.data(), n, false);
+      for (size_t i = 0; i < x.size(); ++i) {
+        const double want = std::exp(static_cast<double>(x[i]) - static_cast<double>(top)) / sum;
+        EXPECT_NEAR(y[i], want, 1e-6 * want) << table->isa << " [" << i << "] of " << n;
+      }
+      for (size_t i = 0; i < x.size(); i += 5) {
+        const float kept = std::exchange(x[i], std::nanf(""));
+        EXPECT_TRUE(std::isnan(table->max(x.data(), n))) << table->isa << " of " << n;
+        x[i] = kept;
+      }
+    }
 }
 
 TEST(Loops, QuantizeRoundsHalfToEvenAndSaturates) {
