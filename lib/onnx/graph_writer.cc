@@ -159,14 +159,6 @@ class Writer : public LiftContext {
     return spec;
   }
 
-  static int64_t OpsetOf(const Node& n, const NodeSpec& spec) {
-    int64_t opset = onnx_io::OpsetOf(n.def(), spec);
-    for (const auto* values : {&n.inputs(), &n.outputs()})
-      for (const Value* v : *values)
-        if (v) opset = std::max(opset, onnx_io::OpsetOf(n.def(), v->type()));
-    return opset;
-  }
-
   Status WriteNode(const Node& n) {
     const OpDef& def = n.def();
     NodeSpec spec = SpecOf(n);
@@ -179,8 +171,8 @@ class Writer : public LiftContext {
       state_.UseDomain(def, 1);
       INFER_TRY(AddFunction(def, n.attrs(), spec.op));
     } else if (!def.domain.empty()) {
-      state_.UseDomain(def, onnx_io::OpsetOf(def, spec));
-    } else if (const int64_t needed = OpsetOf(n, spec); needed > state_.options.opset) {
+      state_.UseDomain(def, OpsetOf(def, spec));
+    } else if (const int64_t needed = OpsetOf(def, spec); needed > state_.options.opset) {
       const int first = def.versions.front();
       const bool has_older_form = def.lower && first <= state_.options.opset;
       if (!has_older_form && def.decompose && state_.options.decompose)
@@ -243,7 +235,7 @@ class Writer : public LiftContext {
   }
 
   void NeedTypes(const Value& v) {
-    const int64_t needed = onnx_io::OpsetOf(v.type());
+    const int64_t needed = OpsetOf(v.type());
     if (needed > state_.options.opset && (v.producer() == nullptr || v.producer() == node_))
       state_.out.inexpressible.push_back(
           {Cat("value '", v.name(), "'"), Cat("is ", ToString(v.type())), needed});

@@ -32,18 +32,6 @@ constexpr TypeSince kTypesSince[] = {
     {TypeSet(DType::kU2, DType::kI2), 25},
 };
 
-/// Element types that an operator was given after it and they had come.
-struct OperandSince {
-  std::string_view op;
-  TypeSet types;
-  int64_t opset;
-};
-constexpr TypeSet kHalves{DType::kF16, DType::kBF16}, kWords{DType::kI16, DType::kU16};
-constexpr OperandSince kOperandsSince[] = {{"QuantizeLinear", kHalves, 19},
-                                           {"QuantizeLinear", kWords, 21},
-                                           {"DequantizeLinear", kHalves, 19},
-                                           {"DequantizeLinear", kWords, 21}};
-
 struct IrSince {
   int64_t opset, ir_version;
 };
@@ -66,14 +54,6 @@ int64_t OpsetOf(const ValueType& type) {
   int64_t opset = 1;
   for (const TypeSince& t : kTypesSince)
     if (t.types.Has(type.tensor().dtype)) opset = t.opset;
-  return opset;
-}
-
-int64_t OpsetOf(const OpDef& def, const ValueType& type) {
-  int64_t opset = 1;
-  for (const OperandSince& t : kOperandsSince)
-    if (t.op == def.name && type.is_tensor() && t.types.Has(type.tensor().dtype))
-      opset = std::max(opset, t.opset);
   return opset;
 }
 

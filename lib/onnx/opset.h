@@ -11,9 +11,6 @@ namespace infer::onnx_io {
 int64_t OpsetOf(const OpDef& def, const NodeSpec& node);
 /// The lowest opset of ai.onnx that has the element types of `type`.
 int64_t OpsetOf(const ValueType& type);
-/// The lowest opset in which `def` of ai.onnx takes the element type of `type`, where that came
-/// later than both.
-int64_t OpsetOf(const OpDef& def, const ValueType& type);
 /// The attributes that a file of `opset` can hold: younger ones at their default are left out.
 AttrMap AttrsAt(const OpDef& def, const AttrMap& attrs, int64_t opset);
 /// What a lift function may rely on: the operands that the form of `opset` has, and only these.
