@@ -51,27 +51,6 @@ Result<Tensor> Centered(const Tensor& x, const Tensor* zero_point, int axis) {
   return out;
 }
 
-Result<Tensor> Dequantized(const Tensor& x, const Tensor& scale, const Tensor* zero_point,
-                           int axis) {
-  INFER_ASSIGN(Tensor out, Centered(x, zero_point, axis));
-  INFER_ASSIGN(
-      const BroadcastReader s,
-      BroadcastReader::Make(scale, QuantParamDims(scale.dims(), x.rank(), axis), x.dims()));
-  const auto y = out.mutable_data<float>();
-  for (int64_t i = 0; i < out.num_elements(); ++i)
-    y[static_cast<size_t>(i)] *= static_cast<float>(s.At(i));
-  return out;
-}
-
-Tensor Quantized(const Tensor& x, const Tensor& scale, const Tensor* zero_point, DType to) {
-  Tensor out(to, x.dims());
-  const auto s = static_cast<float>(scale.At(0));
-  const double z = zero_point ? zero_point->At(0) : 0;
-  for (int64_t i = 0; i < x.num_elements(); ++i)
-    StoreQuantized(out, i, static_cast<float>(x.At(i)) / s, z);
-  return out;
-}
-
 void StoreQuantized(Tensor& out, int64_t i, float value, double zero_point) {
   if (!IsInteger(out.dtype())) {
     out.Set(i, static_cast<double>(value) + zero_point);

@@ -12,11 +12,6 @@ Dims QuantParamDims(const Dims& param, int rank, int axis);
 /// x - zero_point as f32, exact for 8-bit types. `zero_point` may be nullptr. InvalidModel when it
 /// does not broadcast to x.
 Result<Tensor> Centered(const Tensor& x, const Tensor* zero_point, int axis);
-/// scale (x - zero_point) in f32.
-Result<Tensor> Dequantized(const Tensor& x, const Tensor& scale, const Tensor* zero_point,
-                           int axis = 0);
-/// saturate(round-half-even(x / scale) + zero_point) with one scale, element type `to`.
-Tensor Quantized(const Tensor& x, const Tensor& scale, const Tensor* zero_point, DType to);
 
 /// Reads a tensor as if broadcast to other extents, by flat index.
 class BroadcastReader {

@@ -27,9 +27,6 @@ class Histogram {
   /// Bins that may be non-zero: [first_bin(), first_bin() + bins().size()).
   int64_t first_bin() const { return first_; }
   std::span<const int64_t> bins() const;
-  double bin_left(size_t k) const {
-    return static_cast<double>(first_ + static_cast<int64_t>(k)) * bin_width();
-  }
   /// Smallest x such that a fraction `p` of the values is <= x, within one bin width (linear inside
   /// the bin) and within [min(), max()]. Pre: count() > 0, 0 <= p <= 1.
   double Quantile(double p) const;

@@ -105,8 +105,6 @@ const QuantOp kOps[] = {
 
 }  // namespace
 
-std::span<const QuantOp> QuantOps() { return kOps; }
-
 const QuantOp* FindQuantOp(const Node& node) {
   if (!node.def().domain.empty()) return nullptr;
   const auto* it = std::find_if(std::begin(kOps), std::end(kOps),

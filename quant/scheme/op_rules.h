@@ -26,7 +26,6 @@ struct QuantOp {
   std::string (*refuse)(const Node&) = nullptr;
 };
 
-std::span<const QuantOp> QuantOps();
 /// nullptr: the table does not have the operator.
 const QuantOp* FindQuantOp(const Node& node);
 
