@@ -10,6 +10,7 @@
 #include "lib/onnx/graph_writer.h"
 #include "lib/onnx/opset.h"
 #include "lib/onnx/tensor_proto.h"
+#include "lib/support/path_parts.h"
 #include "lib/support/strings.h"
 
 namespace infer {
@@ -223,9 +224,7 @@ Status WriteExternal(const std::string& path, const std::vector<FileId>& inputs,
     INFER_TRY(put(zeros.data(), it->second.offset - static_cast<uint64_t>(file->size())));
     INFER_TRY(put(t.tensor.raw(), static_cast<size_t>(t.tensor.byte_size())));
   }
-  const size_t slash = path.rfind('/') + 1;
-  const std::string base = path.substr(slash);
-  const std::string name = Cat(base, ".", hash.Hex().substr(0, kHashDigits), ".data");
+  const std::string name = Cat(BaseName(path), ".", hash.Hex().substr(0, kHashDigits), ".data");
   for (auto& [tensor, where] : external) where.location = name;
   file->SetName(name);
   return file->Commit();

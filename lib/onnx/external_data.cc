@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <system_error>
 
+#include "lib/support/path_parts.h"
 #include "lib/support/strings.h"
 
 namespace infer::onnx_io {
@@ -22,13 +23,6 @@ std::string RealPath(const std::string& path) {
   ::free(real);
   return out;
 }
-
-std::string FolderOf(const std::string& path) {
-  const size_t slash = path.rfind('/');
-  return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
-}
-
-std::string BaseName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 constexpr int kReadFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW;
 

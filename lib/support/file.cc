@@ -15,6 +15,7 @@
 #include <filesystem>
 #include <random>
 
+#include "lib/support/path_parts.h"
 #include "lib/support/strings.h"
 
 namespace infer {
@@ -159,9 +160,8 @@ Result<std::unique_ptr<AtomicFile>> AtomicFile::Create(const std::string& path,
                                                        const std::vector<FileId>& inputs,
                                                        int64_t expected_bytes) {
   std::unique_ptr<AtomicFile> file(new AtomicFile);
-  const size_t slash = path.rfind('/');
-  file->folder_ = slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
-  file->name_ = slash == std::string::npos ? path : path.substr(slash + 1);
+  file->folder_ = FolderOf(path);
+  file->name_ = BaseName(path);
   file->inputs_ = inputs;
   if (file->name_.empty()) return InvalidArgument(Cat("'", path, "' names no file"));
   struct stat s;

@@ -1,16 +1,11 @@
 #include "lib/support/measure.h"
 
-#include <chrono>
 #include <cmath>
 
 namespace infer {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-double MillisecondsSince(Clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-}
 
 constexpr size_t kWindow = 5;
 constexpr double kStableShare = 0.02;
@@ -25,12 +20,16 @@ bool HasSettled(const std::vector<double>& warmup_ms) {
 
 }  // namespace
 
+double MsSince(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
 Result<Measurement> Measure(const std::function<Status()>& action, const MeasureOptions& options) {
   Measurement m;
   auto timed = [&](double* ms) {
     const auto start = Clock::now();
     Status s = action();
-    *ms = MillisecondsSince(start);
+    *ms = MsSince(start);
     return s;
   };
   const auto warmup_start = Clock::now();
@@ -40,7 +39,7 @@ Result<Measurement> Measure(const std::function<Status()>& action, const Measure
     const auto runs = static_cast<int>(warmup_ms.size());
     m.stable = !fixed && HasSettled(warmup_ms);
     if (fixed ? runs >= options.fixed_warmup_runs : m.stable) break;
-    if (!fixed && runs > 0 && MillisecondsSince(warmup_start) > options.max_warmup_s * 1e3) break;
+    if (!fixed && runs > 0 && MsSince(warmup_start) > options.max_warmup_s * 1e3) break;
     if (options.stop.stop_requested()) break;
     double ms = 0;
     INFER_TRY(timed(&ms));
@@ -49,7 +48,7 @@ Result<Measurement> Measure(const std::function<Status()>& action, const Measure
   m.warmup_runs = static_cast<int>(warmup_ms.size());
   const auto start = Clock::now();
   while (!(m.interrupted = options.stop.stop_requested())) {
-    const double elapsed_s = MillisecondsSince(start) / 1e3;
+    const double elapsed_s = MsSince(start) / 1e3;
     const auto runs = static_cast<int>(m.samples_ms.size());
     if (runs >= options.max_runs) break;
     if (runs >= options.min_runs && elapsed_s >= options.min_time_s) break;

@@ -1,6 +1,7 @@
 #pragma once
 /// Repeated timing of one action: warm-up until stable, then samples until both a minimum count and
 /// a minimum time are reached. Knows nothing of what it times.
+#include <chrono>
 #include <functional>
 #include <stop_token>
 #include <vector>
@@ -9,6 +10,8 @@
 #include "lib/support/status.h"
 
 namespace infer {
+
+double MsSince(std::chrono::steady_clock::time_point start);
 
 struct MeasureOptions {
   int min_runs = 20;

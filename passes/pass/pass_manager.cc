@@ -2,16 +2,12 @@
 
 #include "lib/ir/inference.h"
 #include "lib/ir/verify.h"
+#include "lib/support/measure.h"
 #include "lib/support/strings.h"
 #include "passes/pass/pass.h"
 
 namespace infer {
 namespace {
-
-double MsSince(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
-      .count();
-}
 
 /// A failure of ours, whatever the law that found it calls it.
 Status AsBug(const Status& s, const std::string& where) {

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <unordered_set>
 
+#include "lib/support/measure.h"
 #include "lib/support/strings.h"
 #include "passes/fuse/fusions.h"
 #include "passes/simplify/simplify.h"
@@ -20,11 +21,6 @@ std::vector<std::unique_ptr<Pass>> SimplifyPasses() {
   passes.push_back(std::make_unique<RulePass>("simplify", SimplifyRules()));
   passes.push_back(MergeDuplicates());
   return passes;
-}
-
-double MsSince(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
-      .count();
 }
 
 /// Says no to everything: the records then are the opportunities.

@@ -8,14 +8,6 @@
 namespace infer {
 namespace {
 
-bool SameShape(const Value& a, const Value& b) {
-  if (!a.shape().has_rank() || !b.shape().has_rank() || a.shape().rank() != b.shape().rank())
-    return false;
-  for (int i = 0; i < a.shape().rank(); ++i)
-    if (!a.shape()[i].KnownEqual(b.shape()[i])) return false;
-  return true;
-}
-
 bool IsVectorOfLast(const Value& v, const Value& out) {
   if (!v.shape().has_rank() || !out.shape().has_rank() || out.shape().rank() < 1) return false;
   const int rank = v.shape().rank();
@@ -37,6 +29,14 @@ const Node* OnlyReader(const Node& node) {
 }
 
 }  // namespace
+
+bool SameShape(const Value& a, const Value& b) {
+  if (!a.shape().has_rank() || !b.shape().has_rank() || a.shape().rank() != b.shape().rank())
+    return false;
+  for (int i = 0; i < a.shape().rank(); ++i)
+    if (!a.shape()[i].KnownEqual(b.shape()[i])) return false;
+  return true;
+}
 
 Result<Epilogue> DecodeEpilogue(const StepCall& call, bool may_bias) {
   Epilogue e;

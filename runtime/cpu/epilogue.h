@@ -19,4 +19,7 @@ Result<Epilogue> DecodeEpilogue(const StepCall& call, bool may_bias);
 /// kernel of `kernels` accepts the longer step.
 void FoldEpilogues(Plan& plan, const KernelList& kernels, const CompileOptions& options);
 
+/// Both shapes are known, symbols included, and equal: nothing broadcasts.
+bool SameShape(const Value& a, const Value& b);
+
 }  // namespace infer

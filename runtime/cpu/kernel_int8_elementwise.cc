@@ -7,12 +7,14 @@
 #include "lib/ir/eval.h"
 #include "lib/ops/common.h"
 #include "lib/support/parallel.h"
+#include "runtime/cpu/epilogue.h"
 #include "runtime/cpu/kernels.h"
 #include "runtime/cpu/launch.h"
 #include "runtime/cpu/quant_group.h"
 #include "runtime/cpu/simd/look_up.h"
 #include "runtime/cpu/simd/loops.h"
 #include "runtime/cpu/spatial.h"
+#include "runtime/cpu/view.h"
 
 namespace infer {
 namespace {
@@ -36,14 +38,6 @@ Result<QuantGroup> WholeGroup(const StepCall& call, size_t operands) {
     if (!g.inputs[i] || !Is8Bit(g.inputs[i]->params))
       return Unsupported("an operand is not 8 bits per tensor");
   return g;
-}
-
-bool SameShape(const Value& a, const Value& b) {
-  if (!a.shape().has_rank() || !b.shape().has_rank() || a.shape().rank() != b.shape().rank())
-    return false;
-  for (int i = 0; i < a.shape().rank(); ++i)
-    if (!a.shape()[i].KnownEqual(b.shape()[i])) return false;
-  return true;
 }
 
 std::string RefuseBinary8(const StepCall& call) {
@@ -196,16 +190,6 @@ std::string RefuseView8(const StepCall& call) {
   if (r.empty() && call.operand(DecodeQuantGroup(call)->inputs[0]->value) != 0)
     r = "the operand is not the first";
   return r;
-}
-
-std::unique_ptr<Kernel> MakeView8(const StepCall&) {
-  return KernelOf(
-      [](std::span<const Operand> in, std::span<const Operand> out) -> Result<Prepared> {
-        if (in[0].plain_bytes() != out[0].plain_bytes()) return Unsupported("sizes differ");
-        Prepared p;
-        p.name = "view";
-        return p;
-      });
 }
 
 std::unique_ptr<Kernel> MakeMaxPool8(const StepCall& call) {
@@ -367,7 +351,7 @@ KernelList Int8ElementwiseKernels() {
                      {"QuantizeLinear", "", "own", RefuseConversion, MakeConversion},
                      {"DequantizeLinear", "", "own", RefuseConversion, MakeConversion}};
   for (std::string_view op : {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"})
-    list.push_back({op, "", "int8:view", RefuseView8, MakeView8});
+    list.push_back({op, "", "int8:view", RefuseView8, MakeView});
   for (std::string_view op : {"Relu", "LeakyRelu", "Clip", "Sigmoid", "Tanh", "HardSwish",
                               "HardSigmoid", "Elu", "Gelu", "Exp", "Sqrt", "Erf", "Swish"})
     list.push_back({op, "", "int8:table", RefuseTable, MakeTable});

@@ -1,6 +1,7 @@
 /// Operators that only give the same bytes other extents: no launch at all.
 #include "runtime/cpu/kernels.h"
 #include "runtime/cpu/launch.h"
+#include "runtime/cpu/view.h"
 
 namespace infer {
 namespace {
@@ -22,6 +23,8 @@ std::string RefuseDropout(const StepCall& call) {
   return RefuseView(call);
 }
 
+}  // namespace
+
 std::unique_ptr<Kernel> MakeView(const StepCall&) {
   return KernelOf(
       [](std::span<const Operand> in, std::span<const Operand> out) -> Result<Prepared> {
@@ -31,8 +34,6 @@ std::unique_ptr<Kernel> MakeView(const StepCall&) {
         return p;
       });
 }
-
-}  // namespace
 
 KernelList ViewKernels() {
   KernelList list;

@@ -12,6 +12,7 @@
 
 #include "lib/ops/registry.h"
 #include "lib/support/file.h"
+#include "lib/support/path_parts.h"
 #include "lib/support/readable.h"
 #include "lib/support/strings.h"
 #include "tools/common/command.h"
@@ -212,10 +213,7 @@ int RunTool(int argc, char** argv, std::string_view about,
             std::vector<std::unique_ptr<Command>> commands) {
   const SignalGuard signals;
   const OpRegistry ops = AllOps();
-  const std::string tool = [&] {
-    std::string_view path = argc > 0 ? argv[0] : "infer-opt";
-    return std::string(path.substr(path.rfind('/') + 1));
-  }();
+  const std::string tool = BaseName(argc > 0 ? argv[0] : "infer-opt");
   CLI::App app{std::string(about), tool};
   app.set_version_flag("--version", Cat(tool, " ", kVersion));
   app.require_subcommand(1);

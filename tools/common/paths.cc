@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "lib/support/path_parts.h"
 #include "lib/support/strings.h"
 
 namespace infer {
@@ -25,17 +26,12 @@ std::string WithoutSlashes(std::string path) {
   return path;
 }
 
-std::string FolderOf(const std::string& path) {
-  const size_t slash = path.rfind('/');
-  return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
-}
-
 /// The same file, or where neither is there yet, the same name in the same folder.
 bool SameFile(const std::string& a, const std::string& b) {
   const auto x = IdOf(a), y = IdOf(b);
   if (x || y) return x == y;
   const std::string p = WithoutSlashes(a), q = WithoutSlashes(b);
-  if (p.substr(p.rfind('/') + 1) != q.substr(q.rfind('/') + 1)) return false;
+  if (BaseName(p) != BaseName(q)) return false;
   const std::string in = FolderOf(p), beside = FolderOf(q);
   const auto folder = IdOf(in), other = IdOf(beside);
   return folder || other ? folder == other : in == beside;

@@ -23,8 +23,7 @@ constexpr double kQuantiles[] = {0.5, 0.9, 0.95, 0.99, 0.999};
 double TimedMs(const std::function<Status()>& f, Status* status) {
   const auto start = std::chrono::steady_clock::now();
   *status = f();
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
-      .count();
+  return MsSince(start);
 }
 
 /// Samples per inference: the leading extent of the first input.
