@@ -173,18 +173,18 @@ class Writer : public LiftContext {
     } else if (!def.domain.empty()) {
       state_.UseDomain(def, OpsetOf(def, spec));
     } else if (const int64_t needed = OpsetOf(def, spec); needed > state_.options.opset) {
-      const int first = def.versions.front();
-      const bool has_older_form = def.lower && first <= state_.options.opset;
+      spec.attrs = AttrsAt(def, n.attrs(), state_.options.opset);
+      const bool has_older_form = def.lower && def.versions.front() <= state_.options.opset;
       if (!has_older_form && def.decompose && state_.options.decompose)
         return WriteDecomposed(n, needed);
       if (!has_older_form) {
-        const int64_t lowest = def.lower ? first : needed;
+        const int64_t lowest = LowestOf(def, spec, needed);
         Refuse(n, Cat("needs opset ", lowest), lowest);
       } else if (auto lowered = def.lower(spec, static_cast<int>(state_.options.opset), *this);
                  lowered.ok()) {
         spec = *std::move(lowered);
       } else {
-        Refuse(n, lowered.status().message(), needed);
+        Refuse(n, lowered.status().message(), LowestOf(def, spec, needed));
       }
     } else {
       spec.attrs = AttrsAt(def, n.attrs(), state_.options.opset);
@@ -198,6 +198,16 @@ class Writer : public LiftContext {
       INFER_TRY(WriteSubgraph(n, *sub, *a.mutable_g()).In(attr));
     }
     return {};
+  }
+
+  /// The lowest opset above ours that can say `spec`, which is in the form of `newest`.
+  int64_t LowestOf(const OpDef& def, const NodeSpec& spec, int64_t newest) {
+    int64_t opset = std::max<int64_t>(state_.options.opset + 1, def.versions.front());
+    const auto lowers = [&] {
+      return def.lower && def.lower(spec, static_cast<int>(opset), *this).ok();
+    };
+    while (opset < newest && !lowers()) ++opset;
+    return newest < opset ? newest : opset;
   }
 
   /// The nodes that define `n`; their own older forms are looked for as for any other node.

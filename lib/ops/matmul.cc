@@ -189,6 +189,14 @@ Status LiftGemm(NodeSpec node, int, LiftContext& out) {
   return {};
 }
 
+/// C may be absent since opset 11; before 7 it broadcast only where the node said so.
+Result<NodeSpec> LowerGemm(NodeSpec node, int opset, LiftContext&) {
+  if (opset < 11 && (node.inputs.size() < 3 || node.inputs[2].empty()))
+    return Unsupported("Gemm without C needs opset 11");
+  if (opset < 7) node.attrs["broadcast"] = int64_t{1};
+  return node;
+}
+
 }  // namespace
 
 Result<Shape> MatMulShape(const Shape& a, const Shape& b) {
@@ -281,6 +289,7 @@ std::span<const OpDef> MatMulOps() {
           .reference = RunGemm,
           .cost = CostGemm,
           .lift = LiftGemm,
+          .lower = LowerGemm,
           .example = R"(graph g(x: f32[3,5]) -> (y) {
             w = const f32[7,5] ~1
             c = const f32[7] ~2

@@ -363,6 +363,7 @@ std::span<const OpDef> ResizeOps() {
           .reference = RunResize,
           .cost = ResizeCost,
           .lift = LiftResize,
+          .lower = LowerResize,
           .example = R"(graph g(x: f32[1,2,3,4]) -> (y) {
             s = const f32[4] {1, 1, 2, 1.5} y = Resize(x, _, s) {mode="linear"} })",
       },

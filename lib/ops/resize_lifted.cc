@@ -54,6 +54,21 @@ Status LiftResize(NodeSpec node, int opset, LiftContext& out) {
   return {};
 }
 
+Result<NodeSpec> LowerResize(NodeSpec node, int opset, LiftContext& out) {
+  if (opset < 11) return Unsupported("Resize by coordinates needs opset 11");
+  if (opset < 18)
+    for (const char* attr : {"antialias", "axes", "keep_aspect_ratio_policy"})
+      if (node.attrs.contains(attr))
+        return Unsupported(Cat("Resize with ", attr, " needs opset 18"));
+  if (opset >= 13) return node;
+  if (StrAttrOr(node, "coordinate_transformation_mode", "") == "half_pixel_symmetric")
+    return Unsupported("Resize with half_pixel_symmetric needs opset 19");
+  node.inputs.resize(std::max<size_t>(node.inputs.size(), 3));
+  for (size_t i : {1, 2})
+    if (node.inputs[i].empty()) node.inputs[i] = out.Constant(Tensor(DType::kF32, {0}));
+  return node;
+}
+
 Status LiftUpsample(NodeSpec node, int opset, LiftContext& out) {
   std::vector<float> scales;
   if (opset < 7) {
