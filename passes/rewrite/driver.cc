@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <deque>
-#include <set>
 
 #include "lib/support/strings.h"
 
@@ -135,7 +134,7 @@ class Driver {
       record.outcome = MatchRecord::Outcome::kRefused;
       record.reason = refusal.message();
     }
-    if (applied || told_.insert({r.rule, at}).second) {
+    if (applied || log_.refused.insert({r.rule->name, at}).second) {
       ++r.summary->matched;
       ++(applied ? r.summary->applied : r.summary->refused);
       r.summary->max_error = std::max(r.summary->max_error, record.error);
@@ -196,7 +195,6 @@ class Driver {
   std::deque<Node*> queue_;
   std::unordered_set<Node*> queued_;
   std::vector<Node*> added_;
-  std::set<std::pair<const Rule*, std::string>> told_;
   std::string last_;
   SpliceListener listener_;
 };

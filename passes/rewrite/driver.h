@@ -2,6 +2,7 @@
 /// Applies rules until none fires. A work list, with the rules indexed by the operator of their
 /// root: the time is linear in the nodes and in the rewrites.
 #include <map>
+#include <set>
 
 #include "passes/rewrite/rule.h"
 
@@ -32,8 +33,10 @@ struct RuleSummary {
 
 /// Grows over all passes of one run.
 struct RewriteLog {
-  std::vector<MatchRecord> records;  ///< at most max_records; refusals are told once per root
+  std::vector<MatchRecord> records;  ///< at most max_records
   size_t max_records = 100000;
+  /// Rule and root of each refusal: one is told and counted once, however often it is tried.
+  std::set<std::pair<std::string, std::string>> refused;
   std::map<std::string, RuleSummary> rules;  ///< every rule that was enabled
   int64_t applied = 0;
   int64_t visited = 0;   ///< nodes taken from the work list

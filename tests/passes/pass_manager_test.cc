@@ -176,6 +176,20 @@ TEST(Optimize, ReportsRulesAndOperators) {
   EXPECT_EQ(report->records[0].price.nodes_removed, 2);
 }
 
+TEST(Optimize, CountsARefusalOnceOverAllRounds) {
+  Graph g = Parsed(R"(graph g(x: f32[2,3]) -> (y) {
+    s = const i64[1] {6}
+    a = Identity(x)
+    b = Reshape(a, s)
+    y = Relu(b)
+  })");
+  const auto report = Optimize(g, {});
+  ASSERT_TRUE(report.ok()) << report.status().message();
+  EXPECT_EQ(report->rules.at("remove-identity").applied, 1);
+  EXPECT_EQ(report->rules.at("remove-noop-reshape").matched, 1);
+  EXPECT_EQ(report->rules.at("remove-noop-reshape").refused, 1);
+}
+
 TEST(Optimize, DisablesAnalysesAndRefusesUnknownNames) {
   Graph g = Parsed(kSilu);
   OptimizeOptions options;

@@ -285,6 +285,10 @@ class Cli(unittest.TestCase):
             self.assertTrue(done.stderr, args)
             self.assertFalse((self.dir / "x.onnx").exists())
 
+    def test_an_unknown_command_is_named(self):
+        said = self.expect(2, "infer-opt", "frobnicate").stderr
+        self.assertRegex(said, "no command 'frobnicate'; there are: inspect, .*quantize")
+
     def test_an_output_is_never_an_input(self):
         copy = self.dir / "m.onnx"
         copy.write_bytes(pathlib.Path(MODEL).read_bytes())

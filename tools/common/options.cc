@@ -207,6 +207,17 @@ int Execute(Command& command, Context& context) {
   return Finish(context.tool(), result);
 }
 
+/// CLI11 says of an unknown command that one is required.
+Status CheckCommandName(const std::vector<std::string>& arguments,
+                        const std::vector<CLI::App*>& commands) {
+  if (arguments.empty() || arguments.front().starts_with('-')) return {};
+  std::vector<std::string> names;
+  for (const CLI::App* c : commands) names.push_back(c->get_name());
+  if (std::find(names.begin(), names.end(), arguments.front()) != names.end()) return {};
+  return InvalidArgument(
+      Cat("there is no command '", arguments.front(), "'; there are: ", Join(names, ", ")));
+}
+
 }  // namespace
 
 int RunTool(int argc, char** argv, std::string_view about,
@@ -239,6 +250,8 @@ int RunTool(int argc, char** argv, std::string_view about,
   std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
   const auto config = TakeConfig(arguments, app);
   if (!config.ok()) return Finish(tool, config.status());
+  if (const Status named = CheckCommandName(arguments, subs); !named.ok())
+    return Finish(tool, named);
   try {
     std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back
     app.parse(std::move(arguments));

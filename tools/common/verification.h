@@ -9,8 +9,7 @@
 
 namespace infer {
 
-/// Largest max|d| / max|ref| of a float output that a rewrite may cause (DESIGN: proof of every
-/// rewrite).
+/// Largest max|d| / max|ref| of a float output that a rewrite may cause (docs/measuring.md).
 inline constexpr double kRewriteTolerance = 1e-3;
 
 struct RandomRuns {

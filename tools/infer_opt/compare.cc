@@ -23,7 +23,9 @@ class CompareCommand : public Command {
     return "Examples:\n"
            "  infer-opt compare golden.onnx int8.onnx --data x.npy --labels y.npy --max-drop 0.5%\n"
            "  infer-opt compare model.onnx --reference model_dir\n"
-           "  infer-opt compare golden.onnx fused.onnx --layers\n";
+           "  infer-opt compare golden.onnx fused.onnx --layers\n"
+           "\n"
+           "Without a gate that of a rewrite holds: --max-error 0.001, all but floats equal.\n";
   }
   void Declare(Options& o) override {
     o.Positional("models", &paths_, "GOLDEN CANDIDATE, or one MODEL with --reference", true,
@@ -64,6 +66,10 @@ class CompareCommand : public Command {
     report["gates"] = ToJson(gates);
     report["passed"] = passed;
     context.Print(AccuracyText(*accuracy) + "\n" + GateText(gates));
+    if (!passed && !own_gate)
+      context.Note(
+          "the gate is that of a rewrite; for a quantized or pruned model name one: --max-drop, "
+          "--min-sqnr, --min-agreement or --max-error");
     INFER_TRY(WriteReport(context, std::move(report)));
     return passed ? kExitOk : kExitGateFailed;
   }

@@ -1,7 +1,9 @@
 /// infer-opt fuse: simplify and fuse a model, prove it against the model as it came, write it.
 #include <algorithm>
 #include <array>
+#include <map>
 #include <set>
+#include <tuple>
 
 #include "lib/onnx/export.h"
 #include "lib/support/readable.h"
@@ -219,17 +221,26 @@ class FuseCommand : public Command {
                Fixed(static_cast<double>(r.before.cost.flops) / 1e6, 2), " -> ",
                Fixed(static_cast<double>(r.after.cost.flops) / 1e6, 2), ", MB moved ",
                moved(r.before.cost), " -> ", moved(r.after.cost), "\n");
-    std::set<std::string> refusals;
+    return out + Refusals(r);
+  }
+
+  /// One line for all places where a rule refused for the same reason.
+  static std::string Refusals(const OptimizeReport& r) {
+    std::map<std::tuple<std::string_view, std::string, std::string>, std::set<std::string>> places;
     for (const MatchRecord& m : r.records)
       if (m.outcome != MatchRecord::Outcome::kApplied)
-        refusals.insert(
-            Printable(Cat(OutcomeName(m.outcome), "  ", m.rule, " at '", m.at, "': ", m.reason)) +
-            "\n");
+        places[{OutcomeName(m.outcome), m.rule, m.reason}].insert(m.at);
+    std::string out;
     size_t shown = 0;
-    for (const std::string& line : refusals)
-      if (shown++ < kMaxRefusals) out += line;
-    if (refusals.size() > kMaxRefusals)
-      out += Cat("... and ", refusals.size() - kMaxRefusals, " more (--json has them all)\n");
+    for (const auto& [what, at] : places) {
+      if (++shown > kMaxRefusals) break;
+      const auto& [outcome, rule, reason] = what;
+      const std::string more = at.size() > 1 ? Cat(" and ", at.size() - 1, " more") : "";
+      out +=
+          Printable(Cat(outcome, "  ", rule, " at '", *at.begin(), "'", more, ": ", reason)) + "\n";
+    }
+    if (places.size() > kMaxRefusals)
+      out += Cat("... and ", places.size() - kMaxRefusals, " more (--json has them all)\n");
     return out;
   }
 
