@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs what building and testing need on Debian 12. Asks for nothing; does nothing when all is
 # there. With --judges it also makes .cache/judges, a Python venv with the engines that tests compare
-# with (ONNX Runtime, onnx), from PyPI; a machine that cannot reach PyPI goes on without.
+# with and `infer-bench peers` measures beside ours (ONNX Runtime, onnx, OpenVINO), from PyPI; a machine that
+# cannot reach PyPI goes on without.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -39,9 +40,13 @@ fi
 for arg in "$@"; do
   [ "$arg" = --judges ] || continue
   venv=.cache/judges
-  if ! "$venv/bin/python" -c 'import onnxruntime, onnx, numpy' 2>/dev/null; then
-    /usr/bin/python3 -m venv "$venv" &&
-      "$venv/bin/pip" install -q --disable-pip-version-check onnxruntime==1.30.0 onnx==1.23.2 numpy==2.4.6 ||
-      echo "setup: no judges (PyPI did not answer): tests against ONNX Runtime will be skipped"
+  wanted=(onnxruntime==1.30.0 onnx==1.23.2 numpy==2.4.6 openvino==2026.4.1)
+  # Asks for versions, not only names: a venv of an earlier checkout is brought up to date.
+  have=$("$venv/bin/python" -c 'import importlib.metadata as m, sys
+print(*(f"{p}=={m.version(p)}" for p in sys.argv[1:]))' "${wanted[@]%%==*}" 2>/dev/null || true)
+  if [ "$have" != "${wanted[*]}" ]; then
+    { [ -x "$venv/bin/pip" ] || /usr/bin/python3 -m venv "$venv"; } &&
+      "$venv/bin/pip" install -q --disable-pip-version-check "${wanted[@]}" ||
+      echo "setup: not all judges (PyPI did not answer): tests against them will be skipped"
   fi
 done

@@ -1,8 +1,14 @@
+#include <cstring>
+
 #include "tools/infer_bench/commands.h"
+#include "tools/infer_bench/peers/infer_worker.h"
 
 int main(int argc, char** argv) {
+  if (argc == 2 && std::strcmp(argv[1], infer::peers::kWorkerArgument) == 0)
+    return infer::peers::RunInferWorker();
   std::vector<std::unique_ptr<infer::Command>> commands;
   commands.push_back(infer::MakeBenchRunCommand());
+  commands.push_back(infer::MakePeersCommand());
   commands.push_back(infer::MakeZooCommand());
   return infer::RunTool(argc, argv, "Measure models so that the numbers can be trusted.",
                         std::move(commands));

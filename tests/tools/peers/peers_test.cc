@@ -1,0 +1,183 @@
+#include <cmath>
+#include <fstream>
+#include <limits>
+
+#include "lib/ir/text.h"
+#include "lib/ops/registry.h"
+#include "tools/infer_bench/peers/agreement.h"
+#include "tools/infer_bench/peers/machine.h"
+#include "tools/infer_bench/peers/verdict.h"
+#include "tools/infer_bench/peers/wire.h"
+
+namespace infer::peers {
+namespace {
+
+using testing::DoubleNear;
+using testing::HasSubstr;
+
+Tensor F32(std::vector<float> v) {
+  return Tensor::Of<float>({static_cast<int64_t>(v.size())}, std::span<const float>(v));
+}
+
+TEST(Agreement, FloatsByTheLargestOfThePeer) {
+  const AgreementRule rule;
+  const OutputDifference d = CompareOutput("y", F32({2, -4}), F32({2.002f, -4}), rule);
+  EXPECT_TRUE(d.agrees);
+  EXPECT_THAT(d.max_ratio, DoubleNear(0.0005, 1e-6));
+  EXPECT_THAT(d.rms_ratio, DoubleNear(0.002 / std::sqrt(20), 1e-6));
+  const OutputDifference far = CompareOutput("y", F32({2, -4}), F32({2.005f, -4}), rule);
+  EXPECT_FALSE(far.agrees);
+  EXPECT_THAT(far.why, HasSubstr("max|d| / max|peer| is 0.00125"));
+}
+
+TEST(Agreement, AgainstZerosTheDifferenceCountsAsItIs) {
+  EXPECT_TRUE(CompareOutput("y", F32({0, 0}), F32({0, 0.0009f}), {}).agrees);
+  EXPECT_FALSE(CompareOutput("y", F32({0, 0}), F32({0, 0.002f}), {}).agrees);
+  EXPECT_TRUE(CompareOutput("y", F32({}), F32({}), {}).agrees);
+}
+
+TEST(Agreement, NonFiniteValuesStandAtTheSamePlaces) {
+  const float inf = std::numeric_limits<float>::infinity(), nan = std::nanf("");
+  EXPECT_TRUE(CompareOutput("y", F32({1, inf, nan}), F32({1, inf, nan}), {}).agrees);
+  for (const auto& wrong : {F32({1, -inf, nan}), F32({1, inf, 0}), F32({nan, inf, nan})}) {
+    EXPECT_FALSE(CompareOutput("y", F32({1, inf, nan}), wrong, {}).agrees);
+    EXPECT_FALSE(CompareOutput("y", F32({1, inf, nan}), wrong, {.quantized = true}).agrees);
+  }
+}
+
+TEST(Agreement, IntegersAreEqual) {
+  const int64_t big = (int64_t{1} << 60) + 1;  // no double holds it
+  const Tensor a = Tensor::Int64s({1, big}), b = Tensor::Int64s({1, big - 1});
+  EXPECT_TRUE(CompareOutput("y", a, a, {}).agrees);
+  const OutputDifference d = CompareOutput("y", a, b, {});
+  EXPECT_FALSE(d.agrees);
+  EXPECT_EQ(d.differing_share, 0.5);
+}
+
+TEST(Agreement, OfQuantizedModelsAFewStepsMayDiffer) {
+  const AgreementRule rule{.quantized = true, .rms_ratio = 0.05, .step_share = 0.01};
+  EXPECT_TRUE(CompareOutput("y", F32({1, 1, 1, 1}), F32({1.08f, 1, 1, 1}), rule).agrees);
+  EXPECT_FALSE(CompareOutput("y", F32({1, 1, 1, 1}), F32({1.2f, 1, 1, 1}), rule).agrees);
+  std::vector<uint8_t> want(200, 7), got(200, 8);
+  got[0] = 9;
+  got[1] = 5;
+  const auto u8 = [](const std::vector<uint8_t>& v) {
+    return Tensor::Of<uint8_t>({200}, std::span<const uint8_t>(v));
+  };
+  const OutputDifference two = CompareOutput("y", u8(want), u8(got), rule);
+  EXPECT_TRUE(two.agrees) << two.why;
+  EXPECT_EQ(two.beyond_one_share, 0.01);
+  EXPECT_EQ(two.differing_share, 1);
+  got[2] = 3;
+  EXPECT_FALSE(CompareOutput("y", u8(want), u8(got), rule).agrees);
+}
+
+TEST(Agreement, TypesAndExtentsAreTheSame) {
+  EXPECT_THAT(CompareOutput("y", F32({1}), F32({1, 1}), {}).why, HasSubstr("f32[2]"));
+  EXPECT_FALSE(CompareOutput("y", F32({1}), Tensor::Int64s({1}), {}).agrees);
+}
+
+TEST(Agreement, QuantizedIsWhatQuantizesAtRunTime) {
+  const OpRegistry ops = AllOps();
+  const auto quantizes = [&](const std::string& body) {
+    auto g = ParseGraph(body, ops);
+    EXPECT_TRUE(g.ok()) << g.status().message();
+    return g.ok() && QuantizesActivations(*g);
+  };
+  EXPECT_FALSE(quantizes("graph g(x: f32[4]) -> (y) {\n  y = Relu(x)\n}"));
+  EXPECT_TRUE(quantizes("graph g(x: f32[4], s: f32[]) -> (q) {\n  q = QuantizeLinear(x, s)\n}"));
+  EXPECT_TRUE(quantizes("graph g(x: f32[4]) -> (q) {\n  q, s, z = DynamicQuantizeLinear(x)\n}"));
+  EXPECT_FALSE(quantizes("graph g(q: u8[4], s: f32[]) -> (y) {\n  y = DequantizeLinear(q, s)\n}"));
+  EXPECT_FALSE(
+      quantizes("graph g(s: f32[]) -> (q) {\n  x = const f32[4] ~7\n"
+                "  q = QuantizeLinear(x, s)\n}"));
+}
+
+TEST(Verdict, MedianRatioAndItsInterval) {
+  const std::vector<double> equal(9, 0.8);
+  EXPECT_EQ(RatioOf(equal).low, 0.8);
+  EXPECT_EQ(RatioOf(equal).high, 0.8);
+  EXPECT_EQ(WordOf(RatioOf(equal)), "faster");
+  const std::vector<double> wide = {0.7, 1.3, 0.8, 1.2, 1.0, 0.9, 1.1};
+  const Ratio r = RatioOf(wide);
+  EXPECT_EQ(r.median, 1.0);
+  EXPECT_LT(r.low, 1);
+  EXPECT_GT(r.high, 1);
+  EXPECT_EQ(WordOf(r), "no difference");
+  EXPECT_EQ(WordOf(RatioOf(std::vector<double>(5, 1.01))), "slower");
+}
+
+TEST(Verdict, GeometricMeanOfMedians) {
+  const Ratio r = GeometricMean({{0.5, 0.5, 9}, {2, 2, 2}, {8, 8, 8}});
+  EXPECT_THAT(r.median, DoubleNear(2, 1e-12));
+  EXPECT_EQ(r.rounds, 3);
+  EXPECT_LE(r.low, r.median);
+  EXPECT_GE(r.high, r.median);
+}
+
+TEST(Verdict, GateNeedsTheWholeInterval) {
+  EXPECT_EQ(GateOf({1.0, 0.9, 1.05}, 1.05), Gate::kPassed);
+  EXPECT_EQ(GateOf({1.2, 1.06, 1.3}, 1.05), Gate::kFailed);
+  EXPECT_EQ(GateOf({1.2, 1.0, 1.3}, 1.05), Gate::kInconclusive);
+}
+
+TEST(Wire, TensorsComeBackAndLiesAreSeen) {
+  auto folder = ScratchFolder::Make();
+  ASSERT_TRUE(folder.ok());
+  const std::string file = (*folder)->path() + "/t.raw";
+  for (const Tensor& t : {F32({1, 2, 3}), Tensor::Int64s({}), Tensor::Scalar<uint8_t>(7),
+                          F32({}).Cast(DType::kF16)}) {
+    auto described = WriteTensor(t, "t", file);
+    ASSERT_TRUE(described.ok());
+    auto back = ReadTensor(*described);
+    ASSERT_TRUE(back.ok()) << back.status().message();
+    EXPECT_EQ(back->type(), t.type());
+    EXPECT_TRUE(CompareOutput("t", t, *back, {.max_ratio = 0}).agrees);
+  }
+  auto described = WriteTensor(F32({1, 2, 3}), "t", file);
+  for (const char* wrong :
+       {R"({"dims": [4]})", R"({"dims": [-3]})", R"({"dtype": "f99"})", R"({"dtype": "str"})",
+        R"({"file": "/no/such"})", R"({"dims": ["x"]})", R"({"dims": [4611686018427387904, 9]})"}) {
+    Json lie = *described;
+    lie.update(Json::parse(wrong));
+    EXPECT_FALSE(ReadTensor(lie).ok()) << wrong;
+  }
+  EXPECT_FALSE(ReadTensor("text").ok());
+  EXPECT_FALSE(WriteTensor(Tensor::OfStrings({1}, {"a"}), "t", file).ok());
+}
+
+TEST(Machine, OneProcessorForEveryThread) {
+  auto one = FirstCpus(1);
+  ASSERT_TRUE(one.ok());
+  EXPECT_EQ(one->size(), 1u);
+  EXPECT_EQ(FirstCpus(4000).status().code(), Code::kInvalidArgument);
+}
+
+TEST(Machine, BusySecondsHoldOurOwn) {
+  const double busy = MachineBusySeconds(), own = OwnCpuSeconds();
+  if (busy < 0) GTEST_SKIP() << "no /proc/stat";
+  while (OwnCpuSeconds() - own < 0.5) {
+  }
+  EXPECT_GE(MachineBusySeconds() - busy, 0.4);  // counted in ticks of 10 ms
+}
+
+TEST(Machine, ALockIsHeldByOneAtATime) {
+  auto folder = ScratchFolder::Make();
+  ASSERT_TRUE(folder.ok());
+  const std::string path = (*folder)->path() + "/lock";
+  int waited = 0;
+  auto first = MeasuringLock::Take(path, {}, [&] { ++waited; });
+  ASSERT_TRUE(first.ok());
+  EXPECT_EQ(waited, 0);
+  std::stop_source stopped;
+  stopped.request_stop();
+  auto second = MeasuringLock::Take(path, stopped.get_token(), [&] { ++waited; });
+  EXPECT_EQ(second.status().code(), Code::kCancelled);
+  EXPECT_EQ(waited, 1);
+  first->reset();
+  EXPECT_TRUE(MeasuringLock::Take(path, {}, [&] { ++waited; }).ok());
+  EXPECT_EQ(waited, 1);
+}
+
+}  // namespace
+}  // namespace infer::peers

@@ -1,0 +1,178 @@
+#include "tools/infer_bench/peers/contest.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <thread>
+
+#include "lib/support/random.h"
+#include "lib/support/statistics.h"
+#include "lib/support/strings.h"
+#include "tools/infer_bench/peers/machine.h"
+
+namespace infer::peers {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int64_t kMinBlockRuns = 3;
+constexpr int64_t kMaxBlockRuns = 20'000;
+constexpr int64_t kKeptSamples = 1000;  // of one block
+constexpr int64_t kWindow = 5;          // runs whose median shows whether times have settled
+constexpr double kWindowSeconds = 0.02;
+constexpr double kSettleSeconds = 0.01;
+constexpr auto kPause = std::chrono::milliseconds(5);  // threads that spin after a run go to sleep
+
+double SecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+int64_t RunsFor(double seconds, double run_ms, int64_t least, int64_t most) {
+  const double runs = std::ceil(1000 * seconds / std::max(run_ms, 1e-6));
+  return static_cast<int64_t>(
+      std::clamp(runs, static_cast<double>(least), static_cast<double>(most)));
+}
+
+/// Times of `count` runs in milliseconds; empty where the contender was dropped.
+Result<std::vector<double>> TimedRuns(Contender& c, int64_t settle, int64_t count,
+                                      const ContestOptions& options) {
+  INFER_ASSIGN(const Json answer,
+               c.Ask({{"op", "run"}, {"settle", settle}, {"count", count}}, options));
+  std::vector<double> ms;
+  if (answer.is_null()) return ms;
+  for (const Json& ns : answer.value("ns", Json::array()))
+    if (ns.is_number() && ns.get<double>() >= 0) ms.push_back(ns.get<double>() / 1e6);
+  if (static_cast<int64_t>(ms.size()) == count) return ms;
+  c.Drop(Cat("asked for ", count, " times it gave ", ms.size()));
+  return std::vector<double>();
+}
+
+double CpuSecondsOf(const std::vector<Contender>& contenders) {
+  double sum = 0;
+  for (const Contender& c : contenders) sum += c.worker ? c.worker->CpuSeconds() : 0;
+  return sum;
+}
+
+void Keep(const std::vector<double>& block, std::vector<double>& samples) {
+  const auto n = static_cast<int64_t>(block.size());
+  const int64_t stride = (n + kKeptSamples - 1) / kKeptSamples;
+  for (int64_t i = 0; i < n; i += stride) samples.push_back(block[static_cast<size_t>(i)]);
+}
+
+Result<Round> OneRound(std::vector<Contender>& contenders, Random& random,
+                       const ContestOptions& options, std::vector<std::vector<double>>& blocks) {
+  Round r;
+  r.order.resize(contenders.size());
+  std::iota(r.order.begin(), r.order.end(), size_t{0});
+  for (size_t i = r.order.size(); i > 1; --i)
+    std::swap(r.order[i - 1], r.order[random.Below(static_cast<uint32_t>(i))]);
+  r.median_ms.assign(contenders.size(), std::numeric_limits<double>::quiet_NaN());
+  blocks.assign(contenders.size(), {});
+  const auto start = Clock::now();
+  const double busy = MachineBusySeconds(), own = OwnCpuSeconds();
+  const double workers = CpuSecondsOf(contenders);
+  double waiting = 0;
+  for (size_t i : r.order) {
+    Contender& c = contenders[i];
+    if (!c.takes_part()) continue;
+    std::this_thread::sleep_for(kPause);
+    const double all = CpuSecondsOf(contenders), its = c.worker->CpuSeconds();
+    INFER_ASSIGN(blocks[i], TimedRuns(c, c.settle_runs, c.block_runs, options));
+    if (blocks[i].empty()) continue;
+    r.median_ms[i] = Quantile(blocks[i], 0.5);
+    waiting += std::max(0.0, CpuSecondsOf(contenders) - all - (c.worker->CpuSeconds() - its));
+  }
+  r.seconds = SecondsSince(start);
+  const double ours = CpuSecondsOf(contenders) - workers + OwnCpuSeconds() - own;
+  if (busy >= 0) r.other_load = std::max(0.0, MachineBusySeconds() - busy - ours) / r.seconds;
+  r.waiting_load = waiting / r.seconds;
+  r.quiet = r.other_load + r.waiting_load <= options.max_other_load;
+  return r;
+}
+
+}  // namespace
+
+void Contender::Drop(std::string why) {
+  failure = std::move(why);
+  worker.reset();
+}
+
+Result<Json> Contender::Ask(const Json& request, const ContestOptions& options) {
+  auto answer = worker->Ask(request, options.timeout_s, options.stop);
+  if (answer.ok()) return answer;
+  if (answer.status().code() == Code::kCancelled) return answer.status();
+  Drop(answer.status().message());
+  return Json();
+}
+
+Result<Contender> Enter(const EngineSpec& engine, const Json& load, const std::vector<int>& cpus,
+                        const std::string& log, const ContestOptions& options) {
+  Contender c{.name = engine.name};
+  auto worker = Worker::Start({engine.argv, engine.environment, cpus, log});
+  if (!worker.ok()) {
+    c.Drop(worker.status().message());
+    return c;
+  }
+  c.worker = *std::move(worker);
+  INFER_ASSIGN(const Json hello, c.Ask({{"op", "hello"}}, options));
+  if (hello.is_null()) return c;
+  INFER_ASSIGN(c.loaded, c.Ask(load, options));
+  if (c.loaded.is_null()) return c;
+  for (const char* time : {"load_ms", "first_ms"})
+    if (!c.loaded.contains(time) || !c.loaded[time].is_number()) {
+      c.Drop(Cat("its answer to load has no ", time));
+      break;
+    }
+  return c;
+}
+
+Status WarmUp(Contender& c, const std::vector<int>& cpus, const ContestOptions& options) {
+  if (!c.takes_part()) return {};
+  double run_ms = c.loaded["first_ms"].get<double>();
+  const auto start = Clock::now();
+  std::vector<double> last;
+  c.warmup_runs = 1;
+  do {
+    const int64_t count = RunsFor(kWindowSeconds, run_ms, kWindow, kMaxBlockRuns);
+    INFER_ASSIGN(const auto ms, TimedRuns(c, 0, count, options));
+    if (ms.empty()) return {};
+    c.warmup_runs += count;
+    const double median = Quantile(ms, 0.5);
+    c.stable = !last.empty() && std::abs(median - run_ms) <= 0.02 * run_ms;
+    run_ms = median;
+    last = ms;
+  } while (!c.stable && SecondsSince(start) < options.warmup_s);
+  c.block_runs = RunsFor(options.block_s, run_ms, kMinBlockRuns, kMaxBlockRuns);
+  c.settle_runs = RunsFor(kSettleSeconds, run_ms, 1, kMaxBlockRuns);
+  if (!c.worker->StaysOn(cpus)) c.Drop("its threads left the processors that it was pinned to");
+  return {};
+}
+
+Result<ContestResult> Compete(std::vector<Contender>& contenders, const ContestOptions& options,
+                              const std::function<void(int64_t, int64_t)>& after_each) {
+  ContestResult result;
+  result.load_known = MachineBusySeconds() >= 0;
+  Random random(options.seed);
+  std::vector<std::vector<double>> blocks;
+  double seconds = 0, other = 0;
+  const auto some = [&] {
+    return std::any_of(contenders.begin(), contenders.end(),
+                       [](const Contender& c) { return c.takes_part(); });
+  };
+  while (some() && result.quiet_rounds < options.rounds &&
+         static_cast<int>(result.rounds.size()) < options.max_rounds) {
+    if (options.stop.stop_requested()) return Cancelled("interrupted");
+    INFER_ASSIGN(Round r, OneRound(contenders, random, options, blocks));
+    seconds += r.seconds;
+    other += (r.other_load + r.waiting_load) * r.seconds;
+    result.quiet_rounds += r.quiet;
+    for (size_t i = 0; r.quiet && i < blocks.size(); ++i) Keep(blocks[i], contenders[i].samples_ms);
+    result.rounds.push_back(std::move(r));
+    after_each(result.quiet_rounds, options.rounds);
+  }
+  result.other_load = seconds > 0 ? other / seconds : 0;
+  return result;
+}
+
+}  // namespace infer::peers

@@ -1,0 +1,78 @@
+#pragma once
+/// Engines on one model: each in its worker, timed in turns, with all else that ran in the
+/// meantime.
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "tools/infer_bench/peers/worker.h"
+
+namespace infer::peers {
+
+struct EngineSpec {
+  std::string name;  ///< as --engines has it
+  std::vector<std::string> argv;
+  std::vector<std::string> environment;
+};
+
+struct ContestOptions {
+  int rounds = 21;              ///< quiet ones that a verdict takes
+  int max_rounds = 63;          ///< with those that other load spoilt
+  double block_s = 0.1;         ///< timed runs of an engine in one round, at least three
+  double warmup_s = 3;          ///< at most, of every engine
+  double max_other_load = 0.2;  ///< cores; more spoils a round
+  double timeout_s = 300;       ///< of one answer
+  uint64_t seed = 0;            ///< of the order in each round
+  std::stop_token stop = {};
+};
+
+/// One engine on one model.
+struct Contender {
+  std::string name;
+  std::unique_ptr<Worker> worker;  ///< null once it failed
+  std::string failure;             ///< why it takes no part; "": it does
+  Json loaded;                     ///< its answer to "load"; null before
+  int64_t warmup_runs = 0;
+  bool stable = false;             ///< the warm-up ended because times had settled
+  int64_t settle_runs = 0;         ///< of a block, not timed
+  int64_t block_runs = 0;          ///< of a block, timed
+  std::vector<double> samples_ms;  ///< of quiet rounds; of a long block every k-th run
+
+  bool takes_part() const { return worker != nullptr; }
+  /// Asks its worker. Where that fails the contender takes no part any more, and null is returned.
+  /// Not ok: interrupted.
+  Result<Json> Ask(const Json& request, const ContestOptions& options);
+  void Drop(std::string why);
+};
+
+struct Round {
+  std::vector<size_t> order;      ///< of the contenders
+  std::vector<double> median_ms;  ///< by contender; NaN where it took no part
+  double seconds = 0;
+  double other_load = 0;    ///< cores that other processes used; 0 where the system does not say
+  double waiting_load = 0;  ///< cores that workers used while it was another's turn
+  bool quiet = false;
+};
+
+struct ContestResult {
+  std::vector<Round> rounds;
+  double other_load = 0;  ///< mean over all rounds, waiting workers' included
+  int64_t quiet_rounds = 0;
+  bool load_known = true;  ///< the system tells what other processes use
+};
+
+/// Starts a worker, has it say hello, and loads the model. A failure is the contender's.
+Result<Contender> Enter(const EngineSpec& engine, const Json& load, const std::vector<int>& cpus,
+                        const std::string& log, const ContestOptions& options);
+
+/// Runs until times have settled, and chooses the runs of a block. Drops the contender whose
+/// threads may run elsewhere than on `cpus`.
+Status WarmUp(Contender& c, const std::vector<int>& cpus, const ContestOptions& options);
+
+/// Rounds in which each contender runs one block, in an order drawn anew, until enough were quiet
+/// or there were too many. `after_each` is told (quiet rounds, options.rounds).
+Result<ContestResult> Compete(std::vector<Contender>& contenders, const ContestOptions& options,
+                              const std::function<void(int64_t, int64_t)>& after_each);
+
+}  // namespace infer::peers

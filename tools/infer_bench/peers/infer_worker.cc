@@ -1,0 +1,133 @@
+#include "tools/infer_bench/peers/infer_worker.h"
+
+#include <chrono>
+#include <iostream>
+#include <new>
+
+#include "lib/ir/inference.h"
+#include "lib/ops/registry.h"
+#include "lib/support/strings.h"
+#include "passes/pass/pipeline.h"
+#include "tools/common/model_options.h"
+#include "tools/common/streams.h"
+#include "tools/common/version.h"
+#include "tools/infer_bench/peers/wire.h"
+
+namespace infer::peers {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double MsSince(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+class InferEngine {
+ public:
+  explicit InferEngine(const OpRegistry& ops) : ops_(ops) {}
+
+  Result<Json> Answer(const Json& request) {
+    const std::string op = request.value("op", "");
+    if (op == "hello") return Json{{"engine", "infer"}, {"versions", {{"infer", kVersion}}}};
+    if (op == "load") return Load(request);
+    if (!run_) return InvalidArgument(Cat(op, ": no model is loaded"));
+    if (op == "run") return Time(request.at("settle"), request.at("count"));
+    if (op == "outputs") return Outputs(request.at("folder"));
+    return InvalidArgument(Cat("unknown request: ", op));
+  }
+
+ private:
+  Result<Json> Load(const Json& request) {
+    std::vector<Datum> inputs;
+    std::map<std::string, Dims> shapes;
+    for (const Json& described : request.at("inputs")) {
+      INFER_ASSIGN(Tensor t, ReadTensor(described));
+      shapes[described.at("name")] = t.dims();
+      inputs.emplace_back(std::move(t));
+    }
+    const Json& own = request.at("infer");
+    const DeviceOptions device{
+        .device = own.at("device"), .threads = request.at("threads"), .level = own.at("level")};
+    const int rewrites = own.at("rewrites");
+
+    const auto start = Clock::now();
+    Context context(ops_, "infer-bench", {}, {}, {});
+    ModelOptions options;
+    options.external_root = request.value("external_root", "");
+    INFER_ASSIGN(Model model, LoadModel(context, request.at("model"), options));
+    INFER_TRY(SpecializeInputs(model.graph, shapes));
+    if (rewrites > 0) INFER_TRY(Optimize(model.graph, {.level = rewrites}).status());
+    INFER_ASSIGN(program_, CompileFor(model.graph, device));
+    INFER_ASSIGN(run_, program_->NewContext());
+    for (size_t i = 0; i < inputs.size(); ++i) INFER_TRY(run_->BindInput(i, inputs[i]));
+    const double load_ms = MsSince(start);
+    const auto loaded = Clock::now();
+    INFER_TRY(run_->Run());
+    const double first_ms = MsSince(loaded);
+    return Json{{"load_ms", load_ms},
+                {"first_ms", first_ms},
+                {"timed", "RunContext::Run, inputs bound"},
+                {"settings",
+                 {{"device", device.device},
+                  {"threads", device.threads},
+                  {"level", device.level},
+                  {"rewrites", rewrites}}}};
+  }
+
+  Result<Json> Time(int64_t settle, int64_t count) {
+    for (int64_t i = 0; i < settle; ++i) INFER_TRY(run_->Run());
+    std::vector<int64_t> ns(static_cast<size_t>(count));
+    for (int64_t& t : ns) {
+      const auto start = Clock::now();
+      INFER_TRY(run_->Run());
+      t = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
+    }
+    return Json{{"ns", ns}};
+  }
+
+  Result<Json> Outputs(const std::string& folder) {
+    Json listed = Json::array();
+    for (size_t i = 0; i < program_->outputs().size(); ++i) {
+      const std::string& name = program_->outputs()[i]->name();
+      const Datum& value = run_->output(i);
+      if (!value.is_tensor()) return Unsupported(Cat("output '", name, "' is no tensor"));
+      INFER_ASSIGN(Json described,
+                   WriteTensor(value.tensor(), name, Cat(folder, "/output_", i, ".raw")));
+      listed.push_back(std::move(described));
+    }
+    return Json{{"outputs", std::move(listed)}};
+  }
+
+  const OpRegistry& ops_;
+  std::shared_ptr<const Program> program_;
+  std::unique_ptr<RunContext> run_;
+};
+
+Json AnswerLine(InferEngine& engine, const std::string& line) {
+  Result<Json> answer = Internal("not asked");
+  try {
+    answer = engine.Answer(Json::parse(line));
+  } catch (const std::bad_alloc&) {
+    answer = ResourceExhausted("out of memory");
+  } catch (const std::exception& e) {
+    answer = InvalidArgument(Cat("not of the protocol: ", e.what()));
+  }
+  if (!answer.ok()) return {{"ok", false}, {"error", answer.status().message()}};
+  (*answer)["ok"] = true;
+  return *std::move(answer);
+}
+
+}  // namespace
+
+int RunInferWorker() {
+  const OpRegistry ops = AllOps();
+  InferEngine engine(ops);
+  for (std::string line; std::getline(std::cin, line);) {
+    const std::string answer =
+        AnswerLine(engine, line).dump(-1, ' ', false, nlohmann::detail::error_handler_t::replace);
+    if (!WriteStream(stdout, answer + "\n").ok()) return kExitIo;
+  }
+  return kExitOk;
+}
+
+}  // namespace infer::peers

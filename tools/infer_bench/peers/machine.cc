@@ -1,0 +1,110 @@
+#include "tools/infer_bench/peers/machine.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <thread>
+
+#include "lib/support/strings.h"
+
+namespace infer::peers {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string TemporaryFolder() {
+  std::error_code error;
+  const fs::path path = fs::temp_directory_path(error);
+  return error ? "/tmp" : path.string();
+}
+
+}  // namespace
+
+Result<std::vector<int>> FirstCpus(int n) {
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  if (::sched_getaffinity(0, sizeof mask, &mask) != 0)
+    return IoError(Cat("sched_getaffinity: ", std::strerror(errno)));
+  std::vector<int> first, second;
+  std::set<std::pair<int, int>> cores;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(cpu, &mask)) continue;
+    const std::string dir = Cat("/sys/devices/system/cpu/cpu", cpu, "/topology/");
+    int package = 0, core = cpu;
+    std::ifstream(dir + "physical_package_id") >> package;
+    std::ifstream(dir + "core_id") >> core;
+    (cores.emplace(package, core).second ? first : second).push_back(cpu);
+  }
+  first.insert(first.end(), second.begin(), second.end());
+  if (static_cast<size_t>(n) > first.size())
+    return InvalidArgument(Cat("--threads ", n, ": this process may use ", first.size(),
+                               " processors, and every thread is to have one"));
+  first.resize(static_cast<size_t>(n));
+  return first;
+}
+
+double MachineBusySeconds() {
+  std::ifstream f("/proc/stat");
+  std::string cpu;
+  // user, nice, system, idle, iowait, irq, softirq, steal; guests are in user and nice already.
+  double t[8] = {};
+  if (!(f >> cpu) || cpu != "cpu") return -1;
+  for (double& v : t)
+    if (!(f >> v)) return -1;
+  return (t[0] + t[1] + t[2] + t[5] + t[6] + t[7]) / static_cast<double>(::sysconf(_SC_CLK_TCK));
+}
+
+double OwnCpuSeconds() {
+  timespec t{};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
+}
+
+std::string MeasuringLock::DefaultPath() {
+  const char* given = std::getenv("INFER_BENCH_LOCK");
+  return given && *given ? given : TemporaryFolder() + "/infer-bench.lock";
+}
+
+Result<std::unique_ptr<MeasuringLock>> MeasuringLock::Open(const std::string& path) {
+  // Read-only is enough for flock, and does for a file of another user.
+  int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0 && errno == ENOENT) fd = ::open(path.c_str(), O_RDONLY | O_CREAT | O_CLOEXEC, 0644);
+  if (fd < 0) return IoError(Cat("lock ", path, ": ", std::strerror(errno)));
+  return std::unique_ptr<MeasuringLock>(new MeasuringLock(fd));
+}
+
+bool MeasuringLock::Try() { return ::flock(fd_, LOCK_EX | LOCK_NB) == 0; }
+
+Status MeasuringLock::Wait(const std::stop_token& stop) {
+  while (!Try()) {
+    if (errno != EWOULDBLOCK && errno != EINTR) return IoError(Cat("lock: ", std::strerror(errno)));
+    if (stop.stop_requested()) return Cancelled("interrupted while waiting for the lock");
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+  return {};
+}
+
+MeasuringLock::~MeasuringLock() { ::close(fd_); }
+
+Result<std::unique_ptr<ScratchFolder>> ScratchFolder::Make() {
+  std::string path = TemporaryFolder() + "/infer-peers-XXXXXX";
+  if (!::mkdtemp(path.data())) return IoError(Cat(path, ": ", std::strerror(errno)));
+  return std::unique_ptr<ScratchFolder>(new ScratchFolder(std::move(path)));
+}
+
+ScratchFolder::~ScratchFolder() {
+  std::error_code error;
+  fs::remove_all(path_, error);
+}
+
+}  // namespace infer::peers

@@ -1,0 +1,63 @@
+#pragma once
+/// The machine while it is measured: which processors to pin to, who else uses them, and the lock
+/// that keeps two measurements apart.
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "lib/support/status.h"
+
+namespace infer::peers {
+
+/// The first `n` processors that this process may use, one of every core before the second of any.
+/// InvalidArgument: there are fewer.
+Result<std::vector<int>> FirstCpus(int n);
+
+/// Processor seconds that all processes of the machine have used since it started, what a
+/// hypervisor took included; < 0 where the system does not say.
+double MachineBusySeconds();
+/// The same for this process.
+double OwnCpuSeconds();
+
+/// A file lock (flock) that measurements share, held from Take to the destructor.
+class MeasuringLock {
+ public:
+  /// "$INFER_BENCH_LOCK", else "infer-bench.lock" in the folder for temporary files.
+  static std::string DefaultPath();
+  /// Waits for it; `waiting` is called once where somebody else has it. Cancelled, Io.
+  template <typename F>
+  static Result<std::unique_ptr<MeasuringLock>> Take(const std::string& path,
+                                                     const std::stop_token& stop, F waiting) {
+    INFER_ASSIGN(auto lock, Open(path));
+    if (!lock->Try()) waiting();
+    INFER_TRY(lock->Wait(stop));
+    return lock;
+  }
+  ~MeasuringLock();
+  MeasuringLock(const MeasuringLock&) = delete;
+  MeasuringLock& operator=(const MeasuringLock&) = delete;
+
+ private:
+  explicit MeasuringLock(int fd) : fd_(fd) {}
+  static Result<std::unique_ptr<MeasuringLock>> Open(const std::string& path);
+  bool Try();
+  Status Wait(const std::stop_token& stop);
+  int fd_;
+};
+
+/// A new folder for temporary files, removed with all it holds by the destructor.
+class ScratchFolder {
+ public:
+  static Result<std::unique_ptr<ScratchFolder>> Make();
+  ~ScratchFolder();
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  explicit ScratchFolder(std::string path) : path_(std::move(path)) {}
+  std::string path_;
+};
+
+}  // namespace infer::peers

@@ -1,0 +1,79 @@
+"""ONNX Runtime on the CPU, all its own rewrites on, with inputs and outputs bound."""
+
+import ctypes
+
+from peers_protocol import NAMES, ONNX_NUMBERS, Engine, read_bytes, serve
+
+
+class OnnxRuntime(Engine):
+    name = "onnxruntime"
+
+    def hello(self):
+        global ort
+        import numpy
+        import onnxruntime as ort
+        return {"onnxruntime": ort.__version__, "numpy": numpy.__version__}
+
+    def load(self, request):
+        options = ort.SessionOptions()
+        options.intra_op_num_threads = request["threads"]
+        options.inter_op_num_threads = 1
+        options.execution_mode = ort.ExecutionMode.ORT_SEQUENTIAL
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_ALL
+        options.log_severity_level = 3
+        for symbol, extent in request["symbols"].items():
+            options.add_free_dimension_override_by_name(symbol, extent)
+        self.session = ort.InferenceSession(request["model"], options,
+                                            providers=["CPUExecutionProvider"])
+        self.names = request["outputs"]
+        self.binding = self.session.io_binding()
+        self.inputs = [self.bind_input(tensor) for tensor in request["inputs"]]
+        for name in self.names:
+            self.binding.bind_output(name)
+        settings = {"intra_op_num_threads": options.intra_op_num_threads,
+                    "inter_op_num_threads": options.inter_op_num_threads,
+                    "execution_mode": options.execution_mode.name,
+                    "graph_optimization_level": options.graph_optimization_level.name,
+                    "enable_cpu_mem_arena": options.enable_cpu_mem_arena,
+                    "allow_spinning": "default",
+                    "free_dimension_overrides": request["symbols"],
+                    "providers": self.session.get_providers()}
+        return "session.run_with_iobinding, inputs and outputs bound", settings
+
+    def bind_input(self, tensor):
+        if tensor["dtype"] not in ONNX_NUMBERS:
+            raise ValueError("input %s: element type %s" % (tensor["name"], tensor["dtype"]))
+        value = ort.OrtValue.ortvalue_from_shape_and_type(
+            tensor["dims"], ONNX_NUMBERS[tensor["dtype"]], "cpu")
+        data = read_bytes(tensor)
+        if data:
+            ctypes.memmove(value.data_ptr(), data, len(data))
+        self.binding.bind_ortvalue_input(tensor["name"], value)
+        return value
+
+    def step(self):
+        self.session.run_with_iobinding(self.binding)
+
+    def bind(self):
+        """The buffers of the first run serve all others: the inputs, so the extents, stay."""
+        values = self.binding.get_outputs()
+        if not all(v.is_tensor() and v.element_type() in NAMES for v in values):
+            return  # a sequence or text: made anew by every run
+        self.binding.clear_binding_outputs()
+        for name, value in zip(self.names, values):
+            self.binding.bind_ortvalue_output(name, value)
+        self.kept = values
+
+    def outputs(self):
+        listed = []
+        for name, value in zip(self.names, self.binding.get_outputs()):
+            if not value.is_tensor() or value.element_type() not in NAMES:
+                raise ValueError("output %s is no tensor of numbers" % name)
+            size = value.tensor_size_in_bytes()
+            data = ctypes.string_at(value.data_ptr(), size) if size else b""
+            listed.append((name, NAMES[value.element_type()], value.shape(), data))
+        return listed
+
+
+if __name__ == "__main__":
+    serve(OnnxRuntime())

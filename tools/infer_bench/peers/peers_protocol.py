@@ -1,0 +1,129 @@
+"""The worker's side of `infer-bench peers`: one engine in a process of its own.
+
+Each line of stdin is a JSON request; its answer is one line of JSON on stdout, {"ok": true, ...} or
+{"ok": false, "error": TEXT}, with "missing": true where a package is not installed:
+
+  {"op": "hello"}                              -> {"engine", "versions": {PACKAGE: VERSION}}
+  {"op": "load", "model", "threads", "inputs", "outputs", "symbols"}
+                                               -> {"load_ms", "first_ms", "timed", "settings"}
+  {"op": "run", "settle": S, "count": K}       -> {"ns": [K times]}; S runs before them are not timed
+  {"op": "outputs", "folder"}                  -> {"outputs": [TENSOR]}
+
+The end of stdin ends the worker. A tensor is {"name", "dtype", "dims", "file"}: raw little-endian
+values in a file, dtype as infer-opt prints it (f32, u8, ...). "outputs" of a load lists the names in
+the order in which they are wanted back; "symbols" gives the symbolic dimensions their extents.
+
+An engine is a class with `name` and the methods of Engine below. This file needs no package.
+"""
+
+import gc
+import json
+import os
+import platform
+import sys
+import time
+
+ONNX_NUMBERS = {"f32": 1, "u8": 2, "i8": 3, "u16": 4, "i16": 5, "i32": 6, "i64": 7, "bool": 9,
+                "f16": 10, "f64": 11, "u32": 12, "u64": 13, "bf16": 16}
+NAMES = {number: name for name, number in ONNX_NUMBERS.items()}
+# By name as numpy and OpenVINO spell it.
+NUMPY_NAMES = {"f32": "float32", "f64": "float64", "f16": "float16", "bool": "bool",
+               "u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64",
+               "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64"}
+
+
+class Engine:
+    """What a worker implements. Failures are exceptions; their text goes to the user."""
+
+    name = ""
+
+    def hello(self):
+        """Imports the packages (ImportError: not installed) and returns their versions."""
+        raise NotImplementedError
+
+    def load(self, request):
+        """Compiles the model and binds the inputs. Returns (timed, settings): what a timed step
+        calls, in words, and the settings in force as a dict."""
+        raise NotImplementedError
+
+    def step(self):
+        """One inference, to the end."""
+        raise NotImplementedError
+
+    def bind(self):
+        """Called once after the first step: output buffers can be fixed now."""
+
+    def outputs(self):
+        """Of the last step: a list of (name, dtype, dims, bytes)."""
+        raise NotImplementedError
+
+
+def read_bytes(tensor):
+    with open(tensor["file"], "rb") as f:
+        return f.read()
+
+
+def write_outputs(engine, folder):
+    listed = []
+    for i, (name, dtype, dims, data) in enumerate(engine.outputs()):
+        path = os.path.join(folder, "output_%d.raw" % i)
+        with open(path, "wb") as f:
+            f.write(data)
+        listed.append({"name": name, "dtype": dtype, "dims": list(dims), "file": path})
+    return {"outputs": listed}
+
+
+def load(engine, request):
+    clock = time.perf_counter_ns
+    start = clock()
+    timed, settings = engine.load(request)
+    loaded = clock()
+    engine.step()
+    done = clock()
+    engine.bind()
+    return {"load_ms": (loaded - start) / 1e6, "first_ms": (done - loaded) / 1e6,
+            "timed": timed, "settings": settings}
+
+
+def run(engine, request):
+    step = engine.step
+    for _ in range(request["settle"]):
+        step()
+    clock = time.perf_counter_ns
+    times = [0] * request["count"]
+    for i in range(len(times)):
+        start = clock()
+        step()
+        times[i] = clock() - start
+    return {"ns": times}
+
+
+def answer(engine, request):
+    op = request["op"]
+    if op == "hello":
+        versions = {"python": platform.python_version()}
+        versions.update(engine.hello())
+        return {"engine": engine.name, "versions": versions}
+    if op == "load":
+        return load(engine, request)
+    if op == "run":
+        return run(engine, request)
+    if op == "outputs":
+        return write_outputs(engine, request["folder"])
+    raise ValueError("unknown request: %s" % op)
+
+
+def serve(engine):
+    # Libraries print where they like: answers keep a descriptor of their own.
+    out = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    gc.disable()  # a collection inside a timed step would be the language's time, not the engine's
+    for line in sys.stdin:
+        try:
+            reply = {"ok": True, **answer(engine, json.loads(line))}
+        except ImportError as e:
+            reply = {"ok": False, "missing": True, "error": str(e)}
+        except Exception as e:  # told to the user; the worker lives on
+            reply = {"ok": False, "error": "%s: %s" % (type(e).__name__, e)}
+        out.write(json.dumps(reply) + "\n")
+        out.flush()
