@@ -154,7 +154,7 @@ class Peers(unittest.TestCase):
         report, _ = self.peers(0, "infer,served", [self.served("served")], "--shape", "x=2x8")
         result, = report["results"]
         ours, served = result["engines"]
-        self.assertEqual(ours["settings"]["level"], 1)
+        self.assertEqual(ours["settings"]["level"], 2)
         self.assertGreater(ours["latency_ms"]["median"], 0)
         self.assertEqual(served["settings"], {"symbols": {"n": 2}})
         self.assertEqual([e["versions"].get("served") for e in report["engines"]], [None, "2"])
