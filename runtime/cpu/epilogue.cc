@@ -86,6 +86,7 @@ void FoldEpilogues(Plan& plan, const KernelList& kernels, const CompileOptions& 
       const auto found = step_of.find(next);
       const size_t t = found == step_of.end() ? s : found->second;
       if (found == step_of.end() || taken[t] || plan.steps[t].nodes.size() != 1) break;
+      if (!next->output(0)) break;  // a recurrent layer may leave its first result out
       PlanStep longer = plan.steps[at];
       longer.nodes.push_back(next);
       for (const Value* v : next->inputs())
@@ -94,7 +95,7 @@ void FoldEpilogues(Plan& plan, const KernelList& kernels, const CompileOptions& 
                 longer.inputs.end())
           longer.inputs.push_back(plan.id(v));
       longer.outputs = {plan.id(next->output(0))};
-      if (!next->output(0) || !SomeKernelAccepts(plan, longer, kernels, options)) break;
+      if (!SomeKernelAccepts(plan, longer, kernels, options)) break;
       plan.steps[at].nodes.clear();
       plan.steps[t] = std::move(longer);
       taken[t] = true;

@@ -88,6 +88,19 @@ TEST(Recurrent, WantedOutputs) {
     for (std::string_view outputs : {"y", "h"}) Check(cell, {.outputs = outputs});
 }
 
+/// What computes its operand, in f32 and in halves, looks for steps to take in.
+TEST(Recurrent, OnlyTheLastStateOfWhatIsComputed) {
+  for (std::string_view t : {"f32", "f16"}) {
+    const auto check = [t](std::string_view op, int gates) {
+      CheckGraph(
+          Cat("graph g(x: ", t, "[3,2,4], w: ", t, "[1,", gates * 2, ",4], r: ", t, "[1,",
+              gates * 2, ",2]) -> (h) { a = Relu(x) _, h = ", op, "(a, w, r) {hidden_size=2} }"),
+          1, t == "f16" ? 2e-3 : 1e-5);
+    };
+    for (const Cell& cell : kCells) check(cell.op, cell.gates);
+  }
+}
+
 TEST(Recurrent, PeepholesAndResets) {
   for (std::string_view direction : {"forward", "bidirectional"}) {
     Check(kCells[0], {.hidden = 19, .direction = direction, .peepholes = true});
