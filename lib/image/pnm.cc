@@ -105,7 +105,7 @@ Result<Tensor> DecodePnm(std::string_view bytes, const std::string& name, int64_
     if (sample < 0 || sample > pnm.most) return broken(Cat("sample ", i, " is none"));
     // Of a bitmap 1 is black.
     to[i] = static_cast<uint8_t>(pnm.bitmap() ? 255 * (1 - sample)
-                                              : (2 * 255 * sample + pnm.most) / (2 * pnm.most));
+                                              : (510 * sample + pnm.most) / (2 * pnm.most));
   }
   return out;
 }
