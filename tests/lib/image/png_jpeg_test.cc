@@ -13,7 +13,7 @@ using ::infer::testing::Fold31;
 using ::infer::testing::FromHex;
 
 /// Cut anywhere and with any byte changed: pixels or a Status, and quickly.
-void ExpectSurvivesDamage(const std::string& good) {
+[[maybe_unused]] void ExpectSurvivesDamage(const std::string& good) {
   for (size_t n = 0; n < good.size(); ++n)
     (void)DecodePixels(std::string_view(good).substr(0, n), "f", 1 << 16).ok();
   for (size_t i = 0; i < good.size(); ++i)
