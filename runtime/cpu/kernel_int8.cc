@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <limits>
 
 #include "lib/support/strings.h"
 #include "runtime/cpu/kernels.h"
@@ -21,6 +22,8 @@ namespace {
 using onednn::Arg;
 using onednn::Binding;
 using onednn::PostOp;
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
 
 bool IsConv(const Node& n) { return n.Is("Conv"); }
 
@@ -65,6 +68,56 @@ bool ChannelsFirst(const Node& n) {
   return IsConv(n) || (n.Is("Gemm") && n.Attr<int64_t>("transB") != 0);
 }
 
+/// What follows the product of a group with a residual, in f32 and in units of the result.
+struct SumIn8Bits {
+  explicit SumIn8Bits(const QuantGroup& g)
+      : lo(static_cast<float>(Lowest(g.residual->between) - g.residual->between.zero_point())),
+        hi(lo + 255),
+        scale(g.residual->between.scale() / g.output->scale()),
+        other_scale(g.residual->other.params.scale() / g.output->scale()) {}
+  static int32_t Lowest(const QuantParams8& p) { return p.dtype == DType::kU8 ? 0 : -128; }
+
+  float lo, hi;              ///< bounds of the product's quanta
+  float scale, other_scale;  ///< of them and of the other operand's
+};
+
+/// The sum rounds each of the 65,536 pairs of quanta as the QDQ graph does, step by step in f32.
+bool SumRoundsAsTheGraph(const QuantGroup& g) {
+  const SumIn8Bits sum(g);
+  const QuantParams8 &a = g.residual->between, &b = g.residual->other.params, &y = *g.output;
+  const int32_t lo = SumIn8Bits::Lowest(y);
+  const auto quantum = [&](float v) {
+    return std::clamp(std::nearbyint(g.residual->relu ? std::max(v, 0.0f) : v),
+                      static_cast<float>(lo - y.zero_point()),
+                      static_cast<float>(lo + 255 - y.zero_point()));
+  };
+  for (int i = 0; i < 256; ++i) {
+    const auto u = static_cast<float>(SumIn8Bits::Lowest(a) + i - a.zero_point());
+    const float left = u * a.scale(), folded = u * sum.scale;
+    for (int j = 0; j < 256; ++j) {
+      const auto v = static_cast<float>(SumIn8Bits::Lowest(b) + j - b.zero_point());
+      const float right = v * b.scale();
+      if (quantum((left + right) / y.scale()) != quantum(std::fma(v, sum.other_scale, folded)))
+        return false;
+    }
+  }
+  return true;
+}
+
+std::string RefuseResidual(const StepCall& call, const QuantGroup& g) {
+  const QuantInput& other = g.residual->other;
+  if (!IsConv(call.main())) return "a residual of a product that is no convolution";
+  if (!other.params.per_tensor() || other.params.dtype != g.output->dtype || other.constant)
+    return "what is added has another type";
+  if (other.value == g.inputs[0]->value) return "the operand itself is added";
+  const Value &x = *other.value, &y = *call.step.nodes.back()->output(0);
+  if (!x.shape().has_rank() || !y.shape().has_rank() || x.shape().rank() != y.shape().rank())
+    return "it broadcasts";
+  for (int i = 0; i < x.shape().rank(); ++i)
+    if (!x.shape()[i].KnownEqual(y.shape()[i])) return "it broadcasts";
+  return SumRoundsAsTheGraph(g) ? "" : "the sum would round otherwise";
+}
+
 std::string RefuseProduct(const StepCall& call) {
   auto group = DecodeQuantGroup(call);
   if (!group.ok()) return group.status().message();
@@ -103,7 +156,7 @@ std::string RefuseProduct(const StepCall& call) {
     return "oneDNN halves the weights on this ISA (no VNNI, and the operand is signed)";
   if (!onednn::HasExactInt8() && !depthwise && !PairsFit16Bits(s8, channels, first))
     return "saturates on this ISA (no VNNI, and 255 (|w1| + |w2|) exceeds 32767)";
-  return "";
+  return group->residual ? RefuseResidual(call, *group) : "";
 }
 
 class ProductKernel final : public Kernel {
@@ -138,11 +191,24 @@ class ProductKernel final : public Kernel {
       ops.push_back(*onednn::EltwiseOf(*a));
       scales_through &= a->Is("Relu") || a->Is("LeakyRelu");
     }
-    const double to_quanta = group_.output ? 1.0 / group_.output->scale() : 1.0;
+    const QuantParams8* first = group_.residual ? &group_.residual->between
+                                : group_.output ? &*group_.output
+                                                : nullptr;
+    const double to_quanta = first ? 1.0 / first->scale() : 1.0;
     if (scales_through)
       for (double& u : unit) u *= to_quanta;
-    else if (group_.output)
+    else if (first)
       ops.push_back(onednn::Linear(static_cast<float>(to_quanta), 0));
+    if (group_.residual) {
+      const SumIn8Bits sum(group_);
+      ops.push_back(onednn::RoundHalfEven());
+      ops.push_back(onednn::Clip(sum.lo, sum.hi));
+      ops.push_back(onednn::Linear(sum.scale, 0));
+      ops.push_back({.kind = PostOp::Kind::kSum,
+                     .scale = sum.other_scale,
+                     .zero_point = group_.residual->other.params.zero_point()});
+      if (group_.residual->relu) ops.push_back(onednn::Clip(0, kInf));
+    }
     // oneDNN adds the zero point in f32 and rounds the sum: an odd one sends halves the other way,
     // and any takes bits from a result that is small beside it.
     if (group_.output && group_.output->zero_point() != 0) ops.push_back(onednn::RoundHalfEven());
@@ -192,6 +258,11 @@ class ProductKernel final : public Kernel {
     INFER_ASSIGN(Prepared p, Bind(in, s.weights, made));
     p.in_layouts[static_cast<size_t>(group_.inputs[0]->operand)] = made.src;
     p.out_layouts = {made.dst};
+    if (group_.residual) {
+      p.accumulate = group_.residual->other.operand;
+      p.unused[static_cast<size_t>(p.accumulate)] = false;
+      p.in_layouts[static_cast<size_t>(p.accumulate)] = made.dst;
+    }
     return p;
   }
 

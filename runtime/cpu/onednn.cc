@@ -308,6 +308,10 @@ PostOp Linear(float alpha, float beta) {
   return {PostOp::Kind::kEltwise, static_cast<int>(Algorithm::eltwise_linear), alpha, beta};
 }
 
+PostOp Clip(float lo, float hi) {
+  return {PostOp::Kind::kEltwise, static_cast<int>(Algorithm::eltwise_clip_v2), lo, hi};
+}
+
 PostOp RoundHalfEven() {
   return {PostOp::Kind::kEltwise, static_cast<int>(Algorithm::eltwise_round)};
 }

@@ -53,6 +53,8 @@ struct PostOp {
 std::optional<PostOp> EltwiseOf(const Node& node);
 /// y = alpha * x + beta.
 PostOp Linear(float alpha, float beta);
+/// y = min(max(x, lo), hi).
+PostOp Clip(float lo, float hi);
 /// The nearest integer, halves to even.
 PostOp RoundHalfEven();
 

@@ -33,6 +33,44 @@ Result<QuantParams8> ParamsOf(const StepCall& call, const Node& n, DType dtype) 
   return p;
 }
 
+/// `v` where it comes out of a DQ of the step.
+Result<std::optional<QuantInput>> InputOf(const StepCall& call, const Value* v) {
+  const auto& nodes = call.step.nodes;
+  const Node* dq = v ? v->producer() : nullptr;
+  if (!dq || !dq->Is("DequantizeLinear") ||
+      std::find(nodes.begin(), nodes.end(), dq) == nodes.end())
+    return std::optional<QuantInput>();
+  QuantInput in;
+  in.value = dq->input(0);
+  INFER_ASSIGN(in.params, ParamsOf(call, *dq, in.value->dtype()));
+  in.operand = call.operand(in.value);
+  in.constant = call.constant(in.value);
+  return std::optional(std::move(in));
+}
+
+Result<QuantParams8> OutputOf(const StepCall& call, const Node& q) {
+  INFER_ASSIGN(QuantParams8 p, ParamsOf(call, q, q.output(0)->dtype()));
+  if (!p.per_tensor() || p.dtype == DType::kI32)
+    return Unsupported("the result is not quantized to 8 bits per tensor");
+  return p;
+}
+
+/// The nodes from `at`, behind the first Q: DQ, Add, perhaps Relu, Q.
+Result<QuantResidual> ResidualOf(const StepCall& call, size_t at, const QuantParams8& between) {
+  const auto& nodes = call.step.nodes;
+  const size_t left = nodes.size() - at;
+  if (left < 3 || left > 4 || !nodes[at]->Is("DequantizeLinear") || !nodes[at + 1]->Is("Add") ||
+      (left == 4 && !nodes[at + 2]->Is("Relu")) || !nodes.back()->Is("QuantizeLinear"))
+    return Unsupported("nodes after the quantization");
+  const Node &dq = *nodes[at], &add = *nodes[at + 1];
+  INFER_ASSIGN(const QuantParams8 same, ParamsOf(call, dq, dq.input(0)->dtype()));
+  if (!(same == between)) return Unsupported("quantized and dequantized by different scales");
+  const Value* other = add.input(0) == dq.output(0) ? add.input(1) : add.input(0);
+  INFER_ASSIGN(auto in, InputOf(call, other));
+  if (!in || other == dq.output(0)) return Unsupported("what is added is not quantized");
+  return QuantResidual{between, std::move(*in), left == 4};
+}
+
 /// Operators for which a group is tried.
 bool MayBeMain(const Node& n, const KernelList& kernels) {
   return !n.Is("DequantizeLinear") && !n.Is("QuantizeLinear") && n.output(0) &&
@@ -44,6 +82,19 @@ bool MayBeMain(const Node& n, const KernelList& kernels) {
 const Node* OnlyReader(const Node& node) {
   const Value* v = node.output(0);
   return v && v->has_one_use() ? v->uses()[0].user : nullptr;
+}
+
+/// `after`, which ends with a Q, and DQ, Add, perhaps Relu, Q behind it; empty: they are not there.
+std::vector<const Node*> WithResidual(std::vector<const Node*> after) {
+  for (std::string_view op : {"DequantizeLinear", "Add", "Relu", "QuantizeLinear"}) {
+    const Node* next = OnlyReader(*after.back());
+    if (!next) return {};
+    if (next->Is(op))
+      after.push_back(next);
+    else if (op != "Relu")
+      return {};
+  }
+  return after;
 }
 
 }  // namespace
@@ -61,30 +112,18 @@ Result<QuantGroup> DecodeQuantGroup(const StepCall& call) {
   QuantGroup g;
   const Node& main = call.main();
   for (const Value* v : main.inputs()) {
-    g.inputs.emplace_back();
-    const Node* dq = v ? v->producer() : nullptr;
-    if (!dq || !dq->Is("DequantizeLinear")) continue;
-    const auto& nodes = call.step.nodes;
-    if (std::find(nodes.begin(), nodes.end(), dq) == nodes.end()) continue;
-    QuantInput in;
-    in.value = dq->input(0);
-    INFER_ASSIGN(in.params, ParamsOf(call, *dq, in.value->dtype()));
-    in.operand = call.operand(in.value);
-    in.constant = call.constant(in.value);
-    g.inputs.back() = std::move(in);
+    INFER_ASSIGN(auto in, InputOf(call, v));
+    g.inputs.push_back(std::move(in));
   }
   const auto& nodes = call.step.nodes;
-  for (size_t i = call.step.borrowed + 1; i < nodes.size(); ++i) {
-    const Node& n = *nodes[i];
-    if (n.Is("QuantizeLinear")) {
-      if (i + 1 != nodes.size()) return Unsupported("nodes after the quantization");
-      INFER_ASSIGN(g.output, ParamsOf(call, n, n.output(0)->dtype()));
-      if (!g.output->per_tensor() || g.output->dtype == DType::kI32)
-        return Unsupported("the result is not quantized to 8 bits per tensor");
-    } else {
-      g.activations.push_back(&n);
-    }
-  }
+  size_t i = call.step.borrowed + 1;
+  for (; i < nodes.size() && !nodes[i]->Is("QuantizeLinear"); ++i)
+    g.activations.push_back(nodes[i]);
+  if (i == nodes.size()) return g;
+  INFER_ASSIGN(g.output, OutputOf(call, *nodes[i]));
+  if (++i == nodes.size()) return g;
+  INFER_ASSIGN(g.residual, ResidualOf(call, i, *g.output));
+  INFER_ASSIGN(g.output, OutputOf(call, *nodes.back()));
   return g;
 }
 
@@ -94,12 +133,18 @@ void GroupQuantized(Plan& plan, const KernelList& kernels, const CompileOptions&
   auto try_step = [&](const Node& main, const std::vector<const Node*>& after) {
     PlanStep step;
     step.main = &main;
-    for (const Value* v : main.inputs()) {
-      const Node* dq = v ? v->producer() : nullptr;
-      if (dq && dq->Is("DequantizeLinear") &&
-          std::find(step.nodes.begin(), step.nodes.end(), dq) == step.nodes.end())
-        step.nodes.push_back(dq);
-    }
+    auto borrow = [&](const Node& n) {
+      for (const Value* v : n.inputs()) {
+        const Node* dq = v ? v->producer() : nullptr;
+        if (dq && dq->Is("DequantizeLinear") &&
+            std::find(step.nodes.begin(), step.nodes.end(), dq) == step.nodes.end() &&
+            std::find(after.begin(), after.end(), dq) == after.end())
+          step.nodes.push_back(dq);
+      }
+    };
+    borrow(main);
+    for (const Node* n : after)
+      if (n->Is("Add")) borrow(*n);
     step.borrowed = step.nodes.size();
     step.nodes.push_back(&main);
     step.nodes.insert(step.nodes.end(), after.begin(), after.end());
@@ -112,6 +157,7 @@ void GroupQuantized(Plan& plan, const KernelList& kernels, const CompileOptions&
           step.inputs.push_back(plan.id(v));
     step.outputs = {plan.id(step.nodes.back()->output(0))};
     if (step.borrowed == 0 || !SomeKernelAccepts(plan, step, kernels, options)) return false;
+    // A DQ that others read, too, stays a step: one that nobody reads is not run.
     for (const Node* n : step.nodes)
       if (!n->Is("DequantizeLinear")) plan.steps[step_of.at(n)].nodes.clear();
     plan.steps[step_of.at(step.nodes.back())] = std::move(step);
@@ -132,6 +178,13 @@ void GroupQuantized(Plan& plan, const KernelList& kernels, const CompileOptions&
     if (next && next->Is("QuantizeLinear") && step_of.count(next)) {
       auto with_q = after;
       with_q.push_back(next);
+      // Of two convolutions that are added the first takes the addition.
+      const auto with_residual = WithResidual(with_q);
+      const bool free = std::all_of(with_residual.begin(), with_residual.end(), [&](const Node* n) {
+        const auto found = step_of.find(n);
+        return found != step_of.end() && !plan.steps[found->second].nodes.empty();
+      });
+      if (free && !with_residual.empty() && try_step(*node, with_residual)) continue;
       if (try_step(*node, with_q)) continue;
     }
     while (!try_step(*node, after) && !after.empty()) after.pop_back();

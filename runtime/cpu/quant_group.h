@@ -24,11 +24,19 @@ struct QuantInput {
   const Tensor* constant = nullptr;  ///< its value where known
 };
 
+/// -> QuantizeLinear -> DequantizeLinear -> Add of another integer tensor, before the rest.
+struct QuantResidual {
+  QuantParams8 between;  ///< of the main node's own result
+  QuantInput other;
+  bool relu = false;  ///< after the addition
+};
+
 struct QuantGroup {
   /// By operand of the main node; nullopt: it stays as it is.
   std::vector<std::optional<QuantInput>> inputs;
-  std::vector<const Node*> activations;  ///< between the main node and Q
-  std::optional<QuantParams8> output;    ///< nullopt: the result is f32
+  std::vector<const Node*> activations;  ///< between the main node and its (first) Q
+  std::optional<QuantResidual> residual;
+  std::optional<QuantParams8> output;  ///< nullopt: the result is f32
 };
 
 /// Unsupported says what the step has that a group must not have.

@@ -133,6 +133,57 @@ TEST(Int8, Convolution) {
   }
 }
 
+/// The result of a convolution is quantized, dequantized and added to another integer tensor: the
+/// addition may join the step, and rounds as the graph does.
+TEST(Int8, ConvolutionWithResidual) {
+  struct Case {
+    std::string_view type, other;
+    int zero, other_zero, between_zero;
+    double other_scale, between_scale;
+    std::string_view after;  ///< of a, to r
+  };
+  const Case cases[] = {
+      {"u8", "u8", 0, 0, 0, 0.031, 0.047, "Relu(a)"},
+      {"u8", "u8", 121, 7, 90, 0.031, 0.047, "Relu(a)"},
+      {"u8", "u8", 121, 130, 90, 0.02, 0.08, "Identity(a)"},
+      {"i8", "i8", 0, 3, -11, 0.031, 0.047, "Relu(a)"},
+      {"u8", "i8", 4, 3, 11, 0.031, 0.047, "Relu(a)"},
+      // Sums of these scales fall on halves of the result's.
+      {"u8", "u8", 5, 3, 120, 0.03, 0.03, "Relu(a)"},
+      {"u8", "u8", 5, 3, 120, 0.045, 0.09, "Identity(a)"},
+  };
+  for (const Case& c : cases)
+    for (int64_t window : {1, 3})
+      for (std::string_view sum : {"Add(d, z)", "Add(z, d)"}) {
+        const bool relu = c.after == "Relu(a)";
+        CheckInt8(Cat("graph g(q: ", c.type, "[2,16,7,6], p: ", c.other, "[2,32,7,6]) -> (y) { ",
+                      Dq("x", "q", 0.05, c.type, c.zero),
+                      Dq("z", "p", c.other_scale, c.other, c.other_zero),
+                      "wq = ", Const(DType::kI8, {32, 16, window, window}, 7),
+                      " ws = const f32[] {0.001} w = DequantizeLinear(wq, ws) b = const f32[32] ~3 "
+                      "c = Conv(x, w, b) {pads=",
+                      window == 1 ? "[0,0,0,0]" : "[1,1,1,1]", "} ",
+                      Q("cq", "c", c.between_scale, c.type, c.between_zero),
+                      Dq("d", "cq", c.between_scale, c.type, c.between_zero), "a = ", sum, " ",
+                      relu ? "r = Relu(a) " : "", Q("y", relu ? "r" : "a", 0.06, c.type, 40), " }"),
+                  {Full(*ParseDType(c.type), {2, 16, 7, 6}, 5),
+                   Full(*ParseDType(c.other), {2, 32, 7, 6}, 6)});
+      }
+}
+
+/// Two convolutions that are added, and one whose sum is also read elsewhere.
+TEST(Int8, ResidualOfTwoConvolutions) {
+  const std::string w = Const(DType::kI8, {16, 16, 1, 1}, 7);
+  CheckInt8(Cat("graph g(q: u8[1,16,9,9]) -> (y, v) { ", Dq("x", "q", 0.05, "u8", 12), "wq = ", w,
+                " ws = const f32[] {0.001} w = DequantizeLinear(wq, ws) c = Conv(x, w) ",
+                Q("cq", "c", 0.05, "u8", 128), Dq("d", "cq", 0.05, "u8", 128), "e = Conv(x, w) ",
+                Q("eq", "e", 0.04, "u8", 120), Dq("f", "eq", 0.04, "u8", 120), "a = Add(d, f) ",
+                Q("y", "a", 0.07, "u8", 100), "g = Conv(x, w) ", Q("gq", "g", 0.05, "u8", 128),
+                Dq("h", "gq", 0.05, "u8", 128), Dq("k", "y", 0.07, "u8", 100), "i = Add(k, h) ",
+                "r = Relu(i) ", Q("v", "r", 0.08, "u8", 0), " }"),
+            {Full(DType::kU8, {1, 16, 9, 9}, 5)});
+}
+
 TEST(Int8, ConvolutionWithQuantizedBias) {
   CheckInt8(Cat("graph g(q: u8[1,8,5,5]) -> (y) { ", Dq("x", "q", 0.02, "u8", 128),
                 "wq = ", Const(DType::kI8, {4, 8, 1, 1}, 3),
