@@ -38,19 +38,44 @@ Tensor SliceAt(const Tensor& t, int axis, int64_t index) {
   return out;
 }
 
-/// Stacks equally shaped tensors along a new axis. An empty list gives `empty_type` with extent 0.
-Result<Tensor> Stack(const std::vector<Tensor>& parts, int64_t axis_attr, const ValueType& type) {
-  if (parts.empty()) {
-    Dims dims = {0};
-    DType dtype = DType::kF32;
-    if (type.is_tensor()) {
-      if (type.tensor().dtype != DType::kUndefined) dtype = type.tensor().dtype;
-      if (type.tensor().shape.has_rank())
-        for (const Dim& d : type.tensor().shape.dims())
-          dims.push_back(d.is_static() ? d.value() : 0);
-    }
-    return Tensor::Zeros(dtype, std::move(dims));
+/// A stack of no parts, each of which would have been of this type.
+Result<Tensor> StackOfNone(int64_t axis_attr, const ValueType& part) {
+  Dims dims;
+  DType dtype = DType::kF32;
+  if (part.is_tensor()) {
+    if (part.tensor().dtype != DType::kUndefined) dtype = part.tensor().dtype;
+    if (part.tensor().shape.has_rank())
+      for (const Dim& d : part.tensor().shape.dims()) dims.push_back(d.is_static() ? d.value() : 0);
   }
+  INFER_ASSIGN(const int axis, NormalizeAxis(axis_attr, static_cast<int>(dims.size()) + 1));
+  dims.insert(dims.begin() + axis, 0);
+  return Tensor::Zeros(dtype, std::move(dims));
+}
+
+/// What is known of a value before the run, unless it is a tensor.
+ValueType TypeOr(const ValueType& declared, const Datum& d) {
+  return d.is_tensor() && d.tensor().defined() ? ValueType(d.tensor().type()) : declared;
+}
+
+/// What a body that never ran would have given for operands of these types.
+std::vector<ValueType> ResultTypes(const Graph& body, const std::vector<ValueType>& own,
+                                   std::span<const Datum* const> captures) {
+  Graph g = body.Clone();
+  std::vector<ValueType> captured;
+  for (size_t i = 0; i < captures.size() && own.size() + i < g.inputs().size(); ++i) {
+    const ValueType& type = g.inputs()[own.size() + i]->type();
+    captured.push_back(captures[i] ? TypeOr(type, *captures[i]) : type);
+  }
+  std::vector<const ValueType*> pointers;
+  for (const ValueType& t : captured) pointers.push_back(&t);
+  const bool known = InferInside(g, own, pointers).ok();
+  std::vector<ValueType> types;
+  for (const Value* v : (known ? g : body).outputs()) types.push_back(v->type());
+  return types;
+}
+
+/// Stacks equally shaped tensors, at least one, along a new axis.
+Result<Tensor> Stack(const std::vector<Tensor>& parts, int64_t axis_attr) {
   const Tensor& first = parts.front();
   INFER_ASSIGN(int axis, NormalizeAxis(axis_attr, first.rank() + 1));
   for (const Tensor& t : parts)
@@ -169,8 +194,17 @@ Result<std::vector<Datum>> EvaluateLoop(const Node& node, std::span<const Datum*
     for (size_t k = 0; k < scans.size(); ++k)
       INFER_TRY(Keep(std::move(out[carried + 1 + k]), k, scans[k]));
   }
+  std::vector<ValueType> never;
+  if (!scans.empty() && scans[0].empty()) {
+    std::vector<ValueType> own = {TensorType{DType::kI64, Shape(Dims{})},
+                                  TensorType{DType::kBool, Shape(Dims{})}};
+    for (size_t k = 0; k < carried; ++k)
+      own.push_back(TypeOr(body.inputs()[k + 2]->type(), state[k]));
+    never = ResultTypes(body, own, captures);
+  }
   for (size_t k = 0; k < scans.size(); ++k) {
-    INFER_ASSIGN(Tensor t, Stack(scans[k], 0, body.outputs()[carried + 1 + k]->type()));
+    INFER_ASSIGN(Tensor t,
+                 never.empty() ? Stack(scans[k], 0) : StackOfNone(0, never[carried + 1 + k]));
     state.emplace_back(std::move(t));
   }
   state.resize(node.outputs().size());
@@ -209,9 +243,22 @@ Result<std::vector<Datum>> EvaluateScan(const Node& node, std::span<const Datum*
     for (size_t k = 0; k < scans.size(); ++k)
       INFER_TRY(Keep(std::move(out[l.states + k]), k, scans[k]));
   }
+  std::vector<ValueType> never;
+  if (length == 0) {
+    std::vector<ValueType> own;
+    for (const Datum& d : state) own.push_back(d.tensor().type());
+    for (size_t i = 0; i < l.scans; ++i) {
+      const Tensor& t = inputs[l.states + i]->tensor();
+      Dims dims = t.dims();
+      dims.erase(dims.begin() + axes[i]);
+      own.push_back(TensorType{t.dtype(), Shape(dims)});
+    }
+    never = ResultTypes(body, own, inputs.subspan(operands));
+  }
   for (size_t k = 0; k < scans.size(); ++k) {
     if (l.out_directions[k]) std::reverse(scans[k].begin(), scans[k].end());
-    INFER_ASSIGN(Tensor t, Stack(scans[k], l.out_axes[k], body.outputs()[l.states + k]->type()));
+    INFER_ASSIGN(Tensor t, never.empty() ? Stack(scans[k], l.out_axes[k])
+                                         : StackOfNone(l.out_axes[k], never[l.states + k]));
     state.emplace_back(std::move(t));
   }
   state.resize(node.outputs().size());

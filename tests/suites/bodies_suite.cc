@@ -30,6 +30,19 @@ TEST(Bodies, GrowingState) {
              {Scalar(70), Normal({1, 4})}, 1e-5);
 }
 
+/// What is stacked has the extents that an iteration would have given.
+TEST(Bodies, NoIterations) {
+  const auto zeros = [](Dims dims) { return Datum(Tensor::Zeros(DType::kF32, std::move(dims))); };
+  CheckGraph(R"(graph g(s: f32[N], x: f32[T,?]) -> (t, ys) {
+    t, ys = Scan(s, x) {num_scan_inputs=1, scan_output_axes=[1], body=graph(s, e) -> (t, y) {
+      t = Add(s, e) y = Identity(t) }} })",
+             {zeros({2}), zeros({0, 2})});
+  CheckGraph(R"(graph g(n: i64[], x: f32[N,?]) -> (v, ys) {
+    v, ys = Loop(n, _, x) {body=graph(i, c, v) -> (k, w, y) {
+      k = Identity(c) w = Relu(v) y = Transpose(w) }} })",
+             {Datum(Tensor::Scalar<int64_t>(0)), zeros({2, 3})});
+}
+
 TEST(Bodies, ScanWithBranchInside) {
   CheckGraph(R"(graph g(s: f32[4], x: f32[6,4]) -> (t, ys) {
     zero = const f32[] {0}
