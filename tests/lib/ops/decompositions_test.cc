@@ -347,6 +347,17 @@ TEST(Decompositions, SayWhatTheyDoNotKnow) {
   const auto body = DecompositionOf(CallOf(*g->nodes().front()), TestOps());
   EXPECT_EQ(body.status().code(), Code::kUnsupported);
   EXPECT_THAT(body.status().message(), ::testing::HasSubstr("rank of 'X'"));
+
+  for (const auto& [q, why] : {std::pair("f32[2,?,3,8]", "extent 1 of 'Q'"),
+                               std::pair("f32[2,2,3,?]", "the size of a head"),
+                               std::pair("f32[*]", "rank of 'Q'")}) {
+    g = ParseGraph(Cat("graph g(q: ", q, ", k: f32[2,2,5,?]) -> (y) { y = Attention(q, k, k) }"),
+                   TestOps());
+    ASSERT_TRUE(g.ok()) << g.status().message();
+    const auto of_attention = DecompositionOf(CallOf(*g->nodes().front()), TestOps());
+    EXPECT_EQ(of_attention.status().code(), Code::kUnsupported);
+    EXPECT_THAT(of_attention.status().message(), ::testing::HasSubstr(why));
+  }
 }
 
 }  // namespace
