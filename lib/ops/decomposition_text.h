@@ -57,8 +57,8 @@ inline Result<int> KnownRank(const OpCall& call, size_t i) {
 
 /// Extent d of operand i. Unsupported where it is not known.
 inline Result<int64_t> KnownExtent(const OpCall& call, size_t i, int d) {
-  INFER_TRY(KnownRank(call, i).status());
-  if (call.shape(i)[d].is_static()) return call.shape(i)[d].value();
+  INFER_ASSIGN(const int rank, KnownRank(call, i));
+  if (d < rank && call.shape(i)[d].is_static()) return call.shape(i)[d].value();
   return Unsupported(Cat("extent ", d, " of '", call.def().inputs[i].name, "' is not known"));
 }
 

@@ -207,7 +207,8 @@ class AttentionText {
   Status AllowByMask() {
     if (!call_.has_input(3)) return {};
     may_be_empty_ = true;
-    INFER_TRY(KnownRank(call_, 3).status());
+    INFER_ASSIGN(const int rank, KnownRank(call_, 3));
+    if (rank < 1 || rank > 4) return Unsupported(Cat("attn_mask has rank ", rank));
     INFER_ASSIGN(const DType mask, KnownType(call_, 3));
     const bool pad = MaskMayBeShort();
     if (mask == DType::kBool) {

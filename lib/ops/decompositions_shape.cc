@@ -72,17 +72,19 @@ Result<std::string> DecomposeWindow(const OpCall& call) {
 
 namespace {
 
-/// Elements of shape's wanted extent and its own, both static.
+/// What Pad adds before and after each axis, where the extents are known; negative where it crops.
 std::optional<Dims> StaticPads(const OpCall& call, const std::vector<int>& axes, int rank) {
   const auto wanted = call.elements(1);
   if (!wanted) return std::nullopt;
-  Dims pads(static_cast<size_t>(2 * rank));
+  const auto ends = static_cast<size_t>(rank);
+  Dims pads(2 * ends);
   for (size_t i = 0; i < axes.size(); ++i) {
     const Dim &want = (*wanted)[i], &have = call.shape(0)[axes[i]];
     if (!want.is_static() || !have.is_static()) return std::nullopt;
     const int64_t more = want.value() - have.value();
-    pads[static_cast<size_t>(axes[i])] = more / 2;
-    pads[static_cast<size_t>(rank + axes[i])] = more - more / 2;
+    const auto at = static_cast<size_t>(axes[i]);
+    pads[at] = more / 2;
+    pads[ends + at] = more - more / 2;
   }
   return pads;
 }

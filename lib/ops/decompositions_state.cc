@@ -13,7 +13,7 @@ std::string TokenText(bool gated, bool delta, int64_t heads, int64_t groups) {
   std::string out =
       Cat("graph(s, q, k, v", gated ? ", g" : "", delta ? ", b" : "", ") -> (next, read) {\n");
   const auto line = [&](std::string_view text) { out += Cat("    ", text, "\n"); };
-  const auto shape = [&](std::string_view name, std::vector<int64_t> values) {
+  const auto shape = [&](std::string_view name, const std::vector<int64_t>& values) {
     line(Cat(name, " = const i64[", values.size(), "] {", Join(values, ", "), "}"));
   };
   shape("as_columns", {0, groups, -1, 1});
