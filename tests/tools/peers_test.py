@@ -13,7 +13,7 @@ import tempfile
 import time
 import unittest
 
-from cli_test import BIN, run, validate
+from cli_test import BIN, SOURCE, run, validate
 from onnx_wire import model, node, value_info
 
 # Speaks the protocol by itself: deterministic times, y = max(x, 0).
@@ -280,6 +280,23 @@ class Peers(unittest.TestCase):
             self.assertEqual((mean["threads"], mean["models"]), (n, [str(m) for m in models]))
             self.assertAlmostEqual(mean["ratio"]["median"], 0.25)
         self.assertIn("geometric mean of 2", said)
+
+    def test_tables_of_reports(self):
+        models = [self.model, self.relu("second.onnx")]
+        report, _ = self.peers(1, "a,b,c", [self.scripted("a"), self.scripted("b", ms=4.0),
+                                            self.scripted("c", scale=2.0)], models=models)
+        path = self.dir / "report.json"
+        self.assertTrue(path.exists())
+        tool = pathlib.Path(SOURCE) / "tools/infer_bench/peers/report.py"
+        done = subprocess.run(["/usr/bin/python3", str(tool), str(path)], capture_output=True,
+                              text=True, timeout=60)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for line in ["## 1 thread", "Geometric mean a / b over 2 of 2 models: 0.25"]:
+            self.assertIn(line, done.stdout.splitlines())
+        self.assertRegex(done.stdout, r"\| relu \| 1 \| 4 \| - \| 0\.25 \(0\.25 to 0\.25\) \| no verdict")
+        path.write_text('{"schema": "another@1"}')
+        self.assertNotEqual(subprocess.run(["/usr/bin/python3", str(tool), str(path)],
+                                           capture_output=True, timeout=60).returncode, 0)
 
     def test_usage_is_2(self):
         for args in [["--engines", "infer,nothing"], ["--engines", "infer,infer"],

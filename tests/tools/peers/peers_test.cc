@@ -30,6 +30,24 @@ TEST(Agreement, FloatsByTheLargestOfThePeer) {
   EXPECT_THAT(far.why, HasSubstr("max|d| / max|peer| is 0.00125"));
 }
 
+TEST(Agreement, FarBelowOneTheLastPlacesOfOneCount) {
+  // A sigmoid's 1e-5, off by 1.2e-7: one engine rounded 1 + exp(x) otherwise.
+  EXPECT_TRUE(CompareOutput("y", F32({1e-5f}), F32({1.012e-5f}), {}).agrees);
+  EXPECT_FALSE(CompareOutput("y", F32({1e-5f}), F32({1.05e-5f}), {}).agrees);
+}
+
+TEST(Agreement, HalfPrecisionIsWhatNodesCompute) {
+  const OpRegistry ops = AllOps();
+  const auto ratio = [&](const std::string& body) {
+    auto g = ParseGraph(body, ops);
+    EXPECT_TRUE(g.ok()) << g.status().message();
+    return g.ok() ? RuleFor(*g, {}).max_ratio : 0;
+  };
+  EXPECT_EQ(ratio("graph g(x: f32[4]) -> (y) {\n  y = Relu(x)\n}"), 1e-3);
+  EXPECT_EQ(ratio("graph g(x: f16[4]) -> (y) {\n  y = Relu(x)\n}"), 10 * 0x1p-11);
+  EXPECT_EQ(ratio("graph g(x: f16[4]) -> (y) {\n  y = Cast(x) {to=1}\n}"), 1e-3);
+}
+
 TEST(Agreement, AgainstZerosTheDifferenceCountsAsItIs) {
   EXPECT_TRUE(CompareOutput("y", F32({0, 0}), F32({0, 0.0009f}), {}).agrees);
   EXPECT_FALSE(CompareOutput("y", F32({0, 0}), F32({0, 0.002f}), {}).agrees);

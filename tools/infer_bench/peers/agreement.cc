@@ -16,11 +16,33 @@ bool QuantizesAtRunTime(const Node& n) {
   return op == "QuantizeLinear" && n.input(0) && !n.input(0)->is_constant();
 }
 
+/// Unit roundoff of the coarsest float that a node computes; 0 for f32 and finer.
+double CoarsestRoundoff(const Graph& g) {
+  double coarsest = 0;
+  for (const auto& n : g.nodes()) {
+    for (const Value* v : n->outputs()) {
+      if (!v || !v->type().is_tensor()) continue;
+      if (v->dtype() == DType::kF16) coarsest = std::max(coarsest, 0x1p-11);
+      if (v->dtype() == DType::kBF16) coarsest = std::max(coarsest, 0x1p-8);
+    }
+    for (const auto& [name, sub] : n->subgraphs())
+      coarsest = std::max(coarsest, CoarsestRoundoff(*sub));
+  }
+  return coarsest;
+}
+
 }  // namespace
+
+AgreementRule RuleFor(const Graph& g, AgreementRule rule) {
+  rule.quantized = QuantizesActivations(g);
+  rule.max_ratio = std::max(rule.max_ratio, 10 * CoarsestRoundoff(g));
+  return rule;
+}
 
 std::string AgreementRule::ToString() const {
   if (!quantized)
-    return Cat("max|d| <= ", max_ratio, " * max|peer| of every output; what is no float is equal");
+    return Cat("max|d| <= ", max_ratio, " * max|peer| of every output, or <= ", kUnitsOfOne,
+               "; what is no float is equal");
   return Cat("quantized activations: rms(d) <= ", rms_ratio,
              " * rms(peer) of every output; at most ", step_share,
              " of integers differ by more than one");
@@ -71,7 +93,7 @@ OutputDifference CompareOutput(const std::string& name, const Tensor& peer, cons
   d.beyond_one_share = share(beyond_one);
   if (floats && differing > 0)
     d.why = Cat("NaN or infinity at ", differing, " places of one engine alone");
-  else if (floats && !rule.quantized && d.max_ratio > rule.max_ratio)
+  else if (floats && !rule.quantized && d.max_ratio > rule.max_ratio && most > kUnitsOfOne)
     d.why = Cat("max|d| / max|peer| is ", Rounded(d.max_ratio, 3));
   else if (floats && rule.quantized && d.rms_ratio > rule.rms_ratio)
     d.why = Cat("rms(d) / rms(peer) is ", Rounded(d.rms_ratio, 3));

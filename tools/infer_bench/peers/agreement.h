@@ -8,7 +8,11 @@
 
 namespace infer::peers {
 
-/// Floats agree when max|d| <= max_ratio * max|peer|; all other elements are equal.
+/// Floats agree when max|d| <= max_ratio * max|peer|, or max|d| <= kUnitsOfOne: what rounding
+/// leaves of a sigmoid far below 1. All other elements are equal.
+///
+/// Where activations are f16 or bf16 every engine rounds what it keeps, and max_ratio is ten times
+/// that type's unit roundoff, if that is more.
 ///
 /// Where activations are quantized, engines round at different places: a value next to a boundary
 /// falls one step apart, and what follows carries the step on. There floats agree when
@@ -21,6 +25,10 @@ struct AgreementRule {
   double step_share = 0.01;
   std::string ToString() const;
 };
+inline constexpr double kUnitsOfOne = 0x1p-22;  // two of f32 at 1
+
+/// `rule` for this graph: what its activations are decides.
+AgreementRule RuleFor(const Graph& g, AgreementRule rule);
 
 /// Whether some node quantizes what is computed at run time (not only weights).
 bool QuantizesActivations(const Graph& g);

@@ -154,15 +154,13 @@ Result<PreparedModel> Prepare(Context& context, const std::string& path, const M
     if (!m.inputs.values[i].is_tensor())
       return Unsupported(Cat("input '", g.inputs()[i]->name(), "' is no tensor"));
   m.symbols = ExtentsOf(symbols, m.inputs.values);
-  m.quantized = QuantizesActivations(g);
   return m;
 }
 
 Result<ModelOutcome> RunModel(Context& context, const PreparedModel& model, const std::string& path,
                               const std::vector<EngineSpec>& engines, int threads,
                               const ModelContestOptions& options) {
-  ModelOutcome outcome{.threads = threads, .rule = options.rule};
-  outcome.rule.quantized = model.quantized;
+  ModelOutcome outcome{.threads = threads, .rule = RuleFor(model.model.graph, options.rule)};
   INFER_ASSIGN(outcome.cpus, FirstCpus(threads));
   std::error_code error;
   fs::create_directories(options.folder, error);

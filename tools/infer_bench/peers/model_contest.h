@@ -16,7 +16,6 @@ struct PreparedModel {
   ModelInputs inputs;
   /// Extents of the file's own symbolic dimensions, for engines that are told of them.
   std::map<std::string, int64_t> symbols;
-  bool quantized = false;
 };
 
 /// `data`, if given, gives the inputs (its first sample); else `options` does.
@@ -45,7 +44,7 @@ struct ModelOutcome {
 
 struct ModelContestOptions {
   ContestOptions contest;
-  AgreementRule rule;  ///< `quantized` is set by the model
+  AgreementRule rule;  ///< for f32; the model decides (RuleFor)
   Json infer;          ///< device, level and rewrites of our own engine
   std::string external_root;
   std::string folder;  ///< for files of this contest; made here

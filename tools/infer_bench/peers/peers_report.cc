@@ -58,6 +58,18 @@ Json ToJson(const Comparison& c) {
           {"reason", c.reason}};
 }
 
+/// Of a reason, which may be a page of an engine's, what fits a table. The report has it whole.
+std::string Short(const std::string& reason) {
+  constexpr size_t kMost = 120;
+  std::string text;
+  for (char c : reason) {
+    const bool space = c == ' ' || c == '\n' || c == '\t';
+    if (!space || (!text.empty() && text.back() != ' ')) text += space ? ' ' : c;
+    if (text.size() == kMost) return text + " ...";
+  }
+  return text;
+}
+
 std::vector<std::string> RowOf(const NamedOutcome& o, size_t k) {
   const Contender& c = o.outcome.contenders[k];
   std::vector<std::string> row = {o.path, Cat(o.outcome.threads), c.name};
@@ -69,7 +81,7 @@ std::vector<std::string> RowOf(const NamedOutcome& o, size_t k) {
     row.push_back(QuantileSupported(count, 0.9) ? Fixed(Quantile(c.samples_ms, 0.9), 3) : "-");
   }
   if (k == 0) {
-    row.insert(row.end(), {"", "", c.failure});
+    row.insert(row.end(), {"", "", Short(c.failure)});
     return row;
   }
   const Comparison& comparison = o.outcome.comparisons[k - 1];
@@ -77,7 +89,7 @@ std::vector<std::string> RowOf(const NamedOutcome& o, size_t k) {
     row.insert(row.end(),
                {Fixed(r->median, 3), Cat(Fixed(r->low, 3), " to ", Fixed(r->high, 3)), WordOf(*r)});
   else
-    row.insert(row.end(), {"-", "-", "no verdict: " + comparison.reason});
+    row.insert(row.end(), {"-", "-", "no verdict: " + Short(comparison.reason)});
   return row;
 }
 

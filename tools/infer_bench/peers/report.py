@@ -31,7 +31,8 @@ def model_name(path):
 def cell(comparison):
     ratio = comparison["ratio"]
     if ratio is None:
-        return "no verdict: " + comparison["reason"].replace("|", "\\|").replace("\n", " ")
+        reason = " ".join(comparison["reason"].split()).replace("|", "\\|")
+        return "no verdict: " + (reason if len(reason) <= 120 else reason[:120] + " ...")
     return "%.2f (%.2f to %.2f)" % (ratio["median"], *ratio["ci95"])
 
 

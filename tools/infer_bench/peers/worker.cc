@@ -188,7 +188,8 @@ Result<std::string> Worker::ReadLine(double timeout_s, const std::stop_token& st
 
 Result<Json> Worker::Ask(const Json& request, double timeout_s, const std::stop_token& stop) {
   if (!alive()) return Fail(failure_.text.empty() ? "has ended" : failure_.text);
-  const std::string line = request.dump() + "\n";
+  const std::string line =
+      request.dump(-1, ' ', false, nlohmann::detail::error_handler_t::replace) + "\n";
   for (size_t done = 0; done < line.size();) {
     const ssize_t n = ::write(in_, line.data() + done, line.size() - done);
     if (n < 0 && errno == EINTR) continue;
