@@ -219,7 +219,10 @@ class Builder : public LiftContext {
     INFER_TRY(Operands(spec.inputs, inputs));
     NodeOptions options;
     options.name = std::move(spec.name);
-    while (spec.outputs.size() > 1 && spec.outputs.back().empty()) spec.outputs.pop_back();
+    // Of a list of results (Split) the number counts; required ones (TopK) keep their places.
+    const bool list = !def->outputs.empty() && def->outputs.back().arity == Arity::kVariadic;
+    const size_t least = list ? spec.outputs.size() : std::max<size_t>(1, def->min_outputs());
+    while (spec.outputs.size() > least && spec.outputs.back().empty()) spec.outputs.pop_back();
     options.output_names = spec.outputs;
     // What the lifted form's main node is called, it is.
     if (spec.op == node_->op_type() || options.name == node_->name())

@@ -67,6 +67,24 @@ TEST(Import, SortsNodesTopologically) {
   EXPECT_EQ(got->graph.nodes().back()->name(), "last");
 }
 
+/// A result that is left out at the end still counts where the number of results does.
+TEST(Import, TrailingResultsLeftOut) {
+  onnx::ModelProto m = EmptyModel();
+  AddNode(*m.mutable_graph(), "Split", {"x"}, {"y", ""});
+  auto got = Import(m);
+  ASSERT_TRUE(got.ok()) << got.status().message();
+  EXPECT_EQ(got->graph.nodes().front()->outputs().size(), 2u);
+  m = EmptyModel();
+  AddFloats(*m.mutable_graph(), "f", {1}, {1});
+  AddNode(*m.mutable_graph(), "Cast", {"f"}, {"k"}).add_attribute()->set_name("to");
+  auto& to = *m.mutable_graph()->mutable_node(0)->mutable_attribute(0);
+  to.set_type(onnx::AttributeProto::INT);
+  to.set_i(onnx::TensorProto::INT64);
+  AddNode(*m.mutable_graph(), "TopK", {"x", "k"}, {"y", ""});
+  got = Import(m);
+  EXPECT_TRUE(got.ok()) << got.status().message();
+}
+
 TEST(Import, ReportsEverythingUnsupportedAtOnce) {
   onnx::ModelProto m = EmptyModel();
   AddNode(*m.mutable_graph(), "Frobnicate", {"x"}, {"a"}, "frob");
