@@ -25,7 +25,7 @@ class WinogradKernel final : public Kernel {
         w_(call.operand(node_.input(1))),
         b_(call.operand(node_.input(2))),
         weights_(*call.constant(node_.input(1))),
-        epilogue_(*TileEpilogue::Of(call, *DecodeEpilogue(call, false))),
+        appended_(*Appended::Of(call, *DecodeEpilogue(call, false))),
         threads_(call.options.threads > 0 ? call.options.threads : LaneBudget()) {
     if (b_ >= 0) bias_ = WholeBlocks(*call.constant(node_.input(2)));
   }
@@ -54,7 +54,7 @@ class WinogradKernel final : public Kernel {
     p.in_layouts.resize(in.size());
     p.in_layouts[static_cast<size_t>(x_)] = layout(x.dims);
     p.out_layouts = {layout(out[0].dims)};
-    p.accumulate = epilogue_.residual();
+    p.accumulate = appended_.residual;
     if (p.accumulate >= 0) p.in_layouts[static_cast<size_t>(p.accumulate)] = p.out_layouts[0];
     p.weight_bytes = static_cast<int64_t>(weights->size());
     p.scratch_bytes = w.scratch_bytes();
@@ -72,7 +72,7 @@ class WinogradKernel final : public Kernel {
   Result<Winograd> Of(std::span<const Operand> in, std::span<const Operand> out) const {
     if (!NoneEmpty(in, out)) return Unsupported("an operand is empty");
     if (x_ == w_ || x_ == b_) return Unsupported("operand and weights are one value");
-    const int residual = epilogue_.residual();
+    const int residual = appended_.residual;
     if (residual >= 0 && in[static_cast<size_t>(residual)].dims != out[0].dims)
       return Unsupported("the residual is broadcast");
     const Dims& x = in[static_cast<size_t>(x_)].dims;
@@ -82,7 +82,7 @@ class WinogradKernel final : public Kernel {
     if (s.dilations != Dims{1, 1}) return Unsupported("dilation");
     Winograd w;
     w.panels = &panels_;
-    w.epilogue = epilogue_;
+    w.appended = appended_;
     w.images = x[0];
     w.in.height = x[2];
     w.in.width = x[3];
@@ -127,7 +127,7 @@ class WinogradKernel final : public Kernel {
   const simd::Panels& panels_;
   int x_, w_, b_;
   Tensor weights_;
-  TileEpilogue epilogue_;
+  Appended appended_;
   int threads_;
   std::shared_ptr<const Buffer> bias_;
   PackedOnce packed_[2];  // for m = 2, 4
@@ -147,9 +147,9 @@ std::string RefuseWinograd(const StepCall& call) {
   if (n.input(2) && !call.constant(n.input(2))) return "the bias is not constant";
   const auto epilogue = DecodeEpilogue(call, false);
   if (!epilogue.ok()) return epilogue.status().message();
-  const auto tile = TileEpilogue::Of(call, *epilogue);
-  if (!tile.ok()) return tile.status().message();
-  if (!tile->keeps_zero() && weights->dims()[0] % panels->lanes != 0)
+  const auto appended = Appended::Of(call, *epilogue);
+  if (!appended.ok()) return appended.status().message();
+  if (!appended->keeps_zero() && weights->dims()[0] % panels->lanes != 0)
     return "the activation would fill the padding of the channels";
   return "";
 }

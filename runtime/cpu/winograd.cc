@@ -1,7 +1,6 @@
 #include "runtime/cpu/winograd.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "lib/support/parallel.h"
 #include "runtime/cpu/launch.h"
@@ -33,62 +32,7 @@ void ForPixels(const simd::WinogradOutput& tile, float* dense, int64_t height, i
         dense + (i * width + j) * lanes);
 }
 
-/// `rows` in runs of at most `most`, as equal as can be.
-struct RowRuns {
-  int64_t rows, most;
-  int64_t count() const { return BlocksOf(rows, most); }
-  int64_t begin(int64_t run) const { return rows * run / count(); }
-  int size(int64_t run) const { return static_cast<int>(begin(run + 1) - begin(run)); }
-};
-
 }  // namespace
-
-Result<TileEpilogue> TileEpilogue::Of(const StepCall& call, const Epilogue& epilogue) {
-  TileEpilogue e;
-  for (size_t i = 0; i < epilogue.ops.size(); ++i) {
-    if (epilogue.ops[i].kind == onednn::PostOp::Kind::kSum) {
-      e.residual_ = epilogue.residual;
-      e.residual_last_ = e.function_.has_value();
-      continue;
-    }
-    if (e.function_ || e.residual_last_) return Unsupported("two activations");
-    INFER_ASSIGN(e.function_, UnaryFunctionOf(call, *epilogue.nodes[i]));
-    if (e.function_->kind == simd::Unary::kRelu)
-      e.function_ =
-          UnaryFunction{simd::Unary::kClip, 0, std::numeric_limits<float>::infinity(), true};
-  }
-  return e;
-}
-
-void TileEpilogue::Output(const simd::Panels& panels, int m, simd::WinogradOutput tile) const {
-  if (clamps()) {
-    tile.lo = function_->a;
-    tile.hi = function_->b;
-  }
-  if ((!function_ || clamps()) && !residual_last_) {
-    tile.add = residual_ >= 0;
-    panels.winograd_output(m, tile);
-    return;
-  }
-  alignas(64) float dense[kMaxTile * kMaxTile * kMaxLanes];
-  simd::WinogradOutput to = tile;
-  to.dst = dense;
-  to.pixel = panels.lanes;
-  to.top = to.left = 0;
-  to.height = std::min<int64_t>(m, tile.height - tile.top);
-  to.width = std::min<int64_t>(m, tile.width - tile.left);
-  panels.winograd_output(m, to);
-  const auto over = [&](auto f) { ForPixels(tile, dense, to.height, to.width, panels.lanes, f); };
-  const int64_t lanes = panels.lanes;
-  if (residual_ >= 0 && !residual_last_) over([=](float* y, float* t) { AddTo(t, y, lanes); });
-  if (!clamps())
-    simd::TheLoops().unary[static_cast<int>(function_->kind)](
-        dense, dense, to.height * to.width * lanes, function_->a, function_->b);
-  if (residual_last_)
-    over([=](float* y, float* t) { AddTo(y, t, lanes); });
-  else
-    over([=](float* y, float* t) { std::copy_n(t, lanes, y); });
-}
 
 /// The upper left corner of a tile.
 struct Winograd::Tile {
@@ -130,6 +74,35 @@ void Winograd::TransformInput(const float* x, float* points, int64_t first, int6
   });
 }
 
+void Winograd::Output(simd::WinogradOutput tile) const {
+  if (appended.clamps()) {
+    tile.lo = appended.function->a;
+    tile.hi = appended.function->b;
+  }
+  if (appended.in_product()) {
+    tile.add = appended.residual >= 0;
+    panels->winograd_output(m, tile);
+    return;
+  }
+  alignas(64) float dense[kMaxTile * kMaxTile * kMaxLanes];
+  simd::WinogradOutput to = tile;
+  to.dst = dense;
+  to.pixel = panels->lanes;
+  to.top = to.left = 0;
+  to.height = std::min<int64_t>(m, tile.height - tile.top);
+  to.width = std::min<int64_t>(m, tile.width - tile.left);
+  panels->winograd_output(m, to);
+  const int64_t vector = panels->lanes;
+  const auto over = [&](auto f) { ForPixels(tile, dense, to.height, to.width, vector, f); };
+  if (appended.residual >= 0 && !appended.residual_last)
+    over([=](float* y, float* t) { AddTo(t, y, vector); });
+  if (!appended.clamps()) appended.Apply(dense, to.height * to.width * vector);
+  if (appended.residual_last)
+    over([=](float* y, float* t) { AddTo(y, t, vector); });
+  else
+    over([=](float* y, float* t) { std::copy_n(t, vector, y); });
+}
+
 /// The products of one block of outputs, and their way back.
 void Winograd::Block(const float* points_of_x, const float* weights, const float* bias,
                      float* products, float* y, int64_t block, int64_t first, int64_t count) const {
@@ -158,7 +131,7 @@ void Winograd::Block(const float* points_of_x, const float* weights, const float
     call.top = tile.top;
     call.left = tile.left;
     call.bias = bias ? bias + block * vector : nullptr;
-    epilogue.Output(*panels, m, call);
+    Output(call);
   }
 }
 

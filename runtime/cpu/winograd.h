@@ -4,32 +4,10 @@
 /// point of a tile is one product over the channels, and the results are transformed back.
 ///
 /// Source: Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks" (2015).
-#include "runtime/cpu/epilogue.h"
+#include "runtime/cpu/appended.h"
 #include "runtime/cpu/simd/panels.h"
-#include "runtime/cpu/unary_function.h"
 
 namespace infer {
-
-constexpr int64_t BlocksOf(int64_t n, int64_t block) { return (n + block - 1) / block; }
-
-/// What follows the convolution of a step, applied tile by tile while it is in L1.
-class TileEpilogue {
- public:
-  /// Unsupported: something that cannot be appended.
-  static Result<TileEpilogue> Of(const StepCall& call, const Epilogue& epilogue);
-
-  int residual() const { return residual_; }  ///< operand that the result holds on entry; -1: none
-  bool keeps_zero() const { return !function_ || function_->keeps_zero; }
-  /// Transforms one tile back and writes it.
-  void Output(const simd::Panels& panels, int m, simd::WinogradOutput tile) const;
-
- private:
-  bool clamps() const { return function_ && function_->kind == simd::Unary::kClip; }
-
-  int residual_ = -1;
-  bool residual_last_ = false;  // after the activation
-  std::optional<UnaryFunction> function_;
-};
 
 /// A plane of pixels in blocks of channels: [image][block][row][column][lanes] by these strides.
 struct BlockedImage {
@@ -39,7 +17,7 @@ struct BlockedImage {
 
 struct Winograd {
   const simd::Panels* panels = nullptr;
-  TileEpilogue epilogue = {};
+  Appended appended = {};
   int m = 4;
   int64_t images = 0;
   BlockedImage in = {}, out = {};
@@ -68,6 +46,8 @@ struct Winograd {
   void TransformInput(const float* x, float* points, int64_t first, int64_t count) const;
   void Block(const float* points, const float* weights, const float* bias, float* products,
              float* y, int64_t block, int64_t first, int64_t count) const;
+  /// Transforms one tile back, appends, and writes it.
+  void Output(simd::WinogradOutput tile) const;
 };
 
 /// U = G g G^T of every window of `weights` [outputs, inputs, 3, 3], computed in double, as
