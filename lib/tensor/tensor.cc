@@ -1,5 +1,7 @@
 #include "lib/tensor/tensor.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -12,7 +14,13 @@
 namespace infer {
 namespace {
 
-constexpr std::align_val_t kAlignment{64};
+/// From this size on a buffer lies on huge pages, where the system gives them on request: weights
+/// that are read once per run cost a look-up per 2 MB instead of per 4 KB.
+constexpr size_t kHuge = size_t{4} << 20, kHugePage = size_t{2} << 20;
+
+std::align_val_t AlignmentOf(size_t bytes) {
+  return static_cast<std::align_val_t>(bytes >= kHuge ? kHugePage : 64);
+}
 
 /// Bits [i*width, (i+1)*width) of a packed array.
 uint8_t GetPacked(const std::byte* p, int64_t i, int width) {
@@ -52,8 +60,12 @@ int64_t SignExtend(uint8_t v, int width) {
 
 std::shared_ptr<Buffer> Buffer::Allocate(size_t bytes) {
   std::shared_ptr<Buffer> b(new Buffer);
-  b->data_ = static_cast<std::byte*>(::operator new(std::max<size_t>(bytes, 1), kAlignment));
+  b->data_ =
+      static_cast<std::byte*>(::operator new(std::max<size_t>(bytes, 1), AlignmentOf(bytes)));
   b->size_ = bytes;
+#ifdef MADV_HUGEPAGE
+  if (bytes >= kHuge) (void)madvise(b->data_, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
+#endif
   return b;
 }
 
@@ -74,7 +86,7 @@ std::shared_ptr<Buffer> Buffer::Strings(std::vector<std::string> values) {
 }
 
 Buffer::~Buffer() {
-  if (data_ && !borrowed_) ::operator delete(data_, kAlignment);
+  if (data_ && !borrowed_) ::operator delete(data_, AlignmentOf(size_));
 }
 
 uint64_t Buffer::ContentHash() const {
