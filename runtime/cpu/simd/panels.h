@@ -21,6 +21,23 @@ struct PanelCall {
   float lo = -__builtin_inff(), hi = __builtin_inff();  ///< NaN passes
 };
 
+/// The same over two vectors of columns: b [blocks * lanes][2 * lanes], d and start accordingly, d
+/// and its rows of any alignment.
+struct WideCall {
+  const float* a = nullptr;
+  int64_t a_stride = 0;
+  const float* b = nullptr;
+  int64_t blocks = 0;
+  float* d = nullptr;
+  int64_t d_stride = 0;  ///< floats from one row to the next
+  const float* start = nullptr;
+  bool add = false;
+  /// What the next products read: so many lines of 64 bytes per block of k go to L2 meanwhile.
+  const void* ahead = nullptr;
+  int ahead_lines = 0;  ///< 0, 4 or `lanes`
+  float lo = -__builtin_inff(), hi = __builtin_inff();
+};
+
 /// One tile of Winograd's F(m x m, 3 x 3), m = 2 or 4: (m + 2)^2 points of one block of channels.
 struct WinogradInput {
   const float* src = nullptr;  ///< [height][width][lanes], by the next stride
@@ -48,6 +65,8 @@ struct Panels {
   int max_rows;  ///< of one call of `multiply`
   /// Pre: 1 <= rows <= max_rows; d is aligned as a vector.
   void (*multiply)(int rows, const PanelCall& call);
+  int wide_rows;  ///< of one call of `multiply_wide`
+  void (*multiply_wide)(int rows, const WideCall& call);
   void (*winograd_input)(int m, const WinogradInput& tile);
   void (*winograd_output)(int m, const WinogradOutput& tile);
 };

@@ -57,6 +57,41 @@ TEST(Panels, ProductsOfEveryNumberOfRows) {
       }
 }
 
+TEST(Panels, WideProductsOfEveryNumberOfRows) {
+  const Panels* p = ThePanels();
+  if (!p) GTEST_SKIP() << "this machine, or INFER_MAX_ISA, allows no panels";
+  const int64_t lanes = p->lanes, width = 2 * lanes;
+  Random random(3);
+  for (int rows = 1; rows <= p->wide_rows; ++rows)
+    for (int64_t blocks : {0, 1, 5})
+      for (int ahead : {0, 4, p->lanes})
+        for (bool add : {false, true}) {
+          const int64_t stride = (rows + 3) * lanes, depth = blocks * lanes, pitch = width + 3;
+          Floats a(std::max<int64_t>(1, blocks) * stride, random), b((depth + 1) * width, random);
+          Floats d((rows + 1) * pitch, random), start(width, random);
+          const std::vector<float> before(d.data(), d.data() + d.size());
+          WideCall call{a.data(), stride,       b.data(), blocks,   d.data(),
+                        pitch,    start.data(), add,      b.data(), ahead};
+          call.hi = 0.75f;
+          p->multiply_wide(rows, call);
+          for (int64_t i = 0; i < d.size(); ++i) {
+            const int64_t r = i / pitch, j = i % pitch;
+            const float was = before[static_cast<size_t>(i)];
+            if (r >= rows || j >= width) {
+              EXPECT_EQ(d.data()[i], was) << "row " << r << " column " << j;
+              continue;
+            }
+            double want = static_cast<double>(start.data()[j]);
+            if (add) want += static_cast<double>(was);
+            for (int64_t k = 0; k < depth; ++k)
+              want += static_cast<double>(a.data()[k / lanes * stride + r * lanes + k % lanes]) *
+                      static_cast<double>(b.data()[k * width + j]);
+            EXPECT_NEAR(d.data()[i], std::min(want, 0.75), 2e-5)
+                << p->isa << " rows " << rows << " blocks " << blocks;
+          }
+        }
+}
+
 TEST(Panels, NaNPassesTheClamp) {
   const Panels* p = ThePanels();
   if (!p) GTEST_SKIP() << "this machine, or INFER_MAX_ISA, allows no panels";

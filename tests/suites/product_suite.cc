@@ -1,0 +1,81 @@
+/// Matrix products with constant weights whose rows, depth and columns meet or miss the panels of
+/// the fast kernel, with what may follow them.
+#include "lib/support/parallel.h"
+#include "tests/suites/suite.h"
+
+namespace infer {
+namespace {
+
+TEST(Product, Shapes) {
+  for (int64_t rows : {11, 12, 13, 27, 29, 130, 230})
+    for (int64_t depth : {1, 5, 16, 100, 800})
+      for (int64_t columns : {1, 31, 32, 33, 96})
+        CheckGraph(Cat("graph g(x: f32[", rows, ",", depth, "]) -> (y) { w = const f32[", depth,
+                       ",", columns, "] ~1 y = MatMul(x, w) }"),
+                   static_cast<uint64_t>(rows));
+}
+
+TEST(Product, DeepAndInBatches) {
+  CheckGraph("graph g(x: f32[2,9,1700]) -> (y) { w = const f32[1700,40] ~1 y = MatMul(x, w) }");
+  CheckGraph("graph g(x: f32[3,2,7,20]) -> (y) { w = const f32[20,40] ~1 y = MatMul(x, w) }");
+  CheckGraph("graph g(x: f32[500,70]) -> (y) { w = const f32[70,33] ~1 y = MatMul(x, w) }");
+}
+
+TEST(Product, Gemm) {
+  for (int64_t columns : {32, 45})
+    for (std::string_view attributes :
+         {"", "{transB=1}", "{alpha=0.5}", "{transB=1, alpha=-2.0, beta=0.25}", "{transA=1}"}) {
+      const bool t = attributes.find("transB") != std::string_view::npos;
+      const bool ta = attributes.find("transA") != std::string_view::npos;
+      for (std::string_view c : {"", "s", "v", "m"}) {
+        const std::string bias = c.empty()  ? ""
+                                 : c == "s" ? "c = const f32[1] ~2 "
+                                 : c == "v" ? Cat("c = const f32[", columns, "] ~2 ")
+                                            : Cat("c = const f32[20,", columns, "] ~2 ");
+        CheckGraph(Cat("graph g(x: f32[", ta ? "70,20" : "20,70", "]) -> (y) { w = const f32[",
+                       t ? columns : 70, ",", t ? 70 : columns, "] ~1 ", bias, "p = Gemm(x, w",
+                       c.empty() ? "" : ", c", ")", attributes, " y = Relu(p) }"));
+      }
+    }
+}
+
+TEST(Product, Epilogues) {
+  for (int64_t depth : {40, 900})
+    for (int64_t columns : {32, 77})
+      for (std::string_view after :
+           {"y = Add(p, b)", "a = Add(p, b) y = Gelu(a)", "a = Add(p, b) y = Relu(a)",
+            "a = Add(p, b) r = Add(a, z) y = Sigmoid(r)", "r = Add(z, p) y = Identity(r)",
+            "r = Relu(p) y = Add(z, r)", "r = Sigmoid(p) y = Add(r, z)", "y = Add(p, p)"})
+        CheckGraph(
+            Cat("graph g(x: f32[2,15,", depth, "], z: f32[2,15,", columns,
+                "]) -> (y) { k = const f32[] {0.05} t = Mul(x, k) w = const f32[", depth, ",",
+                columns, "] ~1 b = const f32[", columns, "] ~2 p = MatMul(t, w) ", after, " }"),
+            3);
+}
+
+TEST(Product, SameBitsForAnyNumberOfThreads) {
+  const int before = LaneBudget();
+  SetLaneBudget(7);
+  for (int64_t rows : {16, 300}) {
+    auto g = ParseGraph(Cat("graph g(x: f32[", rows,
+                            ",1000]) -> (y) { w = const f32[1000,300] ~1 "
+                            "y = MatMul(x, w) }"),
+                        SuiteOps());
+    ASSERT_TRUE(g.ok()) << g.status().message();
+    Random random(11);
+    const std::vector<Datum> x = {RandomInput(DType::kF32, DimsOf(*g->inputs()[0]), random)};
+    std::optional<Tensor> first;
+    for (int threads : {1, 2, 3, 7}) {
+      auto program = BackendUnderTest().Compile(*g, {.level = 2, .threads = threads});
+      ASSERT_TRUE(program.ok()) << program.status().message();
+      auto out = RunOnce(**program, x);
+      ASSERT_TRUE(out.ok()) << out.status().message();
+      if (!first) first = (*out)[0].tensor();
+      EXPECT_TRUE(BitEqual((*out)[0].tensor(), *first)) << threads << " threads, " << rows;
+    }
+  }
+  SetLaneBudget(before);
+}
+
+}  // namespace
+}  // namespace infer
