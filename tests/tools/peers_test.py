@@ -98,12 +98,12 @@ class Peers(unittest.TestCase):
         return f"{name}={path}"
 
     def peers(self, code, engines, workers, *args, models=None, python="/usr/bin/python3",
-              rounds=3, other_load=1000):
+              rounds=3, starts=1, other_load=1000):
         """Exit code as expected; the validated report and what people read."""
         path = self.dir / "report.json"
         path.unlink(missing_ok=True)
         done = run("infer-bench", "peers", *(models or [self.model]), "--engines", engines,
-                   *[x for w in workers for x in ("--worker", w)], "--python", python, "--rounds", rounds,
+                   *[x for w in workers for x in ("--worker", w)], "--python", python, "--rounds", rounds, "--starts", starts,
                    "--max-other-load", other_load, "--block-time", "0.01", "--json", path, *args)
         self.assertEqual(done.returncode, code, f"{done.stdout}\n{done.stderr}")
         report = json.loads(path.read_text())
@@ -125,6 +125,23 @@ class Peers(unittest.TestCase):
         for r in result["rounds"]:
             self.assertEqual(sorted(r["order"]), ["a", "b"])
             self.assertEqual(r["median_ms"], {"a": 1.0, "b": 2.0})
+
+    def test_starts_share_the_rounds(self):
+        started = self.dir / "started"
+        log = f"open({str(started)!r}, 'a').write('x')"
+        a, b = self.scripted("a", failing="load", action=log), self.scripted("b", ms=2.0)
+        report, _ = self.peers(0, "a,b", [a, b], rounds=8, starts=3)
+        result, = report["results"]
+        self.assertEqual([r["start"] for r in result["rounds"]], [0, 0, 1, 1, 1, 2, 2, 2])
+        self.assertEqual(started.read_text(), "xxx")
+        self.assertEqual(result["engines"][0]["load_ms"], [1.5] * 3)
+        self.assertEqual(result["comparisons"][0]["ratio"]["median"], 0.5)
+        # One that fails at a later start has no verdict.
+        a = self.scripted("a", failing="load",
+                          action=log + f"; len(open({str(started)!r}).read()) == 5 and os._exit(9)")
+        report, said = self.peers(1, "a,b", [a, b], rounds=8, starts=3)
+        self.assertIn("exit code 9", said)
+        self.assertIsNone(report["results"][0]["comparisons"][0]["ratio"])
 
     def test_workers_are_pinned_alike(self):
         report, _ = self.peers(0, "a,b", [self.scripted("a"), self.scripted("b")], "--threads", "1")
@@ -301,7 +318,9 @@ class Peers(unittest.TestCase):
     def test_usage_is_2(self):
         for args in [["--engines", "infer,nothing"], ["--engines", "infer,infer"],
                      ["--threads", "0"], ["--threads", "5000"], ["--worker", "x"],
-                     ["--block-time", "0"], ["--rounds", "9", "--max-rounds", "5"]]:
+                     ["--block-time", "0"],
+                     ["--rounds", "9", "--max-rounds", "5"],
+                     ["--rounds", "3", "--starts", "4"]]:
             done = run("infer-bench", "peers", self.model, *args)
             self.assertEqual(done.returncode, 2, f"{args}: {done.stderr}")
         self.assertIn("there are infer, openvino, ort",

@@ -65,6 +65,8 @@ class PeersCommand : public Command {
     o.Value("--rounds", &contest_.rounds, "Undisturbed rounds that a verdict takes", 3);
     o.Value("--max-rounds", &max_rounds_,
             "At most so many with the disturbed; 0: three times as many");
+    o.Value("--starts", &contest_.starts,
+            "Start every engine so many times; the rounds are shared out among the starts", 1);
     o.Value("--block-time", &contest_.block_s, "Seconds that an engine runs in a round, about");
     o.Value("--warmup-time", &contest_.warmup_s, "At most so many seconds of warm-up per engine");
     o.Value("--max-other-load", &contest_.max_other_load,
@@ -136,6 +138,7 @@ class PeersCommand : public Command {
     contest_.max_rounds = max_rounds_ > 0 ? max_rounds_ : 3 * contest_.rounds;
     if (contest_.max_rounds < contest_.rounds)
       return InvalidArgument("--max-rounds is less than --rounds");
+    if (contest_.starts > contest_.rounds) return InvalidArgument("--starts is more than --rounds");
     contest_.seed = inputs_.seed;
     return {};
   }
@@ -222,6 +225,7 @@ class PeersCommand : public Command {
     const char* wait = std::getenv("OMP_WAIT_POLICY");
     return {{"rounds", contest_.rounds},
             {"max_rounds", contest_.max_rounds},
+            {"starts", contest_.starts},
             {"block_seconds", contest_.block_s},
             {"warmup_seconds", contest_.warmup_s},
             {"max_other_load", contest_.max_other_load},

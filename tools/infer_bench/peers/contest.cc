@@ -106,73 +106,84 @@ Result<Json> Contender::Ask(const Json& request, const ContestOptions& options) 
   return Json();
 }
 
-Result<Contender> Enter(const EngineSpec& engine, const Json& load, const std::vector<int>& cpus,
-                        const std::string& log, const ContestOptions& options) {
-  Contender c{.name = engine.name};
+Status Enter(Contender& c, const EngineSpec& engine, const Json& load, const std::vector<int>& cpus,
+             const std::string& log, const ContestOptions& options) {
+  if (!c.failure.empty()) return {};
   auto worker = Worker::Start({engine.argv, engine.environment, cpus, log});
   if (!worker.ok()) {
     c.Drop(worker.status().message());
-    return c;
+    return {};
   }
   c.worker = *std::move(worker);
   INFER_ASSIGN(const Json hello, c.Ask({{"op", "hello"}}, options));
-  if (hello.is_null()) return c;
-  INFER_ASSIGN(c.loaded, c.Ask(load, options));
-  if (c.loaded.is_null()) return c;
-  for (const char* time : {"load_ms", "first_ms"})
-    if (!c.loaded.contains(time) || !c.loaded[time].is_number()) {
-      c.Drop(Cat("its answer to load has no ", time));
-      break;
+  if (hello.is_null()) return {};
+  INFER_ASSIGN(const Json loaded, c.Ask(load, options));
+  if (loaded.is_null()) return {};
+  for (const auto& [key, times] : {std::pair("load_ms", &c.load_ms), {"first_ms", &c.first_ms}}) {
+    if (!loaded.contains(key) || !loaded[key].is_number() || loaded[key].get<double>() < 0) {
+      c.Drop(Cat("its answer to load has no ", key));
+      return {};
     }
-  return c;
+    times->push_back(loaded[key].get<double>());
+  }
+  c.loaded = loaded;
+  return {};
 }
 
 Status WarmUp(Contender& c, const std::vector<int>& cpus, const ContestOptions& options) {
   if (!c.takes_part()) return {};
-  double run_ms = c.loaded["first_ms"].get<double>();
+  double run_ms = c.first_ms.back();
   const auto start = Clock::now();
   std::vector<double> last;
-  c.warmup_runs = 1;
+  ++c.warmup_runs;
+  bool stable = false;
   do {
     const int64_t count = RunsFor(kWindowSeconds, run_ms, kWindow, kMaxBlockRuns);
     INFER_ASSIGN(const auto ms, TimedRuns(c, 0, count, options));
     if (ms.empty()) return {};
     c.warmup_runs += count;
     const double median = Quantile(ms, 0.5);
-    c.stable = !last.empty() && std::abs(median - run_ms) <= 0.02 * run_ms;
+    stable = !last.empty() && std::abs(median - run_ms) <= 0.02 * run_ms;
     run_ms = median;
     last = ms;
-  } while (!c.stable && SecondsSince(start) < options.warmup_s);
+  } while (!stable && SecondsSince(start) < options.warmup_s);
+  c.stable = c.stable && stable;
   c.block_runs = RunsFor(options.block_s, run_ms, kMinBlockRuns, kMaxBlockRuns);
   c.settle_runs = RunsFor(kSettleSeconds, run_ms, 1, kMaxBlockRuns);
   if (!c.worker->StaysOn(cpus)) c.Drop("its threads left the processors that it was pinned to");
   return {};
 }
 
-Result<ContestResult> Compete(std::vector<Contender>& contenders, const ContestOptions& options,
-                              const std::function<void(int64_t, int64_t)>& after_each) {
-  ContestResult result;
+double ContestResult::other_load() const {
+  double seconds = 0, used = 0;
+  for (const Round& r : rounds) {
+    seconds += r.seconds;
+    used += (r.other_load + r.waiting_load) * r.seconds;
+  }
+  return seconds > 0 ? used / seconds : 0;
+}
+
+Status Compete(std::vector<Contender>& contenders, const ContestOptions& options, int start,
+               Random& random, ContestResult& result,
+               const std::function<void(int64_t, int64_t)>& after_each) {
+  const auto share = [&](int64_t n) { return n * (start + 1) / options.starts; };
   result.load_known = MachineBusySeconds() >= 0;
-  Random random(options.seed);
   std::vector<std::vector<double>> blocks;
-  double seconds = 0, other = 0;
   const auto some = [&] {
     return std::any_of(contenders.begin(), contenders.end(),
                        [](const Contender& c) { return c.takes_part(); });
   };
-  while (some() && result.quiet_rounds < options.rounds &&
-         static_cast<int>(result.rounds.size()) < options.max_rounds) {
+  while (some() && result.quiet_rounds < share(options.rounds) &&
+         static_cast<int64_t>(result.rounds.size()) < share(options.max_rounds)) {
     if (options.stop.stop_requested()) return Cancelled("interrupted");
     INFER_ASSIGN(Round r, OneRound(contenders, random, options, blocks));
-    seconds += r.seconds;
-    other += (r.other_load + r.waiting_load) * r.seconds;
+    r.start = start;
     result.quiet_rounds += r.quiet;
     for (size_t i = 0; r.quiet && i < blocks.size(); ++i) Keep(blocks[i], contenders[i].samples_ms);
     result.rounds.push_back(std::move(r));
     after_each(result.quiet_rounds, options.rounds);
   }
-  result.other_load = seconds > 0 ? other / seconds : 0;
-  return result;
+  return {};
 }
 
 }  // namespace infer::peers

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/support/random.h"
 #include "tools/infer_bench/peers/worker.h"
 
 namespace infer::peers {
@@ -19,6 +20,7 @@ struct EngineSpec {
 struct ContestOptions {
   int rounds = 21;              ///< quiet ones that a verdict takes
   int max_rounds = 63;          ///< with those that other load spoilt
+  int starts = 3;               ///< of each worker anew; they share the rounds
   double block_s = 0.1;         ///< timed runs of an engine in one round, at least five
   double warmup_s = 3;          ///< at most, of every engine
   double max_other_load = 0.2;  ///< cores; more spoils a round
@@ -30,14 +32,15 @@ struct ContestOptions {
 /// One engine on one model.
 struct Contender {
   std::string name;
-  std::unique_ptr<Worker> worker;  ///< null once it failed
-  std::string failure;             ///< why it takes no part; "": it does
-  Json loaded;                     ///< its answer to "load"; null before
-  int64_t warmup_runs = 0;
-  bool stable = false;             ///< the warm-up ended because times had settled
-  int64_t settle_runs = 0;         ///< of a block, not timed
-  int64_t block_runs = 0;          ///< of a block, timed
-  std::vector<double> samples_ms;  ///< of quiet rounds; of a long block every k-th run
+  std::unique_ptr<Worker> worker;         ///< null between starts, and once it failed
+  std::string failure;                    ///< why it takes no part any more; "": it does
+  Json loaded;                            ///< its latest answer to "load"; null before
+  std::vector<double> load_ms, first_ms;  ///< by start
+  int64_t warmup_runs = 0;                ///< of all starts
+  bool stable = true;                     ///< each warm-up ended because times had settled
+  int64_t settle_runs = 0;                ///< of a block, not timed
+  int64_t block_runs = 0;                 ///< of a block, timed
+  std::vector<double> samples_ms;         ///< of quiet rounds; of a long block every k-th run
 
   bool takes_part() const { return worker != nullptr; }
   /// Asks its worker. Where that fails the contender takes no part any more, and null is returned.
@@ -47,6 +50,7 @@ struct Contender {
 };
 
 struct Round {
+  int start = 0;                  ///< of the workers
   std::vector<size_t> order;      ///< of the contenders
   std::vector<double> median_ms;  ///< by contender; NaN where it took no part
   double seconds = 0;
@@ -57,22 +61,26 @@ struct Round {
 
 struct ContestResult {
   std::vector<Round> rounds;
-  double other_load = 0;  ///< mean over all rounds, waiting workers' included
   int64_t quiet_rounds = 0;
   bool load_known = true;  ///< the system tells what other processes use
+  /// Mean over all rounds, waiting workers' included.
+  double other_load() const;
 };
 
-/// Starts a worker, has it say hello, and loads the model. A failure is the contender's.
-Result<Contender> Enter(const EngineSpec& engine, const Json& load, const std::vector<int>& cpus,
-                        const std::string& log, const ContestOptions& options);
+/// Starts a worker, has it say hello, and loads the model; nothing where the contender has failed.
+/// A failure is the contender's. Not ok: interrupted.
+Status Enter(Contender& c, const EngineSpec& engine, const Json& load, const std::vector<int>& cpus,
+             const std::string& log, const ContestOptions& options);
 
 /// Runs until times have settled, and chooses the runs of a block. Drops the contender whose
 /// threads may run elsewhere than on `cpus`.
 Status WarmUp(Contender& c, const std::vector<int>& cpus, const ContestOptions& options);
 
-/// Rounds in which each contender runs one block, in an order drawn anew, until enough were quiet
-/// or there were too many. `after_each` is told (quiet rounds, options.rounds).
-Result<ContestResult> Compete(std::vector<Contender>& contenders, const ContestOptions& options,
-                              const std::function<void(int64_t, int64_t)>& after_each);
+/// Rounds in which each contender runs one block, in an order drawn anew, until this start's share
+/// of them were quiet or there were too many. Adds to `result`; `after_each` is told (quiet rounds,
+/// options.rounds).
+Status Compete(std::vector<Contender>& contenders, const ContestOptions& options, int start,
+               Random& random, ContestResult& result,
+               const std::function<void(int64_t, int64_t)>& after_each);
 
 }  // namespace infer::peers

@@ -108,11 +108,25 @@ void CheckOutputs(const Graph& g, const AgreementRule& rule, const std::vector<T
   peer.Drop(comparison.reason);
 }
 
+Status CheckAllOutputs(const Graph& g, const ModelContestOptions& options, ModelOutcome& outcome) {
+  std::vector<Tensor> ours;
+  for (size_t k = 0; k < outcome.contenders.size(); ++k) {
+    Contender& c = outcome.contenders[k];
+    INFER_ASSIGN(auto outputs, OutputsOf(c, g.outputs().size(), Cat(options.folder, "/outputs_", k),
+                                         options.contest));
+    if (k == 0)
+      ours = std::move(outputs);
+    else
+      CheckOutputs(g, outcome.rule, ours, outputs, c, outcome.comparisons[k - 1]);
+  }
+  return {};
+}
+
 void Judge(const ModelOutcome& outcome, const ContestOptions& options, size_t peer,
            Comparison& comparison) {
   if (!comparison.reason.empty()) return;
   for (size_t k : {size_t{0}, peer})
-    if (const Contender& c = outcome.contenders[k]; !c.takes_part()) {
+    if (const Contender& c = outcome.contenders[k]; !c.failure.empty()) {
       comparison.reason = Cat(c.name, ": ", c.failure);
       return;
     }
@@ -122,7 +136,7 @@ void Judge(const ModelOutcome& outcome, const ContestOptions& options, size_t pe
       comparison.round_ratios.push_back(ratio);
   if (static_cast<int>(comparison.round_ratios.size()) < options.rounds) {
     comparison.inconclusive = true;
-    comparison.reason = Cat("other load ", Fixed(outcome.contest.other_load, 2), " cores");
+    comparison.reason = Cat("other load ", Fixed(outcome.contest.other_load(), 2), " cores");
     return;
   }
   comparison.ratio = RatioOf(comparison.round_ratios);
@@ -168,33 +182,26 @@ Result<ModelOutcome> RunModel(Context& context, const PreparedModel& model, cons
   INFER_ASSIGN(const Json load, LoadRequest(model, path, threads, options));
 
   const Graph& g = model.model.graph;
-  std::vector<Tensor> ours;
-  for (size_t k = 0; k < engines.size(); ++k) {
-    const EngineSpec& engine = engines[k];
-    context.Step(Cat("load ", path, " in ", engine.name));
-    INFER_ASSIGN(Contender c, Enter(engine, load, outcome.cpus, Cat(options.folder, "/", k, ".log"),
-                                    options.contest));
-    INFER_ASSIGN(auto outputs, OutputsOf(c, g.outputs().size(), Cat(options.folder, "/outputs_", k),
-                                         options.contest));
-    if (k == 0) {
-      ours = std::move(outputs);
-    } else {
-      Comparison comparison{.peer = engine.name};
-      CheckOutputs(g, outcome.rule, ours, outputs, c, comparison);
-      outcome.comparisons.push_back(std::move(comparison));
-    }
-    outcome.contenders.push_back(std::move(c));
+  for (const EngineSpec& engine : engines) outcome.contenders.push_back({.name = engine.name});
+  for (size_t k = 1; k < engines.size(); ++k)
+    outcome.comparisons.push_back({.peer = engines[k].name});
+  Random random(options.contest.seed);
+  for (int start = 0; start < options.contest.starts; ++start) {
+    context.Step(Cat("load ", path));
+    for (size_t k = 0; k < engines.size(); ++k)
+      INFER_TRY(Enter(outcome.contenders[k], engines[k], load, outcome.cpus,
+                      Cat(options.folder, "/", k, ".log"), options.contest));
+    if (start == 0) INFER_TRY(CheckAllOutputs(g, options, outcome));
+    context.Step(Cat("warm up ", path));
+    for (Contender& c : outcome.contenders) INFER_TRY(WarmUp(c, outcome.cpus, options.contest));
+    context.Step(Cat("measure ", path));
+    INFER_TRY(
+        Compete(outcome.contenders, options.contest, start, random, outcome.contest,
+                [&](int64_t done, int64_t total) { context.Progress("rounds", done, total); }));
+    for (Contender& c : outcome.contenders) c.worker.reset();
   }
-  context.Step(Cat("warm up ", path));
-  for (Contender& c : outcome.contenders) INFER_TRY(WarmUp(c, outcome.cpus, options.contest));
-  context.Step(Cat("measure ", path));
-  INFER_ASSIGN(outcome.contest,
-               Compete(outcome.contenders, options.contest, [&](int64_t done, int64_t total) {
-                 context.Progress("rounds", done, total);
-               }));
   for (size_t k = 1; k < engines.size(); ++k)
     Judge(outcome, options.contest, k, outcome.comparisons[k - 1]);
-  for (Contender& c : outcome.contenders) c.worker.reset();
   fs::remove_all(options.folder, error);
   return outcome;
 }

@@ -14,8 +14,8 @@ Json ToJson(const Ratio& r) { return {{"median", r.median}, {"ci95", {r.low, r.h
 Json ToJson(const Contender& c) {
   Json j = {{"name", c.name}, {"failure", c.failure}};
   if (!c.loaded.is_object()) return j;
-  j["load_ms"] = c.loaded.value("load_ms", Json());
-  j["first_ms"] = c.loaded.value("first_ms", Json());
+  j["load_ms"] = c.load_ms;
+  j["first_ms"] = c.first_ms;
   j["timed"] = c.loaded.value("timed", "");
   j["settings"] = c.loaded.value("settings", Json::object());
   j["warmup_runs"] = c.warmup_runs;
@@ -34,8 +34,9 @@ Json ToJson(const Round& r, const std::vector<Contender>& contenders) {
   for (size_t i : r.order) order.push_back(contenders[i].name);
   for (size_t i = 0; i < contenders.size(); ++i)
     if (std::isfinite(r.median_ms[i])) medians[contenders[i].name] = r.median_ms[i];
-  return {{"order", std::move(order)},  {"median_ms", std::move(medians)}, {"seconds", r.seconds},
-          {"other_load", r.other_load}, {"waiting_load", r.waiting_load},  {"quiet", r.quiet}};
+  return {{"start", r.start},     {"order", std::move(order)},  {"median_ms", std::move(medians)},
+          {"seconds", r.seconds}, {"other_load", r.other_load}, {"waiting_load", r.waiting_load},
+          {"quiet", r.quiet}};
 }
 
 Json ToJson(const OutputDifference& d) {
@@ -139,7 +140,7 @@ Json ToJson(const ModelOutcome& o) {
   j["rounds"] = Json::array();
   for (const Round& r : o.contest.rounds) j["rounds"].push_back(ToJson(r, o.contenders));
   j["quiet_rounds"] = o.contest.quiet_rounds;
-  j["other_load"] = o.contest.other_load;
+  j["other_load"] = o.contest.other_load();
   j["other_load_known"] = o.contest.load_known;
   return j;
 }
