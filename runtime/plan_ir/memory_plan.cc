@@ -57,37 +57,26 @@ class Timeline {
   std::multimap<int, size_t> starts_;
 };
 
-}  // namespace
+int64_t Rounded(int64_t bytes) {
+  return (bytes + kMemoryAlignment - 1) / kMemoryAlignment * kMemoryAlignment;
+}
 
-MemoryPlan PlanMemory(std::span<const BufferLife> buffers) {
-  MemoryPlan plan;
+/// Each buffer, in this order, at the lowest offset that none placed before and alive with it
+/// covers.
+void Place(std::span<const BufferLife> buffers, const std::vector<size_t>& order,
+           MemoryPlan& plan) {
   plan.offsets.assign(buffers.size(), 0);
-  auto rounded = [&](size_t i) {
-    return (buffers[i].bytes + kMemoryAlignment - 1) / kMemoryAlignment * kMemoryAlignment;
-  };
-  std::map<int, int64_t> change;  // of the live sum, by launch
-  for (size_t i = 0; i < buffers.size(); ++i) {
-    change[buffers[i].first] += rounded(i);
-    change[buffers[i].last + 1] -= rounded(i);
-  }
-  int64_t live = 0;
-  for (const auto& [at, delta] : change) {
-    live += delta;
-    plan.lower_bound_bytes = std::max(plan.lower_bound_bytes, live);
-  }
-  std::vector<size_t> order(buffers.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return buffers[a].bytes > buffers[b].bytes; });
+  plan.arena_bytes = 0;
   Timeline timeline(buffers);
   std::set<std::pair<int64_t, size_t>> placed;  // by offset
   std::vector<size_t> alive;
   for (size_t i : order) {
+    const int64_t bytes = Rounded(buffers[i].bytes);
     int64_t offset = 0;
     // false: the gap before p is large enough.
     const auto passes = [&](size_t p) {
-      if (plan.offsets[p] >= offset + rounded(i)) return false;
-      offset = std::max(offset, plan.offsets[p] + rounded(p));
+      if (plan.offsets[p] >= offset + bytes) return false;
+      offset = std::max(offset, plan.offsets[p] + Rounded(buffers[p].bytes));
       return true;
     };
     if (timeline.Find(i, placed.size() / 16, alive)) {
@@ -101,11 +90,80 @@ MemoryPlan PlanMemory(std::span<const BufferLife> buffers) {
         if (Together(buffers[p], buffers[i]) && !passes(p)) break;
     }
     plan.offsets[i] = offset;
-    plan.arena_bytes = std::max(plan.arena_bytes, offset + rounded(i));
+    plan.arena_bytes = std::max(plan.arena_bytes, offset + bytes);
     placed.emplace(offset, i);
     timeline.Add(i);
   }
+}
+
+std::vector<size_t> BySize(std::span<const BufferLife> buffers) {
+  std::vector<size_t> order(buffers.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return buffers[a].bytes > buffers[b].bytes; });
+  return order;
+}
+
+/// By launch: the sum of sizes alive from it on, until the next key.
+std::map<int, int64_t> LiveSums(std::span<const BufferLife> buffers) {
+  std::map<int, int64_t> live;
+  for (const BufferLife& b : buffers) {
+    live[b.first] += Rounded(b.bytes);
+    live[b.last + 1] -= Rounded(b.bytes);
+  }
+  int64_t sum = 0;
+  for (auto& [at, bytes] : live) sum = bytes += sum;
+  return live;
+}
+
+/// The largest sum of sizes alive at once that each buffer is part of.
+std::vector<int64_t> LargestSums(std::span<const BufferLife> buffers) {
+  const auto live = LiveSums(buffers);
+  std::vector<int64_t> sums;
+  sums.reserve(buffers.size());
+  for (const BufferLife& b : buffers) {
+    int64_t most = 0;
+    for (auto it = live.find(b.first); it != live.end() && it->first <= b.last; ++it)
+      most = std::max(most, it->second);
+    sums.push_back(most);
+  }
+  return sums;
+}
+
+/// Above this, other orders are not tried: the search must not take longer than the compilation.
+constexpr size_t kMostForOrders = 20000;
+
+}  // namespace
+
+MemoryPlan PlanBySize(std::span<const BufferLife> buffers) {
+  MemoryPlan plan;
+  for (const auto& [at, sum] : LiveSums(buffers))
+    plan.lower_bound_bytes = std::max(plan.lower_bound_bytes, sum);
+  Place(buffers, BySize(buffers), plan);
   return plan;
+}
+
+MemoryPlan PlanMemory(std::span<const BufferLife> buffers) {
+  MemoryPlan best = PlanBySize(buffers);
+  if (best.arena_bytes == best.lower_bound_bytes || buffers.size() > kMostForOrders) return best;
+  std::vector<size_t> order = BySize(buffers);
+  MemoryPlan other = best;
+  const auto try_order = [&](auto before) {
+    std::stable_sort(order.begin(), order.end(), before);
+    Place(buffers, order, other);
+    if (other.arena_bytes < best.arena_bytes) best = other;
+  };
+  const auto size = [&](size_t i) { return buffers[i].bytes; };
+  const std::vector<int64_t> sums = LargestSums(buffers);
+  try_order([&](size_t a, size_t b) {
+    return std::pair(sums[a], size(a)) > std::pair(sums[b], size(b));
+  });
+  const auto length = [&](size_t i) { return buffers[i].last - buffers[i].first; };
+  try_order([&](size_t a, size_t b) {
+    return std::pair(length(a), size(a)) > std::pair(length(b), size(b));
+  });
+  try_order([&](size_t a, size_t b) { return buffers[a].first < buffers[b].first; });
+  return best;
 }
 
 }  // namespace infer
