@@ -333,7 +333,8 @@ class Peers(unittest.TestCase):
             process = subprocess.Popen(
                 [str(BIN / "infer-bench"), "peers", str(self.model), "--engines", "infer"],
                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-            self.assertIn("waiting for", process.stderr.readline())
+            # Other warnings may come first: that this is a debug build.
+            self.assertTrue(any("waiting for" in line for line in process.stderr))
             process.send_signal(signal.SIGINT)
             process.communicate(timeout=20)
             self.assertEqual(process.returncode, 130)
