@@ -163,7 +163,7 @@ std::string OutcomeTable(const std::vector<NamedOutcome>& outcomes,
   for (const NamedOutcome& o : outcomes)
     for (size_t k = 0; k < o.outcome.contenders.size(); ++k) rows.push_back(RowOf(o, k));
   for (const GeometricRow& m : means) {
-    if (m.models.size() + m.left_out.size() < 2 || m.models.empty()) continue;
+    if (m.models.size() < 2) continue;
     std::string name = Cat("geometric mean of ", m.models.size());
     if (!m.left_out.empty()) name += Cat(" (", m.left_out.size(), " left out)");
     rows.push_back({name, Cat(m.threads), m.peer, "", "", Fixed(m.ratio.median, 3),
