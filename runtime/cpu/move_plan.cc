@@ -1,6 +1,7 @@
 #include "runtime/cpu/move_plan.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstring>
 
@@ -86,18 +87,53 @@ bool MovePlan::FindStrides(std::span<const int64_t> map, const Dims& dims) {
     }
   }
   if (extents.empty()) extents = strides = {1};  // a single element
+  if (extents.size() > kMaxAxes) return false;
+  steps_ = Strides(extents);
   dims_ = std::move(extents);
   strides_ = std::move(strides);
   offset_ = map[0];
   return true;
 }
 
+/// Walks the axes of a strided copy but the last and one other, in tiles of that one.
+struct MovePlan::Cursor {
+  const MovePlan& plan;
+  size_t other;  ///< the axis walked in tiles; the last: none
+  int64_t tiles;
+  int64_t tile = 0, from = 0, to = 0;  ///< elements from the first
+  std::array<int64_t, kMaxAxes> at = {};
+
+  Cursor(const MovePlan& p, size_t j, int64_t n, int64_t start)
+      : plan(p), other(j), tiles(n), tile(start % n) {
+    int64_t rest = start / n;
+    for (size_t d = plan.dims_.size() - 1; d-- > 0;) {
+      if (d == other) continue;
+      at[d] = rest % plan.dims_[d];
+      rest /= plan.dims_[d];
+      from += at[d] * plan.strides_[d];
+      to += at[d] * plan.steps_[d];
+    }
+  }
+  void Next() {
+    if (++tile < tiles) return;
+    tile = 0;
+    for (size_t d = plan.dims_.size() - 1; d-- > 0;) {
+      if (d == other) continue;
+      from += plan.strides_[d];
+      to += plan.steps_[d];
+      if (++at[d] < plan.dims_[d]) return;
+      from -= plan.strides_[d] * plan.dims_[d];
+      to -= plan.steps_[d] * plan.dims_[d];
+      at[d] = 0;
+    }
+  }
+};
+
 /// The last axis is contiguous in the result. Where another one (`j`) is contiguous in the operand,
 /// the two are walked in tiles, so that neither side is read or written one line per element.
 template <typename T>
 void MovePlan::RunStrided(const T* from, T* to) const {
   const size_t last = dims_.size() - 1;
-  const Dims steps = Strides(dims_);
   size_t j = last;
   for (size_t d = 0; d < last; ++d)
     if (strides_[d] == 1 && strides_[last] != 1) j = d;
@@ -108,16 +144,10 @@ void MovePlan::RunStrided(const T* from, T* to) const {
     if (d != j) outer *= dims_[d];
   ParallelFor(outer, std::max<int64_t>(1, kGrain / (n * std::min(rows, kTile))),
               [&](int64_t begin, int64_t end) {
-                for (int64_t u = begin; u < end; ++u) {
-                  const T* x = from;
-                  T* y = to;
-                  int64_t rest = u / tiles;
-                  for (size_t d = last; d-- > 0;) {
-                    if (d == j) continue;
-                    x += rest % dims_[d] * strides_[d];
-                    y += rest % dims_[d] * steps[d];
-                    rest /= dims_[d];
-                  }
+                Cursor c(*this, j, tiles, begin);
+                for (int64_t u = begin; u < end; ++u, c.Next()) {
+                  const T* x = from + c.from;
+                  T* y = to + c.to;
                   if (j == last && step == 1) {
                     std::memcpy(y, x, static_cast<size_t>(n) * sizeof(T));
                     continue;
@@ -126,11 +156,11 @@ void MovePlan::RunStrided(const T* from, T* to) const {
                     for (int64_t i = 0; i < n; ++i) y[i] = x[i * step];
                     continue;
                   }
-                  const int64_t r0 = u % tiles * kTile, r1 = std::min(rows, r0 + kTile);
+                  const int64_t r0 = c.tile * kTile, r1 = std::min(rows, r0 + kTile);
                   for (int64_t c0 = 0; c0 < n; c0 += kTile) {
                     const int64_t c1 = std::min(n, c0 + kTile);
                     for (int64_t r = r0; r < r1; ++r)
-                      for (int64_t c = c0; c < c1; ++c) y[r * steps[j] + c] = x[r + c * step];
+                      for (int64_t k = c0; k < c1; ++k) y[r * steps_[j] + k] = x[r + k * step];
                   }
                 }
               });

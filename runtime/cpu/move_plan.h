@@ -21,6 +21,8 @@ class MovePlan {
   std::string_view name() const;
 
  private:
+  static constexpr size_t kMaxAxes = 16;  ///< of a strided copy, after merging
+  struct Cursor;
   struct Piece {  // in elements; operand -1: fill
     int operand;
     int64_t from, to, n;
@@ -36,6 +38,7 @@ class MovePlan {
   std::vector<Piece> pieces_;
   int operand_ = -1;     // of the strided copy and the table
   Dims dims_, strides_;  // strided copy: merged extents of the result, strides of the operand
+  Dims steps_;           // strided copy: strides of the result
   int64_t offset_ = 0;   // strided copy: its first element
   std::vector<int32_t> table_;  // element of the operand; -1: fill
 };
