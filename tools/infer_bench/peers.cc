@@ -61,7 +61,7 @@ class PeersCommand : public Command {
     o.Choice("--device", &device_.device, DeviceNames(), "Where infer runs");
     o.Value("--level", &device_.level, "Level of infer, as for run");
     o.Choice("--rewrites", &rewrites_, {kRewrites.begin(), kRewrites.end()},
-             "What infer rewrites while it loads the model, as for infer-opt fuse");
+             "What infer rewrites while it loads the model, as its peers do; see infer-opt fuse");
     o.Value("--rounds", &contest_.rounds, "Undisturbed rounds that a verdict takes", 3);
     o.Value("--max-rounds", &max_rounds_,
             "At most so many with the disturbed; 0: three times as many");
@@ -324,7 +324,7 @@ class PeersCommand : public Command {
   std::vector<std::string> paths_, engines_, workers_, threads_;
   std::vector<int> thread_numbers_;
   std::map<std::string, std::string> own_workers_;
-  std::string python_ = DefaultPython(), rewrites_ = kRewrites.front();
+  std::string python_ = DefaultPython(), rewrites_ = kRewrites.back();
   std::string lock_ = MeasuringLock::DefaultPath();
   ModelOptions model_;
   InputOptions inputs_;

@@ -39,5 +39,5 @@ done
 
 # Verdicts that cannot be had are said in the tables; they do not end the run.
 "$bin/infer-bench" peers "${files[@]}" --engines infer,ort,openvino \
-  --python "$python" --threads 1,2 --rewrites fuse --json "$work/peers.json" "$@" || [ $? -eq 1 ]
+  --python "$python" --threads 1,2 --json "$work/peers.json" "$@" || [ $? -eq 1 ]
 python3 tools/infer_bench/peers/report.py "$work/peers.json" > docs/performance.md
