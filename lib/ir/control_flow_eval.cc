@@ -265,6 +265,22 @@ Result<std::vector<Datum>> EvaluateScan(const Node& node, std::span<const Datum*
   return state;
 }
 
+/// A result that the graph says is no optional, but one branch, or the operand of a loop without
+/// iterations, gives as one: what it holds.
+Status OpenOptionals(const Node& node, std::vector<Datum>& outputs) {
+  for (size_t i = 0; i < outputs.size() && i < node.outputs().size(); ++i) {
+    const Value* v = node.output(i);
+    if (!v || v->type() == ValueType() || v->type().kind() == ValueType::Kind::kOptional) continue;
+    if (!outputs[i].is_optional()) continue;
+    const std::shared_ptr<const Datum> held = outputs[i].optional().value;
+    if (!held)
+      return InvalidModel(
+          Cat("output ", i, " is an empty optional, the model says ", ToString(v->type())));
+    outputs[i] = *held;
+  }
+  return {};
+}
+
 }  // namespace
 
 std::vector<Datum> WithCaptures(std::vector<Datum> own, std::span<const Datum* const> captures) {
@@ -296,6 +312,7 @@ Result<std::vector<Datum>> EvaluateControlFlow(const Node& node,
                                             : EvaluateScan(node, inputs, operands, run);
   if (!out.ok()) return out.status().In(Describe(node));
   INFER_TRY(CheckRanks(*out).In(Describe(node)));
+  INFER_TRY(OpenOptionals(node, *out).In(Describe(node)));
   return out;
 }
 

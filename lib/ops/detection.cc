@@ -138,6 +138,17 @@ double PoolBin(const double* plane, int64_t height, int64_t width, const RoiBins
   return sum / static_cast<double>(std::max<int64_t>(count, 1));
 }
 
+/// More samples than a region could need would run for hours: a hostile sampling_ratio, or a region
+/// far larger than its plane. `planes`: how many times the bins are sampled.
+Status CheckSamples(const RoiBins& r, int64_t bins, int64_t planes) {
+  constexpr double kMostPerBin = 1 << 20, kMost = 1e10;
+  const double per_bin = static_cast<double>(r.samples_y) * static_cast<double>(r.samples_x);
+  const double all = per_bin * static_cast<double>(bins) * static_cast<double>(planes);
+  if (per_bin <= kMostPerBin && all <= kMost) return {};
+  return InvalidModel(Cat(bins, " bins of ", r.samples_y, " x ", r.samples_x,
+                          " samples are more than a region can need"));
+}
+
 /// Mask R-CNN, https://arxiv.org/abs/1703.06870.
 Status RunRoiAlign(OpRun& run) {
   const Tensor &x = run.in(0), &rois = run.in(1), &batches = run.in(2);
@@ -176,6 +187,7 @@ Status RunRoiAlign(OpRun& run) {
       r.samples_y = static_cast<int64_t>(std::max(std::ceil(r.bin_height), 0.0));
       r.samples_x = static_cast<int64_t>(std::max(std::ceil(r.bin_width), 0.0));
     }
+    INFER_TRY(CheckSamples(r, out_h * out_w, rois.dim(0) * channels));
     for (int64_t c = 0; c < channels; ++c) {
       for (int64_t i = 0; i < height * width; ++i)
         plane[static_cast<size_t>(i)] = x.At((batch * channels + c) * height * width + i);

@@ -157,6 +157,24 @@ TEST_F(GraphTest, EvaluatesLoopsWithCaptureAndScanOutput) {
   EXPECT_EQ((*out)[1].tensor().ToFloats(), std::vector<float>({5, 6, 5, 6, 5, 6}));
 }
 
+TEST_F(GraphTest, LoopsWithoutIterationsOpenOptionals) {
+  Graph g = Parse(R"(graph g(n: i64[], x: optional(f32[2])) -> (y: f32[2]) {
+    y = Loop(n, _, x) {body=graph(i, c, s) -> (c2, t) {
+      c2 = Identity(c)  e = OptionalGetElement(s)  t = Neg(e) }} })");
+  EXPECT_EQ(ToString(g.outputs()[0]->type()), "f32[2]");
+  const Datum x(OptionalDatum{std::make_shared<const Datum>(Tensor::Of<float>({2}, {5, 6}))});
+  for (int64_t n : {0, 1, 2}) {
+    const Datum in[] = {Tensor::Scalar<int64_t>(n), x};
+    auto out = Evaluate(g, in);
+    ASSERT_TRUE(out.ok()) << out.status().message();
+    ASSERT_TRUE((*out)[0].is_tensor());
+    EXPECT_EQ((*out)[0].tensor().ToFloats(),
+              n == 1 ? std::vector<float>({-5, -6}) : std::vector<float>({5, 6}));
+  }
+  const Datum nothing[] = {Tensor::Scalar<int64_t>(0), OptionalDatum()};
+  EXPECT_THAT(Evaluate(g, nothing).status().message(), HasSubstr("is an empty optional"));
+}
+
 TEST_F(GraphTest, MapsSequencesWithCapturesAndTensors) {
   Graph g = Parse(R"(graph g(x: f32[3,2], y: f32[2], z: f32[2]) -> (n, m) {
     s = SplitToSequence(x) {keepdims=0}

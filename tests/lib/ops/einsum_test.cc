@@ -93,6 +93,12 @@ TEST(DetectionOps, Values) {
       {R"(x = const f32[1,1,2,2] {1, 2, 3, 4} r = const f32[1,4] {0, 0, 2, 2} b = const i64[1] {3}
           y = RoiAlign(x, r, b))",
        "no batch entry"},
+      {R"(x = const f32[1,1,2,2] {1, 2, 3, 4} r = const f32[1,4] {0, 0, 2, 2} b = const i64[1] {0}
+          y = RoiAlign(x, r, b) {sampling_ratio=2147483648})",
+       "1 bins of 2147483648 x 2147483648 samples are more than a region can need"},
+      {R"(x = const f32[1,1,2,2] {1, 2, 3, 4} r = const f32[1,4] {0, 0, 900000, 900000}
+          b = const i64[1] {0} y = RoiAlign(x, r, b))",
+       "samples are more than a region can need"},
   });
 }
 
