@@ -32,7 +32,9 @@ Status ApplyShapes(Graph& g, const ModelOptions& options) {
     INFER_ASSIGN(auto pair, SplitAtEquals(s, "--set"));
     const auto v = ParseInt(pair.second);
     if (!v || *v < 0) return InvalidArgument(Cat("--set ", s, ": not an extent"));
-    symbols[pair.first] = *v;
+    const auto at = symbols.emplace(pair.first, *v).first;
+    if (at->second != *v)
+      return InvalidArgument(Cat("--set ", s, ": contradicts --set ", at->first, "=", at->second));
   }
   std::map<std::string, Dims> shapes;
   for (const std::string& s : options.shape) {
@@ -47,7 +49,10 @@ Status ApplyShapes(Graph& g, const ModelOptions& options) {
         if (!v || *v < 0) return InvalidArgument(Cat("--shape ", s, ": '", d, "' is no extent"));
         dims.push_back(*v);
       }
-    shapes[pair.first] = dims;
+    const auto at = shapes.emplace(pair.first, dims).first;
+    if (at->second != dims)
+      return InvalidArgument(
+          Cat("--shape ", s, ": contradicts --shape ", at->first, " of ", ToString(at->second)));
   }
   if (!symbols.empty()) INFER_TRY(BindSymbols(g, symbols));
   if (!shapes.empty()) INFER_TRY(SpecializeInputs(g, shapes));
