@@ -113,7 +113,9 @@ Result<Opened> OpenFolder(const DataOptions& o) {
     std::sort(paths.begin(), paths.end());
   }
   if (paths.empty())
-    return InvalidModel(Cat(o.data, ": no .png, .jpg, .jpeg, .bmp or .pnm file inside"));
+    return InvalidModel(Cat(o.data,
+                            ": no .png, .jpg, .jpeg, .bmp or .pnm file inside; other data, and "
+                            "those of several inputs, are an .npz of one array per input name"));
   return Opened{std::make_unique<ImageSource>(std::move(paths), o.limits), std::move(table.labels)};
 }
 

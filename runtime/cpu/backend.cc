@@ -15,11 +15,20 @@
 namespace infer {
 namespace {
 
+bool ReadsDequantized(const Node& n) {
+  return std::any_of(n.inputs().begin(), n.inputs().end(), [](const Value* v) {
+    return v && v->producer() && v->producer()->Is("DequantizeLinear");
+  });
+}
+
 /// Candidates of one step, best first; the refusals of the others go to `info`.
 StepKernels Choose(const StepCall& call, const KernelList& kernels, StepInfo& info) {
   StepKernels chosen;
+  const bool may_be_integer = call.step.borrowed > 0 || ReadsDequantized(call.main());
   for (const KernelDef& k : kernels) {
     if (!call.main().Is(k.op, k.domain)) continue;
+    // What an integer kernel misses in a float model is no news.
+    if (!may_be_integer && k.name.starts_with("int8:")) continue;
     if (std::string reason = k.refuse(call); !reason.empty()) {
       if (chosen.kernels.empty()) info.refusals.push_back(Cat(k.name, ": ", reason));
       continue;

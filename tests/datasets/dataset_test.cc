@@ -70,7 +70,8 @@ TEST(Dataset, WhatDoesNotFitIsRefused) {
   const auto none = dir.Write("n.npy", Bytes(Tensor::Zeros(DType::kU8, {0, 2})));
   EXPECT_FALSE(OpenDataset({.data = none}).ok());
   EXPECT_EQ(OpenDataset({.data = dir.Path("absent.npy")}).status().code(), Code::kIo);
-  EXPECT_THAT(OpenDataset({.data = dir.path()}).status().message(), HasSubstr("no .png"));
+  EXPECT_THAT(OpenDataset({.data = dir.path()}).status().message(),
+              AllOf(HasSubstr("no .png"), HasSubstr(".npz of one array per input name")));
   dir.Write("labels.csv", "../x.png,1\n");
   EXPECT_THAT(OpenDataset({.data = dir.path()}).status().message(), HasSubstr("leaves the folder"));
   dir.Write("labels.csv", "x.png,1\n");

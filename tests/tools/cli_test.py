@@ -70,6 +70,8 @@ class Cli(unittest.TestCase):
         self.assertGreater(report["cost"]["flops"], 1e8)
         self.assertEqual(len(report["model"]["sha256"]), 64)
         self.assertTrue(report["kernels"])
+        # Nothing is quantized: what integer kernels miss is no news.
+        self.assertFalse([r for k in report["kernels"] for r in k["refusals"] if "int8:" in r])
 
     def test_run(self):
         np.save(self.dir / "x.npy", np.zeros((2, 1, 32, 32), np.float32))
@@ -106,6 +108,10 @@ class Cli(unittest.TestCase):
         self.assertEqual(report["quantization"]["quantizable_layers"],
                          sum(layer["quantizable"] for layer in report["quantization"]["layers"]))
         self.assertLess(report["output"]["bytes"], 0.5 * os.path.getsize(MODEL))
+        shown = self.expect(0, "infer-opt", "inspect", self.dir / "int8.onnx", "--set", "batch=1",
+                            "--kernels").stdout
+        self.assertIn(" QDQ Conv", shown)
+        self.assertNotIn("DequantizeLinear+", shown)
 
     def test_bench(self):
         report = self.report(0, "infer-bench", "run", MODEL, "--set", "batch=1", "--min-runs", 3,

@@ -104,6 +104,15 @@ Json ToJson(const Model& m, const std::string& path) {
           {"outputs", ValuesJson(m.graph.outputs())}};
 }
 
+std::string ShownOperators(std::string_view op) {
+  std::vector<std::string> shown = Split(op, '+');
+  const size_t all = shown.size();
+  std::erase_if(
+      shown, [](const std::string& o) { return o == "DequantizeLinear" || o == "QuantizeLinear"; });
+  if (shown.empty() || shown.size() == all) return std::string(op);
+  return Cat("QDQ ", Join(shown, "+"));
+}
+
 std::string TextTable(std::vector<std::vector<std::string>> rows) {
   if (rows.empty()) return {};
   for (auto& row : rows)

@@ -26,6 +26,9 @@ Json ToJson(const Cost& c);
 Json ToJson(const Model& m, const std::string& path);
 Json HostJson();
 
+/// The operators of a step for people: those between quantizations, behind "QDQ ".
+std::string ShownOperators(std::string_view op);
+
 /// An aligned text table; the first row is the header. Columns of numbers are right-aligned;
 /// control characters are escaped.
 std::string TextTable(std::vector<std::vector<std::string>> rows);

@@ -205,11 +205,11 @@ class BenchRunCommand : public Command {
                         {"ms", ms},
                         {"reference_ms", Quantile(reference[k], 0.5)},
                         {"cost", ToJson(cost)}});
-      table.push_back(
-          {ms,
-           {info.node.empty() && !info.outputs.empty() ? info.outputs[0] : info.node, info.op,
-            info.kernel, info.precision, Fixed(ms, 4), Fixed(100 * ms / wall, 1),
-            ms > 0 ? Fixed(flops / ms / 1e6, 1) : "-", ms > 0 ? Fixed(bytes / ms / 1e6, 1) : "-"}});
+      table.push_back({ms,
+                       {info.node.empty() && !info.outputs.empty() ? info.outputs[0] : info.node,
+                        ShownOperators(info.op), info.kernel, info.precision, Fixed(ms, 4),
+                        Fixed(100 * ms / wall, 1), ms > 0 ? Fixed(flops / ms / 1e6, 1) : "-",
+                        ms > 0 ? Fixed(bytes / ms / 1e6, 1) : "-"}});
     }
     if (layers_) {
       std::stable_sort(table.begin(), table.end(),

@@ -161,8 +161,9 @@ class InspectCommand : public Command {
     report["device"] = device_.device;
     report["kernels"] = Json::array();
     for (const StepInfo& s : program->steps()) {
-      rows.push_back({s.node.empty() && !s.outputs.empty() ? s.outputs[0] : s.node, s.op, s.kernel,
-                      s.precision, s.refusals.empty() ? "" : s.refusals.front()});
+      rows.push_back({s.node.empty() && !s.outputs.empty() ? s.outputs[0] : s.node,
+                      ShownOperators(s.op), s.kernel, s.precision,
+                      s.refusals.empty() ? "" : s.refusals.front()});
       report["kernels"].push_back({{"node", s.node},
                                    {"op", s.op},
                                    {"kernel", s.kernel},
