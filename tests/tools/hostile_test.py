@@ -198,6 +198,15 @@ class Hostile(unittest.TestCase):
         self.assertEqual(report["model"]["inputs"][0]["type"], "f32[?,3]")
         self.assertEqual(report["extents"], {"x[0]": 1})
 
+    def test_stale_declared_extents_are_warned_of(self):
+        path = self.write("stale.onnx", model([relu("x", "y")], [value_info("x", [3])],
+                                              [value_info("y", [7])]))
+        for device in ["cpu", "reference"]:
+            done = self.expect(0, "infer-opt", "run", path, "--device", device)
+            self.assertIn("y: f32[3]", done.stdout)
+            self.assertIn("warning: " + str(path) + ": value 'y' is declared f32[7], but is f32[3]",
+                          done.stderr)
+
     def test_an_opset_that_nobody_knows_is_4(self):
         path = self.write("new.onnx", model([relu("x", "y")], [X], [Y], opset=999))
         for command in ["inspect", "run"]:

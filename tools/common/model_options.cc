@@ -86,6 +86,12 @@ Result<Model> LoadModel(Context& context, const std::string& path, const ModelOp
   import.external_root = options.external_root;
   INFER_ASSIGN(Model model, ImportModel(path, context.ops(), import));
   INFER_TRY(CheckInputs(context.paths(), model.info.source_files));
+  constexpr size_t kShown = 5;
+  const std::vector<std::string>& warnings = model.info.warnings;
+  for (size_t i = 0; i < std::min(kShown, warnings.size()); ++i)
+    context.Warn(Cat(path, ": ", warnings[i]));
+  if (warnings.size() > kShown)
+    context.Warn(Cat(path, ": ", warnings.size() - kShown, " more warnings of the import"));
   INFER_TRY(ApplyShapes(model.graph, options));
   return model;
 }
