@@ -128,7 +128,7 @@ void PanelGemm::Run(const float* a, const float* w, const float* bias, float* y,
 
 std::shared_ptr<const Buffer> PackPanels(const float* from, int64_t depth, int64_t k_stride,
                                          int64_t columns, int64_t n_stride, int lanes) {
-  const int64_t padded = BlocksOf(depth, lanes) * lanes, width = 2 * lanes;
+  const int64_t padded = BlocksOf(depth, lanes) * lanes, width = int64_t{2} * lanes;
   const int64_t count = BlocksOf(columns, width);
   auto buffer = Buffer::Allocate(static_cast<size_t>(count * padded * width) * sizeof(float));
   float* to = As<float>(buffer->mutable_data());

@@ -21,7 +21,7 @@ struct PanelGemm {
 
  private:
   struct Sweep;
-  int64_t width() const { return 2 * panels->lanes; }  ///< columns of a panel
+  int64_t width() const { return int64_t{2} * panels->lanes; }  ///< columns of a panel
   int64_t row_block() const;
   int64_t sweep_blocks() const;  ///< of k, at once
   void PackRows(const float* a, const Sweep& sweep, float* to) const;

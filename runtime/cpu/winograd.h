@@ -32,7 +32,7 @@ struct Winograd {
   /// number of threads.
   void Run(const float* x, const float* weights, const float* bias, float* y, float* scratch) const;
 
-  int64_t points() const { return (m + 2) * (m + 2); }
+  int64_t points() const { return int64_t{m + 2} * (m + 2); }
   int64_t down() const { return BlocksOf(out.height, m); }
   int64_t across() const { return BlocksOf(out.width, m); }
   int64_t tiles() const { return images * down() * across(); }
