@@ -1,6 +1,6 @@
 /// Concat along the channels of operands that lie in blocks of channels: blocks are copied as they
-/// are. Twenty times as fast as oneDNN's concat of 2.6 where all operands lie so (squeezenet1.1 on
-/// AVX-512: 2.3 of 4.6 ms before).
+/// are. oneDNN 2.6's concat of such operands takes 2.2 of the 8.3 ms of squeezenet1.1 with AVX2,
+/// this one 0.09 (`INFER_MAX_ISA=avx2 infer-bench run M --layers`).
 #include <algorithm>
 #include <cstring>
 

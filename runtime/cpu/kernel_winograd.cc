@@ -1,9 +1,9 @@
 /// Conv 3x3 of stride 1 by runtime/cpu/winograd.h. Against oneDNN's direct convolution, whole
-/// networks, one thread of AVX-512: resnet18 0.58, vgg16 0.47, resnet50 0.80 of its time
-/// (docs/performance.md).
+/// networks, one thread of AVX-512: resnet18 0.60, vgg16 0.49, resnet50 0.82 of its time
+/// (docs/adr/0007-own-kernels-where-they-win.md).
 ///
 /// Error against the exact value, relative to the largest: <= 2e-5
-/// (tests/suites/convolution_suite.cc), where a direct sum has <= 2e-6. Level 2 only, therefore.
+/// (tests/suites/convolution_suite.cc). Level 2 only, therefore.
 #include <algorithm>
 
 #include "lib/support/strings.h"
