@@ -2,7 +2,6 @@
 /// 3x3 by Winograd at level 2, 1x1.
 #include <array>
 
-#include "lib/support/parallel.h"
 #include "tests/suites/suite.h"
 
 namespace infer {
@@ -100,30 +99,14 @@ TEST(Convolution, Chains) {
 }
 
 TEST(Convolution, SameBitsForAnyNumberOfThreads) {
-  const int before = LaneBudget();
-  SetLaneBudget(7);
   for (std::string_view text :
        {"graph g(x: f32[1,32,30,30]) -> (y) { w = const f32[80,32,3,3] ~1 y = Conv(x, w) "
         "{pads=[1,1,1,1]} }",
         "graph g(x: f32[1,96,7,7]) -> (y) { w = const f32[112,96,3,3] ~1 y = Conv(x, w) "
         "{pads=[1,1,1,1]} }",
         "graph g(x: f32[1,32,40,41]) -> (y) { w = const f32[80,32,1,1] ~1 y = Conv(x, w) }",
-        "graph g(x: f32[1,96,7,7]) -> (y) { w = const f32[112,96,1,1] ~1 y = Conv(x, w) }"}) {
-    auto g = ParseGraph(text, SuiteOps());
-    ASSERT_TRUE(g.ok()) << g.status().message();
-    Random random(11);
-    const std::vector<Datum> x = {RandomInput(DType::kF32, DimsOf(*g->inputs()[0]), random)};
-    std::optional<Tensor> first;
-    for (int threads : {1, 2, 3, 7}) {
-      auto program = BackendUnderTest().Compile(*g, {.level = 2, .threads = threads});
-      ASSERT_TRUE(program.ok()) << program.status().message();
-      auto out = RunOnce(**program, x);
-      ASSERT_TRUE(out.ok()) << out.status().message();
-      if (!first) first = (*out)[0].tensor();
-      EXPECT_TRUE(BitEqual((*out)[0].tensor(), *first)) << threads << " threads, " << text;
-    }
-  }
-  SetLaneBudget(before);
+        "graph g(x: f32[1,96,7,7]) -> (y) { w = const f32[112,96,1,1] ~1 y = Conv(x, w) }"})
+    CheckSameBits(text);
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "tests/suites/suite.h"
 
+#include "lib/support/parallel.h"
+
 namespace infer {
 namespace {
 
@@ -110,14 +112,42 @@ std::vector<StepInfo> CheckGraph(std::string_view text, const std::vector<Datum>
   return steps;
 }
 
+namespace {
+
+std::vector<Datum> RandomInputs(const Graph& g, uint64_t seed) {
+  Random random(seed);
+  std::vector<Datum> inputs;
+  for (const Value* v : g.inputs()) inputs.push_back(RandomInput(v->dtype(), DimsOf(*v), random));
+  return inputs;
+}
+
+}  // namespace
+
+void CheckSameBits(std::string_view text) {
+  auto g = ParseGraph(text, SuiteOps());
+  ASSERT_TRUE(g.ok()) << g.status().message() << "\n" << text;
+  const std::vector<Datum> inputs = RandomInputs(*g, 11);
+  const int before = LaneBudget();
+  SetLaneBudget(7);
+  std::optional<Tensor> first;
+  for (int threads : {1, 2, 3, 7}) {
+    auto program = BackendUnderTest().Compile(*g, {.level = 2, .threads = threads});
+    EXPECT_TRUE(program.ok()) << program.status().message();
+    if (!program.ok()) break;
+    auto out = RunOnce(**program, inputs);
+    EXPECT_TRUE(out.ok()) << out.status().message();
+    if (!out.ok()) break;
+    if (!first) first = (*out)[0].tensor();
+    EXPECT_TRUE(BitEqual((*out)[0].tensor(), *first)) << threads << " threads, " << text;
+  }
+  SetLaneBudget(before);
+}
+
 std::vector<StepInfo> CheckGraph(std::string_view text, uint64_t seed, double tolerance) {
   auto g = ParseGraph(text, SuiteOps());
   EXPECT_TRUE(g.ok()) << g.status().message() << "\n" << text;
   if (!g.ok()) return {};
-  Random random(seed);
-  std::vector<Datum> inputs;
-  for (const Value* v : g->inputs()) inputs.push_back(RandomInput(v->dtype(), DimsOf(*v), random));
-  return CheckGraph(text, inputs, tolerance);
+  return CheckGraph(text, RandomInputs(*g, seed), tolerance);
 }
 
 }  // namespace infer
