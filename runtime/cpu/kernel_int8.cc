@@ -10,6 +10,7 @@
 #include <limits>
 
 #include "lib/support/strings.h"
+#include "runtime/cpu/epilogue.h"
 #include "runtime/cpu/kernels.h"
 #include "runtime/cpu/launch.h"
 #include "runtime/cpu/packed.h"
@@ -110,11 +111,7 @@ std::string RefuseResidual(const StepCall& call, const QuantGroup& g) {
   if (!other.params.per_tensor() || other.params.dtype != g.output->dtype || other.constant)
     return "what is added has another type";
   if (other.value == g.inputs[0]->value) return "the operand itself is added";
-  const Value &x = *other.value, &y = *call.step.nodes.back()->output(0);
-  if (!x.shape().has_rank() || !y.shape().has_rank() || x.shape().rank() != y.shape().rank())
-    return "it broadcasts";
-  for (int i = 0; i < x.shape().rank(); ++i)
-    if (!x.shape()[i].KnownEqual(y.shape()[i])) return "it broadcasts";
+  if (!SameShape(*other.value, *call.step.nodes.back()->output(0))) return "it broadcasts";
   return SumRoundsAsTheGraph(g) ? "" : "the sum would round otherwise";
 }
 

@@ -230,9 +230,9 @@ std::string RefuseGlobalPool8(const StepCall& call) {
   return g->activations.empty() ? "" : "an activation follows";
 }
 
-/// The mean of each channel of an image [rows][channels]. As the graph
-/// does it: real values in f32, their mean, the quantization of that; in double the sum of some
-/// thousand such values is exact, whatever the order.
+/// The mean of each channel of an image [rows][channels]. As the graph does it: real values in f32,
+/// their mean, the quantization of that; in double the sum of some thousand such values is exact,
+/// whatever the order.
 struct Mean8 {
   QuantParams8 x, y;
   int64_t rows, channels;

@@ -81,66 +81,64 @@ Prepared ReorderOf(const dnnl::reorder::primitive_desc& pd, const memory::desc& 
   return p;
 }
 
+/// What convolutions and matrix products have in common.
+struct ProductDescs {
+  memory::desc src, weights, dst, bias;  // no bias: zero
+  dnnl::primitive_attr attr;
+};
+template <typename S>
+Result<ProductDescs> DescsOf(const S& s, const Attributes& a) {
+  ProductDescs d;
+  INFER_ASSIGN(d.src, DescOf(s.src));
+  INFER_ASSIGN(d.weights, DescOf(s.weights));
+  INFER_ASSIGN(d.dst, DescOf(s.dst));
+  INFER_ASSIGN(d.attr, AttrOf(a));
+  if (!s.bias.dims.empty()) {
+    INFER_ASSIGN(d.bias, DescOf(s.bias));
+  }
+  return d;
+}
+template <typename P, typename D>
+Result<Made> FinishProduct(const D& pd, const ProductDescs& d, const Attributes& a) {
+  std::vector<std::pair<int, memory::desc>> descs = {{DNNL_ARG_SRC, pd.src_desc()},
+                                                     {DNNL_ARG_WEIGHTS, pd.weights_desc()},
+                                                     {DNNL_ARG_DST, pd.dst_desc()}};
+  if (!d.bias.is_zero()) descs.emplace_back(DNNL_ARG_BIAS, pd.bias_desc());
+  return RefuseReference(Finish<P>(pd, std::move(descs), &a));
+}
+
 }  // namespace
 
 Result<Made> MakeConv(const ConvSpec& s, const Attributes& a) {
   return Guarded([&]() -> Result<Made> {
-    INFER_ASSIGN(const memory::desc src, DescOf(s.src));
-    INFER_ASSIGN(const memory::desc weights, DescOf(s.weights));
-    INFER_ASSIGN(const memory::desc dst, DescOf(s.dst));
-    INFER_ASSIGN(const dnnl::primitive_attr attr, AttrOf(a));
-    memory::desc bias;
-    if (!s.bias.dims.empty()) {
-      INFER_ASSIGN(bias, DescOf(s.bias));
-    }
+    INFER_ASSIGN(const ProductDescs d, DescsOf(s, a));
     Dims dilations = s.dilations;
-    for (int64_t& d : dilations) --d;  // oneDNN counts the gaps
-    auto finish = [&](auto tag, const auto& pd) {
-      std::vector<std::pair<int, memory::desc>> descs = {{DNNL_ARG_SRC, pd.src_desc()},
-                                                         {DNNL_ARG_WEIGHTS, pd.weights_desc()},
-                                                         {DNNL_ARG_DST, pd.dst_desc()}};
-      if (!s.bias.dims.empty()) descs.emplace_back(DNNL_ARG_BIAS, pd.bias_desc());
-      return RefuseReference(Finish<typename decltype(tag)::type>(pd, std::move(descs), &a));
+    for (int64_t& v : dilations) --v;  // oneDNN counts the gaps
+    const auto make = [&](auto tag, Algorithm algorithm) {
+      using P = typename decltype(tag)::type;
+      constexpr auto kInference = dnnl::prop_kind::forward_inference;
+      const typename P::desc desc =
+          d.bias.is_zero()
+              ? typename P::desc(kInference, algorithm, d.src, d.weights, d.dst, s.strides,
+                                 dilations, s.pads_begin, s.pads_end)
+              : typename P::desc(kInference, algorithm, d.src, d.weights, d.bias, d.dst, s.strides,
+                                 dilations, s.pads_begin, s.pads_end);
+      return FinishProduct<P>(typename P::primitive_desc(desc, d.attr, Engine()), d, a);
     };
-    constexpr auto kInference = dnnl::prop_kind::forward_inference;
-    if (s.transposed) {
-      using P = dnnl::deconvolution_forward;
-      const P::desc d = bias.is_zero()
-                            ? P::desc(kInference, Algorithm::deconvolution_direct, src, weights,
-                                      dst, s.strides, dilations, s.pads_begin, s.pads_end)
-                            : P::desc(kInference, Algorithm::deconvolution_direct, src, weights,
-                                      bias, dst, s.strides, dilations, s.pads_begin, s.pads_end);
-      return finish(std::type_identity<P>(), P::primitive_desc(d, attr, Engine()));
-    }
-    using P = dnnl::convolution_forward;
-    const P::desc d = bias.is_zero()
-                          ? P::desc(kInference, Algorithm::convolution_direct, src, weights, dst,
-                                    s.strides, dilations, s.pads_begin, s.pads_end)
-                          : P::desc(kInference, Algorithm::convolution_direct, src, weights, bias,
-                                    dst, s.strides, dilations, s.pads_begin, s.pads_end);
-    return finish(std::type_identity<P>(), P::primitive_desc(d, attr, Engine()));
+    return s.transposed ? make(std::type_identity<dnnl::deconvolution_forward>(),
+                               Algorithm::deconvolution_direct)
+                        : make(std::type_identity<dnnl::convolution_forward>(),
+                               Algorithm::convolution_direct);
   });
 }
 
 Result<Made> MakeMatMul(const MatMulSpec& s, const Attributes& a) {
   return Guarded([&]() -> Result<Made> {
-    INFER_ASSIGN(const memory::desc src, DescOf(s.src));
-    INFER_ASSIGN(const memory::desc weights, DescOf(s.weights));
-    INFER_ASSIGN(const memory::desc dst, DescOf(s.dst));
-    INFER_ASSIGN(const dnnl::primitive_attr attr, AttrOf(a));
-    memory::desc bias;
-    if (!s.bias.dims.empty()) {
-      INFER_ASSIGN(bias, DescOf(s.bias));
-    }
+    INFER_ASSIGN(const ProductDescs d, DescsOf(s, a));
     using P = dnnl::matmul;
-    const P::desc d =
-        bias.is_zero() ? P::desc(src, weights, dst) : P::desc(src, weights, bias, dst);
-    const P::primitive_desc pd(d, attr, Engine());
-    std::vector<std::pair<int, memory::desc>> descs = {{DNNL_ARG_SRC, pd.src_desc()},
-                                                       {DNNL_ARG_WEIGHTS, pd.weights_desc()},
-                                                       {DNNL_ARG_DST, pd.dst_desc()}};
-    if (!bias.is_zero()) descs.emplace_back(DNNL_ARG_BIAS, pd.bias_desc());
-    return RefuseReference(Finish<P>(pd, std::move(descs), &a));
+    const P::desc desc = d.bias.is_zero() ? P::desc(d.src, d.weights, d.dst)
+                                          : P::desc(d.src, d.weights, d.bias, d.dst);
+    return FinishProduct<P>(P::primitive_desc(desc, d.attr, Engine()), d, a);
   });
 }
 

@@ -6,6 +6,7 @@
 
 #include "lib/ir/inference.h"
 #include "lib/ops/registry.h"
+#include "lib/support/measure.h"
 #include "lib/support/strings.h"
 #include "passes/pass/pipeline.h"
 #include "tools/common/model_options.h"
@@ -17,10 +18,6 @@ namespace infer::peers {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-double MsSince(Clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-}
 
 class InferEngine {
  public:
