@@ -1,0 +1,165 @@
+#include "runtime/cpu/int8_product.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+
+#include "lib/support/strings.h"
+#include "runtime/cpu/epilogue.h"
+
+namespace infer {
+namespace {
+
+bool IsConv(const Node& n) { return n.Is("Conv"); }
+
+/// The sum rounds each of the 65,536 pairs of quanta as the QDQ graph does, step by step in f32.
+bool SumRoundsAsTheGraph(const QuantGroup& g) {
+  const SumIn8Bits sum(g);
+  const QuantParams8 &a = g.residual->between, &b = g.residual->other.params, &y = *g.output;
+  const int32_t lo = SumIn8Bits::Lowest(y);
+  const auto quantum = [&](float v) {
+    return std::clamp(std::nearbyint(g.residual->relu ? std::max(v, 0.0f) : v),
+                      static_cast<float>(lo - y.zero_point()),
+                      static_cast<float>(lo + 255 - y.zero_point()));
+  };
+  for (int i = 0; i < 256; ++i) {
+    const auto u = static_cast<float>(SumIn8Bits::Lowest(a) + i - a.zero_point());
+    const float left = u * a.scale(), folded = u * sum.scale;
+    for (int j = 0; j < 256; ++j) {
+      const auto v = static_cast<float>(SumIn8Bits::Lowest(b) + j - b.zero_point());
+      const float right = v * b.scale();
+      if (quantum((left + right) / y.scale()) != quantum(std::fma(v, sum.other_scale, folded)))
+        return false;
+    }
+  }
+  return true;
+}
+
+std::string RefuseResidual(const StepCall& call, const QuantGroup& g) {
+  const QuantInput& other = g.residual->other;
+  if (!IsConv(call.main())) return "a residual of a product that is no convolution";
+  if (!other.params.per_tensor() || other.params.dtype != g.output->dtype || other.constant)
+    return "what is added has another type";
+  if (other.value == g.inputs[0]->value) return "the operand itself is added";
+  if (!SameShape(*other.value, *call.step.nodes.back()->output(0))) return "it broadcasts";
+  return SumRoundsAsTheGraph(g) ? "" : "the sum would round otherwise";
+}
+
+/// The bias in units of the sum.
+Tensor BiasOf(const StepCall& call, const QuantGroup& group, int64_t channels,
+              const std::vector<double>& unit) {
+  const auto& q = group.inputs[2];
+  const Tensor& c = q ? *q->constant : *call.constant(call.main().input(2));
+  Tensor bias(DType::kF32, {channels});
+  for (int64_t i = 0; i < channels; ++i) {
+    const auto k = static_cast<size_t>(i);
+    double v = c.At(i);
+    if (q)
+      v = (v - q->params.zero_points[q->params.per_tensor() ? 0 : k]) *
+          static_cast<double>(q->params.scales[q->params.per_tensor() ? 0 : k]);
+    bias.Set(i, v / unit[unit.size() == 1 ? 0 : k]);
+  }
+  return bias;
+}
+
+}  // namespace
+
+Tensor SymmetricWeights(const QuantInput& w, int64_t channels, bool channels_first) {
+  const Tensor& q = *w.constant;
+  Tensor out(DType::kI8, q.dims());
+  const int64_t n = q.num_elements(), inner = channels ? n / channels : 0;
+  for (int64_t i = 0; i < n; ++i) {
+    const int64_t c = channels_first ? i / inner : i % channels;
+    const auto z = w.params.zero_points[w.params.per_tensor() ? 0 : static_cast<size_t>(c)];
+    const int64_t v = q.IntAt(i) - z;
+    if (v < -128 || v > 127) return {};
+    out.SetInt(i, v);
+  }
+  return out;
+}
+
+bool PairsFit16Bits(const Tensor& w, int64_t channels, bool channels_first) {
+  const int64_t n = w.num_elements(), inner = n / std::max<int64_t>(channels, 1);
+  for (int64_t c = 0; c < channels; ++c) {
+    int first = 0, second = 0;
+    for (int64_t i = 0; i < inner; ++i) {
+      const int v = std::abs(static_cast<int>(w.data<int8_t>()[static_cast<size_t>(
+          channels_first ? c * inner + i : i * channels + c)]));
+      if (v > first) {
+        second = first;
+        first = v;
+      } else {
+        second = std::max(second, v);
+      }
+    }
+    if (255 * (first + second) > 32767) return false;
+  }
+  return true;
+}
+
+bool ChannelsFirst(const Node& n) {
+  return IsConv(n) || (n.Is("Gemm") && n.Attr<int64_t>("transB") != 0);
+}
+
+SumIn8Bits::SumIn8Bits(const QuantGroup& g)
+    : lo(static_cast<float>(Lowest(g.residual->between) - g.residual->between.zero_point())),
+      hi(lo + 255),
+      scale(g.residual->between.scale() / g.output->scale()),
+      other_scale(g.residual->other.params.scale() / g.output->scale()) {}
+
+std::string RefuseProductGroup(const StepCall& call) {
+  auto group = DecodeQuantGroup(call);
+  if (!group.ok()) return group.status().message();
+  const Node& n = call.main();
+  if (group->inputs.size() < 2 || !group->inputs[0] || !group->inputs[1])
+    return "an operand is not quantized";
+  const QuantInput& x = *group->inputs[0];
+  const QuantInput& w = *group->inputs[1];
+  if (!x.params.per_tensor() || x.params.dtype == DType::kI32) return "activations per channel";
+  if (!w.constant || w.params.dtype == DType::kI32) return "weights are not 8-bit constants";
+  const int rank = w.constant->rank();
+  if (IsConv(n) ? rank < 3 || rank > 5 : rank != 2) return "the rank of the weights";
+  const bool first = ChannelsFirst(n);
+  const int64_t channels = w.constant->dim(first ? 0 : -1);
+  if (!w.params.per_tensor()) {
+    const int64_t axis = w.params.axis < 0 ? w.params.axis + rank : w.params.axis;
+    if (axis != (first ? 0 : rank - 1)) return "weights are not scaled by output channel";
+    if (static_cast<int64_t>(w.params.scales.size()) != channels) return "scales do not fit";
+  }
+  if (n.Is("Gemm") &&
+      (n.Attr<float>("alpha") != 1 || n.Attr<float>("beta") != 1 || n.Attr<int64_t>("transA") != 0))
+    return "alpha, beta or transA";
+  if (const Value* b = n.input(2)) {
+    const Tensor* c = group->inputs[2] ? group->inputs[2]->constant : call.constant(b);
+    if (!c || c->num_elements() != channels) return "the bias is not one constant per channel";
+    if (group->inputs[2] && !group->inputs[2]->params.per_tensor() &&
+        static_cast<int64_t>(group->inputs[2]->params.scales.size()) != channels)
+      return "the scales of the bias";
+  }
+  for (const Node* a : group->activations)
+    if (!onednn::EltwiseOf(*a)) return Cat(a->op(), " cannot be folded");
+  if (!SymmetricWeights(w, channels, first).defined())
+    return "weights minus zero point do not fit 8 bits";
+  return group->residual ? RefuseResidual(call, *group) : "";
+}
+
+ProductScales ScalesOf(const StepCall& call, const QuantGroup& group, int64_t channels) {
+  ProductScales s;
+  const float x_scale = group.inputs[0]->params.scale();
+  std::vector<double> unit;
+  for (float w : group.inputs[1]->params.scales) unit.push_back(static_cast<double>(w) * x_scale);
+  if (call.main().input(2)) s.bias = BiasOf(call, group, channels, unit);
+  const QuantParams8* first = group.residual ? &group.residual->between
+                              : group.output ? &*group.output
+                                             : nullptr;
+  const double to_quanta = first ? 1.0 / first->scale() : 1.0;
+  // f(k x) = k f(x) for k > 0: the output scale may come first.
+  const bool scales_through =
+      std::all_of(group.activations.begin(), group.activations.end(),
+                  [](const Node* a) { return a->Is("Relu") || a->Is("LeakyRelu"); });
+  for (double u : unit) s.scales.push_back(static_cast<float>(scales_through ? u * to_quanta : u));
+  if (!scales_through) s.to_quanta = static_cast<float>(to_quanta);
+  return s;
+}
+
+}  // namespace infer
