@@ -9,6 +9,7 @@ KernelList Int8ElementwiseKernels();  ///< DQ -> Add, Mul, activations, pooling,
 KernelList WinogradKernels();         ///< Conv 3x3 (own)
 KernelList ConvKernels();             ///< Conv, ConvTranspose (oneDNN)
 KernelList MatMulKernels();           ///< MatMul, Gemm (oneDNN)
+KernelList WeightOnlyKernels();       ///< MatMulNBits (own)
 KernelList PoolKernels();             ///< MaxPool, AveragePool, GlobalAveragePool, ... (oneDNN)
 KernelList NormKernels();             ///< BatchNormalization (oneDNN)
 KernelList RowKernels();              ///< Softmax, LayerNormalization, reductions

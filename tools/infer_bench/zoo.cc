@@ -26,7 +26,10 @@ class ZooCommand : public Command {
     o.Value("--batch", &options_.batch, "Batch; 0: symbolic, where the model allows it");
     o.Value("--resolution", &options_.resolution, "Height and width of images; 0: the model's own");
     o.Value("--sequence", &options_.sequence, "Tokens; 0: the model's own");
-    o.Value("--past", &options_.past, "Cached tokens of gpt2-small-kv");
+    o.Value("--past", &options_.past,
+            "Cached tokens of gpt2-small-kv..., length of the cache of ...-gqa-...");
+    o.Value("--accuracy-level", &options_.accuracy_level,
+            "Of ...-int4: 4 lets activations be quantized, too");
     o.Value("--num-layers", &options_.layers, "Layers of transformers; 0: as published");
     o.Value("--seed", &options_.seed, "Seed of the weights");
   }

@@ -37,7 +37,10 @@ void Net::Output(Value* v, std::string_view name) {
 Values Net::OpN(std::string_view op, Values inputs, size_t outputs, AttrMap attrs) {
   Value* first = inputs.front();
   if (!status_.ok()) return Values(outputs, first);
-  const OpDef* def = graph_.ops().Find(op);
+  const size_t colons = op.find("::");
+  const std::string_view domain = colons == op.npos ? "" : op.substr(0, colons);
+  if (colons != op.npos) op = op.substr(colons + 2);
+  const OpDef* def = graph_.ops().Find(domain, op);
   if (!def) {
     Fail(Internal(Cat("no operator ", op)));
     return Values(outputs, first);
@@ -58,10 +61,10 @@ Value* Net::Op(std::string_view op, Values inputs, AttrMap attrs) {
   return OpN(op, std::move(inputs), 1, std::move(attrs)).front();
 }
 
-Value* Net::Weight(Dims dims, double std, double mean) {
-  const uint64_t index = weights_++;
+Tensor Net::WeightTensor(Dims dims, double std, double mean) {
+  const uint64_t index = weights_;
   // After a failure nothing is read any more, so nothing large is made.
-  if (!status_.ok()) return JsonNumber(0);
+  if (!status_.ok()) return Tensor::Scalar<float>(0);
   Tensor t(DType::kF32, std::move(dims));
   const std::span<float> out = t.mutable_data<float>();
   // Irwin-Hall: the sum of four uniform numbers has mean 2 and variance 1/3, and is near normal.
@@ -79,7 +82,7 @@ Value* Net::Weight(Dims dims, double std, double mean) {
       }
     }
   });
-  return editor_.AddConstant(std::move(t), Cat("weight_", index));
+  return t;
 }
 
 Value* Net::Conv(Value* x, int64_t outputs, int64_t kernel, const ConvOptions& o) {
@@ -125,6 +128,43 @@ Value* Net::Linear(Value* x, int64_t outputs) {
   Value* w = Weight({k, outputs}, std::sqrt(1.0 / static_cast<double>(k)));
   Value* product = Op("MatMul", {x, w});
   return Add(Weight({outputs}, 0.02), product);
+}
+
+Value* Net::LinearInt4(Value* x, int64_t outputs, double gain, bool bias) {
+  constexpr int64_t kBlock = 32;
+  const int64_t k = Extent(x, -1);
+  if (status_.ok() && k % kBlock != 0) Fail(InvalidArgument(Cat("K is ", k)));
+  if (!status_.ok()) return x;
+  const int64_t blocks = k / kBlock;
+  const Tensor w = WeightTensor({outputs, k}, std::sqrt(gain / static_cast<double>(k)), 0);
+  Tensor codes(DType::kU8, {outputs, blocks, kBlock / 2}), scales(DType::kF32, {outputs * blocks});
+  const auto from = w.data<float>();
+  const auto code = codes.mutable_data<uint8_t>();
+  const auto scale = scales.mutable_data<float>();
+  ParallelFor(outputs * blocks, 4096, [&](int64_t begin, int64_t end) {
+    for (int64_t b = begin; b < end; ++b) {
+      const std::span<const float> block = from.subspan(static_cast<size_t>(b * kBlock), kBlock);
+      const float most = *std::max_element(
+          block.begin(), block.end(), [](float l, float r) { return std::abs(l) < std::abs(r); });
+      const float s = most / -8;
+      scale[static_cast<size_t>(b)] = s;
+      for (size_t i = 0; i < kBlock; i += 2) {
+        const auto at = [&](float v) {
+          return static_cast<int>(std::clamp(s != 0 ? std::nearbyint(v / s) + 8 : 8, 0.0f, 15.0f));
+        };
+        code[static_cast<size_t>(b * kBlock) / 2 + i / 2] =
+            static_cast<uint8_t>(at(block[i]) | at(block[i + 1]) << 4);
+      }
+    }
+  });
+  Values operands{x, Named(std::move(codes)), Named(std::move(scales))};
+  if (bias) operands.insert(operands.end(), {nullptr, nullptr, Weight({outputs}, 0.02)});
+  return Op("com.microsoft::MatMulNBits", std::move(operands),
+            {{"K", k},
+             {"N", outputs},
+             {"accuracy_level", options_.accuracy_level},
+             {"bits", int64_t{4}},
+             {"block_size", kBlock}});
 }
 
 Value* Net::Classifier(Value* x, int64_t classes) {

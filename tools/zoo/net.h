@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "lib/ir/editor.h"
+#include "lib/support/strings.h"
 #include "tools/zoo/zoo.h"
 
 namespace infer {
@@ -53,13 +54,16 @@ class Net {
   Value* Image(int64_t channels = 3);  ///< f32 [batch, channels, resolution, resolution]
   void Output(Value* v, std::string_view name);
 
+  /// `op` may be "domain::operator".
   Value* Op(std::string_view op, Values inputs, AttrMap attrs = {});
   Values OpN(std::string_view op, Values inputs, size_t outputs, AttrMap attrs = {});
   Value* Const(Tensor t) { return editor_.AddConstant(std::move(t)); }
   Value* JsonNumber(float v) { return Const(Tensor::Scalar<float>(v)); }
   Value* List(const Ints& v) { return Const(Tensor::Int64s(v)); }
   /// Bell-shaped random weights with this mean and standard deviation.
-  Value* Weight(Dims dims, double std, double mean = 0);
+  Value* Weight(Dims dims, double std, double mean = 0) {
+    return Named(WeightTensor(std::move(dims), std, mean));
+  }
 
   Value* Conv(Value* x, int64_t outputs, int64_t kernel, const ConvOptions& o = {});
   Value* BatchNorm(Value* x, const BatchNormOptions& o = {});
@@ -78,6 +82,9 @@ class Net {
   Value* Gemm(Value* x, int64_t outputs);
   /// x [.., k] * W[k, outputs], then b + it: what nn.Linear becomes on rank 3.
   Value* Linear(Value* x, int64_t outputs);
+  /// x [.., k] * W[k, outputs] (+ b) as MatMulNBits: 4 bits, blocks of 32, rounded to nearest.
+  /// Weight variance * k is `gain`.
+  Value* LinearInt4(Value* x, int64_t outputs, double gain, bool bias);
   /// GlobalAveragePool, Flatten and Gemm: the usual classifier.
   Value* Classifier(Value* x, int64_t classes);
   /// (x - mean) / sqrt(mean((x - mean)^2) + epsilon) * gamma + beta over the last axis, in 9 nodes.
@@ -86,6 +93,10 @@ class Net {
   Value* GeluErf(Value* x);
 
  private:
+  /// The next weight's numbers, and a tensor under the next weight's name.
+  Tensor WeightTensor(Dims dims, double std, double mean);
+  Value* Named(Tensor t) { return editor_.AddConstant(std::move(t), Cat("weight_", weights_++)); }
+
   Graph graph_;
   GraphEditor editor_;
   ZooOptions options_;
@@ -106,5 +117,7 @@ void BuildBertBase(Net& net);
 void BuildVitB16(Net& net);
 void BuildGpt2Small(Net& net);
 void BuildGpt2SmallKv(Net& net);
+void BuildGpt2SmallKvInt4(Net& net);
+void BuildGpt2SmallGqaInt4(Net& net);
 
 }  // namespace infer

@@ -51,8 +51,18 @@ Value* GeluTanh(Net& net, Value* x) {
   return net.Mul(half, net.Add(tanh, net.JsonNumber(1)));
 }
 
+/// What gpt2 is built as.
+struct Gpt2Form {
+  bool cached = false;
+  bool int4 = false;       ///< MatMulNBits for Gemm and MatMul with weights
+  bool grouped = false;    ///< GroupQueryAttention
+  Value* last = nullptr;   ///< grouped: position of the new token, per sample
+  Value* total = nullptr;  ///< grouped: length of the caches
+};
+
 /// Conv1D: [batch, tokens, k] flattened, Gemm with W[k, outputs], unflattened.
-Value* Conv1d(Net& net, Value* x, int64_t outputs, double gain = 1) {
+Value* Conv1d(Net& net, const Gpt2Form& form, Value* x, int64_t outputs, double gain = 1) {
+  if (form.int4) return net.LinearInt4(x, outputs, gain, true);
   const int64_t k = net.Extent(x, -1);
   x = net.Reshape(x, {-1, k});
   Value* w = net.Weight({k, outputs}, std::sqrt(gain / static_cast<double>(k)));
@@ -81,11 +91,10 @@ Value* CausalProbabilities(Net& net, Value* scores, int64_t past) {
   return net.Op("Cast", {Softmax(net, scores)}, {{"to", int64_t{1}}});
 }
 
-/// Pre-norm decoder layer; `cache` is replaced by the extended one.
-Value* Gpt2Layer(Net& net, Value* x, Cache& cache) {
+/// softmax(q k / 8) v over the cache and the new tokens, which extend it; [batch, tokens, width].
+Value* Gpt2Attention(Net& net, Value* qkv, Cache& cache) {
   const int64_t batch = net.batch(), tokens = net.options().sequence;
   const Ints split{batch, tokens, kHeads, kHead};
-  Value* qkv = Conv1d(net, net.LayerNorm(x, 1e-5f), 3 * kWidth);
   const Values parts =
       net.OpN("Split", {qkv, net.List({kWidth, kWidth, kWidth})}, 3, {{"axis", int64_t{2}}});
   Value* query = net.Transpose(net.Reshape(parts[0], split), {0, 2, 1, 3});
@@ -101,35 +110,59 @@ Value* Gpt2Layer(Net& net, Value* x, Cache& cache) {
   Value* scores = net.Op("MatMul", {query, key});
   Value* weights = CausalProbabilities(net, scores, cache.key ? net.options().past : 0);
   Value* context = net.Op("MatMul", {weights, value});
-  context = net.Reshape(net.Transpose(context, {0, 2, 1, 3}), {batch, tokens, kWidth});
-  x = net.Add(Conv1d(net, context, kWidth, 0.1), x);
-  Value* y = GeluTanh(net, Conv1d(net, net.LayerNorm(x, 1e-5f), 4 * kWidth));
-  return net.Add(x, Conv1d(net, y, kWidth, 0.1));
+  return net.Reshape(net.Transpose(context, {0, 2, 1, 3}), {batch, tokens, kWidth});
+}
+
+/// The same by one operator, whose caches keep their length.
+Value* Gpt2GroupedAttention(Net& net, const Gpt2Form& form, Value* qkv, Cache& cache) {
+  const Values out = net.OpN("com.microsoft::GroupQueryAttention",
+                             {qkv, nullptr, nullptr, cache.key, cache.value, form.last, form.total},
+                             3, {{"num_heads", kHeads}, {"kv_num_heads", kHeads}});
+  cache = out.size() == 3 ? Cache{out[1], out[2]} : cache;
+  return out[0];
+}
+
+/// Pre-norm decoder layer; `cache` is replaced by the extended one.
+Value* Gpt2Layer(Net& net, const Gpt2Form& form, Value* x, Cache& cache) {
+  Value* qkv = Conv1d(net, form, net.LayerNorm(x, 1e-5f), 3 * kWidth);
+  Value* context =
+      form.grouped ? Gpt2GroupedAttention(net, form, qkv, cache) : Gpt2Attention(net, qkv, cache);
+  x = net.Add(Conv1d(net, form, context, kWidth, 0.1), x);
+  Value* y = GeluTanh(net, Conv1d(net, form, net.LayerNorm(x, 1e-5f), 4 * kWidth));
+  return net.Add(x, Conv1d(net, form, y, kWidth, 0.1));
 }
 
 int64_t Layers(const Net& net) { return net.options().layers ? net.options().layers : kLayers; }
 
-void BuildGpt2(Net& net, bool cached) {
+void BuildGpt2(Net& net, Gpt2Form form) {
   constexpr int64_t kVocabulary = 50257, kPositions = 1024;
-  const int64_t tokens = net.options().sequence, past = cached ? net.options().past : 0;
+  const int64_t tokens = net.options().sequence, past = form.cached ? net.options().past : 0;
   if (past < 0 || past + tokens > kPositions)
     return net.Fail(InvalidArgument(
         Cat("gpt2 has ", kPositions, " positions, ", past + tokens, " are asked for")));
   Value* ids = net.Input("input_ids", DType::kI64, {net.BatchDim(), tokens});
+  Value* positions = nullptr;
+  if (form.grouped) {
+    positions = net.Input("position_ids", DType::kI64, {net.BatchDim(), tokens});
+    form.last = net.Input("seqlens_k", DType::kI32, {net.BatchDim()});
+    form.total = net.Const(Tensor::Of<int32_t>({1}, {static_cast<int32_t>(past)}));
+  }
   std::vector<Cache> caches(static_cast<size_t>(Layers(net)));
-  for (size_t i = 0; cached && i < caches.size(); ++i)
+  for (size_t i = 0; form.cached && i < caches.size(); ++i)
     for (Value* Cache::*part : {&Cache::key, &Cache::value})
       caches[i].*part =
           net.Input(Cat("past_key_values.", i, part == &Cache::key ? ".key" : ".value"),
                     DType::kF32, {net.BatchDim(), kHeads, past, kHead});
   Value* x = Gather(net, net.Weight({kVocabulary, kWidth}, 0.5), net.Reshape(ids, {-1, tokens}));
   Value* table = net.Weight({kPositions, kWidth}, 0.1);
-  x = net.Add(x, Gather(net, table, Positions(net, past, tokens)));
-  for (Cache& cache : caches) x = Gpt2Layer(net, x, cache);
+  x = net.Add(x, Gather(net, table, positions ? positions : Positions(net, past, tokens)));
+  for (Cache& cache : caches) x = Gpt2Layer(net, form, x, cache);
   x = net.Reshape(net.LayerNorm(x, 1e-5f), {net.batch() ? net.batch() : -1, tokens, kWidth});
-  Value* head = net.Weight({kWidth, kVocabulary}, std::sqrt(1.0 / kWidth));
-  net.Output(net.Op("MatMul", {x, head}), "logits");
-  for (size_t i = 0; cached && i < caches.size(); ++i) {
+  net.Output(
+      form.int4 ? net.LinearInt4(x, kVocabulary, 1, false)
+                : net.Op("MatMul", {x, net.Weight({kWidth, kVocabulary}, std::sqrt(1.0 / kWidth))}),
+      "logits");
+  for (size_t i = 0; form.cached && i < caches.size(); ++i) {
     net.Output(caches[i].key, Cat("present.", i, ".key"));
     net.Output(caches[i].value, Cat("present.", i, ".value"));
   }
@@ -164,7 +197,11 @@ void BuildBertBase(Net& net) {
   net.Output(pooled, "pooler_output");
 }
 
-void BuildGpt2Small(Net& net) { BuildGpt2(net, false); }
-void BuildGpt2SmallKv(Net& net) { BuildGpt2(net, true); }
+void BuildGpt2Small(Net& net) { BuildGpt2(net, {}); }
+void BuildGpt2SmallKv(Net& net) { BuildGpt2(net, {.cached = true}); }
+void BuildGpt2SmallKvInt4(Net& net) { BuildGpt2(net, {.cached = true, .int4 = true}); }
+void BuildGpt2SmallGqaInt4(Net& net) {
+  BuildGpt2(net, {.cached = true, .int4 = true, .grouped = true});
+}
 
 }  // namespace infer

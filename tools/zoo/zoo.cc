@@ -21,13 +21,19 @@ constexpr ZooModel kModels[] = {
     {"vit-b16", "vision transformer, 86 M parameters (torchvision)", 224},
     {"gpt2-small", "causal decoder, tanh Gelu, 124 M parameters (transformers)", 0, 128},
     {"gpt2-small-kv", "the same, one step with cached keys and values", 0, 1},
+    {"gpt2-small-kv-int4", "gpt2-small-kv with weights of 4 bits (MatMulNBits)", 0, 1},
+    {"gpt2-small-gqa-int4", "the same, GroupQueryAttention on caches of fixed length", 0, 1},
 };
 
 /// In the order of kModels.
 constexpr void (*kBuilders[])(Net&) = {
-    BuildResnet18,          BuildResnet50, BuildMobilenetV2,  BuildMobilenetV3Small,
-    BuildEfficientnetLite0, BuildVgg16,    BuildSqueezenet11, BuildYolo,
-    BuildBertBase,          BuildVitB16,   BuildGpt2Small,    BuildGpt2SmallKv,
+    BuildResnet18,          BuildResnet50,
+    BuildMobilenetV2,       BuildMobilenetV3Small,
+    BuildEfficientnetLite0, BuildVgg16,
+    BuildSqueezenet11,      BuildYolo,
+    BuildBertBase,          BuildVitB16,
+    BuildGpt2Small,         BuildGpt2SmallKv,
+    BuildGpt2SmallKvInt4,   BuildGpt2SmallGqaInt4,
 };
 static_assert(std::size(kModels) == std::size(kBuilders));
 
@@ -43,7 +49,8 @@ Status CheckOptions(const ZooModel& m, const ZooOptions& o) {
                       {"resolution", o.resolution, kMaxResolution, m.resolution > 0},
                       {"sequence", o.sequence, kMaxSequence, m.sequence > 0},
                       {"past", o.past, kMaxSequence, true},
-                      {"layers", o.layers, kMaxLayers, true}};
+                      {"layers", o.layers, kMaxLayers, true},
+                      {"accuracy level", o.accuracy_level, 4, m.name.ends_with("-int4")}};
   for (const auto& c : checks) {
     if (c.value < 0 || c.value > c.max)
       return InvalidArgument(Cat(c.name, " ", c.value, " is not in 0 ... ", c.max));
@@ -78,6 +85,7 @@ Result<Model> MakeZooModel(std::string_view name, const ZooOptions& options,
   }
   Model model(net.Take());
   model.info.opsets[""] = 14;
+  if (m->name.ends_with("-int4")) model.info.opsets["com.microsoft"] = 1;
   model.info.ir_version = 7;
   model.info.producer_name = "infer-bench zoo";
   return model;

@@ -2,7 +2,8 @@
 /// The zoo: standard architectures with seeded random weights, node for node as torch 1.13 exports
 /// the torchvision, timm and transformers models (torch.onnx.export, opset 14,
 /// TrainingMode.PRESERVE, so that BatchNormalization is not folded; LayerNormalization, Gelu and
-/// attention decomposed). For speed and rewriting work without downloads; the outputs mean nothing.
+/// attention decomposed); those with -int4 have MatMulNBits for their products. For speed and
+/// rewriting work without downloads; the outputs mean nothing.
 #include <span>
 #include <string_view>
 
@@ -14,8 +15,9 @@ struct ZooOptions {
   int64_t batch = 1;       ///< 0: a symbolic dimension "batch", where the model allows it
   int64_t resolution = 0;  ///< height and width of images; 0: the model's own
   int64_t sequence = 0;    ///< tokens; 0: the model's own
-  int64_t past = 128;      ///< cached tokens of gpt2-small-kv
-  int64_t layers = 0;      ///< of transformers; 0: as published
+  int64_t past = 128;      ///< cached tokens of gpt2-small-kv...; the cache's length of ...-gqa-...
+  int64_t accuracy_level = 0;  ///< of ...-int4: 4 lets the activations be quantized, too
+  int64_t layers = 0;          ///< of transformers; 0: as published
   uint64_t seed = 1;
 };
 

@@ -6,6 +6,7 @@
 #include "runtime/cpu/simd/elements.h"
 #include "runtime/cpu/simd/look_up.h"
 #include "runtime/cpu/simd/panels.h"
+#include "runtime/cpu/simd/weight_only.h"
 
 namespace infer::simd {
 namespace {
@@ -64,6 +65,24 @@ const Panels* ThePanels() {
   if (BestIsa() == Isa::kAvx2) return &Avx2Panels();
 #endif
   return nullptr;
+}
+
+std::vector<const WeightOnly*> AllWeightOnly() {
+  std::vector<const WeightOnly*> all = {&GenericWeightOnly()};
+#ifdef INFER_X86
+  const char* text = std::getenv("INFER_MAX_ISA");
+  const std::string_view cap = text ? text : "";
+  if (BestIsa() != Isa::kGeneric) all.push_back(&Avx2WeightOnly());
+  if (BestIsa() == Isa::kAvx512) all.push_back(&Avx512WeightOnly());
+  if (BestIsa() == Isa::kAvx512 && cap != "avx512" && __builtin_cpu_supports("avx512vnni"))
+    all.push_back(&VnniWeightOnly());
+#endif
+  return all;
+}
+
+const WeightOnly& TheWeightOnly() {
+  static const WeightOnly* best = AllWeightOnly().back();
+  return *best;
 }
 
 }  // namespace infer::simd

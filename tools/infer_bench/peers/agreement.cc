@@ -13,6 +13,7 @@ bool QuantizesAtRunTime(const Node& n) {
   const std::string_view op = n.op();
   if (op.starts_with("QLinear") || op.ends_with("Integer") || op == "DynamicQuantizeLinear")
     return true;
+  if (op == "MatMulNBits") return n.Attr<int64_t>("accuracy_level") == 4;
   return op == "QuantizeLinear" && n.input(0) && !n.input(0)->is_constant();
 }
 

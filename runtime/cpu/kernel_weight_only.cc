@@ -1,0 +1,115 @@
+/// MatMulNBits: products with constant weights of 4 and 8 bits, bias and epilogue folded.
+/// accuracy_level 4 multiplies in integers (level 2 of CompileOptions), all else in f32.
+#include <algorithm>
+
+#include "lib/support/strings.h"
+#include "runtime/cpu/epilogue.h"
+#include "runtime/cpu/kernels.h"
+#include "runtime/cpu/launch.h"
+#include "runtime/cpu/weight_only.h"
+
+namespace infer {
+namespace {
+
+enum Input : size_t { kA, kB, kScales, kZeros, kGroups, kBias };
+
+bool IsF32(const Value* v) { return v->type().is_tensor() && v->dtype() == DType::kF32; }
+
+std::string RefuseWeightOnly(const StepCall& call) {
+  const Node& n = call.main();
+  for (const Value* v : {n.input(kA), n.input(kScales), n.input(kBias)})
+    if (v && !IsF32(v)) return Cat("operand '", v->name(), "' is ", ToString(v->type()));
+  for (size_t i : {kB, kScales, kZeros})
+    if (n.input(i) && !call.constant(n.input(i)))
+      return Cat("operand '", n.input(i)->name(), "' is not constant");
+  if (n.input(kGroups)) return "g_idx is given";
+  if (n.input(kZeros) && n.input(kZeros)->dtype() != DType::kU8 && !IsF32(n.input(kZeros)))
+    return "zero points are of another type";
+  const int64_t bits = n.Attr<int64_t>("bits"), block = n.Attr<int64_t>("block_size");
+  if (bits != 4 && bits != 8) return Cat("bits is ", bits);
+  if (block < 16 || block > 256 || block % 16 != 0) return Cat("block_size is ", block);
+  auto e = DecodeEpilogue(call, !n.input(kBias));
+  if (!e.ok()) return e.status().message();
+  const auto appended = Appended::Of(call, *e);
+  if (!appended.ok()) return appended.status().message();
+  return appended->residual_last ? "the residual follows the activation" : "";
+}
+
+class WeightOnlyKernel final : public Kernel {
+ public:
+  explicit WeightOnlyKernel(const StepCall& call) {
+    const Node& n = call.main();
+    const Epilogue epilogue = *DecodeEpilogue(call, !n.input(kBias));
+    a_ = call.operand(n.input(kA));
+    for (size_t i : {kB, kScales, kZeros}) constants_.push_back(call.operand(n.input(i)));
+    bias_ = n.input(kBias) ? call.operand(n.input(kBias)) : epilogue.bias;
+    p_.table = &simd::TheWeightOnly();
+    p_.appended = *Appended::Of(call, epilogue);
+    p_.integers = call.options.level >= 2 && n.Attr<int64_t>("accuracy_level") == 4;
+    p_.depth = n.Attr<int64_t>("K");
+    p_.columns = n.Attr<int64_t>("N");
+    p_.shape.block = n.Attr<int64_t>("block_size");
+    p_.shape.blocks = BlocksOf(p_.depth, p_.shape.block);
+    p_.shape.bits = static_cast<int>(n.Attr<int64_t>("bits"));
+    p_.shape.zeros = n.input(kZeros) != nullptr;
+    PackedCodes from{.columns = p_.columns, .bits = p_.shape.bits};
+    from.codes = call.constant(n.input(kB))->data<uint8_t>();
+    from.scales = call.constant(n.input(kScales))->data<float>();
+    if (const Value* z = n.input(kZeros)) {
+      if (z->dtype() == DType::kU8)
+        from.byte_zeros = call.constant(z)->data<uint8_t>();
+      else
+        from.float_zeros = call.constant(z)->data<float>();
+    }
+    weights_ = PackWeights(from, p_.shape);
+  }
+
+  Result<Prepared> Prepare(std::span<const Operand> in,
+                           std::span<const Operand> out) const override {
+    if (!NoneEmpty(in, out)) return Unsupported("an operand is empty");
+    const Dims& a = in[static_cast<size_t>(a_)].dims;
+    if (a.back() != p_.depth) return Unsupported("extents do not fit");
+    WeightOnlyProduct product = p_;
+    product.rows = NumElements(a) / a.back();
+    if (product.appended.residual >= 0 &&
+        in[static_cast<size_t>(product.appended.residual)].dims != out[0].dims)
+      return Unsupported("the residual is broadcast");
+    if (bias_ >= 0 && NumElements(in[static_cast<size_t>(bias_)].dims) != product.columns)
+      return Unsupported("the bias is broadcast");
+    Prepared p;
+    p.name = Cat("own:", product.integers ? "int8 x " : "f32 x ", "int", product.shape.bits, ":",
+                 product.table->isa);
+    p.scratch_bytes = product.scratch_bytes();
+    p.weight_bytes = static_cast<int64_t>(weights_->size());
+    p.accumulate = product.appended.residual;
+    p.unused.assign(in.size(), false);
+    for (int i : constants_)
+      if (i >= 0) p.unused[static_cast<size_t>(i)] = true;
+    const int at = a_, bias = bias_;
+    const size_t y = in.size();
+    p.launch = LaunchOf([product, at, bias, y, weights = weights_](std::byte* const* args) {
+      product.Run(As<float>(static_cast<const std::byte*>(args[at])), weights->data(),
+                  bias >= 0 ? As<float>(static_cast<const std::byte*>(args[bias])) : nullptr,
+                  As<float>(args[y]), args[y + 1]);
+    });
+    return p;
+  }
+
+ private:
+  WeightOnlyProduct p_;  ///< without rows
+  int a_ = -1, bias_ = -1;
+  std::vector<int> constants_;
+  std::shared_ptr<const Buffer> weights_;
+};
+
+std::unique_ptr<Kernel> MakeWeightOnly(const StepCall& call) {
+  return std::make_unique<WeightOnlyKernel>(call);
+}
+
+}  // namespace
+
+KernelList WeightOnlyKernels() {
+  return {{"MatMulNBits", "com.microsoft", "weight-only", RefuseWeightOnly, MakeWeightOnly}};
+}
+
+}  // namespace infer
