@@ -10,6 +10,7 @@ KernelList WinogradKernels();         ///< Conv 3x3 (own)
 KernelList ConvKernels();             ///< Conv, ConvTranspose (oneDNN)
 KernelList MatMulKernels();           ///< MatMul, Gemm (oneDNN)
 KernelList WeightOnlyKernels();       ///< MatMulNBits (own)
+KernelList GroupAttentionKernels();   ///< GroupQueryAttention (own)
 KernelList PoolKernels();             ///< MaxPool, AveragePool, GlobalAveragePool, ... (oneDNN)
 KernelList NormKernels();             ///< BatchNormalization (oneDNN)
 KernelList RowKernels();              ///< Softmax, LayerNormalization, reductions

@@ -5,6 +5,7 @@
 
 #include "runtime/cpu/simd/elements.h"
 #include "runtime/cpu/simd/look_up.h"
+#include "runtime/cpu/simd/one_query.h"
 #include "runtime/cpu/simd/panels.h"
 #include "runtime/cpu/simd/weight_only.h"
 
@@ -65,6 +66,14 @@ const Panels* ThePanels() {
   if (BestIsa() == Isa::kAvx2) return &Avx2Panels();
 #endif
   return nullptr;
+}
+
+const OneQuery& TheOneQuery() {
+#ifdef INFER_X86
+  if (BestIsa() == Isa::kAvx512) return Avx512OneQuery();
+  if (BestIsa() == Isa::kAvx2) return Avx2OneQuery();
+#endif
+  return GenericOneQuery();
 }
 
 std::vector<const WeightOnly*> AllWeightOnly() {

@@ -1,0 +1,26 @@
+#pragma once
+/// Attention of one query to a cache of keys and values: bound by reading both once. Compiled once
+/// per instruction set (one_query.inc) and chosen at run time. No allocation, no threads here.
+#include <cstdint>
+
+namespace infer::simd {
+
+struct OneQuery {
+  const char* isa;
+  /// scores[j] = scale * sum_e q[e] * k[j * row + e]
+  void (*scores)(const float* q, const float* k, int64_t row, int64_t keys, int64_t depth,
+                 float scale, float* scores);
+  /// y[e] = sum_j p[j] * v[j * row + e]
+  void (*mix)(const float* p, const float* v, int64_t row, int64_t keys, int64_t values, float* y);
+};
+
+/// The best table that this machine and INFER_MAX_ISA allow.
+const OneQuery& TheOneQuery();
+
+const OneQuery& GenericOneQuery();
+#ifdef INFER_X86
+const OneQuery& Avx2OneQuery();
+const OneQuery& Avx512OneQuery();
+#endif
+
+}  // namespace infer::simd

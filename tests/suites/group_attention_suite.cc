@@ -1,0 +1,102 @@
+/// GroupQueryAttention over caches: steps and prompts, grouped heads, rotation, windows, and past
+/// and present in one buffer.
+#include "tests/suites/suite.h"
+
+namespace infer {
+namespace {
+
+struct Form {
+  int64_t batch = 2, queries = 1, heads = 4, groups = 2, size = 20, past = 9;
+  std::string lengths = "{7, 4}";
+  int64_t total = 9;
+  bool packed = false;
+  std::string attrs;
+};
+
+std::string Text(const Form& f) {
+  const auto head = [&](int64_t heads) {
+    return Cat("f32[", f.batch, ",", f.queries, ",", heads * f.size, "]");
+  };
+  std::string text = f.packed ? Cat("graph g(q: ", head(f.heads + 2 * f.groups))
+                              : Cat("graph g(q: ", head(f.heads), ", k: ", head(f.groups),
+                                    ", v: ", head(f.groups));
+  const std::string cache = Cat("f32[", f.batch, ",", f.groups, ",", f.past, ",", f.size, "]");
+  if (f.past > 0) text += Cat(", pk: ", cache, ", pv: ", cache);
+  const bool rotates = f.attrs.find("do_rotary") != std::string::npos;
+  text += Cat(") -> (y, k2, v2) { l = const i32[", f.batch, "] ", f.lengths, " t = const i32[] {",
+              f.total, "} ");
+  if (rotates) text += "c = const f32[40,8] ~1 s = const f32[40,8] ~2 ";
+  return text + Cat("y, k2, v2 = com.microsoft::GroupQueryAttention(q, ",
+                    f.packed ? "_, _" : "k, v", f.past > 0 ? ", pk, pv" : ", _, _", ", l, t",
+                    rotates ? ", c, s" : "", ") {num_heads=", f.heads, ", kv_num_heads=", f.groups,
+                    f.attrs, "} }");
+}
+
+TEST(GroupAttention, StepsAndPrompts) {
+  for (const char* attrs : {"", ", scale=0.3", ", local_window_size=3", ", do_rotary=1",
+                            ", do_rotary=1, rotary_interleaved=1"})
+    for (bool packed : {false, true}) {
+      CheckGraph(Text({.packed = packed, .attrs = attrs}));
+      CheckGraph(Text({.queries = 3, .lengths = "{8, 2}", .packed = packed, .attrs = attrs}));
+      CheckGraph(Text({.queries = 6,
+                       .past = 0,
+                       .lengths = "{5, 3}",
+                       .total = 6,
+                       .packed = packed,
+                       .attrs = attrs}));
+      CheckGraph(Text({.heads = 6,
+                       .groups = 1,
+                       .past = 20,
+                       .lengths = "{20, 0}",
+                       .total = 21,
+                       .packed = packed,
+                       .attrs = attrs}));
+    }
+  for (int64_t size : {16, 64, 80, 128})
+    CheckGraph(Text({.size = size, .past = 130, .lengths = "{129, 30}", .total = 130}));
+}
+
+TEST(GroupAttention, SameBitsForAnyNumberOfThreads) {
+  CheckSameBits(Text(
+      {.heads = 12, .groups = 6, .size = 64, .past = 300, .lengths = "{299, 100}", .total = 300}));
+}
+
+/// The caller gives one buffer for past and present; lengths come as an input.
+TEST(GroupAttention, PastAndPresentMayBeOneBuffer) {
+  constexpr int64_t kSteps = 20, kWidth = 32;
+  const auto g = ParseGraph(
+      Cat("graph g(q: f32[1,1,", 3 * kWidth, "], l: i32[1], pk: f32[1,4,", kSteps,
+          ",8], pv: f32[1,4,", kSteps, ",8]) -> (y, k2, v2) {", " t = const i32[] {", kSteps, "}",
+          " y, k2, v2 = com.microsoft::GroupQueryAttention(q, _, _, pk, pv,",
+          " l, t) {num_heads=4, kv_num_heads=4} }"),
+      SuiteOps());
+  ASSERT_TRUE(g.ok()) << g.status().message();
+  const auto program = BackendUnderTest().Compile(*g, {});
+  ASSERT_TRUE(program.ok()) << program.status().message();
+  auto context = *(*program)->NewContext();
+  Tensor shared[2] = {Tensor(DType::kF32, {1, 4, kSteps, 8}),
+                      Tensor(DType::kF32, {1, 4, kSteps, 8})};
+  Tensor apart[2];
+  for (int i : {0, 1}) {
+    for (float& v : shared[i].mutable_data<float>()) v = 0;
+    apart[i] = shared[i].Clone();
+    ASSERT_TRUE(context->BindOutput(static_cast<size_t>(i) + 1, shared[i]).ok());
+    ASSERT_TRUE(context->BindInput(static_cast<size_t>(i) + 2, shared[i]).ok());
+  }
+  Random random(3);
+  for (int32_t step = 0; step < kSteps; ++step) {
+    const Tensor q = RandomInput(DType::kF32, {1, 1, 3 * kWidth}, random);
+    const Tensor length = Tensor::Of<int32_t>({1}, {step});
+    ASSERT_TRUE(context->BindInput(0, q).ok() && context->BindInput(1, length).ok());
+    const Status run = context->Run();
+    ASSERT_TRUE(run.ok()) << run.message();
+    const std::vector<Datum> inputs = {q, length, apart[0], apart[1]};
+    const auto want = Evaluate(*g, inputs);
+    ASSERT_TRUE(want.ok()) << want.status().message();
+    ExpectClose(context->output(0), (*want)[0], 1e-5, Cat("step ", step));
+    for (size_t i : {0, 1}) apart[i] = (*want)[i + 1].tensor();
+  }
+}
+
+}  // namespace
+}  // namespace infer
