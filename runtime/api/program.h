@@ -49,7 +49,7 @@ struct MemoryInfo {
 
 struct CompileOptions {
   /// 0: every node by itself, f32 as written (the golden model); 1: with epilogues and integer
-  /// kernels for DQ -> op -> Q; 2: also what changes rounding (Winograd, ...).
+  /// kernels for DQ -> op -> Q; 2: also what changes rounding (Winograd, Strassen).
   int level = 2;
   int threads = 0;              ///< lanes a run asks for; 0: the process budget
   bool allow_reference = true;  ///< false: Unsupported lists all nodes without a fast kernel

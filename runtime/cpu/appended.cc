@@ -21,8 +21,8 @@ Result<Appended> Appended::Of(const StepCall& call, const Epilogue& epilogue) {
   return a;
 }
 
-void Appended::Apply(float* x, int64_t n) const {
-  simd::TheLoops().unary[static_cast<int>(function->kind)](x, x, n, function->a, function->b);
+void Appended::Apply(const float* x, int64_t n, float* y) const {
+  simd::TheLoops().unary[static_cast<int>(function->kind)](x, y, n, function->a, function->b);
 }
 
 }  // namespace infer

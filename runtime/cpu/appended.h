@@ -19,7 +19,8 @@ struct Appended {
   /// Nothing, or a residual and then bounds: what a product does by itself.
   bool in_product() const { return (!function || clamps()) && !residual_last; }
   /// The activation over n values.
-  void Apply(float* x, int64_t n) const;
+  void Apply(float* x, int64_t n) const { Apply(x, n, x); }
+  void Apply(const float* x, int64_t n, float* y) const;
 };
 
 constexpr int64_t BlocksOf(int64_t n, int64_t block) { return (n + block - 1) / block; }

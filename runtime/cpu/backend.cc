@@ -106,17 +106,17 @@ class CpuBackend final : public Backend {
 
 KernelList CpuKernels() {
   KernelList all;
-  for (KernelList (*family)() : {Int8ProductKernels,    Int8ElementwiseKernels,
-                                 WinogradKernels,       ConvKernels,
-                                 MatMulKernels,         WeightOnlyKernels,
-                                 GroupAttentionKernels, PoolKernels,
-                                 NormKernels,           RowKernels,
-                                 RecurrentKernels,      ConcatKernels,
-                                 MoveKernels,           ViewKernels,
-                                 ElementwiseKernels,    PowKernels,
-                                 ElementKernels,        IndexKernels,
-                                 ChannelNormKernels,    ResizeKernels,
-                                 QuantizeKernels}) {
+  for (KernelList (*family)() : {Int8ProductKernels, Int8ElementwiseKernels,
+                                 WinogradKernels,    PointwiseKernels,
+                                 ConvKernels,        MatMulKernels,
+                                 WeightOnlyKernels,  GroupAttentionKernels,
+                                 PoolKernels,        NormKernels,
+                                 RowKernels,         RecurrentKernels,
+                                 ConcatKernels,      MoveKernels,
+                                 ViewKernels,        ElementwiseKernels,
+                                 PowKernels,         ElementKernels,
+                                 IndexKernels,       ChannelNormKernels,
+                                 ResizeKernels,      QuantizeKernels}) {
     KernelList list = family();
     all.insert(all.end(), list.begin(), list.end());
   }

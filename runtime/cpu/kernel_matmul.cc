@@ -8,6 +8,7 @@
 #include "runtime/cpu/launch.h"
 #include "runtime/cpu/packed.h"
 #include "runtime/cpu/panel_gemm.h"
+#include "runtime/cpu/strassen_gemm.h"
 
 namespace infer {
 namespace {
@@ -174,9 +175,6 @@ std::unique_ptr<Kernel> MakeMatMulKernel(const StepCall& call) {
   return std::make_unique<MatMulKernel>(call);
 }
 
-/// Fewer rows, and the packing of a and the padding of runs cost too much.
-constexpr int64_t kMinRows = 12;
-
 std::string RefusePanels(const StepCall& call) {
   if (std::string r = RefuseMatMul(call); !r.empty()) return r;
   if (!simd::ThePanels()) return "no kernel for this instruction set";
@@ -188,10 +186,18 @@ std::string RefusePanels(const StepCall& call) {
   return appended->residual_last ? "the residual follows the activation" : "";
 }
 
-class PanelGemmKernel final : public Kernel {
+std::string RefuseStrassen(const StepCall& call) {
+  return call.options.level < 2 ? "it changes rounding (level 2)" : RefusePanels(call);
+}
+
+/// `Gemm`: PanelGemm or StrassenGemm.
+template <typename Gemm>
+class OwnGemmKernel final : public Kernel {
  public:
-  explicit PanelGemmKernel(const StepCall& call)
-      : p_(call), appended_(*Appended::Of(call, p_.epilogue)) {}
+  explicit OwnGemmKernel(const StepCall& call)
+      : p_(call),
+        appended_(*Appended::Of(call, p_.epilogue)),
+        threads_(call.options.threads > 0 ? call.options.threads : LaneBudget()) {}
 
   Result<Prepared> Prepare(std::span<const Operand> in,
                            std::span<const Operand> out) const override {
@@ -202,20 +208,21 @@ class PanelGemmKernel final : public Kernel {
       return Unsupported("the residual is broadcast");
     const Dims& w = p_.weights.dims();
     const int64_t k = p_.trans_b ? 1 : 0;
-    const PanelGemm gemm{simd::ThePanels(), appended_, NumElements(a) / a.back(), a.back(),
-                         w[static_cast<size_t>(1 - k)]};
-    if (gemm.rows < kMinRows) return Unsupported("few rows");
+    Gemm gemm{simd::ThePanels(), appended_, NumElements(a) / a.back(), a.back(),
+              w[static_cast<size_t>(1 - k)]};
+    if constexpr (std::is_same_v<Gemm, StrassenGemm>) gemm.lanes = threads_;
+    if (!gemm.Pays()) return Unsupported("the product is too small");
     if (p_.bias >= 0) {
       const Dims& bias = in[static_cast<size_t>(p_.bias)].dims;
       if (NumElements(bias) != gemm.columns || bias.back() != gemm.columns)
         return Unsupported("the bias is broadcast");
     }
     const auto weights = packed_.Get([&] {
-      return PackPanels(p_.weights.data<float>().data(), gemm.depth, p_.trans_b ? 1 : w[1],
-                        gemm.columns, p_.trans_b ? w[1] : 1, gemm.panels->lanes);
+      return gemm.Pack(p_.weights.data<float>().data(), p_.trans_b ? 1 : w[1],
+                       p_.trans_b ? w[1] : 1);
     });
     Prepared p;
-    p.name = Cat("own:gemm:", gemm.panels->isa);
+    p.name = Cat(Gemm::kName, gemm.panels->isa);
     p.scratch_bytes = gemm.scratch_bytes();
     p.weight_bytes = static_cast<int64_t>(weights->size());
     p.accumulate = appended_.residual;
@@ -236,18 +243,22 @@ class PanelGemmKernel final : public Kernel {
  private:
   Product p_;
   Appended appended_;
+  int threads_;
   PackedOnce packed_;
 };
 
-std::unique_ptr<Kernel> MakePanelGemm(const StepCall& call) {
-  return std::make_unique<PanelGemmKernel>(call);
+template <typename Gemm>
+std::unique_ptr<Kernel> MakeOwnGemm(const StepCall& call) {
+  return std::make_unique<OwnGemmKernel<Gemm>>(call);
 }
 
 }  // namespace
 
 KernelList MatMulKernels() {
-  return {{"MatMul", "", "panels", RefusePanels, MakePanelGemm},
-          {"Gemm", "", "panels", RefusePanels, MakePanelGemm},
+  return {{"MatMul", "", "strassen", RefuseStrassen, MakeOwnGemm<StrassenGemm>},
+          {"Gemm", "", "strassen", RefuseStrassen, MakeOwnGemm<StrassenGemm>},
+          {"MatMul", "", "panels", RefusePanels, MakeOwnGemm<PanelGemm>},
+          {"Gemm", "", "panels", RefusePanels, MakeOwnGemm<PanelGemm>},
           {"MatMul", "", "onednn", RefuseMatMul, MakeMatMulKernel},
           {"Gemm", "", "onednn", RefuseMatMul, MakeMatMulKernel}};
 }

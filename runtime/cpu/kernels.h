@@ -7,6 +7,7 @@ namespace infer {
 KernelList Int8ProductKernels();      ///< DQ -> Conv, MatMul, Gemm -> Q (oneDNN)
 KernelList Int8ElementwiseKernels();  ///< DQ -> Add, Mul, activations, pooling, Concat -> Q; Q; DQ
 KernelList WinogradKernels();         ///< Conv 3x3 (own)
+KernelList PointwiseKernels();        ///< Conv 1x1 (own)
 KernelList ConvKernels();             ///< Conv, ConvTranspose (oneDNN)
 KernelList MatMulKernels();           ///< MatMul, Gemm (oneDNN)
 KernelList WeightOnlyKernels();       ///< MatMulNBits (own)

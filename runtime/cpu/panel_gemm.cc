@@ -58,25 +58,26 @@ void PanelGemm::PackRows(const float* a, const Sweep& s, float* to) const {
 /// One product and, after its last k, what follows it.
 void PanelGemm::Tile(simd::WideCall call, int tile_rows, int64_t tile_columns,
                      const Sweep& sweep) const {
-  call.add = !sweep.start || appended.residual >= 0;
-  if (!sweep.start) call.start = nullptr;
+  simd::WideTarget& to = call.to[0];
+  to.add = !sweep.start || appended.residual >= 0;
+  if (!sweep.start) to.start = nullptr;
   if (sweep.end && appended.clamps()) {
-    call.lo = appended.function->a;
-    call.hi = appended.function->b;
+    to.lo = appended.function->a;
+    to.hi = appended.function->b;
   }
   if (tile_columns == width() && (!sweep.end || appended.in_product()))
     return panels->multiply_wide(tile_rows, call);
   alignas(64) float tile[kMaxRows * 2 * kMaxLanes] = {}, start[2 * kMaxLanes] = {};
-  float* const y = call.d;
+  float* const y = to.d;
   const int64_t stride = call.d_stride;
-  if (call.add)
+  if (to.add)
     for (int64_t r = 0; r < tile_rows; ++r)
       std::copy_n(y + r * stride, tile_columns, tile + r * width());
-  if (call.start) {
-    std::copy_n(call.start, tile_columns, start);
-    call.start = start;
+  if (to.start) {
+    std::copy_n(to.start, tile_columns, start);
+    to.start = start;
   }
-  call.d = tile;
+  to.d = tile;
   call.d_stride = width();
   panels->multiply_wide(tile_rows, call);
   if (sweep.end && appended.function && !appended.clamps())
@@ -93,7 +94,7 @@ void PanelGemm::Panel(const Sweep& s, const float* rows_of_a, const float* w, co
   call.b = w + (panel * blocks + s.first) * lanes * width();
   call.blocks = s.blocks;
   call.d_stride = columns;
-  call.start = bias ? bias + panel * width() : nullptr;
+  call.to[0].start = bias ? bias + panel * width() : nullptr;
   // A panel is 8 lines per line that a product fetches with 4 per block of 16.
   const int64_t lines = s.blocks * lanes * width() / 16;
   const auto* ahead = reinterpret_cast<const char*>(call.b + blocks * lanes * width());
@@ -102,7 +103,7 @@ void PanelGemm::Panel(const Sweep& s, const float* rows_of_a, const float* w, co
   for (int64_t run = 0; run < s.runs.count(); ++run) {
     call.a = rows_of_a + s.runs.begin(run) * s.blocks * lanes;
     call.a_stride = s.runs.size(run) * lanes;
-    call.d = y + (s.top + s.runs.begin(run)) * columns + panel * width();
+    call.to[0].d = y + (s.top + s.runs.begin(run)) * columns + panel * width();
     const int per_block = s.runs.count() * 4 * s.blocks >= lines ? 4 : static_cast<int>(lanes);
     call.ahead_lines = fetched + per_block * s.blocks <= lines ? per_block : 0;
     call.ahead = ahead + fetched * 64;

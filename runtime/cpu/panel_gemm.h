@@ -8,14 +8,27 @@
 
 namespace infer {
 
+/// w[k][n] at from[k * k_stride + n * n_stride] as [panel of 2 * lanes columns][k, padded to whole
+/// blocks of lanes][2 * lanes], zeros in the padding.
+std::shared_ptr<const Buffer> PackPanels(const float* from, int64_t depth, int64_t k_stride,
+                                         int64_t columns, int64_t n_stride, int lanes);
+
 /// a [rows, depth] and y [rows, columns], both dense.
 struct PanelGemm {
   const simd::Panels* panels = nullptr;
   Appended appended = {};  ///< not residual_last: y holds sums over a part of k in between
   int64_t rows = 0, depth = 0, columns = 0;
 
+  static constexpr const char* kName = "own:gemm:";
+
+  /// With fewer rows the packing of a and the padding of runs cost too much.
+  bool Pays() const { return rows >= 12; }
   int64_t scratch_bytes() const;
-  /// `w` from PackPanels(); `bias` [columns] or nullptr. The same bits for any number of threads:
+  /// w[k][n] at from[k * k_stride + n * n_stride], as Run() wants it; does not depend on `rows`.
+  std::shared_ptr<const Buffer> Pack(const float* from, int64_t k_stride, int64_t n_stride) const {
+    return PackPanels(from, depth, k_stride, columns, n_stride, panels->lanes);
+  }
+  /// `w` from Pack(); `bias` [columns] or nullptr. The same bits for any number of threads:
   /// an element is summed along k in order.
   void Run(const float* a, const float* w, const float* bias, float* y, float* scratch) const;
 
@@ -30,10 +43,5 @@ struct PanelGemm {
   void Tile(simd::WideCall call, int rows_of_tile, int64_t columns_of_tile,
             const Sweep& sweep) const;
 };
-
-/// w[k][n] at from[k * k_stride + n * n_stride] as [panel of 2 * lanes columns][k, padded to whole
-/// blocks of lanes][2 * lanes], zeros in the padding.
-std::shared_ptr<const Buffer> PackPanels(const float* from, int64_t depth, int64_t k_stride,
-                                         int64_t columns, int64_t n_stride, int lanes);
 
 }  // namespace infer

@@ -109,5 +109,39 @@ TEST(Convolution, SameBitsForAnyNumberOfThreads) {
     CheckSameBits(text);
 }
 
+std::string Pointwise(int64_t images, int64_t inputs, int64_t outputs, int64_t size, int64_t stride,
+                      std::string_view after) {
+  // The first convolution has its result channels last, where the machine likes that.
+  return Cat("graph g(i: f32[", images, ",3,", size, ",", size, "]) -> (y) { f = const f32[",
+             inputs,
+             ",3,3,3] ~3 s = Conv(i, f) {pads=[1,1,1,1], strides=[1,1]} x = Relu(s) w = const f32[",
+             outputs, ",", inputs, ",1,1] ~1 b = const f32[", outputs,
+             "] ~2 c = Conv(x, w, b) {strides=[", stride, ",", stride, "]} ", after, " }");
+}
+
+TEST(Convolution, PointwiseOfFarWeights) {
+  for (int64_t size : {4, 7})
+    for (int64_t stride : {1, 2})
+      for (std::string_view after : {"y = Identity(c)", "y = Relu(c)", "y = HardSwish(c)"})
+        CheckGraph(Pointwise(stride * stride, 512, 640, size, stride, after), 5, kWinograd);
+}
+
+TEST(Convolution, PointwiseByQuarters) {
+  for (int64_t size : {10, 15})
+    for (int64_t stride : {1, 2})
+      for (std::string_view after : {"y = Identity(c)", "y = Relu(c)", "y = HardSwish(c)"})
+        CheckGraph(Pointwise(stride * stride, 256, 272, size, stride, after), 5, kWinograd);
+  CheckGraph(
+      "graph g(i: f32[1,3,12,12]) -> (y) { f = const f32[256,3,3,3] ~3 s = Conv(i, f) "
+      "{pads=[1,1,1,1]} x = Relu(s) w = const f32[256,256,1,1] ~1 c = Conv(x, w) a = Add(c, x) "
+      "y = Relu(a) }",
+      5, kWinograd);
+}
+
+TEST(Convolution, PointwiseSameBitsForAnyNumberOfThreads) {
+  CheckSameBits(Pointwise(1, 256, 272, 15, 1, "y = Relu(c)"));
+  CheckSameBits(Pointwise(1, 512, 640, 7, 1, "y = Relu(c)"));
+}
+
 }  // namespace
 }  // namespace infer

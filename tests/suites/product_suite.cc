@@ -1,5 +1,7 @@
 /// Matrix products with constant weights whose rows, depth and columns meet or miss the panels of
 /// the fast kernel, with what may follow them.
+#include <array>
+
 #include "tests/suites/suite.h"
 
 namespace infer {
@@ -52,8 +54,39 @@ TEST(Product, Epilogues) {
             3);
 }
 
+/// Strassen's bound against the exact value, relative to the largest.
+constexpr double kStrassen = 2e-5;
+
+/// Extents from which quarters are multiplied, that fill or miss halves, panels and runs.
+TEST(Product, Quarters) {
+  for (int64_t rows : {96, 97, 131, 230, 451})
+    for (auto [depth, columns] : {std::array<int64_t, 2>{256, 256}, {257, 321}, {770, 300}})
+      CheckGraph(Cat("graph g(x: f32[", rows, ",", depth, "]) -> (y) { w = const f32[", depth, ",",
+                     columns, "] ~1 y = MatMul(x, w) }"),
+                 static_cast<uint64_t>(rows), kStrassen);
+  CheckGraph("graph g(x: f32[3,40,1601]) -> (y) { w = const f32[1601,260] ~1 y = MatMul(x, w) }", 3,
+             kStrassen);
+  CheckGraph(
+      "graph g(x: f32[100,300]) -> (y) { w = const f32[600,300] ~1 c = const f32[600] ~2 "
+      "y = Gemm(x, w, c) {transB=1, alpha=-2.0, beta=0.25} }",
+      3, kStrassen);
+}
+
+TEST(Product, QuartersWithWhatFollows) {
+  for (int64_t columns : {256, 301})
+    for (std::string_view after :
+         {"y = Add(p, b)", "a = Add(p, b) y = Gelu(a)", "a = Add(p, b) y = Relu(a)",
+          "a = Add(p, b) r = Add(a, z) y = Sigmoid(r)", "a = Add(p, z) y = Relu(a)",
+          "y = Add(z, p)"})
+      CheckGraph(
+          Cat("graph g(x: f32[101,1600], z: f32[101,", columns,
+              "]) -> (y) { k = const f32[] {0.05} t = Mul(x, k) w = const f32[1600,", columns,
+              "] ~1 b = const f32[", columns, "] ~2 p = MatMul(t, w) ", after, " }"),
+          3, kStrassen);
+}
+
 TEST(Product, SameBitsForAnyNumberOfThreads) {
-  for (int64_t rows : {16, 300})
+  for (int64_t rows : {16, 90, 300})
     CheckSameBits(Cat("graph g(x: f32[", rows,
                       ",1000]) -> (y) { w = const f32[1000,300] ~1 y = MatMul(x, w) }"));
 }

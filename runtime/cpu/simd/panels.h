@@ -21,21 +21,40 @@ struct PanelCall {
   float lo = -__builtin_inff(), hi = __builtin_inff();  ///< NaN passes
 };
 
-/// The same over two vectors of columns: b [blocks * lanes][2 * lanes], d and start accordingly, d
-/// and its rows of any alignment.
+/// A product over two vectors of columns, b [blocks * lanes][2 * lanes], summed along k in order,
+/// and where it goes: d[r][j] = clamp(start[j] + (add ? d[r][j] : 0) + factor * product, lo, hi).
+/// d, start and the rows of d may have any alignment.
+struct WideTarget {
+  float* d = nullptr;
+  const float* start = nullptr;  ///< [2 * lanes]; nullptr: zeros
+  bool add = false;
+  float factor = 1;  ///< 1 or -1
+  float lo = -__builtin_inff(), hi = __builtin_inff();
+};
 struct WideCall {
   const float* a = nullptr;
   int64_t a_stride = 0;
   const float* b = nullptr;
   int64_t blocks = 0;
-  float* d = nullptr;
-  int64_t d_stride = 0;  ///< floats from one row to the next
-  const float* start = nullptr;
-  bool add = false;
+  int64_t d_stride = 0;  ///< floats from one row of a target to the next
+  WideTarget to[2];
+  int targets = 1;
   /// What the next products read: so many lines of 64 bytes per block of k go to L2 meanwhile.
   const void* ahead = nullptr;
   int ahead_lines = 0;  ///< 0, 4 or `lanes`
-  float lo = -__builtin_inff(), hi = __builtin_inff();
+};
+
+/// The seven sums of quarters of a that Strassen's products read, of one run of rows: sum i is
+/// [blocks][rows][lanes] at to + i * stride. Row r of the upper quarters is at upper + r * pitch,
+/// that of the lower ones at lower + r * pitch for r < lower_rows, zeros beyond; the right quarters
+/// follow the left ones by blocks * lanes, zeros from column `depth` on.
+struct StrassenRows {
+  const float* upper = nullptr;
+  const float* lower = nullptr;
+  int64_t pitch = 0, depth = 0, blocks = 0;
+  int rows = 0, lower_rows = 0;
+  float* to = nullptr;
+  int64_t stride = 0;
 };
 
 /// One tile of Winograd's F(m x m, 3 x 3), m = 2 or 4: (m + 2)^2 points of one block of channels.
@@ -67,6 +86,7 @@ struct Panels {
   void (*multiply)(int rows, const PanelCall& call);
   int wide_rows;  ///< of one call of `multiply_wide`
   void (*multiply_wide)(int rows, const WideCall& call);
+  void (*strassen_rows)(const StrassenRows& rows);
   void (*winograd_input)(int m, const WinogradInput& tile);
   void (*winograd_output)(int m, const WinogradOutput& tile);
 };

@@ -70,9 +70,14 @@ TEST(Panels, WideProductsOfEveryNumberOfRows) {
           Floats a(std::max<int64_t>(1, blocks) * stride, random), b((depth + 1) * width, random);
           Floats d((rows + 1) * pitch, random), start(width, random);
           const std::vector<float> before(d.data(), d.data() + d.size());
-          WideCall call{a.data(), stride,       b.data(), blocks,   d.data(),
-                        pitch,    start.data(), add,      b.data(), ahead};
-          call.hi = 0.75f;
+          WideCall call{.a = a.data(),
+                        .a_stride = stride,
+                        .b = b.data(),
+                        .blocks = blocks,
+                        .d_stride = pitch};
+          call.to[0] = {.d = d.data(), .start = start.data(), .add = add, .hi = 0.75f};
+          call.ahead = b.data();
+          call.ahead_lines = ahead;
           p->multiply_wide(rows, call);
           for (int64_t i = 0; i < d.size(); ++i) {
             const int64_t r = i / pitch, j = i % pitch;
@@ -90,6 +95,62 @@ TEST(Panels, WideProductsOfEveryNumberOfRows) {
                 << p->isa << " rows " << rows << " blocks " << blocks;
           }
         }
+}
+
+TEST(Panels, WideProductsGoToTwoTargets) {
+  const Panels* p = ThePanels();
+  if (!p) GTEST_SKIP() << "this machine, or INFER_MAX_ISA, allows no panels";
+  const int64_t lanes = p->lanes, width = 2 * lanes;
+  Random random(5);
+  for (int rows = 1; rows <= p->wide_rows; ++rows) {
+    Floats a(rows * lanes, random), b(lanes * width, random);
+    Floats plus(rows * width, random), minus(rows * width, random);
+    const std::vector<float> before(minus.data(), minus.data() + minus.size());
+    WideCall call{
+        .a = a.data(), .a_stride = rows * lanes, .b = b.data(), .blocks = 1, .d_stride = width};
+    call.to[0].d = plus.data();
+    call.to[1] = {.d = minus.data(), .add = true, .factor = -1};
+    call.targets = 2;
+    p->multiply_wide(rows, call);
+    for (int64_t i = 0; i < plus.size(); ++i) {
+      double sum = 0;
+      for (int64_t k = 0; k < lanes; ++k)
+        sum += static_cast<double>(a.data()[i / width * lanes + k]) *
+               static_cast<double>(b.data()[k * width + i % width]);
+      EXPECT_NEAR(plus.data()[i], sum, 1e-5);
+      EXPECT_NEAR(minus.data()[i], static_cast<double>(before[static_cast<size_t>(i)]) - sum, 1e-5);
+    }
+  }
+}
+
+TEST(Panels, SumsOfQuarters) {
+  const Panels* p = ThePanels();
+  if (!p) GTEST_SKIP() << "this machine, or INFER_MAX_ISA, allows no panels";
+  const int64_t lanes = p->lanes, blocks = 2, half = blocks * lanes, depth = 2 * half - 3;
+  const int rows = 5, lower_rows = 4;
+  Random random(6);
+  Floats a((rows + lower_rows) * depth, random), to(7 * rows * half, random);
+  p->strassen_rows({.upper = a.data(),
+                    .lower = a.data() + rows * depth,
+                    .pitch = depth,
+                    .depth = depth,
+                    .blocks = blocks,
+                    .rows = rows,
+                    .lower_rows = lower_rows,
+                    .to = to.data(),
+                    .stride = rows * half});
+  const auto at = [&](int64_t row, int64_t k) {
+    return row < rows + lower_rows && k < depth ? a.data()[row * depth + k] : 0.0f;
+  };
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t k = 0; k < half; ++k) {
+      const float a11 = at(r, k), a12 = at(r, half + k);
+      const float a21 = at(rows + r, k), a22 = at(rows + r, half + k);
+      const float want[7] = {a11 + a22, a21 + a22, a11, a22, a11 + a12, a21 - a11, a12 - a22};
+      for (int i = 0; i < 7; ++i)
+        EXPECT_EQ(to.data()[((i * blocks + k / lanes) * rows + r) * lanes + k % lanes], want[i])
+            << "sum " << i << " row " << r << " k " << k;
+    }
 }
 
 TEST(Panels, NaNPassesTheClamp) {
