@@ -1,8 +1,9 @@
 /// Operators that only move elements: Transpose, Slice, Concat, Pad, nearest Resize, ... One
 /// kernel: the reference kernel, run once per shape on element *numbers* instead of elements, says
 /// where each element of the result comes from; that map is kept as a strided copy where it is one,
-/// else as runs of contiguous elements, else as a table. Also Gather by indices that only the run
-/// knows.
+/// else as runs of contiguous elements, else as a table. Transpose, Split, Expand and Concat need
+/// no such run: their shapes say it, which makes plans for new shapes cheap. Also Gather by indices
+/// that only the run knows.
 #include <algorithm>
 #include <cstring>
 #include <numeric>
@@ -128,13 +129,15 @@ class MoveKernel final : public Kernel {
   Result<Prepared> Prepare(std::span<const Operand> in,
                            std::span<const Operand> out) const override {
     if (!NoneEmpty(in, out)) return Unsupported("an operand is empty");
-    INFER_ASSIGN(const auto maps, Maps(in, out));
-    std::vector<int64_t> starts(in.size(), -1);
-    Number(in, starts);
-    std::vector<MovePlan> plans;
-    for (size_t o = 0; o < out.size(); ++o)
-      plans.push_back(
-          MovePlan::Of(maps[o], out[o].dims, starts, Sizes(in), moved_.width, moved_.fill));
+    std::vector<MovePlan> plans = FromShapes(in, out);
+    if (plans.empty()) {
+      INFER_ASSIGN(const auto maps, Maps(in, out));
+      std::vector<int64_t> starts(in.size(), -1);
+      Number(in, starts);
+      for (size_t o = 0; o < out.size(); ++o)
+        plans.push_back(
+            MovePlan::Of(maps[o], out[o].dims, starts, Sizes(in), moved_.width, moved_.fill));
+    }
     Prepared p;
     p.name = Cat("own:", plans[0].name());
     p.unused.assign(in.size(), true);
@@ -148,6 +151,58 @@ class MoveKernel final : public Kernel {
   }
 
  private:
+  /// Where the shapes alone say what moves where; else nothing.
+  std::vector<MovePlan> FromShapes(std::span<const Operand> in,
+                                   std::span<const Operand> out) const {
+    if (node_.Is("Concat")) return Joined(in, out[0].dims);
+    const int x = moved_.from[0];
+    const Dims& from = in[static_cast<size_t>(x)].dims;
+    const Dims strides = Strides(from);
+    if (from.size() > kMostAxes || out[0].dims.size() > kMostAxes) return {};
+    if (node_.Is("Transpose")) {
+      Dims permuted;
+      if (!node_.attrs().contains("perm")) return {};
+      const auto& perm = node_.Attr<std::vector<int64_t>>("perm");
+      for (int64_t d : perm) permuted.push_back(strides[static_cast<size_t>(d)]);
+      return {MovePlan::View(x, 0, out[0].dims, permuted, moved_.width)};
+    }
+    if (node_.Is("Expand")) {
+      Dims repeated(out[0].dims.size(), 0);
+      const size_t skipped = repeated.size() - from.size();
+      for (size_t d = 0; d < from.size(); ++d)
+        if (from[d] != 1) repeated[skipped + d] = strides[d];
+      return {MovePlan::View(x, 0, out[0].dims, repeated, moved_.width)};
+    }
+    if (!node_.Is("Split") || out.size() != node_.outputs().size()) return {};
+    const auto axis = NormalizeAxis(node_.Attr<int64_t>("axis"), static_cast<int>(from.size()));
+    if (!axis.ok()) return {};
+    std::vector<MovePlan> plans;
+    int64_t at = 0;
+    for (const Operand& o : out) {
+      plans.push_back(MovePlan::View(x, at * strides[static_cast<size_t>(*axis)], o.dims, strides,
+                                     moved_.width));
+      at += o.dims[static_cast<size_t>(*axis)];
+    }
+    return plans;
+  }
+
+  /// Concat in runs that are worth a copy each.
+  std::vector<MovePlan> Joined(std::span<const Operand> in, const Dims& out) const {
+    constexpr int64_t kLongRun = 8;
+    const auto axis = NormalizeAxis(node_.Attr<int64_t>("axis"), static_cast<int>(out.size()));
+    if (!axis.ok()) return {};
+    const int64_t times = NumElements(Dims(out.begin(), out.begin() + *axis));
+    std::vector<int64_t> runs;
+    for (int i : moved_.from) {
+      if (i < 0) return {};
+      runs.push_back(NumElements(in[static_cast<size_t>(i)].dims) / times);
+      if (runs.back() < kLongRun) return {};
+    }
+    return {MovePlan::Joined(moved_.from, runs, times, moved_.width)};
+  }
+
+  static constexpr size_t kMostAxes = 16;
+
   static std::vector<int64_t> Sizes(std::span<const Operand> in) {
     std::vector<int64_t> sizes;
     for (const Operand& o : in) sizes.push_back(NumElements(o.dims));

@@ -60,37 +60,72 @@ MovePlan MovePlan::Of(const Tensor& tensor, const Dims& dims, const std::vector<
   return p;
 }
 
-bool MovePlan::FindStrides(std::span<const int64_t> map, const Dims& dims) {
-  if (std::find(map.begin(), map.end(), 0) != map.end()) return false;
-  const Dims steps = Strides(dims);
-  Dims extents, strides;
+MovePlan MovePlan::View(int operand, int64_t offset, const Dims& dims, const Dims& strides,
+                        int64_t width) {
+  MovePlan p;
+  p.width_ = width;
+  p.size_ = NumElements(dims);
+  p.operand_ = operand;
+  p.offset_ = offset;
+  INFER_CHECK(p.Merge(dims, strides));
+  return p;
+}
+
+MovePlan MovePlan::Joined(const std::vector<int>& operands, const std::vector<int64_t>& runs,
+                          int64_t times, int64_t width) {
+  MovePlan p;
+  p.width_ = width;
+  p.pieces_.reserve(operands.size() * static_cast<size_t>(times));
+  for (int64_t t = 0; t < times; ++t)
+    for (size_t k = 0; k < operands.size(); ++k) {
+      p.pieces_.push_back({operands[k], t * runs[k], p.size_, runs[k]});
+      p.size_ += runs[k];
+    }
+  return p;
+}
+
+bool MovePlan::Merge(const Dims& dims, const Dims& strides) {
+  Dims extents, merged;
   for (size_t d = 0; d < dims.size(); ++d) {
     if (dims[d] == 1) continue;
-    const int64_t s = map[static_cast<size_t>(steps[d])] - map[0];
-    if (!extents.empty() && strides.back() == s * dims[d]) {
+    if (!extents.empty() && merged.back() == strides[d] * dims[d]) {
       extents.back() *= dims[d];
-      strides.back() = s;
+      merged.back() = strides[d];
     } else {
       extents.push_back(dims[d]);
-      strides.push_back(s);
+      merged.push_back(strides[d]);
     }
   }
-  Dims at(extents.size(), 0);
-  int64_t want = map[0];
-  for (int64_t v : map) {
-    if (v != want) return false;
-    for (size_t d = extents.size(); d-- > 0;) {
-      want += strides[d];
-      if (++at[d] < extents[d]) break;
-      want -= strides[d] * extents[d];
-      at[d] = 0;
-    }
-  }
-  if (extents.empty()) extents = strides = {1};  // a single element
+  if (extents.empty()) extents = merged = {1};  // a single element
   if (extents.size() > kMaxAxes) return false;
   steps_ = Strides(extents);
   dims_ = std::move(extents);
-  strides_ = std::move(strides);
+  strides_ = std::move(merged);
+  return true;
+}
+
+bool MovePlan::FindStrides(std::span<const int64_t> map, const Dims& dims) {
+  if (std::find(map.begin(), map.end(), 0) != map.end()) return false;
+  const Dims steps = Strides(dims);
+  Dims strides;
+  for (size_t d = 0; d < dims.size(); ++d)
+    strides.push_back(dims[d] == 1 ? 0 : map[static_cast<size_t>(steps[d])] - map[0]);
+  MovePlan found;
+  if (!found.Merge(dims, strides)) return false;
+  Dims at(found.dims_.size(), 0);
+  int64_t want = map[0];
+  for (int64_t v : map) {
+    if (v != want) return false;
+    for (size_t d = found.dims_.size(); d-- > 0;) {
+      want += found.strides_[d];
+      if (++at[d] < found.dims_[d]) break;
+      want -= found.strides_[d] * found.dims_[d];
+      at[d] = 0;
+    }
+  }
+  dims_ = std::move(found.dims_);
+  strides_ = std::move(found.strides_);
+  steps_ = std::move(found.steps_);
   offset_ = map[0];
   return true;
 }

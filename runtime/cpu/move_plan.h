@@ -16,6 +16,13 @@ class MovePlan {
   /// `width`: bytes of an element, 1, 2, 4 or 8.
   static MovePlan Of(const Tensor& map, const Dims& dims, const std::vector<int64_t>& starts,
                      const std::vector<int64_t>& sizes, int64_t width, uint64_t fill);
+  /// Element i_0, i_1, ... of the result (extents `dims`) is element `offset` + sum i_d strides[d]
+  /// of `operand`.
+  static MovePlan View(int operand, int64_t offset, const Dims& dims, const Dims& strides,
+                       int64_t width);
+  /// The operands one after the other along an axis: of each, runs[k] elements at a time.
+  static MovePlan Joined(const std::vector<int>& operands, const std::vector<int64_t>& runs,
+                         int64_t times, int64_t width);
   /// args[k]: operand k.
   void Run(std::byte* const* args, std::byte* to) const;
   std::string_view name() const;
@@ -28,6 +35,8 @@ class MovePlan {
     int64_t from, to, n;
   };
   bool FindStrides(std::span<const int64_t> map, const Dims& dims);
+  /// dims_ and strides_ from those of a strided copy, neighbours merged; false: too many are left.
+  bool Merge(const Dims& dims, const Dims& strides);
   template <typename T>
   void RunTyped(std::byte* const* args, T* to) const;
   template <typename T>

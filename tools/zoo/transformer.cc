@@ -56,6 +56,7 @@ struct Gpt2Form {
   bool cached = false;
   bool int4 = false;       ///< MatMulNBits for Gemm and MatMul with weights
   bool grouped = false;    ///< GroupQueryAttention
+  bool open = false;       ///< the past has any length; one token
   Value* last = nullptr;   ///< grouped: position of the new token, per sample
   Value* total = nullptr;  ///< grouped: length of the caches
 };
@@ -76,13 +77,15 @@ struct Cache {
   Value* value = nullptr;
 };
 
-/// scores / (0 + 64^0.5), causally masked: the exporter keeps how the divisor came about.
+/// scores / (0 + 64^0.5), causally masked: the exporter keeps how the divisor came about. past < 0:
+/// of one token, which sees all.
 Value* CausalProbabilities(Net& net, Value* scores, int64_t past) {
   const int64_t tokens = net.options().sequence;
   Value* root = net.Op("Pow", {net.JsonNumber(static_cast<float>(kHead)), net.JsonNumber(0.5f)});
   Value* zero = net.Op("ConstantOfShape", {net.List({})}, {{"value", Tensor::Of<float>({1}, {0})}});
   scores = net.Op("Div", {scores, net.Add(zero, root)});
   scores = net.Op("Cast", {scores}, {{"to", int64_t{1}}});
+  if (past < 0) return Softmax(net, scores);
   Tensor visible(DType::kBool, {1, 1, tokens, past + tokens});
   for (int64_t q = 0; q < tokens; ++q)
     for (int64_t k = 0; k < past + tokens; ++k)
@@ -92,7 +95,7 @@ Value* CausalProbabilities(Net& net, Value* scores, int64_t past) {
 }
 
 /// softmax(q k / 8) v over the cache and the new tokens, which extend it; [batch, tokens, width].
-Value* Gpt2Attention(Net& net, Value* qkv, Cache& cache) {
+Value* Gpt2Attention(Net& net, const Gpt2Form& form, Value* qkv, Cache& cache) {
   const int64_t batch = net.batch(), tokens = net.options().sequence;
   const Ints split{batch, tokens, kHeads, kHead};
   const Values parts =
@@ -108,7 +111,8 @@ Value* Gpt2Attention(Net& net, Value* qkv, Cache& cache) {
   }
   key = net.Transpose(key, cache.key ? Ints{0, 1, 3, 2} : Ints{0, 2, 3, 1});
   Value* scores = net.Op("MatMul", {query, key});
-  Value* weights = CausalProbabilities(net, scores, cache.key ? net.options().past : 0);
+  const int64_t past = form.open ? -1 : cache.key ? net.options().past : 0;
+  Value* weights = CausalProbabilities(net, scores, past);
   Value* context = net.Op("MatMul", {weights, value});
   return net.Reshape(net.Transpose(context, {0, 2, 1, 3}), {batch, tokens, kWidth});
 }
@@ -125,8 +129,8 @@ Value* Gpt2GroupedAttention(Net& net, const Gpt2Form& form, Value* qkv, Cache& c
 /// Pre-norm decoder layer; `cache` is replaced by the extended one.
 Value* Gpt2Layer(Net& net, const Gpt2Form& form, Value* x, Cache& cache) {
   Value* qkv = Conv1d(net, form, net.LayerNorm(x, 1e-5f), 3 * kWidth);
-  Value* context =
-      form.grouped ? Gpt2GroupedAttention(net, form, qkv, cache) : Gpt2Attention(net, qkv, cache);
+  Value* context = form.grouped ? Gpt2GroupedAttention(net, form, qkv, cache)
+                                : Gpt2Attention(net, form, qkv, cache);
   x = net.Add(Conv1d(net, form, context, kWidth, 0.1), x);
   Value* y = GeluTanh(net, Conv1d(net, form, net.LayerNorm(x, 1e-5f), 4 * kWidth));
   return net.Add(x, Conv1d(net, form, y, kWidth, 0.1));
@@ -142,17 +146,24 @@ void BuildGpt2(Net& net, Gpt2Form form) {
         Cat("gpt2 has ", kPositions, " positions, ", past + tokens, " are asked for")));
   Value* ids = net.Input("input_ids", DType::kI64, {net.BatchDim(), tokens});
   Value* positions = nullptr;
-  if (form.grouped) {
+  if (form.int4 && past == 0) {
+    if (form.grouped || tokens != 1)
+      return net.Fail(InvalidArgument("an open past needs one token and no grouped attention"));
+    form.open = true;
+  }
+  if (form.open || form.grouped)
     positions = net.Input("position_ids", DType::kI64, {net.BatchDim(), tokens});
+  if (form.grouped) {
     form.last = net.Input("seqlens_k", DType::kI32, {net.BatchDim()});
     form.total = net.Const(Tensor::Of<int32_t>({1}, {static_cast<int32_t>(past)}));
   }
+  const Dim length = form.open ? Dim::Symbol("past") : Dim(past);
   std::vector<Cache> caches(static_cast<size_t>(Layers(net)));
   for (size_t i = 0; form.cached && i < caches.size(); ++i)
     for (Value* Cache::*part : {&Cache::key, &Cache::value})
       caches[i].*part =
           net.Input(Cat("past_key_values.", i, part == &Cache::key ? ".key" : ".value"),
-                    DType::kF32, {net.BatchDim(), kHeads, past, kHead});
+                    DType::kF32, {net.BatchDim(), kHeads, length, kHead});
   Value* x = Gather(net, net.Weight({kVocabulary, kWidth}, 0.5), net.Reshape(ids, {-1, tokens}));
   Value* table = net.Weight({kPositions, kWidth}, 0.1);
   x = net.Add(x, Gather(net, table, positions ? positions : Positions(net, past, tokens)));

@@ -15,7 +15,8 @@ struct ZooOptions {
   int64_t batch = 1;       ///< 0: a symbolic dimension "batch", where the model allows it
   int64_t resolution = 0;  ///< height and width of images; 0: the model's own
   int64_t sequence = 0;    ///< tokens; 0: the model's own
-  int64_t past = 128;      ///< cached tokens of gpt2-small-kv...; the cache's length of ...-gqa-...
+  int64_t past = 128;  ///< cached tokens of gpt2-small-kv...; the cache's length of ...-gqa-...;
+                       ///< 0 with gpt2-small-kv-int4: any, a symbolic dimension "past"
   int64_t accuracy_level = 0;  ///< of ...-int4: 4 lets the activations be quantized, too
   int64_t layers = 0;          ///< of transformers; 0: as published
   uint64_t seed = 1;
