@@ -108,14 +108,15 @@ KernelList CpuKernels() {
   KernelList all;
   for (KernelList (*family)() : {Int8ProductKernels, Int8ElementwiseKernels,
                                  WinogradKernels,    PointwiseKernels,
+                                 DepthwiseKernels,   ConvTransposeKernels,
                                  ConvKernels,        MatMulKernels,
                                  WeightOnlyKernels,  GroupAttentionKernels,
-                                 PoolKernels,        NormKernels,
-                                 RowKernels,         RecurrentKernels,
-                                 ConcatKernels,      MoveKernels,
-                                 ViewKernels,        ElementwiseKernels,
-                                 PowKernels,         ElementKernels,
-                                 IndexKernels,       ChannelNormKernels,
+                                 PoolKernels,        ChannelNormKernels,
+                                 NormKernels,        RowKernels,
+                                 RecurrentKernels,   ConcatKernels,
+                                 MoveKernels,        ViewKernels,
+                                 ElementwiseKernels, PowKernels,
+                                 ElementKernels,     IndexKernels,
                                  ResizeKernels,      QuantizeKernels}) {
     KernelList list = family();
     all.insert(all.end(), list.begin(), list.end());

@@ -144,6 +144,7 @@ constexpr BinaryOp kBinary[] = {
     {"Div", Binary::kDiv, static_cast<int>(onednn::BinaryKind::kDiv), false},
     {"Max", Binary::kMax, static_cast<int>(onednn::BinaryKind::kMax), true},
     {"Min", Binary::kMin, static_cast<int>(onednn::BinaryKind::kMin), true},
+    {"PRelu", Binary::kPRelu, -1, true},
 };
 
 std::string RefuseBinary(const StepCall& call) {
@@ -171,6 +172,7 @@ class BinaryKernel final : public Kernel {
       return Scalar(in, a, true);
     if (a.layout.plain() && NumElements(a.dims) == 1 && b.dims == out[0].dims && Unpadded(b))
       return Scalar(in, b, false);
+    if (auto p = PerChannel(in, a, b, out[0]); p.ok()) return p;
     if (!a.layout.plain() && a.dims == out[0].dims && a.dims.size() == b.dims.size()) {
       auto p = Blocked(in, a, b, out[0]);
       if (p.ok()) return p;
@@ -225,6 +227,34 @@ class BinaryKernel final : public Kernel {
                                     : loops.scalar_binary[static_cast<int>(op_.kind)];
     p.in_place = n > 1;
     p.launch = Over(n, loop, in.size(), scalar_second, !scalar_second);
+    return p;
+  }
+
+  /// One number per channel beside channels last. Where oneDNN has the operator, its loop over a
+  /// plane is faster than one call per pixel.
+  Result<Prepared> PerChannel(std::span<const Operand> in, const Operand& a, const Operand& b,
+                              const Operand& out) const {
+    const size_t rank = a.dims.size();
+    if (op_.onednn >= 0 || a.layout.plain() || rank < 3 || rank > 5 || a.dims != out.dims ||
+        a.layout != onednn::ChannelsLast(DType::kF32, a.dims))
+      return Unsupported("");
+    Dims channel(rank - 1, 1);
+    channel[0] = a.dims[1];
+    Dims given = b.dims;
+    if (given.size() == rank && given[0] == 1) given.erase(given.begin());
+    if (given != channel) return Unsupported("");
+    Prepared p = Base(in.size(), a.layout);
+    p.in_layouts[static_cast<size_t>(a_)] = a.layout;
+    const int64_t n = a.dims[1], pixels = NumElements(a.dims) / n;
+    const auto loop = simd::TheLoops().binary[static_cast<int>(op_.kind)];
+    p.launch = LaunchOf([=, x = a_, z = b_, y = in.size()](std::byte* const* args) {
+      const float* from = As<float>(static_cast<const std::byte*>(args[x]));
+      const float* factors = As<float>(static_cast<const std::byte*>(args[z]));
+      float* to = As<float>(args[y]);
+      ForRange(pixels, std::max<int64_t>(1, kElementGrain / n), [=](int64_t begin, int64_t end) {
+        for (int64_t r = begin; r < end; ++r) loop(from + r * n, factors, to + r * n, n);
+      });
+    });
     return p;
   }
 

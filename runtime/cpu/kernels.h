@@ -8,6 +8,8 @@ KernelList Int8ProductKernels();      ///< DQ -> Conv, MatMul, Gemm -> Q (oneDNN
 KernelList Int8ElementwiseKernels();  ///< DQ -> Add, Mul, activations, pooling, Concat -> Q; Q; DQ
 KernelList WinogradKernels();         ///< Conv 3x3 (own)
 KernelList PointwiseKernels();        ///< Conv 1x1 (own)
+KernelList DepthwiseKernels();        ///< Conv, ConvTranspose of one channel per group (own)
+KernelList ConvTransposeKernels();    ///< ConvTranspose as a convolution
 KernelList ConvKernels();             ///< Conv, ConvTranspose (oneDNN)
 KernelList MatMulKernels();           ///< MatMul, Gemm (oneDNN)
 KernelList WeightOnlyKernels();       ///< MatMulNBits (own)

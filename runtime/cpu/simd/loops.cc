@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "runtime/cpu/simd/depthwise.h"
 #include "runtime/cpu/simd/elements.h"
 #include "runtime/cpu/simd/look_up.h"
 #include "runtime/cpu/simd/one_query.h"
@@ -58,6 +59,14 @@ const Elements& TheElements() {
   if (BestIsa() == Isa::kAvx2) return Avx2Elements();
 #endif
   return GenericElements();
+}
+
+const Depthwise& TheDepthwise() {
+#ifdef INFER_X86
+  if (BestIsa() == Isa::kAvx512) return Avx512Depthwise();
+  if (BestIsa() == Isa::kAvx2) return Avx2Depthwise();
+#endif
+  return GenericDepthwise();
 }
 
 const Panels* ThePanels() {

@@ -40,7 +40,17 @@ enum class Unary : uint8_t {
   kThresholdedRelu,  ///< a: alpha
   kCount
 };
-enum class Binary : uint8_t { kAdd, kSub, kMul, kDiv, kMax, kMin, kSquaredDifference, kCount };
+enum class Binary : uint8_t {
+  kAdd,
+  kSub,
+  kMul,
+  kDiv,
+  kMax,
+  kMin,
+  kSquaredDifference,
+  kPRelu,
+  kCount
+};
 
 /// DequantizeLinear of a and b, one operation, Relu where wanted, QuantizeLinear:
 /// y = saturate(round_half_even(f(sa (a - za), sb (b - zb)) / sy) + zy). A signed number is read

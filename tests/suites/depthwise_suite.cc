@@ -1,0 +1,117 @@
+/// Depthwise convolutions and transposed convolutions: strides, dilations, paddings that crop,
+/// kernels that the stride does not divide, channels that miss the vectors, epilogues.
+#include <array>
+
+#include "tests/suites/suite.h"
+
+namespace infer {
+namespace {
+
+TEST(Depthwise, OneDimension) {
+  for (int64_t channels : {2, 7, 24, 33, 70})
+    for (std::string_view attributes :
+         {"pads=[2,2]", "pads=[4,1], dilations=[2]", "strides=[2]", "strides=[3], pads=[3,4]"})
+      CheckGraph(Cat("graph g(x: f32[2,", channels, ",29]) -> (y) { w = const f32[", channels,
+                     ",1,5] ~1 b = const f32[", channels, "] ~2 c = Conv(x, w, b) {group=",
+                     channels, ", ", attributes, "} y = Relu(c) }"));
+}
+
+TEST(Depthwise, SeveralResultsPerChannel) {
+  for (auto [channels, results] : {std::array<int64_t, 2>{3, 2}, {16, 2}, {9, 4}})
+    CheckGraph(Cat("graph g(x: f32[2,", channels, ",9,11]) -> (y) { w = const f32[",
+                   channels * results, ",1,3,3] ~1 c = Conv(x, w) {group=", channels,
+                   ", pads=[1,1,1,1], strides=[1,2]} y = Sigmoid(c) }"));
+}
+
+TEST(Depthwise, LongRows) {
+  CheckGraph(
+      "graph g(x: f32[1,5,300]) -> (y) { w = const f32[5,1,7] ~1 y = Conv(x, w) {group=5, "
+      "pads=[3,3]} }");
+}
+
+constexpr std::string_view kTransposed[] = {
+    "strides=[1,1]",
+    "strides=[2,2]",
+    "strides=[2,1], pads=[1,0,1,1]",
+    "strides=[2,2], pads=[1,1,1,1], output_padding=[1,1]",
+    "strides=[3,2], pads=[0,1,1,0]",
+    "strides=[4,3]",
+};
+
+TEST(Depthwise, Transposed) {
+  for (int64_t channels : {3, 16, 40})
+    for (std::string_view attributes : kTransposed)
+      for (std::string_view kernel : {"2,2", "3,3", "4,3"})
+        CheckGraph(Cat("graph g(x: f32[2,", channels, ",5,6]) -> (y) { w = const f32[", channels,
+                       ",1,", kernel, "] ~1 c = ConvTranspose(x, w) {group=", channels, ", ",
+                       attributes, "} y = LeakyRelu(c) }"));
+}
+
+TEST(ConvTranspose, Phases) {
+  for (auto [inputs, outputs] : {std::array<int64_t, 2>{5, 1}, {16, 16}, {3, 20}})
+    for (std::string_view attributes : kTransposed)
+      for (std::string_view kernel : {"2,2", "3,3", "4,4", "5,3", "1,1"}) {
+        if (kernel == "1,1" && attributes.find("pads") != std::string_view::npos) continue;
+        CheckGraph(Cat("graph g(x: f32[2,", inputs, ",5,6]) -> (y) { w = const f32[", inputs, ",",
+                       outputs, ",", kernel, "] ~1 b = const f32[", outputs,
+                       "] ~2 c = ConvTranspose(x, w, b) {", attributes, "} y = Relu(c) }"));
+      }
+}
+
+TEST(ConvTranspose, OneAndThreeDimensions) {
+  for (std::string_view attributes : {"strides=[8], pads=[4,4]", "strides=[3]", "strides=[5]"})
+    CheckGraph(
+        Cat("graph g(x: f32[2,6,13]) -> (y) { w = const f32[6,9,16] ~1 y = "
+            "ConvTranspose(x, w) {",
+            attributes, "} }"));
+  CheckGraph(
+      "graph g(x: f32[2,6,3,4,5]) -> (y) { w = const f32[6,4,3,2,4] ~1 y = ConvTranspose(x, w) "
+      "{strides=[2,2,2], pads=[1,0,1,0,0,1]} }");
+}
+
+TEST(ConvTranspose, Epilogues) {
+  for (std::string_view after : {"y = Sigmoid(c)", "y = Add(c, z)", "r = Relu(c) y = Add(z, r)",
+                                 "r = Add(c, z) y = Relu(r)"})
+    for (std::string_view groups : {"1", "16"})
+      CheckGraph(Cat("graph g(x: f32[1,16,4,5], z: f32[1,16,8,10]) -> (y) { w = const f32[16,",
+                     groups == "1" ? "16" : "1",
+                     ",2,2] ~1 c = ConvTranspose(x, w) {strides=[2,2], group=", groups, "} ", after,
+                     " }"));
+}
+
+TEST(ConvTranspose, OutputShape) {
+  CheckGraph(
+      "graph g(x: f32[1,4,5,5]) -> (y) { w = const f32[4,3,3,3] ~1 y = ConvTranspose(x, w) "
+      "{strides=[2,2], output_shape=[10,9], auto_pad=\"SAME_UPPER\"} }");
+}
+
+TEST(ConvTranspose, SameBitsForAnyNumberOfThreads) {
+  for (std::string_view text :
+       {"graph g(x: f32[1,24,40,41]) -> (y) { w = const f32[24,20,3,3] ~1 y = ConvTranspose(x, w) "
+        "{strides=[2,2], pads=[1,1,1,1]} }",
+        "graph g(x: f32[1,24,40,41]) -> (y) { w = const f32[24,1,4,4] ~1 y = ConvTranspose(x, w) "
+        "{group=24, strides=[2,2], pads=[1,1,1,1]} }",
+        "graph g(x: f32[1,72,900]) -> (y) { w = const f32[72,1,9] ~1 y = Conv(x, w) {group=72} }"})
+    CheckSameBits(text);
+}
+
+/// One slope per channel, one for all, one per element; behind a convolution, where data may lie in
+/// other layouts.
+TEST(PRelu, Slopes) {
+  for (std::string_view slope : {"[20,1,1]", "[1,20,1,1]", "[1]", "[20,6,7]", "[7]"})
+    for (std::string_view before :
+         {"c = Identity(x)", "v = const f32[20,20,1,1] ~1 c = Conv(x, v)"})
+      CheckGraph(Cat("graph g(x: f32[2,20,6,7]) -> (y) { s = const f32", slope, " ~2 ", before,
+                     " y = PRelu(c, s) }"));
+}
+
+TEST(BatchNormalization, Layouts) {
+  for (std::string_view before : {"c = Identity(x)", "v = const f32[20,20,1,1] ~1 c = Conv(x, v)"})
+    CheckGraph(
+        Cat("graph g(x: f32[2,20,6,7]) -> (y) { s = const f32[20] ~2 b = const f32[20] ~3 m "
+            "= const f32[20] ~4 n = const f32[20] ~5 k = Mul(n, n) ",
+            before, " r = Relu(c) y = BatchNormalization(r, s, b, m, k) {epsilon=0.1} }"));
+}
+
+}  // namespace
+}  // namespace infer
