@@ -106,18 +106,22 @@ class CpuBackend final : public Backend {
 
 KernelList CpuKernels() {
   KernelList all;
-  for (KernelList (*family)() : {Int8ProductKernels, Int8ElementwiseKernels,
-                                 WinogradKernels,    PointwiseKernels,
-                                 DepthwiseKernels,   ConvTransposeKernels,
-                                 ConvKernels,        MatMulKernels,
-                                 WeightOnlyKernels,  GroupAttentionKernels,
-                                 PoolKernels,        ChannelNormKernels,
-                                 NormKernels,        RowKernels,
-                                 RecurrentKernels,   ConcatKernels,
-                                 MoveKernels,        ViewKernels,
-                                 ElementwiseKernels, PowKernels,
-                                 ElementKernels,     IndexKernels,
-                                 ResizeKernels,      QuantizeKernels}) {
+  using Family = KernelList (*)();
+  const Family families[] = {
+      Int8ProductKernels, Int8ElementwiseKernels,
+      WinogradKernels,    ConvProductKernels,
+      DepthwiseKernels,   ConvTransposeKernels,
+      ConvKernels,        MatMulKernels,
+      WeightOnlyKernels,  GroupAttentionKernels,
+      PoolKernels,        ChannelNormKernels,
+      NormKernels,        RowKernels,
+      RecurrentKernels,   ConcatKernels,
+      MoveKernels,        ViewKernels,
+      ElementwiseKernels, PowKernels,
+      ElementKernels,     IndexKernels,
+      ResizeKernels,      QuantizeKernels,
+  };
+  for (const Family family : families) {
     KernelList list = family();
     all.insert(all.end(), list.begin(), list.end());
   }

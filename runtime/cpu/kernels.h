@@ -7,7 +7,7 @@ namespace infer {
 KernelList Int8ProductKernels();      ///< DQ -> Conv, MatMul, Gemm -> Q (oneDNN)
 KernelList Int8ElementwiseKernels();  ///< DQ -> Add, Mul, activations, pooling, Concat -> Q; Q; DQ
 KernelList WinogradKernels();         ///< Conv 3x3 (own)
-KernelList PointwiseKernels();        ///< Conv 1x1 (own)
+KernelList ConvProductKernels();      ///< Conv as a product (own)
 KernelList DepthwiseKernels();        ///< Conv, ConvTranspose of one channel per group (own)
 KernelList ConvTransposeKernels();    ///< ConvTranspose as a convolution
 KernelList ConvKernels();             ///< Conv, ConvTranspose (oneDNN)

@@ -126,6 +126,16 @@ TEST(Convolution, PointwiseOfFarWeights) {
         CheckGraph(Pointwise(stride * stride, 512, 640, size, stride, after), 5, kWinograd);
 }
 
+TEST(Convolution, WindowsOfFarWeights) {
+  for (std::string_view window :
+       {"pads=[1,1,1,1], strides=[2,2]", "dilations=[2,1], pads=[2,0,3,1]"})
+    CheckGraph(Cat("graph g(i: f32[2,3,9,8]) -> (y) { f = const f32[192,3,3,3] ~3 s = Conv(i, f) "
+                   "{pads=[1,1,1,1], strides=[2,2]} x = Relu(s) w = const f32[256,192,3,3] ~1 b = "
+                   "const f32[256] ~2 c = Conv(x, w, b) {",
+                   window, "} y = Relu(c) }"),
+               5, kWinograd);
+}
+
 TEST(Convolution, PointwiseByQuarters) {
   for (int64_t size : {10, 15})
     for (int64_t stride : {1, 2})

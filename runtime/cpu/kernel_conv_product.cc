@@ -1,6 +1,7 @@
-/// Conv 1x1 as a product of its points by its weights, channels last, where ours gains over
+/// Conv as a product of what its points read by its weights, channels last, where ours gains over
 /// oneDNN's: few points and weights that come from far (PanelGemm fetches them ahead), or products
-/// large enough for Strassen's. resnet50, whole network: see docs/adr/0007.
+/// large enough for Strassen's. The windows of other than 1x1 are gathered first. Figures:
+/// docs/adr/0007-own-kernels-where-they-win.md.
 #include <algorithm>
 #include <type_traits>
 
@@ -19,29 +20,39 @@ namespace {
 constexpr int64_t kFarWeights = 1 << 20;
 constexpr int64_t kFewPoints = 64;
 
-/// The points that a convolution of stride > 1 reads, one after the other.
-struct Points {
-  int64_t images, height, width;  ///< of the result
-  int64_t in_height, in_width;    ///< of the operand
-  int64_t stride_y, stride_x, channels;
+/// What the points of a convolution read, channels last.
+struct Windows {
+  Dims x, y;  ///< [N, C, height, width]
+  Spatial at;
 
-  int64_t rows() const { return images * height * width; }
-  bool dense() const { return stride_y == 1 && stride_x == 1; }
-  void Gather(const float* x, float* to) const {
-    ParallelFor(images * height, 4, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        const int64_t line = i / height * in_height + i % height * stride_y;
-        for (int64_t j = 0; j < width; ++j)
-          std::copy_n(x + (line * in_width + j * stride_x) * channels, channels,
-                      to + (i * width + j) * channels);
+  int64_t points() const { return y[0] * y[2] * y[3]; }
+  int64_t depth() const { return x[1] * at.kernel[0] * at.kernel[1]; }
+  bool AreX() const { return points() * depth() == NumElements(x) && x[2] == y[2]; }
+  /// [point][row of the window][column][channel], zeros outside x.
+  void Gather(const float* from, float* to) const {
+    const int64_t channels = x[1], taps = at.kernel[0] * at.kernel[1];
+    ParallelFor(points(), 8, [&](int64_t begin, int64_t end) {
+      for (int64_t p = begin; p < end; ++p) {
+        const int64_t image = p / (y[2] * y[3]), top = p / y[3] % y[2] * at.strides[0];
+        const int64_t left = p % y[3] * at.strides[1];
+        float* tap = to + p * taps * channels;
+        for (int64_t i = 0; i < at.kernel[0]; ++i)
+          for (int64_t j = 0; j < at.kernel[1]; ++j, tap += channels) {
+            const int64_t row = top + i * at.dilations[0] - at.pads_begin[0];
+            const int64_t column = left + j * at.dilations[1] - at.pads_begin[1];
+            if (row < 0 || row >= x[2] || column < 0 || column >= x[3])
+              std::fill_n(tap, channels, 0.0f);
+            else
+              std::copy_n(from + ((image * x[2] + row) * x[3] + column) * channels, channels, tap);
+          }
       }
     });
   }
 };
 
-class PointwiseKernel final : public Kernel {
+class ConvProductKernel final : public Kernel {
  public:
-  explicit PointwiseKernel(const StepCall& call)
+  explicit ConvProductKernel(const StepCall& call)
       : node_(call.main()),
         x_(call.operand(node_.input(0))),
         w_(call.operand(node_.input(1))),
@@ -62,40 +73,38 @@ class PointwiseKernel final : public Kernel {
       return Unsupported("the operand does not lie channels last");
     if (appended_.residual >= 0 && in[static_cast<size_t>(appended_.residual)].dims != out[0].dims)
       return Unsupported("the residual is broadcast");
-    INFER_ASSIGN(const Spatial s, SpatialOf(node_, {1, 1}, x.dims, out[0].dims, false));
-    for (const Dims& pads : {s.pads_begin, s.pads_end})
-      if (pads != Dims{0, 0}) return Unsupported("padding");
-    const Points points{x.dims[0], out[0].dims[2], out[0].dims[3], x.dims[2],
-                        x.dims[3], s.strides[0],   s.strides[1],   x.dims[1]};
-    const int64_t outputs = out[0].dims[1];
-    const StrassenGemm seven{simd::ThePanels(), appended_, points.rows(),
-                             points.channels,   outputs,   threads_};
-    if (level_ >= 2 && seven.Pays()) return Bind(in, x.dims, out[0].dims, points, seven);
-    if (points.rows() > kFewPoints || points.channels * outputs * 4 < kFarWeights)
+    const Dims window = {weights_.dims()[2], weights_.dims()[3]};
+    INFER_ASSIGN(const Spatial s, SpatialOf(node_, window, x.dims, out[0].dims, false));
+    const Windows windows{x.dims, out[0].dims, s};
+    const int64_t points = windows.points(), depth = windows.depth(), outputs = out[0].dims[1];
+    const StrassenGemm seven{simd::ThePanels(), appended_, points, depth, outputs, threads_};
+    // Gathering windows of many points costs what seven products gain.
+    if (level_ >= 2 && window == Dims{1, 1} && seven.Pays()) return Bind(in, windows, seven);
+    if (points > kFewPoints || depth * outputs * 4 < kFarWeights)
       return Unsupported("the weights are small or meet many points");
-    const PanelGemm eight{simd::ThePanels(), appended_, points.rows(), points.channels, outputs};
+    const PanelGemm eight{simd::ThePanels(), appended_, points, depth, outputs};
     if (!eight.Pays()) return Unsupported("few points");
-    return Bind(in, x.dims, out[0].dims, points, eight);
+    return Bind(in, windows, eight);
   }
 
  private:
   template <typename Gemm>
-  Result<Prepared> Bind(std::span<const Operand> in, const Dims& x, const Dims& y,
-                        const Points& points, const Gemm& gemm) const {
+  Result<Prepared> Bind(std::span<const Operand> in, const Windows& windows,
+                        const Gemm& gemm) const {
     const auto weights = packed_[std::is_same_v<Gemm, StrassenGemm>].Get(
-        [&] { return gemm.Pack(weights_.data<float>().data(), 1, points.channels); });
+        [&] { return gemm.Pack(ByChannel().data<float>().data(), 1, gemm.depth); });
     Prepared p;
     p.name = Cat(Gemm::kName, gemm.panels->isa);
     p.unused.assign(in.size(), false);
     p.unused[static_cast<size_t>(w_)] = true;
     if (b_ >= 0) p.unused[static_cast<size_t>(b_)] = true;
     p.in_layouts.resize(in.size());
-    p.in_layouts[static_cast<size_t>(x_)] = onednn::ChannelsLast(DType::kF32, x);
-    p.out_layouts = {onednn::ChannelsLast(DType::kF32, y)};
+    p.in_layouts[static_cast<size_t>(x_)] = onednn::ChannelsLast(DType::kF32, windows.x);
+    p.out_layouts = {onednn::ChannelsLast(DType::kF32, windows.y)};
     p.accumulate = appended_.residual;
     if (p.accumulate >= 0) p.in_layouts[static_cast<size_t>(p.accumulate)] = p.out_layouts[0];
     p.weight_bytes = static_cast<int64_t>(weights->size());
-    const int64_t gathered = points.dense() ? 0 : points.rows() * points.channels;
+    const int64_t gathered = windows.AreX() ? 0 : gemm.rows * gemm.depth;
     p.scratch_bytes = gemm.scratch_bytes() + gathered * 4;
     const int at = x_;
     const size_t result = in.size();
@@ -103,13 +112,27 @@ class PointwiseKernel final : public Kernel {
       const float* a = As<float>(static_cast<const std::byte*>(args[at]));
       float* const scratch = As<float>(args[result + 1]);
       if (gathered > 0) {
-        points.Gather(a, scratch);
+        windows.Gather(a, scratch);
         a = scratch;
       }
       gemm.Run(a, As<float>(weights->data()), bias.defined() ? bias.data<float>().data() : nullptr,
                As<float>(args[result]), scratch + gathered);
     });
     return p;
+  }
+
+  /// The weights as [output][row of the window][column][channel].
+  Tensor ByChannel() const {
+    const Dims& d = weights_.dims();
+    const int64_t taps = d[2] * d[3];
+    if (taps == 1) return weights_;
+    Tensor t(DType::kF32, {d[0], d[2], d[3], d[1]});
+    const float* from = weights_.data<float>().data();
+    float* to = t.mutable_data<float>().data();
+    for (int64_t o = 0; o < d[0]; ++o)
+      for (int64_t tap = 0; tap < taps; ++tap)
+        for (int64_t c = 0; c < d[1]; ++c) *to++ = from[(o * d[1] + c) * taps + tap];
+    return t;
   }
 
   const Node& node_;
@@ -120,7 +143,7 @@ class PointwiseKernel final : public Kernel {
   PackedOnce packed_[2];  // for PanelGemm, StrassenGemm
 };
 
-std::string RefusePointwise(const StepCall& call) {
+std::string RefuseConvProduct(const StepCall& call) {
   if (std::string r = RefuseUnlessF32(call); !r.empty()) return r;
   const simd::Panels* panels = simd::ThePanels();
   if (!panels) return "no kernel for this instruction set";
@@ -128,8 +151,7 @@ std::string RefusePointwise(const StepCall& call) {
   const Node& n = call.main();
   const Tensor* weights = call.constant(n.input(1));
   if (!weights) return "the weights are not constant";
-  if (weights->rank() != 4 || weights->dims()[2] != 1 || weights->dims()[3] != 1)
-    return "the window is not 1x1";
+  if (weights->rank() != 4) return "not of two dimensions";
   if (n.Attr<int64_t>("group") != 1) return "more than one group";
   if (n.input(2) && !call.constant(n.input(2))) return "the bias is not constant";
   const auto epilogue = DecodeEpilogue(call, false);
@@ -139,14 +161,14 @@ std::string RefusePointwise(const StepCall& call) {
   return appended->residual_last ? "the residual follows the activation" : "";
 }
 
-std::unique_ptr<Kernel> MakePointwise(const StepCall& call) {
-  return std::make_unique<PointwiseKernel>(call);
+std::unique_ptr<Kernel> MakeConvProduct(const StepCall& call) {
+  return std::make_unique<ConvProductKernel>(call);
 }
 
 }  // namespace
 
-KernelList PointwiseKernels() {
-  return {{"Conv", "", "pointwise", RefusePointwise, MakePointwise}};
+KernelList ConvProductKernels() {
+  return {{"Conv", "", "product", RefuseConvProduct, MakeConvProduct}};
 }
 
 }  // namespace infer
