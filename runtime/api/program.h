@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "lib/ir/graph.h"
+#include "runtime/api/plan_view.h"
 
 namespace infer {
 
@@ -53,6 +54,9 @@ struct CompileOptions {
   int level = 2;
   int threads = 0;              ///< lanes a run asks for; 0: the process budget
   bool allow_reference = true;  ///< false: Unsupported lists all nodes without a fast kernel
+  /// Is shown the program after every step of compiling, where the backend has such steps; bodies
+  /// of control flow and what is compiled during a run are left out.
+  PlanObserver observe = {};
 };
 
 struct RunOptions {

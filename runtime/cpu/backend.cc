@@ -5,41 +5,12 @@
 
 #include "lib/support/parallel.h"
 #include "lib/support/strings.h"
-#include "runtime/cpu/bodies.h"
-#include "runtime/cpu/epilogue.h"
+#include "runtime/cpu/compile.h"
 #include "runtime/cpu/kernels.h"
-#include "runtime/cpu/program.h"
-#include "runtime/cpu/quant_group.h"
-#include "runtime/cpu/widen.h"
+#include "runtime/cpu/onednn.h"
 
 namespace infer {
 namespace {
-
-bool ReadsDequantized(const Node& n) {
-  return std::any_of(n.inputs().begin(), n.inputs().end(), [](const Value* v) {
-    return v && v->producer() && v->producer()->Is("DequantizeLinear");
-  });
-}
-
-/// Candidates of one step, best first; the refusals of the others go to `info`.
-StepKernels Choose(const StepCall& call, const KernelList& kernels, StepInfo& info) {
-  StepKernels chosen;
-  const bool may_be_integer = call.step.borrowed > 0 || ReadsDequantized(call.main());
-  for (const KernelDef& k : kernels) {
-    if (!call.main().Is(k.op, k.domain)) continue;
-    // What an integer kernel misses in a float model is no news.
-    if (!may_be_integer && k.name.starts_with("int8:")) continue;
-    if (std::string reason = k.refuse(call); !reason.empty()) {
-      if (chosen.kernels.empty()) info.refusals.push_back(Cat(k.name, ": ", reason));
-      continue;
-    }
-    chosen.kernels.push_back(k.make(call));
-    chosen.names.emplace_back(k.name);
-  }
-  info.kernel = chosen.names.empty() ? "reference" : chosen.names[0];
-  info.precision = PrecisionOf(call);
-  return chosen;
-}
 
 class CpuBackend final : public Backend {
  public:
@@ -54,7 +25,7 @@ class CpuBackend final : public Backend {
   Result<std::shared_ptr<const Program>> Compile(const Graph& graph,
                                                  const CompileOptions& options) const override {
     try {
-      INFER_ASSIGN(std::shared_ptr<const Program> program, CompileSteps(graph, options));
+      INFER_ASSIGN(std::shared_ptr<const Program> program, CompileGraph(graph.Clone(), options));
       return program;
     } catch (const std::bad_alloc&) {
       return ResourceExhausted("out of memory while compiling");
@@ -62,39 +33,23 @@ class CpuBackend final : public Backend {
   }
 
  private:
-  Result<std::shared_ptr<const CpuProgram>> CompileSteps(const Graph& graph,
+  Result<std::shared_ptr<const CpuProgram>> CompileGraph(Graph graph,
                                                          const CompileOptions& options) const {
     INFER_TRY(isa_);
-    Graph wide = graph.Clone();
-    INFER_TRY(WidenHalves(wide, kernels_));
-    Plan plan = PartitionByNode(wide);
-    if (options.level >= 1) GroupQuantized(plan, kernels_, options);
-    INFER_TRY(FoldConstants(plan, "DequantizeLinear"));
-    if (options.level >= 1) FoldEpilogues(plan, kernels_, options);
     // The lists and the options by value: a program may outlive its backend.
-    const CompileFn compile = [backend = *this, options](const Graph& g) {
-      return backend.CompileSteps(g, options);
+    CompileOptions inner = options;
+    inner.observe = nullptr;
+    const CompileFn compile = [backend = *this, inner](const Graph& g) {
+      return backend.CompileGraph(g.Clone(), inner);
     };
-    INFER_ASSIGN(CpuBodies bodies, CompileBodies(plan, compile, !options.allow_reference));
-    std::vector<StepInfo> infos = DescribeSteps(plan);
-    std::vector<StepKernels> chosen;
-    std::vector<std::string> without;
-    for (size_t s = 0; s < plan.steps.size(); ++s) {
-      chosen.push_back(Choose({plan, plan.steps[s], options}, kernels_, infos[s]));
-      if (RunsBodies(plan.steps[s]))
-        infos[s].kernel = "bodies";
-      else if (chosen.back().kernels.empty())
-        without.push_back(Cat(Describe(*plan.steps[s].main),
-                              infos[s].refusals.empty() ? " (no fast kernel)" : " (",
-                              infos[s].refusals.empty() ? "" : Join(infos[s].refusals, "; "),
-                              infos[s].refusals.empty() ? "" : ")"));
-    }
-    if (!options.allow_reference && !without.empty())
-      return Unsupported(Cat("no fast kernel for: ", Join(without, ", ")));
+    CompileState state(std::move(graph), kernels_, options, compile);
+    INFER_TRY(RunCompileSteps(state));
     const int lanes = options.threads > 0 ? options.threads : LaneBudget();
-    auto program = std::make_shared<CpuProgram>(
-        std::move(plan), std::move(chosen), std::move(infos), std::move(bodies), compile, lanes);
-    INFER_TRY(program->Prepare());
+    auto program =
+        std::make_shared<CpuProgram>(*std::move(state.plan), std::move(state.chosen),
+                                     std::move(state.infos), std::move(state.bodies), compile,
+                                     lanes);
+    INFER_TRY(program->Prepare(options.observe));
     return std::shared_ptr<const CpuProgram>(std::move(program));
   }
 

@@ -45,6 +45,26 @@ std::string RefuseResidual(const StepCall& call, const QuantGroup& g) {
   return SumRoundsAsTheGraph(g) ? "" : "the sum would round otherwise";
 }
 
+/// q - z into `to`; whether that fits 8 bits. Rows of `inner` numbers share a zero point, and the
+/// next rows have the next ones, round and round.
+template <typename T>
+bool Subtract(const Tensor& q, std::span<const int32_t> zero_points, int64_t inner, int8_t* to) {
+  const T* from = q.data<T>().data();
+  const int64_t rows = inner > 0 ? q.num_elements() / inner : 0;
+  const auto points = static_cast<int64_t>(zero_points.size());
+  int lowest = 0, highest = 0;
+  for (int64_t r = 0, point = 0; r < rows; ++r, point = point + 1 == points ? 0 : point + 1) {
+    const int z = zero_points[static_cast<size_t>(point)];
+    for (int64_t i = r * inner; i < (r + 1) * inner; ++i) {
+      const int v = from[i] - z;
+      lowest = std::min(lowest, v);
+      highest = std::max(highest, v);
+      to[i] = static_cast<int8_t>(v);
+    }
+  }
+  return lowest >= -128 && highest <= 127;
+}
+
 /// The bias in units of the sum.
 Tensor BiasOf(const StepCall& call, const QuantGroup& group, int64_t channels,
               const std::vector<double>& unit) {
@@ -66,16 +86,17 @@ Tensor BiasOf(const StepCall& call, const QuantGroup& group, int64_t channels,
 
 Tensor SymmetricWeights(const QuantInput& w, int64_t channels, bool channels_first) {
   const Tensor& q = *w.constant;
+  const std::vector<int32_t>& z = w.params.zero_points;
+  if (q.dtype() == DType::kI8 && std::all_of(z.begin(), z.end(), [](int32_t v) { return v == 0; }))
+    return q;
   Tensor out(DType::kI8, q.dims());
-  const int64_t n = q.num_elements(), inner = channels ? n / channels : 0;
-  for (int64_t i = 0; i < n; ++i) {
-    const int64_t c = channels_first ? i / inner : i % channels;
-    const auto z = w.params.zero_points[w.params.per_tensor() ? 0 : static_cast<size_t>(c)];
-    const int64_t v = q.IntAt(i) - z;
-    if (v < -128 || v > 127) return {};
-    out.SetInt(i, v);
-  }
-  return out;
+  const int64_t inner = w.params.per_tensor() ? q.num_elements()
+                        : channels_first      ? q.num_elements() / std::max<int64_t>(channels, 1)
+                                              : 1;
+  int8_t* to = out.mutable_data<int8_t>().data();
+  const bool fits = q.dtype() == DType::kI8 ? Subtract<int8_t>(q, z, inner, to)
+                                            : Subtract<uint8_t>(q, z, inner, to);
+  return fits ? out : Tensor();
 }
 
 bool PairsFit16Bits(const Tensor& w, int64_t channels, bool channels_first) {

@@ -30,6 +30,9 @@ Layout ChannelBlocked(const Dims& dims, int block);
 /// [N, spatial.., C] of [N, C, spatial..]. Pre: oneDNN has the type.
 Layout ChannelsLast(DType dtype, const Dims& dims);
 
+/// As oneDNN names formats: "acdb" is channels last, "aBcd16b" has blocks of 16 of dimension b.
+std::string NameOf(const Layout& layout);
+
 /// A tensor of a primitive. With `any` the primitive chooses the layout.
 struct Spec {
   DType dtype = DType::kF32;

@@ -1,5 +1,6 @@
 #include "runtime/cpu/onednn_desc.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace infer::onednn {
@@ -73,6 +74,27 @@ Layout ChannelsLast(DType dtype, const Dims& dims) {
   static constexpr Tag kTags[] = {Tag::nwc, Tag::nhwc, Tag::ndhwc};
   INFER_CHECK(dims.size() >= 3 && dims.size() <= 5);
   return LayoutOf(memory::desc(dims, *TypeOf(dtype), kTags[dims.size() - 3]));
+}
+
+std::string NameOf(const Layout& layout) {
+  if (layout.plain()) return "plain";
+  const memory::desc md = FromCode(layout);
+  const auto& d = md.data;
+  if (d.format_kind != dnnl_blocked) return "opaque";
+  const auto& b = d.format_desc.blocking;
+  std::vector<int> order(static_cast<size_t>(d.ndims));
+  for (int i = 0; i < d.ndims; ++i) order[static_cast<size_t>(i)] = i;
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int i, int j) { return b.strides[i] > b.strides[j]; });
+  std::string name;
+  for (int i : order) {
+    const bool blocked = std::find(b.inner_idxs, b.inner_idxs + b.inner_nblks, i) !=
+                         b.inner_idxs + b.inner_nblks;
+    name += static_cast<char>((blocked ? 'A' : 'a') + i);
+  }
+  for (int i = 0; i < b.inner_nblks; ++i)
+    name += Cat(b.inner_blks[i], std::string(1, static_cast<char>('a' + b.inner_idxs[i])));
+  return name;
 }
 
 }  // namespace infer::onednn

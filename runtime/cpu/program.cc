@@ -6,6 +6,7 @@
 #include "runtime/cpu/context.h"
 #include "runtime/cpu/late.h"
 #include "runtime/cpu/onednn.h"
+#include "runtime/plan_ir/plan_view.h"
 
 namespace infer {
 namespace {
@@ -15,7 +16,7 @@ constexpr size_t kMostLatePrograms = 8;
 
 }  // namespace
 
-Status CpuProgram::Prepare() {
+Status CpuProgram::Prepare(const PlanObserver& observe) {
   std::vector<Dims> dims;
   bool is_static = true;
   for (const Value* v : plan_.graph.inputs()) {
@@ -25,9 +26,14 @@ Status CpuProgram::Prepare() {
     is_static &= v->tensor_type().is_static();
     for (const Dim& d : v->shape().dims()) dims.back().push_back(d.is_static() ? d.value() : 1);
   }
-  const auto made = PlanFor(dims);
+  std::vector<BufferOrigin> origins;
+  ShapePlanHooks hooks;
+  if (observe) hooks.origins = &origins;
+  const double begin = NowMs();
+  const auto made = PlanFor(dims, hooks);
   if (!made.ok()) return is_static ? made.status() : Status();
   const ShapePlan& shape_plan = **made;
+  if (observe) Show(observe, shape_plan, origins, NowMs() - begin);
   for (size_t s = 0; s < steps_.size(); ++s) {
     if (RunsBodies(plan_.steps[s])) continue;
     steps_[s].kernel = shape_plan.kernel[s];
@@ -38,11 +44,29 @@ Status CpuProgram::Prepare() {
   return {};
 }
 
-Result<std::shared_ptr<const ShapePlan>> CpuProgram::PlanFor(
-    std::span<const Dims> input_dims) const {
+void CpuProgram::Show(const PlanObserver& observe, const ShapePlan& shapes,
+                      std::span<const BufferOrigin> origins, double ms) const {
+  PlanView layouts = ViewOf(plan_);
+  layouts.name = "layouts";
+  layouts.ms = ms;
+  AddKernels(layouts, kernels_, steps_);
+  AddLayouts(layouts, plan_, shapes, origins, onednn::NameOf);
+  observe(layouts);
+  PlanView launches;
+  launches.name = "launches";
+  AddLaunches(launches, shapes);
+  observe(launches);
+  PlanView memory;
+  memory.name = "memory";
+  AddMemory(memory, plan_, shapes, origins, onednn::NameOf);
+  observe(memory);
+}
+
+Result<std::shared_ptr<const ShapePlan>> CpuProgram::PlanFor(std::span<const Dims> input_dims,
+                                                             const ShapePlanHooks& hooks) const {
   if (auto found = cache_.Find(input_dims)) return found;
   const onednn::ThreadScope threads(lanes_);
-  INFER_ASSIGN(auto made, BuildShapePlan(plan_, kernels_, input_dims, onednn::MakeReorder, true));
+  INFER_ASSIGN(auto made, BuildShapePlan(plan_, kernels_, input_dims, onednn::MakeReorder, true, hooks));
   cache_.Add(made);
   return made;
 }

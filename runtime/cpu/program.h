@@ -33,7 +33,7 @@ class CpuProgram final : public PlanProgram, public std::enable_shared_from_this
         lanes_(lanes) {}
   /// Builds the shape plan of the declared input shapes, and completes the steps from it. Where
   /// extents are not known, those of a plan with 1 in their place name the kernels; costs stay 0.
-  Status Prepare();
+  Status Prepare(const PlanObserver& observe = {});
 
   Result<std::unique_ptr<RunContext>> NewContext() const override;
 
@@ -42,11 +42,16 @@ class CpuProgram final : public PlanProgram, public std::enable_shared_from_this
   bool HasPlan(std::span<const Dims> input_dims) const {
     return cache_.Find(input_dims) != nullptr;
   }
-  Result<std::shared_ptr<const ShapePlan>> PlanFor(std::span<const Dims> input_dims) const;
+  Result<std::shared_ptr<const ShapePlan>> PlanFor(std::span<const Dims> input_dims,
+                                                   const ShapePlanHooks& hooks = {}) const;
   /// The late steps of a plan of this program; its inputs and outputs are theirs.
   Result<std::shared_ptr<const CpuProgram>> LateProgram(const ShapePlan& plan) const;
 
  private:
+  /// What the shape plan decides: layouts and launches, then memory.
+  void Show(const PlanObserver& observe, const ShapePlan& shapes,
+            std::span<const BufferOrigin> origins, double ms) const;
+
   std::vector<StepKernels> kernels_;
   CpuBodies bodies_;
   CompileFn compile_;

@@ -91,7 +91,7 @@ Status MockContext::UsePlan() {
   }
   device_ = std::make_unique<Device>(end);
   for (size_t b = 0; b < places_.size(); ++b)
-    if (shape_plan_->buffers[b].kind == PlannedBuffer::Kind::kConstant)
+    if (shape_plan_->buffers[b].constant.defined())
       device_->Upload(places_[b], shape_plan_->buffers[b].constant.raw(),
                       shape_plan_->buffers[b].bytes);
   slots_.assign(plan_.values.size(), Datum());
@@ -189,7 +189,7 @@ class MockBackend final : public Backend {
   Result<std::shared_ptr<const Program>> Compile(const Graph& graph,
                                                  const CompileOptions&) const override {
     try {
-      return std::shared_ptr<const Program>(std::make_shared<MockProgram>(PartitionByNode(graph)));
+      return std::shared_ptr<const Program>(std::make_shared<MockProgram>(PartitionByNode(graph.Clone())));
     } catch (const std::bad_alloc&) {
       return ResourceExhausted("out of memory while compiling");
     }

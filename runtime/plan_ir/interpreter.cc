@@ -108,7 +108,7 @@ Result<std::shared_ptr<const Program>> CompileInterpreter(const Graph& graph,
                                                           const CompileOptions& options) {
   try {
     return std::shared_ptr<const Program>(
-        std::make_shared<InterpreterProgram>(PartitionByNode(graph), options.threads));
+        std::make_shared<InterpreterProgram>(PartitionByNode(graph.Clone()), options.threads));
   } catch (const std::bad_alloc&) {
     return ResourceExhausted("out of memory while compiling");
   }

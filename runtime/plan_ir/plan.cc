@@ -15,8 +15,8 @@ bool IsStatic(const Value* v) {
 
 }  // namespace
 
-Plan PartitionByNode(const Graph& graph) {
-  Plan plan(graph.Clone());
+Plan PartitionByNode(Graph graph) {
+  Plan plan(std::move(graph));
   for (const auto& v : plan.graph.values()) {
     plan.ids[v.get()] = static_cast<int>(plan.values.size());
     plan.values.push_back(v.get());

@@ -25,7 +25,7 @@ struct PlanStep {
 
 struct Plan {
   explicit Plan(Graph g) : graph(std::move(g)) {}
-  Graph graph;                       ///< own copy; tensors are shared
+  Graph graph;
   std::vector<const Value*> values;  ///< by id
   std::vector<int> inputs, outputs;  ///< value ids in graph order
   std::vector<PlanStep> steps;       ///< in execution order
@@ -36,8 +36,8 @@ struct Plan {
   std::unordered_map<const Value*, int> ids;
 };
 
-/// One step per node. The plan's graph is a copy of `graph`.
-Plan PartitionByNode(const Graph& graph);
+/// One step per node. The plan takes the graph.
+Plan PartitionByNode(Graph graph);
 
 /// Recomputes inputs, outputs and dies of every step from its nodes, and drops steps that nobody
 /// reads.

@@ -10,8 +10,9 @@ namespace {
 
 class Builder {
  public:
-  Builder(const Plan& plan, std::span<const StepKernels> kernels, ReorderFn reorder)
-      : plan_(plan), kernels_(kernels), reorder_(reorder) {}
+  Builder(const Plan& plan, std::span<const StepKernels> kernels, ReorderFn reorder,
+          const ShapePlanHooks& hooks)
+      : plan_(plan), kernels_(kernels), reorder_(reorder), hooks_(hooks) {}
 
   Result<std::shared_ptr<const ShapePlan>> Build(std::span<const Dims> input_dims,
                                                  bool group_late) {
@@ -19,10 +20,12 @@ class Builder {
     CountReaders();
     AddSources();
     if (group_late) FindLate();
+    for (size_t i = 0; i < places_.size(); ++i) LetGo(static_cast<int>(i));
     for (size_t s = 0; s < plan_.steps.size(); ++s)
       if (needed_step_[s] && !late_[s]) INFER_TRY(AddStep(s));
     if (!out_->late.steps.empty()) INFER_TRY(AddLate());
     INFER_TRY(AddOutputs());
+    KeepConstants();
     PlanArena();
     return std::shared_ptr<const ShapePlan>(std::move(out_));
   }
@@ -114,17 +117,42 @@ class Builder {
       launch.args.push_back(b);
     }
     AddResults(late.outputs, launch);
-    out_->launches.push_back(std::move(launch));
+    Append(std::move(launch));
     for (size_t s : late.steps)
       if (!kernels_[s].names.empty()) out_->kernel[s] = kernels_[s].names[0];
     return {};
   }
 
-  int NewBuffer(Kind kind, int64_t bytes, int owner) {
+  int NewBuffer(Kind kind, int64_t bytes, int owner, const Layout& layout = {}) {
     out_->buffers.push_back({kind, 0, {}, bytes, 0});
     owners_.emplace_back();
+    used_.push_back(false);
     if (owner >= 0) owners_.back().push_back(owner);
+    if (hooks_.origins) hooks_.origins->push_back({owner, layout});
     return static_cast<int>(out_->buffers.size()) - 1;
+  }
+
+  void Append(PlannedLaunch launch) {
+    for (int b : launch.args)
+      if (b >= 0) used_[static_cast<size_t>(b)] = true;
+    out_->launches.push_back(std::move(launch));
+  }
+
+  /// Tells where constant `id` will not be read any more, and never was by a launch.
+  void LetGo(int id) {
+    const Place& place = places_[static_cast<size_t>(id)];
+    if (!hooks_.constant_unread || place.readers > 0 || place.versions.empty()) return;
+    const auto b = static_cast<size_t>(place.versions[0].second);
+    if (out_->buffers[b].kind == Kind::kConstant && !used_[b]) hooks_.constant_unread(id);
+  }
+
+  void KeepConstants() {
+    for (size_t i = 0; i < places_.size(); ++i)
+      for (const auto& [layout, at] : places_[i].versions) {
+        const auto b = static_cast<size_t>(at);
+        if (out_->buffers[b].kind != Kind::kConstant || !used_[b]) continue;
+        if (const Tensor* c = KnownOrConstant(static_cast<int>(i))) out_->buffers[b].constant = *c;
+      }
   }
 
   void AddSources() {
@@ -133,9 +161,7 @@ class Builder {
       const int id = static_cast<int>(i);
       const Tensor* c = KnownOrConstant(id);
       if (!c || c->dtype() == DType::kString) continue;
-      const int b = NewBuffer(Kind::kConstant, c->byte_size(), id);
-      out_->buffers[static_cast<size_t>(b)].constant = *c;
-      places_[i].versions = {{Layout(), b}};
+      places_[i].versions = {{Layout(), NewBuffer(Kind::kConstant, c->byte_size(), id)}};
     }
     for (size_t i = 0; i < plan_.inputs.size(); ++i) {
       const int id = plan_.inputs[i];
@@ -188,9 +214,11 @@ class Builder {
       out_->refusals[s].push_back(Cat(list.names[0], ": shapes depend on data"));
     }
     if (!done) INFER_TRY(AddReference(s));
+    if (hooks_.step_done) hooks_.step_done(s);
     for (int id : step.inputs) {
       Place& place = places_[static_cast<size_t>(id)];
       if (--place.readers > 0) continue;
+      LetGo(id);
       // Along a chain in place one buffer holds every value; only the living ones count.
       for (const auto& [layout, b] : place.versions)
         std::erase(owners_[static_cast<size_t>(b)], id);
@@ -207,7 +235,7 @@ class Builder {
     const TensorType& t = out_->types[static_cast<size_t>(id)].tensor();
     const auto [from, source] = place.versions[0];
     INFER_ASSIGN(Prepared p, reorder_(t.dtype, t.shape.static_dims(), from, layout));
-    const int b = NewBuffer(Kind::kArena, layout.plain() ? BytesOf(id) : layout.bytes, id);
+    const int b = NewBuffer(Kind::kArena, layout.plain() ? BytesOf(id) : layout.bytes, id, layout);
     Push(s, p, {source, b}, true);
     place.versions.emplace_back(layout, b);
     return b;
@@ -215,7 +243,7 @@ class Builder {
 
   void Push(size_t s, const Prepared& p, std::vector<int> args, bool is_copy = false) {
     if (p.scratch_bytes > 0) args.push_back(NewBuffer(Kind::kArena, p.scratch_bytes, -1));
-    out_->launches.push_back({s, p.launch, std::move(args), is_copy});
+    Append({s, p.launch, std::move(args), is_copy});
     out_->memory.weight_bytes += p.weight_bytes;
   }
 
@@ -234,6 +262,7 @@ class Builder {
     const PlanStep& step = plan_.steps[s];
     if (!p.launch) {  // a view
       INFER_ASSIGN(const int b, Version(s, step.inputs[0], Layout()));
+      used_[static_cast<size_t>(b)] = true;
       Place& place = places_[static_cast<size_t>(step.outputs[0])];
       place.versions = {{Layout(), b}};
       owners_[static_cast<size_t>(b)].push_back(step.outputs[0]);
@@ -254,7 +283,7 @@ class Builder {
       const Layout layout = i < p.out_layouts.size() ? p.out_layouts[i] : Layout();
       const int64_t bytes = layout.plain() ? BytesOf(id) : layout.bytes;
       int b = i == 0 ? Reused(step, p, args, bytes) : -1;
-      if (b < 0) b = NewBuffer(Kind::kArena, bytes, id);
+      if (b < 0) b = NewBuffer(Kind::kArena, bytes, id, layout);
       if (i == 0 && p.accumulate >= 0) {
         const auto a = static_cast<size_t>(p.accumulate);
         if (b != args[a]) INFER_TRY(AddCopy(s, step.inputs[a], layout, args[a], b));
@@ -301,7 +330,7 @@ class Builder {
       launch.args.push_back(b);
     }
     AddResults(step.outputs, launch);
-    out_->launches.push_back(std::move(launch));
+    Append(std::move(launch));
     return {};
   }
 
@@ -369,10 +398,12 @@ class Builder {
   const Plan& plan_;
   std::span<const StepKernels> kernels_;
   ReorderFn reorder_;
+  const ShapePlanHooks& hooks_;
   std::shared_ptr<ShapePlan> out_ = std::make_shared<ShapePlan>();
   std::vector<Place> places_;             // by value id
   std::vector<std::vector<int>> owners_;  // by buffer: values in it that somebody still will read
   std::vector<bool> needed_step_, late_;
+  std::vector<bool> used_;  // by buffer: by a launch, or another value lies in it
 };
 
 }  // namespace
@@ -383,11 +414,10 @@ int StepCall::operand(const Value* v) const {
   return v && it != step.inputs.end() ? static_cast<int>(it - step.inputs.begin()) : -1;
 }
 
-Result<std::shared_ptr<const ShapePlan>> BuildShapePlan(const Plan& plan,
-                                                        std::span<const StepKernels> kernels,
-                                                        std::span<const Dims> input_dims,
-                                                        ReorderFn reorder, bool group_late) {
-  return Builder(plan, kernels, reorder).Build(input_dims, group_late);
+Result<std::shared_ptr<const ShapePlan>> BuildShapePlan(
+    const Plan& plan, std::span<const StepKernels> kernels, std::span<const Dims> input_dims,
+    ReorderFn reorder, bool group_late, const ShapePlanHooks& hooks) {
+  return Builder(plan, kernels, reorder, hooks).Build(input_dims, group_late);
 }
 
 std::shared_ptr<const ShapePlan> ShapePlanCache::Find(std::span<const Dims> input_dims) {

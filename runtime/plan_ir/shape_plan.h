@@ -2,6 +2,7 @@
 /// ShapePlan: what a program needs for one set of input shapes: types of all values, layouts, the
 /// launch list, the memory plan. Cheap beside compiling (weights are packed once per layout).
 #include <algorithm>
+#include <functional>
 #include <mutex>
 
 #include "runtime/plan_ir/kernel.h"
@@ -23,7 +24,7 @@ struct PlannedBuffer {
   enum class Kind : uint8_t { kArena, kConstant, kInput, kOutput };
   Kind kind = Kind::kArena;
   int index = 0;    ///< of the graph input or output
-  Tensor constant;  ///< kConstant
+  Tensor constant;  ///< kConstant that some launch reads
   int64_t bytes = 0;
   int64_t offset = 0;  ///< kArena
 };
@@ -62,12 +63,26 @@ struct ShapePlan {
   MemoryInfo memory;
 };
 
+/// What lies in a buffer: a value (-1: scratch) in a layout.
+struct BufferOrigin {
+  int value = -1;
+  Layout layout;
+};
+
+/// What a caller wants to know while the plan is made.
+struct ShapePlanHooks {
+  std::vector<BufferOrigin>* origins = nullptr;  ///< by buffer
+  /// The kernels of this step will not be asked again.
+  std::function<void(size_t step)> step_done = {};
+  /// No launch reads this constant, and no step or late step needs its elements.
+  std::function<void(int value)> constant_unread = {};
+};
+
 /// InvalidArgument or InvalidModel when the shapes do not fit the graph. `input_dims` has an empty
 /// entry for an input that is not a tensor. `group_late`: the backend runs late steps as one.
-Result<std::shared_ptr<const ShapePlan>> BuildShapePlan(const Plan& plan,
-                                                        std::span<const StepKernels> kernels,
-                                                        std::span<const Dims> input_dims,
-                                                        ReorderFn reorder, bool group_late);
+Result<std::shared_ptr<const ShapePlan>> BuildShapePlan(
+    const Plan& plan, std::span<const StepKernels> kernels, std::span<const Dims> input_dims,
+    ReorderFn reorder, bool group_late, const ShapePlanHooks& hooks = {});
 
 /// The shape plans of a program, least recently used dropped first. Thread-safe.
 class ShapePlanCache {

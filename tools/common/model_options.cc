@@ -114,14 +114,17 @@ Result<std::unique_ptr<Backend>> MakeBackend(const std::string& device) {
   return backend;
 }
 
-Result<std::shared_ptr<const Program>> CompileFor(const Graph& g, const DeviceOptions& options) {
+Result<std::shared_ptr<const Program>> CompileFor(const Graph& g, const DeviceOptions& options,
+                                                  PlanObserver observe) {
   if (options.threads < 0 || options.threads > 4096)
     return InvalidArgument(Cat("--threads ", options.threads, ": out of range"));
   if (options.level < 0 || options.level > 2)
     return InvalidArgument(Cat("--level ", options.level, ": 0, 1 or 2"));
   SetLaneBudget(options.threads > 0 ? options.threads : AvailableCores());
   INFER_ASSIGN(auto backend, MakeBackend(options.device));
-  return backend->Compile(g, {.level = options.level, .threads = options.threads});
+  return backend->Compile(
+      g,
+      {.level = options.level, .threads = options.threads, .observe = std::move(observe)});
 }
 
 }  // namespace infer

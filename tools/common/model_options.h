@@ -39,6 +39,7 @@ std::vector<std::string> DeviceNames();
 /// Unsupported when the machine cannot run it.
 Result<std::unique_ptr<Backend>> MakeBackend(const std::string& device);
 /// Sets the lane budget from --threads, makes the backend and compiles.
-Result<std::shared_ptr<const Program>> CompileFor(const Graph& g, const DeviceOptions& options);
+Result<std::shared_ptr<const Program>> CompileFor(const Graph& g, const DeviceOptions& options,
+                                                  PlanObserver observe = {});
 
 }  // namespace infer

@@ -73,6 +73,10 @@ void Options::Positional(const std::string& name, std::vector<std::string>* targ
 void Options::Flag(const std::string& names, bool* target, const std::string& help) {
   app_.add_flag(names, *target, help);
 }
+void Options::OptionalValue(const std::string& name, std::string* target, const std::string& alone,
+                            const std::string& help) {
+  app_.add_flag(Cat(name, "{", alone, "}"), *target, help);
+}
 void Options::Value(const std::string& names, std::string* target, const std::string& help,
                     PathUse use) {
   app_.add_option(names, *target, help)->check(NotBlank)->capture_default_str();

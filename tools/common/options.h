@@ -38,6 +38,9 @@ class Options {
                   const std::string& help, bool required = true, PathUse use = PathUse::kNone);
   /// "--long" or "-s,--long".
   void Flag(const std::string& names, bool* target, const std::string& help);
+  /// "--long" alone gives `target` the value `alone`; "--long=X" gives it X.
+  void OptionalValue(const std::string& name, std::string* target, const std::string& alone,
+                     const std::string& help);
   void Value(const std::string& names, std::string* target, const std::string& help,
              PathUse use = PathUse::kNone);
   /// Numbers below `least`, or that the type does not hold, are usage errors.

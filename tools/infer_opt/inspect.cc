@@ -7,6 +7,7 @@
 #include "lib/support/readable.h"
 #include "lib/support/strings.h"
 #include "tools/common/model_options.h"
+#include "tools/common/plan_report.h"
 #include "tools/common/report.h"
 #include "tools/infer_opt/commands.h"
 
@@ -77,6 +78,7 @@ class InspectCommand : public Command {
     return "Examples:\n"
            "  infer-opt inspect model.onnx\n"
            "  infer-opt inspect model.onnx --kernels --set batch=1\n"
+           "  infer-opt inspect model.onnx --plan=epilogues\n"
            "  infer-opt inspect model.onnx --text\n";
   }
   void Declare(Options& o) override {
@@ -86,6 +88,9 @@ class InspectCommand : public Command {
     o.Flag("--text", &text_, "Print the graph in text form");
     o.Flag("--kernels", &kernels_,
            "Per node: the kernel and precision chosen, and why better ones refused");
+    o.OptionalValue("--plan", &plan_, "final",
+                    "What the device makes of the model: steps, layouts, launches, memory; "
+                    "--plan=all: after every step of compiling, --plan=STEP: after that one");
   }
 
   Result<ExitCode> Run(Context& context) override {
@@ -100,12 +105,18 @@ class InspectCommand : public Command {
     AddCensus(report, census);
     if (text_) {
       context.Print(infer::Print(model.graph, {.max_elements = 8, .types = true}));
-    } else if (!kernels_) {
+    } else if (!kernels_ && plan_.empty()) {
       PrintSummary(context, model, census);
     }
-    if (kernels_) {
+    if (kernels_ || !plan_.empty()) {
       context.Step("compile");
-      INFER_TRY(ShowKernels(context, model.graph, report));
+      std::vector<PlanView> views;
+      const PlanObserver observe = [&](const PlanView& v) { views.push_back(v); };
+      INFER_ASSIGN(const auto program,
+                   CompileFor(model.graph, device_, plan_.empty() ? PlanObserver() : observe));
+      report["device"] = device_.device;
+      if (kernels_) ShowKernels(context, *program, report);
+      if (!plan_.empty()) INFER_TRY(ShowPlan(context, plan_, views, report));
     }
     INFER_TRY(WriteReport(context, std::move(report)));
     return kExitOk;
@@ -154,13 +165,11 @@ class InspectCommand : public Command {
     context.Print("\n" + TextTable(rows));
   }
 
-  Status ShowKernels(Context& context, const Graph& g, Json& report) const {
-    INFER_ASSIGN(auto program, CompileFor(g, device_));
+  static void ShowKernels(Context& context, const Program& program, Json& report) {
     std::vector<std::vector<std::string>> rows = {
         {"node", "operator", "kernel", "precision", "why not a better one"}};
-    report["device"] = device_.device;
     report["kernels"] = Json::array();
-    for (const StepInfo& s : program->steps()) {
+    for (const StepInfo& s : program.steps()) {
       rows.push_back({s.node.empty() && !s.outputs.empty() ? s.outputs[0] : s.node,
                       ShownOperators(s.op), s.kernel, s.precision,
                       s.refusals.empty() ? "" : s.refusals.front()});
@@ -173,10 +182,9 @@ class InspectCommand : public Command {
                                    {"outputs", s.outputs}});
     }
     context.Print(TextTable(rows));
-    return {};
   }
 
-  std::string path_;
+  std::string path_, plan_;
   ModelOptions model_;
   DeviceOptions device_;
   bool text_ = false, kernels_ = false;

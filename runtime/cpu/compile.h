@@ -1,0 +1,36 @@
+#pragma once
+/// Compiling as a list of named steps over one state, each testable by itself and shown by
+/// `inspect --plan`. What follows them, the shape plan, is CpuProgram::Prepare's.
+#include <optional>
+
+#include "runtime/cpu/program.h"
+
+namespace infer {
+
+struct CompileState {
+  CompileState(Graph g, const KernelList& list, const CompileOptions& o, CompileFn fn)
+      : graph(std::move(g)), kernels(list), options(o), compile(std::move(fn)) {}
+  std::optional<Graph> graph;  ///< until it is partitioned
+  const KernelList& kernels;
+  const CompileOptions& options;
+  CompileFn compile;         ///< of subgraphs
+  std::optional<Plan> plan;  ///< from then on
+  CpuBodies bodies;
+  std::vector<StepInfo> infos;  ///< with `chosen`, once kernels are chosen
+  std::vector<StepKernels> chosen;
+};
+
+struct CompileStep {
+  std::string_view name;
+  std::string_view help;
+  int level;  ///< from which CompileOptions::level on
+  Status (*run)(CompileState& state);
+};
+
+/// In the order in which they run.
+std::span<const CompileStep> CompileSteps();
+
+/// Runs them, and shows the state after each to options.observe.
+Status RunCompileSteps(CompileState& state);
+
+}  // namespace infer

@@ -1,0 +1,129 @@
+#include "runtime/plan_ir/plan_view.h"
+
+#include <algorithm>
+
+#include "lib/support/strings.h"
+
+namespace infer {
+namespace {
+
+std::string KindOf(PlannedBuffer::Kind kind) {
+  switch (kind) {
+    case PlannedBuffer::Kind::kArena: return "arena";
+    case PlannedBuffer::Kind::kConstant: return "constant";
+    case PlannedBuffer::Kind::kInput: return "input";
+    case PlannedBuffer::Kind::kOutput: return "output";
+  }
+  return "";
+}
+
+std::string KindOf(const PlannedLaunch& launch) {
+  if (launch.is_late) return "late";
+  if (launch.is_copy) return "copy";
+  return launch.launch ? "kernel" : "reference";
+}
+
+std::vector<PlanView::Operand> OperandsOf(const Plan& plan, const std::vector<int>& ids) {
+  std::vector<PlanView::Operand> list;
+  for (int id : ids) {
+    const Value* v = plan.values[static_cast<size_t>(id)];
+    PlanView::Operand& o = list.emplace_back();
+    o.value = v->name();
+    o.type = ToString(v->type());
+    o.constant = plan.constant(v) != nullptr;
+  }
+  return list;
+}
+
+/// Those of a step, from what its launch was given.
+void Place(std::vector<PlanView::Operand>& operands, std::span<const int> args, bool is_kernel,
+           std::span<const BufferOrigin> origins, LayoutNameFn name) {
+  for (size_t i = 0; i < operands.size() && i < args.size(); ++i) {
+    if (args[i] < 0) {
+      if (is_kernel && operands[i].constant) operands[i].layout = "packed";
+      continue;
+    }
+    operands[i].buffer = args[i];
+    const Layout& layout = origins[static_cast<size_t>(args[i])].layout;
+    operands[i].layout = layout.plain() ? "" : name(layout);
+  }
+}
+
+}  // namespace
+
+PlanView ViewOf(const Plan& plan) {
+  PlanView view;
+  const std::vector<StepInfo> infos = DescribeSteps(plan);
+  for (size_t s = 0; s < plan.steps.size(); ++s) {
+    PlanView::Step& step = view.steps.emplace_back();
+    step.node = infos[s].node;
+    step.op = infos[s].op;
+    step.fused_from = infos[s].fused_from;
+    step.operands = OperandsOf(plan, plan.steps[s].inputs);
+    step.results = OperandsOf(plan, plan.steps[s].outputs);
+  }
+  return view;
+}
+
+void AddKernels(PlanView& view, std::span<const StepKernels> kernels,
+                std::span<const StepInfo> infos) {
+  for (size_t s = 0; s < view.steps.size(); ++s) {
+    view.steps[s].candidates = kernels[s].names;
+    view.steps[s].kernel = infos[s].kernel;
+    view.steps[s].precision = infos[s].precision;
+    view.steps[s].refusals = infos[s].refusals;
+  }
+}
+
+void AddLayouts(PlanView& view, const Plan& plan, const ShapePlan& shapes,
+                std::span<const BufferOrigin> origins, LayoutNameFn name) {
+  for (size_t s = 0; s < view.steps.size(); ++s) {
+    PlanView::Step& step = view.steps[s];
+    const PlanStep& of = plan.steps[s];
+    for (size_t i = 0; i < of.inputs.size(); ++i)
+      step.operands[i].type = ToString(shapes.types[static_cast<size_t>(of.inputs[i])]);
+    for (size_t i = 0; i < of.outputs.size(); ++i)
+      step.results[i].type = ToString(shapes.types[static_cast<size_t>(of.outputs[i])]);
+    if (!step.candidates.empty()) step.kernel = shapes.kernel[s];
+    for (const std::string& r : shapes.refusals[s])
+      if (std::find(step.refusals.begin(), step.refusals.end(), r) == step.refusals.end())
+        step.refusals.push_back(r);
+  }
+  for (const PlannedLaunch& l : shapes.launches) {
+    if (l.is_copy || l.is_late) continue;
+    PlanView::Step& step = view.steps[l.step];
+    const std::span<const int> args = l.args;
+    Place(step.operands, args, l.launch != nullptr, origins, name);
+    Place(step.results, args.subspan(std::min(args.size(), step.operands.size())), false, origins,
+          name);
+  }
+}
+
+void AddLaunches(PlanView& view, const ShapePlan& shapes) {
+  for (const PlannedLaunch& l : shapes.launches)
+    view.launches.push_back({static_cast<int>(l.step), KindOf(l), l.args});
+}
+
+void AddMemory(PlanView& view, const Plan& plan, const ShapePlan& shapes,
+               std::span<const BufferOrigin> origins, LayoutNameFn name) {
+  view.buffers.resize(shapes.buffers.size());
+  for (size_t l = 0; l < shapes.launches.size(); ++l)
+    for (int arg : shapes.launches[l].args) {
+      if (arg < 0) continue;
+      const auto b = static_cast<size_t>(arg);
+      PlanView::Buffer& buffer = view.buffers[b];
+      buffer.last = static_cast<int>(l);
+      if (!buffer.kind.empty()) continue;
+      buffer.first = static_cast<int>(l);
+      buffer.kind = KindOf(shapes.buffers[b].kind);
+      buffer.bytes = shapes.buffers[b].bytes;
+      buffer.offset = shapes.buffers[b].offset;
+      const int value = origins[b].value;
+      if (value >= 0) buffer.value = plan.values[static_cast<size_t>(value)]->name();
+      if (!origins[b].layout.plain()) buffer.layout = name(origins[b].layout);
+    }
+  view.arena_bytes = shapes.memory.arena_bytes;
+  view.lower_bound_bytes = shapes.memory.lower_bound_bytes;
+}
+
+}  // namespace infer
