@@ -54,6 +54,11 @@ struct CompileOptions {
   int level = 2;
   int threads = 0;              ///< lanes a run asks for; 0: the process budget
   bool allow_reference = true;  ///< false: Unsupported lists all nodes without a fast kernel
+  /// Candidates of a step are timed on its real shapes, and the fastest is taken; else the first
+  /// that accepts. What was measured is kept in `tune_cache`, a file of this machine, and taken
+  /// from there where it is known, also without `tune`. "": no file.
+  bool tune = false;
+  std::string tune_cache = {};
   /// Is shown the program after every step of compiling, where the backend has such steps; bodies
   /// of control flow and what is compiled during a run are left out.
   PlanObserver observe = {};
@@ -109,6 +114,12 @@ class Backend {
   /// cannot run.
   virtual Result<std::shared_ptr<const Program>> Compile(const Graph& graph,
                                                          const CompileOptions& options) const = 0;
+  /// The same, of a graph that nobody else needs: weights are let go as kernels take them into
+  /// forms of their own, so that a program holds each once.
+  virtual Result<std::shared_ptr<const Program>> CompileOwned(Graph graph,
+                                                              const CompileOptions& options) const {
+    return Compile(graph, options);
+  }
 };
 
 /// Binds, runs in a context of its own, and returns the outputs, all in graph order.

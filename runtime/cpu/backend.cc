@@ -24,8 +24,13 @@ class CpuBackend final : public Backend {
 
   Result<std::shared_ptr<const Program>> Compile(const Graph& graph,
                                                  const CompileOptions& options) const override {
+    return CompileOwned(graph.Clone(), options);
+  }
+
+  Result<std::shared_ptr<const Program>> CompileOwned(
+      Graph graph, const CompileOptions& options) const override {
     try {
-      INFER_ASSIGN(std::shared_ptr<const Program> program, CompileGraph(graph.Clone(), options));
+      INFER_ASSIGN(std::shared_ptr<const Program> program, CompileGraph(std::move(graph), options));
       return program;
     } catch (const std::bad_alloc&) {
       return ResourceExhausted("out of memory while compiling");
@@ -45,10 +50,10 @@ class CpuBackend final : public Backend {
     CompileState state(std::move(graph), kernels_, options, compile);
     INFER_TRY(RunCompileSteps(state));
     const int lanes = options.threads > 0 ? options.threads : LaneBudget();
-    auto program =
-        std::make_shared<CpuProgram>(*std::move(state.plan), std::move(state.chosen),
-                                     std::move(state.infos), std::move(state.bodies), compile,
-                                     lanes);
+    INFER_ASSIGN(const auto tuner, Tuner::For(options, lanes));
+    auto program = std::make_shared<CpuProgram>(*std::move(state.plan), std::move(state.chosen),
+                                                std::move(state.infos), std::move(state.bodies),
+                                                compile, lanes, tuner);
     INFER_TRY(program->Prepare(options.observe));
     return std::shared_ptr<const CpuProgram>(std::move(program));
   }

@@ -18,8 +18,9 @@ namespace {
 
 class WinogradKernel final : public Kernel {
  public:
-  explicit WinogradKernel(const StepCall& call)
-      : node_(call.main()),
+  WinogradKernel(const StepCall& call, int m)
+      : m_(m),
+        node_(call.main()),
         panels_(*simd::ThePanels()),
         x_(call.operand(node_.input(0))),
         w_(call.operand(node_.input(1))),
@@ -41,7 +42,7 @@ class WinogradKernel final : public Kernel {
     if (!blocks && !whole) return Unsupported("the channels are not whole vectors");
     SetStrides(w, blocks);
     const auto weights =
-        packed_[w.m == 4].Get([&] { return TransformWeights(weights_, w.m, panels_.lanes); });
+        packed_.Get([&] { return TransformWeights(weights_, w.m, panels_.lanes); });
     const auto layout = [&](const Dims& dims) {
       return blocks ? onednn::ChannelBlocked(dims, panels_.lanes)
                     : onednn::ChannelsLast(DType::kF32, dims);
@@ -96,13 +97,10 @@ class WinogradKernel final : public Kernel {
     // Few channels leave the transforms to dominate; few tiles leave the larger weights of F(4x4)
     // to be read for too little.
     if (x[1] < 16 || y[1] < 16) return Unsupported("too few channels");
-    for (int m : {4, 2}) {
-      w.m = m;
-      if (w.tiles() < 12) continue;
-      w.SetBatch();
-      return w;
-    }
-    return Unsupported("too few points");
+    w.m = m_;
+    if (w.tiles() < 12) return Unsupported("too few points");
+    w.SetBatch();
+    return w;
   }
 
   void SetStrides(Winograd& w, bool blocks) const {
@@ -123,6 +121,7 @@ class WinogradKernel final : public Kernel {
     return buffer;
   }
 
+  int m_;
   const Node& node_;
   const simd::Panels& panels_;
   int x_, w_, b_;
@@ -130,7 +129,7 @@ class WinogradKernel final : public Kernel {
   Appended appended_;
   int threads_;
   std::shared_ptr<const Buffer> bias_;
-  PackedOnce packed_[2];  // for m = 2, 4
+  PackedOnce packed_;
 };
 
 std::string RefuseWinograd(const StepCall& call) {
@@ -154,12 +153,16 @@ std::string RefuseWinograd(const StepCall& call) {
   return "";
 }
 
+template <int kM>
 std::unique_ptr<Kernel> MakeWinograd(const StepCall& call) {
-  return std::make_unique<WinogradKernel>(call);
+  return std::make_unique<WinogradKernel>(call, kM);
 }
 
 }  // namespace
 
-KernelList WinogradKernels() { return {{"Conv", "", "winograd", RefuseWinograd, MakeWinograd}}; }
+KernelList WinogradKernels() {
+  return {{"Conv", "", "winograd4x4", RefuseWinograd, MakeWinograd<4>},
+          {"Conv", "", "winograd2x2", RefuseWinograd, MakeWinograd<2>}};
+}
 
 }  // namespace infer

@@ -88,8 +88,8 @@ std::string NameOf(const Layout& layout) {
                    [&](int i, int j) { return b.strides[i] > b.strides[j]; });
   std::string name;
   for (int i : order) {
-    const bool blocked = std::find(b.inner_idxs, b.inner_idxs + b.inner_nblks, i) !=
-                         b.inner_idxs + b.inner_nblks;
+    const bool blocked =
+        std::find(b.inner_idxs, b.inner_idxs + b.inner_nblks, i) != b.inner_idxs + b.inner_nblks;
     name += static_cast<char>((blocked ? 'A' : 'a') + i);
   }
   for (int i = 0; i < b.inner_nblks; ++i)

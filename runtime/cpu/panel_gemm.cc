@@ -15,6 +15,17 @@ constexpr int64_t kDepth = 768, kRowBytes = 416 << 10;
 /// Rows of a at once, in multiples of what one product takes.
 constexpr int64_t kRowRuns = 16;
 
+/// to[k][j] = from[k * k_stride + j * n_stride]: a copy by rows, or a transpose in the cache.
+void PackBlock(const float* from, int64_t k_stride, int64_t n_stride, int64_t rows, int64_t n,
+               int64_t width, float* to) {
+  if (n_stride == 1) {
+    for (int64_t k = 0; k < rows; ++k) std::copy_n(from + k * k_stride, n, to + k * width);
+    return;
+  }
+  for (int64_t j = 0; j < n; ++j)
+    for (int64_t k = 0; k < rows; ++k) to[k * width + j] = from[j * n_stride + k * k_stride];
+}
+
 }  // namespace
 
 /// Some rows by some k: what is packed at once.
@@ -133,13 +144,18 @@ std::shared_ptr<const Buffer> PackPanels(const float* from, int64_t depth, int64
   const int64_t count = BlocksOf(columns, width);
   auto buffer = Buffer::Allocate(static_cast<size_t>(count * padded * width) * sizeof(float));
   float* to = As<float>(buffer->mutable_data());
-  ParallelFor(count, 1, [=](int64_t begin, int64_t end) {
-    for (int64_t p = begin; p < end; ++p)
-      for (int64_t k = 0; k < padded; ++k)
-        for (int64_t j = 0; j < width; ++j) {
-          const int64_t n = p * width + j;
-          to[(p * padded + k) * width + j] =
-              n < columns && k < depth ? from[k * k_stride + n * n_stride] : 0.0f;
+  // A run of panels at once: of a row of w more is read than one panel takes.
+  constexpr int64_t kRun = 8;
+  ParallelFor(BlocksOf(count, kRun), 1, [=](int64_t begin, int64_t end) {
+    for (int64_t run = begin; run < end; ++run)
+      for (int64_t k = 0; k < padded; k += lanes)
+        for (int64_t p = run * kRun; p < std::min(count, (run + 1) * kRun); ++p) {
+          float* block = to + (p * padded + k) * width;
+          const int64_t n = std::min(width, columns - p * width),
+                        rows = std::min<int64_t>(lanes, depth - k);
+          if (n < width || rows < lanes) std::fill_n(block, lanes * width, 0.0f);
+          PackBlock(from + k * k_stride + p * width * n_stride, k_stride, n_stride, rows, n, width,
+                    block);
         }
   });
   return buffer;

@@ -1,5 +1,9 @@
 #include "runtime/cpu/program.h"
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 #include "lib/support/parallel.h"
 #include "lib/support/strings.h"
 #include "runtime/cpu/bodies.h"
@@ -13,6 +17,8 @@ namespace {
 
 /// They hold packed weights; another is made where what is known of shapes differs.
 constexpr size_t kMostLatePrograms = 8;
+/// Smaller constants are not worth letting go.
+constexpr int64_t kLargeConstant = 16 << 10;
 
 }  // namespace
 
@@ -26,12 +32,26 @@ Status CpuProgram::Prepare(const PlanObserver& observe) {
     is_static &= v->tensor_type().is_static();
     for (const Dim& d : v->shape().dims()) dims.back().push_back(d.is_static() ? d.value() : 1);
   }
+  int64_t dropped = 0;
   std::vector<BufferOrigin> origins;
   ShapePlanHooks hooks;
   if (observe) hooks.origins = &origins;
+  if (is_static) {
+    hooks.step_done = [&](size_t step) { kernels_[step].kernels.clear(); };
+    hooks.constant_unread = [&](int value) {
+      const Tensor* c = plan_.constant(plan_.values[static_cast<size_t>(value)]);
+      if (!c || c->byte_size() < kLargeConstant) return;
+      plan_.DropElements(value);
+      dropped += c->byte_size();
+    };
+  }
   const double begin = NowMs();
   const auto made = PlanFor(dims, hooks);
   if (!made.ok()) return is_static ? made.status() : Status();
+  if (tuner_) INFER_TRY(tuner_->Save());
+#ifdef __GLIBC__
+  if (dropped > 0) malloc_trim(0);  // small ones lie in the heap, between what stays
+#endif
   const ShapePlan& shape_plan = **made;
   if (observe) Show(observe, shape_plan, origins, NowMs() - begin);
   for (size_t s = 0; s < steps_.size(); ++s) {
@@ -63,10 +83,13 @@ void CpuProgram::Show(const PlanObserver& observe, const ShapePlan& shapes,
 }
 
 Result<std::shared_ptr<const ShapePlan>> CpuProgram::PlanFor(std::span<const Dims> input_dims,
-                                                             const ShapePlanHooks& hooks) const {
+                                                             ShapePlanHooks hooks) const {
   if (auto found = cache_.Find(input_dims)) return found;
+  hooks.chooser = tuner_.get();
+  const LaneLease lease(lanes_);  // weights are packed by all lanes
   const onednn::ThreadScope threads(lanes_);
-  INFER_ASSIGN(auto made, BuildShapePlan(plan_, kernels_, input_dims, onednn::MakeReorder, true, hooks));
+  INFER_ASSIGN(auto made,
+               BuildShapePlan(plan_, kernels_, input_dims, onednn::MakeReorder, true, hooks));
   cache_.Add(made);
   return made;
 }

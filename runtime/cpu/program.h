@@ -5,8 +5,8 @@
 #include <memory>
 #include <unordered_map>
 
+#include "runtime/cpu/tune.h"
 #include "runtime/plan_ir/plan_program.h"
-#include "runtime/plan_ir/shape_plan.h"
 
 namespace infer {
 
@@ -25,14 +25,17 @@ class CpuProgram final : public PlanProgram, public std::enable_shared_from_this
   /// `infos` describes the steps, with the first candidate's name as kernel.
   /// `bodies`: of the plan's subgraphs. `compile`: what late steps become a program by.
   CpuProgram(Plan plan, std::vector<StepKernels> kernels, std::vector<StepInfo> infos,
-             CpuBodies bodies, CompileFn compile, int lanes)
+             CpuBodies bodies, CompileFn compile, int lanes, std::shared_ptr<Tuner> tuner)
       : PlanProgram(std::move(plan), std::move(infos)),
         kernels_(std::move(kernels)),
         bodies_(std::move(bodies)),
         compile_(std::move(compile)),
-        lanes_(lanes) {}
+        lanes_(lanes),
+        tuner_(std::move(tuner)) {}
   /// Builds the shape plan of the declared input shapes, and completes the steps from it. Where
   /// extents are not known, those of a plan with 1 in their place name the kernels; costs stay 0.
+  /// Where all are known no other plan will come: kernels, and constants that no launch reads, go
+  /// as soon as their step is planned.
   Status Prepare(const PlanObserver& observe = {});
 
   Result<std::unique_ptr<RunContext>> NewContext() const override;
@@ -43,7 +46,7 @@ class CpuProgram final : public PlanProgram, public std::enable_shared_from_this
     return cache_.Find(input_dims) != nullptr;
   }
   Result<std::shared_ptr<const ShapePlan>> PlanFor(std::span<const Dims> input_dims,
-                                                   const ShapePlanHooks& hooks = {}) const;
+                                                   ShapePlanHooks hooks = {}) const;
   /// The late steps of a plan of this program; its inputs and outputs are theirs.
   Result<std::shared_ptr<const CpuProgram>> LateProgram(const ShapePlan& plan) const;
 
@@ -58,6 +61,7 @@ class CpuProgram final : public PlanProgram, public std::enable_shared_from_this
   mutable std::mutex late_mutex_;
   mutable std::map<std::string, std::shared_ptr<const CpuProgram>> late_;
   int lanes_;
+  std::shared_ptr<Tuner> tuner_;  // nullptr: the first kernel that accepts
   mutable ShapePlanCache cache_;
 };
 

@@ -189,7 +189,8 @@ class MockBackend final : public Backend {
   Result<std::shared_ptr<const Program>> Compile(const Graph& graph,
                                                  const CompileOptions&) const override {
     try {
-      return std::shared_ptr<const Program>(std::make_shared<MockProgram>(PartitionByNode(graph.Clone())));
+      return std::shared_ptr<const Program>(
+          std::make_shared<MockProgram>(PartitionByNode(graph.Clone())));
     } catch (const std::bad_alloc&) {
       return ResourceExhausted("out of memory while compiling");
     }

@@ -31,7 +31,8 @@ class LaunchState {
   virtual ~LaunchState() = default;
 };
 
-/// What a run executes. Immutable, shared by contexts.
+/// What a run executes. Immutable, shared by contexts. It holds what it needs: the kernel that made
+/// it, and constants that it does not take as arguments, may be gone when it runs.
 class Launch {
  public:
   virtual ~Launch() = default;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "lib/ir/editor.h"
 #include "lib/ir/eval.h"
 #include "lib/support/strings.h"
 
@@ -77,6 +78,20 @@ const Tensor* Plan::constant(const Value* v) const {
   if (v->constant()) return v->constant();
   const Tensor& t = folded[static_cast<size_t>(id(v))];
   return t.defined() ? &t : nullptr;
+}
+
+void Plan::DropElements(int id) {
+  const auto i = static_cast<size_t>(id);
+  const auto hollow = [](const Tensor& t) {
+    return Tensor(t.dtype(), t.dims(),
+                  Buffer::Borrow(nullptr, static_cast<size_t>(t.byte_size()), nullptr));
+  };
+  if (folded[i].defined()) folded[i] = hollow(folded[i]);
+  const Tensor* c = values[i]->constant();
+  if (!c) return;
+  GraphEditor editor(graph);
+  // The graph is the plan's own; others see its values as constant only.
+  editor.SetConstant(const_cast<Value*>(values[i]), hollow(*c));
 }
 
 Status FoldConstants(Plan& plan, std::string_view op) {

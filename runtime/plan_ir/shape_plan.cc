@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lib/support/strings.h"
+#include "runtime/plan_ir/arena.h"
 #include "runtime/plan_ir/specialize.h"
 
 namespace infer {
@@ -26,7 +27,7 @@ class Builder {
     if (!out_->late.steps.empty()) INFER_TRY(AddLate());
     INFER_TRY(AddOutputs());
     KeepConstants();
-    PlanArena();
+    PlanArena(*out_);
     return std::shared_ptr<const ShapePlan>(std::move(out_));
   }
 
@@ -198,7 +199,12 @@ class Builder {
     bool done = false;
     if (!list.kernels.empty() && AllPlannable(step.inputs) && AllPlannable(step.outputs)) {
       const auto in = Operands(step.inputs), out = Operands(step.outputs);
-      for (size_t k = 0; k < list.kernels.size() && !done; ++k) {
+      const size_t first = FirstToAsk(step, list, in, out);
+      for (size_t k = 0; k < first; ++k)
+        out_->refusals[s].push_back(
+            Cat(list.names[k], ": passed over, ", list.names[first], " was measured fastest"));
+      for (size_t i = 0; i < list.kernels.size() && !done; ++i) {
+        const size_t k = i == 0 ? first : i <= first ? i - 1 : i;
         auto prepared = list.kernels[k]->Prepare(in, out);
         if (prepared.ok()) {
           INFER_TRY(AddKernel(s, *prepared));
@@ -224,6 +230,23 @@ class Builder {
         std::erase(owners_[static_cast<size_t>(b)], id);
     }
     return {};
+  }
+
+  /// Which candidate: the first of the list, unless a faster one is known.
+  size_t FirstToAsk(const PlanStep& step, const StepKernels& list, std::span<const Operand> in,
+                    std::span<const Operand> out) const {
+    if (!hooks_.chooser || list.kernels.size() < 2) return 0;
+    if (const auto known = hooks_.chooser->Known(step, in, out, list)) return *known;
+    if (!hooks_.chooser->measures()) return 0;
+    std::vector<std::optional<Prepared>> prepared;
+    for (const auto& kernel : list.kernels) {
+      auto p = kernel->Prepare(in, out);
+      prepared.push_back(p.ok() ? std::optional(*std::move(p)) : std::nullopt);
+    }
+    const auto accept = std::count_if(prepared.begin(), prepared.end(),
+                                      [](const auto& p) { return p.has_value(); });
+    if (accept < 2) return 0;
+    return hooks_.chooser->Fastest(step, in, out, list, prepared).value_or(0);
   }
 
   /// The buffer that holds value `id` in `layout`; a reorder is launched where there is none.
@@ -370,31 +393,6 @@ class Builder {
     return {};
   }
 
-  void PlanArena() {
-    std::vector<BufferLife> lives;
-    std::vector<size_t> which;
-    std::vector<std::pair<int, int>> range(out_->buffers.size(), {INT32_MAX, -1});
-    for (size_t l = 0; l < out_->launches.size(); ++l)
-      for (int b : out_->launches[l].args) {
-        if (b < 0) continue;
-        auto& [first, last] = range[static_cast<size_t>(b)];
-        first = std::min(first, static_cast<int>(l));
-        last = std::max(last, static_cast<int>(l));
-      }
-    for (size_t b = 0; b < out_->buffers.size(); ++b) {
-      if (out_->buffers[b].kind != Kind::kArena || range[b].second < 0) continue;
-      lives.push_back({out_->buffers[b].bytes, range[b].first, range[b].second});
-      which.push_back(b);
-    }
-    for (size_t b = 0; b < out_->buffers.size(); ++b)
-      if (out_->buffers[b].kind == Kind::kConstant && range[b].second >= 0)
-        out_->memory.weight_bytes += out_->buffers[b].bytes;
-    const MemoryPlan memory = PlanMemory(lives);
-    for (size_t i = 0; i < which.size(); ++i) out_->buffers[which[i]].offset = memory.offsets[i];
-    out_->memory.arena_bytes = memory.arena_bytes;
-    out_->memory.lower_bound_bytes = memory.lower_bound_bytes;
-  }
-
   const Plan& plan_;
   std::span<const StepKernels> kernels_;
   ReorderFn reorder_;
@@ -414,9 +412,11 @@ int StepCall::operand(const Value* v) const {
   return v && it != step.inputs.end() ? static_cast<int>(it - step.inputs.begin()) : -1;
 }
 
-Result<std::shared_ptr<const ShapePlan>> BuildShapePlan(
-    const Plan& plan, std::span<const StepKernels> kernels, std::span<const Dims> input_dims,
-    ReorderFn reorder, bool group_late, const ShapePlanHooks& hooks) {
+Result<std::shared_ptr<const ShapePlan>> BuildShapePlan(const Plan& plan,
+                                                        std::span<const StepKernels> kernels,
+                                                        std::span<const Dims> input_dims,
+                                                        ReorderFn reorder, bool group_late,
+                                                        const ShapePlanHooks& hooks) {
   return Builder(plan, kernels, reorder, hooks).Build(input_dims, group_late);
 }
 

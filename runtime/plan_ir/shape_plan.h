@@ -69,8 +69,25 @@ struct BufferOrigin {
   Layout layout;
 };
 
+/// Knows, or measures, which kernel of a step is fastest.
+class KernelChooser {
+ public:
+  virtual ~KernelChooser() = default;
+  /// The candidate to ask first; nullopt: not known.
+  virtual std::optional<size_t> Known(const PlanStep& step, std::span<const Operand> in,
+                                      std::span<const Operand> out,
+                                      const StepKernels& candidates) = 0;
+  virtual bool measures() const = 0;
+  /// The fastest, which is remembered; nullopt: such a step cannot be measured. `prepared` has an
+  /// entry for each candidate, nullopt where it refuses.
+  virtual std::optional<size_t> Fastest(const PlanStep& step, std::span<const Operand> in,
+                                        std::span<const Operand> out, const StepKernels& candidates,
+                                        std::span<const std::optional<Prepared>> prepared) = 0;
+};
+
 /// What a caller wants to know while the plan is made.
 struct ShapePlanHooks {
+  KernelChooser* chooser = nullptr;              ///< else the first that accepts
   std::vector<BufferOrigin>* origins = nullptr;  ///< by buffer
   /// The kernels of this step will not be asked again.
   std::function<void(size_t step)> step_done = {};
@@ -80,9 +97,11 @@ struct ShapePlanHooks {
 
 /// InvalidArgument or InvalidModel when the shapes do not fit the graph. `input_dims` has an empty
 /// entry for an input that is not a tensor. `group_late`: the backend runs late steps as one.
-Result<std::shared_ptr<const ShapePlan>> BuildShapePlan(
-    const Plan& plan, std::span<const StepKernels> kernels, std::span<const Dims> input_dims,
-    ReorderFn reorder, bool group_late, const ShapePlanHooks& hooks = {});
+Result<std::shared_ptr<const ShapePlan>> BuildShapePlan(const Plan& plan,
+                                                        std::span<const StepKernels> kernels,
+                                                        std::span<const Dims> input_dims,
+                                                        ReorderFn reorder, bool group_late,
+                                                        const ShapePlanHooks& hooks = {});
 
 /// The shape plans of a program, least recently used dropped first. Thread-safe.
 class ShapePlanCache {

@@ -48,6 +48,31 @@ TEST(Contract, ChangingShapesInOneContext) {
   }
 }
 
+TEST(Contract, AGraphThatIsGivenAwayRunsAlike) {
+  // Large enough that a backend lets them go once they are packed; w is read as it is, too.
+  auto g = ParseGraph(R"(graph g(x: f32[20,96]) -> (y: f32[20,96], z: f32[96,96]) {
+    w = const f32[96,96] ~1
+    v = const f32[96,96] ~2
+    a = MatMul(x, w)
+    b = MatMul(a, v)
+    y = Relu(b)
+    z = Add(w, w)
+  })",
+                      SuiteOps());
+  ASSERT_TRUE(g.ok()) << g.status().message();
+  Random random(5);
+  const std::vector<Datum> x = {RandomInput(DType::kF32, {20, 96}, random)};
+  auto program = BackendUnderTest().CompileOwned(g->Clone(), {});
+  ASSERT_TRUE(program.ok()) << program.status().message();
+  auto want = Evaluate(*g, x);
+  ASSERT_TRUE(want.ok());
+  for (int run = 0; run < 2; ++run) {
+    auto got = RunOnce(**program, x);
+    ASSERT_TRUE(got.ok()) << got.status().message();
+    for (size_t i = 0; i < 2; ++i) ExpectClose((*got)[i], (*want)[i], 1e-5, Cat("output ", i));
+  }
+}
+
 TEST(Contract, KeptOutputsDoNotChange) {
   auto g = ParseGraph(kNet, SuiteOps());
   ASSERT_TRUE(g.ok());

@@ -73,6 +73,40 @@ class Cli(unittest.TestCase):
         # Nothing is quantized: what integer kernels miss is no news.
         self.assertFalse([r for k in report["kernels"] for r in k["refusals"] if "int8:" in r])
 
+    def test_plan(self):
+        args = ["infer-opt", "inspect", MODEL, "--set", "batch=1"]
+        plan = self.report(0, *args, "--plan")["plan"]
+        self.assertEqual([p["name"] for p in plan], ["layouts", "launches", "memory"])
+        steps, launches, buffers = plan[0]["steps"], plan[1]["launches"], plan[2]["buffers"]
+        self.assertTrue(all(0 <= launch["step"] < len(steps) for launch in launches))
+        used = {b for launch in launches for b in launch["args"] if b >= 0}
+        self.assertEqual(used, {b["buffer"] for b in buffers})
+        arena = [b for b in buffers if b["kind"] == "arena"]
+        for a in arena:  # nothing that is alive at the same time overlaps
+            for b in arena:
+                if a["buffer"] < b["buffer"] and a["first"] <= b["last"] and b["first"] <= a["last"]:
+                    self.assertTrue(a["offset"] + a["bytes"] <= b["offset"] or
+                                    b["offset"] + b["bytes"] <= a["offset"], (a, b))
+        every = [p["name"] for p in self.report(0, *args, "--plan=all")["plan"]]
+        self.assertEqual(every[-3:], ["layouts", "launches", "memory"])
+        one = self.report(0, *args, "--plan=partition")["plan"]
+        self.assertEqual(len(one[0]["steps"]), self.report(0, *args)["model"]["nodes"])
+        self.assertIn("there are final, all, widen", self.expect(2, *args, "--plan=x").stderr)
+        self.expect(4, *args, "--plan", "--device", "reference")
+
+    def test_tune(self):
+        cache = self.dir / "cache" / "tune.txt"
+        args = ["infer-bench", "run", MODEL, "--set", "batch=1", "--max-time", "0.1", "--threads", 1,
+                "--tune-cache", cache]
+        self.expect(0, *args)
+        self.assertFalse(cache.exists())
+        self.expect(0, *args, "--tune")
+        kept = cache.read_text()
+        self.assertIn("\t", kept)
+        cache.write_text(kept + "damaged\t1\n")
+        memory = self.report(0, *args)["results"][0]["memory"]
+        self.assertLessEqual(memory["resident_bytes"], memory["peak_resident_bytes"])
+
     def test_run(self):
         np.save(self.dir / "x.npy", np.zeros((2, 1, 32, 32), np.float32))
         report = self.report(0, "infer-opt", "run", MODEL, "--input", f"image={self.dir}/x.npy",

@@ -69,4 +69,10 @@ int64_t PeakResidentBytes() {
   return int64_t{usage.ru_maxrss} * 1024;
 }
 
+int64_t ResidentBytes() {
+  int64_t all = 0, resident = 0;
+  std::ifstream("/proc/self/statm") >> all >> resident;
+  return resident * sysconf(_SC_PAGESIZE);
+}
+
 }  // namespace infer

@@ -20,5 +20,7 @@ struct HostFacts {
 HostFacts GetHostFacts();
 /// Highest resident set of this process so far, in bytes.
 int64_t PeakResidentBytes();
+/// Resident set of this process now, in bytes; 0 where the system does not say.
+int64_t ResidentBytes();
 
 }  // namespace infer

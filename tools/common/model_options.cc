@@ -1,5 +1,7 @@
 #include "tools/common/model_options.h"
 
+#include <cstdlib>
+
 #include "lib/ir/inference.h"
 #include "lib/support/parallel.h"
 #include "lib/support/strings.h"
@@ -15,6 +17,27 @@ Result<std::pair<std::string, std::string>> SplitAtEquals(const std::string& tex
   if (at == std::string::npos || at == 0)
     return InvalidArgument(Cat(option, " ", text, ": write NAME=VALUE"));
   return std::pair(text.substr(0, at), text.substr(at + 1));
+}
+
+/// $XDG_CACHE_HOME/infer-opt/tune.txt; "" where there is no home.
+std::string DefaultTuneCache() {
+  const char *cache = std::getenv("XDG_CACHE_HOME"), *home = std::getenv("HOME");
+  if (cache && *cache == '/') return Cat(cache, "/infer-opt/tune.txt");
+  return home && *home ? Cat(home, "/.cache/infer-opt/tune.txt") : "";
+}
+
+/// Sets the lane budget, too.
+Result<CompileOptions> CompileOptionsOf(const DeviceOptions& options) {
+  if (options.threads < 0 || options.threads > 4096)
+    return InvalidArgument(Cat("--threads ", options.threads, ": out of range"));
+  if (options.level < 0 || options.level > 2)
+    return InvalidArgument(Cat("--level ", options.level, ": 0, 1 or 2"));
+  SetLaneBudget(options.threads > 0 ? options.threads : AvailableCores());
+  CompileOptions compile = {.level = options.level, .threads = options.threads};
+  compile.tune = options.tune;
+  compile.tune_cache = options.tune_cache;
+  if (options.tune && options.tune_cache.empty()) compile.tune_cache = DefaultTuneCache();
+  return compile;
 }
 
 }  // namespace
@@ -102,6 +125,11 @@ void DeviceOptions::Declare(Options& options) {
   options.Value("--level", &level,
                 "0: every node by itself (golden); 1: epilogues and integer kernels; 2: also what "
                 "changes rounding");
+  options.Flag("--tune", &tune,
+               "Time the kernels of each step on its shapes while compiling, and keep the choice");
+  options.Value("--tune-cache", &tune_cache,
+                "Where choices are kept; taken from there without --tune, too. With --tune the "
+                "default is infer-opt/tune.txt in $XDG_CACHE_HOME");
 }
 
 std::vector<std::string> DeviceNames() { return {"cpu", "reference"}; }
@@ -116,15 +144,16 @@ Result<std::unique_ptr<Backend>> MakeBackend(const std::string& device) {
 
 Result<std::shared_ptr<const Program>> CompileFor(const Graph& g, const DeviceOptions& options,
                                                   PlanObserver observe) {
-  if (options.threads < 0 || options.threads > 4096)
-    return InvalidArgument(Cat("--threads ", options.threads, ": out of range"));
-  if (options.level < 0 || options.level > 2)
-    return InvalidArgument(Cat("--level ", options.level, ": 0, 1 or 2"));
-  SetLaneBudget(options.threads > 0 ? options.threads : AvailableCores());
+  INFER_ASSIGN(CompileOptions compile, CompileOptionsOf(options));
+  compile.observe = std::move(observe);
   INFER_ASSIGN(auto backend, MakeBackend(options.device));
-  return backend->Compile(
-      g,
-      {.level = options.level, .threads = options.threads, .observe = std::move(observe)});
+  return backend->Compile(g, compile);
+}
+
+Result<std::shared_ptr<const Program>> CompileOwnedFor(Graph g, const DeviceOptions& options) {
+  INFER_ASSIGN(const CompileOptions compile, CompileOptionsOf(options));
+  INFER_ASSIGN(auto backend, MakeBackend(options.device));
+  return backend->CompileOwned(std::move(g), compile);
 }
 
 }  // namespace infer

@@ -32,14 +32,18 @@ struct DeviceOptions {
   std::string device = "cpu";
   int threads = 0;
   int level = 2;
+  bool tune = false;
+  std::string tune_cache;
   void Declare(Options& options);
 };
 /// The names that --device takes in this build.
 std::vector<std::string> DeviceNames();
 /// Unsupported when the machine cannot run it.
 Result<std::unique_ptr<Backend>> MakeBackend(const std::string& device);
-/// Sets the lane budget from --threads, makes the backend and compiles.
+/// Sets the lane budget from --threads, makes the backend and compiles. `observe` sees every step.
 Result<std::shared_ptr<const Program>> CompileFor(const Graph& g, const DeviceOptions& options,
                                                   PlanObserver observe = {});
+/// The same, of a graph that nobody else needs (Backend::CompileOwned).
+Result<std::shared_ptr<const Program>> CompileOwnedFor(Graph g, const DeviceOptions& options);
 
 }  // namespace infer

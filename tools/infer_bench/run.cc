@@ -107,17 +107,19 @@ class BenchRunCommand : public Command {
                    return Evaluate(model->graph, values);
                  }));
     if (!inputs.random.empty()) context.Note(Cat(path, ": ", inputs.ToString(inputs_.seed)));
+    const Json shown_model = ToJson(*model, path);
     std::shared_ptr<const Program> program;
     std::unique_ptr<RunContext> run;
     context.Step("compile " + path);
     const double compile_ms = TimedMs(
         [&]() -> Status {
-          INFER_ASSIGN(program, CompileFor(model->graph, device_));
+          INFER_ASSIGN(program, CompileOwnedFor(std::move(model->graph), device_));
           INFER_ASSIGN(run, program->NewContext());
           return {};
         },
         &status);
     INFER_TRY(std::move(status));
+    const int64_t compiled_bytes = ResidentBytes();
     for (size_t i = 0; i < inputs.values.size(); ++i)
       INFER_TRY(run->BindInput(i, inputs.values[i]));
 
@@ -127,7 +129,7 @@ class BenchRunCommand : public Command {
       context.Warn(Cat(path, ": times had not settled when the warm-up ended"));
     const Summary s = Summarize(m.samples_ms);
     const int64_t batch = BatchOf(inputs.values);
-    Json entry = {{"model", ToJson(*model, path)}, {"batch", batch}};
+    Json entry = {{"model", shown_model}, {"batch", batch}};
     entry["random_inputs"] = inputs.random;
     entry["extents"] = inputs.extents;
     entry["seed"] = inputs_.seed;
@@ -146,6 +148,8 @@ class BenchRunCommand : public Command {
     entry["samples_ms"] = m.samples_ms;
     entry["memory"] = ToJson(run->memory());
     entry["memory"]["peak_resident_bytes"] = PeakResidentBytes();
+    entry["memory"]["compiled_resident_bytes"] = compiled_bytes;
+    entry["memory"]["resident_bytes"] = ResidentBytes();
     INFER_TRY(Layers(context, path, *program, *run, entry));
 
     const auto quantile = [&](double q) {

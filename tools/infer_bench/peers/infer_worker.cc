@@ -54,7 +54,7 @@ class InferEngine {
     INFER_ASSIGN(Model model, LoadModel(context, request.at("model"), options));
     INFER_TRY(SpecializeInputs(model.graph, shapes));
     if (rewrites > 0) INFER_TRY(Optimize(model.graph, {.level = rewrites}).status());
-    INFER_ASSIGN(program_, CompileFor(model.graph, device));
+    INFER_ASSIGN(program_, CompileOwnedFor(std::move(model.graph), device));
     INFER_ASSIGN(run_, program_->NewContext());
     for (size_t i = 0; i < inputs.size(); ++i) INFER_TRY(run_->BindInput(i, inputs[i]));
     const double load_ms = MsSince(start);

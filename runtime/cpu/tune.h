@@ -1,0 +1,46 @@
+#pragma once
+/// Which of a step's kernels is fastest on its real shapes: measured when a program is compiled
+/// with `tune`, kept in a text file, and taken from there next time.
+///
+/// A line is KEY <tab> INDEX <tab> NAME <tab> MILLISECONDS. The key holds what the time hangs on:
+/// processor, instruction set, lanes, operators with their attributes, types, extents, layouts and
+/// the names of the candidates. Lines that are damaged, or of another machine, fit no step.
+#include <map>
+#include <mutex>
+
+#include "runtime/plan_ir/shape_plan.h"
+
+namespace infer {
+
+class Tuner final : public KernelChooser {
+ public:
+  /// nullptr where the options ask for none. Io when the file is there and cannot be read.
+  static Result<std::shared_ptr<Tuner>> For(const CompileOptions& options, int lanes);
+
+  std::optional<size_t> Known(const PlanStep& step, std::span<const Operand> in,
+                              std::span<const Operand> out, const StepKernels& candidates) override;
+  bool measures() const override { return measures_; }
+  std::optional<size_t> Fastest(const PlanStep& step, std::span<const Operand> in,
+                                std::span<const Operand> out, const StepKernels& candidates,
+                                std::span<const std::optional<Prepared>> prepared) override;
+  /// Writes what was measured to the file, with what stands there; runs measure nothing after it.
+  Status Save();
+
+ private:
+  struct Choice {
+    size_t index;
+    std::string name;
+    double ms;
+  };
+  Tuner(std::string path, bool measures, int lanes);
+  void Read(std::string_view text);
+  std::string KeyOf(const PlanStep& step, std::span<const Operand> in, std::span<const Operand> out,
+                    const StepKernels& candidates) const;
+
+  std::string path_, machine_;
+  bool measures_, changed_ = false;
+  mutable std::mutex mutex_;
+  std::map<std::string, Choice> choices_;
+};
+
+}  // namespace infer

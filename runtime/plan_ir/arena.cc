@@ -1,0 +1,32 @@
+#include "runtime/plan_ir/arena.h"
+
+#include <algorithm>
+
+namespace infer {
+
+void PlanArena(ShapePlan& plan) {
+  std::vector<BufferLife> lives;
+  std::vector<size_t> which;
+  std::vector<std::pair<int, int>> range(plan.buffers.size(), {INT32_MAX, -1});
+  for (size_t l = 0; l < plan.launches.size(); ++l)
+    for (int b : plan.launches[l].args) {
+      if (b < 0) continue;
+      auto& [first, last] = range[static_cast<size_t>(b)];
+      first = std::min(first, static_cast<int>(l));
+      last = std::max(last, static_cast<int>(l));
+    }
+  for (size_t b = 0; b < plan.buffers.size(); ++b) {
+    if (plan.buffers[b].kind != PlannedBuffer::Kind::kArena || range[b].second < 0) continue;
+    lives.push_back({plan.buffers[b].bytes, range[b].first, range[b].second});
+    which.push_back(b);
+  }
+  for (size_t b = 0; b < plan.buffers.size(); ++b)
+    if (plan.buffers[b].kind == PlannedBuffer::Kind::kConstant && range[b].second >= 0)
+      plan.memory.weight_bytes += plan.buffers[b].bytes;
+  const MemoryPlan memory = PlanMemory(lives);
+  for (size_t i = 0; i < which.size(); ++i) plan.buffers[which[i]].offset = memory.offsets[i];
+  plan.memory.arena_bytes = memory.arena_bytes;
+  plan.memory.lower_bound_bytes = memory.lower_bound_bytes;
+}
+
+}  // namespace infer

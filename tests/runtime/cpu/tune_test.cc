@@ -1,0 +1,82 @@
+/// What was measured is kept, and taken from the file; what does not fit is passed over.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "lib/ir/text.h"
+#include "lib/ops/registry.h"
+#include "lib/support/strings.h"
+#include "runtime/cpu/backend.h"
+
+namespace infer {
+namespace {
+
+class Tune : public testing::Test {
+ protected:
+  Tune() : path_(Cat(testing::TempDir(), "infer-tune-", getpid(), "/tune.txt")) {}
+  ~Tune() override { std::filesystem::remove_all(std::filesystem::path(path_).parent_path()); }
+
+  /// The kernel of the only step.
+  std::string Kernel(bool tune, const std::string& path) {
+    const Graph g = *ParseGraph(R"(graph g(x: f32[64,96]) -> (y: f32[64,80]) {
+      w = const f32[96,80] ~1
+      y = MatMul(x, w)
+    })",
+                                ops_);
+    CompileOptions options = {.threads = 1};
+    options.tune = tune;
+    options.tune_cache = path;
+    const auto program = MakeCpuBackend()->Compile(g, options);
+    EXPECT_TRUE(program.ok()) << program.status().message();
+    return program.ok() ? (*program)->steps().at(0).kernel : "";
+  }
+
+  std::string Read() const {
+    std::stringstream text;
+    text << std::ifstream(path_).rdbuf();
+    return text.str();
+  }
+
+  const OpRegistry ops_ = AllOps();
+  const std::string path_;
+};
+
+TEST_F(Tune, TheFileDecides) {
+  const std::string usual = Kernel(false, "");
+  if (usual.find("own:gemm") != 0) GTEST_SKIP() << "one kernel only: " << usual;
+  (void)Kernel(true, path_);
+  const std::string text = Read();
+  ASSERT_NE(text.find("MatMul"), std::string::npos) << text;
+  ASSERT_NE(text.find("panels,onednn"), std::string::npos) << text;
+  const size_t tab = text.find('\t', text.find("MatMul"));
+  const std::string key = text.substr(text.find('\n') + 1, tab - text.find('\n') - 1);
+  const auto with = [&](const std::string& rest) {
+    std::ofstream(path_) << key << rest;
+    return Kernel(false, path_);
+  };
+  EXPECT_EQ(with("\t0\tpanels\t0.1\n"), usual);
+  EXPECT_EQ(with("\t1\tonednn\t0.1\n").find("onednn:"), 0u);
+  for (const char* damaged : {"", "\t1\n", "\t7\tonednn\t0.1\n", "\t1\tpanels\t0.1\n",
+                              "\t-1\tonednn\t0.1\n", "\t1\tonednn\tx\n", "x\t1\tonednn\t0.1\n"})
+    EXPECT_EQ(with(damaged), usual) << damaged;
+}
+
+TEST_F(Tune, NoFileIsNeededAndNoneIsWrittenUnasked) {
+  EXPECT_NE(Kernel(true, ""), "");
+  EXPECT_NE(Kernel(false, path_), "");
+  EXPECT_FALSE(std::filesystem::exists(path_));
+}
+
+TEST_F(Tune, AFileThatIsNoneIsAnError) {
+  std::filesystem::create_directories(path_);
+  CompileOptions options;
+  options.tune_cache = path_;
+  const Graph g = *ParseGraph("graph g(x: f32[4]) -> (y) { y = Relu(x) }", ops_);
+  EXPECT_EQ(MakeCpuBackend()->Compile(g, options).status().code(), Code::kIo);
+}
+
+}  // namespace
+}  // namespace infer

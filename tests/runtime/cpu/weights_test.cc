@@ -1,0 +1,76 @@
+/// A program of fixed shapes holds its weights once, in the form that its kernels read.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "lib/ir/editor.h"
+#include "lib/ops/registry.h"
+#include "runtime/cpu/backend.h"
+
+namespace infer {
+namespace {
+
+int64_t Resident() {
+  int64_t all = 0, resident = 0;
+  std::ifstream("/proc/self/statm") >> all >> resident;
+  return resident * sysconf(_SC_PAGESIZE);
+}
+
+/// x -> MatMul -> ... -> y by `count` matrices of n x n, float or dequantised from 8 bits.
+Graph Chain(const OpRegistry& ops, int count, int64_t n, bool quantized) {
+  Graph g(ops, "chain");
+  GraphEditor editor(g);
+  Value* v = editor.AddInput("x", TensorType{DType::kF32, Shape(Dims{32, n})});
+  Value* const scale = editor.AddConstant(Tensor::Scalar<float>(1.0f / 4096));
+  Value* const unit = editor.AddConstant(Tensor::Scalar<float>(1.0f / 16));
+  Value* const zero = editor.AddConstant(Tensor::Scalar<uint8_t>(128));
+  for (int i = 0; i < count; ++i) {
+    Tensor w(quantized ? DType::kI8 : DType::kF32, {n, n});
+    for (int64_t k = 0; k < n * n; ++k)
+      if (quantized)
+        w.mutable_data<int8_t>()[static_cast<size_t>(k)] = static_cast<int8_t>(k * 37 % 251 - 125);
+      else
+        w.mutable_data<float>()[static_cast<size_t>(k)] =
+            static_cast<float>(k * 37 % 251 - 125) / 4096;
+    Value* weights = editor.AddConstant(std::move(w));
+    if (quantized) {
+      v = *editor.Add("QuantizeLinear", {v, unit, zero});
+      v = *editor.Add("DequantizeLinear", {v, unit, zero});
+      weights = *editor.Add("DequantizeLinear", {weights, scale});
+    }
+    v = *editor.Add("MatMul", {v, weights});
+  }
+  editor.MarkOutput(v);
+  return g;
+}
+
+class Weights : public testing::TestWithParam<bool> {};
+
+TEST_P(Weights, AreHeldOnce) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer keeps what is freed";
+#endif
+  const OpRegistry ops = AllOps();
+  const bool quantized = GetParam();
+  const int64_t n = 2048, bytes = 10 * n * n * (quantized ? 1 : 4);
+  const auto backend = MakeCpuBackend();
+  const Datum x = Tensor::Zeros(DType::kF32, {32, n});
+  (void)*RunOnce(**backend->Compile(Chain(ops, 1, n, quantized), {}), std::vector<Datum>{x});
+  const int64_t before = Resident();
+  const auto program = backend->CompileOwned(Chain(ops, 10, n, quantized), {});
+  ASSERT_TRUE(program.ok()) << program.status().message();
+  for (const StepInfo& s : (*program)->steps())
+    if (s.kernel == "reference") GTEST_SKIP() << "this machine has no kernel for " << s.op;
+  ASSERT_TRUE(RunOnce(**program, std::vector<Datum>{x}).ok());
+  const auto grown = static_cast<double>(Resident() - before);
+  EXPECT_GE(grown, 0.5 * static_cast<double>(bytes));  // else this measures nothing
+  EXPECT_LE(grown, 1.25 * static_cast<double>(bytes));
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, Weights, testing::Bool(), [](const auto& info) {
+  return std::string(info.param ? "Integers" : "Floats");
+});
+
+}  // namespace
+}  // namespace infer
