@@ -5,6 +5,7 @@
 #include "lib/support/strings.h"
 #include "runtime/cpu/bodies.h"
 #include "runtime/cpu/epilogue.h"
+#include "runtime/cpu/gate.h"
 #include "runtime/cpu/quant_group.h"
 #include "runtime/cpu/widen.h"
 #include "runtime/plan_ir/plan_view.h"
@@ -53,6 +54,11 @@ Status GroupIntegers(CompileState& s) {
 
 Status FoldWeights(CompileState& s) { return FoldConstants(*s.plan, "DequantizeLinear"); }
 
+Status AddGates(CompileState& s) {
+  FoldGates(*s.plan, s.kernels, s.options);
+  return {};
+}
+
 Status AddEpilogues(CompileState& s) {
   FoldEpilogues(*s.plan, s.kernels, s.options);
   return {};
@@ -87,6 +93,7 @@ constexpr CompileStep kSteps[] = {
     {"partition", "one step per node", 0, Partition},
     {"quant-groups", "DQ -> operator -> Q as one step on integers", 1, GroupIntegers},
     {"fold-constants", "dequantised weights that no group took", 0, FoldWeights},
+    {"gates", "the Mul of squeeze-and-excitation into the convolution after it", 1, AddGates},
     {"epilogues", "activations and residuals into the step before them", 1, AddEpilogues},
     {"bodies", "programs for the subgraphs of control flow", 0, AddBodies},
     {"kernels", "which kernels accept each step, best first", 0, ChooseKernels},

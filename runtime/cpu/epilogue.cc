@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lib/support/strings.h"
+#include "runtime/cpu/gate.h"
 #include "runtime/cpu/quant_group.h"
 
 namespace infer {
@@ -38,8 +39,9 @@ bool SameShape(const Value& a, const Value& b) {
   return true;
 }
 
-Result<Epilogue> DecodeEpilogue(const StepCall& call, bool may_bias) {
+Result<Epilogue> DecodeEpilogue(const StepCall& call, bool may_bias, bool may_gate) {
   Epilogue e;
+  if (!may_gate && GateOf(call)) return Unsupported("a gate precedes");
   const auto& nodes = call.step.nodes;
   const auto main = std::find(nodes.begin(), nodes.end(), call.step.main);
   const Value* before = call.step.main->output(0);

@@ -1,11 +1,12 @@
 /// Conv as a product of what its points read by its weights, channels last, where ours gains over
 /// oneDNN's: few points and weights that come from far (PanelGemm fetches them ahead), or products
-/// large enough for Strassen's. The windows of other than 1x1 are gathered first. Figures:
-/// docs/adr/0007-own-kernels-where-they-win.md.
+/// large enough for Strassen's, and where a gate precedes, which costs nothing then. The windows of
+/// other than 1x1 are gathered first. Figures: docs/adr/0007-own-kernels-where-they-win.md.
 #include <algorithm>
 #include <type_traits>
 
 #include "lib/support/strings.h"
+#include "runtime/cpu/gate.h"
 #include "runtime/cpu/kernels.h"
 #include "runtime/cpu/launch.h"
 #include "runtime/cpu/packed.h"
@@ -17,8 +18,10 @@ namespace infer {
 namespace {
 
 /// Weights of fewer bytes stay in L2, where oneDNN's product is as fast.
-constexpr int64_t kFarWeights = 1 << 20;
+constexpr int64_t kFarWeights = 512 << 10;
 constexpr int64_t kFewPoints = 64;
+/// So few that what oneDNN does around its product takes longer than the product.
+constexpr int64_t kHardlyAnyPoints = 4;
 
 /// What the points of a convolution read, channels last.
 struct Windows {
@@ -54,11 +57,12 @@ class ConvProductKernel final : public Kernel {
  public:
   explicit ConvProductKernel(const StepCall& call)
       : node_(call.main()),
-        x_(call.operand(node_.input(0))),
+        gate_(GateOf(call)),
+        x_(gate_ ? gate_->x : call.operand(node_.input(0))),
         w_(call.operand(node_.input(1))),
         b_(call.operand(node_.input(2))),
         weights_(*call.constant(node_.input(1))),
-        appended_(*Appended::Of(call, *DecodeEpilogue(call, false))),
+        appended_(*Appended::Of(call, *DecodeEpilogue(call, false, true))),
         level_(call.options.level),
         threads_(call.options.threads > 0 ? call.options.threads : LaneBudget()) {
     if (b_ >= 0) bias_ = *call.constant(node_.input(2));
@@ -69,7 +73,7 @@ class ConvProductKernel final : public Kernel {
     if (!NoneEmpty(in, out)) return Unsupported("an operand is empty");
     if (x_ == w_ || x_ == b_) return Unsupported("operand and weights are one value");
     const Operand& x = in[static_cast<size_t>(x_)];
-    if (x.layout != onednn::ChannelsLast(DType::kF32, x.dims))
+    if (!gate_ && x.layout != onednn::ChannelsLast(DType::kF32, x.dims))
       return Unsupported("the operand does not lie channels last");
     if (appended_.residual >= 0 && in[static_cast<size_t>(appended_.residual)].dims != out[0].dims)
       return Unsupported("the residual is broadcast");
@@ -77,13 +81,14 @@ class ConvProductKernel final : public Kernel {
     INFER_ASSIGN(const Spatial s, SpatialOf(node_, window, x.dims, out[0].dims, false));
     const Windows windows{x.dims, out[0].dims, s};
     const int64_t points = windows.points(), depth = windows.depth(), outputs = out[0].dims[1];
+    const PanelGemm eight{simd::ThePanels(), appended_, points, depth, outputs};
+    if (gate_) return Bind(in, windows, eight);
     const StrassenGemm seven{simd::ThePanels(), appended_, points, depth, outputs, threads_};
     // Gathering windows of many points costs what seven products gain.
     if (level_ >= 2 && window == Dims{1, 1} && seven.Pays()) return Bind(in, windows, seven);
-    if (points > kFewPoints || depth * outputs * 4 < kFarWeights)
+    const bool far = points <= kFewPoints && depth * outputs * 4 >= kFarWeights && eight.Pays();
+    if (!far && (points > kHardlyAnyPoints || window != Dims{1, 1}))
       return Unsupported("the weights are small or meet many points");
-    const PanelGemm eight{simd::ThePanels(), appended_, points, depth, outputs};
-    if (!eight.Pays()) return Unsupported("few points");
     return Bind(in, windows, eight);
   }
 
@@ -103,6 +108,15 @@ class ConvProductKernel final : public Kernel {
     p.out_layouts = {onednn::ChannelsLast(DType::kF32, windows.y)};
     p.accumulate = appended_.residual;
     if (p.accumulate >= 0) p.in_layouts[static_cast<size_t>(p.accumulate)] = p.out_layouts[0];
+    PanelGemm::Gates gates{nullptr, windows.y[2] * windows.y[3], 0};
+    const int by = gate_ ? gate_->by : -1;
+    if (gate_) {
+      const Operand& g = in[static_cast<size_t>(by)];
+      gates.stride = g.dims[0] == 1 ? 0 : g.dims[1];
+      // One pixel: either layout is the same in memory.
+      if (const auto last = onednn::ChannelsLast(DType::kF32, g.dims); g.layout == last)
+        p.in_layouts[static_cast<size_t>(by)] = last;
+    }
     p.weight_bytes = static_cast<int64_t>(weights->size());
     const int64_t gathered = windows.AreX() ? 0 : gemm.rows * gemm.depth;
     p.scratch_bytes = gemm.scratch_bytes() + gathered * 4;
@@ -115,8 +129,15 @@ class ConvProductKernel final : public Kernel {
         windows.Gather(a, scratch);
         a = scratch;
       }
-      gemm.Run(a, As<float>(weights->data()), bias.defined() ? bias.data<float>().data() : nullptr,
-               As<float>(args[result]), scratch + gathered);
+      const float* const b = bias.defined() ? bias.data<float>().data() : nullptr;
+      float *const y = As<float>(args[result]), *const rest = scratch + gathered;
+      if constexpr (std::is_same_v<Gemm, PanelGemm>) {
+        PanelGemm::Gates g = gates;
+        if (by >= 0) g.by = As<float>(static_cast<const std::byte*>(args[by]));
+        gemm.Run(a, g, As<float>(weights->data()), b, y, rest);
+      } else {
+        gemm.Run(a, As<float>(weights->data()), b, y, rest);
+      }
     });
     return p;
   }
@@ -136,6 +157,7 @@ class ConvProductKernel final : public Kernel {
   }
 
   const Node& node_;
+  std::optional<Gate> gate_;
   int x_, w_, b_;
   Tensor weights_, bias_;
   Appended appended_;
@@ -154,10 +176,12 @@ std::string RefuseConvProduct(const StepCall& call) {
   if (weights->rank() != 4) return "not of two dimensions";
   if (n.Attr<int64_t>("group") != 1) return "more than one group";
   if (n.input(2) && !call.constant(n.input(2))) return "the bias is not constant";
-  const auto epilogue = DecodeEpilogue(call, false);
+  const auto epilogue = DecodeEpilogue(call, false, true);
   if (!epilogue.ok()) return epilogue.status().message();
   const auto appended = Appended::Of(call, *epilogue);
   if (!appended.ok()) return appended.status().message();
+  if (GateOf(call) && (weights->dims()[2] != 1 || weights->dims()[3] != 1))
+    return "a gate precedes windows";
   return appended->residual_last ? "the residual follows the activation" : "";
 }
 

@@ -48,7 +48,7 @@ int64_t PanelGemm::scratch_bytes() const {
 }
 
 /// Rows of a as [run][block of k][row of the run][lanes].
-void PanelGemm::PackRows(const float* a, const Sweep& s, float* to) const {
+void PanelGemm::PackRows(const float* a, const Gates& gates, const Sweep& s, float* to) const {
   const int64_t lanes = panels->lanes;
   ParallelFor(s.runs.count(), 2, [&](int64_t begin, int64_t end) {
     for (int64_t run = begin; run < end; ++run) {
@@ -58,7 +58,12 @@ void PanelGemm::PackRows(const float* a, const Sweep& s, float* to) const {
         float* at = to + (top * s.blocks + b * size) * lanes;
         const float* from = a + (s.top + top) * depth + k;
         for (int64_t r = 0; r < size; ++r, at += lanes, from += depth) {
-          std::copy_n(from, n, at);
+          if (gates.by) {
+            const float* by = gates.by + (s.top + top + r) / gates.rows * gates.stride + k;
+            for (int64_t j = 0; j < n; ++j) at[j] = from[j] * by[j];
+          } else {
+            std::copy_n(from, n, at);
+          }
           std::fill(at + n, at + lanes, 0.0f);
         }
       }
@@ -79,22 +84,36 @@ void PanelGemm::Tile(simd::WideCall call, int tile_rows, int64_t tile_columns,
   if (tile_columns == width() && (!sweep.end || appended.in_product()))
     return panels->multiply_wide(tile_rows, call);
   alignas(64) float tile[kMaxRows * 2 * kMaxLanes] = {}, start[2 * kMaxLanes] = {};
+  // What is left of the columns may fill one vector only.
+  const bool narrow = tile_columns <= panels->lanes;
+  const int64_t pitch = narrow ? panels->lanes : width();
   float* const y = to.d;
   const int64_t stride = call.d_stride;
   if (to.add)
     for (int64_t r = 0; r < tile_rows; ++r)
-      std::copy_n(y + r * stride, tile_columns, tile + r * width());
+      std::copy_n(y + r * stride, tile_columns, tile + r * pitch);
   if (to.start) {
     std::copy_n(to.start, tile_columns, start);
     to.start = start;
   }
-  to.d = tile;
-  call.d_stride = width();
-  panels->multiply_wide(tile_rows, call);
-  if (sweep.end && appended.function && !appended.clamps())
-    appended.Apply(tile, tile_rows * width());
+  if (narrow) {
+    panels->multiply(tile_rows, {.a = call.a,
+                                 .a_stride = call.a_stride,
+                                 .b = call.b,
+                                 .blocks = call.blocks,
+                                 .d = tile,
+                                 .start = to.start,
+                                 .add = to.add,
+                                 .lo = to.lo,
+                                 .hi = to.hi});
+  } else {
+    to.d = tile;
+    call.d_stride = pitch;
+    panels->multiply_wide(tile_rows, call);
+  }
+  if (sweep.end && appended.function && !appended.clamps()) appended.Apply(tile, tile_rows * pitch);
   for (int64_t r = 0; r < tile_rows; ++r)
-    std::copy_n(tile + r * width(), tile_columns, y + r * stride);
+    std::copy_n(tile + r * pitch, tile_columns, y + r * stride);
 }
 
 /// All rows of the sweep by one panel of columns, while the next panel is fetched.
@@ -102,7 +121,8 @@ void PanelGemm::Panel(const Sweep& s, const float* rows_of_a, const float* w, co
                       float* y, int64_t panel) const {
   const int64_t lanes = panels->lanes, blocks = BlocksOf(depth, lanes);
   simd::WideCall call;
-  call.b = w + (panel * blocks + s.first) * lanes * width();
+  const int64_t left = columns - panel * width();
+  call.b = w + (panel * blocks * width() + s.first * (left > lanes ? width() : lanes)) * lanes;
   call.blocks = s.blocks;
   call.d_stride = columns;
   call.to[0].start = bias ? bias + panel * width() : nullptr;
@@ -123,7 +143,7 @@ void PanelGemm::Panel(const Sweep& s, const float* rows_of_a, const float* w, co
   }
 }
 
-void PanelGemm::Run(const float* a, const float* w, const float* bias, float* y,
+void PanelGemm::Run(const float* a, const Gates& gates, const float* w, const float* bias, float* y,
                     float* scratch) const {
   const int64_t blocks = BlocksOf(depth, panels->lanes), most = sweep_blocks();
   for (int64_t top = 0; top < rows; top += row_block())
@@ -131,7 +151,7 @@ void PanelGemm::Run(const float* a, const float* w, const float* bias, float* y,
       const int64_t count = std::min(row_block(), rows - top), k = std::min(most, blocks - first);
       const Sweep sweep{
           top, count, first, k, first == 0, first + k == blocks, RowRuns{count, panels->wide_rows}};
-      PackRows(a, sweep, scratch);
+      PackRows(a, gates, sweep, scratch);
       ParallelFor(BlocksOf(columns, width()), 1, [&](int64_t begin, int64_t end) {
         for (int64_t panel = begin; panel < end; ++panel) Panel(sweep, scratch, w, bias, y, panel);
       });
@@ -150,11 +170,12 @@ std::shared_ptr<const Buffer> PackPanels(const float* from, int64_t depth, int64
     for (int64_t run = begin; run < end; ++run)
       for (int64_t k = 0; k < padded; k += lanes)
         for (int64_t p = run * kRun; p < std::min(count, (run + 1) * kRun); ++p) {
-          float* block = to + (p * padded + k) * width;
           const int64_t n = std::min(width, columns - p * width),
-                        rows = std::min<int64_t>(lanes, depth - k);
-          if (n < width || rows < lanes) std::fill_n(block, lanes * width, 0.0f);
-          PackBlock(from + k * k_stride + p * width * n_stride, k_stride, n_stride, rows, n, width,
+                        rows = std::min<int64_t>(lanes, depth - k),
+                        own = n <= lanes ? lanes : width;
+          float* block = to + p * padded * width + k * own;
+          if (n < own || rows < lanes) std::fill_n(block, lanes * own, 0.0f);
+          PackBlock(from + k * k_stride + p * width * n_stride, k_stride, n_stride, rows, n, own,
                     block);
         }
   });

@@ -9,7 +9,8 @@
 namespace infer {
 
 /// w[k][n] at from[k * k_stride + n * n_stride] as [panel of 2 * lanes columns][k, padded to whole
-/// blocks of lanes][2 * lanes], zeros in the padding.
+/// blocks of lanes][2 * lanes], zeros in the padding; a last panel of at most lanes columns as
+/// [k][lanes].
 std::shared_ptr<const Buffer> PackPanels(const float* from, int64_t depth, int64_t k_stride,
                                          int64_t columns, int64_t n_stride, int lanes);
 
@@ -30,14 +31,24 @@ struct PanelGemm {
   }
   /// `w` from Pack(); `bias` [columns] or nullptr. The same bits for any number of threads:
   /// an element is summed along k in order.
-  void Run(const float* a, const float* w, const float* bias, float* y, float* scratch) const;
+  void Run(const float* a, const float* w, const float* bias, float* y, float* scratch) const {
+    Run(a, {}, w, bias, y, scratch);
+  }
+
+  /// Factors of a: [depth] for every `rows` rows, `stride` floats apart.
+  struct Gates {
+    const float* by = nullptr;
+    int64_t rows = 1, stride = 0;
+  };
+  void Run(const float* a, const Gates& gates, const float* w, const float* bias, float* y,
+           float* scratch) const;
 
  private:
   struct Sweep;
   int64_t width() const { return int64_t{2} * panels->lanes; }  ///< columns of a panel
   int64_t row_block() const;
   int64_t sweep_blocks() const;  ///< of k, at once
-  void PackRows(const float* a, const Sweep& sweep, float* to) const;
+  void PackRows(const float* a, const Gates& gates, const Sweep& sweep, float* to) const;
   void Panel(const Sweep& sweep, const float* rows_of_a, const float* w, const float* bias,
              float* y, int64_t panel) const;
   void Tile(simd::WideCall call, int rows_of_tile, int64_t columns_of_tile,

@@ -148,6 +148,35 @@ TEST(Convolution, PointwiseByQuarters) {
       5, kWinograd);
 }
 
+TEST(Convolution, Gated) {
+  for (std::string_view by : {"f32[2,48,1,1]", "f32[1,48,1,1]"})
+    for (std::string_view after : {"y = Identity(c)", "y = Add(c, z)", "a = Add(c, z) y = Relu(a)"})
+      for (std::string_view gated : {"Mul(x, s)", "Mul(s, x)"})
+        CheckGraph(
+            Cat("graph g(i: f32[2,3,9,7], s: ", by,
+                ", z: f32[2,40,9,7]) -> (y) { f = const f32[48,3,3,3] ~3 t = Conv(i, f) "
+                "{pads=[1,1,1,1]} x = Relu(t) g = ",
+                gated, " w = const f32[40,48,1,1] ~1 b = const f32[40] ~2 c = Conv(g, w, b) ",
+                after, " }"),
+            5, kWinograd);
+  // What is no gate, and a gate before what takes none.
+  for (
+      std::string_view graph :
+      {"graph g(x: f32[2,8,5,5], s: f32[2,8,5,5]) -> (y) { g = Mul(x, s) w = const f32[8,8,1,1] ~1 "
+       "y = Conv(g, w) }",
+       "graph g(x: f32[2,8,5,5], s: f32[2,1,1,1]) -> (y) { g = Mul(x, s) w = const f32[8,8,1,1] ~1 "
+       "y = Conv(g, w) }",
+       "graph g(x: f32[2,8,5,5], s: f32[2,8,1,1]) -> (y) { g = Mul(x, s) w = const f32[8,8,3,3] ~1 "
+       "y = Conv(g, w) }",
+       "graph g(x: f32[2,8,5,5], s: f32[2,8,1,1]) -> (y) { g = Mul(x, s) w = const f32[8,8,1,1] ~1 "
+       "y = Conv(g, w) {strides=[2,2], pads=[1,0,0,1]} }",
+       "graph g(x: f32[2,8,5,5], s: f32[2,8,1,1]) -> (y, g) { g = Mul(x, s) w = const f32[8,8,1,1] "
+       "~1 y = Conv(g, w) }",
+       "graph g(x: f32[1,8,1,1], s: f32[1,8,1,1]) -> (y) { g = Mul(x, s) w = const f32[8,8,1,1] ~1 "
+       "y = Conv(g, w) }"})
+    CheckGraph(graph);
+}
+
 TEST(Convolution, PointwiseSameBitsForAnyNumberOfThreads) {
   CheckSameBits(Pointwise(1, 256, 272, 15, 1, "y = Relu(c)"));
   CheckSameBits(Pointwise(1, 512, 640, 7, 1, "y = Relu(c)"));
