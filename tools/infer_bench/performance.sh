@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # usage: tools/infer_bench/performance.sh WORK [option of infer-bench peers...]: makes the zoo's networks and
-# their INT8 forms in the folder WORK (2.5 GB), compares their latency with ONNX Runtime's and OpenVINO's
+# their INT8 forms in the folder WORK (3 GB), compares their latency with ONNX Runtime's and OpenVINO's
 # on one and two threads, and writes docs/performance.md. Needs the release build and
 # tools/setup.sh --judges, and a machine on which nothing else runs.
 set -euo pipefail
@@ -35,6 +35,14 @@ for name in "${images[@]}" "${texts[@]}"; do
   [ -f "$f32" ] || "$bin/infer-bench" zoo "$name" -o "$f32" -q
   [ -f "$int8" ] || "$bin/infer-opt" quantize "$f32" -o "$int8" --calib "$calib" --no-verify -q
   files+=("$f32" "$int8")
+done
+
+# A step of decoding with weights of 4 bits, activations in f32 and (a4) quantized. OpenVINO quantizes
+# them in both: its outputs of the first disagree.
+for level in 0 4; do
+  step="$work/gpt2-small-kv-int4.a$level.onnx"
+  [ -f "$step" ] || "$bin/infer-bench" zoo gpt2-small-kv-int4 --accuracy-level "$level" -o "$step" -q
+  files+=("$step")
 done
 
 # Verdicts that cannot be had are said in the tables; they do not end the run.
