@@ -39,7 +39,7 @@ StepKernels Choose(const StepCall& call, const KernelList& kernels, StepInfo& in
   return chosen;
 }
 
-Status Widen(CompileState& s) { return WidenHalves(*s.graph, s.kernels); }
+Status Widen(CompileState& s) { return WidenHalves(*s.graph, s.kernels, s.options.level >= 2); }
 
 Status Partition(CompileState& s) {
   s.plan.emplace(PartitionByNode(*std::move(s.graph)));

@@ -30,7 +30,14 @@ bool TakesHalves(const Node& n) {
 
 class Widener {
  public:
-  explicit Widener(Graph& g) : editor_(g) {}
+  Widener(Graph& g, bool stay_wide) : editor_(g), stay_wide_(stay_wide) {}
+
+  /// Whether a move of halves moves what is there in f32, too.
+  bool MovesWide(const Node& n) const {
+    for (std::string_view op : {"Cast", "CastLike", "QuantizeLinear", "DequantizeLinear"})
+      if (n.Is(op)) return false;
+    return stay_wide_ && !n.inputs().empty() && n.input(0) && narrowed_.count(n.input(0)) > 0;
+  }
 
   /// The node computed in f32. A node that cannot be is left as it is.
   Status Widen(Node& n) {
@@ -58,7 +65,10 @@ class Widener {
       if (IsHalf(old)) {
         // The model may know more of the shape than inference does.
         editor_.SetType(y, TensorType{DType::kF32, old->shape()});
+        Value* const wide = y;
         INFER_ASSIGN(y, editor_.Add("Cast", {y}, To(old->dtype())));
+        if (stay_wide_) wide_[y] = wide;
+        narrowed_.insert(y);
       } else {
         editor_.SetType(y, old->type());
       }
@@ -73,6 +83,13 @@ class Widener {
   /// A value keeps its name, which profiles and reports show.
   void Finish() {
     for (auto n = replaced_.rbegin(); n != replaced_.rend(); ++n) editor_.Erase(**n);
+    std::erase_if(names_, [this](const auto& named) {
+      Value* v = named.first;
+      if (narrowed_.count(v) == 0 || !v->uses().empty() || v->is_output()) return false;
+      editor_.Rename(v->producer()->input(0), editor_.FreshName(named.second));
+      editor_.Erase(*v->producer());
+      return true;
+    });
     for (auto& [v, name] : names_) editor_.Rename(v, editor_.FreshName(name));
   }
 
@@ -90,6 +107,8 @@ class Widener {
   }
 
   GraphEditor editor_;
+  bool stay_wide_;
+  std::set<Value*> narrowed_;      // results of our casts back
   std::map<Value*, Value*> wide_;  // one cast per value, before its first reader
   std::vector<Node*> replaced_;    // until the end, so that no value's address comes again
   std::vector<std::pair<Value*, std::string>> names_;
@@ -97,19 +116,19 @@ class Widener {
 
 }  // namespace
 
-Status WidenHalves(Graph& g, const KernelList& kernels) {
+Status WidenHalves(Graph& g, const KernelList& kernels, bool stay_wide) {
   std::set<std::pair<std::string_view, std::string_view>> known;
   for (const KernelDef& k : kernels) known.emplace(k.op, k.domain);
   std::vector<Node*> nodes;
   for (const auto& n : g.nodes()) {
     const bool half = std::any_of(n->inputs().begin(), n->inputs().end(), IsHalf) ||
                       std::any_of(n->outputs().begin(), n->outputs().end(), IsHalf);
-    if (half && n->subgraphs().empty() && !TakesHalves(*n) &&
-        known.count({n->def().name, n->def().domain}))
+    if (half && n->subgraphs().empty() && known.count({n->def().name, n->def().domain}))
       nodes.push_back(n.get());
   }
-  Widener widener(g);
-  for (Node* n : nodes) INFER_TRY(widener.Widen(*n));
+  Widener widener(g, stay_wide);
+  for (Node* n : nodes)
+    if (!TakesHalves(*n) || (widener.MovesWide(*n))) INFER_TRY(widener.Widen(*n));
   widener.Finish();
   return {};
 }

@@ -40,6 +40,20 @@ TEST(Halves, ElementsAndRows) {
   Check("c = Less(a, b) y = Where(c, a, b)", "a: $[3,5], b: $[5]");
 }
 
+/// At level 2 a chain is rounded at its end only, so it lies nearer to the exact values than the
+/// reference, which rounds every step: half a unit for each of its steps.
+TEST(Halves, Chains) {
+  const auto check = [](std::string_view body, int steps) {
+    CheckGraph(Cat("graph g(x: f16[1,16,6,6]) -> (y) { w = const f16[16,16,3,3] ~1 ", body, " }"),
+               3, kHalfUnit / 2 * (steps + 1));
+  };
+  check(
+      "c = Conv(x, w) {pads=[1,1,1,1]} r = Relu(c) m = MaxPool(r) {kernel_shape=[2,2]} "
+      "d = Concat(m, m) {axis=1} t = Transpose(d) {perm=[0,2,3,1]} y = Sigmoid(t)",
+      3);
+  check("c = Conv(x, w) h = Split(c) {axis=1, num_outputs=1} a = Cast(h) {to=1} y = Neg(a)", 2);
+}
+
 /// Values that are read twice, results of the graph, halves beside floats, and moves between.
 TEST(Halves, Graphs) {
   Check("a = Mul(x, x) t = Transpose(a) s = Transpose(t) b = Add(s, x) y = Tanh(b)", "x: $[4,6]");

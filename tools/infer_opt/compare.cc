@@ -1,12 +1,15 @@
 /// infer-opt compare: a candidate model against a golden one, or one model against stored outputs.
 #include "quant/accuracy/compare.h"
 
+#include <algorithm>
+
 #include "lib/support/parallel.h"
 #include "lib/support/strings.h"
 #include "tools/common/accuracy_report.h"
 #include "tools/common/data_options.h"
 #include "tools/common/input_values.h"
 #include "tools/common/model_options.h"
+#include "tools/common/roundoff.h"
 #include "tools/common/verification.h"
 #include "tools/infer_opt/commands.h"
 
@@ -25,7 +28,9 @@ class CompareCommand : public Command {
            "  infer-opt compare model.onnx --reference model_dir\n"
            "  infer-opt compare golden.onnx fused.onnx --layers\n"
            "\n"
-           "Without a gate that of a rewrite holds: --max-error 0.001, all but floats equal.\n";
+           "Without a gate that of a rewrite holds: --max-error 0.001 (level 2: f16 0.005, bf16 "
+           "0.04), all "
+           "but floats equal.\n";
   }
   void Declare(Options& o) override {
     o.Positional("models", &paths_, "GOLDEN CANDIDATE, or one MODEL with --reference", true,
@@ -57,7 +62,7 @@ class CompareCommand : public Command {
     GateLimits limits = gates_.limits();
     const bool own_gate =
         limits.max_drop || limits.min_sqnr_db || limits.min_agreement || limits.max_error_ratio;
-    if (!own_gate) limits.max_error_ratio = kRewriteTolerance;
+    if (!own_gate) limits.max_error_ratio = Tolerance(candidate.graph);
     std::vector<GateResult> gates = CheckGates(*accuracy, limits);
     if (!own_gate) AddExactnessGates(*accuracy, gates);
     const bool passed = AllPassed(gates);
@@ -75,6 +80,12 @@ class CompareCommand : public Command {
   }
 
  private:
+  /// Level 2 rounds halves where values leave a chain, the golden run after every operator: ten
+  /// units of their rounding, as for peers.
+  double Tolerance(const Graph& g) const {
+    return std::max(kRewriteTolerance, device_.level >= 2 ? 10 * CoarsestRoundoff(g) : 0.0);
+  }
+
   Result<AccuracyReport> WithGolden(Context& context, const Model& candidate, Json& report) {
     INFER_ASSIGN(Model golden, LoadModel(context, paths_.front(), model_));
     report["golden"] = ToJson(golden, paths_.front());

@@ -5,6 +5,7 @@
 
 #include "lib/support/readable.h"
 #include "lib/support/strings.h"
+#include "tools/common/roundoff.h"
 
 namespace infer::peers {
 namespace {
@@ -15,21 +16,6 @@ bool QuantizesAtRunTime(const Node& n) {
     return true;
   if (op == "MatMulNBits") return n.Attr<int64_t>("accuracy_level") == 4;
   return op == "QuantizeLinear" && n.input(0) && !n.input(0)->is_constant();
-}
-
-/// Unit roundoff of the coarsest float that a node computes; 0 for f32 and finer.
-double CoarsestRoundoff(const Graph& g) {
-  double coarsest = 0;
-  for (const auto& n : g.nodes()) {
-    for (const Value* v : n->outputs()) {
-      if (!v || !v->type().is_tensor()) continue;
-      if (v->dtype() == DType::kF16) coarsest = std::max(coarsest, 0x1p-11);
-      if (v->dtype() == DType::kBF16) coarsest = std::max(coarsest, 0x1p-8);
-    }
-    for (const auto& [name, sub] : n->subgraphs())
-      coarsest = std::max(coarsest, CoarsestRoundoff(*sub));
-  }
-  return coarsest;
 }
 
 }  // namespace
