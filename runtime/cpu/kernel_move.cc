@@ -115,6 +115,27 @@ Result<Moved> DecodeMove8(const StepCall& call) {
   return m;
 }
 
+/// Extents of [N, C, spatial..] as they lie channels last, or any numbers that go with its axes.
+Dims ChannelsToEnd(Dims dims) {
+  std::rotate(dims.begin() + 1, dims.begin() + 2, dims.end());
+  return dims;
+}
+/// Strides by axis of [N, C, spatial..] that lies channels last.
+Dims LastStrides(const Dims& dims) {
+  Dims strides = Strides(ChannelsToEnd(dims));
+  std::rotate(strides.begin() + 1, strides.end() - 1, strides.end());
+  return strides;
+}
+/// Calls f(element, place) for each element of [N, C, spatial..] and where it lies channels last.
+template <typename F>
+void ForLast(const Dims& dims, const F& f) {
+  const int64_t channels = dims[1], points = NumElements(dims) / dims[0] / channels;
+  int64_t i = 0;
+  for (int64_t n = 0; n < dims[0]; ++n)
+    for (int64_t c = 0; c < channels; ++c)
+      for (int64_t p = 0; p < points; ++p) f(i++, (n * points + p) * channels + c);
+}
+
 class MoveKernel final : public Kernel {
  public:
   MoveKernel(const StepCall& call, Moved moved)
@@ -129,16 +150,25 @@ class MoveKernel final : public Kernel {
   Result<Prepared> Prepare(std::span<const Operand> in,
                            std::span<const Operand> out) const override {
     if (!NoneEmpty(in, out)) return Unsupported("an operand is empty");
-    std::vector<MovePlan> plans = FromShapes(in, out);
+    const bool last = LiesLast(in), gives_last = last && !node_.Is("Transpose");
+    std::vector<MovePlan> plans = FromShapes(in, out, last);
     if (plans.empty()) {
-      INFER_ASSIGN(const auto maps, Maps(in, out));
+      INFER_ASSIGN(const auto maps, Maps(in, out, last));
       std::vector<int64_t> starts(in.size(), -1);
       Number(in, starts);
       for (size_t o = 0; o < out.size(); ++o)
-        plans.push_back(
-            MovePlan::Of(maps[o], out[o].dims, starts, Sizes(in), moved_.width, moved_.fill));
+        plans.push_back(MovePlan::Of(gives_last ? Stored(maps[o]) : maps[o],
+                                     gives_last ? ChannelsToEnd(out[o].dims) : out[o].dims, starts,
+                                     Sizes(in), moved_.width, moved_.fill));
     }
     Prepared p;
+    if (last) {
+      p.in_layouts.resize(in.size());
+      p.in_layouts[static_cast<size_t>(moved_.from[0])] =
+          in[static_cast<size_t>(moved_.from[0])].layout;
+    }
+    if (gives_last)
+      for (const Operand& o : out) p.out_layouts.push_back(onednn::ChannelsLast(o.dtype, o.dims));
     p.name = Cat("own:", plans[0].name());
     p.unused.assign(in.size(), true);
     for (int i : moved_.from)
@@ -151,13 +181,36 @@ class MoveKernel final : public Kernel {
   }
 
  private:
+  /// Whether the operand lies channels last and moves as it lies. All results but a Transpose's,
+  /// whose axes are others, then lie so, too.
+  bool LiesLast(std::span<const Operand> in) const {
+    static constexpr std::string_view kOps[] = {"Transpose", "Slice",        "Split",       "Pad",
+                                                "Resize",    "DepthToSpace", "SpaceToDepth"};
+    if (std::none_of(std::begin(kOps), std::end(kOps), [&](auto op) { return node_.Is(op); }))
+      return false;
+    const Operand& x = in[static_cast<size_t>(moved_.from[0])];
+    return !x.layout.plain() && x.dims.size() >= 3 && x.dims.size() <= 5 &&
+           x.layout == onednn::ChannelsLast(x.dtype, x.dims);
+  }
+
+  /// A map in the order in which its result lies channels last.
+  static Tensor Stored(const Tensor& map) {
+    Tensor stored(DType::kI64, map.dims());
+    const auto from = map.data<int64_t>();
+    auto to = stored.mutable_data<int64_t>();
+    ForLast(map.dims(), [&](int64_t i, int64_t place) {
+      to[static_cast<size_t>(place)] = from[static_cast<size_t>(i)];
+    });
+    return stored;
+  }
+
   /// Where the shapes alone say what moves where; else nothing.
-  std::vector<MovePlan> FromShapes(std::span<const Operand> in,
-                                   std::span<const Operand> out) const {
+  std::vector<MovePlan> FromShapes(std::span<const Operand> in, std::span<const Operand> out,
+                                   bool last) const {
     if (node_.Is("Concat")) return Joined(in, out[0].dims);
     const int x = moved_.from[0];
     const Dims& from = in[static_cast<size_t>(x)].dims;
-    const Dims strides = Strides(from);
+    const Dims strides = last ? LastStrides(from) : Strides(from);
     if (from.size() > kMostAxes || out[0].dims.size() > kMostAxes) return {};
     if (node_.Is("Transpose")) {
       Dims permuted;
@@ -179,8 +232,9 @@ class MoveKernel final : public Kernel {
     std::vector<MovePlan> plans;
     int64_t at = 0;
     for (const Operand& o : out) {
-      plans.push_back(MovePlan::View(x, at * strides[static_cast<size_t>(*axis)], o.dims, strides,
-                                     moved_.width));
+      plans.push_back(MovePlan::View(x, at * strides[static_cast<size_t>(*axis)],
+                                     last ? ChannelsToEnd(o.dims) : o.dims,
+                                     last ? ChannelsToEnd(strides) : strides, moved_.width));
       at += o.dims[static_cast<size_t>(*axis)];
     }
     return plans;
@@ -221,8 +275,8 @@ class MoveKernel final : public Kernel {
   }
 
   /// Per wanted result the number of the element that stands at each place.
-  Result<std::vector<Tensor>> Maps(std::span<const Operand> in,
-                                   std::span<const Operand> out) const {
+  Result<std::vector<Tensor>> Maps(std::span<const Operand> in, std::span<const Operand> out,
+                                   bool last) const {
     std::vector<int64_t> starts(in.size(), -1);
     int64_t largest = Number(in, starts);
     for (const Operand& o : out) largest = std::max(largest, NumElements(o.dims));
@@ -237,7 +291,12 @@ class MoveKernel final : public Kernel {
         const auto k = static_cast<size_t>(moved_.from[i]);
         Tensor numbers(DType::kI64, in[k].dims);
         auto data = numbers.mutable_data<int64_t>();
-        std::iota(data.begin(), data.end(), starts[k]);
+        if (last)
+          ForLast(in[k].dims, [&](int64_t e, int64_t place) {
+            data[static_cast<size_t>(e)] = starts[k] + place;
+          });
+        else
+          std::iota(data.begin(), data.end(), starts[k]);
         values[i] = numbers;
       } else if (v == moved_.fill_value) {
         values[i] = Tensor::Zeros(DType::kI64, v->constant() ? v->constant()->dims() : Dims());

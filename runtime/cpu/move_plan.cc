@@ -53,6 +53,10 @@ MovePlan MovePlan::Of(const Tensor& tensor, const Dims& dims, const std::vector<
         {k, map[static_cast<size_t>(begin)] - first, begin, static_cast<int64_t>(i) - begin});
   }
   if (one_operand && p.size_ < kShortRun * static_cast<int64_t>(p.pieces_.size())) {
+    if (p.FindRows(map, dims, first_of(p.operand_))) {
+      p.pieces_.clear();
+      return p;
+    }
     for (int64_t v : map)
       p.table_.push_back(v == 0 ? -1 : static_cast<int32_t>(v - first_of(p.operand_)));
     p.pieces_.clear();
@@ -130,6 +134,44 @@ bool MovePlan::FindStrides(std::span<const int64_t> map, const Dims& dims) {
   return true;
 }
 
+bool MovePlan::FindRows(std::span<const int64_t> map, const Dims& dims, int64_t first) {
+  const auto n = static_cast<size_t>(dims.back());
+  if (n < 8 || std::find(map.begin(), map.end(), 0) != map.end()) return false;
+  for (size_t i = 0; i < map.size(); ++i)
+    if (map[i] - map[i - i % n] != map[i % n] - map[0]) return false;
+  doubles_ = n % 2 == 0;
+  for (size_t k = 0; k < n; ++k) {
+    columns_.push_back(static_cast<int32_t>(map[k] - map[0]));
+    doubles_ &= columns_[k] == static_cast<int32_t>(k / 2);
+  }
+  for (size_t i = 0; i < map.size(); i += n) rows_.push_back(static_cast<int32_t>(map[i] - first));
+  return true;
+}
+
+/// A tile of kTile x kTile elements of 4 bytes, transposed in registers by four 4x4 blocks a side:
+/// element by element it is bound by single loads and stores.
+void TransposeTile(const uint32_t* x, int64_t x_step, uint32_t* y, int64_t y_step) {
+  typedef uint32_t Four __attribute__((vector_size(16), aligned(4), may_alias));
+  for (int64_t r = 0; r < kTile; r += 4)
+    for (int64_t k = 0; k < kTile; k += 4) {
+      const auto row = [&](int64_t i) {
+        return *reinterpret_cast<const Four*>(x + (k + i) * x_step + r);
+      };
+      const Four a = row(0), b = row(1), c = row(2), d = row(3);
+      const Four ab_low = __builtin_shufflevector(a, b, 0, 4, 1, 5),
+                 ab_high = __builtin_shufflevector(a, b, 2, 6, 3, 7),
+                 cd_low = __builtin_shufflevector(c, d, 0, 4, 1, 5),
+                 cd_high = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+      const auto column = [&](int64_t i) -> Four& {
+        return *reinterpret_cast<Four*>(y + (r + i) * y_step + k);
+      };
+      column(0) = __builtin_shufflevector(ab_low, cd_low, 0, 1, 4, 5);
+      column(1) = __builtin_shufflevector(ab_low, cd_low, 2, 3, 6, 7);
+      column(2) = __builtin_shufflevector(ab_high, cd_high, 0, 1, 4, 5);
+      column(3) = __builtin_shufflevector(ab_high, cd_high, 2, 3, 6, 7);
+    }
+}
+
 /// Walks the axes of a strided copy but the last and one other, in tiles of that one.
 struct MovePlan::Cursor {
   const MovePlan& plan;
@@ -187,6 +229,10 @@ void MovePlan::RunStrided(const T* from, T* to) const {
                     std::memcpy(y, x, static_cast<size_t>(n) * sizeof(T));
                     continue;
                   }
+                  if (j == last && step == 0) {
+                    std::fill_n(y, n, *x);
+                    continue;
+                  }
                   if (j == last) {
                     for (int64_t i = 0; i < n; ++i) y[i] = x[i * step];
                     continue;
@@ -194,9 +240,34 @@ void MovePlan::RunStrided(const T* from, T* to) const {
                   const int64_t r0 = c.tile * kTile, r1 = std::min(rows, r0 + kTile);
                   for (int64_t c0 = 0; c0 < n; c0 += kTile) {
                     const int64_t c1 = std::min(n, c0 + kTile);
+                    if constexpr (sizeof(T) == 4)
+                      if (r1 - r0 == kTile && c1 - c0 == kTile) {
+                        TransposeTile(x + r0 + c0 * step, step, y + r0 * steps_[j] + c0, steps_[j]);
+                        continue;
+                      }
                     for (int64_t r = r0; r < r1; ++r)
                       for (int64_t k = c0; k < c1; ++k) y[r * steps_[j] + k] = x[r + k * step];
                   }
+                }
+              });
+}
+
+template <typename T>
+void MovePlan::RunRows(const T* from, T* to) const {
+  const auto n = static_cast<int64_t>(columns_.size());
+  const int32_t* columns = columns_.data();
+  ParallelFor(static_cast<int64_t>(rows_.size()), std::max<int64_t>(1, kGrain / n),
+              [&](int64_t begin, int64_t end) {
+                for (int64_t r = begin; r < end; ++r) {
+                  const int32_t row = rows_[static_cast<size_t>(r)];
+                  const T* x = from + row;
+                  T* y = to + r * n;
+                  if (r > begin && row == rows_[static_cast<size_t>(r - 1)])
+                    std::memcpy(y, y - n, static_cast<size_t>(n) * sizeof(T));
+                  else if (doubles_)
+                    for (int64_t k = 0; k < n / 2; ++k) y[2 * k] = y[2 * k + 1] = x[k];
+                  else
+                    for (int64_t k = 0; k < n; ++k) y[k] = x[columns[k]];
                 }
               });
 }
@@ -206,6 +277,7 @@ void MovePlan::RunTyped(std::byte* const* args, T* to) const {
   const T fill = static_cast<T>(fill_);
   auto of = [args](int k) { return reinterpret_cast<const T*>(args[k]); };
   if (!dims_.empty()) return RunStrided(of(operand_) + offset_, to);
+  if (!rows_.empty()) return RunRows(of(operand_), to);
   if (!table_.empty()) {
     const T* x = of(operand_);
     return ParallelFor(size_, kGrain, [&](int64_t begin, int64_t end) {
@@ -238,7 +310,7 @@ void MovePlan::Run(std::byte* const* args, std::byte* to) const {
 }
 
 std::string_view MovePlan::name() const {
-  return !dims_.empty() ? "strided" : !table_.empty() ? "table" : "runs";
+  return !dims_.empty() ? "strided" : !rows_.empty() ? "rows" : !table_.empty() ? "table" : "runs";
 }
 
 }  // namespace infer

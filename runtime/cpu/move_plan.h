@@ -35,12 +35,15 @@ class MovePlan {
     int64_t from, to, n;
   };
   bool FindStrides(std::span<const int64_t> map, const Dims& dims);
+  bool FindRows(std::span<const int64_t> map, const Dims& dims, int64_t first);
   /// dims_ and strides_ from those of a strided copy, neighbours merged; false: too many are left.
   bool Merge(const Dims& dims, const Dims& strides);
   template <typename T>
   void RunTyped(std::byte* const* args, T* to) const;
   template <typename T>
   void RunStrided(const T* from, T* to) const;
+  template <typename T>
+  void RunRows(const T* from, T* to) const;
 
   int64_t width_ = 0, size_ = 0;
   uint64_t fill_ = 0;
@@ -50,6 +53,10 @@ class MovePlan {
   Dims steps_;           // strided copy: strides of the result
   int64_t offset_ = 0;   // strided copy: its first element
   std::vector<int32_t> table_;  // element of the operand; -1: fill
+  // Where all rows of the result (its last axis) pick alike: element of the operand by row, and
+  // what is added to it by column.
+  std::vector<int32_t> rows_, columns_;
+  bool doubles_ = false;  // column k adds k / 2
 };
 
 }  // namespace infer

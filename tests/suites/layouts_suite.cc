@@ -1,0 +1,65 @@
+/// Moves of what lies in another layout than the plain one, as the results of convolutions do.
+#include "tests/suites/suite.h"
+
+namespace infer {
+namespace {
+
+/// `move` makes y of c [2,20,6,9], the result of a convolution of 8 channels.
+void CheckBehindConv(std::string_view move) {
+  CheckGraph(Cat("graph g(x: f32[2,8,6,9]) -> (y) { w = const f32[20,8,1,1] ~1 c = Conv(x, w) ",
+                 move, " }"));
+}
+
+TEST(Layouts, Moves) {
+  CheckBehindConv("y = Transpose(c) {perm=[0,2,3,1]}");
+  CheckBehindConv("y = Transpose(c) {perm=[1,0,3,2]}");
+  CheckBehindConv("p = const i64[8] {0,0,1,2,0,0,0,3} y = Pad(c, p)");
+  CheckBehindConv("p = const i64[8] {0,1,1,2,1,0,0,3} y = Pad(c, p) {mode=\"edge\"}");
+  CheckBehindConv(
+      "b = const i64[2] {3,1} e = const i64[2] {17,6} a = const i64[2] {1,2} "
+      "s = const i64[2] {2,1} y = Slice(c, b, e, a, s)");
+  CheckBehindConv("s, t = Split(c) {axis=1, num_outputs=2} y = Sub(s, t)");
+  CheckBehindConv("s, t = Split(c) {axis=2, num_outputs=2} r = Relu(s) y = Sub(r, t)");
+  CheckBehindConv(
+      "s = const f32[4] {1,1,2,2} y = Resize(c, _, s) {mode=\"nearest\", "
+      "coordinate_transformation_mode=\"asymmetric\", nearest_mode=\"floor\"}");
+  CheckBehindConv("s = const f32[4] {1,1,1.5,0.7} y = Resize(c, _, s) {mode=\"nearest\"}");
+  CheckBehindConv("y = DepthToSpace(c) {blocksize=2}");
+  CheckBehindConv("y = DepthToSpace(c) {blocksize=2, mode=\"CRD\"}");
+  CheckBehindConv(
+      "b = const i64[1] {0} e = const i64[1] {8} a = const i64[1] {3} "
+      "d = Slice(c, b, e, a) y = SpaceToDepth(d) {blocksize=2}");
+}
+
+TEST(Layouts, Concat) {
+  CheckBehindConv("r = Relu(c) y = Concat(c, r) {axis=1}");
+  CheckBehindConv("v = const f32[3,8,1,1] ~2 d = Conv(x, v) y = Concat(c, x, d, c) {axis=1}");
+  CheckBehindConv("r = Relu(c) y = Concat(c, r) {axis=2}");
+  CheckBehindConv("v = const f32[20,20,1,1] ~2 r = Concat(c, c) {axis=3} y = Conv(r, v)");
+}
+
+/// Rows that repeat, columns that repeat or interleave.
+TEST(Layouts, RowsAndColumns) {
+  for (std::string_view shape : {"[1,3,9,16]", "[2,4,6,10]"}) {
+    CheckGraph(
+        Cat("graph g(x: f32", shape,
+            ") -> (y) { s = const f32[4] {1,1,2,2} y = "
+            "Resize(x, _, s) {mode=\"nearest\", coordinate_transformation_mode=\"asymmetric\", "
+            "nearest_mode=\"floor\"} }"));
+    CheckGraph(Cat("graph g(x: f32", shape,
+                   ") -> (y) { s = const f32[4] {1,1,3,1.5} y = "
+                   "Resize(x, _, s) {mode=\"nearest\"} }"));
+  }
+  for (std::string_view type : {"f32", "u8", "i64"}) {
+    CheckGraph(
+        Cat("graph g(x: ", type, "[1,16,5,12]) -> (y) { y = DepthToSpace(x) {blocksize=4} }"));
+    CheckGraph(Cat("graph g(x: ", type, "[33,50]) -> (y) { y = Transpose(x) {perm=[1,0]} }"));
+    CheckGraph(
+        Cat("graph g(x: ", type, "[2,19,33,3]) -> (y) { y = Transpose(x) {perm=[0,3,1,2]} }"));
+    CheckGraph(
+        Cat("graph g(x: ", type, "[3,1]) -> (y) { s = const i64[2] {3,40} y = Expand(x, s) }"));
+  }
+}
+
+}  // namespace
+}  // namespace infer
