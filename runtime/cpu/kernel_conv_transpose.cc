@@ -2,7 +2,7 @@
 /// over the taps r, r + s, ... of the kernel at operands q, q - 1, ..., so all s phases r are the
 /// channels of one convolution whose window is ceil(k / s), and the phases are interleaved after
 /// it. oneDNN 2.6 runs its transposed convolution as the gradient of a convolution, which for few
-/// channels is 5 to 120 times slower (docs/adr/0009-what-the-real-models-asked-for.md).
+/// channels is 5 to 120 times slower (docs/adr/0010-what-the-real-models-asked-for.md).
 #include <algorithm>
 #include <array>
 #include <cstring>

@@ -2,7 +2,7 @@
 /// dilation and number of results per channel. For what oneDNN 2.6 has no own kernel: it lowers
 /// depthwise convolutions of one dimension and those with several results per channel to matrix
 /// products (3 to 7 times slower than ONNX Runtime), and transposed ones to a gradient (50 times);
-/// docs/adr/0009-what-the-real-models-asked-for.md.
+/// docs/adr/0010-what-the-real-models-asked-for.md.
 #include <algorithm>
 
 #include "lib/support/strings.h"
