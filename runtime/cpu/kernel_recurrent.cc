@@ -18,7 +18,7 @@ namespace {
 using simd::kPanel;
 
 /// Samples that walk through the steps together.
-constexpr int64_t kBlock = 8;
+constexpr int64_t kBlock = 16;
 /// Multiply-adds of one step from which on its panels are worth several lanes.
 constexpr int64_t kWideStep = int64_t{1} << 20;
 
@@ -156,7 +156,7 @@ class RecurrentLaunch final : public Launch {
   }
 
   void Project(std::byte* const* args, const Buffers& u, int64_t d) const {
-    constexpr int64_t kRows = 16;
+    constexpr int64_t kRows = 64;  // a panel of weights comes from L2 for all but the first of them
     const float* x = As<float>(in(args, at.x));
     const int64_t rows = e.steps * e.batch, ld = e.ld();
     float* y = u.projected + d * rows * ld;

@@ -5,8 +5,9 @@
 
 namespace infer {
 
-/// Puts casts around the nodes that some kernel of the list computes in f32. `stay_wide`: what such a
-/// node reads of another one it reads in f32, before it is rounded; moves between them are of f32.
+/// Puts casts around the nodes that some kernel of the list computes in f32. `stay_wide`: what such
+/// a node reads of another one it reads in f32, before it is rounded; moves between them are of
+/// f32.
 Status WidenHalves(Graph& g, const KernelList& kernels, bool stay_wide);
 
 }  // namespace infer

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""usage: report.py PEERS.json... > docs/performance.md
+"""usage: report.py [--above MS] PEERS.json... > docs/performance.md
 
 The tables of one or more reports of `infer-bench peers --json`: per number of threads one row for
-each model, and the geometric means. Numbers come from the reports alone; what has no verdict says
-why."""
+each model, and the geometric means; with --above one more over the models for which the peer takes
+so long. Numbers come from the reports alone; what has no verdict says why."""
 
 import json
 import math
@@ -72,23 +72,37 @@ def results_table(results, base, peers):
     return table(header, rows)
 
 
-def means(results, base, peers):
+def ratios_of(results, peer, above):
+    ratios = []
+    for result in results:
+        latency = {e["name"]: e.get("latency_ms") for e in result["engines"]}.get(peer)
+        ratios += [c["ratio"]["median"] for c in result["comparisons"]
+                   if c["peer"] == peer and c["ratio"] and latency["median"] > above]
+    return ratios
+
+
+def means(results, base, peers, above):
     lines = []
     for peer in peers:
-        ratios = [c["ratio"]["median"] for r in results for c in r["comparisons"]
-                  if c["peer"] == peer and c["ratio"]]
-        if len(ratios) < 2:
-            continue
-        mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
-        lines.append("Geometric mean %s / %s over %d of %d models: %.2f\n"
-                     % (base, peer, len(ratios), len(results), mean))
+        for least in sorted({0, above}):
+            ratios = ratios_of(results, peer, least)
+            if len(ratios) < 2:
+                continue
+            mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+            which = " for which %s takes more than %g ms" % (peer, least) if least else ""
+            largest = "; largest %.2f" % max(ratios) if least else ""
+            lines.append("Geometric mean %s / %s over %d of %d models%s: %.2f%s\n"
+                         % (base, peer, len(ratios), len(results), which, mean, largest))
     return "\n".join(lines)
 
 
 def main():
-    if len(sys.argv) < 2:
+    paths, above = sys.argv[1:], 0.0
+    if len(paths) > 1 and paths[0] == "--above":
+        above, paths = float(paths[1]), paths[2:]
+    if not paths:
         sys.exit(__doc__)
-    reports = [read(path) for path in sys.argv[1:]]
+    reports = [read(path) for path in paths]
     print("# Performance\n\nWritten by `tools/infer_bench/peers/report.py`; how it is measured: "
           "[measuring.md](measuring.md). A ratio below 1 means that the first engine is faster; in "
           "parentheses its 95 % interval.\n")
@@ -102,7 +116,7 @@ def main():
     for (threads, (base, *peers)), results in sorted(groups.items()):
         print("## %d thread%s\n" % (threads, "" if threads == 1 else "s"))
         print(results_table(results, base, peers))
-        if lines := means(results, base, peers):
+        if lines := means(results, base, peers, above):
             print(lines)
 
 
