@@ -311,6 +311,10 @@ class Peers(unittest.TestCase):
         for line in ["## 1 thread", "Geometric mean a / b over 2 of 2 models: 0.25"]:
             self.assertIn(line, done.stdout.splitlines())
         self.assertRegex(done.stdout, r"\| relu \| 1 \| 4 \| - \| 0\.25 \(0\.25 to 0\.25\) \| no verdict")
+        done = subprocess.run(["/usr/bin/python3", str(tool), "--above", "3", str(path)],
+                              capture_output=True, text=True, timeout=60)
+        self.assertIn("Geometric mean a / b over 2 of 2 models for which b takes more than 3 ms: 0.25; "
+                      "largest 0.25", done.stdout.splitlines())
         path.write_text('{"schema": "another@1"}')
         self.assertNotEqual(subprocess.run(["/usr/bin/python3", str(tool), str(path)],
                                            capture_output=True, timeout=60).returncode, 0)
