@@ -61,7 +61,7 @@ class WeightOnlyKernel final : public Kernel {
       else
         from.float_zeros = call.constant(z)->data<float>();
     }
-    weights_ = PackWeights(from, p_.shape);
+    weights_ = PackWeights(from, p_.shape, *call.plan.packed);
   }
 
   Result<Prepared> Prepare(std::span<const Operand> in,

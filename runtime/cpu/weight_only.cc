@@ -172,11 +172,11 @@ void PackBlock(const PackedCodes& from, const simd::WeightPanel& shape, int64_t 
 
 }  // namespace
 
-std::shared_ptr<const Buffer> PackWeights(const PackedCodes& from, const simd::WeightPanel& shape) {
+std::shared_ptr<const Buffer> PackWeights(const PackedCodes& from, const simd::WeightPanel& shape,
+                                          PackedMemory& memory) {
   const int64_t panels = BlocksOf(from.columns, kWeightColumns);
-  auto buffer = Buffer::Allocate(static_cast<size_t>(panels * shape.bytes()));
-  std::byte* to = buffer->mutable_data();
-  ParallelFor(panels, 1, [&](int64_t begin, int64_t end) {
+  const auto [buffer, to] = memory.Take(static_cast<size_t>(panels * shape.bytes()));
+  ParallelFor(panels, 1, [&, to = to](int64_t begin, int64_t end) {
     for (int64_t p = begin; p < end; ++p)
       for (int64_t b = 0; b < shape.blocks; ++b)
         PackBlock(from, shape, p * kWeightColumns,

@@ -7,6 +7,7 @@
 
 #include "runtime/cpu/appended.h"
 #include "runtime/cpu/simd/weight_only.h"
+#include "runtime/plan_ir/packed_memory.h"
 
 namespace infer {
 
@@ -44,6 +45,7 @@ struct WeightOnlyProduct {
 };
 
 /// Panels of 16 columns, zeros in the padding.
-std::shared_ptr<const Buffer> PackWeights(const PackedCodes& from, const simd::WeightPanel& shape);
+std::shared_ptr<const Buffer> PackWeights(const PackedCodes& from, const simd::WeightPanel& shape,
+                                          PackedMemory& memory);
 
 }  // namespace infer

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runtime/api/program.h"
+#include "runtime/plan_ir/packed_memory.h"
 
 namespace infer {
 
@@ -29,7 +30,9 @@ struct Plan {
   std::vector<const Value*> values;  ///< by id
   std::vector<int> inputs, outputs;  ///< value ids in graph order
   std::vector<PlanStep> steps;       ///< in execution order
-  std::vector<Tensor> folded;        ///< by value id: constants found while compiling
+  /// What kernels pack lies there.
+  std::shared_ptr<PackedMemory> packed = std::make_shared<PackedMemory>();
+  std::vector<Tensor> folded;  ///< by value id: constants found while compiling
   /// The value of `v` where it is constant; nullptr else.
   const Tensor* constant(const Value* v) const;
   /// The constant keeps its type, and loses its elements.

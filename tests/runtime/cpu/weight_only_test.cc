@@ -47,7 +47,8 @@ class Problem {
     PackedCodes from{.columns = columns_, .bits = bits_, .codes = codes_, .scales = scales_};
     if (zeros_ == Zeros::kBytes) from.byte_zeros = byte_zeros_;
     if (zeros_ == Zeros::kFloats) from.float_zeros = float_zeros_;
-    const auto w = PackWeights(from, p.shape);
+    PackedMemory memory;
+    const auto w = PackWeights(from, p.shape, memory);
     const auto scratch = Buffer::Allocate(static_cast<size_t>(p.scratch_bytes()));
     std::vector<float> y(static_cast<size_t>(rows_ * columns_));
     p.Run(a.data(), w->data(), bias.data(), y.data(), scratch->mutable_data());
