@@ -3,10 +3,9 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
-#include <condition_variable>
 #include <fstream>
-#include <mutex>
 #include <set>
 #include <string>
 #include <thread>
@@ -43,6 +42,11 @@ int CgroupQuota() {
 
 /// Distinct (package, core) pairs among the CPUs of the affinity mask.
 int PhysicalCores() {
+#ifdef INFER_USE_OPENMP
+  // With OMP_PROC_BIND this thread's mask is its own place alone.
+  if (omp_get_proc_bind() != omp_proc_bind_false && omp_get_num_places() > 0)
+    return omp_get_num_places();
+#endif
   cpu_set_t mask;
   CPU_ZERO(&mask);
   if (sched_getaffinity(0, sizeof mask, &mask) != 0)
@@ -59,11 +63,26 @@ int PhysicalCores() {
   return std::max<int>(1, static_cast<int>(cores.size()));
 }
 
+/// Without a lock: a run takes its lanes by one exchange, and sleeps only where none is free.
 struct Budget {
-  std::mutex mutex;
-  std::condition_variable freed;
-  int total = AvailableCores();
-  int used = 0;
+  std::atomic<int> total = AvailableCores();
+  std::atomic<int> used = 0;
+  std::atomic<uint32_t> changes = 0;  // of either; what a run without a lane waits for
+
+  void Changed() {
+    changes.fetch_add(1);
+    changes.notify_all();
+  }
+  /// 0: none is free.
+  int TryTake(int wanted) {
+    int now = used.load();
+    for (;;) {
+      const int free = total.load() - now;
+      if (free <= 0) return 0;
+      const int take = wanted <= 0 ? free : std::min(free, wanted);
+      if (used.compare_exchange_weak(now, now + take)) return take;
+    }
+  }
 };
 Budget& TheBudget() {
   static Budget budget;
@@ -82,17 +101,11 @@ int AvailableCores() {
 
 void SetLaneBudget(int lanes) {
   INFER_CHECK(lanes >= 1);
-  Budget& b = TheBudget();
-  std::lock_guard lock(b.mutex);
-  b.total = lanes;
-  b.freed.notify_all();
+  TheBudget().total = lanes;
+  TheBudget().Changed();
 }
 
-int LaneBudget() {
-  Budget& b = TheBudget();
-  std::lock_guard lock(b.mutex);
-  return b.total;
-}
+int LaneBudget() { return TheBudget().total; }
 
 LaneLease::LaneLease(int wanted) : previous_(t_lanes) {
   if (t_lanes > 0) {
@@ -100,21 +113,20 @@ LaneLease::LaneLease(int wanted) : previous_(t_lanes) {
     return;
   }
   Budget& b = TheBudget();
-  std::unique_lock lock(b.mutex);
-  b.freed.wait(lock, [&] { return b.used < b.total; });
-  const int free = b.total - b.used;
-  taken_ = wanted <= 0 ? free : std::min(free, wanted);
-  b.used += taken_;
+  for (;;) {
+    const uint32_t seen = b.changes.load();
+    taken_ = b.TryTake(wanted);
+    if (taken_ > 0) break;
+    b.changes.wait(seen);
+  }
   t_lanes = taken_;
 }
 
 LaneLease::~LaneLease() {
   t_lanes = previous_;
   if (taken_ == 0) return;
-  Budget& b = TheBudget();
-  std::lock_guard lock(b.mutex);
-  b.used -= taken_;
-  b.freed.notify_all();
+  TheBudget().used -= taken_;
+  TheBudget().Changed();
 }
 
 int LaneLease::lanes() const { return CurrentLanes(); }
@@ -124,7 +136,8 @@ int CurrentLanes() { return t_in_loop ? 1 : std::max(1, t_lanes); }
 void ParallelRanges(int64_t n, int64_t grain, const std::function<void(int64_t, int64_t)>& body) {
   INFER_CHECK(grain >= 1);
   if (n <= 0) return;
-  const auto parts = static_cast<int>(std::min<int64_t>(CurrentLanes(), (n + grain - 1) / grain));
+  const int lanes = CurrentLanes();
+  const auto parts = static_cast<int>(std::min<int64_t>(lanes, (n + grain - 1) / grain));
   if (parts <= 1) return body(0, n);  // a loop inside may still spread
   auto part = [&](int i) {
     t_in_loop = true;
@@ -132,7 +145,10 @@ void ParallelRanges(int64_t n, int64_t grain, const std::function<void(int64_t, 
     t_in_loop = false;
   };
 #ifdef INFER_USE_OPENMP
-#pragma omp parallel for num_threads(parts) schedule(static, 1)
+  // A team of all lanes, though some have nothing to do: libgomp ends the threads that a smaller
+  // team leaves out, and starts new ones for the next larger.
+  const int team = std::max(parts, std::min(lanes, AvailableCores()));
+#pragma omp parallel for num_threads(team) schedule(static, 1)
   for (int i = 0; i < parts; ++i) part(i);
 #else
   std::vector<std::thread> threads;

@@ -29,6 +29,7 @@ struct StepInfo {
   std::vector<std::string> refusals;    ///< "kernel: reason" for each better kernel that refused
   std::vector<std::string> outputs;     ///< value names
   Cost cost;                            ///< for the shapes of the current plan; 0 when dynamic
+  int64_t constant_bytes = 0;  ///< of its operands that are constants, as the model has them
 };
 
 struct StepTiming {
@@ -36,6 +37,7 @@ struct StepTiming {
   double start_ms;  ///< since the start of the run
   double duration_ms;
   double reference_ms = 0;  ///< of it in reference kernels; in bodies of control flow, too
+  bool is_copy = false;     ///< of an operand or result of the step into another layout
 };
 
 /// Milliseconds by operator; what runs in a body of control flow is named "Loop/Add".
@@ -88,6 +90,8 @@ class RunContext {
   virtual MemoryInfo memory() const = 0;  ///< of the current shape plan
   /// Of Program::steps(), for the current shape plan; empty where the backend plans no shapes.
   virtual std::span<const Cost> step_costs() const = 0;
+  /// The implementations that run, as step_costs().
+  virtual std::span<const std::string> step_kernels() const = 0;
 };
 
 class Program {

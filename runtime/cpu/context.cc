@@ -12,7 +12,8 @@
 namespace infer {
 namespace {
 
-constexpr size_t kMaxBoundPlans = 16;
+/// As many as the program keeps: binding one anew costs more than small networks run.
+constexpr size_t kMaxBoundPlans = 32;
 
 /// A datum that does not borrow memory of the arena.
 Datum Owned(const Datum& d) {
@@ -33,6 +34,11 @@ bool SameType(const Tensor& t, const TensorType& type) {
   for (int i = 0; i < t.rank(); ++i)
     if (t.dim(i) != type.shape[i].value()) return false;
   return true;
+}
+
+/// Where it lies is known when a run begins.
+bool IsExternal(const PlannedBuffer& b) {
+  return b.kind == PlannedBuffer::Kind::kInput || b.kind == PlannedBuffer::Kind::kOutput;
 }
 
 }  // namespace
@@ -72,30 +78,45 @@ Status CpuContext::SelectPlan() {
 
 Status CpuContext::Bind(std::shared_ptr<const ShapePlan> plan) {
   if (!arena_ || static_cast<int64_t>(arena_->size()) < plan->memory.arena_bytes) {
-    plans_.clear();  // their pointers go
+    // Where there is no memory for the larger one, no plan is left with pointers to the smaller.
+    auto known = std::move(plans_);
+    plans_.clear();
+    step_costs_ = {};
+    step_kernels_ = {};
     arena_.reset();
     arena_ = Buffer::Allocate(static_cast<size_t>(plan->memory.arena_bytes));
+    for (const auto& bound : known) PointIntoArena(*bound);
+    plans_ = std::move(known);
   }
   auto bound = std::make_unique<Bound>();
-  for (const PlannedBuffer& b : plan->buffers) {
-    std::byte* p = nullptr;
-    if (b.kind == PlannedBuffer::Kind::kArena) p = arena_->mutable_data() + b.offset;
-    if (b.kind == PlannedBuffer::Kind::kConstant) p = const_cast<std::byte*>(b.constant.raw());
-    bound->pointers.push_back(p);
-  }
   for (const PlannedLaunch& l : plan->launches) {
     bound->first_arg.push_back(bound->args.size());
     bound->states.push_back(l.launch ? l.launch->NewState() : nullptr);
     for (int b : l.args) {
-      if (b >= 0 && !bound->pointers[static_cast<size_t>(b)])
+      if (b >= 0 && IsExternal(plan->buffers[static_cast<size_t>(b)]))
         bound->external.emplace_back(bound->args.size(), b);
-      bound->args.push_back(b < 0 ? nullptr : bound->pointers[static_cast<size_t>(b)]);
+      bound->args.push_back(nullptr);
     }
   }
   bound->plan = std::move(plan);
+  PointIntoArena(*bound);
   plans_.insert(plans_.begin(), std::move(bound));
   if (plans_.size() > kMaxBoundPlans) plans_.pop_back();
   return {};
+}
+
+void CpuContext::PointIntoArena(Bound& bound) const {
+  bound.pointers.clear();
+  for (const PlannedBuffer& b : bound.plan->buffers) {
+    std::byte* p = nullptr;
+    if (b.kind == PlannedBuffer::Kind::kArena) p = arena_->mutable_data() + b.offset;
+    if (b.kind == PlannedBuffer::Kind::kConstant) p = const_cast<std::byte*>(b.constant.raw());
+    bound.pointers.push_back(p);
+  }
+  size_t arg = 0;
+  for (const PlannedLaunch& l : bound.plan->launches)
+    for (int b : l.args)
+      bound.args[arg++] = b < 0 ? nullptr : bound.pointers[static_cast<size_t>(b)];
 }
 
 Status CpuContext::BindPointers() {
@@ -129,6 +150,7 @@ Status CpuContext::BindPointers() {
       slots_[static_cast<size_t>(plan_.inputs[i])] = inputs_[i];
   memory_ = plan.memory;
   step_costs_ = plan.cost;
+  step_kernels_ = plan.kernel;
   return {};
 }
 
@@ -136,24 +158,23 @@ Status CpuContext::RunLaunches(const RunOptions& options) {
   const Bound& bound = *plans_[0];
   const LaneLease lease(program_->lanes());
   const onednn::ThreadScope threads(lease.lanes());
+  if (options.profile) profile_.reserve(bound.plan->launches.size());
   const double start = options.profile ? NowMs() : 0;
+  double begin = start;
   for (size_t l = 0; l < bound.plan->launches.size(); ++l) {
     if (options.stop.stop_requested()) return Cancelled("the run was stopped");
     const PlannedLaunch& launch = bound.plan->launches[l];
-    const double begin = options.profile ? NowMs() : 0;
-    if (launch.is_late) {
-      INFER_TRY(RunLate(launch, options, start));
-      continue;
-    }
-    if (!launch.launch && RunsBodies(plan_.steps[launch.step])) {
-      INFER_TRY(RunBodies(launch, options, start));
+    if (launch.is_late || (!launch.launch && RunsBodies(plan_.steps[launch.step]))) {
+      INFER_TRY(launch.is_late ? RunLate(launch, options, start)
+                               : RunBodies(launch, options, start));
+      if (options.profile) begin = NowMs();
       continue;
     }
     if (launch.launch)
       INFER_TRY(launch.launch->Run(bound.args.data() + bound.first_arg[l], bound.states[l].get()));
     else
       INFER_TRY(RunReference(launch));
-    if (options.profile) Profile(launch.step, start, begin, !launch.launch);
+    if (options.profile) begin = Profile(launch.step, start, begin, !launch.launch, launch.is_copy);
   }
   return {};
 }

@@ -28,6 +28,8 @@ class CpuContext final : public PlanContext {
   Status SelectPlan();
   bool Fits(const ShapePlan& plan) const;
   Status Bind(std::shared_ptr<const ShapePlan> plan);
+  /// Sets all pointers but those of inputs and outputs.
+  void PointIntoArena(Bound& bound) const;
   Status BindPointers();
   /// What the node itself spends is not a kernel's; its bodies say what of theirs is the
   /// reference's.

@@ -79,6 +79,7 @@ Status MockContext::UsePlan() {
   shape_plan_ = std::move(plan);
   memory_ = shape_plan_->memory;
   step_costs_ = shape_plan_->cost;
+  step_kernels_ = shape_plan_->kernel;
   places_.clear();
   int64_t end = shape_plan_->memory.arena_bytes;
   for (const PlannedBuffer& b : shape_plan_->buffers) {

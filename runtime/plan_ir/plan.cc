@@ -155,6 +155,9 @@ std::vector<StepInfo> DescribeSteps(const Plan& plan) {
       info.cost.bytes_read = bytes(step.inputs);
       info.cost.bytes_written = bytes(step.outputs);
     }
+    for (int id : step.inputs)
+      if (const Tensor* c = plan.constant(plan.values[static_cast<size_t>(id)]))
+        info.constant_bytes += c->byte_size();
     for (int id : step.outputs)
       info.outputs.push_back(plan.values[static_cast<size_t>(id)]->name());
     infos.push_back(std::move(info));

@@ -70,10 +70,13 @@ Status PlanContext::Run(const RunOptions& options) {
   }
 }
 
-void PlanContext::Profile(size_t step, double run_start, double begin, bool on_reference) {
-  const double ms = NowMs() - begin;
-  profile_.push_back({step, begin - run_start, ms, on_reference ? ms : 0});
+double PlanContext::Profile(size_t step, double run_start, double begin, bool on_reference,
+                            bool is_copy) {
+  const double end = NowMs();
+  const double ms = end - begin;
+  profile_.push_back({step, begin - run_start, ms, on_reference ? ms : 0, is_copy});
   if (on_reference) reference_times_[OperatorOf(plan_.steps[step])] += ms;
+  return end;
 }
 
 std::vector<Dims> PlanContext::InputDims() const {

@@ -33,6 +33,7 @@ class PlanContext : public RunContext {
   const OperatorTimes& reference_times() const final { return reference_times_; }
   MemoryInfo memory() const final { return memory_; }
   std::span<const Cost> step_costs() const final { return step_costs_; }
+  std::span<const std::string> step_kernels() const final { return step_kernels_; }
 
  protected:
   /// `plan` outlives the context.
@@ -42,7 +43,9 @@ class PlanContext : public RunContext {
   virtual Status RunBound(const RunOptions& options) = 0;
 
   /// Records what step `step` took since `begin` (NowMs); `on_reference`: in reference kernels.
-  void Profile(size_t step, double run_start, double begin, bool on_reference);
+  /// Returns the end, so that what follows begins there and no time falls between.
+  double Profile(size_t step, double run_start, double begin, bool on_reference,
+                 bool is_copy = false);
 
   /// Extents of the bound inputs; empty for one that is no tensor.
   std::vector<Dims> InputDims() const;
@@ -55,7 +58,9 @@ class PlanContext : public RunContext {
   std::vector<StepTiming> profile_;
   OperatorTimes reference_times_;
   MemoryInfo memory_;
-  std::vector<Cost> step_costs_;
+  // Of the shape plan that runs; whoever sets them keeps it.
+  std::span<const Cost> step_costs_;
+  std::span<const std::string> step_kernels_;
 
  private:
   std::vector<bool> is_bound_;

@@ -155,6 +155,65 @@ class Cli(unittest.TestCase):
         self.assertTrue(result["layers"])
         # The batch is open in the file: costs are of the extents that were run.
         self.assertGreater(sum(layer["cost"]["flops"] for layer in result["layers"]), 1e8)
+        self.assertGreater(result["profile"]["roofline_percent"], 0)
+
+    def test_profile(self):
+        trace = self.dir / "trace.json"
+        for tool, extra in (("infer-opt", []), ("infer-bench", ["--min-runs", 3, "--min-time", 0])):
+            report = self.report(0, tool, "run", MODEL, "--set", "batch=1", "--threads", 1,
+                                 "--layers", "--trace", trace, *extra)
+            shown = report["results"][0] if tool == "infer-bench" else report
+            self.assertLess(abs(shown["profile"]["unexplained"]), 0.5)
+            events = [e for e in json.loads(trace.read_text())["traceEvents"] if e["ph"] == "X"]
+            self.assertGreaterEqual(len(events), len(shown["layers"]) // 2)
+            trace.unlink()
+        text = self.expect(0, "infer-opt", "run", MODEL, "--set", "batch=1", "--layers").stdout
+        self.assertRegex(text, r"(?m)^roofline: [0-9.]+ % of peak")
+        self.assertIn("x unprofiled", text)
+
+    def threads_of(self, *command):
+        """The most threads that the command has at a time, and the processors that they may use."""
+        process = subprocess.Popen([str(BIN / command[0]), *map(str, command[1:])],
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        most, masks = 0, []
+        while process.poll() is None:
+            try:
+                seen = [line.split(":")[1].strip() for task in os.listdir(f"/proc/{process.pid}/task")
+                        for line in open(f"/proc/{process.pid}/task/{task}/status")
+                        if line.startswith("Cpus_allowed_list")]
+            except OSError:
+                continue
+            most, masks = max(most, len(seen)), max(masks, seen, key=len)
+        self.assertEqual(process.returncode, 0, command)
+        return most, masks
+
+    def test_threads(self):
+        # Beside them one thread waits for signals.
+        one, two = (self.dir / name for name in ("one.onnx", "two.onnx"))
+        batch = ["--set", "batch=4"]
+        commands = {
+            "run": ["infer-opt", "run", MODEL, *batch],
+            "inspect": ["infer-opt", "inspect", MODEL, "--kernels", *batch],
+            "fuse": ["infer-opt", "fuse", MODEL, "-o", one],
+            "compare": ["infer-opt", "compare", MODEL, MODEL],
+            "eval": ["infer-opt", "eval", MODEL, *EVAL],
+            "quantize": ["infer-opt", "quantize", MODEL, "-o", two, "--calib",
+                         DEMO / "calib_images.npy", "--calib-samples", 20, "--preprocess",
+                         PREPROCESS],
+            "bench": ["infer-bench", "run", MODEL, "--min-time", 0, "--layers", *batch]}
+        for name, command in commands.items():
+            self.assertEqual(self.threads_of(*command, "--threads", 1)[0], 2, name)
+        self.assertLessEqual(self.threads_of(*commands["bench"], "--threads", 2)[0], 3)
+
+    def test_pinning(self):
+        command = ["infer-bench", "run", MODEL, "--min-time", 0.5, "--set", "batch=16", "--pin",
+                   "--threads"]
+        _, masks = self.threads_of(*command, 1)
+        self.assertTrue(any(mask.isdigit() for mask in masks), masks)
+        if len(os.sched_getaffinity(0)) > 1:
+            _, masks = self.threads_of(*command, 2)
+            self.assertGreaterEqual(len({mask for mask in masks if mask.isdigit()}), 2, masks)
+        self.expect(2, "infer-bench", "run", MODEL, "--pin", "--threads", 4096)
 
     def test_open_extents(self):
         # Reshape to [0, 8, -1]: a length of 1 or 4 does not do, so every command must look for one.

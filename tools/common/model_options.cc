@@ -122,6 +122,7 @@ Result<Model> LoadModel(Context& context, const std::string& path, const ModelOp
 void DeviceOptions::Declare(Options& options) {
   options.Choice("--device", &device, DeviceNames(), "Where to run");
   options.Value("--threads", &threads, "Threads of a run; 0: the usable physical cores");
+  options.Flag("--pin", &pin, "Keep each thread on a physical core of its own");
   options.Value("--level", &level,
                 "0: every node by itself (golden); 1: epilogues and integer kernels; 2: also what "
                 "changes rounding");

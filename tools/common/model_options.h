@@ -31,6 +31,7 @@ Graph WithFoundExtents(const Graph& g, OpenExtents* extents = nullptr);
 struct DeviceOptions {
   std::string device = "cpu";
   int threads = 0;
+  bool pin = false;  ///< done before the command runs (tools/common/pinning.h)
   int level = 2;
   bool tune = false;
   std::string tune_cache;

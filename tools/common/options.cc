@@ -12,12 +12,14 @@
 
 #include "lib/ops/registry.h"
 #include "lib/support/file.h"
+#include "lib/support/parallel.h"
 #include "lib/support/path_parts.h"
 #include "lib/support/readable.h"
 #include "lib/support/strings.h"
 #include "tools/common/command.h"
 #include "tools/common/config_file.h"
 #include "tools/common/paths.h"
+#include "tools/common/pinning.h"
 #include "tools/common/signals.h"
 #include "tools/common/streams.h"
 #include "tools/common/version.h"
@@ -211,6 +213,17 @@ int Execute(Command& command, Context& context) {
   return Finish(context.tool(), result);
 }
 
+/// --threads holds for all that a command does, from its first loop on.
+Status SetThreads(const CLI::App& command, char** argv) {
+  const CLI::Option* threads = command.get_option_no_throw("--threads");
+  if (!threads || threads->get_expected_max() != 1) return {};
+  const int wanted = threads->count() > 0 ? threads->as<int>() : 0;
+  const CLI::Option* pin = command.get_option_no_throw("--pin");
+  if (pin && pin->count() > 0) INFER_TRY(PinLanes(argv, wanted));
+  if (wanted > 0) SetLaneBudget(wanted);
+  return {};
+}
+
 /// CLI11 says of an unknown command that one is required.
 Status CheckCommandName(const std::vector<std::string>& arguments,
                         const std::vector<CLI::App*>& commands) {
@@ -272,6 +285,7 @@ int RunTool(int argc, char** argv, std::string_view about,
     Context context(ops, Cat(tool, " ", commands[i]->name()),
                     std::vector<std::string>(argv, argv + argc), PathsOf(paths[i]),
                     signals.token());
+    if (const Status set = SetThreads(*subs[i], argv); !set.ok()) return Finish(tool, set);
     context.quiet = common[i].quiet;
     context.json_path = common[i].json;
     return Execute(*commands[i], context);

@@ -8,6 +8,7 @@
 #include "lib/support/readable.h"
 #include "lib/support/strings.h"
 #include "tools/common/host.h"
+#include "tools/common/pinning.h"
 #include "tools/infer_bench/commands.h"
 #include "tools/infer_bench/peers/infer_worker.h"
 #include "tools/infer_bench/peers/machine.h"

@@ -11,7 +11,7 @@
 #include "tools/common/host.h"
 #include "tools/common/input_values.h"
 #include "tools/common/model_options.h"
-#include "tools/common/reference_share.h"
+#include "tools/common/profile.h"
 #include "tools/common/report.h"
 #include "tools/infer_bench/commands.h"
 
@@ -46,7 +46,7 @@ class BenchRunCommand : public Command {
     return "Examples:\n"
            "  infer-bench run model.onnx --threads 1\n"
            "  infer-bench run fp32.onnx int8.onnx --set batch=8 --json bench.json\n"
-           "  infer-bench run model.onnx --layers\n";
+           "  infer-bench run model.onnx --layers --trace trace.json\n";
   }
   void Declare(Options& o) override {
     o.Positional("models", &paths_, "ONNX models", true, PathUse::kRead);
@@ -58,8 +58,7 @@ class BenchRunCommand : public Command {
     o.Value("--max-time", &measure_.max_time_s, "At most so many seconds of timed runs");
     o.Value("--warmup", &measure_.fixed_warmup_runs,
             "Exactly so many warm-up runs; -1: until stable", -1);
-    o.Flag("--layers", &layers_,
-           "Table of the time that each step takes, and the share of reference kernels");
+    profile_.Declare(o);
   }
 
   Result<ExitCode> Run(Context& context) override {
@@ -83,7 +82,11 @@ class BenchRunCommand : public Command {
     }
     report["threads"] = LaneBudget();
     report["interrupted"] = context.stop().stop_requested();
-    context.Print(TextTable(rows) + layer_text_);
+    context.Print(TextTable(rows));
+    // Last, since it takes memory that the models' own would be mixed up with.
+    std::vector<Json*> reports;
+    for (size_t i = 0; i < profiles_.size(); ++i) reports.push_back(&report["results"][i]);
+    INFER_TRY(ShowProfiles(context, profile_, profiles_, reports));
     INFER_TRY(WriteReport(context, std::move(report)));
     return kExitOk;
   }
@@ -150,7 +153,12 @@ class BenchRunCommand : public Command {
     entry["memory"]["peak_resident_bytes"] = PeakResidentBytes();
     entry["memory"]["compiled_resident_bytes"] = compiled_bytes;
     entry["memory"]["resident_bytes"] = ResidentBytes();
-    INFER_TRY(Layers(context, path, *program, *run, entry));
+    if (profile_.wanted() || !context.json_path.empty()) {
+      context.Step("profile " + path);
+      INFER_ASSIGN(ModelProfile profile, ProfileRuns(path, *program, *run, context.stop()));
+      AddTo(entry, profile);
+      profiles_.push_back(std::move(profile));
+    }
 
     const auto quantile = [&](double q) {
       return QuantileSupported(s.count, q) ? Fixed(Quantile(m.samples_ms, q), 3) : "-";
@@ -162,79 +170,13 @@ class BenchRunCommand : public Command {
     return entry;
   }
 
-  /// A few profiled runs: the median of every step, what the steps leave unexplained, and what
-  /// reference kernels take.
-  Status Layers(Context& context, const std::string& path, const Program& program, RunContext& run,
-                Json& entry) {
-    context.Step("profile " + path);
-    constexpr int kRuns = 5;
-    const auto& steps = program.steps();
-    std::vector<std::vector<double>> times(steps.size()), reference(steps.size());
-    ReferenceSamples samples;
-    std::vector<double> walls;
-    for (int i = 0; i < kRuns && !context.stop().stop_requested(); ++i) {
-      Status status;
-      walls.push_back(TimedMs([&] { return run.Run({.profile = true}); }, &status));
-      INFER_TRY(std::move(status));
-      samples.Add(walls.back(), run.reference_times());
-      std::vector<double> sum(steps.size(), 0), on_reference(steps.size(), 0);
-      for (const StepTiming& t : run.profile()) {
-        sum[t.step] += t.duration_ms;
-        on_reference[t.step] += t.reference_ms;
-      }
-      for (size_t k = 0; k < sum.size(); ++k) {
-        times[k].push_back(sum[k]);
-        reference[k].push_back(on_reference[k]);
-      }
-    }
-    const ReferenceShare share = samples.Median();
-    entry["reference"] = ToJson(share);
-    Json& layers = entry["layers"] = Json::array();
-    if (walls.empty()) return {};
-    const double wall = Quantile(walls, 0.5);
-    double explained = 0;
-    std::vector<std::pair<double, std::vector<std::string>>> table;
-    for (size_t k = 0; k < steps.size(); ++k) {
-      const StepInfo& info = steps[k];
-      const double ms = Quantile(times[k], 0.5);
-      explained += ms;
-      const Cost& cost = run.step_costs().empty() ? info.cost : run.step_costs()[k];
-      const auto flops = static_cast<double>(cost.flops);
-      const auto bytes = static_cast<double>(cost.bytes_read + cost.bytes_written);
-      layers.push_back({{"node", info.node},
-                        {"op", info.op},
-                        {"kernel", info.kernel},
-                        {"precision", info.precision},
-                        {"fused_from", info.fused_from},
-                        {"ms", ms},
-                        {"reference_ms", Quantile(reference[k], 0.5)},
-                        {"cost", ToJson(cost)}});
-      table.push_back({ms,
-                       {info.node.empty() && !info.outputs.empty() ? info.outputs[0] : info.node,
-                        ShownOperators(info.op), info.kernel, info.precision, Fixed(ms, 4),
-                        Fixed(100 * ms / wall, 1), ms > 0 ? Fixed(flops / ms / 1e6, 1) : "-",
-                        ms > 0 ? Fixed(bytes / ms / 1e6, 1) : "-"}});
-    }
-    if (layers_) {
-      std::stable_sort(table.begin(), table.end(),
-                       [](const auto& a, const auto& b) { return a.first > b.first; });
-      std::vector<std::vector<std::string>> rows = {
-          {"node", "operator", "kernel", "precision", "ms", "%", "GFLOP/s", "GB/s"}};
-      for (auto& [ms, row] : table) rows.push_back(std::move(row));
-      layer_text_ += Cat("\n", path, ": ", Fixed(wall, 3), " ms profiled, ",
-                         Fixed(100 * (wall - explained) / wall, 1), " % unexplained; ",
-                         share.ToString(), "\n", TextTable(rows));
-    }
-    return {};
-  }
-
   std::vector<std::string> paths_;
   ModelOptions model_;
   DeviceOptions device_;
   InputOptions inputs_;
   MeasureOptions measure_;
-  bool layers_ = false;
-  std::string layer_text_;
+  ProfileOptions profile_;
+  std::vector<ModelProfile> profiles_;  // as the results
 };
 
 }  // namespace

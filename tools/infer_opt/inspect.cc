@@ -167,16 +167,18 @@ class InspectCommand : public Command {
 
   static void ShowKernels(Context& context, const Program& program, Json& report) {
     std::vector<std::vector<std::string>> rows = {
-        {"node", "operator", "kernel", "precision", "why not a better one"}};
+        {"node", "operator", "kernel", "precision", "MFLOP", "MB", "why not a better one"}};
     report["kernels"] = Json::array();
     for (const StepInfo& s : program.steps()) {
       rows.push_back({s.node.empty() && !s.outputs.empty() ? s.outputs[0] : s.node,
-                      ShownOperators(s.op), s.kernel, s.precision,
+                      ShownOperators(s.op), s.kernel, s.precision, Fixed(Mega(s.cost.flops), 2),
+                      Fixed(Mega(s.cost.bytes_read + s.cost.bytes_written), 3),
                       s.refusals.empty() ? "" : s.refusals.front()});
       report["kernels"].push_back({{"node", s.node},
                                    {"op", s.op},
                                    {"kernel", s.kernel},
                                    {"precision", s.precision},
+                                   {"cost", ToJson(s.cost)},
                                    {"fused_from", s.fused_from},
                                    {"refusals", s.refusals},
                                    {"outputs", s.outputs}});

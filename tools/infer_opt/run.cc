@@ -13,6 +13,7 @@
 #include "lib/support/strings.h"
 #include "tools/common/input_values.h"
 #include "tools/common/model_options.h"
+#include "tools/common/profile.h"
 #include "tools/common/report.h"
 #include "tools/infer_opt/commands.h"
 
@@ -78,7 +79,8 @@ class RunCommand : public Command {
   std::string_view examples() const override {
     return "Examples:\n"
            "  infer-opt run model.onnx --input x=photo.npy\n"
-           "  infer-opt run model.onnx --set batch=1 --output-dir out --format pb\n";
+           "  infer-opt run model.onnx --set batch=1 --output-dir out --format pb\n"
+           "  infer-opt run model.onnx --layers --trace trace.json\n";
   }
   void Declare(Options& o) override {
     o.Positional("model", &path_, "The ONNX model", true, PathUse::kRead);
@@ -88,6 +90,7 @@ class RunCommand : public Command {
     o.Value("-o,--output-dir", &output_dir_, "Write every output to this folder",
             PathUse::kWriteFolder);
     o.Choice("--format", &format_, {"npy", "pb"}, "File format of --output-dir");
+    profile_.Declare(o);
   }
 
   Result<ExitCode> Run(Context& context) override {
@@ -119,11 +122,23 @@ class RunCommand : public Command {
       INFER_ASSIGN(Json entry, Show(context, output, outputs[i], files_.empty() ? "" : files_[i]));
       report["outputs"].push_back(std::move(entry));
     }
+    if (profile_.wanted()) INFER_TRY(Profile(context, *program, inputs.values, report));
     INFER_TRY(WriteReport(context, std::move(report)));
     return kExitOk;
   }
 
  private:
+  Status Profile(Context& context, const Program& program, std::span<const Datum> inputs,
+                 Json& report) {
+    context.Step("profile");
+    INFER_ASSIGN(const auto run, program.NewContext());
+    for (size_t i = 0; i < inputs.size(); ++i) INFER_TRY(run->BindInput(i, inputs[i]));
+    INFER_TRY(run->Run({.stop = context.stop()}));
+    INFER_ASSIGN(ModelProfile profile, ProfileRuns(path_, program, *run, context.stop()));
+    std::vector<ModelProfile> profiles = {std::move(profile)};
+    return ShowProfiles(context, profile_, profiles, {&report});
+  }
+
   /// Chooses files_ and refuses what can be known to fail before the run.
   Status PlanFiles(const Context& context, const Graph& g) {
     if (output_dir_.empty()) return {};
@@ -192,6 +207,7 @@ class RunCommand : public Command {
   ModelOptions model_;
   DeviceOptions device_;
   InputOptions inputs_;
+  ProfileOptions profile_;
   std::vector<std::string> files_;  // one per output; none without --output-dir
 };
 

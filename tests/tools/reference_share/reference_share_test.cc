@@ -7,19 +7,13 @@
 #include <gmock/gmock.h>
 
 #include <chrono>
-#include <cstdlib>
-#include <filesystem>
 #include <iostream>
 
-#include "lib/ir/eval.h"
-#include "lib/onnx/import.h"
-#include "lib/ops/registry.h"
 #include "lib/support/readable.h"
 #include "lib/support/strings.h"
 #include "passes/pass/pipeline.h"
 #include "runtime/cpu/backend.h"
-#include "tools/common/input_values.h"
-#include "tools/zoo/zoo.h"
+#include "tests/tools/test_models.h"
 
 namespace infer {
 namespace {
@@ -28,16 +22,6 @@ namespace fs = std::filesystem;
 
 constexpr double kMostPercent = 1;
 constexpr double kShortMs = 0.2, kMostShortMs = 0.05;
-
-const OpRegistry& Ops() {
-  static const OpRegistry* ops = new OpRegistry(AllOps());
-  return *ops;
-}
-
-fs::path Below(std::string_view folder) {
-  const char* data = std::getenv("INFER_TEST_DATA");
-  return data ? fs::path(data) / folder : fs::path();
-}
 
 double NowMs() {
   using namespace std::chrono;
@@ -84,29 +68,6 @@ void CheckBoth(const std::string& name, Graph& g, const std::vector<Datum>& inpu
   Check(name, "fused", g, inputs);
 }
 
-/// Inputs of the first stored set, or random ones.
-Result<std::vector<Datum>> InputsOf(const fs::path& model, const Graph& g) {
-  auto sets = FindTestSets(model.parent_path());
-  if (sets.ok() && !sets->empty()) {
-    INFER_ASSIGN(TestSet set, ReadTestSet(sets->front(), g));
-    if (set.inputs.size() == g.inputs().size()) return std::move(set.inputs);
-  }
-  INFER_ASSIGN(ModelInputs made, MakeInputs(g, {}, [&](const std::vector<Datum>& values) {
-                 return Evaluate(g, values);
-               }));
-  INFER_TRY(Evaluate(g, made.values).status());
-  return std::move(made.values);
-}
-
-std::vector<fs::path> ModelsBelow(const fs::path& root) {
-  std::vector<fs::path> paths;
-  if (!root.empty() && fs::is_directory(root))
-    for (const auto& e : fs::recursive_directory_iterator(root))
-      if (e.path().extension() == ".onnx") paths.push_back(e.path());
-  std::sort(paths.begin(), paths.end());
-  return paths;
-}
-
 /// `may_refuse`: what cannot be imported, or run at all, is counted and passed over.
 void CheckFolder(std::string_view folder, bool may_refuse) {
   const fs::path root = Below(folder);
@@ -140,17 +101,8 @@ TEST_P(ZooShare, AtMostOnePercent) {
   ASSERT_TRUE(inputs.ok()) << inputs.status().message();
   CheckBoth(Cat("zoo ", GetParam()), model->graph, *inputs);
 }
-std::vector<std::string_view> ZooNames() {
-  std::vector<std::string_view> names;
-  for (const ZooModel& m : ZooModels()) names.push_back(m.name);
-  return names;
-}
-INSTANTIATE_TEST_SUITE_P(Zoo, ZooShare, ::testing::ValuesIn(ZooNames()), [](const auto& info) {
-  std::string name(info.param);
-  for (char& c : name)
-    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(Zoo, ZooShare, ::testing::ValuesIn(ZooNames()),
+                         [](const auto& info) { return TestNameOf(info.param); });
 
 }  // namespace
 }  // namespace infer

@@ -30,29 +30,6 @@ std::string TemporaryFolder() {
 
 }  // namespace
 
-Result<std::vector<int>> FirstCpus(int n) {
-  cpu_set_t mask;
-  CPU_ZERO(&mask);
-  if (::sched_getaffinity(0, sizeof mask, &mask) != 0)
-    return IoError(Cat("sched_getaffinity: ", std::strerror(errno)));
-  std::vector<int> first, second;
-  std::set<std::pair<int, int>> cores;
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (!CPU_ISSET(cpu, &mask)) continue;
-    const std::string dir = Cat("/sys/devices/system/cpu/cpu", cpu, "/topology/");
-    int package = 0, core = cpu;
-    std::ifstream(dir + "physical_package_id") >> package;
-    std::ifstream(dir + "core_id") >> core;
-    (cores.emplace(package, core).second ? first : second).push_back(cpu);
-  }
-  first.insert(first.end(), second.begin(), second.end());
-  if (static_cast<size_t>(n) > first.size())
-    return InvalidArgument(Cat("--threads ", n, ": this process may use ", first.size(),
-                               " processors, and every thread is to have one"));
-  first.resize(static_cast<size_t>(n));
-  return first;
-}
-
 double MachineBusySeconds() {
   std::ifstream f("/proc/stat");
   std::string cpu;

@@ -10,10 +10,6 @@
 
 namespace infer::peers {
 
-/// The first `n` processors that this process may use, one of every core before the second of any.
-/// InvalidArgument: there are fewer.
-Result<std::vector<int>> FirstCpus(int n);
-
 /// Processor seconds that all processes of the machine have used since it started, what a
 /// hypervisor took included; < 0 where the system does not say.
 double MachineBusySeconds();

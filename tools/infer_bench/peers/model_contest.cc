@@ -7,6 +7,7 @@
 #include "lib/ir/eval.h"
 #include "lib/support/readable.h"
 #include "lib/support/strings.h"
+#include "tools/common/pinning.h"
 #include "tools/infer_bench/peers/machine.h"
 #include "tools/infer_bench/peers/wire.h"
 
