@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <condition_variable>
+#include <deque>
 #include <fstream>
+#include <mutex>
 #include <set>
 #include <string>
 #include <thread>
@@ -63,26 +66,73 @@ int PhysicalCores() {
   return std::max<int>(1, static_cast<int>(cores.size()));
 }
 
-/// Without a lock: a run takes its lanes by one exchange, and sleeps only where none is free.
-struct Budget {
-  std::atomic<int> total = AvailableCores();
-  std::atomic<int> used = 0;
-  std::atomic<uint32_t> changes = 0;  // of either; what a run without a lane waits for
+/// A run takes its lanes by one exchange. Only where none is free it joins a queue: who gives lanes
+/// back hands them to the first in it and wakes no other, so that no more threads can run than have
+/// lanes.
+class Budget {
+ public:
+  int total() const { return total_; }
 
-  void Changed() {
-    changes.fetch_add(1);
-    changes.notify_all();
+  void SetTotal(int lanes) {
+    const std::lock_guard lock(mutex_);
+    total_ = lanes;
+    Serve();
   }
+
+  int Take(int wanted) {
+    if (waiting_ == 0)
+      if (const int taken = TryTake(wanted)) return taken;
+    Waiter self{wanted};
+    std::unique_lock lock(mutex_);
+    ++waiting_;
+    queue_.push_back(&self);
+    Serve();
+    self.served.wait(lock, [&] { return self.given > 0; });
+    return self.given;
+  }
+
+  void GiveBack(int lanes) {
+    used_ -= lanes;
+    // Whoever counted himself before this saw the old number, or is seen here.
+    if (waiting_ == 0) return;
+    const std::lock_guard lock(mutex_);
+    Serve();
+  }
+
+ private:
+  struct Waiter {
+    int wanted = 0, given = 0;
+    std::condition_variable served = {};
+  };
+
   /// 0: none is free.
   int TryTake(int wanted) {
-    int now = used.load();
+    int used = used_;
     for (;;) {
-      const int free = total.load() - now;
+      const int free = total_ - used;
       if (free <= 0) return 0;
       const int take = wanted <= 0 ? free : std::min(free, wanted);
-      if (used.compare_exchange_weak(now, now + take)) return take;
+      if (used_.compare_exchange_weak(used, used + take)) return take;
     }
   }
+
+  /// Pre: mutex_ is held.
+  void Serve() {
+    while (!queue_.empty()) {
+      Waiter& first = *queue_.front();
+      first.given = TryTake(first.wanted);
+      if (first.given == 0) return;
+      queue_.pop_front();
+      --waiting_;
+      first.served.notify_one();
+    }
+  }
+
+  std::atomic<int> total_ = AvailableCores();
+  std::atomic<int> used_ = 0;
+  std::atomic<int> waiting_ = 0;  // size of queue_
+  std::mutex mutex_;
+  std::deque<Waiter*> queue_;
 };
 Budget& TheBudget() {
   static Budget budget;
@@ -101,32 +151,23 @@ int AvailableCores() {
 
 void SetLaneBudget(int lanes) {
   INFER_CHECK(lanes >= 1);
-  TheBudget().total = lanes;
-  TheBudget().Changed();
+  TheBudget().SetTotal(lanes);
 }
 
-int LaneBudget() { return TheBudget().total; }
+int LaneBudget() { return TheBudget().total(); }
 
 LaneLease::LaneLease(int wanted) : previous_(t_lanes) {
   if (t_lanes > 0) {
     if (wanted > 0) t_lanes = std::min(t_lanes, wanted);
     return;
   }
-  Budget& b = TheBudget();
-  for (;;) {
-    const uint32_t seen = b.changes.load();
-    taken_ = b.TryTake(wanted);
-    if (taken_ > 0) break;
-    b.changes.wait(seen);
-  }
+  taken_ = TheBudget().Take(wanted);
   t_lanes = taken_;
 }
 
 LaneLease::~LaneLease() {
   t_lanes = previous_;
-  if (taken_ == 0) return;
-  TheBudget().used -= taken_;
-  TheBudget().Changed();
+  if (taken_ > 0) TheBudget().GiveBack(taken_);
 }
 
 int LaneLease::lanes() const { return CurrentLanes(); }

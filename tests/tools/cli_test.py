@@ -175,15 +175,17 @@ class Cli(unittest.TestCase):
         """The most threads that the command has at a time, and the processors that they may use."""
         process = subprocess.Popen([str(BIN / command[0]), *map(str, command[1:])],
                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        most, masks = 0, []
+        most, masks = 0, set()
         while process.poll() is None:
             try:
-                seen = [line.split(":")[1].strip() for task in os.listdir(f"/proc/{process.pid}/task")
-                        for line in open(f"/proc/{process.pid}/task/{task}/status")
-                        if line.startswith("Cpus_allowed_list")]
-            except OSError:
-                continue
-            most, masks = max(most, len(seen)), max(masks, seen, key=len)
+                tasks = list(pathlib.Path(f"/proc/{process.pid}/task").iterdir())
+                seen = [re.search(r"Cpus_allowed_list:\s*(\S+)", (t / "status").read_text())[1]
+                        for t in tasks]
+            except (OSError, TypeError):
+                continue  # a thread has ended
+            most = max(most, len(seen))
+            masks.update(seen)
+            time.sleep(0.001)
         self.assertEqual(process.returncode, 0, command)
         return most, masks
 
@@ -198,8 +200,9 @@ class Cli(unittest.TestCase):
             "compare": ["infer-opt", "compare", MODEL, MODEL],
             "eval": ["infer-opt", "eval", MODEL, *EVAL],
             "quantize": ["infer-opt", "quantize", MODEL, "-o", two, "--calib",
-                         DEMO / "calib_images.npy", "--calib-samples", 20, "--preprocess",
-                         PREPROCESS],
+                         DEMO / "calib_images.npy", "--calib-samples", 20, "--eval",
+                         DEMO / "eval_images.npy", "--eval-labels", DEMO / "eval_labels.csv",
+                         "--eval-samples", 20, "--max-drop", "50%", "--preprocess", PREPROCESS],
             "bench": ["infer-bench", "run", MODEL, "--min-time", 0, "--layers", *batch]}
         for name, command in commands.items():
             self.assertEqual(self.threads_of(*command, "--threads", 1)[0], 2, name)
@@ -210,9 +213,11 @@ class Cli(unittest.TestCase):
                    "--threads"]
         _, masks = self.threads_of(*command, 1)
         self.assertTrue(any(mask.isdigit() for mask in masks), masks)
+        _, unpinned = self.threads_of(*(c for c in command if c != "--pin"), 1)
+        self.assertEqual(len(unpinned), 1, unpinned)
         if len(os.sched_getaffinity(0)) > 1:
             _, masks = self.threads_of(*command, 2)
-            self.assertGreaterEqual(len({mask for mask in masks if mask.isdigit()}), 2, masks)
+            self.assertEqual(sum(mask.isdigit() for mask in masks), 2, masks)
         self.expect(2, "infer-bench", "run", MODEL, "--pin", "--threads", 4096)
 
     def test_open_extents(self):

@@ -4,6 +4,7 @@
 
 #include "lib/ir/text.h"
 #include "lib/ops/registry.h"
+#include "tools/common/pinning.h"
 #include "tools/infer_bench/peers/agreement.h"
 #include "tools/infer_bench/peers/machine.h"
 #include "tools/infer_bench/peers/verdict.h"

@@ -225,7 +225,9 @@ TEST(Running, TwoProgramsDoNotWaitForEachOther) {
   // Some hundred runs with no lock that is ever taken by both; the kernel's own reasons to wait
   // (a page, the terminal) are rare.
   EXPECT_LE(waits, 5);
-  if (AvailableCores() >= 2) EXPECT_GE(worst, 0.9);
+  if (AvailableCores() >= 2) {
+    EXPECT_GE(worst, 0.9);
+  }
   SetLaneBudget(AvailableCores());
 }
 

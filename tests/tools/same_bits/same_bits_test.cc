@@ -17,7 +17,7 @@ bool SameDatum(const Datum& a, const Datum& b) {
   if (a.is_sequence() != b.is_sequence()) return false;
   if (!a.is_sequence())
     return true;  // optionals and maps: from tensors that are compared elsewhere
-  const auto &x = a.sequence().elements, &y = b.sequence().elements;
+  const auto &x = a.sequence(), &y = b.sequence();
   return std::equal(x.begin(), x.end(), y.begin(), y.end(), SameDatum);
 }
 
@@ -39,12 +39,10 @@ void Check(const std::string& name, const Graph& g, const std::vector<Datum>& in
     ASSERT_TRUE(program.ok()) << name << ": " << program.status().message();
     auto outputs = RunOnce(**program, inputs);
     ASSERT_TRUE(outputs.ok()) << name << ": " << outputs.status().message();
-    if (first.empty())
-      first = *std::move(outputs);
-    else
-      for (size_t i = 0; i < first.size(); ++i)
-        EXPECT_TRUE(SameDatum(first[i], (*outputs)[i]))
-            << name << ", " << threads << " threads, output " << g.outputs()[i]->name();
+    if (first.empty()) first = *outputs;
+    for (size_t i = 0; i < first.size(); ++i)
+      EXPECT_TRUE(SameDatum(first[i], (*outputs)[i]))
+          << name << ", " << threads << " threads, output " << g.outputs()[i]->name();
   }
 }
 

@@ -35,7 +35,7 @@ std::vector<Datum> Inputs(const std::vector<Dims>& dims) {
   for (const Dims& d : dims) {
     Tensor t(DType::kF32, d);
     for (int64_t i = 0; i < t.num_elements(); ++i)
-      t.data<float>()[i] = static_cast<float>(random.Uniform());
+      t.mutable_data<float>()[static_cast<size_t>(i)] = static_cast<float>(random.Uniform());
     inputs.emplace_back(std::move(t));
   }
   return inputs;
