@@ -225,22 +225,6 @@ Result<Made> MakeConcat(const std::vector<Spec>& sources, const Spec& dst, int a
   });
 }
 
-Result<std::shared_ptr<const Buffer>> Pack(const Spec& from, const std::byte* data,
-                                           const Layout& to) {
-  return Guarded([&]() -> Result<std::shared_ptr<const Buffer>> {
-    INFER_ASSIGN(const memory::desc src, DescOf(from));
-    Spec target{from.dtype, from.dims, to};
-    INFER_ASSIGN(const memory::desc dst, DescOf(target));
-    auto buffer = Buffer::Allocate(dst.get_size());
-    dnnl::stream stream(Engine());
-    memory a(src, Engine(), const_cast<std::byte*>(data));
-    memory b(dst, Engine(), buffer->mutable_data());
-    dnnl::reorder(a, b).execute(stream, a, b);
-    stream.wait();
-    return std::shared_ptr<const Buffer>(std::move(buffer));
-  });
-}
-
 Result<Prepared> MakeReorder(DType dtype, const Dims& dims, const Layout& from, const Layout& to) {
   if (from == to)
     return MakeCopy(from.plain() ? PackedBytes(dtype, NumElements(dims)) : from.bytes);
