@@ -276,6 +276,18 @@ TEST(Int8, HalvesAtOddZeroPoints) {
   }
 }
 
+// Weights lie in tiles of 64 x 64 there: whole ones, and parts of one at either edge.
+TEST(Int8, MatMulOfAnAsymmetricOperandOverSeveralTiles) {
+  for (const auto& [k, n] : {std::pair<int64_t, int64_t>{128, 64}, {130, 200}, {63, 129}})
+    for (const bool transposed : {false, true}) {
+      const Dims w = transposed ? Dims{n, k} : Dims{k, n};
+      CheckInt8(Cat("graph g(q: u8[20,", k, "]) -> (y) { ", Dq("x", "q", 0.5, "u8", 3),
+                    "wq = ", Const(DType::kI8, w, 3, true), " ", Dq("w", "wq", 0.125, "i8", 0),
+                    "y = Gemm(x, w) {transB=", transposed ? 1 : 0, "} }"),
+                {Full(DType::kU8, {20, k}, 2)}, None);
+    }
+}
+
 /// conv -> residual -> pool, all quantized: layouts of 8-bit tensors across steps. The last scale
 /// divides by no other, so that the means are no halves that level 0 could round either way.
 TEST(Int8, ResidualNet) {
