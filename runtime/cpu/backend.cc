@@ -44,6 +44,7 @@ class CpuBackend final : public Backend {
     // The lists and the options by value: a program may outlive its backend.
     CompileOptions inner = options;
     inner.observe = nullptr;
+    inner.tune = false;  // it may be compiled during a run; what the file knows is taken
     const CompileFn compile = [backend = *this, inner](const Graph& g) {
       return backend.CompileGraph(g.Clone(), inner);
     };
