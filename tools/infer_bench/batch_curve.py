@@ -5,7 +5,8 @@ batch_curve.py [--bin DIR] [--threads N] [--rounds N] [--least SHARE] [NAME | FI
 
 NAME is of `infer-bench zoo`; a file needs an open dimension "batch". The default: mobilenetv2, resnet18,
 squeezenet1.1, rewritten by `infer-opt fuse`. The batches are measured in turns; of each the shortest run counts,
-for other processes only lengthen runs. The last line of each table says where throughput at 2n is less than
+for other processes only lengthen runs. On a busy machine none is left alone that takes longer than a slice of the
+scheduler: then the curve says nothing. The last line of each table says where throughput at 2n is less than
 SHARE (0.95) of that at n; then the exit code is 1.
 """
 import argparse

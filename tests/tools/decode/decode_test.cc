@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <ctime>
 #include <cstdio>
+#include <ctime>
 
 #include "lib/ops/registry.h"
 #include "lib/support/parallel.h"
