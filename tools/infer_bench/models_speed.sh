@@ -13,7 +13,7 @@ python="$PWD/.cache/judges/bin/python"
 mkdir -p "$work"
 
 for folder in "$models"/*/; do
-  id="$(basename "$folder")"
+  folder="${folder%/}" id="$(basename "$folder")"
   [ -f "$folder/model.onnx" ] && [ ! -s "$work/$id.json" ] || continue
   mapfile -t inputs < <("$python" - "$folder" <<'PY'
 import os
