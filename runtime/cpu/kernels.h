@@ -16,6 +16,7 @@ KernelList WeightOnlyKernels();       ///< MatMulNBits (own)
 KernelList GroupAttentionKernels();   ///< GroupQueryAttention (own)
 KernelList PoolKernels();             ///< MaxPool, AveragePool, GlobalAveragePool, ... (oneDNN)
 KernelList NormKernels();             ///< BatchNormalization (oneDNN)
+KernelList AttentionKernels();        ///< around Softmax
 KernelList RowKernels();              ///< Softmax, LayerNormalization, reductions
 KernelList RecurrentKernels();        ///< LSTM, GRU, RNN
 KernelList ConcatKernels();           ///< of blocks of channels

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "runtime/cpu/simd/attention.h"
 #include "runtime/cpu/simd/depthwise.h"
 #include "runtime/cpu/simd/elements.h"
 #include "runtime/cpu/simd/look_up.h"
@@ -101,6 +102,14 @@ std::vector<const WeightOnly*> AllWeightOnly() {
 const WeightOnly& TheWeightOnly() {
   static const WeightOnly* best = AllWeightOnly().back();
   return *best;
+}
+
+const AttentionLoops* TheAttentionLoops() {
+#ifdef INFER_X86
+  if (BestIsa() == Isa::kAvx512) return &Avx512AttentionLoops();
+  if (BestIsa() == Isa::kAvx2) return &Avx2AttentionLoops();
+#endif
+  return nullptr;
 }
 
 }  // namespace infer::simd

@@ -1,0 +1,255 @@
+#include "runtime/cpu/attention.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "lib/support/parallel.h"
+#include "runtime/cpu/launch.h"
+#include "runtime/cpu/simd/loops.h"
+
+namespace infer {
+namespace {
+
+constexpr int64_t kMostRows = 16;
+/// What is below adds nothing beside what is above kSeen: their exponentials are 0.
+constexpr float kHidden = -1e30f, kSeen = -1e20f;
+
+/// `x` through `steps`, which may quantize it to `bytes` in between. An 8-bit operand starts there.
+void Apply(const std::vector<ElementStep>& steps, float* x, uint8_t* bytes, int64_t n) {
+  const simd::Loops& loops = simd::TheLoops();
+  for (const ElementStep& s : steps) {
+    auto* const signed_bytes = reinterpret_cast<int8_t*>(bytes);
+    switch (s.kind) {
+      case ElementStep::Kind::kFactor:
+        loops.binary_scalar[static_cast<int>(simd::Binary::kMul)](x, &s.scale, x, n);
+        break;
+      case ElementStep::Kind::kQuantize:
+        s.is_signed ? loops.quantize_s8(x, signed_bytes, n, s.scale, s.zero_point)
+                    : loops.quantize_u8(x, bytes, n, s.scale, s.zero_point);
+        break;
+      case ElementStep::Kind::kDequantize:
+        s.is_signed ? loops.dequantize_s8(signed_bytes, x, n, s.scale, s.zero_point)
+                    : loops.dequantize_u8(bytes, x, n, s.scale, s.zero_point);
+        break;
+    }
+  }
+}
+
+template <typename T>
+void CopyRow(const T* from, int64_t step, int64_t n, T* to) {
+  if (step == 1) return (void)std::copy_n(from, n, to);
+  for (int64_t i = 0; i < n; ++i) to[i] = from[i * step];
+}
+
+/// Row i of a lead as f32.
+void LoadRow(const HeadRows& h, const std::byte* base, int64_t lead, int64_t i, int64_t n,
+             float* to, uint8_t* bytes) {
+  const int64_t at = h.offset[static_cast<size_t>(lead)] + i * h.row;
+  if (h.dtype == DType::kF32)
+    CopyRow(As<float>(base) + at, h.element, n, to);
+  else
+    CopyRow(As<uint8_t>(base) + at, h.element, n, bytes);
+  Apply(h.steps, to, bytes, n);
+}
+
+}  // namespace
+
+/// Pointers of one chunk.
+struct Attention::Lane {
+  std::byte* const* args;
+  float *q, *keys, *values, *scores, *tile;
+  uint8_t* bytes;
+  const std::byte* of(const HeadRows& h) const { return args[h.arg]; }
+};
+
+int64_t Attention::scratch_floats() const {
+  const int64_t longest = std::max({keys, depth, values});
+  const int64_t floats = kMostRows * depth + panels(keys) * width() * depth +
+                         panels(values) * width() * keys + kMostRows * score_stride() +
+                         std::max(kMostRows * panels(values) * width(), width() * depth) +
+                         (longest + 3) / 4;
+  return (floats + 31) / 32 * 32;
+}
+
+void Attention::PackKeys(int64_t lead, const Lane& lane) const {
+  const bool as_is = k.dtype == DType::kF32 && k.steps.empty();
+  const float* from = As<float>(lane.of(k)) + (as_is ? k.offset[static_cast<size_t>(lead)] : 0);
+  for (int64_t p = 0; p < panels(keys); ++p) {
+    const int64_t first = p * width(), n = std::min(width(), keys - first);
+    float* to = lane.keys + first * depth;
+    if (as_is && k.element == 1) {
+      loops->transpose_panel(from + first * k.row, k.row, n, depth, to);
+    } else if (as_is && k.row == 1) {  // they lie transposed already
+      for (int64_t d = 0; d < depth; ++d, to += width()) {
+        std::copy_n(from + d * k.element + first, n, to);
+        std::fill(to + n, to + width(), 0.0f);
+      }
+    } else {
+      for (int64_t j = 0; j < n; ++j)
+        LoadRow(k, lane.of(k), lead, first + j, depth, lane.tile + j * depth, lane.bytes);
+      loops->transpose_panel(lane.tile, depth, n, depth, to);
+    }
+  }
+}
+
+void Attention::PackValues(int64_t lead, const Lane& lane) const {
+  const int64_t count = panels(values), last = values - (count - 1) * width();
+  const bool as_is = v.dtype == DType::kF32 && v.steps.empty() && v.element == 1;
+  const float* from = As<float>(lane.of(v)) + v.offset[static_cast<size_t>(lead)];
+  for (int64_t j = 0; j < keys; ++j) {
+    const float* row = from + j * v.row;
+    if (!as_is) {
+      LoadRow(v, lane.of(v), lead, j, values, lane.tile, lane.bytes);
+      row = lane.tile;
+    }
+    for (int64_t p = 0; p < count; ++p) {
+      float* to = lane.values + (p * keys + j) * width();
+      const int64_t n = p + 1 < count ? width() : last;
+      std::copy_n(row + p * width(), n, to);
+      std::fill(to + n, to + width(), 0.0f);
+    }
+  }
+}
+
+void Attention::FindSeen() {
+  const ScoreMask* mask = chosen && chosen->constant.defined()  ? &*chosen
+                          : added && added->constant.defined() ? &*added
+                                                               : nullptr;
+  if (!mask || (mask->is_choice && !(mask->hidden <= kHidden))) return;
+  std::map<int64_t, int32_t> known;
+  for (int64_t offset : mask->offset) {
+    const auto [it, is_new] = known.emplace(offset, static_cast<int32_t>(known.size()));
+    seen_of_.push_back(it->second);
+    if (!is_new) continue;
+    for (int64_t i = 0; i < queries; ++i) {
+      int64_t end = 0;
+      bool sure = false, nothing_between = true;
+      for (int64_t j = 0; j < keys; ++j) {
+        const int64_t at = offset + i * mask->row + j;
+        float value = 0;
+        if (!mask->is_choice)
+          value = mask->constant.data<float>()[static_cast<size_t>(at)];
+        else if ((As<uint8_t>(mask->constant.raw())[at] != 0) == mask->invert)
+          value = mask->hidden;
+        if (value <= kHidden) continue;
+        end = j + 1;
+        sure |= value >= kSeen;
+        nothing_between &= !std::isnan(value);
+      }
+      seen_.push_back(sure && nothing_between ? end : keys);
+    }
+  }
+}
+
+int64_t Attention::SeenBy(int64_t lead, int64_t first, int rows) const {
+  if (seen_.empty()) return keys;
+  const auto begin = seen_.begin() + seen_of_[static_cast<size_t>(lead)] * queries + first;
+  return *std::max_element(begin, begin + rows);
+}
+
+void Attention::Rows(int64_t lead, int64_t first, int rows, const Lane& lane) const {
+  const int64_t seen = SeenBy(lead, first, rows), stride = score_stride();
+  for (int r = 0; r < rows; ++r)
+    LoadRow(q, lane.of(q), lead, first + r, depth, lane.q + r * depth, lane.bytes);
+  simd::RowsByPanel product;
+  product.a = lane.q;
+  product.a_stride = product.depth = depth;
+  product.d_stride = stride;
+  for (int64_t at = 0; at < seen; at += width()) {
+    product.panel = lane.keys + at * depth;
+    product.d = lane.scores + at;
+    product.narrow = seen - at <= loops->lanes;
+    loops->multiply(rows, product);
+  }
+  float factors[kMostRows];
+  for (int r = 0; r < rows; ++r) {
+    simd::ScoreRow row;
+    row.scores = lane.scores + r * stride;
+    row.n = seen;
+    row.scale = scale;
+    row.zero_where_none = zero_where_none;
+    auto at = [&](const ScoreMask& m) {
+      const std::byte* base = m.arg < 0 ? m.constant.raw() : lane.args[m.arg];
+      const int64_t element = m.offset[static_cast<size_t>(lead)] + (first + r) * m.row;
+      return base + element * (m.is_choice ? 1 : 4);
+    };
+    if (added) row.add = As<float>(at(*added));
+    if (chosen) {
+      row.keep = As<uint8_t>(at(*chosen));
+      row.hidden = chosen->hidden;
+      row.invert = chosen->invert;
+    }
+    const double sum = loops->soften(row);
+    factors[r] = static_cast<float>(sum == 0 ? 0 : 1 / sum);
+    if (probability.empty()) continue;
+    simd::TheLoops().binary_scalar[static_cast<int>(simd::Binary::kMul)](row.scores, &factors[r],
+                                                                         row.scores, seen);
+    Apply(probability, row.scores, lane.bytes, seen);
+  }
+  const bool direct = y.dtype == DType::kF32 && y.element == 1 && y.steps.empty() &&
+                      values % loops->lanes == 0;
+  const int64_t columns = panels(values) * width();
+  float* to = lane.tile;
+  product.a = lane.scores;
+  product.a_stride = stride;
+  product.depth = seen;
+  product.d_stride = columns;
+  product.factors = probability.empty() ? factors : nullptr;
+  if (direct) {
+    to = As<float>(lane.args[y.arg]) + y.offset[static_cast<size_t>(lead)] + first * y.row;
+    product.d_stride = y.row;
+  }
+  for (int64_t at = 0; at < values; at += width()) {
+    product.panel = lane.values + at * keys;
+    product.d = to + at;
+    product.narrow = values - at <= loops->lanes;
+    loops->multiply(rows, product);
+  }
+  if (!direct) Write(lead, first, rows, lane);
+}
+
+void Attention::Write(int64_t lead, int64_t first, int rows, const Lane& lane) const {
+  const int64_t columns = panels(values) * width();
+  for (int r = 0; r < rows; ++r) {
+    float* row = lane.tile + r * columns;
+    const int64_t at = y.offset[static_cast<size_t>(lead)] + (first + r) * y.row;
+    Apply(y.steps, row, lane.bytes, values);
+    for (int64_t e = 0; e < values; ++e)
+      if (y.dtype == DType::kF32)
+        As<float>(lane.args[y.arg])[at + e * y.element] = row[e];
+      else
+        As<uint8_t>(lane.args[y.arg])[at + e * y.element] = lane.bytes[e];
+  }
+}
+
+void Attention::Run(std::byte* const* args, std::byte* scratch) const {
+  const int64_t units = leads * runs();
+  ParallelFor(chunks, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t c = begin; c < end; ++c) {
+      Lane lane;
+      lane.args = args;
+      lane.q = As<float>(scratch) + c * scratch_floats();
+      lane.keys = lane.q + kMostRows * depth;
+      lane.values = lane.keys + panels(keys) * width() * depth;
+      lane.scores = lane.values + panels(values) * width() * keys;
+      lane.tile = lane.scores + kMostRows * score_stride();
+      lane.bytes = reinterpret_cast<uint8_t*>(
+          lane.tile + std::max(kMostRows * panels(values) * width(), width() * depth));
+      int64_t key_at = -1, value_at = -1;
+      for (int64_t u = units * c / chunks; u < units * (c + 1) / chunks; ++u) {
+        const int64_t lead = u / runs(), run = u % runs();
+        const auto l = static_cast<size_t>(lead);
+        // Query heads of one group share keys and values.
+        if (k.offset[l] != key_at) PackKeys(lead, lane);
+        if (v.offset[l] != value_at) PackValues(lead, lane);
+        key_at = k.offset[l];
+        value_at = v.offset[l];
+        const int64_t first = queries * run / runs();
+        Rows(lead, first, static_cast<int>(queries * (run + 1) / runs() - first), lane);
+      }
+    }
+  });
+}
+
+}  // namespace infer

@@ -1,0 +1,80 @@
+#pragma once
+/// y = softmax(mask(scale q k')) v, head by head, without the matrix of scores in memory: some rows
+/// of scores at a time lie in L1 or L2 between the two products. Operands and the result are read
+/// and written by strides, 8-bit ones are dequantized on the way, so that transposes, slices and
+/// the split into heads need no copies.
+///
+/// Error against exact arithmetic: 4e-6 of the largest result for heads of up to 128 and 1024 keys
+/// of normal numbers (tests/suites/attention_suite.cc).
+#include "runtime/cpu/simd/attention.h"
+#include "runtime/plan_ir/kernel.h"
+
+namespace infer {
+
+/// One step of what happens to the elements of an operand while they are loaded, or to the
+/// probabilities, or to the result.
+struct ElementStep {
+  enum class Kind : uint8_t { kFactor, kQuantize, kDequantize };
+  Kind kind = Kind::kFactor;
+  float scale = 1;  ///< kFactor: the factor
+  int32_t zero_point = 0;
+  bool is_signed = false;
+  bool operator==(const ElementStep&) const = default;
+};
+
+/// Heads of an operand or of the result: element e of row i of lead l (sample and head) is
+/// elements offset[l] + i * row + e * element.
+struct HeadRows {
+  int arg = -1;
+  DType dtype = DType::kF32;  ///< f32, u8 or i8
+  std::vector<int64_t> offset;
+  int64_t row = 0, element = 1;
+  std::vector<ElementStep> steps;  ///< the first of an 8-bit operand dequantizes it
+};
+
+/// Something added to scores, or what they are replaced by.
+struct ScoreMask {
+  int arg = -1;              ///< -1: `constant`
+  Tensor constant = {};
+  bool is_choice = false;    ///< bool: where it is false (`invert`: true), `hidden` stands
+  bool invert = false;
+  float hidden = 0;
+  std::vector<int64_t> offset;  ///< by lead
+  int64_t row = 0;              ///< 0: the same for all queries; keys lie together
+};
+
+struct Attention {
+  const simd::AttentionLoops* loops = nullptr;
+  int64_t leads = 0, queries = 0, keys = 0, depth = 0, values = 0;  ///< values: extent of v's rows
+  float scale = 1;
+  HeadRows q, k, v, y;
+  std::optional<ScoreMask> added, chosen;
+  std::vector<ElementStep> probability;  ///< quantize, dequantize; or nothing
+  bool zero_where_none = false;          ///< a query that sees no key gives zeros, else NaN
+  int chunks = 1;                        ///< leads and rows are cut into so many, at most
+
+  /// What constant masks hide of the last keys is not computed. Call before Run.
+  void FindSeen();
+  int64_t scratch_bytes() const { return chunks * scratch_floats() * 4; }
+  /// The same bits for any number of threads and chunks.
+  void Run(std::byte* const* args, std::byte* scratch) const;
+
+ private:
+  struct Lane;
+  int64_t runs() const { return (queries + loops->rows - 1) / loops->rows; }
+  int64_t width() const { return int64_t{2} * loops->lanes; }
+  int64_t panels(int64_t columns) const { return (columns + width() - 1) / width(); }
+  /// Floats from one row of scores to the next: rows do not fall on the same lines of L1.
+  int64_t score_stride() const { return panels(keys) * width() + 16; }
+  int64_t scratch_floats() const;
+  void PackKeys(int64_t lead, const Lane& lane) const;
+  void PackValues(int64_t lead, const Lane& lane) const;
+  void Rows(int64_t lead, int64_t first, int rows, const Lane& lane) const;
+  int64_t SeenBy(int64_t lead, int64_t first, int rows) const;
+  void Write(int64_t lead, int64_t first, int rows, const Lane& lane) const;
+
+  std::vector<int64_t> seen_;  ///< keys that a query sees at most: by mask, then query
+  std::vector<int32_t> seen_of_;  ///< by lead: which of them
+};
+
+}  // namespace infer
