@@ -42,6 +42,12 @@ void CopyRow(const T* from, int64_t step, int64_t n, T* to) {
   for (int64_t i = 0; i < n; ++i) to[i] = from[i * step];
 }
 
+template <typename T>
+void StoreRow(const T* from, int64_t n, int64_t step, T* to) {
+  if (step == 1) return (void)std::copy_n(from, n, to);
+  for (int64_t i = 0; i < n; ++i) to[i * step] = from[i];
+}
+
 /// Row i of a lead as f32.
 void LoadRow(const HeadRows& h, const std::byte* base, int64_t lead, int64_t i, int64_t n,
              float* to, uint8_t* bytes) {
@@ -113,7 +119,7 @@ void Attention::PackValues(int64_t lead, const Lane& lane) const {
 }
 
 void Attention::FindSeen() {
-  const ScoreMask* mask = chosen && chosen->constant.defined()  ? &*chosen
+  const ScoreMask* mask = chosen && chosen->constant.defined() ? &*chosen
                           : added && added->constant.defined() ? &*added
                                                                : nullptr;
   if (!mask || (mask->is_choice && !(mask->hidden <= kHidden))) return;
@@ -187,8 +193,8 @@ void Attention::Rows(int64_t lead, int64_t first, int rows, const Lane& lane) co
                                                                          row.scores, seen);
     Apply(probability, row.scores, lane.bytes, seen);
   }
-  const bool direct = y.dtype == DType::kF32 && y.element == 1 && y.steps.empty() &&
-                      values % loops->lanes == 0;
+  const bool direct =
+      y.dtype == DType::kF32 && y.element == 1 && y.steps.empty() && values % loops->lanes == 0;
   const int64_t columns = panels(values) * width();
   float* to = lane.tile;
   product.a = lane.scores;
@@ -215,11 +221,22 @@ void Attention::Write(int64_t lead, int64_t first, int rows, const Lane& lane) c
     float* row = lane.tile + r * columns;
     const int64_t at = y.offset[static_cast<size_t>(lead)] + (first + r) * y.row;
     Apply(y.steps, row, lane.bytes, values);
-    for (int64_t e = 0; e < values; ++e)
-      if (y.dtype == DType::kF32)
-        As<float>(lane.args[y.arg])[at + e * y.element] = row[e];
-      else
-        As<uint8_t>(lane.args[y.arg])[at + e * y.element] = lane.bytes[e];
+    if (y.dtype == DType::kF32)
+      StoreRow(row, values, y.element, As<float>(lane.args[y.arg]) + at);
+    else
+      StoreRow(lane.bytes, values, y.element, As<uint8_t>(lane.args[y.arg]) + at);
+  }
+}
+
+/// Rows first, first + 1, ... of a lead on their way to L2.
+void Attention::Fetch(const HeadRows& h, int64_t lead, int64_t first, int64_t end, int64_t n,
+                      const Lane& lane) const {
+  const int64_t bytes = h.dtype == DType::kF32 ? 4 : 1;
+  if (h.element != 1) return;
+  for (int64_t i = first; i < end; ++i) {
+    const int64_t at = h.offset[static_cast<size_t>(lead)] + i * h.row;
+    for (int64_t b = 0; b < n * bytes; b += 64)
+      __builtin_prefetch(lane.of(h) + at * bytes + b, 0, 2);
   }
 }
 
@@ -246,6 +263,11 @@ void Attention::Run(std::byte* const* args, std::byte* scratch) const {
         key_at = k.offset[l];
         value_at = v.offset[l];
         const int64_t first = queries * run / runs();
+        if (lead + 1 < leads) {
+          Fetch(k, lead + 1, keys * run / runs(), keys * (run + 1) / runs(), depth, lane);
+          Fetch(v, lead + 1, keys * run / runs(), keys * (run + 1) / runs(), values, lane);
+          Fetch(q, lead + 1, first, queries * (run + 1) / runs(), depth, lane);
+        }
         Rows(lead, first, static_cast<int>(queries * (run + 1) / runs() - first), lane);
       }
     }

@@ -34,9 +34,9 @@ struct HeadRows {
 
 /// Something added to scores, or what they are replaced by.
 struct ScoreMask {
-  int arg = -1;              ///< -1: `constant`
+  int arg = -1;  ///< -1: `constant`
   Tensor constant = {};
-  bool is_choice = false;    ///< bool: where it is false (`invert`: true), `hidden` stands
+  bool is_choice = false;  ///< bool: where it is false (`invert`: true), `hidden` stands
   bool invert = false;
   float hidden = 0;
   std::vector<int64_t> offset;  ///< by lead
@@ -71,9 +71,11 @@ struct Attention {
   void PackValues(int64_t lead, const Lane& lane) const;
   void Rows(int64_t lead, int64_t first, int rows, const Lane& lane) const;
   int64_t SeenBy(int64_t lead, int64_t first, int rows) const;
+  void Fetch(const HeadRows& h, int64_t lead, int64_t first, int64_t end, int64_t n,
+             const Lane& lane) const;
   void Write(int64_t lead, int64_t first, int rows, const Lane& lane) const;
 
-  std::vector<int64_t> seen_;  ///< keys that a query sees at most: by mask, then query
+  std::vector<int64_t> seen_;     ///< keys that a query sees at most: by mask, then query
   std::vector<int32_t> seen_of_;  ///< by lead: which of them
 };
 

@@ -54,8 +54,8 @@ std::optional<ElementStep> QuantOf(const StepCall& call, const Node& n) {
                      integer->dtype() == DType::kI8};
 }
 
-/// Appends what `n` does to the elements of `x`; false: it does something else. DQ -> Q of one scale
-/// is nothing.
+/// Appends what `n` does to the elements of `x`; false: it does something else. DQ -> Q of one
+/// scale is nothing.
 bool AppendStep(const StepCall& call, const Node& n, const Value* x,
                 std::vector<ElementStep>& steps) {
   if (IsView(n)) return n.input(0) == x;
@@ -214,7 +214,8 @@ class Decoder {
     if (!o.source->type().is_tensor()) return Unsupported("an operand is no tensor");
     const DType type = o.source->dtype();
     const bool starts = !steps.empty() && steps[0].kind == Kind::kDequantize;
-    if (!IsF32(*v) || (type == DType::kF32 ? starts : !starts || (type != DType::kU8 && type != DType::kI8)))
+    if (!IsF32(*v) ||
+        (type == DType::kF32 ? starts : !starts || (type != DType::kU8 && type != DType::kI8)))
       return Unsupported("an operand is not f32");
     return o;
   }
@@ -299,9 +300,8 @@ class Grower {
     if (!n || steps == 0 || !v.has_one_use()) return false;
     if (n->Is("MatMul")) return true;
     if (!n->Is("Add") && !n->Is("Mul") && !n->Is("Div") && !n->Is("Where")) return false;
-    return std::any_of(n->inputs().begin(), n->inputs().end(), [&](const Value* x) {
-      return x && LeadsToProduct(*x, steps - 1);
-    });
+    return std::any_of(n->inputs().begin(), n->inputs().end(),
+                       [&](const Value* x) { return x && LeadsToProduct(*x, steps - 1); });
   }
 
   bool Accepts(const std::unordered_set<const Node*>& nodes) {
@@ -325,9 +325,7 @@ class Grower {
     return Try(group_.q.source->producer()) || Try(group_.k.source->producer()) ||
            Try(group_.v.source->producer());
   }
-  bool GrowDown() {
-    return group_.result->has_one_use() && Try(group_.result->uses()[0].user);
-  }
+  bool GrowDown() { return group_.result->has_one_use() && Try(group_.result->uses()[0].user); }
 
   const Plan& plan_;
   const KernelList& kernels_;

@@ -184,7 +184,7 @@ class Planner {
   }
 
   Result<HeadRows> RowsOf(const AttentionOperand& o, const StridedView& view,
-                                 const std::vector<ElementStep>& steps, bool transposed) const {
+                          const std::vector<ElementStep>& steps, bool transposed) const {
     HeadRows h;
     h.arg = ArgOf(o.source);
     h.dtype = o.source->dtype();

@@ -55,15 +55,15 @@ TEST(Attention, Masks) {
     const auto first = Split(2, 3, 9, 20, 16, 16, "z = Add(m, x)", Cat(", m: f32", mask));
     ExpectFused(CheckGraph(first), 0, first);
     for (std::string_view choice : {"Where(m, w, h)", "Where(m, h, w)"}) {
-      const auto chosen = Split(2, 3, 9, 20, 16, 16,
-                                Cat("w = Mul(c, x) h = const f32[] {-3e38} z = ", choice),
-                                Cat(", m: bool", mask));
+      const auto chosen =
+          Split(2, 3, 9, 20, 16, 16, Cat("w = Mul(c, x) h = const f32[] {-3e38} z = ", choice),
+                Cat(", m: bool", mask));
       ExpectFused(CheckGraph(chosen), 0, chosen);
     }
   }
-  const auto both = Split(2, 3, 9, 20, 16, 16,
-                          "w = Add(x, a) h = const f32[] {-3.5} z = Where(m, w, h)",
-                          ", a: f32[9,20], m: bool[2,1,1,20]");
+  const auto both =
+      Split(2, 3, 9, 20, 16, 16, "w = Add(x, a) h = const f32[] {-3.5} z = Where(m, w, h)",
+            ", a: f32[9,20], m: bool[2,1,1,20]");
   ExpectFused(CheckGraph(both), 0, both);
 }
 
@@ -91,8 +91,8 @@ TEST(Attention, RowsThatSeeNothing) {
   CheckGraph(Split(1, 2, 3, 6, 8, 8,
                    "m = const bool[3,6] {1,0,0,0,0,0, 0,0,0,0,0,0, 1,1,1,1,1,1} "
                    "h = const f32[] {-3.4e38} z = Where(m, x, h)"));
-  CheckGraph(Split(1, 2, 2, 4, 8, 8,
-                   "m = const f32[2,4] {0,0,0,0, -inf,-inf,-inf,-inf} z = Add(x, m)"));
+  CheckGraph(
+      Split(1, 2, 2, 4, 8, 8, "m = const f32[2,4] {0,0,0,0, -inf,-inf,-inf,-inf} z = Add(x, m)"));
 }
 
 /// One product for queries, keys and values, cut by Split or Slice.
@@ -107,15 +107,19 @@ TEST(Attention, PackedOperands) {
   ExpectFused(CheckGraph(split), 0, split);
   // Samples and heads in one axis, which do not lie together.
   for (int64_t b : {1, 2}) {
-    const auto slices = Cat(
-        "graph g(x: f32[11,", b, ",72]) -> (y) { s0 = const i64[1] {0} s1 = const i64[1] {24} "
-        "s2 = const i64[1] {48} s3 = const i64[1] {72} ax = const i64[1] {2} "
-        "q = Slice(x, s0, s1, ax) k = Slice(x, s1, s2, ax) v = Slice(x, s2, s3, ax) "
-        "s = const i64[3] {11,", b * 3, ",8} qr = Reshape(q, s) kr = Reshape(k, s) "
-        "vr = Reshape(v, s) qt = Transpose(qr) {perm=[1,0,2]} c = const f32[1] {2.8} "
-        "qd = Div(qt, c) kt = Transpose(kr) {perm=[1,2,0]} vt = Transpose(vr) {perm=[1,0,2]} "
-        "a = MatMul(qd, kt) p = Softmax(a) {axis=2} o = MatMul(p, vt) ot = Transpose(o) "
-        "{perm=[1,0,2]} r = const i64[3] {11,", b, ",24} y = Reshape(ot, r) }");
+    const auto slices =
+        Cat("graph g(x: f32[11,", b,
+            ",72]) -> (y) { s0 = const i64[1] {0} s1 = const i64[1] {24} "
+            "s2 = const i64[1] {48} s3 = const i64[1] {72} ax = const i64[1] {2} "
+            "q = Slice(x, s0, s1, ax) k = Slice(x, s1, s2, ax) v = Slice(x, s2, s3, ax) "
+            "s = const i64[3] {11,",
+            b * 3,
+            ",8} qr = Reshape(q, s) kr = Reshape(k, s) "
+            "vr = Reshape(v, s) qt = Transpose(qr) {perm=[1,0,2]} c = const f32[1] {2.8} "
+            "qd = Div(qt, c) kt = Transpose(kr) {perm=[1,2,0]} vt = Transpose(vr) {perm=[1,0,2]} "
+            "a = MatMul(qd, kt) p = Softmax(a) {axis=2} o = MatMul(p, vt) ot = Transpose(o) "
+            "{perm=[1,0,2]} r = const i64[3] {11,",
+            b, ",24} y = Reshape(ot, r) }");
     ExpectFused(CheckGraph(slices), 0, slices);
   }
 }
@@ -159,8 +163,7 @@ TEST(Attention, ReadElsewhere) {
   CheckGraph(
       "graph g(q: f32[3,7,8], k: f32[3,8,20], v: f32[3,20,5]) -> (y) { a = MatMul(q, k) "
       "p = Softmax(a) {axis=1} y = MatMul(p, v) }");
-  CheckGraph(
-      "graph g(x: f32[3,8,8]) -> (y) { a = MatMul(x, x) p = Softmax(a) y = MatMul(p, p) }");
+  CheckGraph("graph g(x: f32[3,8,8]) -> (y) { a = MatMul(x, x) p = Softmax(a) y = MatMul(p, p) }");
 }
 
 TEST(Attention, Quantized) {
@@ -171,19 +174,24 @@ TEST(Attention, Quantized) {
         return Cat(name, "_i = QuantizeLinear(", x, ", s, z) ", name, " = DequantizeLinear(", name,
                    "_i, s, z) ");
       };
-      const auto text = Cat(
-          "graph g(x: ", type, "[2,", n, ",72]) -> (y) { s = const f32[] {0.01} z = const ", type,
-          "[] {", zero, "} ps = const f32[] {0.004} pz = const u8[] {0} os = const f32[] {0.008} "
-          "c = const f32[] {2.0} xd = DequantizeLinear(x, s, z) n = const i64[3] {24,24,24} "
-          "q0, k0, v0 = Split(xd, n) {axis=2} ",
-          quantized("q0", "q1"), quantized("k0", "k1"), quantized("v0", "v1"),
-          "sh = const i64[4] {2,", n, ",3,8} qr = Reshape(q1, sh) kr = Reshape(k1, sh) "
-          "vr = Reshape(v1, sh) ", quantized("kr", "k2"), "qt = Transpose(qr) {perm=[0,2,1,3]} "
-          "kt = Transpose(k2) {perm=[0,2,3,1]} vt = Transpose(vr) {perm=[0,2,1,3]} ",
-          quantized("vt", "v3"), "qm = Mul(qt, c) q4 = QuantizeLinear(qm, os, z) "
-          "q5 = DequantizeLinear(q4, os, z) a = MatMul(q5, kt) p = Softmax(a) "
-          "pi = QuantizeLinear(p, ps, pz) pd = DequantizeLinear(pi, ps, pz) o = MatMul(pd, v3) "
-          "ot = Transpose(o) {perm=[0,2,1,3]} y = QuantizeLinear(ot, os, z) }");
+      const auto text =
+          Cat("graph g(x: ", type, "[2,", n, ",72]) -> (y) { s = const f32[] {0.01} z = const ",
+              type, "[] {", zero,
+              "} ps = const f32[] {0.004} pz = const u8[] {0} os = const f32[] {0.008} "
+              "c = const f32[] {2.0} xd = DequantizeLinear(x, s, z) n = const i64[3] {24,24,24} "
+              "q0, k0, v0 = Split(xd, n) {axis=2} ",
+              quantized("q0", "q1"), quantized("k0", "k1"), quantized("v0", "v1"),
+              "sh = const i64[4] {2,", n,
+              ",3,8} qr = Reshape(q1, sh) kr = Reshape(k1, sh) "
+              "vr = Reshape(v1, sh) ",
+              quantized("kr", "k2"),
+              "qt = Transpose(qr) {perm=[0,2,1,3]} "
+              "kt = Transpose(k2) {perm=[0,2,3,1]} vt = Transpose(vr) {perm=[0,2,1,3]} ",
+              quantized("vt", "v3"),
+              "qm = Mul(qt, c) q4 = QuantizeLinear(qm, os, z) "
+              "q5 = DequantizeLinear(q4, os, z) a = MatMul(q5, kt) p = Softmax(a) "
+              "pi = QuantizeLinear(p, ps, pz) pd = DequantizeLinear(pi, ps, pz) o = MatMul(pd, v3) "
+              "ot = Transpose(o) {perm=[0,2,1,3]} y = QuantizeLinear(ot, os, z) }");
       auto g = ParseGraph(text, SuiteOps());
       ASSERT_TRUE(g.ok()) << g.status().message() << text;
       Random random(5);
@@ -223,7 +231,8 @@ TEST(Attention, SymbolicExtents) {
   ASSERT_TRUE(program.ok()) << program.status().message();
   ExpectFused((*program)->steps(), 0, text);
   Random random(9);
-  for (const auto& [b, s, t] : std::vector<std::array<int64_t, 3>>{{1, 4, 4}, {2, 17, 5}, {3, 1, 40}}) {
+  for (const auto& [b, s, t] :
+       std::vector<std::array<int64_t, 3>>{{1, 4, 4}, {2, 17, 5}, {3, 1, 40}}) {
     std::vector<Datum> inputs = {RandomInput(DType::kF32, {b, s, 24}, random),
                                  RandomInput(DType::kF32, {b, t, 24}, random),
                                  RandomInput(DType::kF32, {b, t, 24}, random),

@@ -28,7 +28,7 @@ struct ScoreRow {
   const float* add = nullptr;     ///< [n], added
   const uint8_t* keep = nullptr;  ///< [n]: where it is 0, `hidden` stands instead
   float hidden = 0;
-  bool invert = false;      ///< where `keep` is not 0
+  bool invert = false;           ///< where `keep` is not 0
   bool zero_where_none = false;  ///< a row of -inf gives zeros, else NaN
 };
 

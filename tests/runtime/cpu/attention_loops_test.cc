@@ -1,6 +1,4 @@
 /// The loops of attention of this machine against plain loops in double.
-#include "runtime/cpu/simd/attention.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -8,6 +6,7 @@
 #include <vector>
 
 #include "lib/support/random.h"
+#include "runtime/cpu/simd/attention.h"
 
 namespace infer::simd {
 namespace {
