@@ -48,18 +48,17 @@ void StoreRow(const T* from, int64_t n, int64_t step, T* to) {
   for (int64_t i = 0; i < n; ++i) to[i * step] = from[i];
 }
 
-/// Row i of a lead as f32.
-void LoadRow(const HeadRows& h, const std::byte* base, int64_t lead, int64_t i, int64_t n,
-             float* to, uint8_t* bytes) {
+}  // namespace
+
+void LoadHeadRow(const HeadRows& h, const std::vector<ElementStep>& steps, const std::byte* base,
+                 int64_t lead, int64_t i, int64_t n, float* to, uint8_t* bytes) {
   const int64_t at = h.offset[static_cast<size_t>(lead)] + i * h.row;
   if (h.dtype == DType::kF32)
     CopyRow(As<float>(base) + at, h.element, n, to);
   else
     CopyRow(As<uint8_t>(base) + at, h.element, n, bytes);
-  Apply(h.steps, to, bytes, n);
+  Apply(steps, to, bytes, n);
 }
-
-}  // namespace
 
 /// Pointers of one chunk.
 struct Attention::Lane {
@@ -74,7 +73,7 @@ int64_t Attention::scratch_floats() const {
   const int64_t floats = kMostRows * depth + panels(keys) * width() * depth +
                          panels(values) * width() * keys + kMostRows * score_stride() +
                          std::max(kMostRows * panels(values) * width(), width() * depth) +
-                         (longest + 3) / 4;
+                         std::max(longest, kMostRows * values) / 4 + 16;
   return (floats + 31) / 32 * 32;
 }
 
@@ -93,7 +92,8 @@ void Attention::PackKeys(int64_t lead, const Lane& lane) const {
       }
     } else {
       for (int64_t j = 0; j < n; ++j)
-        LoadRow(k, lane.of(k), lead, first + j, depth, lane.tile + j * depth, lane.bytes);
+        LoadHeadRow(k, k.steps, lane.of(k), lead, first + j, depth, lane.tile + j * depth,
+                    lane.bytes);
       loops->transpose_panel(lane.tile, depth, n, depth, to);
     }
   }
@@ -106,7 +106,7 @@ void Attention::PackValues(int64_t lead, const Lane& lane) const {
   for (int64_t j = 0; j < keys; ++j) {
     const float* row = from + j * v.row;
     if (!as_is) {
-      LoadRow(v, lane.of(v), lead, j, values, lane.tile, lane.bytes);
+      LoadHeadRow(v, v.steps, lane.of(v), lead, j, values, lane.tile, lane.bytes);
       row = lane.tile;
     }
     for (int64_t p = 0; p < count; ++p) {
@@ -154,10 +154,31 @@ int64_t Attention::SeenBy(int64_t lead, int64_t first, int rows) const {
   return *std::max_element(begin, begin + rows);
 }
 
+simd::ScoreRow Attention::MaskedRow(int64_t lead, int64_t i, int64_t n, float* scores,
+                                    std::byte* const* args) const {
+  simd::ScoreRow row;
+  row.scores = scores;
+  row.n = n;
+  row.scale = scale;
+  row.zero_where_none = zero_where_none;
+  auto at = [&](const ScoreMask& m) {
+    const std::byte* base = m.arg < 0 ? m.constant.raw() : args[m.arg];
+    const int64_t element = m.offset[static_cast<size_t>(lead)] + i * m.row;
+    return base + element * (m.is_choice ? 1 : 4);
+  };
+  if (added) row.add = As<float>(at(*added));
+  if (chosen) {
+    row.keep = As<uint8_t>(at(*chosen));
+    row.hidden = chosen->hidden;
+    row.invert = chosen->invert;
+  }
+  return row;
+}
+
 void Attention::Rows(int64_t lead, int64_t first, int rows, const Lane& lane) const {
   const int64_t seen = SeenBy(lead, first, rows), stride = score_stride();
   for (int r = 0; r < rows; ++r)
-    LoadRow(q, lane.of(q), lead, first + r, depth, lane.q + r * depth, lane.bytes);
+    LoadHeadRow(q, q.steps, lane.of(q), lead, first + r, depth, lane.q + r * depth, lane.bytes);
   simd::RowsByPanel product;
   product.a = lane.q;
   product.a_stride = product.depth = depth;
@@ -170,22 +191,8 @@ void Attention::Rows(int64_t lead, int64_t first, int rows, const Lane& lane) co
   }
   float factors[kMostRows];
   for (int r = 0; r < rows; ++r) {
-    simd::ScoreRow row;
-    row.scores = lane.scores + r * stride;
-    row.n = seen;
-    row.scale = scale;
-    row.zero_where_none = zero_where_none;
-    auto at = [&](const ScoreMask& m) {
-      const std::byte* base = m.arg < 0 ? m.constant.raw() : lane.args[m.arg];
-      const int64_t element = m.offset[static_cast<size_t>(lead)] + (first + r) * m.row;
-      return base + element * (m.is_choice ? 1 : 4);
-    };
-    if (added) row.add = As<float>(at(*added));
-    if (chosen) {
-      row.keep = As<uint8_t>(at(*chosen));
-      row.hidden = chosen->hidden;
-      row.invert = chosen->invert;
-    }
+    const simd::ScoreRow row =
+        MaskedRow(lead, first + r, seen, lane.scores + r * stride, lane.args);
     const double sum = loops->soften(row);
     factors[r] = static_cast<float>(sum == 0 ? 0 : 1 / sum);
     if (probability.empty()) continue;
@@ -212,19 +219,21 @@ void Attention::Rows(int64_t lead, int64_t first, int rows, const Lane& lane) co
     product.narrow = values - at <= loops->lanes;
     loops->multiply(rows, product);
   }
-  if (!direct) Write(lead, first, rows, lane);
+  if (!direct) StoreResults(lead, first, rows, lane.tile, columns, lane.bytes, lane.args);
 }
 
-void Attention::Write(int64_t lead, int64_t first, int rows, const Lane& lane) const {
-  const int64_t columns = panels(values) * width();
+void Attention::StoreResults(int64_t lead, int64_t first, int rows, float* tile, int64_t stride,
+                             uint8_t* bytes, std::byte* const* args) const {
+  const bool at_once = stride == values;
+  if (at_once) Apply(y.steps, tile, bytes, rows * values);
   for (int r = 0; r < rows; ++r) {
-    float* row = lane.tile + r * columns;
     const int64_t at = y.offset[static_cast<size_t>(lead)] + (first + r) * y.row;
-    Apply(y.steps, row, lane.bytes, values);
+    if (!at_once) Apply(y.steps, tile + r * stride, bytes, values);
     if (y.dtype == DType::kF32)
-      StoreRow(row, values, y.element, As<float>(lane.args[y.arg]) + at);
+      StoreRow(tile + r * stride, values, y.element, As<float>(args[y.arg]) + at);
     else
-      StoreRow(lane.bytes, values, y.element, As<uint8_t>(lane.args[y.arg]) + at);
+      StoreRow(bytes + (at_once ? r * values : 0), values, y.element,
+               As<uint8_t>(args[y.arg]) + at);
   }
 }
 

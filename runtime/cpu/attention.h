@@ -43,6 +43,10 @@ struct ScoreMask {
   int64_t row = 0;              ///< 0: the same for all queries; keys lie together
 };
 
+/// Row i of a lead, n elements, through `steps` to `to`, or to `bytes` where they end in those.
+void LoadHeadRow(const HeadRows& h, const std::vector<ElementStep>& steps, const std::byte* base,
+                 int64_t lead, int64_t i, int64_t n, float* to, uint8_t* bytes);
+
 struct Attention {
   const simd::AttentionLoops* loops = nullptr;
   int64_t leads = 0, queries = 0, keys = 0, depth = 0, values = 0;  ///< values: extent of v's rows
@@ -59,6 +63,15 @@ struct Attention {
   /// The same bits for any number of threads and chunks.
   void Run(std::byte* const* args, std::byte* scratch) const;
 
+  /// How many keys those queries see at most.
+  int64_t SeenBy(int64_t lead, int64_t first, int rows) const;
+  /// Scores of query i on their way through masks.
+  simd::ScoreRow MaskedRow(int64_t lead, int64_t i, int64_t n, float* scores,
+                           std::byte* const* args) const;
+  /// Rows of the result, `stride` floats apart, which change on the way; `bytes` has room for them.
+  void StoreResults(int64_t lead, int64_t first, int rows, float* tile, int64_t stride,
+                    uint8_t* bytes, std::byte* const* args) const;
+
  private:
   struct Lane;
   int64_t runs() const { return (queries + loops->rows - 1) / loops->rows; }
@@ -70,10 +83,8 @@ struct Attention {
   void PackKeys(int64_t lead, const Lane& lane) const;
   void PackValues(int64_t lead, const Lane& lane) const;
   void Rows(int64_t lead, int64_t first, int rows, const Lane& lane) const;
-  int64_t SeenBy(int64_t lead, int64_t first, int rows) const;
   void Fetch(const HeadRows& h, int64_t lead, int64_t first, int64_t end, int64_t n,
              const Lane& lane) const;
-  void Write(int64_t lead, int64_t first, int rows, const Lane& lane) const;
 
   std::vector<int64_t> seen_;     ///< keys that a query sees at most: by mask, then query
   std::vector<int32_t> seen_of_;  ///< by lead: which of them

@@ -6,6 +6,7 @@
 #include "lib/support/parallel.h"
 #include "lib/support/strings.h"
 #include "runtime/cpu/attention_group.h"
+#include "runtime/cpu/byte_attention.h"
 #include "runtime/cpu/kernels.h"
 #include "runtime/cpu/launch.h"
 
@@ -72,6 +73,14 @@ std::unique_ptr<Kernel> MakeAttention(const StepCall& call) {
     for (const auto* mask : {&attention.added, &attention.chosen})
       if (*mask && (*mask)->arg >= 0) p.unused[static_cast<size_t>((*mask)->arg)] = false;
     const size_t scratch = in.size() + 1;
+    if (auto bytes = ByteAttention::Of(attention)) {
+      p.name = "own:attention:vnni";
+      p.scratch_bytes = bytes->scratch_bytes();
+      p.launch = LaunchOf([bytes = std::move(*bytes), scratch](std::byte* const* args) {
+        bytes.Run(args, args[scratch]);
+      });
+      return p;
+    }
     p.launch = LaunchOf([attention = std::move(attention), scratch](std::byte* const* args) {
       attention.Run(args, args[scratch]);
     });

@@ -23,6 +23,26 @@ std::string RefuseDropout(const StepCall& call) {
   return RefuseView(call);
 }
 
+/// Only axes of extent 1 change their place.
+std::unique_ptr<Kernel> MakeTransposeView(const StepCall& call) {
+  std::vector<int64_t> perm;
+  if (call.main().attrs().count("perm")) perm = call.main().Attr<std::vector<int64_t>>("perm");
+  return KernelOf(
+      [perm](std::span<const Operand> in, std::span<const Operand>) -> Result<Prepared> {
+        const Dims& dims = in[0].dims;
+        int64_t last = -1;
+        for (size_t i = 0; i < dims.size(); ++i) {
+          const int64_t axis = perm.empty() ? static_cast<int64_t>(dims.size() - 1 - i) : perm[i];
+          if (dims[static_cast<size_t>(axis)] == 1) continue;
+          if (axis < last) return Unsupported("elements change their order");
+          last = axis;
+        }
+        Prepared p;
+        p.name = "view";
+        return p;
+      });
+}
+
 }  // namespace
 
 std::unique_ptr<Kernel> MakeView(const StepCall&) {
@@ -39,6 +59,7 @@ KernelList ViewKernels() {
   KernelList list;
   for (std::string_view op : {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"})
     list.push_back({op, "", "view", RefuseView, MakeView});
+  list.push_back({"Transpose", "", "view", RefuseView, MakeTransposeView});
   list.push_back({"Dropout", "", "view", RefuseDropout, MakeView});
   return list;
 }

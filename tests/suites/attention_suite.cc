@@ -1,5 +1,6 @@
 /// Attention spelled out in nodes, as exporters write it: heads, masks, layouts of the operands,
 /// quantization, against the reference kernels node by node.
+#include "lib/support/parallel.h"
 #include "tests/suites/suite.h"
 
 namespace infer {
@@ -209,12 +210,29 @@ TEST(Attention, Quantized) {
       int64_t off = 0;
       const Tensor &a = (*got)[0].tensor(), &b = (*want)[0].tensor();
       ASSERT_EQ(a.dims(), b.dims());
+      for (int threads : {2, 3, 7}) {
+        SetLaneBudget(7);
+        auto other = BackendUnderTest().Compile(*g, {.level = 2, .threads = threads});
+        ASSERT_TRUE(other.ok());
+        const auto again = RunOnce(**other, std::vector<Datum>{x});
+        ASSERT_TRUE(again.ok());
+        EXPECT_TRUE(BitEqual((*again)[0].tensor(), a)) << threads;
+      }
+      SetLaneBudget(AvailableCores());
       for (int64_t i = 0; i < a.num_elements(); ++i) {
         EXPECT_LE(std::abs(a.IntAt(i) - b.IntAt(i)), 1);
         off += a.IntAt(i) != b.IntAt(i);
       }
       EXPECT_LE(off, a.num_elements() / 200 + 1) << text;
     }
+}
+
+/// A Transpose that only moves axes of extent 1 is a view.
+TEST(Attention, TransposeOfUnitAxes) {
+  for (std::string_view perm : {"[1,0,2]", "[1,2,0]", "[0,2,1]", "[2,0,1]"})
+    CheckGraph(Cat("graph g(x: f32[1,5,7]) -> (y) { a = Relu(x) t = Transpose(a) {perm=", perm,
+                   "} y = Sigmoid(t) }"));
+  CheckGraph("graph g(x: f32[1,5,1]) -> (y) { a = Relu(x) t = Transpose(a) y = Sigmoid(t) }");
 }
 
 TEST(Attention, SymbolicExtents) {

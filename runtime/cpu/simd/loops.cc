@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "runtime/cpu/simd/attention.h"
+#include "runtime/cpu/simd/byte_attention.h"
 #include "runtime/cpu/simd/depthwise.h"
 #include "runtime/cpu/simd/elements.h"
 #include "runtime/cpu/simd/look_up.h"
@@ -102,6 +103,16 @@ std::vector<const WeightOnly*> AllWeightOnly() {
 const WeightOnly& TheWeightOnly() {
   static const WeightOnly* best = AllWeightOnly().back();
   return *best;
+}
+
+const ByteAttentionLoops* TheByteAttentionLoops() {
+#ifdef INFER_X86
+  const char* cap = std::getenv("INFER_MAX_ISA");
+  if (BestIsa() == Isa::kAvx512 && (!cap || std::string_view(cap) != "avx512") &&
+      __builtin_cpu_supports("avx512vnni"))
+    return &VnniByteAttentionLoops();
+#endif
+  return nullptr;
 }
 
 const AttentionLoops* TheAttentionLoops() {
