@@ -75,12 +75,13 @@ KernelList CpuKernels() {
       ConvKernels,        MatMulKernels,
       WeightOnlyKernels,  GroupAttentionKernels,
       PoolKernels,        ChannelNormKernels,
-      NormKernels,        RowKernels,
-      RecurrentKernels,   ConcatKernels,
-      MoveKernels,        ViewKernels,
-      ElementwiseKernels, PowKernels,
-      ElementKernels,     IndexKernels,
-      ResizeKernels,      QuantizeKernels,
+      NormKernels,        AttentionKernels,
+      RowKernels,         RecurrentKernels,
+      ConcatKernels,      ViewKernels,
+      MoveKernels,        ElementwiseKernels,
+      PowKernels,         ElementKernels,
+      IndexKernels,       ResizeKernels,
+      QuantizeKernels,
   };
   for (const Family family : families) {
     KernelList list = family();

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lib/support/strings.h"
+#include "runtime/cpu/attention_group.h"
 #include "runtime/cpu/bodies.h"
 #include "runtime/cpu/epilogue.h"
 #include "runtime/cpu/gate.h"
@@ -44,6 +45,11 @@ Status Widen(CompileState& s) { return WidenHalves(*s.graph, s.kernels, s.option
 Status Partition(CompileState& s) {
   s.plan.emplace(PartitionByNode(*std::move(s.graph)));
   s.graph.reset();
+  return {};
+}
+
+Status GroupAttentions(CompileState& s) {
+  GroupAttention(*s.plan, s.kernels, s.options);
   return {};
 }
 
@@ -91,6 +97,8 @@ Status ChooseKernels(CompileState& s) {
 constexpr CompileStep kSteps[] = {
     {"widen", "f16 and bf16 on f32 kernels: casts around their nodes", 0, Widen},
     {"partition", "one step per node", 0, Partition},
+    {"attention", "product, mask, Softmax, product and what moves their operands", 2,
+     GroupAttentions},
     {"quant-groups", "DQ -> operator -> Q as one step on integers", 1, GroupIntegers},
     {"fold-constants", "dequantised weights that no group took", 0, FoldWeights},
     {"gates", "the Mul of squeeze-and-excitation into the convolution after it", 1, AddGates},
