@@ -134,8 +134,8 @@ std::string ModelProfile::Headline() const {
       Cat(name, ": ", Fixed(wall_ms, 3), " ms profiled, ", Fixed(overhead, 3), " x unprofiled, ",
           Percent(unexplained), " % unexplained; ", reference.ToString(), "\n");
   if (roofline && wall_ms > 0)
-    text += Cat("roofline: ", Percent(floor_ms() / wall_ms), " % of peak (at best ",
-                Fixed(floor_ms(), 3), " ms with ", roofline->lanes,
+    text += Cat("roofline: ", Percent(floor_ms() / wall_ms), " % of peak (", Fixed(floor_ms(), 3),
+                " ms by direct algorithms; ", roofline->lanes,
                 roofline->lanes == 1 ? " thread: " : " threads: ", roofline->ToString(), ")\n");
   return text;
 }
