@@ -9,6 +9,8 @@
 #include "runtime/cpu/byte_attention.h"
 #include "runtime/cpu/kernels.h"
 #include "runtime/cpu/launch.h"
+#include "runtime/cpu/row_attention.h"
+#include "runtime/cpu/simd/one_query.h"
 
 namespace infer {
 namespace {
@@ -73,6 +75,14 @@ std::unique_ptr<Kernel> MakeAttention(const StepCall& call) {
     for (const auto* mask : {&attention.added, &attention.chosen})
       if (*mask && (*mask)->arg >= 0) p.unused[static_cast<size_t>((*mask)->arg)] = false;
     const size_t scratch = in.size() + 1;
+    if (auto rows = RowAttention::Of(attention)) {
+      p.name = Cat("own:row-attention:", simd::TheOneQuery().isa);
+      p.scratch_bytes = rows->scratch_bytes();
+      p.launch = LaunchOf([rows = std::move(*rows), scratch](std::byte* const* args) {
+        rows.Run(args, args[scratch]);
+      });
+      return p;
+    }
     if (auto bytes = ByteAttention::Of(attention)) {
       p.name = "own:attention:vnni";
       p.scratch_bytes = bytes->scratch_bytes();

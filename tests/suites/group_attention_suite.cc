@@ -61,6 +61,26 @@ TEST(GroupAttention, SameBitsForAnyNumberOfThreads) {
       {.heads = 12, .groups = 6, .size = 64, .past = 300, .lengths = "{299, 100}", .total = 300}));
 }
 
+/// A step of decoding spelled out in nodes: few queries, caches that grow by Concat.
+TEST(GroupAttention, FewQueriesSpelledOut) {
+  for (int64_t queries : {1, 2, 3, 4})
+    for (int64_t size : {16, 20, 64})
+      for (int64_t past : {1, 6, 130})
+        for (bool masked : {false, true}) {
+          const std::string cache = Cat("f32[2,3,", past, ",", size, "]");
+          const std::string rows = Cat("f32[2,", queries, ",3,", size, "]");
+          CheckGraph(Cat(
+              "graph g(q: ", rows, ", k: ", rows, ", v: ", rows, ", pk: ", cache, ", pv: ", cache,
+              ") -> (y, k2, v2) { d = const f32[] {8} m = const f32[", queries, ",", past + queries,
+              "] ~1", " a = Transpose(q) {perm=[0,2,1,3]} b = Transpose(k) {perm=[0,2,1,3]}",
+              " c = Transpose(v) {perm=[0,2,1,3]} k2 = Concat(pk, b) {axis=2}",
+              " v2 = Concat(pv, c) {axis=2} t = Transpose(k2) {perm=[0,1,3,2]}",
+              " s = MatMul(a, t) w = Div(s, d) ", masked ? "x = Add(w, m)" : "x = Mul(w, d)",
+              " p = Softmax(x) {axis=-1} o = MatMul(p, v2)",
+              " y = Transpose(o) {perm=[0,2,1,3]} }"));
+        }
+}
+
 /// The caller gives one buffer for past and present; lengths come as an input.
 TEST(GroupAttention, PastAndPresentMayBeOneBuffer) {
   constexpr int64_t kSteps = 20, kWidth = 32;
