@@ -76,7 +76,7 @@ std::unique_ptr<Kernel> MakeAttention(const StepCall& call) {
       if (*mask && (*mask)->arg >= 0) p.unused[static_cast<size_t>((*mask)->arg)] = false;
     const size_t scratch = in.size() + 1;
     if (auto rows = RowAttention::Of(attention)) {
-      p.name = Cat("own:row-attention:", simd::TheOneQuery().isa);
+      p.name = Cat("own:attention:row:", simd::TheOneQuery().isa);
       p.scratch_bytes = rows->scratch_bytes();
       p.launch = LaunchOf([rows = std::move(*rows), scratch](std::byte* const* args) {
         rows.Run(args, args[scratch]);
