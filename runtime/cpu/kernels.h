@@ -4,6 +4,7 @@
 
 namespace infer {
 
+KernelList Int8ByteKernels();         ///< DQ -> Conv 1x1 -> Q (own)
 KernelList Int8ProductKernels();      ///< DQ -> Conv, MatMul, Gemm -> Q (oneDNN)
 KernelList Int8ElementwiseKernels();  ///< DQ -> Add, Mul, activations, pooling, Concat -> Q; Q; DQ
 KernelList WinogradKernels();         ///< Conv 3x3 (own)

@@ -212,6 +212,60 @@ TEST(Int8, MatrixProducts) {
     }
 }
 
+/// Enough channels for kernels that take only those; scales are powers of two, so that every result
+/// is the graph's.
+TEST(Int8, PointwiseConvolutions) {
+  struct Case {
+    std::string_view type;
+    int zero;
+    int64_t channels, filters, step;
+    std::string_view activation;  ///< of c, to r
+    bool adds;
+  };
+  const Case cases[] = {{"u8", 0, 192, 64, 1, "Relu(c)", false},
+                        {"u8", 5, 201, 40, 1, "", false},
+                        {"i8", -7, 256, 33, 1, "", false},
+                        {"u8", 9, 194, 32, 2, "", false},
+                        {"u8", 3, 200, 48, 1, "Clip(c, lo, hi)", false},
+                        {"u8", 0, 192, 64, 1, "", true},
+                        {"u8", 131, 204, 40, 1, "", true},
+                        {"i8", 5, 196, 72, 1, "", true},
+                        {"i8", 5, 193, 7, 2, "Relu(c)", true}};
+  for (const Case& c : cases) {
+    const DType t = *ParseDType(c.type);
+    const int64_t h = 17, w = 11, y_h = (h - 1) / c.step + 1, y_w = (w - 1) / c.step + 1;
+    const std::string r = c.activation.empty() ? "c" : "r";
+    CheckInt8(
+        Cat("graph g(q: ", c.type, "[2,", c.channels, ",", h, ",", w, "], p: ", c.type, "[2,",
+            c.filters, ",", y_h, ",", y_w, "]) -> (y) { ", Dq("x", "q", 0.5, c.type, c.zero),
+            "wq = ", Const(DType::kI8, {c.filters, c.channels, 1, 1}, 7), " ",
+            Dq("w", "wq", 0.125, "i8", 0), "lo = const f32[] {-3000} hi = const f32[] {9000} ",
+            "b = const f32[", c.filters, "] {",
+            Join(std::vector<std::string>(static_cast<size_t>(c.filters), "37.5"), ", "),
+            "} c = Conv(x, w, b) {strides=[", c.step, ",", c.step, "]} ",
+            c.activation.empty() ? std::string() : Cat("r = ", c.activation, " "),
+            c.adds
+                ? Cat(Q("cq", r, 256, c.type, 7), Dq("d", "cq", 256, c.type, 7),
+                      Dq("z", "p", 128, c.type, 3), "a = Add(d, z) ", Q("y", "a", 512, c.type, 9))
+                : Q("y", r, 256, c.type, 7),
+            "}"),
+        {Full(t, {2, c.channels, h, w}, 5), Full(t, {2, c.filters, y_h, y_w}, 6)}, None);
+  }
+}
+
+TEST(Int8, MatrixProductsOfManyRows) {
+  for (std::string_view type : {"u8", "i8"})
+    for (int64_t rows : {1, 3, 60})
+      for (int64_t k : {64, 259}) {
+        const DType t = *ParseDType(type);
+        CheckInt8(Cat("graph g(q: ", type, "[", rows, ",", k, "]) -> (y, v, u) { ",
+                      Dq("x", "q", 0.5, type, 3), "wq = ", Const(DType::kI8, {k, 75}, 3), " ",
+                      Dq("w", "wq", 0.125, "i8", 0), "c = MatMul(x, w) ", Q("y", "c", 256, type, 7),
+                      "v = MatMul(x, w) e = MatMul(x, w) u = Relu(e) }"),
+                  {Full(t, {rows, k}, 2)}, None);
+      }
+}
+
 TEST(Int8, ElementWise) {
   for (std::string_view op : {"Add", "Mul"})
     for (std::string_view type : {"u8", "i8"})

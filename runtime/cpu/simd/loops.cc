@@ -5,6 +5,7 @@
 
 #include "runtime/cpu/simd/attention.h"
 #include "runtime/cpu/simd/byte_attention.h"
+#include "runtime/cpu/simd/bytes.h"
 #include "runtime/cpu/simd/depthwise.h"
 #include "runtime/cpu/simd/elements.h"
 #include "runtime/cpu/simd/look_up.h"
@@ -103,6 +104,16 @@ std::vector<const WeightOnly*> AllWeightOnly() {
 const WeightOnly& TheWeightOnly() {
   static const WeightOnly* best = AllWeightOnly().back();
   return *best;
+}
+
+MultiplyBytesFn TheMultiplyBytes() {
+#ifdef INFER_X86
+  const char* cap = std::getenv("INFER_MAX_ISA");
+  const bool below = cap && std::string_view(cap) == "avx512";
+  if (BestIsa() == Isa::kAvx512 && !below && __builtin_cpu_supports("avx512vnni"))
+    return MultiplyBytesVnni;
+#endif
+  return nullptr;
 }
 
 const ByteAttentionLoops* TheByteAttentionLoops() {

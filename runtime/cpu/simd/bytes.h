@@ -1,0 +1,56 @@
+#pragma once
+/// The product of bytes under our integer convolutions and matrix products: u8 rows by s8 panels,
+/// exact sums of 32 bits, and what makes a result of a sum while it is in registers. No allocation,
+/// no threads here.
+#include <cstddef>
+#include <cstdint>
+
+namespace infer::simd {
+
+/// Columns of a panel of b, and how much of k stands together in it.
+inline constexpr int kByteColumns = 32, kByteQuad = 4;
+/// Rows of one call.
+inline constexpr int kByteTileRows = 14;
+
+/// What follows a sum s, in f32: v = (s + bias) * scale; if `clips`, v = clamp(v, clip_lo, clip_hi)
+/// * clip_scale; then by form
+///   kFloat: v;
+///   kBytes: round(clamp(v, lo, hi)) + zero, a byte;
+///   kResidual: u = round(clamp(v, lo, hi)) * sum_scale + (d - other_zero) * other_scale, then
+///              round(clamp(u, sum_lo, sum_hi)) + zero.
+struct ByteFinish {
+  enum class Form : uint8_t { kFloat, kBytes, kResidual } form = Form::kFloat;
+  bool clips = false;
+  /// 128 where d is signed: d ^ flip is unsigned, and so are the zero points.
+  uint8_t flip = 0;
+  float clip_lo = 0, clip_hi = 0, clip_scale = 1;
+  float lo = 0, hi = 0;
+  float sum_scale = 1, other_scale = 1, sum_lo = 0, sum_hi = 0;
+  int32_t zero = 0, other_zero = 0;
+};
+
+/// d[r][j] = finish(start[j] + sum_k a[r][k] * b[k / 4][j][k % 4]) for 32 columns.
+struct ByteCall {
+  const uint8_t* a = nullptr;
+  int64_t a_stride = 0;            ///< bytes from one row to the next
+  const int8_t* b = nullptr;       ///< [quads][32][4]
+  int64_t quads = 0;               ///< of k
+  std::byte* d = nullptr;          ///< bytes, or f32
+  int64_t d_stride = 0;            ///< bytes from one row to the next
+  const int32_t* start = nullptr;  ///< [32], as bias and scale
+  const float* bias = nullptr;
+  const float* scale = nullptr;
+  const ByteFinish* finish = nullptr;
+  /// What the next products read: so many lines of 64 bytes per 4 quads go to L2 meanwhile.
+  const std::byte* ahead = nullptr;
+  int ahead_lines = 0;
+};
+
+/// Pre: 1 <= rows <= kByteTileRows.
+using MultiplyBytesFn = void (*)(int rows, const ByteCall& call);
+/// nullptr where the machine, or INFER_MAX_ISA, has no VNNI of 512 bits.
+MultiplyBytesFn TheMultiplyBytes();
+
+void MultiplyBytesVnni(int rows, const ByteCall& call);
+
+}  // namespace infer::simd
