@@ -18,7 +18,15 @@ constexpr float kInf = std::numeric_limits<float>::infinity();
 
 bool IsConv(const Node& n) { return n.Is("Conv"); }
 
-/// Below VNNI oneDNN adds pairs of products in 16 bits, and saturates.
+bool IsDepthwise(const Node& n, const Tensor& w) {
+  return IsConv(n) && w.dim(1) == 1 && n.Attr<int64_t>("group") > 1;
+}
+
+constexpr std::string_view kSaturates =
+    "saturates on this ISA (no VNNI, and 255 (|w1| + |w2|) exceeds 32767)";
+
+/// Below VNNI oneDNN adds pairs of products in 16 bits, and saturates; not where channels are by
+/// themselves, as long as that has a kernel of its own (ProductKernel::PrepareConv).
 std::string RefuseProduct(const StepCall& call) {
   if (std::string why = RefuseProductGroup(call); !why.empty() || onednn::HasExactInt8())
     return why;
@@ -27,11 +35,12 @@ std::string RefuseProduct(const StepCall& call) {
   const QuantInput& w = *group->inputs[1];
   if (IsConv(n) && group->inputs[0]->params.dtype == DType::kI8)
     return "oneDNN halves the weights on this ISA (no VNNI, and the operand is signed)";
+  if (group->residual) return "rounds the addition twice on this ISA";
   const bool first = ChannelsFirst(n);
   const int64_t channels = w.constant->dim(first ? 0 : -1);
-  const bool depthwise = IsConv(n) && w.constant->dim(1) == 1 && n.Attr<int64_t>("group") > 1;
-  if (!depthwise && !PairsFit16Bits(SymmetricWeights(w, channels, first), channels, first))
-    return "saturates on this ISA (no VNNI, and 255 (|w1| + |w2|) exceeds 32767)";
+  if (!IsDepthwise(n, *w.constant) &&
+      !PairsFit16Bits(SymmetricWeights(w, channels, first), channels, first))
+    return std::string(kSaturates);
   return "";
 }
 
@@ -103,6 +112,9 @@ class ProductKernel final : public Kernel {
     s.pads_begin = spatial.pads_begin;
     s.pads_end = spatial.pads_end;
     INFER_ASSIGN(const onednn::Made made, onednn::MakeConv(s, attributes_));
+    if (!onednn::HasExactInt8() && made.name.find("gemm") != std::string::npos &&
+        !PairsFit16Bits(weights_, channels_, true))
+      return Unsupported(std::string(kSaturates));
     INFER_ASSIGN(Prepared p, Bind(in, s.weights, made));
     p.in_layouts[static_cast<size_t>(group_.inputs[0]->operand)] = made.src;
     p.out_layouts = {made.dst};

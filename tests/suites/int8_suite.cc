@@ -133,6 +133,37 @@ TEST(Int8, Convolution) {
   }
 }
 
+/// Windows of one to three axes: strides, dilations, uneven paddings, groups with odd numbers of
+/// channels, more filters than a group has channels, activations that keep to bounds.
+TEST(Int8, ConvolutionGeometry) {
+  struct Case {
+    Dims x, w;
+    std::string_view attributes, activation;
+  };
+  const Case cases[] = {
+      {{2, 5, 23}, {7, 5, 4}, "strides=[3], pads=[2,1]", ""},
+      {{1, 6, 31}, {6, 1, 5}, "dilations=[3], group=6", "Relu(c)"},
+      {{2, 9, 8, 11}, {6, 3, 3, 2}, "strides=[2,1], pads=[1,0,0,2], group=3", ""},
+      {{1, 4, 9, 10}, {33, 4, 3, 3}, "dilations=[2,3], pads=[2,3,2,3]", "LeakyRelu(c) {alpha=0.2}"},
+      {{1, 10, 13, 7}, {20, 1, 3, 3}, "group=10, pads=[1,1,1,1]", ""},
+      {{1, 35, 6, 9}, {35, 1, 5, 5}, "group=35, strides=[1,2], pads=[2,2,2,2]", ""},
+      {{1, 3, 4, 5, 6}, {18, 3, 2, 3, 2}, "strides=[1,2,1], pads=[1,0,1,0,1,0]", "Abs(c)"},
+      {{3, 65, 5, 5}, {16, 65, 1, 1}, "strides=[2,2]", ""},
+  };
+  for (const Case& c : cases)
+    for (std::string_view type : {"u8", "i8"})
+      for (bool quantized : {true, false})
+        CheckInt8(
+            Cat("graph g(q: ", type, ToString(c.x), ") -> (y) { ", Dq("x", "q", 0.05, type, 9),
+                "wq = ", Const(DType::kI8, c.w, 7), " ", Dq("w", "wq", 0.01, "i8", 0),
+                "b = const f32[", c.w[0], "] ~3 c = Conv(x, w, b) {", c.attributes, "} ",
+                Tail(c.activation, quantized
+                                       ? Q("y", c.activation.empty() ? "c" : "r", 0.7, type, 4)
+                                       : std::string()),
+                "}"),
+            {Full(*ParseDType(type), c.x, 5)});
+}
+
 /// The result of a convolution is quantized, dequantized and added to another integer tensor: the
 /// addition may join the step, and rounds as the graph does.
 TEST(Int8, ConvolutionWithResidual) {

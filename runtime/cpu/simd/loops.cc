@@ -10,6 +10,7 @@
 #include "runtime/cpu/simd/elements.h"
 #include "runtime/cpu/simd/look_up.h"
 #include "runtime/cpu/simd/one_query.h"
+#include "runtime/cpu/simd/pairs.h"
 #include "runtime/cpu/simd/panels.h"
 #include "runtime/cpu/simd/weight_only.h"
 
@@ -132,6 +133,14 @@ const AttentionLoops* TheAttentionLoops() {
   if (BestIsa() == Isa::kAvx2) return &Avx2AttentionLoops();
 #endif
   return nullptr;
+}
+
+const Pairs& ThePairs() {
+#ifdef INFER_X86
+  if (BestIsa() == Isa::kAvx512) return Avx512Pairs();
+  if (BestIsa() == Isa::kAvx2) return Avx2Pairs();
+#endif
+  return GenericPairs();
 }
 
 }  // namespace infer::simd
