@@ -35,7 +35,12 @@ int OpenByComponents(int folder, const std::string& location) {
     if (parts[i].empty() || parts[i] == ".") continue;
     const bool last = i + 1 == parts.size();
     const int next = ::openat(at, parts[i].c_str(), last ? kReadFlags : kReadFlags | O_DIRECTORY);
-    const int error = errno;
+    int error = errno;
+    // A link that should be a folder: it says so whatever it leads to.
+    struct stat entry {};
+    if (next < 0 && error == ENOTDIR &&
+        ::fstatat(at, parts[i].c_str(), &entry, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(entry.st_mode))
+      error = ELOOP;
     ::close(at);
     errno = error;
     at = next;

@@ -29,6 +29,16 @@ const Node* OnlyReader(const Node& node) {
   return v->uses()[0].user;
 }
 
+/// oneDNN's kernels for 64-bit ARM take Clip and HardSwish behind a product, and leave them out
+/// (2.6).
+bool IsComputed([[maybe_unused]] const Node& n) {
+#ifdef INFER_X86
+  return true;
+#else
+  return !n.Is("Clip") && !n.Is("HardSwish");
+#endif
+}
+
 }  // namespace
 
 bool SameShape(const Value& a, const Value& b) {
@@ -47,7 +57,7 @@ Result<Epilogue> DecodeEpilogue(const StepCall& call, bool may_bias, bool may_ga
   const Value* before = call.step.main->output(0);
   for (auto it = main + 1; it != nodes.end(); ++it) {
     const Node& n = **it;
-    if (auto op = onednn::EltwiseOf(n); op && n.input(0) == before) {
+    if (auto op = onednn::EltwiseOf(n); op && IsComputed(n) && n.input(0) == before) {
       e.ops.push_back(*op);
       e.nodes.push_back(&n);
     } else if (n.Is("Add") && n.inputs().size() == 2 && n.input(0) != n.input(1)) {

@@ -16,6 +16,12 @@ using onednn::PostOp;
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
 
+#ifdef INFER_X86
+constexpr bool kIsX86 = true;
+#else
+constexpr bool kIsX86 = false;
+#endif
+
 bool IsConv(const Node& n) { return n.Is("Conv"); }
 
 bool IsDepthwise(const Node& n, const Tensor& w) {
@@ -28,6 +34,7 @@ constexpr std::string_view kSaturates =
 /// Below VNNI oneDNN adds pairs of products in 16 bits, and saturates; not where channels are by
 /// themselves, as long as that has a kernel of its own (ProductKernel::PrepareConv).
 std::string RefuseProduct(const StepCall& call) {
+  if (!kIsX86) return "oneDNN has it on x86-64 only";
   if (std::string why = RefuseProductGroup(call); !why.empty() || onednn::HasExactInt8())
     return why;
   const auto group = DecodeQuantGroup(call);
