@@ -66,7 +66,9 @@ Made Finish(const D& pd, std::vector<std::pair<int, memory::desc>> descs,
 
 /// oneDNN's plain reference code is slower than ours.
 Result<Made> RefuseReference(Made made) {
-  if (made.name.find("ref:") != std::string::npos || made.name.rfind("onednn:simple:any", 0) == 0)
+  if (made.name.find("ref:") != std::string::npos ||
+      made.name.find("ref_int8:") != std::string::npos ||
+      made.name.rfind("onednn:simple:any", 0) == 0)
     return Unsupported("oneDNN would run its plain reference code");
   return made;
 }
