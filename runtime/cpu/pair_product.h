@@ -4,7 +4,7 @@
 /// oneDNN's integer kernels, so that chains have no reorders. The image is widened to 16 bits, less
 /// its zero point and with zeros around it, and multiplied where it lies: a row of the product is a
 /// pixel, k runs over the taps of the window, each a stretch of the image.
-/// What it gains: docs/adr/0010-every-instruction-set.md.
+/// What it gains: docs/adr/0011-every-instruction-set.md.
 #include "runtime/cpu/simd/pairs.h"
 #include "runtime/cpu/spatial.h"
 
