@@ -60,8 +60,8 @@ int64_t ByteAttention::chunk_bytes() const {
   const int64_t bytes = simd::kByteRows * depth + simd::kByteRows * probability_stride() +
                         width * longest + panels(attention_.keys) * width * (depth + 4) +
                         panels(attention_.values) * width * value_quads() * 4 +
-                        4 * simd::kByteRows * score_stride() +
-                        4 * simd::kByteRows * (panels(attention_.values) * width) + 4 * longest;
+                        simd::kByteRows * score_stride() * 4 +
+                        simd::kByteRows * panels(attention_.values) * width * 4 + 4 * longest;
   return (bytes + 9 * 64 + 127) / 128 * 128;
 }
 
@@ -195,9 +195,9 @@ void ByteAttention::Run(std::byte* const* args, std::byte* scratch) const {
       lane.keys = As<int32_t>(take(panels(a.keys) * width * depth));
       lane.key_terms = As<int32_t>(take(panels(a.keys) * width * 4));
       lane.values = As<int32_t>(take(panels(a.values) * width * value_quads() * 4));
-      lane.scores = As<int32_t>(take(4 * simd::kByteRows * score_stride()));
-      lane.sums = As<int32_t>(take(4 * simd::kByteRows * panels(a.values) * width));
-      lane.tile = As<float>(take(4 * simd::kByteRows * longest));
+      lane.scores = As<int32_t>(take(simd::kByteRows * score_stride() * 4));
+      lane.sums = As<int32_t>(take(simd::kByteRows * panels(a.values) * width * 4));
+      lane.tile = As<float>(take(simd::kByteRows * longest * 4));
       int64_t key_at = -1, value_at = -1;
       for (int64_t u = units * c / a.chunks; u < units * (c + 1) / a.chunks; ++u) {
         const int64_t lead = u / runs(), run = u % runs();
