@@ -67,7 +67,7 @@ struct Axis {
 
 /// Three axes; those that are not there have one point.
 struct Axes {
-  Axis of[3];
+  std::array<Axis, 3> of;
   size_t parts() const { return of[0].groups.size() * of[1].groups.size() * of[2].groups.size(); }
   size_t part(size_t a, size_t b, size_t c) const {
     return (a * of[1].groups.size() + b) * of[2].groups.size() + c;
