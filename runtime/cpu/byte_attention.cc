@@ -12,10 +12,12 @@ using Kind = ElementStep::Kind;
 
 /// Pointers of one chunk.
 struct ByteAttention::Lane {
-  std::byte* const* args;
-  uint8_t *q, *probabilities, *rows;
-  int32_t *keys, *key_terms, *values, *scores, *sums;
-  float* tile;
+  std::byte* const* args = nullptr;
+  uint8_t *q = nullptr, *probabilities = nullptr, *rows = nullptr;
+  int32_t *keys = nullptr, *key_terms = nullptr, *values = nullptr, *scores = nullptr,
+          *sums = nullptr;
+  float* tile = nullptr;
+  int64_t bytes = 0;  ///< of all of them
 };
 
 std::optional<ByteAttention::Bytes> ByteAttention::BytesOf(const HeadRows& h, bool wants_signed) {
@@ -54,15 +56,30 @@ int64_t ByteAttention::runs() const {
   return (attention_.queries + simd::kByteRows - 1) / simd::kByteRows;
 }
 
-int64_t ByteAttention::chunk_bytes() const {
+ByteAttention::Lane ByteAttention::LaneAt(std::byte* scratch) const {
   const int64_t width = simd::kByteWidth, depth = padded_depth();
   const int64_t longest = std::max(depth, attention_.values) + 64;
-  const int64_t bytes = simd::kByteRows * depth + simd::kByteRows * probability_stride() +
-                        width * longest + panels(attention_.keys) * width * (depth + 4) +
-                        panels(attention_.values) * width * value_quads() * 4 +
-                        simd::kByteRows * score_stride() * 4 +
-                        simd::kByteRows * panels(attention_.values) * width * 4 + 4 * longest;
-  return (bytes + 9 * 64 + 127) / 128 * 128;
+  Lane lane;
+  const auto take = [&](auto*& p, int64_t n) {
+    using T = std::remove_reference_t<decltype(*p)>;
+    p = reinterpret_cast<T*>(scratch + lane.bytes);
+    lane.bytes += (n * static_cast<int64_t>(sizeof(T)) + 63) / 64 * 64;
+  };
+  take(lane.q, simd::kByteRows * depth);
+  take(lane.probabilities, simd::kByteRows * probability_stride());
+  take(lane.rows, width * longest);
+  take(lane.keys, panels(attention_.keys) * width * depth / 4);
+  take(lane.key_terms, panels(attention_.keys) * width);
+  take(lane.values, panels(attention_.values) * width * value_quads());
+  take(lane.scores, simd::kByteRows * score_stride());
+  take(lane.sums, simd::kByteRows * panels(attention_.values) * width);
+  take(lane.tile, simd::kByteRows * longest);
+  return lane;
+}
+
+int64_t ByteAttention::chunk_bytes() const {
+  alignas(64) static std::byte nothing[64];
+  return (LaneAt(nothing).bytes + 127) / 128 * 128;
 }
 
 /// Row i of a lead as the product wants it but for its sign; its own memory where it lies so.
@@ -177,27 +194,11 @@ void ByteAttention::Rows(int64_t lead, int64_t first, int rows, const Lane& lane
 
 void ByteAttention::Run(std::byte* const* args, std::byte* scratch) const {
   const Attention& a = attention_;
-  const int64_t units = a.leads * runs(), width = simd::kByteWidth, depth = padded_depth();
+  const int64_t units = a.leads * runs();
   ParallelFor(a.chunks, 1, [&](int64_t begin, int64_t end) {
     for (int64_t c = begin; c < end; ++c) {
-      std::byte* at = scratch + c * chunk_bytes();
-      auto take = [&at](int64_t bytes) {
-        std::byte* const here = at;
-        at += (bytes + 63) / 64 * 64;
-        return here;
-      };
-      const int64_t longest = std::max(depth, a.values) + 64;
-      Lane lane;
+      Lane lane = LaneAt(scratch + c * chunk_bytes());
       lane.args = args;
-      lane.q = As<uint8_t>(take(simd::kByteRows * depth));
-      lane.probabilities = As<uint8_t>(take(simd::kByteRows * probability_stride()));
-      lane.rows = As<uint8_t>(take(width * longest));
-      lane.keys = As<int32_t>(take(panels(a.keys) * width * depth));
-      lane.key_terms = As<int32_t>(take(panels(a.keys) * width * 4));
-      lane.values = As<int32_t>(take(panels(a.values) * width * value_quads() * 4));
-      lane.scores = As<int32_t>(take(simd::kByteRows * score_stride() * 4));
-      lane.sums = As<int32_t>(take(simd::kByteRows * panels(a.values) * width * 4));
-      lane.tile = As<float>(take(simd::kByteRows * longest * 4));
       int64_t key_at = -1, value_at = -1;
       for (int64_t u = units * c / a.chunks; u < units * (c + 1) / a.chunks; ++u) {
         const int64_t lead = u / runs(), run = u % runs();

@@ -27,6 +27,9 @@ class ByteAttention {
   static std::optional<Bytes> BytesOf(const HeadRows& h, bool wants_signed);
 
   int64_t runs() const;
+  /// The pointers of a chunk whose scratch is there; one walk says where each is and how much all
+  /// take.
+  Lane LaneAt(std::byte* scratch) const;
   int64_t chunk_bytes() const;
   int64_t padded_depth() const { return (attention_.depth + 15) / 16 * 16; }
   int64_t panels(int64_t columns) const {

@@ -1,5 +1,7 @@
 /// Attention spelled out in nodes, as exporters write it: heads, masks, layouts of the operands,
 /// quantization, against the reference kernels node by node.
+#include <array>
+
 #include "lib/support/parallel.h"
 #include "tests/suites/suite.h"
 
@@ -169,21 +171,24 @@ TEST(Attention, ReadElsewhere) {
 
 TEST(Attention, Quantized) {
   for (std::string_view type : {"u8", "i8"})
-    for (int64_t n : {6, 40}) {
+    for (auto [n, size] : {std::array<int64_t, 2>{6, 8}, {40, 8}, {30, 64}}) {
+      const int64_t part = 3 * size;
       const int zero = type == "u8" ? 120 : -3;
       const auto quantized = [&](std::string_view x, std::string_view name) {
         return Cat(name, "_i = QuantizeLinear(", x, ", s, z) ", name, " = DequantizeLinear(", name,
                    "_i, s, z) ");
       };
       const auto text =
-          Cat("graph g(x: ", type, "[2,", n, ",72]) -> (y) { s = const f32[] {0.01} z = const ",
-              type, "[] {", zero,
+          Cat("graph g(x: ", type, "[2,", n, ",", 3 * part,
+              "]) -> (y) { s = const f32[] {0.01} z = const ", type, "[] {", zero,
               "} ps = const f32[] {0.004} pz = const u8[] {0} os = const f32[] {0.008} "
-              "c = const f32[] {2.0} xd = DequantizeLinear(x, s, z) n = const i64[3] {24,24,24} "
+              "c = const f32[] {2.0} xd = DequantizeLinear(x, s, z) n = const i64[3] {",
+              part, ",", part, ",", part,
+              "} "
               "q0, k0, v0 = Split(xd, n) {axis=2} ",
               quantized("q0", "q1"), quantized("k0", "k1"), quantized("v0", "v1"),
-              "sh = const i64[4] {2,", n,
-              ",3,8} qr = Reshape(q1, sh) kr = Reshape(k1, sh) "
+              "sh = const i64[4] {2,", n, ",3,", size,
+              "} qr = Reshape(q1, sh) kr = Reshape(k1, sh) "
               "vr = Reshape(v1, sh) ",
               quantized("kr", "k2"),
               "qt = Transpose(qr) {perm=[0,2,1,3]} "
@@ -196,7 +201,7 @@ TEST(Attention, Quantized) {
       auto g = ParseGraph(text, SuiteOps());
       ASSERT_TRUE(g.ok()) << g.status().message() << text;
       Random random(5);
-      Tensor x(type == "u8" ? DType::kU8 : DType::kI8, {2, n, 72});
+      Tensor x(type == "u8" ? DType::kU8 : DType::kI8, {2, n, 3 * part});
       for (int64_t i = 0; i < x.num_elements(); ++i)
         x.SetInt(i, static_cast<int64_t>(random.Below(256)) - (type == "u8" ? 0 : 128));
       const auto want = Evaluate(*g, std::vector<Datum>{x});
@@ -206,7 +211,8 @@ TEST(Attention, Quantized) {
       const auto got = RunOnce(**program, std::vector<Datum>{x});
       ASSERT_TRUE(got.ok()) << got.status().message();
       ExpectFused((*program)->steps(), 0, text);
-      // A probability or a sum near the middle of two integers may go to the other one.
+      // A sum near the middle of two integers may go to the other one; a probability that does
+      // moves up to `size` results.
       int64_t off = 0;
       const Tensor &a = (*got)[0].tensor(), &b = (*want)[0].tensor();
       ASSERT_EQ(a.dims(), b.dims());
@@ -223,7 +229,7 @@ TEST(Attention, Quantized) {
         EXPECT_LE(std::abs(a.IntAt(i) - b.IntAt(i)), 1);
         off += a.IntAt(i) != b.IntAt(i);
       }
-      EXPECT_LE(off, a.num_elements() / 200 + 1) << text;
+      EXPECT_LE(off, a.num_elements() / 200 + size) << text;
     }
 }
 
