@@ -25,16 +25,26 @@ struct Part {
   int64_t at, size;
 };
 
+std::vector<int> OperandsOf(const StepCall& call) {
+  std::vector<int> list;
+  for (const Value* v : call.main().inputs()) list.push_back(call.operand(v));
+  return list;
+}
+
+/// Whether images of extents `dims` are put together along their channels.
+Status CheckChannels(int64_t axis, const Dims& dims) {
+  INFER_ASSIGN(const int a, NormalizeAxis(axis, static_cast<int>(dims.size())));
+  if (a != 1 || dims.size() < 3 || dims.size() > 5) return Unsupported("not along the channels");
+  return {};
+}
+
 std::unique_ptr<Kernel> MakeConcat(const StepCall& call) {
   const int64_t axis = call.main().Attr<int64_t>("axis");
-  std::vector<int> from;
-  for (const Value* v : call.main().inputs()) from.push_back(call.operand(v));
   return KernelOf(
-      [axis, from](std::span<const Operand> in, std::span<const Operand> out) -> Result<Prepared> {
+      [axis, from = OperandsOf(call)](std::span<const Operand> in,
+                                      std::span<const Operand> out) -> Result<Prepared> {
         const Dims& dims = out[0].dims;
-        INFER_ASSIGN(const int a, NormalizeAxis(axis, static_cast<int>(dims.size())));
-        if (a != 1 || dims.size() < 3 || dims.size() > 5)
-          return Unsupported("not along the channels");
+        INFER_TRY(CheckChannels(axis, dims));
         const int lanes = simd::ThePanels()->lanes;
         Prepared p;
         p.in_layouts.resize(in.size());
@@ -77,14 +87,11 @@ std::string RefuseRows(const StepCall& call) {
 /// Of operands that lie channels last, pixel by pixel. oneDNN's takes two to four times as long.
 std::unique_ptr<Kernel> MakeRows(const StepCall& call) {
   const int64_t axis = call.main().Attr<int64_t>("axis");
-  std::vector<int> from;
-  for (const Value* v : call.main().inputs()) from.push_back(call.operand(v));
   return KernelOf(
-      [axis, from](std::span<const Operand> in, std::span<const Operand> out) -> Result<Prepared> {
+      [axis, from = OperandsOf(call)](std::span<const Operand> in,
+                                      std::span<const Operand> out) -> Result<Prepared> {
         const Dims& dims = out[0].dims;
-        INFER_ASSIGN(const int a, NormalizeAxis(axis, static_cast<int>(dims.size())));
-        if (a != 1 || dims.size() < 3 || dims.size() > 5)
-          return Unsupported("not along the channels");
+        INFER_TRY(CheckChannels(axis, dims));
         Prepared p;
         p.in_layouts.resize(in.size());
         p.out_layouts = {onednn::ChannelsLast(DType::kF32, dims)};

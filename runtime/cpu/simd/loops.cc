@@ -34,6 +34,12 @@ Isa BestIsa() {
   }();
   return isa;
 }
+
+bool HasVnni() {
+  const char* cap = std::getenv("INFER_MAX_ISA");
+  return BestIsa() == Isa::kAvx512 && __builtin_cpu_supports("avx512vnni") &&
+         !(cap && std::string_view(cap) == "avx512");
+}
 #endif
 
 void LookUp(const uint8_t* x, uint8_t* y, int64_t n, const uint8_t* table) {
@@ -92,12 +98,9 @@ const OneQuery& TheOneQuery() {
 std::vector<const WeightOnly*> AllWeightOnly() {
   std::vector<const WeightOnly*> all = {&GenericWeightOnly()};
 #ifdef INFER_X86
-  const char* text = std::getenv("INFER_MAX_ISA");
-  const std::string_view cap = text ? text : "";
   if (BestIsa() != Isa::kGeneric) all.push_back(&Avx2WeightOnly());
   if (BestIsa() == Isa::kAvx512) all.push_back(&Avx512WeightOnly());
-  if (BestIsa() == Isa::kAvx512 && cap != "avx512" && __builtin_cpu_supports("avx512vnni"))
-    all.push_back(&VnniWeightOnly());
+  if (HasVnni()) all.push_back(&VnniWeightOnly());
 #endif
   return all;
 }
@@ -109,20 +112,14 @@ const WeightOnly& TheWeightOnly() {
 
 MultiplyBytesFn TheMultiplyBytes() {
 #ifdef INFER_X86
-  const char* cap = std::getenv("INFER_MAX_ISA");
-  const bool below = cap && std::string_view(cap) == "avx512";
-  if (BestIsa() == Isa::kAvx512 && !below && __builtin_cpu_supports("avx512vnni"))
-    return MultiplyBytesVnni;
+  if (HasVnni()) return MultiplyBytesVnni;
 #endif
   return nullptr;
 }
 
 const ByteAttentionLoops* TheByteAttentionLoops() {
 #ifdef INFER_X86
-  const char* cap = std::getenv("INFER_MAX_ISA");
-  if (BestIsa() == Isa::kAvx512 && (!cap || std::string_view(cap) != "avx512") &&
-      __builtin_cpu_supports("avx512vnni"))
-    return &VnniByteAttentionLoops();
+  if (HasVnni()) return &VnniByteAttentionLoops();
 #endif
   return nullptr;
 }
