@@ -136,7 +136,8 @@ Worker::~Worker() {
 
 std::string Worker::End(bool kill) {
   if (!alive()) return "ended before";
-  if (kill) ::kill(pid_, SIGKILL);
+  // With what it has started: a child of OpenVINO's has outlived its worker.
+  if (kill && ::kill(-pid_, SIGKILL) != 0) ::kill(pid_, SIGKILL);
   int status = 0;
   while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
   }
