@@ -151,24 +151,26 @@ bool MovePlan::FindRows(std::span<const int64_t> map, const Dims& dims, int64_t 
 /// A tile of kTile x kTile elements of 4 bytes, transposed in registers by four 4x4 blocks a side:
 /// element by element it is bound by single loads and stores.
 void TransposeTile(const uint32_t* x, int64_t x_step, uint32_t* y, int64_t y_step) {
-  typedef uint32_t Four __attribute__((vector_size(16), aligned(4), may_alias));
+  typedef uint32_t Four __attribute__((vector_size(16)));
   for (int64_t r = 0; r < kTile; r += 4)
     for (int64_t k = 0; k < kTile; k += 4) {
       const auto row = [&](int64_t i) {
-        return *reinterpret_cast<const Four*>(x + (k + i) * x_step + r);
+        Four v;
+        std::memcpy(&v, x + (k + i) * x_step + r, sizeof v);
+        return v;
       };
       const Four a = row(0), b = row(1), c = row(2), d = row(3);
       const Four ab_low = __builtin_shufflevector(a, b, 0, 4, 1, 5),
                  ab_high = __builtin_shufflevector(a, b, 2, 6, 3, 7),
                  cd_low = __builtin_shufflevector(c, d, 0, 4, 1, 5),
                  cd_high = __builtin_shufflevector(c, d, 2, 6, 3, 7);
-      const auto column = [&](int64_t i) -> Four& {
-        return *reinterpret_cast<Four*>(y + (r + i) * y_step + k);
+      const auto store = [&](int64_t i, Four v) {
+        std::memcpy(y + (r + i) * y_step + k, &v, sizeof v);
       };
-      column(0) = __builtin_shufflevector(ab_low, cd_low, 0, 1, 4, 5);
-      column(1) = __builtin_shufflevector(ab_low, cd_low, 2, 3, 6, 7);
-      column(2) = __builtin_shufflevector(ab_high, cd_high, 0, 1, 4, 5);
-      column(3) = __builtin_shufflevector(ab_high, cd_high, 2, 3, 6, 7);
+      store(0, __builtin_shufflevector(ab_low, cd_low, 0, 1, 4, 5));
+      store(1, __builtin_shufflevector(ab_low, cd_low, 2, 3, 6, 7));
+      store(2, __builtin_shufflevector(ab_high, cd_high, 0, 1, 4, 5));
+      store(3, __builtin_shufflevector(ab_high, cd_high, 2, 3, 6, 7));
     }
 }
 

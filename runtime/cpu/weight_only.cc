@@ -110,9 +110,11 @@ void WeightOnlyProduct::Panel(const Rows& from, int64_t top, int64_t count, cons
     const int n = table->rows_at_once(top + count - r);
     call.a = from.from + r * from.stride;
     call.sums = from.sums + r * shape.blocks;
-    call.q = from.q + r * shape.depth();
-    call.scales = from.scales + r * shape.blocks;
-    call.starts = from.starts + r * shape.blocks;
+    if (integers) {
+      call.q = from.q + r * shape.depth();
+      call.scales = from.scales + r * shape.blocks;
+      call.starts = from.starts + r * shape.blocks;
+    }
     call.y = y + r * columns + column;
     Tile(call, n, std::min(kWeightColumns, columns - column));
     r += n;
