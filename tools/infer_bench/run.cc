@@ -150,9 +150,9 @@ class BenchRunCommand : public Command {
         s.median > 0 ? Json(1000.0 * static_cast<double>(batch) / s.median) : Json();
     entry["samples_ms"] = m.samples_ms;
     entry["memory"] = ToJson(run->memory());
-    entry["memory"]["peak_resident_bytes"] = PeakResidentBytes();
     entry["memory"]["compiled_resident_bytes"] = compiled_bytes;
     entry["memory"]["resident_bytes"] = ResidentBytes();
+    entry["memory"]["peak_resident_bytes"] = PeakResidentBytes();
     if (profile_.wanted() || !context.json_path.empty()) {
       context.Step("profile " + path);
       INFER_ASSIGN(ModelProfile profile, ProfileRuns(path, *program, *run, context.stop()));
