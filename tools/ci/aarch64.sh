@@ -33,8 +33,10 @@ Dir::Cache "$apt/cache";
 Dir::Etc::SourceList "$apt/sources.list";
 Dir::Etc::SourceParts "/dev/null";
 C
-  echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian bookworm main" \
-    >"$apt/sources.list"
+  # From where this machine gets Debian 12.
+  mirror=$(apt-get indextargets --format '$(CODENAME) $(COMPONENT) $(REPO_URI)' | sed -n 's/^bookworm main //p' | head -1)
+  [ -n "$mirror" ] || { echo "aarch64: apt knows no source of bookworm main" >&2; exit 77; }
+  echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror bookworm main" >"$apt/sources.list"
   APT_CONFIG=$apt/apt.conf apt-get update -qq
   APT_CONFIG=$apt/apt.conf apt-get install -y -qq --download-only "${packages[@]}" >/dev/null
   for d in lib bin sbin; do ln -sfn usr/$d "$build/sysroot/$d"; done
