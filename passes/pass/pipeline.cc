@@ -6,6 +6,7 @@
 
 #include "lib/support/measure.h"
 #include "lib/support/strings.h"
+#include "passes/blocks/blocks.h"
 #include "passes/fuse/fusions.h"
 #include "passes/simplify/simplify.h"
 
@@ -72,20 +73,26 @@ void AddStatistics(const Graph& g, GraphStatistics& s, std::unordered_set<uint64
 
 PassManager BuildPipeline(int level) {
   PassManager manager;
-  if (level >= 1) manager.AddGroup(kMaxRounds, SimplifyPasses());
-  if (level >= 2) {
-    for (RuleGroup& group : FusionRules())
+  const auto add = [&](std::vector<RuleGroup> groups) {
+    for (RuleGroup& group : groups)
       manager.Add(std::make_unique<RulePass>(group.name, std::move(group.rules)));
-    manager.AddGroup(kMaxRounds, SimplifyPasses());
-  }
+    if (!groups.empty()) manager.AddGroup(kMaxRounds, SimplifyPasses());
+  };
+  if (level >= kSimplifyLevel) manager.AddGroup(kMaxRounds, SimplifyPasses());
+  if (level >= kFuseLevel) add(FusionRules());
+  if (level >= kBlockLevel) add(BlockRules());
   return manager;
 }
 
 std::vector<ListedRule> AllRules() {
   std::vector<ListedRule> all;
-  for (Rule& r : SimplifyRules()) all.push_back({1, std::move(r)});
-  for (RuleGroup& group : FusionRules())
-    for (Rule& r : group.rules) all.push_back({2, std::move(r)});
+  const auto add = [&](int level, std::vector<RuleGroup> groups) {
+    for (RuleGroup& group : groups)
+      for (Rule& r : group.rules) all.push_back({level, std::move(r)});
+  };
+  for (Rule& r : SimplifyRules()) all.push_back({kSimplifyLevel, std::move(r)});
+  add(kFuseLevel, FusionRules());
+  add(kBlockLevel, BlockRules());
   return all;
 }
 

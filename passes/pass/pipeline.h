@@ -1,12 +1,19 @@
 #pragma once
 /// The pipelines behind `fuse --rewrites`, and the whole of `infer-opt fuse` but its printing.
+#include <array>
+
 #include "passes/pass/pass.h"
 #include "passes/rewrite/verify_match.h"
 
 namespace infer {
 
-/// 0: nothing. 1: simplify: the same operators, fewer of them. 2: also fusions.
-inline constexpr int kMaxLevel = 2;
+/// 0: nothing. 1: simplify: the same operators, fewer of them. 2: also fusions: layers and what
+/// follows them. 3: also blocks: attention, feed-forward nets, skip connections.
+inline constexpr int kSimplifyLevel = 1, kFuseLevel = 2, kBlockLevel = 3;
+inline constexpr int kMaxLevel = kBlockLevel;
+/// The levels as words; the index is the level.
+inline constexpr std::array<const char*, kMaxLevel + 1> kLevelNames = {"none", "simplify", "fuse",
+                                                                       "blocks"};
 PassManager BuildPipeline(int level);
 
 /// Every rule with the level that brings it in; the one list behind --patterns and the docs.

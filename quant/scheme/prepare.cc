@@ -5,7 +5,7 @@ namespace infer {
 
 Status PrepareForQuantization(Graph& g) {
   OptimizeOptions options;
-  options.level = kMaxLevel;
+  options.level = kFuseLevel;  // the layers inside of blocks are what is quantized
   return Optimize(g, options).status();
 }
 

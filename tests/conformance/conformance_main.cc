@@ -1,6 +1,6 @@
 /// conformance DIR... [--backend reference|cpu] [--level N] [--json FILE] [--filter GLOB]
 ///             [--skips FILE] [--min-passed N[,N...]] [--allow-missing]
-///             [--roundtrip] [--rewrites none|simplify|fuse] [--opset N] [--write DIR]
+///             [--roundtrip] [--rewrites none|simplify|fuse|blocks] [--opset N] [--write DIR]
 /// Runs ONNX backend test cases and prints a table per operator. A case that fails, crashes, hangs
 /// or names an operator that we lack counts as failed; only what the skip list names is left out.
 /// With --roundtrip a case must also pass after import, the rewrites of `infer-opt fuse` (without
@@ -24,9 +24,6 @@
 
 namespace infer::conformance {
 namespace {
-
-/// OptimizeOptions::level in words, as `infer-opt fuse --rewrites` has them.
-constexpr std::array<const char*, kMaxLevel + 1> kRewrites = {"none", "simplify", "fuse"};
 
 struct Arguments {
   std::vector<std::string> dirs;
@@ -57,9 +54,9 @@ Status Set(Arguments& a, const std::string& option, const std::string& value) {
     a.run.write_dir = value;
     a.run.roundtrip = true;
   } else if (option == "--rewrites") {
-    const auto it = std::find(kRewrites.begin(), kRewrites.end(), value);
-    if (it == kRewrites.end()) return InvalidArgument(Cat("no rewrites '", value, "'"));
-    a.run.rewrites = static_cast<int>(it - kRewrites.begin());
+    const auto it = std::find(kLevelNames.begin(), kLevelNames.end(), value);
+    if (it == kLevelNames.end()) return InvalidArgument(Cat("no rewrites '", value, "'"));
+    a.run.rewrites = static_cast<int>(it - kLevelNames.begin());
     a.run.roundtrip = true;
   } else if (option == "--opset") {
     INFER_ASSIGN(const int64_t opset, Number(option, value));
@@ -183,7 +180,7 @@ class Report {
                           {"operators", operators},         {"cases", cases_},
                           {"roundtrip", args.run.roundtrip}};
     if (args.run.roundtrip) {
-      out["rewrites"] = kRewrites[static_cast<size_t>(args.run.rewrites)];
+      out["rewrites"] = kLevelNames[static_cast<size_t>(args.run.rewrites)];
       out["other_opsets"] = moved_;
       out["refused"] = refused_;
     }
@@ -266,7 +263,7 @@ int main(int argc, char** argv) {
   std::fprintf(stderr,
                "%s\nusage: conformance DIR... [--backend reference|cpu] [--level N] [--json FILE]\n"
                "  [--filter GLOB] [--skips FILE] [--min-passed N[,N...]] [--allow-missing]\n"
-               "  [--roundtrip] [--rewrites none|simplify|fuse] [--opset N] [--write DIR]\n",
+               "  [--roundtrip] [--rewrites none|simplify|fuse|blocks] [--opset N] [--write DIR]\n",
                args.status().message().c_str());
   return 2;
 }

@@ -14,7 +14,7 @@ struct RunSettings {
   std::string backend = "reference";
   int level = 1;           ///< CompileOptions::level
   bool roundtrip = false;  ///< also rewrite, export, import the bytes and run again
-  int rewrites = 2;        ///< OptimizeOptions::level of the round trip
+  int rewrites = 3;        ///< OptimizeOptions::level of the round trip
   int opset = 0;           ///< ExportOptions::opset of the round trip
   std::string write_dir;   ///< "" or where exported models go, DIR/CASE/model.onnx
 };

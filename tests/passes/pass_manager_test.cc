@@ -154,8 +154,10 @@ fold-into-layers
   fold-channel-shift
   fuse-matmul-add
 )";
+  const std::string blocks;
   EXPECT_EQ(BuildPipeline(1).ToString(), simplify);
   EXPECT_EQ(BuildPipeline(2).ToString(), simplify + fuse + simplify);
+  EXPECT_EQ(BuildPipeline(3).ToString(), simplify + fuse + simplify + blocks);
 }
 
 TEST(Optimize, ReportsRulesAndOperators) {

@@ -7,6 +7,7 @@
 #include "lib/support/file.h"
 #include "lib/support/readable.h"
 #include "lib/support/strings.h"
+#include "passes/pass/pipeline.h"
 #include "tools/common/host.h"
 #include "tools/common/pinning.h"
 #include "tools/infer_bench/commands.h"
@@ -21,7 +22,6 @@ namespace {
 namespace fs = std::filesystem;
 using namespace peers;  // NOLINT: one command of this folder
 
-constexpr std::array<const char*, 3> kRewrites = {"none", "simplify", "fuse"};
 constexpr double kTinyMs = 0.1;
 
 std::string DefaultPython() {
@@ -61,7 +61,7 @@ class PeersCommand : public Command {
     data_.Declare(o, "", "Inputs: the first sample");
     o.Choice("--device", &device_.device, DeviceNames(), "Where infer runs");
     o.Value("--level", &device_.level, "Level of infer, as for run");
-    o.Choice("--rewrites", &rewrites_, {kRewrites.begin(), kRewrites.end()},
+    o.Choice("--rewrites", &rewrites_, {kLevelNames.begin(), kLevelNames.end()},
              "What infer rewrites while it loads the model, as its peers do; see infer-opt fuse");
     o.Value("--rounds", &contest_.rounds, "Undisturbed rounds that a verdict takes", 3);
     o.Value("--max-rounds", &max_rounds_,
@@ -255,8 +255,8 @@ class PeersCommand : public Command {
         ModelContestOptions options{.contest = contest_, .rule = rule_};
         options.infer = {{"device", device_.device},
                          {"level", device_.level},
-                         {"rewrites", std::find(kRewrites.begin(), kRewrites.end(), rewrites_) -
-                                          kRewrites.begin()}};
+                         {"rewrites", std::find(kLevelNames.begin(), kLevelNames.end(), rewrites_) -
+                                          kLevelNames.begin()}};
         options.external_root = model_.external_root;
         options.folder = folder + "/contest";
         auto outcome = RunModel(context, *prepared, path, engines, threads, options);
@@ -325,7 +325,7 @@ class PeersCommand : public Command {
   std::vector<std::string> paths_, engines_, workers_, threads_;
   std::vector<int> thread_numbers_;
   std::map<std::string, std::string> own_workers_;
-  std::string python_ = DefaultPython(), rewrites_ = kRewrites.back();
+  std::string python_ = DefaultPython(), rewrites_ = kLevelNames.back();
   std::string lock_ = MeasuringLock::DefaultPath();
   ModelOptions model_;
   InputOptions inputs_;

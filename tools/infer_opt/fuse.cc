@@ -20,9 +20,6 @@ namespace {
 
 constexpr size_t kMaxRefusals = 10;  // lines for people
 
-/// The values of --rewrites: OptimizeOptions::level as words.
-constexpr std::array<const char*, kMaxLevel + 1> kRewrites = {"none", "simplify", "fuse"};
-
 Json ToJson(const GraphStatistics& s) {
   Json operators = Json::object();
   for (const auto& [op, n] : s.operators) operators[op] = n;
@@ -83,8 +80,11 @@ class FuseCommand : public Command {
     o.Positional("model", &path_, "The ONNX model (not needed for --list)", false, PathUse::kRead);
     export_.Declare(o);
     model_.Declare(o);
-    o.Choice("--rewrites", &rewrites_, {kRewrites.begin(), kRewrites.end()},
-             "simplify: the same operators, fewer of them; fuse: also operators of ours");
+    o.Choice("--rewrites", &rewrites_, {kLevelNames.begin(), kLevelNames.end()},
+             "simplify: the same operators, fewer of them; fuse: also fused layers; blocks: also "
+             "attention, feed-forward nets, skip connections");
+    o.Value("--level", &level_, "The same as a number: 0 none, ... 3 blocks; -1: as --rewrites",
+            -1);
     o.Values("--patterns", &options_.only, "Only rules of these names (globs)");
     o.Values("--disable", &options_.disable, "Not these rules (globs)");
     o.Values("--explain", &options_.explain, "RULE or RULE@NODE: say why it did not match");
@@ -104,8 +104,10 @@ class FuseCommand : public Command {
 
   Result<ExitCode> Run(Context& context) override {
     if (list_) return List(context);
-    options_.level = static_cast<int>(std::find(kRewrites.begin(), kRewrites.end(), rewrites_) -
-                                      kRewrites.begin());
+    if (level_ > kMaxLevel)
+      return InvalidArgument(Cat("--level: ", level_, " is not in 0..", kMaxLevel));
+    const auto word = std::find(kLevelNames.begin(), kLevelNames.end(), rewrites_);
+    options_.level = level_ >= 0 ? level_ : static_cast<int>(word - kLevelNames.begin());
     if (path_.empty()) return InvalidArgument("model is required");
     if (export_.output.empty() && !options_.analyze_only)
       return InvalidArgument("-o FILE is missing (or --analyze)");
@@ -247,18 +249,19 @@ class FuseCommand : public Command {
   static Result<ExitCode> List(Context& context) {
     std::vector<std::vector<std::string>> rows = {{"rule", "rewrites", "what it does"}};
     for (const ListedRule& r : AllRules())
-      rows.push_back({r.rule.name, kRewrites[static_cast<size_t>(r.level)], r.rule.doc});
+      rows.push_back({r.rule.name, kLevelNames[static_cast<size_t>(r.level)], r.rule.doc});
     context.Print(TextTable(rows));
     return kExitOk;
   }
 
-  std::string path_, rewrites_ = kRewrites.back();
+  std::string path_, rewrites_ = kLevelNames.back();
   OptimizeOptions options_;
   ExportFlags export_;
   ModelOptions model_;
   DeviceOptions device_;
   DataFlags data_;
   bool no_verify_ = false, keep_failed_ = false, list_ = false;
+  int level_ = -1;
   int64_t runs_ = 3;
   uint64_t seed_ = 0;
 };

@@ -1,0 +1,13 @@
+#pragma once
+/// What level 3 does: what networks are built from becomes one operator each: attention,
+/// feed-forward nets, skip connections with their normalization. Standard where ONNX has it, of our
+/// own (domain infer) where it does not. Quantization wants the layers inside and stops before this
+/// level.
+#include "passes/fuse/fusions.h"
+
+namespace infer {
+
+/// In order: a small block does not take the pieces of a large one.
+std::vector<RuleGroup> BlockRules();
+
+}  // namespace infer
