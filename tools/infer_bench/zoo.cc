@@ -1,6 +1,8 @@
 /// infer-bench zoo: writes a standard architecture with seeded random weights.
 #include "tools/zoo/zoo.h"
 
+#include <algorithm>
+
 #include "lib/support/strings.h"
 #include "tools/common/export_options.h"
 #include "tools/infer_bench/commands.h"
@@ -18,7 +20,8 @@ class ZooCommand : public Command {
     return "Examples:\n"
            "  infer-bench zoo                      (lists them)\n"
            "  infer-bench zoo resnet50 -o resnet50.onnx\n"
-           "  infer-bench zoo bert-base -o bert.onnx --batch 1 --sequence 128\n";
+           "  infer-bench zoo bert-base -o bert.onnx --batch 1 --sequence 128\n"
+           "  infer-bench zoo vit-b16 -o vit.onnx --style tf\n";
   }
   void Declare(Options& o) override {
     o.Positional("name", &name_, "The architecture; without it all are listed", false);
@@ -30,6 +33,8 @@ class ZooCommand : public Command {
             "Cached tokens of gpt2-small-kv... (0 with -int4: any), length of ...-gqa-...'s cache");
     o.Value("--accuracy-level", &options_.accuracy_level,
             "Of ...-int4: 4 lets activations be quantized, too");
+    o.Choice("--style", &style_, {kZooStyles.begin(), kZooStyles.end()},
+             "Whose spelling: the same network and weights as other exporters write them");
     o.Value("--num-layers", &options_.layers, "Layers of transformers; 0: as published");
     o.Value("--seed", &options_.seed, "Seed of the weights");
   }
@@ -46,6 +51,8 @@ class ZooCommand : public Command {
       context.Print(TextTable(rows));
     } else {
       if (output_.empty()) return InvalidArgument("-o FILE is missing");
+      options_.style = static_cast<ZooStyle>(
+          std::find(kZooStyles.begin(), kZooStyles.end(), style_) - kZooStyles.begin());
       INFER_ASSIGN(Model model, MakeZooModel(name_, options_, context.ops()));
       INFER_ASSIGN(const ExportReport written, ExportModel(model, output_));
       context.PrintLine(Cat("wrote ", output_, ": ", model.graph.total_nodes(), " nodes, ",
@@ -63,7 +70,7 @@ class ZooCommand : public Command {
   }
 
  private:
-  std::string name_, output_;
+  std::string name_, output_, style_ = kZooStyles.front();
   ZooOptions options_;
 };
 

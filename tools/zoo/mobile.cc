@@ -2,7 +2,7 @@
 /// has them, EfficientNet-Lite0 (Tan and Le, 2019, without squeeze-and-excitation) as timm has it.
 #include <algorithm>
 
-#include "tools/zoo/net.h"
+#include "tools/zoo/spelling.h"
 
 namespace infer {
 namespace {
@@ -13,7 +13,7 @@ Value* Activate(Net& net, Value* x, Act act) {
   switch (act) {
     case Act::kRelu: return net.Relu(x);
     case Act::kRelu6: return net.Relu6(x);
-    case Act::kHardSwish: return net.Op("HardSwish", {x});
+    case Act::kHardSwish: return spelling::HardSwish(net, x);
     case Act::kNone: break;
   }
   return x;
@@ -31,7 +31,7 @@ Value* SqueezeExcite(Net& net, Value* x, int64_t squeezed) {
   Value* s = net.Op("GlobalAveragePool", {x});
   s = net.Relu(net.Conv(s, squeezed, 1, {.bias = true}));
   s = net.Conv(s, net.Extent(x, 1), 1, {.bias = true, .gain = 1});
-  return net.Mul(net.Op("HardSigmoid", {s}, {{"alpha", 1.0f / 6}}), x);
+  return net.Mul(spelling::HardSigmoid(net, s), x);
 }
 
 struct Block {
@@ -101,7 +101,7 @@ void BuildMobilenetV3Small(Net& net) {
   for (const Block& b : kBlocks) x = InvertedResidual(net, x, b, bn);
   x = ConvBn(net, x, 576, 1, 1, 1, Act::kHardSwish, bn);
   x = net.Flatten(net.Op("GlobalAveragePool", {x}));
-  x = net.Op("HardSwish", {net.Gemm(x, 1024)});
+  x = spelling::HardSwish(net, net.Gemm(x, 1024));
   net.Output(net.Gemm(x, 1000), "output");
 }
 

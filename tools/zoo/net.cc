@@ -6,6 +6,7 @@
 #include "lib/support/parallel.h"
 #include "lib/support/random.h"
 #include "lib/support/strings.h"
+#include "tools/zoo/spelling.h"
 
 namespace infer {
 
@@ -103,9 +104,7 @@ Value* Net::BatchNorm(Value* x, const BatchNormOptions& o) {
   Value* gamma = Weight(c, 0.1 * o.scale, o.scale);
   Value* beta = Weight(c, 0.1);
   Value* mean = Weight(c, 0.1);
-  Value* variance = Weight(c, 0.1, 1);
-  return Op("BatchNormalization", {x, gamma, beta, mean, variance},
-            {{"epsilon", o.epsilon}, {"momentum", o.momentum}, {"training_mode", int64_t{0}}});
+  return spelling::BatchNorm(*this, x, {gamma, beta, mean, Weight(c, 0.1, 1)}, o);
 }
 
 Value* Net::MaxPool(Value* x, int64_t kernel, int64_t stride, int64_t pad, bool ceil) {
@@ -123,11 +122,10 @@ Value* Net::Gemm(Value* x, int64_t outputs) {
             {{"alpha", 1.0f}, {"beta", 1.0f}, {"transB", int64_t{1}}});
 }
 
-Value* Net::Linear(Value* x, int64_t outputs) {
+Value* Net::Linear(Value* x, int64_t outputs, double gain) {
   const int64_t k = Extent(x, -1);
-  Value* w = Weight({k, outputs}, std::sqrt(1.0 / static_cast<double>(k)));
-  Value* product = Op("MatMul", {x, w});
-  return Add(Weight({outputs}, 0.02), product);
+  Value* w = Weight({k, outputs}, std::sqrt(gain / static_cast<double>(k)));
+  return spelling::Linear(*this, x, w, Weight({outputs}, 0.02));
 }
 
 Value* Net::LinearInt4(Value* x, int64_t outputs, double gain, bool bias) {
@@ -173,20 +171,8 @@ Value* Net::Classifier(Value* x, int64_t classes) {
 
 Value* Net::LayerNorm(Value* x, float epsilon) {
   const Dims c{Extent(x, -1)};
-  const auto mean = [&](Value* v) {
-    return Op("ReduceMean", {v, List({-1})}, {{"keepdims", int64_t{1}}});
-  };
-  Value* centred = Op("Sub", {x, mean(x)});
-  Value* variance = mean(Op("Pow", {centred, JsonNumber(2)}));
-  Value* deviation = Op("Sqrt", {Add(variance, JsonNumber(epsilon))});
-  Value* normal = Op("Div", {centred, deviation});
-  Value* scaled = Mul(normal, Weight(c, 0.1, 1));
-  return Add(scaled, Weight(c, 0.05));
-}
-
-Value* Net::GeluErf(Value* x) {
-  Value* erf = Op("Erf", {Op("Div", {x, JsonNumber(1.4142135381698608f)})});
-  return Mul(Mul(x, Add(erf, JsonNumber(1))), JsonNumber(0.5f));
+  Value* gamma = Weight(c, 0.1, 1);
+  return spelling::LayerNorm(*this, x, gamma, Weight(c, 0.05), epsilon);
 }
 
 }  // namespace infer

@@ -80,17 +80,16 @@ class Net {
   Value* Flatten(Value* x) { return Op("Flatten", {x}, {{"axis", int64_t{1}}}); }
   /// x [n, k] * W[outputs, k]^T + b.
   Value* Gemm(Value* x, int64_t outputs);
-  /// x [.., k] * W[k, outputs], then b + it: what nn.Linear becomes on rank 3.
-  Value* Linear(Value* x, int64_t outputs);
+  /// x [.., tokens, k] * W[k, outputs] + b: what nn.Linear becomes on rank 3. Weight variance * k
+  /// is `gain`.
+  Value* Linear(Value* x, int64_t outputs, double gain = 1);
   /// x [.., k] * W[k, outputs] (+ b) as MatMulNBits: 4 bits, blocks of 32, rounded to nearest.
   /// Weight variance * k is `gain`.
   Value* LinearInt4(Value* x, int64_t outputs, double gain, bool bias);
   /// GlobalAveragePool, Flatten and Gemm: the usual classifier.
   Value* Classifier(Value* x, int64_t classes);
-  /// (x - mean) / sqrt(mean((x - mean)^2) + epsilon) * gamma + beta over the last axis, in 9 nodes.
+  /// (x - mean) / sqrt(mean((x - mean)^2) + epsilon) * gamma + beta over the last axis.
   Value* LayerNorm(Value* x, float epsilon);
-  /// x * (erf(x / sqrt 2) + 1) * 0.5, in 5 nodes.
-  Value* GeluErf(Value* x);
 
  private:
   /// The next weight's numbers, and a tensor under the next weight's name.

@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "lib/support/strings.h"
-#include "tools/zoo/net.h"
+#include "tools/zoo/spelling.h"
 
 namespace infer {
 namespace {
@@ -25,9 +25,15 @@ Value* Positions(Net& net, int64_t first, int64_t n) {
   return net.Const(std::move(ids));
 }
 
-/// Post-norm encoder layer with separate Q, K and V; `mask` is added to the scores.
-Value* BertLayer(Net& net, Value* x, Value* mask) {
+/// Of separate Q, K and V; `mask` is added to the scores. In other styles than pytorch's it is 1
+/// where a token is seen.
+Value* BertAttention(Net& net, Value* x, Value* mask) {
   const int64_t batch = net.batch(), tokens = net.options().sequence;
+  if (net.options().style != ZooStyle::kPytorch) {
+    Value *q = net.Linear(x, kWidth), *k = net.Linear(x, kWidth), *v = net.Linear(x, kWidth);
+    return spelling::Attention(net,
+                               {.query = q, .key = k, .value = v, .heads = kHeads, .seen = mask});
+  }
   const Ints split{batch, tokens, kHeads, kHead};
   Value* query = net.Linear(x, kWidth);
   Value* key = net.Reshape(net.Linear(x, kWidth), split);
@@ -36,19 +42,15 @@ Value* BertLayer(Net& net, Value* x, Value* mask) {
   Value* scores = net.Op("MatMul", {query, net.Transpose(key, {0, 2, 3, 1})});
   scores = net.Op("Div", {scores, net.JsonNumber(std::sqrt(static_cast<float>(kHead)))});
   Value* context = net.Op("MatMul", {Softmax(net, net.Add(scores, mask)), value});
-  context = net.Reshape(net.Transpose(context, {0, 2, 1, 3}), {batch, tokens, kWidth});
-  x = net.LayerNorm(net.Add(net.Linear(context, kWidth), x), 1e-12f);
-  Value* y = net.Linear(net.GeluErf(net.Linear(x, 4 * kWidth)), kWidth);
-  return net.LayerNorm(net.Add(y, x), 1e-12f);
+  return net.Reshape(net.Transpose(context, {0, 2, 1, 3}), {batch, tokens, kWidth});
 }
 
-/// 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), in 8 nodes.
-Value* GeluTanh(Net& net, Value* x) {
-  Value* half = net.Mul(x, net.JsonNumber(0.5f));
-  Value* cube = net.Op("Pow", {x, net.JsonNumber(3)});
-  Value* inner = net.Add(x, net.Mul(cube, net.JsonNumber(0.044715f)));
-  Value* tanh = net.Op("Tanh", {net.Mul(inner, net.JsonNumber(0.7978845834732056f))});
-  return net.Mul(half, net.Add(tanh, net.JsonNumber(1)));
+/// Post-norm encoder layer.
+Value* BertLayer(Net& net, Value* x, Value* mask) {
+  Value* context = BertAttention(net, x, mask);
+  x = net.LayerNorm(net.Add(net.Linear(context, kWidth), x), 1e-12f);
+  Value* y = net.Linear(spelling::GeluErf(net, net.Linear(x, 4 * kWidth)), kWidth);
+  return net.LayerNorm(net.Add(y, x), 1e-12f);
 }
 
 /// What gpt2 is built as.
@@ -64,6 +66,7 @@ struct Gpt2Form {
 /// Conv1D: [batch, tokens, k] flattened, Gemm with W[k, outputs], unflattened.
 Value* Conv1d(Net& net, const Gpt2Form& form, Value* x, int64_t outputs, double gain = 1) {
   if (form.int4) return net.LinearInt4(x, outputs, gain, true);
+  if (net.options().style != ZooStyle::kPytorch) return net.Linear(x, outputs, gain);
   const int64_t k = net.Extent(x, -1);
   x = net.Reshape(x, {-1, k});
   Value* w = net.Weight({k, outputs}, std::sqrt(gain / static_cast<double>(k)));
@@ -100,6 +103,16 @@ Value* Gpt2Attention(Net& net, const Gpt2Form& form, Value* qkv, Cache& cache) {
   const Ints split{batch, tokens, kHeads, kHead};
   const Values parts =
       net.OpN("Split", {qkv, net.List({kWidth, kWidth, kWidth})}, 3, {{"axis", int64_t{2}}});
+  if (net.options().style != ZooStyle::kPytorch)
+    return spelling::Attention(net, {.query = parts[0],
+                                     .key = parts[1],
+                                     .value = parts[2],
+                                     .heads = kHeads,
+                                     .causal = true,
+                                     .past_key = cache.key,
+                                     .past_value = cache.value,
+                                     .present_key = &cache.key,
+                                     .present_value = &cache.value});
   Value* query = net.Transpose(net.Reshape(parts[0], split), {0, 2, 1, 3});
   Value* key = net.Reshape(parts[1], split);
   if (cache.key) key = net.Transpose(key, {0, 2, 1, 3});
@@ -132,7 +145,7 @@ Value* Gpt2Layer(Net& net, const Gpt2Form& form, Value* x, Cache& cache) {
   Value* context = form.grouped ? Gpt2GroupedAttention(net, form, qkv, cache)
                                 : Gpt2Attention(net, form, qkv, cache);
   x = net.Add(Conv1d(net, form, context, kWidth, 0.1), x);
-  Value* y = GeluTanh(net, Conv1d(net, form, net.LayerNorm(x, 1e-5f), 4 * kWidth));
+  Value* y = spelling::GeluTanh(net, Conv1d(net, form, net.LayerNorm(x, 1e-5f), 4 * kWidth));
   return net.Add(x, Conv1d(net, form, y, kWidth, 0.1));
 }
 
@@ -195,7 +208,8 @@ void BuildBertBase(Net& net) {
   // (1 - mask[:, None, None, :]) * lowest
   Value* mask = net.Op("Unsqueeze", {attention, net.List({1})});
   mask = net.Op("Cast", {net.Op("Unsqueeze", {mask, net.List({2})})}, {{"to", int64_t{1}}});
-  mask = net.Mul(net.Op("Sub", {net.JsonNumber(1), mask}), net.JsonNumber(kMasked));
+  if (net.options().style == ZooStyle::kPytorch)
+    mask = net.Mul(net.Op("Sub", {net.JsonNumber(1), mask}), net.JsonNumber(kMasked));
 
   Value* words = Gather(net, net.Weight({kVocabulary, kWidth}, 0.5), ids);
   Value* x = net.Add(words, Gather(net, net.Weight({2, kWidth}, 0.1), types));

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "lib/support/strings.h"
-#include "tools/zoo/net.h"
+#include "tools/zoo/spelling.h"
 
 namespace infer {
 namespace {
@@ -36,6 +36,14 @@ Values CutInThree(Net& net, Value* x) {
 }
 
 Value* SelfAttention(Net& net, Value* x, int64_t tokens) {
+  if (net.options().style != ZooStyle::kPytorch) {
+    const Values parts =
+        net.OpN("Split", {net.Linear(x, 3 * kWidth), net.List({kWidth, kWidth, kWidth})}, 3,
+                {{"axis", int64_t{2}}});
+    Value* y = spelling::Attention(net, {parts[0], parts[1], parts[2], kHeads});
+    y = net.Gemm(net.Reshape(y, {-1, kWidth}), kWidth);
+    return net.Reshape(y, {net.batch(), tokens, kWidth});
+  }
   const int64_t batch = net.batch();
   const Ints split{tokens, batch * kHeads, kHead};
   Value* qkv = net.Linear(net.Transpose(x, {1, 0, 2}), 3 * kWidth);
@@ -68,7 +76,7 @@ void BuildVitB16(Net& net) {
   x = net.Add(x, net.Weight({1, tokens, kWidth}, 0.1));
   for (int64_t i = 0; i < (o.layers ? o.layers : 12); ++i) {
     x = net.Add(SelfAttention(net, net.LayerNorm(x, 1e-6f), tokens), x);
-    Value* y = net.GeluErf(net.Linear(net.LayerNorm(x, 1e-6f), 4 * kWidth));
+    Value* y = spelling::GeluErf(net, net.Linear(net.LayerNorm(x, 1e-6f), 4 * kWidth));
     x = net.Add(x, net.Linear(y, kWidth));
   }
   x = net.LayerNorm(x, 1e-6f);

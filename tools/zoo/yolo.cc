@@ -2,7 +2,7 @@
 /// Sigmoid and Mul, residual bottlenecks, pooled pyramid, upsampling neck with concatenation, three
 /// heads of 3 anchors and 80 classes with decoding in the graph.
 #include "lib/support/strings.h"
-#include "tools/zoo/net.h"
+#include "tools/zoo/spelling.h"
 
 namespace infer {
 namespace {
@@ -19,7 +19,7 @@ Value* Concat(Net& net, Values inputs, int64_t axis) {
 Value* ConvSilu(Net& net, Value* x, int64_t outputs, int64_t kernel, int64_t stride = 1) {
   x = net.Conv(x, outputs, kernel, {.stride = stride});
   x = net.BatchNorm(x, {.epsilon = 0.001f, .momentum = 0.97f});
-  return net.Mul(x, net.Op("Sigmoid", {x}));
+  return spelling::Silu(net, x);
 }
 
 /// Halves the extents, then one bottleneck.

@@ -51,6 +51,8 @@ Status CheckOptions(const ZooModel& m, const ZooOptions& o) {
                       {"past", o.past, kMaxSequence, true},
                       {"layers", o.layers, kMaxLayers, true},
                       {"accuracy level", o.accuracy_level, 4, m.name.ends_with("-int4")}};
+  if (o.style != ZooStyle::kPytorch && m.name.ends_with("-int4"))
+    return InvalidArgument(Cat(m.name, " is written in one style only"));
   for (const auto& c : checks) {
     if (c.value < 0 || c.value > c.max)
       return InvalidArgument(Cat(c.name, " ", c.value, " is not in 0 ... ", c.max));
@@ -84,7 +86,8 @@ Result<Model> MakeZooModel(std::string_view name, const ZooOptions& options,
     return std::move(s).In(name);
   }
   Model model(net.Take());
-  model.info.opsets[""] = 14;
+  constexpr std::array<int, kZooStyles.size()> kOpsets = {14, 18, 15, 15};
+  model.info.opsets[""] = kOpsets[static_cast<size_t>(o.style)];
   if (m->name.ends_with("-int4")) model.info.opsets["com.microsoft"] = 1;
   model.info.ir_version = 7;
   model.info.producer_name = "infer-bench zoo";

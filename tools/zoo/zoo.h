@@ -2,14 +2,20 @@
 /// The zoo: standard architectures with seeded random weights, node for node as torch 1.13 exports
 /// the torchvision, timm and transformers models (torch.onnx.export, opset 14,
 /// TrainingMode.PRESERVE, so that BatchNormalization is not folded; LayerNormalization, Gelu and
-/// attention decomposed); those with -int4 have MatMulNBits for their products. For speed and
-/// rewriting work without downloads; the outputs mean nothing.
+/// attention decomposed); those with -int4 have MatMulNBits for their products. In another style
+/// the same network with the same weights is spelled as other exporters do (spelling.h). For speed
+/// and rewriting work without downloads; the outputs mean nothing.
+#include <array>
 #include <span>
 #include <string_view>
 
 #include "lib/onnx/model.h"
 
 namespace infer {
+
+enum class ZooStyle : uint8_t { kPytorch, kOnnxscript, kTf, kJax };
+/// The styles as words; the index is the style.
+inline constexpr std::array<const char*, 4> kZooStyles = {"pytorch", "onnxscript", "tf", "jax"};
 
 struct ZooOptions {
   int64_t batch = 1;       ///< 0: a symbolic dimension "batch", where the model allows it
@@ -19,6 +25,7 @@ struct ZooOptions {
                        ///< 0 with gpt2-small-kv-int4: any, a symbolic dimension "past"
   int64_t accuracy_level = 0;  ///< of ...-int4: 4 lets the activations be quantized, too
   int64_t layers = 0;          ///< of transformers; 0: as published
+  ZooStyle style = ZooStyle::kPytorch;
   uint64_t seed = 1;
 };
 

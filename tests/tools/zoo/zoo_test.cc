@@ -118,6 +118,46 @@ INSTANTIATE_TEST_SUITE_P(All, Zoo, ::testing::ValuesIn(Names()), [](const auto& 
   return name;
 });
 
+/// The same network and weights, spelled as other exporters do.
+TEST_P(Zoo, EveryStyleComputesTheSame) {
+  if (GetParam().ends_with("-int4")) GTEST_SKIP() << "written in one style only";
+  if (GetParam() == "vgg16") GTEST_SKIP() << "no style of its own: Conv, Relu, MaxPool and Gemm";
+  ZooOptions o;
+  for (const ZooModel& m : ZooModels())
+    if (m.name == GetParam()) {
+      if (m.resolution > 0) o.resolution = 64;
+      if (m.sequence > 1) o.sequence = 8;
+    }
+  o.past = 5;
+  if (o.resolution == 0 || GetParam() == "vit-b16") o.layers = 2;
+  std::vector<Datum> inputs, golden;
+  for (size_t style = 0; style < kZooStyles.size(); ++style) {
+    o.style = static_cast<ZooStyle>(style);
+    const Result<Model> m = MakeZooModel(GetParam(), o, Ops());
+    ASSERT_TRUE(m.ok()) << m.status().message();
+    const Status verified = Verify(m->graph);
+    ASSERT_TRUE(verified.ok()) << verified.message();
+    if (style == 0) {
+      inputs = InputsOf(m->graph);
+      for (size_t i = 0; i < inputs.size(); ++i)  // a token that is not seen
+        if (m->graph.inputs()[i]->name() == "attention_mask") inputs[i].tensor().SetInt(3, 0);
+    }
+    Result<std::vector<Datum>> outputs = Evaluate(m->graph, inputs);
+    ASSERT_TRUE(outputs.ok()) << kZooStyles[style] << ": " << outputs.status().message();
+    if (style == 0) golden = *std::move(outputs);
+    for (size_t i = 0; style > 0 && i < golden.size(); ++i) {
+      const Tensor &a = golden[i].tensor(), &b = (*outputs)[i].tensor();
+      ASSERT_EQ(a.dims(), b.dims());
+      double worst = 0, largest = 0;
+      for (int64_t e = 0; e < a.num_elements(); ++e) {
+        worst = std::max(worst, std::abs(a.At(e) - b.At(e)));
+        largest = std::max(largest, std::abs(a.At(e)));
+      }
+      EXPECT_LE(worst, 2e-4 * largest) << kZooStyles[style] << ", output " << i;
+    }
+  }
+}
+
 TEST(ZooOptionsTest, BatchResolutionSequenceAndSeed) {
   const auto make = [](std::string_view name, const ZooOptions& o) {
     Result<Model> m = MakeZooModel(name, o, Ops());
