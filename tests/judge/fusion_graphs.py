@@ -1,0 +1,159 @@
+#!/usr/bin/env python3
+"""ONNX Runtime's own optimizer tests as ours: what it fuses on the CPU we fuse, or say why not.
+
+usage: fusion_graphs.py INFER_OPT [--all] [GLOB...]
+
+For every graph of $INFER_TEST_DATA/fusion_graphs: the nodes that ONNX Runtime leaves with all rewrites but
+those of layout, the nodes that `infer-opt fuse` leaves for both targets, and whether ONNX Runtime, without
+rewrites, gets the same values from what we wrote as from the graph as it came. Where we leave more nodes,
+fusion_graphs.txt must hold the reason; where a reason is no longer needed, that is an error, too. Graphs whose
+names say that a fusion must not happen (not_triggered, invalid, negative, ...) must keep their values like all
+others. One line per graph that is not plainly fine (--all: every one), then the numbers; exit 1 for a wrong or
+unexplained one, 77 without the data or ONNX Runtime.
+"""
+
+import argparse
+import fnmatch
+import os
+import subprocess
+import sys
+import tempfile
+
+import judging
+from judging import np, onnx, ort
+from same_as_onnxruntime import TYPES, random_input
+
+TOLERANCE = 1e-3
+EXPLAINED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "fusion_graphs.txt")
+NEGATIVE = ("not_triggered", "invalid", "negative-", "no_fusion", "mismatch", "unfusable", "not_share", "failure")
+
+
+def nodes_in(graph):
+    """Nodes with those of subgraphs; constants are none."""
+    count = 0
+    for node in graph.node:
+        count += node.op_type != "Constant"
+        for attribute in node.attribute:
+            for sub in [attribute.g] if attribute.type == onnx.AttributeProto.GRAPH else attribute.graphs:
+                count += nodes_in(sub)
+    return count
+
+
+def nodes_of(path):
+    return nodes_in(onnx.load(path, load_external_data=False).graph)
+
+
+def optimized(path, out):
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    options.optimized_model_filepath = out
+    options.log_severity_level = 4
+    ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    return nodes_of(out)
+
+
+def extents(spec, named):
+    """Small extents, the same for the same symbol."""
+    return [d if isinstance(d, int) and d > 0 else named.setdefault(d or ("%s %d" % (spec.name, i)), 2)
+            for i, d in enumerate(spec.shape)]
+
+
+def feeds_of(session):
+    r, named, feeds = np.random.default_rng(0), {}, {}
+    for spec in session.get_inputs():
+        if not spec.type.startswith("tensor(") or spec.type[7:-1] not in TYPES:
+            raise RuntimeError("no value of type " + spec.type)
+        spec_like = type("Spec", (), {"shape": extents(spec, named), "type": spec.type})
+        feeds[spec.name] = random_input(spec_like, r, 2)
+        if feeds[spec.name].dtype.kind in "iu":
+            feeds[spec.name] %= 2
+    return feeds
+
+
+def compare(path, fused):
+    """None: the same; else what is wrong. Raises where ONNX Runtime does not run the graph as it came."""
+    session = judging.session_of(path, optimize=False)
+    feeds = feeds_of(session)
+    want = session.run(None, feeds)
+    try:
+        got = judging.session_of(fused, optimize=False).run(None, feeds)
+    except Exception as e:
+        return "what we wrote does not run: " + str(e).splitlines()[0]
+    for spec, a, b in zip(session.get_outputs(), want, got):
+        if isinstance(a, np.ndarray) and a.dtype != object:
+            d = judging.difference(np.asarray(a), np.asarray(b))
+            if d > TOLERANCE:
+                return "output %s differs by %.1e" % (spec.name, d)
+    return None
+
+
+def judge(infer_opt, path, explained):
+    """(verdict, detail)"""
+    before = nodes_of(path)
+    with tempfile.TemporaryDirectory() as work:
+        ours = {}
+        for target in ("onnx", "ort"):
+            fused = os.path.join(work, target + ".onnx")
+            code, error = judging.run_quietly([infer_opt, "fuse", path, "-o", fused, "-q", "--target", target,
+                                               "--no-verify"])
+            if code != 0:
+                return ("refused" if code == 3 else "wrong"), "fuse --target %s exits with %d: %s" % (target, code, error)
+            ours[target] = nodes_of(fused)
+        try:
+            theirs = optimized(path, os.path.join(work, "theirs.onnx"))
+        except Exception as e:
+            return "no judge", str(e).splitlines()[0]
+        ran = ""
+        for target in ours:
+            try:
+                wrong = compare(path, os.path.join(work, target + ".onnx"))
+            except Exception as e:
+                ran = ", values not compared: " + str(e).splitlines()[0][:120]
+                break
+            if wrong:
+                return "wrong", "--target %s: %s" % (target, wrong)
+        detail = "%d nodes -> ours %d (ort %d), ONNX Runtime %d%s" % (before, ours["onnx"], ours["ort"], theirs, ran)
+        if min(ours.values()) <= theirs:
+            return ("wrong", "explained, but needs no explanation: " + detail) if explained else ("fused", detail)
+        return ("explained" if explained else "unexplained"), detail + (": " + explained if explained else "")
+
+
+def explanations():
+    """Of lines "GLOB: reason"."""
+    found = []
+    with open(EXPLAINED) as f:
+        for line in f:
+            if line.strip() and not line.startswith("#"):
+                glob, _, reason = line.strip().partition(": ")
+                found.append((glob, reason))
+    return found
+
+
+def main():
+    parser = argparse.ArgumentParser(usage=__doc__)
+    parser.add_argument("infer_opt")
+    parser.add_argument("globs", nargs="*")
+    parser.add_argument("--all", action="store_true")
+    args = parser.parse_args()
+    root = os.path.join(judging.data_folder(), "fusion_graphs")
+    if not os.path.isdir(root):
+        judging.skip("no fusion_graphs in INFER_TEST_DATA")
+    known, count, negative = explanations(), {}, 0
+    for folder, _, names in sorted(os.walk(root)):
+        for name in sorted(n for n in names if n.endswith(".onnx")):
+            path = os.path.join(folder, name)
+            short = os.path.relpath(path, root)[:-len(".onnx")]
+            if args.globs and not any(fnmatch.fnmatch(short, g) for g in args.globs):
+                continue
+            reason = next((r for g, r in known if fnmatch.fnmatch(short, g)), None)
+            verdict, detail = judge(args.infer_opt, path, reason)
+            count[verdict] = count.get(verdict, 0) + 1
+            negative += any(n in short for n in NEGATIVE) and verdict in ("fused", "explained")
+            if args.all or verdict not in ("fused", "explained"):
+                print("%-11s %s  %s" % (verdict, short, detail), flush=True)
+    print(", ".join("%d %s" % (n, v) for v, n in sorted(count.items())), "; %d of names that forbid a fusion" % negative)
+    return 1 if count.get("wrong") or count.get("unexplained") or not count.get("fused") else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
