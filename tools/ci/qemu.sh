@@ -8,6 +8,9 @@ cd "$(dirname "$0")/../.."
 bin=build/release/bin
 [ $# -gt 0 ] || set -- qemu64 Nehalem Haswell
 command -v qemu-x86_64 >/dev/null || { echo "qemu: qemu-x86_64 is missing (apt-get install qemu-user)" >&2; exit 77; }
+for t in infer-opt infer-bench integer_tensors support_test tensor_test runtime_cpu_test suite_cpu; do
+  [ -x $bin/$t ] || { echo "qemu: $bin/$t is missing: build the release preset first" >&2; exit 1; }
+done
 export OMP_WAIT_POLICY=passive
 unset INFER_MAX_ISA
 work=$(mktemp -d)
