@@ -1,43 +1,136 @@
-"""ONNX Runtime on a fused model against the stored outputs of the model as it came.
+#!/usr/bin/env python3
+"""What `infer-opt fuse` writes, for both targets, on every engine.
 
-usage: fused_models.py INFER_OPT [MODEL_ID...]
+usage: fused_models.py INFER_OPT [MODEL...]
 
-Fuses every model of $INFER_TEST_DATA/models at level 2 and runs the result in ONNX Runtime, as it
-is and with its own optimizations on. Exit 77 (a skip) without the data, or without onnx,
-onnxruntime and numpy.
+Fuses every model of $INFER_TEST_DATA/models, and small ones of the zoo in every exporter's spelling, for
+--target onnx and ort, and runs what was written in ONNX Runtime as it is and with its own rewrites, and in our
+cpu and reference backends: against the stored outputs, else against what ONNX Runtime gets from the model as it
+came. MODEL: some of these names. Exit 77 (a skip) without onnx, onnxruntime or numpy; without the data the zoo
+alone is judged.
 """
 
 import os
+import subprocess
+import sys
+import tempfile
 
 import judging
 from judging import np, onnx
+from same_as_onnxruntime import inputs_of, run_ours
 
 TOLERANCE = 1e-3  # max|d| / max|ref| per output; other than float: equal
+HALVES = 2.0 ** -8  # of f16 models: both sides round every layer to 11 bits
+ZOO = ("resnet18", "mobilenetv3-small", "yolo", "bert-base", "vit-b16", "gpt2-small", "gpt2-small-kv")
+STYLES = ("pytorch", "onnxscript", "tf", "jax")
 
 
-def worst_difference(session, sets):
+def stored_runs(folder, session):
+    """[(inputs by name, outputs in order)]"""
+    runs = []
+    for data_set in judging.data_sets(folder):
+        files = sorted((f for f in os.listdir(data_set) if f.startswith("output_")),
+                       key=lambda f: int(f[len("output_"):-len(".pb")]))
+        runs.append((judging.load_inputs(data_set, session),
+                     [judging.read_tensor(os.path.join(data_set, f))[1] for f in files]))
+    return runs
+
+
+def worst_difference(runs, names, run):
+    """Over all outputs of all runs. run(inputs) gives the outputs by name."""
     worst = 0.0
-    for data_set in sets:
-        for i, got in enumerate(session.run(None, judging.load_inputs(data_set, session))):
-            _, want = judging.read_tensor(os.path.join(data_set, "output_%d.pb" % i))
-            worst = max(worst, judging.difference(want, np.asarray(got)))
+    for inputs, wanted in runs:
+        got = run(inputs)
+        for name, want in zip(names, wanted):
+            worst = max(worst, judging.difference(want, np.asarray(got[name])))
     return worst
 
 
-def check(infer_opt, folder, work):
-    fused = os.path.join(work, "fused.onnx")
-    code, error = judging.run_quietly([infer_opt, "fuse", os.path.join(folder, "model.onnx"), "-o",
-                                       fused, "-q", "--no-verify"])
-    if code != 0:
-        return "bad", "fuse exits with %d: %s" % (code, error)
-    onnx.checker.check_model(fused)
-    sets = judging.data_sets(folder)
-    if not sets:
-        return "skipped", "has no data set"
-    worst = {how: worst_difference(judging.session_of(fused, how == "default"), sets)
-             for how in ("disabled", "default")}
-    verdict = "ok" if max(worst.values()) <= TOLERANCE else "bad"
-    return verdict, "max|d|/max|ref|: " + ", ".join("%s %.2g" % w for w in worst.items())
+def check(infer_opt, path, runs, work):
+    """(verdict, detail)"""
+    original = judging.session_of(path, optimize=False)
+    names = [o.name for o in original.get_outputs()]
+    if callable(runs):
+        runs = runs(original)
+    if not runs:
+        inputs = {name: value % 2 if value.dtype.kind in "iu" else value  # an index of any table
+                  for name, value in inputs_of(path, original, 8).items()}
+        runs = [(inputs, original.run(None, inputs))]
+    found = {}
+    for target in ("onnx", "ort"):
+        fused = os.path.join(work, target + ".onnx")
+        code, error = judging.run_quietly([infer_opt, "fuse", path, "-o", fused, "-q", "--no-verify",
+                                           "--target", target])
+        if code != 0:
+            return "bad", "fuse --target %s exits with %d: %s" % (target, code, error)
+        if target == "onnx":
+            onnx.checker.check_model(fused)
+        for how in ("as it is", "rewritten"):
+            session = judging.session_of(fused, how == "rewritten")
+            found["%s %s" % (target, how)] = worst_difference(
+                runs, names, lambda inputs, s=session: dict(zip(names, s.run(None, inputs))))
+        for device in ("cpu", "reference"):
+            some = runs if device == "cpu" else runs[:1]  # the reference kernels take their time
+
+            def ours(inputs, device=device, fused=fused):
+                with tempfile.TemporaryDirectory() as scratch:
+                    return run_ours(infer_opt, fused, device, inputs, scratch)
+            found["%s %s" % (target, device)] = worst_difference(some, names, ours)
+    halves = any(o.type == "tensor(float16)" for o in original.get_outputs())
+    bad = {how: d for how, d in found.items() if not d <= (HALVES if halves else TOLERANCE)}
+    how, most = max(found.items(), key=lambda item: item[1])
+    detail = ", ".join("%s %.2g" % item for item in bad.items()) or "at most %.2g (%s)" % (most, how)
+    return ("bad" if bad else "ok"), detail
 
 
-judging.judge_models(check)
+def zoo_file(infer_opt, name, style, work):
+    path = os.path.join(work, "zoo.onnx")
+    transformer = not any(name.startswith(n) for n in ("resnet", "mobilenet", "yolo"))
+    size = ["--num-layers", "2"] if transformer else []
+    if not name.startswith(("bert", "gpt2")):
+        size += ["--resolution", "64"]
+    elif "-kv" not in name:
+        size += ["--sequence", "8"]
+    else:
+        size += ["--past", "7"]
+    bench = os.path.join(os.path.dirname(infer_opt), "infer-bench")
+    subprocess.run([bench, "zoo", name, "--style", style, "-o", path, "-q"] + size, check=True,
+                   stdout=subprocess.DEVNULL)
+    return path
+
+
+def cases(infer_opt):
+    """(name, function of a scratch folder that gives (model file, runs))"""
+    root = os.path.join(os.environ.get("INFER_TEST_DATA", ""), "models")
+    if os.path.isdir(root):
+        for name in sorted(os.listdir(root)):
+            folder = os.path.join(root, name)
+            yield name, lambda work, folder=folder: (os.path.join(folder, "model.onnx"),
+                                                     lambda session: stored_runs(folder, session))
+    else:
+        print("INFER_TEST_DATA is not set or has no models/: the zoo alone")
+    for name in ZOO:
+        for style in STYLES:
+            yield "%s.%s" % (name, style), lambda work, name=name, style=style: (
+                zoo_file(infer_opt, name, style, work), [])
+
+
+def main():
+    if len(sys.argv) < 2:
+        sys.exit("the program under test is missing")
+    infer_opt, wanted, count = sys.argv[1], sys.argv[2:], {}
+    for name, make in cases(infer_opt):
+        if wanted and name not in wanted:
+            continue
+        with tempfile.TemporaryDirectory() as work:
+            try:
+                verdict, detail = check(infer_opt, *make(work), work)
+            except Exception as e:  # a file that a judge refuses is a failure of ours
+                verdict, detail = "bad", str(e)
+        count[verdict] = count.get(verdict, 0) + 1
+        print("%-12s %s %s" % (verdict, name, detail), flush=True)
+    print(", ".join("%d %s" % (n, v) for v, n in sorted(count.items())))
+    sys.exit(1 if count.get("bad") or not count.get("ok") else 0)
+
+
+main()
