@@ -62,8 +62,15 @@ Status RunSoftmax(OpRun& run) {
   });
 }
 
+/// All axes behind `axis` have extent 1.
+bool IsLastThatVaries(const Shape& s, int axis) {
+  for (int i = axis + 1; i < s.rank(); ++i)
+    if (!s[i].is_static() || s[i].value() != 1) return false;
+  return true;
+}
+
 /// Before opset 13 the operand was flattened to two dimensions at `axis` (default 1), and the rows
-/// of that matrix were what is normalised. The same thing where `axis` is the last one.
+/// of that matrix were what is normalised. The same thing where nothing varies behind `axis`.
 Status LiftSoftmax(NodeSpec node, int opset, LiftContext& out) {
   if (opset >= 13) {
     out.Emit(std::move(node));
@@ -75,6 +82,13 @@ Status LiftSoftmax(NodeSpec node, int opset, LiftContext& out) {
   const int rank = ranked ? type->tensor().shape.rank() : 0;
   DropAttr(node, "axis");  // the last one
   if (axis == -1 || (ranked && (axis == rank - 1 || rank == 0))) {
+    out.Emit(std::move(node));
+    return {};
+  }
+  const int64_t at = axis < 0 ? axis + rank : axis;
+  if (ranked && at >= 0 && at < rank &&
+      IsLastThatVaries(type->tensor().shape, static_cast<int>(at))) {
+    node.attrs["axis"] = at;
     out.Emit(std::move(node));
     return {};
   }
@@ -101,8 +115,9 @@ Result<NodeSpec> LowerSoftmax(NodeSpec node, int opset, LiftContext& out) {
   const int rank = type->tensor().shape.rank();
   if (rank == 0) return Unsupported(Cat(node.op, " '", node.name, "' of a scalar needs opset 13"));
   INFER_ASSIGN(const int at, NormalizeAxis(axis, rank));
+  node.attrs["axis"] = int64_t{at};
+  if (IsLastThatVaries(type->tensor().shape, at)) return node;
   node.attrs["axis"] = int64_t{rank - 1};
-  if (at == rank - 1) return node;
   std::vector<int64_t> swap(static_cast<size_t>(rank));
   std::iota(swap.begin(), swap.end(), 0);
   std::swap(swap[static_cast<size_t>(at)], swap.back());

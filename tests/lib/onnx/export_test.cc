@@ -120,6 +120,20 @@ TEST(Export, CountsAxesFromTheFrontInOldFlatten) {
   EXPECT_EQ(ProtoOf(m, {.opset = 11}).graph().node(0).attribute(0).i(), -1);
 }
 
+/// Softmax of old flattens what follows its axis: where that is all of extent 1 it is today's.
+TEST(Export, OldSoftmaxOfTheLastAxisThatVariesIsOneNode) {
+  Model m = FromText("graph g(x: f32[2,3,1,1]) -> (y) { y = Softmax(x) {axis=1} }");
+  const onnx::ModelProto p = ProtoOf(m, {.opset = 11});
+  ASSERT_EQ(p.graph().node_size(), 1);
+  EXPECT_EQ(p.graph().node(0).attribute(0).i(), 1);
+  const auto again = ImportModelBytes(p.SerializeAsString(), Ops());
+  ASSERT_TRUE(again.ok()) << again.status().message();
+  ASSERT_EQ(again->graph.num_nodes(), 1u);
+  EXPECT_EQ(again->graph.nodes().front()->Attr<int64_t>("axis"), 1);
+  m = FromText("graph g(x: f32[2,3,4,1]) -> (y) { y = Softmax(x) {axis=1} }");
+  EXPECT_GT(ProtoOf(m, {.opset = 11}).graph().node_size(), 1);
+}
+
 TEST(Export, NodeNamesAreUnique) {
   Model m = FromText("graph g(x: f32[2]) -> (y) { a = Relu(x)  b = Relu(a)  y = Relu(b) }");
   GraphEditor e(m.graph);
