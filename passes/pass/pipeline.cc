@@ -24,14 +24,6 @@ std::vector<std::unique_ptr<Pass>> SimplifyPasses() {
   return passes;
 }
 
-/// Says no to everything: the records then are the opportunities.
-class Analyst : public MatchReviewer {
- public:
-  Status Review(const Candidate&, MatchRecord&) override {
-    return InvalidModel("not applied: analysis only");
-  }
-};
-
 Status CheckGlobs(const std::vector<std::string>& globs, const std::vector<ListedRule>& rules) {
   for (const std::string& glob : globs) {
     const std::string name = glob.substr(0, glob.find('@'));
@@ -134,8 +126,6 @@ Result<OptimizeReport> Optimize(Graph& g, OptimizeOptions options) {
     context.rewrite.reviewers.push_back(verifier.get());
   }
   for (MatchReviewer* r : options.reviewers) context.rewrite.reviewers.push_back(r);
-  Analyst analyst;
-  if (options.analyze_only) context.rewrite.reviewers.push_back(&analyst);
 
   PassManager manager = BuildPipeline(options.level);
   INFER_ASSIGN(report.passes,

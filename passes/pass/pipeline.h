@@ -29,7 +29,6 @@ struct OptimizeOptions {
   std::vector<std::string> disable;  ///< globs of rule names
   int64_t stop_after = -1;           ///< rewrites by rules, for bisection; < 0: no end
   std::vector<std::string> explain;  ///< "RULE" or "RULE@NODE" globs
-  bool analyze_only = false;         ///< records what would be applied, applies no rule
   int64_t max_fold_growth_bytes = int64_t{1} << 16;  ///< of one node
   bool verify_each = true;                           ///< graph invariants after every pass
   /// What the graph's values are in some runs: on them every match is checked alone. Taken over.

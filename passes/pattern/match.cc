@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "lib/support/readable.h"
 #include "lib/support/strings.h"
 
 namespace infer {
@@ -27,14 +28,25 @@ size_t Match::choice(const Pattern& p) const {
 }
 
 std::string Mismatch::ToString() const {
-  return Cat("matched ", matched, " of ", of, " nodes: ", text);
+  constexpr size_t kShown = 8;
+  std::vector<std::string> names;
+  for (const Node* n : nodes) {
+    if (names.size() == kShown) {
+      names.push_back("...");
+      break;
+    }
+    names.push_back(n->name().empty() ? Cat(n->op(), " '", n->output(0)->name(), "'") : n->name());
+  }
+  return Cat("matched ", matched, " of ", of, " nodes",
+             names.empty() ? "" : Cat(" (", Join(names, ", "), ")"), ": ", text);
 }
 
 /// Depth-first search over a list of goals (pattern, value), kept as a linked list of stack frames;
 /// the length of the bindings is the backtracking point.
 class Matcher {
  public:
-  explicit Matcher(std::span<const Pattern> roots) : roots_(roots) {}
+  /// `explain`: Why() will be asked, and names the nodes that fitted.
+  Matcher(std::span<const Pattern> roots, bool explain) : roots_(roots), explain_(explain) {}
 
   bool Run(Value* root) {
     const Goal goal{&roots_[0], root, nullptr};
@@ -80,6 +92,7 @@ class Matcher {
   bool PathToBound(const Pattern& p, std::vector<const Pattern::Data*>& path, Value*& anchor) const;
 
   std::span<const Pattern> roots_;
+  const bool explain_;
   size_t roots_done_ = 1;
   Match m_;
   int ops_bound_ = 0, steps_ = 0;
@@ -89,6 +102,7 @@ class Matcher {
   const Pattern::Data* expected_ = nullptr;
   const Value* at_ = nullptr;
   size_t detail_ = 0;
+  std::vector<const Node*> fitted_;
 };
 
 bool Matcher::Fail(Cause cause, const Pattern::Data* expected, const Value* v, size_t detail) {
@@ -98,6 +112,14 @@ bool Matcher::Fail(Cause cause, const Pattern::Data* expected, const Value* v, s
     expected_ = expected;
     at_ = v;
     detail_ = detail;
+    if (explain_) {
+      fitted_.clear();
+      for (const auto& b : m_.bound_) {
+        if (b.pattern->kind != Pattern::Kind::kOp) continue;
+        const Node* n = b.value->producer();
+        if (std::find(fitted_.begin(), fitted_.end(), n) == fitted_.end()) fitted_.push_back(n);
+      }
+    }
   }
   return false;
 }
@@ -254,6 +276,7 @@ bool Matcher::Finish() {
 Mismatch Matcher::Why() const {
   Mismatch why;
   why.matched = std::max(depth_, 0);
+  why.nodes = fitted_;
   for (const Pattern& r : roots_) why.of += CountOps(r);
   const auto name = [&] { return Cat("'", at_ ? at_->name() : std::string("?"), "'"); };
   const auto ops = [&] {
@@ -272,6 +295,8 @@ Mismatch Matcher::Why() const {
     case Cause::kNotConstant: why.text = Cat(name(), " is not a constant"); break;
     case Cause::kCondition:
       why.text = Cat(name(), " is not ", expected_->where[detail_].text);
+      if (const Tensor* t = at_->constant(); t && t->num_elements() == 1 && IsFloat(t->dtype()))
+        why.text += Cat(", it is ", Rounded(t->At(0), 6));
       break;
     case Cause::kWrongOp: why.text = Cat(name(), " is a ", what(), ", not a ", ops()); break;
     case Cause::kInputs:
@@ -286,7 +311,7 @@ Mismatch Matcher::Why() const {
 }
 
 std::optional<Match> FindMatch(std::span<const Pattern> roots, Value* root, Mismatch* why) {
-  Matcher matcher(roots);
+  Matcher matcher(roots, why != nullptr);
   if (matcher.Run(root)) return std::move(matcher.match());
   if (why) *why = matcher.Why();
   return std::nullopt;

@@ -117,14 +117,11 @@ class Driver {
       record.reason = why.ToString();
       record.matched = why.matched;
       record.of = why.of;
-      record.nodes = root->producer()->fused_from();
+      AddNames(why.nodes, record.nodes);
       Record(std::move(record));
       return false;
     }
-    for (const Node* n : match->nodes())
-      for (const std::string& name : n->fused_from())
-        if (std::find(record.nodes.begin(), record.nodes.end(), name) == record.nodes.end())
-          record.nodes.push_back(name);
+    AddNames(match->nodes(), record.nodes);
     record.matched = record.of = static_cast<int>(match->nodes().size());
     const std::string at = root->name();
     const Status refusal = Attempt(*r.rule, *match, record);
@@ -179,6 +176,14 @@ class Driver {
       }
     }
     for (const auto& [n, depth] : near) Push(n);
+  }
+
+  /// The original nodes that `nodes` stand for, each once.
+  template <typename N>
+  static void AddNames(const std::vector<N*>& nodes, std::vector<std::string>& names) {
+    for (const Node* n : nodes)
+      for (const std::string& name : n->fused_from())
+        if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
   }
 
   void Record(MatchRecord record) {

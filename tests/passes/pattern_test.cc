@@ -96,7 +96,7 @@ TEST(Pattern, TheDeepestMismatchIsTold) {
   const Pattern p = Op("Mul", Op("Add", Op("Erf", Op("Div", x, Number(2))), Number(1)), x);
   EXPECT_EQ(Why(p, R"(graph g(x: f32[2]) -> (y) { c = const f32[] {3}  o = const f32[] {1}
                      d = Div(x, c)  e = Erf(d)  a = Add(e, o)  y = Mul(x, a) })"),
-            "matched 4 of 4 nodes: 'c' is not = 2");
+            "matched 4 of 4 nodes (Mul 'y', Add 'a', Erf 'e', Div 'd'): 'c' is not = 2, it is 3");
 }
 
 TEST(Pattern, DescribesItself) {
