@@ -131,6 +131,63 @@ class Cli(unittest.TestCase):
         self.assertTrue(self.report(0, "infer-opt", "compare", MODEL, fused, *EVAL)["passed"])
         self.assertGreater(self.report(0, "infer-opt", "eval", fused, *EVAL)["top1"], 0.9)
 
+    def test_fuse_shows_what_it_would_do(self):
+        """--analyze, --near-misses and --explain write nothing but the report."""
+        def graph(constant):
+            scalar = lambda name, v: tensor(name, [], struct.pack("<f", v))
+            nodes = [node(*n) for n in [("Div", ["x", "r"], ["d"]), ("Erf", ["d"], ["e"]),
+                                        ("Add", ["e", "o"], ["a"]), ("Mul", ["x", "a"], ["m"]),
+                                        ("Mul", ["m", "h"], ["y"])]]
+            return model(nodes, [value_info("x", [64, 256])], [value_info("y", [64, 256])],
+                         [scalar("r", constant), scalar("o", 1), scalar("h", 0.5)])
+        path = self.dir / "gelu.onnx"
+        path.write_bytes(graph(2 ** 0.5))
+        before = sorted(p.name for p in self.dir.iterdir())
+        report = self.report(0, "infer-opt", "fuse", path, "--analyze", "--near-misses")
+        self.assertEqual(report["near_misses"], [])
+        gelu, = report["analysis"]["opportunities"]
+        self.assertEqual((gelu["rule"], gelu["nodes_removed"], gelu["nodes_added"]),
+                         ("fuse-gelu", 5, 1))
+        # Five nodes read and write x's 65536 bytes; Mul(x, a) reads two of them.
+        self.assertGreaterEqual(gelu["bytes_saved"], (11 - 2) * 65536)
+        predicted = report["analysis"]["predicted_ms"]
+        self.assertAlmostEqual(predicted["before"] - predicted["after"], gelu["ms_saved"], places=6)
+        self.assertGreater(gelu["ms_saved"], 0)
+        memory = [report["optimize"][k]["peak_activation_bytes"] for k in ("before", "after")]
+        self.assertEqual(memory, [3 * 65536, 2 * 65536])
+        self.assertEqual(sorted(p.name for p in self.dir.iterdir()), before)
+        path.write_bytes(graph(1.3))
+        report = self.report(0, "infer-opt", "fuse", path, "--analyze", "--near-misses=3",
+                             "--explain", "fuse-gelu@y")
+        miss, = report["near_misses"]
+        self.assertEqual((miss["rule"], miss["at"], miss["matched"], miss["of"]),
+                         ("fuse-gelu", "y", 5, 5))
+        self.assertIn("'r' is not = 1.4142135, it is 1.3", miss["reason"])
+        why = [m["reason"] for m in report["optimize"]["matches"] if m["outcome"] == "no match"]
+        self.assertIn("matched 5 of 5 nodes (", why[0])
+        self.expect(2, "infer-opt", "fuse", path, "--analyze", "--near-misses=none")
+
+    def test_fuse_bisects(self):
+        args = ["infer-opt", "fuse", MODEL, "--bisect"]
+        report = self.report(0, *args)
+        self.assertIsNone(report["bisect"]["first_bad"])
+        self.assertEqual(report["bisect"]["rewrites"], 18)
+        self.assertEqual(self.report(0, *args, "--stop-after", 5)["bisect"]["rewrites"], 5)
+        self.expect(2, *args, "--no-verify")
+
+    def test_fuse_measures(self):
+        report = self.report(0, "infer-opt", "fuse", MODEL, "-o", self.dir / "f.onnx", "--measure",
+                             "--threads", 1)
+        for rule in report["measured_rules"]:
+            low, high = rule["ratio"]["median_ci95"]
+            self.assertTrue(low <= rule["ratio"]["median"] <= high)
+            if not rule["kept"]:  # then it is not applied
+                self.assertNotIn(rule["rule"], [r["rule"] for r in report["optimize"]["rules"]])
+        latency = report["latency"]
+        self.assertGreater(latency["before_ms"]["median"], 0)
+        self.assertEqual(latency["ratio"]["runs"], latency["after_ms"]["runs"])
+        self.assertGreater(latency["memory"]["after"]["weight_bytes"], 0)
+
     def test_quantize(self):
         report = self.report(
             0, "infer-opt", "quantize", MODEL, "-o", self.dir / "int8.onnx", "--calib",

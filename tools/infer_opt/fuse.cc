@@ -1,68 +1,21 @@
 /// infer-opt fuse: simplify and fuse a model, prove it against the model as it came, write it.
 #include <algorithm>
-#include <array>
-#include <map>
-#include <set>
-#include <tuple>
 
 #include "lib/onnx/export.h"
+#include "lib/support/parallel.h"
 #include "lib/support/readable.h"
 #include "lib/support/strings.h"
-#include "passes/pass/pipeline.h"
+#include "passes/rewrite/bisect.h"
 #include "tools/common/accuracy_report.h"
 #include "tools/common/export_options.h"
-#include "tools/common/input_values.h"
 #include "tools/common/verification.h"
 #include "tools/infer_opt/commands.h"
+#include "tools/infer_opt/fuse/analysis.h"
+#include "tools/infer_opt/fuse/measure.h"
+#include "tools/infer_opt/fuse/report.h"
 
 namespace infer {
 namespace {
-
-constexpr size_t kMaxRefusals = 10;  // lines for people
-
-Json ToJson(const GraphStatistics& s) {
-  Json operators = Json::object();
-  for (const auto& [op, n] : s.operators) operators[op] = n;
-  return {{"nodes", s.nodes},
-          {"operators", operators},
-          {"constant_bytes", s.constant_bytes},
-          {"cost", infer::ToJson(s.cost)}};
-}
-
-std::string_view OutcomeName(MatchRecord::Outcome o) {
-  switch (o) {
-    case MatchRecord::Outcome::kApplied: return "applied";
-    case MatchRecord::Outcome::kRefused: return "refused";
-    case MatchRecord::Outcome::kNoMatch: return "no match";
-  }
-  return "?";
-}
-
-Json ToJson(const OptimizeReport& r) {
-  Json j = {{"before", ToJson(r.before)}, {"after", ToJson(r.after)}, {"rewrites", r.rewrites}};
-  j["verified_matches"] = r.verified;
-  j["not_evaluated_matches"] = r.not_evaluated;
-  j["ms"] = r.ms;
-  j["verify_ms"] = r.verify_ms;
-  j["rules"] = Json::array();
-  for (const auto& [name, s] : r.rules)
-    if (s.matched > 0)
-      j["rules"].push_back({{"rule", name},
-                            {"matched", s.matched},
-                            {"applied", s.applied},
-                            {"refused", s.refused},
-                            {"max_error", s.max_error < 0 ? Json() : JsonNumber(s.max_error)}});
-  j["matches"] = Json::array();
-  for (const MatchRecord& m : r.records)
-    j["matches"].push_back({{"rule", m.rule},
-                            {"at", m.at},
-                            {"nodes", m.nodes},
-                            {"outcome", OutcomeName(m.outcome)},
-                            {"reason", m.reason},
-                            {"error", m.error < 0 ? Json() : JsonNumber(m.error)}});
-  j["notes"] = r.notes;
-  return j;
-}
 
 class FuseCommand : public Command {
  public:
@@ -74,7 +27,9 @@ class FuseCommand : public Command {
     return "Examples:\n"
            "  infer-opt fuse model.onnx -o fused.onnx\n"
            "  infer-opt fuse model.onnx -o fused.onnx --disable 'fuse-gelu*' --json fuse.json\n"
-           "  infer-opt fuse model.onnx --analyze --explain fuse-layernorm\n";
+           "  infer-opt fuse model.onnx --analyze --near-misses\n"
+           "  infer-opt fuse model.onnx --analyze --explain 'fuse-layernorm@/encoder/*'\n"
+           "  infer-opt fuse model.onnx -o fused.onnx --measure --threads 1\n";
   }
   void Declare(Options& o) override {
     o.Positional("model", &path_, "The ONNX model (not needed for --list)", false, PathUse::kRead);
@@ -89,9 +44,15 @@ class FuseCommand : public Command {
     o.Values("--disable", &options_.disable, "Not these rules (globs)");
     o.Values("--explain", &options_.explain, "RULE or RULE@NODE: say why it did not match");
     o.Value("--stop-after", &options_.stop_after, "Stop after so many rewrites; -1: never", -1);
-    o.Flag("--analyze", &options_.analyze_only, "Show what would be rewritten; write nothing");
+    o.Flag("--analyze", &analyze_, "Show what rewriting is worth by prediction; write nothing");
+    o.OptionalValue("--near-misses", &near_misses_text_, "10",
+                    "Show regions that almost matched; --near-misses=N: at most N");
+    o.Flag("--bisect", &bisect_,
+           "Find the first rewrite after which outputs leave the tolerance; write nothing");
+    o.Flag("--measure", &measure_, "Time every rule; leave out those that make it slower here");
     o.Flag("--list", &list_, "List the rules and end");
     o.Flag("--no-verify", &no_verify_, "Do not compare with the model as it came");
+    o.Flag("--no-match-check", &no_match_check_, "Do not check every match alone, too");
     o.Flag("--keep-failed", &keep_failed_, "Write the model even if the check fails");
     o.Value("--runs", &runs_, "Without data: check on so many random inputs", 1);
     o.Value("--seed", &seed_, "Seed of random inputs");
@@ -109,35 +70,58 @@ class FuseCommand : public Command {
     const auto word = std::find(kLevelNames.begin(), kLevelNames.end(), rewrites_);
     options_.level = level_ >= 0 ? level_ : static_cast<int>(word - kLevelNames.begin());
     if (path_.empty()) return InvalidArgument("model is required");
-    if (export_.output.empty() && !options_.analyze_only)
-      return InvalidArgument("-o FILE is missing (or --analyze)");
+    if (!near_misses_text_.empty()) {
+      const auto n = ParseInt(near_misses_text_);
+      if (!n || *n < 1)
+        return InvalidArgument(Cat("--near-misses: no number: ", near_misses_text_));
+      near_misses_ = *n;
+    }
+    const bool writes = !analyze_ && !bisect_;
+    if (export_.output.empty() && writes)
+      return InvalidArgument("-o FILE is missing (or --analyze, --bisect)");
+    if (bisect_ && no_verify_) return InvalidArgument("--bisect checks; --no-verify does not");
     INFER_TRY(export_.Check());
     context.Step("import");
     INFER_ASSIGN(Model model, LoadModel(context, path_, model_));
     const Graph golden = model.graph.Clone();
     Samples samples;
     Json extents = Json::object();
-    if (!no_verify_) {
+    if (!no_verify_ || measure_) {
       context.Step("golden");
       INFER_ASSIGN(samples, ChooseSamples(context, golden, extents));
+      if (no_match_check_ || no_verify_) options_.captured.reset();
     }
-    context.Step("fuse");
-    INFER_ASSIGN(OptimizeReport done, Optimize(model.graph, std::move(options_)));
-    // Costs of dynamic shapes are those of extents that fit, so that they can be compared.
-    done.before.cost = StatisticsOf(WithFoundExtents(golden)).cost;
-    done.after.cost = StatisticsOf(WithFoundExtents(model.graph)).cost;
-    context.Print(Summary(done));
-
     Json report = NewReport(context, "infer-opt/fuse@1");
     report["model"] = infer::ToJson(model, path_);
     report["extents"] = extents;
-    report["optimize"] = ToJson(done);
+    if (bisect_) return Bisect(context, model, samples, std::move(report));
+    if (measure_) INFER_TRY(LeaveOutSlowRules(context, golden, samples, report));
+    context.Step("fuse");
+    const OptimizeOptions options = options_;
+    INFER_ASSIGN(OptimizeReport done, Optimize(model.graph, std::move(options_)));
+    // Costs of dynamic shapes are those of extents that fit, so that they can be compared.
+    const Graph static_before = WithFoundExtents(golden);
+    const Graph static_after = WithFoundExtents(model.graph);
+    done.before.cost = StatisticsOf(static_before).cost;
+    done.after.cost = StatisticsOf(static_after).cost;
+    context.Print(SummaryText(done));
+    report["optimize"] = ToJson(done, static_before, static_after);
+    if (near_misses_ > 0) {
+      const auto misses = NearMisses(model.graph, done.records, options);
+      context.Print("\n" + ToText(misses));
+      report["near_misses"] = ToJson(misses);
+    }
+    if (analyze_) {
+      context.Step("analyze");
+      INFER_ASSIGN(report["analysis"], Analyze(context, golden, options));
+    }
+    if (measure_) INFER_TRY(Measure(context, golden, model.graph, samples, report));
     bool passed = true;
-    if (!no_verify_ && !options_.analyze_only) {
+    if (!no_verify_ && writes) {
       INFER_ASSIGN(passed, Verify(context, golden, model.graph, samples, report));
     }
     report["passed"] = passed;
-    if (!options_.analyze_only && (passed || keep_failed_)) {
+    if (writes && (passed || keep_failed_)) {
       context.Step("export");
       INFER_ASSIGN(ExportReport written, export_.Write(context, model));
       report["output"] = export_.Report(written);
@@ -195,55 +179,141 @@ class FuseCommand : public Command {
     return shapes;
   }
 
+  static std::vector<GateResult> GatesOf(const AccuracyReport& accuracy) {
+    std::vector<GateResult> gates = CheckGates(accuracy, {.max_error_ratio = kRewriteTolerance});
+    AddExactnessGates(accuracy, gates);
+    return gates;
+  }
+
+  DeviceOptions MeasuredOn() const {
+    DeviceOptions cpu;
+    cpu.threads = device_.threads;
+    return cpu;
+  }
+
+  Status LeaveOutSlowRules(Context& context, const Graph& golden, const Samples& samples,
+                           Json& report) {
+    context.Step("measure rules");
+    INFER_ASSIGN(const auto inputs, samples.get(0));
+    INFER_ASSIGN(const auto timings, ChooseRules(context, golden, options_, MeasuredOn(), inputs));
+    context.Print(ToText(timings) + "\n");
+    report["measured_rules"] = ToJson(timings);
+    for (const RuleTiming& t : timings)
+      if (!t.kept) options_.disable.push_back(t.rule);
+    return {};
+  }
+
+  Status Measure(Context& context, const Graph& golden, const Graph& fused, const Samples& samples,
+                 Json& report) {
+    context.Step("measure");
+    INFER_ASSIGN(const auto inputs, samples.get(0));
+    INFER_ASSIGN(const auto before, CompileFor(golden, MeasuredOn()));
+    INFER_ASSIGN(const auto after, CompileFor(fused, MeasuredOn()));
+    INFER_ASSIGN(const PairTiming t, TimePair(*before, *after, inputs, context.stop()));
+    context.Print("\n" + ToText(t));
+    report["latency"] = ToJson(t);
+    return {};
+  }
+
   Result<bool> Verify(Context& context, const Graph& golden, const Graph& fused,
                       const Samples& samples, Json& report) {
     context.Step("verify");
     INFER_ASSIGN(AccuracyReport accuracy,
                  CompareGraphs(context, golden, fused, device_, samples, false));
-    std::vector<GateResult> gates = CheckGates(accuracy, {.max_error_ratio = kRewriteTolerance});
-    AddExactnessGates(accuracy, gates);
+    const std::vector<GateResult> gates = GatesOf(accuracy);
     context.Print("\n" + AccuracyText(accuracy) + "\n" + GateText(gates));
     report["accuracy"] = infer::ToJson(accuracy);
     report["gates"] = infer::ToJson(gates);
     return AllPassed(gates);
   }
 
-  static std::string Summary(const OptimizeReport& r) {
-    std::vector<std::vector<std::string>> rows = {
-        {"rule", "matched", "applied", "refused", "max error"}};
-    for (const auto& [name, s] : r.rules)
-      if (s.matched > 0)
-        rows.push_back({name, Cat(s.matched), Cat(s.applied), Cat(s.refused),
-                        s.max_error < 0 ? "-" : Rounded(s.max_error, 3)});
-    std::string out = rows.size() > 1 ? TextTable(rows) : "no rule matched\n";
-    const auto moved = [](const Cost& c) {
-      return Fixed(static_cast<double>(c.bytes_read + c.bytes_written) / 1e6, 2);
+  /// Rules that may have had a say.
+  std::vector<NearMiss> NearMisses(const Graph& fused, const std::vector<MatchRecord>& records,
+                                   const OptimizeOptions& options) const {
+    const auto fits = [](const std::vector<std::string>& globs, const std::string& name) {
+      return std::any_of(globs.begin(), globs.end(),
+                         [&](const std::string& glob) { return GlobMatch(glob, name); });
     };
-    out += Cat("nodes ", r.before.nodes, " -> ", r.after.nodes, ", MFLOP ",
-               Fixed(static_cast<double>(r.before.cost.flops) / 1e6, 2), " -> ",
-               Fixed(static_cast<double>(r.after.cost.flops) / 1e6, 2), ", MB moved ",
-               moved(r.before.cost), " -> ", moved(r.after.cost), "\n");
-    return out + Refusals(r);
+    const std::vector<ListedRule> listed = AllRules();
+    std::vector<const Rule*> rules;
+    for (const ListedRule& r : listed)
+      if (r.level <= options.level && !fits(options.disable, r.rule.name) &&
+          (options.only.empty() || fits(options.only, r.rule.name)))
+        rules.push_back(&r.rule);
+    return FindNearMisses(fused, rules, records, static_cast<size_t>(near_misses_));
   }
 
-  /// One line for all places where a rule refused for the same reason.
-  static std::string Refusals(const OptimizeReport& r) {
-    std::map<std::tuple<std::string_view, std::string, std::string>, std::set<std::string>> places;
-    for (const MatchRecord& m : r.records)
-      if (m.outcome != MatchRecord::Outcome::kApplied)
-        places[{OutcomeName(m.outcome), m.rule, m.reason}].insert(m.at);
-    std::string out;
-    size_t shown = 0;
-    for (const auto& [what, at] : places) {
-      if (++shown > kMaxRefusals) break;
-      const auto& [outcome, rule, reason] = what;
-      const std::string more = at.size() > 1 ? Cat(" and ", at.size() - 1, " more") : "";
-      out +=
-          Printable(Cat(outcome, "  ", rule, " at '", *at.begin(), "'", more, ": ", reason)) + "\n";
+  /// What rewriting is worth by prediction, on a copy with extents that fit.
+  Result<Json> Analyze(Context& context, const Graph& golden, OptimizeOptions options) const {
+    Graph g = WithFoundExtents(golden);
+    SetLaneBudget(device_.threads > 0 ? device_.threads : AvailableCores());
+    const Roofline& roofline = MeasuredRoofline(LaneBudget());
+    const int64_t program_bytes = StatisticsOf(g).constant_bytes;
+    PricingReviewer prices(roofline, program_bytes);
+    Analysis a{roofline, GraphFloorMs(g, roofline, program_bytes), 0, {}};
+    options.captured.reset();  // checked already
+    options.explain.clear();
+    options.reviewers.push_back(&prices);
+    INFER_TRY(Optimize(g, std::move(options)).status());
+    a.after_ms = GraphFloorMs(g, roofline, program_bytes);
+    a.found = prices.found();
+    context.Print("\n" + ToText(a));
+    return ToJson(a);
+  }
+
+  /// Which rewrite is the first after which the outputs leave the tolerance.
+  Result<ExitCode> Bisect(Context& context, const Model& model, const Samples& samples,
+                          Json report) {
+    context.Step("bisect");
+    std::vector<MatchRecord> records;  // of the longest run
+    int64_t total = 0;
+    const auto judge = [&](int64_t n) -> Result<BisectStep> {
+      Graph g = model.graph.Clone();
+      OptimizeOptions options = options_;
+      options.stop_after = n;
+      INFER_ASSIGN(OptimizeReport done, Optimize(g, std::move(options)));
+      if (records.empty()) {
+        records = std::move(done.records);
+        total = done.rewrites;
+        n = total;
+      }
+      INFER_ASSIGN(const AccuracyReport accuracy,
+                   CompareGraphs(context, model.graph, g, device_, samples, false));
+      BisectStep step{n, AllPassed(GatesOf(accuracy)), 0};
+      for (const ValueAccuracy& v : accuracy.outputs)
+        step.error = std::max(step.error, v.is_float ? v.metrics.max_error_ratio
+                                                     : static_cast<double>(v.metrics.unequal));
+      return step;
+    };
+    // The first judgement is of all rewrites, and tells how many there are.
+    const int64_t all = options_.stop_after >= 0 ? options_.stop_after : INT64_MAX;
+    INFER_ASSIGN(const auto found, FindFirstBad(all, judge));
+    Json& j = report["bisect"] = {{"rewrites", total}, {"first_bad", nullptr}};
+    if (!found) {
+      context.PrintLine(Cat("all ", total, " rewrites together are within the tolerance"));
+    } else {
+      int64_t applied = 0;
+      const auto culprit = std::find_if(records.begin(), records.end(), [&](const MatchRecord& r) {
+        return r.outcome == MatchRecord::Outcome::kApplied && ++applied == found->after.rewrites;
+      });
+      if (culprit == records.end()) return Internal("the rewrite is not on record");
+      context.PrintLine(Cat("rewrite ", found->after.rewrites, " of ", total,
+                            " is the first that breaks the model: ", culprit->rule, " at '",
+                            Printable(culprit->at), "'"));
+      context.PrintLine(Cat("  for ", Printable(Join(culprit->nodes, ", "))));
+      context.PrintLine(Cat("  error ", Rounded(found->before.error, 3), " before, ",
+                            Rounded(found->after.error, 3), " after; tolerance ",
+                            FormatDouble(kRewriteTolerance), "; ", found->tried, " tries"));
+      j["first_bad"] = {{"rewrite", found->after.rewrites},
+                        {"rule", culprit->rule},
+                        {"at", culprit->at},
+                        {"nodes", culprit->nodes},
+                        {"error_before", JsonNumber(found->before.error)},
+                        {"error_after", JsonNumber(found->after.error)}};
     }
-    if (places.size() > kMaxRefusals)
-      out += Cat("... and ", places.size() - kMaxRefusals, " more (--json has them all)\n");
-    return out;
+    report["passed"] = !found;
+    INFER_TRY(WriteReport(context, std::move(report)));
+    return found ? kExitGateFailed : kExitOk;
   }
 
   static Result<ExitCode> List(Context& context) {
@@ -260,7 +330,10 @@ class FuseCommand : public Command {
   ModelOptions model_;
   DeviceOptions device_;
   DataFlags data_;
-  bool no_verify_ = false, keep_failed_ = false, list_ = false;
+  std::string near_misses_text_;
+  bool no_verify_ = false, no_match_check_ = false, keep_failed_ = false, list_ = false;
+  bool analyze_ = false, bisect_ = false, measure_ = false;
+  int64_t near_misses_ = 0;
   int level_ = -1;
   int64_t runs_ = 3;
   uint64_t seed_ = 0;

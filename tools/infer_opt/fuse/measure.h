@@ -1,0 +1,39 @@
+#pragma once
+/// A/B timing of two forms of a model on the cpu backend, in turns, and which rules are worth it
+/// on this machine.
+#include <stop_token>
+
+#include "passes/pass/pipeline.h"
+#include "tools/common/model_options.h"
+#include "tools/common/report.h"
+
+namespace infer {
+
+/// Medians with 95 % intervals; ratio is b / a, pair by pair.
+struct PairTiming {
+  Summary a, b, ratio;
+  MemoryInfo memory_a, memory_b;  ///< as planned for these inputs
+};
+Result<PairTiming> TimePair(const Program& a, const Program& b, const std::vector<Datum>& inputs,
+                            const std::stop_token& stop);
+
+struct RuleTiming {
+  std::string rule;
+  PairTiming timing;  ///< a: with the rule, b: without
+  bool kept = true;
+};
+
+/// Tries every rule that is applied: times the model with all rules against the model without this
+/// one, and leaves the rule out for good where that is faster beyond doubt. Pre: `options` has no
+/// stop_after. Matches that checking refused (`refused`: rule and place) stay refused.
+Result<std::vector<RuleTiming>> ChooseRules(Context& context, const Graph& golden,
+                                            const OptimizeOptions& options,
+                                            const DeviceOptions& device,
+                                            const std::vector<Datum>& inputs);
+
+std::string ToText(const std::vector<RuleTiming>& rules);
+std::string ToText(const PairTiming& before_after);
+Json ToJson(const std::vector<RuleTiming>& rules);
+Json ToJson(const PairTiming& before_after);
+
+}  // namespace infer
