@@ -9,7 +9,7 @@ namespace infer {
 
 enum class ExportTarget {
   kOnnx,   ///< standard operators; our own fused ones leave as model-local functions
-  kOrt,    ///< also com.microsoft operators
+  kOrt,    ///< also ONNX Runtime's own, where they are faster or spare a newer opset
   kInfer,  ///< everything as it stands
 };
 

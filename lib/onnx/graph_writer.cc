@@ -9,6 +9,7 @@
 #include "lib/onnx/fused_names.h"
 #include "lib/onnx/kept_fields.h"
 #include "lib/onnx/opset.h"
+#include "lib/onnx/ort_names.h"
 #include "lib/onnx/shared_constants.h"
 #include "lib/onnx/type_since.h"
 #include "lib/onnx/value_info.h"
@@ -42,8 +43,7 @@ struct WriteState {
   SharedConstants shared = {};
   std::set<std::string> functions = {};
 
-  void UseDomain(const OpDef& def, int64_t needed) {
-    const std::string domain(def.domain);
+  void UseDomain(const std::string& domain, int64_t needed) {
     if (domain.empty()) return;
     int64_t& version = out.opsets[domain];
     auto it = imported.find(domain);
@@ -165,13 +165,18 @@ class Writer : public LiftContext {
     for (const auto* values : {&n.inputs(), &n.outputs()})
       for (const Value* v : *values)
         if (v) NeedTypes(*v);
+    if (auto form = OrtFormOf(n, spec)) {
+      state_.UseDomain(form->domain, 1);
+      Append(*form, n.extra());
+      return {};
+    }
     if (def.domain == kFusedDomain && !def.body.empty() &&
         state_.options.target != ExportTarget::kInfer) {
       spec.op = FunctionName(def, n.attrs());
-      state_.UseDomain(def, 1);
+      state_.UseDomain(spec.domain, 1);
       INFER_TRY(AddFunction(def, n.attrs(), spec.op));
     } else if (!def.domain.empty()) {
-      state_.UseDomain(def, OpsetOf(def, spec));
+      state_.UseDomain(spec.domain, OpsetOf(def, spec));
     } else if (const int64_t needed = OpsetOf(def, spec); needed > state_.options.opset) {
       spec.attrs = AttrsAt(def, n.attrs(), state_.options.opset);
       const bool has_older_form = def.lower && def.versions.front() <= state_.options.opset;
@@ -198,6 +203,13 @@ class Writer : public LiftContext {
       INFER_TRY(WriteSubgraph(n, *sub, *a.mutable_g()).In(attr));
     }
     return {};
+  }
+
+  /// Another form for ONNX Runtime, where the file is for it and that is better.
+  std::optional<NodeSpec> OrtFormOf(const Node& n, const NodeSpec& spec) {
+    if (state_.options.target != ExportTarget::kOrt) return std::nullopt;
+    const bool lacks = n.def().domain.empty() && OpsetOf(n.def(), spec) > state_.options.opset;
+    return OrtForm(CallOf(n), spec, {state_.options.opset, state_.options.decompose, lacks}, *this);
   }
 
   /// The lowest opset above ours that can say `spec`, which is in the form of `newest`.

@@ -1,0 +1,196 @@
+#include "lib/onnx/ort_names.h"
+
+#include <algorithm>
+
+#include "lib/ops/common.h"
+
+namespace infer::onnx_io {
+namespace {
+
+constexpr std::string_view kMicrosoft = "com.microsoft";
+
+using Form = std::optional<NodeSpec> (*)(const OpCall& call, NodeSpec node, const OrtContext&,
+                                         LiftContext& out);
+
+enum class Use : uint8_t {
+  kFaster,       ///< whatever the opset
+  kSparesOpset,  ///< as fast: only where the opset would have to rise
+  kAskedOpset,   ///< slower than the standard operator, faster than its parts: where the user wants
+                 ///< an opset that lacks it
+};
+
+struct Row {
+  std::string_view domain, op;
+  Use use;
+  Form form;
+};
+
+NodeSpec Named(NodeSpec node, std::string_view domain, std::string_view op, AttrMap attrs) {
+  node.domain = domain;
+  node.op = op;
+  node.attrs = std::move(attrs);
+  return node;
+}
+
+/// ONNX Runtime's own operators have kernels for f32 on every device.
+bool IsF32(const OpCall& call) {
+  return call.has_input(0) && call.type(0).is_tensor() && call.dtype(0) == DType::kF32;
+}
+int RankOf(const OpCall& call, size_t i) {
+  return call.has_input(i) && call.type(i).is_tensor() && call.shape(i).has_rank()
+             ? call.shape(i).rank()
+             : -1;
+}
+bool Wants(const NodeSpec& node, size_t output) {
+  return output < node.outputs.size() && !node.outputs[output].empty();
+}
+bool Has(const NodeSpec& node, size_t input) {
+  return input < node.inputs.size() && !node.inputs[input].empty();
+}
+
+std::optional<NodeSpec> Gelu(const OpCall& call, NodeSpec node, const OrtContext&, LiftContext&) {
+  const bool tanh = call.Str("approximate") == "tanh";
+  return Named(std::move(node), kMicrosoft, tanh ? "FastGelu" : "Gelu", {});
+}
+
+std::optional<NodeSpec> QuickGelu(const OpCall& call, NodeSpec node, const OrtContext&,
+                                  LiftContext&) {
+  const float alpha = call.def().FindAttr("alpha") ? call.Float("alpha") : 1.0f;
+  return Named(std::move(node), kMicrosoft, "QuickGelu", {{"alpha", alpha}});
+}
+
+/// Before opset 17 the standard has no LayerNormalization; ONNX Runtime has it in any.
+std::optional<NodeSpec> LayerNorm(const OpCall& call, NodeSpec node, const OrtContext&,
+                                  LiftContext&) {
+  if (Wants(node, 1) || Wants(node, 2)) return std::nullopt;
+  AttrMap attrs = {{"axis", call.Int("axis")}, {"epsilon", call.Float("epsilon")}};
+  return Named(std::move(node), "", "LayerNormalization", std::move(attrs));
+}
+
+std::optional<NodeSpec> RmsNorm(const OpCall& call, NodeSpec node, const OrtContext&,
+                                LiftContext&) {
+  if (call.dtype(1) != DType::kF32) return std::nullopt;
+  AttrMap attrs = {{"axis", call.Int("axis")},
+                   {"epsilon", call.Float("epsilon")},
+                   {"stash_type", call.Int("stash_type")}};
+  return Named(std::move(node), "", "SimplifiedLayerNormalization", std::move(attrs));
+}
+
+/// Only with positions: the other form has no look-up.
+std::optional<NodeSpec> Rotary(const OpCall& call, NodeSpec node, const OrtContext&, LiftContext&) {
+  if (!Has(node, 3) || RankOf(call, 1) != 2) return std::nullopt;
+  AttrMap attrs = {{"interleaved", call.Int("interleaved")},
+                   {"rotary_embedding_dim", call.Int("rotary_embedding_dim")}};
+  if (call.HasAttr("num_heads")) attrs["num_heads"] = call.Int("num_heads");
+  node.inputs = {node.inputs[0], node.inputs[3], node.inputs[1], node.inputs[2]};
+  return Named(std::move(node), kMicrosoft, "RotaryEmbedding", std::move(attrs));
+}
+
+/// ONNX Runtime runs GroupNormalization as ten nodes; this is one kernel and four cheap nodes.
+std::optional<NodeSpec> GroupNorm(const OpCall& call, NodeSpec node, const OrtContext& context,
+                                  LiftContext& out) {
+  const int rank = RankOf(call, 0);
+  if (rank < 3 || context.opset < 5) return std::nullopt;
+  const int64_t groups = call.Int("num_groups");
+  const auto emit = [&](std::string_view op, std::vector<std::string> inputs, AttrMap attrs = {}) {
+    const std::string result = out.Fresh("group_norm");
+    out.Emit(MakeSpec(op, node, std::move(inputs), {result}, std::move(attrs)));
+    return result;
+  };
+  const auto dims = [](int64_t n) { return Dims{n}; };
+  Tensor ones(DType::kF32, dims(groups)), zeros(DType::kF32, dims(groups));
+  for (int64_t i = 0; i < groups; ++i) {
+    ones.Set(i, 1);
+    zeros.Set(i, 0);
+  }
+  std::vector<int64_t> per_channel(static_cast<size_t>(rank - 1), 1);
+  per_channel[0] = -1;
+  const std::string channels = out.Constant(Tensor::Int64s(per_channel));
+  const std::string shape = emit("Shape", {node.inputs[0]});
+  const std::string grouped =
+      emit("Reshape", {node.inputs[0], out.Constant(Tensor::Int64s({0, groups, -1}))});
+  const std::string normal =
+      emit("InstanceNormalization",
+           {grouped, out.Constant(std::move(ones)), out.Constant(std::move(zeros))},
+           {{"epsilon", call.Float("epsilon")}});
+  const std::string back = emit("Reshape", {normal, shape});
+  const std::string scale = emit("Reshape", {node.inputs[1], channels});
+  const std::string scaled = emit("Mul", {back, scale});
+  const std::string bias = emit("Reshape", {node.inputs[2], channels});
+  node.inputs = {scaled, bias};
+  return Named(std::move(node), "", "Add", {});
+}
+
+/// The queries' axis, from the end, of operand 0.
+const Dim& Queries(const OpCall& call) { return call.shape(0)[-2]; }
+
+/// ONNX Runtime's Attention wants a mask with a row for every query; the standard broadcasts.
+std::optional<NodeSpec> AttentionWithRows(const OpCall& call, NodeSpec node, LiftContext& out) {
+  const int rank = RankOf(call, 0), mask_rank = RankOf(call, 3);
+  if (rank < 3 || mask_rank < 2 || call.shape(3)[-2].KnownEqual(Queries(call))) return std::nullopt;
+  const std::string length = out.Fresh("queries"), shape = out.Fresh("mask_rows"),
+                    mask = out.Fresh("mask");
+  out.Emit(MakeSpec("Shape", node, {node.inputs[0]}, {length},
+                    {{"start", int64_t{rank - 2}}, {"end", int64_t{rank - 1}}}));
+  out.Emit(MakeSpec("Concat", node, {length, out.Constant(Tensor::Int64s({1}))}, {shape},
+                    {{"axis", int64_t{0}}}));
+  out.Emit(MakeSpec("Expand", node, {node.inputs[3], shape}, {mask}));
+  node.inputs[3] = mask;
+  return node;
+}
+
+std::optional<NodeSpec> Attention(const OpCall& call, NodeSpec node, const OrtContext& context,
+                                  LiftContext& out) {
+  if (!context.lacks) return AttentionWithRows(call, std::move(node), out);
+  const bool three = RankOf(call, 0) == 3 && RankOf(call, 1) == 3 && RankOf(call, 2) == 3;
+  if (!three || call.Int("q_num_heads") != call.Int("kv_num_heads")) return std::nullopt;
+  for (size_t i : {4, 5, 6})
+    if (Has(node, i)) return std::nullopt;
+  for (size_t i : {1, 2, 3})
+    if (Wants(node, i)) return std::nullopt;
+  if (call.Float("softcap") != 0 || call.HasAttr("softmax_precision") ||
+      call.Int("left_window_size") >= 0 || call.Int("right_window_size") >= 0)
+    return std::nullopt;
+  const bool causal = call.Int("is_causal") != 0;
+  if (causal && !Queries(call).KnownEqual(call.shape(1)[-2])) return std::nullopt;
+  AttrMap attrs = {{"num_heads", call.Int("q_num_heads")},
+                   {"unidirectional", int64_t{causal ? 1 : 0}}};
+  if (call.HasAttr("scale")) attrs["scale"] = call.Float("scale");
+  std::vector<std::string> inputs(node.inputs.begin(), node.inputs.begin() + 3);
+  if (Has(node, 3)) {
+    const bool fits = RankOf(call, 3) == 4 && call.dtype(3) == DType::kF32 &&
+                      call.shape(3)[-2].KnownEqual(Queries(call)) &&
+                      call.shape(3)[-1].KnownEqual(call.shape(1)[-2]);
+    if (!fits) return std::nullopt;
+    inputs.insert(inputs.end(), {"", "", node.inputs[3]});
+  }
+  node.inputs = std::move(inputs);
+  node.outputs.resize(1);
+  return Named(std::move(node), kMicrosoft, "MultiHeadAttention", std::move(attrs));
+}
+
+constexpr Row kRows[] = {
+    {"", "Gelu", Use::kSparesOpset, Gelu},
+    {"", "LayerNormalization", Use::kSparesOpset, LayerNorm},
+    {"", "RMSNormalization", Use::kSparesOpset, RmsNorm},
+    {"", "RotaryEmbedding", Use::kSparesOpset, Rotary},
+    {"", "GroupNormalization", Use::kFaster, GroupNorm},
+    {"", "Attention", Use::kAskedOpset, Attention},
+    {"infer", "Silu", Use::kFaster, QuickGelu},
+    {"infer", "QuickGelu", Use::kFaster, QuickGelu},
+};
+
+}  // namespace
+
+std::optional<NodeSpec> OrtForm(const OpCall& call, const NodeSpec& node, const OrtContext& context,
+                                LiftContext& out) {
+  const auto row = std::find_if(std::begin(kRows), std::end(kRows), [&](const Row& r) {
+    return r.domain == node.domain && r.op == node.op;
+  });
+  if (row == std::end(kRows) || !IsF32(call)) return std::nullopt;
+  if (row->use == Use::kSparesOpset && !context.lacks) return std::nullopt;
+  if (row->use == Use::kAskedOpset && context.lacks && !context.opset_asked) return std::nullopt;
+  return row->form(call, node, context, out);
+}
+
+}  // namespace infer::onnx_io

@@ -1,0 +1,22 @@
+#pragma once
+/// `--target ort`: what ONNX Runtime has under a name of its own, where that is faster or spares
+/// the file a newer opset. Measured with ONNX Runtime 1.30 (docs/fusion.md); what is neither stays
+/// standard. No protobuf here.
+#include <optional>
+
+#include "lib/ops/op_def.h"
+
+namespace infer::onnx_io {
+
+struct OrtContext {
+  int64_t opset = 0;         ///< of the file
+  bool opset_asked = false;  ///< the user wants this opset, else it may rise
+  bool lacks = false;        ///< the opset has no such operator
+};
+
+/// The node that ONNX Runtime shall run in place of `node`, whose call is `call`; nodes before it
+/// go to `out`. Nothing where the standard form is as good.
+std::optional<NodeSpec> OrtForm(const OpCall& call, const NodeSpec& node, const OrtContext& context,
+                                LiftContext& out);
+
+}  // namespace infer::onnx_io

@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+"""Whether `fuse --target ort` writes nodes that ONNX Runtime runs, with the same results.
+
+usage: ort_names.py INFER_OPT
+
+Small models of the operators in lib/onnx/ort_names.cc, at opsets where they have another form there and
+where they have not. What was written must hold the expected operators, and give what the original gives:
+in ONNX Runtime where that runs the original, and in our reference.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+
+from judging import difference, np, onnx, session_of
+from same_as_onnxruntime import run_ours
+
+from onnx import TensorProto, helper, numpy_helper
+
+TOLERANCE = 1e-5
+r = np.random.default_rng(1)
+
+
+def floats(*shape):
+    return r.normal(size=shape).astype(np.float32)
+
+
+def model(nodes, inputs, constants=(), opset=23):
+    """`nodes`: (op, inputs, outputs, attributes); the last output is y."""
+    made = [helper.make_node(op, i, o, name="n%d" % k, **a) for k, (op, i, o, a) in enumerate(nodes)]
+    types = {"float32": TensorProto.FLOAT, "int64": TensorProto.INT64, "bool": TensorProto.BOOL}
+    graph = helper.make_graph(
+        made, "g", [helper.make_tensor_value_info(n, types[str(v.dtype)], v.shape)
+                    for n, v in inputs.items()],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(v, n) for n, v in dict(constants).items()])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
+
+
+def cases():
+    """(name, model, inputs, flags, operators expected in the file)"""
+    x = {"x": floats(2, 5, 12)}
+    root2, one, half = (np.float32(v) for v in (2 ** 0.5, 1, 0.5))
+    gelu = [("Div", ["x", "r"], ["d"], {}), ("Erf", ["d"], ["e"], {}), ("Add", ["e", "o"], ["a"], {}),
+            ("Mul", ["x", "a"], ["m"], {}), ("Mul", ["m", "h"], ["y"], {})]
+    constants = {"r": root2, "o": one, "h": half}
+    yield "gelu, opset 13", model(gelu, x, constants, 13), x, [], {"com.microsoft::Gelu"}
+    yield "gelu, opset 20", model(gelu, x, constants, 20), x, [], {"Gelu"}
+    tanh = [("Gelu", ["x"], ["y"], {"approximate": "tanh"})]
+    yield "tanh gelu", model(tanh, x), x, ["--opset", "17"], {"com.microsoft::FastGelu"}
+    silu = [("Sigmoid", ["x"], ["s"], {}), ("Mul", ["x", "s"], ["y"], {})]
+    yield "silu", model(silu, x, opset=17), x, [], {"com.microsoft::QuickGelu"}
+    norm = {"s": floats(12), "b": floats(12)}
+    for opset, shown in ((13, "LayerNormalization"), (17, "LayerNormalization")):
+        nodes = [("LayerNormalization", ["x", "s", "b"], ["y"], {"epsilon": 1e-3})]
+        yield "layer norm, opset %d" % opset, model(nodes, x, norm), x, ["--opset", str(opset)], {shown}
+    rms = [("RMSNormalization", ["x", "s"], ["y"], {"epsilon": 1e-3})]
+    yield "rms norm, opset 17", model(rms, x, norm), x, ["--opset", "17"], {
+        "SimplifiedLayerNormalization"}
+    yield "rms norm, opset 23", model(rms, x, norm), x, [], {"RMSNormalization"}
+    image = {"x": floats(2, 6, 5, 7)}
+    group = [("GroupNormalization", ["x", "s", "b"], ["y"], {"num_groups": 3, "epsilon": 1e-3})]
+    yield "group norm", model(group, image, {"s": floats(6), "b": floats(6)}, 21), image, [], {
+        "Shape", "Reshape", "InstanceNormalization", "Mul", "Add"}
+    positions = {"x": floats(2, 4, 16), "p": r.integers(0, 9, (2, 4))}
+    cache = {"c": floats(9, 4), "s": floats(9, 4)}
+    for flag in (0, 1):
+        rotary = [("RotaryEmbedding", ["x", "c", "s", "p"], ["y"], {"num_heads": 2, "interleaved": flag})]
+        yield "rotary, interleaved %d" % flag, model(rotary, positions, cache), positions, [
+            "--opset", "17"], {"com.microsoft::RotaryEmbedding"}
+    part = [("RotaryEmbedding", ["x", "c", "s", "p"], ["y"], {"num_heads": 1, "rotary_embedding_dim": 8})]
+    yield "rotary, a part of the head", model(part, positions, cache), positions, ["--opset", "17"], {
+        "com.microsoft::RotaryEmbedding"}
+    qkv = {"q": floats(2, 5, 12), "k": floats(2, 7, 12), "v": floats(2, 7, 12)}
+    masks = {"none": None, "rows": floats(2, 1, 5, 7), "one row": floats(2, 1, 1, 7),
+             "two axes": floats(5, 7)}
+    heads = {"q_num_heads": 3, "kv_num_heads": 3}
+    mha = "com.microsoft::MultiHeadAttention"
+    for name, mask in masks.items():
+        feeds = qkv if mask is None else {**qkv, "m": mask}
+        node = [("Attention", list(feeds), ["y"], {**heads, "scale": 0.3})]
+        shown = {"Attention"} if name != "one row" else {"Shape", "Concat", "Expand", "Attention"}
+        yield "attention, mask: " + name, model(node, feeds), feeds, [], shown
+        # A mask that does not fit the other operator leaves the nodes that define attention.
+        shown = {mha} if name in ("none", "rows") else None
+        yield "attention, opset 17, mask: " + name, model(node, feeds), feeds, ["--opset", "17"], shown
+    causal = {"q": floats(2, 5, 12), "k": floats(2, 5, 12), "v": floats(2, 5, 12)}
+    node = [("Attention", list(causal), ["y"], {**heads, "is_causal": 1})]
+    yield "attention, causal", model(node, causal), causal, ["--opset", "17"], {mha}
+    node = [("Attention", list(qkv), ["y"], {**heads, "is_causal": 1})]
+    yield "attention, causal, more keys", model(node, qkv), qkv, ["--opset", "17"], None
+    grouped = {"q": floats(2, 5, 12), "k": floats(2, 7, 4), "v": floats(2, 7, 4)}
+    node = [("Attention", list(grouped), ["y"], {"q_num_heads": 3, "kv_num_heads": 1})]
+    yield "attention, grouped", model(node, grouped), grouped, ["--opset", "17"], None
+
+
+def operators(path):
+    return {n.domain + "::" + n.op_type if n.domain else n.op_type
+            for n in onnx.load(path).graph.node}
+
+
+def check(infer_opt, case, work):
+    name, original, feeds, flags, expected = case
+    path, out = os.path.join(work, "in.onnx"), os.path.join(work, "out.onnx")
+    onnx.save(original, path)
+    done = subprocess.run([infer_opt, "fuse", path, "-o", out, "--target", "ort", "-q", *flags],
+                          capture_output=True, text=True)
+    if done.returncode:
+        return "exit %d: %s" % (done.returncode, done.stderr.strip())
+    found = operators(out)
+    if expected and found != expected:
+        return "holds %s, not %s" % (sorted(found), sorted(expected))
+    wants = {"our reference": run_ours(infer_opt, path, "reference", feeds, work)["y"]}
+    try:
+        wants["ONNX Runtime"] = session_of(path, optimize=False).run(None, feeds)[0]
+    except Exception as e:  # such as a mask that its Attention does not broadcast
+        print("  ONNX Runtime refuses the original: " + str(e).splitlines()[0][-100:])
+    for optimize in (False, True):
+        got = session_of(out, optimize).run(None, feeds)[0]
+        for who, want in wants.items():
+            if (d := difference(want, got)) > TOLERANCE:
+                return "differs by %.1e from %s" % (d, who)
+    again = run_ours(infer_opt, out, "cpu", feeds, work)["y"]
+    if (d := difference(wants["our reference"], again)) > TOLERANCE:
+        return "differs by %.1e when we read it" % d
+    return ""
+
+
+def main():
+    bad = 0
+    for case in cases():
+        with tempfile.TemporaryDirectory() as work:
+            try:
+                why = check(sys.argv[1], case, work)
+            except Exception as e:
+                why = str(e)
+        print("%-5s %s%s" % ("bad" if why else "ok", case[0], ": " + why if why else ""), flush=True)
+        bad += bool(why)
+    sys.exit(1 if bad else 0)
+
+
+if __name__ == "__main__":
+    main()
