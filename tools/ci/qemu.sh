@@ -33,6 +33,8 @@ $bin/infer-opt quantize "$work/mobilenetv2.onnx" -o "$work/mobilenetv2.u8.onnx" 
 models=("$work"/*.u8.onnx "$work"/*.s8.onnx)
 $bin/integer_tensors "${models[@]}" 2>/dev/null >"$work/native"
 
+g++ -O0 -mavx2 tools/ci/gather_probe.cc -o "$work/gather_probe"
+failed=0
 for cpu in "$@"; do
   emulate=(qemu-x86_64 -cpu "$cpu")
   # qemu says which features of the model it does not have.
@@ -45,9 +47,17 @@ for cpu in "$@"; do
     quiet "${emulate[@]}" $bin/infer-bench run "$model" --min-runs 3 --min-time 0 --warmup 1 -q |
       tail -1 | sed "s|^.*/|qemu: $cpu: infer-bench run |"
   done
-  for t in support_test:'*' tensor_test:'*' runtime_cpu_test:'*' \
-           suite_cpu:'Int8*:Product*:Convolution*:Elements*:Kernels*:Bodies*:Contract*'; do
-    quiet "${emulate[@]}" $bin/"${t%%:*}" --gtest_brief=1 --gtest_filter="${t#*:}" |
-      sed -n "s/^\[  *PASSED *\]/qemu: $cpu: ${t%%:*}: passed/p"
+  suites='Int8*:Product*:Convolution*:Elements*:Kernels*:Bodies*:Contract*'
+  # Exit 1 is the probe's; an illegal instruction is a processor that has none.
+  if "${emulate[@]}" "$work/gather_probe" 2>/dev/null; [ $? -eq 1 ]; then
+    without=Bodies.BranchesWithCapturedWeights:Bodies.RunsAgain
+    echo "qemu: $cpu: this qemu's vgatherdps is wrong, and with it oneDNN's tanh: left out are $without"
+    suites+=:-$without
+  fi
+  for t in support_test:'*' tensor_test:'*' runtime_cpu_test:'*' suite_cpu:"$suites"; do
+    quiet "${emulate[@]}" $bin/"${t%%:*}" --gtest_brief=1 --gtest_filter="${t#*:}" >"$work/log" || failed=1
+    sed -n "s/^\[  *PASSED *\]/qemu: $cpu: ${t%%:*}: passed/p" "$work/log"
+    grep '^\[  *FAILED' "$work/log" || true
   done
 done
+exit $failed
