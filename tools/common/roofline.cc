@@ -39,20 +39,22 @@ int64_t CacheBytes(int level) {
 /// `amount` * n.
 template <typename F>
 double BestRate(int lanes, double amount, const F& work) {
+  // How much work a burst is, one lane tells: on a busy machine several wait for each other so long
+  // that any amount seems enough.
   int64_t n = 1;
+  for (double ms = 0; n < (int64_t{1} << 40); n *= ms < kBurstMs / 20 ? 10 : 2) {
+    const auto start = std::chrono::steady_clock::now();
+    work(0, n);
+    ms = MsSince(start);
+    if (ms >= kBurstMs / 2) break;
+  }
   double best = 0;
-  for (int burst = 0; burst < kBursts;) {
+  for (int burst = 0; burst < kBursts; ++burst) {
     const auto start = std::chrono::steady_clock::now();
     ParallelFor(lanes, 1, [&](int64_t begin, int64_t end) {
       for (int64_t lane = begin; lane < end; ++lane) work(lane, n);
     });
-    const double ms = MsSince(start);
-    if (ms < kBurstMs / 2 && n < (int64_t{1} << 40)) {
-      n *= ms < kBurstMs / 20 ? 10 : 2;
-      continue;
-    }
-    best = std::max(best, amount * static_cast<double>(n) * lanes / ms * 1e3);
-    ++burst;
+    best = std::max(best, amount * static_cast<double>(n) * lanes / MsSince(start) * 1e3);
   }
   return best;
 }
