@@ -51,7 +51,7 @@ for cpu in "$@"; do
   # Exit 1 is the probe's; an illegal instruction is a processor that has none.
   if "${emulate[@]}" "$work/gather_probe" 2>/dev/null; [ $? -eq 1 ]; then
     without=Bodies.BranchesWithCapturedWeights:Bodies.RunsAgain
-    echo "qemu: $cpu: this qemu's vgatherdps drops its displacement, and oneDNN's tanh needs it: left out are $without"
+    echo "qemu: $cpu: this qemu's vgatherdps knows no index in ymm4, and oneDNN's tanh has it there: left out are $without"
     suites+=:-$without
   fi
   for t in support_test:'*' tensor_test:'*' runtime_cpu_test:'*' suite_cpu:"$suites"; do
