@@ -161,8 +161,21 @@ Status LiftGroupNorm(NodeSpec node, int opset, LiftContext& out) {
 
 // ---- Layer and RMS ---------------------------------------------------------------------------
 
+/// The shape of input 0, with extents that only the scale tells: it broadcasts to the rows.
+Shape RowsShape(const OpCall& call) {
+  const Shape &x = call.shape(0), &scale = call.shape(1);
+  if (!x.has_rank() || !scale.has_rank() || scale.rank() > x.rank()) return x;
+  std::vector<Dim> dims = x.dims();
+  for (int i = 1; i <= scale.rank(); ++i) {
+    Dim& d = dims[static_cast<size_t>(x.rank() - i)];
+    const Dim& told = scale[scale.rank() - i];
+    if (!d.is_static() && told.is_static() && told.value() > 1) d = told;
+  }
+  return Shape(std::move(dims));
+}
+
 Status InferLayerNorm(OpCall& call) {
-  const Shape& x = call.shape(0);
+  const Shape x = RowsShape(call);
   const DType t = call.dtype(0);
   call.SetOut(0, t, x);
   const DType statistics = t == DType::kF64 ? DType::kF64 : DType::kF32;
@@ -178,7 +191,7 @@ Status InferLayerNorm(OpCall& call) {
 Status InferRmsNorm(OpCall& call) {
   if (call.shape(0).has_rank())
     INFER_TRY(NormalizeAxis(call.Int("axis"), call.shape(0).rank()).status());
-  call.SetOut(0, call.dtype(1), call.shape(0));
+  call.SetOut(0, call.dtype(1), RowsShape(call));
   return {};
 }
 

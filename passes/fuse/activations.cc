@@ -1,150 +1,134 @@
-/// Activations written out. Their product of x, a factor and a constant comes in every order.
+/// Smooth activations written out.
+#include "passes/fuse/formulas.h"
 #include "passes/fuse/fusions.h"
+#include "passes/rewrite/queries.h"
 
 namespace infer {
 namespace {
 
-/// p * c or p / (1/c).
-Pattern Scaled(const Pattern& p, double c) {
-  return OneOf({Op("Mul", p, Number(c)), Op("Div", p, Number(1 / c))});
-}
-/// c * x * a, however it is bracketed.
-Pattern Product(const Pattern& x, const Pattern& a, double c) {
-  return OneOf(
-      {Op("Mul", Scaled(x, c), a), Scaled(Op("Mul", x, a), c), Op("Mul", x, Scaled(a, c))});
-}
-Pattern Square(const Pattern& x) { return OneOf({Op("Pow", x, Number(2)), Op("Mul", x, x)}); }
-
-constexpr double kSqrtHalf = 0.70710678118654752;
-constexpr double kSqrtTwoOverPi = 0.79788456080286536;
+constexpr const char* kBegin = R"(graph g(x: f32[N,5]) -> (y) { one = const f32[] {1} )";
 
 }  // namespace
 
-Rule FuseGelu() {
-  Pattern x = Any();
-  Pattern erf = Op("Erf", Scaled(x, kSqrtHalf));
-  const std::string begin = R"(graph g(x: f32[N,5]) -> (y) { r = const f32[] {1.4142135}
-    i = const f32[] {0.70710677}  one = const f32[] {1}  half = const f32[] {0.5}
-    two = const f32[] {2} )";
+Rule FuseSigmoid() {
+  Pattern x = Operand();
+  Pattern sum = Op("Add", Op("Exp", Op("Neg", x)), Number(1));
   return {
-      .name = "fuse-gelu",
-      .doc = "0.5 * x * (1 + erf(x / sqrt 2)), in any order => Gelu(x)",
-      .match = Product(x, Op("Add", erf, Number(1)), 0.5),
-      .build = [=](const Match& m, PatchBuilder& b) { return b("Gelu", {m[x]}); },
-      .fires_on =
-          {begin + "d = Div(x, r) e = Erf(d) a = Add(e, one) h = Mul(x, half) y = Mul(h, a) }",
-           begin + "d = Mul(i, x) e = Erf(d) a = Add(one, e) h = Mul(x, a) y = Mul(half, h) }",
-           begin + "d = Mul(x, i) e = Erf(d) a = Add(e, one) h = Mul(a, half) y = Mul(h, x) }",
-           begin + "d = Div(x, r) e = Erf(d) a = Add(e, one) h = Mul(a, x) y = Div(h, two) }"},
+      .name = "fuse-sigmoid",
+      .doc = "1 / (1 + exp(-x)) => Sigmoid(x)",
+      .match = OneOf({Op("Div", Number(1), sum), Op("Reciprocal", sum)}),
+      .build = [=](const Match& m, PatchBuilder& b) { return b("Sigmoid", {m[x]}); },
+      .fires_on = {std::string(kBegin) + "n = Neg(x) e = Exp(n) s = Add(e, one) y = Div(one, s) }",
+                   std::string(kBegin) +
+                       "n = Neg(x) e = Exp(n) s = Add(one, e) y = Reciprocal(s) }"},
       .silent_on =
-          {{begin + "d = Div(x, two) e = Erf(d) a = Add(e, one) h = Mul(x, half) y = Mul(h, a) }",
-            "'two' is not = 1.41421"},
-           {begin + "d = Div(x, r) e = Erf(d) a = Add(e, half) h = Mul(x, half) y = Mul(h, a) }",
-            "'half' is not = 1"},
-           {R"(graph g(x: f32[3], z: f32[3]) -> (y) { r = const f32[] {1.4142135}
-              one = const f32[] {1}  half = const f32[] {0.5}  d = Div(z, r)  e = Erf(d)
-              a = Add(e, one)  h = Mul(x, half)  y = Mul(h, a) })",
-            "'z' is not the value bound before"}},
-  };
-}
-
-Rule FuseTanhGelu() {
-  Pattern x = Any(), square = Square(x);
-  Pattern cube = OneOf({Op("Pow", x, Number(3)), Op("Mul", square, x)});
-  Pattern sum = Op("Add", x, Op("Mul", cube, Number(0.044715)));
-  Pattern factor = Op("Add", Op("Mul", square, Number(0.044715)), Number(1));
-  Pattern inner = OneOf({Op("Mul", sum, Number(kSqrtTwoOverPi)),
-                         Op("Mul", Op("Mul", x, Number(kSqrtTwoOverPi)), factor),
-                         Op("Mul", Op("Mul", x, factor), Number(kSqrtTwoOverPi))});
-  const std::string begin = R"(graph g(x: f32[N,5]) -> (y) { k = const f32[] {0.7978846}
-    c = const f32[] {0.044715}  one = const f32[] {1}  half = const f32[] {0.5}
-    three = const f32[] {3} )";
-  return {
-      .name = "fuse-tanh-gelu",
-      .doc =
-          "0.5 * x * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3))), in any order => "
-          "Gelu(x) {approximate=tanh}",
-      .match = Product(x, Op("Add", Op("Tanh", inner), Number(1)), 0.5),
-      .build =
-          [=](const Match& m, PatchBuilder& b) {
-            return b("Gelu", {m[x]}, {{"approximate", std::string("tanh")}});
-          },
-      .fires_on = {begin + R"(q = Pow(x, three) m = Mul(q, c) s = Add(x, m) i = Mul(k, s)
-                     t = Tanh(i) a = Add(t, one) h = Mul(x, half) y = Mul(h, a) })",
-                   begin + R"(p = Mul(x, x) q = Mul(p, x) m = Mul(c, q) s = Add(m, x) i = Mul(s, k)
-                     t = Tanh(i) a = Add(one, t) h = Mul(x, a) y = Mul(h, half) })",
-                   begin + R"(p = Mul(x, x) m = Mul(c, p) f = Add(m, one) l = Mul(x, k)
-                     i = Mul(l, f) t = Tanh(i) a = Add(one, t) h = Mul(a, half) y = Mul(x, h) })"},
-      .silent_on = {{begin + R"(q = Pow(x, three) m = Mul(q, c) s = Add(x, m) i = Mul(half, s)
-                       t = Tanh(i) a = Add(t, one) h = Mul(x, half) y = Mul(h, a) })",
-                     "is not = 0.79788"}},
+          {{std::string(kBegin) + "n = Neg(x) e = Exp(n) s = Add(e, one) y = Div(s, one) }",
+            "'s' is not a constant"},
+           {std::string(kBegin) + "n = Abs(x) e = Exp(n) s = Add(e, one) y = Div(one, s) }",
+            "not a Neg"}},
   };
 }
 
 Rule FuseSilu() {
   Pattern x = Any();
+  Pattern gate = MaybeNarrower(Op("Sigmoid", MaybeWider(x)));
+  Pattern quotient = Op("Div", x, Op("Add", Op("Exp", Op("Neg", x)), Number(1)));
   return {
       .name = "fuse-silu",
-      .doc = "x * Sigmoid(x) => infer::Silu(x)",
-      .match = Op("Mul", x, Op("Sigmoid", x)),
+      .doc = "x * Sigmoid(x), x / (1 + exp(-x)) => infer::Silu(x)",
+      .match = OneOf({Op("Mul", x, gate), quotient}),
       .build = [=](const Match& m, PatchBuilder& b) { return b("infer::Silu", {m[x]}); },
-      .fires_on = {"graph g(x: f32[N,5]) -> (y) { s = Sigmoid(x)  y = Mul(s, x) }"},
+      .fires_on = {"graph g(x: f32[N,5]) -> (y) { s = Sigmoid(x)  y = Mul(s, x) }",
+                   std::string(kBegin) + "n = Neg(x) e = Exp(n) s = Add(e, one) y = Div(x, s) }",
+                   R"(graph g(x: f16[N,5]) -> (y) { w = Cast(x) {to=1}  s = Sigmoid(w)
+                     c = Cast(s) {to=10}  y = Mul(x, c) })"},
       .silent_on = {{"graph g(x: f32[5], z: f32[5]) -> (y) { s = Sigmoid(z)  y = Mul(s, x) }",
                      "is not the value bound before"},
                     {"graph g(x: f32[5]) -> (y, s) { s = Sigmoid(x)  y = Mul(s, x) }",
-                     "'s' has other uses"}},
+                     "'s' has other uses"},
+                    {std::string(kBegin) + "n = Neg(x) e = Exp(n) s = Add(e, one) y = Div(s, x) }",
+                     "not a Add"}},
   };
 }
 
-namespace {
-
-/// min(max(x + 3, 0), 6).
-Pattern ClippedShift(const Pattern& x) {
-  return Op("Clip", Op("Add", x, Number(3)), Number(0), Number(6));
-}
-constexpr const char* kClip = R"(graph g(x: f32[N,5]) -> (y) { three = const f32[] {3}
-  zero = const f32[] {0}  six = const f32[] {6}  sixth = const f32[] {0.16666667}
-  a = Add(x, three)  c = Clip(a, zero, six) )";
-
-}  // namespace
-
-Rule FuseHardSwish() {
-  Pattern x = Any();
-  Pattern gate = Op("HardSigmoid", x).Where("made with alpha=1/6, beta=1/2", [](const Value& v) {
-    const Node& n = *v.producer();
-    return IsNumber(Tensor::Scalar(n.Attr<float>("alpha")), 1.0 / 6) &&
-           n.Attr<float>("beta") == 0.5f;
-  });
+Rule FuseSwish() {
+  Pattern x = Operand(), alpha = Scalar();
+  Pattern divided = Op("Div", x, alpha);
   return {
-      .name = "fuse-hardswish",
-      .doc = "x * HardSigmoid(x), x * Clip(x + 3, 0, 6) / 6, in any order => HardSwish(x)",
-      .match = OneOf({Op("Mul", x, gate), Product(x, ClippedShift(x), 1.0 / 6)}),
-      .build = [=](const Match& m, PatchBuilder& b) { return b("HardSwish", {m[x]}); },
-      .fires_on = {"graph g(x: f32[N,5]) -> (y) { s = HardSigmoid(x) {alpha=0.16666667}  "
-                   "y = Mul(x, s) }",
-                   std::string(kClip) + "p = Mul(x, c)  y = Div(p, six) }",
-                   std::string(kClip) + "p = Div(c, six)  y = Mul(p, x) }",
-                   std::string(kClip) + "p = Mul(x, sixth)  y = Mul(p, c) }"},
-      .silent_on = {{"graph g(x: f32[N,5]) -> (y) { s = HardSigmoid(x)  y = Mul(x, s) }",
-                     "is not made with alpha=1/6"},
-                    {std::string(kClip) + "p = Mul(x, c)  y = Div(p, three) }",
-                     "'three' is not = 6"}},
+      .name = "fuse-swish",
+      .doc = "x * Sigmoid(a * x), QuickGelu with a = 1.702 => Swish(x) {alpha=a}",
+      .match = Op("Mul", x, Op("Sigmoid", OneOf({Op("Mul", alpha, x), divided}))),
+      .build = [=](const Match& m, PatchBuilder& b) -> Result<Value*> {
+        const double a = m.Has(divided) ? 1 / m.scalar(alpha) : m.scalar(alpha);
+        return b("Swish", {m[x]}, {{"alpha", static_cast<float>(a)}});
+      },
+      .fires_on = {R"(graph g(x: f32[N,5]) -> (y) { a = const f32[] {1.702}  t = Mul(a, x)
+                     s = Sigmoid(t)  y = Mul(x, s) })",
+                   R"(graph g(x: f32[N,5]) -> (y) { a = const f32[1] {0.5}  t = Div(x, a)
+                     s = Sigmoid(t)  y = Mul(s, x) })"},
+      .silent_on = {{R"(graph g(x: f32[N,5]) -> (y) { a = const f32[5] ~1  t = Mul(a, x)
+                       s = Sigmoid(t)  y = Mul(x, s) })",
+                     "'a' is not one number"},
+                    {R"(graph g(x: f32[N,5], a: f32[]) -> (y) { t = Mul(a, x)
+                       s = Sigmoid(t)  y = Mul(x, s) })",
+                     "'a' is not a constant"},
+                    {R"(graph g(x: f32[5]) -> (y) { a = const f32[1,1] {2}  t = Mul(a, x)
+                       s = Sigmoid(t)  y = Mul(x, s) })",
+                     "the result would be f32[5]"}},
   };
 }
 
-Rule FuseHardSigmoid() {
+Rule FuseSoftplus() {
+  Pattern x = Operand();
+  Pattern plain = Op("Log", Op("Add", Op("Exp", x), Number(1)));
+  Pattern split = Op("Log", Op("Add", Op("Exp", Op("Neg", Op("Abs", x))), Number(1)));
+  // Where(x > 20, x, log(1 + exp(x))): beyond 15 the two are one to the last bit but two of f32.
+  Pattern threshold =
+      Scalar().Where("at least 15", [](const Value& v) { return v.constant()->At(0) >= 15; });
+  Pattern large = Op("Greater|GreaterOrEqual", x, threshold);
+  return {
+      .name = "fuse-softplus",
+      .doc = "log(1 + exp(x)), also without overflow for large x => Softplus(x)",
+      .match = OneOf({plain, Op("Add", OneOf({Op("Relu", x), Op("Max", x, Number(0))}), split),
+                      Op("Where", large, x, OneOf({Op("Softplus", x), plain}))}),
+      .build = [=](const Match& m, PatchBuilder& b) { return b("Softplus", {m[x]}); },
+      .fires_on = {std::string(kBegin) + "e = Exp(x) s = Add(one, e) y = Log(s) }",
+                   std::string(kBegin) + R"(r = Relu(x) a = Abs(x) n = Neg(a) e = Exp(n)
+                     s = Add(e, one) l = Log(s) y = Add(l, r) })",
+                   std::string(kBegin) + R"(t = const f32[] {20} c = Greater(x, t) s = Softplus(x)
+                     y = Where(c, x, s) })"},
+      .silent_on = {{std::string(kBegin) + "e = Exp(x) s = Add(e, e) y = Log(s) }",
+                     "'e' is not a constant"},
+                    {std::string(kBegin) + R"(t = const f32[] {2} c = Greater(x, t) s = Softplus(x)
+                       y = Where(c, x, s) })",
+                     "'t' is not at least 15"}},
+  };
+}
+
+Rule FuseMish() {
   Pattern x = Any();
   return {
-      .name = "fuse-hardsigmoid",
-      .doc = "Clip(x + 3, 0, 6) / 6 => HardSigmoid(x) {alpha=1/6, beta=1/2}",
-      .match = Scaled(ClippedShift(x), 1.0 / 6),
-      .build =
-          [=](const Match& m, PatchBuilder& b) {
-            return b("HardSigmoid", {m[x]}, {{"alpha", 1.0f / 6}, {"beta", 0.5f}});
-          },
-      .fires_on = {std::string(kClip) + "y = Div(c, six) }",
-                   std::string(kClip) + "y = Mul(sixth, c) }"},
-      .silent_on = {{std::string(kClip) + "y = Div(six, c) }", "is a constant, not a Clip"}},
+      .name = "fuse-mish",
+      .doc = "x * Tanh(Softplus(x)) => Mish(x)",
+      .match = Op("Mul", x, Op("Tanh", Op("Softplus", x))),
+      .build = [=](const Match& m, PatchBuilder& b) { return b("Mish", {m[x]}); },
+      .fires_on = {"graph g(x: f32[N,5]) -> (y) { s = Softplus(x)  t = Tanh(s)  y = Mul(x, t) }"},
+      .silent_on =
+          {{"graph g(x: f32[5], z: f32[5]) -> (y) { s = Softplus(z)  t = Tanh(s)  y = Mul(x, t) }",
+            "is not the value bound before"}},
+  };
+}
+
+Rule FuseSoftsign() {
+  Pattern x = Operand();
+  return {
+      .name = "fuse-softsign",
+      .doc = "x / (1 + |x|) => Softsign(x)",
+      .match = Op("Div", x, Op("Add", Op("Abs", x), Number(1))),
+      .build = [=](const Match& m, PatchBuilder& b) { return b("Softsign", {m[x]}); },
+      .fires_on = {std::string(kBegin) + "a = Abs(x) s = Add(one, a) y = Div(x, s) }"},
+      .silent_on = {{std::string(kBegin) + "a = Abs(x) s = Add(a, a) y = Div(x, s) }",
+                     "'a' is not a constant"}},
   };
 }
 

@@ -3,14 +3,60 @@
 namespace infer {
 
 std::vector<RuleGroup> FusionRules() {
+  // One rule per line, so that changes merge.
+  // clang-format off
   return {
       {"fuse-activations",
-       {FuseGelu(), FuseTanhGelu(), FuseHardSwish(), FuseHardSigmoid(), FuseSilu()}},
-      {"fuse-normalizations", {FuseLayerNorm(), FuseLayerNormScale(), FuseLayerNormBias()}},
+       {
+           FuseClip(),
+           FuseRelu(),
+           FuseLeakyRelu(),
+           FusePRelu(),
+           FuseGelu(),
+           FuseTanhGelu(),
+           FuseHardSwish(),
+           FuseHardSigmoid(),
+           FuseSilu(),
+           FuseSigmoid(),
+           FuseSwish(),
+           FuseSoftplus(),
+           FuseMish(),
+           FuseSoftsign(),
+           FuseSoftmax(),
+           FuseLogSoftmax(),
+           RemoveSoftmaxShift(),
+       }},
+      {"fuse-normalizations",
+       {
+           FuseScaledLayerNorm(),
+           FuseLayerNorm(),
+           FuseRmsNorm(),
+           FuseNormCasts(),
+           FuseInstanceNorm(),
+           FuseLayerNormScale(),
+           FuseLayerNormBias(),
+           FuseLayerNormChannelScale(),
+           FuseLayerNormChannelBias(),
+           FuseRmsNormScale(),
+           FuseGroupNorm(),
+           FoldNormScale(),
+           FoldNormShift(),
+       }},
       {"fold-into-layers",
-       {FusePadConv(), FusePadAveragePool(), FoldBatchNorm(), FoldChannelScale(),
-        FoldChannelShift(), FuseMatMulAdd()}},
+       {
+           FusePadConv(),
+           FusePadAveragePool(),
+           FoldBatchNorm(),
+           FoldChannelScale(),
+           FoldChannelShift(),
+           FuseMatMulAdd(),
+       }},
+      {"fuse-what-is-left",
+       {
+           FuseBatchNorm(),
+       }},
   };
+  // clang-format on
 }
 
 }  // namespace infer

@@ -1,94 +1,94 @@
 /// Layer normalization as exporters write it: y = (x - E[x]) / sqrt(E[(x - E[x])^2] + eps), in
 /// three steps: the core, its scale, its bias.
-#include <algorithm>
-
+#include "passes/fuse/formulas.h"
 #include "passes/fuse/fusions.h"
+#include "passes/fuse/row_norm.h"
 #include "passes/rewrite/queries.h"
 
 namespace infer {
 namespace {
 
-/// First of the trailing axes that a ReduceMean goes over; nullopt for other axes.
-std::optional<int64_t> FirstTrailingAxis(const Node& reduce) {
-  const int rank = RankOf(*reduce.input(0));
-  const Value* axes = reduce.input(1);
-  if (rank < 1 || !axes || !axes->is_constant()) return std::nullopt;
-  std::vector<int64_t> sorted = axes->constant()->ToInts();
-  for (int64_t& a : sorted) a = a < 0 ? a + rank : a;
-  std::sort(sorted.begin(), sorted.end());
-  if (sorted.empty()) return std::nullopt;
-  for (size_t i = 0; i < sorted.size(); ++i)
-    if (sorted[i] != rank - static_cast<int64_t>(sorted.size() - i)) return std::nullopt;
-  return sorted[0];
-}
-
-/// `v` as an operand of the shape `wanted`: as it is, or a constant without leading ones.
-Result<Value*> Fitted(Value* v, const Dims& wanted, PatchBuilder& b) {
-  if (RankOf(*v) >= 0 && v->shape().is_static()) {
-    Dims dims = v->shape().static_dims();
-    if (dims == wanted) return v;
-    while (dims.size() > wanted.size() && dims[0] == 1) dims.erase(dims.begin());
-    if (dims == wanted && v->is_constant()) return b.Const(v->constant()->Reshaped(wanted));
-  }
-  return InvalidModel("needs one number per normalized element");
-}
-
 constexpr const char* kCore = R"(graph g(x: f32[N,2,8]) -> (y) { e = const f32[] {1e-5}
   a = const i64[1] {-1}  p = const f32[] {2}  mu = ReduceMean(x, a)  d = Sub(x, mu) )";
+std::string Core(const char* rest) { return std::string(kCore) + rest + " }"; }
+
+/// perm that moves `axis` to the end, and its inverse.
+std::pair<std::vector<int64_t>, std::vector<int64_t>> ToTheEnd(int64_t axis, int64_t rank) {
+  std::vector<int64_t> there, back(static_cast<size_t>(rank));
+  for (int64_t i = 0; i < rank; ++i)
+    if (i != axis) there.push_back(i);
+  there.push_back(axis);
+  for (size_t i = 0; i < there.size(); ++i)
+    back[static_cast<size_t>(there[i])] = static_cast<int64_t>(i);
+  return {there, back};
+}
 
 }  // namespace
 
 Rule FuseLayerNorm() {
   Pattern x = Any(), epsilon = Scalar(), axes = Constant(), axes2 = Constant();
-  const auto mean = [](const Pattern& v, const Pattern& over) {
-    return Op("ReduceMean", v, over).With("keepdims", int64_t{1});
-  };
-  Pattern mu = mean(x, axes), d = Op("Sub", x, mu);
-  Pattern variance = mean(OneOf({Op("Pow", d, Number(2)), Op("Mul", d, d)}), axes2);
-  Pattern shifted = Op("Add", variance, epsilon);
-  Pattern deviation = OneOf({Op("Sqrt", shifted), Op("Pow", shifted, Number(0.5))});
-  Pattern inverse = OneOf({Op("Reciprocal", deviation), Op("Div", Number(1), deviation),
-                           Op("Pow", shifted, Number(-0.5))});
-  Pattern root = OneOf({Op("Div", d, deviation), Op("Mul", d, inverse)});
+  Pattern mu = MeanOf(x, axes), d = Op("Sub", x, mu);
+  Pattern variance = MeanOf(Square(MaybeWider(d)), axes2);
+  Pattern root = OverSqrt(MaybeWider(d), Op("Add", variance, epsilon));
   return {
       .name = "fuse-layernorm",
-      .doc = "(x - mean(x)) / sqrt(mean((x - mean(x))^2) + eps) => LayerNormalization(x, 1)",
+      .doc =
+          "(x - mean(x)) / sqrt(mean((x - mean(x))^2) + eps) => LayerNormalization(x, 1), "
+          "between transpositions where the means go over an inner axis",
       .match = root,
-      .when = {{"means over the same last axes",
+      .when = {{"means over the same last axes, or over one axis",
                 [=](const Match& m) {
-                  const auto first = FirstTrailingAxis(m.node(mu));
-                  return first && first == FirstTrailingAxis(m.node(variance));
+                  const Node &first = m.node(mu), &second = m.node(variance);
+                  const auto last = FirstTrailingAxis(first);
+                  if (last) return last == FirstTrailingAxis(second);
+                  const auto inner = SingleInnerAxis(first);
+                  return inner && inner == SingleInnerAxis(second);
                 }}},
       .build = [=](const Match& m, PatchBuilder& b) -> Result<Value*> {
         const int rank = RankOf(*m[x]);
-        const int64_t axis = FirstTrailingAxis(m.node(mu)).value_or(rank - 1);
-        Dims dims;
-        for (int i = static_cast<int>(axis); i < rank; ++i) {
-          const auto extent = StaticDim(*m[x], i);
-          if (!extent) return InvalidModel("needs a known extent of the normalized axes");
-          dims.push_back(*extent);
+        const DType type = m.root()->dtype();
+        Value* in = m[x];
+        if (in->dtype() != type) {
+          INFER_ASSIGN(in, b("Cast", {in}, {{"to", static_cast<int64_t>(type)}}));
         }
-        const std::vector<double> ones(static_cast<size_t>(NumElements(dims)), 1.0);
-        return b("LayerNormalization", {m[x], b.Const(FromDoubles(m[x]->dtype(), dims, ones))},
-                 {{"axis", axis - rank}, {"epsilon", static_cast<float>(m.scalar(epsilon))}});
+        const auto epsilon_attr = static_cast<float>(m.scalar(epsilon));
+        const auto inner = SingleInnerAxis(m.node(mu));
+        if (!inner) {
+          const int64_t axis = FirstTrailingAxis(m.node(mu)).value_or(rank - 1);
+          return b("LayerNormalization", {in, RowOnes(*m[x], axis, type, b)},
+                   {{"axis", axis - rank}, {"epsilon", epsilon_attr}});
+        }
+        const auto [there, back] = ToTheEnd(*inner, rank);
+        INFER_ASSIGN(in, b("Transpose", {in}, {{"perm", there}}));
+        INFER_ASSIGN(Value * y, b("LayerNormalization", {in, RowOnes(*in, -1, type, b)},
+                                  {{"axis", int64_t{-1}}, {"epsilon", epsilon_attr}}));
+        return b("Transpose", {y}, {{"perm", back}});
       },
-      .fires_on = {std::string(kCore) + R"(q = Pow(d, p)  v = ReduceMean(q, a)  s = Add(v, e)
-                                   r = Sqrt(s)  y = Div(d, r) })",
-                   std::string(kCore) + R"(q = Mul(d, d)  v = ReduceMean(q, a)  s = Add(e, v)
-                                   r = Sqrt(s)  i = Reciprocal(r)  y = Mul(i, d) })",
-                   std::string(kCore) + R"(q = Mul(d, d)  v = ReduceMean(q, a)  s = Add(e, v)
-                                   h = const f32[] {-0.5}  i = Pow(s, h)  y = Mul(d, i) })"},
-      .silent_on =
-          {{std::string(kCore) + R"(b = const i64[1] {1}  q = Mul(d, d)  v = ReduceMean(q, b)
-                                    s = Add(v, e)  r = Sqrt(s)  y = Div(d, r) })",
-            "means over the same last axes"},
-           {R"(graph g(x: f32[2,8,H]) -> (y) { e = const f32[] {1e-5}  a = const i64[1] {-1}
+      .fires_on =
+          {Core("q = Pow(d, p)  v = ReduceMean(q, a)  s = Add(v, e) r = Sqrt(s)  y = Div(d, r)"),
+           Core("q = Mul(d, d)  v = ReduceMean(q, a)  s = Add(e, v) r = Sqrt(s)"
+                "  i = Reciprocal(r)  y = Mul(i, d)"),
+           Core("q = Mul(d, d)  v = ReduceMean(q, a)  s = Add(e, v) h = const f32[] {-0.5}"
+                "  i = Pow(s, h)  y = Mul(d, i)"),
+           // Half precision, the statistics in single.
+           R"(graph g(x: f16[N,8]) -> (y) { e = const f32[] {1e-5}  a = const i64[1] {-1}
+              mu = ReduceMean(x, a)  d = Sub(x, mu)  w = Cast(d) {to=1}  q = Mul(w, w)
+              v = ReduceMean(q, a)  s = Add(v, e)  r = Sqrt(s)  y = Div(w, r) })",
+           R"(graph g(x: f32[2,H]) -> (y) { e = const f32[] {1e-5}  a = const i64[1] {-1}
               mu = ReduceMean(x, a)  d = Sub(x, mu)  q = Mul(d, d)  v = ReduceMean(q, a)
               s = Add(v, e)  r = Sqrt(s)  y = Div(d, r) })",
-            "a known extent"},
-           {std::string(kCore) + R"(c = const f32[] {3}  q = Pow(d, c)  v = ReduceMean(q, a)
-                                    s = Add(v, e)  r = Sqrt(s)  y = Div(d, r) })",
-            "'c' is not = 2"}},
+           R"(graph g(x: f32[N,8,2,3]) -> (y) { e = const f32[] {1e-5}  a = const i64[1] {1}
+              mu = ReduceMean(x, a)  d = Sub(x, mu)  q = Mul(d, d)  v = ReduceMean(q, a)
+              s = Add(v, e)  r = Sqrt(s)  y = Div(d, r) })"},
+      .silent_on = {{Core("b = const i64[1] {1}  q = Mul(d, d)  v = ReduceMean(q, b) "
+                          "s = Add(v, e)  r = Sqrt(s)  y = Div(d, r)"),
+                     "means over the same last axes, or over one axis"},
+                    {Core("c = const f32[] {3}  q = Pow(d, c)  v = ReduceMean(q, a) "
+                          "s = Add(v, e)  r = Sqrt(s)  y = Div(d, r)"),
+                     "'c' is not = 2"},
+                    {Core("q = Mul(d, d)  v = ReduceMean(q, a)  s = Add(v, e)  r = Sqrt(s) "
+                          "y = Div(r, d)"),
+                     "not a Sub"}},
   };
 }
 
@@ -100,11 +100,15 @@ Rule FuseLayerNormScale() {
       .doc = "LayerNormalization(x, 1) * g => LayerNormalization(x, g)",
       .match = Op("Mul", norm, gamma),
       .build = [=](const Match& m, PatchBuilder& b) -> Result<Value*> {
-        INFER_ASSIGN(Value * g, Fitted(m[gamma], m.tensor(ones).dims(), b));
+        INFER_ASSIGN(Value * g, RowOperand(m[gamma], *m[x], m.node(norm).Attr<int64_t>("axis"), b));
         return b("LayerNormalization", {m[x], g}, m.node(norm).attrs());
       },
       .fires_on = {R"(graph g(x: f32[N,2,3]) -> (y) { o = const f32[3] {1,1,1}
-                     g = const f32[1,1,3] ~1  t = LayerNormalization(x, o)  y = Mul(g, t) })"},
+                     g = const f32[1,1,3] ~1  t = LayerNormalization(x, o)  y = Mul(g, t) })",
+                   R"(graph g(x: f32[N,2,3]) -> (y) { o = const f32[3] {1,1,1}
+                     g = const f32[] {2}  t = LayerNormalization(x, o)  y = Mul(t, g) })",
+                   R"(graph g(x: f32[N,?]) -> (y) { o = const f32[1] {1}
+                     g = const f32[3] ~1  t = LayerNormalization(x, o)  y = Mul(t, g) })"},
       .silent_on = {{R"(graph g(x: f32[2,3], g: f32[2,3]) -> (y) { o = const f32[3] {1,1,1}
                        t = LayerNormalization(x, o)  y = Mul(t, g) })",
                      "one number per normalized element"}},
@@ -119,15 +123,89 @@ Rule FuseLayerNormBias() {
       .doc = "LayerNormalization(x, g) + b => LayerNormalization(x, g, b)",
       .match = Op("Add", norm, beta),
       .build = [=](const Match& m, PatchBuilder& b) -> Result<Value*> {
-        if (!m[scale]->type().is_tensor() || !m[scale]->shape().is_static())
-          return InvalidModel("needs a scale of known shape");
-        INFER_ASSIGN(Value * bias, Fitted(m[beta], m[scale]->shape().static_dims(), b));
+        INFER_ASSIGN(Value * bias,
+                     RowOperand(m[beta], *m[x], m.node(norm).Attr<int64_t>("axis"), b));
         return b("LayerNormalization", {m[x], m[scale], bias}, m.node(norm).attrs());
       },
       .fires_on = {R"(graph g(x: f32[N,2,3], b: f32[3]) -> (y) { s = const f32[3] ~1
+                     t = LayerNormalization(x, s)  y = Add(b, t) })",
+                   R"(graph g(x: f32[N,?]) -> (y) { s = const f32[3] ~1  b = const f32[1,3] ~2
                      t = LayerNormalization(x, s)  y = Add(b, t) })"},
       .silent_on = {{R"(graph g(x: f32[2,3], r: f32[2,3]) -> (y) { s = const f32[3] ~1
                        t = LayerNormalization(x, s)  y = Add(t, r) })",
+                     "one number per normalized element"}},
+  };
+}
+
+namespace {
+
+/// The rows that a transposition puts along another axis: where, and how long they are.
+struct MovedRows {
+  int axis = -1;
+  int64_t extent = 0;
+};
+Result<MovedRows> RowsAfter(const Node& transpose) {
+  const std::vector<int64_t> perm = PermOf(transpose);
+  const int rank = static_cast<int>(perm.size());
+  for (int i = 0; i < rank; ++i)
+    if (perm[static_cast<size_t>(i)] == rank - 1)
+      if (const auto extent = StaticDim(*transpose.input(0), -1)) return MovedRows{i, *extent};
+  return InvalidModel("needs a known extent of the normalized axis");
+}
+
+/// A constant that varies along the moved rows alone, as one number per normalized element.
+Result<Value*> AlongMovedRows(const Match& m, const Pattern& c, const Node& transpose,
+                              PatchBuilder& b) {
+  INFER_ASSIGN(const MovedRows rows, RowsAfter(transpose));
+  const auto values = PerIndex(m.tensor(c), RankOf(*transpose.output()), rows.axis, rows.extent);
+  if (!values) return InvalidModel("needs one number per normalized element");
+  return b.Const(FromDoubles(m[c]->dtype(), {rows.extent}, *values));
+}
+
+constexpr const char* kChannels = R"(graph g(x: f32[N,2,3,8]) -> (y) { o = const f32[8] {1,1,1,1,
+  1,1,1,1}  c = const f32[8,1,1] ~1  wrong = const f32[3] ~2 )";
+std::string Channels(const char* rest) { return std::string(kChannels) + rest + " }"; }
+
+}  // namespace
+
+Rule FuseLayerNormChannelScale() {
+  Pattern x = Any(), ones = Number(1), gamma = Constant();
+  Pattern norm = Op("LayerNormalization", x, ones).With("axis", int64_t{-1});
+  Pattern moved = Op("Transpose", norm);
+  return {
+      .name = "fuse-layernorm-channel-scale",
+      .doc = "Transpose(LayerNormalization(x, 1)) * g => Transpose(LayerNormalization(x, g))",
+      .match = Op("Mul", moved, gamma),
+      .build = [=](const Match& m, PatchBuilder& b) -> Result<Value*> {
+        INFER_ASSIGN(Value * g, AlongMovedRows(m, gamma, m.node(moved), b));
+        INFER_ASSIGN(Value * y, b("LayerNormalization", {m[x], g}, m.node(norm).attrs()));
+        return b("Transpose", {y}, m.node(moved).attrs());
+      },
+      .fires_on = {Channels("n = LayerNormalization(x, o) t = Transpose(n) {perm=[0,3,1,2]} "
+                            "y = Mul(c, t)")},
+      .silent_on = {{Channels("n = LayerNormalization(x, o) t = Transpose(n) {perm=[0,3,1,2]} "
+                              "y = Mul(t, wrong)"),
+                     "one number per normalized element"}},
+  };
+}
+
+Rule FuseLayerNormChannelBias() {
+  Pattern x = Any(), scale = Any(), beta = Constant();
+  Pattern norm = Op("LayerNormalization", x, scale).With("axis", int64_t{-1});
+  Pattern moved = Op("Transpose", norm);
+  return {
+      .name = "fuse-layernorm-channel-bias",
+      .doc = "Transpose(LayerNormalization(x, g)) + b => Transpose(LayerNormalization(x, g, b))",
+      .match = Op("Add", moved, beta),
+      .build = [=](const Match& m, PatchBuilder& b) -> Result<Value*> {
+        INFER_ASSIGN(Value * c, AlongMovedRows(m, beta, m.node(moved), b));
+        INFER_ASSIGN(Value * y, b("LayerNormalization", {m[x], m[scale], c}, m.node(norm).attrs()));
+        return b("Transpose", {y}, m.node(moved).attrs());
+      },
+      .fires_on = {Channels("n = LayerNormalization(x, o) t = Transpose(n) {perm=[0,3,1,2]} "
+                            "y = Add(c, t)")},
+      .silent_on = {{Channels("n = LayerNormalization(x, o) t = Transpose(n) {perm=[0,3,1,2]} "
+                              "y = Add(t, wrong)"),
                      "one number per normalized element"}},
   };
 }

@@ -65,7 +65,7 @@ class RuleChecker {
     if (!Holds(a.status(), where) || !Holds(b.status(), where)) return;
     double tolerance = 0;
     for (const Graph* g : {&before, &after})
-      for (const auto& n : g->nodes()) tolerance += std::max(n->def().tolerance, 1e-6);
+      for (const auto& n : g->nodes()) tolerance += ToleranceOf(*n);
     for (size_t i = 0; i < a->size(); ++i) {
       const auto error = RelativeError((*a)[i], (*b)[i]);
       if (!Holds(error.status(), where)) continue;

@@ -156,19 +156,20 @@ Result<double> VerifyMatch(const Patch& patch, const CapturedValues& values) {
   return worst;
 }
 
+double ToleranceOf(const Node& n) {
+  double t = std::max(n.def().tolerance, 1e-6);
+  for (const Value* v : n.outputs()) {
+    if (!v || !v->type().is_tensor()) continue;
+    if (v->dtype() == DType::kF16) t = std::max(t, 0x1p-9);
+    if (v->dtype() == DType::kBF16) t = std::max(t, 0x1p-6);
+  }
+  return t;
+}
+
 double ToleranceOf(const Match& m, const Patch& p) {
   double sum = 0;
-  const auto add = [&](const Node& n) {
-    double t = std::max(n.def().tolerance, 1e-6);
-    for (const Value* v : n.outputs()) {
-      if (!v || !v->type().is_tensor()) continue;
-      if (v->dtype() == DType::kF16) t = std::max(t, 0x1p-9);
-      if (v->dtype() == DType::kBF16) t = std::max(t, 0x1p-6);
-    }
-    sum += t;
-  };
-  for (const Node* n : m.nodes()) add(*n);
-  for (const auto& n : p.graph.nodes()) add(*n);
+  for (const Node* n : m.nodes()) sum += ToleranceOf(*n);
+  for (const auto& n : p.graph.nodes()) sum += ToleranceOf(*n);
   return sum;
 }
 

@@ -34,8 +34,9 @@ class CapturedValues {
 /// The worst RelativeError of the patch's results. Values that were not captured are evaluated from
 /// those that were. Unsupported when that is not possible.
 Result<double> VerifyMatch(const Patch& patch, const CapturedValues& values);
-/// What the operators on both sides may deviate together (OpDef::tolerance, wider for 16-bit
-/// types).
+/// What a node may deviate: OpDef::tolerance, wider for 16-bit results.
+double ToleranceOf(const Node& n);
+/// What the operators on both sides may deviate together.
 double ToleranceOf(const Match& m, const Patch& p);
 
 /// Refuses matches that are outside their tolerance on captured values.

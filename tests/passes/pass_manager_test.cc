@@ -137,15 +137,37 @@ TEST(Pipeline, GoldenText) {
   merge-duplicates
 )";
   const std::string fuse = R"(fuse-activations
+  fuse-clip
+  fuse-relu
+  fuse-leakyrelu
+  fuse-prelu
   fuse-gelu
   fuse-tanh-gelu
   fuse-hardswish
   fuse-hardsigmoid
   fuse-silu
+  fuse-sigmoid
+  fuse-swish
+  fuse-softplus
+  fuse-mish
+  fuse-softsign
+  fuse-softmax
+  fuse-logsoftmax
+  remove-softmax-shift
 fuse-normalizations
+  fuse-scaled-layernorm
   fuse-layernorm
+  fuse-rmsnorm
+  fuse-norm-casts
+  fuse-instancenorm
   fuse-layernorm-scale
   fuse-layernorm-bias
+  fuse-layernorm-channel-scale
+  fuse-layernorm-channel-bias
+  fuse-rmsnorm-scale
+  fuse-groupnorm
+  fold-norm-scale
+  fold-norm-shift
 fold-into-layers
   fuse-pad-conv
   fuse-pad-averagepool
@@ -153,6 +175,8 @@ fold-into-layers
   fold-channel-scale
   fold-channel-shift
   fuse-matmul-add
+fuse-what-is-left
+  fuse-batchnorm
 )";
   const std::string blocks;
   EXPECT_EQ(BuildPipeline(1).ToString(), simplify);
