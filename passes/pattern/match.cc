@@ -278,6 +278,7 @@ Mismatch Matcher::Why() const {
   why.matched = std::max(depth_, 0);
   why.nodes = fitted_;
   for (const Pattern& r : roots_) why.of += CountOps(r);
+  why.of = std::max(why.of, why.matched);  // of a larger alternative
   const auto name = [&] { return Cat("'", at_ ? at_->name() : std::string("?"), "'"); };
   const auto ops = [&] {
     std::vector<std::string> names;

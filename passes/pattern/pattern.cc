@@ -103,16 +103,17 @@ int CountOps(const Pattern& p, std::set<const Pattern::Data*>& seen) {
   int n = 0;
   if (p->kind == Pattern::Kind::kOneOf) {
     auto best = seen;
+    n = -1;
     for (const Pattern& o : p->operands) {
       auto mine = seen;
       const int count = CountOps(o, mine);
-      if (count >= n) {
+      if (n < 0 || count < n) {
         n = count;
         best = std::move(mine);
       }
     }
     seen = std::move(best);
-    return n;
+    return std::max(n, 0);
   }
   for (const Pattern& o : p->operands) n += CountOps(o, seen);
   return n + (p->kind == Pattern::Kind::kOp);

@@ -87,7 +87,7 @@ std::string Describe(const Pattern& p);
 std::vector<Pattern::OpName> RootOps(const Pattern& p);
 /// The longest path from the root to a leaf, in operators.
 int Height(const Pattern& p);
-/// How many operators the largest alternative has.
+/// How many operators the smallest alternative has: optional casts are not missed.
 int CountOps(const Pattern& p);
 
 /// Every element is `wanted`; where that is no short number (sqrt 2), within what rounding it to

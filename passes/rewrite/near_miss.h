@@ -13,8 +13,8 @@ struct NearMiss {
 };
 
 /// Of `g` as rewriting left it, nearest first, at most `max`: patterns of three operators or more
-/// of which two thirds fit. A region is told once, for the rule that came nearest, and not where an
-/// applied match as large has some of its nodes.
+/// of which more than two thirds fit. A region is told once, for the rule that came nearest, and
+/// not where an applied match as large has some of its nodes.
 std::vector<NearMiss> FindNearMisses(const Graph& g, std::span<const Rule* const> rules,
                                      std::span<const MatchRecord> records, size_t max);
 
