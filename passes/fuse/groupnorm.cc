@@ -74,7 +74,12 @@ Rule FuseGroupNorm() {
 
 Rule FuseInstanceNorm() {
   Pattern x = Any(), ones = Number(1), gamma = Constant();
-  Pattern norm = Op("LayerNormalization", x, ones);
+  Pattern norm = Op("LayerNormalization", x, ones)
+                     .Where("over all spatial axes, two at least", [](const Value& v) {
+                       const int rank = RankOf(v);
+                       const auto axis = v.producer()->Attr<int64_t>("axis");
+                       return rank >= 4 && (axis < 0 ? axis + rank : axis) == 2 && StaticDim(v, 1);
+                     });
   const char* begin = "graph g(x: f32[N,3,2,2]) -> (y) { o = const f32[2,2] {1,1,1,1} ";
   const auto text = [=](const char* rest) { return std::string(begin) + rest + " }"; };
   return {
@@ -83,12 +88,6 @@ Rule FuseInstanceNorm() {
           "LayerNormalization of all spatial axes * a factor per channel => "
           "InstanceNormalization(x, g, 0)",
       .match = Op("Mul", norm, gamma),
-      .when = {{"all spatial axes normalized, two at least",
-                [=](const Match& m) {
-                  const int rank = RankOf(*m[x]);
-                  const auto axis = m.node(norm).Attr<int64_t>("axis");
-                  return rank >= 4 && (axis < 0 ? axis + rank : axis) == 2 && StaticDim(*m[x], 1);
-                }}},
       .build = [=](const Match& m, PatchBuilder& b) -> Result<Value*> {
         const int64_t channels = StaticDim(*m[x], 1).value_or(1);
         const auto factors = PerIndex(m.tensor(gamma), RankOf(*m[x]), 1, channels);
@@ -108,7 +107,7 @@ Rule FuseInstanceNorm() {
                      "a factor per channel"},
                     {text("p = const f32[2] {1,1} g = const f32[3,1,1] ~1 "
                           "n = LayerNormalization(x, p) y = Mul(g, n)"),
-                     "all spatial axes normalized, two at least"}},
+                     "is not over all spatial axes, two at least"}},
   };
 }
 

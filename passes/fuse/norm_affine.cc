@@ -92,7 +92,12 @@ Rule FoldNormShift() {
 }
 
 Rule FuseBatchNorm() {
-  Pattern x = Operand(), k = Constant(), c = Constant(), before = Constant();
+  Pattern x = Any().Where("a tensor of known channels",
+                          [](const Value& v) { return RankOf(v) >= 3 && StaticDim(v, 1); });
+  // One number for all is no normalization.
+  Pattern k = Constant().Where("one number per channel",
+                               [](const Value& v) { return v.constant()->num_elements() > 1; });
+  Pattern c = Constant(), before = Constant();
   Pattern centred = Op("Sub", x, before), scaled = Op("Mul", OneOf({centred, x}), k);
   Pattern sub = Op("Sub", scaled, c);
   const char* begin = R"(graph g(x: f32[N,3,2,2]) -> (y) { k = const f32[3,1,1] ~1
@@ -104,23 +109,20 @@ Rule FuseBatchNorm() {
       .match = OneOf({Op("Add", scaled, c), sub}),
       .build = [=](const Match& m, PatchBuilder& b) -> Result<Value*> {
         const int rank = RankOf(*m[x]);
-        const auto channels = StaticDim(*m[x], 1);
-        if (rank < 3 || !channels) return InvalidModel("needs a known number of channels");
+        const int64_t channels = StaticDim(*m[x], 1).value_or(1);
         const auto values = [&](const Pattern& p) {
-          return PerIndex(m.tensor(p), rank, 1, *channels);
+          return PerIndex(m.tensor(p), rank, 1, channels);
         };
         auto factors = values(k), terms = values(c);
         auto means = m.Has(centred) ? values(before)
-                                    : std::vector<double>(static_cast<size_t>(*channels), 0.0);
+                                    : std::vector<double>(static_cast<size_t>(channels), 0.0);
         if (!factors || !terms || !means) return InvalidModel("needs one number per channel");
-        if (m.tensor(k).num_elements() == 1 && m.tensor(c).num_elements() == 1)
-          return InvalidModel("needs numbers that differ by channel");
         if (m.Has(sub))
           for (double& v : *terms) v = -v;
         const auto vector = [&](const std::vector<double>& v) {
-          return b.Const(FromDoubles(m[x]->dtype(), {*channels}, v));
+          return b.Const(FromDoubles(m[x]->dtype(), {channels}, v));
         };
-        const std::vector<double> ones(static_cast<size_t>(*channels), 1.0);
+        const std::vector<double> ones(static_cast<size_t>(channels), 1.0);
         return b("BatchNormalization",
                  {m[x], vector(*factors), vector(*terms), vector(*means), vector(ones)},
                  {{"epsilon", 0.0f}});
@@ -129,10 +131,10 @@ Rule FuseBatchNorm() {
                    text("d = Sub(x, m) p = Mul(d, k) y = Add(p, c)")},
       .silent_on = {{text("p = Mul(x, w) y = Add(p, c)"), "one number per channel"},
                     {text("h = const f32[] {2} p = Mul(x, h) y = Add(p, h)"),
-                     "numbers that differ by channel"},
+                     "is not one number per channel"},
                     {R"(graph g(x: f32[N,C,2,2]) -> (y) { k = const f32[] {2}
                        c = const f32[2] ~1  p = Mul(x, k)  y = Add(p, c) })",
-                     "a known number of channels"}},
+                     "is not a tensor of known channels"}},
   };
 }
 
