@@ -106,7 +106,7 @@ Rule FuseInstanceNorm() {
                           "y = Mul(g, n)"),
                      "a factor per channel"},
                     {text("p = const f32[2] {1,1} g = const f32[3,1,1] ~1 "
-                          "n = LayerNormalization(x, p) y = Mul(g, n)"),
+                          "n = LayerNormalization(x, p) y = Mul(n, g)"),
                      "is not over all spatial axes, two at least"}},
   };
 }

@@ -130,10 +130,10 @@ Rule FuseBatchNorm() {
       .fires_on = {text("p = Mul(x, k) y = Add(c, p)"), text("p = Mul(k, x) y = Sub(p, c)"),
                    text("d = Sub(x, m) p = Mul(d, k) y = Add(p, c)")},
       .silent_on = {{text("p = Mul(x, w) y = Add(p, c)"), "one number per channel"},
-                    {text("h = const f32[] {2} p = Mul(x, h) y = Add(p, h)"),
+                    {text("h = const f32[] {2} d = Sub(x, m) p = Mul(d, h) y = Add(p, c)"),
                      "is not one number per channel"},
                     {R"(graph g(x: f32[N,C,2,2]) -> (y) { k = const f32[] {2}
-                       c = const f32[2] ~1  p = Mul(x, k)  y = Add(p, c) })",
+                       c = const f32[2] ~1  d = Sub(x, c)  p = Mul(d, k)  y = Add(p, c) })",
                      "is not a tensor of known channels"}},
   };
 }
