@@ -60,6 +60,22 @@ void LoadHeadRow(const HeadRows& h, const std::vector<ElementStep>& steps, const
   Apply(steps, to, bytes, n);
 }
 
+KeyRange KeyBand::Of(int64_t lead, int64_t i, int64_t n, std::byte* const* args) const {
+  KeyRange range{0, std::min(n, keys)};
+  int64_t at = i + position;
+  if (valid_arg >= 0) {
+    const int64_t valid = As<int64_t>(
+        static_cast<const std::byte*>(args[valid_arg]))[lead / leads_per_sample];
+    range.end = std::min(range.end, valid);
+    at = i + valid - queries;
+  }
+  if (left >= 0) range.begin = std::max<int64_t>(0, at - left);
+  if (right >= 0) range.end = std::min(range.end, at + right + 1);
+  range.end = std::max<int64_t>(0, range.end);
+  range.begin = std::min(range.begin, range.end);
+  return range;
+}
+
 /// Pointers of one chunk.
 struct Attention::Lane {
   std::byte* const* args;
@@ -128,10 +144,11 @@ void Attention::FindSeen() {
     const auto [it, is_new] = known.emplace(offset, static_cast<int32_t>(known.size()));
     seen_of_.push_back(it->second);
     if (!is_new) continue;
+    const int64_t count = std::min(keys, band.keys);
     for (int64_t i = 0; i < queries; ++i) {
       int64_t end = 0;
       bool sure = false, nothing_between = true;
-      for (int64_t j = 0; j < keys; ++j) {
+      for (int64_t j = 0; j < count; ++j) {
         const int64_t at = offset + i * mask->row + j;
         float value = 0;
         if (!mask->is_choice)
@@ -148,10 +165,42 @@ void Attention::FindSeen() {
   }
 }
 
-int64_t Attention::SeenBy(int64_t lead, int64_t first, int rows) const {
-  if (seen_.empty()) return keys;
-  const auto begin = seen_.begin() + seen_of_[static_cast<size_t>(lead)] * queries + first;
-  return *std::max_element(begin, begin + rows);
+int64_t Attention::SeenBy(int64_t lead, int64_t first, int rows, std::byte* const* args) const {
+  int64_t seen = keys;
+  if (!seen_.empty()) {
+    const auto begin = seen_.begin() + seen_of_[static_cast<size_t>(lead)] * queries + first;
+    seen = *std::max_element(begin, begin + rows);
+  }
+  if (!band.hides()) return seen;
+  int64_t end = 0;
+  for (int r = 0; r < rows; ++r) end = std::max(end, band.Of(lead, first + r, seen, args).end);
+  return end;
+}
+
+double Attention::Soften(int64_t lead, int64_t i, int64_t n, float* scores,
+                         std::byte* const* args) const {
+  simd::ScoreRow row = MaskedRow(lead, i, n, scores, args);
+  if (!band.hides() && softcap == 0) return loops->soften(row);
+  const KeyRange range = band.Of(lead, i, n, args);
+  row.scores += range.begin;
+  row.n = range.end - range.begin;
+  if (row.add) row.add += range.begin;
+  if (row.keep) row.keep += range.begin;
+  double sum = 0;
+  if (row.n > 0) {
+    if (softcap != 0) {
+      const simd::Loops& elements = simd::TheLoops();
+      const float factor = scale / softcap;
+      elements.binary_scalar[static_cast<int>(simd::Binary::kMul)](row.scores, &factor, row.scores,
+                                                                   row.n);
+      elements.unary[static_cast<int>(simd::Unary::kTanh)](row.scores, row.scores, row.n, 0, 0);
+      row.scale = softcap;
+    }
+    sum = loops->soften(row);
+  }
+  std::fill(scores, scores + range.begin, 0.0f);
+  std::fill(scores + range.end, scores + n, 0.0f);
+  return sum;
 }
 
 simd::ScoreRow Attention::MaskedRow(int64_t lead, int64_t i, int64_t n, float* scores,
@@ -176,7 +225,7 @@ simd::ScoreRow Attention::MaskedRow(int64_t lead, int64_t i, int64_t n, float* s
 }
 
 void Attention::Rows(int64_t lead, int64_t first, int rows, const Lane& lane) const {
-  const int64_t seen = SeenBy(lead, first, rows), stride = score_stride();
+  const int64_t seen = SeenBy(lead, first, rows, lane.args), stride = score_stride();
   for (int r = 0; r < rows; ++r)
     LoadHeadRow(q, q.steps, lane.of(q), lead, first + r, depth, lane.q + r * depth, lane.bytes);
   simd::RowsByPanel product;
@@ -191,14 +240,13 @@ void Attention::Rows(int64_t lead, int64_t first, int rows, const Lane& lane) co
   }
   float factors[kMostRows];
   for (int r = 0; r < rows; ++r) {
-    const simd::ScoreRow row =
-        MaskedRow(lead, first + r, seen, lane.scores + r * stride, lane.args);
-    const double sum = loops->soften(row);
+    float* const scores = lane.scores + r * stride;
+    const double sum = Soften(lead, first + r, seen, scores, lane.args);
     factors[r] = static_cast<float>(sum == 0 ? 0 : 1 / sum);
     if (probability.empty()) continue;
-    simd::TheLoops().binary_scalar[static_cast<int>(simd::Binary::kMul)](row.scores, &factors[r],
-                                                                         row.scores, seen);
-    Apply(probability, row.scores, lane.bytes, seen);
+    simd::TheLoops().binary_scalar[static_cast<int>(simd::Binary::kMul)](scores, &factors[r],
+                                                                         scores, seen);
+    Apply(probability, scores, lane.bytes, seen);
   }
   const bool direct =
       y.dtype == DType::kF32 && y.element == 1 && y.steps.empty() && values % loops->lanes == 0;

@@ -6,6 +6,8 @@
 ///
 /// Error against exact arithmetic: 4e-6 of the largest result for heads of up to 128 and 1024 keys
 /// of normal numbers (tests/suites/attention_suite.cc).
+#include <limits>
+
 #include "runtime/cpu/simd/attention.h"
 #include "runtime/plan_ir/kernel.h"
 
@@ -43,6 +45,25 @@ struct ScoreMask {
   int64_t row = 0;              ///< 0: the same for all queries; keys lie together
 };
 
+struct KeyRange {
+  int64_t begin = 0, end = 0;
+};
+
+/// Which keys a query sees by its position alone.
+struct KeyBand {
+  int64_t left = -1, right = -1;  ///< so many before and behind its own position; -1: all
+  int64_t position = 0;           ///< of query 0 among the keys
+  int64_t keys = std::numeric_limits<int64_t>::max();  ///< none beyond
+  int valid_arg = -1;  ///< i64 by sample: keys that count; the last query stands at the last of them
+  int64_t queries = 0, leads_per_sample = 1;
+
+  bool hides() const {
+    return left >= 0 || right >= 0 || valid_arg >= 0 || keys < std::numeric_limits<int64_t>::max();
+  }
+  /// Of `n` keys: 0 <= begin <= end <= n.
+  KeyRange Of(int64_t lead, int64_t i, int64_t n, std::byte* const* args) const;
+};
+
 /// Row i of a lead, n elements, through `steps` to `to`, or to `bytes` where they end in those.
 void LoadHeadRow(const HeadRows& h, const std::vector<ElementStep>& steps, const std::byte* base,
                  int64_t lead, int64_t i, int64_t n, float* to, uint8_t* bytes);
@@ -53,6 +74,8 @@ struct Attention {
   float scale = 1;
   HeadRows q, k, v, y;
   std::optional<ScoreMask> added, chosen;
+  KeyBand band;
+  float softcap = 0;  ///< 0: none; else cap tanh(score / cap), before masks
   std::vector<ElementStep> probability;  ///< quantize, dequantize; or nothing
   bool zero_where_none = false;          ///< a query that sees no key gives zeros, else NaN
   int chunks = 1;                        ///< leads and rows are cut into so many, at most
@@ -64,7 +87,9 @@ struct Attention {
   void Run(std::byte* const* args, std::byte* scratch) const;
 
   /// How many keys those queries see at most.
-  int64_t SeenBy(int64_t lead, int64_t first, int rows) const;
+  int64_t SeenBy(int64_t lead, int64_t first, int rows, std::byte* const* args) const;
+  /// Scores of query i become exponentials, 0 where it sees no key; returns their sum.
+  double Soften(int64_t lead, int64_t i, int64_t n, float* scores, std::byte* const* args) const;
   /// Scores of query i on their way through masks.
   simd::ScoreRow MaskedRow(int64_t lead, int64_t i, int64_t n, float* scores,
                            std::byte* const* args) const;

@@ -1,6 +1,7 @@
 #include "runtime/cpu/attention_group.h"
 
 #include <algorithm>
+#include <limits>
 #include <unordered_set>
 
 #include "lib/support/strings.h"
@@ -86,13 +87,17 @@ class Decoder {
       : call_(call), left_(call.step.nodes.begin(), call.step.nodes.end()) {}
 
   Result<AttentionGroup> Run() {
-    g_.softmax = &call_.main();
-    INFER_TRY(Take(g_.softmax));
-    INFER_TRY(Scores());
-    INFER_TRY(Product());
-    INFER_ASSIGN(g_.q, Operand(g_.scores->input(0), g_.q_steps));
-    INFER_ASSIGN(g_.k, Operand(g_.scores->input(1), g_.k_steps));
-    INFER_ASSIGN(g_.v, Operand(g_.product->input(1), g_.v_steps));
+    INFER_TRY(Take(&call_.main()));
+    if (call_.main().Is("Softmax")) {
+      g_.softmax = &call_.main();
+      INFER_TRY(Scores());
+      INFER_TRY(Product());
+      INFER_ASSIGN(g_.q, Operand(g_.scores->input(0), g_.q_steps));
+      INFER_ASSIGN(g_.k, Operand(g_.scores->input(1), g_.k_steps));
+      INFER_ASSIGN(g_.v, Operand(g_.product->input(1), g_.v_steps));
+    } else {
+      INFER_TRY(Block());
+    }
     if (!left_.empty()) return Unsupported(Cat((*left_.begin())->op(), " beside attention"));
     for (auto* steps : {&g_.q_steps, &g_.k_steps})
       if (steps->size() == 1 && (*steps)[0].kind == Kind::kFactor) {
@@ -177,7 +182,42 @@ class Decoder {
     const auto& p = g_.probability;
     if (!p.empty() && (p.size() != 2 || p[0].kind != Kind::kQuantize))
       return Unsupported("probabilities that are not quantized and dequantized");
-    v = g_.product->output(0);
+    INFER_TRY(Behind(g_.product->output(0)));
+    if (call_.step.outputs != std::vector<int>{call_.plan.id(g_.result)})
+      return Unsupported("a value inside is read elsewhere");
+    return {};
+  }
+
+  /// The operator Attention.
+  Status Block() {
+    const Node& n = call_.main();
+    g_.block = &n;
+    for (size_t i : {0, 1, 2, 4, 5})
+      if (n.input(i) && !IsF32(*n.input(i)))
+        return Unsupported(Cat("'", n.def().inputs[i].name, "' is no f32"));
+    if (n.output(3)) return Unsupported("scores are a result");
+    if (!n.output(0)) return Unsupported("the result is not wanted");
+    INFER_ASSIGN(g_.q, Operand(n.input(0), g_.q_steps));
+    INFER_ASSIGN(g_.k, Operand(n.input(1), g_.k_steps));
+    INFER_ASSIGN(g_.v, Operand(n.input(2), g_.v_steps));
+    if (const Value* mask = n.input(3)) {
+      if (!mask->type().is_tensor()) return Unsupported("attn_mask is no tensor");
+      const bool is_choice = mask->dtype() == DType::kBool;
+      if (!is_choice && !IsF32(*mask)) return Unsupported("attn_mask is neither bool nor f32");
+      (is_choice ? g_.condition : g_.added) = mask;
+      g_.hidden = -std::numeric_limits<float>::infinity();
+    }
+    INFER_TRY(Behind(n.output(0)));
+    for (int id : call_.step.outputs) {
+      const Value* v = call_.plan.values[static_cast<size_t>(id)];
+      if (v != g_.result && v != n.output(1) && v != n.output(2))
+        return Unsupported("a value inside is read elsewhere");
+    }
+    return {};
+  }
+
+  /// What follows the result.
+  Status Behind(const Value* v) {
     while (v->has_one_use() && Holds(v->uses()[0].user)) {
       const Node* n = v->uses()[0].user;
       INFER_TRY(Take(n));
@@ -188,8 +228,6 @@ class Decoder {
       v = n->output(0);
     }
     g_.result = v;
-    if (call_.step.outputs != std::vector<int>{call_.plan.id(v)})
-      return Unsupported("a value inside is read elsewhere");
     return {};
   }
 
@@ -249,12 +287,13 @@ PlanStep StepOf(const Plan& plan, const Node& main, const std::unordered_set<con
 class Grower {
  public:
   Grower(const Plan& plan, const KernelList& kernels, const CompileOptions& options,
-         const Node& softmax)
-      : plan_(plan), kernels_(kernels), options_(options), softmax_(softmax) {}
+         const Node& main)
+      : plan_(plan), kernels_(kernels), options_(options), main_(main) {}
 
-  /// The largest step around the Softmax; no nodes: there is none.
+  /// The largest step around the Softmax or the operator; no nodes: there is none.
   PlanStep Run() {
-    if (!Core() || !Accepts(nodes_)) return {};
+    nodes_ = {&main_};
+    if ((main_.Is("Softmax") && !Core()) || !Accepts(nodes_)) return {};
     while (GrowUp() || GrowDown()) {
     }
     // A dequantized result is left to what reads it: that may take integers.
@@ -264,14 +303,13 @@ class Grower {
       fewer.erase(last);
       if (Accepts(fewer)) nodes_ = fewer;
     }
-    return StepOf(plan_, softmax_, nodes_);
+    return StepOf(plan_, main_, nodes_);
   }
 
  private:
   /// The two products and what lies between them.
   bool Core() {
-    nodes_ = {&softmax_};
-    const Value* v = softmax_.input(0);
+    const Value* v = main_.input(0);
     for (int i = 0;; ++i) {
       const Node* n = v->producer();
       if (!n || i > 6) return false;
@@ -283,7 +321,7 @@ class Grower {
       if (!next) return false;
       v = next;
     }
-    v = softmax_.output(0);
+    v = main_.output(0);
     for (int i = 0; i < 4; ++i) {
       if (!v->has_one_use()) return false;
       const Node* n = v->uses()[0].user;
@@ -305,7 +343,7 @@ class Grower {
   }
 
   bool Accepts(const std::unordered_set<const Node*>& nodes) {
-    const PlanStep step = StepOf(plan_, softmax_, nodes);
+    const PlanStep step = StepOf(plan_, main_, nodes);
     if (!SomeKernelAccepts(plan_, step, kernels_, options_)) return false;
     auto group = DecodeAttention({plan_, step, options_});
     if (group.ok()) group_ = std::move(*group);
@@ -330,7 +368,7 @@ class Grower {
   const Plan& plan_;
   const KernelList& kernels_;
   const CompileOptions& options_;
-  const Node& softmax_;
+  const Node& main_;
   std::unordered_set<const Node*> nodes_;
   AttentionGroup group_;
 };
@@ -338,7 +376,7 @@ class Grower {
 }  // namespace
 
 Result<AttentionGroup> DecodeAttention(const StepCall& call) {
-  if (!call.main().Is("Softmax") || call.step.nodes.size() < 3)
+  if (!call.main().Is("Attention") && call.step.nodes.size() < 3)
     return Unsupported("no products around it");
   return Decoder(call).Run();
 }
@@ -348,7 +386,8 @@ void GroupAttention(Plan& plan, const KernelList& kernels, const CompileOptions&
   for (size_t s = 0; s < plan.steps.size(); ++s)
     if (plan.steps[s].nodes.size() == 1) step_of[plan.steps[s].main] = s;
   for (const auto& node : plan.graph.nodes()) {
-    if (!node->Is("Softmax") || !step_of.count(node.get())) continue;
+    if (!node->Is("Softmax") && !node->Is("Attention")) continue;
+    if (!step_of.count(node.get())) continue;
     PlanStep step = Grower(plan, kernels, options, *node).Run();
     const bool free = std::all_of(step.nodes.begin(), step.nodes.end(), [&](const Node* n) {
       const auto found = step_of.find(n);

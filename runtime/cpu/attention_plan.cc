@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "lib/ops/common.h"
@@ -53,7 +54,8 @@ class Planner {
     for (const Operand& o : out) extents_.Add(o);
   }
 
-  Result<Attention> Run() {
+  Result<AttentionPlan> Run() {
+    if (g_.block) return RunBlock();
     INFER_ASSIGN(const StridedView q, Resolve(g_.q));
     INFER_ASSIGN(const StridedView k, Resolve(g_.k));
     INFER_ASSIGN(const StridedView v, Resolve(g_.v));
@@ -77,6 +79,12 @@ class Planner {
     INFER_ASSIGN(a.v, RowsOf(g_.v, v, g_.v_steps, false));
     INFER_TRY(PlaceResult(a));
     a.probability = g_.probability;
+    INFER_TRY(AddMasks(a));
+    return AttentionPlan{std::move(a), {}, 0};
+  }
+
+ private:
+  Status AddMasks(Attention& a) const {
     if (g_.added) {
       INFER_ASSIGN(a.added, MaskOf(a, *g_.added));
     }
@@ -86,10 +94,133 @@ class Planner {
       a.chosen->invert = g_.invert;
       a.chosen->hidden = g_.hidden;
     }
-    return a;
+    return {};
   }
 
- private:
+  // ---- The operator --------------------------------------------------------------------------
+
+  /// As [batch, heads, length, size].
+  Result<StridedView> ByHeads(const AttentionOperand& o, std::string_view heads) const {
+    INFER_ASSIGN(StridedView view, Resolve(o));
+    const Dims dims = view.dims();
+    if (dims.size() == 4) return view;
+    const OpCall attributes(g_.block->def(), g_.block->attrs(), 0, 0);
+    if (dims.size() != 3 || !attributes.HasAttr(heads)) return Unsupported("heads not known");
+    const int64_t n = attributes.Int(heads);
+    if (n < 1 || dims[2] % n != 0) return Unsupported("extents do not fit");
+    if (!view.Reshape({dims[0], dims[1], n, dims[2] / n}))
+      return Unsupported("heads of what does not lie together");
+    view.Permute({0, 2, 1, 3});
+    return view;
+  }
+
+  Result<AttentionPlan> RunBlock() {
+    const Node& n = *g_.block;
+    AttentionPlan p;
+    Attention& a = p.attention;
+    INFER_ASSIGN(const StridedView q, ByHeads(g_.q, "q_num_heads"));
+    INFER_ASSIGN(StridedView k, ByHeads(g_.k, "kv_num_heads"));
+    INFER_ASSIGN(StridedView v, ByHeads(g_.v, "kv_num_heads"));
+    const Dims qd = q.dims(), kd = k.dims(), vd = v.dims();
+    if (kd[0] != qd[0] || vd[0] != qd[0] || kd[3] != qd[3] || kd[1] != vd[1] || kd[2] != vd[2] ||
+        qd[1] % kd[1] != 0)
+      return Unsupported("extents do not fit");
+    a.loops = simd::TheAttentionLoops();
+    a.queries = qd[2];
+    a.depth = qd[3];
+    a.values = vd[3];
+    leads_ = {qd[0], qd[1]};
+    a.leads = NumElements(leads_);
+    int64_t past = 0;
+    INFER_ASSIGN(a.q, RowsOf(g_.q, q, g_.q_steps, false));
+    INFER_ASSIGN(a.k, KeyRows(g_.k, k, g_.k_steps, 1, p, past));
+    INFER_ASSIGN(a.v, KeyRows(g_.v, v, g_.v_steps, 2, p, past));
+    a.keys = kd[2] + past;
+    INFER_TRY(PlaceResult(a));
+    const OpCall attributes(n.def(), n.attrs(), 0, 0);
+    a.scale = g_.scale * (attributes.HasAttr("scale")
+                              ? attributes.Float("scale")
+                              : static_cast<float>(1 / std::sqrt(static_cast<double>(a.depth))));
+    a.softcap = attributes.Float("softcap");
+    a.zero_where_none = true;
+    a.band.left = attributes.Int("left_window_size");
+    a.band.right = attributes.Int("right_window_size");
+    if (attributes.Int("is_causal") != 0) a.band.right = 0;
+    a.band.position = past;
+    a.band.queries = a.queries;
+    a.band.leads_per_sample = qd[1];
+    if (n.input(6)) a.band.valid_arg = ArgOf(n.input(6));
+    INFER_TRY(AddMasks(a));
+    const Value* mask = n.input(3);
+    // Keys that the mask does not reach are not seen.
+    if (mask && OperandOf(mask).dims.back() < a.keys) a.band.keys = OperandOf(mask).dims.back();
+    return p;
+  }
+
+  /// Rows of keys (part 1) or values (2) by query head. Where there is a past, or the caches are
+  /// results, all of them are put together first and read from there.
+  Result<HeadRows> KeyRows(const AttentionOperand& o, StridedView view,
+                           const std::vector<ElementStep>& steps, size_t part, AttentionPlan& p,
+                           int64_t& past) const {
+    const Node& n = *g_.block;
+    const Dims dims = view.dims();
+    const Value *before = n.input(part + 3), *present = n.output(part);
+    const int to = present ? ResultOf(present) : -1;
+    HeadRows rows;
+    if (before || to >= 0) {
+      AttentionCache c;
+      c.leads = dims[0] * dims[1];
+      c.length = dims[2];
+      c.size = dims[3];
+      if (before) {
+        const Dims& old = OperandOf(before).dims;
+        if (old.size() != 4 || old[0] != dims[0] || old[1] != dims[1] || old[3] != dims[3] ||
+            (part == 2 && old[2] != past))
+          return Unsupported("the past does not fit");
+        c.past = past = old[2];
+        c.past_arg = ArgOf(before);
+      }
+      c.rows.arg = ArgOf(o.source);
+      c.rows.dtype = o.source->dtype();
+      c.rows.steps = steps;
+      if (!view.StrideOf(2, c.rows.row) || !view.StrideOf(3, c.rows.element))
+        return Unsupported("rows that do not lie evenly");
+      c.rows.offset = view.Offsets(2, {dims[0], dims[1]});
+      c.to_arg = to;
+      c.at = p.own_floats;
+      const Dims all = {dims[0], dims[1], c.past + c.length, c.size};
+      if (to < 0) p.own_floats += (NumElements(all) + 15) / 16 * 16;
+      view = StridedView::Dense(all);
+      rows.arg = to < 0 ? static_cast<int>(in_.size() + out_.size()) : to;
+      p.caches.push_back(std::move(c));
+    } else {
+      rows.arg = ArgOf(o.source);
+      rows.dtype = o.source->dtype();
+      rows.steps = steps;
+    }
+    const Dims all = view.dims();
+    if (const int64_t sharing = leads_[1] / all[1]; sharing > 1) {
+      Dims split = all, spread = all;
+      split.insert(split.begin() + 2, 1);
+      spread.insert(spread.begin() + 2, sharing);
+      Dims joined = all;
+      joined[1] = leads_[1];
+      if (!view.Reshape(split) || !view.Expand(spread) || !view.Reshape(joined))
+        return Unsupported("heads of what does not lie together");
+    }
+    INFER_TRY(SetStrides(view, false, rows));
+    if ((before || to >= 0) && to < 0)
+      for (int64_t& at : rows.offset) at += p.caches.back().at;
+    return rows;
+  }
+
+  /// Its place among the launch's arguments; -1 where nobody reads it.
+  int ResultOf(const Value* v) const {
+    for (size_t i = 0; i < out_.size(); ++i)
+      if (out_[i].value == v) return static_cast<int>(in_.size() + i);
+    return -1;
+  }
+
   static Dims LeadsOf(const Dims& dims) { return Dims(dims.begin(), dims.end() - 2); }
 
   int ArgOf(const Value* v) const {
@@ -204,9 +335,14 @@ class Planner {
 
   /// Where the result of the second product goes, backwards from where the step's result lies.
   Status PlaceResult(Attention& a) const {
+    const bool joins = g_.block && g_.block->output(0)->shape().rank() == 3;
     std::vector<Dims> dims = {leads_};
     dims[0].push_back(a.queries);
     dims[0].push_back(a.values);
+    if (joins) dims[0] = {leads_[0], a.queries, leads_[1] * a.values};
+    const int result = ResultOf(g_.result);
+    if (result < 0) return Unsupported("the result is not wanted");
+    const Dims& wanted = out_[static_cast<size_t>(result) - in_.size()].dims;
     for (const Node* n : g_.on_result) {
       Dims next = dims.back();
       if (n->Is("Transpose")) {
@@ -218,7 +354,7 @@ class Planner {
       }
       dims.push_back(std::move(next));
     }
-    if (dims.back() != out_[0].dims) return Unsupported("extents of the result do not fit");
+    if (dims.back() != wanted) return Unsupported("extents of the result do not fit");
     StridedView view = StridedView::Dense(dims.back());
     for (size_t i = g_.on_result.size(); i-- > 0;) {
       const Node& n = *g_.on_result[i];
@@ -232,8 +368,12 @@ class Planner {
         return Unsupported("a result that does not lie evenly");
       }
     }
-    a.y.arg = static_cast<int>(in_.size());
-    a.y.dtype = out_[0].dtype;
+    if (joins) {
+      if (!view.Reshape({leads_[0], a.queries, leads_[1], a.values})) return Unsupported("a result that does not lie evenly");
+      view.Permute({0, 2, 1, 3});
+    }
+    a.y.arg = result;
+    a.y.dtype = g_.result->dtype();
     a.y.steps = g_.y_steps;
     return SetStrides(view, false, a.y);
   }
@@ -244,10 +384,12 @@ class Planner {
     const Dims dims = OperandOf(&mask).dims;
     Dims scores = leads_;
     scores.push_back(a.queries);
-    scores.push_back(a.keys);
+    // The operator takes a mask of fewer keys.
+    const int64_t keys = g_.block && !dims.empty() ? std::min(dims.back(), a.keys) : a.keys;
+    scores.push_back(keys);
     INFER_ASSIGN(const Dims both, Broadcast(dims, scores));
     if (both != scores) return Unsupported("the mask is larger than the scores");
-    if (dims.empty() || dims.back() != a.keys) return Unsupported("one mask for all keys");
+    if (dims.empty() || dims.back() != keys) return Unsupported("one mask for all keys");
     StridedView view = StridedView::Dense(dims);
     if (dims.size() == 1) INFER_CHECK(view.Reshape({1, dims[0]}));
     int64_t element = 0;
@@ -268,8 +410,8 @@ class Planner {
 
 }  // namespace
 
-Result<Attention> PlanAttention(const AttentionGroup& group, std::span<const Operand> in,
-                                std::span<const Operand> out) {
+Result<AttentionPlan> PlanAttention(const AttentionGroup& group, std::span<const Operand> in,
+                                    std::span<const Operand> out) {
   return Planner(group, in, out).Run();
 }
 

@@ -140,7 +140,7 @@ void ByteAttention::PackValues(int64_t lead, const Lane& lane) const {
 void ByteAttention::Rows(int64_t lead, int64_t first, int rows, const Lane& lane) const {
   const Attention& a = attention_;
   const int64_t width = simd::kByteWidth, depth = padded_depth();
-  const int64_t seen = a.SeenBy(lead, first, rows), stride = score_stride();
+  const int64_t seen = a.SeenBy(lead, first, rows, lane.args), stride = score_stride();
   const int64_t p_stride = probability_stride();
   int32_t row_term[simd::kByteRows];
   for (int r = 0; r < rows; ++r) {

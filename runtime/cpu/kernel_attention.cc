@@ -1,5 +1,5 @@
-/// Attention as one step: products, scale, mask and softmax, found around a Softmax
-/// (attention_group.h).
+/// Attention as one step: products, scale, mask and softmax, found around a Softmax, or the operator
+/// Attention with its caches (attention_group.h).
 #include <iterator>
 #include <map>
 
@@ -14,6 +14,9 @@
 
 namespace infer {
 namespace {
+
+/// The longest row of a head that a cache takes.
+constexpr int64_t kMostBytes = 4096;
 
 /// Operands as they could be, each symbol by a prime: what fits these fits nearly always.
 class Imagined {
@@ -36,19 +39,51 @@ class Imagined {
   }
 
  private:
+  /// A sum of products of symbols and numbers keeps its relation to these.
   int64_t ExtentOf(const Dim& d) {
+    const std::string text = d.ToString();
+    if (text.find_first_of("()-/ ") != std::string::npos) return ExtentOf(text);
+    int64_t sum = 0;
+    for (const std::string& term : Split(text, '+')) {
+      int64_t product = 1;
+      for (const std::string& factor : Split(term, '*'))
+        product *= ParseInt(factor) ? *ParseInt(factor) : ExtentOf(factor);
+      sum += product;
+    }
+    return sum;
+  }
+  int64_t ExtentOf(const std::string& symbol) {
     static constexpr int64_t kPrimes[] = {3, 5, 7, 11, 13, 17, 19, 23};
     const int64_t next = kPrimes[extents_.size() % std::size(kPrimes)];
-    return extents_.try_emplace(d.ToString(), next).first->second;
+    return extents_.try_emplace(symbol, next).first->second;
   }
   std::map<std::string, int64_t> extents_;
 };
 
+/// Puts past and new rows together.
+void FillCache(const AttentionCache& c, std::byte* const* args, float* own) {
+  float* const to = c.to_arg < 0 ? own + c.at : As<float>(args[c.to_arg]);
+  const auto* past = c.past == 0 ? nullptr : As<float>(static_cast<const std::byte*>(args[c.past_arg]));
+  const int64_t all = (c.past + c.length) * c.size;
+  const auto copy = [&](int64_t begin, int64_t end) {
+    uint8_t bytes[kMostBytes];
+    for (int64_t lead = begin; lead < end; ++lead) {
+      float* row = to + lead * all;
+      if (past) row = std::copy_n(past + lead * c.past * c.size, c.past * c.size, row);
+      for (int64_t i = 0; i < c.length; ++i, row += c.size)
+        LoadHeadRow(c.rows, c.rows.steps, args[c.rows.arg], lead, i, c.size, row, bytes);
+    }
+  };
+  ForRange(c.leads, std::max<int64_t>(1, (int64_t{1} << 16) / std::max<int64_t>(1, all)), copy);
+}
+
 std::string RefuseAttention(const StepCall& call) {
-  if (call.options.level < 2) return "level 2 only: it rounds otherwise";
+  const bool is_operator = call.main().Is("Attention");
+  if (!is_operator && call.options.level < 2) return "level 2 only: it rounds otherwise";
   if (!simd::TheAttentionLoops()) return "no kernel for this instruction set";
   const auto group = DecodeAttention(call);
   if (!group.ok()) return group.status().message();
+  if (is_operator && call.step.nodes.size() == 1) return "";  // extents are seen to at the run
   Imagined imagined;
   const auto in = imagined.Operands(call, call.step.inputs);
   const auto out = imagined.Operands(call, call.step.outputs);
@@ -58,50 +93,80 @@ std::string RefuseAttention(const StepCall& call) {
   return planned.ok() ? "" : planned.status().message();
 }
 
-std::unique_ptr<Kernel> MakeAttention(const StepCall& call) {
-  const AttentionGroup group = *DecodeAttention(call);
-  const int lanes = call.options.threads > 0 ? call.options.threads : LaneBudget();
-  return KernelOf([group, lanes](std::span<const Operand> in,
-                                 std::span<const Operand> out) -> Result<Prepared> {
-    INFER_ASSIGN(Attention attention, PlanAttention(group, in, out));
-    attention.chunks = lanes;
+/// Runs caches, where there are some, and then `attention` on the memory behind them.
+template <typename T>
+std::shared_ptr<const Launch> LaunchAfter(std::vector<AttentionCache> caches, int64_t own_floats,
+                                          T attention, size_t scratch) {
+  return LaunchOf([caches = std::move(caches), own_floats, attention = std::move(attention),
+                   scratch](std::byte* const* args) {
+    for (const AttentionCache& c : caches) FillCache(c, args, As<float>(args[scratch]));
+    attention.Run(args, args[scratch] + own_floats * 4);
+  });
+}
+
+class AttentionKernel final : public Kernel {
+ public:
+  AttentionKernel(AttentionGroup group, int lanes) : group_(std::move(group)), lanes_(lanes) {}
+
+  Result<Prepared> Prepare(std::span<const Operand> in,
+                           std::span<const Operand> out) const override {
+    for (const Operand& o : in)
+      if (NumElements(o.dims) == 0 && !IsPast(o.value)) return Unsupported("an operand is empty");
+    INFER_ASSIGN(AttentionPlan plan, PlanAttention(group_, in, out));
+    Attention& attention = plan.attention;
+    if (NumElements(Dims{attention.leads, attention.queries, attention.keys, attention.depth,
+                         attention.values}) == 0)
+      return Unsupported("an operand is empty");
+    attention.chunks = lanes_;
     attention.FindSeen();
     Prepared p;
-    p.name = Cat("own:attention:", attention.loops->isa);
-    p.scratch_bytes = attention.scratch_bytes();
     p.unused.assign(in.size(), true);
-    for (const HeadRows* h : {&attention.q, &attention.k, &attention.v})
-      p.unused[static_cast<size_t>(h->arg)] = false;
+    const auto reads = [&](int arg) {
+      if (arg >= 0 && arg < static_cast<int>(in.size())) p.unused[static_cast<size_t>(arg)] = false;
+    };
+    for (const HeadRows* h : {&attention.q, &attention.k, &attention.v}) reads(h->arg);
     for (const auto* mask : {&attention.added, &attention.chosen})
-      if (*mask && (*mask)->arg >= 0) p.unused[static_cast<size_t>((*mask)->arg)] = false;
-    const size_t scratch = in.size() + 1;
-    if (auto rows = RowAttention::Of(attention)) {
-      p.name = Cat("own:attention:row:", simd::TheOneQuery().isa);
-      p.scratch_bytes = rows->scratch_bytes();
-      p.launch = LaunchOf([rows = std::move(*rows), scratch](std::byte* const* args) {
-        rows.Run(args, args[scratch]);
-      });
-      return p;
+      if (*mask) reads((*mask)->arg);
+    reads(attention.band.valid_arg);
+    for (const AttentionCache& c : plan.caches) {
+      if (c.size > kMostBytes) return Unsupported("heads are too large");
+      reads(c.rows.arg);
+      if (c.past > 0) reads(c.past_arg);
     }
-    if (auto bytes = ByteAttention::Of(attention)) {
-      p.name = "own:attention:vnni";
-      p.scratch_bytes = bytes->scratch_bytes();
-      p.launch = LaunchOf([bytes = std::move(*bytes), scratch](std::byte* const* args) {
-        bytes.Run(args, args[scratch]);
-      });
+    const size_t scratch = in.size() + out.size();
+    const auto with = [&](const std::string& name, auto made) {
+      p.name = name;
+      p.scratch_bytes = made.scratch_bytes() + plan.own_floats * 4;
+      p.launch = LaunchAfter(std::move(plan.caches), plan.own_floats, std::move(made), scratch);
       return p;
-    }
-    p.launch = LaunchOf([attention = std::move(attention), scratch](std::byte* const* args) {
-      attention.Run(args, args[scratch]);
-    });
-    return p;
-  });
+    };
+    if (auto rows = RowAttention::Of(attention))
+      return with(Cat("own:attention:row:", simd::TheOneQuery().isa), std::move(*rows));
+    if (auto bytes = ByteAttention::Of(attention))
+      return with("own:attention:vnni", std::move(*bytes));
+    const std::string name = Cat("own:attention:", attention.loops->isa);
+    return with(name, std::move(attention));
+  }
+
+ private:
+  bool IsPast(const Value* v) const {
+    return group_.block && (v == group_.block->input(4) || v == group_.block->input(5));
+  }
+
+  AttentionGroup group_;
+  int lanes_;
+};
+
+std::unique_ptr<Kernel> MakeAttention(const StepCall& call) {
+  const int lanes = call.options.threads > 0 ? call.options.threads : LaneBudget();
+  return std::make_unique<AttentionKernel>(*DecodeAttention(call), lanes);
 }
 
 }  // namespace
 
 KernelList AttentionKernels() {
-  return {{"Softmax", "", "attention", RefuseAttention, MakeAttention}};
+  return {{"Softmax", "", "attention", RefuseAttention, MakeAttention},
+          {"Attention", "", "attention", RefuseAttention, MakeAttention}};
 }
 
 }  // namespace infer

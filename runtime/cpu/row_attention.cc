@@ -37,10 +37,10 @@ void RowAttention::Lead(int64_t lead, std::byte* const* args, float* scratch) co
     return As<float>(static_cast<const std::byte*>(args[h.arg])) + h.offset[l];
   };
   for (int64_t i = 0; i < a_.queries; ++i) {
-    const int64_t seen = a_.SeenBy(lead, i, 1);
+    const int64_t seen = a_.SeenBy(lead, i, 1, args);
     LoadHeadRow(a_.q, a_.q.steps, args[a_.q.arg], lead, i, a_.depth, q, nullptr);
     loops.scores(q, from(a_.k), a_.k.row, seen, a_.depth, 1, scores);
-    const double sum = a_.loops->soften(a_.MaskedRow(lead, i, seen, scores, args));
+    const double sum = a_.Soften(lead, i, seen, scores, args);
     loops.mix(scores, from(a_.v), a_.v.row, seen, a_.values, y);
     const auto factor = static_cast<float>(sum == 0 ? 0 : 1 / sum);
     for (int64_t e = 0; e < a_.values; ++e) y[e] *= factor;
