@@ -6,6 +6,7 @@
 
 #include "lib/ops/common.h"
 #include "lib/ops/contrib_attention_common.h"
+#include "lib/ops/decompositions.h"
 #include "lib/ops/matmul.h"
 #include "lib/ops/op_def.h"
 
@@ -300,6 +301,7 @@ std::span<const OpDef> ContribAttentionOps() {
           .infer = InferSelf,
           .reference = RunSelf,
           .cost = CostSelf,
+          .decompose = DecomposeContribAttention,
           .example = R"(graph g(x: f32[2,3,5]) -> (y) {
             w = const f32[5,12] ~1
             b = const f32[12] ~2
@@ -329,6 +331,7 @@ std::span<const OpDef> ContribAttentionOps() {
           .infer = InferMultiHead,
           .reference = RunMultiHead,
           .cost = CostMultiHead,
+          .decompose = DecomposeMultiHeadAttention,
           .example = R"(graph g(q: f32[2,3,4], k: f32[2,5,4], v: f32[2,5,6]) -> (y) {
             b = const f32[14] ~1
             y = com.microsoft::MultiHeadAttention(q, k, v, b) {num_heads=2} })",

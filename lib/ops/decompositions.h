@@ -16,6 +16,9 @@ Result<std::string> DecomposeRowNorm(const OpCall& call);
 Result<std::string> DecomposeGroupNorm(const OpCall& call);
 Result<std::string> DecomposeRotary(const OpCall& call);
 Result<std::string> DecomposeAttention(const OpCall& call);
+/// MultiHeadAttention and Attention of com.microsoft, as Attention of ai.onnx.
+Result<std::string> DecomposeMultiHeadAttention(const OpCall& call);
+Result<std::string> DecomposeContribAttention(const OpCall& call);
 /// NegativeLogLikelihoodLoss, SoftmaxCrossEntropyLoss.
 Result<std::string> DecomposeLoss(const OpCall& call);
 /// HannWindow, HammingWindow, BlackmanWindow.

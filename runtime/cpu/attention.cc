@@ -64,8 +64,8 @@ KeyRange KeyBand::Of(int64_t lead, int64_t i, int64_t n, std::byte* const* args)
   KeyRange range{0, std::min(n, keys)};
   int64_t at = i + position;
   if (valid_arg >= 0) {
-    const int64_t valid = As<int64_t>(
-        static_cast<const std::byte*>(args[valid_arg]))[lead / leads_per_sample];
+    const int64_t valid =
+        As<int64_t>(static_cast<const std::byte*>(args[valid_arg]))[lead / leads_per_sample];
     range.end = std::min(range.end, valid);
     at = i + valid - queries;
   }

@@ -54,7 +54,8 @@ struct KeyBand {
   int64_t left = -1, right = -1;  ///< so many before and behind its own position; -1: all
   int64_t position = 0;           ///< of query 0 among the keys
   int64_t keys = std::numeric_limits<int64_t>::max();  ///< none beyond
-  int valid_arg = -1;  ///< i64 by sample: keys that count; the last query stands at the last of them
+  int valid_arg =
+      -1;  ///< i64 by sample: keys that count; the last query stands at the last of them
   int64_t queries = 0, leads_per_sample = 1;
 
   bool hides() const {
@@ -75,7 +76,7 @@ struct Attention {
   HeadRows q, k, v, y;
   std::optional<ScoreMask> added, chosen;
   KeyBand band;
-  float softcap = 0;  ///< 0: none; else cap tanh(score / cap), before masks
+  float softcap = 0;                     ///< 0: none; else cap tanh(score / cap), before masks
   std::vector<ElementStep> probability;  ///< quantize, dequantize; or nothing
   bool zero_where_none = false;          ///< a query that sees no key gives zeros, else NaN
   int chunks = 1;                        ///< leads and rows are cut into so many, at most

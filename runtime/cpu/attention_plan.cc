@@ -369,7 +369,8 @@ class Planner {
       }
     }
     if (joins) {
-      if (!view.Reshape({leads_[0], a.queries, leads_[1], a.values})) return Unsupported("a result that does not lie evenly");
+      if (!view.Reshape({leads_[0], a.queries, leads_[1], a.values}))
+        return Unsupported("a result that does not lie evenly");
       view.Permute({0, 2, 1, 3});
     }
     a.y.arg = result;

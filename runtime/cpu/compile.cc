@@ -6,6 +6,7 @@
 #include "runtime/cpu/attention_group.h"
 #include "runtime/cpu/bodies.h"
 #include "runtime/cpu/epilogue.h"
+#include "runtime/cpu/expand.h"
 #include "runtime/cpu/gate.h"
 #include "runtime/cpu/quant_group.h"
 #include "runtime/cpu/widen.h"
@@ -41,6 +42,11 @@ StepKernels Choose(const StepCall& call, const KernelList& kernels, StepInfo& in
 }
 
 Status Widen(CompileState& s) { return WidenHalves(*s.graph, s.kernels, s.options.level >= 2); }
+
+Status Expand(CompileState& s) {
+  INFER_ASSIGN(const int gone, ExpandNodes(*s.graph, s.kernels, s.options));
+  return gone > 0 ? Widen(s) : Status();
+}
 
 Status Partition(CompileState& s) {
   s.plan.emplace(PartitionByNode(*std::move(s.graph)));
@@ -96,6 +102,7 @@ Status ChooseKernels(CompileState& s) {
 
 constexpr CompileStep kSteps[] = {
     {"widen", "f16 and bf16 on f32 kernels: casts around their nodes", 0, Widen},
+    {"expand", "operators made of others, where no kernel takes them whole", 1, Expand},
     {"partition", "one step per node", 0, Partition},
     {"attention", "product, mask, Softmax, product and what moves their operands", 2,
      GroupAttentions},

@@ -1,5 +1,5 @@
-/// Attention as one step: products, scale, mask and softmax, found around a Softmax, or the operator
-/// Attention with its caches (attention_group.h).
+/// Attention as one step: products, scale, mask and softmax, found around a Softmax, or the
+/// operator Attention with its caches (attention_group.h).
 #include <iterator>
 #include <map>
 
@@ -63,7 +63,8 @@ class Imagined {
 /// Puts past and new rows together.
 void FillCache(const AttentionCache& c, std::byte* const* args, float* own) {
   float* const to = c.to_arg < 0 ? own + c.at : As<float>(args[c.to_arg]);
-  const auto* past = c.past == 0 ? nullptr : As<float>(static_cast<const std::byte*>(args[c.past_arg]));
+  const auto* past =
+      c.past == 0 ? nullptr : As<float>(static_cast<const std::byte*>(args[c.past_arg]));
   const int64_t all = (c.past + c.length) * c.size;
   const auto copy = [&](int64_t begin, int64_t end) {
     uint8_t bytes[kMostBytes];

@@ -33,17 +33,17 @@ std::string Text(const Form& f) {
     return f.split ? Cat("f32[", f.batch, ",", heads, ",", length, ",", size, "]")
                    : Cat("f32[", f.batch, ",", length, ",", heads * size, "]");
   };
-  std::string text = Cat("graph g(q: ", type(f.heads, f.queries, f.size),
-                         ", k: ", type(f.groups, f.keys, f.size),
-                         ", v: ", type(f.groups, f.keys, f.values));
+  std::string text =
+      Cat("graph g(q: ", type(f.heads, f.queries, f.size), ", k: ", type(f.groups, f.keys, f.size),
+          ", v: ", type(f.groups, f.keys, f.values));
   if (!f.mask.empty()) text += Cat(", m: ", f.mask);
   if (f.past > 0)
     for (const auto& [name, size] : {std::pair("pk", f.size), std::pair("pv", f.values)})
       text += Cat(", ", name, ": f32[", f.batch, ",", f.groups, ",", f.past, ",", size, "]");
   std::string attrs = f.attrs;
   if (!f.split)
-    attrs = Cat("q_num_heads=", f.heads, ", kv_num_heads=", f.groups, attrs.empty() ? "" : ", ",
-                attrs);
+    attrs =
+        Cat("q_num_heads=", f.heads, ", kv_num_heads=", f.groups, attrs.empty() ? "" : ", ", attrs);
   return Cat(text, ") -> (", f.results, ") { ", f.results, " = Attention(q, k, v",
              f.mask.empty() ? f.past > 0 ? ", _" : "" : ", m", f.past > 0 ? ", pk, pv" : "", ") {",
              attrs, "} }");
@@ -121,9 +121,10 @@ TEST(AttentionBlock, KeysThatCount) {
   for (std::string_view counts : {"{5, 3}", "{9, 1}", "{0, 9}"})
     for (std::string_view attrs : {"", "is_causal=1", "left_window_size=2"})
       for (int64_t queries : {1, 2, 6}) {
-        const auto text =
-            Cat("graph g(q: f32[2,4,", queries, ",8], k: f32[2,2,9,8], v: f32[2,2,9,8]) -> (y) { "
-                "n = const i64[2] ", counts, " y = Attention(q, k, v, _, _, _, n) {", attrs, "} }");
+        const auto text = Cat("graph g(q: f32[2,4,", queries,
+                              ",8], k: f32[2,2,9,8], v: f32[2,2,9,8]) -> (y) { "
+                              "n = const i64[2] ",
+                              counts, " y = Attention(q, k, v, _, _, _, n) {", attrs, "} }");
         ExpectBlock(CheckGraph(text, 3, 4e-6), 1, text);
       }
 }
@@ -171,9 +172,10 @@ TEST(AttentionBlock, MovedOperands) {
 /// Scores as a result and types that the kernel leaves to others.
 TEST(AttentionBlock, LeftToOthers) {
   for (std::string_view mode : {"0", "1", "2", "3"})
-    CheckGraph(Cat("graph g(q: f32[2,4,3,8], k: f32[2,2,5,8], v: f32[2,2,5,8], m: f32[3,5]) -> "
-                   "(y, s) { y, _, _, s = Attention(q, k, v, m) {qk_matmul_output_mode=",
-                   mode, "} }"));
+    CheckGraph(
+        Cat("graph g(q: f32[2,4,3,8], k: f32[2,2,5,8], v: f32[2,2,5,8], m: f32[3,5]) -> "
+            "(y, s) { y, _, _, s = Attention(q, k, v, m) {qk_matmul_output_mode=",
+            mode, "} }"));
   CheckGraph(
       "graph g(q: f32[2,4,3,8], k: f32[2,2,5,8], v: f32[2,2,5,8], m: i32[3,5]) -> (y) "
       "{ y = Attention(q, k, v, m) }");

@@ -241,6 +241,63 @@ TEST(Decompositions, OfAttentionWithACache) {
                        attrs.empty() ? "m" : "_", ", _, _, n) {", attrs, "} }"));
 }
 
+TEST(Decompositions, OfMultiHeadAttention) {
+  const auto check = [](std::string_view inputs, std::string_view operands, std::string_view attrs,
+                        std::string_view outputs = "y") {
+    ExpectSame(Cat("graph g(", inputs, ") -> (", outputs, ") { b = const f32[22] ~4 ", outputs,
+                   " = com.microsoft::MultiHeadAttention(", operands, ") {num_heads=2", attrs,
+                   "} }"));
+  };
+  const std::string x = "q: f32[3,4,8], k: f32[3,5,8], v: f32[3,5,6]";
+  for (std::string_view attrs : {"", ", scale=0.2", ", unidirectional=1"}) {
+    check(x, "q, k, v", attrs);
+    check(x, "q, k, v, b", attrs);
+    for (std::string_view mask : {"m: i32[3]", "m: i32[3,5]", "m: i32[3,4,5]"}) {
+      check(Cat(x, ", ", mask), "q, k, v, b, m", attrs);
+      check(Cat(x, ", ", mask, ", s: f32[1,2,4,5]"), "q, k, v, _, m, s",
+            Cat(attrs, ", mask_filter_value=-2.5"));
+    }
+    check(Cat(x, ", s: f32[3,1,4,5]"), "q, k, v, _, _, s", attrs);
+    for (std::string_view outputs : {"y", "y, pk2", "y, pk2, pv2"})
+      check(Cat(x, ", pk: f32[3,2,2,4], pv: f32[3,2,2,3], m: i32[3]"), "q, k, v, b, m, _, pk, pv",
+            attrs, outputs);
+    check("q: f32[3,1,8], k: f32[3,5,8], v: f32[3,5,6]", "q, k, v", attrs);
+    check("q: f32[3,4,8], k: f32[3,2,5,4], v: f32[3,2,5,3]", "q, k, v, b", attrs);
+  }
+  for (std::string_view t : {"f32", "f16"}) {
+    ExpectSame(Cat("graph g(q: ", t, "[2,3,2,3,4], b: ", t,
+                   "[24]) -> (y) { y = com.microsoft::MultiHeadAttention(q, _, _, b) "
+                   "{num_heads=2, unidirectional=1} }"));
+    ExpectSame(Cat("graph g(q: ", t, "[2,3,8], k: ", t, "[2,5,2,2,4], b: ", t,
+                   "[24]) -> (y, k2, v2) { y, k2, v2 = com.microsoft::MultiHeadAttention(q, k, _, "
+                   "b) {num_heads=2} }"));
+  }
+  check("q: f32[B3,S4,8], k: f32[B3,S4,8], v: f32[B3,S4,6], m: i32[B3]", "q, k, v, b, m",
+        ", unidirectional=1");
+}
+
+TEST(Decompositions, OfContribAttention) {
+  const auto check = [](std::string_view inputs, std::string_view operands,
+                        std::string_view attrs = "", std::string_view outputs = "y") {
+    ExpectSame(Cat("graph g(x: f32[3,4,5], w: f32[5,24], b: f32[24]", inputs, ") -> (", outputs,
+                   ") { ", outputs, " = com.microsoft::Attention(x, w", operands, ") {num_heads=2",
+                   attrs, "} }"));
+  };
+  check("", "");
+  check("", ", b", ", scale=0.3");
+  check("", ", b", ", unidirectional=1", "y, present");
+  for (std::string_view mask : {"[3]", "[6]", "[3,4]", "[3,4,4]", "[3,1]", "[1,1]"}) {
+    check(Cat(", m: i32", mask), ", b, m", ", mask_filter_value=-3.0");
+    check(Cat(", m: i32", mask, ", s: f32[1,2,4,4]"), ", b, m, _, s", ", mask_filter_value=-3.0");
+  }
+  // Where a query sees no key, f32 rounds its scores beside the default filter of -10000.
+  for (std::string_view mask : {"[3]", "[6]", "[3,6]", "[3,4,6]", "[3,1]"})
+    check(Cat(", m: i32", mask, ", p: f32[2,3,2,2,4]"), ", b, m, p",
+          ", unidirectional=1, mask_filter_value=-3.0", "y, present");
+  ExpectSame(R"(graph g(x: f32[3,4,5], w: f32[5,22], b: f32[22]) -> (y) {
+    y = com.microsoft::Attention(x, w, b) {num_heads=2, qkv_hidden_sizes=[8, 8, 6]} })");
+}
+
 TEST(Decompositions, OfLosses) {
   for (std::string_view op : {"NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"})
     for (std::string_view t : {"f32", "f16", "f64"})

@@ -77,6 +77,14 @@ TEST(PlanView, HalvesAreWidened) {
             "      y_f32: f32[2,8] -> y: f16[2,8]\n");
 }
 
+TEST(PlanView, OperatorsWithoutAKernelBecomeTheirParts) {
+  constexpr std::string_view kText =
+      "graph g(x: f32[4]) -> (y: f32[4]) { y = Celu(x) {alpha=2.0} }";
+  EXPECT_EQ(Without(Plans(kText)["expand"], {"const"}).substr(0, 9), "  0: Div ");
+  EXPECT_EQ(Plans(kText, 0).count("expand"), 0u);
+  EXPECT_NE(Plans(kText, 0)["partition"].find("Celu"), std::string::npos);
+}
+
 TEST(PlanView, EpiloguesFollowTheirProduct) {
   auto plans = Plans(kProduct);
   const char* const grouped =
