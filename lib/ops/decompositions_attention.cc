@@ -135,6 +135,8 @@ class AttentionText {
     const int64_t left = std::min(call_.Int("left_window_size"), kFar);
     const int64_t right = std::min(call_.Int("right_window_size"), kFar);
     if (!valid && !causal && left < 0 && right < 0) return;
+    // Else every query sees at least the first key.
+    may_be_empty_ |= valid || left >= 0;
     for (const auto& [name, value] :
          {std::pair("zero", 0), std::pair("one", 1), std::pair("two", 2)})
       body_.Int(name, value);
@@ -172,8 +174,6 @@ class AttentionText {
       body_.Line("is_after_begin = Less(begin, positions)");
       Allow("is_after_begin");
     }
-    // Else every query sees at least the first key.
-    may_be_empty_ |= valid || left >= 0;
   }
 
   /// The mask may have fewer keys than there are; the others are forbidden.

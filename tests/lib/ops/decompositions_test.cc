@@ -241,6 +241,11 @@ TEST(Decompositions, OfAttentionWithACache) {
                        attrs.empty() ? "m" : "_", ", _, _, n) {", attrs, "} }"));
 }
 
+TEST(Decompositions, OfAttentionWithoutKeysThatCount) {
+  ExpectSame(R"(graph g(q: f32[2,4,3,8], k: f32[2,2,5,8], v: f32[2,2,5,6]) -> (y) {
+    n = const i64[2] {0, 5} y = Attention(q, k, v, _, _, _, n) })");
+}
+
 TEST(Decompositions, OfMultiHeadAttention) {
   const auto check = [](std::string_view inputs, std::string_view operands, std::string_view attrs,
                         std::string_view outputs = "y") {
