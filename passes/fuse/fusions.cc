@@ -1,5 +1,7 @@
 #include "passes/fuse/fusions.h"
 
+#include "passes/simplify/simplify.h"
+
 namespace infer {
 
 std::vector<RuleGroup> FusionRules() {
@@ -41,6 +43,14 @@ std::vector<RuleGroup> FusionRules() {
            FuseGroupNorm(),
            FoldNormScale(),
            FoldNormShift(),
+       }},
+      // Before layers take their neighbours in: a bias behind a Transpose is none of theirs.
+      {"move-transposes",
+       {
+           MoveTransposes(),
+           MergeTransposeGemm(),
+           MergeTransposeMatMul(),
+           MergeGemmTranspose(),
        }},
       {"fold-into-layers",
        {

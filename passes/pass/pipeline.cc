@@ -73,6 +73,7 @@ PassManager BuildPipeline(int level) {
   if (level >= kSimplifyLevel) manager.AddGroup(kMaxRounds, SimplifyPasses());
   if (level >= kFuseLevel) add(FusionRules());
   if (level >= kBlockLevel) add(BlockRules());
+  if (level >= kFuseLevel) add({{"finish", FinishingRules()}});
   return manager;
 }
 
@@ -85,6 +86,7 @@ std::vector<ListedRule> AllRules() {
   for (Rule& r : SimplifyRules()) all.push_back({kSimplifyLevel, std::move(r)});
   add(kFuseLevel, FusionRules());
   add(kBlockLevel, BlockRules());
+  add(kFuseLevel, {{"finish", FinishingRules()}});
   return all;
 }
 

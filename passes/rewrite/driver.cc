@@ -124,9 +124,11 @@ class Driver {
     AddNames(match->nodes(), record.nodes);
     record.matched = record.of = static_cast<int>(match->nodes().size());
     const std::string at = root->name();
-    const Status refusal = Attempt(*r.rule, *match, record);
+    bool meant = !r.rule->quiet;
+    const Status refusal = Attempt(*r.rule, *match, record, meant);
     if (refusal.code() == Code::kInternal) return refusal;
     const bool applied = refusal.ok();
+    if (!meant && !explain) return false;
     if (!applied) {
       record.outcome = MatchRecord::Outcome::kRefused;
       record.reason = refusal.message();
@@ -143,14 +145,18 @@ class Driver {
 
   /// Checks the match and splices its patch. Internal is our bug; any other failure says why the
   /// match is refused, and the graph is as before.
-  Status Attempt(const Rule& rule, const Match& m, MatchRecord& record) {
+  /// `meant`: set once the rule's own conditions hold.
+  Status Attempt(const Rule& rule, const Match& m, MatchRecord& record, bool& meant) {
     for (const Rule::Guard& guard : rule.when)
       if (!guard.holds(m)) return InvalidModel(Cat("needs ", guard.text));
     PatchBuilder b(g_.ops());
     INFER_ASSIGN(Value * result, rule.build(m, b));
-    b.Replace(m.root(), result);
+    if (result) b.Replace(m.root(), result);
     const Patch patch = std::move(b).Finish();
     INFER_TRY(CheckPatch(m, patch));
+    meant = true;
+    AddNames(patch.covers, record.nodes);
+    record.matched = record.of = static_cast<int>(CoveredNodes(m, patch).size());
     record.price = PriceOf(m, patch);
     for (MatchReviewer* reviewer : options_.reviewers)
       INFER_TRY(reviewer->Review({rule, m, patch, record.price, top_level_}, record));

@@ -57,9 +57,19 @@ void PatchBuilder::Replace(Value* outer, Value* with) {
   patch_.outputs.push_back(outer);
 }
 
+void PatchBuilder::Cover(Node* node) { patch_.covers.push_back(node); }
+
+std::vector<Node*> CoveredNodes(const Match& m, const Patch& p) {
+  std::vector<Node*> nodes = m.nodes();
+  std::unordered_set<const Node*> known(nodes.begin(), nodes.end());
+  for (Node* n : p.covers)
+    if (known.insert(n).second) nodes.push_back(n);
+  return nodes;
+}
+
 std::vector<Node*> DyingNodes(const Match& m, const Patch& p) {
   // Readers before what they read, so that one pass settles who dies.
-  std::vector<Node*> nodes = m.nodes();
+  std::vector<Node*> nodes = CoveredNodes(m, p);
   std::sort(nodes.begin(), nodes.end(), [](Node* a, Node* b) { return Graph::Before(*b, *a); });
   std::vector<Node*> dying;
   const auto contains = [](const auto& list, const auto* x) {
@@ -120,7 +130,8 @@ Status CheckPatch(const Match& m, const Patch& p) {
           if (p.graph.inputs()[k] == &to) return p.inputs[k];
         return nullptr;  // a new constant
       }();
-      if (outer && (outer->is_input() || outer->is_output()))
+      // A constant cannot take a name: constant folding gives the output its value.
+      if (!outer || outer->is_input() || outer->is_output() || outer->is_constant())
         return InvalidModel("it keeps the name of a graph output");
     }
   }
@@ -165,43 +176,61 @@ class Splicer {
 
  private:
   /// Before the root where only that is replaced: all operands are its ancestors. With several
-  /// results: as early as the operands allow, which must be before every reader.
+  /// results each node goes as early as its operands allow, which must be before every reader.
   Status Place() {
     if (p_.outputs.size() == 1 && p_.outputs[0] == m_.root()) {
       e_.InsertBefore(*m_.root()->producer());
       return {};
     }
-    const Node* last = nullptr;
-    for (const Value* v : p_.inputs)
-      if (v->producer() && (!last || Graph::Before(*last, *v->producer()))) last = v->producer();
+    early_ = true;
+    std::unordered_map<const Value*, const Node*> last;  // what a patch value has to wait for
+    const auto later = [](const Node* a, const Node* b) {
+      return !a || (b && Graph::Before(*a, *b)) ? b : a;
+    };
+    for (size_t i = 0; i < p_.inputs.size(); ++i)
+      last[p_.graph.inputs()[i]] = p_.inputs[i]->producer();
+    for (const auto& n : p_.graph.nodes()) {
+      const Node* after = nullptr;
+      for (const Value* v : n->inputs())
+        if (v) after = later(after, last[v]);
+      for (const Value* v : n->outputs()) last[v] = after;
+    }
     const auto dying = DyingNodes(m_, p_);
-    for (const Value* v : p_.outputs)
-      for (const Use& u : v->uses()) {
-        const bool dies = std::find(dying.begin(), dying.end(), u.user) != dying.end();
-        if (last && !dies && !Graph::Before(*last, *u.user))
-          return InvalidModel(
-              Cat("'", v->name(), "' is read before '", last->output(0)->name(), "' is there"));
-      }
+    const std::unordered_set<const Node*> dies(dying.begin(), dying.end());
+    for (size_t i = 0; i < p_.outputs.size(); ++i) {
+      const Node* after = last[p_.graph.outputs()[i]];
+      for (const Use& u : p_.outputs[i]->uses())
+        if (after && !dies.count(u.user) && !Graph::Before(*after, *u.user))
+          return InvalidModel(Cat("'", p_.outputs[i]->name(), "' is read before '",
+                                  after->output(0)->name(), "' is there"));
+    }
+    return {};
+  }
+
+  void PlaceEarly(const std::vector<Value*>& operands) {
+    const Node* last = nullptr;
+    for (const Value* v : operands)
+      if (v && v->producer() && (!last || Graph::Before(*last, *v->producer())))
+        last = v->producer();
     if (last)
       e_.InsertAfter(*last);
     else
       e_.InsertBefore(*g_.nodes().front());
-    return {};
   }
 
   void CollectNames() {
-    std::vector<Node*> nodes = m_.nodes();
+    std::vector<Node*> nodes = CoveredNodes(m_, p_);
     std::sort(nodes.begin(), nodes.end(), [](Node* a, Node* b) { return Graph::Before(*a, *b); });
+    std::unordered_set<std::string_view> known;
     for (const Node* n : nodes)
       for (const std::string& name : n->fused_from())
-        if (!name.empty() &&
-            std::find(fused_from_.begin(), fused_from_.end(), name) == fused_from_.end())
-          fused_from_.push_back(name);
+        if (!name.empty() && known.insert(name).second) fused_from_.push_back(name);
   }
 
   Status Copy(const Node& n) {
     std::vector<Value*> inputs;
     for (Value* v : n.inputs()) inputs.push_back(v ? outer_.at(v) : nullptr);
+    if (early_) PlaceEarly(inputs);
     const Node* like = m_.root()->producer();
     for (const Node* matched : m_.nodes())
       if (&matched->def() == &n.def()) like = matched;
@@ -248,6 +277,7 @@ class Splicer {
   const SpliceListener& listener_;
   GraphEditor e_;
   std::unordered_map<const Value*, Value*> outer_;  // patch value -> graph value
+  bool early_ = false;
   std::vector<std::string> fused_from_;
   std::vector<std::pair<Value*, std::string>> names_;
 };

@@ -19,6 +19,8 @@ struct Patch {
   std::unordered_map<const Value*, Value*> constants;
   /// graph.outputs()[i] replaces region value outputs[i].
   std::vector<Value*> outputs;
+  /// Nodes beyond those of the match that the patch stands for.
+  std::vector<Node*> covers;
 };
 
 /// Makes a patch. Operands may be values of the region's graph (they become the boundary) or of the
@@ -37,6 +39,9 @@ class PatchBuilder {
   /// A further value of the region that `with` takes the place of (the root's is what the rule
   /// returns).
   void Replace(Value* outer, Value* with);
+  /// The patch stands for `node`, too, which is none of the match: a rule may follow the graph
+  /// further than its pattern says. Its results that are still read must be replaced.
+  void Cover(Node* node);
   Patch Finish() && { return std::move(patch_); }
 
  private:
@@ -57,7 +62,9 @@ struct Price {
   bool is_static = true;  ///< false: some node's cost is unknown
 };
 
-/// The matched nodes that nothing will need once the patch is in.
+/// Nodes of the match and those that the patch covers beside them, each once.
+std::vector<Node*> CoveredNodes(const Match& m, const Patch& p);
+/// The covered nodes that nothing will need once the patch is in.
 std::vector<Node*> DyingNodes(const Match& m, const Patch& p);
 Price PriceOf(const Match& m, const Patch& p);
 /// Each result must say at least what the replaced value's type says, and must not leave the

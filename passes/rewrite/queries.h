@@ -14,10 +14,25 @@ int RankOf(const Value& v);
 std::optional<int64_t> StaticDim(const Value& v, int axis);
 /// perm of a Transpose node, default resolved; empty where the rank is not known.
 std::vector<int64_t> PermOf(const Node& transpose);
+std::vector<int64_t> InversePerm(const std::vector<int64_t>& perm);
 bool IsIdentityPerm(const std::vector<int64_t>& perm);
 /// result[i] = first[then[i]]: what transposing by `first`, then by `then` does.
 std::vector<int64_t> ComposePerms(const std::vector<int64_t>& first,
                                   const std::vector<int64_t>& then);
+
+/// Axes as they are, or counted from the front where they are negative. nullopt where one is out of
+/// range.
+std::optional<std::vector<int64_t>> NormalAxes(std::vector<int64_t> axes, int rank);
+/// Elements of an operand that is a constant integer tensor; nullopt where it is missing or none.
+std::optional<std::vector<int64_t>> ConstantInts(const Node& n, size_t operand);
+/// A constant target for Reshape (allowzero=0) from one shape to another: numbers, 0 for an extent
+/// that both have in the same place, one -1. nullopt where that does not say it.
+std::optional<std::vector<int64_t>> ReshapeTarget(const Shape& from, const Shape& to);
+/// The extents of a result that `Broadcast` of two constants has; values computed in double,
+/// rounded once to the type of `a`. nullopt where they do not broadcast.
+std::optional<Tensor> Combine(const Tensor& a, const Tensor& b, double (*f)(double, double));
+/// t with its axes in the order `perm`.
+Tensor Transposed(const Tensor& t, const std::vector<int64_t>& perm);
 
 /// Constant `t` as one number per index of `axis`, where broadcasting it to a tensor of `rank` with
 /// `extent` indices along `axis` varies along that axis alone; nullopt else.

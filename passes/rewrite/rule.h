@@ -21,8 +21,11 @@ struct Rule {
   Pattern match;
   std::vector<Pattern> also = {};  ///< further roots: siblings over a value of the first
   std::vector<Guard> when = {};
-  /// The value that replaces the root; further ones by PatchBuilder::Replace. A failure with
-  /// InvalidModel or Unsupported is a refusal with that reason.
+  /// The conditions say what is meant, not what the user missed: a match that they refuse is told
+  /// only to those who ask for this rule (--explain).
+  bool quiet = false;
+  /// The value that replaces the root; further ones by PatchBuilder::Replace. nullptr: only those
+  /// are replaced. A failure with InvalidModel or Unsupported is a refusal with that reason.
   std::function<Result<Value*>(const Match&, PatchBuilder&)> build;
   std::vector<std::string> fires_on = {};  ///< each is rewritten, by this rule alone
   std::vector<NearMiss> silent_on = {};    ///< one at least per guard

@@ -41,6 +41,7 @@ Rule RemoveDropout() {
                 [=](const Match& m) {
                   return OmittedOr(m.node(root), 2, [](double t) { return t == 0; });
                 }}},
+      .quiet = true,
       .build = ReplaceBy(x),
       .fires_on = {"graph g(x: f32[2]) -> (y) { y = Dropout(x) }",
                    R"(graph g(x: f32[2]) -> (y) {
@@ -52,19 +53,6 @@ Rule RemoveDropout() {
   };
 }
 
-Rule RemoveNoOpCast() {
-  Pattern x = Any(), root = Op("Cast", x);
-  return {
-      .name = "remove-noop-cast",
-      .doc = "Cast(x) to its own type => x",
-      .match = root,
-      .build = ReplaceBy(x),
-      .fires_on = {"graph g(x: f32[2]) -> (y) { y = Cast(x) {to=1} }"},
-      .silent_on = {{"graph g(x: f32[2]) -> (y) { y = Cast(x) {to=10} }",
-                     "the result would be f32[2]"}},
-  };
-}
-
 Rule RemoveNoOpReshape() {
   Pattern x = Any(), root = Op("Reshape|Flatten|Expand|Tile|Squeeze", x).MoreInputs();
   return {
@@ -73,6 +61,7 @@ Rule RemoveNoOpReshape() {
       .match = root,
       .when = {{"the shape that the operand has",
                 [=](const Match& m) { return SameKnownType(*m[x], *m[root]); }}},
+      .quiet = true,
       .build = ReplaceBy(x),
       .fires_on = {R"(graph g(x: f32[2,3]) -> (y) { s = const i64[2] {2, -1}  y = Reshape(x, s) })",
                    R"(graph g(x: f32[N,3]) -> (y) { s = const i64[2] {1, 1}  y = Expand(x, s) })",
@@ -95,6 +84,7 @@ Rule RemoveNoOpSlice() {
                 [=](const Match& m) {
                   return OmittedOr(m.node(root), 4, [](double step) { return step > 0; });
                 }}},
+      .quiet = true,
       .build = ReplaceBy(x),
       .fires_on = {R"(graph g(x: f32[2,3]) -> (y) {
         b = const i64[1] {0}  e = const i64[1] {9223372036854775807}  a = const i64[1] {1}
@@ -118,6 +108,7 @@ Rule RemoveNoOpPad() {
                 [=](const Match& m) {
                   return OmittedOr(m.node(root), 1, [](double pad) { return pad == 0; });
                 }}},
+      .quiet = true,
       .build = ReplaceBy(x),
       .fires_on =
           {R"(graph g(x: f32[N,3]) -> (y) { p = const i64[4] {0, 0, 0, 0}  y = Pad(x, p) })"},

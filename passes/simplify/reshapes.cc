@@ -1,4 +1,6 @@
 /// Chains of operators that only rename the extents.
+#include <algorithm>
+
 #include "passes/rewrite/queries.h"
 #include "passes/simplify/simplify.h"
 
@@ -55,6 +57,7 @@ Rule MergeReshapes() {
       .name = "merge-reshapes",
       .doc = "Reshape(Reshape|Flatten|Squeeze|Unsqueeze(x), s) => Reshape(x, s)",
       .match = outer,
+      .quiet = true,
       .build = [=](const Match& m, PatchBuilder& b) -> Result<Value*> {
         const auto target = WithoutCopies(m.node(outer), *m[inner]);
         if (!target) return InvalidModel("needs no extent copied from a shape that is not known");
@@ -73,6 +76,47 @@ Rule MergeReshapes() {
   };
 }
 
+Rule MergeViews() {
+  Pattern x = Any(), inner = Op(kViews, x).MoreInputs().Shared();
+  Pattern outer = Op("Flatten|Squeeze|Unsqueeze", inner).MoreInputs();
+  return {
+      .name = "merge-views",
+      .doc = "Flatten|Squeeze|Unsqueeze of Reshape|Flatten|Squeeze|Unsqueeze(x) => one of them",
+      .match = outer,
+      .quiet = true,
+      .build = [=](const Match& m, PatchBuilder& b) -> Result<Value*> {
+        const Node &first = m.node(inner), &then = m.node(outer);
+        const auto a = ConstantInts(first, 1), c = ConstantInts(then, 1);
+        if (first.Is("Unsqueeze") && then.Is("Unsqueeze") && a && c) {
+          const int rank = RankOf(*m[inner]);
+          const auto early = NormalAxes(*a, rank);
+          const auto late = NormalAxes(*c, rank + static_cast<int>(c->size()));
+          if (!early || !late) return InvalidModel("needs axes in range");
+          std::vector<int64_t> all = *late;
+          int64_t at = 0;  // of the inner value's axes, where they end up
+          for (int64_t i = 0; i < rank; ++i, ++at) {
+            while (std::find(late->begin(), late->end(), at) != late->end()) ++at;
+            if (std::find(early->begin(), early->end(), i) != early->end()) all.push_back(at);
+          }
+          std::sort(all.begin(), all.end());
+          return b("Unsqueeze", {m[x], b.Ints(all)});
+        }
+        const auto target = ReshapeTarget(m[x]->shape(), m[outer]->shape());
+        if (!target) return InvalidModel("needs a shape that a constant can say");
+        return b("Reshape", {m[x], b.Ints(*target)});
+      },
+      .fires_on = {R"(graph g(x: bool[N,S]) -> (y) { a = const i64[1] {1}  c = const i64[1] {2}
+                     t = Unsqueeze(x, a)  y = Unsqueeze(t, c) })",
+                   R"(graph g(x: f32[N,4,6]) -> (y) { s = const i64[3] {0,12,2}
+                     a = const i64[1] {-1}  t = Reshape(x, s)  y = Unsqueeze(t, a) })",
+                   R"(graph g(x: f32[N,1,6,1]) -> (y, t) { a = const i64[1] {1}
+                     t = Squeeze(x, a)  y = Flatten(t) {axis=1} })"},
+      .silent_on = {{R"(graph g(x: f32[1,N,S]) -> (y) { b = const i64[1] {0}
+                       a = const i64[1] {-1}  t = Squeeze(x, b)  y = Unsqueeze(t, a) })",
+                     "a shape that a constant can say"}},
+  };
+}
+
 Rule CancelSqueezeUnsqueeze() {
   Pattern x = Any(), inner = Op(kViews, x).MoreInputs().Shared();
   Pattern outer = Op(kViews, inner).MoreInputs();
@@ -84,6 +128,7 @@ Rule CancelSqueezeUnsqueeze() {
       .match = outer,
       .when = {{"x's shape again",
                 [=](const Match& m) { return SameKnownType(*m[x], *m[outer]); }}},
+      .quiet = true,
       .build = ReplaceBy(x),
       .fires_on = {R"(graph g(x: f32[N,3]) -> (y) { a = const i64[1] {1}  t = Unsqueeze(x, a)
                      y = Squeeze(t, a) })",
@@ -104,6 +149,7 @@ Rule StaticReshape() {
       .name = "static-reshape",
       .doc = "Reshape(x, [N, 2*S, 64]) with N = x's extent => Reshape(x, const [0, -1, 64])",
       .match = root,
+      .quiet = true,
       .build = [=](const Match& m, PatchBuilder& b) -> Result<Value*> {
         const auto target = StaticTarget(m.node(root));
         if (!target) return InvalidModel("needs a target that a constant can say");
@@ -113,6 +159,42 @@ Rule StaticReshape() {
                      n = Gather(s, i)  j = const i64[1] {1}  l = Gather(s, j)
                      r = const i64[2] {2,3}  t = Concat(n, l, r) {axis=0}  y = Reshape(x, t) })"},
       .silent_on = {{"graph g(x: f32[2,3], s: i64[2]) -> (y) { y = Reshape(x, s) }",
+                     "a target that a constant can say"}},
+  };
+}
+
+Rule StaticExpand() {
+  Pattern x = Any();
+  Pattern shape =
+      Any().Where("made during the run", [](const Value& v) { return !v.is_constant(); });
+  Pattern root = Op("Expand", x, shape);
+  return {
+      .name = "static-expand",
+      .doc = "Expand(x, [N, 4, S]) with N and S x's extents => Expand(x, const [1, 4, 1])",
+      .match = root,
+      .quiet = true,
+      .build = [=](const Match& m, PatchBuilder& b) -> Result<Value*> {
+        const auto& elements = m[shape]->elements();
+        const int rank = RankOf(*m[x]);
+        if (!elements || rank < 0) return InvalidModel("needs a target that a constant can say");
+        const int more = static_cast<int>(elements->size()) - rank;
+        std::vector<int64_t> target;
+        for (int i = 0; i < static_cast<int>(elements->size()); ++i) {
+          const Dim& e = (*elements)[static_cast<size_t>(i)];
+          if (i >= more && m[x]->shape()[i - more].KnownEqual(e))
+            target.push_back(1);
+          else if (e.is_static())
+            target.push_back(e.value());
+          else
+            return InvalidModel("needs a target that a constant can say");
+        }
+        return b("Expand", {m[x], b.Ints(target)});
+      },
+      .fires_on = {R"(graph g(x: f32[N,1,S]) -> (y) { s = Shape(x)  i = const i64[1] {0}
+                     n = Gather(s, i)  j = const i64[1] {2}  l = Gather(s, j)
+                     r = const i64[1] {4}  t = Concat(n, r, l) {axis=0}  y = Expand(x, t) })"},
+      .silent_on = {{R"(graph g(x: f32[1,3], z: f32[N,3]) -> (y) { s = Shape(z)
+                       y = Expand(x, s) })",
                      "a target that a constant can say"}},
   };
 }

@@ -21,20 +21,52 @@ std::vector<Rule> SimplifyRules();
 Rule RemoveIdentity();
 Rule RemoveDropout();
 Rule RemoveNoOpCast();
+Rule MergeCasts();
+Rule SkipCastBeforeShape();
 Rule RemoveNoOpTranspose();
 Rule RemoveNoOpReshape();
 Rule RemoveNoOpSlice();
 Rule RemoveNoOpPad();
 Rule RemoveSingleConcat();
+Rule RemoveSingleSplit();
 Rule RemoveAddZero();
 Rule RemoveMulOne();
 Rule RemovePowOne();
+Rule RemoveKnownWhere();
+Rule MergeNotWhere();
+Rule CancelNegations();
 Rule MergeTransposes();
-Rule MergeReshapes();
-Rule CancelSqueezeUnsqueeze();
-Rule StaticReshape();
-Rule MergeReluClip();
-Rule MergeRelus();
 Rule CancelTransposesAcrossUnary();
+Rule CancelSqueezeUnsqueeze();
+Rule MergeReshapes();
+Rule MergeViews();
+Rule StaticReshape();
+Rule StaticExpand();
+Rule SkipExpand();
+Rule MergeSlices();
+Rule SliceOfConcat();
+Rule SliceByGather();
+Rule MergeConcats();
+Rule CancelSplitConcat();
+Rule CancelConcatSplit();
+Rule MergeReduceSqueeze();
+Rule MergeReduceUnsqueeze();
+Rule RemoveRepeated();
+Rule MergeBounds();
+Rule MergeConstantFactors();
+Rule MergeConstantTerms();
+Rule InlineIf();
+
+Rule MergeTransposeGemm();
+Rule MergeTransposeMatMul();
+Rule MergeGemmTranspose();
+Rule MoveTransposes();
+
+/// What waits until the blocks are found, which are made of Transposes and divisions as exporters
+/// write them.
+std::vector<Rule> FinishingRules();
+
+Rule DivideByMultiplying();
+Rule ViewTransposes();
 
 }  // namespace infer

@@ -22,6 +22,7 @@ Rule RemoveNoOpTranspose() {
       .match = root,
       .when = {{"the identity as perm",
                 [=](const Match& m) { return IsIdentityPerm(PermOf(m.node(root))); }}},
+      .quiet = true,
       .build = ReplaceBy(x),
       .fires_on = {"graph g(x: f32[2,3]) -> (y) { y = Transpose(x) {perm=[0,1]} }"},
       .silent_on = {{"graph g(x: f32[2,2]) -> (y) { y = Transpose(x) }", "the identity as perm"}},
@@ -38,6 +39,7 @@ Rule MergeTransposes() {
       .doc = "Transpose(Transpose(x, p), q) => Transpose(x, q after p), or x",
       .match = outer,
       .when = {{"a known rank", [=](const Match& m) { return !perm(m).empty(); }}},
+      .quiet = true,
       .build = [=](const Match& m, PatchBuilder& b) -> Result<Value*> {
         if (IsIdentityPerm(perm(m))) return m[x];
         return b("Transpose", {m[x]}, {{"perm", perm(m)}});
@@ -64,6 +66,7 @@ Rule CancelTransposesAcrossUnary() {
                 [=](const Match& m) {
                   return IsIdentityPerm(ComposePerms(PermOf(m.node(inner)), PermOf(m.node(outer))));
                 }}},
+      .quiet = true,
       .build = [=](const Match& m, PatchBuilder& b) -> Result<Value*> {
         const Node& n = m.node(unary);
         std::vector<Value*> operands = n.inputs();

@@ -119,21 +119,41 @@ TEST(Pipeline, GoldenText) {
     remove-identity
     remove-dropout
     remove-noop-cast
+    merge-casts
+    skip-cast-before-shape
     remove-noop-transpose
     remove-noop-reshape
     remove-noop-slice
     remove-noop-pad
     remove-single-concat
+    remove-single-split
     remove-add-zero
     remove-mul-one
     remove-pow-one
+    remove-known-where
+    merge-not-where
+    cancel-negations
     merge-transposes
     cancel-transposes-across-unary
     cancel-squeeze-unsqueeze
     merge-reshapes
+    merge-views
     static-reshape
-    merge-relu-clip
-    merge-relus
+    static-expand
+    skip-expand
+    merge-slices
+    slice-of-concat
+    slice-by-gather
+    merge-concats
+    cancel-split-concat
+    cancel-concat-split
+    merge-reduce-squeeze
+    merge-reduce-unsqueeze
+    remove-repeated
+    merge-bounds
+    merge-constant-factors
+    merge-constant-terms
+    inline-if
   merge-duplicates
 )";
   const std::string fuse = R"(fuse-activations
@@ -168,6 +188,11 @@ fuse-normalizations
   fuse-groupnorm
   fold-norm-scale
   fold-norm-shift
+move-transposes
+  move-transposes
+  merge-transpose-gemm
+  merge-transpose-matmul
+  merge-gemm-transpose
 fold-into-layers
   fuse-pad-conv
   fuse-pad-averagepool
@@ -180,8 +205,9 @@ fuse-what-is-left
 )";
   const std::string blocks;
   EXPECT_EQ(BuildPipeline(1).ToString(), simplify);
-  EXPECT_EQ(BuildPipeline(2).ToString(), simplify + fuse + simplify);
-  EXPECT_EQ(BuildPipeline(3).ToString(), simplify + fuse + simplify + blocks);
+  const std::string finish = "finish\n  divide-by-multiplying\n  view-transposes\n" + simplify;
+  EXPECT_EQ(BuildPipeline(2).ToString(), simplify + fuse + simplify + finish);
+  EXPECT_EQ(BuildPipeline(3).ToString(), simplify + fuse + simplify + blocks + finish);
 }
 
 TEST(Optimize, ReportsRulesAndOperators) {
@@ -203,17 +229,20 @@ TEST(Optimize, ReportsRulesAndOperators) {
 }
 
 TEST(Optimize, CountsARefusalOnceOverAllRounds) {
-  Graph g = Parsed(R"(graph g(x: f32[2,3]) -> (y) {
-    s = const i64[1] {6}
+  Graph g = Parsed(R"(graph g(x: f32[1,2,5,5]) -> (y) {
+    w = const f32[3,2,3,3] ~1
+    p = const i64[8] {0,0,-1,0,0,0,0,0}
     a = Identity(x)
-    b = Reshape(a, s)
-    y = Relu(b)
+    t = Pad(a, p)
+    b = Conv(t, w)
+    c = Identity(b)
+    y = Relu(c)
   })");
   const auto report = Optimize(g, {});
   ASSERT_TRUE(report.ok()) << report.status().message();
-  EXPECT_EQ(report->rules.at("remove-identity").applied, 1);
-  EXPECT_EQ(report->rules.at("remove-noop-reshape").matched, 1);
-  EXPECT_EQ(report->rules.at("remove-noop-reshape").refused, 1);
+  EXPECT_EQ(report->rules.at("remove-identity").applied, 2);
+  EXPECT_EQ(report->rules.at("fuse-pad-conv").matched, 1);
+  EXPECT_EQ(report->rules.at("fuse-pad-conv").refused, 1);
 }
 
 TEST(Optimize, DisablesAndRefusesUnknownNames) {
