@@ -21,8 +21,9 @@ bool ExpandsAnOperand(const Value& root) {
 }  // namespace
 
 Rule SkipExpand() {
-  Pattern root = Op(kBroadcasting, {}).MoreInputs().Where("with an operand that is expanded",
-                                                          ExpandsAnOperand);
+  Pattern root = Op(kBroadcasting, {})
+                     .MoreInputs()
+                     .Where("with an operand that is expanded", ExpandsAnOperand);
   return {
       .name = "skip-expand",
       .doc = "Add(Expand(x, s), y) => Add(x, y), where y has that shape anyway",

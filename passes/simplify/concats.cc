@@ -135,8 +135,9 @@ Rule CancelConcatSplit() {
 
 Rule RemoveSingleSplit() {
   Pattern x = Any();
-  Pattern root = Op("Split", x).MoreInputs().Where(
-      "a Split into one", [](const Value& v) { return v.producer()->outputs().size() == 1; });
+  Pattern root = Op("Split", x).MoreInputs().Where("a Split into one", [](const Value& v) {
+    return v.producer()->outputs().size() == 1;
+  });
   return {
       .name = "remove-single-split",
       .doc = "Split(x) into one part => x",

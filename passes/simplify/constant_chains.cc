@@ -20,8 +20,9 @@ bool IsSmall(const Tensor& combined, const Tensor& a, const Tensor& b) {
 
 /// Numbers that lose no digits to the ends of the type's range.
 bool IsNormal(const Tensor& t) {
-  const double least = t.dtype() == DType::kF16 ? 0x1p-14 : t.dtype() == DType::kF64 ? 0x1p-1022
-                                                                                     : 0x1p-126;
+  const double least = t.dtype() == DType::kF16   ? 0x1p-14
+                       : t.dtype() == DType::kF64 ? 0x1p-1022
+                                                  : 0x1p-126;
   for (int64_t i = 0; i < t.num_elements(); ++i) {
     const double v = std::abs(t.At(i));
     if (!std::isfinite(v) || v < least) return false;
@@ -110,9 +111,8 @@ Rule MergeConstantTerms() {
         if (!term || !IsSmall(*term, first, then))
           return InvalidModel("needs constants that combine to one of their shapes");
         // (x + 2^23) - 2^23 rounds x: what cancels may be there for that.
-        const auto larger = Combine(first, then, [](double p, double q) {
-          return std::max(std::abs(p), std::abs(q));
-        });
+        const auto larger = Combine(
+            first, then, [](double p, double q) { return std::max(std::abs(p), std::abs(q)); });
         for (int64_t i = 0; i < term->num_elements(); ++i)
           if (!(std::abs(term->At(i)) >= larger->At(i) / 2) || !std::isfinite(term->At(i)))
             return InvalidModel("needs constants that do not cancel");

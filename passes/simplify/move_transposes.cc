@@ -9,17 +9,18 @@ namespace infer {
 
 Rule MoveTransposes() {
   Pattern root =
-      Op("Transpose", Any()).Where("beside an operator that works in any order of axes",
-                                   [](const Value& v) {
-        const Node* above = v.producer()->input(0)->producer();
-        return (above && MayMove(*above)) ||
-               std::any_of(v.uses().begin(), v.uses().end(),
-                           [](const Use& u) { return MayMove(*u.user); });
-      });
+      Op("Transpose", Any())
+          .Where("beside an operator that works in any order of axes", [](const Value& v) {
+            const Node* above = v.producer()->input(0)->producer();
+            return (above && MayMove(*above)) ||
+                   std::any_of(v.uses().begin(), v.uses().end(),
+                               [](const Use& u) { return MayMove(*u.user); });
+          });
   return {
       .name = "move-transposes",
-      .doc = "operators between Transposes => the same in the other order of axes, with fewer "
-             "Transposes that move no more bytes",
+      .doc =
+          "operators between Transposes => the same in the other order of axes, with fewer "
+          "Transposes that move no more bytes",
       .match = root,
       .quiet = true,
       .build = [=](const Match& m, PatchBuilder& b) -> Result<Value*> {

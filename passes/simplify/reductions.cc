@@ -74,8 +74,7 @@ Rule MergeReduceUnsqueeze() {
       .when = {{"the axes that the reduction dropped",
                 [=](const Match& m) {
                   const auto axes = ReducedAxes(m.node(reduce));
-                  return axes &&
-                         axes == ViewAxes(m.node(root), RankOf(*m.node(reduce).input(0)));
+                  return axes && axes == ViewAxes(m.node(root), RankOf(*m.node(reduce).input(0)));
                 }}},
       .quiet = true,
       .build = [=](const Match& m, PatchBuilder& b) { return Rebuilt(m.node(reduce), b, 1); },

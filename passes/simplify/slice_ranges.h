@@ -12,8 +12,8 @@ struct SliceRange {
   int64_t axis = 0, start = 0, end = 0, step = 1;
 };
 
-/// nullopt where a bound is made during the run, or the rank of the operand is not known. Axes count
-/// from the front.
+/// nullopt where a bound is made during the run, or the rank of the operand is not known. Axes
+/// count from the front.
 std::optional<std::vector<SliceRange>> SliceRangesOf(const Node& slice);
 /// The same with 0 <= start <= end <= extent; nullopt for a step below 1.
 std::optional<SliceRange> Counted(const SliceRange& r, int64_t extent);

@@ -135,7 +135,8 @@ Rule SliceOfConcat() {
           const bool to_end = last && it->end == kMax;
           if (!extent && !to_end) return InvalidModel("needs parts of known extents");
           const int64_t end = extent ? begin + *extent : kMax;
-          if (it->start >= begin && it->start < end && (to_end || (it->end > 0 && it->end <= end))) {
+          if (it->start >= begin && it->start < end &&
+              (to_end || (it->end > 0 && it->end <= end))) {
             std::vector<SliceRange> own = *ranges;
             SliceRange& r = own[static_cast<size_t>(it - ranges->begin())];
             r.start -= begin;

@@ -50,8 +50,9 @@ Rule MergeTransposeMatMul() {
   Pattern root = OneOf({left, right});
   return {
       .name = "merge-transpose-matmul",
-      .doc = "MatMul(Transpose(a), b), MatMul(a, Transpose(b)) of matrices => Gemm with transA or "
-             "transB",
+      .doc =
+          "MatMul(Transpose(a), b), MatMul(a, Transpose(b)) of matrices => Gemm with transA or "
+          "transB",
       .match = root,
       .when = {{"floating point numbers",
                 [=](const Match& m) { return IsFloatMatrix(*m.root()); }}},

@@ -12,31 +12,30 @@ using Names = std::unordered_set<std::string_view>;
 
 const Names& Unary() {
   static const Names names = {
-      "Relu",     "LeakyRelu", "Sigmoid",     "Tanh",      "Erf",   "Exp",   "Log",     "Neg",
-      "Abs",      "Sqrt",      "Reciprocal",  "Softplus",  "Elu",   "Selu",  "Celu",    "Softsign",
-      "HardSwish", "Mish",     "HardSigmoid", "Gelu",      "Clip",  "Cast",  "Not",     "Floor",
-      "Ceil",     "Round",     "Sign",        "Identity",  "Silu",  "Swish", "Sin",     "Cos",
-      "IsNaN",    "IsInf",     "ThresholdedRelu"};
+      "Relu", "LeakyRelu", "Sigmoid",   "Tanh",       "Erf",         "Exp",   "Log",
+      "Neg",  "Abs",       "Sqrt",      "Reciprocal", "Softplus",    "Elu",   "Selu",
+      "Celu", "Softsign",  "HardSwish", "Mish",       "HardSigmoid", "Gelu",  "Clip",
+      "Cast", "Not",       "Floor",     "Ceil",       "Round",       "Sign",  "Identity",
+      "Silu", "Swish",     "Sin",       "Cos",        "IsNaN",       "IsInf", "ThresholdedRelu"};
   return names;
 }
 const Names& Nary() {
-  static const Names names = {"Add",   "Sub",         "Mul",     "Div",            "Pow", "Min",
-                              "Max",   "Sum",         "Mean",    "Where",          "And", "Or",
-                              "Xor",   "Equal",       "Less",    "LessOrEqual",    "Mod", "Greater",
-                              "PRelu", "GreaterOrEqual"};
+  static const Names names = {"Add",         "Sub", "Mul",     "Div",   "Pow",
+                              "Min",         "Max", "Sum",     "Mean",  "Where",
+                              "And",         "Or",  "Xor",     "Equal", "Less",
+                              "LessOrEqual", "Mod", "Greater", "PRelu", "GreaterOrEqual"};
   return names;
 }
 const Names& Reductions() {
-  static const Names names = {"ReduceMean", "ReduceSum", "ReduceMax",    "ReduceMin",
-                              "ReduceProd", "ReduceL1",  "ReduceL2",     "ReduceSumSquare",
+  static const Names names = {"ReduceMean",   "ReduceSum",      "ReduceMax", "ReduceMin",
+                              "ReduceProd",   "ReduceL1",       "ReduceL2",  "ReduceSumSquare",
                               "ReduceLogSum", "ReduceLogSumExp"};
   return names;
 }
 const Names& AlongOneAxis() {
-  static const Names names = {"Concat",  "Split",      "Softmax", "LogSoftmax",
-                              "Hardmax", "ArgMax",     "ArgMin",  "Gather",
-                              "Slice",   "Pad",        "Squeeze", "QuantizeLinear",
-                              "DequantizeLinear"};
+  static const Names names = {
+      "Concat", "Split", "Softmax", "LogSoftmax", "Hardmax",        "ArgMax",          "ArgMin",
+      "Gather", "Slice", "Pad",     "Squeeze",    "QuantizeLinear", "DequantizeLinear"};
   return names;
 }
 
@@ -172,9 +171,8 @@ std::optional<MovedNode> MoveAlongAxis(const Node& n, const Perm& perm, MovedNod
 
 bool MayMove(const Node& n) {
   if (n.Is("Silu", "infer")) return true;
-  return n.def().domain.empty() &&
-         (Unary().count(n.op()) || Nary().count(n.op()) || Reductions().count(n.op()) ||
-          AlongOneAxis().count(n.op()));
+  return n.def().domain.empty() && (Unary().count(n.op()) || Nary().count(n.op()) ||
+                                    Reductions().count(n.op()) || AlongOneAxis().count(n.op()));
 }
 
 std::optional<MovedNode> MoveNode(const Node& n, const Perm& perm) {

@@ -176,7 +176,7 @@ Status TransposeRegion::Build(PatchBuilder& b) const {
   for (const Entry& e : entries_) order.push_back(&e);
   std::sort(order.begin(), order.end(),
             [](const Entry* a, const Entry* c) { return Graph::Before(*a->node, *c->node); });
-  std::unordered_map<const Value*, Value*> moved;                // by the value as it was
+  std::unordered_map<const Value*, Value*> moved;           // by the value as it was
   std::map<std::pair<const Value*, Perm>, Value*> brought;  // operands in the other order
   const auto bring = [&](Value* v, const Perm& perm) -> Result<Value*> {
     if (v->is_constant()) {
@@ -207,8 +207,8 @@ Status TransposeRegion::Build(PatchBuilder& b) const {
     }
     NodeOptions options;
     options.num_outputs = n.outputs().size();
-    const std::string op = n.def().domain.empty() ? std::string(n.op())
-                                                  : Cat(n.def().domain, "::", n.op());
+    const std::string op =
+        n.def().domain.empty() ? std::string(n.op()) : Cat(n.def().domain, "::", n.op());
     INFER_ASSIGN(Node * made, b.Add(op, std::move(operands), e->moved.attrs, std::move(options)));
     b.Cover(e->node);
     for (size_t i = 0; i < n.outputs().size(); ++i)

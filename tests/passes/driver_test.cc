@@ -1,10 +1,11 @@
 // What a rule may say beside its pattern: quiet conditions, nodes it covers, several results.
+#include "passes/rewrite/driver.h"
+
 #include <gmock/gmock.h>
 
 #include "lib/ir/text.h"
 #include "lib/ir/verify.h"
 #include "lib/ops/registry.h"
-#include "passes/rewrite/driver.h"
 
 namespace infer {
 namespace {
