@@ -62,8 +62,12 @@ for t in support_test tensor_test image_test ops_test ir_test onnx_test plan_ir_
   INFER_TEST_DATA= timeout "$limit" "${arm[@]}" "$build/bin/$t" --gtest_brief=1 >"$build/$t.log" 2>&1 || rc=$?
   case $rc in
     0) echo "aarch64: $t: $(sed -n 's/^\[  *PASSED *\] *//p' "$build/$t.log") in $((SECONDS - begin)) s" ;;
-    124) echo "aarch64: $t: cut short after $limit s, nothing had failed" 
-         ! grep -q '^\[  *FAILED' "$build/$t.log" || failed=1 ;;
+    124) if grep '^\[  *FAILED' "$build/$t.log"; then
+           echo "aarch64: $t: failed, and cut short after $limit s"
+           failed=1
+         else
+           echo "aarch64: $t: cut short after $limit s, nothing had failed"
+         fi ;;
     *) echo "aarch64: $t: failed"
        tail -15 "$build/$t.log"
        failed=1 ;;
