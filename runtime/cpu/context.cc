@@ -98,6 +98,8 @@ Status CpuContext::Bind(std::shared_ptr<const ShapePlan> plan) {
       bound->args.push_back(nullptr);
     }
   }
+  bound->alone = std::all_of(plan->launches.begin(), plan->launches.end(),
+                             [](const PlannedLaunch& l) { return l.alone; });
   bound->plan = std::move(plan);
   PointIntoArena(*bound);
   plans_.insert(plans_.begin(), std::move(bound));
@@ -156,8 +158,9 @@ Status CpuContext::BindPointers() {
 
 Status CpuContext::RunLaunches(const RunOptions& options) {
   const Bound& bound = *plans_[0];
-  const LaneLease lease(program_->lanes());
-  const onednn::ThreadScope threads(lease.lanes());
+  const LaneLease lease(bound.alone ? 1 : program_->lanes());
+  const int lanes = lease.lanes();
+  const onednn::ThreadScope threads(lanes);
   if (options.profile) profile_.reserve(bound.plan->launches.size());
   const double start = options.profile ? NowMs() : 0;
   double begin = start;
@@ -170,13 +173,22 @@ Status CpuContext::RunLaunches(const RunOptions& options) {
       if (options.profile) begin = NowMs();
       continue;
     }
-    if (launch.launch)
-      INFER_TRY(launch.launch->Run(bound.args.data() + bound.first_arg[l], bound.states[l].get()));
-    else
-      INFER_TRY(RunReference(launch));
+    std::byte* const* args = bound.args.data() + bound.first_arg[l];
+    if (launch.alone && lanes > 1) {
+      const LaneLease one(1);
+      const onednn::ThreadScope alone(1);
+      INFER_TRY(RunKernel(launch, args, bound.states[l].get()));
+    } else {
+      INFER_TRY(RunKernel(launch, args, bound.states[l].get()));
+    }
     if (options.profile) begin = Profile(launch.step, start, begin, !launch.launch, launch.is_copy);
   }
   return {};
+}
+
+Status CpuContext::RunKernel(const PlannedLaunch& launch, std::byte* const* args,
+                             LaunchState* state) {
+  return launch.launch ? launch.launch->Run(args, state) : RunReference(launch);
 }
 
 Status CpuContext::RunBodies(const PlannedLaunch& launch, const RunOptions& options, double start) {

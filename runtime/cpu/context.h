@@ -19,12 +19,14 @@ class CpuContext final : public PlanContext {
     std::vector<std::unique_ptr<LaunchState>> states;  // by launch
     std::vector<std::pair<size_t, int>> external;      // (arg, buffer) of inputs and outputs
     std::vector<std::byte*> pointers;                  // by buffer
+    bool alone = false;                                // all launches are
     std::shared_ptr<const CpuProgram> late_program;    // once it has run
     std::unique_ptr<RunContext> late;
     bool late_on_reference = false;  // no program could run them
   };
   Status RunBound(const RunOptions& options) override;
   Status RunLaunches(const RunOptions& options);
+  Status RunKernel(const PlannedLaunch& launch, std::byte* const* args, LaunchState* state);
   Status SelectPlan();
   bool Fits(const ShapePlan& plan) const;
   Status Bind(std::shared_ptr<const ShapePlan> plan);

@@ -10,6 +10,7 @@
 #include "runtime/cpu/context.h"
 #include "runtime/cpu/late.h"
 #include "runtime/cpu/onednn.h"
+#include "runtime/cpu/small_steps.h"
 #include "runtime/plan_ir/plan_view.h"
 
 namespace infer {
@@ -88,6 +89,11 @@ Result<std::shared_ptr<const ShapePlan>> CpuProgram::PlanFor(std::span<const Dim
   hooks.chooser = tuner_.get();
   const LaneLease lease(lanes_);  // weights are packed by all lanes
   const onednn::ThreadScope threads(lanes_);
+  StepLanes small(lanes_);
+  hooks.alone = [&](size_t step, const Cost& cost) {
+    // Bodies have contexts of their own, which choose for themselves.
+    return !RunsBodies(plan_.steps[step]) && small.Begin(cost, kernels_[step].names.empty());
+  };
   INFER_ASSIGN(auto made,
                BuildShapePlan(plan_, kernels_, input_dims, onednn::MakeReorder, true, hooks));
   cache_.Add(made);

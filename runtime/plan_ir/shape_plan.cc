@@ -109,7 +109,7 @@ class Builder {
 
   Status AddLate() {
     const LateSteps& late = out_->late;
-    PlannedLaunch launch{late.steps.front(), nullptr, {}, false, true};
+    PlannedLaunch launch{late.steps.front(), nullptr, {}, false, true, false};
     for (int id : late.inputs) {
       int b = -1;
       if (!places_[static_cast<size_t>(id)].versions.empty()) {
@@ -134,6 +134,7 @@ class Builder {
   }
 
   void Append(PlannedLaunch launch) {
+    launch.alone = alone_ && !launch.is_late;
     for (int b : launch.args)
       if (b >= 0) used_[static_cast<size_t>(b)] = true;
     out_->launches.push_back(std::move(launch));
@@ -197,6 +198,7 @@ class Builder {
     const PlanStep& step = plan_.steps[s];
     const StepKernels& list = kernels_[s];
     bool done = false;
+    alone_ = hooks_.alone && hooks_.alone(s, out_->cost[s]);
     if (!list.kernels.empty() && AllPlannable(step.inputs) && AllPlannable(step.outputs)) {
       const auto in = Operands(step.inputs), out = Operands(step.outputs);
       const size_t first = FirstToAsk(step, list, in, out);
@@ -377,6 +379,8 @@ class Builder {
         continue;
       }
       const size_t s = plan_.steps.empty() ? 0 : plan_.steps.size() - 1;
+      alone_ =
+          hooks_.alone && !plan_.steps.empty() && hooks_.alone(s, {0, BytesOf(id), BytesOf(id)});
       INFER_ASSIGN(int b, Version(s, id, Layout()));
       if (out_->buffers[static_cast<size_t>(b)].kind != Kind::kArena) {
         const int copy = NewBuffer(Kind::kArena, BytesOf(id), id);
@@ -401,6 +405,7 @@ class Builder {
   std::vector<Place> places_;             // by value id
   std::vector<std::vector<int>> owners_;  // by buffer: values in it that somebody still will read
   std::vector<bool> needed_step_, late_;
+  bool alone_ = false;      // the launches of the step that is being planned
   std::vector<bool> used_;  // by buffer: by a launch, or another value lies in it
 };
 

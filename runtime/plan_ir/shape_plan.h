@@ -35,6 +35,7 @@ struct PlannedLaunch {
   std::vector<int> args;                 ///< buffers; -1: not read, or (reference) in a slot
   bool is_copy = false;                  ///< args[0] to args[1], perhaps into another layout
   bool is_late = false;                  ///< all late steps at once (ShapePlan::late)
+  bool alone = false;                    ///< on the calling thread only
 };
 
 /// Steps whose shapes hang on data: those that read what only the run sizes, and all that follow
@@ -89,6 +90,8 @@ class KernelChooser {
 struct ShapePlanHooks {
   KernelChooser* chooser = nullptr;              ///< else the first that accepts
   std::vector<BufferOrigin>* origins = nullptr;  ///< by buffer
+  /// Asked before the launches of a step are made: whether they run on the calling thread only.
+  std::function<bool(size_t step, const Cost& cost)> alone = {};
   /// The kernels of this step will not be asked again.
   std::function<void(size_t step)> step_done = {};
   /// No launch reads this constant, and no step or late step needs its elements.
