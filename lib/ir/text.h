@@ -21,6 +21,10 @@ namespace infer {
 struct ParseOptions {
   /// Values of @name in a body. An attribute whose @name is monostate is left out.
   const AttrMap* parameters = nullptr;
+  /// Where the text comes from: errors then begin with "FILE:3:7: ".
+  std::string file = {};
+  /// Where the graph begins in it; what stands before only counts lines.
+  size_t offset = 0;
 };
 
 /// InvalidModel "line 3: ...".

@@ -16,9 +16,12 @@ bool IsSign(char c) { return c == '-' || c == '+'; }
 
 bool IsNameChar(char c) { return IsAlnum(c) || c == '_' || c == '.' || c == '/'; }
 
-Status TextCursor::Error(const std::string& what) const {
-  const auto line = 1 + std::count(text_.begin(), text_.begin() + static_cast<int64_t>(at_), '\n');
-  return InvalidModel(Cat("line ", line, ": ", what));
+Status TextCursor::ErrorAt(size_t offset, const std::string& what) const {
+  const std::string_view before = text_.substr(0, offset);
+  const auto line = 1 + std::count(before.begin(), before.end(), '\n');
+  if (file_.empty()) return InvalidModel(Cat("line ", line, ": ", what));
+  const size_t start = before.rfind('\n') + 1;  // npos + 1 is 0
+  return InvalidModel(Cat(file_, ":", line, ":", before.size() - start + 1, ": ", what));
 }
 
 void TextCursor::Skip() {

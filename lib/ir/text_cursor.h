@@ -1,8 +1,10 @@
 #pragma once
-/// Tokens of the text form (lib/ir/text.h). Internal to lib/ir.
+/// Tokens of the text form (lib/ir/text.h). For lib/ir and for readers of texts that hold graphs
+/// (passes/user).
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "lib/support/status.h"
 
@@ -16,9 +18,22 @@ bool IsNameChar(char c);
 class TextCursor {
  public:
   explicit TextCursor(std::string_view text) : text_(text) {}
+  /// Messages say "FILE:3:7: WHAT"; reading starts at `offset`.
+  TextCursor(std::string_view text, std::string file, size_t offset = 0)
+      : text_(text), file_(std::move(file)), at_(offset) {}
 
   /// InvalidModel "line 3: WHAT".
-  Status Error(const std::string& what) const;
+  Status Error(const std::string& what) const { return ErrorAt(at_, what); }
+  /// Of another place: what offset() was there.
+  Status ErrorAt(size_t offset, const std::string& what) const;
+  /// Behind white space and comments, so that a token starts there.
+  size_t offset() {
+    Skip();
+    return at_;
+  }
+  /// Behind the last token.
+  size_t consumed() const { return at_; }
+  std::string_view text() const { return text_; }
   size_t remaining() const { return text_.size() - at_; }  ///< characters
 
   bool AtEnd();
@@ -44,6 +59,7 @@ class TextCursor {
   Result<char> Escape();
 
   std::string_view text_;
+  std::string file_;
   size_t at_ = 0;
 };
 

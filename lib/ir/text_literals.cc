@@ -165,6 +165,32 @@ Status FillRandom(TextCursor& in, Tensor& t) {
   return {};
 }
 
+Result<float> Float(TextCursor& in) {
+  INFER_ASSIGN(std::string s, in.NumberText());
+  if (auto v = ParseDouble(s)) return static_cast<float>(*v);
+  return in.Error(Cat("'", s, "' is not a number"));
+}
+
+/// What stands behind "[".
+Result<AttrValue> List(TextCursor& in, AttrKind kind) {
+  std::vector<int64_t> ints;
+  std::vector<float> floats;
+  std::vector<std::string> texts;
+  for (bool first = true; !in.Accept("]"); first = false) {
+    if (!first) INFER_TRY(in.Expect(","));
+    if (kind == AttrKind::kStrings) {
+      INFER_ASSIGN(texts.emplace_back(), in.String());
+    } else if (kind == AttrKind::kInts) {
+      INFER_ASSIGN(ints.emplace_back(), in.Int());
+    } else {
+      INFER_ASSIGN(floats.emplace_back(), Float(in));
+    }
+  }
+  if (kind == AttrKind::kStrings) return AttrValue(std::move(texts));
+  if (kind == AttrKind::kInts) return AttrValue(std::move(ints));
+  return AttrValue(std::move(floats));
+}
+
 }  // namespace
 
 Result<ValueType> ParseType(TextCursor& in) { return TypeAtDepth(in, 0); }
@@ -191,6 +217,28 @@ Result<Tensor> ParseConstant(TextCursor& in) {
   }
   INFER_TRY(in.Expect("}"));
   return t;
+}
+
+Result<AttrValue> ParseAttribute(TextCursor& in, AttrKind kind) {
+  if (kind == AttrKind::kType) {
+    INFER_ASSIGN(ValueType t, ParseType(in));
+    return AttrValue(std::move(t));
+  }
+  if (in.Peek() == '"') {
+    INFER_ASSIGN(std::string s, in.String());
+    return AttrValue(std::move(s));
+  }
+  if (in.AcceptKeyword("const")) {
+    INFER_ASSIGN(Tensor t, ParseConstant(in));
+    return AttrValue(std::move(t));
+  }
+  if (in.Accept("[")) return List(in, kind);
+  if (kind == AttrKind::kInt) {
+    INFER_ASSIGN(const int64_t v, in.Int());
+    return AttrValue(v);
+  }
+  INFER_ASSIGN(const float v, Float(in));
+  return AttrValue(v);
 }
 
 }  // namespace infer

@@ -1,8 +1,8 @@
 #pragma once
-/// Reads types and tensors of the text form (lib/ir/text.h). Internal to lib/ir.
+/// Reads types, tensors and attributes of the text form (lib/ir/text.h). For lib/ir and for readers
+/// of texts that hold graphs (passes/user).
 #include "lib/ir/text_cursor.h"
-#include "lib/tensor/tensor.h"
-#include "lib/tensor/value_type.h"
+#include "lib/ops/op_def.h"
 
 namespace infer {
 
@@ -11,5 +11,9 @@ Result<ValueType> ParseType(TextCursor& in);
 
 /// What stands behind "const": TYPE {v, v, ...} | TYPE ~seed
 Result<Tensor> ParseConstant(TextCursor& in);
+
+/// An attribute's value where the schema has one of `kind`: a number, a string, a list, a tensor, a
+/// type.
+Result<AttrValue> ParseAttribute(TextCursor& in, AttrKind kind);
 
 }  // namespace infer

@@ -16,7 +16,7 @@ constexpr int kMaxSubgraphDepth = 32;
 class GraphParser {
  public:
   GraphParser(std::string_view text, const OpRegistry& ops, const ParseOptions& options)
-      : in_(text), ops_(ops), options_(options) {}
+      : in_(text, options.file, options.offset), ops_(ops), options_(options) {}
 
   Result<Graph> File() {
     INFER_TRY(in_.Keyword("graph"));
@@ -171,26 +171,7 @@ class GraphParser {
 
   /// An attribute's value; monostate where a body's @parameter has none.
   Result<AttrValue> Attribute(AttrKind kind) {
-    if (in_.Accept("@")) return Parameter();
-    if (kind == AttrKind::kType) {
-      INFER_ASSIGN(ValueType t, ParseType(in_));
-      return AttrValue(std::move(t));
-    }
-    if (in_.Peek() == '"') {
-      INFER_ASSIGN(std::string s, in_.String());
-      return AttrValue(std::move(s));
-    }
-    if (in_.AcceptKeyword("const")) {
-      INFER_ASSIGN(Tensor t, ParseConstant(in_));
-      return AttrValue(std::move(t));
-    }
-    if (in_.Accept("[")) return List(kind);
-    if (kind == AttrKind::kInt) {
-      INFER_ASSIGN(const int64_t v, in_.Int());
-      return AttrValue(v);
-    }
-    INFER_ASSIGN(const float v, Float());
-    return AttrValue(v);
+    return in_.Accept("@") ? Parameter() : ParseAttribute(in_, kind);
   }
 
   Result<AttrValue> Parameter() {
@@ -199,31 +180,6 @@ class GraphParser {
     auto it = options_.parameters->find(name);
     if (it == options_.parameters->end()) return in_.Error(Cat("no parameter @", name));
     return it->second;
-  }
-
-  Result<AttrValue> List(AttrKind kind) {
-    std::vector<int64_t> ints;
-    std::vector<float> floats;
-    std::vector<std::string> texts;
-    for (bool first = true; !in_.Accept("]"); first = false) {
-      if (!first) INFER_TRY(in_.Expect(","));
-      if (kind == AttrKind::kStrings) {
-        INFER_ASSIGN(texts.emplace_back(), in_.String());
-      } else if (kind == AttrKind::kInts) {
-        INFER_ASSIGN(ints.emplace_back(), in_.Int());
-      } else {
-        INFER_ASSIGN(floats.emplace_back(), Float());
-      }
-    }
-    if (kind == AttrKind::kStrings) return AttrValue(std::move(texts));
-    if (kind == AttrKind::kInts) return AttrValue(std::move(ints));
-    return AttrValue(std::move(floats));
-  }
-
-  Result<float> Float() {
-    INFER_ASSIGN(std::string s, in_.NumberText());
-    if (auto v = ParseDouble(s)) return static_cast<float>(*v);
-    return in_.Error(Cat("'", s, "' is not a number"));
   }
 
   TextCursor in_;

@@ -64,6 +64,7 @@ class Matcher {
   enum class Cause : uint8_t {
     kNone,
     kOther,
+    kOtherNode,
     kOmitted,
     kNotConstant,
     kCondition,
@@ -87,6 +88,13 @@ class Matcher {
   const Match::Binding* FindBound(const Pattern::Data* d) const {
     for (const auto& b : m_.bound_)
       if (b.pattern == d) return &b;
+    return nullptr;
+  }
+  /// The node that makes another result of what `d` is a result of; nullptr when none is bound.
+  const Node* SameNode(const Pattern::Data& d) const {
+    if (!d.same_node) return nullptr;
+    for (const auto& b : m_.bound_)
+      if (b.pattern->same_node == d.same_node) return b.value->producer();
     return nullptr;
   }
   bool PathToBound(const Pattern& p, std::vector<const Pattern::Data*>& path, Value*& anchor) const;
@@ -159,6 +167,7 @@ bool Matcher::SolveOp(const Goal* goals, const Pattern::Data& d, Value* v) {
                       return n->Is(op.name, op.domain);
                     });
   if (!fits || v->producer_index() != d.output) return Fail(Cause::kWrongOp, &d, v);
+  if (const Node* same = SameNode(d); same && same != n) return Fail(Cause::kOtherNode, &d, v);
   for (size_t i = 0; i < d.where.size(); ++i)
     if (!d.where[i].holds(*v)) return Fail(Cause::kCondition, &d, v, i);
   const size_t mark = m_.bound_.size();
@@ -205,8 +214,14 @@ bool Matcher::NextRoot() {
   const Pattern& p = roots_[roots_done_];
   std::vector<const Pattern::Data*> path;
   Value* anchor = nullptr;
-  INFER_CHECK(PathToBound(p, path, anchor) && "a further root shares nothing with the first");
-  std::vector<Value*> level = {anchor};
+  std::vector<Value*> level;
+  if (const Node* same = SameNode(*p)) {
+    anchor = m_.root();
+    if (Value* result = same->output(p->output)) level = {result};
+  } else {
+    INFER_CHECK(PathToBound(p, path, anchor) && "a further root shares nothing with the first");
+    level = {anchor};
+  }
   for (const Pattern::Data* d : path) {
     std::vector<Value*> above;
     for (Value* v : level)
@@ -292,6 +307,7 @@ Mismatch Matcher::Why() const {
   switch (cause_) {
     case Cause::kNone: break;
     case Cause::kOther: why.text = Cat(name(), " is not the value bound before"); break;
+    case Cause::kOtherNode: why.text = Cat(name(), " is a result of another node"); break;
     case Cause::kOmitted: why.text = "an operand is omitted"; break;
     case Cause::kNotConstant: why.text = Cat(name(), " is not a constant"); break;
     case Cause::kCondition:

@@ -173,6 +173,14 @@ Pattern Op(std::string_view names, std::vector<Pattern> operands) {
   return Pattern(
       {.kind = Pattern::Kind::kOp, .ops = std::move(ops), .operands = std::move(operands)});
 }
+std::vector<Pattern> OpResults(std::string_view names, const std::vector<Pattern>& operands,
+                               size_t count) {
+  Pattern::Data d = *Op(names, operands);
+  if (count > 1) d.same_node = std::make_shared<const int>(0);
+  std::vector<Pattern> results;
+  for (d.output = 0; d.output < count; ++d.output) results.emplace_back(d);
+  return results;
+}
 Pattern OneOf(std::vector<Pattern> alternatives) {
   return Pattern({.kind = Pattern::Kind::kOneOf, .operands = std::move(alternatives)});
 }

@@ -39,6 +39,8 @@ class Pattern {
     bool or_omitted = false;   ///< as an operand: may be missing
     bool more_inputs = false;  ///< the node may have further inputs
     bool ordered = false;      ///< operands of a commutative operator are not swapped
+    /// Patterns with the same token are results of one node (OpResults).
+    std::shared_ptr<const int> same_node = {};
   };
 
   /// Any value.
@@ -77,6 +79,9 @@ template <typename... P>
 Pattern Op(std::string_view names, const Pattern& first, const P&... rest) {
   return Op(names, std::vector<Pattern>{first, rest...});
 }
+/// The first `count` results of one node. Results that are not used in a pattern must be dead.
+std::vector<Pattern> OpResults(std::string_view names, const std::vector<Pattern>& operands,
+                               size_t count);
 Pattern OneOf(std::vector<Pattern> alternatives);
 /// `names`(x) or x itself: a cast, a transposition or the like that may stand there.
 Pattern Optional(std::string_view names, const Pattern& x);
