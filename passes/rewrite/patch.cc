@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lib/support/strings.h"
+#include "passes/rewrite/rank_check.h"
 
 namespace infer {
 
@@ -135,7 +136,7 @@ Status CheckPatch(const Match& m, const Patch& p) {
         return InvalidModel("it keeps the name of a graph output");
     }
   }
-  return {};
+  return CheckUnknownRanks(m, p);
 }
 
 namespace {

@@ -38,9 +38,9 @@ Rule MergeTransposes() {
       .name = "merge-transposes",
       .doc = "Transpose(Transpose(x, p), q) => Transpose(x, q after p), or x",
       .match = outer,
-      .when = {{"a known rank", [=](const Match& m) { return !perm(m).empty(); }}},
       .quiet = true,
       .build = [=](const Match& m, PatchBuilder& b) -> Result<Value*> {
+        if (perm(m).empty()) return InvalidModel("needs a known rank");
         if (IsIdentityPerm(perm(m))) return m[x];
         return b("Transpose", {m[x]}, {{"perm", perm(m)}});
       },
