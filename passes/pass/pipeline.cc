@@ -14,6 +14,7 @@ namespace infer {
 namespace {
 
 constexpr int kMaxRounds = 8;
+constexpr const char* kUserRules = "user-rules";
 
 std::vector<std::unique_ptr<Pass>> SimplifyPasses() {
   std::vector<std::unique_ptr<Pass>> passes;
@@ -63,7 +64,7 @@ void AddStatistics(const Graph& g, GraphStatistics& s, std::unordered_set<uint64
 
 }  // namespace
 
-PassManager BuildPipeline(int level) {
+PassManager BuildPipeline(int level, std::vector<Rule> extra) {
   PassManager manager;
   const auto add = [&](std::vector<RuleGroup> groups) {
     for (RuleGroup& group : groups)
@@ -71,6 +72,10 @@ PassManager BuildPipeline(int level) {
     if (!groups.empty()) manager.AddGroup(kMaxRounds, SimplifyPasses());
   };
   if (level >= kSimplifyLevel) manager.AddGroup(kMaxRounds, SimplifyPasses());
+  if (!extra.empty()) {
+    manager.Add(std::make_unique<RulePass>(kUserRules, std::move(extra)));
+    if (level >= kSimplifyLevel) manager.AddGroup(kMaxRounds, SimplifyPasses());
+  }
   if (level >= kFuseLevel) add(FusionRules());
   if (level >= kBlockLevel) add(BlockRules());
   if (level >= kFuseLevel) add({{"finish", FinishingRules()}});
@@ -105,7 +110,13 @@ Result<OptimizeReport> Optimize(Graph& g, OptimizeOptions options) {
   const auto start = std::chrono::steady_clock::now();
   if (options.level < 0 || options.level > kMaxLevel)
     return InvalidArgument(Cat("level ", options.level, " is not in 0..", kMaxLevel));
-  const auto rules = AllRules();
+  auto rules = AllRules();
+  for (const Rule& extra : options.extra_rules) {
+    const auto taken = [&](const ListedRule& r) { return r.rule.name == extra.name; };
+    if (std::any_of(rules.begin(), rules.end(), taken))
+      return InvalidArgument(Cat("a built-in rule is called '", extra.name, "', too"));
+    rules.push_back({0, extra});
+  }
   for (const auto* globs : {&options.only, &options.disable, &options.explain})
     INFER_TRY(CheckGlobs(*globs, rules));
 
@@ -129,10 +140,14 @@ Result<OptimizeReport> Optimize(Graph& g, OptimizeOptions options) {
   }
   for (MatchReviewer* r : options.reviewers) context.rewrite.reviewers.push_back(r);
 
-  PassManager manager = BuildPipeline(options.level);
-  INFER_ASSIGN(report.passes,
-               manager.Run(g, context,
-                           {.verify_each = options.verify_each, .after_each = options.after_each}));
+  PassManager manager = BuildPipeline(options.level, std::move(options.extra_rules));
+  auto passes = manager.Run(g, context,
+                            {.verify_each = options.verify_each, .after_each = options.after_each});
+  // What a rule of the user does wrong is no bug of ours.
+  if (const Status s = passes.status(); s.message().starts_with(Cat("pass ", kUserRules)))
+    return InvalidModel(s.message());
+  if (!passes.ok()) return passes.status();
+  report.passes = *std::move(passes);
   report.after = StatisticsOf(g);
   report.rules = std::move(context.log.rules);
   report.records = std::move(context.log.records);

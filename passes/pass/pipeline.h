@@ -14,7 +14,8 @@ inline constexpr int kMaxLevel = kBlockLevel;
 /// The levels as words; the index is the level.
 inline constexpr std::array<const char*, kMaxLevel + 1> kLevelNames = {"none", "simplify", "fuse",
                                                                        "blocks"};
-PassManager BuildPipeline(int level);
+/// `extra`: rules of the user; they run at every level, before the fusions.
+PassManager BuildPipeline(int level, std::vector<Rule> extra = {});
 
 /// Every rule with the level that brings it in; the one list behind --patterns and the docs.
 struct ListedRule {
@@ -25,6 +26,7 @@ std::vector<ListedRule> AllRules();
 
 struct OptimizeOptions {
   int level = kMaxLevel;
+  std::vector<Rule> extra_rules;     ///< of the user; run before the fusions, at every level
   std::vector<std::string> only;     ///< globs of rule names; empty: all rules
   std::vector<std::string> disable;  ///< globs of rule names
   int64_t stop_after = -1;           ///< rewrites by rules, for bisection; < 0: no end

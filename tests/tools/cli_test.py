@@ -62,7 +62,8 @@ class Cli(unittest.TestCase):
         for tool in ["infer-opt", "infer-bench"]:
             self.assertRegex(self.expect(0, tool, "--version").stdout, tool + r" \d+\.\d+\.\d+")
             self.assertIn("run", self.expect(0, tool, "--help").stdout)
-        for command in ["inspect", "run", "fuse", "quantize", "compare", "eval", "ops"]:
+        for command in ["inspect", "run", "fuse", "quantize", "compare", "eval", "ops",
+                        "rules"]:
             self.assertIn("Examples:", self.expect(0, "infer-opt", command, "--help").stdout)
 
     def test_inspect(self):
@@ -317,6 +318,38 @@ class Cli(unittest.TestCase):
 
     def test_ops(self):
         self.assertGreater(len(self.report(0, "infer-opt", "ops")["operators"]), 60)
+
+    def test_rules(self):
+        names = [r["rule"] for r in self.report(0, "infer-opt", "rules", "list")["rules"]]
+        self.assertIn("fuse-gelu", names)
+        shown = self.report(0, "infer-opt", "rules", "show", "fuse-g*")["rules"]
+        self.assertTrue(all(r["fires"] and r["silent"] for r in shown))
+        rules = self.dir / "my.rules"
+        rules.write_text("""rule two-relus "Relu(Relu(x)) => Relu(x)" {
+          match   graph m(x) -> (y) { a = Relu(x)  y = Relu(a) }
+          replace graph r(x) -> (y) { y = Relu(x) }
+        }""")
+        report = self.report(0, "infer-opt", "rules", "test", rules, "--graphs", "50")
+        self.assertEqual([r["passed"] for r in report["rules"]], [True])
+        self.assertGreater(report["rules"][0]["fired"], 10)
+        rules.write_text(rules.read_text().replace("y = Relu(x) }", "y = Abs(x) }"))
+        report = self.report(1, "infer-opt", "rules", "test", rules)
+        self.assertIn("deviates by", report["rules"][0]["reasons"][0])
+        rules.write_text("rule r {\n  match graph m(x) -> (y) { y = Foo(x) }")
+        self.assertIn("my.rules:2:33: no operator Foo",
+                      self.expect(3, "infer-opt", "rules", "test", rules).stderr)
+        self.expect(2, "infer-opt", "rules", "show", "no-such-rule")
+        self.expect(2, "infer-opt", "rules", "destroy")
+        # In fuse: applied, and proved like the others.
+        relu = "match   graph m(x) -> (y) { y = Relu(x) }\n replace graph r(x) -> (y) { "
+        rules.write_text("rule relu-as-max {\n" + relu + "z = const f32[] {0}  y = Max(x, z) }\n}\n"
+                         "rule wrong {\n" + relu + "y = Abs(x) }\n}")
+        for rule, key in [("relu-as-max", "applied"), ("wrong", "refused")]:
+            report = self.report(0, "infer-opt", "fuse", MODEL, "--rules", rules, "--patterns", rule,
+                                 "-o", self.dir / "fused.onnx")
+            [done] = report["optimize"]["rules"]
+            self.assertEqual(done["rule"], rule)
+            self.assertGreater(done[key], 0)
 
     def test_config_file(self):
         (self.dir / "c.toml").write_text('set = ["batch=3"]\n')

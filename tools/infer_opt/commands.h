@@ -11,5 +11,6 @@ std::unique_ptr<Command> MakeQuantizeCommand();
 std::unique_ptr<Command> MakeCompareCommand();
 std::unique_ptr<Command> MakeEvalCommand();
 std::unique_ptr<Command> MakeOpsCommand();
+std::unique_ptr<Command> MakeRulesCommand();
 
 }  // namespace infer

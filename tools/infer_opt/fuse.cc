@@ -8,6 +8,7 @@
 #include "passes/rewrite/bisect.h"
 #include "tools/common/accuracy_report.h"
 #include "tools/common/export_options.h"
+#include "tools/common/rule_files.h"
 #include "tools/common/verification.h"
 #include "tools/infer_opt/commands.h"
 #include "tools/infer_opt/fuse/analysis.h"
@@ -40,6 +41,7 @@ class FuseCommand : public Command {
              "attention, feed-forward nets, skip connections");
     o.Value("--level", &level_, "The same as a number: 0 none, ... 3 blocks; -1: as --rewrites",
             -1);
+    o.Values("--rules", &rule_files_, "Also rules of these files (docs/rules.md)", PathUse::kRead);
     o.Values("--patterns", &options_.only, "Only rules of these names (globs)");
     o.Values("--disable", &options_.disable, "Not these rules (globs)");
     o.Values("--explain", &options_.explain, "RULE or RULE@NODE: say why it did not match");
@@ -64,6 +66,8 @@ class FuseCommand : public Command {
   }
 
   Result<ExitCode> Run(Context& context) override {
+    INFER_ASSIGN(const std::vector<UserRule> user_rules, LoadRules(rule_files_, context.ops()));
+    for (const UserRule& r : user_rules) options_.extra_rules.push_back(r.rule);
     if (list_) return List(context);
     if (level_ > kMaxLevel)
       return InvalidArgument(Cat("--level: ", level_, " is not in 0..", kMaxLevel));
@@ -324,6 +328,7 @@ class FuseCommand : public Command {
     return kExitOk;
   }
 
+  std::vector<std::string> rule_files_;
   std::string path_, rewrites_ = kLevelNames.back();
   OptimizeOptions options_;
   ExportFlags export_;

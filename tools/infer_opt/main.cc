@@ -9,6 +9,7 @@ int main(int argc, char** argv) {
   commands.push_back(infer::MakeCompareCommand());
   commands.push_back(infer::MakeEvalCommand());
   commands.push_back(infer::MakeOpsCommand());
+  commands.push_back(infer::MakeRulesCommand());
   return infer::RunTool(argc, argv,
                         "Make ONNX models smaller and faster, and prove that they are still right.",
                         std::move(commands));
