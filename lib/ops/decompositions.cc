@@ -72,6 +72,21 @@ Result<std::string> DecomposeOrEqual(const OpCall& call) {
   return body.Graph("y");
 }
 
+Result<std::string> DecomposeGemm(const OpCall& call) {
+  if (!call.has_input(2)) return Unsupported("it adds nothing");
+  INFER_ASSIGN(const DType t, KnownType(call, 0));
+  BodyText body(call);
+  body.Line(Cat("p = Gemm(x0, x1) {alpha=", FormatDouble(call.Float("alpha")),
+                ", transA=", call.Int("transA"), ", transB=", call.Int("transB"), "}"));
+  const double beta = static_cast<double>(call.Float("beta"));
+  if (beta != 1) {
+    body.Scalar("beta", t, beta);
+    body.Line("c = Mul(x2, beta)");
+  }
+  body.Line(Cat("y = Add(p, ", beta != 1 ? "c" : "x2", ")"));
+  return body.Graph("y");
+}
+
 Result<std::string> DecomposeCastLike(const OpCall& call) {
   INFER_ASSIGN(const DType to, KnownType(call, 1));
   BodyText body(call);

@@ -10,6 +10,8 @@ namespace infer {
 Result<std::string> DecomposeActivation(const OpCall& call);
 /// GreaterOrEqual, LessOrEqual.
 Result<std::string> DecomposeOrEqual(const OpCall& call);
+/// Gemm that adds C: the product, then the sum.
+Result<std::string> DecomposeGemm(const OpCall& call);
 Result<std::string> DecomposeCastLike(const OpCall& call);
 /// LayerNormalization, RMSNormalization.
 Result<std::string> DecomposeRowNorm(const OpCall& call);

@@ -5,6 +5,7 @@
 
 #include "lib/ops/common.h"
 #include "lib/ops/conv_reference.h"
+#include "lib/ops/decompositions.h"
 #include "lib/ops/gemm_reference.h"
 #include "lib/ops/op_def.h"
 
@@ -290,6 +291,7 @@ std::span<const OpDef> MatMulOps() {
           .cost = CostGemm,
           .lift = LiftGemm,
           .lower = LowerGemm,
+          .decompose = DecomposeGemm,
           .example = R"(graph g(x: f32[3,5]) -> (y) {
             w = const f32[7,5] ~1
             c = const f32[7] ~2

@@ -391,6 +391,16 @@ TEST(Decompositions, OfCausalConv) {
                            R"() {activation=")", activation, R"("} })"));
 }
 
+TEST(Decompositions, OfGemm) {
+  for (std::string_view c : {"f32[]", "f32[4]", "f32[1,4]", "f32[2,1]", "f32[2,4]"})
+    for (std::string_view attrs : {"", "{alpha=0.5, beta=2.0}", "{transB=1}"})
+      ExpectSame(Cat("graph g(x: f32[2,3], c: ", c, ") -> (y) { w = const ",
+                     attrs == "{transB=1}" ? "f32[4,3]" : "f32[3,4]", " ~1 y = Gemm(x, w, c) ",
+                     attrs, " }"));
+  ExpectSame(
+      "graph g(x: f16[2,3], c: f16[2,4]) -> (y) { w = const f16[3,4] ~1 y = Gemm(x, w, c) }");
+}
+
 TEST(Decompositions, AreOfTheSameOperatorsAsTheirExamples) {
   std::set<std::string_view> names;
   for (const OpDef* def : TestOps().all()) {
