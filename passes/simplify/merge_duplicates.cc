@@ -58,7 +58,6 @@ class CommonSubexpressions : public Pass {
     for (size_t i = 0; i < a.outputs().size(); ++i) {
       const Value *x = a.outputs()[i], *y = b.outputs()[i];
       if (!x != !y || (x && !x->type().Refines(y->type()))) return false;
-      if (x && x->is_output() && y->is_output()) return false;  // both names are needed
     }
     return Operands(a) == Operands(b) && a.attrs() == b.attrs();
   }
@@ -81,10 +80,21 @@ class CommonSubexpressions : public Pass {
       for (const std::string& name : n->fused_from())
         if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
       e.SetFusedFrom(**twin, std::move(names));
-      for (size_t i = 0; i < n->outputs().size(); ++i)
-        if (n->outputs()[i]) INFER_TRY(e.ReplaceAllUses(n->outputs()[i], (*twin)->outputs()[i]));
-      e.Erase(*n);
-      ++merged;
+      bool stays = false, moved = false;
+      for (size_t i = 0; i < n->outputs().size(); ++i) {
+        Value *from = n->output(i), *to = (*twin)->output(i);
+        if (!from) continue;
+        moved = moved || !from->uses().empty();
+        if (!from->is_output() || !to->is_output()) {
+          INFER_TRY(e.ReplaceAllUses(from, to));
+          continue;
+        }
+        stays = true;  // both names are needed, but nobody has to read both
+        const std::vector<Use> uses(from->uses().begin(), from->uses().end());
+        for (const Use& use : uses) e.SetOperand(*use.user, use.operand, to);
+      }
+      if (!stays) e.Erase(*n);
+      merged += !stays || moved;
     }
     return merged;
   }
