@@ -15,6 +15,8 @@ std::vector<Rule> SimplifyRules() {
       RemoveNoOpPad(),
       RemoveSingleConcat(),
       RemoveSingleSplit(),
+      RemoveSingleSum(),
+      SumOfTwo(),
       RemoveAddZero(),
       RemoveMulOne(),
       RemovePowOne(),

@@ -29,6 +29,8 @@ Rule RemoveNoOpSlice();
 Rule RemoveNoOpPad();
 Rule RemoveSingleConcat();
 Rule RemoveSingleSplit();
+Rule RemoveSingleSum();
+Rule SumOfTwo();
 Rule RemoveAddZero();
 Rule RemoveMulOne();
 Rule RemovePowOne();

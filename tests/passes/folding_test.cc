@@ -90,5 +90,21 @@ TEST(Folding, ManySmallResultsDoNotGrowWithoutEnd) {
   EXPECT_THAT(r.notes, Contains(HasSubstr("constants grew by ")));
 }
 
+/// Both names are graph outputs, so both nodes stay; what is computed from the second is computed
+/// once.
+TEST(MergeDuplicates, TwinsThatAreBothOutputsShareTheirReaders) {
+  Graph g = Parsed(R"(graph g(x: f32[4,4]) -> (b, d, y) {
+    a, b = Split(x) {num_outputs=2}
+    c, d = Split(x) {num_outputs=2}
+    p = Relu(b)
+    q = Relu(d)
+    y = Mul(p, q)
+  })");
+  ASSERT_TRUE(Optimize(g).ok());
+  EXPECT_EQ(g.num_nodes(), 4u) << Print(g);
+  EXPECT_EQ(g.FindValue("y")->producer()->input(0), g.FindValue("y")->producer()->input(1));
+  EXPECT_EQ(g.FindValue("d")->producer()->op(), "Split");
+}
+
 }  // namespace
 }  // namespace infer

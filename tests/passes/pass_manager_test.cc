@@ -127,6 +127,8 @@ TEST(Pipeline, GoldenText) {
     remove-noop-pad
     remove-single-concat
     remove-single-split
+    remove-single-sum
+    sum-of-two
     remove-add-zero
     remove-mul-one
     remove-pow-one
