@@ -93,10 +93,10 @@ int64_t Attention::scratch_floats() const {
   return (floats + 31) / 32 * 32;
 }
 
-void Attention::PackKeys(int64_t lead, const Lane& lane) const {
+void Attention::PackKeys(int64_t lead, int64_t seen, const Lane& lane) const {
   const bool as_is = k.dtype == DType::kF32 && k.steps.empty();
   const float* from = As<float>(lane.of(k)) + (as_is ? k.offset[static_cast<size_t>(lead)] : 0);
-  for (int64_t p = 0; p < panels(keys); ++p) {
+  for (int64_t p = 0; p < panels(seen); ++p) {
     const int64_t first = p * width(), n = std::min(width(), keys - first);
     float* to = lane.keys + first * depth;
     if (as_is && k.element == 1) {
@@ -115,11 +115,11 @@ void Attention::PackKeys(int64_t lead, const Lane& lane) const {
   }
 }
 
-void Attention::PackValues(int64_t lead, const Lane& lane) const {
+void Attention::PackValues(int64_t lead, int64_t seen, const Lane& lane) const {
   const int64_t count = panels(values), last = values - (count - 1) * width();
   const bool as_is = v.dtype == DType::kF32 && v.steps.empty() && v.element == 1;
   const float* from = As<float>(lane.of(v)) + v.offset[static_cast<size_t>(lead)];
-  for (int64_t j = 0; j < keys; ++j) {
+  for (int64_t j = 0; j < seen; ++j) {
     const float* row = from + j * v.row;
     if (!as_is) {
       LoadHeadRow(v, v.steps, lane.of(v), lead, j, values, lane.tile, lane.bytes);
@@ -175,6 +175,11 @@ int64_t Attention::SeenBy(int64_t lead, int64_t first, int rows, std::byte* cons
   int64_t end = 0;
   for (int r = 0; r < rows; ++r) end = std::max(end, band.Of(lead, first + r, seen, args).end);
   return end;
+}
+
+int64_t Attention::SeenByAll(int64_t lead, std::byte* const* args) const {
+  // Masks may differ between heads that share keys, positions do not; the last query sees most.
+  return band.hides() ? band.Of(lead, queries - 1, keys, args).end : keys;
 }
 
 double Attention::Soften(int64_t lead, int64_t i, int64_t n, float* scores,
@@ -315,8 +320,8 @@ void Attention::Run(std::byte* const* args, std::byte* scratch) const {
         const int64_t lead = u / runs(), run = u % runs();
         const auto l = static_cast<size_t>(lead);
         // Query heads of one group share keys and values.
-        if (k.offset[l] != key_at) PackKeys(lead, lane);
-        if (v.offset[l] != value_at) PackValues(lead, lane);
+        if (k.offset[l] != key_at) PackKeys(lead, SeenByAll(lead, args), lane);
+        if (v.offset[l] != value_at) PackValues(lead, SeenByAll(lead, args), lane);
         key_at = k.offset[l];
         value_at = v.offset[l];
         const int64_t first = queries * run / runs();

@@ -106,8 +106,11 @@ struct Attention {
   /// Floats from one row of scores to the next: rows do not fall on the same lines of L1.
   int64_t score_stride() const { return panels(keys) * width() + 16; }
   int64_t scratch_floats() const;
-  void PackKeys(int64_t lead, const Lane& lane) const;
-  void PackValues(int64_t lead, const Lane& lane) const;
+  /// The first `seen` of them.
+  void PackKeys(int64_t lead, int64_t seen, const Lane& lane) const;
+  void PackValues(int64_t lead, int64_t seen, const Lane& lane) const;
+  /// How many keys any query of the lead's sample may see by its position.
+  int64_t SeenByAll(int64_t lead, std::byte* const* args) const;
   void Rows(int64_t lead, int64_t first, int rows, const Lane& lane) const;
   void Fetch(const HeadRows& h, int64_t lead, int64_t first, int64_t end, int64_t n,
              const Lane& lane) const;

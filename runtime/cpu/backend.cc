@@ -75,7 +75,8 @@ KernelList CpuKernels() {
       PoolKernels,     ChannelNormKernels, NormKernels,       AttentionKernels,
       RowKernels,      RecurrentKernels,   ConcatKernels,     ViewKernels,
       MoveKernels,     ElementwiseKernels, PowKernels,        ElementKernels,
-      IndexKernels,    ResizeKernels,      QuantizeKernels,
+      IndexKernels,    ResizeKernels,      QuantizeKernels,   RotaryKernels,
+      RmsKernels,
   };
   for (const Family family : families) {
     KernelList list = family();

@@ -1,10 +1,13 @@
-/// GroupQueryAttention of com.microsoft, query by query: made for decoding, where each step reads
-/// the cache once. Where the past and the present are one buffer, which the caller may bind to
-/// both, only the new tokens are written; else the past is copied.
+/// GroupQueryAttention of com.microsoft. A step of decoding goes query by query and reads the cache
+/// once; more queries, as a prompt has them, run on the kernel of attention. Where the past and the
+/// present are one buffer, which the caller may bind to both, only the new tokens are written; else
+/// the past is copied.
 #include <algorithm>
 #include <cmath>
 
+#include "lib/ops/common.h"
 #include "lib/support/strings.h"
+#include "runtime/cpu/attention.h"
 #include "runtime/cpu/kernels.h"
 #include "runtime/cpu/launch.h"
 #include "runtime/cpu/simd/loops.h"
@@ -95,14 +98,10 @@ struct Group {
   }
 
   void CopyRotated(std::byte* const* args, const float* from, int64_t position, float* to) const {
-    std::copy_n(from, size, to);
-    const float* cos = rotary > 0 ? Rows(args, kCos) + position * rotary : nullptr;
-    const float* sin = rotary > 0 ? Rows(args, kSin) + position * rotary : nullptr;
-    for (int64_t d = 0; d < rotary; ++d) {
-      const int64_t first = interleaved ? 2 * d : d, second = interleaved ? 2 * d + 1 : d + rotary;
-      to[first] = cos[d] * from[first] - sin[d] * from[second];
-      to[second] = sin[d] * from[first] + cos[d] * from[second];
-    }
+    if (rotary > 0)
+      simd::TheOneQuery().rotate(from, Rows(args, kCos) + position * rotary,
+                                 Rows(args, kSin) + position * rotary, rotary, interleaved, to);
+    std::copy(from + 2 * rotary, from + size, to + 2 * rotary);
   }
 
   /// The caches of one group of heads, extended.
@@ -174,6 +173,86 @@ class GroupLaunch final : public Launch {
   Group g_;
 };
 
+/// More queries are faster together.
+constexpr int64_t kMostQueries = 3;
+
+/// Its memory: by sample the keys that count, rotated queries, then that of attention.
+class PromptLaunch final : public Launch {
+ public:
+  PromptLaunch(const Group& g, int lanes) : g_(g), scratch_(g.results + 3) {
+    a_.loops = simd::TheAttentionLoops();
+    a_.leads = g.batch * g.heads;
+    a_.queries = g.queries;
+    a_.keys = g.cache;
+    a_.depth = a_.values = g.size;
+    a_.scale = g.scale;
+    a_.chunks = lanes;
+    a_.band.left = g.window > 0 ? g.window - 1 : -1;
+    a_.band.right = 0;
+    a_.band.valid_arg = static_cast<int>(scratch_);
+    a_.band.queries = g.queries;
+    a_.band.leads_per_sample = g.heads;
+    const bool rotates = g.rotary > 0;
+    a_.q.arg = rotates ? static_cast<int>(scratch_) : g.at[kQuery];
+    a_.k.arg = static_cast<int>(g.results) + 1;
+    a_.v.arg = static_cast<int>(g.results) + 2;
+    a_.y.arg = static_cast<int>(g.results);
+    a_.y.row = g.heads * g.size;
+    a_.q.row = a_.y.row + (g.packed && !rotates ? 2 * g.groups * g.size : 0);
+    a_.k.row = a_.v.row = g.size;
+    for (int64_t b = 0; b < g.batch; ++b)
+      for (int64_t h = 0; h < g.heads; ++h) {
+        const int64_t kv = b * g.groups + h / (g.heads / g.groups);
+        a_.k.offset.push_back(kv * g.cache * g.size);
+        a_.y.offset.push_back(b * g.queries * a_.y.row + h * g.size);
+        a_.q.offset.push_back(b * g.queries * a_.q.row + h * g.size +
+                              (rotates ? counts_floats() : 0));
+      }
+    a_.v.offset = a_.k.offset;
+  }
+
+  int64_t scratch_bytes() const { return own_floats() * 4 + a_.scratch_bytes(); }
+
+  Status Run(std::byte* const* args, LaunchState*) const override {
+    const auto* lengths = As<int32_t>(static_cast<const std::byte*>(args[g_.at[kLengths]]));
+    const int32_t total = *As<int32_t>(static_cast<const std::byte*>(args[g_.at[kTotal]]));
+    INFER_TRY(g_.Check(lengths, total));
+    auto* const counts = As<int64_t>(args[scratch_]);
+    for (int64_t b = 0; b < g_.batch; ++b) counts[b] = g_.Before(lengths, total, b) + g_.queries;
+    ForRange(g_.batch * g_.groups, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t lead = begin; lead < end; ++lead)
+        g_.Extend(args, lead / g_.groups, lead % g_.groups, counts[lead / g_.groups] - g_.queries);
+    });
+    if (g_.rotary > 0) RotateQueries(args, counts);
+    a_.Run(args, args[scratch_] + own_floats() * 4);
+    return {};
+  }
+
+ private:
+  void RotateQueries(std::byte* const* args, const int64_t* counts) const {
+    float* const to = As<float>(args[scratch_]) + counts_floats();
+    ForRange(g_.batch * g_.queries, std::max<int64_t>(1, kElementGrain / a_.q.row),
+             [&](int64_t begin, int64_t end) {
+               for (int64_t t = begin; t < end; ++t) {
+                 const int64_t b = t / g_.queries, i = t % g_.queries;
+                 for (int64_t h = 0; h < g_.heads; ++h)
+                   g_.CopyRotated(args, g_.New(args, 0, b, i, h), counts[b] - g_.queries + i,
+                                  to + t * a_.q.row + h * g_.size);
+               }
+             });
+  }
+
+  int64_t counts_floats() const { return (2 * g_.batch + 15) / 16 * 16; }
+  int64_t own_floats() const {
+    const int64_t rotated = g_.rotary > 0 ? g_.batch * g_.queries * g_.heads * g_.size : 0;
+    return counts_floats() + (rotated + 15) / 16 * 16;
+  }
+
+  Group g_;
+  size_t scratch_;
+  Attention a_;
+};
+
 std::unique_ptr<Kernel> MakeGroup(const StepCall& call) {
   const Node& n = call.main();
   Group g;
@@ -185,32 +264,40 @@ std::unique_ptr<Kernel> MakeGroup(const StepCall& call) {
   g.packed = !n.input(kKey);
   const bool rotates = n.Attr<int64_t>("do_rotary") != 0;
   for (size_t i = 0; i < kCount; ++i) g.at[i] = call.operand(n.input(i));
-  return KernelOf(
-      [g, rotates](std::span<const Operand> in, std::span<const Operand> out) -> Result<Prepared> {
-        Group made = g;
-        const auto dims = [&](Input i) { return in[static_cast<size_t>(g.at[i])].dims; };
-        if (in[static_cast<size_t>(g.at[kLengths])].dtype != DType::kI32)
-          return Unsupported("seqlens_k is no i32");
-        made.batch = dims(kQuery)[0];
-        made.queries = dims(kQuery)[1];
-        made.size = dims(kQuery)[2] / (g.packed ? g.heads + 2 * g.groups : g.heads);
-        made.past = g.at[kPastKey] < 0 ? 0 : dims(kPastKey)[2];
-        made.cache = out[1].dims[2];
-        if (NumElements(dims(kLengths)) != made.batch) return Unsupported("extents do not fit");
-        if (made.scale == 0) made.scale = 1 / std::sqrt(static_cast<float>(made.size));
-        if (rotates) {
-          made.rotary = dims(kCos).back();
-          made.positions = NumElements(dims(kCos)) / made.rotary;
-          if (dims(kSin) != dims(kCos) || 2 * made.rotary > made.size)
-            return Unsupported("cos_cache and sin_cache do not fit");
-        }
-        made.results = in.size();
-        Prepared p;
-        p.name = Cat("own:", simd::TheOneQuery().isa);
-        p.scratch_bytes = made.batch * made.groups * made.scratch_floats() * 4;
-        p.launch = std::make_shared<GroupLaunch>(made);
-        return p;
-      });
+  const int lanes = call.options.threads > 0 ? call.options.threads : LaneBudget();
+  return KernelOf([g, rotates, lanes](std::span<const Operand> in,
+                                      std::span<const Operand> out) -> Result<Prepared> {
+    Group made = g;
+    const auto dims = [&](Input i) { return in[static_cast<size_t>(g.at[i])].dims; };
+    if (in[static_cast<size_t>(g.at[kLengths])].dtype != DType::kI32)
+      return Unsupported("seqlens_k is no i32");
+    made.batch = dims(kQuery)[0];
+    made.queries = dims(kQuery)[1];
+    made.size = dims(kQuery)[2] / (g.packed ? g.heads + 2 * g.groups : g.heads);
+    made.past = g.at[kPastKey] < 0 ? 0 : dims(kPastKey)[2];
+    made.cache = out[1].dims[2];
+    if (NumElements(dims(kLengths)) != made.batch) return Unsupported("extents do not fit");
+    if (made.scale == 0) made.scale = 1 / std::sqrt(static_cast<float>(made.size));
+    if (rotates) {
+      made.rotary = dims(kCos).back();
+      made.positions = NumElements(dims(kCos)) / made.rotary;
+      if (dims(kSin) != dims(kCos) || 2 * made.rotary > made.size)
+        return Unsupported("cos_cache and sin_cache do not fit");
+    }
+    made.results = in.size();
+    Prepared p;
+    if (made.queries > kMostQueries && simd::TheAttentionLoops()) {
+      auto launch = std::make_shared<PromptLaunch>(made, lanes);
+      p.name = Cat("own:attention:", simd::TheAttentionLoops()->isa);
+      p.scratch_bytes = launch->scratch_bytes();
+      p.launch = std::move(launch);
+      return p;
+    }
+    p.name = Cat("own:", simd::TheOneQuery().isa);
+    p.scratch_bytes = made.batch * made.groups * made.scratch_floats() * 4;
+    p.launch = std::make_shared<GroupLaunch>(made);
+    return p;
+  });
 }
 
 }  // namespace

@@ -19,6 +19,8 @@ KernelList GroupAttentionKernels();   ///< GroupQueryAttention (own)
 KernelList PoolKernels();             ///< MaxPool, AveragePool, GlobalAveragePool, ... (oneDNN)
 KernelList NormKernels();             ///< BatchNormalization (oneDNN)
 KernelList AttentionKernels();        ///< around Softmax
+KernelList RotaryKernels();           ///< RotaryEmbedding (own)
+KernelList RmsKernels();              ///< RMSNormalization (own)
 KernelList RowKernels();              ///< Softmax, LayerNormalization, reductions
 KernelList RecurrentKernels();        ///< LSTM, GRU, RNN
 KernelList ConcatKernels();           ///< of blocks of channels

@@ -25,7 +25,7 @@ std::string Text(const Form& f) {
   const bool rotates = f.attrs.find("do_rotary") != std::string::npos;
   text += Cat(") -> (y, k2, v2) { l = const i32[", f.batch, "] ", f.lengths, " t = const i32[] {",
               f.total, "} ");
-  if (rotates) text += "c = const f32[40,8] ~1 s = const f32[40,8] ~2 ";
+  if (rotates) text += "c = const f32[80,8] ~1 s = const f32[80,8] ~2 ";
   return text + Cat("y, k2, v2 = com.microsoft::GroupQueryAttention(q, ",
                     f.packed ? "_, _" : "k, v", f.past > 0 ? ", pk, pv" : ", _, _", ", l, t",
                     rotates ? ", c, s" : "", ") {num_heads=", f.heads, ", kv_num_heads=", f.groups,
@@ -56,7 +56,43 @@ TEST(GroupAttention, StepsAndPrompts) {
     CheckGraph(Text({.size = size, .past = 130, .lengths = "{129, 30}", .total = 130}));
 }
 
+/// More queries than a step of decoding has, at the start and behind a past.
+TEST(GroupAttention, Prompts) {
+  for (const char* attrs : {"", ", scale=0.3", ", local_window_size=3", ", do_rotary=1",
+                            ", do_rotary=1, rotary_interleaved=1, local_window_size=9"})
+    for (bool packed : {false, true})
+      for (int64_t queries : {4, 15, 33}) {
+        const int64_t old = 6;
+        CheckGraph(Text({.queries = queries,
+                         .past = 0,
+                         .lengths = Cat("{", queries - 1, ", ", queries - 2, "}"),
+                         .total = queries,
+                         .packed = packed,
+                         .attrs = attrs}));
+        CheckGraph(Text({.queries = queries,
+                         .past = old,
+                         .lengths = Cat("{", old + queries - 1, ", ", queries + 1, "}"),
+                         .total = old + queries,
+                         .packed = packed,
+                         .attrs = attrs}));
+      }
+  CheckGraph(Text({.queries = 20,
+                   .heads = 6,
+                   .groups = 1,
+                   .size = 64,
+                   .past = 300,
+                   .lengths = "{250, 40}",
+                   .total = 251}));
+}
+
 TEST(GroupAttention, SameBitsForAnyNumberOfThreads) {
+  CheckSameBits(Text({.queries = 40,
+                      .heads = 6,
+                      .groups = 2,
+                      .past = 30,
+                      .lengths = "{60, 45}",
+                      .total = 70,
+                      .attrs = ", do_rotary=1"}));
   CheckSameBits(Text(
       {.heads = 12, .groups = 6, .size = 64, .past = 300, .lengths = "{299, 100}", .total = 300}));
 }
