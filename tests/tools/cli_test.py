@@ -168,6 +168,27 @@ class Cli(unittest.TestCase):
         self.assertIn("matched 5 of 5 nodes (", why[0])
         self.expect(2, "infer-opt", "fuse", path, "--analyze", "--near-misses=none")
 
+    def test_fuse_draws(self):
+        """--graph: one page that loads nothing, with every node of both graphs, whatever their names."""
+        nodes = [node("Sigmoid", ["x"], ["s"], name="</script><script>alert(1)"),
+                 node("Mul", ["x", "s"], ["m"], name="mul"), node("Relu", ["m"], ["y"], name="relu")]
+        path, page = self.dir / "m.onnx", self.dir / "page.html"
+        path.write_bytes(model(nodes, [value_info("x", [2, 3])], [value_info("y", [2, 3])]))
+        self.report(0, "infer-opt", "fuse", path, "--analyze", "--measure", "--graph", page)
+        text = page.read_text()
+        self.assertFalse(re.findall(r"(?:src|href)=|https?:|@import", text))
+        self.assertEqual(text.count("</script>"), 2)
+        data = json.loads(re.search(r'id="data">(.*?)</script>', text, re.S)[1])
+        before, after = data["before"], data["after"]
+        self.assertEqual([(n["o"], n["s"], n["b"]) for n in before["nodes"]],
+                         [("Sigmoid", "removed", 0), ("Mul", "removed", 0), ("Relu", "kept", -1)])
+        self.assertEqual([(n["o"], n["s"]) for n in after["nodes"]],
+                         [("Silu", "added"), ("Relu", "kept")])
+        self.assertEqual(after["nodes"][0]["l"], [0, 1])
+        self.assertEqual(after["nodes"][1]["i"][0][:2], [0, "m"])
+        self.assertGreater(after["ms"], 0)
+        self.expect(2, "infer-opt", "fuse", path, "--analyze", "--graph", path)
+
     def test_fuse_bisects(self):
         args = ["infer-opt", "fuse", MODEL, "--bisect"]
         report = self.report(0, *args)

@@ -2,12 +2,14 @@
 #include <algorithm>
 
 #include "lib/onnx/export.h"
+#include "lib/support/file.h"
 #include "lib/support/parallel.h"
 #include "lib/support/readable.h"
 #include "lib/support/strings.h"
 #include "passes/rewrite/bisect.h"
 #include "tools/common/accuracy_report.h"
 #include "tools/common/export_options.h"
+#include "tools/common/graph_page.h"
 #include "tools/common/rule_files.h"
 #include "tools/common/verification.h"
 #include "tools/infer_opt/commands.h"
@@ -52,6 +54,8 @@ class FuseCommand : public Command {
     o.Flag("--bisect", &bisect_,
            "Find the first rewrite after which outputs leave the tolerance; write nothing");
     o.Flag("--measure", &measure_, "Time every rule; leave out those that make it slower here");
+    o.Value("--graph", &graph_, "Write a page that shows the model before and after (HTML)",
+            PathUse::kWrite);
     o.Flag("--list", &list_, "List the rules and end");
     o.Flag("--no-verify", &no_verify_, "Do not compare with the model as it came");
     o.Flag("--no-match-check", &no_match_check_, "Do not check every match alone, too");
@@ -119,7 +123,9 @@ class FuseCommand : public Command {
       context.Step("analyze");
       INFER_ASSIGN(report["analysis"], Analyze(context, golden, options));
     }
-    if (measure_) INFER_TRY(Measure(context, golden, model.graph, samples, report));
+    GraphPage page{path_, golden, model.graph};
+    if (measure_) INFER_TRY(Measure(context, golden, model.graph, samples, page, report));
+    if (!graph_.empty()) INFER_TRY(WriteFileAtomically(graph_, ToHtml(page)));
     bool passed = true;
     if (!no_verify_ && writes) {
       INFER_ASSIGN(passed, Verify(context, golden, model.graph, samples, report));
@@ -208,7 +214,7 @@ class FuseCommand : public Command {
   }
 
   Status Measure(Context& context, const Graph& golden, const Graph& fused, const Samples& samples,
-                 Json& report) {
+                 GraphPage& page, Json& report) {
     context.Step("measure");
     INFER_ASSIGN(const auto inputs, samples.get(0));
     INFER_ASSIGN(const auto before, CompileFor(golden, MeasuredOn()));
@@ -216,6 +222,9 @@ class FuseCommand : public Command {
     INFER_ASSIGN(const PairTiming t, TimePair(*before, *after, inputs, context.stop()));
     context.Print("\n" + ToText(t));
     report["latency"] = ToJson(t);
+    if (graph_.empty()) return {};
+    INFER_ASSIGN(page.before_ms, TimesByNode(*before, inputs, context.stop()));
+    INFER_ASSIGN(page.after_ms, TimesByNode(*after, inputs, context.stop()));
     return {};
   }
 
@@ -329,7 +338,7 @@ class FuseCommand : public Command {
   }
 
   std::vector<std::string> rule_files_;
-  std::string path_, rewrites_ = kLevelNames.back();
+  std::string path_, graph_, rewrites_ = kLevelNames.back();
   OptimizeOptions options_;
   ExportFlags export_;
   ModelOptions model_;

@@ -5,6 +5,7 @@
 #include "lib/support/measure.h"
 #include "lib/support/readable.h"
 #include "lib/support/strings.h"
+#include "tools/common/profile.h"
 
 namespace infer {
 namespace {
@@ -73,6 +74,18 @@ Result<PairTiming> TimePair(const Program& a, const Program& b, const std::vecto
   }
   return PairTiming{Summarize(ms[0]), Summarize(ms[1]), Summarize(ratios), runs[0]->memory(),
                     runs[1]->memory()};
+}
+
+Result<NodeTimes> TimesByNode(const Program& program, const std::vector<Datum>& inputs,
+                              const std::stop_token& stop) {
+  INFER_ASSIGN(auto run, program.NewContext());
+  for (size_t i = 0; i < inputs.size(); ++i) INFER_TRY(run->BindInput(i, inputs[i]));
+  INFER_TRY(run->Run({.stop = stop}));
+  INFER_ASSIGN(const ModelProfile profile, ProfileRuns("", program, *run, stop));
+  NodeTimes times;
+  for (const StepProfile& s : profile.steps)
+    if (!s.info.outputs.empty()) times[s.info.outputs[0]] += s.ms;
+  return times;
 }
 
 Result<std::vector<RuleTiming>> ChooseRules(Context& context, const Graph& golden,

@@ -4,6 +4,7 @@
 #include <stop_token>
 
 #include "passes/pass/pipeline.h"
+#include "tools/common/graph_page.h"
 #include "tools/common/model_options.h"
 #include "tools/common/report.h"
 
@@ -16,6 +17,10 @@ struct PairTiming {
 };
 Result<PairTiming> TimePair(const Program& a, const Program& b, const std::vector<Datum>& inputs,
                             const std::stop_token& stop);
+
+/// What each step takes, by the name of its last node's first result.
+Result<NodeTimes> TimesByNode(const Program& program, const std::vector<Datum>& inputs,
+                              const std::stop_token& stop);
 
 struct RuleTiming {
   std::string rule;
