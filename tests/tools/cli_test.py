@@ -196,6 +196,21 @@ class Cli(unittest.TestCase):
         self.assertEqual(report["bisect"]["rewrites"], 18)
         self.assertEqual(self.report(0, *args, "--stop-after", 5)["bisect"]["rewrites"], 5)
         self.expect(2, *args, "--no-verify")
+        # A rule that is wrong, among right ones; the check of each match alone would refuse it.
+        nodes = [node("Identity", ["x"], ["a"]), node("Abs", ["a"], ["b"]),
+                 node("Neg", ["b"], ["c"], name="wrong"), node("Identity", ["c"], ["d"]),
+                 node("Relu", ["d"], ["e"]), node("Relu", ["e"], ["f"]), node("Exp", ["f"], ["y"])]
+        path, rules = self.dir / "m.onnx", self.dir / "my.rules"
+        path.write_bytes(model(nodes, [value_info("x", [9])], [value_info("y", [9])]))
+        rules.write_text("""rule neg-is-abs "Neg(x) => Abs(x)" {
+          match graph m(x) -> (y) { y = Neg(x) }
+          replace graph r(x) -> (y) { y = Abs(x) } }""")
+        args = ["infer-opt", "fuse", path, "--bisect", "--rules", rules]
+        self.assertIsNone(self.report(0, *args)["bisect"]["first_bad"])
+        bad = self.report(1, *args, "--no-match-check")["bisect"]["first_bad"]
+        self.assertEqual((bad["rule"], bad["at"], bad["nodes"]), ("neg-is-abs", "c", ["wrong"]))
+        self.assertLess(bad["error_before"], 1e-6)
+        self.assertGreater(bad["error_after"], 0.1)
 
     def test_fuse_measures(self):
         report = self.report(0, "infer-opt", "fuse", MODEL, "-o", self.dir / "f.onnx", "--measure",

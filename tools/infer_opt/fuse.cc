@@ -253,6 +253,8 @@ class FuseCommand : public Command {
       if (r.level <= options.level && !fits(options.disable, r.rule.name) &&
           (options.only.empty() || fits(options.only, r.rule.name)))
         rules.push_back(&r.rule);
+    for (const Rule& r : options.extra_rules)
+      if (!fits(options.disable, r.name)) rules.push_back(&r);
     return FindNearMisses(fused, rules, records, static_cast<size_t>(near_misses_));
   }
 
