@@ -8,6 +8,17 @@ std::vector<RuleGroup> FusionRules() {
   // One rule per line, so that changes merge.
   // clang-format off
   return {
+      {"expand-and-gather",
+       {
+           ExpandEinsum(),
+           MoveOnIntegers(),
+           DropBoundBeforeQuantize(),
+           GatherBeforeDequantize(),
+           FuseSpaceToDepth(),
+           FoldChannelOrder(),
+           FuseDepthToSpace(),
+           FuseReshapedSpaceToDepth(),
+       }},
       {"fuse-activations",
        {
            FuseClip(),
@@ -67,6 +78,10 @@ std::vector<RuleGroup> FusionRules() {
        }},
   };
   // clang-format on
+}
+
+std::vector<Rule> FinishingRules() {
+  return {DivideByMultiplying(), ViewTransposes(), SplitIntoParts()};
 }
 
 }  // namespace infer

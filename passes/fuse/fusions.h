@@ -13,6 +13,9 @@ struct RuleGroup {
   std::vector<Rule> rules;
 };
 std::vector<RuleGroup> FusionRules();
+/// What waits until the blocks are found, which are made of Transposes, Slices and divisions as
+/// exporters write them.
+std::vector<Rule> FinishingRules();
 
 Rule FuseClip();
 Rule FuseRelu();
@@ -51,5 +54,15 @@ Rule FoldBatchNorm();
 Rule FoldChannelScale();
 Rule FoldChannelShift();
 Rule FuseMatMulAdd();
+
+Rule ExpandEinsum();
+Rule MoveOnIntegers();
+Rule DropBoundBeforeQuantize();
+Rule GatherBeforeDequantize();
+Rule FuseSpaceToDepth();
+Rule FoldChannelOrder();
+Rule FuseDepthToSpace();
+Rule FuseReshapedSpaceToDepth();
+Rule SplitIntoParts();
 
 }  // namespace infer

@@ -47,6 +47,4 @@ std::vector<Rule> SimplifyRules() {
   };
 }
 
-std::vector<Rule> FinishingRules() { return {DivideByMultiplying(), ViewTransposes()}; }
-
 }  // namespace infer

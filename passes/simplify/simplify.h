@@ -64,10 +64,6 @@ Rule MergeTransposeMatMul();
 Rule MergeGemmTranspose();
 Rule MoveTransposes();
 
-/// What waits until the blocks are found, which are made of Transposes and divisions as exporters
-/// write them.
-std::vector<Rule> FinishingRules();
-
 Rule DivideByMultiplying();
 Rule ViewTransposes();
 

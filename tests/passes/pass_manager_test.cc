@@ -158,7 +158,16 @@ TEST(Pipeline, GoldenText) {
     inline-if
   merge-duplicates
 )";
-  const std::string fuse = R"(fuse-activations
+  const std::string fuse = R"(expand-and-gather
+  expand-einsum
+  move-on-integers
+  drop-bound-before-quantize
+  gather-before-dequantize
+  fuse-space-to-depth
+  fold-channel-order
+  fuse-depth-to-space
+  fuse-reshaped-space-to-depth
+fuse-activations
   fuse-clip
   fuse-relu
   fuse-leakyrelu
@@ -207,7 +216,8 @@ fuse-what-is-left
 )";
   const std::string blocks;
   EXPECT_EQ(BuildPipeline(1).ToString(), simplify);
-  const std::string finish = "finish\n  divide-by-multiplying\n  view-transposes\n" + simplify;
+  const std::string finish =
+      "finish\n  divide-by-multiplying\n  view-transposes\n  split-into-parts\n" + simplify;
   EXPECT_EQ(BuildPipeline(2).ToString(), simplify + fuse + simplify + finish);
   EXPECT_EQ(BuildPipeline(3).ToString(), simplify + fuse + simplify + blocks + finish);
 }
