@@ -58,10 +58,19 @@ class Describer {
  public:
   explicit Describer(const Pattern& p) { CountUses(p, uses_); }
   std::string operator()(const Pattern& p) {
+    if (uses_[p.id()] < 2) return Text(p);
+    // What occurs again has a letter, and is spelled out where it first stands.
+    const auto [it, is_new] =
+        letters_.try_emplace(p.id(), static_cast<char>('a' + letters_.size() % 26));
+    const std::string letter(1, it->second);
+    return !is_new || p->kind == Pattern::Kind::kAny ? letter : Cat(letter, ':', Text(p));
+  }
+
+ private:
+  std::string Text(const Pattern& p) {
     switch (p->kind) {
-      case Pattern::Kind::kAny: return Hole(p);
-      case Pattern::Kind::kConstant:
-        return p->where.empty() ? Named(p, "const") : Named(p, Conditions(p));
+      case Pattern::Kind::kAny: return p->or_omitted ? "_?" : "_";
+      case Pattern::Kind::kConstant: return p->where.empty() ? "const" : Conditions(p);
       case Pattern::Kind::kOneOf: return Cat('(', Operands(p, " | "), ')');
       case Pattern::Kind::kOp: break;
     }
@@ -69,19 +78,6 @@ class Describer {
     for (const auto& op : p->ops)
       names.push_back(op.domain.empty() ? op.name : Cat(op.domain, "::", op.name));
     return Cat(Join(names, "|"), '(', Operands(p, ", "), ')');
-  }
-
- private:
-  std::string Hole(const Pattern& p) {
-    if (uses_[p.id()] < 2) return p->or_omitted ? "_?" : "_";
-    return Letter(p);
-  }
-  std::string Named(const Pattern& p, const std::string& text) {
-    return uses_[p.id()] < 2 ? text : Cat(Letter(p), ':', text);
-  }
-  std::string Letter(const Pattern& p) {
-    auto [it, added] = letters_.try_emplace(p.id(), static_cast<char>('a' + letters_.size() % 26));
-    return std::string(1, it->second);
   }
   std::string Conditions(const Pattern& p) {
     std::vector<std::string> texts;

@@ -102,6 +102,8 @@ TEST(Pattern, TheDeepestMismatchIsTold) {
 TEST(Pattern, DescribesItself) {
   Pattern x = Any();
   EXPECT_EQ(Describe(Op("Mul", x, Op("Sigmoid|Tanh", x))), "Mul(a, Sigmoid|Tanh(a))");
+  const Pattern r = Op("Relu", x);
+  EXPECT_EQ(Describe(Op("Mul", r, Op("Add", r, Constant()))), "Mul(a:Relu(_), Add(a, const))");
   EXPECT_EQ(Describe(OneOf({Op("Add", Any(), Number(0)), Any()})), "(Add(_, = 0) | _)");
 }
 
