@@ -70,7 +70,7 @@ std::vector<RuleGroup> FusionRules() {
            FoldBatchNorm(),
            FoldChannelScale(),
            FoldChannelShift(),
-           FuseMatMulAdd(),
+           FuseMatMulAdd(), FuseMatMulNBitsBias(),
        }},
       {"fuse-what-is-left",
        {

@@ -54,6 +54,7 @@ Rule FoldBatchNorm();
 Rule FoldChannelScale();
 Rule FoldChannelShift();
 Rule FuseMatMulAdd();
+Rule FuseMatMulNBitsBias();
 
 Rule ExpandEinsum();
 Rule MoveOnIntegers();

@@ -211,6 +211,7 @@ fold-into-layers
   fold-channel-scale
   fold-channel-shift
   fuse-matmul-add
+  fuse-matmulnbits-bias
 fuse-what-is-left
   fuse-batchnorm
 )";
