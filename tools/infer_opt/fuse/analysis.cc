@@ -71,17 +71,17 @@ Status PricingReviewer::Review(const Candidate& c, MatchRecord& record) {
 
 std::string ToText(const Analysis& a) {
   std::vector<std::vector<std::string>> rows = {
-      {"rule", "matches", "nodes saved", "MB saved", "ms saved"}};
+      {"rule", "matches", "nodes saved", "kB saved", "us saved"}};
   auto sums = ByRule(a);
   std::vector<std::pair<std::string, Sum>> sorted(sums.begin(), sums.end());
   std::stable_sort(sorted.begin(), sorted.end(),
                    [](const auto& x, const auto& y) { return x.second.ms > y.second.ms; });
   for (const auto& [rule, s] : sorted)
     rows.push_back({rule, Cat(s.matches), Cat(s.nodes),
-                    Fixed(static_cast<double>(s.bytes) / 1e6, 2),
-                    Cat(Fixed(s.ms, 3), s.complete ? "" : " at least")});
+                    Fixed(static_cast<double>(s.bytes) / 1e3, 1),
+                    Cat(Fixed(1e3 * s.ms, 2), s.complete ? "" : " at least")});
   return Cat(rows.size() > 1 ? TextTable(rows) : "no opportunity\n",
-             "predicted: ", Fixed(a.before_ms, 3), " -> ", Fixed(a.after_ms, 3),
+             "predicted: ", Rounded(a.before_ms, 4), " -> ", Rounded(a.after_ms, 4),
              " ms, every node by itself at this machine's best (", a.roofline.ToString(), ")\n");
 }
 
