@@ -5,6 +5,8 @@
 
 #include "lib/ir/body.h"
 #include "lib/ir/control_flow.h"
+#include "lib/ir/editor.h"
+#include "lib/ir/inference.h"
 #include "lib/onnx/attribute_proto.h"
 #include "lib/onnx/fused_names.h"
 #include "lib/onnx/kept_fields.h"
@@ -171,6 +173,9 @@ class Writer : public LiftContext {
       return {};
     }
     if (def.domain == kFusedDomain && !def.body.empty() &&
+        state_.options.target == ExportTarget::kOrt)
+      return WriteBody(n);
+    if (def.domain == kFusedDomain && !def.body.empty() &&
         state_.options.target != ExportTarget::kInfer) {
       spec.op = FunctionName(def, n.attrs());
       state_.UseDomain(spec.domain, 1);
@@ -230,14 +235,35 @@ class Writer : public LiftContext {
       return {};
     }
     INFER_TRY(body.status());
+    INFER_TRY(WriteInPlace(n, *body));
+    state_.out.decomposed.emplace_back(n.op());
+    return {};
+  }
+
+  /// One of our own operators as its nodes. ONNX Runtime would inline its function, too; written
+  /// like this, the nodes inside have their types and may take another form.
+  Status WriteBody(const Node& n) {
+    INFER_ASSIGN(const auto shared, BodyOf(n.def(), n.attrs(), state_.ops));
+    Graph body = shared->Clone();
+    GraphEditor editor(body);
+    for (size_t i = 0; i < body.inputs().size(); ++i) {
+      if (!n.input(i)) return Internal(Cat("operand ", i, " of a body is omitted"));
+      editor.SetType(body.inputs()[i], n.input(i)->type());
+    }
+    INFER_TRY(InferTypes(body));
+    return WriteInPlace(n, body);
+  }
+
+  /// `body`, with the operands of `n` that are there as inputs, in place of `n`.
+  Status WriteInPlace(const Node& n, const Graph& body) {
     std::vector<std::string> operands;
     for (const Value* v : n.inputs())
       if (v) operands.push_back(NameOf(v));
     read_.insert(operands.begin(), operands.end());
-    Writer inner(state_, *body, Place::kInner, nodes_);
-    for (size_t i = 0; i < n.outputs().size() && i < body->outputs().size(); ++i)
+    Writer inner(state_, body, Place::kInner, nodes_);
+    for (size_t i = 0; i < n.outputs().size() && i < body.outputs().size(); ++i)
       if (n.output(i)) {
-        inner.SetName(body->outputs()[i], NameOf(n.output(i)));
+        inner.SetName(body.outputs()[i], NameOf(n.output(i)));
         if (inner.prefix_.empty()) inner.prefix_ = NameOf(n.output(i)) + "_";
       }
     const size_t refused = state_.out.inexpressible.size();
@@ -248,7 +274,6 @@ class Writer : public LiftContext {
     }
     std::move(inner.constants_.begin(), inner.constants_.end(),
               std::back_inserter(extra_constants_));
-    state_.out.decomposed.emplace_back(n.op());
     return {};
   }
 

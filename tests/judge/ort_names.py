@@ -29,11 +29,11 @@ def floats(*shape):
 def model(nodes, inputs, constants=(), opset=23):
     """`nodes`: (op, inputs, outputs, attributes); the last output is y."""
     made = [helper.make_node(op, i, o, name="n%d" % k, **a) for k, (op, i, o, a) in enumerate(nodes)]
-    types = {"float32": TensorProto.FLOAT, "int64": TensorProto.INT64, "bool": TensorProto.BOOL}
+    types = {"float32": TensorProto.FLOAT, "float64": TensorProto.DOUBLE, "int64": TensorProto.INT64}
     graph = helper.make_graph(
         made, "g", [helper.make_tensor_value_info(n, types[str(v.dtype)], v.shape)
                     for n, v in inputs.items()],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [helper.make_tensor_value_info("y", types[str(next(iter(inputs.values())).dtype)], None)],
         [numpy_helper.from_array(v, n) for n, v in dict(constants).items()])
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
 
@@ -51,6 +51,9 @@ def cases():
     yield "tanh gelu", model(tanh, x), x, ["--opset", "17"], {"com.microsoft::FastGelu"}
     silu = [("Sigmoid", ["x"], ["s"], {}), ("Mul", ["x", "s"], ["y"], {})]
     yield "silu", model(silu, x, opset=17), x, [], {"com.microsoft::QuickGelu"}
+    # Our own operator, of a type for which ONNX Runtime has no other: its nodes, no function.
+    double = {"x": x["x"].astype(np.float64)}
+    yield "silu, double", model(silu, double, opset=17), double, [], {"Sigmoid", "Mul"}
     norm = {"s": floats(12), "b": floats(12)}
     for opset, shown in ((13, "LayerNormalization"), (17, "LayerNormalization")):
         nodes = [("LayerNormalization", ["x", "s", "b"], ["y"], {"epsilon": 1e-3})]
@@ -117,6 +120,8 @@ def check(infer_opt, case, work):
     except Exception as e:  # such as a mask that its Attention does not broadcast
         print("  ONNX Runtime refuses the original: " + str(e).splitlines()[0][-100:])
     for optimize in (False, True):
+        if optimize and name == "silu, double":
+            continue  # its own rewrite to QuickGelu, for which it has no kernel, breaks any such model
         got = session_of(out, optimize).run(None, feeds)[0]
         for who, want in wants.items():
             if (d := difference(want, got)) > TOLERANCE:
