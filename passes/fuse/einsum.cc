@@ -107,7 +107,6 @@ class Builder {
       INFER_ASSIGN(p.value, b_("Mul", {a, c}));
       return One(p);
     }
-    if (summed.size() > 1) return InvalidModel("needs one letter that is summed over");
     const Letters m = rows.empty() ? "" : Letters(1, rows.back());
     const Letters n = columns.empty() ? "" : Letters(1, columns.back());
     const Letters more = Without(rows, m) + Without(columns, n);  // they broadcast
@@ -117,6 +116,18 @@ class Builder {
     INFER_ASSIGN(Value * a, Aligned(x, outer + (m.empty() ? "-" : m) + summed));
     const bool plain = Only(outer, y.axes).empty();
     INFER_ASSIGN(Value * c, Aligned(y, (plain ? "" : outer) + summed + (n.empty() ? "-" : n)));
+    if (summed.size() > 1) {
+      // One axis of all that is summed over: last in the first operand, before n in the second.
+      std::vector<int64_t> left(outer.size() + 1, 0), right(plain ? 0 : outer.size(), 0);
+      const auto columns_of = StaticDim(*c, -1);
+      if (!columns_of || *columns_of == 0)
+        return InvalidModel("needs a known extent beside several letters that are summed over");
+      left.push_back(-1);
+      right.push_back(-1);
+      right.push_back(*columns_of);
+      INFER_ASSIGN(a, b_("Reshape", {a, b_.Ints(left)}));
+      INFER_ASSIGN(c, b_("Reshape", {c, b_.Ints(right)}));
+    }
     Lettered p{nullptr, outer + (m.empty() ? "-" : m) + (n.empty() ? "-" : n)};
     INFER_ASSIGN(p.value, b_("MatMul", {a, c}));
     if (const size_t at = p.axes.find('-'); at != Letters::npos) {
@@ -182,7 +193,13 @@ Rule ExpandEinsum() {
         if (n.inputs().size() == 1) return builder.One({n.input(0), e.terms[0]});
         return builder.Two({n.input(0), e.terms[0]}, {n.input(1), e.terms[1]});
       },
-      .fires_on = {R"(graph g(x: f32[N,3,4], z: f32[4,5]) -> (y) {
+      .fires_on = {R"(graph g(x: f32[N,S,2,3], z: f32[2,3,5]) -> (y) {
+               y = Einsum(x, z) {equation="bqhd,hdo->bqo"} })",
+                   R"(graph g(x: f32[2,3,4], z: f32[4,3,5]) -> (y) {
+               y = Einsum(x, z) {equation="ijk,kjl->il"} })",
+                   R"(graph g(x: f32[2,4,3,5], z: f32[2,6,3,5]) -> (y) {
+               y = Einsum(x, z) {equation="bqhd,bkhd->bqk"} })",
+                   R"(graph g(x: f32[N,3,4], z: f32[4,5]) -> (y) {
                y = Einsum(x, z) {equation="bij,jk->bik"} })",
                    R"(graph g(x: f32[N,3,4], z: f32[4,5]) -> (y) {
                y = Einsum(x, z) {equation="bij,jk"} })",
@@ -228,9 +245,9 @@ Rule ExpandEinsum() {
             "needs no diagonal"},
            {R"(graph g(x: f32[3,3]) -> (y) { y = Einsum(x, x, x) {equation="ij,jk,kl->il"} })",
             "one or two operands"},
-           {R"(graph g(x: f32[2,3,4], z: f32[4,3,2]) -> (y) {
+           {R"(graph g(x: f32[2,3,4], z: f32[4,3,N]) -> (y) {
                y = Einsum(x, z) {equation="ijk,kjl->il"} })",
-            "one letter that is summed over"},
+            "a known extent beside several letters"},
            {R"(graph g(x: i32[3,3]) -> (y) { y = Einsum(x) {equation="ij->ji"} })",
             "floating point numbers"},
            {R"(graph g(x: f32[*]) -> (y) { y = Einsum(x) {equation="...ij->...ji"} })",

@@ -22,8 +22,11 @@ bool IsInnerConcat(const Node& outer, const Value* v) {
          AxisOf(outer) >= 0 && AxisOf(*v->producer()) == AxisOf(outer);
 }
 
+constexpr size_t kMaxParts = 128;  // of one Concat: merging copies the list each time
+
 bool HasInnerConcat(const Value& root) {
   const Node& n = *root.producer();
+  if (n.inputs().size() > kMaxParts) return false;
   return std::any_of(n.inputs().begin(), n.inputs().end(),
                      [&](const Value* v) { return IsInnerConcat(n, v); });
 }

@@ -9,14 +9,18 @@ namespace {
 
 constexpr std::string_view kViews = "Reshape|Flatten|Squeeze|Unsqueeze";
 
-/// The target of a Reshape with the extents that it copies (0) from `from` put in; nullopt where
-/// one is not known.
-std::optional<std::vector<int64_t>> WithoutCopies(const Node& reshape, const Value& from) {
+/// The target of a Reshape with the extents that it copies (0) from `from` put in where they are
+/// not those of `x`; nullopt where one is not known.
+std::optional<std::vector<int64_t>> WithoutCopies(const Node& reshape, const Value& from,
+                                                  const Value& x) {
   std::vector<int64_t> target = reshape.input(1)->constant()->ToInts();
   if (reshape.Attr<int64_t>("allowzero") != 0) return target;
   for (size_t i = 0; i < target.size(); ++i) {
     if (target[i] != 0) continue;
-    const auto extent = StaticDim(from, static_cast<int>(i));
+    const auto axis = static_cast<int>(i);
+    if (axis < std::min(RankOf(x), RankOf(from)) && x.shape()[axis].KnownEqual(from.shape()[axis]))
+      continue;  // x has it in the same place
+    const auto extent = StaticDim(from, axis);
     if (!extent || *extent == 0) return std::nullopt;
     target[i] = *extent;
   }
@@ -59,14 +63,16 @@ Rule MergeReshapes() {
       .match = outer,
       .quiet = true,
       .build = [=](const Match& m, PatchBuilder& b) -> Result<Value*> {
-        const auto target = WithoutCopies(m.node(outer), *m[inner]);
+        const auto target = WithoutCopies(m.node(outer), *m[inner], *m[x]);
         if (!target) return InvalidModel("needs no extent copied from a shape that is not known");
         return b("Reshape", {m[x], b.Ints(*target)}, m.node(outer).attrs());
       },
       .fires_on = {R"(graph g(x: f32[2,6]) -> (y) { s = const i64[2] {3,4}  r = const i64[2] {0,-1}
                      t = Reshape(x, s)  y = Reshape(t, r) })",
                    R"(graph g(x: f32[2,1,6]) -> (y, t) { a = const i64[1] {1}  r = const i64[1] {-1}
-                     t = Squeeze(x, a)  y = Reshape(t, r) })"},
+                     t = Squeeze(x, a)  y = Reshape(t, r) })",
+                   R"(graph g(x: f32[N,4]) -> (y) { s = const i64[4] {0,1,2,2}
+                     r = const i64[4] {0,2,1,2}  t = Reshape(x, s)  y = Reshape(t, r) })"},
       .silent_on = {{R"(graph g(x: f32[N,6]) -> (y) { s = const i64[2] {-1,3}
                        r = const i64[2] {0,3}  t = Reshape(x, s)  y = Reshape(t, r) })",
                      "no extent copied from a shape that is not known"},

@@ -44,6 +44,7 @@ std::vector<Rule> SimplifyRules() {
       MergeConstantFactors(),
       MergeConstantTerms(),
       InlineIf(),
+      UnflattenMatMul(),
   };
 }
 

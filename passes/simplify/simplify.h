@@ -58,6 +58,7 @@ Rule MergeBounds();
 Rule MergeConstantFactors();
 Rule MergeConstantTerms();
 Rule InlineIf();
+Rule UnflattenMatMul();
 
 Rule MergeTransposeGemm();
 Rule MergeTransposeMatMul();

@@ -156,6 +156,7 @@ TEST(Pipeline, GoldenText) {
     merge-constant-factors
     merge-constant-terms
     inline-if
+    unflatten-matmul
   merge-duplicates
 )";
   const std::string fuse = R"(expand-and-gather
