@@ -2,6 +2,13 @@
 
 namespace infer {
 
-std::vector<RuleGroup> BlockRules() { return {}; }
+std::vector<RuleGroup> BlockRules() {
+  return {
+      {"fuse-attention",
+       {FuseAttention(), AttentionFoldedHeads(), AttentionHeads(), AttentionScale(),
+        AttentionCache()}},
+      {"attention-layout", {AttentionHeadsLast(), AttentionSequenceFirst()}},
+  };
+}
 
 }  // namespace infer

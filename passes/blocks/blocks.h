@@ -10,4 +10,12 @@ namespace infer {
 /// In order: a small block does not take the pieces of a large one.
 std::vector<RuleGroup> BlockRules();
 
+Rule FuseAttention();
+Rule AttentionFoldedHeads();
+Rule AttentionHeads();
+Rule AttentionScale();
+Rule AttentionCache();
+Rule AttentionHeadsLast();
+Rule AttentionSequenceFirst();
+
 }  // namespace infer

@@ -41,6 +41,15 @@ std::string Mismatch::ToString() const {
              names.empty() ? "" : Cat(" (", Join(names, ", "), ")"), ": ", text);
 }
 
+namespace {
+
+bool IsOneOf(const Node* n, const std::vector<Pattern::OpName>& ops) {
+  return n && std::any_of(ops.begin(), ops.end(),
+                          [&](const Pattern::OpName& op) { return n->Is(op.name, op.domain); });
+}
+
+}  // namespace
+
 /// Depth-first search over a list of goals (pattern, value), kept as a linked list of stack frames;
 /// the length of the bindings is the backtracking point.
 class Matcher {
@@ -154,8 +163,16 @@ bool Matcher::Solve(const Goal* goals) {
   for (size_t i = 0; i < d.where.size(); ++i)
     if (!d.where[i].holds(*v)) return Fail(Cause::kCondition, &d, v, i);
   if (d.kind != Pattern::Kind::kOneOf) return Bind(d, v, 0, goals->next);
+  // What cannot fit is passed over in silence where something else may: "not a Cast" is no answer
+  // where a Cast may stand.
+  const auto may_fit = [&](const Pattern& p) {
+    return p->kind != Pattern::Kind::kOp || IsOneOf(v->producer(), p->ops);
+  };
+  const bool any = std::any_of(d.operands.begin(), d.operands.end(), may_fit);
+  if (!any) return Fail(Cause::kWrongOp, &d, v);
   for (size_t i = 0; i < d.operands.size(); ++i) {
     const Goal next{&d.operands[i], v, goals->next};
+    if (!may_fit(d.operands[i])) continue;
     if (Bind(d, v, i, &next)) return true;
   }
   return false;
@@ -163,10 +180,7 @@ bool Matcher::Solve(const Goal* goals) {
 
 bool Matcher::SolveOp(const Goal* goals, const Pattern::Data& d, Value* v) {
   const Node* n = v->producer();
-  const bool fits = n && std::any_of(d.ops.begin(), d.ops.end(), [&](const Pattern::OpName& op) {
-                      return n->Is(op.name, op.domain);
-                    });
-  if (!fits || v->producer_index() != d.output) return Fail(Cause::kWrongOp, &d, v);
+  if (!IsOneOf(n, d.ops) || v->producer_index() != d.output) return Fail(Cause::kWrongOp, &d, v);
   if (const Node* same = SameNode(d); same && same != n) return Fail(Cause::kOtherNode, &d, v);
   for (size_t i = 0; i < d.where.size(); ++i)
     if (!d.where[i].holds(*v)) return Fail(Cause::kCondition, &d, v, i);
@@ -227,10 +241,8 @@ bool Matcher::NextRoot() {
     for (Value* v : level)
       for (const Use& use : v->uses()) {
         Value* out = use.user->output(d->output);
-        const bool fits = std::any_of(d->ops.begin(), d->ops.end(), [&](const auto& op) {
-          return use.user->Is(op.name, op.domain);
-        });
-        if (out && fits && std::find(above.begin(), above.end(), out) == above.end())
+        if (out && IsOneOf(use.user, d->ops) &&
+            std::find(above.begin(), above.end(), out) == above.end())
           above.push_back(out);
         if (above.size() == kMaxCandidates) break;
       }
@@ -297,7 +309,7 @@ Mismatch Matcher::Why() const {
   const auto name = [&] { return Cat("'", at_ ? at_->name() : std::string("?"), "'"); };
   const auto ops = [&] {
     std::vector<std::string> names;
-    for (const auto& op : expected_->ops) names.push_back(op.name);
+    for (const auto& op : RootOps(*expected_)) names.push_back(op.name);
     return Join(names, " or ");
   };
   const auto what = [&] {

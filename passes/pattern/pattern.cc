@@ -94,25 +94,42 @@ class Describer {
   std::map<const Pattern::Data*, char> letters_;
 };
 
-int CountOps(const Pattern& p, std::set<const Pattern::Data*>& seen) {
-  if (!seen.insert(p.id()).second) return 0;
-  int n = 0;
-  if (p->kind == Pattern::Kind::kOneOf) {
-    auto best = seen;
-    n = -1;
-    for (const Pattern& o : p->operands) {
-      auto mine = seen;
-      const int count = CountOps(o, mine);
-      if (n < 0 || count < n) {
-        n = count;
-        best = std::move(mine);
-      }
-    }
-    seen = std::move(best);
-    return std::max(n, 0);
+/// Numbers of the sub-patterns, each computed once: alternatives share what they have in common, so
+/// that walking every path would take exponential time.
+using Memo = std::map<const Pattern::Data*, int>;
+
+/// Operators on the paths of the smallest alternatives; what is shared counts on each path.
+int TreeSize(const Pattern& p, Memo& memo) {
+  if (const auto it = memo.find(p.id()); it != memo.end()) return it->second;
+  const bool one_of = p->kind == Pattern::Kind::kOneOf;
+  constexpr int kMany = 1 << 20;
+  int n = one_of && !p->operands.empty() ? kMany : 0;
+  for (const Pattern& o : p->operands) {
+    const int size = TreeSize(o, memo);
+    n = one_of ? std::min(n, size) : std::min(n + size, kMany);
   }
-  for (const Pattern& o : p->operands) n += CountOps(o, seen);
-  return n + (p->kind == Pattern::Kind::kOp);
+  return memo[p.id()] = n + (p->kind == Pattern::Kind::kOp);
+}
+
+int CountOps(const Pattern& p, Memo& sizes, std::set<const Pattern::Data*>& seen) {
+  if (!seen.insert(p.id()).second) return 0;
+  if (p->kind == Pattern::Kind::kOneOf) {
+    const auto smallest = std::min_element(p->operands.begin(), p->operands.end(),
+                                           [&](const Pattern& a, const Pattern& b) {
+                                             return TreeSize(a, sizes) < TreeSize(b, sizes);
+                                           });
+    return smallest == p->operands.end() ? 0 : CountOps(*smallest, sizes, seen);
+  }
+  int n = p->kind == Pattern::Kind::kOp;
+  for (const Pattern& o : p->operands) n += CountOps(o, sizes, seen);
+  return n;
+}
+
+int Height(const Pattern& p, Memo& memo) {
+  if (const auto it = memo.find(p.id()); it != memo.end()) return it->second;
+  int h = 0;
+  for (const Pattern& o : p->operands) h = std::max(h, Height(o, memo));
+  return memo[p.id()] = h + (p->kind == Pattern::Kind::kOp);
 }
 
 }  // namespace
@@ -186,11 +203,11 @@ Pattern Optional(std::string_view names, const Pattern& x) {
 
 std::string Describe(const Pattern& p) { return Describer(p)(p); }
 
-std::vector<Pattern::OpName> RootOps(const Pattern& p) {
-  if (p->kind == Pattern::Kind::kOp) return p->ops;
+std::vector<Pattern::OpName> RootOps(const Pattern::Data& p) {
+  if (p.kind == Pattern::Kind::kOp) return p.ops;
   std::vector<Pattern::OpName> all;
-  for (const Pattern& o : p->operands)
-    for (Pattern::OpName& op : RootOps(o)) {
+  for (const Pattern& o : p.operands)
+    for (Pattern::OpName& op : RootOps(*o)) {
       const bool known = std::any_of(all.begin(), all.end(), [&](const Pattern::OpName& a) {
         return a.domain == op.domain && a.name == op.name;
       });
@@ -200,14 +217,14 @@ std::vector<Pattern::OpName> RootOps(const Pattern& p) {
 }
 
 int Height(const Pattern& p) {
-  int h = 0;
-  for (const Pattern& o : p->operands) h = std::max(h, Height(o));
-  return h + (p->kind == Pattern::Kind::kOp);
+  Memo memo;
+  return Height(p, memo);
 }
 
 int CountOps(const Pattern& p) {
+  Memo sizes;
   std::set<const Pattern::Data*> seen;
-  return CountOps(p, seen);
+  return CountOps(p, sizes, seen);
 }
 
 bool IsNumber(const Tensor& t, double wanted) {

@@ -89,7 +89,8 @@ Pattern Optional(std::string_view names, const Pattern& x);
 /// "Mul(a, Sigmoid(a))": holes that occur twice get a letter, others are "_".
 std::string Describe(const Pattern& p);
 /// Operators that the root of a match may be, alternatives resolved.
-std::vector<Pattern::OpName> RootOps(const Pattern& p);
+std::vector<Pattern::OpName> RootOps(const Pattern::Data& p);
+inline std::vector<Pattern::OpName> RootOps(const Pattern& p) { return RootOps(*p); }
 /// The longest path from the root to a leaf, in operators.
 int Height(const Pattern& p);
 /// How many operators the smallest alternative has: optional casts are not missed.

@@ -216,12 +216,21 @@ fold-into-layers
 fuse-what-is-left
   fuse-batchnorm
 )";
-  const std::string blocks;
+  const std::string blocks = R"(fuse-attention
+  fuse-attention
+  attention-folded-heads
+  attention-repeated-heads
+  attention-scale
+  attention-cache
+attention-layout
+  attention-heads-last
+  attention-sequence-first
+)";
   EXPECT_EQ(BuildPipeline(1).ToString(), simplify);
   const std::string finish =
       "finish\n  divide-by-multiplying\n  view-transposes\n  split-into-parts\n" + simplify;
   EXPECT_EQ(BuildPipeline(2).ToString(), simplify + fuse + simplify + finish);
-  EXPECT_EQ(BuildPipeline(3).ToString(), simplify + fuse + simplify + blocks + finish);
+  EXPECT_EQ(BuildPipeline(3).ToString(), simplify + fuse + simplify + blocks + simplify + finish);
 }
 
 TEST(Optimize, ReportsRulesAndOperators) {

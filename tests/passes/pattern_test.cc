@@ -99,6 +99,14 @@ TEST(Pattern, TheDeepestMismatchIsTold) {
             "matched 4 of 4 nodes (Mul 'y', Add 'a', Erf 'e', Div 'd'): 'c' is not = 2, it is 3");
 }
 
+TEST(Pattern, WhatMayStandThereIsNoMismatch) {
+  const Pattern p = Op("Abs", Optional("Cast", Op("Neg", Number(2))));
+  EXPECT_EQ(Why(p, "graph g(x: f32[2]) -> (y) { c = const f32[] {3}  n = Neg(c)  y = Abs(n) }"),
+            "matched 2 of 3 nodes: 'c' is not = 2");
+  EXPECT_EQ(Why(p, "graph g(x: f32[2]) -> (y) { y = Abs(x) }"),
+            "matched 1 of 3 nodes: 'x' is a graph input, not a Cast or Neg");
+}
+
 TEST(Pattern, DescribesItself) {
   Pattern x = Any();
   EXPECT_EQ(Describe(Op("Mul", x, Op("Sigmoid|Tanh", x))), "Mul(a, Sigmoid|Tanh(a))");

@@ -1,0 +1,253 @@
+/// What stands before the operands of Attention and belongs into it: heads that are repeated, a
+/// cache, factors.
+#include <algorithm>
+
+#include "passes/blocks/attention.h"
+#include "passes/blocks/blocks.h"
+#include "passes/rewrite/queries.h"
+
+namespace infer {
+namespace {
+
+/// Keys or values whose heads are repeated: Unsqueeze, Expand|Tile|Concat, Reshape of [B,H,T,D], or
+/// the same of [B,T,H,D] before a transposition; without the views where there is one head.
+struct Repeated {
+  Pattern x, lifted = Op("Unsqueeze|Reshape", x).MoreInputs();
+  Pattern wide = Op("Expand|Tile|Concat", lifted).MoreInputs();
+  Pattern merged = Op("Reshape", wide, Any());
+  Pattern turned = Op("Transpose", merged).Where("a swap of the middle axes", ExchangesMiddle);
+  Pattern one,
+      wide_one = Op("Expand|Tile|Concat", one).MoreInputs().Where("more heads", [](const Value& v) {
+        return v.producer()->input(0) && RankOf(v) == 4 &&
+               StaticDim(*v.producer()->input(0), 1) == 1;
+      });
+  Pattern self = OneOf({turned, merged, wide_one});
+};
+
+/// All operands of a Concat are the same.
+bool RepeatsOne(const Node& n) {
+  return !n.Is("Concat") || std::all_of(n.inputs().begin(), n.inputs().end(),
+                                        [&](const Value* v) { return v == n.input(0); });
+}
+
+/// The value before it was repeated, transposed where it was afterwards.
+Result<Value*> BeforeRepeat(const Match& m, const Repeated& r, PatchBuilder& b) {
+  const auto refuse = [] { return InvalidModel("needs each head repeated in its place"); };
+  if (m.Has(r.wide_one)) {
+    const Value &one = *m[r.one], &wide = *m[r.wide_one];
+    if (RankOf(one) != 4 || !RepeatsOne(*wide.producer())) return refuse();
+    for (int i : {0, 2, 3})
+      if (!SameDim(one, i, wide, i)) return refuse();
+    return m[r.one];
+  }
+  const Value &x = *m[r.x], &wide = *m[r.wide], &lifted = *m[r.lifted], &merged = *m[r.merged];
+  const int heads = m.Has(r.turned) ? 2 : 1;
+  if (RankOf(x) != 4 || RankOf(lifted) != 5 || RankOf(wide) != 5 || RankOf(merged) != 4 ||
+      !RepeatsOne(*wide.producer()) || StaticDim(lifted, heads + 1) != 1 ||
+      !StaticDim(wide, heads + 1))
+    return refuse();
+  for (int i = 0; i < 4; ++i) {
+    const int at = i > heads ? i + 1 : i;
+    if (!SameDim(x, i, lifted, at) || !SameDim(x, i, wide, at)) return refuse();
+    if (i != heads && !SameDim(x, i, merged, i)) return refuse();
+  }
+  if (!(x.shape()[heads] * wide.shape()[heads + 1]).KnownEqual(merged.shape()[heads]))
+    return refuse();
+  if (!m.Has(r.turned)) return m[r.x];
+  return b("Transpose", {m[r.x]}, m.node(r.turned).attrs());
+}
+
+bool HasCache(const Node& n) { return n.input(4) || n.input(5) || n.input(6); }
+
+/// past and next of Concat(past, next) over the keys; for keys also with the last axes exchanged.
+struct Cached {
+  Pattern past, next, joined = Op("Concat", past, next).With("axis", int64_t{2}).Shared();
+  Pattern joined_back = Op("Concat", past, next).With("axis", int64_t{-2}).Shared();
+  Pattern past_t, next_t, wide = Op("Concat", past_t, next_t).With("axis", int64_t{3}).Shared();
+  Pattern wide_back = Op("Concat", past_t, next_t).With("axis", int64_t{-1}).Shared();
+  Pattern any_wide = OneOf({wide, wide_back});
+  Pattern turned = Op("Transpose", any_wide)
+                       .Where("a swap of the last axes",
+                              [](const Value& v) {
+                                return PermOf(*v.producer()) == std::vector<int64_t>{0, 1, 3, 2};
+                              })
+                       .Shared();
+  Pattern self = OneOf({joined, joined_back, turned});
+};
+
+Result<std::pair<Value*, Value*>> PastAndNext(const Match& m, const Cached& c, PatchBuilder& b) {
+  if (!m.Has(c.turned)) return std::pair(m[c.past], m[c.next]);
+  INFER_ASSIGN(Value * past, WithLastTwoExchanged(m[c.past_t], b));
+  INFER_ASSIGN(Value * next, WithLastTwoExchanged(m[c.next_t], b));
+  return std::pair(past, next);
+}
+
+/// Whoever else reads what was joined reads the present that Attention gives.
+Status ReplaceJoined(const Match& m, const Cached& c, Value* present, PatchBuilder& b) {
+  Value* joined = m[c.self];
+  if (!joined->has_one_use()) b.Replace(joined, present);
+  if (!m.Has(c.turned) || m[c.any_wide]->has_one_use()) return {};
+  INFER_ASSIGN(Value * wide,
+               b("Transpose", {present}, {{"perm", std::vector<int64_t>{0, 1, 3, 2}}}));
+  b.Replace(m[c.any_wide], wide);
+  return {};
+}
+
+}  // namespace
+
+Rule AttentionHeads() {
+  Pattern q = Any();
+  const Repeated k, v;
+  Pattern root = Op("Attention", q, k.self, v.self).MoreInputs().Shared();
+  return {
+      .name = "attention-repeated-heads",
+      .doc = "Attention(q, k and v with repeated heads) => Attention(q, k, v), grouped queries",
+      .match = root,
+      .build = [=](const Match& m, PatchBuilder& b) -> Result<Value*> {
+        std::vector<Value*> inputs = m.node(root).inputs();
+        INFER_ASSIGN(inputs[1], BeforeRepeat(m, k, b));
+        INFER_ASSIGN(inputs[2], BeforeRepeat(m, v, b));
+        return AttentionAgain(m.node(root), std::move(inputs), m.node(root).attrs(), b);
+      },
+      .fires_on = {R"(graph g(q: f32[N,4,S,8], k: f32[N,2,T,8], v: f32[N,2,T,8]) -> (y) {
+             a = const i64[1] {2}  e = const i64[5] {1,1,2,1,1}  r = const i64[4] {0,4,-1,8}
+             k1 = Unsqueeze(k, a)  k2 = Expand(k1, e)  k3 = Reshape(k2, r)
+             v1 = Unsqueeze(v, a)  v2 = Expand(v1, e)  v3 = Reshape(v2, r)
+             y = Attention(q, k3, v3) {scale=0.5} })",
+                   R"(graph g(q: f32[2,4,3,8], k: f32[2,2,5,8], v: f32[2,2,5,8]) -> (y) {
+             l = const i64[5] {2,2,1,5,8}  e = const i64[5] {1,1,2,1,1}  r = const i64[4] {0,4,-1,8}
+             k1 = Reshape(k, l)  k2 = Tile(k1, e)  k3 = Reshape(k2, r)
+             v1 = Reshape(v, l)  v2 = Concat(v1, v1) {axis=2}  v3 = Reshape(v2, r)
+             y = Attention(q, k3, v3) })",
+                   R"(graph g(q: f32[2,4,3,8], k: f32[2,5,2,8], v: f32[2,5,2,8]) -> (y) {
+             a = const i64[1] {3}  e = const i64[5] {1,1,1,2,1}  r = const i64[4] {2,5,4,8}
+             k1 = Unsqueeze(k, a)  k2 = Expand(k1, e)  k3 = Reshape(k2, r)
+             v1 = Unsqueeze(v, a)  v2 = Expand(v1, e)  v3 = Reshape(v2, r)
+             kt = Transpose(k3) {perm=[0,2,1,3]}  vt = Transpose(v3) {perm=[0,2,1,3]}
+             y = Attention(q, kt, vt) })",
+                   R"(graph g(q: f32[2,4,3,8], k: f32[2,1,5,8], v: f32[2,1,5,8]) -> (y) {
+             e = const i64[4] {1,4,1,1}  k2 = Expand(k, e)  v2 = Tile(v, e)
+             y = Attention(q, k2, v2) })"},
+      .silent_on =
+          {{R"(graph g(q: f32[2,4,3,8], k: f32[2,2,5,8], v: f32[2,2,5,8]) -> (y) {
+              a = const i64[1] {1}  e = const i64[5] {1,2,1,1,1}  r = const i64[4] {0,4,-1,8}
+              k1 = Unsqueeze(k, a)  k2 = Expand(k1, e)  k3 = Reshape(k2, r)
+              v1 = Unsqueeze(v, a)  v2 = Expand(v1, e)  v3 = Reshape(v2, r)
+              y = Attention(q, k3, v3) })",
+            "each head repeated in its place"},
+           {R"(graph g(q: f32[2,4,3,8], k: f32[2,2,5,8], v: f32[2,2,5,8], p: f32[2,4,2,8]) -> (y) {
+              a = const i64[1] {2}  e = const i64[5] {1,1,2,1,1}  r = const i64[4] {0,4,-1,8}
+              k1 = Unsqueeze(k, a)  k2 = Expand(k1, e)  k3 = Reshape(k2, r)
+              v1 = Unsqueeze(v, a)  v2 = Expand(v1, e)  v3 = Reshape(v2, r)
+              y = Attention(q, k3, v3, _, p, p) })",
+            "do not fit K and V"}},
+  };
+}
+
+Rule AttentionCache() {
+  Pattern q = Any();
+  const Cached k, v;
+  Pattern root = Op("Attention", q, k.self, v.self).MoreInputs();
+  return {
+      .name = "attention-cache",
+      .doc =
+          "Attention(q, Concat(past_k, k), Concat(past_v, v)) => "
+          "Attention(q, k, v, past_k, past_v), present keys and values from it",
+      .match = root,
+      .when = {{"no cache yet, and keys counted from the first",
+                [=](const Match& m) {
+                  return !HasCache(m.node(root)) && m.node(root).Attr<int64_t>("is_causal") == 0 &&
+                         RankOf(*m[q]) == 4;
+                }}},
+      .build = [=](const Match& m, PatchBuilder& b) -> Result<Value*> {
+        INFER_ASSIGN(const auto keys, PastAndNext(m, k, b));
+        INFER_ASSIGN(const auto values, PastAndNext(m, v, b));
+        INFER_ASSIGN(Node * made, b.Add("Attention",
+                                        {m[q], keys.second, values.second, m.node(root).input(3),
+                                         keys.first, values.first},
+                                        m.node(root).attrs(), {.num_outputs = 3}));
+        INFER_TRY(ReplaceJoined(m, k, made->output(1), b));
+        INFER_TRY(ReplaceJoined(m, v, made->output(2), b));
+        return made->output();
+      },
+      .fires_on = {R"(graph g(q: f32[2,4,S,8], k: f32[2,4,S,8], v: f32[2,4,S,8], pk: f32[2,4,P,8],
+                pv: f32[2,4,P,8]) -> (y, nk, nv) { nk = Concat(pk, k) {axis=2}
+             nv = Concat(pv, v) {axis=-2}  y = Attention(q, nk, nv) })",
+                   R"(graph g(q: f32[2,4,1,8], k: f32[2,4,1,8], v: f32[2,4,1,8], pk: f32[2,4,P,8],
+                pv: f32[2,4,P,8]) -> (y, nk) { kt = Transpose(k) {perm=[0,1,3,2]}
+             pt = Transpose(pk) {perm=[0,1,3,2]}  j = Concat(pt, kt) {axis=-1}
+             nk = Neg(j)  t = Transpose(j) {perm=[0,1,3,2]}
+             nv = Concat(pv, v) {axis=-2}  y = Attention(q, t, nv) })"},
+      .silent_on = {{R"(graph g(q: f32[2,4,3,8], k: f32[2,4,3,8], v: f32[2,4,3,8], p: f32[2,4,2,8])
+                -> (y) { nk = Concat(p, k) {axis=2}  nv = Concat(p, v) {axis=2}
+              y = Attention(q, nk, nv) {is_causal=1} })",
+                     "no cache yet, and keys counted from the first"},
+                    {R"(graph g(q: f32[2,8,3,8], k: f32[2,4,3,8], v: f32[2,4,3,8], p: f32[2,4,3,8])
+                -> (y) { nk = Concat(p, k) {axis=1}  nv = Concat(p, v) {axis=1}
+              y = Attention(q, nk, nv) })",
+                     "'nk' is not made with axis=2"},
+                    {R"(graph g(q: f32[2,4,3,8], k: f32[2,4,3,8], v: f32[2,4,3,8], p: f32[2,4,2,8])
+                -> (y) { nk = Concat(p, k) {axis=2}  nv = Concat(p, v) {axis=2}
+              m = ReduceSum(nk)  y = Attention(q, nk, nv, m) })",
+                     "is read before"}},
+  };
+}
+
+Rule AttentionScale() {
+  Pattern x = Any(), times = Scalar(), over = Scalar();
+  Pattern product = Op("Mul", x, times), quotient = Op("Div", x, over);
+  Pattern scaled = OneOf({product, quotient});
+  Pattern reshaped = Op("Reshape", scaled, Any()), view = OneOf({reshaped, scaled});
+  Pattern turned = Op("Transpose", view), operand = OneOf({turned, view});
+  Pattern first = Op("Attention", operand, Any(), Any()).MoreInputs().Shared();
+  Pattern second = Op("Attention", Any(), operand, Any()).MoreInputs().Shared();
+  Pattern root = OneOf({first, second});
+  return {
+      .name = "attention-scale",
+      .doc = "Attention(c * q, k, v) => Attention(q, k, v) with c in its scale, also of k or k / c",
+      .match = root,
+      .when = {{"the keys' factor on no cache",
+                [=](const Match& m) { return m.Has(first) || !HasCache(m.node(root)); }}},
+      .build = [=](const Match& m, PatchBuilder& b) -> Result<Value*> {
+        const Node& n = m.node(root);
+        AttrMap attrs = n.attrs();
+        if (!attrs.count("scale")) return InvalidModel("needs a scale that is written down");
+        if (RankOf(*m[x]) < 0 || RankOf(*m[x]) != RankOf(*m[scaled]))
+          return InvalidModel("needs a factor that adds no axes");
+        const double factor = m.Has(product) ? m.scalar(times) : 1 / m.scalar(over);
+        attrs["scale"] = static_cast<float>(n.Attr<float>("scale") * factor);
+        Value* bare = m[x];
+        if (m.Has(reshaped)) {
+          const Node& view_node = m.node(reshaped);
+          INFER_ASSIGN(bare, b("Reshape", {bare, view_node.input(1)}, view_node.attrs()));
+        }
+        if (m.Has(turned)) {
+          INFER_ASSIGN(bare, b("Transpose", {bare}, m.node(turned).attrs()));
+        }
+        std::vector<Value*> inputs = n.inputs();
+        inputs[m.Has(first) ? 0 : 1] = bare;
+        return AttentionAgain(n, std::move(inputs), std::move(attrs), b);
+      },
+      .fires_on = {R"(graph g(q: f32[2,4,S,8], k: f32[2,4,S,8]) -> (y) { c = const f32[] {0.5}
+                     t = Mul(q, c)  y = Attention(t, k, k) {scale=0.25} })",
+                   R"(graph g(q: f32[2,S,32], k: f32[2,4,S,8]) -> (y) { c = const f32[1] {0.5}
+                     t = Mul(q, c)  h = const i64[4] {0,0,4,8}  r = Reshape(t, h)
+                     u = Transpose(r) {perm=[0,2,1,3]}  y = Attention(u, k, k) {scale=0.25} })",
+                   R"(graph g(q: f32[2,4,S,8], k: f32[2,4,S,8]) -> (y) { c = const f32[] {3}
+                     t = Div(k, c)  y = Attention(q, t, k) {scale=1.0} })"},
+      .silent_on = {{R"(graph g(q: f32[2,4,3,8], k: f32[2,4,3,8]) -> (y, p) { c = const f32[] {3}
+              t = Mul(k, c)  y, p, _ = Attention(q, t, k, _, k, k) {scale=1.0} })",
+                     "the keys' factor on no cache"},
+                    {R"(graph g(q: f32[2,4,3,8], k: f32[2,4,3,8]) -> (y) { c = const f32[] {3}
+              t = Mul(q, c)  y = Attention(t, k, k) })",
+                     "a scale that is written down"},
+                    {R"(graph g(q: f32[4,3,8], k: f32[1,4,3,8]) -> (y) { c = const f32[1,1,1,1] {3}
+              t = Mul(q, c)  y = Attention(t, k, k) {scale=1.0} })",
+                     "a factor that adds no axes"},
+                    {R"(graph g(q: f32[2,4,3,8], k: f32[2,4,3,8]) -> (y, t) { c = const f32[] {3}
+              t = Mul(q, c)  y = Attention(t, k, k) {scale=1.0} })",
+                     "'t' has other uses"}},
+  };
+}
+
+}  // namespace infer
