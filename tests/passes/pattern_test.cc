@@ -102,9 +102,9 @@ TEST(Pattern, TheDeepestMismatchIsTold) {
 TEST(Pattern, WhatMayStandThereIsNoMismatch) {
   const Pattern p = Op("Abs", Optional("Cast", Op("Neg", Number(2))));
   EXPECT_EQ(Why(p, "graph g(x: f32[2]) -> (y) { c = const f32[] {3}  n = Neg(c)  y = Abs(n) }"),
-            "matched 2 of 3 nodes: 'c' is not = 2");
+            "matched 2 of 2 nodes (Abs 'y', Neg 'n'): 'c' is not = 2, it is 3");
   EXPECT_EQ(Why(p, "graph g(x: f32[2]) -> (y) { y = Abs(x) }"),
-            "matched 1 of 3 nodes: 'x' is a graph input, not a Cast or Neg");
+            "matched 1 of 2 nodes (Abs 'y'): 'x' is a graph input, not a Cast or Neg");
 }
 
 TEST(Pattern, DescribesItself) {
