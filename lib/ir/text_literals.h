@@ -1,6 +1,6 @@
 #pragma once
-/// Reads types, tensors and attributes of the text form (lib/ir/text.h). For lib/ir and for readers
-/// of texts that hold graphs (passes/user).
+/// Reads and writes types, tensors and attributes of the text form (lib/ir/text.h). For lib/ir and
+/// for readers of texts that hold graphs (passes/user).
 #include "lib/ir/text_cursor.h"
 #include "lib/ops/op_def.h"
 
@@ -15,5 +15,10 @@ Result<Tensor> ParseConstant(TextCursor& in);
 /// An attribute's value where the schema has one of `kind`: a number, a string, a list, a tensor, a
 /// type.
 Result<AttrValue> ParseAttribute(TextCursor& in, AttrKind kind);
+
+/// What they read (text_print.cc); names in quotes where they need them.
+std::string PrintName(const std::string& name);
+std::string PrintConstant(const Tensor& t);
+std::string PrintAttribute(const AttrValue& v);
 
 }  // namespace infer

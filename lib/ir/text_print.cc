@@ -3,7 +3,7 @@
 #include <unordered_set>
 
 #include "lib/ir/text.h"
-#include "lib/ir/text_cursor.h"
+#include "lib/ir/text_literals.h"
 #include "lib/support/strings.h"
 
 namespace infer {
@@ -28,11 +28,15 @@ std::string Quoted(std::string_view s) {
   return out + '"';
 }
 
+}  // namespace
+
 std::string PrintName(const std::string& name) {
   bool plain = !name.empty() && name != "_";
   for (char c : name) plain = plain && IsNameChar(c);
   return plain ? name : Quoted(name);
 }
+
+namespace {
 
 std::string PrintDim(const Dim& d) {
   std::string s = d.ToString();
@@ -120,6 +124,13 @@ std::string PrintAttr(const AttrValue& v, int64_t max_elements) {
       },
       v);
 }
+
+}  // namespace
+
+std::string PrintConstant(const Tensor& t) { return PrintTensor(t, -1); }
+std::string PrintAttribute(const AttrValue& v) { return PrintAttr(v, -1); }
+
+namespace {
 
 class Printer {
  public:

@@ -104,15 +104,19 @@ Status CheckQuant(const Graph& g) {
   for (const auto& n : g.nodes()) {
     if (!n->Is("QuantizeLinear") && !n->Is("DequantizeLinear")) continue;
     const Value* scale = n->input(1);
-    if (!scale || !scale->constant()) continue;
-    const Tensor& t = *scale->constant();
-    for (int64_t i = 0; i < t.num_elements(); ++i)
-      if (!(t.At(i) > 0) || !std::isfinite(t.At(i)))
-        return InvalidModel(Cat(Describe(*n), ": scale[", i, "] is ", t.At(i)));
+    if (!scale || !scale->type().is_tensor()) continue;
+    if (const Tensor* t = scale->constant())
+      for (int64_t i = 0; i < t->num_elements(); ++i)
+        if (!(t->At(i) > 0) || !std::isfinite(t->At(i)))
+          return InvalidModel(Cat(Describe(*n), ": scale[", i, "] is ", t->At(i)));
+    // Where both shapes are known; what is no constant yet may become one by folding.
     const Value* zero = n->input(2);
-    if (!zero || !zero->type().is_tensor() || !zero->shape().is_static()) continue;
+    if (!zero || !zero->type().is_tensor() || !zero->shape().is_static() ||
+        !scale->shape().is_static())
+      continue;
     // Quantizers write one value as [] and as [1], and mix them.
-    const bool single = t.num_elements() == 1 && NumElements(zero->shape().static_dims()) == 1;
+    const bool single = NumElements(scale->shape().static_dims()) == 1 &&
+                        NumElements(zero->shape().static_dims()) == 1;
     if (!single && !(zero->shape() == scale->shape()))
       return InvalidModel(Cat(Describe(*n), ": zero point ", zero->shape().ToString(), ", scale ",
                               scale->shape().ToString()));

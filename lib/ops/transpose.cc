@@ -33,15 +33,22 @@ Result<std::vector<int>> Permutation(const OpCall& call, int rank) {
   const auto& p = call.Ints("perm");
   if (p.size() != perm.size())
     return InvalidModel(Cat("perm has ", p.size(), " entries, the operand ", rank, " axes"));
+  // Unlike axes elsewhere, these are not counted from the end.
+  if (std::any_of(p.begin(), p.end(), [](int64_t axis) { return axis < 0; }))
+    return InvalidModel("perm has a negative entry");
   return NormalizeAxes(p, rank);
 }
 
 Status InferTranspose(OpCall& call) {
   const Shape& s = call.shape(0);
   if (!s.has_rank()) {
-    call.SetOut(
-        0, call.dtype(0),
-        call.HasAttr("perm") ? UnknownOfRank(static_cast<int>(call.Ints("perm").size())) : Shape());
+    if (!call.HasAttr("perm")) {
+      call.SetOut(0, call.dtype(0), Shape());
+      return {};
+    }
+    const int rank = static_cast<int>(call.Ints("perm").size());
+    INFER_TRY(Permutation(call, rank).status());
+    call.SetOut(0, call.dtype(0), UnknownOfRank(rank));
     return {};
   }
   INFER_ASSIGN(const auto perm, Permutation(call, s.rank()));

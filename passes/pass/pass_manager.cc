@@ -9,9 +9,12 @@
 namespace infer {
 namespace {
 
-/// A failure of ours, whatever the law that found it calls it.
+/// A failure of ours, whatever the law that found it calls it; but scales and zero points that the
+/// model computes are seen only once they are folded.
 Status AsBug(const Status& s, const std::string& where) {
-  return s.ok() ? Status() : Internal(Cat(where, ": ", s.message()));
+  if (s.ok()) return {};
+  const std::string message = Cat(where, ": ", s.message());
+  return s.message().starts_with("quant: ") ? InvalidModel(message) : Internal(message);
 }
 
 Result<PassRecord> RunOne(Pass& pass, Graph& g, PassContext& context,

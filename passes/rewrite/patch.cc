@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "lib/support/strings.h"
-#include "passes/rewrite/rank_check.h"
+#include "passes/rewrite/shape_check.h"
 
 namespace infer {
 
@@ -136,7 +136,7 @@ Status CheckPatch(const Match& m, const Patch& p) {
         return InvalidModel("it keeps the name of a graph output");
     }
   }
-  return CheckUnknownRanks(m, p);
+  return CheckUnknownShapes(m, p);
 }
 
 namespace {

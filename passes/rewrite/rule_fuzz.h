@@ -35,6 +35,7 @@ struct FuzzResult {
   int64_t fired = 0;     ///< graphs on which the rule fired
   int64_t rewrites = 0;  ///< by the rule alone
   int64_t skipped = 0;   ///< ill-typed, or the reference kernels refuse them
+  int64_t rounding = 0;  ///< overflowed, or differ by what 16 bits cannot hold; f32 agrees
   std::vector<FuzzFailure> failures;
 };
 

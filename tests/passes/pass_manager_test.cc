@@ -101,6 +101,14 @@ TEST(PassManager, RefinesTypesBelowAMoreSpecificValue) {
   EXPECT_EQ(ToString(g.FindValue("y")->type()), "f32[2,3]");
 }
 
+TEST(PassManager, ScalesThatAModelComputesAreTheModels) {
+  Graph g = Parsed(R"(graph g(x: f32[3]) -> (y) { s = const f32[] {0.1}  n = Neg(s)
+    z = const u8[] {0}  y = QuantizeLinear(x, n, z) })");
+  const Status s = Optimize(g, {}).status();
+  EXPECT_EQ(s.code(), Code::kInvalidModel);
+  EXPECT_THAT(s.message(), HasSubstr("scale[0] is -0.1"));
+}
+
 TEST(PassManager, StopsAfterNPasses) {
   Graph g = Parsed(kSilu);
   PassManager manager = BuildPipeline(2);

@@ -28,16 +28,20 @@ inline FuzzResult FuzzAllRules(uint64_t seed, int64_t graphs, double max_seconds
                 rule.name.c_str(), static_cast<long long>(one.graphs),
                 static_cast<long long>(one.fired), static_cast<long long>(one.skipped),
                 one.failures.size());
+    std::fflush(stdout);  // what crashes is told by the last line
     all.graphs += one.graphs;
     all.fired += one.fired;
     all.rewrites += one.rewrites;
     all.skipped += one.skipped;
+    all.rounding += one.rounding;
     for (FuzzFailure& f : one.failures) all.failures.push_back(std::move(f));
   }
-  std::printf("seed %llu: %lld graphs around %lld rules, fired on %lld, %lld skipped\n",
-              static_cast<unsigned long long>(seed), static_cast<long long>(all.graphs),
-              static_cast<long long>(n), static_cast<long long>(all.fired),
-              static_cast<long long>(all.skipped));
+  std::printf(
+      "seed %llu: %lld graphs around %lld rules, fired on %lld, %lld skipped, %lld told by "
+      "rounding alone\n",
+      static_cast<unsigned long long>(seed), static_cast<long long>(all.graphs),
+      static_cast<long long>(n), static_cast<long long>(all.fired),
+      static_cast<long long>(all.skipped), static_cast<long long>(all.rounding));
   return all;
 }
 

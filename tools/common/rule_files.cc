@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "lib/onnx/rule_functions.h"
 #include "lib/support/file.h"
 #include "lib/support/strings.h"
 
@@ -17,8 +18,11 @@ Result<std::vector<UserRule>> LoadRules(const std::vector<std::string>& paths,
   std::vector<UserRule> all;
   std::set<std::string> names;
   for (const std::string& path : paths) {
-    INFER_ASSIGN(const std::string text, ReadFile(path, kMaxBytes));
-    INFER_ASSIGN(std::vector<UserRule> rules, ParseUserRules(text, path, ops));
+    const bool functions = path.ends_with(".onnx");
+    INFER_ASSIGN(const std::string text,
+                 functions ? RulesFromFunctions(path, ops) : ReadFile(path, kMaxBytes));
+    INFER_ASSIGN(std::vector<UserRule> rules,
+                 ParseUserRules(text, functions ? path + " as text" : path, ops));
     for (UserRule& r : rules) {
       if (!names.insert(r.rule.name).second)
         return InvalidModel(Cat(path, ": another file has a rule '", r.rule.name, "', too"));

@@ -86,6 +86,7 @@ TEST(ReshapeOps, FlattenSqueezeUnsqueeze) {
       {"graph g(x: f32[N,4,M]) -> (y) { y = Flatten(x) {axis=2} }", "f32[4*N,M]"},
       {"graph g(x: f32[N,1,M]) -> (y) { a = const i64[1] {1} y = Squeeze(x, a) }", "f32[N,M]"},
       {"graph g(x: f32[N,1,M]) -> (y) { y = Squeeze(x) }", "f32[*]"},
+      {"graph g(x: f32[*]) -> (y) { y = Transpose(x) {perm=[0, 2]} }", "out of range"},
       {"graph g(x: f32[N], a: i64[2]) -> (y) { y = Unsqueeze(x, a) }", "f32[?,?,?]"},
   });
 }
@@ -97,6 +98,7 @@ TEST(TransposeOps, Values) {
        "i8[1,2,2] {1, 3, 2, 4}"},
       {X23("y = Transpose(x) {perm=[0, 0]}"), "twice"},
       {X23("y = Transpose(x) {perm=[0]}"), "perm has 1"},
+      {X23("y = Transpose(x) {perm=[-1, 0]}"), "negative"},
       {"x = const f32[] {3} y = Transpose(x)", "f32[] {3}"},
       {"x = const f32[2,1] {1, 2} s = const i64[3] {2, 1, 2} y = Expand(x, s)",
        "f32[2,2,2] {1, 1, 2, 2, 1, 1, 2, 2}"},

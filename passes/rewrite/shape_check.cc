@@ -1,4 +1,4 @@
-#include "passes/rewrite/rank_check.h"
+#include "passes/rewrite/shape_check.h"
 
 #include <algorithm>
 
@@ -10,9 +10,26 @@ namespace {
 constexpr int kMaxRank = 5;
 
 bool RankUnknown(const ValueType& t) { return t.is_tensor() && !t.tensor().shape.has_rank(); }
+bool ShapeUnknown(const ValueType& t) {
+  if (!t.is_tensor() || RankUnknown(t)) return t.is_tensor();
+  const auto& dims = t.tensor().shape.dims();
+  return std::any_of(dims.begin(), dims.end(), [](const Dim& d) { return d.is_unknown(); });
+}
+
+/// For certain of different shapes. An extent that is still not known may be the other.
+bool Contradict(const ValueType& a, const ValueType& b) {
+  if (!a.is_tensor() || !b.is_tensor() || RankUnknown(a) || RankUnknown(b)) return false;
+  const Shape &x = a.tensor().shape, &y = b.tensor().shape;
+  if (x.rank() != y.rank()) return true;
+  // A sum or quotient may be written in two ways; a number or one symbol may not.
+  const auto plain = [](const Dim& d) { return d.is_static() || !d.symbol().empty(); };
+  for (int i = 0; i < x.rank(); ++i)
+    if (plain(x[i]) && plain(y[i]) && !(x[i] == y[i])) return true;
+  return false;
+}
 
 /// Graph `g` becomes what the match, or the patch, computes where operands of unknown rank have
-/// `rank` dimensions.
+/// `rank` dimensions, and unknown extents are extents of their own.
 class Instance {
  public:
   Instance(Graph& g, int rank) : editor_(g), rank_(rank) {}
@@ -21,9 +38,14 @@ class Instance {
   Value* Boundary(const Value* v) {
     if (const auto it = values_.find(v); it != values_.end()) return it->second;
     ValueType type = v->type();
-    if (RankUnknown(type)) {
+    if (ShapeUnknown(type)) {
       std::vector<Dim> dims;
-      for (int i = 0; i < rank_; ++i) dims.push_back(Dim::Symbol(Cat("rank_check_", i)));
+      if (RankUnknown(type))
+        for (int i = 0; i < rank_; ++i) dims.push_back(Dim::Symbol(Cat("shape_check_", i)));
+      else
+        dims = type.tensor().shape.dims();
+      for (Dim& d : dims)
+        if (d.is_unknown()) d = Dim::Symbol(Cat("shape_check_of_", v->name(), fresh_++));
       type = ValueType(TensorType{type.tensor().dtype, Shape(std::move(dims))});
     }
     Value* mine = v->is_constant() ? editor_.AddConstant(*v->constant())
@@ -46,11 +68,11 @@ class Instance {
 
  private:
   GraphEditor editor_;
-  int rank_;
+  int rank_, fresh_ = 0;
   std::unordered_map<const Value*, Value*> values_;
 };
 
-Status CheckAtRank(const Match& m, const std::vector<Node*>& nodes, const Patch& p, int rank) {
+Status CheckAtRank(const std::vector<Node*>& nodes, const Patch& p, int rank) {
   Graph before(p.graph.ops(), "match"), after(p.graph.ops(), "patch");
   Instance match(before, rank), patch(after, rank);
   for (const Node* n : nodes)
@@ -63,12 +85,13 @@ Status CheckAtRank(const Match& m, const std::vector<Node*>& nodes, const Patch&
   }
   for (const auto& n : p.graph.nodes())
     if (const Status s = patch.Add(*n); !s.ok())
-      return InvalidModel(Cat("needs a known rank: with ", rank, " dimensions, ", s.message()));
+      return InvalidModel(Cat("needs known shapes: ", s.message()));
   for (size_t i = 0; i < p.outputs.size(); ++i) {
+    // Of what the rule found further away we know too little.
+    if (std::find(nodes.begin(), nodes.end(), p.outputs[i]->producer()) == nodes.end()) continue;
     const Value *from = match.Boundary(p.outputs[i]), *to = patch.Boundary(p.graph.outputs()[i]);
-    if (!to->type().Refines(from->type()))
-      return InvalidModel(Cat("needs the rank of '", m.root()->name(), "': where an operand has ",
-                              rank, " dimensions, the result would be ", ToString(to->type()),
+    if (Contradict(from->type(), to->type()))
+      return InvalidModel(Cat("needs known shapes: the result may be ", ToString(to->type()),
                               " instead of ", ToString(from->type())));
   }
   return {};
@@ -76,13 +99,18 @@ Status CheckAtRank(const Match& m, const std::vector<Node*>& nodes, const Patch&
 
 }  // namespace
 
-Status CheckUnknownRanks(const Match& m, const Patch& p) {
+Status CheckUnknownShapes(const Match& m, const Patch& p) {
   if (std::none_of(p.outputs.begin(), p.outputs.end(),
-                   [](const Value* v) { return RankUnknown(v->type()); }))
+                   [](const Value* v) { return ShapeUnknown(v->type()); }))
     return {};
-  std::vector<Node*> nodes = m.nodes();
+  std::vector<Node*> nodes = CoveredNodes(m, p);
   std::sort(nodes.begin(), nodes.end(), [](Node* a, Node* b) { return Graph::Before(*a, *b); });
-  for (int rank = 0; rank <= kMaxRank; ++rank) INFER_TRY(CheckAtRank(m, nodes, p, rank));
+  const bool any_rank = std::any_of(nodes.begin(), nodes.end(), [](const Node* n) {
+    return std::any_of(n->inputs().begin(), n->inputs().end(),
+                       [](const Value* v) { return v && RankUnknown(v->type()); });
+  });
+  for (int rank = 0; rank <= (any_rank ? kMaxRank : 0); ++rank)
+    INFER_TRY(CheckAtRank(nodes, p, rank));
   return {};
 }
 
