@@ -93,7 +93,7 @@ std::optional<NodeSpec> GroupNorm(const OpCall& call, NodeSpec node, const OrtCo
   if (rank < 3 || context.opset < 5) return std::nullopt;
   const int64_t groups = call.Int("num_groups");
   const auto emit = [&](std::string_view op, std::vector<std::string> inputs, AttrMap attrs = {}) {
-    const std::string result = out.Fresh("group_norm");
+    std::string result = out.Fresh("group_norm");
     out.Emit(MakeSpec(op, node, std::move(inputs), {result}, std::move(attrs)));
     return result;
   };
@@ -144,9 +144,9 @@ std::optional<NodeSpec> Attention(const OpCall& call, NodeSpec node, const OrtCo
   if (!context.lacks) return AttentionWithRows(call, std::move(node), out);
   const bool three = RankOf(call, 0) == 3 && RankOf(call, 1) == 3 && RankOf(call, 2) == 3;
   if (!three || call.Int("q_num_heads") != call.Int("kv_num_heads")) return std::nullopt;
-  for (size_t i : {4, 5, 6})
+  for (const size_t i : {size_t{4}, size_t{5}, size_t{6}})
     if (Has(node, i)) return std::nullopt;
-  for (size_t i : {1, 2, 3})
+  for (const size_t i : {size_t{1}, size_t{2}, size_t{3}})
     if (Wants(node, i)) return std::nullopt;
   if (call.Float("softcap") != 0 || call.HasAttr("softmax_precision") ||
       call.Int("left_window_size") >= 0 || call.Int("right_window_size") >= 0)
