@@ -22,6 +22,7 @@ std::vector<std::unique_ptr<Pass>> SimplifyPasses() {
   passes.push_back(FoldConstants());
   passes.push_back(std::make_unique<RulePass>("simplify", SimplifyRules()));
   passes.push_back(MergeDuplicates());
+  passes.push_back(ShareKnownExtents());
   return passes;
 }
 

@@ -6,6 +6,9 @@ namespace infer {
 
 /// Nodes and constants that no output needs.
 std::unique_ptr<Pass> RemoveDeadCode();
+/// Integers that are known to be the same extents, such as [batch, seq + 1], are computed once,
+/// where they are first.
+std::unique_ptr<Pass> ShareKnownExtents();
 /// Nodes whose operands are all known become constants, computed by the reference kernels; so do
 /// results whose elements shape inference knows (Value::elements). Left alone: random operators,
 /// DequantizeLinear (it marks a quantized weight), and results larger than the operands that become

@@ -4,6 +4,7 @@
 
 #include "lib/ir/eval.h"
 #include "lib/ir/text.h"
+#include "lib/ir/verify.h"
 #include "lib/ops/registry.h"
 #include "lib/support/strings.h"
 #include "passes/pass/pipeline.h"
@@ -104,6 +105,39 @@ TEST(MergeDuplicates, TwinsThatAreBothOutputsShareTheirReaders) {
   EXPECT_EQ(g.num_nodes(), 4u) << Print(g);
   EXPECT_EQ(g.FindValue("y")->producer()->input(0), g.FindValue("y")->producer()->input(1));
   EXPECT_EQ(g.FindValue("d")->producer()->op(), "Split");
+}
+
+/// The scores are asked for their last extent, which the cache's inputs tell.
+TEST(ShareExtents, WhatIsKnownIsComputedOnceWhereItIsFirst) {
+  Graph g = Parsed(R"(graph g(x: f32[B,1,8], past: f32[B,S,8]) -> (y, z) {
+    k = Concat(past, x) {axis=1}
+    a = const i64[] {1}
+    one = const i64[1] {1}
+    two = const i64[1] {2}
+    zero = const i64[1] {0}
+    many = const i64[1] {100}
+    p = Shape(past)
+    s = Gather(p, a)
+    n = Add(s, a)
+    u = Cast(n) {to=1}
+    z = Neg(u)
+    t = Transpose(k) {perm=[0,2,1]}
+    scores = MatMul(x, t)
+    shape = Shape(scores)
+    last = Slice(shape, two, many, zero, one)
+    w = const f32[1,1,64] ~1
+    mask = Slice(w, zero, last, two, one)
+    y = Add(scores, mask)
+  })");
+  ASSERT_TRUE(Optimize(g).ok());
+  ASSERT_EQ(Verify(g).message(), "");
+  const Value* scores = g.FindValue("scores");
+  ASSERT_NE(scores, nullptr) << Print(g);
+  ASSERT_EQ(scores->uses().size(), 1u) << Print(g);
+  EXPECT_EQ(scores->uses()[0].user->op(), "Add");
+  int shapes = 0;
+  for (const auto& n : g.nodes()) shapes += n->Is("Shape");
+  EXPECT_EQ(shapes, 1) << Print(g);
 }
 
 }  // namespace

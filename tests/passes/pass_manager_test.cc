@@ -166,6 +166,7 @@ TEST(Pipeline, GoldenText) {
     inline-if
     unflatten-matmul
   merge-duplicates
+  share-extents
 )";
   const std::string fuse = R"(expand-and-gather
   expand-einsum
