@@ -210,10 +210,13 @@ class Writer : public LiftContext {
     return {};
   }
 
-  /// Another form for ONNX Runtime, where the file is for it and that is better.
+  /// Another form for ONNX Runtime, where the file is for it and that is better, or where it takes
+  /// no other.
   std::optional<NodeSpec> OrtFormOf(const Node& n, const NodeSpec& spec) {
-    if (state_.options.target != ExportTarget::kOrt) return std::nullopt;
     const bool lacks = n.def().domain.empty() && OpsetOf(n.def(), spec) > state_.options.opset;
+    if (state_.options.target == ExportTarget::kOnnx && !lacks)
+      return WithMaskRows(CallOf(n), spec, *this);
+    if (state_.options.target != ExportTarget::kOrt) return std::nullopt;
     return OrtForm(CallOf(n), spec, {state_.options.opset, state_.options.decompose, lacks}, *this);
   }
 

@@ -124,8 +124,8 @@ std::optional<NodeSpec> GroupNorm(const OpCall& call, NodeSpec node, const OrtCo
 /// The queries' axis, from the end, of operand 0.
 const Dim& Queries(const OpCall& call) { return call.shape(0)[-2]; }
 
-/// ONNX Runtime's Attention wants a mask with a row for every query; the standard broadcasts.
 std::optional<NodeSpec> AttentionWithRows(const OpCall& call, NodeSpec node, LiftContext& out) {
+  if (!Has(node, 3)) return std::nullopt;
   const int rank = RankOf(call, 0), mask_rank = RankOf(call, 3);
   if (rank < 3 || mask_rank < 2 || call.shape(3)[-2].KnownEqual(Queries(call))) return std::nullopt;
   const std::string length = out.Fresh("queries"), shape = out.Fresh("mask_rows"),
@@ -181,6 +181,11 @@ constexpr Row kRows[] = {
 };
 
 }  // namespace
+
+std::optional<NodeSpec> WithMaskRows(const OpCall& call, const NodeSpec& node, LiftContext& out) {
+  if (!node.domain.empty() || node.op != "Attention") return std::nullopt;
+  return AttentionWithRows(call, node, out);
+}
 
 std::optional<NodeSpec> OrtForm(const OpCall& call, const NodeSpec& node, const OrtContext& context,
                                 LiftContext& out) {

@@ -14,6 +14,10 @@ struct OrtContext {
   bool lacks = false;        ///< the opset has no such operator
 };
 
+/// Attention whose mask has a row for every query: the standard broadcasts it, ONNX Runtime refuses
+/// the file else. Nothing where it has them already, or is no such node. For standard files, too.
+std::optional<NodeSpec> WithMaskRows(const OpCall& call, const NodeSpec& node, LiftContext& out);
+
 /// The node that ONNX Runtime shall run in place of `node`, whose call is `call`; nodes before it
 /// go to `out`. Nothing where the standard form is as good.
 std::optional<NodeSpec> OrtForm(const OpCall& call, const NodeSpec& node, const OrtContext& context,
