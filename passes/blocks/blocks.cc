@@ -4,10 +4,13 @@ namespace infer {
 
 std::vector<RuleGroup> BlockRules() {
   return {
+      {"fuse-rope", {FuseRope(), FuseInterleavedRope()}},
+      {"attention-extents", {ScoreExtentFromInputs()}},
       {"fuse-attention",
        {FuseAttention(), AttentionFoldedHeads(), AttentionHeads(), AttentionScale(),
         AttentionCache()}},
       {"attention-layout", {AttentionHeadsLast(), AttentionSequenceFirst()}},
+      {"merge-projections", {MergeBiasedProjections(), MergeProjections()}},
   };
 }
 

@@ -17,5 +17,10 @@ Rule AttentionScale();
 Rule AttentionCache();
 Rule AttentionHeadsLast();
 Rule AttentionSequenceFirst();
+Rule ScoreExtentFromInputs();
+Rule FuseRope();
+Rule FuseInterleavedRope();
+Rule MergeProjections();
+Rule MergeBiasedProjections();
 
 }  // namespace infer

@@ -225,7 +225,12 @@ fold-into-layers
 fuse-what-is-left
   fuse-batchnorm
 )";
-  const std::string blocks = R"(fuse-attention
+  const std::string blocks = R"(fuse-rope
+  fuse-rope
+  fuse-interleaved-rope
+attention-extents
+  extent-from-inputs
+fuse-attention
   fuse-attention
   attention-folded-heads
   attention-repeated-heads
@@ -234,6 +239,9 @@ fuse-what-is-left
 attention-layout
   attention-heads-last
   attention-sequence-first
+merge-projections
+  merge-biased-projections
+  merge-projections
 )";
   EXPECT_EQ(BuildPipeline(1).ToString(), simplify);
   const std::string finish =

@@ -1,0 +1,100 @@
+/// Masks that are made to the scores' extents: these are taken from the graph's inputs instead, so
+/// that the scores are read by nobody else.
+#include <algorithm>
+
+#include "passes/blocks/blocks.h"
+#include "passes/rewrite/queries.h"
+
+namespace infer {
+namespace {
+
+struct Extent {
+  Value* input;
+  int axis;
+  Dim dim;
+};
+
+/// Symbolic extents of the graph inputs that `v` is computed from, nearest first.
+std::vector<Extent> ExtentsOfInputs(Value* v) {
+  constexpr size_t kMaxValues = 256, kMaxExtents = 12;
+  std::vector<Value*> seen = {v};
+  std::vector<Extent> extents;
+  for (size_t i = 0; i < seen.size() && extents.size() < kMaxExtents; ++i) {
+    if (seen[i]->is_input()) {
+      for (int axis = 0; axis < RankOf(*seen[i]); ++axis) {
+        const Dim& d = seen[i]->shape()[axis];
+        const bool known = std::any_of(extents.begin(), extents.end(),
+                                       [&](const Extent& e) { return e.dim.KnownEqual(d); });
+        if (d.is_symbolic() && !known) extents.push_back({seen[i], axis, d});
+      }
+      continue;
+    }
+    if (!seen[i]->producer()) continue;
+    for (Value* x : seen[i]->producer()->inputs())
+      if (x && !x->is_constant() && seen.size() < kMaxValues &&
+          std::find(seen.begin(), seen.end(), x) == seen.end())
+        seen.push_back(x);
+  }
+  return extents;
+}
+
+Result<Value*> Read(const Extent& e, PatchBuilder& b) {
+  return b("Shape", {e.input}, {{"end", int64_t{e.axis + 1}}, {"start", int64_t{e.axis}}});
+}
+
+/// [dim] from extents of inputs: one of them or the sum of two, and a number.
+Result<Value*> Computed(const Dim& dim, const std::vector<Extent>& extents, PatchBuilder& b) {
+  const auto plus = [&](Value* sum, const Dim& rest) -> Result<Value*> {
+    if (rest.value() == 0) return sum;
+    return b("Add", {sum, b.Ints({rest.value()})});
+  };
+  for (const Extent& e : extents)
+    if (const Dim rest = dim - e.dim; rest.is_static()) {
+      INFER_ASSIGN(Value * one, Read(e, b));
+      return plus(one, rest);
+    }
+  for (const Extent& e : extents)
+    for (const Extent& f : extents)
+      if (const Dim rest = dim - e.dim - f.dim; rest.is_static()) {
+        INFER_ASSIGN(Value * one, Read(e, b));
+        INFER_ASSIGN(Value * two, Read(f, b));
+        INFER_ASSIGN(Value * sum, b("Add", {one, two}));
+        return plus(sum, rest);
+      }
+  return InvalidModel("needs an extent that follows from those of the inputs");
+}
+
+}  // namespace
+
+Rule ScoreExtentFromInputs() {
+  Pattern x = Op("MatMul|Mul|Div|Add|Where|Concat|Transpose", Any()).MoreInputs().Shared();
+  Pattern root = Op("Gather|Slice", Op("Shape", x).Shared()).MoreInputs();
+  return {
+      .name = "extent-from-inputs",
+      .doc = "Gather|Slice(Shape(scores)) => an extent of an input, plus another or a number",
+      .match = root,
+      .build = [=](const Match& m, PatchBuilder& b) -> Result<Value*> {
+        const auto& elements = m[root]->elements();
+        if (!elements || elements->size() != 1 || (*elements)[0].is_static() ||
+            (*elements)[0].is_unknown())
+          return InvalidModel("needs one extent, known as a symbol");
+        INFER_ASSIGN(Value * extent, Computed((*elements)[0], ExtentsOfInputs(m[x]), b));
+        if (RankOf(*m[root]) == 1) return extent;
+        return b("Squeeze", {extent, b.Ints({0})});
+      },
+      .fires_on = {R"(graph g(q: f32[2,S,4], p: f32[2,P,4]) -> (y) { i = const i64[] {1}
+             k = Concat(p, q) {axis=1}  s = Shape(k)  y = Gather(s, i) })",
+                   R"(graph g(q: f32[2,S,4], kt: f32[2,4,T]) -> (m, y) { a = const i64[1] {-1}
+             e = const i64[1] {9}  d = const f32[] {2}  m1 = MatMul(q, kt)  m = Div(m1, d)
+             s = Shape(m)  y = Slice(s, a, e) })"},
+      .silent_on = {{R"(graph g(q: f32[2,S,4], kt: f32[2,4,T]) -> (m, y) {
+              a = const i64[1] {1}  e = const i64[1] {9}  m = MatMul(q, kt)  s = Shape(m)
+              y = Slice(s, a, e) })",
+                     "one extent, known as a symbol"},
+                    {R"(graph g(q: f32[2,S,4]) -> (y) { i = const i64[] {1}  s = Shape(q)
+              y = Gather(s, i) })",
+                     "'q' is a graph input"}},
+  };
+}
+
+}  // namespace infer
