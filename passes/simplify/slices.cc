@@ -218,4 +218,45 @@ Rule SliceByGather() {
   };
 }
 
+Rule MergeGatherUnsqueeze() {
+  Pattern x = Any(), index = Scalar().Where(
+                         "without axes", [](const Value& v) { return v.constant()->rank() == 0; });
+  Pattern gather = Op("Gather", x, index), root = Op("Unsqueeze", gather, Constant());
+  return {
+      .name = "merge-gather-unsqueeze",
+      .doc = "Unsqueeze(Gather(x, i, axis), axis) => Slice(x, i, i + 1)",
+      .match = root,
+      .when = {{"the axis that the Gather took",
+                [=](const Match& m) {
+                  const int rank = RankOf(*m[x]);
+                  const auto axes = ConstantInts(m.node(root), 1);
+                  if (rank < 1 || !axes || axes->size() != 1) return false;
+                  const auto put = NormalAxes(*axes, rank);
+                  const auto taken = NormalizeAxis(m.node(gather).Attr<int64_t>("axis"), rank);
+                  return put && taken.ok() && (*put)[0] == *taken;
+                }}},
+      .quiet = true,
+      .build = [=](const Match& m, PatchBuilder& b) -> Result<Value*> {
+        INFER_ASSIGN(const int axis,
+                     NormalizeAxis(m.node(gather).Attr<int64_t>("axis"), RankOf(*m[x])));
+        const int64_t extent = StaticDim(*m[x], axis).value_or(0);
+        const int64_t given = m.tensor(index).IntAt(0), at = given < 0 ? given + extent : given;
+        // A Slice cuts where a Gather fails.
+        if (at < 0 || at >= extent) return InvalidModel("needs an index within a known extent");
+        return BuildSlice(b, m[x], {{axis, at, at + 1, 1}});
+      },
+      .fires_on = {R"(graph g(x: f32[2,N,4]) -> (y) { i = const i64[] {-1}  a = const i64[1] {0}
+                     t = Gather(x, i)  y = Unsqueeze(t, a) })"},
+      .silent_on = {{R"(graph g(x: f32[1,1,4]) -> (y) { i = const i64[] {0}  a = const i64[1] {1}
+                       t = Gather(x, i)  y = Unsqueeze(t, a) })",
+                     "the axis that the Gather took"},
+                    {R"(graph g(x: f32[N,4]) -> (y) { i = const i64[] {0}  a = const i64[1] {0}
+                       t = Gather(x, i)  y = Unsqueeze(t, a) })",
+                     "an index within a known extent"},
+                    {R"(graph g(x: f32[2,4]) -> (y, t) { i = const i64[] {0}  a = const i64[1] {0}
+                       t = Gather(x, i)  y = Unsqueeze(t, a) })",
+                     "'t' has other uses"}},
+  };
+}
+
 }  // namespace infer

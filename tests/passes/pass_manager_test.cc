@@ -154,6 +154,7 @@ TEST(Pipeline, GoldenText) {
     merge-slices
     slice-of-concat
     slice-by-gather
+    merge-gather-unsqueeze
     merge-concats
     cancel-split-concat
     cancel-concat-split

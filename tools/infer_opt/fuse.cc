@@ -47,6 +47,9 @@ class FuseCommand : public Command {
     o.Values("--patterns", &options_.only, "Only rules of these names (globs)");
     o.Values("--disable", &options_.disable, "Not these rules (globs)");
     o.Values("--explain", &options_.explain, "RULE or RULE@NODE: say why it did not match");
+    o.Value("--fold-budget", &options_.max_fold_growth_bytes,
+            "Bytes that folding one node may add to the constants; the report says what it left",
+            options_.max_fold_growth_bytes);
     o.Value("--stop-after", &options_.stop_after, "Stop after so many rewrites; -1: never", -1);
     o.Flag("--analyze", &analyze_, "Show what rewriting is worth by prediction; write nothing");
     o.OptionalValue("--near-misses", &near_misses_text_, "10",
