@@ -82,6 +82,9 @@ Result<std::pair<Value*, Value*>> PastAndNext(const Match& m, const Cached& c, P
   return std::pair(past, next);
 }
 
+/// How many keys or values [batch, head, length, size] there are.
+Dim LengthOf(const Value& v) { return RankOf(v) == 4 ? v.shape()[2] : Dim(); }
+
 /// Whoever else reads what was joined reads the present that Attention gives.
 Status ReplaceJoined(const Match& m, const Cached& c, Value* present, PatchBuilder& b) {
   Value* joined = m[c.self];
@@ -162,6 +165,10 @@ Rule AttentionCache() {
       .build = [=](const Match& m, PatchBuilder& b) -> Result<Value*> {
         INFER_ASSIGN(const auto keys, PastAndNext(m, k, b));
         INFER_ASSIGN(const auto values, PastAndNext(m, v, b));
+        // Concat(pv, v) and Concat(k, pk) are as long as each other, too.
+        const Dim new_keys = LengthOf(*keys.second), new_values = LengthOf(*values.second);
+        if (!new_keys.is_unknown() && !new_values.is_unknown() && !new_keys.KnownEqual(new_values))
+          return InvalidModel("needs as many new keys as new values");
         INFER_ASSIGN(Node * made, b.Add("Attention",
                                         {m[q], keys.second, values.second, m.node(root).input(3),
                                          keys.first, values.first},
@@ -186,6 +193,10 @@ Rule AttentionCache() {
                 -> (y) { nk = Concat(p, k) {axis=1}  nv = Concat(p, v) {axis=1}
               y = Attention(q, nk, nv) })",
                      "'nk' is not made with axis=2"},
+                    {R"(graph g(q: f32[2,4,3,8], k: f32[2,4,3,8], v: f32[2,4,3,8], p: f32[2,4,2,8])
+                -> (y) { nk = Concat(p, k) {axis=2}  nv = Concat(v, p) {axis=2}
+              y = Attention(q, nk, nv) })",
+                     "as many new keys as new values"},
                     {R"(graph g(q: f32[2,4,3,8], k: f32[2,4,3,8], v: f32[2,4,3,8], p: f32[2,4,2,8])
                 -> (y) { nk = Concat(p, k) {axis=2}  nv = Concat(p, v) {axis=2}
               m = ReduceSum(nk)  y = Attention(q, nk, nv, m) })",
