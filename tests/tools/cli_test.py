@@ -432,7 +432,7 @@ class Cli(unittest.TestCase):
                              "simplify")
         listed = self.expect(0, "infer-opt", "fuse", "--list").stdout
         level = dict(line.split()[:2] for line in listed.splitlines()[1:])
-        self.assertEqual(set(level.values()), {"simplify", "fuse"})
+        self.assertEqual(set(level.values()), {"simplify", "fuse", "blocks"})
         for rule in simple["optimize"]["rules"]:
             self.assertEqual(level[rule["rule"]], "simplify")
         self.expect(2, "infer-opt", "fuse", MODEL, "-o", self.dir / "f.onnx", "--level", 1)
