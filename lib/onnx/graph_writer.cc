@@ -214,8 +214,11 @@ class Writer : public LiftContext {
   /// no other.
   std::optional<NodeSpec> OrtFormOf(const Node& n, const NodeSpec& spec) {
     const bool lacks = n.def().domain.empty() && OpsetOf(n.def(), spec) > state_.options.opset;
-    if (state_.options.target == ExportTarget::kOnnx && !lacks)
-      return WithMaskRows(CallOf(n), spec, *this);
+    if (state_.options.target == ExportTarget::kOnnx && !lacks) {
+      auto form = WithMaskRows(CallOf(n), spec, *this);
+      if (form) form->attrs = AttrsAt(n.def(), n.attrs(), state_.options.opset);
+      return form;
+    }
     if (state_.options.target != ExportTarget::kOrt) return std::nullopt;
     return OrtForm(CallOf(n), spec, {state_.options.opset, state_.options.decompose, lacks}, *this);
   }

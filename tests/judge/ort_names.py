@@ -85,6 +85,8 @@ def cases():
         node = [("Attention", list(feeds), ["y"], {**heads, "scale": 0.3})]
         shown = {"Attention"} if name != "one row" else {"Shape", "Concat", "Expand", "Attention"}
         yield "attention, mask: " + name, model(node, feeds), feeds, [], shown
+        yield "attention, target onnx, mask: " + name, model(node, feeds), feeds, [
+            "--target", "onnx"], shown
         # A mask that does not fit the other operator leaves the nodes that define attention.
         shown = {mha} if name in ("none", "rows") else None
         yield "attention, opset 17, mask: " + name, model(node, feeds), feeds, ["--opset", "17"], shown
@@ -107,7 +109,8 @@ def check(infer_opt, case, work):
     name, original, feeds, flags, expected = case
     path, out = os.path.join(work, "in.onnx"), os.path.join(work, "out.onnx")
     onnx.save(original, path)
-    done = subprocess.run([infer_opt, "fuse", path, "-o", out, "--target", "ort", "-q", *flags],
+    done = subprocess.run([infer_opt, "fuse", path, "-o", out, "-q",
+                           *(flags if "--target" in flags else ["--target", "ort", *flags])],
                           capture_output=True, text=True)
     if done.returncode:
         return "exit %d: %s" % (done.returncode, done.stderr.strip())
