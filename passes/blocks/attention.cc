@@ -44,11 +44,13 @@ struct AttentionPattern {
         const auto axis = p.producer()->Attr<int64_t>("axis");
         return axis == -1 || axis + 1 == RankOf(p);
       });
-  Pattern zero_dropped, zero_kept;
+  Pattern zero_kept, zero_dropped = Any().Where("a mask", [](const Value& c) {
+    return !c.producer() || !c.producer()->Is("IsNaN");
+  });
   Pattern clear_dropped = Op("Where", zero_dropped, Number(0), softmax);
   Pattern clear_kept = Op("Where", zero_kept, softmax, Number(0));
   Pattern clear_nan = Op("Where", Op("IsNaN", softmax), Number(0), softmax);
-  Pattern cleared = OneOf({clear_nan, clear_dropped, clear_kept, softmax});
+  Pattern cleared = OneOf({clear_dropped, clear_kept, clear_nan, softmax});
   Pattern root = Op("MatMul", Optional("Cast", cleared), v);
 };
 

@@ -10,7 +10,8 @@ std::vector<RuleGroup> BlockRules() {
        {FuseAttention(), AttentionFoldedHeads(), AttentionHeads(), AttentionScale(),
         AttentionCache()}},
       {"attention-layout", {AttentionHeadsLast(), AttentionSequenceFirst()}},
-      {"merge-projections", {MergeBiasedProjections(), MergeProjections()}},
+      {"merge-biased-projections", {MergeBiasedProjections()}},
+      {"merge-projections", {MergeProjections()}},
   };
 }
 

@@ -240,8 +240,9 @@ fuse-attention
 attention-layout
   attention-heads-last
   attention-sequence-first
-merge-projections
+merge-biased-projections
   merge-biased-projections
+merge-projections
   merge-projections
 )";
   EXPECT_EQ(BuildPipeline(1).ToString(), simplify);
