@@ -1,5 +1,7 @@
 #include "lib/ir/graph.h"
 
+#include <bit>
+#include <cstdint>
 #include <unordered_map>
 
 #include "lib/support/hash.h"
@@ -8,9 +10,31 @@
 namespace infer {
 namespace {
 
+/// Numbers values as they come. One table of twice their number: a map of nodes would allocate for
+/// each value, after every pass.
+class ValueNumbers {
+ public:
+  explicit ValueNumbers(size_t values) : slots_(std::bit_ceil(2 * values + 2)) {}
+  /// The number, and whether it is new.
+  std::pair<uint64_t, bool> Of(const Value* v) {
+    const size_t mask = slots_.size() - 1;
+    // Fibonacci hashing; the low bits of an address are 0.
+    size_t i = (reinterpret_cast<uintptr_t>(v) >> 4) * 0x9e3779b97f4a7c15u >> 20 & mask;
+    while (slots_[i].first && slots_[i].first != v) i = (i + 1) & mask;
+    if (slots_[i].first) return {slots_[i].second, false};
+    slots_[i] = {v, next_};
+    return {next_++, true};
+  }
+
+ private:
+  std::vector<std::pair<const Value*, uint64_t>> slots_;
+  uint64_t next_ = 0;
+};
+
 /// Numbers values in the order in which a traversal meets them, so that names do not count.
 class Fingerprinter {
  public:
+  explicit Fingerprinter(const Graph& g) : ids_(g.values().size()) {}
   uint64_t Run(const Graph& g, bool names) {
     h_.Add(g.inputs().size()).Add(g.outputs().size());
     for (const Value* v : g.inputs()) {
@@ -35,9 +59,23 @@ class Fingerprinter {
       h_.Add(uint64_t{1}).Add(HashOf(*v->constant()));
       return;
     }
-    auto [it, fresh] = ids_.try_emplace(v, ids_.size());
-    h_.Add(it->second);
-    if (fresh) h_.Add(std::string_view(ToString(v->type())));
+    const auto [id, fresh] = ids_.Of(v);
+    h_.Add(id);
+    if (fresh) AddType(v->type());
+  }
+
+  void AddType(const ValueType& t) {
+    if (!t.is_tensor() || !t.tensor().shape.has_rank()) {
+      h_.Add(std::string_view(ToString(t)));
+      return;
+    }
+    const auto& dims = t.tensor().shape.dims();
+    h_.Add(static_cast<uint64_t>(t.tensor().dtype)).Add(dims.size());
+    for (const Dim& d : dims)
+      if (d.is_static())
+        h_.Add(static_cast<uint64_t>(d.value()));
+      else
+        h_.Add(std::string_view(d.ToString()));
   }
 
   void AddNode(const Node& n) {
@@ -46,11 +84,11 @@ class Fingerprinter {
     for (const Value* v : n.inputs()) AddValue(v);
     for (const Value* v : n.outputs()) AddValue(v);
     for (const auto& [name, sub] : n.subgraphs())
-      h_.Add(std::string_view(name)).Add(Fingerprinter().Run(*sub, false));
+      h_.Add(std::string_view(name)).Add(Fingerprinter(*sub).Run(*sub, false));
   }
 
   Hasher h_;
-  std::unordered_map<const Value*, uint64_t> ids_;
+  ValueNumbers ids_;
 };
 
 }  // namespace
@@ -139,7 +177,7 @@ OpCall CallOf(const Node& node) {
   return call;
 }
 
-uint64_t Fingerprint(const Graph& g) { return Fingerprinter().Run(g, true); }
+uint64_t Fingerprint(const Graph& g) { return Fingerprinter(g).Run(g, true); }
 
 std::string Describe(const Node& n) {
   std::string out(n.op());

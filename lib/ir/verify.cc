@@ -12,7 +12,7 @@ namespace infer {
 namespace {
 
 Status CheckSsa(const Graph& g) {
-  std::unordered_set<const Value*> defined(g.inputs().begin(), g.inputs().end());
+  std::unordered_set<const Value*> defined(g.inputs().begin(), g.inputs().end(), g.values().size());
   for (const auto& n : g.nodes()) {
     for (const Value* v : n->inputs())
       if (v && !v->is_constant() && !defined.contains(v))
@@ -85,6 +85,7 @@ Status CheckTypes(const Graph& g) {
 
 Status CheckLive(const Graph& g) {
   std::unordered_set<const Node*> live;
+  live.reserve(g.num_nodes());
   std::vector<const Node*> stack;
   auto reach = [&](const Value* v) {
     if (v && v->producer() && live.insert(v->producer()).second) stack.push_back(v->producer());

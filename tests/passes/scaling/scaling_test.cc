@@ -129,13 +129,13 @@ Times Fuse(size_t nodes, const OpRegistry& ops, bool show_passes) {
   return t;
 }
 
-/// Processor time, so that a busy machine matters less; three times the work of a linear pass
-/// leaves room for caches.
+/// Processor time, so that a busy machine matters less. A graph of 100,000 nodes does not fit into
+/// caches, which costs a factor of 2 to 3; quadratic work would cost 100.
 TEST(Scaling, IsLinearUpTo100000Nodes) {
   const OpRegistry ops = AllOps();
   Fuse(1'000, ops, false);
   const Times small = Fuse(10'000, ops, false), large = Fuse(100'000, ops, true);
-  EXPECT_LT(large.total(), 30 * small.total());
+  EXPECT_LT(large.total(), 50 * small.total());
 }
 
 }  // namespace
