@@ -169,6 +169,9 @@ Rule AttentionCache() {
         const Dim new_keys = LengthOf(*keys.second), new_values = LengthOf(*values.second);
         if (!new_keys.is_unknown() && !new_values.is_unknown() && !new_keys.KnownEqual(new_values))
           return InvalidModel("needs as many new keys as new values");
+        for (const char* window : {"left_window_size", "right_window_size"})
+          if (m.node(root).attrs().count(window))
+            return InvalidModel("needs no window: it would be counted behind the cache");
         INFER_ASSIGN(Node * made, b.Add("Attention",
                                         {m[q], keys.second, values.second, m.node(root).input(3),
                                          keys.first, values.first},
@@ -197,6 +200,10 @@ Rule AttentionCache() {
                 -> (y) { nk = Concat(p, k) {axis=2}  nv = Concat(v, p) {axis=2}
               y = Attention(q, nk, nv) })",
                      "as many new keys as new values"},
+                    {R"(graph g(q: f32[2,4,3,8], k: f32[2,4,3,8], v: f32[2,4,3,8], p: f32[2,4,2,8])
+                -> (y) { nk = Concat(p, k) {axis=2}  nv = Concat(p, v) {axis=2}
+              y = Attention(q, nk, nv) {left_window_size=0} })",
+                     "no window"},
                     {R"(graph g(q: f32[2,4,3,8], k: f32[2,4,3,8], v: f32[2,4,3,8], p: f32[2,4,2,8])
                 -> (y) { nk = Concat(p, k) {axis=2}  nv = Concat(p, v) {axis=2}
               m = ReduceSum(nk)  y = Attention(q, nk, nv, m) })",

@@ -80,6 +80,10 @@ Result<Value*> Rotated(Value* x, Value* cos, Value* sin, bool interleaved, Patch
   if (axis == 0 || axis != HeadAxis(*x, *sin))
     return InvalidModel("needs four axes, and angles that are the same for all heads");
   if (!size || *size % 2 != 0) return InvalidModel("needs heads of a known, even size");
+  for (const Value* angles : {cos, sin})
+    if (const auto count = StaticDim(*angles, -1);
+        count && *count != (interleaved ? *size / 2 : *size))
+      return InvalidModel("needs an angle for each pair");
   Value* from = x;
   INFER_ASSIGN(cos, AngleTable(cos, *x, from, axis, *size / 2, b));
   INFER_ASSIGN(sin, AngleTable(sin, *x, from, axis, *size / 2, b));
