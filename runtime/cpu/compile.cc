@@ -5,6 +5,7 @@
 #include "lib/support/strings.h"
 #include "runtime/cpu/attention_group.h"
 #include "runtime/cpu/bodies.h"
+#include "runtime/cpu/chain.h"
 #include "runtime/cpu/epilogue.h"
 #include "runtime/cpu/expand.h"
 #include "runtime/cpu/gate.h"
@@ -30,13 +31,17 @@ StepKernels Choose(const StepCall& call, const KernelList& kernels, StepInfo& in
     // What an integer kernel misses in a float model is no news.
     if (!may_be_integer && k.name.starts_with("int8:")) continue;
     if (std::string reason = k.refuse(call); !reason.empty()) {
-      if (chosen.kernels.empty()) info.refusals.push_back(Cat(k.name, ": ", reason));
+      const bool is_no_chain = k.name == kChainKernel && call.step.nodes.size() == 1;
+      if (chosen.kernels.empty() && !is_no_chain)
+        info.refusals.push_back(Cat(k.name, ": ", reason));
       continue;
     }
     chosen.kernels.push_back(k.make(call));
     chosen.names.emplace_back(k.name);
   }
   info.kernel = chosen.names.empty() ? "reference" : chosen.names[0];
+  // All others take one operator only, which is no news.
+  if (info.kernel == kChainKernel) info.refusals.clear();
   info.precision = PrecisionOf(call);
   return chosen;
 }
@@ -76,6 +81,11 @@ Status AddEpilogues(CompileState& s) {
   return {};
 }
 
+Status AddChains(CompileState& s) {
+  FoldChains(*s.plan, s.options);
+  return {};
+}
+
 Status AddBodies(CompileState& s) {
   INFER_ASSIGN(s.bodies, CompileBodies(*s.plan, s.compile, !s.options.allow_reference));
   return {};
@@ -110,6 +120,8 @@ constexpr CompileStep kSteps[] = {
     {"fold-constants", "dequantised weights that no group took", 0, FoldWeights},
     {"gates", "the Mul of squeeze-and-excitation into the convolution after it", 1, AddGates},
     {"epilogues", "activations and residuals into the step before them", 1, AddEpilogues},
+    {"chains", "element-wise operators, norms of rows and what quantizes them, block by block", 1,
+     AddChains},
     {"bodies", "programs for the subgraphs of control flow", 0, AddBodies},
     {"kernels", "which kernels accept each step, best first", 0, ChooseKernels},
 };

@@ -18,6 +18,7 @@ KernelList WeightOnlyKernels();       ///< MatMulNBits (own)
 KernelList GroupAttentionKernels();   ///< GroupQueryAttention (own)
 KernelList PoolKernels();             ///< MaxPool, AveragePool, GlobalAveragePool, ... (oneDNN)
 KernelList NormKernels();             ///< BatchNormalization (oneDNN)
+KernelList ChainKernels();            ///< element-wise operators and norms of rows in a chain
 KernelList AttentionKernels();        ///< around Softmax
 KernelList RotaryKernels();           ///< RotaryEmbedding (own)
 KernelList RmsKernels();              ///< RMSNormalization (own)

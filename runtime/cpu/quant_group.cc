@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lib/support/strings.h"
+#include "runtime/cpu/chain.h"
 
 namespace infer {
 namespace {
@@ -103,7 +104,8 @@ bool SomeKernelAccepts(const Plan& plan, const PlanStep& step, const KernelList&
                        const CompileOptions& options) {
   const StepCall call{plan, step, options};
   return std::any_of(kernels.begin(), kernels.end(), [&](const KernelDef& k) {
-    return step.main->Is(k.op, k.domain) && k.refuse(call).empty();
+    // Chains form last, of what groups have left.
+    return k.name != kChainKernel && step.main->Is(k.op, k.domain) && k.refuse(call).empty();
   });
 }
 
