@@ -34,11 +34,19 @@ Result<std::shared_ptr<const Graph>> BodyOf(const OpDef& def, const AttrMap& att
   static std::map<CacheKey, std::shared_ptr<const Graph>> cache;
   const AttrMap all = WithDefaults(def, attrs);
   const CacheKey key{&def, HashOf(all) ^ reinterpret_cast<uintptr_t>(&ops)};
-  std::lock_guard lock(mutex);
-  if (auto it = cache.find(key); it != cache.end()) return it->second;
+  {
+    std::lock_guard lock(mutex);
+    if (auto it = cache.find(key); it != cache.end()) return it->second;
+  }
+  // Without the lock: a body may hold operators that have bodies.
   auto parsed = ParseGraph(def.body, ops, {.parameters = &all});
-  if (!parsed.ok()) return Internal(Cat("body of ", def.name, ": ", parsed.status().message()));
+  if (!parsed.ok()) {
+    // Which operator a body applies may be for the model to say: then it may say nonsense.
+    const std::string what = Cat("body of ", def.name, ": ", parsed.status().message());
+    return def.body.find("= @") != std::string_view::npos ? InvalidModel(what) : Internal(what);
+  }
   constexpr size_t kMaxBodies = 4096;
+  std::lock_guard lock(mutex);
   if (cache.size() >= kMaxBodies) cache.clear();
   return cache[key] = std::make_shared<const Graph>(*std::move(parsed));
 }

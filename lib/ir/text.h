@@ -13,7 +13,8 @@
 /// `_` is an omitted operand or result; [..] after the operands lists captures. Types of inner
 /// subgraph inputs may be left out (they follow from the operands). An attribute's value is an int
 /// (1), a float (1.0, 1e-5, inf, nan), a string, a list of one kind, a tensor (const ...) or @name
-/// (a body's parameter). Values are typed by inference; `y: type` on outputs is checked.
+/// (a body's parameter). A body's operator may be @name, too: a string "Op" or "Op {attributes}".
+/// Values are typed by inference; `y: type` on outputs is checked.
 #include "lib/ir/graph.h"
 
 namespace infer {

@@ -96,17 +96,32 @@ class GraphParser {
       editor.AddConstant(std::move(t), options.output_names[0]);
       return {};
     }
-    INFER_ASSIGN(const OpDef* def, Operator());
+    AttrMap attrs;
+    INFER_ASSIGN(const OpDef* def, Operator(attrs));
     std::vector<Value*> operands;
     INFER_TRY(Operands(g, operands, options));
-    AttrMap attrs;
     INFER_TRY(Attributes(*def, attrs, options));
     auto node = editor.AddNode(*def, std::move(operands), std::move(attrs), std::move(options));
     return node.ok() ? Status() : in_.Error(node.status().message());
   }
 
-  /// Op | domain::Op
-  Result<const OpDef*> Operator() {
+  /// Op | domain::Op | @name, a body's parameter that says "Op" or "Op {attributes}"
+  Result<const OpDef*> Operator(AttrMap& attrs) {
+    if (!in_.Accept("@")) return NamedOperator();
+    INFER_ASSIGN(const AttrValue value, Parameter());
+    const auto* text = std::get_if<std::string>(&value);
+    if (!text) return in_.Error("the parameter that names an operator is no string");
+    static const ParseOptions kNoParameters;
+    GraphParser parser(*text, ops_, kNoParameters);
+    INFER_ASSIGN(const OpDef* def, parser.NamedOperator());
+    NodeOptions options;
+    INFER_TRY(parser.Attributes(*def, attrs, options));
+    if (!parser.in_.AtEnd() || !options.subgraphs.empty())
+      return in_.Error(Cat("'", *text, "' is no operator with attributes"));
+    return def;
+  }
+
+  Result<const OpDef*> NamedOperator() {
     INFER_ASSIGN(std::string op, in_.Name());
     std::string domain;
     if (in_.Accept("::")) {

@@ -53,6 +53,7 @@ std::span<const OpDef> LiftedNormalizationOps();
 std::span<const OpDef> LossOps();
 std::span<const OpDef> StringOps();
 std::span<const OpDef> FusedOps();
+std::span<const OpDef> FusedBlockOps();
 std::span<const OpDef> LinearAttentionOps();
 std::span<const OpDef> DeformConvOps();
 std::span<const OpDef> MlFeatureOps();
@@ -113,6 +114,7 @@ OpRegistry AllOps() {
       LossOps(),
       StringOps(),
       FusedOps(),
+      FusedBlockOps(),
       LinearAttentionOps(),
       DeformConvOps(),
       MlFeatureOps(),

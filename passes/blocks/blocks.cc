@@ -12,6 +12,8 @@ std::vector<RuleGroup> BlockRules() {
       {"attention-layout", {AttentionHeadsLast(), AttentionSequenceFirst()}},
       {"merge-biased-projections", {MergeBiasedProjections()}},
       {"merge-projections", {MergeProjections()}},
+      {"fuse-feed-forward", {FuseMlp(), FuseSqueezeExcite(), FuseSwiGlu(), FuseGeGlu()}},
+      {"fuse-skip-norms", {FuseSkipLayerNorm(), FuseSkipRmsNorm()}},
   };
 }
 

@@ -22,5 +22,11 @@ Rule FuseRope();
 Rule FuseInterleavedRope();
 Rule MergeProjections();
 Rule MergeBiasedProjections();
+Rule FuseSwiGlu();
+Rule FuseGeGlu();
+Rule FuseMlp();
+Rule FuseSqueezeExcite();
+Rule FuseSkipLayerNorm();
+Rule FuseSkipRmsNorm();
 
 }  // namespace infer

@@ -66,11 +66,11 @@ std::vector<RuleGroup> FusionRules() {
       {"fold-into-layers",
        {
            FusePadConv(),
-           FusePadAveragePool(),
+           FusePadAveragePool(), FusePadMaxPool(), FuseGlobalAveragePool(),
            FoldBatchNorm(),
            FoldChannelScale(),
            FoldChannelShift(),
-           FuseMatMulAdd(), FuseMatMulNBitsBias(),
+           FuseMatMulAdd(), FoldInputBatchNorm(), FoldInputScale(), FuseMatMulNBitsBias(),
        }},
       {"fuse-what-is-left",
        {

@@ -1,18 +1,18 @@
-/// Zero padding that the next layer can do itself. Never into MaxPool: it pads with -infinity.
+/// Zero padding that the next layer can do itself.
+#include "passes/fuse/pad.h"
+
 #include <algorithm>
 
 #include "passes/fuse/fusions.h"
 #include "passes/rewrite/queries.h"
 
 namespace infer {
-namespace {
 
-struct PadPattern {
-  Pattern x, pads = Constant(), value = Number(0).OrOmitted(), axes = Constant().OrOmitted();
-  Pattern node = Op("Pad", x, pads, value, axes).With("mode", std::string("constant"));
-};
+PadPattern::PadPattern(Pattern x_in, Pattern value_in)
+    : x(std::move(x_in)),
+      value(std::move(value_in)),
+      node(Op("Pad", x, pads, value, axes).With("mode", std::string("constant"))) {}
 
-/// The pads attribute of `layer` with those of the Pad node added.
 Result<std::vector<int64_t>> AddedPads(const Match& m, const PadPattern& p, const Node& layer) {
   const std::string& auto_pad = layer.Attr<std::string>("auto_pad");
   if (auto_pad != "NOTSET" && auto_pad != "VALID")
@@ -43,8 +43,6 @@ Result<std::vector<int64_t>> AddedPads(const Match& m, const PadPattern& p, cons
   }
   return own;
 }
-
-}  // namespace
 
 Rule FusePadConv() {
   const PadPattern p;

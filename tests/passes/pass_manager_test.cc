@@ -218,10 +218,14 @@ move-transposes
 fold-into-layers
   fuse-pad-conv
   fuse-pad-averagepool
+  fuse-pad-maxpool
+  fuse-global-average-pool
   fold-batchnorm
   fold-channel-scale
   fold-channel-shift
   fuse-matmul-add
+  fold-input-batchnorm
+  fold-input-scale
   fuse-matmulnbits-bias
 fuse-what-is-left
   fuse-batchnorm
@@ -244,6 +248,14 @@ merge-biased-projections
   merge-biased-projections
 merge-projections
   merge-projections
+fuse-feed-forward
+  fuse-mlp
+  fuse-squeeze-excite
+  fuse-swiglu
+  fuse-geglu
+fuse-skip-norms
+  fuse-skip-layernorm
+  fuse-skip-rmsnorm
 )";
   EXPECT_EQ(BuildPipeline(1).ToString(), simplify);
   const std::string finish =
