@@ -6,8 +6,8 @@ usage: fusion_graphs.py INFER_OPT [--all] [GLOB...]
 For every graph of $INFER_TEST_DATA/fusion_graphs: the nodes that ONNX Runtime leaves with all rewrites but
 those of layout, the nodes that `infer-opt fuse` leaves for both targets, and whether ONNX Runtime, without
 rewrites, gets the same values from what we wrote as from the graph as it came. Where we leave more nodes,
-fusion_graphs.txt must hold the reason ("values: ..." where the values themselves differ by right); where a reason
-is no longer needed, that is an error, too. Graphs whose
+fusion_graphs.txt must hold the reason ("values: ..." where the values themselves differ by right); a reason that
+no graph needs any more is an error, too. Graphs whose
 names say that a fusion must not happen (not_triggered, invalid, negative, ...) must keep their values like all
 others. One line per graph that is not plainly fine (--all: every one), then the numbers; exit 1 for a wrong or
 unexplained one, 77 without the data or ONNX Runtime.
@@ -122,7 +122,7 @@ def judge(infer_opt, path, explained):
                 return "wrong", "--target %s: %s" % (target, wrong)
         detail = "%d nodes -> ours %d (ort %d), ONNX Runtime %d%s" % (before, ours["onnx"], ours["ort"], theirs, ran)
         if min(ours.values()) <= theirs:
-            return ("wrong", "explained, but needs no explanation: " + detail) if explained else ("fused", detail)
+            return "fused", detail
         return ("explained" if explained else "unexplained"), detail + (": " + explained if explained else "")
 
 
@@ -146,7 +146,7 @@ def main():
     root = os.path.join(judging.data_folder(), "fusion_graphs")
     if not os.path.isdir(root):
         judging.skip("no fusion_graphs in INFER_TEST_DATA")
-    known, count, negative = explanations(), {}, 0
+    known, count, negative, needed = explanations(), {}, 0, set()
     for folder, _, names in sorted(os.walk(root)):
         for name in sorted(n for n in names if n.endswith(".onnx")):
             path = os.path.join(folder, name)
@@ -156,11 +156,16 @@ def main():
             reason = next((r for g, r in known if fnmatch.fnmatch(short, g)), "")
             verdict, detail = judge(args.infer_opt, path, reason)
             count[verdict] = count.get(verdict, 0) + 1
+            if verdict == "explained":
+                needed.add(reason)
             negative += any(n in short for n in NEGATIVE) and verdict in ("fused", "explained")
             if args.all or verdict not in ("fused", "explained"):
                 print("%-11s %s  %s" % (verdict, short, detail), flush=True)
+    stale = [] if args.globs else [g for g, r in known if r not in needed]
+    for glob in stale:
+        print("stale       %s: nothing needs this reason any more" % glob)
     print(", ".join("%d %s" % (n, v) for v, n in sorted(count.items())), "; %d of names that forbid a fusion" % negative)
-    return 1 if count.get("wrong") or count.get("unexplained") or not count.get("fused") else 0
+    return 1 if stale or count.get("wrong") or count.get("unexplained") or not count.get("fused") else 0
 
 
 if __name__ == "__main__":
