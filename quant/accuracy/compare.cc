@@ -121,6 +121,7 @@ ValueAccuracy ResultOf(const Value& v, const TensorComparer& comparer) {
   a.name = v.name();
   a.op = v.producer() ? std::string(v.producer()->op()) : "";
   a.is_float = v.type().is_tensor() && IsFloat(v.dtype());
+  if (a.is_float) a.least = v.dtype() == DType::kF16 ? 0x1p-24 : 0;
   a.metrics = comparer.metrics();
   a.rows = comparer.row_metrics();
   return a;

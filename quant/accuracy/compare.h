@@ -18,6 +18,7 @@ struct ValueAccuracy {
   std::string name;  ///< golden's name of the value
   std::string op;    ///< operator that makes it in the golden graph; "" for an output read as is
   bool is_float = true;
+  double least = 0;  ///< f16: its smallest positive number, the least error that there is; else 0
   TensorMetrics metrics;
   std::optional<RowMetrics> rows;
 };

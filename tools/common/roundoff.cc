@@ -18,4 +18,8 @@ double CoarsestRoundoff(const Graph& g) {
   return coarsest;
 }
 
+double RewriteTolerance(const Graph& golden) {
+  return std::max(kRewriteTolerance, 10 * CoarsestRoundoff(golden));
+}
+
 }  // namespace infer

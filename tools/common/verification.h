@@ -6,11 +6,9 @@
 #include "tools/common/data_options.h"
 #include "tools/common/input_values.h"
 #include "tools/common/model_options.h"
+#include "tools/common/roundoff.h"
 
 namespace infer {
-
-/// Largest max|d| / max|ref| of a float output that a rewrite may cause (docs/measuring.md).
-inline constexpr double kRewriteTolerance = 1e-3;
 
 struct RandomRuns {
   Samples samples;

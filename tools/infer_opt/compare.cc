@@ -83,7 +83,7 @@ class CompareCommand : public Command {
   /// Level 2 rounds halves where values leave a chain, the golden run after every operator: ten
   /// units of their rounding, as for peers.
   double Tolerance(const Graph& g) const {
-    return std::max(kRewriteTolerance, device_.level >= 2 ? 10 * CoarsestRoundoff(g) : 0.0);
+    return device_.level >= 2 ? RewriteTolerance(g) : kRewriteTolerance;
   }
 
   Result<AccuracyReport> WithGolden(Context& context, const Model& candidate, Json& report) {

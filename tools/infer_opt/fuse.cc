@@ -192,8 +192,9 @@ class FuseCommand : public Command {
     return shapes;
   }
 
-  static std::vector<GateResult> GatesOf(const AccuracyReport& accuracy) {
-    std::vector<GateResult> gates = CheckGates(accuracy, {.max_error_ratio = kRewriteTolerance});
+  static std::vector<GateResult> GatesOf(const AccuracyReport& accuracy, const Graph& golden) {
+    std::vector<GateResult> gates =
+        CheckGates(accuracy, {.max_error_ratio = RewriteTolerance(golden)});
     AddExactnessGates(accuracy, gates);
     return gates;
   }
@@ -236,7 +237,7 @@ class FuseCommand : public Command {
     context.Step("verify");
     INFER_ASSIGN(AccuracyReport accuracy,
                  CompareGraphs(context, golden, fused, device_, samples, false));
-    const std::vector<GateResult> gates = GatesOf(accuracy);
+    const std::vector<GateResult> gates = GatesOf(accuracy, golden);
     context.Print("\n" + AccuracyText(accuracy) + "\n" + GateText(gates));
     report["accuracy"] = infer::ToJson(accuracy);
     report["gates"] = infer::ToJson(gates);
@@ -297,7 +298,7 @@ class FuseCommand : public Command {
       }
       INFER_ASSIGN(const AccuracyReport accuracy,
                    CompareGraphs(context, model.graph, g, device_, samples, false));
-      BisectStep step{n, AllPassed(GatesOf(accuracy)), 0};
+      BisectStep step{n, AllPassed(GatesOf(accuracy, model.graph)), 0};
       for (const ValueAccuracy& v : accuracy.outputs)
         step.error = std::max(step.error, v.is_float ? v.metrics.max_error_ratio
                                                      : static_cast<double>(v.metrics.unequal));
@@ -321,7 +322,8 @@ class FuseCommand : public Command {
       context.PrintLine(Cat("  for ", Printable(Join(culprit->nodes, ", "))));
       context.PrintLine(Cat("  error ", Rounded(found->before.error, 3), " before, ",
                             Rounded(found->after.error, 3), " after; tolerance ",
-                            FormatDouble(kRewriteTolerance), "; ", found->tried, " tries"));
+                            FormatDouble(RewriteTolerance(model.graph)), "; ", found->tried,
+                            " tries"));
       j["first_bad"] = {{"rewrite", found->after.rewrites},
                         {"rule", culprit->rule},
                         {"at", culprit->at},
