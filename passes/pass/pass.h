@@ -53,6 +53,9 @@ struct PassManagerOptions {
   bool verify_each = true;  ///< Verify after every pass that changed the graph
   /// Compare the pass's answer with the graph's fingerprint.
   bool check_answer = true;
+  /// Graphs of more nodes are verified after the last pass, and answers are taken as they are:
+  /// these checks are of our own code, and take longer than the passes.
+  int64_t check_each_up_to = 20000;
   int64_t stop_after = -1;  ///< runs only the first N passes; < 0: all
   /// Called after every pass (dumps).
   std::function<void(const Graph&, const PassRecord&)> after_each = {};

@@ -49,20 +49,31 @@ Result<std::vector<PassRecord>> PassManager::Run(Graph& g, PassContext& context,
                                                  const PassManagerOptions& options) {
   std::vector<PassRecord> records;
   if (options.verify_each) INFER_TRY(Verify(g, {.live = false}).In("before the first pass"));
-  uint64_t fingerprint = options.check_answer ? Fingerprint(g) : 0;
+  const bool each = static_cast<int64_t>(g.total_nodes()) <= options.check_each_up_to;
+  PassManagerOptions of_each = options;
+  of_each.verify_each = options.verify_each && each;
+  of_each.check_answer = options.check_answer && each;
+  uint64_t fingerprint = of_each.check_answer ? Fingerprint(g) : 0;
+  bool changed = false;
   for (Group& group : groups_) {
     bool again = true;
     for (int round = 0; again && round < group.max_rounds; ++round) {
       again = false;
       for (auto& pass : group.passes) {
         if (static_cast<int64_t>(records.size()) == options.stop_after) return records;
-        INFER_ASSIGN(PassRecord record, RunOne(*pass, g, context, options, fingerprint));
+        INFER_ASSIGN(PassRecord record, RunOne(*pass, g, context, of_each, fingerprint));
         record.round = round;
         again = again || record.changed;
+        changed = changed || record.changed;
         if (options.after_each) options.after_each(g, record);
         records.push_back(std::move(record));
       }
     }
+  }
+  if (options.verify_each && !each && changed) {
+    const auto begin = std::chrono::steady_clock::now();
+    INFER_TRY(AsBug(Verify(g), "after the last pass"));
+    records.back().verify_ms += MsSince(begin);
   }
   return records;
 }

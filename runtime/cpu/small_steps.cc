@@ -26,7 +26,7 @@ constexpr double kWorthWakes = 3;
 
 /// A machine that is busy now will not be so for ever.
 constexpr double kMostMicroseconds = 100;
-constexpr double kSpinningMicroseconds = 0.6;
+constexpr double kSpinningMicroseconds = 0.6;  // nothing wakes faster
 constexpr size_t kRounds = 9;
 /// Between two launches a lane may fall asleep; so it may here. Right after a loop even a sleeping
 /// one is awake for some microseconds.
@@ -66,9 +66,14 @@ bool StepLanes::Begin(const Cost& cost, bool on_reference) {
   alone_.reset();
   one_.reset();
   if (lanes_ < 2 || (cost.bytes_written == 0 && cost.flops == 0)) return false;
-  // While others hold the lanes nothing can be measured; spinning threads are the default.
-  const double wake = CurrentLanes() > 1 ? WakeMicroseconds() : kSpinningMicroseconds;
-  if (EstimateMicroseconds(cost, on_reference) >= kWorthWakes * wake) return false;
+  // Measuring starts threads: only for a step that is neither small nor large in any case. While
+  // others hold the lanes nothing can be measured; spinning threads are the default.
+  const double spent = EstimateMicroseconds(cost, on_reference);
+  if (spent >= kWorthWakes * kMostMicroseconds) return false;
+  if (spent >= kWorthWakes * kSpinningMicroseconds) {
+    const double wake = CurrentLanes() > 1 ? WakeMicroseconds() : kSpinningMicroseconds;
+    if (spent >= kWorthWakes * wake) return false;
+  }
   one_.emplace(1);
   alone_.emplace(1);
   return true;
