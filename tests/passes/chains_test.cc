@@ -1,18 +1,12 @@
 // Whole pipelines on what exporters and quantizers write: several rules in turn.
 #include <gmock/gmock.h>
 
-#include "lib/ir/text.h"
-#include "lib/ops/registry.h"
 #include "lib/support/strings.h"
 #include "passes/pass/pipeline.h"
+#include "tests/passes/graphs.h"
 
 namespace infer {
 namespace {
-
-const OpRegistry& Ops() {
-  static const OpRegistry ops = AllOps();
-  return ops;
-}
 
 /// Optimizes the text; checks the values; "Op Op Op" of what is left, in order.
 std::string Left(const std::string& text) {

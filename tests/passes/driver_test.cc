@@ -3,9 +3,8 @@
 
 #include <gmock/gmock.h>
 
-#include "lib/ir/text.h"
 #include "lib/ir/verify.h"
-#include "lib/ops/registry.h"
+#include "tests/passes/graphs.h"
 
 namespace infer {
 namespace {
@@ -13,16 +12,6 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::UnorderedElementsAre;
-
-const OpRegistry& Ops() {
-  static const OpRegistry ops = AllOps();
-  return ops;
-}
-Graph Parsed(const std::string& text) {
-  auto g = ParseGraph(text, Ops());
-  EXPECT_TRUE(g.ok()) << g.status().message();
-  return *std::move(g);
-}
 
 Rule Never() {
   Pattern x = Any();

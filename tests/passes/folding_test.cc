@@ -3,11 +3,10 @@
 #include <gmock/gmock.h>
 
 #include "lib/ir/eval.h"
-#include "lib/ir/text.h"
 #include "lib/ir/verify.h"
-#include "lib/ops/registry.h"
 #include "lib/support/strings.h"
 #include "passes/pass/pipeline.h"
+#include "tests/passes/graphs.h"
 
 namespace infer {
 namespace {
@@ -15,16 +14,6 @@ namespace {
 using testing::Contains;
 using testing::HasSubstr;
 using testing::IsEmpty;
-
-const OpRegistry& Ops() {
-  static const OpRegistry ops = AllOps();
-  return ops;
-}
-Graph Parsed(const std::string& text) {
-  auto g = ParseGraph(text, Ops());
-  EXPECT_TRUE(g.ok()) << g.status().message();
-  return *std::move(g);
-}
 
 OptimizeReport Optimized(Graph& g) {
   const Graph before = g.Clone();

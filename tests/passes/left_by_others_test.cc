@@ -3,18 +3,12 @@
 #include <gmock/gmock.h>
 
 #include "lib/ir/eval.h"
-#include "lib/ir/text.h"
-#include "lib/ops/registry.h"
 #include "lib/support/strings.h"
 #include "passes/pass/pipeline.h"
+#include "tests/passes/graphs.h"
 
 namespace infer {
 namespace {
-
-const OpRegistry& Ops() {
-  static const OpRegistry ops = AllOps();
-  return ops;
-}
 
 /// "Conv=1 Relu=2".
 std::string Left(const Graph& g) {

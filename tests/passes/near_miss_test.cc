@@ -3,11 +3,10 @@
 
 #include <gmock/gmock.h>
 
-#include "lib/ir/text.h"
-#include "lib/ops/registry.h"
 #include "lib/support/strings.h"
 #include "passes/pass/pipeline.h"
 #include "passes/rewrite/bisect.h"
+#include "tests/passes/graphs.h"
 
 namespace infer {
 namespace {
@@ -15,16 +14,6 @@ namespace {
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
-
-const OpRegistry& Ops() {
-  static const OpRegistry ops = AllOps();
-  return ops;
-}
-Graph Parsed(const std::string& text) {
-  auto g = ParseGraph(text, Ops());
-  EXPECT_TRUE(g.ok()) << g.status().message();
-  return *std::move(g);
-}
 
 std::vector<NearMiss> MissesOf(Graph g, size_t max = 10) {
   const std::vector<ListedRule> listed = AllRules();

@@ -1,12 +1,11 @@
 #include <gmock/gmock.h>
 
-#include "lib/ir/text.h"
 #include "lib/ir/verify.h"
-#include "lib/ops/registry.h"
 #include "lib/support/random.h"
 #include "lib/support/strings.h"
 #include "passes/pass/pipeline.h"
 #include "passes/simplify/simplify.h"
+#include "tests/passes/graphs.h"
 
 namespace infer {
 namespace {
@@ -14,15 +13,6 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-const OpRegistry& Ops() {
-  static const OpRegistry ops = AllOps();
-  return ops;
-}
-Graph Parsed(const std::string& text) {
-  auto g = ParseGraph(text, Ops());
-  EXPECT_TRUE(g.ok()) << g.status().message();
-  return *std::move(g);
-}
 constexpr const char* kSilu = "graph g(x: f32[2]) -> (y) { s = Sigmoid(x)  y = Mul(x, s) }";
 
 class BadPass : public Pass {

@@ -2,19 +2,13 @@
 
 #include <gmock/gmock.h>
 
-#include "lib/ir/text.h"
-#include "lib/ops/registry.h"
 #include "passes/pattern/match.h"
+#include "tests/passes/graphs.h"
 
 namespace infer {
 namespace {
 
 using testing::HasSubstr;
-
-const OpRegistry& Ops() {
-  static const OpRegistry ops = AllOps();
-  return ops;
-}
 
 /// What is in the way of `p` at value y; "" when it fits.
 std::string Why(const Pattern& p, const std::string& text) {

@@ -4,17 +4,12 @@
 
 #include <set>
 
-#include "lib/ops/registry.h"
 #include "passes/pass/pipeline.h"
 #include "passes/rewrite/rule_suite.h"
+#include "tests/passes/graphs.h"
 
 namespace infer {
 namespace {
-
-const OpRegistry& Ops() {
-  static const OpRegistry ops = AllOps();
-  return ops;
-}
 
 class RuleTest : public testing::TestWithParam<size_t> {};
 

@@ -2,12 +2,11 @@
 
 #include <gmock/gmock.h>
 
-#include "lib/ir/text.h"
 #include "lib/ir/verify.h"
-#include "lib/ops/registry.h"
 #include "passes/pass/pipeline.h"
 #include "passes/rewrite/rule_fuzz.h"
 #include "passes/rewrite/rule_suite.h"
+#include "tests/passes/graphs.h"
 
 namespace infer {
 namespace {
@@ -16,10 +15,6 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::StartsWith;
 
-const OpRegistry& Ops() {
-  static const OpRegistry ops = AllOps();
-  return ops;
-}
 std::vector<UserRule> Rules(const std::string& text) {
   auto rules = ParseUserRules(text, "my.rules", Ops());
   EXPECT_TRUE(rules.ok()) << rules.status().message();

@@ -9,17 +9,12 @@ namespace {
 
 /// Whether the backend has its own kernel for every attention, and `count` steps in all.
 void ExpectBlock(const std::vector<StepInfo>& steps, size_t count, const std::string& what) {
-  const char* cap = std::getenv("INFER_MAX_ISA");
-  if (BackendUnderTest().name() != "cpu" || !BackendUnderTest().HasKernelFor("", "Attention") ||
-      (cap && std::string_view(cap) == "sse4"))
-    return;
-#if defined(__x86_64__)
+  if (!FusesAttention() || !BackendUnderTest().HasKernelFor("", "Attention")) return;
   for (const StepInfo& s : steps) {
     if (s.op.find("Attention") == std::string::npos) continue;
     EXPECT_EQ(s.kernel.substr(0, 13), "own:attention") << what;
   }
   EXPECT_EQ(steps.size(), count) << what;
-#endif
 }
 
 struct Form {

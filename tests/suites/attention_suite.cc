@@ -8,23 +8,12 @@
 namespace infer {
 namespace {
 
-/// Attention is one step where there are vectors for it (runtime/cpu/simd/attention.h).
-bool HasVectors() {
-#if defined(__x86_64__)
-  const char* cap = std::getenv("INFER_MAX_ISA");
-  return __builtin_cpu_supports("avx2") && !(cap && std::string_view(cap) == "sse4");
-#else
-  return false;
-#endif
-}
-
 /// Whether the whole pattern became one step, where the backend forms such.
 void ExpectFused(const std::vector<StepInfo>& steps, size_t others, const std::string& what) {
   const bool forms = std::any_of(steps.begin(), steps.end(), [](const StepInfo& s) {
     return s.kernel.find("own:attention") != std::string::npos;
   });
-  if (BackendUnderTest().name() != "cpu" || !BackendUnderTest().HasKernelFor("", "Softmax")) return;
-  if (!HasVectors()) return;
+  if (!FusesAttention() || !BackendUnderTest().HasKernelFor("", "Softmax")) return;
   EXPECT_TRUE(forms) << what;
   EXPECT_EQ(steps.size(), 1 + others) << what;
 }

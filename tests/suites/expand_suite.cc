@@ -8,10 +8,7 @@ namespace {
 /// The same values, and on the cpu nothing on reference kernels.
 void CheckFast(const std::string& text) {
   CheckGraph(text);
-  const char* cap = std::getenv("INFER_MAX_ISA");
-  if (BackendUnderTest().name() != "cpu" || !BackendUnderTest().HasKernelFor("", "Attention") ||
-      (cap && std::string_view(cap) == "sse4"))
-    return;
+  if (!FusesAttention() || !BackendUnderTest().HasKernelFor("", "Attention")) return;
   const auto g = ParseGraph(text, SuiteOps());
   const auto program = BackendUnderTest().Compile(*g, {.level = 2});
   ASSERT_TRUE(program.ok()) << program.status().message();

@@ -23,6 +23,18 @@ inline const OpRegistry& SuiteOps() {
   return ops;
 }
 
+/// Attention is one step of the cpu backend where there are vectors for it
+/// (runtime/cpu/simd/attention.h).
+inline bool FusesAttention() {
+#if defined(__x86_64__)
+  const char* cap = std::getenv("INFER_MAX_ISA");
+  return BackendUnderTest().name() == "cpu" && __builtin_cpu_supports("avx2") &&
+         !(cap && std::string_view(cap) == "sse4");
+#else
+  return false;
+#endif
+}
+
 /// Values such as a model sees: normal floats, small integers, every element NaN-free.
 Tensor RandomInput(DType dtype, const Dims& dims, Random& random);
 
