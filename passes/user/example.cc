@@ -74,7 +74,7 @@ std::string MakeExample(const UserRule& rule, const OpRegistry& ops, uint64_t se
     const Sketch s = Guess(rule.text.matches[0], attempt, random);
     auto g = s.Build(ops);
     if (!g.ok()) continue;
-    const std::string text = Print(*g);
+    std::string text = Print(*g);
     RewriteLog log;
     const auto fired = ApplyRules(*g, std::span(&rule.rule, 1), {}, log);
     // Where it does not end, the rule suite says so.
