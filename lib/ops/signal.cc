@@ -11,6 +11,15 @@ namespace infer {
 namespace {
 
 using Complex = std::complex<double>;
+
+/// Each of these operands that is given has one element.
+Status AreNumbers(OpRun& run, std::initializer_list<size_t> operands) {
+  for (const size_t i : operands)
+    if (run.has(i) && run.in(i).num_elements() != 1)
+      return InvalidModel(Cat("'", run.call().def().inputs[i].name, "' must be one number"));
+  return {};
+}
+
 constexpr TypeSet kIndex{DType::kI32, DType::kI64};
 
 // ---- The transform ---------------------------------------------------------------------------
@@ -108,6 +117,7 @@ Status InferDft(OpCall& call) {
 Status RunDft(OpRun& run) {
   const Tensor& x = run.in(0);
   const bool inverse = run.Int("inverse") != 0, one_sided = run.Int("onesided") != 0;
+  INFER_TRY(AreNumbers(run, {1, 2}));
   INFER_ASSIGN(const int axis, NormalizeAxis(run.has(2) ? run.in(2).IntAt(0) : -2, x.rank()));
   const int64_t given = x.dim(axis), parts = x.dim(-1);
   const bool from_half = inverse && one_sided;
@@ -201,6 +211,7 @@ Status InferStft(OpCall& call) {
 Status RunStft(OpRun& run) {
   const Tensor& x = run.in(0);
   const Tensor* window = run.in_or_null(2);
+  INFER_TRY(AreNumbers(run, {1, 3}));
   const int64_t step = run.in(1).IntAt(0);
   const int64_t n = run.has(3) ? run.in(3).IntAt(0) : window ? window->dim(0) : x.dim(1);
   const int64_t frames = n > x.dim(1) ? 0 : (x.dim(1) - n) / step + 1, parts = x.dim(2);
@@ -263,6 +274,7 @@ struct CosineSum {
 
 Status RunWindow(OpRun& run, const CosineSum& w) {
   INFER_ASSIGN(const DType t, OutputType(run.call()));
+  INFER_TRY(AreNumbers(run, {0}));
   const int64_t size = run.in(0).IntAt(0);
   if (size < 0) return InvalidModel(Cat("size is ", size));
   Tensor& y = run.Out(0, t, {size});
@@ -292,6 +304,7 @@ Status InferMel(OpCall& call) {
 /// f / 700).
 Status RunMel(OpRun& run) {
   INFER_ASSIGN(const DType t, OutputType(run.call()));
+  INFER_TRY(AreNumbers(run, {0, 1, 2, 3, 4}));
   const int64_t bins = run.in(0).IntAt(0), length = run.in(1).IntAt(0);
   const int64_t sample_rate = run.in(2).IntAt(0), rows = length / 2 + 1;
   if (bins < 0 || length < 0 || sample_rate < 1)

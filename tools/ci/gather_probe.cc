@@ -3,7 +3,7 @@
 // does; 1: it does not.
 #include <immintrin.h>
 
-int main() {
+__attribute__((target("avx2"))) int main() {
   float table[8], got[8];
   for (int i = 0; i < 8; ++i) table[i] = static_cast<float>(i);
   const __m256i index = _mm256_setr_epi32(7, 6, 5, 4, 3, 2, 1, 0);

@@ -95,5 +95,15 @@ TEST(MelWeightMatrix, EveryTriangleHasPeakOne) {
   }
 }
 
+TEST(Signal, NumbersThatAreNoneAreBadModels) {
+  const Tensor none(DType::kF32, {0}), no_length(DType::kI64, {0});
+  const Tensor n = Tensor::Scalar<int64_t>(8);
+  for (const OpResult& got : {RunOp("MelWeightMatrix", {}, {n, n, n, Tensor::Scalar(0.0f), none}),
+                              RunOp("DFT", {}, {Tensor::Zeros(DType::kF32, {1, 4, 1}), no_length}),
+                              RunOp("STFT", {}, {Tensor::Zeros(DType::kF32, {1, 8, 1}), no_length}),
+                              RunOp("HannWindow", {}, {no_length})})
+    EXPECT_EQ(got.status.code(), Code::kInvalidModel) << got.status.message();
+}
+
 }  // namespace
 }  // namespace infer
