@@ -48,13 +48,12 @@ Status ListInexpressible(const std::vector<Inexpressible>& list, int64_t opset) 
 Result<WrittenModel> WriteAtOpset(const Model& model, const ExportOptions& options,
                                   ExportReport& report) {
   INFER_TRY(CheckOpset(options.opset));
-  auto it = model.info.opsets.find("");
-  report.opset = options.opset > 0               ? options.opset
-                 : it != model.info.opsets.end() ? static_cast<int>(it->second)
-                                                 : static_cast<int>(kDefaultOpset);
-  report.opset_reason = options.opset > 0               ? "asked for"
-                        : it != model.info.opsets.end() ? "input's"
-                                                        : "default";
+  const auto it = model.info.opsets.find("");
+  const bool given = it != model.info.opsets.end();
+  // A model whose nodes are all functions may say any opset.
+  const int64_t from = given ? std::min<int64_t>(it->second, kNewestOpset) : kDefaultOpset;
+  report.opset = options.opset > 0 ? options.opset : static_cast<int>(from);
+  report.opset_reason = options.opset > 0 ? "asked for" : given ? "input's" : "default";
   for (;;) {
     // Only where somebody asks for an opset: else a higher one keeps what was fused.
     INFER_ASSIGN(WrittenModel written,
