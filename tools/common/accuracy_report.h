@@ -16,6 +16,9 @@ struct GateFlags {
   double max_drop = -1, min_sqnr = -1, min_agreement = -1, max_error = -1;  ///< < 0: not given
   void Declare(Options& options);
   GateLimits limits() const;
+  bool any() const {
+    return max_drop >= 0 || min_sqnr >= 0 || min_agreement >= 0 || max_error >= 0;
+  }
 };
 
 }  // namespace infer

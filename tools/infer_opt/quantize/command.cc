@@ -1,7 +1,5 @@
-/// infer-opt quantize: static INT8 (QDQ) with calibration data, an accuracy comparison with the
-/// FP32 model on other data, and gates.
-#include "quant/scheme/quantize.h"
-
+/// infer-opt quantize: reads model and data, lets a mode rewrite the graph, compares the result
+/// with the FP32 model on data that the mode has not seen, and checks the gates.
 #include <algorithm>
 
 #include "lib/support/strings.h"
@@ -9,6 +7,7 @@
 #include "tools/common/export_options.h"
 #include "tools/common/verification.h"
 #include "tools/infer_opt/commands.h"
+#include "tools/infer_opt/quantize/mode.h"
 
 namespace infer {
 namespace {
@@ -74,18 +73,20 @@ class QuantizeCommand : public Command {
     eval_.Declare(o, "eval", "Evaluation data (disjoint)");
     o.Value("--calib-count", &calib_count_, "Of --data: so many for calibration; 0: half");
     o.Value("--seed", &seed_, "Seed of the split of --data");
-    o.Value("--observer", &observer_, "minmax, percentile:99.99 or moving-average:0.9");
-    o.Choice("--activations", &activations_, {"u8", "s8"}, "Integer type of activations");
-    o.Flag("--per-tensor", &per_tensor_, "One scale per weight tensor instead of per channel");
-    o.Flag("--reduce-range", &reduce_range_, "7-bit weights, for processors without VNNI");
+    std::vector<std::string> names;
+    for (const auto& mode : modes_) names.emplace_back(mode->name());
+    mode_ = names.front();
+    o.Choice("--mode", &mode_, names, "What to make, see below");
     o.Values("--include", &include_, "Only these nodes: glob, re:REGEX or op:TYPE");
     o.Values("--exclude", &exclude_, "Not these nodes: glob, re:REGEX or op:TYPE");
-    o.Value("--keep-first", &options_.scheme.keep_first, "So many first layers stay FP32");
-    o.Value("--keep-last", &options_.scheme.keep_last, "So many last layers stay FP32");
+    for (const auto& mode : modes_) mode->Declare(o);
     gates_.Declare(o);
     o.Flag("--layers", &layers_, "Also compare inner values with the FP32 model");
     o.Flag("--no-verify", &no_verify_, "Do not compare with the FP32 model");
     o.Flag("--keep-failed", &keep_failed_, "Write the model even if a gate fails");
+    std::string explained = "Modes:\n";
+    for (const auto& mode : modes_) explained += Cat("  ", mode->name(), ": ", mode->help(), "\n");
+    o.Explain(std::move(explained));
   }
 
   Result<ExitCode> Run(Context& context) override {
@@ -96,17 +97,15 @@ class QuantizeCommand : public Command {
     const Graph golden = model.graph.Clone();
     Json report = NewReport(context, "infer-opt/quantize@1");
     report["model"] = infer::ToJson(model, path_);
-    INFER_TRY(SplitData(golden, report));
-    INFER_TRY(ReadScheme());
+    QuantizeMode& mode = Mode();
+    INFER_TRY(SplitData(golden, mode.needs_data(), report));
     INFER_ASSIGN(auto backend, MakeBackend(device_.device));
     context.Step("calibrate and quantize");
-    options_.threads = device_.threads;
-    options_.stop = context.stop();
-    options_.progress = [&](int64_t done, int64_t total) {
-      context.Progress("calibrate", done, total);
-    };
-    INFER_ASSIGN(QuantizeReport done,
-                 QuantizeStatic(model.graph, calibration_, *backend, options_));
+    QuantizeJob job{context, calibration_, evaluation_, *backend, device_.threads, {}, {}};
+    for (const std::string& text : include_) job.include.push_back(ParseNodePattern(text));
+    for (const std::string& text : exclude_) job.exclude.push_back(ParseNodePattern(text));
+    report["mode"] = mode.name();
+    INFER_ASSIGN(QuantizeReport done, mode.Quantize(job, model.graph, report));
     for (const std::string& w : done.warnings) context.Warn(w);
     report["quantization"] = ToJson(done);
     context.Print(Summary(done));
@@ -128,7 +127,8 @@ class QuantizeCommand : public Command {
 
  private:
   /// --calib and --eval, or --data split by seed. The report says which samples were what.
-  Status SplitData(const Graph& g, Json& report) {
+  Status SplitData(const Graph& g, bool needed, Json& report) {
+    if (!data_.given() && !calib_.given() && !needed) return EvaluationAlone(g, report);
     if (data_.given() == calib_.given())
       return InvalidArgument(
           data_.given() ? "give --data, or --calib and --eval, not both"
@@ -170,18 +170,29 @@ class QuantizeCommand : public Command {
     return {};
   }
 
-  Status ReadScheme() {
-    QuantScheme& s = options_.scheme;
-    s.per_channel = !per_tensor_;
-    s.activations.dtype = activations_ == "s8" ? DType::kI8 : DType::kU8;
-    s.weights.reduce_range = reduce_range_;
-    for (const std::string& text : include_) s.include.push_back(ParseNodePattern(text));
-    for (const std::string& text : exclude_) s.exclude.push_back(ParseNodePattern(text));
-    INFER_ASSIGN(options_.observer, ParseObserver(observer_));
+  /// A mode that needs no calibration data: --eval, where given, still judges the result.
+  Status EvaluationAlone(const Graph& g, Json& report) {
+    if (!eval_.given()) return {};
+    eval_.preprocess = data_.preprocess;
+    eval_.raw_type = data_.raw_type;
+    INFER_ASSIGN(auto eval, OpenData(eval_));
+    INFER_ASSIGN(evaluation_, MakeSamples(eval, g, FirstSamples(*eval, eval_.max_samples)));
+    report["data"] = {{"evaluation_path", eval_.data}, {"evaluation", evaluation_.count}};
     return {};
   }
 
+  QuantizeMode& Mode() const {
+    return **std::find_if(modes_.begin(), modes_.end(),
+                          [&](const auto& mode) { return mode->name() == mode_; });
+  }
+
   Result<bool> Gate(Context& context, const Graph& golden, const Graph& quantized, Json& report) {
+    if (evaluation_.count == 0) {
+      if (gates_.any())
+        return InvalidArgument("a gate needs data to judge by: --eval X, or --data X");
+      context.PrintLine("accuracy: not known, because no data was given (--eval X)");
+      return true;
+    }
     context.Step("evaluate");
     INFER_ASSIGN(AccuracyReport accuracy,
                  CompareGraphs(context, golden, quantized, device_, evaluation_, layers_));
@@ -205,18 +216,17 @@ class QuantizeCommand : public Command {
     return rows.size() > 1 ? out + TextTable(rows) : out;
   }
 
-  std::string path_, observer_ = "minmax", activations_ = "u8";
+  std::string path_, mode_;
+  std::vector<std::unique_ptr<QuantizeMode>> modes_ = QuantizeModes();
   ExportFlags export_;
   ModelOptions model_;
   DeviceOptions device_;
   DataFlags data_, calib_, eval_;
   GateFlags gates_;
-  QuantizeOptions options_;
   Samples calibration_, evaluation_;
   std::vector<std::string> include_, exclude_;
   int64_t calib_count_ = 0;
   uint64_t seed_ = 0;
-  bool per_tensor_ = false, reduce_range_ = false;
   bool layers_ = false, no_verify_ = false, keep_failed_ = false;
 };
 

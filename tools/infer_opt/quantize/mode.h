@@ -1,0 +1,46 @@
+#pragma once
+/// The ways of quantizing that `infer-opt quantize --mode` offers, each in the file of its name.
+/// The command reads the data, compares with the FP32 model, checks the gates and writes the file;
+/// a mode only rewrites the graph.
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "quant/calibrate/samples.h"
+#include "quant/scheme/node_filter.h"
+#include "quant/scheme/report.h"
+#include "runtime/api/program.h"
+#include "tools/common/command.h"
+#include "tools/common/report.h"
+
+namespace infer {
+
+/// What the command hands to a mode.
+struct QuantizeJob {
+  Context& context;
+  const Samples& calibration;  ///< count 0: no data was given
+  const Samples& evaluation;   ///< disjoint from calibration; count 0: none
+  const Backend& backend;
+  int threads = 0;  ///< 0: all
+  std::vector<NodePattern> include, exclude;
+};
+
+class QuantizeMode {
+ public:
+  virtual ~QuantizeMode() = default;
+  virtual std::string_view name() const = 0;  ///< as --mode spells it
+  virtual std::string_view help() const = 0;  ///< half a line
+  /// The mode's own options.
+  virtual void Declare(Options& o) = 0;
+  /// Whether Quantize cannot work without calibration data.
+  virtual bool needs_data() const = 0;
+  /// Rewrites `g`. What the mode has to tell beside the common report goes to `report`.
+  virtual Result<QuantizeReport> Quantize(const QuantizeJob& job, Graph& g, Json& report) = 0;
+};
+
+std::unique_ptr<QuantizeMode> MakeStaticMode();
+
+/// Every mode; the first is the default.
+std::vector<std::unique_ptr<QuantizeMode>> QuantizeModes();
+
+}  // namespace infer
