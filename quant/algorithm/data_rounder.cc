@@ -1,0 +1,201 @@
+#include "quant/algorithm/data_rounder.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "lib/support/strings.h"
+#include "quant/algorithm/gptq.h"
+#include "quant/algorithm/scale_search.h"
+
+namespace infer {
+namespace {
+
+constexpr int kSweeps = 8;
+
+struct Candidate {
+  BlockQuantized q;
+  std::string method;
+  double error = 0;
+};
+
+/// GPTQ in each of the orders; the better one on the data that it was made from, refined.
+Status AddGptq(const BlockWeights& w, const HessianPair& h, const BlockQuantized& clipped,
+               std::vector<Candidate>& out) {
+  Candidate best;
+  for (const bool act_order : {true, false}) {
+    BlockQuantized q = clipped;
+    GptqOptions options;
+    options.act_order = act_order;
+    INFER_TRY(GptqRound(w, h.fit.sum, h.fit.rows, options, q));
+    const double error = OutputError(w, q, h.fit.sum);
+    if (best.method.empty() || error < best.error) best = {std::move(q), "gptq", error};
+  }
+  RefineCodes(w, h.fit.sum, kSweeps, best.q);
+  out.push_back(std::move(best));
+  return {};
+}
+
+/// One group: rows that share the moments.
+RoundedWeights RoundGroup(const BlockWeights& w, const BlockGrid& grid, const HessianPair& h,
+                          DataMethod method) {
+  const Hessian& judge = h.held_out.rows > 0 ? h.held_out : h.fit;
+  RoundedWeights done{QuantizeNearest(w, grid), "nearest", 0, 0, ""};
+  std::vector<Candidate> candidates;
+  if (!h.fit.finite() || !judge.finite()) {
+    done.note = "its calibration data hold NaN or infinity";
+  } else {
+    const BlockQuantized clipped = SearchClip(w, grid, h.fit.sum);
+    if (method != DataMethod::kGptq) candidates.push_back({clipped, "clip", 0});
+    if (method != DataMethod::kAwq)
+      if (const Status s = AddGptq(w, h, clipped, candidates); !s.ok()) done.note = s.message();
+    done.nearest_error = done.error = OutputError(w, done.q, judge.sum);
+  }
+  for (Candidate& c : candidates) {
+    const double error = OutputError(w, c.q, judge.sum);
+    if (!(error < done.error)) continue;
+    done.error = error;
+    done.q = std::move(c.q);
+    done.method = c.method;
+  }
+  return done;
+}
+
+Hessian GroupOf(const Hessian& h, int64_t g) {
+  const auto sum = h.group(g);
+  return {h.depth, 1, h.rows, {sum.begin(), sum.end()}};
+}
+
+/// Puts rows of one group behind those that are there.
+void Append(const RoundedWeights& from, RoundedWeights& to) {
+  to.q.rows += from.q.rows;
+  to.q.codes.insert(to.q.codes.end(), from.q.codes.begin(), from.q.codes.end());
+  to.q.scales.insert(to.q.scales.end(), from.q.scales.begin(), from.q.scales.end());
+  to.q.zero_points.insert(to.q.zero_points.end(), from.q.zero_points.begin(),
+                          from.q.zero_points.end());
+  if (to.method == "nearest") to.method = from.method;
+  to.error += from.error;
+  to.nearest_error += from.nearest_error;
+  if (to.note.empty()) to.note = from.note;
+}
+
+class DataRounder {
+ public:
+  DataRounder(const Graph& graph, const Samples& samples, const Backend& backend, DataMethod method,
+              HessianOptions options)
+      : graph_(graph.Clone()),
+        samples_(samples),
+        backend_(backend),
+        method_(method),
+        options_(std::move(options)) {
+    for (const auto& n : graph_.nodes()) {
+      auto source = SourceOf(*n);
+      if (!source.ok() || !Readable(*source)) continue;
+      sources_.push_back(*std::move(source));
+    }
+  }
+
+  Result<RoundedWeights> Round(const RoundRequest& r) {
+    RoundedWeights plain{QuantizeNearest(r.w, r.grid), "nearest", 0, 0, ""};
+    std::vector<const RowSource*> wanted;
+    plain.note = FindSources(r, wanted);
+    if (!plain.note.empty()) return plain;
+    INFER_TRY(Load(wanted));
+    HessianPair sum;
+    for (const RowSource* s : wanted) {
+      const HessianPair& h = loaded_.at(s->Key());
+      sum.fit.Add(h.fit);
+      sum.held_out.Add(h.held_out);
+    }
+    return RoundByData(r.w, r.grid, sum, method_);
+  }
+
+ private:
+  bool Readable(const RowSource& s) const {
+    const Value* v = graph_.FindValue(s.value);
+    return !v->is_constant() && v->type().is_tensor() && v->dtype() == DType::kF32;
+  }
+
+  /// The operands of the request, each way of reading once; why not, if not.
+  std::string FindSources(const RoundRequest& r, std::vector<const RowSource*>& wanted) const {
+    if (r.operands.empty()) return "it is only looked up, so data tell nothing of it";
+    for (const std::string& name : r.operands) {
+      const auto it = std::find_if(sources_.begin(), sources_.end(), [&](const RowSource& s) {
+        return s.value == name && s.depth == r.w.depth && r.w.rows % s.groups == 0 &&
+               (!s.conv || s.conv->input(1)->name() == r.weights);
+      });
+      if (it == sources_.end())
+        return Cat("its operand '", name, "' is not read in rows of ", r.w.depth);
+      if (std::none_of(wanted.begin(), wanted.end(),
+                       [&](const RowSource* s) { return s->Key() == it->Key(); }))
+        wanted.push_back(&*it);
+    }
+    if (wanted.size() > 1 && wanted.front()->groups > 1) return "grouped convolutions share it";
+    return "";
+  }
+
+  /// Sums what is missing: `wanted`, and what follows them as far as the budget goes.
+  Status Load(const std::vector<const RowSource*>& wanted) {
+    if (std::all_of(wanted.begin(), wanted.end(),
+                    [&](const RowSource* s) { return loaded_.contains(s->Key()); }))
+      return {};
+    loaded_.clear();
+    std::vector<RowSource> now;
+    int64_t bytes = 0;
+    const auto add = [&](const RowSource& s) {
+      if (std::any_of(now.begin(), now.end(),
+                      [&](const RowSource& o) { return o.Key() == s.Key(); }))
+        return;
+      now.push_back(s);
+      bytes += HessianBytes(s);
+    };
+    for (const RowSource* s : wanted) add(*s);
+    for (auto at = static_cast<size_t>(wanted.front() - sources_.data()); at < sources_.size();
+         ++at)
+      if (bytes + HessianBytes(sources_[at]) <= options_.max_bytes) add(sources_[at]);
+    INFER_ASSIGN(loaded_, SumHessians(graph_, now, samples_, backend_, options_));
+    return {};
+  }
+
+  Graph graph_;
+  Samples samples_;
+  const Backend& backend_;
+  DataMethod method_;
+  HessianOptions options_;
+  std::vector<RowSource> sources_;  // in the graph's order
+  std::map<std::string, HessianPair> loaded_;
+};
+
+}  // namespace
+
+RoundedWeights RoundByData(const BlockWeights& w, const BlockGrid& grid, const HessianPair& h,
+                           DataMethod method) {
+  RoundedWeights all;
+  double energy = 0;
+  const int64_t groups = h.fit.groups, rows = w.rows / groups;
+  for (int64_t g = 0; g < groups; ++g) {
+    const BlockWeights part{w.values.subspan(static_cast<size_t>(g * rows * w.depth),
+                                             static_cast<size_t>(rows * w.depth)),
+                            rows, w.depth};
+    const HessianPair pair{GroupOf(h.fit, g), GroupOf(h.held_out, g)};
+    RoundedWeights done = RoundGroup(part, grid, pair, method);
+    energy += OutputEnergy(part, pair.held_out.rows > 0 ? pair.held_out.sum : pair.fit.sum);
+    if (g == 0) {
+      all = std::move(done);
+    } else {
+      Append(done, all);
+    }
+  }
+  const auto relative = [&](double e) { return energy > 0 ? std::sqrt(e / energy) : 0; };
+  all.error = relative(all.error);
+  all.nearest_error = relative(all.nearest_error);
+  return all;
+}
+
+BlockRounder MakeDataRounder(const Graph& graph, const Samples& samples, const Backend& backend,
+                             DataMethod method, const HessianOptions& options) {
+  auto rounder = std::make_shared<DataRounder>(graph, samples, backend, method, options);
+  return [rounder](const RoundRequest& r) { return rounder->Round(r); };
+}
+
+}  // namespace infer

@@ -1,0 +1,113 @@
+#include "quant/algorithm/data_rounder.h"
+
+#include <gmock/gmock.h>
+
+#include "quant/algorithm/gptq.h"
+#include "runtime/reference/backend.h"
+#include "tests/quant/algorithm/correlated.h"
+#include "tests/quant/scheme/graphs.h"
+
+namespace infer {
+namespace {
+
+constexpr int64_t kDepth = 64, kRows = 20;
+
+class DataRounderTest : public testing::Test {
+ protected:
+  std::vector<float> values_ = NormalWeights(kRows * kDepth, 5);
+  BlockWeights w_{values_, kRows, kDepth};
+  HessianPair h_{MomentsOf(CorrelatedRows(300, kDepth, 6, 1), kDepth),
+                 MomentsOf(CorrelatedRows(100, kDepth, 6, 2), kDepth)};
+  std::unique_ptr<Backend> backend_ = MakeReferenceBackend();
+};
+
+TEST_F(DataRounderTest, ErrsLessOnRowsThatItHasNotSeen) {
+  for (const DataMethod m : {DataMethod::kGptq, DataMethod::kAwq, DataMethod::kAuto}) {
+    const RoundedWeights r = RoundByData(w_, {4, 32, true}, h_, m);
+    EXPECT_EQ(r.note, "");
+    EXPECT_EQ(r.method, m == DataMethod::kAwq ? "clip" : "gptq");
+    EXPECT_LT(r.error, (m == DataMethod::kAwq ? 1 : 0.6) * r.nearest_error);
+    const double error = std::sqrt(OutputError(w_, r.q, h_.held_out.sum) /
+                                   OutputEnergy(w_, h_.held_out.sum));
+    EXPECT_NEAR(r.error, error, 1e-6);
+  }
+}
+
+TEST_F(DataRounderTest, FallsBackToNearest) {
+  HessianPair few = h_;
+  few.fit.rows = 10;
+  const RoundedWeights r = RoundByData(w_, {4, 32, true}, few, DataMethod::kGptq);
+  EXPECT_EQ(r.method, "nearest");
+  EXPECT_EQ(r.q.codes, QuantizeNearest(w_, {4, 32, true}).codes);
+  EXPECT_EQ(r.error, r.nearest_error);
+  EXPECT_THAT(r.note, testing::HasSubstr("too few rows"));
+  HessianPair bad = h_;
+  bad.fit.sum[7] = std::numeric_limits<float>::quiet_NaN();
+  const RoundedWeights n = RoundByData(w_, {4, 32, true}, bad, DataMethod::kAuto);
+  EXPECT_EQ(n.method, "nearest");
+  EXPECT_THAT(n.note, testing::HasSubstr("NaN"));
+}
+
+TEST_F(DataRounderTest, DataOfAnotherKindThanTheHeldOutNeverHurt) {
+  // Moments that say nothing of what will come: whatever they suggest is kept only if it is better.
+  for (uint64_t seed = 0; seed < 5; ++seed) {
+    HessianPair other = h_;
+    other.fit = MomentsOf(NormalWeights(200 * kDepth, seed), kDepth);
+    const RoundedWeights r = RoundByData(w_, {4, 32, true}, other, DataMethod::kAuto);
+    EXPECT_LE(r.error, r.nearest_error);
+  }
+}
+
+TEST_F(DataRounderTest, GroupsAreRoundedByTheirOwnMoments) {
+  HessianPair two = h_;
+  for (Hessian* h : {&two.fit, &two.held_out}) {
+    h->groups = 2;
+    h->sum.resize(2 * h->sum.size());
+    for (int64_t k = 0; k < kDepth; ++k)
+      h->sum[static_cast<size_t>(kDepth * kDepth + k * kDepth + k)] = 1;
+  }
+  const RoundedWeights r = RoundByData(w_, {4, 32, false}, two, DataMethod::kGptq);
+  const BlockWeights first{w_.values.first(kRows / 2 * kDepth), kRows / 2, kDepth};
+  const RoundedWeights one = RoundByData(first, {4, 32, false}, h_, DataMethod::kGptq);
+  ASSERT_EQ(r.q.codes.size(), values_.size());
+  EXPECT_TRUE(std::equal(one.q.codes.begin(), one.q.codes.end(), r.q.codes.begin()));
+  EXPECT_EQ(r.q.rows, kRows);
+}
+
+TEST_F(DataRounderTest, SumsForARequestWithinTheBudget) {
+  const Graph g = MustParse(R"(graph g(x: f32[40,16]) -> (y, z) {
+  a = const f32[16,16] ~1
+  b = const f32[16,8] ~2
+  table = const f32[9,16] ~3
+  h = MatMul(x, a)
+  t = Relu(h)
+  y = MatMul(t, b)
+  turned = Transpose(table) {perm = [1, 0]}
+  z = MatMul(t, turned)
+})");
+  const Samples samples = NormalSamples(g, 12, 1);
+  int64_t passes = 0;
+  HessianOptions options;
+  options.progress = [&](int64_t done, int64_t total) { passes += done == total; };
+  const auto round = [&](const BlockRounder& rounder, const char* weights, const char* operand,
+                         int64_t rows) {
+    const std::vector<float> values = NormalWeights(rows * 16, 1);
+    const std::string name = operand;
+    return *rounder({weights, {&name, 1}, {values, rows, 16}, {4, 16, true}});
+  };
+  for (const bool small : {false, true}) {
+    passes = 0;
+    options.max_bytes = small ? 1 : 1 << 20;
+    const BlockRounder rounder =
+        MakeDataRounder(g, samples, *backend_, DataMethod::kGptq, options);
+    EXPECT_EQ(round(rounder, "a", "x", 16).method, "gptq");
+    EXPECT_EQ(round(rounder, "b", "t", 8).method, "gptq");
+    EXPECT_EQ(round(rounder, "table", "t", 9).method, "gptq");
+    EXPECT_EQ(passes, small ? 2 : 1);
+    EXPECT_EQ(round(rounder, "b", "y", 8).method, "nearest");
+    EXPECT_THAT(round(rounder, "b", "y", 8).note, testing::HasSubstr("'y'"));
+  }
+}
+
+}  // namespace
+}  // namespace infer
