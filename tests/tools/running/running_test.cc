@@ -135,13 +135,15 @@ TEST(Running, SmallStepsStartNoThreads) {
 }
 
 /// From the request to the end of the run: less than the longest step takes. On a busy machine one
-/// of several attempts has to show it.
+/// of several attempts has to show it: others may find the run at its end already, or a step that
+/// waited for its processor.
 TEST(Running, StopsWithinOneStep) {
   const Graph g = Chain(40, 128, 56);
   const auto program = Compiled(g, 1);
   const auto run = Ready(*program, g);
   double least = 1e30, longest = 0, whole = 0;
-  for (int attempt = 0; attempt < 10; ++attempt) {
+  bool shown = false;
+  for (int attempt = 0; attempt < 20 && !shown; ++attempt) {
     ASSERT_TRUE(run->Run({.profile = true}).ok());
     longest = whole = 0;
     for (const StepTiming& t : run->profile()) {
@@ -159,14 +161,14 @@ TEST(Running, StopsWithinOneStep) {
     const auto asked = std::chrono::steady_clock::now();
     source.request_stop();
     runner.join();
-    EXPECT_EQ(status.code(), Code::kCancelled) << status.message();
-    least = std::min(least, std::chrono::duration<double, std::milli>(ended - asked).count());
-    if (least < longest) break;
+    if (status.ok()) continue;
+    ASSERT_EQ(status.code(), Code::kCancelled) << status.message();
+    least = std::chrono::duration<double, std::milli>(ended - asked).count();
+    shown = least < longest && longest < whole / 10;
   }
   std::cout << "stopped after " << Fixed(least, 3) << " ms; the longest step takes "
             << Fixed(longest, 3) << " ms, the run " << Fixed(whole, 1) << " ms\n";
-  EXPECT_LT(least, longest);
-  EXPECT_LT(longest, whole / 10);
+  EXPECT_TRUE(shown);
 }
 
 int64_t VoluntarySwitches() {
