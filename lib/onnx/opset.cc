@@ -86,6 +86,10 @@ Status CheckOperands(const NodeSpec& spec, const OpDef& def, int opset) {
   if (spec.outputs.size() < def.min_outputs())
     return InvalidModel(
         Cat(spec.op, ": has ", spec.outputs.size(), " outputs, needs ", def.min_outputs()));
+  for (const auto& [name, value] : spec.attrs)
+    if (const AttrDef* a = def.FindAttr(name); a && a->since > opset && !IsDefault(*a, value))
+      return InvalidModel(Cat(spec.op, " of opset ", opset, " has no attribute '", name,
+                              "'; it exists since opset ", a->since));
   return {};
 }
 

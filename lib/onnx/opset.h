@@ -13,8 +13,8 @@ int64_t OpsetOf(const OpDef& def, const NodeSpec& node);
 int64_t OpsetOf(const ValueType& type);
 /// The attributes that a file of `opset` can hold: younger ones at their default are left out.
 AttrMap AttrsAt(const OpDef& def, const AttrMap& attrs, int64_t opset);
-/// What a lift function may rely on: the operands that the form of `opset` has, and only these.
-/// InvalidModel else.
+/// What a lift function may rely on: the operands that the form of `opset` has, and only these, and
+/// no younger attribute but at its default. InvalidModel else.
 Status CheckOperands(const NodeSpec& node, const OpDef& def, int opset);
 /// Old forms whose result has the extents of operand 0; lifted, any operand may be broadcast.
 bool BroadcastsToFirst(const OpDef& def, int opset);

@@ -85,6 +85,22 @@ TEST(Import, TrailingResultsLeftOut) {
   EXPECT_TRUE(got.ok()) << got.status().message();
 }
 
+/// What an opset cannot say would leave as other nodes, and come back as these.
+TEST(Import, AttributesAreOfTheOpsetOrAtTheirDefault) {
+  onnx::ModelProto m = EmptyModel(1);
+  m.mutable_graph()->mutable_output(0)->clear_type();
+  AddNode(*m.mutable_graph(), "Shape", {"x"}, {"y"});
+  auto& start = *m.mutable_graph()->mutable_node(0)->add_attribute();
+  start.set_name("start");
+  start.set_type(onnx::AttributeProto::INT);
+  start.set_i(0);
+  EXPECT_TRUE(Import(m).ok());
+  start.set_i(1);
+  EXPECT_THAT(Refusal(m), HasSubstr("Shape of opset 1 has no attribute 'start'; it exists since"));
+  m.mutable_opset_import(0)->set_version(15);
+  EXPECT_TRUE(Import(m).ok());
+}
+
 TEST(Import, ReportsEverythingUnsupportedAtOnce) {
   onnx::ModelProto m = EmptyModel();
   AddNode(*m.mutable_graph(), "Frobnicate", {"x"}, {"a"}, "frob");
