@@ -315,11 +315,13 @@ Status RunMel(OpRun& run) {
   std::vector<int64_t> points;
   for (int64_t i = 0; i < bins + 2; ++i) {
     const double hertz = 700 * (std::pow(10, (low + step * static_cast<double>(i)) / 2595) - 1);
-    points.push_back(static_cast<int64_t>(
-        std::floor(static_cast<double>(length + 1) * hertz / static_cast<double>(sample_rate))));
+    const double point =
+        std::floor((static_cast<double>(length) + 1) * hertz / static_cast<double>(sample_rate));
+    // Below -700 Hz there is no mel: not a number.
+    if (!(point >= 0 && point <= static_cast<double>(rows)))
+      return InvalidModel(Cat("frequency edges reach bin ", FormatDouble(point), " of ", rows));
+    points.push_back(static_cast<int64_t>(point));
   }
-  for (int64_t p : points)
-    if (p < 0 || p > rows) return InvalidModel(Cat("frequency edges reach bin ", p, " of ", rows));
   Tensor y = Tensor::Zeros(t, {rows, bins});
   for (int64_t i = 0; i < bins; ++i) {
     const auto at = static_cast<size_t>(i);

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <complex>
+#include <limits>
 #include <numbers>
 
 #include "lib/support/strings.h"
@@ -92,6 +93,15 @@ TEST(MelWeightMatrix, EveryTriangleHasPeakOne) {
     double peak = 0;
     for (int64_t j = 0; j < 33; ++j) peak = std::max(peak, got.y().At(j * 8 + c));
     EXPECT_EQ(peak, 1);
+  }
+}
+
+TEST(MelWeightMatrix, FrequenciesWithoutABinAreBadModels) {
+  const Tensor n = Tensor::Scalar<int64_t>(8);
+  for (const float high : {-4096.0f, 1e30f, std::numeric_limits<float>::infinity()}) {
+    const OpResult got =
+        RunOp("MelWeightMatrix", {}, {n, n, n, Tensor::Scalar(0.0f), Tensor::Scalar(high)});
+    EXPECT_EQ(got.status.code(), Code::kInvalidModel) << high;
   }
 }
 
