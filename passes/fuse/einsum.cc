@@ -91,6 +91,8 @@ class Builder {
   }
 
   Result<Value*> Two(Lettered x, Lettered y) {
+    INFER_TRY(DropRepeated(x, y));
+    INFER_TRY(DropRepeated(y, x));
     INFER_TRY(SumAway(x, y.axes + e_.out));
     INFER_TRY(SumAway(y, x.axes + e_.out));
     const Letters summed = Without(Only(x.axes, y.axes), e_.out);
@@ -107,6 +109,10 @@ class Builder {
       INFER_ASSIGN(p.value, b_("Mul", {a, c}));
       return One(p);
     }
+    for (const char c : summed)  // 1 would broadcast, as no MatMul does
+      if (!ExtentOf(x, c).KnownEqual(ExtentOf(y, c)))
+        return InvalidModel(
+            Cat("needs extents of '", std::string(1, c), "' that are known to be equal"));
     const Letters m = rows.empty() ? "" : Letters(1, rows.back());
     const Letters n = columns.empty() ? "" : Letters(1, columns.back());
     const Letters more = Without(rows, m) + Without(columns, n);  // they broadcast
@@ -138,6 +144,23 @@ class Builder {
   }
 
  private:
+  static const Dim& ExtentOf(const Lettered& x, char c) {
+    return x.value->shape()[static_cast<int>(x.axes.find(c))];
+  }
+  /// Takes axes of extent 1 from `x` along which it would be repeated for the sum with `y`.
+  Status DropRepeated(Lettered& x, const Lettered& y) {
+    std::vector<int64_t> axes;
+    Letters dropped;
+    for (const char c : Without(Only(x.axes, y.axes), e_.out))
+      if (ExtentOf(x, c) == Dim(1) && !(ExtentOf(y, c) == Dim(1))) {
+        axes.push_back(static_cast<int64_t>(x.axes.find(c)));
+        dropped += c;
+      }
+    if (axes.empty()) return {};
+    INFER_ASSIGN(x.value, b_("Squeeze", {x.value, b_.Ints(axes)}));
+    x.axes = Without(x.axes, dropped);
+    return {};
+  }
   Result<Value*> Products(const Lettered& x, const Lettered& y) {
     INFER_ASSIGN(Value * a, Aligned(x, e_.out));
     INFER_ASSIGN(Value * c, Aligned(y, e_.out));
@@ -237,6 +260,8 @@ Rule ExpandEinsum() {
                y = Einsum(x, z) {equation="kn,bkm->bmn"} })",
                    R"(graph g(x: f32[2,3,4], z: f32[2,5,4]) -> (y) {
                y = Einsum(x, z) {equation="bid,bjd->bji"} })",
+                   R"(graph g(x: f32[3,1], z: f32[N,4]) -> (y) {
+               y = Einsum(x, z) {equation="ij,jk->ik"} })",
                    R"(graph g(x: f32[2,3]) -> (y) { y = Einsum(x) {equation="ij->ji"} })",
                    R"(graph g(x: f32[N,3,4]) -> (y) { y = Einsum(x) {equation="bij->b"} })",
                    R"(graph g(x: f32[2,3,4]) -> (y) { y = Einsum(x) {equation="ijk->ki"} })"},
@@ -248,6 +273,9 @@ Rule ExpandEinsum() {
            {R"(graph g(x: f32[2,3,4], z: f32[4,3,N]) -> (y) {
                y = Einsum(x, z) {equation="ijk,kjl->il"} })",
             "a known extent beside several letters"},
+           {R"(graph g(x: f32[3,N], z: f32[4,5]) -> (y) {
+               y = Einsum(x, z) {equation="ij,jk->ik"} })",
+            "extents of 'j' that are known to be equal"},
            {R"(graph g(x: i32[3,3]) -> (y) { y = Einsum(x) {equation="ij->ji"} })",
             "floating point numbers"},
            {R"(graph g(x: f32[*]) -> (y) { y = Einsum(x) {equation="...ij->...ji"} })",

@@ -100,17 +100,21 @@ Rule FuseLayerNormScale() {
       .doc = "LayerNormalization(x, 1) * g => LayerNormalization(x, g)",
       .match = Op("Mul", norm, gamma),
       .build = [=](const Match& m, PatchBuilder& b) -> Result<Value*> {
-        INFER_ASSIGN(Value * g, RowOperand(m[gamma], *m[x], m.node(norm).Attr<int64_t>("axis"), b));
+        INFER_ASSIGN(Value * g,
+                     RowOperand(m[gamma], *m[norm], m.node(norm).Attr<int64_t>("axis"), b));
         return b("LayerNormalization", {m[x], g}, m.node(norm).attrs());
       },
       .fires_on = {R"(graph g(x: f32[N,2,3]) -> (y) { o = const f32[3] {1,1,1}
                      g = const f32[1,1,3] ~1  t = LayerNormalization(x, o)  y = Mul(g, t) })",
                    R"(graph g(x: f32[N,2,3]) -> (y) { o = const f32[3] {1,1,1}
                      g = const f32[] {2}  t = LayerNormalization(x, o)  y = Mul(t, g) })",
-                   R"(graph g(x: f32[N,?]) -> (y) { o = const f32[1] {1}
+                   R"(graph g(x: f32[N,?]) -> (y) { o = const f32[3] {1,1,1}
                      g = const f32[3] ~1  t = LayerNormalization(x, o)  y = Mul(t, g) })"},
       .silent_on = {{R"(graph g(x: f32[2,3], g: f32[2,3]) -> (y) { o = const f32[3] {1,1,1}
                        t = LayerNormalization(x, o)  y = Mul(t, g) })",
+                     "one number per normalized element"},
+                    {R"(graph g(x: f32[N,?]) -> (y) { o = const f32[1] {1}
+                       g = const f32[3] ~1  t = LayerNormalization(x, o)  y = Mul(g, t) })",
                      "one number per normalized element"}},
   };
 }
@@ -124,7 +128,7 @@ Rule FuseLayerNormBias() {
       .match = Op("Add", norm, beta),
       .build = [=](const Match& m, PatchBuilder& b) -> Result<Value*> {
         INFER_ASSIGN(Value * bias,
-                     RowOperand(m[beta], *m[x], m.node(norm).Attr<int64_t>("axis"), b));
+                     RowOperand(m[beta], *m[norm], m.node(norm).Attr<int64_t>("axis"), b));
         return b("LayerNormalization", {m[x], m[scale], bias}, m.node(norm).attrs());
       },
       .fires_on = {R"(graph g(x: f32[N,2,3], b: f32[3]) -> (y) { s = const f32[3] ~1
@@ -133,6 +137,9 @@ Rule FuseLayerNormBias() {
                      t = LayerNormalization(x, s)  y = Add(b, t) })"},
       .silent_on = {{R"(graph g(x: f32[2,3], r: f32[2,3]) -> (y) { s = const f32[3] ~1
                        t = LayerNormalization(x, s)  y = Add(t, r) })",
+                     "one number per normalized element"},
+                    {R"(graph g(x: f32[N,?]) -> (y) { s = const f32[1] {2}
+                       b = const f32[3] ~1  t = LayerNormalization(x, s)  y = Add(t, b) })",
                      "one number per normalized element"}},
   };
 }

@@ -69,15 +69,19 @@ Rule FuseRmsNormScale() {
       .doc = "RMSNormalization(x, 1) * g => RMSNormalization(x, g)",
       .match = Op("Mul", norm, gamma),
       .build = [=](const Match& m, PatchBuilder& b) -> Result<Value*> {
-        INFER_ASSIGN(Value * g, RowOperand(m[gamma], *m[x], m.node(norm).Attr<int64_t>("axis"), b));
+        INFER_ASSIGN(Value * g,
+                     RowOperand(m[gamma], *m[norm], m.node(norm).Attr<int64_t>("axis"), b));
         return b("RMSNormalization", {m[x], g}, m.node(norm).attrs());
       },
       .fires_on = {R"(graph g(x: f32[N,2,3]) -> (y) { o = const f32[3] {1,1,1}
                      g = const f32[1,1,3] ~1  t = RMSNormalization(x, o)  y = Mul(g, t) })",
-                   R"(graph g(x: f32[N,?]) -> (y) { o = const f32[1] {1}
+                   R"(graph g(x: f32[N,?]) -> (y) { o = const f32[3] {1,1,1}
                      g = const f32[3] ~1  t = RMSNormalization(x, o)  y = Mul(g, t) })"},
       .silent_on = {{R"(graph g(x: f32[2,3], g: f32[2,3]) -> (y) { o = const f32[3] {1,1,1}
                        t = RMSNormalization(x, o)  y = Mul(t, g) })",
+                     "one number per normalized element"},
+                    {R"(graph g(x: f32[N,?]) -> (y) { o = const f32[1] {1}
+                       g = const f32[3] ~1  t = RMSNormalization(x, o)  y = Mul(g, t) })",
                      "one number per normalized element"}},
   };
 }

@@ -66,7 +66,7 @@ Result<Value*> RowOperand(Value* v, const Value& x, int64_t axis, PatchBuilder& 
   }
   if (dims.size() != row_rank) return wrong;
   for (size_t i = 0; i < row_rank; ++i)
-    if (row[i] < 0 ? dims[i] < 2 : row[i] != dims[i]) return wrong;
+    if (row[i] != dims[i]) return wrong;
   if (dims == v->shape().static_dims()) return v;
   if (!v->is_constant()) return wrong;
   return b.Const(v->constant()->Reshaped(dims));

@@ -14,8 +14,9 @@ std::optional<int64_t> SingleInnerAxis(const Node& reduce);
 /// extent is not known.
 Value* RowOnes(const Value& x, int64_t axis, DType type, PatchBuilder& b);
 /// `v` as scale or bias of the rows of `x` from `axis` (negative: from the end) on: as it is, a
-/// constant without leading ones, or a constant number repeated. Where an extent of `x` is not
-/// known, that of `v` tells it. InvalidModel else.
+/// constant without leading ones, or a constant number repeated. InvalidModel else, also where an
+/// extent of `x` is not known: 1 would broadcast to that of `v`, as no normalization does. Of a
+/// normalization give the result, whose extents the operand that it has may tell.
 Result<Value*> RowOperand(Value* v, const Value& x, int64_t axis, PatchBuilder& b);
 
 }  // namespace infer
