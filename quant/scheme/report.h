@@ -9,16 +9,22 @@
 namespace infer {
 
 struct QuantizedLayer {
-  std::string name;                 ///< node name, or its first result's
-  std::string op;                   ///< with what is computed along: "Conv+Relu"
-  std::string precision;            ///< "int8" or "f32"
-  bool quantizable = false;         ///< INT8 covers the operator
-  std::string reason;               ///< why f32; "" for int8
+  std::string name;  ///< node name, or its first result's
+  std::string op;    ///< with what is computed along: "Conv+Relu"
+  /// "int8" (computed in integers), "int4", "int2", "int8-weights" (weights only) or "f32".
+  std::string precision;
+  bool quantizable = false;         ///< the mode covers the operator
+  std::string reason;               ///< why f32; "" for all else
   int64_t weight_bytes_before = 0;  ///< weights and bias as constants of the node
   int64_t weight_bytes_after = 0;   ///< the same with scales and zero points
   bool per_channel = false;
   /// Channels whose scale was raised so that the int32 bias does not overflow.
   int64_t widened_channels = 0;
+  // Of weights-only precisions:
+  std::string method;        ///< how the weights were rounded: "nearest", "mse", ...
+  double weight_error = 0;   ///< |w - q| / |w|, root of the squares
+  double nearest_error = 0;  ///< the same after rounding to nearest
+  std::string note;          ///< such as which layer holds the weights that it shares
 };
 
 struct QuantizedValue {
@@ -37,8 +43,8 @@ struct QuantizeReport {
   int64_t calibration_samples = 0;
   int64_t weight_bytes_before = 0;  ///< all constants of the graph as it came
   int64_t weight_bytes_after = 0;   ///< all constants of the result
-  int64_t integer_layers = 0;       ///< layers with precision int8
-  int64_t quantizable_layers = 0;   ///< layers whose operator INT8 covers
+  int64_t integer_layers = 0;       ///< layers with another precision than f32
+  int64_t quantizable_layers = 0;   ///< layers whose operator the mode covers
   std::vector<std::string> warnings;
 };
 

@@ -70,8 +70,12 @@ BlockParams ChooseBlockParams(std::span<const float> block, const BlockGrid& gri
   }
   BlockParams p{1, grid.middle()};
   if (grid.symmetric) {
+    const double down = static_cast<double>(lo) / -grid.middle();
+    const double up = static_cast<double>(hi) / (grid.middle() - 1);
     const float largest = -lo >= hi ? lo : hi;
-    if (largest != 0) p.scale = ToScale(static_cast<double>(largest) / -grid.middle());
+    if (largest == 0) return p;
+    p.scale =
+        ToScale(grid.positive ? std::max(down, up) : static_cast<double>(largest) / -grid.middle());
     return p;
   }
   if (hi == lo) return p;

@@ -8,8 +8,9 @@
 ///
 /// real = scale * (code - zero_point), codes 0 ... 2^bits - 1. A symmetric grid has zero point
 /// 2^(bits-1) and uses the lowest code too: the element of largest magnitude, of either sign, is
-/// scale * -2^(bits-1), so scales may be negative (as ONNX Runtime's MLAS rounds). An asymmetric
-/// grid covers [min(block, 0), max(block, 0)]. Zero is exact in both.
+/// scale * -2^(bits-1), so scales may be negative (as ONNX Runtime's MLAS rounds). Where only
+/// positive scales are allowed, the scale is the least that covers both signs. An asymmetric grid
+/// covers [min(block, 0), max(block, 0)]. Zero is exact in all.
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -25,6 +26,7 @@ struct BlockGrid {
   int bits = 4;           ///< 2, 4 or 8
   int64_t block = 64;     ///< 16, 32, 64, 128 or 256 neighbours; 0: the whole depth
   bool symmetric = true;  ///< no zero points
+  bool positive = false;  ///< scales above 0 only, as ONNX's DequantizeLinear has them
   bool operator==(const BlockGrid&) const = default;
   int max_code() const { return (1 << bits) - 1; }
   int middle() const { return 1 << (bits - 1); }  ///< zero point of symmetric grids

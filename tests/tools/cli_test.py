@@ -241,6 +241,31 @@ class Cli(unittest.TestCase):
         self.assertIn(" QDQ Conv", shown)
         self.assertNotIn("DequantizeLinear+", shown)
 
+    def test_quantize_weights_only(self):
+        """Without data, which the command says; with --eval it is judged."""
+        for form in (["--bits", 4, "--block", 32], ["--bits", 8, "--format", "qdq"],
+                     ["--bits", 4, "--method", "hqq", "--asymmetric", "--accuracy-level", 4]):
+            with self.subTest(form):
+                out = self.dir / "weights.onnx"
+                report = self.report(0, "infer-opt", "quantize", MODEL, "-o", out, "--mode",
+                                     "weight-only", *form)
+                self.assertEqual(report["weight_only"]["bits"], form[1])
+                self.assertNotIn("accuracy", report)
+                self.assertLess(report["output"]["bytes"], 0.35 * os.path.getsize(MODEL))
+                self.expect(0, "infer-opt", "run", out, "--set", "batch=1")
+        report = self.report(0, "infer-opt", "quantize", MODEL, "-o", out, "--mode", "weight-only",
+                             "--eval", DEMO / "eval_images.npy", "--eval-labels",
+                             DEMO / "eval_labels.csv", "--eval-samples", 60, "--preprocess",
+                             PREPROCESS, "--max-drop", "5%")
+        self.assertTrue(report["passed"])
+        self.assertTrue(report["gates"])
+        for wrong in (["--format", "nbits"],
+                      ["--mode", "weight-only", "--format", "qoperator"],
+                      ["--mode", "weight-only", "--bits", 3],
+                      ["--mode", "weight-only", "--max-drop", "1%"],
+                      ["--mode", "weight-only", "--block", 0]):
+            self.expect(2, "infer-opt", "quantize", MODEL, "-o", out, *wrong)
+
     def test_bench(self):
         report = self.report(0, "infer-bench", "run", MODEL, "--set", "batch=1", "--min-runs", 3,
                              "--min-time", 0, "--threads", 1)

@@ -30,6 +30,9 @@ TEST(Block, SymmetricPutsTheLargestOnTheLowestCode) {
   EXPECT_THAT(q.codes, ElementsAre(6, 9, 0, 8));
   EXPECT_THAT(DequantizeBlocks(q), ElementsAre(0.5f, -0.25f, 2.0f, 0.0f));
   EXPECT_FLOAT_EQ(ChooseBlockParams(std::vector<float>{-2, 1.9f}, grid).scale, 0.25f);
+  const BlockGrid positive{4, 16, true, true};
+  EXPECT_FLOAT_EQ(ChooseBlockParams(w, positive).scale, 2.0f / 7);
+  EXPECT_FLOAT_EQ(ChooseBlockParams(std::vector<float>{-2, 1.7f}, positive).scale, 0.25f);
 }
 
 TEST(Block, AsymmetricCoversZero) {

@@ -19,7 +19,7 @@ Json ToJson(const QuantizeReport& r) {
             {"weight_bytes_before", r.weight_bytes_before},
             {"weight_bytes_after", r.weight_bytes_after}};
   j["layers"] = Json::array();
-  for (const QuantizedLayer& l : r.layers)
+  for (const QuantizedLayer& l : r.layers) {
     j["layers"].push_back({{"name", l.name},
                            {"op", l.op},
                            {"precision", l.precision},
@@ -29,6 +29,13 @@ Json ToJson(const QuantizeReport& r) {
                            {"weight_bytes_after", l.weight_bytes_after},
                            {"per_channel", l.per_channel},
                            {"widened_channels", l.widened_channels}});
+    if (l.method.empty()) continue;
+    Json& layer = j["layers"].back();
+    layer["method"] = l.method;
+    layer["weight_error"] = l.weight_error;
+    layer["nearest_error"] = l.nearest_error;
+    layer["note"] = l.note;
+  }
   j["values"] = Json::array();
   for (const QuantizedValue& v : r.values)
     j["values"].push_back({{"name", v.name},
@@ -51,9 +58,7 @@ NodePattern ParseNodePattern(const std::string& text) {
 class QuantizeCommand : public Command {
  public:
   std::string_view name() const override { return "quantize"; }
-  std::string_view help() const override {
-    return "Quantize a model to INT8 and gate its accuracy";
-  }
+  std::string_view help() const override { return "Quantize a model and gate its accuracy"; }
   std::string_view examples() const override {
     return "Examples:\n"
            "  infer-opt quantize model.onnx -o int8.onnx --calib c.npy --eval e.npy "
@@ -61,7 +66,8 @@ class QuantizeCommand : public Command {
            "  infer-opt quantize model.onnx -o int8.onnx --data images --labels labels.csv "
            "--preprocess crop=224,scale=1/255,layout=nchw\n"
            "  infer-opt quantize model.onnx -o int8.onnx --data x.npy --exclude op:Softmax "
-           "--exclude 'head*'\n";
+           "--exclude 'head*'\n"
+           "  infer-opt quantize model.onnx -o int4.onnx --mode weight-only --bits 4 --block 64\n";
   }
   void Declare(Options& o) override {
     o.Positional("model", &path_, "The FP32 ONNX model", true, PathUse::kRead);
@@ -77,6 +83,7 @@ class QuantizeCommand : public Command {
     for (const auto& mode : modes_) names.emplace_back(mode->name());
     mode_ = names.front();
     o.Choice("--mode", &mode_, names, "What to make, see below");
+    o.Value("--format", &format_, "How it is written, one of the mode's; default: its first");
     o.Values("--include", &include_, "Only these nodes: glob, re:REGEX or op:TYPE");
     o.Values("--exclude", &exclude_, "Not these nodes: glob, re:REGEX or op:TYPE");
     for (const auto& mode : modes_) mode->Declare(o);
@@ -101,7 +108,8 @@ class QuantizeCommand : public Command {
     INFER_TRY(SplitData(golden, mode.needs_data(), report));
     INFER_ASSIGN(auto backend, MakeBackend(device_.device));
     context.Step("calibrate and quantize");
-    QuantizeJob job{context, calibration_, evaluation_, *backend, device_.threads, {}, {}};
+    QuantizeJob job{context, calibration_, evaluation_, *backend, device_.threads, {}, {}, ""};
+    INFER_ASSIGN(job.format, Format(mode));
     for (const std::string& text : include_) job.include.push_back(ParseNodePattern(text));
     for (const std::string& text : exclude_) job.exclude.push_back(ParseNodePattern(text));
     report["mode"] = mode.name();
@@ -181,6 +189,14 @@ class QuantizeCommand : public Command {
     return {};
   }
 
+  Result<std::string> Format(const QuantizeMode& mode) const {
+    const auto known = mode.formats();
+    if (format_.empty()) return std::string(known.front());
+    if (std::find(known.begin(), known.end(), format_) != known.end()) return format_;
+    return InvalidArgument(Cat("--format ", format_, ": mode ", mode.name(), " writes ",
+                               Join(std::vector<std::string>(known.begin(), known.end()), ", ")));
+  }
+
   QuantizeMode& Mode() const {
     return **std::find_if(modes_.begin(), modes_.end(),
                           [&](const auto& mode) { return mode->name() == mode_; });
@@ -203,20 +219,52 @@ class QuantizeCommand : public Command {
     return AllPassed(gates);
   }
 
+  /// "72 int4, 3 int8": the precisions but f32, in the order of their first layer.
+  static std::string Precisions(const QuantizeReport& r) {
+    std::vector<std::pair<std::string, int>> counts;
+    for (const QuantizedLayer& l : r.layers) {
+      if (l.precision == "f32") continue;
+      const auto same = std::find_if(counts.begin(), counts.end(),
+                                     [&](const auto& c) { return c.first == l.precision; });
+      if (same == counts.end())
+        counts.emplace_back(l.precision, 1);
+      else
+        ++same->second;
+    }
+    std::vector<std::string> texts;
+    for (const auto& [precision, count] : counts) texts.push_back(Cat(count, " ", precision));
+    return Join(texts, ", ");
+  }
+
   static std::string Summary(const QuantizeReport& r) {
     const int64_t others = static_cast<int64_t>(r.layers.size()) - r.quantizable_layers;
-    std::string out =
-        Cat(r.integer_layers, " of ", r.quantizable_layers, " quantizable layers are INT8",
-            others > 0 ? Cat(" (INT8 does not cover ", others, " more)") : "", ", weights ",
-            HumanBytes(r.weight_bytes_before), " -> ", HumanBytes(r.weight_bytes_after),
-            ", calibrated on ", r.calibration_samples, " samples\n");
+    std::string out = Cat(
+        r.integer_layers, " of ", r.quantizable_layers, " quantizable layers are quantized (",
+        Precisions(r), ")", others > 0 ? Cat("; no mode covers ", others, " more") : "",
+        "; weights ", HumanBytes(r.weight_bytes_before), " -> ", HumanBytes(r.weight_bytes_after),
+        r.calibration_samples > 0 ? Cat(", calibrated on ", r.calibration_samples, " samples") : "",
+        "\n");
+    // One row per operator and reason: attention alone leaves dozens of products of one kind.
     std::vector<std::vector<std::string>> rows = {{"FP32 layer", "operator", "why"}};
-    for (const QuantizedLayer& l : r.layers)
-      if (l.precision != "int8") rows.push_back({l.name, l.op, l.reason});
+    std::vector<int> more;
+    for (const QuantizedLayer& l : r.layers) {
+      if (l.precision != "f32") continue;
+      const auto same = std::find_if(rows.begin() + 1, rows.end(), [&](const auto& row) {
+        return row[1] == l.op && row[2] == l.reason;
+      });
+      if (same == rows.end()) {
+        rows.push_back({l.name, l.op, l.reason});
+        more.push_back(0);
+      } else {
+        ++more[static_cast<size_t>(same - rows.begin() - 1)];
+      }
+    }
+    for (size_t i = 0; i < more.size(); ++i)
+      if (more[i] > 0) rows[i + 1][0] += Cat(" and ", more[i], " more");
     return rows.size() > 1 ? out + TextTable(rows) : out;
   }
 
-  std::string path_, mode_;
+  std::string path_, mode_, format_;
   std::vector<std::unique_ptr<QuantizeMode>> modes_ = QuantizeModes();
   ExportFlags export_;
   ModelOptions model_;

@@ -3,6 +3,7 @@
 /// The command reads the data, compares with the FP32 model, checks the gates and writes the file;
 /// a mode only rewrites the graph.
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -23,6 +24,7 @@ struct QuantizeJob {
   const Backend& backend;
   int threads = 0;  ///< 0: all
   std::vector<NodePattern> include, exclude;
+  std::string format;  ///< one of the mode's formats()
 };
 
 class QuantizeMode {
@@ -32,6 +34,8 @@ class QuantizeMode {
   virtual std::string_view help() const = 0;  ///< half a line
   /// The mode's own options.
   virtual void Declare(Options& o) = 0;
+  /// What --format may say; the first is the default.
+  virtual std::vector<std::string_view> formats() const { return {"qdq"}; }
   /// Whether Quantize cannot work without calibration data.
   virtual bool needs_data() const = 0;
   /// Rewrites `g`. What the mode has to tell beside the common report goes to `report`.
@@ -39,6 +43,7 @@ class QuantizeMode {
 };
 
 std::unique_ptr<QuantizeMode> MakeStaticMode();
+std::unique_ptr<QuantizeMode> MakeWeightOnlyMode();
 
 /// Every mode; the first is the default.
 std::vector<std::unique_ptr<QuantizeMode>> QuantizeModes();

@@ -48,6 +48,7 @@ std::unique_ptr<QuantizeMode> MakeStaticMode() { return std::make_unique<StaticM
 std::vector<std::unique_ptr<QuantizeMode>> QuantizeModes() {
   std::vector<std::unique_ptr<QuantizeMode>> modes;
   modes.push_back(MakeStaticMode());
+  modes.push_back(MakeWeightOnlyMode());
   return modes;
 }
 

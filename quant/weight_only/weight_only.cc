@@ -1,0 +1,193 @@
+#include "quant/weight_only/weight_only.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "lib/ir/editor.h"
+#include "lib/ir/verify.h"
+#include "lib/support/strings.h"
+#include "quant/scheme/quantize.h"
+#include "quant/weight_only/round.h"
+
+namespace infer {
+namespace {
+
+constexpr size_t kMaxReasons = 12;
+
+int64_t ConstantBytes(const Graph& g) {
+  int64_t bytes = 0;
+  for (const auto& v : g.values())
+    if (v->is_constant()) bytes += v->constant()->byte_size();
+  return bytes;
+}
+
+/// The node's, or its first result's.
+std::string NameOf(const Node& n) {
+  if (!n.name().empty()) return n.name();
+  for (const Value* v : n.outputs())
+    if (v) return v->name();
+  return "";
+}
+
+std::string PrecisionOf(const BlockGrid& grid) {
+  return grid.bits == 8 ? "int8-weights" : Cat("int", grid.bits);
+}
+
+Status NothingToDo(const QuantizeReport& report) {
+  std::vector<std::string> reasons;
+  for (const QuantizedLayer& l : report.layers)
+    reasons.push_back(Cat(l.op, " '", l.name, "': ", l.reason));
+  if (reasons.empty()) return Unsupported("the model has no layer with weights");
+  const size_t all = reasons.size();
+  reasons.resize(std::min(all, kMaxReasons));
+  if (all > kMaxReasons) reasons.push_back(Cat("and ", all - kMaxReasons, " more"));
+  return Unsupported(Cat("no weights can be quantized: ", Join(reasons, "; ")));
+}
+
+class WeightQuantizer {
+ public:
+  WeightQuantizer(Graph& g, const WeightOnlyOptions& options, WeightPlan plan)
+      : g_(g), options_(options), plan_(std::move(plan)) {}
+
+  Result<QuantizeReport> Run() {
+    for (const WeightReader& r : plan_.readers) {
+      QuantizedLayer layer;
+      layer.name = NameOf(*r.node);
+      layer.op = std::string(r.node->op());
+      layer.precision = "f32";
+      layer.quantizable = true;
+      layer.reason = r.reason;
+      report_.layers.push_back(std::move(layer));
+    }
+    BlockRounder rounder = NearestRounder();
+    if (options_.rounder) {
+      INFER_ASSIGN(rounder, options_.rounder(g_, plan_));
+    }
+    const auto total = static_cast<int64_t>(plan_.groups.size());
+    for (int64_t i = 0; i < total; ++i) {
+      if (options_.stop.stop_requested()) return Cancelled("quantization was stopped");
+      if (options_.progress) options_.progress(i, total);
+      const WeightGroup& group = plan_.groups[static_cast<size_t>(i)];
+      const std::string name = group.source->name();
+      Status done = group.is_layer ? QuantizeLayer(group) : QuantizeBlocks(group, rounder);
+      if (!done.ok()) return std::move(done).In(name);
+    }
+    if (options_.progress) options_.progress(total, total);
+    GraphEditor(g_).Sweep();
+    for (const QuantizedLayer& l : report_.layers) {
+      report_.integer_layers += l.precision != "f32";
+      ++report_.quantizable_layers;
+    }
+    return std::move(report_);
+  }
+
+ private:
+  Status QuantizeBlocks(const WeightGroup& group, const BlockRounder& rounder) {
+    const GroupWeights weights(group);
+    std::vector<std::string> operands;
+    for (const size_t i : group.readers)
+      if (plan_.readers[i].use == WeightUse::kProduct)
+        operands.push_back(plan_.readers[i].node->input(0)->name());
+    INFER_ASSIGN(const RoundedWeights rounded,
+                 rounder({group.source->name(), operands, weights.view(), group.grid}));
+    QuantizedLayer& first = report_.layers[group.readers[0]];
+    first.method = rounded.method;
+    first.note = rounded.note;
+    first.weight_error = RelativeError(weights.view(), rounded.q);
+    first.nearest_error =
+        rounded.method == "nearest"
+            ? first.weight_error
+            : RelativeError(weights.view(), QuantizeNearest(weights.view(), group.grid));
+    const int64_t before = group.source->constant()->byte_size();
+    INFER_ASSIGN(const WrittenWeights written,
+                 WriteGroup(g_, plan_, group, rounded.q, options_.scheme, options_.accuracy_level));
+    Account(group, before, written.bytes);
+    return {};
+  }
+
+  Status QuantizeLayer(const WeightGroup& group) {
+    const Tensor& w = *group.source->constant();
+    const QuantParams params = ChooseWeightParams(w, group.axis, {DType::kI8, true, false});
+    const Tensor codes = QuantizeTensor(w, params);
+    const Tensor real = DequantizeTensor(codes, params);
+    const double error = RelativeErrorOf(w, real);
+    if (error > options_.scheme.layer_error) {
+      for (const size_t i : group.readers)
+        report_.layers[i].reason =
+            Cat("8 bits would err by ", FormatNumber(100 * error), " % of its weights, above ",
+                FormatNumber(100 * options_.scheme.layer_error), " %");
+      return {};
+    }
+    QuantizedLayer& first = report_.layers[group.readers[0]];
+    first.method = "nearest";
+    first.weight_error = first.nearest_error = error;
+    first.per_channel = group.axis >= 0;
+    const int64_t before = w.byte_size();
+    INFER_ASSIGN(const WrittenWeights written,
+                 WriteLayerGroup(g_, plan_, group, codes, params.scale));
+    Account(group, before, written.bytes);
+    return {};
+  }
+
+  static double RelativeErrorOf(const Tensor& w, const Tensor& real) {
+    const auto a = w.data<float>(), b = real.data<float>();
+    double error = 0, all = 0;
+    for (size_t i = 0; i < a.size(); ++i) {
+      const double x = static_cast<double>(a[i]), d = x - static_cast<double>(b[i]);
+      error += d * d;
+      all += x * x;
+    }
+    return all > 0 ? std::sqrt(error / all) : 0;
+  }
+
+  static std::string FormatNumber(double x) {
+    char text[32];
+    std::snprintf(text, sizeof(text), "%.2g", x);
+    return text;
+  }
+
+  /// Shared weights count once, for the first layer that reads them.
+  void Account(const WeightGroup& group, int64_t before, int64_t after) {
+    const std::string precision = PrecisionOf(group.grid);
+    QuantizedLayer& first = report_.layers[group.readers[0]];
+    for (const size_t i : group.readers) {
+      QuantizedLayer& l = report_.layers[i];
+      l.precision = precision;
+      if (&l == &first) continue;
+      l.method = first.method;
+      l.weight_error = first.weight_error;
+      l.nearest_error = first.nearest_error;
+      l.note = Cat("shares the weights of '", first.name, "'");
+    }
+    first.weight_bytes_before = before;
+    first.weight_bytes_after = after;
+  }
+
+  Graph& g_;
+  const WeightOnlyOptions& options_;
+  WeightPlan plan_;
+  QuantizeReport report_;
+};
+
+}  // namespace
+
+Result<QuantizeReport> QuantizeWeightOnly(Graph& g, const WeightOnlyOptions& options) {
+  if (options.accuracy_level < 0 || options.accuracy_level > 4)
+    return InvalidArgument(Cat("accuracy level ", options.accuracy_level, "; 0 to 4 are known"));
+  INFER_TRY(CheckScheme(options.scheme));
+  Graph work = g.Clone();
+  if (options.prepare)
+    if (Status s = PrepareForQuantization(work); !s.ok())
+      return std::move(s).In("preparing the model");
+  INFER_ASSIGN(WeightPlan plan, PlanWeights(work, g, options.scheme));
+  INFER_ASSIGN(QuantizeReport report, WeightQuantizer(work, options, std::move(plan)).Run());
+  if (report.integer_layers == 0) return NothingToDo(report);
+  if (Status s = Verify(work); !s.ok()) return Internal(Cat("after quantization: ", s.message()));
+  report.weight_bytes_before = ConstantBytes(g);
+  report.weight_bytes_after = ConstantBytes(work);
+  g = std::move(work);
+  return report;
+}
+
+}  // namespace infer
