@@ -200,7 +200,8 @@ Status WriteFunction(WriteState& state, const OpDef& def, const AttrMap& attrs,
 
 Status Writer::AddFunction(const OpDef& def, const AttrMap& attrs, const std::string& name) {
   if (!state_.functions.insert(name).second) return {};
-  WriteState inner{state_.ops, state_.imported, state_.options};
+  const Opsets none;  // the same function in every model, so that import recognises it
+  WriteState inner{state_.ops, none, state_.options};
   onnx::FunctionProto function;
   INFER_TRY(WriteFunction(inner, def, attrs, function));
   for (Inexpressible& x : inner.out.inexpressible)

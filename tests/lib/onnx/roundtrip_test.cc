@@ -83,6 +83,13 @@ TEST(RoundTrip, KeepsControlFlow) {
   })"));
 }
 
+/// Its function holds another of ours, and must not import what version the model happens to.
+TEST(RoundTrip, KnowsItsOwnFunctionsWhateverTheModelImports) {
+  Model m = FromText("graph g(a: f32[2,3], b: f32[2,3]) -> (y) { y = infer::SwiGLU(a, b) }");
+  m.info.opsets = {{"", 17}, {"infer", 3}};
+  RoundTrip(m);
+}
+
 /// ONNX wants a body's outputs to be its own; files that return an outer value, or one twice, are
 /// read as if an Identity stood there.
 TEST(RoundTrip, GivesBodiesOutputsOfTheirOwn) {
