@@ -74,7 +74,7 @@ void Decision::Confirm() {
       std::max(kLeastConfirming, std::min(suspected_at_, options_.max_starts - suspected_at_));
   const int fresh = starts() - suspected_at_;
   if (fresh < std::min(wanted, kLeastConfirming)) return;
-  // A clear difference shows early; looking before all are there is what `wanted` starts may fail.
+  // A clear difference is confirmed by the first three alone, at the higher confidence.
   const bool last = fresh >= wanted;
   if (!last && fresh != kLeastConfirming) return;
   const std::span<const double> after =
