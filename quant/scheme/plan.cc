@@ -122,6 +122,8 @@ std::string QuantPlanner::WhyNot(const Node& node, const QuantOp* op) const {
   if (!IsComputedF32(node.output(0))) return "its result is not f32";
   if (const NodePattern* p = exclude_.Match(node)) return Cat("excluded by ", ToString(*p));
   if (!include_.empty() && !include_.Match(node)) return "no include entry matches it";
+  if (const auto it = scheme_.keep.find(node.output(0)->name()); it != scheme_.keep.end())
+    return it->second;
   for (size_t i = 0; i < node.inputs().size(); ++i)
     if (IsQuantizedOperand(*op, node, i) && HasNonFinite(node.input(i)))
       return Cat("its constant '", node.input(i)->name(), "' holds NaN or infinity");

@@ -25,6 +25,8 @@ struct QuantScheme {
   int keep_last = 0;        ///< and at the end
   std::vector<NodePattern> include;  ///< empty: every operator of the table
   std::vector<NodePattern> exclude;  ///< wins over include
+  /// Nodes that stay f32, by the name of their first result, with the reason that reports tell.
+  std::map<std::string, std::string> keep;
 };
 
 /// What the plan says about one node.

@@ -87,38 +87,58 @@ void Warn(QuantizeReport& report) {
 
 }  // namespace
 
-Result<QuantizeReport> QuantizeStatic(Graph& g, const Samples& samples, const Backend& backend,
-                                      const QuantizeOptions& options) {
+Result<Graph> PrepareStatic(const Graph& g, bool prepare) {
   INFER_TRY(CheckNotQuantized(g));
   INFER_TRY(CheckFiniteWeights(g));
   Graph work = g.Clone();
-  if (options.prepare)
+  if (prepare)
     if (Status s = PrepareForQuantization(work); !s.ok())
       return std::move(s).In("preparing the model");
   INFER_TRY(CheckFiniteWeights(work));  // those that were computed from other constants
-  INFER_ASSIGN(const QuantPlan plan, PlanQuantization(work, g, options.scheme));
+  return work;
+}
+
+std::vector<std::string> ObservedValues(const QuantPlan& plan) {
+  std::vector<std::string> names;
+  for (const Value* v : plan.values) names.push_back(v->name());
+  return names;
+}
+
+Result<StaticResult> RewriteStatic(const StaticModel& model, const Graph& original,
+                                   int64_t calibration_samples) {
+  StaticResult r{model.graph.Clone(), {}};
+  INFER_ASSIGN(const QuantPlan plan, PlanQuantization(r.graph, original, model.scheme));
   if (plan.values.empty()) return NothingToDo(plan);
+  r.report.calibration_samples = calibration_samples;
+  r.report.weight_bytes_before = ConstantBytes(original);
+  INFER_TRY(InsertQdq(r.graph, plan, model.ranges, model.scheme, r.report));
+  if (Status s = Verify(r.graph); !s.ok())
+    return Internal(Cat("after quantization: ", s.message()));
+  r.report.weight_bytes_after = ConstantBytes(r.graph);
+  Warn(r.report);
+  return r;
+}
 
-  CalibrationOptions calibration;
-  calibration.observer = options.observer;
-  calibration.grid = options.scheme.activations;
-  calibration.threads = options.threads;
-  calibration.progress = options.progress;
-  calibration.stop = options.stop;
-  std::vector<std::string> wanted;
-  for (const size_t i : plan.observed) wanted.push_back(plan.values[i]->name());
-  INFER_ASSIGN(const CalibrationTable table,
-               Calibrate(work, wanted, samples, backend, calibration));
-
-  QuantizeReport report;
-  report.calibration_samples = samples.count;
-  report.weight_bytes_before = ConstantBytes(g);
-  INFER_TRY(InsertQdq(work, plan, table, options.scheme, report));
-  if (Status s = Verify(work); !s.ok()) return Internal(Cat("after quantization: ", s.message()));
-  report.weight_bytes_after = ConstantBytes(work);
-  Warn(report);
-  g = std::move(work);
-  return report;
+Result<QuantizeReport> QuantizeStatic(Graph& g, const Samples& samples, const Backend& backend,
+                                      const QuantizeOptions& options) {
+  INFER_ASSIGN(Graph prepared, PrepareStatic(g, options.prepare));
+  StaticModel model{std::move(prepared), {}, options.scheme};
+  {
+    INFER_ASSIGN(const QuantPlan plan, PlanQuantization(model.graph, g, options.scheme));
+    if (plan.values.empty()) return NothingToDo(plan);
+    CalibrationOptions calibration;
+    calibration.observer = options.observer;
+    calibration.grid = options.scheme.activations;
+    calibration.threads = options.threads;
+    calibration.progress = options.progress;
+    calibration.stop = options.stop;
+    std::vector<std::string> wanted;
+    for (const size_t i : plan.observed) wanted.push_back(plan.values[i]->name());
+    INFER_ASSIGN(model.ranges, Calibrate(model.graph, wanted, samples, backend, calibration));
+  }
+  INFER_ASSIGN(StaticResult result, RewriteStatic(model, g, samples.count));
+  g = std::move(result.graph);
+  return std::move(result.report);
 }
 
 }  // namespace infer

@@ -24,6 +24,26 @@ struct QuantizeOptions {
 Result<QuantizeReport> QuantizeStatic(Graph& g, const Samples& samples, const Backend& backend,
                                       const QuantizeOptions& options = {});
 
+/// A model between preparation and rewriting: what the algorithms of quant/algorithm change.
+struct StaticModel {
+  Graph graph;              ///< f32, prepared
+  CalibrationTable ranges;  ///< of every value that `scheme` may quantize
+  QuantScheme scheme;
+};
+struct StaticResult {
+  Graph graph;  ///< with Q/DQ
+  QuantizeReport report;
+};
+
+/// The first part of QuantizeStatic: checks `g` and returns it prepared. Errors as there.
+Result<Graph> PrepareStatic(const Graph& g, bool prepare = true);
+/// Every value that a plan with more nodes kept f32 could observe, too.
+std::vector<std::string> ObservedValues(const QuantPlan& plan);
+/// The last part: plans and rewrites a copy. `original` as for PlanQuantization. Unsupported:
+/// nothing is left to quantize.
+Result<StaticResult> RewriteStatic(const StaticModel& model, const Graph& original,
+                                   int64_t calibration_samples);
+
 /// The simplifications and fusions that quantization relies on.
 Status PrepareForQuantization(Graph& g);
 

@@ -1,5 +1,7 @@
 /// --mode static: INT8 in QDQ form, ranges of activations from calibration data.
-#include "quant/scheme/quantize.h"
+#include "lib/support/readable.h"
+#include "lib/support/strings.h"
+#include "quant/recipe/recipe.h"
 #include "tools/infer_opt/quantize/mode.h"
 
 namespace infer {
@@ -12,32 +14,73 @@ class StaticMode : public QuantizeMode {
   bool needs_data() const override { return true; }
   void Declare(Options& o) override {
     o.Value("--observer", &observer_, "minmax, percentile:99.99 or moving-average:0.9");
+    o.Choice(
+        "--recipe", &recipe_, {"none", "fast", "balanced", "best"},
+        "Accuracy algorithms, each kept where the error on held-out calibration samples falls");
+    o.Value("--recipe-seconds", &recipe_options_.max_seconds,
+            "No step of the recipe begins later than so many seconds");
     o.Choice("--activations", &activations_, {"u8", "s8"}, "Integer type of activations");
     o.Flag("--per-tensor", &per_tensor_, "One scale per weight tensor instead of per channel");
     o.Flag("--reduce-range", &reduce_range_, "7-bit weights, for processors without VNNI");
-    o.Value("--keep-first", &options_.scheme.keep_first, "So many first layers stay FP32");
-    o.Value("--keep-last", &options_.scheme.keep_last, "So many last layers stay FP32");
+    o.Value("--keep-first", &recipe_options_.quantize.scheme.keep_first,
+            "So many first layers stay FP32");
+    o.Value("--keep-last", &recipe_options_.quantize.scheme.keep_last,
+            "So many last layers stay FP32");
   }
 
-  Result<QuantizeReport> Quantize(const QuantizeJob& job, Graph& g, Json&) override {
-    QuantScheme& s = options_.scheme;
+  Result<QuantizeReport> Quantize(const QuantizeJob& job, Graph& g, Json& report) override {
+    QuantizeOptions& options = recipe_options_.quantize;
+    QuantScheme& s = options.scheme;
     s.per_channel = !per_tensor_;
     s.activations.dtype = activations_ == "s8" ? DType::kI8 : DType::kU8;
     s.weights.reduce_range = reduce_range_;
     s.include = job.include;
     s.exclude = job.exclude;
-    INFER_ASSIGN(options_.observer, ParseObserver(observer_));
-    options_.threads = job.threads;
-    options_.stop = job.context.stop();
-    options_.progress = [&](int64_t done, int64_t total) {
+    INFER_ASSIGN(options.observer, ParseObserver(observer_));
+    options.threads = job.threads;
+    options.stop = job.context.stop();
+    options.progress = [&](int64_t done, int64_t total) {
       job.context.Progress("calibrate", done, total);
     };
-    return QuantizeStatic(g, job.calibration, job.backend, options_);
+    recipe_options_.recipe = *ParseRecipe(recipe_);
+    recipe_options_.on_step = [&](const std::string& step) { job.context.Note("recipe: " + step); };
+    INFER_ASSIGN(RecipeReport done,
+                 QuantizeByRecipe(g, job.calibration, job.backend, recipe_options_));
+    if (recipe_options_.recipe == Recipe::kNone) return std::move(done.quantization);
+    job.context.Print(Steps(done));
+    report["recipe"] = ToJson(done);
+    return std::move(done.quantization);
   }
 
  private:
-  QuantizeOptions options_;
-  std::string observer_ = "minmax", activations_ = "u8";
+  Json ToJson(const RecipeReport& r) const {
+    Json j = {{"name", recipe_},
+              {"fit_samples", r.fit_samples},
+              {"held_out_samples", r.held_out_samples},
+              {"seconds", r.seconds}};
+    j["steps"] = Json::array();
+    for (const RecipeStep& s : r.steps)
+      j["steps"].push_back({{"name", s.name},
+                            {"note", s.note},
+                            {"sqnr_db_before", JsonNumber(s.db_before)},
+                            {"sqnr_db_after", JsonNumber(s.db_after)},
+                            {"kept", s.kept},
+                            {"seconds", s.seconds}});
+    return j;
+  }
+
+  std::string Steps(const RecipeReport& r) const {
+    std::vector<std::vector<std::string>> rows = {
+        {"step", "what", "dB before", "dB after", "kept", "s"}};
+    for (const RecipeStep& s : r.steps)
+      rows.push_back({s.name, s.note, Cat(Rounded(s.db_before, 3)), Cat(Rounded(s.db_after, 3)),
+                      s.kept ? "yes" : "no", Cat(Rounded(s.seconds, 2))});
+    return Cat("recipe ", recipe_, ": ", r.fit_samples, " samples fit, ", r.held_out_samples,
+               " judge, ", Rounded(r.seconds, 2), " s\n", TextTable(rows), "\n");
+  }
+
+  RecipeOptions recipe_options_;
+  std::string observer_ = "minmax", activations_ = "u8", recipe_ = "balanced";
   bool per_tensor_ = false, reduce_range_ = false;
 };
 
@@ -49,7 +92,6 @@ std::vector<std::unique_ptr<QuantizeMode>> QuantizeModes() {
   std::vector<std::unique_ptr<QuantizeMode>> modes;
   modes.push_back(MakeStaticMode());
   modes.push_back(MakeWeightOnlyMode());
-  modes.push_back(MakeMixedMode());
   return modes;
 }
 

@@ -1,0 +1,136 @@
+#include "quant/algorithm/layers.h"
+
+#include "lib/ir/editor.h"
+#include "lib/support/strings.h"
+
+namespace infer {
+namespace {
+
+/// Input 2 becomes `bias` (f32[channels]) on a copy of `node`, which keeps the result's name.
+Status GiveBias(Graph& g, Node& node, Tensor bias) {
+  GraphEditor editor(g);
+  editor.InsertBefore(node);
+  Value* const old = node.output(0);
+  const std::string name = old->name();
+  std::vector<Value*> inputs(node.inputs().begin(), node.inputs().begin() + 2);
+  inputs.push_back(editor.AddConstant(std::move(bias), name + "_bias"));
+  NodeOptions options;
+  options.name = node.name();
+  options.fused_from = node.fused_from();
+  options.extra = node.extra();
+  INFER_ASSIGN(Node * with_bias,
+               editor.AddNode(node.def(), std::move(inputs), node.attrs(), std::move(options)));
+  INFER_TRY(editor.ReplaceAllUses(old, with_bias->output(0)));
+  editor.Erase(node);
+  if (with_bias->output(0)->name() != name && !g.FindValue(name))
+    editor.Rename(with_bias->output(0), name);
+  return {};
+}
+
+/// The Add behind a MatMul whose other operand is a row of constants; nullptr for none.
+Node* BiasAdd(const Graph& g, const AlgorithmLayer& layer) {
+  if (layer.biased == layer.output) return nullptr;
+  const Value* v = g.FindValue(layer.biased);
+  return v ? v->producer() : nullptr;
+}
+
+}  // namespace
+
+std::vector<AlgorithmLayer> IntegerLayers(const QuantPlan& plan) {
+  std::vector<AlgorithmLayer> layers;
+  for (const PlannedNode& p : plan.nodes) {
+    if (!p.integer) continue;
+    const auto operand = WeightOperand(*p.op, *p.node);
+    if (!operand) continue;
+    AlgorithmLayer l;
+    l.output = l.biased = p.node->output(0)->name();
+    for (const Node* f : p.followers)
+      if (f->Is("Add")) l.biased = f->output(0)->name();
+    l.input = p.node->input(*operand == 0 ? 1 : 0)->name();
+    l.channel_axis = p.node->Is("Conv") || p.node->Is("ConvTranspose") ? 1 : -1;
+    layers.push_back(std::move(l));
+  }
+  return layers;
+}
+
+Tensor RoundedWeights(const Node& node, const QuantScheme& scheme) {
+  const size_t operand = *WeightOperand(*FindQuantOp(node), node);
+  const Tensor& w = *node.input(operand)->constant();
+  const int axis = scheme.per_channel ? WeightAxis(node, operand) : -1;
+  const QuantParams p = ChooseWeightParams(w, axis, scheme.weights);
+  return DequantizeTensor(QuantizeTensor(w, p), p);
+}
+
+void ReplaceWeights(Graph& g, Node& node, Tensor w) {
+  const size_t operand = *WeightOperand(*FindQuantOp(node), node);
+  GraphEditor editor(g);
+  Value* const old = node.input(operand);
+  if (old->has_one_use())
+    editor.SetConstant(old, std::move(w));
+  else
+    editor.SetOperand(node, operand, editor.AddConstant(std::move(w), old->name()));
+}
+
+Result<bool> AddToBias(Graph& g, const AlgorithmLayer& layer, std::span<const double> delta) {
+  Node* node = g.FindValue(layer.output)->producer();
+  GraphEditor editor(g);
+  const auto channels = static_cast<int64_t>(delta.size());
+  const auto add = [&](Node& owner, size_t operand, double beta) {
+    const Value* old = owner.input(operand);
+    const std::vector<float> was = old->constant()->ToFloats();
+    const bool one = was.size() == 1;
+    if (!one && was.size() != delta.size()) return false;
+    Dims dims = old->constant()->dims();
+    if (one) dims = {channels};
+    Tensor t(DType::kF32, dims);
+    const auto b = t.mutable_data<float>();
+    for (size_t c = 0; c < delta.size(); ++c)
+      b[c] = static_cast<float>(static_cast<double>(was[one ? 0 : c]) + delta[c] / beta);
+    editor.SetOperand(owner, operand, editor.AddConstant(std::move(t), old->name()));
+    editor.Sweep();
+    return true;
+  };
+  if (Node* row = BiasAdd(g, layer)) return add(*row, row->input(0)->is_constant() ? 0 : 1, 1.0);
+  if (node->Is("MatMul")) return false;
+  const double beta = node->Is("Gemm") ? static_cast<double>(node->Attr<float>("beta")) : 1.0;
+  if (node->input(2)) return beta != 0 && add(*node, 2, beta);
+  Tensor t(DType::kF32, {channels});
+  for (size_t c = 0; c < delta.size(); ++c)
+    t.mutable_data<float>()[c] = static_cast<float>(delta[c] / (beta == 0 ? 1.0 : beta));
+  if (beta == 0) return false;
+  INFER_TRY(GiveBias(g, *node, std::move(t)));
+  return true;
+}
+
+bool HasInputChannels(const Node& node) {
+  if (!node.input(1) || !node.input(1)->is_constant()) return false;
+  if (node.Is("Conv") || node.Is("Gemm")) return true;
+  return node.Is("MatMul") && node.input(1)->constant()->rank() == 2;
+}
+
+int64_t InputChannels(const Node& node) {
+  const Tensor& w = *node.input(1)->constant();
+  if (node.Is("Conv")) return w.dim(1) * node.Attr<int64_t>("group");
+  if (node.Is("Gemm") && node.Attr<int64_t>("transB") != 0) return w.dim(1);
+  return w.dim(0);
+}
+
+void ForEachWeight(const Node& node,
+                   const std::function<void(size_t, int64_t in, int64_t out)>& f) {
+  const Tensor& w = *node.input(1)->constant();
+  size_t i = 0;
+  if (!node.Is("Conv")) {
+    const bool out_first = node.Is("Gemm") && node.Attr<int64_t>("transB") != 0;
+    for (int64_t a = 0; a < w.dim(0); ++a)
+      for (int64_t b = 0; b < w.dim(1); ++b) f(i++, out_first ? b : a, out_first ? a : b);
+    return;
+  }
+  const int64_t group = node.Attr<int64_t>("group"), per_group = w.dim(1);
+  const int64_t outs = w.dim(0) / group;
+  const int64_t inner = w.num_elements() / (w.dim(0) * per_group);
+  for (int64_t m = 0; m < w.dim(0); ++m)
+    for (int64_t c = 0; c < per_group; ++c)
+      for (int64_t k = 0; k < inner; ++k) f(i++, m / outs * per_group + c, m);
+}
+
+}  // namespace infer

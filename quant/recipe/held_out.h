@@ -1,0 +1,45 @@
+#pragma once
+/// The error of a candidate against the f32 model on samples that no algorithm fits itself to: what
+/// a recipe decides by.
+#include "quant/calibrate/calibrate.h"
+
+namespace infer {
+
+struct HeldOutError {
+  /// Mean over the outputs of sum d^2 / sum r^2 (r golden, d difference); for outputs that are no
+  /// floats the share of elements that differ. An output whose NaN or infinities differ counts 1
+  /// more.
+  double noise = 0;
+  double worst = 0;  ///< the largest of them
+  /// By sample: the same mean with d of the sample and r of all samples; their mean is `noise`.
+  std::vector<double> by_sample;
+};
+/// Whether `after` is less than `before`: by more than a hundredth, and for at least half of the
+/// samples, so that it is not the luck of a few.
+bool IsLess(const HeldOutError& after, const HeldOutError& before);
+/// 10 log10(1 / noise).
+double Decibels(double noise);
+
+class HeldOut {
+ public:
+  struct Options {
+    int threads = 0;
+    int64_t max_samples = 128;
+    int64_t max_bytes = int64_t{128} << 20;  ///< of golden outputs kept; fewer samples beyond
+    std::stop_token stop = {};
+  };
+  /// Runs `golden` once over the samples and keeps its outputs. InvalidArgument: no samples.
+  static Result<HeldOut> Make(const Graph& golden, Samples samples, const Backend& backend,
+                              const Options& options);
+  int64_t count() const { return static_cast<int64_t>(golden_.size()); }
+  /// On the first `most` samples (0: all).
+  Result<HeldOutError> Measure(const Graph& candidate, int64_t most = 0) const;
+
+ private:
+  Samples samples_;
+  const Backend* backend_ = nullptr;
+  Options options_;
+  std::vector<std::vector<Datum>> golden_;
+};
+
+}  // namespace infer

@@ -1,0 +1,310 @@
+#include "quant/recipe/recipe.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "lib/support/strings.h"
+#include "quant/algorithm/bias_correction.h"
+#include "quant/algorithm/equalize.h"
+#include "quant/algorithm/reader_ranges.h"
+#include "quant/recipe/keep_float.h"
+
+namespace infer {
+namespace {
+
+constexpr int64_t kFewSamples = 10;
+constexpr int64_t kTrialSamples = 200;
+constexpr int64_t kSequentialSamples = 32;
+
+struct RecipeSplit {
+  std::vector<int64_t> fit, held;
+};
+
+/// With few samples, both are all of them.
+RecipeSplit SplitForRecipe(int64_t count) {
+  RecipeSplit s;
+  const int64_t every = count < 40 ? 3 : 5;
+  for (int64_t i = 0; i < count; ++i) {
+    const bool held = i % every == every - 1;
+    if (count < kFewSamples || held) s.held.push_back(i);
+    if (count < kFewSamples || !held) s.fit.push_back(i);
+  }
+  return s;
+}
+
+Samples FirstOf(const Samples& samples, int64_t most) {
+  std::vector<int64_t> which;
+  for (int64_t i = 0; i < std::min(samples.count, most); ++i) which.push_back(i);
+  return Subset(samples, which);
+}
+
+StaticModel CopyOf(const StaticModel& m) { return {m.graph.Clone(), m.ranges, m.scheme}; }
+
+/// Runs steps and keeps the model whose error on the held-out samples is least.
+class RecipeRunner {
+ public:
+  RecipeRunner(const Graph& original, const Samples& all, const HeldOut& held,
+               const Backend& backend, const RecipeOptions& options)
+      : original_(original),
+        all_(all),
+        fit_(FirstOf(all, kTrialSamples)),
+        held_(held),
+        options_(options) {
+    run_.backend = &backend;
+    run_.threads = options.quantize.threads;
+    run_.stop = options.quantize.stop;
+  }
+
+  Status Start(StaticModel model);
+  Status NarrowRanges();
+  Status TryObservers(const std::vector<std::string>& names);
+  Status Equalize();
+  Status KeepFloat(double target_db);
+  Status CorrectBias(bool sequential);
+  /// Ranges from all samples, with what was chosen on the first ones.
+  Status CalibrateOnAll();
+  Result<RecipeReport> Finish(Graph& g, int64_t samples);
+
+ private:
+  using Change = std::function<Result<std::string>(StaticModel&)>;
+  /// Applies `change` to a copy; "" means that it found nothing to do.
+  Status Try(const std::string& name, const Change& change);
+  Status Calibrate(StaticModel& m, const ObserverFactory& observer, const Samples& with) const;
+  Result<std::string> Recalibrate(StaticModel& m, std::string note) const;
+  Result<HeldOutError> ErrorOf(const StaticModel& m) const;
+  double Seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  }
+  bool OutOfTime() const { return Seconds() > options_.max_seconds; }
+
+  const Graph& original_;
+  const Samples& all_;
+  const Samples fit_;  // what steps are tried with
+  const HeldOut& held_;
+  const RecipeOptions& options_;
+  ChannelRun run_;
+  ObserverFactory observer_;
+  bool narrowed_ = false;
+  StaticModel model_{Graph(original_.ops()), {}, {}};
+  HeldOutError error_;
+  RecipeReport report_;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+Status RecipeRunner::Calibrate(StaticModel& m, const ObserverFactory& observer,
+                               const Samples& with) const {
+  INFER_ASSIGN(const QuantPlan plan, PlanQuantization(m.graph, original_, m.scheme));
+  CalibrationOptions c;
+  c.observer = observer;
+  c.grid = m.scheme.activations;
+  c.threads = run_.threads;
+  c.stop = run_.stop;
+  c.progress = options_.quantize.progress;
+  INFER_ASSIGN(m.ranges, infer::Calibrate(m.graph, ObservedValues(plan), with, *run_.backend, c));
+  return {};
+}
+
+Result<std::string> RecipeRunner::Recalibrate(StaticModel& m, std::string note) const {
+  INFER_TRY(Calibrate(m, observer_, fit_));
+  if (narrowed_) INFER_TRY(NarrowByReaders(m, original_).status());
+  return note;
+}
+
+Result<HeldOutError> RecipeRunner::ErrorOf(const StaticModel& m) const {
+  INFER_ASSIGN(const StaticResult r, RewriteStatic(m, original_, fit_.count));
+  return held_.Measure(r.graph);
+}
+
+Status RecipeRunner::Start(StaticModel model) {
+  model_ = std::move(model);
+  observer_ = options_.quantize.observer;
+  RecipeStep step{"calibrate", Cat(fit_.count, " samples")};
+  if (options_.on_step) options_.on_step(step.name);
+  INFER_TRY(Calibrate(model_, observer_, fit_));
+  INFER_ASSIGN(error_, ErrorOf(model_));
+  step.db_before = step.db_after = Decibels(error_.noise);
+  step.kept = true;
+  step.seconds = Seconds();
+  report_.steps.push_back(std::move(step));
+  return {};
+}
+
+Status RecipeRunner::Try(const std::string& name, const Change& change) {
+  if (OutOfTime()) return {};
+  if (options_.on_step) options_.on_step(name);
+  const double begin = Seconds();
+  StaticModel candidate = CopyOf(model_);
+  INFER_ASSIGN(std::string note, change(candidate));
+  if (note.empty()) return {};
+  RecipeStep step{name, std::move(note), Decibels(error_.noise)};
+  INFER_ASSIGN(const HeldOutError e, ErrorOf(candidate));
+  step.db_after = Decibels(e.noise);
+  step.kept = IsLess(e, error_);
+  if (step.kept) {
+    model_ = std::move(candidate);
+    error_ = e;
+  }
+  step.seconds = Seconds() - begin;
+  report_.steps.push_back(std::move(step));
+  return {};
+}
+
+Status RecipeRunner::NarrowRanges() {
+  INFER_TRY(Try("reader-ranges", [&](StaticModel& m) -> Result<std::string> {
+    INFER_ASSIGN(const int n, NarrowByReaders(m, original_));
+    return n > 0 ? Cat(n, " values") : std::string();
+  }));
+  narrowed_ = report_.steps.back().name == "reader-ranges" && report_.steps.back().kept;
+  return {};
+}
+
+Status RecipeRunner::TryObservers(const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    INFER_ASSIGN(const ObserverFactory observer, ParseObserver(name));
+    const ObserverFactory before = observer_;
+    observer_ = observer;
+    const size_t steps = report_.steps.size();
+    INFER_TRY(Try("observer", [&](StaticModel& m) { return Recalibrate(m, name); }));
+    if (report_.steps.size() == steps || !report_.steps.back().kept) observer_ = before;
+  }
+  return {};
+}
+
+Status RecipeRunner::Equalize() {
+  const auto with = [&](EqualizeOptions options, std::string_view what) {
+    return Try("equalize", [&, options](StaticModel& m) -> Result<std::string> {
+      INFER_ASSIGN(const int n, EqualizeLayers(m, original_, fit_, run_, options));
+      if (n == 0) return std::string();
+      return Recalibrate(m, Cat(n, " pairs", what));
+    });
+  };
+  const size_t before = report_.steps.size();
+  INFER_TRY(with({}, ""));
+  if (report_.steps.size() == before || report_.steps.back().kept) return {};
+  EqualizeOptions depthwise;
+  depthwise.depthwise_only = true;
+  return with(depthwise, " before depthwise layers");
+}
+
+Status RecipeRunner::KeepFloat(double target_db) {
+  if (OutOfTime() || Decibels(error_.worst) >= target_db) return {};
+  if (options_.on_step) options_.on_step("keep-f32");
+  const double begin = Seconds();
+  KeepFloatOptions options;
+  options.target_db = target_db;
+  options.out_of_time = [&] { return OutOfTime(); };
+  INFER_ASSIGN(KeepFloatResult found, FindLayersToKeep(model_, original_, held_, options));
+  RecipeStep step{"keep-f32",
+                  Cat(found.keep.size(), " of ", found.layers, " layers",
+                      found.reached ? "" : ", the target is not reached"),
+                  Decibels(error_.noise), Decibels(found.error.noise)};
+  step.kept = !found.keep.empty() && IsLess(found.error, error_);
+  if (step.kept) {
+    model_.scheme.keep = std::move(found.keep);
+    error_ = found.error;
+  }
+  step.seconds = Seconds() - begin;
+  report_.steps.push_back(std::move(step));
+  return {};
+}
+
+Status RecipeRunner::CorrectBias(bool sequential) {
+  if (!sequential)
+    return Try("bias-correction", [&](StaticModel& m) -> Result<std::string> {
+      INFER_ASSIGN(const int n, CorrectBiasFast(m, original_, fit_, run_));
+      return n > 0 ? Cat("fast, ", n, " layers") : std::string();
+    });
+  const Samples some = FirstOf(fit_, kSequentialSamples);
+  return Try("bias-correction", [&](StaticModel& m) -> Result<std::string> {
+    SequentialOptions options;
+    options.out_of_time = [&] { return OutOfTime(); };
+    INFER_ASSIGN(const int n, CorrectBiasSequential(m, original_, some, run_, options));
+    return n > 0 ? Cat("sequential, ", n, " layers") : std::string();
+  });
+}
+
+Status RecipeRunner::CalibrateOnAll() {
+  if (all_.count <= fit_.count) return {};
+  return Try("calibrate", [&](StaticModel& m) -> Result<std::string> {
+    INFER_TRY(Calibrate(m, observer_, all_));
+    if (narrowed_) INFER_TRY(NarrowByReaders(m, original_).status());
+    return Cat("all ", all_.count, " samples");
+  });
+}
+
+Result<RecipeReport> RecipeRunner::Finish(Graph& g, int64_t samples) {
+  INFER_ASSIGN(StaticResult r, RewriteStatic(model_, original_, samples));
+  report_.quantization = std::move(r.report);
+  report_.fit_samples = all_.count;
+  report_.held_out_samples = held_.count();
+  report_.seconds = Seconds();
+  if (OutOfTime())
+    report_.quantization.warnings.push_back(
+        Cat("the recipe's time (", options_.max_seconds, " s) was over before its last step"));
+  g = std::move(r.graph);
+  return std::move(report_);
+}
+
+/// One row of numbers per sample in output 0.
+bool GivesClassScores(const Graph& g) {
+  const Value* v = g.outputs().empty() ? nullptr : g.outputs()[0];
+  if (!v || !v->type().is_tensor() || v->dtype() != DType::kF32 || !v->shape().has_rank())
+    return false;
+  const Shape& s = v->shape();
+  if (s.rank() < 2 || (s[1].is_static() && s[1].value() < 2)) return false;
+  for (int i = 2; i < s.rank(); ++i)
+    if (!s[i].is_static() || s[i].value() != 1) return false;
+  return true;
+}
+
+}  // namespace
+
+std::optional<Recipe> ParseRecipe(std::string_view text) {
+  if (text == "none") return Recipe::kNone;
+  if (text == "fast") return Recipe::kFast;
+  if (text == "balanced") return Recipe::kBalanced;
+  if (text == "best") return Recipe::kBest;
+  return std::nullopt;
+}
+
+Result<RecipeReport> QuantizeByRecipe(Graph& g, const Samples& samples, const Backend& backend,
+                                      const RecipeOptions& options) {
+  if (options.recipe == Recipe::kNone) {
+    RecipeReport report;
+    INFER_ASSIGN(report.quantization, QuantizeStatic(g, samples, backend, options.quantize));
+    return report;
+  }
+  if (samples.count <= 0) return InvalidArgument("calibration: there are no samples");
+  INFER_ASSIGN(Graph prepared, PrepareStatic(g, options.quantize.prepare));
+  {
+    StaticModel check{prepared.Clone(), {}, options.quantize.scheme};
+    INFER_ASSIGN(const QuantPlan plan, PlanQuantization(check.graph, g, options.quantize.scheme));
+    if (plan.values.empty()) return RewriteStatic(check, g, 0).status();
+  }
+  const RecipeSplit split = SplitForRecipe(samples.count);
+  const Samples fit = Subset(samples, split.fit);
+  HeldOut::Options held_options;
+  held_options.threads = options.quantize.threads;
+  held_options.stop = options.quantize.stop;
+  INFER_ASSIGN(const HeldOut held,
+               HeldOut::Make(g, Subset(samples, split.held), backend, held_options));
+  RecipeRunner runner(g, fit, held, backend, options);
+  INFER_TRY(runner.Start({std::move(prepared), {}, options.quantize.scheme}));
+  INFER_TRY(runner.NarrowRanges());
+  const bool best = options.recipe == Recipe::kBest;
+  if (options.recipe != Recipe::kFast) {
+    std::vector<std::string> observers = {"percentile:99.99", "percentile:99.9"};
+    if (best) observers.insert(observers.begin(), "percentile:99.999");
+    INFER_TRY(runner.TryObservers(observers));
+    INFER_TRY(runner.Equalize());
+    INFER_TRY(
+        runner.KeepFloat(options.target_db.value_or(best && GivesClassScores(g) ? 30.0 : 26.0)));
+  }
+  INFER_TRY(runner.CalibrateOnAll());
+  INFER_TRY(runner.CorrectBias(false));
+  if (best) INFER_TRY(runner.CorrectBias(true));
+  return runner.Finish(g, samples.count);
+}
+
+}  // namespace infer

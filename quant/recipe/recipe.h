@@ -1,0 +1,54 @@
+#pragma once
+/// Recipes: which accuracy algorithms run, in which order, decided by measurement. The calibration
+/// samples are split: every fifth (at most 32) is held out, the rest calibrates and fits. A step is
+/// kept only when the error on the held-out samples falls; so a recipe is never worse there than
+/// plain calibration.
+///
+/// Cost, in runs of the model over the samples that fit (F) and that are held out (H), besides
+/// compiling:
+///   fast      calibration, one pass for bias correction                    2 F + 3 H
+///   balanced  three observers, equalization, SmoothQuant, FP32 layers when the target is missed
+///                                                                          8 F + 9 H + layers
+///   best      more observers, sequential bias correction, AdaRound, a higher target
+#include "quant/recipe/held_out.h"
+#include "quant/scheme/quantize.h"
+
+namespace infer {
+
+enum class Recipe : uint8_t { kNone, kFast, kBalanced, kBest };
+/// "none", "fast", "balanced", "best".
+std::optional<Recipe> ParseRecipe(std::string_view text);
+
+struct RecipeStep {
+  std::string name;                    ///< "equalize", "bias-correction", ...
+  std::string note;                    ///< what it did: "12 pairs"
+  double db_before = 0, db_after = 0;  ///< SQNR of the mean noise over outputs, held-out samples
+  bool kept = false;
+  double seconds = 0;
+};
+
+struct RecipeReport {
+  QuantizeReport quantization;
+  std::vector<RecipeStep> steps;  ///< the first is plain calibration
+  int64_t fit_samples = 0, held_out_samples = 0;
+  double seconds = 0;
+};
+
+struct RecipeOptions {
+  Recipe recipe = Recipe::kBalanced;
+  QuantizeOptions quantize;
+  /// Steps that have not begun by then are left out; a step that is under way ends.
+  double max_seconds = 480;
+  /// Layers return to f32, the most harmful first, until every output has this SQNR. nullopt: 26,
+  /// for `best` 30 where the model gives class scores (one row of numbers per sample), whose order
+  /// is what counts.
+  std::optional<double> target_db;
+  /// Told when a step begins.
+  std::function<void(const std::string& name)> on_step = nullptr;
+};
+
+/// As QuantizeStatic, whose errors it has. Recipe::kNone is QuantizeStatic.
+Result<RecipeReport> QuantizeByRecipe(Graph& g, const Samples& samples, const Backend& backend,
+                                      const RecipeOptions& options = {});
+
+}  // namespace infer
