@@ -72,6 +72,17 @@ ScoreMask::Effect ScoreMask::EffectOf(const Tensor& t,
   return Effect::kCausal;
 }
 
+bool ScoreMask::IsSaid(Effect effect) {
+  causal_ |= effect == Effect::kCausal;
+  return effect != Effect::kOther;
+}
+
+Status ScoreMask::CheckRoom() const {
+  return allowed_ || may_hide_all_
+             ? InvalidModel("needs a mask before that leaves every query a key")
+             : Status();
+}
+
 Value* ScoreMask::Number(double v) const { return b_.Const(FromDoubles(scores_.dtype(), {}, {v})); }
 
 Status ScoreMask::Add(const Match& m, const MaskStep& step, const Value* zeroed) {
@@ -97,14 +108,9 @@ Status ScoreMask::AddBias(Value* m) {
       is_mask = t.At(i) == 0 || t.At(i) <= kHidden;
     const auto effect =
         is_mask ? EffectOf(t, [&](int64_t i) { return t.At(i) == 0; }) : Effect::kOther;
-    if (effect == Effect::kNone) return {};
-    if (effect == Effect::kCausal) {
-      causal_ = true;
-      return {};
-    }
+    if (IsSaid(effect)) return {};
   }
-  if (allowed_ || may_hide_all_)
-    return InvalidModel("needs a mask before that leaves every query a key");
+  INFER_TRY(CheckRoom());
   if (!bias_) {
     bias_ = m;
     return {};
@@ -119,14 +125,9 @@ Status ScoreMask::AddCondition(Value* condition, bool keep, Value* low, bool zer
   if (condition->is_constant()) {
     const Tensor& t = *condition->constant();
     const auto effect = EffectOf(t, [&](int64_t i) { return (t.At(i) != 0) == keep; });
-    if (effect == Effect::kNone) return {};
-    if (effect == Effect::kCausal) {
-      causal_ = true;
-      return {};
-    }
+    if (IsSaid(effect)) return {};
   }
-  if (allowed_ || may_hide_all_)
-    return InvalidModel("needs a mask before that leaves every query a key");
+  INFER_TRY(CheckRoom());
   // Where all keys of a query are hidden, Attention makes zeroes of truth values and of -inf. A low
   // number in the place of the scores makes all keys alike; so does adding one that swallows them.
   constexpr double kInfinity = std::numeric_limits<double>::infinity();

@@ -33,6 +33,10 @@ class ScoreMask {
   Status AddCondition(Value* condition, bool keep, Value* low, bool zeroed);
   enum class Effect : uint8_t { kNone, kCausal, kOther };
   Effect EffectOf(const Tensor& t, const std::function<bool(int64_t)>& kept) const;
+  /// Whether a mask of this effect needs no operand.
+  bool IsSaid(Effect effect);
+  /// Whether one more mask can be added to those before.
+  Status CheckRoom() const;
   Value* Number(double v) const;
 
   const Value& scores_;

@@ -13,7 +13,7 @@ PadPattern::PadPattern(Pattern x_in, Pattern value_in)
       value(std::move(value_in)),
       node(Op("Pad", x, pads, value, axes).With("mode", std::string("constant"))) {}
 
-Result<std::vector<int64_t>> AddedPads(const Match& m, const PadPattern& p, const Node& layer) {
+Result<AttrMap> WithPads(const Match& m, const PadPattern& p, const Node& layer) {
   const std::string& auto_pad = layer.Attr<std::string>("auto_pad");
   if (auto_pad != "NOTSET" && auto_pad != "VALID")
     return InvalidModel("needs explicit pads: auto_pad depends on the size of the input");
@@ -41,7 +41,20 @@ Result<std::vector<int64_t>> AddedPads(const Match& m, const PadPattern& p, cons
     own[static_cast<size_t>(axis - 2)] += begin;
     own[static_cast<size_t>(axis - 2) + spatial] += end;
   }
-  return own;
+  AttrMap attrs = layer.attrs();
+  attrs.erase("auto_pad");
+  attrs["pads"] = std::move(own);
+  return attrs;
+}
+
+Result<AttrMap> PoolWithPads(const Match& m, const PadPattern& p, const Node& pool) {
+  INFER_ASSIGN(AttrMap attrs, WithPads(m, p, pool));
+  const auto& pads = std::get<std::vector<int64_t>>(attrs.at("pads"));
+  const auto& kernel = pool.Attr<std::vector<int64_t>>("kernel_shape");
+  for (size_t i = 0; i < pads.size(); ++i)
+    if (pads[i] >= kernel[i % kernel.size()])
+      return InvalidModel("needs pads smaller than the kernel");
+  return attrs;
 }
 
 Rule FusePadConv() {
@@ -53,10 +66,7 @@ Rule FusePadConv() {
       .match = conv,
       .build = [=](const Match& m, PatchBuilder& b) -> Result<Value*> {
         const Node& n = m.node(conv);
-        INFER_ASSIGN(std::vector<int64_t> pads, AddedPads(m, p, n));
-        AttrMap attrs = n.attrs();
-        attrs.erase("auto_pad");
-        attrs["pads"] = std::move(pads);
+        INFER_ASSIGN(AttrMap attrs, WithPads(m, p, n));
         return b("Conv", {m[p.x], m[weight], n.input(2)}, std::move(attrs));
       },
       .fires_on =
@@ -96,21 +106,14 @@ Rule FusePadAveragePool() {
       .match = pool,
       .build = [=](const Match& m, PatchBuilder& b) -> Result<Value*> {
         const Node& n = m.node(pool);
-        INFER_ASSIGN(std::vector<int64_t> pads, AddedPads(m, p, n));
-        AttrMap attrs = n.attrs();
-        if (const auto own = attrs.find("pads"); own != attrs.end()) {
+        INFER_ASSIGN(AttrMap attrs, PoolWithPads(m, p, n));
+        if (const auto own = n.attrs().find("pads"); own != n.attrs().end()) {
           const auto& values = std::get<std::vector<int64_t>>(own->second);
           const bool none =
               std::all_of(values.begin(), values.end(), [](int64_t v) { return v == 0; });
           if (!none && n.Attr<int64_t>("count_include_pad") == 0)
             return InvalidModel("needs pads of its own that count, or none");
         }
-        const auto& kernel = n.Attr<std::vector<int64_t>>("kernel_shape");
-        for (size_t i = 0; i < pads.size(); ++i)
-          if (pads[i] >= kernel[i % kernel.size()])
-            return InvalidModel("needs pads smaller than the kernel");
-        attrs.erase("auto_pad");
-        attrs["pads"] = std::move(pads);
         attrs["count_include_pad"] = int64_t{1};
         return b("AveragePool", {m[p.x]}, std::move(attrs));
       },

@@ -10,7 +10,9 @@ struct PadPattern {
   Pattern x, value, pads = Constant(), axes = Constant().OrOmitted(), node;
 };
 
-/// The pads attribute of `layer` with those of the Pad node added.
-Result<std::vector<int64_t>> AddedPads(const Match& m, const PadPattern& p, const Node& layer);
+/// The attributes of `layer` with the pads of the Pad node added.
+Result<AttrMap> WithPads(const Match& m, const PadPattern& p, const Node& layer);
+/// As above for a pool, of which no window may lie in the padding alone.
+Result<AttrMap> PoolWithPads(const Match& m, const PadPattern& p, const Node& pool);
 
 }  // namespace infer

@@ -40,17 +40,10 @@ Rule FusePadMaxPool() {
       .build = [=](const Match& m, PatchBuilder& b) -> Result<Value*> {
         const Node& n = m.node(pool);
         const PadPattern& p = m.Has(zero.node) ? zero : low;
-        INFER_ASSIGN(std::vector<int64_t> pads, AddedPads(m, p, n));
-        AttrMap attrs = n.attrs();
+        INFER_ASSIGN(AttrMap attrs, PoolWithPads(m, p, n));
         if (const auto d = attrs.find("dilations"); d != attrs.end())
           for (const int64_t dilation : std::get<std::vector<int64_t>>(d->second))
             if (dilation != 1) return InvalidModel("needs a pool without dilations");
-        const auto& kernel = n.Attr<std::vector<int64_t>>("kernel_shape");
-        for (size_t i = 0; i < pads.size(); ++i)
-          if (pads[i] >= kernel[i % kernel.size()])
-            return InvalidModel("needs pads smaller than the kernel");
-        attrs.erase("auto_pad");
-        attrs["pads"] = std::move(pads);
         return b("MaxPool", {m[p.x]}, std::move(attrs));
       },
       .fires_on = {Text("t = Pad(x, p, l) y = MaxPool(t) {kernel_shape=[3,3], strides=[2,2]}"),

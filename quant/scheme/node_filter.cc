@@ -20,6 +20,9 @@ struct NodeFilter::Entry {
   }
   bool Matches(const Node& node) const {
     if (pattern.kind == NodePattern::Kind::kOp) return node.op() == pattern.text;
+    if (pattern.kind == NodePattern::Kind::kValue)
+      return std::any_of(node.outputs().begin(), node.outputs().end(),
+                         [&](const Value* v) { return v && v->name() == pattern.text; });
     if (MatchesName(node.name())) return true;
     for (const std::string& name : node.fused_from())
       if (MatchesName(name)) return true;
@@ -30,7 +33,7 @@ struct NodeFilter::Entry {
 };
 
 std::string ToString(const NodePattern& p) {
-  constexpr std::string_view kKinds[] = {"glob", "regex", "operator"};
+  constexpr std::string_view kKinds[] = {"glob", "regex", "operator", "value"};
   return Cat(kKinds[static_cast<size_t>(p.kind)], " '", p.text, "'");
 }
 

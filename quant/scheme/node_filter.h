@@ -14,6 +14,7 @@ struct NodePattern {
     kGlob,   ///< shell-style, whole name
     kRegex,  ///< RE2 syntax, anywhere in the name
     kOp,     ///< operator type, exact
+    kValue,  ///< a value that the node makes, exact
   };
   Kind kind = Kind::kGlob;
   std::string text;

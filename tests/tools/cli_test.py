@@ -270,6 +270,75 @@ class Cli(unittest.TestCase):
                       ["--mode", "weight-only", "--block", 0]):
             self.expect(2, "infer-opt", "quantize", MODEL, "-o", out, *wrong)
 
+    MIXED = ["quantize", MODEL, "--mixed", "--threads", 1, "--calib", DEMO / "calib_images.npy",
+             "--calib-samples", 24, "--eval", DEMO / "eval_images.npy", "--eval-labels",
+             DEMO / "eval_labels.csv", "--eval-samples", 40, "--preprocess", PREPROCESS,
+             "--layer-samples", 8]
+
+    def test_mixed(self):
+        policy = self.dir / "policy.json"
+        report = self.report(0, "infer-opt", *self.MIXED, "--goal", "size", "-o",
+                             self.dir / "mixed.onnx", "--min-sqnr", 20, "--sensitivity",
+                             "--save-policy", policy)
+        search = report["search"]
+        self.assertTrue(search["chosen"]["within_limits"])
+        self.assertTrue(search["values"])
+        self.assertTrue(search["accumulated"])
+        layers = {layer["layer"]: layer["options"] for layer in search["layers"]}
+        for layer in report["policy"]["layers"]:
+            self.assertIn(layer["precision"],
+                          [option["precision"] for option in layers[layer["layer"]]])
+            if layer["precision"] != "int8":
+                self.assertTrue(layer["reason"], layer)
+        int8 = next(p for p in search["uniform"] if p["name"] == "uniform int8")
+        self.assertTrue(not int8["within_limits"] or search["chosen"]["bytes"] <= int8["bytes"])
+        # The policy alone gives the same file.
+        validate(json.loads(policy.read_text()))
+        self.expect(0, "infer-opt", *self.MIXED, "--policy", policy, "-o", self.dir / "same.onnx")
+        self.assertEqual((self.dir / "same.onnx").read_bytes(),
+                         (self.dir / "mixed.onnx").read_bytes())
+        policy.write_text(policy.read_text().replace('"layer": "', '"layer": "no-'))
+        self.assertIn("no layer 'no-", self.expect(
+            2, "infer-opt", *self.MIXED, "--policy", policy, "-o", self.dir / "x.onnx").stderr)
+        policy.write_text("{")
+        self.expect(3, "infer-opt", *self.MIXED, "--policy", policy, "-o", self.dir / "x.onnx")
+
+    def test_killed_search_goes_on(self):
+        log = self.dir / "search.jsonl"
+        args = [str(BIN / "infer-opt"), *map(str, self.MIXED), "-o", str(self.dir / "m.onnx"),
+                "--search-log", str(log), "--json", str(self.dir / "r.json"), "--keep-failed"]
+
+        def lines():
+            return log.read_bytes().count(b"\n") if log.exists() else 0
+
+        for at in (2, 9, 30):  # killed while it measures, each time a little later
+            killed = subprocess.Popen(args, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            while lines() < at and killed.poll() is None:
+                time.sleep(0.001)
+            self.assertIsNone(killed.poll(), "it ended before it could be killed")
+            killed.kill()
+            killed.wait()
+            before = lines()
+            self.assertGreaterEqual(before, at)
+        with open(log, "ab") as f:  # and a line that was cut off
+            f.write(b'{"key": "layer int8 x", "numb')
+        self.assertEqual(subprocess.run(args, capture_output=True, timeout=300).returncode, 0)
+        search = json.loads((self.dir / "r.json").read_text())["search"]
+        # The header is no measurement; nothing whose line was written is measured again.
+        entries = [json.loads(line) for line in log.read_text().splitlines()[1:]]
+        self.assertEqual(len(entries), len({e["key"] for e in entries}))
+        self.assertEqual(search["measured"], len(entries) - (before - 1))
+        self.assertGreaterEqual(search["reused"], before - 1)
+        # Of another model, with other settings, or broken inside: refused.
+        for more, code in ((["--precisions", "int8"], 2), ([], 3)):
+            if code == 3:
+                text = log.read_text().splitlines(keepends=True)
+                text[3] = text[3].replace('"noise":', '"noise":1')
+                log.write_text("".join(text))
+            done = subprocess.run(args + more, capture_output=True, timeout=300, text=True)
+            self.assertEqual(done.returncode, code, done.stderr)
+            self.assertIn("search.jsonl", done.stderr)
+
     def test_bench(self):
         report = self.report(0, "infer-bench", "run", MODEL, "--set", "batch=1", "--min-runs", 3,
                              "--min-time", 0, "--threads", 1)

@@ -5,6 +5,7 @@
 namespace infer {
 
 std::unique_ptr<Command> MakeBenchRunCommand();
+std::unique_ptr<Command> MakeBenchCompareCommand();
 std::unique_ptr<Command> MakePeersCommand();
 std::unique_ptr<Command> MakeZooCommand();
 

@@ -8,6 +8,7 @@ int main(int argc, char** argv) {
     return infer::peers::RunInferWorker();
   std::vector<std::unique_ptr<infer::Command>> commands;
   commands.push_back(infer::MakeBenchRunCommand());
+  commands.push_back(infer::MakeBenchCompareCommand());
   commands.push_back(infer::MakePeersCommand());
   commands.push_back(infer::MakeZooCommand());
   return infer::RunTool(argc, argv, "Measure models so that the numbers can be trusted.",

@@ -75,18 +75,22 @@ std::vector<Datum> InputsOf(const Graph& g) {
   return inputs;
 }
 
-TEST_P(Zoo, ActivationsNeitherVanishNorExplode) {
-  if (GetParam() == "vgg16") GTEST_SKIP() << "31 GFLOP on reference kernels; it has no small size";
+/// Of a size that reference kernels run in seconds.
+ZooOptions SmallOptions(std::string_view name) {
   ZooOptions o;
   for (const ZooModel& m : ZooModels())
-    if (m.name == GetParam()) {
+    if (m.name == name) {
       if (m.resolution > 0) o.resolution = 64;
       if (m.sequence > 1) o.sequence = 8;
     }
   o.past = 5;
-  const bool transformer = o.resolution == 0 || GetParam() == "vit-b16";
-  if (transformer) o.layers = 2;
-  const Result<Model> m = MakeZooModel(GetParam(), o, Ops());
+  if (o.resolution == 0 || name == "vit-b16") o.layers = 2;
+  return o;
+}
+
+TEST_P(Zoo, ActivationsNeitherVanishNorExplode) {
+  if (GetParam() == "vgg16") GTEST_SKIP() << "31 GFLOP on reference kernels; it has no small size";
+  const Result<Model> m = MakeZooModel(GetParam(), SmallOptions(GetParam()), Ops());
   ASSERT_TRUE(m.ok()) << m.status().message();
   const std::vector<Datum> inputs = InputsOf(m->graph);
   const Result<std::vector<Datum>> outputs = Evaluate(m->graph, inputs);
@@ -122,14 +126,7 @@ INSTANTIATE_TEST_SUITE_P(All, Zoo, ::testing::ValuesIn(Names()), [](const auto& 
 TEST_P(Zoo, EveryStyleComputesTheSame) {
   if (GetParam().ends_with("-int4")) GTEST_SKIP() << "written in one style only";
   if (GetParam() == "vgg16") GTEST_SKIP() << "no style of its own: Conv, Relu, MaxPool and Gemm";
-  ZooOptions o;
-  for (const ZooModel& m : ZooModels())
-    if (m.name == GetParam()) {
-      if (m.resolution > 0) o.resolution = 64;
-      if (m.sequence > 1) o.sequence = 8;
-    }
-  o.past = 5;
-  if (o.resolution == 0 || GetParam() == "vit-b16") o.layers = 2;
+  ZooOptions o = SmallOptions(GetParam());
   std::vector<Datum> inputs, golden;
   for (size_t style = 0; style < kZooStyles.size(); ++style) {
     o.style = static_cast<ZooStyle>(style);

@@ -60,37 +60,6 @@ void Keep(const std::vector<double>& block, std::vector<double>& samples) {
   for (int64_t i = 0; i < n; i += stride) samples.push_back(block[static_cast<size_t>(i)]);
 }
 
-Result<Round> OneRound(std::vector<Contender>& contenders, Random& random,
-                       const ContestOptions& options, std::vector<std::vector<double>>& blocks) {
-  Round r;
-  r.order.resize(contenders.size());
-  std::iota(r.order.begin(), r.order.end(), size_t{0});
-  for (size_t i = r.order.size(); i > 1; --i)
-    std::swap(r.order[i - 1], r.order[random.Below(static_cast<uint32_t>(i))]);
-  r.median_ms.assign(contenders.size(), std::numeric_limits<double>::quiet_NaN());
-  blocks.assign(contenders.size(), {});
-  const auto start = Clock::now();
-  const double busy = MachineBusySeconds(), own = OwnCpuSeconds();
-  const double workers = CpuSecondsOf(contenders);
-  double waiting = 0;
-  for (size_t i : r.order) {
-    Contender& c = contenders[i];
-    if (!c.takes_part()) continue;
-    std::this_thread::sleep_for(kPause);
-    const double all = CpuSecondsOf(contenders), its = c.worker->CpuSeconds();
-    INFER_ASSIGN(blocks[i], TimedRuns(c, c.settle_runs, c.block_runs, options));
-    if (blocks[i].empty()) continue;
-    r.median_ms[i] = Quantile(blocks[i], 0.5);
-    waiting += std::max(0.0, CpuSecondsOf(contenders) - all - (c.worker->CpuSeconds() - its));
-  }
-  r.seconds = SecondsSince(start);
-  const double ours = CpuSecondsOf(contenders) - workers + OwnCpuSeconds() - own;
-  if (busy >= 0) r.other_load = std::max(0.0, MachineBusySeconds() - busy - ours) / r.seconds;
-  r.waiting_load = waiting / r.seconds;
-  r.quiet = r.other_load + r.waiting_load <= options.max_other_load;
-  return r;
-}
-
 }  // namespace
 
 void Contender::Drop(std::string why) {
@@ -154,6 +123,37 @@ Status WarmUp(Contender& c, const std::vector<int>& cpus, const ContestOptions& 
   return {};
 }
 
+Result<Round> RunRound(std::vector<Contender>& contenders, Random& random,
+                       const ContestOptions& options, std::vector<std::vector<double>>& blocks) {
+  Round r;
+  r.order.resize(contenders.size());
+  std::iota(r.order.begin(), r.order.end(), size_t{0});
+  for (size_t i = r.order.size(); i > 1; --i)
+    std::swap(r.order[i - 1], r.order[random.Below(static_cast<uint32_t>(i))]);
+  r.median_ms.assign(contenders.size(), std::numeric_limits<double>::quiet_NaN());
+  blocks.assign(contenders.size(), {});
+  const auto start = Clock::now();
+  const double busy = MachineBusySeconds(), own = OwnCpuSeconds();
+  const double workers = CpuSecondsOf(contenders);
+  double waiting = 0;
+  for (size_t i : r.order) {
+    Contender& c = contenders[i];
+    if (!c.takes_part()) continue;
+    std::this_thread::sleep_for(kPause);
+    const double all = CpuSecondsOf(contenders), its = c.worker->CpuSeconds();
+    INFER_ASSIGN(blocks[i], TimedRuns(c, c.settle_runs, c.block_runs, options));
+    if (blocks[i].empty()) continue;
+    r.median_ms[i] = Quantile(blocks[i], 0.5);
+    waiting += std::max(0.0, CpuSecondsOf(contenders) - all - (c.worker->CpuSeconds() - its));
+  }
+  r.seconds = SecondsSince(start);
+  const double ours = CpuSecondsOf(contenders) - workers + OwnCpuSeconds() - own;
+  if (busy >= 0) r.other_load = std::max(0.0, MachineBusySeconds() - busy - ours) / r.seconds;
+  r.waiting_load = waiting / r.seconds;
+  r.quiet = r.other_load + r.waiting_load <= options.max_other_load;
+  return r;
+}
+
 double ContestResult::other_load() const {
   double seconds = 0, used = 0;
   for (const Round& r : rounds) {
@@ -176,7 +176,7 @@ Status Compete(std::vector<Contender>& contenders, const ContestOptions& options
   while (some() && result.quiet_rounds < share(options.rounds) &&
          static_cast<int64_t>(result.rounds.size()) < share(options.max_rounds)) {
     if (options.stop.stop_requested()) return Cancelled("interrupted");
-    INFER_ASSIGN(Round r, OneRound(contenders, random, options, blocks));
+    INFER_ASSIGN(Round r, RunRound(contenders, random, options, blocks));
     r.start = start;
     result.quiet_rounds += r.quiet;
     for (size_t i = 0; r.quiet && i < blocks.size(); ++i) Keep(blocks[i], contenders[i].samples_ms);

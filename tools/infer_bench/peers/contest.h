@@ -76,6 +76,10 @@ Status Enter(Contender& c, const EngineSpec& engine, const Json& load, const std
 /// threads may run elsewhere than on `cpus`.
 Status WarmUp(Contender& c, const std::vector<int>& cpus, const ContestOptions& options);
 
+/// One round; `blocks` gets each contender's times, in milliseconds and in order.
+Result<Round> RunRound(std::vector<Contender>& contenders, Random& random,
+                       const ContestOptions& options, std::vector<std::vector<double>>& blocks);
+
 /// Rounds in which each contender runs one block, in an order drawn anew, until this start's share
 /// of them were quiet or there were too many. Adds to `result`; `after_each` is told (quiet rounds,
 /// options.rounds).

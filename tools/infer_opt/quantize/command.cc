@@ -84,6 +84,7 @@ class QuantizeCommand : public Command {
     mode_ = names.front();
     o.Choice("--mode", &mode_, names, "What to make, see below");
     o.Value("--format", &format_, "How it is written, one of the mode's; default: its first");
+    o.Flag("--mixed", &mixed_, "The same as --mode mixed");
     o.Values("--include", &include_, "Only these nodes: glob, re:REGEX or op:TYPE");
     o.Values("--exclude", &exclude_, "Not these nodes: glob, re:REGEX or op:TYPE");
     for (const auto& mode : modes_) mode->Declare(o);
@@ -104,12 +105,14 @@ class QuantizeCommand : public Command {
     const Graph golden = model.graph.Clone();
     Json report = NewReport(context, "infer-opt/quantize@1");
     report["model"] = infer::ToJson(model, path_);
+    if (mixed_) mode_ = "mixed";
     QuantizeMode& mode = Mode();
     INFER_TRY(SplitData(golden, mode.needs_data(), report));
     INFER_ASSIGN(auto backend, MakeBackend(device_.device));
     context.Step("calibrate and quantize");
     QuantizeJob job{context, calibration_, evaluation_, *backend, device_.threads, {}, {}, ""};
     INFER_ASSIGN(job.format, Format(mode));
+    job.limits = gates_.limits();
     for (const std::string& text : include_) job.include.push_back(ParseNodePattern(text));
     for (const std::string& text : exclude_) job.exclude.push_back(ParseNodePattern(text));
     report["mode"] = mode.name();
@@ -275,7 +278,7 @@ class QuantizeCommand : public Command {
   std::vector<std::string> include_, exclude_;
   int64_t calib_count_ = 0;
   uint64_t seed_ = 0;
-  bool layers_ = false, no_verify_ = false, keep_failed_ = false;
+  bool layers_ = false, no_verify_ = false, keep_failed_ = false, mixed_ = false;
 };
 
 }  // namespace

@@ -3,10 +3,12 @@
 /// The command reads the data, compares with the FP32 model, checks the gates and writes the file;
 /// a mode only rewrites the graph.
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "quant/accuracy/gate.h"
 #include "quant/calibrate/samples.h"
 #include "quant/scheme/node_filter.h"
 #include "quant/scheme/report.h"
@@ -25,6 +27,9 @@ struct QuantizeJob {
   int threads = 0;  ///< 0: all
   std::vector<NodePattern> include, exclude;
   std::string format;  ///< one of the mode's formats()
+  /// What the gates will ask of the result: a mode that searches aims for it.
+  GateLimits limits = {};
+  std::optional<int64_t> max_bytes = {};  ///< of all constants
 };
 
 class QuantizeMode {
@@ -42,6 +47,7 @@ class QuantizeMode {
   virtual Result<QuantizeReport> Quantize(const QuantizeJob& job, Graph& g, Json& report) = 0;
 };
 
+std::unique_ptr<QuantizeMode> MakeMixedMode();
 std::unique_ptr<QuantizeMode> MakeStaticMode();
 std::unique_ptr<QuantizeMode> MakeWeightOnlyMode();
 

@@ -92,6 +92,7 @@ std::vector<std::unique_ptr<QuantizeMode>> QuantizeModes() {
   std::vector<std::unique_ptr<QuantizeMode>> modes;
   modes.push_back(MakeStaticMode());
   modes.push_back(MakeWeightOnlyMode());
+  modes.push_back(MakeMixedMode());
   return modes;
 }
 

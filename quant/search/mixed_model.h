@@ -1,0 +1,68 @@
+#pragma once
+/// A model that is prepared and calibrated once, from which a graph of any policy is made without
+/// running anything.
+#include <string>
+#include <vector>
+
+#include "quant/scheme/quantize.h"
+#include "quant/search/policy.h"
+
+namespace infer {
+
+/// A layer whose precision can be chosen: a convolution or matrix product, or a table of
+/// embeddings. What lies between follows: it is integer between integer layers.
+struct SearchLayer {
+  std::string key;   ///< the value that it makes in the prepared graph
+  std::string name;  ///< of the node, or key
+  std::string op;
+  int64_t bytes = 0;                         ///< of weights and bias in f32
+  std::map<Precision, std::string> refused;  ///< why not
+  bool Allows(Precision p) const { return !refused.count(p); }
+};
+
+struct MixedGraph {
+  Graph graph;
+  QuantizeReport report;
+  /// Bytes of each layer's constants (weights, bias, scales), as MixedModel::layers().
+  std::vector<int64_t> layer_bytes;
+};
+
+class MixedModel {
+ public:
+  /// Calibrates every value that uniform INT8 rounds; those of any policy are among them.
+  /// `options.scheme.include` and `exclude` say which layers may be anything but f32. Errors: as
+  /// QuantizeStatic; Unsupported where there is no layer.
+  static Result<MixedModel> Make(const Graph& g, const Samples& calibration, const Backend& backend,
+                                 const QuantizeOptions& options);
+
+  const Graph& prepared() const { return prepared_; }
+  const std::vector<SearchLayer>& layers() const { return layers_; }  ///< topological order
+  int FindLayer(const std::string& key) const;                        ///< or -1
+  /// Values that uniform INT8 rounds, in topological order.
+  const std::vector<std::string>& values() const { return values_; }
+
+  /// Every layer that allows `p`; the others f32, with the reason.
+  Policy Uniform(Precision p) const;
+  /// `tagged`: fused_from of a layer's node also has "layer:INDEX", for profiles.
+  /// InvalidArgument: a layer that does not exist, or a precision that it refuses.
+  Result<MixedGraph> Apply(const Policy& policy, bool tagged = false) const;
+  /// The prepared graph in which `value` alone is rounded as uniform INT8 does.
+  Result<Graph> RoundOne(const std::string& value) const;
+
+ private:
+  explicit MixedModel(const Graph& g) : original_(g.Clone()), prepared_(g.Clone()) {}
+  Status FindLayers(const QuantPlan& plan);
+
+  Graph original_, prepared_;
+  QuantizeOptions options_;
+  int64_t bytes_before_ = 0, samples_ = 0;
+  CalibrationTable table_;
+  std::vector<SearchLayer> layers_;
+  std::map<std::string, size_t> index_;
+  std::vector<std::string> values_;
+};
+
+/// Bytes of all constants.
+int64_t ConstantBytesOf(const Graph& g);
+
+}  // namespace infer

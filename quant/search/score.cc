@@ -1,0 +1,157 @@
+#include "quant/search/score.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "lib/support/strings.h"
+#include "quant/calibrate/calibrate.h"
+
+namespace infer {
+namespace {
+
+/// -ln softmax(row)[label].
+double CrossEntropy(std::span<const float> row, int64_t label) {
+  double most = -std::numeric_limits<double>::infinity();
+  for (const float x : row) most = std::max(most, static_cast<double>(x));
+  double sum = 0;
+  for (const float x : row) sum += std::exp(static_cast<double>(x) - most);
+  return std::log(sum) + most - static_cast<double>(row[static_cast<size_t>(label)]);
+}
+
+struct Task {
+  PairedAccuracy paired;
+  double loss = 0;
+
+  Status Add(const Tensor& golden, const Tensor& candidate, const std::vector<int64_t>& labels) {
+    if (!IsFloat(golden.dtype())) return InvalidModel("labels need an output of scores");
+    const Rows rows = RowsOf(golden.dims());
+    if (rows.count != static_cast<int64_t>(labels.size()))
+      return InvalidModel(Cat("output 0 has ", rows.count, " rows of scores, but there are ",
+                              labels.size(), " labels"));
+    const std::vector<float> g = golden.ToFloats(), c = candidate.ToFloats();
+    const auto width = static_cast<size_t>(rows.width);
+    for (size_t n = 0; n < labels.size(); ++n) {
+      if (labels[n] < 0 || labels[n] >= rows.width)
+        return InvalidModel(Cat("label ", labels[n], " is outside the ", rows.width, " classes"));
+      const auto a = std::span(g).subspan(n * width, width);
+      const auto b = std::span(c).subspan(n * width, width);
+      paired.Add(a, b, labels[n]);
+      loss += CrossEntropy(b, labels[n]) - CrossEntropy(a, labels[n]);
+    }
+    return {};
+  }
+};
+
+std::vector<Datum> OutputsOf(const TappedProgram& t) {
+  std::vector<Datum> out;
+  for (size_t i = 0; i < t.num_outputs; ++i) out.push_back(t.context->output(i));
+  return out;
+}
+
+/// A copy that later runs do not overwrite.
+Datum Kept(const Datum& d) { return d.is_tensor() ? Datum(d.tensor().Clone()) : d; }
+
+}  // namespace
+
+double Score::sqnr_db() const {
+  return noise > 0 ? -10 * std::log10(noise) : std::numeric_limits<double>::infinity();
+}
+
+Numbers Score::numbers() const {
+  return {{"noise", noise}, {"kl", kl}, {"agreement", agreement}, {"loss", loss}, {"drop", drop}};
+}
+
+Score Score::From(const Numbers& n) {
+  const auto get = [&](const char* name, double otherwise) {
+    const auto it = n.find(name);
+    return it == n.end() ? otherwise : it->second;
+  };
+  return {get("noise", 0), get("kl", 0), get("agreement", 1), get("loss", 0), get("drop", 0)};
+}
+
+double ErrorOf(const Score& s, ErrorMeasure m) {
+  switch (m) {
+    case ErrorMeasure::kNoise: return s.noise;
+    case ErrorMeasure::kKl: return s.kl;
+    case ErrorMeasure::kLoss: return s.loss;
+  }
+  return 0;
+}
+
+Result<Judge> Judge::Make(const Graph& golden, const Samples& samples, int64_t count,
+                          const Backend& backend, int threads, std::stop_token stop) {
+  Judge j(backend, threads, std::move(stop));
+  CompileOptions compile;
+  compile.level = 0;
+  compile.threads = threads;
+  INFER_ASSIGN(TappedProgram t, CompileWithTaps(golden, {}, backend, compile));
+  for (int64_t i = 0; i < std::min(count, samples.count); ++i) {
+    if (j.stop_.stop_requested()) return Cancelled("the search was stopped");
+    INFER_ASSIGN(std::vector<Datum> inputs, samples.get(i));
+    if (Status s = RunInputs(*t.context, inputs, j.stop_); !s.ok())
+      return std::move(s).In(Cat("golden, sample ", i));
+    std::vector<Datum> outputs;
+    for (const Datum& d : OutputsOf(t)) outputs.push_back(Kept(d));
+    j.golden_.push_back(std::move(outputs));
+    j.inputs_.push_back(std::move(inputs));
+    if (!samples.labels) continue;
+    INFER_ASSIGN(std::vector<int64_t> labels, samples.labels(i));
+    j.labels_.push_back(std::move(labels));
+  }
+  if (j.inputs_.empty()) return InvalidArgument("there are no samples to judge by");
+  return j;
+}
+
+Result<Score> Judge::Of(const Graph& candidate, int64_t count) const {
+  CompileOptions compile;
+  compile.threads = threads_;
+  INFER_ASSIGN(TappedProgram t, CompileWithTaps(candidate, {}, *backend_, compile));
+  std::vector<TensorComparer> comparers(t.num_outputs);
+  Task task;
+  const size_t n =
+      count > 0 ? std::min(static_cast<size_t>(count), inputs_.size()) : inputs_.size();
+  for (size_t i = 0; i < n; ++i) {
+    if (stop_.stop_requested()) return Cancelled("the search was stopped");
+    INFER_TRY(RunInputs(*t.context, inputs_[i], stop_));
+    const std::vector<Datum> outputs = OutputsOf(t);
+    INFER_TRY(AddOutputs(golden_[i], outputs, comparers));
+    if (has_labels()) INFER_TRY(task.Add(golden_[i][0].tensor(), outputs[0].tensor(), labels_[i]));
+  }
+  Score s;
+  int floats = 0;
+  bool rows = false;
+  for (size_t i = 0; i < comparers.size(); ++i) {
+    const Value& v = *candidate.outputs()[i];
+    if (!v.type().is_tensor() || !IsFloat(v.dtype())) continue;
+    ++floats;
+    const TensorMetrics m = comparers[i].metrics();
+    s.noise += std::pow(10.0, -m.sqnr_db / 10) + (m.non_finite_mismatches > 0 ? 1 : 0);
+    if (const auto r = comparers[i].row_metrics(); r && !rows) {
+      rows = true;
+      s.kl = r->kl;
+      s.agreement = r->top1_agreement;
+    }
+  }
+  s.noise /= std::max(floats, 1);
+  if (has_labels() && task.paired.samples > 0) {
+    s.loss = task.loss / static_cast<double>(task.paired.samples);
+    s.drop = task.paired.drop();
+  }
+  return s;
+}
+
+Result<std::vector<ValueAccuracy>> Judge::Layers(const Graph& golden,
+                                                 const Graph& candidate) const {
+  CompareOptions options;
+  options.per_layer = true;
+  options.threads = threads_;
+  options.stop = stop_;
+  Samples few;
+  few.count = std::min<int64_t>(options.layer_samples, samples());
+  few.get = [this](int64_t i) -> Result<std::vector<Datum>> { return inputs(i); };
+  INFER_ASSIGN(AccuracyReport r, Compare(golden, *backend_, candidate, *backend_, few, options));
+  return std::move(r.layers);
+}
+
+}  // namespace infer

@@ -1,0 +1,44 @@
+#pragma once
+/// Stores the constant weights of one layer that computes in f32 in fewer bits: a
+/// DequantizeLinear in front of the node, as standard ONNX writes it.
+///
+/// int8: one scale per output channel (opset 13). int4: symmetric blocks along the depth that the
+/// layer sums over (opset 21); convolution weights with their axes behind the first as one, behind
+/// the DequantizeLinear reshaped to what they were.
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "lib/ir/editor.h"
+#include "quant/search/policy.h"
+
+namespace infer {
+
+/// The operand of `node` that holds weights which can be stored in fewer bits: of Conv,
+/// ConvTranspose, Gemm, MatMul with constant f32 weights, and of a Gather along axis 0 of a
+/// constant f32 table. nullopt: none.
+std::optional<size_t> StoredWeights(const Node& node);
+
+/// One writer per graph: layers that share weights share what is written.
+class WeightWriter {
+ public:
+  explicit WeightWriter(Graph& g) : g_(g), editor_(g) {}
+  /// Returns the bytes that the weights take now. Pre: StoredWeights(node); weights are finite;
+  /// `p` is one of the weight-only precisions.
+  Result<int64_t> Write(Node& node, Precision p);
+
+ private:
+  struct Written {
+    Value* weights = nullptr;
+    int64_t bytes = 0;
+  };
+  Result<Written> WriteInt8(const Node& node, size_t operand);
+  Result<Written> WriteInt4(const Node& node, size_t operand, int64_t block);
+
+  Graph& g_;
+  GraphEditor editor_;
+  /// By constant, precision and the axis of the channels.
+  std::map<std::tuple<const Value*, Precision, int>, Written> written_;
+};
+
+}  // namespace infer

@@ -1,0 +1,216 @@
+#include "quant/search/search.h"
+
+#include "lib/ir/editor.h"
+#include "lib/ir/verify.h"
+#include "lib/support/strings.h"
+#include "runtime/reference/backend.h"
+#include "tests/quant/scheme/graphs.h"
+
+namespace infer {
+namespace {
+
+using testing::HasSubstr;
+
+/// Four products of 32x32 with Relus between. Layer `bad` (1...3; 0: none) has in each row one
+/// weight so large that the others share few codes, on a channel that the layer before leaves next
+/// to empty: in f32 it matters to nobody.
+Graph Net(int bad = 0) {
+  Graph g = MustParse(R"(
+graph g(x: f32[4,32], w0: f32[32,32], w1: f32[32,32], w2: f32[32,32], w3: f32[32,32]) -> (y: f32[4,32]) {
+  a = Gemm(x, w0) {transB=1}
+  ra = Relu(a)
+  b = Gemm(ra, w1) {transB=1}
+  rb = Relu(b)
+  c = Gemm(rb, w2) {transB=1}
+  rc = Relu(c)
+  y = Gemm(rc, w3) {transB=1}
+}
+)");
+  GraphEditor editor(g);
+  for (int i = 0; i < 4; ++i) {
+    Random random(static_cast<uint64_t>(i) + 1);
+    Tensor t(DType::kF32, {32, 32});
+    const auto w = t.mutable_data<float>();
+    for (float& v : w) v = static_cast<float>(0.3 * random.Normal());
+    if (bad > 0 && i == bad - 1)
+      for (size_t k = 0; k < 32; ++k) w[k] *= 1e-4f;
+    if (bad > 0 && i == bad)
+      for (size_t row = 0; row < 32; ++row) w[row * 32] = 10;
+    editor.SetConstant(g.FindValue(Cat("w", i)), std::move(t));
+  }
+  while (g.inputs().size() > 1) editor.EraseInput(1);
+  return g;
+}
+
+struct Bench {
+  Graph golden;
+  Samples samples;
+  std::unique_ptr<Backend> backend = MakeReferenceBackend();
+
+  explicit Bench(Graph g) : golden(std::move(g)), samples(NormalSamples(golden, 12, 7)) {}
+  MixedModel Model() const {
+    QuantizeOptions options;
+    options.prepare = false;
+    auto m = MixedModel::Make(golden, samples, *backend, options);
+    EXPECT_TRUE(m.ok()) << m.status().message();
+    return *std::move(m);
+  }
+  SearchResult Search(const SearchOptions& options, MeasurementStore& store) const {
+    const MixedModel m = Model();
+    auto judge = Judge::Make(golden, samples, 12, *backend, 1, {});
+    EXPECT_TRUE(judge.ok()) << judge.status().message();
+    auto r = SearchPolicy(m, *judge, *backend, options, store);
+    EXPECT_TRUE(r.ok()) << r.status().message();
+    return *std::move(r);
+  }
+};
+
+std::string Worst(const SearchResult& r, Precision p) {
+  const LayerRecord* worst = nullptr;
+  for (const LayerRecord& l : r.layers)
+    if (!worst || l.Find(p)->cost.error > worst->Find(p)->cost.error) worst = &l;
+  return worst->layer.key;
+}
+
+TEST(MixedModel, UniformInt8IsWhatStaticQuantizationWrites) {
+  const Bench bench(Net());
+  const MixedModel m = bench.Model();
+  EXPECT_EQ(m.layers().size(), 4u);
+  const auto mixed = m.Apply(m.Uniform(Precision::kInt8));
+  ASSERT_TRUE(mixed.ok()) << mixed.status().message();
+  Graph g = bench.golden.Clone();
+  QuantizeOptions options;
+  options.prepare = false;
+  ASSERT_TRUE(QuantizeStatic(g, bench.samples, *bench.backend, options).ok());
+  EXPECT_EQ(Print(mixed->graph), Print(g));
+}
+
+TEST(MixedModel, AppliesEveryPrecision) {
+  const Bench bench(Net());
+  const MixedModel m = bench.Model();
+  const auto g = m.Apply({{"a", {Precision::kInt8, {}}},
+                          {"b", {Precision::kInt8Weights, "why"}},
+                          {"c", {Precision::kInt4Weights, {}}}});
+  ASSERT_TRUE(g.ok()) << g.status().message();
+  EXPECT_TRUE(Verify(g->graph).ok());
+  ASSERT_EQ(g->report.layers.size(), 6u);  // a with its Relu is one
+  EXPECT_EQ(g->report.layers[0].precision, "int8");
+  EXPECT_EQ(g->report.layers[1].precision, "int8-weights");
+  EXPECT_EQ(g->report.layers[1].reason, "why");
+  EXPECT_EQ(g->report.layers[3].precision, "int4-weights");
+  EXPECT_EQ(g->report.layers[5].precision, "f32");
+  EXPECT_EQ(g->layer_bytes[0], 32 * 32 + 32 * 5);
+  EXPECT_EQ(g->layer_bytes[1], 32 * 32 + 32 * 4);
+  EXPECT_EQ(g->layer_bytes[2], 32 * 32 / 2 + 32 * 4);
+  EXPECT_EQ(g->layer_bytes[3], 32 * 32 * 4);
+}
+
+TEST(MixedModel, RefusesWhatCannotBe) {
+  const Bench bench(Net());
+  const MixedModel m = bench.Model();
+  EXPECT_THAT(m.Apply({{"nobody", {Precision::kInt8, {}}}}).status().message(),
+              HasSubstr("no layer 'nobody'"));
+}
+
+TEST(Search, TheBadLayerRanksWorst) {
+  for (const auto& [bad, layer] : {std::pair(1, "b"), {2, "c"}, {3, "y"}}) {
+    const Bench bench(Net(bad));
+    MemoryStore store;
+    const SearchResult r = bench.Search({}, store);
+    EXPECT_EQ(Worst(r, Precision::kInt4Weights), layer);
+  }
+}
+
+TEST(Search, TheChosenPolicyKeepsTheLimits) {
+  const Bench bench(Net(1));
+  for (const double limit : {20.0, 30.0, 35.0}) {
+    SearchOptions options;
+    options.goal = SearchGoal::kSize;
+    options.limits.min_sqnr_db = limit;
+    MemoryStore store;
+    const SearchResult r = bench.Search(options, store);
+    EXPECT_TRUE(r.chosen.within_limits);
+    EXPECT_GE(r.chosen.score.sqnr_db(), limit);
+    for (const FrontPoint& p : r.uniform)
+      EXPECT_TRUE(!p.within_limits || p.bytes >= r.chosen.bytes) << p.name;
+  }
+}
+
+TEST(Search, KeepsTheSizeLimit) {
+  const Bench bench(Net());
+  SearchOptions options;
+  options.max_bytes = 2800;
+  MemoryStore store;
+  const SearchResult r = bench.Search(options, store);
+  EXPECT_LE(r.chosen.bytes, 2800);
+  options.max_bytes = 100;
+  const MixedModel m = bench.Model();
+  auto judge = Judge::Make(bench.golden, bench.samples, 12, *bench.backend, 1, {});
+  const auto none = SearchPolicy(m, *judge, *bench.backend, options, store);
+  ASSERT_FALSE(none.ok());
+  EXPECT_THAT(none.status().message(), HasSubstr("the smallest has"));
+}
+
+/// Fails after so many additions, as a process that is killed.
+class DyingStore : public MeasurementStore {
+ public:
+  DyingStore(MemoryStore& kept, size_t left) : kept_(kept), left_(left) {}
+  const Numbers* Find(const std::string& key) const override { return kept_.Find(key); }
+  Status Add(const std::string& key, Numbers n) override {
+    if (left_-- == 0) return Cancelled("killed");
+    return kept_.Add(key, std::move(n));
+  }
+
+ private:
+  MemoryStore& kept_;
+  size_t left_;
+};
+
+TEST(Search, GoesOnWhereItWasKilled) {
+  const Bench bench(Net(2));
+  MemoryStore whole;
+  const SearchResult once = bench.Search({}, whole);
+  EXPECT_EQ(once.measured, static_cast<int64_t>(whole.size()));
+  const MixedModel m = bench.Model();
+  auto judge = Judge::Make(bench.golden, bench.samples, 12, *bench.backend, 1, {});
+  ASSERT_TRUE(judge.ok());
+  MemoryStore kept;
+  for (const size_t at : {0, 1, 3, 8, 2}) {
+    const size_t before = kept.size();
+    DyingStore dying(kept, at);
+    EXPECT_EQ(SearchPolicy(m, *judge, *bench.backend, {}, dying).status().message(), "killed");
+    EXPECT_EQ(kept.size(), before + at);  // the one at which it died is all that is lost
+  }
+  const size_t before = kept.size();
+  const SearchResult rest = bench.Search({}, kept);
+  EXPECT_EQ(rest.measured, static_cast<int64_t>(kept.size() - before));
+  for (size_t l = 0; l < once.layers.size(); ++l)
+    for (size_t o = 0; o < once.layers[l].options.size(); ++o)
+      EXPECT_EQ(rest.layers[l].options[o].score.noise, once.layers[l].options[o].score.noise);
+}
+
+TEST(Search, WithoutTimeWhatIsMeasuredDecides) {
+  const Bench bench(Net());
+  SearchOptions options;
+  options.deadline = std::chrono::steady_clock::now();
+  MemoryStore store;
+  const SearchResult r = bench.Search(options, store);
+  EXPECT_GT(r.skipped, 0);
+  EXPECT_TRUE(r.chosen.verified);
+}
+
+TEST(Search, EveryActivationByItself) {
+  const Bench bench(Net());
+  SearchOptions options;
+  options.per_value = true;
+  MemoryStore store;
+  const SearchResult r = bench.Search(options, store);
+  ASSERT_EQ(r.values.size(), bench.Model().values().size());
+  for (const ValueScore& v : r.values) {
+    EXPECT_GT(v.score.noise, 0) << v.name;
+    EXPECT_LT(v.score.noise, 0.01) << v.name;
+  }
+}
+
+}  // namespace
+}  // namespace infer

@@ -1,0 +1,180 @@
+#include "tools/infer_bench/compare/live.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include "lib/support/measure.h"
+#include "lib/support/strings.h"
+#include "passes/pass/pipeline.h"
+#include "tools/common/pinning.h"
+#include "tools/infer_bench/peers/infer_worker.h"
+#include "tools/infer_bench/peers/wire.h"
+
+namespace infer {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kSideName[] = {'A', 'B'};
+/// Blocks of equal length are as lucky with their fastest run; sides further apart than this need
+/// no such care.
+constexpr double kAlike = 2;
+
+Result<Json> LoadRequest(const CompareSide& side, const peers::PreparedModel& prepared,
+                         const std::string& folder, const std::string& external_root) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) return IoError(Cat(folder, ": ", error.message()));
+  const Graph& g = prepared.model.graph;
+  Json inputs = Json::array();
+  for (size_t i = 0; i < g.inputs().size(); ++i) {
+    INFER_ASSIGN(Json described,
+                 peers::WriteTensor(prepared.inputs.values[i].tensor(), g.inputs()[i]->name(),
+                                    Cat(folder, "/input_", i, ".raw")));
+    inputs.push_back(std::move(described));
+  }
+  const auto level = std::find(kLevelNames.begin(), kLevelNames.end(), side.rewrites);
+  return Json{{"op", "load"},
+              {"model", fs::absolute(side.model).string()},
+              {"threads", side.device.threads},
+              {"inputs", std::move(inputs)},
+              {"outputs", Json::array()},
+              {"symbols", prepared.symbols},
+              {"external_root", external_root},
+              {"infer",
+               {{"device", side.device.device},
+                {"level", side.device.level},
+                {"rewrites", level - kLevelNames.begin()}}}};
+}
+
+Result<peers::EngineSpec> EngineOf(const CompareSide& side, char name) {
+  std::string binary = side.binary;
+  if (binary.empty()) {
+    std::error_code error;
+    binary = fs::read_symlink("/proc/self/exe", error).string();
+    if (error) return IoError(Cat("/proc/self/exe: ", error.message()));
+  }
+  return peers::EngineSpec{
+      std::string(1, name), {binary, peers::kWorkerArgument}, side.environment};
+}
+
+double MedianOf(const std::vector<double>& values) { return Quantile(values, 0.5); }
+
+class LiveRun {
+ public:
+  LiveRun(std::vector<peers::EngineSpec> engines, std::vector<Json> loads, std::string folder,
+          const LiveOptions& options)
+      : engines_(std::move(engines)),
+        loads_(std::move(loads)),
+        folder_(std::move(folder)),
+        random_(options.seed),
+        rounds_(options.rounds) {
+    contest_.block_s = options.block_s;
+    contest_.warmup_s = options.warmup_s;
+    contest_.timeout_s = options.timeout_s;
+    contest_.stop = options.stop;
+  }
+
+  Result<StartRecord> Start(LiveComparison& live) {
+    std::vector<peers::Contender> sides(2);
+    for (size_t k : {0, 1}) {
+      sides[k].name = engines_[k].name;
+      INFER_TRY(peers::Enter(sides[k], engines_[k], loads_[k], live.cpus,
+                             Cat(folder_, "/", engines_[k].name, ".log"), contest_));
+      INFER_TRY(Check(sides[k]));
+    }
+    for (peers::Contender& c : sides) {
+      INFER_TRY(peers::WarmUp(c, live.cpus, contest_));
+      INFER_TRY(Check(c));
+    }
+    EvenOut(sides[0], sides[1]);
+    StartRecord record;
+    std::vector<double> fast[2], median[2], log_ratios, median_log_ratios;
+    std::vector<std::vector<double>> blocks;
+    for (int i = 0; i < rounds_; ++i) {
+      INFER_ASSIGN(const peers::Round r, peers::RunRound(sides, random_, contest_, blocks));
+      for (size_t k : {0, 1}) {
+        INFER_TRY(Check(sides[k]));
+        fast[k].push_back(*std::min_element(blocks[k].begin(), blocks[k].end()));
+        median[k].push_back(MedianOf(blocks[k]));
+        record.samples_ms[k].insert(record.samples_ms[k].end(), blocks[k].begin(), blocks[k].end());
+      }
+      record.other_load += r.other_load / rounds_;
+      log_ratios.push_back(std::log(fast[1].back() / fast[0].back()));
+      median_log_ratios.push_back(std::log(median[1].back() / median[0].back()));
+    }
+    record.log_ratio = MedianOf(log_ratios);
+    record.median_log_ratio = MedianOf(median_log_ratios);
+    for (size_t k : {0, 1}) {
+      record.fastest_ms[k] = MedianOf(fast[k]);
+      record.median_ms[k] = MedianOf(median[k]);
+      record.load_ms[k] = sides[k].load_ms.back();
+      record.first_ms[k] = sides[k].first_ms.back();
+      live.runs_of_block[k] = sides[k].block_runs;
+    }
+    if (!std::isfinite(record.log_ratio))
+      return Unsupported("a run took no time that the clock shows");
+    return record;
+  }
+
+ private:
+  static Status Check(const peers::Contender& c) {
+    if (c.takes_part()) return {};
+    return InvalidArgument(Cat("side ", c.name, ": ", c.failure));
+  }
+
+  static void EvenOut(peers::Contender& a, peers::Contender& b) {
+    const auto [less, more] = std::minmax(a.block_runs, b.block_runs);
+    if (static_cast<double>(more) <= kAlike * static_cast<double>(less))
+      a.block_runs = b.block_runs = more;
+  }
+
+  std::vector<peers::EngineSpec> engines_;
+  std::vector<Json> loads_;
+  std::string folder_;
+  peers::ContestOptions contest_;
+  Random random_;
+  int rounds_;
+};
+
+}  // namespace
+
+Result<LiveComparison> CompareLive(const CompareSide (&sides)[2],
+                                   const std::vector<peers::PreparedModel>& inputs,
+                                   const std::string& folder, const LiveOptions& options,
+                                   Decision& decision,
+                                   const std::function<void(double)>& after_each) {
+  LiveComparison live;
+  INFER_ASSIGN(live.cpus, FirstCpus(std::max(sides[0].device.threads, sides[1].device.threads)));
+  std::vector<peers::EngineSpec> engines;
+  std::vector<Json> loads;
+  for (size_t k : {0, 1}) {
+    INFER_ASSIGN(auto engine, EngineOf(sides[k], kSideName[k]));
+    engines.push_back(std::move(engine));
+    INFER_ASSIGN(auto load, LoadRequest(sides[k], inputs[k], Cat(folder, "/", kSideName[k]),
+                                        options.external_root));
+    loads.push_back(std::move(load));
+  }
+  LiveRun run(std::move(engines), std::move(loads), folder, options);
+  const auto began = std::chrono::steady_clock::now();
+  double longest = 0;
+  while (!decision.exhausted()) {
+    const double before = MsSince(began) / 1e3;
+    if (!live.starts.empty() && before + longest > options.budget_s) break;
+    auto start = run.Start(live);
+    if (!start.ok() && start.status().code() == Code::kCancelled) {
+      live.interrupted = true;
+      break;
+    }
+    if (!start.ok()) return start.status();
+    decision.Add(start->log_ratio);
+    live.starts.push_back(*std::move(start));
+    live.seconds = MsSince(began) / 1e3;
+    longest = std::max(longest, live.seconds - before);
+    after_each(live.seconds);
+  }
+  return live;
+}
+
+}  // namespace infer

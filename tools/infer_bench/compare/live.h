@@ -1,0 +1,58 @@
+#pragma once
+/// Two sides measured live: start after start, each side in a fresh process, blocks of runs in
+/// turns and in an order drawn anew, until a decision stands or the time is used up.
+#include "tools/infer_bench/compare/decision.h"
+#include "tools/infer_bench/peers/contest.h"
+#include "tools/infer_bench/peers/model_contest.h"
+
+namespace infer {
+
+/// What is timed on one side.
+struct CompareSide {
+  std::string model;   ///< path
+  std::string binary;  ///< an infer-bench; "": this program
+  DeviceOptions device;
+  std::string rewrites;                  ///< level by name, as infer-opt fuse has it
+  std::vector<std::string> environment;  ///< NAME=VALUE, over the caller's own
+};
+
+/// One start of both sides.
+struct StartRecord {
+  double log_ratio = 0;         ///< what the decision takes: of the fastest runs of the blocks
+  double median_log_ratio = 0;  ///< the same of the blocks' medians
+  double fastest_ms[2] = {};    ///< median over rounds of a block's fastest run
+  double median_ms[2] = {};     ///< median over rounds of a block's median
+  double load_ms[2] = {}, first_ms[2] = {};
+  double other_load = 0;              ///< cores that other processes used meanwhile
+  std::vector<double> samples_ms[2];  ///< every timed run, in order
+};
+
+struct LiveOptions {
+  double budget_s = 10;  ///< no start begins that would probably end later
+  int rounds = 8;        ///< of a start
+  double block_s = 0.025;
+  double warmup_s = 0.3;  ///< of a start and side, at most
+  double timeout_s = 300;
+  uint64_t seed = 0;
+  std::stop_token stop = {};
+  std::string external_root;
+};
+
+struct LiveComparison {
+  std::vector<StartRecord> starts;
+  int64_t runs_of_block[2] = {};
+  std::vector<int> cpus;
+  double seconds = 0;
+  bool interrupted = false;
+};
+
+/// Adds each start to `decision`. `inputs[side]`: the model with the values that it gets, two;
+/// `folder` is for files, `after_each` is told the seconds used. Not ok: a side failed (the message
+/// names it). Interrupted: what there is, so marked.
+Result<LiveComparison> CompareLive(const CompareSide (&sides)[2],
+                                   const std::vector<peers::PreparedModel>& inputs,
+                                   const std::string& folder, const LiveOptions& options,
+                                   Decision& decision,
+                                   const std::function<void(double seconds)>& after_each);
+
+}  // namespace infer

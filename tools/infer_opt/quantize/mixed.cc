@@ -1,0 +1,189 @@
+/// --mode mixed: a precision for every layer, from what each costs and gives when it is measured.
+#include "lib/support/file.h"
+#include "lib/support/hash.h"
+#include "lib/support/strings.h"
+#include "tools/common/host.h"
+#include "tools/infer_opt/fuse/measure.h"
+#include "tools/infer_opt/quantize/mode.h"
+#include "tools/infer_opt/quantize/policy_file.h"
+#include "tools/infer_opt/quantize/search_log.h"
+
+namespace infer {
+namespace {
+
+/// "90s", "10min", "1h".
+Result<std::chrono::steady_clock::duration> ParseBudget(const std::string& text) {
+  for (const auto& [unit, seconds] : {std::pair("min", 60.0), {"h", 3600.0}, {"s", 1.0}}) {
+    if (!text.ends_with(unit)) continue;
+    const auto n = ParseDouble(text.substr(0, text.size() - std::string_view(unit).size()));
+    if (n && *n > 0 && *n * seconds < 1e7)
+      return std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+          std::chrono::duration<double>(*n * seconds));
+  }
+  return InvalidArgument(Cat("--budget ", text, ": write 90s, 10min or 1h"));
+}
+
+Status HashSamples(const Samples& samples, int64_t count, Hasher& h) {
+  h.Add(static_cast<uint64_t>(samples.count));
+  for (int64_t i = 0; i < std::min(count, samples.count); ++i) {
+    INFER_ASSIGN(const std::vector<Datum> inputs, samples.get(i));
+    for (const Datum& d : inputs)
+      if (d.is_tensor() && d.tensor().dtype() != DType::kString)
+        h.Add(HashBytes(d.tensor().bytes().data(), d.tensor().bytes().size()));
+  }
+  return {};
+}
+
+/// Below this a difference is worth something.
+constexpr double kFaster = 0.99;
+
+class MixedMode : public QuantizeMode {
+ public:
+  std::string_view name() const override { return "mixed"; }
+  std::string_view help() const override {
+    return "a precision per layer, found by measuring error, size and time of each";
+  }
+  bool needs_data() const override { return true; }
+  void Declare(Options& o) override {
+    o.Choice("--goal", &goal_, {"latency", "size"}, "mixed: what to make small within the limits");
+    o.Value("--budget", &budget_, "mixed: time for the search, 90s, 10min or 1h; without: no end");
+    o.Values("--precisions", &precisions_,
+             "mixed: of f32, int8, int8-weights, int4-weights; all unless given");
+    o.Value("--layer-samples", &options_.layer_samples,
+            "mixed: calibration samples that score one layer", int64_t{1});
+    o.Value("--verify-samples", &verify_samples_, "mixed: calibration samples that verify a policy",
+            int64_t{1});
+    o.Flag("--sensitivity", &options_.per_value, "mixed: also score every activation by itself");
+    o.Value("--search-log", &log_, "mixed: where measurements are kept; a killed search goes on",
+            PathUse::kNone);
+    o.Value("--policy", &policy_, "mixed: take this policy (JSON) and search nothing",
+            PathUse::kRead);
+    o.Value("--save-policy", &save_policy_, "mixed: write the policy", PathUse::kWrite);
+  }
+
+  Result<QuantizeReport> Quantize(const QuantizeJob& job, Graph& g, Json& report) override {
+    const auto start = std::chrono::steady_clock::now();
+    INFER_TRY(Configure(job, start));
+    QuantizeOptions q;
+    q.scheme.include = job.include;
+    q.scheme.exclude = job.exclude;
+    q.threads = job.threads;
+    q.stop = job.context.stop();
+    q.progress = [&](int64_t done, int64_t total) {
+      job.context.Progress("calibrate", done, total);
+    };
+    INFER_ASSIGN(const MixedModel model, MixedModel::Make(g, job.calibration, job.backend, q));
+    Policy policy;
+    if (!policy_.empty()) {
+      INFER_ASSIGN(policy, ReadPolicy(policy_));
+    } else {
+      INFER_ASSIGN(policy, Search(job, g, model, report));
+    }
+    INFER_ASSIGN(MixedGraph made, model.Apply(policy));
+    report["policy"] = PolicyJson(policy, model);
+    if (!save_policy_.empty())
+      INFER_TRY(WriteFileAtomically(save_policy_, report["policy"].dump(1) + "\n"));
+    made.report.warnings.insert(made.report.warnings.end(), warnings_.begin(), warnings_.end());
+    g = std::move(made.graph);
+    return std::move(made.report);
+  }
+
+ private:
+  Status Configure(const QuantizeJob& job, std::chrono::steady_clock::time_point start) {
+    options_.goal = goal_ == "size" ? SearchGoal::kSize : SearchGoal::kLatency;
+    options_.limits = job.limits;
+    options_.max_bytes = job.max_bytes;
+    options_.threads = job.threads;
+    options_.stop = job.context.stop();
+    options_.progress = [&job](int64_t done, int64_t total) {
+      job.context.Progress("search", done, total);
+    };
+    if (!budget_.empty()) {
+      INFER_ASSIGN(const auto budget, ParseBudget(budget_));
+      options_.deadline = start + budget;
+    }
+    if (precisions_.empty()) return {};
+    options_.precisions = {Precision::kF32};
+    for (const std::string& name : precisions_) {
+      const auto p = ParsePrecision(name);
+      if (!p) return InvalidArgument(Cat("--precisions ", name, ": there is no such precision"));
+      if (std::count(options_.precisions.begin(), options_.precisions.end(), *p) == 0)
+        options_.precisions.push_back(*p);
+    }
+    return {};
+  }
+
+  /// What the measurements of a log are of.
+  Result<std::string> Identity(const QuantizeJob& job, const Graph& g) const {
+    Hasher h;
+    h.Add(Fingerprint(g)).Add(job.backend.name()).Add(static_cast<uint64_t>(job.threads));
+    INFER_TRY(HashSamples(job.calibration, verify_samples_, h));
+    for (const auto* patterns : {&job.include, &job.exclude}) {
+      h.Add("patterns");
+      for (const NodePattern& p : *patterns) h.Add(ToString(p));
+    }
+    for (const Precision p : options_.precisions) h.Add(Name(p));
+    h.Add(static_cast<uint64_t>(options_.layer_samples));
+    const HostFacts host = GetHostFacts();
+    return std::to_string(h.Add(host.cpu_model).Add(host.isa).value());
+  }
+
+  Result<Policy> Search(const QuantizeJob& job, const Graph& g, const MixedModel& model,
+                        Json& report) {
+    std::unique_ptr<MeasurementStore> store = std::make_unique<MemoryStore>();
+    if (!log_.empty()) {
+      INFER_ASSIGN(const std::string of, Identity(job, g));
+      INFER_ASSIGN(store, SearchLog::Open(log_, of));
+    }
+    INFER_ASSIGN(const Judge judge, Judge::Make(g, job.calibration, verify_samples_, job.backend,
+                                                job.threads, job.context.stop()));
+    INFER_ASSIGN(const SearchResult found,
+                 SearchPolicy(model, judge, job.backend, options_, *store));
+    report["search"] = ToJson(found, options_);
+    job.context.Print(ToText(found, options_) + "\n");
+    warnings_ = found.warnings;
+    return Faster(job, model, judge, found, report);
+  }
+
+  /// Times the chosen policy as a whole against f32, and against itself with INT8 wherever it is
+  /// allowed; the latter is taken where it is faster beyond doubt.
+  Result<Policy> Faster(const QuantizeJob& job, const MixedModel& model, const Judge& judge,
+                        const SearchResult& found, Json& report) const {
+    const auto compiled = [&](const Policy& policy) -> Result<std::shared_ptr<const Program>> {
+      INFER_ASSIGN(MixedGraph g, model.Apply(policy));
+      CompileOptions compile;
+      compile.threads = job.threads;
+      return job.backend.CompileOwned(std::move(g.graph), compile);
+    };
+    Policy policy = found.chosen.policy;
+    INFER_ASSIGN(const auto f32, compiled(model.Uniform(Precision::kF32)));
+    INFER_ASSIGN(auto chosen, compiled(policy));
+    if (found.all_integer) {
+      INFER_ASSIGN(auto other, compiled(found.all_integer->policy));
+      INFER_ASSIGN(const PairTiming t,
+                   TimePair(*chosen, *other, judge.inputs(0), job.context.stop()));
+      const bool taken = t.ratio.median < kFaster && t.ratio.median_high < 1;
+      report["search"]["all_integer"] = {{"ratio", infer::ToJson(t.ratio)}, {"taken", taken}};
+      job.context.Print(Cat("INT8 also where its profile is no faster: ", ToText(t)));
+      if (taken) {
+        policy = found.all_integer->policy;
+        chosen = std::move(other);
+      }
+    }
+    INFER_ASSIGN(const PairTiming t, TimePair(*f32, *chosen, judge.inputs(0), job.context.stop()));
+    report["search"]["latency"] = infer::ToJson(t);
+    job.context.Print(Cat("whole model, FP32 -> mixed: ", ToText(t), "\n"));
+    return policy;
+  }
+
+  SearchOptions options_;
+  std::string goal_ = "latency", budget_, log_, policy_, save_policy_;
+  std::vector<std::string> precisions_, warnings_;
+  int64_t verify_samples_ = 256;
+};
+
+}  // namespace
+
+std::unique_ptr<QuantizeMode> MakeMixedMode() { return std::make_unique<MixedMode>(); }
+
+}  // namespace infer
