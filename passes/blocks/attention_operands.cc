@@ -207,7 +207,11 @@ Rule AttentionCache() {
                     {R"(graph g(q: f32[2,4,3,8], k: f32[2,4,3,8], v: f32[2,4,3,8], p: f32[2,4,2,8])
                 -> (y) { nk = Concat(p, k) {axis=2}  nv = Concat(p, v) {axis=2}
               m = ReduceSum(nk)  y = Attention(q, nk, nv, m) })",
-                     "is read before"}},
+                     "is read before"},
+                    {R"(graph g(k: f32[2,4,S,8], v: f32[2,4,S,8], pk: f32[2,4,P,8],
+                pv: f32[2,4,P,8]) -> (y) { nk = Concat(pk, k) {axis=2}
+             nv = Concat(pv, v) {axis=2}  y = Attention(nv, nk, nv) })",
+                     "is read by what takes its place"}},
   };
 }
 

@@ -188,8 +188,13 @@ class Splicer {
     const auto later = [](const Node* a, const Node* b) {
       return !a || (b && Graph::Before(*a, *b)) ? b : a;
     };
-    for (size_t i = 0; i < p_.inputs.size(); ++i)
-      last[p_.graph.inputs()[i]] = p_.inputs[i]->producer();
+    for (size_t i = 0; i < p_.inputs.size(); ++i) {
+      const Value* inside = p_.graph.inputs()[i];
+      if (!inside->uses().empty() &&
+          std::find(p_.outputs.begin(), p_.outputs.end(), p_.inputs[i]) != p_.outputs.end())
+        return InvalidModel(Cat("'", p_.inputs[i]->name(), "' is read by what takes its place"));
+      last[inside] = p_.inputs[i]->producer();
+    }
     for (const auto& n : p_.graph.nodes()) {
       const Node* after = nullptr;
       for (const Value* v : n->inputs())
