@@ -13,6 +13,7 @@ std::vector<RuleGroup> BlockRules() {
       {"merge-biased-projections", {MergeBiasedProjections()}},
       {"merge-projections", {MergeProjections()}},
       {"fuse-feed-forward", {FuseMlp(), FuseSqueezeExcite(), FuseSwiGlu(), FuseGeGlu()}},
+      {"merge-gemm-projections", {MergeGemmProjections()}},
       {"fuse-skip-norms", {FuseSkipLayerNorm(), FuseSkipRmsNorm()}},
   };
 }

@@ -22,6 +22,7 @@ Rule FuseRope();
 Rule FuseInterleavedRope();
 Rule MergeProjections();
 Rule MergeBiasedProjections();
+Rule MergeGemmProjections();
 Rule FuseSwiGlu();
 Rule FuseGeGlu();
 Rule FuseMlp();

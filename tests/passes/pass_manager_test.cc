@@ -243,6 +243,8 @@ fuse-feed-forward
   fuse-squeeze-excite
   fuse-swiglu
   fuse-geglu
+merge-gemm-projections
+  merge-gemm-projections
 fuse-skip-norms
   fuse-skip-layernorm
   fuse-skip-rmsnorm
