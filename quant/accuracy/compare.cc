@@ -5,27 +5,12 @@
 #include <set>
 #include <utility>
 
+#include "lib/support/readable.h"
 #include "lib/support/strings.h"
 #include "quant/calibrate/calibrate.h"
 
 namespace infer {
 namespace {
-
-Status CheckInterfaces(const Graph& golden, const Graph& candidate) {
-  const auto names = [](const std::vector<Value*>& values) {
-    std::vector<std::string> n;
-    for (const Value* v : values) n.push_back(v->name());
-    return n;
-  };
-  const auto check = [&](std::string_view what, const std::vector<Value*>& g,
-                         const std::vector<Value*>& c) -> Status {
-    if (names(g) == names(c)) return {};
-    return InvalidArgument(Cat("the models differ in their ", what, ": golden has ",
-                               Join(names(g), ", "), "; candidate has ", Join(names(c), ", ")));
-  };
-  INFER_TRY(check("inputs", golden.inputs(), candidate.inputs()));
-  return check("outputs", golden.outputs(), candidate.outputs());
-}
 
 Status AddDatum(const Datum& golden, const Datum& candidate, TensorComparer& comparer) {
   if (golden.is_tensor() && candidate.is_tensor())
@@ -76,26 +61,16 @@ Status AddLabels(const Tensor& golden, const Tensor& candidate, const std::vecto
   return {};
 }
 
-using OutputSource = std::function<Result<std::vector<Datum>>(int64_t, std::vector<Datum>)>;
-
-OutputSource RunsOn(RunContext& context, size_t outputs, const std::stop_token& stop) {
-  return
-      [&context, outputs, stop](int64_t, std::vector<Datum> inputs) -> Result<std::vector<Datum>> {
-        INFER_TRY(RunInputs(context, std::move(inputs), stop));
-        return OutputsOf(context, outputs);
-      };
-}
-
 struct Sides {
   OutputSource golden, candidate;
 };
 
 Status CompareRun(const Samples& samples, int64_t run, const Sides& sides, bool with_task,
                   std::vector<TensorComparer>& comparers, AccuracyReport& report) {
-  INFER_ASSIGN(std::vector<Datum> inputs, samples.get(run));
+  INFER_ASSIGN(const std::vector<Datum> inputs, samples.get(run));
   auto golden = sides.golden(run, inputs);
   if (!golden.ok()) return std::move(golden.status()).In("golden");
-  auto candidate = sides.candidate(run, std::move(inputs));
+  auto candidate = sides.candidate(run, inputs);
   if (!candidate.ok()) return std::move(candidate.status()).In("candidate");
   INFER_TRY(AddOutputs(*golden, *candidate, comparers));
   if (!with_task || !samples.labels) return {};
@@ -127,47 +102,128 @@ ValueAccuracy ResultOf(const Value& v, const TensorComparer& comparer) {
   return a;
 }
 
-Result<AccuracyReport> CompareOutputs(const OutputSource& golden, const Graph& candidate,
-                                      const Backend& candidate_backend, const Samples& samples,
-                                      const CompareOptions& options) {
-  if (samples.count <= 0) return InvalidArgument("there are no samples to compare on");
-  CompileOptions compile;
-  compile.threads = options.threads;
-  compile.level = options.candidate_level;
-  INFER_ASSIGN(TappedProgram c, CompileWithTaps(candidate, {}, candidate_backend, compile));
-  AccuracyReport report;
-  report.samples = samples.count;
-  std::vector<TensorComparer> comparers(c.num_outputs);
-  const Sides sides{golden, RunsOn(*c.context, c.num_outputs, options.stop)};
-  INFER_TRY(CompareRuns(samples, samples.count, sides, true, options, comparers, report));
-  for (size_t i = 0; i < comparers.size(); ++i)
-    report.outputs.push_back(ResultOf(*candidate.outputs()[i], comparers[i]));
-  return report;
+OutputSource RunsOn(RunContext& context, size_t outputs, const std::stop_token& stop) {
+  return [&context, outputs, stop](int64_t,
+                                   const std::vector<Datum>& inputs) -> Result<std::vector<Datum>> {
+    INFER_TRY(RunInputs(context, inputs, stop));
+    return OutputsOf(context, outputs);
+  };
 }
 
-Status CompareLayers(const Graph& golden, const Backend& golden_backend, const Graph& candidate,
-                     const Backend& candidate_backend, const Samples& samples,
-                     const CompareOptions& options, AccuracyReport& report) {
-  const std::vector<std::string> names = SharedValues(golden, candidate);
-  CompileOptions compile;
-  compile.threads = options.threads;
-  compile.level = options.golden_level;
-  INFER_ASSIGN(TappedProgram g, CompileWithTaps(golden, names, golden_backend, compile));
-  compile.level = options.candidate_level;
-  INFER_ASSIGN(TappedProgram c, CompileWithTaps(candidate, names, candidate_backend, compile));
-  const size_t outputs = g.num_outputs + names.size();
-  std::vector<TensorComparer> comparers(outputs);
-  report.layer_samples = std::min(options.layer_samples, samples.count);
-  INFER_TRY(CompareRuns(
-      samples, report.layer_samples,
-      {RunsOn(*g.context, outputs, options.stop), RunsOn(*c.context, outputs, options.stop)}, false,
-      options, comparers, report));
-  for (size_t k = 0; k < names.size(); ++k)
-    report.layers.push_back(ResultOf(*golden.FindValue(names[k]), comparers[g.num_outputs + k]));
+/// Of `shared`, those that `program` has in memory: what a step makes, or what an operator reads
+/// dequantized of it.
+std::vector<std::string> HeldValues(const std::vector<std::string>& shared, const Graph& g,
+                                    const Program& program) {
+  std::set<std::string> made;
+  for (const StepInfo& s : program.steps()) made.insert(s.outputs.begin(), s.outputs.end());
+  for (const Value* v : g.outputs()) made.insert(v->name());
+  std::vector<std::string> names;
+  for (const std::string& name : shared) {
+    const Node* n = g.FindValue(name)->producer();
+    const bool dequantized = n->Is("DequantizeLinear") && made.contains(n->input(0)->name());
+    if (dequantized || made.contains(name)) names.push_back(name);
+  }
+  return names;
+}
+
+/// Adds to `check` how the outputs of a tapped run differ from those of an untapped one.
+Status AddTapCheck(const std::vector<Datum>& plain, const std::vector<Datum>& tapped,
+                   TapCheck& check) {
+  for (size_t i = 0; i < plain.size(); ++i) {
+    if (!plain[i].is_tensor()) continue;
+    if (BitEqual(plain[i].tensor(), tapped[i].tensor())) continue;
+    check.same_bits = false;
+    TensorComparer difference;
+    INFER_TRY(difference.Add(plain[i].tensor(), tapped[i].tensor()));
+    check.max_error_ratio = std::max(check.max_error_ratio, difference.metrics().max_error_ratio);
+  }
   return {};
 }
 
 }  // namespace
+
+Status CheckInterfaces(const Graph& golden, const Graph& candidate) {
+  const auto names = [](const std::vector<Value*>& values) {
+    std::vector<std::string> n;
+    for (const Value* v : values) n.push_back(v->name());
+    return n;
+  };
+  const auto check = [&](std::string_view what, const std::vector<Value*>& g,
+                         const std::vector<Value*>& c) -> Status {
+    if (names(g) == names(c)) return {};
+    return InvalidArgument(Cat("the models differ in their ", what, ": golden has ",
+                               Join(names(g), ", "), "; candidate has ", Join(names(c), ", ")));
+  };
+  INFER_TRY(check("inputs", golden.inputs(), candidate.inputs()));
+  return check("outputs", golden.outputs(), candidate.outputs());
+}
+
+Result<OutputSource> RunsOf(const Graph& g, const Backend& backend, int level, int threads,
+                            const std::stop_token& stop) {
+  CompileOptions compile;
+  compile.level = level;
+  compile.threads = threads;
+  INFER_ASSIGN(const std::shared_ptr<const Program> program, backend.Compile(g, compile));
+  INFER_ASSIGN(std::unique_ptr<RunContext> made, program->NewContext());
+  const std::shared_ptr<RunContext> context = std::move(made);
+  return OutputSource([program, context, stop](
+                          int64_t, const std::vector<Datum>& inputs) -> Result<std::vector<Datum>> {
+    INFER_TRY(RunInputs(*context, inputs, stop));
+    return OutputsOf(*context, program->outputs().size());
+  });
+}
+
+Result<AccuracyReport> CompareSources(const OutputSource& golden, const OutputSource& candidate,
+                                      const Graph& interface, const Samples& samples,
+                                      const CompareOptions& options) {
+  if (samples.count <= 0) return InvalidArgument("there are no samples to compare on");
+  AccuracyReport report;
+  report.samples = samples.count;
+  std::vector<TensorComparer> comparers(interface.outputs().size());
+  INFER_TRY(
+      CompareRuns(samples, samples.count, {golden, candidate}, true, options, comparers, report));
+  for (size_t i = 0; i < comparers.size(); ++i)
+    report.outputs.push_back(ResultOf(*interface.outputs()[i], comparers[i]));
+  return report;
+}
+
+Status AddLayers(const Graph& golden, const Backend& golden_backend, const Graph& candidate,
+                 const Backend& candidate_backend, const Samples& samples,
+                 const CompareOptions& options, AccuracyReport& report) {
+  const std::vector<std::string> shared = SharedValues(golden, candidate);
+  CompileOptions compile;
+  compile.threads = options.threads;
+  compile.level = options.candidate_level;
+  INFER_ASSIGN(TappedProgram plain, CompileWithTaps(candidate, {}, candidate_backend, compile));
+  const std::vector<std::string> names = HeldValues(shared, candidate, *plain.program);
+  report.taps.tapped = static_cast<int64_t>(names.size());
+  report.taps.within_steps = static_cast<int64_t>(shared.size() - names.size());
+  INFER_ASSIGN(TappedProgram c, CompileWithTaps(candidate, names, candidate_backend, compile));
+  compile.level = options.golden_level;
+  INFER_ASSIGN(TappedProgram g, CompileWithTaps(golden, names, golden_backend, compile));
+  const size_t outputs = g.num_outputs + names.size();
+  std::vector<TensorComparer> comparers(outputs);
+  report.layer_samples = std::min(options.layer_samples, samples.count);
+  const auto watched = [&](int64_t,
+                           const std::vector<Datum>& inputs) -> Result<std::vector<Datum>> {
+    INFER_TRY(RunInputs(*plain.context, inputs, options.stop));
+    const std::vector<Datum> untapped = OutputsOf(*plain.context, plain.num_outputs);
+    INFER_TRY(RunInputs(*c.context, inputs, options.stop));
+    std::vector<Datum> made = OutputsOf(*c.context, outputs);
+    INFER_TRY(AddTapCheck(untapped, made, report.taps));
+    return made;
+  };
+  INFER_TRY(CompareRuns(samples, report.layer_samples,
+                        {RunsOn(*g.context, outputs, options.stop), watched}, false, options,
+                        comparers, report));
+  for (size_t k = 0; k < names.size(); ++k)
+    report.layers.push_back(ResultOf(*golden.FindValue(names[k]), comparers[g.num_outputs + k]));
+  if (!report.taps.same_bits)
+    report.warnings.push_back(
+        Cat("watching inner values changed what the candidate computes, by up to ",
+            Rounded(report.taps.max_error_ratio, 2), " of the largest element of an output"));
+  return {};
+}
 
 std::vector<std::string> SharedValues(const Graph& golden, const Graph& candidate) {
   std::vector<std::string> names;
@@ -197,16 +253,14 @@ Result<AccuracyReport> Compare(const Graph& golden, const Backend& golden_backen
                                const Graph& candidate, const Backend& candidate_backend,
                                const Samples& samples, const CompareOptions& options) {
   INFER_TRY(CheckInterfaces(golden, candidate));
-  CompileOptions compile;
-  compile.threads = options.threads;
-  compile.level = options.golden_level;
-  INFER_ASSIGN(TappedProgram g, CompileWithTaps(golden, {}, golden_backend, compile));
-  INFER_ASSIGN(AccuracyReport report,
-               CompareOutputs(RunsOn(*g.context, g.num_outputs, options.stop), candidate,
-                              candidate_backend, samples, options));
+  INFER_ASSIGN(const OutputSource g,
+               RunsOf(golden, golden_backend, options.golden_level, options.threads, options.stop));
+  INFER_ASSIGN(const OutputSource c, RunsOf(candidate, candidate_backend, options.candidate_level,
+                                            options.threads, options.stop));
+  INFER_ASSIGN(AccuracyReport report, CompareSources(g, c, candidate, samples, options));
   if (options.per_layer)
-    INFER_TRY(CompareLayers(golden, golden_backend, candidate, candidate_backend, samples, options,
-                            report));
+    INFER_TRY(
+        AddLayers(golden, golden_backend, candidate, candidate_backend, samples, options, report));
   for (size_t i = 0; i < report.outputs.size(); ++i)
     if (const Node* n = golden.outputs()[i]->producer()) report.outputs[i].op = n->op();
   return report;
@@ -215,8 +269,11 @@ Result<AccuracyReport> Compare(const Graph& golden, const Backend& golden_backen
 Result<AccuracyReport> CompareWithStored(
     const std::function<Result<std::vector<Datum>>(int64_t)>& golden, const Graph& candidate,
     const Backend& candidate_backend, const Samples& samples, const CompareOptions& options) {
-  return CompareOutputs([&](int64_t run, const std::vector<Datum>&) { return golden(run); },
-                        candidate, candidate_backend, samples, options);
+  if (samples.count <= 0) return InvalidArgument("there are no samples to compare on");
+  INFER_ASSIGN(const OutputSource c, RunsOf(candidate, candidate_backend, options.candidate_level,
+                                            options.threads, options.stop));
+  return CompareSources([&](int64_t run, const std::vector<Datum>&) { return golden(run); }, c,
+                        candidate, samples, options);
 }
 
 }  // namespace infer

@@ -23,11 +23,23 @@ struct ValueAccuracy {
   std::optional<RowMetrics> rows;
 };
 
+/// Whether watching inner values changed what is computed.
+struct TapCheck {
+  int64_t tapped = 0;
+  /// Shared values that the candidate's program never has, as it computes them within a step; to
+  /// watch them would take that step apart, so they are left out.
+  int64_t within_steps = 0;
+  /// The tapped candidate gave the same bits as the one without taps, at every output of every run.
+  bool same_bits = true;
+  double max_error_ratio = 0;  ///< else how far it was off: max|d| / max|output|
+};
+
 struct AccuracyReport {
   int64_t samples = 0;
   std::vector<ValueAccuracy> outputs;  ///< in graph order
   std::vector<ValueAccuracy> layers;   ///< in golden's topological order; empty unless asked for
   int64_t layer_samples = 0;
+  TapCheck taps;
   std::optional<PairedAccuracy> task;  ///< with labels, by output 0
   std::vector<std::string> warnings;
 };
@@ -42,12 +54,25 @@ struct CompareOptions {
   std::stop_token stop = {};
 };
 
+/// The outputs of run `run`, whose inputs are `inputs`, in graph order: a program, a cache, another
+/// engine.
+using OutputSource =
+    std::function<Result<std::vector<Datum>>(int64_t run, const std::vector<Datum>& inputs)>;
+
+/// InvalidArgument: inputs or outputs that differ by name.
+Status CheckInterfaces(const Graph& golden, const Graph& candidate);
+
+/// Compiles `g` (which it keeps nothing of) and runs it.
+Result<OutputSource> RunsOf(const Graph& g, const Backend& backend, int level, int threads,
+                            const std::stop_token& stop);
+
 /// Values of both graphs, made by nodes, f32 or of equal other type, by golden's order.
 std::vector<std::string> SharedValues(const Graph& golden, const Graph& candidate);
 
 /// Runs `samples` through both. InvalidArgument: no samples, or interfaces that differ (inputs by
 /// name and type, outputs by name). The candidate's layers are tapped in a program of its own, so
-/// the outputs come from an undisturbed one.
+/// the outputs come from an undisturbed one, and only where its program has them in memory anyhow;
+/// TapCheck tells whether both computed the same.
 Result<AccuracyReport> Compare(const Graph& golden, const Backend& golden_backend,
                                const Graph& candidate, const Backend& candidate_backend,
                                const Samples& samples, const CompareOptions& options = {});
@@ -56,6 +81,16 @@ Result<AccuracyReport> Compare(const Graph& golden, const Backend& golden_backen
 Result<AccuracyReport> CompareWithStored(
     const std::function<Result<std::vector<Datum>>(int64_t)>& golden, const Graph& candidate,
     const Backend& candidate_backend, const Samples& samples, const CompareOptions& options = {});
+
+/// Any two sources; `interface` tells names and types of the outputs. InvalidArgument: no samples.
+Result<AccuracyReport> CompareSources(const OutputSource& golden, const OutputSource& candidate,
+                                      const Graph& interface, const Samples& samples,
+                                      const CompareOptions& options = {});
+
+/// Adds accumulated errors of inner values to `report`, as Compare does with per_layer.
+Status AddLayers(const Graph& golden, const Backend& golden_backend, const Graph& candidate,
+                 const Backend& candidate_backend, const Samples& samples,
+                 const CompareOptions& options, AccuracyReport& report);
 
 /// Adds golden[i] and candidate[i] (tensors, and the tensors inside sequences) to comparers[i].
 Status AddOutputs(const std::vector<Datum>& golden, const std::vector<Datum>& candidate,

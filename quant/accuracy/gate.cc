@@ -1,5 +1,6 @@
 #include "quant/accuracy/gate.h"
 
+#include <array>
 #include <cmath>
 
 #include "lib/support/readable.h"
@@ -72,7 +73,20 @@ std::string Describe(const GateResult& r, std::string_view what, const Unit& uni
              ", limit ", text(limit),
              r.interval ? Cat(" (95 % interval ", Rounded(r.interval->lo * unit.factor, 3), " to ",
                               Rounded(r.interval->hi * unit.factor, 3), ")")
-                        : "");
+                        : "",
+             r.inconclusive ? ": inconclusive, these data cannot decide it" : "");
+}
+
+/// Sets `passed` and `inconclusive` from what was measured. `slack`: rounding of the measurement.
+void Decide(GateResult& r, bool at_least, bool allow_inconclusive, double slack = 0) {
+  const auto keeps = [&](double v) {
+    return at_least ? v >= r.limit - slack : v <= r.limit + slack;
+  };
+  r.passed = keeps(r.measured);
+  if (!r.interval) return;
+  const bool lo = keeps(r.interval->lo), hi = keeps(r.interval->hi);
+  r.inconclusive = lo != hi;
+  r.passed = r.inconclusive ? allow_inconclusive : lo;
 }
 
 GateResult Unmeasured(std::string_view name, double limit, std::string_view why) {
@@ -84,24 +98,30 @@ GateResult Unmeasured(std::string_view name, double limit, std::string_view why)
   return r;
 }
 
-void CheckOutputs(const AccuracyReport& report, const OutputGate& gate, double limit,
+std::optional<Interval> IntervalOf(const OutputGate& gate, const ValueAccuracy& v) {
+  if (gate.limit == &GateLimits::min_sqnr_db) return v.metrics.sqnr_interval;
+  if (gate.limit != &GateLimits::min_agreement) return std::nullopt;
+  const double rows = static_cast<double>(v.rows->rows);
+  return ClopperPearson(std::llround(v.rows->top1_agreement * rows), v.rows->rows);
+}
+
+void CheckOutputs(const AccuracyReport& report, const OutputGate& gate, const GateLimits& limits,
                   std::vector<GateResult>& results) {
   bool any = false;
+  const double limit = *(limits.*gate.limit);
   for (const ValueAccuracy& v : report.outputs) {
     const auto measured = gate.measure(v);
     if (!measured) continue;
     any = true;
-    GateResult r{std::string(gate.name), v.name, limit, *measured, false, {}, {}};
-    r.passed = gate.at_least ? *measured >= limit : *measured <= limit;
-    // A mismatch of NaN or infinity stands outside every sum, so no sum may excuse it.
-    if (v.metrics.non_finite_mismatches > 0) r.passed = false;
-    if (gate.limit == &GateLimits::min_agreement) {
-      const double rows = static_cast<double>(v.rows->rows);
-      r.interval = ClopperPearson(std::llround(*measured * rows), v.rows->rows);
-    }
+    GateResult r{std::string(gate.name), v.name, limit, *measured};
+    if (!limits.without_intervals) r.interval = IntervalOf(gate, v);
+    Decide(r, gate.at_least, limits.allow_inconclusive);
     r.message = Describe(r, gate.what, gate.unit);
-    if (v.metrics.non_finite_mismatches > 0)
+    // A mismatch of NaN or infinity stands outside every sum, so no sum may excuse it.
+    if (v.metrics.non_finite_mismatches > 0) {
+      r.passed = r.inconclusive = false;
       r.message += Cat("; ", v.metrics.non_finite_mismatches, " NaN or infinite elements differ");
+    }
     results.push_back(std::move(r));
   }
   if (!any) results.push_back(Unmeasured(gate.name, limit, "no output has such a number"));
@@ -113,10 +133,10 @@ std::vector<GateResult> CheckGates(const AccuracyReport& report, const GateLimit
   std::vector<GateResult> results;
   if (limits.max_drop) {
     if (report.task && report.task->samples > 0) {
-      GateResult r{"max-drop", "", *limits.max_drop, report.task->drop(), false, {}, {}};
+      GateResult r{"max-drop", "", *limits.max_drop, report.task->drop()};
+      if (!limits.without_intervals) r.interval = report.task->DropInterval();
       // A drop is a count over a count: allow the rounding of that division, nothing more.
-      r.passed = r.measured <= r.limit + 1e-12;
-      r.interval = report.task->DropInterval();
+      Decide(r, false, limits.allow_inconclusive, 1e-12);
       r.message = Cat(Describe(r, "top-1 drop", kPercent), "; lost ", report.task->lost,
                       ", gained ", report.task->gained, " of ", report.task->samples,
                       " (McNemar p = ", Rounded(report.task->p_value(), 2), ")");
@@ -127,8 +147,53 @@ std::vector<GateResult> CheckGates(const AccuracyReport& report, const GateLimit
     }
   }
   for (const OutputGate& gate : kOutputGates)
-    if (const auto& limit = limits.*gate.limit) CheckOutputs(report, gate, *limit, results);
+    if (limits.*gate.limit) CheckOutputs(report, gate, limits, results);
   return results;
+}
+
+Result<SizeLimit> ParseSizeLimit(std::string_view text) {
+  size_t used = 0;
+  while (used < text.size() &&
+         (std::isdigit(static_cast<unsigned char>(text[used])) != 0 || text[used] == '.'))
+    ++used;
+  const auto number = ParseDouble(text.substr(0, used));
+  std::string_view unit = text.substr(used);
+  while (!unit.empty() && unit.front() == ' ') unit.remove_prefix(1);
+  const std::array<std::pair<std::string_view, double>, 9> units = {{{"", 1},
+                                                                     {"B", 1},
+                                                                     {"kB", 1e3},
+                                                                     {"KB", 1e3},
+                                                                     {"MB", 1e6},
+                                                                     {"GB", 1e9},
+                                                                     {"KiB", 0x1p10},
+                                                                     {"MiB", 0x1p20},
+                                                                     {"GiB", 0x1p30}}};
+  if (number && *number > 0) {
+    if (unit == "x") return SizeLimit{*number, true};
+    for (const auto& [name, factor] : units)
+      if (unit == name) return SizeLimit{*number * factor, false};
+  }
+  return InvalidArgument(Cat("'", text, "' is no size (25MB, 30KiB) and no share (0.3x)"));
+}
+
+GateResult CheckSize(SizeLimit limit, int64_t golden_bytes, int64_t candidate_bytes) {
+  if (limit.is_share && golden_bytes <= 0)
+    return Unmeasured("max-size", limit.value, "a share needs the size of the golden model");
+  const double bytes = static_cast<double>(candidate_bytes);
+  GateResult r{"max-size", "", limit.value,
+               limit.is_share ? bytes / static_cast<double>(golden_bytes) : bytes};
+  Decide(r, false, false);
+  r.message = limit.is_share ? Cat(Describe(r, "size", {1, "x"}), ": ", HumanBytes(candidate_bytes),
+                                   " of ", HumanBytes(golden_bytes))
+                             : Describe(r, "size", {1e-6, " MB"});
+  return r;
+}
+
+GateResult CheckSpeedup(double limit, double speedup, Interval interval, bool allow_inconclusive) {
+  GateResult r{"min-speedup", "", limit, speedup, false, interval};
+  Decide(r, true, allow_inconclusive);
+  r.message = Describe(r, "speed-up", {1, "x"});
+  return r;
 }
 
 bool AllPassed(const std::vector<GateResult>& results) {

@@ -1,5 +1,9 @@
 #pragma once
-/// Gates: limits that a candidate must keep. Plain functions of an AccuracyReport.
+/// Gates: limits that a candidate must keep. Plain functions of what was measured.
+///
+/// A number that was measured on samples comes with its 95 % interval: the gate passes where the
+/// whole interval keeps the limit, fails where none of it does, and is inconclusive between. What
+/// is inconclusive fails too, unless the user takes it (allow_inconclusive).
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,7 +20,17 @@ struct GateLimits {
   std::optional<double> max_error_ratio;  ///< max|d| / max|golden| of every float output
   /// Least share of rows with golden's top-1 class, of every output with rows.
   std::optional<double> min_agreement;
+  bool allow_inconclusive = false;
+  bool without_intervals = false;  ///< what was measured decides as it stands
 };
+
+/// A limit on bytes: so many, or a share of golden's.
+struct SizeLimit {
+  double value = 0;
+  bool is_share = false;
+};
+/// "25MB", "25 MiB", "30000" (bytes) or "0.3x". InvalidArgument for anything else.
+Result<SizeLimit> ParseSizeLimit(std::string_view text);
 
 struct GateResult {
   std::string name;   ///< "max-drop", "min-sqnr", ...
@@ -24,14 +38,19 @@ struct GateResult {
   double limit = 0;
   double measured = 0;
   bool passed = false;
-  /// For shares of samples: the 95 % interval of `measured`.
-  std::optional<Interval> interval;
-  std::string message;  ///< one line for people
+  /// The 95 % interval of `measured`, where samples decide.
+  std::optional<Interval> interval = {};
+  std::string message = {};   ///< one line for people
+  bool inconclusive = false;  ///< the interval holds the limit
 };
 
 /// One result per limit and output that it applies to. A limit that applies to nothing (no labels,
 /// no float output) is a failed result that says so: a gate never passes unmeasured.
 std::vector<GateResult> CheckGates(const AccuracyReport& report, const GateLimits& limits);
+/// `golden_bytes` < 0: not known; then a share cannot be measured.
+GateResult CheckSize(SizeLimit limit, int64_t golden_bytes, int64_t candidate_bytes);
+/// `speedup`: golden's time / the candidate's, with its interval.
+GateResult CheckSpeedup(double limit, double speedup, Interval interval, bool allow_inconclusive);
 bool AllPassed(const std::vector<GateResult>& results);
 
 }  // namespace infer

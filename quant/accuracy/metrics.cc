@@ -47,15 +47,35 @@ bool AllFinite(std::span<const float> row) {
   return std::all_of(row.begin(), row.end(), [](float v) { return std::isfinite(v); });
 }
 
-double Divergence(std::span<const float> golden, std::span<const float> candidate) {
-  if (!AllFinite(golden) || !AllFinite(candidate)) return 0;  // counted as non-finite mismatches
+struct RowDifference {
+  double kl = 0;
+  double dp = 0;  // of golden's best class
+};
+
+RowDifference Differ(std::span<const float> golden, std::span<const float> candidate,
+                     int64_t best) {
+  if (!AllFinite(golden) || !AllFinite(candidate)) return {};  // counted as non-finite mismatches
   const bool is_distribution = IsDistribution(golden);
   const auto p = LogProbabilities(golden, is_distribution);
   const auto q = LogProbabilities(candidate, is_distribution && IsDistribution(candidate));
   double kl = 0;
   for (size_t i = 0; i < p.size(); ++i) kl += std::exp(p[i]) * (p[i] - q[i]);
-  return std::max(kl, 0.0);
+  const auto b = static_cast<size_t>(best);
+  return {std::max(kl, 0.0), std::exp(q[b]) - std::exp(p[b])};
 }
+
+/// 97.5 % quantile of Student's t: a table, then Fisher's expansion to the first order.
+double StudentT(int64_t degrees) {
+  constexpr double kTable[] = {12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306,
+                               2.262,  2.228, 2.201, 2.179, 2.160, 2.145, 2.131};
+  if (degrees <= static_cast<int64_t>(std::size(kTable)))
+    return kTable[static_cast<size_t>(degrees - 1)];
+  return 1.95996 + 2.37228 / static_cast<double>(degrees) +
+         2.8225 / static_cast<double>(degrees * degrees);
+}
+
+constexpr double kLeastBin = 1e-12, kBinGrowth = 1.02;
+constexpr size_t kBins = 3000;  // up to 1e-12 * 1.02^3000 = 6e13
 
 int64_t CountUnequal(const Tensor& a, const Tensor& b) {
   int64_t n = 0;
@@ -108,6 +128,28 @@ std::vector<int64_t> TopK(std::span<const float> row, int64_t k) {
   return order;
 }
 
+void QuantileSketch::Add(double v) {
+  ++count_;
+  if (v < kLeastBin) {
+    ++zeros_;
+    return;
+  }
+  if (bins_.empty()) bins_.resize(kBins);
+  const double bin = std::log(v / kLeastBin) / std::log(kBinGrowth);
+  ++bins_[bin < static_cast<double>(kBins - 1) ? static_cast<size_t>(bin) : kBins - 1];
+}
+
+double QuantileSketch::At(double q) const {
+  if (count_ == 0) return 0;
+  int64_t left = static_cast<int64_t>(q * static_cast<double>(count_ - 1)) - zeros_;
+  if (left < 0) return 0;
+  for (size_t i = 0; i < bins_.size(); ++i) {
+    left -= bins_[i];
+    if (left < 0) return kLeastBin * std::pow(kBinGrowth, static_cast<double>(i) + 0.5);
+  }
+  return 0;
+}
+
 Status TensorComparer::Add(const Tensor& golden, const Tensor& candidate) {
   if (golden.dtype() != candidate.dtype() || golden.dims() != candidate.dims())
     return InvalidModel(
@@ -127,7 +169,7 @@ Status TensorComparer::Add(const Tensor& golden, const Tensor& candidate) {
 }
 
 void TensorComparer::AddFloats(std::span<const float> golden, std::span<const float> candidate) {
-  double max_d = 0, max_r = 0;
+  double max_d = 0, max_r = 0, power_r = 0, power_d = 0;
   for (size_t i = 0; i < golden.size(); ++i) {
     const double r = static_cast<double>(golden[i]), c = static_cast<double>(candidate[i]);
     if (!std::isfinite(r) || !std::isfinite(c)) {
@@ -138,13 +180,18 @@ void TensorComparer::AddFloats(std::span<const float> golden, std::span<const fl
     const double d = c - r;
     ++finite_;
     sum_rr_ += r * r;
+    sum_dd_ += d * d;
+    power_r += r * r;
+    power_d += d * d;
     sum_cc_ += c * c;
     sum_rc_ += r * c;
-    sum_dd_ += d * d;
     sum_abs_ += std::fabs(d);
     max_d = std::max(max_d, std::fabs(d));
     max_r = std::max(max_r, std::fabs(r));
   }
+  powers_dd_ += power_d * power_d;
+  powers_dr_ += power_d * power_r;
+  powers_rr_ += power_r * power_r;
   m_.max_abs_error = std::max(m_.max_abs_error, max_d);
   m_.max_abs_golden = std::max(m_.max_abs_golden, max_r);
   m_.max_error_ratio = std::max(m_.max_error_ratio, max_r > 0 ? max_d / max_r : max_d);
@@ -156,10 +203,13 @@ void TensorComparer::AddRows(const Rows& rows, std::span<const float> golden,
   for (int64_t n = 0; n < rows.count; ++n) {
     const auto g = golden.subspan(static_cast<size_t>(n) * width, width);
     const auto c = candidate.subspan(static_cast<size_t>(n) * width, width);
-    const double kl = Divergence(g, c);
-    kl_sum_ += kl;
-    rows_.kl_max = std::max(rows_.kl_max, kl);
     const auto top_g = TopK(g, kTop), top_c = TopK(c, kTop);
+    const RowDifference d = Differ(g, c, top_g[0]);
+    kl_sum_ += d.kl;
+    kl_squares_ += d.kl * d.kl;
+    dp_squares_ += d.dp * d.dp;
+    kl_sketch_.Add(d.kl);
+    rows_.kl_max = std::max(rows_.kl_max, d.kl);
     top1_same_ += top_g[0] == top_c[0] ? 1 : 0;
     int64_t shared = 0;
     for (const int64_t i : top_g) shared += std::count(top_c.begin(), top_c.end(), i);
@@ -174,6 +224,14 @@ TensorMetrics TensorComparer::metrics() const {
   m.mean_abs_error = sum_abs_ / n;
   m.sqnr_db = sum_dd_ > 0 ? ToDb(sum_rr_ / sum_dd_, 10) : kInfinity;
   m.psnr_db = sum_dd_ > 0 ? ToDb(m.max_abs_golden / std::sqrt(sum_dd_ / n), 20) : kInfinity;
+  if (m.samples >= 2 && sum_dd_ > 0 && sum_rr_ > 0) {
+    const double k = static_cast<double>(m.samples), ratio = sum_dd_ / sum_rr_;
+    const double squares =
+        std::max(0.0, powers_dd_ - 2 * ratio * powers_dr_ + ratio * ratio * powers_rr_);
+    const double relative = std::sqrt(squares * k / (k - 1)) / sum_dd_;
+    const double half = 10 / std::log(10.0) * StudentT(m.samples - 1) * relative;
+    m.sqnr_interval = Interval{m.sqnr_db - half, m.sqnr_db + half};
+  }
   if (sum_rr_ > 0 && sum_cc_ > 0)
     m.cosine = std::clamp(sum_rc_ / (std::sqrt(sum_rr_) * std::sqrt(sum_cc_)), -1.0, 1.0);
   else
@@ -188,6 +246,9 @@ std::optional<RowMetrics> TensorComparer::row_metrics() const {
   r.kl = kl_sum_ / n;
   r.top1_agreement = static_cast<double>(top1_same_) / n;
   r.top5_agreement = top5_sum_ / n;
+  r.rms_dp = std::sqrt(dp_squares_ / n);
+  if (r.rows > 1) r.kl_error = std::sqrt(std::max(0.0, kl_squares_ / n - r.kl * r.kl) / (n - 1));
+  for (const double q : kKlQuantiles) r.kl_quantiles.push_back(kl_sketch_.At(q));
   return r;
 }
 

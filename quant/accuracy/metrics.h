@@ -3,9 +3,11 @@
 /// samples; sums in double.
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "lib/support/status.h"
 #include "lib/tensor/tensor.h"
+#include "quant/scheme/quant_params.h"
 
 namespace infer {
 
@@ -24,6 +26,24 @@ struct TensorMetrics {
   int64_t non_finite_mismatches = 0;
   /// Non-float tensors (and strings): elements that differ.
   int64_t unequal = 0;
+  /// 95 % interval of sqnr_db over samples as drawn: noise and signal power as a ratio estimate
+  /// (Cochran 1977, Sampling Techniques, 6.4) with Student's t, taken on the logarithm. Empty below
+  /// two samples and where nothing differs.
+  std::optional<Interval> sqnr_interval;
+};
+
+/// Quantiles of numbers >= 0 in constant memory: counts in bins that grow by 2 %, so a quantile is
+/// within 1 % of an element's value; below 1e-12 counts as 0 (DDSketch: Masson et al. 2019,
+/// doi 10.14778/3352063.3352135).
+class QuantileSketch {
+ public:
+  void Add(double v);
+  double At(double q) const;  ///< 0 when empty; a NaN or an infinity counts as the largest
+  int64_t count() const { return count_; }
+
+ private:
+  std::vector<int64_t> bins_;  // made with the first element
+  int64_t zeros_ = 0, count_ = 0;
 };
 
 /// Class distributions: rows of scores, see RowsOf.
@@ -33,7 +53,14 @@ struct RowMetrics {
   double kl_max = 0;
   double top1_agreement = 1;  ///< rows whose highest score stands at the same place
   double top5_agreement = 1;  ///< mean share of golden's five highest among the candidate's five
+  double kl_error = 0;        ///< standard error of `kl`, rows taken as independent
+  /// Quantiles of the rows' divergence at kKlQuantiles, within 1 %.
+  std::vector<double> kl_quantiles = {};
+  /// Root mean square of q - p, the probability of golden's best class.
+  double rms_dp = 0;
 };
+/// What llama.cpp's perplexity report shows, without the ends.
+inline constexpr double kKlQuantiles[] = {0.01, 0.05, 0.1, 0.5, 0.9, 0.99, 0.999};
 
 /// How a tensor of scores splits into rows: [N, C, 1, ...] and [N, C] are N rows of C; rank 1 is
 /// one row; anything else has rows along the last axis.
@@ -64,8 +91,11 @@ class TensorComparer {
   RowMetrics rows_;
   double sum_rr_ = 0, sum_dd_ = 0, sum_cc_ = 0, sum_rc_ = 0, sum_abs_ = 0;
   int64_t finite_ = 0;
-  double kl_sum_ = 0, top5_sum_ = 0;
+  double kl_sum_ = 0, kl_squares_ = 0, top5_sum_ = 0, dp_squares_ = 0;
   int64_t top1_same_ = 0;
+  QuantileSketch kl_sketch_;
+  // Of each sample's own power r and noise d: sums of d^2, d r, r^2, as the interval needs them.
+  double powers_dd_ = 0, powers_dr_ = 0, powers_rr_ = 0;
 };
 
 }  // namespace infer

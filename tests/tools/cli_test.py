@@ -505,10 +505,110 @@ class Cli(unittest.TestCase):
         said = self.expect(0, "infer-opt", *args).stdout
         gates = [line for line in said.splitlines() if line.startswith("pass")]
         self.assertEqual(len(gates), 4, said)
-        self.assertRegex(said, r"pass  output '\w+': SQNR [\d.]+ dB, limit 10 dB\n")
+        self.assertRegex(said, r"pass  output '\w+': SQNR [\d.]+ dB, limit 10 dB \(95 % interval ")
         self.assertRegex(said, r"pass  top-1 drop -?[\d.]+ %, limit 10 % \(95 % interval ")
         self.assertNotIn("passed", said)
         self.assertNotRegex("\n".join(gates), r"\d{7}")  # no number with all its digits
+
+    def quantized(self, *args):
+        """The demo model as INT8, with what `args` say, gates or not."""
+        path = self.dir / "q.onnx"
+        self.expect(0, "infer-opt", "quantize", MODEL, "-o", path, "--calib",
+                    DEMO / "calib_images.npy", "--calib-samples", 40, "--preprocess", PREPROCESS,
+                    "--no-verify", *args)
+        return path
+
+    def test_compare_tells_layers_apart(self):
+        report = self.report(0, "infer-opt", "compare", MODEL, self.quantized(), *EVAL, "--layers",
+                             "--layer-samples", 3, "--min-sqnr", 20)
+        self.assertGreater(len(report["isolated"]), 20)
+        alone = [layer["output_sqnr_db"] for layer in report["isolated"]]
+        self.assertEqual(alone, sorted(alone))
+        # No layer alone does as much harm as all together.
+        self.assertGreater(alone[0], report["accuracy"]["outputs"][0]["sqnr_db"])
+        taps = report["accuracy"]["taps"]
+        self.assertTrue(taps["same_bits"])
+        self.assertGreater(taps["tapped"], 10)
+        self.assertEqual(taps["tapped"], len(report["accuracy"]["layers"]))
+        self.assertNotIn("guilty", report)
+        rows = report["accuracy"]["outputs"][0]["rows"]
+        self.assertLessEqual(rows["kl_quantiles"]["p50"], rows["kl_quantiles"]["p99"])
+
+    def test_compare_keeps_golden_outputs(self):
+        fused, cache = self.dir / "fused.onnx", self.dir / "cache"
+        self.expect(0, "infer-opt", "fuse", MODEL, "-o", fused, "--no-verify")
+        args = ["infer-opt", "compare", MODEL, fused, *EVAL, "--golden-cache", cache]
+        first, again = self.report(0, *args), self.report(0, *args)
+        self.assertEqual([first["golden_cache"][k] for k in ("hits", "misses")], [0, 60])
+        self.assertEqual([again["golden_cache"][k] for k in ("hits", "misses")], [60, 0])
+        self.assertEqual(first["accuracy"], again["accuracy"])
+        kept = sorted(cache.glob("*/*.pb"))
+        kept[0].write_bytes(b"damaged")
+        kept[1].unlink()
+        repaired = self.report(0, *args)
+        self.assertEqual([repaired["golden_cache"][k] for k in ("hits", "misses")], [58, 2])
+        self.assertEqual(first["accuracy"], repaired["accuracy"])
+        # Of other weights nothing is taken.
+        other = self.report(1, "infer-opt", "compare", self.quantized(), fused, *EVAL,
+                            "--golden-cache", cache)
+        self.assertEqual(other["golden_cache"]["hits"], 0)
+
+    def test_bisect_cuts_out_what_breaks(self):
+        bad, cut = self.quantized("--include", "op:Gemm", "--observer", "percentile:60"), self.dir / "cut"
+        report = self.report(1, "infer-opt", "compare", MODEL, bad, *EVAL, "--min-sqnr", 30,
+                             "--bisect", "--cut", cut)
+        found = report["bisect"]
+        self.assertTrue(found["breaks"] and found["minimal"])
+        names = [layer["layer"] for layer in found["set"]]
+        self.assertEqual(len(names), 1)
+        self.assertEqual(names[0], report["guilty"][0]["layer"])
+        self.assertEqual(names[0], found["first"]["layer"])
+        small = self.report(1, "infer-opt", "compare", cut / "model.onnx", "--reference", cut,
+                            "--min-sqnr", 30)
+        self.assertLessEqual(small["candidate"]["nodes"], 8)
+        self.report(0, "infer-opt", "compare", cut / "golden.onnx", "--reference", cut)
+        # What keeps the gates is not blamed.
+        fine = self.report(0, "infer-opt", "compare", MODEL, bad, *EVAL, "--min-sqnr", 1, "--bisect")
+        self.assertFalse(fine["bisect"]["breaks"])
+
+    def test_every_gate_can_fail(self):
+        good = self.quantized()
+        for gate, code in [(["--max-size", "0.4x"], 0), (["--max-size", "0.2x"], 1),
+                           (["--max-size", "1MB"], 0), (["--max-size", "100kB"], 1),
+                           (["--min-speedup", "0.01x"], 0), (["--min-speedup", "1000x"], 1),
+                           (["--min-sqnr", "20"], 0), (["--min-sqnr", "90"], 1),
+                           (["--min-agreement", "80%"], 0), (["--max-drop", "5%"], 0)]:
+            for args in [["compare", MODEL, good, *EVAL], ["eval", good, "--golden", MODEL, *EVAL]]:
+                report = self.report(code, "infer-opt", *args, *gate)
+                self.assertEqual(report["passed"], code == 0, gate)
+                self.assertEqual(report["gates"][0]["name"], gate[0].lstrip("-"))
+                blamed = code == 1 and gate[0] == "--min-sqnr"
+                self.assertEqual(len(report.get("guilty", [])), 3 if blamed else 0, gate)
+        # 60 of 60 samples do not show 99.9 %: the interval begins at 94 %.
+        args = ["compare", MODEL, good, *EVAL, "--min-agreement", "99.9%"]
+        gate = self.report(1, "infer-opt", *args)["gates"][0]
+        self.assertTrue(gate["inconclusive"])
+        self.report(0, "infer-opt", *args, "--allow-inconclusive")
+        bad = self.quantized("--observer", "percentile:60")
+        for gate in [["--max-drop", "0.5%"], ["--min-agreement", "98%"]]:
+            report = self.report(1, "infer-opt", "compare", MODEL, bad, *EVAL, *gate,
+                                 "--allow-inconclusive")
+            self.assertFalse(report["gates"][0]["inconclusive"])
+            self.assertEqual(len(report["guilty"]), 3)
+        out = self.dir / "gated.onnx"
+        args = ["quantize", MODEL, "-o", out, "--data", DEMO / "eval_images.npy", "--preprocess",
+                PREPROCESS, "--samples", 40]
+        self.report(1, "infer-opt", *args, "--max-size", "0.1x")
+        self.report(1, "infer-opt", *args, "--min-speedup", "1000x")
+        self.assertFalse(out.exists())
+        self.assertEqual(len(self.report(1, "infer-opt", *args, "--min-sqnr", 90)["guilty"]), 3)
+        self.report(0, "infer-opt", *args, "--max-size", "0.5x", "--min-speedup", "0.01x")
+        self.assertTrue(out.exists())
+        for wrong in [["--max-size", "25 potatoes"], ["--max-size", "0"], ["--min-speedup", "fast"]]:
+            self.expect(2, "infer-opt", *args, *wrong)
+        self.expect(2, "infer-opt", "eval", good, *EVAL, "--min-sqnr", "5")
+        self.expect(2, "infer-opt", "eval", good, *EVAL, "--min-speedup", "5")
+        self.expect(2, "infer-opt", "compare", MODEL, good, "--cut", self.dir / "c")
 
     def test_preprocess_keys_are_documented(self):
         # The parser's own list is what help and docs must hold.

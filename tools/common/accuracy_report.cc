@@ -1,6 +1,7 @@
 #include "tools/common/accuracy_report.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "lib/support/readable.h"
 #include "lib/support/strings.h"
@@ -8,11 +9,36 @@
 namespace infer {
 namespace {
 
+/// {"p1": ..., "p50": ...}: as kKlQuantiles.
+Json QuantilesJson(const std::vector<double>& values) {
+  Json j = Json::object();
+  for (size_t i = 0; i < values.size(); ++i)
+    j[Cat("p", Rounded(100 * kKlQuantiles[i], 3))] = JsonNumber(values[i]);
+  return j;
+}
+
+/// Of outputs with rows: as llama.cpp's perplexity tool tells divergence.
+std::string DivergenceText(const ValueAccuracy& v) {
+  const RowMetrics& r = *v.rows;
+  const Interval same =
+      ClopperPearson(std::llround(r.top1_agreement * static_cast<double>(r.rows)), r.rows);
+  std::string out = Cat(Printable(v.name), ": KL ", Rounded(r.kl, 3), " +- ",
+                        Rounded(r.kl_error, 2), " over ", r.rows, " rows;");
+  for (size_t i = 0; i < r.kl_quantiles.size(); ++i)
+    out += Cat(" p", Rounded(100 * kKlQuantiles[i], 3), " ", Rounded(r.kl_quantiles[i], 2), ",");
+  return Cat(out, " max ", Rounded(r.kl_max, 3), "; top-1 same ", Fixed(100 * r.top1_agreement, 2),
+             " % (95 % interval ", Fixed(100 * same.lo, 2), " to ", Fixed(100 * same.hi, 2),
+             "), top-5 shared ", Fixed(100 * r.top5_agreement, 2),
+             " %, RMS of the best class's probability change ", Rounded(100 * r.rms_dp, 3), " %\n");
+}
+
 Json ValueJson(const ValueAccuracy& v) {
   const TensorMetrics& m = v.metrics;
   Json j = {{"name", v.name}, {"op", v.op}, {"samples", m.samples}, {"elements", m.elements}};
   if (v.is_float) {
     j["sqnr_db"] = JsonNumber(m.sqnr_db);
+    if (m.sqnr_interval)
+      j["sqnr_ci95"] = {JsonNumber(m.sqnr_interval->lo), JsonNumber(m.sqnr_interval->hi)};
     j["psnr_db"] = JsonNumber(m.psnr_db);
     j["cosine"] = JsonNumber(m.cosine);
     j["max_abs_error"] = JsonNumber(m.max_abs_error);
@@ -27,7 +53,10 @@ Json ValueJson(const ValueAccuracy& v) {
                  {"kl", JsonNumber(v.rows->kl)},
                  {"kl_max", JsonNumber(v.rows->kl_max)},
                  {"top1_agreement", v.rows->top1_agreement},
-                 {"top5_agreement", v.rows->top5_agreement}};
+                 {"top5_agreement", v.rows->top5_agreement},
+                 {"kl_error", JsonNumber(v.rows->kl_error)},
+                 {"kl_quantiles", QuantilesJson(v.rows->kl_quantiles)},
+                 {"rms_dp", JsonNumber(v.rows->rms_dp)}};
   return j;
 }
 
@@ -52,6 +81,20 @@ std::string ValueTable(std::string_view first, const std::vector<ValueAccuracy>&
   return TextTable(rows);
 }
 
+std::string TapText(const TapCheck& t) {
+  return Cat(t.tapped, " values watched, ", t.within_steps, " more lie within steps; the outputs ",
+             t.same_bits ? "are bit for bit those without watching"
+                         : Cat("differ from those without watching by ",
+                               Rounded(t.max_error_ratio, 2), " of the largest"),
+             "\n");
+}
+
+std::optional<double> ParseSpeedup(std::string_view text) {
+  if (text.ends_with("x")) text.remove_suffix(1);
+  const auto v = ParseDouble(text);
+  return v && *v > 0 ? v : std::nullopt;
+}
+
 }  // namespace
 
 Json ToJson(const AccuracyReport& r) {
@@ -61,6 +104,11 @@ Json ToJson(const AccuracyReport& r) {
   j["layer_samples"] = r.layer_samples;
   j["layers"] = Json::array();
   for (const ValueAccuracy& v : r.layers) j["layers"].push_back(ValueJson(v));
+  if (!r.layers.empty())
+    j["taps"] = {{"tapped", r.taps.tapped},
+                 {"within_steps", r.taps.within_steps},
+                 {"same_bits", r.taps.same_bits},
+                 {"max_error_ratio", JsonNumber(r.taps.max_error_ratio)}};
   if (r.task) {
     const PairedAccuracy& t = *r.task;
     const Interval interval = t.DropInterval();
@@ -84,9 +132,10 @@ Json ToJson(const AccuracyReport& r) {
 Json ToJson(const std::vector<GateResult>& gates) {
   Json out = Json::array();
   for (const GateResult& g : gates) {
-    Json j = {{"name", g.name},     {"where", g.where},
-              {"limit", g.limit},   {"measured", JsonNumber(g.measured)},
-              {"passed", g.passed}, {"message", g.message}};
+    Json j = {{"name", g.name},      {"where", g.where},
+              {"limit", g.limit},    {"measured", JsonNumber(g.measured)},
+              {"passed", g.passed},  {"inconclusive", g.inconclusive},
+              {"message", g.message}};
     if (g.interval) j["ci95"] = {g.interval->lo, g.interval->hi};
     out.push_back(std::move(j));
   }
@@ -95,6 +144,8 @@ Json ToJson(const std::vector<GateResult>& gates) {
 
 std::string AccuracyText(const AccuracyReport& r, size_t max_layers) {
   std::string out = ValueTable("output", r.outputs);
+  for (const ValueAccuracy& v : r.outputs)
+    if (v.rows && v.rows->kl_max > 0) out += DivergenceText(v);
   if (!r.layers.empty()) {
     std::vector<ValueAccuracy> worst = r.layers;
     std::stable_sort(worst.begin(), worst.end(), [](const auto& a, const auto& b) {
@@ -102,7 +153,7 @@ std::string AccuracyText(const AccuracyReport& r, size_t max_layers) {
     });
     if (worst.size() > max_layers) worst.resize(max_layers);
     out += Cat("\n", worst.size(), " worst of ", r.layers.size(), " layers, over ", r.layer_samples,
-               " samples\n", ValueTable("layer", worst));
+               " samples\n", ValueTable("layer", worst), TapText(r.taps));
   }
   if (r.task) {
     const PairedAccuracy& t = *r.task;
@@ -126,6 +177,26 @@ void GateFlags::Declare(Options& options) {
   options.Share("--min-agreement", &min_agreement,
                 "Gate: least share of rows with the golden top-1 class");
   options.Value("--max-error", &max_error, "Gate: largest max|d| / max|ref| of every output");
+  options.Value("--max-size", &max_size, "Gate: largest file: 25MB, or 0.3x of the golden one");
+  options.Value("--min-speedup", &min_speedup,
+                "Gate: golden's time / the candidate's, measured in turns (1.5x)");
+  options.Flag("--allow-inconclusive", &allow_inconclusive,
+               "A gate that too few data cannot decide does not fail");
+}
+
+Status GateFlags::Check() const {
+  if (!max_size.empty()) INFER_TRY(ParseSizeLimit(max_size).status().In("--max-size"));
+  if (!min_speedup.empty() && !ParseSpeedup(min_speedup))
+    return InvalidArgument(Cat("--min-speedup ", min_speedup, ": write 1.5x"));
+  return {};
+}
+
+std::optional<SizeLimit> GateFlags::size() const {
+  return max_size.empty() ? std::nullopt : std::optional(*ParseSizeLimit(max_size));
+}
+
+std::optional<double> GateFlags::speedup() const {
+  return min_speedup.empty() ? std::nullopt : ParseSpeedup(min_speedup);
 }
 
 GateLimits GateFlags::limits() const {
@@ -134,6 +205,7 @@ GateLimits GateFlags::limits() const {
   if (min_sqnr >= 0) l.min_sqnr_db = min_sqnr;
   if (min_agreement >= 0) l.min_agreement = min_agreement;
   if (max_error >= 0) l.max_error_ratio = max_error;
+  l.allow_inconclusive = allow_inconclusive;
   return l;
 }
 

@@ -11,11 +11,19 @@ Json ToJson(const std::vector<GateResult>& gates);
 std::string AccuracyText(const AccuracyReport& r, size_t max_layers = 20);
 std::string GateText(const std::vector<GateResult>& gates);
 
-/// --max-drop, --min-sqnr, --min-agreement, --max-error.
+/// --max-drop, --min-sqnr, --min-agreement, --max-error, --max-size, --min-speedup,
+/// --allow-inconclusive.
 struct GateFlags {
   double max_drop = -1, min_sqnr = -1, min_agreement = -1, max_error = -1;  ///< < 0: not given
+  std::string max_size, min_speedup;                                        ///< "": not given
+  bool allow_inconclusive = false;
   void Declare(Options& options);
+  /// InvalidArgument: --max-size or --min-speedup does not parse.
+  Status Check() const;
   GateLimits limits() const;
+  std::optional<SizeLimit> size() const;  ///< Pre: Check() is ok
+  std::optional<double> speedup() const;  ///< Pre: Check() is ok
+  /// A gate on outputs.
   bool any() const {
     return max_drop >= 0 || min_sqnr >= 0 || min_agreement >= 0 || max_error >= 0;
   }

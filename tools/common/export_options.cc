@@ -12,14 +12,23 @@ void ExportFlags::Declare(Options& options) {
   options.Flag("--external-data", &external_data, "Put weights into a file beside the model");
 }
 
-Result<ExportReport> ExportFlags::Write(Context& context, const Model& model) const {
+ExportOptions ExportFlags::Chosen() const {
   ExportOptions o;
   o.target = target == "ort"     ? ExportTarget::kOrt
              : target == "infer" ? ExportTarget::kInfer
                                  : ExportTarget::kOnnx;
   o.opset = opset;
   o.force_external = external_data;
-  INFER_ASSIGN(ExportReport r, ExportModel(model, output, o));
+  return o;
+}
+
+Result<int64_t> ExportFlags::Size(const Model& model) const {
+  INFER_ASSIGN(const std::string bytes, ExportModelBytes(model, Chosen()));
+  return static_cast<int64_t>(bytes.size());
+}
+
+Result<ExportReport> ExportFlags::Write(Context& context, const Model& model) const {
+  INFER_ASSIGN(ExportReport r, ExportModel(model, output, Chosen()));
   context.PrintLine(Cat("wrote ", output, ": ", HumanBytes(r.file_bytes),
                         r.external_bytes > 0
                             ? Cat(" and ", HumanBytes(r.external_bytes), " of external data")

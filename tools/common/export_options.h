@@ -16,7 +16,12 @@ struct ExportFlags {
   Status Check() const { return CheckOpset(opset).In("--opset"); }
   /// Writes the model, tells the user, and returns what was written.
   Result<ExportReport> Write(Context& context, const Model& model) const;
+  /// Bytes that the model would take when it was written.
+  Result<int64_t> Size(const Model& model) const;
   Json Report(const ExportReport& written) const;
+
+ private:
+  ExportOptions Chosen() const;
 };
 
 }  // namespace infer

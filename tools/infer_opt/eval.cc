@@ -1,12 +1,16 @@
-/// infer-opt eval: top-1 and top-5 of one model on labelled data.
+/// infer-opt eval: top-1 and top-5 of one model on labelled data, and its gates beside a golden
+/// one.
 #include "lib/support/parallel.h"
 #include "lib/support/readable.h"
 #include "lib/support/strings.h"
 #include "quant/accuracy/metrics.h"
 #include "quant/accuracy/paired.h"
+#include "tools/common/cost_gates.h"
 #include "tools/common/data_options.h"
+#include "tools/common/guilt.h"
 #include "tools/common/model_options.h"
 #include "tools/common/report.h"
+#include "tools/common/verification.h"
 #include "tools/infer_opt/commands.h"
 
 namespace infer {
@@ -44,18 +48,25 @@ class EvalCommand : public Command {
   std::string_view examples() const override {
     return "Examples:\n"
            "  infer-opt eval model.onnx --data images --labels labels.csv "
-           "--preprocess crop=224,scale=1/255,layout=nchw\n";
+           "--preprocess crop=224,scale=1/255,layout=nchw\n"
+           "  infer-opt eval int8.onnx --golden model.onnx --data x.npy --labels y.npy "
+           "--max-drop 0.5% --max-size 0.3x --min-speedup 1.5x\n";
   }
   void Declare(Options& o) override {
     o.Positional("model", &path_, "The ONNX model", true, PathUse::kRead);
     model_.Declare(o);
     device_.Declare(o);
     data_.Declare(o, "", "Labelled samples");
+    gates_.Declare(o);
+    o.Value("--golden", &golden_, "The model that the gates compare with", PathUse::kRead);
     o.Value("--output", &output_, "Name of the output with the scores (default: the first)");
   }
 
   Result<ExitCode> Run(Context& context) override {
     if (!data_.given()) return InvalidArgument("--data is missing");
+    INFER_TRY(gates_.Check());
+    if (golden_.empty() && gates_.any())
+      return InvalidArgument("gates on outputs compare with a golden model: --golden FILE");
     context.Step("import");
     INFER_ASSIGN(Model model, LoadModel(context, path_, model_));
     INFER_ASSIGN(size_t output, OutputIndex(model.graph));
@@ -93,11 +104,42 @@ class EvalCommand : public Command {
     report["top1"] = share(score.top1);
     report["top1_ci95"] = {interval.lo, interval.hi};
     report["top5"] = share(score.top5);
+    INFER_ASSIGN(const bool passed, Gate(context, model, samples, report));
     INFER_TRY(WriteReport(context, std::move(report)));
-    return kExitOk;
+    return passed ? kExitOk : kExitGateFailed;
   }
 
  private:
+  /// True without gates.
+  Result<bool> Gate(Context& context, const Model& model, const Samples& samples, Json& report) {
+    const CostSide own{model.graph, model.info.file_bytes};
+    std::vector<GateResult> gates;
+    if (golden_.empty()) {
+      INFER_ASSIGN(gates, CheckCosts(context, gates_, device_, nullptr, own, samples, report));
+    } else {
+      context.Step("compare");
+      INFER_ASSIGN(const Model golden, LoadModel(context, golden_, model_));
+      report["golden"] = ToJson(golden, golden_);
+      INFER_ASSIGN(const AccuracyReport accuracy,
+                   CompareGraphs(context, golden.graph, model.graph, device_, samples, false));
+      report["accuracy"] = ToJson(accuracy);
+      context.Print("\n" + AccuracyText(accuracy));
+      gates = CheckGates(accuracy, gates_.limits());
+      if (!AllPassed(gates))
+        TellGuilty(context, Isolate(context, golden.graph, model.graph, device_, samples), accuracy,
+                   report);
+      const CostSide before{golden.graph, golden.info.file_bytes};
+      INFER_ASSIGN(const auto costs,
+                   CheckCosts(context, gates_, device_, &before, own, samples, report));
+      gates.insert(gates.end(), costs.begin(), costs.end());
+    }
+    if (gates.empty()) return true;
+    context.Print("\n" + GateText(gates));
+    report["gates"] = ToJson(gates);
+    report["passed"] = AllPassed(gates);
+    return AllPassed(gates);
+  }
+
   Result<size_t> OutputIndex(const Graph& g) const {
     if (output_.empty()) return size_t{0};
     for (size_t i = 0; i < g.outputs().size(); ++i)
@@ -105,10 +147,11 @@ class EvalCommand : public Command {
     return InvalidArgument(Cat("--output ", output_, ": the model has no such output"));
   }
 
-  std::string path_, output_;
+  std::string path_, output_, golden_;
   ModelOptions model_;
   DeviceOptions device_;
   DataFlags data_;
+  GateFlags gates_;
 };
 
 }  // namespace

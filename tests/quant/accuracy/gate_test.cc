@@ -39,16 +39,67 @@ TEST(CheckGates, EachLimitBothWays) {
     EXPECT_EQ(results.size(), 1u);
     return AllPassed(results);
   };
-  EXPECT_TRUE(check([](GateLimits& l) { l.max_drop = 0.005; }));
-  EXPECT_FALSE(check([](GateLimits& l) { l.max_drop = 0.0049; }));
+  // Drop 0.005, interval -0.0044 to 0.0128: between the two ends nothing is decided.
+  EXPECT_TRUE(check([](GateLimits& l) { l.max_drop = 0.013; }));
+  EXPECT_FALSE(check([](GateLimits& l) { l.max_drop = 0.012; }));
   EXPECT_TRUE(check([](GateLimits& l) { l.min_sqnr_db = 30; }));
   EXPECT_FALSE(check([](GateLimits& l) { l.min_sqnr_db = 30.1; }));
   EXPECT_TRUE(check([](GateLimits& l) { l.min_cosine = 0.99; }));
   EXPECT_FALSE(check([](GateLimits& l) { l.min_cosine = 0.9999; }));
   EXPECT_TRUE(check([](GateLimits& l) { l.max_error_ratio = 0.02; }));
   EXPECT_FALSE(check([](GateLimits& l) { l.max_error_ratio = 0.01; }));
-  EXPECT_TRUE(check([](GateLimits& l) { l.min_agreement = 0.98; }));
+  EXPECT_TRUE(check([](GateLimits& l) { l.min_agreement = 0.969; }));
   EXPECT_FALSE(check([](GateLimits& l) { l.min_agreement = 0.99; }));
+}
+
+TEST(CheckGates, WhatDataCannotDecideIsInconclusive) {
+  AccuracyReport r = Report();
+  r.outputs[0].metrics.sqnr_interval = Interval{28, 32};
+  GateLimits limits{.max_drop = 0.005, .min_sqnr_db = 29, .min_agreement = 0.975};
+  for (const bool allowed : {false, true}) {
+    limits.allow_inconclusive = allowed;
+    const auto results = CheckGates(r, limits);
+    ASSERT_EQ(results.size(), 3u);
+    for (const GateResult& g : results) {
+      EXPECT_TRUE(g.inconclusive) << g.message;
+      EXPECT_EQ(g.passed, allowed) << g.message;
+      EXPECT_THAT(g.message, testing::HasSubstr("inconclusive"));
+    }
+  }
+  // What is beyond doubt wrong is not let through.
+  r.outputs[0].metrics.sqnr_interval = Interval{28, 28.5};
+  const auto results = CheckGates(r, {.min_sqnr_db = 29, .allow_inconclusive = true});
+  EXPECT_FALSE(results[0].passed);
+  EXPECT_FALSE(results[0].inconclusive);
+}
+
+TEST(CheckSize, BytesAndShares) {
+  EXPECT_TRUE(CheckSize({25e6, false}, -1, 25'000'000).passed);
+  EXPECT_FALSE(CheckSize({25e6, false}, -1, 25'000'001).passed);
+  EXPECT_TRUE(CheckSize({0.3, true}, 1000, 300).passed);
+  const GateResult r = CheckSize({0.3, true}, 100'000, 31'000);
+  EXPECT_FALSE(r.passed);
+  EXPECT_THAT(r.message, testing::StartsWith("size 0.31x, limit 0.3x"));
+  EXPECT_FALSE(CheckSize({0.3, true}, -1, 1).passed);
+}
+
+TEST(CheckSpeedup, TheWholeIntervalCounts) {
+  EXPECT_TRUE(CheckSpeedup(1.5, 1.7, {1.6, 1.8}, false).passed);
+  EXPECT_FALSE(CheckSpeedup(1.5, 1.4, {1.3, 1.45}, true).passed);
+  const GateResult open = CheckSpeedup(1.5, 1.6, {1.4, 1.8}, false);
+  EXPECT_TRUE(open.inconclusive && !open.passed);
+  EXPECT_TRUE(CheckSpeedup(1.5, 1.6, {1.4, 1.8}, true).passed);
+}
+
+TEST(ParseSizeLimit, UnitsAndErrors) {
+  const auto bytes = [](std::string_view text) { return ParseSizeLimit(text)->value; };
+  EXPECT_EQ(bytes("25MB"), 25e6);
+  EXPECT_EQ(bytes("1.5 KiB"), 1536);
+  EXPECT_EQ(bytes("300"), 300);
+  EXPECT_FALSE(ParseSizeLimit("1GB")->is_share);
+  EXPECT_TRUE(ParseSizeLimit("0.3x")->is_share);
+  for (const char* bad : {"", "x", "-1MB", "0", "25 MBit", "nanMB", "1e999", "0.3 y"})
+    EXPECT_EQ(ParseSizeLimit(bad).status().code(), Code::kInvalidArgument) << bad;
 }
 
 TEST(CheckGates, NoLimitsNoResults) { EXPECT_TRUE(CheckGates(Report(), {}).empty()); }
@@ -83,14 +134,14 @@ TEST(CheckGates, NanNeverPasses) {
 TEST(CheckGates, MessagesCarryTheNumbers) {
   GateLimits limits;
   limits.max_drop = 0.001;
-  limits.min_agreement = 0.97;
+  limits.min_agreement = 0.96;
   const auto results = CheckGates(Report(), limits);
   ASSERT_EQ(results.size(), 2u);
   EXPECT_THAT(results[0].message,
               testing::AllOf(testing::StartsWith("top-1 drop 0.5 %, limit 0.1 % (95 % interval "),
                              testing::HasSubstr("lost 12, gained 7 of 1000")));
   EXPECT_THAT(results[1].message,
-              testing::StartsWith("output 'scores': top-1 agreement 98 %, limit 97 % (95 % "));
+              testing::StartsWith("output 'scores': top-1 agreement 98 %, limit 96 % (95 % "));
   ASSERT_TRUE(results[1].interval);
   EXPECT_LT(results[1].interval->lo, 0.98);
   EXPECT_GT(results[1].interval->hi, 0.98);

@@ -6,17 +6,10 @@
 #include "passes/pass/pipeline.h"
 #include "tools/common/graph_page.h"
 #include "tools/common/model_options.h"
+#include "tools/common/pair_timing.h"
 #include "tools/common/report.h"
 
 namespace infer {
-
-/// Medians with 95 % intervals; ratio is b / a, pair by pair.
-struct PairTiming {
-  Summary a, b, ratio;
-  MemoryInfo memory_a, memory_b;  ///< as planned for these inputs
-};
-Result<PairTiming> TimePair(const Program& a, const Program& b, const std::vector<Datum>& inputs,
-                            const std::stop_token& stop);
 
 /// What each step takes, by the name of its last node's first result.
 Result<NodeTimes> TimesByNode(const Program& program, const std::vector<Datum>& inputs,

@@ -3,8 +3,9 @@
 #include <algorithm>
 
 #include "lib/support/strings.h"
-#include "tools/common/accuracy_report.h"
+#include "tools/common/cost_gates.h"
 #include "tools/common/export_options.h"
+#include "tools/common/guilt.h"
 #include "tools/common/verification.h"
 #include "tools/infer_opt/commands.h"
 #include "tools/infer_opt/quantize/mode.h"
@@ -100,6 +101,7 @@ class QuantizeCommand : public Command {
   Result<ExitCode> Run(Context& context) override {
     if (export_.output.empty()) return InvalidArgument("-o FILE is missing");
     INFER_TRY(export_.Check());
+    INFER_TRY(gates_.Check());
     context.Step("import");
     INFER_ASSIGN(Model model, LoadModel(context, path_, model_));
     const Graph golden = model.graph.Clone();
@@ -122,7 +124,7 @@ class QuantizeCommand : public Command {
     context.Print(Summary(done));
     bool passed = true;
     if (!no_verify_) {
-      INFER_ASSIGN(passed, Gate(context, golden, model.graph, report));
+      INFER_ASSIGN(passed, Gate(context, golden, model, report));
     }
     report["passed"] = passed;
     if (passed || keep_failed_) {
@@ -205,19 +207,35 @@ class QuantizeCommand : public Command {
                           [&](const auto& mode) { return mode->name() == mode_; });
   }
 
-  Result<bool> Gate(Context& context, const Graph& golden, const Graph& quantized, Json& report) {
-    if (evaluation_.count == 0) {
+  Result<bool> Gate(Context& context, const Graph& golden, const Model& quantized, Json& report) {
+    std::vector<GateResult> gates;
+    AccuracyReport accuracy;
+    bool accurate = true;
+    if (evaluation_.count > 0) {
+      context.Step("evaluate");
+      INFER_ASSIGN(accuracy,
+                   CompareGraphs(context, golden, quantized.graph, device_, evaluation_, layers_));
+      gates = CheckGates(accuracy, gates_.limits());
+      context.Print("\n" + AccuracyText(accuracy));
+      report["accuracy"] = infer::ToJson(accuracy);
+      accurate = AllPassed(gates);
+    } else {
       if (gates_.any())
         return InvalidArgument("a gate needs data to judge by: --eval X, or --data X");
       context.PrintLine("accuracy: not known, because no data was given (--eval X)");
-      return true;
     }
-    context.Step("evaluate");
-    INFER_ASSIGN(AccuracyReport accuracy,
-                 CompareGraphs(context, golden, quantized, device_, evaluation_, layers_));
-    const std::vector<GateResult> gates = CheckGates(accuracy, gates_.limits());
-    context.Print("\n" + AccuracyText(accuracy) + (gates.empty() ? "" : "\n" + GateText(gates)));
-    report["accuracy"] = infer::ToJson(accuracy);
+    CostSide before{golden, quantized.info.file_bytes}, after{quantized.graph};
+    if (gates_.size()) {
+      INFER_ASSIGN(after.bytes, export_.Size(quantized));
+    }
+    INFER_ASSIGN(auto costs,
+                 CheckCosts(context, gates_, device_, &before, after,
+                            evaluation_.count > 0 ? evaluation_ : calibration_, report));
+    gates.insert(gates.end(), costs.begin(), costs.end());
+    if (!gates.empty()) context.Print("\n" + GateText(gates));
+    if (!accurate)
+      TellGuilty(context, Isolate(context, golden, quantized.graph, device_, evaluation_), accuracy,
+                 report);
     report["gates"] = infer::ToJson(gates);
     return AllPassed(gates);
   }

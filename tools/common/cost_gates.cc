@@ -1,0 +1,42 @@
+#include "tools/common/cost_gates.h"
+
+#include "passes/pass/pipeline.h"
+#include "tools/common/pair_timing.h"
+
+namespace infer {
+namespace {
+
+Result<std::shared_ptr<const Program>> Rewritten(const Graph& g, const DeviceOptions& device) {
+  Graph rewritten = g.Clone();
+  INFER_TRY(Optimize(rewritten).status());
+  return CompileOwnedFor(std::move(rewritten), device);
+}
+
+}  // namespace
+
+Result<std::vector<GateResult>> CheckCosts(Context& context, const GateFlags& flags,
+                                           const DeviceOptions& device, const CostSide* golden,
+                                           const CostSide& candidate, const Samples& samples,
+                                           Json& report) {
+  std::vector<GateResult> results;
+  if (const auto size = flags.size())
+    results.push_back(CheckSize(*size, golden ? golden->bytes : -1, candidate.bytes));
+  const auto speedup = flags.speedup();
+  if (!speedup) return results;
+  if (!golden || samples.count == 0)
+    return InvalidArgument("--min-speedup needs a golden model and data to run both on");
+  context.Step("measure speed-up");
+  INFER_ASSIGN(const auto inputs, samples.get(0));
+  INFER_ASSIGN(const auto before, Rewritten(golden->graph, device));
+  INFER_ASSIGN(const auto after, Rewritten(candidate.graph, device));
+  // The ratio is before / after: how many times as fast the candidate is.
+  INFER_ASSIGN(const PairTiming t, TimePair(*after, *before, inputs, context.stop()));
+  results.push_back(CheckSpeedup(*speedup, t.ratio.median,
+                                 {t.ratio.median_low, t.ratio.median_high},
+                                 flags.allow_inconclusive));
+  report["latency"] = {
+      {"golden_ms", ToJson(t.b)}, {"candidate_ms", ToJson(t.a)}, {"speedup", ToJson(t.ratio)}};
+  return results;
+}
+
+}  // namespace infer

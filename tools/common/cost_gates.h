@@ -1,0 +1,22 @@
+#pragma once
+/// --max-size and --min-speedup: what a candidate costs, beside how right it is.
+#include "tools/common/accuracy_report.h"
+#include "tools/common/model_options.h"
+
+namespace infer {
+
+/// One side of a comparison of costs.
+struct CostSide {
+  const Graph& graph;
+  int64_t bytes = -1;  ///< of its file with external data; -1: not known
+};
+
+/// One result per flag that was given. For --min-speedup both graphs are rewritten as infer-opt
+/// fuse does, compiled for `device` and run in turns on the first of `samples`; `report` gets
+/// "latency". InvalidArgument: --min-speedup without a sample or a golden side.
+Result<std::vector<GateResult>> CheckCosts(Context& context, const GateFlags& flags,
+                                           const DeviceOptions& device, const CostSide* golden,
+                                           const CostSide& candidate, const Samples& samples,
+                                           Json& report);
+
+}  // namespace infer
