@@ -515,7 +515,7 @@ class Cli(unittest.TestCase):
         path = self.dir / "q.onnx"
         self.expect(0, "infer-opt", "quantize", MODEL, "-o", path, "--calib",
                     DEMO / "calib_images.npy", "--calib-samples", 40, "--preprocess", PREPROCESS,
-                    "--no-verify", *args)
+                    "--no-verify", "--recipe", "fast", *args)
         return path
 
     def test_compare_tells_layers_apart(self):
