@@ -2,16 +2,27 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
+#include <memory>
+#include <set>
 #include <utility>
 
 #include "lib/support/strings.h"
+#include "quant/algorithm/fold_scales.h"
 #include "quant/algorithm/gptq.h"
-#include "quant/algorithm/scale_search.h"
+#include "quant/weight_only/round.h"
 
 namespace infer {
 namespace {
 
 constexpr int kSweeps = 8;
+
+RoundedWeights Plain(const BlockWeights& w, const BlockGrid& grid) {
+  RoundedWeights r;
+  r.q = QuantizeNearest(w, grid);
+  r.method = "nearest";
+  return r;
+}
 
 struct Candidate {
   BlockQuantized q;
@@ -19,36 +30,43 @@ struct Candidate {
   double error = 0;
 };
 
-/// GPTQ in each of the orders; the better one on the data that it was made from, refined.
-Status AddGptq(const BlockWeights& w, const HessianPair& h, const BlockQuantized& clipped,
-               std::vector<Candidate>& out) {
+/// GPTQ from the parameters of `clipped`, in each of the orders; the better one on the data that it
+/// was made from, refined.
+Result<Candidate> RoundGptq(const BlockWeights& w, std::span<const float> h, int64_t rows,
+                            const BlockQuantized& clipped) {
   Candidate best;
   for (const bool act_order : {true, false}) {
     BlockQuantized q = clipped;
     GptqOptions options;
     options.act_order = act_order;
-    INFER_TRY(GptqRound(w, h.fit.sum, h.fit.rows, options, q));
-    const double error = OutputError(w, q, h.fit.sum);
+    INFER_TRY(GptqRound(w, h, rows, options, q));
+    const double error = OutputError(w, q, h);
     if (best.method.empty() || error < best.error) best = {std::move(q), "gptq", error};
   }
-  RefineCodes(w, h.fit.sum, kSweeps, best.q);
-  out.push_back(std::move(best));
-  return {};
+  RefineCodes(w, h, kSweeps, best.q);
+  return best;
 }
 
 /// One group: rows that share the moments.
 RoundedWeights RoundGroup(const BlockWeights& w, const BlockGrid& grid, const HessianPair& h,
                           DataMethod method) {
   const Hessian& judge = h.held_out.rows > 0 ? h.held_out : h.fit;
-  RoundedWeights done{QuantizeNearest(w, grid), "nearest", 0, 0, ""};
+  RoundedWeights done = Plain(w, grid);
+  done.of_outputs = true;
   std::vector<Candidate> candidates;
   if (!h.fit.finite() || !judge.finite()) {
     done.note = "its calibration data hold NaN or infinity";
   } else {
     const BlockQuantized clipped = SearchClip(w, grid, h.fit.sum);
     if (method != DataMethod::kGptq) candidates.push_back({clipped, "clip", 0});
-    if (method != DataMethod::kAwq)
-      if (const Status s = AddGptq(w, h, clipped, candidates); !s.ok()) done.note = s.message();
+    if (method != DataMethod::kAwq) {
+      auto gptq = RoundGptq(w, h.fit.sum, h.fit.rows, clipped);
+      if (gptq.ok()) {
+        candidates.push_back(*std::move(gptq));
+      } else {
+        done.note = gptq.status().message();
+      }
+    }
     done.nearest_error = done.error = OutputError(w, done.q, judge.sum);
   }
   for (Candidate& c : candidates) {
@@ -59,6 +77,16 @@ RoundedWeights RoundGroup(const BlockWeights& w, const BlockGrid& grid, const He
     done.method = c.method;
   }
   return done;
+}
+
+/// Adds the error of the rows themselves: a multiple of the identity, such that it weighs relative
+/// to the rows what the error of the outputs weighs relative to those.
+void AddLookup(const BlockWeights& w, Hessian& h) {
+  double squares = 0;
+  for (const float x : w.values) squares += static_cast<double>(x) * static_cast<double>(x);
+  if (!(squares > 0)) return;
+  const auto share = static_cast<float>(OutputEnergy(w, h.sum) / squares);
+  for (int64_t k = 0; k < h.depth; ++k) h.sum[static_cast<size_t>(k * h.depth + k)] += share;
 }
 
 Hessian GroupOf(const Hessian& h, int64_t g) {
@@ -96,10 +124,12 @@ class DataRounder {
   }
 
   Result<RoundedWeights> Round(const RoundRequest& r) {
-    RoundedWeights plain{QuantizeNearest(r.w, r.grid), "nearest", 0, 0, ""};
     std::vector<const RowSource*> wanted;
-    plain.note = FindSources(r, wanted);
-    if (!plain.note.empty()) return plain;
+    if (const std::string why = FindSources(r, wanted); !why.empty()) {
+      INFER_ASSIGN(RoundedWeights plain, MseRounder()(r));
+      plain.note = why;
+      return plain;
+    }
     INFER_TRY(Load(wanted));
     HessianPair sum;
     for (const RowSource* s : wanted) {
@@ -107,7 +137,7 @@ class DataRounder {
       sum.fit.Add(h.fit);
       sum.held_out.Add(h.held_out);
     }
-    return RoundByData(r.w, r.grid, sum, method_);
+    return RoundByData(r.w, r.grid, sum, method_, r.looked_up);
   }
 
  private:
@@ -168,8 +198,60 @@ class DataRounder {
 
 }  // namespace
 
+Result<BlockRounder> RounderFromData(Graph& g, const WeightPlan& plan, const Samples& samples,
+                                     const Backend& backend, DataMethod method,
+                                     const HessianOptions& options) {
+  std::map<std::string, FoldedScale> folded;
+  if (method != DataMethod::kGptq) {
+    std::vector<ScaledProduct> products;
+    std::set<const Value*> frozen;  // numbers that several readers share
+    for (const WeightReader& r : plan.readers) {
+      if (r.group < 0) continue;
+      const WeightGroup& group = plan.groups[static_cast<size_t>(r.group)];
+      if (group.readers.size() > 1) {
+        frozen.insert(r.node->input(r.operand));
+      } else if (r.use == WeightUse::kProduct && r.reason.empty() &&
+                 r.node->input(r.operand) == group.source) {
+        products.push_back({r.node, group.grid});
+      }
+    }
+    const ScaleRounder round = [method](const BlockWeights& w, const BlockGrid& grid,
+                                        std::span<const float> h, int64_t rows) {
+      Candidate c{SearchClip(w, grid, h), "clip", 0};
+      if (method == DataMethod::kAuto)
+        if (auto gptq = RoundGptq(w, h, rows, c.q); gptq.ok()) c = *std::move(gptq);
+      return std::move(c.q);
+    };
+    INFER_ASSIGN(folded, FoldInputScales(g, products, frozen, samples, backend, round, options));
+  }
+  BlockRounder inner = MakeDataRounder(g, samples, backend, method, options);
+  return BlockRounder([inner, folded](const RoundRequest& request) -> Result<RoundedWeights> {
+    INFER_ASSIGN(RoundedWeights r, inner(request));
+    const auto it = folded.find(std::string(request.weights));
+    if (it == folded.end()) return r;
+    char text[64];
+    std::snprintf(text, sizeof(text), "inputs scaled by magnitude^%.1f", it->second.exponent);
+    r.note = r.note.empty() ? text : Cat(r.note, "; ", text);
+    r.method = r.method == "gptq" ? "awq+gptq" : "awq";
+    r.nearest_error = it->second.nearest_error;
+    return r;
+  });
+}
+
+std::optional<DataMethod> DataMethodNamed(std::string_view name) {
+  if (name == "gptq") return DataMethod::kGptq;
+  if (name == "awq") return DataMethod::kAwq;
+  if (name == "auto") return DataMethod::kAuto;
+  return std::nullopt;
+}
+
 RoundedWeights RoundByData(const BlockWeights& w, const BlockGrid& grid, const HessianPair& h,
-                           DataMethod method) {
+                           DataMethod method, bool looked_up) {
+  if (looked_up) {
+    HessianPair both = h;
+    for (Hessian* part : {&both.fit, &both.held_out}) AddLookup(w, *part);
+    return RoundByData(w, grid, both, method);
+  }
   RoundedWeights all;
   double energy = 0;
   const int64_t groups = h.fit.groups, rows = w.rows / groups;

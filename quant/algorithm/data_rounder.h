@@ -1,30 +1,44 @@
 #pragma once
 /// Weight-only rounding by calibration data: hands the second moments of a layer's operand to GPTQ
-/// and to the clip search, and keeps what errs least on rows that neither has seen.
-#include <memory>
+/// and to the scale searches, and keeps what errs least on rows that none of them has seen. Round
+/// to nearest stays where nothing errs less.
+#include <optional>
+#include <string_view>
 
 #include "quant/algorithm/hessian.h"
-#include "quant/weight_only/block.h"
+#include "quant/algorithm/scale_search.h"
+#include "quant/weight_only/plan.h"
 
 namespace infer {
 
 enum class DataMethod : uint8_t {
-  kGptq,  ///< GPTQ with refinement, from clipped scales
-  kAwq,   ///< clipped scales, round to nearest (AWQ without its input scales)
+  kGptq,  ///< clipped scales, then GPTQ with refinement
+  kAwq,   ///< clipped scales, round to nearest
   kAuto,  ///< whichever of the two errs less
 };
+/// "gptq", "awq" or "auto"; nullopt for others.
+std::optional<DataMethod> DataMethodNamed(std::string_view name);
 
-/// Rounds rows of weights by the moments of their operand; round to nearest where nothing errs less
-/// on the held-out rows. Errors are relative: sqrt(tr(D H D^T) / tr(W H W^T)). Pre: weights finite,
-/// w.rows a multiple of the groups.
+/// Rounds rows of weights by the moments of their operand. `looked_up`: the rows are results by
+/// themselves too (tied embeddings), so that their own relative error counts as much as that of the
+/// outputs. Errors are relative: sqrt(tr(D H D^T) / tr(W H W^T)). Pre: weights finite, w.rows a
+/// multiple of the groups.
 RoundedWeights RoundByData(const BlockWeights& w, const BlockGrid& grid, const HessianPair& h,
-                           DataMethod method);
+                           DataMethod method, bool looked_up = false);
 
 /// A rounder for the products of `graph`, which is copied. Moments are summed when weights are
 /// first asked for, with those of as many later layers as the budget holds: ask in the graph's
 /// order. Weights that only look up, or whose operand has no moments, are rounded to nearest, with
-/// the reason in `note`. `samples` and `backend` must outlive the rounder.
+/// the reason in `note`. `backend` must outlive the rounder.
 BlockRounder MakeDataRounder(const Graph& graph, const Samples& samples, const Backend& backend,
                              DataMethod method, const HessianOptions& options = {});
+
+/// What --method gptq, awq and auto do: for awq and auto scales the inputs of the plan's products
+/// first (FoldInputScales), which changes constants of `g`. A layer whose inputs were scaled says
+/// so in its method and note, and its nearest_error is that of the weights as they were.
+/// InvalidArgument: no samples. Errors as SumHessians().
+Result<BlockRounder> RounderFromData(Graph& g, const WeightPlan& plan, const Samples& samples,
+                                     const Backend& backend, DataMethod method,
+                                     const HessianOptions& options = {});
 
 }  // namespace infer

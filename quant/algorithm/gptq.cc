@@ -149,8 +149,8 @@ void DescendCodes(const MatrixMap& h, Matrix& gradient, BlockQuantized& q) {
 double OutputError(const BlockWeights& w, const BlockQuantized& q, std::span<const float> h) {
   double sum = 0;
   for (int64_t r = 0; r < w.rows; r += kErrorRows)
-    sum += QuadraticForm(Difference(w, q, r, std::min(kErrorRows, w.rows - r)),
-                         AsMatrix(h, w.depth));
+    sum +=
+        QuadraticForm(Difference(w, q, r, std::min(kErrorRows, w.rows - r)), AsMatrix(h, w.depth));
   return std::max(sum, 0.0);
 }
 
@@ -166,8 +166,8 @@ Status GptqRound(const BlockWeights& w, std::span<const float> h, int64_t rows,
                  const GptqOptions& options, BlockQuantized& q) {
   const int64_t depth = w.depth;
   if (rows < depth)
-    return InvalidArgument(Cat("too few rows of calibration data (", rows, " for ", depth,
-                               " inputs)"));
+    return InvalidArgument(
+        Cat("too few rows of calibration data (", rows, " for ", depth, " inputs)"));
   const MatrixMap moments = AsMatrix(h, depth);
   const std::vector<int64_t> order = InputOrder(moments, options.act_order);
   const double damp = options.damping * moments.diagonal().cast<double>().mean();

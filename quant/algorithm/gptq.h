@@ -18,9 +18,9 @@ double OutputError(const BlockWeights& w, const BlockQuantized& q, std::span<con
 double OutputEnergy(const BlockWeights& w, std::span<const float> h);
 
 struct GptqOptions {
-  double damping = 0.01;     ///< of the mean diagonal, added to the diagonal
-  bool act_order = true;     ///< inputs of large magnitude first
-  int64_t update_block = 64; ///< inputs whose errors are applied together to all later ones
+  double damping = 0.01;      ///< of the mean diagonal, added to the diagonal
+  bool act_order = true;      ///< inputs of large magnitude first
+  int64_t update_block = 64;  ///< inputs whose errors are applied together to all later ones
 };
 
 /// New codes for `q`, whose scales and zero points stay. `h` comes from `rows` rows of data.

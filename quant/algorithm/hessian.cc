@@ -14,8 +14,8 @@ namespace {
 
 using Matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
-constexpr int64_t kChunk = 256;    // rows of one rank update
-constexpr int64_t kSegments = 8;   // of a sample's rows; every fourth is held out
+constexpr int64_t kChunk = 256;   // rows of one rank update
+constexpr int64_t kSegments = 8;  // of a sample's rows; every fourth is held out
 
 bool HeldOut(int64_t index) { return index % 4 == 3; }
 

@@ -1,7 +1,7 @@
 #pragma once
-/// Second moments of what weights are multiplied with: H = X^T X over the rows of an operand. A layer
-/// y = X W^T whose weights change by D errs by tr(D H D^T) in squared outputs, so H is all that
-/// data-driven rounding needs of the data (Optimal Brain Quantization, arXiv 2208.11580).
+/// Second moments of what weights are multiplied with: H = X^T X over the rows of an operand. A
+/// layer y = X W^T whose weights change by D errs by tr(D H D^T) in squared outputs, so H is all
+/// that data-driven rounding needs of the data (Optimal Brain Quantization, arXiv 2208.11580).
 ///
 /// A row is what one output element is a dot product with: a row of the last axis for MatMul and
 /// Gemm, a window of the input (im2col) for Conv, of which an evenly spaced part is taken.
@@ -52,7 +52,7 @@ struct RowSource {
 Result<RowSource> SourceOf(const Node& node);
 
 struct HessianOptions {
-  int64_t conv_windows = 64;         ///< taken of each image, evenly spaced
+  int64_t conv_windows = 64;               ///< taken of each image, evenly spaced
   int64_t max_bytes = int64_t{512} << 20;  ///< of the sums that are held at once
   int threads = 0;
   Progress progress = nullptr;

@@ -11,15 +11,15 @@ namespace {
 using Matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
 constexpr float kClips[] = {1.0f, 0.96f, 0.92f, 0.88f, 0.84f, 0.8f, 0.75f, 0.7f, 0.65f, 0.6f, 0.5f};
-constexpr int kExponents = 10;  // steps from 0 to 1
+constexpr int kExponents = 10;    // steps from 0 to 1
 constexpr double kWorth = 0.999;  // of the error without: a smaller gain is not worth the rewrite
 // A scale beyond this makes the operand's own values hard to represent.
 constexpr float kMaxRatio = 1e4f;
 
 /// Parameters of `block` clipped to `factor` of its range; `flipped`: its largest element gets the
 /// upper end of a symmetric grid, which has one code less there.
-BlockParams Clipped(std::span<const float> block, const BlockGrid& grid, float factor,
-                    bool flipped, std::vector<float>& scratch) {
+BlockParams Clipped(std::span<const float> block, const BlockGrid& grid, float factor, bool flipped,
+                    std::vector<float>& scratch) {
   if (grid.symmetric) {
     BlockParams p = ChooseBlockParams(block, grid);
     p.scale *= factor;
@@ -37,9 +37,10 @@ Eigen::VectorXf RowErrors(const Matrix& d, const Eigen::Ref<const Matrix>& h) {
   return (d * h).cwiseProduct(d).rowwise().sum();
 }
 
-double ScaledError(std::span<const ScaleReader> readers, std::span<const float> scale,
-                   std::span<const float> judge,
-                   const std::function<BlockQuantized(const BlockWeights&, const BlockGrid&)>& round) {
+double ScaledError(
+    std::span<const ScaleReader> readers, std::span<const float> scale,
+    std::span<const float> judge,
+    const std::function<BlockQuantized(const BlockWeights&, const BlockGrid&)>& round) {
   double sum = 0;
   for (const ScaleReader& r : readers) {
     if (scale.empty()) {
@@ -81,9 +82,10 @@ BlockQuantized SearchClip(const BlockWeights& w, const BlockGrid& grid, std::spa
   std::vector<float> scratch;
   for (int64_t b = 0, at = 0; b < q.blocks(); ++b, at += size) {
     const int64_t count = std::min(size, w.depth - at);
-    Eigen::VectorXf least = Eigen::VectorXf::Constant(w.rows, std::numeric_limits<float>::infinity());
+    Eigen::VectorXf least =
+        Eigen::VectorXf::Constant(w.rows, std::numeric_limits<float>::infinity());
     for (const bool flipped : {false, true}) {
-      if (flipped && !grid.symmetric) continue;
+      if (flipped && (!grid.symmetric || grid.positive)) continue;
       for (const float factor : kClips) {
         Matrix d(w.rows, count);
         std::vector<BlockParams> params(static_cast<size_t>(w.rows));
@@ -109,8 +111,8 @@ BlockQuantized SearchClip(const BlockWeights& w, const BlockGrid& grid, std::spa
     for (int64_t r = 0; r < w.rows; ++r) {
       const auto i = static_cast<size_t>(r * q.blocks() + b);
       for (int64_t k = at; k < at + count; ++k)
-        q.codes[static_cast<size_t>(r * w.depth + k)] = EncodeWeight(
-            w.row(r)[static_cast<size_t>(k)], {q.scales[i], q.zero_points[i]}, grid);
+        q.codes[static_cast<size_t>(r * w.depth + k)] =
+            EncodeWeight(w.row(r)[static_cast<size_t>(k)], {q.scales[i], q.zero_points[i]}, grid);
     }
   }
   return q;
@@ -151,7 +153,8 @@ InputScales SearchInputScales(std::span<const ScaleReader> readers, const Hessia
       return round(w, grid, moments, h.fit.rows);
     };
   };
-  best.plain_error = ScaledError(readers, {}, judge.sum, rounded(h.fit.sum));
+  best.plain_error = std::min(ScaledError(readers, {}, judge.sum, rounded(h.fit.sum)),
+                              ScaledError(readers, {}, judge.sum, QuantizeNearest));
   best.error = best.plain_error;
   if (best.scale.empty()) return best;
   const std::vector<float> fit = ScaleMoments(h.fit.sum, best.scale);

@@ -32,8 +32,8 @@ using ScaleRounder = std::function<BlockQuantized(const BlockWeights& w, const B
                                                   std::span<const float> h, int64_t rows)>;
 
 /// Tries scale[k] = rms(x_k)^a for a in (0, 1], normalised so that the largest times the smallest
-/// is 1. Chosen on h.fit with plain rounding; kept where `round` errs less with it than without on
-/// h.held_out. Pre: one group.
+/// is 1. Chosen on h.fit with plain rounding; kept where `round` errs less with it on h.held_out
+/// than it and plain rounding do without. Pre: one group.
 InputScales SearchInputScales(std::span<const ScaleReader> readers, const HessianPair& h,
                               const ScaleRounder& round);
 

@@ -24,7 +24,10 @@ struct QuantizedLayer {
   std::string method;        ///< how the weights were rounded: "nearest", "mse", ...
   double weight_error = 0;   ///< |w - q| / |w|, root of the squares
   double nearest_error = 0;  ///< the same after rounding to nearest
-  std::string note;          ///< such as which layer holds the weights that it shares
+  /// Of methods that know calibration data: error of the layer's outputs relative to them, on rows
+  /// that the method has not seen; before is that of rounding to nearest. -1: not measured.
+  double output_error = -1, nearest_output_error = -1;
+  std::string note;  ///< such as which layer holds the weights that it shares
 };
 
 struct QuantizedValue {

@@ -91,6 +91,7 @@ struct RoundRequest {
   std::span<const std::string> operands;
   BlockWeights w;
   BlockGrid grid;
+  bool looked_up = false;  ///< a table of embeddings, too
 };
 
 struct RoundedWeights {
@@ -98,6 +99,7 @@ struct RoundedWeights {
   std::string method;        ///< that was kept: "nearest" where nothing was better
   double nearest_error = 0;  ///< of round to nearest, in the rounder's own measure
   double error = 0;          ///< of `q` in that measure; never above nearest_error
+  bool of_outputs = false;   ///< the measure is the error of outputs over data, else of weights
   std::string note;          ///< why a method fell back; "" where it did not
 };
 

@@ -89,8 +89,9 @@ class WeightQuantizer {
     for (const size_t i : group.readers)
       if (plan_.readers[i].use == WeightUse::kProduct)
         operands.push_back(plan_.readers[i].node->input(0)->name());
-    INFER_ASSIGN(const RoundedWeights rounded,
-                 rounder({group.source->name(), operands, weights.view(), group.grid}));
+    INFER_ASSIGN(
+        const RoundedWeights rounded,
+        rounder({group.source->name(), operands, weights.view(), group.grid, group.has_lookup}));
     QuantizedLayer& first = report_.layers[group.readers[0]];
     first.method = rounded.method;
     first.note = rounded.note;
@@ -99,6 +100,10 @@ class WeightQuantizer {
         rounded.method == "nearest"
             ? first.weight_error
             : RelativeError(weights.view(), QuantizeNearest(weights.view(), group.grid));
+    if (rounded.of_outputs) {
+      first.output_error = rounded.error;
+      first.nearest_output_error = rounded.nearest_error;
+    }
     const int64_t before = group.source->constant()->byte_size();
     INFER_ASSIGN(const WrittenWeights written,
                  WriteGroup(g_, plan_, group, rounded.q, options_.scheme, options_.accuracy_level));
@@ -158,6 +163,8 @@ class WeightQuantizer {
       l.method = first.method;
       l.weight_error = first.weight_error;
       l.nearest_error = first.nearest_error;
+      l.output_error = first.output_error;
+      l.nearest_output_error = first.nearest_output_error;
       l.note = Cat("shares the weights of '", first.name, "'");
     }
     first.weight_bytes_before = before;

@@ -14,8 +14,9 @@ struct WeightOnlyOptions {
   /// MatMulNBits: 0 keeps activations in f32, 4 lets kernels quantize them to 8 bits per block.
   int accuracy_level = 0;
   /// How the plan's products and tables are rounded; made once the graph is prepared and planned,
-  /// so that a rounder may run the graph over data first. Default: NearestRounder().
-  std::function<Result<BlockRounder>(const Graph& prepared, const WeightPlan& plan)> rounder;
+  /// so that a rounder may run the graph over data first, and may change constants in ways that
+  /// leave its results as they are. Default: NearestRounder().
+  std::function<Result<BlockRounder>(Graph& prepared, const WeightPlan& plan)> rounder;
   /// Simplify and fuse first; off for a graph that is prepared already.
   bool prepare = true;
   Progress progress = nullptr;

@@ -263,6 +263,21 @@ class Cli(unittest.TestCase):
                              PREPROCESS, "--max-drop", "5%")
         self.assertTrue(report["passed"])
         self.assertTrue(report["gates"])
+        for method in ("gptq", "awq", "auto"):
+            with self.subTest(method):
+                report = self.report(0, "infer-opt", "quantize", MODEL, "-o", out, "--mode",
+                                     "weight-only", "--block", 32, "--method", method, "--data",
+                                     DEMO / "eval_images.npy", "--labels",
+                                     DEMO / "eval_labels.csv", "--preprocess", PREPROCESS)
+                self.assertGreater(report["data"]["calibration"], 0)
+                measured = [layer for layer in report["quantization"]["layers"]
+                            if "output_error" in layer]
+                self.assertTrue(measured)
+                for layer in measured:
+                    self.assertLessEqual(layer["output_error"], layer["nearest_output_error"])
+        said = self.expect(2, "infer-opt", "quantize", MODEL, "-o", out, "--mode", "weight-only",
+                           "--method", "gptq").stderr
+        self.assertIn("calibration data", said)
         for wrong in (["--format", "nbits"],
                       ["--mode", "weight-only", "--format", "qoperator"],
                       ["--mode", "weight-only", "--bits", 3],

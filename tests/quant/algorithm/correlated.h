@@ -37,8 +37,9 @@ inline Hessian MomentsOf(const std::vector<float>& rows, int64_t depth) {
   for (int64_t r = 0; r < h.rows; ++r)
     for (int64_t i = 0; i < depth; ++i)
       for (int64_t j = 0; j < depth; ++j)
-        sum[static_cast<size_t>(i * depth + j)] += double{rows[static_cast<size_t>(r * depth + i)]} *
-                                                   rows[static_cast<size_t>(r * depth + j)];
+        sum[static_cast<size_t>(i * depth + j)] +=
+            double{rows[static_cast<size_t>(r * depth + i)]} *
+            rows[static_cast<size_t>(r * depth + j)];
   h.sum.assign(sum.begin(), sum.end());
   return h;
 }

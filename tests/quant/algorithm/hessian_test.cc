@@ -106,8 +106,8 @@ TEST_F(HessianTest, WindowsOfAConvolutionTimesWeightsAreItsOutputs) {
     double form = 0;
     for (int64_t i = 0; i < 12; ++i)
       for (int64_t j = 0; j < 12; ++j)
-        form += w.At(m * 12 + i) * w.At(m * 12 + j) *
-                h.group(m / 3)[static_cast<size_t>(i * 12 + j)];
+        form +=
+            w.At(m * 12 + i) * w.At(m * 12 + j) * h.group(m / 3)[static_cast<size_t>(i * 12 + j)];
     EXPECT_NEAR(form / energy[static_cast<size_t>(m)], 1, 1e-4) << m;
   }
 }

@@ -35,6 +35,10 @@ Json ToJson(const QuantizeReport& r) {
     layer["method"] = l.method;
     layer["weight_error"] = l.weight_error;
     layer["nearest_error"] = l.nearest_error;
+    if (l.output_error >= 0) {
+      layer["output_error"] = l.output_error;
+      layer["nearest_output_error"] = l.nearest_output_error;
+    }
     layer["note"] = l.note;
   }
   j["values"] = Json::array();

@@ -1,6 +1,8 @@
 /// --mode weight-only: weights of 2, 4 or 8 bits in blocks, activations in f32. No data is needed.
 #include "quant/weight_only/weight_only.h"
 
+#include "lib/support/strings.h"
+#include "quant/algorithm/data_rounder.h"
 #include "quant/weight_only/round.h"
 #include "tools/infer_opt/quantize/mode.h"
 
@@ -21,7 +23,7 @@ class WeightOnlyMode : public QuantizeMode {
     o.Value("--block", &options_.scheme.grid.block,
             "weight-only: weights with one scale: 16 to 256; 0: those of an output (qdq)");
     o.Flag("--asymmetric", &asymmetric_, "weight-only: zero points, too");
-    o.Choice("--method", &method_, {"mse", "nearest", "hqq"},
+    o.Choice("--method", &method_, {"mse", "nearest", "hqq", "gptq", "awq", "auto"},
              "weight-only: how weights are rounded");
     o.Value("--accuracy-level", &options_.accuracy_level,
             "weight-only: of MatMulNBits: 0 f32 activations, 4 they may be quantized to 8 bits");
@@ -32,6 +34,10 @@ class WeightOnlyMode : public QuantizeMode {
   }
 
   Result<QuantizeReport> Quantize(const QuantizeJob& job, Graph& g, Json& report) override {
+    if (DataMethodNamed(method_) && job.calibration.count == 0)
+      return InvalidArgument(Cat("--method ", method_,
+                                 " rounds by calibration data: --data X, or --calib X --eval Z; "
+                                 "mse, hqq and nearest need none"));
     WeightScheme& s = options_.scheme;
     s.grid.symmetric = !asymmetric_;
     s.format = job.format == "qdq" ? WeightFormat::kQdq : WeightFormat::kNBits;
@@ -40,7 +46,17 @@ class WeightOnlyMode : public QuantizeMode {
     s.layers = layers_ == "on";
     s.include = job.include;
     s.exclude = job.exclude;
-    options_.rounder = [&](const Graph&, const WeightPlan&) { return RounderNamed(method_); };
+    options_.rounder = [&](Graph& prepared, const WeightPlan& plan) -> Result<BlockRounder> {
+      const auto method = DataMethodNamed(method_);
+      if (!method) return RounderNamed(method_);
+      HessianOptions data;
+      data.threads = job.threads;
+      data.stop = options_.stop;
+      data.progress = [&](int64_t done, int64_t total) {
+        job.context.Progress("calibrate", done, total);
+      };
+      return RounderFromData(prepared, plan, job.calibration, job.backend, *method, data);
+    };
     options_.stop = job.context.stop();
     options_.progress = [&](int64_t done, int64_t total) {
       job.context.Progress("quantize", done, total);
