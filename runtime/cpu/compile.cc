@@ -4,6 +4,7 @@
 
 #include "lib/support/strings.h"
 #include "runtime/cpu/attention_group.h"
+#include "runtime/cpu/blocked_weights.h"
 #include "runtime/cpu/bodies.h"
 #include "runtime/cpu/chain.h"
 #include "runtime/cpu/epilogue.h"
@@ -52,6 +53,8 @@ Status Expand(CompileState& s) {
   INFER_ASSIGN(const int gone, ExpandNodes(*s.graph, s.kernels, s.options));
   return gone > 0 ? Widen(s) : Status();
 }
+
+Status TakeWeights(CompileState& s) { return TakeBlockedWeights(*s.graph).status(); }
 
 Status Partition(CompileState& s) {
   s.plan.emplace(PartitionByNode(*std::move(s.graph)));
@@ -113,6 +116,7 @@ Status ChooseKernels(CompileState& s) {
 constexpr CompileStep kSteps[] = {
     {"widen", "f16 and bf16 on f32 kernels: casts around their nodes", 0, Widen},
     {"expand", "operators made of others, where no kernel takes them whole", 1, Expand},
+    {"blocked-weights", "weights of few bits as DequantizeLinear: MatMulNBits", 2, TakeWeights},
     {"partition", "one step per node", 0, Partition},
     {"attention", "product, mask, Softmax, product and what moves their operands", 2,
      GroupAttentions},

@@ -1,6 +1,8 @@
-/// MatMulNBits: products with constant weights of 4 and 8 bits, bias and epilogue folded.
+/// MatMulNBits: products with constant weights of 2, 4 and 8 bits, bias and epilogue folded.
 /// accuracy_level 4 multiplies in integers (level 2 of CompileOptions), all else in f32.
 #include <algorithm>
+#include <optional>
+#include <vector>
 
 #include "lib/support/strings.h"
 #include "runtime/cpu/epilogue.h"
@@ -26,7 +28,7 @@ std::string RefuseWeightOnly(const StepCall& call) {
   if (n.input(kZeros) && n.input(kZeros)->dtype() != DType::kU8 && !IsF32(n.input(kZeros)))
     return "zero points are of another type";
   const int64_t bits = n.Attr<int64_t>("bits"), block = n.Attr<int64_t>("block_size");
-  if (bits != 4 && bits != 8) return Cat("bits is ", bits);
+  if (bits != 2 && bits != 4 && bits != 8) return Cat("bits is ", bits);
   if (block < 16 || block > 256 || block % 16 != 0) return Cat("block_size is ", block);
   auto e = DecodeEpilogue(call, !n.input(kBias));
   if (!e.ok()) return e.status().message();
@@ -34,6 +36,36 @@ std::string RefuseWeightOnly(const StepCall& call) {
   if (!appended.ok()) return appended.status().message();
   return appended->residual_last ? "the residual follows the activation" : "";
 }
+
+/// Codes of 2 bits as codes of 4: the middle, 2, becomes 8, and every zero point moves with it.
+struct WidenedCodes {
+  static constexpr uint8_t kMove = 6;
+  std::vector<uint8_t> codes, byte_zeros;
+  std::vector<float> float_zeros;
+
+  WidenedCodes(PackedCodes& from, int64_t blocks) {
+    codes.reserve(from.codes.size() * 2);
+    for (const uint8_t byte : from.codes)
+      for (const int low : {0, 4})
+        codes.push_back(static_cast<uint8_t>(((byte >> low & 3) + kMove) |
+                                             ((byte >> (low + 2) & 3) + kMove) << 4));
+    const int64_t bytes = BlocksOf(blocks * 2, 8);
+    byte_zeros.assign(
+        from.byte_zeros.empty() ? 0 : static_cast<size_t>(from.columns * BlocksOf(blocks * 4, 8)),
+        0);
+    for (int64_t c = 0; c < from.columns && !byte_zeros.empty(); ++c)
+      for (int64_t b = 0; b < blocks; ++b) {
+        const int zero = from.byte_zeros[static_cast<size_t>(c * bytes + b / 4)] >> (b % 4 * 2) & 3;
+        byte_zeros[static_cast<size_t>(c * BlocksOf(blocks * 4, 8) + b / 2)] |=
+            static_cast<uint8_t>((zero + kMove) << (b % 2 * 4));
+      }
+    for (const float z : from.float_zeros) float_zeros.push_back(z + kMove);
+    from.codes = codes;
+    from.byte_zeros = byte_zeros;
+    from.float_zeros = float_zeros;
+    from.bits = 4;
+  }
+};
 
 class WeightOnlyKernel final : public Kernel {
  public:
@@ -50,7 +82,7 @@ class WeightOnlyKernel final : public Kernel {
     p_.columns = n.Attr<int64_t>("N");
     p_.shape.block = n.Attr<int64_t>("block_size");
     p_.shape.blocks = BlocksOf(p_.depth, p_.shape.block);
-    p_.shape.bits = static_cast<int>(n.Attr<int64_t>("bits"));
+    p_.shape.bits = bits_ = static_cast<int>(n.Attr<int64_t>("bits"));
     p_.shape.zeros = n.input(kZeros) != nullptr;
     PackedCodes from{.columns = p_.columns, .bits = p_.shape.bits};
     from.codes = call.constant(n.input(kB))->data<uint8_t>();
@@ -61,6 +93,9 @@ class WeightOnlyKernel final : public Kernel {
       else
         from.float_zeros = call.constant(z)->data<float>();
     }
+    std::optional<WidenedCodes> widened;
+    if (from.bits == 2) widened.emplace(from, p_.shape.blocks);
+    p_.shape.bits = from.bits;
     weights_ = PackWeights(from, p_.shape, *call.plan.packed);
   }
 
@@ -77,8 +112,8 @@ class WeightOnlyKernel final : public Kernel {
     if (bias_ >= 0 && NumElements(in[static_cast<size_t>(bias_)].dims) != product.columns)
       return Unsupported("the bias is broadcast");
     Prepared p;
-    p.name = Cat("own:", product.integers ? "int8 x " : "f32 x ", "int", product.shape.bits, ":",
-                 product.table->isa);
+    p.name =
+        Cat("own:", product.integers ? "int8 x " : "f32 x ", "int", bits_, ":", product.table->isa);
     p.scratch_bytes = product.scratch_bytes();
     p.weight_bytes = static_cast<int64_t>(weights_->size());
     p.accumulate = product.appended.residual;
@@ -97,6 +132,7 @@ class WeightOnlyKernel final : public Kernel {
 
  private:
   WeightOnlyProduct p_;  ///< without rows
+  int bits_ = 0;         ///< of the file; those of 2 are packed as 4
   int a_ = -1, bias_ = -1;
   std::vector<int> constants_;
   std::shared_ptr<const Buffer> weights_;

@@ -15,6 +15,7 @@ KernelList ConvTransposeKernels();    ///< ConvTranspose as a convolution
 KernelList ConvKernels();             ///< Conv, ConvTranspose (oneDNN)
 KernelList MatMulKernels();           ///< MatMul, Gemm (oneDNN)
 KernelList WeightOnlyKernels();       ///< MatMulNBits (own)
+KernelList GatherBlockKernels();      ///< GatherBlockQuantized (own)
 KernelList GroupAttentionKernels();   ///< GroupQueryAttention (own)
 KernelList PoolKernels();             ///< MaxPool, AveragePool, GlobalAveragePool, ... (oneDNN)
 KernelList NormKernels();             ///< BatchNormalization (oneDNN)

@@ -1,4 +1,6 @@
 /// MatMulNBits: widths, blocks, zero points and what may follow, against the operator's reference.
+#include <algorithm>
+
 #include "tests/suites/suite.h"
 
 namespace infer {
@@ -28,7 +30,7 @@ std::string Text(const Form& f) {
 }
 
 TEST(WeightOnly, Grid) {
-  for (int64_t bits : {4, 8})
+  for (int64_t bits : {2, 4, 8})
     for (int64_t block : {16, 32, 256})
       for (int64_t k : {17, 300})
         for (int64_t rows : {1, 5, 30}) {
@@ -60,6 +62,75 @@ TEST(WeightOnly, BatchesAndWhatFollows) {
                                             .after = std::string(after),
                                             .more = Cat(", r: f32[1,", n, "]")}));
         EXPECT_FALSE(steps.empty());
+      }
+}
+
+TEST(WeightOnly, Tables) {
+  for (int64_t bits : {2, 4, 8})
+    for (int64_t width : {32, 40, 88})
+      for (bool zeros : {false, true}) {
+        const int64_t blocks = (width + 31) / 32;
+        const auto text = [&](std::string_view index) {
+          return Cat("graph g(i: ", index, "[2,3]) -> (y) { d = const u8[7,", width * bits / 8,
+                     "] ~1 s = const f32[7,", blocks, "] ~2 z = const u8[7,",
+                     (blocks * bits + 7) / 8,
+                     "] ~3 y = com.microsoft::GatherBlockQuantized(d, i, s", zeros ? ", z" : "",
+                     ") {bits=", bits, ", block_size=32, gather_axis=0, quantize_axis=1} }");
+        };
+        const auto steps =
+            CheckGraph(text("i64"), {Tensor::Of<int64_t>({2, 3}, {0, 6, -1, -7, 3, 3})}, 0);
+        CheckGraph(text("i32"), {Tensor::Of<int32_t>({2, 3}, {0, 6, -1, -7, 3, 3})}, 0);
+        EXPECT_EQ(steps[0].kernel == "own:gather-blocks", BackendUnderTest().name() == "cpu");
+      }
+}
+
+TEST(WeightOnly, DequantizedWeights) {
+  struct Form {
+    std::string type;
+    int64_t block;
+    bool zeros;
+  };
+  for (const Form& f :
+       {Form{"i4", 32, false}, Form{"u4", 16, true}, Form{"u4", 32, false}, Form{"i8", 16, false},
+        Form{"u8", 64, true}, Form{"i4", 0, false}, Form{"u4", 0, true}, Form{"i8", 0, false}})
+    for (int64_t k : {64, 72})
+      for (bool rows_first : {false, true}) {
+        constexpr int64_t kN = 33;
+        const int64_t blocks = f.block > 0 ? (k + f.block - 1) / f.block : 1;
+        const std::string dims = rows_first ? Cat(kN, ",", k) : Cat(k, ",", kN),
+                          scales = f.block == 0 ? Cat(kN)
+                                   : rows_first ? Cat(kN, ",", blocks)
+                                                : Cat(blocks, ",", kN);
+        const int axis = (f.block == 0) == rows_first ? 0 : 1;
+        const std::string weights =
+            Cat(" q = const ", f.type, "[", dims, "] ~1 s = const f32[", scales, "] ~2 ",
+                f.zeros ? Cat("z = const ", f.type, "[", scales, "] ~3 ") : "",
+                "w = DequantizeLinear(q, s", f.zeros ? ", z" : "", ") {axis=", axis,
+                f.block > 0 ? Cat(", block_size=", f.block) : "", "} ");
+        const std::string begin = Cat("graph g(x: f32[3,", k, "]) -> (y) {", weights);
+        SCOPED_TRACE(begin);
+        const bool taken = BackendUnderTest().name() == "cpu" && (f.block > 0 || f.type[1] == '4');
+        const auto check = [&](const std::string& text, std::string_view kernel) {
+          const auto steps = CheckGraph(text);
+          const bool found = std::any_of(steps.begin(), steps.end(), [&](const StepInfo& step) {
+            return step.kernel.find(kernel) != std::string::npos;
+          });
+          EXPECT_EQ(found, taken) << text;
+        };
+        if (!rows_first) {
+          check(begin + "y = MatMul(x, w) }", "f32 x int");
+          check(begin + Cat("c = const f32[", kN, "] ~4 y = Gemm(x, w, c) }"), "f32 x int");
+          check(begin + "c = const f32[3,1] ~4 m = Gemm(x, w, c) y = Relu(m) }", "f32 x int");
+        } else {
+          check(begin + "t = Transpose(w) y = MatMul(x, t) }", "f32 x int");
+          check(begin + "y = Gemm(x, w) {transB=1} }", "f32 x int");
+          const std::string tied =  // a table whose transpose is the head
+              Cat("graph g(x: f32[3,", k, "], j: i64[2]) -> (y, e) {", weights,
+                  "t = Transpose(w) y = MatMul(x, t) k = const i64[] {33} i = Mod(j, k)"
+                  " e = Gather(w, i) }");
+          check(tied, "f32 x int");
+          check(tied, "own:gather-blocks");
+        }
       }
 }
 
