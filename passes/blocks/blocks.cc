@@ -12,6 +12,7 @@ std::vector<RuleGroup> BlockRules() {
       {"attention-layout", {AttentionHeadsLast(), AttentionSequenceFirst()}},
       {"merge-biased-projections", {MergeBiasedProjections()}},
       {"merge-projections", {MergeProjections()}},
+      {"fuse-dense-squeeze-excite", {FuseDenseSqueezeExcite()}},  // it has an Mlp inside
       {"fuse-feed-forward", {FuseMlp(), FuseSqueezeExcite(), FuseSwiGlu(), FuseGeGlu()}},
       {"merge-gemm-projections", {MergeGemmProjections()}},
       {"fuse-skip-norms", {FuseSkipLayerNorm(), FuseSkipRmsNorm()}},

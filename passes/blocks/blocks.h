@@ -27,6 +27,7 @@ Rule FuseSwiGlu();
 Rule FuseGeGlu();
 Rule FuseMlp();
 Rule FuseSqueezeExcite();
+Rule FuseDenseSqueezeExcite();
 Rule FuseSkipLayerNorm();
 Rule FuseSkipRmsNorm();
 

@@ -238,6 +238,8 @@ merge-biased-projections
   merge-biased-projections
 merge-projections
   merge-projections
+fuse-dense-squeeze-excite
+  fuse-dense-squeeze-excite
 fuse-feed-forward
   fuse-mlp
   fuse-squeeze-excite
