@@ -81,7 +81,8 @@ if [ -x $here/integer_tensors ]; then
   trap 'rm -rf "$work"' EXIT
   for a in u8 s8; do
     $here/infer-opt quantize datasets/demo/digits.onnx -o "$work/digits.$a.onnx" \
-      --calib datasets/demo/calib_images.npy --preprocess resize=32,interp=nearest,scale=1/255,layout=nchw --activations $a --no-verify -q >/dev/null
+      --calib datasets/demo/calib_images.npy --preprocess resize=32,interp=nearest,scale=1/255,layout=nchw --activations $a \
+      --recipe none --no-verify -q >/dev/null
   done
   $here/integer_tensors "$work"/*.onnx 2>/dev/null >"$work/here"
   "${arm[@]}" "$build/bin/integer_tensors" "$work"/*.onnx >"$work/arm"

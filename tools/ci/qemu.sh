@@ -20,7 +20,7 @@ trap 'rm -rf "$work"' EXIT
 demo=datasets/demo
 for a in u8 s8; do
   $bin/infer-opt quantize $demo/digits.onnx -o "$work/digits.$a.onnx" --calib $demo/calib_images.npy \
-    --preprocess resize=32,interp=nearest,scale=1/255,layout=nchw --activations $a --no-verify -q >/dev/null
+    --preprocess resize=32,interp=nearest,scale=1/255,layout=nchw --activations $a --recipe none --no-verify -q >/dev/null
 done
 /usr/bin/python3 - "$work/images.npy" <<'P'
 import sys
@@ -29,7 +29,7 @@ np.save(sys.argv[1], np.random.default_rng(1).random((1, 3, 224, 224), dtype=np.
 P
 $bin/infer-bench zoo mobilenetv2 -o "$work/mobilenetv2.onnx" -q >/dev/null
 $bin/infer-opt quantize "$work/mobilenetv2.onnx" -o "$work/mobilenetv2.u8.onnx" --calib "$work/images.npy" \
-  --no-verify -q >/dev/null
+  --recipe none --no-verify -q >/dev/null
 models=("$work"/*.u8.onnx "$work"/*.s8.onnx)
 $bin/integer_tensors "${models[@]}" 2>/dev/null >"$work/native"
 
