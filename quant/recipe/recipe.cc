@@ -8,6 +8,7 @@
 #include "quant/algorithm/bias_correction.h"
 #include "quant/algorithm/equalize.h"
 #include "quant/algorithm/reader_ranges.h"
+#include "quant/algorithm/smooth.h"
 #include "quant/recipe/keep_float.h"
 
 namespace infer {
@@ -60,6 +61,7 @@ class RecipeRunner {
   Status NarrowRanges();
   Status TryObservers(const std::vector<std::string>& names);
   Status Equalize();
+  Status Smooth();
   Status KeepFloat(double target_db);
   Status CorrectBias(bool sequential);
   /// Ranges from all samples, with what was chosen on the first ones.
@@ -187,6 +189,14 @@ Status RecipeRunner::Equalize() {
   return with(depthwise, " before depthwise layers");
 }
 
+Status RecipeRunner::Smooth() {
+  return Try("smooth", [&](StaticModel& m) -> Result<std::string> {
+    INFER_ASSIGN(const int n, SmoothLayers(m, original_, fit_, run_));
+    if (n == 0) return std::string();
+    return Recalibrate(m, Cat(n, " normalizations"));
+  });
+}
+
 Status RecipeRunner::KeepFloat(double target_db) {
   if (OutOfTime() || Decibels(error_.worst) >= target_db) return {};
   if (options_.on_step) options_.on_step("keep-f32");
@@ -298,6 +308,7 @@ Result<RecipeReport> QuantizeByRecipe(Graph& g, const Samples& samples, const Ba
     if (best) observers.insert(observers.begin(), "percentile:99.999");
     INFER_TRY(runner.TryObservers(observers));
     INFER_TRY(runner.Equalize());
+    INFER_TRY(runner.Smooth());
     INFER_TRY(
         runner.KeepFloat(options.target_db.value_or(best && GivesClassScores(g) ? 30.0 : 26.0)));
   }
