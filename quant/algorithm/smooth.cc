@@ -83,12 +83,11 @@ std::vector<Site> FindSites(const QuantPlan& plan) {
 
 /// [inputs, outputs].
 Matrix WeightsOf(const Node& node) {
-  Matrix w = Matrix::Zero(InputChannels(node), node.input(1)->constant()->num_elements() /
-                                                   InputChannels(node));
+  Matrix w = Matrix::Zero(InputChannels(node),
+                          node.input(1)->constant()->num_elements() / InputChannels(node));
   const auto x = node.input(1)->constant()->data<float>();
-  ForEachWeight(node, [&](size_t i, int64_t in, int64_t out) {
-    w(in, out) = static_cast<double>(x[i]);
-  });
+  ForEachWeight(node,
+                [&](size_t i, int64_t in, int64_t out) { w(in, out) = static_cast<double>(x[i]); });
   return w;
 }
 
@@ -157,9 +156,9 @@ Result<std::map<std::string, Matrix>> RowsOf(const Graph& g, const std::vector<S
       if (x.rank() < 1 || x.num_elements() == 0) continue;
       const int64_t width = x.dim(-1), count = x.num_elements() / width;
       for (int64_t r = 0; r < std::min(each, count); ++r) {
-        const auto row = x.data<float>().subspan(
-            static_cast<size_t>(r * count / std::min(each, count) * width),
-            static_cast<size_t>(width));
+        const auto row =
+            x.data<float>().subspan(static_cast<size_t>(r * count / std::min(each, count) * width),
+                                    static_cast<size_t>(width));
         rows[taps[k]].emplace_back(row.begin(), row.end());
       }
     }
@@ -188,8 +187,7 @@ void Apply(Graph& g, const Site& site, const Eigen::VectorXd& s) {
       float& f = t.mutable_data<float>()[static_cast<size_t>(i)];
       f = static_cast<float>(static_cast<double>(f) / s(i));
     }
-    editor.SetOperand(node, operand,
-                      editor.AddConstant(std::move(t), node.input(operand)->name()));
+    editor.SetOperand(node, operand, editor.AddConstant(std::move(t), node.input(operand)->name()));
   }
   for (const std::string& name : site.readers) {
     Node& node = *g.FindValue(name)->producer();
@@ -226,8 +224,9 @@ Result<int> SmoothLayers(StaticModel& model, const Graph& original, const Sample
       fits = fits && weights.back().rows() == x.cols();
     }
     for (const auto& [name, operand] : site.factors)
-      fits = fits && model.graph.FindValue(name)->producer()->input(operand)->constant()
-                             ->num_elements() == x.cols();
+      fits = fits &&
+             model.graph.FindValue(name)->producer()->input(operand)->constant()->num_elements() ==
+                 x.cols();
     if (!fits) continue;
     const QuantGrid& grid = model.scheme.activations;
     Eigen::VectorXd best = Eigen::VectorXd::Ones(x.cols());
