@@ -1,12 +1,11 @@
 #include "quant/search/weights.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "lib/support/strings.h"
 #include "quant/scheme/op_rules.h"
 #include "quant/scheme/quant_params.h"
-#include "quant/weight_only/block.h"
+#include "quant/weight_only/round.h"
 
 namespace infer {
 namespace {
@@ -25,27 +24,6 @@ Result<Value*> AddDequantize(GraphEditor& editor, const std::string& name, Tenso
   Value* const c = editor.AddConstant(std::move(codes), name + "_quantized");
   Value* const s = editor.AddConstant(std::move(scales), name + "_scale");
   return editor.Add("DequantizeLinear", {c, s}, std::move(attrs), "", std::move(options));
-}
-
-/// Symmetric blocks with positive scales, as DequantizeLinear of a file must have them: -8 and 7
-/// times the scale cover the block.
-BlockQuantized QuantizePositive(const BlockWeights& w, const BlockGrid& grid) {
-  BlockQuantized q = EmptyBlocks(w.rows, w.depth, grid);
-  const int64_t size = grid.BlockSize(w.depth), blocks = q.blocks();
-  for (int64_t r = 0; r < w.rows; ++r) {
-    const auto row = w.row(r);
-    for (int64_t b = 0; b < blocks; ++b) {
-      const auto block = row.subspan(static_cast<size_t>(b * size),
-                                     static_cast<size_t>(std::min(size, w.depth - b * size)));
-      const auto [lo, hi] = std::minmax_element(block.begin(), block.end());
-      const float reach = std::max(*hi / 7, *lo / -8);
-      const BlockParams p{reach >= std::numeric_limits<float>::min() ? reach : 1, grid.middle()};
-      q.scales[static_cast<size_t>(r * blocks + b)] = p.scale;
-      for (size_t k = 0; k < block.size(); ++k)
-        q.codes[static_cast<size_t>(r * w.depth + b * size) + k] = EncodeWeight(block[k], p, grid);
-    }
-  }
-  return q;
 }
 
 /// [K, N] -> [N, K].
@@ -104,8 +82,9 @@ Result<WeightWriter::Written> WeightWriter::WriteInt4(const Node& node, size_t o
       by_columns ? Transposed(w.data<float>(), first, second) : std::vector<float>();
   BlockWeights rows{by_columns ? std::span<const float>(turned) : w.data<float>(),
                     by_columns ? second : first, by_columns ? first : second};
-  const BlockGrid grid{4, std::min(block, rows.depth), true};
-  const BlockQuantized q = QuantizePositive(rows, grid);
+  const BlockGrid grid{4, std::min(block, rows.depth), true, true};
+  INFER_ASSIGN(const RoundedWeights rounded, MseRounder()({name, {}, rows, grid}));
+  const BlockQuantized& q = rounded.q;
   const int64_t blocks = q.blocks();
   Tensor codes(DType::kI4, {first, second});
   Tensor scales(DType::kF32, by_columns ? Dims{blocks, rows.rows} : Dims{rows.rows, blocks});

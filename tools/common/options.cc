@@ -18,6 +18,7 @@
 #include "lib/support/strings.h"
 #include "tools/common/command.h"
 #include "tools/common/config_file.h"
+#include "tools/common/parse_options.h"
 #include "tools/common/paths.h"
 #include "tools/common/pinning.h"
 #include "tools/common/signals.h"
@@ -61,6 +62,22 @@ CLI::Validator FiniteNumber(double least) {
 std::string LongName(const std::string& names) { return names.substr(names.rfind(',') + 1); }
 
 }  // namespace
+
+Status ParseOptions(const std::function<void(Options&)>& declare,
+                    std::vector<std::string> arguments) {
+  CLI::App app;
+  app.set_help_flag();
+  std::vector<PathOption> paths;
+  Options options(app, paths);
+  declare(options);
+  std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back
+  try {
+    app.parse(std::move(arguments));
+  } catch (const CLI::ParseError& e) {
+    return InvalidArgument(e.what());
+  }
+  return {};
+}
 
 void Options::Positional(const std::string& name, std::string* target, const std::string& help,
                          bool required, PathUse use) {

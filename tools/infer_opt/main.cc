@@ -6,6 +6,7 @@ int main(int argc, char** argv) {
   commands.push_back(infer::MakeRunCommand());
   commands.push_back(infer::MakeFuseCommand());
   commands.push_back(infer::MakeQuantizeCommand());
+  commands.push_back(infer::MakeSweepCommand());
   commands.push_back(infer::MakeCompareCommand());
   commands.push_back(infer::MakeEvalCommand());
   commands.push_back(infer::MakeOpsCommand());

@@ -179,7 +179,7 @@ class MixedMode : public QuantizeMode {
   SearchOptions options_;
   std::string goal_ = "latency", budget_, log_, policy_, save_policy_;
   std::vector<std::string> precisions_, warnings_;
-  int64_t verify_samples_ = 256;
+  int64_t verify_samples_ = 512;
 };
 
 }  // namespace

@@ -1,0 +1,63 @@
+#pragma once
+/// Variants of one model side by side: what each is, what was measured of it, and which one to
+/// take.
+#include <optional>
+
+#include "quant/accuracy/compare.h"
+#include "tools/common/report.h"
+#include "tools/infer_opt/fuse/measure.h"
+
+namespace infer {
+
+struct VariantSpec {
+  std::string id;
+  std::string mode;                    ///< of `quantize`; "": the model as it came
+  std::vector<std::string> arguments;  ///< the mode's options, and --format
+  std::string dtype;                   ///< "fp32", "int8", ...
+};
+
+/// The model as it came and every preset whose mode this build has.
+std::vector<VariantSpec> PresetVariants(const std::vector<std::string>& modes,
+                                        const std::string& budget);
+/// "ID=MODE --option value ...". InvalidArgument: not of that form, or no such mode.
+Result<VariantSpec> ParseVariant(const std::string& text, const std::vector<std::string>& modes);
+
+struct Variant {
+  VariantSpec spec;
+  std::string failure;  ///< why there is none; the rest is empty then
+  std::string path;
+  int64_t bytes = 0;
+  std::optional<AccuracyReport> accuracy;  ///< against the model as it came; nullopt: no data
+  /// a: the variant, b: the model as it came; so ratio is the speed-up.
+  std::optional<PairTiming> timing;
+  bool acceptable = false, pareto = false;
+  bool made() const { return failure.empty(); }
+  /// Weights as kept for running, and activations as planned.
+  int64_t peak_bytes() const;
+  /// Top-1 with labels, else the least cosine of an output; 1 without data.
+  double score() const;
+  /// score() minus that of the model as it came.
+  double delta() const;
+};
+
+struct Recommendation {
+  std::string id, why;
+};
+
+/// What a variant must keep to be recommended: with labels a loss of at most `max_drop`, or one
+/// that may be chance (exact McNemar test, p >= 0.05) while the top-1 class agrees in 98 % of the
+/// samples; without labels an SQNR of every output of at least 25 dB.
+void Judge(std::vector<Variant>& variants, double max_drop);
+/// The acceptable variant of the largest speed-up; one that is not slower beyond doubt and smaller
+/// is taken instead. Pre: judged, the first variant is the model as it came.
+Recommendation Recommend(const std::vector<Variant>& variants);
+
+Json ToJson(const Variant& v, const Variant& golden, bool recommended);
+/// For a server that picks a variant: [{id, dtype, quantization, size_mb, latency_ms,
+/// accuracy_score}].
+Json VariantsJson(const std::vector<Variant>& variants);
+std::string ToText(const std::vector<Variant>& variants, const Recommendation& r);
+/// A page that needs nothing else: plots and table of a report's "variants".
+std::string SweepPage(const Json& report);
+
+}  // namespace infer
