@@ -293,8 +293,8 @@ class Cli(unittest.TestCase):
     def test_mixed(self):
         policy = self.dir / "policy.json"
         report = self.report(0, "infer-opt", *self.MIXED, "--goal", "size", "-o",
-                             self.dir / "mixed.onnx", "--min-sqnr", 20, "--sensitivity",
-                             "--save-policy", policy)
+                             self.dir / "mixed.onnx", "--min-sqnr", 20, "--allow-inconclusive",
+                             "--sensitivity", "--save-policy", policy)
         search = report["search"]
         self.assertTrue(search["chosen"]["within_limits"])
         self.assertTrue(search["values"])
@@ -307,6 +307,11 @@ class Cli(unittest.TestCase):
                 self.assertTrue(layer["reason"], layer)
         int8 = next(p for p in search["uniform"] if p["name"] == "uniform int8")
         self.assertTrue(not int8["within_limits"] or search["chosen"]["bytes"] <= int8["bytes"])
+        # A size that is asked for is kept.
+        limit = int(0.2 * os.path.getsize(MODEL))
+        self.report(0, "infer-opt", *self.MIXED, "-o", self.dir / "small.onnx", "--max-size",
+                    limit, "--precisions", "int8,int8-weights,int4-weights")
+        self.assertLessEqual(os.path.getsize(self.dir / "small.onnx"), limit)
         # The policy alone gives the same file.
         validate(json.loads(policy.read_text()))
         self.expect(0, "infer-opt", *self.MIXED, "--policy", policy, "-o", self.dir / "same.onnx")
@@ -317,6 +322,74 @@ class Cli(unittest.TestCase):
             2, "infer-opt", *self.MIXED, "--policy", policy, "-o", self.dir / "x.onnx").stderr)
         policy.write_text("{")
         self.expect(3, "infer-opt", *self.MIXED, "--policy", policy, "-o", self.dir / "x.onnx")
+
+    def check_sweep(self, folder, report):
+        """What a sweep wrote, whether it came to its end or not."""
+        variants = json.loads((folder / "variants.json").read_text())
+        jsonschema.validate(variants, json.loads(
+            (SOURCE / "docs/schemas/infer-opt-variants.schema.json").read_text()))
+        validate(report)
+        made = [v for v in report["variants"] if v["made"]]
+        self.assertEqual([v["id"] for v in variants], [v["id"] for v in made])
+        self.assertEqual(made[0]["id"], "fp32")
+        for v in made:
+            self.assertEqual(os.path.getsize(v["path"]), v["bytes"])
+        page = (folder / "sweep.html").read_text()
+        data = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.S)
+        self.assertEqual(len(json.loads(data[1])["variants"]), len(report["variants"]))
+        self.assertNotRegex(page, r"(src|href)=.?https?:")
+        return made
+
+    SWEEP = ["sweep", MODEL, "--threads", 1, "--data", DEMO / "eval_images.npy", "--labels",
+             DEMO / "eval_labels.csv", "--preprocess", PREPROCESS, "--samples", 60]
+
+    def test_sweep(self):
+        folder = self.dir / "variants"
+        report = self.report(0, "infer-opt", *self.SWEEP, "-o", folder, "--only",
+                             "int8,int4,mine,broken", "--budget", "20s", "--variant",
+                             "mine=weight-only --bits 8 --block 32", "--variant",
+                             "broken=weight-only --bits 3")
+        made = self.check_sweep(folder, report)
+        self.assertEqual([v["id"] for v in made], ["fp32", "int8", "int4", "mine"])
+        self.assertEqual([v["id"] for v in report["variants"] if not v["made"]], ["broken"])
+        self.assertEqual(sum(v["recommended"] for v in made), 1)
+        best = next(v for v in made if v["recommended"])
+        self.assertTrue(best["acceptable"])
+        self.assertTrue(best["pareto"])
+        self.assertEqual(made[0]["accuracy_delta"], 0)
+
+    def test_sweep_without_data(self):
+        folder = self.dir / "variants"
+        report = self.report(0, "infer-opt", "sweep", MODEL, "--threads", 1, "-o", folder, "--only",
+                             "int8,int4")
+        self.check_sweep(folder, report)
+        self.assertEqual(report["recommended"]["id"], "fp32")
+        self.assertIn("data", next(v for v in report["variants"] if v["id"] == "int8")["failure"])
+        self.assertTrue(all(v["accuracy_score"] is None for v in json.loads(
+            (folder / "variants.json").read_text())))
+
+    def test_interrupted_sweep(self):
+        folder = self.dir / "variants"
+        args = [str(BIN / "infer-opt"), *map(str, self.SWEEP), "-o", str(folder), "--only",
+                "int8,mixed"]
+        running = subprocess.Popen(args, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while running.poll() is None:
+            # The page is written last.
+            page = folder / "sweep.html"
+            if page.exists() and '"id":"int8"' in page.read_text():
+                break
+            time.sleep(0.005)
+        running.kill()
+        running.wait()
+        made = self.check_sweep(folder, json.loads((folder / "sweep.json").read_text()))
+        self.assertGreaterEqual(len(made), 2)
+
+    def test_sweep_usage(self):
+        for more, said in ((["--variant", "x=nothing"], "no mode 'nothing'"),
+                           (["--variant", "../x=static"], "ID=MODE"),
+                           (["--only", "nobody"], "there is fp32")):
+            done = self.expect(2, "infer-opt", *self.SWEEP, "-o", self.dir / "v", *more)
+            self.assertIn(said, done.stderr)
 
     def test_killed_search_goes_on(self):
         log = self.dir / "search.jsonl"

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "lib/support/strings.h"
+#include "quant/scheme/op_rules.h"
+#include "quant/search/mixed_model.h"
 #include "tools/common/cost_gates.h"
 #include "tools/common/export_options.h"
 #include "tools/common/guilt.h"
@@ -119,6 +121,7 @@ class QuantizeCommand : public Command {
     QuantizeJob job{context, calibration_, evaluation_, *backend, device_.threads, {}, {}, ""};
     INFER_ASSIGN(job.format, Format(mode));
     job.limits = gates_.limits();
+    if (const auto size = gates_.size()) job.max_bytes = RoomForConstants(model, *size);
     for (const std::string& text : include_) job.include.push_back(ParseNodePattern(text));
     for (const std::string& text : exclude_) job.exclude.push_back(ParseNodePattern(text));
     report["mode"] = mode.name();
@@ -204,6 +207,17 @@ class QuantizeCommand : public Command {
     if (std::find(known.begin(), known.end(), format_) != known.end()) return format_;
     return InvalidArgument(Cat("--format ", format_, ": mode ", mode.name(), " writes ",
                                Join(std::vector<std::string>(known.begin(), known.end()), ", ")));
+  }
+
+  /// What --max-size leaves for constants: nodes and names take what they take in the FP32 file,
+  /// and what quantization adds, 300 bytes per layer.
+  static int64_t RoomForConstants(const Model& m, const SizeLimit& limit) {
+    const auto file = static_cast<double>(m.info.file_bytes);
+    int64_t layers = 0;
+    for (const auto& n : m.graph.nodes()) layers += FindQuantOp(*n) ? 1 : 0;
+    const int64_t others = std::max<int64_t>(0, m.info.file_bytes - ConstantBytesOf(m.graph));
+    const double most = limit.is_share ? limit.value * file : limit.value;
+    return std::max<int64_t>(0, static_cast<int64_t>(most) - others - 300 * layers);
   }
 
   QuantizeMode& Mode() const {
