@@ -188,7 +188,10 @@ Status QdqWriter::WriteLayerWeights(const PlannedNode& p, QuantizedLayer& layer)
   const Value* x = node.input(*operand == 0 ? 1 : 0);
   const float x_scale = ScaleOf(x);
   QuantParams params = ChooseWeightParams(w, axis, scheme_.weights);
-  if (!bias.empty()) {
+  // No kernel sums 16-bit activations in int32, and their fine scale would leave int32 too small
+  // for many a bias: it stays f32.
+  const bool integer_bias = !bias.empty() && BitWidth(scheme_.activations.dtype) == 8;
+  if (integer_bias) {
     std::vector<double> least(params.scale.size(), 0.0);
     for (size_t c = 0; c < bias.size(); ++c) {
       double& l = least[axis < 0 ? 0 : c];
@@ -218,7 +221,7 @@ Status QdqWriter::WriteLayerWeights(const PlannedNode& p, QuantizedLayer& layer)
     if (shared) weights_.emplace(original, SharedWeights{params, dequantized});
   }
   editor_.SetOperand(node, *operand, dequantized);
-  if (!bias.empty()) {
+  if (integer_bias) {
     const size_t at = *BiasOperand(node);
     const int64_t bytes = static_cast<int64_t>(bias.size()) * 4;
     layer.weight_bytes_before += node.input(at)->constant()->byte_size();
@@ -228,7 +231,7 @@ Status QdqWriter::WriteLayerWeights(const PlannedNode& p, QuantizedLayer& layer)
   }
   if (gemm) {
     editor_.SetAttr(node, "alpha", 1.0f);
-    editor_.SetAttr(node, "beta", 1.0f);
+    if (integer_bias || bias.empty()) editor_.SetAttr(node, "beta", 1.0f);
   }
   return {};
 }

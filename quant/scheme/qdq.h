@@ -5,7 +5,8 @@
 /// Layout, as integer runtimes recognise it:
 ///   value       v -> QuantizeLinear(scale, zero_point) -> DequantizeLinear -> readers
 ///   weights     DequantizeLinear(s8 constant, scale[C], zero_point[C]), axis = output channels
-///   bias        DequantizeLinear(s32 constant, scale[C] = x_scale * w_scale[C]), axis 0
+///   bias        DequantizeLinear(s32 constant, scale[C] = x_scale * w_scale[C]), axis 0; f32 where
+///               activations have 16 bits
 /// Relu and Clip whose bounds the integers' own saturation reproduces are removed. A value all of
 /// whose readers read the rounded one gives its name to it, so that comparing golden and quantized
 /// values by name compares what readers read.

@@ -83,9 +83,13 @@ QuantParams ChooseWeightParams(const Tensor& w, int axis, const QuantGrid& grid,
     if (std::isfinite(a)) extent[c] = std::max(extent[c], a);
   });
   INFER_CHECK(min_scale.empty() || min_scale.size() == extent.size());
-  const double top = static_cast<double>(grid.qmax());
+  // Codes of unsigned weights lie around the middle of the type.
+  const int64_t middle = IntegerMin(grid.dtype) < 0 ? 0 : (IntegerMax(grid.dtype) + 1) / 2;
+  const int64_t reach = middle == 0 ? grid.qmax() : (grid.reduce_range ? middle / 2 : middle) - 1;
+  const double top = static_cast<double>(reach);
   const double largest = extent.empty() ? 0 : *std::max_element(extent.begin(), extent.end()) / top;
-  QuantParams p{grid.dtype, axis, {}, std::vector<int32_t>(extent.size(), 0)};
+  QuantParams p{grid.dtype, axis, {}, {}};
+  p.zero_point.assign(extent.size(), static_cast<int32_t>(middle));
   for (size_t c = 0; c < extent.size(); ++c) {
     double s = std::max(extent[c] / top, min_scale.empty() ? 0.0 : min_scale[c]);
     if (s == 0) s = largest > 0 ? largest : 1.0;

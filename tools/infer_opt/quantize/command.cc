@@ -74,7 +74,8 @@ class QuantizeCommand : public Command {
            "--preprocess crop=224,scale=1/255,layout=nchw\n"
            "  infer-opt quantize model.onnx -o int8.onnx --data x.npy --exclude op:Softmax "
            "--exclude 'head*'\n"
-           "  infer-opt quantize model.onnx -o int4.onnx --mode weight-only --bits 4 --block 64\n";
+           "  infer-opt quantize model.onnx -o int4.onnx --mode weight-only --bits 4 --block 64\n"
+           "  infer-opt quantize model.onnx -o fp16.onnx --mode fp16\n";
   }
   void Declare(Options& o) override {
     o.Positional("model", &path_, "The FP32 ONNX model", true, PathUse::kRead);

@@ -50,6 +50,8 @@ class QuantizeMode {
 std::unique_ptr<QuantizeMode> MakeMixedMode();
 std::unique_ptr<QuantizeMode> MakeStaticMode();
 std::unique_ptr<QuantizeMode> MakeWeightOnlyMode();
+std::vector<std::unique_ptr<QuantizeMode>> MakeNarrowModes();  ///< fp16 and bf16
+std::unique_ptr<QuantizeMode> MakeDynamicMode();
 
 /// Every mode; the first is the default.
 std::vector<std::unique_ptr<QuantizeMode>> QuantizeModes();

@@ -2,7 +2,7 @@
 #include "lib/support/readable.h"
 #include "lib/support/strings.h"
 #include "quant/recipe/recipe.h"
-#include "tools/infer_opt/quantize/mode.h"
+#include "tools/infer_opt/quantize/formats.h"
 
 namespace infer {
 namespace {
@@ -12,6 +12,7 @@ class StaticMode : public QuantizeMode {
   std::string_view name() const override { return "static"; }
   std::string_view help() const override { return "INT8 weights and activations, calibrated"; }
   bool needs_data() const override { return true; }
+  std::vector<std::string_view> formats() const override { return {"qdq", "qoperator"}; }
   void Declare(Options& o) override {
     o.Value("--observer", &observer_, "minmax, percentile:99.99 or moving-average:0.9");
     o.Choice(
@@ -19,7 +20,7 @@ class StaticMode : public QuantizeMode {
         "Accuracy algorithms, each kept where the error on held-out calibration samples falls");
     o.Value("--recipe-seconds", &recipe_options_.max_seconds,
             "No step of the recipe begins later than so many seconds");
-    o.Choice("--activations", &activations_, {"u8", "s8"}, "Integer type of activations");
+    types_.Declare(o);
     o.Flag("--per-tensor", &per_tensor_, "One scale per weight tensor instead of per channel");
     o.Flag("--reduce-range", &reduce_range_, "7-bit weights, for processors without VNNI");
     o.Value("--keep-first", &recipe_options_.quantize.scheme.keep_first,
@@ -32,7 +33,7 @@ class StaticMode : public QuantizeMode {
     QuantizeOptions& options = recipe_options_.quantize;
     QuantScheme& s = options.scheme;
     s.per_channel = !per_tensor_;
-    s.activations.dtype = activations_ == "s8" ? DType::kI8 : DType::kU8;
+    INFER_TRY(types_.Apply(job.format, s));
     s.weights.reduce_range = reduce_range_;
     s.include = job.include;
     s.exclude = job.exclude;
@@ -46,6 +47,7 @@ class StaticMode : public QuantizeMode {
     recipe_options_.on_step = [&](const std::string& step) { job.context.Note("recipe: " + step); };
     INFER_ASSIGN(RecipeReport done,
                  QuantizeByRecipe(g, job.calibration, job.backend, recipe_options_));
+    INFER_TRY(WriteFormat(job, g, done.quantization, report));
     if (recipe_options_.recipe == Recipe::kNone) return std::move(done.quantization);
     job.context.Print(Steps(done));
     report["recipe"] = ToJson(done);
@@ -80,7 +82,8 @@ class StaticMode : public QuantizeMode {
   }
 
   RecipeOptions recipe_options_;
-  std::string observer_ = "minmax", activations_ = "u8", recipe_ = "balanced";
+  TypeFlags types_;
+  std::string observer_ = "minmax", recipe_ = "balanced";
   bool per_tensor_ = false, reduce_range_ = false;
 };
 
@@ -93,6 +96,8 @@ std::vector<std::unique_ptr<QuantizeMode>> QuantizeModes() {
   modes.push_back(MakeStaticMode());
   modes.push_back(MakeWeightOnlyMode());
   modes.push_back(MakeMixedMode());
+  for (auto& mode : MakeNarrowModes()) modes.push_back(std::move(mode));
+  modes.push_back(MakeDynamicMode());
   return modes;
 }
 

@@ -1,0 +1,304 @@
+#include "quant/convert/dynamic.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "lib/ir/verify.h"
+#include "lib/support/strings.h"
+#include "passes/rewrite/queries.h"
+#include "quant/convert/layers.h"
+#include "quant/scheme/op_rules.h"
+#include "quant/scheme/quantize.h"
+
+namespace infer {
+namespace {
+
+constexpr QuantGrid kWeights{DType::kI8, true, false};
+
+bool IsF32(const Value* v) { return v && v->type().is_tensor() && v->dtype() == DType::kF32; }
+
+bool IsRecurrent(const Node& n) { return n.Is("LSTM") || n.Is("GRU") || n.Is("RNN"); }
+
+bool IsFinite(const Tensor& t) {
+  const auto x = t.data<float>();
+  return std::all_of(x.begin(), x.end(), [](float v) { return std::isfinite(v); });
+}
+
+/// Scales of `p` as a tensor of `dims`, and zero points 0 of the same extents.
+Tensor ScaleTensor(const QuantParams& p, Dims dims) {
+  return Tensor::Of<float>(std::move(dims), p.scale);
+}
+
+class DynamicWriter {
+ public:
+  DynamicWriter(Graph& g, const DynamicOptions& options)
+      : g_(g), options_(options), editor_(g) {}
+  Status Filter(const Graph& original);
+  Status Write(QuantizeReport& report);
+
+ private:
+  struct Quantized {
+    Value *codes = nullptr, *scale = nullptr, *zero_point = nullptr;
+  };
+  bool Covers(const Node& n) const {
+    return n.Is("MatMul") || n.Is("Gemm") || n.Is("Conv") || IsRecurrent(n);
+  }
+  std::string WhyNot(const Node& n) const;
+  Result<Quantized> QuantizeActivation(Value* x);
+  Status WriteNode(Node& n, QuantizedLayer& layer);
+  Status WriteMatrix(Node& n);
+  Status WriteConv(Node& n);
+  Status WriteLstm(Node& n);
+  Status WriteWeightOnly(Node& n);
+  Result<Value*> Scaled(Value* sums, Value* x_scale, Value* w_scale, Value* bias,
+                        const std::string& name);
+  Status Replace(Node& n, Value* y);
+  QuantParams Params(const Tensor& w, int axis) const {
+    return ChooseWeightParams(w, options_.per_channel ? axis : -1, kWeights);
+  }
+
+  Graph& g_;
+  const DynamicOptions& options_;
+  GraphEditor editor_;
+  NodeFilter include_, exclude_;
+  std::map<const Value*, Quantized> activations_;
+};
+
+Status DynamicWriter::Filter(const Graph& original) {
+  INFER_ASSIGN(include_, NodeFilter::Compile(options_.include));
+  INFER_ASSIGN(exclude_, NodeFilter::Compile(options_.exclude));
+  const Graph* graphs[] = {&g_, &original};
+  INFER_TRY(include_.CheckEachMatches(graphs, "include"));
+  return exclude_.CheckEachMatches(graphs, "exclude");
+}
+
+std::string DynamicWriter::WhyNot(const Node& n) const {
+  if (!Covers(n)) return "dynamic INT8 does not cover the operator";
+  if (const NodePattern* p = exclude_.Match(n)) return Cat("excluded by ", ToString(*p));
+  if (!include_.empty() && !include_.Match(n)) return "no include entry matches it";
+  if (n.Is("Conv") && !options_.convolutions) return "convolutions were not asked for";
+  if (!IsF32(n.input(0)) || n.input(0)->is_constant()) return "its input is no computed f32";
+  for (size_t i = 1; i < (IsRecurrent(n) ? 3u : 2u); ++i) {
+    if (!IsF32(n.input(i)) || !n.input(i)->is_constant()) return "its weights are computed";
+    if (!IsFinite(*n.input(i)->constant())) return "its weights hold NaN or infinity";
+  }
+  if (IsRecurrent(n)) return "";
+  if (n.Is("MatMul") && n.input(1)->constant()->rank() != 2) return "its weights are no matrix";
+  const QuantOp* op = FindQuantOp(n);
+  return op && op->refuse ? op->refuse(n) : "";
+}
+
+Result<DynamicWriter::Quantized> DynamicWriter::QuantizeActivation(Value* x) {
+  Quantized& slot = activations_[x];
+  if (slot.codes) return slot;
+  if (x->producer())
+    editor_.InsertAfter(*x->producer());
+  else
+    editor_.InsertBefore(*g_.nodes().front());
+  NodeOptions options;
+  options.name = x->name() + "_DynamicQuantizeLinear";
+  options.output_names = {x->name() + "_quantized", x->name() + "_scale",
+                          x->name() + "_zero_point"};
+  const OpDef* def = g_.ops().Find("DynamicQuantizeLinear");
+  INFER_CHECK(def);
+  INFER_ASSIGN(Node * q, editor_.AddNode(*def, {x}, {}, std::move(options)));
+  return slot = {q->output(0), q->output(1), q->output(2)};
+}
+
+/// f32(sums) * (x_scale * w_scale) [+ bias].
+Result<Value*> DynamicWriter::Scaled(Value* sums, Value* x_scale, Value* w_scale, Value* bias,
+                                     const std::string& name) {
+  INFER_ASSIGN(Value * real, AddCast(editor_, sums, DType::kF32, name + "_f32"));
+  INFER_ASSIGN(Value * scale, AddNamed(editor_, "Mul", {x_scale, w_scale}, {}, name + "_scales"));
+  INFER_ASSIGN(Value * y, AddNamed(editor_, "Mul", {real, scale}, {}, name + "_scaled"));
+  if (!bias) return y;
+  return AddNamed(editor_, "Add", {y, bias}, {}, name + "_biased");
+}
+
+/// `y` takes the place and the name of n's first result.
+Status DynamicWriter::Replace(Node& n, Value* y) {
+  Value* old = n.output(0);
+  const std::string name = old->name();
+  editor_.SetType(y, old->type());
+  INFER_TRY(editor_.ReplaceAllUses(old, y));
+  editor_.Erase(n);
+  if (y->name() != name && !g_.FindValue(name)) editor_.Rename(y, name);
+  return {};
+}
+
+Status DynamicWriter::WriteMatrix(Node& n) {
+  const bool gemm = n.Is("Gemm");
+  const std::string name = LayerName(n), weights = n.input(1)->name();
+  Tensor w = *n.input(1)->constant();
+  if (gemm && n.Attr<int64_t>("transB") != 0) w = Transposed(w, {1, 0});
+  if (gemm && n.Attr<float>("alpha") != 1.0f) {
+    w = w.Clone();
+    for (float& v : w.mutable_data<float>()) v *= n.Attr<float>("alpha");
+  }
+  Value* bias = gemm ? n.input(2) : nullptr;
+  if (bias && n.Attr<float>("beta") != 1.0f) {
+    Tensor c = bias->constant()->Clone();
+    for (float& v : c.mutable_data<float>()) v *= n.Attr<float>("beta");
+    bias = editor_.AddConstant(std::move(c), bias->name());
+  }
+  const QuantParams p = Params(w, 1);
+  const auto scales = static_cast<int64_t>(p.scale.size());
+  const Dims dims = p.axis < 0 ? Dims{} : Dims{scales};
+  INFER_ASSIGN(const Quantized x, QuantizeActivation(n.input(0)));
+  editor_.InsertBefore(n);
+  Value* codes = editor_.AddConstant(QuantizeTensor(w, p), weights + "_quantized");
+  Value* zero = editor_.AddConstant(Tensor::Zeros(DType::kI8, dims), weights + "_zero_point");
+  Value* scale = editor_.AddConstant(ScaleTensor(p, dims), weights + "_scale");
+  INFER_ASSIGN(Value * sums,
+               AddNamed(editor_, "MatMulInteger", {x.codes, codes, x.zero_point, zero}, {},
+                        name + "_MatMulInteger"));
+  INFER_ASSIGN(Value * y, Scaled(sums, x.scale, scale, bias, name));
+  return Replace(n, y);
+}
+
+Status DynamicWriter::WriteConv(Node& n) {
+  const std::string name = LayerName(n), weights = n.input(1)->name();
+  const Tensor& w = *n.input(1)->constant();
+  const QuantParams p = Params(w, 0);
+  Dims dims(static_cast<size_t>(w.rank()) - 1, 1);  // [C, 1, ...]
+  Tensor bias;
+  if (n.input(2)) {
+    dims[0] = w.dim(0);
+    bias = n.input(2)->constant()->Reshaped(dims);
+  }
+  dims[0] = static_cast<int64_t>(p.scale.size());
+  INFER_ASSIGN(const Quantized x, QuantizeActivation(n.input(0)));
+  editor_.InsertBefore(n);
+  Value* codes = editor_.AddConstant(QuantizeTensor(w, p), weights + "_quantized");
+  Value* scale = editor_.AddConstant(ScaleTensor(p, dims), weights + "_scale");
+  Value* b = bias.defined() ? editor_.AddConstant(bias, name + "_bias") : nullptr;
+  INFER_ASSIGN(Value * sums, AddNamed(editor_, "ConvInteger", {x.codes, codes, x.zero_point},
+                                      n.attrs(), name + "_ConvInteger"));
+  INFER_ASSIGN(Value * y, Scaled(sums, x.scale, scale, b, name));
+  return Replace(n, y);
+}
+
+/// [D, 4 H, K] weights become [D, K, 4 H] codes with scales [D, 4 H] (or [D]).
+Status DynamicWriter::WriteLstm(Node& n) {
+  std::vector<Value*> inputs(12, nullptr);
+  for (size_t i = 0; i < n.inputs().size(); ++i) inputs[i] = n.input(i);
+  editor_.InsertBefore(n);
+  for (const size_t i : {size_t{1}, size_t{2}}) {
+    const Tensor& w = *n.input(i)->constant();
+    const std::string& name = n.input(i)->name();
+    const int64_t dirs = w.dim(0), rows = w.dim(1), depth = w.dim(2);
+    // One parameter per (direction, row), or per direction.
+    const Dims scales = options_.per_channel ? Dims{dirs, rows} : Dims{dirs};
+    const int64_t groups = Tensor(DType::kF32, scales).num_elements();
+    const Tensor grouped = w.Reshaped({groups, w.num_elements() / groups});
+    const QuantParams p = ChooseWeightParams(grouped, 0, kWeights);
+    const Tensor codes = QuantizeTensor(grouped, p).Reshaped({dirs, rows, depth});
+    inputs[i] = editor_.AddConstant(Transposed(codes, {0, 2, 1}), name + "_quantized");
+    inputs[6 + 2 * i] = editor_.AddConstant(ScaleTensor(p, scales), name + "_scale");
+    inputs[7 + 2 * i] =
+        editor_.AddConstant(Tensor::Zeros(DType::kI8, scales), name + "_zero_point");
+  }
+  const OpDef* def = g_.ops().Find("com.microsoft", "DynamicQuantizeLSTM");
+  INFER_CHECK(def);
+  AttrMap attrs;
+  for (const auto& [attr, value] : n.attrs())
+    if (def->FindAttr(attr)) attrs[attr] = value;
+  NodeOptions options;
+  options.name = LayerName(n) + "_DynamicQuantizeLSTM";
+  for (const Value* v : n.outputs()) options.output_names.push_back(v ? v->name() : "");
+  std::vector<std::string> names = options.output_names;
+  INFER_ASSIGN(Node * made,
+               editor_.AddNode(*def, std::move(inputs), std::move(attrs), std::move(options)));
+  for (size_t i = 0; i < names.size(); ++i)
+    if (n.output(i)) INFER_TRY(editor_.ReplaceAllUses(n.output(i), made->output(i)));
+  editor_.Erase(n);
+  for (size_t i = 0; i < names.size(); ++i)
+    if (made->output(i) && made->output(i)->name() != names[i] && !g_.FindValue(names[i]))
+      editor_.Rename(made->output(i), names[i]);
+  return {};
+}
+
+Status DynamicWriter::WriteWeightOnly(Node& n) {
+  editor_.InsertBefore(n);
+  for (const size_t i : {size_t{1}, size_t{2}}) {
+    const Tensor& w = *n.input(i)->constant();
+    const std::string name = n.input(i)->name();
+    const QuantParams p = Params(w, 1);
+    const Dims dims = p.axis < 0 ? Dims{} : Dims{w.dim(1)};
+    Value* codes = editor_.AddConstant(QuantizeTensor(w, p), name + "_quantized");
+    Value* scale = editor_.AddConstant(ScaleTensor(p, dims), name + "_scale");
+    AttrMap attrs;
+    if (p.axis >= 0) attrs["axis"] = int64_t{1};
+    INFER_ASSIGN(Value * real, AddNamed(editor_, "DequantizeLinear", {codes, scale},
+                                        std::move(attrs), name + "_dequantized"));
+    editor_.SetOperand(n, i, real);
+  }
+  return {};
+}
+
+Status DynamicWriter::WriteNode(Node& n, QuantizedLayer& layer) {
+  const size_t weights = IsRecurrent(n) ? 2 : 1;
+  layer.precision = "int8";
+  layer.per_channel = options_.per_channel;
+  for (size_t i = 1; i <= weights; ++i) {
+    const Tensor& w = *n.input(i)->constant();
+    layer.weight_bytes_before += w.byte_size();
+    layer.weight_bytes_after += w.num_elements();
+  }
+  if (n.Is("Conv")) return WriteConv(n);
+  if (!IsRecurrent(n)) return WriteMatrix(n);
+  if (n.Is("LSTM") && n.Attr<int64_t>("layout") == 0) return WriteLstm(n);
+  layer.precision = "int8-weights";
+  layer.reason = n.Is("LSTM") ? "DynamicQuantizeLSTM has no layout: only its weights are int8"
+                              : "no runtime has a dynamic form of it: only its weights are int8";
+  return WriteWeightOnly(n);
+}
+
+Status DynamicWriter::Write(QuantizeReport& report) {
+  std::vector<Node*> nodes;
+  for (const auto& n : g_.nodes()) nodes.push_back(n.get());
+  for (Node* n : nodes) {
+    QuantizedLayer layer;
+    layer.name = LayerName(*n);
+    layer.op = n->op();
+    layer.precision = "f32";
+    layer.reason = WhyNot(*n);
+    layer.quantizable = Covers(*n);
+    report.quantizable_layers += layer.quantizable ? 1 : 0;
+    if (layer.reason.empty()) {
+      if (Status s = WriteNode(*n, layer); !s.ok()) return std::move(s).In(layer.name);
+      report.integer_layers += layer.precision == "int8" ? 1 : 0;
+    }
+    report.layers.push_back(std::move(layer));
+  }
+  editor_.Sweep();
+  return {};
+}
+
+}  // namespace
+
+Result<QuantizeReport> QuantizeDynamic(Graph& g, const DynamicOptions& options) {
+  INFER_TRY(CheckIsFloat(g));
+  Graph work = g.Clone();
+  if (options.prepare)
+    if (Status s = PrepareForQuantization(work); !s.ok())
+      return std::move(s).In("preparing the model");
+  DynamicWriter writer(work, options);
+  INFER_TRY(writer.Filter(g));
+  QuantizeReport report;
+  report.weight_bytes_before = ConstantBytes(g);
+  INFER_TRY(writer.Write(report));
+  const bool any = std::any_of(report.layers.begin(), report.layers.end(),
+                               [](const QuantizedLayer& l) { return l.precision != "f32"; });
+  if (!any)
+    return Unsupported(
+        "no layer can be INT8 with dynamic ranges: the model has no convolution, matrix product or "
+        "recurrent layer with constant weights");
+  if (Status s = Verify(work); !s.ok()) return Internal(Cat("after quantization: ", s.message()));
+  report.weight_bytes_after = ConstantBytes(work);
+  g = std::move(work);
+  return report;
+}
+
+}  // namespace infer

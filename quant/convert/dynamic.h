@@ -1,0 +1,30 @@
+#pragma once
+/// Dynamic INT8: weights are s8 constants, activations are quantized as they come. No data needed.
+///
+///   MatMul, Gemm   DynamicQuantizeLinear -> MatMulInteger -> Cast -> Mul(x_scale * w_scale) [-> Add]
+///   Conv           DynamicQuantizeLinear -> ConvInteger   -> Cast -> Mul(x_scale * w_scale) [-> Add]
+///   LSTM           com.microsoft DynamicQuantizeLSTM
+///   GRU, RNN       s8 weights through DequantizeLinear; computed in f32 (no dynamic form exists)
+///
+/// Laws: one DynamicQuantizeLinear per value however many layers read it. Weights are symmetric with
+/// a scale per output channel. A step of x is (max - min) / 255 of the whole tensor, so results of
+/// one sample depend on what else is in the batch. ONNX Runtime joins the nodes of a MatMul into
+/// MatMulIntegerToFloat / DynamicQuantizeMatMul, whence this exact form.
+#include "quant/scheme/node_filter.h"
+#include "quant/scheme/report.h"
+
+namespace infer {
+
+struct DynamicOptions {
+  bool per_channel = true;   ///< false: one scale per weight tensor
+  bool convolutions = true;  ///< Conv too
+  bool prepare = true;       ///< simplify and fuse first
+  std::vector<NodePattern> include, exclude;
+};
+
+/// Rewrites `g`. Precisions in the report: "int8", "int8-weights", or "f32" with the reason. On
+/// failure `g` is unchanged. InvalidArgument: a pattern that matches nothing, a graph that is
+/// quantized. Unsupported: there is no layer to quantize.
+Result<QuantizeReport> QuantizeDynamic(Graph& g, const DynamicOptions& options = {});
+
+}  // namespace infer

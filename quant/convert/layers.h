@@ -1,0 +1,22 @@
+#pragma once
+/// What the conversions of this folder share: names and bytes for the report.
+#include <string>
+
+#include "lib/ir/editor.h"
+#include "quant/scheme/report.h"
+
+namespace infer {
+
+/// The node's name, or its first result's, or its operator.
+std::string LayerName(const Node& node);
+/// Bytes of all constants of the graph.
+int64_t ConstantBytes(const Graph& g);
+/// InvalidArgument when the graph has Q/DQ or dynamic quantization already.
+Status CheckIsFloat(const Graph& g);
+/// Adds a node with one output, both of this name (a suffix where it is taken).
+Result<Value*> AddNamed(GraphEditor& editor, std::string_view op, std::vector<Value*> inputs,
+                        AttrMap attrs, const std::string& name, std::string_view domain = "");
+/// Adds a Cast.
+Result<Value*> AddCast(GraphEditor& editor, Value* v, DType to, const std::string& name);
+
+}  // namespace infer
