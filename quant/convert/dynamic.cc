@@ -32,8 +32,7 @@ Tensor ScaleTensor(const QuantParams& p, Dims dims) {
 
 class DynamicWriter {
  public:
-  DynamicWriter(Graph& g, const DynamicOptions& options)
-      : g_(g), options_(options), editor_(g) {}
+  DynamicWriter(Graph& g, const DynamicOptions& options) : g_(g), options_(options), editor_(g) {}
   Status Filter(const Graph& original);
   Status Write(QuantizeReport& report);
 

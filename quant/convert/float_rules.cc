@@ -119,8 +119,8 @@ void RoundingCheck::See(std::span<const float> values) {
     most_ = std::max(most_, size);
     small_ += x != 0 && size < smallest ? 1 : 0;
     power_ += x * x;
-    const double rounded = static_cast<double>(
-        to_ == DType::kF16 ? F16ToFloat(FloatToF16(v)) : BF16ToFloat(FloatToBF16(v)));
+    const double rounded = static_cast<double>(to_ == DType::kF16 ? F16ToFloat(FloatToF16(v))
+                                                                  : BF16ToFloat(FloatToBF16(v)));
     if (std::isfinite(rounded)) error_ += (x - rounded) * (x - rounded);
   }
   count_ += static_cast<int64_t>(values.size());
@@ -132,8 +132,8 @@ std::string RoundingCheck::Why(double room) const {
   const FloatFacts f = FactsOf(to_);
   if (overflows(room)) return Cat("overflow ", Name(to_), " (up to ", most_, ")");
   if (error_ <= f.half_ulp * f.half_ulp * power_) return "";
-  return Cat("become subnormal in ", Name(to_), " (", small_, " of ", count_,
-             " elements; largest ", most_, ")");
+  return Cat("become subnormal in ", Name(to_), " (", small_, " of ", count_, " elements; largest ",
+             most_, ")");
 }
 
 }  // namespace infer

@@ -15,7 +15,8 @@
 namespace infer {
 namespace {
 
-/// Computed values must stay below the type's largest number by this factor: unseen data go further.
+/// Computed values must stay below the type's largest number by this factor: unseen data go
+/// further.
 constexpr double kRoom = 2;
 
 bool IsF32(const Value* v) { return v && v->type().is_tensor() && v->dtype() == DType::kF32; }
@@ -46,8 +47,9 @@ class NarrowPlan {
   };
   bool MadeNarrow(const Value* v) const {
     const Node* n = v->producer();
-    return n && narrow(n) && std::count(retyped(n).results.begin(), retyped(n).results.end(),
-                                        v->producer_index()) > 0;
+    return n && narrow(n) &&
+           std::count(retyped(n).results.begin(), retyped(n).results.end(), v->producer_index()) >
+               0;
   }
   bool ReadNarrow(const Use& use) const {
     const Retyped& r = retyped(use.user);
@@ -365,8 +367,9 @@ Result<QuantizeReport> NarrowFloats(Graph& g, const Samples& samples, const Back
   }
   if (report.integer_layers == 0)
     return Unsupported(Cat("no layer can be ", Name(options.to),
-                           report.layers.empty() ? "" : Cat(": ", report.layers[0].name, ": ",
-                                                            report.layers[0].reason)));
+                           report.layers.empty()
+                               ? ""
+                               : Cat(": ", report.layers[0].name, ": ", report.layers[0].reason)));
   INFER_TRY(NarrowWriter(work, plan, options).Write());
   if (Status s = Verify(work); !s.ok()) return Internal(Cat("after conversion: ", s.message()));
   report.weight_bytes_after = ConstantBytes(work);

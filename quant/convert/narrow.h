@@ -23,9 +23,9 @@
 namespace infer {
 
 struct NarrowOptions {
-  DType to = DType::kF16;   ///< kF16 or kBF16
-  bool keep_io = true;      ///< inputs and outputs of the graph stay f32
-  bool prepare = true;      ///< simplify and fuse first
+  DType to = DType::kF16;  ///< kF16 or kBF16
+  bool keep_io = true;     ///< inputs and outputs of the graph stay f32
+  bool prepare = true;     ///< simplify and fuse first
   std::vector<NodePattern> include, exclude;
   int threads = 0;
   Progress progress = nullptr;

@@ -85,8 +85,8 @@ std::optional<Result8> QOperatorWriter::To(Value* v) {
   if (!v || !v->has_one_use()) return std::nullopt;
   Node* next = v->uses()[0].user;
   const auto constant = [&](size_t i) { return !next->input(i) || next->input(i)->is_constant(); };
-  if ((next->Is("Relu") || next->Is("Clip")) && next->input(0) == v && constant(1) &&
-      constant(2) && next->output(0)->has_one_use()) {
+  if ((next->Is("Relu") || next->Is("Clip")) && next->input(0) == v && constant(1) && constant(2) &&
+      next->output(0)->has_one_use()) {
     r.bound = next;
     next = next->output(0)->uses()[0].user;
   }
@@ -140,7 +140,7 @@ Result<bool> QOperatorWriter::WriteConv(Node& n) {
   if (!in) return Keep("its operands are not quantized");
   if (!to) return Keep("its result is not quantized, and QLinearConv has no float result");
   const Codes &x = (*in)[0], &w = (*in)[1];
-  std::vector<Value*> inputs{x.codes, x.scale,  x.zero_point, w.codes,
+  std::vector<Value*> inputs{x.codes, x.scale,      x.zero_point, w.codes,
                              w.scale, w.zero_point, to->to.scale, to->to.zero_point};
   if (n.input(2)) {
     const auto bias = From(n.input(2));
@@ -166,12 +166,11 @@ Result<bool> QOperatorWriter::WriteMatMul(Node& n) {
   // The sum is an integer, what follows stays float.
   const std::string name = LayerName(n);
   Tensor scale = b.scale->constant()->Clone();
-  for (float& s : scale.mutable_data<float>())
-    s *= static_cast<float>(a.scale->constant()->At(0));
+  for (float& s : scale.mutable_data<float>()) s *= static_cast<float>(a.scale->constant()->At(0));
   editor_.InsertBefore(n);
-  INFER_ASSIGN(Value * sums, AddNamed(editor_, "MatMulInteger",
-                                      {a.codes, b.codes, a.zero_point, b.zero_point}, {},
-                                      name + "_MatMulInteger"));
+  INFER_ASSIGN(Value * sums,
+               AddNamed(editor_, "MatMulInteger", {a.codes, b.codes, a.zero_point, b.zero_point},
+                        {}, name + "_MatMulInteger"));
   INFER_ASSIGN(Value * real, AddCast(editor_, sums, DType::kF32, name + "_f32"));
   Value* const factor = editor_.AddConstant(std::move(scale), name + "_scale");
   INFER_ASSIGN(Value * y, AddNamed(editor_, "Mul", {real, factor}, {}, name + "_scaled"));

@@ -426,6 +426,28 @@ class Cli(unittest.TestCase):
             done = subprocess.run(args + more, capture_output=True, timeout=300, text=True)
             self.assertEqual(done.returncode, code, done.stderr)
             self.assertIn("search.jsonl", done.stderr)
+    def test_quantize_other_types(self):
+        size = os.path.getsize(MODEL)
+        data = ["--data", DEMO / "eval_images.npy", "--labels", DEMO / "eval_labels.csv",
+                "--samples", 40, "--preprocess", PREPROCESS]
+        rows = [("fp16", [], 0.55), ("bf16", [], 0.55), ("dynamic", [], 0.35),
+                ("static", ["--format", "qoperator"], 0.35),
+                ("static", ["--activations", "u16"], 0.5),
+                ("static", ["--weights", "u8", "--symmetric-activations"], 0.5)]
+        for mode, options, most in rows:
+            with self.subTest(mode=mode, options=options):
+                given = data if mode == "static" else []
+                report = self.report(0, "infer-opt", "quantize", MODEL, "-o", self.dir / "o.onnx",
+                                     "--mode", mode, *options, *given)
+                self.assertGreater(report["quantization"]["integer_layers"], 5)
+                self.assertLess(report["output"]["bytes"], most * size)
+                self.expect(0, "infer-opt", "compare", MODEL, self.dir / "o.onnx",
+                            "--data", DEMO / "eval_images.npy", "--samples", 20,
+                            "--preprocess", PREPROCESS, "--min-sqnr", 15)
+        for wrong in [["--activations", "s8", "--weights", "u8"],
+                      ["--activations", "u16", "--format", "qoperator"],
+                      ["--format", "nbits"]]:
+            self.expect(2, "infer-opt", "quantize", MODEL, "-o", self.dir / "o.onnx", *wrong, *data)
 
     def test_bench(self):
         report = self.report(0, "infer-bench", "run", MODEL, "--set", "batch=1", "--min-runs", 3,

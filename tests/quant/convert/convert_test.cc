@@ -77,7 +77,8 @@ TEST(Narrow, InterfaceBecomesNarrowWhenAsked) {
   EXPECT_EQ(g.outputs()[0]->name(), "y");
 }
 
-/// Rounding to 11 bits errs at most 2^-12 of a number: more than 66 dB apart each time; to 8 bits 48.
+/// Rounding to 11 bits errs at most 2^-12 of a number: more than 66 dB apart each time; to 8
+/// bits 48.
 TEST(Narrow, ErrorIsThatOfTheType) {
   const Graph golden = MustParse(kStaticTwoLayers);
   const Samples samples = NormalSamples(golden, 8, 1);

@@ -10,8 +10,8 @@ struct TypeFlags {
   std::string activations = "u8", weights = "s8";
   bool symmetric = false;
   void Declare(Options& o);
-  /// Sets the types of `scheme`. InvalidArgument: types that no runtime multiplies, or that `format`
-  /// has no operators for.
+  /// Sets the types of `scheme`. InvalidArgument: types that no runtime multiplies, or that
+  /// `format` has no operators for.
   Status Apply(const std::string& format, QuantScheme& scheme) const;
 };
 
