@@ -39,10 +39,10 @@ struct QuantParams {
 /// extent (all zero) gets scale 1. Pre: range finite, lo <= hi.
 QuantParams ChooseParams(const Interval& range, const QuantGrid& grid);
 
-/// Symmetric parameters per index of `axis` of weights `w` (f32): scale[c] = max|w[c]| / qmax; of an
-/// unsigned type around its middle: max|w[c]| / 127, zero point 128 for u8.
-/// `min_scale` (empty or one per channel) bounds them from below. A channel of zeros gets the
-/// bound, or the largest scale of the other channels.
+/// Symmetric parameters per index of `axis` of weights `w` (f32): scale[c] = max|w[c]| / qmax; of
+/// an unsigned type around its middle: max|w[c]| / 127, zero point 128 for u8. `min_scale` (empty
+/// or one per channel) bounds them from below. A channel of zeros gets the bound, or the largest
+/// scale of the other channels.
 QuantParams ChooseWeightParams(const Tensor& w, int axis, const QuantGrid& grid,
                                std::span<const double> min_scale = {});
 
