@@ -6,6 +6,7 @@ std::vector<RuleGroup> BlockRules() {
   return {
       {"fuse-rope", {FuseRope(), FuseInterleavedRope()}},
       {"attention-extents", {ScoreExtentFromInputs()}},
+      {"choose-by-mask", {ChooseByMask()}},
       {"fuse-attention",
        {FuseAttention(), AttentionFoldedHeads(), AttentionHeads(), AttentionScale(),
         AttentionCache()}},

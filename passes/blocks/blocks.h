@@ -18,6 +18,7 @@ Rule AttentionCache();
 Rule AttentionHeadsLast();
 Rule AttentionSequenceFirst();
 Rule ScoreExtentFromInputs();
+Rule ChooseByMask();
 Rule FuseRope();
 Rule FuseInterleavedRope();
 Rule MergeProjections();

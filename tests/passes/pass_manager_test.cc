@@ -225,6 +225,8 @@ fuse-what-is-left
   fuse-interleaved-rope
 attention-extents
   extent-from-inputs
+choose-by-mask
+  choose-by-mask
 fuse-attention
   fuse-attention
   attention-folded-heads
