@@ -40,7 +40,7 @@ fi
 for arg in "$@"; do
   [ "$arg" = --judges ] || continue
   venv=.cache/judges
-  wanted=(onnxruntime==1.30.0 onnx==1.23.2 numpy==2.4.6 openvino==2026.4.1)
+  wanted=(onnxruntime==1.30.0 onnx==1.23.2 numpy==2.4.6 openvino==2026.4.1 onnx-ir==1.1.0 sympy==1.14.0)
   # Asks for versions, not only names: a venv of an earlier checkout is brought up to date.
   have=$("$venv/bin/python" -c 'import importlib.metadata as m, sys
 print(*(f"{p}=={m.version(p)}" for p in sys.argv[1:]))' "${wanted[@]%%==*}" 2>/dev/null || true)
