@@ -4,13 +4,14 @@
 usage: weight_methods.py INFER_OPT [MODEL...]
 
 Shared trained transformers get weights of 4 bits in blocks: by `infer-opt quantize --mode
-weight-only` with each --method, and by ONNX Runtime's MatMulNBitsQuantizer (round to nearest, k-quant
-and GPTQ; its HQQ where torch is installed), on the same products (MatMul), the same calibration data and the
-same blocks. ONNX Runtime runs every file on the same evaluation data, which no method has seen, and
-the error is that of output 0 relative to the f32 model. A method that knows data must err at most
-0.8 times as much as our round to nearest on models with real data, never more on any, and auto must
-not err more than the best of theirs. (awq alone: never more than nearest.) Labelled models may lose at most 1 point of top-1, or not
-significantly more (McNemar). Exits 1 when one fails, 77 when there is nothing to judge."""
+weight-only` with each --method, and by ONNX Runtime's MatMulNBitsQuantizer (round to nearest,
+k-quant and GPTQ; its HQQ where torch is installed), on the same products (MatMul), the same
+calibration data and the same blocks. ONNX Runtime runs every file on the same evaluation data,
+which no method has seen, and the error is that of output 0 relative to the f32 model. gptq and auto
+must err at most 0.8 times as much as our round to nearest on models with real data; no method that
+knows data may err more than it on any; auto must not err more than the best of theirs. Labelled
+models may lose at most 1 point of top-1, or not significantly more (McNemar). Exits 1 when one
+fails, 77 when there is nothing to judge."""
 import contextlib
 import glob
 import importlib.machinery
@@ -96,7 +97,8 @@ def images(_, data):
 
 def files(_, __):
     """First and last bytes of files, as the classifier takes them, 256 between them."""
-    names = [n for folder in ("lib", "runtime", "tools", "docs", "tests", "passes", "quant", "datasets")
+    folders = ("lib", "runtime", "tools", "docs", "tests", "passes", "quant", "datasets")
+    names = [n for folder in folders
              for n in glob.glob(os.path.join(ROOT, folder, "**", "*.*"), recursive=True)]
     names += glob.glob(os.path.join(sysconfig.get_paths()["stdlib"], "*.py"))
     rows = {}
@@ -148,15 +150,21 @@ class Reader(CalibrationDataReader):
 
 def their_methods(block, calibration):
     feeds = feeds_of(calibration)[:THEIR_GPTQ_SAMPLES]
-    return {
+
+    def gptq_config(actorder):
+        return nbits.GPTQWeightOnlyQuantConfig(calibration_data_reader=Reader(feeds),
+                                               block_size=block, actorder=actorder)
+
+    methods = {
         "RTN": lambda: nbits.DefaultWeightOnlyQuantConfig(block_size=block, is_symmetric=True,
                                                           accuracy_level=0),
         "k-quant": nbits.KQuantWeightOnlyQuantConfig,
-        "GPTQ": lambda: nbits.GPTQWeightOnlyQuantConfig(calibration_data_reader=Reader(feeds),
-                                                        block_size=block),
-        "GPTQ actorder": lambda: nbits.GPTQWeightOnlyQuantConfig(
-            calibration_data_reader=Reader(feeds), block_size=block, actorder=True),
-    } | ({"HQQ": lambda: nbits.HQQWeightOnlyQuantConfig(block_size=block)} if HAS_TORCH else {})
+        "GPTQ": lambda: gptq_config(False),
+        "GPTQ actorder": lambda: gptq_config(True),
+    }
+    if HAS_TORCH:
+        methods["HQQ"] = lambda: nbits.HQQWeightOnlyQuantConfig(block_size=block)
+    return methods
 
 
 def theirs(path, block, config, out):
