@@ -720,6 +720,17 @@ class Cli(unittest.TestCase):
         self.expect(2, "infer-opt", "eval", good, *EVAL, "--min-speedup", "5")
         self.expect(2, "infer-opt", "compare", MODEL, good, "--cut", self.dir / "c")
 
+    def test_compare_against_an_engine_that_is_not_there(self):
+        args = ["infer-opt", "compare", MODEL, "--against", "ort", "--runs", 1]
+        self.expect(4, *args, "--python", self.dir / "no-python")
+        fake = self.dir / "onnxruntime.py"
+        fake.write_text("raise ImportError('not here')\n")
+        done = self.expect(4, *args, "--python", sys.executable,
+                           env={**os.environ, "PYTHONPATH": str(self.dir)})
+        self.assertIn("ort is not installed: not here", done.stderr)
+        self.expect(2, "infer-opt", "compare", MODEL, "--against", "abacus")
+        self.expect(2, *args, "--reference", self.dir)
+
     def test_preprocess_keys_are_documented(self):
         # The parser's own list is what help and docs must hold.
         args = [a if a != PREPROCESS else "nonsense=1" for a in EVAL]

@@ -10,11 +10,11 @@
 #include "passes/pass/pipeline.h"
 #include "tools/common/host.h"
 #include "tools/common/pinning.h"
+#include "tools/engines/python_files.h"
 #include "tools/infer_bench/commands.h"
 #include "tools/infer_bench/peers/infer_worker.h"
 #include "tools/infer_bench/peers/machine.h"
 #include "tools/infer_bench/peers/peers_report.h"
-#include "tools/infer_bench/peers/python_files.h"
 
 namespace infer {
 namespace {
@@ -23,11 +23,6 @@ namespace fs = std::filesystem;
 using namespace peers;  // NOLINT: one command of this folder
 
 constexpr double kTinyMs = 0.1;
-
-std::string DefaultPython() {
-  const char* given = std::getenv("INFER_PEERS_PYTHON");
-  return given && *given ? given : "python3";
-}
 
 /// The Python worker of an engine, by the engine's name.
 std::string WorkerFileOf(const std::string& engine) { return engine + "_worker.py"; }
@@ -86,7 +81,7 @@ class PeersCommand : public Command {
     INFER_TRY(CheckOptions());
     if (GetHostFacts().build_type != "release") context.Warn("this is a debug build");
     INFER_ASSIGN(const auto scratch, ScratchFolder::Make());
-    INFER_TRY(WritePython(scratch->path()));
+    INFER_TRY(WritePythonFiles(scratch->path()));
     INFER_ASSIGN(std::vector<EngineState> engines, Engines(context, scratch->path()));
     Json report = NewReport(context, "infer-bench/peers@1");
     report["settings"] = Settings();
@@ -144,12 +139,6 @@ class PeersCommand : public Command {
     return {};
   }
 
-  static Status WritePython(const std::string& folder) {
-    for (const PythonFile& f : PythonFiles())
-      INFER_TRY(WriteFileAtomically(Cat(folder, "/", f.name), f.text));
-    return {};
-  }
-
   Result<EngineSpec> SpecOf(const std::string& name, const std::string& folder) const {
     if (name == "infer") {
       std::error_code error;
@@ -157,9 +146,7 @@ class PeersCommand : public Command {
       if (error) return IoError(Cat("/proc/self/exe: ", error.message()));
       return EngineSpec{name, {self.string(), kWorkerArgument}, {}};
     }
-    EngineSpec spec{name, {python_}, {"PYTHONPATH=" + folder, "PYTHONDONTWRITEBYTECODE=1"}};
-    if (const char* path = std::getenv("PYTHONPATH"); path && *path)
-      spec.environment[0] += Cat(":", path);
+    EngineSpec spec{name, {python_}, PythonEnvironment(folder)};
     const auto own = own_workers_.find(name);
     if (own != own_workers_.end()) {
       spec.argv.push_back(own->second);

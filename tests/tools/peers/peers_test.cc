@@ -5,10 +5,10 @@
 #include "lib/ir/text.h"
 #include "lib/ops/registry.h"
 #include "tools/common/pinning.h"
+#include "tools/engines/wire.h"
 #include "tools/infer_bench/peers/agreement.h"
 #include "tools/infer_bench/peers/machine.h"
 #include "tools/infer_bench/peers/verdict.h"
-#include "tools/infer_bench/peers/wire.h"
 
 namespace infer::peers {
 namespace {

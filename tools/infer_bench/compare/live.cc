@@ -8,8 +8,8 @@
 #include "lib/support/strings.h"
 #include "passes/pass/pipeline.h"
 #include "tools/common/pinning.h"
+#include "tools/engines/wire.h"
 #include "tools/infer_bench/peers/infer_worker.h"
-#include "tools/infer_bench/peers/wire.h"
 
 namespace infer {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "lib/support/random.h"
-#include "tools/infer_bench/peers/worker.h"
+#include "tools/engines/worker.h"
 
 namespace infer::peers {
 

@@ -12,7 +12,7 @@
 #include "tools/common/model_options.h"
 #include "tools/common/streams.h"
 #include "tools/common/version.h"
-#include "tools/infer_bench/peers/wire.h"
+#include "tools/engines/wire.h"
 
 namespace infer::peers {
 namespace {

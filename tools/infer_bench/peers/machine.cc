@@ -10,7 +10,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
-#include <filesystem>
 #include <fstream>
 #include <set>
 #include <thread>
@@ -18,18 +17,6 @@
 #include "lib/support/strings.h"
 
 namespace infer::peers {
-namespace {
-
-namespace fs = std::filesystem;
-
-std::string TemporaryFolder() {
-  std::error_code error;
-  const fs::path path = fs::temp_directory_path(error);
-  return error ? "/tmp" : path.string();
-}
-
-}  // namespace
-
 double MachineBusySeconds() {
   std::ifstream f("/proc/stat");
   std::string cpu;
@@ -72,16 +59,5 @@ Status MeasuringLock::Wait(const std::stop_token& stop) {
 }
 
 MeasuringLock::~MeasuringLock() { ::close(fd_); }
-
-Result<std::unique_ptr<ScratchFolder>> ScratchFolder::Make() {
-  std::string path = TemporaryFolder() + "/infer-peers-XXXXXX";
-  if (!::mkdtemp(path.data())) return IoError(Cat(path, ": ", std::strerror(errno)));
-  return std::unique_ptr<ScratchFolder>(new ScratchFolder(std::move(path)));
-}
-
-ScratchFolder::~ScratchFolder() {
-  std::error_code error;
-  fs::remove_all(path_, error);
-}
 
 }  // namespace infer::peers

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/support/status.h"
+#include "tools/engines/scratch_folder.h"
 
 namespace infer::peers {
 
@@ -40,20 +40,6 @@ class MeasuringLock {
   bool Try();
   Status Wait(const std::stop_token& stop);
   int fd_;
-};
-
-/// A new folder for temporary files, removed with all it holds by the destructor.
-class ScratchFolder {
- public:
-  static Result<std::unique_ptr<ScratchFolder>> Make();
-  ~ScratchFolder();
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  explicit ScratchFolder(std::string path) : path_(std::move(path)) {}
-  std::string path_;
 };
 
 }  // namespace infer::peers

@@ -8,8 +8,8 @@
 #include "lib/support/readable.h"
 #include "lib/support/strings.h"
 #include "tools/common/pinning.h"
+#include "tools/engines/wire.h"
 #include "tools/infer_bench/peers/machine.h"
-#include "tools/infer_bench/peers/wire.h"
 
 namespace infer::peers {
 namespace {

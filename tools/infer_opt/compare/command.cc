@@ -10,6 +10,8 @@
 #include "tools/common/guilt.h"
 #include "tools/common/input_values.h"
 #include "tools/common/verification.h"
+#include "tools/engines/outputs_of.h"
+#include "tools/engines/python_files.h"
 #include "tools/infer_opt/commands.h"
 #include "tools/infer_opt/compare/bisect.h"
 
@@ -28,14 +30,15 @@ class CompareCommand : public Command {
            "  infer-opt compare model.onnx --reference model_dir\n"
            "  infer-opt compare golden.onnx int8.onnx --data x.npy --layers --min-sqnr 25\n"
            "  infer-opt compare golden.onnx bad.onnx --bisect --cut small\n"
+           "  infer-opt compare model.onnx --against ort --python venv/bin/python\n"
            "\n"
            "Without a gate that of a rewrite holds: --max-error 0.001 (level 2: f16 0.005, bf16 "
            "0.04), all "
            "but floats equal.\n";
   }
   void Declare(Options& o) override {
-    o.Positional("models", &paths_, "GOLDEN CANDIDATE, or one MODEL with --reference", true,
-                 PathUse::kRead);
+    o.Positional("models", &paths_, "GOLDEN CANDIDATE, or one MODEL with --reference or --against",
+                 true, PathUse::kRead);
     o.Value("--reference", &reference_, "Folder of test_data_set_k with stored inputs and outputs",
             PathUse::kRead);
     model_.Declare(o);
@@ -51,6 +54,9 @@ class CompareCommand : public Command {
             "Seconds for the runs in which one layer alone is the candidate's");
     o.Value("--golden-cache", &cache_, "Folder in which the golden model's outputs are kept",
             PathUse::kWriteFolder);
+    o.Choice("--against", &against_, {"", "ort"},
+             "ort: of one MODEL, ONNX Runtime's outputs are golden; of two, it runs CANDIDATE");
+    o.Value("--python", &python_, "The Python that has ONNX Runtime");
     o.Flag("--bisect", &bisect_, "Find the smallest set of layers that breaks the gates");
     o.Value("--cut", &cut_, "Folder for those layers as a small model with its inputs",
             PathUse::kWriteFolder);
@@ -62,7 +68,7 @@ class CompareCommand : public Command {
     INFER_ASSIGN(candidate_, LoadModelKept(context, paths_.back()));
     Json report = NewReport(context, "infer-opt/compare@1");
     report["candidate"] = ToJson(*candidate_, paths_.back());
-    INFER_TRY(reference_.empty() ? OpenGolden(context, report) : OpenStored(report));
+    INFER_TRY(reference_.empty() ? OpenSamples(context, report) : OpenStored(report));
     context.Step("compare");
     INFER_ASSIGN(const AccuracyReport accuracy, CompareAll(context, report));
     for (const std::string& w : accuracy.warnings) context.Warn(w);
@@ -103,11 +109,14 @@ class CompareCommand : public Command {
 
  private:
   Status CheckOptions() {
-    const size_t wanted = reference_.empty() ? 2 : 1;
-    if (paths_.size() != wanted)
+    const bool one = paths_.size() == 1;
+    const bool otherwise = !reference_.empty() || !against_.empty();  // golden is no second file
+    if (paths_.size() > 2 || (one && !otherwise) || (!one && !reference_.empty()))
       return InvalidArgument(
-          Cat("give ", reference_.empty() ? "GOLDEN and CANDIDATE" : "one MODEL with --reference"));
-    if (wanted == 1 && (bisect_ || layers_ || !cache_.empty()))
+          "give GOLDEN and CANDIDATE, or one MODEL with --reference or --against");
+    if (one && !reference_.empty() && !against_.empty())
+      return InvalidArgument("--reference and --against both say what is golden");
+    if (one && (bisect_ || layers_ || !cache_.empty()))
       return InvalidArgument("--bisect, --layers and --golden-cache need a golden model");
     if (!cut_.empty() && !bisect_) return InvalidArgument("--cut FOLDER goes with --bisect");
     isolate_.samples = layer_samples_;
@@ -125,12 +134,15 @@ class CompareCommand : public Command {
     return device_.level >= 2 ? RewriteTolerance(g) : kRewriteTolerance;
   }
 
-  Status OpenGolden(Context& context, Json& report) {
-    INFER_ASSIGN(golden_, LoadModelKept(context, paths_.front()));
-    report["golden"] = ToJson(*golden_, paths_.front());
-    const Graph& g = golden_->graph;
+  /// Golden's outputs: of its graph, or of another engine that runs the one model there is.
+  Status OpenSamples(Context& context, Json& report) {
     SetLaneBudget(device_.threads > 0 ? device_.threads : AvailableCores());
     INFER_ASSIGN(backend_, MakeBackend(device_.device));
+    if (paths_.size() == 2) {
+      INFER_ASSIGN(golden_, LoadModelKept(context, paths_.front()));
+      report["golden"] = ToJson(*golden_, paths_.front());
+    }
+    const Graph& g = golden_ ? golden_->graph : candidate_->graph;
     if (data_.given()) {
       INFER_ASSIGN(auto data, OpenData(data_));
       INFER_ASSIGN(samples_, MakeSamples(data, g, FirstSamples(*data, data_.max_samples)));
@@ -142,12 +154,26 @@ class CompareCommand : public Command {
       samples_ = std::move(found.samples);
       report["extents"] = found.extents;
     }
-    if (!cache_.empty()) {
+    if (!golden_) {
+      INFER_ASSIGN(golden_outputs_, OfEngine(context, g, report));
+    } else if (!cache_.empty()) {
       golden_outputs_ = CachedGolden(cache_, g, device_, context.stop(), counts_);
-      return {};
+    } else {
+      INFER_ASSIGN(golden_outputs_, RunsOf(g, *backend_, 0, device_.threads, context.stop()));
     }
-    INFER_ASSIGN(golden_outputs_, RunsOf(g, *backend_, 0, device_.threads, context.stop()));
     return {};
+  }
+
+  /// --against: the last model as that engine runs it.
+  Result<OutputSource> OfEngine(Context& context, const Graph& g, Json& report) const {
+    peers::EngineRequest request{.engine = against_, .python = python_, .model = paths_.back()};
+    request.threads = device_.threads > 0 ? device_.threads : AvailableCores();
+    request.stop = context.stop();
+    Json versions;
+    INFER_ASSIGN(OutputSource outputs, peers::OutputsOf(request, g, versions));
+    report["against"] = {
+        {"engine", against_}, {"versions", versions}, {"side", golden_ ? "candidate" : "golden"}};
+    return outputs;
   }
 
   Status OpenStored(Json& report) {
@@ -179,8 +205,12 @@ class CompareCommand : public Command {
     o.progress = [&](int64_t done, int64_t total) { context.Progress("compare", done, total); };
     const Graph& c = candidate_->graph;
     if (golden_) INFER_TRY(CheckInterfaces(golden_->graph, c));
-    INFER_ASSIGN(const OutputSource ours,
-                 RunsOf(c, *backend_, device_.level, device_.threads, context.stop()));
+    OutputSource ours;
+    if (golden_ && !against_.empty()) {
+      INFER_ASSIGN(ours, OfEngine(context, c, report));
+    } else {
+      INFER_ASSIGN(ours, RunsOf(c, *backend_, device_.level, device_.threads, context.stop()));
+    }
     INFER_ASSIGN(AccuracyReport accuracy,
                  CompareSources(golden_outputs_, ours, golden_ ? golden_->graph : c, samples_, o));
     if (layers_)
@@ -219,7 +249,7 @@ class CompareCommand : public Command {
   }
 
   std::vector<std::string> paths_, sets_;
-  std::string reference_, cache_, cut_;
+  std::string reference_, cache_, cut_, against_, python_ = peers::DefaultPython();
   ModelOptions model_;
   DeviceOptions device_;
   DataFlags data_;

@@ -1,4 +1,4 @@
-#include "tools/infer_bench/peers/worker.h"
+#include "tools/engines/worker.h"
 
 #include <fcntl.h>
 #include <poll.h>

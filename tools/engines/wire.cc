@@ -1,4 +1,4 @@
-#include "tools/infer_bench/peers/wire.h"
+#include "tools/engines/wire.h"
 
 #include <cstring>
 

@@ -1,4 +1,4 @@
-"""The worker's side of `infer-bench peers`: one engine in a process of its own.
+"""The worker's side of `infer-bench peers` and `infer-opt compare --against`: one engine in a process of its own.
 
 Each line of stdin is a JSON request; its answer is one line of JSON on stdout, {"ok": true, ...} or
 {"ok": false, "error": TEXT}, with "missing": true where a package is not installed:
@@ -8,6 +8,7 @@ Each line of stdin is a JSON request; its answer is one line of JSON on stdout, 
                                                -> {"load_ms", "first_ms", "timed", "settings"}
   {"op": "run", "settle": S, "count": K}       -> {"ns": [K times]}; S runs before them are not timed
   {"op": "outputs", "folder"}                  -> {"outputs": [TENSOR]}
+  {"op": "infer", "inputs", "folder"}          -> {"outputs": [TENSOR]}; one run on other inputs
 
 The end of stdin ends the worker. A tensor is {"name", "dtype", "dims", "file"}: raw little-endian
 values in a file, dtype as infer-opt prints it (f32, u8, ...). "outputs" of a load lists the names in
@@ -52,6 +53,10 @@ class Engine:
 
     def bind(self):
         """Called once after the first step: output buffers can be fixed now."""
+
+    def rebind(self, inputs):
+        """Other inputs, maybe of other extents, for the steps that follow."""
+        raise NotImplementedError("this engine keeps its inputs")
 
     def outputs(self):
         """Of the last step: a list of (name, dtype, dims, bytes)."""
@@ -108,6 +113,10 @@ def answer(engine, request):
         return load(engine, request)
     if op == "run":
         return run(engine, request)
+    if op == "infer":
+        engine.rebind(request["inputs"])
+        engine.step()
+        return write_outputs(engine, request["folder"])
     if op == "outputs":
         return write_outputs(engine, request["folder"])
     raise ValueError("unknown request: %s" % op)

@@ -64,6 +64,13 @@ class OnnxRuntime(Engine):
             self.binding.bind_ortvalue_output(name, value)
         self.kept = values
 
+    def rebind(self, inputs):
+        self.binding.clear_binding_inputs()
+        self.binding.clear_binding_outputs()
+        self.inputs = [self.bind_input(tensor) for tensor in inputs]
+        for name in self.names:
+            self.binding.bind_output(name)
+
     def outputs(self):
         listed = []
         for name, value in zip(self.names, self.binding.get_outputs()):

@@ -1,5 +1,6 @@
 #pragma once
-/// A worker of `infer-bench peers`: a child process that answers one line of JSON with another.
+/// A worker of `infer-bench peers` and `infer-opt compare --against`: a child process that answers
+/// one line of JSON with another.
 #include <sys/types.h>
 
 #include <chrono>

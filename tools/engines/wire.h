@@ -1,5 +1,5 @@
 #pragma once
-/// What passes between `infer-bench peers` and its workers besides lines of JSON: tensors as raw
+/// What passes between a program and its workers besides lines of JSON: tensors as raw
 /// little-endian values in files. The protocol stands at the top of peers_protocol.py.
 #include "lib/tensor/tensor.h"
 #include "tools/common/report.h"

@@ -1,0 +1,27 @@
+#pragma once
+/// A folder for what programs and their workers exchange.
+#include <memory>
+#include <string>
+
+#include "lib/support/status.h"
+
+namespace infer::peers {
+
+/// Of the system: $TMPDIR, else /tmp.
+std::string TemporaryFolder();
+
+/// A new folder for temporary files, removed with all it holds by the destructor.
+class ScratchFolder {
+ public:
+  static Result<std::unique_ptr<ScratchFolder>> Make();
+  ~ScratchFolder();
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  explicit ScratchFolder(std::string path) : path_(std::move(path)) {}
+  std::string path_;
+};
+
+}  // namespace infer::peers
