@@ -16,6 +16,9 @@ namespace {
 
 constexpr int64_t kFewSamples = 10;
 constexpr int64_t kTrialSamples = 200;
+/// So much above the target must the held-out samples lie where they are fewer than kSureSamples.
+constexpr int64_t kSureSamples = 16;
+constexpr double kUnsureDb = 3;
 constexpr int64_t kSequentialSamples = 32;
 
 struct RecipeSplit {
@@ -162,6 +165,7 @@ Status RecipeRunner::NarrowRanges() {
 }
 
 Status RecipeRunner::TryObservers(const std::vector<std::string>& names) {
+  if (held_.count() < kSureSamples) return {};  // too few to say what a cut tail costs
   for (const std::string& name : names) {
     INFER_ASSIGN(const ObserverFactory observer, ParseObserver(name));
     const ObserverFactory before = observer_;
@@ -198,6 +202,7 @@ Status RecipeRunner::Smooth() {
 }
 
 Status RecipeRunner::KeepFloat(double target_db) {
+  if (held_.count() < kSureSamples) target_db += kUnsureDb;
   if (OutOfTime() || Decibels(error_.worst) >= target_db) return {};
   if (options_.on_step) options_.on_step("keep-f32");
   const double begin = Seconds();

@@ -41,7 +41,7 @@ struct RecipeOptions {
   double max_seconds = 480;
   /// Layers return to f32, the most harmful first, until every output has this SQNR. nullopt: 26,
   /// for `best` 30 where the model gives class scores (one row of numbers per sample), whose order
-  /// is what counts.
+  /// is what counts. 3 dB more where fewer than 16 samples are held out.
   std::optional<double> target_db;
   /// Told when a step begins.
   std::function<void(const std::string& name)> on_step = nullptr;

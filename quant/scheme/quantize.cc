@@ -85,6 +85,34 @@ void Warn(QuantizeReport& report) {
         Cat("only ", report.calibration_samples, " calibration samples: ranges may be too narrow"));
 }
 
+/// Depthwise layers whose weights share one scale though their channels differ so much that the
+/// smallest are left with few codes or none.
+void WarnOfCollapse(const QuantPlan& plan, const QuantScheme& scheme, QuantizeReport& report) {
+  constexpr double kLargestRatio = 32;  // two bits are left of seven
+  if (scheme.per_channel) return;
+  std::vector<std::string> names;
+  for (const PlannedNode& p : plan.nodes) {
+    if (!p.integer || !p.node->Is("Conv") || p.node->Attr<int64_t>("group") < 2) continue;
+    const Tensor& w = *p.node->input(1)->constant();
+    if (w.dim(1) != 1) continue;
+    const auto x = w.data<float>();
+    const size_t inner = x.size() / static_cast<size_t>(w.dim(0));
+    std::vector<double> reach;
+    for (size_t c = 0; c < x.size(); c += inner) {
+      const Interval r = FiniteRange(x.subspan(c, inner));
+      reach.push_back(std::max(-r.lo, r.hi));
+    }
+    const auto middle = reach.begin() + static_cast<std::ptrdiff_t>(reach.size() / 2);
+    std::nth_element(reach.begin(), middle, reach.end());
+    if (*std::max_element(reach.begin(), reach.end()) > kLargestRatio * *middle)
+      names.push_back(p.node->output(0)->name());
+  }
+  if (!names.empty())
+    report.warnings.push_back(
+        Cat(names.size(), " depthwise layers have one scale for channels that differ by more than ",
+            kLargestRatio, " times ('", names[0], "'): a scale per channel keeps them apart"));
+}
+
 }  // namespace
 
 Result<Graph> PrepareStatic(const Graph& g, bool prepare) {
@@ -111,6 +139,7 @@ Result<StaticResult> RewriteStatic(const StaticModel& model, const Graph& origin
   if (plan.values.empty()) return NothingToDo(plan);
   r.report.calibration_samples = calibration_samples;
   r.report.weight_bytes_before = ConstantBytes(original);
+  WarnOfCollapse(plan, model.scheme, r.report);
   INFER_TRY(InsertQdq(r.graph, plan, model.ranges, model.scheme, r.report));
   if (Status s = Verify(r.graph); !s.ok())
     return Internal(Cat("after quantization: ", s.message()));

@@ -6,6 +6,7 @@
 
 #include "lib/ir/eval.h"
 #include "lib/ir/verify.h"
+#include "lib/support/strings.h"
 #include "quant/accuracy/compare.h"
 #include "runtime/reference/backend.h"
 #include "tests/quant/scheme/graphs.h"
@@ -335,6 +336,24 @@ TEST(QuantizeStatic, StopsAndReportsProgress) {
   const auto r = QuantizeStatic(g, NormalSamples(g, 5, 1), *MakeReferenceBackend(), options);
   EXPECT_EQ(r.status().code(), Code::kCancelled);
   EXPECT_THAT(seen, ElementsAre(1, 2, 3));
+}
+
+TEST(QuantizeStatic, OneScaleForUnequalDepthwiseChannelsIsTold) {
+  const auto told = [](bool per_channel, std::string_view weights) {
+    Graph g =
+        MustParse(Cat("graph g(x: f32[1,3,2,2]) -> (y: f32[1,3,2,2]) {\n  w = const "
+                      "f32[3,1,1,1] {",
+                      weights, "}\n  y = Conv(x, w) {group = 3}\n}\n"));
+    QuantizeOptions o = Plain();
+    o.scheme.per_channel = per_channel;
+    const QuantizeReport r = MustQuantize(g, NormalSamples(g, 40, 1), o);
+    return std::any_of(r.warnings.begin(), r.warnings.end(), [](const std::string& w) {
+      return w.find("depthwise") != std::string::npos;
+    });
+  };
+  EXPECT_TRUE(told(false, "0.01, 0.02, 5"));
+  EXPECT_FALSE(told(false, "1, 2, 5"));
+  EXPECT_FALSE(told(true, "0.01, 0.02, 5"));
 }
 
 }  // namespace
