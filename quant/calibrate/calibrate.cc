@@ -1,10 +1,16 @@
 #include "quant/calibrate/calibrate.h"
 
+#include <algorithm>
+#include <chrono>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "lib/ir/editor.h"
+#include "lib/support/parallel.h"
 #include "lib/support/strings.h"
+#include "quant/calibrate/cache.h"
+#include "quant/calibrate/range_search.h"
 
 namespace infer {
 namespace {
@@ -37,6 +43,120 @@ Result<std::vector<Watched>> PlaceWatches(const Graph& graph,
     watched.push_back(std::move(w));
   }
   return watched;
+}
+
+/// What was seen so far, in the file that the options name; without one nothing happens.
+class Checkpoints {
+ public:
+  explicit Checkpoints(const CalibrationOptions& options) : options_(options) {}
+
+  /// Takes up what is there. The first sample still to be seen.
+  Result<int64_t> Open(const Graph& graph, const Samples& samples, std::vector<Watched>& watched) {
+    if (options_.cache.empty() || watched.empty()) return 0;
+    key_.model = ModelKey(graph);
+    INFER_ASSIGN(key_.data, DataKey(samples, options_.stop));
+    key_.state = watched[0].observer->state();
+    path_ = CachePath(options_.cache, key_);
+    last_ = Clock::now();
+    INFER_ASSIGN(const auto saved, ReadCalibration(path_));
+    // Where the file cannot be written, that is better known now.
+    if (!saved) return Begin(watched);
+    if (!(saved->key == key_)) {
+      Tell(Cat(path_, ": is of another ", WhatDiffers(saved->key, key_), "; calibrating anew"));
+      return Begin(watched);
+    }
+    for (const Watched& w : watched) {
+      if (saved->states.count(w.name)) continue;
+      Tell(Cat(path_, ": has no value '", w.name, "'; calibrating anew"));
+      return Begin(watched);
+    }
+    for (Watched& w : watched) {
+      std::string_view state = saved->states.at(w.name);
+      if (!w.observer->Load(state) || !state.empty())
+        return InvalidArgument(
+            Cat(path_, ": the state of value '", w.name, "' is damaged; delete the file"));
+    }
+    if (saved->done == 0) return 0;
+    Tell(saved->done < samples.count
+             ? Cat(path_, ": continues after ", saved->done, " of ", samples.count, " samples")
+             : Cat(path_, ": calibrated already, nothing is run again"));
+    return saved->done;
+  }
+
+  Status After(const std::vector<Watched>& watched, int64_t done, int64_t total) {
+    if (path_.empty()) return {};
+    const std::chrono::duration<double> since = Clock::now() - last_;
+    if (done < total && since.count() < options_.checkpoint_seconds) return {};
+    INFER_TRY(Write(watched, done));
+    last_ = Clock::now();
+    return {};
+  }
+
+  Status Write(const std::vector<Watched>& watched, int64_t done) const {
+    if (path_.empty()) return {};
+    SavedCalibration saved{key_, done, {}};
+    for (const Watched& w : watched) w.observer->Save(saved.states[w.name]);
+    return WriteCalibration(path_, saved);
+  }
+
+ private:
+  Result<int64_t> Begin(const std::vector<Watched>& watched) const {
+    INFER_TRY(Write(watched, 0));
+    return 0;
+  }
+  void Tell(const std::string& line) const {
+    if (options_.tell) options_.tell(line);
+  }
+
+  using Clock = std::chrono::steady_clock;
+  const CalibrationOptions& options_;
+  CalibrationKey key_;
+  std::string path_;
+  Clock::time_point last_{};
+};
+
+/// Runs sample `run` and shows the observers what came; each value by one thread.
+Status SeeSample(TappedProgram& t, const Samples& samples, int64_t run,
+                 const CalibrationOptions& options, std::vector<Watched>& watched) {
+  INFER_ASSIGN(const std::vector<Datum> inputs, samples.get(run));
+  INFER_TRY(RunInputs(*t.context, inputs, options.stop));
+  std::vector<std::span<const float>> seen;
+  for (const Watched& w : watched) {
+    const Datum& d = w.is_input ? inputs[w.index] : t.context->output(w.index);
+    seen.push_back(d.tensor().data<float>());
+  }
+  const LaneLease lease(options.threads);
+  // Early values are large, late ones small: dealt out in turn, each lane gets of both.
+  const auto lanes = static_cast<size_t>(std::max(lease.lanes(), 1));
+  std::vector<size_t> order;
+  for (size_t lane = 0; lane < lanes; ++lane)
+    for (size_t i = lane; i < watched.size(); i += lanes) order.push_back(i);
+  ParallelFor(static_cast<int64_t>(order.size()), 1, [&](int64_t begin, int64_t end) {
+    for (int64_t k = begin; k < end; ++k) {
+      const size_t i = order[static_cast<size_t>(k)];
+      watched[i].observer->See(seen[i]);
+    }
+  });
+  return {};
+}
+
+Result<CalibratedValue> ChooseOf(const Observer& o, const QuantGrid& grid) {
+  CalibratedValue v;
+  v.seen = o.seen();
+  v.count = o.count();
+  v.non_finite = o.non_finite();
+  INFER_ASSIGN(const ObservedRange chosen, o.Choose(grid));
+  v.range = chosen.range;
+  v.observer = chosen.observer;
+  v.candidates = chosen.candidates;
+  if (!o.histogram()) return v;
+  const BinnedValues values(*o.histogram());
+  v.error = values.SquaredError(ChooseParams(v.range, grid));
+  if (v.range.lo < 0 && v.range.hi > 0) {
+    const Interval r = FromZero(values, v.range, grid);
+    v.from_zero = {v.observer, r, values.SquaredError(ChooseParams(r, grid))};
+  }
+  return v;
 }
 
 }  // namespace
@@ -72,27 +192,36 @@ Result<CalibrationTable> Calibrate(const Graph& graph, const std::vector<std::st
   if (samples.count <= 0) return InvalidArgument("calibration: there are no samples");
   std::vector<std::string> taps;
   INFER_ASSIGN(std::vector<Watched> watched, PlaceWatches(graph, wanted, options.observer, taps));
-  CompileOptions compile;
-  compile.level = 0;
-  compile.threads = options.threads;
-  INFER_ASSIGN(TappedProgram t, CompileWithTaps(graph, taps, backend, compile));
-  for (int64_t run = 0; run < samples.count; ++run) {
-    if (options.stop.stop_requested()) return Cancelled("calibration was stopped");
-    auto inputs = samples.get(run);
-    if (!inputs.ok()) return std::move(inputs.status()).In(Cat("calibration sample ", run));
-    if (Status s = RunInputs(*t.context, *inputs, options.stop); !s.ok())
-      return std::move(s).In(Cat("calibration sample ", run));
-    for (Watched& w : watched) {
-      const Datum& d = w.is_input ? (*inputs)[w.index] : t.context->output(w.index);
-      w.observer->See(d.tensor().data<float>());
+  Checkpoints checkpoints(options);
+  INFER_ASSIGN(const int64_t first, checkpoints.Open(graph, samples, watched));
+  if (first < samples.count) {
+    CompileOptions compile;
+    compile.level = options.level;
+    compile.threads = options.threads;
+    INFER_ASSIGN(TappedProgram t, CompileWithTaps(graph, taps, backend, compile));
+    for (int64_t run = first; run < samples.count; ++run) {
+      if (options.stop.stop_requested()) {
+        INFER_TRY(checkpoints.Write(watched, run));
+        return Cancelled("calibration was stopped");
+      }
+      if (Status s = SeeSample(t, samples, run, options, watched); !s.ok())
+        return std::move(s).In(Cat("calibration sample ", run));
+      INFER_TRY(checkpoints.After(watched, run + 1, samples.count));
+      if (options.progress) options.progress(run + 1, samples.count);
     }
-    if (options.progress) options.progress(run + 1, samples.count);
   }
+  std::vector<std::optional<Result<CalibratedValue>>> chosen(watched.size());
+  const LaneLease lease(options.threads);
+  ParallelFor(static_cast<int64_t>(watched.size()), 1, [&](int64_t begin, int64_t end) {
+    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i)
+      chosen[i] = ChooseOf(*watched[i].observer, options.grid);
+  });
   CalibrationTable table;
-  for (const Watched& w : watched) {
-    auto range = w.observer->Choose(options.grid);
-    if (!range.ok()) return std::move(range.status()).In(Cat("calibration: value '", w.name, "'"));
-    table[w.name] = {w.observer->seen(), *range, w.observer->count(), w.observer->non_finite()};
+  for (size_t i = 0; i < watched.size(); ++i) {
+    const std::string& name = watched[i].name;
+    if (!chosen[i]->ok())
+      return std::move(chosen[i]->status()).In(Cat("calibration: value '", name, "'"));
+    table[name] = **std::move(chosen[i]);
   }
   return table;
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "lib/support/status.h"
+#include "quant/calibrate/state.h"
 
 namespace infer {
 namespace {
@@ -73,21 +74,48 @@ void Histogram::Include(double lo, double hi) {
   max_ = hi;
 }
 
-void Histogram::Add(std::span<const float> values) {
-  double lo = min_, hi = max_;
-  bool any = count_ > 0;
-  for (const float v : values) {
-    if (!std::isfinite(v)) {
-      ++non_finite_;
-      continue;
+void Histogram::CountBlocks(std::span<const float> values) {
+  // ReLU gives long runs of one bin, and adding to what was just written has to wait for it: four
+  // tables in turn, where the numbers are many enough to pay for clearing and summing them.
+  constexpr size_t kTables = 4, kBlock = 1024, kWorthTables = 4 * kBins;
+  const bool tables = values.size() >= kWorthTables;
+  thread_local std::vector<uint32_t> turn;
+  if (tables) turn.assign(kTables * kBins, 0);
+  const float inverse = std::ldexp(1.0f, -exponent_);
+  const auto first = static_cast<int32_t>(first_);
+  int32_t bin[kBlock];
+  for (size_t at = 0; at < values.size(); at += kBlock) {
+    const float* x = values.data() + at;
+    const size_t n = std::min(kBlock, values.size() - at);
+    for (size_t k = 0; k < n; ++k) {
+      const float scaled = x[k] * inverse;            // exact: a power of two, and none is lost
+      const auto towards_zero = static_cast<int32_t>(scaled);
+      bin[k] = towards_zero - (static_cast<float>(towards_zero) > scaled ? 1 : 0) - first;
     }
-    const double d = static_cast<double>(v);
-    lo = any ? std::min(lo, d) : d;
-    hi = any ? std::max(hi, d) : d;
-    any = true;
+    if (tables) {
+      for (size_t k = 0; k < n; ++k) ++turn[k % kTables * kBins + static_cast<size_t>(bin[k])];
+    } else {
+      for (size_t k = 0; k < n; ++k) ++counts_[static_cast<size_t>(bin[k])];
+    }
   }
-  if (!any) return;
-  Include(lo, hi);
+  if (!tables) return;
+  for (size_t t = 0; t < kTables; ++t)
+    for (size_t k = 0; k < counts_.size(); ++k) counts_[k] += turn[t * kBins + k];
+}
+
+void Histogram::Add(std::span<const float> values, const Scan& scan) {
+  non_finite_ += scan.non_finite;
+  if (scan.finite == 0) return;
+  const bool any = count_ > 0;
+  Include(any ? std::min(min_, scan.range.lo) : scan.range.lo,
+          any ? std::max(max_, scan.range.hi) : scan.range.hi);
+  count_ += scan.finite;
+  // Indices that f32 and int32 hold exactly, and widths by which dividing cannot underflow.
+  constexpr int64_t kExact = int64_t{1} << 24;
+  const bool blocks = scan.non_finite == 0 && exponent_ <= 0 && exponent_ >= -126 &&
+                      first_ > -kExact && first_ + kBins < kExact &&
+                      values.size() < (size_t{1} << 32);
+  if (blocks) return CountBlocks(values);
   const double inverse = std::ldexp(1.0, -exponent_);  // exact: a power of two
   for (const float v : values) {
     if (!std::isfinite(v)) continue;
@@ -95,8 +123,39 @@ void Histogram::Add(std::span<const float> values) {
     auto bin = static_cast<int64_t>(scaled);  // towards zero; a call-free floor
     if (static_cast<double>(bin) > scaled) --bin;
     ++counts_[static_cast<size_t>(bin - first_)];
-    ++count_;
   }
+}
+
+void Histogram::Save(std::string& out) const {
+  PutNumber(out, static_cast<uint64_t>(count_));
+  PutNumber(out, static_cast<uint64_t>(non_finite_));
+  if (count_ == 0) return;
+  PutDouble(out, min_);
+  PutDouble(out, max_);
+  for (const int64_t n : bins()) PutNumber(out, static_cast<uint64_t>(n));
+}
+
+bool Histogram::Load(std::string_view& in) {
+  *this = Histogram();
+  uint64_t count = 0, non_finite = 0;
+  if (!TakeNumber(in, count) || !TakeNumber(in, non_finite)) return false;
+  non_finite_ = static_cast<int64_t>(non_finite);
+  if (count == 0) return true;
+  double lo = 0, hi = 0;
+  if (!TakeDouble(in, lo) || !TakeDouble(in, hi) || !std::isfinite(lo) || !std::isfinite(hi) ||
+      lo > hi)
+    return false;
+  Include(lo, hi);
+  const size_t used = bins().size();
+  uint64_t sum = 0;
+  for (size_t k = 0; k < used; ++k) {
+    uint64_t n = 0;
+    if (!TakeNumber(in, n)) return false;
+    counts_[k] = static_cast<int64_t>(n);
+    sum += n;
+  }
+  count_ = static_cast<int64_t>(count);
+  return sum == count;
 }
 
 double Histogram::Quantile(double p) const {

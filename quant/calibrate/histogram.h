@@ -8,7 +8,11 @@
 /// is a function of min and max alone.
 #include <cstdint>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
+
+#include "quant/calibrate/scan.h"
 
 namespace infer {
 
@@ -17,7 +21,9 @@ class Histogram {
   static constexpr int kBins = 8192;
 
   /// Non-finite values are counted apart.
-  void Add(std::span<const float> values);
+  void Add(std::span<const float> values) { Add(values, ScanValues(values)); }
+  /// The same where ScanValues(values) is known.
+  void Add(std::span<const float> values, const Scan& scan);
 
   int64_t count() const { return count_; }  ///< finite values
   int64_t non_finite() const { return non_finite_; }
@@ -35,7 +41,13 @@ class Histogram {
   /// Bytes held, whatever was seen.
   int64_t memory_bytes() const;
 
+  /// Appends the state to `out`; Load takes it from the front of `in` again, and is false for bytes
+  /// that no Save wrote.
+  void Save(std::string& out) const;
+  bool Load(std::string_view& in);
+
  private:
+  void CountBlocks(std::span<const float> values);
   void Include(double lo, double hi);
 
   std::vector<int64_t> counts_;  // empty before the first value; kBins else

@@ -5,12 +5,28 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "lib/support/status.h"
+#include "quant/calibrate/histogram.h"
 #include "quant/scheme/quant_params.h"
 
 namespace infer {
+
+/// A range that an observer weighed.
+struct RangeCandidate {
+  std::string observer;  ///< whose range it is: "minmax", "percentile:99.99"
+  Interval range;
+  double error = 0;  ///< mean squared error of all numbers seen, rounding and clipping
+};
+
+struct ObservedRange {
+  Interval range;
+  std::string observer = {};                    ///< whose it is, where there was a choice
+  std::vector<RangeCandidate> candidates = {};  ///< among which; "auto" only
+};
 
 class Observer {
  public:
@@ -23,13 +39,22 @@ class Observer {
   Interval seen() const { return seen_; }  ///< exact minimum and maximum; [0, 0] for none
   /// The range to cover with `grid`; lies within seen(). InvalidModel when no finite value was
   /// seen.
-  Result<Interval> Choose(const QuantGrid& grid) const;
+  Result<ObservedRange> Choose(const QuantGrid& grid) const;
+  /// What was seen, where the observer keeps it.
+  virtual const Histogram* histogram() const { return nullptr; }
   virtual int64_t memory_bytes() const = 0;
 
+  /// What kind of state Save writes; observers of equal states may take each other's.
+  virtual std::string state() const = 0;
+  void Save(std::string& out) const;
+  bool Load(std::string_view& in);  ///< false for bytes that no Save of this state wrote
+
  protected:
-  /// `range` is of the finite values of this call; called only when there is one.
-  virtual void Update(std::span<const float> values, const Interval& range) = 0;
-  virtual Interval Range(const QuantGrid& grid) const = 0;  ///< Pre: count() > 0
+  /// `scan` is of `values`; called only when one is finite.
+  virtual void Update(std::span<const float> values, const Scan& scan) = 0;
+  virtual ObservedRange Range(const QuantGrid& grid) const = 0;  ///< Pre: count() > 0
+  virtual void SaveMore(std::string&) const {}
+  virtual bool LoadMore(std::string_view&) { return true; }
 
  private:
   int64_t count_ = 0, non_finite_ = 0;
@@ -49,7 +74,15 @@ ObserverFactory PercentileObserver(double percentile);
 /// Pre: 0 <= momentum < 1.
 ObserverFactory MovingAverageObserver(double momentum);
 
-/// "minmax", "percentile[:99.99]", "moving-average[:0.9]". InvalidArgument lists what there is.
+/// LeastDivergenceRange and LeastSquaresRange of range_search.h.
+ObserverFactory EntropyObserver();
+ObserverFactory MseObserver();
+/// Of the ranges of "minmax", "percentile:99.999", "percentile:99.99", "entropy" and "mse" the one
+/// with the least mean squared error of all numbers seen.
+ObserverFactory AutoObserver();
+
+/// "minmax", "percentile[:99.99]", "moving-average[:0.9]", "entropy", "mse", "auto". InvalidArgument
+/// lists what there is.
 Result<ObserverFactory> ParseObserver(std::string_view text);
 
 }  // namespace infer

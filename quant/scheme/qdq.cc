@@ -13,6 +13,9 @@ namespace {
 /// Bias codes stay within 2^30, so that the sum of products has room in int32.
 constexpr double kBiasReach = 0x1p30;
 
+/// How much of its squared error a value may gain for zero point 0: 0.2 dB.
+constexpr double kMostForZero = 1.05;
+
 struct Scaled {
   Value* scale = nullptr;
   Value* zero_point = nullptr;
@@ -43,6 +46,8 @@ class QdqWriter {
   Value* SkipActivation(size_t i, bool all_read_rounded);
   bool ReadsRounded(size_t i, const Use& use) const;
   float ScaleOf(const Value* v) const;
+  bool IsPadded(const Value* v) const;
+  double PreferZero(int group, const CalibrationTable& table, Interval& range) const;
 
   Graph& g_;
   const QuantPlan& plan_;
@@ -80,9 +85,11 @@ Status QdqWriter::ChooseGroups(const CalibrationTable& table) {
     else
       constant_params_[v] = ChooseParams(r, scheme_.activations);
   }
-  for (const auto& r : range) {
-    INFER_CHECK(r);
-    params_.push_back(ChooseParams(*r, scheme_.activations));
+  std::vector<double> zero_point_cost(range.size(), 0);
+  for (size_t group = 0; group < range.size(); ++group) {
+    INFER_CHECK(range[group]);
+    zero_point_cost[group] = PreferZero(static_cast<int>(group), table, *range[group]);
+    params_.push_back(ChooseParams(*range[group], scheme_.activations));
   }
   group_scaled_.resize(params_.size());
   for (size_t i = 0; i < plan_.values.size(); ++i) {
@@ -98,10 +105,53 @@ Status QdqWriter::ChooseGroups(const CalibrationTable& table) {
     if (const auto it = table.find(q.name); it != table.end()) {
       q.seen = it->second.seen;
       q.non_finite = it->second.non_finite;
+      q.observer = it->second.observer;
+      q.candidates = it->second.candidates;
+      q.error = it->second.error;
+      if (it->second.from_zero && q.range == it->second.from_zero->range)
+        q.error = it->second.from_zero->error;
     }
+    q.padded = IsPadded(plan_.values[i]);
+    q.zero_point_cost_db = zero_point_cost[static_cast<size_t>(plan_.group[i])];
     report_.values.push_back(std::move(q));
   }
   return {};
+}
+
+/// Whether an integer convolution reads `v` and pads it. Padding holds the zero point, and where
+/// that is 0 the kernels need not correct for what they multiply it with.
+bool QdqWriter::IsPadded(const Value* v) const {
+  return std::any_of(v->uses().begin(), v->uses().end(), [&](const Use& use) {
+    if (use.operand != 0 || !use.user->Is("Conv") || !integer_.count(use.user)) return false;
+    if (use.user->Attr<std::string>("auto_pad").starts_with("SAME")) return true;
+    const auto it = use.user->attrs().find("pads");
+    if (it == use.user->attrs().end()) return false;
+    const auto* pads = std::get_if<std::vector<int64_t>>(&it->second);
+    return pads && std::any_of(pads->begin(), pads->end(), [](int64_t pad) { return pad != 0; });
+  });
+}
+
+/// Cuts the range of a group that a padded convolution reads at 0 where that costs at most
+/// kMostForZero of the error of its numbers. Returns the cost in dB.
+double QdqWriter::PreferZero(int group, const CalibrationTable& table, Interval& range) const {
+  const QuantGrid& grid = scheme_.activations;
+  if (range.lo >= 0 || range.hi <= 0 || grid.symmetric || grid.qmin() != 0) return 0;
+  if (ChooseParams(range, grid).zero_point[0] == 0) return 0;
+  const CalibratedValue* only = nullptr;
+  bool padded = false;
+  for (size_t i = 0; i < plan_.values.size(); ++i) {
+    if (plan_.group[i] != group) continue;
+    padded = padded || IsPadded(plan_.values[i]);
+    const auto it = table.find(plan_.values[i]->name());
+    if (it == table.end()) continue;
+    if (only) return 0;  // the error of several together is not known
+    only = &it->second;
+  }
+  if (!padded || !only || only->range != range || !only->error || !only->from_zero) return 0;
+  const double ratio = only->from_zero->error / std::max(*only->error, 1e-300);
+  if (ratio > kMostForZero) return 0;
+  range = only->from_zero->range;
+  return 10 * std::log10(std::max(ratio, 1e-30));
 }
 
 float QdqWriter::ScaleOf(const Value* v) const {

@@ -158,6 +158,8 @@ Result<QuantizeReport> QuantizeStatic(Graph& g, const Samples& samples, const Ba
     CalibrationOptions calibration;
     calibration.observer = options.observer;
     calibration.grid = options.scheme.activations;
+    calibration.cache = options.calibration_cache;
+    calibration.tell = options.tell;
     calibration.threads = options.threads;
     calibration.progress = options.progress;
     calibration.stop = options.stop;

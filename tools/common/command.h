@@ -28,6 +28,9 @@ enum ExitCode {
 };
 ExitCode ExitCodeOf(const Status& s);
 
+/// ", 1:05 left": what `left` items take when `done` took `seconds`; "" when nobody can tell.
+std::string TimeLeft(double seconds, int64_t done, int64_t left);
+
 /// What a running command may use of its surroundings.
 class Context {
  public:
@@ -53,7 +56,8 @@ class Context {
   void Warn(std::string text);
   /// A line on stderr, unless --quiet.
   void Note(std::string_view text) const;
-  /// Progress of a long step; a bar when stderr is a terminal, else nothing. done == total ends it.
+  /// Progress of a long step: a bar with the time left when stderr is a terminal, else nothing.
+  /// done == total ends it.
   void Progress(std::string_view step, int64_t done, int64_t total);
   /// Ends the current step and starts the next: the report's timings[] {step, ms}.
   void Step(std::string name);
@@ -76,7 +80,9 @@ class Context {
   std::vector<std::pair<std::string, double>> steps_;
   std::string step_;
   std::chrono::steady_clock::time_point step_start_{};
-  std::chrono::steady_clock::time_point last_progress_{};
+  std::chrono::steady_clock::time_point last_progress_{}, progress_start_{};
+  std::string progress_step_;      // the step whose time left is told; "" between steps
+  int64_t progress_first_ = 0;     // what was done when it was first heard of
 };
 
 class Command {

@@ -1,9 +1,17 @@
 #include "quant/calibrate/calibrate.h"
 
 #include <gmock/gmock.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <functional>
 
 #include "lib/ir/text.h"
 #include "lib/ops/registry.h"
+#include "lib/support/random.h"
 #include "runtime/reference/backend.h"
 
 namespace infer {
@@ -45,6 +53,177 @@ TEST_F(CalibrateTest, VariableShapes) {
   const auto table = Calibrate(g, {"y"}, samples, *backend_);
   ASSERT_TRUE(table.ok()) << table.status().message();
   EXPECT_EQ(table->at("y").seen, (Interval{-6, -1}));
+}
+
+constexpr char kNet[] = R"(graph g(x: f32[N, 3]) -> (z) {
+  two = const f32[1] {2}
+  y = Mul(x, two)
+  z = Neg(y)
+})";
+
+/// Runs of one to four rows; `before` is called before each.
+Samples RowsOfNormals(int64_t count, std::function<void(int64_t)> before = {}) {
+  Samples s;
+  s.count = count;
+  s.get = [before](int64_t i) -> Result<std::vector<Datum>> {
+    if (before) before(i);
+    Random r(static_cast<uint64_t>(i) + 1);
+    Tensor t(DType::kF32, {1 + i % 4, 3});
+    for (float& x : t.mutable_data<float>()) x = static_cast<float>(r.Normal());
+    return std::vector<Datum>{Datum(std::move(t))};
+  };
+  return s;
+}
+
+void ExpectSame(const CalibrationTable& a, const CalibrationTable& b) {
+  ASSERT_EQ(a.size(), b.size());
+  for (const auto& [name, v] : a) {
+    const CalibratedValue& w = b.at(name);
+    EXPECT_EQ(v.range, w.range) << name;
+    EXPECT_EQ(v.seen, w.seen) << name;
+    EXPECT_EQ(v.count, w.count) << name;
+    EXPECT_EQ(v.error, w.error) << name;
+    EXPECT_EQ(v.observer, w.observer) << name;
+  }
+}
+
+class CacheTest : public CalibrateTest {
+ protected:
+  CacheTest() : path_(testing::TempDir() + "/infer_calibration_cache") {
+    std::filesystem::remove(path_);
+    options_.cache = path_;
+    options_.checkpoint_seconds = 0;
+    options_.threads = 1;  // a forked process has no other threads
+    options_.observer = AutoObserver();
+    options_.tell = [this](const std::string& line) { told_ += line + "\n"; };
+  }
+  ~CacheTest() override { std::filesystem::remove(path_); }
+  Result<CalibrationTable> Run(const Samples& samples, std::string_view net = kNet) {
+    told_.clear();
+    return Calibrate(Parse(net), {"x", "y", "z"}, samples, *backend_, options_);
+  }
+  CalibrationTable Plain(const Samples& samples) {
+    CalibrationOptions plain = options_;
+    plain.cache.clear();
+    plain.progress = nullptr;
+    return *Calibrate(Parse(kNet), {"x", "y", "z"}, samples, *backend_, plain);
+  }
+  std::string path_, told_;
+  CalibrationOptions options_;
+};
+
+TEST_F(CacheTest, IsUsedAgainWithoutARun) {
+  const auto first = Run(RowsOfNormals(9));
+  ASSERT_TRUE(first.ok()) << first.status().message();
+  EXPECT_EQ(told_, "");
+  int64_t runs = 0;
+  options_.progress = [&](int64_t, int64_t) { ++runs; };
+  const auto second = Run(RowsOfNormals(9));
+  ASSERT_TRUE(second.ok());
+  EXPECT_EQ(runs, 0);
+  EXPECT_THAT(told_, testing::HasSubstr("nothing is run again"));
+  ExpectSame(*first, *second);
+  ExpectSame(*first, Plain(RowsOfNormals(9)));
+  // What was seen serves another grid and another observer of the same state.
+  options_.grid = {DType::kI8, true};
+  options_.observer = PercentileObserver(99);
+  ASSERT_TRUE(Run(RowsOfNormals(9)).ok());
+  EXPECT_EQ(runs, 0);
+}
+
+TEST_F(CacheTest, OtherModelsDataAndObserversAreNotMistaken) {
+  ASSERT_TRUE(Run(RowsOfNormals(9)).ok());
+  const auto other_data = Run(RowsOfNormals(8));
+  EXPECT_THAT(told_, testing::HasSubstr("of another data"));
+  ExpectSame(*other_data, Plain(RowsOfNormals(8)));
+  std::string net = kNet;
+  net.replace(net.find("{2}"), 3, "{3}");
+  ASSERT_TRUE(Run(RowsOfNormals(8), net).ok());
+  EXPECT_THAT(told_, testing::HasSubstr("of another model"));
+  ASSERT_TRUE(Run(RowsOfNormals(8), net).ok());
+  EXPECT_THAT(told_, testing::HasSubstr("nothing is run again"));
+  options_.observer = MinMaxObserver();
+  ASSERT_TRUE(Run(RowsOfNormals(8), net).ok());
+  EXPECT_THAT(told_, testing::HasSubstr("of another observer"));
+}
+
+TEST_F(CacheTest, DamagedAndForeignFilesAreRefused) {
+  ASSERT_TRUE(Run(RowsOfNormals(5)).ok());
+  std::ifstream in(path_, std::ios::binary);
+  const std::string good{std::istreambuf_iterator<char>(in), {}};
+  const auto with = [&](const std::string& bytes) {
+    std::ofstream(path_, std::ios::binary) << bytes;
+    return Run(RowsOfNormals(5)).status();
+  };
+  for (size_t at = 0; at < good.size(); at += 1 + good.size() / 40) {
+    std::string bad = good;
+    bad[at] = static_cast<char>(bad[at] ^ 4);
+    EXPECT_EQ(with(bad).code(), Code::kInvalidArgument) << at;
+    EXPECT_EQ(with(good.substr(0, at)).code(), Code::kInvalidArgument) << at;
+  }
+  EXPECT_TRUE(with(good).ok());
+}
+
+TEST_F(CacheTest, ContinuesAfterAStop) {
+  std::stop_source stop;
+  options_.stop = stop.get_token();
+  const auto stopped = Run(RowsOfNormals(20, [&, calls = 0](int64_t i) mutable {
+    // The first 20 calls read the data for the key.
+    if (++calls > 20 && i == 7) stop.request_stop();
+  }));
+  EXPECT_EQ(stopped.status().code(), Code::kCancelled);
+  options_.stop = {};
+  int64_t runs = 0;
+  options_.progress = [&](int64_t, int64_t) { ++runs; };
+  const auto table = Run(RowsOfNormals(20));
+  ASSERT_TRUE(table.ok()) << table.status().message();
+  EXPECT_THAT(told_, testing::HasSubstr("continues after"));
+  EXPECT_LT(runs, 20);
+  EXPECT_GE(runs, 12);
+  ExpectSame(*table, Plain(RowsOfNormals(20)));
+}
+
+TEST_F(CacheTest, ContinuesAfterKill) {
+  for (const int64_t at : {1, 6, 13}) {
+    std::filesystem::remove(path_);
+    const pid_t child = fork();
+    if (child == 0) {
+      options_.progress = [&](int64_t done, int64_t) {
+        if (done == at) raise(SIGKILL);
+      };
+      (void)Run(RowsOfNormals(20));
+      _exit(0);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    int64_t runs = 0;
+    options_.progress = [&](int64_t, int64_t) { ++runs; };
+    const auto table = Run(RowsOfNormals(20));
+    ASSERT_TRUE(table.ok()) << table.status().message();
+    EXPECT_EQ(runs, 20 - at);
+    ExpectSame(*table, Plain(RowsOfNormals(20)));
+  }
+}
+
+TEST_F(CacheTest, AFolderHoldsOneFilePerKey) {
+  const std::string folder = path_ + "_folder";
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directory(folder);
+  options_.cache = folder;
+  for (const int64_t n : {4, 5, 4}) ASSERT_TRUE(Run(RowsOfNormals(n)).ok());
+  EXPECT_THAT(told_, testing::HasSubstr("nothing is run again"));
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), {}), 2);
+  std::filesystem::remove_all(folder);
+}
+
+TEST_F(CalibrateTest, StatesHoldAtMost64KilobytesOfCounts) {
+  for (const char* name : {"auto", "mse", "entropy", "percentile"}) {
+    const auto o = (*ParseObserver(name))();
+    for (int64_t i = 0; i < 50; ++i)
+      o->See((*RowsOfNormals(50).get(i))[0].tensor().data<float>());
+    EXPECT_LE(o->memory_bytes(), 64 * 1024 + 256) << name;
+  }
 }
 
 TEST_F(CalibrateTest, Errors) {

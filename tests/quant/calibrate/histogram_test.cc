@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <numeric>
 
@@ -82,6 +83,44 @@ TEST(Histogram, ExtremeValues) {
     EXPECT_EQ(h.Quantile(1), static_cast<double>(*std::max_element(v.begin(), v.end())));
     EXPECT_GE(h.Quantile(0), h.min());
     EXPECT_LE(h.MagnitudeQuantile(0.5), std::max(std::fabs(h.min()), std::fabs(h.max())));
+  }
+}
+
+/// Long streams take a faster way; it must count the same.
+TEST(Histogram, BlocksCountAsSingleNumbersDo) {
+  Random r(5);
+  for (const double spread : {1e-3, 1.0, 300.0, 1e5}) {
+    std::vector<float> v(70000);
+    for (float& x : v) x = std::max(static_cast<float>(spread * r.Normal()), -0.5f);
+    Histogram at_once, pieces;
+    at_once.Add(v);
+    for (size_t i = 0; i < v.size(); i += 10) pieces.Add({v.data() + i, 10});
+    ExpectSame(at_once, pieces);
+    v[300] = std::numeric_limits<float>::quiet_NaN();
+    Histogram odd;
+    odd.Add(v);
+    EXPECT_EQ(odd.count(), at_once.count() - 1);
+    EXPECT_EQ(odd.non_finite(), 1);
+  }
+}
+
+TEST(Histogram, SavesAndLoads) {
+  for (const auto& v : std::vector<std::vector<float>>{{}, {3}, Values(9, 3000)}) {
+    Histogram h, again;
+    h.Add(v);
+    std::string bytes;
+    h.Save(bytes);
+    std::string_view in = bytes;
+    ASSERT_TRUE(again.Load(in));
+    EXPECT_TRUE(in.empty());
+    ExpectSame(h, again);
+    again.Add(Values(2, 50));
+    h.Add(Values(2, 50));
+    ExpectSame(h, again);
+    for (size_t n = 0; n < bytes.size(); n += 1 + bytes.size() / 50) {
+      std::string_view cut(bytes.data(), n);
+      EXPECT_FALSE(again.Load(cut));
+    }
   }
 }
 

@@ -39,12 +39,12 @@ TEST(MinMaxObserver, IsExactOverBatches) {
   for (const size_t batch : {1, 7, 1000}) {
     const auto range = Fed(MinMaxObserver(), v, batch)->Choose(kU8);
     ASSERT_TRUE(range.ok());
-    EXPECT_EQ(*range, (Interval{*lo, *hi}));
+    EXPECT_EQ(range->range, (Interval{*lo, *hi}));
   }
 }
 
 TEST(Observers, IgnoreAndCountNonFinite) {
-  for (const char* name : {"minmax", "percentile:99", "moving-average"}) {
+  for (const char* name : {"minmax", "percentile:99", "moving-average", "entropy", "mse", "auto"}) {
     const auto make = ParseObserver(name);
     ASSERT_TRUE(make.ok());
     const auto clean = Fed(*make, {1, -2, 3}, 3);
@@ -53,12 +53,12 @@ TEST(Observers, IgnoreAndCountNonFinite) {
     dirty->See(std::vector<float>{kNan, kInf});
     EXPECT_EQ(dirty->count(), 3) << name;
     EXPECT_EQ(dirty->non_finite(), 5) << name;
-    EXPECT_EQ(*dirty->Choose(kU8), *clean->Choose(kU8)) << name;
+    EXPECT_EQ(dirty->Choose(kU8)->range, clean->Choose(kU8)->range) << name;
   }
 }
 
 TEST(Observers, RefuseWhenNothingFiniteWasSeen) {
-  for (const char* name : {"minmax", "percentile", "moving-average"}) {
+  for (const char* name : {"minmax", "percentile", "moving-average", "entropy", "mse", "auto"}) {
     auto o = (*ParseObserver(name))();
     EXPECT_FALSE(o->Choose(kU8).ok());
     o->See(std::vector<float>{kNan, kInf});
@@ -67,11 +67,11 @@ TEST(Observers, RefuseWhenNothingFiniteWasSeen) {
 }
 
 TEST(Observers, AllZeroGivesPositiveScale) {
-  for (const char* name : {"minmax", "percentile", "moving-average"}) {
+  for (const char* name : {"minmax", "percentile", "moving-average", "entropy", "mse", "auto"}) {
     auto o = (*ParseObserver(name))();
     o->See(std::vector<float>(100, 0.0f));
     for (const QuantGrid& grid : {kU8, kS8}) {
-      const QuantParams p = ChooseParams(*o->Choose(grid), grid);
+      const QuantParams p = ChooseParams(o->Choose(grid)->range, grid);
       EXPECT_GT(p.scale[0], 0) << name;
       EXPECT_EQ(p.zero_point[0], 0) << name;
     }
@@ -84,8 +84,8 @@ TEST(MovingAverageObserver, FollowsTheRecurrence) {
   o->See(std::vector<float>{-3, 2});
   o->See(std::vector<float>{-2, 8});
   // lo: -1 -> -1.2 -> -1.28; hi: 4 -> 3.8 -> 4.22
-  EXPECT_NEAR(o->Choose(kU8)->lo, -1.28, 1e-12);
-  EXPECT_NEAR(o->Choose(kU8)->hi, 4.22, 1e-12);
+  EXPECT_NEAR(o->Choose(kU8)->range.lo, -1.28, 1e-12);
+  EXPECT_NEAR(o->Choose(kU8)->range.hi, 4.22, 1e-12);
 }
 
 TEST(PercentileObserver, MatchesSortedValues) {
@@ -98,7 +98,7 @@ TEST(PercentileObserver, MatchesSortedValues) {
       EXPECT_GE(x, sorted[k - 2] - bin);
       EXPECT_LE(x, sorted[k] + bin);
     };
-    const Interval two_sided = *o->Choose(kU8), magnitude = *o->Choose(kS8);
+    const Interval two_sided = o->Choose(kU8)->range, magnitude = o->Choose(kS8)->range;
     std::sort(v.begin(), v.end());
     expect_rank(two_sided.lo, v, 100);
     expect_rank(two_sided.hi, v, 19900);
@@ -111,14 +111,14 @@ TEST(PercentileObserver, MatchesSortedValues) {
 
 TEST(PercentileObserver, HundredIsMinMax) {
   const auto v = Stream(4, 500, 0, 1);
-  EXPECT_EQ(*Fed(PercentileObserver(100), v, 50)->Choose(kU8),
-            *Fed(MinMaxObserver(), v, 50)->Choose(kU8));
+  EXPECT_EQ(Fed(PercentileObserver(100), v, 50)->Choose(kU8)->range,
+            Fed(MinMaxObserver(), v, 50)->Choose(kU8)->range);
 }
 
 TEST(PercentileObserver, CutsAnOutlier) {
   std::vector<float> v = Stream(5, 100000, 0, 1);
   v[777] = 30;
-  const Interval r = *Fed(PercentileObserver(99.9), v, 1000)->Choose(kU8);
+  const Interval r = Fed(PercentileObserver(99.9), v, 1000)->Choose(kU8)->range;
   EXPECT_LT(r.hi, 4);
   EXPECT_GT(r.hi, 3);
 }

@@ -15,6 +15,27 @@
 namespace infer {
 namespace {
 
+Json ToJson(const QuantizedValue& v) {
+  Json j = {{"name", v.name},
+            {"seen", {v.seen.lo, v.seen.hi}},
+            {"range", {v.range.lo, v.range.hi}},
+            {"type", Name(v.dtype)},
+            {"scale", v.scale},
+            {"zero_point", v.zero_point},
+            {"non_finite", v.non_finite},
+            {"padded", v.padded},
+            {"zero_point_cost_db", v.zero_point_cost_db}};
+  if (v.error) j["mean_squared_error"] = *v.error;
+  if (v.candidates.empty()) return j;
+  j["observer"] = v.observer;
+  j["candidates"] = Json::array();
+  for (const RangeCandidate& c : v.candidates)
+    j["candidates"].push_back({{"observer", c.observer},
+                               {"range", {c.range.lo, c.range.hi}},
+                               {"mean_squared_error", c.error}});
+  return j;
+}
+
 Json ToJson(const QuantizeReport& r) {
   Json j = {{"calibration_samples", r.calibration_samples},
             {"integer_layers", r.integer_layers},
@@ -44,14 +65,7 @@ Json ToJson(const QuantizeReport& r) {
     layer["note"] = l.note;
   }
   j["values"] = Json::array();
-  for (const QuantizedValue& v : r.values)
-    j["values"].push_back({{"name", v.name},
-                           {"seen", {v.seen.lo, v.seen.hi}},
-                           {"range", {v.range.lo, v.range.hi}},
-                           {"type", Name(v.dtype)},
-                           {"scale", v.scale},
-                           {"zero_point", v.zero_point},
-                           {"non_finite", v.non_finite}});
+  for (const QuantizedValue& v : r.values) j["values"].push_back(ToJson(v));
   return j;
 }
 

@@ -14,7 +14,9 @@ class StaticMode : public QuantizeMode {
   bool needs_data() const override { return true; }
   std::vector<std::string_view> formats() const override { return {"qdq", "qoperator"}; }
   void Declare(Options& o) override {
-    o.Value("--observer", &observer_, "minmax, percentile:99.99 or moving-average:0.9");
+    o.Value("--observer", &observer_, "auto, mse, entropy, minmax, percentile:99.99 or moving-average:0.9");
+    o.Value("--calib-cache", &recipe_options_.quantize.calibration_cache,
+            "File, or folder of files: calibration is kept there, continued and used again");
     o.Choice(
         "--recipe", &recipe_, {"none", "fast", "balanced", "best"},
         "Accuracy algorithms, each kept where the error on held-out calibration samples falls");
@@ -40,6 +42,7 @@ class StaticMode : public QuantizeMode {
     INFER_ASSIGN(options.observer, ParseObserver(observer_));
     options.threads = job.threads;
     options.stop = job.context.stop();
+    options.tell = [&](const std::string& line) { job.context.Note(line); };
     options.progress = [&](int64_t done, int64_t total) {
       job.context.Progress("calibrate", done, total);
     };
