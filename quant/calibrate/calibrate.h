@@ -27,7 +27,6 @@ struct CalibratedValue {
   std::optional<double> error = {};
   std::optional<RangeCandidate> from_zero = {};
 };
-};
 using CalibrationTable = std::map<std::string, CalibratedValue>;  ///< by value name
 
 struct CalibrationOptions {
