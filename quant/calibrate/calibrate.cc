@@ -163,18 +163,22 @@ Result<CalibratedValue> ChooseOf(const Observer& o, const QuantGrid& grid) {
 
 Result<TappedProgram> CompileWithTaps(const Graph& graph, const std::vector<std::string>& taps,
                                       const Backend& backend, const CompileOptions& options) {
-  Graph tapped = graph.Clone();
-  GraphEditor editor(tapped);
+  return CompileOwnedWithTaps(graph.Clone(), taps, backend, options);
+}
+
+Result<TappedProgram> CompileOwnedWithTaps(Graph graph, const std::vector<std::string>& taps,
+                                           const Backend& backend, const CompileOptions& options) {
+  GraphEditor editor(graph);
   TappedProgram t;
-  t.num_outputs = tapped.outputs().size();
+  t.num_outputs = graph.outputs().size();
   t.tapped = taps;
   for (const std::string& name : taps) {
-    Value* v = tapped.FindValue(name);
+    Value* v = graph.FindValue(name);
     if (!v || v->is_constant())
       return InvalidArgument(Cat("the graph computes no value '", name, "'"));
     editor.MarkOutput(v);
   }
-  INFER_ASSIGN(t.program, backend.Compile(tapped, options));
+  INFER_ASSIGN(t.program, backend.CompileOwned(std::move(graph), options));
   INFER_ASSIGN(t.context, t.program->NewContext());
   return t;
 }
@@ -189,6 +193,12 @@ Status RunInputs(RunContext& context, std::vector<Datum> inputs, std::stop_token
 Result<CalibrationTable> Calibrate(const Graph& graph, const std::vector<std::string>& wanted,
                                    const Samples& samples, const Backend& backend,
                                    const CalibrationOptions& options) {
+  return CalibrateOwned(graph.Clone(), wanted, samples, backend, options);
+}
+
+Result<CalibrationTable> CalibrateOwned(Graph graph, const std::vector<std::string>& wanted,
+                                        const Samples& samples, const Backend& backend,
+                                        const CalibrationOptions& options) {
   if (samples.count <= 0) return InvalidArgument("calibration: there are no samples");
   std::vector<std::string> taps;
   INFER_ASSIGN(std::vector<Watched> watched, PlaceWatches(graph, wanted, options.observer, taps));
@@ -198,7 +208,7 @@ Result<CalibrationTable> Calibrate(const Graph& graph, const std::vector<std::st
     CompileOptions compile;
     compile.level = options.level;
     compile.threads = options.threads;
-    INFER_ASSIGN(TappedProgram t, CompileWithTaps(graph, taps, backend, compile));
+    INFER_ASSIGN(TappedProgram t, CompileOwnedWithTaps(std::move(graph), taps, backend, compile));
     for (int64_t run = first; run < samples.count; ++run) {
       if (options.stop.stop_requested()) {
         INFER_TRY(checkpoints.Write(watched, run));

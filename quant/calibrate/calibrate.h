@@ -16,10 +16,10 @@
 namespace infer {
 
 struct CalibratedValue {
-  Interval seen;           ///< exact minimum and maximum of the finite elements
-  Interval range;          ///< what the observer chose to cover
-  int64_t count = 0;       ///< finite elements
-  int64_t non_finite = 0;  ///< NaN and infinities, left out of both
+  Interval seen;              ///< exact minimum and maximum of the finite elements
+  Interval range;             ///< what the observer chose to cover
+  int64_t count = 0;          ///< finite elements
+  int64_t non_finite = 0;     ///< NaN and infinities, left out of both
   std::string observer = {};  ///< whose range it is, where there was a choice ("auto")
   std::vector<RangeCandidate> candidates = {};  ///< and what else there was, with the errors
   /// Mean squared error of the tensor's numbers with `range`; unset for observers without a
@@ -32,9 +32,9 @@ using CalibrationTable = std::map<std::string, CalibratedValue>;  ///< by value 
 struct CalibrationOptions {
   ObserverFactory observer = MinMaxObserver();
   QuantGrid grid;  ///< what the ranges will be quantized with; observers may choose by it
-  /// Of the program that runs (CompileOptions): 2 is several times faster than 0, and differs from
-  /// it by roundoff.
-  int level = 2;
+  /// Of the program that runs (CompileOptions). 1: no number is rounded in another way than in the
+  /// golden model, and no weights are held in the larger forms of level 2, which gains little here.
+  int level = 1;
   int threads = 0;
   /// A file, or a folder for files of several models: what was seen is kept there (cache.h) every
   /// `checkpoint_seconds`, when stopped and at the end. "": nowhere. What is there for the same
@@ -55,6 +55,10 @@ struct CalibrationOptions {
 Result<CalibrationTable> Calibrate(const Graph& graph, const std::vector<std::string>& wanted,
                                    const Samples& samples, const Backend& backend,
                                    const CalibrationOptions& options = {});
+/// The same of a graph that nobody else needs: its weights are let go as kernels take them.
+Result<CalibrationTable> CalibrateOwned(Graph graph, const std::vector<std::string>& wanted,
+                                        const Samples& samples, const Backend& backend,
+                                        const CalibrationOptions& options = {});
 
 /// A compiled graph that also returns inner values. Used wherever inner values are watched.
 struct TappedProgram {
@@ -66,6 +70,9 @@ struct TappedProgram {
 /// InvalidArgument for a name that is not an inner value of `graph`.
 Result<TappedProgram> CompileWithTaps(const Graph& graph, const std::vector<std::string>& taps,
                                       const Backend& backend, const CompileOptions& options);
+/// The same of a graph that nobody else needs.
+Result<TappedProgram> CompileOwnedWithTaps(Graph graph, const std::vector<std::string>& taps,
+                                           const Backend& backend, const CompileOptions& options);
 /// Binds and runs.
 Status RunInputs(RunContext& context, std::vector<Datum> inputs, std::stop_token stop);
 

@@ -88,7 +88,7 @@ void Histogram::CountBlocks(std::span<const float> values) {
     const float* x = values.data() + at;
     const size_t n = std::min(kBlock, values.size() - at);
     for (size_t k = 0; k < n; ++k) {
-      const float scaled = x[k] * inverse;            // exact: a power of two, and none is lost
+      const float scaled = x[k] * inverse;  // exact: a power of two, and none is lost
       const auto towards_zero = static_cast<int32_t>(scaled);
       bin[k] = towards_zero - (static_cast<float>(towards_zero) > scaled ? 1 : 0) - first;
     }

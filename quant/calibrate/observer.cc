@@ -65,8 +65,7 @@ ObservedRange LeastErrorRange(const Histogram& h, const QuantGrid& grid) {
         {std::move(name), range, values.SquaredError(ChooseParams(range, grid))});
   };
   add("minmax", values.seen());
-  for (const double p : {99.999, 99.99})
-    add(Cat("percentile:", p), PercentileRange(h, grid, p));
+  for (const double p : {99.999, 99.99}) add(Cat("percentile:", p), PercentileRange(h, grid, p));
   add("entropy", LeastDivergenceRange(values, grid));
   add("mse", LeastSquaresRange(values, grid));
   const auto least =

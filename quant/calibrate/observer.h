@@ -81,8 +81,8 @@ ObserverFactory MseObserver();
 /// with the least mean squared error of all numbers seen.
 ObserverFactory AutoObserver();
 
-/// "minmax", "percentile[:99.99]", "moving-average[:0.9]", "entropy", "mse", "auto". InvalidArgument
-/// lists what there is.
+/// "minmax", "percentile[:99.99]", "moving-average[:0.9]", "entropy", "mse", "auto".
+/// InvalidArgument lists what there is.
 Result<ObserverFactory> ParseObserver(std::string_view text);
 
 }  // namespace infer

@@ -15,9 +15,9 @@ double Round(double x) {
 /// The codes that QuantizeLinear knows: it saturates at the type's ends, not at the grid's.
 struct Codes {
   explicit Codes(const QuantParams& p)
-    : scale(static_cast<double>(p.scale[0])),
-      lowest(static_cast<double>(IntegerMin(p.dtype) - p.zero_point[0])),
-      highest(static_cast<double>(IntegerMax(p.dtype) - p.zero_point[0])) {}
+      : scale(static_cast<double>(p.scale[0])),
+        lowest(static_cast<double>(IntegerMin(p.dtype) - p.zero_point[0])),
+        highest(static_cast<double>(IntegerMax(p.dtype) - p.zero_point[0])) {}
   double scale, lowest, highest;
 };
 
@@ -33,14 +33,15 @@ constexpr int kDivergenceSteps = 128, kLeastDivergenceStep = 16;
 }  // namespace
 
 BinnedValues::BinnedValues(const Histogram& h)
-  : width_(h.bin_width()), count_(static_cast<double>(h.count())), seen_{h.min(), h.max()} {
+    : width_(h.bin_width()), count_(static_cast<double>(h.count())), seen_{h.min(), h.max()} {
   const auto bins = h.bins();
   for (size_t k = 0; k < bins.size(); ++k) {
     if (bins[k] == 0) continue;
     const int64_t i = h.first_bin() + static_cast<int64_t>(k);
     const double middle = (static_cast<double>(i) + 0.5) * width_;
     const bool zero = i == 0 && h.min() >= 0;
-    bins_.push_back({zero ? 0 : std::clamp(middle, h.min(), h.max()), static_cast<double>(bins[k])});
+    bins_.push_back(
+        {zero ? 0 : std::clamp(middle, h.min(), h.max()), static_cast<double>(bins[k])});
   }
 }
 

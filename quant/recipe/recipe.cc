@@ -106,6 +106,8 @@ Status RecipeRunner::Calibrate(StaticModel& m, const ObserverFactory& observer,
   c.threads = run_.threads;
   c.stop = run_.stop;
   c.progress = options_.quantize.progress;
+  c.cache = options_.quantize.calibration_cache;
+  c.tell = options_.quantize.tell;
   INFER_ASSIGN(m.ranges, infer::Calibrate(m.graph, ObservedValues(plan), with, *run_.backend, c));
   return {};
 }

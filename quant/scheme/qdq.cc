@@ -105,11 +105,16 @@ Status QdqWriter::ChooseGroups(const CalibrationTable& table) {
     if (const auto it = table.find(q.name); it != table.end()) {
       q.seen = it->second.seen;
       q.non_finite = it->second.non_finite;
-      q.observer = it->second.observer;
-      q.candidates = it->second.candidates;
-      q.error = it->second.error;
-      if (it->second.from_zero && q.range == it->second.from_zero->range)
-        q.error = it->second.from_zero->error;
+      // A group's range, or one that was changed since, is none of the observer's.
+      const CalibratedValue& c = it->second;
+      q.candidates = c.candidates;
+      if (q.range == c.range) {
+        q.observer = c.observer;
+        q.error = c.error;
+      } else if (c.from_zero && q.range == c.from_zero->range) {
+        q.observer = c.observer;
+        q.error = c.from_zero->error;
+      }
     }
     q.padded = IsPadded(plan_.values[i]);
     q.zero_point_cost_db = zero_point_cost[static_cast<size_t>(plan_.group[i])];

@@ -151,9 +151,9 @@ Result<StaticResult> RewriteStatic(const StaticModel& model, const Graph& origin
 Result<QuantizeReport> QuantizeStatic(Graph& g, const Samples& samples, const Backend& backend,
                                       const QuantizeOptions& options) {
   INFER_ASSIGN(Graph prepared, PrepareStatic(g, options.prepare));
-  StaticModel model{std::move(prepared), {}, options.scheme};
+  StaticModel model{Graph(g.ops()), {}, options.scheme};
   {
-    INFER_ASSIGN(const QuantPlan plan, PlanQuantization(model.graph, g, options.scheme));
+    INFER_ASSIGN(const QuantPlan plan, PlanQuantization(prepared, g, options.scheme));
     if (plan.values.empty()) return NothingToDo(plan);
     CalibrationOptions calibration;
     calibration.observer = options.observer;
@@ -165,8 +165,12 @@ Result<QuantizeReport> QuantizeStatic(Graph& g, const Samples& samples, const Ba
     calibration.stop = options.stop;
     std::vector<std::string> wanted;
     for (const size_t i : plan.observed) wanted.push_back(plan.values[i]->name());
-    INFER_ASSIGN(model.ranges, Calibrate(model.graph, wanted, samples, backend, calibration));
+    // Calibration lets the folded weights go and they are folded again: so they are not held beside
+    // those of `g` and the packed ones.
+    INFER_ASSIGN(model.ranges,
+                 CalibrateOwned(std::move(prepared), wanted, samples, backend, calibration));
   }
+  INFER_ASSIGN(model.graph, PrepareStatic(g, options.prepare));
   INFER_ASSIGN(StaticResult result, RewriteStatic(model, g, samples.count));
   g = std::move(result.graph);
   return std::move(result.report);

@@ -12,7 +12,7 @@ struct QuantizeOptions {
   /// Simplify and fuse first (BatchNormalization into weights, bias Adds, constants); off for a
   /// graph that is prepared already.
   bool prepare = true;
-  std::string calibration_cache = "";  ///< CalibrationOptions::cache
+  std::string calibration_cache = "";                      ///< CalibrationOptions::cache
   std::function<void(const std::string&)> tell = nullptr;  ///< what calibration says of its cache
   int threads = 0;
   Progress progress = nullptr;

@@ -38,10 +38,10 @@ struct QuantizedValue {
   DType dtype = DType::kUndefined;
   float scale = 0;
   int32_t zero_point = 0;
-  int64_t non_finite = 0;  ///< NaN and infinities seen
+  int64_t non_finite = 0;     ///< NaN and infinities seen
   std::string observer = {};  ///< whose range it is, where the observer had a choice
   std::vector<RangeCandidate> candidates = {};  ///< what that was chosen from
-  std::optional<double> error = {};  ///< mean squared, with scale and zero_point
+  std::optional<double> error = {};             ///< mean squared, with scale and zero_point
   bool padded = false;  ///< read by a convolution with padding, which is faster with zero point 0
   /// The range was cut at 0 for it: by how much the error grew, in dB of SQNR; 0 where it was not.
   double zero_point_cost_db = 0;

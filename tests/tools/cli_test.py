@@ -449,6 +449,23 @@ class Cli(unittest.TestCase):
                       ["--format", "nbits"]]:
             self.expect(2, "infer-opt", "quantize", MODEL, "-o", self.dir / "o.onnx", *wrong, *data)
 
+    def test_calibration_cache(self):
+        args = ["infer-opt", "quantize", MODEL, "-o", self.dir / "cached.onnx", "--calib",
+                DEMO / "calib_images.npy", "--calib-samples", 20, "--preprocess", PREPROCESS,
+                "--no-verify", "--recipe", "none", "--calib-cache", self.dir / "calibration"]
+        first = self.report(0, *args)
+        bytes_of = (self.dir / "cached.onnx").read_bytes()
+        values = first["quantization"]["values"]
+        self.assertTrue(all(v["observer"] in [c["observer"] for c in v["candidates"]]
+                            for v in values if "observer" in v))
+        self.assertTrue(any("observer" in v for v in values))
+        (self.dir / "cached.onnx").unlink()
+        self.assertIn("nothing is run again", self.expect(0, *args).stderr)
+        self.assertEqual((self.dir / "cached.onnx").read_bytes(), bytes_of)
+        file, = (self.dir / "calibration").iterdir()
+        file.write_bytes(file.read_bytes()[:-3])
+        self.assertIn("damaged", self.expect(2, *args).stderr)
+
     def test_bench(self):
         report = self.report(0, "infer-bench", "run", MODEL, "--set", "batch=1", "--min-runs", 3,
                              "--min-time", 0, "--threads", 1)

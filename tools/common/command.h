@@ -81,8 +81,8 @@ class Context {
   std::string step_;
   std::chrono::steady_clock::time_point step_start_{};
   std::chrono::steady_clock::time_point last_progress_{}, progress_start_{};
-  std::string progress_step_;      // the step whose time left is told; "" between steps
-  int64_t progress_first_ = 0;     // what was done when it was first heard of
+  std::string progress_step_;   // the step whose time left is told; "" between steps
+  int64_t progress_first_ = 0;  // what was done when it was first heard of
 };
 
 class Command {

@@ -220,8 +220,7 @@ TEST_F(CacheTest, AFolderHoldsOneFilePerKey) {
 TEST_F(CalibrateTest, StatesHoldAtMost64KilobytesOfCounts) {
   for (const char* name : {"auto", "mse", "entropy", "percentile"}) {
     const auto o = (*ParseObserver(name))();
-    for (int64_t i = 0; i < 50; ++i)
-      o->See((*RowsOfNormals(50).get(i))[0].tensor().data<float>());
+    for (int64_t i = 0; i < 50; ++i) o->See((*RowsOfNormals(50).get(i))[0].tensor().data<float>());
     EXPECT_LE(o->memory_bytes(), 64 * 1024 + 256) << name;
   }
 }

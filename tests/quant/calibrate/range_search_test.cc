@@ -17,8 +17,8 @@ double ErrorOf(const std::vector<float>& v, const QuantParams& p) {
   double sum = 0;
   for (const float x : v) {
     const auto q = QuantizeValue(static_cast<double>(x), p.scale[0], p.zero_point[0], p.dtype);
-    const double e = static_cast<double>(x) - static_cast<double>(p.scale[0]) *
-                                                  static_cast<double>(q - p.zero_point[0]);
+    const double e = static_cast<double>(x) -
+                     static_cast<double>(p.scale[0]) * static_cast<double>(q - p.zero_point[0]);
     sum += e * e;
   }
   return sum / static_cast<double>(v.size());
@@ -30,8 +30,8 @@ struct Case {
 };
 
 std::vector<Case> Cases() {
-  std::vector<Case> cases = {{"normal", {}}, {"relu", {}}, {"outlier", {}}, {"shifted", {}},
-                             {"negative", {}}};
+  std::vector<Case> cases = {
+      {"normal", {}}, {"relu", {}}, {"outlier", {}}, {"shifted", {}}, {"negative", {}}};
   Random r(11);
   for (int i = 0; i < 10000; ++i) {
     const auto n = static_cast<float>(r.Normal());

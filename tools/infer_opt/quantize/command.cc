@@ -1,6 +1,7 @@
 /// infer-opt quantize: reads model and data, lets a mode rewrite the graph, compares the result
 /// with the FP32 model on data that the mode has not seen, and checks the gates.
 #include <algorithm>
+#include <cmath>
 
 #include "lib/support/strings.h"
 #include "quant/scheme/op_rules.h"
@@ -74,6 +75,27 @@ NodePattern ParseNodePattern(const std::string& text) {
   if (text.rfind("re:", 0) == 0) return {NodePattern::Kind::kRegex, text.substr(3)};
   if (text.rfind("op:", 0) == 0) return {NodePattern::Kind::kOp, text.substr(3)};
   return {NodePattern::Kind::kGlob, text};
+}
+
+/// How many values that padded convolutions read have the zero point that suits padding, and what
+/// that cost.
+std::string ZeroPoints(const QuantizeReport& r) {
+  int64_t padded = 0, at_zero = 0, cut = 0;
+  double most = 0;
+  for (const QuantizedValue& v : r.values) {
+    if (!v.padded) continue;
+    ++padded;
+    at_zero += v.zero_point == 0 ? 1 : 0;
+    if (v.zero_point_cost_db == 0) continue;
+    ++cut;
+    most = std::max(most, v.zero_point_cost_db);
+  }
+  if (padded == 0) return "";
+  return Cat("zero point 0 at ", at_zero, " of ", padded, " inputs of padded convolutions",
+             cut > 0 ? Cat(" (", cut, " ranges cut at 0 for it, at most ",
+                           std::round(most * 1000) / 1000, " dB of their SQNR)")
+                     : "",
+             "\n");
 }
 
 class QuantizeCommand : public Command {
@@ -298,6 +320,7 @@ class QuantizeCommand : public Command {
         "; weights ", HumanBytes(r.weight_bytes_before), " -> ", HumanBytes(r.weight_bytes_after),
         r.calibration_samples > 0 ? Cat(", calibrated on ", r.calibration_samples, " samples") : "",
         "\n");
+    out += ZeroPoints(r);
     // One row per operator and reason: attention alone leaves dozens of products of one kind.
     std::vector<std::vector<std::string>> rows = {{"FP32 layer", "operator", "why"}};
     std::vector<int> more;

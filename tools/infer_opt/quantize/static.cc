@@ -1,4 +1,6 @@
 /// --mode static: INT8 in QDQ form, ranges of activations from calibration data.
+#include <filesystem>
+
 #include "lib/support/readable.h"
 #include "lib/support/strings.h"
 #include "quant/recipe/recipe.h"
@@ -14,9 +16,11 @@ class StaticMode : public QuantizeMode {
   bool needs_data() const override { return true; }
   std::vector<std::string_view> formats() const override { return {"qdq", "qoperator"}; }
   void Declare(Options& o) override {
-    o.Value("--observer", &observer_, "auto, mse, entropy, minmax, percentile:99.99 or moving-average:0.9");
+    o.Value("--observer", &observer_,
+            "auto, mse, entropy, minmax, percentile:99.99 or moving-average:0.9");
     o.Value("--calib-cache", &recipe_options_.quantize.calibration_cache,
-            "File, or folder of files: calibration is kept there, continued and used again");
+            "Folder: what calibration saw is kept there, continued and used again",
+            PathUse::kWriteFolder);
     o.Choice(
         "--recipe", &recipe_, {"none", "fast", "balanced", "best"},
         "Accuracy algorithms, each kept where the error on held-out calibration samples falls");
@@ -46,6 +50,11 @@ class StaticMode : public QuantizeMode {
     options.progress = [&](int64_t done, int64_t total) {
       job.context.Progress("calibrate", done, total);
     };
+    if (const std::string& folder = options.calibration_cache; !folder.empty()) {
+      std::error_code error;
+      std::filesystem::create_directories(folder, error);
+      if (error) return IoError(Cat("--calib-cache ", folder, ": ", error.message()));
+    }
     recipe_options_.recipe = *ParseRecipe(recipe_);
     recipe_options_.on_step = [&](const std::string& step) { job.context.Note("recipe: " + step); };
     INFER_ASSIGN(RecipeReport done,
@@ -86,7 +95,7 @@ class StaticMode : public QuantizeMode {
 
   RecipeOptions recipe_options_;
   TypeFlags types_;
-  std::string observer_ = "minmax", recipe_ = "balanced";
+  std::string observer_ = "auto", recipe_ = "balanced";
   bool per_tensor_ = false, reduce_range_ = false;
 };
 
