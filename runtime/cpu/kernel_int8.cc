@@ -1,5 +1,4 @@
 /// Integer kernels of DQ -> Conv | MatMul | Gemm [-> activations] [-> Q] through oneDNN.
-#include <limits>
 
 #include "runtime/cpu/int8_product.h"
 #include "runtime/cpu/kernels.h"
@@ -14,7 +13,6 @@ using onednn::Arg;
 using onednn::Binding;
 using onednn::PostOp;
 
-constexpr float kInf = std::numeric_limits<float>::infinity();
 
 #ifdef INFER_X86
 constexpr bool kIsX86 = true;
@@ -86,7 +84,8 @@ class ProductKernel final : public Kernel {
       ops.push_back({.kind = PostOp::Kind::kSum,
                      .scale = sum.other_scale,
                      .zero_point = group_.residual->other.params.zero_point()});
-      if (group_.residual->relu) ops.push_back(onednn::Clip(0, kInf));
+      // A clip here gives wrong numbers in oneDNN 2.6 where both zero points are other than 0.
+      if (group_.residual->relu) ops.push_back(onednn::Relu());
     }
     // oneDNN adds the zero point in f32 and rounds the sum: an odd one sends halves the other way,
     // and any takes bits from a result that is small beside it.

@@ -57,6 +57,8 @@ PostOp Clip(float lo, float hi) {
   return {PostOp::Kind::kEltwise, static_cast<int>(Algorithm::eltwise_clip_v2), lo, hi};
 }
 
+PostOp Relu() { return {PostOp::Kind::kEltwise, static_cast<int>(Algorithm::eltwise_relu)}; }
+
 PostOp RoundHalfEven() {
   return {PostOp::Kind::kEltwise, static_cast<int>(Algorithm::eltwise_round)};
 }

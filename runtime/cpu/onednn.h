@@ -58,6 +58,8 @@ std::optional<PostOp> EltwiseOf(const Node& node);
 PostOp Linear(float alpha, float beta);
 /// y = min(max(x, lo), hi).
 PostOp Clip(float lo, float hi);
+/// y = max(x, 0).
+PostOp Relu();
 /// The nearest integer, halves to even.
 PostOp RoundHalfEven();
 

@@ -182,24 +182,34 @@ TEST(Int8, ConvolutionWithResidual) {
       // Sums of these scales fall on halves of the result's.
       {"u8", "u8", 5, 3, 120, 0.03, 0.03, "Relu(a)"},
       {"u8", "u8", 5, 3, 120, 0.045, 0.09, "Identity(a)"},
+      // And of these on whole quanta, so that the addition does join the step.
+      {"u8", "u8", 128, 100, 120, 0.06, 0.06, "Relu(a)"},
+      {"u8", "u8", 128, 100, 120, 0.06, 0.06, "Identity(a)"},
+      {"u8", "u8", 0, 0, 120, 0.06, 0.06, "Relu(a)"},
+      {"i8", "i8", 3, -5, -11, 0.0006, 0.06, "Relu(a)"},
+  };
+  const auto check = [](const Case& c, int64_t window, std::string_view sum, int64_t channels,
+                        bool bias) {
+    const bool relu = c.after == "Relu(a)";
+    CheckInt8(
+        Cat("graph g(q: ", c.type, "[2,16,7,6], p: ", c.other, "[2,", channels, ",7,6]) -> (y) { ",
+            Dq("x", "q", 0.05, c.type, c.zero), Dq("z", "p", c.other_scale, c.other, c.other_zero),
+            "wq = ", Const(DType::kI8, {channels, 16, window, window}, 7),
+            // Without a bias the sums of a rounder scale would fall on halves.
+            " ws = const f32[] {", bias ? "0.001" : "0.00113", "} w = DequantizeLinear(wq, ws) ",
+            bias ? Cat("b = const f32[", channels, "] ~3 c = Conv(x, w, b)") : "c = Conv(x, w)",
+            " {pads=", window == 1 ? "[0,0,0,0]" : "[1,1,1,1]", "} ",
+            Q("cq", "c", c.between_scale, c.type, c.between_zero),
+            Dq("d", "cq", c.between_scale, c.type, c.between_zero), "a = ", sum, " ",
+            relu ? "r = Relu(a) " : "", Q("y", relu ? "r" : "a", 0.06, c.type, 40), " }"),
+        {Full(*ParseDType(c.type), {2, 16, 7, 6}, 5),
+         Full(*ParseDType(c.other), {2, channels, 7, 6}, 6)});
   };
   for (const Case& c : cases)
-    for (int64_t window : {1, 3})
-      for (std::string_view sum : {"Add(d, z)", "Add(z, d)"}) {
-        const bool relu = c.after == "Relu(a)";
-        CheckInt8(Cat("graph g(q: ", c.type, "[2,16,7,6], p: ", c.other, "[2,32,7,6]) -> (y) { ",
-                      Dq("x", "q", 0.05, c.type, c.zero),
-                      Dq("z", "p", c.other_scale, c.other, c.other_zero),
-                      "wq = ", Const(DType::kI8, {32, 16, window, window}, 7),
-                      " ws = const f32[] {0.001} w = DequantizeLinear(wq, ws) b = const f32[32] ~3 "
-                      "c = Conv(x, w, b) {pads=",
-                      window == 1 ? "[0,0,0,0]" : "[1,1,1,1]", "} ",
-                      Q("cq", "c", c.between_scale, c.type, c.between_zero),
-                      Dq("d", "cq", c.between_scale, c.type, c.between_zero), "a = ", sum, " ",
-                      relu ? "r = Relu(a) " : "", Q("y", relu ? "r" : "a", 0.06, c.type, 40), " }"),
-                  {Full(*ParseDType(c.type), {2, 16, 7, 6}, 5),
-                   Full(*ParseDType(c.other), {2, 32, 7, 6}, 6)});
-      }
+    for (int64_t window : {1, 3}) {
+      for (std::string_view sum : {"Add(d, z)", "Add(z, d)"}) check(c, window, sum, 32, true);
+      for (int64_t channels : {16, 32, 48}) check(c, window, "Add(d, z)", channels, false);
+    }
 }
 
 /// Two convolutions that are added, and one whose sum is also read elsewhere.

@@ -433,7 +433,8 @@ class Cli(unittest.TestCase):
         rows = [("fp16", [], 0.55), ("bf16", [], 0.55), ("dynamic", [], 0.35),
                 ("static", ["--format", "qoperator"], 0.35),
                 ("static", ["--activations", "u16"], 0.5),
-                ("static", ["--weights", "u8"], 0.5)]
+                ("static", ["--weights", "u8"], 0.5),
+                ("static", ["--symmetric-activations"], 0.5)]
         for mode, options, most in rows:
             with self.subTest(mode=mode, options=options):
                 given = data if mode == "static" else []
