@@ -13,7 +13,6 @@ using onednn::Arg;
 using onednn::Binding;
 using onednn::PostOp;
 
-
 #ifdef INFER_X86
 constexpr bool kIsX86 = true;
 #else
