@@ -1,6 +1,7 @@
 #include "quant/accuracy/minimal_set.h"
 
 #include <algorithm>
+#include <cstddef>
 
 namespace infer {
 namespace {
@@ -8,13 +9,13 @@ namespace {
 using Set = std::vector<size_t>;
 
 Set Beginning(const Set& all, size_t count) {
-  return {all.begin(), all.begin() + static_cast<ptrdiff_t>(count)};
+  return {all.begin(), all.begin() + static_cast<std::ptrdiff_t>(count)};
 }
 
 /// Part `k` of `parts` about equal ones.
 Set Part(const Set& all, size_t k, size_t parts) {
   const auto at = [&](size_t i) {
-    return all.begin() + static_cast<ptrdiff_t>(i * all.size() / parts);
+    return all.begin() + static_cast<std::ptrdiff_t>(i * all.size() / parts);
   };
   return {at(k), at(k + 1)};
 }

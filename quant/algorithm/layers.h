@@ -1,6 +1,7 @@
 #pragma once
 /// What the accuracy algorithms see of a layer that becomes integer, and how they change it. All of
 /// them rewrite the f32 graph that is quantized afterwards; none writes integers.
+#include <functional>
 #include <span>
 
 #include "quant/scheme/plan.h"

@@ -12,6 +12,7 @@
 #include "lib/ir/text.h"
 #include "lib/ops/registry.h"
 #include "lib/support/random.h"
+#include "lib/support/strings.h"
 #include "runtime/reference/backend.h"
 
 namespace infer {
@@ -89,7 +90,8 @@ void ExpectSame(const CalibrationTable& a, const CalibrationTable& b) {
 
 class CacheTest : public CalibrateTest {
  protected:
-  CacheTest() : path_(testing::TempDir() + "/infer_calibration_cache") {
+  // Tests run beside each other: a name of its own for each process.
+  CacheTest() : path_(Cat(testing::TempDir(), "/infer_calibration_cache_", ::getpid())) {
     std::filesystem::remove(path_);
     options_.cache = path_;
     options_.checkpoint_seconds = 0;
