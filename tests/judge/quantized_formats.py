@@ -8,6 +8,7 @@ kernels, so only here), keep the SQNR of its type against the f32 model there (w
 and on both our backends, and be as small as the type says. QOperator files must say what the QDQ
 file says. Prints one line per file. Exits 1 when one fails, 77 when there is nothing to judge."""
 import collections
+import json
 import os
 import subprocess
 import sys
@@ -83,13 +84,20 @@ def judge(tool, root, model, name, spec, data, workspace, golden, least):
         notes.append(f"ONNX Runtime {there:.1f} dB ({common})")
         passed = passed and there >= max(db, least)
     for device in ("cpu", "reference"):
+        # The measured figure is judged: a gate would also ask for an interval, and sets are few.
+        told = path + ".told.json"
         done = subprocess.run([tool, "compare", path, "--reference", folder, "--device", device,
-                               "--quiet", "--min-sqnr", str(db)], capture_output=True, text=True,
+                               "--quiet", "--json", told], capture_output=True, text=True,
                               timeout=500)
-        notes.append(f"{device} {'holds' if done.returncode == 0 else 'breaks'} {db} dB")
-        passed = passed and done.returncode == 0
-        if done.returncode:
-            notes.append((done.stdout + done.stderr).strip()[-400:])
+        if done.returncode > 1:  # 1: a default gate for equal models
+            notes.append(f"{device} fails: " + (done.stdout + done.stderr).strip()[-400:])
+            passed = False
+            continue
+        with open(told) as f:
+            outputs = json.load(f)["accuracy"]["outputs"]
+        here = min(float(o["sqnr_db"]) for o in outputs if "sqnr_db" in o)
+        notes.append(f"{device} {here:.1f} dB")
+        passed = passed and here >= db
     print(f"{'pass' if passed else 'FAIL'} {model} {name}: {size:.3f} of the bytes, " +
           "; ".join(notes), flush=True)
     return passed, there
