@@ -77,7 +77,7 @@ void Histogram::Include(double lo, double hi) {
 void Histogram::CountBlocks(std::span<const float> values) {
   // ReLU gives long runs of one bin, and adding to what was just written has to wait for it: four
   // tables in turn, where the numbers are many enough to pay for clearing and summing them.
-  constexpr size_t kTables = 4, kBlock = 1024, kWorthTables = 4 * kBins;
+  constexpr size_t kTables = 4, kBlock = 1024, kWorthTables = size_t{4} * kBins;
   const bool tables = values.size() >= kWorthTables;
   thread_local std::vector<uint32_t> turn;
   if (tables) turn.assign(kTables * kBins, 0);

@@ -25,7 +25,8 @@ Interval Within(const Interval& seen, double lo, double hi) {
   return {std::min(std::max(seen.lo, lo), seen.hi), std::max(std::min(seen.hi, hi), seen.lo)};
 }
 
-constexpr int kSteps = 64;      // of a search over one end
+constexpr int kSteps = 64;  // of a search over one end
+constexpr int kFine = kSteps / 2;
 constexpr double kFinest = 64;  // ranges are at least 1 / kFinest of what was seen
 /// Below an eighth the bins would be too few for the codes to spread over.
 constexpr int kDivergenceSteps = 128, kLeastDivergenceStep = 16;
@@ -116,8 +117,8 @@ Interval LeastSquaresRange(const BinnedValues& values, const QuantGrid& grid) {
   for (const double reach : {0.5, 0.1}) {
     const Interval from = best;
     const double at = std::max(std::fabs(from.lo), std::fabs(from.hi));
-    for (int k = 1; k <= kSteps / 2; ++k) {
-      const double step = reach * k / (kSteps / 2);
+    for (int k = 1; k <= kFine; ++k) {
+      const double step = reach * k / kFine;
       for (const double by : {1 - step, 1 + step}) {
         if (grid.symmetric) {
           consider(Within(seen, -at * by, at * by));
@@ -127,8 +128,8 @@ Interval LeastSquaresRange(const BinnedValues& values, const QuantGrid& grid) {
       }
     }
     const Interval then = best;
-    for (int k = 1; k <= kSteps / 2 && !grid.symmetric; ++k) {
-      const double step = reach * k / (kSteps / 2);
+    for (int k = 1; k <= kFine && !grid.symmetric; ++k) {
+      const double step = reach * k / kFine;
       for (const double by : {1 - step, 1 + step})
         if (then.hi > 0) consider(Within(seen, best.lo, then.hi * by));
     }

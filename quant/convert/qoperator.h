@@ -12,6 +12,7 @@
 ///   Relu, Clip before QuantizeLinear
 ///                           Clip on integers
 /// Graph inputs and float readers keep their QuantizeLinear and DequantizeLinear.
+#include "lib/ir/graph.h"
 #include "quant/scheme/report.h"
 
 namespace infer {

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <cmath>
 #include <cstdio>
 
 #include "lib/support/readable.h"
@@ -45,7 +46,7 @@ std::string TimeLeft(double seconds, int64_t done, int64_t left) {
   const double more = seconds / static_cast<double>(done) * static_cast<double>(left);
   constexpr double kMost = 1e6;  // beyond, and for what is no number, nothing is told
   if (!(more < kMost)) return "";
-  const auto s = static_cast<int64_t>(more + 0.5);
+  const int64_t s = std::llround(more);
   const auto two = [](int64_t v) { return Cat(v < 10 ? "0" : "", v); };
   return s < 3600 ? Cat(", ", s / 60, ":", two(s % 60), " left")
                   : Cat(", ", s / 3600, ":", two(s / 60 % 60), ":", two(s % 60), " left");
