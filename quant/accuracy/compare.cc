@@ -42,25 +42,6 @@ std::vector<Datum> OutputsOf(const RunContext& context, size_t count) {
   return out;
 }
 
-/// Adds the rows of output 0 with their labels. Rows without a label are an error.
-Status AddLabels(const Tensor& golden, const Tensor& candidate, const std::vector<int64_t>& labels,
-                 PairedAccuracy& task) {
-  if (!IsFloat(golden.dtype())) return InvalidModel("labels need an output of scores");
-  const Rows rows = RowsOf(golden.dims());
-  if (rows.count != static_cast<int64_t>(labels.size()))
-    return InvalidModel(Cat("output 0 has ", rows.count, " rows of scores, but there are ",
-                            labels.size(), " labels"));
-  const std::vector<float> g = golden.ToFloats(), c = candidate.ToFloats();
-  const auto width = static_cast<size_t>(rows.width);
-  for (size_t n = 0; n < labels.size(); ++n) {
-    if (labels[n] < 0 || labels[n] >= rows.width)
-      return InvalidModel(Cat("label ", labels[n], " is outside the ", rows.width, " classes"));
-    task.Add(std::span(g).subspan(n * width, width), std::span(c).subspan(n * width, width),
-             labels[n]);
-  }
-  return {};
-}
-
 struct Sides {
   OutputSource golden, candidate;
 };
@@ -76,7 +57,8 @@ Status CompareRun(const Samples& samples, int64_t run, const Sides& sides, bool 
   if (!with_task || !samples.labels) return {};
   INFER_ASSIGN(const std::vector<int64_t> labels, samples.labels(run));
   if (!report.task) report.task.emplace();
-  return AddLabels((*golden)[0].tensor(), (*candidate)[0].tensor(), labels, *report.task);
+  return ForLabelledRows((*golden)[0].tensor(), (*candidate)[0].tensor(), labels,
+                         [&](auto g, auto c, int64_t label) { report.task->Add(g, c, label); });
 }
 
 Status CompareRuns(const Samples& samples, int64_t count, const Sides& sides, bool with_task,
@@ -141,6 +123,23 @@ Status AddTapCheck(const std::vector<Datum>& plain, const std::vector<Datum>& ta
 }
 
 }  // namespace
+
+Status ForLabelledRows(const Tensor& golden, const Tensor& candidate,
+                       const std::vector<int64_t>& labels, const LabelledRow& f) {
+  if (!IsFloat(golden.dtype())) return InvalidModel("labels need an output of scores");
+  const Rows rows = RowsOf(golden.dims());
+  if (rows.count != static_cast<int64_t>(labels.size()))
+    return InvalidModel(Cat("output 0 has ", rows.count, " rows of scores, but there are ",
+                            labels.size(), " labels"));
+  const std::vector<float> g = golden.ToFloats(), c = candidate.ToFloats();
+  const auto width = static_cast<size_t>(rows.width);
+  for (size_t n = 0; n < labels.size(); ++n) {
+    if (labels[n] < 0 || labels[n] >= rows.width)
+      return InvalidModel(Cat("label ", labels[n], " is outside the ", rows.width, " classes"));
+    f(std::span(g).subspan(n * width, width), std::span(c).subspan(n * width, width), labels[n]);
+  }
+  return {};
+}
 
 Status CheckInterfaces(const Graph& golden, const Graph& candidate) {
   const auto names = [](const std::vector<Value*>& values) {

@@ -3,6 +3,7 @@
 /// there are labels.
 #include <functional>
 #include <optional>
+#include <span>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -95,5 +96,12 @@ Status AddLayers(const Graph& golden, const Backend& golden_backend, const Graph
 /// Adds golden[i] and candidate[i] (tensors, and the tensors inside sequences) to comparers[i].
 Status AddOutputs(const std::vector<Datum>& golden, const std::vector<Datum>& candidate,
                   std::vector<TensorComparer>& comparers);
+
+/// Golden's and the candidate's scores of one row, and its label.
+using LabelledRow = std::function<void(std::span<const float> golden,
+                                       std::span<const float> candidate, int64_t label)>;
+/// Calls `f` for every row of scores. InvalidModel: no floats, or labels that do not fit the rows.
+Status ForLabelledRows(const Tensor& golden, const Tensor& candidate,
+                       const std::vector<int64_t>& labels, const LabelledRow& f);
 
 }  // namespace infer

@@ -11,13 +11,6 @@ std::string LayerName(const Node& node) {
   return std::string(node.op());
 }
 
-int64_t ConstantBytes(const Graph& g) {
-  int64_t bytes = 0;
-  for (const auto& v : g.values())
-    if (v->is_constant()) bytes += v->constant()->byte_size();
-  return bytes;
-}
-
 Status CheckIsFloat(const Graph& g) {
   for (const auto& n : g.nodes())
     if (n->Is("QuantizeLinear") || n->Is("DequantizeLinear") || n->Is("DynamicQuantizeLinear"))

@@ -9,8 +9,6 @@ namespace infer {
 
 /// The node's name, or its first result's, or its operator.
 std::string LayerName(const Node& node);
-/// Bytes of all constants of the graph.
-int64_t ConstantBytes(const Graph& g);
 /// InvalidArgument when the graph has Q/DQ or dynamic quantization already.
 Status CheckIsFloat(const Graph& g);
 /// Adds a node with one output, both of this name (a suffix where it is taken).

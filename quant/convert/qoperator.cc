@@ -7,6 +7,7 @@
 #include "lib/support/strings.h"
 #include "quant/convert/layers.h"
 #include "quant/scheme/op_rules.h"
+#include "quant/scheme/quantize.h"
 
 namespace infer {
 namespace {

@@ -13,13 +13,6 @@ namespace {
 
 constexpr size_t kMaxReasons = 12;
 
-int64_t ConstantBytes(const Graph& g) {
-  int64_t bytes = 0;
-  for (const auto& v : g.values())
-    if (v->is_constant()) bytes += v->constant()->byte_size();
-  return bytes;
-}
-
 Status CheckNotQuantized(const Graph& g) {
   for (const auto& n : g.nodes())
     if (n->Is("QuantizeLinear") || n->Is("DequantizeLinear"))
@@ -114,6 +107,13 @@ void WarnOfCollapse(const QuantPlan& plan, const QuantScheme& scheme, QuantizeRe
 }
 
 }  // namespace
+
+int64_t ConstantBytes(const Graph& g) {
+  int64_t bytes = 0;
+  for (const auto& v : g.values())
+    if (v->is_constant()) bytes += v->constant()->byte_size();
+  return bytes;
+}
 
 Result<Graph> PrepareStatic(const Graph& g, bool prepare) {
   INFER_TRY(CheckNotQuantized(g));

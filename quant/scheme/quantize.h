@@ -49,4 +49,7 @@ Result<StaticResult> RewriteStatic(const StaticModel& model, const Graph& origin
 /// The simplifications and fusions that quantization relies on.
 Status PrepareForQuantization(Graph& g);
 
+/// Of all constants of `g`.
+int64_t ConstantBytes(const Graph& g);
+
 }  // namespace infer

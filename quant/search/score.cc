@@ -24,22 +24,10 @@ struct Task {
   double loss = 0;
 
   Status Add(const Tensor& golden, const Tensor& candidate, const std::vector<int64_t>& labels) {
-    if (!IsFloat(golden.dtype())) return InvalidModel("labels need an output of scores");
-    const Rows rows = RowsOf(golden.dims());
-    if (rows.count != static_cast<int64_t>(labels.size()))
-      return InvalidModel(Cat("output 0 has ", rows.count, " rows of scores, but there are ",
-                              labels.size(), " labels"));
-    const std::vector<float> g = golden.ToFloats(), c = candidate.ToFloats();
-    const auto width = static_cast<size_t>(rows.width);
-    for (size_t n = 0; n < labels.size(); ++n) {
-      if (labels[n] < 0 || labels[n] >= rows.width)
-        return InvalidModel(Cat("label ", labels[n], " is outside the ", rows.width, " classes"));
-      const auto a = std::span(g).subspan(n * width, width);
-      const auto b = std::span(c).subspan(n * width, width);
-      paired.Add(a, b, labels[n]);
-      loss += CrossEntropy(b, labels[n]) - CrossEntropy(a, labels[n]);
-    }
-    return {};
+    return ForLabelledRows(golden, candidate, labels, [&](auto a, auto b, int64_t label) {
+      paired.Add(a, b, label);
+      loss += CrossEntropy(b, label) - CrossEntropy(a, label);
+    });
   }
 };
 

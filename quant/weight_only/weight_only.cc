@@ -15,13 +15,6 @@ namespace {
 
 constexpr size_t kMaxReasons = 12;
 
-int64_t ConstantBytes(const Graph& g) {
-  int64_t bytes = 0;
-  for (const auto& v : g.values())
-    if (v->is_constant()) bytes += v->constant()->byte_size();
-  return bytes;
-}
-
 /// The node's, or its first result's.
 std::string NameOf(const Node& n) {
   if (!n.name().empty()) return n.name();
