@@ -23,6 +23,7 @@ ALLOWED = {  # folder -> folders that it may include (itself is implied)
     "runtime/mock": LIB + ["runtime/api", "runtime/plan_ir"],
     "runtime/vulkan": LIB + ["runtime/api", "runtime/plan_ir"],
     "quant": LIB + ["passes", "runtime/api"],
+    "tools/bench": ["lib", "datasets", "passes", "quant", "runtime", "tools/common"],
     "tools": ["lib", "datasets", "passes", "quant", "runtime"],
     "tests": ["lib", "datasets", "passes", "quant", "runtime", "tools"],
 }

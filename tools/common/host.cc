@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <ctime>
 #include <fstream>
 #include <thread>
 
@@ -62,6 +63,24 @@ HostFacts GetHostFacts() {
   double load = 0;
   if (getloadavg(&load, 1) == 1) h.load_1min = load;
   return h;
+}
+
+MachineSeconds GetMachineSeconds() {
+  std::ifstream f("/proc/stat");
+  std::string cpu;
+  // user, nice, system, idle, iowait, irq, softirq, steal; guests are in user and nice already.
+  double t[8] = {};
+  if (!(f >> cpu) || cpu != "cpu") return {};
+  for (double& v : t)
+    if (!(f >> v)) return {};
+  const auto ticks = static_cast<double>(::sysconf(_SC_CLK_TCK));
+  return {.busy = (t[0] + t[1] + t[2] + t[5] + t[6] + t[7]) / ticks, .stolen = t[7] / ticks};
+}
+
+double OwnCpuSeconds() {
+  timespec t{};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
 }
 
 int64_t ResidentBytes() {

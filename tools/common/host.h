@@ -18,6 +18,16 @@ struct HostFacts {
   double load_1min = 0;
 };
 HostFacts GetHostFacts();
+
+/// Processor seconds of the whole machine since it started; < 0 where the system does not say.
+struct MachineSeconds {
+  double busy = -1;    ///< of all processes, what a hypervisor took included
+  double stolen = -1;  ///< what a hypervisor took
+};
+MachineSeconds GetMachineSeconds();
+/// Processor seconds of this process.
+double OwnCpuSeconds();
+
 /// Highest resident set of this process so far, in bytes.
 int64_t PeakResidentBytes();
 /// Resident set of this process now, in bytes; 0 where the system does not say.

@@ -9,6 +9,7 @@
 #include "lib/support/random.h"
 #include "lib/support/statistics.h"
 #include "lib/support/strings.h"
+#include "tools/common/host.h"
 #include "tools/infer_bench/peers/machine.h"
 
 namespace infer::peers {
@@ -133,7 +134,7 @@ Result<Round> RunRound(std::vector<Contender>& contenders, Random& random,
   r.median_ms.assign(contenders.size(), std::numeric_limits<double>::quiet_NaN());
   blocks.assign(contenders.size(), {});
   const auto start = Clock::now();
-  const double busy = MachineBusySeconds(), own = OwnCpuSeconds();
+  const double busy = GetMachineSeconds().busy, own = OwnCpuSeconds();
   const double workers = CpuSecondsOf(contenders);
   double waiting = 0;
   for (size_t i : r.order) {
@@ -148,7 +149,7 @@ Result<Round> RunRound(std::vector<Contender>& contenders, Random& random,
   }
   r.seconds = SecondsSince(start);
   const double ours = CpuSecondsOf(contenders) - workers + OwnCpuSeconds() - own;
-  if (busy >= 0) r.other_load = std::max(0.0, MachineBusySeconds() - busy - ours) / r.seconds;
+  if (busy >= 0) r.other_load = std::max(0.0, GetMachineSeconds().busy - busy - ours) / r.seconds;
   r.waiting_load = waiting / r.seconds;
   r.quiet = r.other_load + r.waiting_load <= options.max_other_load;
   return r;
@@ -167,7 +168,7 @@ Status Compete(std::vector<Contender>& contenders, const ContestOptions& options
                Random& random, ContestResult& result,
                const std::function<void(int64_t, int64_t)>& after_each) {
   const auto share = [&](int64_t n) { return n * (start + 1) / options.starts; };
-  result.load_known = MachineBusySeconds() >= 0;
+  result.load_known = GetMachineSeconds().busy >= 0;
   std::vector<std::vector<double>> blocks;
   const auto some = [&] {
     return std::any_of(contenders.begin(), contenders.end(),

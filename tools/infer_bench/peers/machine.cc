@@ -1,7 +1,6 @@
 #include "tools/infer_bench/peers/machine.h"
 
 #include <fcntl.h>
-#include <sched.h>
 #include <sys/file.h>
 #include <unistd.h>
 
@@ -9,30 +8,11 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
-#include <ctime>
-#include <fstream>
-#include <set>
 #include <thread>
 
 #include "lib/support/strings.h"
 
 namespace infer::peers {
-double MachineBusySeconds() {
-  std::ifstream f("/proc/stat");
-  std::string cpu;
-  // user, nice, system, idle, iowait, irq, softirq, steal; guests are in user and nice already.
-  double t[8] = {};
-  if (!(f >> cpu) || cpu != "cpu") return -1;
-  for (double& v : t)
-    if (!(f >> v)) return -1;
-  return (t[0] + t[1] + t[2] + t[5] + t[6] + t[7]) / static_cast<double>(::sysconf(_SC_CLK_TCK));
-}
-
-double OwnCpuSeconds() {
-  timespec t{};
-  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
-}
 
 std::string MeasuringLock::DefaultPath() {
   const char* given = std::getenv("INFER_BENCH_LOCK");

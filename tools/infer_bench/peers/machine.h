@@ -1,6 +1,5 @@
 #pragma once
-/// The machine while it is measured: which processors to pin to, who else uses them, and the lock
-/// that keeps two measurements apart.
+/// The lock that keeps two measurements apart.
 #include <memory>
 #include <stop_token>
 #include <string>
@@ -9,12 +8,6 @@
 #include "tools/engines/scratch_folder.h"
 
 namespace infer::peers {
-
-/// Processor seconds that all processes of the machine have used since it started, what a
-/// hypervisor took included; < 0 where the system does not say.
-double MachineBusySeconds();
-/// The same for this process.
-double OwnCpuSeconds();
 
 /// A file lock (flock) that measurements share, held from Take to the destructor.
 class MeasuringLock {

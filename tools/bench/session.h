@@ -1,0 +1,35 @@
+#pragma once
+/// A model made ready to run: loaded, compiled, its inputs bound, each stage timed.
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tools/common/input_values.h"
+#include "tools/common/model_options.h"
+#include "tools/common/report.h"
+
+namespace infer::bench {
+
+struct SessionOptions {
+  ModelOptions model;
+  DeviceOptions device;
+  InputOptions inputs;
+  void Declare(Options& options);  ///< of all three
+};
+
+struct Session {
+  std::string path;
+  Json model;  ///< as in reports, with its SHA-256
+  ModelInputs inputs;
+  int64_t batch = 1;  ///< samples per run: the leading extent of the first input
+  std::shared_ptr<const Program> program;
+  std::unique_ptr<RunContext> run;
+  double load_ms = 0, compile_ms = 0;
+  int64_t compiled_resident_bytes = 0;  ///< resident set after compiling
+};
+
+/// Loads, compiles and binds; sets the lane budget from --threads.
+Result<Session> OpenSession(Context& context, const std::string& path,
+                            const SessionOptions& options);
+
+}  // namespace infer::bench
