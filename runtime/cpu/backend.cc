@@ -76,7 +76,7 @@ KernelList CpuKernels() {
       RowKernels,      RecurrentKernels,   ConcatKernels,      ViewKernels,
       MoveKernels,     ElementwiseKernels, PowKernels,         ElementKernels,
       IndexKernels,    ResizeKernels,      QuantizeKernels,    RotaryKernels,
-      RmsKernels,      ChainKernels,       GatherBlockKernels,
+      RmsKernels,      ChainKernels,       GatherBlockKernels, QLinearKernels,
   };
   for (const Family family : families) {
     KernelList list = family();

@@ -10,6 +10,7 @@
 #include "runtime/cpu/epilogue.h"
 #include "runtime/cpu/expand.h"
 #include "runtime/cpu/gate.h"
+#include "runtime/cpu/qoperators.h"
 #include "runtime/cpu/quant_group.h"
 #include "runtime/cpu/widen.h"
 #include "runtime/plan_ir/plan_view.h"
@@ -55,6 +56,8 @@ Status Expand(CompileState& s) {
 }
 
 Status TakeWeights(CompileState& s) { return TakeBlockedWeights(*s.graph).status(); }
+
+Status TakeCodes(CompileState& s) { return TakeQOperators(*s.graph, s.options.level).status(); }
 
 Status Partition(CompileState& s) {
   s.plan.emplace(PartitionByNode(*std::move(s.graph)));
@@ -117,6 +120,7 @@ constexpr CompileStep kSteps[] = {
     {"widen", "f16 and bf16 on f32 kernels: casts around their nodes", 0, Widen},
     {"expand", "operators made of others, where no kernel takes them whole", 1, Expand},
     {"blocked-weights", "weights of few bits as DequantizeLinear: MatMulNBits", 2, TakeWeights},
+    {"q-operators", "QLinearConv and the like as DQ -> operator -> Q", 1, TakeCodes},
     {"partition", "one step per node", 0, Partition},
     {"attention", "product, mask, Softmax, product and what moves their operands", 2,
      GroupAttentions},

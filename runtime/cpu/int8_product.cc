@@ -12,11 +12,12 @@ namespace {
 
 bool IsConv(const Node& n) { return n.Is("Conv"); }
 
-/// The sum rounds each of the 65,536 pairs of quanta as the QDQ graph does, step by step in f32.
+/// The sum rounds each of the 65,536 pairs of quanta as the graph does, step by step in f32.
 bool SumRoundsAsTheGraph(const QuantGroup& g) {
   const SumIn8Bits sum(g);
   const QuantParams8 &a = g.residual->between, &b = g.residual->other.params, &y = *g.output;
   const int32_t lo = SumIn8Bits::Lowest(y);
+  const auto zero = static_cast<float>(y.zero_point());
   const auto quantum = [&](float v) {
     return std::clamp(std::nearbyint(g.residual->relu ? std::max(v, 0.0f) : v),
                       static_cast<float>(lo - y.zero_point()),
@@ -24,12 +25,13 @@ bool SumRoundsAsTheGraph(const QuantGroup& g) {
   };
   for (int i = 0; i < 256; ++i) {
     const auto u = static_cast<float>(SumIn8Bits::Lowest(a) + i - a.zero_point());
-    const float left = u * a.scale(), folded = u * sum.scale;
+    const float left = u * (g.residual->linear ? sum.scale : a.scale()), folded = u * sum.scale;
     for (int j = 0; j < 256; ++j) {
       const auto v = static_cast<float>(SumIn8Bits::Lowest(b) + j - b.zero_point());
-      const float right = v * b.scale();
-      if (quantum((left + right) / y.scale()) != quantum(std::fma(v, sum.other_scale, folded)))
-        return false;
+      const float right = v * (g.residual->linear ? sum.other_scale : b.scale());
+      const float want = g.residual->linear ? std::nearbyint(left + right + zero) - zero
+                                            : (left + right) / y.scale();
+      if (quantum(want) != quantum(std::fma(v, sum.other_scale, folded))) return false;
     }
   }
   return true;
@@ -67,7 +69,7 @@ bool Subtract(const Tensor& q, std::span<const int32_t> zero_points, int64_t inn
 
 /// The bias in units of the sum.
 Tensor BiasOf(const StepCall& call, const QuantGroup& group, int64_t channels,
-              const std::vector<double>& unit) {
+              const std::vector<float>& unit) {
   const auto& q = group.inputs[2];
   const Tensor& c = q ? *q->constant : *call.constant(call.main().input(2));
   Tensor bias(DType::kF32, {channels});
@@ -77,7 +79,7 @@ Tensor BiasOf(const StepCall& call, const QuantGroup& group, int64_t channels,
     if (q)
       v = (v - q->params.zero_points[q->params.per_tensor() ? 0 : k]) *
           static_cast<double>(q->params.scales[q->params.per_tensor() ? 0 : k]);
-    bias.Set(i, v / unit[unit.size() == 1 ? 0 : k]);
+    bias.Set(i, v / static_cast<double>(unit[unit.size() == 1 ? 0 : k]));
   }
   return bias;
 }
@@ -166,20 +168,29 @@ std::string RefuseProductGroup(const StepCall& call) {
 
 ProductScales ScalesOf(const StepCall& call, const QuantGroup& group, int64_t channels) {
   ProductScales s;
+  // Each step rounded to f32, in the order that QLinearConv, QLinearMatMul and QGemm have.
   const float x_scale = group.inputs[0]->params.scale();
-  std::vector<double> unit;
-  for (float w : group.inputs[1]->params.scales) unit.push_back(static_cast<double>(w) * x_scale);
+  std::vector<float> unit;
+  for (float w : group.inputs[1]->params.scales) unit.push_back(x_scale * w);
   if (call.main().input(2)) s.bias = BiasOf(call, group, channels, unit);
   const QuantParams8* first = group.residual ? &group.residual->between
                               : group.output ? &*group.output
                                              : nullptr;
-  const double to_quanta = first ? 1.0 / first->scale() : 1.0;
+  if (first && group.activations.size() == 1 && group.activations[0]->Is("Clip")) {
+    // Rounding keeps the order: bounds of reals are bounds of quanta.
+    const auto clip = onednn::EltwiseOf(*group.activations[0]);
+    const auto quanta = [&](float v) {
+      return std::nearbyint(std::clamp(v / first->scale(), -512.0f, 512.0f));
+    };
+    s.bounds = {quanta(clip->alpha), quanta(clip->beta)};
+  }
   // f(k x) = k f(x) for k > 0: the output scale may come first.
   const bool scales_through =
+      s.bounds ||
       std::all_of(group.activations.begin(), group.activations.end(),
                   [](const Node* a) { return a->Is("Relu") || a->Is("LeakyRelu"); });
-  for (double u : unit) s.scales.push_back(static_cast<float>(scales_through ? u * to_quanta : u));
-  if (!scales_through) s.to_quanta = static_cast<float>(to_quanta);
+  for (float u : unit) s.scales.push_back(scales_through && first ? u / first->scale() : u);
+  if (!scales_through && first) s.to_quanta = static_cast<float>(1.0 / first->scale());
   return s;
 }
 

@@ -5,7 +5,9 @@
 /// + b / (s_x s_w)): an exact s32 sum, one f32 scale per channel, the activations in f32, then the
 /// rounding to the result's scale and zero point. Against the QDQ graph only the order of the last
 /// f32 operations differs: one quantum, where the exact result is within some 1e-5 of a half. The
-/// constants of those operations are made here, once, so that all kernels round alike.
+/// constants of those operations are made here, once, so that all kernels round alike. Without
+/// activations, or with Relu or Clip, they are those of QLinearConv: with sums below 2^24 the result
+/// has its bits.
 #include "runtime/cpu/quant_group.h"
 
 namespace infer {
@@ -39,6 +41,8 @@ struct ProductScales {
   std::vector<float> scales;  ///< one, or one per output channel
   Tensor bias;                ///< f32 [channels], in units of the sum; undefined: none
   float to_quanta = 1;        ///< 1 where it is in the scales, or nothing is quantized
+  /// A single Clip, in quanta less the zero point; it stands for the activations then.
+  std::optional<std::pair<float, float>> bounds;
 };
 ProductScales ScalesOf(const StepCall& call, const QuantGroup& group, int64_t channels);
 

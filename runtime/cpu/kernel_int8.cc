@@ -73,7 +73,10 @@ class ProductKernel final : public Kernel {
     bias_ = scales.bias;
     attributes_.output_scales = std::move(scales.scales);
     std::vector<PostOp> ops;
-    for (const Node* act : group_.activations) ops.push_back(*onednn::EltwiseOf(*act));
+    if (scales.bounds)
+      ops.push_back(onednn::Clip(scales.bounds->first, scales.bounds->second));
+    else
+      for (const Node* act : group_.activations) ops.push_back(*onednn::EltwiseOf(*act));
     if (scales.to_quanta != 1) ops.push_back(onednn::Linear(scales.to_quanta, 0));
     if (group_.residual) {
       const SumIn8Bits sum(group_);

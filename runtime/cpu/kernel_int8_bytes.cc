@@ -39,17 +39,17 @@ int32_t Unsigned(const QuantParams8& p) {
   return p.zero_point() + (p.dtype == DType::kI8 ? 128 : 0);
 }
 
-simd::ByteFinish FinishOf(const QuantGroup& group, float to_quanta) {
+simd::ByteFinish FinishOf(const QuantGroup& group, const ProductScales& scales) {
   constexpr float kInf = std::numeric_limits<float>::infinity();
   simd::ByteFinish f;
   bool relu = false;
   for (const Node* a : group.activations) {
     relu = a->Is("Relu");
     const auto clip = onednn::EltwiseOf(*a);
-    f.clips = !relu || !group.output;
+    f.clips = (!relu || !group.output) && !scales.bounds;
     f.clip_lo = relu ? 0 : clip->alpha;
     f.clip_hi = relu ? kInf : clip->beta;
-    f.clip_scale = to_quanta;
+    f.clip_scale = scales.to_quanta;
   }
   if (!group.output) return f;
   const QuantParams8& first = group.residual ? group.residual->between : *group.output;
@@ -60,6 +60,10 @@ simd::ByteFinish FinishOf(const QuantGroup& group, float to_quanta) {
   };
   f.form = group.residual ? Form::kResidual : Form::kBytes;
   bounds(first, relu, f.lo, f.hi);
+  if (scales.bounds) {
+    f.lo = std::clamp(scales.bounds->first, f.lo, f.hi);
+    f.hi = std::clamp(scales.bounds->second, f.lo, f.hi);
+  }
   f.zero = Unsigned(*group.output);
   f.flip = group.output->dtype == DType::kI8 ? 128 : 0;
   if (group.residual) {
@@ -80,7 +84,7 @@ class ByteKernel final : public Kernel {
     const ProductScales scales = ScalesOf(call, group_, channels);
     const Tensor weights = SymmetricWeights(w, channels, true);
     gemm_.multiply = simd::TheMultiplyBytes();
-    gemm_.finish = FinishOf(group_, scales.to_quanta);
+    gemm_.finish = FinishOf(group_, scales);
     gemm_.rows.is_signed = group_.inputs[0]->params.dtype == DType::kI8;
     gemm_.depth = depth;
     gemm_.columns = channels;

@@ -195,33 +195,36 @@ std::string RefuseView8(const StepCall& call) {
 std::unique_ptr<Kernel> MakeMaxPool8(const StepCall& call) {
   const Node& node = call.main();
   const int x = call.operand(DecodeQuantGroup(call)->inputs[0]->value);
-  return KernelOf(
-      [&node, x](std::span<const Operand> in, std::span<const Operand> out) -> Result<Prepared> {
-        const Operand& operand = in[static_cast<size_t>(x)];
-        if (operand.dims.size() < 3 || operand.dims.size() > 5) return Unsupported("rank");
-        INFER_ASSIGN(const Spatial s, SpatialOf(node, {}, operand.dims, out[0].dims, false));
-        for (size_t i = 0; i < s.kernel.size(); ++i)
-          if (s.dilations[i] != 1 || s.pads_begin[i] >= s.kernel[i] || s.pads_end[i] >= s.kernel[i])
-            return Unsupported("dilation, or a window in the padding");
-        const onednn::PoolSpec spec{{operand.dtype, operand.dims, operand.layout},
-                                    {out[0].dtype, out[0].dims, {}, {}, true},
-                                    s.kernel,
-                                    s.strides,
-                                    s.pads_begin,
-                                    s.pads_end};
-        INFER_ASSIGN(const onednn::Made made, onednn::MakePool(spec));
-        Prepared p;
-        p.name = made.name;
-        p.scratch_bytes = made.scratch_bytes;
-        p.unused.assign(in.size(), true);
-        p.unused[static_cast<size_t>(x)] = false;
-        p.in_layouts.resize(in.size());
-        p.in_layouts[static_cast<size_t>(x)] = operand.layout;
-        p.out_layouts = {made.dst};
-        const int n = static_cast<int>(in.size());
-        p.launch = MakeLaunch(made, {{onednn::Arg::kSrc, x}, {onednn::Arg::kDst, n}}, n + 1);
-        return p;
-      });
+  return KernelOf([&node, x](std::span<const Operand> in,
+                             std::span<const Operand> out) -> Result<Prepared> {
+    const Operand& operand = in[static_cast<size_t>(x)];
+    if (operand.dims.size() < 3 || operand.dims.size() > 5) return Unsupported("rank");
+    INFER_ASSIGN(const Spatial s, SpatialOf(node, {}, operand.dims, out[0].dims, false));
+    for (size_t i = 0; i < s.kernel.size(); ++i)
+      if (s.dilations[i] != 1 || s.pads_begin[i] >= s.kernel[i] || s.pads_end[i] >= s.kernel[i])
+        return Unsupported("dilation, or a window in the padding");
+    // On rows of pixels oneDNN would run its plain reference code.
+    const Layout layout =
+        operand.layout.plain() ? onednn::ChannelsLast(operand.dtype, operand.dims) : operand.layout;
+    const onednn::PoolSpec spec{{operand.dtype, operand.dims, layout},
+                                {out[0].dtype, out[0].dims, {}, {}, true},
+                                s.kernel,
+                                s.strides,
+                                s.pads_begin,
+                                s.pads_end};
+    INFER_ASSIGN(const onednn::Made made, onednn::MakePool(spec));
+    Prepared p;
+    p.name = made.name;
+    p.scratch_bytes = made.scratch_bytes;
+    p.unused.assign(in.size(), true);
+    p.unused[static_cast<size_t>(x)] = false;
+    p.in_layouts.resize(in.size());
+    p.in_layouts[static_cast<size_t>(x)] = layout;
+    p.out_layouts = {made.dst};
+    const int n = static_cast<int>(in.size());
+    p.launch = MakeLaunch(made, {{onednn::Arg::kSrc, x}, {onednn::Arg::kDst, n}}, n + 1);
+    return p;
+  });
 }
 
 std::string RefuseGlobalPool8(const StepCall& call) {

@@ -32,6 +32,7 @@ std::string RefusePairs(const StepCall& call) {
   if (onednn::HasExactInt8()) return "oneDNN's products are exact on this ISA";
   if (std::string why = RefuseProductGroup(call); !why.empty()) return why;
   const auto group = DecodeQuantGroup(call);
+  if (group->residual && group->residual->linear) return "QLinearAdd rounds otherwise";
   for (const Node* a : group->activations)
     if (!StepOf(*a)) return Cat(a->op(), " cannot be folded");
   const Tensor& w = *group->inputs[1]->constant;
@@ -122,7 +123,10 @@ class PairKernel final : public Kernel {
     AfterSum& after = product_.after;
     const auto push = [&](AfterSum::Step s) { after.steps[after.step_count++] = s; };
     const ProductScales scales = ScalesOf(call, group_, product_.columns);
-    for (const Node* a : group_.activations) push(*StepOf(*a));
+    if (scales.bounds)
+      push({StepKind::kClip, scales.bounds->first, scales.bounds->second});
+    else
+      for (const Node* a : group_.activations) push(*StepOf(*a));
     if (scales.to_quanta != 1) push({StepKind::kScale, scales.to_quanta});
     if (group_.residual) {
       const SumIn8Bits sum(group_);

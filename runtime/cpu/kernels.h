@@ -8,6 +8,7 @@ KernelList Int8ByteKernels();         ///< DQ -> Conv 1x1 -> Q (own)
 KernelList Int8ProductKernels();      ///< DQ -> Conv, MatMul, Gemm -> Q (oneDNN)
 KernelList Int8PairKernels();         ///< the same without VNNI (own)
 KernelList Int8ElementwiseKernels();  ///< DQ -> Add, Mul, activations, pooling, Concat -> Q; Q; DQ
+KernelList QLinearKernels();          ///< QLinearAdd, QLinearMul, QLinearSigmoid, ...
 KernelList WinogradKernels();         ///< Conv 3x3 (own)
 KernelList ConvProductKernels();      ///< Conv as a product (own)
 KernelList DepthwiseKernels();        ///< Conv, ConvTranspose of one channel per group (own)

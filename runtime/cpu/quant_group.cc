@@ -8,14 +8,16 @@
 namespace infer {
 namespace {
 
-Result<QuantParams8> ParamsOf(const StepCall& call, const Node& n, DType dtype) {
+/// `at`: where the scale stands among the operands of `n`; its zero point follows.
+Result<QuantParams8> ParamsOf(const StepCall& call, const Node& n, DType dtype, size_t at = 1) {
   QuantParams8 p;
   p.dtype = dtype;
   if (dtype != DType::kU8 && dtype != DType::kI8 && dtype != DType::kI32)
     return Unsupported(Cat("quantized to ", Name(dtype)));
-  const Tensor* scale = call.constant(n.input(1));
-  const Tensor* zero = call.constant(n.input(2));
-  if (!scale || (n.input(2) && !zero)) return Unsupported("scale or zero point is not constant");
+  const Tensor* scale = call.constant(n.input(at));
+  const Tensor* zero = call.constant(n.input(at + 1));
+  if (!scale || (n.input(at + 1) && !zero))
+    return Unsupported("scale or zero point is not constant");
   if (scale->dtype() != DType::kF32) return Unsupported("the scale is not f32");
   if (const auto it = n.attrs().find("block_size");
       it != n.attrs().end() && std::get<int64_t>(it->second) != 0)
@@ -49,17 +51,35 @@ Result<std::optional<QuantInput>> InputOf(const StepCall& call, const Value* v) 
   return std::optional(std::move(in));
 }
 
+bool IsLinearAdd(const Node& n) { return n.Is("QLinearAdd", "com.microsoft"); }
+
 Result<QuantParams8> OutputOf(const StepCall& call, const Node& q) {
-  INFER_ASSIGN(QuantParams8 p, ParamsOf(call, q, q.output(0)->dtype()));
+  INFER_ASSIGN(QuantParams8 p, ParamsOf(call, q, q.output(0)->dtype(), IsLinearAdd(q) ? 6 : 1));
   if (!p.per_tensor() || p.dtype == DType::kI32)
     return Unsupported("the result is not quantized to 8 bits per tensor");
   return p;
 }
 
-/// The nodes from `at`, behind the first Q: DQ, Add, perhaps Relu, Q.
+/// QLinearAdd behind the Q whose codes are `codes`.
+Result<QuantResidual> LinearResidualOf(const StepCall& call, const Node& add, const Value* codes,
+                                       const QuantParams8& between) {
+  const size_t mine = add.input(0) == codes ? 0 : 3, at = 3 - mine;
+  INFER_ASSIGN(const QuantParams8 same, ParamsOf(call, add, codes->dtype(), mine + 1));
+  if (!(same == between)) return Unsupported("quantized and dequantized by different scales");
+  QuantInput other;
+  other.value = add.input(at);
+  INFER_ASSIGN(other.params, ParamsOf(call, add, other.value->dtype(), at + 1));
+  other.operand = call.operand(other.value);
+  other.constant = call.constant(other.value);
+  return QuantResidual{between, std::move(other), false, true};
+}
+
+/// The nodes from `at`, behind the first Q: DQ, Add, perhaps Relu, Q; or QLinearAdd.
 Result<QuantResidual> ResidualOf(const StepCall& call, size_t at, const QuantParams8& between) {
   const auto& nodes = call.step.nodes;
   const size_t left = nodes.size() - at;
+  if (left == 1 && IsLinearAdd(*nodes[at]))
+    return LinearResidualOf(call, *nodes[at], nodes[at - 1]->output(0), between);
   if (left < 3 || left > 4 || !nodes[at]->Is("DequantizeLinear") || !nodes[at + 1]->Is("Add") ||
       (left == 4 && !nodes[at + 2]->Is("Relu")) || !nodes.back()->Is("QuantizeLinear"))
     return Unsupported("nodes after the quantization");
@@ -85,8 +105,13 @@ const Node* OnlyReader(const Node& node) {
   return v && v->has_one_use() ? v->uses()[0].user : nullptr;
 }
 
-/// `after`, which ends with a Q, and DQ, Add, perhaps Relu, Q behind it; empty: they are not there.
+/// `after`, which ends with a Q, and DQ, Add, perhaps Relu, Q behind it, or QLinearAdd; empty: they
+/// are not there.
 std::vector<const Node*> WithResidual(std::vector<const Node*> after) {
+  if (const Node* next = OnlyReader(*after.back()); next && IsLinearAdd(*next)) {
+    after.push_back(next);
+    return after;
+  }
   for (std::string_view op : {"DequantizeLinear", "Add", "Relu", "QuantizeLinear"}) {
     const Node* next = OnlyReader(*after.back());
     if (!next) return {};
@@ -184,7 +209,7 @@ void GroupQuantized(Plan& plan, const KernelList& kernels, const CompileOptions&
       const auto with_residual = WithResidual(with_q);
       const bool free = std::all_of(with_residual.begin(), with_residual.end(), [&](const Node* n) {
         const auto found = step_of.find(n);
-        return found != step_of.end() && !plan.steps[found->second].nodes.empty();
+        return found != step_of.end() && plan.steps[found->second].nodes.size() == 1;
       });
       if (free && !with_residual.empty() && try_step(*node, with_residual)) continue;
       if (try_step(*node, with_q)) continue;

@@ -24,11 +24,13 @@ struct QuantInput {
   const Tensor* constant = nullptr;  ///< its value where known
 };
 
-/// -> QuantizeLinear -> DequantizeLinear -> Add of another integer tensor, before the rest.
+/// -> QuantizeLinear -> DequantizeLinear -> Add of another integer tensor, before the rest; or
+/// -> QuantizeLinear -> QLinearAdd.
 struct QuantResidual {
   QuantParams8 between;  ///< of the main node's own result
   QuantInput other;
-  bool relu = false;  ///< after the addition
+  bool relu = false;    ///< after the addition
+  bool linear = false;  ///< QLinearAdd, which divides scales first and rounds after the zero point
 };
 
 struct QuantGroup {

@@ -94,10 +94,36 @@ void Plan::DropElements(int id) {
   editor.SetConstant(const_cast<Value*>(values[i]), hollow(*c));
 }
 
+namespace {
+
+/// What leaves elements as they are, or converts them: between codes and the operator that wants
+/// them (blocks that are no matrix are dequantized as one, then reshaped).
+bool MovesOrConverts(const Node& n) {
+  for (std::string_view op :
+       {"Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Identity", "Cast"})
+    if (n.Is(op)) return true;
+  return false;
+}
+
+/// Folded values that no step reads are nobody's any more.
+void DropUnread(Plan& plan) {
+  std::vector<bool> read(plan.values.size(), false);
+  for (const PlanStep& step : plan.steps)
+    for (const int id : step.inputs) read[static_cast<size_t>(id)] = true;
+  for (const int id : plan.outputs) read[static_cast<size_t>(id)] = true;
+  for (size_t i = 0; i < plan.folded.size(); ++i)
+    if (!read[i]) plan.folded[i] = Tensor();
+}
+
+}  // namespace
+
 Status FoldConstants(Plan& plan, std::string_view op) {
   for (const PlanStep& step : plan.steps) {
     const Node& n = *step.main;
-    if (step.nodes.size() != 1 || !n.Is(op) || !n.def().deterministic) continue;
+    if (step.nodes.size() != 1 || !n.def().deterministic || n.inputs().empty()) continue;
+    const Value* const x = n.input(0);
+    const bool follows = MovesOrConverts(n) && x && !x->is_constant() && plan.constant(x);
+    if (!n.Is(op) && !follows) continue;
     std::vector<Datum> values;
     for (const Value* v : n.inputs())
       if (const Tensor* t = plan.constant(v)) values.emplace_back(*t);
@@ -110,6 +136,7 @@ Status FoldConstants(Plan& plan, std::string_view op) {
         plan.folded[static_cast<size_t>(plan.id(n.output(i)))] = results[i].tensor();
   }
   Relink(plan);
+  DropUnread(plan);
   return {};
 }
 

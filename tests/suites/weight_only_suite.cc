@@ -84,6 +84,20 @@ TEST(WeightOnly, Tables) {
       }
 }
 
+/// Weights of convolutions in blocks, as a matrix that is reshaped: constants once compiled.
+TEST(WeightOnly, ConvolutionsOfBlocks) {
+  for (std::string_view type : {"i4", "u4", "i8"}) {
+    const auto steps = CheckGraph(
+        Cat("graph g(x: f32[1,8,6,5]) -> (y) { q = const ", type, "[12,72] ~1 s = const f32[12,3]",
+            " ~2 d = DequantizeLinear(q, s) {axis=1, block_size=32} ",
+            "shape = const i64[4] {12, 8, 3, 3} w = Reshape(d, shape) y = Conv(x, w) }"));
+    if (BackendUnderTest().name() == "cpu") {
+      ASSERT_EQ(steps.size(), 1u) << type;
+      EXPECT_EQ(steps[0].op, "Conv");
+    }
+  }
+}
+
 TEST(WeightOnly, DequantizedWeights) {
   struct Form {
     std::string type;

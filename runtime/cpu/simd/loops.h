@@ -106,6 +106,8 @@ struct Loops {
   Int8Fn add_8, mul_8;
   /// Every step rounded to f32 as the operators do.
   Int8Fn exact_add_8, exact_mul_8;
+  /// QLinearAdd and QLinearMul: scales divided first, and the zero point added before rounding.
+  Int8Fn linear_add_8, linear_mul_8;
 };
 
 /// The best table that this machine and INFER_MAX_ISA allow.

@@ -1,0 +1,188 @@
+/// Operators on codes as backends may regroup them: every element equal to the operator's
+/// reference, and no step left to it.
+#include <algorithm>
+
+#include "tests/suites/suite.h"
+
+namespace infer {
+namespace {
+
+Tensor Full(DType dtype, const Dims& dims, uint64_t seed) {
+  Random random(seed);
+  Tensor t(dtype, dims);
+  for (int64_t i = 0; i < t.num_elements(); ++i) t.SetInt(i, IntegerMin(dtype) + random.Below(256));
+  return t;
+}
+
+DType TypeOf(std::string_view name) { return name == "u8" ? DType::kU8 : DType::kI8; }
+
+std::string Const(std::string_view type, const Dims& dims, uint64_t seed) {
+  const Tensor t = Full(TypeOf(type), dims, seed);
+  std::vector<std::string> values;
+  for (int64_t i = 0; i < t.num_elements(); ++i) values.push_back(Cat(t.IntAt(i)));
+  return Cat("const ", type, ToString(dims), " {", Join(values, ", "), "}");
+}
+
+/// "NAMEs = const f32[] {scale} NAMEz = const u8[] {zero} "
+std::string Params(std::string_view name, double scale, std::string_view type, int zero) {
+  return Cat(name, "s = const f32[] {", FormatDouble(scale), "} ", name, "z = const ", type, "[] {",
+             zero, "} ");
+}
+
+/// Scales of `n` outputs.
+std::string Scales(std::string_view name, int64_t n, double scale) {
+  std::vector<std::string> values;
+  for (int64_t i = 0; i < n; ++i)
+    values.push_back(FormatDouble(scale * (1 + static_cast<double>(i % 5) * 0.3)));
+  return Cat(name, " = const f32[", n, "] {", Join(values, ", "), "} ");
+}
+
+/// Equal bits at all levels, and on the cpu no reference kernel but for `but`.
+void CheckExact(const std::string& text, const std::vector<Datum>& inputs,
+                std::string_view but = "none") {
+  SCOPED_TRACE(text.substr(0, 400));
+  for (const StepInfo& step : CheckGraph(text, inputs, 0)) {
+    if (BackendUnderTest().name() != "cpu" || step.op == but) continue;
+    EXPECT_NE(step.kernel, "reference") << step.op << ": " << Join(step.refusals, "; ");
+  }
+}
+
+TEST(QOperators, QLinearConv) {
+  struct Case {
+    std::string_view x_type;
+    int x_zero;
+    std::string_view y_type;
+    int y_zero;
+    int64_t channels, filters, group, size;
+    std::string attributes, clip;
+  };
+  const Case cases[] = {
+      {"u8", 0, "u8", 0, 16, 32, 1, 3, "pads=[1,1,1,1]", ""},
+      {"u8", 131, "u8", 117, 16, 33, 1, 3, "pads=[1,0,2,1], strides=[2,1]", ""},
+      {"i8", -7, "i8", 5, 3, 17, 1, 3, "dilations=[2,1]", ""},
+      {"u8", 3, "u8", 0, 24, 24, 24, 3, "pads=[1,1,1,1]", ""},
+      {"u8", 3, "u8", 9, 256, 40, 1, 1, "strides=[2,2]", ""},
+      {"u8", 3, "u8", 9, 12, 6, 3, 1, "", "lo = const u8[] {9} k = Clip(c, lo)"},
+      {"u8", 3, "u8", 0, 8, 8, 1, 3, "", "lo = const u8[] {0} k = Clip(c, lo)"},
+      {"u8", 3, "u8", 9, 8, 8, 1, 3, "",
+       "lo = const u8[] {9} hi = const u8[] {181} k = Clip(c, lo, hi)"},
+      {"i8", 3, "i8", -11, 200, 24, 1, 1, "",
+       "lo = const i8[] {-20} hi = const i8[] {81} k = Clip(c, lo, hi)"},
+  };
+  for (const Case& c : cases)
+    for (const bool per_channel : {true, false})
+      for (const bool bias : {true, false}) {
+        const int64_t per_group = c.channels / c.group;
+        const double sum = std::sqrt(static_cast<double>(per_group * c.size * c.size)) * 74 * 74;
+        const Dims x{2, c.channels, 7, 6}, w{c.filters, per_group, c.size, c.size};
+        std::string text = Cat("graph g(x: ", c.x_type, ToString(x), ") -> (y) { ",
+                               Params("x", 0.0531, c.x_type, c.x_zero), "w = ", Const("i8", w, 7),
+                               " wz = const i8[] {0} ",
+                               per_channel ? Scales("ws", c.filters, 0.0117)
+                                           : std::string("ws = const f32[] {0.0117} "),
+                               Params("y", 0.0531 * 0.0117 * sum / 60, c.y_type, c.y_zero));
+        if (bias) text += Cat("b = const i32[", c.filters, "] ~3 ");
+        text += Cat("c = QLinearConv(x, xs, xz, w, ws, wz, ys, yz", bias ? ", b" : "", ") {",
+                    c.attributes, c.attributes.empty() ? "" : ", ", "group=", c.group, "} ",
+                    c.clip.empty() ? "y = Identity(c)" : Cat(c.clip, " y = Identity(k)"), " }");
+        CheckExact(text, {Full(TypeOf(c.x_type), x, 5)});
+      }
+}
+
+/// Unsigned weights around a zero point that they keep to 8 bits with, and around one that they do
+/// not.
+TEST(QOperators, WeightsWithAZeroPoint) {
+  for (const int zero : {128, 3})
+    CheckExact(Cat("graph g(x: u8[1,4,5,5]) -> (y) { ", Params("x", 0.05, "u8", 7),
+                   "w = ", Const("u8", {6, 4, 3, 3}, 7), Params(" w", 0.01, "u8", zero),
+                   Params("y", 1.37, "u8", 100), "y = QLinearConv(x, xs, xz, w, ws, wz, ys, yz) }"),
+               {Full(DType::kU8, {1, 4, 5, 5}, 5)}, zero == 128 ? "none" : "QLinearConv");
+}
+
+TEST(QOperators, Products) {
+  for (std::string_view type : {"u8", "i8"})
+    for (const int64_t rows : {1, 5, 40})
+      for (const bool per_channel : {true, false}) {
+        const std::vector<Datum> x{Full(TypeOf(type), {rows, 70}, 2)};
+        const std::string head =
+            Cat("graph g(x: ", type, "[", rows, ",70]) -> (y) { ", Params("x", 0.0531, type, 3),
+                Params("y", 1.9, type, 7),
+                per_channel ? Scales("ws", 37, 0.0117) : std::string("ws = const f32[] {0.0117} "),
+                "wz = const i8[] {0} ");
+        CheckExact(Cat(head, "w = ", Const("i8", {70, 37}, 3),
+                       " y = QLinearMatMul(x, xs, xz, w, ws, wz, ys, yz) }"),
+                   x);
+        for (const bool turned : {true, false}) {
+          const std::string w =
+              Cat("w = ", Const("i8", turned ? Dims{37, 70} : Dims{70, 37}, 3), " ");
+          const std::string attributes = Cat(") {transB=", turned ? 1 : 0, "} }");
+          CheckExact(Cat(head, w, "b = const i32[37] ~4 y = com.microsoft::QGemm(x, xs, xz, w, ",
+                         "ws, wz, b, ys, yz", attributes),
+                     x);
+          CheckExact(Cat(head, w, "b = const i32[37] ~4 y = com.microsoft::QGemm(x, xs, xz, w, ",
+                         "ws, wz, b", attributes),
+                     x);
+        }
+        CheckExact(Cat(head, "w = ", Const("i8", {70, 37}, 3),
+                       " i = MatMulInteger(x, w, xz) f = Cast(i) {to=1} y = Mul(f, ws) }"),
+                   x);
+      }
+}
+
+TEST(QOperators, ElementWise) {
+  const Dims dims{2, 16, 7, 9};
+  for (std::string_view type : {"u8", "i8"})
+    for (std::string_view op : {"QLinearAdd", "QLinearMul"})
+      for (const int zero : {0, 7})
+        CheckExact(Cat("graph g(a: ", type, ToString(dims), ", b: ", type, ToString(dims),
+                       ") -> (y) { ", Params("a", op == "QLinearAdd" ? 0.25 : 0.0313, type, 3),
+                       Params("b", op == "QLinearAdd" ? 0.5 : 0.0171, type, 12),
+                       Params("y", 0.5, type, zero), "y = com.microsoft::", op,
+                       "(a, as, az, b, bs, bz, ys, yz) }"),
+                   {Full(TypeOf(type), dims, 1), Full(TypeOf(type), dims, 2)});
+  for (std::string_view type : {"u8", "i8"}) {
+    const std::vector<Datum> x{Full(TypeOf(type), dims, 1)};
+    const std::string head = Cat("graph g(x: ", type, ToString(dims), ") -> (y) { ",
+                                 Params("x", 0.0313, type, 3), Params("y", 0.00617, type, 5));
+    for (std::string_view op : {"QLinearSigmoid", "QLinearLeakyRelu", "QLinearGlobalAveragePool"})
+      CheckExact(Cat(head, "y = com.microsoft::", op, "(x, xs, xz, ys, yz) }"), x);
+    CheckExact(
+        Cat(head, "y = com.microsoft::QLinearConcat(ys, yz, x, xs, xz, x, ys, yz) ", "{axis=1} }"),
+        x);
+    CheckExact(Cat(head, "y = MaxPool(x) {kernel_shape=[3,2], strides=[2,2], pads=[1,0,1,1]} }"),
+               x);
+  }
+}
+
+/// The second convolution takes the addition, or the addition stays by itself: the same bits.
+TEST(QOperators, Residual) {
+  for (std::string_view type : {"u8", "i8"})
+    for (const int64_t channels : {16, 192})
+      for (const double scale : {0.0313, 0.0491})
+        for (const int zero : {0, 11}) {
+          const Dims x{1, channels, 6, 6}, w{channels, channels, 1, 1};
+          CheckExact(
+              Cat("graph g(x: ", type, ToString(x), ", r: ", type, ToString(x), ") -> (y) { ",
+                  Params("x", 0.0531, type, 3), Params("c", 0.0819, type, zero),
+                  Params("r", scale, type, 9), Params("y", 0.0917, type, zero),
+                  "w = ", Const("i8", w, 7), Params(" w", 0.00031, "i8", 0),
+                  "c = QLinearConv(x, xs, xz, w, ws, wz, cs, cz) ",
+                  "y = com.microsoft::QLinearAdd(c, cs, cz, r, rs, rz, ys, yz) }"),
+              {Full(TypeOf(type), x, 5), Full(TypeOf(type), x, 6)});
+        }
+}
+
+/// Both operands of the addition are convolutions, one of which takes it.
+TEST(QOperators, TwoBranches) {
+  const Dims x{1, 16, 6, 6};
+  CheckExact(Cat("graph g(x: u8", ToString(x), ") -> (y) { ", Params("x", 0.0531, "u8", 3),
+                 Params("c", 0.0819, "u8", 0), Params("y", 0.0917, "u8", 0),
+                 "w = ", Const("i8", {16, 16, 1, 1}, 7), Params(" w", 0.0031, "i8", 0),
+                 "c = QLinearConv(x, xs, xz, w, ws, wz, cs, cz) v = ",
+                 Const("i8", {16, 16, 1, 1}, 8), " d = QLinearConv(x, xs, xz, v, ws, wz, cs, cz) ",
+                 "y = com.microsoft::QLinearAdd(c, cs, cz, d, cs, cz, ys, yz) }"),
+             {Full(DType::kU8, x, 5)});
+}
+
+}  // namespace
+}  // namespace infer
