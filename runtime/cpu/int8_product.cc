@@ -186,9 +186,8 @@ ProductScales ScalesOf(const StepCall& call, const QuantGroup& group, int64_t ch
   }
   // f(k x) = k f(x) for k > 0: the output scale may come first.
   const bool scales_through =
-      s.bounds ||
-      std::all_of(group.activations.begin(), group.activations.end(),
-                  [](const Node* a) { return a->Is("Relu") || a->Is("LeakyRelu"); });
+      s.bounds || std::all_of(group.activations.begin(), group.activations.end(),
+                              [](const Node* a) { return a->Is("Relu") || a->Is("LeakyRelu"); });
   for (float u : unit) s.scales.push_back(scales_through && first ? u / first->scale() : u);
   if (!scales_through && first) s.to_quanta = static_cast<float>(1.0 / first->scale());
   return s;

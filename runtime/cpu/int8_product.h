@@ -6,8 +6,8 @@
 /// rounding to the result's scale and zero point. Against the QDQ graph only the order of the last
 /// f32 operations differs: one quantum, where the exact result is within some 1e-5 of a half. The
 /// constants of those operations are made here, once, so that all kernels round alike. Without
-/// activations, or with Relu or Clip, they are those of QLinearConv: with sums below 2^24 the result
-/// has its bits.
+/// activations, or with Relu or Clip, they are those of QLinearConv: with sums below 2^24 the
+/// result has its bits.
 #include "runtime/cpu/quant_group.h"
 
 namespace infer {
