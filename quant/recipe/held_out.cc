@@ -2,10 +2,50 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "quant/accuracy/metrics.h"
 
 namespace infer {
+
+namespace {
+
+constexpr double kMostSpread = 4, kUnknownSpread = 2;
+
+/// Student's t, one-sided 95 %.
+double StudentT(size_t freedom) {
+  constexpr double kTable[] = {6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833};
+  if (freedom <= std::size(kTable)) return kTable[freedom - 1];
+  return 1.645 + 1.7 / static_cast<double>(freedom);
+}
+
+}  // namespace
+
+double UpperBound(std::span<const double> noise, std::span<const double> signal) {
+  const size_t n = noise.size();
+  double all_noise = 0, all_signal = 0;
+  for (size_t i = 0; i < n; ++i) {
+    all_noise += noise[i];
+    all_signal += signal[i];
+  }
+  const double ratio = all_noise / all_signal;
+  if (n < 3) return ratio * kUnknownSpread;
+  // Less than this share of the noise in all other samples tells no more than none.
+  const double least = 1e-3 * ratio;
+  std::vector<double> logs;
+  double mean = 0;
+  for (size_t i = 0; i < n; ++i) {
+    const double others = all_signal - signal[i];
+    const double without = others > 0 ? (all_noise - noise[i]) / others : ratio;
+    logs.push_back(std::log(std::max(without, least)));
+    mean += logs.back() / static_cast<double>(n);
+  }
+  if (!(ratio > 0)) return ratio;
+  double squares = 0;
+  for (const double l : logs) squares += (l - mean) * (l - mean);
+  const double error = std::sqrt(squares * static_cast<double>(n - 1) / static_cast<double>(n));
+  return ratio * std::min(std::exp(StudentT(n - 1) * error), kMostSpread);
+}
 
 double Decibels(double noise) { return -10 * std::log10(noise); }
 
@@ -121,16 +161,21 @@ Result<HeldOutError> HeldOut::Measure(const Graph& candidate, int64_t most) cons
     }
     const double base = all.floats ? all.signal : static_cast<double>(all.elements);
     double output_noise = 0;
+    std::vector<double> noises, signals;
     for (size_t i = 0; i < sums.size(); ++i) {
       const Sums& s = sums[i][k];
       double noise = all.floats ? s.noise : static_cast<double>(s.unequal);
       if (noise > 0) noise = base > 0 ? noise / base : 1;
       if (s.mismatches > 0) noise += 1.0 / static_cast<double>(runs);
       output_noise += noise;
+      noises.push_back(noise);
+      signals.push_back(base > 0 ? (all.floats ? s.signal : static_cast<double>(s.elements)) / base
+                                 : 1.0 / static_cast<double>(runs));
       e.by_sample[i] += noise * static_cast<double>(runs) / outputs;
     }
     e.noise += output_noise / outputs;
     e.worst = std::max(e.worst, output_noise);
+    e.sure_worst = std::max(e.sure_worst, UpperBound(noises, signals));
   }
   return e;
 }

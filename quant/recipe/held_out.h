@@ -1,6 +1,8 @@
 #pragma once
 /// The error of a candidate against the f32 model on samples that no algorithm fits itself to: what
 /// a recipe decides by.
+#include <span>
+
 #include "quant/calibrate/calibrate.h"
 
 namespace infer {
@@ -13,10 +15,17 @@ struct HeldOutError {
   double worst = 0;  ///< the largest of them
   /// By sample: the same mean with d of the sample and r of all samples; their mean is `noise`.
   std::vector<double> by_sample;
+  /// What `worst` will hardly exceed on other samples: the largest upper end of its one-sided 95 %
+  /// interval (jackknife over the samples, of the logarithm, Student's t). At most four times
+  /// `worst`; twice, where there are fewer than three samples and no spread can be seen.
+  double sure_worst = 0;
 };
 /// Whether `after` is less than `before`: by more than a hundredth, and for at least half of the
 /// samples, so that it is not the luck of a few.
 bool IsLess(const HeldOutError& after, const HeldOutError& before);
+/// The upper end of that interval for sum(noise) / sum(signal). Pre: equally many of both, signals
+/// not all 0.
+double UpperBound(std::span<const double> noise, std::span<const double> signal);
 /// 10 log10(1 / noise).
 double Decibels(double noise);
 

@@ -4,18 +4,44 @@
 
 #include "lib/support/readable.h"
 #include "lib/support/strings.h"
+#include "quant/recipe/subset_search.h"
+#include "quant/scheme/stored.h"
 
 namespace infer {
 namespace {
 
-struct Ranked {
-  std::string name;
-  double noise = 0;  ///< at the outputs, with this layer alone integer
-};
+/// Elements; extents that are not known count 1.
+double ElementsOf(const Value* v) {
+  if (!v || !v->type().is_tensor() || !v->shape().has_rank()) return 1;
+  double n = 1;
+  for (int i = 0; i < v->shape().rank(); ++i)
+    if (v->shape()[i].is_static())
+      n *= static_cast<double>(std::max<int64_t>(v->shape()[i].value(), 1));
+  return n;
+}
 
-Result<HeldOutError> ErrorWith(StaticModel& m, const Graph& original, const HeldOut& held,
-                               std::map<std::string, std::string> keep, int64_t samples) {
-  m.scheme.keep = std::move(keep);
+/// What integers spare: products, and some for every number that is read and written, which is most
+/// of what depthwise layers do.
+double WorkOf(const Node& n) {
+  constexpr double kWorkOfNumber = 16;
+  const double results = ElementsOf(n.output(0));
+  const Value* w = n.input(1);
+  double depth = 1;
+  if (n.Is("Conv") || n.Is("ConvTranspose")) {
+    const double channels = n.Is("Conv") && w->shape().has_rank() && w->shape()[0].is_static()
+                                ? static_cast<double>(w->shape()[0].value())
+                                : 1;
+    depth = ElementsOf(w) / channels;
+    if (n.Is("ConvTranspose")) return ElementsOf(n.input(0)) * ElementsOf(w);
+  } else if (const Value* x = n.input(0);
+             x && x->shape().has_rank() && x->shape().rank() > 0 && x->shape()[-1].is_static()) {
+    depth = static_cast<double>(x->shape()[-1].value());
+  }
+  return results * depth + kWorkOfNumber * (results + ElementsOf(n.input(0)));
+}
+
+Result<HeldOutError> ErrorWith(const StaticModel& m, const Graph& original, const HeldOut& held,
+                               int64_t samples) {
   auto r = RewriteStatic(m, original, 0);
   if (!r.ok()) {
     if (r.status().code() == Code::kUnsupported) return HeldOutError{};  // all is f32
@@ -29,53 +55,94 @@ Result<HeldOutError> ErrorWith(StaticModel& m, const Graph& original, const Held
 Result<KeepFloatResult> FindLayersToKeep(const StaticModel& model, const Graph& original,
                                          const HeldOut& held, const KeepFloatOptions& options) {
   StaticModel m{model.graph.Clone(), model.ranges, model.scheme};
-  std::vector<Ranked> layers;
+  std::vector<std::string> layers;
+  std::vector<double> work;
   {
     INFER_ASSIGN(const QuantPlan plan, PlanQuantization(m.graph, original, m.scheme));
-    for (const PlannedNode& p : plan.nodes)
-      if (p.integer && p.op->role == QuantRole::kWeighted)
-        layers.push_back({p.node->output(0)->name()});
+    for (const PlannedNode& p : plan.nodes) {
+      if (!p.integer || p.op->role != QuantRole::kWeighted) continue;
+      layers.push_back(p.first_result);
+      work.push_back(WorkOf(*p.node));
+    }
   }
   KeepFloatResult result;
   result.layers = layers.size();
   if (layers.size() < 2) return result;
-  for (Ranked& layer : layers) {
-    if (options.out_of_time && options.out_of_time()) break;
-    std::map<std::string, std::string> keep = model.scheme.keep;
-    for (const Ranked& other : layers)
-      if (other.name != layer.name) keep.emplace(other.name, "ranked alone");
-    INFER_ASSIGN(const HeldOutError e,
-                 ErrorWith(m, original, held, std::move(keep), options.ranking_samples));
-    layer.noise = e.worst;
-  }
-  std::stable_sort(layers.begin(), layers.end(),
-                   [](const Ranked& a, const Ranked& b) { return a.noise > b.noise; });
-  const auto first = [&](size_t count) {
-    std::map<std::string, std::string> keep = model.scheme.keep;
-    for (size_t i = 0; i < count; ++i)
-      keep.emplace(layers[i].name,
-                   Cat("alone it would leave ", Rounded(Decibels(layers[i].noise), 3),
-                       " dB at the outputs"));
-    return keep;
+  const SubsetError error = [&](const std::vector<bool>& in,
+                                int64_t samples) -> Result<HeldOutError> {
+    m.scheme.keep = model.scheme.keep;
+    for (size_t i = 0; i < layers.size(); ++i)
+      if (!in[i]) m.scheme.keep.emplace(layers[i], "not tried");
+    return ErrorWith(m, original, held, samples);
   };
-  size_t low = 0,
-         high = layers.size() - 1;  // `low` misses the target; the answer is at most `high`
-  while (high - low > 1) {
-    const size_t middle = low + (high - low) / 2;
-    INFER_ASSIGN(const HeldOutError e, ErrorWith(m, original, held, first(middle), 0));
-    if (Decibels(e.worst) >= options.target_db) {
-      high = middle;
-      result.keep = first(middle);
-      result.error = e;
-      result.reached = true;
-    } else {
-      low = middle;
+  SubsetOptions search;
+  search.ranking_samples = options.ranking_samples;
+  search.out_of_time = options.out_of_time;
+  search.accept = [&](const HeldOutError& e) {
+    return Decibels(e.sure_worst) >= options.target_db;
+  };
+  INFER_ASSIGN(const SubsetResult found, SearchSubset(work, error, search));
+  result.reached = found.reached;
+  result.error = found.error;
+  result.keep = model.scheme.keep;
+  for (size_t i = 0; i < layers.size(); ++i)
+    if (!found.in[i])
+      result.keep.emplace(
+          layers[i],
+          Cat("alone it would leave ", Rounded(Decibels(found.alone[i]), 3), " dB at the outputs"));
+  return result;
+}
+
+Result<StoreWeightsResult> FindWeightsToStore(const StaticModel& model, const Graph& original,
+                                              const HeldOut& held, const HeldOutError& before,
+                                              const StoreWeightsOptions& options) {
+  StaticModel m{model.graph.Clone(), model.ranges, model.scheme};
+  std::vector<std::string> layers;
+  std::vector<double> bytes;
+  {
+    INFER_ASSIGN(const QuantPlan plan, PlanQuantization(m.graph, original, m.scheme));
+    INFER_ASSIGN(layers, StorableLayers(m.graph, plan));
+    for (const PlannedNode& p : plan.nodes) {
+      if (std::find(layers.begin(), layers.end(), p.first_result) == layers.end()) continue;
+      double n = 0;
+      for (const Value* v : p.node->inputs())
+        if (v && v->is_constant()) n += static_cast<double>(v->constant()->byte_size());
+      bytes.push_back(std::max(n, 1.0));
     }
   }
-  if (result.reached) return result;
-  result.keep = first(high);
-  INFER_ASSIGN(result.error, ErrorWith(m, original, held, result.keep, 0));
-  result.reached = Decibels(result.error.worst) >= options.target_db;
+  StoreWeightsResult result;
+  result.layers = layers.size();
+  result.error = before;
+  if (layers.empty()) return result;
+  const SubsetError error = [&](const std::vector<bool>& in,
+                                int64_t samples) -> Result<HeldOutError> {
+    m.scheme.store = model.scheme.store;
+    for (size_t i = 0; i < layers.size(); ++i)
+      if (in[i]) m.scheme.store.insert(layers[i]);
+    return ErrorWith(m, original, held, samples);
+  };
+  SubsetOptions search;
+  search.ranking_samples = options.ranking_samples;
+  search.rounds = 0;
+  search.out_of_time = options.out_of_time;
+  search.accept = [&](const HeldOutError& e) {
+    if (e.noise <= before.noise * options.growth && e.worst <= before.worst * options.growth)
+      return true;
+    return Decibels(e.sure_worst) >= options.target_db;
+  };
+  // Mostly all of them may, which spares trying each.
+  INFER_ASSIGN(const HeldOutError all, error(std::vector<bool>(layers.size(), true), 0));
+  if (search.accept(all)) {
+    result.store = m.scheme.store;
+    result.error = all;
+    return result;
+  }
+  INFER_ASSIGN(const SubsetResult found, SearchSubset(bytes, error, search));
+  if (!found.reached) return result;
+  result.store = model.scheme.store;
+  for (size_t i = 0; i < layers.size(); ++i)
+    if (found.in[i]) result.store.insert(layers[i]);
+  result.error = found.error;
   return result;
 }
 

@@ -1,15 +1,15 @@
 #pragma once
-/// Which layers to leave in f32 so that the rest reaches a target: each layer alone is made integer
-/// and its error at the outputs measured; the worst return to f32, as few as reach the target
-/// (binary search over the ranking).
+/// Which layers to leave in f32 so that the rest reaches a target, and which of those that compute
+/// in f32 may store their weights in 8 bits.
 #include "quant/recipe/held_out.h"
 #include "quant/scheme/quantize.h"
 
 namespace infer {
 
 struct KeepFloatOptions {
-  double target_db = 26;        ///< SQNR of every output on the held-out samples
-  int64_t ranking_samples = 4;  ///< held-out samples by which layers are ranked
+  /// SQNR of every output: what HeldOutError::sure_worst must keep.
+  double target_db = 26;
+  int64_t ranking_samples = 8;  ///< held-out samples by which layers are ranked
   std::function<bool()> out_of_time = nullptr;
 };
 struct KeepFloatResult {
@@ -18,7 +18,25 @@ struct KeepFloatResult {
   size_t layers = 0;                        ///< integer weighted layers of the model as it came
   bool reached = false;
 };
+/// Each layer alone is made integer and its error at the outputs measured; as many stay integer as
+/// reach the target, those with the least noise for the work that they do first (SearchSubset).
 Result<KeepFloatResult> FindLayersToKeep(const StaticModel& model, const Graph& original,
                                          const HeldOut& held, const KeepFloatOptions& options);
+
+struct StoreWeightsOptions {
+  double target_db = 25;
+  double growth = 1.05;  ///< the noise may grow by so much whatever the target
+  int64_t ranking_samples = 8;
+  std::function<bool()> out_of_time = nullptr;
+};
+struct StoreWeightsResult {
+  std::set<std::string> store;  ///< for QuantScheme::store
+  HeldOutError error;
+  size_t layers = 0;  ///< that could be stored
+};
+/// All layers that can be, or as many bytes of them as the error allows. `before`: of the model.
+Result<StoreWeightsResult> FindWeightsToStore(const StaticModel& model, const Graph& original,
+                                              const HeldOut& held, const HeldOutError& before,
+                                              const StoreWeightsOptions& options);
 
 }  // namespace infer

@@ -16,9 +16,9 @@ namespace {
 
 constexpr int64_t kFewSamples = 10;
 constexpr int64_t kTrialSamples = 200;
-/// So much above the target must the held-out samples lie where they are fewer than kSureSamples.
-constexpr int64_t kSureSamples = 16;
-constexpr double kUnsureDb = 3;
+constexpr int64_t kSureSamples = 16;  // fewer cannot say what a cut tail costs
+/// Storing weights in 8 bits may take the outputs from the target to here.
+constexpr double kStoreDb = 1;
 constexpr int64_t kSequentialSamples = 32;
 
 struct RecipeSplit {
@@ -67,6 +67,7 @@ class RecipeRunner {
   Status Smooth();
   Status KeepFloat(double target_db);
   Status CorrectBias(bool sequential);
+  Status StoreWeights(double target_db);
   /// Ranges from all samples, with what was chosen on the first ones.
   Status CalibrateOnAll();
   Result<RecipeReport> Finish(Graph& g, int64_t samples);
@@ -167,7 +168,7 @@ Status RecipeRunner::NarrowRanges() {
 }
 
 Status RecipeRunner::TryObservers(const std::vector<std::string>& names) {
-  if (held_.count() < kSureSamples) return {};  // too few to say what a cut tail costs
+  if (held_.count() < kSureSamples) return {};
   for (const std::string& name : names) {
     INFER_ASSIGN(const ObserverFactory observer, ParseObserver(name));
     const ObserverFactory before = observer_;
@@ -204,8 +205,7 @@ Status RecipeRunner::Smooth() {
 }
 
 Status RecipeRunner::KeepFloat(double target_db) {
-  if (held_.count() < kSureSamples) target_db += kUnsureDb;
-  if (OutOfTime() || Decibels(error_.worst) >= target_db) return {};
+  if (OutOfTime() || Decibels(error_.sure_worst) >= target_db) return {};
   if (options_.on_step) options_.on_step("keep-f32");
   const double begin = Seconds();
   KeepFloatOptions options;
@@ -239,6 +239,29 @@ Status RecipeRunner::CorrectBias(bool sequential) {
     INFER_ASSIGN(const int n, CorrectBiasSequential(m, original_, some, run_, options));
     return n > 0 ? Cat("sequential, ", n, " layers") : std::string();
   });
+}
+
+/// The one step that may cost accuracy, within the target: it makes the file smaller.
+Status RecipeRunner::StoreWeights(double target_db) {
+  if (OutOfTime()) return {};
+  if (options_.on_step) options_.on_step("int8-weights");
+  const double begin = Seconds();
+  StoreWeightsOptions options;
+  options.target_db = target_db - kStoreDb;
+  options.out_of_time = [&] { return OutOfTime(); };
+  INFER_ASSIGN(StoreWeightsResult found,
+               FindWeightsToStore(model_, original_, held_, error_, options));
+  if (found.layers == 0) return {};
+  RecipeStep step{"int8-weights", Cat(found.store.size(), " of ", found.layers, " f32 layers"),
+                  Decibels(error_.noise), Decibels(found.error.noise)};
+  step.kept = !found.store.empty();
+  if (step.kept) {
+    model_.scheme.store = std::move(found.store);
+    error_ = found.error;
+  }
+  step.seconds = Seconds() - begin;
+  report_.steps.push_back(std::move(step));
+  return {};
 }
 
 Status RecipeRunner::CalibrateOnAll() {
@@ -310,18 +333,19 @@ Result<RecipeReport> QuantizeByRecipe(Graph& g, const Samples& samples, const Ba
   INFER_TRY(runner.Start({std::move(prepared), {}, options.quantize.scheme}));
   INFER_TRY(runner.NarrowRanges());
   const bool best = options.recipe == Recipe::kBest;
+  const double target_db = options.target_db.value_or(best && GivesClassScores(g) ? 30.0 : 26.0);
   if (options.recipe != Recipe::kFast) {
     std::vector<std::string> observers = {"percentile:99.99", "percentile:99.9"};
     if (best) observers.insert(observers.begin(), "percentile:99.999");
     INFER_TRY(runner.TryObservers(observers));
     INFER_TRY(runner.Equalize());
     INFER_TRY(runner.Smooth());
-    INFER_TRY(
-        runner.KeepFloat(options.target_db.value_or(best && GivesClassScores(g) ? 30.0 : 26.0)));
+    INFER_TRY(runner.KeepFloat(target_db));
   }
   INFER_TRY(runner.CalibrateOnAll());
   INFER_TRY(runner.CorrectBias(false));
   if (best) INFER_TRY(runner.CorrectBias(true));
+  if (options.recipe != Recipe::kFast) INFER_TRY(runner.StoreWeights(target_db));
   return runner.Finish(g, samples.count);
 }
 

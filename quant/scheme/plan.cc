@@ -153,8 +153,11 @@ void QuantPlanner::FormUnits() {
     if (absorbed.count(node.get())) continue;
     PlannedNode p;
     p.node = node.get();
+    for (auto v = node->outputs().rbegin(); v != node->outputs().rend(); ++v)
+      if (*v) p.first_result = (*v)->name();
     p.op = FindQuantOp(*node);
     p.reason = WhyNot(*node, p.op);
+    p.unwanted = exclude_.Match(*node) || (!include_.empty() && !include_.Match(*node));
     Absorb(p);
     absorbed.insert(p.followers.begin(), p.followers.end());
     plan_.nodes.push_back(std::move(p));
@@ -166,9 +169,11 @@ void QuantPlanner::KeepEnds() {
   for (PlannedNode& p : plan_.nodes)
     if (Eligible(p) && p.op->role == QuantRole::kWeighted) weighted.push_back(&p);
   const auto keep = [&](int count, std::string_view which, bool from_end) {
-    for (size_t i = 0; i < weighted.size() && i < static_cast<size_t>(std::max(count, 0)); ++i)
-      weighted[from_end ? weighted.size() - 1 - i : i]->reason =
-          Cat("one of the ", which, " layers to keep");
+    for (size_t i = 0; i < weighted.size() && i < static_cast<size_t>(std::max(count, 0)); ++i) {
+      PlannedNode& p = *weighted[from_end ? weighted.size() - 1 - i : i];
+      p.reason = Cat("one of the ", which, " layers to keep");
+      p.unwanted = true;
+    }
   };
   keep(scheme_.keep_first, "first", false);
   keep(scheme_.keep_last, "last", true);

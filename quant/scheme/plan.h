@@ -7,6 +7,7 @@
 /// multiplies again. Element-wise operators, pools and movement are integer only between integers.
 /// A graph output is never rounded.
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -27,14 +28,19 @@ struct QuantScheme {
   std::vector<NodePattern> exclude;  ///< wins over include
   /// Nodes that stay f32, by the name of their first result, with the reason that reports tell.
   std::map<std::string, std::string> keep;
+  /// Nodes that stay f32, by the name of their first result, whose constant weights are stored in 8
+  /// bits per channel; names that are no such nodes say nothing.
+  std::set<std::string> store;
 };
 
 /// What the plan says about one node.
 struct PlannedNode {
   Node* node = nullptr;
+  std::string first_result;     ///< its name before anything is rewritten
   const QuantOp* op = nullptr;  ///< nullptr: not in the table
   bool integer = false;
-  std::string reason;  ///< why not integer
+  std::string reason;     ///< why not integer
+  bool unwanted = false;  ///< the user wants it as it is
   /// Nodes computed with it before its result is rounded: a bias Add of a MatMul, Relu, Clip.
   std::vector<Node*> followers;
   Value* result = nullptr;  ///< of the last follower, or of the node (its output 0)

@@ -7,6 +7,7 @@
 #include "lib/ir/editor.h"
 #include "lib/ir/verify.h"
 #include "lib/support/strings.h"
+#include "quant/scheme/stored.h"
 
 namespace infer {
 namespace {
@@ -141,6 +142,7 @@ Result<StaticResult> RewriteStatic(const StaticModel& model, const Graph& origin
   r.report.weight_bytes_before = ConstantBytes(original);
   WarnOfCollapse(plan, model.scheme, r.report);
   INFER_TRY(InsertQdq(r.graph, plan, model.ranges, model.scheme, r.report));
+  INFER_TRY(StoreLayers(r.graph, plan, model.scheme.store, r.report));
   if (Status s = Verify(r.graph); !s.ok())
     return Internal(Cat("after quantization: ", s.message()));
   r.report.weight_bytes_after = ConstantBytes(r.graph);

@@ -13,7 +13,6 @@ knows data may err more than it on any; auto must not err more than the best of 
 models may lose at most 1 point of top-1, or not significantly more (McNemar). Exits 1 when one
 fails, 77 when there is nothing to judge."""
 import contextlib
-import glob
 import importlib.machinery
 import importlib.util
 import io
@@ -21,12 +20,12 @@ import logging
 import os
 import subprocess
 import sys
-import sysconfig
 import tempfile
 import time
 import types
 
 import judging
+import model_data
 from judging import np, onnx, ort
 from quantized_classifiers import mcnemar
 
@@ -39,7 +38,6 @@ except ImportError as e:
 RATIO, MAX_DROP, SIGNIFICANCE = 0.8, 0.01, 0.05
 THEIR_GPTQ_SAMPLES = 64  # it keeps all inputs of a layer; more take very long
 HAS_TORCH = importlib.util.find_spec("torch") is not None
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
 def stand_in_for_torch():
@@ -61,28 +59,9 @@ def session(model):
     return ort.InferenceSession(model, options, ["CPUExecutionProvider"])
 
 
-def sampled_stories(path, count, length, seed, temperature=0.9):
-    """Text that the model itself writes."""
-    model = session(path)
-    random = np.random.default_rng(seed)
-    caches = [i.name for i in model.get_inputs() if i.name.startswith("past")]
-    empty = np.zeros((count, 4, 0, 8), np.float32)
-    past, now = dict.fromkeys(caches, empty), np.ones((count, 1), np.int64)
-    ids = now
-    for step in range(length - 1):
-        feeds = {"input_ids": now, "position_ids": np.full((count, 1), step, np.int64), **past}
-        outputs = dict(zip([o.name for o in model.get_outputs()], model.run(None, feeds)))
-        past = {n: outputs[n.replace("past_key_values", "present")] for n in caches}
-        scores = outputs["logits"][:, -1].astype(np.float64) / temperature
-        p = np.exp(scores - scores.max(1, keepdims=True))
-        now = np.array([[random.choice(p.shape[1], p=row / row.sum())] for row in p])
-        ids = np.concatenate([ids, now], 1)
-    positions = np.tile(np.arange(length)[None], (count, 1))
-    return {"input_ids": ids, "position_ids": positions, **dict.fromkeys(caches, empty)}
-
-
 def stories(path, _):
-    return (sampled_stories(path, 64, 96, 1), sampled_stories(path, 64, 96, 2), None)
+    write = model_data.sampled_stories
+    return write(path, 64, 96, 1), write(path, 64, 96, 2), None
 
 
 def images(_, data):
@@ -96,21 +75,7 @@ def images(_, data):
 
 
 def files(_, __):
-    """First and last bytes of files, as the classifier takes them, 256 between them."""
-    folders = ("lib", "runtime", "tools", "docs", "tests", "passes", "quant", "datasets")
-    names = [n for folder in folders
-             for n in glob.glob(os.path.join(ROOT, folder, "**", "*.*"), recursive=True)]
-    names += glob.glob(os.path.join(sysconfig.get_paths()["stdlib"], "*.py"))
-    rows = {}
-    for name in sorted(n for n in names if os.path.isfile(n)):
-        with open(name, "rb") as f:
-            text = f.read()
-        head, tail = text[:4096].lstrip()[:1024], text[-4096:].rstrip()[-1024:]
-        row = np.full(4096, 256, np.int32)
-        row[:len(head)] = np.frombuffer(head, np.uint8)
-        row[4096 - len(tail):] = np.frombuffer(tail, np.uint8)
-        rows[row.tobytes()] = row
-    rows = np.random.default_rng(1).permutation(np.array(list(rows.values())))
+    rows = model_data.source_files()
     return {"bytes": rows[:720]}, {"bytes": rows[720:920]}, None
 
 

@@ -1,0 +1,88 @@
+#include "quant/scheme/stored.h"
+
+#include <unordered_map>
+
+#include "quant/weight_only/weight_only.h"
+
+namespace infer {
+namespace {
+
+const Value* FirstResult(const Node& n) {
+  for (const Value* v : n.outputs())
+    if (v) return v;
+  return nullptr;
+}
+
+WeightScheme SchemeFor(const std::vector<const Node*>& nodes) {
+  WeightScheme s;
+  s.grid = {8, 0, true, true};
+  s.format = WeightFormat::kQdq;
+  s.lookups = false;
+  s.layer_error = 1;  // the error of the model's outputs decides
+  for (const Node* n : nodes)
+    s.include.push_back({NodePattern::Kind::kValue, FirstResult(*n)->name()});
+  return s;
+}
+
+bool IsProduct(const Node& n) {
+  return n.def().domain.empty() &&
+         (n.Is("MatMul") || n.Is("Gemm") || n.Is("Conv") || n.Is("ConvTranspose") || n.Is("LSTM") ||
+          n.Is("GRU") || n.Is("RNN"));
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> StorableLayers(const Graph& g, const QuantPlan& plan) {
+  std::vector<const Node*> nodes;
+  for (const PlannedNode& p : plan.nodes)
+    if (!p.integer && !p.unwanted && IsProduct(*p.node) && FirstResult(*p.node))
+      nodes.push_back(p.node);
+  if (nodes.empty()) return std::vector<std::string>();
+  INFER_ASSIGN(const WeightPlan weights, PlanWeights(g, g, SchemeFor(nodes)));
+  std::vector<std::string> names;
+  for (const WeightReader& r : weights.readers) {
+    const std::string& name = FirstResult(*r.node)->name();
+    if (r.reason.empty() && (names.empty() || names.back() != name)) names.push_back(name);
+  }
+  return names;
+}
+
+Status StoreLayers(Graph& g, const QuantPlan& plan, const std::set<std::string>& names,
+                   QuantizeReport& report) {
+  // A value that was rounded has given its name away: nodes are known by place.
+  std::vector<const Node*> nodes;
+  std::unordered_map<const Node*, size_t> row;
+  for (size_t i = 0; i < plan.nodes.size(); ++i) {
+    const PlannedNode& p = plan.nodes[i];
+    row[p.node] = i;
+    if (!p.integer && IsProduct(*p.node) && FirstResult(*p.node) && names.count(p.first_result))
+      nodes.push_back(p.node);
+  }
+  if (nodes.empty()) return {};
+  WeightOnlyOptions options;
+  options.scheme = SchemeFor(nodes);
+  options.prepare = false;
+  std::vector<size_t> rows;
+  {
+    INFER_ASSIGN(const WeightPlan weights, PlanWeights(g, g, options.scheme));
+    for (const WeightReader& r : weights.readers) rows.push_back(row.at(r.node));
+  }
+  auto stored = QuantizeWeightOnly(g, options);
+  if (!stored.ok())
+    return stored.status().code() == Code::kUnsupported ? Status() : stored.status();
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const QuantizedLayer& from = stored->layers[i];
+    if (from.precision == "f32") continue;
+    QuantizedLayer& to = report.layers[rows[i]];
+    to.precision = from.precision;
+    to.method = from.method;
+    to.note = from.note;
+    to.weight_error = std::max(to.weight_error, from.weight_error);
+    to.nearest_error = to.weight_error;
+    to.weight_bytes_before += from.weight_bytes_before;
+    to.weight_bytes_after += from.weight_bytes_after;
+  }
+  return {};
+}
+
+}  // namespace infer
