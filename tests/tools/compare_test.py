@@ -77,7 +77,7 @@ class Compare(unittest.TestCase):
     def test_same_passes(self):
         done, report = self.compare(self.side("a", 1.0), self.side("b", 1.001))
         self.assertEqual((done.returncode, report["verdict"]), (0, "same"), done.stderr)
-        self.assertEqual(len(report["sides"][0]["starts"]), 4)
+        self.assertLessEqual(len(report["sides"][0]["starts"]), 4)
 
     def test_fail_above_allows_less(self):
         a, b = self.side("a", 1.0), self.side("b", 1.05)

@@ -6,7 +6,9 @@ Each line of stdin is a JSON request; its answer is one line of JSON on stdout, 
   {"op": "hello"}                              -> {"engine", "versions": {PACKAGE: VERSION}}
   {"op": "load", "model", "threads", "inputs", "outputs", "symbols"}
                                                -> {"load_ms", "first_ms", "timed", "settings"}
-  {"op": "run", "settle": S, "count": K}       -> {"ns": [K times]}; S runs before them are not timed
+  {"op": "run", "settle": S, "count": K}       -> {"ns": [K times]}; S runs before them are not timed;
+                                                  "undisturbed_ns" beside it, if known: without the
+                                                  time in which others had the processor
   {"op": "outputs", "folder"}                  -> {"outputs": [TENSOR]}
   {"op": "infer", "inputs", "folder"}          -> {"outputs": [TENSOR]}; one run on other inputs
 

@@ -156,15 +156,16 @@ class BenchCompareCommand : public Command {
               {"threads", side.device.threads},
               {"level", side.device.level},
               {"rewrites", side.rewrites},
-              {"environment", side.environment},
-              {"runs_of_block", live.runs_of_block[k]}};
+              {"environment", side.environment}};
     j["starts"] = Json::array();
     for (const StartRecord& s : live.starts)
       j["starts"].push_back({{"fastest_ms", s.fastest_ms[k]},
                              {"median_ms", s.median_ms[k]},
                              {"load_ms", s.load_ms[k]},
                              {"first_ms", s.first_ms[k]},
-                             {"samples_ms", s.samples_ms[k]}});
+                             {"runs_of_block", s.runs_of_block[k]},
+                             {"samples_ms", s.samples_ms[k]},
+                             {"undisturbed_ms", s.undisturbed_ms[k]}});
     return j;
   }
 

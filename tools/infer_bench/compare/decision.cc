@@ -4,15 +4,26 @@
 #include <cmath>
 
 #include "lib/support/status.h"
+#include "tools/infer_bench/compare/rank_tests.h"
 
 namespace infer {
 namespace {
 
-constexpr int kLooks[] = {4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128};
+constexpr int kLooks[] = {3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128};
+/// Fresh starts after which a suspicion may count as confirmed early, at the higher confidence.
+constexpr int kEarlyConfirming[] = {2, 3};
 constexpr int kLeastConfirming = 3;
+/// From so many starts on ranks reach 99 %, and starts far off the others no longer spoil it all.
+constexpr size_t kRanked = 8;
 
-bool IsLook(int starts) {
-  return std::find(std::begin(kLooks), std::end(kLooks), starts) != std::end(kLooks);
+template <size_t N>
+bool Holds(const int (&list)[N], int value) {
+  return std::find(std::begin(list), std::end(list), value) != std::end(list);
+}
+
+Estimate LogInterval(std::span<const double> values, double confidence) {
+  return values.size() < kRanked ? MeanInterval(values, confidence)
+                                 : HodgesLehmann(values, confidence);
 }
 
 Estimate AsShare(const Estimate& log) {
@@ -34,11 +45,11 @@ std::string_view Name(Verdict v) {
 }
 
 Estimate Decision::Effect(double confidence) const {
-  return AsShare(MeanInterval(log_ratios_, confidence));
+  return AsShare(LogInterval(log_ratios_, confidence));
 }
 
 Attempt Decision::Record(std::span<const double> values, double confidence, bool confirming) {
-  return {static_cast<int>(values.size()), confirming, AsShare(MeanInterval(values, confidence)),
+  return {static_cast<int>(values.size()), confirming, AsShare(LogInterval(values, confidence)),
           "go on"};
 }
 
@@ -47,7 +58,7 @@ void Decision::Add(double log_ratio) {
   log_ratios_.push_back(log_ratio);
   if (suspected_at_ > 0)
     Confirm();
-  else if (IsLook(starts()))
+  else if (Holds(kLooks, starts()))
     Look();
 }
 
@@ -73,10 +84,8 @@ void Decision::Confirm() {
   const int wanted =
       std::max(kLeastConfirming, std::min(suspected_at_, options_.max_starts - suspected_at_));
   const int fresh = starts() - suspected_at_;
-  if (fresh < std::min(wanted, kLeastConfirming)) return;
-  // A clear difference is confirmed by the first three alone, at the higher confidence.
   const bool last = fresh >= wanted;
-  if (!last && fresh != kLeastConfirming) return;
+  if (!last && !Holds(kEarlyConfirming, fresh)) return;
   const std::span<const double> after =
       std::span<const double>(log_ratios_).subspan(static_cast<size_t>(suspected_at_));
   Attempt a = Record(after, last ? options_.confirm_confidence : options_.confidence, true);

@@ -4,9 +4,10 @@
 /// The unit is a start: both sides anew, each in a process of its own, timed in turns. Two
 /// processes of the same program differ by up to a few percent for as long as they live (where
 /// their memory lies); runs inside one process say nothing of that, so they are no independent
-/// values. The starts' log ratios go through Student's t at fixed numbers of starts. What looks
-/// like a difference is measured once more on starts that had no part in the suspicion, and counts
-/// only where both agree. Every attempt is kept.
+/// values. The starts' log ratios are looked at at fixed numbers of starts: below eight through
+/// Student's t, which can do with few, from eight on through signed ranks (Hodges-Lehmann), which
+/// some wild starts do not spoil. What looks like a difference is measured once more on starts that
+/// had no part in the suspicion, and counts only where both agree. Every attempt is kept.
 #include <span>
 #include <string>
 #include <string_view>
@@ -46,6 +47,8 @@ class Decision {
   Verdict verdict() const { return verdict_; }
   /// No further start can change anything.
   bool exhausted() const { return decided() || starts() >= options_.max_starts; }
+  /// Something was suspected, and the starts that may confirm it are under way.
+  bool suspecting() const { return suspected_at_ > 0 && !decided(); }
   int starts() const { return static_cast<int>(log_ratios_.size()); }
   /// Over all starts, at `confidence`. Pre: at least one start.
   Estimate Effect(double confidence = 0.95) const;

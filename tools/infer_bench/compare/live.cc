@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <limits>
 
 #include "lib/support/measure.h"
 #include "lib/support/strings.h"
@@ -20,6 +21,13 @@ constexpr char kSideName[] = {'A', 'B'};
 /// Blocks of equal length are as lucky with their fastest run; sides further apart than this need
 /// no such care.
 constexpr double kAlike = 2;
+/// Large models: few runs in a block, few blocks in a start, so that the budget holds several starts.
+constexpr int64_t kLeastRuns = 2;
+constexpr int kLeastRounds = 4;
+constexpr double kStartsInBudget = 8;
+constexpr double kTimedShare = 0.5;  // of the time until a start's first block, at least
+/// A suspicion may be followed up for so many budgets in all.
+constexpr double kConfirmingBudgets = 2;
 
 Result<Json> LoadRequest(const CompareSide& side, const peers::PreparedModel& prepared,
                          const std::string& folder, const std::string& external_root) {
@@ -59,6 +67,10 @@ Result<peers::EngineSpec> EngineOf(const CompareSide& side, char name) {
       std::string(1, name), {binary, peers::kWorkerArgument}, side.environment};
 }
 
+double Fastest(const std::vector<double>& values) {
+  return *std::min_element(values.begin(), values.end());
+}
+
 double MedianOf(const std::vector<double>& values) { return Quantile(values, 0.5); }
 
 class LiveRun {
@@ -74,9 +86,12 @@ class LiveRun {
     contest_.warmup_s = options.warmup_s;
     contest_.timeout_s = options.timeout_s;
     contest_.stop = options.stop;
+    contest_.min_runs = kLeastRuns;
+    start_s_ = options.budget_s / kStartsInBudget;
   }
 
   Result<StartRecord> Start(LiveComparison& live) {
+    const auto began = std::chrono::steady_clock::now();
     std::vector<peers::Contender> sides(2);
     for (size_t k : {0, 1}) {
       sides[k].name = engines_[k].name;
@@ -92,15 +107,19 @@ class LiveRun {
     StartRecord record;
     std::vector<double> fast[2], median[2], log_ratios, median_log_ratios;
     std::vector<std::vector<double>> blocks;
-    for (int i = 0; i < rounds_; ++i) {
+    const double spent = MsSince(began) / 1e3;
+    const int rounds = RoundsWithin(std::max(start_s_ - spent, kTimedShare * spent), sides);
+    for (int i = 0; i < rounds; ++i) {
       INFER_ASSIGN(const peers::Round r, peers::RunRound(sides, random_, contest_, blocks));
       for (size_t k : {0, 1}) {
         INFER_TRY(Check(sides[k]));
-        fast[k].push_back(*std::min_element(blocks[k].begin(), blocks[k].end()));
+        const auto& undisturbed = sides[k].undisturbed_ms;
+        fast[k].push_back(Fastest(undisturbed.empty() ? blocks[k] : undisturbed));
         median[k].push_back(MedianOf(blocks[k]));
-        record.samples_ms[k].insert(record.samples_ms[k].end(), blocks[k].begin(), blocks[k].end());
+        Append(record.samples_ms[k], blocks[k]);
+        Append(record.undisturbed_ms[k], undisturbed);
       }
-      record.other_load += r.other_load / rounds_;
+      record.other_load += r.other_load / rounds;
       log_ratios.push_back(std::log(fast[1].back() / fast[0].back()));
       median_log_ratios.push_back(std::log(median[1].back() / median[0].back()));
     }
@@ -111,7 +130,7 @@ class LiveRun {
       record.median_ms[k] = MedianOf(median[k]);
       record.load_ms[k] = sides[k].load_ms.back();
       record.first_ms[k] = sides[k].first_ms.back();
-      live.runs_of_block[k] = sides[k].block_runs;
+      record.runs_of_block[k] = sides[k].block_runs;
     }
     if (!std::isfinite(record.log_ratio))
       return Unsupported("a run took no time that the clock shows");
@@ -130,12 +149,27 @@ class LiveRun {
       a.block_runs = b.block_runs = more;
   }
 
+  /// So many rounds take about `seconds`: at least three, at most what was asked for.
+  int RoundsWithin(double seconds, const std::vector<peers::Contender>& sides) const {
+    double round_ms = 0;
+    for (const peers::Contender& c : sides)
+      round_ms += static_cast<double>(c.settle_runs + c.block_runs) * c.run_ms;
+    const double fit = std::max(0.0, seconds * 1e3 / std::max(round_ms, 1e-6));
+    const int least = std::min(rounds_, kLeastRounds);
+    return fit >= rounds_ ? rounds_ : std::max(least, static_cast<int>(fit));
+  }
+
+  static void Append(std::vector<double>& all, const std::vector<double>& more) {
+    all.insert(all.end(), more.begin(), more.end());
+  }
+
   std::vector<peers::EngineSpec> engines_;
   std::vector<Json> loads_;
   std::string folder_;
   peers::ContestOptions contest_;
   Random random_;
   int rounds_;
+  double start_s_ = 0;
 };
 
 }  // namespace
@@ -161,7 +195,8 @@ Result<LiveComparison> CompareLive(const CompareSide (&sides)[2],
   double longest = 0;
   while (!decision.exhausted()) {
     const double before = MsSince(began) / 1e3;
-    if (!live.starts.empty() && before + longest > options.budget_s) break;
+    const double most = options.budget_s * (decision.suspecting() ? kConfirmingBudgets : 1);
+    if (!live.starts.empty() && before + longest > most) break;
     auto start = run.Start(live);
     if (!start.ok() && start.status().code() == Code::kCancelled) {
       live.interrupted = true;

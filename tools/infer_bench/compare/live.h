@@ -20,16 +20,21 @@ struct CompareSide {
 struct StartRecord {
   double log_ratio = 0;         ///< what the decision takes: of the fastest runs of the blocks
   double median_log_ratio = 0;  ///< the same of the blocks' medians
-  double fastest_ms[2] = {};    ///< median over rounds of a block's fastest run
+  /// Median over rounds of a block's fastest run, without its waits for a processor.
+  double fastest_ms[2] = {};
   double median_ms[2] = {};     ///< median over rounds of a block's median
   double load_ms[2] = {}, first_ms[2] = {};
   double other_load = 0;              ///< cores that other processes used meanwhile
+  int64_t runs_of_block[2] = {};
   std::vector<double> samples_ms[2];  ///< every timed run, in order
+  /// The same without the time in which others had the processor; empty where nobody says.
+  std::vector<double> undisturbed_ms[2];
 };
 
 struct LiveOptions {
-  double budget_s = 10;  ///< no start begins that would probably end later
-  int rounds = 8;        ///< of a start
+  /// No start begins that would probably end later; one that confirms may take as long again.
+  double budget_s = 10;
+  int rounds = 8;  ///< of a start, at most
   double block_s = 0.025;
   double warmup_s = 0.3;  ///< of a start and side, at most
   double timeout_s = 300;
@@ -40,7 +45,6 @@ struct LiveOptions {
 
 struct LiveComparison {
   std::vector<StartRecord> starts;
-  int64_t runs_of_block[2] = {};
   std::vector<int> cpus;
   double seconds = 0;
   bool interrupted = false;

@@ -17,10 +17,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int64_t kMinBlockRuns = 5;  // of 21 rounds: enough for the 90th percentile
 constexpr int64_t kMaxBlockRuns = 20'000;
 constexpr int64_t kKeptSamples = 1000;  // of one block
-constexpr int64_t kWindow = 5;          // runs whose median shows whether times have settled
 constexpr double kWindowSeconds = 0.02;
 constexpr double kSettleSeconds = 0.01;
 constexpr auto kPause = std::chrono::milliseconds(5);  // threads that spin after a run go to sleep
@@ -41,9 +39,15 @@ Result<std::vector<double>> TimedRuns(Contender& c, int64_t settle, int64_t coun
   INFER_ASSIGN(const Json answer,
                c.Ask({{"op", "run"}, {"settle", settle}, {"count", count}}, options));
   std::vector<double> ms;
+  c.undisturbed_ms.clear();
   if (answer.is_null()) return ms;
-  for (const Json& ns : answer.value("ns", Json::array()))
-    if (ns.is_number() && ns.get<double>() >= 0) ms.push_back(ns.get<double>() / 1e6);
+  const auto read = [&](const char* key, std::vector<double>& to) {
+    for (const Json& ns : answer.value(key, Json::array()))
+      if (ns.is_number() && ns.get<double>() >= 0) to.push_back(ns.get<double>() / 1e6);
+  };
+  read("ns", ms);
+  read("undisturbed_ns", c.undisturbed_ms);
+  if (c.undisturbed_ms.size() != ms.size()) c.undisturbed_ms.clear();
   if (static_cast<int64_t>(ms.size()) == count) return ms;
   c.Drop(Cat("asked for ", count, " times it gave ", ms.size()));
   return std::vector<double>();
@@ -108,7 +112,7 @@ Status WarmUp(Contender& c, const std::vector<int>& cpus, const ContestOptions& 
   ++c.warmup_runs;
   bool stable = false;
   do {
-    const int64_t count = RunsFor(kWindowSeconds, run_ms, kWindow, kMaxBlockRuns);
+    const int64_t count = RunsFor(kWindowSeconds, run_ms, options.min_runs, kMaxBlockRuns);
     INFER_ASSIGN(const auto ms, TimedRuns(c, 0, count, options));
     if (ms.empty()) return {};
     c.warmup_runs += count;
@@ -118,7 +122,8 @@ Status WarmUp(Contender& c, const std::vector<int>& cpus, const ContestOptions& 
     last = ms;
   } while (!stable && SecondsSince(start) < options.warmup_s);
   c.stable = c.stable && stable;
-  c.block_runs = RunsFor(options.block_s, run_ms, kMinBlockRuns, kMaxBlockRuns);
+  c.run_ms = run_ms;
+  c.block_runs = RunsFor(options.block_s, run_ms, options.min_runs, kMaxBlockRuns);
   c.settle_runs = RunsFor(kSettleSeconds, run_ms, 1, kMaxBlockRuns);
   if (!c.worker->StaysOn(cpus)) c.Drop("its threads left the processors that it was pinned to");
   return {};

@@ -25,6 +25,7 @@ struct ContestOptions {
   double warmup_s = 3;          ///< at most, of every engine
   double max_other_load = 0.2;  ///< cores; more spoils a round
   double timeout_s = 300;       ///< of one answer
+  int64_t min_runs = 5;         ///< of a block and of a window of the warm-up
   uint64_t seed = 0;            ///< of the order in each round
   std::stop_token stop = {};
 };
@@ -38,9 +39,13 @@ struct Contender {
   std::vector<double> load_ms, first_ms;  ///< by start
   int64_t warmup_runs = 0;                ///< of all starts
   bool stable = true;                     ///< each warm-up ended because times had settled
+  double run_ms = 0;                      ///< a run, as the last window of the warm-up had it
   int64_t settle_runs = 0;                ///< of a block, not timed
   int64_t block_runs = 0;                 ///< of a block, timed
   std::vector<double> samples_ms;         ///< of quiet rounds; of a long block every k-th run
+  /// The runs of the latest block, without the time in which they were ready but others had the
+  /// processor. Empty where the worker does not say.
+  std::vector<double> undisturbed_ms;
 
   bool takes_part() const { return worker != nullptr; }
   /// Asks its worker. Where that fails the contender takes no part any more, and null is returned.

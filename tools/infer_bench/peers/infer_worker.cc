@@ -1,6 +1,12 @@
 #include "tools/infer_bench/peers/infer_worker.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <chrono>
+#include <cstdlib>
+#include <cstring>
 #include <iostream>
 #include <new>
 
@@ -19,9 +25,39 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+/// $INFER_BENCH_SPIN: tests make every run longer by this share, to see that it is found.
+double SpinShare() {
+  const char* text = std::getenv("INFER_BENCH_SPIN");
+  return text ? std::clamp(std::strtod(text, nullptr), 0.0, 100.0) : 0;
+}
+
+/// For how long this thread was ready to run while others had the processor.
+class RunQueueWaits {
+ public:
+  RunQueueWaits() : fd_(open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC)) {}
+  ~RunQueueWaits() {
+    if (fd_ >= 0) close(fd_);
+  }
+  RunQueueWaits(const RunQueueWaits&) = delete;
+  RunQueueWaits& operator=(const RunQueueWaits&) = delete;
+
+  /// Nanoseconds since the thread began; -1 where the system does not say.
+  int64_t Ns() const {
+    char text[96];
+    const ssize_t n = fd_ < 0 ? -1 : pread(fd_, text, sizeof text - 1, 0);
+    if (n <= 0) return -1;
+    text[n] = 0;
+    const char* second = std::strchr(text, ' ');
+    return second ? std::strtoll(second, nullptr, 10) : -1;
+  }
+
+ private:
+  int fd_;
+};
+
 class InferEngine {
  public:
-  explicit InferEngine(const OpRegistry& ops) : ops_(ops) {}
+  explicit InferEngine(const OpRegistry& ops) : ops_(ops), spin_(SpinShare()) {}
 
   Result<Json> Answer(const Json& request) {
     const std::string op = request.value("op", "");
@@ -73,13 +109,31 @@ class InferEngine {
 
   Result<Json> Time(int64_t settle, int64_t count) {
     for (int64_t i = 0; i < settle; ++i) INFER_TRY(run_->Run());
-    std::vector<int64_t> ns(static_cast<size_t>(count));
-    for (int64_t& t : ns) {
+    std::vector<int64_t> ns, undisturbed;
+    const RunQueueWaits waits;
+    const auto since = [](Clock::time_point t) {
+      return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - t).count();
+    };
+    for (int64_t i = 0; i < count; ++i) {
+      // The waits are read inside of a longer time: none is taken off that did not lengthen it.
+      const auto outer = Clock::now();
+      const int64_t before = waits.Ns();
       const auto start = Clock::now();
       INFER_TRY(run_->Run());
-      t = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
+      if (spin_ > 0) Spin(start);
+      ns.push_back(since(start));
+      if (before < 0) continue;
+      const int64_t waited = std::max<int64_t>(0, waits.Ns() - before);
+      undisturbed.push_back(std::clamp<int64_t>(since(outer) - waited, 0, ns.back()));
     }
-    return Json{{"ns", ns}};
+    return Json{{"ns", ns}, {"undisturbed_ns", undisturbed}};
+  }
+
+  /// Keeps the processor busy until the run that began at `start` has taken spin_ more.
+  void Spin(Clock::time_point start) const {
+    const auto ran = std::chrono::duration<double>(Clock::now() - start) * (1 + spin_);
+    while (Clock::now() - start < ran) {
+    }
   }
 
   Result<Json> Outputs(const std::string& folder) {
@@ -96,6 +150,7 @@ class InferEngine {
   }
 
   const OpRegistry& ops_;
+  double spin_;
   std::shared_ptr<const Program> program_;
   std::unique_ptr<RunContext> run_;
 };
