@@ -21,7 +21,8 @@ constexpr char kSideName[] = {'A', 'B'};
 /// Blocks of equal length are as lucky with their fastest run; sides further apart than this need
 /// no such care.
 constexpr double kAlike = 2;
-/// Large models: few runs in a block, few blocks in a start, so that the budget holds several starts.
+/// Large models: few runs in a block, few blocks in a start, so that the budget holds several
+/// starts.
 constexpr int64_t kLeastRuns = 2;
 constexpr int kLeastRounds = 4;
 constexpr double kStartsInBudget = 8;

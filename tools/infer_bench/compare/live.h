@@ -22,9 +22,9 @@ struct StartRecord {
   double median_log_ratio = 0;  ///< the same of the blocks' medians
   /// Median over rounds of a block's fastest run, without its waits for a processor.
   double fastest_ms[2] = {};
-  double median_ms[2] = {};     ///< median over rounds of a block's median
+  double median_ms[2] = {};  ///< median over rounds of a block's median
   double load_ms[2] = {}, first_ms[2] = {};
-  double other_load = 0;              ///< cores that other processes used meanwhile
+  double other_load = 0;  ///< cores that other processes used meanwhile
   int64_t runs_of_block[2] = {};
   std::vector<double> samples_ms[2];  ///< every timed run, in order
   /// The same without the time in which others had the processor; empty where nobody says.
