@@ -41,7 +41,7 @@ double BruteForceP(const std::vector<double>& values, size_t n) {
 
 TEST(RankTests, MannWhitneyCountsEveryOrder) {
   Random random(7);
-  for (const size_t n : {1, 3, 5, 7})
+  for (const size_t n : {1u, 3u, 5u, 7u})
     for (int trial = 0; trial < 5; ++trial) {
       std::vector<double> values;
       for (int i = 0; i < 11; ++i) values.push_back(Normal(random));
