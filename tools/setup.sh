@@ -14,6 +14,7 @@ packages=(
   libonnx-testdata python3 python3-numpy python3-jsonschema
 )
 judge_packages=(python3-venv)
+nice_packages=(libbenchmark-tools hyperfine)  # of --judges; without them two tests are skipped
 fuzz_packages=(clang-16 clang-tidy-16 clang-format-16 libclang-rt-16-dev llvm-16)
 
 want=("${packages[@]}")
@@ -39,8 +40,14 @@ fi
 
 for arg in "$@"; do
   [ "$arg" = --judges ] || continue
+  if ! dpkg-query -W "${nice_packages[@]}" >/dev/null 2>&1; then
+    sudo=""
+    [ "$(id -u)" = 0 ] || sudo="sudo"
+    DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq --no-install-recommends "${nice_packages[@]}" >/dev/null ||
+      echo "setup: no ${nice_packages[*]}: tests with them will be skipped"
+  fi
   venv=.cache/judges
-  wanted=(onnxruntime==1.30.0 onnx==1.23.2 numpy==2.4.6 openvino==2026.4.1 onnx-ir==1.1.0 sympy==1.14.0)
+  wanted=(onnxruntime==1.30.0 onnx==1.23.2 numpy==2.4.6 openvino==2026.4.1 onnx-ir==1.1.0 sympy==1.14.0 scipy==1.17.1)
   # Asks for versions, not only names: a venv of an earlier checkout is brought up to date.
   have=$("$venv/bin/python" -c 'import importlib.metadata as m, sys
 print(*(f"{p}=={m.version(p)}" for p in sys.argv[1:]))' "${wanted[@]%%==*}" 2>/dev/null || true)

@@ -14,7 +14,10 @@ struct SessionOptions {
   ModelOptions model;
   DeviceOptions device;
   InputOptions inputs;
-  void Declare(Options& options);  ///< of all three
+  /// "as-is", or one of PrecisionNames: what is made of the graph before it is compiled.
+  std::string precision = "as-is";
+  int64_t batch = 0;               ///< > 0: of the leading dimension of the inputs
+  void Declare(Options& options);  ///< of the first three
 };
 
 struct Session {
@@ -24,11 +27,12 @@ struct Session {
   int64_t batch = 1;  ///< samples per run: the leading extent of the first input
   std::shared_ptr<const Program> program;
   std::unique_ptr<RunContext> run;
-  double load_ms = 0, compile_ms = 0;
+  double load_ms = 0, convert_ms = 0, inputs_ms = 0, compile_ms = 0;
   int64_t compiled_resident_bytes = 0;  ///< resident set after compiling
 };
 
-/// Loads, compiles and binds; sets the lane budget from --threads.
+/// Loads, converts, compiles and binds; sets the lane budget from --threads.
+/// InvalidArgument: the batch or the precision does not fit the model.
 Result<Session> OpenSession(Context& context, const std::string& path,
                             const SessionOptions& options);
 

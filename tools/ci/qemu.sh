@@ -44,7 +44,7 @@ for cpu in "$@"; do
   cmp "$work/native" "$work/$cpu" || { echo "qemu: $cpu gives other integers" >&2; exit 1; }
   echo "qemu: $cpu: $(grep -cE ' [ui]8\[' "$work/$cpu") tensors of integers in ${#models[@]} models are those of this machine"
   for model in $demo/digits.onnx "$work/digits.u8.onnx"; do
-    quiet "${emulate[@]}" $bin/infer-bench run "$model" --min-runs 3 --min-time 0 --warmup 1 -q |
+    quiet "${emulate[@]}" $bin/infer-bench run "$model" --min-runs 3 --min-time 0 --warmup 1 --cold 0 -q |
       tail -1 | sed "s|^.*/|qemu: $cpu: infer-bench run |"
   done
   suites='Int8*:Product*:Convolution*:Elements*:Kernels*:Bodies*:Contract*'

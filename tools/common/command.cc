@@ -7,6 +7,7 @@
 
 #include "lib/support/readable.h"
 #include "lib/support/strings.h"
+#include "tools/common/streams.h"
 
 namespace infer {
 
@@ -29,6 +30,10 @@ void Context::Print(std::string_view text) { out_ += Printable(text, EndsOfLine:
 void Context::PrintLine(std::string_view text) {
   Print(text);
   out_ += '\n';
+}
+
+Status Context::Stream(std::string_view text) const {
+  return WriteStream(json_path == "-" ? stderr : stdout, text);
 }
 
 void Context::Warn(std::string text) {

@@ -52,6 +52,10 @@ class Context {
   /// are escaped here; a name that is not in a table is printed with Printable, for its newlines.
   void Print(std::string_view text);
   void PrintLine(std::string_view text);
+  /// The same, with colours that the caller put in (tools/common/terminal.h): nothing is escaped.
+  void PrintStyled(std::string_view text) { out_ += text; }
+  /// Result text that goes out at once, ahead of what Print holds back: for streams of records. Io.
+  Status Stream(std::string_view text) const;
   /// A warning: printed to stderr at once, and part of the report.
   void Warn(std::string text);
   /// A line on stderr, unless --quiet.

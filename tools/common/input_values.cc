@@ -11,6 +11,7 @@
 #include "lib/support/random.h"
 #include "lib/support/strings.h"
 #include "tools/common/host.h"
+#include "tools/common/input_fill.h"
 
 namespace infer {
 namespace {
@@ -99,6 +100,9 @@ Result<Tensor> RandomTensor(const Value& v, const OpenExtents& extents, Random& 
 void InputOptions::Declare(Options& options) {
   options.Values("-i,--input", &input,
                  "NAME=FILE (.npy, .npz, .pb, .png, .jpg, .bmp, .pnm), or FILE", PathUse::kRead);
+  options.Values("--fill", &fill,
+                 "NAME=KIND, or KIND for all inputs without a file: normal[:MEAN:SD], "
+                 "uniform:LOW:HIGH (integers: both included), constant:V");
   options.Value("--seed", &seed, "Seed of random inputs");
 }
 
@@ -181,11 +185,13 @@ Result<ModelInputs> MakeInputs(const Graph& g, const InputOptions& options, cons
   const auto values = [&](const OpenExtents& extents) -> Result<std::vector<Datum>> {
     if (inputs.random.empty()) return given;
     INFER_ASSIGN(auto all, RandomModelInputs(g, options.seed, extents));
+    INFER_TRY(FillInputs(g, options.fill, options.seed, all));
     for (size_t i = 0; i < all.size(); ++i)
       if (files.contains(g.inputs()[i]->name())) all[i] = given[i];
     return all;
   };
-  if (!inputs.random.empty() && HasOpenDims(g)) {
+  for (const auto& [name, extent] : options.known_extents) inputs.extents.emplace(name, extent);
+  if (!inputs.random.empty() && HasOpenDims(g) && options.known_extents.empty()) {
     ExtentSearch search{.fixed = inputs.extents};
     search.run = [&](const OpenExtents& extents) -> Result<bool> {
       INFER_ASSIGN(const auto all, values(extents));

@@ -12,6 +12,9 @@ namespace infer {
 
 struct InputOptions {
   std::vector<std::string> input;  ///< --input NAME=FILE (.npy .npz .pb, an image) or FILE
+  std::vector<std::string> fill;   ///< --fill [NAME=]KIND: how random values are drawn
+  /// Not searched for again: what an earlier MakeInputs of this model found.
+  OpenExtents known_extents;
   uint64_t seed = 0;
   void Declare(Options& options);
 };

@@ -120,8 +120,12 @@ Result<Model> LoadModel(Context& context, const std::string& path, const ModelOp
 }
 
 void DeviceOptions::Declare(Options& options) {
-  options.Choice("--device", &device, DeviceNames(), "Where to run");
   options.Value("--threads", &threads, "Threads of a run; 0: the usable physical cores");
+  DeclareWithoutThreads(options);
+}
+
+void DeviceOptions::DeclareWithoutThreads(Options& options) {
+  options.Choice("--device", &device, DeviceNames(), "Where to run");
   options.Flag("--pin", &pin, "Keep each thread on a physical core of its own");
   options.Value("--level", &level,
                 "0: every node by itself (golden); 1: epilogues and integer kernels; 2: also what "

@@ -36,6 +36,8 @@ struct DeviceOptions {
   bool tune = false;
   std::string tune_cache;
   void Declare(Options& options);
+  /// All but --threads, for commands that take several.
+  void DeclareWithoutThreads(Options& options);
 };
 /// The names that --device takes in this build.
 std::vector<std::string> DeviceNames();

@@ -230,11 +230,14 @@ int Execute(Command& command, Context& context) {
   return Finish(context.tool(), result);
 }
 
-/// --threads holds for all that a command does, from its first loop on.
+/// --threads holds for all that a command does, from its first loop on; of a list, the largest.
 Status SetThreads(const CLI::App& command, char** argv) {
   const CLI::Option* threads = command.get_option_no_throw("--threads");
-  if (!threads || threads->get_expected_max() != 1) return {};
-  const int wanted = threads->count() > 0 ? threads->as<int>() : 0;
+  if (!threads) return {};
+  int wanted = 0;
+  for (const std::string& given : threads->results())
+    wanted = std::max(wanted,
+                      static_cast<int>(std::clamp<int64_t>(ParseInt(given).value_or(0), 0, 4096)));
   const CLI::Option* pin = command.get_option_no_throw("--pin");
   if (pin && pin->count() > 0) INFER_TRY(PinLanes(argv, wanted));
   if (wanted > 0) SetLaneBudget(wanted);

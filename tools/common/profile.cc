@@ -171,6 +171,7 @@ Result<ModelProfile> ProfileRuns(const std::string& name, const Program& program
   }
   ModelProfile p;
   p.name = name;
+  p.lanes = LaneBudget();
   const auto kernels = run.step_kernels();
   const auto costs = run.step_costs();
   for (size_t s = 0; s < program.steps().size(); ++s) {
@@ -262,9 +263,11 @@ Status ShowProfiles(Context& context, const ProfileOptions& options,
                     std::vector<ModelProfile>& profiles, const std::vector<Json*>& reports) {
   if (profiles.empty()) return {};
   context.Step("roofline");
-  const Roofline& roofline = MeasuredRoofline(LaneBudget());
+  int most = 1;
+  for (const ModelProfile& p : profiles) most = std::max(most, p.lanes);
+  SetLaneBudget(std::max(most, LaneBudget()));
   for (size_t i = 0; i < profiles.size(); ++i) {
-    profiles[i].Compare(roofline);
+    profiles[i].Compare(MeasuredRoofline(profiles[i].lanes));
     AddTo(*reports[i], profiles[i]);
     if (options.layers) context.Print(Cat("\n", profiles[i].Headline(), profiles[i].Table()));
   }

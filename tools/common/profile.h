@@ -26,6 +26,7 @@ struct ModelProfile {
   double overhead = 0;               ///< profiled / unprofiled, median over neighbours
   double unexplained = 0;            ///< share of a profiled run that no step accounts for, median
   int runs = 0;                      ///< of each kind
+  int lanes = 1;                     ///< that a run had
   int64_t program_bytes = 0;         ///< weights and activations
   std::vector<StepProfile> steps;    ///< as Program::steps()
   std::vector<StepTiming> timeline;  ///< of the run of median length

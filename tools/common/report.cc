@@ -61,16 +61,19 @@ Json NewReport(const Context& context, std::string_view schema) {
   return r;
 }
 
-Status WriteReport(Context& context, Json report) {
-  if (context.json_path.empty()) return {};
-  context.Step("");
+std::string ReportText(const Context& context, Json report) {
   report["warnings"] = context.warnings();
   Json timings = Json::array();
   for (const auto& [step, ms] : context.step_times())
     timings.push_back({{"step", step}, {"ms", ms}});
   report["timings"] = std::move(timings);
-  const std::string text =
-      report.dump(2, ' ', false, nlohmann::detail::error_handler_t::replace) + "\n";
+  return report.dump(2, ' ', false, nlohmann::detail::error_handler_t::replace) + "\n";
+}
+
+Status WriteReport(Context& context, Json report) {
+  if (context.json_path.empty()) return {};
+  context.Step("");
+  const std::string text = ReportText(context, std::move(report));
   if (context.json_path != "-") return WriteFileAtomically(context.json_path, text);
   return WriteStream(stdout, text);
 }

@@ -14,6 +14,8 @@ using Json = nlohmann::ordered_json;
 
 /// {"schema": schema, "tool": {...}, "command": [...], "host": {...}}.
 Json NewReport(const Context& context, std::string_view schema);
+/// The report with warnings and timings so far, as it is written.
+std::string ReportText(const Context& context, Json report);
 /// Adds warnings and timings, and writes to --json (nothing when it was not given).
 Status WriteReport(Context& context, Json report);
 

@@ -7,6 +7,8 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <mutex>
+#include <utility>
 
 #include "lib/support/file.h"
 
@@ -14,8 +16,15 @@ namespace infer {
 namespace {
 
 std::atomic<int> g_signal{0};
+std::mutex g_last_words_lock;
+std::function<void()> g_last_words;
 
 }  // namespace
+
+void SetLastWords(std::function<void()> words) {
+  const std::scoped_lock lock(g_last_words_lock);
+  g_last_words = std::move(words);
+}
 
 int CaughtSignal() { return g_signal.load(); }
 
@@ -41,6 +50,10 @@ SignalGuard::SignalGuard() {
       for (int i = 0; i < 16 && !ended.stop_requested(); ++i)
         std::this_thread::sleep_for(std::chrono::milliseconds(50));
       if (ended.stop_requested()) return;
+      {
+        const std::scoped_lock lock(g_last_words_lock);
+        if (const auto words = std::exchange(g_last_words, {})) words();
+      }
       RemoveUnfinishedFiles();
       _exit(128 + n);
     }

@@ -1,6 +1,7 @@
 #pragma once
 /// SIGINT, SIGTERM and SIGHUP as a stop token. A command that does not look at the token within a
 /// second is ended anyway, its temporary files removed, with exit code 128+n.
+#include <functional>
 #include <stop_token>
 #include <thread>
 
@@ -20,6 +21,11 @@ class SignalGuard {
   std::stop_source stop_;
   std::jthread waiter_;
 };
+
+/// What is done before a command that does not look at its token is ended: a report of what there
+/// is. Runs in the waiting thread, at most once. An empty function takes it back, and returns only
+/// when it does not run and will not.
+void SetLastWords(std::function<void()> words);
 
 /// The signal that was caught, or 0.
 int CaughtSignal();

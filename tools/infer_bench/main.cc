@@ -2,10 +2,13 @@
 
 #include "tools/infer_bench/commands.h"
 #include "tools/infer_bench/peers/infer_worker.h"
+#include "tools/infer_bench/run/cold.h"
 
 int main(int argc, char** argv) {
   if (argc == 2 && std::strcmp(argv[1], infer::peers::kWorkerArgument) == 0)
     return infer::peers::RunInferWorker();
+  if (argc == 4 && std::strcmp(argv[1], infer::bench::kColdArgument) == 0)
+    return infer::bench::RunColdStart(argv[2], argv[3]);
   std::vector<std::unique_ptr<infer::Command>> commands;
   commands.push_back(infer::MakeBenchRunCommand());
   commands.push_back(infer::MakeBenchCompareCommand());

@@ -1,42 +1,21 @@
-/// infer-bench run: load, compile, first and steady times of models, with the spread that belongs
-/// to them, and what each step costs.
-#include <algorithm>
-#include <chrono>
-
-#include "lib/ir/eval.h"
-#include "lib/support/measure.h"
+/// infer-bench run: cold starts, load, compile, first and steady times of models over a grid of
+/// batches, threads, extents and precisions, with the spread that belongs to them, and what each
+/// step costs.
+#include "lib/support/file.h"
 #include "lib/support/parallel.h"
-#include "lib/support/readable.h"
 #include "lib/support/strings.h"
-#include "tools/common/host.h"
-#include "tools/common/input_values.h"
-#include "tools/common/model_options.h"
-#include "tools/common/profile.h"
-#include "tools/common/report.h"
+#include "tools/bench/bench_json.h"
+#include "tools/common/signals.h"
+#include "tools/common/streams.h"
+#include "tools/common/terminal.h"
 #include "tools/infer_bench/commands.h"
+#include "tools/infer_bench/run/formats.h"
+#include "tools/infer_bench/run/measure_cell.h"
 
 namespace infer {
 namespace {
 
-constexpr double kQuantiles[] = {0.5, 0.9, 0.95, 0.99, 0.999};
-
-double TimedMs(const std::function<Status()>& f, Status* status) {
-  const auto start = std::chrono::steady_clock::now();
-  *status = f();
-  return MsSince(start);
-}
-
-/// Samples per inference: the leading extent of the first input.
-int64_t BatchOf(std::span<const Datum> inputs) {
-  if (inputs.empty() || !inputs[0].is_tensor() || inputs[0].tensor().rank() == 0) return 1;
-  return inputs[0].tensor().dim(0);
-}
-
-std::string QuantileName(double q) {
-  std::string digits = Fixed(q * 100, 1);
-  if (digits.ends_with(".0")) digits.resize(digits.size() - 2);
-  return "p" + digits;
-}
+using namespace bench;  // NOLINT(google-build-using-namespace): the command is a part of it
 
 class BenchRunCommand : public Command {
  public:
@@ -45,138 +24,152 @@ class BenchRunCommand : public Command {
   std::string_view examples() const override {
     return "Examples:\n"
            "  infer-bench run model.onnx --threads 1\n"
-           "  infer-bench run fp32.onnx int8.onnx --set batch=8 --json bench.json\n"
+           "  infer-bench run fp32.onnx int8.onnx --batch 1,8 --threads 1,2 --json bench.json\n"
+           "  infer-bench run bert.onnx --seq length=64,128 --precision as-is,fp16,int8-weights\n"
+           "  infer-bench run model.onnx --format jsonl | jq .latency_ms.median\n"
            "  infer-bench run model.onnx --layers --trace trace.json\n";
   }
   void Declare(Options& o) override {
     o.Positional("models", &paths_, "ONNX models", true, PathUse::kRead);
-    model_.Declare(o);
-    device_.Declare(o);
-    inputs_.Declare(o);
-    o.Value("--min-runs", &measure_.min_runs, "At least so many timed runs", 1);
-    o.Value("--min-time", &measure_.min_time_s, "At least so many seconds of timed runs");
-    o.Value("--max-time", &measure_.max_time_s, "At most so many seconds of timed runs");
-    o.Value("--warmup", &measure_.fixed_warmup_runs,
-            "Exactly so many warm-up runs; -1: until stable", -1);
+    cell_.session.model.Declare(o);
+    cell_.session.device.DeclareWithoutThreads(o);
+    cell_.session.inputs.Declare(o);
+    grid_.Declare(o);
+    SamplingOptions& s = cell_.sampling;
+    o.Value("--min-runs", &s.min_runs, "At least so many timed runs", 1);
+    o.Value("--min-time", &s.min_time_s, "At least so many seconds of timed runs");
+    o.Value("--max-time", &s.max_time_s, "At most so many seconds of timed runs");
+    o.Value("--runs", &s.runs, "Exactly so many timed runs; 0: by --min-runs and --min-time");
+    o.Value("--warmup", &s.fixed_warmup_runs, "Exactly so many warm-up runs; -1: until stable", -1);
+    o.Value("--max-warmup", &s.max_warmup_s, "At most so many seconds of warm-up");
+    o.Value("--cold", &cell_.cold, "Cold starts, each a fresh process; 0: none");
+    o.Flag("--probe-cores", &probe_cores_,
+           "Measure which processors slow each other (two threads of one core)");
+    o.Choice("--format", &format_, {"table", "json", "jsonl", "csv", "markdown", "gbench"},
+             "What goes to standard output");
     profile_.Declare(o);
   }
 
   Result<ExitCode> Run(Context& context) override {
-    if (measure_.max_time_s <= 0) return InvalidArgument("--max-time: more than 0");
-    measure_.stop = context.stop();
-    const HostFacts host = GetHostFacts();
-    if (host.build_type != "release") context.Warn("this is a debug build");
-    if (host.load_1min > 0.5 * host.logical_cpus)
-      context.Warn(Cat("the machine is busy: load ", Fixed(host.load_1min, 2)));
-    Json report = NewReport(context, "infer-bench/run@1");
-    report["device"] = device_.device;
-    report["results"] = Json::array();
-    std::vector<std::vector<std::string>> rows = {{"model", "median ms", "+-MAD", "p90", "p99",
-                                                   "runs", "load", "compile", "first", "samples/s",
-                                                   "peak MB"}};
-    for (const std::string& path : paths_) {
-      auto entry = BenchOne(context, path, rows);
-      if (!entry.ok()) return entry.status().In(path);
-      report["results"].push_back(*std::move(entry));
-      if (context.stop().stop_requested()) break;
+    if (cell_.sampling.max_time_s <= 0) return InvalidArgument("--max-time: more than 0");
+    if (format_ != "table" && context.json_path == "-")
+      return InvalidArgument(Cat("--format ", format_, " and --json - both want standard output"));
+    INFER_ASSIGN(const std::vector<Cell> cells, Grid(paths_, grid_));
+    cell_.sampling.stop = context.stop();
+    cell_.profile = profile_.wanted() || !context.json_path.empty() || format_ == "json";
+    INFER_TRY(Begin(context));
+    Status failure;
+    for (size_t i = 0; i < cells.size() && !context.stop().stop_requested(); ++i) {
+      context.Progress("measure", static_cast<int64_t>(i), static_cast<int64_t>(cells.size()));
+      auto result = MeasureCell(context, cells[i], cell_);
+      if (!result.ok() && context.stop().stop_requested()) break;
+      if (!result.ok()) return result.status().In(cells[i].path);
+      INFER_TRY(Add(context, *std::move(result)));
     }
-    report["threads"] = LaneBudget();
-    report["interrupted"] = context.stop().stop_requested();
-    context.Print(TextTable(rows));
-    // Last, since it takes memory that the models' own would be mixed up with.
-    std::vector<Json*> reports;
-    for (size_t i = 0; i < profiles_.size(); ++i) reports.push_back(&report["results"][i]);
-    INFER_TRY(ShowProfiles(context, profile_, profiles_, reports));
-    INFER_TRY(WriteReport(context, std::move(report)));
-    return kExitOk;
+    context.Progress("measure", static_cast<int64_t>(cells.size()),
+                     static_cast<int64_t>(cells.size()));
+    return End(context);
   }
 
  private:
-  Result<Json> BenchOne(Context& context, const std::string& path,
-                        std::vector<std::vector<std::string>>& rows) {
-    context.Step("load " + path);
-    std::optional<Model> model;
-    Status status;
-    const double load_ms = TimedMs(
-        [&]() -> Status {
-          INFER_ASSIGN(model, LoadModel(context, path, model_));
-          return {};
-        },
-        &status);
-    INFER_TRY(std::move(status));
-    // On reference kernels: a run on the device would warm up what is to be measured.
-    INFER_ASSIGN(const ModelInputs inputs,
-                 MakeInputs(model->graph, inputs_, [&](const std::vector<Datum>& values) {
-                   return Evaluate(model->graph, values);
-                 }));
-    if (!inputs.random.empty()) context.Note(Cat(path, ": ", inputs.ToString(inputs_.seed)));
-    const Json shown_model = ToJson(*model, path);
-    std::shared_ptr<const Program> program;
-    std::unique_ptr<RunContext> run;
-    context.Step("compile " + path);
-    const double compile_ms = TimedMs(
-        [&]() -> Status {
-          INFER_ASSIGN(program, CompileOwnedFor(std::move(model->graph), device_));
-          INFER_ASSIGN(run, program->NewContext());
-          return {};
-        },
-        &status);
-    INFER_TRY(std::move(status));
-    const int64_t compiled_bytes = ResidentBytes();
-    for (size_t i = 0; i < inputs.values.size(); ++i)
-      INFER_TRY(run->BindInput(i, inputs.values[i]));
-
-    context.Step("measure " + path);
-    INFER_ASSIGN(Measurement m, Measure([&] { return run->Run(); }, measure_));
-    if (!m.stable && measure_.fixed_warmup_runs < 0 && !m.interrupted)
-      context.Warn(Cat(path, ": times had not settled when the warm-up ended"));
-    const Summary s = Summarize(m.samples_ms);
-    const int64_t batch = BatchOf(inputs.values);
-    Json entry = {{"model", shown_model}, {"batch", batch}};
-    entry["random_inputs"] = inputs.random;
-    entry["extents"] = inputs.extents;
-    entry["seed"] = inputs_.seed;
-    entry["load_ms"] = load_ms;
-    entry["compile_ms"] = compile_ms;
-    entry["first_ms"] = m.first_ms;
-    entry["warmup_runs"] = m.warmup_runs;
-    entry["stable"] = m.stable;
-    entry["interrupted"] = m.interrupted;
-    entry["latency_ms"] = ToJson(s);
-    for (double q : kQuantiles)
-      if (!m.samples_ms.empty() && QuantileSupported(s.count, q))
-        entry["latency_ms"][QuantileName(q)] = Quantile(m.samples_ms, q);
-    entry["throughput_per_s"] =
-        s.median > 0 ? Json(1000.0 * static_cast<double>(batch) / s.median) : Json();
-    entry["samples_ms"] = m.samples_ms;
-    entry["memory"] = ToJson(run->memory());
-    entry["memory"]["compiled_resident_bytes"] = compiled_bytes;
-    entry["memory"]["resident_bytes"] = ResidentBytes();
-    entry["memory"]["peak_resident_bytes"] = PeakResidentBytes();
-    if (profile_.wanted() || !context.json_path.empty()) {
-      context.Step("profile " + path);
-      INFER_ASSIGN(ModelProfile profile, ProfileRuns(path, *program, *run, context.stop()));
-      AddTo(entry, profile);
-      profiles_.push_back(std::move(profile));
+  /// The report without results, and what is said if the process is ended early.
+  Status Begin(Context& context) {
+    const Environment environment = CaptureEnvironment();
+    for (std::string& w : Warnings(environment)) context.Warn(std::move(w));
+    report_ = NewReport(context, "infer-bench/run@2");
+    report_["schema_version"] = 2;
+    report_["environment"] = ToJson(environment);
+    if (probe_cores_) {
+      context.Step("probe cores");
+      INFER_ASSIGN(const auto pairs, ProbeCores(environment.affinity));
+      report_["environment"]["core_pairs"] = ToJson(pairs);
+      for (const CorePair& p : pairs)
+        if (p.shares_core())
+          context.Warn(Cat("processors ", p.a, " and ", p.b, " slow each other (x ", p.slowdown,
+                           "): two threads of one core"));
     }
+    report_["device"] = cell_.session.device.device;
+    report_["settings"] = {{"min_runs", cell_.sampling.min_runs},
+                           {"runs", cell_.sampling.runs},
+                           {"min_time_s", cell_.sampling.min_time_s},
+                           {"max_time_s", cell_.sampling.max_time_s},
+                           {"max_warmup_s", cell_.sampling.max_warmup_s},
+                           {"warmup", cell_.sampling.fixed_warmup_runs},
+                           {"cold", cell_.cold},
+                           {"level", cell_.session.device.level},
+                           {"pin", cell_.session.device.pin}};
+    report_["results"] = Json::array();
+    if (format_ == "jsonl") {
+      Json head = report_;
+      head.erase("results");
+      INFER_TRY(context.Stream(JsonLine("begin", head)));
+    }
+    KeepLastWords(context);
+    return {};
+  }
 
-    const auto quantile = [&](double q) {
-      return QuantileSupported(s.count, q) ? Fixed(Quantile(m.samples_ms, q), 3) : "-";
-    };
-    rows.push_back({path, Fixed(s.median, 3), Fixed(s.mad, 3), quantile(0.9), quantile(0.99),
-                    Cat(s.count), Fixed(load_ms, 1), Fixed(compile_ms, 1), Fixed(m.first_ms, 2),
-                    s.median > 0 ? Fixed(1000.0 * static_cast<double>(batch) / s.median, 1) : "-",
-                    Fixed(static_cast<double>(PeakResidentBytes()) / 1e6, 1)});
-    return entry;
+  Status Add(Context& context, CellResult result) {
+    if (format_ == "jsonl") INFER_TRY(context.Stream(JsonLine("result", result.entry)));
+    report_["results"].push_back(std::move(result.entry));
+    if (result.profile) {
+      profiles_.push_back(*std::move(result.profile));
+      profiled_.push_back(report_["results"].size() - 1);
+    }
+    KeepLastWords(context);
+    return {};
+  }
+
+  Result<ExitCode> End(Context& context) {
+    const bool interrupted = context.stop().stop_requested();
+    // Last, since it takes memory that the models' own would be mixed up with.
+    std::vector<Json*> reports;
+    for (size_t i : profiled_) reports.push_back(&report_["results"][i]);
+    report_["interrupted"] = interrupted;
+    report_["warnings"] = context.warnings();
+    if (format_ == "table") context.PrintStyled(RunTable(report_, ColourOnStdout()));
+    if (!interrupted) INFER_TRY(ShowProfiles(context, profile_, profiles_, reports));
+    if (format_ == "csv") context.PrintStyled(RunCsv(report_));
+    if (format_ == "markdown") context.PrintStyled(RunMarkdown(report_));
+    if (format_ == "gbench") context.PrintStyled(RunGbench(report_));
+    if (format_ == "json") context.PrintStyled(ReportText(context, report_));
+    SetLastWords({});
+    if (format_ == "jsonl")
+      INFER_TRY(context.Stream(JsonLine("end", {{"interrupted", interrupted},
+                                                {"results", report_["results"].size()},
+                                                {"warnings", context.warnings()}})));
+    INFER_TRY(WriteReport(context, std::move(report_)));
+    return kExitOk;
+  }
+
+  /// Should a run that takes longer than a signal waits be cut off, the cells so far are reported.
+  void KeepLastWords(const Context& context) {
+    Json partial = report_;
+    partial["interrupted"] = true;
+    partial["warnings"] = context.warnings();
+    const bool lines = format_ == "jsonl";
+    const std::string stream = lines                      ? JsonLine("end", {{"interrupted", true},
+                                                                             {"results", partial["results"].size()},
+                                                                             {"warnings", context.warnings()}})
+                               : format_ == "json"        ? ReportText(context, partial)
+                               : format_ == "gbench"      ? RunGbench(partial)
+                               : context.json_path == "-" ? ReportText(context, partial)
+                                                          : "";
+    const std::string path = context.json_path == "-" ? "" : context.json_path;
+    SetLastWords([stream, path, text = ReportText(context, partial)] {
+      if (!stream.empty()) (void)WriteStream(stdout, stream);
+      if (!path.empty()) (void)WriteFileAtomically(path, text);
+    });
   }
 
   std::vector<std::string> paths_;
-  ModelOptions model_;
-  DeviceOptions device_;
-  InputOptions inputs_;
-  MeasureOptions measure_;
+  CellOptions cell_;
+  GridOptions grid_;
+  bool probe_cores_ = false;
+  std::string format_ = "table";
   ProfileOptions profile_;
-  std::vector<ModelProfile> profiles_;  // as the results
+  Json report_;
+  std::vector<ModelProfile> profiles_;
+  std::vector<size_t> profiled_;  // which result each is of
 };
 
 }  // namespace

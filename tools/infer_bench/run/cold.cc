@@ -1,0 +1,251 @@
+#include "tools/infer_bench/run/cold.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+
+#include "lib/ops/registry.h"
+#include "lib/support/measure.h"
+#include "lib/support/strings.h"
+#include "tools/bench/allocations.h"
+#include "tools/bench/distribution.h"
+
+extern "C" char** environ;  // NOLINT(readability-redundant-declaration): glibc hides it
+
+namespace infer::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// The clock is the machine's, so that parent and child can subtract.
+double NowMs() {
+  return std::chrono::duration<double, std::milli>(Clock::now().time_since_epoch()).count();
+}
+
+Json RequestOf(const SessionOptions& o) {
+  return {{"precision", o.precision},
+          {"batch", o.batch},
+          {"set", o.model.set},
+          {"shape", o.model.shape},
+          {"external_root", o.model.external_root},
+          {"device", o.device.device},
+          {"threads", o.device.threads},
+          {"level", o.device.level},
+          {"tune_cache", o.device.tune_cache},
+          {"input", o.inputs.input},
+          {"fill", o.inputs.fill},
+          {"seed", o.inputs.seed},
+          {"extents", o.inputs.known_extents}};
+}
+
+SessionOptions OptionsOf(const Json& j) {
+  SessionOptions o;
+  o.precision = j.at("precision");
+  o.batch = j.at("batch");
+  o.model.set = j.at("set");
+  o.model.shape = j.at("shape");
+  o.model.external_root = j.at("external_root");
+  o.device.device = j.at("device");
+  o.device.threads = j.at("threads");
+  o.device.level = j.at("level");
+  o.device.tune_cache = j.at("tune_cache");
+  o.inputs.input = j.at("input");
+  o.inputs.fill = j.at("fill");
+  o.inputs.seed = j.at("seed");
+  o.inputs.known_extents = j.at("extents").get<OpenExtents>();
+  return o;
+}
+
+/// A child process whose standard output is read.
+class Child {
+ public:
+  static Result<std::unique_ptr<Child>> Start(const std::vector<std::string>& argv) {
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0) return IoError(Cat("pipe: ", std::strerror(errno)));
+    std::unique_ptr<Child> child(new Child(ends[0]));
+    posix_spawn_file_actions_t files;
+    ::posix_spawn_file_actions_init(&files);
+    ::posix_spawn_file_actions_adddup2(&files, ends[1], STDOUT_FILENO);
+    ::posix_spawn_file_actions_addopen(&files, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+    // The signals that this process waits for in a thread of its own are blocked here.
+    posix_spawnattr_t attributes;
+    ::posix_spawnattr_init(&attributes);
+    sigset_t none, all;
+    sigemptyset(&none);
+    sigfillset(&all);
+    ::posix_spawnattr_setsigmask(&attributes, &none);
+    ::posix_spawnattr_setsigdefault(&attributes, &all);
+    ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    std::vector<char*> args;
+    for (const std::string& a : argv) args.push_back(const_cast<char*>(a.c_str()));
+    args.push_back(nullptr);
+    const int error =
+        ::posix_spawn(&child->pid_, args[0], &files, &attributes, args.data(), environ);
+    ::posix_spawnattr_destroy(&attributes);
+    ::posix_spawn_file_actions_destroy(&files);
+    ::close(ends[1]);
+    if (error != 0) {
+      child->pid_ = -1;
+      return IoError(Cat("cannot start ", argv[0], ": ", std::strerror(error)));
+    }
+    return child;
+  }
+  ~Child() {
+    ::close(out_);
+    if (pid_ > 0) {
+      ::kill(pid_, SIGKILL);
+      (void)Wait();
+    }
+  }
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+
+  /// All that it writes. Cancelled: the stop came first.
+  Result<std::string> Read(const std::stop_token& stop) const {
+    std::string text;
+    for (;;) {
+      if (stop.stop_requested()) return Cancelled("interrupted");
+      pollfd readable{.fd = out_, .events = POLLIN, .revents = 0};
+      if (::poll(&readable, 1, 50) <= 0) continue;
+      char block[4096];
+      const ssize_t n = ::read(out_, block, sizeof block);
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) return text;
+      text.append(block, static_cast<size_t>(n));
+    }
+  }
+  /// What it used; how it ended is in `status`.
+  rusage Wait(int* status = nullptr) {
+    rusage usage{};
+    int ended = 0;
+    while (::wait4(pid_, &ended, 0, &usage) < 0 && errno == EINTR) {
+    }
+    pid_ = -1;
+    if (status) *status = ended;
+    return usage;
+  }
+
+ private:
+  explicit Child(int out) : out_(out) {}
+  int out_;
+  pid_t pid_ = -1;
+};
+
+Result<ColdStart> OneStart(const std::string& path, const std::string& request,
+                           const std::stop_token& stop) {
+  const double start = NowMs();
+  INFER_ASSIGN(auto child, Child::Start({"/proc/self/exe", kColdArgument, path, request}));
+  INFER_ASSIGN(const std::string text, child->Read(stop));
+  int status = 0;
+  const rusage usage = child->Wait(&status);
+  const Json answer = Json::parse(text, nullptr, false);
+  if (!answer.is_object())
+    return Internal(Cat("a cold start ended with ", WIFSIGNALED(status) ? "signal " : "code ",
+                        WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status)));
+  if (answer.contains("error")) return Status(answer.at("code").get<Code>(), answer.at("error"));
+  ColdStart c;
+  c.process_ms = answer.at("main_at").get<double>() - start;
+  c.load_ms = answer.at("load_ms");
+  c.compile_ms = answer.at("compile_ms");
+  c.first_ms = answer.at("first_ms");
+  c.total_ms = answer.at("done_at").get<double>() - start - answer.at("inputs_ms").get<double>() -
+               answer.at("convert_ms").get<double>();
+  c.rest_ms = c.total_ms - c.process_ms - c.load_ms - c.compile_ms - c.first_ms;
+  c.peak_resident_bytes = int64_t{usage.ru_maxrss} * 1024;
+  if (answer.contains("allocated_peak_bytes"))
+    c.allocated_peak_bytes = answer.at("allocated_peak_bytes").get<int64_t>();
+  return c;
+}
+
+Result<Json> FirstResult(const std::string& path, const std::string& text) {
+  const Json request = Json::parse(text, nullptr, false);
+  if (!request.is_object()) return InvalidArgument("no request");
+  const OpRegistry ops = AllOps();
+  Context context(ops, "infer-bench cold start", {}, {}, {});
+  context.quiet = true;
+  INFER_ASSIGN(const Session s, OpenSession(context, path, OptionsOf(request)));
+  const auto start = Clock::now();
+  INFER_TRY(s.run->Run());
+  return Json{{"first_ms", MsSince(start)}, {"done_at", NowMs()},
+              {"load_ms", s.load_ms},       {"convert_ms", s.convert_ms},
+              {"inputs_ms", s.inputs_ms},   {"compile_ms", s.compile_ms}};
+}
+
+template <typename F>
+double MedianOf(const std::vector<ColdStart>& starts, F field) {
+  std::vector<double> v;
+  for (const ColdStart& s : starts) v.push_back(static_cast<double>(field(s)));
+  return Describe(v).median;
+}
+
+}  // namespace
+
+Result<std::vector<ColdStart>> MeasureColdStarts(const std::string& path,
+                                                 const SessionOptions& options,
+                                                 const ColdOptions& cold) {
+  const std::string request = RequestOf(options).dump();
+  std::vector<ColdStart> starts;
+  const auto begin = Clock::now();
+  while (static_cast<int>(starts.size()) < cold.starts) {
+    if (!starts.empty() && MsSince(begin) > cold.max_s * 1e3) break;
+    auto one = OneStart(path, request, cold.stop);
+    if (!one.ok() && cold.stop.stop_requested()) break;
+    if (!one.ok()) return one.status().In("cold start");
+    starts.push_back(*one);
+  }
+  return starts;
+}
+
+Json ToJson(const std::vector<ColdStart>& starts) {
+  if (starts.empty()) return {};
+  std::vector<double> totals;
+  for (const ColdStart& s : starts) totals.push_back(s.total_ms);
+  const Distribution d = Describe(totals);
+  Json j = {{"starts", starts.size()},
+            {"samples_ms", totals},
+            {"median", d.median},
+            {"median_ci95", {d.median_low, d.median_high}}};
+  j["stages_ms"] = {{"process", MedianOf(starts, [](const auto& s) { return s.process_ms; })},
+                    {"load", MedianOf(starts, [](const auto& s) { return s.load_ms; })},
+                    {"compile", MedianOf(starts, [](const auto& s) { return s.compile_ms; })},
+                    {"first", MedianOf(starts, [](const auto& s) { return s.first_ms; })},
+                    {"rest", MedianOf(starts, [](const auto& s) { return s.rest_ms; })}};
+  j["peak_resident_bytes"] =
+      static_cast<int64_t>(MedianOf(starts, [](const auto& s) { return s.peak_resident_bytes; }));
+  const bool counted = starts.front().allocated_peak_bytes.has_value();
+  j["allocated_peak_bytes"] =
+      counted ? Json(static_cast<int64_t>(MedianOf(
+                    starts, [](const auto& s) { return s.allocated_peak_bytes.value_or(0); })))
+              : Json();
+  return j;
+}
+
+int RunColdStart(const char* path, const char* request) {
+  const double main_at = NowMs();
+  CountAllocations();
+  Json answer;
+  try {
+    auto first = FirstResult(path, request);
+    if (first.ok())
+      answer = *std::move(first);
+    else
+      answer = {{"error", first.status().message()}, {"code", first.status().code()}};
+  } catch (const std::exception& e) {
+    answer = {{"error", e.what()}, {"code", Code::kInternal}};
+  }
+  answer["main_at"] = main_at;
+  if (const auto allocated = Allocated()) answer["allocated_peak_bytes"] = allocated->peak;
+  const std::string text = answer.dump() + "\n";
+  return std::fwrite(text.data(), 1, text.size(), stdout) == text.size() ? 0 : 1;
+}
+
+}  // namespace infer::bench
