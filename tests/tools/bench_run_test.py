@@ -17,6 +17,7 @@ import unittest
 import numpy as np
 
 from cli_test import BIN, MODEL, run, validate
+from onnx_wire import model, node, value_info
 
 QUICK = ["--min-runs", 5, "--min-time", 0.02, "--threads", 1, "--cold", 0]
 
@@ -54,10 +55,8 @@ class BenchRun(unittest.TestCase):
         self.assertEqual(self.report(MODEL, *QUICK, "--seq", "batch=3")["results"][0]["extents"], {})
 
     def fixed(self):
-        path = self.dir / "fixed.onnx"
-        if not path.exists():
-            subprocess.run([str(BIN / "infer-opt"), "fuse", MODEL, "-o", str(path), "--set", "batch=1", "--rewrites",
-                            "none", "-q"], check=True, capture_output=True)
+        path = self.dir / "relu.onnx"
+        path.write_bytes(model([node("Relu", ["x"], ["y"])], [value_info("x", [4, 2])], [value_info("y", [4, 2])]))
         return path
 
     def test_what_the_count_cannot_bear_is_null(self):
@@ -73,7 +72,7 @@ class BenchRun(unittest.TestCase):
         self.assertEqual(cold["starts"], 2)
         stages = cold["stages_ms"]
         self.assertGreater(min(stages["process"], stages["load"], stages["compile"], stages["first"]), 0)
-        self.assertAlmostEqual(sum(stages.values()) / cold["median"], 1, delta=0.3)  # medians of two
+        self.assertAlmostEqual(sum(stages.values()) / cold["median"], 1, delta=0.5)  # of medians
         self.assertGreater(cold["peak_resident_bytes"], 1 << 20)
         if cold["allocated_peak_bytes"] is not None:  # not under sanitizers
             self.assertGreater(cold["allocated_peak_bytes"],
