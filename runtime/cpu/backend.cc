@@ -77,6 +77,7 @@ KernelList CpuKernels() {
       MoveKernels,     ElementwiseKernels, PowKernels,         ElementKernels,
       IndexKernels,    ResizeKernels,      QuantizeKernels,    RotaryKernels,
       RmsKernels,      ChainKernels,       GatherBlockKernels, QLinearKernels,
+      IntegerKernels,
   };
   for (const Family family : families) {
     KernelList list = family();

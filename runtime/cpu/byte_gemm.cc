@@ -94,7 +94,7 @@ void ByteGemm::Tile(simd::ByteCall call, int tile_rows, int64_t tile_columns) co
   for (int r = 0; r < tile_rows; ++r) std::memcpy(y + r * stride, tile + r * width, bytes);
 }
 
-void ByteGemm::Block(const uint8_t* a, const ByteWeights& w, std::byte* y, int64_t top,
+void ByteGemm::Block(const uint8_t* a, const ByteColumns& w, std::byte* y, int64_t top,
                      int64_t count, int64_t first, int64_t end, bool cold) const {
   const RowRuns runs{count, kByteTileRows};
   const int64_t panel_bytes = quads() * kByteQuad * kByteColumns, lines = panel_bytes / 64;
@@ -108,24 +108,25 @@ void ByteGemm::Block(const uint8_t* a, const ByteWeights& w, std::byte* y, int64
   const int64_t per_run = per_step * (quads() / 4);
   for (int64_t panel = first; panel < end; ++panel) {
     const int64_t column = panel * kByteColumns;
-    call.b = As<int8_t>(w.panels->data()) + panel * panel_bytes;
-    call.start = w.start.data() + column;
-    call.bias = w.bias.data() + column;
-    call.scale = w.scales.data() + column;
+    call.b = As<int8_t>(w.panels) + panel * panel_bytes;
+    call.start = w.start + column;
+    call.bias = w.bias + column;
+    call.scale = w.scales + column;
+    call.plus = w.plus ? w.plus + column : nullptr;
     int64_t fetched = cold && panel + 1 < end ? 0 : lines;
     for (int64_t run = 0; run < runs.count(); ++run) {
       const int64_t row = top + runs.begin(run);
       call.a = a + row * call.a_stride;
       call.d = y + (row * columns + column) * result_bytes();
       call.ahead_lines = fetched + per_run <= lines ? per_step : 0;
-      call.ahead = As<std::byte>(w.panels->data()) + (panel + 1) * panel_bytes + fetched * 64;
+      call.ahead = w.panels + (panel + 1) * panel_bytes + fetched * 64;
       fetched += call.ahead_lines ? per_run : 0;
       Tile(call, runs.size(run), std::min<int64_t>(kByteColumns, columns - column));
     }
   }
 }
 
-void ByteGemm::Run(const std::byte* a, const ByteWeights& w, std::byte* y,
+void ByteGemm::Run(const std::byte* a, const ByteColumns& w, std::byte* y,
                    std::byte* scratch) const {
   const uint8_t* from = As<uint8_t>(a);
   if (!direct()) {

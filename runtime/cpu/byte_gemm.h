@@ -24,6 +24,14 @@ struct ByteWeights {
   std::vector<float> bias, scales;
 };
 
+/// What belongs to the columns of one run, padded to whole panels.
+struct ByteColumns {
+  const std::byte* panels = nullptr;
+  const int32_t* start = nullptr;
+  const float *bias = nullptr, *scales = nullptr;
+  const float* plus = nullptr;  ///< added to f32 results, each step rounded; nullptr: nothing
+};
+
 /// Which pixels of channels-last images are the rows: every step-th of each line, of every
 /// step-th line.
 struct ByteRows {
@@ -44,16 +52,22 @@ struct ByteGemm {
 
   /// 0 where the rows are read as they lie.
   int64_t scratch_bytes() const { return direct() ? 0 : rows.count() * quads() * 4; }
-  void Run(const std::byte* a, const ByteWeights& w, std::byte* y, std::byte* scratch) const;
+  void Run(const std::byte* a, const ByteWeights& w, std::byte* y, std::byte* scratch) const {
+    Run(a, {w.panels->data(), w.start.data(), w.bias.data(), w.scales.data()}, y, scratch);
+  }
+  void Run(const std::byte* a, const ByteColumns& w, std::byte* y, std::byte* scratch) const;
 
  private:
   int64_t quads() const { return (depth + 3) / 4; }
   bool direct() const { return rows.dense() && depth % 4 == 0; }
   int64_t panels() const { return (columns + simd::kByteColumns - 1) / simd::kByteColumns; }
-  int64_t result_bytes() const { return finish.form == simd::ByteFinish::Form::kFloat ? 4 : 1; }
+  int64_t result_bytes() const {
+    using Form = simd::ByteFinish::Form;
+    return finish.form == Form::kFloat || finish.form == Form::kInts ? 4 : 1;
+  }
   void PackRows(const std::byte* a, uint8_t* to) const;
   /// Rows [top, top + count) by panels [first, end); `cold`: these are not in L2 yet.
-  void Block(const uint8_t* a, const ByteWeights& w, std::byte* y, int64_t top, int64_t count,
+  void Block(const uint8_t* a, const ByteColumns& w, std::byte* y, int64_t top, int64_t count,
              int64_t first, int64_t end, bool cold) const;
   void Tile(simd::ByteCall call, int tile_rows, int64_t tile_columns) const;
 };

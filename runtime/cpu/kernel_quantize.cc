@@ -9,6 +9,7 @@
 #include "lib/support/strings.h"
 #include "runtime/cpu/kernels.h"
 #include "runtime/cpu/launch.h"
+#include "runtime/cpu/onednn.h"
 #include "runtime/cpu/simd/elements.h"
 #include "runtime/cpu/simd/loops.h"
 
@@ -114,48 +115,60 @@ std::unique_ptr<Kernel> MakeConversion(const StepCall& call) {
 
 std::string RefuseDynamic(const StepCall& call) {
   if (call.step.nodes.size() > 1) return "it has no epilogue";
-  if (TypeOf(call.main().input(0)) != DType::kF32) return "the operand is not f32";
-  return call.step.outputs.size() == 3 ? "" : "not all results are wanted";
+  return TypeOf(call.main().input(0)) == DType::kF32 ? "" : "the operand is not f32";
 }
 
 std::unique_ptr<Kernel> MakeDynamic(const StepCall& call) {
-  int at[3];
+  // -1: nobody wants that result.
+  int at[3] = {-1, -1, -1};
   for (size_t o = 0; o < 3; ++o) {
     const auto& made = call.step.outputs;
-    at[o] = static_cast<int>(
-        std::find(made.begin(), made.end(), call.plan.id(call.main().output(o))) - made.begin());
+    const Value* const v = call.main().output(o);
+    const auto found = v ? std::find(made.begin(), made.end(), call.plan.id(v)) : made.end();
+    if (found != made.end()) at[o] = static_cast<int>(found - made.begin());
   }
-  return KernelOf([=, y = at[0], scale = at[1], zero = at[2]](
-                      std::span<const Operand> in, std::span<const Operand>) -> Result<Prepared> {
-    const int64_t n = NumElements(in[0].dims);
-    const size_t first = in.size();
-    Prepared p;
-    p.name = "own:quantize";
-    p.launch = LaunchOf([=](std::byte* const* args) {
-      const simd::Loops& loops = simd::TheLoops();
-      const float* x = As<float>(static_cast<const std::byte*>(args[0]));
-      // 0 must be representable, so it takes part; a NaN does not.
-      constexpr int kWays = 16;
-      float low[kWays] = {}, high[kWays] = {};
-      for (int64_t i = 0; i < n; i += kWays)
-        for (int k = 0; k < std::min<int64_t>(kWays, n - i); ++k) {
-          const float v = x[i + k];
-          low[k] = v < low[k] ? v : low[k];
-          high[k] = v > high[k] ? v : high[k];
+  return KernelOf(
+      [=, y = at[0], scale = at[1], zero = at[2]](
+          std::span<const Operand> in, std::span<const Operand> out) -> Result<Prepared> {
+        const int64_t n = NumElements(in[0].dims);
+        const size_t first = in.size();
+        Prepared p;
+        p.name = "own:quantize";
+        // Channels last stay so: integer convolutions read them.
+        const Dims& dims = in[0].dims;
+        if (y >= 0 && !in[0].layout.plain() && dims.size() >= 3 &&
+            in[0].layout == onednn::ChannelsLast(DType::kF32, dims)) {
+          p.in_layouts = {in[0].layout};
+          p.out_layouts.resize(out.size());
+          p.out_layouts[static_cast<size_t>(y)] = onednn::ChannelsLast(DType::kU8, dims);
         }
-      const float least = *std::min_element(low, low + kWays),
-                  most = *std::max_element(high, high + kWays);
-      const float s = most > least ? (most - least) / 255.0f : 1.0f;
-      const float z = std::nearbyint(std::clamp(-least / s, 0.0f, 255.0f));
-      As<float>(args[first + static_cast<size_t>(scale)])[0] = s;
-      As<uint8_t>(args[first + static_cast<size_t>(zero)])[0] = static_cast<uint8_t>(z);
-      auto* to = As<uint8_t>(args[first + static_cast<size_t>(y)]);
-      ForRange(n, kElementGrain, [&](int64_t begin, int64_t end) {
-        loops.quantize_u8(x + begin, to + begin, end - begin, s, static_cast<int32_t>(z));
+        p.launch = LaunchOf([=](std::byte* const* args) {
+          const simd::Loops& loops = simd::TheLoops();
+          const float* x = As<float>(static_cast<const std::byte*>(args[0]));
+          // 0 must be representable, so it takes part; a NaN does not.
+          constexpr int kWays = 16;
+          float low[kWays] = {}, high[kWays] = {};
+          for (int64_t i = 0; i < n; i += kWays)
+            for (int k = 0; k < std::min<int64_t>(kWays, n - i); ++k) {
+              const float v = x[i + k];
+              low[k] = v < low[k] ? v : low[k];
+              high[k] = v > high[k] ? v : high[k];
+            }
+          const float least = *std::min_element(low, low + kWays),
+                      most = *std::max_element(high, high + kWays);
+          const float s = most > least ? (most - least) / 255.0f : 1.0f;
+          const float z = std::nearbyint(std::clamp(-least / s, 0.0f, 255.0f));
+          if (scale >= 0) As<float>(args[first + static_cast<size_t>(scale)])[0] = s;
+          if (zero >= 0)
+            As<uint8_t>(args[first + static_cast<size_t>(zero)])[0] = static_cast<uint8_t>(z);
+          if (y < 0) return;
+          auto* to = As<uint8_t>(args[first + static_cast<size_t>(y)]);
+          ForRange(n, kElementGrain, [&](int64_t begin, int64_t end) {
+            loops.quantize_u8(x + begin, to + begin, end - begin, s, static_cast<int32_t>(z));
+          });
+        });
+        return p;
       });
-    });
-    return p;
-  });
 }
 
 }  // namespace

@@ -9,6 +9,7 @@ KernelList Int8ProductKernels();      ///< DQ -> Conv, MatMul, Gemm -> Q (oneDNN
 KernelList Int8PairKernels();         ///< the same without VNNI (own)
 KernelList Int8ElementwiseKernels();  ///< DQ -> Add, Mul, activations, pooling, Concat -> Q; Q; DQ
 KernelList QLinearKernels();          ///< QLinearAdd, QLinearMul, QLinearSigmoid, ...
+KernelList IntegerKernels();          ///< MatMulInteger, ConvInteger and what makes their sums real
 KernelList WinogradKernels();         ///< Conv 3x3 (own)
 KernelList ConvProductKernels();      ///< Conv as a product (own)
 KernelList DepthwiseKernels();        ///< Conv, ConvTranspose of one channel per group (own)

@@ -21,6 +21,10 @@ Dims Three(const Dims& dims, int64_t fill) {
   return out;
 }
 
+int64_t BytesOf(simd::AfterSum::Type t) {
+  return t == simd::AfterSum::Type::kF32 || t == simd::AfterSum::Type::kI32 ? 4 : 1;
+}
+
 }  // namespace
 
 std::shared_ptr<const Buffer> PairProduct::Pack(const int8_t* w, int64_t n_stride,
@@ -93,13 +97,13 @@ int64_t PlacedPairs::scratch_bytes() const {
   return (NumElements(padded) * product.depth + 64) * static_cast<int64_t>(sizeof(int16_t));
 }
 
-void PlacedPairs::Widen(const std::byte* x, int16_t* to) const {
+void PlacedPairs::Widen(const std::byte* x, int32_t zero, int16_t* to) const {
   const int64_t c = product.depth, line = image[2] * c;
   const auto widen = [&](int64_t from, int16_t* y, int64_t n) {
     if (product.is_signed)
-      product.pairs->widen_s8(As<int8_t>(x) + from, y, n, product.zero);
+      product.pairs->widen_s8(As<int8_t>(x) + from, y, n, zero);
     else
-      product.pairs->widen_u8(As<uint8_t>(x) + from, y, n, product.zero);
+      product.pairs->widen_u8(As<uint8_t>(x) + from, y, n, zero);
   };
   if (padded == image) {
     ForRange(NumElements(image) * c, kGrain / 8,
@@ -126,15 +130,16 @@ void PlacedPairs::Widen(const std::byte* x, int16_t* to) const {
            });
 }
 
-void PlacedPairs::Tiles(const int16_t* image_at, const std::byte* w, const std::byte* other,
-                        std::byte* y, int64_t panel, int64_t first, int64_t count) const {
+void PlacedPairs::Tiles(const simd::AfterSum& after, const int16_t* image_at, const std::byte* w,
+                        const std::byte* other, std::byte* y, int64_t panel, int64_t first,
+                        int64_t count) const {
   const PairProduct& p = product;
   const int64_t column = p.first_column(panel);
-  const bool f32 = p.after.type == simd::AfterSum::Type::kF32;
+  const int64_t bytes = BytesOf(after.type);
   const auto call = [&](auto shared) {
     shared.taps = taps.data();
     shared.tap_count = static_cast<int64_t>(taps.size());
-    shared.after = &p.after;
+    shared.after = &after;
     shared.column = panel * p.width();
     shared.columns = p.columns_of(panel);
     shared.stride = p.columns;
@@ -144,7 +149,7 @@ void PlacedPairs::Tiles(const int16_t* image_at, const std::byte* w, const std::
     for (int64_t i = 0; i < count; i += p.pairs->max_rows) {
       const int64_t at = (first + i) * p.columns + column;
       c.rows = rows.data() + first + i;
-      c.y = y + at * (f32 ? 4 : 1);
+      c.y = y + at * bytes;
       if (other) c.other = other + at;
       multiply(static_cast<int>(std::min<int64_t>(p.pairs->max_rows, count - i)), c);
     }
@@ -164,7 +169,7 @@ void PlacedPairs::Tiles(const int16_t* image_at, const std::byte* w, const std::
 }
 
 void PlacedPairs::Run(const std::byte* x, const std::byte* w, const std::byte* other, std::byte* y,
-                      std::byte* scratch) const {
+                      std::byte* scratch, const OfRun& run) const {
   int16_t* wide = As<int16_t>(scratch);
   const auto pixels = static_cast<int64_t>(rows.size());
   const int64_t panels = product.panels(), block = kTilesOfBlock * product.pairs->max_rows;
@@ -172,14 +177,14 @@ void PlacedPairs::Run(const std::byte* x, const std::byte* w, const std::byte* o
   const int64_t work =
       block * product.width() * product.taps() * (product.depthwise() ? 1 : product.run());
   const int64_t in_bytes = NumElements(image) * product.depth;
-  const bool f32 = product.after.type == simd::AfterSum::Type::kF32;
+  const int64_t bytes = BytesOf(run.after.type);
   for (int64_t n = 0; n < images; ++n) {
-    Widen(x + n * in_bytes, wide);
+    Widen(x + n * in_bytes, run.zero, wide);
     const int64_t at = n * pixels * product.columns;
     ForRange(blocks * panels, std::max<int64_t>(1, kGrain / work), [&](int64_t u, int64_t end) {
       for (; u < end; ++u) {
         const int64_t first = u / panels * block;
-        Tiles(wide, w, other ? other + at : nullptr, y + at * (f32 ? 4 : 1), u % panels, first,
+        Tiles(run.after, wide, w, other ? other + at : nullptr, y + at * bytes, u % panels, first,
               std::min(block, pixels - first));
       }
     });

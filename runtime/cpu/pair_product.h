@@ -61,15 +61,25 @@ struct PlacedPairs {
   /// `spatial` has the axes of `dst`, the extents of the result. Unsupported: too large.
   static Result<PlacedPairs> Make(const PairProduct& product, int64_t images, const Dims& src,
                                   const Dims& dst, const Spatial& spatial);
+  /// What a run may have of its own.
+  struct OfRun {
+    int32_t zero = 0;
+    simd::AfterSum after;
+  };
   int64_t scratch_bytes() const;
   void Run(const std::byte* x, const std::byte* w, const std::byte* other, std::byte* y,
-           std::byte* scratch) const;
+           std::byte* scratch) const {
+    Run(x, w, other, y, scratch, {product.zero, product.after});
+  }
+  void Run(const std::byte* x, const std::byte* w, const std::byte* other, std::byte* y,
+           std::byte* scratch, const OfRun& run) const;
 
  private:
-  void Widen(const std::byte* x, int16_t* to) const;
+  void Widen(const std::byte* x, int32_t zero, int16_t* to) const;
   /// `count` pixels from `first` on, of one panel.
-  void Tiles(const int16_t* image_at, const std::byte* w, const std::byte* other, std::byte* y,
-             int64_t panel, int64_t first, int64_t count) const;
+  void Tiles(const simd::AfterSum& after, const int16_t* image_at, const std::byte* w,
+             const std::byte* other, std::byte* y, int64_t panel, int64_t first,
+             int64_t count) const;
 };
 
 }  // namespace infer

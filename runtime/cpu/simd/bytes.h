@@ -14,12 +14,13 @@ inline constexpr int kByteTileRows = 14;
 
 /// What follows a sum s, in f32: v = (s + bias) * scale; if `clips`, v = clamp(v, clip_lo, clip_hi)
 /// * clip_scale; then by form
-///   kFloat: v;
+///   kFloat: v + plus, if any;
+///   kInts: s alone, of 32 bits;
 ///   kBytes: round(clamp(v, lo, hi)) + zero, a byte;
 ///   kResidual: u = round(clamp(v, lo, hi)) * sum_scale + (d - other_zero) * other_scale, then
 ///              round(clamp(u, sum_lo, sum_hi)) + zero.
 struct ByteFinish {
-  enum class Form : uint8_t { kFloat, kBytes, kResidual } form = Form::kFloat;
+  enum class Form : uint8_t { kFloat, kBytes, kResidual, kInts } form = Form::kFloat;
   bool clips = false;
   /// 128 where d is signed: d ^ flip is unsigned, and so are the zero points.
   uint8_t flip = 0;
@@ -40,6 +41,7 @@ struct ByteCall {
   const int32_t* start = nullptr;  ///< [32], as bias and scale
   const float* bias = nullptr;
   const float* scale = nullptr;
+  const float* plus = nullptr;  ///< [32], of f32 results; nullptr: nothing
   const ByteFinish* finish = nullptr;
   /// What the next products read: so many lines of 64 bytes per 4 quads go to L2 meanwhile.
   const std::byte* ahead = nullptr;

@@ -97,6 +97,11 @@ INFER_INLINE void AddOther(Sums<kRows>& sum, const ByteCall& c) {
 template <int kRows>
 INFER_INLINE void Finish(Sums<kRows>& sum, const ByteCall& c) {
   const ByteFinish& f = *c.finish;
+  if (f.form == Form::kInts)
+    return Each<2 * kRows>([&](auto i) INFER_INLINED {
+      constexpr int r = i / 2, j = i % 2;
+      _mm512_storeu_si512(c.d + r * c.d_stride + j * 64, sum[r][j]);
+    });
   const __m512 bias[2] = {_mm512_loadu_ps(c.bias), _mm512_loadu_ps(c.bias + 16)};
   const __m512 scale[2] = {_mm512_loadu_ps(c.scale), _mm512_loadu_ps(c.scale + 16)};
   Each<2 * kRows>([&](auto i) INFER_INLINED {
@@ -110,6 +115,13 @@ INFER_INLINE void Finish(Sums<kRows>& sum, const ByteCall& c) {
     Each<2 * kRows>([&](auto i) INFER_INLINED {
       constexpr int r = i / 2, j = i % 2;
       sum[r][j] = Bits(_mm512_mul_ps(Clamp(Float(sum[r][j]), lo, hi), then));
+    });
+  }
+  if (f.form == Form::kFloat && c.plus) {
+    const __m512 plus[2] = {_mm512_loadu_ps(c.plus), _mm512_loadu_ps(c.plus + 16)};
+    Each<2 * kRows>([&](auto i) INFER_INLINED {
+      constexpr int r = i / 2, j = i % 2;
+      sum[r][j] = Bits(_mm512_add_ps(Float(sum[r][j]), plus[j]));
     });
   }
   if (f.form == Form::kFloat)

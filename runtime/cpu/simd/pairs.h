@@ -16,10 +16,11 @@ struct AfterSum {
     enum class Kind : uint8_t { kLeaky, kClip, kAbs, kScale } kind = Kind::kScale;
     float a = 0, b = 0;  ///< slope; bounds; factor
   };
-  enum class Type : uint8_t { kF32, kU8, kI8 };
+  enum class Type : uint8_t { kF32, kU8, kI8, kI32 };  ///< kI32: the sum alone
 
   const float* bias = nullptr;   ///< as many as columns of all panels
   const float* scale = nullptr;  ///< likewise
+  const float* plus = nullptr;   ///< likewise, added to what is scaled; nullptr: nothing
   Step steps[6] = {};
   int step_count = 0;
   /// Quantized here, then added to `other`, as the operators do it one after the other.
