@@ -2,13 +2,13 @@
 
 #include "lib/support/measure.h"
 #include "lib/support/strings.h"
-#include "quant/calibrate/calibrate.h"
 
 namespace infer {
 namespace {
 
-constexpr int kWarmUps = 2, kLeastRuns = 7, kMostRuns = 101;
-constexpr double kEnoughMs = 1000;
+constexpr double kBlockMs = 3;
+constexpr int kLeastBlocks = 3, kMostBlocks = 25, kMostRuns = 200;
+constexpr double kQuantile = 0.15;
 constexpr std::string_view kTag = "layer:";
 
 std::vector<size_t> LayersOf(const StepInfo& step, size_t layers) {
@@ -21,48 +21,80 @@ std::vector<size_t> LayersOf(const StepInfo& step, size_t layers) {
   return found;
 }
 
-struct Timed {
-  TappedProgram program;
-  std::vector<std::vector<double>> steps;  // samples by step
-};
-
 }  // namespace
 
-Result<std::vector<LayerTimes>> TimeLayers(const std::vector<const Graph*>& graphs, size_t layers,
-                                           const std::vector<Datum>& inputs, const Backend& backend,
-                                           int threads, const std::stop_token& stop) {
+Result<LatencyProbe> LatencyProbe::Make(const Graph& base, const std::vector<Datum>& inputs,
+                                        const Backend& backend, int threads, double enough_ms,
+                                        std::stop_token stop) {
+  LatencyProbe probe(inputs, backend, threads, enough_ms, std::move(stop));
+  INFER_ASSIGN(probe.base_, probe.Compiled(base.Clone()));
+  std::vector<double> ms;
+  for (int block = 0; block < kLeastBlocks; ++block)
+    INFER_TRY(probe.Block(probe.base_, &ms, nullptr));
+  probe.base_ms_ = Quantile(ms, kQuantile);
+  return probe;
+}
+
+Result<TappedProgram> LatencyProbe::Compiled(Graph g) const {
   CompileOptions compile;
-  compile.threads = threads;
-  std::vector<Timed> timed(graphs.size());
-  for (size_t g = 0; g < graphs.size(); ++g) {
-    INFER_ASSIGN(timed[g].program, CompileWithTaps(*graphs[g], {}, backend, compile));
-    timed[g].steps.resize(timed[g].program.program->steps().size());
-    for (int i = 0; i < kWarmUps; ++i)
-      INFER_TRY(RunInputs(*timed[g].program.context, inputs, stop));
-  }
+  compile.threads = threads_;
+  INFER_ASSIGN(TappedProgram t, CompileOwnedWithTaps(std::move(g), {}, *backend_, compile));
+  // Binds the inputs, and is what a first run costs more.
+  INFER_TRY(RunInputs(*t.context, *inputs_, stop_));
+  return t;
+}
+
+Status LatencyProbe::Block(const TappedProgram& t, std::vector<double>* whole,
+                           std::vector<std::vector<double>>* steps) const {
+  INFER_TRY(t.context->Run({.stop = stop_}));
   const auto start = std::chrono::steady_clock::now();
-  const double enough = kEnoughMs * static_cast<double>(graphs.size());
-  for (int run = 0; run < kMostRuns; ++run) {
-    if (run >= kLeastRuns && MsSince(start) > enough) break;
-    for (Timed& t : timed) {
-      INFER_TRY(t.program.context->Run({.profile = true, .stop = stop}));
-      std::vector<double> ms(t.steps.size(), 0);
-      for (const StepTiming& s : t.program.context->profile())
-        if (s.step < ms.size()) ms[s.step] += s.duration_ms;
-      for (size_t i = 0; i < ms.size(); ++i) t.steps[i].push_back(ms[i]);
-    }
+  for (int run = 0;
+       run < kMostRuns && (run == 0 || MsSince(start) < std::min(kBlockMs, enough_ms_)); ++run) {
+    const auto one = std::chrono::steady_clock::now();
+    INFER_TRY(t.context->Run({.profile = steps != nullptr, .stop = stop_}));
+    if (whole) whole->push_back(MsSince(one));
+    if (!steps) continue;
+    std::vector<double> ms(steps->size(), 0);
+    for (const StepTiming& s : t.context->profile())
+      if (s.step < ms.size()) ms[s.step] += s.duration_ms;
+    for (size_t i = 0; i < ms.size(); ++i) (*steps)[i].push_back(ms[i]);
   }
-  std::vector<LayerTimes> out;
-  for (const Timed& t : timed) {
-    LayerTimes times{std::vector<double>(layers, 0), 0};
-    for (size_t i = 0; i < t.steps.size(); ++i) {
-      const double ms = Quantile(t.steps[i], 0.5);
-      const std::vector<size_t> of = LayersOf(t.program.program->steps()[i], layers);
-      if (of.empty()) times.other_ms += ms;
-      for (const size_t l : of) times.ms[l] += ms / static_cast<double>(of.size());
-    }
-    out.push_back(std::move(times));
+  return {};
+}
+
+Result<double> LatencyProbe::Ratio(Graph g) {
+  INFER_ASSIGN(const LayerTimes t, Layers(std::move(g), 0));
+  return t.whole;
+}
+
+Result<LayerTimes> LatencyProbe::Layers(Graph g, size_t layers) {
+  INFER_ASSIGN(const TappedProgram t, Compiled(std::move(g)));
+  const auto& infos = t.program->steps();
+  std::vector<double> base, whole;
+  std::vector<std::vector<double>> steps(infos.size());
+  const auto start = std::chrono::steady_clock::now();
+  for (int block = 0; block < kMostBlocks; ++block) {
+    if (block >= kLeastBlocks && MsSince(start) > enough_ms_) break;
+    INFER_TRY(Block(base_, &base, nullptr));
+    INFER_TRY(Block(t, &whole, nullptr));
+    if (layers > 0) INFER_TRY(Block(t, nullptr, &steps));
   }
+  LayerTimes out;
+  out.whole = Quantile(whole, kQuantile) / Quantile(base, kQuantile);
+  if (layers == 0) return out;
+  out.layers.resize(layers);
+  double sum = 0;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const double ms = Quantile(steps[i], kQuantile);
+    sum += ms;
+    const std::vector<size_t> of = LayersOf(infos[i], layers);
+    if (of.empty()) out.other += ms;
+    for (const size_t l : of) out.layers[l] += ms / static_cast<double>(of.size());
+  }
+  // Profiling costs by itself: the parts make up the whole.
+  const double scale = sum > 0 ? out.whole / sum : 0;
+  out.other *= scale;
+  for (double& ms : out.layers) ms *= scale;
   return out;
 }
 

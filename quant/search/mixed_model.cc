@@ -2,18 +2,42 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "lib/ir/editor.h"
 #include "lib/ir/verify.h"
 #include "lib/support/strings.h"
+#include "quant/algorithm/data_rounder.h"
 #include "quant/search/weights.h"
+#include "quant/weight_only/plan.h"
+#include "quant/weight_only/round.h"
 
 namespace infer {
 namespace {
 
-bool AllFinite(const Tensor& t) {
-  const auto values = t.data<float>();
-  return std::all_of(values.begin(), values.end(), [](float x) { return std::isfinite(x); });
+constexpr int64_t kHessianBytes = int64_t{256} << 20;
+constexpr float kMostF16 = 65504;
+
+float Largest(const Tensor& t) {  ///< magnitude; infinite where an element is NaN
+  float most = 0;
+  for (const float x : t.data<float>())
+    most = std::max(most, std::isfinite(x) ? std::fabs(x) : std::numeric_limits<float>::infinity());
+  return most;
+}
+
+/// By node: why MatMulNBits cannot stand in its place.
+Result<std::map<const Node*, std::string>> RefusedNBits(const Graph& g) {
+  WeightScheme scheme;
+  scheme.lookups = scheme.layers = false;
+  INFER_ASSIGN(const WeightPlan plan, PlanWeights(g, g, scheme));
+  std::map<const Node*, std::string> refused;
+  for (const WeightReader& r : plan.readers) {
+    std::string& why = refused[r.node] = r.reason;
+    const Value& w = *r.node->input(r.operand);
+    if (why.empty() && (!w.is_constant() || w.uses().size() != 1))
+      why = "its weights are shared or turned round";
+  }
+  return refused;
 }
 
 /// Weights and bias of a layer.
@@ -38,6 +62,7 @@ int64_t ConstantBytesOf(const Graph& g) {
 Status MixedModel::FindLayers(const QuantPlan& plan) {
   INFER_ASSIGN(const NodeFilter include, NodeFilter::Compile(options_.scheme.include));
   INFER_ASSIGN(const NodeFilter exclude, NodeFilter::Compile(options_.scheme.exclude));
+  INFER_ASSIGN(const auto no_nbits, RefusedNBits(prepared_));
   for (const PlannedNode& p : plan.nodes) {
     const Node& node = *p.node;
     const bool product = p.op && p.op->role == QuantRole::kWeighted;
@@ -50,8 +75,8 @@ Status MixedModel::FindLayers(const QuantPlan& plan) {
       unwanted = Cat("excluded by ", ToString(*e));
     else if (!include.empty() && !include.Match(node))
       unwanted = "no include entry matches it";
-    else if (stored && !AllFinite(*node.input(*stored)->constant()))
-      unwanted = "its weights hold NaN or infinity";
+    const float largest = stored ? Largest(*node.input(*stored)->constant()) : 0;
+    if (unwanted.empty() && !std::isfinite(largest)) unwanted = "its weights hold NaN or infinity";
     if (!product)
       layer.refused[Precision::kInt8] = "a table has no integer kernel";
     else if (!p.integer)
@@ -63,6 +88,14 @@ Status MixedModel::FindLayers(const QuantPlan& plan) {
       else if (q != Precision::kInt8 && !stored)
         layer.refused[q] = "it has no constant matrix of weights";
     }
+    const auto nbits = no_nbits.find(&node);
+    const std::string why =
+        nbits == no_nbits.end() ? "MatMulNBits is for products of matrices" : nbits->second;
+    if (!why.empty())
+      for (const Precision q : {Precision::kInt8NBits, Precision::kInt4NBits})
+        layer.refused.emplace(q, why);
+    if (largest > kMostF16)
+      layer.refused.emplace(Precision::kF16Weights, "its weights exceed what f16 holds");
     index_[layer.key] = layers_.size();
     layers_.push_back(std::move(layer));
   }
@@ -70,13 +103,15 @@ Status MixedModel::FindLayers(const QuantPlan& plan) {
 }
 
 Result<MixedModel> MixedModel::Make(const Graph& g, const Samples& calibration,
-                                    const Backend& backend, const QuantizeOptions& options) {
+                                    const Backend& backend, const QuantizeOptions& options,
+                                    const MixedOptions& mixed) {
   for (const auto& n : g.nodes())
     if (n->Is("QuantizeLinear") || n->Is("DequantizeLinear"))
       return InvalidArgument(
           Cat("the model is quantized already (", Describe(*n), "); start from the f32 model"));
   MixedModel m(g);
   m.options_ = options;
+  m.mixed_ = mixed;
   m.bytes_before_ = ConstantBytesOf(g);
   m.samples_ = calibration.count;
   if (options.prepare) INFER_TRY(PrepareForQuantization(m.prepared_));
@@ -84,6 +119,7 @@ Result<MixedModel> MixedModel::Make(const Graph& g, const Samples& calibration,
   INFER_TRY(m.FindLayers(plan));
   if (m.layers_.empty())
     return Unsupported("the model has no convolution, matrix product or table of embeddings");
+  INFER_TRY(m.RoundWeights(calibration, backend));
   for (const Value* v : plan.values) m.values_.push_back(v->name());
   if (m.values_.empty()) return m;
   CalibrationOptions c;
@@ -94,6 +130,38 @@ Result<MixedModel> MixedModel::Make(const Graph& g, const Samples& calibration,
   c.stop = options.stop;
   INFER_ASSIGN(m.table_, Calibrate(m.prepared_, m.values_, calibration, backend, c));
   return m;
+}
+
+Status MixedModel::RoundWeights(const Samples& calibration, const Backend& backend) {
+  Samples some = calibration;
+  some.count = std::min(some.count, mixed_.data_samples);
+  HessianOptions data;
+  data.max_bytes = kHessianBytes;
+  data.threads = options_.threads;
+  data.stop = options_.stop;
+  const BlockRounder by_data = MakeDataRounder(prepared_, some, backend, DataMethod::kAuto, data),
+                     plain = MseRounder();
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    const Node& node = *prepared_.FindValue(layers_[i].key)->producer();
+    std::optional<RowsOf> rows;
+    for (const Precision p : mixed_.precisions) {
+      if (!IsBlocks(p) || !layers_[i].Allows(p)) continue;
+      if (options_.stop.stop_requested()) return Cancelled("rounding was stopped");
+      const size_t operand = *StoredWeights(node);
+      if (!rows) rows.emplace(node, operand);
+      std::vector<std::string> operands;
+      if (!node.Is("Gather")) operands.push_back(node.input(0)->name());
+      const int64_t depth = rows->view().depth;
+      const bool data_tells = calibration.count > 0 && depth <= mixed_.data_depth;
+      const RoundRequest request{node.input(operand)->name(), operands, rows->view(),
+                                 GridOf(p, depth), false};
+      INFER_ASSIGN(RoundedWeights rounded, data_tells ? by_data(request) : plain(request));
+      rounded_.emplace(std::pair(i, p), std::move(rounded));
+    }
+    if (mixed_.rounding)
+      mixed_.rounding(static_cast<int64_t>(i) + 1, static_cast<int64_t>(layers_.size()));
+  }
+  return {};
 }
 
 int MixedModel::FindLayer(const std::string& key) const {
@@ -160,7 +228,17 @@ Result<MixedGraph> MixedModel::Apply(const Policy& policy, bool tagged) const {
     out.layer_bytes[i] = layers_[i].bytes;
     if (choice.precision == Precision::kF32) continue;
     const int64_t before = nodes[i]->input(*StoredWeights(*nodes[i]))->constant()->byte_size();
-    INFER_ASSIGN(const int64_t after, writer.Write(*nodes[i], choice.precision));
+    const auto rounded = rounded_.find({i, choice.precision});
+    if (IsBlocks(choice.precision) && rounded == rounded_.end())
+      return InvalidArgument(Cat("policy: ", Name(choice.precision), " of layer '", layers_[i].key,
+                                 "' is not among the precisions"));
+    if (rounded != rounded_.end()) {
+      told.method = rounded->second.method;
+      told.note = rounded->second.note;
+    }
+    INFER_ASSIGN(const int64_t after,
+                 writer.Write(*nodes[i], choice.precision,
+                              rounded == rounded_.end() ? nullptr : &rounded->second.q));
     told.weight_bytes_before = before;
     told.weight_bytes_after = after;
     out.layer_bytes[i] += after - before;

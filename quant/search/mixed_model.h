@@ -1,11 +1,13 @@
 #pragma once
 /// A model that is prepared and calibrated once, from which a graph of any policy is made without
 /// running anything.
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "quant/scheme/quantize.h"
 #include "quant/search/policy.h"
+#include "quant/weight_only/block.h"
 
 namespace infer {
 
@@ -18,6 +20,16 @@ struct SearchLayer {
   int64_t bytes = 0;                         ///< of weights and bias in f32
   std::map<Precision, std::string> refused;  ///< why not
   bool Allows(Precision p) const { return !refused.count(p); }
+};
+
+struct MixedOptions {
+  std::vector<Precision> precisions{kPrecisions.begin(), kPrecisions.end()};
+  /// Weights in blocks are rounded by calibration data (GPTQ and clipping, what errs least on rows
+  /// held out), in layers that sum over at most so many inputs; else for the least squared error of
+  /// the weights, which costs less. 0: none.
+  int64_t data_depth = 1152;
+  int64_t data_samples = 128;  ///< calibration samples that are rounded by
+  std::function<void(int64_t done, int64_t total)> rounding = nullptr;
 };
 
 struct MixedGraph {
@@ -33,7 +45,7 @@ class MixedModel {
   /// `options.scheme.include` and `exclude` say which layers may be anything but f32. Errors: as
   /// QuantizeStatic; Unsupported where there is no layer.
   static Result<MixedModel> Make(const Graph& g, const Samples& calibration, const Backend& backend,
-                                 const QuantizeOptions& options);
+                                 const QuantizeOptions& options, const MixedOptions& mixed = {});
 
   const Graph& prepared() const { return prepared_; }
   const std::vector<SearchLayer>& layers() const { return layers_; }  ///< topological order
@@ -52,9 +64,13 @@ class MixedModel {
  private:
   explicit MixedModel(const Graph& g) : original_(g.Clone()), prepared_(g.Clone()) {}
   Status FindLayers(const QuantPlan& plan);
+  Status RoundWeights(const Samples& calibration, const Backend& backend);
 
   Graph original_, prepared_;
   QuantizeOptions options_;
+  MixedOptions mixed_;
+  /// By layer: weights in blocks are rounded once, not for every policy.
+  std::map<std::pair<size_t, Precision>, RoundedWeights> rounded_;
   int64_t bytes_before_ = 0, samples_ = 0;
   CalibrationTable table_;
   std::vector<SearchLayer> layers_;

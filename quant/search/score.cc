@@ -91,10 +91,13 @@ Result<Judge> Judge::Make(const Graph& golden, const Samples& samples, int64_t c
   return j;
 }
 
-Result<Score> Judge::Of(const Graph& candidate, int64_t count) const {
+Result<Score> Judge::Of(Graph candidate, int64_t count) const {
+  std::vector<bool> is_float;
+  for (const Value* v : candidate.outputs())
+    is_float.push_back(v->type().is_tensor() && IsFloat(v->dtype()));
   CompileOptions compile;
   compile.threads = threads_;
-  INFER_ASSIGN(TappedProgram t, CompileWithTaps(candidate, {}, *backend_, compile));
+  INFER_ASSIGN(TappedProgram t, CompileOwnedWithTaps(std::move(candidate), {}, *backend_, compile));
   std::vector<TensorComparer> comparers(t.num_outputs);
   Task task;
   const size_t n =
@@ -110,8 +113,7 @@ Result<Score> Judge::Of(const Graph& candidate, int64_t count) const {
   int floats = 0;
   bool rows = false;
   for (size_t i = 0; i < comparers.size(); ++i) {
-    const Value& v = *candidate.outputs()[i];
-    if (!v.type().is_tensor() || !IsFloat(v.dtype())) continue;
+    if (!is_float[i]) continue;
     ++floats;
     const TensorMetrics m = comparers[i].metrics();
     s.noise += std::pow(10.0, -m.sqnr_db / 10) + (m.non_finite_mismatches > 0 ? 1 : 0);

@@ -33,7 +33,7 @@ class Judge {
   int64_t samples() const { return static_cast<int64_t>(inputs_.size()); }
   bool has_labels() const { return !labels_.empty(); }
   /// Of the first `count` samples (0: all), compiled as it would run.
-  Result<Score> Of(const Graph& candidate, int64_t count = 0) const;
+  Result<Score> Of(Graph candidate, int64_t count = 0) const;
   /// Inner values of `candidate` against those of `golden`, on 16 samples at most.
   Result<std::vector<ValueAccuracy>> Layers(const Graph& golden, const Graph& candidate) const;
   const std::vector<Datum>& inputs(int64_t i) const { return inputs_[static_cast<size_t>(i)]; }

@@ -22,9 +22,11 @@ struct SearchOptions {
   GateLimits limits;
   std::optional<int64_t> max_bytes;     ///< of all constants
   std::optional<ErrorMeasure> measure;  ///< default: KL with labels, else noise
-  int64_t layer_samples = 32;           ///< for one-at-a-time scores; verification takes all
-  int front_points = 6;                 ///< so many points of the front are verified besides
-  bool per_value = false;               ///< also score every activation tensor by itself
+  /// For one-at-a-time scores, or fewer to keep the deadline; verification takes all.
+  int64_t layer_samples = 32;
+  int front_points = 6;    ///< so many points of the front are verified besides
+  double timing_ms = 150;  ///< of one comparison of two whole models
+  bool per_value = false;  ///< also score every activation tensor by itself
   std::vector<Precision> precisions{kPrecisions.begin(), kPrecisions.end()};
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
   int threads = 0;
@@ -50,11 +52,15 @@ struct LayerRecord {
 struct FrontPoint {
   std::string name;  ///< "uniform int8", "front", "chosen"
   Policy policy;
-  LayerCost predicted;  ///< ms: of the layers alone
-  int64_t bytes = 0;    ///< of all constants of the graph
-  Score score;          ///< on all samples of the judge
+  LayerCost predicted;            ///< of the whole model
+  int64_t bytes = 0;              ///< of all constants of the graph
+  Score score;                    ///< on all samples of the judge
+  std::optional<double> ms = {};  ///< of the whole model as it runs
   bool verified = false;
   bool within_limits = false;
+  /// Uniform policies than which it is no larger, no slower (within what measuring tells apart)
+  /// and errs no more, and is better in one.
+  std::vector<std::string> beats = {};
 };
 
 struct ValueScore {
@@ -65,7 +71,6 @@ struct ValueScore {
 struct SearchResult {
   ErrorMeasure measure = ErrorMeasure::kNoise;
   std::vector<LayerRecord> layers;
-  std::vector<double> other_ms;    ///< per precision of SearchOptions: steps outside of layers
   std::vector<ValueScore> values;  ///< with per_value
   /// Inner values of uniform INT8 against those of f32 by name, golden's order, 16 samples at most:
   /// what errors add up to, where the layers tell what each brings.
@@ -73,10 +78,6 @@ struct SearchResult {
   std::vector<FrontPoint> uniform;  ///< every precision alone
   std::vector<FrontPoint> front;    ///< verified points, by bytes
   FrontPoint chosen;
-  /// With the goal of latency: the chosen policy with INT8 in the layers that stay as they are
-  /// only because INT8 is not faster by the profile. Profiles do not see what a change of type
-  /// between neighbours costs: time both whole.
-  std::optional<FrontPoint> all_integer;
   int64_t measured = 0;  ///< in this run
   int64_t reused = 0;    ///< found in the store
   int64_t skipped = 0;   ///< because time was up

@@ -18,6 +18,7 @@ struct Origin {
 struct State {
   LayerCost total;
   Origin origin;
+  bool marked = false;  // the option of the last layer, with terms of neighbours
 };
 
 LayerCost Sum(const LayerCost& a, const LayerCost& b) {
@@ -29,22 +30,23 @@ bool NoWorse(const LayerCost& a, const LayerCost& b) {
 }
 
 /// Where sums lie between the least and the largest, in `count` parts of equal ratio: a few bytes
-/// matter where there are few.
+/// matter where there are few. Sums count from `floor`, which none is below.
 class Buckets {
  public:
-  Buckets(const std::vector<State>& states, double (*of)(const LayerCost&), int64_t count)
-      : of_(of), last_(count - 1) {
+  Buckets(const std::vector<State>& states, double (*of)(const LayerCost&), int64_t count,
+          double floor = 0)
+      : of_(of), last_(count - 1), floor_(floor) {
     double least = std::numeric_limits<double>::infinity(), most = 0;
     for (const State& s : states) {
-      least = std::min(least, of(s.total));
-      most = std::max(most, of(s.total));
+      least = std::min(least, of(s.total) - floor);
+      most = std::max(most, of(s.total) - floor);
     }
     // What is next to nothing beside the largest is one bucket.
-    least_ = std::max(least, most * 1e-6);
+    least_ = std::max(least, most * (floor > 0 ? 1e-3 : 1e-6));
     if (most > least_) per_log_ = static_cast<double>(count) / std::log(most / least_);
   }
   int64_t Of(const LayerCost& c) const {
-    const double x = of_(c);
+    const double x = of_(c) - floor_;
     if (per_log_ <= 0 || x <= least_) return 0;
     return std::min(last_, static_cast<int64_t>(std::log(x / least_) * per_log_));
   }
@@ -52,12 +54,12 @@ class Buckets {
  private:
   double (*of_)(const LayerCost&);
   int64_t last_;
-  double least_ = 0, per_log_ = 0;
+  double floor_, least_ = 0, per_log_ = 0;
 };
 
 /// Keeps of each bucket the state of least error; ties go to fewer bytes, then to less time.
 std::vector<State> Merge(const std::vector<State>& states, bool bytes_differ, bool ms_differ,
-                         int buckets) {
+                         int buckets, double ms_floor) {
   // Time is measured, bytes are exact: of two costs bytes get four times as many parts.
   const auto side = static_cast<int64_t>(std::sqrt(buckets / 4));
   const bool both = bytes_differ && ms_differ;
@@ -70,11 +72,13 @@ std::vector<State> Merge(const std::vector<State>& states, bool bytes_differ, bo
       states, [](const LayerCost& c) { return c.ms; },
       both        ? side
       : ms_differ ? buckets
-                  : 1);
+                  : 1,
+      ms_floor);
   std::unordered_map<int64_t, size_t> best;
   std::vector<State> kept;
   for (const State& s : states) {
-    const int64_t at = by_bytes.Of(s.total) * (buckets + 1) + by_ms.Of(s.total);
+    const int64_t at =
+        (by_bytes.Of(s.total) * (buckets + 1) + by_ms.Of(s.total)) * 2 + (s.marked ? 1 : 0);
     const auto [it, fresh] = best.emplace(at, kept.size());
     if (fresh) {
       kept.push_back(s);
@@ -112,7 +116,7 @@ std::vector<int> Undominated(const std::vector<State>& states) {
 }  // namespace
 
 std::vector<Assignment> SolvePrecisions(std::span<const std::vector<LayerCost>> layers,
-                                        const SolverOptions& options) {
+                                        const SolverOptions& options, const ChainTerms* chain) {
   // Small layers first: their buckets are fine then.
   std::vector<size_t> order(layers.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -121,14 +125,17 @@ std::vector<Assignment> SolvePrecisions(std::span<const std::vector<LayerCost>> 
     for (const LayerCost& c : layers[l]) most = std::max(most, c.bytes);
     return most;
   };
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return size(a) < size(b); });
+  if (!chain)
+    std::stable_sort(order.begin(), order.end(),
+                     [&](size_t a, size_t b) { return size(a) < size(b); });
+  const auto marked = [&](size_t l, size_t o) { return chain && chain->marked[l][o]; };
   bool bytes_differ = false, ms_differ = false;
   for (const auto& layer : layers)
     for (const LayerCost& c : layer) {
       bytes_differ = bytes_differ || c.bytes != layer[0].bytes;
       ms_differ = ms_differ || c.ms != layer[0].ms;
     }
+  double ms_floor = 0;  // with neighbours: what the time is above matters, not the time
   std::vector<State> states = {State{}};
   std::vector<std::vector<Origin>> steps;
   for (const size_t l : order) {
@@ -136,7 +143,7 @@ std::vector<Assignment> SolvePrecisions(std::span<const std::vector<LayerCost>> 
     for (size_t o = 0; o < layers[l].size(); ++o) {
       const bool beaten = [&] {
         for (size_t p = 0; p < layers[l].size(); ++p)
-          if (p != o && NoWorse(layers[l][p], layers[l][o]) &&
+          if (p != o && marked(l, p) == marked(l, o) && NoWorse(layers[l][p], layers[l][o]) &&
               (p < o || !NoWorse(layers[l][o], layers[l][p])))
             return true;
         return false;
@@ -145,10 +152,18 @@ std::vector<Assignment> SolvePrecisions(std::span<const std::vector<LayerCost>> 
     }
     std::vector<State> next;
     for (size_t s = 0; s < states.size(); ++s)
-      for (const int o : usable)
-        next.push_back(
-            {Sum(states[s].total, layers[l][static_cast<size_t>(o)]), {static_cast<int>(s), o}});
-    states = Merge(next, bytes_differ, ms_differ, options.buckets);
+      for (const int o : usable) {
+        const bool mark = marked(l, static_cast<size_t>(o));
+        LayerCost total = Sum(states[s].total, layers[l][static_cast<size_t>(o)]);
+        if (mark && states[s].marked) total.ms += chain->ms[l - 1];
+        next.push_back({total, {static_cast<int>(s), o}, mark});
+      }
+    if (chain) {
+      double least = std::numeric_limits<double>::infinity();
+      for (const LayerCost& c : layers[l]) least = std::min(least, c.ms);
+      ms_floor += least;
+    }
+    states = Merge(next, bytes_differ, ms_differ, options.buckets, ms_floor);
     steps.emplace_back();
     for (const State& s : states) steps.back().push_back(s.origin);
   }
@@ -166,6 +181,19 @@ std::vector<Assignment> SolvePrecisions(std::span<const std::vector<LayerCost>> 
     front.push_back(std::move(a));
   }
   return front;
+}
+
+LayerCost TotalOf(std::span<const std::vector<LayerCost>> layers, std::span<const int> choice,
+                  const ChainTerms* chain) {
+  LayerCost total;
+  for (size_t l = 0; l < layers.size(); ++l) {
+    const auto at = static_cast<size_t>(choice[l]);
+    total = Sum(total, layers[l][at]);
+    if (chain && l > 0 && chain->marked[l][at] &&
+        chain->marked[l - 1][static_cast<size_t>(choice[l - 1])])
+      total.ms += chain->ms[l - 1];
+  }
+  return total;
 }
 
 }  // namespace infer

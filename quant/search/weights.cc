@@ -5,10 +5,12 @@
 #include "lib/support/strings.h"
 #include "quant/scheme/op_rules.h"
 #include "quant/scheme/quant_params.h"
-#include "quant/weight_only/round.h"
+#include "quant/weight_only/write.h"
 
 namespace infer {
 namespace {
+
+constexpr int kAccuracyLevel = 4;  // of MatMulNBits: kernels may round activations to 8 bits
 
 /// The axis of the weights with an index per output channel (Gather: per row of the table); -1
 /// where no axis is.
@@ -70,31 +72,56 @@ Result<WeightWriter::Written> WeightWriter::WriteInt8(const Node& node, size_t o
   return out;
 }
 
-Result<WeightWriter::Written> WeightWriter::WriteInt4(const Node& node, size_t operand,
-                                                      int64_t block) {
+Result<WeightWriter::Written> WeightWriter::WriteF16(const Node& node, size_t operand) {
   const std::string& name = node.input(operand)->name();
   const Tensor& w = *node.input(operand)->constant();
-  const int channels = ChannelAxis(node, operand);
+  Tensor half(DType::kF16, w.dims());
+  const auto from = w.data<float>();
+  const auto to = half.mutable_data<Half>();
+  for (size_t i = 0; i < from.size(); ++i) to[i] = Half{FloatToF16(from[i])};
+  Written out;
+  out.bytes = half.byte_size();
+  NodeOptions options;
+  options.name = name + "_widened";
+  options.output_names = {options.name};
+  Value* const stored = editor_.AddConstant(std::move(half), name + "_f16");
+  INFER_ASSIGN(out.weights,
+               editor_.Add("Cast", {stored}, {{"to", static_cast<int64_t>(DType::kF32)}}, "",
+                           std::move(options)));
+  return out;
+}
+
+RowsOf::RowsOf(const Node& node, size_t operand) {
+  const Tensor& w = *node.input(operand)->constant();
   // The rows of a block matrix are channels. Where channels lie last, codes go back as they lay.
-  const bool by_columns = w.rank() == 2 && channels == 1;
+  by_columns_ = w.rank() == 2 && ChannelAxis(node, operand) == 1;
   const int64_t first = w.dim(0), second = w.num_elements() / first;
-  const std::vector<float> turned =
-      by_columns ? Transposed(w.data<float>(), first, second) : std::vector<float>();
-  BlockWeights rows{by_columns ? std::span<const float>(turned) : w.data<float>(),
-                    by_columns ? second : first, by_columns ? first : second};
-  const BlockGrid grid{4, std::min(block, rows.depth), true, true};
-  INFER_ASSIGN(const RoundedWeights rounded, MseRounder()({name, {}, rows, grid}));
-  const BlockQuantized& q = rounded.q;
+  if (by_columns_) turned_ = Transposed(w.data<float>(), first, second);
+  view_ = {by_columns_ ? std::span<const float>(turned_) : w.data<float>(),
+           by_columns_ ? second : first, by_columns_ ? first : second};
+}
+
+BlockGrid GridOf(Precision p, int64_t depth) {
+  if (IsNBits(p)) return {p == Precision::kInt8NBits ? 8 : 4, 64, true, false};
+  return {4, std::min<int64_t>(p == Precision::kInt4Wide ? 256 : 64, depth), true, true};
+}
+
+Result<WeightWriter::Written> WeightWriter::WriteInt4(const Node& node, size_t operand,
+                                                      const BlockQuantized& q) {
+  const std::string& name = node.input(operand)->name();
+  const Tensor& w = *node.input(operand)->constant();
+  const bool by_columns = w.rank() == 2 && ChannelAxis(node, operand) == 1;
+  const BlockGrid& grid = q.grid;
   const int64_t blocks = q.blocks();
-  Tensor codes(DType::kI4, {first, second});
-  Tensor scales(DType::kF32, by_columns ? Dims{blocks, rows.rows} : Dims{rows.rows, blocks});
+  Tensor codes(DType::kI4, {w.dim(0), w.num_elements() / w.dim(0)});
+  Tensor scales(DType::kF32, by_columns ? Dims{blocks, q.rows} : Dims{q.rows, blocks});
   const auto scale = scales.mutable_data<float>();
-  for (int64_t r = 0; r < rows.rows; ++r) {
-    for (int64_t k = 0; k < rows.depth; ++k)
-      codes.SetInt(by_columns ? k * rows.rows + r : r * rows.depth + k,
-                   q.codes[static_cast<size_t>(r * rows.depth + k)] - grid.middle());
+  for (int64_t r = 0; r < q.rows; ++r) {
+    for (int64_t k = 0; k < q.depth; ++k)
+      codes.SetInt(by_columns ? k * q.rows + r : r * q.depth + k,
+                   q.codes[static_cast<size_t>(r * q.depth + k)] - grid.middle());
     for (int64_t b = 0; b < blocks; ++b)
-      scale[static_cast<size_t>(by_columns ? b * rows.rows + r : r * blocks + b)] =
+      scale[static_cast<size_t>(by_columns ? b * q.rows + r : r * blocks + b)] =
           q.scales[static_cast<size_t>(r * blocks + b)];
   }
   Written out;
@@ -111,18 +138,37 @@ Result<WeightWriter::Written> WeightWriter::WriteInt4(const Node& node, size_t o
   return out;
 }
 
-Result<int64_t> WeightWriter::Write(Node& node, Precision p) {
+Result<int64_t> WeightWriter::WriteNBits(Node& node, size_t operand, const BlockQuantized& q) {
+  WeightGroup group;
+  group.source = node.input(operand);
+  group.rows_first = ChannelAxis(node, operand) == 0;
+  group.rows = q.rows;
+  group.depth = q.depth;
+  group.grid = q.grid;
+  group.readers = {0};
+  group.has_product = true;
+  WeightPlan plan;
+  plan.readers.push_back({&node, operand, WeightUse::kProduct, "", 0});
+  WeightScheme scheme;
+  scheme.grid = q.grid;
+  INFER_ASSIGN(const WrittenWeights written,
+               WriteGroup(g_, plan, group, q, scheme, kAccuracyLevel));
+  return written.bytes;
+}
+
+Result<int64_t> WeightWriter::Write(Node& node, Precision p, const BlockQuantized* rounded) {
   const size_t operand = *StoredWeights(node);
+  if (IsNBits(p)) return WriteNBits(node, operand, *rounded);
   const auto key =
       std::tuple(static_cast<const Value*>(node.input(operand)), p, ChannelAxis(node, operand));
   auto at = written_.find(key);
   const bool first = at == written_.end();
   if (first) {
     editor_.InsertBefore(*g_.nodes().front());
-    INFER_ASSIGN(const Written w,
-                 p == Precision::kInt8Weights
-                     ? WriteInt8(node, operand)
-                     : WriteInt4(node, operand, p == Precision::kInt4Wide ? 256 : 64));
+    INFER_ASSIGN(const Written w, p == Precision::kF16Weights ? WriteF16(node, operand)
+                                  : p == Precision::kInt8Weights
+                                      ? WriteInt8(node, operand)
+                                      : WriteInt4(node, operand, *rounded));
     at = written_.emplace(key, w).first;
   }
   editor_.SetOperand(node, operand, at->second.weights);

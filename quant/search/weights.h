@@ -4,13 +4,15 @@
 ///
 /// int8: one scale per output channel (opset 13). int4: symmetric blocks along the depth that the
 /// layer sums over (opset 21); convolution weights with their axes behind the first as one, behind
-/// the DequantizeLinear reshaped to what they were.
+/// the DequantizeLinear reshaped to what they were. nbits: MatMulNBits in place of the node;
+/// kernels may round its activations to 8 bits (accuracy level 4). f16: a Cast.
 #include <map>
 #include <optional>
 #include <utility>
 
 #include "lib/ir/editor.h"
 #include "quant/search/policy.h"
+#include "quant/weight_only/block.h"
 
 namespace infer {
 
@@ -19,13 +21,30 @@ namespace infer {
 /// constant f32 table. nullopt: none.
 std::optional<size_t> StoredWeights(const Node& node);
 
+/// The weights of `node` as rows of outputs.
+class RowsOf {
+ public:
+  RowsOf(const Node& node, size_t operand);
+  BlockWeights view() const { return view_; }
+  /// The matrix is stored with outputs last.
+  bool by_columns() const { return by_columns_; }
+
+ private:
+  bool by_columns_;
+  std::vector<float> turned_;
+  BlockWeights view_;
+};
+/// Pre: IsBlocks(p).
+BlockGrid GridOf(Precision p, int64_t depth);
+
 /// One writer per graph: layers that share weights share what is written.
 class WeightWriter {
  public:
   explicit WeightWriter(Graph& g) : g_(g), editor_(g) {}
   /// Returns the bytes that the weights take now. Pre: StoredWeights(node); weights are finite;
-  /// `p` is one of the weight-only precisions.
-  Result<int64_t> Write(Node& node, Precision p);
+  /// `p` is one of the weight-only precisions. `rounded`: what the weights were rounded to in
+  /// GridOf(p), of precisions in blocks. MatMulNBits stands in place of `node`, which goes.
+  Result<int64_t> Write(Node& node, Precision p, const BlockQuantized* rounded);
 
  private:
   struct Written {
@@ -33,7 +52,9 @@ class WeightWriter {
     int64_t bytes = 0;
   };
   Result<Written> WriteInt8(const Node& node, size_t operand);
-  Result<Written> WriteInt4(const Node& node, size_t operand, int64_t block);
+  Result<Written> WriteF16(const Node& node, size_t operand);
+  Result<Written> WriteInt4(const Node& node, size_t operand, const BlockQuantized& q);
+  Result<int64_t> WriteNBits(Node& node, size_t operand, const BlockQuantized& q);
 
   Graph& g_;
   GraphEditor editor_;

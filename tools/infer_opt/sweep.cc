@@ -163,6 +163,7 @@ class SweepCommand : public Command {
     quiet.quiet = true;
     QuantizeJob silent{quiet, job.calibration, job.evaluation, job.backend, job.threads, {},
                        {},    job.format,      job.limits};
+    silent.microsoft = true;
     return mode.Quantize(silent, g, told).status();
   }
 

@@ -55,7 +55,8 @@ struct Bench {
     EXPECT_TRUE(m.ok()) << m.status().message();
     return *std::move(m);
   }
-  SearchResult Search(const SearchOptions& options, MeasurementStore& store) const {
+  SearchResult Search(SearchOptions options, MeasurementStore& store) const {
+    options.timing_ms = 1;
     const MixedModel m = Model();
     auto judge = Judge::Make(golden, samples, 12, *backend, 1, {});
     EXPECT_TRUE(judge.ok()) << judge.status().message();
@@ -105,6 +106,62 @@ TEST(MixedModel, AppliesEveryPrecision) {
   EXPECT_EQ(g->layer_bytes[3], 32 * 32 * 4);
 }
 
+TEST(MixedModel, MatMulNBitsTakesThePlaceOfAProduct) {
+  const Bench bench(Net());
+  const MixedModel m = bench.Model();
+  const auto g = m.Apply({{"b", {Precision::kInt4NBits, {}}}, {"y", {Precision::kInt8NBits, {}}}});
+  ASSERT_TRUE(g.ok()) << g.status().message();
+  EXPECT_TRUE(Verify(g->graph).ok());
+  for (const char* name : {"b", "y"}) {
+    const Value* v = g->graph.FindValue(name);
+    ASSERT_TRUE(v && v->producer()) << name;
+    EXPECT_TRUE(v->producer()->Is("MatMulNBits", "com.microsoft")) << name;
+  }
+  EXPECT_EQ(g->layer_bytes[1], 32 * 64 / 2 + 32 * 4);  // rows are padded to a block of 64
+  EXPECT_EQ(g->layer_bytes[3], 32 * 64 + 32 * 4);
+  auto judge = Judge::Make(bench.golden, bench.samples, 12, *bench.backend, 1, {});
+  ASSERT_TRUE(judge.ok());
+  const auto four = m.Apply({{"b", {Precision::kInt4NBits, {}}}});
+  const auto eight = m.Apply({{"b", {Precision::kInt8NBits, {}}}});
+  const auto coarse = judge->Of(four->graph.Clone()), fine = judge->Of(eight->graph.Clone());
+  ASSERT_TRUE(coarse.ok() && fine.ok());
+  EXPECT_GT(coarse->sqnr_db(), 12);
+  EXPECT_GT(fine->sqnr_db(), 35);
+}
+
+TEST(MixedModel, RoundsByData) {
+  const Bench bench(Net(1));
+  QuantizeOptions options;
+  options.prepare = false;
+  MixedOptions plain;
+  plain.data_depth = 0;
+  double noise[2];
+  for (const bool by_data : {false, true}) {
+    const auto m = MixedModel::Make(bench.golden, bench.samples, *bench.backend, options,
+                                    by_data ? MixedOptions() : plain);
+    ASSERT_TRUE(m.ok()) << m.status().message();
+    auto judge = Judge::Make(bench.golden, bench.samples, 12, *bench.backend, 1, {});
+    auto g = m->Apply(m->Uniform(Precision::kInt4Weights));
+    ASSERT_TRUE(judge.ok() && g.ok());
+    const auto score = judge->Of(std::move(g->graph));
+    ASSERT_TRUE(score.ok());
+    noise[by_data] = score->noise;
+  }
+  EXPECT_LT(noise[1], 0.8 * noise[0]);
+}
+
+TEST(MixedModel, F16WeightsAreHalfAsLarge) {
+  const Bench bench(Net());
+  const MixedModel m = bench.Model();
+  const auto g = m.Apply({{"b", {Precision::kF16Weights, {}}}});
+  ASSERT_TRUE(g.ok()) << g.status().message();
+  EXPECT_EQ(g->layer_bytes[1], 32 * 32 * 2);
+  auto judge = Judge::Make(bench.golden, bench.samples, 12, *bench.backend, 1, {});
+  const auto score = judge->Of(g->graph.Clone());
+  ASSERT_TRUE(score.ok());
+  EXPECT_GT(score->sqnr_db(), 60);
+}
+
 TEST(MixedModel, RefusesWhatCannotBe) {
   const Bench bench(Net());
   const MixedModel m = bench.Model();
@@ -136,10 +193,31 @@ TEST(Search, TheChosenPolicyKeepsTheLimits) {
   }
 }
 
+TEST(Search, TellsWhatBeatsUniformPolicies) {
+  const Bench bench(Net(1));
+  MemoryStore store;
+  const SearchResult r = bench.Search({}, store);
+  const auto error = [&](const FrontPoint& p) { return ErrorOf(p.score, r.measure); };
+  int beaten = 0;
+  for (const FrontPoint& p : r.front)
+    for (const std::string& name : p.beats) {
+      const auto u = std::find_if(r.uniform.begin(), r.uniform.end(),
+                                  [&](const FrontPoint& other) { return other.name == name; });
+      ASSERT_NE(u, r.uniform.end());
+      ++beaten;
+      EXPECT_LE(p.bytes, u->bytes);
+      EXPECT_LE(error(p), error(*u));
+      EXPECT_LE(*p.ms, 1.01 * *u->ms);
+      EXPECT_TRUE(p.bytes < u->bytes || error(p) < error(*u) || *p.ms < *u->ms);
+    }
+  EXPECT_GT(beaten, 0);
+}
+
 TEST(Search, KeepsTheSizeLimit) {
   const Bench bench(Net());
   SearchOptions options;
   options.max_bytes = 2800;
+  options.timing_ms = 1;
   MemoryStore store;
   const SearchResult r = bench.Search(options, store);
   EXPECT_LE(r.chosen.bytes, 2800);
@@ -178,7 +256,9 @@ TEST(Search, GoesOnWhereItWasKilled) {
   for (const size_t at : {0, 1, 3, 8, 2}) {
     const size_t before = kept.size();
     DyingStore dying(kept, at);
-    EXPECT_EQ(SearchPolicy(m, *judge, *bench.backend, {}, dying).status().message(), "killed");
+    SearchOptions options;
+    options.timing_ms = 1;
+    EXPECT_EQ(SearchPolicy(m, *judge, *bench.backend, options, dying).status().message(), "killed");
     EXPECT_EQ(kept.size(), before + at);  // the one at which it died is all that is lost
   }
   const size_t before = kept.size();

@@ -108,6 +108,34 @@ TEST(Solver, ManyLayersOfVeryDifferentSize) {
   EXPECT_EQ(std::count(at->choice.begin(), at->choice.end(), 0), 59);
 }
 
+/// With terms of neighbours: the least that trying all finds within a limit.
+TEST(Solver, NeighboursShareAChangeOfType) {
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    const Layers layers = RandomLayers(seed, 6, true);
+    Random random(seed + 1000);
+    ChainTerms chain;
+    for (const auto& options : layers) {
+      chain.marked.push_back({});
+      for (size_t o = 0; o < options.size(); ++o) chain.marked.back().push_back(o != 1);
+      chain.ms.push_back(-static_cast<double>(random.Below(4)));
+    }
+    const auto front = SolvePrecisions(layers, {1 << 26}, &chain);
+    for (const Assignment& a : front) EXPECT_EQ(TotalOf(layers, a.choice, &chain).ms, a.total.ms);
+    std::vector<int> choice(layers.size(), 0);
+    for (bool more = true; more;) {
+      const LayerCost c = TotalOf(layers, choice, &chain);
+      EXPECT_TRUE(std::any_of(front.begin(), front.end(),
+                              [&](const Assignment& a) { return NoWorse(a.total, c); }))
+          << "seed " << seed << ": " << c.error << " " << c.bytes << " " << c.ms;
+      more = false;
+      for (size_t l = 0; l < layers.size() && !more; ++l) {
+        more = ++choice[l] < static_cast<int>(layers[l].size());
+        if (!more) choice[l] = 0;
+      }
+    }
+  }
+}
+
 TEST(Solver, NoLayers) {
   const auto front = SolvePrecisions({});
   ASSERT_EQ(front.size(), 1u);

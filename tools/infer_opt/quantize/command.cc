@@ -158,6 +158,7 @@ class QuantizeCommand : public Command {
     QuantizeJob job{context, calibration_, evaluation_, *backend, device_.threads, {}, {}, ""};
     INFER_ASSIGN(job.format, Format(mode));
     job.limits = gates_.limits();
+    job.microsoft = export_.target != "onnx";
     if (const auto size = gates_.size()) job.max_bytes = RoomForConstants(model, *size);
     for (const std::string& text : include_) job.include.push_back(ParseNodePattern(text));
     for (const std::string& text : exclude_) job.exclude.push_back(ParseNodePattern(text));

@@ -34,9 +34,6 @@ Status HashSamples(const Samples& samples, int64_t count, Hasher& h) {
   return {};
 }
 
-/// Below this a difference is worth something.
-constexpr double kFaster = 0.99;
-
 class MixedMode : public QuantizeMode {
  public:
   std::string_view name() const override { return "mixed"; }
@@ -48,7 +45,11 @@ class MixedMode : public QuantizeMode {
     o.Choice("--goal", &goal_, {"latency", "size"}, "mixed: what to make small within the limits");
     o.Value("--budget", &budget_, "mixed: time for the search, 90s, 10min or 1h; without: no end");
     o.Values("--precisions", &precisions_,
-             "mixed: of f32, int8, int8-weights, int4-weights; all unless given");
+             "mixed: of f32, int8, int8-weights, int4-weights, int4-weights-256 and, with --target "
+             "ort or infer, int8-nbits, int4-nbits: all unless given; and f16-weights");
+    o.Value("--data-depth", &data_depth_,
+            "mixed: layers that sum over at most so many inputs round weights in blocks by data",
+            int64_t{0});
     o.Value("--layer-samples", &options_.layer_samples,
             "mixed: calibration samples that score one layer", int64_t{1});
     o.Value("--verify-samples", &verify_samples_, "mixed: calibration samples that verify a policy",
@@ -64,6 +65,9 @@ class MixedMode : public QuantizeMode {
   Result<QuantizeReport> Quantize(const QuantizeJob& job, Graph& g, Json& report) override {
     const auto start = std::chrono::steady_clock::now();
     INFER_TRY(Configure(job, start));
+    MixedOptions mixed;
+    mixed.data_depth = data_depth_;
+    mixed.precisions = options_.precisions;
     QuantizeOptions q;
     q.scheme.include = job.include;
     q.scheme.exclude = job.exclude;
@@ -72,7 +76,11 @@ class MixedMode : public QuantizeMode {
     q.progress = [&](int64_t done, int64_t total) {
       job.context.Progress("calibrate", done, total);
     };
-    INFER_ASSIGN(const MixedModel model, MixedModel::Make(g, job.calibration, job.backend, q));
+    mixed.rounding = [&](int64_t done, int64_t total) {
+      job.context.Progress("round weights", done, total);
+    };
+    INFER_ASSIGN(const MixedModel model,
+                 MixedModel::Make(g, job.calibration, job.backend, q, mixed));
     Policy policy;
     if (!policy_.empty()) {
       INFER_ASSIGN(policy, ReadPolicy(policy_));
@@ -102,11 +110,19 @@ class MixedMode : public QuantizeMode {
       INFER_ASSIGN(const auto budget, ParseBudget(budget_));
       options_.deadline = start + budget;
     }
-    if (precisions_.empty()) return {};
+    if (precisions_.empty()) {
+      // Weights of f16 are widened in every run, which costs more than it spares.
+      std::erase(options_.precisions, Precision::kF16Weights);
+      if (!job.microsoft) std::erase_if(options_.precisions, IsNBits);
+      return {};
+    }
     options_.precisions = {Precision::kF32};
     for (const std::string& name : precisions_) {
       const auto p = ParsePrecision(name);
       if (!p) return InvalidArgument(Cat("--precisions ", name, ": there is no such precision"));
+      if (IsNBits(*p) && !job.microsoft)
+        return InvalidArgument(
+            Cat("--precisions ", name, " is an operator of com.microsoft: --target ort or infer"));
       if (std::count(options_.precisions.begin(), options_.precisions.end(), *p) == 0)
         options_.precisions.push_back(*p);
     }
@@ -123,7 +139,7 @@ class MixedMode : public QuantizeMode {
       for (const NodePattern& p : *patterns) h.Add(ToString(p));
     }
     for (const Precision p : options_.precisions) h.Add(Name(p));
-    h.Add(static_cast<uint64_t>(options_.layer_samples));
+    h.Add(static_cast<uint64_t>(options_.layer_samples)).Add(static_cast<uint64_t>(data_depth_));
     const HostFacts host = GetHostFacts();
     return std::to_string(h.Add(host.cpu_model).Add(host.isa).value());
   }
@@ -142,34 +158,21 @@ class MixedMode : public QuantizeMode {
     report["search"] = ToJson(found, options_);
     job.context.Print(ToText(found, options_) + "\n");
     warnings_ = found.warnings;
-    return Faster(job, model, judge, found, report);
+    return Timed(job, model, judge, found, report);
   }
 
-  /// Times the chosen policy as a whole against f32, and against itself with INT8 wherever it is
-  /// allowed; the latter is taken where it is faster beyond doubt.
-  Result<Policy> Faster(const QuantizeJob& job, const MixedModel& model, const Judge& judge,
-                        const SearchResult& found, Json& report) const {
+  /// Times the chosen policy as a whole against f32.
+  Result<Policy> Timed(const QuantizeJob& job, const MixedModel& model, const Judge& judge,
+                       const SearchResult& found, Json& report) const {
     const auto compiled = [&](const Policy& policy) -> Result<std::shared_ptr<const Program>> {
       INFER_ASSIGN(MixedGraph g, model.Apply(policy));
       CompileOptions compile;
       compile.threads = job.threads;
       return job.backend.CompileOwned(std::move(g.graph), compile);
     };
-    Policy policy = found.chosen.policy;
+    const Policy& policy = found.chosen.policy;
     INFER_ASSIGN(const auto f32, compiled(model.Uniform(Precision::kF32)));
-    INFER_ASSIGN(auto chosen, compiled(policy));
-    if (found.all_integer) {
-      INFER_ASSIGN(auto other, compiled(found.all_integer->policy));
-      INFER_ASSIGN(const PairTiming t,
-                   TimePair(*chosen, *other, judge.inputs(0), job.context.stop()));
-      const bool taken = t.ratio.median < kFaster && t.ratio.median_high < 1;
-      report["search"]["all_integer"] = {{"ratio", infer::ToJson(t.ratio)}, {"taken", taken}};
-      job.context.Print(Cat("INT8 also where its profile is no faster: ", ToText(t)));
-      if (taken) {
-        policy = found.all_integer->policy;
-        chosen = std::move(other);
-      }
-    }
+    INFER_ASSIGN(const auto chosen, compiled(policy));
     INFER_ASSIGN(const PairTiming t, TimePair(*f32, *chosen, judge.inputs(0), job.context.stop()));
     report["search"]["latency"] = infer::ToJson(t);
     job.context.Print(Cat("whole model, FP32 -> mixed: ", ToText(t), "\n"));
@@ -179,7 +182,7 @@ class MixedMode : public QuantizeMode {
   SearchOptions options_;
   std::string goal_ = "latency", budget_, log_, policy_, save_policy_;
   std::vector<std::string> precisions_, warnings_;
-  int64_t verify_samples_ = 512;
+  int64_t verify_samples_ = 512, data_depth_ = MixedOptions().data_depth;
 };
 
 }  // namespace

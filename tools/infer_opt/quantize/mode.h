@@ -30,6 +30,7 @@ struct QuantizeJob {
   /// What the gates will ask of the result: a mode that searches aims for it.
   GateLimits limits = {};
   std::optional<int64_t> max_bytes = {};  ///< of all constants
+  bool microsoft = false;                 ///< the target takes operators of com.microsoft
 };
 
 class QuantizeMode {

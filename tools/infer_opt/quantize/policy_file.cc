@@ -43,11 +43,13 @@ Json PointJson(const FrontPoint& p, ErrorMeasure m) {
   return {{"name", p.name},
           {"layers", CountsJson(p.policy)},
           {"bytes", p.bytes},
-          {"layer_ms", p.predicted.ms},
+          {"ms", p.ms ? Json(*p.ms) : Json()},
+          {"predicted_ms", p.predicted.ms},
           {"predicted_error", p.predicted.error},
           {"verified", p.verified},
           {"within_limits", p.within_limits},
           {"error", JsonNumber(ErrorOf(p.score, m))},
+          {"beats", p.beats},
           {"score", ScoreJson(p.score)}};
 }
 
@@ -56,14 +58,15 @@ std::vector<std::string> PointRow(const FrontPoint& p) {
   const Json counts = CountsJson(p.policy);
   for (const auto& [name, n] : counts.items())
     layers += Cat(layers.empty() ? "" : ", ", n.get<int64_t>(), " ", name);
-  if (!p.verified) return {p.name, HumanBytes(p.bytes), "-", "-", "-", "-", "not run", layers};
+  if (!p.verified) return {p.name, HumanBytes(p.bytes), "-", "-", "-", "-", "not run", "", layers};
   return {p.name,
           HumanBytes(p.bytes),
-          Fixed(p.predicted.ms, 3),
+          p.ms ? Fixed(*p.ms, 3) : Cat("~", Fixed(p.predicted.ms, 3)),
           Fixed(p.score.sqnr_db(), 1),
           Rounded(p.score.kl, 3),
           Fixed(100 * p.score.agreement, 1),
           p.within_limits ? "yes" : "no",
+          Join(p.beats, ", "),
           layers};
 }
 
@@ -141,8 +144,9 @@ Json ToJson(const SearchResult& r, const SearchOptions& options) {
 }
 
 std::string ToText(const SearchResult& r, const SearchOptions& options) {
-  std::vector<std::vector<std::string>> rows = {{"policy", "constants", "ms of layers", "SQNR dB",
-                                                 "KL", "top-1 same %", "keeps limits", "layers"}};
+  std::vector<std::vector<std::string>> rows = {{"policy", "constants", "ms", "SQNR dB", "KL",
+                                                 "top-1 same %", "keeps limits", "beats",
+                                                 "layers"}};
   for (const auto* points : {&r.uniform, &r.front})
     for (const FrontPoint& p : *points) rows.push_back(PointRow(p));
   rows.push_back(PointRow(r.chosen));
