@@ -110,11 +110,12 @@ Result<LatencyProbe*> DatabaseBuilder::Probe() {
 }
 
 Result<std::optional<double>> DatabaseBuilder::WholeTime(const std::string& key,
-                                                         const Policy& policy, double until) {
+                                                         const Policy& policy, double until,
+                                                         double times) {
   INFER_ASSIGN(const auto n, m_.Measured(key, until, [&]() -> Result<Numbers> {
     INFER_ASSIGN(LatencyProbe * probe, Probe());
     INFER_ASSIGN(MixedGraph g, m_.model.Apply(policy));
-    INFER_ASSIGN(const double ratio, probe->Ratio(std::move(g.graph)));
+    INFER_ASSIGN(const double ratio, probe->Ratio(std::move(g.graph), times));
     return Numbers{{"ratio", ratio}};
   }));
   return n ? std::optional(n->at("ratio") * base_ms_) : std::nullopt;

@@ -30,7 +30,7 @@ class DatabaseBuilder {
   Result<LayerDatabase> Build();
   /// Time of the model with `policy`, in ms; nullopt when time is up.
   Result<std::optional<double>> WholeTime(const std::string& key, const Policy& policy,
-                                          double until);
+                                          double until, double times = 1);
 
  private:
   void PlanLayers();

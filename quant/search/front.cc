@@ -13,8 +13,11 @@ namespace {
 constexpr double kNoFaster = 0.99;
 /// Times that differ by less are the same: what measuring can tell apart.
 constexpr double kSameTime = 1.01;
-constexpr double kPointsUntil = 0.95;  // of the time, for points beside the chosen one
+constexpr double kGrownUntil = 0.9,
+                 kPointsUntil = 0.95;  // of the time, for points beside the chosen one
 
+/// Steps from uniform INT8 that alone take a larger share of its time are not tried.
+constexpr double kTried = 0.01;
 constexpr std::string_view kNoneKeeps =
     "no policy that fits keeps the accuracy limits on the search samples; the most accurate one "
     "that fits was taken";
@@ -72,7 +75,7 @@ Status FrontSearch::Verify(FrontPoint& point, double until) {
   point.verified = score.has_value();
   if (score) {
     point.score = *score;
-    INFER_ASSIGN(point.ms, timer_.WholeTime(Cat("time of ", key), point.policy, until));
+    INFER_ASSIGN(point.ms, timer_.WholeTime(Cat("time of ", key), point.policy, until, 4));
   }
   point.within_limits = IsWithin(point);
   return {};
@@ -93,6 +96,7 @@ void FrontSearch::Solve() {
   for (const bool with_bytes : {true, false})
     for (const bool with_ms : {true, false}) {
       if (!with_bytes && !with_ms) continue;  // f32
+      if (with_ms && o_.goal == SearchGoal::kSize) continue;
       std::vector<std::vector<LayerCost>> some = costs;
       for (auto& layer : some)
         for (LayerCost& c : layer) c = {c.error, with_bytes ? c.bytes : 0, with_ms ? c.ms : 0};
@@ -155,8 +159,9 @@ std::vector<const Assignment*> FrontSearch::AgainstUniform() const {
     };
     const auto error = [](const Assignment& a) { return a.total.error; };
     wanted.push_back(least(std::numeric_limits<double>::infinity(), error));
-    if (Uses(p, Precision::kF32)) continue;
-    for (const double share : {0.97, 0.99, 1.0, 1.005, 1.01, 1.03})
+    // A search for size does not depend on what times happened to be.
+    if (Uses(p, Precision::kF32) || o_.goal == SearchGoal::kSize) continue;
+    for (const double share : {0.97, 0.99, 1.0, 1.01, 1.03})
       wanted.push_back(least(share * p.predicted.ms, error));
     wanted.push_back(least(std::numeric_limits<double>::infinity(), [&](const Assignment& a) {
       return a.total.error <= 0.9 * p.predicted.error ? a.total.ms
@@ -164,6 +169,56 @@ std::vector<const Assignment*> FrontSearch::AgainstUniform() const {
     }));
   }
   return wanted;
+}
+
+/// From uniform INT8, layer by layer: what errs less in no more bytes is taken where the whole
+/// model, timed with it, takes no longer. The solver adds costs; which layers kernels still compute
+/// in integers depends on more than the neighbour.
+Status FrontSearch::Grow() {
+  const auto int8 =
+      std::find_if(result_.uniform.begin(), result_.uniform.end(),
+                   [](const FrontPoint& p) { return p.name == "uniform int8" && p.ms; });
+  if (int8 == result_.uniform.end() || o_.goal == SearchGoal::kSize) return {};
+  struct Step {
+    const LayerRecord* layer;
+    const LayerOption* to;
+    double gain;
+  };
+  std::vector<Step> steps;
+  for (const LayerRecord& layer : db_.layers) {
+    const LayerOption* from = layer.Find(Precision::kInt8);
+    if (!from || !from->measured) continue;
+    for (const LayerOption& o : layer.options)
+      if (o.measured && o.cost.bytes < from->cost.bytes && o.cost.error < from->cost.error &&
+          o.cost.ms <= from->cost.ms + kTried * *int8->ms)
+        steps.push_back({&layer, &o, from->cost.error - o.cost.error});
+  }
+  std::stable_sort(steps.begin(), steps.end(),
+                   [](const Step& a, const Step& b) { return a.gain > b.gain; });
+  m_.Plan(static_cast<int64_t>(steps.size()) + 3);
+  FrontPoint grown = *int8;
+  grown.name = "front";
+  size_t taken = 0;
+  const auto add = [&]() -> Status {
+    FrontPoint p = grown;
+    p.predicted = db_.TotalOf(p.policy);
+    INFER_TRY(Verify(p, kPointsUntil));
+    if (p.verified) result_.front.push_back(std::move(p));
+    return {};
+  };
+  for (const Step& step : steps) {
+    LayerPolicy& choice = grown.policy[step.layer->layer.key];
+    if (choice.precision != Precision::kInt8) continue;
+    choice = {step.to->precision, {}};
+    INFER_ASSIGN(const auto ms, timer_.WholeTime(Cat("grown ", PolicyKey(grown.policy)),
+                                                 grown.policy, kGrownUntil));
+    if (!ms || *ms > *int8->ms) {
+      choice = {Precision::kInt8, {}};
+      continue;
+    }
+    if (++taken == 2 || taken == 6) INFER_TRY(add());
+  }
+  return taken > 0 ? add() : Status();
 }
 
 /// Those, and points along the front of bytes and error, for whoever wants to choose otherwise.
@@ -187,6 +242,7 @@ Status FrontSearch::Choose() {
   for (const Assignment& a : assignments_)
     if (Fits(a.total.bytes)) fitting.push_back(a);
   INFER_TRY(AddCut(std::move(fitting)));
+  INFER_TRY(Grow());
   INFER_TRY(AddOthers());
   INFER_TRY(Take());
   std::stable_sort(result_.front.begin(), result_.front.end(),

@@ -19,6 +19,7 @@ class FrontSearch {
  private:
   void Solve();
   Status AddCut(std::vector<Assignment> ranked);
+  Status Grow();
   Status AddOthers();
   std::vector<const Assignment*> AgainstUniform() const;
   Status Take();

@@ -7,7 +7,7 @@ namespace infer {
 namespace {
 
 constexpr double kBlockMs = 3;
-constexpr int kLeastBlocks = 3, kMostBlocks = 25, kMostRuns = 200;
+constexpr int kLeastBlocks = 3, kMostBlocks = 60, kMostRuns = 200;
 constexpr double kQuantile = 0.15;
 constexpr std::string_view kTag = "layer:";
 
@@ -62,19 +62,19 @@ Status LatencyProbe::Block(const TappedProgram& t, std::vector<double>* whole,
   return {};
 }
 
-Result<double> LatencyProbe::Ratio(Graph g) {
-  INFER_ASSIGN(const LayerTimes t, Layers(std::move(g), 0));
+Result<double> LatencyProbe::Ratio(Graph g, double times) {
+  INFER_ASSIGN(const LayerTimes t, Layers(std::move(g), 0, times));
   return t.whole;
 }
 
-Result<LayerTimes> LatencyProbe::Layers(Graph g, size_t layers) {
+Result<LayerTimes> LatencyProbe::Layers(Graph g, size_t layers, double times) {
   INFER_ASSIGN(const TappedProgram t, Compiled(std::move(g)));
   const auto& infos = t.program->steps();
   std::vector<double> base, whole;
   std::vector<std::vector<double>> steps(infos.size());
   const auto start = std::chrono::steady_clock::now();
   for (int block = 0; block < kMostBlocks; ++block) {
-    if (block >= kLeastBlocks && MsSince(start) > enough_ms_) break;
+    if (block >= kLeastBlocks && MsSince(start) > times * enough_ms_) break;
     INFER_TRY(Block(base_, &base, nullptr));
     INFER_TRY(Block(t, &whole, nullptr));
     if (layers > 0) INFER_TRY(Block(t, nullptr, &steps));

@@ -21,10 +21,10 @@ class LatencyProbe {
                                    std::stop_token stop);
   double base_ms() const { return base_ms_; }
   /// How long a run of `g` takes. Low quantiles of both: other processes only add.
-  Result<double> Ratio(Graph g);
+  Result<double> Ratio(Graph g, double times = 1);  ///< `times` as long as usual
   /// The same, and of profiled runs what each layer has of it. A step that computes several layers
   /// counts in equal parts. Pre: tagged.
-  Result<LayerTimes> Layers(Graph g, size_t layers);
+  Result<LayerTimes> Layers(Graph g, size_t layers, double times = 1);
 
  private:
   LatencyProbe(const std::vector<Datum>& inputs, const Backend& backend, int threads,

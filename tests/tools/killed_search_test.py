@@ -31,7 +31,7 @@ def main():
         args = [tool, "quantize", str(demo / "digits.onnx"), "--mixed", "--threads", "1", "--calib",
                 str(demo / "calib_images.npy"), "--calib-samples", "24", "--no-verify",
                 "--preprocess", "resize=32,interp=nearest,scale=1/255,layout=nchw",
-                "--layer-samples", "8", "--goal", "size", "--keep-failed"]
+                "--layer-samples", "8", "--precisions", "int8,int8-weights,int4-weights", "--goal", "size", "--keep-failed"]
 
         def start(log, more=()):
             return subprocess.Popen(args + ["--search-log", str(log), "-o", str(folder / "m.onnx"),
