@@ -212,11 +212,17 @@ Status FrontSearch::Grow() {
     choice = {step.to->precision, {}};
     INFER_ASSIGN(const auto ms, timer_.WholeTime(Cat("grown ", PolicyKey(grown.policy)),
                                                  grown.policy, kGrownUntil));
-    if (!ms || *ms > *int8->ms) {
+    std::optional<Score> score;
+    if (ms && *ms <= kSameTime * *int8->ms) {
+      INFER_ASSIGN(score, m_.ScoreOf(PolicyKey(grown.policy), grown.policy, 0, kGrownUntil));
+    }
+    // A layer that is stored in 8 bits may still be computed in integers: then nothing is gained.
+    if (!score || ErrorOf(*score, result_.measure) >= ErrorOf(grown.score, result_.measure)) {
       choice = {Precision::kInt8, {}};
       continue;
     }
-    if (++taken == 2 || taken == 6) INFER_TRY(add());
+    grown.score = *score;
+    if (++taken == 1 || taken == 3) INFER_TRY(add());
   }
   return taken > 0 ? add() : Status();
 }
@@ -254,14 +260,21 @@ Status FrontSearch::Choose() {
 Status FrontSearch::Take() {
   std::optional<FrontPoint> chosen;
   const FrontPoint* least_error = nullptr;
+  double best = std::numeric_limits<double>::infinity();
   for (const auto* points : {&result_.front, &result_.uniform})
     for (const FrontPoint& p : *points) {
       if (!p.verified) continue;
       if (Fits(p.bytes) && (!least_error || ErrorOf(p.score, result_.measure) <
                                                 ErrorOf(least_error->score, result_.measure)))
         least_error = &p;
-      if (p.within_limits && (!chosen || Goal(p) < Goal(*chosen))) chosen = p;
+      if (p.within_limits) best = std::min(best, Goal(p));
     }
+  // Of what is as fast, the smallest.
+  const double same = o_.goal == SearchGoal::kLatency ? kSameTime : 1;
+  for (const auto* points : {&result_.front, &result_.uniform})
+    for (const FrontPoint& p : *points)
+      if (p.within_limits && Goal(p) <= same * best && (!chosen || p.bytes < chosen->bytes))
+        chosen = p;
   if (!chosen) {
     if (!least_error)
       return Unsupported(Cat("no policy fits into ", HumanBytes(*o_.max_bytes),
