@@ -8,8 +8,8 @@ Twice 20 processes (KILLS) are ended with SIGKILL at moments drawn by chance, ea
 and a little more than what a whole search takes. First each of them starts at the log of a search
 of its own; then one log goes through all of them. Every line that stood in the log must stand there
 at the end, and must not be measured again: a search that goes on measures what the log lacks, no
-more. What it then decides, from the numbers of the log, must be what a search decides that reads all
-of them at once."""
+more. What it then decides, from the numbers of the log, must be what a search decides that reads
+all of them at once."""
 import json
 import os
 import pathlib
@@ -31,7 +31,8 @@ def main():
         args = [tool, "quantize", str(demo / "digits.onnx"), "--mixed", "--threads", "1", "--calib",
                 str(demo / "calib_images.npy"), "--calib-samples", "24", "--no-verify",
                 "--preprocess", "resize=32,interp=nearest,scale=1/255,layout=nchw",
-                "--layer-samples", "8", "--precisions", "int8,int8-weights,int4-weights", "--goal", "size", "--keep-failed"]
+                "--layer-samples", "8", "--timing-ms", "5", "--precisions",
+                "int8,int8-weights,int4-weights", "--goal", "size", "--keep-failed"]
 
         def start(log, more=()):
             return subprocess.Popen(args + ["--search-log", str(log), "-o", str(folder / "m.onnx"),
@@ -76,9 +77,8 @@ def main():
         hit = 0
         for i in range(kills):
             log = folder / f"own{i}.log"
-            # Numbers of errors are the same in every run and times are not: what the uninterrupted
-            # search measured, up to a moment drawn by chance, stands in for a search that was killed
-            # there; the rest is lost with it.
+            # Errors are the same in every run and times are not: what the uninterrupted search
+            # measured up to a moment drawn by chance stands in for a search that was killed there.
             lines = whole.read_text().splitlines(keepends=True)
             keep = chance.randrange(1, len(lines))
             cut = chance.randrange(0, len(lines[keep]))

@@ -52,6 +52,8 @@ class MixedMode : public QuantizeMode {
             int64_t{0});
     o.Value("--layer-samples", &options_.layer_samples,
             "mixed: calibration samples that score one layer", int64_t{1});
+    o.Value("--timing-ms", &options_.timing_ms,
+            "mixed: milliseconds of one comparison of two models' times");
     o.Value("--verify-samples", &verify_samples_, "mixed: calibration samples that verify a policy",
             int64_t{1});
     o.Flag("--sensitivity", &options_.per_value, "mixed: also score every activation by itself");
@@ -140,6 +142,7 @@ class MixedMode : public QuantizeMode {
     }
     for (const Precision p : options_.precisions) h.Add(Name(p));
     h.Add(static_cast<uint64_t>(options_.layer_samples)).Add(static_cast<uint64_t>(data_depth_));
+    h.Add(std::to_string(options_.timing_ms));
     const HostFacts host = GetHostFacts();
     return std::to_string(h.Add(host.cpu_model).Add(host.isa).value());
   }
