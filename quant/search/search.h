@@ -25,7 +25,7 @@ struct SearchOptions {
   /// For one-at-a-time scores, or fewer to keep the deadline; verification takes all.
   int64_t layer_samples = 32;
   int front_points = 6;    ///< so many points of the front are verified besides
-  double timing_ms = 60;  ///< of one comparison of two whole models; of points 4 times that
+  double timing_ms = 60;   ///< of one comparison of two whole models; of points 4 times that
   bool per_value = false;  ///< also score every activation tensor by itself
   std::vector<Precision> precisions{kPrecisions.begin(), kPrecisions.end()};
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
