@@ -23,7 +23,7 @@ namespace infer {
 namespace {
 
 /// What a sum of products of 8-bit numbers less their zero points may reach in 32 bits.
-constexpr int64_t kMostProducts = ((int64_t{1} << 31) - 1) / (255 * 128);
+constexpr int64_t kMostProducts = ((int64_t{1} << 31) - 1) / (int64_t{255} * 128);
 constexpr int64_t kGrain = 1 << 15;
 
 /// Positions of what changes from run to run among the operands; -1: not there.
