@@ -54,28 +54,37 @@ Result<WrittenModel> WriteAtOpset(const Model& model, const ExportOptions& optio
   const int64_t from = given ? std::min<int64_t>(it->second, kNewestOpset) : kDefaultOpset;
   report.opset = options.opset > 0 ? options.opset : static_cast<int>(from);
   report.opset_reason = options.opset > 0 ? "asked for" : given ? "input's" : "default";
+  bool fixed = options.opset > 0;
   for (;;) {
+    if (!fixed && options.max_opset > 0 && report.opset > options.max_opset) {
+      fixed = true;
+      report.opset = options.max_opset;
+      report.opset_reason = "the target's newest";
+    }
     // Only where somebody asks for an opset: else a higher one keeps what was fused.
     INFER_ASSIGN(WrittenModel written,
                  WriteGraph(model.graph, model.info.opsets,
-                            {report.opset, options.target, options.opset > 0}));
+                            {report.opset, options.target, fixed}));
     if (written.inexpressible.empty()) return written;
     const auto worst = std::max_element(
         written.inexpressible.begin(), written.inexpressible.end(),
         [](const Inexpressible& a, const Inexpressible& b) { return a.opset < b.opset; });
-    if (options.opset > 0 || worst->opset <= report.opset)
+    if (fixed || worst->opset <= report.opset)
       return ListInexpressible(written.inexpressible, report.opset);
     report.opset = static_cast<int>(worst->opset);
     report.opset_reason = worst->node;
   }
 }
 
-Result<onnx::ModelProto> HeaderOf(const ModelInfo& info, const WrittenModel& written) {
+Result<onnx::ModelProto> HeaderOf(const ModelInfo& info, const WrittenModel& written,
+                                  int64_t max_ir_version) {
   onnx::ModelProto m;
   if (!m.ParseFromString(info.extra)) return InvalidModel("the model's kept fields do not parse");
   const int64_t needed = std::max(IrVersionOf(written.opsets.at("")),
                                   written.functions.empty() ? kMinIrVersion : kFunctionIrVersion);
-  m.set_ir_version(std::max(info.ir_version, needed));
+  const int64_t given =
+      max_ir_version > 0 ? std::min(info.ir_version, max_ir_version) : info.ir_version;
+  m.set_ir_version(std::max(given, needed));
   for (const auto& [domain, version] : written.opsets) {
     auto* o = m.add_opset_import();
     o->set_domain(domain);
@@ -258,7 +267,7 @@ struct Prepared {
 Result<Prepared> Prepare(const Model& model, const ExportOptions& options) {
   Prepared p;
   INFER_ASSIGN(p.written, WriteAtOpset(model, options, p.report));
-  INFER_ASSIGN(p.header, HeaderOf(model.info, p.written));
+  INFER_ASSIGN(p.header, HeaderOf(model.info, p.written, options.max_ir_version));
   for (const std::string& op : p.written.decomposed) ++p.report.decomposed[op];
   for (const auto& f : p.written.functions)
     p.report.functions.push_back(Cat(f.domain(), "::", f.name()));

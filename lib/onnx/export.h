@@ -11,6 +11,7 @@ enum class ExportTarget {
   kOnnx,   ///< standard operators; our own fused ones leave as model-local functions
   kOrt,    ///< also ONNX Runtime's own, where they are faster or spare a newer opset
   kInfer,  ///< everything as it stands
+  kPlain,  ///< standard operators; our own fused ones as the nodes that define them
 };
 
 struct ExportOptions {
@@ -18,6 +19,10 @@ struct ExportOptions {
   /// 0: max(the input's opset, the lowest in which every node is expressible). Else what this opset
   /// lacks is written in its older form, or as the nodes that the standard defines it by.
   int opset = 0;
+  /// What the reader takes at most; 0: no limit. A newer input is written at this opset, with what it
+  /// lacks in older forms, as above.
+  int max_opset = 0;
+  int64_t max_ir_version = 0;
   /// Tensors of at least this many bytes go to NAME.HASH.data beside the model once the whole would
   /// exceed `max_inline_bytes`. HASH is that of the data, so that writing never damages a model
   /// that is already there.
@@ -31,7 +36,7 @@ Status CheckOpset(int opset);
 
 struct ExportReport {
   int opset = 0;
-  std::string opset_reason;  ///< "input's" or the node that needs it
+  std::string opset_reason;  ///< "input's", "the target's newest" or the node that needs it
   int64_t file_bytes = 0;
   int64_t external_bytes = 0;
   std::vector<std::string> functions;  ///< model-local functions written

@@ -108,6 +108,11 @@ bool Applies(const Row& row, const Node& n) {
 
 int64_t TypesOpsetOf(const Node& n) {
   int64_t opset = 1;
+  // The axis came with opset 13: one scale for all before, also where the axis is the default.
+  if ((n.Is("QuantizeLinear") || n.Is("DequantizeLinear")) && n.input(1)->shape().has_rank() &&
+      n.input(1)->shape().rank() > 0 &&
+      !(n.input(1)->shape().rank() == 1 && n.input(1)->shape()[0] == Dim(1)))
+    opset = 13;
   for (const Row& row : kRows)
     if (row.since > opset && Applies(row, n)) opset = row.since;
   return opset;

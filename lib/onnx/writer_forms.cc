@@ -27,7 +27,8 @@ Status Writer::WriteNode(const Node& n) {
     return {};
   }
   if (def.domain == kFusedDomain && !def.body.empty() &&
-      state_.options.target == ExportTarget::kOrt)
+      (state_.options.target == ExportTarget::kOrt ||
+       state_.options.target == ExportTarget::kPlain))
     return WriteBody(n);
   if (def.domain == kFusedDomain && !def.body.empty() &&
       state_.options.target != ExportTarget::kInfer) {
@@ -66,7 +67,9 @@ Status Writer::WriteNode(const Node& n) {
 
 std::optional<NodeSpec> Writer::OrtFormOf(const Node& n, const NodeSpec& spec) {
   const bool lacks = n.def().domain.empty() && OpsetOf(n.def(), spec) > state_.options.opset;
-  if (state_.options.target == ExportTarget::kOnnx && !lacks) {
+  const bool standard = state_.options.target == ExportTarget::kOnnx ||
+                        state_.options.target == ExportTarget::kPlain;
+  if (standard && !lacks) {
     auto form = WithMaskRows(CallOf(n), spec, *this);
     if (form) form->attrs = AttrsAt(n.def(), n.attrs(), state_.options.opset);
     return form;

@@ -1,6 +1,7 @@
 #pragma once
 /// -o, --target, --opset: where and how a model is written.
 #include "lib/onnx/export.h"
+#include "quant/target/check.h"
 #include "tools/common/command.h"
 #include "tools/common/report.h"
 
@@ -14,6 +15,10 @@ struct ExportFlags {
   void Declare(Options& options);
   /// What can be wrong before there is a model to write.
   Status Check() const { return CheckOpset(opset).In("--opset"); }
+  /// Whether the target takes the file that Write will make: prints and reports what it refuses,
+  /// and what it will compute in f32. Where the target reads no file of the opset that the nodes
+  /// ask for, tries older ones, which Write then uses.
+  Result<bool> Fits(Context& context, const Model& model, Json& report);
   /// Writes the model, tells the user, and returns what was written.
   Result<ExportReport> Write(Context& context, const Model& model) const;
   /// Bytes that the model would take when it was written.
@@ -22,6 +27,8 @@ struct ExportFlags {
 
  private:
   ExportOptions Chosen() const;
+  Result<TargetReport> CheckAs(Context& context, const Model& model, const Target& t) const;
+  int fitting_opset_ = 0;  ///< what Fits found; 0: the writer's own choice
 };
 
 }  // namespace infer

@@ -133,6 +133,11 @@ class FuseCommand : public Command {
     if (!no_verify_ && writes) {
       INFER_ASSIGN(passed, Verify(context, golden, model.graph, samples, report));
     }
+    if (writes) {
+      context.Step("target");
+      INFER_ASSIGN(const bool fits, export_.Fits(context, model, report));
+      passed = passed && fits;
+    }
     report["passed"] = passed;
     if (writes && (passed || keep_failed_)) {
       context.Step("export");

@@ -9,6 +9,7 @@
 #include "tools/common/model_options.h"
 #include "tools/common/plan_report.h"
 #include "tools/common/report.h"
+#include "tools/common/target_text.h"
 #include "tools/infer_opt/commands.h"
 
 namespace infer {
@@ -79,7 +80,8 @@ class InspectCommand : public Command {
            "  infer-opt inspect model.onnx\n"
            "  infer-opt inspect model.onnx --kernels --set batch=1\n"
            "  infer-opt inspect model.onnx --plan=epilogues\n"
-           "  infer-opt inspect model.onnx --text\n";
+           "  infer-opt inspect model.onnx --text\n"
+           "  infer-opt inspect model.onnx --target ort-1.22\n";
   }
   void Declare(Options& o) override {
     o.Positional("model", &path_, "The ONNX model", true, PathUse::kRead);
@@ -91,6 +93,10 @@ class InspectCommand : public Command {
     o.OptionalValue("--plan", &plan_, "final",
                     "What the device makes of the model: steps, layouts, launches, memory; "
                     "--plan=all: after every step of compiling, --plan=STEP: after that one");
+    std::vector<std::string> names = {"ort"};
+    for (const Target& t : Targets()) names.emplace_back(t.name);
+    o.Choice("--target", &target_, names,
+             "Check that this runtime takes the file, and tell what it computes in integers");
   }
 
   Result<ExitCode> Run(Context& context) override {
@@ -103,7 +109,16 @@ class InspectCommand : public Command {
     report["producer"] = model.info.producer_name;
     report["ir_version"] = model.info.ir_version;
     AddCensus(report, census);
-    if (text_) {
+    bool fits = true;
+    if (const Target* t = FindTarget(target_)) {
+      context.Step("target");
+      INFER_ASSIGN(const auto cpu, MakeBackend("cpu"));
+      INFER_ASSIGN(const TargetReport found,
+                   CheckTarget(model.graph, VersionsOf(model), *t, *cpu));
+      context.Print(ToText(found, *t));
+      report["target"] = infer::ToJson(found, *t);
+      fits = found.errors() == 0;
+    } else if (text_) {
       context.Print(infer::Print(model.graph, {.max_elements = 8, .types = true}));
     } else if (!kernels_ && plan_.empty()) {
       PrintSummary(context, model, census);
@@ -119,7 +134,7 @@ class InspectCommand : public Command {
       if (!plan_.empty()) INFER_TRY(ShowPlan(context, plan_, views, report));
     }
     INFER_TRY(WriteReport(context, std::move(report)));
-    return kExitOk;
+    return fits ? kExitOk : kExitGateFailed;
   }
 
  private:
@@ -186,7 +201,7 @@ class InspectCommand : public Command {
     context.Print(TextTable(rows));
   }
 
-  std::string path_, plan_;
+  std::string path_, plan_, target_;
   ModelOptions model_;
   DeviceOptions device_;
   bool text_ = false, kernels_ = false;

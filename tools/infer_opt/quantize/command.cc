@@ -171,13 +171,16 @@ class QuantizeCommand : public Command {
     if (!no_verify_) {
       INFER_ASSIGN(passed, Gate(context, golden, model, report));
     }
+    context.Step("target");
+    INFER_ASSIGN(const bool fits, export_.Fits(context, model, report));
+    passed = passed && fits;
     report["passed"] = passed;
     if (passed || keep_failed_) {
       context.Step("export");
       INFER_ASSIGN(ExportReport written, export_.Write(context, model));
       report["output"] = export_.Report(written);
     } else {
-      context.Note("not written, because a gate failed (--keep-failed writes it)");
+      context.Note("not written, because a gate failed or the target refuses it (--keep-failed writes it)");
     }
     INFER_TRY(WriteReport(context, std::move(report)));
     return passed ? kExitOk : kExitGateFailed;

@@ -1,0 +1,34 @@
+#pragma once
+/// The parts of CheckTarget. Internal to quant/target.
+#include <functional>
+
+#include "lib/support/strings.h"
+#include "quant/target/check.h"
+
+namespace infer::target {
+
+/// Calls `visit` with every node, also of bodies.
+void ForEachNode(const Graph& g, const std::function<void(const Node&)>& visit);
+
+inline void Add(TargetReport& r, const Node& n, Severity s, std::string what, std::string remedy) {
+  r.findings.push_back({Describe(n), s, std::move(what), std::move(remedy)});
+}
+
+/// `name` is one of the words of `list`, which begins and ends with a space.
+bool Lists(std::string_view list, std::string_view name);
+
+bool Is8Bit(DType t);
+/// DequantizeLinear of 8 or 16 bits with constant parameters; nullptr where `v` is none.
+const Node* DequantizedBy(const Value* v);
+/// A product whose activations (input 0) or weights (input 1) come out of DequantizeLinear.
+bool IsProduct(const Node& n);
+
+/// Operators, types and attributes that ONNX Runtime's CPU provider has no kernel for.
+void CheckOrtKernels(const Graph& g, const FileVersions& file, const Target& t, TargetReport& r);
+/// Which nodes between DequantizeLinear and QuantizeLinear it computes in integers.
+void CheckOrtForms(const Graph& g, const FileVersions& file, const Target& t, TargetReport& r);
+void CheckOpenVino(const Graph& g, TargetReport& r);
+/// Compiles the graph and looks at the steps.
+Status CheckOurs(const Graph& g, const Backend& backend, TargetReport& r);
+
+}  // namespace infer::target

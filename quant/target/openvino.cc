@@ -1,0 +1,91 @@
+/// What OpenVINO 2026.4 refuses, and what its CPU plugin computes in f32: measured as ort_kernels.cc
+/// and by the precisions of its compiled graph.
+#include "quant/target/checks.h"
+
+namespace infer::target {
+namespace {
+
+constexpr std::string_view kMicrosoft = "com.microsoft";
+constexpr std::string_view kNoRule =
+    " BitCast CumProd DeformConv Det ImageDecoder MaxUnpool Optional OptionalGetElement "
+    "OptionalHasElement RegexFullMatch SequenceMap StringConcat StringNormalizer StringSplit "
+    "TensorScatter TfIdfVectorizer ";
+constexpr std::string_view kNoRuleMl = " Binarizer LabelEncoder TreeEnsemble ";
+constexpr std::string_view kNoRuleMicrosoft = " QGemm QLinearGlobalAveragePool QLinearLeakyRelu ";
+
+bool HasMany(const Value* v) {
+  return v && v->is_constant() && v->constant()->num_elements() > 1;
+}
+
+class OpenVinoChecker {
+ public:
+  explicit OpenVinoChecker(TargetReport& r) : r_(r) {}
+
+  void Check(const Node& n) {
+    const std::string_view domain = n.def().domain;
+    if (domain.empty() ? Lists(kNoRule, n.op())
+                       : (domain == kMicrosoft && Lists(kNoRuleMicrosoft, n.op())) ||
+                             (domain == "ai.onnx.ml" && Lists(kNoRuleMl, n.op())) ||
+                             domain == "ai.onnx.preview")
+      return Refuse(n, "it has no such operator",
+                    domain == kMicrosoft ? "--format qdq" : "another operator");
+    if (domain == "infer")
+      return Refuse(n, "it reads no functions", "write it with --target openvino");
+    if ((n.Is("QLinearConv") && HasMany(n.input(4))) ||
+        (n.Is("QLinearMatMul") && (HasMany(n.input(1)) || HasMany(n.input(4)))))
+      return Refuse(n, "a scale per channel is read along the wrong axis, or not at all",
+                    "--format qdq, or --per-tensor");
+    if (n.Is("GatherBlockQuantized", kMicrosoft) && !n.input(0)->is_constant())
+      return Refuse(n, "its codes must be a constant", "--format qdq, or --embeddings off");
+    // Whole blocks reach a kernel that its library lacks; others are expanded.
+    if (n.Is("MatMulNBits", kMicrosoft) && n.Attr<int64_t>("bits") == 2 &&
+        n.Attr<int64_t>("K") % n.Attr<int64_t>("block_size") == 0)
+      return Refuse(n, "it lacks the 2-bit product", "--bits 4");
+    if (n.Is("DequantizeLinear")) CheckBlocks(n);
+    if (n.Is("ConvInteger") || n.Is("MatMulInteger"))
+      Slow(n, "dynamic quantization is computed in f32", "--mode static");
+    if (IsProduct(n)) CheckProduct(n);
+  }
+
+ private:
+  void Refuse(const Node& n, std::string what, std::string remedy) {
+    Add(r_, n, Severity::kError, std::move(what), std::move(remedy));
+  }
+  void Slow(const Node& n, std::string what, std::string remedy) {
+    Add(r_, n, Severity::kSlow, std::move(what), std::move(remedy));
+  }
+
+  void CheckBlocks(const Node& n) {
+    const int64_t block = n.Attr<int64_t>("block_size");
+    if (block == 0) return;
+    const Shape& shape = n.input(0)->shape();
+    if (!shape.is_static())
+      return Refuse(n, "blocks of a value of unknown shape", "--embeddings off, or --format nbits");
+    const int64_t axis = n.Attr<int64_t>("axis");
+    const int64_t extent = shape[static_cast<int>(axis)].value();
+    if (extent % block != 0)
+      Refuse(n, Cat("blocks of ", block, " do not divide ", extent),
+             "--block 0 or a block that divides, or --format nbits");
+  }
+
+  void CheckProduct(const Node& n) {
+    const Node *x = DequantizedBy(n.input(0)), *w = DequantizedBy(n.input(1));
+    if (!x || !w) return;
+    if (!Is8Bit(x->input(0)->dtype()))
+      return Slow(n, "16-bit activations are computed in f32", "--activations u8");
+    if (n.Is("Conv") && w->input(0)->dtype() == DType::kU8)
+      return Slow(n, "convolutions with u8 weights are computed in f32", "--weights s8");
+    ++r_.kernels[std::string(n.op())];
+  }
+
+  TargetReport& r_;
+};
+
+}  // namespace
+
+void CheckOpenVino(const Graph& g, TargetReport& r) {
+  OpenVinoChecker checker(r);
+  ForEachNode(g, [&](const Node& n) { checker.Check(n); });
+}
+
+}  // namespace infer::target

@@ -1,0 +1,254 @@
+/// Which nodes between DequantizeLinear and QuantizeLinear ONNX Runtime's CPU provider computes in
+/// integers on x64: one-operator models of each form, run through its own rewrites.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "quant/target/checks.h"
+
+namespace infer::target {
+namespace {
+
+constexpr std::string_view kMicrosoft = "com.microsoft";
+/// Integer with parameters of the result: operands and result of one type.
+constexpr std::string_view kOwnKernel =
+    " Add Mul Concat AveragePool GlobalAveragePool Sigmoid LeakyRelu Softmax Where ";
+/// Runs on the codes themselves, Q and DQ around it removed.
+constexpr std::string_view kMovement =
+    " Reshape Transpose Flatten Squeeze Unsqueeze Slice Split Gather Expand Tile MaxPool Resize "
+    "DepthToSpace ";
+/// Kernels that a file names itself.
+constexpr std::string_view kNamed =
+    " QLinearConv QLinearMatMul MatMulInteger ConvInteger QGemm QLinearAdd QLinearMul "
+    "QLinearConcat QLinearAveragePool QLinearGlobalAveragePool QLinearSigmoid QLinearLeakyRelu "
+    "QLinearSoftmax QLinearWhere MatMulNBits GatherBlockQuantized DynamicQuantizeLSTM "
+    "MatMulIntegerToFloat DynamicQuantizeMatMul ";
+
+bool Is16Bit(DType t) { return t == DType::kU16 || t == DType::kI16; }
+bool IsCode(DType t) { return Is8Bit(t) || Is16Bit(t); }
+
+struct Range {
+  double low = 0, high = 0;
+};
+Range CodesOf(DType t) {
+  if (t == DType::kU8) return {0, 255};
+  if (t == DType::kI8) return {-128, 127};
+  return t == DType::kU16 ? Range{0, 65535} : Range{-32768, 32767};
+}
+
+/// A bound that saturation of the codes repeats, so that ONNX Runtime takes it out.
+bool IsRepeated(const Node& bound, const Node& quantize) {
+  const Tensor* scale = quantize.input(1)->constant();
+  const Value* zp = quantize.input(2);
+  if (!scale || scale->num_elements() != 1 || (zp && !zp->is_constant())) return false;
+  const double zero = zp ? zp->constant()->At(0) : 0;
+  const Range codes = CodesOf(quantize.output(0)->dtype());
+  const double low = (codes.low - zero) * scale->At(0), high = (codes.high - zero) * scale->At(0);
+  if (bound.Is("Relu")) return low >= 0;
+  const auto limit = [&](size_t i, double none) {
+    const Value* v = bound.input(i);
+    if (!v) return none;
+    return v->is_constant() ? v->constant()->At(0) : std::nan("");
+  };
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  return limit(1, -kInf) <= low && limit(2, kInf) >= high;
+}
+
+/// The QuantizeLinear that alone reads `v`, also behind a bound that it repeats.
+const Node* QuantizedBy(const Value* v) {
+  if (!v || !v->has_one_use()) return nullptr;
+  const Node* next = v->uses()[0].user;
+  if ((next->Is("Relu") || next->Is("Clip")) && next->input(0) == v &&
+      next->output(0)->has_one_use()) {
+    const Node* q = next->output(0)->uses()[0].user;
+    return q->Is("QuantizeLinear") && IsRepeated(*next, *q) ? q : nullptr;
+  }
+  return next->Is("QuantizeLinear") && next->input(0) == v ? next : nullptr;
+}
+
+/// s8 between a QuantizeLinear and the only reader of its DequantizeLinear becomes u8 there, before
+/// anything is fused.
+bool BecomesU8(const Node& quantize) {
+  const Value* codes = quantize.output(0);
+  if (!codes->has_one_use()) return false;
+  const Node* dq = codes->uses()[0].user;
+  return dq->Is("DequantizeLinear") && dq->output(0)->has_one_use();
+}
+DType ResultType(const Node& quantize) {
+  const DType t = quantize.output(0)->dtype();
+  return t == DType::kI8 && BecomesU8(quantize) ? DType::kU8 : t;
+}
+DType OperandType(const Node& dequantize) {
+  const Value* codes = dequantize.input(0);
+  const Node* q = codes->producer();
+  const DType t = codes->dtype();
+  const bool changes = t == DType::kI8 && q && q->Is("QuantizeLinear") && BecomesU8(*q);
+  return changes ? DType::kU8 : t;
+}
+
+class FormChecker {
+ public:
+  FormChecker(const FileVersions& file, const Target& t, TargetReport& r)
+      : file_(file), t_(t), r_(r) {}
+
+  void Check(const Node& n) {
+    if (Lists(kNamed, n.op()) && (n.def().domain.empty() || n.def().domain == kMicrosoft))
+      ++r_.kernels[std::string(n.op())];
+    if (!n.def().domain.empty()) return;
+    if (IsProduct(n)) {
+      Product(n);
+    } else if (Lists(" LSTM GRU RNN ", n.op()) && DequantizedBy(n.input(1))) {
+      Slow(n, kWeightsEveryRun, "--mode dynamic, or --layers-int8 off");
+    } else if (Surrounded(n)) {
+      Between(n);
+    }
+  }
+
+ private:
+  static constexpr std::string_view kWeightsEveryRun =
+      "only its weights are quantized: they are dequantized in every run";
+
+  void Slow(const Node& n, std::string_view why, std::string remedy) {
+    Add(r_, n, Severity::kSlow, std::string(why), std::move(remedy));
+  }
+
+  static bool Surrounded(const Node& n) {
+    return n.output(0) && DequantizedBy(n.input(n.Is("Where") ? 1 : 0)) && QuantizedBy(n.output(0));
+  }
+
+  // ---- products -------------------------------------------------------------------------------
+
+  void Product(const Node& n) {
+    const Node *x = DequantizedBy(n.input(0)), *w = DequantizedBy(n.input(1));
+    if (!x && !w) return;
+    if (!x || x->input(0)->is_constant()) {
+      if (w && w->input(0)->is_constant()) WeightsOnly(n, *w);
+      return;
+    }
+    const std::string why = w ? RefuseProduct(n, *x, *w) : "its weights are no codes";
+    if (!why.empty()) return Slow(n, why, RemedyOf(n, *x));
+    const bool rounded = QuantizedBy(n.output(0)) != nullptr;
+    ++r_.kernels[n.Is("Conv")   ? "QLinearConv"
+                 : n.Is("Gemm") ? "QGemm"
+                 : rounded      ? "QLinearMatMul"
+                                : "MatMulIntegerToFloat"];
+  }
+
+  static std::string RemedyOf(const Node& n, const Node& x) {
+    if (!Is8Bit(x.input(0)->dtype())) return "--activations u8";
+    if (n.Is("ConvTranspose")) return "--exclude op:ConvTranspose";
+    return x.input(0)->dtype() == DType::kI8 ? "--activations u8"
+                                             : "quantize it with infer-opt, or leave it f32";
+  }
+
+  std::string RefuseProduct(const Node& n, const Node& x, const Node& w) const {
+    if (n.Is("ConvTranspose")) return "there is no integer ConvTranspose";
+    const DType in = OperandType(x), weights = OperandType(w);
+    if (!Is8Bit(in)) return "16-bit activations are computed in f32";
+    if (!Is8Bit(weights)) return "its weights have other than 8 bits";
+    if (w.Attr<int64_t>("block_size") != 0) return "its weights are quantized in blocks";
+    const Node* q = QuantizedBy(n.output(0));
+    if (n.Is("Conv") && !q) return "its result is not quantized, and no convolution returns f32";
+    if (q && ResultType(*q) != in) return "its activations and its result have other types";
+    if (in == DType::kI8 && weights == DType::kU8) return "s8 activations with u8 weights";
+    if (in == DType::kI8 && !q) return "s8 activations that others read too, and a result in f32";
+    if (n.Is("Gemm")) return RefuseGemm(n, w);
+    return n.Is("Conv") ? RefuseBias(n.input(2)) : "";
+  }
+
+  std::string RefuseBias(const Value* bias) const {
+    if (!bias) return "";
+    const Node* dq = DequantizedBy(bias);
+    if (dq && dq->input(0)->dtype() == DType::kI32) return "";
+    if (!bias->is_constant()) return "its bias is computed";
+    if (t_.minor >= 23 || (t_.minor >= 21 && file_.opset < 21)) return "";
+    return "its bias is not quantized";
+  }
+
+  std::string RefuseGemm(const Node& n, const Node& w) const {
+    if (n.input(2) && n.Attr<float>("beta") != 1) return "its beta is not 1";
+    if (t_.minor >= 30 && n.Attr<float>("alpha") != 1) return "its alpha is not 1";
+    if (t_.minor >= 30 && !w.input(2)) return "its weights have no zero point";
+    return RefuseBias(n.input(2));
+  }
+
+  /// DequantizeLinear of constants before a product of f32 activations.
+  void WeightsOnly(const Node& n, const Node& w) {
+    const std::string why = RefuseNBits(n, w);
+    if (why.empty())
+      ++r_.kernels["MatMulNBits"];
+    else
+      Slow(n, Cat(kWeightsEveryRun, why == "-" ? "" : Cat(" (", why, ")")),
+           n.Is("Conv") ? "--mode static, or --layers-int8 off" : "--format nbits");
+  }
+
+  std::string RefuseNBits(const Node& n, const Node& w) const {
+    if (!n.Is("MatMul") && !n.Is("Gemm")) return "-";
+    if (file_.opset < 21) return "MatMulNBits is made of opset 21 on";
+    const DType t = w.input(0)->dtype();
+    const bool four = t == DType::kI4 || t == DType::kU4;
+    if (!four && !Is8Bit(t)) return "-";
+    if (t_.minor < 30 && (!four || n.Is("Gemm"))) return "made of 4-bit MatMul alone";
+    if (!w.output(0)->has_one_use()) return "others read them, too";
+    if (w.input(0)->constant()->rank() != 2) return "they are no matrix";
+    const int64_t block = w.Attr<int64_t>("block_size");
+    if (block != 0 && (block < 16 || w.Attr<int64_t>("axis") != 0)) return "blocks along another axis";
+    if (block == 0 && t_.minor < 30) return "a scale per column";
+    if (n.Is("Gemm") && (n.Attr<int64_t>("transA") != 0 || n.Attr<int64_t>("transB") != 0 ||
+                         n.Attr<float>("alpha") != 1 || (n.input(2) && n.Attr<float>("beta") != 1)))
+      return "a Gemm with alpha, beta or transposed operands";
+    if (n.Is("Gemm") && n.output(0)->has_one_use() &&
+        Lists(" Relu Sigmoid Tanh LeakyRelu Elu HardSigmoid Selu Softplus Softsign "
+              "ThresholdedRelu ",
+              n.output(0)->uses()[0].user->op()))
+      return "a Gemm is fused with its activation first";
+    return "";
+  }
+
+  // ---- other operators ------------------------------------------------------------------------
+
+  void Between(const Node& n) {
+    std::string why = RefuseBetween(n);
+    if (!why.empty())
+      return Slow(n, Cat("computed in f32 between DequantizeLinear and QuantizeLinear: ", why),
+                  Cat("--exclude op:", n.op()));
+    if (Lists(kOwnKernel, n.op())) ++r_.kernels[Cat("QLinear", n.op())];
+  }
+
+  std::string RefuseBetween(const Node& n) const {
+    const DType out = ResultType(*QuantizedBy(n.output(0)));
+    if (Lists(kMovement, n.op())) return RefuseMovement(n, out);
+    if (!Lists(kOwnKernel, n.op())) return "there is no integer kernel of it";
+    for (size_t i = n.Is("Where") ? 1 : 0; i < n.inputs().size(); ++i) {
+      const Node* dq = DequantizedBy(n.input(i));
+      if (!dq) return "an operand is not quantized";
+      if (OperandType(*dq) != out && !dq->input(0)->is_constant())
+        return "operands and result have other types";
+    }
+    return Is8Bit(out) ? "" : "16 bits";
+  }
+
+  std::string RefuseMovement(const Node& n, DType out) const {
+    if (!IsCode(out)) return "codes of few bits";
+    if (n.Is("DepthToSpace") && t_.minor < 21) return "only since ort-1.21";
+    if (Lists(" MaxPool Resize DepthToSpace ", n.op()) && !Is8Bit(out)) return "16 bits";
+    if (n.Is("MaxPool") && file_.opset >= 22 && t_.minor < 30)
+      return "8-bit MaxPool of opset 22 only since ort-1.30 (--opset 21)";
+    if (n.Is("Resize") && n.Attr<std::string>("mode") != "nearest" && t_.minor >= 30)
+      return "it interpolates";
+    return "";
+  }
+
+  const FileVersions& file_;
+  const Target& t_;
+  TargetReport& r_;
+};
+
+}  // namespace
+
+void CheckOrtForms(const Graph& g, const FileVersions& file, const Target& t, TargetReport& r) {
+  FormChecker checker(file, t, r);
+  ForEachNode(g, [&](const Node& n) { checker.Check(n); });
+}
+
+}  // namespace infer::target

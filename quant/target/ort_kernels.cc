@@ -1,0 +1,122 @@
+/// What ONNX Runtime's CPU provider lacks, measured with ONNX's backend test cases written at the
+/// newest opset that each version reads, one-operator models of every float type, and the files of
+/// our quantizer.
+#include <algorithm>
+
+#include "quant/target/checks.h"
+
+namespace infer::target {
+namespace {
+
+constexpr int kNever = 99;
+constexpr TypeSet kAnyType;
+constexpr TypeSet kNarrow(DType::kI8, DType::kI16, DType::kU8, DType::kU16);
+constexpr TypeSet kUnsigned(DType::kU8, DType::kU16, DType::kU32, DType::kU64);
+
+/// `ops` have no kernel before 1.`since` (kNever: not in the newest either) in files of `opset` and
+/// later, for an operand of `types`; no types: for any.
+struct Lack {
+  std::string_view ops;
+  int since = kNever;
+  int64_t opset = 0;
+  TypeSet types = kAnyType;
+  std::string_view domain = {};
+};
+
+const Lack kLacks[] = {
+    {" ImageDecoder "},
+    {" FlexAttention ", kNever, 0, kAnyType, "ai.onnx.preview"},
+    {" TreeEnsemble ", 21, 0, kAnyType, "ai.onnx.ml"},
+    {" DeformConv ", 30},
+    {" LpNormalization ", 30, 22},
+    {" RoiAlign ", kNever, 22},
+    {" QuantizeLinear ", 24, 23},
+    {" Swish ", kNever, 24},
+    {" TensorScatter ", 30, 24},
+    {" BitCast ", kNever, 26, TypeSet(DType::kBool)},
+    {" BitShift ", kNever, 0, TypeSet(DType::kU16)},
+    {" Max Min ", kNever, 0, TypeSet(DType::kU16, DType::kI16)},
+    {" Pow TopK ", kNever, 0, TypeSet(DType::kU64)},
+    {" Where ", kNever, 0, TypeSet(DType::kI8)},
+    {" Add Div Mul Sub Greater GreaterOrEqual Less LessOrEqual ", 21, 0, kNarrow},
+    {" Equal ", 21, 0, kUnsigned},
+    {" Cast CastLike ", 23, 0, TypeSet(DType::kI4, DType::kU4)},
+    {" Erf HardSigmoid HardSwish LeakyRelu Elu Selu Softplus Softsign Mish Gelu GlobalAveragePool "
+     "GlobalMaxPool ThresholdedRelu Hardmax Det Tan Atan PRelu Conv ConvTranspose AveragePool LRN "
+     "InstanceNormalization ",
+     kNever, 0, TypeSet(DType::kF64)},
+};
+
+/// The only operators with bfloat16 kernels.
+constexpr std::string_view kBf16 =
+    " Identity Sign IsNaN IsInf Flatten Transpose Shape Concat Reshape Squeeze Unsqueeze Gather "
+    "Slice Cast CastLike Split LayerNormalization Constant If Loop Scan ";
+
+bool HasType(const Value* v, const TypeSet& types) {
+  return v && v->type().is_tensor() && types.Has(v->dtype());
+}
+bool HasOperandOf(const Node& n, const TypeSet& types) {
+  const auto has = [&](const Value* v) { return HasType(v, types); };
+  return std::any_of(n.inputs().begin(), n.inputs().end(), has) ||
+         std::any_of(n.outputs().begin(), n.outputs().end(), has);
+}
+
+class KernelChecker {
+ public:
+  KernelChecker(const FileVersions& file, const Target& t, TargetReport& r)
+      : file_(file), t_(t), r_(r) {}
+
+  void Check(const Node& n) {
+    for (const Lack& l : kLacks) {
+      if (l.domain != n.def().domain || t_.minor >= l.since || file_.opset < l.opset) continue;
+      if (!Lists(l.ops, n.op())) continue;
+      if (l.types == kAnyType)
+        Refuse(n, "has no kernel there",
+               l.opset > 0 ? Cat("--opset ", l.opset - 1) : "another operator");
+      else if (HasOperandOf(n, l.types))
+        Refuse(n, "has no kernel for these element types there", "another element type");
+    }
+    static const TypeSet kBf16Type(DType::kBF16);
+    if (n.def().domain.empty() && HasOperandOf(n, kBf16Type) && !Lists(kBf16, n.op()))
+      Refuse(n, "has no bf16 kernel there", "--mode fp16");
+    if (n.Is("MatMulNBits", kMicrosoft)) CheckNBits(n);
+    if (n.Is("GatherBlockQuantized", kMicrosoft)) CheckGatherBlock(n);
+    if (n.Is("ConvInteger") && t_.minor < 24 && HasType(n.input(1), TypeSet(DType::kI8)))
+      Refuse(n, "takes no s8 weights before ort-1.24", "--dynamic-conv off, or --mode static");
+  }
+
+ private:
+  static constexpr std::string_view kMicrosoft = "com.microsoft";
+  void Refuse(const Node& n, std::string_view what, std::string remedy) {
+    Add(r_, n, Severity::kError, std::string(what), std::move(remedy));
+  }
+
+  void CheckNBits(const Node& n) {
+    const int64_t bits = n.Attr<int64_t>("bits");
+    const int since = bits == 4 ? 0 : bits == 8 ? 22 : 24;
+    if (t_.minor >= since) return;
+    Refuse(n, Cat(bits, "-bit MatMulNBits exists since ort-1.", since), "--bits 4");
+  }
+
+  void CheckGatherBlock(const Node& n) {
+    const int64_t bits = n.Attr<int64_t>("bits");
+    const bool packed = HasType(n.input(0), TypeSet(DType::kU8));
+    const int since = bits == 2 ? 30 : packed ? 22 : 0;
+    if (t_.minor >= since) return;
+    Refuse(n, Cat(bits, "-bit codes in bytes are taken since ort-1.", since),
+           "--embeddings off, or --format qdq");
+  }
+
+  const FileVersions& file_;
+  const Target& t_;
+  TargetReport& r_;
+};
+
+}  // namespace
+
+void CheckOrtKernels(const Graph& g, const FileVersions& file, const Target& t, TargetReport& r) {
+  KernelChecker checker(file, t, r);
+  ForEachNode(g, [&](const Node& n) { checker.Check(n); });
+}
+
+}  // namespace infer::target
