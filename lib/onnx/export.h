@@ -19,8 +19,8 @@ struct ExportOptions {
   /// 0: max(the input's opset, the lowest in which every node is expressible). Else what this opset
   /// lacks is written in its older form, or as the nodes that the standard defines it by.
   int opset = 0;
-  /// What the reader takes at most; 0: no limit. A newer input is written at this opset, with what it
-  /// lacks in older forms, as above.
+  /// What the reader takes at most; 0: no limit. A newer input is written at this opset, with what
+  /// it lacks in older forms, as above.
   int max_opset = 0;
   int64_t max_ir_version = 0;
   /// Tensors of at least this many bytes go to NAME.HASH.data beside the model once the whole would

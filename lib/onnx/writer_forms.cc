@@ -67,8 +67,8 @@ Status Writer::WriteNode(const Node& n) {
 
 std::optional<NodeSpec> Writer::OrtFormOf(const Node& n, const NodeSpec& spec) {
   const bool lacks = n.def().domain.empty() && OpsetOf(n.def(), spec) > state_.options.opset;
-  const bool standard = state_.options.target == ExportTarget::kOnnx ||
-                        state_.options.target == ExportTarget::kPlain;
+  const bool standard =
+      state_.options.target == ExportTarget::kOnnx || state_.options.target == ExportTarget::kPlain;
   if (standard && !lacks) {
     auto form = WithMaskRows(CallOf(n), spec, *this);
     if (form) form->attrs = AttrsAt(n.def(), n.attrs(), state_.options.opset);

@@ -39,19 +39,18 @@ void CheckVersions(const FileVersions& file, const Target& t, TargetReport& r) {
                           Cat("opset ", file.opset, "; ", t.name, " reads up to ", t.opset),
                           Cat("--opset ", t.opset)});
   if (file.ir_version > t.ir_version)
-    r.findings.push_back({"", Severity::kError,
-                          Cat("IR version ", file.ir_version, "; ", t.name, " reads up to ",
-                              t.ir_version),
-                          Cat("write it with --target ", t.name)});
+    r.findings.push_back(
+        {"", Severity::kError,
+         Cat("IR version ", file.ir_version, "; ", t.name, " reads up to ", t.ir_version),
+         Cat("write it with --target ", t.name)});
 }
 
 }  // namespace
 }  // namespace target
 
 int64_t TargetReport::errors() const {
-  return std::count_if(findings.begin(), findings.end(), [](const TargetFinding& f) {
-    return f.severity == Severity::kError;
-  });
+  return std::count_if(findings.begin(), findings.end(),
+                       [](const TargetFinding& f) { return f.severity == Severity::kError; });
 }
 
 Result<TargetReport> CheckTarget(const Graph& g, const FileVersions& file, const Target& target,
@@ -66,10 +65,9 @@ Result<TargetReport> CheckTarget(const Graph& g, const FileVersions& file, const
     case TargetRuntime::kOpenVino: target::CheckOpenVino(g, r); break;
     case TargetRuntime::kOurs: INFER_TRY(target::CheckOurs(g, ours, r)); break;
   }
-  std::stable_sort(r.findings.begin(), r.findings.end(),
-                   [](const TargetFinding& a, const TargetFinding& b) {
-                     return a.severity < b.severity;
-                   });
+  std::stable_sort(
+      r.findings.begin(), r.findings.end(),
+      [](const TargetFinding& a, const TargetFinding& b) { return a.severity < b.severity; });
   return r;
 }
 

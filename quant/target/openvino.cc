@@ -1,5 +1,5 @@
-/// What OpenVINO 2026.4 refuses, and what its CPU plugin computes in f32: measured as ort_kernels.cc
-/// and by the precisions of its compiled graph.
+/// What OpenVINO 2026.4 refuses, and what its CPU plugin computes in f32: measured as
+/// ort_kernels.cc and by the precisions of its compiled graph.
 #include "quant/target/checks.h"
 
 namespace infer::target {
@@ -13,9 +13,7 @@ constexpr std::string_view kNoRule =
 constexpr std::string_view kNoRuleMl = " Binarizer LabelEncoder TreeEnsemble ";
 constexpr std::string_view kNoRuleMicrosoft = " QGemm QLinearGlobalAveragePool QLinearLeakyRelu ";
 
-bool HasMany(const Value* v) {
-  return v && v->is_constant() && v->constant()->num_elements() > 1;
-}
+bool HasMany(const Value* v) { return v && v->is_constant() && v->constant()->num_elements() > 1; }
 
 class OpenVinoChecker {
  public:
@@ -37,8 +35,9 @@ class OpenVinoChecker {
                     "--format qdq, or --per-tensor");
     if (n.Is("GatherBlockQuantized", kMicrosoft) && !n.input(0)->is_constant())
       return Refuse(n, "its codes must be a constant", "--format qdq, or --embeddings off");
-    // Whole blocks reach a kernel that its library lacks; others are expanded.
+    // Whole blocks and fixed shapes reach a kernel that its library lacks; others are expanded.
     if (n.Is("MatMulNBits", kMicrosoft) && n.Attr<int64_t>("bits") == 2 &&
+        n.Attr<int64_t>("block_size") >= 32 && n.input(0)->shape().is_static() &&
         n.Attr<int64_t>("K") % n.Attr<int64_t>("block_size") == 0)
       return Refuse(n, "it lacks the 2-bit product", "--bits 4");
     if (n.Is("DequantizeLinear")) CheckBlocks(n);

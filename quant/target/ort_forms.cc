@@ -182,17 +182,29 @@ class FormChecker {
            n.Is("Conv") ? "--mode static, or --layers-int8 off" : "--format nbits");
   }
 
+  /// A MatMul and the Add of a bias behind it become a Gemm first, where the shapes allow.
+  static bool BecomesGemm(const Node& n) {
+    const Value* y = n.output(0);
+    if (!n.Is("MatMul") || !y->has_one_use() || !y->uses()[0].user->Is("Add")) return false;
+    const Use use = y->uses()[0];
+    const Shape& x = n.input(0)->shape();
+    return use.user->input(1 - use.operand)->is_constant() && x.has_rank() &&
+           (x.rank() == 2 || x.is_static());
+  }
+
   std::string RefuseNBits(const Node& n, const Node& w) const {
     if (!n.Is("MatMul") && !n.Is("Gemm")) return "-";
     if (file_.opset < 21) return "MatMulNBits is made of opset 21 on";
     const DType t = w.input(0)->dtype();
     const bool four = t == DType::kI4 || t == DType::kU4;
     if (!four && !Is8Bit(t)) return "-";
-    if (t_.minor < 30 && (!four || n.Is("Gemm"))) return "made of 4-bit MatMul alone";
+    if (t_.minor < 30 && (!four || n.Is("Gemm") || (t_.minor > 20 && BecomesGemm(n))))
+      return "made of 4-bit MatMul alone";
     if (!w.output(0)->has_one_use()) return "others read them, too";
     if (w.input(0)->constant()->rank() != 2) return "they are no matrix";
     const int64_t block = w.Attr<int64_t>("block_size");
-    if (block != 0 && (block < 16 || w.Attr<int64_t>("axis") != 0)) return "blocks along another axis";
+    if (block != 0 && (block < 16 || w.Attr<int64_t>("axis") != 0))
+      return "blocks along another axis";
     if (block == 0 && t_.minor < 30) return "a scale per column";
     if (n.Is("Gemm") && (n.Attr<int64_t>("transA") != 0 || n.Attr<int64_t>("transB") != 0 ||
                          n.Attr<float>("alpha") != 1 || (n.input(2) && n.Attr<float>("beta") != 1)))

@@ -40,8 +40,8 @@ Status CheckOurs(const Graph& g, const Backend& backend, TargetReport& r) {
   }
   for (const auto& [result, n] : wanted) {
     const auto own = by_name.find("->" + result);
-    const auto at = own != by_name.end() ? own : by_name.find(n->name());
-    if (at == by_name.end() || n->name().empty()) continue;
+    const auto at = own != by_name.end() || n->name().empty() ? own : by_name.find(n->name());
+    if (at == by_name.end()) continue;
     const StepInfo& s = *at->second;
     const bool few_bits = Lists(" MatMulNBits GatherBlockQuantized ", n->op());
     if (s.kernel == "reference")

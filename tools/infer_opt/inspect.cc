@@ -113,8 +113,7 @@ class InspectCommand : public Command {
     if (const Target* t = FindTarget(target_)) {
       context.Step("target");
       INFER_ASSIGN(const auto cpu, MakeBackend("cpu"));
-      INFER_ASSIGN(const TargetReport found,
-                   CheckTarget(model.graph, VersionsOf(model), *t, *cpu));
+      INFER_ASSIGN(const TargetReport found, CheckTarget(model.graph, VersionsOf(model), *t, *cpu));
       context.Print(ToText(found, *t));
       report["target"] = infer::ToJson(found, *t);
       fits = found.errors() == 0;

@@ -52,6 +52,34 @@ TEST(Export, KeepsTheInputsOpsetWhereTheOldFormCanSayIt) {
   EXPECT_EQ(Fingerprint(again->graph), Fingerprint(m.graph));
 }
 
+/// Also where the axis is the default, so that no attribute tells.
+TEST(Export, AScalePerChannelNeedsOpset13) {
+  const auto opset_of = [](std::string_view scale) {
+    Model m = FromText(
+        Cat("graph g(x: i8[1, 2, 3]) -> (y) { s = const ", scale, " y = DequantizeLinear(x, s) }"));
+    m.info.opsets[""] = 11;
+    return ProtoOf(m).opset_import(0).version();
+  };
+  EXPECT_EQ(opset_of("f32[2] {1, 2}"), 13);
+  EXPECT_EQ(opset_of("f32[] {1}"), 11);
+}
+
+TEST(Export, WhatTheReaderTakesAtMost) {
+  Model m = FromText(kUnsqueeze);
+  m.info.opsets[""] = 24;
+  m.info.ir_version = 11;
+  ExportOptions options;
+  options.max_opset = 12;
+  options.max_ir_version = 8;
+  const onnx::ModelProto p = ProtoOf(m, options);
+  EXPECT_EQ(p.opset_import(0).version(), 12);
+  EXPECT_EQ(p.ir_version(), 8);
+  EXPECT_EQ(p.graph().node(0).input_size(), 1);
+  m = FromText("graph g(x: f32[2]) -> (y) { y = Relu(x) }");
+  m.info.opsets[""] = 11;
+  EXPECT_EQ(ProtoOf(m, options).opset_import(0).version(), 11) << "never raised";
+}
+
 TEST(Export, TypesThatAnOperatorWasGivenLaterNeedTheirOpset) {
   const auto opset_of = [](std::string_view scale, std::string_view zero) {
     Model m = FromText(Cat("graph g(x: ", scale, "[2]) -> (y) { s = const ", scale,
@@ -241,6 +269,15 @@ TEST(Export, KeepsFusedOperatorsForOurselves) {
   auto again = ImportModelBytes(p.SerializeAsString(), FusedOps());
   ASSERT_TRUE(again.ok()) << again.status().message();
   EXPECT_EQ(Fingerprint(again->graph), Fingerprint(m.graph));
+}
+
+TEST(Export, FusedOperatorsAsTheirNodesForReadersWithoutFunctions) {
+  const Model m = FromText("graph g(x: f32[2]) -> (y) { y = infer::Wrap(x) }", FusedOps());
+  ExportOptions options;
+  options.target = ExportTarget::kPlain;
+  const onnx::ModelProto p = ProtoOf(m, options);
+  EXPECT_EQ(p.functions_size(), 0);
+  for (const onnx::NodeProto& n : p.graph().node()) EXPECT_EQ(n.domain(), "");
 }
 
 TEST(Export, MovesTensorsToExternalData) {

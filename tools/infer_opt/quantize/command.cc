@@ -180,7 +180,8 @@ class QuantizeCommand : public Command {
       INFER_ASSIGN(ExportReport written, export_.Write(context, model));
       report["output"] = export_.Report(written);
     } else {
-      context.Note("not written, because a gate failed or the target refuses it (--keep-failed writes it)");
+      context.Note(
+          "not written, because a gate failed or the target refuses it (--keep-failed writes it)");
     }
     INFER_TRY(WriteReport(context, std::move(report)));
     return passed ? kExitOk : kExitGateFailed;

@@ -1,0 +1,172 @@
+#!/usr/bin/env python3
+"""`infer-opt inspect --target` beside the runtimes themselves.
+
+usage: target_files.py INFER_OPT [--files FOLDER] [MODEL...]
+
+Writes shared models in every form of `infer-opt quantize` (or takes the files of FOLDER, NAME.onnx).
+For ONNX Runtime (the judge's own, and each folder of INFER_JUDGE_ORT, separated by ':', that holds
+another version as `pip install --target` leaves it) and OpenVINO: where --target has no error the
+runtime must load the file and, in ONNX Runtime, its rewritten graph must hold exactly the integer
+kernels that --target foretells; where it has an error, the runtime must refuse it. Prints a
+line per runtime and one per file that differs. Exits 1 when one does, 77 with nothing to judge."""
+import collections
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+import judging
+
+KERNELS = ("QLinearConv QLinearMatMul MatMulIntegerToFloat QGemm MatMulInteger ConvInteger "
+           "DynamicQuantizeMatMul DynamicQuantizeLSTM MatMulNBits GatherBlockQuantized QLinearAdd "
+           "QLinearMul QLinearConcat QLinearAveragePool QLinearGlobalAveragePool QLinearSigmoid "
+           "QLinearLeakyRelu QLinearSoftmax QLinearWhere").split()
+# How ONNX Runtime's rewrites name one and the same integer product of a dynamic file.
+SAME = {"DynamicQuantizeMatMul": "MatMulInteger", "MatMulIntegerToFloat": "MatMulInteger"}
+# Run in a process for each file: a runtime may crash.
+ORT = """
+import collections, json, os, sys, tempfile, onnx, onnxruntime as ort
+options = ort.SessionOptions()
+options.log_severity_level = 4
+options.intra_op_num_threads = 1
+loaded = ort.InferenceSession(sys.argv[1], options, ["CPUExecutionProvider"])
+options.optimized_model_filepath = os.path.join(sys.argv[2], "rewritten.onnx")
+try:
+    ort.InferenceSession(sys.argv[1], options, ["CPUExecutionProvider"])
+    graph = onnx.load(options.optimized_model_filepath, load_external_data=False).graph
+    print(json.dumps(collections.Counter(n.op_type for n in graph.node)))
+except Exception as e:  # 1.20 and 1.21 cannot write what some rewrites make
+    print("null")
+"""
+OPENVINO = """
+import sys, openvino
+openvino.Core().compile_model(sys.argv[1], "CPU", {"INFERENCE_NUM_THREADS": 1})
+print("null")
+"""
+CIFAR = ["--data", "cifar10_dev_images_u8_nhwc.npy", "--preprocess",
+         "layout=nchw,scale=1/255,mean=.4914:.4822:.4465,std=.2023:.1994:.2010"]
+STATIC = {"resnet20_cifar": CIFAR, "vit_ibp_cifar": CIFAR,
+          "matchboxnet_kws": ["--data", "fsdd_dev_mfcc_f32.npy"]}
+OTHERS = ["resnet20_cifar", "vit_ibp_cifar", "stories260k_a", "dtln_1"]
+STATIC_FORMS = {
+    "qdq": [], "s8": ["--activations", "s8"], "u8w": ["--weights", "u8"], "pt": ["--per-tensor"],
+    "qop": ["--format", "qoperator"], "qoppt": ["--format", "qoperator", "--per-tensor"],
+    "u16": ["--activations", "u16"], "s16": ["--activations", "s16", "--symmetric-activations"],
+}
+OTHER_FORMS = {
+    **{f"nb{b}": ["--mode", "weight-only", "--bits", str(b)] for b in (2, 4, 8)},
+    **{f"wq{b}": ["--mode", "weight-only", "--format", "qdq", "--bits", str(b)] for b in (4, 8)},
+    **{m: ["--mode", m] for m in ("fp16", "bf16", "dynamic")},
+}
+
+
+def make_files(tool, models, folder):
+    root = judging.data_folder()
+
+    def make(model, form, options):
+        source = os.path.join(root, "models", model, "model.onnx")
+        if (models and model not in models) or not os.path.exists(source):
+            return
+        path = os.path.join(folder, f"{model}.{form}.onnx")
+        code, error = judging.run_quietly([tool, "quantize", source, "-o", path, "--quiet",
+                                           *options])
+        if code:
+            sys.exit(f"{model} {form}: {error}")
+
+    for model, data in STATIC.items():
+        data = [os.path.join(root, "labelled", d) if d.endswith(".npy") else d for d in data]
+        for form, options in STATIC_FORMS.items():
+            make(model, form, [*data, "--samples", "16", "--recipe", "none", "--no-verify",
+                               *options])
+    for model in OTHERS:
+        for form, options in OTHER_FORMS.items():
+            make(model, form, options)
+
+
+def runtimes():
+    """(target, program of a child, its environment) of everything that is installed."""
+    for folder in [""] + [f for f in os.environ.get("INFER_JUDGE_ORT", "").split(":") if f]:
+        env = dict(os.environ, **({"PYTHONPATH": folder} if folder else {}))
+        said = subprocess.run([sys.executable, "-c", "import onnxruntime as o; print(o.__version__)"],
+                              env=env, capture_output=True, text=True)
+        if said.returncode == 0:
+            yield "ort-" + ".".join(said.stdout.split(".")[:2]), ORT, env
+    if subprocess.run([sys.executable, "-c", "import openvino"], capture_output=True).returncode == 0:
+        yield "openvino", OPENVINO, dict(os.environ)
+
+
+def foretold(tool, path, target):
+    with tempfile.NamedTemporaryFile(suffix=".json") as out:
+        done = subprocess.run([tool, "inspect", path, "--target", target, "--quiet", "--json",
+                               out.name], capture_output=True, text=True)
+        if done.returncode not in (0, 1):
+            sys.exit(f"{path}: inspect --target {target}: {done.stderr.strip()}")
+        report = json.load(open(out.name))["target"]
+    if report["fits"] != (done.returncode == 0):
+        sys.exit(f"{path}: exit {done.returncode}, but fits is {report['fits']}")
+    return report
+
+
+def counted(operators, dynamic):
+    kernels = collections.Counter()
+    for op, n in operators.items():
+        if op in KERNELS:
+            kernels[SAME.get(op, op) if dynamic else op] += n
+    return dict(kernels)
+
+
+def judge(tool, path, target, program, env):
+    """What differs; "" for nothing."""
+    report = foretold(tool, path, target)
+    errors = [f for f in report["findings"] if f["severity"] == "error"]
+    with tempfile.TemporaryDirectory() as work:
+        ran = subprocess.run([sys.executable, "-c", program, path, work], env=env,
+                             capture_output=True, text=True, timeout=300)
+    if ran.returncode:
+        return "" if errors else "refused, but no error was foretold: " + ran.stderr.strip()[-300:]
+    if errors:
+        return f"taken, but foretold was: {errors[0]['node']}: {errors[0]['what']}"
+    operators = json.loads(ran.stdout.splitlines()[-1])
+    if operators is None:
+        return ""
+    dynamic = {"MatMulInteger"} & set(report["integer_kernels"])
+    want, got = counted(report["integer_kernels"], dynamic), counted(operators, dynamic)
+    return "" if want == got else f"foretold {want}, there is {got}"
+
+
+def main():
+    args = sys.argv[1:]
+    if not args or args[0].startswith("-"):
+        sys.exit(__doc__)
+    tool, folder, models = args[0], "", args[1:]
+    if models[:1] == ["--files"]:
+        folder, models = models[1], []
+    known = subprocess.run([tool, "inspect", "--help"], capture_output=True, text=True).stdout
+    failed = judged = 0
+    with tempfile.TemporaryDirectory() as scratch:
+        if not folder:
+            folder = scratch
+            make_files(tool, models, folder)
+        files = sorted(f for f in os.listdir(folder) if f.endswith(".onnx"))
+        for target, program, env in runtimes():
+            if target not in known:
+                print(f"{target}: not in the table, not judged")
+                continue
+            differing = 0
+            for name in files:
+                why = judge(tool, os.path.join(folder, name), target, program, env)
+                judged += 1
+                if why:
+                    differing += 1
+                    print(f"FAIL {target} {name}: {why}", flush=True)
+            failed += differing
+            print(f"{target}: {len(files) - differing} of {len(files)} files as foretold",
+                  flush=True)
+    if not judged:
+        judging.skip("no file, or no runtime of the table")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,158 @@
+#include <gmock/gmock.h>
+
+#include "lib/support/strings.h"
+#include "quant/target/check.h"
+#include "runtime/cpu/backend.h"
+#include "tests/quant/scheme/graphs.h"
+
+namespace infer {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Pair;
+using testing::UnorderedElementsAre;
+
+TargetReport Check(std::string_view text, std::string_view target, int64_t opset = 13,
+                   int64_t ir_version = 8) {
+  const Graph g = MustParse(text);
+  const Target* t = FindTarget(target);
+  EXPECT_NE(t, nullptr) << target;
+  auto r = CheckTarget(g, {opset, ir_version}, *t, *MakeCpuBackend());
+  EXPECT_TRUE(r.ok()) << r.status().message();
+  return r.ok() ? *std::move(r) : TargetReport();
+}
+
+/// The one finding of a report; fails where there are others.
+TargetFinding Only(const TargetReport& r) {
+  EXPECT_EQ(r.findings.size(), 1u);
+  return r.findings.empty() ? TargetFinding() : r.findings[0];
+}
+
+/// A Gemm of codes: `act` the type of activations, `bias` and `end` as graph text.
+std::string Gemm(std::string_view zero_point, std::string_view bias, std::string_view attrs) {
+  return Cat(R"(graph g(x: u8[2, 2]) -> (y) {
+    s = const f32[] {0.1}
+    z = const u8[] {3}
+    w = const i8[2, 2] {1, 2, 3, 4}
+    ws = const f32[2] {0.1, 0.2}
+    wz = const i8[2] {0, 0}
+    xd = DequantizeLinear(x, s, z)
+    wd = DequantizeLinear(w, ws)",
+             zero_point, R"() {axis=1}
+    )",
+             bias, R"(
+    y = Gemm(xd, wd, b))",
+             attrs, "\n}");
+}
+constexpr std::string_view kBias32 = R"(c = const i32[2] {1, 2}
+    cs = const f32[2] {0.01, 0.02}
+    b = DequantizeLinear(c, cs) {axis=0})";
+constexpr std::string_view kBiasF32 = "b = const f32[2] {1, 2}";
+
+TEST(Target, OrtAloneIsTheNewest) {
+  EXPECT_EQ(FindTarget("ort"), FindTarget("ort-1.30"));
+  EXPECT_EQ(FindTarget("ort-1.19"), nullptr);
+}
+
+TEST(Target, NewerOpsetsAndIrVersionsAreRefused) {
+  constexpr char kRelu[] = "graph g(x: f32[2]) -> (y) { y = Relu(x) }";
+  EXPECT_THAT(Check(kRelu, "ort-1.22", 22, 10).findings, IsEmpty());
+  const TargetFinding opset = Only(Check(kRelu, "ort-1.22", 23, 10));
+  EXPECT_EQ(opset.severity, Severity::kError);
+  EXPECT_THAT(opset.what, HasSubstr("opset 23"));
+  EXPECT_THAT(opset.remedy, HasSubstr("--opset 22"));
+  EXPECT_THAT(Only(Check(kRelu, "ort-1.22", 22, 11)).what, HasSubstr("IR version 11"));
+}
+
+TEST(Target, GemmOfCodesIsQGemm) {
+  for (const char* t : {"ort-1.20", "ort-1.24", "ort-1.30"}) {
+    const TargetReport r = Check(Gemm(", wz", kBias32, ""), t);
+    EXPECT_THAT(r.findings, IsEmpty()) << t;
+    EXPECT_THAT(r.kernels, UnorderedElementsAre(Pair("QGemm", 1))) << t;
+  }
+}
+
+TEST(Target, WhatVersionsFuseDiffers) {
+  const std::string no_zero_point = Gemm("", kBias32, ""), float_bias = Gemm(", wz", kBiasF32, "");
+  EXPECT_THAT(Check(no_zero_point, "ort-1.24").findings, IsEmpty());
+  EXPECT_THAT(Only(Check(no_zero_point, "ort-1.30")).what, HasSubstr("zero point"));
+  EXPECT_THAT(Only(Check(float_bias, "ort-1.20")).what, HasSubstr("bias"));
+  EXPECT_THAT(Check(float_bias, "ort-1.22", 13).findings, IsEmpty());
+  EXPECT_THAT(Only(Check(float_bias, "ort-1.22", 21)).severity, Severity::kSlow);
+  EXPECT_THAT(Check(float_bias, "ort-1.24", 21).findings, IsEmpty());
+  EXPECT_THAT(Only(Check(Gemm(", wz", kBias32, " {beta=0.5}"), "ort-1.30")).what,
+              HasSubstr("beta"));
+}
+
+/// s8 activations that two read keep their type there, others become u8.
+TEST(Target, SignedActivationsWithTwoReadersAreNotFused) {
+  constexpr char kPair[] = R"(graph g(x: f32[1, 1, 4, 4]) -> (y) {
+    s = const f32[] {0.1}
+    z = const i8[] {3}
+    w = const i8[1, 1, 1, 1] {1}
+    wz = const i8[] {0}
+    wd = DequantizeLinear(w, s, wz)
+    xq = QuantizeLinear(x, s, z)
+    xd = DequantizeLinear(xq, s, z)
+    c = Conv(xd, wd)
+    cq = QuantizeLinear(c, s, z)
+    cd = DequantizeLinear(cq, s, z)
+    d = Conv(cd, wd)
+    dq = QuantizeLinear(d, s, z)
+    dd = DequantizeLinear(dq, s, z)
+    y = SECOND
+  })";
+  std::string one = kPair, two = kPair;
+  one.replace(one.find("SECOND"), 6, "Relu(dd)");
+  two.replace(two.find("SECOND"), 6, "Add(dd, cd)");
+  EXPECT_THAT(Check(one, "ort").findings, IsEmpty());
+  EXPECT_THAT(Check(one, "ort").kernels, UnorderedElementsAre(Pair("QLinearConv", 2)));
+  const TargetReport r = Check(two, "ort");
+  ASSERT_EQ(r.findings.size(), 2u);  // into and out of the value that two read
+  EXPECT_THAT(r.findings[0].what, HasSubstr("other types"));
+  EXPECT_EQ(r.errors(), 0);
+}
+
+TEST(Target, FewBitsAndSignedConvIntegerNeedNewVersions) {
+  constexpr char kNBits[] = R"(graph g(x: f32[1, 64]) -> (y) {
+    w = const u8[4, 1, 16] ~1
+    s = const f32[4, 1] ~1
+    y = com.microsoft::MatMulNBits(x, w, s) {K=64, N=4, bits=2, block_size=64}
+  })";
+  EXPECT_THAT(Only(Check(kNBits, "ort-1.23")).what, HasSubstr("ort-1.24"));
+  EXPECT_THAT(Check(kNBits, "ort-1.24").kernels, UnorderedElementsAre(Pair("MatMulNBits", 1)));
+  EXPECT_EQ(Check(kNBits, "openvino").errors(), 1);
+}
+
+TEST(Target, OpenVinoRefusesChannelScalesOfQLinearConv) {
+  constexpr char kConv[] = R"(graph g(x: u8[1, 2, 4, 4]) -> (y) {
+    s = const f32[] {0.1}
+    z = const u8[] {3}
+    w = const i8[3, 2, 1, 1] ~1
+    ws = const f32[3] {0.1, 0.2, 0.3}
+    wz = const i8[3] {0, 0, 0}
+    y = QLinearConv(x, s, z, w, ws, wz, s, z)
+  })";
+  EXPECT_THAT(Only(Check(kConv, "openvino")).what, HasSubstr("axis"));
+  EXPECT_THAT(Check(kConv, "ort-1.20").findings, IsEmpty());
+}
+
+TEST(Target, OursIsAskedAndSaysWhatRunsOnReferenceKernels) {
+  constexpr char kInteger[] = R"(graph g(x: u8[2, 2], w: u8[2, 2]) -> (y) {
+    y = MatMulInteger(x, w)
+  })";
+  const TargetReport r = Check(kInteger, "infer");
+  EXPECT_EQ(r.errors(), 0);
+  EXPECT_THAT(Only(r).severity, Severity::kSlow);
+  EXPECT_THAT(Only(r).what, HasSubstr("reference"));
+}
+
+TEST(Target, Bf16IsRefusedByOnnxRuntime) {
+  constexpr char kRelu[] = "graph g(x: bf16[2]) -> (y) { y = Relu(x) }";
+  EXPECT_EQ(Check(kRelu, "ort", 22).errors(), 1);
+  EXPECT_EQ(Check(kRelu, "openvino", 22).errors(), 0);
+}
+
+}  // namespace
+}  // namespace infer
