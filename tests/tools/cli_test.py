@@ -245,6 +245,25 @@ class Cli(unittest.TestCase):
         self.assertIn(" QDQ Conv", shown)
         self.assertNotIn("DequantizeLinear+", shown)
 
+    def test_target(self):
+        """What a target refuses is not written; what it reads at most is."""
+        out = self.dir / "target.onnx"
+        weights = ["quantize", MODEL, "-o", out, "--mode", "weight-only"]
+        report = self.report(0, "infer-opt", *weights, "--target", "ort-1.20")
+        self.assertTrue(report["target"]["fits"])
+        self.assertEqual(report["target"]["findings"][0]["severity"], "slow")
+        out.unlink()
+        report = self.report(1, "infer-opt", *weights, "--bits", 8, "--target", "ort-1.20")
+        self.assertFalse(report["passed"])
+        self.assertIn("error", [f["severity"] for f in report["target"]["findings"]])
+        self.assertFalse(out.exists())
+        self.report(0, "infer-opt", *weights, "--bits", 8, "--target", "ort-1.22")
+        self.assertTrue(self.report(0, "infer-opt", "inspect", out, "--target", "ort")
+                        ["target"]["fits"])
+        self.report(1, "infer-opt", "inspect", out, "--target", "ort-1.21")
+        self.report(0, "infer-opt", "fuse", MODEL, "-o", out, "--target", "openvino")
+        self.expect(2, "infer-opt", "inspect", MODEL, "--target", "ort-1.19")
+
     def test_quantize_weights_only(self):
         """Without data, which the command says; with --eval it is judged."""
         for form in (["--bits", 4, "--block", 32], ["--bits", 8, "--format", "qdq"],
