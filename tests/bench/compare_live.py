@@ -51,9 +51,10 @@ def main():
         results.append({"kind": kind, "model": model, "verdict": r["verdict"], "effect": r["effect"],
                         "seconds": r["seconds"], "starts": len(r["sides"][0]["starts"]),
                         "load": os.getloadavg()[0], "attempts": r["attempts"]})
-        e = r["effect"]
-        print(f"{kind:6} {pathlib.Path(model).name:28} {r['verdict']:13} {100 * e['value']:+7.2f} %  "
-              f"({100 * e['ci95'][0]:+.2f} to {100 * e['ci95'][1]:+.2f} %)  {results[-1]['starts']:3} starts "
+        # Infinities of a single start are strings in JSON.
+        value, low, high = (100 * float(v) for v in (r["effect"]["value"], *r["effect"]["ci95"]))
+        print(f"{kind:6} {pathlib.Path(model).name:28} {r['verdict']:13} {value:+7.2f} %  "
+              f"({low:+.2f} to {high:+.2f} %)  {results[-1]['starts']:3} starts "
               f"{r['seconds']:6.1f} s  load {results[-1]['load']:.1f}", flush=True)
         if args.json:
             pathlib.Path(args.json).write_text(json.dumps(results, indent=1))

@@ -122,6 +122,139 @@ class Compare(unittest.TestCase):
         self.assertTrue(parsed["interrupted"])
         self.assertEqual(parsed["verdict"], "inconclusive")
 
+    def test_history_is_appended_to_and_learnt_from(self):
+        history = self.dir / "history.jsonl"
+        options = ["--history", str(history), "--series", "s"]
+        a, b = self.side("a", 1.0), self.side("b", 1.03)
+        done, report = self.compare(a, b, *options)
+        self.assertEqual((done.returncode, report["verdict"]), (1, "slower"), done.stderr)
+        self.assertIsNone(report["noise_floor"])
+        entry = json.loads(history.read_text())
+        self.assertEqual((entry["verdict"], entry["kind"]), ("slower", "live"))
+        # A series that is known to differ by 2 % from one comparison to the next: 3 % say nothing.
+        with history.open("a") as f:
+            f.write("half a li\n")
+            for i in range(9):
+                f.write(json.dumps({**entry, "effect": 0.02 if i % 2 else -0.02}) + "\n")
+        done, report = self.compare(a, b, *options)
+        self.assertEqual((done.returncode, report["passed"]), (0, True), done.stderr)
+        self.assertGreater(report["noise_floor"]["share"], 0.05)
+        self.assertIn("history.jsonl, line 2: no JSON object", done.stderr)
+        self.assertEqual(len(history.read_text().splitlines()), 12)
+        # Another series knows nothing of this one.
+        done, report = self.compare(a, b, "--history", str(history), "--series", "t")
+        self.assertEqual((done.returncode, report["noise_floor"]), (1, None))
+
+    def run_report(self, name, times, model="m.onnx"):
+        """Of as many processes as there are times, each in a file of its own."""
+        files = []
+        for i, ms in enumerate(times):
+            path = self.dir / f"{name}{i}.json"
+            path.write_text(json.dumps({
+                "schema": "infer-bench/run@1", "host": {"cpu": "x", "isa": "y", "logical_cpus": 2},
+                "results": [{"model": {"path": model, "sha256": "0"}, "batch": 1, "samples_ms": [ms, ms * 1.01, ms * 0.99]}]}))
+            files.append(str(path))
+        return files
+
+    def compare_files(self, a, b, *options):
+        report = self.dir / "files.json"
+        report.unlink(missing_ok=True)
+        more = [x for side, files in (("--a", a), ("--b", b)) for f in files[1:] for x in (side, f"report={f}")]
+        done = run("infer-bench", "compare", a[0], b[0], *more, "--json", str(report), *options)
+        parsed = json.loads(report.read_text()) if report.exists() else None
+        if parsed:
+            validate(parsed)
+        return done, parsed
+
+    def test_reports_of_several_starts(self):
+        a = self.run_report("a", [1.0, 1.01, 0.99, 1.005, 1.002, 0.998])
+        b = self.run_report("b", [1.1, 1.11, 1.09, 1.105, 1.102, 1.098])
+        done, report = self.compare_files(a, b)
+        self.assertEqual((done.returncode, report["pairs"][0]["verdict"]), (1, "slower"), done.stderr)
+        self.assertAlmostEqual(report["pairs"][0]["effect"]["value"], 0.1, delta=0.01)
+        self.assertLess(report["pairs"][0]["mann_whitney_p"], 0.01)
+        done, report = self.compare_files(a, b, "--fail-above", "20%")
+        self.assertEqual((done.returncode, report["passed"]), (0, True))
+
+    def test_reports_of_one_process_say_nothing_without_a_history(self):
+        a, b = self.run_report("a", [1.0]), self.run_report("b", [1.2])
+        done, report = self.compare_files(a, b)
+        self.assertEqual((done.returncode, report["pairs"][0]["verdict"]), (0, "inconclusive"))
+        self.assertIn("not independent", done.stdout)
+        self.assertEqual(self.compare_files(a, b, "--strict")[0].returncode, 1)
+        history = ["--history", str(self.dir / "h.jsonl")]
+        for i in range(9):
+            c = self.run_report(f"c{i}", [1.0 + 0.002 * (i % 2)])
+            self.assertEqual(self.compare_files(a, c, *history)[0].returncode, 0)
+        done, report = self.compare_files(a, b, *history)
+        self.assertEqual((done.returncode, report["pairs"][0]["verdict"]), (1, "slower"), done.stdout)
+
+    def test_google_benchmark_and_broken_reports(self):
+        for name, ns in (("a", 1000), ("b", 1100)):
+            (self.dir / f"{name}.json").write_text(json.dumps({
+                "context": {"num_cpus": 2}, "benchmarks": [
+                    {"name": "BM_x", "run_name": "BM_x", "run_type": "iteration", "real_time": ns + i, "time_unit": "ns"} for i in range(5)]}))
+        files = [[str(self.dir / "a.json")], [str(self.dir / "b.json")]]
+        done, report = self.compare_files(*files)
+        self.assertEqual((done.returncode, report["a"]["format"]), (0, "google-benchmark"), done.stderr)
+        self.assertEqual(report["pairs"][0]["verdict"], "inconclusive")
+        self.assertAlmostEqual(report["pairs"][0]["of_runs"]["value"], 0.1, delta=0.01)
+        for text in ("", "[]", "{}", '{"schema": "infer-bench/run@1", "results": 7}', '{"benchmarks": [3]}',
+                     '{"schema": "infer-bench/compare@1", "sides": [{}, {"starts": [1]}]}'):
+            (self.dir / "b.json").write_text(text)
+            done, report = self.compare_files(*files)
+            self.assertIn(done.returncode, (2, 3), f"{text}: {done.stdout} {done.stderr}")
+            self.assertIsNone(report)
+
+    def test_our_own_reports_are_read(self):
+        runs = []
+        for name in "ab":
+            path = self.dir / f"{name}.json"
+            done = run("infer-bench", "run", str(self.model), "--json", str(path))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            runs.append([str(path)])
+        done, report = self.compare_files(*runs)
+        self.assertIn(done.returncode, (0, 1), done.stderr)
+        self.assertEqual(report["a"]["format"].split("@")[0], "infer-bench/run")
+        _, live = self.compare(self.side("a", 1.0), self.side("b", 1.05))
+        path = self.dir / "live.json"
+        path.write_text(json.dumps(live))
+        done, report = self.compare_files([str(path)], [str(path)], "--a", "side=a")
+        self.assertEqual(report["pairs"][0]["a_starts_ms"], [s["fastest_ms"] for s in live["sides"][0]["starts"]])
+        self.assertIn(done.returncode, (0, 1), done.stderr)
+
+    def test_github_annotations_and_the_workflow_that_prints_them(self):
+        import shlex
+        text = (pathlib.Path(os.environ["INFER_SOURCE"]) / "docs/ci/compare.yml").read_text()
+        command = text[text.index("head/build/release/bin/infer-bench compare"):text.index(" | tee")]
+        words = shlex.split(command.replace("\\\n", " "))
+        summary = self.dir / "summary.md"
+        binaries = {"a": self.side("a", 1.0), "b": self.side("b", 1.05)}
+        words = [{"head/$MODEL": str(self.model), "$GITHUB_STEP_SUMMARY": str(summary),
+                  "binary=base/build/release/bin/infer-bench": binaries["a"],
+                  "binary=head/build/release/bin/infer-bench": binaries["b"],
+                  "history.jsonl": str(self.dir / "history.jsonl"),
+                  "verdict.json": str(self.dir / "verdict.json")}.get(w, w) for w in words]
+        done = run("infer-bench", *words[1:], *self.lock)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertRegex(done.stdout, r"^::error title=infer-bench%3A [^\n]*relu.onnx::B is slower: it takes \+[0-9.]+ %25 [^\n]*\n$")
+        self.assertIn("| **slower** |", summary.read_text())
+        validate(json.loads((self.dir / "verdict.json").read_text()))
+        self.assertEqual(len((self.dir / "history.jsonl").read_text().splitlines()), 1)
+        done, _ = self.compare(binaries["a"], binaries["b"], "--fail-above", "10%", "--format", "markdown")
+        self.assertEqual(done.returncode, 0)
+        self.assertTrue(done.stdout.startswith("| | verdict |"), done.stdout)
+
+    def test_a_large_difference_is_found_by_five_starts(self):
+        done, report = self.compare(self.side("a", 3.0), self.side("b", 1.0))
+        self.assertEqual((done.returncode, report["verdict"], len(report["sides"][0]["starts"])), (0, "faster", 5))
+
+    def test_a_suspicion_is_followed_up_beyond_the_budget(self):
+        a, b = self.side("a", 3.0, pause=0.04), self.side("b", 1.0, pause=0.04)
+        seconds = self.compare(a, b)[1]["seconds"]
+        done, report = self.compare(a, b, "--budget", str(seconds * 0.85))
+        self.assertEqual(report["verdict"], "faster", done.stdout)
+
     def test_our_own_engine_on_both_sides(self):
         done, report = self.compare("threads=1", "env:INFER_MAX_ISA=avx2", "--budget", "2")
         self.assertIn(done.returncode, (0, 1), done.stderr)

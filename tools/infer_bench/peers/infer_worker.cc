@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <iostream>
 #include <new>
 
@@ -29,6 +30,12 @@ using Clock = std::chrono::steady_clock;
 double SpinShare() {
   const char* text = std::getenv("INFER_BENCH_SPIN");
   return text ? std::clamp(std::strtod(text, nullptr), 0.0, 100.0) : 0;
+}
+
+int64_t ThreadCpuNs() {
+  timespec t{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
 }
 
 /// For how long this thread was ready to run while others had the processor.
@@ -118,9 +125,10 @@ class InferEngine {
       // The waits are read inside of a longer time: none is taken off that did not lengthen it.
       const auto outer = Clock::now();
       const int64_t before = waits.Ns();
+      const int64_t cpu_before = spin_ > 0 ? ThreadCpuNs() : 0;
       const auto start = Clock::now();
       INFER_TRY(run_->Run());
-      if (spin_ > 0) Spin(start);
+      if (spin_ > 0) Spin(cpu_before);
       ns.push_back(since(start));
       if (before < 0) continue;
       const int64_t waited = std::max<int64_t>(0, waits.Ns() - before);
@@ -129,10 +137,11 @@ class InferEngine {
     return Json{{"ns", ns}, {"undisturbed_ns", undisturbed}};
   }
 
-  /// Keeps the processor busy until the run that began at `start` has taken spin_ more.
-  void Spin(Clock::time_point start) const {
-    const auto ran = std::chrono::duration<double>(Clock::now() - start) * (1 + spin_);
-    while (Clock::now() - start < ran) {
+  /// Keeps the processor busy until the run, which had used `before` of it when it began, has used
+  /// spin_ more: of processor time, since waits are no part of what a program costs.
+  void Spin(int64_t before) const {
+    const auto used = static_cast<double>(ThreadCpuNs() - before);
+    while (static_cast<double>(ThreadCpuNs() - before) < used * (1 + spin_)) {
     }
   }
 

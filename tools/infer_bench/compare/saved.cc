@@ -1,0 +1,254 @@
+#include "tools/infer_bench/compare/saved.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+#include "lib/support/readable.h"
+#include "lib/support/statistics.h"
+#include "lib/support/strings.h"
+#include "tools/infer_bench/compare/rank_tests.h"
+
+namespace infer {
+namespace {
+
+/// Mann-Whitney reaches 1 % with five starts of each side, not with four.
+constexpr size_t kLeastStarts = 5;
+constexpr double kSignificance = 0.01;
+/// A floor is three standard deviations; intervals of 95 and 99 % take so much of it.
+constexpr double kFloor95 = 1.96 / 3, kFloor99 = 2.576 / 3;
+
+std::vector<double> Times(const Json& j, double scale = 1) {
+  std::vector<double> ms;
+  if (!j.is_array()) return ms;
+  for (const Json& v : j)
+    if (v.is_number() && v.get<double>() > 0) ms.push_back(v.get<double>() * scale);
+  return ms;
+}
+
+std::string Text(const Json& j, const char* pointer) {
+  const Json::json_pointer at(pointer);
+  if (!j.contains(at)) return "";
+  const Json& v = j.at(at);
+  return v.is_string() ? v.get<std::string>() : v.dump();
+}
+
+Json MachineOf(const Json& report) {
+  Json machine = Json::object();
+  for (const char* key : {"cpu", "isa", "logical_cpus", "build_type"})
+    machine[key] = Text(report, (std::string("/host/") + key).c_str());
+  return machine;
+}
+
+std::string LabelOf(const Json& j) {
+  std::string label = std::filesystem::path(Text(j, "/model/path")).filename().string();
+  for (const char* key : {"precision", "batch", "threads", "extents"}) {
+    const std::string value = Text(j, (std::string("/") + key).c_str());
+    if (!value.empty() && value != "{}") label += Cat(" ", key, "=", value);
+  }
+  return label;
+}
+
+void ReadRun(const Json& report, SavedReport& out) {
+  for (const Json& r : report.value("results", Json::array())) {
+    const std::string label = LabelOf(r), model = Text(r, "/model/sha256");
+    const std::vector<double> steady = Times(r.value("samples_ms", Json()));
+    if (!steady.empty()) out.series.push_back({label, model, {Quantile(steady, 0.5)}, steady});
+    const std::vector<double> cold =
+        Times(r.value("cold", Json::object()).value("samples_ms", Json()));
+    if (!cold.empty()) out.series.push_back({label + " cold", model, cold, {}});
+  }
+}
+
+void ReadCompare(const Json& report, size_t side, SavedReport& out) {
+  const Json sides = report.value("sides", Json::array());
+  if (sides.size() <= side) return;
+  SavedSeries s{LabelOf(sides[side]), Text(sides[side], "/model/sha256"), {}, {}};
+  for (const Json& start : sides[side].value("starts", Json::array())) {
+    const auto ms = Times(Json::array({start.value("fastest_ms", Json())}));
+    s.starts_ms.insert(s.starts_ms.end(), ms.begin(), ms.end());
+    if (s.runs_ms.empty()) s.runs_ms = Times(start.value("samples_ms", Json()));
+  }
+  if (!s.starts_ms.empty()) out.series.push_back(std::move(s));
+}
+
+/// Repetitions of one process: one start.
+void ReadGoogleBenchmark(const Json& report, SavedReport& out) {
+  out.machine = {{"num_cpus", Text(report, "/context/num_cpus")},
+                 {"host_name", Text(report, "/context/host_name")},
+                 {"build_type", Text(report, "/context/library_build_type")}};
+  for (const Json& b : report["benchmarks"]) {
+    if (!b.is_object() || Text(b, "/run_type") == "aggregate") continue;
+    const std::string unit = Text(b, "/time_unit");
+    const double scale = unit == "s" ? 1e3 : unit == "ms" ? 1 : unit == "us" ? 1e-3 : 1e-6;
+    const auto ms = Times(Json::array({b.value("real_time", Json())}), scale);
+    const std::string name = b.contains("run_name") ? Text(b, "/run_name") : Text(b, "/name");
+    if (ms.empty()) continue;
+    auto it = std::find_if(out.series.begin(), out.series.end(),
+                           [&](const SavedSeries& s) { return s.label == name; });
+    if (it == out.series.end()) it = out.series.insert(it, {name, "", {}, {}});
+    it->runs_ms.push_back(ms[0]);
+  }
+  for (SavedSeries& s : out.series) s.starts_ms = {Quantile(s.runs_ms, 0.5)};
+}
+
+std::vector<double> Logs(const std::vector<double>& ms) {
+  std::vector<double> logs;
+  for (const double v : ms) logs.push_back(std::log(v));
+  return logs;
+}
+
+Estimate Share(const Estimate& log) {
+  return {std::expm1(log.value), std::expm1(log.low), std::expm1(log.high)};
+}
+
+void Conclude(const Estimate& e95, const Estimate& e99, bool significant, Conclusion& c) {
+  c.effect = e95;
+  c.measured = true;
+  const double m = c.min_effect;
+  if (significant && (e99.low > 0 || e99.high < 0) && std::abs(e95.value) >= m)
+    c.verdict = e95.value > 0 ? Verdict::kSlower : Verdict::kFaster;
+  else if (e95.low > -m && e95.high < m)
+    c.verdict = Verdict::kSame;
+}
+
+std::string Counted(size_t n) { return Cat(n, n == 1 ? " start" : " starts"); }
+
+SavedPair Judge(const SavedSeries& a, const SavedSeries& b, const SavedOptions& options,
+                const std::string& other_machine) {
+  SavedPair pair{a, b, {}, 1, {}, {}};
+  Conclusion& c = pair.conclusion;
+  c.title = a.label == b.label ? a.label : Cat(a.label, " against ", b.label);
+  c.a_ms = Fixed(Quantile(a.starts_ms, 0.5), 3);
+  c.b_ms = Fixed(Quantile(b.starts_ms, 0.5), 3);
+  c.basis = Cat(Counted(a.starts_ms.size()), " against ", b.starts_ms.size());
+  c.min_effect = options.min_effect;
+  if (!a.runs_ms.empty() && !b.runs_ms.empty())
+    pair.of_runs = Share(HodgesLehmannShift(Logs(a.runs_ms), Logs(b.runs_ms), 0.95));
+  if (options.floor) pair.floor = options.floor(b);
+  if (pair.floor) {
+    c.min_effect = std::max(c.min_effect, pair.floor->share);
+    c.basis += Cat(", noise floor ", Percent(pair.floor->share), " of ", pair.floor->comparisons);
+  }
+  const std::vector<double> from = Logs(a.starts_ms), to = Logs(b.starts_ms);
+  if (std::min(from.size(), to.size()) >= kLeastStarts) {
+    pair.p = MannWhitneyP(from, to);
+    Conclude(Share(HodgesLehmannShift(from, to, 0.95)), Share(HodgesLehmannShift(from, to, 0.99)),
+             pair.p < kSignificance, c);
+  } else if (pair.floor) {
+    const double d = Quantile(to, 0.5) - Quantile(from, 0.5), f = std::log1p(pair.floor->share);
+    Conclude(Share({d, d - kFloor95 * f, d + kFloor95 * f}),
+             Share({d, d - kFloor99 * f, d + kFloor99 * f}), true, c);
+  } else {
+    c.reason = Cat(Counted(std::min(from.size(), to.size())),
+                   ", and runs of one process are not independent: give five reports of each side, "
+                   "or a history of eight comparisons");
+  }
+  if (!other_machine.empty()) {
+    c.verdict = Verdict::kInconclusive;
+    c.reason = other_machine;
+  }
+  return pair;
+}
+
+}  // namespace
+
+Result<SavedReport> ReadSavedReport(const std::string& path, size_t side) {
+  std::ifstream in(path);
+  if (!in) return IoError(Cat(path, ": cannot be read"));
+  SavedReport out;
+  out.path = path;
+  try {
+    const Json report = Json::parse(in);
+    if (!report.is_object()) return InvalidArgument(Cat(path, ": no JSON object"));
+    out.machine = MachineOf(report);
+    const std::string schema = Text(report, "/schema");
+    out.format = schema;
+    if (schema.starts_with("infer-bench/run@")) {
+      ReadRun(report, out);
+    } else if (schema.starts_with("infer-bench/compare@")) {
+      ReadCompare(report, side, out);
+    } else if (report.contains("benchmarks") && report["benchmarks"].is_array()) {
+      out.format = "google-benchmark";
+      ReadGoogleBenchmark(report, out);
+    } else {
+      return InvalidArgument(Cat(path,
+                                 ": no report of infer-bench run or compare, nor of Google "
+                                 "Benchmark"));
+    }
+  } catch (const nlohmann::json::exception& e) {
+    return InvalidArgument(Cat(path, ": ", e.what()));
+  }
+  if (out.series.empty()) return InvalidArgument(Cat(path, ": it has no times"));
+  return out;
+}
+
+Result<SavedReport> Merge(std::vector<SavedReport> reports) {
+  SavedReport all = std::move(reports.front());
+  for (size_t i = 1; i < reports.size(); ++i) {
+    SavedReport& r = reports[i];
+    if (r.format != all.format || r.machine != all.machine)
+      return InvalidArgument(Cat(r.path, " and ", all.path, ": of another kind or machine"));
+    for (SavedSeries& s : r.series) {
+      auto it = std::find_if(all.series.begin(), all.series.end(),
+                             [&](const SavedSeries& o) { return o.label == s.label; });
+      if (it == all.series.end())
+        all.series.push_back(std::move(s));
+      else
+        it->starts_ms.insert(it->starts_ms.end(), s.starts_ms.begin(), s.starts_ms.end());
+    }
+  }
+  return all;
+}
+
+std::vector<SavedPair> CompareSaved(const SavedReport& a, const SavedReport& b,
+                                    const SavedOptions& options,
+                                    std::vector<std::string>& unmatched) {
+  std::string other;
+  if (a.format != b.format)
+    other = Cat("reports of two kinds: ", a.format, " and ", b.format);
+  else if (a.machine != b.machine)
+    other = "measured on different machines or builds";
+  std::vector<SavedPair> pairs;
+  if (a.series.size() == 1 && b.series.size() == 1) {
+    pairs.push_back(Judge(a.series[0], b.series[0], options, other));
+    return pairs;
+  }
+  std::vector<bool> used(b.series.size(), false);
+  for (const SavedSeries& s : a.series) {
+    size_t k = 0;
+    while (k < used.size() && (used[k] || b.series[k].label != s.label)) ++k;
+    if (k == used.size()) {
+      unmatched.push_back(Cat("only A has ", s.label));
+      continue;
+    }
+    used[k] = true;
+    pairs.push_back(Judge(s, b.series[k], options, other));
+  }
+  for (size_t k = 0; k < used.size(); ++k)
+    if (!used[k]) unmatched.push_back(Cat("only B has ", b.series[k].label));
+  return pairs;
+}
+
+Json ToJson(const SavedPair& pair) {
+  const auto estimate = [](const Estimate& e) {
+    return Json{{"value", JsonNumber(e.value)}, {"ci95", {JsonNumber(e.low), JsonNumber(e.high)}}};
+  };
+  const Conclusion& c = pair.conclusion;
+  return {{"series", c.title},
+          {"a_starts_ms", pair.a.starts_ms},
+          {"b_starts_ms", pair.b.starts_ms},
+          {"verdict", Name(c.verdict)},
+          {"reason", c.reason},
+          {"effect", c.measured ? estimate(c.effect) : Json()},
+          {"mann_whitney_p", pair.p},
+          {"of_runs", pair.of_runs ? estimate(*pair.of_runs) : Json()},
+          {"min_effect", c.min_effect},
+          {"noise_floor",
+           pair.floor ? Json{{"share", pair.floor->share}, {"comparisons", pair.floor->comparisons}}
+                      : Json()},
+          {"passed", !c.fails}};
+}
+
+}  // namespace infer
