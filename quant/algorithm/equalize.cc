@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <optional>
 #include <set>
 
 #include "lib/ir/editor.h"
@@ -14,7 +16,12 @@ struct Pair {
   std::string first, second;  ///< result 0 of the layers
   std::string middle;         ///< what the second reads
   std::string before;         ///< what a Relu directly behind the first reads; "" for none
+  std::string clipped;        ///< the result of a Clip at `limit` between them; "" for none
+  double limit = 0;
 };
+
+/// A channel that came no nearer to the limit of a Clip than this is taken not to reach it.
+constexpr double kClipMargin = 1.25;
 
 bool IsHomogeneous(const Node& n) {
   if (!n.def().domain.empty()) return false;
@@ -27,6 +34,22 @@ bool IsHomogeneous(const Node& n) {
          n.Is("AveragePool") || n.Is("GlobalAveragePool");
 }
 
+/// The upper bound of a Clip whose lower one is 0 or none; infinity where it has no upper one.
+std::optional<double> LimitOf(const Node& n) {
+  if (!n.def().domain.empty() || !n.Is("Clip")) return std::nullopt;
+  const auto bound = [&](size_t i, double none) -> std::optional<double> {
+    if (i >= n.inputs().size() || !n.input(i)) return none;
+    const Value* v = n.input(i);
+    if (!v->is_constant() || v->dtype() != DType::kF32 || v->constant()->num_elements() != 1)
+      return std::nullopt;
+    return static_cast<double>(v->constant()->data<float>()[0]);
+  };
+  constexpr double kNone = std::numeric_limits<double>::infinity();
+  const auto low = bound(1, -kNone), high = bound(2, kNone);
+  if (!low || !high || !(*low == 0 || *low == -kNone) || !(*high > 0)) return std::nullopt;
+  return high;
+}
+
 bool HasOwnBias(const Node& n) { return !n.input(2) || n.input(2)->is_constant(); }
 
 /// Layers whose result channels a factor can go into.
@@ -37,7 +60,7 @@ bool IsFirst(const Node& n) {
 
 std::optional<Pair> PairBefore(const Node& second) {
   if (!second.Is("Conv") || !HasInputChannels(second)) return std::nullopt;
-  Pair p{"", second.output(0)->name(), second.input(0)->name(), ""};
+  Pair p{"", second.output(0)->name(), second.input(0)->name(), "", "", 0};
   const Value* v = second.input(0);
   while (true) {
     if (!v->has_one_use() || !v->producer()) return std::nullopt;
@@ -47,7 +70,12 @@ std::optional<Pair> PairBefore(const Node& second) {
       p.first = v->name();
       return p;
     }
-    if (!IsHomogeneous(n)) return std::nullopt;
+    if (const auto limit = LimitOf(n); limit && p.clipped.empty()) {
+      p.clipped = std::isfinite(*limit) ? v->name() : "";
+      p.limit = *limit;
+    } else if (!IsHomogeneous(n)) {
+      return std::nullopt;
+    }
     p.before = n.Is("Relu") ? n.input(0)->name() : "";
     v = n.input(0);
   }
@@ -79,6 +107,20 @@ std::vector<double> FactorsOf(const std::vector<double>& activation,
   for (size_t c = 0; c < s.size(); ++c)
     s[c] = activation[c] > 0 && weights[c] > 0 ? std::clamp(s[c] / mean, 1 / most, most) : 1.0;
   return s;
+}
+
+/// Factors for channels between which and their readers a Clip stands: those that reach its limit
+/// keep 1, the others are scaled so that the furthest comes near to it, where no channel is cut
+/// that was not. So the graph computes the same on all that the data showed.
+void StayBelow(double limit, const ChannelStats& clipped, std::vector<double>& s) {
+  double reach = 0;
+  std::vector<bool> free(s.size());
+  for (size_t c = 0; c < s.size(); ++c) {
+    const double most = clipped.magnitude(c);
+    free[c] = most > 0 && most * kClipMargin <= limit;
+    if (free[c]) reach = std::max(reach, most / s[c]);
+  }
+  for (size_t c = 0; c < s.size(); ++c) s[c] = free[c] ? s[c] * reach * kClipMargin / limit : 1.0;
 }
 
 void ScaleFirst(Graph& g, Node& first, const std::vector<double>& s) {
@@ -158,6 +200,8 @@ Result<int> EqualizeLayers(StaticModel& model, const Graph& original, const Samp
       if (!pair) continue;
       requests.push_back({pair->middle, 1});
       if (pair->before == pair->first) requests.push_back({pair->before, 1});
+      if (!pair->clipped.empty() && pair->clipped != pair->middle)
+        requests.push_back({pair->clipped, 1});
       pairs.push_back(*std::move(pair));
     }
   }
@@ -177,9 +221,15 @@ Result<int> EqualizeLayers(StaticModel& model, const Graph& original, const Samp
     if (options.depthwise_only && !depthwise) continue;
     std::vector<double> activation(channels);
     for (size_t c = 0; c < channels; ++c) activation[c] = it->second.magnitude(c);
-    const std::vector<double> s =
+    std::vector<double> s =
         FactorsOf(activation, ReadingRange(second), depthwise ? 1.0 : options.activation_share,
                   options.max_factor);
+    if (!p.clipped.empty()) {
+      const auto clipped = stats.find(p.clipped);
+      if (clipped == stats.end() || clipped->second.count.size() != channels) continue;
+      StayBelow(p.limit, clipped->second, s);
+      if (std::all_of(s.begin(), s.end(), [](double x) { return x == 1; })) continue;
+    }
     ScaleFirst(model.graph, first, s);
     ScaleSecond(model.graph, second, s);
     ++changed;

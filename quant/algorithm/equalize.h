@@ -7,8 +7,9 @@
 ///
 /// Laws: the f32 graph computes the same up to the rounding of f32. Between the layers stand only
 /// operators with f(s x) = s f(x) for s > 0, channel by channel: Relu, LeakyRelu, PRelu, MaxPool,
-/// AveragePool, GlobalAveragePool. A Clip whose upper bound is a number has no such law, so pairs
-/// across one (ReLU6) are left alone.
+/// AveragePool, GlobalAveragePool. A Clip with an upper bound (ReLU6) has no such law: there only
+/// channels that stayed a quarter below the bound on all samples are scaled, and no further than to
+/// a fifth below it, so that nothing is cut that was not.
 #include "quant/algorithm/channel_stats.h"
 #include "quant/scheme/quantize.h"
 

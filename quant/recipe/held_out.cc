@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <numbers>
 
 #include "quant/accuracy/metrics.h"
 
@@ -46,6 +47,58 @@ double UpperBound(std::span<const double> noise, std::span<const double> signal)
   const double error = std::sqrt(squares * static_cast<double>(n - 1) / static_cast<double>(n));
   return ratio * std::min(std::exp(StudentT(n - 1) * error), kMostSpread);
 }
+
+namespace {
+
+/// Rows of class scores of golden and candidate.
+class Flips {
+ public:
+  void Add(const Tensor& golden, const Tensor& candidate) {
+    if (golden.dtype() != DType::kF32 || golden.rank() < 2 || golden.dim(1) < 2 ||
+        golden.num_elements() != golden.dim(0) * golden.dim(1))
+      return;
+    const auto g = golden.data<float>(), c = candidate.data<float>();
+    const auto classes = static_cast<size_t>(golden.dim(1));
+    for (size_t at = 0; at < g.size(); at += classes) {
+      size_t best = 0, second = 1;
+      double sum = 0;
+      bool negative = false;
+      for (size_t k = 0; k < classes; ++k) {
+        sum += static_cast<double>(g[at + k]);
+        negative = negative || g[at + k] < 0;
+        if (g[at + k] > g[at + best]) best = k;
+      }
+      second = best == 0 ? 1 : 0;
+      for (size_t k = 0; k < classes; ++k)
+        if (k != best && g[at + k] > g[at + second]) second = k;
+      const bool probabilities = !negative && std::fabs(sum - 1) < 1e-3;
+      const auto distance = [&](std::span<const float> x) {
+        const double a = static_cast<double>(x[at + best]), b = static_cast<double>(x[at + second]);
+        if (!probabilities) return a - b;
+        return std::log(std::max(a, kLeastProbability) / std::max(b, kLeastProbability));
+      };
+      const double d = distance(g), error = distance(c) - d;
+      if (std::isfinite(d) && std::isfinite(error)) rows_.push_back({d, error});
+    }
+  }
+  double Share() {
+    if (rows_.empty()) return 0;
+    std::sort(rows_.begin(), rows_.end());
+    const size_t near = (rows_.size() + 1) / 2;
+    double squares = 0, sum = 0;
+    for (size_t i = 0; i < near; ++i) squares += rows_[i].second * rows_[i].second;
+    const double sigma = std::sqrt(squares / static_cast<double>(near));
+    if (!(sigma > 0)) return 0;
+    for (const auto& row : rows_) sum += std::erfc(row.first / sigma / std::numbers::sqrt2) / 2;
+    return sum / static_cast<double>(rows_.size());
+  }
+
+ private:
+  static constexpr double kLeastProbability = 1e-12;
+  std::vector<std::pair<double, double>> rows_;  // distance, its error
+};
+
+}  // namespace
 
 double Decibels(double noise) { return -10 * std::log10(noise); }
 
@@ -134,6 +187,7 @@ Result<HeldOutError> HeldOut::Measure(const Graph& candidate, int64_t most) cons
   INFER_ASSIGN(TappedProgram t, CompileWithTaps(candidate, {}, *backend_, compile));
   const int64_t runs = most > 0 ? std::min(most, count()) : count();
   std::vector<std::vector<Sums>> sums;  // by sample and output
+  Flips flips;
   for (int64_t i = 0; i < runs; ++i) {
     if (options_.stop.stop_requested()) return Cancelled("was stopped");
     INFER_ASSIGN(std::vector<Datum> inputs, samples_.get(i));
@@ -147,9 +201,11 @@ Result<HeldOutError> HeldOut::Measure(const Graph& candidate, int64_t most) cons
           golden.tensor().dtype() != got.tensor().dtype())
         return InvalidModel("a result has another shape or type than the f32 model's");
       sample[k].Add(golden.tensor(), got.tensor());
+      if (k == 0) flips.Add(golden.tensor(), got.tensor());
     }
   }
   HeldOutError e;
+  e.flips = flips.Share();
   e.by_sample.assign(static_cast<size_t>(runs), 0.0);
   const double outputs = static_cast<double>(t.num_outputs);
   for (size_t k = 0; k < t.num_outputs; ++k) {

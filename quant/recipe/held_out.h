@@ -19,6 +19,11 @@ struct HeldOutError {
   /// interval (jackknife over the samples, of the logarithm, Student's t). At most four times
   /// `worst`; twice, where there are fewer than three samples and no spread can be seen.
   double sure_worst = 0;
+  /// Where output 0 has class scores (one row of numbers per sample): the share of rows whose best
+  /// class is expected to change. Counting few samples says little, so it is computed: the error of
+  /// best less second, root mean square over the half of the rows where they are nearest, against
+  /// each row's own distance, as if errors were normal. Of probabilities the logarithms are taken.
+  double flips = 0;
 };
 /// Whether `after` is less than `before`: by more than a hundredth, and for at least half of the
 /// samples, so that it is not the luck of a few.

@@ -78,9 +78,7 @@ Result<KeepFloatResult> FindLayersToKeep(const StaticModel& model, const Graph& 
   SubsetOptions search;
   search.ranking_samples = options.ranking_samples;
   search.out_of_time = options.out_of_time;
-  search.accept = [&](const HeldOutError& e) {
-    return Decibels(e.sure_worst) >= options.target_db;
-  };
+  search.accept = [&](const HeldOutError& e) { return options.target.Holds(e); };
   INFER_ASSIGN(const SubsetResult found, SearchSubset(work, error, search));
   result.reached = found.reached;
   result.error = found.error;
@@ -128,7 +126,7 @@ Result<StoreWeightsResult> FindWeightsToStore(const StaticModel& model, const Gr
   search.accept = [&](const HeldOutError& e) {
     if (e.noise <= before.noise * options.growth && e.worst <= before.worst * options.growth)
       return true;
-    return Decibels(e.sure_worst) >= options.target_db;
+    return options.target.Holds(e);
   };
   // Mostly all of them may, which spares trying each.
   INFER_ASSIGN(const HeldOutError all, error(std::vector<bool>(layers.size(), true), 0));

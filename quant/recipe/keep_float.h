@@ -6,9 +6,17 @@
 
 namespace infer {
 
+/// What the held-out samples must show.
+struct RecipeTarget {
+  double db = 26;       ///< SQNR of every output: what HeldOutError::sure_worst keeps
+  double flips = 0.01;  ///< HeldOutError::flips at most
+  bool Holds(const HeldOutError& e) const {
+    return Decibels(e.sure_worst) >= db && e.flips <= flips;
+  }
+};
+
 struct KeepFloatOptions {
-  /// SQNR of every output: what HeldOutError::sure_worst must keep.
-  double target_db = 26;
+  RecipeTarget target;
   int64_t ranking_samples = 8;  ///< held-out samples by which layers are ranked
   std::function<bool()> out_of_time = nullptr;
 };
@@ -24,7 +32,7 @@ Result<KeepFloatResult> FindLayersToKeep(const StaticModel& model, const Graph& 
                                          const HeldOut& held, const KeepFloatOptions& options);
 
 struct StoreWeightsOptions {
-  double target_db = 25;
+  RecipeTarget target;
   double growth = 1.05;  ///< the noise may grow by so much whatever the target
   int64_t ranking_samples = 8;
   std::function<bool()> out_of_time = nullptr;

@@ -65,9 +65,9 @@ class RecipeRunner {
   Status TryObservers(const std::vector<std::string>& names);
   Status Equalize();
   Status Smooth();
-  Status KeepFloat(double target_db);
+  Status KeepFloat(const RecipeTarget& target);
   Status CorrectBias(bool sequential);
-  Status StoreWeights(double target_db);
+  Status StoreWeights(RecipeTarget target);
   /// Ranges from all samples, with what was chosen on the first ones.
   Status CalibrateOnAll();
   Result<RecipeReport> Finish(Graph& g, int64_t samples);
@@ -204,12 +204,12 @@ Status RecipeRunner::Smooth() {
   });
 }
 
-Status RecipeRunner::KeepFloat(double target_db) {
-  if (OutOfTime() || Decibels(error_.sure_worst) >= target_db) return {};
+Status RecipeRunner::KeepFloat(const RecipeTarget& target) {
+  if (OutOfTime() || target.Holds(error_)) return {};
   if (options_.on_step) options_.on_step("keep-f32");
   const double begin = Seconds();
   KeepFloatOptions options;
-  options.target_db = target_db;
+  options.target = target;
   options.out_of_time = [&] { return OutOfTime(); };
   INFER_ASSIGN(KeepFloatResult found, FindLayersToKeep(model_, original_, held_, options));
   RecipeStep step{"keep-f32",
@@ -242,12 +242,13 @@ Status RecipeRunner::CorrectBias(bool sequential) {
 }
 
 /// The one step that may cost accuracy, within the target: it makes the file smaller.
-Status RecipeRunner::StoreWeights(double target_db) {
+Status RecipeRunner::StoreWeights(RecipeTarget target) {
   if (OutOfTime()) return {};
   if (options_.on_step) options_.on_step("int8-weights");
   const double begin = Seconds();
   StoreWeightsOptions options;
-  options.target_db = target_db - kStoreDb;
+  target.db -= kStoreDb;
+  options.target = target;
   options.out_of_time = [&] { return OutOfTime(); };
   INFER_ASSIGN(StoreWeightsResult found,
                FindWeightsToStore(model_, original_, held_, error_, options));
@@ -286,18 +287,6 @@ Result<RecipeReport> RecipeRunner::Finish(Graph& g, int64_t samples) {
   return std::move(report_);
 }
 
-/// One row of numbers per sample in output 0.
-bool GivesClassScores(const Graph& g) {
-  const Value* v = g.outputs().empty() ? nullptr : g.outputs()[0];
-  if (!v || !v->type().is_tensor() || v->dtype() != DType::kF32 || !v->shape().has_rank())
-    return false;
-  const Shape& s = v->shape();
-  if (s.rank() < 2 || (s[1].is_static() && s[1].value() < 2)) return false;
-  for (int i = 2; i < s.rank(); ++i)
-    if (!s[i].is_static() || s[i].value() != 1) return false;
-  return true;
-}
-
 }  // namespace
 
 std::optional<Recipe> ParseRecipe(std::string_view text) {
@@ -333,19 +322,20 @@ Result<RecipeReport> QuantizeByRecipe(Graph& g, const Samples& samples, const Ba
   INFER_TRY(runner.Start({std::move(prepared), {}, options.quantize.scheme}));
   INFER_TRY(runner.NarrowRanges());
   const bool best = options.recipe == Recipe::kBest;
-  const double target_db = options.target_db.value_or(best && GivesClassScores(g) ? 30.0 : 26.0);
+  RecipeTarget target = options.target;
+  if (best) target.flips /= 2;
   if (options.recipe != Recipe::kFast) {
     std::vector<std::string> observers = {"percentile:99.99", "percentile:99.9"};
     if (best) observers.insert(observers.begin(), "percentile:99.999");
     INFER_TRY(runner.TryObservers(observers));
     INFER_TRY(runner.Equalize());
     INFER_TRY(runner.Smooth());
-    INFER_TRY(runner.KeepFloat(target_db));
+    INFER_TRY(runner.KeepFloat(target));
   }
   INFER_TRY(runner.CalibrateOnAll());
   INFER_TRY(runner.CorrectBias(false));
   if (best) INFER_TRY(runner.CorrectBias(true));
-  if (options.recipe != Recipe::kFast) INFER_TRY(runner.StoreWeights(target_db));
+  if (options.recipe != Recipe::kFast) INFER_TRY(runner.StoreWeights(target));
   return runner.Finish(g, samples.count);
 }
 

@@ -12,7 +12,7 @@
 ///             the target is missed a compilation and 4 samples for each layer, and two more rounds
 ///             of that over those that returned to f32
 ///   best      also 1 pass for an observer and 25 over 32 samples for sequential bias correction
-#include "quant/recipe/held_out.h"
+#include "quant/recipe/keep_float.h"
 #include "quant/scheme/quantize.h"
 
 namespace infer {
@@ -41,11 +41,9 @@ struct RecipeOptions {
   QuantizeOptions quantize;
   /// Steps that have not begun by then are left out; a step that is under way ends.
   double max_seconds = 480;
-  /// Layers return to f32, the most harmful first, until every output has this SQNR. nullopt: 26,
-  /// for `best` 30 where the model gives class scores (one row of numbers per sample), whose order
-  /// is what counts. The upper end of the interval of its noise must keep it, so that few or
-  /// uneven held-out samples ask for more.
-  std::optional<double> target_db;
+  /// Layers return to f32 until this holds; `best` asks for half of the flips. The upper end of the
+  /// interval of the noise must keep it, so that few or uneven held-out samples ask for more.
+  RecipeTarget target;
   /// Told when a step begins.
   std::function<void(const std::string& name)> on_step = nullptr;
 };

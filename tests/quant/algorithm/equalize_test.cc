@@ -77,9 +77,28 @@ TEST(EqualizeLayers, ChannelsComeCloser) {
   EXPECT_LT(ratio(after->at("r")), 12);
 }
 
-TEST(EqualizeLayers, ABindingClipIsNoLaw) {
+/// Channel 1 reaches the bound of 6 and stays; channel 0 does not, and comes up to it.
+TEST(EqualizeLayers, OnlyChannelsThatAClipDoesNotCutAreScaled) {
   const Graph g = Unequal("lo = const f32[] {0}\n  hi = const f32[] {6}\n  r = Clip(c, lo, hi)");
+  const Samples samples = NormalSamples(g, 4, 1);
+  const Equalized e = Equalize(g, samples);
+  EXPECT_EQ(e.pairs, 1);
+  EXPECT_LT(Furthest(g, e.model.graph, samples), 1e-6);
+  const auto backend = MakeReferenceBackend();
+  const auto before = ObserveChannels(g, {{"r", 1}}, samples, {backend.get()});
+  const auto after = ObserveChannels(e.model.graph, {{"r", 1}}, samples, {backend.get()});
+  ASSERT_TRUE(before.ok() && after.ok());
+  EXPECT_EQ(before->at("r").hi[1], 6);
+  EXPECT_EQ(after->at("r").hi[1], 6);
+  EXPECT_LT(before->at("r").hi[0], 4.5);
+  EXPECT_NEAR(after->at("r").hi[0], 6 / 1.25, 1e-3);
+}
+
+TEST(EqualizeLayers, AClipThatCutsAllIsNoLaw) {
+  const Graph g = Unequal("lo = const f32[] {0}\n  hi = const f32[] {0.5}\n  r = Clip(c, lo, hi)");
   EXPECT_EQ(Equalize(g, NormalSamples(g, 4, 1)).pairs, 0);
+  const Graph h = Unequal("lo = const f32[] {-1}\n  hi = const f32[] {60}\n  r = Clip(c, lo, hi)");
+  EXPECT_EQ(Equalize(h, NormalSamples(h, 4, 1)).pairs, 0);
 }
 
 TEST(EqualizeLayers, AnotherReaderForbids) {

@@ -103,13 +103,13 @@ TEST(KeepFloat, TheGuiltyLayerReturnsToFloat) {
   const auto before = held->Measure(RewriteStatic(m, g, 16)->graph);
   ASSERT_TRUE(before.ok());
   KeepFloatOptions options;
-  options.target_db = Decibels(before->worst) + 1;
+  options.target.db = Decibels(before->worst) + 1;
   const auto found = FindLayersToKeep(m, g, *held, options);
   ASSERT_TRUE(found.ok()) << found.status().message();
   EXPECT_TRUE(found->reached);
   EXPECT_EQ(found->keep.size(), 1u);
   EXPECT_TRUE(found->keep.contains("d"));
-  EXPECT_GT(Decibels(found->error.sure_worst), options.target_db);
+  EXPECT_GT(Decibels(found->error.sure_worst), options.target.db);
   m.scheme.keep = found->keep;
   const auto after = RewriteStatic(m, g, 16);
   ASSERT_TRUE(after.ok());
@@ -156,6 +156,42 @@ TEST(HeldOut, TheBoundCoversWhatFollows) {
     above += later > UpperBound(noise, signal);
   }
   EXPECT_LT(above, 60);  // without the bound more than half
+}
+
+/// Scores that differ by a known normal error: what is expected is what comes.
+TEST(HeldOut, FlipsAreThoseThatCome) {
+  const Graph g = MustParse("graph g(x: f32[200,4]) -> (y: f32[200,4]) { y = Identity(x) }");
+  std::string text;
+  Random random(3);
+  for (int i = 0; i < 800; ++i) text += Cat(i ? ", " : "", 0.05 * random.Normal());
+  const Graph h =
+      MustParse(Cat("graph g(x: f32[200,4]) -> (y: f32[200,4]) { k = const f32[200,4] {", text,
+                    "}\n y = Add(x, k) }"));
+  const auto backend = MakeReferenceBackend();
+  const Samples samples = NormalSamples(g, 8, 1);
+  const auto held = HeldOut::Make(g, samples, *backend, {});
+  ASSERT_TRUE(held.ok());
+  const auto same = held->Measure(g), other = held->Measure(h);
+  ASSERT_TRUE(same.ok() && other.ok());
+  EXPECT_EQ(same->flips, 0);
+  int flipped = 0;
+  for (int64_t i = 0; i < samples.count; ++i) {
+    const std::vector<float> x = (*samples.get(i))[0].tensor().ToFloats();
+    const std::vector<float> k = h.FindValue("k")->constant()->ToFloats();
+    for (size_t row = 0; row < 200; ++row) {
+      const auto best = [&](bool with) {
+        size_t at = 0;
+        const auto score = [&](size_t c) { return x[row * 4 + c] + (with ? k[row * 4 + c] : 0); };
+        for (size_t c = 1; c < 4; ++c)
+          if (score(c) > score(at)) at = c;
+        return at;
+      };
+      flipped += best(false) != best(true);
+    }
+  }
+  const double share = flipped / 1600.0;
+  EXPECT_GT(share, 0.01);
+  EXPECT_NEAR(other->flips, share, 0.3 * share);
 }
 
 TEST(HeldOut, MeasuresNoiseOverSignal) {
@@ -234,7 +270,7 @@ graph g(x: f32[1,16,6,6]) -> (y: f32[1,32,6,6]) {
   const auto before = held->Measure(RewriteStatic(m, g, 16)->graph);
   ASSERT_TRUE(before.ok());
   StoreWeightsOptions options;
-  options.target_db = 25;
+  options.target.db = 25;
   const auto found = FindWeightsToStore(m, g, *held, *before, options);
   ASSERT_TRUE(found.ok()) << found.status().message();
   EXPECT_EQ(found->layers, 1u);
@@ -252,7 +288,7 @@ graph g(x: f32[1,16,6,6]) -> (y: f32[1,32,6,6]) {
   EXPECT_GT(after->worst, before->worst * 0.999);
   EXPECT_GT(Decibels(after->sure_worst), 25);
   // Where the error may not grow, it does not.
-  options.target_db = 200;
+  options.target.db = 200;
   options.growth = 1;
   m.scheme.store.clear();
   HeldOutError half = *before;
