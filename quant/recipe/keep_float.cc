@@ -79,7 +79,14 @@ Result<KeepFloatResult> FindLayersToKeep(const StaticModel& model, const Graph& 
   search.ranking_samples = options.ranking_samples;
   search.out_of_time = options.out_of_time;
   search.accept = [&](const HeldOutError& e) { return options.target.Holds(e); };
-  INFER_ASSIGN(const SubsetResult found, SearchSubset(work, error, search));
+  INFER_ASSIGN(SubsetResult found, SearchSubset(work, error, search));
+  if (std::none_of(found.in.begin(), found.in.end(), [](bool in) { return in; })) {
+    // A model without an integer layer would not be what was asked for: the least harmful stays.
+    const auto least = std::min_element(found.alone.begin(), found.alone.end());
+    found.in[static_cast<size_t>(least - found.alone.begin())] = true;
+    INFER_ASSIGN(found.error, error(found.in, 0));
+    found.reached = options.target.Holds(found.error);
+  }
   result.reached = found.reached;
   result.error = found.error;
   result.keep = model.scheme.keep;

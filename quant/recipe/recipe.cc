@@ -248,6 +248,7 @@ Status RecipeRunner::StoreWeights(RecipeTarget target) {
   const double begin = Seconds();
   StoreWeightsOptions options;
   target.db -= kStoreDb;
+  target.calm_db -= kStoreDb;
   options.target = target;
   options.out_of_time = [&] { return OutOfTime(); };
   INFER_ASSIGN(StoreWeightsResult found,

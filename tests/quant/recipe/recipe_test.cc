@@ -119,6 +119,39 @@ TEST(KeepFloat, TheGuiltyLayerReturnsToFloat) {
   }
 }
 
+/// A target that no layer keeps leaves one of them integer.
+TEST(KeepFloat, NeverAll) {
+  const Graph g = Net();
+  const Samples samples = NormalSamples(g, 16, 1);
+  const auto backend = MakeReferenceBackend();
+  StaticModel m{g.Clone(), {}, {}};
+  const auto plan = PlanQuantization(m.graph, g, m.scheme);
+  ASSERT_TRUE(plan.ok());
+  m.ranges = *Calibrate(m.graph, ObservedValues(*plan), samples, *backend);
+  const auto held = HeldOut::Make(g, NormalSamples(g, 8, 2), *backend, {});
+  ASSERT_TRUE(held.ok());
+  KeepFloatOptions options;
+  options.target.db = 200;
+  const auto found = FindLayersToKeep(m, g, *held, options);
+  ASSERT_TRUE(found.ok()) << found.status().message();
+  EXPECT_FALSE(found->reached);
+  EXPECT_EQ(found->keep.size(), 2u);
+  EXPECT_GT(found->error.worst, 0);
+}
+
+TEST(RecipeTarget, ClassesOrDecibels) {
+  const RecipeTarget target;
+  HeldOutError e;
+  e.sure_worst = 1e-2;  // 20 dB
+  EXPECT_FALSE(target.Holds(e));
+  e.sure_worst = 2e-3;  // 27 dB
+  EXPECT_TRUE(target.Holds(e));
+  e.flips = 0.02;
+  EXPECT_FALSE(target.Holds(e));
+  e.sure_worst = 5e-4;  // 33 dB
+  EXPECT_TRUE(target.Holds(e));
+}
+
 TEST(HeldOut, LessIsNotTheLuckOfOneSample) {
   HeldOutError a{1.0, 1.0, {1, 1, 1, 1}}, b{0.9, 0.9, {0.9, 0.9, 0.9, 0.9}};
   EXPECT_TRUE(IsLess(b, a));
