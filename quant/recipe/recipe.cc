@@ -17,6 +17,7 @@ namespace {
 constexpr int64_t kFewSamples = 10;
 constexpr int64_t kTrialSamples = 200;
 constexpr int64_t kSureSamples = 16;  // fewer cannot say what a cut tail costs
+constexpr double kBestCalmDb = 4;     // of RecipeTarget::calm_db, for `best`
 /// Storing weights in 8 bits may take the outputs from the target to here.
 constexpr double kStoreDb = 1;
 constexpr int64_t kSequentialSamples = 32;
@@ -324,7 +325,10 @@ Result<RecipeReport> QuantizeByRecipe(Graph& g, const Samples& samples, const Ba
   INFER_TRY(runner.NarrowRanges());
   const bool best = options.recipe == Recipe::kBest;
   RecipeTarget target = options.target;
-  if (best) target.flips /= 2;
+  if (best) {
+    target.flips /= 2;
+    target.calm_db += kBestCalmDb;
+  }
   if (options.recipe != Recipe::kFast) {
     std::vector<std::string> observers = {"percentile:99.99", "percentile:99.9"};
     if (best) observers.insert(observers.begin(), "percentile:99.999");

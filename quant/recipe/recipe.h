@@ -41,7 +41,8 @@ struct RecipeOptions {
   QuantizeOptions quantize;
   /// Steps that have not begun by then are left out; a step that is under way ends.
   double max_seconds = 480;
-  /// Layers return to f32 until this holds; `best` asks for half of the flips. The upper end of the
+  /// Layers return to f32 until this holds; `best` asks for half of the flips,
+  /// and 4 dB more where they are not counted. The upper end of the
   /// interval of the noise must keep it, so that few or uneven held-out samples ask for more.
   RecipeTarget target;
   /// Told when a step begins.
