@@ -168,13 +168,13 @@ def judge(args, model, folder):
 
 
 def main():
-    parser = argparse.ArgumentParser(usage=__doc__)
+    parser = argparse.ArgumentParser(usage=__doc__.split("usage: ")[1])
     parser.add_argument("infer_opt")
     parser.add_argument("--nncf")
     parser.add_argument("--recipe", default="balanced")
     parser.add_argument("--calib", type=int, default=300)
     parser.add_argument("models", nargs="*")
-    args = parser.parse_args()
+    args = parser.parse_intermixed_args()
     judging.data_folder()
     print("| model | samples | FP32 | ours (lost/gained, agreement) | ONNX Runtime | NNCF |\n"
           "|---|---|---|---|---|---|")
