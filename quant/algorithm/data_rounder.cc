@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "lib/support/strings.h"
+#include "quant/algorithm/adaround.h"
 #include "quant/algorithm/fold_scales.h"
 #include "quant/algorithm/gptq.h"
 #include "quant/weight_only/round.h"
@@ -58,8 +59,14 @@ RoundedWeights RoundGroup(const BlockWeights& w, const BlockGrid& grid, const He
     done.note = "its calibration data hold NaN or infinity";
   } else {
     const BlockQuantized clipped = SearchClip(w, grid, h.fit.sum);
-    if (method != DataMethod::kGptq) candidates.push_back({clipped, "clip", 0});
-    if (method != DataMethod::kAwq) {
+    if (method == DataMethod::kAwq || method == DataMethod::kAuto)
+      candidates.push_back({clipped, "clip", 0});
+    if (method == DataMethod::kAdaRound) {
+      Candidate learned{clipped, "adaround", 0};
+      AdaRound(w, h.fit.sum, {}, learned.q);
+      candidates.push_back(std::move(learned));
+    }
+    if (method == DataMethod::kGptq || method == DataMethod::kAuto) {
       auto gptq = RoundGptq(w, h.fit.sum, h.fit.rows, clipped);
       if (gptq.ok()) {
         candidates.push_back(*std::move(gptq));
@@ -202,7 +209,7 @@ Result<BlockRounder> RounderFromData(Graph& g, const WeightPlan& plan, const Sam
                                      const Backend& backend, DataMethod method,
                                      const HessianOptions& options) {
   std::map<std::string, FoldedScale> folded;
-  if (method != DataMethod::kGptq) {
+  if (method == DataMethod::kAwq || method == DataMethod::kAuto) {
     std::vector<ScaledProduct> products;
     std::set<const Value*> frozen;  // numbers that several readers share
     for (const WeightReader& r : plan.readers) {
@@ -242,6 +249,7 @@ std::optional<DataMethod> DataMethodNamed(std::string_view name) {
   if (name == "gptq") return DataMethod::kGptq;
   if (name == "awq") return DataMethod::kAwq;
   if (name == "auto") return DataMethod::kAuto;
+  if (name == "adaround") return DataMethod::kAdaRound;
   return std::nullopt;
 }
 

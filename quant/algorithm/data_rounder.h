@@ -12,11 +12,12 @@
 namespace infer {
 
 enum class DataMethod : uint8_t {
-  kGptq,  ///< clipped scales, then GPTQ with refinement
-  kAwq,   ///< clipped scales, round to nearest
-  kAuto,  ///< whichever of the two errs less
+  kGptq,      ///< clipped scales, then GPTQ with refinement
+  kAwq,       ///< clipped scales, round to nearest
+  kAuto,      ///< whichever of the two errs less
+  kAdaRound,  ///< clipped scales, then AdaRound
 };
-/// "gptq", "awq" or "auto"; nullopt for others.
+/// "gptq", "awq", "auto" or "adaround"; nullopt for others.
 std::optional<DataMethod> DataMethodNamed(std::string_view name);
 
 /// Rounds rows of weights by the moments of their operand. `looked_up`: the rows are results by

@@ -192,13 +192,16 @@ Status GptqRound(const BlockWeights& w, std::span<const float> h, int64_t rows,
   return {};
 }
 
-void RefineCodes(const BlockWeights& w, std::span<const float> h, int sweeps, BlockQuantized& q) {
+void RefineCodes(const BlockWeights& w, std::span<const float> h, int sweeps, BlockQuantized& q,
+                 bool keep_scales) {
   const MatrixMap moments = AsMatrix(h, w.depth);
   double best = OutputError(w, q, h);
   for (int sweep = 0; sweep < sweeps && best > 0; ++sweep) {
     BlockQuantized next = q;
-    const Matrix centred = Centred(q);
-    for (int64_t r = 0; r < w.rows; ++r) FitScales(w, moments, centred, r, next);
+    if (!keep_scales) {
+      const Matrix centred = Centred(q);
+      for (int64_t r = 0; r < w.rows; ++r) FitScales(w, moments, centred, r, next);
+    }
     Matrix gradient = moments * Difference(w, next, 0, w.rows).transpose();
     DescendCodes(moments, gradient, next);
     const double error = OutputError(w, next, h);

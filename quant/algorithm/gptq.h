@@ -28,8 +28,10 @@ struct GptqOptions {
 Status GptqRound(const BlockWeights& w, std::span<const float> h, int64_t rows,
                  const GptqOptions& options, BlockQuantized& q);
 
-/// `sweeps` times: least-squares scales for the codes, then one pass of coordinate descent over the
-/// codes. Stops when a sweep gains less than a thousandth. OutputError never rises.
-void RefineCodes(const BlockWeights& w, std::span<const float> h, int sweeps, BlockQuantized& q);
+/// `sweeps` times: least-squares scales for the codes (unless `keep_scales`), then one pass of
+/// coordinate descent over the codes. Stops when a sweep gains less than a thousandth. OutputError
+/// never rises.
+void RefineCodes(const BlockWeights& w, std::span<const float> h, int sweeps, BlockQuantized& q,
+                 bool keep_scales = false);
 
 }  // namespace infer

@@ -209,7 +209,7 @@ Result<std::map<std::string, HessianPair>> SumHessians(const Graph& graph,
     sinks.push_back(std::move(sink));
   }
   CompileOptions compile;
-  compile.level = 0;
+  compile.level = options.level;
   compile.threads = options.threads;
   INFER_ASSIGN(TappedProgram t, CompileWithTaps(graph, taps, backend, compile));
   for (int64_t run = 0; run < samples.count; ++run) {

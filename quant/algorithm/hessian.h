@@ -55,6 +55,7 @@ struct HessianOptions {
   int64_t conv_windows = 64;               ///< taken of each image, evenly spaced
   int64_t max_bytes = int64_t{512} << 20;  ///< of the sums that are held at once
   int threads = 0;
+  int level = 0;  ///< of the rewrites that the graph is compiled with
   Progress progress = nullptr;
   std::stop_token stop = {};
 };

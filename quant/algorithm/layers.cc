@@ -54,6 +54,8 @@ std::vector<AlgorithmLayer> IntegerLayers(const QuantPlan& plan) {
 }
 
 Tensor RoundedWeights(const Node& node, const QuantScheme& scheme) {
+  if (const auto it = scheme.rounded.find(node.output(0)->name()); it != scheme.rounded.end())
+    return DequantizeTensor(it->second.codes, it->second.params);
   const size_t operand = *WeightOperand(*FindQuantOp(node), node);
   const Tensor& w = *node.input(operand)->constant();
   const int axis = scheme.per_channel ? WeightAxis(node, operand) : -1;

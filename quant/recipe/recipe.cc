@@ -67,6 +67,7 @@ class RecipeRunner {
   Status Equalize();
   Status Smooth();
   Status KeepFloat(const RecipeTarget& target);
+  Status RoundWeights();
   Status CorrectBias(bool sequential);
   Status StoreWeights(RecipeTarget target);
   /// Ranges from all samples, with what was chosen on the first ones.
@@ -242,6 +243,21 @@ Status RecipeRunner::CorrectBias(bool sequential) {
   });
 }
 
+Status RecipeRunner::RoundWeights() {
+  if (options_.rounding.empty()) return {};
+  return Try("round", [&](StaticModel& m) -> Result<std::string> {
+    StaticRoundingOptions options;
+    options.methods = options_.rounding;
+    options.out_of_time = [&] { return OutOfTime(); };
+    INFER_ASSIGN(const StaticRoundingResult r,
+                 RoundStaticWeights(m, original_, fit_, run_, options));
+    std::vector<std::string> parts;
+    if (r.gptq > 0) parts.push_back(Cat("gptq ", r.gptq));
+    if (r.adaround > 0) parts.push_back(Cat("adaround ", r.adaround));
+    return parts.empty() ? std::string() : Cat(Join(parts, ", "), " of ", r.layers, " layers");
+  });
+}
+
 /// The one step that may cost accuracy, within the target: it makes the file smaller.
 Status RecipeRunner::StoreWeights(RecipeTarget target) {
   if (OutOfTime()) return {};
@@ -338,6 +354,7 @@ Result<RecipeReport> QuantizeByRecipe(Graph& g, const Samples& samples, const Ba
     INFER_TRY(runner.KeepFloat(target));
   }
   INFER_TRY(runner.CalibrateOnAll());
+  if (best) INFER_TRY(runner.RoundWeights());
   INFER_TRY(runner.CorrectBias(false));
   if (best) INFER_TRY(runner.CorrectBias(true));
   if (options.recipe != Recipe::kFast) INFER_TRY(runner.StoreWeights(target));

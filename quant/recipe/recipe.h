@@ -11,7 +11,9 @@
 ///   balanced  also 2 passes for observers, 2 to 4 for equalization, 1 for SmoothQuant, and where
 ///             the target is missed a compilation and 4 samples for each layer, and two more rounds
 ///             of that over those that returned to f32
-///   best      also 1 pass for an observer and 25 over 32 samples for sequential bias correction
+///   best      also 1 pass for an observer, one over 128 samples for each 256 MB of moments to round
+///             weights, and 25 over 32 samples for sequential bias correction
+#include "quant/algorithm/static_rounding.h"
 #include "quant/recipe/keep_float.h"
 #include "quant/scheme/quantize.h"
 
@@ -45,6 +47,9 @@ struct RecipeOptions {
   /// and 4 dB more where they are not counted. The upper end of the
   /// interval of the noise must keep it, so that few or uneven held-out samples ask for more.
   RecipeTarget target;
+  /// How `best` rounds weights; of several methods each layer takes what errs least. Empty: to
+  /// nearest.
+  std::vector<CodeMethod> rounding = {CodeMethod::kGptq};
   /// Told when a step begins.
   std::function<void(const std::string& name)> on_step = nullptr;
 };

@@ -31,6 +31,9 @@ struct QuantScheme {
   /// Nodes that stay f32, by the name of their first result, whose constant weights are stored in 8
   /// bits per channel; names that are no such nodes say nothing.
   std::set<std::string> store;
+  /// Codes of weights that are not rounded to nearest, by the name of the layer's first result.
+  /// They stand for the layer's constant as it is in the graph.
+  std::map<std::string, RoundedCodes> rounded;
 };
 
 /// What the plan says about one node.

@@ -39,6 +39,7 @@ class QdqWriter {
   Scaled GroupParams(int group, const std::string& name);
   Result<Value*> AddDequantize(Value* q, const Scaled& s, int axis, const std::string& name);
   Status WriteLayerWeights(const PlannedNode& p, QuantizedLayer& layer);
+  const RoundedCodes* RoundedFor(const Node& node, const Tensor& w, const QuantParams& plain) const;
   std::vector<float> BiasOf(const PlannedNode& p, int64_t channels) const;
   Result<Value*> WriteBias(const std::string& name, const std::vector<float>& bias, float x_scale,
                            const QuantParams& w);
@@ -193,6 +194,21 @@ Result<Value*> QdqWriter::AddDequantize(Value* q, const Scaled& s, int axis,
                      std::move(options));
 }
 
+/// The codes that an algorithm chose for weights `w`, where their scales are not below those that
+/// the bias needs.
+const RoundedCodes* QdqWriter::RoundedFor(const Node& node, const Tensor& w,
+                                          const QuantParams& plain) const {
+  const auto it = scheme_.rounded.find(node.output(0)->name());
+  if (it == scheme_.rounded.end()) return nullptr;
+  const QuantParams& p = it->second.params;
+  const bool fits =
+      p.axis == plain.axis && p.scale.size() == plain.scale.size() && p.dtype == plain.dtype &&
+      it->second.codes.dims() == w.dims() &&
+      (!node.Is("Gemm") || node.Attr<float>("alpha") == 1.0f) &&
+      std::equal(p.scale.begin(), p.scale.end(), plain.scale.begin(), std::greater_equal<>());
+  return fits ? &it->second : nullptr;
+}
+
 /// The bias per channel with Gemm's beta; empty when there is none.
 std::vector<float> QdqWriter::BiasOf(const PlannedNode& p, int64_t channels) const {
   const auto operand = BiasOperand(*p.node);
@@ -258,19 +274,23 @@ Status QdqWriter::WriteLayerWeights(const PlannedNode& p, QuantizedLayer& layer)
       layer.widened_channels += bounded.scale[c] > params.scale[c] ? 1 : 0;
     params = bounded;
   }
+  const RoundedCodes* const rounded = RoundedFor(node, w, params);
+  if (rounded) params = rounded->params;
   layer.per_channel = axis >= 0;
   layer.weight_bytes_before += original->constant()->byte_size();
   layer.weight_bytes_after +=
       w.num_elements() + static_cast<int64_t>(params.scale.size()) * 5;  // f32 scale, 8-bit zero
 
+  Tensor q = rounded ? rounded->codes : QuantizeTensor(w, params);
+  layer.lost_channels = LostChannels(w, q, channel_axis, params.zero_point[0]);
   Value* dequantized = nullptr;
-  const bool shared = !gemm || node.Attr<float>("alpha") == 1.0f;
+  const bool shared = (!gemm || node.Attr<float>("alpha") == 1.0f) && !rounded;
   for (auto [it, end] = weights_.equal_range(original); it != end && shared; ++it)
     if (it->second.params == params) dequantized = it->second.dequantized;
   editor_.InsertBefore(node);
   if (!dequantized) {
     const std::string& name = original->name();
-    Value* codes = editor_.AddConstant(QuantizeTensor(w, params), name + "_quantized");
+    Value* codes = editor_.AddConstant(std::move(q), name + "_quantized");
     INFER_ASSIGN(dequantized,
                  AddDequantize(codes, ParamsOf(name, params), axis, name + "_dequantized"));
     if (shared) weights_.emplace(original, SharedWeights{params, dequantized});

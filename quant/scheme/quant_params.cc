@@ -129,6 +129,20 @@ Tensor DequantizeTensor(const Tensor& q, const QuantParams& params) {
   return y;
 }
 
+int64_t LostChannels(const Tensor& w, const Tensor& codes, int axis, int32_t zero_point) {
+  if (axis < 0) return 0;
+  const ChannelView view = ViewOf(w, axis);
+  std::vector<bool> weights(static_cast<size_t>(view.channels)), coded(weights);
+  const auto x = w.data<float>();
+  ForEach(view, [&](size_t i, size_t c) {
+    if (x[i] != 0) weights[c] = true;
+    if (codes.IntAt(static_cast<int64_t>(i)) != zero_point) coded[c] = true;
+  });
+  int64_t lost = 0;
+  for (size_t c = 0; c < coded.size(); ++c) lost += weights[c] && !coded[c] ? 1 : 0;
+  return lost;
+}
+
 Interval FiniteRange(std::span<const float> values) {
   Interval r;
   bool any = false;

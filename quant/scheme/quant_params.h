@@ -35,6 +35,12 @@ struct QuantParams {
   bool operator==(const QuantParams&) const = default;
 };
 
+/// Weights whose codes are chosen already.
+struct RoundedCodes {
+  Tensor codes;
+  QuantParams params;
+};
+
 /// One scale and zero point whose grid covers `range` and has 0 as an exact code. A range without
 /// extent (all zero) gets scale 1. Pre: range finite, lo <= hi.
 QuantParams ChooseParams(const Interval& range, const QuantGrid& grid);
@@ -53,6 +59,10 @@ Tensor QuantizeTensor(const Tensor& x, const QuantParams& params);
 Tensor DequantizeTensor(const Tensor& q, const QuantParams& params);
 /// One number through QuantizeTensor.
 int64_t QuantizeValue(double x, float scale, int64_t zero_point, DType dtype);
+
+/// Indices of `axis` at which weights `w` are not all zero and their codes stand for nothing else.
+/// 0 for axis -1.
+int64_t LostChannels(const Tensor& w, const Tensor& codes, int axis, int32_t zero_point);
 
 /// Smallest and largest finite element; [0, 0] when there is none.
 Interval FiniteRange(std::span<const float> values);

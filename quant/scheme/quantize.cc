@@ -74,6 +74,15 @@ void Warn(QuantizeReport& report) {
     report.warnings.push_back(Cat(widened,
                                   " weight channels got a coarser scale so that the int32 bias "
                                   "does not overflow"));
+  int64_t lost = 0;
+  std::string lossy;
+  for (const QuantizedLayer& l : report.layers) {
+    lost += l.lost_channels;
+    if (lossy.empty() && l.lost_channels > 0) lossy = l.name;
+  }
+  if (lost > 0)
+    report.warnings.push_back(Cat(lost, " output channels have weights that all round to zero ('",
+                                  lossy, "'): their scale is too coarse for them"));
   if (report.calibration_samples < 32)
     report.warnings.push_back(
         Cat("only ", report.calibration_samples, " calibration samples: ranges may be too narrow"));

@@ -21,6 +21,8 @@ struct QuantizedLayer {
   bool per_channel = false;
   /// Channels whose scale was raised so that the int32 bias does not overflow.
   int64_t widened_channels = 0;
+  /// Output channels whose weights are not zero and whose codes all are.
+  int64_t lost_channels = 0;
   // Of weights-only precisions:
   std::string method;        ///< how the weights were rounded: "nearest", "mse", ...
   double weight_error = 0;   ///< |w - q| / |w|, root of the squares

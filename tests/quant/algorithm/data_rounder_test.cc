@@ -37,6 +37,12 @@ TEST_F(DataRounderTest, ErrsLessOnRowsThatItHasNotSeen) {
   }
 }
 
+TEST_F(DataRounderTest, AdaRoundErrsLessThanNearest) {
+  const RoundedWeights r = RoundByData(w_, {4, 32, true}, h_, DataMethod::kAdaRound);
+  EXPECT_EQ(r.method, "adaround");
+  EXPECT_LT(r.error, 0.8 * r.nearest_error);
+}
+
 TEST_F(DataRounderTest, FallsBackToNearest) {
   HessianPair few = h_;
   few.fit.rows = 10;

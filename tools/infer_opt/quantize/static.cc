@@ -26,6 +26,8 @@ class StaticMode : public QuantizeMode {
         "Accuracy algorithms, each kept where the error on held-out calibration samples falls");
     o.Value("--recipe-seconds", &recipe_options_.max_seconds,
             "No step of the recipe begins later than so many seconds");
+    o.Choice("--rounding", &rounding_, {"gptq", "adaround", "both", "nearest"},
+             "How --recipe best rounds weights; both: what errs less, by layer");
     types_.Declare(o);
     o.Flag("--per-tensor", &per_tensor_, "One scale per weight tensor instead of per channel");
     o.Flag("--reduce-range", &reduce_range_, "7-bit weights, for processors without VNNI");
@@ -56,6 +58,11 @@ class StaticMode : public QuantizeMode {
       if (error) return IoError(Cat("--calib-cache ", folder, ": ", error.message()));
     }
     recipe_options_.recipe = *ParseRecipe(recipe_);
+    recipe_options_.rounding.clear();
+    if (rounding_ == "gptq" || rounding_ == "both")
+      recipe_options_.rounding.push_back(CodeMethod::kGptq);
+    if (rounding_ == "adaround" || rounding_ == "both")
+      recipe_options_.rounding.push_back(CodeMethod::kAdaRound);
     recipe_options_.on_step = [&](const std::string& step) { job.context.Note("recipe: " + step); };
     INFER_ASSIGN(RecipeReport done,
                  QuantizeByRecipe(g, job.calibration, job.backend, recipe_options_));
@@ -95,7 +102,7 @@ class StaticMode : public QuantizeMode {
 
   RecipeOptions recipe_options_;
   TypeFlags types_;
-  std::string observer_ = "auto", recipe_ = "balanced";
+  std::string observer_ = "auto", recipe_ = "balanced", rounding_ = "gptq";
   bool per_tensor_ = false, reduce_range_ = false;
 };
 

@@ -23,7 +23,7 @@ class WeightOnlyMode : public QuantizeMode {
     o.Value("--block", &options_.scheme.grid.block,
             "weight-only: weights with one scale: 16 to 256; 0: those of an output (qdq)");
     o.Flag("--asymmetric", &asymmetric_, "weight-only: zero points, too");
-    o.Choice("--method", &method_, {"mse", "nearest", "hqq", "gptq", "awq", "auto"},
+    o.Choice("--method", &method_, {"mse", "nearest", "hqq", "gptq", "awq", "adaround", "auto"},
              "weight-only: how weights are rounded");
     o.Value("--accuracy-level", &options_.accuracy_level,
             "weight-only: of MatMulNBits: 0 f32 activations, 4 they may be quantized to 8 bits");
