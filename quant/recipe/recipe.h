@@ -11,9 +11,8 @@
 ///   balanced  also 2 passes for observers, 2 to 4 for equalization, 1 for SmoothQuant, and where
 ///             the target is missed a compilation and 4 samples for each layer, and two more rounds
 ///             of that over those that returned to f32
-///   best      also 1 pass for an observer, one over 128 samples for each 256 MB of moments to
-///   round
-///             weights, and 25 over 32 samples for sequential bias correction
+///   best      also 1 pass for an observer, one over 128 samples for each 256 MB of moments
+///             to round weights, and 25 over 32 samples for sequential bias correction
 #include "quant/algorithm/static_rounding.h"
 #include "quant/recipe/keep_float.h"
 #include "quant/scheme/quantize.h"
