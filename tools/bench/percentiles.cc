@@ -11,8 +11,10 @@ namespace {
 
 constexpr double kDoubt = 0.01;
 
-/// The largest t with P(Binomial(n, 1 - q) <= t) <= 1 %, or -1. Terms by their ratios; where q^n
-/// is too small for a double, in logarithms.
+}  // namespace
+
+// The largest t with P(Binomial(n, 1 - q) <= t) <= 1 %. Terms by their ratios; where q^n is too
+// small for a double, in logarithms.
 int64_t MostBeyond(int64_t n, double q) {
   const double beyond = 1 - q;
   double log_term = static_cast<double>(n) * std::log(q);
@@ -26,8 +28,6 @@ int64_t MostBeyond(int64_t n, double q) {
   }
   return t;
 }
-
-}  // namespace
 
 int64_t LeastCount(double q) {
   INFER_CHECK(q > 0 && q < 1);

@@ -14,6 +14,10 @@ namespace infer::bench {
 /// at most 1 %. p50: 11, p90: 64, p95: 130, p99: 662, p99.9: 6636. Pre: 0 < q < 1.
 int64_t LeastCount(double q);
 
+/// The most of `n` samples beyond quantile `q` that have a probability of at most 1 %; -1: not even
+/// none has. Pre: 0 < q < 1.
+int64_t MostBeyond(int64_t n, double q);
+
 /// The percentile that LoadGen reports: an upper limit of quantile `q` with 99 % confidence. With t
 /// the most samples beyond the quantile that have a probability of at most 1 %, it is the largest
 /// but t - 1. nullopt below LeastCount(q). Pre: `sorted` is ascending.

@@ -1,0 +1,135 @@
+#!/usr/bin/python3
+"""infer-bench load and soak as a user meets them: loops, curve, scenarios, a process that stands still, Ctrl-C.
+
+Run by ctest with INFER_BIN and INFER_SOURCE."""
+import json
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+from cli_test import BIN, MODEL, run, validate
+
+ONE = [MODEL, "--set", "batch=1", "--threads", 1, "--warmup", 0.05]
+
+
+class BenchLoad(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.dir = pathlib.Path(self.folder.name)
+        self.addCleanup(self.folder.cleanup)
+
+    def bench(self, command, *args, code=0):
+        done = run("infer-bench", command, *args)
+        self.assertEqual(done.returncode, code, f"{args}\n{done.stdout}\n{done.stderr}")
+        return done
+
+    def report(self, command, *args, code=0):
+        report = json.loads(self.bench(command, *args, "--json", "-", code=code).stdout)
+        validate(report)
+        return report
+
+    def test_closed_loop(self):
+        report = self.report("load", *ONE, "--concurrency", 4, "--lanes", 2, "--duration", 0.5)
+        r = report["result"]
+        self.assertEqual((report["settings"]["arrivals"], report["target"]["lanes"]), ("closed", 2))
+        self.assertEqual(r["issued"], r["answered"])
+        self.assertEqual(r["queue"]["max"], 2)
+        self.assertLessEqual(abs(r["latency_ms"]["mean"] - r["waiting_ms"]["mean"] - r["service_ms"]["mean"]), 1e-6)
+        # Little's law: queries in flight = throughput x latency.
+        self.assertAlmostEqual(r["throughput_per_s"] * r["latency_ms"]["mean"] / 1e3, 4, delta=0.8)
+        self.assertEqual(len(r["samples"]["ms"]), r["latency_ms"]["count"])
+
+    def test_open_loop(self):
+        report = self.report("load", *ONE, "--rate", 200, "--duration", 1, "--arrivals", "uniform", "--seed", 4)
+        r = report["result"]
+        self.assertEqual(r["issued"], 200)
+        self.assertEqual(r["unanswered"], 0)
+        self.assertEqual([round(at / 5) for at in sorted(r["samples"]["at_ms"])], list(range(200)))
+        self.assertGreaterEqual(r["latency_ms"]["min"], r["service_ms"]["min"] - 1e-6)
+        table = self.bench("load", *ONE, "--rate", 200, "--duration", 0.3).stdout
+        self.assertRegex(table, r"(?m)^waiting ")
+
+    def test_a_process_that_stands_still_shows(self):
+        """SIGSTOP for 1.5 s: what was due meanwhile waited for it, though nobody could hand it over."""
+        path = self.dir / "stall.json"
+        with subprocess.Popen([str(BIN / "infer-bench"), "load", *map(str, ONE), "--rate", "50", "--duration", "5", "--json",
+                               str(path)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+            time.sleep(2)
+            process.send_signal(signal.SIGSTOP)
+            time.sleep(1.5)
+            process.send_signal(signal.SIGCONT)
+        self.assertEqual(process.returncode, 0)
+        report = json.loads(path.read_text())
+        validate(report)
+        ms = sorted(report["result"]["samples"]["ms"])
+        self.assertGreater(report["result"]["latency_ms"]["max"], 1300)
+        self.assertGreater(ms[int(0.99 * len(ms))], 1000)  # 75 of 250 came meanwhile
+        self.assertGreater(sum(x > 500 for x in ms), 30)
+
+    def test_interrupt_leaves_a_valid_part(self):
+        for args in (["--rate", "50"], ["--concurrency", "2"], ["--curve", "--capacity-time", "0.2"],
+                     ["--scenario", "single-stream"]):
+            path = self.dir / "partial.json"
+            process = subprocess.Popen([str(BIN / "infer-bench"), "load", *map(str, ONE), *args, "--duration", "1.2" if
+                                        "--curve" in args else "60", "--json", str(path)],
+                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            time.sleep(3)
+            before = time.monotonic()
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=20)
+            self.assertLess(time.monotonic() - before, 3)
+            self.assertEqual(process.returncode, 130, args)
+            report = json.loads(path.read_text())
+            validate(report)
+            self.assertTrue(report["interrupted"])
+            part = report["curve"]["points"][0]["result"] if report["curve"] else report["result"]
+            self.assertGreater(part["answered"], 5)
+            if report["scenario"]:
+                self.assertIn("interrupted", report["scenario"]["reasons"])
+
+    def test_curve(self):
+        report = self.report("load", *ONE, "--curve", "--duration", 0.3, "--capacity-time", 0.3)
+        points = report["curve"]["points"]
+        self.assertEqual(len(points), 11)
+        capacity = report["capacity"]["queries_per_s"]
+        self.assertAlmostEqual(points[4]["rate_per_s"], 0.5 * capacity, delta=1e-6 * capacity)
+        self.assertFalse(points[0]["saturated"])
+        self.assertNotIn("samples", points[0]["result"])
+
+    def test_scenarios(self):
+        short = ["--duration", 0.2]
+        single = self.report("load", *ONE, "--scenario", "single-stream", *short)["scenario"]
+        self.assertEqual(single["verdict"], "VALID")
+        self.assertIn("min duration 0.2 s; the rules ask for 600 s", single["deviations"])
+        few = self.report("load", *ONE, "--scenario", "multi-stream", *short, "--min-queries", 5, "--max-duration", 0.01,
+                          code=1)["scenario"]
+        self.assertEqual(few["verdict"], "INVALID")
+        self.assertTrue(any("needs 662" in r for r in few["reasons"]), few)
+        server = ["--scenario", "server", "--rate", 100, "--duration", 6]
+        self.assertEqual(self.report("load", *ONE, *server, "--target-latency", 5000)["scenario"]["verdict"], "VALID")
+        missed = self.report("load", *ONE, *server, "--target-latency", 0.001, code=1)["scenario"]
+        self.assertGreater(missed["over_target"], 0)
+        # A machine that others slowed while the capacity was measured is through sooner: too short then.
+        done = run("infer-bench", "load", *ONE, "--scenario", "offline", "--duration", 0.3, "--samples-per-query", 50,
+                   "--capacity-time", 0.3, "--json", "-")
+        offline = json.loads(done.stdout)
+        validate(offline)
+        self.assertEqual(done.returncode, 0 if offline["result"]["latency_ms"]["max"] >= 300 else 1)
+        self.assertEqual(offline["scenario"]["metric"], "samples per second")
+        self.assertGreater(offline["scenario"]["value"], 0)
+        self.assertEqual(offline["result"]["issued"], 1)
+
+    def test_usage(self):
+        for args, text in ((["--rate", 5, "--concurrency", 2], "open loop"), (["--scenario", "server"], "--target-latency"),
+                           (["--curve", "--rate", 3], "no --rate"),
+                           (["--scenario", "offline", "--rate", 3], "has no --rate"),
+                           (["--lanes", 2, "--pin"], "--lanes 1")):
+            self.assertIn(text, self.bench("load", *ONE, *args, code=2).stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv, verbosity=2)

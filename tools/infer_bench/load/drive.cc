@@ -1,0 +1,190 @@
+#include "tools/infer_bench/load/drive.h"
+
+#include <algorithm>
+#include <cmath>
+#include <unordered_map>
+
+namespace infer::bench {
+namespace {
+
+/// How long a stop may go unnoticed.
+constexpr double kLookMs = 100;
+
+/// When queries of an open loop are due.
+class Schedule {
+ public:
+  Schedule(const LoadOptions& o, double start_ms)
+      : poisson_(o.arrivals == Arrivals::kPoisson),
+        gap_ms_(1e3 / o.rate),
+        start_ms_(start_ms),
+        random_(o.seed) {
+    next_ms_ = start_ms + (poisson_ ? Gap() : 0);
+  }
+  double next_ms() const { return next_ms_; }
+  void Advance() {
+    ++came_;
+    // Equal gaps by their number, so that rounding does not add up.
+    next_ms_ = poisson_ ? next_ms_ + Gap() : start_ms_ + static_cast<double>(came_) * gap_ms_;
+  }
+
+ private:
+  double Gap() { return -std::log1p(-random_.Uniform()) * gap_ms_; }
+
+  bool poisson_;
+  double gap_ms_, start_ms_, next_ms_ = 0;
+  int64_t came_ = 0;
+  Random random_;
+};
+
+class Driver {
+ public:
+  Driver(Engine& engine, const LoadOptions& options)
+      : engine_(engine),
+        o_(options),
+        start_ms_(engine.NowMs()),
+        enough_ms_(start_ms_ + 1e3 * options.duration_s),
+        most_ms_(start_ms_ + 1e3 * options.max_duration_s),
+        schedule_(options, start_ms_),
+        r_{.latency = Latencies(o_.keep),
+           .waiting = Latencies(o_.keep),
+           .service = Latencies(o_.keep),
+           .lag = Latencies(o_.keep)} {}
+
+  Result<LoadResult> Run() {
+    INFER_TRY(Issue());
+    const double end_ms = engine_.NowMs();
+    r_.seconds = (end_ms - start_ms_) / 1e3;
+    r_.answered_in_time = r_.answered;
+    r_.backlog = static_cast<int64_t>(in_flight_.size());
+    INFER_TRY(Drain(end_ms));
+    CountUnanswered();
+    r_.total_seconds = (engine_.NowMs() - start_ms_) / 1e3;
+    const double waited_ms = r_.waiting.mean() * static_cast<double>(r_.waiting.count());
+    if (r_.total_seconds > 0) r_.queue_mean = waited_ms / 1e3 / r_.total_seconds;
+    return std::move(r_);
+  }
+
+ private:
+  bool open() const { return o_.arrivals != Arrivals::kClosed; }
+
+  /// "" while queries come. Behind the duration an open loop still owes those that were due before.
+  std::string Ended(double now_ms) const {
+    const double due_ms = open() ? std::min(now_ms, schedule_.next_ms()) : now_ms;
+    if (o_.stop.stop_requested()) return "stopped";
+    if (o_.max_queries > 0 && r_.issued >= o_.max_queries) return "max queries";
+    if (due_ms >= enough_ms_ && r_.issued >= o_.min_queries) return "duration";
+    if (due_ms >= most_ms_) return "max duration";
+    return "";
+  }
+
+  void Submit(double due_ms, double now_ms) {
+    const int64_t id = r_.issued++;
+    in_flight_[id] = due_ms;
+    engine_.Submit(id, o_.samples_per_query);
+    if (open()) r_.lag.Add(due_ms - start_ms_, now_ms - due_ms);
+    const auto queued = static_cast<int64_t>(in_flight_.size()) - engine_.lanes();
+    r_.queue_max = std::max(r_.queue_max, queued);
+  }
+
+  Status Issue() {
+    for (;;) {
+      const double now_ms = engine_.NowMs();
+      r_.ended = Ended(now_ms);
+      if (!r_.ended.empty()) break;
+      double wake_ms = now_ms + kLookMs;
+      if (open() && schedule_.next_ms() <= now_ms) {
+        Submit(schedule_.next_ms(), now_ms);
+        schedule_.Advance();
+        wake_ms = now_ms;  // only a look: answers must not pile up
+      } else if (open()) {
+        wake_ms = std::min(wake_ms, schedule_.next_ms());
+      } else if (static_cast<int64_t>(in_flight_.size()) < o_.concurrency) {
+        Submit(now_ms, now_ms);
+        continue;
+      }
+      wake_ms = std::min(wake_ms, now_ms < enough_ms_ ? enough_ms_ : most_ms_);
+      INFER_TRY(Take(engine_.Wait(wake_ms)));
+    }
+    r_.interrupted = r_.ended == "stopped";
+    return {};
+  }
+
+  Status Drain(double end_ms) {
+    const double until_ms = r_.interrupted ? end_ms : end_ms + 1e3 * o_.drain_s;
+    while (!in_flight_.empty()) {
+      const double now_ms = engine_.NowMs();
+      if (now_ms >= until_ms) break;
+      INFER_TRY(Take(engine_.Wait(std::min(until_ms, now_ms + kLookMs))));
+      if (!o_.stop.stop_requested()) continue;
+      r_.interrupted = true;
+      break;
+    }
+    return {};
+  }
+
+  Status Take(std::vector<Done> done) {
+    for (Done& d : done) {
+      const auto it = in_flight_.find(d.id);
+      INFER_CHECK(it != in_flight_.end());
+      const double due_ms = it->second;
+      // A run that a stop cut short was not answered.
+      if (d.status.code() == Code::kCancelled && o_.stop.stop_requested()) continue;
+      in_flight_.erase(it);
+      INFER_TRY(std::move(d.status));
+      ++r_.answered;
+      const double at_ms = due_ms - start_ms_;
+      r_.latency.Add(at_ms, d.finished_ms - due_ms);
+      r_.waiting.Add(at_ms, std::max(0.0, d.started_ms - due_ms));
+      r_.service.Add(at_ms, d.finished_ms - d.started_ms);
+      if (o_.observe) o_.observe(d, due_ms);
+    }
+    return {};
+  }
+
+  /// What was not answered took at least its age. One that is younger than most answers says
+  /// nothing yet and is counted apart only.
+  void CountUnanswered() {
+    r_.unanswered = static_cast<int64_t>(in_flight_.size());
+    if (in_flight_.empty()) return;
+    const double now_ms = engine_.NowMs(), median_ms = r_.latency.Quantile(0.5);
+    engine_.Abandon();
+    for (const auto& [id, due_ms] : in_flight_) {
+      const double age_ms = now_ms - due_ms;
+      r_.oldest_unanswered_ms = std::max(r_.oldest_unanswered_ms, age_ms);
+      if (age_ms > median_ms) r_.latency.Add(due_ms - start_ms_, age_ms);
+    }
+  }
+
+  Engine& engine_;
+  const LoadOptions& o_;
+  double start_ms_, enough_ms_, most_ms_;
+  Schedule schedule_;
+  LoadResult r_;
+  std::unordered_map<int64_t, double> in_flight_;  // id to the moment at which it was due
+};
+
+}  // namespace
+
+std::string_view Name(Arrivals a) {
+  switch (a) {
+    case Arrivals::kClosed: return "closed";
+    case Arrivals::kPoisson: return "poisson";
+    case Arrivals::kUniform: return "uniform";
+  }
+  return "";
+}
+
+double LoadResult::offered_per_s() const {
+  return seconds > 0 ? static_cast<double>(issued) / seconds : 0;
+}
+
+double LoadResult::throughput_per_s() const {
+  return seconds > 0 ? static_cast<double>(answered_in_time) / seconds : 0;
+}
+
+Result<LoadResult> Drive(Engine& engine, const LoadOptions& options) {
+  INFER_CHECK(options.arrivals == Arrivals::kClosed ? options.concurrency > 0 : options.rate > 0);
+  return Driver(engine, options).Run();
+}
+
+}  // namespace infer::bench

@@ -1,0 +1,129 @@
+#include "tools/infer_bench/load/setup.h"
+
+#include <algorithm>
+
+#include "lib/support/parallel.h"
+#include "lib/support/readable.h"
+#include "lib/support/strings.h"
+#include "tools/bench/bench_json.h"
+#include "tools/infer_bench/load/curve.h"
+
+namespace infer::bench {
+namespace {
+
+std::vector<std::string> Row(std::string name, const Latencies& l) {
+  std::vector<std::string> row = {std::move(name)};
+  for (double v : {l.min(), l.mean()}) row.push_back(Rounded(v, 4));
+  for (const Percentile& p : l.Percentiles()) row.push_back(p.value ? Rounded(*p.value, 4) : "-");
+  row.push_back(Rounded(l.max(), 4));
+  return row;
+}
+
+}  // namespace
+
+void LoadSetup::Declare(Options& o) {
+  session.Declare(o);
+  o.Value("--lanes", &lanes,
+          "Queries that are worked on at once, each in a context of its own; 0: as many as have "
+          "cores");
+  o.Value("--warmup", &warmup_s, "Seconds of a closed loop before anything is measured");
+}
+
+Result<LoadTarget> OpenTarget(Context& context, const std::string& path, const LoadSetup& setup,
+                              int64_t in_flight) {
+  const int cores = AvailableCores();
+  LoadTarget t;
+  t.threads = setup.session.device.threads > 0 ? setup.session.device.threads : cores;
+  const int with_cores = std::max(1, cores / t.threads);
+  const int lanes =
+      setup.lanes > 0
+          ? setup.lanes
+          : static_cast<int>(std::min<int64_t>(with_cores, std::max<int64_t>(in_flight, 1)));
+  // Its places are those of one team; the lanes' teams would share them.
+  if (setup.session.device.pin && lanes > 1) return InvalidArgument("--pin: with --lanes 1 only");
+  INFER_ASSIGN(t.session, OpenSession(context, path, setup.session));
+  t.lane_budget = std::max(t.threads, std::min(lanes * t.threads, cores));
+  SetLaneBudget(t.lane_budget);
+  context.Step("warm up");
+  INFER_ASSIGN(t.engine, ModelEngine::Make(t.session.program, t.session.inputs.values,
+                                           t.session.batch, lanes, context.stop()));
+  LoadOptions warm{
+      .max_duration_s = std::max(5.0, setup.warmup_s), .keep = 0, .stop = context.stop()};
+  INFER_ASSIGN(t.warmup, MeasureCapacity(*t.engine, setup.warmup_s, warm));
+  return t;
+}
+
+Json TargetJson(const LoadTarget& t, const LoadSetup& setup) {
+  return {{"path", t.session.path},
+          {"model", t.session.model},
+          {"batch", t.session.batch},
+          {"random_inputs", t.session.inputs.random},
+          {"extents", t.session.inputs.extents},
+          {"device", setup.session.device.device},
+          {"level", setup.session.device.level},
+          {"lanes", t.engine->lanes()},
+          {"threads", t.threads},
+          {"lane_budget", t.lane_budget},
+          {"pin", setup.session.device.pin},
+          {"load_ms", t.session.load_ms},
+          {"compile_ms", t.session.compile_ms},
+          {"warmup",
+           {{"seconds", t.warmup.seconds},
+            {"queries", t.warmup.answered},
+            {"throughput_per_s", t.warmup.throughput_per_s()}}}};
+}
+
+Json SettingsJson(const LoadOptions& o) {
+  const bool closed = o.arrivals == Arrivals::kClosed;
+  return {{"arrivals", Name(o.arrivals)},
+          {"concurrency", closed ? Json(o.concurrency) : Json()},
+          {"rate_per_s", closed ? Json() : Json(o.rate)},
+          {"seed", o.seed},
+          {"samples_per_query", o.samples_per_query},
+          {"duration_s", o.duration_s},
+          {"min_queries", o.min_queries},
+          {"max_queries", o.max_queries},
+          {"max_duration_s", o.max_duration_s},
+          {"drain_s", o.drain_s}};
+}
+
+Json ToJson(const LoadResult& r, bool samples) {
+  Json j = {{"issued", r.issued},
+            {"answered", r.answered},
+            {"answered_in_time", r.answered_in_time},
+            {"unanswered", r.unanswered},
+            {"oldest_unanswered_ms", r.oldest_unanswered_ms},
+            {"seconds", r.seconds},
+            {"total_seconds", r.total_seconds},
+            {"offered_per_s", r.offered_per_s()},
+            {"throughput_per_s", r.throughput_per_s()},
+            {"queue", {{"mean", r.queue_mean}, {"max", r.queue_max}, {"backlog", r.backlog}}},
+            {"latency_ms", ToJson(r.latency)},
+            {"waiting_ms", ToJson(r.waiting)},
+            {"service_ms", ToJson(r.service)},
+            {"lag_ms", ToJson(r.lag)},
+            {"ended", r.ended},
+            {"interrupted", r.interrupted}};
+  if (samples) j["samples"] = {{"at_ms", r.latency.first().at_ms}, {"ms", r.latency.first().ms}};
+  return j;
+}
+
+std::string LoadTable(const LoadResult& r) {
+  std::vector<std::vector<std::string>> rows = {{"ms", "min", "mean"}};
+  for (double q : kReportedQuantiles) rows[0].push_back(PercentileName(q));
+  rows[0].push_back("max");
+  rows.push_back(Row("latency", r.latency));
+  rows.push_back(Row("waiting", r.waiting));
+  rows.push_back(Row("service", r.service));
+  if (r.lag.count() > 0) rows.push_back(Row("generator's lag", r.lag));
+  std::string out = TextTable(rows);
+  out += Cat(r.issued, " queries in ", Fixed(r.seconds, 1), " s (", Rounded(r.offered_per_s(), 4),
+             " per s), answered ", Rounded(r.throughput_per_s(), 4), " per s; queue: mean ",
+             Rounded(r.queue_mean, 3), ", most ", r.queue_max, "\n");
+  if (r.unanswered > 0)
+    out += Cat(r.unanswered, " without an answer, the oldest for ",
+               Rounded(r.oldest_unanswered_ms, 4), " ms: counted with their age\n");
+  return out;
+}
+
+}  // namespace infer::bench

@@ -1,0 +1,37 @@
+#pragma once
+/// What `load` and `soak` share: a model behind lanes, warmed up.
+#include "tools/bench/session.h"
+#include "tools/infer_bench/load/drive.h"
+#include "tools/infer_bench/load/model_engine.h"
+
+namespace infer::bench {
+
+struct LoadSetup {
+  SessionOptions session;
+  int lanes = 0;
+  double warmup_s = 1;
+  void Declare(Options& options);
+};
+
+struct LoadTarget {
+  Session session;
+  std::unique_ptr<ModelEngine> engine;
+  int threads = 1;      ///< of a run
+  int lane_budget = 1;  ///< runnable threads of all runs together
+  LoadResult warmup;
+};
+
+/// `in_flight` queries are what the lanes are for: no more lanes than that, unless --lanes says so.
+Result<LoadTarget> OpenTarget(Context& context, const std::string& path, const LoadSetup& setup,
+                              int64_t in_flight);
+
+/// The parts of a report that say what was loaded: model, inputs, lanes, warm-up.
+Json TargetJson(const LoadTarget& target, const LoadSetup& setup);
+Json SettingsJson(const LoadOptions& load);
+/// With raw samples or without.
+Json ToJson(const LoadResult& r, bool samples);
+
+/// Latency, waiting, service and lag as rows, and below them what came and what was answered.
+std::string LoadTable(const LoadResult& r);
+
+}  // namespace infer::bench
