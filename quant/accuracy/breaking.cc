@@ -52,25 +52,14 @@ class Breaking {
   }
 
   Status RunGolden() {
-    INFER_ASSIGN(const Graph golden, map_.Mix({}));
-    INFER_ASSIGN(OutputSource run, RunsOf(golden, backend_, compare_.candidate_level,
-                                          compare_.threads, compare_.stop));
-    for (int64_t s = 0; s < samples_.count; ++s) {
-      INFER_ASSIGN(const auto inputs, samples_.get(s));
-      INFER_ASSIGN(auto outputs, run(s, inputs));
-      for (Datum& d : outputs)  // the next run may write where these stand
-        if (d.is_tensor()) d = d.tensor().Clone();
-      golden_.push_back(std::move(outputs));
-    }
+    INFER_ASSIGN(golden_, KeptGolden(map_, backend_, samples_, options_.runs));
     return {};
   }
 
   Result<bool> Breaks(const std::vector<size_t>& layers) const {
     INFER_ASSIGN(const Graph mixed, map_.Mix(layers));
-    const auto golden = [this](int64_t s) -> Result<std::vector<Datum>> {
-      return golden_[static_cast<size_t>(s)];
-    };
-    INFER_ASSIGN(const auto report, CompareWithStored(golden, mixed, backend_, samples_, compare_));
+    INFER_ASSIGN(const auto report,
+                 CompareWithStored(golden_, mixed, backend_, samples_, compare_));
     return !Keeps(report, options_);
   }
 
@@ -94,7 +83,12 @@ class Breaking {
     return {};
   }
 
-  const Samples& samples() const { return samples_; }
+  /// Guiltiest first.
+  Result<std::vector<IsolatedLayer>> Ranking() const {
+    IsolateOptions runs = options_.runs;
+    runs.golden = golden_;
+    return IsolateLayers(map_, backend_, samples_, runs);
+  }
 
  private:
   Result<std::vector<ValueAccuracy>> Values(const Graph& golden, const Graph& candidate,
@@ -132,7 +126,7 @@ class Breaking {
   const BreakOptions& options_;
   Samples samples_;
   CompareOptions compare_;
-  std::vector<std::vector<Datum>> golden_;
+  OutputSource golden_;
 };
 
 }  // namespace
@@ -147,7 +141,7 @@ Result<BreakReport> FindBreakingLayers(const LayerMap& map, const Backend& backe
   INFER_ASSIGN(r.breaks, breaking.Breaks(changed));
   if (!r.breaks) return r;
   INFER_TRY(breaking.FindFirst(r));
-  INFER_ASSIGN(r.ranking, IsolateLayers(map, backend, breaking.samples(), options.runs));
+  INFER_ASSIGN(r.ranking, breaking.Ranking());
   std::vector<size_t> ranked;
   for (const IsolatedLayer& l : r.ranking) ranked.push_back(l.layer);
   INFER_ASSIGN(r.set,

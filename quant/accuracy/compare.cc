@@ -172,6 +172,27 @@ Result<OutputSource> RunsOf(const Graph& g, const Backend& backend, int level, i
   });
 }
 
+std::vector<Datum> TakeOutputs(const RunContext& context, size_t count) {
+  std::vector<Datum> outputs = OutputsOf(context, count);
+  for (Datum& d : outputs)
+    if (d.is_tensor()) d = d.tensor().Clone();
+  return outputs;
+}
+
+Result<OutputSource> Kept(const OutputSource& source, const Samples& samples) {
+  const auto kept = std::make_shared<std::vector<std::vector<Datum>>>();
+  for (int64_t s = 0; s < samples.count; ++s) {
+    INFER_ASSIGN(const auto inputs, samples.get(s));
+    INFER_ASSIGN(auto outputs, source(s, inputs));
+    for (Datum& d : outputs)  // the next run may write where these stand
+      if (d.is_tensor()) d = d.tensor().Clone();
+    kept->push_back(std::move(outputs));
+  }
+  return OutputSource([kept](int64_t s, const std::vector<Datum>&) -> Result<std::vector<Datum>> {
+    return (*kept)[static_cast<size_t>(s)];
+  });
+}
+
 Result<AccuracyReport> CompareSources(const OutputSource& golden, const OutputSource& candidate,
                                       const Graph& interface, const Samples& samples,
                                       const CompareOptions& options) {
@@ -265,14 +286,13 @@ Result<AccuracyReport> Compare(const Graph& golden, const Backend& golden_backen
   return report;
 }
 
-Result<AccuracyReport> CompareWithStored(
-    const std::function<Result<std::vector<Datum>>(int64_t)>& golden, const Graph& candidate,
-    const Backend& candidate_backend, const Samples& samples, const CompareOptions& options) {
+Result<AccuracyReport> CompareWithStored(const OutputSource& golden, const Graph& candidate,
+                                         const Backend& candidate_backend, const Samples& samples,
+                                         const CompareOptions& options) {
   if (samples.count <= 0) return InvalidArgument("there are no samples to compare on");
   INFER_ASSIGN(const OutputSource c, RunsOf(candidate, candidate_backend, options.candidate_level,
                                             options.threads, options.stop));
-  return CompareSources([&](int64_t run, const std::vector<Datum>&) { return golden(run); }, c,
-                        candidate, samples, options);
+  return CompareSources(golden, c, candidate, samples, options);
 }
 
 }  // namespace infer

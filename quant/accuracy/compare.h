@@ -67,6 +67,11 @@ Status CheckInterfaces(const Graph& golden, const Graph& candidate);
 Result<OutputSource> RunsOf(const Graph& g, const Backend& backend, int level, int threads,
                             const std::stop_token& stop);
 
+/// The first `count` outputs of the last run, as copies that the next one does not write over.
+std::vector<Datum> TakeOutputs(const RunContext& context, size_t count);
+/// Asks `source` once for each of the samples, and keeps what it says: memory for all of it.
+Result<OutputSource> Kept(const OutputSource& source, const Samples& samples);
+
 /// Values of both graphs, made by nodes, f32 or of equal other type, by golden's order.
 std::vector<std::string> SharedValues(const Graph& golden, const Graph& candidate);
 
@@ -78,10 +83,10 @@ Result<AccuracyReport> Compare(const Graph& golden, const Backend& golden_backen
                                const Graph& candidate, const Backend& candidate_backend,
                                const Samples& samples, const CompareOptions& options = {});
 
-/// The same against stored golden outputs: golden(i) are the outputs of run i in graph order.
-Result<AccuracyReport> CompareWithStored(
-    const std::function<Result<std::vector<Datum>>(int64_t)>& golden, const Graph& candidate,
-    const Backend& candidate_backend, const Samples& samples, const CompareOptions& options = {});
+/// The same against outputs that are stored, or come from elsewhere.
+Result<AccuracyReport> CompareWithStored(const OutputSource& golden, const Graph& candidate,
+                                         const Backend& candidate_backend, const Samples& samples,
+                                         const CompareOptions& options = {});
 
 /// Any two sources; `interface` tells names and types of the outputs. InvalidArgument: no samples.
 Result<AccuracyReport> CompareSources(const OutputSource& golden, const OutputSource& candidate,

@@ -47,6 +47,14 @@ Result<std::vector<TensorMetrics>> LocalErrors(const LayerMap& map,
 
 }  // namespace
 
+Result<OutputSource> KeptGolden(const LayerMap& map, const Backend& backend, const Samples& samples,
+                                const IsolateOptions& options) {
+  INFER_ASSIGN(const Graph golden, map.Mix({}));
+  INFER_ASSIGN(const OutputSource run,
+               RunsOf(golden, backend, options.level, options.threads, options.stop));
+  return Kept(run, samples);
+}
+
 double OutputSqnr(const AccuracyReport& report) {
   double worst = std::numeric_limits<double>::infinity();
   for (const ValueAccuracy& v : report.outputs) worst = std::min(worst, SqnrOf(v));
@@ -73,20 +81,8 @@ Result<std::vector<IsolatedLayer>> IsolateLayers(const LayerMap& map, const Back
   std::stable_sort(found.begin(), found.end(),
                    [](const auto& a, const auto& b) { return a.local.sqnr_db < b.local.sqnr_db; });
 
-  INFER_ASSIGN(const Graph golden, map.Mix({}));
-  INFER_ASSIGN(OutputSource golden_run,
-               RunsOf(golden, backend, options.level, options.threads, options.stop));
-  std::vector<std::vector<Datum>> stored;
-  for (int64_t s = 0; s < few.count; ++s) {
-    INFER_ASSIGN(const auto inputs, few.get(s));
-    INFER_ASSIGN(auto outputs, golden_run(s, inputs));
-    for (Datum& d : outputs)  // the next run may write where these stand
-      if (d.is_tensor()) d = d.tensor().Clone();
-    stored.push_back(std::move(outputs));
-  }
-  const auto kept = [&](int64_t s) -> Result<std::vector<Datum>> {
-    return stored[static_cast<size_t>(s)];
-  };
+  INFER_ASSIGN(const OutputSource kept, options.golden ? Result<OutputSource>(options.golden)
+                                                       : KeptGolden(map, backend, few, options));
   CompareOptions compare;
   compare.candidate_level = options.level;
   compare.threads = options.threads;

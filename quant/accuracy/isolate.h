@@ -29,7 +29,12 @@ struct IsolateOptions {
   double budget_s = 60;  ///< of the runs of the whole model, which go from the worst local on
   Progress progress = nullptr;
   std::stop_token stop = {};
+  OutputSource golden = nullptr;  ///< KeptGolden of these samples, where it is there already
 };
+
+/// Golden's outputs, from one run of each sample.
+Result<OutputSource> KeptGolden(const LayerMap& map, const Backend& backend, const Samples& samples,
+                                const IsolateOptions& options);
 
 /// The worst of the outputs: SQNR of floats, 10 log10(elements / unequal) of others; -inf where NaN
 /// or infinity stand at other places.

@@ -1,19 +1,106 @@
 #include "quant/algorithm/channel_stats.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
-#include "lib/support/strings.h"
+#include "quant/calibrate/pieces.h"
 
 namespace infer {
 namespace {
 
-/// False: the tensor does not have the channels of the runs before.
-bool Add(const Tensor& t, int axis, ChannelStats& s) {
-  const int at = axis < 0 ? t.rank() + axis : axis;
-  if (t.dtype() != DType::kF32 || at < 0 || at >= t.rank()) return false;
-  const auto channels = static_cast<size_t>(t.dim(at));
+/// `n` numbers of channel c, `stride` apart.
+void AddChannel(const float* x, int64_t n, int64_t stride, size_t c, ChannelStats& s) {
+  for (int64_t k = 0; k < n; ++k) {
+    const double v = static_cast<double>(x[k * stride]);
+    if (!std::isfinite(v)) continue;
+    s.lo[c] = std::min(s.lo[c], v);
+    s.hi[c] = std::max(s.hi[c], v);
+    s.mean[c] += v;
+    ++s.count[c];
+  }
+}
+
+constexpr int64_t kLanes = 16;
+struct LaneStats {
+  std::array<float, kLanes> lo, hi;
+  std::array<double, kLanes> sum{};
+  bool finite = true;
+};
+
+/// Of `rows` >= 1 rows of kLanes numbers, `stride` apart.
+LaneStats SumLanes(const float* x, int64_t rows, int64_t stride) {
+  LaneStats s;
+  std::array<float, kLanes> odd{};
+  std::copy_n(x, kLanes, s.lo.begin());
+  s.hi = s.lo;
+  for (int64_t r = 0; r < rows; ++r, x += stride)
+    for (size_t k = 0; k < kLanes; ++k) {
+      s.lo[k] = x[k] < s.lo[k] ? x[k] : s.lo[k];
+      s.hi[k] = x[k] > s.hi[k] ? x[k] : s.hi[k];
+      odd[k] += x[k] * 0.0f;  // NaN from the first NaN or infinity on
+      s.sum[k] += static_cast<double>(x[k]);
+    }
+  for (const float o : odd) s.finite &= !std::isnan(o);
+  return s;
+}
+
+void Merge(const LaneStats& lanes, size_t k, int64_t count, size_t c, ChannelStats& s) {
+  s.lo[c] = std::min(s.lo[c], static_cast<double>(lanes.lo[k]));
+  s.hi[c] = std::max(s.hi[c], static_cast<double>(lanes.hi[k]));
+  s.mean[c] += lanes.sum[k];
+  s.count[c] += count;
+}
+
+/// Channel c as one row.
+void AddPlain(const float* x, int64_t n, size_t c, ChannelStats& s) {
+  const int64_t rows = n / kLanes;
+  if (rows > 0) {
+    const LaneStats lanes = SumLanes(x, rows, kLanes);
+    if (!lanes.finite) return AddChannel(x, n, 1, c, s);
+    for (size_t k = 0; k < kLanes; ++k) Merge(lanes, k, rows, c, s);
+  }
+  AddChannel(x + rows * kLanes, n - rows * kLanes, 1, c, s);
+}
+
+/// `count` channels from c on, beside each other at each of `n` positions.
+void AddBeside(const float* x, int64_t n, int64_t stride, int64_t count, size_t c,
+               ChannelStats& s) {
+  for (int64_t at = 0; at < count; at += kLanes) {
+    const size_t first = c + static_cast<size_t>(at);
+    const int64_t width = std::min(kLanes, count - at);
+    if (width == kLanes) {
+      const LaneStats lanes = SumLanes(x + at, n, stride);
+      if (lanes.finite) {
+        for (size_t k = 0; k < kLanes; ++k) Merge(lanes, k, n, first + k, s);
+        continue;
+      }
+    }
+    for (int64_t k = 0; k < width; ++k)
+      AddChannel(x + at + k, n, stride, first + static_cast<size_t>(k), s);
+  }
+}
+
+/// Row-major.
+std::vector<float> PlainCopy(const RawValue& v) {
+  std::vector<float> plain(static_cast<size_t>(NumElements(v.dims)));
+  const auto* x = reinterpret_cast<const float*>(v.data);
+  const int64_t channels = v.dims[1];
+  const int64_t spatial = NumElements(v.dims) / (v.dims[0] * channels);
+  size_t at = 0;
+  for (int64_t n = 0; n < v.dims[0]; ++n)
+    for (int64_t c = 0; c < channels; ++c)
+      for (int64_t k = 0; k < spatial; ++k) plain[at++] = x[RawOffset(v, spatial, n, c, k)];
+  return plain;
+}
+
+/// False: the value does not have the channels of the runs before.
+bool Add(const RawValue& v, int axis, ChannelStats& s) {
+  const int rank = static_cast<int>(v.dims.size());
+  const int at = axis < 0 ? rank + axis : axis;
+  if (v.dtype != DType::kF32 || at < 0 || at >= rank) return false;
+  const auto channels = static_cast<size_t>(v.dims[static_cast<size_t>(at)]);
   if (s.count.empty()) {
     s.lo.assign(channels, std::numeric_limits<double>::infinity());
     s.hi.assign(channels, -std::numeric_limits<double>::infinity());
@@ -21,20 +108,29 @@ bool Add(const Tensor& t, int axis, ChannelStats& s) {
     s.count.assign(channels, 0);
   }
   if (s.count.size() != channels) return false;
+  const int64_t all = NumElements(v.dims);
+  if (all == 0) return true;
+  if (at != 1 && v.channel_block > 0) {
+    const std::vector<float> plain = PlainCopy(v);
+    return Add({v.output, v.dtype, v.dims, reinterpret_cast<const std::byte*>(plain.data())}, at,
+               s);
+  }
+  const auto* x = reinterpret_cast<const float*>(v.data);
+  const auto count = static_cast<int64_t>(channels);
   int64_t inner = 1;
-  for (int i = at + 1; i < t.rank(); ++i) inner *= t.dim(i);
-  const auto x = t.data<float>();
-  const size_t stride = static_cast<size_t>(inner);
-  for (size_t i = 0; i < x.size(); i += stride) {
-    const size_t c = i / stride % channels;
-    for (size_t k = i; k < i + stride; ++k) {
-      const double v = static_cast<double>(x[k]);
-      if (!std::isfinite(v)) continue;
-      s.lo[c] = std::min(s.lo[c], v);
-      s.hi[c] = std::max(s.hi[c], v);
-      s.mean[c] += v;
-      ++s.count[c];
-    }
+  for (int i = at + 1; i < rank; ++i) inner *= v.dims[static_cast<size_t>(i)];
+  const int64_t outer = all / (inner * count);
+  if (const int64_t block = v.channel_block; block > 0) {
+    for (int64_t n = 0; n < outer; ++n)
+      for (int64_t c = 0; c < count; c += block)
+        AddBeside(x + RawOffset(v, inner, n, c, 0), inner, block, std::min(block, count - c),
+                  static_cast<size_t>(c), s);
+  } else if (inner == 1) {
+    AddBeside(x, outer, count, count, 0, s);
+  } else {
+    for (int64_t n = 0; n < outer; ++n)
+      for (int64_t c = 0; c < count; ++c)
+        AddPlain(x + (n * count + c) * inner, inner, static_cast<size_t>(c), s);
   }
   return true;
 }
@@ -44,42 +140,31 @@ bool Add(const Tensor& t, int axis, ChannelStats& s) {
 Result<std::map<std::string, ChannelStats>> ObserveChannels(
     const Graph& graph, const std::vector<ChannelRequest>& requests, const Samples& samples,
     const ChannelRun& run) {
-  struct Watch {
+  struct Seen {
     ChannelRequest request;
-    bool is_input = false, usable = true;
-    size_t index = 0;
+    bool usable = true;
     ChannelStats stats;
   };
-  std::vector<Watch> watches;
-  std::vector<std::string> taps;
+  std::vector<Seen> all;
+  std::vector<std::string> wanted;
   for (const ChannelRequest& r : requests) {
-    const Value* v = graph.FindValue(r.value);
-    if (!v) return InvalidArgument(Cat("the graph has no value '", r.value, "'"));
-    Watch w{r};
-    w.is_input = v->is_input();
-    if (w.is_input) {
-      while (graph.inputs()[w.index] != v) ++w.index;
-    } else {
-      w.index = graph.outputs().size() + taps.size();
-      taps.push_back(r.value);
-    }
-    watches.push_back(std::move(w));
+    all.push_back({r, true, {}});
+    wanted.push_back(r.value);
   }
   CompileOptions compile;
   compile.level = run.level;
   compile.threads = run.threads;
-  INFER_ASSIGN(TappedProgram t, CompileWithTaps(graph, taps, *run.backend, compile));
+  INFER_ASSIGN(Watch watch, Watch::Make(graph.Clone(), wanted, *run.backend, compile));
   for (int64_t i = 0; i < samples.count; ++i) {
     if (run.stop.stop_requested()) return Cancelled("was stopped");
     INFER_ASSIGN(std::vector<Datum> inputs, samples.get(i));
-    INFER_TRY(RunInputs(*t.context, inputs, run.stop));
-    for (Watch& w : watches) {
-      const Datum& d = w.is_input ? inputs[w.index] : t.context->output(w.index);
-      if (w.usable) w.usable = Add(d.tensor(), w.request.axis, w.stats);
-    }
+    const auto see = [&](size_t k, const RawValue& v) {
+      if (all[k].usable) all[k].usable = Add(v, all[k].request.axis, all[k].stats);
+    };
+    INFER_TRY(watch.Run(std::move(inputs), see, run.stop));
   }
   std::map<std::string, ChannelStats> result;
-  for (Watch& w : watches) {
+  for (Seen& w : all) {
     if (!w.usable || w.stats.count.empty()) continue;
     for (size_t c = 0; c < w.stats.count.size(); ++c) {
       if (w.stats.count[c] == 0)

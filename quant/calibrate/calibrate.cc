@@ -15,32 +15,21 @@
 namespace infer {
 namespace {
 
-/// Where the numbers of one wanted value come from in a run.
 struct Watched {
   std::string name;
-  bool is_input = false;
-  size_t index = 0;  // input or output number
   std::unique_ptr<Observer> observer;
 };
 
-Result<std::vector<Watched>> PlaceWatches(const Graph& graph,
-                                          const std::vector<std::string>& wanted,
-                                          const ObserverFactory& observer,
-                                          std::vector<std::string>& taps) {
+Result<std::vector<Watched>> MakeObservers(const Graph& graph,
+                                           const std::vector<std::string>& wanted,
+                                           const ObserverFactory& observer) {
   std::vector<Watched> watched;
   for (const std::string& name : wanted) {
     const Value* v = graph.FindValue(name);
     if (!v) return InvalidArgument(Cat("calibration: the graph has no value '", name, "'"));
     if (v->is_constant() || !v->type().is_tensor() || v->dtype() != DType::kF32)
       return InvalidArgument(Cat("calibration: value '", name, "' is not a computed f32 tensor"));
-    Watched w{name, v->is_input(), 0, observer()};
-    if (w.is_input) {
-      while (graph.inputs()[w.index] != v) ++w.index;
-    } else {
-      w.index = graph.outputs().size() + taps.size();
-      taps.push_back(name);
-    }
-    watched.push_back(std::move(w));
+    watched.push_back({name, observer()});
   }
   return watched;
 }
@@ -115,31 +104,6 @@ class Checkpoints {
   Clock::time_point last_{};
 };
 
-/// Runs sample `run` and shows the observers what came; each value by one thread.
-Status SeeSample(TappedProgram& t, const Samples& samples, int64_t run,
-                 const CalibrationOptions& options, std::vector<Watched>& watched) {
-  INFER_ASSIGN(const std::vector<Datum> inputs, samples.get(run));
-  INFER_TRY(RunInputs(*t.context, inputs, options.stop));
-  std::vector<std::span<const float>> seen;
-  for (const Watched& w : watched) {
-    const Datum& d = w.is_input ? inputs[w.index] : t.context->output(w.index);
-    seen.push_back(d.tensor().data<float>());
-  }
-  const LaneLease lease(options.threads);
-  // Early values are large, late ones small: dealt out in turn, each lane gets of both.
-  const auto lanes = static_cast<size_t>(std::max(lease.lanes(), 1));
-  std::vector<size_t> order;
-  for (size_t lane = 0; lane < lanes; ++lane)
-    for (size_t i = lane; i < watched.size(); i += lanes) order.push_back(i);
-  ParallelFor(static_cast<int64_t>(order.size()), 1, [&](int64_t begin, int64_t end) {
-    for (int64_t k = begin; k < end; ++k) {
-      const size_t i = order[static_cast<size_t>(k)];
-      watched[i].observer->See(seen[i]);
-    }
-  });
-  return {};
-}
-
 Result<CalibratedValue> ChooseOf(const Observer& o, const QuantGrid& grid) {
   CalibratedValue v;
   v.seen = o.seen();
@@ -183,11 +147,48 @@ Result<TappedProgram> CompileOwnedWithTaps(Graph graph, const std::vector<std::s
   return t;
 }
 
-Status RunInputs(RunContext& context, std::vector<Datum> inputs, std::stop_token stop) {
+Status RunInputs(RunContext& context, std::vector<Datum> inputs, std::stop_token stop,
+                 std::function<void(const RawValue&)> watch) {
   for (size_t i = 0; i < inputs.size(); ++i) INFER_TRY(context.BindInput(i, std::move(inputs[i])));
   RunOptions options;
   options.stop = std::move(stop);
+  options.watch = std::move(watch);
   return context.Run(options);
+}
+
+Result<Watch> Watch::Make(Graph graph, const std::vector<std::string>& wanted,
+                          const Backend& backend, CompileOptions options) {
+  Watch w;
+  w.first_ = graph.outputs().size();
+  GraphEditor editor(graph);
+  for (size_t k = 0; k < wanted.size(); ++k) {
+    Value* const v = graph.FindValue(wanted[k]);
+    if (!v || v->is_constant())
+      return InvalidArgument(Cat("the graph computes no value '", wanted[k], "'"));
+    if (v->is_input()) {
+      const auto at = std::find(graph.inputs().begin(), graph.inputs().end(), v);
+      w.from_inputs_.emplace_back(at - graph.inputs().begin(), k);
+      continue;
+    }
+    editor.MarkOutput(v);
+    w.watched_.push_back(k);
+  }
+  options.watched = w.watched_.size();
+  INFER_ASSIGN(w.program_, backend.CompileOwned(std::move(graph), options));
+  INFER_ASSIGN(w.context_, w.program_->NewContext());
+  return w;
+}
+
+Status Watch::Run(std::vector<Datum> inputs, const See& see, std::stop_token stop) {
+  // The types of inputs are checked when they are bound.
+  INFER_TRY(RunInputs(*context_, inputs, std::move(stop),
+                      [&](const RawValue& v) { see(watched_[v.output - first_], v); }));
+  for (const auto& [input, k] : from_inputs_) {
+    if (!inputs[input].is_tensor()) continue;
+    const Tensor& t = inputs[input].tensor();
+    see(k, {input, t.dtype(), t.dims(), t.raw()});
+  }
+  return {};
 }
 
 Result<CalibrationTable> Calibrate(const Graph& graph, const std::vector<std::string>& wanted,
@@ -200,22 +201,27 @@ Result<CalibrationTable> CalibrateOwned(Graph graph, const std::vector<std::stri
                                         const Samples& samples, const Backend& backend,
                                         const CalibrationOptions& options) {
   if (samples.count <= 0) return InvalidArgument("calibration: there are no samples");
-  std::vector<std::string> taps;
-  INFER_ASSIGN(std::vector<Watched> watched, PlaceWatches(graph, wanted, options.observer, taps));
+  INFER_ASSIGN(std::vector<Watched> watched, MakeObservers(graph, wanted, options.observer));
   Checkpoints checkpoints(options);
   INFER_ASSIGN(const int64_t first, checkpoints.Open(graph, samples, watched));
   if (first < samples.count) {
     CompileOptions compile;
     compile.level = options.level;
     compile.threads = options.threads;
-    INFER_ASSIGN(TappedProgram t, CompileOwnedWithTaps(std::move(graph), taps, backend, compile));
+    INFER_ASSIGN(Watch watch, Watch::Make(std::move(graph), wanted, backend, compile));
+    const auto see = [&](size_t k, const RawValue& v) { watched[k].observer->See(v); };
     for (int64_t run = first; run < samples.count; ++run) {
       if (options.stop.stop_requested()) {
         INFER_TRY(checkpoints.Write(watched, run));
         return Cancelled("calibration was stopped");
       }
-      if (Status s = SeeSample(t, samples, run, options, watched); !s.ok())
-        return std::move(s).In(Cat("calibration sample ", run));
+      auto inputs = samples.get(run);
+      Status s = inputs.status();
+      if (s.ok()) {
+        const LaneLease lease(options.threads);
+        s = watch.Run(*std::move(inputs), see, options.stop);
+      }
+      if (!s.ok()) return std::move(s).In(Cat("calibration sample ", run));
       INFER_TRY(checkpoints.After(watched, run + 1, samples.count));
       if (options.progress) options.progress(run + 1, samples.count);
     }

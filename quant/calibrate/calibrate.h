@@ -73,7 +73,28 @@ Result<TappedProgram> CompileWithTaps(const Graph& graph, const std::vector<std:
 /// The same of a graph that nobody else needs.
 Result<TappedProgram> CompileOwnedWithTaps(Graph graph, const std::vector<std::string>& taps,
                                            const Backend& backend, const CompileOptions& options);
-/// Binds and runs.
-Status RunInputs(RunContext& context, std::vector<Datum> inputs, std::stop_token stop);
+/// Binds and runs; `watch` as RunOptions::watch.
+Status RunInputs(RunContext& context, std::vector<Datum> inputs, std::stop_token stop,
+                 std::function<void(const RawValue&)> watch = {});
+
+/// Shows values of a graph run by run: its inputs as they come, the others in the layout that they
+/// have, as soon as they are there. Nothing is copied or kept.
+class Watch {
+ public:
+  using See = std::function<void(size_t k, const RawValue& value)>;  ///< wanted[k]
+  /// InvalidArgument: a name that `graph` does not know, or of a constant.
+  static Result<Watch> Make(Graph graph, const std::vector<std::string>& wanted,
+                            const Backend& backend, CompileOptions options);
+  /// One run. `see` is called in the thread that runs, with its lanes.
+  Status Run(std::vector<Datum> inputs, const See& see, std::stop_token stop);
+
+ private:
+  Watch() = default;
+  std::shared_ptr<const Program> program_;
+  std::unique_ptr<RunContext> context_;
+  std::vector<std::pair<size_t, size_t>> from_inputs_;  // number of the input, of wanted
+  std::vector<size_t> watched_;                         // by watched output: of wanted
+  size_t first_ = 0;                                    // watched output
+};
 
 }  // namespace infer

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <mutex>
 
+#include "lib/support/parallel.h"
 #include "lib/support/status.h"
+#include "quant/calibrate/number_loops.h"
 #include "quant/calibrate/state.h"
 
 namespace infer {
@@ -75,32 +78,27 @@ void Histogram::Include(double lo, double hi) {
 }
 
 void Histogram::CountBlocks(std::span<const float> values) {
-  // ReLU gives long runs of one bin, and adding to what was just written has to wait for it: four
-  // tables in turn, where the numbers are many enough to pay for clearing and summing them.
-  constexpr size_t kTables = 4, kBlock = 1024, kWorthTables = size_t{4} * kBins;
-  const bool tables = values.size() >= kWorthTables;
-  thread_local std::vector<uint32_t> turn;
-  if (tables) turn.assign(kTables * kBins, 0);
-  const float inverse = std::ldexp(1.0f, -exponent_);
-  const auto first = static_cast<int32_t>(first_);
-  int32_t bin[kBlock];
-  for (size_t at = 0; at < values.size(); at += kBlock) {
-    const float* x = values.data() + at;
-    const size_t n = std::min(kBlock, values.size() - at);
-    for (size_t k = 0; k < n; ++k) {
-      const float scaled = x[k] * inverse;  // exact: a power of two, and none is lost
-      const auto towards_zero = static_cast<int32_t>(scaled);
-      bin[k] = towards_zero - (static_cast<float>(towards_zero) > scaled ? 1 : 0) - first;
-    }
-    if (tables) {
-      for (size_t k = 0; k < n; ++k) ++turn[k % kTables * kBins + static_cast<size_t>(bin[k])];
-    } else {
-      for (size_t k = 0; k < n; ++k) ++counts_[static_cast<size_t>(bin[k])];
-    }
-  }
-  if (!tables) return;
-  for (size_t t = 0; t < kTables; ++t)
-    for (size_t k = 0; k < counts_.size(); ++k) counts_[k] += turn[t * kBins + k];
+  constexpr size_t kWorthTables = size_t{4} * kBins;  // else clearing and summing them costs more
+  const NumberLoops& loops = TheNumberLoops();
+  const BinWindow window{std::ldexp(1.0f, -exponent_), static_cast<int32_t>(first_)};
+  std::mutex mutex;
+  const auto count = [&](size_t begin, size_t end) {
+    thread_local std::vector<uint32_t> tables;
+    tables.assign(size_t{2} * kBins, 0);
+    loops.count(values.data() + begin, end - begin, window, tables.data());
+    const std::lock_guard lock(mutex);
+    for (size_t k = 0; k < counts_.size(); ++k)
+      counts_[k] += int64_t{tables[k]} + int64_t{tables[kBins + k]};
+  };
+  const size_t parts = values.size() / kWorthTables;
+  if (parts < 2 || CurrentLanes() < 2) return count(0, values.size());
+  ParallelFor(static_cast<int64_t>(parts), 1, [&](int64_t begin, int64_t end) {
+    const auto at = [&](int64_t part) {
+      return static_cast<size_t>(part) == parts ? values.size()
+                                                : static_cast<size_t>(part) * kWorthTables;
+    };
+    count(at(begin), at(end));
+  });
 }
 
 void Histogram::Add(std::span<const float> values, const Scan& scan) {
@@ -112,9 +110,9 @@ void Histogram::Add(std::span<const float> values, const Scan& scan) {
   count_ += scan.finite;
   // Indices that f32 and int32 hold exactly, and widths by which dividing cannot underflow.
   constexpr int64_t kExact = int64_t{1} << 24;
-  const bool blocks = scan.non_finite == 0 && exponent_ <= 0 && exponent_ >= -126 &&
-                      first_ > -kExact && first_ + kBins < kExact &&
-                      values.size() < (size_t{1} << 32);
+  const bool blocks = values.size() >= static_cast<size_t>(kBins) && scan.non_finite == 0 &&
+                      exponent_ <= 0 && exponent_ >= -126 && first_ > -kExact &&
+                      first_ + kBins < kExact && values.size() < (size_t{1} << 32);
   if (blocks) return CountBlocks(values);
   const double inverse = std::ldexp(1.0, -exponent_);  // exact: a power of two
   for (const float v : values) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "lib/support/strings.h"
+#include "quant/calibrate/pieces.h"
 #include "quant/calibrate/range_search.h"
 #include "quant/calibrate/state.h"
 
@@ -18,7 +19,6 @@ class MinMax : public Observer {
   std::string state() const override { return "minmax"; }
 
  protected:
-  void Update(std::span<const float>, const Scan&) override {}
   ObservedRange Range(const QuantGrid&) const override { return {seen()}; }
 };
 
@@ -83,8 +83,7 @@ class MovingAverage : public Observer {
   std::string state() const override { return Cat("moving-average:", momentum_); }
 
  protected:
-  void Update(std::span<const float>, const Scan& scan) override {
-    const Interval& run = scan.range;
+  void EndRun(const Interval& run) override {
     if (!average_) {
       average_ = run;
       return;
@@ -129,12 +128,34 @@ const ObserverKind kKinds[] = {
 }  // namespace
 
 void Observer::See(std::span<const float> values) {
-  const Scan scan = ScanValues(values);
-  non_finite_ += scan.non_finite;
-  if (scan.finite == 0) return;
-  seen_ = count_ > 0 ? seen_.Union(scan.range) : scan.range;
-  count_ += scan.finite;
-  Update(values, scan);
+  Scan run;
+  SeePart(values, run);
+  End(run);
+}
+
+void Observer::See(const RawValue& value) {
+  Scan run;
+  ForEachPiece(value, [&](std::span<const float> piece) { SeePart(piece, run); });
+  End(run);
+}
+
+void Observer::SeePart(std::span<const float> values, Scan& run) {
+  // Counted while what was scanned is still in the cache.
+  constexpr size_t kSlice = size_t{1} << 18;
+  for (size_t at = 0; at < values.size(); at += kSlice) {
+    const auto slice = values.subspan(at, std::min(kSlice, values.size() - at));
+    const Scan scan = ScanValues(slice);
+    if (scan.finite > 0) Update(slice, scan);
+    run.Add(scan);
+  }
+}
+
+void Observer::End(const Scan& run) {
+  non_finite_ += run.non_finite;
+  if (run.finite == 0) return;
+  seen_ = count_ > 0 ? seen_.Union(run.range) : run.range;
+  count_ += run.finite;
+  EndRun(run.range);
 }
 
 void Observer::Save(std::string& out) const {

@@ -12,6 +12,7 @@
 #include "lib/support/status.h"
 #include "quant/calibrate/histogram.h"
 #include "quant/scheme/quant_params.h"
+#include "runtime/api/program.h"
 
 namespace infer {
 
@@ -31,8 +32,11 @@ struct ObservedRange {
 class Observer {
  public:
   virtual ~Observer() = default;
-  /// One run's elements. NaN and infinities are counted and otherwise ignored.
+  /// One run's elements. NaN and infinities are counted and otherwise ignored. By the lanes of the
+  /// thread, and the same for any number of them.
   void See(std::span<const float> values);
+  /// The same of a value in the layout that it has. Pre: it is f32.
+  void See(const RawValue& value);
 
   int64_t count() const { return count_; }  ///< finite values seen
   int64_t non_finite() const { return non_finite_; }
@@ -50,13 +54,18 @@ class Observer {
   bool Load(std::string_view& in);  ///< false for bytes that no Save of this state wrote
 
  protected:
-  /// `scan` is of `values`; called only when one is finite.
-  virtual void Update(std::span<const float> values, const Scan& scan) = 0;
+  /// Some elements of a run, `scan` being theirs; called only when one is finite.
+  virtual void Update(std::span<const float>, const Scan&) {}
+  /// A run is over in which a finite element was; `range` is theirs.
+  virtual void EndRun(const Interval&) {}
   virtual ObservedRange Range(const QuantGrid& grid) const = 0;  ///< Pre: count() > 0
   virtual void SaveMore(std::string&) const {}
   virtual bool LoadMore(std::string_view&) { return true; }
 
  private:
+  void SeePart(std::span<const float> values, Scan& run);
+  void End(const Scan& run);
+
   int64_t count_ = 0, non_finite_ = 0;
   Interval seen_;
 };

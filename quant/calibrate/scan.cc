@@ -1,15 +1,17 @@
 #include "quant/calibrate/scan.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <limits>
+#include <vector>
+
+#include "lib/support/parallel.h"
+#include "quant/calibrate/number_loops.h"
 
 namespace infer {
 namespace {
 
-/// Independent lanes, so that the compiler needs no leave to reorder.
-constexpr size_t kLanes = 32;
+/// Below that, a second thread gains nothing.
+constexpr size_t kPart = size_t{1} << 16;
 
 Scan ScanSlowly(std::span<const float> values) {
   Scan s{FiniteRange(values)};
@@ -18,28 +20,34 @@ Scan ScanSlowly(std::span<const float> values) {
   return s;
 }
 
+Scan ScanPart(std::span<const float> values) {
+  if (values.empty()) return {};
+  float lo = 0, hi = 0;
+  if (!TheNumberLoops().bounds(values.data(), values.size(), lo, hi)) return ScanSlowly(values);
+  return {
+      {static_cast<double>(lo), static_cast<double>(hi)}, static_cast<int64_t>(values.size()), 0};
+}
+
 }  // namespace
 
+void Scan::Add(const Scan& o) {
+  non_finite += o.non_finite;
+  if (o.finite == 0) return;
+  range = finite > 0 ? range.Union(o.range) : o.range;
+  finite += o.finite;
+}
+
 Scan ScanValues(std::span<const float> values) {
-  if (values.size() < kLanes) return ScanSlowly(values);
-  std::array<float, kLanes> lo, hi, odd{};
-  std::copy_n(values.begin(), kLanes, lo.begin());
-  hi = lo;
-  const auto take = [&](const float* x) {
-    for (size_t k = 0; k < kLanes; ++k) {
-      lo[k] = x[k] < lo[k] ? x[k] : lo[k];
-      hi[k] = x[k] > hi[k] ? x[k] : hi[k];
-      odd[k] += x[k] * 0.0f;  // NaN from the first NaN or infinity on
-    }
-  };
-  for (size_t at = 0; at + kLanes <= values.size(); at += kLanes) take(values.data() + at);
-  take(values.data() + values.size() - kLanes);
-  if (std::any_of(odd.begin(), odd.end(), [](float x) { return std::isnan(x); }))
-    return ScanSlowly(values);
-  return {{static_cast<double>(*std::min_element(lo.begin(), lo.end())),
-           static_cast<double>(*std::max_element(hi.begin(), hi.end()))},
-          static_cast<int64_t>(values.size()),
-          0};
+  const size_t parts = (values.size() + kPart - 1) / kPart;
+  if (parts < 2 || CurrentLanes() < 2) return ScanPart(values);
+  std::vector<Scan> found(parts);
+  ParallelFor(static_cast<int64_t>(parts), 1, [&](int64_t begin, int64_t end) {
+    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i)
+      found[i] = ScanPart(values.subspan(i * kPart, std::min(kPart, values.size() - i * kPart)));
+  });
+  Scan all;
+  for (const Scan& s : found) all.Add(s);
+  return all;
 }
 
 }  // namespace infer

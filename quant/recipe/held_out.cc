@@ -5,7 +5,7 @@
 #include <iterator>
 #include <numbers>
 
-#include "quant/accuracy/metrics.h"
+#include "quant/accuracy/compare.h"
 
 namespace infer {
 
@@ -119,14 +119,9 @@ Result<HeldOut> HeldOut::Make(const Graph& golden, Samples samples, const Backen
     if (options.stop.stop_requested()) return Cancelled("was stopped");
     INFER_ASSIGN(std::vector<Datum> inputs, h.samples_.get(i));
     INFER_TRY(RunInputs(*t.context, std::move(inputs), options.stop));
-    std::vector<Datum> outputs;
-    for (size_t k = 0; k < t.num_outputs; ++k) {
-      Datum d = t.context->output(k);
-      if (d.is_tensor() && d.tensor().dtype() != DType::kString) d = Datum(d.tensor().Clone());
+    h.golden_.push_back(TakeOutputs(*t.context, t.num_outputs));
+    for (const Datum& d : h.golden_.back())
       if (d.is_tensor()) bytes += d.tensor().byte_size();
-      outputs.push_back(std::move(d));
-    }
-    h.golden_.push_back(std::move(outputs));
   }
   return h;
 }

@@ -103,14 +103,9 @@ class RecipeRunner {
 Status RecipeRunner::Calibrate(StaticModel& m, const ObserverFactory& observer,
                                const Samples& with) const {
   INFER_ASSIGN(const QuantPlan plan, PlanQuantization(m.graph, original_, m.scheme));
-  CalibrationOptions c;
+  CalibrationOptions c = CalibrationOf(options_.quantize);
   c.observer = observer;
   c.grid = m.scheme.activations;
-  c.threads = run_.threads;
-  c.stop = run_.stop;
-  c.progress = options_.quantize.progress;
-  c.cache = options_.quantize.calibration_cache;
-  c.tell = options_.quantize.tell;
   INFER_ASSIGN(m.ranges, infer::Calibrate(m.graph, ObservedValues(plan), with, *run_.backend, c));
   return {};
 }

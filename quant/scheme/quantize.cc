@@ -125,6 +125,18 @@ int64_t ConstantBytes(const Graph& g) {
   return bytes;
 }
 
+CalibrationOptions CalibrationOf(const QuantizeOptions& options) {
+  CalibrationOptions c;
+  c.observer = options.observer;
+  c.grid = options.scheme.activations;
+  c.cache = options.calibration_cache;
+  c.tell = options.tell;
+  c.threads = options.threads;
+  c.progress = options.progress;
+  c.stop = options.stop;
+  return c;
+}
+
 Result<Graph> PrepareStatic(const Graph& g, bool prepare) {
   INFER_TRY(CheckNotQuantized(g));
   INFER_TRY(CheckFiniteWeights(g));
@@ -166,20 +178,12 @@ Result<QuantizeReport> QuantizeStatic(Graph& g, const Samples& samples, const Ba
   {
     INFER_ASSIGN(const QuantPlan plan, PlanQuantization(prepared, g, options.scheme));
     if (plan.values.empty()) return NothingToDo(plan);
-    CalibrationOptions calibration;
-    calibration.observer = options.observer;
-    calibration.grid = options.scheme.activations;
-    calibration.cache = options.calibration_cache;
-    calibration.tell = options.tell;
-    calibration.threads = options.threads;
-    calibration.progress = options.progress;
-    calibration.stop = options.stop;
     std::vector<std::string> wanted;
     for (const size_t i : plan.observed) wanted.push_back(plan.values[i]->name());
     // Calibration lets the folded weights go and they are folded again: so they are not held beside
     // those of `g` and the packed ones.
-    INFER_ASSIGN(model.ranges,
-                 CalibrateOwned(std::move(prepared), wanted, samples, backend, calibration));
+    INFER_ASSIGN(model.ranges, CalibrateOwned(std::move(prepared), wanted, samples, backend,
+                                              CalibrationOf(options)));
   }
   INFER_ASSIGN(model.graph, PrepareStatic(g, options.prepare));
   INFER_ASSIGN(StaticResult result, RewriteStatic(model, g, samples.count));

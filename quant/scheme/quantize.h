@@ -19,6 +19,9 @@ struct QuantizeOptions {
   std::stop_token stop = {};
 };
 
+/// How `options` say that values are calibrated.
+CalibrationOptions CalibrationOf(const QuantizeOptions& options);
+
 /// Rewrites `g` with parameters from `samples`, run on `backend`. On failure `g` is unchanged.
 /// InvalidArgument: no samples, a pattern that matches nothing, a graph that has Q/DQ already.
 /// InvalidModel: weights hold NaN or infinity; the message names the tensor.

@@ -122,13 +122,8 @@ Result<MixedModel> MixedModel::Make(const Graph& g, const Samples& calibration,
   INFER_TRY(m.RoundWeights(calibration, backend));
   for (const Value* v : plan.values) m.values_.push_back(v->name());
   if (m.values_.empty()) return m;
-  CalibrationOptions c;
-  c.observer = options.observer;
-  c.grid = options.scheme.activations;
-  c.threads = options.threads;
-  c.progress = options.progress;
-  c.stop = options.stop;
-  INFER_ASSIGN(m.table_, Calibrate(m.prepared_, m.values_, calibration, backend, c));
+  INFER_ASSIGN(m.table_,
+               Calibrate(m.prepared_, m.values_, calibration, backend, CalibrationOf(options)));
   return m;
 }
 

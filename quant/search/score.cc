@@ -31,15 +31,6 @@ struct Task {
   }
 };
 
-std::vector<Datum> OutputsOf(const TappedProgram& t) {
-  std::vector<Datum> out;
-  for (size_t i = 0; i < t.num_outputs; ++i) out.push_back(t.context->output(i));
-  return out;
-}
-
-/// A copy that later runs do not overwrite.
-Datum Kept(const Datum& d) { return d.is_tensor() ? Datum(d.tensor().Clone()) : d; }
-
 }  // namespace
 
 double Score::sqnr_db() const {
@@ -79,9 +70,7 @@ Result<Judge> Judge::Make(const Graph& golden, const Samples& samples, int64_t c
     INFER_ASSIGN(std::vector<Datum> inputs, samples.get(i));
     if (Status s = RunInputs(*t.context, inputs, j.stop_); !s.ok())
       return std::move(s).In(Cat("golden, sample ", i));
-    std::vector<Datum> outputs;
-    for (const Datum& d : OutputsOf(t)) outputs.push_back(Kept(d));
-    j.golden_.push_back(std::move(outputs));
+    j.golden_.push_back(TakeOutputs(*t.context, t.num_outputs));
     j.inputs_.push_back(std::move(inputs));
     if (!samples.labels) continue;
     INFER_ASSIGN(std::vector<int64_t> labels, samples.labels(i));
@@ -105,7 +94,8 @@ Result<Score> Judge::Of(Graph candidate, int64_t count) const {
   for (size_t i = 0; i < n; ++i) {
     if (stop_.stop_requested()) return Cancelled("the search was stopped");
     INFER_TRY(RunInputs(*t.context, inputs_[i], stop_));
-    const std::vector<Datum> outputs = OutputsOf(t);
+    std::vector<Datum> outputs;
+    for (size_t k = 0; k < t.num_outputs; ++k) outputs.push_back(t.context->output(k));
     INFER_TRY(AddOutputs(golden_[i], outputs, comparers));
     if (has_labels()) INFER_TRY(task.Add(golden_[i][0].tensor(), outputs[0].tensor(), labels_[i]));
   }

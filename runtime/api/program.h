@@ -50,6 +50,17 @@ struct MemoryInfo {
   int64_t weight_bytes = 0;       ///< weights in the form kept for running
 };
 
+/// A result where a kernel left it, in the layout that it has there.
+struct RawValue {
+  size_t output = 0;  ///< of the program
+  DType dtype = DType::kUndefined;
+  Dims dims;
+  const std::byte* data = nullptr;
+  /// 0: row-major. b: [N, ceil(C / b), spatial.., b] of [N, C, spatial..], where what fills the
+  /// last block up is no element. b = C is channels last.
+  int64_t channel_block = 0;
+};
+
 struct CompileOptions {
   /// 0: every node by itself, f32 as written (the golden model); 1: with epilogues and integer
   /// kernels for DQ -> op -> Q; 2: also what changes rounding (Winograd, Strassen).
@@ -61,6 +72,10 @@ struct CompileOptions {
   /// from there where it is known, also without `tune`. "": no file.
   bool tune = false;
   std::string tune_cache = {};
+  /// The last so many outputs are only watched: RunOptions::watch is shown them, as soon as they
+  /// are there where the backend can, and they are not kept. No number is another than if they were
+  /// outputs like the others.
+  size_t watched = 0;
   /// Is shown the program after every step of compiling, where the backend has such steps; bodies
   /// of control flow and what is compiled during a run are left out.
   PlanObserver observe = {};
@@ -69,6 +84,9 @@ struct CompileOptions {
 struct RunOptions {
   bool profile = false;
   std::stop_token stop = {};  ///< checked between steps; then Run returns Cancelled
+  /// Is shown each watched output that is a tensor of numbers, once, in the thread that runs and
+  /// with its lanes. What it is shown is gone when it returns.
+  std::function<void(const RawValue&)> watch = {};
 };
 
 /// Where a bound buffer lies. Backends without device memory know kHost only.
@@ -82,7 +100,7 @@ class RunContext {
   /// Optional: the run writes output i into this buffer (host, right type and size).
   virtual Status BindOutput(size_t i, Tensor buffer) = 0;
   virtual Status Run(const RunOptions& options = {}) = 0;
-  /// Valid after a successful Run, until the next one. Host memory.
+  /// Valid after a successful Run, until the next one. Host memory. Undefined where it is watched.
   virtual const Datum& output(size_t i) const = 0;
   virtual std::span<const StepTiming> profile() const = 0;  ///< of the last run, if asked for
   /// What the last run, if it was profiled, spent in reference kernels.

@@ -44,12 +44,14 @@ class CpuBackend final : public Backend {
     // The lists and the options by value: a program may outlive its backend.
     CompileOptions inner = options;
     inner.observe = nullptr;
+    inner.watched = 0;
     inner.tune = false;  // it may be compiled during a run; what the file knows is taken
     const CompileFn compile = [backend = *this, inner](const Graph& g) {
       return backend.CompileGraph(g.Clone(), inner);
     };
     CompileState state(std::move(graph), kernels_, options, compile);
     INFER_TRY(RunCompileSteps(state));
+    state.plan->watched = options.watched;
     const int lanes = options.threads > 0 ? options.threads : LaneBudget();
     INFER_ASSIGN(const auto tuner, Tuner::For(options, lanes));
     auto program = std::make_shared<CpuProgram>(*std::move(state.plan), std::move(state.chosen),

@@ -167,7 +167,8 @@ Status CpuContext::RunLaunches(const RunOptions& options) {
   for (size_t l = 0; l < bound.plan->launches.size(); ++l) {
     if (options.stop.stop_requested()) return Cancelled("the run was stopped");
     const PlannedLaunch& launch = bound.plan->launches[l];
-    if (launch.is_late || (!launch.launch && RunsBodies(plan_.steps[launch.step]))) {
+    const bool shows = launch.watch >= 0;
+    if (launch.is_late || (!launch.launch && !shows && RunsBodies(plan_.steps[launch.step]))) {
       INFER_TRY(launch.is_late ? RunLate(launch, options, start)
                                : RunBodies(launch, options, start));
       if (options.profile) begin = NowMs();
@@ -177,17 +178,24 @@ Status CpuContext::RunLaunches(const RunOptions& options) {
     if (launch.alone && lanes > 1) {
       const LaneLease one(1);
       const onednn::ThreadScope alone(1);
-      INFER_TRY(RunKernel(launch, args, bound.states[l].get()));
+      INFER_TRY(RunKernel(launch, args, bound.states[l].get(), options));
     } else {
-      INFER_TRY(RunKernel(launch, args, bound.states[l].get()));
+      INFER_TRY(RunKernel(launch, args, bound.states[l].get(), options));
     }
-    if (options.profile) begin = Profile(launch.step, start, begin, !launch.launch, launch.is_copy);
+    if (options.profile)
+      begin = Profile(launch.step, start, begin, !launch.launch && !shows, launch.is_copy || shows);
   }
   return {};
 }
 
 Status CpuContext::RunKernel(const PlannedLaunch& launch, std::byte* const* args,
-                             LaunchState* state) {
+                             LaunchState* state, const RunOptions& options) {
+  if (launch.watch >= 0) {
+    const auto o = static_cast<size_t>(launch.watch);
+    const TensorType& t = plans_[0]->plan->types[static_cast<size_t>(plan_.outputs[o])].tensor();
+    Show({o, t.dtype, t.shape.static_dims(), args[0], launch.channel_block}, options);
+    return {};
+  }
   return launch.launch ? launch.launch->Run(args, state) : RunReference(launch);
 }
 

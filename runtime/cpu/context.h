@@ -26,7 +26,8 @@ class CpuContext final : public PlanContext {
   };
   Status RunBound(const RunOptions& options) override;
   Status RunLaunches(const RunOptions& options);
-  Status RunKernel(const PlannedLaunch& launch, std::byte* const* args, LaunchState* state);
+  Status RunKernel(const PlannedLaunch& launch, std::byte* const* args, LaunchState* state,
+                   const RunOptions& options);
   Status SelectPlan();
   bool Fits(const ShapePlan& plan) const;
   Status Bind(std::shared_ptr<const ShapePlan> plan);

@@ -29,6 +29,9 @@ bool HasExactInt8();
 Layout ChannelBlocked(const Dims& dims, int block);
 /// [N, spatial.., C] of [N, C, spatial..]. Pre: oneDNN has the type.
 Layout ChannelsLast(DType dtype, const Dims& dims);
+/// Which of the two, with the block's size (all channels for the latter), or 0 for plain; nullopt:
+/// neither.
+std::optional<int64_t> ChannelBlockOf(DType dtype, const Dims& dims, const Layout& layout);
 
 /// As oneDNN names formats: "acdb" is channels last, "aBcd16b" has blocks of 16 of dimension b.
 std::string NameOf(const Layout& layout);

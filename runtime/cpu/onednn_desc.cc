@@ -76,6 +76,16 @@ Layout ChannelsLast(DType dtype, const Dims& dims) {
   return LayoutOf(memory::desc(dims, *TypeOf(dtype), kTags[dims.size() - 3]));
 }
 
+std::optional<int64_t> ChannelBlockOf(DType dtype, const Dims& dims, const Layout& layout) {
+  if (layout.plain()) return 0;
+  if (dims.size() < 3 || dims.size() > 5 || !TypeOf(dtype).ok()) return std::nullopt;
+  if (layout == ChannelsLast(dtype, dims)) return dims[1];
+  if (dtype != DType::kF32) return std::nullopt;
+  for (const int block : {16, 8})
+    if (layout == ChannelBlocked(dims, block)) return block;
+  return std::nullopt;
+}
+
 std::string NameOf(const Layout& layout) {
   if (layout.plain()) return "plain";
   const memory::desc md = FromCode(layout);

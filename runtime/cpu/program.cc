@@ -90,6 +90,7 @@ Result<std::shared_ptr<const ShapePlan>> CpuProgram::PlanFor(std::span<const Dim
   const LaneLease lease(lanes_);  // weights are packed by all lanes
   const onednn::ThreadScope threads(lanes_);
   StepLanes small(lanes_);
+  hooks.channel_block = onednn::ChannelBlockOf;
   hooks.alone = [&](size_t step, const Cost& cost) {
     // Bodies have contexts of their own, which choose for themselves.
     return !RunsBodies(plan_.steps[step]) && small.Begin(cost, kernels_[step].names.empty());

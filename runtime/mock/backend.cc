@@ -188,10 +188,11 @@ class MockBackend final : public Backend {
   std::string_view name() const override { return "mock"; }
   std::string Unavailable() const override { return ""; }
   Result<std::shared_ptr<const Program>> Compile(const Graph& graph,
-                                                 const CompileOptions&) const override {
+                                                 const CompileOptions& options) const override {
     try {
-      return std::shared_ptr<const Program>(
-          std::make_shared<MockProgram>(PartitionByNode(graph.Clone())));
+      Plan plan = PartitionByNode(graph.Clone());
+      plan.watched = options.watched;
+      return std::shared_ptr<const Program>(std::make_shared<MockProgram>(std::move(plan)));
     } catch (const std::bad_alloc&) {
       return ResourceExhausted("out of memory while compiling");
     }

@@ -107,8 +107,10 @@ Status EvaluateStep(const Plan& plan, const PlanStep& step, std::vector<Datum>& 
 Result<std::shared_ptr<const Program>> CompileInterpreter(const Graph& graph,
                                                           const CompileOptions& options) {
   try {
+    Plan plan = PartitionByNode(graph.Clone());
+    plan.watched = options.watched;
     return std::shared_ptr<const Program>(
-        std::make_shared<InterpreterProgram>(PartitionByNode(graph.Clone()), options.threads));
+        std::make_shared<InterpreterProgram>(std::move(plan), options.threads));
   } catch (const std::bad_alloc&) {
     return ResourceExhausted("out of memory while compiling");
   }

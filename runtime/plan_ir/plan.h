@@ -29,7 +29,10 @@ struct Plan {
   Graph graph;
   std::vector<const Value*> values;  ///< by id
   std::vector<int> inputs, outputs;  ///< value ids in graph order
-  std::vector<PlanStep> steps;       ///< in execution order
+  size_t watched = 0;                ///< CompileOptions::watched
+  /// Whether output `o` is only watched.
+  bool is_watched(size_t o) const { return o + watched >= outputs.size(); }
+  std::vector<PlanStep> steps;  ///< in execution order
   /// What kernels pack lies there.
   std::shared_ptr<PackedMemory> packed = std::make_shared<PackedMemory>();
   std::vector<Tensor> folded;  ///< by value id: constants found while compiling

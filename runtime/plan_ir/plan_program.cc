@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstring>
 #include <new>
+#include <utility>
 
 #include "lib/ir/eval.h"
 #include "lib/support/strings.h"
@@ -38,7 +39,8 @@ PlanContext::PlanContext(const Plan& plan)
       inputs_(plan.inputs.size()),
       outputs_(plan.outputs.size()),
       buffers_(plan.outputs.size()),
-      is_bound_(plan.inputs.size()) {}
+      is_bound_(plan.inputs.size()),
+      shown_(plan.outputs.size()) {}
 
 Status PlanContext::BindInput(size_t i, Datum value) {
   if (i >= inputs_.size()) return InvalidArgument(Cat("the model has no input ", i));
@@ -63,8 +65,16 @@ Status PlanContext::Run(const RunOptions& options) {
       return InvalidArgument(Cat("input '", plan_.graph.inputs()[i]->name(), "' is not bound"));
   profile_.clear();
   reference_times_.clear();
+  shown_.assign(shown_.size(), false);
   try {
-    return RunBound(options);
+    INFER_TRY(RunBound(options));
+    for (size_t o = outputs_.size() - plan_.watched; o < outputs_.size(); ++o) {
+      const Datum made = std::exchange(outputs_[o], Datum());
+      if (shown_[o] || !made.is_tensor() || !made.tensor().defined()) continue;
+      const Tensor& t = made.tensor();
+      if (t.dtype() != DType::kString) Show({o, t.dtype(), t.dims(), t.raw()}, options);
+    }
+    return {};
   } catch (const std::bad_alloc&) {
     return ResourceExhausted("out of memory during the run; try a smaller batch");
   }
@@ -83,6 +93,11 @@ std::vector<Dims> PlanContext::InputDims() const {
   std::vector<Dims> dims;
   for (const Datum& d : inputs_) dims.push_back(d.is_tensor() ? d.tensor().dims() : Dims());
   return dims;
+}
+
+void PlanContext::Show(const RawValue& value, const RunOptions& options) {
+  shown_[value.output] = true;
+  if (options.watch) options.watch(value);
 }
 
 Status PlanContext::Deliver(size_t i, const Datum& made) {

@@ -49,8 +49,11 @@ class PlanContext : public RunContext {
 
   /// Extents of the bound inputs; empty for one that is no tensor.
   std::vector<Dims> InputDims() const;
-  /// Output i is `made`, copied to the buffer that is bound to it, if one is.
+  /// Output i is `made`, copied to the buffer that is bound to it, if one is. One that is watched
+  /// is shown when the run is over.
   Status Deliver(size_t i, const Datum& made);
+  /// Shows output i, which is watched, before the run is over.
+  void Show(const RawValue& value, const RunOptions& options);
 
   const Plan& plan_;
   std::vector<Datum> inputs_, outputs_;
@@ -64,6 +67,7 @@ class PlanContext : public RunContext {
 
  private:
   std::vector<bool> is_bound_;
+  std::vector<bool> shown_;  // by output
 };
 
 /// Milliseconds of a steady clock.

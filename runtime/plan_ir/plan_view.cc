@@ -18,6 +18,7 @@ std::string KindOf(PlannedBuffer::Kind kind) {
 }
 
 std::string KindOf(const PlannedLaunch& launch) {
+  if (launch.watch >= 0) return "watch";
   if (launch.is_late) return "late";
   if (launch.is_copy) return "copy";
   return launch.launch ? "kernel" : "reference";
@@ -90,7 +91,7 @@ void AddLayouts(PlanView& view, const Plan& plan, const ShapePlan& shapes,
         step.refusals.push_back(r);
   }
   for (const PlannedLaunch& l : shapes.launches) {
-    if (l.is_copy || l.is_late) continue;
+    if (l.is_copy || l.is_late || l.watch >= 0) continue;
     PlanView::Step& step = view.steps[l.step];
     const std::span<const int> args = l.args;
     Place(step.operands, args, l.launch != nullptr, origins, name);

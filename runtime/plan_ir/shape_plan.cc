@@ -1,6 +1,7 @@
 #include "runtime/plan_ir/shape_plan.h"
 
 #include <algorithm>
+#include <map>
 
 #include "lib/support/strings.h"
 #include "runtime/plan_ir/arena.h"
@@ -20,6 +21,8 @@ class Builder {
     INFER_TRY(Specialize(plan_, input_dims, *out_));
     CountReaders();
     AddSources();
+    for (size_t o = 0; hooks_.channel_block && o < plan_.outputs.size(); ++o)
+      if (plan_.is_watched(o)) watched_.emplace(plan_.outputs[o], o);
     if (group_late) FindLate();
     for (size_t i = 0; i < places_.size(); ++i) LetGo(static_cast<int>(i));
     for (size_t s = 0; s < plan_.steps.size(); ++s)
@@ -223,6 +226,7 @@ class Builder {
     }
     if (!done) INFER_TRY(AddReference(s));
     if (hooks_.step_done) hooks_.step_done(s);
+    for (int id : step.outputs) INFER_TRY(ShowResult(s, id));
     for (int id : step.inputs) {
       Place& place = places_[static_cast<size_t>(id)];
       if (--place.readers > 0) continue;
@@ -371,9 +375,40 @@ class Builder {
     }
   }
 
+  /// Where a value is watched it is shown right behind the step that makes it, while it lies in the
+  /// cache, in the layout that it has, and its memory may be used again.
+  Status ShowResult(size_t s, int id) {
+    const auto [begin, end] = watched_.equal_range(id);
+    Place& place = places_[static_cast<size_t>(id)];
+    if (begin == end || place.versions.empty()) return {};
+    for (auto it = begin; it != end; ++it) {
+      const TensorType& t = out_->types[static_cast<size_t>(id)].tensor();
+      auto [layout, b] = place.versions[0];
+      auto block = hooks_.channel_block(t.dtype, t.shape.static_dims(), layout);
+      if (!block) {
+        INFER_ASSIGN(b, Version(s, id, Layout()));
+        block = 0;
+      }
+      PlannedLaunch launch{s, nullptr, {b}};
+      launch.watch = static_cast<int>(it->second);
+      launch.channel_block = *block;
+      Append(std::move(launch));
+      if (--place.readers > 0) continue;
+      for (const auto& [l, version] : place.versions)
+        std::erase(owners_[static_cast<size_t>(version)], id);
+    }
+    watched_.erase(begin, end);
+    return {};
+  }
+
   Status AddOutputs() {
     for (size_t o = 0; o < plan_.outputs.size(); ++o) {
       const int id = plan_.outputs[o];
+      if (hooks_.channel_block && plan_.is_watched(o)) {  // what no step made, or late ones
+        INFER_TRY(ShowResult(plan_.steps.empty() ? 0 : plan_.steps.size() - 1, id));
+        out_->outputs.push_back(-1);
+        continue;
+      }
       if (places_[static_cast<size_t>(id)].versions.empty()) {
         out_->outputs.push_back(-1);
         continue;
@@ -405,8 +440,9 @@ class Builder {
   std::vector<Place> places_;             // by value id
   std::vector<std::vector<int>> owners_;  // by buffer: values in it that somebody still will read
   std::vector<bool> needed_step_, late_;
-  bool alone_ = false;      // the launches of the step that is being planned
-  std::vector<bool> used_;  // by buffer: by a launch, or another value lies in it
+  std::multimap<int, size_t> watched_;  // outputs still to be shown, by value
+  bool alone_ = false;                  // the launches of the step that is being planned
+  std::vector<bool> used_;              // by buffer: by a launch, or another value lies in it
 };
 
 }  // namespace

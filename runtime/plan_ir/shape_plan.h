@@ -36,6 +36,9 @@ struct PlannedLaunch {
   bool is_copy = false;                  ///< args[0] to args[1], perhaps into another layout
   bool is_late = false;                  ///< all late steps at once (ShapePlan::late)
   bool alone = false;                    ///< on the calling thread only
+  /// Shows args[0] as this output of the graph, and computes nothing; -1: does not.
+  int watch = -1;
+  int64_t channel_block = 0;  ///< of what it shows, as RawValue::channel_block
 };
 
 /// Steps whose shapes hang on data: those that read what only the run sizes, and all that follow
@@ -54,7 +57,7 @@ struct ShapePlan {
   std::vector<PlannedLaunch> launches;
   /// By value id: the plain buffer, or -1 where the value is a Datum in a slot.
   std::vector<int> plain;
-  std::vector<int> outputs;  ///< buffer by graph output; -1: slot
+  std::vector<int> outputs;  ///< buffer by graph output; -1: slot, or shown by a launch
   LateSteps late;
   /// Values that inference knows for these shapes; by value id, undefined where unknown.
   std::vector<Tensor> known;
@@ -92,6 +95,9 @@ struct ShapePlanHooks {
   std::vector<BufferOrigin>* origins = nullptr;  ///< by buffer
   /// Asked before the launches of a step are made: whether they run on the calling thread only.
   std::function<bool(size_t step, const Cost& cost)> alone = {};
+  /// RawValue::channel_block of a layout, nullopt where it is none of these. Given by backends that
+  /// show watched outputs while they run; without it they are outputs like the others.
+  std::function<std::optional<int64_t>(DType, const Dims&, const Layout&)> channel_block = {};
   /// The kernels of this step will not be asked again.
   std::function<void(size_t step)> step_done = {};
   /// No launch reads this constant, and no step or late step needs its elements.

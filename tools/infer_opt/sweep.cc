@@ -11,6 +11,7 @@
 #include "tools/common/parse_options.h"
 #include "tools/common/verification.h"
 #include "tools/infer_opt/commands.h"
+#include "tools/infer_opt/quantize/calibration_flags.h"
 #include "tools/infer_opt/quantize/mode.h"
 #include "tools/infer_opt/sweep/variant.h"
 
@@ -44,6 +45,7 @@ class SweepCommand : public Command {
     data_.Declare(o, "", "Data that is split by seed into calibration and evaluation");
     o.Value("--calib-count", &calib_count_, "So many samples for calibration; 0: half");
     o.Value("--seed", &seed_, "Seed of the split of --data");
+    flags_.Declare(o);
     o.Share("--max-drop", &max_drop_, "Loss of top-1 that a recommended variant may have (0.5%)");
     o.Value("--budget", &budget_, "Time for the search of the mixed variant: 90s, 10min or 1h");
     o.Values("--only", &only_, "Only these variants, by id");
@@ -149,19 +151,22 @@ class SweepCommand : public Command {
     QuantizeMode& mode = **at;
     if (mode.needs_data() && calibration_.count == 0)
       return InvalidArgument("it needs calibration data (--data)");
-    QuantizeJob job{context, calibration_, evaluation_, *backend_, device_.threads, {}, {}, ""};
+    CalibrationFlags flags = flags_;
+    QuantizeJob job{context,         calibration_, evaluation_, *backend_, flags,
+                    device_.threads, {},           {},          ""};
     job.format = std::string(mode.formats().front());
     job.limits.max_drop = evaluation_.labels ? std::optional(max_drop_) : std::nullopt;
     INFER_TRY(ParseOptions(
         [&](Options& o) {
           mode.Declare(o);
+          flags.Declare(o);
           o.Value("--format", &job.format, "");
         },
         spec.arguments));
     Json told;  // what the mode has to tell beside its graph stands in the report of `quantize`
     Context quiet(context.ops(), context.tool(), context.argv(), context.paths(), context.stop());
     quiet.quiet = true;
-    QuantizeJob silent{quiet, job.calibration, job.evaluation, job.backend, job.threads, {},
+    QuantizeJob silent{quiet, job.calibration, job.evaluation, job.backend, flags, job.threads, {},
                        {},    job.format,      job.limits};
     silent.microsoft = true;
     return mode.Quantize(silent, g, told).status();
@@ -205,6 +210,7 @@ class SweepCommand : public Command {
   ModelOptions model_;
   DeviceOptions device_;
   DataFlags data_;
+  CalibrationFlags flags_;
   Samples calibration_, evaluation_;
   std::vector<Datum> inputs_;
   std::vector<std::string> only_, extra_;

@@ -62,7 +62,7 @@ TEST(Compare, OutputsLayersAndLabels) {
 TEST(Compare, StoredOutputs) {
   const Graph candidate = MustParse(kGolden);
   const auto backend = MakeReferenceBackend();
-  const auto stored = [](int64_t i) -> Result<std::vector<Datum>> {
+  const auto stored = [](int64_t i, const std::vector<Datum>&) -> Result<std::vector<Datum>> {
     if (i == 0) return std::vector<Datum>{Tensor::Of<float>({1, 3}, {3, 5, 7})};
     return std::vector<Datum>{Tensor::Of<float>({1, 3}, {-1, 1, -8})};
   };

@@ -11,6 +11,7 @@
 #include "tools/common/guilt.h"
 #include "tools/common/verification.h"
 #include "tools/infer_opt/commands.h"
+#include "tools/infer_opt/quantize/calibration_flags.h"
 #include "tools/infer_opt/quantize/mode.h"
 
 namespace infer {
@@ -129,6 +130,7 @@ class QuantizeCommand : public Command {
     o.Choice("--mode", &mode_, names, "What to make, see below");
     o.Value("--format", &format_, "How it is written, one of the mode's; default: its first");
     o.Flag("--mixed", &mixed_, "The same as --mode mixed");
+    flags_.Declare(o);
     o.Values("--include", &include_, "Only these nodes: glob, re:REGEX or op:TYPE");
     o.Values("--exclude", &exclude_, "Not these nodes: glob, re:REGEX or op:TYPE");
     for (const auto& mode : modes_) mode->Declare(o);
@@ -155,7 +157,8 @@ class QuantizeCommand : public Command {
     INFER_TRY(SplitData(golden, mode.needs_data(), report));
     INFER_ASSIGN(auto backend, MakeBackend(device_.device));
     context.Step("calibrate and quantize");
-    QuantizeJob job{context, calibration_, evaluation_, *backend, device_.threads, {}, {}, ""};
+    QuantizeJob job{context,         calibration_, evaluation_, *backend, flags_,
+                    device_.threads, {},           {},          ""};
     INFER_ASSIGN(job.format, Format(mode));
     job.limits = gates_.limits();
     job.microsoft = export_.target != "onnx";
@@ -352,6 +355,7 @@ class QuantizeCommand : public Command {
   ModelOptions model_;
   DeviceOptions device_;
   DataFlags data_, calib_, eval_;
+  CalibrationFlags flags_;
   GateFlags gates_;
   Samples calibration_, evaluation_;
   std::vector<std::string> include_, exclude_;

@@ -4,6 +4,7 @@
 #include "lib/support/strings.h"
 #include "tools/common/host.h"
 #include "tools/infer_opt/fuse/measure.h"
+#include "tools/infer_opt/quantize/calibration_flags.h"
 #include "tools/infer_opt/quantize/mode.h"
 #include "tools/infer_opt/quantize/policy_file.h"
 #include "tools/infer_opt/quantize/search_log.h"
@@ -73,11 +74,7 @@ class MixedMode : public QuantizeMode {
     QuantizeOptions q;
     q.scheme.include = job.include;
     q.scheme.exclude = job.exclude;
-    q.threads = job.threads;
-    q.stop = job.context.stop();
-    q.progress = [&](int64_t done, int64_t total) {
-      job.context.Progress("calibrate", done, total);
-    };
+    INFER_TRY(job.flags.Apply(job, q));
     mixed.rounding = [&](int64_t done, int64_t total) {
       job.context.Progress("round weights", done, total);
     };
@@ -142,7 +139,7 @@ class MixedMode : public QuantizeMode {
     }
     for (const Precision p : options_.precisions) h.Add(Name(p));
     h.Add(static_cast<uint64_t>(options_.layer_samples)).Add(static_cast<uint64_t>(data_depth_));
-    h.Add(std::to_string(options_.timing_ms));
+    h.Add(std::to_string(options_.timing_ms)).Add(job.flags.observer);
     const HostFacts host = GetHostFacts();
     return std::to_string(h.Add(host.cpu_model).Add(host.isa).value());
   }

@@ -18,12 +18,15 @@
 
 namespace infer {
 
+struct CalibrationFlags;
+
 /// What the command hands to a mode.
 struct QuantizeJob {
   Context& context;
   const Samples& calibration;  ///< count 0: no data was given
   const Samples& evaluation;   ///< disjoint from calibration; count 0: none
   const Backend& backend;
+  const CalibrationFlags& flags;
   int threads = 0;  ///< 0: all
   std::vector<NodePattern> include, exclude;
   std::string format;  ///< one of the mode's formats()

@@ -1,9 +1,8 @@
 /// --mode static: INT8 in QDQ form, ranges of activations from calibration data.
-#include <filesystem>
-
 #include "lib/support/readable.h"
 #include "lib/support/strings.h"
 #include "quant/recipe/recipe.h"
+#include "tools/infer_opt/quantize/calibration_flags.h"
 #include "tools/infer_opt/quantize/formats.h"
 
 namespace infer {
@@ -16,11 +15,6 @@ class StaticMode : public QuantizeMode {
   bool needs_data() const override { return true; }
   std::vector<std::string_view> formats() const override { return {"qdq", "qoperator"}; }
   void Declare(Options& o) override {
-    o.Value("--observer", &observer_,
-            "auto, mse, entropy, minmax, percentile:99.99 or moving-average:0.9");
-    o.Value("--calib-cache", &recipe_options_.quantize.calibration_cache,
-            "Folder: what calibration saw is kept there, continued and used again",
-            PathUse::kWriteFolder);
     o.Choice(
         "--recipe", &recipe_, {"none", "fast", "balanced", "best"},
         "Accuracy algorithms, each kept where the error on held-out calibration samples falls");
@@ -45,18 +39,7 @@ class StaticMode : public QuantizeMode {
     s.weights.reduce_range = reduce_range_;
     s.include = job.include;
     s.exclude = job.exclude;
-    INFER_ASSIGN(options.observer, ParseObserver(observer_));
-    options.threads = job.threads;
-    options.stop = job.context.stop();
-    options.tell = [&](const std::string& line) { job.context.Note(line); };
-    options.progress = [&](int64_t done, int64_t total) {
-      job.context.Progress("calibrate", done, total);
-    };
-    if (const std::string& folder = options.calibration_cache; !folder.empty()) {
-      std::error_code error;
-      std::filesystem::create_directories(folder, error);
-      if (error) return IoError(Cat("--calib-cache ", folder, ": ", error.message()));
-    }
+    INFER_TRY(job.flags.Apply(job, options));
     recipe_options_.recipe = *ParseRecipe(recipe_);
     recipe_options_.rounding.clear();
     if (rounding_ == "gptq" || rounding_ == "both")
@@ -102,7 +85,7 @@ class StaticMode : public QuantizeMode {
 
   RecipeOptions recipe_options_;
   TypeFlags types_;
-  std::string observer_ = "auto", recipe_ = "balanced", rounding_ = "gptq";
+  std::string recipe_ = "balanced", rounding_ = "gptq";
   bool per_tensor_ = false, reduce_range_ = false;
 };
 
