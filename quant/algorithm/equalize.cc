@@ -147,6 +147,11 @@ void ScaleSecond(Graph& g, Node& second, const std::vector<double>& s) {
   ReplaceWeights(g, second, std::move(w));
 }
 
+/// One scale per channel then takes up any factor.
+bool IsDepthwise(const Node& second, const QuantScheme& scheme) {
+  return scheme.per_channel && second.input(1)->constant()->dim(1) == 1;
+}
+
 bool ReadsOnlyInside(const Node& conv) {
   if (conv.Attr<std::string>("auto_pad") != "NOTSET" &&
       conv.Attr<std::string>("auto_pad") != "VALID")
@@ -197,7 +202,7 @@ Result<int> EqualizeLayers(StaticModel& model, const Graph& original, const Samp
     for (const PlannedNode& p : plan.nodes) {
       if (!p.integer || p.op->role != QuantRole::kWeighted) continue;
       auto pair = PairBefore(*p.node);
-      if (!pair) continue;
+      if (!pair || (options.depthwise_only && !IsDepthwise(*p.node, model.scheme))) continue;
       requests.push_back({pair->middle, 1});
       if (pair->before == pair->first) requests.push_back({pair->before, 1});
       if (!pair->clipped.empty() && pair->clipped != pair->middle)
@@ -217,8 +222,7 @@ Result<int> EqualizeLayers(StaticModel& model, const Graph& original, const Samp
     if (it->second.count.size() != channels ||
         first.input(1)->constant()->dim(0) != static_cast<int64_t>(channels))
       continue;
-    const bool depthwise = second.input(1)->constant()->dim(1) == 1 && model.scheme.per_channel;
-    if (options.depthwise_only && !depthwise) continue;
+    const bool depthwise = IsDepthwise(second, model.scheme);
     std::vector<double> activation(channels);
     for (size_t c = 0; c < channels; ++c) activation[c] = it->second.magnitude(c);
     std::vector<double> s =

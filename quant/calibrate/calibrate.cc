@@ -34,6 +34,20 @@ Result<std::vector<Watched>> MakeObservers(const Graph& graph,
   return watched;
 }
 
+/// Whether `memory` knows all values; then their observers have seen what it has.
+bool Remember(const CalibrationMemory& memory, std::vector<Watched>& watched) {
+  if (watched.empty()) return false;
+  const auto known = memory.find(watched[0].observer->state());
+  if (known == memory.end()) return false;
+  const auto knows = [&](const Watched& w) { return known->second.contains(w.name); };
+  if (!std::all_of(watched.begin(), watched.end(), knows)) return false;
+  for (Watched& w : watched) {
+    std::string_view state = known->second.at(w.name);
+    INFER_CHECK(w.observer->Load(state));
+  }
+  return true;
+}
+
 /// What was seen so far, in the file that the options name; without one nothing happens.
 class Checkpoints {
  public:
@@ -203,7 +217,10 @@ Result<CalibrationTable> CalibrateOwned(Graph graph, const std::vector<std::stri
   if (samples.count <= 0) return InvalidArgument("calibration: there are no samples");
   INFER_ASSIGN(std::vector<Watched> watched, MakeObservers(graph, wanted, options.observer));
   Checkpoints checkpoints(options);
-  INFER_ASSIGN(const int64_t first, checkpoints.Open(graph, samples, watched));
+  int64_t first = samples.count;
+  if (!options.memory || !Remember(*options.memory, watched)) {
+    INFER_ASSIGN(first, checkpoints.Open(graph, samples, watched));
+  }
   if (first < samples.count) {
     CompileOptions compile;
     compile.level = options.level;
@@ -226,6 +243,11 @@ Result<CalibrationTable> CalibrateOwned(Graph graph, const std::vector<std::stri
       if (options.progress) options.progress(run + 1, samples.count);
     }
   }
+  if (options.memory)
+    for (const Watched& w : watched) {
+      std::string& state = (*options.memory)[w.observer->state()][w.name];
+      if (state.empty()) w.observer->Save(state);
+    }
   std::vector<std::optional<Result<CalibratedValue>>> chosen(watched.size());
   const LaneLease lease(options.threads);
   ParallelFor(static_cast<int64_t>(watched.size()), 1, [&](int64_t begin, int64_t end) {

@@ -29,6 +29,10 @@ struct CalibratedValue {
 };
 using CalibrationTable = std::map<std::string, CalibratedValue>;  ///< by value name
 
+/// What was seen of one graph and its samples: by Observer::state(), then by value. Another
+/// observer of the same state chooses by it without a run.
+using CalibrationMemory = std::map<std::string, std::map<std::string, std::string>>;
+
 struct CalibrationOptions {
   ObserverFactory observer = MinMaxObserver();
   QuantGrid grid;  ///< what the ranges will be quantized with; observers may choose by it
@@ -41,6 +45,9 @@ struct CalibrationOptions {
   /// model, data and observer is used or continued; anything else in a file is replaced.
   std::string cache = "";
   double checkpoint_seconds = 3;
+  /// Used where it knows every value, and added to. Pre: the graph and the samples are those that
+  /// it is of.
+  CalibrationMemory* memory = nullptr;
   /// Told a line when the cache is used, continued or replaced.
   std::function<void(const std::string&)> tell = nullptr;
   Progress progress = nullptr;

@@ -78,8 +78,11 @@ class RecipeRunner {
   using Change = std::function<Result<std::string>(StaticModel&)>;
   /// Applies `change` to a copy; "" means that it found nothing to do.
   Status Try(const std::string& name, const Change& change);
-  Status Calibrate(StaticModel& m, const ObserverFactory& observer, const Samples& with) const;
-  Result<std::string> Recalibrate(StaticModel& m, std::string note) const;
+  /// `memory`: of these samples and the model's graph, or none.
+  Status Calibrate(StaticModel& m, const ObserverFactory& observer, const Samples& with,
+                   CalibrationMemory* memory = nullptr) const;
+  Result<std::string> Recalibrate(StaticModel& m, std::string note,
+                                  CalibrationMemory* memory = nullptr) const;
   Result<HeldOutError> ErrorOf(const StaticModel& m) const;
   double Seconds() const {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
@@ -93,6 +96,7 @@ class RecipeRunner {
   const RecipeOptions& options_;
   ChannelRun run_;
   ObserverFactory observer_;
+  CalibrationMemory seen_;  // in model_ as it came, of fit_: until steps change the graph
   bool narrowed_ = false;
   StaticModel model_{Graph(original_.ops()), {}, {}};
   HeldOutError error_;
@@ -100,18 +104,20 @@ class RecipeRunner {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-Status RecipeRunner::Calibrate(StaticModel& m, const ObserverFactory& observer,
-                               const Samples& with) const {
+Status RecipeRunner::Calibrate(StaticModel& m, const ObserverFactory& observer, const Samples& with,
+                               CalibrationMemory* memory) const {
   INFER_ASSIGN(const QuantPlan plan, PlanQuantization(m.graph, original_, m.scheme));
   CalibrationOptions c = CalibrationOf(options_.quantize);
   c.observer = observer;
   c.grid = m.scheme.activations;
+  c.memory = memory;
   INFER_ASSIGN(m.ranges, infer::Calibrate(m.graph, ObservedValues(plan), with, *run_.backend, c));
   return {};
 }
 
-Result<std::string> RecipeRunner::Recalibrate(StaticModel& m, std::string note) const {
-  INFER_TRY(Calibrate(m, observer_, fit_));
+Result<std::string> RecipeRunner::Recalibrate(StaticModel& m, std::string note,
+                                              CalibrationMemory* memory) const {
+  INFER_TRY(Calibrate(m, observer_, fit_, memory));
   if (narrowed_) INFER_TRY(NarrowByReaders(m, original_).status());
   return note;
 }
@@ -126,7 +132,7 @@ Status RecipeRunner::Start(StaticModel model) {
   observer_ = options_.quantize.observer;
   RecipeStep step{"calibrate", Cat(fit_.count, " samples")};
   if (options_.on_step) options_.on_step(step.name);
-  INFER_TRY(Calibrate(model_, observer_, fit_));
+  INFER_TRY(Calibrate(model_, observer_, fit_, &seen_));
   INFER_ASSIGN(error_, ErrorOf(model_));
   step.db_before = step.db_after = Decibels(error_.noise);
   step.kept = true;
@@ -171,9 +177,10 @@ Status RecipeRunner::TryObservers(const std::vector<std::string>& names) {
     const ObserverFactory before = observer_;
     observer_ = observer;
     const size_t steps = report_.steps.size();
-    INFER_TRY(Try("observer", [&](StaticModel& m) { return Recalibrate(m, name); }));
+    INFER_TRY(Try("observer", [&](StaticModel& m) { return Recalibrate(m, name, &seen_); }));
     if (report_.steps.size() == steps || !report_.steps.back().kept) observer_ = before;
   }
+  seen_.clear();
   return {};
 }
 

@@ -8,11 +8,11 @@
 /// Cost, in passes over the samples that fit, of which steps take at most 200; besides that, each
 /// step compiles the model and runs the held-out samples once:
 ///   fast      calibration and one pass for bias correction
-///   balanced  also 2 passes for observers, 2 to 4 for equalization, 1 for SmoothQuant, and where
-///             the target is missed a compilation and 4 samples for each layer, and two more rounds
-///             of that over those that returned to f32
-///   best      also 1 pass for an observer, one over 128 samples for each 256 MB of moments
-///             to round weights, and 25 over 32 samples for sequential bias correction
+///   balanced  also 2 to 4 for equalization, 1 for SmoothQuant, and where the target is missed a
+///             compilation and 4 samples for each layer, and two more rounds of that over those
+///             that returned to f32
+///   best      also one over 128 samples for each 256 MB of moments to round weights, and 25 over
+///             32 samples for sequential bias correction
 #include "quant/algorithm/static_rounding.h"
 #include "quant/recipe/keep_float.h"
 #include "quant/scheme/quantize.h"
