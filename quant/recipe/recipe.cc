@@ -325,9 +325,9 @@ Result<RecipeReport> QuantizeByRecipe(Graph& g, const Samples& samples, const Ba
     return report;
   }
   if (samples.count <= 0) return InvalidArgument("calibration: there are no samples");
-  INFER_ASSIGN(Graph prepared, PrepareStatic(g, options.quantize.prepare));
   {
-    StaticModel check{prepared.Clone(), {}, options.quantize.scheme};
+    INFER_ASSIGN(Graph prepared, PrepareStatic(g, options.quantize.prepare));
+    StaticModel check{std::move(prepared), {}, options.quantize.scheme};
     INFER_ASSIGN(const QuantPlan plan, PlanQuantization(check.graph, g, options.quantize.scheme));
     if (plan.values.empty()) return RewriteStatic(check, g, 0).status();
   }
@@ -338,6 +338,8 @@ Result<RecipeReport> QuantizeByRecipe(Graph& g, const Samples& samples, const Ba
   held_options.stop = options.quantize.stop;
   INFER_ASSIGN(const HeldOut held,
                HeldOut::Make(g, Subset(samples, split.held), backend, held_options));
+  // Prepared again, so that its weights are not held beside the golden program's.
+  INFER_ASSIGN(Graph prepared, PrepareStatic(g, options.quantize.prepare));
   RecipeRunner runner(g, fit, held, backend, options);
   INFER_TRY(runner.Start({std::move(prepared), {}, options.quantize.scheme}));
   INFER_TRY(runner.NarrowRanges());

@@ -2,6 +2,8 @@
 /// integers that exists at run time, its hash, and of every f32 output its values. What has the
 /// same bits on two instruction sets prints the same (tests/tools/isa_test.py). Inputs are random
 /// by a fixed seed, in [0, 1).
+/// integer_tensors --cut MODEL...: what steps in f32 round to integers are inputs of their own, so
+/// that integer kernels read the same numbers whatever the f32 layers before them make of theirs.
 #include <iostream>
 
 #include "lib/ir/editor.h"
@@ -38,10 +40,32 @@ void PrintTensor(const std::string& name, const Tensor& t) {
   std::cout << "\n";
 }
 
-Status Show(const std::string& path, const OpRegistry& ops) {
+/// Replaces integers that no integer kernel makes by inputs.
+void Cut(Graph& g, const Program& program) {
+  GraphEditor editor(g);
+  for (const StepInfo& step : program.steps()) {
+    if (step.precision.ends_with("s32")) continue;
+    for (const std::string& name : step.outputs) {
+      Value* v = g.FindValue(name);
+      if (!v || !v->type().is_tensor() || v->is_output() || !v->producer() ||
+          (v->dtype() != DType::kU8 && v->dtype() != DType::kI8))
+        continue;
+      Value* const input = editor.AddInput(name + " cut", v->type());
+      const std::vector<Use> uses = v->uses();
+      for (const Use& use : uses) editor.SetOperand(*use.user, use.operand, input);
+    }
+  }
+  editor.Sweep();
+}
+
+Status Show(const std::string& path, bool cut, const OpRegistry& ops) {
   INFER_ASSIGN(Model model, ImportModel(path, ops));
   const auto backend = MakeCpuBackend();
-  INFER_ASSIGN(const auto plain, backend->Compile(model.graph, {}));
+  INFER_ASSIGN(auto plain, backend->Compile(model.graph, {}));
+  if (cut) {
+    Cut(model.graph, *plain);
+    INFER_ASSIGN(plain, backend->Compile(model.graph, {}));
+  }
   // What a step gives to others becomes an output, too; the steps stay as they are.
   GraphEditor editor(model.graph);
   for (const StepInfo& step : plain->steps())
@@ -72,8 +96,9 @@ Status Show(const std::string& path, const OpRegistry& ops) {
 
 int main(int argc, char** argv) {
   const infer::OpRegistry ops = infer::AllOps();
-  for (int i = 1; i < argc; ++i)
-    if (const infer::Status s = infer::Show(argv[i], ops); !s.ok()) {
+  const bool cut = argc > 1 && std::string_view(argv[1]) == "--cut";
+  for (int i = cut ? 2 : 1; i < argc; ++i)
+    if (const infer::Status s = infer::Show(argv[i], cut, ops); !s.ok()) {
       std::cerr << argv[i] << ": " << s.message() << "\n";
       return 1;
     }

@@ -4,6 +4,7 @@ within 1e-5 of the largest value.
 
 Run by ctest with INFER_BIN (the folder of the binaries) and INFER_SOURCE; the argument is quick (the demo model) or
 full (networks of the zoo as well)."""
+import json
 import os
 import pathlib
 import subprocess
@@ -28,9 +29,9 @@ def run(*command, isa=""):
     return done
 
 
-def tensors(model, isa):
+def tensors(model, isa, *options):
     """{name: [type, hash or values...]}"""
-    done = run(BIN / "integer_tensors", model, isa=isa)
+    done = run(BIN / "integer_tensors", *options, model, isa=isa)
     print(f"{model.name} {isa}:", *done.stderr.split("\n"), flush=True)
     lines = [line.split() for line in done.stdout.splitlines()[1:]]
     return {line[0]: line[1:] for line in lines}
@@ -58,15 +59,37 @@ class Isas(unittest.TestCase):
                     int8 = folder / f"{model.stem}.{activations}.onnx"
                     run(BIN / "infer-opt", "quantize", model, "-o", int8, *calibration, "--activations", activations,
                         "--no-verify", "-q")
-                    want = tensors(int8, ISAS[-1])
-                    integers = [n for n, v in want.items() if v[0][:2] in ("u8", "i8")]
-                    self.assertGreater(len(integers), 3)
-                    for isa in ISAS[:-1]:
-                        got = tensors(int8, isa)
-                        self.assertEqual(want.keys(), got.keys())
-                        differ = [n for n in integers if got[n] != want[n]]
-                        self.assertEqual(differ, [], f"{int8.name}: {isa} and {ISAS[-1]}")
-                    print(f"{int8.name}: {len(integers)} tensors of integers have the same bits", flush=True)
+                    self.same_integers(int8)
+
+    def same_integers(self, model, *options):
+        want = tensors(model, ISAS[-1], *options)
+        integers = [n for n, v in want.items() if v[0][:2] in ("u8", "i8")]
+        self.assertGreater(len(integers), 3)
+        for isa in ISAS[:-1]:
+            got = tensors(model, isa, *options)
+            self.assertEqual(want.keys(), got.keys())
+            differ = [n for n in integers if got[n] != want[n]]
+            self.assertEqual(differ, [], f"{model.name}: {isa} and {ISAS[-1]}")
+        print(f"{model.name}: {len(integers)} tensors of integers have the same bits", flush=True)
+
+    def test_same_bits_beside_other_precisions(self):
+        """Layers of int8, of 8-bit weights and of f32 in one file: a layer in f32 may differ in its last bits, integer
+        kernels may not."""
+        with tempfile.TemporaryDirectory() as t:
+            folder = pathlib.Path(t)
+            for model, calibration in models(folder):
+                policy, mixed = folder / f"{model.stem}.json", folder / f"{model.stem}.mixed.onnx"
+                options = ["quantize", model, "-o", mixed, *calibration, "--mixed", "--observer", "minmax",
+                           "--no-verify", "-q"]
+                run(BIN / "infer-opt", *options, "--budget", "1s", "--verify-samples", "1", "--layer-samples", "1",
+                    "--save-policy", policy)
+                chosen = json.loads(policy.read_text())
+                layers = [layer for layer in chosen["layers"] if layer["op"] == "Conv"]
+                for i, layer in enumerate(layers):
+                    layer["precision"] = "f32" if i % 5 == 4 else "int8"
+                policy.write_text(json.dumps(chosen))
+                run(BIN / "infer-opt", *options, "--policy", policy)
+                self.same_integers(mixed, "--cut")
 
     def test_f32_agrees(self):
         with tempfile.TemporaryDirectory() as t:
