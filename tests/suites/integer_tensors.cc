@@ -44,7 +44,7 @@ void PrintTensor(const std::string& name, const Tensor& t) {
 void Cut(Graph& g, const Program& program) {
   GraphEditor editor(g);
   for (const StepInfo& step : program.steps()) {
-    if (step.precision.ends_with("s32")) continue;
+    if (step.precision != "f32") continue;
     for (const std::string& name : step.outputs) {
       Value* v = g.FindValue(name);
       if (!v || !v->type().is_tensor() || v->is_output() || !v->producer() ||
