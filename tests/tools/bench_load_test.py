@@ -123,6 +123,37 @@ class BenchLoad(unittest.TestCase):
         self.assertGreater(offline["scenario"]["value"], 0)
         self.assertEqual(offline["result"]["issued"], 1)
 
+    def test_soak(self):
+        path = self.dir / "soak.json"
+        done = self.bench("soak", *ONE, "--duration", 3, "--window", 0.25, "--json", path)
+        report = json.loads(path.read_text())
+        validate(report)
+        self.assertEqual(len(report["windows"]), 12)
+        self.assertEqual(report["skipped_windows"], 1)
+        self.assertLessEqual(sum(w["answered"] for w in report["windows"]), report["result"]["answered"])
+        self.assertGreater(min(w["resident_bytes"] for w in report["windows"]), 1 << 20)
+        # Three seconds say little about an hour; a limit beyond what they can bear is judged.
+        self.assertIn(report["verdict"], done.stdout)
+        wide = self.report("soak", *ONE, "--duration", 3, "--window", 0.25, "--max-latency-drift", "1e9",
+                           "--max-memory-drift", 1e9)
+        self.assertEqual(wide["verdict"], "steady")
+        few = ["--duration", 0.3, "--window", 0.1]
+        self.assertEqual(self.report("soak", *ONE, *few)["verdict"], "inconclusive")
+        self.bench("soak", *ONE, *few, "--strict", code=1)
+
+    def test_soak_interrupted(self):
+        path = self.dir / "soak.json"
+        process = subprocess.Popen([str(BIN / "infer-bench"), "soak", *map(str, ONE), "--window", "0.1", "--json", str(path)],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        time.sleep(3)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=20)
+        self.assertEqual(process.returncode, 130)
+        report = json.loads(path.read_text())
+        validate(report)
+        self.assertTrue(report["interrupted"])
+        self.assertGreater(len(report["windows"]), 5)
+
     def test_usage(self):
         for args, text in ((["--rate", 5, "--concurrency", 2], "open loop"), (["--scenario", "server"], "--target-latency"),
                            (["--curve", "--rate", 3], "no --rate"),
