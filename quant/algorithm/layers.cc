@@ -1,6 +1,6 @@
 #include "quant/algorithm/layers.h"
 
-#include "lib/ir/editor.h"
+#include "lib/ir/replacement.h"
 #include "lib/support/strings.h"
 
 namespace infer {
@@ -14,9 +14,7 @@ Status GiveBias(Graph& g, Node& node, Tensor bias) {
   const std::string name = old->name();
   std::vector<Value*> inputs(node.inputs().begin(), node.inputs().begin() + 2);
   inputs.push_back(editor.AddConstant(std::move(bias), name + "_bias"));
-  NodeOptions options;
-  options.name = node.name();
-  options.fused_from = node.fused_from();
+  NodeOptions options = NamesOf(node);
   options.extra = node.extra();
   INFER_ASSIGN(Node * with_bias,
                editor.AddNode(node.def(), std::move(inputs), node.attrs(), std::move(options)));

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "lib/ir/editor.h"
+#include "lib/ir/replacement.h"
 #include "lib/support/parallel.h"
 #include "lib/support/strings.h"
 
@@ -186,7 +186,7 @@ class GroupWriter {
                                          {"block_size", q_->grid.block},
                                          {"gather_axis", int64_t{0}},
                                          {"quantize_axis", int64_t{1}}},
-                                        kMicrosoft, Named(node)));
+                                        kMicrosoft, NamesOf(node)));
     return Replace(node, y);
   }
 
@@ -211,9 +211,9 @@ class GroupWriter {
                                          {"accuracy_level", int64_t{accuracy_level}},
                                          {"bits", int64_t{q_->grid.bits}},
                                          {"block_size", q_->grid.block}},
-                                        kMicrosoft, Named(node)));
+                                        kMicrosoft, NamesOf(node)));
     if (later) {
-      INFER_ASSIGN(y, editor_.Add("Add", {y, later}, {}, "", Named(node)));
+      INFER_ASSIGN(y, editor_.Add("Add", {y, later}, {}, "", NamesOf(node)));
     }
     return Replace(node, y);
   }
@@ -251,13 +251,6 @@ class GroupWriter {
     }
     editor_.SetOperand(node, 1, first_rows ? turned_ : whole_);
     return {};
-  }
-
-  static NodeOptions Named(const Node& node) {
-    NodeOptions o;
-    o.name = node.name();
-    o.fused_from = node.fused_from();
-    return o;
   }
 
   Graph& g_;

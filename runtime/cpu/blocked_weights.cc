@@ -4,7 +4,7 @@
 #include <map>
 #include <optional>
 
-#include "lib/ir/editor.h"
+#include "lib/ir/replacement.h"
 #include "lib/support/parallel.h"
 #include "lib/support/strings.h"
 #include "runtime/cpu/appended.h"
@@ -251,22 +251,8 @@ class Taker {
     return Replace(n, y);
   }
 
-  static NodeOptions NamesOf(const Node& n) {
-    NodeOptions o;
-    o.name = n.name();
-    o.fused_from = n.fused_from();
-    return o;
-  }
-
   Status Replace(Node& n, Value* made) {
-    Value* const old = n.output();
-    INFER_ASSIGN(ValueType type, Meet(old->type(), made->type()));
-    editor_.SetType(made, std::move(type));
-    const std::string name = old->name();
-    const bool renames = !old->is_output();
-    INFER_TRY(editor_.ReplaceAllUses(old, made));
-    editor_.Erase(n);
-    if (renames) editor_.Rename(made, name);
+    INFER_TRY(ReplaceNode(editor_, n, made));
     ++taken_;
     return {};
   }

@@ -4,7 +4,7 @@
 #include <optional>
 #include <set>
 
-#include "lib/ir/editor.h"
+#include "lib/ir/replacement.h"
 #include "lib/support/strings.h"
 
 namespace infer {
@@ -82,13 +82,6 @@ class Taker {
     return {};
   }
 
-  static NodeOptions NamesOf(const Node& n) {
-    NodeOptions o;
-    o.name = n.name();
-    o.fused_from = n.fused_from();
-    return o;
-  }
-
   Result<Value*> Dequantized(const Node& n, Value* codes, const Params& p, int64_t axis) {
     AttrMap attrs;
     if (!p.per_tensor()) attrs["axis"] = axis;
@@ -111,17 +104,9 @@ class Taker {
                        NamesOf(n));
   }
 
-  /// `made` takes the place and the name of n's result.
   Status Replace(Node& n, Value* made) {
-    Value* const old = n.output();
-    INFER_ASSIGN(ValueType type, Meet(old->type(), made->type()));
-    editor_.SetType(made, std::move(type));
-    const std::string name = old->name();
-    const bool renames = !old->is_output();
-    INFER_TRY(editor_.ReplaceAllUses(old, made));
     gone_.insert(&n);
-    editor_.Erase(n);
-    if (renames) editor_.Rename(made, name);
+    INFER_TRY(ReplaceNode(editor_, n, made));
     ++taken_;
     return {};
   }

@@ -5,6 +5,7 @@
 
 #include "lib/support/strings.h"
 #include "runtime/plan_ir/arena.h"
+#include "runtime/plan_ir/late_steps.h"
 #include "runtime/plan_ir/specialize.h"
 
 namespace infer {
@@ -23,7 +24,8 @@ class Builder {
     AddSources();
     for (size_t o = 0; hooks_.channel_block && o < plan_.outputs.size(); ++o)
       if (plan_.is_watched(o)) watched_.emplace(plan_.outputs[o], o);
-    if (group_late) FindLate();
+    if (group_late) out_->late = FindLateSteps(plan_, kernels_, *out_, needed_step_);
+    for (size_t s : out_->late.steps) late_[s] = true;
     for (size_t i = 0; i < places_.size(); ++i) LetGo(static_cast<int>(i));
     for (size_t s = 0; s < plan_.steps.size(); ++s)
       if (needed_step_[s] && !late_[s]) INFER_TRY(AddStep(s));
@@ -68,46 +70,6 @@ class Builder {
         places_[static_cast<size_t>(id)].readers++;
       }
     }
-  }
-
-  /// Late steps, where there are some that have kernels, and others before them: a plan of the late
-  /// ones alone has fewer.
-  void FindLate() {
-    std::vector<bool> late_value(plan_.values.size(), false);
-    LateSteps late;
-    size_t needed = 0;
-    bool has_kernels = false;
-    for (size_t s = 0; s < plan_.steps.size(); ++s) {
-      if (!needed_step_[s]) continue;
-      ++needed;
-      const PlanStep& step = plan_.steps[s];
-      if (std::none_of(step.inputs.begin(), step.inputs.end(), [&](int id) {
-            return late_value[static_cast<size_t>(id)] || IsUnsized(id);
-          }))
-        continue;
-      late.steps.push_back(s);
-      has_kernels |= !kernels_[s].kernels.empty();
-      for (int id : step.outputs) late_value[static_cast<size_t>(id)] = true;
-    }
-    if (!has_kernels || late.steps.size() == needed) return;
-    for (size_t s : late.steps) {
-      late_[s] = true;
-      for (int id : plan_.steps[s].inputs)
-        if (!late_value[static_cast<size_t>(id)] && !KnownOrConstant(id) && !late.Reads(id))
-          late.inputs.push_back(id);
-    }
-    for (int id : plan_.outputs)
-      if (late_value[static_cast<size_t>(id)] && !KnownOrConstant(id) &&
-          std::find(late.outputs.begin(), late.outputs.end(), id) == late.outputs.end())
-        late.outputs.push_back(id);
-    out_->late = std::move(late);
-  }
-
-  /// A tensor of numbers whose extents only the run knows.
-  bool IsUnsized(int id) const {
-    const ValueType& t = out_->types[static_cast<size_t>(id)];
-    return t.is_tensor() && t.tensor().dtype != DType::kString && !IsPlannable(t) &&
-           !KnownOrConstant(id);
   }
 
   Status AddLate() {
