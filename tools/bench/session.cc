@@ -17,7 +17,8 @@ int64_t BatchOf(const std::vector<Datum>& inputs) {
   return inputs[0].tensor().dim(0);
 }
 
-/// Gives the leading dimension that the first input leaves open this extent, wherever it stands.
+}  // namespace
+
 Status SetBatch(Graph& g, int64_t batch) {
   const auto refuse = [&](const std::string& why) {
     return InvalidArgument(Cat("--batch ", batch, ": ", why));
@@ -48,8 +49,6 @@ Status SetBatch(Graph& g, int64_t batch) {
   }
   return SpecializeInputs(g, shapes);
 }
-
-}  // namespace
 
 void SessionOptions::Declare(Options& options) {
   model.Declare(options);

@@ -31,6 +31,10 @@ struct Session {
   int64_t compiled_resident_bytes = 0;  ///< resident set after compiling
 };
 
+/// Gives the leading dimension that the first input leaves open this extent, wherever it stands.
+/// InvalidArgument: there is none, or it is fixed to another.
+Status SetBatch(Graph& g, int64_t batch);
+
 /// Loads, converts, compiles and binds; sets the lane budget from --threads.
 /// InvalidArgument: the batch or the precision does not fit the model.
 Result<Session> OpenSession(Context& context, const std::string& path,

@@ -31,7 +31,7 @@ ONLY_IN = {  # system header -> the folders that may see it
     r"<(onnx|google/protobuf)/": ["lib/onnx", "tests"],
     r"<CLI/": ["tools/common"],
     r"<(vulkan/|volk)": ["runtime/vulkan"],
-    r"<Eigen/": ["lib/ops", "quant", "runtime"],
+    r"<Eigen/": ["lib/ops", "quant", "runtime", "tools/infer_bench/predict"],
     r"<(png|jpeglib|jerror)\.h": ["lib/image"],
     r"<re2/": ["lib/ops", "quant"],
     r"<nlohmann/": ["tools", "tests"],

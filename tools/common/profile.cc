@@ -13,7 +13,8 @@ namespace infer {
 namespace {
 
 constexpr int kMinPairs = 5, kMaxPairs = 51;
-constexpr double kEnoughMs = 300;
+
+
 constexpr size_t kShownFusedFrom = 60;
 
 std::string NameOf(const StepInfo& s) {
@@ -162,11 +163,11 @@ std::string ModelProfile::Table() const {
 }
 
 Result<ModelProfile> ProfileRuns(const std::string& name, const Program& program, RunContext& run,
-                                 const std::stop_token& stop) {
+                                 const std::stop_token& stop, double enough_ms) {
   Runs runs(program, run);
   const auto start = std::chrono::steady_clock::now();
   for (int pair = 0; pair < kMaxPairs && !stop.stop_requested(); ++pair) {
-    if (pair >= kMinPairs && MsSince(start) > kEnoughMs) break;
+    if (pair >= kMinPairs && MsSince(start) > enough_ms) break;
     INFER_TRY(runs.Add(pair % 2 == 0));
   }
   ModelProfile p;

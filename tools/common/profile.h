@@ -42,9 +42,10 @@ struct ModelProfile {
   std::string Table() const;
 };
 
-/// Profiled runs in turns with others. Pre: the inputs are bound, and the context has run.
+/// Profiled runs in turns with others: 5 to 51 of each, no more once `enough_ms` are over. Pre: the
+/// inputs are bound, and the context has run.
 Result<ModelProfile> ProfileRuns(const std::string& name, const Program& program, RunContext& run,
-                                 const std::stop_token& stop);
+                                 const std::stop_token& stop, double enough_ms = 300);
 
 /// Adds "profile", "layers" and "reference".
 void AddTo(Json& report, const ModelProfile& p);

@@ -9,6 +9,8 @@ std::unique_ptr<Command> MakeBenchCompareCommand();
 std::unique_ptr<Command> MakePeersCommand();
 std::unique_ptr<Command> MakeLoadCommand();
 std::unique_ptr<Command> MakeSoakCommand();
+std::unique_ptr<Command> MakeMachineCommand();
+std::unique_ptr<Command> MakePredictCommand();
 std::unique_ptr<Command> MakeZooCommand();
 
 }  // namespace infer

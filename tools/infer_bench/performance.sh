@@ -49,4 +49,7 @@ done
 # Verdicts that cannot be had are said in the tables; they do not end the run.
 "$bin/infer-bench" peers "${files[@]}" --engines infer,ort,openvino \
   --python "$python" --threads 1,2 --json "$work/peers.json" "$@" || [ $? -eq 1 ]
-python3 tools/infer_bench/peers/report.py "$work/peers.json" > docs/performance.md
+# From "Prediction" on the page is written by hand.
+kept="$(sed -n '/^## Prediction/,$p' docs/performance.md)"
+{ python3 tools/infer_bench/peers/report.py "$work/peers.json"; printf '\n%s\n' "$kept"; } > docs/performance.new
+mv docs/performance.new docs/performance.md

@@ -1,0 +1,103 @@
+#!/usr/bin/python3
+"""infer-bench machine and predict as a user meets them: a profile, predictions from it, profiles that are none.
+
+Run by ctest with INFER_BIN and INFER_SOURCE."""
+import json
+import pathlib
+import tempfile
+import unittest
+
+from cli_test import MODEL, run, validate
+
+ONE = [MODEL, "--set", "batch=1", "--threads", 1]
+
+
+class BenchPredict(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.dir = pathlib.Path(cls.folder.name)
+        cls.profile = cls.dir / "machine.json"
+        cls.measured = run("infer-bench", "machine", "-o", cls.profile, "--threads", 1, "--budget", 60, "--programs", 24,
+                           "--cases", cls.dir / "cases.json")
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def report(self, *args, code=0):
+        done = run("infer-bench", "predict", *args, "--json", "-")
+        self.assertEqual(done.returncode, code, f"{args}\n{done.stdout}\n{done.stderr}")
+        report = json.loads(done.stdout)
+        validate(report)
+        return report
+
+    def refused(self, profile, *args, code=2):
+        done = run("infer-bench", "predict", *(args or ONE), "--machine", profile)
+        self.assertEqual(done.returncode, code, f"{done.stdout}\n{done.stderr}")
+        return done.stderr
+
+    def changed(self, change):
+        profile = json.loads(self.profile.read_text())
+        change(profile)
+        path = self.dir / "changed.json"
+        path.write_text(json.dumps(profile))
+        return path
+
+    def test_profile(self):
+        self.assertEqual(self.measured.returncode, 0, self.measured.stderr)
+        profile = json.loads(self.profile.read_text())
+        validate(profile)
+        lanes, = profile["profiles"]
+        self.assertEqual((lanes["threads"], lanes["programs"]), (1, 24))
+        self.assertIn("any", [f["family"] for f in lanes["families"]])
+        cases = json.loads((self.dir / "cases.json").read_text())
+        self.assertEqual(len(cases), lanes["steps"])
+        self.assertTrue(all(c["us"] > 0 and c["families"][-1] == "any" for c in cases))
+
+    def test_prediction_is_the_sum_of_its_layers(self):
+        report = self.report(*ONE, "--machine", self.profile, "--layers")
+        result, = report["results"]
+        run_ms = json.loads(self.profile.read_text())["profiles"][0]["run_us"] / 1e3
+        self.assertAlmostEqual(result["predicted_ms"], run_ms + sum(l["ms"] for l in result["layers"]), places=9)
+        self.assertGreater(result["predicted_ms"], 0.005)
+        self.assertIsNone(result["measured_ms"])
+        self.assertIsNone(report["summary"])
+
+    def test_more_work_is_predicted_to_take_longer(self):
+        def predicted(batch):
+            report = self.report(MODEL, "--batch", batch, "--threads", 1, "--machine", self.profile)
+            return report["results"][0]["predicted_ms"]
+        self.assertGreater(predicted(16), 3 * predicted(1))
+
+    def test_measured_beside(self):
+        report = self.report(*ONE, "--machine", self.profile, "--measure", "--min-time", 0.05)
+        result, = report["results"]
+        self.assertAlmostEqual(result["error"], result["predicted_ms"] / result["measured_ms"] - 1, places=9)
+        self.assertEqual(report["summary"]["models"], 1)
+        self.assertAlmostEqual(report["summary"]["median_error"], abs(result["error"]))
+        self.assertEqual(sum(s["models"] for s in report["summary"]["by_size"]), 1)
+        # Of 24 programs little can be learnt; an order of magnitude is.
+        self.assertLess(abs(result["error"]), 5)
+
+    def test_what_is_no_profile(self):
+        self.assertIn("--machine", run("infer-bench", "predict", *ONE).stderr)
+        self.refused(self.dir / "missing.json", code=5)
+        (self.dir / "text.json").write_text("machine")
+        self.refused(self.dir / "text.json")
+        self.assertIn("families", self.refused(self.changed(lambda p: p["profiles"][0].update(families=[]))))
+        price = {"launches": float("nan")}
+        self.refused(self.changed(lambda p: p["profiles"][0]["families"][0].update(price_us=price)))
+        self.assertIn("2 threads", self.refused(self.profile, MODEL, "--set", "batch=1", "--threads", 2))
+        gone = [{"family": "nothing that runs", "cases": 9, "held_out": 0, "regret_median": None, "regret_p90": None,
+                 "price_us": {}, "most": {}}]
+        self.assertIn("no family", self.refused(self.changed(lambda p: p["profiles"][0].update(families=gone))))
+
+    def test_another_machine_is_warned_of(self):
+        report = self.report(*ONE, "--machine", self.changed(lambda p: p["host"].update(isa="sse4", cpu="Other")))
+        self.assertTrue([w for w in report["warnings"] if "sse4" in w])
+        self.assertTrue([w for w in report["warnings"] if "Other" in w])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,209 @@
+#include "tools/infer_bench/predict/predictor.h"
+
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+
+#include "lib/ir/text.h"
+#include "lib/ops/registry.h"
+#include "tools/infer_bench/predict/fit.h"
+#include "tools/infer_bench/predict/generated.h"
+
+namespace infer::bench {
+namespace {
+
+using testing::HasSubstr;
+
+size_t Column(std::string_view name) {
+  const auto it = std::find(kColumns.begin(), kColumns.end(), name);
+  INFER_CHECK(it != kColumns.end());
+  return static_cast<size_t>(it - kColumns.begin());
+}
+
+Roofline Machine() {
+  return {.lanes = 1, .f32_gflops = 100, .int8_gops = 400, .levels = {{"L2", 1 << 20, 50}, {"memory", 0, 10}}};
+}
+
+/// One price for a launch and one for a thousand results, whatever the family.
+Profile Simple(double launch_us, double result_us) {
+  LaneProfile lanes;
+  lanes.roofline = Machine();
+  lanes.run_us = 2;
+  lanes.step_profile_us = 0.25;
+  Family& any = lanes.families["any"];
+  any.cases = 1;
+  any.price[Column("launches")] = launch_us;
+  any.price[Column("results")] = result_us;
+  any.most.fill(1e9);
+  Profile p;
+  p.lanes.push_back(lanes);
+  return p;
+}
+
+StepFacts Step(const char* op, const char* kernel, const char* in, const char* out) {
+  StepFacts s;
+  s.info.node = "n";
+  s.info.op = op;
+  s.info.kernel = kernel;
+  s.info.precision = "f32";
+  s.operands.push_back(OperandOf(in));
+  s.results.push_back(OperandOf(out));
+  s.launches = 1;
+  return s;
+}
+
+TEST(Predict, IsTheSumOfPricesTimesAmounts) {
+  PlanFacts plan;
+  plan.steps = {Step("Relu", "own:avx2", "f32[10,100]", "f32[10,100]"), Step("Reshape", "view", "f32[10,100]", "f32[1000]"),
+                Step("Concat", "own", "f32[2000]", "f32[4000]")};
+  plan.steps[1].launches = 0;  // a view
+  const Profile profile = Simple(3, 7);
+  auto p = Predict(plan, profile, 1);
+  ASSERT_TRUE(p.ok()) << p.status().message();
+  // 2 + (3 + 7 * 1 - 0.25) + (3 + 7 * 4 - 0.25) us
+  EXPECT_NEAR(p->ms, (2 + 9.75 + 30.75) / 1e3, 1e-12);
+  EXPECT_EQ(p->steps[1].family, "");
+  EXPECT_EQ(p->steps[1].ms, 0);
+  EXPECT_EQ(p->steps[0].generality, 3);
+  EXPECT_NEAR(p->general_share, (9.75 + 30.75) / 42.5, 1e-12);
+  EXPECT_EQ(p->extrapolated_share, 0);
+}
+
+TEST(Predict, TheMostParticularFamilyIsTaken) {
+  PlanFacts plan;
+  plan.steps = {Step("Relu", "own:avx2", "f32[1000]", "f32[1000]")};
+  Profile profile = Simple(3, 7);
+  Family own;
+  own.cases = 1;
+  own.price[Column("results")] = 1;
+  own.most.fill(0.1);
+  profile.lanes[0].families["Relu | own:avx2 | f32"] = own;
+  auto p = Predict(plan, profile, 1);
+  ASSERT_TRUE(p.ok());
+  EXPECT_EQ(p->steps[0].generality, 0);
+  EXPECT_NEAR(p->steps[0].ms, (1 - 0.25) / 1e3, 1e-12);
+  EXPECT_TRUE(p->steps[0].extrapolated);
+}
+
+TEST(Predict, SaysWhatItCannot) {
+  PlanFacts plan;
+  plan.steps = {Step("If", "bodies", "f32[1]", "f32[1]"), Step("Relu", "own", "f32[1]", "f32[1]")};
+  plan.steps[0].late = true;
+  Profile profile = Simple(1, 1);
+  EXPECT_EQ(Predict(plan, profile, 1)->unpredictable, 1);
+  EXPECT_THAT(Predict(plan, profile, 2).status().message(), HasSubstr("2 threads"));
+  profile.lanes[0].families.clear();
+  profile.lanes[0].families["conv | float"];
+  EXPECT_EQ(Predict(plan, profile, 1).status().code(), Code::kInvalidArgument);
+}
+
+TEST(Features, OfAConvolution) {
+  StepFacts s = Step("Conv+Relu", "onednn", "f32[1,64,56,56]", "f32[1,128,28,28]");
+  OperandFacts w = OperandOf("f32[128,64,3,3]");
+  w.constant = true;
+  s.operands.push_back(w);
+  s.info.cost = {2 * 128 * 28 * 28 * 64 * 9, 64 * 56 * 56 * 4 + 128 * 64 * 9 * 4, 128 * 28 * 28 * 4};
+  const StepFeatures f = FeaturesOf(s, 1 << 24, Machine());
+  EXPECT_EQ(f.families[0], "conv | onednn | f32");
+  EXPECT_NEAR(f.x[Column("work")], 2.0 * 128 * 28 * 28 * 64 * 9 / 100e3, 1e-6);
+  EXPECT_NEAR(f.x[Column("constant_traffic")], 128 * 64 * 9 * 4 / 10e3, 1e-6);  // from memory
+  EXPECT_NEAR(f.x[Column("weights")], 128 * 64 * 9 / 1e3, 1e-9);
+  EXPECT_NEAR(f.x[Column("patches")], 28 * 28 * 64 * 9 / 1e3, 1e-9);
+  EXPECT_NEAR(f.x[Column("results")], 128 * 28 * 28 / 1e3, 1e-9);
+  s.operands[0] = OperandOf("f32[1,128,28,28]");
+  s.operands[1].dims = {128, 1, 3, 3};
+  EXPECT_THAT(FeaturesOf(s, 1 << 24, Machine()).families[0], testing::StartsWith("depthwise |"));
+}
+
+TEST(Features, OperandTypes) {
+  EXPECT_EQ(OperandOf("f32[]").elements(), 1);
+  EXPECT_EQ(OperandOf("i4[3, 5]").bytes(), 8);
+  EXPECT_FALSE(OperandOf("f32[N,3]").known);
+  EXPECT_FALSE(OperandOf("seq(f32[2])").known);
+  EXPECT_FALSE(OperandOf("str[2]").known);
+}
+
+TEST(Fit, FindsThePricesOfItsCases) {
+  Random random(3);
+  std::vector<FitCase> cases;
+  for (size_t i = 0; i < 200; ++i) {
+    FitCase c;
+    c.program = i / 4;
+    c.features.families = {"a", "b", "c", "any"};
+    const double results = random.Uniform(0.1, 1000);
+    c.features.x[Column("launches")] = 1;
+    c.features.x[Column("results")] = results;
+    c.us = (0.8 + 0.05 * results) * (i % 20 == 7 ? 5 : 1);  // one in twenty is disturbed
+    cases.push_back(c);
+  }
+  const auto families = FitFamilies(cases);
+  ASSERT_EQ(families.size(), 4u);
+  const Family& a = families.at("a");
+  EXPECT_NEAR(a.price[Column("launches")], 0.8, 0.02);
+  EXPECT_NEAR(a.price[Column("results")], 0.05, 0.001);
+  EXPECT_GT(a.held_out, 10);
+  EXPECT_LT(a.regret_median, 0.02);
+}
+
+TEST(Generated, EveryProgramCompilesAndIsTheSameAgain) {
+  const OpRegistry& ops = *new OpRegistry(AllOps());
+  for (uint64_t i = 0; i < 12; ++i) {  // one of each kind
+    auto first = MakeGenerated(i, ops), again = MakeGenerated(i, ops);
+    ASSERT_TRUE(first.ok()) << first.status().message();
+    EXPECT_EQ(Print(first->graph, {.max_elements = 4}), Print(again->graph, {.max_elements = 4}));
+  }
+}
+
+class Hostile : public testing::Test {
+ protected:
+  void SetUp() override {
+    Json lanes = ToJson(Simple(1, 1).lanes[0]);
+    lanes["programs"] = 1, lanes["steps"] = 1;
+    good_ = {{"schema", "infer-bench/machine@1"},
+             {"host", {{"isa", "avx2"}, {"cpu", "x"}}},
+             {"environment", {{"git_revision", ""}, {"date", ""}}},
+             {"profiles", Json::array({lanes})}};
+  }
+  Status Read(const Json& json) { return ReadText(json.dump()); }
+  Status ReadText(const std::string& text) {
+    const std::string path = testing::TempDir() + "/profile.json";
+    std::ofstream(path) << text;
+    const Status s = ReadProfile(path).status();
+    std::remove(path.c_str());
+    return s;
+  }
+  Json good_;
+};
+
+TEST_F(Hostile, WhatNoMachineHasIsRefused) {
+  EXPECT_TRUE(Read(good_).ok()) << Read(good_).message();
+  const std::pair<const char*, Json> changes[] = {
+      {"/schema", "infer-bench/run@2"},
+      {"/profiles", Json::array()},
+      {"/profiles/0/families", Json::array()},
+      {"/profiles/0/families/0/price_us/launches", -1},
+      {"/profiles/0/families/0/price_us/launches", nullptr},
+      {"/profiles/0/families/0/price_us/launches", "nan"},
+      {"/profiles/0/families/0/price_us/nonsense", 1},
+      {"/profiles/0/roofline/levels", Json::array()},
+      {"/profiles/0/roofline/levels/0/gb_per_s", 0},
+      {"/profiles/0/roofline/f32_gflops", 0},
+      {"/profiles/0/threads", 0.5},
+      {"/host", 3},
+  };
+  for (const auto& [where, value] : changes) {
+    Json bad = good_;
+    bad[Json::json_pointer(where)] = value;
+    EXPECT_EQ(Read(bad).code(), Code::kInvalidArgument) << where << " = " << value;
+  }
+  for (const char* gone : {"/host", "/environment", "/profiles"}) {
+    Json bad = good_;
+    bad.erase(gone + 1);
+    EXPECT_EQ(Read(bad).code(), Code::kInvalidArgument) << gone;
+  }
+  EXPECT_EQ(ReadText("{").code(), Code::kInvalidArgument);
+  EXPECT_EQ(ReadText("").code(), Code::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace infer::bench

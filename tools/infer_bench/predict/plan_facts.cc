@@ -1,0 +1,86 @@
+#include "tools/infer_bench/predict/plan_facts.h"
+
+#include "lib/support/strings.h"
+
+namespace infer::bench {
+namespace {
+
+std::vector<OperandFacts> FactsOf(const std::vector<PlanView::Operand>& operands) {
+  std::vector<OperandFacts> list;
+  for (const PlanView::Operand& o : operands) {
+    list.push_back(OperandOf(o.type));
+    list.back().constant = o.constant;
+  }
+  return list;
+}
+
+/// The views that a compilation shows last.
+struct LastViews {
+  PlanView layouts, launches, memory;
+  void Keep(const PlanView& view) {
+    if (view.name == "layouts") layouts = view;
+    if (view.name == "launches") launches = view;
+    if (view.name == "memory") memory = view;
+  }
+};
+
+void CountLaunches(const LastViews& views, PlanFacts& facts) {
+  for (const PlanView::Launch& l : views.launches.launches) {
+    StepFacts& step = facts.steps[static_cast<size_t>(l.step)];
+    ++facts.launches;
+    if (l.kind == "late") step.late = true;
+    if (l.kind != "copy") {
+      ++step.launches;
+      continue;
+    }
+    ++step.copies;
+    for (int b : l.args)
+      if (b >= 0) step.copied_bytes += views.memory.buffers[static_cast<size_t>(b)].bytes;
+  }
+}
+
+}  // namespace
+
+int64_t OperandFacts::elements() const { return known ? NumElements(dims) : 0; }
+int64_t OperandFacts::bytes() const { return known ? PackedBytes(dtype, elements()) : 0; }
+
+OperandFacts OperandOf(std::string_view type) {
+  OperandFacts o;
+  const size_t bracket = type.find('[');
+  if (bracket == type.npos || !type.ends_with(']')) return o;
+  const auto dtype = ParseDType(type.substr(0, bracket));
+  if (!dtype || *dtype == DType::kString) return o;
+  const std::string_view inside = type.substr(bracket + 1, type.size() - bracket - 2);
+  for (const std::string& part : inside.empty() ? std::vector<std::string>() : Split(inside, ',')) {
+    const auto extent = ParseInt(Trim(part));
+    if (!extent) return {};
+    o.dims.push_back(*extent);
+  }
+  o.dtype = *dtype;
+  o.known = true;
+  return o;
+}
+
+Result<PlannedModel> PlanModel(const Graph& g, const DeviceOptions& options) {
+  if (HasOpenDims(g)) return InvalidArgument("a prediction needs the extents of all inputs");
+  LastViews views;
+  PlannedModel model;
+  INFER_ASSIGN(model.program, CompileFor(g, options, [&](const PlanView& view) { views.Keep(view); }));
+  PlanFacts& facts = model.facts;
+  const std::vector<StepInfo>& infos = model.program->steps();
+  if (views.layouts.steps.size() != infos.size())
+    return Unsupported(Cat("device ", options.device, " shows no plan to predict from"));
+  for (size_t s = 0; s < infos.size(); ++s) {
+    StepFacts& step = facts.steps.emplace_back();
+    step.info = infos[s];
+    step.late = infos[s].kernel == "bodies";
+    step.operands = FactsOf(views.layouts.steps[s].operands);
+    step.results = FactsOf(views.layouts.steps[s].results);
+    facts.constant_bytes += infos[s].constant_bytes;
+  }
+  CountLaunches(views, facts);
+  facts.arena_bytes = views.memory.arena_bytes;
+  return model;
+}
+
+}  // namespace infer::bench
