@@ -14,7 +14,6 @@ namespace {
 
 constexpr int kMinPairs = 5, kMaxPairs = 51;
 
-
 constexpr size_t kShownFusedFrom = 60;
 
 std::string NameOf(const StepInfo& s) {

@@ -1,4 +1,5 @@
-/// infer-bench machine: what this machine can do, and what each kernel family costs on it: what `predict` reads.
+/// infer-bench machine: what this machine can do, and what each kernel family costs on it: what
+/// `predict` reads.
 #include <algorithm>
 
 #include "lib/support/file.h"
@@ -32,7 +33,9 @@ Json CasesJson(const MeasuredCases& measured, int threads) {
 class MachineCommand : public Command {
  public:
   std::string_view name() const override { return "machine"; }
-  std::string_view help() const override { return "Measure what this machine can do, for `predict`"; }
+  std::string_view help() const override {
+    return "Measure what this machine can do, for `predict`";
+  }
   std::string_view examples() const override {
     return "Examples:\n"
            "  infer-bench machine -o machine.json\n"
@@ -40,11 +43,15 @@ class MachineCommand : public Command {
   }
   void Declare(Options& o) override {
     o.Value("-o,--output", &output_, "The profile to write", PathUse::kWrite);
-    o.Values("--threads", &threads_, "For each of these numbers of threads (default: 1 and all cores)");
-    o.Value("--budget", &cases_.budget_s, "Seconds of generated programs for each number of threads", 0.1);
+    o.Values("--threads", &threads_,
+             "For each of these numbers of threads (default: 1 and all cores)");
+    o.Value("--budget", &cases_.budget_s,
+            "Seconds of generated programs for each number of threads", 0.1);
     o.Value("--first", &cases_.first, "Index of the first generated program");
-    o.Value("--programs", &cases_.programs, "At most so many generated programs; 0: as many as the budget allows");
-    o.Value("--cases", &cases_path_, "Write every measured step with its amounts, as JSON", PathUse::kWrite);
+    o.Value("--programs", &cases_.programs,
+            "At most so many generated programs; 0: as many as the budget allows");
+    o.Value("--cases", &cases_path_, "Write every measured step with its amounts, as JSON",
+            PathUse::kWrite);
   }
 
   Result<ExitCode> Run(Context& context) override {
@@ -54,7 +61,8 @@ class MachineCommand : public Command {
     for (std::string& w : Warnings(environment)) context.Warn(std::move(w));
     Json report = NewReport(context, "infer-bench/machine@1");
     report["environment"] = ToJson(environment);
-    report["settings"] = {{"budget_s", cases_.budget_s}, {"first", cases_.first}, {"programs", cases_.programs}};
+    report["settings"] = {
+        {"budget_s", cases_.budget_s}, {"first", cases_.first}, {"programs", cases_.programs}};
     report["profiles"] = Json::array();
     const MachineWatch watch;
     Json steps = Json::array();
@@ -82,7 +90,8 @@ class MachineCommand : public Command {
     std::vector<int> list;
     for (const std::string& text : threads_) {
       const auto n = ParseInt(text);
-      if (!n || *n < 1 || *n > 4096) return InvalidArgument(Cat("--threads ", text, ": a whole number from 1 to 4096"));
+      if (!n || *n < 1 || *n > 4096)
+        return InvalidArgument(Cat("--threads ", text, ": a whole number from 1 to 4096"));
       list.push_back(static_cast<int>(*n));
     }
     std::sort(list.begin(), list.end());
@@ -99,7 +108,9 @@ class MachineCommand : public Command {
     p.roofline = MeasuredRoofline(threads);
     cases_.threads = threads;
     cases_.stop = context.stop();
-    cases_.progress = [&](double share) { context.Progress(step, static_cast<int64_t>(1e3 * std::min(share, 0.999)), 1000); };
+    cases_.progress = [&](double share) {
+      context.Progress(step, static_cast<int64_t>(1e3 * std::min(share, 0.999)), 1000);
+    };
     const MeasuredCases measured = MeasureCases(context.ops(), p.roofline, cases_);
     for (const std::string& f : measured.failures) context.Warn(f);
     context.Progress(step, 1000, 1000);
@@ -108,19 +119,24 @@ class MachineCommand : public Command {
     p.programs = static_cast<int>(measured.runs.size());
     p.steps = static_cast<int>(measured.cases.size());
     if (p.families.empty() && !context.stop().stop_requested())
-      return InvalidArgument(Cat("--budget ", cases_.budget_s, ": not enough for a single family; give it more"));
+      return InvalidArgument(
+          Cat("--budget ", cases_.budget_s, ": not enough for a single family; give it more"));
     if (!cases_path_.empty())
       for (Json& c : CasesJson(measured, threads)) steps.push_back(std::move(c));
     return p;
   }
 
   static void Show(Context& context, const LaneProfile& p) {
-    context.PrintLine(Cat(p.lanes, p.lanes == 1 ? " thread: " : " threads: ", p.roofline.ToString()));
-    context.PrintLine(Cat(p.steps, " steps of ", p.programs, " generated programs; a run costs ", Fixed(p.run_us, 2),
-                          " us beside its steps, measuring a step ", Fixed(p.step_profile_us, 3), " us"));
-    std::vector<std::vector<std::string>> rows = {{"family", "steps", "left out", "error %", "p90 %"}};
+    context.PrintLine(
+        Cat(p.lanes, p.lanes == 1 ? " thread: " : " threads: ", p.roofline.ToString()));
+    context.PrintLine(Cat(p.steps, " steps of ", p.programs, " generated programs; a run costs ",
+                          Fixed(p.run_us, 2), " us beside its steps, measuring a step ",
+                          Fixed(p.step_profile_us, 3), " us"));
+    std::vector<std::vector<std::string>> rows = {
+        {"family", "steps", "left out", "error %", "p90 %"}};
     for (const auto& [name, f] : p.families)
-      rows.push_back({name, Cat(f.cases), Cat(f.held_out), f.held_out > 0 ? Fixed(100 * f.regret_median, 1) : "-",
+      rows.push_back({name, Cat(f.cases), Cat(f.held_out),
+                      f.held_out > 0 ? Fixed(100 * f.regret_median, 1) : "-",
                       f.held_out > 0 ? Fixed(100 * f.regret_p90, 1) : "-"});
     context.Print(TextTable(std::move(rows)));
   }

@@ -1,4 +1,5 @@
-/// infer-bench predict: what a model would take on a machine that `machine` has measured, without running it; with
+/// infer-bench predict: what a model would take on a machine that `machine` has measured, without
+/// running it; with
 /// --measure also what it takes here, and by how much the prediction errs.
 #include <cmath>
 
@@ -38,11 +39,14 @@ struct SizeClass {
   const char* name;
   double below_ms;
 };
-constexpr SizeClass kSizes[] = {{"below 0.1 ms", 0.1}, {"0.1 to 1 ms", 1}, {"1 ms and more", 1e300}};
+constexpr SizeClass kSizes[] = {
+    {"below 0.1 ms", 0.1}, {"0.1 to 1 ms", 1}, {"1 ms and more", 1e300}};
 
 Json SummaryOf(std::vector<double> errors) {
   if (errors.empty()) return {{"models", 0}, {"median_error", nullptr}, {"p90_error", nullptr}};
-  return {{"models", errors.size()}, {"median_error", Quantile(errors, 0.5)}, {"p90_error", Quantile(errors, 0.9)}};
+  return {{"models", errors.size()},
+          {"median_error", Quantile(errors, 0.5)},
+          {"p90_error", Quantile(errors, 0.9)}};
 }
 
 Json Summary(const std::vector<ModelResult>& results) {
@@ -55,7 +59,8 @@ Json Summary(const std::vector<ModelResult>& results) {
   for (const SizeClass& size : kSizes) {
     std::vector<double> errors;
     for (const ModelResult& r : results)
-      if (r.measured && r.measured->latency.median >= from && r.measured->latency.median < size.below_ms)
+      if (r.measured && r.measured->latency.median >= from &&
+          r.measured->latency.median < size.below_ms)
         errors.push_back(std::abs(r.error()));
     Json of = SummaryOf(errors);
     of["size"] = size.name;
@@ -98,26 +103,33 @@ std::string Percent(double share) { return Fixed(100 * share, 1); }
 class PredictCommand : public Command {
  public:
   std::string_view name() const override { return "predict"; }
-  std::string_view help() const override { return "Predict latencies from a machine's profile, without a run"; }
+  std::string_view help() const override {
+    return "Predict latencies from a machine's profile, without a run";
+  }
   std::string_view examples() const override {
     return "Examples:\n"
            "  infer-bench machine -o machine.json\n"
            "  infer-bench predict model.onnx --machine machine.json --threads 1 --layers\n"
-           "  infer-bench predict *.onnx --machine machine.json --threads 1 --measure --json predict.json\n";
+           "  infer-bench predict *.onnx --machine machine.json --threads 1 --measure --json "
+           "predict.json\n";
   }
   void Declare(Options& o) override {
     o.Positional("models", &paths_, "ONNX models", true, PathUse::kRead);
     o.Value("--machine", &machine_, "What `infer-bench machine` wrote", PathUse::kRead);
     session_.Declare(o);
-    o.Value("--batch", &session_.batch, "Of the leading dimension of the inputs; 0: as the model has it");
-    o.Choice("--precision", &session_.precision, PrecisionNames(), "Converted on the way, as by `run`");
+    o.Value("--batch", &session_.batch,
+            "Of the leading dimension of the inputs; 0: as the model has it");
+    o.Choice("--precision", &session_.precision, PrecisionNames(),
+             "Converted on the way, as by `run`");
     o.Flag("--layers", &layers_, "Table of the steps, the longest first");
     o.Flag("--measure", &measure_, "Measure here, too, and tell the error");
-    o.Value("--min-time", &sampling_.min_time_s, "With --measure: at least so many seconds of timed runs of a model");
+    o.Value("--min-time", &sampling_.min_time_s,
+            "With --measure: at least so many seconds of timed runs of a model");
   }
 
   Result<ExitCode> Run(Context& context) override {
-    if (machine_.empty()) return InvalidArgument("--machine FILE is missing: `infer-bench machine -o FILE` writes it");
+    if (machine_.empty())
+      return InvalidArgument("--machine FILE is missing: `infer-bench machine -o FILE` writes it");
     INFER_TRY(CheckPrecision(session_.precision));
     INFER_ASSIGN(profile_, ReadProfile(machine_));
     threads_ = session_.device.threads > 0 ? session_.device.threads : AvailableCores();
@@ -130,7 +142,8 @@ class PredictCommand : public Command {
       if (!result.ok()) return result.status().In(paths_[i]);
       results.push_back(*std::move(result));
     }
-    context.Progress("predict", static_cast<int64_t>(paths_.size()), static_cast<int64_t>(paths_.size()));
+    context.Progress("predict", static_cast<int64_t>(paths_.size()),
+                     static_cast<int64_t>(paths_.size()));
     return Finish(context, results);
   }
 
@@ -138,8 +151,9 @@ class PredictCommand : public Command {
   void WarnOfOtherMachine(Context& context) const {
     const HostFacts host = GetHostFacts();
     if (profile_.isa != host.isa)
-      context.Warn(Cat(machine_, " is of a machine with ", profile_.isa, "; kernels are chosen for this one, with ",
-                       host.isa, ": families may be missing"));
+      context.Warn(Cat(machine_, " is of a machine with ", profile_.isa,
+                       "; kernels are chosen for this one, with ", host.isa,
+                       ": families may be missing"));
     if (profile_.cpu != host.cpu_model)
       context.Warn(Cat(machine_, " is of another processor: ", profile_.cpu));
   }
@@ -166,7 +180,8 @@ class PredictCommand : public Command {
     INFER_ASSIGN(r.prediction, Predict(r.plan, profile_, threads_));
     if (r.prediction.unpredictable > 0)
       context.Warn(Cat(path, ": ", r.prediction.unpredictable,
-                       " steps cannot be predicted (shapes that hang on data, control flow) and count as nothing"));
+                       " steps cannot be predicted (shapes that hang on data, control flow) and "
+                       "count as nothing"));
     if (measure_) {
       context.Step("measure " + path);
       INFER_ASSIGN(r.measured, MeasureHere(path, *session, planned));
@@ -178,14 +193,17 @@ class PredictCommand : public Command {
     if (measured) return WithExtents(g, extents);
     Graph known = WithFoundExtents(g, &extents);
     if (HasOpenDims(known))
-      return InvalidArgument("no extents were found that its open dimensions accept: use --set or --shape");
+      return InvalidArgument(
+          "no extents were found that its open dimensions accept: use --set or --shape");
     return known;
   }
 
   /// What was predicted is measured: the program with known extents, on the session's inputs.
-  Result<Measured> MeasureHere(const std::string& path, const Session& session, const PlannedModel& planned) const {
+  Result<Measured> MeasureHere(const std::string& path, const Session& session,
+                               const PlannedModel& planned) const {
     INFER_ASSIGN(const auto run, planned.program->NewContext());
-    for (size_t i = 0; i < session.inputs.values.size(); ++i) INFER_TRY(run->BindInput(i, session.inputs.values[i]));
+    for (size_t i = 0; i < session.inputs.values.size(); ++i)
+      INFER_TRY(run->BindInput(i, session.inputs.values[i]));
     INFER_ASSIGN(const Sampled sampled, Sample([&] { return run->Run(); }, sampling_));
     Measured m{.latency = Describe(sampled.samples.ms)};
     if (layers_) {
@@ -196,7 +214,10 @@ class PredictCommand : public Command {
 
   Result<ExitCode> Finish(Context& context, const std::vector<ModelResult>& results) {
     Json report = NewReport(context, "infer-bench/predict@1");
-    report["machine"] = {{"path", machine_}, {"cpu", profile_.cpu}, {"isa", profile_.isa}, {"date", profile_.date},
+    report["machine"] = {{"path", machine_},
+                         {"cpu", profile_.cpu},
+                         {"isa", profile_.isa},
+                         {"date", profile_.date},
                          {"git_revision", profile_.revision}};
     report["threads"] = threads_;
     report["batch"] = session_.batch;
@@ -234,16 +255,19 @@ class PredictCommand : public Command {
     std::vector<size_t> order;
     for (size_t s = 0; s < r.plan.steps.size(); ++s)
       if (!r.prediction.steps[s].family.empty()) order.push_back(s);
-    std::stable_sort(order.begin(), order.end(),
-                     [&](size_t a, size_t b) { return r.prediction.steps[a].ms > r.prediction.steps[b].ms; });
-    std::vector<std::vector<std::string>> rows = {{"node", "operator", "kernel", "predicted ms", "measured ms", "priced as"}};
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+      return r.prediction.steps[a].ms > r.prediction.steps[b].ms;
+    });
+    std::vector<std::vector<std::string>> rows = {
+        {"node", "operator", "kernel", "predicted ms", "measured ms", "priced as"}};
     for (size_t s : order) {
       const StepFacts& facts = r.plan.steps[s];
       const StepPrediction& p = r.prediction.steps[s];
       const bool profiled = r.measured && r.measured->profile;
-      rows.push_back({facts.info.node, ShownOperators(facts.info.op), facts.info.kernel, Fixed(p.ms, 4),
-                      profiled ? Fixed(r.measured->profile->steps[s].ms, 4) : "-",
-                      Cat(p.generality > 0 ? p.family : "itself", p.extrapolated ? ", extrapolated" : "")});
+      rows.push_back(
+          {facts.info.node, ShownOperators(facts.info.op), facts.info.kernel, Fixed(p.ms, 4),
+           profiled ? Fixed(r.measured->profile->steps[s].ms, 4) : "-",
+           Cat(p.generality > 0 ? p.family : "itself", p.extrapolated ? ", extrapolated" : "")});
     }
     context.PrintLine(Printable(r.path) + ":");
     context.Print(TextTable(std::move(rows)));
@@ -254,17 +278,21 @@ class PredictCommand : public Command {
     if (measure_) rows[0].insert(rows[0].end(), {"measured ms", "error %"});
     rows[0].insert(rows[0].end(), {"general %", "extrapolated %", "not predicted"});
     for (const ModelResult& r : results) {
-      std::vector<std::string>& row = rows.emplace_back(std::vector<std::string>{r.path, Rounded(r.prediction.ms, 3)});
-      if (r.measured) row.insert(row.end(), {Rounded(r.measured->latency.median, 3), Percent(r.error())});
-      row.insert(row.end(), {Percent(r.prediction.general_share), Percent(r.prediction.extrapolated_share),
-                             Cat(r.prediction.unpredictable)});
+      std::vector<std::string>& row =
+          rows.emplace_back(std::vector<std::string>{r.path, Rounded(r.prediction.ms, 3)});
+      if (r.measured)
+        row.insert(row.end(), {Rounded(r.measured->latency.median, 3), Percent(r.error())});
+      row.insert(row.end(),
+                 {Percent(r.prediction.general_share), Percent(r.prediction.extrapolated_share),
+                  Cat(r.prediction.unpredictable)});
     }
     context.Print(TextTable(std::move(rows)));
     if (!measure_) return;
     const auto line = [&](const std::string& what, const Json& s) {
       if (s["models"] > 0)
-        context.PrintLine(Cat(what, ": median |error| ", Percent(s["median_error"].get<double>()), " %, p90 ",
-                              Percent(s["p90_error"].get<double>()), " % (", s["models"].get<int64_t>(), " models)"));
+        context.PrintLine(Cat(what, ": median |error| ", Percent(s["median_error"].get<double>()),
+                              " %, p90 ", Percent(s["p90_error"].get<double>()), " % (",
+                              s["models"].get<int64_t>(), " models)"));
     };
     line("all", summary);
     for (const Json& s : summary["by_size"]) line(s["size"].get<std::string>(), s);

@@ -8,7 +8,8 @@ namespace infer::bench {
 namespace {
 
 /// The gradient of |A x - b|^2 / 2 by x.
-std::vector<double> Gradient(const std::vector<double>& a, size_t columns, const std::vector<double>& b, const std::vector<double>& x) {
+std::vector<double> Gradient(const std::vector<double>& a, size_t columns,
+                             const std::vector<double>& b, const std::vector<double>& x) {
   std::vector<double> g(columns, 0);
   for (size_t r = 0; r < b.size(); ++r) {
     double error = -b[r];
@@ -32,21 +33,24 @@ TEST(Nnls, FindsWhatMadeTheData) {
     b.push_back(sum);
   }
   const std::vector<double> x = Nnls(a, kColumns, b);
-  for (size_t c = 0; c < kColumns; ++c) EXPECT_NEAR(x[c], truth[c], 1e-7 * std::max(1.0, truth[c])) << c;
+  for (size_t c = 0; c < kColumns; ++c)
+    EXPECT_NEAR(x[c], truth[c], 1e-7 * std::max(1.0, truth[c])) << c;
 }
 
 TEST(Nnls, ByHand) {
-  // Without the bound x = (2, -1): the second column only makes it worse, and the first alone gives 1.5.
+  // Without the bound x = (2, -1): the second column only makes it worse, and the first alone
+  // gives 1.5.
   EXPECT_THAT(Nnls(std::vector<double>{1, 0, 1, 1}, 2, std::vector<double>{2, 1}),
               testing::ElementsAre(testing::DoubleNear(1.5, 1e-12), 0));
-  EXPECT_THAT(Nnls(std::vector<double>{1, 1}, 1, std::vector<double>{-1, -2}), testing::ElementsAre(0));
+  EXPECT_THAT(Nnls(std::vector<double>{1, 1}, 1, std::vector<double>{-1, -2}),
+              testing::ElementsAre(0));
   EXPECT_THAT(Nnls(std::vector<double>{0, 1, 0, 1}, 2, std::vector<double>{3, 5}),
               testing::ElementsAre(0, testing::DoubleNear(4, 1e-12)));
   EXPECT_THAT(Nnls({}, 3, {}), testing::ElementsAre(0, 0, 0));
 }
 
-/// Karush, Kuhn and Tucker: where x > 0 the gradient is 0, elsewhere it is not below 0. The problem is convex, so
-/// this is all there is to being a minimum.
+/// Karush, Kuhn and Tucker: where x > 0 the gradient is 0, elsewhere it is not below 0. The problem
+/// is convex, so this is all there is to being a minimum.
 TEST(Nnls, MeetsTheConditionsOfAMinimum) {
   int at_bound = 0;
   for (uint64_t seed = 0; seed < 200; ++seed) {

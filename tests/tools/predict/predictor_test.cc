@@ -21,7 +21,10 @@ size_t Column(std::string_view name) {
 }
 
 Roofline Machine() {
-  return {.lanes = 1, .f32_gflops = 100, .int8_gops = 400, .levels = {{"L2", 1 << 20, 50}, {"memory", 0, 10}}};
+  return {.lanes = 1,
+          .f32_gflops = 100,
+          .int8_gops = 400,
+          .levels = {{"L2", 1 << 20, 50}, {"memory", 0, 10}}};
 }
 
 /// One price for a launch and one for a thousand results, whatever the family.
@@ -54,7 +57,8 @@ StepFacts Step(const char* op, const char* kernel, const char* in, const char* o
 
 TEST(Predict, IsTheSumOfPricesTimesAmounts) {
   PlanFacts plan;
-  plan.steps = {Step("Relu", "own:avx2", "f32[10,100]", "f32[10,100]"), Step("Reshape", "view", "f32[10,100]", "f32[1000]"),
+  plan.steps = {Step("Relu", "own:avx2", "f32[10,100]", "f32[10,100]"),
+                Step("Reshape", "view", "f32[10,100]", "f32[1000]"),
                 Step("Concat", "own", "f32[2000]", "f32[4000]")};
   plan.steps[1].launches = 0;  // a view
   const Profile profile = Simple(3, 7);
@@ -102,7 +106,8 @@ TEST(Features, OfAConvolution) {
   OperandFacts w = OperandOf("f32[128,64,3,3]");
   w.constant = true;
   s.operands.push_back(w);
-  s.info.cost = {2 * 128 * 28 * 28 * 64 * 9, 64 * 56 * 56 * 4 + 128 * 64 * 9 * 4, 128 * 28 * 28 * 4};
+  s.info.cost = {2 * 128 * 28 * 28 * 64 * 9, 64 * 56 * 56 * 4 + 128 * 64 * 9 * 4,
+                 128 * 28 * 28 * 4};
   const StepFeatures f = FeaturesOf(s, 1 << 24, Machine());
   EXPECT_EQ(f.families[0], "conv | onednn | f32");
   EXPECT_NEAR(f.x[Column("work")], 2.0 * 128 * 28 * 28 * 64 * 9 / 100e3, 1e-6);

@@ -9,7 +9,17 @@
 namespace infer::bench {
 namespace {
 
-enum class Kind : uint8_t { kConv, kProduct, kAttention, kRecurrent, kElements, kRows, kMove, kPool, kOther };
+enum class Kind : uint8_t {
+  kConv,
+  kProduct,
+  kAttention,
+  kRecurrent,
+  kElements,
+  kRows,
+  kMove,
+  kPool,
+  kOther
+};
 
 struct OpKind {
   std::string_view op;
@@ -18,42 +28,72 @@ struct OpKind {
 
 /// The operator that gives a step its kind: the first of this list that it has.
 constexpr OpKind kMainOps[] = {
-    {"Attention", Kind::kAttention},       {"MultiHeadAttention", Kind::kAttention},
+    {"Attention", Kind::kAttention},
+    {"MultiHeadAttention", Kind::kAttention},
     {"GroupQueryAttention", Kind::kAttention},
-    {"LSTM", Kind::kRecurrent},            {"GRU", Kind::kRecurrent},
-    {"RNN", Kind::kRecurrent},             {"ConvTranspose", Kind::kConv},
-    {"ConvInteger", Kind::kConv},          {"QLinearConv", Kind::kConv},
-    {"Conv", Kind::kConv},                 {"MatMulNBits", Kind::kProduct},
-    {"MatMulInteger", Kind::kProduct},     {"QLinearMatMul", Kind::kProduct},
-    {"Gemm", Kind::kProduct},              {"MatMul", Kind::kProduct},
-    {"Einsum", Kind::kProduct},            {"Softmax", Kind::kRows},
-    {"LogSoftmax", Kind::kRows},           {"LayerNormalization", Kind::kRows},
-    {"InstanceNormalization", Kind::kRows}, {"GroupNormalization", Kind::kRows},
-    {"RMSNormalization", Kind::kRows},     {"ReduceMean", Kind::kRows},
-    {"ReduceSum", Kind::kRows},            {"ReduceMax", Kind::kRows},
-    {"ReduceMin", Kind::kRows},            {"ReduceL2", Kind::kRows},
-    {"ReduceProd", Kind::kRows},           {"ReduceSumSquare", Kind::kRows},
-    {"ArgMax", Kind::kRows},               {"GlobalAveragePool", Kind::kRows},
-    {"GlobalMaxPool", Kind::kRows},        {"TopK", Kind::kRows},
-    {"MaxPool", Kind::kPool},              {"AveragePool", Kind::kPool},
-    {"LRN", Kind::kPool},                  {"Transpose", Kind::kMove},
-    {"Concat", Kind::kMove},               {"Split", Kind::kMove},
-    {"Slice", Kind::kMove},                {"Gather", Kind::kMove},
-    {"GatherElements", Kind::kMove},       {"GatherND", Kind::kMove},
-    {"ScatterND", Kind::kMove},            {"Pad", Kind::kMove},
-    {"Expand", Kind::kMove},               {"Tile", Kind::kMove},
-    {"Resize", Kind::kMove},               {"DepthToSpace", Kind::kMove},
-    {"SpaceToDepth", Kind::kMove},         {"Reshape", Kind::kMove},
-    {"Squeeze", Kind::kMove},              {"Unsqueeze", Kind::kMove},
-    {"Flatten", Kind::kMove},              {"Identity", Kind::kMove},
-    {"Dropout", Kind::kMove},              {"ConstantOfShape", Kind::kMove},
+    {"LSTM", Kind::kRecurrent},
+    {"GRU", Kind::kRecurrent},
+    {"RNN", Kind::kRecurrent},
+    {"ConvTranspose", Kind::kConv},
+    {"ConvInteger", Kind::kConv},
+    {"QLinearConv", Kind::kConv},
+    {"Conv", Kind::kConv},
+    {"MatMulNBits", Kind::kProduct},
+    {"MatMulInteger", Kind::kProduct},
+    {"QLinearMatMul", Kind::kProduct},
+    {"Gemm", Kind::kProduct},
+    {"MatMul", Kind::kProduct},
+    {"Einsum", Kind::kProduct},
+    {"Softmax", Kind::kRows},
+    {"LogSoftmax", Kind::kRows},
+    {"LayerNormalization", Kind::kRows},
+    {"InstanceNormalization", Kind::kRows},
+    {"GroupNormalization", Kind::kRows},
+    {"RMSNormalization", Kind::kRows},
+    {"ReduceMean", Kind::kRows},
+    {"ReduceSum", Kind::kRows},
+    {"ReduceMax", Kind::kRows},
+    {"ReduceMin", Kind::kRows},
+    {"ReduceL2", Kind::kRows},
+    {"ReduceProd", Kind::kRows},
+    {"ReduceSumSquare", Kind::kRows},
+    {"ArgMax", Kind::kRows},
+    {"GlobalAveragePool", Kind::kRows},
+    {"GlobalMaxPool", Kind::kRows},
+    {"TopK", Kind::kRows},
+    {"MaxPool", Kind::kPool},
+    {"AveragePool", Kind::kPool},
+    {"LRN", Kind::kPool},
+    {"Transpose", Kind::kMove},
+    {"Concat", Kind::kMove},
+    {"Split", Kind::kMove},
+    {"Slice", Kind::kMove},
+    {"Gather", Kind::kMove},
+    {"GatherElements", Kind::kMove},
+    {"GatherND", Kind::kMove},
+    {"ScatterND", Kind::kMove},
+    {"Pad", Kind::kMove},
+    {"Expand", Kind::kMove},
+    {"Tile", Kind::kMove},
+    {"Resize", Kind::kMove},
+    {"DepthToSpace", Kind::kMove},
+    {"SpaceToDepth", Kind::kMove},
+    {"Reshape", Kind::kMove},
+    {"Squeeze", Kind::kMove},
+    {"Unsqueeze", Kind::kMove},
+    {"Flatten", Kind::kMove},
+    {"Identity", Kind::kMove},
+    {"Dropout", Kind::kMove},
+    {"ConstantOfShape", Kind::kMove},
 };
 
-constexpr std::string_view kExponentials[] = {"Exp",  "Tanh", "Sigmoid", "Erf",  "Gelu",    "Softplus", "Mish", "Silu",
-                                              "Swish", "Elu",  "Selu",    "Celu", "Softmax", "LogSoftmax", "FastGelu"};
-constexpr std::string_view kDivisions[] = {"Div",  "Sqrt", "Reciprocal", "LayerNormalization", "Mod",
-                                           "RMSNormalization", "Softsign"};
-constexpr std::string_view kPowers[] = {"Pow", "Log", "Sin", "Cos", "Tan", "Atan", "Asin", "Acos", "Sinh", "Cosh"};
+constexpr std::string_view kExponentials[] = {
+    "Exp",   "Tanh", "Sigmoid", "Erf",  "Gelu",    "Softplus",   "Mish",    "Silu",
+    "Swish", "Elu",  "Selu",    "Celu", "Softmax", "LogSoftmax", "FastGelu"};
+constexpr std::string_view kDivisions[] = {
+    "Div", "Sqrt", "Reciprocal", "LayerNormalization", "Mod", "RMSNormalization", "Softsign"};
+constexpr std::string_view kPowers[] = {"Pow",  "Log",  "Sin",  "Cos",  "Tan",
+                                        "Atan", "Asin", "Acos", "Sinh", "Cosh"};
 
 template <size_t N>
 bool Has(const std::string_view (&list)[N], std::string_view op) {
@@ -144,18 +184,21 @@ class Extractor {
     At("results") = Thousands(results_);
     At("operands") = Thousands(operands_);
     int64_t row = 1, from_row = 1;
-    if (!step_.results.empty() && !step_.results[0].dims.empty()) row = std::max<int64_t>(step_.results[0].dims.back(), 1);
+    if (!step_.results.empty() && !step_.results[0].dims.empty())
+      row = std::max<int64_t>(step_.results[0].dims.back(), 1);
     for (const OperandFacts& o : step_.operands)
       if (!o.constant && !o.dims.empty()) {
         from_row = std::max<int64_t>(o.dims.back(), 1);
         break;
       }
     At("rows") = Thousands(std::max(results_ / row, operands_ / from_row));
-    At("runs") = Thousands(main_ == "Transpose" && row != from_row ? results_ : results_ / std::min(row, from_row));
+    At("runs") = Thousands(
+        main_ == "Transpose" && row != from_row ? results_ : results_ / std::min(row, from_row));
   }
 
   void Elements() {
-    const double n = Thousands(std::max(results_, kind_ == Kind::kElements || kind_ == Kind::kRows ? operands_ : 0));
+    const double n = Thousands(
+        std::max(results_, kind_ == Kind::kElements || kind_ == Kind::kRows ? operands_ : 0));
     double cheap = 0, divisions = 0, exponentials = 0, powers = 0;
     for (const std::string_view op : ops_) {
       if (Has(kExponentials, op)) {
@@ -182,8 +225,8 @@ class Extractor {
     return best;
   }
 
-  /// Rows m, columns n, depth k and number g of the products, from the operations: they hold whatever was
-  /// transposed, reshaped or packed around.
+  /// Rows m, columns n, depth k and number g of the products, from the operations: they hold
+  /// whatever was transposed, reshaped or packed around.
   void Product() {
     const auto outs = static_cast<double>(std::max<int64_t>(results_, 1));
     double k = std::max(static_cast<double>(step_.info.cost.flops) / (2 * outs), 1.0);
@@ -222,7 +265,8 @@ class Extractor {
 
   /// How much larger the last two dimensions of the result are in whole tiles.
   double Tiles() const {
-    if (step_.results.empty() || step_.results[0].dims.size() != 4 || kind_ != Kind::kConv) return 1;
+    if (step_.results.empty() || step_.results[0].dims.size() != 4 || kind_ != Kind::kConv)
+      return 1;
     double ratio = 1;
     for (size_t i = 2; i < 4; ++i) {
       const auto extent = static_cast<double>(std::max<int64_t>(step_.results[0].dims[i], 1));
@@ -251,11 +295,11 @@ class Extractor {
   std::string ClassName() const {
     if (kind_ == Kind::kConv) {
       const bool is_transposed = main_ == "ConvTranspose";
-      const char* what = is_transposed                       ? "conv-transpose"
-                         : groups_ > 1 && channels_in_ == 1  ? "depthwise"
-                         : groups_ > 1                       ? "conv-grouped"
-                         : area_ == 1                        ? "conv1x1"
-                                                             : "conv";
+      const char* what = is_transposed                      ? "conv-transpose"
+                         : groups_ > 1 && channels_in_ == 1 ? "depthwise"
+                         : groups_ > 1                      ? "conv-grouped"
+                         : area_ == 1                       ? "conv1x1"
+                                                            : "conv";
       return m_ <= 4 ? Cat(what, "-vector") : what;
     }
     if (kind_ == Kind::kProduct) {
@@ -283,7 +327,8 @@ class Extractor {
 
   void Name() {
     const std::string name = ClassName();
-    const std::string_view numbers = step_.info.precision.ends_with("s32") || is_quantized_ ? "int8" : "float";
+    const std::string_view numbers =
+        step_.info.precision.ends_with("s32") || is_quantized_ ? "int8" : "float";
     const bool is_reference = step_.info.kernel == "reference";
     out_.families = {Cat(name, " | ", step_.info.kernel, " | ", step_.info.precision),
                      Cat(name, " | ", is_reference ? "reference" : numbers),

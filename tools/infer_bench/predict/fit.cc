@@ -19,7 +19,8 @@ bool IsHeldOut(size_t program) { return Hasher().Add(uint64_t{program}).value() 
 
 using Groups = std::map<std::string, std::vector<const FitCase*>>;
 
-Groups ByFamily(const std::vector<FitCase>& cases, const std::function<bool(const FitCase&)>& wanted) {
+Groups ByFamily(const std::vector<FitCase>& cases,
+                const std::function<bool(const FitCase&)>& wanted) {
   Groups groups;
   for (const FitCase& c : cases) {
     if (!wanted(c)) continue;
@@ -44,7 +45,8 @@ Features FitPrices(const std::vector<const FitCase*>& cases) {
   for (int round = 0; round < kReweightings; ++round) {
     for (size_t i = 0; i < n; ++i) {
       b[i] = cases[i]->us * weight[i];
-      for (size_t c = 0; c < kNumColumns; ++c) a[i * kNumColumns + c] = cases[i]->features.x[c] * weight[i];
+      for (size_t c = 0; c < kNumColumns; ++c)
+        a[i * kNumColumns + c] = cases[i]->features.x[c] * weight[i];
     }
     const std::vector<double> x = Nnls(a, kNumColumns, b, kRidge);
     std::copy(x.begin(), x.end(), price.begin());
@@ -75,7 +77,8 @@ std::map<std::string, Family> FitFamilies(const std::vector<FitCase>& cases) {
     const Features price = FitPrices(without->second);
     std::vector<double> errors;
     for (const FitCase* c : members)
-      if (IsHeldOut(c->program)) errors.push_back(std::abs(Priced(price, c->features.x) / c->us - 1));
+      if (IsHeldOut(c->program))
+        errors.push_back(std::abs(Priced(price, c->features.x) / c->us - 1));
     if (errors.empty()) continue;
     f.held_out = static_cast<int>(errors.size());
     f.regret_median = Quantile(errors, 0.5);
@@ -87,7 +90,8 @@ std::map<std::string, Family> FitFamilies(const std::vector<FitCase>& cases) {
 void FitOverheads(const std::vector<FitRun>& runs, LaneProfile& profile) {
   std::vector<double> per_step, per_run;
   for (const FitRun& r : runs)
-    if (r.launches >= 8) per_step.push_back(std::max(0.0, r.profiled_us - r.unprofiled_us) / r.launches);
+    if (r.launches >= 8)
+      per_step.push_back(std::max(0.0, r.profiled_us - r.unprofiled_us) / r.launches);
   if (!per_step.empty()) profile.step_profile_us = Quantile(per_step, 0.5);
   for (const FitRun& r : runs)
     per_run.push_back(r.unprofiled_us - r.steps_us + profile.step_profile_us * r.launches);

@@ -18,12 +18,13 @@ struct FitRun {
   double steps_us = 0;  ///< sum of its steps, profiled
 };
 
-/// Prices that make the relative error of the cases small: squares of (predicted - measured) / sqrt(predicted *
-/// measured), reweighted until far cases count as in a sum of absolute errors. Pre: not empty, all us > 0.
+/// Prices that make the relative error of the cases small: squares of (predicted - measured) /
+/// sqrt(predicted * measured), reweighted until far cases count as in a sum of absolute errors.
+/// Pre: not empty, all us > 0.
 Features FitPrices(const std::vector<const FitCase*>& cases);
 
-/// Families with at least kLeastCases cases. A fifth of the programs is left out first to learn the regret, then
-/// all are fitted.
+/// Families with at least kLeastCases cases. A fifth of the programs is left out first to learn the
+/// regret, then all are fitted.
 inline constexpr size_t kLeastCases = 8;
 std::map<std::string, Family> FitFamilies(const std::vector<FitCase>& cases);
 

@@ -72,7 +72,8 @@ Result<GeneratedProgram> MakeGenerated(uint64_t index, const OpRegistry& ops) {
   options.style = static_cast<ZooStyle>(random.Below(static_cast<uint32_t>(kZooStyles.size())));
   Maker m(options, ops, random);
   g.make(m);
-  if (!m.net.status().ok()) return Status(m.net.status()).In(Cat("generated program ", index, " (", g.kind, ")"));
+  if (!m.net.status().ok())
+    return Status(m.net.status()).In(Cat("generated program ", index, " (", g.kind, ")"));
   return GeneratedProgram{std::string(g.kind), m.net.Take()};
 }
 

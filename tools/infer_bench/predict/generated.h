@@ -1,6 +1,6 @@
 #pragma once
-/// Programs to fit a machine's profile from: random networks of layers as models have them, of random extents. None
-/// is a known model, and none is taken from a file.
+/// Programs to fit a machine's profile from: random networks of layers as models have them, of
+/// random extents. None is a known model, and none is taken from a file.
 #include <span>
 
 #include "lib/support/random.h"
@@ -22,7 +22,9 @@ class Maker {
   Maker(const ZooOptions& options, const OpRegistry& ops, Random& random)
       : net(options, ops, "generated"), random(random) {}
 
-  int64_t Of(const Ints& choices) { return choices[random.Below(static_cast<uint32_t>(choices.size()))]; }
+  int64_t Of(const Ints& choices) {
+    return choices[random.Below(static_cast<uint32_t>(choices.size()))];
+  }
   bool Maybe(double share) { return random.Uniform() < share; }
   /// Between the two, each octave as likely as another.
   int64_t Between(int64_t low, int64_t high);

@@ -1,4 +1,5 @@
-/// Convolutional networks: stems, plain, separable, residual and squeezed blocks, pooling, branches, classifiers.
+/// Convolutional networks: stems, plain, separable, residual and squeezed blocks, pooling,
+/// branches, classifiers.
 #include <algorithm>
 
 #include "tools/infer_bench/predict/generated.h"
@@ -6,7 +7,7 @@
 namespace infer::bench {
 namespace {
 
-constexpr double kMostOps = 0.6e9;       // of one network, operations
+constexpr double kMostOps = 0.6e9;            // of one network, operations
 constexpr int64_t kMostElements = 2'500'000;  // of one activation
 
 class ConvMaker {
@@ -14,12 +15,14 @@ class ConvMaker {
   ConvMaker(Maker& m, bool quantized) : m_(m), net_(m.net), quantized_(quantized) {}
 
   void Make() {
-    const int64_t resolution = m_.Of({16, 20, 28, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320});
+    const int64_t resolution =
+        m_.Of({16, 20, 28, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320});
     const int64_t width = m_.Maybe(0.7) ? resolution : resolution * m_.Of({3, 4, 5}) / 4;
     act_ = static_cast<int64_t>(m_.random.Below(10));
     batch_norm_ = m_.Maybe(0.3);
     most_channels_ = m_.Of({32, 64, 128, 256, 512, 1024});
-    Value* x = m_.FloatInput("input", {m_.Of({1, 1, 1, 1, 2, 4}), m_.Of({1, 3, 3, 3, 8, 16}), resolution, width});
+    Value* x = m_.FloatInput(
+        "input", {m_.Of({1, 1, 1, 1, 2, 4}), m_.Of({1, 3, 3, 3, 8, 16}), resolution, width});
     if (m_.Maybe(0.75))
       x = Conv(x, m_.Channels(8, 64), m_.Of({3, 3, 3, 5, 7}), m_.Of({1, 2, 2}));
     else if (m_.Maybe(0.5))
@@ -37,7 +40,9 @@ class ConvMaker {
 
   /// Channels that keep the next layer within what is left.
   int64_t NextChannels(Value* x) {
-    const int64_t room = kMostElements / std::max<int64_t>(net_.Extent(x, 0) * net_.Extent(x, 2) * net_.Extent(x, 3), 1);
+    const int64_t room =
+        kMostElements /
+        std::max<int64_t>(net_.Extent(x, 0) * net_.Extent(x, 2) * net_.Extent(x, 3), 1);
     return m_.Channels(8, std::clamp<int64_t>(room, 8, most_channels_));
   }
 
@@ -50,11 +55,14 @@ class ConvMaker {
   Value* Weight(const Dims& dims) {
     if (!quantized_) return net_.Weight(dims, 0.05);
     Tensor codes(DType::kI8, dims);
-    for (int8_t& c : codes.mutable_data<int8_t>()) c = static_cast<int8_t>(static_cast<int>(m_.random.Below(255)) - 127);
+    for (int8_t& c : codes.mutable_data<int8_t>())
+      c = static_cast<int8_t>(static_cast<int>(m_.random.Below(255)) - 127);
     Tensor scales(DType::kF32, {dims[0]}), zeros = Tensor::Zeros(DType::kI8, {dims[0]});
     for (float& s : scales.mutable_data<float>()) s = 0.001f;
-    return net_.Op("DequantizeLinear", {net_.Const(std::move(codes)), net_.Const(std::move(scales)), net_.Const(std::move(zeros))},
-                   {{"axis", int64_t{0}}});
+    return net_.Op(
+        "DequantizeLinear",
+        {net_.Const(std::move(codes)), net_.Const(std::move(scales)), net_.Const(std::move(zeros))},
+        {{"axis", int64_t{0}}});
   }
 
   Value* RawConv(Value* x, int64_t outputs, int64_t kernel, int64_t stride, int64_t groups) {
@@ -69,8 +77,8 @@ class ConvMaker {
                         {"kernel_shape", Ints{kernel, kernel}},
                         {"pads", Ints{p, p, p, p}},
                         {"strides", Ints{stride, stride}}});
-    ops_ += 2.0 * static_cast<double>(inputs * kernel * kernel * outputs * net_.Extent(y, 0) * net_.Extent(y, 2) *
-                                      net_.Extent(y, 3));
+    ops_ += 2.0 * static_cast<double>(inputs * kernel * kernel * outputs * net_.Extent(y, 0) *
+                                      net_.Extent(y, 2) * net_.Extent(y, 3));
     return batch_norm_ ? net_.BatchNorm(y) : y;
   }
 
@@ -79,7 +87,8 @@ class ConvMaker {
   }
 
   Value* Squeeze(Value* x) {
-    const int64_t channels = net_.Extent(x, 1), inside = std::max<int64_t>(channels / m_.Of({4, 4, 8, 16}), 4);
+    const int64_t channels = net_.Extent(x, 1),
+                  inside = std::max<int64_t>(channels / m_.Of({4, 4, 8, 16}), 4);
     Value* s = net_.Op("GlobalAveragePool", {x});
     s = net_.Relu(net_.Conv(s, inside, 1, {.bias = true}));
     s = net_.Conv(s, channels, 1, {.bias = true, .gain = 1});
@@ -101,7 +110,8 @@ class ConvMaker {
 
   Value* Residual(Value* x) {
     const int64_t inputs = net_.Extent(x, 1);
-    Value* y = Conv(x, m_.Maybe(0.5) ? inputs : std::max<int64_t>(inputs / 4, 4), m_.Maybe(0.5) ? 3 : 1, 1);
+    Value* y = Conv(x, m_.Maybe(0.5) ? inputs : std::max<int64_t>(inputs / 4, 4),
+                    m_.Maybe(0.5) ? 3 : 1, 1);
     if (m_.Maybe(0.5)) y = Conv(y, net_.Extent(y, 1), 3, 1);
     y = RawConv(y, inputs, m_.Maybe(0.5) ? 3 : 1, 1, 1);
     return m_.Activation(net_.Add(y, x), act_);
@@ -109,9 +119,13 @@ class ConvMaker {
 
   Value* Pool(Value* x) {
     const char* op = m_.Maybe(0.7) ? "MaxPool" : "AveragePool";
-    const int64_t kernel = m_.Of({2, 2, 3, 3, 5}), stride = m_.Of({1, 2, 2}), pad = kernel > 2 ? kernel / 2 : 0;
+    const int64_t kernel = m_.Of({2, 2, 3, 3, 5}), stride = m_.Of({1, 2, 2}),
+                  pad = kernel > 2 ? kernel / 2 : 0;
     if (Side(x) < kernel) return x;
-    return net_.Op(op, {x}, {{"kernel_shape", Ints{kernel, kernel}}, {"pads", Ints{pad, pad, pad, pad}}, {"strides", Ints{stride, stride}}});
+    return net_.Op(op, {x},
+                   {{"kernel_shape", Ints{kernel, kernel}},
+                    {"pads", Ints{pad, pad, pad, pad}},
+                    {"strides", Ints{stride, stride}}});
   }
 
   Value* Branches(Value* x) {
@@ -122,7 +136,8 @@ class ConvMaker {
 
   Value* Larger(Value* x) {
     const int64_t channels = net_.Extent(x, 1);
-    if (net_.Extent(x, 0) * channels * net_.Extent(x, 2) * net_.Extent(x, 3) * 4 > kMostElements) return x;
+    if (net_.Extent(x, 0) * channels * net_.Extent(x, 2) * net_.Extent(x, 3) * 4 > kMostElements)
+      return x;
     if (m_.Maybe(0.3)) {
       const int64_t outputs = std::max<int64_t>(channels / 2, 1);
       ops_ += 8.0 * static_cast<double>(channels * outputs * net_.Extent(x, 2) * net_.Extent(x, 3));
@@ -131,14 +146,16 @@ class ConvMaker {
     }
     Tensor scales = Tensor::Of<float>({4}, {1, 1, 2, 2});
     const bool nearest = m_.Maybe(0.6);
-    return net_.Op("Resize", {x, nullptr, net_.Const(std::move(scales))},
-                   {{"mode", std::string(nearest ? "nearest" : "linear")},
-                    {"coordinate_transformation_mode", std::string(nearest ? "asymmetric" : "half_pixel")},
-                    {"nearest_mode", std::string("floor")}});
+    return net_.Op(
+        "Resize", {x, nullptr, net_.Const(std::move(scales))},
+        {{"mode", std::string(nearest ? "nearest" : "linear")},
+         {"coordinate_transformation_mode", std::string(nearest ? "asymmetric" : "half_pixel")},
+         {"nearest_mode", std::string("floor")}});
   }
 
   Value* Shuffled(Value* x) {
-    const int64_t n = net_.Extent(x, 0), c = net_.Extent(x, 1), h = net_.Extent(x, 2), w = net_.Extent(x, 3);
+    const int64_t n = net_.Extent(x, 0), c = net_.Extent(x, 1), h = net_.Extent(x, 2),
+                  w = net_.Extent(x, 3);
     if (c % 2 != 0) return x;
     Value* y = net_.Transpose(net_.Reshape(x, {n, 2, c / 2, h, w}), {0, 2, 1, 3, 4});
     return net_.Reshape(y, {n, c, h, w});
@@ -163,7 +180,8 @@ class ConvMaker {
       case 13: return quantized_ ? Conv(x, NextChannels(x), 3, 1) : Larger(x);
       case 14: {
         const int64_t c = net_.Extent(x, 1), groups = c % 4 == 0 ? 4 : c % 2 == 0 ? 2 : 1;
-        return m_.Maybe(0.4) ? Conv(x, c, 3, 1, groups) : Conv(x, NextChannels(x), m_.Of({5, 7}), 1);
+        return m_.Maybe(0.4) ? Conv(x, c, 3, 1, groups)
+                             : Conv(x, NextChannels(x), m_.Of({5, 7}), 1);
       }
       default: return quantized_ ? Conv(x, NextChannels(x), 1, 1) : Shuffled(x);
     }
@@ -187,11 +205,19 @@ void MakeConvNet1d(Maker& m) {
   Value* x = m.FloatInput("input", {m.Of({1, 1, 1, 4}), m.Channels(1, 128), m.Between(16, 4000)});
   double ops = 0;
   for (int64_t left = m.Between(2, 8); left > 0 && ops < kMostOps / 4; --left) {
-    const int64_t inputs = net.Extent(x, 1), kernel = m.Of({1, 1, 3, 5, 9, 15}), length = net.Extent(x, 2);
-    const int64_t groups = m.Maybe(0.3) ? inputs : 1, outputs = groups > 1 ? inputs : m.Channels(4, most);
+    const int64_t inputs = net.Extent(x, 1), kernel = m.Of({1, 1, 3, 5, 9, 15}),
+                  length = net.Extent(x, 2);
+    const int64_t groups = m.Maybe(0.3) ? inputs : 1,
+                  outputs = groups > 1 ? inputs : m.Channels(4, most);
     const int64_t stride = length > 64 && m.Maybe(0.3) ? 2 : 1, pad = kernel / 2;
-    x = net.Op("Conv", {x, net.Weight({outputs, inputs / groups, kernel}, 0.05), net.Weight({outputs}, 0.05)},
-               {{"dilations", Ints{1}}, {"group", groups}, {"kernel_shape", Ints{kernel}}, {"pads", Ints{pad, pad}}, {"strides", Ints{stride}}});
+    x = net.Op(
+        "Conv",
+        {x, net.Weight({outputs, inputs / groups, kernel}, 0.05), net.Weight({outputs}, 0.05)},
+        {{"dilations", Ints{1}},
+         {"group", groups},
+         {"kernel_shape", Ints{kernel}},
+         {"pads", Ints{pad, pad}},
+         {"strides", Ints{stride}}});
     ops += 2.0 * static_cast<double>(inputs / groups * outputs * kernel * net.Extent(x, 2));
     x = m.Activation(x, act);
   }

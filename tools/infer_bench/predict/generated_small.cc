@@ -1,4 +1,5 @@
-/// What stands between the large layers: element-wise steps, reductions, moves, of one element to a million.
+/// What stands between the large layers: element-wise steps, reductions, moves, of one element to a
+/// million.
 #include <algorithm>
 #include <numeric>
 
@@ -28,8 +29,6 @@ class SmallMaker {
   }
 
  private:
-
-
   Ints DimsOf(const Value* v) const {
     Ints dims;
     if (net_.status().ok())
@@ -40,7 +39,10 @@ class SmallMaker {
     const Ints d = DimsOf(v);
     return std::accumulate(d.begin(), d.end(), int64_t{1}, std::multiplies<>());
   }
-  int64_t Axis(const Value* v) const { return static_cast<int64_t>(m_.random.Below(static_cast<uint32_t>(std::max<size_t>(DimsOf(v).size(), 1)))); }
+  int64_t Axis(const Value* v) const {
+    return static_cast<int64_t>(
+        m_.random.Below(static_cast<uint32_t>(std::max<size_t>(DimsOf(v).size(), 1))));
+  }
 
   Value* Next(Value* x) {
     const double kind = m_.random.Uniform();
@@ -54,17 +56,20 @@ class SmallMaker {
   }
 
   Value* Unary(Value* x) {
-    static const std::vector<const char*> kOps = {"Relu", "Sigmoid", "Tanh", "Exp", "Sqrt", "Abs", "Neg", "Erf", "Floor", "Sin",
-                                                  "Cos",  "Softplus", "Reciprocal", "Sign", "Elu", "LeakyRelu", "Sigmoid", "Tanh"};
+    static const std::vector<const char*> kOps = {
+        "Relu", "Sigmoid", "Tanh",     "Exp",        "Sqrt", "Abs", "Neg",       "Erf",     "Floor",
+        "Sin",  "Cos",     "Softplus", "Reciprocal", "Sign", "Elu", "LeakyRelu", "Sigmoid", "Tanh"};
     return net_.Op(kOps[m_.random.Below(static_cast<uint32_t>(kOps.size()))], {x});
   }
 
   /// With a number, a row, a column, or a tensor of the same shape.
   Value* Binary(Value* x) {
-    static const std::vector<const char*> kOps = {"Add", "Add", "Mul", "Mul", "Sub", "Div", "Max", "Min", "Pow"};
+    static const std::vector<const char*> kOps = {"Add", "Add", "Mul", "Mul", "Sub",
+                                                  "Div", "Max", "Min", "Pow"};
     const char* op = kOps[m_.random.Below(static_cast<uint32_t>(kOps.size()))];
     const Ints dims = DimsOf(x);
-    if (std::string_view(op) == "Pow") return net_.Op(op, {x, net_.JsonNumber(m_.Maybe(0.7) ? 2.0f : 0.7f)});
+    if (std::string_view(op) == "Pow")
+      return net_.Op(op, {x, net_.JsonNumber(m_.Maybe(0.7) ? 2.0f : 0.7f)});
     switch (m_.random.Below(5)) {
       case 0: return net_.Op(op, {x, net_.JsonNumber(0.7f)});
       case 1: return net_.Op(op, {x, net_.Weight({dims.empty() ? 1 : dims.back()}, 0.1, 1)});
@@ -86,7 +91,8 @@ class SmallMaker {
       case 2: return net_.LayerNorm(x, 1e-5f);
       default: {
         static const std::vector<const char*> kOps = {"ReduceMean", "ReduceSum", "ReduceMax"};
-        Value* r = net_.Op(kOps[m_.random.Below(3)], {x, net_.List({axis})}, {{"keepdims", int64_t{1}}});
+        Value* r =
+            net_.Op(kOps[m_.random.Below(3)], {x, net_.List({axis})}, {{"keepdims", int64_t{1}}});
         return m_.Maybe(0.75) ? net_.Op("Sub", {x, r}) : r;
       }
     }
@@ -107,7 +113,8 @@ class SmallMaker {
       case 2: {
         const int64_t axis = Axis(x), extent = rank > 0 ? dims[static_cast<size_t>(axis)] : 1;
         if (extent < 2) return Unary(x);
-        return net_.Op("Slice", {x, net_.List({extent / 4}), net_.List({extent}), net_.List({axis}), net_.List({m_.Maybe(0.2) ? 2 : 1})});
+        return net_.Op("Slice", {x, net_.List({extent / 4}), net_.List({extent}), net_.List({axis}),
+                                 net_.List({m_.Maybe(0.2) ? 2 : 1})});
       }
       case 3: {
         const int64_t axis = Axis(x), extent = rank > 0 ? dims[static_cast<size_t>(axis)] : 1;
@@ -146,7 +153,8 @@ class SmallMaker {
     if (dims.empty()) return x;
     const int64_t axis = Axis(x), extent = dims[static_cast<size_t>(axis)];
     if (extent >= 2 && extent % 2 == 0 && m_.Maybe(0.5)) {
-      const Values parts = net_.OpN("Split", {x, net_.List({extent / 2, extent / 2})}, 2, {{"axis", axis}});
+      const Values parts =
+          net_.OpN("Split", {x, net_.List({extent / 2, extent / 2})}, 2, {{"axis", axis}});
       return m_.Maybe(0.5) ? net_.Mul(parts[0], net_.Op("Sigmoid", {parts[1]}))
                            : net_.Op("Concat", {parts[1], parts[0]}, {{"axis", axis}});
     }
@@ -159,13 +167,15 @@ class SmallMaker {
     const Ints dims = DimsOf(x);
     if (dims.size() < 2 || dims.back() > 4096) return Unary(x);
     const int64_t rows = Size(x) / std::max<int64_t>(dims.back(), 1);
-    if (dims.size() >= 3 && m_.Maybe(0.5) && dims[dims.size() - 2] <= 256 && rows * dims[dims.size() - 2] < most_) {
+    if (dims.size() >= 3 && m_.Maybe(0.5) && dims[dims.size() - 2] <= 256 &&
+        rows * dims[dims.size() - 2] < most_) {
       Ints perm(dims.size());
       std::iota(perm.begin(), perm.end(), 0);
       std::swap(perm[perm.size() - 1], perm[perm.size() - 2]);
       return net_.Op("MatMul", {x, net_.Transpose(x, perm)});
     }
-    const int64_t n = std::clamp<int64_t>(m_.Between(1, 512), 1, std::max<int64_t>(2 * most_ / std::max<int64_t>(rows, 1), 1));
+    const int64_t n = std::clamp<int64_t>(
+        m_.Between(1, 512), 1, std::max<int64_t>(2 * most_ / std::max<int64_t>(rows, 1), 1));
     return net_.Op("MatMul", {x, net_.Weight({dims.back(), n}, 0.1)});
   }
 

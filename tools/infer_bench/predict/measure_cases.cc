@@ -24,7 +24,8 @@ Status MeasureProgram(const GeneratedProgram& program, size_t index, const Roofl
   for (size_t i = 0; i < inputs.size(); ++i) INFER_TRY(run->BindInput(i, inputs[i]));
   const auto start = std::chrono::steady_clock::now();
   for (int n = 0; n < kWarmUpRuns || MsSince(start) < kWarmUpMs; ++n) INFER_TRY(run->Run());
-  INFER_ASSIGN(const ModelProfile profile, ProfileRuns(program.kind, *model.program, *run, options.stop, kEnoughMs));
+  INFER_ASSIGN(const ModelProfile profile,
+               ProfileRuns(program.kind, *model.program, *run, options.stop, kEnoughMs));
   if (profile.runs == 0) return {};
   FitRun whole{.launches = model.facts.launches,
                .unprofiled_us = 1e3 * profile.unprofiled_ms,
@@ -42,18 +43,21 @@ Status MeasureProgram(const GeneratedProgram& program, size_t index, const Roofl
 
 }  // namespace
 
-MeasuredCases MeasureCases(const OpRegistry& ops, const Roofline& machine, const CaseOptions& options) {
+MeasuredCases MeasureCases(const OpRegistry& ops, const Roofline& machine,
+                           const CaseOptions& options) {
   MeasuredCases out;
   out.next = options.first;
   const auto start = std::chrono::steady_clock::now();
   const auto seconds = [&] { return MsSince(start) / 1e3; };
   while (seconds() < options.budget_s && !options.stop.stop_requested()) {
-    if (options.programs > 0 && out.next >= options.first + static_cast<uint64_t>(options.programs)) break;
+    if (options.programs > 0 && out.next >= options.first + static_cast<uint64_t>(options.programs))
+      break;
     const auto program = MakeGenerated(out.next, ops);
     Status done = program.status();
     if (done.ok()) done = MeasureProgram(*program, out.next, machine, options, out);
     if (done.code() == Code::kCancelled) break;
-    if (!done.ok()) out.failures.push_back(Cat("generated program ", out.next, ": ", done.message()));
+    if (!done.ok())
+      out.failures.push_back(Cat("generated program ", out.next, ": ", done.message()));
     ++out.next;
     if (options.progress) options.progress(seconds() / options.budget_s);
   }

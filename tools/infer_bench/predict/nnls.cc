@@ -41,8 +41,8 @@ class ActiveSet {
  private:
   bool IsFree(Index i) const { return std::find(free_.begin(), free_.end(), i) != free_.end(); }
 
-  /// To the least squares of the free columns, giving up those that turn negative on the way. False: the newest
-  /// column did not become positive, and is not free any more.
+  /// To the least squares of the free columns, giving up those that turn negative on the way.
+  /// False: the newest column did not become positive, and is not free any more.
   bool Descend() {
     const Index newest = free_.back();
     while (!free_.empty()) {
@@ -56,7 +56,8 @@ class ActiveSet {
           free_.pop_back();
           return false;
         }
-        if (const double reach = x / (x - to); first < 0 || reach < step) step = reach, first = free_[k];
+        if (const double reach = x / (x - to); first < 0 || reach < step)
+          step = reach, first = free_[k];
       }
       for (size_t k = 0; k < free_.size(); ++k) {
         double& x = x_[free_[k]];
@@ -89,7 +90,8 @@ class ActiveSet {
 
 }  // namespace
 
-std::vector<double> Nnls(std::span<const double> a, size_t columns, std::span<const double> b, double ridge) {
+std::vector<double> Nnls(std::span<const double> a, size_t columns, std::span<const double> b,
+                         double ridge) {
   INFER_CHECK(a.size() == columns * b.size());
   const auto rows = static_cast<Index>(b.size()), n = static_cast<Index>(columns);
   using Rows = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;

@@ -65,7 +65,8 @@ Result<PlannedModel> PlanModel(const Graph& g, const DeviceOptions& options) {
   if (HasOpenDims(g)) return InvalidArgument("a prediction needs the extents of all inputs");
   LastViews views;
   PlannedModel model;
-  INFER_ASSIGN(model.program, CompileFor(g, options, [&](const PlanView& view) { views.Keep(view); }));
+  INFER_ASSIGN(model.program,
+               CompileFor(g, options, [&](const PlanView& view) { views.Keep(view); }));
   PlanFacts& facts = model.facts;
   const std::vector<StepInfo>& infos = model.program->steps();
   if (views.layouts.steps.size() != infos.size())

@@ -19,9 +19,9 @@ struct OperandFacts {
 struct StepFacts {
   StepInfo info;
   std::vector<OperandFacts> operands, results;
-  int launches = 0;  ///< of kernels; 0: a view, or its value is known without a run
-  bool late = false;  ///< its shapes hang on data, or it runs bodies: cannot be predicted
-  int copies = 0;    ///< of operands into other layouts
+  int launches = 0;          ///< of kernels; 0: a view, or its value is known without a run
+  bool late = false;         ///< its shapes hang on data, or it runs bodies: cannot be predicted
+  int copies = 0;            ///< of operands into other layouts
   int64_t copied_bytes = 0;  ///< read and written by them
 };
 
@@ -37,7 +37,8 @@ struct PlannedModel {
   PlanFacts facts;
 };
 
-/// Compiles for the cpu backend and keeps what the plan says. InvalidArgument: an input has open dimensions.
+/// Compiles for the cpu backend and keeps what the plan says. InvalidArgument: an input has open
+/// dimensions.
 Result<PlannedModel> PlanModel(const Graph& g, const DeviceOptions& options);
 
 /// "f32[1,64,56,56]"; known = false for anything else.

@@ -9,8 +9,8 @@
 namespace infer::bench {
 namespace {
 
-constexpr double kFarBeyond = 2;    // times the largest amount measured
-constexpr double kMatters = 0.25;   // of a step's time
+constexpr double kFarBeyond = 2;   // times the largest amount measured
+constexpr double kMatters = 0.25;  // of a step's time
 
 bool IsExtrapolated(const Family& family, const Features& x, double us) {
   for (size_t c = 0; c < kNumColumns; ++c)
@@ -18,7 +18,8 @@ bool IsExtrapolated(const Family& family, const Features& x, double us) {
   return false;
 }
 
-Result<StepPrediction> PredictStep(const StepFacts& step, int64_t program_bytes, const LaneProfile& profile) {
+Result<StepPrediction> PredictStep(const StepFacts& step, int64_t program_bytes,
+                                   const LaneProfile& profile) {
   const StepFeatures f = FeaturesOf(step, program_bytes, profile.roofline);
   for (size_t g = 0; g < f.families.size(); ++g) {
     const auto it = profile.families.find(f.families[g]);
@@ -30,8 +31,8 @@ Result<StepPrediction> PredictStep(const StepFacts& step, int64_t program_bytes,
                           .generality = static_cast<int>(g),
                           .extrapolated = IsExtrapolated(it->second, f.x, us)};
   }
-  return InvalidArgument(Cat("the profile has no family for step '", step.info.node, "' (", f.families[0],
-                             "), not even 'any'"));
+  return InvalidArgument(Cat("the profile has no family for step '", step.info.node, "' (",
+                             f.families[0], "), not even 'any'"));
 }
 
 }  // namespace
@@ -39,8 +40,8 @@ Result<StepPrediction> PredictStep(const StepFacts& step, int64_t program_bytes,
 Result<Prediction> Predict(const PlanFacts& plan, const Profile& profile, int threads) {
   const LaneProfile* lanes = profile.For(threads);
   if (!lanes)
-    return InvalidArgument(Cat("the profile was not measured with ", threads,
-                               threads == 1 ? " thread" : " threads"));
+    return InvalidArgument(
+        Cat("the profile was not measured with ", threads, threads == 1 ? " thread" : " threads"));
   Prediction p;
   for (const StepFacts& step : plan.steps) {
     StepPrediction& out = p.steps.emplace_back();
@@ -56,7 +57,8 @@ Result<Prediction> Predict(const PlanFacts& plan, const Profile& profile, int th
   return p;
 }
 
-Result<Prediction> PredictGraph(const Graph& g, const DeviceOptions& options, const Profile& profile) {
+Result<Prediction> PredictGraph(const Graph& g, const DeviceOptions& options,
+                                const Profile& profile) {
   INFER_ASSIGN(const PlannedModel model, PlanModel(g, options));
   return Predict(model.facts, profile, options.threads > 0 ? options.threads : LaneBudget());
 }

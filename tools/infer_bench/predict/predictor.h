@@ -18,13 +18,14 @@ struct Prediction {
   /// Shares of the predicted time.
   double general_share = 0;       ///< priced by a class or more general family
   double extrapolated_share = 0;  ///< beyond what was measured
-  int unpredictable = 0;          ///< steps whose shapes hang on data, or that run bodies: counted as 0 ms
+  int unpredictable = 0;  ///< steps whose shapes hang on data, or that run bodies: counted as 0 ms
 };
 
 /// InvalidArgument: the profile has no such number of threads, or nothing that fits a step.
 Result<Prediction> Predict(const PlanFacts& plan, const Profile& profile, int threads);
 
 /// Compiles `g`, whose input extents are all known, and predicts.
-Result<Prediction> PredictGraph(const Graph& g, const DeviceOptions& options, const Profile& profile);
+Result<Prediction> PredictGraph(const Graph& g, const DeviceOptions& options,
+                                const Profile& profile);
 
 }  // namespace infer::bench

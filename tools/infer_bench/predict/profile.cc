@@ -91,7 +91,8 @@ Roofline ReadRoofline(Reader& in, const Json& o) {
   r.f32_gflops = in.Number(o, "f32_gflops", true);
   r.int8_gops = in.Number(o, "int8_gops", true);
   for (const Json& l : in.List(o, "levels"))
-    r.levels.push_back({in.Text(l, "name"), static_cast<int64_t>(in.Number(l, "bytes")), in.Number(l, "gb_per_s", true)});
+    r.levels.push_back({in.Text(l, "name"), static_cast<int64_t>(in.Number(l, "bytes")),
+                        in.Number(l, "gb_per_s", true)});
   if (r.levels.empty()) in.Fail("'levels' is empty");
   return r;
 }

@@ -24,8 +24,8 @@ struct LaneProfile {
   int lanes = 1;
   Roofline roofline;
   int programs = 0, steps = 0;  ///< that were measured
-  double run_us = 0;           ///< of a run beside its steps
-  double step_profile_us = 0;  ///< by which profiling lengthens a step
+  double run_us = 0;            ///< of a run beside its steps
+  double step_profile_us = 0;   ///< by which profiling lengthens a step
   std::map<std::string, Family> families;
 };
 
@@ -38,8 +38,8 @@ struct Profile {
 
 Json ToJson(const LaneProfile& p);
 
-/// A report of `infer-bench machine`. Io: it cannot be read; InvalidArgument: it is none, or holds what no
-/// machine has (a price below 0, a bandwidth of 0, no family).
+/// A report of `infer-bench machine`. Io: it cannot be read; InvalidArgument: it is none, or holds
+/// what no machine has (a price below 0, a bandwidth of 0, no family).
 Result<Profile> ReadProfile(const std::string& path);
 
 }  // namespace infer::bench
