@@ -36,6 +36,18 @@ graph g(x: f32[1,4,6,6]) -> (y: f32[1,8,6,6]) {
 )"));
 }
 
+/// `g` with the ranges that the values to quantize have on `samples`.
+StaticModel Calibrated(const Graph& g, const Samples& samples, const Backend& backend) {
+  StaticModel m{g.Clone(), {}, {}};
+  const auto plan = PlanQuantization(m.graph, g, m.scheme);
+  EXPECT_TRUE(plan.ok()) << plan.status().message();
+  if (!plan.ok()) return m;
+  auto ranges = Calibrate(m.graph, ObservedValues(*plan), samples, backend);
+  EXPECT_TRUE(ranges.ok()) << ranges.status().message();
+  if (ranges.ok()) m.ranges = *std::move(ranges);
+  return m;
+}
+
 RecipeReport MustRun(Graph& g, const Samples& samples, Recipe recipe) {
   RecipeOptions o;
   o.recipe = recipe;
@@ -90,14 +102,8 @@ TEST(Recipe, FailsAsPlainCalibrationDoes) {
 /// reads all of them.
 TEST(KeepFloat, TheGuiltyLayerReturnsToFloat) {
   const Graph g = Net();
-  const Samples samples = NormalSamples(g, 16, 1);
   const auto backend = MakeReferenceBackend();
-  StaticModel m{g.Clone(), {}, {}};
-  {
-    const auto plan = PlanQuantization(m.graph, g, m.scheme);
-    ASSERT_TRUE(plan.ok());
-    m.ranges = *Calibrate(m.graph, ObservedValues(*plan), samples, *backend);
-  }
+  StaticModel m = Calibrated(g, NormalSamples(g, 16, 1), *backend);
   const auto held = HeldOut::Make(g, NormalSamples(g, 8, 2), *backend, {});
   ASSERT_TRUE(held.ok());
   const auto before = held->Measure(RewriteStatic(m, g, 16)->graph);
@@ -122,12 +128,8 @@ TEST(KeepFloat, TheGuiltyLayerReturnsToFloat) {
 /// A target that no layer keeps leaves one of them integer.
 TEST(KeepFloat, NeverAll) {
   const Graph g = Net();
-  const Samples samples = NormalSamples(g, 16, 1);
   const auto backend = MakeReferenceBackend();
-  StaticModel m{g.Clone(), {}, {}};
-  const auto plan = PlanQuantization(m.graph, g, m.scheme);
-  ASSERT_TRUE(plan.ok());
-  m.ranges = *Calibrate(m.graph, ObservedValues(*plan), samples, *backend);
+  StaticModel m = Calibrated(g, NormalSamples(g, 16, 1), *backend);
   const auto held = HeldOut::Make(g, NormalSamples(g, 8, 2), *backend, {});
   ASSERT_TRUE(held.ok());
   KeepFloatOptions options;
@@ -290,13 +292,7 @@ graph g(x: f32[1,16,6,6]) -> (y: f32[1,32,6,6]) {
   y = Conv(r, v)
 }
 )"));
-  const Samples samples = NormalSamples(g, 16, 1);
-  StaticModel m{g.Clone(), {}, {}};
-  {
-    const auto plan = PlanQuantization(m.graph, g, m.scheme);
-    ASSERT_TRUE(plan.ok());
-    m.ranges = *Calibrate(m.graph, ObservedValues(*plan), samples, *backend);
-  }
+  StaticModel m = Calibrated(g, NormalSamples(g, 16, 1), *backend);
   m.scheme.keep["c"] = "it is kept";
   const auto held = HeldOut::Make(g, NormalSamples(g, 8, 2), *backend, {});
   ASSERT_TRUE(held.ok());
