@@ -6,6 +6,7 @@
 
 #include "lib/ir/editor.h"
 #include "lib/support/strings.h"
+#include "quant/scheme/names.h"
 
 namespace infer {
 namespace {
@@ -35,6 +36,7 @@ class QdqWriter {
   Status WriteValues();
 
  private:
+  Value* Constant(Tensor t, const std::string& name);
   Scaled ParamsOf(const std::string& name, const QuantParams& p);
   Scaled GroupParams(int group, const std::string& name);
   Result<Value*> AddDequantize(Value* q, const Scaled& s, int axis, const std::string& name);
@@ -63,7 +65,8 @@ class QdqWriter {
     QuantParams params;
     Value* dequantized;
   };
-  std::multimap<const Value*, SharedWeights> weights_;  // by the f32 constant
+  std::multimap<const Value*, SharedWeights> weights_;   // by the f32 constant
+  std::unordered_multimap<uint64_t, Value*> constants_;  // scales and zero points, by content
 };
 
 Status QdqWriter::ChooseGroups(const CalibrationTable& table) {
@@ -166,13 +169,21 @@ float QdqWriter::ScaleOf(const Value* v) const {
   return constant_params_.at(v).scale[0];
 }
 
+/// One for all that are equal: most zero points are.
+Value* QdqWriter::Constant(Tensor t, const std::string& name) {
+  const uint64_t hash = HashOf(t);
+  for (auto [it, end] = constants_.equal_range(hash); it != end; ++it)
+    if (BitEqual(*it->second->constant(), t)) return it->second;
+  return constants_.emplace(hash, editor_.AddConstant(std::move(t), name))->second;
+}
+
 Scaled QdqWriter::ParamsOf(const std::string& name, const QuantParams& p) {
   const auto n = static_cast<int64_t>(p.scale.size());
   const Dims dims = p.axis < 0 ? Dims{} : Dims{n};
   Tensor zero_point(p.dtype, dims);
   for (int64_t i = 0; i < n; ++i) zero_point.SetInt(i, p.zero_point[static_cast<size_t>(i)]);
-  return {editor_.AddConstant(Tensor::Of<float>(dims, p.scale), name + "_scale"),
-          editor_.AddConstant(std::move(zero_point), name + "_zero_point")};
+  return {Constant(Tensor::Of<float>(dims, p.scale), NameBeside(name, "scale")),
+          Constant(std::move(zero_point), NameBeside(name, "zero_point"))};
 }
 
 Scaled QdqWriter::GroupParams(int group, const std::string& name) {
@@ -188,7 +199,6 @@ Result<Value*> QdqWriter::AddDequantize(Value* q, const Scaled& s, int axis,
   AttrMap attrs;
   if (axis >= 0) attrs["axis"] = static_cast<int64_t>(axis);
   NodeOptions options;
-  options.name = name;
   options.output_names = {name};
   return editor_.Add("DequantizeLinear", std::move(inputs), std::move(attrs), "",
                      std::move(options));
@@ -235,8 +245,8 @@ Result<Value*> QdqWriter::WriteBias(const std::string& name, const std::vector<f
   }
   Value* codes = editor_.AddConstant(std::move(q), name + "_quantized");
   // A zero point of 0 may be left out, and integer kernels expect that for the bias.
-  const Scaled s{editor_.AddConstant(Tensor::Of<float>({n}, p.scale), name + "_scale"), nullptr};
-  return AddDequantize(codes, s, 0, name + "_dequantized");
+  const Scaled s{Constant(Tensor::Of<float>({n}, p.scale), NameBeside(name, "scale")), nullptr};
+  return AddDequantize(codes, s, 0, NameBeside(name, "dequantized"));
 }
 
 Status QdqWriter::WriteLayerWeights(const PlannedNode& p, QuantizedLayer& layer) {
@@ -291,8 +301,8 @@ Status QdqWriter::WriteLayerWeights(const PlannedNode& p, QuantizedLayer& layer)
   if (!dequantized) {
     const std::string& name = original->name();
     Value* codes = editor_.AddConstant(std::move(q), name + "_quantized");
-    INFER_ASSIGN(dequantized,
-                 AddDequantize(codes, ParamsOf(name, params), axis, name + "_dequantized"));
+    INFER_ASSIGN(dequantized, AddDequantize(codes, ParamsOf(name, params), axis,
+                                            NameBeside(name, "dequantized")));
     if (shared) weights_.emplace(original, SharedWeights{params, dequantized});
   }
   editor_.SetOperand(node, *operand, dequantized);
@@ -340,7 +350,8 @@ Status QdqWriter::WriteConstants() {
     editor_.InsertBefore(*g_.nodes().front());
     Value* codes = editor_.AddConstant(QuantizeTensor(*v->constant(), p), v->name() + "_quantized");
     const Scaled s = group >= 0 ? GroupParams(group, v->name()) : ParamsOf(v->name(), p);
-    INFER_ASSIGN(Value * dequantized, AddDequantize(codes, s, -1, v->name() + "_dequantized"));
+    INFER_ASSIGN(Value * dequantized,
+                 AddDequantize(codes, s, -1, NameBeside(v->name(), "dequantized")));
     const std::vector<Use> uses = v->uses();
     for (const Use& use : uses) {
       const auto it = integer_.find(use.user);
@@ -398,8 +409,7 @@ Status QdqWriter::WriteValue(size_t i) {
     editor_.InsertBefore(*g_.nodes().front());
   const Scaled s = GroupParams(plan_.group[i], name);
   NodeOptions options;
-  options.name = name + "_QuantizeLinear";
-  options.output_names = {name + "_quantized"};
+  options.output_names = {NameBeside(name, "quantized")};
   INFER_ASSIGN(Value * q, editor_.Add("QuantizeLinear", {source, s.scale, s.zero_point}, {}, "",
                                       std::move(options)));
   INFER_ASSIGN(Value * dq, AddDequantize(q, s, -1, name + "_dequantized"));
@@ -409,7 +419,7 @@ Status QdqWriter::WriteValue(size_t i) {
   if (source != v)
     editor_.Erase(*v->producer());  // and v with it
   else if (takes_name)
-    editor_.Rename(v, editor_.FreshName(name + "_float"));
+    editor_.Rename(v, editor_.FreshName(NameBeside(name, "float")));
   if (takes_name) editor_.Rename(dq, name);
   return {};
 }

@@ -6,6 +6,7 @@
 #include "lib/ir/replacement.h"
 #include "lib/support/parallel.h"
 #include "lib/support/strings.h"
+#include "quant/scheme/names.h"
 
 namespace infer {
 namespace {
@@ -27,20 +28,22 @@ class GroupWriter {
       fill[static_cast<size_t>(r)] = q.zero_points[static_cast<size_t>((r + 1) * blocks - 1)];
     Dims dims{q.rows, width * bits / 8};
     if (group_.has_product) dims = {q.rows, blocks, block * bits / 8};
-    Value* const codes =
-        Constant(PackRows(q.codes, q.rows, q.depth, width, q.grid.bits, fill, dims), "_codes");
-    Value* const scales = Constant(Tensor::Of<float>({q.rows, blocks}, q.scales), "_scales");
+    Value* const codes = Constant(
+        PackRows(q.codes, q.rows, q.depth, width, q.grid.bits, fill, dims), name_ + "_codes");
+    Value* const scales =
+        Constant(Tensor::Of<float>({q.rows, blocks}, q.scales), NameBeside(name_, "scales"));
     Value* zeros = nullptr;
     if (!q.grid.symmetric) {
       const int64_t per_byte = 8 / bits, padded = (blocks + per_byte - 1) / per_byte * per_byte;
       fill.assign(fill.size(), 0);
       zeros = Constant(PackRows(q.zero_points, q.rows, blocks, padded, q.grid.bits, fill,
                                 {q.rows, padded * bits / 8}),
-                       "_zero_points");
+                       NameBeside(name_, "zero_points"));
     }
     Value* table = codes;
     if (group_.has_lookup && group_.has_product) {
-      Value* const shape = Constant(Tensor::Int64s({q.rows, width * bits / 8}), "_table_shape");
+      Value* const shape =
+          Constant(Tensor::Int64s({q.rows, width * bits / 8}), name_ + "_table_shape");
       INFER_ASSIGN(table, editor_.Add("Reshape", {codes, shape}, {}, "",
                                       {.name = name_ + "_Reshape",
                                        .output_names = {editor_.FreshName(name_ + "_table")}}));
@@ -61,14 +64,14 @@ class GroupWriter {
     const bool first_rows = group_.has_lookup;
     const int64_t blocks = q.blocks();
     const auto per_output = q.grid.block == 0;
-    Value* const codes = Constant(Codes(q.codes, q.rows, q.depth, !first_rows), "_codes");
+    Value* const codes = Constant(Codes(q.codes, q.rows, q.depth, !first_rows), name_ + "_codes");
     Tensor scale = Turned<float>(q.scales, q.rows, blocks, !first_rows);
     if (per_output) scale = scale.Reshaped({q.rows});
-    Value* const scales = Constant(scale, "_scales");
+    Value* const scales = Constant(scale, NameBeside(name_, "scales"));
     Value* zeros = nullptr;
     if (!q.grid.symmetric) {
       Tensor z = Codes(q.zero_points, q.rows, blocks, !first_rows);
-      zeros = Constant(per_output ? z.Reshaped({q.rows}) : z, "_zero_points");
+      zeros = Constant(per_output ? z.Reshaped({q.rows}) : z, NameBeside(name_, "zero_points"));
     }
     const AttrMap attrs =
         per_output ? AttrMap{{"axis", int64_t{first_rows ? 0 : 1}}}
@@ -81,7 +84,8 @@ class GroupWriter {
       }
       if (!whole_) {
         editor_.InsertBefore(*g_.nodes().front());
-        INFER_ASSIGN(whole_, Dequantize(codes, scales, zeros, attrs, name_ + "_dequantized"));
+        INFER_ASSIGN(whole_,
+                     Dequantize(codes, scales, zeros, attrs, NameBeside(name_, "dequantized")));
       }
       if (r.use == WeightUse::kLookup)
         editor_.SetOperand(*r.node, r.operand, whole_);
@@ -93,23 +97,23 @@ class GroupWriter {
 
   Result<WrittenWeights> Layer(const Tensor& codes, std::span<const float> scales) {
     editor_.InsertBefore(*g_.nodes().front());
-    Value* const c = Constant(codes, "_codes");
+    Value* const c = Constant(codes, name_ + "_codes");
     const Tensor scale = group_.axis < 0
                              ? Tensor::Scalar(scales[0])
                              : Tensor::Of<float>({static_cast<int64_t>(scales.size())}, scales);
-    Value* const s = Constant(scale, "_scales");
+    Value* const s = Constant(scale, NameBeside(name_, "scales"));
     const AttrMap attrs =
         group_.axis < 0 ? AttrMap{} : AttrMap{{"axis", static_cast<int64_t>(group_.axis)}};
-    INFER_ASSIGN(Value * whole, Dequantize(c, s, nullptr, attrs, name_ + "_dequantized"));
+    INFER_ASSIGN(Value * whole, Dequantize(c, s, nullptr, attrs, NameBeside(name_, "dequantized")));
     for (const size_t i : group_.readers)
       editor_.SetOperand(*plan_.readers[i].node, plan_.readers[i].operand, whole);
     return written_;
   }
 
  private:
-  Value* Constant(Tensor t, std::string_view suffix) {
+  Value* Constant(Tensor t, std::string_view name) {
     written_.bytes += t.byte_size();
-    return editor_.AddConstant(std::move(t), Cat(name_, suffix));
+    return editor_.AddConstant(std::move(t), name);
   }
 
   /// Numbers [rows, columns], or turned round.
@@ -159,9 +163,8 @@ class GroupWriter {
                             const std::string& name) {
     std::vector<Value*> operands{codes, scales};
     if (zeros) operands.push_back(zeros);
-    return editor_.Add(
-        "DequantizeLinear", std::move(operands), std::move(attrs), "",
-        {.name = name + "_DequantizeLinear", .output_names = {editor_.FreshName(name)}});
+    return editor_.Add("DequantizeLinear", std::move(operands), std::move(attrs), "",
+                       {.output_names = {editor_.FreshName(name)}});
   }
 
   /// `made` stands for the result of `node`, which goes.

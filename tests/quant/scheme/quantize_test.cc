@@ -59,24 +59,24 @@ graph g(x: f32[1,1,2,2]) -> (y: f32[1,1,2,2]) {
   EXPECT_EQ(Print(g), R"(graph g(x: f32[1,1,2,2]) -> (y: f32[1,1,2,2]) {
   x_scale = const f32[] {0.02}
   x_zero_point = const u8[] {50}
-  x_quantized = QuantizeLinear(x, x_scale, x_zero_point) {name="x_QuantizeLinear"}
-  x_dequantized = DequantizeLinear(x_quantized, x_scale, x_zero_point) {name="x_dequantized"}
+  x_quantized = QuantizeLinear(x, x_scale, x_zero_point)
+  x_dequantized = DequantizeLinear(x_quantized, x_scale, x_zero_point)
   w_quantized = const i8[2,1,1,1] {127, -127}
   w_scale = const f32[2] {0.01, 0.02}
   w_zero_point = const i8[2] {0, 0}
-  w_dequantized = DequantizeLinear(w_quantized, w_scale, w_zero_point) {axis=0, name="w_dequantized"}
+  w_dequantized = DequantizeLinear(w_quantized, w_scale, w_zero_point) {axis=0}
   b_quantized = const i32[2] {2500, 0}
   b_scale = const f32[2] {2e-04, 4e-04}
-  b_dequantized = DequantizeLinear(b_quantized, b_scale) {axis=0, name="b_dequantized"}
+  b_dequantized = DequantizeLinear(b_quantized, b_scale) {axis=0}
   c = Conv(x_dequantized, w_dequantized, b_dequantized)
   r_scale = const f32[] {0.022380391}
   r_zero_point = const u8[] {0}
-  r_quantized = QuantizeLinear(c, r_scale, r_zero_point) {name="r_QuantizeLinear"}
-  r = DequantizeLinear(r_quantized, r_scale, r_zero_point) {name="r_dequantized"}
+  r_quantized = QuantizeLinear(c, r_scale, r_zero_point)
+  r = DequantizeLinear(r_quantized, r_scale, r_zero_point)
   v_quantized = const i8[1,2,1,1] {127, 64}
   v_scale = const f32[1] {0.007874016}
   v_zero_point = const i8[1] {0}
-  v_dequantized = DequantizeLinear(v_quantized, v_scale, v_zero_point) {axis=0, name="v_dequantized"}
+  v_dequantized = DequantizeLinear(v_quantized, v_scale, v_zero_point) {axis=0}
   y = Conv(r, v_dequantized)
 }
 )");
@@ -305,6 +305,46 @@ TEST(QuantizeStatic, AMaskOfInfinitiesStaysFloat) {
                                 [](const QuantizedLayer& l) { return l.op == "Add"; });
   ASSERT_NE(add, report.layers.end());
   EXPECT_THAT(add->reason, HasSubstr("'mask' holds NaN or infinity"));
+}
+
+/// Of everything that a file repeats: names of nodes and of what they read and give.
+size_t NameBytes(const Graph& g) {
+  size_t bytes = 0;
+  for (const auto& n : g.nodes()) {
+    bytes += n->name().size();
+    for (const auto& values : {n->inputs(), n->outputs()})
+      for (const Value* v : values) bytes += v ? v->name().size() : 0;
+  }
+  for (const auto& v : g.values()) bytes += v->is_constant() ? v->name().size() : 0;
+  return bytes;
+}
+
+/// What a pair costs a file does not grow with names that exporters make of whole module paths; and
+/// equal scales and zero points stand in it once.
+TEST(QuantizeStatic, PairsCostFewBytes) {
+  const std::string path(90, 'p');
+  std::string text = "graph g(x: f32[1,4,5,5]) -> (y) {\n", from = "x";
+  for (int i = 0; i < 6; ++i) {
+    const std::string to = i < 5 ? Cat(path, i) : "y";
+    text += Cat("  ", path, "w", i, " = const f32[4,4,1,1] ~", i + 1, "\n  ", to, " = Conv(", from,
+                ", ", path, "w", i, ")\n");
+    from = to;
+  }
+  Graph g = MustParse(text + "}\n");
+  const size_t before = NameBytes(g);
+  MustQuantize(g, NormalSamples(g, 8, 1), Plain());
+  const auto pairs = static_cast<size_t>(Count(g, "DequantizeLinear"));
+  EXPECT_EQ(pairs, 12u);
+  EXPECT_LT(NameBytes(g) - before, 180 * pairs);
+  std::vector<const Tensor*> parameters;
+  for (const auto& n : g.nodes())
+    if (n->Is("DequantizeLinear"))
+      for (const size_t i : {1, 2})
+        if (const Tensor* t = n->input(i)->constant();
+            std::find(parameters.begin(), parameters.end(), t) == parameters.end())
+          parameters.push_back(t);
+  for (size_t i = 0; i < parameters.size(); ++i)
+    for (size_t j = 0; j < i; ++j) EXPECT_FALSE(BitEqual(*parameters[i], *parameters[j]));
 }
 
 TEST(QuantizeStatic, RefusalsLeaveTheGraphAlone) {
