@@ -10,20 +10,6 @@ namespace {
 
 constexpr size_t kChunk = 48;
 
-bool Keeps(const AccuracyReport& report, const BreakOptions& options) {
-  GateLimits limits = options.limits;
-  limits.without_intervals = true;
-  for (const ValueAccuracy& v : report.outputs) {
-    if (!options.exact) break;
-    if (v.is_float ? v.metrics.non_finite_mismatches > 0 : v.metrics.unequal > 0) return false;
-  }
-  const std::vector<GateResult> gates = CheckGates(report, limits);
-  // Of a gate that no output has, nothing can be said.
-  return std::all_of(gates.begin(), gates.end(), [](const GateResult& g) {
-    return g.passed || (g.where.empty() && g.name != "max-drop");
-  });
-}
-
 /// Judges one inner value by the limits that mean something for it.
 bool Keeps(const ValueAccuracy& v, const BreakOptions& options) {
   BreakOptions inner = options;
@@ -130,6 +116,20 @@ class Breaking {
 };
 
 }  // namespace
+
+bool Keeps(const AccuracyReport& report, const BreakOptions& options) {
+  GateLimits limits = options.limits;
+  limits.without_intervals = true;
+  for (const ValueAccuracy& v : report.outputs) {
+    if (!options.exact) break;
+    if (v.is_float ? v.metrics.non_finite_mismatches > 0 : v.metrics.unequal > 0) return false;
+  }
+  const std::vector<GateResult> gates = CheckGates(report, limits);
+  // Of a gate that no output has, nothing can be said.
+  return std::all_of(gates.begin(), gates.end(), [](const GateResult& g) {
+    return g.passed || (g.where.empty() && g.name != "max-drop");
+  });
+}
 
 Result<BreakReport> FindBreakingLayers(const LayerMap& map, const Backend& backend,
                                        const Samples& samples, const BreakOptions& options) {

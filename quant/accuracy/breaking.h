@@ -17,7 +17,8 @@ struct BreakOptions {
 
 struct BreakReport {
   /// The candidate breaks the limits when each of its nodes runs by itself. If not, they broke (if
-  /// they did) by what the runtime does at a higher level, and nothing else here is set.
+  /// they did) by what the runtime does at a higher level (runtime_fault.h), and nothing else here
+  /// is set.
   bool breaks = false;
   /// First layer, as both sides compute them, whose value leaves the tolerance with all layers
   /// before it from the candidate. Empty where the limits are of outputs only (a drop, agreement).
@@ -26,6 +27,9 @@ struct BreakReport {
   MinimalSet set;                      ///< of layers
   std::vector<IsolatedLayer> ranking;  ///< guiltiest first
 };
+
+/// Whether the outputs keep the limits, as measured.
+bool Keeps(const AccuracyReport& report, const BreakOptions& options);
 
 /// Without limits, or where nothing differs, nothing breaks.
 Result<BreakReport> FindBreakingLayers(const LayerMap& map, const Backend& backend,

@@ -7,6 +7,7 @@
 #include "lib/support/parallel.h"
 #include "lib/support/readable.h"
 #include "lib/support/strings.h"
+#include "quant/accuracy/runtime_fault.h"
 #include "quant/calibrate/calibrate.h"
 #include "tools/common/guilt.h"
 
@@ -76,6 +77,44 @@ Status WriteCut(Context& context, const BisectRequest& r, const LayerMap& map,
   return {};
 }
 
+/// The candidate is right node by node: what does the backend get wrong at the level it runs at?
+Status BisectRuntime(Context& context, const BisectRequest& r, const Backend& backend, Json& j) {
+  const Graph& graph = r.candidate.graph;
+  const int level = r.device.level;
+  INFER_ASSIGN(const LayerMap map, LayerMap::Of(graph, graph));
+  INFER_ASSIGN(const RuntimeFault found,
+               FindRuntimeFault(map, graph, backend, r.samples, level, r.options));
+  j["runtime"] = {{"level", level}, {"breaks", found.breaks}};
+  if (!found.breaks) {
+    context.PrintLine(Cat("bisect: on ", std::min(r.options.runs.samples, r.samples.count),
+                          " samples the candidate keeps the limits, node by node and at level ",
+                          level, "; --layer-samples takes more"));
+    return {};
+  }
+  const MinimalSet& set = found.set;
+  context.PrintLine(Cat("bisect: node by node the candidate keeps the limits; what level ", level,
+                        " of the runtime makes of it does not. Of ", map.layers().size(),
+                        " nodes these ", set.members.size(),
+                        " break them when only they run at that level",
+                        set.minimal ? ", and without any of them the rest does not"
+                                    : "; fewer may, the judgements ran out",
+                        " (", set.tried, " programs tried):"));
+  j["runtime"]["minimal"] = set.minimal;
+  j["runtime"]["tried"] = set.tried;
+  j["runtime"]["steps"] = found.steps;
+  j["runtime"]["set"] = Json::array();
+  for (const size_t i : set.members) {
+    const std::string op = map.OpsOf(i, Side::kCandidate);
+    context.PrintLine(Cat("  ", Printable(map.layers()[i].name()), " (", op, ")"));
+    j["runtime"]["set"].push_back({{"layer", map.layers()[i].name()}, {"op", op}});
+  }
+  for (const std::string& step : found.steps) context.PrintLine("  runs as " + step);
+  if (r.cut.empty()) return {};
+  j["cut"] = r.cut;
+  const BisectRequest alone{r.candidate, r.candidate, r.samples, r.device, r.options, r.cut};
+  return WriteCut(context, alone, map, set.members, backend);
+}
+
 }  // namespace
 
 Status BisectLayers(Context& context, const BisectRequest& r, Json& report) {
@@ -86,14 +125,12 @@ Status BisectLayers(Context& context, const BisectRequest& r, Json& report) {
   Json& j = report["bisect"];
   j = {
       {"breaks", found.breaks}, {"layers", map.layers().size()}, {"changed", map.Changed().size()}};
+  if (!found.breaks && r.device.level > 0) return BisectRuntime(context, r, *backend, j);
   if (!found.breaks) {
-    context.PrintLine(
-        map.Changed().empty()
-            ? "bisect: both graphs are the same"
-            : Cat("bisect: with every node run by itself the candidate keeps the limits on ",
-                  std::min(r.options.runs.samples, r.samples.count),
-                  " samples; what more samples, or level ", r.device.level,
-                  " of the runtime, add is not in the graph"));
+    context.PrintLine(map.Changed().empty() ? "bisect: both graphs are the same"
+                                            : Cat("bisect: the candidate keeps the limits on ",
+                                                  std::min(r.options.runs.samples, r.samples.count),
+                                                  " samples; --layer-samples takes more"));
     return {};
   }
   if (found.first) {
