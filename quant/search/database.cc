@@ -3,15 +3,20 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <set>
 
+#include "lib/support/measure.h"
 #include "lib/support/strings.h"
+#include "quant/search/time_class.h"
 
 namespace infer {
 namespace {
 
 /// Shares of the time after which no more of these is measured.
 constexpr double kNearUntil = 0.25, kPairsUntil = 0.4, kErrorsUntil = 0.8;
-constexpr double kLeastSamples = 4;  // that score a layer
+constexpr double kLeastSamples = 4;   // that score a layer
+constexpr double kLeastOfPoint = 64;  // that verify a point
+constexpr double kPoints = 16;        // that the rest of the time should do for
 
 /// What the base program, which all times are shares of, computes in.
 Precision BaseOf(const Measuring& m) {
@@ -69,7 +74,6 @@ Result<LayerDatabase> DatabaseBuilder::Build() {
 }
 
 void DatabaseBuilder::PlanLayers() {
-  const auto layers = static_cast<int64_t>(m_.model.layers().size());
   for (const SearchLayer& layer : m_.model.layers()) {
     LayerRecord r{layer, {}};
     r.options.push_back({Precision::kF32, true, {}, {0, layer.bytes, 0}});
@@ -83,7 +87,9 @@ void DatabaseBuilder::PlanLayers() {
   }
   db_.chain.ms.assign(db_.layers.size(), 0);
   m_.Plan(static_cast<int64_t>(m_.options.precisions.size()) + 1);
-  if (m_.Has(Precision::kInt8)) m_.Plan(3 * layers);
+  classes_ = TimeClasses(m_.model);
+  const auto distinct = static_cast<int64_t>(std::set(classes_.begin(), classes_.end()).size());
+  if (m_.Has(Precision::kInt8)) m_.Plan(3 * distinct);
 }
 
 Status DatabaseBuilder::MeasureBytes() {
@@ -161,31 +167,56 @@ Result<std::optional<double>> DatabaseBuilder::MoreWith(const std::string& key, 
   return ms ? std::optional(*ms - base_ms_) : std::nullopt;
 }
 
-Status DatabaseBuilder::MeasureNear(const std::vector<std::vector<double>>& own) {
-  const std::vector<size_t> order = ImportantFirst();
-  // More than the integer model: in f32, and with 8-bit weights, which integer kernels may take
-  // between integer layers and only leave the result as it is.
-  std::vector<std::optional<double>> f32(db_.layers.size()), stored(db_.layers.size());
+Result<DatabaseBuilder::NearTimes> DatabaseBuilder::MeasureAlone(const std::vector<size_t>& order) {
+  NearTimes near;
+  near.f32.resize(db_.layers.size());
+  near.stored.resize(db_.layers.size());
   const bool has_stored = m_.Has(Precision::kInt8Weights);
   for (const size_t l : order) {
     const SearchLayer& layer = db_.layers[l].layer;
-    if (!layer.Allows(Precision::kInt8)) continue;
-    INFER_ASSIGN(f32[l], MoreWith(Cat("near ", layer.key), Precision::kF32, {l}, kNearUntil));
+    const size_t like = classes_[l];
+    if (!layer.Allows(Precision::kInt8) || near.f32[like]) continue;
+    INFER_ASSIGN(near.f32[like],
+                 MoreWith(Cat("near ", layer.key), Precision::kF32, {l}, kNearUntil));
     if (has_stored && layer.Allows(Precision::kInt8Weights)) {
-      INFER_ASSIGN(stored[l],
+      INFER_ASSIGN(near.stored[like],
                    MoreWith(Cat("near8 ", layer.key), Precision::kInt8Weights, {l}, kNearUntil));
     }
   }
   for (const size_t l : order) {
-    if (l + 1 >= order.size()) continue;
-    const bool both_stored = stored[l] && stored[l + 1];
-    const auto& alone = both_stored ? stored : f32;
-    if (!alone[l] || !alone[l + 1]) continue;
-    INFER_ASSIGN(const auto more, MoreWith(Cat("pair ", db_.layers[l].layer.key),
-                                           both_stored ? Precision::kInt8Weights : Precision::kF32,
-                                           {l, l + 1}, kPairsUntil));
-    if (more) db_.chain.ms[l] = *more - *alone[l] - *alone[l + 1];
+    const SearchLayer& layer = db_.layers[l].layer;
+    if (!layer.Allows(Precision::kInt8)) continue;
+    near.f32[l] = near.f32[classes_[l]];
+    if (layer.Allows(Precision::kInt8Weights)) near.stored[l] = near.stored[classes_[l]];
   }
+  return near;
+}
+
+Status DatabaseBuilder::MeasurePairs(const NearTimes& near, const std::vector<size_t>& order) {
+  std::map<std::pair<size_t, size_t>, double> known;
+  for (const size_t l : order) {
+    if (l + 1 >= order.size()) continue;
+    const bool both_stored = near.stored[l] && near.stored[l + 1];
+    const auto& alone = both_stored ? near.stored : near.f32;
+    if (!alone[l] || !alone[l + 1]) continue;
+    const std::pair like(classes_[l], classes_[l + 1]);
+    if (!known.contains(like)) {
+      const auto p = both_stored ? Precision::kInt8Weights : Precision::kF32;
+      INFER_ASSIGN(const auto more,
+                   MoreWith(Cat("pair ", db_.layers[l].layer.key), p, {l, l + 1}, kPairsUntil));
+      if (more) known[like] = *more - *alone[l] - *alone[l + 1];
+    }
+    if (const auto at = known.find(like); at != known.end()) db_.chain.ms[l] = at->second;
+  }
+  return {};
+}
+
+Status DatabaseBuilder::MeasureNear(const std::vector<std::vector<double>>& own) {
+  const std::vector<size_t> order = ImportantFirst();
+  INFER_ASSIGN(const NearTimes near, MeasureAlone(order));
+  INFER_TRY(MeasurePairs(near, order));
+  const auto& f32 = near.f32;
+  const auto& stored = near.stored;
   const auto& precisions = m_.options.precisions;
   const auto f32_at = static_cast<size_t>(
       std::find(precisions.begin(), precisions.end(), Precision::kF32) - precisions.begin());
@@ -221,15 +252,23 @@ std::vector<size_t> DatabaseBuilder::ImportantFirst() const {
   return order;
 }
 
+/// Making and compiling a model takes its time, too, on large ones more than some samples.
+Result<double> DatabaseBuilder::SamplesIn(double seconds) {
+  if (seconds == kAlways) return seconds;
+  const auto start = std::chrono::steady_clock::now();
+  INFER_ASSIGN(MixedGraph g, m_.model.Apply(m_.model.Uniform(BaseOf(m_))));
+  INFER_TRY(m_.judge.Of(std::move(g.graph), 1).status());
+  return (seconds - MsSince(start) / 1000) / std::max(f32_ms_ / 1000, 1e-6);
+}
+
 /// Fewer than asked for where all layers would not be scored in time otherwise. Stored, since
 /// scores of different samples do not compare.
 Result<int64_t> DatabaseBuilder::SamplesPerLayer() {
   INFER_ASSIGN(const auto n, m_.Always("layer samples", [&]() -> Result<Numbers> {
     int64_t options = 0;
     for (const LayerRecord& l : db_.layers) options += static_cast<int64_t>(l.options.size()) - 1;
-    const double each =
-        m_.SecondsUntil(kErrorsUntil) / static_cast<double>(std::max<int64_t>(options, 1));
-    const double most = each / std::max(f32_ms_ / 1000, 1e-6);
+    INFER_ASSIGN(const double most, SamplesIn(m_.SecondsUntil(kErrorsUntil) /
+                                              static_cast<double>(std::max<int64_t>(options, 1))));
     const auto wanted = static_cast<double>(m_.options.layer_samples);
     return Numbers{
         {"count", std::floor(std::clamp(most, std::min(wanted, kLeastSamples), wanted))}};
@@ -237,21 +276,38 @@ Result<int64_t> DatabaseBuilder::SamplesPerLayer() {
   return static_cast<int64_t>(n.at("count"));
 }
 
+Result<int64_t> DatabaseBuilder::SamplesPerPoint() {
+  INFER_ASSIGN(const auto n, m_.Always("point samples", [&]() -> Result<Numbers> {
+    INFER_ASSIGN(const double most, SamplesIn(m_.SecondsUntil(1) / kPoints));
+    const auto all = static_cast<double>(m_.judge.samples());
+    return Numbers{{"count", std::floor(std::clamp(most, std::min(all, kLeastOfPoint), all))}};
+  }));
+  return static_cast<int64_t>(n.at("count"));
+}
+
 Status DatabaseBuilder::MeasureErrors() {
   INFER_ASSIGN(const int64_t samples, SamplesPerLayer());
-  for (const size_t l : ImportantFirst())
-    for (LayerOption& option : db_.layers[l].options) {
-      if (option.precision == Precision::kF32) continue;
-      const std::string& key = db_.layers[l].layer.key;
-      INFER_ASSIGN(const auto score,
-                   m_.ScoreOf(Cat("layer ", Name(option.precision), " ", key),
-                              {{key, {option.precision, {}}}}, samples, kErrorsUntil));
-      if (!score) continue;
-      option.measured = true;
-      option.score = *score;
-      // A loss may fall by chance; rounding does not help by itself.
-      option.cost.error = std::max(0.0, ErrorOf(*score, result_.measure));
-    }
+  // One precision after the other: a layer without any of them stays f32 when time is up, which
+  // costs more than a choice of fewer.
+  for (const Precision p : m_.options.precisions) {
+    if (p == Precision::kF32) continue;
+    for (const size_t l : ImportantFirst())
+      for (LayerOption& option : db_.layers[l].options)
+        if (option.precision == p)
+          INFER_TRY(MeasureError(db_.layers[l].layer.key, option, samples));
+  }
+  return {};
+}
+
+Status DatabaseBuilder::MeasureError(const std::string& key, LayerOption& option, int64_t samples) {
+  INFER_ASSIGN(const auto score,
+               m_.ScoreOf(Cat("layer ", Name(option.precision), " ", key),
+                          {{key, {option.precision, {}}}}, samples, kErrorsUntil));
+  if (!score) return {};
+  option.measured = true;
+  option.score = *score;
+  // A loss may fall by chance; rounding does not help by itself.
+  option.cost.error = std::max(0.0, ErrorOf(*score, result_.measure));
   return {};
 }
 

@@ -31,18 +31,30 @@ class DatabaseBuilder {
   /// Time of the model with `policy`, in ms; nullopt when time is up.
   Result<std::optional<double>> WholeTime(const std::string& key, const Policy& policy,
                                           double until, double times = 1);
+  /// Samples that a point of the front is verified on: all, or fewer to keep the deadline.
+  Result<int64_t> SamplesPerPoint();
 
  private:
   void PlanLayers();
   Status MeasureBytes();
   Status MeasureTimes();
+  /// By layer: what the integer model takes more with it in f32, and with 8-bit weights, which
+  /// integer kernels may take between integer layers and only leave the result as it is.
+  struct NearTimes {
+    std::vector<std::optional<double>> f32, stored;
+  };
+  Result<NearTimes> MeasureAlone(const std::vector<size_t>& order);
+  Status MeasurePairs(const NearTimes& near, const std::vector<size_t>& order);
   /// In the neighbourhood of integer layers.
   Status MeasureNear(const std::vector<std::vector<double>>& own);
   Result<LatencyProbe*> Probe();
   Status MeasureErrors();
+  Status MeasureError(const std::string& key, LayerOption& option, int64_t samples);
   /// Those that matter most for bytes and time come first: it is what is measured if time runs out.
   std::vector<size_t> ImportantFirst() const;
   Result<int64_t> SamplesPerLayer();
+  /// How many samples score one model in so many seconds.
+  Result<double> SamplesIn(double seconds);
   /// What the integer model takes more with these layers in `p`.
   Result<std::optional<double>> MoreWith(const std::string& key, Precision p,
                                          std::initializer_list<size_t> at, double until);
@@ -52,6 +64,7 @@ class DatabaseBuilder {
   SearchResult& result_;
   LayerDatabase db_;
   std::optional<LatencyProbe> probe_;
+  std::vector<size_t> classes_;  ///< TimeClasses: one layer is timed for all of its class
   double base_ms_ = 0, f32_ms_ = 0;
 };
 

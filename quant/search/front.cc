@@ -13,7 +13,7 @@ namespace {
 constexpr double kNoFaster = 0.99;
 /// Times that differ by less are the same: what measuring can tell apart.
 constexpr double kSameTime = 1.01;
-constexpr double kGrownUntil = 0.9,
+constexpr double kUniformUntil = 0.88, kGrownUntil = 0.9,
                  kPointsUntil = 0.95;  // of the time, for points beside the chosen one
 
 /// Steps from uniform INT8 that alone take a larger share of its time are not tried.
@@ -31,13 +31,15 @@ bool Uses(const FrontPoint& p, Precision precision) {
 
 Status FrontSearch::Uniform() {
   m_.Plan(2 * static_cast<int64_t>(o_.precisions.size()));
+  INFER_ASSIGN(samples_, timer_.SamplesPerPoint());
   for (const Precision p : o_.precisions) {
     FrontPoint point;
     point.name = Cat("uniform ", Name(p));
     point.policy = m_.model.Uniform(p);
     point.predicted = db_.TotalOf(point.policy);
     if (p != Precision::kF32 && !Uses(point, p)) continue;  // no layer allows it
-    INFER_TRY(Verify(point, p == Precision::kInt8 || p == Precision::kF32 ? kAlways : 1));
+    INFER_TRY(
+        Verify(point, p == Precision::kInt8 || p == Precision::kF32 ? kAlways : kUniformUntil));
     if (p == Precision::kInt8) int8_error_ = ErrorOf(point.score, result_.measure);
     result_.uniform.push_back(std::move(point));
   }
@@ -71,7 +73,7 @@ Status FrontSearch::Verify(FrontPoint& point, double until) {
   INFER_ASSIGN(const MixedGraph g, m_.model.Apply(point.policy));
   point.bytes = ConstantBytesOf(g.graph);
   const std::string key = PolicyKey(point.policy);
-  INFER_ASSIGN(const auto score, m_.ScoreOf(key, point.policy, 0, until));
+  INFER_ASSIGN(const auto score, m_.ScoreOf(key, point.policy, samples_, until));
   point.verified = score.has_value();
   if (score) {
     point.score = *score;
@@ -214,7 +216,7 @@ Status FrontSearch::Grow() {
                                                  grown.policy, kGrownUntil));
     std::optional<Score> score;
     if (ms && *ms <= kSameTime * *int8->ms) {
-      INFER_ASSIGN(score, m_.ScoreOf(PolicyKey(grown.policy), grown.policy, 0, kGrownUntil));
+      INFER_ASSIGN(score, m_.ScoreOf(PolicyKey(grown.policy), grown.policy, samples_, kGrownUntil));
     }
     // A layer that is stored in 8 bits may still be computed in integers: then nothing is gained.
     if (!score || ErrorOf(*score, result_.measure) >= ErrorOf(grown.score, result_.measure)) {

@@ -46,6 +46,7 @@ class FrontSearch {
   SearchResult& result_;
   std::vector<Assignment> assignments_;  // totals of the whole model, by bytes
   std::optional<double> int8_error_;
+  int64_t samples_ = 0;  ///< that verify a point; 0: all
 };
 
 }  // namespace infer

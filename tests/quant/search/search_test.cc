@@ -3,6 +3,7 @@
 #include "lib/ir/editor.h"
 #include "lib/ir/verify.h"
 #include "lib/support/strings.h"
+#include "quant/search/time_class.h"
 #include "runtime/reference/backend.h"
 #include "tests/quant/scheme/graphs.h"
 
@@ -267,6 +268,84 @@ TEST(Search, GoesOnWhereItWasKilled) {
   for (size_t l = 0; l < once.layers.size(); ++l)
     for (size_t o = 0; o < once.layers[l].options.size(); ++o)
       EXPECT_EQ(rest.layers[l].options[o].score.noise, once.layers[l].options[o].score.noise);
+}
+
+/// Knows the order of what was measured.
+class OrderedStore : public MemoryStore {
+ public:
+  Status Add(const std::string& key, Numbers n) override {
+    keys.push_back(key);
+    return MemoryStore::Add(key, std::move(n));
+  }
+  /// Places of the keys that begin so: the first and the last.
+  std::pair<size_t, size_t> PlacesOf(std::string_view beginning) const {
+    std::pair<size_t, size_t> places(keys.size(), 0);
+    for (size_t i = 0; i < keys.size(); ++i) {
+      if (!keys[i].starts_with(beginning)) continue;
+      places.first = std::min(places.first, i);
+      places.second = i;
+    }
+    return places;
+  }
+  std::vector<std::string> keys;
+};
+
+TEST(Search, AllLayersAreScoredInOnePrecisionBeforeTheNext) {
+  const Bench bench(Net());
+  OrderedStore store;
+  bench.Search({}, store);
+  const auto int8 = store.PlacesOf("layer int8 "), stored = store.PlacesOf("layer int8-weights "),
+             int4 = store.PlacesOf("layer int4-weights ");
+  EXPECT_EQ(int8.second - int8.first, 3u);
+  EXPECT_LT(int8.second, stored.first);
+  EXPECT_LT(stored.second, int4.first);
+}
+
+TEST(Search, LayersOfOneClassAreTimedOnce) {
+  const Bench bench(Net());
+  EXPECT_THAT(TimeClasses(bench.Model()), testing::ElementsAre(0, 1, 1, 3));
+  OrderedStore store;
+  const SearchResult r = bench.Search({}, store);
+  const auto timed = [&](const char* key) { return store.Find(key) != nullptr; };
+  EXPECT_TRUE(timed("near a") && timed("near y"));
+  EXPECT_NE(timed("near b"), timed("near c"));  // the more important one
+  EXPECT_NE(timed("near8 b"), timed("near8 c"));
+  // What leaving the integers costs more is one number for both.
+  const auto more = [&](size_t l) {
+    const LayerRecord& layer = r.layers[l];
+    return layer.Find(Precision::kF32)->cost.ms - layer.Find(Precision::kInt8)->cost.ms;
+  };
+  if (more(1) > 0 && more(2) > 0) {
+    EXPECT_NEAR(more(1), more(2), 1e-9 + 1e-6 * more(1));
+  }
+}
+
+TEST(TimeClasses, DifferByShapesNeighboursAndWhatIsAllowed) {
+  const auto classes = [](std::string_view middle, std::vector<NodePattern> exclude = {}) {
+    const Graph g = MustParse(Cat(R"(graph g(x: f32[4,8]) -> (y: f32[4,8]) {
+  u = const f32[8,8] ~1
+  v = const f32[8,8] ~2
+  w = const f32[8,16] ~3
+  n = Neg(x)
+  a = Gemm(n, u) {transB=1}
+  m = Neg(a)
+)",
+                                  middle, "\n  y = Neg(o)\n}"));
+    QuantizeOptions options;
+    options.prepare = false;
+    options.scheme.exclude = std::move(exclude);
+    const auto m = MixedModel::Make(g, NormalSamples(g, 2, 1), *MakeReferenceBackend(), options);
+    EXPECT_TRUE(m.ok()) << m.status().message();
+    return TimeClasses(*m);
+  };
+  using testing::ElementsAre;
+  constexpr std::string_view kSame = "b = Gemm(m, v) {transB=1}\n  o = Neg(b)";
+  EXPECT_THAT(classes(kSame), ElementsAre(0, 0));
+  EXPECT_THAT(classes(kSame, {{NodePattern::Kind::kValue, "b"}}), ElementsAre(0, 1));
+  EXPECT_THAT(classes("b = Gemm(m, v) {transB=1}\n  o = Relu(b)"), ElementsAre(0, 1));
+  EXPECT_THAT(classes("b = Gemm(m, v) {transB=0}\n  o = Neg(b)"), ElementsAre(0, 1));
+  EXPECT_THAT(classes("r = Concat(m, m) {axis=1}\n  b = Gemm(r, w) {transB=1}\n  o = Neg(b)"),
+              ElementsAre(0, 1));
 }
 
 TEST(Search, WithoutTimeWhatIsMeasuredDecides) {
