@@ -317,7 +317,8 @@ TEST(Int8, ElementWise) {
                       "(a, b) ", Tail(act, Q("y", act.empty() ? "c" : "r", 0.05, type, 20)), "}"),
                   {Full(t, {3, 65}, 2), Full(t, {3, 65}, 3)}, None);
       }
-  for (std::string_view op : {"Relu", "Sigmoid", "Tanh", "HardSwish", "Gelu"})
+  for (std::string_view op : {"Relu", "Sigmoid", "Tanh", "HardSwish", "Gelu", "Mish", "infer::Silu",
+                              "com.microsoft::QuickGelu"})
     CheckInt8(Cat("graph g(q: u8[3,85]) -> (y) { ", Dq("a", "q", 0.03, "u8", 120), "c = ", op,
                   "(a) ", Q("y", "c", 0.01, "i8", -5), "}"),
               {Full(DType::kU8, {3, 85}, 2)});
