@@ -17,7 +17,7 @@ import unittest
 import jsonschema
 import numpy as np
 
-from onnx_wire import FLOAT, INT64, field, model, node, tensor, value_info
+from onnx_wire import FLOAT, FLOAT16, INT64, field, model, node, tensor, value_info
 
 BIN = pathlib.Path(os.environ["INFER_BIN"])
 SOURCE = pathlib.Path(os.environ["INFER_SOURCE"])
@@ -353,6 +353,12 @@ class Cli(unittest.TestCase):
         self.assertEqual(made[0]["id"], "fp32")
         for v in made:
             self.assertEqual(os.path.getsize(v["path"]), v["bytes"])
+            # A process has its program, and this model, in memory.
+            self.assertGreater(v["memory"]["resident_peak_bytes"], 5e6)
+            allocated = v["memory"]["allocated_peak_bytes"]
+            if allocated is not None:
+                self.assertGreater(allocated, v["memory"]["weight_bytes"])
+                self.assertGreater(v["memory"]["resident_peak_bytes"], 0.2 * allocated)
         page = (folder / "sweep.html").read_text()
         data = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.S)
         self.assertEqual(len(json.loads(data[1])["variants"]), len(report["variants"]))
@@ -389,19 +395,40 @@ class Cli(unittest.TestCase):
 
     def test_interrupted_sweep(self):
         folder = self.dir / "variants"
-        args = [str(BIN / "infer-opt"), *map(str, self.SWEEP), "-o", str(folder), "--only",
-                "int8,mixed"]
+        args = [str(BIN / "infer-opt"), *map(str, self.SWEEP), "-o", str(folder), "--budget", "20s",
+                "--only", "int8,mixed"]
         running = subprocess.Popen(args, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        log = folder / "sweep.log"
         while running.poll() is None:
-            # The page is written last.
-            page = folder / "sweep.html"
-            if page.exists() and '"id":"int8"' in page.read_text():
+            # The page is written last; then the search of the mixed variant has a log of its own.
+            page, search = folder / "sweep.html", folder / "mixed.search.log"
+            if (page.exists() and '"id":"int8"' in page.read_text() and search.exists()
+                    and search.read_bytes().count(b"\n") > 5):
                 break
             time.sleep(0.005)
         running.kill()
         running.wait()
+        before = self.check_sweep(folder, json.loads((folder / "sweep.json").read_text()))
+        self.assertEqual([v["id"] for v in before], ["fp32", "int8"])
+        self.assertEqual(log.read_bytes().count(b"\n"), 3)
+        # Settings that measure something else are refused, and nothing is lost by that.
+        refused = subprocess.run([*args, "--seed", "5"], capture_output=True, text=True)
+        self.assertEqual(refused.returncode, 2, refused.stderr)
+        self.assertIn("sweep.log", refused.stderr)
+        # A file that is not the one that was measured is made again.
+        (folder / "fp32.onnx").write_bytes((folder / "int8.onnx").read_bytes())
+        done = subprocess.run(args, capture_output=True, text=True, timeout=300)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("variant int8: measured before", done.stderr)
+        self.assertNotIn("variant fp32: measured before", done.stderr)
         made = self.check_sweep(folder, json.loads((folder / "sweep.json").read_text()))
-        self.assertGreaterEqual(len(made), 2)
+        self.assertEqual([v["id"] for v in made], ["fp32", "int8", "mixed"])
+        self.assertEqual(made[1]["latency_ms"], before[1]["latency_ms"])
+        self.assertEqual(made[0]["sha256"], before[0]["sha256"])
+        # What has come to its end leaves no logs.
+        self.assertEqual(sorted(f.name for f in folder.iterdir()),
+                         ["fp32.onnx", "int8.onnx", "mixed.onnx", "sweep.html", "sweep.json",
+                          "variants.json"])
 
     def test_sweep_usage(self):
         for more, said in ((["--variant", "x=nothing"], "no mode 'nothing'"),
@@ -718,6 +745,29 @@ class Cli(unittest.TestCase):
         # What keeps the gates is not blamed.
         fine = self.report(0, "infer-opt", "compare", MODEL, bad, *EVAL, "--min-sqnr", 1, "--bisect")
         self.assertFalse(fine["bisect"]["breaks"])
+
+    def test_bisect_of_what_the_runtime_rewrites(self):
+        """A chain of f16 stays in f32 at level 2: what overflows as written does not there. Two
+        nodes differ from the graph, and only when they run together."""
+        steps = [("Mul", 1.5), ("Mul", 60000), ("Mul", 1 / 4096), ("Add", 0.25), ("Mul", 0.5)]
+        names = ["x", "v0", "v1", "v2", "v3", "y"]
+        path, cut = self.dir / "chain.onnx", self.dir / "cut"
+        path.write_bytes(model(
+            [node(op, [names[i], f"w{i}"], [names[i + 1]]) for i, (op, _) in enumerate(steps)],
+            [value_info("x", [4, 64], FLOAT16)], [value_info("y", [4, 64], FLOAT16)],
+            [tensor(f"w{i}", [1], np.float16(w).tobytes(), FLOAT16)
+             for i, (_, w) in enumerate(steps)]))
+        report = self.report(1, "infer-opt", "compare", path, path, "--level", 2, "--bisect",
+                             "--cut", cut)
+        found = report["bisect"]
+        self.assertFalse(found["breaks"])
+        self.assertTrue(found["runtime"]["breaks"] and found["runtime"]["minimal"])
+        self.assertEqual([n["layer"] for n in found["runtime"]["set"]], ["v1", "v2"])
+        self.report(1, "infer-opt", "compare", cut / "model.onnx", "--reference", cut, "--level", 2)
+        self.report(0, "infer-opt", "compare", cut / "model.onnx", "--reference", cut, "--level", 0)
+        fine = self.report(0, "infer-opt", "compare", MODEL, MODEL, *EVAL, "--level", 1, "--bisect",
+                           "--min-sqnr", 60)
+        self.assertEqual(fine["bisect"]["runtime"], {"level": 1, "breaks": False})
 
     def test_every_gate_can_fail(self):
         good = self.quantized()

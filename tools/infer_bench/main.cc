@@ -1,8 +1,8 @@
 #include <cstring>
 
+#include "tools/bench/cold.h"
 #include "tools/infer_bench/commands.h"
 #include "tools/infer_bench/peers/infer_worker.h"
-#include "tools/infer_bench/run/cold.h"
 
 int main(int argc, char** argv) {
   if (argc == 2 && std::strcmp(argv[1], infer::peers::kWorkerArgument) == 0)

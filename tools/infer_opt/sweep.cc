@@ -4,10 +4,15 @@
 #include <filesystem>
 
 #include "lib/onnx/export.h"
+#include "lib/onnx/import.h"
 #include "lib/support/file.h"
+#include "lib/support/hash.h"
 #include "lib/support/parallel.h"
 #include "lib/support/strings.h"
+#include "quant/calibrate/cache.h"
+#include "tools/common/append_log.h"
 #include "tools/common/data_options.h"
+#include "tools/common/host.h"
 #include "tools/common/parse_options.h"
 #include "tools/common/verification.h"
 #include "tools/infer_opt/commands.h"
@@ -17,6 +22,10 @@
 
 namespace infer {
 namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kSearchLog = "--search-log";
 
 class SweepCommand : public Command {
  public:
@@ -31,7 +40,7 @@ class SweepCommand : public Command {
            "  infer-opt sweep model.onnx -o variants --data x.npy --only fp32,int8 "
            "--variant 'int4-32=weight-only --bits 4 --block 32'\n"
            "Written into the folder after every variant, so that what was measured is there "
-           "whatever happens:\n"
+           "whatever happens; a sweep that was stopped goes on there when it is started again:\n"
            "  ID.onnx        each variant\n"
            "  variants.json  id, dtype, quantization, size_mb, latency_ms, accuracy_score of each\n"
            "  sweep.json     the whole report\n"
@@ -58,7 +67,7 @@ class SweepCommand : public Command {
     context.Step("import");
     INFER_ASSIGN(const Model model, LoadModel(context, path_, model_));
     std::error_code failed;
-    std::filesystem::create_directories(folder_, failed);
+    fs::create_directories(folder_, failed);
     if (failed) return IoError(Cat(folder_, ": ", failed.message()));
     report_ = NewReport(context, "infer-opt/sweep@1");
     report_["model"] = infer::ToJson(model, path_);
@@ -66,18 +75,10 @@ class SweepCommand : public Command {
     SetLaneBudget(device_.threads > 0 ? device_.threads : AvailableCores());
     INFER_ASSIGN(backend_, MakeBackend(device_.device));
     INFER_ASSIGN(golden_, CompileFor(model.graph, device_));
+    INFER_TRY(OpenLog(context, model));
     for (const VariantSpec& spec : specs) {
       context.Step(spec.id);
-      context.Note(Cat("variant ", spec.id));
-      Variant v{spec, {}, {}, 0, {}, {}, false, false};
-      Status made = Make(context, model, v);
-      if (context.stop().stop_requested()) return Cancelled("the sweep was stopped");
-      // The model as it came is what all others are held against.
-      if (!made.ok() && spec.mode.empty()) return made;
-      if (!made.ok()) {
-        v = Variant{spec, made.message(), {}, 0, {}, {}, false, false};
-        context.Warn(Cat("no variant ", spec.id, ": ", made.message()));
-      }
+      INFER_ASSIGN(Variant v, Measured(context, model, spec));
       variants_.push_back(std::move(v));
       INFER_TRY(WriteSoFar());
     }
@@ -85,6 +86,10 @@ class SweepCommand : public Command {
     context.PrintLine(Cat("wrote ", variants_.size(), " variants, variants.json, sweep.json and ",
                           "sweep.html to ", folder_));
     INFER_TRY(WriteReport(context, report_));
+    // What ends measures anew the next time.
+    std::error_code ignored;
+    for (const VariantSpec& spec : specs) fs::remove(SearchLogPath(spec.id), ignored);
+    for (const fs::path& p : {LogPath(), SamplePath()}) fs::remove_all(p, ignored);
     return kExitOk;
   }
 
@@ -116,6 +121,76 @@ class SweepCommand : public Command {
         return !s.mode.empty() && std::count(only_.begin(), only_.end(), s.id) == 0;
       });
     return all;
+  }
+
+  fs::path LogPath() const { return fs::path(folder_) / "sweep.log"; }
+  fs::path SearchLogPath(const std::string& id) const {
+    return fs::path(folder_) / (id + ".search.log");
+  }
+  fs::path SamplePath() const { return fs::path(folder_) / "sweep_inputs"; }
+
+  /// What was measured before this sweep was stopped. Which variants are asked for may change.
+  Status OpenLog(Context& context, const Model& model) {
+    const HostFacts host = GetHostFacts();
+    Hasher h;
+    h.Add(ModelKey(model.graph)).Add(model.info.sha256).Add(device_.device).Add(flags_.observer);
+    h.Add(static_cast<uint64_t>(device_.threads)).Add(static_cast<uint64_t>(device_.level));
+    for (const Samples* samples : {&calibration_, &evaluation_}) {
+      INFER_ASSIGN(const uint64_t data, DataKey(*samples, context.stop()));
+      h.Add(data);
+      for (int64_t i = 0; samples->labels && i < samples->count; ++i) {
+        INFER_ASSIGN(const std::vector<int64_t> labels, samples->labels(i));
+        for (const int64_t label : labels) h.Add(static_cast<uint64_t>(label));
+      }
+    }
+    h.Add(std::to_string(max_drop_)).Add(host.cpu_model).Add(host.isa).Add(INFER_VERSION);
+    INFER_ASSIGN(log_, AppendLog::Open(LogPath().string(),
+                                       {"infer-opt/sweep-log@1", std::to_string(h.value()),
+                                        "name another folder, or delete it"}));
+    std::error_code failed;
+    fs::create_directories(SamplePath(), failed);
+    if (failed) return IoError(Cat(SamplePath().string(), ": ", failed.message()));
+    const auto& named = model.graph.inputs();
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      if (!inputs_[i].is_tensor()) continue;
+      const std::string path = (SamplePath() / Cat("input_", i, ".pb")).string();
+      INFER_TRY(WriteTensorPb(inputs_[i].tensor(), path, named[i]->name()));
+      input_files_.push_back(Cat(named[i]->name(), "=", path));
+    }
+    return {};
+  }
+
+  /// From the log, or made and measured now. A variant that cannot be made says so; without the
+  /// model as it came there is nothing.
+  Result<Variant> Measured(Context& context, const Model& model, const VariantSpec& spec) {
+    Variant v{.spec = spec};
+    if (const Json* kept = log_->Find(KeyOf(spec))) {
+      v.failure = kept->at("failure").get<std::string>();
+      v.measured = kept->at("measured");
+      if (!v.made() || IsAsWritten(v)) {
+        context.Note(Cat("variant ", spec.id, ": measured before"));
+        return v;
+      }
+      v = {.spec = spec};
+    }
+    context.Note(Cat("variant ", spec.id));
+    const Status made = Make(context, model, v);
+    if (context.stop().stop_requested()) return Cancelled("the sweep was stopped");
+    if (made.code() == Code::kIo || (!made.ok() && spec.mode.empty())) return made;
+    if (!made.ok()) {
+      v = {.spec = spec, .failure = made.message()};
+      context.Warn(Cat("no variant ", spec.id, ": ", made.message()));
+    }
+    INFER_TRY(log_->Add(KeyOf(spec), {{"failure", v.failure}, {"measured", v.measured}}));
+    return v;
+  }
+
+  /// The file is there, and is the one that was measured.
+  static bool IsAsWritten(const Variant& v) {
+    const auto file = InputFile::Open(v.measured.at("path").get<std::string>());
+    if (!file.ok()) return false;
+    const auto sha256 = Sha256Of(**file);
+    return sha256.ok() && *sha256 == v.measured.at("sha256").get<std::string>();
   }
 
   Status SplitData(Context& context, const Graph& g) {
@@ -156,13 +231,16 @@ class SweepCommand : public Command {
                     device_.threads, {},           {},          ""};
     job.format = std::string(mode.formats().front());
     job.limits.max_drop = evaluation_.labels ? std::optional(max_drop_) : std::nullopt;
+    std::vector<std::string> arguments = spec.arguments;
+    if (spec.mode == "mixed" && std::count(arguments.begin(), arguments.end(), kSearchLog) == 0)
+      arguments.insert(arguments.end(), {kSearchLog, SearchLogPath(spec.id).string()});
     INFER_TRY(ParseOptions(
         [&](Options& o) {
           mode.Declare(o);
           flags.Declare(o);
           o.Value("--format", &job.format, "");
         },
-        spec.arguments));
+        arguments));
     Json told;  // what the mode has to tell beside its graph stands in the report of `quantize`
     Context quiet(context.ops(), context.tool(), context.argv(), context.paths(), context.stop());
     quiet.quiet = true;
@@ -177,19 +255,37 @@ class SweepCommand : public Command {
     Model work(model.graph.Clone());
     work.info = model.info;
     if (!v.spec.mode.empty()) INFER_TRY(Quantize(context, v.spec, work.graph));
-    v.path = (std::filesystem::path(folder_) / (v.spec.id + ".onnx")).string();
+    const std::string path = (fs::path(folder_) / (v.spec.id + ".onnx")).string();
     ExportOptions o;
     o.target = v.spec.mode.empty() ? ExportTarget::kOnnx : ExportTarget::kOrt;
-    INFER_ASSIGN(const ExportReport written, ExportModel(work, v.path, o));
-    v.bytes = written.file_bytes + written.external_bytes;
-    INFER_ASSIGN(Model read, LoadModel(context, v.path, model_));
+    INFER_ASSIGN(const ExportReport written, ExportModel(work, path, o));
+    INFER_ASSIGN(Model read, LoadModel(context, path, model_));
+    const std::string sha256 = read.info.sha256;
+    std::optional<AccuracyReport> accuracy;
     if (evaluation_.count > 0) {
-      INFER_ASSIGN(v.accuracy,
+      INFER_ASSIGN(accuracy,
                    CompareGraphs(context, model.graph, read.graph, device_, evaluation_, false));
     }
     INFER_ASSIGN(const auto program, CompileOwnedFor(std::move(read.graph), device_));
-    INFER_ASSIGN(v.timing, TimePair(*program, *golden_, inputs_, context.stop()));
+    INFER_ASSIGN(const PairTiming timing, TimePair(*program, *golden_, inputs_, context.stop()));
+    INFER_ASSIGN(const bench::ColdStart start, ColdStartOf(context, path));
+    v.measured = {
+        {"path", path}, {"sha256", sha256}, {"bytes", written.file_bytes + written.external_bytes}};
+    v.measured.update(MeasuredJson(accuracy, timing));
+    v.measured["memory"] = MemoryJson(start, timing.memory_a);
     return {};
+  }
+
+  /// A fresh process that loads the file, compiles it, and runs it once.
+  Result<bench::ColdStart> ColdStartOf(Context& context, const std::string& path) const {
+    bench::SessionOptions session;
+    session.model = model_;
+    session.device = device_;
+    session.inputs.input = input_files_;
+    INFER_ASSIGN(const auto starts,
+                 bench::MeasureColdStarts(path, session, {.starts = 1, .stop = context.stop()}));
+    if (starts.empty()) return Cancelled("the sweep was stopped");
+    return starts.front();
   }
 
   Status WriteSoFar() {
@@ -199,7 +295,7 @@ class SweepCommand : public Command {
     for (const Variant& v : variants_)
       report_["variants"].push_back(ToJson(v, variants_[0], v.spec.id == r.id));
     report_["recommended"] = {{"id", r.id}, {"why", r.why}};
-    const std::filesystem::path folder(folder_);
+    const fs::path folder(folder_);
     INFER_TRY(WriteFileAtomically((folder / "variants.json").string(),
                                   VariantsJson(variants_).dump(1) + "\n"));
     INFER_TRY(WriteFileAtomically((folder / "sweep.json").string(), report_.dump(1) + "\n"));
@@ -214,12 +310,14 @@ class SweepCommand : public Command {
   Samples calibration_, evaluation_;
   std::vector<Datum> inputs_;
   std::vector<std::string> only_, extra_;
+  std::vector<std::string> input_files_;  ///< NAME=FILE of the first sample
   int64_t calib_count_ = 0;
   uint64_t seed_ = 0;
   double max_drop_ = 0.005;
   Json report_;
   std::unique_ptr<Backend> backend_;
   std::shared_ptr<const Program> golden_;
+  std::unique_ptr<AppendLog> log_;
   std::vector<Variant> variants_;
 };
 

@@ -2,9 +2,9 @@
 
 #include "lib/support/strings.h"
 #include "tools/bench/bench_json.h"
+#include "tools/bench/cold.h"
 #include "tools/bench/numbers.h"
 #include "tools/common/host.h"
-#include "tools/infer_bench/run/cold.h"
 
 namespace infer::bench {
 namespace {

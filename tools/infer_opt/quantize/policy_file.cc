@@ -39,8 +39,15 @@ Json CountsJson(const Policy& policy) {
   return counts;
 }
 
+Json PrecisionsJson(const Policy& policy) {
+  Json j = Json::object();
+  for (const auto& [layer, choice] : policy) j[layer] = Name(choice.precision);
+  return j;
+}
+
 Json PointJson(const FrontPoint& p, ErrorMeasure m) {
   return {{"name", p.name},
+          {"precisions", PrecisionsJson(p.policy)},
           {"layers", CountsJson(p.policy)},
           {"bytes", p.bytes},
           {"ms", p.ms ? Json(*p.ms) : Json()},

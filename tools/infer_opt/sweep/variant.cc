@@ -15,40 +15,65 @@ namespace {
 constexpr double kSignificant = 0.05, kAgreement = 0.98, kSqnrDb = 25;
 constexpr std::string_view kDataMark = "SWEEP_PAGE_DATA";
 
-double LeastSqnr(const AccuracyReport& r) {
-  double least = std::numeric_limits<double>::infinity();
-  for (const ValueAccuracy& v : r.outputs)
-    if (v.is_float) least = std::min(least, v.metrics.sqnr_db);
+/// Numbers are JSON's own, or text: "inf", "-inf", "nan" (JsonNumber).
+double NumberOf(const Json& j) {
+  if (j.is_number()) return j.get<double>();
+  return ParseDouble(j.get<std::string>()).value_or(std::numeric_limits<double>::quiet_NaN());
+}
+
+/// Of the float outputs; `otherwise` where there is none.
+double LeastOf(const Json& accuracy, const char* name, double otherwise) {
+  double least = otherwise;
+  for (const Json& output : accuracy.at("outputs"))
+    if (output.contains(name)) least = std::min(least, NumberOf(output.at(name)));
   return least;
 }
 
-double LeastCosine(const AccuracyReport& r) {
-  double least = 1;
-  for (const ValueAccuracy& v : r.outputs)
-    if (v.is_float) least = std::min(least, v.metrics.cosine);
-  return least;
+double LeastSqnr(const Json& accuracy) {
+  return LeastOf(accuracy, "sqnr_db", std::numeric_limits<double>::infinity());
 }
 
 bool IsAcceptable(const Variant& v, double max_drop) {
-  if (!v.made() || !v.accuracy) return false;
-  if (!v.accuracy->task) return LeastSqnr(*v.accuracy) >= kSqnrDb;
-  if (v.accuracy->task->drop() <= max_drop) return true;
-  const auto& rows = v.accuracy->outputs[0].rows;
-  return v.accuracy->task->p_value() >= kSignificant && rows && rows->top1_agreement >= kAgreement;
+  if (!v.made() || !v.measured.contains("accuracy")) return false;
+  const Json& accuracy = v.measured.at("accuracy");
+  if (!accuracy.contains("task")) return LeastSqnr(accuracy) >= kSqnrDb;
+  const Json& task = accuracy.at("task");
+  if (task.at("drop").get<double>() <= max_drop) return true;
+  const Json& output = accuracy.at("outputs").at(0);
+  return task.at("mcnemar_p").get<double>() >= kSignificant && output.contains("rows") &&
+         output.at("rows").at("top1_agreement").get<double>() >= kAgreement;
 }
 
 /// `a` is at least as good in everything, and better in something.
 bool Beats(const Variant& a, const Variant& b) {
-  const double fa = a.timing->ratio.median, fb = b.timing->ratio.median;
-  if (fa < fb || a.bytes > b.bytes || a.score() < b.score()) return false;
-  return fa > fb || a.bytes < b.bytes || a.score() > b.score();
+  const double fa = a.speed_up(), fb = b.speed_up();
+  if (fa < fb || a.bytes() > b.bytes() || a.score() < b.score()) return false;
+  return fa > fb || a.bytes() < b.bytes() || a.score() > b.score();
+}
+
+double SpeedUpLow(const Variant& v) {
+  return v.measured.at("speed_up").at("median_ci95").at(0).get<double>();
+}
+double SpeedUpHigh(const Variant& v) {
+  return v.measured.at("speed_up").at("median_ci95").at(1).get<double>();
+}
+
+double SizeRatio(const Variant& v, const Variant& golden) {
+  return static_cast<double>(v.bytes()) / static_cast<double>(std::max<int64_t>(golden.bytes(), 1));
+}
+
+/// What the allocator gave out where it is counted, else the resident set.
+int64_t PeakBytes(const Variant& v) {
+  const Json& memory = v.measured.at("memory");
+  const Json& allocated = memory.at("allocated_peak_bytes");
+  return (allocated.is_null() ? memory.at("resident_peak_bytes") : allocated).get<int64_t>();
 }
 
 std::string Percent(double share) { return Cat(share > 0 ? "+" : "", Fixed(100 * share, 2)); }
 
 std::string SpeedUp(const Variant& v) {
-  const Summary& r = v.timing->ratio;
-  return Cat(Fixed(r.median, 2), " [", Fixed(r.median_low, 2), ", ", Fixed(r.median_high, 2), "]");
+  return Cat(Fixed(v.speed_up(), 2), " [", Fixed(SpeedUpLow(v), 2), ", ", Fixed(SpeedUpHigh(v), 2),
+             "]");
 }
 
 }  // namespace
@@ -86,58 +111,71 @@ Result<VariantSpec> ParseVariant(const std::string& text, const std::vector<std:
   return VariantSpec{id, words[0], {words.begin() + 1, words.end()}, id};
 }
 
-int64_t Variant::peak_bytes() const {
-  return timing ? timing->memory_a.weight_bytes + timing->memory_a.arena_bytes : 0;
+std::string KeyOf(const VariantSpec& spec) {
+  return Cat(spec.id, "=", spec.mode, spec.arguments.empty() ? "" : " ", Join(spec.arguments, " "));
 }
 
-double Variant::score() const {
-  if (!accuracy) return 1;
-  return accuracy->task ? accuracy->task->candidate_accuracy() : LeastCosine(*accuracy);
+int64_t Variant::bytes() const { return measured.at("bytes").get<int64_t>(); }
+double Variant::speed_up() const { return measured.at("speed_up").at("median").get<double>(); }
+double Variant::score() const { return NumberOf(measured.at("accuracy_score")); }
+double Variant::delta() const { return NumberOf(measured.at("accuracy_delta")); }
+
+Json MeasuredJson(const std::optional<AccuracyReport>& accuracy, const PairTiming& timing) {
+  Json j = {{"latency_ms", infer::ToJson(timing.a)}, {"speed_up", infer::ToJson(timing.ratio)}};
+  double score = 1, delta = 0;
+  if (accuracy) {
+    j["accuracy"] = infer::ToJson(*accuracy);
+    const double cosine = LeastOf(j["accuracy"], "cosine", 1);
+    score = accuracy->task ? accuracy->task->candidate_accuracy() : cosine;
+    delta = accuracy->task ? -accuracy->task->drop() : cosine - 1;
+  }
+  j["accuracy_score"] = JsonNumber(score);
+  j["accuracy_delta"] = JsonNumber(delta);
+  return j;
 }
 
-double Variant::delta() const {
-  if (!accuracy) return 0;
-  return accuracy->task ? -accuracy->task->drop() : LeastCosine(*accuracy) - 1;
+Json MemoryJson(const bench::ColdStart& start, const MemoryInfo& planned) {
+  const auto& allocated = start.allocated_peak_bytes;
+  return {{"resident_peak_bytes", start.peak_resident_bytes},
+          {"allocated_peak_bytes", allocated ? Json(*allocated) : Json(nullptr)},
+          {"weight_bytes", planned.weight_bytes},
+          {"arena_bytes", planned.arena_bytes}};
 }
 
 void Judge(std::vector<Variant>& variants, double max_drop) {
   for (Variant& v : variants) {
     v.acceptable = v.spec.mode.empty() || IsAcceptable(v, max_drop);
-    v.pareto = v.made() && v.timing && std::none_of(variants.begin(), variants.end(), [&](auto& o) {
-                 return o.made() && o.timing && Beats(o, v);
-               });
+    v.pareto = v.made() && std::none_of(variants.begin(), variants.end(),
+                                        [&](auto& o) { return o.made() && Beats(o, v); });
   }
 }
 
 Recommendation Recommend(const std::vector<Variant>& variants) {
   const Variant* best = &variants[0];
   for (const Variant& v : variants)
-    if (v.made() && v.acceptable && v.timing && v.timing->ratio.median_low > 1 &&
-        v.timing->ratio.median > best->timing->ratio.median)
-      best = &v;
+    if (v.made() && v.acceptable && SpeedUpLow(v) > 1 && v.speed_up() > best->speed_up()) best = &v;
   const Variant* fastest = best;
   for (const Variant& v : variants)
-    if (v.made() && v.acceptable && v.timing &&
-        v.timing->ratio.median_high >= fastest->timing->ratio.median_low && v.bytes < best->bytes)
+    if (v.made() && v.acceptable && SpeedUpHigh(v) >= SpeedUpLow(*fastest) &&
+        v.bytes() < best->bytes())
       best = &v;
   if (best == &variants[0])
-    return {best->spec.id, variants[0].accuracy
+    return {best->spec.id, best->measured.contains("accuracy")
                                ? "no variant that keeps the accuracy is faster or smaller"
                                : "without data no variant is known to keep the accuracy"};
   std::string why = best == fastest
                         ? Cat("the fastest that keeps the accuracy: ", SpeedUp(*best), " x FP32")
                         : Cat("as fast as the fastest (", fastest->spec.id,
                               ") within the intervals, and smaller: ", SpeedUp(*best), " x FP32");
-  why += Cat(", ",
-             Fixed(static_cast<double>(best->bytes) /
-                       static_cast<double>(std::max<int64_t>(variants[0].bytes, 1)),
-                   2),
-             " x its size, ");
-  const AccuracyReport& a = *best->accuracy;
-  why += a.task ? Cat("top-1 ", Percent(best->delta()), " points (lost ", a.task->lost, ", gained ",
-                      a.task->gained, " of ", a.task->samples,
-                      ", p = ", Fixed(a.task->p_value(), 2), ")")
-                : Cat("SQNR ", Fixed(LeastSqnr(a), 1), " dB");
+  why += Cat(", ", Fixed(SizeRatio(*best, variants[0]), 2), " x its size, ");
+  const Json& accuracy = best->measured.at("accuracy");
+  if (!accuracy.contains("task"))
+    return {best->spec.id, Cat(why, "SQNR ", Fixed(LeastSqnr(accuracy), 1), " dB")};
+  const Json& task = accuracy.at("task");
+  why +=
+      Cat("top-1 ", Percent(best->delta()), " points (lost ", task.at("lost").get<int64_t>(),
+          ", gained ", task.at("gained").get<int64_t>(), " of ", task.at("samples").get<int64_t>(),
+          ", p = ", Fixed(task.at("mcnemar_p").get<double>(), 2), ")");
   return {best->spec.id, why};
 }
 
@@ -149,18 +187,8 @@ Json ToJson(const Variant& v, const Variant& golden, bool recommended) {
             {"made", v.made()},
             {"failure", v.failure}};
   if (!v.made()) return j;
-  j["path"] = v.path;
-  j["bytes"] = v.bytes;
-  j["size_ratio"] =
-      static_cast<double>(v.bytes) / static_cast<double>(std::max<int64_t>(golden.bytes, 1));
-  if (v.timing) {
-    j["latency_ms"] = infer::ToJson(v.timing->a);
-    j["speed_up"] = infer::ToJson(v.timing->ratio);
-    j["peak_bytes"] = v.peak_bytes();
-  }
-  j["accuracy_score"] = JsonNumber(v.score());
-  j["accuracy_delta"] = JsonNumber(v.delta());
-  if (v.accuracy) j["accuracy"] = infer::ToJson(*v.accuracy);
+  j.update(v.measured);
+  j["size_ratio"] = SizeRatio(v, golden);
   j["acceptable"] = v.acceptable;
   j["pareto"] = v.pareto;
   j["recommended"] = recommended;
@@ -170,15 +198,18 @@ Json ToJson(const Variant& v, const Variant& golden, bool recommended) {
 Json VariantsJson(const std::vector<Variant>& variants) {
   Json out = Json::array();
   for (const Variant& v : variants) {
-    if (!v.made() || !v.timing) continue;
-    Json j = {{"id", v.spec.id},
-              {"path", v.path},
-              {"dtype", v.spec.dtype},
-              {"quantization", v.spec.mode.empty() ? "none" : v.spec.mode},
-              {"size_mb", static_cast<double>(v.bytes) / 1e6},
-              {"latency_ms", v.timing->a.median}};
+    if (!v.made()) continue;
+    Json j = {
+        {"id", v.spec.id},
+        {"path", v.measured.at("path")},
+        {"dtype", v.spec.dtype},
+        {"quantization", v.spec.mode.empty() ? "none" : v.spec.mode},
+        {"size_mb", static_cast<double>(v.bytes()) / 1e6},
+        {"latency_ms", v.measured.at("latency_ms").at("median")},
+        {"peak_memory_mb", v.measured.at("memory").at("resident_peak_bytes").get<double>() / 1e6}};
     // A number that nobody measured is none.
-    j["accuracy_score"] = v.accuracy ? JsonNumber(v.score()) : Json(nullptr);
+    j["accuracy_score"] =
+        v.measured.contains("accuracy") ? v.measured.at("accuracy_score") : Json(nullptr);
     out.push_back(std::move(j));
   }
   return out;
@@ -186,23 +217,22 @@ Json VariantsJson(const std::vector<Variant>& variants) {
 
 std::string ToText(const std::vector<Variant>& variants, const Recommendation& r) {
   std::vector<std::vector<std::string>> rows = {{"variant", "file", "x size", "ms", "speed-up",
-                                                 "peak memory", "accuracy %", "points", "SQNR dB",
-                                                 "keeps", "front"}};
+                                                 "peak memory", "resident", "accuracy %", "points",
+                                                 "SQNR dB", "keeps", "front"}};
   std::string failed;
   for (const Variant& v : variants) {
-    if (!v.made() || !v.timing) {
+    if (!v.made()) {
       failed += Cat("no ", v.spec.id, ": ", Printable(v.failure), "\n");
       continue;
     }
-    const bool known = v.accuracy.has_value();
-    const bool task = known && v.accuracy->task;
-    rows.push_back({v.spec.id, HumanBytes(v.bytes),
-                    Fixed(static_cast<double>(v.bytes) /
-                              static_cast<double>(std::max<int64_t>(variants[0].bytes, 1)),
-                          3),
-                    Fixed(v.timing->a.median, 3), SpeedUp(v), HumanBytes(v.peak_bytes()),
+    const bool known = v.measured.contains("accuracy");
+    const bool task = known && v.measured.at("accuracy").contains("task");
+    rows.push_back({v.spec.id, HumanBytes(v.bytes()), Fixed(SizeRatio(v, variants[0]), 3),
+                    Fixed(v.measured.at("latency_ms").at("median").get<double>(), 3), SpeedUp(v),
+                    HumanBytes(PeakBytes(v)),
+                    HumanBytes(v.measured.at("memory").at("resident_peak_bytes").get<int64_t>()),
                     task ? Fixed(100 * v.score(), 2) : "-", task ? Percent(v.delta()) : "-",
-                    known ? Fixed(LeastSqnr(*v.accuracy), 1) : "-",
+                    known ? Fixed(LeastSqnr(v.measured.at("accuracy")), 1) : "-",
                     known ? v.acceptable ? "yes" : "no" : "?", v.pareto ? "yes" : ""});
   }
   return Cat(TextTable(rows), failed, "\nrecommended: ", r.id, ", ", r.why, "\n");

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "quant/accuracy/compare.h"
+#include "tools/bench/cold.h"
 #include "tools/common/report.h"
 #include "tools/infer_opt/fuse/measure.h"
 
@@ -22,23 +23,34 @@ std::vector<VariantSpec> PresetVariants(const std::vector<std::string>& modes,
 /// "ID=MODE --option value ...". InvalidArgument: not of that form, or no such mode.
 Result<VariantSpec> ParseVariant(const std::string& text, const std::vector<std::string>& modes);
 
+/// What was measured of a variant, and whether it is good enough.
+///
+/// `measured` is what the report has of it: path, sha256, bytes, latency_ms, speed_up, memory,
+/// accuracy_score, accuracy_delta and, with data, accuracy. What decides is read from there, so a
+/// sweep that goes on after a kill decides what it would have decided.
 struct Variant {
   VariantSpec spec;
-  std::string failure;  ///< why there is none; the rest is empty then
-  std::string path;
-  int64_t bytes = 0;
-  std::optional<AccuracyReport> accuracy;  ///< against the model as it came; nullopt: no data
-  /// a: the variant, b: the model as it came; so ratio is the speed-up.
-  std::optional<PairTiming> timing;
+  std::string failure;  ///< why there is none; `measured` is empty then
+  Json measured = Json::object();
   bool acceptable = false, pareto = false;
+
   bool made() const { return failure.empty(); }
-  /// Weights as kept for running, and activations as planned.
-  int64_t peak_bytes() const;
+  int64_t bytes() const;
+  double speed_up() const;  ///< median
   /// Top-1 with labels, else the least cosine of an output; 1 without data.
   double score() const;
   /// score() minus that of the model as it came.
   double delta() const;
 };
+
+/// As the file of a variant is measured; nullopt: without data.
+Json MeasuredJson(const std::optional<AccuracyReport>& accuracy, const PairTiming& timing);
+/// Peaks of a fresh process that loads the file, compiles it and runs it once, beside what is
+/// planned for running.
+Json MemoryJson(const bench::ColdStart& start, const MemoryInfo& planned);
+
+/// The key of its measurements in a log: id, mode and arguments.
+std::string KeyOf(const VariantSpec& spec);
 
 struct Recommendation {
   std::string id, why;

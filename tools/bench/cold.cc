@@ -1,4 +1,4 @@
-#include "tools/infer_bench/run/cold.h"
+#include "tools/bench/cold.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -170,7 +170,7 @@ Result<Json> FirstResult(const std::string& path, const std::string& text) {
   const Json request = Json::parse(text, nullptr, false);
   if (!request.is_object()) return InvalidArgument("no request");
   const OpRegistry ops = AllOps();
-  Context context(ops, "infer-bench cold start", {}, {}, {});
+  Context context(ops, "cold start", {}, {}, {});
   context.quiet = true;
   INFER_ASSIGN(const Session s, OpenSession(context, path, OptionsOf(request)));
   const auto start = Clock::now();

@@ -1,0 +1,129 @@
+#include "tools/common/append_log.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <optional>
+
+#include "lib/support/hash.h"
+#include "lib/support/strings.h"
+
+namespace infer {
+namespace {
+
+std::string CheckOf(const std::string& key, const Json& value) {
+  return std::to_string(Hasher().Add(key).Add(value.dump()).value());
+}
+
+/// nullopt: not a whole, true line.
+std::optional<std::pair<std::string, Json>> ParseLine(const std::string& line) {
+  Json j = Json::parse(line, nullptr, false);
+  if (!j.is_object() || !j.contains("key") || !j["key"].is_string() || !j.contains("value") ||
+      !j.contains("check") || !j["check"].is_string())
+    return std::nullopt;
+  auto key = j["key"].get<std::string>();
+  if (CheckOf(key, j["value"]) != j["check"].get<std::string>()) return std::nullopt;
+  return std::pair(std::move(key), std::move(j["value"]));
+}
+
+}  // namespace
+
+Status AppendLog::Failed() const { return IoError(Cat(path_, ": ", std::strerror(errno))); }
+
+Result<std::unique_ptr<AppendLog>> AppendLog::Open(const std::string& path,
+                                                   const LogIdentity& identity) {
+  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  if (fd < 0) return IoError(Cat(path, ": ", std::strerror(errno)));
+  std::unique_ptr<AppendLog> log(new AppendLog(fd, path));
+  struct stat facts {};
+  if (::fstat(fd, &facts) != 0) return log->Failed();
+  if (!S_ISREG(facts.st_mode)) return InvalidArgument(Cat(path, ": a log is a plain file"));
+  if (::flock(fd, LOCK_EX | LOCK_NB) != 0)
+    return InvalidArgument(Cat(path, ": another process writes this log"));
+  if (Status s = log->Load(identity); !s.ok()) return s;
+  return log;
+}
+
+AppendLog::~AppendLog() { ::close(fd_); }
+
+Status AppendLog::CutAt(size_t bytes) {
+  if (::ftruncate(fd_, static_cast<off_t>(bytes)) != 0) return Failed();
+  bytes_ = bytes;
+  return {};
+}
+
+Status AppendLog::Append(const std::string& line) {
+  size_t done = 0;
+  while (done < line.size()) {
+    const ssize_t n = ::write(fd_, line.data() + done, line.size() - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) {
+      const Status failed = Failed();
+      (void)CutAt(bytes_);  // half a line; what cannot be cut is dropped when the log is read
+      return failed;
+    }
+    done += static_cast<size_t>(n);
+  }
+  if (::fdatasync(fd_) != 0) return Failed();
+  bytes_ += line.size();
+  return {};
+}
+
+Status AppendLog::Load(const LogIdentity& identity) {
+  std::string text;
+  char buffer[1 << 16];
+  for (;;) {
+    const ssize_t n = ::read(fd_, buffer, sizeof buffer);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return Failed();
+    if (n == 0) break;
+    text.append(buffer, static_cast<size_t>(n));
+  }
+  const std::string header = Json({{"schema", identity.schema}, {"of", identity.of}}).dump() + "\n";
+  // A header that is cut off is an empty log, too.
+  if (text.find('\n') == std::string::npos && header.rfind(text, 0) == 0) {
+    INFER_TRY(CutAt(0));
+    return Append(header);
+  }
+  size_t at = text.find('\n');
+  const Json head = Json::parse(text.substr(0, at), nullptr, false);
+  if (!head.is_object() || head.value("schema", "") != identity.schema)
+    return InvalidModel(Cat(path_, ": no log of this kind (", identity.schema, ")"));
+  if (head.value("of", "") != identity.of)
+    return InvalidArgument(
+        Cat(path_, ": is of another model, data, setting or machine; ", identity.advice));
+  size_t line = 2;
+  for (++at; at < text.size(); ++line) {
+    const size_t end = text.find('\n', at);
+    auto entry = end == std::string::npos ? std::nullopt : ParseLine(text.substr(at, end - at));
+    if (!entry) {
+      if (end != std::string::npos && end + 1 < text.size())
+        return InvalidModel(Cat(path_, ":", line, ": a broken line"));
+      return CutAt(at);
+    }
+    all_.insert_or_assign(std::move(entry->first), std::move(entry->second));
+    at = end + 1;
+  }
+  bytes_ = text.size();
+  return {};
+}
+
+const Json* AppendLog::Find(const std::string& key) const {
+  const auto it = all_.find(key);
+  return it == all_.end() ? nullptr : &it->second;
+}
+
+Status AppendLog::Add(const std::string& key, const Json& value) {
+  // Checked, and kept, as it reads back.
+  Json read = Json::parse(value.dump());
+  const std::string check = CheckOf(key, read);
+  INFER_TRY(Append(Json({{"key", key}, {"value", read}, {"check", check}}).dump() + "\n"));
+  all_.insert_or_assign(key, std::move(read));
+  return {};
+}
+
+}  // namespace infer
