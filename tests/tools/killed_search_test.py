@@ -148,7 +148,7 @@ def own_logs(searches, chance, kills, whole, policy, each_s, end_s):
         log.write_bytes(b"".join(lines[:keep + 1]) + (lines[keep + 1][:cut] if cut else b""))
         at = total if late else chance.randrange(keep + 1, total)
         searches.model.write_bytes(b"old")
-        hit, told = searches.killed(log, at, chance.uniform(0, end_s if late else 2 * each_s))
+        hit, told = searches.killed(log, at, chance.uniform(0, end_s / 2 if late else 2 * each_s))
         hits[late] += hit
         after = whole_lines(log)
         assert len(after) >= at and after[:keep] == [x.rstrip(b"\n") for x in lines[1:keep + 1]]

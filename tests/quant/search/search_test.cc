@@ -328,7 +328,8 @@ TEST(TimeClasses, DifferByShapesNeighboursAndWhatIsAllowed) {
   w = const f32[8,16] ~3
   n = Neg(x)
   a = Gemm(n, u) {transB=1}
-  m = Neg(a)
+  k = Neg(a)
+  m = Neg(k)
 )",
                                   middle, "\n  y = Neg(o)\n}"));
     QuantizeOptions options;
