@@ -355,9 +355,9 @@ KernelList Int8ElementwiseKernels() {
                      {"DequantizeLinear", "", "own", RefuseConversion, MakeConversion}};
   for (std::string_view op : {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"})
     list.push_back({op, "", "int8:view", RefuseView8, MakeView});
-  for (std::string_view op : {"Relu", "LeakyRelu", "Clip", "Sigmoid", "Tanh", "HardSwish",
-                              "HardSigmoid", "Elu", "Gelu", "Exp", "Sqrt", "Erf", "Swish", "Mish",
-                              "Softplus", "Softsign"})
+  for (std::string_view op :
+       {"Relu", "LeakyRelu", "Clip", "Sigmoid", "Tanh", "HardSwish", "HardSigmoid", "Elu", "Gelu",
+        "Exp", "Sqrt", "Erf", "Swish", "Mish", "Softplus", "Softsign"})
     list.push_back({op, "", "int8:table", RefuseTable, MakeTable});
   for (std::string_view op : {"Silu", "SiLU"})
     list.push_back({op, "infer", "int8:table", RefuseTable, MakeTable});
