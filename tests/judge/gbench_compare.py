@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Google Benchmark's own compare.py reads what `infer-bench run --format gbench` writes.
+"""Google Benchmark's own compare.py reads what `infer-bench run` and `kernels` write with --format gbench.
 
 usage: gbench_compare.py INFER_BENCH MODEL
 compare.py: Debian's libbenchmark-tools, or the folder that $INFER_GBENCH_TOOLS names; it needs SciPy."""
@@ -55,6 +55,23 @@ def main(infer_bench, model):
         assert change > 3, change
         pvalue = float(re.search(name + r"_pvalue\s+(\S+)", slower)[1])
         assert pvalue < 0.01, pvalue
+
+        kernels = pathlib.Path(scratch) / "kernels.json"
+        kernels.write_text(subprocess.run(
+            [infer_bench, "kernels", model, "--threads", "1", "--min-time", "0.005", "--repetitions", "9", "-q",
+             "--format", "gbench"], check=True, text=True, stdout=subprocess.PIPE).stdout)
+        # The same numbers, doubled: every kernel takes twice the time.
+        twice = json.loads(kernels.read_text())
+        for b in twice["benchmarks"]:
+            b["real_time"] *= 2
+        doubled = pathlib.Path(scratch) / "doubled.json"
+        doubled.write_text(json.dumps(twice))
+        text = compare(str(kernels), str(doubled))
+        names = {b["run_name"] for b in twice["benchmarks"]}
+        assert len(names) > 3, names
+        for name in names:
+            line = re.search(re.escape(name) + r"_median\s+([+-]\S+)", text)
+            assert line and abs(float(line[1]) - 1) < 1e-3, (name, text)
     print("gbench_compare: compare.py reads our files")
     return 0
 

@@ -35,6 +35,7 @@ ONLY_IN = {  # system header -> the folders that may see it
     r"<(png|jpeglib|jerror)\.h": ["lib/image"],
     r"<re2/": ["lib/ops", "quant"],
     r"<nlohmann/": ["tools", "tests"],
+    r"<benchmark/": ["tools/infer_bench/kernels"],
 }
 BEHIND = {  # a header that one door hides -> how the files that may include it begin
     r"<(oneapi/)?dnnl": "runtime/cpu/onednn",
