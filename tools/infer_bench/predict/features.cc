@@ -164,6 +164,8 @@ class Extractor {
     const StepInfo& info = step_.info;
     const double peak = info.precision.ends_with("s32") ? machine_.int8_gops : machine_.f32_gflops;
     At("launches") = step_.launches > 0 ? step_.launches : 0;
+    At("operators") = static_cast<double>(ops_.size());
+    At("parts") = static_cast<double>(step_.operands.size() + step_.results.size());
     At("copies") = step_.copies;
     At("copy_traffic") = TrafficUs(step_.copied_bytes, step_.copied_bytes);
     work_ = At("work") = static_cast<double>(info.cost.flops) / (peak * 1e3);
@@ -192,6 +194,7 @@ class Extractor {
         break;
       }
     At("rows") = Thousands(std::max(results_ / row, operands_ / from_row));
+    At("operator_rows") = At("rows") * At("operators");
     At("runs") = Thousands(
         main_ == "Transpose" && row != from_row ? results_ : results_ / std::min(row, from_row));
   }
@@ -246,6 +249,13 @@ class Extractor {
       n = static_cast<double>(transposed ? w->dims[1] : w->dims[0]) / g;
       if (!transposed) k = static_cast<double>(w->dims[1]) * area;
       channels_in_ = static_cast<double>(transposed ? w->dims[0] : w->dims[1]);
+    } else if (kind_ == Kind::kAttention && step_.scores.size() >= 2) {
+      Attention();
+      return;
+    } else if (kind_ == Kind::kProduct && w && w == &step_.operands[0]) {
+      // The left matrix is constant: columns are what the result has beside its rows.
+      n = std::max(outs * k / static_cast<double>(w->elements()), 1.0);
+      left_ = true;
     } else if (kind_ == Kind::kProduct && w && main_ != "MatMulNBits") {
       n = std::max(static_cast<double>(w->elements()) / k, 1.0);
     } else if (!step_.results.empty() && !step_.results[0].dims.empty()) {
@@ -263,6 +273,23 @@ class Extractor {
     At("products") = g;
   }
 
+  /// queries x keys scores of each head, both products and the softmax between them.
+  void Attention() {
+    double heads = 1;
+    for (size_t i = 0; i + 2 < step_.scores.size(); ++i)
+      heads *= static_cast<double>(step_.scores[i]);
+    const auto queries = static_cast<double>(step_.scores[step_.scores.size() - 2]);
+    const auto keys = static_cast<double>(step_.scores.back());
+    const double scores = heads * queries * keys;
+    const double depth = static_cast<double>(results_) / std::max(heads * queries, 1.0);
+    At("products") = heads;
+    At("exponentials") = scores / 1e3;
+    At("patches") = heads * queries * RoundUp(keys, 16) / 1e3;
+    At("weights") = heads * keys * (depth + RoundUp(depth, 16)) / 1e3;
+    At("padded_work") = work_ * RoundUp(keys, 16) / std::max(keys, 1.0) * RoundUp(queries, 4) /
+                        std::max(queries, 1.0);
+  }
+
   /// How much larger the last two dimensions of the result are in whole tiles.
   double Tiles() const {
     if (step_.results.empty() || step_.results[0].dims.size() != 4 || kind_ != Kind::kConv)
@@ -275,12 +302,17 @@ class Extractor {
     return ratio;
   }
 
-  /// Operands x [T, N, I], W [D, gates * H, I], R [D, gates * H, H].
+  /// Operands x [T, N, I], W [D, gates * H, I], R [D, gates * H, H]; result Y [T, D, N, H] or
+  /// its last part.
   void Recurrent() {
     const OperandFacts *x = nullptr, *r = nullptr;
+    if (step_.results.empty() || step_.results[0].dims.empty()) return;
+    const int64_t hidden = step_.results[0].dims.back();
     for (const OperandFacts& o : step_.operands) {
-      if (!o.constant && o.dims.size() == 3 && !x) x = &o;
-      if (o.constant && o.dims.size() == 3) r = &o;  // the last: W comes before it
+      if (o.dims.size() != 3) continue;
+      if (!x) x = &o;
+      // The last that fits: W comes before R, and states have no gates.
+      if (o.dims[2] == hidden && o.dims[1] > hidden && o.dims[1] % hidden == 0 && &o != x) r = &o;
     }
     if (!x || !r) return;
     const int64_t repeats = std::max<int64_t>(x->dims[0], 1) * r->dims[0];
@@ -304,7 +336,7 @@ class Extractor {
     }
     if (kind_ == Kind::kProduct) {
       if (!Weights()) return "matmul-batched";
-      const char* what = main_ == "MatMulNBits" ? "int4" : "gemm";
+      const char* what = main_ == "MatMulNBits" ? "int4" : left_ ? "gemm-left" : "gemm";
       return m_ <= 4 ? Cat(what, "-vector") : what;
     }
     return std::string(main_);
@@ -330,9 +362,12 @@ class Extractor {
     const std::string_view numbers =
         step_.info.precision.ends_with("s32") || is_quantized_ ? "int8" : "float";
     const bool is_reference = step_.info.kernel == "reference";
-    out_.families = {Cat(name, " | ", step_.info.kernel, " | ", step_.info.precision),
-                     Cat(name, " | ", is_reference ? "reference" : numbers),
-                     Cat(GroupName(), " | ", is_reference ? "reference" : numbers), "any"};
+    const bool is_vector = name.ends_with("-vector");
+    out_.families = {
+        Cat(name, " | ", step_.info.kernel, " | ", step_.info.precision),
+        Cat(name, " | ", is_reference ? "reference" : numbers),
+        Cat(GroupName(), is_vector ? "-vector | " : " | ", is_reference ? "reference" : numbers),
+        "any"};
   }
 
   const StepFacts& step_;
@@ -342,7 +377,7 @@ class Extractor {
   StepFeatures out_;
   std::string_view main_;
   Kind kind_ = Kind::kOther;
-  bool is_quantized_ = false;
+  bool is_quantized_ = false, left_ = false;
   int64_t results_ = 0, operands_ = 0, moved_ = 0;
   double work_ = 0, m_ = 1, groups_ = 1, area_ = 1, channels_in_ = 0;
 };

@@ -12,9 +12,12 @@ namespace infer::bench {
 
 /// Names and units of the columns; a price is in microseconds per unit.
 inline constexpr std::array kColumns = {
-    "launches",      ///< 1
-    "copies",        ///< operands copied into another layout
-    "copy_traffic",  ///< bytes of these copies at the bandwidth of the level that holds them, us
+    "launches",       ///< 1
+    "operators",      ///< of the model that the step computes
+    "parts",          ///< operands and results
+    "operator_rows",  ///< thousands: operators times rows
+    "copies",         ///< operands copied into another layout
+    "copy_traffic",   ///< bytes of these copies at the bandwidth of the level that holds them, us
     "constant_traffic",  ///< constants at the bandwidth of the level that holds the program, us
     "traffic",           ///< all else that the step moves, at the level that holds that, us
     "results",           ///< thousands of elements written

@@ -16,7 +16,9 @@ class ConvMaker {
 
   void Make() {
     const int64_t resolution =
-        m_.Of({16, 20, 28, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320});
+        m_.Maybe(0.3)
+            ? m_.Of({4, 6, 7, 8, 10, 12, 14, 16, 24})
+            : m_.Of({16, 20, 28, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320});
     const int64_t width = m_.Maybe(0.7) ? resolution : resolution * m_.Of({3, 4, 5}) / 4;
     act_ = static_cast<int64_t>(m_.random.Below(10));
     batch_norm_ = m_.Maybe(0.3);
@@ -202,7 +204,8 @@ void MakeConvNet(Maker& m, bool quantized) { ConvMaker(m, quantized).Make(); }
 void MakeConvNet1d(Maker& m) {
   Net& net = m.net;
   const int64_t act = static_cast<int64_t>(m.random.Below(10)), most = m.Of({32, 64, 128, 256});
-  Value* x = m.FloatInput("input", {m.Of({1, 1, 1, 4}), m.Channels(1, 128), m.Between(16, 4000)});
+  Value* x = m.FloatInput("input", {m.Of({1, 1, 1, 4}), m.Channels(1, 128),
+                                    m.Maybe(0.4) ? m.Between(1, 64) : m.Between(16, 4000)});
   double ops = 0;
   for (int64_t left = m.Between(2, 8); left > 0 && ops < kMostOps / 4; --left) {
     const int64_t inputs = net.Extent(x, 1), kernel = m.Of({1, 1, 3, 5, 9, 15}),

@@ -13,12 +13,23 @@ constexpr double kWarmUpMs = 10;
 constexpr int kWarmUpRuns = 3;
 constexpr double kEnoughMs = 30;
 constexpr double kLeastUs = 0.05;
+// Larger programs would eat the budget of many; reference kernels do some 1e8 operations a second
+// at worst.
+constexpr int64_t kMostOps = 2'000'000'000, kMostReferenceOps = 2'000'000;
+
+bool IsTooLong(const PlanFacts& plan) {
+  int64_t ops = 0, on_reference = 0;
+  for (const StepFacts& s : plan.steps)
+    (s.info.kernel == "reference" ? on_reference : ops) += s.info.cost.flops;
+  return ops > kMostOps || on_reference > kMostReferenceOps;
+}
 
 Status MeasureProgram(const GeneratedProgram& program, size_t index, const Roofline& machine,
                       const CaseOptions& options, MeasuredCases& out) {
   DeviceOptions device;
   device.threads = options.threads;
   INFER_ASSIGN(const PlannedModel model, PlanModel(program.graph, device));
+  if (IsTooLong(model.facts)) return {};
   INFER_ASSIGN(const auto run, model.program->NewContext());
   INFER_ASSIGN(const std::vector<Datum> inputs, RandomModelInputs(program.graph, index));
   for (size_t i = 0; i < inputs.size(); ++i) INFER_TRY(run->BindInput(i, inputs[i]));

@@ -1,5 +1,7 @@
 #include "tools/infer_bench/predict/plan_facts.h"
 
+#include <map>
+
 #include "lib/support/strings.h"
 
 namespace infer::bench {
@@ -14,15 +16,27 @@ std::vector<OperandFacts> FactsOf(const std::vector<PlanView::Operand>& operands
   return list;
 }
 
-/// The views that a compilation shows last.
+/// The views that a compilation shows last, and what a group no longer shows.
 struct LastViews {
   PlanView layouts, launches, memory;
+  std::map<std::string, Dims> softmax;  // by node
   void Keep(const PlanView& view) {
+    if (view.name == "partition")
+      for (const PlanView::Step& s : view.steps)
+        if (s.op == "Softmax" && !s.node.empty())
+          softmax[s.node] = OperandOf(s.results[0].type).dims;
     if (view.name == "layouts") layouts = view;
     if (view.name == "launches") launches = view;
     if (view.name == "memory") memory = view;
   }
 };
+
+Dims ScoresOf(const StepInfo& info, const LastViews& views) {
+  if (info.kernel.find("attention") == std::string::npos) return {};
+  for (const std::string& node : info.fused_from)
+    if (const auto it = views.softmax.find(node); it != views.softmax.end()) return it->second;
+  return {};
+}
 
 void CountLaunches(const LastViews& views, PlanFacts& facts) {
   for (const PlanView::Launch& l : views.launches.launches) {
@@ -75,6 +89,7 @@ Result<PlannedModel> PlanModel(const Graph& g, const DeviceOptions& options) {
     StepFacts& step = facts.steps.emplace_back();
     step.info = infos[s];
     step.late = infos[s].kernel == "bodies";
+    step.scores = ScoresOf(infos[s], views);
     step.operands = FactsOf(views.layouts.steps[s].operands);
     step.results = FactsOf(views.layouts.steps[s].results);
     facts.constant_bytes += infos[s].constant_bytes;

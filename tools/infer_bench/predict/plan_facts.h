@@ -23,6 +23,7 @@ struct StepFacts {
   bool late = false;         ///< its shapes hang on data, or it runs bodies: cannot be predicted
   int copies = 0;            ///< of operands into other layouts
   int64_t copied_bytes = 0;  ///< read and written by them
+  Dims scores;               ///< of the softmax in an attention, [.., queries, keys]; empty: none
 };
 
 struct PlanFacts {
