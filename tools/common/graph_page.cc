@@ -6,6 +6,7 @@
 
 #include "lib/support/readable.h"
 #include "lib/support/strings.h"
+#include "tools/common/html_page.h"
 #include "tools/common/report.h"
 
 namespace infer {
@@ -163,15 +164,7 @@ std::string ToHtml(const GraphPage& page) {
   const Json data = {{"title", page.title},
                      {"before", ToJson(before, page.before_ms)},
                      {"after", ToJson(after, page.after_ms)}};
-  std::string text = data.dump(-1, ' ', false, Json::error_handler_t::replace);
-  // The text stands in a script element, which "</" could end.
-  for (size_t at = 0; (at = text.find("</", at)) != std::string::npos; at += 3)
-    text.insert(at + 1, "\\");
-  for (size_t at = 0; (at = text.find("<!--", at)) != std::string::npos; at += 6)
-    text.replace(at, 1, "\\u003c");
-  std::string html(GraphPageTemplate());
-  html.replace(html.find(kDataMark), kDataMark.size(), text);
-  return html;
+  return PageWithData(GraphPageTemplate(), kDataMark, data);
 }
 
 }  // namespace infer

@@ -5,6 +5,7 @@
 #include "lib/support/readable.h"
 #include "lib/support/strings.h"
 #include "tools/common/accuracy_report.h"
+#include "tools/common/html_page.h"
 
 namespace infer {
 
@@ -239,15 +240,7 @@ std::string ToText(const std::vector<Variant>& variants, const Recommendation& r
 }
 
 std::string SweepPage(const Json& report) {
-  std::string text = report.dump(-1, ' ', false, Json::error_handler_t::replace);
-  // The text stands in a script element, which "</" could end.
-  for (size_t at = 0; (at = text.find("</", at)) != std::string::npos; at += 3)
-    text.insert(at + 1, "\\");
-  for (size_t at = 0; (at = text.find("<!--", at)) != std::string::npos; at += 6)
-    text.replace(at, 1, "\\u003c");
-  std::string html(SweepPageTemplate());
-  html.replace(html.find(kDataMark), kDataMark.size(), text);
-  return html;
+  return PageWithData(SweepPageTemplate(), kDataMark, report);
 }
 
 }  // namespace infer
