@@ -271,6 +271,7 @@ class BenchCompareCommand : public Command {
     INFER_TRY(telling_.Tell(context, {c}));
     if (live.interrupted) context.Warn("interrupted: what was measured so far");
     report["passed"] = !c.fails;
+    INFER_TRY(telling_.WritePage(context, report));
     INFER_TRY(WriteReport(context, std::move(report)));
     return c.fails ? kExitGateFailed : kExitOk;
   }

@@ -9,6 +9,7 @@
 #include "tools/infer_bench/load/curve.h"
 #include "tools/infer_bench/load/scenario.h"
 #include "tools/infer_bench/load/setup.h"
+#include "tools/infer_bench/page/page.h"
 
 namespace infer {
 namespace {
@@ -48,6 +49,7 @@ class LoadCommand : public Command {
     o.Value("--target-latency", &target_ms_, "server: ms that the percentile must not exceed");
     o.Value("--percentile", &percentile_, "Of the scenario; 0: as its rules say");
     o.Value("--samples-per-query", &samples_, "Of the scenario; 0: as its rules say");
+    html_.Declare(o);
   }
 
   Result<ExitCode> Run(Context& context) override {
@@ -78,6 +80,7 @@ class LoadCommand : public Command {
     report_["watch"] = ToJson(watched);
     report_["interrupted"] = context.stop().stop_requested();
     SetLastWords({});
+    INFER_TRY(html_.Write(context, report_));
     INFER_TRY(WriteReport(context, std::move(report_)));
     return code;
   }
@@ -227,12 +230,15 @@ class LoadCommand : public Command {
 
   /// For a run that does not end within a second of a signal.
   void KeepLastWords(const Context& context) {
-    if (context.json_path.empty() || context.json_path == "-") return;
+    const std::string path = context.json_path == "-" ? "" : context.json_path;
+    if (path.empty() && !html_.wanted()) return;
     Json partial = report_;
     partial["interrupted"] = true;
-    SetLastWords([path = context.json_path, text = ReportText(context, partial)] {
-      (void)WriteFileAtomically(path, text);
-    });
+    SetLastWords(
+        [path, text = ReportText(context, partial), page = html_.LastWords(context, partial)] {
+          if (!path.empty()) (void)WriteFileAtomically(path, text);
+          if (page) page();
+        });
   }
 
   std::string path_;
@@ -244,6 +250,7 @@ class LoadCommand : public Command {
   double capacity_s_ = 3;
   std::string scenario_;
   double target_ms_ = 0, percentile_ = 0;
+  HtmlOption html_;
   Json report_;
 };
 

@@ -9,6 +9,7 @@
 #include "tools/common/streams.h"
 #include "tools/common/terminal.h"
 #include "tools/infer_bench/commands.h"
+#include "tools/infer_bench/page/page.h"
 #include "tools/infer_bench/run/formats.h"
 #include "tools/infer_bench/run/measure_cell.h"
 
@@ -47,6 +48,7 @@ class BenchRunCommand : public Command {
            "Measure which processors slow each other (two threads of one core)");
     o.Choice("--format", &format_, {"table", "json", "jsonl", "csv", "markdown", "gbench"},
              "What goes to standard output");
+    html_.Declare(o);
     profile_.Declare(o);
   }
 
@@ -56,7 +58,8 @@ class BenchRunCommand : public Command {
       return InvalidArgument(Cat("--format ", format_, " and --json - both want standard output"));
     INFER_ASSIGN(const std::vector<Cell> cells, Grid(paths_, grid_));
     cell_.sampling.stop = context.stop();
-    cell_.profile = profile_.wanted() || !context.json_path.empty() || format_ == "json";
+    cell_.profile =
+        profile_.wanted() || html_.wanted() || !context.json_path.empty() || format_ == "json";
     INFER_TRY(Begin(context));
     Status failure;
     for (size_t i = 0; i < cells.size() && !context.stop().stop_requested(); ++i) {
@@ -137,6 +140,7 @@ class BenchRunCommand : public Command {
       INFER_TRY(context.Stream(JsonLine("end", {{"interrupted", interrupted},
                                                 {"results", report_["results"].size()},
                                                 {"warnings", context.warnings()}})));
+    INFER_TRY(html_.Write(context, report_));
     INFER_TRY(WriteReport(context, std::move(report_)));
     return kExitOk;
   }
@@ -155,8 +159,10 @@ class BenchRunCommand : public Command {
                                : context.json_path == "-" ? ReportText(context, partial)
                                                           : "";
     const std::string path = context.json_path == "-" ? "" : context.json_path;
-    SetLastWords([stream, path, text = ReportText(context, partial)] {
+    SetLastWords([stream, path, text = ReportText(context, partial),
+                  page = html_.LastWords(context, partial)] {
       if (!stream.empty()) (void)WriteStream(stdout, stream);
+      if (page) page();
       if (!path.empty()) (void)WriteFileAtomically(path, text);
     });
   }
@@ -167,6 +173,7 @@ class BenchRunCommand : public Command {
   bool probe_cores_ = false;
   std::string format_ = "table";
   ProfileOptions profile_;
+  HtmlOption html_;
   Json report_;
   std::vector<ModelProfile> profiles_;
   std::vector<size_t> profiled_;  // which result each is of

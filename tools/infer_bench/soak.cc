@@ -10,6 +10,7 @@
 #include "tools/common/signals.h"
 #include "tools/infer_bench/commands.h"
 #include "tools/infer_bench/load/setup.h"
+#include "tools/infer_bench/page/page.h"
 
 namespace infer {
 namespace {
@@ -63,6 +64,7 @@ class SoakCommand : public Command {
             "Of the median latency per hour, as a share of it");
     o.Value("--max-memory-drift", &memory_mb_, "Of the resident set per hour, MB");
     o.Flag("--strict", &strict_, "Inconclusive fails, too");
+    html_.Declare(o);
   }
 
   Result<ExitCode> Run(Context& context) override {
@@ -99,6 +101,7 @@ class SoakCommand : public Command {
     report["watch"] = ToJson(watched);
     report["interrupted"] = r.load.interrupted;
     Print(context, r);
+    INFER_TRY(html_.Write(context, report));
     INFER_TRY(WriteReport(context, std::move(report)));
     const bool fails =
         r.verdict == DriftVerdict::kDrifts || (strict_ && r.verdict == DriftVerdict::kInconclusive);
@@ -155,6 +158,7 @@ class SoakCommand : public Command {
   SoakOptions soak_ = {.load = {}, .window_s = 0, .resident = {}};
   double memory_mb_ = 4;
   bool strict_ = false;
+  HtmlOption html_;
 };
 
 }  // namespace

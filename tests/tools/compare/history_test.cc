@@ -109,5 +109,30 @@ TEST_F(HistoryFile, OfFilesTheStepsFromOneToTheNextCount) {
   EXPECT_FALSE(LearnFloor(all, {{"name", "s"}}, "live"));
 }
 
+TEST_F(HistoryFile, SeriesTellTheFloorOfTheirTime) {
+  History h;
+  for (int i = 0; i < 60; ++i) {
+    h.entries.push_back(Entry(i % 2 ? 0.01 : -0.01));
+    h.entries.push_back(Entry(0, "t", i < 30 ? 1 : 2, "files"));
+  }
+  h.damaged = {"line 3: no JSON object"};
+  const Json j = HistorySeries(h);
+  EXPECT_EQ(j["damaged"].size(), 1u);
+  ASSERT_EQ(j["series"].size(), 2u);
+  for (const size_t k : {0u, 1u}) {
+    const Json& s = j["series"][k];
+    ASSERT_EQ(s["entries"].size(), 60u);
+    std::vector<HistoryEntry> before;
+    for (size_t i = 0; i < 60; ++i) {
+      // The same as of all entries before, though HistorySeries looks at the latest alone.
+      const auto floor = LearnFloor(before, s["series"], s["kind"]);
+      EXPECT_EQ(s["entries"][i]["floor"], floor ? Json(floor->share) : Json()) << k << " " << i;
+      before.push_back(h.entries[2 * i + k]);
+    }
+  }
+  EXPECT_TRUE(j["series"][0]["entries"][7]["floor"].is_null());
+  EXPECT_GT(j["series"][0]["entries"][8]["floor"], 0.04);
+}
+
 }  // namespace
 }  // namespace infer

@@ -10,9 +10,11 @@
 #include <cstring>
 #include <ctime>
 #include <fstream>
+#include <map>
 
 #include "lib/support/statistics.h"
 #include "lib/support/strings.h"
+#include "tools/common/parse_json.h"
 
 namespace infer {
 namespace {
@@ -44,8 +46,9 @@ class LockedFile {
 
 /// Why a line is no entry; "": it is one.
 std::string Parse(const std::string& line, HistoryEntry& e) {
-  const Json j = Json::parse(line, nullptr, false);
-  if (j.is_discarded() || !j.is_object()) return "no JSON object";
+  const auto parsed = ParseJson(line);
+  if (!parsed.ok() || !parsed->is_object()) return "no JSON object";
+  const Json& j = *parsed;
   if (j.value("schema", Json()) != kSchema) return Cat("its schema is not ", kSchema);
   const auto number = [&](const char* key, double& to) {
     if (!j.contains(key) || !j[key].is_number()) return false;
@@ -126,6 +129,35 @@ std::optional<NoiseFloor> LearnFloor(std::span<const HistoryEntry> entries, cons
     differences.erase(differences.begin(), differences.end() - kMostDifferences);
   return NoiseFloor{std::expm1(kSigmas * Quantile(differences, 0.5)),
                     static_cast<int>(differences.size())};
+}
+
+Json HistorySeries(const History& history) {
+  std::vector<std::vector<HistoryEntry>> all;
+  std::map<std::string, size_t> index;  // by kind and series
+  for (const HistoryEntry& e : history.entries) {
+    const auto [at, is_new] = index.emplace(Cat(e.kind, " ", e.series.dump()), all.size());
+    if (is_new) all.emplace_back();
+    all[at->second].push_back(e);
+  }
+  Json series = Json::array();
+  for (const auto& entries : all) {
+    Json told = Json::array();
+    for (size_t i = 0; i < entries.size(); ++i) {
+      const HistoryEntry& e = entries[i];
+      // Differences of files are between neighbours: one entry more.
+      const size_t first = i - std::min(i, kMostDifferences + 1);
+      const auto floor = LearnFloor({&entries[first], i - first}, e.series, e.kind);
+      told.push_back({{"time", e.time},
+                      {"effect", e.effect},
+                      {"b_ms", e.b_ms},
+                      {"starts", e.starts},
+                      {"verdict", e.verdict},
+                      {"floor", floor ? Json(floor->share) : Json()}});
+    }
+    series.push_back(
+        {{"kind", entries[0].kind}, {"series", entries[0].series}, {"entries", std::move(told)}});
+  }
+  return {{"series", std::move(series)}, {"damaged", history.damaged}};
 }
 
 std::string UtcNow() {

@@ -44,6 +44,11 @@ struct NoiseFloor {
 std::optional<NoiseFloor> LearnFloor(std::span<const HistoryEntry> entries, const Json& series,
                                      const std::string& kind);
 
+/// For people, series by series in the order of their first entries: {"series": [{"kind", "series",
+/// "entries": [{"time", "effect", "b_ms", "starts", "verdict", "floor"}]}], "damaged": [...]}.
+/// floor: what LearnFloor took from the entries before, null where they were too few.
+Json HistorySeries(const History& history);
+
 std::string UtcNow();
 
 }  // namespace infer

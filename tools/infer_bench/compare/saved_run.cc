@@ -23,6 +23,7 @@ void TellingOptions::Declare(Options& o) {
            "How the result is printed; github: lines that annotate a pull request");
   o.Value("--summary", &summary, "File that a Markdown table is appended to ($GITHUB_STEP_SUMMARY)",
           PathUse::kWrite);
+  html.Declare(o);
 }
 
 void TellingOptions::Gate(Conclusion& c) const {
@@ -50,6 +51,15 @@ Result<History> TellingOptions::Read(Context& context) const {
   if (h.damaged.size() > kTold)
     context.Warn(Cat(history, ": ", h.damaged.size() - kTold, " more damaged lines"));
   return h;
+}
+
+Status TellingOptions::WritePage(Context& context, const Json& report) const {
+  std::vector<PagePart> histories;
+  if (html.wanted() && !history.empty()) {
+    INFER_ASSIGN(const History all, ReadHistory(history));
+    histories.push_back({history, HistorySeries(all)});
+  }
+  return html.Write(context, report, histories);
 }
 
 Result<ExitCode> RunSaved(Context& context, const std::vector<std::string> (&paths)[2],
@@ -115,6 +125,7 @@ Result<ExitCode> RunSaved(Context& context, const std::vector<std::string> (&pat
   report["unmatched"] = unmatched;
   report["passed"] = !fails;
   INFER_TRY(options.Tell(context, all));
+  INFER_TRY(options.WritePage(context, report));
   INFER_TRY(WriteReport(context, std::move(report)));
   return fails ? kExitGateFailed : kExitOk;
 }

@@ -2,6 +2,7 @@
 /// What live and saved comparisons share: the history, the gate, and how conclusions are told.
 #include "tools/infer_bench/compare/conclusion.h"
 #include "tools/infer_bench/compare/history.h"
+#include "tools/infer_bench/page/page.h"
 
 namespace infer {
 
@@ -12,6 +13,7 @@ struct TellingOptions {
   std::string series;            ///< name of the series in the history; "": by model and settings
   double min_effect = 0.015, fail_above = 0;
   bool strict = false;
+  HtmlOption html;
 
   void Declare(Options& options);
   /// Sets c.fails: B is slower by more than fail_above, or nothing can be said and strict.
@@ -20,6 +22,8 @@ struct TellingOptions {
   Status Tell(Context& context, const std::vector<Conclusion>& all) const;
   /// The history, its damaged lines as warnings. Empty where none was asked for. Io.
   Result<History> Read(Context& context) const;
+  /// The page of --html, with the history as it is now. Io.
+  Status WritePage(Context& context, const Json& report) const;
 };
 
 /// Compares reports in files. `paths[side]`: several reports are several starts;

@@ -1,0 +1,17 @@
+#pragma once
+/// Reports in files, for the page: what may be drawn, and nothing else.
+#include <string>
+
+#include "tools/common/report.h"
+
+namespace infer {
+
+/// A report of run, compare, load or soak, as far as it goes: what is missing or null the page
+/// leaves out. InvalidArgument says what is wrong: no JSON, another kind or version, a value that
+/// is not what it has to be, more than 64 MB. Io.
+Result<Json> ReadReport(const std::string& path);
+
+/// The checks of ReadReport on what was read. InvalidArgument.
+Status CheckReport(const Json& report);
+
+}  // namespace infer
