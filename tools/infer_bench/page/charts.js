@@ -184,6 +184,7 @@ class Chart {
         .key(name, svg('rect', {class: `band f-${kind}`, width: 22, height: 12}));
   }
   shade(from, to, kind, name) {  // from top to bottom
+    if (!Number.isFinite(from) || !Number.isFinite(to)) return this;
     const left = this.px(from), right = this.px(to);
     return this
         .add(svg(
