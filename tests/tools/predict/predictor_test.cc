@@ -120,6 +120,18 @@ TEST(Features, OfAConvolution) {
   EXPECT_THAT(FeaturesOf(s, 1 << 24, Machine()).families[0], testing::StartsWith("depthwise |"));
 }
 
+TEST(Features, OfARecurrentStepInAnyOrderOfItsOperands) {
+  for (const bool weights_first : {false, true}) {
+    StepFacts s = Step("LSTM", "own", "f32[5,1,32]", "f32[5,1,1,64]");
+    s.operands.push_back(OperandOf("f32[1,256,32]"));
+    s.operands.push_back(OperandOf("f32[1,256,64]"));
+    if (weights_first) std::reverse(s.operands.begin(), s.operands.end() - 1);
+    const StepFeatures f = FeaturesOf(s, 1 << 24, Machine());
+    EXPECT_EQ(f.x[Column("repeats")], 5);
+    EXPECT_NEAR(f.x[Column("repeated_traffic")], 5 * 256 * 64 * 4 / 50e3, 1e-9);
+  }
+}
+
 TEST(Features, OperandTypes) {
   EXPECT_EQ(OperandOf("f32[]").elements(), 1);
   EXPECT_EQ(OperandOf("i4[3, 5]").bytes(), 8);

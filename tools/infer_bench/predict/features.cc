@@ -309,11 +309,12 @@ class Extractor {
     if (step_.results.empty() || step_.results[0].dims.empty()) return;
     const int64_t hidden = step_.results[0].dims.back();
     for (const OperandFacts& o : step_.operands) {
-      if (o.dims.size() != 3) continue;
-      if (!x) x = &o;
       // The last that fits: W comes before R, and states have no gates.
-      if (o.dims[2] == hidden && o.dims[1] > hidden && o.dims[1] % hidden == 0 && &o != x) r = &o;
+      const int64_t gates = o.dims.size() == 3 ? o.dims[1] / std::max<int64_t>(hidden, 1) : 0;
+      if (gates >= 3 && gates <= 4 && o.dims[2] == hidden && o.dims[1] == gates * hidden) r = &o;
     }
+    for (const OperandFacts& o : step_.operands)
+      if (r && !x && o.dims.size() == 3 && o.dims[1] != r->dims[1]) x = &o;
     if (!x || !r) return;
     const int64_t repeats = std::max<int64_t>(x->dims[0], 1) * r->dims[0];
     At("repeats") = static_cast<double>(repeats);
