@@ -123,6 +123,7 @@ Result<CalibratedValue> ChooseOf(const Observer& o, const QuantGrid& grid) {
   v.seen = o.seen();
   v.count = o.count();
   v.non_finite = o.non_finite();
+  if (v.count + v.non_finite == 0) return v;  // its extents were 0 in every sample
   INFER_ASSIGN(const ObservedRange chosen, o.Choose(grid));
   v.range = chosen.range;
   v.observer = chosen.observer;

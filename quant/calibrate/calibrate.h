@@ -18,7 +18,7 @@ namespace infer {
 struct CalibratedValue {
   Interval seen;              ///< exact minimum and maximum of the finite elements
   Interval range;             ///< what the observer chose to cover
-  int64_t count = 0;          ///< finite elements
+  int64_t count = 0;          ///< finite elements; 0: the value was empty in all samples
   int64_t non_finite = 0;     ///< NaN and infinities, left out of both
   std::string observer = {};  ///< whose range it is, where there was a choice ("auto")
   std::vector<RangeCandidate> candidates = {};  ///< and what else there was, with the errors
@@ -56,9 +56,10 @@ struct CalibrationOptions {
 
 /// Runs every sample through `graph` on `backend` with the values `wanted` (names; graph inputs,
 /// inner values and outputs alike) as extra outputs, once. Memory does not grow with the samples;
-/// shapes may differ from sample to sample.
-/// InvalidArgument: no samples, a name that is no f32 value of the graph, or a damaged cache.
-/// InvalidModel: a value without one finite element. Cancelled: the stop token fired.
+/// shapes may differ from sample to sample, and extents may be 0 (an empty cache of keys and
+/// values). InvalidArgument: no samples, a name that is no f32 value of the graph, or a damaged
+/// cache. InvalidModel: a value whose elements are all NaN or infinite. Cancelled: the stop token
+/// fired.
 Result<CalibrationTable> Calibrate(const Graph& graph, const std::vector<std::string>& wanted,
                                    const Samples& samples, const Backend& backend,
                                    const CalibrationOptions& options = {});

@@ -112,7 +112,7 @@ Status RecipeRunner::Calibrate(StaticModel& m, const ObserverFactory& observer, 
   c.grid = m.scheme.activations;
   c.memory = memory;
   INFER_ASSIGN(m.ranges, infer::Calibrate(m.graph, ObservedValues(plan), with, *run_.backend, c));
-  return {};
+  return KeepUnseen(m.graph, original_, m.ranges, m.scheme).status();
 }
 
 Result<std::string> RecipeRunner::Recalibrate(StaticModel& m, std::string note,

@@ -154,6 +154,35 @@ std::vector<std::string> ObservedValues(const QuantPlan& plan) {
   return names;
 }
 
+Result<QuantPlan> KeepUnseen(const Graph& g, const Graph& original, const CalibrationTable& ranges,
+                             QuantScheme& scheme) {
+  const auto unseen = [&](const Value* v) {
+    const auto it = v && !v->is_constant() ? ranges.find(v->name()) : ranges.end();
+    return it != ranges.end() && it->second.count == 0;
+  };
+  while (true) {
+    INFER_ASSIGN(QuantPlan plan, PlanQuantization(g, original, scheme));
+    bool changed = false;
+    for (const PlannedNode& p : plan.nodes) {
+      if (!p.integer) continue;
+      const Value* empty = nullptr;
+      for (size_t i = 0; i < p.node->inputs().size(); ++i)
+        if (IsQuantizedOperand(*p.op, *p.node, i) && unseen(p.node->input(i)))
+          empty = p.node->input(i);
+      for (const Value* v : p.node->outputs())
+        if (unseen(v)) empty = v;
+      if (unseen(p.result)) empty = p.result;
+      if (!empty) continue;
+      changed |=
+          scheme.keep
+              .emplace(p.node->output(0)->name(), Cat("calibration saw no number of its value '",
+                                                      empty->name(), "', which was always empty"))
+              .second;
+    }
+    if (!changed) return plan;
+  }
+}
+
 Result<StaticResult> RewriteStatic(const StaticModel& model, const Graph& original,
                                    int64_t calibration_samples) {
   StaticResult r{model.graph.Clone(), {}};
@@ -173,19 +202,22 @@ Result<StaticResult> RewriteStatic(const StaticModel& model, const Graph& origin
 
 Result<QuantizeReport> QuantizeStatic(Graph& g, const Samples& samples, const Backend& backend,
                                       const QuantizeOptions& options) {
-  INFER_ASSIGN(Graph prepared, PrepareStatic(g, options.prepare));
   StaticModel model{Graph(g.ops()), {}, options.scheme};
-  {
-    INFER_ASSIGN(const QuantPlan plan, PlanQuantization(prepared, g, options.scheme));
+  // A second round only where a value was empty in all samples: other values take its place.
+  while (true) {
+    INFER_ASSIGN(model.graph, PrepareStatic(g, options.prepare));
+    INFER_ASSIGN(const QuantPlan plan, KeepUnseen(model.graph, g, model.ranges, model.scheme));
     if (plan.values.empty()) return NothingToDo(plan);
     std::vector<std::string> wanted;
-    for (const size_t i : plan.observed) wanted.push_back(plan.values[i]->name());
+    for (const size_t i : plan.observed)
+      if (!model.ranges.contains(plan.values[i]->name())) wanted.push_back(plan.values[i]->name());
+    if (wanted.empty()) break;
     // Calibration lets the folded weights go and they are folded again: so they are not held beside
     // those of `g` and the packed ones.
-    INFER_ASSIGN(model.ranges, CalibrateOwned(std::move(prepared), wanted, samples, backend,
-                                              CalibrationOf(options)));
+    INFER_ASSIGN(CalibrationTable seen, CalibrateOwned(std::move(model.graph), wanted, samples,
+                                                       backend, CalibrationOf(options)));
+    model.ranges.merge(std::move(seen));
   }
-  INFER_ASSIGN(model.graph, PrepareStatic(g, options.prepare));
   INFER_ASSIGN(StaticResult result, RewriteStatic(model, g, samples.count));
   g = std::move(result.graph);
   return std::move(result.report);

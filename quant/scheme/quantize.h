@@ -44,6 +44,10 @@ struct StaticResult {
 Result<Graph> PrepareStatic(const Graph& g, bool prepare = true);
 /// Every value that a plan with more nodes kept f32 could observe, too.
 std::vector<std::string> ObservedValues(const QuantPlan& plan);
+/// Layers of `scheme` that would read or make a value which `ranges` saw no number of (its extents
+/// were 0 in every sample) are kept f32, with the reason. Returns the plan that is left.
+Result<QuantPlan> KeepUnseen(const Graph& g, const Graph& original, const CalibrationTable& ranges,
+                             QuantScheme& scheme);
 /// The last part: plans and rewrites a copy. `original` as for PlanQuantization. Unsupported:
 /// nothing is left to quantize.
 Result<StaticResult> RewriteStatic(const StaticModel& model, const Graph& original,

@@ -115,15 +115,17 @@ Result<MixedModel> MixedModel::Make(const Graph& g, const Samples& calibration,
   m.bytes_before_ = ConstantBytesOf(g);
   m.samples_ = calibration.count;
   if (options.prepare) INFER_TRY(PrepareForQuantization(m.prepared_));
-  INFER_ASSIGN(const QuantPlan plan, PlanQuantization(m.prepared_, g, options.scheme));
+  INFER_ASSIGN(QuantPlan plan, PlanQuantization(m.prepared_, g, options.scheme));
+  if (!plan.values.empty()) {
+    INFER_ASSIGN(m.table_, Calibrate(m.prepared_, ObservedValues(plan), calibration, backend,
+                                     CalibrationOf(options)));
+    INFER_ASSIGN(plan, KeepUnseen(m.prepared_, g, m.table_, m.options_.scheme));
+  }
+  m.values_ = ObservedValues(plan);
   INFER_TRY(m.FindLayers(plan));
   if (m.layers_.empty())
     return Unsupported("the model has no convolution, matrix product or table of embeddings");
   INFER_TRY(m.RoundWeights(calibration, backend));
-  for (const Value* v : plan.values) m.values_.push_back(v->name());
-  if (m.values_.empty()) return m;
-  INFER_ASSIGN(m.table_,
-               Calibrate(m.prepared_, m.values_, calibration, backend, CalibrationOf(options)));
   return m;
 }
 

@@ -56,6 +56,23 @@ TEST_F(CalibrateTest, VariableShapes) {
   EXPECT_EQ(table->at("y").seen, (Interval{-6, -1}));
 }
 
+/// An empty cache of keys and values is a valid input.
+TEST_F(CalibrateTest, EmptyExtents) {
+  const Graph g = Parse("graph g(x: f32[N,3], p: f32[M,3]) -> (y, z) { y = Neg(x)\n z = Neg(p) }");
+  const Tensor none(DType::kF32, {0, 3}), row = Tensor::Of<float>({1, 3}, {1, 2, 3});
+  const Samples samples = InMemory({{none, none}, {row, none}});
+  const auto table = Calibrate(g, {"x", "y", "p", "z"}, samples, *backend_);
+  ASSERT_TRUE(table.ok()) << table.status().message();
+  EXPECT_EQ(table->at("y").seen, (Interval{-3, -1}));
+  EXPECT_EQ(table->at("y").count, 3);
+  EXPECT_EQ(table->at("p").count, 0);
+  EXPECT_EQ(table->at("z").range, Interval{});
+  // Numbers of which none is finite are a broken model, not an empty value.
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const Samples broken = InMemory({{Tensor::Of<float>({1, 3}, {nan, nan, nan}), none}});
+  EXPECT_EQ(Calibrate(g, {"y"}, broken, *backend_).status().code(), Code::kInvalidModel);
+}
+
 constexpr char kNet[] = R"(graph g(x: f32[N, 3]) -> (z) {
   two = const f32[1] {2}
   y = Mul(x, two)

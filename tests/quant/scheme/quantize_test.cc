@@ -347,6 +347,49 @@ TEST(QuantizeStatic, PairsCostFewBytes) {
     for (size_t j = 0; j < i; ++j) EXPECT_FALSE(BitEqual(*parameters[i], *parameters[j]));
 }
 
+/// Keys of the past, which is empty in all samples or in the first, and new ones.
+constexpr std::string_view kDecoder = R"(
+graph g(x: f32[1,4], past: f32[P,4]) -> (y, present) {
+  w = const f32[4,4] ~1
+  k = MatMul(x, w)
+  present = Concat(past, k) {axis = 0}
+  t = Transpose(present) {perm = [1, 0]}
+  y = MatMul(x, t)
+})";
+
+Samples Steps(int64_t count, int64_t first_past, int64_t later_past) {
+  Random random(5);
+  std::vector<std::vector<Datum>> runs;
+  for (int64_t i = 0; i < count; ++i) {
+    Tensor x(DType::kF32, {1, 4}), past(DType::kF32, {i == 0 ? first_past : later_past, 4});
+    for (Tensor* t : {&x, &past})
+      for (float& v : t->mutable_data<float>()) v = static_cast<float>(random.Normal());
+    runs.push_back({x, past});
+  }
+  return InMemory(std::move(runs));
+}
+
+TEST(QuantizeStatic, AValueThatIsSometimesEmptyIsCalibratedOnTheOthers) {
+  Graph g = MustParse(kDecoder);
+  const Graph golden = g.Clone();
+  const QuantizeReport r = MustQuantize(g, Steps(8, 0, 3), Plain());
+  EXPECT_EQ(r.integer_layers, 3) << "two products and Concat";
+  EXPECT_GT(SqnrDb(golden, g, Steps(8, 2, 5)), 20);
+}
+
+TEST(QuantizeStatic, WhatReadsAValueThatIsAlwaysEmptyStaysFloat) {
+  Graph g = MustParse(kDecoder);
+  const Graph golden = g.Clone();
+  const QuantizeReport r = MustQuantize(g, Steps(8, 0, 0), Plain());
+  std::map<std::string, std::string> reason;
+  for (const QuantizedLayer& l : r.layers) reason[l.op] = l.reason;
+  EXPECT_THAT(reason["Concat"], HasSubstr("'past', which was always empty"));
+  EXPECT_EQ(reason["MatMul"], "");
+  EXPECT_EQ(Count(g, "QuantizeLinear"), 2) << "x and the keys, not the past";
+  EXPECT_GT(SqnrDb(golden, g, Steps(8, 0, 0)), 20);
+  EXPECT_GT(SqnrDb(golden, g, Steps(8, 3, 3)), 5) << "cut to the range of the new keys";
+}
+
 TEST(QuantizeStatic, RefusalsLeaveTheGraphAlone) {
   Graph g = MustParse("graph g(x: f32[2]) -> (y) { y = Relu(x) }");
   const uint64_t before = Fingerprint(g);
