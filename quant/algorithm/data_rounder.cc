@@ -86,6 +86,44 @@ RoundedWeights RoundGroup(const BlockWeights& w, const BlockGrid& grid, const He
   return done;
 }
 
+BlockQuantized NearestCodes(const BlockWeights& w, std::span<const float> scales) {
+  BlockQuantized q = EmptyBlocks(w.rows, w.depth, {8, 0, /*symmetric=*/true, /*positive=*/true});
+  q.scales.assign(scales.begin(), scales.end());
+  for (int64_t r = 0; r < w.rows; ++r)
+    for (int64_t k = 0; k < w.depth; ++k)
+      q.codes[static_cast<size_t>(r * w.depth + k)] =
+          EncodeWeight(w.row(r)[static_cast<size_t>(k)],
+                       {scales[static_cast<size_t>(r)], q.grid.middle()}, q.grid);
+  return q;
+}
+
+/// One group: codes of weights whose scales stay.
+RoundedWeights RoundCodesOfGroup(const BlockWeights& w, std::span<const float> scales,
+                                 const HessianPair& h) {
+  const Hessian& judge = h.held_out.rows > 0 ? h.held_out : h.fit;
+  RoundedWeights done;
+  done.q = NearestCodes(w, scales);
+  done.method = "nearest";
+  done.of_outputs = true;
+  if (!h.fit.finite() || !judge.finite()) {
+    done.note = "its calibration data hold NaN or infinity";
+    return done;
+  }
+  done.nearest_error = done.error = OutputError(w, done.q, judge.sum);
+  BlockQuantized q = done.q;
+  if (const Status s = GptqRound(w, h.fit.sum, h.fit.rows, {}, q); !s.ok()) {
+    done.note = s.message();
+    return done;
+  }
+  RefineCodes(w, h.fit.sum, kSweeps, q, /*keep_scales=*/true);
+  const double error = OutputError(w, q, judge.sum);
+  if (!(error < done.error)) return done;
+  done.error = error;
+  done.q = std::move(q);
+  done.method = "gptq";
+  return done;
+}
+
 /// Adds the error of the rows themselves: a multiple of the identity, such that it weighs relative
 /// to the rows what the error of the outputs weighs relative to those.
 void AddLookup(const BlockWeights& w, Hessian& h) {
@@ -124,15 +162,23 @@ class DataRounder {
         method_(method),
         options_(std::move(options)) {
     for (const auto& n : graph_.nodes()) {
-      auto source = SourceOf(*n);
-      if (!source.ok() || !Readable(*source)) continue;
-      sources_.push_back(*std::move(source));
+      Add(SourceOf(*n));
+      for (const size_t operand : {size_t{1}, size_t{2}}) Add(LayerSourceOf(*n, operand));
     }
   }
 
   Result<RoundedWeights> Round(const RoundRequest& r) {
     std::vector<const RowSource*> wanted;
-    if (const std::string why = FindSources(r, wanted); !why.empty()) {
+    const bool layer = !r.scales.empty();
+    if (const std::string why = layer ? FindLayers(r, wanted) : FindSources(r, wanted);
+        !why.empty()) {
+      if (layer) {
+        RoundedWeights nearest;
+        nearest.q = NearestCodes(r.w, r.scales);
+        nearest.method = "nearest";
+        nearest.note = why;
+        return nearest;
+      }
       INFER_ASSIGN(RoundedWeights plain, MseRounder()(r));
       plain.note = why;
       return plain;
@@ -144,10 +190,20 @@ class DataRounder {
       sum.fit.Add(h.fit);
       sum.held_out.Add(h.held_out);
     }
+    if (layer) return RoundCodesByData(r.w, r.scales, sum);
     return RoundByData(r.w, r.grid, sum, method_, r.looked_up);
   }
 
  private:
+  void Add(Result<RowSource> source) {
+    if (!source.ok() || !Readable(*source)) return;
+    // A convolution is told twice: here without, there with the name of its weights.
+    if (!sources_.empty() && sources_.back().conv && sources_.back().conv == source->conv)
+      sources_.back() = *std::move(source);
+    else
+      sources_.push_back(*std::move(source));
+  }
+
   bool Readable(const RowSource& s) const {
     const Value* v = graph_.FindValue(s.value);
     return !v->is_constant() && v->type().is_tensor() && v->dtype() == DType::kF32;
@@ -159,7 +215,7 @@ class DataRounder {
     for (const std::string& name : r.operands) {
       const auto it = std::find_if(sources_.begin(), sources_.end(), [&](const RowSource& s) {
         return s.value == name && s.depth == r.w.depth && r.w.rows % s.groups == 0 &&
-               (!s.conv || s.conv->input(1)->name() == r.weights);
+               !s.positions && (!s.conv || s.conv->input(1)->name() == r.weights);
       });
       if (it == sources_.end())
         return Cat("its operand '", name, "' is not read in rows of ", r.w.depth);
@@ -167,6 +223,20 @@ class DataRounder {
                        [&](const RowSource* s) { return s->Key() == it->Key(); }))
         wanted.push_back(&*it);
     }
+    if (wanted.size() > 1 && wanted.front()->groups > 1) return "grouped convolutions share it";
+    return "";
+  }
+
+  /// The same for a layer: every way in which its constant is multiplied.
+  std::string FindLayers(const RoundRequest& r, std::vector<const RowSource*>& wanted) const {
+    if (r.w.depth > kMaxLayerDepth)
+      return Cat("it sums over ", r.w.depth, " inputs, more than ", kMaxLayerDepth);
+    for (const RowSource& s : sources_)
+      if (s.weights == r.weights && s.depth == r.w.depth && r.w.rows % s.groups == 0 &&
+          std::none_of(wanted.begin(), wanted.end(),
+                       [&](const RowSource* o) { return o->Key() == s.Key(); }))
+        wanted.push_back(&s);
+    if (wanted.empty()) return "what its weights are multiplied with is not known";
     if (wanted.size() > 1 && wanted.front()->groups > 1) return "grouped convolutions share it";
     return "";
   }
@@ -253,13 +323,13 @@ std::optional<DataMethod> DataMethodNamed(std::string_view name) {
   return std::nullopt;
 }
 
-RoundedWeights RoundByData(const BlockWeights& w, const BlockGrid& grid, const HessianPair& h,
-                           DataMethod method, bool looked_up) {
-  if (looked_up) {
-    HessianPair both = h;
-    for (Hessian* part : {&both.fit, &both.held_out}) AddLookup(w, *part);
-    return RoundByData(w, grid, both, method);
-  }
+namespace {
+
+/// Each group of rows by itself; `round` gets its weights, first row and moments. Errors become
+/// relative.
+RoundedWeights ByGroups(
+    const BlockWeights& w, const HessianPair& h,
+    const std::function<RoundedWeights(const BlockWeights&, int64_t, const HessianPair&)>& round) {
   RoundedWeights all;
   double energy = 0;
   const int64_t groups = h.fit.groups, rows = w.rows / groups;
@@ -268,7 +338,7 @@ RoundedWeights RoundByData(const BlockWeights& w, const BlockGrid& grid, const H
                                              static_cast<size_t>(rows * w.depth)),
                             rows, w.depth};
     const HessianPair pair{GroupOf(h.fit, g), GroupOf(h.held_out, g)};
-    RoundedWeights done = RoundGroup(part, grid, pair, method);
+    RoundedWeights done = round(part, g * rows, pair);
     energy += OutputEnergy(part, pair.held_out.rows > 0 ? pair.held_out.sum : pair.fit.sum);
     if (g == 0) {
       all = std::move(done);
@@ -280,6 +350,28 @@ RoundedWeights RoundByData(const BlockWeights& w, const BlockGrid& grid, const H
   all.error = relative(all.error);
   all.nearest_error = relative(all.nearest_error);
   return all;
+}
+
+}  // namespace
+
+RoundedWeights RoundByData(const BlockWeights& w, const BlockGrid& grid, const HessianPair& h,
+                           DataMethod method, bool looked_up) {
+  if (looked_up) {
+    HessianPair both = h;
+    for (Hessian* part : {&both.fit, &both.held_out}) AddLookup(w, *part);
+    return RoundByData(w, grid, both, method);
+  }
+  return ByGroups(w, h, [&](const BlockWeights& part, int64_t, const HessianPair& pair) {
+    return RoundGroup(part, grid, pair, method);
+  });
+}
+
+RoundedWeights RoundCodesByData(const BlockWeights& w, std::span<const float> scales,
+                                const HessianPair& h) {
+  return ByGroups(w, h, [&](const BlockWeights& part, int64_t first, const HessianPair& pair) {
+    return RoundCodesOfGroup(
+        part, scales.subspan(static_cast<size_t>(first), static_cast<size_t>(part.rows)), pair);
+  });
 }
 
 BlockRounder MakeDataRounder(const Graph& graph, const Samples& samples, const Backend& backend,

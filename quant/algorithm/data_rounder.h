@@ -27,10 +27,19 @@ std::optional<DataMethod> DataMethodNamed(std::string_view name);
 RoundedWeights RoundByData(const BlockWeights& w, const BlockGrid& grid, const HessianPair& h,
                            DataMethod method, bool looked_up = false);
 
+/// The same for codes whose scales, one per row, are given: GPTQ, or nearest where that errs less.
+/// Grid: 8 bits, symmetric, a scale per row.
+RoundedWeights RoundCodesByData(const BlockWeights& w, std::span<const float> scales,
+                                const HessianPair& h);
+
+/// Layers that sum over more inputs, whose factorisation is slow, are rounded to nearest.
+inline constexpr int64_t kMaxLayerDepth = 2304;
+
 /// A rounder for the products of `graph`, which is copied. Moments are summed when weights are
 /// first asked for, with those of as many later layers as the budget holds: ask in the graph's
 /// order. Weights that only look up, or whose operand has no moments, are rounded to nearest, with
-/// the reason in `note`. `backend` must outlive the rounder.
+/// the reason in `note`. Requests with scales are for layers (LayerSourceOf), which
+/// RoundCodesByData rounds whatever the method. `backend` must outlive the rounder.
 BlockRounder MakeDataRounder(const Graph& graph, const Samples& samples, const Backend& backend,
                              DataMethod method, const HessianOptions& options = {});
 

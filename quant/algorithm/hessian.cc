@@ -65,6 +65,7 @@ struct Sink {
 
   Status See(const Tensor& x, int64_t run, int64_t windows) {
     if (source.conv) return SeeWindows(x, run, windows);
+    if (source.positions) return SeePositions(x, run, windows);
     if (x.rank() == 0 || x.dim(-1) != source.depth)
       return InvalidModel(Cat("value '", source.value, "' has no rows of ", source.depth));
     if (x.num_elements() > 0) Add(x.data<float>().data(), x.num_elements() / source.depth, 0, run);
@@ -72,6 +73,7 @@ struct Sink {
   }
 
   Status SeeWindows(const Tensor& x, int64_t run, int64_t windows);
+  Status SeePositions(const Tensor& x, int64_t run, int64_t most);
 };
 
 /// Copies the window at output position `out` of channels [first, first + channels) into `row`.
@@ -123,6 +125,25 @@ Status Sink::SeeWindows(const Tensor& x, int64_t run, int64_t windows) {
   return {};
 }
 
+/// The channels of evenly spaced positions of [batch, channels, ...].
+Status Sink::SeePositions(const Tensor& x, int64_t run, int64_t most) {
+  if (x.rank() < 3 || x.dim(1) != source.depth)
+    return InvalidModel(Cat("value '", source.value, "' has no ", source.depth, " channels"));
+  if (x.num_elements() == 0) return {};
+  const int64_t plane = x.num_elements() / (x.dim(0) * source.depth), taken = std::min(most, plane);
+  std::vector<float> rows(static_cast<size_t>(taken * source.depth));
+  for (int64_t b = 0; b < x.dim(0); ++b) {
+    const float* const image = x.data<float>().data() + b * source.depth * plane;
+    for (int64_t k = 0; k < taken; ++k) {
+      const int64_t at = (k * plane / taken + run) % plane;
+      for (int64_t c = 0; c < source.depth; ++c)
+        rows[static_cast<size_t>(k * source.depth + c)] = image[c * plane + at];
+    }
+    Add(rows.data(), taken, 0, run);
+  }
+  return {};
+}
+
 Status CheckValue(const Graph& graph, const RowSource& s) {
   const Value* v = graph.FindValue(s.value);
   if (!v || v->is_constant() || !v->type().is_tensor() || v->dtype() != DType::kF32)
@@ -147,7 +168,7 @@ void Hessian::Add(const Hessian& o) {
 }
 
 std::string RowSource::Key() const {
-  if (!conv) return value;
+  if (!conv) return positions ? Cat(value, " positions") : value;
   std::string key = Cat(value, " windows of ", depth, "/", groups);
   for (const char* name : {"kernel_shape", "strides", "dilations", "pads"})
     if (const auto it = conv->attrs().find(name); it != conv->attrs().end())
@@ -179,6 +200,34 @@ Result<RowSource> SourceOf(const Node& node) {
     return InvalidArgument("its operand is transposed");
   const bool transposed = node.Is("Gemm") && node.Attr<int64_t>("transB") != 0;
   s.depth = dims[transposed ? 1 : 0];
+  return s;
+}
+
+Result<RowSource> LayerSourceOf(const Node& node, size_t operand) {
+  if (!node.input(operand) || !node.input(operand)->is_constant())
+    return InvalidArgument("its weights are not constant");
+  const Tensor& w = *node.input(operand)->constant();
+  RowSource s;
+  s.value = node.input(0)->name();
+  if (node.Is("Conv") && operand == 1) {
+    INFER_ASSIGN(s, SourceOf(node));
+  } else if (node.Is("ConvTranspose") && operand == 1) {
+    if (node.Attr<int64_t>("group") != 1) return InvalidArgument("it has groups");
+    s.positions = true;
+    s.depth = w.dim(0);
+  } else if ((node.Is("LSTM") || node.Is("GRU") || node.Is("RNN")) && operand <= 2) {
+    s.depth = w.dim(2);
+    if (operand == 2) {
+      if (w.dim(0) != 1) return InvalidArgument("it has two directions");
+      if (node.Is("GRU") && node.Attr<int64_t>("linear_before_reset") == 0)
+        return InvalidArgument("a gate lies between its states and their weights");
+      if (!node.output(0)) return InvalidArgument("its states are no result");
+      s.value = node.output(0)->name();
+    }
+  } else {
+    return InvalidArgument(Cat(node.op(), " is no convolution or recurrent layer"));
+  }
+  s.weights = node.input(operand)->name();
   return s;
 }
 

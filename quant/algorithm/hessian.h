@@ -4,7 +4,8 @@
 /// that data-driven rounding needs of the data (Optimal Brain Quantization, arXiv 2208.11580).
 ///
 /// A row is what one output element is a dot product with: a row of the last axis for MatMul and
-/// Gemm, a window of the input (im2col) for Conv, of which an evenly spaced part is taken.
+/// Gemm, a window of the input (im2col) for Conv, the channels of a position for ConvTranspose; of
+/// windows and positions an evenly spaced part is taken.
 ///
 /// Memory: depth^2 floats per operand, whatever the number of samples; operands that do not fit
 /// into the budget together are summed in several passes over the samples.
@@ -43,6 +44,8 @@ struct RowSource {
   std::string value;           ///< f32 value of the graph
   const Node* conv = nullptr;  ///< windows of this convolution; nullptr: rows of the last axis
   int64_t depth = 0, groups = 1;
+  bool positions = false;    ///< rows of axis 1 instead: what ConvTranspose multiplies
+  std::string weights = {};  ///< of LayerSourceOf: the constant's name
   /// Equal for sources that have the same rows.
   std::string Key() const;
 };
@@ -50,9 +53,14 @@ struct RowSource {
 /// How `node` reads the operand that its weights are multiplied with. InvalidArgument with the
 /// reason: no MatMul, Gemm or Conv, weights that are not constant, a transposed operand.
 Result<RowSource> SourceOf(const Node& node);
+/// The same for the constant `operand` of Conv, ConvTranspose (one group), LSTM, GRU and RNN. The
+/// recurrent weights multiply the layer's own results, which stand for the states before them: one
+/// direction, whose results are read. The outputs that overlap in a ConvTranspose are added; here
+/// each counts by itself. InvalidArgument with the reason.
+Result<RowSource> LayerSourceOf(const Node& node, size_t operand);
 
 struct HessianOptions {
-  int64_t conv_windows = 64;               ///< taken of each image, evenly spaced
+  int64_t conv_windows = 64;               ///< or positions, taken of each image, evenly spaced
   int64_t max_bytes = int64_t{512} << 20;  ///< of the sums that are held at once
   int threads = 0;
   int level = 0;  ///< of the rewrites that the graph is compiled with

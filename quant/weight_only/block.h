@@ -92,6 +92,8 @@ struct RoundRequest {
   BlockWeights w;
   BlockGrid grid;
   bool looked_up = false;  ///< a table of embeddings, too
+  /// Of a layer whose codes alone are chosen: the scale of each row. Operands are not told then.
+  std::span<const float> scales = {};
 };
 
 struct RoundedWeights {

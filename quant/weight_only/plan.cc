@@ -221,10 +221,11 @@ class Planner {
       group.is_layer = layer;
       group.axis = axis;
       group.rows_first = s.rows_first;
-      if (!layer) {
-        group.rows = s.source->constant()->dim(s.rows_first ? 0 : 1);
-        group.depth = s.source->constant()->dim(s.rows_first ? 1 : 0);
-      }
+      const Tensor& w = *s.source->constant();
+      if (layer)
+        SetLayerRows(*r.node, w, group);
+      else
+        group.rows = w.dim(s.rows_first ? 0 : 1), group.depth = w.dim(s.rows_first ? 1 : 0);
       plan_.groups.push_back(std::move(group));
     }
     WeightGroup& group = plan_.groups[static_cast<size_t>(r.group)];
@@ -232,6 +233,15 @@ class Planner {
     group.has_lookup |= r.use == WeightUse::kLookup;
     group.has_product |= r.use == WeightUse::kProduct;
     SetGrid(group);
+  }
+
+  /// What one sum goes over is the depth: a window, the channels of a position, a step's inputs.
+  static void SetLayerRows(const Node& n, const Tensor& w, WeightGroup& group) {
+    group.rows_first = !n.Is("ConvTranspose");
+    group.depth = n.Is("Conv")            ? w.num_elements() / w.dim(0)
+                  : n.Is("ConvTranspose") ? w.dim(0)
+                                          : w.dim(2);
+    group.rows = w.num_elements() / group.depth;
   }
 
   static int AxisOf(const WeightReader& r) {

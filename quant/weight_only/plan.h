@@ -48,7 +48,8 @@ struct WeightReader {
 /// Numbers that are stored once.
 struct WeightGroup {
   Value* source = nullptr;  ///< constant, f32
-  bool rows_first = false;  ///< source is [rows, depth], else [depth, rows]
+  /// source, seen as a matrix, is [rows, depth], else [depth, rows]
+  bool rows_first = false;
   int64_t rows = 0, depth = 0;
   int axis = -1;  ///< of kLayer: the axis of the channels; -1: per tensor
   BlockGrid grid;

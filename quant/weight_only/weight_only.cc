@@ -63,7 +63,7 @@ class WeightQuantizer {
       if (options_.progress) options_.progress(i, total);
       const WeightGroup& group = plan_.groups[static_cast<size_t>(i)];
       const std::string name = group.source->name();
-      Status done = group.is_layer ? QuantizeLayer(group) : QuantizeBlocks(group, rounder);
+      Status done = group.is_layer ? QuantizeLayer(group, rounder) : QuantizeBlocks(group, rounder);
       if (!done.ok()) return std::move(done).In(name);
     }
     if (options_.progress) options_.progress(total, total);
@@ -104,12 +104,47 @@ class WeightQuantizer {
     return {};
   }
 
-  Status QuantizeLayer(const WeightGroup& group) {
+  /// The scale of each row of `weights`.
+  static std::vector<float> RowScales(const WeightGroup& group, const QuantParams& params) {
+    const Tensor& w = *group.source->constant();
+    std::vector<float> scales(static_cast<size_t>(group.rows), params.scale[0]);
+    if (group.axis < 0) return scales;
+    int64_t inner = 1;
+    for (int i = group.axis + 1; i < w.rank(); ++i) inner *= w.dim(i);
+    for (int64_t r = 0; r < group.rows; ++r) {
+      const int64_t first = group.rows_first ? r * group.depth : r;
+      scales[static_cast<size_t>(r)] =
+          params.scale[static_cast<size_t>(first / inner % w.dim(group.axis))];
+    }
+    return scales;
+  }
+
+  /// The codes that `rounder` chooses for the scales of `params`; what it tells goes to `layer`.
+  Status RoundLayer(const WeightGroup& group, const BlockRounder& rounder,
+                    const QuantParams& params, QuantizedLayer& layer, Tensor& codes) {
+    const GroupWeights weights(group);
+    const std::vector<float> scales = RowScales(group, params);
+    INFER_ASSIGN(const RoundedWeights rounded,
+                 rounder({group.source->name(), {}, weights.view(), group.grid, false, scales}));
+    layer.method = rounded.method;
+    layer.note = rounded.note;
+    if (rounded.of_outputs) {
+      layer.output_error = rounded.error;
+      layer.nearest_output_error = rounded.nearest_error;
+    }
+    const BlockQuantized& q = rounded.q;
+    for (int64_t r = 0; r < q.rows; ++r)
+      for (int64_t k = 0; k < q.depth; ++k)
+        codes.SetInt(group.rows_first ? r * q.depth + k : k * q.rows + r,
+                     q.codes[static_cast<size_t>(r * q.depth + k)] - q.grid.middle());
+    return {};
+  }
+
+  Status QuantizeLayer(const WeightGroup& group, const BlockRounder& rounder) {
     const Tensor& w = *group.source->constant();
     const QuantParams params = ChooseWeightParams(w, group.axis, {DType::kI8, true, false});
-    const Tensor codes = QuantizeTensor(w, params);
-    const Tensor real = DequantizeTensor(codes, params);
-    const double error = RelativeErrorOf(w, real);
+    Tensor codes = QuantizeTensor(w, params);
+    const double error = RelativeErrorOf(w, DequantizeTensor(codes, params));
     if (error > options_.scheme.layer_error) {
       for (const size_t i : group.readers)
         report_.layers[i].reason =
@@ -121,6 +156,10 @@ class WeightQuantizer {
     first.method = "nearest";
     first.weight_error = first.nearest_error = error;
     first.per_channel = group.axis >= 0;
+    if (options_.round_layers) {
+      INFER_TRY(RoundLayer(group, rounder, params, first, codes));
+      first.weight_error = RelativeErrorOf(w, DequantizeTensor(codes, params));
+    }
     const int64_t before = w.byte_size();
     INFER_ASSIGN(const WrittenWeights written,
                  WriteLayerGroup(g_, plan_, group, codes, params.scale));

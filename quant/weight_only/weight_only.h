@@ -17,6 +17,9 @@ struct WeightOnlyOptions {
   /// so that a rounder may run the graph over data first, and may change constants in ways that
   /// leave its results as they are. Default: NearestRounder().
   std::function<Result<BlockRounder>(Graph& prepared, const WeightPlan& plan)> rounder;
+  /// The codes of layers (convolutions, recurrent operators), whose scales stay, come from
+  /// `rounder`, too, by requests with RoundRequest::scales; else they are rounded to nearest.
+  bool round_layers = false;
   /// Simplify and fuse first; off for a graph that is prepared already.
   bool prepare = true;
   Progress progress = nullptr;

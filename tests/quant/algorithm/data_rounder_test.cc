@@ -188,6 +188,73 @@ TEST_F(DataRounderTest, AModelErrsLessWhateverTheFormat) {
   }
 }
 
+TEST_F(DataRounderTest, CodesAloneErrLessToo) {
+  const std::vector<float> scales(kRows, 0.02f);
+  const RoundedWeights r = RoundCodesByData(w_, scales, h_);
+  EXPECT_EQ(r.method, "gptq");
+  EXPECT_LT(r.error, 0.6 * r.nearest_error);
+  EXPECT_EQ(r.q.scales, scales);
+  HessianPair few = h_;
+  few.fit.rows = 10;
+  const RoundedWeights n = RoundCodesByData(w_, scales, few);
+  EXPECT_EQ(n.method, "nearest");
+  EXPECT_THAT(n.note, testing::HasSubstr("too few rows"));
+}
+
+/// Smooth images: neighbouring pixels and channels say much of each other.
+Samples SmoothImages(const Graph& g, int64_t count, uint64_t seed) {
+  Random random(seed);
+  std::vector<std::vector<Datum>> runs;
+  for (int64_t i = 0; i < count; ++i) {
+    Tensor t(DType::kF32, g.inputs()[0]->shape().static_dims());
+    const int64_t plane = t.dim(2) * t.dim(3);
+    double value = 0;
+    for (int64_t k = 0; k < t.num_elements(); ++k) {
+      if (k % plane == 0) value *= 0.9;
+      value = 0.9 * value + 0.4 * random.Normal();
+      t.mutable_data<float>()[static_cast<size_t>(k)] = static_cast<float>(value);
+    }
+    runs.push_back({std::move(t)});
+  }
+  return InMemory(std::move(runs));
+}
+
+TEST_F(DataRounderTest, LayersOf8BitsAreRoundedByData) {
+  // Convolution, grouped one and transposed one, then the sequence of columns through an LSTM.
+  const Graph golden = MustParse(R"(graph g(x: f32[1,8,10,10]) -> (h) {
+  w = const f32[16,8,3,3] ~1  v = const f32[32,8,3,3] ~2  u = const f32[32,16,3,3] ~3
+  a = const f32[1,128,16] ~4  b = const f32[1,128,32] ~5  axis = const i64[1] {2}
+  c = Conv(x, w) {pads = [1,1,1,1]}
+  d = Conv(c, v) {pads = [1,1,1,1], group = 2}
+  e = ConvTranspose(d, u) {strides = [2,2]}
+  f = ReduceMean(e, axis) {keepdims = 0}
+  q = Transpose(f) {perm = [2, 0, 1]}
+  h, _ = LSTM(q, a, b) {hidden_size = 32} })");
+  const Samples calibration = SmoothImages(golden, 32, 1), others = SmoothImages(golden, 16, 2);
+  double error[2];
+  for (const bool by_data : {false, true}) {
+    Graph g = golden.Clone();
+    WeightOnlyOptions options;
+    options.prepare = false;
+    options.round_layers = by_data;
+    options.rounder = [&](Graph& prepared, const WeightPlan& plan) -> Result<BlockRounder> {
+      if (!by_data) return NearestRounder();
+      return RounderFromData(prepared, plan, calibration, *backend_, DataMethod::kGptq);
+    };
+    const auto report = QuantizeWeightOnly(g, options);
+    ASSERT_TRUE(report.ok()) << report.status().message();
+    EXPECT_EQ(report->integer_layers, 5);
+    for (const QuantizedLayer& l : report->layers) {
+      EXPECT_EQ(l.method, by_data ? "gptq" : "nearest") << l.name << ": " << l.note;
+      if (by_data) {
+        EXPECT_LT(l.output_error, (l.op == "LSTM" ? 1 : 0.9) * l.nearest_output_error) << l.name;
+      }
+    }
+    error[by_data] = ErrorOf(g, golden, *backend_, others, 0, 16);
+  }
+  EXPECT_LT(error[1], 0.8 * error[0]);
+}
+
 TEST_F(DataRounderTest, TiedTablesKeepTheirRowsToo) {
   // Only one direction matters to the product; the looked-up rows have all of them.
   HessianPair one = h_;

@@ -124,6 +124,53 @@ TEST_F(HessianTest, TakesSomeWindowsOfLargeImages) {
   EXPECT_EQ(Total(table->begin()->second).rows, 120);
 }
 
+/// w^T H w over the positions is the energy of one tap's outputs: with a kernel of 1 all there is.
+TEST_F(HessianTest, PositionsOfTransposedConvolutions) {
+  const Graph g = MustParse(R"(graph g(x: f32[2,3,4,5]) -> (y) {
+  w = const f32[3,1,1,1] {1, -2, 0.5}
+  y = ConvTranspose(x, w)
+})");
+  const auto source = LayerSourceOf(*g.nodes().front(), 1);
+  ASSERT_TRUE(source.ok()) << source.status().message();
+  EXPECT_EQ(source->depth, 3);
+  EXPECT_EQ(source->weights, "w");
+  const Samples samples = NormalSamples(g, 2, 3);
+  const auto table = SumHessians(g, {&*source, 1}, samples, *backend_);
+  ASSERT_TRUE(table.ok()) << table.status().message();
+  const Hessian h = Total(table->begin()->second);
+  EXPECT_EQ(h.rows, 2 * 2 * 20);
+  const auto program = backend_->Compile(g, {});
+  double energy = 0, form = 0;
+  for (int64_t run = 0; run < 2; ++run) {
+    const auto y = RunOnce(**program, *samples.get(run));
+    for (const float v : (*y)[0].tensor().ToFloats()) energy += double{v} * v;
+  }
+  const double w[] = {1, -2, 0.5};
+  for (size_t i = 0; i < 3; ++i)
+    for (size_t j = 0; j < 3; ++j) form += w[i] * w[j] * double{h.sum[i * 3 + j]};
+  EXPECT_NEAR(form / energy, 1, 1e-5);
+}
+
+TEST_F(HessianTest, RecurrentLayersMultiplyInputsAndTheirOwnResults) {
+  const Graph g = MustParse(R"(graph g(x: f32[5,1,4]) -> (y, z, h) {
+  w = const f32[1,12,4] ~1  r = const f32[1,12,3] ~2
+  b = const f32[2,12,4] ~3  c = const f32[2,12,3] ~4
+  a = const f32[1,9,4] ~5  d = const f32[1,9,3] ~6
+  y, _ = LSTM(x, w, r) {hidden_size = 3}
+  z, _ = LSTM(x, b, c) {hidden_size = 3, direction = "bidirectional"}
+  _, h = GRU(x, a, d) {hidden_size = 3}
+})");
+  std::vector<const Node*> n;
+  for (const auto& node : g.nodes()) n.push_back(node.get());
+  ASSERT_EQ(n.size(), 3u);
+  EXPECT_EQ(LayerSourceOf(*n[0], 1)->value, "x");
+  EXPECT_EQ(LayerSourceOf(*n[0], 1)->depth, 4);
+  EXPECT_EQ(LayerSourceOf(*n[0], 2)->value, "y");
+  EXPECT_EQ(LayerSourceOf(*n[0], 2)->depth, 3);
+  EXPECT_THAT(LayerSourceOf(*n[1], 2).status().message(), testing::HasSubstr("two directions"));
+  EXPECT_THAT(LayerSourceOf(*n[2], 2).status().message(), testing::HasSubstr("a gate lies"));
+}
+
 TEST_F(HessianTest, Refusals) {
   const Graph g = MustParse(R"(graph g(x: f32[2,2], i: i64[2]) -> (y, z) {
   w = const f32[2,2] {1, 2, 3, 4}

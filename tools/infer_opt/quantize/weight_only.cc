@@ -57,6 +57,7 @@ class WeightOnlyMode : public QuantizeMode {
       };
       return RounderFromData(prepared, plan, job.calibration, job.backend, *method, data);
     };
+    options_.round_layers = DataMethodNamed(method_).has_value();
     options_.stop = job.context.stop();
     options_.progress = [&](int64_t done, int64_t total) {
       job.context.Progress("quantize", done, total);
