@@ -6,6 +6,7 @@
 
 #include "lib/support/strings.h"
 #include "quant/algorithm/bias_correction.h"
+#include "quant/algorithm/column_groups.h"
 #include "quant/algorithm/equalize.h"
 #include "quant/algorithm/reader_ranges.h"
 #include "quant/algorithm/smooth.h"
@@ -66,6 +67,7 @@ class RecipeRunner {
   Status TryObservers(const std::vector<std::string>& names);
   Status Equalize();
   Status Smooth();
+  Status GroupColumns();
   Status KeepFloat(const RecipeTarget& target);
   Status RoundWeights();
   Status CorrectBias(bool sequential);
@@ -205,6 +207,17 @@ Status RecipeRunner::Smooth() {
     INFER_ASSIGN(const int n, SmoothLayers(m, original_, fit_, run_));
     if (n == 0) return std::string();
     return Recalibrate(m, Cat(n, " normalizations"));
+  });
+}
+
+Status RecipeRunner::GroupColumns() {
+  if (options_.column_groups < 2) return {};
+  return Try("embedding-groups", [&](StaticModel& m) -> Result<std::string> {
+    ColumnGroupOptions options;
+    options.groups = options_.column_groups;
+    INFER_ASSIGN(const ColumnGroupResult r, SplitColumnGroups(m, original_, fit_, run_, options));
+    if (r.values == 0) return std::string();
+    return Recalibrate(m, Cat(r.values, " values, ", r.parts, " products for ", r.products));
   });
 }
 
@@ -355,6 +368,7 @@ Result<RecipeReport> QuantizeByRecipe(Graph& g, const Samples& samples, const Ba
     INFER_TRY(runner.TryObservers(observers));
     INFER_TRY(runner.Equalize());
     INFER_TRY(runner.Smooth());
+    INFER_TRY(runner.GroupColumns());
     INFER_TRY(runner.KeepFloat(target));
   }
   INFER_TRY(runner.CalibrateOnAll());

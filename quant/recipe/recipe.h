@@ -47,6 +47,9 @@ struct RecipeOptions {
   /// and 4 dB more where they are not counted. The upper end of the
   /// interval of the noise must keep it, so that few or uneven held-out samples ask for more.
   RecipeTarget target;
+  /// Values that products read are split in so many groups of columns with a scale each where that
+  /// errs less (ColumnGroupOptions::groups); 1: one scale per value.
+  int column_groups = 1;
   /// How `best` rounds weights; of several methods each layer takes what errs least. Empty: to
   /// nearest.
   std::vector<CodeMethod> rounding = {CodeMethod::kGptq};

@@ -2,7 +2,8 @@
 """Static INT8 of every shared model with float layers that is no labelled classifier: how far its
 outputs lie from FP32's, in our runtime and in ONNX Runtime.
 
-usage: static_accuracy.py INFER_OPT [--recipe NAME]... [--calib N] [--eval N] [--keep DIR] [MODEL...]
+usage: static_accuracy.py INFER_OPT [--recipe NAME]... [--calib N] [--eval N] [--keep DIR]
+                          [--more OPTIONS] [MODEL...]
 
 Calibrates on N samples, judges on others (model_data.py makes both). Prints a row per model and
 recipe: SQNR of the worst output in both runtimes, the metric of the task where there is one (ONNX
@@ -13,6 +14,7 @@ runtimes differ by more than 1 dB below 40, or when the file is larger than that
 import argparse
 import json
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -68,7 +70,8 @@ def judge(args, model, recipe, folder):
     target = os.path.join(args.keep or folder, f"{model}.{recipe}.onnx")
     made = subprocess.run([args.infer_opt, "quantize", source, "-o", target, "--calib",
                            files["calib.npz"], "--eval", files["eval.npz"], "--recipe", recipe,
-                           "--json", files["r.json"], "--threads", str(args.threads), "-q"],
+                           "--json", files["r.json"], "--threads", str(args.threads), "-q",
+                           *shlex.split(args.more)],
                           capture_output=True, text=True)
     if made.returncode == 4:  # nothing to quantize
         return None
@@ -110,6 +113,7 @@ def main():
     parser.add_argument("--eval", type=int, default=24)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--keep")
+    parser.add_argument("--more", default="", help="options for infer-opt quantize")
     parser.add_argument("models", nargs="*")
     args = parser.parse_intermixed_args()
     folder = os.path.join(judging.data_folder(), "models")

@@ -22,6 +22,8 @@ class StaticMode : public QuantizeMode {
             "No step of the recipe begins later than so many seconds");
     o.Choice("--rounding", &rounding_, {"gptq", "adaround", "both", "nearest"},
              "How --recipe best rounds weights; both: what errs less, by layer");
+    o.Value("--embedding-groups", &recipe_options_.column_groups,
+            "Scales per value that MatMul and Gemm read, by groups of columns, at most; 1: one");
     types_.Declare(o);
     o.Flag("--per-tensor", &per_tensor_, "One scale per weight tensor instead of per channel");
     o.Flag("--reduce-range", &reduce_range_, "7-bit weights, for processors without VNNI");
