@@ -27,8 +27,8 @@ std::optional<DataMethod> DataMethodNamed(std::string_view name);
 RoundedWeights RoundByData(const BlockWeights& w, const BlockGrid& grid, const HessianPair& h,
                            DataMethod method, bool looked_up = false);
 
-/// The same for codes whose scales, one per row, are given: GPTQ, or nearest where that errs less.
-/// Grid: 8 bits, symmetric, a scale per row.
+/// The same for codes whose scales, one per row, are given: GPTQ, or nearest where that gains
+/// little. Grid: 8 bits, symmetric, a scale per row.
 RoundedWeights RoundCodesByData(const BlockWeights& w, std::span<const float> scales,
                                 const HessianPair& h);
 

@@ -64,6 +64,9 @@ def judge(infer_opt, model, mode, folder):
     made = subprocess.run([infer_opt, "quantize", path, "-o", out, "--calib", folder + "/calib.npz",
                            "--eval", folder + "/eval.npz", "--json", report, "--threads", "1", "-q",
                            *MODES[mode]], capture_output=True, text=True)
+    if made.returncode == 4:
+        print(f"{model} {mode}: nothing to quantize")
+        return True
     if made.returncode != 0:
         print(f"{model} {mode}: exit {made.returncode}: {made.stderr.strip()[-300:]}")
         return False
