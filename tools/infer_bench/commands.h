@@ -13,6 +13,7 @@ std::unique_ptr<Command> MakeMachineCommand();
 std::unique_ptr<Command> MakePredictCommand();
 std::unique_ptr<Command> MakeKernelsCommand();
 std::unique_ptr<Command> MakeReportCommand();
+std::unique_ptr<Command> MakeTuneCommand();
 std::unique_ptr<Command> MakeZooCommand();
 
 }  // namespace infer

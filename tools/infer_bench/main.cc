@@ -19,6 +19,7 @@ int main(int argc, char** argv) {
   commands.push_back(infer::MakePredictCommand());
   commands.push_back(infer::MakeKernelsCommand());
   commands.push_back(infer::MakeReportCommand());
+  commands.push_back(infer::MakeTuneCommand());
   commands.push_back(infer::MakeZooCommand());
   return infer::RunTool(argc, argv, "Measure models so that the numbers can be trusted.",
                         std::move(commands));

@@ -6,6 +6,7 @@
 #include "lib/support/readable.h"
 #include "lib/support/strings.h"
 #include "tools/bench/bench_json.h"
+#include "tools/bench/precision.h"
 #include "tools/infer_bench/load/curve.h"
 
 namespace infer::bench {
@@ -23,10 +24,17 @@ std::vector<std::string> Row(std::string name, const Latencies& l) {
 
 void LoadSetup::Declare(Options& o) {
   session.Declare(o);
+  o.Value("--batch", &session.batch,
+          "Samples of a run, the leading dimension of the inputs; 0: as the model has it");
+  o.Choice("--precision", &session.precision, PrecisionNames(), "What the model is converted to");
   o.Value("--lanes", &lanes,
           "Queries that are worked on at once, each in a context of its own; 0: as many as have "
           "cores");
   o.Value("--warmup", &warmup_s, "Seconds of a closed loop before anything is measured");
+}
+
+int LaneBudgetFor(int threads, int lanes) {
+  return std::max(threads, std::min(lanes * threads, AvailableCores()));
 }
 
 Result<LoadTarget> OpenTarget(Context& context, const std::string& path, const LoadSetup& setup,
@@ -42,7 +50,7 @@ Result<LoadTarget> OpenTarget(Context& context, const std::string& path, const L
   // Its places are those of one team; the lanes' teams would share them.
   if (setup.session.device.pin && lanes > 1) return InvalidArgument("--pin: with --lanes 1 only");
   INFER_ASSIGN(t.session, OpenSession(context, path, setup.session));
-  t.lane_budget = std::max(t.threads, std::min(lanes * t.threads, cores));
+  t.lane_budget = LaneBudgetFor(t.threads, lanes);
   SetLaneBudget(t.lane_budget);
   context.Step("warm up");
   INFER_ASSIGN(t.engine, ModelEngine::Make(t.session.program, t.session.inputs.values,
@@ -56,6 +64,7 @@ Result<LoadTarget> OpenTarget(Context& context, const std::string& path, const L
 Json TargetJson(const LoadTarget& t, const LoadSetup& setup) {
   return {{"path", t.session.path},
           {"model", t.session.model},
+          {"precision", setup.session.precision},
           {"batch", t.session.batch},
           {"random_inputs", t.session.inputs.random},
           {"extents", t.session.inputs.extents},

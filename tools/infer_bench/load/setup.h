@@ -21,6 +21,10 @@ struct LoadTarget {
   LoadResult warmup;
 };
 
+/// Runnable threads of all runs together: no more than there are cores, but always those of one
+/// run.
+int LaneBudgetFor(int threads, int lanes);
+
 /// `in_flight` queries are what the lanes are for: no more lanes than that, unless --lanes says so.
 Result<LoadTarget> OpenTarget(Context& context, const std::string& path, const LoadSetup& setup,
                               int64_t in_flight);

@@ -1,0 +1,120 @@
+#!/usr/bin/python3
+"""infer-bench tune as a user meets it: the choice, what cannot be met, precisions, an open loop, Ctrl-C.
+
+Run by ctest with INFER_BIN and INFER_SOURCE."""
+import json
+import pathlib
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+from cli_test import BIN, MODEL, run, validate
+
+TUNE = ["tune", MODEL, "--threads", 1]
+
+
+class Tune(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.dir = pathlib.Path(self.folder.name)
+        self.addCleanup(self.folder.cleanup)
+
+    def tune(self, *args, code=0):
+        path = self.dir / "tuned.json"
+        done = run("infer-bench", *TUNE, *args, "--json", path)
+        self.assertEqual(done.returncode, code, f"{args}\n{done.stdout}\n{done.stderr}")
+        report = json.loads(path.read_text())
+        validate(report)
+        return report, done
+
+    def test_the_fastest_that_meets_it_is_chosen(self):
+        report, done = self.tune("--slo", "p99=10s", "--batch", "1,8", "--budget", 20, "--precision", "as-is")
+        self.assertEqual(report["verdict"], "met")
+        by_name = {c["name"]: c for c in report["candidates"]}
+        chosen = by_name[report["chosen"]["name"]]
+        self.assertEqual(chosen["fate"], "chosen")
+        met = [c for c in report["candidates"] if c["fate"] in ("chosen", "meets")]
+        self.assertEqual(len(met), 2)
+        self.assertEqual(max(met, key=lambda c: c["confirmed"]["samples_per_s"])["name"], chosen["name"])
+        p99 = chosen["confirmed"]["limits"][0]
+        self.assertGreaterEqual(chosen["confirmed"]["queries"], 662)
+        self.assertLessEqual(p99["upper_99_ms"], p99["limit_ms"])
+        self.assertGreaterEqual(p99["upper_99_ms"], chosen["confirmed"]["p50_ms"])
+        self.assertLess(report["seconds"], 25)
+        # What it prints measures the setting again.
+        load = report["chosen"]["load"]
+        self.assertIn(" ".join(load[3:]), done.stdout)
+        again = run(*load, "--duration", 0.3, "--warmup", 0.1, "--json", "-")
+        self.assertEqual(again.returncode, 0, again.stderr)
+        target = json.loads(again.stdout)["target"]
+        self.assertEqual({k: target[k] for k in ("threads", "batch", "lanes", "precision")},
+                         {k: chosen[k] for k in ("threads", "batch", "lanes", "precision")})
+        self.assertEqual(run(*report["chosen"]["run"], "--runs", 2, "--cold", 0).returncode, 0)
+
+    def test_what_cannot_be_met(self):
+        report, done = self.tune("--slo", "p99=1us", "--batch", "1,4", "--budget", 20, code=1)
+        self.assertEqual((report["verdict"], report["chosen"]), ("not met", None))
+        reasons = [c["reason"] for c in report["candidates"]]
+        self.assertTrue(any("took more than 0.001 ms" in r for r in reasons), reasons)
+        self.assertTrue(any("batch 1 misses already" in r for r in reasons), reasons)
+        self.assertIn("not met", done.stdout)
+        self.assertLess(report["seconds"], 15)
+
+    def test_a_limit_between_batches(self):
+        """Half of the time of batch 16 lets smaller batches pass, but not that one."""
+        slow = run("infer-bench", "load", MODEL, "--threads", 1, "--batch", 16, "--duration", 1, "--json", "-")
+        p50 = json.loads(slow.stdout)["result"]["latency_ms"]["p50"]
+        report, _ = self.tune("--slo", f"p50={p50 / 2}ms", "--batch", "1,16", "--precision", "as-is", "--budget", 20)
+        fates = {c["batch"]: c["fate"] for c in report["candidates"]}
+        self.assertEqual(fates, {1: "chosen", 16: "misses"})
+
+    def test_precisions(self):
+        report, _ = self.tune("--slo", "p99=10s", "--batch", 1, "--precision", "as-is,int4-weights,int8-dynamic",
+                              "--min-sqnr", 1000, "--budget", 15)
+        fates = {c["precision"]: c["fate"] for c in report["candidates"]}
+        self.assertEqual(fates, {"as-is": "chosen", "int4-weights": "inaccurate", "int8-dynamic": "inaccurate"})
+        for c in report["candidates"][1:]:
+            self.assertGreater(c["sqnr_db"], 5)
+            self.assertIn("is below 1000 dB", c["reason"])
+
+    def test_open_loop(self):
+        report, _ = self.tune("--slo", "p90=5s", "--batch", "1,2", "--rate", 40, "--precision", "as-is", "--budget", 20)
+        self.assertEqual(report["verdict"], "met")
+        two = next(c for c in report["candidates"] if c["batch"] == 2)
+        self.assertAlmostEqual(two["gather_ms"], 1e3 * 2.302585 / 40, places=2)  # an exponential's p90
+        self.assertIn("--rate", report["chosen"]["load"])
+        flooded, _ = self.tune("--slo", "p90=5s", "--batch", 1, "--rate", 1e6, "--precision", "as-is", "--budget", 10, code=1)
+        self.assertIn("1e+06 come", flooded["candidates"][0]["reason"])
+
+    def test_too_little_time(self):
+        report, done = self.tune("--slo", "p99.9=10s", "--batch", 8, "--precision", "as-is", "--budget", 0.5)
+        self.assertEqual(report["verdict"], "inconclusive")
+        self.assertIn("most promising", done.stdout)
+        self.tune("--slo", "p99.9=10s", "--batch", 8, "--precision", "as-is", "--budget", 0.5, "--strict", code=1)
+
+    def test_usage(self):
+        for args in ([], ["--slo", "p99"], ["--slo", "p99=80"], ["--slo", "p99=1ms,p99=2ms"],
+                     ["--slo", "p99=1s", "--budget", 0], ["--slo", "p99=1s", "--lanes", "x"],
+                     ["--slo", "p99=1s", "--batch", 0], ["--slo", "p99=1s", "--precision", "int3"],
+                     ["--slo", "p99=1s", "--set", "batch=3", "--batch", 2]):
+            self.assertEqual(run("infer-bench", *TUNE, *args).returncode, 2, args)
+
+    def test_interrupt_leaves_a_valid_part(self):
+        path = self.dir / "partial.json"
+        process = subprocess.Popen([str(BIN / "infer-bench"), *map(str, TUNE), "--slo", "p99.9=10s", "--budget", "100",
+                                    "--json", str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        time.sleep(4)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=20)
+        self.assertEqual(process.returncode, 130)
+        report = json.loads(path.read_text())
+        validate(report)
+        self.assertTrue(report["interrupted"])
+        self.assertIsNone(report["chosen"])
+        self.assertTrue(any(c["closed_loop"] for c in report["candidates"]))
+
+
+if __name__ == "__main__":
+    unittest.main()

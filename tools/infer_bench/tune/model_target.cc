@@ -1,0 +1,137 @@
+#include "tools/infer_bench/tune/model_target.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "lib/support/measure.h"
+#include "lib/support/parallel.h"
+#include "quant/accuracy/compare.h"
+#include "tools/bench/precision.h"
+#include "tools/common/host.h"
+#include "tools/infer_bench/load/setup.h"
+
+namespace infer::bench {
+namespace {
+
+/// Of the machine's memory, for programs that may be asked for again.
+constexpr int64_t kMemoryShare = 4;
+
+/// fp32 is the file with other rounding only.
+bool MayChangeOutputs(const std::string& precision) {
+  return precision != kAsIs && precision != "fp32";
+}
+
+int64_t BytesOf(const std::vector<Datum>& values) {
+  int64_t bytes = 0;
+  for (const Datum& v : values)
+    if (v.is_tensor()) bytes += static_cast<int64_t>(v.tensor().byte_size());
+  return bytes;
+}
+
+}  // namespace
+
+double ModelTarget::NowS() { return MsSince(start_) / 1e3; }
+
+/// The remark on random inputs is worth one line, not one for each setting.
+Result<Session> ModelTarget::OpenQuietly(const SessionOptions& options) {
+  const bool quiet = context_.quiet;
+  if (!model_.is_null()) context_.quiet = true;
+  auto session = OpenSession(context_, path_, options);
+  context_.quiet = quiet;
+  if (session.ok() && model_.is_null()) {
+    model_ = session->model;
+    inputs_ = {{}, session->inputs.random, session->inputs.extents};
+  }
+  return session;
+}
+
+/// Against the model as it is, every node by itself, on the same inputs; the output that is worst.
+/// -inf where NaN or integers differ.
+Result<double> ModelTarget::SqnrOf(Session& s, int64_t batch) {
+  auto golden = golden_.find(batch);
+  if (golden == golden_.end()) {
+    SessionOptions options = session_;
+    options.batch = batch;
+    options.device.level = 0;
+    INFER_ASSIGN(const Session as_is, OpenQuietly(options));
+    INFER_TRY(as_is.run->Run({.stop = context_.stop()}));
+    auto outputs = TakeOutputs(*as_is.run, as_is.program->outputs().size());
+    golden = golden_.emplace(batch, std::move(outputs)).first;
+  }
+  INFER_TRY(s.run->Run({.stop = context_.stop()}));
+  const std::vector<Datum> outputs = TakeOutputs(*s.run, s.program->outputs().size());
+  std::vector<TensorComparer> comparers(outputs.size());
+  INFER_TRY(AddOutputs(golden->second, outputs, comparers));
+  double least = std::numeric_limits<double>::infinity();
+  for (const TensorComparer& c : comparers) {
+    const TensorMetrics m = c.metrics();
+    if (m.non_finite_mismatches + m.unequal > 0) return -std::numeric_limits<double>::infinity();
+    least = std::min(least, m.sqnr_db);
+  }
+  return least;
+}
+
+Result<ModelTarget::Compiled> ModelTarget::Compile(const TuneSetting& setting) {
+  SessionOptions options = session_;
+  options.precision = setting.precision;
+  options.batch = setting.batch;
+  options.device.threads = setting.threads;
+  INFER_ASSIGN(Session s, OpenQuietly(options));
+  const MemoryInfo memory = s.run->memory();
+  Compiled c{.key = {setting.precision, setting.batch, setting.threads},
+             .program = s.program,
+             .inputs = s.inputs.values,
+             .batch = s.batch,
+             .bytes = memory.weight_bytes + memory.arena_bytes + BytesOf(s.inputs.values),
+             .sqnr_db = {}};
+  if (MayChangeOutputs(setting.precision)) {
+    auto known = sqnr_db_.find(setting.precision);
+    if (known == sqnr_db_.end()) {
+      INFER_ASSIGN(const double sqnr_db, SqnrOf(s, setting.batch));
+      known = sqnr_db_.emplace(setting.precision, sqnr_db).first;
+    }
+    c.sqnr_db = known->second;
+  }
+  return c;
+}
+
+/// The longest unused go first.
+void ModelTarget::Forget() {
+  static const int64_t most_bytes = GetHostFacts().memory_bytes / kMemoryShare;
+  int64_t bytes = 0;
+  for (const Compiled& c : kept_) bytes += c.bytes;
+  for (; kept_.size() > 1 && bytes > most_bytes; kept_.pop_back()) bytes -= kept_.back().bytes;
+}
+
+Status ModelTarget::Make(const TuneSetting& setting) {
+  const std::pair of_graph(setting.precision, setting.batch);
+  if (const auto failed = failures_.find(of_graph); failed != failures_.end())
+    return failed->second;
+  const std::tuple key(setting.precision, setting.batch, setting.threads);
+  const auto known =
+      std::find_if(kept_.begin(), kept_.end(), [&](const Compiled& c) { return c.key == key; });
+  if (known != kept_.end()) {
+    std::rotate(kept_.begin(), known, known + 1);
+    return {};
+  }
+  auto compiled = Compile(setting);
+  if (!compiled.ok()) {
+    if (!context_.stop().stop_requested()) failures_[of_graph] = compiled.status();
+    return compiled.status();
+  }
+  kept_.push_front(*std::move(compiled));
+  Forget();
+  return {};
+}
+
+Result<OpenedSetting> ModelTarget::Open(const TuneSetting& setting) {
+  engine_.reset();  // its lanes let go of a program that may be forgotten
+  INFER_TRY(Make(setting));
+  const Compiled& c = kept_.front();
+  SetLaneBudget(LaneBudgetFor(setting.threads, setting.lanes));
+  INFER_ASSIGN(engine_,
+               ModelEngine::Make(c.program, c.inputs, c.batch, setting.lanes, context_.stop()));
+  return OpenedSetting{.engine = engine_.get(), .batch = c.batch, .sqnr_db = c.sqnr_db};
+}
+
+}  // namespace infer::bench

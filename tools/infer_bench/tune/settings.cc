@@ -1,0 +1,47 @@
+#include "tools/infer_bench/tune/settings.h"
+
+#include <algorithm>
+
+#include "lib/support/strings.h"
+
+namespace infer::bench {
+namespace {
+
+constexpr int64_t kMostLanes = 1024;
+
+}  // namespace
+
+std::vector<std::string> ThreadsUpTo(int cores) {
+  std::vector<std::string> out;
+  for (int t = 1; t < cores; t *= 2) out.push_back(Cat(t));
+  out.push_back(Cat(cores));
+  return out;
+}
+
+Result<std::vector<TuneSetting>> SettingsOf(const GridOptions& grid,
+                                            const std::vector<std::string>& lanes, int cores) {
+  std::vector<int> wanted;
+  for (const std::string& text : lanes) {
+    const auto n = ParseInt(text);
+    if (!n || *n < 0 || *n > kMostLanes)
+      return InvalidArgument(Cat("--lanes ", text, ": a whole number from 0 to ", kMostLanes));
+    wanted.push_back(static_cast<int>(*n));
+  }
+  if (wanted.empty()) wanted = {0};
+  INFER_ASSIGN(const std::vector<Cell> cells, Grid({""}, grid));
+  std::vector<TuneSetting> out;
+  for (const Cell& cell : cells) {
+    std::vector<int> of_cell;
+    for (int n : wanted) {
+      const int count = n > 0 ? n : std::max(1, cores / cell.threads);
+      if (std::find(of_cell.begin(), of_cell.end(), count) == of_cell.end())
+        of_cell.push_back(count);
+    }
+    for (int n : of_cell)
+      out.push_back(
+          {.precision = cell.precision, .threads = cell.threads, .batch = cell.batch, .lanes = n});
+  }
+  return out;
+}
+
+}  // namespace infer::bench
