@@ -30,7 +30,7 @@ class Tune(unittest.TestCase):
         return report, done
 
     def test_the_fastest_that_meets_it_is_chosen(self):
-        report, done = self.tune("--slo", "p99=10s", "--batch", "1,8", "--budget", 20, "--precision", "as-is")
+        report, done = self.tune("--slo", "p90=10s", "--batch", "1,8", "--budget", 20, "--precision", "as-is")
         self.assertEqual(report["verdict"], "met")
         by_name = {c["name"]: c for c in report["candidates"]}
         chosen = by_name[report["chosen"]["name"]]
@@ -38,10 +38,10 @@ class Tune(unittest.TestCase):
         met = [c for c in report["candidates"] if c["fate"] in ("chosen", "meets")]
         self.assertEqual(len(met), 2)
         self.assertEqual(max(met, key=lambda c: c["confirmed"]["samples_per_s"])["name"], chosen["name"])
-        p99 = chosen["confirmed"]["limits"][0]
-        self.assertGreaterEqual(chosen["confirmed"]["queries"], 662)
-        self.assertLessEqual(p99["upper_99_ms"], p99["limit_ms"])
-        self.assertGreaterEqual(p99["upper_99_ms"], chosen["confirmed"]["p50_ms"])
+        p90 = chosen["confirmed"]["limits"][0]
+        self.assertGreaterEqual(chosen["confirmed"]["queries"], 64)
+        self.assertLessEqual(p90["upper_99_ms"], p90["limit_ms"])
+        self.assertGreaterEqual(p90["upper_99_ms"], chosen["confirmed"]["p50_ms"])
         self.assertLess(report["seconds"], 25)
         # What it prints measures the setting again.
         load = report["chosen"]["load"]
@@ -72,12 +72,12 @@ class Tune(unittest.TestCase):
 
     def test_precisions(self):
         report, _ = self.tune("--slo", "p99=10s", "--batch", 1, "--precision", "as-is,int4-weights,int8-dynamic",
-                              "--min-sqnr", 1000, "--budget", 15)
+                              "--min-sqnr", 200, "--budget", 15)
         fates = {c["precision"]: c["fate"] for c in report["candidates"]}
         self.assertEqual(fates, {"as-is": "chosen", "int4-weights": "inaccurate", "int8-dynamic": "inaccurate"})
         for c in report["candidates"][1:]:
             self.assertGreater(c["sqnr_db"], 5)
-            self.assertIn("is below 1000 dB", c["reason"])
+            self.assertIn("is below 200 dB", c["reason"])
 
     def test_open_loop(self):
         report, _ = self.tune("--slo", "p90=5s", "--batch", "1,2", "--rate", 40, "--precision", "as-is", "--budget", 20)

@@ -191,9 +191,11 @@ Status Confirm(Trials& t) {
     std::vector<size_t> next = t.Ranked();
     if (next.empty()) break;
     const TuneCandidate& best = t.at(next.front());
-    // Two at first, where there is time for the queries of both.
-    const bool two = tried == 0 && next.size() > 1 &&
-                     SecondsFor(t, best, 1) + SecondsFor(t, t.at(next[1]), 1) < t.left_s();
+    // Two at first, where there is time for both; else the best gets what there is.
+    const bool two =
+        tried == 0 && next.size() > 1 &&
+        SecondsFor(t, best, kQueriesFactor) + SecondsFor(t, t.at(next[1]), kQueriesFactor) <
+            t.left_s();
     next.resize(two ? 2 : 1);
     std::vector<double> seconds;
     double sum = 0;

@@ -6,7 +6,8 @@
 ///     otherwise equal settings in ascending order: where one misses the SLO beyond doubt, larger
 ///     ones do, too.
 ///  2. Successive halving (Jamieson & Talwalkar 2016): of the eight best four, of these two go on,
-///     each round measuring longer. Best: samples per second x Plausibility.
+///     each round measuring longer. Best: the most samples per second, less where the SLO looks
+///     missed.
 ///  3. Confirmation: the two best on fresh measurements, in turns; where neither meets the SLO, the
 ///     next best, up to five in all. Each test errs in at most 1 %, the choice in at most 5 %.
 #include <functional>

@@ -10,6 +10,8 @@ namespace {
 
 /// Of one measurement.
 constexpr int64_t kMostQueriesAtOnce = 50'000;
+/// Seen with at least this probability if the SLO were just met, queries beyond it say nothing.
+constexpr double kUnremarkable = 0.2;
 /// Behind an open loop, so many times the longest limit are answers waited for.
 constexpr double kDrainLimits = 2;
 
@@ -140,7 +142,8 @@ double Trials::QueriesPerS(const TuneCandidate& c) const {
 }
 
 double Trials::Score(const TuneCandidate& c) const {
-  return c.samples_per_s() * Plausibility(options_.slo, OfSlo(c), c.gather_ms);
+  const double plausibility = Plausibility(options_.slo, OfSlo(c), c.gather_ms);
+  return c.samples_per_s() * std::min(1.0, plausibility / kUnremarkable);
 }
 
 std::vector<size_t> Trials::Ranked() const {
