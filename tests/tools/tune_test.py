@@ -64,7 +64,8 @@ class Tune(unittest.TestCase):
 
     def test_a_limit_between_batches(self):
         """Half of the time of batch 16 lets smaller batches pass, but not that one."""
-        slow = run("infer-bench", "load", MODEL, "--threads", 1, "--batch", 16, "--duration", 1, "--json", "-")
+        slow = run("infer-bench", "load", MODEL, "--threads", 1, "--batch", 16, "--duration", 1, "--min-queries", 20,
+                   "--json", "-")
         p50 = json.loads(slow.stdout)["result"]["latency_ms"]["p50"]
         report, _ = self.tune("--slo", f"p50={p50 / 2}ms", "--batch", "1,16", "--precision", "as-is", "--budget", 20)
         fates = {c["batch"]: c["fate"] for c in report["candidates"]}
