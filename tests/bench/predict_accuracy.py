@@ -25,9 +25,11 @@ def call(*args):
     return done.stdout
 
 
-def zoo(bench, work):
+def zoo(bench, work, only):
     """Name and file, one at a time: a model is gone when the next is asked for."""
     for model in json.loads(call(bench, "zoo", "--json", "-"))["models"]:
+        if only not in model["name"]:
+            continue
         path = work / f"{model['name']}.onnx"
         call(bench, "zoo", model["name"], "-o", path, "-q")
         yield model["name"], path, []
@@ -70,7 +72,7 @@ def main():
         if not a.machine:
             call(bench, "machine", "-o", machine, "--threads", a.threads, "--budget", a.budget, "-q")
         data = os.environ.get("INFER_TEST_DATA")
-        sources = [zoo(bench, work)] + ([shared(opt, pathlib.Path(data) / "models")] if data else [])
+        sources = [zoo(bench, work, a.only)] + ([shared(opt, pathlib.Path(data) / "models")] if data else [])
         print("| model | predicted ms | measured ms | error % |\n|---|---|---|---|")
         rows = []
         for source in sources:

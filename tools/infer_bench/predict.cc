@@ -7,6 +7,7 @@
 #include "lib/support/readable.h"
 #include "lib/support/strings.h"
 #include "tools/bench/bench_json.h"
+#include "tools/bench/machine_watch.h"
 #include "tools/bench/precision.h"
 #include "tools/bench/session.h"
 #include "tools/common/profile.h"
@@ -21,6 +22,8 @@ using namespace bench;  // NOLINT(google-build-using-namespace): the command is 
 struct Measured {
   Distribution latency;
   std::optional<ModelProfile> profile;
+  /// Fixed arithmetic took here, beside the runs, over what it took when the profile was measured.
+  double slowdown = 1;
 };
 
 struct ModelResult {
@@ -32,6 +35,10 @@ struct ModelResult {
   std::optional<Measured> measured;
   /// predicted / measured - 1.
   double error() const { return prediction.ms / measured->latency.median - 1; }
+  /// Of the prediction at the speed that the processor had while the model was measured.
+  double scaled_error() const {
+    return measured->slowdown * prediction.ms / measured->latency.median - 1;
+  }
 };
 
 /// Models by how long they run: small ones are launches more than work.
@@ -50,10 +57,14 @@ Json SummaryOf(std::vector<double> errors) {
 }
 
 Json Summary(const std::vector<ModelResult>& results) {
-  std::vector<double> all;
+  std::vector<double> all, scaled;
   for (const ModelResult& r : results)
-    if (r.measured) all.push_back(std::abs(r.error()));
+    if (r.measured) {
+      all.push_back(std::abs(r.error()));
+      scaled.push_back(std::abs(r.scaled_error()));
+    }
   Json summary = SummaryOf(all);
+  summary["scaled"] = SummaryOf(scaled);
   summary["by_size"] = Json::array();
   double from = 0;
   for (const SizeClass& size : kSizes) {
@@ -204,8 +215,10 @@ class PredictCommand : public Command {
     INFER_ASSIGN(const auto run, planned.program->NewContext());
     for (size_t i = 0; i < session.inputs.values.size(); ++i)
       INFER_TRY(run->BindInput(i, session.inputs.values[i]));
+    const double before_ms = SpinMs();
     INFER_ASSIGN(const Sampled sampled, Sample([&] { return run->Run(); }, sampling_));
-    Measured m{.latency = Describe(sampled.samples.ms)};
+    Measured m{.latency = Describe(sampled.samples.ms),
+               .slowdown = (before_ms + SpinMs()) / 2 / profile_.spin_ms};
     if (layers_) {
       INFER_ASSIGN(m.profile, ProfileRuns(path, *planned.program, *run, sampling_.stop));
     }
@@ -246,7 +259,9 @@ class PredictCommand : public Command {
                  {"unpredictable_steps", p.unpredictable},
                  {"measured_ms", r.measured ? Json(r.measured->latency.median) : Json()},
                  {"measured_runs", r.measured ? Json(r.measured->latency.count) : Json()},
-                 {"error", r.measured ? Json(r.error()) : Json()}};
+                 {"error", r.measured ? Json(r.error()) : Json()},
+                 {"slowdown", r.measured ? Json(r.measured->slowdown) : Json()},
+                 {"scaled_error", r.measured ? Json(r.scaled_error()) : Json()}};
     if (layers_) json["layers"] = LayersJson(r, profile_.For(threads_)->roofline);
     return json;
   }
@@ -275,13 +290,14 @@ class PredictCommand : public Command {
 
   void Show(Context& context, const std::vector<ModelResult>& results, const Json& summary) const {
     std::vector<std::vector<std::string>> rows = {{"model", "predicted ms"}};
-    if (measure_) rows[0].insert(rows[0].end(), {"measured ms", "error %"});
+    if (measure_) rows[0].insert(rows[0].end(), {"measured ms", "error %", "slowdown", "scaled %"});
     rows[0].insert(rows[0].end(), {"general %", "extrapolated %", "not predicted"});
     for (const ModelResult& r : results) {
       std::vector<std::string>& row =
           rows.emplace_back(std::vector<std::string>{r.path, Rounded(r.prediction.ms, 3)});
       if (r.measured)
-        row.insert(row.end(), {Rounded(r.measured->latency.median, 3), Percent(r.error())});
+        row.insert(row.end(), {Rounded(r.measured->latency.median, 3), Percent(r.error()),
+                               Fixed(r.measured->slowdown, 2), Percent(r.scaled_error())});
       row.insert(row.end(),
                  {Percent(r.prediction.general_share), Percent(r.prediction.extrapolated_share),
                   Cat(r.prediction.unpredictable)});
@@ -295,6 +311,7 @@ class PredictCommand : public Command {
                               s["models"].get<int64_t>(), " models)"));
     };
     line("all", summary);
+    line("all, at the processor's speed of the measurement", summary["scaled"]);
     for (const Json& s : summary["by_size"]) line(s["size"].get<std::string>(), s);
   }
 

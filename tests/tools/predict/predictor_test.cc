@@ -162,9 +162,29 @@ TEST(Fit, FindsThePricesOfItsCases) {
   EXPECT_LT(a.regret_median, 0.02);
 }
 
+TEST(Features, OfAnOperandThatIsRepeated) {
+  StepFacts s = Step("Mul", "own:avx2", "f32[2,500,4]", "f32[2,500,4]");
+  s.operands.push_back(OperandOf("f32[2,500,4]"));
+  EXPECT_EQ(FeaturesOf(s, 0, Machine()).x[Column("broadcast_rows")], 0);
+  s.operands[1] = OperandOf("f32[]");  // a number is in no row's way
+  EXPECT_EQ(FeaturesOf(s, 0, Machine()).x[Column("broadcast_rows")], 0);
+  for (const char* repeated : {"f32[4]", "f32[2,500,1]"}) {
+    s.operands[1] = OperandOf(repeated);
+    s.operands[1].constant = true;
+    EXPECT_EQ(FeaturesOf(s, 0, Machine()).x[Column("broadcast_rows")], 1) << repeated;
+  }
+}
+
+TEST(Features, StretchesOfACopyFromAConstant) {
+  StepFacts s = Step("Slice", "own:strided", "f32[512,128]", "f32[256,128]");
+  EXPECT_DOUBLE_EQ(FeaturesOf(s, 0, Machine()).x[Column("runs")], 0.256);
+  s.operands[0].constant = true;
+  EXPECT_DOUBLE_EQ(FeaturesOf(s, 0, Machine()).x[Column("runs")], 0.256);
+}
+
 TEST(Generated, EveryProgramCompilesAndIsTheSameAgain) {
   const OpRegistry& ops = *new OpRegistry(AllOps());
-  for (uint64_t i = 0; i < 12; ++i) {  // one of each kind
+  for (uint64_t i = 0; i < 15; ++i) {  // one of each kind
     auto first = MakeGenerated(i, ops), again = MakeGenerated(i, ops);
     ASSERT_TRUE(first.ok()) << first.status().message();
     EXPECT_EQ(Print(first->graph, {.max_elements = 4}), Print(again->graph, {.max_elements = 4}));
@@ -179,6 +199,7 @@ class Hostile : public testing::Test {
     good_ = {{"schema", "infer-bench/machine@1"},
              {"host", {{"isa", "avx2"}, {"cpu", "x"}}},
              {"environment", {{"git_revision", ""}, {"date", ""}}},
+             {"watch", {{"spin_before_ms", 1.5}, {"spin_after_ms", 1.25}}},
              {"profiles", Json::array({lanes})}};
   }
   Status Read(const Json& json) { return ReadText(json.dump()); }
@@ -207,13 +228,14 @@ TEST_F(Hostile, WhatNoMachineHasIsRefused) {
       {"/profiles/0/roofline/f32_gflops", 0},
       {"/profiles/0/threads", 0.5},
       {"/host", 3},
+      {"/watch/spin_after_ms", 0},
   };
   for (const auto& [where, value] : changes) {
     Json bad = good_;
     bad[Json::json_pointer(where)] = value;
     EXPECT_EQ(Read(bad).code(), Code::kInvalidArgument) << where << " = " << value;
   }
-  for (const char* gone : {"/host", "/environment", "/profiles"}) {
+  for (const char* gone : {"/host", "/environment", "/watch", "/profiles"}) {
     Json bad = good_;
     bad.erase(gone + 1);
     EXPECT_EQ(Read(bad).code(), Code::kInvalidArgument) << gone;

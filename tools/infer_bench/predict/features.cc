@@ -188,18 +188,33 @@ class Extractor {
     int64_t row = 1, from_row = 1;
     if (!step_.results.empty() && !step_.results[0].dims.empty())
       row = std::max<int64_t>(step_.results[0].dims.back(), 1);
-    for (const OperandFacts& o : step_.operands)
-      if (!o.constant && !o.dims.empty()) {
-        from_row = std::max<int64_t>(o.dims.back(), 1);
-        break;
-      }
+    if (const OperandFacts* from = Source()) from_row = std::max<int64_t>(from->dims.back(), 1);
     At("rows") = Thousands(std::max(results_ / row, operands_ / from_row));
     At("operator_rows") = At("rows") * At("operators");
     At("runs") = Thousands(
         main_ == "Transpose" && row != from_row ? results_ : results_ / std::min(row, from_row));
   }
 
+  /// What a step copies from: its first operand that is computed, or, where all are constant, its
+  /// first.
+  const OperandFacts* Source() const {
+    const OperandFacts* first = nullptr;
+    for (const OperandFacts& o : step_.operands) {
+      if (o.dims.empty()) continue;
+      if (!o.constant) return &o;
+      if (!first) first = &o;
+    }
+    return first;
+  }
+
+  bool IsBroadcast() const {
+    for (const OperandFacts& o : step_.operands)
+      if (o.elements() > 1 && o.elements() < results_) return true;
+    return false;
+  }
+
   void Elements() {
+    if (kind_ == Kind::kElements && IsBroadcast()) At("broadcast_rows") = At("rows");
     const double n = Thousands(
         std::max(results_, kind_ == Kind::kElements || kind_ == Kind::kRows ? operands_ : 0));
     double cheap = 0, divisions = 0, exponentials = 0, powers = 0;

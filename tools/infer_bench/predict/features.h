@@ -23,6 +23,7 @@ inline constexpr std::array kColumns = {
     "results",           ///< thousands of elements written
     "operands",          ///< thousands of elements read that are no constants
     "rows",              ///< thousands of rows (last dimension) of the results
+    "broadcast_rows",    ///< the same where an operand is repeated along some dimension, else 0
     "runs",          ///< thousands of contiguous stretches that a copy of operand into result has
     "work",          ///< operations at the peak of their precision, us
     "padded_work",   ///< the same with channels in sixteens and rows in fours

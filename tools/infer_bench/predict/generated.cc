@@ -25,6 +25,9 @@ constexpr Generator kTurns[] = {
     {"qdq-conv", [](Maker& m) { MakeConvNet(m, true); }},
     {"decoder", MakeDecoder},
     {"conv-1d", MakeConvNet1d},
+    {"conv-plain", MakePlainConvNet},
+    {"recurrent", MakeRecurrent},
+    {"conv-1d", MakeConvNet1d},
 };
 
 }  // namespace

@@ -42,6 +42,8 @@ class Maker {
 };
 
 void MakeConvNet(Maker& m, bool quantized);
+/// Convolutions of 3 x 3 at stride 1: what Winograd's algorithm is for.
+void MakePlainConvNet(Maker& m);
 void MakeConvNet1d(Maker& m);
 void MakeTransformer(Maker& m);
 void MakeDecoder(Maker& m);

@@ -201,15 +201,44 @@ class ConvMaker {
 
 void MakeConvNet(Maker& m, bool quantized) { ConvMaker(m, quantized).Make(); }
 
+void MakePlainConvNet(Maker& m) {
+  Net& net = m.net;
+  const int64_t side = m.Between(6, 112), most = m.Of({16, 32, 64, 128, 256}),
+                act = m.Of({0, 0, 3, 5, 9});
+  Value* x = m.FloatInput("input", {1, m.Of({1, 3, 16, 32, 64}), side, side * m.Of({2, 2, 3}) / 2});
+  double ops = 0;
+  for (int64_t left = m.Between(2, 6); left > 0 && ops < kMostOps; --left) {
+    const int64_t inputs = net.Extent(x, 1), height = net.Extent(x, 2), width = net.Extent(x, 3);
+    const bool is_residual = m.Maybe(0.3);
+    const int64_t outputs = is_residual ? inputs : m.Channels(8, most);
+    Value* y = net.Conv(x, outputs, 3, {.bias = true});
+    if (is_residual) y = net.Add(y, x);
+    x = m.Activation(y, act);
+    ops += 18.0 * static_cast<double>(inputs * outputs * height * width);
+  }
+  net.Output(x, "output");
+}
+
 void MakeConvNet1d(Maker& m) {
   Net& net = m.net;
-  const int64_t act = static_cast<int64_t>(m.random.Below(10)), most = m.Of({32, 64, 128, 256});
-  Value* x = m.FloatInput("input", {m.Of({1, 1, 1, 4}), m.Channels(1, 128),
-                                    m.Maybe(0.4) ? m.Between(1, 64) : m.Between(16, 4000)});
+  const int64_t act = static_cast<int64_t>(m.random.Below(10)),
+                most = m.Of({32, 64, 128, 256, 512});
+  const int64_t batch = m.Of({1, 1, 1, 4});
+  const double kind = m.random.Uniform();  // a stream's few moments, a stretch, a signal
+  const int64_t moments = kind < 0.35  ? m.Between(1, 4)
+                          : kind < 0.6 ? m.Between(4, 64)
+                                       : m.Between(16, 4000);
+  Value* x = m.FloatInput("input", {batch, m.Channels(1, kind < 0.35 ? 512 : 128), moments});
   double ops = 0;
   for (int64_t left = m.Between(2, 8); left > 0 && ops < kMostOps / 4; --left) {
     const int64_t inputs = net.Extent(x, 1), kernel = m.Of({1, 1, 3, 5, 9, 15}),
                   length = net.Extent(x, 2);
+    if (m.Maybe(0.08) && length < 1000) {
+      const int64_t outputs = m.Channels(4, 128), wide = m.Of({2, 3, 4});
+      x = net.Op("ConvTranspose", {x, net.Weight({inputs, outputs, wide}, 0.05)},
+                 {{"kernel_shape", Ints{wide}}, {"strides", Ints{m.Of({1, 2})}}});
+      continue;
+    }
     const int64_t groups = m.Maybe(0.3) ? inputs : 1,
                   outputs = groups > 1 ? inputs : m.Channels(4, most);
     const int64_t stride = length > 64 && m.Maybe(0.3) ? 2 : 1, pad = kernel / 2;

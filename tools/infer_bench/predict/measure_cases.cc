@@ -9,9 +9,9 @@
 namespace infer::bench {
 namespace {
 
-constexpr double kWarmUpMs = 10;
+constexpr double kWarmUpMs = 5;
 constexpr int kWarmUpRuns = 3;
-constexpr double kEnoughMs = 30;
+constexpr double kEnoughMs = 20;
 constexpr double kLeastUs = 0.05;
 // Larger programs would eat the budget of many; reference kernels do some 1e8 operations a second
 // at worst.

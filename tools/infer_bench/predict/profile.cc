@@ -162,6 +162,9 @@ Result<Profile> ReadProfile(const std::string& path) {
   const Json& environment = in.Member(json, "environment");
   p.revision = in.Text(environment, "git_revision");
   p.date = in.Text(environment, "date");
+  const Json& watch = in.Member(json, "watch");
+  p.spin_ms =
+      std::min(in.Number(watch, "spin_before_ms", true), in.Number(watch, "spin_after_ms", true));
   for (const Json& o : in.List(json, "profiles")) p.lanes.push_back(ReadLanes(in, o));
   if (p.lanes.empty()) in.Fail("'profiles' is empty");
   if (!in.status().ok()) return Status(in.status()).In(path);

@@ -31,6 +31,7 @@ struct LaneProfile {
 
 struct Profile {
   std::string isa, cpu, revision, date;  ///< of the machine and the build that measured
+  double spin_ms = 0;                    ///< fixed arithmetic (SpinMs) took then
   std::vector<LaneProfile> lanes;        ///< by number of threads, ascending
   /// Of so many threads, or nullptr.
   const LaneProfile* For(int threads) const;
