@@ -135,6 +135,9 @@ function cellOverview(cells) {
 
 const isInt8 = layer => text(layer.precision).endsWith('s32');
 
+// Nodes need not have names.
+const stepName = (layer, i) => text(layer.node || list(layer.fused_from).find(Boolean) || `step ${i + 1}`);
+
 function layerTable(cell) {
   const layers = list(cell.layers), total = layers.reduce((sum, l) => sum + (number(l.ms) || 0), 0);
   const s = strips(axis('time, ms', layers.map(l => number(l.ms)), {zero: true}), 280, 18);
@@ -145,14 +148,14 @@ function layerTable(cell) {
   ];
   const rows =
       layers
-          .map(l => {
+          .map((l, i) => {
             const ms = number(l.ms), floor = number(l.floor_ms), rate = number(object(l.cost).flops) / ms / 1e6,
                   roof = floor > 0 && ms > 0 ? 100 * floor / ms : NaN;
             const bar = (v, kind, top, height) => Number.isFinite(v) ?
                 svg('rect', {class: `f-${kind}`, x: s.at(0), y: top, height, width: Math.max(0, s.at(v) - s.at(0))}) :
                 '';
             const row = [
-              text(l.node), text(l.op), `${text(l.kernel)}${l.precision ? `, ${l.precision}` : ''}`, show(ms),
+              stepName(l, i), text(l.op), `${text(l.kernel)}${l.precision ? `, ${l.precision}` : ''}`, show(ms),
               show(100 * ms / total, 3),
               s.cell(
                   [bar(ms, 'a', 3, 12), bar(Math.min(floor, ms), 'b', 6, 6)],
@@ -239,8 +242,8 @@ function rooflineChart(cell) {
   const names = drawRoofs(chart, levels, peaks);
   for (const [kind, name, of] of [['a', 'f32', p => !isInt8(p.l)], ['c', 'int8', p => isInt8(p.l)]]) {
     const some = points.filter(of).sort((a, b) => b.ms - a.ms);
-    const told = p =>
-        `${text(p.l.node)} (${text(p.l.op)}): ${show(p.ms)} ms, ${show(p.y, 3)} GFLOP/s at ${show(p.x, 3)} FLOP/B`;
+    const told = p => `${stepName(p.l, layers.indexOf(p.l))} (${text(p.l.op)}): ${show(p.ms)} ms, ${
+        show(p.y, 3)} GFLOP/s at ${show(p.x, 3)} FLOP/B`;
     if (some.length)
       chart.marks(
           some.map(p => p.x), some.map(p => p.y), kind,
