@@ -183,7 +183,7 @@ TEST(Features, StretchesOfACopyFromAConstant) {
 }
 
 TEST(Generated, EveryProgramCompilesAndIsTheSameAgain) {
-  const OpRegistry& ops = *new OpRegistry(AllOps());
+  const OpRegistry ops(AllOps());
   for (uint64_t i = 0; i < 15; ++i) {  // one of each kind
     auto first = MakeGenerated(i, ops), again = MakeGenerated(i, ops);
     ASSERT_TRUE(first.ok()) << first.status().message();
