@@ -83,6 +83,7 @@ Status PlanContext::Run(const RunOptions& options) {
 double PlanContext::Profile(size_t step, double run_start, double begin, bool on_reference,
                             bool is_copy) {
   const double end = NowMs();
+  if (plan_.steps.empty()) return end;  // an input that is an output is copied by no step
   const double ms = end - begin;
   profile_.push_back({step, begin - run_start, ms, on_reference ? ms : 0, is_copy});
   if (on_reference) reference_times_[OperatorOf(plan_.steps[step])] += ms;

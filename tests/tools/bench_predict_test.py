@@ -8,6 +8,7 @@ import tempfile
 import unittest
 
 from cli_test import MODEL, run, validate
+from onnx_wire import model, value_info
 
 ONE = [MODEL, "--set", "batch=1", "--threads", 1]
 
@@ -32,7 +33,7 @@ class BenchPredict(unittest.TestCase):
         validate(report)
         return report
 
-    def refused(self, profile, *args, code=2):
+    def refused(self, profile, *args, code=3):
         done = run("infer-bench", "predict", *(args or ONE), "--machine", profile)
         self.assertEqual(done.returncode, code, f"{done.stdout}\n{done.stderr}")
         return done.stderr
@@ -88,10 +89,18 @@ class BenchPredict(unittest.TestCase):
         self.assertIn("families", self.refused(self.changed(lambda p: p["profiles"][0].update(families=[]))))
         price = {"launches": float("nan")}
         self.refused(self.changed(lambda p: p["profiles"][0]["families"][0].update(price_us=price)))
-        self.assertIn("2 threads", self.refused(self.profile, MODEL, "--set", "batch=1", "--threads", 2))
+        self.assertIn("2 threads", self.refused(self.profile, MODEL, "--set", "batch=1", "--threads", 2, code=2))
         gone = [{"family": "nothing that runs", "cases": 9, "held_out": 0, "regret_median": None, "regret_p90": None,
                  "price_us": {}, "most": {}}]
-        self.assertIn("no family", self.refused(self.changed(lambda p: p["profiles"][0].update(families=gone))))
+        self.assertIn("no family", self.refused(self.changed(lambda p: p["profiles"][0].update(families=gone)), code=2))
+
+    def test_a_model_without_nodes(self):
+        path = self.dir / "copy.onnx"
+        path.write_bytes(model([], [value_info("x", [4])], [value_info("x", [4])]))
+        result, = self.report(path, "--threads", 1, "--machine", self.profile, "--measure", "--layers", "--min-time", 0.01)["results"]
+        self.assertEqual((result["layers"], result["launches"]), ([], 0))
+        done = run("infer-bench", "run", path, "--threads", 1, "--layers", "--min-time", 0.01, "--cold", 0)
+        self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_another_machine_is_warned_of(self):
         report = self.report(*ONE, "--machine", self.changed(lambda p: p["host"].update(isa="sse4", cpu="Other")))

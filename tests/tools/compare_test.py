@@ -200,11 +200,18 @@ class Compare(unittest.TestCase):
         self.assertEqual(report["pairs"][0]["verdict"], "inconclusive")
         self.assertAlmostEqual(report["pairs"][0]["of_runs"]["value"], 0.1, delta=0.01)
         for text in ("", "[]", "{}", '{"schema": "infer-bench/run@1", "results": 7}', '{"benchmarks": [3]}',
-                     '{"schema": "infer-bench/compare@1", "sides": [{}, {"starts": [1]}]}'):
+                     '{"schema": "infer-bench/compare@1", "sides": [{}, {"starts": [1]}]}',
+                     '{"schema": "infer-bench/run@9", "results": [{"samples_ms": [1]}]}', '{"a":' * 99 + "1" + "}" * 99):
             (self.dir / "b.json").write_text(text)
             done, report = self.compare_files(*files)
-            self.assertIn(done.returncode, (2, 3), f"{text}: {done.stdout} {done.stderr}")
+            self.assertEqual(done.returncode, 3, f"{text}: {done.stdout} {done.stderr}")
+            self.assertIn("b.json: ", done.stderr)
             self.assertIsNone(report)
+        os.mkfifo(self.dir / "pipe.json")
+        (self.dir / "folder.json").mkdir()
+        for name in ("folder", "pipe", "none"):
+            path = self.dir / f"{name}.json"
+            self.assertEqual(self.compare_files(files[0], [str(path)])[0].returncode, 5)
 
     def test_our_own_reports_are_read(self):
         runs = []

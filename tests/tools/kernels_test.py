@@ -73,8 +73,12 @@ class Kernels(unittest.TestCase):
         self.assertEqual({c["check"]["state"] for c in listed}, {"listed"})
         some = self.report(*DEMO, "--filter", "Conv*")["cases"]
         self.assertEqual([c["name"] for c in some], [n for n in names if fnmatch.fnmatch(n, "Conv*")])
-        self.assertEqual(self.report(*DEMO, "--filter", "none")["cases"], [])
+        none = self.report(*DEMO, "--filter", "none")
+        self.assertEqual(none["cases"], [])
+        self.assertTrue([w for w in none["warnings"] if "no case" in w])
         self.assertIn("--list", self.bench(*DEMO, "--list", "--format", "gbench", code=2).stderr)
+        for absurd in (("--threads", 1000000000), ("--level", 9)):
+            self.assertIn(absurd[0], self.bench(*DEMO, "--list", *absurd, code=2).stderr)
 
     def test_precisions_and_the_zoo(self):
         report = self.report("--zoo", "squeezenet1.1", *QUICK, "--precision", "as-is,int8-dynamic", "--list")

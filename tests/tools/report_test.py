@@ -6,6 +6,7 @@ Run by ctest with INFER_BIN and INFER_SOURCE."""
 import copy
 import html.parser
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -198,12 +199,12 @@ class Report(unittest.TestCase):
                            (json.dumps({**good, "results": [{**cell, "samples_ms": ["fast"]}]}), "/results/0/samples_ms: not an array of numbers"),
                            (json.dumps({**good, "results": [cell, {**cell, "latency_ms": []}]}), "/results/1/latency_ms: not an object")):
             path.write_bytes(text.encode("utf-8", "surrogateescape"))
-            done = bench("report", path, "-o", self.dir / "none.html", codes=(2,))
+            done = bench("report", path, "-o", self.dir / "none.html", codes=(3,))
             self.assertIn(said, done.stderr, text[:60])
             self.assertFalse((self.dir / "none.html").exists())
         with path.open("w") as f:
             f.truncate(70 << 20)
-        self.assertIn("too much for a page", bench("report", path, "-o", self.dir / "none.html", codes=(2,)).stderr)
+        self.assertIn("too much for a page", bench("report", path, "-o", self.dir / "none.html", codes=(3,)).stderr)
 
     def test_usage(self):
         source, out = self.reports["run"], self.dir / "none.html"
@@ -213,7 +214,10 @@ class Report(unittest.TestCase):
         bench("report", "--history", self.dir / "none.jsonl", "-o", out, codes=(5,))
         bench("report", self.dir / "none.json", "-o", out, codes=(5,))
         (self.dir / "damaged.jsonl").write_text("{}\n" + '{"series":' + "[" * 100000)
-        self.assertIn("no line of it is a comparison", bench("report", "--history", self.dir / "damaged.jsonl", "-o", out, codes=(2,)).stderr)
+        self.assertIn("no line of it is a comparison", bench("report", "--history", self.dir / "damaged.jsonl", "-o", out, codes=(3,)).stderr)
+        os.mkfifo(self.dir / "pipe")
+        for path in (self.dir, self.dir / "pipe"):
+            self.assertIn("regular file", bench("report", "--history", path, "-o", out, codes=(5,)).stderr)
 
 
     # The same pages in a browser.

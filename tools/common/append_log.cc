@@ -11,6 +11,7 @@
 
 #include "lib/support/hash.h"
 #include "lib/support/strings.h"
+#include "tools/common/parse_json.h"
 
 namespace infer {
 namespace {
@@ -21,7 +22,9 @@ std::string CheckOf(const std::string& key, const Json& value) {
 
 /// nullopt: not a whole, true line.
 std::optional<std::pair<std::string, Json>> ParseLine(const std::string& line) {
-  Json j = Json::parse(line, nullptr, false);
+  auto parsed = ParseJson(line);
+  if (!parsed.ok()) return std::nullopt;
+  Json j = *std::move(parsed);
   if (!j.is_object() || !j.contains("key") || !j["key"].is_string() || !j.contains("value") ||
       !j.contains("check") || !j["check"].is_string())
     return std::nullopt;
@@ -91,9 +94,12 @@ Status AppendLog::Load(const LogIdentity& identity) {
   }
   size_t at = text.find('\n');
   const Json head = Json::parse(text.substr(0, at), nullptr, false);
-  if (!head.is_object() || head.value("schema", "") != identity.schema)
+  const auto says = [&head](const char* key, const std::string& text) {
+    return head.contains(key) && head[key] == text;
+  };
+  if (at == std::string::npos || !head.is_object() || !says("schema", identity.schema))
     return InvalidModel(Cat(path_, ": no log of this kind (", identity.schema, ")"));
-  if (head.value("of", "") != identity.of)
+  if (!says("of", identity.of))
     return InvalidArgument(
         Cat(path_, ": is of another model, data, setting or machine; ", identity.advice));
   size_t line = 2;

@@ -57,6 +57,7 @@ class KernelsCommand : public Command {
       return InvalidArgument(Cat("--format ", format_, " and --json - both want standard output"));
     if (format_ == "gbench" && options_.list)
       return InvalidArgument("--list times nothing that --format gbench could tell");
+    INFER_TRY(CheckedOptions());
     if (options_.threads > 0) SetLaneBudget(options_.threads);
     options_.stop = context.stop();
     const Environment environment = CaptureEnvironment();
@@ -75,6 +76,15 @@ class KernelsCommand : public Command {
   }
 
  private:
+  Status CheckedOptions() const {
+    constexpr int kMostThreads = 4096, kHighestLevel = 2;
+    if (options_.threads < 0 || options_.threads > kMostThreads)
+      return InvalidArgument(Cat("--threads ", options_.threads, ": out of range"));
+    if (options_.level < 0 || options_.level > kHighestLevel)
+      return InvalidArgument(Cat("--level ", options_.level, ": 0, 1 or 2"));
+    return {};
+  }
+
   Result<ExitCode> Measure(Context& context) {
     std::optional<KernelBench> kept;
     std::optional<std::chrono::steady_clock::time_point> said;
@@ -90,6 +100,9 @@ class KernelsCommand : public Command {
                       [&](const std::string& name, Graph graph, const std::vector<Datum>& inputs) {
                         return bench.Add(name, std::move(graph), inputs);
                       }));
+    if (bench.cases().empty() && options_.filter != "*" && !context.stop().stop_requested())
+      context.Warn(
+          Cat("--filter ", options_.filter, ": no case has such a name; --list names them"));
     const Watched watched = watch.Finish();
     report_["watch"] = ToJson(watched);
     if (!options_.list)

@@ -59,9 +59,8 @@ class ReportCommand : public Command {
     if (!std::filesystem::exists(path, error)) return IoError(Cat(path, ": there is no such file"));
     INFER_ASSIGN(const History history, ReadHistory(path));
     if (history.entries.empty())
-      return InvalidArgument(
-          Cat(path, ": no line of it is a comparison",
-              history.damaged.empty() ? "" : Cat(" (", history.damaged[0], ")")));
+      return InvalidModel(Cat(path, ": no line of it is a comparison",
+                              history.damaged.empty() ? "" : Cat(" (", history.damaged[0], ")")));
     return PagePart{path, HistorySeries(history)};
   }
 

@@ -222,6 +222,8 @@ TEST_F(Hostile, WhatNoMachineHasIsRefused) {
       {"/profiles/0/families/0/price_us/launches", -1},
       {"/profiles/0/families/0/price_us/launches", nullptr},
       {"/profiles/0/families/0/price_us/launches", "nan"},
+      {"/profiles/0/families/0/price_us/launches", 1e300},
+      {"/profiles/0/roofline/levels/0/bytes", 1e300},
       {"/profiles/0/families/0/price_us/nonsense", 1},
       {"/profiles/0/roofline/levels", Json::array()},
       {"/profiles/0/roofline/levels/0/gb_per_s", 0},
@@ -233,15 +235,15 @@ TEST_F(Hostile, WhatNoMachineHasIsRefused) {
   for (const auto& [where, value] : changes) {
     Json bad = good_;
     bad[Json::json_pointer(where)] = value;
-    EXPECT_EQ(Read(bad).code(), Code::kInvalidArgument) << where << " = " << value;
+    EXPECT_EQ(Read(bad).code(), Code::kInvalidModel) << where << " = " << value;
   }
   for (const char* gone : {"/host", "/environment", "/watch", "/profiles"}) {
     Json bad = good_;
     bad.erase(gone + 1);
-    EXPECT_EQ(Read(bad).code(), Code::kInvalidArgument) << gone;
+    EXPECT_EQ(Read(bad).code(), Code::kInvalidModel) << gone;
   }
-  EXPECT_EQ(ReadText("{").code(), Code::kInvalidArgument);
-  EXPECT_EQ(ReadText("").code(), Code::kInvalidArgument);
+  EXPECT_EQ(ReadText("{").code(), Code::kInvalidModel);
+  EXPECT_EQ(ReadText("").code(), Code::kInvalidModel);
 }
 
 }  // namespace

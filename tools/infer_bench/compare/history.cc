@@ -29,7 +29,7 @@ Status Failed(const std::string& path) { return IoError(Cat(path, ": ", std::str
 class LockedFile {
  public:
   LockedFile(const std::string& path, int flags, int lock)
-      : fd_(open(path.c_str(), flags | O_CLOEXEC, 0644)) {
+      : fd_(open(path.c_str(), flags | O_CLOEXEC | O_NONBLOCK, 0644)) {
     while (fd_ >= 0 && flock(fd_, lock) != 0 && errno == EINTR) {
     }
   }
@@ -39,6 +39,11 @@ class LockedFile {
   LockedFile(const LockedFile&) = delete;
   LockedFile& operator=(const LockedFile&) = delete;
   int fd() const { return fd_; }
+  Status IsRegular(const std::string& path) const {
+    struct stat s;
+    if (fstat(fd_, &s) != 0) return Failed(path);
+    return S_ISREG(s.st_mode) ? Status() : IoError(Cat(path, ": not a regular file"));
+  }
 
  private:
   int fd_;
@@ -79,6 +84,7 @@ Result<History> ReadHistory(const std::string& path) {
     if (errno == ENOENT) return history;
     return Failed(path);
   }
+  INFER_TRY(file.IsRegular(path));
   std::ifstream in(path);
   if (!in) return Failed(path);
   std::string line;

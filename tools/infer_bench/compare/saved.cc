@@ -3,11 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 
+#include "lib/support/file.h"
 #include "lib/support/readable.h"
 #include "lib/support/statistics.h"
 #include "lib/support/strings.h"
+#include "tools/common/parse_json.h"
 #include "tools/infer_bench/compare/rank_tests.h"
 
 namespace infer {
@@ -155,32 +156,33 @@ SavedPair Judge(const SavedSeries& a, const SavedSeries& b, const SavedOptions& 
 }  // namespace
 
 Result<SavedReport> ReadSavedReport(const std::string& path, size_t side) {
-  std::ifstream in(path);
-  if (!in) return IoError(Cat(path, ": cannot be read"));
+  INFER_ASSIGN(const std::string text, ReadFile(path));
+  auto parsed = ParseJson(text);
+  if (!parsed.ok()) return InvalidModel(Cat(path, ": ", parsed.status().message()));
+  const Json report = *std::move(parsed);
+  if (!report.is_object()) return InvalidModel(Cat(path, ": no JSON object"));
   SavedReport out;
   out.path = path;
   try {
-    const Json report = Json::parse(in);
-    if (!report.is_object()) return InvalidArgument(Cat(path, ": no JSON object"));
     out.machine = MachineOf(report);
     const std::string schema = Text(report, "/schema");
     out.format = schema;
-    if (schema.starts_with("infer-bench/run@")) {
+    if (schema == "infer-bench/run@1" || schema == "infer-bench/run@2") {
       ReadRun(report, out);
-    } else if (schema.starts_with("infer-bench/compare@")) {
+    } else if (schema == "infer-bench/compare@1") {
       ReadCompare(report, side, out);
     } else if (report.contains("benchmarks") && report["benchmarks"].is_array()) {
       out.format = "google-benchmark";
       ReadGoogleBenchmark(report, out);
     } else {
-      return InvalidArgument(Cat(path,
-                                 ": no report of infer-bench run or compare, nor of Google "
-                                 "Benchmark"));
+      return InvalidModel(Cat(path, schema.empty() ? "" : Cat(": ", schema),
+                              ": no report of infer-bench run or compare that this version reads, "
+                              "nor of Google Benchmark"));
     }
   } catch (const nlohmann::json::exception& e) {
-    return InvalidArgument(Cat(path, ": ", e.what()));
+    return InvalidModel(Cat(path, ": not what ", out.format, " has: ", e.what()));
   }
-  if (out.series.empty()) return InvalidArgument(Cat(path, ": it has no times"));
+  if (out.series.empty()) return InvalidModel(Cat(path, ": it has no times"));
   return out;
 }
 

@@ -146,7 +146,7 @@ Status Check(const Json& j, std::string_view rest, Kind kind, const std::string&
   if (j.is_null()) return {};
   if (rest.empty()) {
     if (Fits(j, kind)) return {};
-    return InvalidArgument(Cat(at, ": not ", Name(kind)));
+    return InvalidModel(Cat(at, ": not ", Name(kind)));
   }
   const size_t slash = rest.find('/');
   const std::string part(rest.substr(0, slash));
@@ -162,13 +162,13 @@ Status Check(const Json& j, std::string_view rest, Kind kind, const std::string&
 }  // namespace
 
 Status CheckReport(const Json& report) {
-  if (!report.is_object()) return InvalidArgument("no JSON object, so no report");
+  if (!report.is_object()) return InvalidModel("no JSON object, so no report");
   const auto named = report.find("schema");
   if (named == report.end() || !named->is_string())
-    return InvalidArgument("it does not say its schema, so it is no report of infer-bench");
+    return InvalidModel("it does not say its schema, so it is no report of infer-bench");
   const auto name = named->get<std::string>();
   if (name.starts_with("infer-bench/history@"))
-    return InvalidArgument("a history of comparisons: --history takes it");
+    return InvalidModel("a history of comparisons: --history takes it");
   std::string known;
   for (const Schema& s : kSchemas) {
     known += Cat(known.empty() ? "" : ", ", s.name);
@@ -177,17 +177,16 @@ Status CheckReport(const Json& report) {
       for (const Rule& r : rules) INFER_TRY(Check(report, r.path, r.kind, ""));
     return {};
   }
-  return InvalidArgument(Cat("schema ", name, ": the page shows ", known));
+  return InvalidModel(Cat("schema ", name, ": the page shows ", known));
 }
 
 Result<Json> ReadReport(const std::string& path) {
   auto text = ReadFile(path, kMostBytes);
   if (!text.ok() && text.status().code() == Code::kResource)
-    return InvalidArgument(
-        Cat(path, ": more than ", HumanBytes(kMostBytes), ", too much for a page"));
+    return InvalidModel(Cat(path, ": more than ", HumanBytes(kMostBytes), ", too much for a page"));
   if (!text.ok()) return text.status();
   auto report = ParseJson(*text);
-  if (!report.ok()) return std::move(report.status()).In(path);
+  if (!report.ok()) return InvalidModel(Cat(path, ": ", report.status().message()));
   if (Status s = CheckReport(*report); !s.ok()) return std::move(s).In(path);
   return report;
 }

@@ -39,6 +39,7 @@ Dims ScoresOf(const StepInfo& info, const LastViews& views) {
 }
 
 void CountLaunches(const LastViews& views, PlanFacts& facts) {
+  if (facts.steps.empty()) return;  // an input that is an output is copied by no step
   for (const PlanView::Launch& l : views.launches.launches) {
     StepFacts& step = facts.steps[static_cast<size_t>(l.step)];
     ++facts.launches;

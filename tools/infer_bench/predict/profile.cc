@@ -10,6 +10,8 @@ namespace infer::bench {
 namespace {
 
 constexpr std::string_view kSchema = "infer-bench/machine@1";
+/// Amounts (bytes, FLOPs) and times of steps stay far below.
+constexpr double kMost = 1e18;
 
 Json AmountsJson(const Features& x) {
   Json o = Json::object();
@@ -23,7 +25,7 @@ class Reader {
  public:
   const Status& status() const { return status_; }
   void Fail(std::string what) {
-    if (status_.ok()) status_ = InvalidArgument(std::move(what));
+    if (status_.ok()) status_ = InvalidModel(std::move(what));
   }
   const Json& Member(const Json& o, const char* name) {
     static const Json kNone;
@@ -36,8 +38,9 @@ class Reader {
   double Number(const Json& o, const char* name, bool positive = false) {
     const Json& v = Member(o, name);
     const double d = v.is_number() ? v.get<double>() : std::nan("");
-    if (!std::isfinite(d) || d < 0 || (positive && d == 0)) {
-      Fail(Cat("'", name, "' is no number ", positive ? "above 0" : "of 0 or more"));
+    if (!(d >= 0 && d <= kMost) || (positive && d == 0)) {
+      Fail(Cat("'", name, "' is no number ", positive ? "above 0" : "of 0 or more",
+               " that a machine has"));
       return positive ? 1 : 0;
     }
     return d;
@@ -153,7 +156,7 @@ Result<Profile> ReadProfile(const std::string& path) {
   const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object() || !json.contains("schema") || !json["schema"].is_string() ||
       json["schema"].get<std::string>() != kSchema)
-    return InvalidArgument(Cat(path, ": no profile of `infer-bench machine` (", kSchema, ")"));
+    return InvalidModel(Cat(path, ": no profile of `infer-bench machine` (", kSchema, ")"));
   Reader in;
   Profile p;
   const Json& host = in.Member(json, "host");

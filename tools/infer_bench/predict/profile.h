@@ -39,7 +39,7 @@ struct Profile {
 
 Json ToJson(const LaneProfile& p);
 
-/// A report of `infer-bench machine`. Io: it cannot be read; InvalidArgument: it is none, or holds
+/// A report of `infer-bench machine`. Io: it cannot be read; InvalidModel: it is none, or holds
 /// what no machine has (a price below 0, a bandwidth of 0, no family).
 Result<Profile> ReadProfile(const std::string& path);
 
