@@ -63,13 +63,15 @@ class Tune(unittest.TestCase):
         self.assertLess(report["seconds"], 15)
 
     def test_a_limit_between_batches(self):
-        """Half of the time of batch 16 lets smaller batches pass, but not that one."""
+        """A quarter of the time of batch 16 lets batch 1 pass, but not that one. Other load may leave too few
+        queries to say that it misses (the unit tests have a clock of their own for that)."""
         slow = run("infer-bench", "load", MODEL, "--threads", 1, "--batch", 16, "--duration", 1, "--min-queries", 20,
                    "--json", "-")
         p50 = json.loads(slow.stdout)["result"]["latency_ms"]["p50"]
-        report, _ = self.tune("--slo", f"p50={p50 / 2}ms", "--batch", "1,16", "--precision", "as-is", "--budget", 20)
+        report, _ = self.tune("--slo", f"p50={p50 / 4}ms", "--batch", "1,16", "--precision", "as-is", "--budget", 20)
         fates = {c["batch"]: c["fate"] for c in report["candidates"]}
-        self.assertEqual(fates, {1: "chosen", 16: "misses"})
+        self.assertEqual(fates[1], "chosen")
+        self.assertIn(fates[16], ("misses", "open"))
 
     def test_precisions(self):
         report, _ = self.tune("--slo", "p99=10s", "--batch", 1, "--precision", "as-is,int4-weights,int8-dynamic",
