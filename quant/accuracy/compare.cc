@@ -127,7 +127,7 @@ Status AddTapCheck(const std::vector<Datum>& plain, const std::vector<Datum>& ta
 Status ForLabelledRows(const Tensor& golden, const Tensor& candidate,
                        const std::vector<int64_t>& labels, const LabelledRow& f) {
   if (!IsFloat(golden.dtype())) return InvalidModel("labels need an output of scores");
-  const Rows rows = RowsOf(golden.dims());
+  const Rows rows = RowsIn(golden.dims());
   if (rows.count != static_cast<int64_t>(labels.size()))
     return InvalidModel(Cat("output 0 has ", rows.count, " rows of scores, but there are ",
                             labels.size(), " labels"));

@@ -98,7 +98,7 @@ int64_t CountUnequal(const Tensor& a, const Tensor& b) {
 
 }  // namespace
 
-Rows RowsOf(const Dims& dims) {
+Rows RowsIn(const Dims& dims) {
   if (dims.empty()) return {1, 1};
   const int64_t total = NumElements(dims);
   if (total == 0) return {};
@@ -163,7 +163,7 @@ Status TensorComparer::Add(const Tensor& golden, const Tensor& candidate) {
   const Tensor g = golden.dtype() == DType::kF32 ? golden : golden.Cast(DType::kF32);
   const Tensor c = candidate.dtype() == DType::kF32 ? candidate : candidate.Cast(DType::kF32);
   AddFloats(g.data<float>(), c.data<float>());
-  const Rows rows = RowsOf(golden.dims());
+  const Rows rows = RowsIn(golden.dims());
   if (rows.width > 1) AddRows(rows, g.data<float>(), c.data<float>());
   return {};
 }

@@ -46,7 +46,7 @@ class QuantileSketch {
   int64_t zeros_ = 0, count_ = 0;
 };
 
-/// Class distributions: rows of scores, see RowsOf.
+/// Class distributions: rows of scores, see RowsIn.
 struct RowMetrics {
   int64_t rows = 0;
   double kl = 0;  ///< mean over rows of sum p ln(p/q); p golden, q candidate
@@ -68,7 +68,7 @@ struct Rows {
   int64_t count = 0;
   int64_t width = 0;
 };
-Rows RowsOf(const Dims& dims);
+Rows RowsIn(const Dims& dims);
 
 /// Index of the highest score, the first of equals; NaN is lower than everything.
 int64_t ArgMax(std::span<const float> row);

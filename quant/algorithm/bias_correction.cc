@@ -23,7 +23,7 @@ Result<int> CorrectBiasFast(StaticModel& model, const Graph& original, const Sam
     if (!HasInputChannels(node) || it == stats.end()) continue;
     const std::vector<double>& mean = it->second.mean;
     if (static_cast<int64_t>(mean.size()) != InputChannels(node)) continue;
-    const Tensor rounded = RoundedWeights(node, model.scheme);
+    const Tensor rounded = FakeQuantizedWeights(node, model.scheme);
     const auto w = node.input(1)->constant()->data<float>(), r = rounded.data<float>();
     const double alpha = node.Is("Gemm") ? static_cast<double>(node.Attr<float>("alpha")) : 1.0;
     std::vector<double> delta;

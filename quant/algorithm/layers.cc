@@ -51,7 +51,7 @@ std::vector<AlgorithmLayer> IntegerLayers(const QuantPlan& plan) {
   return layers;
 }
 
-Tensor RoundedWeights(const Node& node, const QuantScheme& scheme) {
+Tensor FakeQuantizedWeights(const Node& node, const QuantScheme& scheme) {
   if (const auto it = scheme.rounded.find(node.output(0)->name()); it != scheme.rounded.end())
     return DequantizeTensor(it->second.codes, it->second.params);
   const size_t operand = *WeightOperand(*FindQuantOp(node), node);

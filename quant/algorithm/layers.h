@@ -19,7 +19,7 @@ struct AlgorithmLayer {
 std::vector<AlgorithmLayer> IntegerLayers(const QuantPlan& plan);
 
 /// The weights as they are after rounding, in f32. Pre: a node of IntegerLayers.
-Tensor RoundedWeights(const Node& node, const QuantScheme& scheme);
+Tensor FakeQuantizedWeights(const Node& node, const QuantScheme& scheme);
 /// `node` reads `w` instead of its weights; other readers keep theirs.
 void ReplaceWeights(Graph& g, Node& node, Tensor w);
 /// Adds `delta` (one per channel of the result) to the layer's bias, which is made where Conv or

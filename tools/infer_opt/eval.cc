@@ -22,7 +22,7 @@ struct Score {
 
 /// Counts the rows of `scores` whose label is their best, or among their five best.
 Status AddScores(const Tensor& scores, std::span<const int64_t> labels, Score& score) {
-  const Rows rows = RowsOf(scores.dims());
+  const Rows rows = RowsIn(scores.dims());
   if (rows.count != static_cast<int64_t>(labels.size()))
     return InvalidModel(
         Cat("output is ", ToString(scores.type()), ", but the run has ", labels.size(), " labels"));

@@ -127,7 +127,7 @@ TEST(RowMetrics, Agreement) {
 }
 
 TEST(RowsOf, Layouts) {
-  const auto rows = [](const Dims& d) { return std::pair(RowsOf(d).count, RowsOf(d).width); };
+  const auto rows = [](const Dims& d) { return std::pair(RowsIn(d).count, RowsIn(d).width); };
   EXPECT_EQ(rows({10}), std::pair(int64_t{1}, int64_t{10}));
   EXPECT_EQ(rows({4, 10}), std::pair(int64_t{4}, int64_t{10}));
   EXPECT_EQ(rows({4, 1000, 1, 1}), std::pair(int64_t{4}, int64_t{1000}));

@@ -109,7 +109,7 @@ TEST_F(StaticRoundingTest, OneScaleForAllChannelsStays) {
   EXPECT_EQ(node.input(1)->producer()->input(0)->constant()->ToFloats(),
             m.scheme.rounded.at("y").codes.ToFloats());
   EXPECT_EQ(
-      RoundedWeights(*m.graph.FindValue("y")->producer(), m.scheme).ToFloats(),
+      FakeQuantizedWeights(*m.graph.FindValue("y")->producer(), m.scheme).ToFloats(),
       DequantizeTensor(m.scheme.rounded.at("y").codes, m.scheme.rounded.at("y").params).ToFloats());
 }
 
