@@ -4,7 +4,9 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 tools/setup.sh
-cmake --preset release >/dev/null
+options=()
+[ -d build/release ] || options+=(-DINFER_BATCHED=ON)
+cmake --preset release "${options[@]}" >/dev/null
 cmake --build --preset release -j "$(nproc)" --target infer-opt infer-bench | tail -1
 
 bin=build/release/bin

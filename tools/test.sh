@@ -9,7 +9,10 @@ tools/setup.sh --judges --checks
 export OMP_WAIT_POLICY=passive
 judge=/usr/bin/python3
 [ -x .cache/judges/bin/python ] && judge="$PWD/.cache/judges/bin/python"
-cmake --preset release -DINFER_JUDGE_PYTHON="$judge" >/dev/null
+# A fresh build is a batched one; where one exists already, it stays as it was configured.
+options=(-DINFER_JUDGE_PYTHON="$judge")
+[ -d build/release ] || options+=(-DINFER_BATCHED=ON)
+cmake --preset release "${options[@]}" >/dev/null
 cmake --build --preset release -j "$(nproc)"
 # Further arguments go to ctest; by default all tests but the nightly ones run.
 [ $# -gt 0 ] || set -- -LE nightly
