@@ -112,6 +112,9 @@ std::vector<std::string_view> OpsOf(std::string_view ops) {
   return list;
 }
 
+/// Constants within a cache line are bounds, axes and scales: their reading is the launch's.
+constexpr int64_t kLineBytes = 64;
+
 double Thousands(int64_t n) { return static_cast<double>(n) / 1e3; }
 double RoundUp(double v, double to) { return std::ceil(v / to) * to; }
 
@@ -173,7 +176,7 @@ class Extractor {
     int64_t constants = 0;
     for (const OperandFacts& o : step_.operands) {
       if (o.constant) {
-        constants += o.bytes();
+        if (o.bytes() > kLineBytes) constants += o.bytes();
       } else {
         operands_ += o.elements(), moved_ += o.bytes();
       }
