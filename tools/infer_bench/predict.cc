@@ -87,7 +87,7 @@ Json LayersJson(const ModelResult& r, const Roofline& machine) {
     const StepFacts& facts = r.plan.steps[s];
     const StepPrediction& p = r.prediction.steps[s];
     Json amounts = Json::object();
-    if (!p.family.empty()) {
+    if (!p.family.empty() && p.family != kBodies) {
       const StepFeatures f = FeaturesOf(facts, r.plan.program_bytes(), machine);
       for (size_t c = 0; c < kNumColumns; ++c)
         if (f.x[c] > 0) amounts[kColumns[c]] = f.x[c];
@@ -100,7 +100,7 @@ Json LayersJson(const ModelResult& r, const Roofline& machine) {
                       {"family", p.family},
                       {"generality", p.generality},
                       {"extrapolated", p.extrapolated},
-                      {"predictable", !facts.late},
+                      {"predictable", !facts.late || p.family == kBodies},
                       {"ms", p.ms},
                       {"measured_ms", profiled ? Json(r.measured->profile->steps[s].ms) : Json()},
                       {"cost", ToJson(facts.info.cost)},
@@ -191,8 +191,11 @@ class PredictCommand : public Command {
     INFER_ASSIGN(r.prediction, Predict(r.plan, profile_, threads_));
     if (r.prediction.unpredictable > 0)
       context.Warn(Cat(path, ": ", r.prediction.unpredictable,
-                       " steps cannot be predicted (shapes that hang on data, control flow) and "
-                       "count as nothing"));
+                       " steps cannot be predicted (shapes that hang on data) and count as "
+                       "nothing"));
+    if (r.prediction.counted_once > 0)
+      context.Warn(Cat(path, ": at least: how often ", r.prediction.counted_once,
+                       " bodies of loops run hangs on data, and they count once"));
     if (measure_) {
       context.Step("measure " + path);
       INFER_ASSIGN(r.measured, MeasureHere(path, *session, planned));
@@ -257,6 +260,7 @@ class PredictCommand : public Command {
                  {"general_share", p.general_share},
                  {"extrapolated_share", p.extrapolated_share},
                  {"unpredictable_steps", p.unpredictable},
+                 {"bodies_counted_once", p.counted_once},
                  {"measured_ms", r.measured ? Json(r.measured->latency.median) : Json()},
                  {"measured_runs", r.measured ? Json(r.measured->latency.count) : Json()},
                  {"error", r.measured ? Json(r.error()) : Json()},
@@ -279,10 +283,10 @@ class PredictCommand : public Command {
       const StepFacts& facts = r.plan.steps[s];
       const StepPrediction& p = r.prediction.steps[s];
       const bool profiled = r.measured && r.measured->profile;
-      rows.push_back(
-          {facts.info.node, ShownOperators(facts.info.op), facts.info.kernel, Fixed(p.ms, 4),
-           profiled ? Fixed(r.measured->profile->steps[s].ms, 4) : "-",
-           Cat(p.generality > 0 ? p.family : "itself", p.extrapolated ? ", extrapolated" : "")});
+      const std::string priced = p.generality > 0 || p.family == kBodies ? p.family : "itself";
+      rows.push_back({facts.info.node, ShownOperators(facts.info.op), facts.info.kernel,
+                      Fixed(p.ms, 4), profiled ? Fixed(r.measured->profile->steps[s].ms, 4) : "-",
+                      Cat(priced, p.extrapolated ? ", extrapolated" : "")});
     }
     context.PrintLine(Printable(r.path) + ":");
     context.Print(TextTable(std::move(rows)));

@@ -91,7 +91,8 @@ TEST(Predict, TheMostParticularFamilyIsTaken) {
 
 TEST(Predict, SaysWhatItCannot) {
   PlanFacts plan;
-  plan.steps = {Step("If", "bodies", "f32[1]", "f32[1]"), Step("Relu", "own", "f32[1]", "f32[1]")};
+  plan.steps = {Step("NonZero", "own", "f32[1]", "f32[1]"),
+                Step("Relu", "own", "f32[1]", "f32[1]")};
   plan.steps[0].late = true;
   Profile profile = Simple(1, 1);
   EXPECT_EQ(Predict(plan, profile, 1)->unpredictable, 1);
@@ -99,6 +100,26 @@ TEST(Predict, SaysWhatItCannot) {
   profile.lanes[0].families.clear();
   profile.lanes[0].families["conv | float"];
   EXPECT_EQ(Predict(plan, profile, 1).status().code(), Code::kInvalidArgument);
+}
+
+TEST(Predict, BodiesAsOftenAsTheyRun) {
+  PlanFacts plan;
+  plan.steps = {Step("Loop", "bodies", "f32[1000]", "f32[1000]"),
+                Step("If", "bodies", "f32[1000]", "f32[1000]")};
+  plan.steps[0].late = plan.steps[1].late = true;
+  PlanFacts body;
+  body.steps = {Step("Relu", "own", "f32[1000]", "f32[1000]")};  // 3 + 7 - 0.25 us, 2 beside it
+  plan.bodies = {{.step = 0, .runs = 10, .at_least = true, .plan = body},
+                 {.step = 1, .runs = 0.5, .plan = body},
+                 {.step = 1, .known = false}};
+  auto p = Predict(plan, Simple(3, 7), 1);
+  ASSERT_TRUE(p.ok()) << p.status().message();
+  EXPECT_NEAR(p->steps[0].ms, 10 * 11.75 / 1e3, 1e-12);
+  EXPECT_NEAR(p->steps[1].ms, 0.5 * 11.75 / 1e3, 1e-12);
+  EXPECT_NEAR(p->ms, (2 + 10.5 * 11.75) / 1e3, 1e-12);
+  EXPECT_EQ(p->steps[0].family, kBodies);
+  EXPECT_EQ(p->unpredictable, 1);
+  EXPECT_EQ(p->counted_once, 1);
 }
 
 TEST(Features, OfAConvolution) {
@@ -129,6 +150,8 @@ TEST(Features, OfARecurrentStepInAnyOrderOfItsOperands) {
     const StepFeatures f = FeaturesOf(s, 1 << 24, Machine());
     EXPECT_EQ(f.x[Column("repeats")], 5);
     EXPECT_NEAR(f.x[Column("repeated_traffic")], 5 * 256 * 64 * 4 / 50e3, 1e-9);
+    EXPECT_NEAR(f.x[Column("constant_traffic")], 256 * (32 + 64) * 4 / 10e3, 1e-6);
+    EXPECT_NEAR(f.x[Column("traffic")], (5 * 32 + 5 * 64) * 4 / 50e3, 1e-9);
   }
 }
 
@@ -138,6 +161,15 @@ TEST(Features, OperandTypes) {
   EXPECT_FALSE(OperandOf("f32[N,3]").known);
   EXPECT_FALSE(OperandOf("seq(f32[2])").known);
   EXPECT_FALSE(OperandOf("str[2]").known);
+}
+
+TEST(Features, ConstantsWithinACacheLineAreTheLaunchs) {
+  StepFacts s = Step("Conv", "onednn", "f32[1,8,4,4]", "f32[1,8,4,4]");
+  s.operands.push_back(OperandOf("i64[8]"));
+  s.operands[1].constant = true;
+  EXPECT_EQ(FeaturesOf(s, 1 << 24, Machine()).x[Column("constant_traffic")], 0);
+  s.operands[1].dims = {9};
+  EXPECT_NEAR(FeaturesOf(s, 1 << 24, Machine()).x[Column("constant_traffic")], 72 / 10e3, 1e-9);
 }
 
 TEST(Fit, FindsThePricesOfItsCases) {
@@ -177,9 +209,71 @@ TEST(Features, OfAnOperandThatIsRepeated) {
 
 TEST(Features, StretchesOfACopyFromAConstant) {
   StepFacts s = Step("Slice", "own:strided", "f32[512,128]", "f32[256,128]");
-  EXPECT_DOUBLE_EQ(FeaturesOf(s, 0, Machine()).x[Column("runs")], 0.256);
+  const StepFeatures computed = FeaturesOf(s, 0, Machine());
+  EXPECT_DOUBLE_EQ(computed.x[Column("runs")], 0.256);
   s.operands[0].constant = true;
-  EXPECT_DOUBLE_EQ(FeaturesOf(s, 0, Machine()).x[Column("runs")], 0.256);
+  EXPECT_EQ(FeaturesOf(s, 0, Machine()).x, computed.x);
+  // A look-up reads few rows.
+  s.info.op = "Gather";
+  s.info.cost.bytes_read = 256;
+  EXPECT_EQ(FeaturesOf(s, 0, Machine()).x[Column("operands")], 0);
+  EXPECT_NEAR(FeaturesOf(s, 1 << 24, Machine()).x[Column("constant_traffic")], 256 / 10e3, 1e-9);
+}
+
+/// The bodies of the only step that has some.
+std::vector<BodyFacts> BodiesOf(const std::string& text) {
+  static const OpRegistry ops(AllOps());
+  const auto g = ParseGraph("graph g" + text, ops);
+  INFER_CHECK(g.ok());
+  auto planned = PlanModel(*g, {.threads = 1});
+  INFER_CHECK(planned.ok());
+  return planned->facts.bodies;
+}
+
+TEST(Bodies, OfAnIf) {
+  const std::string node =
+      " y = If(c) [x] {then_branch=graph(x) -> (y) { y = Exp(x) }, "
+      "else_branch=graph(x) -> (y) { e = Exp(x) y = MatMul(e, x) }} }";
+  const auto either = BodiesOf("(c: bool[], x: f32[3,3]) -> (y) {" + node);
+  ASSERT_EQ(either.size(), 2u);
+  for (const BodyFacts& b : either) EXPECT_TRUE(b.known && !b.at_least && b.runs == 0.5);
+  EXPECT_EQ(either[0].plan.steps.size(), 1u);
+  EXPECT_EQ(either[1].plan.steps.size(), 2u);
+  EXPECT_TRUE(either[0].plan.steps[0].operands[0].known);
+  const auto taken = BodiesOf("(x: f32[3,3]) -> (y) { c = const bool[] {0}" + node);
+  ASSERT_EQ(taken.size(), 1u);
+  EXPECT_EQ(taken[0].runs, 1);
+  EXPECT_EQ(taken[0].plan.steps.size(), 2u);
+}
+
+TEST(Bodies, OfALoop) {
+  const auto bodies = [](const char* operands, const char* condition, const char* trips) {
+    return BodiesOf(std::string("(c: bool[], m: i64[], x: f32[4]) -> (y) { n = const i64[] {") +
+                    trips + "} y = Loop(" + operands +
+                    ") {body=graph(i, go, a) -> (more, b) { b = Exp(a) more = " + condition +
+                    " }} }");
+  };
+  const auto seven = bodies("n, _, x", "Identity(go)", "7");
+  ASSERT_EQ(seven.size(), 1u);
+  EXPECT_EQ(seven[0].runs, 7);
+  EXPECT_FALSE(seven[0].at_least);
+  EXPECT_TRUE(bodies("n, _, x", "Identity(go)", "0").empty());
+  // A trip count or a condition that only the run knows.
+  for (const auto& unknown :
+       {bodies("m, _, x", "Identity(go)", "7"), bodies("n, c, x", "Identity(go)", "7"),
+        bodies("n, _, x", "Not(go)", "7")}) {
+    ASSERT_EQ(unknown.size(), 1u);
+    EXPECT_EQ(unknown[0].runs, 1);
+    EXPECT_TRUE(unknown[0].at_least);
+  }
+}
+
+TEST(Bodies, OfAScanOnceForEachSlice) {
+  const auto scan = BodiesOf(
+      "(s: f32[2], x: f32[5,2]) -> (e, y) { e, y = Scan(s, x) {num_scan_inputs=1, "
+      "body=graph(a, b) -> (c, d) { c = Add(a, b) d = Exp(c) }} }");
+  ASSERT_EQ(scan.size(), 1u);
+  EXPECT_EQ(scan[0].runs, 5);
 }
 
 TEST(Generated, EveryProgramCompilesAndIsTheSameAgain) {

@@ -159,6 +159,11 @@ class Extractor {
     }
   }
 
+  /// Data that a copy moves costs the same, constant or not; a look-up reads few rows of it.
+  bool IsCopied(const OperandFacts& o) const {
+    return kind_ == Kind::kMove && !main_.starts_with("Gather") && o.bytes() > kLineBytes;
+  }
+
   double TrafficUs(int64_t bytes, int64_t resident) const {
     return static_cast<double>(bytes) / (machine_.LevelOf(resident).gb_per_s * 1e3);
   }
@@ -175,11 +180,10 @@ class Extractor {
     for (const OperandFacts& o : step_.results) results_ += o.elements(), moved_ += o.bytes();
     int64_t constants = 0;
     for (const OperandFacts& o : step_.operands) {
-      if (o.constant) {
-        if (o.bytes() > kLineBytes) constants += o.bytes();
-      } else {
+      if (!o.constant || IsCopied(o))
         operands_ += o.elements(), moved_ += o.bytes();
-      }
+      else if (o.bytes() > kLineBytes)
+        constants += o.bytes();
     }
     // A look-up reads few rows of its table.
     if (info.cost.bytes_read > 0) constants = std::min(constants, info.cost.bytes_read);
@@ -334,6 +338,12 @@ class Extractor {
     for (const OperandFacts& o : step_.operands)
       if (r && !x && o.dims.size() == 3 && o.dims[1] != r->dims[1]) x = &o;
     if (!x || !r) return;
+    // W and R are read as constants are, where they are computed, too.
+    int64_t computed = 0;
+    for (const OperandFacts& o : step_.operands)
+      if (!o.constant && o.dims.size() == 3 && o.dims[1] == r->dims[1]) computed += o.bytes();
+    At("constant_traffic") += TrafficUs(computed, program_bytes_);
+    At("traffic") = TrafficUs(moved_ - computed, moved_ - computed);
     const int64_t repeats = std::max<int64_t>(x->dims[0], 1) * r->dims[0];
     At("repeats") = static_cast<double>(repeats);
     const int64_t bytes = r->bytes() / std::max<int64_t>(r->dims[0], 1);

@@ -3,6 +3,7 @@
 #include <map>
 
 #include "lib/support/strings.h"
+#include "tools/infer_bench/predict/body_runs.h"
 
 namespace infer::bench {
 namespace {
@@ -54,6 +55,45 @@ void CountLaunches(const LastViews& views, PlanFacts& facts) {
   }
 }
 
+/// The nodes that run subgraphs: as the steps that do, in their order.
+std::vector<const Node*> ControlFlowOf(const Graph& g) {
+  std::vector<const Node*> nodes;
+  for (const auto& node : g.nodes())
+    if (!node->subgraphs().empty() && node->op() != "FlexAttention") nodes.push_back(node.get());
+  return nodes;
+}
+
+BodyFacts FactsOfBody(const Node& node, const BodyRun& run, const DeviceOptions& options) {
+  BodyFacts facts{.runs = run.runs};
+  const auto body = BodyOf(node, *run.body);
+  auto planned = body.ok() ? PlanModel(*body, options) : body.status();
+  facts.known = planned.ok();
+  if (planned.ok()) facts.plan = std::move(planned->facts);
+  return facts;
+}
+
+/// Leaves out what the compiler made other control flow of than the graph has.
+void AddBodies(const Graph& g, const DeviceOptions& options, PlanFacts& facts) {
+  std::vector<size_t> steps;
+  for (size_t s = 0; s < facts.steps.size(); ++s)
+    if (facts.steps[s].info.kernel == "bodies") steps.push_back(s);
+  const std::vector<const Node*> nodes = ControlFlowOf(g);
+  for (size_t i = 0; i < steps.size(); ++i) {
+    if (nodes.size() != steps.size() || facts.steps[steps[i]].info.op != nodes[i]->op()) {
+      facts.bodies.push_back({.step = steps[i], .known = false});
+      continue;
+    }
+    const BodyRuns runs = BodyRunsOf(*nodes[i]);
+    for (const BodyRun& run : runs.bodies) {
+      BodyFacts& body = facts.bodies.emplace_back(FactsOfBody(*nodes[i], run, options));
+      body.step = steps[i];
+      body.at_least = runs.at_least;
+      facts.constant_bytes += body.plan.constant_bytes;
+      facts.arena_bytes += body.plan.arena_bytes;
+    }
+  }
+}
+
 }  // namespace
 
 int64_t OperandFacts::elements() const { return known ? NumElements(dims) : 0; }
@@ -97,6 +137,7 @@ Result<PlannedModel> PlanModel(const Graph& g, const DeviceOptions& options) {
   }
   CountLaunches(views, facts);
   facts.arena_bytes = views.memory.arena_bytes;
+  AddBodies(g, options, facts);
   return model;
 }
 

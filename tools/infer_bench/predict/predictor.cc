@@ -35,6 +35,48 @@ Result<StepPrediction> PredictStep(const StepFacts& step, int64_t program_bytes,
                              f.families[0], "), not even 'any'"));
 }
 
+/// The shares of `p` are still times.
+Status AddSteps(const PlanFacts& plan, int64_t program_bytes, const LaneProfile& profile,
+                Prediction& p);
+
+/// The bodies of a step, each as often as it runs.
+Status AddBodies(const PlanFacts& plan, int64_t program_bytes, const LaneProfile& profile,
+                 Prediction& p) {
+  for (const BodyFacts& body : plan.bodies) {
+    if (!body.known) {
+      ++p.unpredictable;
+      continue;
+    }
+    Prediction inner;
+    INFER_TRY(AddSteps(body.plan, program_bytes, profile, inner));
+    StepPrediction& step = p.steps[body.step];
+    step.family = kBodies;
+    step.ms += body.runs * inner.ms;
+    p.ms += body.runs * inner.ms;
+    p.general_share += body.runs * inner.general_share;
+    p.extrapolated_share += body.runs * inner.extrapolated_share;
+    p.unpredictable += inner.unpredictable;
+    p.counted_once += inner.counted_once + (body.at_least ? 1 : 0);
+  }
+  return {};
+}
+
+Status AddSteps(const PlanFacts& plan, int64_t program_bytes, const LaneProfile& profile,
+                Prediction& p) {
+  for (const StepFacts& step : plan.steps) {
+    StepPrediction& out = p.steps.emplace_back();
+    const bool runs_bodies = step.info.kernel == kBodies;
+    if (step.late && !runs_bodies) ++p.unpredictable;
+    if (step.late || step.launches + step.copies == 0) continue;
+    INFER_ASSIGN(out, PredictStep(step, program_bytes, profile));
+    p.ms += out.ms;
+    if (out.generality > 0) p.general_share += out.ms;
+    if (out.extrapolated) p.extrapolated_share += out.ms;
+  }
+  p.ms += profile.run_us / 1e3;
+  return AddBodies(plan, program_bytes, profile, p);
+}
+
 }  // namespace
 
 Result<Prediction> Predict(const PlanFacts& plan, const Profile& profile, int threads) {
@@ -43,16 +85,7 @@ Result<Prediction> Predict(const PlanFacts& plan, const Profile& profile, int th
     return InvalidArgument(
         Cat("the profile was not measured with ", threads, threads == 1 ? " thread" : " threads"));
   Prediction p;
-  for (const StepFacts& step : plan.steps) {
-    StepPrediction& out = p.steps.emplace_back();
-    if (step.late) ++p.unpredictable;
-    if (step.late || step.launches + step.copies == 0) continue;
-    INFER_ASSIGN(out, PredictStep(step, plan.program_bytes(), *lanes));
-    p.ms += out.ms;
-    if (out.generality > 0) p.general_share += out.ms;
-    if (out.extrapolated) p.extrapolated_share += out.ms;
-  }
-  p.ms += lanes->run_us / 1e3;
+  INFER_TRY(AddSteps(plan, plan.program_bytes(), *lanes, p));
   if (p.ms > 0) p.general_share /= p.ms, p.extrapolated_share /= p.ms;
   return p;
 }

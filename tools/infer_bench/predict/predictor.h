@@ -4,8 +4,10 @@
 
 namespace infer::bench {
 
+inline constexpr std::string_view kBodies = "bodies";
+
 struct StepPrediction {
-  std::string family;  ///< that priced it; "" : no launch, so no time
+  std::string family;  ///< that priced it; kBodies: its bodies' steps; "": no launch, so no time
   double ms = 0;
   /// 0: its own family; 1 to 3: only a more general one is known (features.h).
   int generality = 0;
@@ -18,7 +20,8 @@ struct Prediction {
   /// Shares of the predicted time.
   double general_share = 0;       ///< priced by a class or more general family
   double extrapolated_share = 0;  ///< beyond what was measured
-  int unpredictable = 0;  ///< steps whose shapes hang on data, or that run bodies: counted as 0 ms
+  int unpredictable = 0;  ///< steps, in bodies too, whose shapes hang on data: counted as 0 ms
+  int counted_once = 0;   ///< bodies whose number of runs hangs on data
 };
 
 /// InvalidArgument: the profile has no such number of threads, or nothing that fits a step.
