@@ -73,7 +73,7 @@ BodyFacts FactsOfBody(const Node& node, const BodyRun& run, const DeviceOptions&
 }
 
 /// Leaves out what the compiler made other control flow of than the graph has.
-void AddBodies(const Graph& g, const DeviceOptions& options, PlanFacts& facts) {
+void PlanBodies(const Graph& g, const DeviceOptions& options, PlanFacts& facts) {
   std::vector<size_t> steps;
   for (size_t s = 0; s < facts.steps.size(); ++s)
     if (facts.steps[s].info.kernel == "bodies") steps.push_back(s);
@@ -137,7 +137,7 @@ Result<PlannedModel> PlanModel(const Graph& g, const DeviceOptions& options) {
   }
   CountLaunches(views, facts);
   facts.arena_bytes = views.memory.arena_bytes;
-  AddBodies(g, options, facts);
+  PlanBodies(g, options, facts);
   return model;
 }
 
