@@ -7,11 +7,11 @@
 namespace infer {
 
 /// A report of run, compare, load or soak, as far as it goes: what is missing or null the page
-/// leaves out. InvalidArgument says what is wrong: no JSON, another kind or version, a value that
-/// is not what it has to be, more than 64 MB. Io.
+/// leaves out. InvalidModel says what is wrong: no JSON, another kind or version, a value that is
+/// not what it has to be, more than 64 MB. Io.
 Result<Json> ReadReport(const std::string& path);
 
-/// The checks of ReadReport on what was read. InvalidArgument.
+/// The checks of ReadReport on what was read. InvalidModel.
 Status CheckReport(const Json& report);
 
 }  // namespace infer
