@@ -3,35 +3,18 @@
 
 Run by ctest with INFER_BIN and INFER_SOURCE."""
 import json
-import pathlib
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 
-from cli_test import BIN, MODEL, run, validate
+from tool_test_case import BIN, MODEL, BenchTestCase, run, validate
 
 ONE = [MODEL, "--set", "batch=1", "--threads", 1, "--warmup", 0.05]
 
 
-class BenchLoad(unittest.TestCase):
-    def setUp(self):
-        self.folder = tempfile.TemporaryDirectory()
-        self.dir = pathlib.Path(self.folder.name)
-        self.addCleanup(self.folder.cleanup)
-
-    def bench(self, command, *args, code=0):
-        done = run("infer-bench", command, *args)
-        self.assertEqual(done.returncode, code, f"{args}\n{done.stdout}\n{done.stderr}")
-        return done
-
-    def report(self, command, *args, code=0):
-        report = json.loads(self.bench(command, *args, "--json", "-", code=code).stdout)
-        validate(report)
-        return report
-
+class BenchLoad(BenchTestCase):
     def test_closed_loop(self):
         report = self.report("load", *ONE, "--concurrency", 4, "--lanes", 2, "--duration", 0.5)
         r = report["result"]
@@ -74,21 +57,10 @@ class BenchLoad(unittest.TestCase):
         self.assertGreater(sum(x > 500 for x in ms), 30)
 
     def test_interrupt_leaves_a_valid_part(self):
-        for args in (["--rate", "50"], ["--concurrency", "2"], ["--curve", "--capacity-time", "0.2"],
-                     ["--scenario", "single-stream"]):
-            path = self.dir / "partial.json"
-            process = subprocess.Popen([str(BIN / "infer-bench"), "load", *map(str, ONE), *args, "--duration", "1.2" if
-                                        "--curve" in args else "60", "--json", str(path)],
-                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-            time.sleep(3)
-            before = time.monotonic()
-            process.send_signal(signal.SIGINT)
-            process.communicate(timeout=20)
-            self.assertLess(time.monotonic() - before, 3)
-            self.assertEqual(process.returncode, 130, args)
-            report = json.loads(path.read_text())
-            validate(report)
-            self.assertTrue(report["interrupted"])
+        for args in (["--rate", 50, "--duration", 60], ["--concurrency", 2, "--duration", 60],
+                     ["--curve", "--capacity-time", 0.2, "--duration", 1.2],
+                     ["--scenario", "single-stream", "--duration", 60]):
+            report, _ = self.interrupted("infer-bench", "load", *ONE, *args, after=3, within=3)
             part = report["curve"]["points"][0]["result"] if report["curve"] else report["result"]
             self.assertGreater(part["answered"], 5)
             if report["scenario"]:
@@ -147,16 +119,7 @@ class BenchLoad(unittest.TestCase):
         self.bench("soak", *ONE, *few, "--strict", code=1)
 
     def test_soak_interrupted(self):
-        path = self.dir / "soak.json"
-        process = subprocess.Popen([str(BIN / "infer-bench"), "soak", *map(str, ONE), "--window", "0.1", "--json", str(path)],
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        time.sleep(3)
-        process.send_signal(signal.SIGINT)
-        process.communicate(timeout=20)
-        self.assertEqual(process.returncode, 130)
-        report = json.loads(path.read_text())
-        validate(report)
-        self.assertTrue(report["interrupted"])
+        report, _ = self.interrupted("infer-bench", "soak", *ONE, "--window", 0.1, after=3)
         self.assertGreater(len(report["windows"]), 5)
 
     def test_usage(self):

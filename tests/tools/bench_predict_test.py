@@ -7,8 +7,8 @@ import pathlib
 import tempfile
 import unittest
 
-from cli_test import MODEL, run, validate
 from onnx_wire import model, value_info
+from tool_test_case import MODEL, run, validate
 
 ONE = [MODEL, "--set", "batch=1", "--threads", 1]
 

@@ -6,50 +6,23 @@ import json
 import os
 import pathlib
 import re
-import signal
 import struct
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 
-import jsonschema
 import numpy as np
 
 from onnx_wire import FLOAT, FLOAT16, INT64, field, model, node, tensor, value_info
+from tool_test_case import BIN, DEMO, MODEL, SOURCE, ToolTestCase, run, validate
 
-BIN = pathlib.Path(os.environ["INFER_BIN"])
-SOURCE = pathlib.Path(os.environ["INFER_SOURCE"])
-DEMO = SOURCE / "datasets/demo"
-MODEL = str(DEMO / "digits.onnx")
 PREPROCESS = "resize=32,interp=nearest,scale=1/255,layout=nchw"
 EVAL = ["--data", str(DEMO / "eval_images.npy"), "--labels", str(DEMO / "eval_labels.csv"),
         "--preprocess", PREPROCESS, "--samples", "60"]
 
 
-def run(tool, *args, **kwargs):
-    return subprocess.run([str(BIN / tool), *map(str, args)], capture_output=True, text=True,
-                          timeout=300, **kwargs)
-
-
-def validate(report):
-    name = report["schema"].split("@")[0].replace("/", "-")
-    schema = json.loads((SOURCE / f"docs/schemas/{name}.schema.json").read_text())
-    jsonschema.validate(report, schema)
-
-
-class Cli(unittest.TestCase):
-    def setUp(self):
-        self.folder = tempfile.TemporaryDirectory()
-        self.dir = pathlib.Path(self.folder.name)
-        self.addCleanup(self.folder.cleanup)
-
-    def expect(self, code, tool, *args, **kwargs):
-        done = run(tool, *args, **kwargs)
-        self.assertEqual(done.returncode, code, f"{args}\n{done.stdout}\n{done.stderr}")
-        return done
-
+class Cli(ToolTestCase):
     def report(self, code, tool, *args):
         """Runs with --json -, validates what stands on stdout, and returns it."""
         report = json.loads(self.expect(code, tool, *args, "--json", "-").stdout)
@@ -965,17 +938,7 @@ class Cli(unittest.TestCase):
         self.assertEqual(done.returncode, 5, done.stderr)
 
     def test_interrupt_is_130_with_a_valid_report(self):
-        path = self.dir / "partial.json"
-        process = subprocess.Popen(
-            [str(BIN / "infer-bench"), "run", MODEL, "--set", "batch=1", "--min-time", "60",
-             "--json", str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        time.sleep(2)
-        process.send_signal(signal.SIGINT)
-        process.communicate(timeout=10)
-        self.assertEqual(process.returncode, 130)
-        report = json.loads(path.read_text())
-        validate(report)
-        self.assertTrue(report["interrupted"])
+        self.interrupted("infer-bench", "run", MODEL, "--set", "batch=1", "--min-time", 60, after=2, within=10)
 
     def test_nothing_but_json_on_stdout(self):
         done = self.expect(0, "infer-opt", "ops", "Identity", "--json", "-")

@@ -3,17 +3,11 @@
 
 Run by ctest with INFER_BIN and INFER_SOURCE."""
 import json
-import os
-import pathlib
-import signal
-import subprocess
 import sys
-import tempfile
-import time
 import unittest
 
-from cli_test import BIN, run, validate
 from onnx_wire import model, node, value_info
+from tool_test_case import ToolTestCase, run, validate
 
 # An infer-bench of its own: the worker's protocol, one run in {ms} ms and a little by process.
 SIDE = """#!/usr/bin/python3
@@ -33,17 +27,13 @@ for line in sys.stdin:
 """
 
 
-class Compare(unittest.TestCase):
+class Compare(ToolTestCase):
     def setUp(self):
-        self.folder = tempfile.TemporaryDirectory()
-        self.dir = pathlib.Path(self.folder.name)
+        super().setUp()
         self.model = self.dir / "relu.onnx"
         self.model.write_bytes(
             model([node("Relu", ["x"], ["y"])], [value_info("x", [4])], [value_info("y", [4])]))
         self.lock = ["--lock", str(self.dir / "lock")]
-
-    def tearDown(self):
-        self.folder.cleanup()
 
     def side(self, name, ms, on_load="pass", pause=0):
         path = self.dir / name
@@ -109,18 +99,10 @@ class Compare(unittest.TestCase):
             self.assertIn(text, done.stderr)
 
     def test_interrupted_leaves_a_report(self):
-        report = self.dir / "partial.json"
         a, b = self.side("a", 1.0, pause=0.05), self.side("b", 1.0, pause=0.05)
-        process = subprocess.Popen(
-            [BIN / "infer-bench", "compare", str(self.model), "--a", a, "--b", b, "--budget", "600", "--min-effect", "0.0001%",
-             "--json", str(report), *self.lock], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        time.sleep(4)
-        process.send_signal(signal.SIGINT)
-        process.communicate(timeout=60)
-        parsed = json.loads(report.read_text())
-        validate(parsed)
-        self.assertTrue(parsed["interrupted"])
-        self.assertEqual(parsed["verdict"], "inconclusive")
+        report, _ = self.interrupted("infer-bench", "compare", self.model, "--a", a, "--b", b, "--budget", 600,
+                                     "--min-effect", "0.0001%", *self.lock, after=4, within=60)
+        self.assertEqual(report["verdict"], "inconclusive")
 
     def test_history_is_appended_to_and_learnt_from(self):
         history = self.dir / "history.jsonl"

@@ -4,28 +4,17 @@
 Run by ctest with INFER_BIN and INFER_SOURCE."""
 import fnmatch
 import json
-import signal
-import subprocess
 import sys
-import time
 import unittest
 
-from cli_test import BIN, MODEL, run, validate
+from tool_test_case import MODEL, BenchTestCase, run, validate
 
 QUICK = ["--threads", 1, "--min-time", 0.002, "--repetitions", 2]
 DEMO = [MODEL, "--set", "batch=1", *QUICK]
 
 
-class Kernels(unittest.TestCase):
-    def bench(self, *args, code=0):
-        done = run("infer-bench", "kernels", *args)
-        self.assertEqual(done.returncode, code, f"{args}\n{done.stdout}\n{done.stderr}")
-        return done
-
-    def report(self, *args):
-        report = json.loads(self.bench(*args, "--json", "-").stdout)
-        validate(report)
-        return report
+class Kernels(BenchTestCase):
+    command = ("kernels",)
 
     def test_every_step_is_checked_and_timed(self):
         report = self.report(*DEMO)
@@ -94,15 +83,7 @@ class Kernels(unittest.TestCase):
         self.assertGreater(report["coverage"]["covered"], 100)
 
     def test_interrupt(self):
-        process = subprocess.Popen([str(BIN / "infer-bench"), "kernels", "--examples", "--min-time", "0.05", "--json", "-"],
-                                   stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        time.sleep(2.5)
-        process.send_signal(signal.SIGINT)
-        out, _ = process.communicate(timeout=30)
-        self.assertEqual(process.returncode, 130)
-        report = json.loads(out)
-        validate(report)
-        self.assertTrue(report["interrupted"])
+        report, _ = self.interrupted("infer-bench", "kernels", "--examples", "--min-time", 0.05, after=2.5, within=30)
         self.assertGreater(len(report["cases"]), 0)
 
 

@@ -13,8 +13,8 @@ import tempfile
 import time
 import unittest
 
-from cli_test import BIN, SOURCE, run, validate
 from onnx_wire import model, node, value_info
+from tool_test_case import BIN, SOURCE, ToolTestCase, run, validate
 
 # Speaks the protocol by itself: deterministic times, y = max(x, 0).
 SCRIPTED = """
@@ -71,7 +71,7 @@ serve(Served())
 """
 
 
-class Peers(unittest.TestCase):
+class Peers(ToolTestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory(dir="/tmp")
         self.addCleanup(self.folder.cleanup)
@@ -344,19 +344,9 @@ class Peers(unittest.TestCase):
             self.assertEqual(process.returncode, 130)
 
     def test_interrupt_leaves_a_valid_report(self):
-        path = self.dir / "partial.json"
         b = self.scripted("b", failing="run", action="import time; time.sleep(100)")
-        process = subprocess.Popen(
-            [str(BIN / "infer-bench"), "peers", str(self.model), "--engines", "b", "--worker", b,
-             "--python", "/usr/bin/python3", "--json", str(path)],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        time.sleep(2)
-        process.send_signal(signal.SIGINT)
-        process.communicate(timeout=20)
-        self.assertEqual(process.returncode, 130)
-        report = json.loads(path.read_text())
-        validate(report)
-        self.assertTrue(report["interrupted"])
+        self.interrupted("infer-bench", "peers", self.model, "--engines", "b", "--worker", b, "--python", "/usr/bin/python3",
+                         after=2)
 
     def test_help_says_what_there_is(self):
         text = run("infer-bench", "peers", "--help").stdout

@@ -14,9 +14,9 @@ import subprocess
 import tempfile
 import unittest
 
-from cli_test import MODEL, run
 from compare_test import SIDE
 from onnx_wire import model, node, value_info
+from tool_test_case import MODEL, run
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 HOSTILE = "</script><!--<img src=x onerror=alert(1)>\u2028'\"`${x}"

@@ -3,28 +3,17 @@
 
 Run by ctest with INFER_BIN and INFER_SOURCE."""
 import json
-import pathlib
-import signal
-import subprocess
-import tempfile
-import time
 import unittest
 
-from cli_test import BIN, MODEL, run, validate
-
-TUNE = ["tune", MODEL, "--threads", 1]
+from tool_test_case import MODEL, BenchTestCase, run, validate
 
 
-class Tune(unittest.TestCase):
-    def setUp(self):
-        self.folder = tempfile.TemporaryDirectory()
-        self.dir = pathlib.Path(self.folder.name)
-        self.addCleanup(self.folder.cleanup)
+class Tune(BenchTestCase):
+    command = ("tune", MODEL, "--threads", 1)
 
     def tune(self, *args, code=0):
         path = self.dir / "tuned.json"
-        done = run("infer-bench", *TUNE, *args, "--json", path)
-        self.assertEqual(done.returncode, code, f"{args}\n{done.stdout}\n{done.stderr}")
+        done = self.bench(*args, "--json", path, code=code)
         report = json.loads(path.read_text())
         validate(report)
         return report, done
@@ -102,19 +91,10 @@ class Tune(unittest.TestCase):
                      ["--slo", "p99=1s", "--budget", 0], ["--slo", "p99=1s", "--lanes", "x"],
                      ["--slo", "p99=1s", "--batch", 0], ["--slo", "p99=1s", "--precision", "int3"],
                      ["--slo", "p99=1s", "--set", "batch=3", "--batch", 2]):
-            self.assertEqual(run("infer-bench", *TUNE, *args).returncode, 2, args)
+            self.bench(*args, code=2)
 
     def test_interrupt_leaves_a_valid_part(self):
-        path = self.dir / "partial.json"
-        process = subprocess.Popen([str(BIN / "infer-bench"), *map(str, TUNE), "--slo", "p99.9=10s", "--budget", "100",
-                                    "--json", str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        time.sleep(4)
-        process.send_signal(signal.SIGINT)
-        process.communicate(timeout=20)
-        self.assertEqual(process.returncode, 130)
-        report = json.loads(path.read_text())
-        validate(report)
-        self.assertTrue(report["interrupted"])
+        report, _ = self.interrupted("infer-bench", *self.command, "--slo", "p99.9=10s", "--budget", 100, after=4)
         self.assertIsNone(report["chosen"])
         self.assertTrue(any(c["closed_loop"] for c in report["candidates"]))
 
