@@ -167,19 +167,6 @@ class GroupWriter {
                        {.output_names = {editor_.FreshName(name)}});
   }
 
-  /// `made` stands for the result of `node`, which goes.
-  Status Replace(Node& node, Value* made) {
-    Value* const old = node.output();
-    INFER_ASSIGN(ValueType type, Meet(old->type(), made->type()));
-    editor_.SetType(made, std::move(type));
-    const std::string name = old->name();
-    const bool renames = !old->is_output();
-    INFER_TRY(editor_.ReplaceAllUses(old, made));
-    editor_.Erase(node);
-    if (renames) editor_.Rename(made, name);
-    return {};
-  }
-
   Status LookUpNBits(Node& node, Value* table, Value* scales, Value* zeros) {
     editor_.InsertBefore(node);
     std::vector<Value*> operands{table, node.input(1), scales};
@@ -190,7 +177,7 @@ class GroupWriter {
                                          {"gather_axis", int64_t{0}},
                                          {"quantize_axis", int64_t{1}}},
                                         kMicrosoft, NamesOf(node)));
-    return Replace(node, y);
+    return ReplaceNode(editor_, node, y);
   }
 
   Status MultiplyNBits(Node& node, Value* codes, Value* scales, Value* zeros, int accuracy_level) {
@@ -218,7 +205,7 @@ class GroupWriter {
     if (later) {
       INFER_ASSIGN(y, editor_.Add("Add", {y, later}, {}, "", NamesOf(node)));
     }
-    return Replace(node, y);
+    return ReplaceNode(editor_, node, y);
   }
 
   /// The rows that are wanted, of codes and of scales, and only they are dequantized.
@@ -236,7 +223,7 @@ class GroupWriter {
     INFER_ASSIGN(Value * y, Dequantize(parts[0], parts[1], parts[2],
                                        {{"axis", int64_t{-1}}, {"block_size", q_->grid.block}},
                                        node.output()->name() + "_dequantized"));
-    return Replace(node, y);
+    return ReplaceNode(editor_, node, y);
   }
 
   Status MultiplyWhole(Node& node, bool first_rows) {

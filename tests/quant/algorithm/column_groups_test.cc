@@ -1,7 +1,6 @@
 #include "quant/algorithm/column_groups.h"
 
 #include "lib/ir/verify.h"
-#include "lib/support/strings.h"
 #include "quant/recipe/held_out.h"
 #include "runtime/reference/backend.h"
 #include "tests/quant/scheme/graphs.h"
@@ -62,22 +61,15 @@ TEST(GroupColumns, NoOtherCutIsBetter) {
   }
 }
 
-std::string Weights(int64_t n, uint64_t seed) {
-  Random random(seed);
-  std::string text;
-  for (int64_t i = 0; i < n; ++i) text += Cat(i ? ", " : "", random.Normal());
-  return text;
-}
-
 /// A value with two columns of 60 times the others, read by every spelling of a product.
 Graph Outliers() {
-  return MustParse(Cat(R"(
+  return MustParse(R"(
 graph g(x: f32[4,8]) -> (a: f32[4,4], b: f32[4,4], c: f32[4,4], n: f32[4,8]) {
   s = const f32[8] {1, 1, 60, 1, 1, 1, 40, 1}
   k = const f32[4] {1, -1, 0.5, 2}
-  u = const f32[8,4] {)",
-                       Weights(32, 1), "}\n  v = const f32[8,4] {", Weights(32, 2),
-                       "}\n  w = const f32[4,8] {", Weights(32, 3), R"(}
+  u = const f32[8,4] ~1
+  v = const f32[8,4] ~2
+  w = const f32[4,8] ~3
   m = Mul(x, s)
   n = Tanh(x)
   p = MatMul(m, u)
@@ -86,7 +78,7 @@ graph g(x: f32[4,8]) -> (a: f32[4,4], b: f32[4,4], c: f32[4,4], n: f32[4,8]) {
   b = MatMul(m, v)
   c = Gemm(m, w, k) {alpha = 0.5, beta = 2, transB = 1}
 }
-)"));
+)");
 }
 
 HeldOutError ErrorOf(StaticModel& m, const Graph& g, const Samples& fit, const HeldOut& held) {
@@ -133,13 +125,12 @@ TEST(SplitColumnGroups, OutliersGetAScaleOfTheirOwn) {
 }
 
 TEST(SplitColumnGroups, EvenColumnsAreLeft) {
-  const Graph g = MustParse(Cat(R"(
+  const Graph g = MustParse(R"(
 graph g(x: f32[4,8]) -> (y: f32[4,4]) {
-  w = const f32[8,4] {)",
-                                Weights(32, 1), R"(}
+  w = const f32[8,4] ~1
   y = MatMul(x, w)
 }
-)"));
+)");
   StaticModel m{g.Clone(), {}, {}};
   const auto backend = MakeReferenceBackend();
   const auto r = SplitColumnGroups(m, g, NormalSamples(g, 16, 1), {backend.get()}, {4, 0.5});

@@ -10,22 +10,16 @@
 namespace infer {
 namespace {
 
-std::string Weights(int64_t n, uint64_t seed) {
-  Random random(seed);
-  std::string text;
-  for (int64_t i = 0; i < n; ++i) text += Cat(i ? ", " : "", random.Normal());
-  return text;
-}
-
 /// A normalization of 8 columns, one of which is 60 times the others, read by two products.
 Graph Outlier(std::string_view norm, std::string_view more = "") {
   return MustParse(Cat(R"(
 graph g(x: f32[4,8]) -> (y: f32[4,4], z: f32[4,4]) {
   s = const f32[8] {1, 1, 60, 1, 1, 1, 1, 1}
   b = const f32[8] {0, 0.5, 1, 0, 0, -0.5, 0, 0}
-  v = const f32[8,4] {)",
-                       Weights(32, 1), "}\n  w = const f32[8,4] {", Weights(32, 2), "}\n  ", norm,
-                       "\n  y = MatMul(n, v)\n  z = MatMul(n, w)\n", more, "}\n"));
+  v = const f32[8,4] ~1
+  w = const f32[8,4] ~2
+  )",
+                       norm, "\n  y = MatMul(n, v)\n  z = MatMul(n, w)\n", more, "}\n"));
 }
 
 HeldOutError ErrorOf(StaticModel& m, const Graph& g, const Samples& fit, const Samples& held) {
@@ -58,16 +52,15 @@ TEST(SmoothLayers, OutlierColumnsGoIntoTheWeights) {
 }
 
 TEST(SmoothLayers, AnotherReaderForbids) {
-  const Graph g = MustParse(Cat(R"(
+  const Graph g = MustParse(R"(
 graph g(x: f32[4,8]) -> (y: f32[4,4], z: f32[4,8]) {
   s = const f32[8] {1, 1, 60, 1, 1, 1, 1, 1}
-  v = const f32[8,4] {)",
-                                Weights(32, 1), R"(}
+  v = const f32[8,4] ~1
   n = Mul(x, s)
   y = MatMul(n, v)
   z = Tanh(n)
 }
-)"));
+)");
   StaticModel m{g.Clone(), {}, {}};
   const auto backend = MakeReferenceBackend();
   const auto n = SmoothLayers(m, g, NormalSamples(g, 8, 1), {backend.get()});

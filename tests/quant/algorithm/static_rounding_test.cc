@@ -10,26 +10,28 @@
 namespace infer {
 namespace {
 
-std::string Weights(int64_t n, uint64_t seed) {
-  Random random(seed);
-  std::string text;
-  for (int64_t i = 0; i < n; ++i) text += Cat(i ? ", " : "", random.Normal());
-  return text;
-}
-
 /// The input of the layer under test mixes few causes, so that its elements are correlated.
-const std::string kProduct = Cat(
-    "graph g(x: f32[32,4]) -> (y: f32[32,8]) {\n  m = const f32[4,24] {", Weights(96, 1),
-    "}\n  w = const f32[24,8] {", Weights(192, 2), "}\n  a = MatMul(x, m)\n  y = MatMul(a, w)\n}");
-const std::string kGemm =
-    Cat("graph g(x: f32[32,4]) -> (y: f32[32,8]) {\n  m = const f32[4,24] {", Weights(96, 1),
-        "}\n  w = const f32[8,24] {", Weights(192, 2), "}\n  c = const f32[8] {", Weights(8, 3),
-        "}\n  a = MatMul(x, m)\n  y = Gemm(a, w, c) {transB=1}\n}");
+const std::string kProduct = R"(graph g(x: f32[32,4]) -> (y: f32[32,8]) {
+  m = const f32[4,24] ~1
+  w = const f32[24,8] ~2
+  a = MatMul(x, m)
+  y = MatMul(a, w)
+})";
+const std::string kGemm = R"(graph g(x: f32[32,4]) -> (y: f32[32,8]) {
+  m = const f32[4,24] ~1
+  w = const f32[8,24] ~2
+  c = const f32[8] ~3
+  a = MatMul(x, m)
+  y = Gemm(a, w, c) {transB=1}
+})";
 std::string Conv(int64_t group) {
-  return Cat("graph g(x: f32[1,2,8,8]) -> (y: f32[1,8,8,8]) {\n  m = const f32[8,2,1,1] {",
-             Weights(16, 1), "}\n  w = const f32[8,", 8 / group, ",3,3] {",
-             Weights(8 / group * 72, 2),
-             "}\n  a = Conv(x, m)\n  y = Conv(a, w) {pads=[1,1,1,1], group=", group, "}\n}");
+  return Cat(R"(graph g(x: f32[1,2,8,8]) -> (y: f32[1,8,8,8]) {
+  m = const f32[8,2,1,1] ~1
+  w = const f32[8,)",
+             8 / group, R"(,3,3] ~2
+  a = Conv(x, m)
+  y = Conv(a, w) {pads=[1,1,1,1], group=)",
+             group, "}\n}");
 }
 
 class StaticRoundingTest : public testing::Test {
@@ -114,8 +116,10 @@ TEST_F(StaticRoundingTest, OneScaleForAllChannelsStays) {
 }
 
 TEST_F(StaticRoundingTest, TooFewRowsLeaveLayersAlone) {
-  const Graph g = MustParse(Cat("graph g(x: f32[1,24]) -> (y: f32[1,8]) {\n  w = const f32[24,8] {",
-                                Weights(192, 2), "}\n  y = MatMul(x, w)\n}"));
+  const Graph g = MustParse(R"(graph g(x: f32[1,24]) -> (y: f32[1,8]) {
+  w = const f32[24,8] ~2
+  y = MatMul(x, w)
+})");
   const Samples fit = NormalSamples(g, 20, 1);
   StaticModel m = Calibrated(g, fit, {});
   const auto r = RoundStaticWeights(m, g, fit, {backend_.get()});
