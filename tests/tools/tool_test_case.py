@@ -52,8 +52,8 @@ class ToolTestCase(unittest.TestCase):
         return done
 
     def interrupted(self, tool, *args, after, within=20):
-        """SIGINT ends the tool `within` seconds, with 130 and a valid report: that and stdout. It comes when the tool had
-        `after` seconds; those in which other load kept it from a processor are not counted."""
+        """The report and stdout of a tool that got SIGINT: it ends with 130 in `within` seconds, and the report is valid.
+        The signal comes after `after` seconds, without those in which other load kept the tool from a processor."""
         path = self.dir / "partial.json"
         process = subprocess.Popen([str(BIN / tool), *map(str, args), "--json", str(path)],
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
