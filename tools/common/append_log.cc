@@ -64,14 +64,14 @@ Status AppendLog::Append(const std::string& line) {
   while (done < line.size()) {
     const ssize_t n = ::write(fd_, line.data() + done, line.size() - done);
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) {
-      const Status failed = Failed();
-      (void)CutAt(bytes_);  // half a line; what cannot be cut is dropped when the log is read
-      return failed;
-    }
+    if (n < 0) break;
     done += static_cast<size_t>(n);
   }
-  if (::fdatasync(fd_) != 0) return Failed();
+  if (done < line.size() || ::fdatasync(fd_) != 0) {
+    const Status failed = Failed();
+    (void)CutAt(bytes_);  // half a line; what cannot be cut is dropped when the log is read
+    return failed;
+  }
   bytes_ += line.size();
   return {};
 }

@@ -42,7 +42,8 @@ class SweepCommand : public Command {
            "Written into the folder after every variant, so that what was measured is there "
            "whatever happens; a sweep that was stopped goes on there when it is started again:\n"
            "  ID.onnx        each variant\n"
-           "  variants.json  id, dtype, quantization, size_mb, latency_ms, accuracy_score of each\n"
+           "  variants.json  id, dtype, quantization, size_mb, latency_ms, peak_memory_mb and\n"
+           "                 accuracy_score of each\n"
            "  sweep.json     the whole report\n"
            "  sweep.html     plots and table, a page that needs nothing else\n";
   }
@@ -76,6 +77,7 @@ class SweepCommand : public Command {
     INFER_ASSIGN(backend_, MakeBackend(device_.device));
     INFER_ASSIGN(golden_, CompileFor(model.graph, device_));
     INFER_TRY(OpenLog(context, model));
+    INFER_TRY(WriteInputs(model.graph));
     for (const VariantSpec& spec : specs) {
       context.Step(spec.id);
       INFER_ASSIGN(Variant v, Measured(context, model, spec));
@@ -147,15 +149,20 @@ class SweepCommand : public Command {
     INFER_ASSIGN(log_, AppendLog::Open(LogPath().string(),
                                        {"infer-opt/sweep-log@1", std::to_string(h.value()),
                                         "name another folder, or delete it"}));
+    return {};
+  }
+
+  /// The first sample as files, for processes that measure memory.
+  Status WriteInputs(const Graph& g) {
     std::error_code failed;
     fs::create_directories(SamplePath(), failed);
     if (failed) return IoError(Cat(SamplePath().string(), ": ", failed.message()));
-    const auto& named = model.graph.inputs();
     for (size_t i = 0; i < inputs_.size(); ++i) {
       if (!inputs_[i].is_tensor()) continue;
+      const std::string& name = g.inputs()[i]->name();
       const std::string path = (SamplePath() / Cat("input_", i, ".pb")).string();
-      INFER_TRY(WriteTensorPb(inputs_[i].tensor(), path, named[i]->name()));
-      input_files_.push_back(Cat(named[i]->name(), "=", path));
+      INFER_TRY(WriteTensorPb(inputs_[i].tensor(), path, name));
+      input_files_.push_back(Cat(name, "=", path));
     }
     return {};
   }
