@@ -12,10 +12,11 @@ import sys
 import time
 import unittest
 
+import jsonschema
 import numpy as np
 
 from onnx_wire import FLOAT, FLOAT16, INT64, field, model, node, tensor, value_info
-from tool_test_case import BIN, DEMO, MODEL, SOURCE, ToolTestCase, run, validate
+from tool_test_case import BIN, DEMO, MODEL, SOURCE, ToolTestCase, validate
 
 PREPROCESS = "resize=32,interp=nearest,scale=1/255,layout=nchw"
 EVAL = ["--data", str(DEMO / "eval_images.npy"), "--labels", str(DEMO / "eval_labels.csv"),

@@ -3,7 +3,8 @@
 
 Run by ctest with INFER_BIN and INFER_SOURCE."""
 import json
-import sys
+import os
+import pathlib
 import unittest
 
 from onnx_wire import model, node, value_info
