@@ -141,6 +141,12 @@ Status MixedModel::RoundWeights(const Samples& calibration, const Backend& backe
   for (size_t i = 0; i < layers_.size(); ++i) {
     const Node& node = *prepared_.FindValue(layers_[i].key)->producer();
     std::optional<RowsOf> rows;
+    const auto at = static_cast<int64_t>(i);
+    const bool in_time =
+        mixed_.data_layers
+            ? at < *mixed_.data_layers
+            : data_layers_ == at && std::chrono::steady_clock::now() < mixed_.data_until;
+    if (in_time) data_layers_ = at + 1;
     for (const Precision p : mixed_.precisions) {
       if (!IsBlocks(p) || !layers_[i].Allows(p)) continue;
       if (options_.stop.stop_requested()) return Cancelled("rounding was stopped");
@@ -149,7 +155,7 @@ Status MixedModel::RoundWeights(const Samples& calibration, const Backend& backe
       std::vector<std::string> operands;
       if (!node.Is("Gather")) operands.push_back(node.input(0)->name());
       const int64_t depth = rows->view().depth;
-      const bool data_tells = calibration.count > 0 && depth <= mixed_.data_depth;
+      const bool data_tells = in_time && calibration.count > 0 && depth <= mixed_.data_depth;
       const RoundRequest request{node.input(operand)->name(), operands, rows->view(),
                                  GridOf(p, depth), false};
       INFER_ASSIGN(RoundedWeights rounded, data_tells ? by_data(request) : plain(request));

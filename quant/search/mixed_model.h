@@ -1,7 +1,9 @@
 #pragma once
 /// A model that is prepared and calibrated once, from which a graph of any policy is made without
 /// running anything.
+#include <chrono>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +31,11 @@ struct MixedOptions {
   /// the weights, which costs less. 0: none.
   int64_t data_depth = 1152;
   int64_t data_samples = 128;  ///< calibration samples that are rounded by
+  /// Layers whose turn comes after it are rounded for the least squared error, all that follow,
+  /// too.
+  std::chrono::steady_clock::time_point data_until = std::chrono::steady_clock::time_point::max();
+  /// So many of the first layers by data, whatever the time: as an interrupted search began.
+  std::optional<int64_t> data_layers = {};
   std::function<void(int64_t done, int64_t total)> rounding = nullptr;
 };
 
@@ -50,6 +57,8 @@ class MixedModel {
   const Graph& prepared() const { return prepared_; }
   const std::vector<SearchLayer>& layers() const { return layers_; }  ///< topological order
   int FindLayer(const std::string& key) const;                        ///< or -1
+  /// The first so many layers were rounded by data where that was to be.
+  int64_t data_layers() const { return data_layers_; }
   /// Values that uniform INT8 rounds, in topological order.
   const std::vector<std::string>& values() const { return values_; }
 
@@ -71,7 +80,7 @@ class MixedModel {
   MixedOptions mixed_;
   /// By layer: weights in blocks are rounded once, not for every policy.
   std::map<std::pair<size_t, Precision>, RoundedWeights> rounded_;
-  int64_t bytes_before_ = 0, samples_ = 0;
+  int64_t bytes_before_ = 0, samples_ = 0, data_layers_ = 0;
   CalibrationTable table_;
   std::vector<SearchLayer> layers_;
   std::map<std::string, size_t> index_;

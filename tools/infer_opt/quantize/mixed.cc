@@ -24,6 +24,10 @@ Result<std::chrono::steady_clock::duration> ParseBudget(const std::string& text)
   return InvalidArgument(Cat("--budget ", text, ": write 90s, 10min or 1h"));
 }
 
+/// What rounding by data may take of the budget.
+constexpr double kRoundingShare = 0.15;
+constexpr const char* kDataLayers = "data layers";
+
 Status HashSamples(const Samples& samples, int64_t count, Hasher& h) {
   h.Add(static_cast<uint64_t>(samples.count));
   for (int64_t i = 0; i < std::min(count, samples.count); ++i) {
@@ -78,13 +82,22 @@ class MixedMode : public QuantizeMode {
     mixed.rounding = [&](int64_t done, int64_t total) {
       job.context.Progress("round weights", done, total);
     };
+    INFER_ASSIGN(const auto store, OpenStore(job, g));
+    if (const Numbers* n = store->Find(kDataLayers))
+      mixed.data_layers = static_cast<int64_t>(n->at("count"));
+    else if (!budget_.empty() && policy_.empty())
+      mixed.data_until = start + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                                     kRoundingShare * (options_.deadline - start));
     INFER_ASSIGN(const MixedModel model,
                  MixedModel::Make(g, job.calibration, job.backend, q, mixed));
+    // A search that goes on must find the same weights.
+    if (!store->Find(kDataLayers) && !budget_.empty())
+      INFER_TRY(store->Add(kDataLayers, {{"count", static_cast<double>(model.data_layers())}}));
     Policy policy;
     if (!policy_.empty()) {
       INFER_ASSIGN(policy, ReadPolicy(policy_));
     } else {
-      INFER_ASSIGN(policy, Search(job, g, model, report));
+      INFER_ASSIGN(policy, Search(job, g, model, *store, report));
     }
     INFER_ASSIGN(MixedGraph made, model.Apply(policy));
     report["policy"] = PolicyJson(policy, model);
@@ -144,17 +157,21 @@ class MixedMode : public QuantizeMode {
     return std::to_string(h.Add(host.cpu_model).Add(host.isa).value());
   }
 
-  Result<Policy> Search(const QuantizeJob& job, const Graph& g, const MixedModel& model,
-                        Json& report) {
+  Result<std::unique_ptr<MeasurementStore>> OpenStore(const QuantizeJob& job,
+                                                      const Graph& g) const {
     std::unique_ptr<MeasurementStore> store = std::make_unique<MemoryStore>();
-    if (!log_.empty()) {
-      INFER_ASSIGN(const std::string of, Identity(job, g));
-      INFER_ASSIGN(store, SearchLog::Open(log_, of));
-    }
+    if (log_.empty() || !policy_.empty()) return store;
+    INFER_ASSIGN(const std::string of, Identity(job, g));
+    INFER_ASSIGN(store, SearchLog::Open(log_, of));
+    return store;
+  }
+
+  Result<Policy> Search(const QuantizeJob& job, const Graph& g, const MixedModel& model,
+                        MeasurementStore& store, Json& report) {
     INFER_ASSIGN(const Judge judge, Judge::Make(g, job.calibration, verify_samples_, job.backend,
                                                 job.threads, job.context.stop()));
     INFER_ASSIGN(const SearchResult found,
-                 SearchPolicy(model, judge, job.backend, options_, *store));
+                 SearchPolicy(model, judge, job.backend, options_, store));
     report["search"] = ToJson(found, options_);
     job.context.Print(ToText(found, options_) + "\n");
     warnings_ = found.warnings;
