@@ -407,7 +407,9 @@ class Cli(ToolTestCase):
     def test_sweep_usage(self):
         for more, said in ((["--variant", "x=nothing"], "no mode 'nothing'"),
                            (["--variant", "../x=static"], "ID=MODE"),
-                           (["--only", "nobody"], "there is fp32")):
+                           (["--only", "nobody"], "there is fp32"),
+                           (["--budget", "0s", "--only", "int8"], "--budget 0s: write a time above 0"),
+                           (["--budget", "-1"], "--budget -1: write a time above 0")):
             done = self.expect(2, "infer-opt", *self.SWEEP, "-o", self.dir / "v", *more)
             self.assertIn(said, done.stderr)
 

@@ -16,6 +16,7 @@
 #include "tools/common/parse_options.h"
 #include "tools/common/verification.h"
 #include "tools/infer_opt/commands.h"
+#include "tools/infer_opt/quantize/budget.h"
 #include "tools/infer_opt/quantize/calibration_flags.h"
 #include "tools/infer_opt/quantize/mode.h"
 #include "tools/infer_opt/sweep/variant.h"
@@ -64,6 +65,7 @@ class SweepCommand : public Command {
 
   Result<ExitCode> Run(Context& context) override {
     if (folder_.empty()) return InvalidArgument("-o FOLDER is missing");
+    INFER_TRY(ParseBudget("--budget", budget_).status());
     INFER_ASSIGN(const std::vector<VariantSpec> specs, Specs());
     context.Step("import");
     INFER_ASSIGN(const Model model, LoadModel(context, path_, model_));
