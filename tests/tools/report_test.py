@@ -209,7 +209,8 @@ class Report(unittest.TestCase):
     def test_usage(self):
         source, out = self.reports["run"], self.dir / "none.html"
         for args, said in (([source], "-o FILE is missing"), (["-o", out], "nothing to show"), ([self.history, "-o", out], "--history"),
-                           ([source, "-o", source], "reads the same file"), ([source, "-o", out, "--json", "-"], "--json")):
+                           ([source, "-o", source], "reads the same file"), ([source, "-o", "-"], "only --json - writes to stdout"),
+                           ([source, "-o", out, "--json", "-"], "--json")):
             self.assertIn(said, bench("report", *args, codes=(2,)).stderr)
         bench("report", "--history", self.dir / "none.jsonl", "-o", out, codes=(5,))
         bench("report", self.dir / "none.json", "-o", out, codes=(5,))

@@ -65,6 +65,10 @@ std::vector<NamedPath> PathsOf(const std::vector<PathOption>& options) {
 }
 
 Status CheckWrite(const NamedPath& written, const std::vector<NamedPath>& others) {
+  if (written.path == "-")
+    return InvalidArgument(Cat(written.option,
+                               " -: is a file's name here; only --json - writes to ",
+                               "stdout (./- is a file of that name)"));
   for (const NamedPath& other : others) {
     // What is written into a folder is checked file by file.
     if (other.use == PathUse::kRead && written.use == PathUse::kWriteFolder) continue;
