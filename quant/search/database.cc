@@ -13,9 +13,9 @@ namespace infer {
 namespace {
 
 /// Shares of the time after which no more of these is measured.
-constexpr double kNearUntil = 0.25, kPairsUntil = 0.4, kErrorsUntil = 0.8;
+constexpr double kTimesUntil = 0.15, kNearUntil = 0.25, kPairsUntil = 0.35, kErrorsUntil = 0.65;
 constexpr double kLeastSamples = 4;   // that score a layer
-constexpr double kLeastOfPoint = 64;  // that verify a point
+constexpr double kLeastOfPoint = 64;  // that verify a point, where a third of the rest does for it
 constexpr double kPoints = 16;        // that the rest of the time should do for
 
 /// What the base program, which all times are shares of, computes in.
@@ -30,7 +30,7 @@ std::vector<std::vector<LayerCost>> LayerDatabase::Costs() const {
   for (const LayerRecord& layer : layers) {
     costs.emplace_back();
     for (const LayerOption& option : layer.options)
-      if (option.measured) costs.back().push_back(option.cost);
+      if (option.usable()) costs.back().push_back(option.cost);
   }
   return costs;
 }
@@ -40,7 +40,7 @@ ChainTerms LayerDatabase::Chain() const {
   for (size_t l = 0; l < layers.size(); ++l) {
     some.marked.emplace_back();
     for (size_t o = 0; o < layers[l].options.size(); ++o)
-      if (layers[l].options[o].measured) some.marked.back().push_back(chain.marked[l][o]);
+      if (layers[l].options[o].usable()) some.marked.back().push_back(chain.marked[l][o]);
   }
   return some;
 }
@@ -61,15 +61,36 @@ LayerCost LayerDatabase::TotalOf(const Policy& policy) const {
   return total;
 }
 
+void LayerDatabase::EstimateUnscored(const std::vector<FrontPoint>& uniform, ErrorMeasure measure) {
+  for (const FrontPoint& point : uniform) {
+    if (!point.verified) continue;
+    double rest = ErrorOf(point.score, measure);
+    std::vector<LayerOption*> unscored;
+    for (LayerRecord& layer : layers) {
+      const Precision p = point.policy.at(layer.layer.key).precision;
+      for (LayerOption& o : layer.options) {
+        if (o.precision != p || p == Precision::kF32) continue;
+        if (o.measured)
+          rest -= o.cost.error;
+        else
+          unscored.push_back(&o);
+      }
+    }
+    for (LayerOption* o : unscored) {
+      o->estimated = true;
+      o->cost.error = std::max(0.0, rest) / static_cast<double>(unscored.size());
+    }
+  }
+}
+
 Result<LayerDatabase> DatabaseBuilder::Build() {
   PlanLayers();
   INFER_TRY(MeasureBytes());
   INFER_TRY(MeasureTimes());
   INFER_TRY(MeasureErrors());
   if (result_.skipped > 0)
-    result_.warnings.push_back(
-        Cat("time was up: ", result_.skipped,
-            " measurements are missing, those layers keep what was measured"));
+    result_.warnings.push_back(Cat("time was up: ", result_.skipped,
+                                   " measurements are missing, those of errors are estimated"));
   return std::move(db_);
 }
 
@@ -127,6 +148,17 @@ Result<std::optional<double>> DatabaseBuilder::WholeTime(const std::string& key,
   return n ? std::optional(n->at("ratio") * base_ms_) : std::nullopt;
 }
 
+Result<std::optional<Numbers>> DatabaseBuilder::ProfileUniform(Precision p, double until) {
+  return m_.Measured(Cat("times ", Name(p)), until, [&]() -> Result<Numbers> {
+    INFER_ASSIGN(LatencyProbe * probe, Probe());
+    INFER_ASSIGN(MixedGraph g, m_.model.Apply(m_.model.Uniform(p), true));
+    INFER_ASSIGN(const LayerTimes t, probe->Layers(std::move(g.graph), db_.layers.size()));
+    Numbers out{{"whole", t.whole}, {"other", t.other}};
+    for (size_t l = 0; l < t.layers.size(); ++l) out[std::to_string(l)] = t.layers[l];
+    return out;
+  });
+}
+
 Status DatabaseBuilder::MeasureTimes() {
   INFER_ASSIGN(const auto base, m_.Always("base", [&]() -> Result<Numbers> {
     INFER_ASSIGN(LatencyProbe * probe, Probe());
@@ -134,18 +166,14 @@ Status DatabaseBuilder::MeasureTimes() {
   }));
   base_ms_ = base.at("ms");
   std::vector<std::vector<double>> own;  // by precision and layer
+  Numbers last;
   for (const Precision p : m_.options.precisions) {
-    INFER_ASSIGN(const auto n, m_.Always(Cat("times ", Name(p)), [&]() -> Result<Numbers> {
-      INFER_ASSIGN(LatencyProbe * probe, Probe());
-      INFER_ASSIGN(MixedGraph g, m_.model.Apply(m_.model.Uniform(p), true));
-      INFER_ASSIGN(const LayerTimes t, probe->Layers(std::move(g.graph), db_.layers.size()));
-      Numbers out{{"whole", t.whole}, {"other", t.other}};
-      for (size_t l = 0; l < t.layers.size(); ++l) out[std::to_string(l)] = t.layers[l];
-      return out;
-    }));
+    const bool needed = own.empty() || p == Precision::kF32 || p == BaseOf(m_);
+    INFER_ASSIGN(const auto n, ProfileUniform(p, needed ? kAlways : kTimesUntil));
+    if (n) last = *n;  // else as the one before: what is stored in fewer bits computes in f32, too
     const auto get = [&](const std::string& name) {
-      const auto it = n.find(name);
-      return (it == n.end() ? 0.0 : it->second) * base_ms_;
+      const auto it = last.find(name);
+      return (it == last.end() ? 0.0 : it->second) * base_ms_;
     };
     own.emplace_back();
     for (size_t l = 0; l < db_.layers.size(); ++l) own.back().push_back(get(std::to_string(l)));
@@ -255,10 +283,11 @@ std::vector<size_t> DatabaseBuilder::ImportantFirst() const {
 /// Making and compiling a model takes its time, too, on large ones more than some samples.
 Result<double> DatabaseBuilder::SamplesIn(double seconds) {
   if (seconds == kAlways) return seconds;
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = m_.options.now();
   INFER_ASSIGN(MixedGraph g, m_.model.Apply(m_.model.Uniform(BaseOf(m_))));
   INFER_TRY(m_.judge.Of(std::move(g.graph), 1).status());
-  return (seconds - MsSince(start) / 1000) / std::max(f32_ms_ / 1000, 1e-6);
+  const std::chrono::duration<double> made = m_.options.now() - start;
+  return (seconds - made.count()) / std::max(f32_ms_ / 1000, 1e-6);
 }
 
 /// Fewer than asked for where all layers would not be scored in time otherwise. Stored, since
@@ -278,31 +307,39 @@ Result<int64_t> DatabaseBuilder::SamplesPerLayer() {
 
 Result<int64_t> DatabaseBuilder::SamplesPerPoint() {
   INFER_ASSIGN(const auto n, m_.Always("point samples", [&]() -> Result<Numbers> {
-    INFER_ASSIGN(const double most, SamplesIn(m_.SecondsUntil(1) / kPoints));
+    const double left = m_.SecondsUntil(1);
     const auto all = static_cast<double>(m_.judge.samples());
-    return Numbers{{"count", std::floor(std::clamp(most, std::min(all, kLeastOfPoint), all))}};
+    if (left == kAlways) return Numbers{{"count", all}};
+    INFER_ASSIGN(const double most, SamplesIn(left / kPoints));
+    const double third = most + left * (1.0 / 3 - 1 / kPoints) / std::max(f32_ms_ / 1000, 1e-6);
+    const auto at_least = [&](double n) { return std::min(all, n); };
+    const double least = std::clamp(third, at_least(Judge::kLeastSamples), at_least(kLeastOfPoint));
+    return Numbers{{"count", std::floor(std::clamp(most, least, all))}};
   }));
   return static_cast<int64_t>(n.at("count"));
 }
 
 Status DatabaseBuilder::MeasureErrors() {
   INFER_ASSIGN(const int64_t samples, SamplesPerLayer());
-  // One precision after the other: a layer without any of them stays f32 when time is up, which
-  // costs more than a choice of fewer.
+  // One precision after the other, each with a share of the time, and with what those before left.
+  const double share = (kErrorsUntil - kPairsUntil) /
+                       static_cast<double>(std::max<size_t>(m_.options.precisions.size(), 2) - 1);
+  double until = kPairsUntil;
   for (const Precision p : m_.options.precisions) {
     if (p == Precision::kF32) continue;
+    until += share;
     for (const size_t l : ImportantFirst())
       for (LayerOption& option : db_.layers[l].options)
         if (option.precision == p)
-          INFER_TRY(MeasureError(db_.layers[l].layer.key, option, samples));
+          INFER_TRY(MeasureError(db_.layers[l].layer.key, option, samples, until));
   }
   return {};
 }
 
-Status DatabaseBuilder::MeasureError(const std::string& key, LayerOption& option, int64_t samples) {
-  INFER_ASSIGN(const auto score,
-               m_.ScoreOf(Cat("layer ", Name(option.precision), " ", key),
-                          {{key, {option.precision, {}}}}, samples, kErrorsUntil));
+Status DatabaseBuilder::MeasureError(const std::string& key, LayerOption& option, int64_t samples,
+                                     double until) {
+  INFER_ASSIGN(const auto score, m_.ScoreOf(Cat("layer ", Name(option.precision), " ", key),
+                                            {{key, {option.precision, {}}}}, samples, until));
   if (!score) return {};
   option.measured = true;
   option.score = *score;

@@ -21,6 +21,8 @@ struct LayerDatabase {
   std::vector<std::vector<LayerCost>> Costs() const;
   ChainTerms Chain() const;  ///< of those options
   LayerCost TotalOf(const Policy& policy) const;
+  /// Errors of what there was no time to score, from policies that are uniform in one precision.
+  void EstimateUnscored(const std::vector<FrontPoint>& uniform, ErrorMeasure measure);
 };
 
 class DatabaseBuilder {
@@ -38,6 +40,7 @@ class DatabaseBuilder {
   void PlanLayers();
   Status MeasureBytes();
   Status MeasureTimes();
+  Result<std::optional<Numbers>> ProfileUniform(Precision p, double until);
   /// By layer: what the integer model takes more with it in f32, and with 8-bit weights, which
   /// integer kernels may take between integer layers and only leave the result as it is.
   struct NearTimes {
@@ -49,7 +52,7 @@ class DatabaseBuilder {
   Status MeasureNear(const std::vector<std::vector<double>>& own);
   Result<LatencyProbe*> Probe();
   Status MeasureErrors();
-  Status MeasureError(const std::string& key, LayerOption& option, int64_t samples);
+  Status MeasureError(const std::string& key, LayerOption& option, int64_t samples, double until);
   /// Those that matter most for bytes and time come first: it is what is measured if time runs out.
   std::vector<size_t> ImportantFirst() const;
   Result<int64_t> SamplesPerLayer();

@@ -13,7 +13,7 @@ namespace {
 constexpr double kNoFaster = 0.99;
 /// Times that differ by less are the same: what measuring can tell apart.
 constexpr double kSameTime = 1.01;
-constexpr double kUniformUntil = 0.88, kGrownUntil = 0.9,
+constexpr double kUniformUntil = 0.8, kGrownUntil = 0.9,
                  kPointsUntil = 0.95;  // of the time, for points beside the chosen one
 
 /// Steps from uniform INT8 that alone take a larger share of its time are not tried.
@@ -36,7 +36,6 @@ Status FrontSearch::Uniform() {
     FrontPoint point;
     point.name = Cat("uniform ", Name(p));
     point.policy = m_.model.Uniform(p);
-    point.predicted = db_.TotalOf(point.policy);
     if (p != Precision::kF32 && !Uses(point, p)) continue;  // no layer allows it
     INFER_TRY(
         Verify(point, p == Precision::kInt8 || p == Precision::kF32 ? kAlways : kUniformUntil));
@@ -55,7 +54,7 @@ FrontPoint FrontSearch::PointOf(const Assignment& a) const {
     const LayerRecord& layer = db_.layers[l];
     int at = a.choice[l];
     for (size_t o = 0; o < layer.options.size(); ++o)
-      if (layer.options[o].measured && at-- == 0)
+      if (layer.options[o].usable() && at-- == 0)
         point.policy[layer.layer.key] = {layer.options[o].precision, {}};
   }
   return point;
@@ -137,11 +136,13 @@ Status FrontSearch::AddCut(std::vector<Assignment> ranked) {
     best = Goal(a.total);
     return false;
   });
+  const bool any = std::any_of(result_.uniform.begin(), result_.uniform.end(),
+                               [](const FrontPoint& p) { return p.within_limits; });
   size_t lo = 0, hi = ranked.size();  // [0, lo) keeps the limits as far as is known
   while (lo < hi) {
     const size_t middle = lo + (hi - lo) / 2;
     FrontPoint* p = nullptr;
-    INFER_TRY(Add(ranked[middle], middle == 0 ? kAlways : 1, &p));
+    INFER_TRY(Add(ranked[middle], middle == 0 && !any ? kAlways : 1, &p));
     const bool keeps = p && p->within_limits;
     (keeps ? lo : hi) = keeps ? middle + 1 : middle;
   }
@@ -245,6 +246,7 @@ Status FrontSearch::AddOthers() {
 }
 
 Status FrontSearch::Choose() {
+  for (FrontPoint& p : result_.uniform) p.predicted = db_.TotalOf(p.policy);
   Solve();
   std::vector<Assignment> fitting;
   for (const Assignment& a : assignments_)
@@ -316,7 +318,7 @@ std::string FrontSearch::WhyNotInt8(const LayerRecord& layer) const {
   const std::string times = Cat("INT8 takes ", Rounded(int8->cost.ms, 3), " ms, FP32 between ",
                                 "integer layers ", Rounded(f32, 3), " ms");
   if (int8->cost.ms >= kNoFaster * f32) return Cat("INT8 is not faster: ", times);
-  if (!int8->measured) return Cat("time was up before INT8 was scored; ", times);
+  if (!int8->usable()) return Cat("time was up before INT8 was scored; ", times);
   return Cat("INT8 costs ",
              Rounded(100 * int8->cost.error / std::max(int8_error_.value_or(0), 1e-300), 3),
              " % of the error of uniform INT8; ", times);

@@ -40,11 +40,9 @@ Result<Numbers> Measuring::Always(const std::string& key,
 }
 
 double Measuring::SecondsUntil(double share) const {
-  if (share == kAlways || options.deadline == std::chrono::steady_clock::time_point::max())
-    return kAlways;
+  if (share == kAlways || options.deadline == Instant::max()) return kAlways;
   const auto seconds = [](auto d) { return std::chrono::duration<double>(d).count(); };
-  return share * seconds(options.deadline - start_) -
-         seconds(std::chrono::steady_clock::now() - start_);
+  return share * seconds(options.deadline - start_) - seconds(options.now() - start_);
 }
 
 Result<std::optional<Score>> Measuring::ScoreOf(const std::string& key, const Policy& policy,

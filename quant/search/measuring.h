@@ -34,7 +34,7 @@ class Measuring {
  private:
   SearchResult& result_;
   MeasurementStore& store_;
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  Instant start_ = options.now();
   int64_t planned_ = 0, done_ = 0;
 };
 

@@ -137,16 +137,21 @@ Status MixedModel::RoundWeights(const Samples& calibration, const Backend& backe
   data.threads = options_.threads;
   data.stop = options_.stop;
   const BlockRounder by_data = MakeDataRounder(prepared_, some, backend, DataMethod::kAuto, data),
-                     plain = MseRounder();
+                     squares = MseRounder(), nearest = NearestRounder();
+  const auto now = std::chrono::steady_clock::now;
+  const auto in_time = [&](int64_t at, int64_t& done, Instant until, int64_t RoundedLayers::*kept) {
+    const bool in = mixed_.rounded ? at < (*mixed_.rounded).*kept : done == at && now() < until;
+    if (in) done = at + 1;
+    return in;
+  };
   for (size_t i = 0; i < layers_.size(); ++i) {
     const Node& node = *prepared_.FindValue(layers_[i].key)->producer();
     std::optional<RowsOf> rows;
     const auto at = static_cast<int64_t>(i);
-    const bool in_time =
-        mixed_.data_layers
-            ? at < *mixed_.data_layers
-            : data_layers_ == at && std::chrono::steady_clock::now() < mixed_.data_until;
-    if (in_time) data_layers_ = at + 1;
+    const bool by_data_now =
+        in_time(at, rounded_layers_.data, mixed_.data_until, &RoundedLayers::data);
+    const bool squares_now =
+        in_time(at, rounded_layers_.squares, mixed_.squares_until, &RoundedLayers::squares);
     for (const Precision p : mixed_.precisions) {
       if (!IsBlocks(p) || !layers_[i].Allows(p)) continue;
       if (options_.stop.stop_requested()) return Cancelled("rounding was stopped");
@@ -155,10 +160,12 @@ Status MixedModel::RoundWeights(const Samples& calibration, const Backend& backe
       std::vector<std::string> operands;
       if (!node.Is("Gather")) operands.push_back(node.input(0)->name());
       const int64_t depth = rows->view().depth;
-      const bool data_tells = in_time && calibration.count > 0 && depth <= mixed_.data_depth;
+      const bool data_tells = by_data_now && calibration.count > 0 && depth <= mixed_.data_depth;
       const RoundRequest request{node.input(operand)->name(), operands, rows->view(),
                                  GridOf(p, depth), false};
-      INFER_ASSIGN(RoundedWeights rounded, data_tells ? by_data(request) : plain(request));
+      INFER_ASSIGN(RoundedWeights rounded, data_tells    ? by_data(request)
+                                           : squares_now ? squares(request)
+                                                         : nearest(request));
       rounded_.emplace(std::pair(i, p), std::move(rounded));
     }
     if (mixed_.rounding)

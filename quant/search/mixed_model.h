@@ -24,6 +24,15 @@ struct SearchLayer {
   bool Allows(Precision p) const { return !refused.count(p); }
 };
 
+using Instant = std::chrono::steady_clock::time_point;
+
+/// How many of the first layers had their weights in blocks rounded at most so cheaply; those
+/// behind `squares` are rounded to the nearest code.
+struct RoundedLayers {
+  int64_t data = 0;     ///< by calibration data, where that was to be
+  int64_t squares = 0;  ///< or for the least squared error
+};
+
 struct MixedOptions {
   std::vector<Precision> precisions{kPrecisions.begin(), kPrecisions.end()};
   /// Weights in blocks are rounded by calibration data (GPTQ and clipping, what errs least on rows
@@ -31,11 +40,10 @@ struct MixedOptions {
   /// the weights, which costs less. 0: none.
   int64_t data_depth = 1152;
   int64_t data_samples = 128;  ///< calibration samples that are rounded by
-  /// Layers whose turn comes after it are rounded for the least squared error, all that follow,
-  /// too.
-  std::chrono::steady_clock::time_point data_until = std::chrono::steady_clock::time_point::max();
-  /// So many of the first layers by data, whatever the time: as an interrupted search began.
-  std::optional<int64_t> data_layers = {};
+  /// Layers whose turn comes after `data_until` are rounded for the least squared error, those
+  /// after `squares_until` to the nearest code; so are all that follow them.
+  Instant data_until = Instant::max(), squares_until = Instant::max();
+  std::optional<RoundedLayers> rounded = {};  ///< instead of times: as an interrupted search began
   std::function<void(int64_t done, int64_t total)> rounding = nullptr;
 };
 
@@ -57,8 +65,7 @@ class MixedModel {
   const Graph& prepared() const { return prepared_; }
   const std::vector<SearchLayer>& layers() const { return layers_; }  ///< topological order
   int FindLayer(const std::string& key) const;                        ///< or -1
-  /// The first so many layers were rounded by data where that was to be.
-  int64_t data_layers() const { return data_layers_; }
+  RoundedLayers rounded_layers() const { return rounded_layers_; }
   /// Values that uniform INT8 rounds, in topological order.
   const std::vector<std::string>& values() const { return values_; }
 
@@ -80,7 +87,8 @@ class MixedModel {
   MixedOptions mixed_;
   /// By layer: weights in blocks are rounded once, not for every policy.
   std::map<std::pair<size_t, Precision>, RoundedWeights> rounded_;
-  int64_t bytes_before_ = 0, samples_ = 0, data_layers_ = 0;
+  int64_t bytes_before_ = 0, samples_ = 0;
+  RoundedLayers rounded_layers_;
   CalibrationTable table_;
   std::vector<SearchLayer> layers_;
   std::map<std::string, size_t> index_;

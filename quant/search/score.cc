@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "lib/support/measure.h"
 #include "lib/support/strings.h"
 #include "quant/calibrate/calibrate.h"
 
@@ -59,14 +60,17 @@ double ErrorOf(const Score& s, ErrorMeasure m) {
 }
 
 Result<Judge> Judge::Make(const Graph& golden, const Samples& samples, int64_t count,
-                          const Backend& backend, int threads, std::stop_token stop) {
+                          const Backend& backend, int threads, std::stop_token stop,
+                          std::chrono::steady_clock::time_point until) {
   Judge j(backend, threads, std::move(stop));
   CompileOptions compile;
   compile.level = 0;
   compile.threads = threads;
   INFER_ASSIGN(TappedProgram t, CompileWithTaps(golden, {}, backend, compile));
+  const auto start = std::chrono::steady_clock::now();
   for (int64_t i = 0; i < std::min(count, samples.count); ++i) {
     if (j.stop_.stop_requested()) return Cancelled("the search was stopped");
+    if (i >= kLeastSamples && std::chrono::steady_clock::now() > until) break;
     INFER_ASSIGN(std::vector<Datum> inputs, samples.get(i));
     if (Status s = RunInputs(*t.context, inputs, j.stop_); !s.ok())
       return std::move(s).In(Cat("golden, sample ", i));
@@ -77,6 +81,7 @@ Result<Judge> Judge::Make(const Graph& golden, const Samples& samples, int64_t c
     j.labels_.push_back(std::move(labels));
   }
   if (j.inputs_.empty()) return InvalidArgument("there are no samples to judge by");
+  j.golden_seconds_ = MsSince(start) / 1000 / static_cast<double>(j.inputs_.size());
   return j;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 /// How far a candidate's outputs are from the golden model's, on a few samples whose golden
 /// outputs are computed once.
+#include <chrono>
 #include <stop_token>
 
 #include "quant/accuracy/compare.h"
@@ -28,8 +29,13 @@ class Judge {
  public:
   /// Runs the first `count` of `samples` through `golden` at level 0. Memory: their inputs and
   /// golden outputs.
-  static Result<Judge> Make(const Graph& golden, const Samples& samples, int64_t count,
-                            const Backend& backend, int threads, std::stop_token stop);
+  /// Past `until` only the first kLeastSamples are run.
+  static Result<Judge> Make(
+      const Graph& golden, const Samples& samples, int64_t count, const Backend& backend,
+      int threads, std::stop_token stop,
+      std::chrono::steady_clock::time_point until = std::chrono::steady_clock::time_point::max());
+  static constexpr int64_t kLeastSamples = 16;
+  double golden_seconds() const { return golden_seconds_; }  ///< of one sample
   int64_t samples() const { return static_cast<int64_t>(inputs_.size()); }
   bool has_labels() const { return !labels_.empty(); }
   /// Of the first `count` samples (0: all), compiled as it would run.
@@ -46,6 +52,7 @@ class Judge {
   std::stop_token stop_;
   std::vector<std::vector<Datum>> inputs_, golden_;
   std::vector<std::vector<int64_t>> labels_;
+  double golden_seconds_ = 0;
 };
 
 }  // namespace infer

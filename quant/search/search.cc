@@ -46,10 +46,11 @@ Result<SearchResult> SearchPolicy(const MixedModel& model, const Judge& judge,
       options.measure.value_or(judge.has_labels() ? ErrorMeasure::kKl : ErrorMeasure::kNoise);
   Measuring measuring(model, judge, options, store, result);
   DatabaseBuilder builder(measuring, backend, result);
-  INFER_ASSIGN(const LayerDatabase database, builder.Build());
+  INFER_ASSIGN(LayerDatabase database, builder.Build());
   if (options.per_value) INFER_TRY(MeasureValues(measuring, model, judge, result));
   FrontSearch front(measuring, builder, database, result);
   INFER_TRY(front.Uniform());
+  database.EstimateUnscored(result.uniform, result.measure);
   INFER_TRY(front.Choose());
   front.Explain();
   result.layers = database.layers;

@@ -28,7 +28,8 @@ struct SearchOptions {
   double timing_ms = 60;   ///< of one comparison of two whole models; of points 4 times that
   bool per_value = false;  ///< also score every activation tensor by itself
   std::vector<Precision> precisions{kPrecisions.begin(), kPrecisions.end()};
-  std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
+  Instant deadline = Instant::max();
+  std::function<Instant()> now = std::chrono::steady_clock::now;
   int threads = 0;
   std::stop_token stop = {};
   Progress progress = nullptr;  ///< measurements done and planned
@@ -37,9 +38,13 @@ struct SearchOptions {
 /// One precision of one layer.
 struct LayerOption {
   Precision precision = Precision::kF32;
-  bool measured = false;  ///< false: time was up, or it is refused; not used then
+  bool measured = false;  ///< false: time was up
   Score score;            ///< only this layer, f32 elsewhere
   LayerCost cost;
+  /// Time was up, and the error is an equal share of what the uniform policy errs beyond its
+  /// measured layers. What is chosen by it is verified by running it.
+  bool estimated = false;
+  bool usable() const { return measured || estimated; }
 };
 
 struct LayerRecord {

@@ -1,5 +1,7 @@
 #include "quant/search/search.h"
 
+#include <algorithm>
+
 #include "lib/ir/editor.h"
 #include "lib/ir/verify.h"
 #include "lib/support/strings.h"
@@ -357,6 +359,97 @@ TEST(Search, WithoutTimeWhatIsMeasuredDecides) {
   const SearchResult r = bench.Search(options, store);
   EXPECT_GT(r.skipped, 0);
   EXPECT_TRUE(r.chosen.verified);
+}
+
+/// Each measurement takes a second of a clock that nothing else moves.
+class SlowStore : public MemoryStore {
+ public:
+  Status Add(const std::string& key, Numbers n) override {
+    now += std::chrono::seconds(1);
+    keys.push_back(key);
+    return MemoryStore::Add(key, std::move(n));
+  }
+  int CountOf(std::string_view beginning) const {
+    return static_cast<int>(std::count_if(keys.begin(), keys.end(), [&](const std::string& key) {
+      return key.starts_with(beginning);
+    }));
+  }
+  Instant now{};
+  std::vector<std::string> keys;
+};
+
+TEST(Search, EndsWithinTheBudget) {
+  const Bench bench(Net(1));
+  for (const int budget : {20, 30, 40, 60}) {
+    SlowStore store;
+    SearchOptions options;
+    options.now = [&store] { return store.now; };
+    options.deadline = store.now + std::chrono::seconds(budget);
+    const SearchResult r = bench.Search(options, store);
+    // A candidate is a score and a time.
+    EXPECT_LE(static_cast<int>(store.keys.size()), budget + 2) << budget;
+    EXPECT_GT(r.skipped, 0) << budget;
+    EXPECT_TRUE(r.chosen.verified) << budget;
+  }
+}
+
+TEST(Search, WhatThereIsNoTimeToScoreIsEstimated) {
+  const Bench bench(Net(1));
+  SlowStore store;
+  SearchOptions options;
+  options.goal = SearchGoal::kSize;
+  options.limits.min_sqnr_db = 20;
+  options.now = [&store] { return store.now; };
+  options.deadline = store.now + std::chrono::seconds(40);
+  const SearchResult r = bench.Search(options, store);
+  int estimated = 0;
+  for (const FrontPoint& u : r.uniform) {
+    if (!u.verified || u.name == "uniform f32") continue;
+    double sum = 0;
+    int here = 0;
+    for (const LayerRecord& layer : r.layers) {
+      const LayerOption* o = layer.Find(u.policy.at(layer.layer.key).precision);
+      EXPECT_TRUE(o->usable()) << u.name;
+      here += o->estimated ? 1 : 0;
+      sum += o->cost.error;
+    }
+    estimated += here;
+    if (here > 0) {
+      EXPECT_GE(sum, ErrorOf(u.score, r.measure) * (1 - 1e-9)) << u.name;
+    }
+  }
+  EXPECT_GT(estimated, 0);
+  EXPECT_GT(store.CountOf("layer "), 0);
+  EXPECT_TRUE(r.chosen.within_limits);
+  EXPECT_LT(r.chosen.bytes, r.uniform[0].bytes);
+}
+
+TEST(MixedModel, RoundsByWhatThereIsTimeFor) {
+  const Bench bench(Net(1));
+  QuantizeOptions options;
+  options.prepare = false;
+  MixedOptions late, early, as_before;
+  late.data_until = late.squares_until = Instant::min();
+  early.data_until = Instant::min();
+  as_before.rounded = RoundedLayers{1, 3};
+  const auto methods = [&](const MixedOptions& mixed) {
+    const auto m = MixedModel::Make(bench.golden, bench.samples, *bench.backend, options, mixed);
+    EXPECT_TRUE(m.ok()) << m.status().message();
+    const auto g = m->Apply(m->Uniform(Precision::kInt4Weights));
+    std::vector<std::string> found;
+    for (const QuantizedLayer& l : g->report.layers)
+      if (!l.method.empty()) found.push_back(l.method);
+    return found;
+  };
+  using testing::ElementsAre;
+  EXPECT_THAT(methods(late), ElementsAre("nearest", "nearest", "nearest", "nearest"));
+  EXPECT_THAT(methods(early), ElementsAre("mse", "mse", "mse", "mse"));
+  const auto mixed = methods(as_before);
+  ASSERT_EQ(mixed.size(), 4u);
+  EXPECT_NE(mixed[0], "mse");
+  EXPECT_NE(mixed[0], "nearest");
+  EXPECT_EQ(std::vector(mixed.begin() + 1, mixed.end()),
+            (std::vector<std::string>{"mse", "mse", "nearest"}));
 }
 
 TEST(Search, EveryActivationByItself) {

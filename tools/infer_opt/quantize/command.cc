@@ -161,6 +161,7 @@ class QuantizeCommand : public Command {
                     device_.threads, {},           {},          ""};
     INFER_ASSIGN(job.format, Format(mode));
     job.limits = gates_.limits();
+    job.compared_after = no_verify_ ? 0 : evaluation_.count;
     job.microsoft = export_.target != "onnx";
     if (const auto size = gates_.size()) job.max_bytes = RoomForConstants(model, *size);
     for (const std::string& text : include_) job.include.push_back(ParseNodePattern(text));

@@ -1,9 +1,12 @@
 /// --mode mixed: a precision for every layer, from what each costs and gives when it is measured.
+#include <algorithm>
+
 #include "lib/support/file.h"
 #include "lib/support/hash.h"
 #include "lib/support/strings.h"
 #include "tools/common/host.h"
 #include "tools/infer_opt/fuse/measure.h"
+#include "tools/infer_opt/quantize/budget.h"
 #include "tools/infer_opt/quantize/calibration_flags.h"
 #include "tools/infer_opt/quantize/mode.h"
 #include "tools/infer_opt/quantize/policy_file.h"
@@ -12,21 +15,15 @@
 namespace infer {
 namespace {
 
-/// "90s", "10min", "1h".
-Result<std::chrono::steady_clock::duration> ParseBudget(const std::string& text) {
-  for (const auto& [unit, seconds] : {std::pair("min", 60.0), {"h", 3600.0}, {"s", 1.0}}) {
-    if (!text.ends_with(unit)) continue;
-    const auto n = ParseDouble(text.substr(0, text.size() - std::string_view(unit).size()));
-    if (n && *n > 0 && *n * seconds < 1e7)
-      return std::chrono::duration_cast<std::chrono::steady_clock::duration>(
-          std::chrono::duration<double>(*n * seconds));
-  }
-  return InvalidArgument(Cat("--budget ", text, ": write 90s, 10min or 1h"));
-}
-
-/// What rounding by data may take of the budget.
-constexpr double kRoundingShare = 0.15;
-constexpr const char* kDataLayers = "data layers";
+/// Shares of the budget after which the golden model runs no more samples, fewer than all are
+/// calibrated on, and weights are rounded by data and for the least squared error no more.
+constexpr double kGoldenUntil = 0.1, kCalibrateUntil = 0.25, kDataUntil = 0.35, kSquaresUntil = 0.4;
+/// What observing may take beside the golden model's run, and the candidate's beside it at the end.
+constexpr double kOverGolden = 1.5;
+constexpr double kMostReserved = 0.25;  // of the budget, for the comparison with the golden model
+constexpr int64_t kTimingRuns = 40;  // TimePair and what it compiles, in runs of the golden model
+constexpr int64_t kLeastCalibration = 32;
+constexpr const char* kPrepared = "prepared";  // in the log: what there was time for
 
 Status HashSamples(const Samples& samples, int64_t count, Hasher& h) {
   h.Add(static_cast<uint64_t>(samples.count));
@@ -72,33 +69,98 @@ class MixedMode : public QuantizeMode {
   Result<QuantizeReport> Quantize(const QuantizeJob& job, Graph& g, Json& report) override {
     const auto start = std::chrono::steady_clock::now();
     INFER_TRY(Configure(job, start));
-    MixedOptions mixed;
-    mixed.data_depth = data_depth_;
-    mixed.precisions = options_.precisions;
     QuantizeOptions q;
     q.scheme.include = job.include;
     q.scheme.exclude = job.exclude;
     INFER_TRY(job.flags.Apply(job, q));
-    mixed.rounding = [&](int64_t done, int64_t total) {
+    MixedOptions mixed = Rounding(job);
+    if (!policy_.empty()) {
+      INFER_ASSIGN(const MixedModel model,
+                   MixedModel::Make(g, job.calibration, job.backend, q, mixed));
+      INFER_ASSIGN(const Policy policy, ReadPolicy(policy_));
+      return Write(model, policy, g, report);
+    }
+    INFER_ASSIGN(const auto store, OpenStore(job, g));
+    INFER_ASSIGN(const Prepared prepared, Prepare(job, g, q, std::move(mixed), start, *store));
+    INFER_ASSIGN(const Policy policy, Search(job, prepared.model, prepared.judge, *store, report));
+    return Write(prepared.model, policy, g, report);
+  }
+
+ private:
+  struct Prepared {
+    Judge judge;
+    MixedModel model;
+  };
+
+  MixedOptions Rounding(const QuantizeJob& job) const {
+    MixedOptions mixed;
+    mixed.data_depth = data_depth_;
+    mixed.precisions = options_.precisions;
+    mixed.rounding = [&job](int64_t done, int64_t total) {
       job.context.Progress("round weights", done, total);
     };
-    INFER_ASSIGN(const auto store, OpenStore(job, g));
-    if (const Numbers* n = store->Find(kDataLayers))
-      mixed.data_layers = static_cast<int64_t>(n->at("count"));
-    else if (!budget_.empty() && policy_.empty())
-      mixed.data_until = start + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
-                                     kRoundingShare * (options_.deadline - start));
-    INFER_ASSIGN(const MixedModel model,
-                 MixedModel::Make(g, job.calibration, job.backend, q, mixed));
-    // A search that goes on must find the same weights.
-    if (!store->Find(kDataLayers) && !budget_.empty())
-      INFER_TRY(store->Add(kDataLayers, {{"count", static_cast<double>(model.data_layers())}}));
-    Policy policy;
-    if (!policy_.empty()) {
-      INFER_ASSIGN(policy, ReadPolicy(policy_));
-    } else {
-      INFER_ASSIGN(policy, Search(job, g, model, *store, report));
+    return mixed;
+  }
+
+  /// The golden model's run, calibration and rounding, within their shares of the budget. What
+  /// there was time for is kept: a search that goes on needs the same samples and weights.
+  Result<Prepared> Prepare(const QuantizeJob& job, const Graph& g, const QuantizeOptions& q,
+                           MixedOptions mixed, Instant start, MeasurementStore& store) {
+    const bool limited = !budget_.empty();
+    const auto budget = options_.deadline - start;
+    const auto at = [&](double share) {
+      return limited ? start + std::chrono::duration_cast<Instant::duration>(share * budget)
+                     : Instant::max();
+    };
+    const Numbers* const kept = store.Find(kPrepared);
+    const auto count = [&](const char* name) { return static_cast<int64_t>(kept->at(name)); };
+    job.context.Step("mixed: golden model");
+    INFER_ASSIGN(
+        Judge judge,
+        Judge::Make(g, job.calibration, kept ? count("golden") : verify_samples_, job.backend,
+                    job.threads, job.context.stop(), kept ? Instant::max() : at(kGoldenUntil)));
+    Samples calibration = job.calibration;
+    if (kept) {
+      calibration.count = count("calibration");
+      mixed.rounded = {count("by data"), count("squares")};
+    } else if (limited) {
+      const auto fit = static_cast<int64_t>(SecondsTo(at(kCalibrateUntil)) /
+                                            (kOverGolden * judge.golden_seconds()));
+      calibration.count =
+          std::clamp(fit, std::min(kLeastCalibration, calibration.count), calibration.count);
+      mixed.data_until = at(kDataUntil);
+      mixed.squares_until = at(kSquaresUntil);
     }
+    if (limited) options_.deadline -= Reserve(job, judge.golden_seconds(), budget);
+    job.context.Step("mixed: calibrate and round");
+    INFER_ASSIGN(MixedModel model, MixedModel::Make(g, calibration, job.backend, q, mixed));
+    if (limited && !kept) {
+      const auto number = [](int64_t n) { return static_cast<double>(n); };
+      INFER_TRY(store.Add(kPrepared, {{"golden", number(judge.samples())},
+                                      {"calibration", number(calibration.count)},
+                                      {"by data", number(model.rounded_layers().data)},
+                                      {"squares", number(model.rounded_layers().squares)}}));
+    }
+    return Prepared{std::move(judge), std::move(model)};
+  }
+
+  static double SecondsTo(Instant t) {
+    return std::chrono::duration<double>(t - std::chrono::steady_clock::now()).count();
+  }
+
+  /// Of the budget, for what follows the search: timing the choice, and comparing it with the
+  /// golden model on the evaluation data.
+  static Instant::duration Reserve(const QuantizeJob& job, double golden_seconds,
+                                   Instant::duration budget) {
+    const auto runs =
+        static_cast<double>(kTimingRuns) + kOverGolden * static_cast<double>(job.compared_after);
+    return std::min(std::chrono::duration_cast<Instant::duration>(
+                        std::chrono::duration<double>(runs * golden_seconds)),
+                    std::chrono::duration_cast<Instant::duration>(kMostReserved * budget));
+  }
+
+  Result<QuantizeReport> Write(const MixedModel& model, const Policy& policy, Graph& g,
+                               Json& report) const {
     INFER_ASSIGN(MixedGraph made, model.Apply(policy));
     report["policy"] = PolicyJson(policy, model);
     if (!save_policy_.empty())
@@ -108,8 +170,7 @@ class MixedMode : public QuantizeMode {
     return std::move(made.report);
   }
 
- private:
-  Status Configure(const QuantizeJob& job, std::chrono::steady_clock::time_point start) {
+  Status Configure(const QuantizeJob& job, Instant start) {
     options_.goal = goal_ == "size" ? SearchGoal::kSize : SearchGoal::kLatency;
     options_.limits = job.limits;
     options_.max_bytes = job.max_bytes;
@@ -119,7 +180,7 @@ class MixedMode : public QuantizeMode {
       job.context.Progress("search", done, total);
     };
     if (!budget_.empty()) {
-      INFER_ASSIGN(const auto budget, ParseBudget(budget_));
+      INFER_ASSIGN(const auto budget, ParseBudget("--budget", budget_));
       options_.deadline = start + budget;
     }
     if (precisions_.empty()) {
@@ -144,7 +205,10 @@ class MixedMode : public QuantizeMode {
   /// What the measurements of a log are of.
   Result<std::string> Identity(const QuantizeJob& job, const Graph& g) const {
     Hasher h;
-    h.Add(Fingerprint(g)).Add(job.backend.name()).Add(static_cast<uint64_t>(job.threads));
+    h.Add(kPrepared)
+        .Add(Fingerprint(g))
+        .Add(job.backend.name())
+        .Add(static_cast<uint64_t>(job.threads));
     INFER_TRY(HashSamples(job.calibration, verify_samples_, h));
     for (const auto* patterns : {&job.include, &job.exclude}) {
       h.Add("patterns");
@@ -166,15 +230,15 @@ class MixedMode : public QuantizeMode {
     return store;
   }
 
-  Result<Policy> Search(const QuantizeJob& job, const Graph& g, const MixedModel& model,
+  Result<Policy> Search(const QuantizeJob& job, const MixedModel& model, const Judge& judge,
                         MeasurementStore& store, Json& report) {
-    INFER_ASSIGN(const Judge judge, Judge::Make(g, job.calibration, verify_samples_, job.backend,
-                                                job.threads, job.context.stop()));
+    job.context.Step("mixed: search");
     INFER_ASSIGN(const SearchResult found,
                  SearchPolicy(model, judge, job.backend, options_, store));
     report["search"] = ToJson(found, options_);
     job.context.Print(ToText(found, options_) + "\n");
     warnings_ = found.warnings;
+    job.context.Step("mixed: time the choice");
     return Timed(job, model, judge, found, report);
   }
 

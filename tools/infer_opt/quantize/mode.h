@@ -34,6 +34,7 @@ struct QuantizeJob {
   GateLimits limits = {};
   std::optional<int64_t> max_bytes = {};  ///< of all constants
   bool microsoft = false;                 ///< the target takes operators of com.microsoft
+  int64_t compared_after = 0;             ///< samples that the command compares the result on
 };
 
 class QuantizeMode {

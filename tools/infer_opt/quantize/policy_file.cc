@@ -125,11 +125,9 @@ Json ToJson(const SearchResult& r, const SearchOptions& options) {
     Json l = {{"layer", layer.layer.key}, {"node", layer.layer.name}, {"op", layer.layer.op}};
     l["options"] = Json::array();
     for (const LayerOption& o : layer.options) {
-      Json option = {{"precision", Name(o.precision)},
-                     {"measured", o.measured},
-                     {"error", JsonNumber(o.cost.error)},
-                     {"bytes", o.cost.bytes},
-                     {"ms", o.cost.ms}};
+      Json option = {{"precision", Name(o.precision)}, {"measured", o.measured},
+                     {"estimated", o.estimated},       {"error", JsonNumber(o.cost.error)},
+                     {"bytes", o.cost.bytes},          {"ms", o.cost.ms}};
       if (o.measured && o.precision != Precision::kF32) option["score"] = ScoreJson(o.score);
       l["options"].push_back(std::move(option));
     }
