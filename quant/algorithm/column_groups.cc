@@ -105,16 +105,14 @@ class Splitter {
     Value* const old = (bias ? bias : &node)->output(0);
     const std::string name = old->name();
     editor_.InsertBefore(node);
-    Value* sum = nullptr;
-    for (size_t k = 0; k < parts_.size(); ++k) {
+    INFER_ASSIGN(Value * sum, Product(node, 0));
+    if (bias) {
+      Value* const addend = bias->input(bias->input(0) == node.output(0) ? 1 : 0);
+      INFER_ASSIGN(sum, editor_.Add("Add", {sum, addend}, {}, "", {.name = bias->name()}));
+    }
+    for (size_t k = 1; k < parts_.size(); ++k) {
       INFER_ASSIGN(Value * product, Product(node, k));
-      if (!sum) {
-        sum = product;
-        if (!bias) continue;
-        product = bias->input(bias->input(0) == node.output(0) ? 1 : 0);
-      }
-      INFER_ASSIGN(sum, editor_.Add("Add", {sum, product}, {}, "",
-                                    {.name = bias && k == 0 ? bias->name() : ""}));
+      INFER_ASSIGN(sum, editor_.Add("Add", {sum, product}));
     }
     INFER_TRY(editor_.ReplaceAllUses(old, sum));
     if (bias) editor_.Erase(*bias);
