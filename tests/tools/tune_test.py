@@ -71,6 +71,22 @@ class Tune(BenchTestCase):
             self.assertGreater(c["sqnr_db"], 5)
             self.assertIn("is below 200 dB", c["reason"])
 
+    def test_variants(self):
+        """Files of the same model stand beside it; one whose outputs are too far off is no choice."""
+        near, far = self.dir / "near.onnx", self.dir / "far.onnx"
+        for mode, path in (["fp16"], near), (["weight-only", "--bits", 4], far):
+            done = run("infer-opt", "quantize", MODEL, "--mode", *mode, "-o", path)
+            self.assertTrue(path.exists(), done.stderr)
+        report, _ = self.tune("--slo", "p99=10s", "--batch", 1, "--precision", "as-is", "--variant", f"{near},{far}",
+                              "--min-sqnr", 45, "--budget", 15)
+        by_variant = {c["variant"]: c for c in report["candidates"]}
+        self.assertEqual(list(by_variant), [None, str(near), str(far)])
+        self.assertIn(by_variant[str(near)]["fate"], ("chosen", "meets", "slower", "open"))
+        self.assertGreater(by_variant[str(near)]["sqnr_db"], 45)
+        self.assertEqual(by_variant[str(far)]["fate"], "inaccurate")
+        self.assertIn(report["chosen"]["path"], (str(MODEL), str(near)))
+        self.assertEqual(report["chosen"]["load"][2], report["chosen"]["path"])
+
     def test_open_loop(self):
         report, _ = self.tune("--slo", "p90=5s", "--batch", "1,2", "--rate", 40, "--precision", "as-is", "--budget", 20)
         self.assertEqual(report["verdict"], "met")

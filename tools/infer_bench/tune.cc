@@ -64,8 +64,12 @@ class TuneCommand : public Command {
     o.Values("--lanes", &lanes_, "Runs at once to try; 0, the default: as many as have cores");
     o.Values("--precision", &grid_.precision,
              "To try, of " + Join(PrecisionNames(), ", ") + ". Default: " + Join(kPrecisions, ","));
+    o.Values("--variant", &variants_,
+             "Further files of the same model to try as they are, as `infer-opt sweep` makes them",
+             PathUse::kRead);
     o.Value("--min-sqnr", &tune_.min_sqnr_db,
-            "dB that outputs of a precision keep against the model as it is, on the inputs given");
+            "dB that outputs of a precision or variant keep against the model as it is, on the "
+            "inputs given");
     o.Flag("--strict", &strict_, "Inconclusive fails, too");
   }
 
@@ -113,12 +117,13 @@ class TuneCommand : public Command {
     // Values from files have the batch that they have.
     if (grid_.batch.empty() && session_.inputs.input.empty())
       grid_.batch = {"1", "2", "4", "8", "16"};
-    return SettingsOf(grid_, lanes_, cores);
+    return SettingsOf(grid_, lanes_, cores, variants_);
   }
 
   /// Commands that measure a setting again: what all settings share, and what it chose.
   std::vector<std::string> Flags(const std::string& command, const TuneCandidate& c) const {
-    std::vector<std::string> out = {"infer-bench", command, path_};
+    std::vector<std::string> out = {"infer-bench", command,
+                                    c.setting.variant.empty() ? path_ : c.setting.variant};
     const auto add = [&](const char* option, const std::string& value) {
       out.emplace_back(option);
       out.push_back(value);
@@ -144,9 +149,13 @@ class TuneCommand : public Command {
   }
 
   Json ChosenJson(const TuneCandidate& c) const {
-    return {{"name", c.setting.Name()},     {"precision", c.setting.precision},
-            {"threads", c.setting.threads}, {"batch", c.batch},
-            {"lanes", c.setting.lanes},     {"load", Flags("load", c)},
+    return {{"name", c.setting.Name()},
+            {"path", c.setting.variant.empty() ? path_ : c.setting.variant},
+            {"precision", c.setting.precision},
+            {"threads", c.setting.threads},
+            {"batch", c.batch},
+            {"lanes", c.setting.lanes},
+            {"load", Flags("load", c)},
             {"run", Flags("run", c)}};
   }
 
@@ -183,7 +192,7 @@ class TuneCommand : public Command {
   std::string path_;
   SessionOptions session_;
   GridOptions grid_;
-  std::vector<std::string> slo_, lanes_;
+  std::vector<std::string> slo_, lanes_, variants_;
   TuneOptions tune_;
   bool strict_ = false;
   Json report_;

@@ -17,8 +17,8 @@ namespace {
 constexpr int64_t kMemoryShare = 4;
 
 /// fp32 is the file with other rounding only.
-bool MayChangeOutputs(const std::string& precision) {
-  return precision != kAsIs && precision != "fp32";
+bool MayChangeOutputs(const TuneSetting& s) {
+  return !s.variant.empty() || (s.precision != kAsIs && s.precision != "fp32");
 }
 
 int64_t BytesOf(const std::vector<Datum>& values) {
@@ -33,12 +33,13 @@ int64_t BytesOf(const std::vector<Datum>& values) {
 double ModelTarget::NowS() { return MsSince(start_) / 1e3; }
 
 /// The remark on random inputs is worth one line, not one for each setting.
-Result<Session> ModelTarget::OpenQuietly(const SessionOptions& options) {
+Result<Session> ModelTarget::OpenQuietly(const std::string& variant,
+                                         const SessionOptions& options) {
   const bool quiet = context_.quiet;
   if (!model_.is_null()) context_.quiet = true;
-  auto session = OpenSession(context_, path_, options);
+  auto session = OpenSession(context_, variant.empty() ? path_ : variant, options);
   context_.quiet = quiet;
-  if (session.ok() && model_.is_null()) {
+  if (session.ok() && model_.is_null() && variant.empty()) {
     model_ = session->model;
     inputs_ = {{}, session->inputs.random, session->inputs.extents};
   }
@@ -53,7 +54,7 @@ Result<double> ModelTarget::SqnrOf(Session& s, int64_t batch) {
     SessionOptions options = session_;
     options.batch = batch;
     options.device.level = 0;
-    INFER_ASSIGN(const Session as_is, OpenQuietly(options));
+    INFER_ASSIGN(const Session as_is, OpenQuietly("", options));
     INFER_TRY(as_is.run->Run({.stop = context_.stop()}));
     auto outputs = TakeOutputs(*as_is.run, as_is.program->outputs().size());
     golden = golden_.emplace(batch, std::move(outputs)).first;
@@ -76,19 +77,20 @@ Result<ModelTarget::Compiled> ModelTarget::Compile(const TuneSetting& setting) {
   options.precision = setting.precision;
   options.batch = setting.batch;
   options.device.threads = setting.threads;
-  INFER_ASSIGN(Session s, OpenQuietly(options));
+  INFER_ASSIGN(Session s, OpenQuietly(setting.variant, options));
   const MemoryInfo memory = s.run->memory();
-  Compiled c{.key = {setting.precision, setting.batch, setting.threads},
+  Compiled c{.key = {setting.variant, setting.precision, setting.batch, setting.threads},
              .program = s.program,
              .inputs = s.inputs.values,
              .batch = s.batch,
              .bytes = memory.weight_bytes + memory.arena_bytes + BytesOf(s.inputs.values),
              .sqnr_db = {}};
-  if (MayChangeOutputs(setting.precision)) {
-    auto known = sqnr_db_.find(setting.precision);
+  if (MayChangeOutputs(setting)) {
+    const std::pair of(setting.variant, setting.precision);
+    auto known = sqnr_db_.find(of);
     if (known == sqnr_db_.end()) {
       INFER_ASSIGN(const double sqnr_db, SqnrOf(s, setting.batch));
-      known = sqnr_db_.emplace(setting.precision, sqnr_db).first;
+      known = sqnr_db_.emplace(of, sqnr_db).first;
     }
     c.sqnr_db = known->second;
   }
@@ -104,10 +106,10 @@ void ModelTarget::Forget() {
 }
 
 Status ModelTarget::Make(const TuneSetting& setting) {
-  const std::pair of_graph(setting.precision, setting.batch);
+  const std::tuple of_graph(setting.variant, setting.precision, setting.batch);
   if (const auto failed = failures_.find(of_graph); failed != failures_.end())
     return failed->second;
-  const std::tuple key(setting.precision, setting.batch, setting.threads);
+  const std::tuple key(setting.variant, setting.precision, setting.batch, setting.threads);
   const auto known =
       std::find_if(kept_.begin(), kept_.end(), [&](const Compiled& c) { return c.key == key; });
   if (known != kept_.end()) {

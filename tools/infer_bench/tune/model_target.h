@@ -24,14 +24,14 @@ class ModelTarget : public TuneTarget {
 
  private:
   struct Compiled {
-    std::tuple<std::string, int64_t, int> key;  // precision, batch, threads
+    std::tuple<std::string, std::string, int64_t, int> key;  // variant, precision, batch, threads
     std::shared_ptr<const Program> program;
     std::vector<Datum> inputs;
     int64_t batch = 1;
     int64_t bytes = 0;  // of weights, activations and inputs
     std::optional<double> sqnr_db;
   };
-  Result<Session> OpenQuietly(const SessionOptions& options);
+  Result<Session> OpenQuietly(const std::string& variant, const SessionOptions& options);
   Result<Compiled> Compile(const TuneSetting& setting);
   Result<double> SqnrOf(Session& s, int64_t batch);
   Status Make(const TuneSetting& setting);
@@ -42,9 +42,9 @@ class ModelTarget : public TuneTarget {
   SessionOptions session_;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   std::deque<Compiled> kept_;  // the latest used in front
-  std::map<std::pair<std::string, int64_t>, Status> failures_;
-  std::map<std::string, double> sqnr_db_;         // of a precision
-  std::map<int64_t, std::vector<Datum>> golden_;  // outputs by batch
+  std::map<std::tuple<std::string, std::string, int64_t>, Status> failures_;
+  std::map<std::pair<std::string, std::string>, double> sqnr_db_;  // of variant and precision
+  std::map<int64_t, std::vector<Datum>> golden_;                   // outputs by batch
   std::unique_ptr<ModelEngine> engine_;
   Json model_;
   ModelInputs inputs_;

@@ -33,12 +33,12 @@ struct Chain {
 };
 
 std::vector<Chain> ChainsOf(Trials& t) {
-  std::map<std::tuple<std::string, int, int>, size_t> known;
+  std::map<std::tuple<std::string, std::string, int, int>, size_t> known;
   std::vector<Chain> chains;
   for (size_t i = 0; i < t.size(); ++i) {
     const TuneSetting& s = t.at(i).setting;
     const auto [it, fresh] =
-        known.emplace(std::tuple(s.precision, s.threads, s.lanes), chains.size());
+        known.emplace(std::tuple(s.variant, s.precision, s.threads, s.lanes), chains.size());
     if (fresh) chains.emplace_back();
     chains[it->second].items.push_back(i);
   }
@@ -75,7 +75,9 @@ bool JudgeScreened(Trials& t, TuneCandidate& c) {
 void SpreadInaccuracy(Trials& t, const TuneCandidate& of) {
   for (size_t i = 0; i < t.size(); ++i) {
     TuneCandidate& c = t.at(i);
-    if (c.setting.precision != of.setting.precision || c.fate != Fate::kOpen) continue;
+    if (c.setting.variant != of.setting.variant || c.setting.precision != of.setting.precision ||
+        c.fate != Fate::kOpen)
+      continue;
     c.fate = Fate::kInaccurate;
     c.reason = of.reason;
     c.sqnr_db = of.sqnr_db;

@@ -20,11 +20,13 @@
 namespace infer::bench {
 
 struct TuneSetting {
+  std::string variant;  ///< another file of the same model; "": the model
   std::string precision;
   int threads = 1;
   int64_t batch = 0;  ///< 0: as the model has it
   int lanes = 1;
-  std::string Name() const;  ///< "precision:fp16/threads:1/batch:4/lanes:2"
+  /// "precision:fp16/threads:1/batch:4/lanes:2"; of a variant "variant:FILE/threads:1/...".
+  std::string Name() const;
 };
 
 struct OpenedSetting {

@@ -19,7 +19,8 @@ std::vector<std::string> ThreadsUpTo(int cores) {
 }
 
 Result<std::vector<TuneSetting>> SettingsOf(const GridOptions& grid,
-                                            const std::vector<std::string>& lanes, int cores) {
+                                            const std::vector<std::string>& lanes, int cores,
+                                            const std::vector<std::string>& variants) {
   std::vector<int> wanted;
   for (const std::string& text : lanes) {
     const auto n = ParseInt(text);
@@ -28,7 +29,11 @@ Result<std::vector<TuneSetting>> SettingsOf(const GridOptions& grid,
     wanted.push_back(static_cast<int>(*n));
   }
   if (wanted.empty()) wanted = {0};
-  INFER_ASSIGN(const std::vector<Cell> cells, Grid({""}, grid));
+  INFER_ASSIGN(std::vector<Cell> cells, Grid({""}, grid));
+  GridOptions as_is = grid;
+  as_is.precision.clear();
+  INFER_ASSIGN(const std::vector<Cell> of_variants, Grid(variants, as_is));
+  cells.insert(cells.end(), of_variants.begin(), of_variants.end());
   std::vector<TuneSetting> out;
   for (const Cell& cell : cells) {
     std::vector<int> of_cell;
@@ -38,8 +43,11 @@ Result<std::vector<TuneSetting>> SettingsOf(const GridOptions& grid,
         of_cell.push_back(count);
     }
     for (int n : of_cell)
-      out.push_back(
-          {.precision = cell.precision, .threads = cell.threads, .batch = cell.batch, .lanes = n});
+      out.push_back({.variant = cell.path,
+                     .precision = cell.precision,
+                     .threads = cell.threads,
+                     .batch = cell.batch,
+                     .lanes = n});
   }
   return out;
 }

@@ -8,9 +8,11 @@ namespace infer::bench {
 /// 1, 2, 4, ... up to `cores`, and `cores`.
 std::vector<std::string> ThreadsUpTo(int cores);
 
+/// Of the model in the grid's precisions, then of each variant as it is.
 /// `lanes`: numbers; 0 (and none given) is as many as have a core for each of their threads.
 /// InvalidArgument: a value that is no number of what it stands for.
 Result<std::vector<TuneSetting>> SettingsOf(const GridOptions& grid,
-                                            const std::vector<std::string>& lanes, int cores);
+                                            const std::vector<std::string>& lanes, int cores,
+                                            const std::vector<std::string>& variants = {});
 
 }  // namespace infer::bench

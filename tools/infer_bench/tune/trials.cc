@@ -46,8 +46,9 @@ std::string WhyMissed(const TuneCandidate& c, const Evidence& e, const Slo& slo)
 }  // namespace
 
 std::string TuneSetting::Name() const {
-  return Cat("precision:", precision, "/threads:", threads,
-             batch > 0 ? Cat("/batch:", batch) : std::string(), "/lanes:", lanes);
+  return Cat(variant.empty() ? Cat("precision:", precision) : Cat("variant:", variant),
+             "/threads:", threads, batch > 0 ? Cat("/batch:", batch) : std::string(),
+             "/lanes:", lanes);
 }
 
 std::string_view Name(Fate f) {

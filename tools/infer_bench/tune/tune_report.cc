@@ -28,6 +28,7 @@ Json EvidenceJson(const TuneCandidate& c, const Evidence& e, const Slo& slo) {
 
 Json CandidateJson(const TuneCandidate& c, const TuneOptions& o) {
   return {{"name", c.setting.Name()},
+          {"variant", c.setting.variant.empty() ? Json() : Json(c.setting.variant)},
           {"precision", c.setting.precision},
           {"threads", c.setting.threads},
           {"batch", c.batch > 0           ? Json(c.batch)
@@ -52,11 +53,12 @@ const Evidence& Shown(const TuneCandidate& c) {
 std::vector<std::string> Row(const TuneCandidate& c, const TuneOptions& o) {
   const Evidence& e = Shown(c);
   const bool any = e.queries() > 0;
-  std::vector<std::string> row = {c.setting.precision, Cat(c.setting.threads),
-                                  c.batch > 0           ? Cat(c.batch)
-                                  : c.setting.batch > 0 ? Cat(c.setting.batch)
-                                                        : "-",
-                                  Cat(c.setting.lanes)};
+  std::vector<std::string> row = {
+      c.setting.variant.empty() ? c.setting.precision : c.setting.variant, Cat(c.setting.threads),
+      c.batch > 0           ? Cat(c.batch)
+      : c.setting.batch > 0 ? Cat(c.setting.batch)
+                            : "-",
+      Cat(c.setting.lanes)};
   row.push_back(any ? Cat(e.queries()) : "-");
   row.push_back(any ? Rounded(e.latency().Quantile(0.5) + c.gather_ms, 4) : "-");
   for (const SloLimit& limit : o.slo) {
