@@ -68,7 +68,7 @@ Status AppendLog::Append(const std::string& line) {
     done += static_cast<size_t>(n);
   }
   if (done < line.size() || ::fdatasync(fd_) != 0) {
-    const Status failed = Failed();
+    Status failed = Failed();
     (void)CutAt(bytes_);  // half a line; what cannot be cut is dropped when the log is read
     return failed;
   }
