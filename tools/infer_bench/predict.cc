@@ -1,6 +1,5 @@
 /// infer-bench predict: what a model would take on a machine that `machine` has measured, without
-/// running it; with
-/// --measure also what it takes here, and by how much the prediction errs.
+/// running it; with --measure also what it takes here, and by how much the prediction errs.
 #include <cmath>
 
 #include "lib/support/parallel.h"

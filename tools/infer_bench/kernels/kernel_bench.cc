@@ -139,7 +139,7 @@ Status KernelBench::Add(const std::string& source, Graph graph, const std::vecto
     std::vector<Dims> dims;
     for (const Datum& d : values) dims.push_back(d.is_tensor() ? d.tensor().dims() : Dims());
     INFER_ASSIGN(IsolatedSteps steps,
-                 IsolatedSteps::Make(*std::move(next), dims, kernels_,
+                 IsolatedSteps::Make(std::move(*next), dims, kernels_,
                                      {.level = options_.level, .threads = options_.threads}));
     next.reset();
     Walk walk(source, std::move(steps));
