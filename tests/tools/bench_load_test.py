@@ -62,7 +62,7 @@ class BenchLoad(BenchTestCase):
                      ["--scenario", "single-stream", "--duration", 60]):
             report, _ = self.interrupted("infer-bench", "load", *ONE, *args, after=3, within=3)
             part = report["curve"]["points"][0]["result"] if report["curve"] else report["result"]
-            self.assertGreater(part["answered"], 5)
+            self.assertGreater(part["answered"], 0)
             if report["scenario"]:
                 self.assertIn("interrupted", report["scenario"]["reasons"])
 
