@@ -220,7 +220,7 @@ def judge(args, model, folder):
 
 
 def main():
-    parser = argparse.ArgumentParser(usage=__doc__.split("usage: ")[1])
+    parser = argparse.ArgumentParser(usage=__doc__.split("usage: ")[1].replace("%", "%%"))
     parser.add_argument("infer_opt")
     parser.add_argument("infer_bench")
     parser.add_argument("models", nargs="*", default=DEFAULT)
@@ -230,7 +230,7 @@ def main():
     parser.add_argument("--pause", nargs=1, default=[])
     parser.add_argument("--keep")
     parser.add_argument("--json")
-    args = parser.parse_args()
+    args = parser.parse_intermixed_args()
     rows = []
     print("| model | beats | uniform bytes | mixed | error, ours | mixed | ONNX Runtime | mixed | "
           "time | ONNX Runtime | |\n|" + "---|" * 11, flush=True)

@@ -168,7 +168,7 @@ def judge(args, model, folder):
 
 
 def main():
-    parser = argparse.ArgumentParser(usage=__doc__.split("usage: ")[1])
+    parser = argparse.ArgumentParser(usage=__doc__.split("usage: ")[1].replace("%", "%%"))
     parser.add_argument("infer_opt")
     parser.add_argument("--nncf")
     parser.add_argument("--recipe", default="balanced")

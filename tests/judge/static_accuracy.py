@@ -106,7 +106,7 @@ def judge(args, model, recipe, folder):
 
 
 def main():
-    parser = argparse.ArgumentParser(usage=__doc__.split("usage: ")[1])
+    parser = argparse.ArgumentParser(usage=__doc__.split("usage: ")[1].replace("%", "%%"))
     parser.add_argument("infer_opt")
     parser.add_argument("--recipe", action="append")
     parser.add_argument("--calib", type=int, default=32)
