@@ -262,7 +262,9 @@ class DataRounder {
     for (const RowSource* s : wanted) add(*s);
     for (auto at = static_cast<size_t>(wanted.front() - sources_.data()); at < sources_.size();
          ++at)
-      if (bytes + HessianBytes(sources_[at]) <= options_.max_bytes) add(sources_[at]);
+      if (sources_[at].depth <= options_.max_depth &&
+          bytes + HessianBytes(sources_[at]) <= options_.max_bytes)
+        add(sources_[at]);
     INFER_ASSIGN(loaded_, SumHessians(graph_, now, samples_, backend_, options_));
     return {};
   }

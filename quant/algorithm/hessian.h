@@ -9,6 +9,7 @@
 ///
 /// Memory: depth^2 floats per operand, whatever the number of samples; operands that do not fit
 /// into the budget together are summed in several passes over the samples.
+#include <limits>
 #include <map>
 #include <stop_token>
 #include <string>
@@ -62,6 +63,8 @@ Result<RowSource> LayerSourceOf(const Node& node, size_t operand);
 struct HessianOptions {
   int64_t conv_windows = 64;               ///< or positions, taken of each image, evenly spaced
   int64_t max_bytes = int64_t{512} << 20;  ///< of the sums that are held at once
+  /// Sources of longer rows are summed when their turn comes, never together with earlier ones.
+  int64_t max_depth = std::numeric_limits<int64_t>::max();
   int threads = 0;
   int level = 0;  ///< of the rewrites that the graph is compiled with
   Progress progress = nullptr;

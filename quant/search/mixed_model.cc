@@ -17,6 +17,15 @@ namespace {
 
 constexpr int64_t kHessianBytes = int64_t{256} << 20;
 constexpr float kMostF16 = 65504;
+/// Time of a run that sums second moments, in runs that calibrate.
+constexpr double kOverCalibration = 2;
+
+Instant Now() { return std::chrono::steady_clock::now(); }
+/// Of any instants, the least and the last included.
+double SecondsBetween(Instant from, Instant to) {
+  using Seconds = std::chrono::duration<double>;
+  return (Seconds(to.time_since_epoch()) - Seconds(from.time_since_epoch())).count();
+}
 
 float Largest(const Tensor& t) {  ///< magnitude; infinite where an element is NaN
   float most = 0;
@@ -116,31 +125,45 @@ Result<MixedModel> MixedModel::Make(const Graph& g, const Samples& calibration,
   m.samples_ = calibration.count;
   if (options.prepare) INFER_TRY(PrepareForQuantization(m.prepared_));
   INFER_ASSIGN(QuantPlan plan, PlanQuantization(m.prepared_, g, options.scheme));
+  const Instant start = Now();
   if (!plan.values.empty()) {
     INFER_ASSIGN(m.table_, Calibrate(m.prepared_, ObservedValues(plan), calibration, backend,
                                      CalibrationOf(options)));
     INFER_ASSIGN(plan, KeepUnseen(m.prepared_, g, m.table_, m.options_.scheme));
   }
+  const double seconds =
+      SecondsBetween(start, Now()) / static_cast<double>(std::max<int64_t>(calibration.count, 1));
   m.values_ = ObservedValues(plan);
   INFER_TRY(m.FindLayers(plan));
   if (m.layers_.empty())
     return Unsupported("the model has no convolution, matrix product or table of embeddings");
-  INFER_TRY(m.RoundWeights(calibration, backend));
+  INFER_TRY(m.RoundWeights(calibration, seconds, backend));
   return m;
 }
 
-Status MixedModel::RoundWeights(const Samples& calibration, const Backend& backend) {
+int64_t MixedModel::DataSamples(int64_t calibration, double seconds) const {
+  if (mixed_.rounded) return std::min(calibration, mixed_.rounded->samples);
+  const int64_t all = std::min(calibration, mixed_.data_samples);
+  if (mixed_.data_until == Instant::max()) return all;
+  const double left = SecondsBetween(Now(), mixed_.data_until) / 2;
+  const double fit = left / std::max(kOverCalibration * seconds, 1e-9);
+  const double least = static_cast<double>(std::min(all, MixedOptions::kLeastDataSamples));
+  return static_cast<int64_t>(std::clamp(fit, least, static_cast<double>(all)));
+}
+
+Status MixedModel::RoundWeights(const Samples& calibration, double seconds,
+                                const Backend& backend) {
   Samples some = calibration;
-  some.count = std::min(some.count, mixed_.data_samples);
+  some.count = rounded_layers_.samples = DataSamples(calibration.count, seconds);
   HessianOptions data;
   data.max_bytes = kHessianBytes;
+  data.max_depth = mixed_.data_depth;
   data.threads = options_.threads;
   data.stop = options_.stop;
   const BlockRounder by_data = MakeDataRounder(prepared_, some, backend, DataMethod::kAuto, data),
                      squares = MseRounder(), nearest = NearestRounder();
-  const auto now = std::chrono::steady_clock::now;
   const auto in_time = [&](int64_t at, int64_t& done, Instant until, int64_t RoundedLayers::*kept) {
-    const bool in = mixed_.rounded ? at < (*mixed_.rounded).*kept : done == at && now() < until;
+    const bool in = mixed_.rounded ? at < (*mixed_.rounded).*kept : done == at && Now() < until;
     if (in) done = at + 1;
     return in;
   };

@@ -31,6 +31,7 @@ using Instant = std::chrono::steady_clock::time_point;
 struct RoundedLayers {
   int64_t data = 0;     ///< by calibration data, where that was to be
   int64_t squares = 0;  ///< or for the least squared error
+  int64_t samples = 0;  ///< of those data
 };
 
 struct MixedOptions {
@@ -39,7 +40,10 @@ struct MixedOptions {
   /// held out), in layers that sum over at most so many inputs; else for the least squared error of
   /// the weights, which costs less. 0: none.
   int64_t data_depth = 1152;
-  int64_t data_samples = 128;  ///< calibration samples that are rounded by
+  /// Calibration samples that are rounded by; fewer, kLeastDataSamples at least, where their runs
+  /// would take more than half of what is left until `data_until`.
+  int64_t data_samples = 128;
+  static constexpr int64_t kLeastDataSamples = 16;
   /// Layers whose turn comes after `data_until` are rounded for the least squared error, those
   /// after `squares_until` to the nearest code; so are all that follow them.
   Instant data_until = Instant::max(), squares_until = Instant::max();
@@ -80,7 +84,9 @@ class MixedModel {
  private:
   explicit MixedModel(const Graph& g) : original_(g.Clone()), prepared_(g.Clone()) {}
   Status FindLayers(const QuantPlan& plan);
-  Status RoundWeights(const Samples& calibration, const Backend& backend);
+  /// That weights are rounded by; `seconds`: that calibrating took, of one sample.
+  int64_t DataSamples(int64_t calibration, double seconds) const;
+  Status RoundWeights(const Samples& calibration, double seconds, const Backend& backend);
 
   Graph original_, prepared_;
   QuantizeOptions options_;

@@ -431,7 +431,7 @@ TEST(MixedModel, RoundsByWhatThereIsTimeFor) {
   MixedOptions late, early, as_before;
   late.data_until = late.squares_until = Instant::min();
   early.data_until = Instant::min();
-  as_before.rounded = RoundedLayers{1, 3};
+  as_before.rounded = RoundedLayers{1, 3, 12};
   const auto methods = [&](const MixedOptions& mixed) {
     const auto m = MixedModel::Make(bench.golden, bench.samples, *bench.backend, options, mixed);
     EXPECT_TRUE(m.ok()) << m.status().message();
@@ -450,6 +450,25 @@ TEST(MixedModel, RoundsByWhatThereIsTimeFor) {
   EXPECT_NE(mixed[0], "nearest");
   EXPECT_EQ(std::vector(mixed.begin() + 1, mixed.end()),
             (std::vector<std::string>{"mse", "mse", "nearest"}));
+}
+
+TEST(MixedModel, RoundsByAsManySamplesAsThereIsTimeFor) {
+  const Bench bench(Net());
+  const Samples many = NormalSamples(bench.golden, 40, 7);
+  const auto samples = [&](const MixedOptions& mixed) {
+    const auto m = MixedModel::Make(bench.golden, many, *bench.backend, {}, mixed);
+    EXPECT_TRUE(m.ok()) << m.status().message();
+    return m->rounded_layers().samples;
+  };
+  MixedOptions all, late, as_before, few;
+  late.data_until = Instant::min();
+  as_before.rounded = RoundedLayers{1, 3, 20};
+  few.data_samples = 8;
+  few.data_until = Instant::min();
+  EXPECT_EQ(samples(all), 40);
+  EXPECT_EQ(samples(late), MixedOptions::kLeastDataSamples);
+  EXPECT_EQ(samples(as_before), 20);
+  EXPECT_EQ(samples(few), 8);
 }
 
 TEST(Search, EveryActivationByItself) {

@@ -23,7 +23,7 @@ constexpr double kOverGolden = 1.5;
 constexpr double kMostReserved = 0.25;  // of the budget, for the comparison with the golden model
 constexpr int64_t kTimingRuns = 40;  // TimePair and what it compiles, in runs of the golden model
 constexpr int64_t kLeastCalibration = 32;
-constexpr const char* kPrepared = "prepared";  // in the log: what there was time for
+constexpr const char* kPrepared = "prepared 2";  // in the log: what there was time for
 
 Status HashSamples(const Samples& samples, int64_t count, Hasher& h) {
   h.Add(static_cast<uint64_t>(samples.count));
@@ -122,7 +122,7 @@ class MixedMode : public QuantizeMode {
     Samples calibration = job.calibration;
     if (kept) {
       calibration.count = count("calibration");
-      mixed.rounded = {count("by data"), count("squares")};
+      mixed.rounded = {count("by data"), count("squares"), count("data samples")};
     } else if (limited) {
       const auto fit = static_cast<int64_t>(SecondsTo(at(kCalibrateUntil)) /
                                             (kOverGolden * judge.golden_seconds()));
@@ -139,7 +139,8 @@ class MixedMode : public QuantizeMode {
       INFER_TRY(store.Add(kPrepared, {{"golden", number(judge.samples())},
                                       {"calibration", number(calibration.count)},
                                       {"by data", number(model.rounded_layers().data)},
-                                      {"squares", number(model.rounded_layers().squares)}}));
+                                      {"squares", number(model.rounded_layers().squares)},
+                                      {"data samples", number(model.rounded_layers().samples)}}));
     }
     return Prepared{std::move(judge), std::move(model)};
   }
