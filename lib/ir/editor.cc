@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "lib/ir/inference.h"
+#include "lib/ir/op_name.h"
 #include "lib/support/strings.h"
 
 namespace infer {
@@ -141,7 +142,7 @@ Result<Node*> GraphEditor::AddNode(const OpDef& def, std::vector<Value*> inputs,
 Result<Value*> GraphEditor::Add(std::string_view op, std::vector<Value*> inputs, AttrMap attrs,
                                 std::string_view domain, NodeOptions options) {
   const OpDef* def = g_.ops_->Find(domain, op);
-  if (!def) return Internal(Cat("no operator ", domain, domain.empty() ? "" : "::", op));
+  if (!def) return Internal(Cat("no operator ", FullOpName(domain, op)));
   INFER_ASSIGN(Node * n, AddNode(*def, std::move(inputs), std::move(attrs), std::move(options)));
   return n->output(0);
 }

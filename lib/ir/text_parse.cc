@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "lib/ir/editor.h"
+#include "lib/ir/op_name.h"
 #include "lib/ir/text.h"
 #include "lib/ir/text_literals.h"
 #include "lib/support/strings.h"
@@ -129,7 +130,7 @@ class GraphParser {
       INFER_ASSIGN(op, in_.Name());
     }
     if (const OpDef* def = ops_.Find(domain, op)) return def;
-    return in_.Error(Cat("no operator ", domain, domain.empty() ? "" : "::", op));
+    return in_.Error(Cat("no operator ", FullOpName(domain, op)));
   }
 
   /// (x, _, y) [captures]

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "lib/ir/op_name.h"
 #include "lib/ir/text_literals.h"
 #include "lib/onnx/attribute_proto.h"
 #include "lib/onnx/functions.h"
@@ -58,8 +59,7 @@ class FunctionPrinter {
       return Cat(results, " = ", PrintConstant(t));
     }
     const OpDef* def = ops_.Find(domain, n.op_type());
-    if (!def)
-      return Unsupported(Cat("no operator ", domain, domain.empty() ? "" : "::", n.op_type()));
+    if (!def) return Unsupported(Cat("no operator ", FullOpName(domain, n.op_type())));
     const auto opset = opsets.find(domain);
     if (domain.empty() && (opset == opsets.end() || opset->second < def->since))
       return Unsupported(Cat(n.op_type(), " has had another form before opset ", def->since,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "lib/ir/op_name.h"
 #include "lib/onnx/model.h"
 #include "lib/support/strings.h"
 
@@ -41,8 +42,7 @@ Status UnsupportedList::ToStatus() const {
 Result<const OpDef*> FindOperator(const OpRegistry& ops, const std::string& domain,
                                   const std::string& name, int64_t opset) {
   auto lacking = [&](const std::string& why) {
-    return Unsupported(Cat("operator ", domain.empty() ? "" : Cat(domain, "::"), name, " (opset ",
-                           opset, "): ", why));
+    return Unsupported(Cat("operator ", FullOpName(domain, name), " (opset ", opset, "): ", why));
   };
   const int64_t newest = NewestOpset(ops, domain);
   if (newest == 0)

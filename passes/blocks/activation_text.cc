@@ -1,12 +1,13 @@
 #include "passes/blocks/activation_text.h"
 
+#include "lib/ir/op_name.h"
 #include "lib/support/strings.h"
 
 namespace infer {
 
 Result<std::string> ActivationText(const Node& activation) {
   const OpDef& def = activation.def();
-  std::string text = def.domain.empty() ? std::string(def.name) : Cat(def.domain, "::", def.name);
+  std::string text = FullOpName(def.domain, def.name);
   std::vector<std::string> attrs;
   for (const auto& [name, value] : activation.attrs()) {
     const AttrDef* known = def.FindAttr(name);

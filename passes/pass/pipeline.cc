@@ -4,6 +4,7 @@
 #include <chrono>
 #include <unordered_set>
 
+#include "lib/ir/op_name.h"
 #include "lib/support/measure.h"
 #include "lib/support/strings.h"
 #include "passes/blocks/blocks.h"
@@ -52,8 +53,7 @@ void AddStatistics(const Graph& g, GraphStatistics& s, std::unordered_set<uint64
       s.constant_bytes += v->constant()->byte_size();
   for (const auto& n : g.nodes()) {
     ++s.nodes;
-    ++s.operators[n->def().domain.empty() ? std::string(n->op())
-                                          : Cat(n->def().domain, "::", n->op())];
+    ++s.operators[FullOpName(n->def().domain, n->op())];
     if (const auto cost = StaticCostOf(*n)) {
       s.cost.flops += cost->flops;
       s.cost.bytes_read += cost->bytes_read;

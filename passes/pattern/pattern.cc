@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "lib/ir/op_name.h"
 #include "lib/support/strings.h"
 
 namespace infer {
@@ -75,8 +76,7 @@ class Describer {
       case Pattern::Kind::kOp: break;
     }
     std::vector<std::string> names;
-    for (const auto& op : p->ops)
-      names.push_back(op.domain.empty() ? op.name : Cat(op.domain, "::", op.name));
+    for (const auto& op : p->ops) names.push_back(FullOpName(op.domain, op.name));
     return Cat(Join(names, "|"), '(', Operands(p, ", "), ')');
   }
   std::string Conditions(const Pattern& p) {

@@ -1,6 +1,7 @@
 /// Branches that are decided before the run.
 #include <unordered_map>
 
+#include "lib/ir/op_name.h"
 #include "lib/support/strings.h"
 #include "passes/simplify/simplify.h"
 
@@ -31,8 +32,7 @@ Rule InlineIf() {
           options.extra = inner->extra();
           for (const auto& [attr, graph] : inner->subgraphs())
             options.subgraphs.emplace_back(attr, std::make_unique<Graph>(graph->Clone()));
-          std::string op(inner->op());
-          if (!inner->def().domain.empty()) op = Cat(inner->def().domain, "::", op);
+          const std::string op = FullOpName(inner->def().domain, inner->op());
           INFER_ASSIGN(Node * made,
                        b.Add(op, std::move(inputs), inner->attrs(), std::move(options)));
           for (size_t i = 0; i < inner->outputs().size(); ++i)

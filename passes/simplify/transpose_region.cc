@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "lib/ir/op_name.h"
 #include "lib/support/strings.h"
 #include "passes/rewrite/queries.h"
 
@@ -207,8 +208,7 @@ Status TransposeRegion::Build(PatchBuilder& b) const {
     }
     NodeOptions options;
     options.num_outputs = n.outputs().size();
-    const std::string op =
-        n.def().domain.empty() ? std::string(n.op()) : Cat(n.def().domain, "::", n.op());
+    const std::string op = FullOpName(n.def().domain, n.op());
     INFER_ASSIGN(Node * made, b.Add(op, std::move(operands), e->moved.attrs, std::move(options)));
     b.Cover(e->node);
     for (size_t i = 0; i < n.outputs().size(); ++i)

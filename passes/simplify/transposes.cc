@@ -1,4 +1,5 @@
 /// Chains of transpositions.
+#include "lib/ir/op_name.h"
 #include "lib/support/strings.h"
 #include "passes/rewrite/queries.h"
 #include "passes/simplify/simplify.h"
@@ -71,8 +72,7 @@ Rule CancelTransposesAcrossUnary() {
         const Node& n = m.node(unary);
         std::vector<Value*> operands = n.inputs();
         operands[0] = m[x];
-        return b(n.def().domain.empty() ? std::string(n.op()) : Cat(n.def().domain, "::", n.op()),
-                 std::move(operands), n.attrs());
+        return b(FullOpName(n.def().domain, n.op()), std::move(operands), n.attrs());
       },
       .fires_on = {R"(graph g(x: f32[2,3,4]) -> (y) { t = Transpose(x) {perm=[1,2,0]}
                      u = LeakyRelu(t) {alpha=0.5}  y = Transpose(u) {perm=[2,0,1]} })"},

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "lib/ir/op_name.h"
 #include "lib/ir/text.h"
 #include "lib/ir/text_literals.h"
 #include "lib/support/strings.h"
@@ -225,7 +226,7 @@ class RuleParser {
     }
     const OpDef* def = ops_.Find(domain, op);
     if (!def || def->retired())
-      return in_.ErrorAt(at, Cat("no operator ", domain, domain.empty() ? "" : "::", op,
+      return in_.ErrorAt(at, Cat("no operator ", FullOpName(domain, op),
                                  def ? " (any more: it becomes others on import)" : ""));
     return def;
   }

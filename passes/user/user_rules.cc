@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "lib/ir/op_name.h"
 #include "lib/support/strings.h"
 #include "passes/rewrite/queries.h"
 
@@ -75,9 +76,7 @@ Pattern Omitted() {
   return Any().OrOmitted().Where("omitted", [](const Value&) { return false; });
 }
 
-std::string FullName(const OpDef& def) {
-  return def.domain.empty() ? std::string(def.name) : Cat(def.domain, "::", def.name);
-}
+std::string NameOf(const OpDef& def) { return FullOpName(def.domain, def.name); }
 
 Alternative CompilePattern(const PatternText& text) {
   Alternative a{.text = text};
@@ -90,7 +89,7 @@ Alternative CompilePattern(const PatternText& text) {
   for (const StatementText& s : text.statements) {
     if (s.constant) continue;
     std::vector<std::string> names;
-    for (const OpDef* op : s.ops) names.push_back(FullName(*op));
+    for (const OpDef* op : s.ops) names.push_back(NameOf(*op));
     std::vector<Pattern> operands;
     for (const std::string& o : s.operands) {
       const StatementText* maker = text.FindMaker(o);
@@ -199,8 +198,8 @@ class Builder {
     for (const std::string& o : s.operands) operands.push_back(o.empty() ? nullptr : values_.at(o));
     NodeOptions options;
     options.num_outputs = s.results.size();
-    INFER_ASSIGN(const Node* made, b_.Add(FullName(*s.ops[0]), std::move(operands),
-                                          std::move(attrs), std::move(options)));
+    INFER_ASSIGN(const Node* made, b_.Add(NameOf(*s.ops[0]), std::move(operands), std::move(attrs),
+                                          std::move(options)));
     for (size_t i = 0; i < s.results.size(); ++i)
       if (!s.results[i].empty()) values_[s.results[i]] = made->output(i);
     return {};
@@ -229,7 +228,7 @@ Rule Compile(const RuleText& text) {
   }
   std::vector<std::string> made;
   for (const StatementText& s : text.replacement.statements)
-    if (!s.ops.empty()) made.push_back(FullName(*s.ops[0]));
+    if (!s.ops.empty()) made.push_back(NameOf(*s.ops[0]));
   rule.doc = !text.doc.empty()
                  ? text.doc
                  : Cat(Describe(rule.match), " => ", made.empty() ? "nothing" : Join(made, ", "));

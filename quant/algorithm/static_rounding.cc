@@ -167,12 +167,6 @@ class Rounder {
   double operations_ = 0;
 };
 
-Samples FirstOf(const Samples& samples, int64_t most) {
-  std::vector<int64_t> which;
-  for (int64_t i = 0; i < std::min(samples.count, most); ++i) which.push_back(i);
-  return Subset(samples, which);
-}
-
 }  // namespace
 
 Result<StaticRoundingResult> RoundStaticWeights(StaticModel& model, const Graph& original,
@@ -193,7 +187,8 @@ Result<StaticRoundingResult> RoundStaticWeights(StaticModel& model, const Graph&
   hessian.threads = run.threads;
   hessian.level = 1;
   hessian.stop = run.stop;
-  const Samples some = FirstOf(samples, options.samples);
+  Samples some = samples;
+  some.count = std::min(samples.count, options.samples);
   Rounder rounder(model, options);
   for (size_t begin = 0, end = 0; begin < layers.size(); begin = end) {
     if (options.out_of_time && options.out_of_time()) break;

@@ -40,9 +40,9 @@ RecipeSplit SplitForRecipe(int64_t count) {
 }
 
 Samples FirstOf(const Samples& samples, int64_t most) {
-  std::vector<int64_t> which;
-  for (int64_t i = 0; i < std::min(samples.count, most); ++i) which.push_back(i);
-  return Subset(samples, which);
+  Samples first = samples;
+  first.count = std::min(samples.count, most);
+  return first;
 }
 
 StaticModel CopyOf(const StaticModel& m) { return {m.graph.Clone(), m.ranges, m.scheme}; }

@@ -41,6 +41,10 @@ class QdqWriter {
   Scaled GroupParams(int group, const std::string& name);
   Result<Value*> AddDequantize(Value* q, const Scaled& s, int axis, const std::string& name);
   Status WriteLayerWeights(const PlannedNode& p, QuantizedLayer& layer);
+  QuantParams WidenedForBias(const Tensor& w, int axis, std::span<const float> bias, float x_scale,
+                             QuantizedLayer& layer) const;
+  Result<Value*> DequantizedOf(const Value* original, Tensor codes, const QuantParams& params,
+                               int axis, bool shared);
   const RoundedCodes* RoundedFor(const Node& node, const Tensor& w, const QuantParams& plain) const;
   std::vector<float> BiasOf(const PlannedNode& p, int64_t channels) const;
   Result<Value*> WriteBias(const std::string& name, const std::vector<float>& bias, float x_scale,
@@ -249,6 +253,36 @@ Result<Value*> QdqWriter::WriteBias(const std::string& name, const std::vector<f
   return AddDequantize(codes, s, 0, NameBeside(name, "dequantized"));
 }
 
+/// Parameters of weights whose scales are wide enough for the bias in int32. Counts those that
+/// became wider for it.
+QuantParams QdqWriter::WidenedForBias(const Tensor& w, int axis, std::span<const float> bias,
+                                      float x_scale, QuantizedLayer& layer) const {
+  const QuantParams plain = ChooseWeightParams(w, axis, scheme_.weights);
+  std::vector<double> least(plain.scale.size(), 0.0);
+  for (size_t c = 0; c < bias.size(); ++c) {
+    double& l = least[axis < 0 ? 0 : c];
+    const double reach = std::fabs(static_cast<double>(bias[c])) / static_cast<double>(x_scale);
+    if (std::isfinite(reach)) l = std::max(l, reach / kBiasReach);
+  }
+  QuantParams bounded = ChooseWeightParams(w, axis, scheme_.weights, least);
+  for (size_t c = 0; c < bounded.scale.size(); ++c)
+    layer.widened_channels += bounded.scale[c] > plain.scale[c] ? 1 : 0;
+  return bounded;
+}
+
+/// DequantizeLinear of the codes of `original`; of equal ones once, where they are `shared`.
+Result<Value*> QdqWriter::DequantizedOf(const Value* original, Tensor codes,
+                                        const QuantParams& params, int axis, bool shared) {
+  for (auto [it, end] = weights_.equal_range(original); it != end && shared; ++it)
+    if (it->second.params == params) return it->second.dequantized;
+  const std::string& name = original->name();
+  Value* const constant = editor_.AddConstant(std::move(codes), name + "_quantized");
+  INFER_ASSIGN(Value * made, AddDequantize(constant, ParamsOf(name, params), axis,
+                                           NameBeside(name, "dequantized")));
+  if (shared) weights_.emplace(original, SharedWeights{params, made});
+  return made;
+}
+
 Status QdqWriter::WriteLayerWeights(const PlannedNode& p, QuantizedLayer& layer) {
   Node& node = *p.node;
   const auto operand = WeightOperand(*p.op, node);
@@ -268,22 +302,11 @@ Status QdqWriter::WriteLayerWeights(const PlannedNode& p, QuantizedLayer& layer)
   const std::vector<float> bias = BiasOf(p, channels);
   const Value* x = node.input(*operand == 0 ? 1 : 0);
   const float x_scale = ScaleOf(x);
-  QuantParams params = ChooseWeightParams(w, axis, scheme_.weights);
   // No kernel sums 16-bit activations in int32, and their fine scale would leave int32 too small
   // for many a bias: it stays f32.
   const bool integer_bias = !bias.empty() && BitWidth(scheme_.activations.dtype) == 8;
-  if (integer_bias) {
-    std::vector<double> least(params.scale.size(), 0.0);
-    for (size_t c = 0; c < bias.size(); ++c) {
-      double& l = least[axis < 0 ? 0 : c];
-      const double reach = std::fabs(static_cast<double>(bias[c])) / static_cast<double>(x_scale);
-      if (std::isfinite(reach)) l = std::max(l, reach / kBiasReach);
-    }
-    const QuantParams bounded = ChooseWeightParams(w, axis, scheme_.weights, least);
-    for (size_t c = 0; c < bounded.scale.size(); ++c)
-      layer.widened_channels += bounded.scale[c] > params.scale[c] ? 1 : 0;
-    params = bounded;
-  }
+  QuantParams params = integer_bias ? WidenedForBias(w, axis, bias, x_scale, layer)
+                                    : ChooseWeightParams(w, axis, scheme_.weights);
   const RoundedCodes* const rounded = RoundedFor(node, w, params);
   if (rounded) params = rounded->params;
   layer.per_channel = axis >= 0;
@@ -293,18 +316,9 @@ Status QdqWriter::WriteLayerWeights(const PlannedNode& p, QuantizedLayer& layer)
 
   Tensor q = rounded ? rounded->codes : QuantizeTensor(w, params);
   layer.lost_channels = LostChannels(w, q, channel_axis, params.zero_point[0]);
-  Value* dequantized = nullptr;
   const bool shared = (!gemm || node.Attr<float>("alpha") == 1.0f) && !rounded;
-  for (auto [it, end] = weights_.equal_range(original); it != end && shared; ++it)
-    if (it->second.params == params) dequantized = it->second.dequantized;
   editor_.InsertBefore(node);
-  if (!dequantized) {
-    const std::string& name = original->name();
-    Value* codes = editor_.AddConstant(std::move(q), name + "_quantized");
-    INFER_ASSIGN(dequantized, AddDequantize(codes, ParamsOf(name, params), axis,
-                                            NameBeside(name, "dequantized")));
-    if (shared) weights_.emplace(original, SharedWeights{params, dequantized});
-  }
+  INFER_ASSIGN(Value * dequantized, DequantizedOf(original, std::move(q), params, axis, shared));
   editor_.SetOperand(node, *operand, dequantized);
   if (integer_bias) {
     const size_t at = *BiasOperand(node);

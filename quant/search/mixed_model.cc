@@ -212,15 +212,40 @@ Policy MixedModel::Uniform(Precision p) const {
   return policy;
 }
 
-Result<MixedGraph> MixedModel::Apply(const Policy& policy, bool tagged) const {
+Status MixedModel::CheckPolicy(const Policy& policy) const {
   for (const auto& [key, choice] : policy) {
     const int at = FindLayer(key);
     if (at < 0) return InvalidArgument(Cat("policy: the model has no layer '", key, "'"));
-    const auto why = layers_[static_cast<size_t>(at)].refused.find(choice.precision);
-    if (why != layers_[static_cast<size_t>(at)].refused.end())
+    const SearchLayer& layer = layers_[static_cast<size_t>(at)];
+    if (const auto why = layer.refused.find(choice.precision); why != layer.refused.end())
       return InvalidArgument(
           Cat("policy: layer '", key, "' cannot be ", Name(choice.precision), ": ", why->second));
+    if (IsBlocks(choice.precision) &&
+        !rounded_.contains({static_cast<size_t>(at), choice.precision}))
+      return InvalidArgument(Cat("policy: ", Name(choice.precision), " of layer '", key,
+                                 "' is not among the precisions"));
   }
+  return {};
+}
+
+Result<int64_t> MixedModel::WriteWeights(size_t i, Precision p, Node& node, WeightWriter& writer,
+                                         QuantizedLayer& told) const {
+  const int64_t before = node.input(*StoredWeights(node))->constant()->byte_size();
+  const auto rounded = rounded_.find({i, p});
+  const BlockQuantized* codes = nullptr;
+  if (rounded != rounded_.end()) {
+    told.method = rounded->second.method;
+    told.note = rounded->second.note;
+    codes = &rounded->second.q;
+  }
+  INFER_ASSIGN(const int64_t after, writer.Write(node, p, codes));
+  told.weight_bytes_before = before;
+  told.weight_bytes_after = after;
+  return after - before;
+}
+
+Result<MixedGraph> MixedModel::Apply(const Policy& policy, bool tagged) const {
+  INFER_TRY(CheckPolicy(policy));
   MixedGraph out{prepared_.Clone(), {}, std::vector<int64_t>(layers_.size(), 0)};
   Graph& g = out.graph;
   GraphEditor editor(g);
@@ -260,21 +285,8 @@ Result<MixedGraph> MixedModel::Apply(const Policy& policy, bool tagged) const {
     told.reason = choice.reason;
     out.layer_bytes[i] = layers_[i].bytes;
     if (choice.precision == Precision::kF32) continue;
-    const int64_t before = nodes[i]->input(*StoredWeights(*nodes[i]))->constant()->byte_size();
-    const auto rounded = rounded_.find({i, choice.precision});
-    if (IsBlocks(choice.precision) && rounded == rounded_.end())
-      return InvalidArgument(Cat("policy: ", Name(choice.precision), " of layer '", layers_[i].key,
-                                 "' is not among the precisions"));
-    if (rounded != rounded_.end()) {
-      told.method = rounded->second.method;
-      told.note = rounded->second.note;
-    }
-    INFER_ASSIGN(const int64_t after,
-                 writer.Write(*nodes[i], choice.precision,
-                              rounded == rounded_.end() ? nullptr : &rounded->second.q));
-    told.weight_bytes_before = before;
-    told.weight_bytes_after = after;
-    out.layer_bytes[i] += after - before;
+    INFER_ASSIGN(const int64_t more, WriteWeights(i, choice.precision, *nodes[i], writer, told));
+    out.layer_bytes[i] += more;
   }
   editor.Sweep();
   if (Status s = Verify(g); !s.ok()) return Internal(Cat("after a policy: ", s.message()));

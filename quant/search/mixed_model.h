@@ -58,6 +58,8 @@ struct MixedGraph {
   std::vector<int64_t> layer_bytes;
 };
 
+class WeightWriter;
+
 class MixedModel {
  public:
   /// Calibrates every value that uniform INT8 rounds; those of any policy are among them.
@@ -84,6 +86,10 @@ class MixedModel {
  private:
   explicit MixedModel(const Graph& g) : original_(g.Clone()), prepared_(g.Clone()) {}
   Status FindLayers(const QuantPlan& plan);
+  Status CheckPolicy(const Policy& policy) const;
+  /// Replaces the weights of layer `i`, which is `node` of a copy; what they take more bytes.
+  Result<int64_t> WriteWeights(size_t i, Precision p, Node& node, WeightWriter& writer,
+                               QuantizedLayer& told) const;
   /// That weights are rounded by; `seconds`: that calibrating took, of one sample.
   int64_t DataSamples(int64_t calibration, double seconds) const;
   Status RoundWeights(const Samples& calibration, double seconds, const Backend& backend);

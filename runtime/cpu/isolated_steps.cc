@@ -5,6 +5,7 @@
 #include "runtime/cpu/bodies.h"
 #include "runtime/cpu/compile.h"
 #include "runtime/cpu/small_steps.h"
+#include "runtime/plan_ir/wanted_layout.h"
 
 namespace infer {
 namespace {
@@ -42,14 +43,6 @@ std::vector<StepKernels> Recording(const std::vector<StepKernels>& candidates,
                                                           candidates[s].names[k], s, &kept[s]));
     }
   return out;
-}
-
-Layout At(const std::vector<Layout>& layouts, size_t i) {
-  return i < layouts.size() ? layouts[i] : Layout();
-}
-
-int64_t BytesOf(const Operand& o, const Layout& layout) {
-  return layout.plain() ? o.plain_bytes() : layout.bytes;
 }
 
 Status Reorder(DType dtype, const Dims& dims, const Layout& from, const std::byte* source,
@@ -140,15 +133,15 @@ Result<StepRun> StepRun::Make(const StepKernel& kernel, std::span<const Tensor> 
   run.launch_ = p.launch;
   for (size_t i = 0; i < kernel.in.size(); ++i) {
     const Operand& o = kernel.in[i];
-    const Layout layout = At(p.in_layouts, i);
+    const Layout layout = LayoutAt(p.in_layouts, i);
     const bool read = !(i < p.unused.size() && p.unused[i]) && static_cast<int>(i) != p.accumulate;
-    run.args_.push_back(!read ? nullptr : run.New(BytesOf(o, layout)));
+    run.args_.push_back(!read ? nullptr : run.New(BytesIn(layout, o)));
     if (read) INFER_TRY(Reorder(o.dtype, o.dims, {}, operands[i].raw(), layout, run.args_.back()));
   }
   for (size_t i = 0; i < kernel.out.size(); ++i) {
     const Operand& o = kernel.out[i];
-    const Layout layout = At(p.out_layouts, i);
-    run.args_.push_back(run.New(BytesOf(o, layout)));
+    const Layout layout = LayoutAt(p.out_layouts, i);
+    run.args_.push_back(run.New(BytesIn(layout, o)));
     run.results_.push_back({o.dtype, o.dims, layout, run.args_.back()});
   }
   if (!run.launch_) {  // a view
@@ -158,7 +151,7 @@ Result<StepRun> StepRun::Make(const StepKernel& kernel, std::span<const Tensor> 
   if (p.accumulate >= 0) {
     const auto a = static_cast<size_t>(p.accumulate);
     INFER_TRY(Reorder(kernel.in[a].dtype, kernel.in[a].dims, {}, operands[a].raw(),
-                      At(p.out_layouts, 0), run.args_[kernel.in.size()]));
+                      LayoutAt(p.out_layouts, 0), run.args_[kernel.in.size()]));
   }
   run.args_.push_back(run.New(p.scratch_bytes));
   run.state_ = run.launch_->NewState();

@@ -14,6 +14,7 @@
 #include "runtime/cpu/onednn.h"
 #include "runtime/cpu/simd/loops.h"
 #include "runtime/plan_ir/plan_program.h"
+#include "runtime/plan_ir/wanted_layout.h"
 
 namespace infer {
 namespace {
@@ -33,14 +34,6 @@ std::string Machine(int lanes) {
       break;
     }
   return Cat(model, "|", simd::TheLoops().isa, onednn::HasExactInt8() ? "+vnni" : "", "|", lanes);
-}
-
-int64_t BytesOf(const Operand& o, const Layout& layout) {
-  return layout.plain() ? o.plain_bytes() : layout.bytes;
-}
-
-Layout At(const std::vector<Layout>& layouts, size_t i) {
-  return i < layouts.size() ? layouts[i] : Layout();
 }
 
 /// Data of a layout's size: floats in [0, 1), or any bytes.
@@ -67,24 +60,24 @@ class Trial {
         Random& random)
       : launch_(p.launch) {
     for (size_t i = 0; i < in.size(); ++i) {
-      const Layout layout = At(p.in_layouts, i);
+      const Layout layout = LayoutAt(p.in_layouts, i);
       if (i < p.unused.size() && p.unused[i])
         args_.push_back(nullptr);
       else if (in[i].constant && layout.plain())
         args_.push_back(const_cast<std::byte*>(in[i].constant->raw()));
       else
-        args_.push_back(New(in[i].dtype, BytesOf(in[i], layout), random));
+        args_.push_back(New(in[i].dtype, BytesIn(layout, in[i]), random));
       if (!args_.back() || in[i].constant || layout == in[i].layout) continue;
       auto reorder = onednn::MakeReorder(in[i].dtype, in[i].dims, in[i].layout, layout);
       if (!reorder.ok() || !reorder->launch) continue;
       Before& b = before_.emplace_back();
-      b.args = {New(in[i].dtype, BytesOf(in[i], in[i].layout), random), args_.back(),
+      b.args = {New(in[i].dtype, BytesIn(in[i].layout, in[i]), random), args_.back(),
                 New(DType::kU8, reorder->scratch_bytes, random)};
       b.state = reorder->launch->NewState();
       b.launch = reorder->launch;
     }
     for (size_t o = 0; o < out.size(); ++o)
-      args_.push_back(New(out[o].dtype, BytesOf(out[o], At(p.out_layouts, o)), random));
+      args_.push_back(New(out[o].dtype, BytesIn(LayoutAt(p.out_layouts, o), out[o]), random));
     args_.push_back(New(DType::kU8, p.scratch_bytes, random));
     if (launch_) state_ = launch_->NewState();
   }

@@ -5,6 +5,7 @@
 
 #include "lib/ir/editor.h"
 #include "lib/ir/eval.h"
+#include "lib/ir/op_name.h"
 #include "lib/support/strings.h"
 
 namespace infer {
@@ -150,7 +151,7 @@ Cost StaticCost(const Node& node) {
 std::string OperatorOf(const PlanStep& step) {
   std::string op;
   for (const Node* n : step.nodes)
-    op += Cat(op.empty() ? "" : "+", n->def().domain, n->def().domain.empty() ? "" : "::", n->op());
+    op += Cat(op.empty() ? "" : "+", FullOpName(n->def().domain, n->op()));
   return op;
 }
 

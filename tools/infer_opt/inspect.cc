@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "lib/ir/op_name.h"
 #include "lib/ir/text.h"
 #include "lib/support/readable.h"
 #include "lib/support/strings.h"
@@ -49,7 +50,7 @@ void Count(const Graph& g, Census& c) {
       c.weight_bytes += t->byte_size();
     }
   for (const auto& n : g.nodes()) {
-    const std::string op = Cat(n->def().domain, n->def().domain.empty() ? "" : "::", n->op());
+    const std::string op = FullOpName(n->def().domain, n->op());
     ++c.operators[op];
     if (HasUnknownShape(*n)) {
       ++c.nodes_without_static_shape;

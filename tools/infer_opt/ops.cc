@@ -1,6 +1,7 @@
 /// infer-opt ops: the operators that we know, or everything about one.
 #include <algorithm>
 
+#include "lib/ir/op_name.h"
 #include "lib/support/strings.h"
 #include "tools/common/model_options.h"
 #include "tools/common/report.h"
@@ -9,9 +10,7 @@
 namespace infer {
 namespace {
 
-std::string FullName(const OpDef& def) {
-  return Cat(def.domain, def.domain.empty() ? "" : "::", def.name);
-}
+std::string NameOf(const OpDef& def) { return FullOpName(def.domain, def.name); }
 
 std::string_view KindName(AttrKind kind) {
   switch (kind) {
@@ -111,10 +110,10 @@ class OpsCommand : public Command {
   Result<ExitCode> Run(Context& context) override {
     std::vector<const OpDef*> found;
     for (const OpDef* def : context.ops().all())
-      if (GlobMatch(pattern_, FullName(*def))) found.push_back(def);
+      if (GlobMatch(pattern_, NameOf(*def))) found.push_back(def);
     if (found.empty()) return InvalidArgument(Cat("no operator matches '", pattern_, "'"));
     std::sort(found.begin(), found.end(),
-              [](const OpDef* a, const OpDef* b) { return FullName(*a) < FullName(*b); });
+              [](const OpDef* a, const OpDef* b) { return NameOf(*a) < NameOf(*b); });
     Backends backends;
     for (const std::string& device : DeviceNames()) {
       INFER_ASSIGN(auto backend, MakeBackend(device));
@@ -125,7 +124,7 @@ class OpsCommand : public Command {
     } else {
       std::vector<std::vector<std::string>> rows = {{"operator", "versions", "what it does"}};
       for (const OpDef* def : found)
-        rows.push_back({FullName(*def), Cat(def->versions.front(), "..", def->versions.back()),
+        rows.push_back({NameOf(*def), Cat(def->versions.front(), "..", def->versions.back()),
                         std::string(def->doc)});
       context.Print(TextTable(rows));
       context.PrintLine(Cat(found.size(), " operators"));
@@ -139,7 +138,7 @@ class OpsCommand : public Command {
 
  private:
   static void Show(Context& context, const OpDef& def, const Backends& backends) {
-    context.PrintLine(Cat(FullName(def), ": ", def.doc));
+    context.PrintLine(Cat(NameOf(def), ": ", def.doc));
     context.PrintLine(
         Cat("versions    ", Join(def.versions, " "), "  (canonical form since ", def.since, ")"));
     const auto params = [&](std::string_view what, const std::vector<ParamDef>& list) {

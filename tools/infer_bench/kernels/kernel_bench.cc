@@ -3,20 +3,18 @@
 #include <algorithm>
 #include <numeric>
 
+#include "lib/ir/op_name.h"
 #include "lib/support/hash.h"
 #include "lib/support/strings.h"
 #include "runtime/cpu/late.h"
 #include "runtime/plan_ir/interpreter.h"
+#include "runtime/plan_ir/wanted_layout.h"
 
 namespace infer::bench {
 namespace {
 
 /// Integer constants up to so many elements (axes, pads, starts) are a part of what a step is.
 constexpr int64_t kParameters = 64;
-
-Layout At(const std::vector<Layout>& layouts, size_t i) {
-  return i < layouts.size() ? layouts[i] : Layout();
-}
 
 std::string TypeOf(const Operand& o) { return ToString(TensorType{o.dtype, Shape(o.dims)}); }
 
@@ -49,19 +47,15 @@ std::string KeyOf(const PlanStep& step, const StepKernel& k) {
       Cat(OperatorOf(step), "|", attrs.value(), "|", k.name, "|", k.implementation(), "|", k.alone);
   for (size_t i = 0; i < k.in.size(); ++i) {
     const Operand& o = k.in[i];
-    key += Cat("|", Describe(o, At(k.prepared.in_layouts, i), false));
+    key += Cat("|", Describe(o, LayoutAt(k.prepared.in_layouts, i), false));
     if (o.constant && IsInteger(o.dtype) && BitWidth(o.dtype) >= 32 &&
         o.constant->num_elements() <= kParameters)
       for (int64_t e = 0; e < o.constant->num_elements(); ++e)
         key += Cat(",", o.constant->IntAt(e));
   }
   for (size_t i = 0; i < k.out.size(); ++i)
-    key += Cat("|", Describe(k.out[i], At(k.prepared.out_layouts, i), false));
+    key += Cat("|", Describe(k.out[i], LayoutAt(k.prepared.out_layouts, i), false));
   return key;
-}
-
-std::string FullName(std::string_view domain, std::string_view op) {
-  return Cat(domain, domain.empty() ? "" : "::", op);
 }
 
 /// Whether `b` is worse than `a`.
@@ -190,7 +184,7 @@ KernelCase* KernelBench::CaseOf(const Walk& walk, const StepKernel& k) {
   const PlanStep& step = walk.plan().steps[k.step];
   const StepInfo& info = walk.steps().info(k.step);
   const OpDef& def = step.main->def();
-  covered_.insert({FullName(def.domain, def.name), k.name});
+  covered_.insert({FullOpName(def.domain, def.name), k.name});
   const std::string name = Cat(OperatorOf(step), "/", k.implementation(), "/", ShortShapes(k.in),
                                "->", ShortShapes(k.out));
   if (!GlobMatch(options_.filter, name)) return nullptr;
@@ -204,17 +198,17 @@ KernelCase* KernelBench::CaseOf(const Walk& walk, const StepKernel& k) {
   const int same = ++by_name_[name];
   c.name = same > 1 ? Cat(name, "#", same) : name;
   c.kernel = k.name;
-  c.op = FullName(def.domain, def.name);
+  c.op = FullOpName(def.domain, def.name);
   c.operators = OperatorOf(step);
   c.implementation = k.implementation();
   c.precision = info.precision;
   c.chosen = k.chosen;
   c.lanes = k.alone ? 1 : walk.steps().lanes();
   for (size_t i = 0; i < k.in.size(); ++i)
-    c.operands.push_back(Describe(k.in[i], At(k.prepared.in_layouts, i),
+    c.operands.push_back(Describe(k.in[i], LayoutAt(k.prepared.in_layouts, i),
                                   i < k.prepared.unused.size() && k.prepared.unused[i]));
   for (size_t i = 0; i < k.out.size(); ++i)
-    c.results.push_back(Describe(k.out[i], At(k.prepared.out_layouts, i), false));
+    c.results.push_back(Describe(k.out[i], LayoutAt(k.prepared.out_layouts, i), false));
   c.uses[walk.name()] = 1;
   c.cost = info.cost;
   c.constant_bytes = info.constant_bytes;
@@ -247,7 +241,7 @@ Status KernelBench::Measure(const Walk& walk, const StepKernel& kernel,
 std::vector<KernelEntry> KernelBench::Entries() const {
   std::vector<KernelEntry> entries;
   for (const KernelDef& k : kernels_) {
-    KernelEntry e{FullName(k.domain, k.op), std::string(k.name)};
+    KernelEntry e{FullOpName(k.domain, k.op), std::string(k.name)};
     if (std::find(entries.begin(), entries.end(), e) == entries.end())
       entries.push_back(std::move(e));
   }

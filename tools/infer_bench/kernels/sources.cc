@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lib/ir/eval.h"
+#include "lib/ir/op_name.h"
 #include "lib/ir/text.h"
 #include "lib/support/strings.h"
 #include "tools/bench/precision.h"
@@ -69,8 +70,7 @@ Status TakeExamples(Context& context, const Taker& taker, uint64_t seed) {
     if (def->example.empty() || !def->deterministic) continue;
     INFER_ASSIGN(Graph g, ParseGraph(def->example, context.ops()));
     if (!HasKnownRanks(g)) continue;
-    const std::string name =
-        Cat("example ", def->domain, def->domain.empty() ? "" : "::", def->name);
+    const std::string name = Cat("example ", FullOpName(def->domain, def->name));
     INFER_TRY(taker.TakeOne(name, std::move(g), {.seed = seed}));
   }
   return {};
