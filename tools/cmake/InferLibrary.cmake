@@ -1,3 +1,17 @@
+# Sanitized files compile four times as fast without optimisation; folders with kernels would run too slowly.
+set(INFER_UNOPTIMIZED "" CACHE STRING "Folders that are compiled with -O0")
+
+# infer_folder(NAME): a folder of the top level.
+function(infer_folder name)
+  get_directory_property(before COMPILE_OPTIONS)
+  if(name IN_LIST INFER_UNOPTIMIZED)
+    add_compile_options(-O0)
+    set(INFER_PRECOMPILED_SUFFIX _unoptimized)  # -O0 takes no optimised precompiled header
+  endif()
+  add_subdirectory(${name})
+  set_directory_properties(PROPERTIES COMPILE_OPTIONS "${before}")
+endfunction()
+
 # infer_library(NAME LAYER n [DIRS d...] [DEPS a b...] [PRIVATE_DEPS x...])
 #   A static library of every .cc in DIRS (default: this folder). A dependency among our own
 #   libraries must lie in a lower layer; anything else stops the configuration.

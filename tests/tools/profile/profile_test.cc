@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <iostream>
 
 #include "lib/support/measure.h"
@@ -111,7 +112,10 @@ TEST(Roofline, IsMeasuredOnceAndQuickly) {
   EXPECT_GE(r.int8_gops, r.f32_gflops);
   ASSERT_GE(r.levels.size(), 3u);
   EXPECT_EQ(r.levels.back().name, "memory");
-  EXPECT_GT(r.levels.front().gb_per_s, r.levels.back().gb_per_s);
+  // Sanitized loops are slower than memory.
+  if (!std::getenv("INFER_SANITIZED")) {
+    EXPECT_GT(r.levels.front().gb_per_s, r.levels.back().gb_per_s);
+  }
 }
 
 TEST(Roofline, FloorIsTheLongerOfWorkAndTraffic) {
