@@ -58,12 +58,23 @@ def allowed_bytes(source, target):
     return os.path.getsize(source) - 4 * count * (1 - WEIGHT_SHARE) + PAIR_BYTES * len(pairs)
 
 
+def others(data, calib):
+    """The samples of `data` that are not in `calib`: where inputs are few small integers, some are."""
+    def keys(of):
+        count = len(next(iter(of.values())))
+        return [tuple(of[name][i].tobytes() for name in sorted(of)) for i in range(count)]
+
+    seen = set(keys(calib))
+    kept = [i for i, key in enumerate(keys(data)) if key not in seen]
+    return {name: values[kept] for name, values in data.items()}
+
+
 def judge(args, model, recipe, folder):
     source = os.path.join(judging.data_folder(), "models", model, "model.onnx")
     calib = model_data.samples(model, source, args.calib, 1)
     if calib is None:
         return None
-    held = model_data.samples(model, source, args.eval, 2)
+    held = others(model_data.samples(model, source, args.eval, 2), calib)
     files = {name: os.path.join(folder, name) for name in ("calib.npz", "eval.npz", "r.json")}
     np.savez(files["calib.npz"], **calib)
     np.savez(files["eval.npz"], **held)

@@ -54,6 +54,7 @@ TEST_P(ModelRun, StoredOutputs) {
     for (int k = 0;; ++k) {
       const fs::path set = folder / Cat("test_data_set_", k);
       if (!fs::exists(set)) break;
+      if (k > 0 && !fast && GetParam() == "protocol_transformer") break;  // 10 s each
       auto inputs = ReadSet(set, "input", (*program)->inputs());
       auto want = ReadSet(set, "output", (*program)->outputs());
       ASSERT_TRUE(inputs.ok() && want.ok()) << inputs.status().message() << want.status().message();
