@@ -17,6 +17,7 @@ BIN = pathlib.Path(os.environ["INFER_BIN"])
 SOURCE = pathlib.Path(os.environ["INFER_SOURCE"])
 DEMO = SOURCE / "datasets/demo"
 MODEL = str(DEMO / "digits.onnx")
+PREPROCESS = "resize=32,interp=nearest,scale=1/255,layout=nchw"
 
 
 def run(tool, *args, **kwargs):
@@ -67,6 +68,16 @@ class ToolTestCase(unittest.TestCase):
         validate(report)
         self.assertTrue(report["interrupted"])
         return report, out
+
+
+class CliTestCase(ToolTestCase):
+    """Any command of either tool."""
+
+    def report(self, code, tool, *args):
+        """Runs with --json -, validates what stands on stdout, and returns it."""
+        report = json.loads(self.expect(code, tool, *args, "--json", "-").stdout)
+        validate(report)
+        return report
 
 
 class BenchTestCase(ToolTestCase):
