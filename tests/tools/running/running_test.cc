@@ -2,11 +2,16 @@
 #include <dirent.h>
 #include <gmock/gmock.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <fstream>
 #include <iostream>
+#include <limits>
 #include <thread>
 
 #include "lib/ir/text.h"
@@ -195,40 +200,66 @@ Pace PaceOf(RunContext& run, double for_ms) {
   return pace;
 }
 
-/// Two programs of one lane each, at once: none waits for the other, and both keep their pace where
-/// there are two processors. Other processes on them only lengthen runs, so that the shortest
-/// counts.
+/// The paces of two runs at the same time, in two threads of this process.
+std::array<Pace, 2> InThreads(RunContext& a, RunContext& b, double for_ms) {
+  std::array<Pace, 2> paces;
+  std::thread other([&] { paces[1] = PaceOf(b, for_ms); });
+  paces[0] = PaceOf(a, for_ms);
+  other.join();
+  return paces;
+}
+
+/// The same in two processes, which share no lock: `b` runs in a copy of this one.
+std::array<Pace, 2> InProcesses(RunContext& a, RunContext& b, double for_ms) {
+  std::array<Pace, 2> paces;
+  int ends[2];
+  EXPECT_EQ(::pipe(ends), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const Pace pace = PaceOf(b, for_ms);
+    const bool written = ::write(ends[1], &pace, sizeof(pace)) == sizeof(pace);
+    ::_exit(written ? 0 : 1);
+  }
+  EXPECT_GT(child, 0);
+  paces[0] = PaceOf(a, for_ms);
+  EXPECT_EQ(::read(ends[0], &paces[1], sizeof(Pace)), static_cast<ssize_t>(sizeof(Pace)));
+  EXPECT_EQ(::waitpid(child, nullptr, 0), child);
+  ::close(ends[0]);
+  ::close(ends[1]);
+  return paces;
+}
+
+/// Two programs of one lane each, at once: none waits for the other, and both keep the pace that
+/// they have in processes of their own. That pace, not the one alone, is what is asked: two
+/// processors may be two halves of one core. Other processes only lengthen runs, so that the
+/// shortest counts.
 TEST(Running, TwoProgramsDoNotWaitForEachOther) {
   SetLaneBudget(2);
   const Graph g = Chain(8, 32, 28);
-  std::unique_ptr<RunContext> runs[2];
   const std::shared_ptr<const Program> programs[2] = {Compiled(g, 1), Compiled(g, 1)};
-  for (int i = 0; i < 2; ++i) runs[i] = Ready(*programs[i], g);
-  constexpr double kMs = 500;
-  double worst = 0;
-  int64_t waits = 0;
-  for (int attempt = 0; attempt < 8 && worst < 0.9; ++attempt) {
-    Pace alone[2], together[2];
-    for (int i = 0; i < 2; ++i) alone[i] = PaceOf(*runs[i], kMs / 2);
-    std::thread other([&] { together[1] = PaceOf(*runs[1], kMs); });
-    together[0] = PaceOf(*runs[0], kMs);
-    other.join();
-    worst = 1e30;
-    for (int i = 0; i < 2; ++i) {
-      const double share = alone[i].ms / together[i].ms;
-      std::cout << "program " << i << ": alone " << Fixed(alone[i].ms, 4)
-                << " ms, beside the other " << Fixed(together[i].ms, 4)
-                << " ms: " << Fixed(share, 3) << " of its pace, " << together[i].waits
-                << " waits\n";
-      worst = std::min(worst, share);
-      waits = std::max(waits, together[i].waits);
-    }
+  const std::unique_ptr<RunContext> a = Ready(*programs[0], g), b = Ready(*programs[1], g);
+  constexpr double kMs = 400;
+  double kept = 0;
+  int64_t waits = std::numeric_limits<int64_t>::max();
+  for (int attempt = 0; attempt < 8 && (kept < 0.9 || waits > 5); ++attempt) {
+    const double alone = PaceOf(*a, kMs / 2).ms;
+    const auto apart = InProcesses(*a, *b, kMs);
+    const auto together = InThreads(*a, *b, kMs);
+    const double share =
+        std::max(apart[0].ms, apart[1].ms) / std::max(together[0].ms, together[1].ms);
+    kept = std::max(kept, share);
+    waits = std::min(waits, std::max(together[0].waits, together[1].waits));
+    std::cout << "alone " << Fixed(alone, 4) << " ms, beside the other " << Fixed(apart[0].ms, 4)
+              << " and " << Fixed(apart[1].ms, 4) << " ms in two processes, "
+              << Fixed(together[0].ms, 4) << " and " << Fixed(together[1].ms, 4)
+              << " ms in one: " << Fixed(share, 3) << " of that pace, " << together[0].waits << ", "
+              << together[1].waits << " waits\n";
   }
   // Some hundred runs with no lock that is ever taken by both; the kernel's own reasons to wait
   // (a page, the terminal) are rare.
   EXPECT_LE(waits, 5);
   if (AvailableCores() >= 2) {
-    EXPECT_GE(worst, 0.9);
+    EXPECT_GE(kept, 0.9);
   }
   SetLaneBudget(AvailableCores());
 }
