@@ -5,7 +5,7 @@ Run by ctest with INFER_BIN and INFER_SOURCE."""
 import json
 import unittest
 
-from tool_test_case import MODEL, BenchTestCase, run, validate
+from tool_test_case import DEMO, MODEL, PREPROCESS, BenchTestCase, run, validate
 
 
 class Tune(BenchTestCase):
@@ -86,6 +86,47 @@ class Tune(BenchTestCase):
         self.assertEqual(by_variant[str(far)]["fate"], "inaccurate")
         self.assertIn(report["chosen"]["path"], (str(MODEL), str(near)))
         self.assertEqual(report["chosen"]["load"][2], report["chosen"]["path"])
+
+    def test_variants_of_a_sweep(self):
+        """Their accuracy stands in variants.json and decides instead of an SQNR on random inputs."""
+        folder = self.dir / "sweep"
+        done = run("infer-opt", "sweep", MODEL, "--threads", 1, "-o", folder, "--only", "int8,fp16", "--samples", 60,
+                   "--data", DEMO / "eval_images.npy", "--labels", DEMO / "eval_labels.csv", "--preprocess", PREPROCESS)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        path = folder / "variants.json"
+        listed = {v["id"]: v for v in json.loads(path.read_text())}
+        # What 30 of 60 images say is set to values that decide. The files lie where the list lies, wherever that is.
+        listed["fp32"]["accuracy_score"], listed["int8"]["accuracy_score"], listed["fp16"]["accuracy_score"] = 0.9, 0.897, 0.88
+        moved = self.dir / "moved"
+        folder.rename(moved)
+        path = moved / "variants.json"
+        path.write_text(json.dumps(list(listed.values())))
+        tune = ("--slo", "p99=10s", "--batch", 1, "--precision", "as-is", "--min-sqnr", 300, "--budget", 15, "--variants", path)
+        report, _ = self.tune(*tune)
+        by_variant = {c["variant"]: c for c in report["candidates"]}
+        int8, fp16 = str(moved / "int8.onnx"), str(moved / "fp16.onnx")
+        self.assertEqual(list(by_variant), [None, fp16, int8])
+        self.assertAlmostEqual(by_variant[int8]["accuracy_loss"], 0.003)
+        self.assertIn(by_variant[int8]["fate"], ("chosen", "meets", "slower", "open"))
+        self.assertLess(by_variant[int8]["sqnr_db"], 300)
+        self.assertEqual((by_variant[fp16]["fate"], by_variant[fp16]["sqnr_db"]), ("inaccurate", None))
+        self.assertIn("loses 2 points", by_variant[fp16]["reason"])
+        report, _ = self.tune(*tune, "--max-drop", "0.1%")
+        self.assertEqual([c["fate"] for c in report["candidates"]], ["chosen", "inaccurate", "inaccurate"])
+        # Without a measured accuracy the outputs decide.
+        listed["int8"]["accuracy_score"] = None
+        path.write_text(json.dumps(list(listed.values())))
+        report, _ = self.tune(*tune)
+        self.assertIn("is below 300 dB", report["candidates"][2]["reason"])
+
+    def test_lists_that_are_none(self):
+        for text in ("", "{}", "[1]", '[{"id": "fp32"}]', '[{"path": "a.onnx", "quantization": 1}]', "[" * 100,
+                     '[{"path": "a.onnx", "quantization": "static"}]', "[]"):
+            path = self.dir / "variants.json"
+            path.write_text(text)
+            self.bench("--slo", "p99=1s", "--variants", path, code=3)
+        self.bench("--slo", "p99=1s", "--variants", self.dir / "none.json", code=5)
+        self.bench("--slo", "p99=1s", "--max-drop", "1%", code=2)
 
     def test_open_loop(self):
         report, _ = self.tune("--slo", "p90=5s", "--batch", "1,2", "--rate", 40, "--precision", "as-is", "--budget", 20)

@@ -43,7 +43,8 @@ class TuneCommand : public Command {
     return "Examples:\n"
            "  infer-bench tune model.onnx --slo p99=80ms --json tuned.json\n"
            "  infer-bench tune model.onnx --slo p50=20ms,p99=40ms --rate 100 --batch 1,2,4\n"
-           "  infer-bench tune model.onnx --slo p99=80ms --precision as-is,fp16,int8-dynamic\n";
+           "  infer-bench tune model.onnx --slo p99=80ms --precision as-is,fp16,int8-dynamic\n"
+           "  infer-bench tune model.onnx --slo p99=80ms --variants sweep/variants.json\n";
   }
   void Declare(Options& o) override {
     o.Positional("model", &path_, "ONNX model", true, PathUse::kRead);
@@ -67,15 +68,23 @@ class TuneCommand : public Command {
     o.Values("--variant", &variants_,
              "Further files of the same model to try as they are, as `infer-opt sweep` makes them",
              PathUse::kRead);
+    o.Value("--variants", &variants_json_,
+            "Those of a variants.json of `infer-opt sweep`; their accuracy stands in it",
+            PathUse::kRead);
+    o.Share("--max-drop", &max_drop_,
+            "Accuracy that one of --variants may lose against the model (0.5%)");
     o.Value("--min-sqnr", &tune_.min_sqnr_db,
-            "dB that outputs of a precision or variant keep against the model as it is, on the "
-            "inputs given");
+            "dB that outputs of a precision, or of a variant of unknown accuracy, keep against "
+            "the model as it is, on the inputs given");
     o.Flag("--strict", &strict_, "Inconclusive fails, too");
   }
 
   Result<ExitCode> Run(Context& context) override {
     if (tune_.budget_s <= 0) return InvalidArgument("--budget: more than 0");
     if (session_.device.pin) return InvalidArgument("--pin: not where lanes are tried");
+    if (max_drop_ >= 0 && variants_json_.empty())
+      return InvalidArgument("--max-drop: only the accuracy of --variants is known");
+    if (max_drop_ >= 0) tune_.max_drop = max_drop_;
     INFER_ASSIGN(tune_.slo, ParseSlo(slo_));
     INFER_ASSIGN(std::vector<TuneSetting> settings, Settings());
     tune_.seed = session_.inputs.seed;
@@ -117,7 +126,13 @@ class TuneCommand : public Command {
     // Values from files have the batch that they have.
     if (grid_.batch.empty() && session_.inputs.input.empty())
       grid_.batch = {"1", "2", "4", "8", "16"};
-    return SettingsOf(grid_, lanes_, cores, variants_);
+    std::vector<VariantFile> files;
+    for (const std::string& path : variants_) files.push_back({.path = path, .accuracy_loss = {}});
+    if (!variants_json_.empty()) {
+      INFER_ASSIGN(const std::vector<VariantFile> listed, ReadVariants(variants_json_));
+      files.insert(files.end(), listed.begin(), listed.end());
+    }
+    return SettingsOf(grid_, lanes_, cores, files);
   }
 
   /// Commands that measure a setting again: what all settings share, and what it chose.
@@ -168,6 +183,7 @@ class TuneCommand : public Command {
     report["settings"] = {{"rate_per_s", tune_.rate > 0 ? Json(tune_.rate) : Json()},
                           {"budget_s", tune_.budget_s},
                           {"min_sqnr_db", tune_.min_sqnr_db},
+                          {"max_drop", tune_.max_drop},
                           {"seed", tune_.seed},
                           {"device", session_.device.device},
                           {"level", session_.device.level}};
@@ -189,11 +205,12 @@ class TuneCommand : public Command {
     });
   }
 
-  std::string path_;
+  std::string path_, variants_json_;
   SessionOptions session_;
   GridOptions grid_;
   std::vector<std::string> slo_, lanes_, variants_;
   TuneOptions tune_;
+  double max_drop_ = -1;  // < 0: not given
   bool strict_ = false;
   Json report_;
 };

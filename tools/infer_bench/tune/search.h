@@ -20,7 +20,8 @@
 namespace infer::bench {
 
 struct TuneSetting {
-  std::string variant;  ///< another file of the same model; "": the model
+  std::string variant;                  ///< another file of the same model; "": the model
+  std::optional<double> accuracy_loss;  ///< of the variant, as measured before; decides, not SQNR
   std::string precision;
   int threads = 1;
   int64_t batch = 0;  ///< 0: as the model has it
@@ -49,7 +50,7 @@ enum class Fate {
   kMeets,        ///< meets it, confirmed
   kSlower,       ///< fewer samples per second than the choice
   kMisses,       ///< misses the SLO beyond doubt
-  kInaccurate,   ///< of a precision whose outputs are too far off
+  kInaccurate,   ///< of a precision or variant whose outputs are too far off
   kUnavailable,  ///< the model does not take it
 };
 std::string_view Name(Fate f);
@@ -73,6 +74,7 @@ struct TuneOptions {
   double rate = 0;  ///< samples per second of an open loop; 0: closed loop, highest throughput
   double budget_s = 60;
   double min_sqnr_db = 30;
+  double max_drop = 0.005;  ///< accuracy loss that a variant may have
   uint64_t seed = 0;
   std::stop_token stop = {};
 };

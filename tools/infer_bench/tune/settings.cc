@@ -20,7 +20,7 @@ std::vector<std::string> ThreadsUpTo(int cores) {
 
 Result<std::vector<TuneSetting>> SettingsOf(const GridOptions& grid,
                                             const std::vector<std::string>& lanes, int cores,
-                                            const std::vector<std::string>& variants) {
+                                            const std::vector<VariantFile>& variants) {
   std::vector<int> wanted;
   for (const std::string& text : lanes) {
     const auto n = ParseInt(text);
@@ -29,25 +29,28 @@ Result<std::vector<TuneSetting>> SettingsOf(const GridOptions& grid,
     wanted.push_back(static_cast<int>(*n));
   }
   if (wanted.empty()) wanted = {0};
-  INFER_ASSIGN(std::vector<Cell> cells, Grid({""}, grid));
-  GridOptions as_is = grid;
-  as_is.precision.clear();
-  INFER_ASSIGN(const std::vector<Cell> of_variants, Grid(variants, as_is));
-  cells.insert(cells.end(), of_variants.begin(), of_variants.end());
+  std::vector<VariantFile> files = {{}};  // the model
+  files.insert(files.end(), variants.begin(), variants.end());
   std::vector<TuneSetting> out;
-  for (const Cell& cell : cells) {
-    std::vector<int> of_cell;
-    for (int n : wanted) {
-      const int count = n > 0 ? n : std::max(1, cores / cell.threads);
-      if (std::find(of_cell.begin(), of_cell.end(), count) == of_cell.end())
-        of_cell.push_back(count);
+  for (const VariantFile& file : files) {
+    GridOptions of_file = grid;
+    if (!file.path.empty()) of_file.precision.clear();
+    INFER_ASSIGN(const std::vector<Cell> cells, Grid({file.path}, of_file));
+    for (const Cell& cell : cells) {
+      std::vector<int> of_cell;
+      for (int n : wanted) {
+        const int count = n > 0 ? n : std::max(1, cores / cell.threads);
+        if (std::find(of_cell.begin(), of_cell.end(), count) == of_cell.end())
+          of_cell.push_back(count);
+      }
+      for (int n : of_cell)
+        out.push_back({.variant = file.path,
+                       .accuracy_loss = file.accuracy_loss,
+                       .precision = cell.precision,
+                       .threads = cell.threads,
+                       .batch = cell.batch,
+                       .lanes = n});
     }
-    for (int n : of_cell)
-      out.push_back({.variant = cell.path,
-                     .precision = cell.precision,
-                     .threads = cell.threads,
-                     .batch = cell.batch,
-                     .lanes = n});
   }
   return out;
 }

@@ -2,6 +2,7 @@
 /// The settings that a search tries: the grid of `infer-bench run`, with lanes for each cell.
 #include "tools/infer_bench/run/grid.h"
 #include "tools/infer_bench/tune/search.h"
+#include "tools/infer_bench/tune/variants.h"
 
 namespace infer::bench {
 
@@ -13,6 +14,6 @@ std::vector<std::string> ThreadsUpTo(int cores);
 /// InvalidArgument: a value that is no number of what it stands for.
 Result<std::vector<TuneSetting>> SettingsOf(const GridOptions& grid,
                                             const std::vector<std::string>& lanes, int cores,
-                                            const std::vector<std::string>& variants = {});
+                                            const std::vector<VariantFile>& variants = {});
 
 }  // namespace infer::bench

@@ -80,6 +80,13 @@ Trials::Trials(std::vector<TuneSetting> settings, TuneTarget& target, const Tune
 }
 
 Result<OpenedSetting> Trials::Open(TuneCandidate& c) {
+  const std::optional<double>& loss = c.setting.accuracy_loss;
+  if (loss && !(*loss <= options_.max_drop)) {
+    c.fate = Fate::kInaccurate;
+    c.reason = Cat("loses ", Rounded(100 * *loss, 3), " points of accuracy, more than ",
+                   Rounded(100 * options_.max_drop, 3));
+    return OpenedSetting{};
+  }
   auto opened = target_.Open(c.setting);
   if (!opened.ok()) {
     if (options_.stop.stop_requested()) return OpenedSetting{};
@@ -92,7 +99,7 @@ Result<OpenedSetting> Trials::Open(TuneCandidate& c) {
   c.batch = opened->batch;
   c.gather_ms = GatherMs(options_.slo, c.batch, options_.rate);
   c.sqnr_db = opened->sqnr_db;
-  if (c.sqnr_db && !(*c.sqnr_db >= options_.min_sqnr_db)) {
+  if (!loss && c.sqnr_db && !(*c.sqnr_db >= options_.min_sqnr_db)) {
     c.fate = Fate::kInaccurate;
     c.reason = Cat("SQNR ", Rounded(*c.sqnr_db, 3), " dB is below ",
                    Rounded(options_.min_sqnr_db, 3), " dB");

@@ -37,6 +37,7 @@ Json CandidateJson(const TuneCandidate& c, const TuneOptions& o) {
           {"lanes", c.setting.lanes},
           {"fate", Name(c.fate)},
           {"reason", c.reason},
+          {"accuracy_loss", c.setting.accuracy_loss ? Json(*c.setting.accuracy_loss) : Json()},
           {"sqnr_db", c.sqnr_db ? JsonNumber(*c.sqnr_db) : Json()},
           {"gather_ms", c.gather_ms},
           {"closed_loop", EvidenceJson(c, c.closed, o.slo)},

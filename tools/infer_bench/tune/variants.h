@@ -1,0 +1,22 @@
+#pragma once
+/// Further files of a model that is tuned, and what is known of their accuracy.
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/support/status.h"
+
+namespace infer::bench {
+
+struct VariantFile {
+  std::string path;
+  /// Accuracy of the model less that of the file, as shares; nothing: nobody measured it.
+  std::optional<double> accuracy_loss;
+};
+
+/// The variants of a variants.json of `infer-opt sweep`, but for the model as it came. Files are
+/// looked for beside it by their names, else where it says. InvalidModel: the file is none such, or
+/// has no model as it came. Io: it cannot be read.
+Result<std::vector<VariantFile>> ReadVariants(const std::string& path);
+
+}  // namespace infer::bench
