@@ -26,16 +26,15 @@ double LongestLimitMs(const Slo& slo) {
   return ms;
 }
 
-/// Of the limit that speaks most clearly.
+/// Of the limit that speaks most clearly. Pre: there is one.
 std::string WhyMissed(const TuneCandidate& c, const Evidence& e, const Slo& slo) {
-  const SloLimit* worst = nullptr;
-  double least = 2;
-  for (const SloLimit& limit : slo) {
+  const auto chance = [&](const SloLimit& limit) {
     const int64_t beyond = e.latency().CountAbove(limit.ms - c.gather_ms);
-    const double p = TailProbability(e.queries(), beyond, limit.q);
-    if (p < least) worst = &limit;
-    least = std::min(least, p);
-  }
+    return TailProbability(e.queries(), beyond, limit.q);
+  };
+  const auto worst =
+      std::min_element(slo.begin(), slo.end(),
+                       [&](const SloLimit& a, const SloLimit& b) { return chance(a) < chance(b); });
   const double limit_ms = worst->ms - c.gather_ms;
   if (limit_ms <= 0)
     return Cat(worst->name, ": until a batch has come takes ", Rounded(c.gather_ms, 3), " ms");
