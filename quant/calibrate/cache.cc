@@ -77,6 +77,17 @@ Result<uint64_t> DataKey(const Samples& samples, const std::stop_token& stop) {
   return h.value();
 }
 
+Result<uint64_t> LabelledDataKey(const Samples& samples, const std::stop_token& stop) {
+  INFER_ASSIGN(const uint64_t inputs, DataKey(samples, stop));
+  Hasher h;
+  h.Add(inputs);
+  for (int64_t i = 0; samples.labels && i < samples.count; ++i) {
+    INFER_ASSIGN(const std::vector<int64_t> labels, samples.labels(i));
+    for (const int64_t label : labels) h.Add(static_cast<uint64_t>(label));
+  }
+  return h.value();
+}
+
 std::string WhatDiffers(const CalibrationKey& a, const CalibrationKey& b) {
   if (a.model != b.model) return "model";
   return a.data != b.data ? "data" : "observer";

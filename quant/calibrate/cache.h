@@ -23,6 +23,8 @@ struct CalibrationKey {
 uint64_t ModelKey(const Graph& g);
 /// Reads every sample once. Cancelled: the stop token fired.
 Result<uint64_t> DataKey(const Samples& samples, const std::stop_token& stop);
+/// The same, and the labels where there are some.
+Result<uint64_t> LabelledDataKey(const Samples& samples, const std::stop_token& stop);
 /// "model", "data" or "observer": the first part in which the keys differ.
 std::string WhatDiffers(const CalibrationKey& a, const CalibrationKey& b);
 

@@ -142,8 +142,17 @@ class CliQuantize(CliTestCase):
         self.check_sweep(folder, report)
         self.assertEqual(report["recommended"]["id"], "fp32")
         self.assertIn("data", next(v for v in report["variants"] if v["id"] == "int8")["failure"])
-        self.assertTrue(all(v["accuracy_score"] is None for v in json.loads(
-            (folder / "variants.json").read_text())))
+        for v in json.loads((folder / "variants.json").read_text()):
+            self.assertEqual((v["accuracy_score"], v["accuracy_metric"]), (None, None))
+
+    def test_sweep_with_a_fixed_extent(self):
+        folder = self.dir / "variants"
+        report = self.report(0, "infer-opt", "sweep", MODEL, "--set", "batch=1", "--threads", 1, "-o", folder,
+                             "--only", "fp16", "--data", DEMO / "eval_images.npy", "--preprocess", PREPROCESS,
+                             "--samples", 20)
+        self.assertEqual([(v["id"], v["made"]) for v in report["variants"]], [("fp32", True), ("fp16", True)])
+        self.assertEqual([v["accuracy_metric"] for v in json.loads((folder / "variants.json").read_text())],
+                         ["cosine", "cosine"])
 
     def test_interrupted_sweep(self):
         folder = self.dir / "variants"
@@ -217,8 +226,9 @@ class CliQuantize(CliTestCase):
         self.assertEqual(len(entries), len({e["key"] for e in entries}))
         self.assertEqual(search["measured"], len(entries) - (before - 1))
         self.assertGreaterEqual(search["reused"], before - 1)
-        # Of another model, with other settings, or broken inside: refused.
-        for more, code in ((["--precisions", "int8"], 2), ([], 3)):
+        # Of another model, with other settings or labels, or broken inside: refused.
+        labels = ["--calib-labels", str(DEMO / "calib_labels.csv")]
+        for more, code in ((["--precisions", "int8"], 2), (labels, 2), ([], 3)):
             if code == 3:
                 text = log.read_text().splitlines(keepends=True)
                 at = next(i for i, line in enumerate(text) if '"noise":' in line)
@@ -227,6 +237,16 @@ class CliQuantize(CliTestCase):
             done = subprocess.run(args + more, capture_output=True, timeout=300, text=True)
             self.assertEqual(done.returncode, code, done.stderr)
             self.assertIn("search.jsonl", done.stderr)
+
+    def test_quantize_usage(self):
+        eval_alone = ["--eval", DEMO / "eval_images.npy", "--preprocess", PREPROCESS]
+        data = ["--data", DEMO / "calib_images.npy"]
+        calib = ["--calib", DEMO / "calib_images.npy", "--no-verify", "--preprocess", PREPROCESS]
+        for args in ([*data, *eval_alone], [*data, *calib], [*calib, "--max-drop", "1%"], [*calib, "--max-size", "1MB"],
+                     [*calib, "--min-speedup", "1.2x"], [*calib, "--mixed", "--min-sqnr", 20]):
+            self.expect(2, "infer-opt", "quantize", MODEL, "-o", self.dir / "o.onnx", *args)
+        self.assertFalse((self.dir / "o.onnx").exists())
+
     def test_quantize_other_types(self):
         size = os.path.getsize(MODEL)
         data = ["--data", DEMO / "eval_images.npy", "--labels", DEMO / "eval_labels.csv",

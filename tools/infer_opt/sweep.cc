@@ -140,12 +140,8 @@ class SweepCommand : public Command {
     h.Add(ModelKey(model.graph)).Add(model.info.sha256).Add(device_.device).Add(flags_.observer);
     h.Add(static_cast<uint64_t>(device_.threads)).Add(static_cast<uint64_t>(device_.level));
     for (const Samples* samples : {&calibration_, &evaluation_}) {
-      INFER_ASSIGN(const uint64_t data, DataKey(*samples, context.stop()));
+      INFER_ASSIGN(const uint64_t data, LabelledDataKey(*samples, context.stop()));
       h.Add(data);
-      for (int64_t i = 0; samples->labels && i < samples->count; ++i) {
-        INFER_ASSIGN(const std::vector<int64_t> labels, samples->labels(i));
-        for (const int64_t label : labels) h.Add(static_cast<uint64_t>(label));
-      }
     }
     h.Add(std::to_string(max_drop_)).Add(host.cpu_model).Add(host.isa).Add(INFER_VERSION);
     INFER_ASSIGN(log_, AppendLog::Open(LogPath().string(),
@@ -259,7 +255,8 @@ class SweepCommand : public Command {
     return mode.Quantize(silent, g, told).status();
   }
 
-  /// Makes the variant, writes it, and measures the file as it reads back.
+  /// Makes the variant, writes it, and measures the file as it reads back: with the shapes of --set
+  /// and --shape, and external data beside it.
   Status Make(Context& context, const Model& model, Variant& v) {
     Model work(model.graph.Clone());
     work.info = model.info;
@@ -268,7 +265,7 @@ class SweepCommand : public Command {
     ExportOptions o;
     o.target = v.spec.mode.empty() ? ExportTarget::kOnnx : ExportTarget::kOrt;
     INFER_ASSIGN(const ExportReport written, ExportModel(work, path, o));
-    INFER_ASSIGN(Model read, LoadModel(context, path, model_));
+    INFER_ASSIGN(Model read, LoadModel(context, path, {}));
     const std::string sha256 = read.info.sha256;
     std::optional<AccuracyReport> accuracy;
     if (evaluation_.count > 0) {
@@ -288,7 +285,6 @@ class SweepCommand : public Command {
   /// A fresh process that loads the file, compiles it, and runs it once.
   Result<bench::ColdStart> ColdStartOf(Context& context, const std::string& path) const {
     bench::SessionOptions session;
-    session.model = model_;
     session.device = device_;
     session.inputs.input = input_files_;
     INFER_ASSIGN(const auto starts,

@@ -147,6 +147,8 @@ class QuantizeCommand : public Command {
     if (export_.output.empty()) return InvalidArgument("-o FILE is missing");
     INFER_TRY(export_.Check());
     INFER_TRY(gates_.Check());
+    if (no_verify_ && (gates_.any() || gates_.size() || gates_.speedup()))
+      return InvalidArgument("--no-verify: a gate never passes without a measurement");
     context.Step("import");
     INFER_ASSIGN(Model model, LoadModel(context, path_, model_));
     const Graph golden = model.graph.Clone();
@@ -195,7 +197,8 @@ class QuantizeCommand : public Command {
   /// --calib and --eval, or --data split by seed. The report says which samples were what.
   Status SplitData(const Graph& g, bool needed, Json& report) {
     if (!data_.given() && !calib_.given() && !needed) return EvaluationAlone(g, report);
-    if (data_.given() == calib_.given())
+    const bool parts = calib_.given() || eval_.given();
+    if (data_.given() ? parts : !calib_.given())
       return InvalidArgument(
           data_.given() ? "give --data, or --calib and --eval, not both"
                         : "calibration needs data: --data X [--labels Y], or --calib X --eval Z. "

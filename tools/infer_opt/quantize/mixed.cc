@@ -4,6 +4,7 @@
 #include "lib/support/file.h"
 #include "lib/support/hash.h"
 #include "lib/support/strings.h"
+#include "quant/calibrate/cache.h"
 #include "tools/common/host.h"
 #include "tools/infer_opt/fuse/measure.h"
 #include "tools/infer_opt/quantize/budget.h"
@@ -24,17 +25,6 @@ constexpr double kMostReserved = 0.25;  // of the budget, for the comparison wit
 constexpr int64_t kTimingRuns = 40;  // TimePair and what it compiles, in runs of the golden model
 constexpr int64_t kLeastCalibration = 32;
 constexpr const char* kPrepared = "prepared 2";  // in the log: what there was time for
-
-Status HashSamples(const Samples& samples, int64_t count, Hasher& h) {
-  h.Add(static_cast<uint64_t>(samples.count));
-  for (int64_t i = 0; i < std::min(count, samples.count); ++i) {
-    INFER_ASSIGN(const std::vector<Datum> inputs, samples.get(i));
-    for (const Datum& d : inputs)
-      if (d.is_tensor() && d.tensor().dtype() != DType::kString)
-        h.Add(HashBytes(d.tensor().bytes().data(), d.tensor().bytes().size()));
-  }
-  return {};
-}
 
 class MixedMode : public QuantizeMode {
  public:
@@ -206,11 +196,14 @@ class MixedMode : public QuantizeMode {
   /// What the measurements of a log are of.
   Result<std::string> Identity(const QuantizeJob& job, const Graph& g) const {
     Hasher h;
+    INFER_ASSIGN(const uint64_t data, LabelledDataKey(job.calibration, job.context.stop()));
     h.Add(kPrepared)
+        .Add(INFER_VERSION)
         .Add(Fingerprint(g))
         .Add(job.backend.name())
-        .Add(static_cast<uint64_t>(job.threads));
-    INFER_TRY(HashSamples(job.calibration, verify_samples_, h));
+        .Add(static_cast<uint64_t>(job.threads))
+        .Add(data)
+        .Add(static_cast<uint64_t>(verify_samples_));
     for (const auto* patterns : {&job.include, &job.exclude}) {
       h.Add("patterns");
       for (const NodePattern& p : *patterns) h.Add(ToString(p));
