@@ -114,10 +114,11 @@ class Tune(BenchTestCase):
         report, _ = self.tune(*tune, "--max-drop", "0.1%")
         self.assertEqual([c["fate"] for c in report["candidates"]], ["chosen", "inaccurate", "inaccurate"])
         # Without a measured accuracy the outputs decide.
-        listed["int8"]["accuracy_score"] = None
-        path.write_text(json.dumps(list(listed.values())))
-        report, _ = self.tune(*tune)
-        self.assertIn("is below 300 dB", report["candidates"][2]["reason"])
+        for key, value in ("accuracy_metric", "cosine"), ("accuracy_score", None):
+            listed["int8"][key] = value
+            path.write_text(json.dumps(list(listed.values())))
+            report, _ = self.tune(*tune)
+            self.assertIn("is below 300 dB", report["candidates"][2]["reason"])
 
     def test_lists_that_are_none(self):
         for text in ("", "{}", "[1]", '[{"id": "fp32"}]', '[{"path": "a.onnx", "quantization": 1}]', "[" * 100,

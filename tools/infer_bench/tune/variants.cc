@@ -20,10 +20,11 @@ std::string FileOf(const std::string& list, const std::string& path) {
   return fs::exists(beside, ignored) ? beside.string() : path;
 }
 
-/// A share, or nothing: null, or a number that is none.
+/// Accuracy on labelled data. Nothing: nobody measured it; a cosine of outputs is none.
 std::optional<double> ScoreOf(const Json& variant) {
-  const auto score = variant.find("accuracy_score");
+  const auto score = variant.find("accuracy_score"), metric = variant.find("accuracy_metric");
   if (score == variant.end() || !score->is_number()) return std::nullopt;
+  if (metric == variant.end() || *metric != "top-1") return std::nullopt;
   return score->get<double>();
 }
 

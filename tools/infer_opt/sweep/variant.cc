@@ -209,8 +209,11 @@ Json VariantsJson(const std::vector<Variant>& variants) {
         {"latency_ms", v.measured.at("latency_ms").at("median")},
         {"peak_memory_mb", v.measured.at("memory").at("resident_peak_bytes").get<double>() / 1e6}};
     // A number that nobody measured is none.
-    j["accuracy_score"] =
-        v.measured.contains("accuracy") ? v.measured.at("accuracy_score") : Json(nullptr);
+    const bool known = v.measured.contains("accuracy");
+    j["accuracy_score"] = known ? v.measured.at("accuracy_score") : Json(nullptr);
+    j["accuracy_metric"] = !known                                       ? Json(nullptr)
+                           : v.measured.at("accuracy").contains("task") ? Json("top-1")
+                                                                        : Json("cosine");
     out.push_back(std::move(j));
   }
   return out;

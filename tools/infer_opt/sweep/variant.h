@@ -65,8 +65,8 @@ void Judge(std::vector<Variant>& variants, double max_drop);
 Recommendation Recommend(const std::vector<Variant>& variants);
 
 Json ToJson(const Variant& v, const Variant& golden, bool recommended);
-/// For a server that picks a variant: [{id, dtype, quantization, size_mb, latency_ms,
-/// accuracy_score}].
+/// For a server that picks a variant: [{id, path, dtype, quantization, size_mb, latency_ms,
+/// peak_memory_mb, accuracy_score, accuracy_metric}].
 Json VariantsJson(const std::vector<Variant>& variants);
 std::string ToText(const std::vector<Variant>& variants, const Recommendation& r);
 /// A page that needs nothing else: plots and table of a report's "variants".
