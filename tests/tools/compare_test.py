@@ -99,6 +99,13 @@ class Compare(ToolTestCase):
             self.assertEqual(done.returncode, 2, text)
             self.assertIn(text, done.stderr)
 
+    def test_fewer_starts_than_can_confirm_are_refused(self):
+        a, b = self.side("a", 1.0), self.side("b", 1.05)
+        done, report = self.compare(a, b, "--max-starts", "5")
+        self.assertEqual((done.returncode, report), (2, None), done.stderr)
+        done, report = self.compare(a, b, "--max-starts", "6")
+        self.assertEqual((done.returncode, report["verdict"]), (1, "slower"), done.stderr)
+
     def test_interrupted_leaves_a_report(self):
         a, b = self.side("a", 1.0, pause=0.05), self.side("b", 1.0, pause=0.05)
         report, _ = self.interrupted("infer-bench", "compare", self.model, "--a", a, "--b", b, "--budget", 600,

@@ -48,7 +48,8 @@ class BenchCompareCommand : public Command {
              "What is rewritten while a model is loaded; see infer-opt fuse");
     o.Value("--budget", &live_.budget_s, "Seconds of measuring, about");
     telling_.Declare(o);
-    o.Value("--max-starts", &decision_.max_starts, "At most so many starts of both sides", 4);
+    o.Value("--max-starts", &decision_.max_starts, "At most so many starts of both sides",
+            DecisionOptions::kLeastMaxStarts);
     o.Value("--rounds", &live_.rounds, "Blocks of each side in a start", 3);
     o.Value("--block-time", &live_.block_s, "Seconds that a block takes, about");
     o.Value("--warmup-time", &live_.warmup_s, "At most so many seconds of warm-up per start");

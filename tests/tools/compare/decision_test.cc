@@ -105,6 +105,15 @@ TEST(Decision, ASuspicionThatIsNotConfirmedIsKeptOnRecord) {
   EXPECT_TRUE(d.exhausted());
 }
 
+TEST(Decision, TheFewestStartsAllowedCanConfirm) {
+  Decision d({.max_starts = DecisionOptions::kLeastMaxStarts});
+  for (const double v : {0.05, 0.051, 0.049}) d.Add(v);
+  ASSERT_TRUE(d.suspecting());
+  for (const double v : {0.048, 0.052, 0.05}) d.Add(v);
+  EXPECT_EQ(d.verdict(), Verdict::kSlower);
+  EXPECT_EQ(d.attempts().back().outcome, "confirmed");
+}
+
 TEST(Decision, ALargeEffectInOneDirectionIsConfirmedInThatDirectionOnly) {
   Decision d({.max_starts = 32});
   for (const double v : {0.05, 0.051, 0.049}) d.Add(v);

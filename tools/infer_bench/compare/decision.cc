@@ -13,6 +13,7 @@ constexpr int kLooks[] = {3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128};
 /// Fresh starts after which a suspicion may count as confirmed early, at the higher confidence.
 constexpr int kEarlyConfirming[] = {2, 3};
 constexpr int kLeastConfirming = 3;
+static_assert(kLooks[0] + kLeastConfirming == DecisionOptions::kLeastMaxStarts);
 /// From so many starts on ranks reach 99 %, and starts far off the others no longer spoil it all.
 constexpr size_t kRanked = 8;
 
@@ -79,7 +80,8 @@ void Decision::Look() {
   attempts_.push_back(std::move(a));
 }
 
-/// As many fresh starts as the suspicion had, or what is left of max_starts.
+/// As many fresh starts as the suspicion had, or what is left of max_starts, but at least three:
+/// where fewer are left, a suspicion stays one unless the early look at two confirms it.
 void Decision::Confirm() {
   const int wanted =
       std::max(kLeastConfirming, std::min(suspected_at_, options_.max_starts - suspected_at_));

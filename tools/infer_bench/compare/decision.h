@@ -27,6 +27,9 @@ struct DecisionOptions {
   double confidence = 0.99;       ///< of the interval that leaves out 0: a suspicion
   double same_confidence = 0.95;  ///< of the interval that lies within min_effect
   double confirm_confidence = 0.9;
+  /// Three starts to suspect a difference and three to confirm it: with fewer nothing but "same"
+  /// could be relied on.
+  static constexpr int kLeastMaxStarts = 6;
   int max_starts = 64;
 };
 

@@ -150,7 +150,7 @@ class LiveRun {
       a.block_runs = b.block_runs = more;
   }
 
-  /// So many rounds take about `seconds`: at least three, at most what was asked for.
+  /// So many rounds take about `seconds`: at most what was asked for, and at least four of them.
   int RoundsWithin(double seconds, const std::vector<peers::Contender>& sides) const {
     double round_ms = 0;
     for (const peers::Contender& c : sides)
