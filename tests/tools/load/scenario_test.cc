@@ -108,6 +108,21 @@ TEST(Scenario, OfflineIsOneQueryLongEnough) {
   EXPECT_THAT(shorter.verdict.reasons, testing::ElementsAre(HasSubstr("lasted 132 s")));
 }
 
+TEST(Scenario, OfflineWaitsForItsQueryHoweverLongItMustBe) {
+  // With the command's own limits: the query outlasts --max-duration, by the rules' duration or by
+  // the samples that they ask for.
+  for (const auto& [ms, seconds] : {std::pair(5.0, 660.0), {500.0, 12'288.0}}) {
+    SimulatedEngine engine(1, [&](double, int64_t samples) { return ms * double(samples); });
+    const ScenarioRules rules = OfficialRules(Scenario::kOffline);
+    const LoadOptions load = LoadOf(rules, 1e3 / ms, {});
+    EXPECT_LT(load.max_duration_s, seconds);
+    const LoadResult result = *Drive(engine, load);
+    const ScenarioVerdict verdict = Judge(rules, load, result);
+    EXPECT_TRUE(verdict.valid()) << testing::PrintToString(verdict.reasons);
+    EXPECT_NEAR(result.total_seconds, seconds, 1e-6);
+  }
+}
+
 TEST(Scenario, InterruptedIsInvalid) {
   SimulatedEngine engine(1, [](double, int64_t) { return 1.0; });
   std::stop_source stop;

@@ -14,6 +14,8 @@ constexpr int64_t kOfflineSamples = 24'576;
 constexpr int64_t kStreams = 8;
 /// LoadGen's slack, so that the one query of offline lasts as long as it must.
 constexpr double kOfflineSlack = 1.1;
+/// The one query of offline may take so many times what the capacity promises.
+constexpr double kOfflinePatience = 2;
 
 /// The least n of which `over` beyond the quantile are few enough.
 int64_t LeastCountWith(int64_t over, double q, int64_t from) {
@@ -115,6 +117,11 @@ LoadOptions LoadOf(const ScenarioRules& rules, double capacity_per_s, LoadOption
     const double fill = kOfflineSlack * capacity_per_s * rules.min_duration_s;
     base.samples_per_query = std::max<int64_t>(rules.samples_per_query, std::llround(fill));
     base.max_queries = 1;
+    // Nothing comes behind the query, so that all its time counts as draining.
+    const double promised_s =
+        capacity_per_s > 0 ? static_cast<double>(base.samples_per_query) / capacity_per_s : 0;
+    const double least_s = kOfflineSlack * rules.min_duration_s;
+    base.drain_s = std::max(base.drain_s, kOfflinePatience * std::max(least_s, promised_s));
   }
   return base;
 }
