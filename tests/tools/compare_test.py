@@ -81,6 +81,8 @@ class Compare(ToolTestCase):
         a, b = self.side("a", 1.0, pause=0.02), self.side("b", 1.05, pause=0.02)
         done, report = self.compare(a, b, "--budget", "0.2")
         self.assertEqual((done.returncode, report["verdict"]), (0, "inconclusive"), done.stderr)
+        self.assertTrue(any("relu.onnx: inconclusive: " in w for w in report["warnings"]), report["warnings"])
+        self.assertIn("relu.onnx: inconclusive: ", done.stderr)
         done, report = self.compare(a, b, "--budget", "0.2", "--strict")
         self.assertEqual((done.returncode, report["passed"]), (1, False), done.stderr)
 
@@ -163,6 +165,7 @@ class Compare(ToolTestCase):
         self.assertEqual((done.returncode, report["pairs"][0]["verdict"]), (1, "slower"), done.stderr)
         self.assertAlmostEqual(report["pairs"][0]["effect"]["value"], 0.1, delta=0.01)
         self.assertLess(report["pairs"][0]["mann_whitney_p"], 0.01)
+        self.assertEqual(report["warnings"], [])
         done, report = self.compare_files(a, b, "--fail-above", "20%")
         self.assertEqual((done.returncode, report["passed"]), (0, True))
 
@@ -171,6 +174,7 @@ class Compare(ToolTestCase):
         done, report = self.compare_files(a, b)
         self.assertEqual((done.returncode, report["pairs"][0]["verdict"]), (0, "inconclusive"))
         self.assertIn("not independent", done.stdout)
+        self.assertIn("m.onnx batch=1: inconclusive: 1 start, ", report["warnings"][-1])
         self.assertEqual(self.compare_files(a, b, "--strict")[0].returncode, 1)
         history = ["--history", str(self.dir / "h.jsonl")]
         for i in range(9):

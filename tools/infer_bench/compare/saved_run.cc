@@ -32,6 +32,8 @@ void TellingOptions::Gate(Conclusion& c) const {
 }
 
 Status TellingOptions::Tell(Context& context, const std::vector<Conclusion>& all) const {
+  for (const Conclusion& c : all)
+    if (c.verdict == Verdict::kInconclusive) context.Warn(Cat(c.title, ": ", Sentence(c)));
   if (format == "github") context.Print(GithubCommands(all));
   if (format == "markdown") context.Print(MarkdownTable(all));
   if (summary.empty()) return {};
