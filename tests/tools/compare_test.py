@@ -137,6 +137,32 @@ class Compare(ToolTestCase):
         done, report = self.compare(a, b, "--history", str(history), "--series", "t")
         self.assertEqual((done.returncode, report["noise_floor"]), (1, None))
 
+    def test_series_of_a_history_are_one_length_and_one_level(self):
+        def write(name, lengths, **more):
+            """A cell for each length, with its time."""
+            path = self.dir / f"{name}.json"
+            path.write_text(json.dumps({
+                "schema": "infer-bench/run@2", "host": {"cpu": "x"}, "device": "cpu", **more,
+                "results": [{"model": {"path": "m.onnx", "sha256": "0"}, "threads": 1, "extents": {}, "seq": seq,
+                             "samples_ms": [ms]} for seq, ms in lengths]}))
+            return [str(path)]
+        history = self.dir / "h.jsonl"
+        for i in range(9):
+            ms = 1 + 0.002 * (i % 2)
+            c = write("c", [({"length": 64}, ms), ({"length": 128}, 2 * ms)])
+            self.compare_files(c, c, "--history", str(history))
+        series = {json.dumps(json.loads(line)["series"]) for line in history.read_text().splitlines()}
+        self.assertEqual(len(series), 2)
+        a = write("a", [({"length": 64}, 1), ({"length": 128}, 2)])
+        b = write("b", [({"length": 64}, 1.5), ({"length": 128}, 2)])
+        done, report = self.compare_files(a, b, "--history", str(history))
+        self.assertEqual([p["verdict"] for p in report["pairs"]], ["slower", "same"], done.stdout)
+        # Another level has no history yet, and says so.
+        b = write("b", [({"length": 64}, 1.5)], settings={"level": 1})
+        _, report = self.compare_files(a, b, "--history", str(history))
+        self.assertIsNone(report["pairs"][0]["noise_floor"])
+        self.assertEqual(json.loads(history.read_text().splitlines()[-1])["series"]["level"], 1)
+
     def run_report(self, name, times, model="m.onnx"):
         """Of as many processes as there are times, each in a file of its own."""
         files = []

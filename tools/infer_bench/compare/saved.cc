@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <set>
 
 #include "lib/support/file.h"
 #include "lib/support/readable.h"
 #include "lib/support/statistics.h"
 #include "lib/support/strings.h"
+#include "passes/pass/pipeline.h"
+#include "tools/common/model_options.h"
 #include "tools/common/parse_json.h"
 #include "tools/infer_bench/compare/rank_tests.h"
 
@@ -44,28 +47,54 @@ Json MachineOf(const Json& report) {
 
 std::string LabelOf(const Json& j) {
   std::string label = std::filesystem::path(Text(j, "/model/path")).filename().string();
-  for (const char* key : {"precision", "batch", "threads", "extents"}) {
+  for (const char* key : {"precision", "batch", "threads", "extents", "seq"}) {
     const std::string value = Text(j, (std::string("/") + key).c_str());
     if (!value.empty() && value != "{}") label += Cat(" ", key, "=", value);
   }
   return label;
 }
 
+/// A setting, where it stands in a report, and what a tool takes by itself.
+struct Setting {
+  const char* name;
+  const char* pointer;
+  Json usual;
+};
+
+/// Without what is usual: so do the histories read that were written before there were settings.
+Json SettingsOf(const Json& j, const std::vector<Setting>& known) {
+  Json settings = Json::object();
+  for (const Setting& s : known) {
+    const Json::json_pointer at(s.pointer);
+    if (j.contains(at) && j.at(at) != s.usual) settings[s.name] = j.at(at);
+  }
+  return settings;
+}
+
 void ReadRun(const Json& report, SavedReport& out) {
+  const DeviceOptions usual;
+  const Json settings = SettingsOf(
+      report, {{"device", "/device", usual.device}, {"level", "/settings/level", usual.level}});
   for (const Json& r : report.value("results", Json::array())) {
     const std::string label = LabelOf(r), model = Text(r, "/model/sha256");
     const std::vector<double> steady = Times(r.value("samples_ms", Json()));
-    if (!steady.empty()) out.series.push_back({label, model, {Quantile(steady, 0.5)}, steady});
+    if (!steady.empty())
+      out.series.push_back({label, model, {Quantile(steady, 0.5)}, steady, settings});
     const std::vector<double> cold =
         Times(r.value("cold", Json::object()).value("samples_ms", Json()));
-    if (!cold.empty()) out.series.push_back({label + " cold", model, cold, {}});
+    if (!cold.empty()) out.series.push_back({label + " cold", model, cold, {}, settings});
   }
 }
 
 void ReadCompare(const Json& report, size_t side, SavedReport& out) {
   const Json sides = report.value("sides", Json::array());
   if (sides.size() <= side) return;
+  const DeviceOptions usual;
   SavedSeries s{LabelOf(sides[side]), Text(sides[side], "/model/sha256"), {}, {}};
+  s.settings = SettingsOf(sides[side], {{"device", "/device", usual.device},
+                                        {"level", "/level", usual.level},
+                                        {"rewrites", "/rewrites", kLevelNames.back()},
+                                        {"environment", "/environment", Json::array()}});
   for (const Json& start : sides[side].value("starts", Json::array())) {
     const auto ms = Times(Json::array({start.value("fastest_ms", Json())}));
     s.starts_ms.insert(s.starts_ms.end(), ms.begin(), ms.end());
@@ -92,6 +121,41 @@ void ReadGoogleBenchmark(const Json& report, SavedReport& out) {
     it->runs_ms.push_back(ms[0]);
   }
   for (SavedSeries& s : out.series) s.starts_ms = {Quantile(s.runs_ms, 0.5)};
+}
+
+/// Labels that stand for several series of one report.
+std::set<std::string> SharedLabels(const std::vector<SavedReport>& reports) {
+  std::set<std::string> shared;
+  for (const SavedReport& r : reports) {
+    std::set<std::string> seen;
+    for (const SavedSeries& s : r.series)
+      if (!seen.insert(s.label).second) shared.insert(s.label);
+  }
+  return shared;
+}
+
+/// Adds the starts of another report of the same side.
+Status AddStarts(const SavedReport& more, const std::set<std::string>& shared, SavedReport& all) {
+  std::vector<bool> used(all.series.size(), false);
+  for (const SavedSeries& s : more.series) {
+    const bool by_model = shared.count(s.label) > 0;
+    const auto same = [&](const SavedSeries& o) {
+      return o.label == s.label && (!by_model || o.model == s.model);
+    };
+    size_t k = 0;
+    while (k < used.size() && (used[k] || !same(all.series[k]))) ++k;
+    if (k == used.size()) {
+      all.series.push_back(s);
+      continue;
+    }
+    SavedSeries& to = all.series[k];
+    if (to.settings != s.settings)
+      return InvalidArgument(
+          Cat(more.path, " and ", all.path, ": ", s.label, " with another device or level"));
+    used[k] = true;
+    to.starts_ms.insert(to.starts_ms.end(), s.starts_ms.begin(), s.starts_ms.end());
+  }
+  return {};
 }
 
 std::vector<double> Logs(const std::vector<double>& ms) {
@@ -187,19 +251,13 @@ Result<SavedReport> ReadSavedReport(const std::string& path, size_t side) {
 }
 
 Result<SavedReport> Merge(std::vector<SavedReport> reports) {
+  const std::set<std::string> shared = SharedLabels(reports);
   SavedReport all = std::move(reports.front());
   for (size_t i = 1; i < reports.size(); ++i) {
-    SavedReport& r = reports[i];
+    const SavedReport& r = reports[i];
     if (r.format != all.format || r.machine != all.machine)
       return InvalidArgument(Cat(r.path, " and ", all.path, ": of another kind or machine"));
-    for (SavedSeries& s : r.series) {
-      auto it = std::find_if(all.series.begin(), all.series.end(),
-                             [&](const SavedSeries& o) { return o.label == s.label; });
-      if (it == all.series.end())
-        all.series.push_back(std::move(s));
-      else
-        it->starts_ms.insert(it->starts_ms.end(), s.starts_ms.begin(), s.starts_ms.end());
-    }
+    INFER_TRY(AddStarts(r, shared, all));
   }
   return all;
 }

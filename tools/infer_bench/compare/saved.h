@@ -22,6 +22,9 @@ struct SavedSeries {
   std::string model;              ///< its SHA-256, or ""
   std::vector<double> starts_ms;  ///< a value of each start
   std::vector<double> runs_ms;    ///< of the first start, where the report has them
+  /// What it ran with (device, level, ...) as far as that is not what a tool takes by itself. Sides
+  /// may differ in it; two series of a history do not.
+  Json settings = Json::object();
 };
 
 struct SavedReport {
@@ -34,7 +37,8 @@ struct SavedReport {
 /// goes.
 Result<SavedReport> ReadSavedReport(const std::string& path, size_t side);
 
-/// Reports of one side as one: starts of equal labels together. Pre: not empty.
+/// Reports of one side as one: starts of equal labels together. Where one of the reports has
+/// several series of a label, those of equal models are together, in order. Pre: not empty.
 Result<SavedReport> Merge(std::vector<SavedReport> reports);
 
 struct SavedPair {
@@ -51,8 +55,9 @@ struct SavedOptions {
   std::function<std::optional<NoiseFloor>(const SavedSeries&)> floor;
 };
 
-/// Pairs of equal labels; a single series in each file is a pair whatever it is called.
-/// `unmatched`: labels that one file alone has.
+/// Pairs of equal labels, in order, whatever their models are: B may be a new version of A. A
+/// single series in each file is a pair whatever it is called. `unmatched`: labels that one file
+/// alone has.
 std::vector<SavedPair> CompareSaved(const SavedReport& a, const SavedReport& b,
                                     const SavedOptions& options,
                                     std::vector<std::string>& unmatched);

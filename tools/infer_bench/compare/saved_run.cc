@@ -8,6 +8,27 @@
 #include "tools/infer_bench/compare/saved.h"
 
 namespace infer {
+namespace {
+
+/// What two entries of a history have to share. `name`: of --series.
+Json SeriesOf(const SavedSeries& s, const Json& machine, const std::string& name) {
+  if (!name.empty()) return {{"name", Cat(name, " ", s.label)}, {"machine", machine}};
+  Json series = {{"label", s.label}, {"model", s.model}, {"machine", machine}};
+  series.update(s.settings);
+  return series;
+}
+
+void Show(Context& context, const SavedPair& pair) {
+  const Conclusion& c = pair.conclusion;
+  context.PrintLine(Cat(c.title, ": ", c.a_ms, " ms, ", c.b_ms, " ms (", c.basis, ")"));
+  context.PrintLine(Cat("  ", Sentence(c)));
+  if (pair.of_runs)
+    context.PrintLine(
+        Cat("  single runs of the first start, no verdict: ", Percent(pair.of_runs->value), " (",
+            Percent(pair.of_runs->low), " to ", Percent(pair.of_runs->high), ")"));
+}
+
+}  // namespace
 
 void TellingOptions::Declare(Options& o) {
   o.Share("--min-effect", &min_effect, "Smaller differences are none (1.5%)");
@@ -78,9 +99,7 @@ Result<ExitCode> RunSaved(Context& context, const std::vector<std::string> (&pat
   }
   INFER_ASSIGN(const History history, options.Read(context));
   const auto series_of = [&](const SavedSeries& s) {
-    if (!options.series.empty())
-      return Json{{"name", Cat(options.series, " ", s.label)}, {"machine", sides[1].machine}};
-    return Json{{"label", s.label}, {"model", s.model}, {"machine", sides[1].machine}};
+    return SeriesOf(s, sides[1].machine, options.series);
   };
   SavedOptions how{options.min_effect, [&](const SavedSeries& s) {
                      return LearnFloor(history.entries, series_of(s), "files");
@@ -105,14 +124,7 @@ Result<ExitCode> RunSaved(Context& context, const std::vector<std::string> (&pat
     report["pairs"].push_back(ToJson(pair));
     all.push_back(pair.conclusion);
     const Conclusion& c = pair.conclusion;
-    if (options.format == "table") {
-      context.PrintLine(Cat(c.title, ": ", c.a_ms, " ms, ", c.b_ms, " ms (", c.basis, ")"));
-      context.PrintLine(Cat("  ", Sentence(c)));
-      if (pair.of_runs)
-        context.PrintLine(
-            Cat("  single runs of the first start, no verdict: ", Percent(pair.of_runs->value),
-                " (", Percent(pair.of_runs->low), " to ", Percent(pair.of_runs->high), ")"));
-    }
+    if (options.format == "table") Show(context, pair);
     if (!options.history.empty()) {
       const double a = Quantile(pair.a.starts_ms, 0.5), b = Quantile(pair.b.starts_ms, 0.5);
       INFER_TRY(AppendHistory(options.history, {"files", series_of(pair.b), b / a - 1, b,

@@ -191,8 +191,10 @@ function seriesName(s) {
       ...list(environment).map(text)
     ].join(', ');
   };
+  const settings = ['device', 'level', 'rewrites'].filter(k => k in series).map(k => `${k}=${text(series[k])}`);
+  const labelled = () => [series.label, ...settings, ...list(series.environment)].map(text).join(' ');
   return text(
-      series.name ?? series.label ??
+      series.name ?? (series.label ? labelled() : null) ??
       (series.a ? `${side(series.a)} against ${side(series.b)}` : 'a series without a name'));
 }
 
