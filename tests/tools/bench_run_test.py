@@ -65,7 +65,9 @@ class BenchRun(BenchTestCase):
 
     def test_formats(self):
         args = [MODEL, *QUICK, "--batch", "1,2"]
-        validate(json.loads(self.bench(*args, "--format", "json").stdout))
+        report = json.loads(self.bench(*args, "--format", "json").stdout)
+        validate(report)
+        self.assertIsNone(report["error"])
         rows = list(csv.DictReader(io.StringIO(self.bench(*args, "--format", "csv").stdout)))
         self.assertEqual([r["batch"] for r in rows], ["1", "2"])
         self.assertGreater(float(rows[0]["median_ms"]), 0)
@@ -103,6 +105,34 @@ class BenchRun(BenchTestCase):
         np.save(self.dir / "x.npy", np.ones((3, 1, 32, 32), np.float32))
         r = self.report(MODEL, *QUICK, "--input", self.dir / "x.npy")["results"][0]
         self.assertEqual((r["batch"], r["random_inputs"]), (3, []))
+
+    def test_a_cell_that_fails_leaves_those_before_it(self):
+        broken, path, page = self.dir / "broken.onnx", self.dir / "r.json", self.dir / "r.html"
+        broken.write_bytes(b"nonsense")
+        args = [MODEL, broken, *QUICK, "--set", "batch=1"]
+        done = self.bench(*args, "--format", "jsonl", "--json", path, "--html", page, code=3)
+        lines = [json.loads(line) for line in done.stdout.splitlines()]
+        self.assertEqual([line["type"] for line in lines], ["begin", "result", "end"])
+        report = json.loads(path.read_text())
+        validate(report)
+        self.assertEqual((len(report["results"]), report["interrupted"]), (1, False))
+        for told in (report["error"], lines[-1]["error"], page.read_text(), done.stderr):
+            self.assertIn("broken.onnx: ", told)
+        self.assertIn("digits.onnx", self.bench(*args, code=3).stdout)
+        self.assertIn("\nNot complete: ", self.bench(*args, "--format", "markdown", code=3).stdout)
+        gbench = json.loads(self.bench(*args, "--format", "gbench", code=3).stdout)
+        self.assertIn("broken.onnx: ", gbench["context"]["error"])
+        # Where nothing was measured nothing is told but the failure, and that the lines have ended.
+        path.unlink()
+        self.assertEqual(self.bench(broken, *QUICK, "--json", path, code=3).stdout, "")
+        self.assertFalse(path.exists())
+        lines = self.bench(broken, *QUICK, "--format", "jsonl", code=3).stdout.splitlines()
+        self.assertEqual([json.loads(line)["type"] for line in lines], ["begin", "end"])
+
+    def test_memory_that_runs_out_is_a_cell_that_fails(self):
+        report = self.report(MODEL, *QUICK, "--batch", "1,9999999999", code=71)
+        self.assertEqual([r["batch"] for r in report["results"]], [1])
+        self.assertIn("digits.onnx: ", report["error"])
 
     def test_interrupt_keeps_what_there_is(self):
         report, out = self.interrupted("infer-bench", "run", MODEL, "--batch", "1,2", "--threads", 1, "--cold", 0,

@@ -64,14 +64,17 @@ class BenchRunCommand : public Command {
     Status failure;
     for (size_t i = 0; i < cells.size() && !context.stop().stop_requested(); ++i) {
       context.Progress("measure", static_cast<int64_t>(i), static_cast<int64_t>(cells.size()));
-      auto result = MeasureCell(context, cells[i], cell_);
+      auto result = Measure(context, cells[i]);
       if (!result.ok() && context.stop().stop_requested()) break;
-      if (!result.ok()) return result.status().In(cells[i].path);
+      if (!result.ok()) {
+        failure = result.status().In(cells[i].path);
+        break;
+      }
       INFER_TRY(Add(context, *std::move(result)));
     }
     context.Progress("measure", static_cast<int64_t>(cells.size()),
                      static_cast<int64_t>(cells.size()));
-    return End(context);
+    return End(context, std::move(failure));
   }
 
  private:
@@ -111,6 +114,15 @@ class BenchRunCommand : public Command {
     return {};
   }
 
+  /// What a cell needs too much memory for is that cell's failure.
+  Result<CellResult> Measure(Context& context, const Cell& cell) {
+    try {
+      return MeasureCell(context, cell, cell_);
+    } catch (const std::bad_alloc&) {
+      return ResourceExhausted("out of memory");
+    }
+  }
+
   Status Add(Context& context, CellResult result) {
     if (format_ == "jsonl") INFER_TRY(context.Stream(JsonLine("result", result.entry)));
     report_["results"].push_back(std::move(result.entry));
@@ -122,38 +134,54 @@ class BenchRunCommand : public Command {
     return {};
   }
 
-  Result<ExitCode> End(Context& context) {
-    const bool interrupted = context.stop().stop_requested();
+  /// Tells the cells so far, and returns `failure`, which ended the others, unless it is ok.
+  Result<ExitCode> End(Context& context, Status failure) {
+    report_["interrupted"] = context.stop().stop_requested();
+    report_["error"] = failure.ok() ? Json() : Json(failure.message());
+    if (!failure.ok() && report_["results"].empty()) {  // there is only the failure to tell
+      SetLastWords({});
+      if (format_ == "jsonl") INFER_TRY(context.Stream(LastLine(context, report_)));
+      return failure;
+    }
+    const Status told = Tell(context);
+    if (failure.ok()) INFER_TRY(told);
+    if (!told.ok()) context.Warn(told.message());
+    if (!failure.ok()) return failure;
+    return kExitOk;
+  }
+
+  Status Tell(Context& context) {
     // Last, since it takes memory that the models' own would be mixed up with.
     std::vector<Json*> reports;
     for (size_t i : profiled_) reports.push_back(&report_["results"][i]);
-    report_["interrupted"] = interrupted;
     report_["warnings"] = context.warnings();
     if (format_ == "table") context.PrintStyled(RunTable(report_, ColourOnStdout()));
-    if (!interrupted) INFER_TRY(ShowProfiles(context, profile_, profiles_, reports));
+    if (!report_["interrupted"].get<bool>())
+      INFER_TRY(ShowProfiles(context, profile_, profiles_, reports));
     if (format_ == "csv") context.PrintStyled(RunCsv(report_));
     if (format_ == "markdown") context.PrintStyled(RunMarkdown(report_));
     if (format_ == "gbench") context.PrintStyled(RunGbench(report_));
     if (format_ == "json") context.PrintStyled(ReportText(context, report_));
     SetLastWords({});
-    if (format_ == "jsonl")
-      INFER_TRY(context.Stream(JsonLine("end", {{"interrupted", interrupted},
-                                                {"results", report_["results"].size()},
-                                                {"warnings", context.warnings()}})));
+    if (format_ == "jsonl") INFER_TRY(context.Stream(LastLine(context, report_)));
     INFER_TRY(html_.Write(context, report_));
-    INFER_TRY(WriteReport(context, std::move(report_)));
-    return kExitOk;
+    return WriteReport(context, std::move(report_));
+  }
+
+  static std::string LastLine(const Context& context, const Json& report) {
+    return JsonLine("end", {{"interrupted", report["interrupted"]},
+                            {"error", report["error"]},
+                            {"results", report["results"].size()},
+                            {"warnings", context.warnings()}});
   }
 
   /// Should a run that takes longer than a signal waits be cut off, the cells so far are reported.
   void KeepLastWords(const Context& context) {
     Json partial = report_;
     partial["interrupted"] = true;
+    partial["error"] = nullptr;
     partial["warnings"] = context.warnings();
-    const bool lines = format_ == "jsonl";
-    const std::string stream = lines                      ? JsonLine("end", {{"interrupted", true},
-                                                                             {"results", partial["results"].size()},
-                                                                             {"warnings", context.warnings()}})
+    const std::string stream = format_ == "jsonl"         ? LastLine(context, partial)
                                : format_ == "json"        ? ReportText(context, partial)
                                : format_ == "gbench"      ? RunGbench(partial)
                                : context.json_path == "-" ? ReportText(context, partial)

@@ -79,6 +79,7 @@ function reportSection(part, index) {
         'section', {class: 'report', id: `report-${index}`, 'aria-label': title}, html('h2', {}, title),
         html(
             'p', {}, r.interrupted === true ? badge('interrupted: what was measured until then', 'warn') : null,
+            r.error ? badge(`not complete: ${text(r.error)}`, 'bad') : null,
             schema === 'infer-bench/soak' && r.verdict ? badge(text(r.verdict), verdictKind(r.verdict)) : null,
             html('span', {class: 'quiet'}, part.path ? text(part.path) : '')),
         warnings(r.warnings), guarded(() => environment(r)), guarded(() => html('div', {}, draw(r))))

@@ -34,7 +34,8 @@ Json ContextOf(const Json& report) {
           {"library_build_type", report.at("host").at("build_type")},
           {"json_schema_version", 1},
           {"git_revision", environment.at("git_revision")},
-          {"interrupted", report.at("interrupted")}};
+          {"interrupted", report.at("interrupted")},
+          {"error", report.value("error", Json())}};
 }
 
 struct Repetition {

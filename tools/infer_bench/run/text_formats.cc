@@ -55,6 +55,8 @@ std::string RunMarkdown(const Json& report) {
   for (const Json& w : report.at("warnings"))
     out += Cat("\n- ", MarkdownCell(w.get<std::string>()), "\n");
   if (report.at("interrupted").get<bool>()) out += "\nInterrupted: this is what there was.\n";
+  if (const Json error = report.value("error", Json()); error.is_string())
+    out += Cat("\nNot complete: ", MarkdownCell(error.get<std::string>()), "\n");
   return out;
 }
 
