@@ -98,7 +98,7 @@ class Peers(ToolTestCase):
         return f"{name}={path}"
 
     def peers(self, code, engines, workers, *args, models=None, python="/usr/bin/python3",
-              rounds=3, starts=1, other_load=1000):
+              rounds=3, starts=2, other_load=1000):
         """Exit code as expected; the validated report and what people read."""
         path = self.dir / "report.json"
         path.unlink(missing_ok=True)
@@ -142,6 +142,18 @@ class Peers(ToolTestCase):
         report, said = self.peers(1, "a,b", [a, b], rounds=8, starts=3)
         self.assertIn("exit code 9", said)
         self.assertIsNone(report["results"][0]["comparisons"][0]["ratio"])
+
+    def test_what_starts_differ_by_counts_however_often_they_ran(self):
+        """Rounds that agree with each other, in starts that do not: no difference."""
+        count = self.dir / "count"
+        log = f"open({str(count)!r}, 'a').write('x'); ms = 1.02 + 0.02 * (len(open({str(count)!r}).read()) % 3)"
+        a, b = self.scripted("a", failing="load", action=log), self.scripted("b")
+        report, _ = self.peers(0, "a,b", [a, b], "--max-ratio", "1.01", rounds=21, starts=3)
+        comparison, = report["results"][0]["comparisons"]
+        self.assertEqual((comparison["verdict"], comparison["gate"]), ("no difference", "inconclusive"))
+        self.assertAlmostEqual(comparison["ratio"]["median"], 1.04, delta=0.001)
+        report, _ = self.peers(0, "a,b", [a, b], rounds=4, starts=0)  # of six no more than there are rounds
+        self.assertEqual([r["start"] for r in report["results"][0]["rounds"]], [0, 1, 2, 3])
 
     def test_workers_are_pinned_alike(self):
         report, _ = self.peers(0, "a,b", [self.scripted("a"), self.scripted("b")], "--threads", "1")
@@ -324,7 +336,7 @@ class Peers(ToolTestCase):
                      ["--threads", "0"], ["--threads", "5000"], ["--worker", "x"],
                      ["--block-time", "0"],
                      ["--rounds", "9", "--max-rounds", "5"],
-                     ["--rounds", "3", "--starts", "4"]]:
+                     ["--rounds", "3", "--starts", "4"], ["--starts", "1"]]:
             done = run("infer-bench", "peers", self.model, *args)
             self.assertEqual(done.returncode, 2, f"{args}: {done.stderr}")
         self.assertIn("there are infer, openvino, ort",

@@ -61,8 +61,9 @@ class PeersCommand : public Command {
     o.Value("--rounds", &contest_.rounds, "Undisturbed rounds that a verdict takes", 3);
     o.Value("--max-rounds", &max_rounds_,
             "At most so many with the disturbed; 0: three times as many");
-    o.Value("--starts", &contest_.starts,
-            "Start every engine so many times; the rounds are shared out among the starts", 1);
+    o.Value("--starts", &starts_,
+            "Start every engine so many times, at least twice; the rounds are shared out among the "
+            "starts; 0: six times, where there are as many rounds");
     o.Value("--block-time", &contest_.block_s, "Seconds that an engine runs in a round, about");
     o.Value("--warmup-time", &contest_.warmup_s, "At most so many seconds of warm-up per engine");
     o.Value("--max-other-load", &contest_.max_other_load,
@@ -134,6 +135,8 @@ class PeersCommand : public Command {
     contest_.max_rounds = max_rounds_ > 0 ? max_rounds_ : 3 * contest_.rounds;
     if (contest_.max_rounds < contest_.rounds)
       return InvalidArgument("--max-rounds is less than --rounds");
+    if (starts_ == 1) return InvalidArgument("--starts: one start has no interval");
+    contest_.starts = starts_ > 0 ? starts_ : std::min(contest_.starts, contest_.rounds);
     if (contest_.starts > contest_.rounds) return InvalidArgument("--starts is more than --rounds");
     contest_.seed = inputs_.seed;
     return {};
@@ -320,7 +323,7 @@ class PeersCommand : public Command {
   DeviceOptions device_;
   ContestOptions contest_;
   AgreementRule rule_;
-  int max_rounds_ = 0;
+  int max_rounds_ = 0, starts_ = 0;
   double max_ratio_ = 0;
   bool skip_missing_ = false, strict_ = false;
   std::vector<NamedOutcome> outcomes_;

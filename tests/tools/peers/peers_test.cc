@@ -1,9 +1,11 @@
 #include <cmath>
 #include <fstream>
 #include <limits>
+#include <tuple>
 
 #include "lib/ir/text.h"
 #include "lib/ops/registry.h"
+#include "lib/support/random.h"
 #include "tools/common/host.h"
 #include "tools/common/pinning.h"
 #include "tools/engines/wire.h"
@@ -113,26 +115,80 @@ TEST(Agreement, QuantizedIsWhatQuantizesAtRunTime) {
                 "  q = QuantizeLinear(x, s)\n}"));
 }
 
-TEST(Verdict, MedianRatioAndItsInterval) {
-  const std::vector<double> equal(9, 0.8);
+/// As a measurement by default has them: starts that scatter by `sd`, in each some rounds that
+/// scatter by 1 %.
+StartRatios Measured(Random& random, double ratio, double sd, int starts = 6, int rounds = 3) {
+  StartRatios out(static_cast<size_t>(starts));
+  for (auto& start : out) {
+    const double its = std::log(ratio) + sd * random.Normal();
+    for (int i = 0; i < rounds; ++i) start.push_back(std::exp(its + 0.01 * random.Normal()));
+  }
+  return out;
+}
+
+TEST(Verdict, StartsMakeTheIntervalAndNotTheirRounds) {
+  const StartRatios equal(3, std::vector<double>(3, 0.8));
   EXPECT_EQ(RatioOf(equal).low, 0.8);
   EXPECT_EQ(RatioOf(equal).high, 0.8);
   EXPECT_EQ(WordOf(RatioOf(equal)), "faster");
-  const std::vector<double> wide = {0.7, 1.3, 0.8, 1.2, 1.0, 0.9, 1.1};
-  const Ratio r = RatioOf(wide);
-  EXPECT_EQ(r.median, 1.0);
-  EXPECT_LT(r.low, 1);
-  EXPECT_GT(r.high, 1);
+  EXPECT_EQ(WordOf(RatioOf(StartRatios(2, {1.01}))), "slower");
+  const Ratio r = RatioOf({{0.8}, {0.9, 1, 1.2}, {1.25}});
+  EXPECT_THAT(r.median, DoubleNear(1, 1e-12));
   EXPECT_EQ(WordOf(r), "no difference");
-  EXPECT_EQ(WordOf(RatioOf(std::vector<double>(5, 1.01))), "slower");
+  // However many rounds two starts have, they are two values.
+  const Ratio two = RatioOf({std::vector<double>(100, 1.04), std::vector<double>(100, 1.02)});
+  EXPECT_THAT(two.high, DoubleNear(1.03 * std::exp(0.0097087 * 12.706), 1e-3));
+  EXPECT_EQ(WordOf(two), "no difference");
+}
+
+TEST(Verdict, EqualEnginesAreSeldomCalledDifferent) {
+  Random random(1);
+  constexpr int kTrials = 4000;
+  for (const auto& [starts, rounds] : {std::pair(6, 3), {3, 7}}) {
+    int decided = 0, failed = 0;
+    for (int i = 0; i < kTrials; ++i) {
+      const Ratio r = RatioOf(Measured(random, 1, 0.02, starts, rounds));
+      decided += WordOf(r) != "no difference";
+      failed += GateOf(r, 1) == Gate::kFailed;
+    }
+    // 5 %, half of them slower, and three standard deviations of so many draws.
+    EXPECT_LE(decided, kTrials * 60 / 1000) << starts;
+    EXPECT_LE(failed, kTrials * 33 / 1000) << starts;
+    EXPECT_GE(decided, kTrials * 40 / 1000) << starts;  // nor is the interval too wide
+  }
+}
+
+TEST(Verdict, DifferencesAreFound) {
+  Random random(2);
+  constexpr int kTrials = 1000;
+  for (const auto& [ratio, sd, least] :
+       {std::tuple(1.05, 0.02, 970), {1 / 1.05, 0.02, 970}, {1.1, 0.048, 940}, {1.2, 0.048, 990}}) {
+    int found = 0;
+    for (int i = 0; i < kTrials; ++i)
+      found += WordOf(RatioOf(Measured(random, ratio, sd))) == (ratio < 1 ? "faster" : "slower");
+    EXPECT_GE(found, least) << ratio << " " << sd;
+  }
 }
 
 TEST(Verdict, GeometricMeanOfMedians) {
-  const Ratio r = GeometricMean({{0.5, 0.5, 9}, {2, 2, 2}, {8, 8, 8}});
+  const Ratio r = GeometricMean({{{0.5, 0.5, 9}, {0.5}}, {{2, 2, 2}, {2}}, {{8}, {4, 8, 9}}});
   EXPECT_THAT(r.median, DoubleNear(2, 1e-12));
-  EXPECT_EQ(r.rounds, 3);
-  EXPECT_LE(r.low, r.median);
-  EXPECT_GE(r.high, r.median);
+  EXPECT_THAT(r.low, DoubleNear(2, 1e-12));
+  EXPECT_THAT(r.high, DoubleNear(2, 1e-12));
+  Random random(3);
+  constexpr int kTrials = 2000;
+  int decided = 0, found = 0;
+  for (int i = 0; i < kTrials; ++i) {
+    std::vector<StartRatios> equal, slower;
+    for (const double sd : {0.005, 0.01, 0.02, 0.048}) {
+      equal.push_back(Measured(random, 1, sd));
+      slower.push_back(Measured(random, 1.05, sd));
+    }
+    decided += WordOf(GeometricMean(equal)) != "no difference";
+    found += WordOf(GeometricMean(slower)) == "slower";
+  }
+  EXPECT_LE(decided, kTrials * 65 / 1000);
+  EXPECT_GE(found, kTrials * 98 / 100);
 }
 
 TEST(Verdict, GateNeedsTheWholeInterval) {

@@ -18,9 +18,9 @@ struct EngineSpec {
 };
 
 struct ContestOptions {
-  int rounds = 21;              ///< quiet ones that a verdict takes
-  int max_rounds = 63;          ///< with those that other load spoilt
-  int starts = 3;               ///< of each worker anew; they share the rounds
+  int rounds = 18;              ///< quiet ones that a verdict takes
+  int max_rounds = 54;          ///< with those that other load spoilt
+  int starts = 6;               ///< of each worker anew; they share the rounds
   double block_s = 0.1;         ///< timed runs of an engine in one round, at least five
   double warmup_s = 3;          ///< at most, of every engine
   double max_other_load = 0.2;  ///< cores; more spoils a round

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <map>
 #include <set>
 
 #include "lib/ir/eval.h"
@@ -15,6 +16,8 @@ namespace infer::peers {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr size_t kLeastStarts = 2;  // that an interval takes
 
 struct OpenDim {
   size_t input;
@@ -123,6 +126,18 @@ Status CheckAllOutputs(const Graph& g, const ModelContestOptions& options, Model
   return {};
 }
 
+/// Of the first contender and the peer, by start.
+StartRatios RatiosOf(const ContestResult& contest, size_t peer) {
+  std::map<int, std::vector<double>> by_start;
+  for (const Round& r : contest.rounds)
+    if (const double ratio = r.median_ms[0] / r.median_ms[peer];
+        r.quiet && std::isfinite(ratio) && ratio > 0)
+      by_start[r.start].push_back(ratio);
+  StartRatios ratios;
+  for (auto& [start, rounds] : by_start) ratios.push_back(std::move(rounds));
+  return ratios;
+}
+
 void Judge(const ModelOutcome& outcome, const ContestOptions& options, size_t peer,
            Comparison& comparison) {
   if (!comparison.reason.empty()) return;
@@ -131,16 +146,15 @@ void Judge(const ModelOutcome& outcome, const ContestOptions& options, size_t pe
       comparison.reason = Cat(c.name, ": ", c.failure);
       return;
     }
-  for (const Round& r : outcome.contest.rounds)
-    if (const double ratio = r.median_ms[0] / r.median_ms[peer];
-        r.quiet && std::isfinite(ratio) && ratio > 0)
-      comparison.round_ratios.push_back(ratio);
-  if (static_cast<int>(comparison.round_ratios.size()) < options.rounds) {
+  comparison.start_ratios = RatiosOf(outcome.contest, peer);
+  size_t rounds = 0;
+  for (const auto& of_start : comparison.start_ratios) rounds += of_start.size();
+  if (static_cast<int>(rounds) < options.rounds || comparison.start_ratios.size() < kLeastStarts) {
     comparison.inconclusive = true;
     comparison.reason = Cat("other load ", Fixed(outcome.contest.other_load(), 2), " cores");
     return;
   }
-  comparison.ratio = RatioOf(comparison.round_ratios);
+  comparison.ratio = RatioOf(comparison.start_ratios);
 }
 
 }  // namespace

@@ -27,9 +27,9 @@ struct Comparison {
   std::string peer;
   std::vector<OutputDifference> outputs;  ///< empty: one of the two has none
   bool disagrees = false;
-  std::string reason;                ///< why there is no ratio; "": there is one
-  bool inconclusive = false;         ///< the reason is other load
-  std::vector<double> round_ratios;  ///< of quiet rounds, ours / peer
+  std::string reason;         ///< why there is no ratio; "": there is one
+  bool inconclusive = false;  ///< the reason is other load
+  StartRatios start_ratios;   ///< of quiet rounds; starts without any are left out
   std::optional<Ratio> ratio;
 };
 

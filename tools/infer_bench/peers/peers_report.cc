@@ -98,7 +98,7 @@ std::vector<std::string> RowOf(const NamedOutcome& o, size_t k) {
 
 std::vector<GeometricRow> GeometricRows(const std::vector<NamedOutcome>& outcomes) {
   std::vector<GeometricRow> rows;
-  std::vector<std::vector<std::vector<double>>> ratios;
+  std::vector<std::vector<StartRatios>> ratios;
   for (const NamedOutcome& o : outcomes)
     for (const Comparison& c : o.outcome.comparisons) {
       const auto it = std::find_if(rows.begin(), rows.end(), [&](const GeometricRow& r) {
@@ -110,7 +110,7 @@ std::vector<GeometricRow> GeometricRows(const std::vector<NamedOutcome>& outcome
         ratios.emplace_back();
       }
       (c.ratio ? rows[at].models : rows[at].left_out).push_back(o.path);
-      if (c.ratio) ratios[at].push_back(c.round_ratios);
+      if (c.ratio) ratios[at].push_back(c.start_ratios);
     }
   for (size_t i = 0; i < rows.size(); ++i)
     if (!ratios[i].empty()) rows[i].ratio = GeometricMean(ratios[i]);

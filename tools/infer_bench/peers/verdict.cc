@@ -3,40 +3,53 @@
 #include <algorithm>
 #include <cmath>
 
-#include "lib/support/random.h"
 #include "lib/support/statistics.h"
 #include "lib/support/status.h"
+#include "lib/support/student.h"
 
 namespace infer::peers {
+namespace {
 
-Ratio RatioOf(std::span<const double> rounds) {
-  INFER_CHECK(!rounds.empty());
-  const Summary s = Summarize(rounds);
-  return {s.median, s.median_low, s.median_high, s.count};
+/// log(ratio / unit) of a model's starts.
+struct LogMean {
+  double value = 0;
+  double variance = 0;  ///< of the value, not of a start
+  int freedom = 0;
+};
+
+LogMean LogMeanOf(const StartRatios& starts, double unit) {
+  INFER_CHECK(starts.size() >= 2);
+  std::vector<double> logs;
+  for (const auto& rounds : starts) logs.push_back(std::log(Quantile(rounds, 0.5) / unit));
+  const auto n = static_cast<double>(logs.size());
+  LogMean m{.freedom = static_cast<int>(logs.size()) - 1};
+  for (const double v : logs) m.value += v / n;
+  for (const double v : logs) m.variance += (v - m.value) * (v - m.value) / (n - 1) / n;
+  return m;
 }
 
-Ratio GeometricMean(const std::vector<std::vector<double>>& models) {
+}  // namespace
+
+Ratio RatioOf(const StartRatios& starts) { return GeometricMean({starts}); }
+
+Ratio GeometricMean(const std::vector<StartRatios>& models) {
   INFER_CHECK(!models.empty());
-  const auto mean_of = [&](auto&& draw) {
-    double sum = 0;
-    for (const auto& rounds : models) sum += std::log(Quantile(draw(rounds), 0.5));
-    return std::exp(sum / static_cast<double>(models.size()));
-  };
-  Ratio r;
-  r.rounds = static_cast<int64_t>(models.size());
-  r.median = mean_of([](const auto& rounds) { return std::span<const double>(rounds); });
-  constexpr int kResamples = 1000;  // as Summarize
-  Random random(42);
-  std::vector<double> means, drawn;
-  for (int i = 0; i < kResamples; ++i)
-    means.push_back(mean_of([&](const auto& rounds) {
-      drawn.resize(rounds.size());
-      for (double& v : drawn) v = rounds[random.Below(static_cast<uint32_t>(rounds.size()))];
-      return std::span<const double>(drawn);
-    }));
-  r.low = Quantile(means, 0.025);
-  r.high = Quantile(means, 0.975);
-  return r;
+  const auto n = static_cast<double>(models.size());
+  // Relative to one of them: equal ratios stay what they are, to the last bit.
+  const double unit = Quantile(models[0].at(0), 0.5);
+  double mean = 0, variance = 0, spread = 0;
+  for (const StartRatios& starts : models) {
+    const LogMean m = LogMeanOf(starts, unit);
+    mean += m.value / n;
+    const double share = m.variance / (n * n);
+    variance += share;
+    spread += share * share / m.freedom;
+  }
+  // Welch and Satterthwaite, rounded down but for what rounding itself takes off.
+  const int freedom =
+      spread > 0 ? std::max(1, static_cast<int>(variance * variance / spread + 1e-6)) : 1;
+  const double reach = std::sqrt(variance) * StudentQuantile(0.95, freedom);
+  return {unit * std::exp(mean), unit * std::exp(mean - reach), unit * std::exp(mean + reach)};
 }
 
 std::string WordOf(const Ratio& r) {

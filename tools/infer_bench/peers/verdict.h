@@ -1,25 +1,26 @@
 #pragma once
-/// From the rounds of a measurement to a ratio with its interval, and what may be said of it.
-#include <cstdint>
-#include <optional>
-#include <span>
+/// From the starts of a measurement to a ratio with its interval, and what may be said of it.
 #include <string>
 #include <vector>
 
 namespace infer::peers {
 
-/// Median of ours / peer's time with a 95 % bootstrap interval. Below 1: we are faster.
+/// Ours / peer's time: a ratio for each round of each start. Processes of one program differ for as
+/// long as they live, so that only starts are independent values (docs/adr/0015).
+using StartRatios = std::vector<std::vector<double>>;
+
+/// Below 1: we are faster.
 struct Ratio {
-  double median = 1, low = 1, high = 1;
-  int64_t rounds = 0;  ///< geometric means: models
+  double median = 1;         ///< of a start's rounds; over starts the geometric mean of these
+  double low = 1, high = 1;  ///< 95 % interval by Student's t over the starts' logarithms
 };
 
-/// One ratio per round. Pre: not empty.
-Ratio RatioOf(std::span<const double> rounds);
+/// Pre: at least two starts, none of them empty.
+Ratio RatioOf(const StartRatios& starts);
 
-/// Geometric mean over models of the medians; the interval draws rounds anew within every model.
-/// Pre: none is empty.
-Ratio GeometricMean(const std::vector<std::vector<double>>& models);
+/// Geometric mean over models, each of which has the scatter of its own starts.
+/// Pre: there is a model; each as for RatioOf.
+Ratio GeometricMean(const std::vector<StartRatios>& models);
 
 /// "faster", "slower", or "no difference" where the interval holds 1.
 std::string WordOf(const Ratio& r);
