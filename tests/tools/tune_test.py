@@ -142,6 +142,7 @@ class Tune(BenchTestCase):
         report, done = self.tune("--slo", "p99.9=10s", "--batch", 8, "--precision", "as-is", "--budget", 0.5)
         self.assertEqual(report["verdict"], "inconclusive")
         self.assertIn("most promising", done.stdout)
+        self.assertIn(report["reason"], report["warnings"])
         self.tune("--slo", "p99.9=10s", "--batch", 8, "--precision", "as-is", "--budget", 0.5, "--strict", code=1)
 
     def test_usage(self):

@@ -101,6 +101,7 @@ class TuneCommand : public Command {
     context.Progress("tune", kProgress, kProgress);
     const Watched watched = watch.Finish();
     for (std::string& w : Warnings(watched)) context.Warn(std::move(w));
+    if (r.verdict == TuneVerdict::kInconclusive && !r.interrupted) context.Warn(r.reason);
     SetLastWords({});
     Fill(report_, target, r);
     report_["watch"] = ToJson(watched);
@@ -109,7 +110,6 @@ class TuneCommand : public Command {
       context.Print(Cat("  ", ForShell(Flags("load", r.candidates[*r.chosen])), "\n  ",
                         ForShell(Flags("run", r.candidates[*r.chosen])), "\n"));
     INFER_TRY(WriteReport(context, std::move(report_)));
-    if (r.verdict == TuneVerdict::kInconclusive && !r.interrupted) context.Warn(r.reason);
     const bool fails =
         r.verdict == TuneVerdict::kNotMet || (strict_ && r.verdict == TuneVerdict::kInconclusive);
     return fails ? kExitGateFailed : kExitOk;
