@@ -18,31 +18,6 @@ double ToDb(double ratio, double per_decade) {
   return ratio > 0 ? per_decade * std::log10(ratio) : -kInfinity;
 }
 
-/// Non-negative and summing to 1 within 1e-3: taken as probabilities as it stands.
-bool IsDistribution(std::span<const float> row) {
-  double sum = 0;
-  for (const float v : row) {
-    if (!(v >= 0)) return false;
-    sum += static_cast<double>(v);
-  }
-  return std::fabs(sum - 1) <= 1e-3;
-}
-
-/// ln of the distribution that a row of scores stands for: itself, or softmax.
-std::vector<double> LogProbabilities(std::span<const float> row, bool is_distribution) {
-  std::vector<double> log_p(row.begin(), row.end());
-  if (is_distribution) {
-    // A zero probability on the candidate's side must not make the divergence infinite.
-    for (double& v : log_p) v = std::log(std::max(v, 1e-12));
-    return log_p;
-  }
-  const double top = *std::max_element(log_p.begin(), log_p.end());
-  double sum = 0;
-  for (const double v : log_p) sum += std::exp(v - top);
-  for (double& v : log_p) v -= top + std::log(sum);
-  return log_p;
-}
-
 bool AllFinite(std::span<const float> row) {
   return std::all_of(row.begin(), row.end(), [](float v) { return std::isfinite(v); });
 }
@@ -57,7 +32,7 @@ RowDifference Differ(std::span<const float> golden, std::span<const float> candi
   if (!AllFinite(golden) || !AllFinite(candidate)) return {};  // counted as non-finite mismatches
   const bool is_distribution = IsDistribution(golden);
   const auto p = LogProbabilities(golden, is_distribution);
-  const auto q = LogProbabilities(candidate, is_distribution && IsDistribution(candidate));
+  const auto q = LogProbabilities(candidate, is_distribution);
   double kl = 0;
   for (size_t i = 0; i < p.size(); ++i) kl += std::exp(p[i]) * (p[i] - q[i]);
   const auto b = static_cast<size_t>(best);
@@ -107,6 +82,30 @@ Rows RowsIn(const Dims& dims) {
       std::all_of(dims.begin() + 2, dims.end(), [](int64_t d) { return d == 1; }))
     width = dims[1];
   return {total / width, width};
+}
+
+bool IsDistribution(std::span<const float> row) {
+  double sum = 0;
+  for (const float v : row) {
+    if (!(v >= 0)) return false;
+    sum += static_cast<double>(v);
+  }
+  return std::fabs(sum - 1) <= 1e-3;
+}
+
+std::vector<double> LogProbabilities(std::span<const float> row, bool is_distribution) {
+  std::vector<double> log_p(row.begin(), row.end());
+  double sum = 0;
+  if (is_distribution) {
+    // Rounded probabilities sum to another number than 1, and may fall below 0.
+    for (double& v : log_p) sum += v = std::max(v, 0.0);
+    for (double& v : log_p) v = std::log(std::max(sum > 0 ? v / sum : 0, 1e-12));
+    return log_p;
+  }
+  const double top = *std::max_element(log_p.begin(), log_p.end());
+  for (const double v : log_p) sum += std::exp(v - top);
+  for (double& v : log_p) v -= top + std::log(sum);
+  return log_p;
 }
 
 int64_t ArgMax(std::span<const float> row) { return TopK(row, 1).front(); }

@@ -46,7 +46,8 @@ class QuantileSketch {
   int64_t zeros_ = 0, count_ = 0;
 };
 
-/// Class distributions: rows of scores, see RowsIn.
+/// Class distributions: rows of scores, see RowsIn. Where golden's row is a distribution, so is the
+/// candidate's.
 struct RowMetrics {
   int64_t rows = 0;
   double kl = 0;  ///< mean over rows of sum p ln(p/q); p golden, q candidate
@@ -69,6 +70,13 @@ struct Rows {
   int64_t width = 0;
 };
 Rows RowsIn(const Dims& dims);
+
+/// Non-negative and summing to 1 within 1e-3: probabilities, where any other row is of scores.
+bool IsDistribution(std::span<const float> row);
+/// ln of the distribution that a row stands for. Of scores softmax; of a distribution, or a
+/// candidate for one, its shares of the sum, with 0 for what is below 0. No share counts as less
+/// than 1e-12: a 0 on the candidate's side must not make the divergence infinite.
+std::vector<double> LogProbabilities(std::span<const float> row, bool is_distribution);
 
 /// Index of the highest score, the first of equals; NaN is lower than everything.
 int64_t ArgMax(std::span<const float> row);

@@ -11,13 +11,8 @@
 namespace infer {
 namespace {
 
-/// -ln softmax(row)[label].
-double CrossEntropy(std::span<const float> row, int64_t label) {
-  double most = -std::numeric_limits<double>::infinity();
-  for (const float x : row) most = std::max(most, static_cast<double>(x));
-  double sum = 0;
-  for (const float x : row) sum += std::exp(static_cast<double>(x) - most);
-  return std::log(sum) + most - static_cast<double>(row[static_cast<size_t>(label)]);
+double CrossEntropy(std::span<const float> row, int64_t label, bool is_distribution) {
+  return -LogProbabilities(row, is_distribution)[static_cast<size_t>(label)];
 }
 
 struct Task {
@@ -27,7 +22,8 @@ struct Task {
   Status Add(const Tensor& golden, const Tensor& candidate, const std::vector<int64_t>& labels) {
     return ForLabelledRows(golden, candidate, labels, [&](auto a, auto b, int64_t label) {
       paired.Add(a, b, label);
-      loss += CrossEntropy(b, label) - CrossEntropy(a, label);
+      const bool is_distribution = IsDistribution(a);
+      loss += CrossEntropy(b, label, is_distribution) - CrossEntropy(a, label, is_distribution);
     });
   }
 };

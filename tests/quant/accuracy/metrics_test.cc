@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "lib/support/random.h"
 
@@ -115,6 +116,36 @@ TEST(RowMetrics, KlOfSoftmaxAndOfProbabilities) {
           .Add(Tensor::Of<float>({1, 2}, {0.5f, 0.5f}), Tensor::Of<float>({1, 2}, {0.75f, 0.25f}))
           .ok());
   EXPECT_NEAR(probabilities.row_metrics()->kl, kl, 1e-7);
+}
+
+/// A candidate of few bits rounds each probability by itself: what they sum to is not 1.
+TEST(RowMetrics, RoundedProbabilitiesAreTakenByTheirShares) {
+  const auto of = [](std::vector<float> golden, std::vector<float> candidate) {
+    const Dims dims{1, static_cast<int64_t>(golden.size())};
+    TensorComparer c;
+    EXPECT_TRUE(c.Add(Tensor::Of<float>(dims, golden), Tensor::Of<float>(dims, candidate)).ok());
+    return *c.row_metrics();
+  };
+  const RowMetrics exact = of({0.5f, 0.5f}, {0.75f, 0.25f});
+  for (const float sum : {0.9f, 1.01f, 1.3f}) {
+    const RowMetrics rounded = of({0.5f, 0.5f}, {0.75f * sum, 0.25f * sum});
+    EXPECT_NEAR(rounded.kl, exact.kl, 1e-6) << sum;
+    EXPECT_NEAR(rounded.rms_dp, exact.rms_dp, 1e-6) << sum;
+  }
+  // Below 0 is 0, and 0 is not infinitely wrong.
+  EXPECT_NEAR(of({0.5f, 0.5f}, {1, -0.01f}).kl, of({0.5f, 0.5f}, {1, 0}).kl, 1e-6);
+  const double nothing = of({0.5f, 0.5f}, {0, 0}).kl;
+  EXPECT_TRUE(std::isfinite(nothing));
+  EXPECT_GT(nothing, 20);
+  // Golden's own rounding is no divergence from itself.
+  EXPECT_EQ(of({0.5f, 0.5009f}, {0.5f, 0.5009f}).kl, 0);
+  // Softmax of ten classes in steps of 1/64.
+  std::vector<float> golden, candidate;
+  for (int i = 0; i < 10; ++i) golden.push_back(static_cast<float>(std::exp(-0.2 * i)));
+  const float sum = std::accumulate(golden.begin(), golden.end(), 0.0f);
+  for (float& v : golden) candidate.push_back(std::round((v /= sum) * 64) / 64);
+  EXPECT_NE(std::accumulate(candidate.begin(), candidate.end(), 0.0f), 1);
+  EXPECT_LT(of(golden, candidate).kl, 0.005);
 }
 
 TEST(RowMetrics, Agreement) {

@@ -1,6 +1,7 @@
 #include "quant/search/search.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "lib/ir/editor.h"
 #include "lib/ir/verify.h"
@@ -194,6 +195,40 @@ TEST(Search, TheChosenPolicyKeepsTheLimits) {
     for (const FrontPoint& p : r.uniform)
       EXPECT_TRUE(!p.within_limits || p.bytes >= r.chosen.bytes) << p.name;
   }
+}
+
+/// Of class probabilities -ln p, of class scores -ln softmax.
+TEST(Judge, LossOfModelsThatEndInSoftmax) {
+  const auto model = [](double factor, bool probabilities) {
+    return MustParse(Cat("graph g(x: f32[1,5]) -> (y) { k = const f32[] {", factor, "} ",
+                         probabilities ? "s = Mul(x, k) y = Softmax(s)" : "y = Mul(x, k)", " }"));
+  };
+  const auto backend = MakeReferenceBackend();
+  double loss[2], expected = 0;
+  for (const bool probabilities : {false, true}) {
+    const Graph golden = model(1, probabilities);
+    Samples samples = NormalSamples(golden, 6, 3);
+    samples.labels = [](int64_t i) -> Result<std::vector<int64_t>> {
+      return std::vector<int64_t>{i % 5};
+    };
+    auto judge = Judge::Make(golden, samples, 6, *backend, 1, {});
+    ASSERT_TRUE(judge.ok()) << judge.status().message();
+    const auto score = judge->Of(model(3, probabilities));
+    ASSERT_TRUE(score.ok()) << score.status().message();
+    loss[probabilities] = score->loss;
+    if (probabilities) continue;
+    for (int64_t i = 0; i < 6; ++i) {
+      const auto x = judge->inputs(i)[0].tensor().data<float>();
+      for (const double factor : {1.0, 3.0}) {
+        double sum = 0;
+        for (const float v : x) sum += std::exp(factor * static_cast<double>(v));
+        const double label = static_cast<double>(x[static_cast<size_t>(i % 5)]);
+        expected += (factor > 1 ? 1 : -1) * (std::log(sum) - factor * label) / 6;
+      }
+    }
+  }
+  EXPECT_NEAR(loss[false], expected, 1e-5);
+  EXPECT_NEAR(loss[true], expected, 1e-5);
 }
 
 TEST(Search, TellsWhatBeatsUniformPolicies) {
