@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "lib/support/parallel.h"
@@ -208,11 +209,12 @@ class Planner {
   void Group(size_t i) {
     WeightReader& r = plan_.readers[i];
     const Stored s = StoredOf(r);
-    const bool layer = r.use == WeightUse::kLayer;
+    const bool layer = r.use == WeightUse::kLayer, lookup = r.use == WeightUse::kLookup;
     const int axis = layer ? AxisOf(r) : -1;
+    const bool apart = !layer && !SharedGrid(s.source->constant()->dim(s.rows_first ? 1 : 0));
     const auto same = std::find_if(plan_.groups.begin(), plan_.groups.end(), [&](const auto& g) {
       return g.source == s.source && g.is_layer == layer && g.axis == axis &&
-             (layer || g.rows_first == s.rows_first);
+             (layer || g.rows_first == s.rows_first) && (!apart || g.has_lookup == lookup);
     });
     r.group = static_cast<int>(same - plan_.groups.begin());
     if (same == plan_.groups.end()) {
@@ -230,7 +232,7 @@ class Planner {
     }
     WeightGroup& group = plan_.groups[static_cast<size_t>(r.group)];
     group.readers.push_back(i);
-    group.has_lookup |= r.use == WeightUse::kLookup;
+    group.has_lookup |= lookup;
     group.has_product |= r.use == WeightUse::kProduct;
     SetGrid(group);
   }
@@ -254,27 +256,49 @@ class Planner {
     return -1;
   }
 
-  /// Bytes of a row of MatMulNBits.
-  static int64_t RowBytes(const BlockGrid& grid, int64_t depth) {
+  /// Bytes of a row of `codes` codes with the scales and zero points of `depth` numbers.
+  static int64_t RowBytes(const BlockGrid& grid, int64_t depth, int64_t codes) {
     const int64_t scale_bits = 32 + (grid.symmetric ? 0 : grid.bits);
-    return grid.BlocksOf(depth) * (grid.block * grid.bits + scale_bits) / 8;
+    return (codes * grid.bits + grid.BlocksOf(depth) * scale_bits) / 8;
+  }
+  /// Of MatMulNBits, which pads a row to whole blocks.
+  static int64_t PaddedRowBytes(const BlockGrid& grid, int64_t depth) {
+    return RowBytes(grid, depth, grid.BlocksOf(depth) * grid.block);
+  }
+
+  BlockGrid ProductGrid(int64_t depth) const {
+    BlockGrid grid = scheme_.grid;
+    if (scheme_.format != WeightFormat::kNBits) return grid;
+    // Smaller blocks, which also err less, may cost no more.
+    for (BlockGrid half = grid; half.block > 16;) {
+      half.block /= 2;
+      if (PaddedRowBytes(half, depth) < PaddedRowBytes(grid, depth)) grid = half;
+    }
+    return grid;
+  }
+
+  /// The grid of rows that lookups and products read alike. GatherBlockQuantized does not pad, so
+  /// that only rows of whole blocks are the same bytes as those of MatMulNBits. nullopt: no block
+  /// divides the depth, or one that does takes more than a form of its own for each.
+  std::optional<BlockGrid> SharedGrid(int64_t depth) const {
+    BlockGrid grid = scheme_.grid;
+    if (scheme_.format != WeightFormat::kNBits) return grid;
+    while (grid.block > 16 && depth % grid.block != 0) grid.block /= 2;
+    if (depth % grid.block != 0) return std::nullopt;
+    const int64_t apart =
+        PaddedRowBytes(ProductGrid(depth), depth) + RowBytes(LookupGrid(), depth, depth);
+    return RowBytes(grid, depth, depth) < apart ? std::optional(grid) : std::nullopt;
   }
 
   void SetGrid(WeightGroup& group) const {
-    BlockGrid& grid = group.grid;
-    grid = group.has_product ? scheme_.grid : LookupGrid();
-    // Rows are padded to whole blocks: smaller ones, which also err less, may cost no more.
-    if (scheme_.format == WeightFormat::kNBits && group.has_product)
-      for (BlockGrid half = grid; half.block > 16;) {
-        half.block /= 2;
-        if (RowBytes(half, group.depth) < RowBytes(grid, group.depth)) grid = half;
-      }
+    group.grid = group.has_product ? ProductGrid(group.depth) : LookupGrid();
+    if (group.has_product && group.has_lookup)
+      group.grid = SharedGrid(group.depth).value_or(group.grid);
     group.grid.positive = scheme_.format == WeightFormat::kQdq;
     if (group.is_layer) group.grid = {8, 0, true, true};
   }
 
-  /// Products join tables of the same numbers. MatMulNBits pads a row to whole blocks,
-  /// GatherBlockQuantized does not, so that only rows of whole blocks are the same bytes.
+  /// Products join tables of the same numbers.
   void MergeTied() {
     for (size_t a = 0; a < plan_.groups.size(); ++a) {
       WeightGroup& table = plan_.groups[a];
@@ -282,8 +306,7 @@ class Planner {
       for (size_t b = 0; b < plan_.groups.size(); ++b) {
         WeightGroup& other = plan_.groups[b];
         if (a == b || other.has_lookup || !other.has_product) continue;
-        if (scheme_.format == WeightFormat::kNBits && other.depth % other.grid.block != 0) continue;
-        if (!SameNumbers(table, other)) continue;
+        if (!SharedGrid(other.depth) || !SameNumbers(table, other)) continue;
         for (const size_t r : other.readers) {
           plan_.readers[r].group = static_cast<int>(a);
           table.readers.push_back(r);

@@ -4,8 +4,9 @@
 ///
 /// Covered in blocks: the second operand of MatMul and Gemm (also behind a Transpose), and tables
 /// that Gather looks up along axis 0. A head that is tied to the embeddings, by reading the same
-/// constant or an equal one, shares their numbers: they are stored once. Stored in 8 bits per
-/// channel and computed in f32: weights of Conv, ConvTranspose, LSTM, GRU and RNN.
+/// constant or an equal one, shares their numbers: they are stored once, in nbits where a block
+/// divides the depth. Stored in 8 bits per channel and computed in f32: weights of Conv,
+/// ConvTranspose, LSTM, GRU and RNN.
 #include <string>
 #include <vector>
 

@@ -152,6 +152,54 @@ TEST(WeightOnly, TiedHeadsAreStoredOnce) {
     }
 }
 
+/// MatMulNBits pads a row to whole blocks, GatherBlockQuantized does not: where no block divides
+/// the depth each has its own codes, else the largest block that does is taken.
+TEST(WeightOnly, TiedHeadsOfOddDepthsStayRight) {
+  struct Case {
+    int64_t depth, block;  // 0: apart
+  };
+  for (const Case c : {Case{312, 0}, {48, 16}, {96, 32}, {80, 16}, {24, 0}})
+    for (const int bits : {4, 8})
+      for (const bool symmetric : {true, false})
+        for (const int tie : {0, 1, 2}) {
+          SCOPED_TRACE(Cat(c.depth, ", ", bits, " bits, ", symmetric, ", tie ", tie));
+          const std::string table = Exact(40, c.depth, bits, false);
+          const std::string heads[] = {
+              "h = Transpose(t) {perm=[1, 0]} y = MatMul(e, h)", "y = Gemm(e, t) {transB=1}",
+              Cat("h = ", Exact(40, c.depth, bits, true), " y = MatMul(e, h)")};
+          const Graph golden = MustParse(Cat("graph g(i: i64[3]) -> (y) { t = ", table,
+                                             " e = Gather(t, i) ", heads[tie], " }"));
+          Graph g = golden.Clone();
+          const QuantizeReport report =
+              MustQuantize(g, Form(WeightFormat::kNBits, bits, 64, symmetric));
+          ASSERT_EQ(report.layers.size(), 2u);
+          ASSERT_EQ(report.integer_layers, 2);
+          EXPECT_EQ(report.layers[1].weight_bytes_after == 0, c.block > 0);
+          EXPECT_EQ(Count(g, "Reshape"), c.block > 0 ? 1 : 0);
+          for (const auto& n : g.nodes())
+            if (n->Is("MatMulNBits", "com.microsoft") && c.block > 0) {
+              EXPECT_EQ(n->Attr<int64_t>("block_size"), c.block);
+            }
+          ExpectSame(golden, g, {Tensor::Of<int64_t>({3}, {4, 0, 39})});
+        }
+}
+
+/// Two copies where one with the small block that divides takes more bytes than both.
+TEST(WeightOnly, TiedHeadsAreStoredTwiceWhereThatIsLess) {
+  Graph g = MustParse(R"(graph g(i: i64[3]) -> (y) {
+    t = const f32[40,1008] ~1  e = Gather(t, i)  y = Gemm(e, t) {transB=1} })");
+  WeightOnlyOptions options = Form(WeightFormat::kNBits, 8, 256, false);
+  options.scheme.lookup_bits = 2;
+  const QuantizeReport report = MustQuantize(g, options);
+  ASSERT_EQ(report.layers.size(), 2u);
+  EXPECT_EQ(report.layers[0].precision, "int2");
+  EXPECT_EQ(report.layers[1].precision, "int8-weights");
+  options.scheme.lookup_bits = 0;
+  g = MustParse(R"(graph g(i: i64[3]) -> (y) {
+    t = const f32[40,1008] ~1  e = Gather(t, i)  y = Gemm(e, t) {transB=1} })");
+  EXPECT_EQ(MustQuantize(g, options).layers[1].weight_bytes_after, 0);
+}
+
 TEST(WeightOnly, SaysWhyWeightsStay) {
   Graph g = MustParse(R"(graph g(x: f32[4,32], p: f32[32,32], i: i64[2]) -> (a, b, c, d, e, f, h) {
     w = const f32[32,32] ~1  s = const f32[32,4] ~2  t = const f32[32,32] ~3  r = const f32[32,32] ~4
