@@ -73,17 +73,6 @@ Status CompareRuns(const Samples& samples, int64_t count, const Sides& sides, bo
   return {};
 }
 
-ValueAccuracy ResultOf(const Value& v, const TensorComparer& comparer) {
-  ValueAccuracy a;
-  a.name = v.name();
-  a.op = v.producer() ? std::string(v.producer()->op()) : "";
-  a.is_float = v.type().is_tensor() && IsFloat(v.dtype());
-  if (a.is_float) a.least = v.dtype() == DType::kF16 ? 0x1p-24 : 0;
-  a.metrics = comparer.metrics();
-  a.rows = comparer.row_metrics();
-  return a;
-}
-
 OutputSource RunsOn(RunContext& context, size_t outputs, const std::stop_token& stop) {
   return [&context, outputs, stop](int64_t,
                                    const std::vector<Datum>& inputs) -> Result<std::vector<Datum>> {
@@ -123,6 +112,17 @@ Status AddTapCheck(const std::vector<Datum>& plain, const std::vector<Datum>& ta
 }
 
 }  // namespace
+
+ValueAccuracy AccuracyOf(const Value& v, const TensorComparer& comparer) {
+  ValueAccuracy a;
+  a.name = v.name();
+  a.op = v.producer() ? std::string(v.producer()->op()) : "";
+  a.is_float = v.type().is_tensor() && IsFloat(v.dtype());
+  if (a.is_float) a.least = v.dtype() == DType::kF16 ? 0x1p-24 : 0;
+  a.metrics = comparer.metrics();
+  a.rows = comparer.row_metrics();
+  return a;
+}
 
 Status ForLabelledRows(const Tensor& golden, const Tensor& candidate,
                        const std::vector<int64_t>& labels, const LabelledRow& f) {
@@ -203,7 +203,7 @@ Result<AccuracyReport> CompareSources(const OutputSource& golden, const OutputSo
   INFER_TRY(
       CompareRuns(samples, samples.count, {golden, candidate}, true, options, comparers, report));
   for (size_t i = 0; i < comparers.size(); ++i)
-    report.outputs.push_back(ResultOf(*interface.outputs()[i], comparers[i]));
+    report.outputs.push_back(AccuracyOf(*interface.outputs()[i], comparers[i]));
   return report;
 }
 
@@ -237,7 +237,7 @@ Status AddLayers(const Graph& golden, const Backend& golden_backend, const Graph
                         {RunsOn(*g.context, outputs, options.stop), watched}, false, options,
                         comparers, report));
   for (size_t k = 0; k < names.size(); ++k)
-    report.layers.push_back(ResultOf(*golden.FindValue(names[k]), comparers[g.num_outputs + k]));
+    report.layers.push_back(AccuracyOf(*golden.FindValue(names[k]), comparers[g.num_outputs + k]));
   if (!report.taps.same_bits)
     report.warnings.push_back(
         Cat("watching inner values changed what the candidate computes, by up to ",

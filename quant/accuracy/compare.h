@@ -22,7 +22,13 @@ struct ValueAccuracy {
   double least = 0;  ///< f16: its smallest positive number, the least error that there is; else 0
   TensorMetrics metrics;
   std::optional<RowMetrics> rows;
+  /// max|d| / max|golden|; 0 where no element is off by more than `least`: rounded the other way.
+  double error_ratio() const {
+    return least > 0 && metrics.max_abs_error <= least ? 0 : metrics.max_error_ratio;
+  }
 };
+/// What `v` is, and what `comparer` found.
+ValueAccuracy AccuracyOf(const Value& v, const TensorComparer& comparer);
 
 /// Whether watching inner values changed what is computed.
 struct TapCheck {

@@ -51,8 +51,7 @@ const OutputGate kOutputGates[] = {
      false,
      [](const ValueAccuracy& v) -> std::optional<double> {
        if (!v.is_float) return std::nullopt;
-       if (v.least > 0 && v.metrics.max_abs_error <= v.least) return 0;  // rounded the other way
-       return v.metrics.max_error_ratio;
+       return v.error_ratio();
      }},
     {"min-agreement", "top-1 agreement", kPercent, &GateLimits::min_agreement, true,
      [](const ValueAccuracy& v) -> std::optional<double> {

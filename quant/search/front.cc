@@ -62,9 +62,7 @@ FrontPoint FrontSearch::PointOf(const Assignment& a) const {
 
 bool FrontSearch::IsWithin(const FrontPoint& p) const {
   if (!p.verified || !Fits(p.bytes)) return false;
-  const GateLimits& l = o_.limits;
-  const bool limited = l.max_drop || l.min_sqnr_db || l.min_agreement;
-  if (limited) return Keeps(p.score, l);
+  if (o_.limits.max_drop || LimitsOutputs(o_.limits)) return Keeps(p.score, o_.limits);
   return !int8_error_ || ErrorOf(p.score, result_.measure) <= *int8_error_;
 }
 

@@ -52,7 +52,9 @@ Result<std::optional<Score>> Measuring::ScoreOf(const std::string& key, const Po
                  INFER_ASSIGN(const Score s, judge.Of(std::move(g.graph), samples));
                  return s.numbers();
                }));
-  return n ? std::optional(Score::From(*n)) : std::nullopt;
+  if (!n) return std::optional<Score>();
+  INFER_ASSIGN(const Score score, Score::From(*n));
+  return std::optional(score);
 }
 
 bool Measuring::Has(Precision p) const {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "lib/support/measure.h"
 #include "lib/support/strings.h"
@@ -28,22 +29,62 @@ struct Task {
   }
 };
 
+struct StoredNumber {
+  const char* name;
+  double Score::*number;
+};
+constexpr StoredNumber kStored[] = {{"noise", &Score::noise},
+                                    {"kl", &Score::kl},
+                                    {"loss", &Score::loss},
+                                    {"worst noise", &Score::worst_noise},
+                                    {"cosine", &Score::cosine},
+                                    {"error ratio", &Score::error_ratio},
+                                    {"agreement", &Score::agreement},
+                                    {"mismatches", &Score::mismatches},
+                                    {"drop", &Score::drop}};
+
+Score ScoreOutputs(const std::vector<ValueAccuracy>& outputs) {
+  Score s;
+  int floats = 0;
+  bool rows = false;
+  for (const ValueAccuracy& v : outputs) {
+    const auto mismatches = static_cast<double>(v.metrics.non_finite_mismatches);
+    s.mismatches += mismatches;
+    if (v.rows) s.agreement = std::min(s.agreement, v.rows->top1_agreement);
+    if (!v.is_float) continue;
+    ++floats;
+    const double noise = std::pow(10.0, -v.metrics.sqnr_db / 10) + (mismatches > 0 ? 1 : 0);
+    s.noise += noise;
+    s.worst_noise = std::max(s.worst_noise, noise);
+    s.cosine = std::min(s.cosine, v.metrics.cosine);
+    s.error_ratio = std::max(s.error_ratio, v.error_ratio());
+    if (v.rows && !std::exchange(rows, true)) s.kl = v.rows->kl;
+  }
+  s.noise /= std::max(floats, 1);
+  return s;
+}
+
 }  // namespace
 
 double Score::sqnr_db() const {
-  return noise > 0 ? -10 * std::log10(noise) : std::numeric_limits<double>::infinity();
+  return worst_noise > 0 ? -10 * std::log10(worst_noise) : std::numeric_limits<double>::infinity();
 }
 
 Numbers Score::numbers() const {
-  return {{"noise", noise}, {"kl", kl}, {"agreement", agreement}, {"loss", loss}, {"drop", drop}};
+  Numbers n;
+  for (const StoredNumber& s : kStored) n[s.name] = this->*s.number;
+  return n;
 }
 
-Score Score::From(const Numbers& n) {
-  const auto get = [&](const char* name, double otherwise) {
-    const auto it = n.find(name);
-    return it == n.end() ? otherwise : it->second;
-  };
-  return {get("noise", 0), get("kl", 0), get("agreement", 1), get("loss", 0), get("drop", 0)};
+Result<Score> Score::From(const Numbers& n) {
+  Score score;
+  for (const StoredNumber& s : kStored) {
+    const auto it = n.find(s.name);
+    if (it == n.end())
+      return InvalidModel(Cat("a stored score has no ", s.name, ": another version measured it"));
+    score.*s.number = it->second;
+  }
+  return score;
 }
 
 double ErrorOf(const Score& s, ErrorMeasure m) {
@@ -82,9 +123,8 @@ Result<Judge> Judge::Make(const Graph& golden, const Samples& samples, int64_t c
 }
 
 Result<Score> Judge::Of(Graph candidate, int64_t count) const {
-  std::vector<bool> is_float;
-  for (const Value* v : candidate.outputs())
-    is_float.push_back(v->type().is_tensor() && IsFloat(v->dtype()));
+  std::vector<ValueAccuracy> found;
+  for (const Value* v : candidate.outputs()) found.push_back(AccuracyOf(*v, TensorComparer()));
   CompileOptions compile;
   compile.threads = threads_;
   INFER_ASSIGN(TappedProgram t, CompileOwnedWithTaps(std::move(candidate), {}, *backend_, compile));
@@ -100,21 +140,11 @@ Result<Score> Judge::Of(Graph candidate, int64_t count) const {
     INFER_TRY(AddOutputs(golden_[i], outputs, comparers));
     if (has_labels()) INFER_TRY(task.Add(golden_[i][0].tensor(), outputs[0].tensor(), labels_[i]));
   }
-  Score s;
-  int floats = 0;
-  bool rows = false;
   for (size_t i = 0; i < comparers.size(); ++i) {
-    if (!is_float[i]) continue;
-    ++floats;
-    const TensorMetrics m = comparers[i].metrics();
-    s.noise += std::pow(10.0, -m.sqnr_db / 10) + (m.non_finite_mismatches > 0 ? 1 : 0);
-    if (const auto r = comparers[i].row_metrics(); r && !rows) {
-      rows = true;
-      s.kl = r->kl;
-      s.agreement = r->top1_agreement;
-    }
+    found[i].metrics = comparers[i].metrics();
+    found[i].rows = comparers[i].row_metrics();
   }
-  s.noise /= std::max(floats, 1);
+  Score s = ScoreOutputs(found);
   if (has_labels() && task.paired.samples > 0) {
     s.loss = task.loss / static_cast<double>(task.paired.samples);
     s.drop = task.paired.drop();

@@ -10,14 +10,20 @@
 namespace infer {
 
 struct Score {
-  double noise = 0;      ///< noise over signal, mean of the float outputs: 1 / SQNR
-  double kl = 0;         ///< mean over rows of the first output that has rows
-  double agreement = 1;  ///< of those rows, with the same top-1 class
-  double loss = 0;       ///< with labels: mean cross-entropy, candidate - golden
-  double drop = 0;       ///< with labels: top-1, (lost - gained) / samples
-  double sqnr_db() const;
+  double noise = 0;  ///< noise over signal, mean of the float outputs: 1 / SQNR
+  double kl = 0;     ///< mean over rows of the first output that has rows
+  double loss = 0;   ///< with labels: mean cross-entropy, candidate - golden
+  // What gates limit, each of the output that is worst in it.
+  double worst_noise = 0;
+  double cosine = 1;
+  double error_ratio = 0;  ///< max|d| / max|golden|
+  double agreement = 1;    ///< of rows, with the same top-1 class
+  double mismatches = 0;   ///< elements of all outputs that are NaN or infinite on one side
+  double drop = 0;         ///< with labels: top-1, (lost - gained) / samples
+  double sqnr_db() const;  ///< of the worst output
   Numbers numbers() const;
-  static Score From(const Numbers& n);
+  /// InvalidModel: a number is missing; they were stored by another version.
+  static Result<Score> From(const Numbers& n);
 };
 
 /// Which number of a score layers are ranked by. All of them add up over layers nearly, as long as

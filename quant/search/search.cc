@@ -19,7 +19,9 @@ Status MeasureValues(Measuring& m, const MixedModel& model, const Judge& judge,
       INFER_ASSIGN(const Score s, judge.Of(std::move(g), m.options.layer_samples));
       return s.numbers();
     }));
-    if (n) result.values.push_back({value, Score::From(*n)});
+    if (!n) continue;
+    INFER_ASSIGN(const Score score, Score::From(*n));
+    result.values.push_back({value, score});
   }
   return {};
 }
@@ -32,9 +34,16 @@ const LayerOption* LayerRecord::Find(Precision p) const {
   return it == options.end() ? nullptr : &*it;
 }
 
+bool LimitsOutputs(const GateLimits& limits) {
+  return limits.min_sqnr_db || limits.min_cosine || limits.max_error_ratio || limits.min_agreement;
+}
+
 bool Keeps(const Score& score, const GateLimits& limits) {
   if (limits.max_drop && score.drop > *limits.max_drop) return false;
+  if (LimitsOutputs(limits) && score.mismatches > 0) return false;
   if (limits.min_sqnr_db && score.sqnr_db() < *limits.min_sqnr_db) return false;
+  if (limits.min_cosine && score.cosine < *limits.min_cosine) return false;
+  if (limits.max_error_ratio && score.error_ratio > *limits.max_error_ratio) return false;
   return !limits.min_agreement || score.agreement >= *limits.min_agreement;
 }
 

@@ -95,7 +95,9 @@ Result<SearchResult> SearchPolicy(const MixedModel& model, const Judge& judge,
                                   const Backend& backend, const SearchOptions& options,
                                   MeasurementStore& store);
 
-/// Whether `score` keeps `limits` (those that a score has: drop, SQNR, agreement).
+/// Whether `limits` has one on outputs.
+bool LimitsOutputs(const GateLimits& limits);
+/// Whether `score` keeps `limits`, as it was measured: intervals are the gates'.
 bool Keeps(const Score& score, const GateLimits& limits);
 
 }  // namespace infer

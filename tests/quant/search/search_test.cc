@@ -197,6 +197,87 @@ TEST(Search, TheChosenPolicyKeepsTheLimits) {
   }
 }
 
+/// Two outputs: of `a` the noise is small, of `b`, whose last layer is as in Net(3), it is not. The
+/// mean of both is up to 3 dB better than the worse.
+Graph TwoHeads() {
+  Graph g = Net(3);
+  GraphEditor editor(g);
+  Random random(9);
+  Tensor w(DType::kF32, {32, 32});
+  for (float& v : w.mutable_data<float>()) v = static_cast<float>(0.3 * random.Normal());
+  auto z = editor.Add("Gemm", {g.FindValue("ra"), editor.AddConstant(std::move(w), "w4")},
+                      {{"transB", int64_t{1}}}, "", {.output_names = {"z"}});
+  EXPECT_TRUE(z.ok());
+  editor.MarkOutput(*z);
+  return g;
+}
+
+/// What the search chose keeps the gates, which are of every output.
+void ExpectGatesPass(const Bench& bench, const SearchResult& r, GateLimits limits) {
+  limits.without_intervals = true;
+  ASSERT_TRUE(r.chosen.within_limits);
+  const MixedModel m = bench.Model();
+  const auto g = m.Apply(r.chosen.policy);
+  ASSERT_TRUE(g.ok()) << g.status().message();
+  const auto report =
+      Compare(bench.golden, *bench.backend, g->graph, *bench.backend, bench.samples);
+  ASSERT_TRUE(report.ok()) << report.status().message();
+  for (const GateResult& gate : CheckGates(*report, limits))
+    EXPECT_TRUE(gate.passed) << gate.message;
+}
+
+TEST(Search, AimsAtTheGatesOfEveryOutput) {
+  const Bench bench(TwoHeads());
+  SearchOptions options;
+  options.goal = SearchGoal::kSize;
+  MemoryStore store;
+  const auto check = [&](std::optional<double> GateLimits::*limit, double value) {
+    SCOPED_TRACE(value);
+    options.limits = {};
+    options.limits.*limit = value;
+    ExpectGatesPass(bench, bench.Search(options, store), options.limits);
+  };
+  for (double db = 16; db <= 40; db += 1) check(&GateLimits::min_sqnr_db, db);
+  for (const double ratio : {0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002})
+    check(&GateLimits::max_error_ratio, ratio);
+  for (const double cosine : {0.9, 0.99, 0.999, 0.9999, 0.99999})
+    check(&GateLimits::min_cosine, cosine);
+  for (const double share : {0.8, 0.9, 0.95, 1.0}) check(&GateLimits::min_agreement, share);
+}
+
+/// Once aged, gives back only what scores had before they knew the worst output.
+class AgedStore : public MemoryStore {
+ public:
+  const Numbers* Find(const std::string& key) const override {
+    const Numbers* n = MemoryStore::Find(key);
+    if (!aged || !n || !n->contains("noise")) return n;
+    older_.clear();
+    for (const char* name : {"noise", "kl", "agreement", "loss", "drop"})
+      older_[name] = n->at(name);
+    return &older_;
+  }
+  bool aged = false;
+
+ private:
+  mutable Numbers older_;
+};
+
+TEST(Search, ScoresOfAnOlderLogAreRefused) {
+  const Bench bench(Net());
+  AgedStore store;
+  bench.Search({}, store);
+  store.aged = true;
+  const MixedModel m = bench.Model();
+  auto judge = Judge::Make(bench.golden, bench.samples, 12, *bench.backend, 1, {});
+  ASSERT_TRUE(judge.ok());
+  SearchOptions options;
+  options.timing_ms = 1;
+  const auto r = SearchPolicy(m, *judge, *bench.backend, options, store);
+  ASSERT_FALSE(r.ok());
+  EXPECT_EQ(r.status().code(), Code::kInvalidModel);
+  EXPECT_THAT(r.status().message(), HasSubstr("a stored score has no worst noise"));
+}
+
 /// Of class probabilities -ln p, of class scores -ln softmax.
 TEST(Judge, LossOfModelsThatEndInSoftmax) {
   const auto model = [](double factor, bool probabilities) {

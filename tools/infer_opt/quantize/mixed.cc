@@ -24,7 +24,7 @@ constexpr double kOverGolden = 1.5;
 constexpr double kMostReserved = 0.25;  // of the budget, for the comparison with the golden model
 constexpr int64_t kTimingRuns = 40;  // TimePair and what it compiles, in runs of the golden model
 constexpr int64_t kLeastCalibration = 32;
-constexpr const char* kPrepared = "prepared 2";  // in the log: what there was time for
+constexpr const char* kPrepared = "prepared 3";  // in the log: what there was time for
 
 class MixedMode : public QuantizeMode {
  public:
