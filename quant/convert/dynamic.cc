@@ -264,13 +264,11 @@ Status DynamicWriter::Write(QuantizeReport& report) {
     layer.precision = "f32";
     layer.reason = WhyNot(*n);
     layer.quantizable = Covers(*n);
-    report.quantizable_layers += layer.quantizable ? 1 : 0;
-    if (layer.reason.empty()) {
+    if (layer.reason.empty())
       if (Status s = WriteNode(*n, layer); !s.ok()) return std::move(s).In(layer.name);
-      report.integer_layers += layer.precision == "int8" ? 1 : 0;
-    }
     report.layers.push_back(std::move(layer));
   }
+  CountLayers(report);
   editor_.Sweep();
   return {};
 }
@@ -288,9 +286,7 @@ Result<QuantizeReport> QuantizeDynamic(Graph& g, const DynamicOptions& options) 
   QuantizeReport report;
   report.weight_bytes_before = ConstantBytes(g);
   INFER_TRY(writer.Write(report));
-  const bool any = std::any_of(report.layers.begin(), report.layers.end(),
-                               [](const QuantizedLayer& l) { return l.precision != "f32"; });
-  if (!any)
+  if (report.integer_layers == 0)
     return Unsupported(
         "no layer can be INT8 with dynamic ranges: the model has no convolution, matrix product or "
         "recurrent layer with constant weights");

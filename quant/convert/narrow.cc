@@ -362,9 +362,8 @@ Result<QuantizeReport> NarrowFloats(Graph& g, const Samples& samples, const Back
                         std::any_of(n->outputs().begin(), n->outputs().end(), IsF32);
     if (!floats) continue;
     report.layers.push_back(LayerOf(*n, plan, options.to));
-    report.quantizable_layers += report.layers.back().quantizable ? 1 : 0;
-    report.integer_layers += report.layers.back().reason.empty() ? 1 : 0;
   }
+  CountLayers(report);
   if (report.integer_layers == 0)
     return Unsupported(Cat("no layer can be ", Name(options.to),
                            report.layers.empty()

@@ -329,8 +329,8 @@ Result<QOperatorReport> ConvertToQOperator(Graph& g, QuantizeReport& report) {
       if (l.name != name || l.precision != "int8") continue;
       l.precision = l.weight_bytes_before > 0 ? "int8-weights" : "f32";
       l.reason = reason;
-      --report.integer_layers;
     }
+  CountLayers(report);
   report.weight_bytes_after = ConstantBytes(work);
   g = std::move(work);
   return done;

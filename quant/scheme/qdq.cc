@@ -346,11 +346,8 @@ Status QdqWriter::WriteWeights() {
     layer.precision = p.integer ? "int8" : "f32";
     layer.reason = p.reason;
     layer.quantizable = p.op != nullptr;
-    report_.quantizable_layers += layer.quantizable ? 1 : 0;
-    if (p.integer) {
+    if (p.integer)
       if (Status s = WriteLayerWeights(p, layer); !s.ok()) return std::move(s).In(layer.name);
-      ++report_.integer_layers;
-    }
     report_.layers.push_back(std::move(layer));
   }
   return {};
@@ -452,6 +449,7 @@ Status InsertQdq(Graph& g, const QuantPlan& plan, const CalibrationTable& table,
   INFER_TRY(writer.WriteWeights());
   INFER_TRY(writer.WriteConstants());
   INFER_TRY(writer.WriteValues());
+  CountLayers(report);
   GraphEditor(g).Sweep();
   return {};
 }

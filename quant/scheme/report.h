@@ -56,8 +56,19 @@ struct QuantizeReport {
   int64_t weight_bytes_before = 0;  ///< all constants of the graph as it came
   int64_t weight_bytes_after = 0;   ///< all constants of the result
   int64_t integer_layers = 0;       ///< layers with another precision than f32
-  int64_t quantizable_layers = 0;   ///< layers whose operator the mode covers
+  /// Layers whose operator the mode covers, and those that it only stores in another precision.
+  int64_t quantizable_layers = 0;
   std::vector<std::string> warnings;
 };
+
+/// Sets the numbers of layers: the last step of whoever writes `report.layers`.
+inline void CountLayers(QuantizeReport& report) {
+  report.integer_layers = report.quantizable_layers = 0;
+  for (const QuantizedLayer& l : report.layers) {
+    const bool changed = l.precision != "f32";
+    report.integer_layers += changed ? 1 : 0;
+    report.quantizable_layers += changed || l.quantizable ? 1 : 0;
+  }
+}
 
 }  // namespace infer

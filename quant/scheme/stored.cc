@@ -82,6 +82,7 @@ Status StoreLayers(Graph& g, const QuantPlan& plan, const std::set<std::string>&
     to.weight_bytes_before += from.weight_bytes_before;
     to.weight_bytes_after += from.weight_bytes_after;
   }
+  CountLayers(report);
   return {};
 }
 

@@ -283,11 +283,13 @@ Result<MixedGraph> MixedModel::Apply(const Policy& policy, bool tagged) const {
     }
     told.precision = Name(choice.precision);
     told.reason = choice.reason;
+    told.quantizable = true;  // tables, too
     out.layer_bytes[i] = layers_[i].bytes;
     if (choice.precision == Precision::kF32) continue;
     INFER_ASSIGN(const int64_t more, WriteWeights(i, choice.precision, *nodes[i], writer, told));
     out.layer_bytes[i] += more;
   }
+  CountLayers(out.report);
   editor.Sweep();
   if (Status s = Verify(g); !s.ok()) return Internal(Cat("after a policy: ", s.message()));
   out.report.weight_bytes_after = ConstantBytesOf(g);

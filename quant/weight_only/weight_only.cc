@@ -68,10 +68,7 @@ class WeightQuantizer {
     }
     if (options_.progress) options_.progress(total, total);
     GraphEditor(g_).Sweep();
-    for (const QuantizedLayer& l : report_.layers) {
-      report_.integer_layers += l.precision != "f32";
-      ++report_.quantizable_layers;
-    }
+    CountLayers(report_);
     return std::move(report_);
   }
 

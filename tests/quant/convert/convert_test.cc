@@ -239,6 +239,8 @@ TEST(Dynamic, ReasonsAreTold) {
   EXPECT_EQ(report.layers[0].precision, "int8-weights");
   EXPECT_THAT(report.layers[0].reason, HasSubstr("no runtime has a dynamic form"));
   EXPECT_THAT(report.layers[1].reason, HasSubstr("NaN"));
+  EXPECT_EQ(report.integer_layers, 1);
+  ExpectCounted(report);
   Graph none = MustParse("graph g(x: f32[2]) -> (y: f32[2]) { y = Relu(x) }");
   EXPECT_EQ(QuantizeDynamic(none).status().code(), Code::kUnsupported);
   Graph twice = MustParse(kTwoLayers);
@@ -308,6 +310,7 @@ TEST(QOperator, BoundsThatIntegersDoNotSaturateBecomeClip) {
   ASSERT_EQ(done->kept.size(), 1u);
   EXPECT_THAT(done->kept[0].second, HasSubstr("no float result"));
   EXPECT_EQ(report->layers.back().precision, "int8-weights");
+  ExpectCounted(*report);
 }
 
 TEST(StaticTypes, SixteenBitActivationsAndUnsignedWeights) {

@@ -310,6 +310,7 @@ graph g(x: f32[1,16,6,6]) -> (y: f32[1,32,6,6]) {
   ASSERT_TRUE(Verify(r->graph).ok());
   EXPECT_EQ(r->report.layers[0].precision, "int8-weights");
   EXPECT_EQ(r->report.layers[0].reason, "it is kept");
+  ExpectCounted(r->report);
   EXPECT_EQ(r->report.layers[0].weight_bytes_before, 4 * 512);
   EXPECT_LT(r->report.layers[0].weight_bytes_after, 4 * 512 * 0.32);
   const auto after = held->Measure(r->graph);

@@ -10,6 +10,7 @@
 #include "lib/ops/registry.h"
 #include "lib/support/random.h"
 #include "quant/calibrate/samples.h"
+#include "quant/scheme/report.h"
 
 namespace infer {
 
@@ -38,6 +39,14 @@ inline Samples NormalSamples(const Graph& g, int64_t count, uint64_t seed) {
     runs.push_back(std::move(run));
   }
   return InMemory(std::move(runs));
+}
+
+/// The counts of a report are those of its layers.
+inline void ExpectCounted(const QuantizeReport& r) {
+  int64_t other = 0;
+  for (const QuantizedLayer& l : r.layers) other += l.precision != "f32";
+  EXPECT_EQ(r.integer_layers, other);
+  EXPECT_GE(r.quantizable_layers, other);
 }
 
 }  // namespace infer

@@ -307,6 +307,24 @@ TEST(QuantizeStatic, AMaskOfInfinitiesStaysFloat) {
   EXPECT_THAT(add->reason, HasSubstr("'mask' holds NaN or infinity"));
 }
 
+/// INT8 does not cover the LSTM, but its weights are stored in 8 bits.
+TEST(QuantizeStatic, LayersThatOnlyStoreIntegersCount) {
+  Graph g = MustParse(R"(graph g(x: f32[5,2,6]) -> (h) {
+  v = const f32[6,32] ~1
+  w = const f32[1,64,32] ~2
+  r = const f32[1,64,16] ~3
+  a = MatMul(x, v)
+  _, h = LSTM(a, w, r) {hidden_size=16}
+})");
+  QuantizeOptions options = Plain();
+  options.scheme.store = {"h"};
+  const QuantizeReport report = MustQuantize(g, NormalSamples(g, 8, 1), options);
+  ASSERT_EQ(report.layers.size(), 2u);
+  EXPECT_EQ(report.layers[1].precision, "int8-weights");
+  EXPECT_EQ(report.integer_layers, 2);
+  ExpectCounted(report);
+}
+
 /// Of everything that a file repeats: names of nodes and of what they read and give.
 size_t NameBytes(const Graph& g) {
   size_t bytes = 0;

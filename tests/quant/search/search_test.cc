@@ -104,10 +104,31 @@ TEST(MixedModel, AppliesEveryPrecision) {
   EXPECT_EQ(g->report.layers[1].reason, "why");
   EXPECT_EQ(g->report.layers[3].precision, "int4-weights");
   EXPECT_EQ(g->report.layers[5].precision, "f32");
+  EXPECT_EQ(g->report.integer_layers, 3);
+  ExpectCounted(g->report);
   EXPECT_EQ(g->layer_bytes[0], 32 * 32 + 32 * 5);
   EXPECT_EQ(g->layer_bytes[1], 32 * 32 + 32 * 4);
   EXPECT_EQ(g->layer_bytes[2], 32 * 32 / 2 + 32 * 4);
   EXPECT_EQ(g->layer_bytes[3], 32 * 32 * 4);
+}
+
+TEST(MixedModel, CountsWhatIsOnlyStored) {
+  const Graph g = MustParse(R"(graph g(i: i64[4]) -> (y) {
+  t = const f32[32,64] ~1
+  w = const f32[64,32] ~2
+  e = Gather(t, i)
+  y = MatMul(e, w)
+})");
+  const Samples samples = InMemory({{Tensor::Of<int64_t>({4}, {1, 2, 3, 4})}});
+  QuantizeOptions options;
+  options.prepare = false;
+  const auto m = MixedModel::Make(g, samples, *MakeReferenceBackend(), options);
+  ASSERT_TRUE(m.ok()) << m.status().message();
+  const auto four = m->Apply(m->Uniform(Precision::kInt4Weights));
+  ASSERT_TRUE(four.ok()) << four.status().message();
+  EXPECT_EQ(four->report.integer_layers, 2);
+  EXPECT_EQ(four->report.quantizable_layers, 2);
+  ExpectCounted(four->report);
 }
 
 TEST(MixedModel, MatMulNBitsTakesThePlaceOfAProduct) {
