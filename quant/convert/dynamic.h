@@ -1,10 +1,10 @@
 #pragma once
 /// Dynamic INT8: weights are s8 constants, activations are quantized as they come. No data needed.
 ///
-///   MatMul, Gemm   DynamicQuantizeLinear -> MatMulInteger -> Cast -> Mul(x_scale * w_scale) [->
-///   Add] Conv           DynamicQuantizeLinear -> ConvInteger   -> Cast -> Mul(x_scale * w_scale)
-///   [-> Add] LSTM           com.microsoft DynamicQuantizeLSTM GRU, RNN       s8 weights through
-///   DequantizeLinear; computed in f32 (no dynamic form exists)
+///   MatMul, Gemm DynamicQuantizeLinear -> MatMulInteger -> Cast -> Mul(x_scale * w_scale) [-> Add]
+///   Conv         DynamicQuantizeLinear -> ConvInteger -> Cast -> Mul(x_scale * w_scale) [-> Add]
+///   LSTM         com.microsoft DynamicQuantizeLSTM
+///   GRU, RNN     s8 weights through DequantizeLinear; computed in f32 (no dynamic form exists)
 ///
 /// Laws: one DynamicQuantizeLinear per value however many layers read it. Weights are symmetric
 /// with a scale per output channel. A step of x is (max - min) / 255 of the whole tensor, so

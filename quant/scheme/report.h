@@ -12,10 +12,15 @@ namespace infer {
 struct QuantizedLayer {
   std::string name;  ///< node name, or its first result's
   std::string op;    ///< with what is computed along: "Conv+Relu"
-  /// "int8" (computed in integers), "int4", "int2", "int8-weights" (weights only) or "f32".
+  /// "int8" (computed in integers), "f16", "bf16" (computed in them) or "f32". Weights only, else
+  /// computed in f32: "int2", "int4", "int8-weights", "f16-weights", "int4-weights" and
+  /// "int4-weights-256" (blocks of 64 and 256). "int8-nbits", "int4-nbits": MatMulNBits, whose
+  /// kernels may round activations.
   std::string precision;
-  bool quantizable = false;         ///< the mode covers the operator
-  std::string reason;               ///< why f32; "" for all else
+  bool quantizable = false;  ///< the mode covers the operator
+  /// Why f32; why "int8-weights" where the mode would compute in integers; of a policy why this
+  /// precision, where something was decided. "" for all else.
+  std::string reason;
   int64_t weight_bytes_before = 0;  ///< weights and bias as constants of the node
   int64_t weight_bytes_after = 0;   ///< the same with scales and zero points
   bool per_channel = false;
