@@ -122,6 +122,11 @@ class BenchLoad(BenchTestCase):
         report, _ = self.interrupted("infer-bench", "soak", *ONE, "--window", 0.1, after=3)
         self.assertGreater(len(report["windows"]), 5)
 
+    def test_a_batch_of_nothing(self):
+        for command in ("load", "soak"):
+            done = self.expect(2, "infer-bench", command, MODEL, "--set", "batch=0", "--duration", 0.3, "--threads", 1)
+            self.assertIn("no samples", done.stderr)
+
     def test_usage(self):
         for args, text in ((["--rate", 5, "--concurrency", 2], "open loop"), (["--scenario", "server"], "--target-latency"),
                            (["--curve", "--rate", 3], "no --rate"),

@@ -145,14 +145,22 @@ class CliQuantize(CliTestCase):
         for v in json.loads((folder / "variants.json").read_text()):
             self.assertEqual((v["accuracy_score"], v["accuracy_metric"]), (None, None))
 
+    def test_sweep_to_a_folder_that_is_no_text(self):
+        folder = os.fsencode(self.dir) + b"/v\xff"
+        done = subprocess.run([str(BIN / "infer-opt"), "sweep", str(MODEL), "-o", folder], capture_output=True, timeout=300)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn(b"no UTF-8", done.stderr)
+        self.assertFalse(os.path.exists(folder))
+
     def test_sweep_with_a_fixed_extent(self):
         folder = self.dir / "variants"
         report = self.report(0, "infer-opt", "sweep", MODEL, "--set", "batch=1", "--threads", 1, "-o", folder,
                              "--only", "fp16", "--data", DEMO / "eval_images.npy", "--preprocess", PREPROCESS,
-                             "--samples", 20)
-        self.assertEqual([(v["id"], v["made"]) for v in report["variants"]], [("fp32", True), ("fp16", True)])
+                             "--samples", 20, "--variant", "mine=weight-only --bits 8")
+        self.assertEqual([(v["id"], v["made"]) for v in report["variants"]],
+                         [("fp32", True), ("fp16", True), ("mine", True)])
         self.assertEqual([v["accuracy_metric"] for v in json.loads((folder / "variants.json").read_text())],
-                         ["cosine", "cosine"])
+                         ["cosine"] * 3)
 
     def test_interrupted_sweep(self):
         folder = self.dir / "variants"
@@ -243,7 +251,9 @@ class CliQuantize(CliTestCase):
         data = ["--data", DEMO / "calib_images.npy"]
         calib = ["--calib", DEMO / "calib_images.npy", "--no-verify", "--preprocess", PREPROCESS]
         for args in ([*data, *eval_alone], [*data, *calib], [*calib, "--max-drop", "1%"], [*calib, "--max-size", "1MB"],
-                     [*calib, "--min-speedup", "1.2x"], [*calib, "--mixed", "--min-sqnr", 20]):
+                     [*calib, "--min-speedup", "1.2x"], [*calib, "--mixed", "--min-sqnr", 20],
+                     [*calib, "--labels", DEMO / "calib_labels.csv"], [*calib, "--eval-labels", DEMO / "eval_labels.csv"],
+                     [*calib, "--samples", 10], ["--mode", "fp16", "--calib-labels", DEMO / "calib_labels.csv"]):
             self.expect(2, "infer-opt", "quantize", MODEL, "-o", self.dir / "o.onnx", *args)
         self.assertFalse((self.dir / "o.onnx").exists())
 

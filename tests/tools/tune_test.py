@@ -113,6 +113,18 @@ class Tune(BenchTestCase):
         self.assertIn("loses 2 points", by_variant[fp16]["reason"])
         report, _ = self.tune(*tune, "--max-drop", "0.1%")
         self.assertEqual([c["fate"] for c in report["candidates"]], ["chosen", "inaccurate", "inaccurate"])
+        # What was measured is of these files and of this model alone.
+        kept = (moved / "int8.onnx").read_bytes()
+        (moved / "int8.onnx").write_bytes((moved / "fp16.onnx").read_bytes())
+        done = self.bench(*tune, code=3)
+        self.assertIn("not the file that was measured", done.stderr)
+        (moved / "int8.onnx").write_bytes(kept)
+        done = self.expect(3, "infer-bench", "tune", moved / "fp16.onnx", *tune)
+        self.assertIn("not the model whose variants are listed", done.stderr)
+        listed["fp32"]["accuracy_score"] = 7
+        path.write_text(json.dumps(list(listed.values())))
+        self.bench(*tune, code=3)
+        listed["fp32"]["accuracy_score"] = 0.9
         # Without a measured accuracy the outputs decide.
         for key, value in ("accuracy_metric", "cosine"), ("accuracy_score", None):
             listed["int8"][key] = value

@@ -192,7 +192,7 @@ double MedianOf(const std::vector<ColdStart>& starts, F field) {
 Result<std::vector<ColdStart>> MeasureColdStarts(const std::string& path,
                                                  const SessionOptions& options,
                                                  const ColdOptions& cold) {
-  const std::string request = RequestOf(options).dump();
+  const std::string request = JsonText(RequestOf(options), -1);
   std::vector<ColdStart> starts;
   const auto begin = Clock::now();
   while (static_cast<int>(starts.size()) < cold.starts) {

@@ -61,13 +61,17 @@ Json NewReport(const Context& context, std::string_view schema) {
   return r;
 }
 
+std::string JsonText(const Json& j, int indent) {
+  return j.dump(indent, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
 std::string ReportText(const Context& context, Json report) {
   report["warnings"] = context.warnings();
   Json timings = Json::array();
   for (const auto& [step, ms] : context.step_times())
     timings.push_back({{"step", step}, {"ms", ms}});
   report["timings"] = std::move(timings);
-  return report.dump(2, ' ', false, nlohmann::detail::error_handler_t::replace) + "\n";
+  return JsonText(report, 2);
 }
 
 Status WriteReport(Context& context, Json report) {

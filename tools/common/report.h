@@ -21,6 +21,8 @@ Status WriteReport(Context& context, Json report);
 
 /// A double that JSON can hold: infinities and NaN become "inf", "-inf", "nan".
 Json JsonNumber(double v);
+/// Indented, with a line feed at the end; bytes that are no UTF-8 become U+FFFD, as in reports.
+std::string JsonText(const Json& j, int indent);
 Json ToJson(const Summary& s);
 Json ToJson(const MemoryInfo& m);
 Json ToJson(const Cost& c);

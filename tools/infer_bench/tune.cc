@@ -129,7 +129,7 @@ class TuneCommand : public Command {
     std::vector<VariantFile> files;
     for (const std::string& path : variants_) files.push_back({.path = path, .accuracy_loss = {}});
     if (!variants_json_.empty()) {
-      INFER_ASSIGN(const std::vector<VariantFile> listed, ReadVariants(variants_json_));
+      INFER_ASSIGN(const std::vector<VariantFile> listed, ReadVariants(variants_json_, path_));
       files.insert(files.end(), listed.begin(), listed.end());
     }
     return SettingsOf(grid_, lanes_, cores, files);

@@ -59,12 +59,14 @@ class SweepCommand : public Command {
     flags_.Declare(o);
     o.Share("--max-drop", &max_drop_, "Loss of top-1 that a recommended variant may have (0.5%)");
     o.Value("--budget", &budget_, "Time for the search of the mixed variant: 90s, 10min or 1h");
-    o.Values("--only", &only_, "Only these variants, by id");
+    o.Values("--only", &only_, "Only these variants, by id, and those of --variant");
     o.Values("--variant", &extra_, "One more: 'ID=MODE --option value', as of quantize --mode");
   }
 
   Result<ExitCode> Run(Context& context) override {
     if (folder_.empty()) return InvalidArgument("-o FOLDER is missing");
+    if (Json::parse(JsonText(folder_, -1)) != folder_)
+      return InvalidArgument("-o: a name that is no UTF-8 cannot stand in variants.json");
     INFER_TRY(ParseBudget("--budget", budget_).status());
     INFER_ASSIGN(const std::vector<VariantSpec> specs, Specs());
     context.Step("import");
@@ -74,6 +76,7 @@ class SweepCommand : public Command {
     if (failed) return IoError(Cat(folder_, ": ", failed.message()));
     report_ = NewReport(context, "infer-opt/sweep@1");
     report_["model"] = infer::ToJson(model, path_);
+    model_sha256_ = model.info.sha256;
     INFER_TRY(SplitData(context, model.graph));
     SetLaneBudget(device_.threads > 0 ? device_.threads : AvailableCores());
     INFER_ASSIGN(backend_, MakeBackend(device_.device));
@@ -87,7 +90,9 @@ class SweepCommand : public Command {
       INFER_TRY(WriteSoFar());
     }
     context.Print(ToText(variants_, Recommend(variants_)));
-    context.PrintLine(Cat("wrote ", variants_.size(), " variants, variants.json, sweep.json and ",
+    const auto made = std::count_if(variants_.begin(), variants_.end(),
+                                    [](const Variant& v) { return v.made(); });
+    context.PrintLine(Cat("wrote ", made, " variants, variants.json, sweep.json and ",
                           "sweep.html to ", folder_));
     INFER_TRY(WriteReport(context, report_));
     // What ends measures anew the next time.
@@ -107,6 +112,7 @@ class SweepCommand : public Command {
   Result<std::vector<VariantSpec>> Specs() const {
     const std::vector<std::string> modes = ModeNames();
     std::vector<VariantSpec> all = PresetVariants(modes, budget_);
+    const size_t presets = all.size();
     for (const std::string& text : extra_) {
       INFER_ASSIGN(VariantSpec spec, ParseVariant(text, modes));
       for (const VariantSpec& other : all)
@@ -120,9 +126,14 @@ class SweepCommand : public Command {
         for (const VariantSpec& s : all) ids.push_back(s.id);
         return InvalidArgument(Cat("--only ", id, ": there is ", Join(ids, ", ")));
       }
+    const std::vector<VariantSpec> extra(all.begin() + static_cast<ptrdiff_t>(presets), all.end());
+    const auto is_extra = [&](const std::string& id) {
+      return std::any_of(extra.begin(), extra.end(), [&](const auto& s) { return s.id == id; });
+    };
     if (!only_.empty())
       std::erase_if(all, [&](const VariantSpec& s) {
-        return !s.mode.empty() && std::count(only_.begin(), only_.end(), s.id) == 0;
+        return !s.mode.empty() && std::count(only_.begin(), only_.end(), s.id) == 0 &&
+               !is_extra(s.id);
       });
     return all;
   }
@@ -302,12 +313,12 @@ class SweepCommand : public Command {
     report_["recommended"] = {{"id", r.id}, {"why", r.why}};
     const fs::path folder(folder_);
     INFER_TRY(WriteFileAtomically((folder / "variants.json").string(),
-                                  VariantsJson(variants_).dump(1) + "\n"));
-    INFER_TRY(WriteFileAtomically((folder / "sweep.json").string(), report_.dump(1) + "\n"));
+                                  JsonText(VariantsJson(variants_, model_sha256_), 1)));
+    INFER_TRY(WriteFileAtomically((folder / "sweep.json").string(), JsonText(report_, 1)));
     return WriteFileAtomically((folder / "sweep.html").string(), SweepPage(report_));
   }
 
-  std::string path_, folder_, budget_ = "5min";
+  std::string path_, folder_, budget_ = "5min", model_sha256_;
   ModelOptions model_;
   DeviceOptions device_;
   DataFlags data_;

@@ -135,9 +135,22 @@ TEST(Saved, LengthsBoundBySeqAreSeriesOfTheirOwn) {
   EXPECT_EQ(r.series[0].label, "m.onnx threads=1 seq={\"length\":64}");
   EXPECT_EQ(r.series[1].label, "m.onnx threads=1 seq={\"length\":128}");
   EXPECT_EQ(r.series[2].label, "m.onnx threads=1");
-  const auto merged = Merge({r, r});
+  SavedReport again = r;
+  again.content ^= 1;
+  const auto merged = Merge({r, again});
   ASSERT_TRUE(merged.ok());
   for (const SavedSeries& s : merged->series) EXPECT_EQ(s.starts_ms.size(), 2u) << s.label;
+}
+
+TEST(Saved, ACopyOfAReportIsNoOtherStart) {
+  const SavedReport r = ReadRun({Json::object()});
+  EXPECT_EQ(Merge({r, r}).status().code(), Code::kInvalidArgument);
+}
+
+TEST(Saved, RunsWithoutColdStartsAreRead) {
+  const SavedReport r = ReadRun({{{"cold", nullptr}}});
+  ASSERT_EQ(r.series.size(), 1u);
+  EXPECT_EQ(r.series[0].label, "m.onnx threads=1");
 }
 
 TEST(Saved, OnlyUnusualSettingsAreTold) {

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "lib/support/file.h"
+#include "lib/support/hash.h"
 #include "lib/support/readable.h"
 #include "lib/support/statistics.h"
 #include "lib/support/strings.h"
@@ -80,8 +81,9 @@ void ReadRun(const Json& report, SavedReport& out) {
     const std::vector<double> steady = Times(r.value("samples_ms", Json()));
     if (!steady.empty())
       out.series.push_back({label, model, {Quantile(steady, 0.5)}, steady, settings});
+    const Json starts = r.value("cold", Json());  // null: none were asked for
     const std::vector<double> cold =
-        Times(r.value("cold", Json::object()).value("samples_ms", Json()));
+        starts.is_object() ? Times(starts.value("samples_ms", Json())) : std::vector<double>();
     if (!cold.empty()) out.series.push_back({label + " cold", model, cold, {}, settings});
   }
 }
@@ -227,6 +229,7 @@ Result<SavedReport> ReadSavedReport(const std::string& path, size_t side) {
   if (!report.is_object()) return InvalidModel(Cat(path, ": no JSON object"));
   SavedReport out;
   out.path = path;
+  out.content = HashBytes(text.data(), text.size());
   try {
     out.machine = MachineOf(report);
     const std::string schema = Text(report, "/schema");
@@ -253,8 +256,11 @@ Result<SavedReport> ReadSavedReport(const std::string& path, size_t side) {
 Result<SavedReport> Merge(std::vector<SavedReport> reports) {
   const std::set<std::string> shared = SharedLabels(reports);
   SavedReport all = std::move(reports.front());
+  std::set<uint64_t> seen = {all.content};
   for (size_t i = 1; i < reports.size(); ++i) {
     const SavedReport& r = reports[i];
+    if (r.content != 0 && !seen.insert(r.content).second)
+      return InvalidArgument(Cat(r.path, ": the same report twice is one measurement"));
     if (r.format != all.format || r.machine != all.machine)
       return InvalidArgument(Cat(r.path, " and ", all.path, ": of another kind or machine"));
     INFER_TRY(AddStarts(r, shared, all));

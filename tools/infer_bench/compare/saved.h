@@ -31,6 +31,7 @@ struct SavedReport {
   std::string path, format;  ///< the schema, or "google-benchmark"
   Json machine;              ///< what has to be equal on both sides
   std::vector<SavedSeries> series;
+  uint64_t content = 0;  ///< hash of the file's bytes; 0: of none
 };
 
 /// Of `compare`: `side` 0 is its A, 1 its B. A report of interrupted work is read as far as it
@@ -38,7 +39,8 @@ struct SavedReport {
 Result<SavedReport> ReadSavedReport(const std::string& path, size_t side);
 
 /// Reports of one side as one: starts of equal labels together. Where one of the reports has
-/// several series of a label, those of equal models are together, in order. Pre: not empty.
+/// several series of a label, those of equal models are together, in order. InvalidArgument: they
+/// are of several devices, or one is another's copy. Pre: not empty.
 Result<SavedReport> Merge(std::vector<SavedReport> reports);
 
 struct SavedPair {

@@ -10,7 +10,8 @@ Result<std::unique_ptr<ModelEngine>> ModelEngine::Make(std::shared_ptr<const Pro
                                                        const std::vector<Datum>& inputs,
                                                        int64_t batch, int lanes,
                                                        std::stop_token stop) {
-  INFER_CHECK(lanes > 0 && batch > 0);
+  INFER_CHECK(lanes > 0);
+  if (batch <= 0) return InvalidArgument("a batch of 0 has no samples to answer");
   std::unique_ptr<ModelEngine> engine(new ModelEngine(std::move(program), batch, std::move(stop)));
   for (int i = 0; i < lanes; ++i) {
     INFER_ASSIGN(auto run, engine->program_->NewContext());

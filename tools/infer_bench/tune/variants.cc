@@ -30,14 +30,25 @@ std::optional<double> ScoreOf(const Json& variant) {
 
 bool IsVariant(const Json& j) {
   const auto is_text = [&](const char* name) { return j.contains(name) && j.at(name).is_string(); };
-  return j.is_object() && is_text("path") && is_text("quantization");
+  for (const char* name : {"path", "quantization", "sha256", "model_sha256"})
+    if (!j.is_object() || !is_text(name)) return false;
+  const std::optional<double> score = ScoreOf(j);
+  return !score || (*score >= 0 && *score <= 1);
+}
+
+/// What was measured is of the bytes with one of these digests.
+Status CheckIs(const std::string& path, std::initializer_list<Json> digests, const char* what) {
+  INFER_ASSIGN(const auto file, InputFile::Open(path));
+  INFER_ASSIGN(const Json found, Sha256Of(*file));
+  const bool known = std::find(digests.begin(), digests.end(), found) != digests.end();
+  return known ? Status() : InvalidModel(Cat(path, ": ", what));
 }
 
 bool IsAsItCame(const Json& variant) { return variant.at("quantization") == "none"; }
 
 }  // namespace
 
-Result<std::vector<VariantFile>> ReadVariants(const std::string& path) {
+Result<std::vector<VariantFile>> ReadVariants(const std::string& path, const std::string& model) {
   INFER_ASSIGN(const std::string text, ReadFile(path, kMostBytes));
   const auto list = ParseJson(text);
   const bool whole =
@@ -46,12 +57,15 @@ Result<std::vector<VariantFile>> ReadVariants(const std::string& path) {
   const auto golden = std::find_if(list->begin(), list->end(), IsAsItCame);
   if (golden == list->end())
     return InvalidModel(Cat(path, ": no variant is the model as it came (quantization \"none\")"));
+  INFER_TRY(CheckIs(model, {golden->at("model_sha256"), golden->at("sha256")},
+                    "not the model whose variants are listed"));
   const std::optional<double> whole_score = ScoreOf(*golden);
   std::vector<VariantFile> out;
   for (const Json& variant : *list) {
     if (IsAsItCame(variant)) continue;
     VariantFile file{.path = FileOf(path, variant.at("path").get<std::string>()),
                      .accuracy_loss = {}};
+    INFER_TRY(CheckIs(file.path, {variant.at("sha256")}, "not the file that was measured"));
     if (const auto score = ScoreOf(variant); score && whole_score)
       file.accuracy_loss = *whole_score - *score;
     out.push_back(std::move(file));

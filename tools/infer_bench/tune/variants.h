@@ -15,8 +15,10 @@ struct VariantFile {
 };
 
 /// The variants of a variants.json of `infer-opt sweep`, but for the model as it came. Files are
-/// looked for beside it by their names, else where it says. InvalidModel: the file is none such, or
-/// has no model as it came. Io: it cannot be read.
-Result<std::vector<VariantFile>> ReadVariants(const std::string& path);
+/// looked for beside it by their names, else where it says.
+///
+/// InvalidModel: the file is none such, or has no model as it came; `model` is neither that nor
+/// what it was made of; a file is not the one that was measured. Io: one of them cannot be read.
+Result<std::vector<VariantFile>> ReadVariants(const std::string& path, const std::string& model);
 
 }  // namespace infer::bench

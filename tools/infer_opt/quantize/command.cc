@@ -171,6 +171,8 @@ class QuantizeCommand : public Command {
     report["mode"] = mode.name();
     INFER_ASSIGN(QuantizeReport done, mode.Quantize(job, model.graph, report));
     for (const std::string& w : done.warnings) context.Warn(w);
+    if (done.weight_bytes_after > done.weight_bytes_before)
+      context.Warn("the weights take more bytes than before: some are stored in two forms");
     report["quantization"] = ToJson(done);
     context.Print(Summary(done));
     bool passed = true;
@@ -196,6 +198,11 @@ class QuantizeCommand : public Command {
  private:
   /// --calib and --eval, or --data split by seed. The report says which samples were what.
   Status SplitData(const Graph& g, bool needed, Json& report) {
+    for (const auto& [flags, name] :
+         {std::pair(&data_, ""), std::pair(&calib_, "calib-"), std::pair(&eval_, "eval-")})
+      if (!flags->given() && (!flags->labels.empty() || flags->max_samples > 0))
+        return InvalidArgument(Cat("--", name, flags->labels.empty() ? "samples" : "labels",
+                                   ": without the data that it is of"));
     if (!data_.given() && !calib_.given() && !needed) return EvaluationAlone(g, report);
     const bool parts = calib_.given() || eval_.given();
     if (data_.given() ? parts : !calib_.given())

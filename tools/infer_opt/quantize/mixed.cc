@@ -155,7 +155,7 @@ class MixedMode : public QuantizeMode {
     INFER_ASSIGN(MixedGraph made, model.Apply(policy));
     report["policy"] = PolicyJson(policy, model);
     if (!save_policy_.empty())
-      INFER_TRY(WriteFileAtomically(save_policy_, report["policy"].dump(1) + "\n"));
+      INFER_TRY(WriteFileAtomically(save_policy_, JsonText(report["policy"], 1)));
     made.report.warnings.insert(made.report.warnings.end(), warnings_.begin(), warnings_.end());
     g = std::move(made.graph);
     return std::move(made.report);

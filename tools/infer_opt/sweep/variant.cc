@@ -196,7 +196,7 @@ Json ToJson(const Variant& v, const Variant& golden, bool recommended) {
   return j;
 }
 
-Json VariantsJson(const std::vector<Variant>& variants) {
+Json VariantsJson(const std::vector<Variant>& variants, const std::string& model_sha256) {
   Json out = Json::array();
   for (const Variant& v : variants) {
     if (!v.made()) continue;
@@ -214,6 +214,8 @@ Json VariantsJson(const std::vector<Variant>& variants) {
     j["accuracy_metric"] = !known                                       ? Json(nullptr)
                            : v.measured.at("accuracy").contains("task") ? Json("top-1")
                                                                         : Json("cosine");
+    j["sha256"] = v.measured.at("sha256");
+    j["model_sha256"] = model_sha256;
     out.push_back(std::move(j));
   }
   return out;

@@ -66,8 +66,8 @@ Recommendation Recommend(const std::vector<Variant>& variants);
 
 Json ToJson(const Variant& v, const Variant& golden, bool recommended);
 /// For a server that picks a variant: [{id, path, dtype, quantization, size_mb, latency_ms,
-/// peak_memory_mb, accuracy_score, accuracy_metric}].
-Json VariantsJson(const std::vector<Variant>& variants);
+/// peak_memory_mb, accuracy_score, accuracy_metric, sha256, model_sha256}].
+Json VariantsJson(const std::vector<Variant>& variants, const std::string& model_sha256);
 std::string ToText(const std::vector<Variant>& variants, const Recommendation& r);
 /// A page that needs nothing else: plots and table of a report's "variants".
 std::string SweepPage(const Json& report);
