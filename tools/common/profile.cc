@@ -8,6 +8,7 @@
 #include "lib/support/parallel.h"
 #include "lib/support/readable.h"
 #include "lib/support/strings.h"
+#include "tools/common/report.h"
 
 namespace infer {
 namespace {
@@ -247,7 +248,7 @@ std::string ChromeTrace(const std::vector<ModelProfile>& profiles) {
     }
   }
   const Json trace = {{"displayTimeUnit", "ms"}, {"traceEvents", std::move(events)}};
-  return trace.dump(1, ' ', false, nlohmann::detail::error_handler_t::replace) + "\n";
+  return JsonText(trace, 1);
 }
 
 void ProfileOptions::Declare(Options& options) {

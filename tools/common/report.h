@@ -21,7 +21,8 @@ Status WriteReport(Context& context, Json report);
 
 /// A double that JSON can hold: infinities and NaN become "inf", "-inf", "nan".
 Json JsonNumber(double v);
-/// Indented, with a line feed at the end; bytes that are no UTF-8 become U+FFFD, as in reports.
+/// What is written of JSON: with a line feed at the end, U+FFFD for bytes that are no UTF-8.
+/// `indent` -1: a line.
 std::string JsonText(const Json& j, int indent);
 Json ToJson(const Summary& s);
 Json ToJson(const MemoryInfo& m);

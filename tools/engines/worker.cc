@@ -16,6 +16,7 @@
 
 #include "lib/support/file.h"
 #include "lib/support/strings.h"
+#include "tools/common/report.h"
 
 namespace infer::peers {
 namespace {
@@ -189,8 +190,7 @@ Result<std::string> Worker::ReadLine(double timeout_s, const std::stop_token& st
 
 Result<Json> Worker::Ask(const Json& request, double timeout_s, const std::stop_token& stop) {
   if (!alive()) return Fail(failure_.text.empty() ? "has ended" : failure_.text);
-  const std::string line =
-      request.dump(-1, ' ', false, nlohmann::detail::error_handler_t::replace) + "\n";
+  const std::string line = JsonText(request, -1);
   for (size_t done = 0; done < line.size();) {
     const ssize_t n = ::write(in_, line.data() + done, line.size() - done);
     if (n < 0 && errno == EINTR) continue;

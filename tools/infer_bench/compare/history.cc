@@ -15,6 +15,7 @@
 #include "lib/support/statistics.h"
 #include "lib/support/strings.h"
 #include "tools/common/parse_json.h"
+#include "tools/common/report.h"
 
 namespace infer {
 namespace {
@@ -107,7 +108,7 @@ Status AppendHistory(const std::string& path, const HistoryEntry& e) {
                   {"starts", e.starts}, {"series", e.series}};
   const LockedFile file(path, O_RDWR | O_CREAT | O_APPEND, LOCK_EX);
   if (file.fd() < 0) return Failed(path);
-  std::string line = j.dump(-1, ' ', false, nlohmann::detail::error_handler_t::replace) + "\n";
+  std::string line = JsonText(j, -1);
   struct stat s;
   if (fstat(file.fd(), &s) != 0) return Failed(path);
   char last = '\n';

@@ -17,6 +17,7 @@
 #include "lib/support/strings.h"
 #include "passes/pass/pipeline.h"
 #include "tools/common/model_options.h"
+#include "tools/common/report.h"
 #include "tools/common/streams.h"
 #include "tools/common/version.h"
 #include "tools/engines/wire.h"
@@ -184,9 +185,7 @@ int RunInferWorker() {
   const OpRegistry ops = AllOps();
   InferEngine engine(ops);
   for (std::string line; std::getline(std::cin, line);) {
-    const std::string answer =
-        AnswerLine(engine, line).dump(-1, ' ', false, nlohmann::detail::error_handler_t::replace);
-    if (!WriteStream(stdout, answer + "\n").ok()) return kExitIo;
+    if (!WriteStream(stdout, JsonText(AnswerLine(engine, line), -1)).ok()) return kExitIo;
   }
   return kExitOk;
 }

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "tools/bench/distribution.h"
+#include "tools/common/report.h"
 #include "tools/infer_bench/run/formats.h"
 
 namespace infer::bench {
@@ -110,7 +111,7 @@ std::string RunGbench(const Json& report) {
   size_t family = 0;
   for (const Json& result : report.at("results")) AddBenchmark(result, family++, benchmarks);
   const Json out = {{"context", ContextOf(report)}, {"benchmarks", std::move(benchmarks)}};
-  return out.dump(2, ' ', false, nlohmann::detail::error_handler_t::replace) + "\n";
+  return JsonText(out, 2);
 }
 
 }  // namespace infer::bench

@@ -1,6 +1,7 @@
 /// CSV, Markdown and lines of JSON.
 #include "lib/support/readable.h"
 #include "lib/support/strings.h"
+#include "tools/common/report.h"
 #include "tools/infer_bench/run/cell_rows.h"
 #include "tools/infer_bench/run/formats.h"
 
@@ -63,7 +64,7 @@ std::string RunMarkdown(const Json& report) {
 std::string JsonLine(std::string_view type, const Json& record) {
   Json line = {{"type", type}};
   line.update(record);
-  return line.dump(-1, ' ', false, nlohmann::detail::error_handler_t::replace) + "\n";
+  return JsonText(line, -1);
 }
 
 }  // namespace infer::bench

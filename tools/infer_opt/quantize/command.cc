@@ -172,7 +172,7 @@ class QuantizeCommand : public Command {
     INFER_ASSIGN(QuantizeReport done, mode.Quantize(job, model.graph, report));
     for (const std::string& w : done.warnings) context.Warn(w);
     if (done.weight_bytes_after > done.weight_bytes_before)
-      context.Warn("the weights take more bytes than before: some are stored in two forms");
+      context.Warn("the constants take more bytes than before");
     report["quantization"] = ToJson(done);
     context.Print(Summary(done));
     bool passed = true;
