@@ -151,7 +151,7 @@ Status QdqWriter::WriteWeights() {
     layer.precision = p.integer ? "int8" : "f32";
     layer.reason = p.reason;
     layer.quantizable = p.op != nullptr;
-    if (p.integer)
+    if (p.op != nullptr && p.integer)
       if (Status s = WriteLayerWeights(p, layer); !s.ok()) return std::move(s).In(layer.name);
     report_.layers.push_back(std::move(layer));
   }
