@@ -55,7 +55,7 @@ Ratio GeometricMean(const std::vector<StartRatios>& models) {
 std::string WordOf(const Ratio& r) {
   if (r.high < 1) return "faster";
   if (r.low > 1) return "slower";
-  return "no difference";
+  return r.high <= 1 + kSameWithin && r.low >= 1 / (1 + kSameWithin) ? "same" : "inconclusive";
 }
 
 Gate GateOf(const Ratio& r, double max_ratio) {
