@@ -1,5 +1,7 @@
 /// infer-bench load: a model under load. Closed and open loops, latency against load, MLPerf's
 /// scenarios.
+#include <cmath>
+
 #include "lib/support/file.h"
 #include "lib/support/readable.h"
 #include "lib/support/strings.h"
@@ -128,12 +130,26 @@ class LoadCommand : public Command {
     context.Step("capacity");
     INFER_ASSIGN(const LoadResult r, MeasureCapacity(*target.engine, capacity_s_, load_));
     report_["capacity"] = {{"queries_per_s", r.throughput_per_s()},
+                           {"samples_per_query", load_.samples_per_query},
                            {"seconds", r.seconds},
                            {"queries", r.answered},
                            {"service_ms", ToJson(r.service)}};
     if (r.throughput_per_s() <= 0 && !r.interrupted)
       return InvalidArgument("no query was answered: a longer --capacity-time");
     return r.throughput_per_s();
+  }
+
+  /// In samples per second. Queries of one run would measure how they are handed over where the
+  /// model takes microseconds, so they are made to last.
+  Result<double> OfflineCapacity(Context& context, LoadTarget& target) {
+    constexpr double kQuerySeconds = 0.1;
+    const auto batch = static_cast<double>(target.session.batch);
+    INFER_ASSIGN(const double runs_per_s, Capacity(context, target));
+    const double lasting = std::round(runs_per_s * kQuerySeconds);
+    if (lasting <= 1) return runs_per_s * batch;
+    load_.samples_per_query = static_cast<int64_t>(lasting * batch);
+    INFER_ASSIGN(const double queries_per_s, Capacity(context, target));
+    return queries_per_s * lasting * batch;
   }
 
   Result<ExitCode> MeasureCurve(Context& context, LoadTarget& target) {
@@ -187,8 +203,7 @@ class LoadCommand : public Command {
     const ScenarioRules rules = Rules();
     double samples_per_s = 0;
     if (rules.scenario == Scenario::kOffline) {
-      INFER_ASSIGN(const double queries_per_s, Capacity(context, target));
-      samples_per_s = queries_per_s * static_cast<double>(target.session.batch);
+      INFER_ASSIGN(samples_per_s, OfflineCapacity(context, target));
     }
     const LoadOptions load = LoadOf(rules, samples_per_s, load_);
     if (rules.scenario == Scenario::kOffline && samples_per_s > 0)
