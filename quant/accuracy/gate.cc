@@ -139,6 +139,10 @@ std::vector<GateResult> CheckGates(const AccuracyReport& report, const GateLimit
       r.message = Cat(Describe(r, "top-1 drop", kPercent), "; lost ", report.task->lost,
                       ", gained ", report.task->gained, " of ", report.task->samples,
                       " (McNemar p = ", Rounded(report.task->p_value(), 2), ")");
+      const double population = report.task->PopulationDropInterval().hi;
+      if (r.passed && population > r.limit)
+        r.message += Cat("; of all data up to ", Rounded(100 * population, 2),
+                         " % could be lost: the samples are few");
       results.push_back(std::move(r));
     } else {
       results.push_back(

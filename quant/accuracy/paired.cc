@@ -35,6 +35,29 @@ double SolveCdf(int64_t k, int64_t n, double target) {
   return 0.5 * (lo + hi);
 }
 
+constexpr double kNormal975 = 1.959963984540054;  // quantile of the standard normal distribution
+
+/// (lost - gained - n drop) over its standard deviation were `drop` the true one, with the
+/// likeliest odds of a gain given that (Tango 1998). Decreases in drop. Pre: n > 0, -1 < drop < 1.
+double DropScore(double lost, double gained, double n, double drop) {
+  const double b = -lost - gained + (2 * n - lost + gained) * drop;
+  const double c = -gained * drop * (1 - drop);
+  const double odds = (std::sqrt(std::max(0.0, b * b - 8 * n * c)) - b) / (4 * n);
+  const double variance = n * (2 * odds + drop * (1 - drop));
+  const double excess = lost - gained - n * drop;
+  if (variance <= 0) return excess == 0 ? 0 : std::copysign(HUGE_VAL, excess);
+  return excess / std::sqrt(variance);
+}
+
+/// The drop between `lo` and `hi` at which DropScore is `target`.
+double SolveDrop(double lost, double gained, double n, double lo, double hi, double target) {
+  for (int i = 0; i < 60; ++i) {
+    const double mid = 0.5 * (lo + hi);
+    (DropScore(lost, gained, n, mid) > target ? lo : hi) = mid;
+  }
+  return 0.5 * (lo + hi);
+}
+
 double Share(int64_t part, int64_t whole) {
   return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0;
 }
@@ -77,6 +100,13 @@ Interval PairedAccuracy::DropInterval(double confidence) const {
   const Interval odds = ClopperPearson(lost, lost + gained, confidence);
   const double scale = Share(lost + gained, samples);
   return {(2 * odds.lo - 1) * scale, (2 * odds.hi - 1) * scale};
+}
+
+Interval PairedAccuracy::PopulationDropInterval() const {
+  if (samples == 0) return {-1, 1};
+  const auto b = static_cast<double>(lost), c = static_cast<double>(gained),
+             n = static_cast<double>(samples);
+  return {SolveDrop(b, c, n, -1, drop(), kNormal975), SolveDrop(b, c, n, drop(), 1, -kNormal975)};
 }
 
 }  // namespace infer

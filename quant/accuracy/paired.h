@@ -34,6 +34,10 @@ struct PairedAccuracy {
   /// Of drop(), given the number of discordant samples: (2 CP(lost, lost+gained) - 1) * n /
   /// samples.
   Interval DropInterval(double confidence = 0.95) const;
+  /// Of the drop over all data that the samples were drawn from: the score interval of paired
+  /// proportions (Tango 1998, Statistics in Medicine 17:891). No sample changed, of n: z^2 / (n +
+  /// z^2) either way. [-1, 1] for no samples.
+  Interval PopulationDropInterval() const;
 };
 
 }  // namespace infer

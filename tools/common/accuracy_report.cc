@@ -111,7 +111,7 @@ Json ToJson(const AccuracyReport& r) {
                  {"max_error_ratio", JsonNumber(r.taps.max_error_ratio)}};
   if (r.task) {
     const PairedAccuracy& t = *r.task;
-    const Interval interval = t.DropInterval();
+    const Interval interval = t.DropInterval(), population = t.PopulationDropInterval();
     const auto share = [&](int64_t n) {
       return t.samples ? static_cast<double>(n) / static_cast<double>(t.samples) : 0.0;
     };
@@ -124,6 +124,7 @@ Json ToJson(const AccuracyReport& r) {
                  {"gained", t.gained},
                  {"drop", t.drop()},
                  {"drop_ci95", {interval.lo, interval.hi}},
+                 {"population_drop_ci95", {population.lo, population.hi}},
                  {"mcnemar_p", t.p_value()}};
   }
   return j;

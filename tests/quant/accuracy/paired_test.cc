@@ -74,5 +74,48 @@ TEST(PairedAccuracy, CountsAndInterval) {
   EXPECT_GT(ci.hi, 0.04);
 }
 
+/// The score of a true drop `d`, its odds of a gain by trying many.
+double ScoreOf(const PairedAccuracy& p, double d) {
+  const auto lost = static_cast<double>(p.lost), gained = static_cast<double>(p.gained),
+             n = static_cast<double>(p.samples);
+  const auto times_log = [](double k, double x) { return k > 0 ? k * std::log(x) : 0; };
+  double best = -HUGE_VAL, odds = 0;
+  constexpr int kSteps = 2000000;
+  for (int i = 0; i <= kSteps; ++i) {
+    const double low = std::max(0.0, -d), q = low + ((1 - d) / 2 - low) * i / kSteps;
+    const double likelihood =
+        times_log(lost, q + d) + times_log(gained, q) + times_log(n - lost - gained, 1 - 2 * q - d);
+    if (likelihood > best) best = likelihood, odds = q;
+  }
+  return (lost - gained - n * d) / std::sqrt(n * (2 * odds + d - d * d));
+}
+
+TEST(PairedAccuracy, PopulationIntervalIsWhereTheScoreIsTwoDeviations) {
+  for (const auto& [samples, lost, gained] :
+       {std::tuple(100, 7, 3), {500, 0, 4}, {44, 20, 0}, {1000, 30, 30}, {60, 1, 58}}) {
+    PairedAccuracy p{.samples = samples, .lost = lost, .gained = gained};
+    const Interval ci = p.PopulationDropInterval();
+    EXPECT_LT(ci.lo, p.drop());
+    EXPECT_GT(ci.hi, p.drop());
+    EXPECT_NEAR(ScoreOf(p, ci.lo), 1.96, 2e-3) << samples << " " << lost;
+    EXPECT_NEAR(ScoreOf(p, ci.hi), -1.96, 2e-3) << samples << " " << lost;
+    const PairedAccuracy swapped{.samples = samples, .lost = gained, .gained = lost};
+    EXPECT_NEAR(swapped.PopulationDropInterval().lo, -ci.hi, 1e-9);
+  }
+}
+
+TEST(PairedAccuracy, FewSamplesSayLittleOfAllData) {
+  for (const int64_t n : {1, 125, 10000}) {
+    const double bound = 3.841458821 / (static_cast<double>(n) + 3.841458821);
+    const Interval ci = PairedAccuracy{.samples = n}.PopulationDropInterval();
+    EXPECT_NEAR(ci.hi, bound, 1e-9);
+    EXPECT_NEAR(ci.lo, -bound, 1e-9);
+  }
+  EXPECT_EQ(PairedAccuracy{}.PopulationDropInterval(), (Interval{-1, 1}));
+  const PairedAccuracy all{.samples = 5, .lost = 5};
+  EXPECT_NEAR(all.PopulationDropInterval().hi, 1, 1e-9);
+  EXPECT_GT(all.PopulationDropInterval().lo, 0.1);
+}
+
 }  // namespace
 }  // namespace infer
