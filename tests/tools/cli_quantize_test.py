@@ -257,6 +257,14 @@ class CliQuantize(CliTestCase):
             self.expect(2, "infer-opt", "quantize", MODEL, "-o", self.dir / "o.onnx", *args)
         self.assertFalse((self.dir / "o.onnx").exists())
 
+    def test_options_of_another_mode_are_told(self):
+        out = self.dir / "o.onnx"
+        report = self.report(0, "infer-opt", "quantize", MODEL, "-o", out, "--mode", "bf16", "--bits", 4, "--asymmetric",
+                             "--keep-io", "off", "--observer", "kl")
+        self.assertEqual([w.split()[0] for w in report["warnings"]], ["--bits", "--asymmetric", "--observer"])
+        report = self.report(0, "infer-opt", "quantize", MODEL, "-o", out, "--mode", "weight-only", "--bits", 4)
+        self.assertEqual(report["warnings"], [])
+
     def test_quantize_other_types(self):
         size = os.path.getsize(MODEL)
         data = ["--data", DEMO / "eval_images.npy", "--labels", DEMO / "eval_labels.csv",

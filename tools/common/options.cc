@@ -139,6 +139,19 @@ void Options::Share(const std::string& names, double* target, const std::string&
       help);
 }
 
+Options::Given Options::Group(const std::function<void(Options&)>& declare) {
+  const size_t before = app_.get_options().size();
+  declare(*this);
+  std::vector<CLI::Option*> group = app_.get_options();
+  group.erase(group.begin(), group.begin() + static_cast<std::ptrdiff_t>(before));
+  return [group] {
+    std::vector<std::string> given;
+    for (const CLI::Option* option : group)
+      if (option->count() > 0) given.push_back(option->get_name());
+    return given;
+  };
+}
+
 namespace {
 
 /// What --config brought in.

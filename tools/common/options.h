@@ -2,6 +2,7 @@
 /// Options: how a command declares its command line. The parser behind it (CLI11) is seen by
 /// options.cc alone.
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -56,6 +57,10 @@ class Options {
               const std::vector<std::string>& choices, const std::string& help);
   /// "0.5%", "0.5 %" or "0.005": a share, 0 or more. `target` gets 0.005.
   void Share(const std::string& names, double* target, const std::string& help);
+  /// What `declare` declares is a group; tells, once the command line is parsed, which options of
+  /// it were given ("--bits").
+  using Given = std::function<std::vector<std::string>()>;
+  Given Group(const std::function<void(Options&)>& declare);
   /// Text of several lines for the end of --help.
   void Explain(std::string text) { explained_ += "\n" + std::move(text); }
   const std::string& explained() const { return explained_; }

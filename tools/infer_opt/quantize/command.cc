@@ -130,10 +130,11 @@ class QuantizeCommand : public Command {
     o.Choice("--mode", &mode_, names, "What to make, see below");
     o.Value("--format", &format_, "How it is written, one of the mode's; default: its first");
     o.Flag("--mixed", &mixed_, "The same as --mode mixed");
-    flags_.Declare(o);
+    calibration_given_ = o.Group([&](Options& group) { flags_.Declare(group); });
     o.Values("--include", &include_, "Only these nodes: glob, re:REGEX or op:TYPE");
     o.Values("--exclude", &exclude_, "Not these nodes: glob, re:REGEX or op:TYPE");
-    for (const auto& mode : modes_) mode->Declare(o);
+    for (const auto& mode : modes_)
+      modes_given_.push_back(o.Group([&](Options& group) { mode->Declare(group); }));
     gates_.Declare(o);
     o.Flag("--layers", &layers_, "Also compare inner values with the FP32 model");
     o.Flag("--no-verify", &no_verify_, "Do not compare with the FP32 model");
@@ -156,6 +157,7 @@ class QuantizeCommand : public Command {
     report["model"] = infer::ToJson(model, path_);
     if (mixed_) mode_ = "mixed";
     QuantizeMode& mode = Mode();
+    WarnOfOtherModesOptions(context, mode);
     INFER_TRY(SplitData(golden, mode.needs_data(), report));
     INFER_ASSIGN(auto backend, MakeBackend(device_.device));
     context.Step("calibrate and quantize");
@@ -196,6 +198,16 @@ class QuantizeCommand : public Command {
   }
 
  private:
+  void WarnOfOtherModesOptions(Context& context, const QuantizeMode& mode) const {
+    const auto warn = [&](const Options::Given& given, std::string_view of) {
+      for (const std::string& option : given())
+        context.Warn(Cat(option, " says nothing to --mode ", mode.name(), ": it is of ", of));
+    };
+    for (size_t i = 0; i < modes_.size(); ++i)
+      if (modes_[i]->name() != mode.declared_by()) warn(modes_given_[i], modes_[i]->name());
+    if (!mode.needs_data()) warn(calibration_given_, "modes that calibrate");
+  }
+
   /// --calib and --eval, or --data split by seed. The report says which samples were what.
   Status SplitData(const Graph& g, bool needed, Json& report) {
     for (const auto& [flags, name] :
@@ -367,6 +379,8 @@ class QuantizeCommand : public Command {
   DeviceOptions device_;
   DataFlags data_, calib_, eval_;
   CalibrationFlags flags_;
+  Options::Given calibration_given_;
+  std::vector<Options::Given> modes_given_;  ///< as modes_
   GateFlags gates_;
   Samples calibration_, evaluation_;
   std::vector<std::string> include_, exclude_;

@@ -44,6 +44,8 @@ class QuantizeMode {
   virtual std::string_view help() const = 0;  ///< half a line
   /// The mode's own options.
   virtual void Declare(Options& o) = 0;
+  /// The mode that declares them, where two share them.
+  virtual std::string_view declared_by() const { return name(); }
   /// What --format may say; the first is the default.
   virtual std::vector<std::string_view> formats() const { return {"qdq"}; }
   /// Whether Quantize cannot work without calibration data.

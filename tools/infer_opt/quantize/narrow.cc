@@ -23,6 +23,7 @@ class NarrowMode : public QuantizeMode {
   }
   bool needs_data() const override { return false; }
   std::vector<std::string_view> formats() const override { return {"float"}; }
+  std::string_view declared_by() const override { return "fp16"; }
   void Declare(Options& o) override {
     if (half())  // once for both
       o.Choice("--keep-io", &flags_->keep_io, {"on", "off"},
