@@ -25,12 +25,12 @@ double BinomialCdf(int64_t k, int64_t n, double p) {
   return std::min(sum, 1.0);
 }
 
-/// The p in [0, 1] at which the decreasing function BinomialCdf(k, n, .) equals `target`.
-double SolveCdf(int64_t k, int64_t n, double target) {
-  double lo = 0, hi = 1;
+/// The x in [lo, hi] at which the decreasing function `f` equals `target`.
+template <typename F>
+double SolveDecreasing(const F& f, double lo, double hi, double target) {
   for (int i = 0; i < 60; ++i) {
     const double mid = 0.5 * (lo + hi);
-    (BinomialCdf(k, n, mid) > target ? lo : hi) = mid;
+    (f(mid) > target ? lo : hi) = mid;
   }
   return 0.5 * (lo + hi);
 }
@@ -49,15 +49,6 @@ double DropScore(double lost, double gained, double n, double drop) {
   return excess / std::sqrt(variance);
 }
 
-/// The drop between `lo` and `hi` at which DropScore is `target`.
-double SolveDrop(double lost, double gained, double n, double lo, double hi, double target) {
-  for (int i = 0; i < 60; ++i) {
-    const double mid = 0.5 * (lo + hi);
-    (DropScore(lost, gained, n, mid) > target ? lo : hi) = mid;
-  }
-  return 0.5 * (lo + hi);
-}
-
 double Share(int64_t part, int64_t whole) {
   return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0;
 }
@@ -72,8 +63,11 @@ Interval ClopperPearson(int64_t successes, int64_t trials, double confidence) {
   INFER_CHECK(0 <= successes && successes <= trials && confidence > 0 && confidence < 1);
   const double tail = (1 - confidence) / 2;
   Interval r{0, 1};
-  if (successes > 0) r.lo = SolveCdf(successes - 1, trials, 1 - tail);
-  if (successes < trials) r.hi = SolveCdf(successes, trials, tail);
+  const auto at_most = [trials](int64_t k) {
+    return [k, trials](double p) { return BinomialCdf(k, trials, p); };
+  };
+  if (successes > 0) r.lo = SolveDecreasing(at_most(successes - 1), 0, 1, 1 - tail);
+  if (successes < trials) r.hi = SolveDecreasing(at_most(successes), 0, 1, tail);
   return r;
 }
 
@@ -104,9 +98,12 @@ Interval PairedAccuracy::DropInterval(double confidence) const {
 
 Interval PairedAccuracy::PopulationDropInterval() const {
   if (samples == 0) return {-1, 1};
-  const auto b = static_cast<double>(lost), c = static_cast<double>(gained),
-             n = static_cast<double>(samples);
-  return {SolveDrop(b, c, n, -1, drop(), kNormal975), SolveDrop(b, c, n, drop(), 1, -kNormal975)};
+  const auto score = [this](double true_drop) {
+    return DropScore(static_cast<double>(lost), static_cast<double>(gained),
+                     static_cast<double>(samples), true_drop);
+  };
+  return {SolveDecreasing(score, -1, drop(), kNormal975),
+          SolveDecreasing(score, drop(), 1, -kNormal975)};
 }
 
 }  // namespace infer

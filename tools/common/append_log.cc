@@ -125,7 +125,7 @@ const Json* AppendLog::Find(const std::string& key) const {
 
 Status AppendLog::Add(const std::string& key, const Json& value) {
   // Checked, and kept, as it reads back.
-  Json read = Json::parse(JsonText(value, 0));
+  Json read = Json::parse(JsonText(value, -1));
   const std::string check = CheckOf(key, read);
   INFER_TRY(Append(Json({{"key", key}, {"value", read}, {"check", check}}).dump() + "\n"));
   all_.insert_or_assign(key, std::move(read));
