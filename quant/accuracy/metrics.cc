@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lib/support/strings.h"
+#include "lib/support/student.h"
 
 namespace infer {
 namespace {
@@ -37,16 +38,6 @@ RowDifference Differ(std::span<const float> golden, std::span<const float> candi
   for (size_t i = 0; i < p.size(); ++i) kl += std::exp(p[i]) * (p[i] - q[i]);
   const auto b = static_cast<size_t>(best);
   return {std::max(kl, 0.0), std::exp(q[b]) - std::exp(p[b])};
-}
-
-/// 97.5 % quantile of Student's t: a table, then Fisher's expansion to the first order.
-double StudentT(int64_t degrees) {
-  constexpr double kTable[] = {12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306,
-                               2.262,  2.228, 2.201, 2.179, 2.160, 2.145, 2.131};
-  if (degrees <= static_cast<int64_t>(std::size(kTable)))
-    return kTable[static_cast<size_t>(degrees - 1)];
-  return 1.95996 + 2.37228 / static_cast<double>(degrees) +
-         2.8225 / static_cast<double>(degrees * degrees);
 }
 
 constexpr double kLeastBin = 1e-12, kBinGrowth = 1.02;
@@ -228,7 +219,8 @@ TensorMetrics TensorComparer::metrics() const {
     const double squares =
         std::max(0.0, powers_dd_ - 2 * ratio * powers_dr_ + ratio * ratio * powers_rr_);
     const double relative = std::sqrt(squares * k / (k - 1)) / sum_dd_;
-    const double half = 10 / std::log(10.0) * StudentT(m.samples - 1) * relative;
+    const double half =
+        10 / std::log(10.0) * StudentQuantile(0.95, static_cast<int>(m.samples - 1)) * relative;
     m.sqnr_interval = Interval{m.sqnr_db - half, m.sqnr_db + half};
   }
   if (sum_rr_ > 0 && sum_cc_ > 0)

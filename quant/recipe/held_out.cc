@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <numbers>
 
+#include "lib/support/student.h"
 #include "quant/accuracy/compare.h"
 
 namespace infer {
@@ -12,13 +12,6 @@ namespace infer {
 namespace {
 
 constexpr double kMostSpread = 4, kUnknownSpread = 2;
-
-/// Student's t, one-sided 95 %.
-double StudentT(size_t freedom) {
-  constexpr double kTable[] = {6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833};
-  if (freedom <= std::size(kTable)) return kTable[freedom - 1];
-  return 1.645 + 1.7 / static_cast<double>(freedom);
-}
 
 }  // namespace
 
@@ -45,7 +38,8 @@ double UpperBound(std::span<const double> noise, std::span<const double> signal)
   double squares = 0;
   for (const double l : logs) squares += (l - mean) * (l - mean);
   const double error = std::sqrt(squares * static_cast<double>(n - 1) / static_cast<double>(n));
-  return ratio * std::min(std::exp(StudentT(n - 1) * error), kMostSpread);
+  return ratio *
+         std::min(std::exp(StudentQuantile(0.9, static_cast<int>(n - 1)) * error), kMostSpread);
 }
 
 namespace {
