@@ -4,6 +4,7 @@
 /// An operator has one *canonical* form, the one that inference, kernels and passes see: the newest
 /// form in which what later opsets made an input is an input. Import lifts older forms to it
 /// (`lift`), export lowers it where an older opset is asked for (`lower`).
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -18,9 +19,31 @@
 namespace infer {
 
 /// FLOAT attributes are float in ONNX, so they are float here: export writes the same bits.
-using AttrValue = std::variant<std::monostate, int64_t, float, std::string, Tensor, ValueType,
-                               std::vector<int64_t>, std::vector<float>, std::vector<std::string>>;
-using AttrMap = std::map<std::string, AttrValue, std::less<>>;
+using AttrVariant =
+    std::variant<std::monostate, int64_t, float, std::string, Tensor, ValueType,
+                 std::vector<int64_t>, std::vector<float>, std::vector<std::string>>;
+/// The variant with its copies compiled once, as they are made in thousands of places.
+class AttrValue : public AttrVariant {
+ public:
+  using AttrVariant::AttrVariant;
+  AttrValue();
+  AttrValue(const AttrValue&);
+  AttrValue(AttrValue&&) noexcept;
+  AttrValue& operator=(const AttrValue&);
+  AttrValue& operator=(AttrValue&&) noexcept;
+  ~AttrValue();
+};
+/// Attributes by name; the map with its copies compiled once.
+class AttrMap : public std::map<std::string, AttrValue, std::less<>> {
+ public:
+  AttrMap();
+  AttrMap(std::initializer_list<value_type> values);
+  AttrMap(const AttrMap&);
+  AttrMap(AttrMap&&) noexcept;
+  AttrMap& operator=(const AttrMap&);
+  AttrMap& operator=(AttrMap&&) noexcept;
+  ~AttrMap();
+};
 bool operator==(const AttrMap& a, const AttrMap& b);  ///< tensors are compared bit by bit
 uint64_t HashOf(const AttrMap& attrs);
 

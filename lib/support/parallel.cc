@@ -174,7 +174,7 @@ int LaneLease::lanes() const { return CurrentLanes(); }
 
 int CurrentLanes() { return t_in_loop ? 1 : std::max(1, t_lanes); }
 
-void ParallelRanges(int64_t n, int64_t grain, const std::function<void(int64_t, int64_t)>& body) {
+void ParallelFor(int64_t n, int64_t grain, FunctionRef<void(int64_t, int64_t)> body) {
   INFER_CHECK(grain >= 1);
   if (n <= 0) return;
   const int lanes = CurrentLanes();

@@ -3,7 +3,8 @@
 /// A *lane* is one runnable thread. A run takes lanes (LaneLease) for its duration; loops inside it
 /// use at most those. Concurrent runs together never exceed the budget.
 #include <cstdint>
-#include <functional>
+
+#include "lib/support/function_ref.h"
 
 namespace infer {
 
@@ -32,16 +33,9 @@ class LaneLease {
 /// Lanes that a ParallelFor on this thread may use now: 1 without a lease and inside a loop body.
 int CurrentLanes();
 
-/// ParallelFor behind a type.
-void ParallelRanges(int64_t n, int64_t grain, const std::function<void(int64_t, int64_t)>& body);
-
 /// Calls body(begin, end) over disjoint ranges that cover [0, n), each at least `grain` long but
 /// the last. How the ranges are cut depends on the lanes, so a body must give the same bits for any
 /// cut: reductions are done within one index. Pre: grain >= 1. A body must not throw.
-template <typename F>
-void ParallelFor(int64_t n, int64_t grain, const F& body) {
-  // One captured reference fits into the function object: nothing is allocated.
-  ParallelRanges(n, grain, [&body](int64_t begin, int64_t end) { body(begin, end); });
-}
+void ParallelFor(int64_t n, int64_t grain, FunctionRef<void(int64_t, int64_t)> body);
 
 }  // namespace infer

@@ -21,31 +21,41 @@ enum class Code {
   kInternal,         ///< our bug
 };
 
+/// Success, or a code with a message. Success is one null pointer, for it is what nearly every call
+/// returns.
 class [[nodiscard]] Status {
  public:
   Status() = default;
-  Status(Code code, std::string message) : code_(code), message_(std::move(message)) {}
-  bool ok() const { return code_ == Code::kOk; }
-  Code code() const { return code_; }
-  const std::string& message() const { return message_; }
-  /// Prefixes where we were, outermost first: "after pass fold-x: node Gemm_3: ...".
-  Status In(std::string_view where) && {
-    if (!ok()) message_ = std::string(where) + ": " + message_;
-    return std::move(*this);
+  Status(Code code, std::string message);  ///< kOk: the message is dropped
+  Status(Status&& o) noexcept : failure_(std::exchange(o.failure_, nullptr)) {}
+  Status(const Status& o) : failure_(o.ok() ? nullptr : Copy(*o.failure_)) {}
+  Status& operator=(Status o) noexcept {
+    std::swap(failure_, o.failure_);
+    return *this;
   }
+  ~Status() {
+    if (!ok()) Delete(failure_);
+  }
+  bool ok() const { return !failure_; }
+  Code code() const;
+  const std::string& message() const;  ///< empty when ok()
+  /// Prefixes where we were, outermost first: "after pass fold-x: node Gemm_3: ...".
+  Status In(std::string_view where) &&;
 
  private:
-  Code code_ = Code::kOk;
-  std::string message_;
+  struct Failure;
+  static Failure* Copy(const Failure& f);
+  static void Delete(Failure* f);
+  Failure* failure_ = nullptr;  // owned
 };
 
-inline Status InvalidArgument(std::string m) { return {Code::kInvalidArgument, std::move(m)}; }
-inline Status InvalidModel(std::string m) { return {Code::kInvalidModel, std::move(m)}; }
-inline Status Unsupported(std::string m) { return {Code::kUnsupported, std::move(m)}; }
-inline Status IoError(std::string m) { return {Code::kIo, std::move(m)}; }
-inline Status ResourceExhausted(std::string m) { return {Code::kResource, std::move(m)}; }
-inline Status Cancelled(std::string m) { return {Code::kCancelled, std::move(m)}; }
-inline Status Internal(std::string m) { return {Code::kInternal, std::move(m)}; }
+Status InvalidArgument(std::string m);
+Status InvalidModel(std::string m);
+Status Unsupported(std::string m);
+Status IoError(std::string m);
+Status ResourceExhausted(std::string m);
+Status Cancelled(std::string m);
+Status Internal(std::string m);
 
 /// Prints "file:line: check failed: text" and aborts.
 [[noreturn]] void CheckFailed(const char* file, int line, const char* text);

@@ -4,17 +4,28 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
+#include <type_traits>
 
 namespace infer {
 namespace {
 
+/// Writes `v` to `out` and returns its length. Pre: room for 32 characters.
+template <typename T>
+size_t WriteNumber(T v, char* out) {
+  if constexpr (std::is_floating_point_v<T>) {
+    const std::string_view name = std::isnan(v)      ? "nan"
+                                  : std::isfinite(v) ? ""
+                                  : v < 0            ? "-inf"
+                                                     : "inf";
+    if (!name.empty()) return name.copy(out, name.size());
+  }
+  return static_cast<size_t>(std::to_chars(out, out + 32, v).ptr - out);
+}
+
 template <typename T>
 std::string FormatNumber(T v) {
-  if (std::isnan(v)) return "nan";
-  if (std::isinf(v)) return v < 0 ? "-inf" : "inf";
-  std::array<char, 64> buffer;
-  auto [end, ec] = std::to_chars(buffer.data(), buffer.data() + buffer.size(), v);
-  return std::string(buffer.data(), end);
+  char buffer[32];
+  return {buffer, WriteNumber(v, buffer)};
 }
 
 /// Matches one element of `pattern` (not '*') against `c`; returns its length, 0 for a mismatch.
@@ -36,6 +47,20 @@ size_t MatchOne(std::string_view pattern, char c) {
 
 std::string FormatFloat(float v) { return FormatNumber(v); }
 std::string FormatDouble(double v) { return FormatNumber(v); }
+
+TextPiece::TextPiece(float v) : text_(digits_, WriteNumber(v, digits_)) {}
+TextPiece::TextPiece(double v) : text_(digits_, WriteNumber(v, digits_)) {}
+void TextPiece::SetSigned(int64_t v) { text_ = {digits_, WriteNumber(v, digits_)}; }
+void TextPiece::SetUnsigned(uint64_t v) { text_ = {digits_, WriteNumber(v, digits_)}; }
+
+std::string Concatenate(std::initializer_list<const TextPiece*> pieces) {
+  size_t size = 0;
+  for (const TextPiece* p : pieces) size += p->text().size();
+  std::string out;
+  out.reserve(size);
+  for (const TextPiece* p : pieces) out += p->text();
+  return out;
+}
 
 std::optional<double> ParseDouble(std::string_view text) {
   if (!text.empty() && text[0] == '+') text.remove_prefix(1);

@@ -1,6 +1,7 @@
 #pragma once
 /// Small string helpers: concatenation, joining, splitting, number parsing. Locale-free.
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,30 +17,46 @@ std::string FormatDouble(double v);
 std::optional<double> ParseDouble(std::string_view text);
 std::optional<int64_t> ParseInt(std::string_view text);
 
-namespace strings_internal {
-inline void Append(std::string& out, std::string_view s) { out += s; }
-inline void Append(std::string& out, const char* s) { out += s; }
-inline void Append(std::string& out, char c) { out += c; }
-template <typename T>
-  requires std::is_arithmetic_v<T>
-void Append(std::string& out, T v) {
-  if constexpr (std::is_same_v<T, bool>)
-    out += v ? "true" : "false";
-  else if constexpr (std::is_same_v<T, float>)
-    out += FormatFloat(v);
-  else if constexpr (std::is_floating_point_v<T>)
-    out += FormatDouble(static_cast<double>(v));
-  else
-    out += std::to_string(v);
-}
-}  // namespace strings_internal
+/// What Cat and Join take: text, one character, a bool or a number, as text. Lives as long as what
+/// it was made of, so only as an argument.
+class TextPiece {
+ public:
+  TextPiece(std::string_view s) : text_(s) {}    // NOLINT: implicit on purpose, as all below
+  TextPiece(const std::string& s) : text_(s) {}  // NOLINT
+  TextPiece(const char* s) : text_(s) {}         // NOLINT
+  TextPiece(char c) : text_(digits_, 1) { digits_[0] = c; }  // NOLINT
+  TextPiece(float v);                                        // NOLINT
+  TextPiece(double v);                                       // NOLINT
+  template <typename T>
+    requires std::is_integral_v<T>
+  TextPiece(T v) {  // NOLINT
+    if constexpr (std::is_same_v<T, bool>)
+      text_ = v ? "true" : "false";
+    else if constexpr (std::is_signed_v<T>)
+      SetSigned(v);
+    else
+      SetUnsigned(v);
+  }
+  TextPiece(const TextPiece&) = delete;
+  TextPiece& operator=(const TextPiece&) = delete;
+  std::string_view text() const { return text_; }
+
+ private:
+  void SetSigned(int64_t v);
+  void SetUnsigned(uint64_t v);
+
+  std::string_view text_;
+  char digits_[32];  // of a number; text_ views them
+};
+
+/// The pieces one after another.
+std::string Concatenate(std::initializer_list<const TextPiece*> pieces);
 
 /// Cat("node ", name, ": rank ", 3) == "node conv1: rank 3".
 template <typename... Args>
 std::string Cat(const Args&... args) {
-  std::string out;
-  (strings_internal::Append(out, args), ...);
-  return out;
+  // A function of its own for the work: this is called from more than a thousand places.
+  return [](const auto&... pieces) { return Concatenate({&pieces...}); }(TextPiece(args)...);
 }
 
 /// Joins anything Cat takes with `separator` between elements.
@@ -50,7 +67,7 @@ std::string Join(const Range& range, std::string_view separator) {
   for (const auto& x : range) {
     if (!first) out += separator;
     first = false;
-    strings_internal::Append(out, x);
+    out += TextPiece(x).text();
   }
   return out;
 }

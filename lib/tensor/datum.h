@@ -26,11 +26,17 @@ struct MapDatum {
 
 class Datum {
  public:
-  Datum() = default;                     ///< an undefined tensor
-  Datum(Tensor t) : v_(std::move(t)) {}  // NOLINT: implicit on purpose
-  Datum(SequenceDatum s) : v_(std::make_shared<const SequenceDatum>(std::move(s))) {}  // NOLINT
-  Datum(OptionalDatum o) : v_(std::move(o)) {}                                         // NOLINT
-  Datum(MapDatum m) : v_(std::make_shared<const MapDatum>(std::move(m))) {}            // NOLINT
+  Datum();  ///< an undefined tensor
+  // Copied in thousands of places, so compiled once.
+  Datum(const Datum&);
+  Datum(Datum&&) noexcept;
+  Datum& operator=(const Datum&);
+  Datum& operator=(Datum&&) noexcept;
+  ~Datum();
+  Datum(Tensor t);         // NOLINT: implicit on purpose
+  Datum(SequenceDatum s);  // NOLINT
+  Datum(OptionalDatum o);  // NOLINT
+  Datum(MapDatum m);       // NOLINT
   bool is_tensor() const { return v_.index() == 0; }
   bool is_sequence() const { return v_.index() == 1; }
   bool is_optional() const { return v_.index() == 2; }

@@ -201,6 +201,16 @@ bool Dim::Refines(const Dim& o) const {
   return o.is_unknown() || *this == o || (is_static() && o.is_symbolic());
 }
 
+Shape::Shape() = default;
+Shape::Shape(const Shape&) = default;
+Shape::Shape(Shape&&) noexcept = default;
+Shape& Shape::operator=(const Shape&) = default;
+Shape& Shape::operator=(Shape&&) noexcept = default;
+Shape::~Shape() = default;
+Shape::Shape(std::vector<Dim> dims) : has_rank_(true), dims_(std::move(dims)) {}
+Shape::Shape(const Dims& dims) : has_rank_(true), dims_(dims.begin(), dims.end()) {}
+bool Shape::operator==(const Shape&) const = default;
+
 const Dim& Shape::operator[](int i) const {
   if (i < 0) i += rank();
   INFER_CHECK(i >= 0 && i < rank());

@@ -72,9 +72,15 @@ class Dim {
 /// An ordered list of extents, or "rank unknown".
 class Shape {
  public:
-  Shape() = default;                                                         ///< rank unknown
-  Shape(std::vector<Dim> dims) : has_rank_(true), dims_(std::move(dims)) {}  // NOLINT
-  explicit Shape(const Dims& dims) : has_rank_(true), dims_(dims.begin(), dims.end()) {}
+  Shape();                       ///< rank unknown
+  Shape(std::vector<Dim> dims);  // NOLINT: implicit on purpose
+  explicit Shape(const Dims& dims);
+  // Copied in thousands of places, so compiled once.
+  Shape(const Shape&);
+  Shape(Shape&&) noexcept;
+  Shape& operator=(const Shape&);
+  Shape& operator=(Shape&&) noexcept;
+  ~Shape();
   bool has_rank() const { return has_rank_; }
   int rank() const {  ///< Pre: has_rank()
     INFER_CHECK(has_rank_);
@@ -87,7 +93,7 @@ class Shape {
   Dims static_dims() const;  ///< Pre: is_static()
   /// Product of the extents; unknown when one is, 0 when one is 0.
   Dim num_elements() const;
-  bool operator==(const Shape&) const = default;
+  bool operator==(const Shape&) const;
   bool Refines(const Shape& o) const;
   /// Whether the extents that are known leave room for a tensor (CheckedNumElements; 0 counts as 1,
   /// lest it hide the others). True of an unknown rank.

@@ -99,6 +99,15 @@ uint64_t Buffer::ContentHash() const {
   return hash_;
 }
 
+Tensor::Tensor() = default;
+Tensor::Tensor(const Tensor&) = default;
+Tensor::Tensor(Tensor&&) noexcept = default;
+Tensor& Tensor::operator=(const Tensor&) = default;
+Tensor& Tensor::operator=(Tensor&&) noexcept = default;
+Tensor::~Tensor() = default;
+
+TensorType Tensor::type() const { return {dtype_, Shape(dims_)}; }
+
 Tensor::Tensor(DType dtype, Dims dims)
     : dtype_(dtype), dims_(std::move(dims)), num_elements_(CheckedNumElements(dims_).value_or(0)) {
   // What nothing can hold is memory that is not there, as what this machine cannot hold is.

@@ -80,7 +80,13 @@ INFER_DTYPE_OF(std::complex<double>, kC128)
 
 class Tensor {
  public:
-  Tensor() = default;  ///< dtype kUndefined, no data
+  Tensor();  ///< dtype kUndefined, no data
+  // Copied in thousands of places, so compiled once.
+  Tensor(const Tensor&);
+  Tensor(Tensor&&) noexcept;
+  Tensor& operator=(const Tensor&);
+  Tensor& operator=(Tensor&&) noexcept;
+  ~Tensor();
   /// Uninitialised contents (empty strings). Pre: dims >= 0 and their product fits.
   Tensor(DType dtype, Dims dims);
   /// Takes or borrows `buffer`. Pre: it holds at least the packed size and is aligned for dtype.
@@ -108,7 +114,7 @@ class Tensor {
   int64_t dim(int i) const { return dims_[static_cast<size_t>(i < 0 ? i + rank() : i)]; }
   int64_t num_elements() const { return num_elements_; }
   int64_t byte_size() const;  ///< 0 for strings
-  TensorType type() const { return {dtype_, Shape(dims_)}; }
+  TensorType type() const;
 
   /// Typed access. Pre: T stores dtype().
   template <typename T>

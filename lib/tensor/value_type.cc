@@ -4,6 +4,14 @@
 
 namespace infer {
 
+ValueType::ValueType() = default;
+ValueType::ValueType(const ValueType&) = default;
+ValueType::ValueType(ValueType&&) noexcept = default;
+ValueType& ValueType::operator=(const ValueType&) = default;
+ValueType& ValueType::operator=(ValueType&&) noexcept = default;
+ValueType::~ValueType() = default;
+ValueType::ValueType(TensorType t) : tensor_(std::move(t)) {}
+
 ValueType ValueType::Sequence(ValueType element) {
   ValueType t;
   t.kind_ = Kind::kSequence;

@@ -22,8 +22,14 @@ struct TensorType {
 class ValueType {
  public:
   enum class Kind : uint8_t { kTensor, kSequence, kOptional, kMap };
-  ValueType() = default;                              ///< a tensor of unknown type
-  ValueType(TensorType t) : tensor_(std::move(t)) {}  // NOLINT: implicit on purpose
+  ValueType();              ///< a tensor of unknown type
+  ValueType(TensorType t);  // NOLINT: implicit on purpose
+  // Copied in thousands of places, so compiled once.
+  ValueType(const ValueType&);
+  ValueType(ValueType&&) noexcept;
+  ValueType& operator=(const ValueType&);
+  ValueType& operator=(ValueType&&) noexcept;
+  ~ValueType();
   static ValueType Sequence(ValueType element);
   static ValueType Optional(ValueType element);
   static ValueType Map(DType key, ValueType element);
