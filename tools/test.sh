@@ -14,6 +14,13 @@ options=(-DINFER_JUDGE_PYTHON="$judge")
 [ -d build/release ] || options+=(-DINFER_BATCHED=ON)
 cmake --preset release "${options[@]}" >/dev/null
 cmake --build --preset release -j "$(nproc)"
+tools/ci/affected.py build/release || echo "affected: not known; tests run in their usual order"
 # Further arguments go to ctest; by default all tests but the nightly ones run.
 [ $# -gt 0 ] || set -- -LE nightly
-ctest --test-dir build/release "$@" -j "$(nproc)" --output-on-failure
+log=build/release/ctest.log
+status=0
+ctest --test-dir build/release "$@" -j "$(nproc)" --output-on-failure | tee "$log" || status=$?
+# Skips within GoogleTest programs, which ctest counts as passed; then ctest's summary once more, as the last word.
+tools/ci/times.py --skipped build/release
+sed -n '/tests passed, .* tests failed/,$p' "$log"
+exit "$status"

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # usage: tools/ci/tidy.sh [BASE | --all]: clang-tidy (.clang-tidy) over the .cc files that differ from
 # BASE (default: the commit before), uncommitted and new ones too, or over all. A changed header counts
-# as the .cc of its name. Tests are left out: GoogleTest's macros drown what there is to see.
+# as the .cc of its name or, where there is none, as the first .cc that includes it. Tests are left out: GoogleTest's
+# macros drown what there is to see.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 folders=(lib passes quant runtime datasets tools)
@@ -22,10 +23,19 @@ else
   fi
   names=$(changed "$@")
 fi
-files=()
-for f in $(sed -n 's/\.\(cc\|h\)$/.cc/p' <<<"$names" | sort -u); do
-  [ ! -f "$f" ] || files+=("$f")
-done
+# The .cc through which a file is seen; nothing for a header that no .cc includes.
+source_of() {
+  case "$1" in
+    *.cc) echo "$1" ;;
+    *.h)
+      if [ -f "${1%.h}.cc" ]; then
+        echo "${1%.h}.cc"
+      else
+        git grep -lF "#include \"$1\"" -- "${folders[@]/%//*.cc}" | head -1
+      fi ;;
+  esac
+}
+mapfile -t files < <(for f in $names; do source_of "$f"; done | sort -u)
 if [ ${#files[@]} -eq 0 ]; then
   echo "tidy: no changed files"
   exit 0
