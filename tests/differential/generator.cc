@@ -3,6 +3,7 @@
 #include "lib/ir/text.h"
 #include "lib/ir/verify.h"
 #include "lib/support/strings.h"
+#include "tests/differential/random_values.h"
 #include "tests/differential/variation.h"
 
 namespace infer {
@@ -12,62 +13,6 @@ constexpr int kTriesForTarget = 24;
 constexpr int kMostVariations = 6;
 /// Of one model: a run takes milliseconds.
 constexpr int64_t kMostFlops = 50'000'000, kMostBytes = 16 << 20;
-
-/// Open extents become numbers, the same for the same symbol.
-ValueType RunType(const ValueType& t, std::map<std::string, int64_t>& symbols, Random& random) {
-  if (!t.is_tensor()) return t;
-  const TensorType& tensor = t.tensor();
-  Dims dims;
-  if (!tensor.shape.has_rank()) dims.assign(random.Below(4), 2);
-  for (int i = 0; tensor.shape.has_rank() && i < tensor.shape.rank(); ++i) {
-    const Dim& d = tensor.shape[i];
-    if (d.is_static()) {
-      dims.push_back(d.value());
-      continue;
-    }
-    const std::string symbol = d.symbol().empty() ? d.ToString() : d.symbol();
-    dims.push_back(symbols.try_emplace(symbol, 1 + random.Below(4)).first->second);
-  }
-  return ValueType(TensorType{tensor.dtype, Shape(dims)});
-}
-
-std::optional<Datum> RandomDatum(const ValueType& type, Random& random) {
-  std::map<std::string, int64_t> symbols;
-  const auto many = [&](DType dtype) { return RandomTensor(dtype, {2}, random); };
-  switch (type.kind()) {
-    case ValueType::Kind::kTensor: {
-      if (type.tensor().dtype == DType::kUndefined) return std::nullopt;
-      const ValueType run = RunType(type, symbols, random);
-      return Datum(RandomTensor(run.tensor().dtype, run.tensor().shape.static_dims(), random));
-    }
-    case ValueType::Kind::kSequence: {
-      SequenceDatum s;
-      for (uint32_t n = random.Below(4); n > 0; --n) {
-        const auto element = RandomDatum(type.element(), random);
-        if (!element) return std::nullopt;
-        s.elements.push_back(*element);
-      }
-      return Datum(std::move(s));
-    }
-    case ValueType::Kind::kOptional: {
-      const auto element = RandomDatum(type.element(), random);
-      if (!element) return std::nullopt;
-      return Datum(
-          OptionalDatum{random.Below(3) ? std::make_shared<const Datum>(*element) : nullptr});
-    }
-    case ValueType::Kind::kMap: {
-      if (!type.element().is_tensor()) return std::nullopt;
-      const DType dtype = type.element().tensor().dtype;
-      Tensor keys = many(type.key());
-      if (type.key() == DType::kString)
-        keys.mutable_strings() = {"a", "b"};
-      else
-        keys.SetInt(0, 7);
-      return Datum(MapDatum{keys, std::make_shared<const Datum>(many(dtype))});
-    }
-  }
-  return std::nullopt;
-}
 
 bool IsSmall(const Graph& g) {
   int64_t flops = 0, bytes = 0;

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <complex>
 
 #include "lib/support/strings.h"
 #include "passes/rewrite/rule_fuzz.h"
+#include "tests/differential/random_values.h"
 
 namespace infer {
 namespace {
@@ -115,31 +115,6 @@ constexpr std::array kAttrStrings = {"NOTSET",
 constexpr int64_t kMostElements = 20'000;
 
 }  // namespace
-
-Tensor RandomTensor(DType dtype, const Dims& dims, Random& random) {
-  Tensor t(dtype, dims);
-  const uint32_t style = random.Below(8);
-  for (int64_t i = 0; i < t.num_elements(); ++i) {
-    const auto at = static_cast<size_t>(i);
-    const double v = style == 0   ? random.Below(9) * 0.5 - 2  // ties and equal ones
-                     : style == 1 ? 100 * random.Normal()
-                                  : random.Normal();
-    if (dtype == DType::kString)
-      t.mutable_strings()[at] =
-          std::string(1 + random.Below(2), static_cast<char>('a' + random.Below(3)));
-    else if (dtype == DType::kC64)
-      t.mutable_data<std::complex<float>>()[at] = {static_cast<float>(v), 1};
-    else if (dtype == DType::kC128)
-      t.mutable_data<std::complex<double>>()[at] = {v, 2};
-    else if (dtype == DType::kF8E8M0)
-      t.Set(i, random.Below(3) + 1);
-    else if (IsFloat(dtype))
-      t.Set(i, v);
-    else
-      t.SetInt(i, dtype == DType::kBool ? random.Below(2) : random.Below(style == 0 ? 2 : 3));
-  }
-  return t;
-}
 
 AttrValue Variation::AnyValue(const AttrDef& attr, const AttrValue& now) {
   const auto integer = [&] { return kAttrInts[random_.Below(kAttrInts.size())]; };

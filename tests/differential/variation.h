@@ -13,9 +13,6 @@ struct VariedModel {
   std::map<std::string, Tensor> given;
 };
 
-/// Small normal numbers, often round ones; small integers; short strings.
-Tensor RandomTensor(DType dtype, const Dims& dims, Random& random);
-
 /// Each returns false where there is nothing to vary.
 class Variation {
  public:

@@ -1,4 +1,5 @@
-/// make_corpus FOLDER: one seed per operator's example, as text and as a model.
+/// make_corpus FOLDER: one seed per operator's example, as text and as a model, and per target of
+/// the generator as a model with inputs.
 #include <cstdio>
 #include <filesystem>
 
@@ -7,6 +8,8 @@
 #include "lib/ops/registry.h"
 #include "lib/support/file.h"
 #include "lib/support/strings.h"
+#include "tests/differential/generator.h"
+#include "tests/differential/model_case.h"
 
 int main(int argc, char** argv) {
   using namespace infer;
@@ -25,6 +28,17 @@ int main(int argc, char** argv) {
     auto bytes = ExportModelBytes(Model(*std::move(g)));
     if (!bytes.ok()) continue;
     if (!WriteFileAtomically(folder + "/import/" + name + ".onnx", *bytes).ok()) return 5;
+    ++models;
+  }
+  std::filesystem::create_directories(folder + "/run");
+  const ModelGenerator generator(ops);
+  for (size_t i = 0; i < generator.num_targets(); ++i) {
+    const auto model = generator.Make(i);
+    if (!model) continue;
+    const auto bytes = CaseOf(model->graph, model->inputs);
+    if (!bytes.ok()) continue;
+    if (!WriteFileAtomically(Cat(folder, "/run/", i, ".onnx"), bytes->SerializeAsString()).ok())
+      return 5;
     ++models;
   }
   std::printf("%d seed models\n", models);
