@@ -121,6 +121,7 @@ class RoundingJudge {
     for (const Datum& d : want_) size = std::min(size, LargestOf(d));
     if (error * size <= tolerance * largest_) return true;
     // One operator that computes in one step has no excuse.
+    if (g_.num_nodes() == 0) return false;
     const OpDef& def = g_.nodes().front()->def();
     if (g_.num_nodes() == 1 && def.body.empty() && !def.decompose) return false;
     for (uint64_t seed = 1; seed <= 8; ++seed)

@@ -1,0 +1,136 @@
+#!/usr/bin/python3
+"""Whole commands in which one call fails, each number of it in turn: malloc, mmap, read, write.
+
+usage: failures_test.py SHIM [--points N] [--commands a,b] [--calls malloc,mmap]
+
+SHIM is fail_call.cc as a library. A command in which the call fails ends with 71 (memory) or 5 (files) and one line, or with the
+right result; it leaves no temporary file and no half-written one. --points: so many per command and call, spread evenly;
+by default every one. Sites in libraries that are not ours to mend are counted apart (LIBRARIES). Run with INFER_BIN (the
+folder of the binaries) and INFER_SOURCE (the repository)."""
+import argparse
+import concurrent.futures
+import errno
+import os
+import pathlib
+import struct
+import subprocess
+import sys
+import tempfile
+
+SOURCE = pathlib.Path(os.environ["INFER_SOURCE"])
+sys.path.insert(0, str(SOURCE / "tests/tools"))
+from onnx_wire import INT64, ints_attribute, model, node, tensor, value_info  # noqa: E402
+
+BIN = pathlib.Path(os.environ["INFER_BIN"])
+# Debian's oneDNN writes machine code into memory that it does not check; libgomp ends the process itself.
+LIBRARIES = ("libdnnl.so", "libgomp.so")
+# The frames of the call itself.
+BELOW = ("libfail_call", "libstdc++", "libc.so")
+
+
+def small_model():
+    f32 = struct.Struct("<f").pack
+    return model([node("Conv", ["x", "w"], ["c"], [ints_attribute("pads", [1, 1, 1, 1])]), node("Relu", ["c"], ["r"]),
+                  node("Reshape", ["r", "s"], ["f"]), node("MatMul", ["f", "m"], ["y"])],
+                 [value_info("x", [1, 2, 4, 4])], [value_info("y", [1, 3])],
+                 [tensor("w", [2, 2, 3, 3], f32(0.5) * 36), tensor("m", [32, 3], f32(0.25) * 96),
+                  tensor("s", [2], struct.pack("<2q", 1, 32), INT64)])
+
+
+# name: (command, files that it writes, whether their bytes are the same in every run)
+COMMANDS = {
+    "run": (["infer-opt", "run", "m.onnx", "--threads", "1"], [], True),
+    "inspect": (["infer-opt", "inspect", "m.onnx", "--kernels"], [], True),
+    "fuse": (["infer-opt", "fuse", "m.onnx", "-o", "out.onnx", "--threads", "1"], ["out.onnx"], True),
+    "weights": (["infer-opt", "quantize", "m.onnx", "-o", "out.onnx", "--mode", "fp16"], ["out.onnx"], True),
+    "compare": (["infer-opt", "compare", "m.onnx", "m.onnx", "--json", "out.json"], ["out.json"], False),
+    "bench": (["infer-bench", "run", "m.onnx", "--min-time", "0", "--min-runs", "1", "--warmup", "0", "--json", "out.json"],
+              ["out.json"], False),
+}
+
+
+class Point:
+    """One run with one failing call."""
+
+    def __init__(self, shim, name, call, at, error=errno.ENOMEM):
+        self.name, self.call, self.at = name, call, at
+        command, _, _ = COMMANDS[name]
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            work = root / "work"
+            work.mkdir()
+            (work / "m.onnx").write_bytes(small_model())
+            environment = dict(os.environ, LD_PRELOAD=shim, FAIL_CALL=call, FAIL_AT=str(at), FAIL_ERRNO=str(error),
+                               FAIL_REPORT=str(root / "report"), OMP_NUM_THREADS="1", TMPDIR=folder,
+                               HOME=folder, XDG_CACHE_HOME=str(root / "cache"))
+            try:
+                done = subprocess.run([str(BIN / command[0]), *command[1:]], cwd=work, env=environment, timeout=120,
+                                      capture_output=True)
+                self.code, self.said = done.returncode, done.stderr.decode(errors="replace")
+            except subprocess.TimeoutExpired:
+                self.code, self.said = "no end", ""
+            self.files = {f.name: f.read_bytes() for f in work.iterdir() if f.name != "m.onnx"}
+            report = (root / "report").read_text() if (root / "report").exists() else ""
+        lines = report.splitlines()
+        self.count = int(lines[-1]) if lines and lines[-1].isdigit() else 0
+        stack = next((line.split()[1:] for line in lines if line.startswith("LIBRARY")), [])
+        if call == "malloc" and len(stack) > 1:
+            del stack[1]  # the tools' own malloc (tools/bench/allocations.cc)
+        self.site = next((s for s in stack if not s.startswith(BELOW)), "")
+
+    def complaint(self, golden):
+        """What is wrong, or ""."""
+        _, written, same = COMMANDS[self.name]
+        allowed = (71,) if self.call in ("malloc", "mmap") else (5, 71)
+        if self.code == 0:
+            if sorted(self.files) != sorted(written):
+                return f"left {sorted(self.files)}"
+            if same and self.files != golden.files:
+                return "wrote something else"
+            return ""
+        if self.code not in allowed:
+            return f"ended with {self.code}: {self.said[-300:].strip()}"
+        if self.files:
+            return f"failed and left {sorted(self.files)}"
+        if not 1 <= len(self.said.strip().splitlines()) <= 4:
+            return f"said {self.said[:300]!r}"
+        return ""
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("shim")
+    parser.add_argument("--points", type=int, default=0)
+    parser.add_argument("--commands", default=",".join(COMMANDS))
+    parser.add_argument("--calls", default="malloc,mmap,read,write")
+    args = parser.parse_args()
+    args.shim = os.path.abspath(args.shim)
+    findings = 0
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        for name in args.commands.split(","):
+            for call in args.calls.split(","):
+                error = errno.ENOMEM if call in ("malloc", "mmap") else errno.EIO
+                golden = Point(args.shim, name, call, 0)
+                assert golden.code == 0, f"{name}: {golden.said}"
+                assert golden.count > 0 or call not in ("malloc", "read"), "the library does not count"
+                step = max(1, -(-golden.count // args.points)) if args.points else 1
+                points = range(1, golden.count + 1, step)
+                tally, seen = {}, {}
+                for p in pool.map(lambda at: Point(args.shim, name, call, at, error), points):  # noqa: B023
+                    wrong = p.complaint(golden)
+                    kind = "right" if p.code == 0 and not wrong else "refused"
+                    if wrong:
+                        kind = p.site if p.site.startswith(LIBRARIES) else "WRONG"
+                    tally[kind] = tally.get(kind, 0) + 1
+                    if kind == "WRONG":
+                        findings += 1
+                        seen.setdefault((wrong, p.site), []).append(p.at)
+                print(f"{name}, {call}: {len(points)} of {golden.count} points: "
+                      + ", ".join(f"{n} {k}" for k, n in sorted(tally.items())), flush=True)
+                for (wrong, site), at in list(seen.items())[:10]:
+                    print(f"  {call} {at[0]} (and {len(at) - 1} more) in {site}: {wrong}", flush=True)
+    return 1 if findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
