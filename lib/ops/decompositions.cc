@@ -35,6 +35,8 @@ Result<std::string> DecomposeActivation(const OpCall& call) {
     body.Line("f = Sigmoid(a)");
     body.Line("y = Mul(x0, f)");
   } else if (op == "Celu") {
+    // The standard's function is its formula for positive alphas only.
+    if (!(call.Float("alpha") > 0)) return Unsupported("Celu: alpha is not positive");
     body.Scalar("alpha", t, static_cast<double>(call.Float("alpha")));
     body.Line("a = Div(x0, alpha)");
     body.Line("e = Elu(a)");

@@ -46,6 +46,15 @@ std::vector<double> NumbersAttr(const OpCall& call, std::string_view name) {
   return {list.begin(), list.end()};
 }
 
+Status CheckTensorAttrs(const OpCall& call) {
+  for (const auto& [name, value] : call.attrs()) {
+    const auto* t = std::get_if<Tensor>(&value);
+    if (t && !IsFloat(t->dtype()) && !IsInteger(t->dtype()))
+      return InvalidModel(Cat("attribute '", name, "' is ", Name(t->dtype()), ", wants numbers"));
+  }
+  return {};
+}
+
 Rows RowsOf(const Tensor& x) {
   return x.rank() == 1 ? Rows{1, x.dim(0)} : Rows{x.dim(0), x.dim(1)};
 }

@@ -18,6 +18,8 @@ const std::vector<T>& ListAttr(const OpCall& call, std::string_view name) {
 }
 /// FLOATS attribute `name`, or tensor attribute `name`_as_tensor, which has its place for doubles.
 std::vector<double> NumbersAttr(const OpCall& call, std::string_view name);
+/// InvalidModel where a tensor attribute holds no real numbers.
+Status CheckTensorAttrs(const OpCall& call);
 
 /// A row per sample: [N, F], or [F] for one sample.
 struct Rows {

@@ -28,6 +28,7 @@ std::vector<double> Values(const Tensor& t) {
 
 /// Interior nodes first, then the leaves.
 Result<Forest> ReadEnsemble(const OpCall& call) {
+  INFER_TRY(CheckTensorAttrs(call));
   const auto& features = call.Ints("nodes_featureids");
   const auto &if_true = call.Ints("nodes_truenodeids"), &if_false = call.Ints("nodes_falsenodeids");
   const auto &true_leafs = call.Ints("nodes_trueleafs"),
@@ -121,6 +122,7 @@ Status RunEnsemble(OpRun& run) {
 
 /// `votes` is the beginning of the names of the votes' attributes: "target" or "class".
 Result<Forest> ReadLegacy(const OpCall& call, const std::string& votes, int64_t targets) {
+  INFER_TRY(CheckTensorAttrs(call));
   constexpr std::string_view kModes[] = {"BRANCH_LEQ", "BRANCH_LT",  "BRANCH_GTE",    "BRANCH_GT",
                                          "BRANCH_EQ",  "BRANCH_NEQ", "BRANCH_MEMBER", "LEAF"};
   auto ints = [&](std::string_view name) -> const std::vector<int64_t>& {

@@ -170,6 +170,7 @@ double Tensor::At(int64_t i) const {
   if (IsMiniFloat(dtype_))
     return MiniFloatToFloat(
         dtype_, BitWidth(dtype_) == 8 ? static_cast<uint8_t>(raw()[i]) : GetPacked(raw(), i, 4));
+  INFER_CHECK(IsPacked(dtype_));  // strings and complex numbers are no real ones
   return static_cast<double>(IntAt(i));
 }
 

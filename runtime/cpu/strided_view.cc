@@ -1,5 +1,7 @@
 #include "runtime/cpu/strided_view.h"
 
+#include <algorithm>
+
 namespace infer {
 
 StridedView StridedView::Dense(const Dims& dims) {
@@ -41,6 +43,8 @@ bool StridedView::Reshape(const Dims& dims) {
   Axis flat;
   for (const Axis& axis : axes_) flat.insert(flat.end(), axis.begin(), axis.end());
   flat = Merged(flat);
+  const auto empty = [](const Factor& f) { return f.size == 0; };
+  if (std::any_of(flat.begin(), flat.end(), empty)) return false;
   std::vector<Axis> axes;
   size_t next = 0;
   for (int64_t need : dims) {
