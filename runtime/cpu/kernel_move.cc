@@ -380,7 +380,7 @@ class GatherLaunch final : public Launch {
   Status Run(std::byte* const* args, LaunchState*) const override {
     for (int64_t j = 0; j < count; ++j)
       if (const int64_t k = At(args, j); k < -extent || k >= extent)
-        return InvalidArgument(Cat("Gather: index ", k, " does not fit an extent of ", extent));
+        return InvalidModel(Cat("Gather: index ", k, " does not fit an extent of ", extent));
     ParallelFor(outer * count, std::max<int64_t>(1, 65536 / run_bytes),
                 [&](int64_t begin, int64_t end) {
                   for (int64_t i = begin; i < end; ++i) {

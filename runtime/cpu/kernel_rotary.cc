@@ -95,6 +95,7 @@ std::unique_ptr<Kernel> MakeRotary(const StepCall& call) {
     const auto dims = [&](int i) { return in[static_cast<size_t>(i)].dims; };
     const Dims x = dims(r.x), cos = dims(r.cos);
     made.half = cos.back();
+    if (made.half < 1) return Unsupported("cos_cache is empty");
     made.rows = NumElements(cos) / made.half;
     made.batch = x[0];
     made.heads = heads;
