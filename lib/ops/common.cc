@@ -211,8 +211,9 @@ NodeSpec MakeSpec(std::string_view op, const NodeSpec& origin, std::vector<std::
 std::string ScalarLike(double value, const std::string& like, const NodeSpec& origin,
                        LiftContext& out) {
   const ValueType* type = out.Type(like);
-  if (type && type->is_tensor() && type->tensor().dtype != DType::kUndefined) {
-    Tensor t(type->tensor().dtype, {});
+  const DType dtype = type && type->is_tensor() ? type->tensor().dtype : DType::kUndefined;
+  if (IsFloat(dtype) || IsInteger(dtype)) {
+    Tensor t(dtype, {});
     t.Set(0, value);
     return out.Constant(std::move(t));
   }

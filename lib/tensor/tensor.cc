@@ -214,6 +214,7 @@ void Tensor::Set(int64_t i, double value) {
       SetPacked(mutable_raw(), i, 4, code);
     return;
   }
+  INFER_CHECK(IsPacked(dtype_));
   SetInt(i, ToInteger<int64_t>(value));
 }
 

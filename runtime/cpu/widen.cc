@@ -123,7 +123,11 @@ Status WidenHalves(Graph& g, const KernelList& kernels, bool stay_wide) {
   for (const auto& n : g.nodes()) {
     const bool half = std::any_of(n->inputs().begin(), n->inputs().end(), IsHalf) ||
                       std::any_of(n->outputs().begin(), n->outputs().end(), IsHalf);
-    if (half && n->subgraphs().empty() && known.count({n->def().name, n->def().domain}))
+    // Of an element type that only the run tells, none is widened.
+    const bool open = std::any_of(n->inputs().begin(), n->inputs().end(), [](const Value* v) {
+      return v && v->type().is_tensor() && v->dtype() == DType::kUndefined;
+    });
+    if (half && !open && n->subgraphs().empty() && known.count({n->def().name, n->def().domain}))
       nodes.push_back(n.get());
   }
   Widener widener(g, stay_wide);

@@ -1,5 +1,6 @@
 #include "tests/differential/model_case.h"
 
+#include "lib/ir/eval.h"
 #include "lib/onnx/export.h"
 #include "lib/onnx/import.h"
 #include "lib/onnx/tensor_proto.h"
@@ -78,9 +79,9 @@ Verdict JudgeCase(onnx::ModelProto model, const OpRegistry& ops) {
     const auto found = values.find(v->name());
     // Sometimes two inputs disagree on a symbol.
     if (random.Below(8) == 0) symbols.clear();
-    const auto value = found != values.end()
-                           ? std::optional(found->second)
-                           : RandomDatum(RunType(v->type(), symbols, random), random);
+    const bool fits = found != values.end() && CheckDatum(found->second, v->type(), v->name()).ok();
+    const auto value = fits ? std::optional(found->second)
+                            : RandomDatum(RunType(v->type(), symbols, random), random);
     if (!value) return {Verdict::kExhausted, "no value for an input"};
     inputs.push_back(*value);
   }
