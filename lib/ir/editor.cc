@@ -267,6 +267,8 @@ int GraphEditor::Sweep() {
 
 Status GraphEditor::Reinfer(Node& node) {
   OpCall call = CallOf(node);
+  // What was stored must not pass for inferred where inference says nothing.
+  for (size_t i = 0; i < node.outputs_.size(); ++i) call.SetOut(i, ValueType());
   const auto captures = CaptureTypes(node.inputs_, node.num_captures_);
   KnownOutputs known;
   Status s = InferCall(call, node.subgraphs_, captures, *g_.ops_, &known);

@@ -25,6 +25,7 @@ class Recorder final : public Kernel {
               .prepared = p};
     return p;
   }
+  bool checks_extents() const override { return inner_->checks_extents(); }
 
  private:
   std::shared_ptr<const Kernel> inner_;

@@ -64,6 +64,10 @@ class Kernel {
   /// Unsupported says why these shapes do not fit; the next kernel of the list is asked then.
   virtual Result<Prepared> Prepare(std::span<const Operand> in,
                                    std::span<const Operand> out) const = 0;
+  /// The launch compares the extents of its results with what its operands come to in each run, and
+  /// returns InvalidModel where they differ. Only such a kernel is asked where the extents are
+  /// nothing but declared (ShapePlan::declared).
+  virtual bool checks_extents() const { return false; }
 };
 
 /// What a kernel may know when it is chosen.

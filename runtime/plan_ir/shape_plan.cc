@@ -62,6 +62,7 @@ class Builder {
     }
     for (size_t s = plan_.steps.size(); s-- > 0;) {
       const PlanStep& step = plan_.steps[s];
+      needed_step_[s] = out_->declared[s];
       for (int id : step.outputs)
         if (needed[static_cast<size_t>(id)] && !KnownOrConstant(id)) needed_step_[s] = true;
       if (!needed_step_[s]) continue;
@@ -166,12 +167,18 @@ class Builder {
     alone_ = hooks_.alone && hooks_.alone(s, out_->cost[s]);
     if (!list.kernels.empty() && AllPlannable(step.inputs) && AllPlannable(step.outputs)) {
       const auto in = Operands(step.inputs), out = Operands(step.outputs);
-      const size_t first = FirstToAsk(step, list, in, out);
+      // What is timed runs on these extents, which have to be right then.
+      const size_t first = out_->declared[s] ? 0 : FirstToAsk(step, list, in, out);
       for (size_t k = 0; k < first; ++k)
         out_->refusals[s].push_back(
             Cat(list.names[k], ": passed over, ", list.names[first], " was measured fastest"));
       for (size_t i = 0; i < list.kernels.size() && !done; ++i) {
         const size_t k = i == 0 ? first : i <= first ? i - 1 : i;
+        if (out_->declared[s] && !list.kernels[k]->checks_extents()) {
+          out_->refusals[s].push_back(
+              Cat(list.names[k], ": the extents of the result are nothing but declared"));
+          continue;
+        }
         auto prepared = list.kernels[k]->Prepare(in, out);
         if (prepared.ok()) {
           INFER_TRY(AddKernel(s, *prepared));

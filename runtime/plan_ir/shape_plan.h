@@ -61,6 +61,10 @@ struct ShapePlan {
   LateSteps late;
   /// Values that inference knows for these shapes; by value id, undefined where unknown.
   std::vector<Tensor> known;
+  /// By step: the extents of a result are what the model declares, and follow from nothing else.
+  /// Such steps run even where nobody reads them, on reference kernels, whose results are compared
+  /// with the declaration, or on a kernel that compares itself.
+  std::vector<bool> declared;
   std::vector<std::string> kernel;                 ///< by step: implementation that runs
   std::vector<std::vector<std::string>> refusals;  ///< by step: "name: reason"
   std::vector<Cost> cost;                          ///< by step; zeros where not static

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "lib/ir/editor.h"
 #include "lib/ir/eval.h"
@@ -46,48 +47,103 @@ class Specializer {
   }
 
   Status Run(std::span<const Dims> input_dims) {
-    INFER_ASSIGN(const bool changed, SetInputs(input_dims));
-    INFER_TRY(InferAndFold(changed));
+    out_.declared.assign(plan_.steps.size(), false);
+    INFER_TRY(SetInputs(input_dims));
+    for (const auto& n : graph_.nodes()) INFER_TRY(Visit(*n));
     for (const auto& v : graph_.values()) out_.types.push_back(v->type());
     INFER_CHECK(out_.types.size() == plan_.values.size());
+    MarkSteps();
     SetCosts();
     return {};
   }
 
  private:
-  /// Whether any input's shape is another than the graph says.
-  Result<bool> SetInputs(std::span<const Dims> input_dims) {
-    bool changed = false;
+  /// What the graph stores of a value.
+  struct Facts {
+    ValueType type;
+    std::optional<std::vector<Dim>> elements;
+    std::optional<Tensor> known;
+  };
+
+  Status SetInputs(std::span<const Dims> input_dims) {
     for (size_t i = 0; i < graph_.inputs().size(); ++i) {
       Value* v = graph_.inputs()[i];
       if (!v->type().is_tensor()) continue;
       TensorType t{v->dtype(), Shape(input_dims[i])};
       auto met = Meet(t.shape, v->shape());
       if (!met.ok()) return std::move(met.status()).In(Cat("input '", v->name(), "'"));
-      changed |= !(t.shape == v->shape());
+      if (!(t.shape == v->shape())) changed_.insert(v);
       editor_.SetType(v, std::move(t));
-    }
-    return changed;
-  }
-
-  /// Types, inferred anew where something `changed`, and the values of small results whose operands
-  /// are all known: shapes may hang on them.
-  Status InferAndFold(bool changed) {
-    for (const auto& n : graph_.nodes()) {
-      if (changed) INFER_TRY(editor_.Reinfer(*n));
-      bool complete = true;
-      for (const Value* v : n->outputs()) {
-        if (!v || IsConstant(v)) continue;
-        Tensor& t = Known(v);
-        t = KnownTensor(v->type(), v->elements());
-        complete &= t.defined();
-      }
-      if (!complete) changed |= Fold(*n);
     }
     return {};
   }
 
-  /// Whether it learnt something. A node that fails here fails in the run, where it is reported.
+  /// Infers a node from what is known of its operands in this run. Where nothing else is known of
+  /// them than the graph says, what the graph says of the results stays, and a type that does not
+  /// follow by inference (the model declares it) marks the node: such types hold once the node has
+  /// run and its results were compared. Small results whose operands are all known are computed:
+  /// shapes may hang on them.
+  Status Visit(Node& n) {
+    std::vector<Facts> stored;
+    for (const Value* v : n.outputs()) stored.push_back(v ? FactsOf(*v) : Facts());
+    INFER_TRY(editor_.Reinfer(n));
+    const auto any = [&](const std::unordered_set<const Value*>& set) {
+      return std::any_of(n.inputs().begin(), n.inputs().end(),
+                         [&](const Value* v) { return set.contains(v); });
+    };
+    const bool is_late = any(late_), keeps = !is_late && !any(changed_);
+    bool is_declared = false, complete = true;
+    for (size_t i = 0; i < n.outputs().size(); ++i) {
+      Value* v = n.output(i);
+      if (!v || IsConstant(v)) continue;
+      INFER_TRY(Compare(*v));
+      if (keeps) {
+        is_declared |= !(v->type() == stored[i].type) && IsPlannable(stored[i].type);
+        Restore(v, std::move(stored[i]));
+      } else if (!(v->type() == stored[i].type) || v->elements() != stored[i].elements) {
+        changed_.insert(v);
+      }
+      Tensor& t = Known(v);
+      t = KnownTensor(v->type(), v->elements());
+      complete &= t.defined();
+    }
+    if (!complete && Fold(n)) is_declared = false;
+    if (is_declared) declared_.insert(&n);
+    for (const Value* v : n.outputs())
+      if (v && (is_late || IsUnsized(*v))) late_.insert(v);
+    return {};
+  }
+
+  static Facts FactsOf(const Value& v) {
+    return {v.type(), v.elements(), v.known() ? std::optional(*v.known()) : std::nullopt};
+  }
+
+  void Restore(Value* v, Facts facts) {
+    editor_.SetType(v, std::move(facts.type));
+    editor_.SetElements(v, std::move(facts.elements));
+    editor_.SetKnown(v, std::move(facts.known));
+  }
+
+  const Value& InPlan(const Value& v) const {
+    return *plan_.values[static_cast<size_t>(id_.at(&v))];
+  }
+
+  /// What follows from the inputs of this run against what the model says of the value.
+  Status Compare(const Value& v) const {
+    const ValueType& want = InPlan(v).type();
+    if (Meet(v.type(), want).ok()) return {};
+    return InvalidModel(Cat("value '", v.name(), "': the model says ", ToString(want),
+                            ", running it gives ", ToString(v.type())));
+  }
+
+  /// A tensor of numbers whose extents only the run knows.
+  bool IsUnsized(const Value& v) const {
+    return v.type().is_tensor() && v.dtype() != DType::kString && !IsPlannable(v.type()) &&
+           !KnownOrConstant(plan_, out_, id_.at(&v));
+  }
+
+  /// Whether it learnt all results. A node that fails here, or gives something else than the model
+  /// says, does so in the run, where it is reported.
   bool Fold(const Node& n) {
     if (!MayFold(n)) return false;
     std::vector<Datum> values;
@@ -98,11 +154,15 @@ class Specializer {
       operands.push_back(n.input(i) ? &values[i] : nullptr);
     const auto results = EvaluateNode(n, operands, plan_.graph.ops());
     if (!results.ok()) return false;
+    for (size_t o = 0; o < n.outputs().size() && o < results->size(); ++o)
+      if (n.output(o) && !CheckResult((*results)[o], InPlan(*n.output(o))).ok()) return false;
+    bool all = true;
     for (size_t o = 0; o < n.outputs().size() && o < results->size(); ++o) {
       Value* v = n.output(o);
-      if (v && (*results)[o].is_tensor() && !IsConstant(v)) Learn(v, (*results)[o].tensor());
+      if (!v || IsConstant(v)) continue;
+      all &= (*results)[o].is_tensor() && Learn(v, (*results)[o].tensor());
     }
-    return true;
+    return all;
   }
 
   /// Its operands are known, and with the results they take few bytes.
@@ -123,14 +183,27 @@ class Specializer {
     return bytes <= kFoldBytes;
   }
 
-  void Learn(Value* v, const Tensor& t) {
-    if (t.dtype() == DType::kString) return;
+  bool Learn(Value* v, const Tensor& t) {
+    if (t.dtype() == DType::kString) return false;
     Known(v) = t;
+    changed_.insert(v);
     editor_.SetType(v, t.type());
-    if (!IsInteger(t.dtype()) || t.rank() > 1 || t.num_elements() > kFoldElements) return;
+    if (!IsInteger(t.dtype()) || t.rank() > 1 || t.num_elements() > kFoldElements) return true;
     std::vector<Dim> elements;
     for (int64_t i = 0; i < t.num_elements(); ++i) elements.emplace_back(t.IntAt(i));
     editor_.SetElements(v, std::move(elements));
+    return true;
+  }
+
+  void MarkSteps() {
+    if (declared_.empty()) return;
+    std::unordered_set<const Node*> nodes;
+    auto it = graph_.nodes().begin();
+    for (const auto& n : plan_.graph.nodes())
+      if (declared_.contains((it++)->get())) nodes.insert(n.get());
+    for (size_t s = 0; s < plan_.steps.size(); ++s)
+      for (const Node* n : plan_.steps[s].nodes)
+        if (nodes.contains(n)) out_.declared[s] = true;
   }
 
   /// A step of one node costs what the node does; a fused one moves only its own operands.
@@ -161,6 +234,10 @@ class Specializer {
   Graph graph_;
   GraphEditor editor_;
   std::unordered_map<const Value*, int> id_;  // of graph_'s values in the plan
+  // Of which other facts hold in this run than the graph stores; whose extents, or those of what
+  // they follow from, only the run knows.
+  std::unordered_set<const Value*> changed_, late_;
+  std::unordered_set<const Node*> declared_;
 };
 
 }  // namespace
