@@ -11,6 +11,8 @@ struct Form {
   int64_t total = 9;
   bool packed = false;
   std::string attrs;
+  std::string results = "y, k2, v2";  ///< what the graph gives
+  bool late_total = false;            ///< only the run knows total_sequence_length
 };
 
 std::string Text(const Form& f) {
@@ -23,8 +25,9 @@ std::string Text(const Form& f) {
   const std::string cache = Cat("f32[", f.batch, ",", f.groups, ",", f.past, ",", f.size, "]");
   if (f.past > 0) text += Cat(", pk: ", cache, ", pv: ", cache);
   const bool rotates = f.attrs.find("do_rotary") != std::string::npos;
-  text += Cat(") -> (y, k2, v2) { l = const i32[", f.batch, "] ", f.lengths, " t = const i32[] {",
-              f.total, "} ");
+  text += Cat(f.late_total ? ", t: i32[]" : "", ") -> (", f.results, ") { l = const i32[", f.batch,
+              "] ", f.lengths, " ");
+  if (!f.late_total) text += Cat("t = const i32[] {", f.total, "} ");
   if (rotates) text += "c = const f32[80,8] ~1 s = const f32[80,8] ~2 ";
   return text + Cat("y, k2, v2 = com.microsoft::GroupQueryAttention(q, ",
                     f.packed ? "_, _" : "k, v", f.past > 0 ? ", pk, pv" : ", _, _", ", l, t",
@@ -115,6 +118,62 @@ TEST(GroupAttention, FewQueriesSpelledOut) {
               " p = Softmax(x) {axis=-1} o = MatMul(p, v2)",
               " y = Transpose(o) {perm=[0,2,1,3]} }"));
         }
+}
+
+/// Whichever results nobody reads: the kernel still needs the caches, and a place for them.
+TEST(GroupAttention, ResultsThatNobodyReads) {
+  for (const char* results : {"y", "y, k2", "y, v2", "k2", "v2", "k2, v2"})
+    for (const char* attrs : {"", ", do_rotary=1"})
+      for (bool packed : {false, true})
+        for (int64_t queries : {1, 6}) {
+          const auto steps = CheckGraph(Text({.queries = queries,
+                                              .past = 9,
+                                              .lengths = "{8, 6}",
+                                              .total = 9,
+                                              .packed = packed,
+                                              .attrs = attrs,
+                                              .results = results}));
+          EXPECT_EQ(steps.size(), 1u);
+          ExpectFast(steps);
+        }
+}
+
+/// The caches are as long as the model says where total_sequence_length comes with the run; where
+/// it says something else the run is refused, before anything is written.
+TEST(GroupAttention, LengthsThatOnlyTheRunKnows) {
+  const auto declared = [](int64_t cache) {
+    const std::string type = Cat(": f32[2,2,", cache, ",20]");
+    return Text({.past = 12, .results = Cat("y, k2", type, ", v2", type), .late_total = true});
+  };
+  for (int64_t cache : {12, 4, 13, 5000}) {
+    auto g = ParseGraph(declared(cache), SuiteOps());
+    ASSERT_TRUE(g.ok()) << g.status().message();
+    Random random(4);
+    std::vector<Datum> inputs;
+    for (const Value* v : g->inputs())
+      inputs.push_back(v->name() == "t" ? Datum(Tensor::Scalar<int32_t>(9))
+                                        : Datum(RandomInput(v->dtype(), DimsOf(*v), random)));
+    if (cache == 12) {
+      const auto steps = CheckGraph(declared(cache), inputs);
+      EXPECT_EQ(steps.size(), 1u);
+      ExpectFast(steps);
+      continue;
+    }
+    EXPECT_EQ(Evaluate(*g, inputs).status().code(), Code::kInvalidModel) << cache;
+    auto program = BackendUnderTest().Compile(*g, {});
+    ASSERT_TRUE(program.ok()) << program.status().message();
+    EXPECT_EQ(RunOnce(**program, inputs).status().code(), Code::kInvalidModel) << cache;
+  }
+  // Neither caches nor total are known before the run.
+  const std::string text = Text({.past = 12, .results = "y", .late_total = true});
+  auto g = ParseGraph(text, SuiteOps());
+  ASSERT_TRUE(g.ok()) << g.status().message();
+  Random random(4);
+  std::vector<Datum> inputs;
+  for (const Value* v : g->inputs())
+    inputs.push_back(v->name() == "t" ? Datum(Tensor::Scalar<int32_t>(9))
+                                      : Datum(RandomInput(v->dtype(), DimsOf(*v), random)));
+  CheckGraph(text, inputs);
 }
 
 /// The caller gives one buffer for past and present; lengths come as an input.

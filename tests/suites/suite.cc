@@ -112,6 +112,13 @@ std::vector<StepInfo> CheckGraph(std::string_view text, const std::vector<Datum>
   return steps;
 }
 
+void ExpectFast(const std::vector<StepInfo>& steps) {
+  if (BackendUnderTest().name() != "cpu") return;
+  EXPECT_FALSE(steps.empty());
+  for (const StepInfo& s : steps)
+    EXPECT_NE(s.kernel, "reference") << s.op << ": " << Join(s.refusals, "; ");
+}
+
 namespace {
 
 std::vector<Datum> RandomInputs(const Graph& g, uint64_t seed) {
