@@ -4,10 +4,13 @@
 #include "lib/ir/control_flow.h"
 #include "lib/ir/editor.h"
 #include "lib/ir/known_values.h"
+#include "lib/ops/declared_rank.h"
 #include "lib/support/strings.h"
 
 namespace infer {
 namespace {
+
+static_assert(kRankLimit == kMaxRank);
 
 /// Puts numbers for symbols into a shape; sets `found` when one of them occurs.
 Shape Bind(const Shape& shape, const std::map<std::string, int64_t>& symbols, bool* found) {

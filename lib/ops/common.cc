@@ -55,6 +55,8 @@ Shape WithDim(const Shape& shape, int axis, Dim d) {
 }
 
 Result<std::vector<int>> NormalizeAxes(std::span<const int64_t> axes, int rank) {
+  if (axes.size() > static_cast<size_t>(rank))
+    return InvalidModel(Cat(axes.size(), " axes for an operand of rank ", rank));
   std::vector<int> out;
   for (int64_t a : axes) {
     INFER_ASSIGN(const int axis, NormalizeAxis(a, rank));

@@ -10,7 +10,9 @@ namespace {
 
 /// The type that a normalization computes in: `stash_type`, where that is wider.
 Result<DType> StashType(const OpCall& call, DType x) {
-  const auto stash = static_cast<DType>(call.Int("stash_type"));
+  const int64_t number = call.Int("stash_type");
+  const DType stash =
+      number > 0 && number < kNumDTypes ? static_cast<DType>(number) : DType::kUndefined;
   if (stash == DType::kF32) return x == DType::kF64 ? x : stash;
   if (stash == x) return x;
   return Unsupported(Cat("stash_type ", call.Int("stash_type"), " for ", Name(x)));

@@ -111,13 +111,17 @@ Status InferGatherND(OpCall& call) {
 
 Status RunGatherND(OpRun& run) {
   const Tensor &x = run.in(0), &index = run.in(1);
-  const auto batch = static_cast<int>(run.Int("batch_dims"));
-  const int depth = index.rank() < 1 ? 0 : static_cast<int>(index.dim(-1));
-  bool fits = batch >= 0 && depth >= 1 && batch < index.rank() && batch + depth <= x.rank();
+  const int64_t wanted_batch = run.Int("batch_dims");
+  const int64_t wanted_depth = index.rank() < 1 ? 0 : index.dim(-1);
+  bool fits = wanted_batch >= 0 && wanted_depth >= 1 &&
+              wanted_batch < std::min(index.rank(), x.rank()) &&
+              wanted_depth <= x.rank() - wanted_batch;
+  const int batch = fits ? static_cast<int>(wanted_batch) : 0;
+  const int depth = fits ? static_cast<int>(wanted_depth) : 0;
   for (int k = 0; fits && k < batch; ++k) fits = x.dim(k) == index.dim(k);
   if (!fits)
     return InvalidModel(Cat("indices ", ToString(index.dims()), " do not fit data ",
-                            ToString(x.dims()), " with batch_dims ", batch));
+                            ToString(x.dims()), " with batch_dims ", wanted_batch));
   Dims dims(index.dims().begin(), index.dims().end() - 1);
   dims.insert(dims.end(), x.dims().begin() + batch + depth, x.dims().end());
   INFER_ASSIGN(Tensor * y, MakeOut(run, 0, x.dtype(), std::move(dims)));

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "lib/ops/declared_rank.h"
 #include "lib/ops/move.h"
 #include "lib/ops/op_def.h"
 #include "lib/support/strings.h"
@@ -20,9 +21,8 @@ Status InferConstantOfShape(OpCall& call) {
   if (value.num_elements() != 1) return InvalidModel("value does not have one element");
   const auto dims = call.elements(0);
   if (!dims) {
-    const Dim n = LengthOf(call, 0);
-    call.SetOut(0, value.dtype(),
-                n.is_static() ? UnknownOfRank(static_cast<int>(n.value())) : Shape());
+    INFER_ASSIGN(Shape out, UnknownOfDeclaredRank(LengthOf(call, 0)));
+    call.SetOut(0, value.dtype(), std::move(out));
     return {};
   }
   for (const Dim& d : *dims)

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "lib/ops/declared_rank.h"
 #include "lib/ops/decompositions.h"
 #include "lib/ops/move.h"
 #include "lib/ops/op_def.h"
@@ -177,8 +178,8 @@ Status InferAffineGrid(OpCall& call) {
   if (n.is_static() && n.value() != 4 && n.value() != 5)
     return InvalidModel("size has neither 4 nor 5 entries");
   if (!size) {
-    call.SetOut(0, call.dtype(0),
-                n.is_static() ? UnknownOfRank(static_cast<int>(n.value())) : Shape());
+    INFER_ASSIGN(Shape out, UnknownOfDeclaredRank(n));
+    call.SetOut(0, call.dtype(0), std::move(out));
     return {};
   }
   std::vector<Dim> dims = {(*size)[0]};
@@ -233,12 +234,12 @@ Result<std::vector<int64_t>> PerAxis(const OpCall& call, std::string_view attr, 
 
 Status InferCol2Im(OpCall& call) {
   const auto image = call.elements(1), block = call.elements(2);
-  const Dim n = LengthOf(call, 1);
-  if (!n.is_static()) {
+  INFER_ASSIGN(Shape out, UnknownOfDeclaredRank(LengthOf(call, 1) + Dim(2)));
+  if (!out.has_rank()) {
     call.SetOut(0, call.dtype(0), Shape());
     return {};
   }
-  std::vector<Dim> dims(static_cast<size_t>(n.value()) + 2);
+  std::vector<Dim> dims = out.dims();
   const Shape& s = call.shape(0);
   if (s.has_rank() && s.rank() != 3) return InvalidModel("the operand is not [N, C*block, L]");
   if (s.has_rank()) dims[0] = s[0];

@@ -77,10 +77,15 @@ Status CheckZeroPoint(const OpRun& run, const Tensor& scale) {
                           " and scale ", ToString(scale.dims()), " differ"));
 }
 
+/// The type that an attribute names; for a number that names none one that no set of types has.
+DType NamedType(int64_t number) {
+  return static_cast<DType>(number > 0 && number < kNumDTypes ? number : kNumDTypes);
+}
+
 DType QuantizedType(const OpCall& call) {
   if (call.has_input(2)) return call.dtype(2);
   const int64_t t = call.Int("output_dtype");
-  return t != 0 ? static_cast<DType>(t) : DType::kU8;
+  return t != 0 ? NamedType(t) : DType::kU8;
 }
 
 Status InferQuantize(OpCall& call) {
@@ -151,7 +156,7 @@ Status RunQuantize(OpRun& run) {
 
 DType DequantizedType(const OpCall& call, DType scale) {
   const int64_t t = call.Int("output_dtype");
-  if (t != 0) return static_cast<DType>(t);
+  if (t != 0) return NamedType(t);
   return scale == DType::kF8E8M0 ? DType::kF32 : scale;
 }
 

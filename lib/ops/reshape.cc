@@ -1,6 +1,7 @@
 /// Reshape, Flatten, Squeeze, Unsqueeze: other extents over the same elements.
 #include <algorithm>
 
+#include "lib/ops/declared_rank.h"
 #include "lib/ops/move.h"
 #include "lib/ops/op_def.h"
 #include "lib/support/strings.h"
@@ -29,9 +30,8 @@ Status InferReshape(OpCall& call) {
   const Shape& in = call.shape(0);
   const auto wanted = call.elements(1);
   if (!wanted) {
-    const Dim n = LengthOf(call, 1);
-    call.SetOut(0, call.dtype(0),
-                n.is_static() ? UnknownOfRank(static_cast<int>(n.value())) : Shape());
+    INFER_ASSIGN(Shape out, UnknownOfDeclaredRank(LengthOf(call, 1)));
+    call.SetOut(0, call.dtype(0), std::move(out));
     return {};
   }
   const bool allow_zero = call.Int("allowzero") != 0;
@@ -217,6 +217,9 @@ Status RunSqueeze(OpRun& run) {
 template <typename D>
 Result<std::vector<D>> Unsqueezed(const std::vector<D>& dims, const std::vector<int64_t>& axes) {
   const size_t rank = dims.size() + axes.size();
+  if (rank > kRankLimit)
+    return InvalidModel(
+        Cat("the result would have rank ", rank, ", over the limit of ", kRankLimit));
   INFER_ASSIGN(const std::vector<int> at, NormalizeAxes(axes, static_cast<int>(rank)));
   std::vector<D> out(rank);
   std::vector<bool> is_new(rank, false);
@@ -230,11 +233,9 @@ Status InferUnsqueeze(OpCall& call) {
   const Shape& s = call.shape(0);
   const auto axes = KnownInts(call, 1);
   if (!s.has_rank() || !axes) {
-    const Dim n = LengthOf(call, 1);
-    call.SetOut(0, call.dtype(0),
-                s.has_rank() && n.is_static()
-                    ? UnknownOfRank(s.rank() + static_cast<int>(n.value()))
-                    : Shape());
+    const Dim rank = s.has_rank() ? LengthOf(call, 1) + Dim(s.rank()) : Dim();
+    INFER_ASSIGN(Shape out, UnknownOfDeclaredRank(rank));
+    call.SetOut(0, call.dtype(0), std::move(out));
     return {};
   }
   INFER_ASSIGN(std::vector<Dim> dims, Unsqueezed(s.dims(), *axes));

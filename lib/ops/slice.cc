@@ -84,6 +84,9 @@ Status InferSlice(OpCall& call) {
   const Dim listed = LengthOf(call, 1);
   auto axes = call.has_input(3) ? KnownInts(call, 3) : std::nullopt;
   if (!call.has_input(3) && listed.is_static()) {
+    if (listed.value() > s.rank())
+      return InvalidModel(
+          Cat("starts has ", listed.value(), " entries, the operand ", s.rank(), " axes"));
     axes.emplace();
     for (int64_t i = 0; i < listed.value(); ++i) axes->push_back(i);
   }

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "lib/ops/declared_rank.h"
 #include "lib/ops/move.h"
 #include "lib/ops/op_def.h"
 #include "lib/support/strings.h"
@@ -70,11 +71,8 @@ Status InferExpand(OpCall& call) {
   const Shape& s = call.shape(0);
   if (!wanted) {
     // What the operand does not repeat stays whatever is wanted.
-    const Dim n = LengthOf(call, 1);
-    Shape out;
-    if (n.is_static()) {
-      INFER_ASSIGN(out, Broadcast(s, UnknownOfRank(static_cast<int>(n.value()))));
-    }
+    INFER_ASSIGN(Shape out, UnknownOfDeclaredRank(LengthOf(call, 1)));
+    INFER_ASSIGN(out, Broadcast(s, out));
     call.SetOut(0, call.dtype(0), std::move(out));
     return {};
   }
@@ -107,9 +105,8 @@ Status InferTile(OpCall& call) {
   const Shape& s = call.shape(0);
   const auto repeats = call.elements(1);
   if (!s.has_rank()) {
-    const Dim n = LengthOf(call, 1);
-    call.SetOut(0, call.dtype(0),
-                n.is_static() ? UnknownOfRank(static_cast<int>(n.value())) : Shape());
+    INFER_ASSIGN(Shape out, UnknownOfDeclaredRank(LengthOf(call, 1)));
+    call.SetOut(0, call.dtype(0), std::move(out));
     return {};
   }
   if (!repeats) {

@@ -87,5 +87,34 @@ TEST_F(InferenceTest, ExpandKeepsExtentsThatItCannotRepeat) {
   EXPECT_EQ(TypeOf("graph g(x: f32[3,1,N], s: i64[2]) -> (y) { y = Expand(x, s) }"), "f32[3,?,?]");
 }
 
+TEST_F(InferenceTest, ADeclaredRankIsComparedBeforeAShapeIsMade) {
+  // 2^32 + 2 is 2 where somebody narrows it; nobody may make 2^31 extents to see that they are
+  // many.
+  for (const int64_t n : {int64_t{33}, int64_t{1} << 24, (int64_t{1} << 31) - 1, int64_t{1} << 31,
+                          (int64_t{1} << 32) + 2, (int64_t{1} << 40) + 2, int64_t{1} << 55})
+    for (const std::string_view op :
+         {"Reshape(x, s)", "Expand(x, s)", "Tile(u, s)", "Slice(x, s, s)", "Unsqueeze(x, s)",
+          "ConstantOfShape(s)", "Col2Im(x, s, s)", "AffineGrid(x, s)"}) {
+      const auto g = ParseGraph(
+          Cat("graph g(x: f32[2,3,4], u: f32[*], s: i64[", n, "]) -> (y) { y = ", op, " }"), ops_);
+      EXPECT_EQ(g.status().code(), Code::kInvalidModel) << op << " " << n;
+    }
+  EXPECT_EQ(TypeOf("graph g(x: f32[2], s: i64[32]) -> (y) { y = ConstantOfShape(s) }").size(),
+            std::string_view("f32[]").size() + 2 * 32 - 1);
+}
+
+TEST_F(InferenceTest, MoreAxesThanTheRankAreRefusedBeforeTheyAreCompared) {
+  std::vector<int64_t> axes(1 << 20);
+  for (size_t i = 0; i < axes.size(); ++i) axes[i] = static_cast<int64_t>(i);
+  const auto* unsqueeze = ops_.Find("Unsqueeze");
+  const ValueType x = TensorType{DType::kF32, Shape(Dims{2, 3})};
+  const Tensor list = Tensor::Int64s(axes);
+  const ValueType list_type = list.type();
+  OpCall call(*unsqueeze, {}, 2, 1);
+  call.BindInput(0, &x);
+  call.BindInput(1, &list_type, &list);
+  EXPECT_EQ(InferCall(call, {}, {}, ops_).code(), Code::kInvalidModel);
+}
+
 }  // namespace
 }  // namespace infer

@@ -131,6 +131,20 @@ TEST(Quantize, OtherTypes) {
   EXPECT_EQ(half.At(0), 1.5);
 }
 
+/// 256 + t is t where a number is narrowed to eight bits.
+TEST(Quantize, NumbersThatNameNoTypeAreRefused) {
+  const Tensor x = Tensor::Of<float>({2}, {1, 2}), q = Tensor::Of<uint8_t>({2}, {1, 2}),
+               scale = Tensor::Scalar<float>(1);
+  for (const int64_t t : {int64_t{256 + 2}, int64_t{27}, int64_t{-254}, (int64_t{1} << 32) + 3})
+    EXPECT_EQ(RunOp("QuantizeLinear", {{"output_dtype", t}}, {x, scale}).status.code(),
+              Code::kInvalidModel)
+        << t;
+  for (const int64_t t : {int64_t{256 + 1}, int64_t{-255}, (int64_t{1} << 40) + 1})
+    EXPECT_EQ(RunOp("DequantizeLinear", {{"output_dtype", t}}, {q, scale}).status.code(),
+              Code::kInvalidModel)
+        << t;
+}
+
 TEST(Quantize, DynamicCoversZero) {
   OpResult out = RunOp("DynamicQuantizeLinear", {}, {F({0, 2, -3, -2.5f, 1.34f, 0.5f})}, 3);
   ASSERT_TRUE(out.status.ok());
