@@ -184,9 +184,13 @@ Status LiftDft(NodeSpec node, int opset, LiftContext& out) {
 
 // ---- STFT ------------------------------------------------------------------------------------
 
+/// The signal is [N, L, 1] or [N, L, 2]; [N, L] is real, too: exporters of PyTorch write it, and
+/// ONNX Runtime takes it.
 Status InferStft(OpCall& call) {
   const Shape& x = call.shape(0);
-  INFER_TRY(CheckRank(call, 0, 3, 3));
+  INFER_TRY(CheckRank(call, 0, 2, 3));
+  if (x.has_rank() && x.rank() == 3 && x[2].is_static() && x[2].value() != 1 && x[2].value() != 2)
+    return InvalidModel(Cat("the signal is ", x.ToString(), ", its last extent must be 1 or 2"));
   if (call.has_input(2)) INFER_TRY(CheckRank(call, 2, 1, 1));
   Dim length = call.has_input(3) ? ScalarInput(call, 3) : Dim();
   if (call.has_input(2) && call.shape(2).has_rank()) {
@@ -214,7 +218,8 @@ Status RunStft(OpRun& run) {
   INFER_TRY(AreNumbers(run, {1, 3}));
   const int64_t step = run.in(1).IntAt(0);
   const int64_t n = run.has(3) ? run.in(3).IntAt(0) : window ? window->dim(0) : x.dim(1);
-  const int64_t frames = n > x.dim(1) ? 0 : (x.dim(1) - n) / step + 1, parts = x.dim(2);
+  const int64_t frames = n > x.dim(1) ? 0 : (x.dim(1) - n) / step + 1;
+  const int64_t parts = x.rank() == 2 ? 1 : x.dim(2);
   const int64_t shown = run.Int("onesided") != 0 ? n / 2 + 1 : n;
   if (parts == 2 && shown != n)
     return InvalidModel("a complex signal has no one-sided transform (set onesided=0)");

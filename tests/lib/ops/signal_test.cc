@@ -68,6 +68,23 @@ TEST(Stft, IsTheTransformOfWindowedFrames) {
   }
 }
 
+TEST(Stft, ARealSignalMayHaveTwoAxes) {
+  Random r(4);
+  const Tensor x = RandomTensor(r, DType::kF32, {2, 30, 1});
+  for (const Tensor& w : {Tensor(), RandomTensor(r, DType::kF32, {8})})
+    for (const int64_t onesided : {0, 1}) {
+      const auto run = [&](const Tensor& signal) {
+        return RunOp("STFT", {{"onesided", onesided}}, {signal, Tensor::Scalar<int64_t>(3), w});
+      };
+      const OpResult two = run(x.Reshaped({2, 30})), three = run(x);
+      ASSERT_TRUE(two.status.ok()) << two.status.message();
+      EXPECT_TRUE(BitEqual(two.y(), three.y()));
+    }
+  EXPECT_EQ(RunOp("STFT", {}, {Tensor::Zeros(DType::kF32, {1, 8, 3}), Tensor::Scalar<int64_t>(1)})
+                .status.code(),
+            Code::kInvalidModel);
+}
+
 TEST(Windows, AreSymmetricOrPeriodic) {
   for (const char* op : {"HannWindow", "HammingWindow", "BlackmanWindow"}) {
     const Tensor symmetric =
