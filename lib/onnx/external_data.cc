@@ -125,11 +125,32 @@ ExternalData ExternalData::ForFolder(const std::string& folder, const std::strin
 }
 
 Result<const InputFile*> ExternalData::Open(const std::string& location) {
-  if (auto it = open_.find(location); it != open_.end()) return it->second.get();
+  constexpr size_t kMostOpen = 64;  // descriptors are few, files may be thousands
+  const auto it = known_.find(location);
+  if (it != known_.end() && it->second.file) return it->second.file.get();
+  while (open_.size() >= kMostOpen) {
+    open_.front()->file.reset();
+    open_.pop_front();
+  }
+  INFER_ASSIGN(auto file, OpenAllowed(location));
+  const bool fresh = it == known_.end();
+  if (!fresh && (file->id() != it->second.id || file->size() != it->second.size))
+    return IoError(Cat("external data '", location, "' was replaced while it was read"));
+  Known& known = known_[location];
+  if (fresh) {
+    known = {file->id(), file->size(), nullptr};
+    // One file may have many names ("./data").
+    if (files_.emplace(known.id.device, known.id.inode).second) bytes_ += known.size;
+  }
+  known.file = std::move(file);
+  open_.push_back(&known);
+  return known.file.get();
+}
+
+Result<std::unique_ptr<InputFile>> ExternalData::OpenAllowed(const std::string& location) const {
   INFER_TRY(CheckLocation(location));
   if (folders_.empty() && external_root_.empty())
     return Refused(location, "a model in memory has no folder");
-  if (open_.size() >= 256) return Refused(location, "more than 256 files");
   int fd = -1;
   int error = ENOENT;
   bool trusted = false;
@@ -164,19 +185,34 @@ Result<const InputFile*> ExternalData::Open(const std::string& location) {
     return Refused(location,
                    "the file has several hard links, so it may be one of another folder; copy it, "
                    "or allow its folder (external_root)");
-  return open_.emplace(location, std::move(file)).first->second.get();
-}
-
-uint64_t ExternalData::bytes() const {
-  uint64_t sum = 0;
-  for (const auto& [location, file] : open_) sum += file->size();
-  return sum;
+  return file;
 }
 
 std::vector<FileId> ExternalData::ids() const {
   std::vector<FileId> out;
-  for (const auto& [name, file] : open_) out.push_back(file->id());
+  for (const auto& [location, known] : known_) out.push_back(known.id);
   return out;
+}
+
+std::shared_ptr<Buffer> ExternalRegions::Find(const Region& region) const {
+  const auto it = read_.find(region);
+  return it == read_.end() ? nullptr : it->second;
+}
+
+Status ExternalRegions::Reserve(const Region& region, uint64_t file_bytes) {
+  constexpr uint64_t kTimes = 4, kFree = uint64_t{1} << 20;
+  // Each region lies in its file: neither sum overflows before it is over the limit.
+  const uint64_t most =
+      file_bytes > (UINT64_MAX - kFree) / kTimes ? UINT64_MAX : kTimes * file_bytes + kFree;
+  if (region.bytes > most || reserved_ > most - region.bytes)
+    return InvalidModel(Cat("external data: tensors overlap so much that they come to more than ",
+                            kTimes, " times the ", file_bytes, " bytes of their files"));
+  reserved_ += region.bytes;
+  return {};
+}
+
+void ExternalRegions::Add(const Region& region, std::shared_ptr<Buffer> buffer) {
+  read_[region] = std::move(buffer);
 }
 
 }  // namespace infer::onnx_io

@@ -185,9 +185,14 @@ Result<Tensor> TensorReader::ReadExternal(const onnx::TensorProto& proto, DType 
   if (where.offset > file->size() || bytes > file->size() - where.offset)
     return InvalidModel(Cat("external data '", where.location, "' has ", file->size(),
                             " bytes; the tensor wants ", bytes, " at ", where.offset));
+  const ExternalRegions::Region region{file->id(), where.offset, bytes, dtype == DType::kBool};
+  if (auto shared = regions_.Find(region)) return Tensor(dtype, std::move(dims), std::move(shared));
+  if (bytes == 0) return Tensor(dtype, std::move(dims));
+  INFER_TRY(regions_.Reserve(region, external_.bytes()));
   Tensor t(dtype, std::move(dims));
-  if (bytes > 0) INFER_TRY(file->Read(where.offset, t.mutable_raw(), bytes));
+  INFER_TRY(file->Read(where.offset, t.mutable_raw(), bytes));
   NormalizeBools(t);
+  regions_.Add(region, t.buffer());
   return t;
 }
 
@@ -241,12 +246,18 @@ Result<Tensor> TensorReader::Read(const onnx::SparseTensorProto& proto) const {
   if (!linear && indices.dims() != Dims{n, static_cast<int64_t>(dims.size())})
     return broken("indices must be [n] or [n, rank]");
   if (BitWidth(dtype) < 8) return broken(Cat("element type ", Name(dtype), " is not supported"));
-  // A few bytes in the file must not become gigabytes.
-  constexpr int64_t kFree = int64_t{64} << 20;
   const int64_t count = NumElements(dims);
-  if (PackedBytes(dtype, count) > kFree + 1000 * values.byte_size())
+  const SparseKey key{values.buffer(), indices.buffer(), dims, dtype};
+  if (const auto it = dense_.find(key); it != dense_.end()) return it->second;
+  // A few bytes in the file must not become gigabytes, neither at once nor by many. Values that
+  // several tensors share count once.
+  const auto other = dense_.lower_bound({values.buffer(), nullptr, {}, DType::kUndefined});
+  const bool counted = other != dense_.end() && std::get<0>(other->first) == values.buffer();
+  const int64_t beyond = PackedBytes(dtype, count) - (counted ? 0 : 1000 * values.byte_size());
+  if (beyond > sparse_left_)
     return InvalidModel(Cat("sparse tensor '", proto.values().name(), "' has ", n, " values but ",
-                            count, " elements"));
+                            count, " elements, over the limit of the model's sparse tensors"));
+  sparse_left_ -= std::max<int64_t>(beyond, 0);
   Tensor out = Tensor::Zeros(dtype, dims);
   const auto width = static_cast<size_t>(BitWidth(dtype) / 8);
   const Dims strides = Strides(dims);
@@ -262,6 +273,7 @@ Result<Tensor> TensorReader::Read(const onnx::SparseTensorProto& proto) const {
     std::memcpy(out.mutable_raw() + static_cast<size_t>(at) * width,
                 values.raw() + static_cast<size_t>(i) * width, width);
   }
+  dense_.emplace(key, out);
   return out;
 }
 

@@ -36,6 +36,13 @@ class TensorReader {
   /// Data that several messages refer to (a function's constant, inlined at each call) is read
   /// once.
   mutable std::unordered_map<const Blob*, Tensor> read_;
+  mutable ExternalRegions regions_;
+  /// Sparse tensors by values, indices, extents and type: one in a function is made once.
+  using SparseKey =
+      std::tuple<std::shared_ptr<const Buffer>, std::shared_ptr<const Buffer>, Dims, DType>;
+  mutable std::map<SparseKey, Tensor> dense_;
+  /// Bytes that all of them may have beyond a thousand times their values.
+  mutable int64_t sparse_left_ = int64_t{64} << 20;
 };
 
 /// InvalidModel unless 1 <= rank, extents and the byte count are in range.

@@ -80,6 +80,87 @@ TEST_F(ExternalDataTest, RefusesEveryPathOut) {
     EXPECT_EQ(Load(ModelWith(location)).code(), Code::kIo) << location;
 }
 
+/// `n` initializers "w<i>", each f32[2] in the external data that `entries` says, and outputs.
+onnx::ModelProto Many(
+    int n, const std::function<std::vector<std::pair<std::string, std::string>>(int)>& entries,
+    int64_t elements = 2) {
+  onnx::ModelProto m = IdentityModel();
+  for (int i = 0; i < n; ++i) {
+    auto& t = *m.mutable_graph()->add_initializer();
+    t.set_name("w" + std::to_string(i));
+    t.set_data_type(onnx::TensorProto::FLOAT);
+    t.add_dims(elements);
+    t.set_data_location(onnx::TensorProto::EXTERNAL);
+    for (const auto& [key, value] : entries(i)) {
+      auto* e = t.add_external_data();
+      e->set_key(key);
+      e->set_value(value);
+    }
+    SetTensorType(*m.mutable_graph()->add_output(), t.name(), {elements});
+  }
+  return m;
+}
+
+TEST_F(ExternalDataTest, ReadsATensorPerFileOfAnyNumber) {
+  constexpr int kFiles = 2000;  // more than a process may usually have open
+  for (int i = 0; i < kFiles; ++i) {
+    const float values[] = {static_cast<float>(i), 0};
+    std::ofstream(top_ / ("model/t" + std::to_string(i)), std::ios::binary)
+        .write(reinterpret_cast<const char*>(values), sizeof values);
+  }
+  const onnx::ModelProto m = Many(kFiles, [](int i) {
+    return std::vector<std::pair<std::string, std::string>>{
+        {"location", "t" + std::to_string(i % 7 == 3 ? i / 2 : i)}};  // some come again
+  });
+  std::ofstream(top_ / "model/m.onnx", std::ios::binary) << m.SerializeAsString();
+  const auto model = ImportModel(top_ / "model/m.onnx", Ops());
+  ASSERT_TRUE(model.ok()) << model.status().message();
+  for (const Value* v : model->graph.outputs()) {
+    if (v->name() == "y") continue;
+    const int i = std::stoi(v->name().substr(1));
+    ASSERT_TRUE(v->constant()) << v->name();
+    EXPECT_EQ(v->constant()->At(0), i % 7 == 3 ? i / 2 : i);
+  }
+}
+
+TEST_F(ExternalDataTest, TensorsOnOneRegionShareABuffer) {
+  const onnx::ModelProto m = Many(3, [](int i) {
+    return std::vector<std::pair<std::string, std::string>>{
+        {"location", i == 1 ? "./weights" : "weights"}, {"offset", i == 2 ? "8" : "0"}};
+  });
+  std::ofstream(top_ / "model/m.onnx", std::ios::binary) << m.SerializeAsString();
+  const auto model = ImportModel(top_ / "model/m.onnx", Ops());
+  ASSERT_TRUE(model.ok()) << model.status().message();
+  const auto data = [&](const char* name) {
+    const Value* v = model->graph.FindValue(name);
+    return v && v->constant() ? v->constant()->raw() : nullptr;
+  };
+  ASSERT_NE(data("w0"), nullptr);
+  EXPECT_EQ(data("w0"), data("w1"));
+  EXPECT_NE(data("w0"), data("w2"));
+}
+
+TEST_F(ExternalDataTest, RegionsThatOverlapDoNotGrowWithoutBound) {
+  constexpr int64_t kElements = int64_t{1} << 20;
+  std::ofstream(top_ / "model/big", std::ios::binary) << std::string(kElements * 4 + 4096, 'w');
+  const auto overlapping = [&](int n, bool renamed) {
+    const auto entries = [renamed](int i) {
+      std::string name;  // ././big is the same file
+      for (int k = 0; renamed && k < i; ++k) name += "./";
+      return std::vector<std::pair<std::string, std::string>>{{"location", name + "big"},
+                                                              {"offset", std::to_string(4 * i)}};
+    };
+    return Load(Many(n, entries, kElements));
+  };
+  const Status few = overlapping(4, false);
+  EXPECT_TRUE(few.ok()) << few.message();
+  for (const bool renamed : {false, true}) {
+    const Status s = overlapping(100, renamed);
+    EXPECT_EQ(s.code(), Code::kInvalidModel);
+    EXPECT_THAT(s.message(), HasSubstr("overlap"));
+  }
+}
+
 TEST_F(ExternalDataTest, RefusesTheModelItself) {
   EXPECT_THAT(Load(ModelWith("m.onnx")).message(), HasSubstr("it is the model file itself"));
 }

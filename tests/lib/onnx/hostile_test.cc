@@ -110,6 +110,29 @@ TEST(Hostile, SparseTensorsDoNotGrowWithoutBound) {
   EXPECT_THAT(Refusal(m), HasSubstr("out of range"));
 }
 
+/// A sparse vector of `elements` f32 with one value.
+void AddSparse(onnx::ModelProto& m, const std::string& name, int64_t elements) {
+  auto& s = *m.mutable_graph()->add_sparse_initializer();
+  *s.mutable_values() = Floats({1}, 4);
+  s.mutable_values()->set_name(name);
+  s.mutable_indices()->set_data_type(onnx::TensorProto::INT64);
+  s.mutable_indices()->add_dims(1);
+  s.mutable_indices()->add_int64_data(0);
+  s.add_dims(elements);
+}
+
+TEST(Hostile, SparseTensorsShareOneLimit) {
+  for (const int n : {1, 4, 5, 40}) {
+    onnx::ModelProto m = EmptyModel();
+    for (int i = 0; i < n; ++i) AddSparse(m, "w" + std::to_string(i), int64_t{4} << 20);  // 16 MiB
+    AddNode(*m.mutable_graph(), "Identity", {"x"}, {"y"});
+    if (n <= 4)
+      EXPECT_TRUE(Import(m).ok()) << n;
+    else
+      EXPECT_THAT(Refusal(m), HasSubstr("limit of the model's sparse tensors")) << n;
+  }
+}
+
 TEST(Hostile, DeepNesting) {
   onnx::GraphProto g;
   g.add_output()->set_name("z");
