@@ -107,8 +107,8 @@ Status InferLoop(OpCall& call, const Subgraphs& subgraphs,
   if (!body) return InvalidModel("Loop: body is missing");
   Graph& g = **body;
   const size_t carried = call.num_inputs() < 2 ? 0 : call.num_inputs() - 2;
-  std::vector<ValueType> own = {TensorType{DType::kI64, Shape(Dims{})},
-                                TensorType{DType::kBool, Shape(Dims{})}};
+  std::vector<ValueType> own = {TensorType{DType::kI64, Shape(LoopScalarDims(g, 0))},
+                                TensorType{DType::kBool, Shape(LoopScalarDims(g, 1))}};
   for (size_t i = 0; i < carried; ++i)
     own.push_back(call.has_input(i + 2) ? call.type(i + 2) : ValueType());
   INFER_TRY(InferCarried(g, own, 2, carried, 1, captures).In("Loop"));
@@ -232,6 +232,13 @@ Status InferInside(Graph& g, std::span<const ValueType> own,
     if (!(t == ValueType())) editor.SetType(g.inputs()[i], t);
   }
   return InferTypes(g);
+}
+
+Dims LoopScalarDims(const Graph& body, size_t i) {
+  if (i >= body.inputs().size()) return {};
+  const ValueType& t = body.inputs()[i]->type();
+  const bool vector = t.is_tensor() && t.tensor().shape.has_rank() && t.tensor().shape.rank() == 1;
+  return vector ? Dims{1} : Dims{};
 }
 
 bool IsControlFlow(const OpDef& def) {

@@ -14,6 +14,10 @@ Status InferInside(Graph& g, std::span<const ValueType> own,
 /// The inputs of a subgraph: its own, then the captures.
 std::vector<Datum> WithCaptures(std::vector<Datum> own, std::span<const Datum* const> captures);
 
+/// Extents of what a Loop's body gets as input 0 (the iteration's number) and 1 (the condition): a
+/// scalar by the standard; one element where the body declares a vector, as ONNX Runtime does.
+Dims LoopScalarDims(const Graph& body, size_t i);
+
 /// Whether the operator takes subgraphs.
 bool IsControlFlow(const OpDef& def);
 /// Whether a value of type `a` may become one of type `b`, and back: kinds and element types are

@@ -182,8 +182,10 @@ Result<std::vector<Datum>> EvaluateLoop(const Node& node, std::span<const Datum*
   if (body.outputs().size() < carried + 1)
     return InvalidModel("Loop: the body gives too few outputs");
   std::vector<std::vector<Tensor>> scans(body.outputs().size() - 1 - carried);
+  const Dims number_dims = LoopScalarDims(body, 0), cond_dims = LoopScalarDims(body, 1);
   for (int64_t i = 0; i < limit && cond; ++i) {
-    std::vector<Datum> args = {Tensor::Scalar<int64_t>(i), Tensor::Scalar<bool>(cond != 0)};
+    std::vector<Datum> args = {Tensor::Of<int64_t>(number_dims, {i}),
+                               Tensor::Of<bool>(cond_dims, {cond != 0})};
     args.insert(args.end(), state.begin(), state.end());
     INFER_ASSIGN(auto out, run(body, WithCaptures(std::move(args), captures)));
     INFER_ASSIGN(cond, ElementOf(out[0], DType::kBool, "Loop: the body's condition"));
@@ -196,8 +198,8 @@ Result<std::vector<Datum>> EvaluateLoop(const Node& node, std::span<const Datum*
   }
   std::vector<ValueType> never;
   if (!scans.empty() && scans[0].empty()) {
-    std::vector<ValueType> own = {TensorType{DType::kI64, Shape(Dims{})},
-                                  TensorType{DType::kBool, Shape(Dims{})}};
+    std::vector<ValueType> own = {TensorType{DType::kI64, Shape(number_dims)},
+                                  TensorType{DType::kBool, Shape(cond_dims)}};
     for (size_t k = 0; k < carried; ++k)
       own.push_back(TypeOr(body.inputs()[k + 2]->type(), state[k]));
     never = ResultTypes(body, own, captures);

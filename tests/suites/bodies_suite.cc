@@ -30,6 +30,17 @@ TEST(Bodies, GrowingState) {
              {Scalar(70), Normal({1, 4})}, 1e-5);
 }
 
+/// A body may declare its number and its condition as vectors of one element.
+TEST(Bodies, NumberOfOneElement) {
+  for (const int64_t n : {0, 4})
+    CheckGraph(
+        R"(graph g(n: i64[], x: f32[5,8]) -> (last, all) {
+      z = const f32[1,8] ~1
+      last, all = Loop(n, _, z) [x] {body=graph(i: i64[1], c: bool[1], s: f32[1,8], v: f32[5,8]) -> (d, t, o) {
+        o = Gather(v, i) {axis=0} p = Mul(s, o) t = Tanh(p) d = Identity(c) }} })",
+        {Scalar(n), Normal({5, 8})});
+}
+
 /// What is stacked has the extents that an iteration would have given.
 TEST(Bodies, NoIterations) {
   const auto zeros = [](Dims dims) { return Datum(Tensor::Zeros(DType::kF32, std::move(dims))); };

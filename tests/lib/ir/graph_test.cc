@@ -157,6 +157,23 @@ TEST_F(GraphTest, EvaluatesLoopsWithCaptureAndScanOutput) {
   EXPECT_EQ((*out)[1].tensor().ToFloats(), std::vector<float>({5, 6, 5, 6, 5, 6}));
 }
 
+TEST_F(GraphTest, ALoopGivesItsNumberAsTheBodyDeclaresIt) {
+  Graph g = Parse(R"(graph g(n: i64[], x: f32[5]) -> (last, all) {
+    z = const f32[1] {0}
+    last, all = Loop(n, _, z) [x] {body=graph(i: i64[1], c: bool[1], s: f32[1], v: f32[5]) -> (d, t, o) {
+      o = Gather(v, i)  t = Add(s, o)  d = Identity(c) }} })");
+  EXPECT_EQ(ToString(g.outputs()[0]->type()), "f32[1]");
+  EXPECT_TRUE(Verify(g).ok()) << Verify(g).message();
+  const Tensor x = Tensor::Of<float>({5}, {1, 2, 4, 8, 16});
+  for (const int64_t n : {0, 3, 5}) {
+    const Datum in[] = {Tensor::Scalar<int64_t>(n), x};
+    const auto out = Evaluate(g, in);
+    ASSERT_TRUE(out.ok()) << out.status().message();
+    EXPECT_EQ((*out)[0].tensor().At(0), (1 << n) - 1);
+    EXPECT_EQ((*out)[1].tensor().dims(), (Dims{n, 1}));
+  }
+}
+
 TEST_F(GraphTest, LoopsWithoutIterationsOpenOptionals) {
   Graph g = Parse(R"(graph g(n: i64[], x: optional(f32[2])) -> (y: f32[2]) {
     y = Loop(n, _, x) {body=graph(i, c, s) -> (c2, t) {
