@@ -1,4 +1,6 @@
 /// Attention and RotaryEmbedding of ai.onnx.
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -6,6 +8,7 @@
 #include "lib/ops/common.h"
 #include "lib/ops/decompositions.h"
 #include "lib/ops/op_def.h"
+#include "lib/tensor/equations.h"
 
 namespace infer {
 namespace {
@@ -35,6 +38,14 @@ Dim MeetOr(const Dim& a, const Dim& b) {
 }
 
 Dim Sum(const Dim& a, const Dim& b) { return a.is_unknown() || b.is_unknown() ? Dim() : a + b; }
+
+/// A mask broadcasts to the scores. It may have fewer keys than they, but seldom has.
+void StateMask(const OpCall& call, const std::array<Dim, 4>& scores) {
+  if (!call.has_input(3) || !call.shape(3).has_rank()) return;
+  const Shape& mask = call.shape(3);
+  for (int i = 1; i <= std::min(mask.rank(), 4); ++i)
+    StateBroadcast(scores[static_cast<size_t>(4 - i)], mask[-i]);
+}
 
 Status InferAttention(OpCall& call) {
   INFER_ASSIGN(const HeadDims q, ReadHeadDims(call, 0, "q_num_heads"));
@@ -70,6 +81,7 @@ Status InferAttention(OpCall& call) {
     auto met = Meet(call.shape(6), Shape({batch}));
     if (!met.ok()) return InvalidModel("nonpad_kv_seqlen is " + call.shape(6).ToString());
   }
+  StateMask(call, {batch, q.heads, q.length, total});
   if (call.shape(0).has_rank() && call.shape(0).rank() == 3) {
     const Dim hidden = v.size.is_unknown() ? Dim() : q.heads * v.size;
     call.SetOut(0, call.dtype(0), Shape({batch, q.length, hidden}));

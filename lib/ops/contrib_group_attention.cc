@@ -8,6 +8,7 @@
 
 #include "lib/ops/common.h"
 #include "lib/ops/contrib_attention_common.h"
+#include "lib/tensor/equations.h"
 
 namespace infer {
 namespace {
@@ -99,6 +100,7 @@ Status InferGroup(OpCall& call) {
   INFER_TRY(WantShape(call, kPositions, {d.b, d.s}));
   INFER_TRY(CheckBias(call, kBias, d.b, n, d.s, d.total));
   INFER_TRY(WantShape(call, kSink, {n}));
+  if (call.has_input(kPastKey)) StateEqual(d.total, d.past + d.s);  // where no buffer is shared
   call.SetOut(0, call.dtype(0), Shape({d.b, d.s, n * d.h}));
   const DType cache = call.has_input(kPastKey) ? call.dtype(kPastKey) : call.dtype(0);
   for (size_t i : {1, 2}) call.SetOut(i, cache, Shape({d.b, g, d.cache(), d.h}));

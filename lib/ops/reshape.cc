@@ -5,6 +5,7 @@
 #include "lib/ops/move.h"
 #include "lib/ops/op_def.h"
 #include "lib/support/strings.h"
+#include "lib/tensor/equations.h"
 
 namespace infer {
 namespace {
@@ -19,6 +20,7 @@ Status SetReshaped(OpCall& call, Shape shape) {
   const Dim before = call.shape(0).num_elements(), after = shape.num_elements();
   if (before.is_static() && after.is_static() && before.value() != after.value())
     return InvalidModel(Cat("cannot reshape ", call.shape(0).ToString(), " to ", shape.ToString()));
+  StateEqual(before, after);
   call.SetOut(0, call.dtype(0), std::move(shape));
   PassElementsIfFlat(call);
   return {};

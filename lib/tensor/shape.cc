@@ -5,6 +5,7 @@
 #include <map>
 
 #include "lib/support/strings.h"
+#include "lib/tensor/equations.h"
 
 namespace infer {
 
@@ -80,6 +81,20 @@ std::string Dim::ToString() const {
   }
   if (constant != 0) out += Cat(constant < 0 ? "" : "+", constant);
   return out;
+}
+
+Dim Dim::Replaced(const std::map<std::string, Dim>& symbols) const {
+  if (!terms_) return *this;
+  Dim sum = 0;
+  for (const auto& [monomial, c] : *terms_) {
+    Dim product = c;
+    for (const std::string& name : monomial) {
+      const auto it = symbols.find(name);
+      product = product * (it == symbols.end() ? Symbol(name) : it->second);
+    }
+    sum = sum + product;
+  }
+  return sum;
 }
 
 std::string Dim::symbol() const {
@@ -266,6 +281,7 @@ Result<Dim> Meet(const Dim& a, const Dim& b) {
   if (b.is_unknown() || a == b) return a;
   if (a.is_static() && b.is_static())
     return InvalidModel(Cat("extents ", a.ToString(), " and ", b.ToString(), " contradict"));
+  StateEqual(a, b);
   return b.is_static() ? b : a;
 }
 
@@ -305,8 +321,12 @@ Result<Shape> Broadcast(const Shape& a, const Shape& b) {
       d = da;
     } else if (da.is_static() && db.is_static()) {
       return InvalidModel(Cat("cannot broadcast ", a.ToString(), " with ", b.ToString()));
-    } else if (da.is_static() || db.is_static()) {
-      d = da.is_static() ? da : db;  // the other is 1 or the same
+    } else {
+      const bool as_if_equal = StateBroadcast(da, db);
+      if (da.is_static() || db.is_static())
+        d = da.is_static() ? da : db;  // the other is 1 or it
+      else if (as_if_equal)
+        d = da.is_unknown() ? db : da;
     }
   }
   return Shape(std::move(out));

@@ -5,6 +5,7 @@
 /// Information order (a lattice): unknown < symbolic < known. `a` *refines* `b` when everything
 /// that `b` says also follows from `a`.
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -56,13 +57,16 @@ class Dim {
   Dim ExactDiv(const Dim& o) const;
   /// The one symbol that this is, or "".
   std::string symbol() const;
+  /// With expressions in the place of symbols; symbols without one stay. Unknown on overflow.
+  Dim Replaced(const std::map<std::string, Dim>& symbols) const;
   bool Refines(const Dim& o) const;
+
+  using Monomial = std::vector<std::string>;  ///< sorted symbols, "" never; empty: the constant
+  using Terms = std::vector<std::pair<Monomial, int64_t>>;  ///< sorted, coefficients != 0
+  Terms AsTerms() const;                                    ///< Pre: not unknown
 
  private:
   static constexpr int64_t kUnknown = INT64_MIN;
-  using Monomial = std::vector<std::string>;  // sorted symbols, "" never; empty: the constant
-  using Terms = std::vector<std::pair<Monomial, int64_t>>;  // sorted, coefficients != 0
-  Terms AsTerms() const;
   static Dim FromTerms(Terms terms);
 
   int64_t value_ = kUnknown;

@@ -341,6 +341,37 @@ class Cli(CliTestCase):
         # Nothing fits: 7 columns cannot be 8 rows.
         self.assertIn("--set", self.expect(2, "infer-opt", "run", path, "--set", "length=7").stderr)
 
+    def test_shapes_that_are_checked_with_are_not_written(self):
+        path, out = self.dir / "open.onnx", self.dir / "out.onnx"
+        path.write_bytes(model(
+            [node("MatMul", ["x", "w"], ["m"]), node("Add", ["m", "b"], ["y"])],
+            [value_info("x", ["batch", "length", 4])], [value_info("y", ["batch", "length", 4])],
+            [tensor("w", [4, 4], struct.pack("<16f", *range(16))),
+             tensor("b", [4], struct.pack("<4f", *range(4)))]))
+
+        def shape():
+            return re.search(r"input +x: (\S+)", self.expect(0, "infer-opt", "inspect", out).stdout).group(1)
+
+        np.save(self.dir / "x.npy", np.random.default_rng(0).normal(size=(8, 3, 4)).astype(np.float32))
+        writers = [("fuse",), ("quantize", "--mode", "fp16"), ("quantize", "--data", self.dir / "x.npy")]
+        for command, *args in writers:
+            for chosen in [("--set", "length=3"), ("--set", "length=3", "--set", "batch=1"),
+                           ("--shape", "x=1x3x4"), ()]:
+                if not chosen and args:
+                    continue
+                done = self.report(0, "infer-opt", command, path, "-o", out, *args, *chosen)
+                self.assertEqual(shape(), "f32[batch,length,4]", (command, chosen))
+                if command == "fuse" and chosen[-1:] == ("length=3",):
+                    self.assertEqual(done["extents"], {"batch": 2})
+            self.report(0, "infer-opt", command, path, "-o", out, *args, "--set", "length=3", "--freeze")
+            self.assertEqual(shape(), "f32[batch,3,4]")
+        self.expect(2, "infer-opt", "fuse", path, "-o", out, "--set", "nothing=1")
+        # A sweep measures with the shapes and writes none of them.
+        done = self.report(0, "infer-opt", "sweep", path, "-o", self.dir / "sweep", "--only", "fp32,fp16",
+                           "--set", "length=3")
+        out = self.dir / "sweep/fp16.onnx"
+        self.assertEqual(shape(), "f32[batch,length,4]")
+
     def test_ops(self):
         self.assertGreater(len(self.report(0, "infer-opt", "ops")["operators"]), 60)
 

@@ -49,6 +49,18 @@ void ModelOptions::Declare(Options& options) {
                 "Further folder in which the model's external data may lie", PathUse::kRead);
 }
 
+void ModelOptions::DeclareForWriter(Options& options) {
+  Declare(options);
+  freeze = false;
+  options.Flag("--freeze", &freeze, "Write the shapes of --set and --shape into the file, too");
+}
+
+Result<Graph> WithShapes(const Graph& g, const ModelOptions& options) {
+  Graph copy = g.Clone();
+  if (!options.freeze) INFER_TRY(ApplyShapes(copy, options));
+  return copy;
+}
+
 Status ApplyShapes(Graph& g, const ModelOptions& options) {
   std::map<std::string, int64_t> symbols;
   for (const std::string& s : options.set) {
@@ -115,7 +127,7 @@ Result<Model> LoadModel(Context& context, const std::string& path, const ModelOp
     context.Warn(Cat(path, ": ", warnings[i]));
   if (warnings.size() > kShown)
     context.Warn(Cat(path, ": ", warnings.size() - kShown, " more warnings of the import"));
-  INFER_TRY(ApplyShapes(model.graph, options));
+  if (options.freeze) INFER_TRY(ApplyShapes(model.graph, options));
   return model;
 }
 

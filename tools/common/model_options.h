@@ -16,13 +16,20 @@ struct ModelOptions {
   std::vector<std::string> set;    ///< --set N=1: a symbolic dimension
   std::vector<std::string> shape;  ///< --shape input=1x3x224x224
   std::string external_root;
+  bool freeze = true;  ///< whether LoadModel applies --set and --shape
   void Declare(Options& options);
+  /// For commands that write the model: --set and --shape say what it is checked and measured with,
+  /// and stand in the file only where --freeze asks for it.
+  void DeclareForWriter(Options& options);
 };
 
-/// Imports `path` and applies --set and --shape. Results are re-inferred.
+/// Imports `path` and, where options.freeze is set, applies --set and --shape. Results are
+/// re-inferred.
 Result<Model> LoadModel(Context& context, const std::string& path, const ModelOptions& options);
 /// Applies --set and --shape to a graph.
 Status ApplyShapes(Graph& g, const ModelOptions& options);
+/// A copy with them; a plain copy where LoadModel has applied them already.
+Result<Graph> WithShapes(const Graph& g, const ModelOptions& options);
 
 /// A copy in which open dimensions of inputs have extents that inference accepts, for costs; the
 /// graph as it is when none were found. `extents` (if given) receives them.

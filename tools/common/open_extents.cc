@@ -7,6 +7,7 @@
 
 #include "lib/ir/inference.h"
 #include "lib/support/strings.h"
+#include "tools/common/solve_extents.h"
 
 namespace infer {
 namespace {
@@ -17,6 +18,9 @@ constexpr std::array<int64_t, 6> kWithLeading = {2, 1, 4, 16, 64, 512};
 /// For dimensions that depend on each other, as total = past + new: every combination.
 constexpr std::array<int64_t, 4> kCombined = {2, 4, 3, 1};
 constexpr size_t kMaxCombined = 3;
+constexpr size_t kMaxSingled = 16;
+/// Kernels rarely refuse for the extents what they do not do; a run of a large model costs much.
+constexpr int kMaxUnsupportedRuns = 4;
 constexpr double kMaxElements = 1 << 24;    ///< of one input
 constexpr double kLargeElements = 1 << 15;  ///< of one sample, above which one is enough
 
@@ -38,14 +42,6 @@ OpenDims OpenDimsOf(const Graph& g) {
   return open;
 }
 
-OpenExtents Extents(const OpenDims& open, int64_t leading, int64_t others,
-                    const OpenExtents& fixed) {
-  OpenExtents e = fixed;
-  for (const std::string& name : open.leading) e[name] = leading;
-  for (const std::string& name : open.others) e[name] = others;
-  return e;
-}
-
 /// Elements of the largest input.
 double MaxElements(const Graph& g, const OpenExtents& extents) {
   double most = 0;
@@ -61,33 +57,95 @@ double MaxElements(const Graph& g, const OpenExtents& extents) {
   return most;
 }
 
-std::vector<OpenExtents> Candidates(const Graph& g, const OpenDims& open, int64_t first_batch,
-                                    const OpenExtents& fixed) {
-  std::vector<OpenExtents> all;
-  auto with_leading = kWithLeading;
-  if (first_batch == 1 || MaxElements(g, Extents(open, 1, 1, fixed)) > kLargeElements)
-    std::swap(with_leading[0], with_leading[1]);
-  if (!open.others.empty() || open.leading.empty())
-    for (const int64_t n : kUniform) all.push_back(Extents(open, 1, n, fixed));
-  if (!open.leading.empty())
-    for (const int64_t n : with_leading) all.push_back(Extents(open, n, n, fixed));
-  const std::vector<std::string> names(open.others.begin(), open.others.end());
-  if (names.size() >= 2 && names.size() <= kMaxCombined) {
+/// What is tried, the best first: names that nothing determines take numbers, the others follow.
+class CandidateList {
+ public:
+  CandidateList(const Graph& g, const ExtentSearch& search) : g_(g), search_(search) {}
+
+  /// `open`: the names that are up for choice.
+  std::vector<OpenExtents> Make(const OpenDims& open) {
+    if (open.leading.empty() && open.others.empty()) return {search_.fixed};
+    std::set<std::string> names = open.leading;
+    names.insert(open.others.begin(), open.others.end());
+    const std::vector<ExtentEquation> equations = EquationsOf(g_);
+    for (const Strictness strictness : {Strictness::kBroadcast, Strictness::kEqual})
+      Add(open, SolveExtents(equations, strictness, names, open.leading, search_.fixed));
+    Add(open, {});  // statements of one of several forms may have misled
+    return std::move(all_);
+  }
+
+ private:
+  void Add(OpenDims open, const ExtentSolution& solution) {
+    for (const auto& [name, value] : solution) {
+      open.leading.erase(name);
+      open.others.erase(name);
+    }
+    auto with_leading = kWithLeading;
+    const auto one = Completed(Extents(open, 1, 1), solution);
+    if (search_.first_batch == 1 || (one && MaxElements(g_, *one) > kLargeElements))
+      std::swap(with_leading[0], with_leading[1]);
+    if (!open.others.empty() || open.leading.empty())
+      for (const int64_t n : kUniform) Add(Extents(open, 1, n), solution);
+    if (!open.leading.empty())
+      for (const int64_t n : with_leading) Add(Extents(open, n, n), solution);
+    AddCombined(open, solution);
+  }
+
+  void AddCombined(const OpenDims& open, const ExtentSolution& solution) {
+    const std::vector<std::string> names(open.others.begin(), open.others.end());
+    if (names.size() < 2) return;
+    if (names.size() > kMaxCombined) {
+      // One that differs: what depends on the others through values that inference does not see.
+      for (size_t i = 0; i < std::min(names.size(), kMaxSingled); ++i)
+        for (const auto& [all, one] : {std::pair<int64_t, int64_t>(1, 2), {2, 4}, {4, 8}}) {
+          OpenExtents e = Extents(open, 1, all);
+          e[names[i]] = one;
+          Add(std::move(e), solution);
+        }
+      return;
+    }
     size_t count = 1;
     for (size_t i = 0; i < names.size(); ++i) count *= kCombined.size();
     for (size_t k = 0; k < count; ++k) {
-      OpenExtents e = Extents(open, 1, 1, fixed);
+      OpenExtents e = Extents(open, 1, 1);
       size_t rest = k;
       for (const std::string& name : names) {
         e[name] = kCombined[rest % kCombined.size()];
         rest /= kCombined.size();
       }
-      all.push_back(std::move(e));
+      Add(std::move(e), solution);
     }
   }
-  if (open.leading.empty() && open.others.empty()) all = {fixed};
-  return all;
-}
+
+  OpenExtents Extents(const OpenDims& open, int64_t leading, int64_t others) const {
+    OpenExtents e = search_.fixed;
+    for (const std::string& name : open.leading) e[name] = leading;
+    for (const std::string& name : open.others) e[name] = others;
+    return e;
+  }
+
+  /// With what follows from the numbers; nullopt when that is no extent.
+  std::optional<OpenExtents> Completed(OpenExtents e, const ExtentSolution& solution) const {
+    std::map<std::string, Dim> numbers;
+    for (const auto& [name, n] : e) numbers.emplace(name, Dim(n));
+    for (const auto& [name, value] : solution) {
+      const Dim n = value.Replaced(numbers);
+      if (!n.is_static() || n.value() < 0) return std::nullopt;
+      e.emplace(name, n.value());
+    }
+    return e;
+  }
+
+  void Add(OpenExtents chosen, const ExtentSolution& solution) {
+    auto e = Completed(std::move(chosen), solution);
+    if (e && seen_.insert(*e).second) all_.push_back(*std::move(e));
+  }
+
+  const Graph& g_;
+  const ExtentSearch& search_;
+  std::vector<OpenExtents> all_;
+  std::set<OpenExtents> seen_;
+};
 
 /// Whether inference, which knows the extents, leaves an output empty.
 Result<bool> Infers(const Graph& g, const OpenExtents& extents) {
@@ -97,6 +155,12 @@ Result<bool> Infers(const Graph& g, const OpenExtents& extents) {
     return v->type().is_tensor() && v->tensor_type().is_static() &&
            NumElements(v->shape().static_dims()) == 0;
   });
+}
+
+/// Others say that the machine or the user ends the search.
+bool DependsOnExtents(const Status& s) {
+  return s.code() == Code::kInvalidModel || s.code() == Code::kInvalidArgument ||
+         s.code() == Code::kUnsupported;
 }
 
 }  // namespace
@@ -138,22 +202,29 @@ Result<OpenExtents> FindExtents(const Graph& g, const ExtentSearch& search) {
     open.leading.erase(name);
     open.others.erase(name);
   }
-  std::vector<OpenExtents> candidates = Candidates(g, open, search.first_batch, search.fixed);
+  const std::vector<OpenExtents> candidates = CandidateList(g, search).Make(open);
   std::optional<OpenExtents> with_empty_output;
   Status last;
+  bool unsupported = true;  // every refusal was of what we cannot do
+  int unsupported_runs = 0;
   for (const OpenExtents& extents : candidates) {
     if (MaxElements(g, extents) > kMaxElements && extents.size() > search.fixed.size()) continue;
     auto empty = Infers(g, extents);
-    if (empty.ok() && search.run) empty = search.run(extents);
+    const bool ran = empty.ok() && search.run;
+    if (ran) empty = search.run(extents);
     if (!empty.ok()) {
       last = empty.status();
-      if (last.code() != Code::kInvalidModel && last.code() != Code::kInvalidArgument) return last;
+      if (!DependsOnExtents(last)) return last;
+      const bool lacks = last.code() == Code::kUnsupported;
+      unsupported &= lacks;
+      if (ran && lacks && ++unsupported_runs == kMaxUnsupportedRuns) break;
       continue;
     }
     if (!*empty) return extents;
     if (!with_empty_output) with_empty_output = extents;
   }
   if (with_empty_output) return *with_empty_output;
+  if (unsupported && !last.ok()) return last;
   return InvalidArgument(Cat("the model runs on none of ", candidates.size(),
                              " kinds of random inputs (the last: ", last.message(),
                              "): give its shapes (--shape, --set) or real inputs"));

@@ -37,7 +37,7 @@ class FuseCommand : public Command {
   void Declare(Options& o) override {
     o.Positional("model", &path_, "The ONNX model (not needed for --list)", false, PathUse::kRead);
     export_.Declare(o);
-    model_.Declare(o);
+    model_.DeclareForWriter(o);
     o.Choice("--rewrites", &rewrites_, {kLevelNames.begin(), kLevelNames.end()},
              "simplify: the same operators, fewer of them; fuse: also fused layers; blocks: also "
              "attention, feed-forward nets, skip connections");
@@ -94,7 +94,7 @@ class FuseCommand : public Command {
     INFER_TRY(export_.Check());
     context.Step("import");
     INFER_ASSIGN(Model model, LoadModel(context, path_, model_));
-    const Graph golden = model.graph.Clone();
+    INFER_ASSIGN(const Graph golden, WithShapes(model.graph, model_));
     Samples samples;
     Json extents = Json::object();
     if (!no_verify_ || measure_) {
@@ -112,7 +112,8 @@ class FuseCommand : public Command {
     INFER_ASSIGN(OptimizeReport done, Optimize(model.graph, std::move(options_)));
     // Costs of dynamic shapes are those of extents that fit, so that they can be compared.
     const Graph static_before = WithFoundExtents(golden);
-    const Graph static_after = WithFoundExtents(model.graph);
+    INFER_ASSIGN(const Graph shaped, WithShapes(model.graph, model_));
+    const Graph static_after = WithFoundExtents(shaped);
     done.before.cost = StatisticsOf(static_before).cost;
     done.after.cost = StatisticsOf(static_after).cost;
     context.Print(SummaryText(done));

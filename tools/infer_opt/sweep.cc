@@ -2,6 +2,7 @@
 /// beside the model as it came, and says which one to take.
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 
 #include "lib/onnx/export.h"
 #include "lib/onnx/import.h"
@@ -51,7 +52,7 @@ class SweepCommand : public Command {
   void Declare(Options& o) override {
     o.Positional("model", &path_, "The FP32 ONNX model", true, PathUse::kRead);
     o.Value("-o,--output", &folder_, "Folder for the variants and reports", PathUse::kWriteFolder);
-    model_.Declare(o);
+    model_.DeclareForWriter(o);
     device_.Declare(o);
     data_.Declare(o, "", "Data that is split by seed into calibration and evaluation");
     o.Value("--calib-count", &calib_count_, "So many samples for calibration; 0: half");
@@ -71,18 +72,19 @@ class SweepCommand : public Command {
     INFER_ASSIGN(const std::vector<VariantSpec> specs, Specs());
     context.Step("import");
     INFER_ASSIGN(const Model model, LoadModel(context, path_, model_));
+    INFER_ASSIGN(shaped_, WithShapes(model.graph, model_));
     std::error_code failed;
     fs::create_directories(folder_, failed);
     if (failed) return IoError(Cat(folder_, ": ", failed.message()));
     report_ = NewReport(context, "infer-opt/sweep@1");
     report_["model"] = infer::ToJson(model, path_);
     model_sha256_ = model.info.sha256;
-    INFER_TRY(SplitData(context, model.graph));
+    INFER_TRY(SplitData(context, *shaped_));
     SetLaneBudget(device_.threads > 0 ? device_.threads : AvailableCores());
     INFER_ASSIGN(backend_, MakeBackend(device_.device));
-    INFER_ASSIGN(golden_, CompileFor(model.graph, device_));
+    INFER_ASSIGN(golden_, CompileFor(*shaped_, device_));
     INFER_TRY(OpenLog(context, model));
-    INFER_TRY(WriteInputs(model.graph));
+    INFER_TRY(WriteInputs(*shaped_));
     for (const VariantSpec& spec : specs) {
       context.Step(spec.id);
       INFER_ASSIGN(Variant v, Measured(context, model, spec));
@@ -148,7 +150,11 @@ class SweepCommand : public Command {
   Status OpenLog(Context& context, const Model& model) {
     const HostFacts host = GetHostFacts();
     Hasher h;
-    h.Add(ModelKey(model.graph)).Add(model.info.sha256).Add(device_.device).Add(flags_.observer);
+    h.Add(ModelKey(*shaped_))
+        .Add(static_cast<uint64_t>(model_.freeze))
+        .Add(model.info.sha256)
+        .Add(device_.device)
+        .Add(flags_.observer);
     h.Add(static_cast<uint64_t>(device_.threads)).Add(static_cast<uint64_t>(device_.level));
     for (const Samples* samples : {&calibration_, &evaluation_}) {
       INFER_ASSIGN(const uint64_t data, LabelledDataKey(*samples, context.stop()));
@@ -276,12 +282,14 @@ class SweepCommand : public Command {
     ExportOptions o;
     o.target = v.spec.mode.empty() ? ExportTarget::kOnnx : ExportTarget::kOrt;
     INFER_ASSIGN(const ExportReport written, ExportModel(work, path, o));
-    INFER_ASSIGN(Model read, LoadModel(context, path, {}));
+    // Frozen shapes stand in the file.
+    INFER_ASSIGN(Model read,
+                 LoadModel(context, path, model_.freeze ? ModelOptions() : ShapesToMeasure()));
     const std::string sha256 = read.info.sha256;
     std::optional<AccuracyReport> accuracy;
     if (evaluation_.count > 0) {
       INFER_ASSIGN(accuracy,
-                   CompareGraphs(context, model.graph, read.graph, device_, evaluation_, false));
+                   CompareGraphs(context, *shaped_, read.graph, device_, evaluation_, false));
     }
     INFER_ASSIGN(const auto program, CompileOwnedFor(std::move(read.graph), device_));
     INFER_ASSIGN(const PairTiming timing, TimePair(*program, *golden_, inputs_, context.stop()));
@@ -293,10 +301,13 @@ class SweepCommand : public Command {
     return {};
   }
 
+  ModelOptions ShapesToMeasure() const { return {.set = model_.set, .shape = model_.shape}; }
+
   /// A fresh process that loads the file, compiles it, and runs it once.
   Result<bench::ColdStart> ColdStartOf(Context& context, const std::string& path) const {
     bench::SessionOptions session;
     session.device = device_;
+    if (!model_.freeze) session.model = ShapesToMeasure();
     session.inputs.input = input_files_;
     INFER_ASSIGN(const auto starts,
                  bench::MeasureColdStarts(path, session, {.starts = 1, .stop = context.stop()}));
@@ -332,6 +343,7 @@ class SweepCommand : public Command {
   double max_drop_ = 0.005;
   Json report_;
   std::unique_ptr<Backend> backend_;
+  std::optional<Graph> shaped_;  ///< the model with --set and --shape
   std::shared_ptr<const Program> golden_;
   std::unique_ptr<AppendLog> log_;
   std::vector<Variant> variants_;

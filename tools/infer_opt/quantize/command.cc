@@ -117,7 +117,7 @@ class QuantizeCommand : public Command {
   void Declare(Options& o) override {
     o.Positional("model", &path_, "The FP32 ONNX model", true, PathUse::kRead);
     export_.Declare(o);
-    model_.Declare(o);
+    model_.DeclareForWriter(o);
     device_.Declare(o);
     data_.Declare(o, "", "Data that is split by seed into calibration and evaluation");
     calib_.Declare(o, "calib", "Calibration data");
@@ -152,7 +152,7 @@ class QuantizeCommand : public Command {
       return InvalidArgument("--no-verify: a gate never passes without a measurement");
     context.Step("import");
     INFER_ASSIGN(Model model, LoadModel(context, path_, model_));
-    const Graph golden = model.graph.Clone();
+    INFER_ASSIGN(const Graph golden, WithShapes(model.graph, model_));
     Json report = NewReport(context, "infer-opt/quantize@1");
     report["model"] = infer::ToJson(model, path_);
     if (mixed_) mode_ = "mixed";

@@ -1,0 +1,225 @@
+/// Extents for open dimensions: those that inference relates to each other are chosen together.
+#include <gmock/gmock.h>
+
+#include "lib/ir/eval.h"
+#include "lib/ir/text.h"
+#include "lib/support/strings.h"
+#include "tests/tools/test_models.h"
+#include "tools/common/open_extents.h"
+#include "tools/common/solve_extents.h"
+
+namespace infer {
+namespace {
+
+Graph Parsed(std::string_view text) {
+  auto g = ParseGraph(text, Ops());
+  EXPECT_TRUE(g.ok()) << g.status().message();
+  return *std::move(g);
+}
+
+/// What is found with runs of the reference kernels, and how many runs that took.
+struct Found {
+  Result<OpenExtents> extents;
+  int runs = 0;
+};
+Found Find(const Graph& g, int64_t first_batch = 2, OpenExtents fixed = {}) {
+  int runs = 0;
+  ExtentSearch search{.first_batch = first_batch, .fixed = std::move(fixed)};
+  search.run = [&](const OpenExtents& extents) -> Result<bool> {
+    ++runs;
+    INFER_ASSIGN(const auto inputs, RandomModelInputs(g, 0, extents));
+    INFER_ASSIGN(const auto outputs, Evaluate(g, inputs));
+    return AnyEmpty(outputs);
+  };
+  auto extents = FindExtents(g, search);
+  return {std::move(extents), runs};
+}
+
+/// The first choice runs, and `names` have extents that add up: the first is the sum of the others.
+void ExpectFirstFits(const Graph& g, const std::vector<std::string>& sum,
+                     const std::vector<std::pair<std::string, std::string>>& equal = {}) {
+  const Found found = Find(g);
+  ASSERT_TRUE(found.extents.ok()) << found.extents.status().message();
+  const OpenExtents& e = *found.extents;
+  EXPECT_EQ(found.runs, 1) << ToString(e);
+  if (!sum.empty()) {
+    int64_t total = 0;
+    for (size_t i = 1; i < sum.size(); ++i) total += e.at(sum[i]);
+    EXPECT_EQ(e.at(sum[0]), total) << ToString(e);
+  }
+  for (const auto& [a, b] : equal) EXPECT_EQ(e.at(a), e.at(b)) << ToString(e);
+}
+
+TEST(Extents, OfAFusedDecoderWithAMaskOfPastAndNewKeys) {
+  const Graph g = Parsed(R"(graph g(q: f32[batch,new,8], k: f32[batch,new,8], v: f32[batch,new,8],
+      mask: i32[batch,total], a: f32[batch,2,past,4], c: f32[batch,2,past,4]) -> (y, k2, v2) {
+    y, k2, v2 = com.microsoft::MultiHeadAttention(q, k, v, _, mask, _, a, c) {num_heads=2} })");
+  ExpectFirstFits(g, {"total", "past", "new"});
+}
+
+TEST(Extents, OfAnAttentionMaskThatIsAnInput) {
+  const Graph g = Parsed(R"(graph g(q: f32[b,2,new,4], k: f32[b,2,new,4], v: f32[b,2,new,4],
+      mask: f32[b,1,rows,total], a: f32[b,2,past,4], c: f32[b,2,past,4]) -> (y, k2, v2) {
+    y, k2, v2 = Attention(q, k, v, mask, a, c) })");
+  ExpectFirstFits(g, {"total", "past", "new"}, {{"rows", "new"}});
+}
+
+/// What torch.onnx.export(dynamo=True) writes: each input with symbols of its own, or with none.
+constexpr std::string_view kDecoder = R"(graph g(ids: i64[@s0@,@s1@], mask: i64[@s2@,@s3@],
+    pk: f32[@s4@,2,@s5@,4], pv: f32[@s6@,2,@s7@,4]) -> (y, k, v) {
+  table = const f32[11,8] ~1
+  heads = const i64[4] {0, 0, 2, 4}
+  places = const i64[2] {1, 2}
+  x = Gather(table, ids)
+  split = Reshape(x, heads)
+  q = Transpose(split) {perm=[0, 2, 1, 3]}
+  k = Concat(pk, q) {axis=2}
+  v = Concat(pv, q) {axis=2}
+  kt = Transpose(k) {perm=[0, 1, 3, 2]}
+  scores = MatMul(q, kt)
+  floats = Cast(mask) {to=1}
+  bias = Unsqueeze(floats, places)
+  biased = Add(scores, bias)
+  p = Softmax(biased)
+  y = MatMul(p, v)
+})";
+
+std::string WithDims(bool named) {
+  std::string text(kDecoder), out;
+  for (size_t at = 0; at < text.size();) {
+    const size_t begin = text.find('@', at), end = text.find('@', begin + 1);
+    if (begin == std::string::npos) return out + text.substr(at);
+    out += text.substr(at, begin - at) + (named ? text.substr(begin + 1, end - begin - 1) : "?");
+    at = end + 1;
+  }
+  return out;
+}
+
+TEST(Extents, OfInputsWithSymbolsOfTheirOwn) {
+  ExpectFirstFits(Parsed(WithDims(true)), {"s3", "s5", "s1"},
+                  {{"s0", "s2"}, {"s0", "s4"}, {"s0", "s6"}, {"s5", "s7"}});
+}
+
+TEST(Extents, OfInputsWithoutNames) {
+  ExpectFirstFits(Parsed(WithDims(false)), {"mask[1]", "pk[2]", "ids[1]"},
+                  {{"ids[0]", "mask[0]"}, {"ids[0]", "pv[0]"}, {"pk[2]", "pv[2]"}});
+}
+
+TEST(Extents, FollowFromWhatIsFixed) {
+  const Found found = Find(Parsed(WithDims(true)), 1, {{"s3", 7}, {"s1", 2}, {"s6", 3}});
+  ASSERT_TRUE(found.extents.ok()) << found.extents.status().message();
+  EXPECT_THAT(*found.extents, testing::IsSupersetOf({testing::Pair("s5", 5), testing::Pair("s7", 5),
+                                                     testing::Pair("s0", 3)}));
+  EXPECT_EQ(found.runs, 1);
+}
+
+TEST(Extents, OfAReshapeToAnotherInputsExtents) {
+  // 6 * n elements of x are [m, 2, k] of y.
+  const Graph g = Parsed(R"(graph g(x: f32[n,6], y: f32[m,2,3]) -> (z) {
+    s = Shape(y)
+    r = Reshape(x, s)
+    z = Add(r, y) })");
+  ExpectFirstFits(g, {}, {{"n", "m"}});
+}
+
+TEST(Extents, ThatOnlyValuesRelateAreTriedOneByOne) {
+  // What goes through a float is no longer followed: d = 2 * a is found by trying.
+  const Graph g = Parsed(R"(graph g(a: f32[a], b: f32[b], c: f32[c], d: f32[d]) -> (x, y, z) {
+    s = Shape(a)
+    f = Cast(s) {to=1}
+    i = Cast(f) {to=7}
+    two = const i64[1] {2}
+    t = Concat(two, i) {axis=0}
+    x = Reshape(d, t)
+    y = Neg(b)
+    z = Neg(c) })");
+  const Found found = Find(g);
+  ASSERT_TRUE(found.extents.ok()) << found.extents.status().message();
+  EXPECT_EQ(found.extents->at("d"), 2 * found.extents->at("a"));
+}
+
+TEST(Extents, OfAModelThatWeDoNotRunSayWhy) {
+  const Graph g = Parsed(R"(graph g(q: f32[b,s,8], m: i32[b,1,n,n]) -> (y) { y = Neg(q) })");
+  int runs = 0;
+  ExtentSearch search;
+  search.run = [&](const OpenExtents&) -> Result<bool> {
+    ++runs;
+    return Unsupported("no kernel");
+  };
+  const auto found = FindExtents(g, search);
+  EXPECT_EQ(found.status().code(), Code::kUnsupported);
+  EXPECT_LE(runs, 4);
+  search.run = [&](const OpenExtents&) -> Result<bool> { return Cancelled("stopped"); };
+  EXPECT_EQ(FindExtents(g, search).status().code(), Code::kCancelled);
+}
+
+// ---- The equations ---------------------------------------------------------------------------
+
+ExtentSolution Solved(const std::vector<ExtentEquation>& equations,
+                      const std::set<std::string>& open, const std::set<std::string>& kept = {},
+                      Strictness strictness = Strictness::kBroadcast) {
+  return SolveExtents(equations, strictness, open, kept, {});
+}
+
+TEST(ExtentEquations, AreSolvedForSums) {
+  const Dim past = Dim::Symbol("a_past"), now = Dim::Symbol("now"), total = Dim::Symbol("total");
+  const std::set<std::string> open = {"a_past", "now", "total"};
+  EXPECT_THAT(Solved({{past, total - now}}, open),
+              testing::ElementsAre(testing::Pair("total", past + now)));
+  // Through another: total = past + now, past = 2 * now.
+  const auto both = Solved({{total, past + now}, {past, now * Dim(2)}}, open);
+  EXPECT_EQ(both.at("total"), now * Dim(3));
+  EXPECT_EQ(both.at("a_past"), now * Dim(2));
+}
+
+TEST(ExtentEquations, KeepLeadingDimensions) {
+  const Dim a = Dim::Symbol("a"), z = Dim::Symbol("z");
+  EXPECT_TRUE(Solved({{a, z}}, {"a", "z"}).contains("z"));
+  EXPECT_TRUE(Solved({{a, z}}, {"a", "z"}, {"z"}).contains("a"));
+}
+
+TEST(ExtentEquations, LoseWhatBothSidesHave) {
+  const Dim b = Dim::Symbol("b"), n = Dim::Symbol("n"), m = Dim::Symbol("m");
+  EXPECT_EQ(Solved({{b * n * Dim(4), b * m * Dim(8)}}, {"b", "n", "m"}).at("n"), m * Dim(2));
+}
+
+TEST(ExtentEquations, DropWhatContradictsAndWhatIsNoExtent) {
+  const Dim n = Dim::Symbol("n"), rounded = Dim::Symbol("m").FloorDiv(2);
+  EXPECT_EQ(Solved({{n, 3}, {n, 4}}, {"n"}).at("n"), Dim(3));
+  EXPECT_TRUE(Solved({{n, -3}}, {"n"}).empty());
+  EXPECT_TRUE(Solved({{n, rounded}}, {"n", "m"}).empty());
+  EXPECT_TRUE(Solved({{n * Dim(2), Dim::Symbol("m") * Dim(3)}}, {"n", "m"}).empty());
+}
+
+TEST(ExtentEquations, OfBroadcastsYieldTo1) {
+  const Dim n = Dim::Symbol("n"), m = Dim::Symbol("m");
+  EXPECT_TRUE(Solved({{n, m, true}}, {"n", "m"}, {}, Strictness::kEqual).empty());
+  EXPECT_EQ(Solved({{n, m, true}}, {"n", "m"}).at("n"), m);
+  EXPECT_EQ(Solved({{n, 5, true}}, {"n"}).at("n"), Dim(5));
+  EXPECT_TRUE(Solved({{n, 1024, true}}, {"n"}).empty());  // 1 is the smaller sample
+}
+
+TEST(ExtentEquations, AreCollectedOnlyWhereAsked) {
+  std::vector<ExtentEquation> outer, inner;
+  const Dim a = Dim::Symbol("a"), b = Dim::Symbol("b");
+  {
+    const CollectExtentEquations collect(&outer);
+    EXPECT_TRUE(Meet(a, b).ok());
+    {
+      const CollectExtentEquations nested(&inner);
+      EXPECT_TRUE(Meet(a, Dim(3)).ok());
+      EXPECT_TRUE(Meet(a, Dim()).ok());  // unknown: nothing is said
+      EXPECT_TRUE(Meet(a, a).ok());
+    }
+    EXPECT_TRUE(Broadcast(Shape({a, 2}), Shape({b, 2})).ok());
+  }
+  EXPECT_TRUE(Meet(a, b).ok());
+  ASSERT_EQ(outer.size(), 2U);
+  EXPECT_FALSE(outer[0].broadcast);
+  EXPECT_TRUE(outer[1].broadcast);
+  ASSERT_EQ(inner.size(), 1U);
+  EXPECT_EQ(inner[0].b, Dim(3));
+}
+
+}  // namespace
+}  // namespace infer
