@@ -27,8 +27,8 @@ struct ScoreRule {
     }
   }
   double operator()(int64_t b, int64_t h, int64_t i, int64_t j) const {
-    // One query sees all keys: it is the newest.
-    if (causal && queries > 1 && j > past + i) return kForbidden;
+    // The newest query sees all keys, also those of a key that is longer than the query.
+    if (causal && i + 1 < queries && j > past + i) return kForbidden;
     double sum = mask && !Visible(b, i, j) ? filter : 0;
     if (bias) {
       const int64_t row = (bias->dim(0) == 1 ? 0 : b) * bias->dim(1) + (bias->dim(1) == 1 ? 0 : h);
@@ -76,8 +76,9 @@ Status CheckMask(const OpCall& call, size_t i, MaskForms forms, const Dim& b, co
   }
   if (mask.rank() == 2 && (is({b, t}) || (forms.dummy && (is({b, 1}) || is({1, 1}))))) return {};
   if (mask.rank() == 3 && is({b, s, t})) return {};
-  return refuse(
-      Cat(", which does not fit [", b.ToString(), ",", s.ToString(), ",", t.ToString(), "]"));
+  return InvalidModel(Cat("input '", call.def().inputs[i].name, "' is ", mask.ToString(),
+                          ", which does not fit [", b.ToString(), ",", s.ToString(), ",",
+                          t.ToString(), "]"));
 }
 
 Status CheckBias(const OpCall& call, size_t i, const Dim& b, const Dim& n, const Dim& s,

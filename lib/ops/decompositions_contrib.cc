@@ -230,9 +230,11 @@ class ContribAttentionText {
     if (const float scale = call_.Float("scale"); scale != 0)
       attrs += Cat(", scale=", FormatDouble(static_cast<double>(scale)));
     if (call_.Int("unidirectional") == 0 || queries_.KnownEqual(1)) return attrs;
-    // One query alone sees all keys, which it does anyhow where it is the newest.
-    if (!queries_.is_static() && !queries_.KnownEqual(length_))
-      return Unsupported("how many queries there are is not known");
+    // The newest query sees all keys, which is_causal says as well where there are no more keys.
+    const bool fewer =
+        queries_.is_static() && length_.is_static() && length_.value() <= queries_.value();
+    if (!fewer && !queries_.KnownEqual(length_))
+      return Unsupported("it is not known that keys are no more than queries");
     return Cat(attrs, ", is_causal=1");
   }
 

@@ -217,8 +217,9 @@ void QuantizeStates(std::span<Sample> samples) {
     for (double& v : s.h) v = static_cast<double>(range.Rounded(static_cast<float>(v)));
 }
 
-/// Steps beyond a sample's length give zeros and leave its state; a reversed direction starts at
-/// its last step. Lanes take samples, which are independent unless their states are quantized.
+/// Steps beyond a sample's length give zeros and leave its state; a sample of length 0 has no last
+/// value, so that Y_h and Y_c are zeros like Y (docs/compatibility.md); a reversed direction starts
+/// at its last step. Lanes take samples, which are independent unless their states are quantized.
 void RunDirection(const OpRun& run, const Recurrent& g, int64_t d, bool reverse, const Cell& cell,
                   const Kind& kind, std::vector<double>& projected, Tensor& y, Tensor& y_h,
                   Tensor& y_c) {
@@ -243,7 +244,8 @@ void RunDirection(const OpRun& run, const Recurrent& g, int64_t d, bool reverse,
       }
     }
     for (int64_t b = begin; b < end; ++b) {
-      const Sample& sample = samples[static_cast<size_t>(b - begin)];
+      Sample& sample = samples[static_cast<size_t>(b - begin)];
+      if (lengths && sample.length == 0) sample.h = sample.c = zeros;
       StoreRounded(y_h, g.StateOffset(d, b), g.hidden, sample.h.data());
       StoreRounded(y_c, g.StateOffset(d, b), g.hidden, sample.c.data());
     }

@@ -78,6 +78,11 @@ Rule FoldBatchNorm() {
                     {with("x: f32[2,3,4]) -> (y) { w = const f32[4,3] ~1 ",
                           "t = MatMul(x, w)  y = BatchNormalization(t, s, o, m, v)"),
                      "a product of two matrices"},
+                    {Example("x: f32[1,2,4,4]) -> (y) { w = const f32[3,2,3,3] ~1 ",
+                             R"(s = const f32[3] {1, inf, 1}  o = const f32[3] ~4
+                                m = const f32[3] ~5  v = const f32[3] {0.5, 1, 2}
+                                t = Conv(x, w)  y = BatchNormalization(t, s, o, m, v))"),
+                     "finite factors"},
                     {with("x: f32[3,4]) -> (y) { w = const f32[4,3] ~1  c = const f32[3,3] ~9 ",
                           "t = Gemm(x, w, c)  y = BatchNormalization(t, s, o, m, v)"),
                      "the same in all rows"}},

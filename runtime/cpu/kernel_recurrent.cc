@@ -220,6 +220,10 @@ class RecurrentLaunch final : public Launch {
       }
     }
     for (int64_t b = 0; b < rows; ++b) {
+      if (lengths && lengths[first + b] == 0) {  // no last value: zeros like Y
+        std::fill_n(h + b * n, n, 0.0f);
+        std::fill_n(c + b * n, n, 0.0f);
+      }
       if (at.y_h >= 0) std::copy_n(h + b * n, n, As<float>(args[at.y_h]) + e.State(d, first + b));
       if (at.y_c >= 0) std::copy_n(c + b * n, n, As<float>(args[at.y_c]) + e.State(d, first + b));
     }

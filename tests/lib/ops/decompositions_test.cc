@@ -253,21 +253,24 @@ TEST(Decompositions, OfMultiHeadAttention) {
                    " = com.microsoft::MultiHeadAttention(", operands, ") {num_heads=2", attrs,
                    "} }"));
   };
-  const std::string x = "q: f32[3,4,8], k: f32[3,5,8], v: f32[3,5,6]";
   for (std::string_view attrs : {"", ", scale=0.2", ", unidirectional=1"}) {
+    const int keys = attrs == ", unidirectional=1" ? 4 : 5;  // of more the last query sees all
+    const std::string x = Cat("q: f32[3,4,8], k: f32[3,", keys, ",8], v: f32[3,", keys, ",6]");
     check(x, "q, k, v", attrs);
     check(x, "q, k, v, b", attrs);
-    for (std::string_view mask : {"m: i32[3]", "m: i32[3,5]", "m: i32[3,4,5]"}) {
+    for (const std::string& mask :
+         {std::string("m: i32[3]"), Cat("m: i32[3,", keys, "]"), Cat("m: i32[3,4,", keys, "]")}) {
       check(Cat(x, ", ", mask), "q, k, v, b, m", attrs);
-      check(Cat(x, ", ", mask, ", s: f32[1,2,4,5]"), "q, k, v, _, m, s",
+      check(Cat(x, ", ", mask, ", s: f32[1,2,4,", keys, "]"), "q, k, v, _, m, s",
             Cat(attrs, ", mask_filter_value=-2.5"));
     }
-    check(Cat(x, ", s: f32[3,1,4,5]"), "q, k, v, _, _, s", attrs);
+    check(Cat(x, ", s: f32[3,1,4,", keys, "]"), "q, k, v, _, _, s", attrs);
     for (std::string_view outputs : {"y", "y, pk2", "y, pk2, pv2"})
       check(Cat(x, ", pk: f32[3,2,2,4], pv: f32[3,2,2,3], m: i32[3]"), "q, k, v, b, m, _, pk, pv",
             attrs, outputs);
     check("q: f32[3,1,8], k: f32[3,5,8], v: f32[3,5,6]", "q, k, v", attrs);
-    check("q: f32[3,4,8], k: f32[3,2,5,4], v: f32[3,2,5,3]", "q, k, v, b", attrs);
+    check(Cat("q: f32[3,4,8], k: f32[3,2,", keys, ",4], v: f32[3,2,", keys, ",3]"), "q, k, v, b",
+          attrs);
   }
   for (std::string_view t : {"f32", "f16"}) {
     ExpectSame(Cat("graph g(q: ", t, "[2,3,2,3,4], b: ", t,
@@ -428,6 +431,9 @@ TEST(Decompositions, SayWhatTheyDoNotKnow) {
         std::pair("q: f32[*], k: f32[2,2,5,8]) -> (y) { y = Attention(q, k, k)", "rank of 'Q'"),
         std::pair("q: f32[2,2,3,8], m: f32[]) -> (y) { y = Attention(q, q, q, m)",
                   "attn_mask has rank 0"),
+        std::pair("q: f32[1,2,4], k: f32[1,3,4]) -> (y) { y = com.microsoft::MultiHeadAttention("
+                  "q, k, k) {num_heads=2, unidirectional=1}",
+                  "no more than queries"),
         std::pair("t: f32[6], s: i64[4]) -> (y) { y = AffineGrid(t, s)", "extent 1 of 'theta'")}) {
     g = ParseGraph(Cat("graph g(", text, " }"), TestOps());
     ASSERT_TRUE(g.ok()) << g.status().message();

@@ -1,4 +1,5 @@
 /// RNN, GRU, LSTM against the specification's formulas, one unit at a time.
+#include <algorithm>
 #include <cmath>
 
 #include "lib/support/strings.h"
@@ -92,6 +93,8 @@ void ExpectSame(const Problem& q, const OpResult& got) {
         if (q.c0.defined()) st.c[static_cast<size_t>(j)] = q.c0.At(state_at + j);
       }
       const int64_t length = q.lengths.defined() ? q.lengths.IntAt(b) : q.steps;
+      if (q.lengths.defined() && length == 0)  // no last value: zeros like Y
+        for (auto* state : {&st.h, &st.c}) std::fill(state->begin(), state->end(), 0.0);
       const bool reverse = d == 1 || q.reverse;
       auto at = [&](int64_t s) {
         return (q.batch_first ? (b * q.steps + s) * q.dirs + d : (s * q.dirs + d) * q.batch + b) *
