@@ -182,6 +182,17 @@ constexpr Row kRows[] = {
 
 }  // namespace
 
+NodeSpec WithMaskOffTheEdge(DType mask, NodeSpec node, LiftContext& out) {
+  Tensor factor(mask, {});
+  factor.Set(0, mask == DType::kF16    ? 0x1.ffcp-1
+                : mask == DType::kBF16 ? 0x1.fep-1
+                                       : 0x1.fffffep-1);
+  const std::string moved = out.Fresh("mask");
+  out.Emit(MakeSpec("Mul", node, {node.inputs[3], out.Constant(std::move(factor))}, {moved}));
+  node.inputs[3] = moved;
+  return node;
+}
+
 std::optional<NodeSpec> WithMaskRows(const OpCall& call, const NodeSpec& node, LiftContext& out) {
   if (!node.domain.empty() || node.op != "Attention") return std::nullopt;
   return AttentionWithRows(call, node, out);

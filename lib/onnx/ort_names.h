@@ -18,6 +18,11 @@ struct OrtContext {
 /// the file else. Nothing where it has them already, or is no such node. For standard files, too.
 std::optional<NodeSpec> WithMaskRows(const OpCall& call, const NodeSpec& node, LiftContext& out);
 
+/// Attention whose mask, of type `mask`, is multiplied by the largest number below 1, so that the
+/// lowest finite number is not in it: ONNX Runtime makes 0 of a query whose keys all have that one,
+/// the standard and every other spelling the mean of the values. -inf and 0 stay what they are.
+NodeSpec WithMaskOffTheEdge(DType mask, NodeSpec node, LiftContext& out);
+
 /// The node that ONNX Runtime shall run in place of `node`, whose call is `call`; nodes before it
 /// go to `out`. Nothing where the standard form is as good.
 std::optional<NodeSpec> OrtForm(const OpCall& call, const NodeSpec& node, const OrtContext& context,

@@ -3,6 +3,7 @@
 #include "lib/ir/body.h"
 #include "lib/ir/editor.h"
 #include "lib/ir/inference.h"
+#include "lib/ir/mask_bounds.h"
 #include "lib/onnx/attribute_proto.h"
 #include "lib/onnx/fused_names.h"
 #include "lib/onnx/opset.h"
@@ -75,7 +76,12 @@ std::optional<NodeSpec> Writer::OrtFormOf(const Node& n, const NodeSpec& spec) {
     return form;
   }
   if (state_.options.target != ExportTarget::kOrt) return std::nullopt;
-  return OrtForm(CallOf(n), spec, {state_.options.opset, state_.options.decompose, lacks}, *this);
+  const OrtContext context{state_.options.opset, state_.options.decompose, lacks};
+  const bool guarded = !lacks && n.Is("Attention") && n.def().domain.empty() && n.input(3) &&
+                       MayHideAllByLowest(*n.input(3));
+  const NodeSpec form = guarded ? WithMaskOffTheEdge(n.input(3)->dtype(), spec, *this) : spec;
+  if (auto found = OrtForm(CallOf(n), form, context, *this)) return found;
+  return guarded ? std::optional(form) : std::nullopt;
 }
 
 int64_t Writer::LowestOf(const OpDef& def, const NodeSpec& spec, int64_t newest) {

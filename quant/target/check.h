@@ -12,8 +12,9 @@
 namespace infer {
 
 enum class Severity : uint8_t {
-  kError,  ///< the runtime refuses the file
-  kSlow,   ///< it computes the node in f32, or dequantizes weights in every run
+  kError,    ///< the runtime refuses the file
+  kDiffers,  ///< it computes other numbers than the standard says
+  kSlow,     ///< it computes the node in f32, or dequantizes weights in every run
 };
 
 struct TargetFinding {

@@ -3,6 +3,7 @@
 /// our quantizer.
 #include <algorithm>
 
+#include "lib/ir/mask_bounds.h"
 #include "quant/target/checks.h"
 
 namespace infer::target {
@@ -76,6 +77,12 @@ class KernelChecker {
       else if (HasOperandOf(n, l.types))
         Refuse(n, "has no kernel for these element types there", "another element type");
     }
+    if (n.Is("Attention") && n.def().domain.empty() && n.input(3) &&
+        MayHideAllByLowest(*n.input(3)))
+      Add(r_, n, Severity::kDiffers,
+          "of a query whose keys are all masked by the lowest number it makes 0, the standard the "
+          "mean of the values",
+          Cat("write it with --target ", t_.name));
     static const TypeSet kBf16Type(DType::kBF16);
     if (n.def().domain.empty() && HasOperandOf(n, kBf16Type) && !Lists(kBf16, n.op()))
       Refuse(n, "has no bf16 kernel there", "--mode fp16");

@@ -84,12 +84,23 @@ def cases():
         feeds = qkv if mask is None else {**qkv, "m": mask}
         node = [("Attention", list(feeds), ["y"], {**heads, "scale": 0.3})]
         shown = {"Attention"} if name != "one row" else {"Shape", "Concat", "Expand", "Attention"}
-        yield "attention, mask: " + name, model(node, feeds), feeds, [], shown
+        # What is fed may hold the lowest number.
+        yield "attention, mask: " + name, model(node, feeds), feeds, [], shown | ({"Mul"} if mask is not None else set())
         yield "attention, target onnx, mask: " + name, model(node, feeds), feeds, [
             "--target", "onnx"], shown
         # A mask that does not fit the other operator leaves the nodes that define attention.
         shown = {mha} if name in ("none", "rows") else None
         yield "attention, opset 17, mask: " + name, model(node, feeds), feeds, ["--opset", "17"], shown
+    # A padding mask that hides all keys of a sample by the lowest number: the mean of the values, as unfused.
+    padded = {"q": floats(2, 2, 5, 4), "k": floats(2, 2, 7, 4), "v": floats(2, 2, 7, 4), "keep": np.ones((2, 1, 1, 7), np.float32)}
+    padded["keep"][0] = 0
+    padded["keep"][1, ..., :3] = 0
+    spelled = [("Transpose", ["k"], ["t"], {"perm": [0, 1, 3, 2]}), ("MatMul", ["q", "t"], ["s"], {}), ("Sub", ["one", "keep"], ["h"], {}),
+               ("Mul", ["h", "low"], ["m"], {}), ("Add", ["s", "m"], ["a"], {}), ("Softmax", ["a"], ["p"], {}),
+               ("MatMul", ["p", "v"], ["y"], {})]
+    lowest = {"one": one, "low": np.finfo(np.float32).min}
+    yield "attention, a sample of padding", model(spelled, padded, lowest), padded, [], {
+        "Sub", "Mul", "Shape", "Concat", "Expand", "Attention"}
     causal = {"q": floats(2, 5, 12), "k": floats(2, 5, 12), "v": floats(2, 5, 12)}
     node = [("Attention", list(causal), ["y"], {**heads, "is_causal": 1})]
     yield "attention, causal", model(node, causal), causal, ["--opset", "17"], {mha}

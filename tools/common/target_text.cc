@@ -8,7 +8,10 @@
 namespace infer {
 namespace {
 
-std::string_view Name(Severity s) { return s == Severity::kError ? "error" : "slow"; }
+std::string_view Name(Severity s) {
+  if (s == Severity::kDiffers) return "differs";
+  return s == Severity::kError ? "error" : "slow";
+}
 
 }  // namespace
 

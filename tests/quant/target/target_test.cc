@@ -154,5 +154,34 @@ TEST(Target, Bf16IsRefusedByOnnxRuntime) {
   EXPECT_EQ(Check(kRelu, "openvino", 22).errors(), 0);
 }
 
+TEST(Target, OrtMakesZeroOfQueriesWithoutAKey) {
+  constexpr std::string_view kMasked = R"(graph g(q: f32[1,2,3,4], k: f32[1,2,5,4],
+      v: f32[1,2,5,4], keep: f32[1,1,3,5], c: bool[1,1,3,5]) -> (y) {
+    one = const f32[] {1}
+    low = const f32[] {-3.4028234663852886e38}
+    some = const f32[] {-10000}
+    less = const f32[] {0.99999994}
+    hide = Sub(one, keep)
+    zero = const f32[] {0}
+    %  y = Attention(q, k, v, m) })";
+  const auto with = [&](std::string_view mask) {
+    std::string text(kMasked);
+    return text.replace(text.find('%'), 1, mask);
+  };
+  for (const std::string_view mask :
+       {"m = Mul(hide, low)", "m = Where(c, zero, low)", "m = Identity(keep)",
+        "a = Mul(low, hide)  m = Add(a, keep)"}) {
+    const TargetFinding f = Only(Check(with(mask), "ort", 23, 10));
+    EXPECT_EQ(f.severity, Severity::kDiffers) << mask;
+    EXPECT_THAT(f.remedy, HasSubstr("--target ort")) << mask;
+    EXPECT_THAT(Check(with(mask), "infer", 23, 10).findings, IsEmpty()) << mask;
+  }
+  for (const std::string_view mask :
+       {"x = Cast(c) {to=1}  h = Sub(one, x)  m = Mul(h, some)", "m = Where(c, zero, some)",
+        "a = Mul(hide, low)  m = Mul(a, less)", "m = Max(keep, some)", "m = Not(c)",
+        "m = const f32[3,5] {0,0,0,0,0, -3.4028234663852886e38,0,0,0,0, -inf,0,0,0,0}"})
+    EXPECT_THAT(Check(with(mask), "ort", 23, 10).findings, IsEmpty()) << mask;
+}
+
 }  // namespace
 }  // namespace infer

@@ -1,0 +1,107 @@
+#include "lib/ir/mask_bounds.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
+
+namespace infer {
+namespace {
+
+double LowestOf(DType t) {
+  switch (t) {
+    case DType::kF16: return -65504;
+    case DType::kF64: return std::numeric_limits<double>::lowest();
+    case DType::kBF16: return -3.3895313892515355e38;
+    default: return std::numeric_limits<float>::lowest();
+  }
+}
+
+/// A factor that makes the lowest number of truth values or lengths.
+bool IsHuge(const Tensor& t, double lowest) {
+  for (int64_t i = 0; i < t.num_elements(); ++i)
+    if (std::abs(t.At(i)) >= -lowest / 2) return true;
+  return false;
+}
+/// A factor that takes the lowest number away from the edge.
+bool Shrinks(const Tensor& t) {
+  for (int64_t i = 0; i < t.num_elements(); ++i)
+    if (!(std::abs(t.At(i)) < 1)) return false;
+  return true;
+}
+
+bool Moves(const Node& n) {
+  constexpr std::string_view kMoves[] = {
+      "Expand", "Unsqueeze", "Squeeze",  "Reshape", "Slice",   "Transpose", "Identity",
+      "Gather", "Concat",    "Tile",     "Split",   "Flatten", "Trilu",     "Pad",
+      "Neg",    "ScatterND", "GatherND", "Where",   "Add",     "Sub",       "CumSum",
+      "Sum",    "Min",       "Cast",     "CastLike"};
+  for (const std::string_view op : kMoves)
+    if (n.Is(op)) return true;
+  return false;
+}
+
+class LowestSearch {
+ public:
+  explicit LowestSearch(double lowest) : lowest_(lowest) {}
+
+  bool MayHold(const Value& v) {
+    if (!v.type().is_tensor() || !IsFloat(v.dtype()) || !seen_.insert(&v).second) return false;
+    if (v.is_constant()) return Holds(*v.constant());
+    const Node* n = v.producer();
+    if (!n) return true;
+    if (n->Is("Mul") || n->Is("Div")) return Product(*n);
+    if (n->Is("Max") || n->Is("Clip")) return Bounded(*n);
+    return Moves(*n) && AnyOperand(*n);
+  }
+
+ private:
+  bool Holds(const Tensor& t) const {
+    for (int64_t i = 0; i < t.num_elements(); ++i)
+      if (std::isfinite(t.At(i)) && t.At(i) <= lowest_) return true;
+    return false;
+  }
+  bool AnyOperand(const Node& n) {
+    for (const Value* v : n.inputs())
+      if (v && MayHold(*v)) return true;
+    return false;
+  }
+  bool Product(const Node& n) {
+    for (size_t i = 0; i < 2; ++i) {
+      if (!n.input(i)->is_constant() || (n.Is("Div") && i == 0)) continue;
+      const Tensor& factor = *n.input(i)->constant();
+      if (n.Is("Div")) return MayHold(*n.input(0));
+      if (IsHuge(factor, lowest_)) return true;
+      return !Shrinks(factor) && MayHold(*n.input(1 - i));
+    }
+    return AnyOperand(n);
+  }
+  /// Max and Clip with a constant above the lowest number keep it out.
+  bool Bounded(const Node& n) {
+    for (size_t i = n.Is("Clip") ? 1 : 0; i < n.inputs().size() && (n.Is("Max") || i < 2); ++i)
+      if (const Value* v = n.input(i); v && v->is_constant() && !Holds(*v->constant()))
+        return false;
+    return AnyOperand(n);
+  }
+
+  double lowest_;
+  std::set<const Value*> seen_;
+};
+
+}  // namespace
+
+bool MayHideAllByLowest(const Value& mask) {
+  if (!mask.type().is_tensor() || !IsFloat(mask.dtype())) return false;
+  const double lowest = LowestOf(mask.dtype());
+  if (!mask.is_constant()) return LowestSearch(lowest).MayHold(mask);
+  const Tensor& t = *mask.constant();
+  const int64_t keys = t.rank() > 0 ? t.dim(-1) : 1;
+  for (int64_t row = 0; row < t.num_elements(); row += keys) {
+    double most = -std::numeric_limits<double>::infinity();
+    for (int64_t i = 0; i < keys; ++i) most = std::max(most, t.At(row + i));
+    if (std::isfinite(most) && most <= lowest) return true;
+  }
+  return false;
+}
+
+}  // namespace infer
