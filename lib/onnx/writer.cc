@@ -22,10 +22,26 @@ std::string Free(std::string_view hint, Names& taken) {
 
 }  // namespace
 
+void Writer::WriteFlat(const Node& back, const FlatSoftmax& f) {
+  NodeSpec spec = SpecOf(*f.softmax);
+  spec.inputs = {NameOf(f.x)};
+  spec.outputs = {NameOf(back.output(0))};
+  spec.attrs = {{"axis", f.axis}};
+  Append(spec, f.softmax->extra());
+}
+
 Status Writer::Run(const std::vector<std::string>& captures) {
   NameValues(captures);
+  constexpr int64_t kSoftmaxOfOneAxis = 13;
+  FlatSoftmaxes flat;
+  if (state_.options.opset < kSoftmaxOfOneAxis) flat = FindFlatSoftmaxes(graph_);
   for (const auto& n : graph_.nodes()) {
     node_ = n.get();
+    if (flat.inner.contains(n.get())) continue;
+    if (const auto it = flat.last.find(n.get()); it != flat.last.end()) {
+      WriteFlat(*n, it->second);
+      continue;
+    }
     INFER_TRY(WriteNode(*n).In(infer::Describe(*n)));
   }
   NameOutputs();

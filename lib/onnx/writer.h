@@ -4,6 +4,7 @@
 #include <optional>
 #include <set>
 
+#include "lib/onnx/flat_softmax.h"
 #include "lib/onnx/graph_writer.h"
 #include "lib/onnx/shared_constants.h"
 
@@ -67,6 +68,9 @@ class Writer : public LiftContext {
   /// for a captured value or a second mention.
   void NameOutputs();
   void CollectConstants();
+
+  /// The old Softmax whose parts end with the Reshape `back`.
+  void WriteFlat(const Node& back, const FlatSoftmax& f);
 
   // The form in which a node leaves: writer_forms.cc.
   Status WriteNode(const Node& n);

@@ -34,6 +34,44 @@ onnx::ModelProto ProtoOf(const Model& m, const ExportOptions& options = {}) {
   return proto;
 }
 
+std::vector<std::string> OperatorsOf(const onnx::ModelProto& p) {
+  std::vector<std::string> names;
+  for (const auto& n : p.graph().node()) names.push_back(n.op_type());
+  return names;
+}
+
+TEST(Export, AnOldSoftmaxOfSeveralAxesIsOneNodeAgain) {
+  const auto written = [](std::string_view text, int64_t opset) {
+    Model m = FromText(text);
+    m.info.opsets[""] = opset;
+    return ProtoOf(m);
+  };
+  constexpr std::string_view kOpen = R"(graph g(x: f32[2,N,4]) -> (y) { s = Shape(x)
+    f = Flatten(x) {axis=1}  r = LogSoftmax(f)  y = Reshape(r, s) })";
+  constexpr std::string_view kStatic = R"(graph g(x: f32[2,3,4]) -> (y) { s = const i64[3] {2,3,4}
+    t = const i64[2] {2,12}  f = Reshape(x, t)  r = Softmax(f) {axis=1}  y = Reshape(r, s) })";
+  for (const auto& [text, op] : {std::pair(kOpen, "LogSoftmax"), std::pair(kStatic, "Softmax")}) {
+    const onnx::ModelProto old = written(text, 11);
+    ASSERT_THAT(OperatorsOf(old), ElementsAre(op));
+    EXPECT_EQ(old.graph().node(0).input(0), "x");
+    EXPECT_EQ(old.graph().node(0).attribute(0).i(), 1);
+    EXPECT_GT(OperatorsOf(written(text, 13)).size(), 1U);
+    // It means the same when it is read.
+    const auto again = ImportModelBytes(old.SerializeAsString(), Ops());
+    ASSERT_TRUE(again.ok()) << again.status().message();
+    EXPECT_THAT(OperatorsOf(ProtoOf(*again)), ElementsAre(op));
+  }
+  // Where rows are read, columns are normalized, or the result has other extents, nothing changes.
+  for (const std::string_view text :
+       {R"(graph g(x: f32[2,3,4]) -> (y, r) { s = Shape(x)  f = Flatten(x) {axis=1}
+           r = Softmax(f)  y = Reshape(r, s) })",
+        R"(graph g(x: f32[2,3,4]) -> (y) { s = Shape(x)  f = Flatten(x) {axis=1}
+           r = Softmax(f) {axis=0}  y = Reshape(r, s) })",
+        R"(graph g(x: f32[2,3,4]) -> (y) { s = const i64[3] {2,4,3}  f = Flatten(x) {axis=1}
+           r = Softmax(f)  y = Reshape(r, s) })"})
+    EXPECT_GT(OperatorsOf(written(text, 11)).size(), 2U) << text;
+}
+
 constexpr std::string_view kUnsqueeze = R"(graph g(x: f32[2]) -> (y) {
   axes = const i64[1] {0}
   y = Unsqueeze(x, axes)
