@@ -44,52 +44,105 @@ double UpperBound(std::span<const double> noise, std::span<const double> signal)
 
 namespace {
 
+/// Of a row of scores, or logarithms of probabilities: how far class `of` is above class `other`.
+double Margin(std::span<const float> row, size_t of, size_t other, bool probabilities) {
+  constexpr double kLeastProbability = 1e-12;
+  const double a = static_cast<double>(row[of]), b = static_cast<double>(row[other]);
+  if (!probabilities) return a - b;
+  return std::log(std::max(a, kLeastProbability) / std::max(b, kLeastProbability));
+}
+
+size_t BestOf(std::span<const float> row) {
+  return static_cast<size_t>(std::max_element(row.begin(), row.end()) - row.begin());
+}
+
+size_t BestBeside(std::span<const float> row, size_t of) {
+  size_t other = of == 0 ? 1 : 0;
+  for (size_t k = 0; k < row.size(); ++k)
+    if (k != of && row[k] > row[other]) other = k;
+  return other;
+}
+
+/// Chance that a margin of `distance` is below 0 with a normal error of `sigma`.
+double ChanceBelowZero(double distance, double sigma) {
+  return std::erfc(distance / sigma / std::numbers::sqrt2) / 2;
+}
+
+/// Root mean square of the errors of the half of the rows that are nearest to a decision.
+double SigmaNear(std::vector<std::pair<double, double>> distance_and_error) {
+  if (distance_and_error.empty()) return 0;
+  std::sort(distance_and_error.begin(), distance_and_error.end(), [](const auto& a, const auto& b) {
+    return std::pair(std::fabs(a.first), a.second) < std::pair(std::fabs(b.first), b.second);
+  });
+  const size_t near = (distance_and_error.size() + 1) / 2;
+  double squares = 0;
+  for (size_t i = 0; i < near; ++i)
+    squares += distance_and_error[i].second * distance_and_error[i].second;
+  return std::sqrt(squares / static_cast<double>(near));
+}
+
 /// Rows of class scores of golden and candidate.
 class Flips {
  public:
-  void Add(const Tensor& golden, const Tensor& candidate) {
+  /// `labels`: one per row, or none.
+  void Add(const Tensor& golden, const Tensor& candidate, std::span<const int64_t> labels) {
     if (golden.dtype() != DType::kF32 || golden.rank() < 2 || golden.dim(1) < 2 ||
         golden.num_elements() != golden.dim(0) * golden.dim(1))
       return;
     const auto g = golden.data<float>(), c = candidate.data<float>();
     const auto classes = static_cast<size_t>(golden.dim(1));
-    for (size_t at = 0; at < g.size(); at += classes) {
-      size_t best = 0, second = 1;
-      double sum = 0;
-      bool negative = false;
-      for (size_t k = 0; k < classes; ++k) {
-        sum += static_cast<double>(g[at + k]);
-        negative = negative || g[at + k] < 0;
-        if (g[at + k] > g[at + best]) best = k;
-      }
-      second = best == 0 ? 1 : 0;
-      for (size_t k = 0; k < classes; ++k)
-        if (k != best && g[at + k] > g[at + second]) second = k;
-      const bool probabilities = !negative && std::fabs(sum - 1) < 1e-3;
-      const auto distance = [&](std::span<const float> x) {
-        const double a = static_cast<double>(x[at + best]), b = static_cast<double>(x[at + second]);
-        if (!probabilities) return a - b;
-        return std::log(std::max(a, kLeastProbability) / std::max(b, kLeastProbability));
-      };
-      const double d = distance(g), error = distance(c) - d;
-      if (std::isfinite(d) && std::isfinite(error)) rows_.push_back({d, error});
-    }
+    const bool labelled = labels.size() * classes == g.size();
+    for (size_t at = 0; at < g.size(); at += classes)
+      AddRow(g.subspan(at, classes), c.subspan(at, classes),
+             labelled ? labels[at / classes] : int64_t{-1});
   }
-  double Share() {
-    if (rows_.empty()) return 0;
-    std::sort(rows_.begin(), rows_.end());
-    const size_t near = (rows_.size() + 1) / 2;
-    double squares = 0, sum = 0;
-    for (size_t i = 0; i < near; ++i) squares += rows_[i].second * rows_[i].second;
-    const double sigma = std::sqrt(squares / static_cast<double>(near));
-    if (!(sigma > 0)) return 0;
-    for (const auto& row : rows_) sum += std::erfc(row.first / sigma / std::numbers::sqrt2) / 2;
-    return sum / static_cast<double>(rows_.size());
+
+  void Tell(HeldOutError& e) const {
+    e.rows = static_cast<int64_t>(rows_.size());
+    e.probabilities = e.rows > 0 && probabilities_;
+    const double sigma = SigmaNear(rows_);
+    if (sigma > 0) {
+      for (const auto& row : rows_) e.flips += ChanceBelowZero(row.first, sigma);
+      e.flips /= static_cast<double>(e.rows);
+    }
+    e.labelled = static_cast<int64_t>(of_label_.size());
+    const double spread = SigmaNear(of_label_);
+    for (const auto& [distance, error] : of_label_) {
+      if (!(spread > 0)) break;
+      const double one = ChanceBelowZero(distance, spread) - (distance > 0 ? 0.0 : 1.0);
+      e.drop += one / static_cast<double>(e.labelled);
+      e.drop_error += one * one;
+    }
+    if (e.labelled > 0) e.drop_error = std::sqrt(e.drop_error) / static_cast<double>(e.labelled);
+    e.lost = lost_;
+    e.gained = gained_;
   }
 
  private:
-  static constexpr double kLeastProbability = 1e-12;
-  std::vector<std::pair<double, double>> rows_;  // distance, its error
+  void AddRow(std::span<const float> g, std::span<const float> c, int64_t label) {
+    double sum = 0;
+    for (const float x : g) sum += static_cast<double>(x);
+    const bool probabilities = std::all_of(g.begin(), g.end(), [](float x) { return x >= 0; }) &&
+                               std::fabs(sum - 1) < 1e-3;
+    probabilities_ = probabilities_ && probabilities;
+    const auto add = [&](size_t of, std::vector<std::pair<double, double>>& rows) {
+      const size_t other = BestBeside(g, of);
+      const double d = Margin(g, of, other, probabilities);
+      const double error = Margin(c, of, other, probabilities) - d;
+      if (std::isfinite(d) && std::isfinite(error)) rows.push_back({d, error});
+    };
+    add(BestOf(g), rows_);
+    if (label < 0 || static_cast<size_t>(label) >= g.size()) return;
+    const auto right = static_cast<size_t>(label);
+    add(right, of_label_);
+    lost_ += BestOf(g) == right && BestOf(c) != right;
+    gained_ += BestOf(c) == right && BestOf(g) != right;
+  }
+
+  std::vector<std::pair<double, double>> rows_;      // distance of golden's best class, its error
+  std::vector<std::pair<double, double>> of_label_;  // the same of the label's class
+  int64_t lost_ = 0, gained_ = 0;
+  bool probabilities_ = true;
 };
 
 }  // namespace
@@ -116,8 +169,29 @@ Result<HeldOut> HeldOut::Make(const Graph& golden, Samples samples, const Backen
     h.golden_.push_back(TakeOutputs(*t.context, t.num_outputs));
     for (const Datum& d : h.golden_.back())
       if (d.is_tensor()) bytes += d.tensor().byte_size();
+    if (!h.samples_.labels) continue;
+    INFER_ASSIGN(std::vector<int64_t> labels, h.samples_.labels(i));
+    h.labels_.push_back(std::move(labels));
   }
+  h.Spend(*t.program, RunMicroseconds(*t.program, *t.context, *options.costs), h.count());
   return h;
+}
+
+void HeldOut::Spend(const Program& program, double run_us, int64_t runs) const {
+  if (!options_.clock) return;
+  options_.clock->Spend(CompileSeconds(program) + run_us * 1e-6 * static_cast<double>(runs));
+}
+
+Result<ModelCost> HeldOut::CostOf(const Graph& g) const {
+  CompileOptions compile;
+  compile.threads = options_.threads;
+  INFER_ASSIGN(TappedProgram t, CompileWithTaps(g, {}, *backend_, compile));
+  INFER_ASSIGN(std::vector<Datum> inputs, samples_.get(0));
+  INFER_TRY(RunInputs(*t.context, std::move(inputs), options_.stop));
+  const ModelCost cost{RunMicroseconds(*t.program, *t.context, *options_.costs),
+                       EstimatedFileBytes(g)};
+  Spend(*t.program, cost.us, 1);
+  return cost;
 }
 
 bool IsLess(const HeldOutError& after, const HeldOutError& before) {
@@ -190,11 +264,15 @@ Result<HeldOutError> HeldOut::Measure(const Graph& candidate, int64_t most) cons
           golden.tensor().dtype() != got.tensor().dtype())
         return InvalidModel("a result has another shape or type than the f32 model's");
       sample[k].Add(golden.tensor(), got.tensor());
-      if (k == 0) flips.Add(golden.tensor(), got.tensor());
+      if (k == 0)
+        flips.Add(golden.tensor(), got.tensor(),
+                  labels_.empty() ? std::span<const int64_t>() : labels_[static_cast<size_t>(i)]);
     }
   }
   HeldOutError e;
-  e.flips = flips.Share();
+  flips.Tell(e);
+  if (runs > 0) e.us = RunMicroseconds(*t.program, *t.context, *options_.costs);
+  Spend(*t.program, e.us, runs);
   e.by_sample.assign(static_cast<size_t>(runs), 0.0);
   const double outputs = static_cast<double>(t.num_outputs);
   for (size_t k = 0; k < t.num_outputs; ++k) {
@@ -220,7 +298,9 @@ Result<HeldOutError> HeldOut::Measure(const Graph& candidate, int64_t most) cons
     }
     e.noise += output_noise / outputs;
     e.worst = std::max(e.worst, output_noise);
-    e.sure_worst = std::max(e.sure_worst, UpperBound(noises, signals));
+    const double sure = UpperBound(noises, signals);
+    e.sure_worst = std::max(e.sure_worst, sure);
+    if (k > 0) e.others_sure_worst = std::max(e.others_sure_worst, sure);
   }
   return e;
 }

@@ -4,6 +4,7 @@
 #include <span>
 
 #include "quant/calibrate/calibrate.h"
+#include "quant/recipe/cost_table.h"
 
 namespace infer {
 
@@ -24,6 +25,15 @@ struct HeldOutError {
   /// best less second, root mean square over the half of the rows where they are nearest, against
   /// each row's own distance, as if errors were normal. Of probabilities the logarithms are taken.
   double flips = 0;
+  int64_t rows = 0;            ///< rows of class scores; 0: output 0 has none
+  bool probabilities = false;  ///< all of them are not negative and sum to 1
+  /// Of the rows that have a label: how many only golden and only the candidate got right, and the
+  /// loss of accuracy that is expected. Computed like `flips`: golden's answer less the chance that
+  /// the label stays or becomes the best class, so that rows near a decision count on both sides.
+  int64_t labelled = 0, lost = 0, gained = 0;
+  double drop = 0, drop_error = 0;  ///< with its standard error
+  double others_sure_worst = 0;     ///< `sure_worst` of the outputs but output 0; 0: there are none
+  double us = 0;                    ///< of a run, by HeldOut::Options::costs
 };
 /// Whether `after` is less than `before`: by more than a hundredth, and for at least half of the
 /// samples, so that it is not the luck of a few.
@@ -41,6 +51,8 @@ class HeldOut {
     int64_t max_samples = 128;
     int64_t max_bytes = int64_t{128} << 20;  ///< of golden outputs kept; fewer samples beyond
     std::stop_token stop = {};
+    const CostTable* costs = &CostTable::BuiltIn();  ///< lives as long
+    WorkClock* clock = nullptr;  ///< told what is compiled and run; lives as long
   };
   /// Runs `golden` once over the samples and keeps its outputs. InvalidArgument: no samples.
   static Result<HeldOut> Make(const Graph& golden, Samples samples, const Backend& backend,
@@ -48,12 +60,17 @@ class HeldOut {
   int64_t count() const { return static_cast<int64_t>(golden_.size()); }
   /// On the first `most` samples (0: all).
   Result<HeldOutError> Measure(const Graph& candidate, int64_t most = 0) const;
+  /// What a run and the file of `g` take, by the table: one run, of the first sample.
+  Result<ModelCost> CostOf(const Graph& g) const;
 
  private:
   Samples samples_;
   const Backend* backend_ = nullptr;
   Options options_;
+  void Spend(const Program& program, double run_us, int64_t runs) const;
+
   std::vector<std::vector<Datum>> golden_;
+  std::vector<std::vector<int64_t>> labels_;  ///< as golden_; empty: there are none
 };
 
 }  // namespace infer

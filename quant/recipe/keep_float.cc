@@ -1,6 +1,7 @@
 #include "quant/recipe/keep_float.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "lib/support/readable.h"
 #include "lib/support/strings.h"
@@ -40,17 +41,44 @@ double WorkOf(const Node& n) {
   return results * depth + kWorkOfNumber * (results + ElementsOf(n.input(0)));
 }
 
+}  // namespace
+
+bool RecipeTarget::Holds(const HeldOutError& e) const {
+  if (IsByNoise(e)) {
+    const double found = Decibels(e.sure_worst);
+    return found >= db && (e.flips <= flips || found >= calm_db);
+  }
+  if (Decibels(e.others_sure_worst) < db) return false;
+  if (e.labelled < kEnoughRows) return e.flips <= task_flips;
+  // One-sided 95 % of what was counted, given how many rows changed.
+  constexpr double kNormal95 = 1.645;
+  const double rows = static_cast<double>(e.labelled);
+  const double counted = static_cast<double>(e.lost - e.gained);
+  const double spread = kNormal95 * std::sqrt(static_cast<double>(e.lost + e.gained));
+  return e.drop <= std::max(max_drop, e.drop_error) && counted - spread <= max_drop * rows;
+}
+
+std::string_view RecipeTarget::Basis(const HeldOutError& e) const {
+  if (IsByNoise(e)) return "SQNR";
+  return e.labelled < kEnoughRows ? "same classes" : "top-1 drop";
+}
+
 Result<HeldOutError> ErrorWith(const StaticModel& m, const Graph& original, const HeldOut& held,
                                int64_t samples) {
   auto r = RewriteStatic(m, original, 0);
-  if (!r.ok()) {
-    if (r.status().code() == Code::kUnsupported) return HeldOutError{};  // all is f32
-    return r.status();
-  }
-  return held.Measure(r->graph, samples);
+  if (r.ok()) return held.Measure(r->graph, samples);
+  if (r.status().code() != Code::kUnsupported) return r.status();
+  return held.Measure(m.graph, samples);  // all is f32
 }
 
-}  // namespace
+Result<std::vector<std::string>> WeightedLayers(const StaticModel& model, const Graph& original) {
+  const Graph g = model.graph.Clone();
+  INFER_ASSIGN(const QuantPlan plan, PlanQuantization(g, original, model.scheme));
+  std::vector<std::string> layers;
+  for (const PlannedNode& p : plan.nodes)
+    if (p.integer && p.op->role == QuantRole::kWeighted) layers.push_back(p.first_result);
+  return layers;
+}
 
 Result<KeepFloatResult> FindLayersToKeep(const StaticModel& model, const Graph& original,
                                          const HeldOut& held, const KeepFloatOptions& options) {
@@ -68,6 +96,7 @@ Result<KeepFloatResult> FindLayersToKeep(const StaticModel& model, const Graph& 
   KeepFloatResult result;
   result.layers = layers.size();
   if (layers.size() < 2) return result;
+  if (options.gain.size() == work.size()) work = options.gain;
   const SubsetError error = [&](const std::vector<bool>& in,
                                 int64_t samples) -> Result<HeldOutError> {
     m.scheme.keep = model.scheme.keep;

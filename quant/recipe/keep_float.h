@@ -6,22 +6,43 @@
 
 namespace infer {
 
-/// What the held-out samples must show.
+/// What the held-out samples must show: what the user wants of the task, as far as they can tell.
+///
+/// With labels for enough rows of scores it is the accuracy: the loss that is expected is at most
+/// `max_drop`, or its own standard error where the rows tell no more, and what was counted is not
+/// significantly more. Without labels, where the scores are probabilities of enough rows, that few
+/// of the best classes change. Else, of outputs that tell nothing of the task, SQNR; so are the
+/// outputs but output 0 judged in any case.
 struct RecipeTarget {
-  double db = 26;        ///< SQNR of every output: what HeldOutError::sure_worst keeps
-  double flips = 0.005;  ///< HeldOutError::flips at most (what is chosen by it shows it low), or
-  double calm_db = 30;   ///< this SQNR: rows whose best two are level may flip whatever is done
-  bool Holds(const HeldOutError& e) const {
-    const double found = Decibels(e.sure_worst);
-    return found >= db && (e.flips <= flips || found >= calm_db);
+  double db = 26;           ///< SQNR of every output: what HeldOutError::sure_worst keeps
+  double flips = 0.005;     ///< HeldOutError::flips at most (what is chosen by it shows it low), or
+  double calm_db = 30;      ///< this SQNR: rows whose best two are level may flip whatever is done
+  bool by_task = true;      ///< false: SQNR and flips alone
+  double max_drop = 0.005;  ///< of top-1, as a fraction
+  double task_flips = 0.02;  ///< of probabilities
+  static constexpr int64_t kEnoughRows = 50;
+  /// Whether SQNR is what decides on output 0.
+  bool IsByNoise(const HeldOutError& e) const {
+    return !by_task || (e.labelled < kEnoughRows && (e.rows < kEnoughRows || !e.probabilities));
   }
+  bool Holds(const HeldOutError& e) const;
+  /// "top-1 drop", "same classes" or "SQNR": what Holds goes by.
+  std::string_view Basis(const HeldOutError& e) const;
 };
 
 struct KeepFloatOptions {
   RecipeTarget target;
   int64_t ranking_samples = 8;  ///< held-out samples by which layers are ranked
   std::function<bool()> out_of_time = nullptr;
+  /// What each of WeightedLayers spares as an integer layer, > 0; empty: the work that it does.
+  std::vector<double> gain = {};
 };
+/// The weighted layers that the scheme makes integer, by first result, in topological order.
+Result<std::vector<std::string>> WeightedLayers(const StaticModel& model, const Graph& original);
+/// What `m` errs on the held-out samples; where nothing is left to quantize, its f32 graph.
+Result<HeldOutError> ErrorWith(const StaticModel& m, const Graph& original, const HeldOut& held,
+                               int64_t samples);
+
 struct KeepFloatResult {
   std::map<std::string, std::string> keep;  ///< for QuantScheme::keep; what the scheme had included
   HeldOutError error;                       ///< with these kept

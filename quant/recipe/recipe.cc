@@ -5,12 +5,12 @@
 #include <cmath>
 
 #include "lib/support/strings.h"
+#include "passes/pass/pipeline.h"
 #include "quant/algorithm/bias_correction.h"
 #include "quant/algorithm/column_groups.h"
 #include "quant/algorithm/equalize.h"
 #include "quant/algorithm/reader_ranges.h"
 #include "quant/algorithm/smooth.h"
-#include "quant/recipe/keep_float.h"
 
 namespace infer {
 namespace {
@@ -22,15 +22,22 @@ constexpr double kBestCalmDb = 4;     // of RecipeTarget::calm_db, for `best`
 /// Storing weights in 8 bits may take the outputs from the target to here.
 constexpr double kStoreDb = 1;
 constexpr int64_t kSequentialSamples = 32;
+constexpr double kBesideRun = 1.5;      // observing and summing, beside a run that is observed
+constexpr double kOpsPerSecond = 1e10;  // of factorisations and coordinate descent
+constexpr double kAdaRoundTimes = 8;    // as long as GPTQ
+constexpr int64_t kRoundingSamples = 128;
 
 struct RecipeSplit {
   std::vector<int64_t> fit, held;
 };
 
-/// With few samples, both are all of them.
-RecipeSplit SplitForRecipe(int64_t count) {
+/// With few samples, both are all of them. With labels enough are held out, where there are, that
+/// they tell of the task.
+RecipeSplit SplitForRecipe(int64_t count, bool labelled) {
   RecipeSplit s;
-  const int64_t every = count < 40 ? 3 : 5;
+  int64_t every = count < 40 ? 3 : 5;
+  if (labelled && count >= 2 * RecipeTarget::kEnoughRows)
+    every = std::min(every, count / RecipeTarget::kEnoughRows);
   for (int64_t i = 0; i < count; ++i) {
     const bool held = i % every == every - 1;
     if (count < kFewSamples || held) s.held.push_back(i);
@@ -51,12 +58,13 @@ StaticModel CopyOf(const StaticModel& m) { return {m.graph.Clone(), m.ranges, m.
 class RecipeRunner {
  public:
   RecipeRunner(const Graph& original, const Samples& all, const HeldOut& held,
-               const Backend& backend, const RecipeOptions& options)
+               const Backend& backend, const RecipeOptions& options, WorkClock& clock)
       : original_(original),
         all_(all),
         fit_(FirstOf(all, kTrialSamples)),
         held_(held),
-        options_(options) {
+        options_(options),
+        clock_(clock) {
     run_.backend = &backend;
     run_.threads = options.quantize.threads;
     run_.stop = options.quantize.stop;
@@ -69,6 +77,7 @@ class RecipeRunner {
   Status Smooth();
   Status GroupColumns();
   Status KeepFloat(const RecipeTarget& target);
+  Status CostOfFused();
   Status RoundWeights();
   Status CorrectBias(bool sequential);
   Status StoreWeights(RecipeTarget target);
@@ -89,18 +98,27 @@ class RecipeRunner {
   double Seconds() const {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
   }
-  bool OutOfTime() const { return Seconds() > options_.max_seconds; }
+  bool OutOfTime() const { return clock_.IsOver(); }
+  /// So many runs of the model as it is now, with what is done beside them.
+  void SpendRuns(int64_t runs) {
+    clock_.Spend(kBesideRun * static_cast<double>(runs) * 1e-6 *
+                 std::max(error_.us, report_.fused.us));
+  }
+  Result<double> RoundingSeconds() const;
 
   const Graph& original_;
   const Samples& all_;
   const Samples fit_;  // what steps are tried with
   const HeldOut& held_;
   const RecipeOptions& options_;
+  WorkClock& clock_;
   ChannelRun run_;
   ObserverFactory observer_;
   CalibrationMemory seen_;  // in model_ as it came, of fit_: until steps change the graph
   bool narrowed_ = false;
   StaticModel model_{Graph(original_.ops()), {}, {}};
+  Graph fused_{original_.ops()};
+  bool is_float_ = false;  // no layer computes in integers
   HeldOutError error_;
   RecipeReport report_;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
@@ -134,12 +152,31 @@ Status RecipeRunner::Start(StaticModel model) {
   observer_ = options_.quantize.observer;
   RecipeStep step{"calibrate", Cat(fit_.count, " samples")};
   if (options_.on_step) options_.on_step(step.name);
+  INFER_TRY(CostOfFused());
+  SpendRuns(fit_.count);
   INFER_TRY(Calibrate(model_, observer_, fit_, &seen_));
   INFER_ASSIGN(error_, ErrorOf(model_));
   step.db_before = step.db_after = Decibels(error_.noise);
   step.kept = true;
   step.seconds = Seconds();
   report_.steps.push_back(std::move(step));
+  return {};
+}
+
+/// The model as `infer-opt fuse` writes it: what no result should be slower or larger than.
+Status RecipeRunner::CostOfFused() {
+  {
+    Graph fused = original_.Clone();
+    if (options_.quantize.prepare) INFER_TRY(Optimize(fused).status());
+    INFER_ASSIGN(report_.fused, held_.CostOf(fused));
+  }
+  // Blocks that hide the weights of their layers leave nothing to store in 8 bits.
+  OptimizeOptions visible;
+  visible.disable = {"fuse-mlp", "fuse-squeeze-excite", "fuse-dense-squeeze-excite"};
+  fused_ = original_.Clone();
+  if (options_.quantize.prepare) INFER_TRY(Optimize(fused_, visible).status());
+  report_.weighed = run_.backend->name() == "cpu" || options_.always_weigh;
+  report_.cost_table = options_.costs.name;
   return {};
 }
 
@@ -189,6 +226,7 @@ Status RecipeRunner::TryObservers(const std::vector<std::string>& names) {
 Status RecipeRunner::Equalize() {
   const auto with = [&](EqualizeOptions options, std::string_view what) {
     return Try("equalize", [&, options](StaticModel& m) -> Result<std::string> {
+      SpendRuns(2 * fit_.count);
       INFER_ASSIGN(const int n, EqualizeLayers(m, original_, fit_, run_, options));
       if (n == 0) return std::string();
       return Recalibrate(m, Cat(n, " pairs", what));
@@ -204,6 +242,7 @@ Status RecipeRunner::Equalize() {
 
 Status RecipeRunner::Smooth() {
   return Try("smooth", [&](StaticModel& m) -> Result<std::string> {
+    SpendRuns(2 * fit_.count);
     INFER_ASSIGN(const int n, SmoothLayers(m, original_, fit_, run_));
     if (n == 0) return std::string();
     return Recalibrate(m, Cat(n, " normalizations"));
@@ -215,6 +254,7 @@ Status RecipeRunner::GroupColumns() {
   return Try("embedding-groups", [&](StaticModel& m) -> Result<std::string> {
     ColumnGroupOptions options;
     options.groups = options_.column_groups;
+    SpendRuns(2 * fit_.count);
     INFER_ASSIGN(const ColumnGroupResult r, SplitColumnGroups(m, original_, fit_, run_, options));
     if (r.values == 0) return std::string();
     return Recalibrate(m, Cat(r.values, " values, ", r.parts, " products for ", r.products));
@@ -222,48 +262,91 @@ Status RecipeRunner::GroupColumns() {
 }
 
 Status RecipeRunner::KeepFloat(const RecipeTarget& target) {
-  if (OutOfTime() || target.Holds(error_)) return {};
-  if (options_.on_step) options_.on_step("keep-f32");
+  report_.basis = target.Basis(error_);
+  if (OutOfTime()) return {};
   const double begin = Seconds();
-  KeepFloatOptions options;
+  ChooseOptions options;
   options.target = target;
+  options.fused_graph = &fused_;
+  options.fused = report_.fused;
+  options.weigh = report_.weighed;
   options.out_of_time = [&] { return OutOfTime(); };
-  INFER_ASSIGN(KeepFloatResult found, FindLayersToKeep(model_, original_, held_, options));
+  if (options_.on_step) options_.on_step("keep-f32");
+  INFER_ASSIGN(LayerChoice found, ChooseLayers(model_, original_, held_, error_, options));
+  is_float_ = found.graph.has_value();
+  const size_t kept = is_float_ ? found.layers : found.keep.size() - model_.scheme.keep.size();
+  const auto chosen = std::find_if(found.candidates.begin(), found.candidates.end(),
+                                   [](const RecipeCandidate& c) { return c.chosen; });
+  report_.candidates = found.candidates;
+  report_.pays = found.pays;
+  if (kept == 0) return {};
   RecipeStep step{"keep-f32",
-                  Cat(found.keep.size(), " of ", found.layers, " layers",
+                  Cat(chosen->name, ": ", kept, " of ", found.layers, " layers",
                       found.reached ? "" : ", the target is not reached"),
                   Decibels(error_.noise), Decibels(found.error.noise)};
-  step.kept = !found.keep.empty() && IsLess(found.error, error_);
-  if (step.kept) {
-    model_.scheme.keep = std::move(found.keep);
-    error_ = found.error;
-  }
+  step.kept = true;
+  if (found.graph) model_.graph = std::move(*found.graph);
+  model_.scheme.keep = std::move(found.keep);
+  model_.scheme.store.merge(found.store);
+  error_ = std::move(found.error);
   step.seconds = Seconds() - begin;
   report_.steps.push_back(std::move(step));
   return {};
 }
 
 Status RecipeRunner::CorrectBias(bool sequential) {
+  if (is_float_) return {};
   if (!sequential)
     return Try("bias-correction", [&](StaticModel& m) -> Result<std::string> {
+      SpendRuns(fit_.count);
       INFER_ASSIGN(const int n, CorrectBiasFast(m, original_, fit_, run_));
       return n > 0 ? Cat("fast, ", n, " layers") : std::string();
     });
   const Samples some = FirstOf(fit_, kSequentialSamples);
   return Try("bias-correction", [&](StaticModel& m) -> Result<std::string> {
     SequentialOptions options;
-    options.out_of_time = [&] { return OutOfTime(); };
+    options.out_of_time = [&] {
+      SpendRuns(some.count);
+      return OutOfTime();
+    };
     INFER_ASSIGN(const int n, CorrectBiasSequential(m, original_, some, run_, options));
     return n > 0 ? Cat("sequential, ", n, " layers") : std::string();
   });
 }
 
+/// Of all layers: a factorisation of [depth, depth] and products with it.
+Result<double> RecipeRunner::RoundingSeconds() const {
+  const Graph g = model_.graph.Clone();
+  INFER_ASSIGN(const QuantPlan plan, PlanQuantization(g, original_, model_.scheme));
+  double ops = 0;
+  for (const PlannedNode& p : plan.nodes) {
+    const Value* w = p.node->inputs().size() > 1 ? p.node->input(1) : nullptr;
+    if (!p.integer || !w || !w->is_constant() || w->constant()->rank() < 2) continue;
+    const auto all = static_cast<double>(w->constant()->num_elements());
+    const auto outs = static_cast<double>(std::max<int64_t>(
+        w->constant()->dim(p.node->Is("Conv") ? 0 : w->constant()->rank() - 1), 1));
+    const double depth = all / outs;
+    ops += depth * depth * (depth + outs);
+  }
+  double times = 0;
+  for (const CodeMethod method : options_.rounding)
+    times += method == CodeMethod::kAdaRound ? kAdaRoundTimes : 1;
+  return ops * times / kOpsPerSecond;
+}
+
 Status RecipeRunner::RoundWeights() {
-  if (options_.rounding.empty()) return {};
+  if (options_.rounding.empty() || is_float_) return {};
   return Try("round", [&](StaticModel& m) -> Result<std::string> {
     StaticRoundingOptions options;
     options.methods = options_.rounding;
-    options.out_of_time = [&] { return OutOfTime(); };
+    INFER_ASSIGN(const auto layers, WeightedLayers(m, original_));
+    INFER_ASSIGN(const double seconds, RoundingSeconds());
+    const double each = seconds / static_cast<double>(std::max<size_t>(layers.size(), 1));
+    SpendRuns(std::min(fit_.count, kRoundingSamples));
+    options.out_of_time = [&, each] {  // asked before each layer
+      clock_.Spend(each);
+      return OutOfTime();
+    };
     INFER_ASSIGN(const StaticRoundingResult r,
                  RoundStaticWeights(m, original_, fit_, run_, options));
     std::vector<std::string> parts;
@@ -275,7 +358,7 @@ Status RecipeRunner::RoundWeights() {
 
 /// The one step that may cost accuracy, within the target: it makes the file smaller.
 Status RecipeRunner::StoreWeights(RecipeTarget target) {
-  if (OutOfTime()) return {};
+  if (OutOfTime() || is_float_) return {};
   if (options_.on_step) options_.on_step("int8-weights");
   const double begin = Seconds();
   StoreWeightsOptions options;
@@ -299,8 +382,9 @@ Status RecipeRunner::StoreWeights(RecipeTarget target) {
 }
 
 Status RecipeRunner::CalibrateOnAll() {
-  if (all_.count <= fit_.count) return {};
+  if (all_.count <= fit_.count || is_float_) return {};
   return Try("calibrate", [&](StaticModel& m) -> Result<std::string> {
+    SpendRuns(all_.count);
     INFER_TRY(Calibrate(m, observer_, all_));
     if (narrowed_) INFER_TRY(NarrowByReaders(m, original_).status());
     return Cat("all ", all_.count, " samples");
@@ -308,14 +392,19 @@ Status RecipeRunner::CalibrateOnAll() {
 }
 
 Result<RecipeReport> RecipeRunner::Finish(Graph& g, int64_t samples) {
+  fused_ = Graph(original_.ops());
   INFER_ASSIGN(StaticResult r, RewriteStatic(model_, original_, samples));
   report_.quantization = std::move(r.report);
   report_.fit_samples = all_.count;
   report_.held_out_samples = held_.count();
+  report_.cost = {error_.us, EstimatedFileBytes(r.graph)};
+  report_.held_out_db = Decibels(error_.worst);
   report_.seconds = Seconds();
+  report_.work_seconds = clock_.seconds();
   if (OutOfTime())
     report_.quantization.warnings.push_back(
-        Cat("the recipe's time (", options_.max_seconds, " s) was over before its last step"));
+        Cat("the recipe's work (", options_.max_seconds,
+            " s by the cost table) was done before its last step"));
   g = std::move(r.graph);
   return std::move(report_);
 }
@@ -344,21 +433,25 @@ Result<RecipeReport> QuantizeByRecipe(Graph& g, const Samples& samples, const Ba
     INFER_ASSIGN(const QuantPlan plan, PlanQuantization(check.graph, g, options.quantize.scheme));
     if (plan.values.empty()) return RewriteStatic(check, g, 0).status();
   }
-  const RecipeSplit split = SplitForRecipe(samples.count);
+  const RecipeSplit split = SplitForRecipe(samples.count, samples.labels != nullptr);
   const Samples fit = Subset(samples, split.fit);
   HeldOut::Options held_options;
   held_options.threads = options.quantize.threads;
   held_options.stop = options.quantize.stop;
+  held_options.costs = &options.costs;
+  WorkClock clock(options.max_seconds);
+  held_options.clock = &clock;
   INFER_ASSIGN(const HeldOut held,
                HeldOut::Make(g, Subset(samples, split.held), backend, held_options));
   // Prepared again, so that its weights are not held beside the golden program's.
   INFER_ASSIGN(Graph prepared, PrepareStatic(g, options.quantize.prepare));
-  RecipeRunner runner(g, fit, held, backend, options);
+  RecipeRunner runner(g, fit, held, backend, options, clock);
   INFER_TRY(runner.Start({std::move(prepared), {}, options.quantize.scheme}));
   INFER_TRY(runner.NarrowRanges());
   const bool best = options.recipe == Recipe::kBest;
   RecipeTarget target = options.target;
   if (best) {
+    target.by_task = false;  // as near to FP32 as it gets, whatever the task bears
     target.flips /= 2;
     target.calm_db += kBestCalmDb;
   }

@@ -3,7 +3,9 @@
 /// samples are split: every fifth (at most 128) is held out, the rest calibrates and fits. A step
 /// is kept only when the error on the held-out samples falls; so a recipe is never worse there than
 /// plain calibration. One step makes files smaller instead, at a cost that is bounded: weights of
-/// layers that compute in f32 are stored in 8 bits.
+/// layers that compute in f32 are stored in 8 bits. Which layers compute in integers is chosen by
+/// the task as far as the samples tell it, and paid for in time and bytes of a cost table
+/// (choose_layers.h): no step hangs on what the machine does meanwhile.
 ///
 /// Cost, in passes over the samples that fit, of which steps take at most 200; besides that, each
 /// step compiles the model and runs the held-out samples once:
@@ -14,7 +16,7 @@
 ///   best      also one over 128 samples for each 256 MB of moments to round weights, and 25 over
 ///             32 samples for sequential bias correction
 #include "quant/algorithm/static_rounding.h"
-#include "quant/recipe/keep_float.h"
+#include "quant/recipe/choose_layers.h"
 #include "quant/scheme/quantize.h"
 
 namespace infer {
@@ -36,13 +38,28 @@ struct RecipeReport {
   std::vector<RecipeStep> steps;  ///< the first is plain calibration
   int64_t fit_samples = 0, held_out_samples = 0;
   double seconds = 0;
+  double work_seconds = 0;  ///< done, by the cost table: what RecipeOptions::max_seconds limits
+  std::string cost_table;   ///< CostTable::name
+  std::string basis;        ///< RecipeTarget::Basis
+  ModelCost fused, cost;    ///< by the table: of the fused FP32 model, and of the result
+  /// What layers were chosen from, the FP32 model first; empty with `fast`.
+  std::vector<RecipeCandidate> candidates;
+  bool weighed = false;  ///< the table knows the backend's kernels, so that time is a reason
+  bool pays = true;      ///< by the table, and what it may be off by, no slower than FP32
+  /// SQNR of the result's worst output on the held-out samples. They chose the steps, so that other
+  /// samples show less.
+  double held_out_db = 0;
 };
 
 struct RecipeOptions {
   Recipe recipe = Recipe::kBalanced;
   QuantizeOptions quantize;
-  /// Steps that have not begun by then are left out; a step that is under way ends.
+  /// Seconds of work by the cost table, not of a clock: steps that have not begun by then are left
+  /// out, on a busy machine the same as on an idle one; a step that is under way ends.
   double max_seconds = 480;
+  CostTable costs = CostTable::BuiltIn();
+  bool always_weigh =
+      false;  ///< time is a reason on every backend, not only where `costs` is of it
   /// Layers return to f32 until this holds; `best` asks for half of the flips,
   /// and 4 dB more where they are not counted. The upper end of the
   /// interval of the noise must keep it, so that few or uneven held-out samples ask for more.

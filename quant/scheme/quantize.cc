@@ -187,7 +187,7 @@ Result<StaticResult> RewriteStatic(const StaticModel& model, const Graph& origin
                                    int64_t calibration_samples) {
   StaticResult r{model.graph.Clone(), {}};
   INFER_ASSIGN(const QuantPlan plan, PlanQuantization(r.graph, original, model.scheme));
-  if (plan.values.empty()) return NothingToDo(plan);
+  if (plan.values.empty() && model.scheme.store.empty()) return NothingToDo(plan);
   r.report.calibration_samples = calibration_samples;
   r.report.weight_bytes_before = ConstantBytes(original);
   WarnOfCollapse(plan, model.scheme, r.report);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "lib/support/readable.h"
 #include "lib/support/strings.h"
 #include "quant/scheme/op_rules.h"
 #include "quant/search/mixed_model.h"
@@ -13,6 +14,7 @@
 #include "tools/infer_opt/commands.h"
 #include "tools/infer_opt/quantize/calibration_flags.h"
 #include "tools/infer_opt/quantize/mode.h"
+#include "tools/infer_opt/quantize/worth.h"
 
 namespace infer {
 namespace {
@@ -181,6 +183,10 @@ class QuantizeCommand : public Command {
     if (!no_verify_) {
       INFER_ASSIGN(passed, Gate(context, golden, model, report));
     }
+    if (!no_verify_) {
+      INFER_ASSIGN(const bool worth, IsWorth(context, golden, model, mode, report));
+      passed = passed && worth;
+    }
     context.Step("target");
     INFER_ASSIGN(const bool fits, export_.Fits(context, model, report));
     passed = passed && fits;
@@ -198,6 +204,31 @@ class QuantizeCommand : public Command {
   }
 
  private:
+  /// A recipe's own SQNR is of the samples that chose its steps; this one is not.
+  static void TellUnseen(Context& context, const AccuracyReport& accuracy, Json& recipe) {
+    double worst = INFINITY;
+    for (const ValueAccuracy& o : accuracy.outputs)
+      if (o.is_float) worst = std::min(worst, o.metrics.sqnr_db);
+    recipe["unseen_sqnr_db"] = JsonNumber(worst);
+    const Json& held = recipe["held_out_sqnr_db"];
+    if (!std::isfinite(worst) || !held.is_number()) return;
+    context.PrintLine(Cat("\nSQNR of the worst output: ", Rounded(held.get<double>(), 3),
+                          " dB on the held-out samples, by which the recipe chose; ",
+                          Rounded(worst, 3), " dB on the evaluation's, which chose nothing"));
+  }
+
+  /// Times the result beside the fused FP32 model, where the mode wants that known.
+  Result<bool> IsWorth(Context& context, const Graph& golden, const Model& quantized,
+                       const QuantizeMode& mode, Json& report) {
+    const Samples& samples = evaluation_.count > 0 ? evaluation_ : calibration_;
+    if (mode.worth() == QuantizeMode::Worth::kNotAsked || device_.device != "cpu") return true;
+    INFER_ASSIGN(const int64_t bytes, export_.Size(quantized));
+    INFER_ASSIGN(const bool worth,
+                 TellWorth(context, {golden, quantized.info.file_bytes}, {quantized.graph, bytes},
+                           device_, samples, path_, report));
+    return worth || mode.worth() != QuantizeMode::Worth::kGated;
+  }
+
   void WarnOfOtherModesOptions(Context& context, const QuantizeMode& mode) const {
     const auto warn = [&](const Options::Given& given, std::string_view of) {
       for (const std::string& option : given())
@@ -305,6 +336,7 @@ class QuantizeCommand : public Command {
       context.Print("\n" + AccuracyText(accuracy));
       report["accuracy"] = infer::ToJson(accuracy);
       accurate = AllPassed(gates);
+      if (report.contains("recipe")) TellUnseen(context, accuracy, report["recipe"]);
     } else {
       if (gates_.any())
         return InvalidArgument("a gate needs data to judge by: --eval X, or --data X");

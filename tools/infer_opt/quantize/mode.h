@@ -50,6 +50,10 @@ class QuantizeMode {
   virtual std::vector<std::string_view> formats() const { return {"qdq"}; }
   /// Whether Quantize cannot work without calibration data.
   virtual bool needs_data() const = 0;
+  /// Whether the result is timed beside the fused FP32 model at the end (worth.h), and whether one
+  /// that is slower or larger fails.
+  enum class Worth : uint8_t { kNotAsked, kTold, kGated };
+  virtual Worth worth() const { return Worth::kNotAsked; }
   /// Rewrites `g`. What the mode has to tell beside the common report goes to `report`.
   virtual Result<QuantizeReport> Quantize(const QuantizeJob& job, Graph& g, Json& report) = 0;
 };

@@ -1,8 +1,11 @@
 /// --mode static: INT8 in QDQ form, ranges of activations from calibration data.
+#include <cmath>
+
 #include "lib/support/readable.h"
 #include "lib/support/strings.h"
 #include "quant/recipe/recipe.h"
 #include "tools/infer_opt/quantize/calibration_flags.h"
+#include "tools/infer_opt/quantize/cost_table_file.h"
 #include "tools/infer_opt/quantize/formats.h"
 
 namespace infer {
@@ -19,7 +22,10 @@ class StaticMode : public QuantizeMode {
         "--recipe", &recipe_, {"none", "fast", "balanced", "best"},
         "Accuracy algorithms, each kept where the error on held-out calibration samples falls");
     o.Value("--recipe-seconds", &recipe_options_.max_seconds,
-            "No step of the recipe begins later than so many seconds");
+            "No step of the recipe begins after so many seconds of work, by the cost table");
+    o.Value("--cost-table", &cost_table_,
+            "Prices by which layers in FP32 are weighed against INT8 (JSON); default: built in",
+            PathUse::kRead);
     o.Choice("--rounding", &rounding_, {"gptq", "adaround", "both", "nearest"},
              "How --recipe best rounds weights; both: what errs less, by layer");
     o.Value("--embedding-groups", &recipe_options_.column_groups,
@@ -43,6 +49,10 @@ class StaticMode : public QuantizeMode {
     s.exclude = job.exclude;
     INFER_TRY(job.flags.Apply(job, options));
     recipe_options_.recipe = *ParseRecipe(recipe_);
+    if (!cost_table_.empty()) {
+      INFER_ASSIGN(recipe_options_.costs, ReadCostTable(cost_table_));
+    }
+    AimForGates(job.limits);
     recipe_options_.rounding.clear();
     if (rounding_ == "gptq" || rounding_ == "both")
       recipe_options_.rounding.push_back(CodeMethod::kGptq);
@@ -55,15 +65,69 @@ class StaticMode : public QuantizeMode {
     if (recipe_options_.recipe == Recipe::kNone) return std::move(done.quantization);
     job.context.Print(Steps(done));
     report["recipe"] = ToJson(done);
+    WarnOfCost(job.context, done);
     return std::move(done.quantization);
   }
 
+  Worth worth() const override {
+    return recipe_options_.recipe == Recipe::kBalanced ? Worth::kGated : Worth::kTold;
+  }
+
  private:
+  /// What the user's gates ask for is what the recipe aims for.
+  void AimForGates(const GateLimits& limits) {
+    RecipeTarget& target = recipe_options_.target;
+    if (limits.max_drop) target.max_drop = std::max(*limits.max_drop, 0.0);
+    if (limits.min_agreement) target.task_flips = 1 - *limits.min_agreement;
+    if (limits.min_sqnr_db) {
+      target.by_task = false;
+      target.db = *limits.min_sqnr_db + kBeyondGateDb;
+    }
+  }
+
+  static void WarnOfCost(Context& context, const RecipeReport& r) {
+    if (!r.weighed) return;
+    const bool weights =
+        std::any_of(r.candidates.begin(), r.candidates.end(),
+                    [](const RecipeCandidate& c) { return c.chosen && c.name == "weights"; });
+    if (weights)
+      context.Warn(
+          "INT8 gains no time here by the cost table: the result computes in FP32 and only stores "
+          "its weights in 8 bits. The fused FP32 file (infer-opt fuse) is as fast, and exact");
+    else if (!r.pays || r.cost.us > r.fused.us * kSlower)
+      context.Warn(Cat("by the cost table INT8 gains no time here for sure: the result takes ",
+                       Rounded(r.cost.us / r.fused.us, 3),
+                       " of the time of the fused FP32 file (infer-opt fuse), which is exact"));
+  }
+
+  static constexpr double kSlower = 1.02;
+
+  static Json CostJson(const ModelCost& c) { return {{"us", c.us}, {"bytes", c.bytes}}; }
+
   Json ToJson(const RecipeReport& r) const {
     Json j = {{"name", recipe_},
               {"fit_samples", r.fit_samples},
               {"held_out_samples", r.held_out_samples},
-              {"seconds", r.seconds}};
+              {"held_out_sqnr_db", JsonNumber(r.held_out_db)},
+              {"seconds", r.seconds},
+              {"work_seconds", r.work_seconds},
+              {"basis", r.basis},
+              {"weighed", r.weighed},
+              {"pays", r.pays},
+              {"cost_table", infer::ToJson(recipe_options_.costs)},
+              {"fused_fp32", CostJson(r.fused)},
+              {"cost", CostJson(r.cost)}};
+    j["candidates"] = Json::array();
+    for (const RecipeCandidate& c : r.candidates)
+      j["candidates"].push_back({{"name", c.name},
+                                 {"us", c.cost.us},
+                                 {"bytes", c.cost.bytes},
+                                 {"sqnr_db", JsonNumber(c.sqnr_db)},
+                                 {"drop", c.drop},
+                                 {"flips", c.flips},
+                                 {"int8_layers", c.int8_layers},
+                                 {"holds", c.holds},
+                                 {"chosen", c.chosen}});
     j["steps"] = Json::array();
     for (const RecipeStep& s : r.steps)
       j["steps"].push_back({{"name", s.name},
@@ -82,12 +146,31 @@ class StaticMode : public QuantizeMode {
       rows.push_back({s.name, s.note, Cat(Rounded(s.db_before, 3)), Cat(Rounded(s.db_after, 3)),
                       s.kept ? "yes" : "no", Cat(Rounded(s.seconds, 2))});
     return Cat("recipe ", recipe_, ": ", r.fit_samples, " samples fit, ", r.held_out_samples,
-               " judge, ", Rounded(r.seconds, 2), " s\n", TextTable(rows), "\n");
+               " judge, ", Rounded(r.seconds, 2), " s\n", TextTable(rows), "\n", Candidates(r));
   }
+
+  /// What was weighed against what, where there was a choice.
+  static std::string Candidates(const RecipeReport& r) {
+    if (r.candidates.size() < 3) return "";
+    std::vector<std::vector<std::string>> rows = {{"candidate", "int8 layers", "of FP32's time",
+                                                   "of its bytes", "dB", "drop %", "holds",
+                                                   "chosen"}};
+    const auto share = [](double a, double b) { return b > 0 ? Cat(Rounded(a / b, 3)) : "-"; };
+    for (const RecipeCandidate& c : r.candidates)
+      rows.push_back({c.name, Cat(c.int8_layers), share(c.cost.us, r.fused.us),
+                      share(static_cast<double>(c.cost.bytes), static_cast<double>(r.fused.bytes)),
+                      std::isfinite(c.sqnr_db) ? Cat(Rounded(c.sqnr_db, 3)) : "-",
+                      Cat(Rounded(100 * c.drop, 2)), c.holds ? "yes" : "no",
+                      c.chosen ? "yes" : ""});
+    return Cat("by the cost table (", r.cost_table, "), judged by ", r.basis, ":\n",
+               TextTable(rows), "\n");
+  }
+
+  static constexpr double kBeyondGateDb = 1;
 
   RecipeOptions recipe_options_;
   TypeFlags types_;
-  std::string recipe_ = "balanced", rounding_ = "gptq";
+  std::string recipe_ = "balanced", rounding_ = "gptq", cost_table_;
   bool per_tensor_ = false, reduce_range_ = false;
 };
 

@@ -1,0 +1,227 @@
+#include "quant/recipe/choose_layers.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "lib/support/readable.h"
+#include "lib/support/strings.h"
+#include "quant/scheme/stored.h"
+
+namespace infer {
+namespace {
+
+constexpr int kPruneRounds = 3;
+/// Candidates whose times the table says are as near as this are the same: the smaller file wins.
+constexpr double kSameTime = 0.02;
+/// What was chosen by the table looks better by it than it is: such candidates must be this share
+/// of FP32's time. The table is off by about 15 % in one model of ten.
+constexpr double kSureOfPaying = 0.85, kSureOfAccurate = 0.95;
+constexpr std::string_view kNoGain = "in INT8 it takes longer than it spares, by the cost table";
+
+class LayerChooser {
+ public:
+  LayerChooser(const StaticModel& model, const Graph& original, const HeldOut& held,
+               const HeldOutError& before, const ChooseOptions& options)
+      : model_(model), original_(original), held_(held), before_(before), options_(options) {}
+
+  Result<LayerChoice> Run() {
+    INFER_ASSIGN(layers_, WeightedLayers(model_, original_));
+    INFER_TRY(AddAll());
+    const bool holds = tried_[0].told.holds;
+    if (holds && (!options_.weigh || !IsSlow(tried_[0]))) return Take(0);
+    if (layers_.empty()) return Take(0);
+    if (options_.weigh) INFER_TRY(FindSavings());
+    if (!holds) INFER_TRY(AddAccurate());
+    if (options_.weigh) {
+      INFER_TRY(AddPaying(tried_.back()));
+      INFER_TRY(AddWeights());
+    }
+    return Take(Best());
+  }
+
+ private:
+  struct Tried {
+    RecipeCandidate told;
+    std::map<std::string, std::string> keep;
+    std::set<std::string> store;
+    const Graph* graph;
+    HeldOutError error;
+  };
+
+  bool OutOfTime() const { return options_.out_of_time && options_.out_of_time(); }
+  bool IsSlow(const Tried& t) const { return t.told.cost.us > options_.fused.us; }
+
+  StaticModel With(const Graph& graph, const std::map<std::string, std::string>& keep,
+                   const std::set<std::string>& store) const {
+    StaticModel m{graph.Clone(), model_.ranges, model_.scheme};
+    m.scheme.keep = keep;
+    m.scheme.store.insert(store.begin(), store.end());
+    return m;
+  }
+
+  Result<ModelCost> CostWith(const std::map<std::string, std::string>& keep) const {
+    const StaticModel m = With(model_.graph, keep, {});
+    auto r = RewriteStatic(m, original_, 0);
+    if (r.ok()) return held_.CostOf(r->graph);
+    if (r.status().code() != Code::kUnsupported) return r.status();
+    return held_.CostOf(m.graph);
+  }
+
+  Status Add(std::string name, std::map<std::string, std::string> keep,
+             const HeldOutError* known = nullptr) {
+    return AddOf(model_.graph, std::move(name), std::move(keep), {}, known);
+  }
+
+  Status AddOf(const Graph& graph, std::string name, std::map<std::string, std::string> keep,
+               std::set<std::string> store, const HeldOutError* known) {
+    Tried t{{std::move(name)}, std::move(keep), std::move(store), &graph, {}};
+    const StaticModel m = With(graph, t.keep, t.store);
+    auto r = RewriteStatic(m, original_, 0);
+    if (!r.ok()) return r.status().code() == Code::kUnsupported ? Status() : r.status();
+    if (known) {
+      t.error = *known;
+    } else {
+      INFER_ASSIGN(t.error, held_.Measure(r->graph));
+    }
+    t.told.cost = {t.error.us, EstimatedFileBytes(r->graph)};
+    t.told.sqnr_db = Decibels(t.error.worst);
+    t.told.drop = t.error.drop;
+    t.told.flips = t.error.flips;
+    t.told.holds = options_.target.Holds(t.error);
+    INFER_ASSIGN(const auto left, WeightedLayers(m, original_));
+    t.told.int8_layers = static_cast<int64_t>(left.size());
+    tried_.push_back(std::move(t));
+    return {};
+  }
+
+  Status AddAll() {
+    INFER_TRY(Add("fast", model_.scheme.keep, &before_));
+    return tried_.empty() ? Internal("the model cannot be quantized any more") : Status();
+  }
+
+  /// What the model takes more when one layer of it returns to FP32.
+  Status FindSavings() {
+    const double all = tried_[0].told.cost.us;
+    savings_.assign(layers_.size(), 0);
+    for (size_t i = 0; i < layers_.size() && !OutOfTime(); ++i) {
+      auto keep = model_.scheme.keep;
+      keep.emplace(layers_[i], kNoGain);
+      INFER_ASSIGN(const ModelCost c, CostWith(keep));
+      savings_[i] = c.us - all;
+    }
+    return {};
+  }
+
+  Status AddAccurate() {
+    KeepFloatOptions keep;
+    keep.target = options_.target;
+    keep.out_of_time = options_.out_of_time;
+    if (!savings_.empty()) {
+      const double most = *std::max_element(savings_.begin(), savings_.end());
+      for (const double s : savings_) keep.gain.push_back(std::max({s, 1e-3 * most, 1e-6}));
+    }
+    INFER_ASSIGN(const KeepFloatResult found, FindLayersToKeep(model_, original_, held_, keep));
+    if (found.keep.size() == model_.scheme.keep.size()) return {};
+    return Add("accurate", found.keep);
+  }
+
+  /// From `from` on, layers return to FP32 while the table says that this spares time.
+  Status AddPaying(const Tried& from) {
+    if (!IsSlow(from)) return {};
+    auto keep = from.keep;
+    double now = from.told.cost.us;
+    std::vector<double> savings = savings_;
+    for (int round = 0; round < kPruneRounds; ++round) {
+      auto fewer = keep;
+      for (size_t i = 0; i < layers_.size(); ++i)
+        if (savings[i] < 0) fewer.emplace(layers_[i], kNoGain);
+      if (fewer.size() == keep.size()) break;
+      INFER_ASSIGN(const ModelCost c, CostWith(fewer));
+      if (c.us >= now) break;
+      keep = std::move(fewer);
+      now = c.us;
+      for (size_t i = 0; i < layers_.size() && round + 1 < kPruneRounds; ++i) {
+        savings[i] = 0;
+        if (keep.contains(layers_[i]) || OutOfTime()) continue;
+        auto without = keep;
+        without.emplace(layers_[i], kNoGain);
+        INFER_ASSIGN(const ModelCost less, CostWith(without));
+        savings[i] = less.us - now;
+      }
+    }
+    if (keep.size() == from.keep.size()) return {};
+    return Add("paying", std::move(keep));
+  }
+
+  /// The fused model with every layer in FP32.
+  Status AddWeights() {
+    const Graph& fused = options_.fused_graph ? *options_.fused_graph : model_.graph;
+    StaticModel m = With(fused, model_.scheme.keep, {});
+    INFER_ASSIGN(const auto layers, WeightedLayers(m, original_));
+    for (const std::string& layer : layers) m.scheme.keep.emplace(layer, kNoGain);
+    INFER_ASSIGN(const QuantPlan plan, PlanQuantization(m.graph, original_, m.scheme));
+    if (!plan.values.empty()) return {};
+    INFER_ASSIGN(const auto storable, StorableLayers(m.graph, plan));
+    if (storable.empty()) return {};
+    return AddOf(fused, "weights", std::move(m.scheme.keep), {storable.begin(), storable.end()},
+                 nullptr);
+  }
+
+  /// By the table, with what it may be off by.
+  double SureUs(const Tried& t) const {
+    const double us = t.told.cost.us;
+    if (t.told.name == "paying") return us / kSureOfPaying;
+    return t.told.name == "accurate" ? us / kSureOfAccurate : us;
+  }
+
+  size_t Best() const {
+    const auto better = [&](const Tried& a, const Tried& b) {
+      if (a.told.holds != b.told.holds) return a.told.holds;
+      if (!a.told.holds) return a.error.worst < b.error.worst;
+      if (!options_.weigh) return a.told.int8_layers > b.told.int8_layers;
+      const double ratio = SureUs(a) / SureUs(b);
+      if (ratio < 1 - kSameTime || ratio > 1 + kSameTime) return ratio < 1;
+      return a.told.cost.bytes < b.told.cost.bytes;
+    };
+    size_t best = 0;
+    for (size_t i = 1; i < tried_.size(); ++i)
+      if (better(tried_[i], tried_[best])) best = i;
+    return best;
+  }
+
+  LayerChoice Take(size_t at) {
+    LayerChoice c;
+    c.layers = layers_.size();
+    const double sure_us = SureUs(tried_[at]);
+    tried_[at].told.chosen = true;
+    c.candidates.push_back(
+        {.name = "fp32", .cost = options_.fused, .sqnr_db = INFINITY, .holds = true});
+    for (const Tried& t : tried_) c.candidates.push_back(t.told);
+    if (tried_[at].graph != &model_.graph) c.graph = tried_[at].graph->Clone();
+    c.keep = std::move(tried_[at].keep);
+    c.store = std::move(tried_[at].store);
+    c.error = std::move(tried_[at].error);
+    c.reached = tried_[at].told.holds;
+    c.pays = !options_.weigh || sure_us <= options_.fused.us * (1 + kSameTime);
+    return c;
+  }
+
+  const StaticModel& model_;
+  const Graph& original_;
+  const HeldOut& held_;
+  const HeldOutError& before_;
+  const ChooseOptions& options_;
+  std::vector<std::string> layers_;
+  std::vector<double> savings_;  // by layer, us; empty: time is no reason
+  std::vector<Tried> tried_;
+};
+
+}  // namespace
+
+Result<LayerChoice> ChooseLayers(const StaticModel& model, const Graph& original,
+                                 const HeldOut& held, const HeldOutError& before,
+                                 const ChooseOptions& options) {
+  return LayerChooser(model, original, held, before, options).Run();
+}
+
+}  // namespace infer

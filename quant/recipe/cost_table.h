@@ -1,0 +1,60 @@
+#pragma once
+/// What a model takes by a stored table: how a recipe weighs layers in FP32 against INT8 without
+/// measuring, so that what it chooses does not depend on what else the machine does.
+///
+/// The time of a step is a launch, its operations and the bytes that it moves, each times a price
+/// of its family (kind of operator, numbers, algorithm). Operations and bytes are counted from the
+/// program as it is compiled for the shapes that run, so the QuantizeLinear and DequantizeLinear
+/// that stay around a layer and the fusions that they break are in it. The built-in prices are of
+/// one thread of an x64 with AVX-512 VNNI; tools/infer_opt/recipe_costs.py fits others.
+#include <array>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "runtime/api/program.h"
+
+namespace infer {
+
+/// In microseconds: of a launch, of a million operations (Cost::flops), of 1,000 bytes moved.
+struct StepPrice {
+  double launch_us = 0, mflop_us = 0, kb_us = 0;
+};
+
+struct CostTable {
+  std::string name;
+  std::map<std::string, StepPrice, std::less<>> prices;  ///< by family, every one of Families()
+  static const CostTable& BuiltIn();
+};
+
+/// The families, one of which FamilyOf gives.
+std::span<const std::string_view> CostFamilies();
+/// "" for a view, which costs nothing. `kernel`: the one that runs.
+std::string_view FamilyOf(const StepInfo& step, std::string_view kernel);
+
+/// A model: what a run takes by a table, and what its file will about hold.
+struct ModelCost {
+  double us = 0;
+  int64_t bytes = 0;
+};
+/// Of the last run's shapes. Pre: `run` has run, and is of `program`.
+double RunMicroseconds(const Program& program, const RunContext& run, const CostTable& table);
+/// Constants, and what names, types and attributes of nodes take in an ONNX file: an estimate.
+int64_t EstimatedFileBytes(const Graph& g);
+
+/// Work done, in seconds by a table: a clock that is as fast on a busy machine as on an idle one.
+class WorkClock {
+ public:
+  explicit WorkClock(double limit_seconds) : limit_(limit_seconds) {}
+  void Spend(double seconds) { spent_ += seconds; }
+  double seconds() const { return spent_; }
+  bool IsOver() const { return spent_ > limit_; }
+
+ private:
+  double limit_, spent_ = 0;
+};
+/// What compiling `program` took, in seconds by the same clock: kernels are generated, constants
+/// packed.
+double CompileSeconds(const Program& program);
+
+}  // namespace infer

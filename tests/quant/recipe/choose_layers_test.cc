@@ -1,0 +1,214 @@
+#include "quant/recipe/choose_layers.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "lib/ir/verify.h"
+#include "lib/support/strings.h"
+#include "quant/recipe/recipe.h"
+#include "runtime/reference/backend.h"
+#include "tests/quant/scheme/graphs.h"
+
+namespace infer {
+namespace {
+
+std::string Normals(int64_t n, uint64_t seed) {
+  Random random(seed);
+  std::string text;
+  for (int64_t i = 0; i < n; ++i) text += Cat(i ? ", " : "", 0.1 * random.Normal());
+  return text;
+}
+
+/// Two products with 1,024 weights each and scores of 32 classes.
+Graph Classifier() {
+  return MustParse(Cat(R"(
+graph g(x: f32[1,32]) -> (y: f32[1,32]) {
+  w = const f32[32,32] {)",
+                       Normals(1024, 1), R"(}
+  v = const f32[32,32] {)",
+                       Normals(1024, 2), R"(}
+  c = MatMul(x, w)
+  r = Tanh(c)
+  y = MatMul(r, v)
+}
+)"));
+}
+
+/// A launch costs so much on every kernel, and nothing else costs anything: with Q and DQ a model
+/// has more of them.
+CostTable OnlyLaunches(double us) {
+  CostTable t{"launches", {}};
+  for (const std::string_view family : CostFamilies()) t.prices.emplace(family, StepPrice{us});
+  return t;
+}
+
+RecipeOptions Weighed(double launch_us) {
+  RecipeOptions o;
+  o.quantize.prepare = false;
+  o.always_weigh = true;
+  o.costs = OnlyLaunches(launch_us);
+  return o;
+}
+
+const RecipeCandidate* Chosen(const RecipeReport& r) {
+  for (const RecipeCandidate& c : r.candidates)
+    if (c.chosen) return &c;
+  return nullptr;
+}
+
+StepInfo Step(std::string op, std::string kernel, std::string precision) {
+  StepInfo s;
+  s.op = std::move(op);
+  s.kernel = std::move(kernel);
+  s.precision = std::move(precision);
+  return s;
+}
+
+TEST(CostTable, FamiliesOfSteps) {
+  const auto family = [](std::string op, std::string kernel, std::string precision) {
+    const StepInfo s = Step(std::move(op), kernel, std::move(precision));
+    return FamilyOf(s, s.kernel);
+  };
+  EXPECT_EQ(family("Conv+Relu", "own:winograd4x4:avx512", "f32"), "winograd");
+  EXPECT_EQ(family("DequantizeLinear+DequantizeLinear+Conv+QuantizeLinear",
+                   "onednn:brgconv_1x1:avx512_core_vnni", "u8s8s32"),
+            "conv1x1 int8");
+  EXPECT_EQ(family("Conv", "onednn:brdgmm_dw:avx512_core", "f32"), "depthwise f32");
+  EXPECT_EQ(family("DequantizeLinear+Sigmoid+QuantizeLinear", "own:table", "u8"), "elements int8");
+  EXPECT_EQ(family("QuantizeLinear", "own:avx512", "f32"), "quantize");
+  EXPECT_EQ(family("Add+QuantizeLinear", "own:chain:avx512", "f32"), "elements f32");
+  EXPECT_EQ(family("MatMul+Add", "own:gemm:avx512", "f32"), "product f32");
+  EXPECT_EQ(family("Reshape", "view", "f32"), "");
+  for (const std::string_view f : CostFamilies())
+    EXPECT_TRUE(CostTable::BuiltIn().prices.contains(f)) << f;
+}
+
+/// Where INT8 only adds launches, the result computes in FP32 with its weights in 8 bits.
+TEST(ChooseLayers, WhatDoesNotPayComputesInFloat) {
+  Graph g = Classifier();
+  const Samples samples = NormalSamples(g, 40, 1);
+  const auto r = QuantizeByRecipe(g, samples, *MakeReferenceBackend(), Weighed(1));
+  ASSERT_TRUE(r.ok()) << r.status().message();
+  ASSERT_TRUE(Verify(g).ok());
+  ASSERT_NE(Chosen(*r), nullptr);
+  EXPECT_EQ(Chosen(*r)->name, "weights");
+  EXPECT_EQ(r->candidates[0].name, "fp32");
+  EXPECT_EQ(r->candidates[1].name, "fast");
+  EXPECT_GT(r->candidates[1].cost.us, r->fused.us);
+  for (const auto& n : g.nodes()) EXPECT_FALSE(n->Is("QuantizeLinear"));
+  for (const QuantizedLayer& l : r->quantization.layers) {
+    if (l.op == "MatMul") {
+      EXPECT_EQ(l.precision, "int8-weights") << l.name;
+    }
+  }
+  EXPECT_LT(r->cost.bytes, r->fused.bytes / 2);
+}
+
+/// Where time is no reason, every layer that the target bears is INT8.
+TEST(ChooseLayers, WhatCostsNothingIsInt8) {
+  Graph g = Classifier();
+  RecipeOptions o = Weighed(0);
+  o.target.db = 5;
+  o.target.flips = 1;
+  const auto r = QuantizeByRecipe(g, NormalSamples(g, 40, 1), *MakeReferenceBackend(), o);
+  ASSERT_TRUE(r.ok()) << r.status().message();
+  ASSERT_NE(Chosen(*r), nullptr);
+  EXPECT_EQ(Chosen(*r)->name, "fast");
+  EXPECT_EQ(Chosen(*r)->int8_layers, 2);
+  EXPECT_EQ(r->basis, "SQNR");
+}
+
+/// The same data and table give the same bytes however long it takes, also when the work that is
+/// allowed ends among the steps.
+TEST(ChooseLayers, WorkIsNoClock) {
+  RecipeOptions o = Weighed(1000);
+  o.recipe = Recipe::kBest;
+  o.max_seconds = 0.5;
+  std::string first;
+  double work = 0;
+  for (int run = 0; run < 2; ++run) {
+    Graph g = Classifier();
+    o.on_step = [&](const std::string&) {
+      if (run == 1) std::this_thread::sleep_for(std::chrono::milliseconds(80));
+    };
+    const auto r = QuantizeByRecipe(g, NormalSamples(g, 40, 1), *MakeReferenceBackend(), o);
+    ASSERT_TRUE(r.ok()) << r.status().message();
+    ASSERT_GT(r->work_seconds, o.max_seconds);
+    if (run == 0) {
+      first = Print(g);
+      work = r->work_seconds;
+      continue;
+    }
+    EXPECT_GT(r->seconds, 0.15);
+    EXPECT_EQ(r->work_seconds, work);
+    EXPECT_EQ(Print(g), first);
+  }
+}
+
+/// With labels for enough rows, accuracy is what decides, and SQNR says nothing.
+TEST(RecipeTarget, TheTaskBeforeDecibels) {
+  const RecipeTarget target;
+  HeldOutError e;
+  e.sure_worst = 0.1;  // 10 dB
+  e.flips = 0.1;
+  e.rows = e.labelled = 100;
+  e.lost = e.gained = 5;
+  EXPECT_TRUE(target.Holds(e));
+  EXPECT_EQ(target.Basis(e), "top-1 drop");
+  e.drop = 0.02;
+  e.drop_error = 0.004;
+  EXPECT_FALSE(target.Holds(e));
+  e.drop = 0;
+  e.lost = 30;
+  EXPECT_FALSE(target.Holds(e));  // counted, whatever was expected
+  e.lost = 5;
+  e.others_sure_worst = 0.1;
+  EXPECT_FALSE(target.Holds(e));  // another output, of which labels tell nothing
+  e.others_sure_worst = 0;
+  e.labelled = 10;
+  EXPECT_EQ(target.Basis(e), "SQNR");
+  EXPECT_FALSE(target.Holds(e));
+  e.probabilities = true;
+  e.flips = 0.01;
+  EXPECT_EQ(target.Basis(e), "same classes");
+  EXPECT_TRUE(target.Holds(e));
+}
+
+/// Scores with a known normal error against labels that golden mostly gets right: what is expected
+/// is what comes.
+TEST(HeldOut, TheDropIsTheOneThatComes) {
+  const Graph g = MustParse("graph g(x: f32[400,4]) -> (y: f32[400,4]) { y = Identity(x) }");
+  Random random(3);
+  std::string text;
+  for (int i = 0; i < 1600; ++i) text += Cat(i ? ", " : "", 0.4 * random.Normal());
+  const Graph h =
+      MustParse(Cat("graph g(x: f32[400,4]) -> (y: f32[400,4]) { k = const f32[400,4] {", text,
+                    "}\n y = Add(x, k) }"));
+  Samples samples = NormalSamples(g, 8, 1);
+  samples.labels = [&](int64_t i) -> Result<std::vector<int64_t>> {
+    const std::vector<float> x = (*samples.get(i))[0].tensor().ToFloats();
+    std::vector<int64_t> labels;
+    for (size_t row = 0; row < 400; ++row) {
+      const auto at = x.begin() + static_cast<std::ptrdiff_t>(4 * row);
+      const auto best = std::max_element(at, at + 4) - at;
+      labels.push_back(row % 8 == 0 ? (best + 1) % 4 : best);
+    }
+    return labels;
+  };
+  const auto backend = MakeReferenceBackend();
+  const auto held = HeldOut::Make(g, samples, *backend, {});
+  ASSERT_TRUE(held.ok());
+  const auto same = held->Measure(g), other = held->Measure(h);
+  ASSERT_TRUE(same.ok() && other.ok());
+  EXPECT_EQ(same->labelled, 3200);
+  EXPECT_EQ(same->lost + same->gained, 0);
+  EXPECT_EQ(same->drop, 0);
+  const double counted = static_cast<double>(other->lost - other->gained) / 3200;
+  EXPECT_GT(counted, 0.05);
+  EXPECT_NEAR(other->drop, counted, 0.35 * counted);
+  EXPECT_GT(other->drop_error, 0);
+}
+
+}  // namespace
+}  // namespace infer

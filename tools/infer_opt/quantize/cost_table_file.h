@@ -1,0 +1,17 @@
+#pragma once
+/// A cost table (quant/recipe/cost_table.h) as JSON: what --cost-table reads and reports hold.
+#include <string>
+
+#include "quant/recipe/cost_table.h"
+#include "tools/common/report.h"
+
+namespace infer {
+
+/// {"schema": "infer-opt/cost-table@1", "name", "prices": {family: {"launch_us", "mflop_us",
+/// "kb_us"}}}: what tools/infer_opt/recipe_costs.py prints. The file's name stands for a name that
+/// it lacks. Io: it cannot be read; InvalidModel: it is none, lacks a family, or has a price that
+/// is no number of 0 or more.
+Result<CostTable> ReadCostTable(const std::string& path);
+Json ToJson(const CostTable& table);
+
+}  // namespace infer

@@ -1,0 +1,71 @@
+#include "tools/infer_opt/quantize/worth.h"
+
+#include "lib/support/readable.h"
+#include "lib/support/strings.h"
+#include "passes/pass/pipeline.h"
+#include "tools/common/pair_timing.h"
+#include "tools/infer_opt/fuse/measure.h"
+
+namespace infer {
+namespace {
+
+constexpr double kToldApart = 0.02;
+
+struct Timed {
+  PairTiming timing;
+  bool slower = false;
+};
+
+Result<Timed> TimeTwice(Context& context, const Program& fused, const Program& candidate,
+                        const std::vector<Datum>& inputs) {
+  Timed t;
+  for (int round = 0; round < 2; ++round) {
+    INFER_ASSIGN(t.timing, TimePair(fused, candidate, inputs, context.stop()));
+    t.slower = t.timing.ratio.median_low > 1 + kToldApart;
+    if (!t.slower) break;  // only a suspicion is measured again
+  }
+  return t;
+}
+
+}  // namespace
+
+Result<bool> TellWorth(Context& context, const WorthSide& fp32, const WorthSide& candidate,
+                       const DeviceOptions& device, const Samples& samples,
+                       const std::string& model_path, Json& report) {
+  context.Step("time beside the fused FP32 model");
+  INFER_ASSIGN(const auto inputs, samples.get(0));
+  std::vector<std::shared_ptr<const Program>> programs;
+  for (const Graph* g : {&fp32.graph, &candidate.graph}) {
+    Graph fused = g->Clone();
+    INFER_TRY(Optimize(fused).status());
+    INFER_ASSIGN(auto program, CompileOwnedFor(std::move(fused), device));
+    programs.push_back(std::move(program));
+  }
+  INFER_ASSIGN(const Timed t, TimeTwice(context, *programs[0], *programs[1], inputs));
+  const Summary& ratio = t.timing.ratio;
+  const bool larger = candidate.bytes > fp32.bytes;
+  const double share =
+      static_cast<double>(candidate.bytes) / static_cast<double>(std::max<int64_t>(fp32.bytes, 1));
+  const std::string time =
+      Cat(Rounded(ratio.median, 3), " (95 % interval ", Rounded(ratio.median_low, 3), " to ",
+          Rounded(ratio.median_high, 3), ") of the time of the fused FP32 model");
+  context.PrintLine(Cat("\nmeasured: ", time, ", ", Rounded(share, 3), " of its bytes"));
+  const bool worth = !t.slower && !larger;
+  report["worth"] = {{"latency", ToJson(t.timing)},
+                     {"of_bytes", share},
+                     {"slower", t.slower},
+                     {"larger", larger},
+                     {"recommended", worth ? "quantized" : "fused-fp32"}};
+  if (!worth)
+    context.Warn(
+        Cat("the result is ",
+            t.slower && larger ? "slower and larger than"
+            : t.slower         ? "slower than"
+                               : "larger than",
+            " the fused FP32 model (", t.slower ? time : "", t.slower && larger ? ", " : "",
+            larger ? Cat(Rounded(share, 3), " of its bytes") : "",
+            "): recommended is the fused FP32 file, infer-opt fuse ", model_path, " -o FILE"));
+  return worth;
+}
+
+}  // namespace infer

@@ -1,0 +1,24 @@
+#pragma once
+/// Whether a quantized model is worth having beside the fused FP32 one: the measurement at the end,
+/// which accepts or rejects what was chosen without one.
+#include "quant/calibrate/samples.h"
+#include "tools/common/model_options.h"
+#include "tools/common/report.h"
+
+namespace infer {
+
+struct WorthSide {
+  const Graph& graph;
+  int64_t bytes = 0;  ///< of its file
+};
+
+/// Runs the model as `fuse` writes it and the candidate in turns on the first of `samples`. The
+/// candidate counts as slower where the whole 95 % interval of the ratio of their times lies above
+/// 1 and what measuring tells apart, twice; as larger where its file is. Prints both and fills
+/// report["worth"]; of a candidate that is slower or larger it warns, naming the fused FP32 file.
+/// Returns whether it is neither.
+Result<bool> TellWorth(Context& context, const WorthSide& fp32, const WorthSide& candidate,
+                       const DeviceOptions& device, const Samples& samples,
+                       const std::string& model_path, Json& report);
+
+}  // namespace infer
