@@ -4,22 +4,39 @@
 
 #include <algorithm>
 #include <memory>
+#include <set>
 
 #include "lib/support/strings.h"
+#include "quant/scheme/op_rules.h"
 
 namespace infer {
 
 struct NodeFilter::Entry {
   NodePattern pattern;
   std::unique_ptr<RE2> regex;
+  std::set<std::string> of_operator;  ///< names of the original's layers with this operator
 
   bool MatchesName(const std::string& name) const {
     if (name.empty()) return false;
     if (pattern.kind == NodePattern::Kind::kRegex) return RE2::PartialMatch(name, *regex);
     return GlobMatch(pattern.text, name);
   }
+  bool StandsForOperator(const Node& node) const {
+    if (of_operator.empty() || !IsLayer(node)) return false;
+    if (of_operator.contains(node.name())) return true;
+    for (const std::string& name : node.fused_from())
+      if (of_operator.contains(name)) return true;
+    return std::any_of(node.outputs().begin(), node.outputs().end(),
+                       [&](const Value* v) { return v && of_operator.contains(v->name()); });
+  }
+  /// What is meant by its operator: others (an Add that became a bias) are not what the node is.
+  static bool IsLayer(const Node& node) {
+    const QuantOp* op = FindQuantOp(node);
+    return op && op->role == QuantRole::kWeighted;
+  }
   bool Matches(const Node& node) const {
-    if (pattern.kind == NodePattern::Kind::kOp) return node.op() == pattern.text;
+    if (pattern.kind == NodePattern::Kind::kOp)
+      return node.op() == pattern.text || StandsForOperator(node);
     if (pattern.kind == NodePattern::Kind::kValue)
       return std::any_of(node.outputs().begin(), node.outputs().end(),
                          [&](const Value* v) { return v && v->name() == pattern.text; });
@@ -37,7 +54,8 @@ std::string ToString(const NodePattern& p) {
   return Cat(kKinds[static_cast<size_t>(p.kind)], " '", p.text, "'");
 }
 
-Result<NodeFilter> NodeFilter::Compile(std::span<const NodePattern> patterns) {
+Result<NodeFilter> NodeFilter::Compile(std::span<const NodePattern> patterns,
+                                       const Graph* original) {
   NodeFilter filter;
   for (const NodePattern& p : patterns) {
     auto entry = std::make_shared<Entry>();
@@ -47,6 +65,13 @@ Result<NodeFilter> NodeFilter::Compile(std::span<const NodePattern> patterns) {
       if (!entry->regex->ok())
         return InvalidArgument(Cat(ToString(p), ": ", entry->regex->error()));
     }
+    if (p.kind == NodePattern::Kind::kOp && original)
+      for (const auto& n : original->nodes()) {
+        if (n->op() != p.text || !Entry::IsLayer(*n)) continue;
+        if (!n->name().empty()) entry->of_operator.insert(n->name());
+        for (const Value* v : n->outputs())
+          if (v) entry->of_operator.insert(v->name());
+      }
     filter.entries_.push_back(std::move(entry));
   }
   return filter;

@@ -22,11 +22,14 @@ struct NodePattern {
 std::string ToString(const NodePattern& p);  ///< "glob 'conv*'"
 
 /// A compiled list of patterns. A node's names are its own, those of the original nodes that it
-/// stands for, and the values that it makes.
+/// stands for, and the values that it makes. Its operators are its own and that of the product or
+/// convolution of the original graph that it stands for: preparation makes Gemm of MatMul.
 class NodeFilter {
  public:
   /// InvalidArgument: a regular expression that RE2 refuses.
-  static Result<NodeFilter> Compile(std::span<const NodePattern> patterns);
+  /// `original`: the graph before it was prepared; nullptr: there is no other.
+  static Result<NodeFilter> Compile(std::span<const NodePattern> patterns,
+                                    const Graph* original = nullptr);
   NodeFilter() = default;
   bool empty() const { return entries_.empty(); }
   /// The first pattern that matches; nullptr for none.

@@ -105,8 +105,8 @@ bool IsConstantClip(const Node& n) {
 }  // namespace
 
 Status QuantPlanner::Filter(const Graph& original) {
-  INFER_ASSIGN(include_, NodeFilter::Compile(scheme_.include));
-  INFER_ASSIGN(exclude_, NodeFilter::Compile(scheme_.exclude));
+  INFER_ASSIGN(include_, NodeFilter::Compile(scheme_.include, &original));
+  INFER_ASSIGN(exclude_, NodeFilter::Compile(scheme_.exclude, &original));
   const Graph* graphs[] = {&g_, &original};
   INFER_TRY(include_.CheckEachMatches(graphs, "include"));
   return exclude_.CheckEachMatches(graphs, "exclude");

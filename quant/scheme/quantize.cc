@@ -25,26 +25,6 @@ Status CheckNotQuantized(const Graph& g) {
 /// InvalidModel naming the first constant that convolutions, matrix products or BatchNormalization
 /// (which is folded into their weights) read and that holds NaN or infinity: no integer stands for
 /// them, and a range that leaves them out would hide that the model is broken.
-Status CheckFiniteWeights(const Graph& g) {
-  std::set<const Value*> seen;
-  for (const auto& n : g.nodes()) {
-    const QuantOp* op = FindQuantOp(*n);
-    if (!(op && op->role == QuantRole::kWeighted) && !n->Is("BatchNormalization")) continue;
-    for (const Value* v : n->inputs()) {
-      if (!v || !v->is_constant() || v->dtype() != DType::kF32 || !seen.insert(v).second) continue;
-      const auto values = v->constant()->data<float>();
-      const auto bad =
-          std::count_if(values.begin(), values.end(), [](float x) { return !std::isfinite(x); });
-      if (bad > 0)
-        return InvalidModel(Cat("weights '", v->name(), "' of ", Describe(*n), ": ", bad, " of ",
-                                values.size(),
-                                " elements are NaN or infinite, which no integer stands for"));
-    }
-  }
-  return {};
-}
-
-/// Unsupported with the reason of each node that the table covers.
 Status NothingToDo(const QuantPlan& plan) {
   std::vector<std::string> reasons;
   for (const PlannedNode& p : plan.nodes)
@@ -118,6 +98,26 @@ void WarnOfCollapse(const QuantPlan& plan, const QuantScheme& scheme, QuantizeRe
 
 }  // namespace
 
+Status CheckFiniteWeights(const Graph& g) {
+  std::set<const Value*> seen;
+  for (const auto& n : g.nodes()) {
+    const QuantOp* op = FindQuantOp(*n);
+    if (!(op && op->role == QuantRole::kWeighted) && !n->Is("BatchNormalization")) continue;
+    for (const Value* v : n->inputs()) {
+      if (!v || !v->is_constant() || v->dtype() != DType::kF32 || !seen.insert(v).second) continue;
+      const auto values = v->constant()->data<float>();
+      const auto bad =
+          std::count_if(values.begin(), values.end(), [](float x) { return !std::isfinite(x); });
+      if (bad > 0)
+        return InvalidModel(Cat("weights '", v->name(), "' of ", Describe(*n), ": ", bad, " of ",
+                                values.size(),
+                                " elements are NaN or infinite, which no integer stands for"));
+    }
+  }
+  return {};
+}
+
+/// Unsupported with the reason of each node that the table covers.
 int64_t ConstantBytes(const Graph& g) {
   int64_t bytes = 0;
   for (const auto& v : g.values())

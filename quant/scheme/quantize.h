@@ -56,6 +56,10 @@ Result<StaticResult> RewriteStatic(const StaticModel& model, const Graph& origin
 /// The simplifications and fusions that quantization relies on.
 Status PrepareForQuantization(Graph& g);
 
+/// InvalidModel: weights of a product, a convolution or a normalization hold NaN or infinity, which
+/// no integer stands for; the message names the first.
+Status CheckFiniteWeights(const Graph& g);
+
 /// Of all constants of `g`.
 int64_t ConstantBytes(const Graph& g);
 

@@ -118,6 +118,7 @@ Result<MixedModel> MixedModel::Make(const Graph& g, const Samples& calibration,
     if (n->Is("QuantizeLinear") || n->Is("DequantizeLinear"))
       return InvalidArgument(
           Cat("the model is quantized already (", Describe(*n), "); start from the f32 model"));
+  if (options.prepare) INFER_TRY(CheckFiniteWeights(g));
   MixedModel m(g);
   m.options_ = options;
   m.mixed_ = mixed;

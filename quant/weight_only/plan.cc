@@ -69,8 +69,8 @@ class Planner {
 
   Result<WeightPlan> Run(const Graph& original) {
     INFER_TRY(CheckScheme(scheme_));
-    INFER_ASSIGN(include_, NodeFilter::Compile(scheme_.include));
-    INFER_ASSIGN(exclude_, NodeFilter::Compile(scheme_.exclude));
+    INFER_ASSIGN(include_, NodeFilter::Compile(scheme_.include, &original));
+    INFER_ASSIGN(exclude_, NodeFilter::Compile(scheme_.exclude, &original));
     const Graph* const graphs[] = {&g_, &original};
     INFER_TRY(include_.CheckEachMatches(graphs, "--include"));
     INFER_TRY(exclude_.CheckEachMatches(graphs, "--exclude"));

@@ -212,6 +212,7 @@ Result<QuantizeReport> QuantizeWeightOnly(Graph& g, const WeightOnlyOptions& opt
   if (options.accuracy_level < 0 || options.accuracy_level > 4)
     return InvalidArgument(Cat("accuracy level ", options.accuracy_level, "; 0 to 4 are known"));
   INFER_TRY(CheckScheme(options.scheme));
+  if (options.prepare) INFER_TRY(CheckFiniteWeights(g));
   Graph work = g.Clone();
   if (options.prepare)
     if (Status s = PrepareForQuantization(work); !s.ok())

@@ -1,5 +1,7 @@
 #include "tools/common/export_options.h"
 
+#include <algorithm>
+
 #include "lib/onnx/import.h"
 #include "lib/support/strings.h"
 #include "runtime/cpu/backend.h"
@@ -73,6 +75,21 @@ Result<bool> ExportFlags::Fits(Context& context, const Model& model, Json& repor
   context.Print(ToText(found, *t));
   report["target"] = ToJson(found, *t);
   return found.errors() == 0;
+}
+
+Status ExportFlags::TellOtherReaders(Context& context, const Model& model) const {
+  if (FindTarget(target)) return {};
+  const Target& newest = *FindTarget("ort");
+  INFER_ASSIGN(const TargetReport found, CheckAs(context, model, newest));
+  if (found.errors() == 0) return {};
+  const auto first =
+      std::find_if(found.findings.begin(), found.findings.end(),
+                   [](const TargetFinding& f) { return f.severity == Severity::kError; });
+  context.Warn(Cat("the file is standard ONNX, but ", newest.name,
+                   " refuses it: ", first->node.empty() ? "" : Cat(first->node, ": "), first->what,
+                   found.errors() > 1 ? Cat(" (and ", found.errors() - 1, " more)") : "",
+                   "; --target ", newest.name, " says all"));
+  return {};
 }
 
 Result<ExportReport> ExportFlags::Write(Context& context, const Model& model) const {

@@ -19,6 +19,9 @@ struct ExportFlags {
   /// and what it will compute in f32. Where the target reads no file of the opset that the nodes
   /// ask for, tries older ones, which Write then uses.
   Result<bool> Fits(Context& context, const Model& model, Json& report);
+  /// Of --target onnx, which is checked against nothing: warns of what the newest ONNX Runtime
+  /// would refuse.
+  Status TellOtherReaders(Context& context, const Model& model) const;
   /// Writes the model, tells the user, and returns what was written.
   Result<ExportReport> Write(Context& context, const Model& model) const;
   /// Bytes that the model would take when it was written.

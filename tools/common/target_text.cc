@@ -9,8 +9,12 @@ namespace infer {
 namespace {
 
 std::string_view Name(Severity s) {
-  if (s == Severity::kDiffers) return "differs";
-  return s == Severity::kError ? "error" : "slow";
+  switch (s) {
+    case Severity::kError: return "error";
+    case Severity::kSlow: return "slow";
+    case Severity::kDiffers: return "differs";
+  }
+  return "";
 }
 
 }  // namespace

@@ -101,17 +101,26 @@ class OpsCommand : public Command {
     return "Examples:\n"
            "  infer-opt ops\n"
            "  infer-opt ops Conv\n"
+           "  infer-opt ops Conv MatMul\n"
            "  infer-opt ops 'Reduce*' --json -\n";
   }
   void Declare(Options& o) override {
-    o.Positional("pattern", &pattern_, "Name or glob; com.microsoft::* for other domains", false);
+    o.Positional("pattern", &patterns_, "Names or globs; com.microsoft::* for other domains",
+                 false);
   }
 
   Result<ExitCode> Run(Context& context) override {
     std::vector<const OpDef*> found;
-    for (const OpDef* def : context.ops().all())
-      if (GlobMatch(pattern_, NameOf(*def))) found.push_back(def);
-    if (found.empty()) return InvalidArgument(Cat("no operator matches '", pattern_, "'"));
+    if (patterns_.empty()) patterns_ = {"*"};
+    for (const std::string& pattern : patterns_) {
+      bool matched = false;
+      for (const OpDef* def : context.ops().all()) {
+        if (!GlobMatch(pattern, NameOf(*def))) continue;
+        matched = true;
+        if (std::find(found.begin(), found.end(), def) == found.end()) found.push_back(def);
+      }
+      if (!matched) return InvalidArgument(Cat("no operator matches '", pattern, "'"));
+    }
     std::sort(found.begin(), found.end(),
               [](const OpDef* a, const OpDef* b) { return NameOf(*a) < NameOf(*b); });
     Backends backends;
@@ -160,7 +169,7 @@ class OpsCommand : public Command {
     if (!def.example.empty()) context.PrintLine(Cat("example\n", def.example));
   }
 
-  std::string pattern_ = "*";
+  std::vector<std::string> patterns_;
 };
 
 }  // namespace

@@ -179,9 +179,15 @@ class QuantizeCommand : public Command {
       context.Warn("the constants take more bytes than before");
     report["quantization"] = ToJson(done);
     context.Print(Summary(done));
-    bool passed = true;
+    bool passed = done.integer_layers > 0;
+    if (!passed)
+      context.Warn(
+          "no layer is quantized within the limits: the result is the FP32 model, as infer-opt "
+          "fuse "
+          "writes it");
     if (!no_verify_) {
-      INFER_ASSIGN(passed, Gate(context, golden, model, report));
+      INFER_ASSIGN(const bool kept, Gate(context, golden, model, report));
+      passed = passed && kept;
     }
     if (!no_verify_) {
       INFER_ASSIGN(const bool worth, IsWorth(context, golden, model, mode, report));
@@ -190,6 +196,7 @@ class QuantizeCommand : public Command {
     context.Step("target");
     INFER_ASSIGN(const bool fits, export_.Fits(context, model, report));
     passed = passed && fits;
+    INFER_TRY(export_.TellOtherReaders(context, model));
     report["passed"] = passed;
     if (passed || keep_failed_) {
       context.Step("export");
