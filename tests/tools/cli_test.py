@@ -202,7 +202,26 @@ class Cli(CliTestCase):
         self.assertEqual(report["quantization"]["quantizable_layers"],
                          sum(layer["quantizable"] for layer in report["quantization"]["layers"]))
         self.assertLess(report["output"]["bytes"], 0.5 * os.path.getsize(MODEL))
-        steps = report["recipe"]["steps"]
+        recipe = report["recipe"]
+        self.assertTrue(recipe["weighed"])
+        self.assertEqual("top-1 drop" if recipe["held_out_samples"] >= 50 else "SQNR",
+                         recipe["basis"])
+        self.assertLess(recipe["cost"]["us"], recipe["fused_fp32"]["us"])
+        self.assertIn("unseen_sqnr_db", recipe)
+        self.assertEqual("quantized", report["worth"]["recommended"])
+        table = self.dir / "costs.json"
+        table.write_text(json.dumps(recipe["cost_table"]))
+        again = self.report(
+            0, "infer-opt", "quantize", MODEL, "-o", self.dir / "again.onnx", "--calib",
+            DEMO / "calib_images.npy", "--calib-samples", 40, "--preprocess", PREPROCESS,
+            "--no-verify", "--cost-table", table)
+        self.assertEqual((self.dir / "int8.onnx").read_bytes(),
+                         (self.dir / "again.onnx").read_bytes())
+        self.assertEqual(recipe["work_seconds"], again["recipe"]["work_seconds"])
+        table.write_text(json.dumps({"schema": "infer-opt/cost-table@1", "prices": {}}))
+        self.expect(3, "infer-opt", "quantize", MODEL, "-o", self.dir / "again.onnx", "--calib",
+                    DEMO / "calib_images.npy", "--no-verify", "--cost-table", table)
+        steps = recipe["steps"]
         self.assertEqual("calibrate", steps[0]["name"])
         self.assertTrue(all(s["sqnr_db_after"] > s["sqnr_db_before"]
                             for s in steps[1:] if s["kept"]))
@@ -229,6 +248,19 @@ class Cli(CliTestCase):
         self.report(1, "infer-opt", "inspect", out, "--target", "ort-1.21")
         self.report(0, "infer-opt", "fuse", MODEL, "-o", out, "--target", "openvino")
         self.expect(2, "infer-opt", "inspect", MODEL, "--target", "ort-1.19")
+
+    def test_ops_takes_several_names(self):
+        report = self.report(0, "infer-opt", "ops", "Conv", "MatMul", "Conv")
+        self.assertEqual(["Conv", "MatMul"], [o["name"] for o in report["operators"]])
+        self.expect(2, "infer-opt", "ops", "Conv", "NoSuchOperator")
+
+    def test_standard_files_that_others_refuse(self):
+        """bf16 is standard ONNX, and ONNX Runtime has no convolution of it."""
+        out = self.dir / "bf16.onnx"
+        run = self.expect(0, "infer-opt", "quantize", MODEL, "-o", out, "--mode", "bf16")
+        self.assertIn("ort-1.30 refuses it", run.stderr)
+        run = self.expect(0, "infer-opt", "quantize", MODEL, "-o", out, "--mode", "fp16")
+        self.assertNotIn("refuses", run.stderr)
 
     def test_bench(self):
         report = self.report(0, "infer-bench", "run", MODEL, "--set", "batch=1", "--min-runs", 3,

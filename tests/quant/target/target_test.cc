@@ -183,5 +183,37 @@ TEST(Target, OrtMakesZeroOfQueriesWithoutAKey) {
     EXPECT_THAT(Check(with(mask), "ort", 23, 10).findings, IsEmpty()) << mask;
 }
 
+/// A rounded convolution, moved and joined with a value in f32, gives other codes there.
+TEST(OpenVino, ARoundedConvolutionBesideFloatInAConcatDiffers) {
+  const auto graph = [](std::string_view other) {
+    return Cat(R"(
+graph g(x: f32[1,2,4,4], z: f32[1,1,16]) -> (y: f32[1,3,16]) {
+  s = const f32[] {0.1}
+  o = const u8[] {128}
+  w = const i8[2,2,1,1] {1, 2, 3, 4}
+  ws = const f32[2] {0.1, 0.1}
+  n = const i64[3] {1, 2, 16}
+  c0 = const f32[1,1,16] {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+  xq = QuantizeLinear(x, s, o)
+  xd = DequantizeLinear(xq, s, o)
+  wd = DequantizeLinear(w, ws) {axis=0}
+  c = Conv(xd, wd) {name="patches"}
+  cq = QuantizeLinear(c, s, o)
+  cd = DequantizeLinear(cq, s, o)
+  r = Reshape(cd, n)
+  t = Tanh(z)
+  y = Concat()",
+               other, R"(, r) {axis=1}
+}
+)");
+  };
+  const TargetFinding f = Only(Check(graph("t"), "openvino"));
+  EXPECT_EQ(f.severity, Severity::kDiffers);
+  EXPECT_THAT(f.node, testing::HasSubstr("patches"));
+  EXPECT_EQ(f.remedy, "--exclude 'patches'");
+  EXPECT_TRUE(Check(graph("c0"), "openvino").findings.empty());
+  EXPECT_TRUE(Check(graph("t"), "ort").findings.empty());
+}
+
 }  // namespace
 }  // namespace infer

@@ -1,0 +1,71 @@
+#include "lib/support/strings.h"
+#include "quant/scheme/quantize.h"
+#include "quant/search/mixed_model.h"
+#include "quant/weight_only/weight_only.h"
+#include "runtime/reference/backend.h"
+#include "tests/quant/scheme/graphs.h"
+
+namespace infer {
+namespace {
+
+using testing::HasSubstr;
+
+/// A product with a bias, which preparation makes a Gemm, and one without.
+Graph TwoProducts(std::string_view first = "0.5") {
+  std::string w = std::string(first), v = "0.1";
+  for (int i = 1; i < 1024; ++i) {
+    w += Cat(", ", 0.001 * (i % 37));
+    v += Cat(", ", 0.002 * (i % 23));
+  }
+  std::string b = "1";
+  for (int i = 1; i < 32; ++i) b += ", 1";
+  return MustParse(Cat("graph g(x: f32[4,32]) -> (y: f32[4,32]) {\n  w = const f32[32,32] {", w,
+                       "}\n  b = const f32[32] {", b, "}\n  v = const f32[32,32] {", v,
+                       "}\n  m = MatMul(x, w) {name=\"first\"}\n  a = Add(m, b) {name=\"bias\"}\n"
+                       "  t = Tanh(a)\n  y = MatMul(t, v) {name=\"second\"}\n}\n"));
+}
+
+std::vector<std::string> IntegerLayers(const QuantScheme& scheme) {
+  const Graph original = TwoProducts();
+  auto prepared = PrepareStatic(original);
+  EXPECT_TRUE(prepared.ok());
+  if (!prepared.ok()) return {};
+  const auto plan = PlanQuantization(*prepared, original, scheme);
+  EXPECT_TRUE(plan.ok()) << plan.status().message();
+  std::vector<std::string> ops;
+  if (plan.ok())
+    for (const PlannedNode& p : plan->nodes)
+      if (p.integer) ops.emplace_back(p.node->op());
+  return ops;
+}
+
+/// An operator of the model as it came is what the user knows.
+TEST(IncludeOperator, OfTheOriginal) {
+  QuantScheme s;
+  s.include = {{NodePattern::Kind::kOp, "MatMul"}};
+  EXPECT_THAT(IntegerLayers(s), testing::ElementsAre("Gemm", "MatMul"));
+  s.include = {{NodePattern::Kind::kOp, "Gemm"}};
+  EXPECT_THAT(IntegerLayers(s), testing::ElementsAre("Gemm"));
+  s.include.clear();
+  s.exclude = {{NodePattern::Kind::kOp, "MatMul"}};
+  EXPECT_THAT(IntegerLayers(s), testing::IsEmpty());
+  s.exclude = {{NodePattern::Kind::kOp, "Add"}};  // a bias is not what the layer is
+  EXPECT_THAT(IntegerLayers(s), testing::ElementsAre("Gemm", "MatMul"));
+}
+
+TEST(WeightsOfNan, AreAnInvalidModelInEveryMode) {
+  const Graph g = TwoProducts("nan");
+  const auto backend = MakeReferenceBackend();
+  const Samples samples = NormalSamples(g, 4, 1);
+  Graph a = g.Clone(), b = g.Clone();
+  const Status all[] = {QuantizeStatic(a, samples, *backend).status(),
+                        QuantizeWeightOnly(b, {}).status(),
+                        MixedModel::Make(g, samples, *backend, {}, {}).status()};
+  for (const Status& s : all) {
+    EXPECT_EQ(s.code(), Code::kInvalidModel) << s.message();
+    EXPECT_THAT(s.message(), HasSubstr("NaN"));
+  }
+}
+
+}  // namespace
+}  // namespace infer
