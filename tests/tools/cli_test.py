@@ -262,6 +262,16 @@ class Cli(CliTestCase):
         run = self.expect(0, "infer-opt", "quantize", MODEL, "-o", out, "--mode", "fp16")
         self.assertNotIn("refuses", run.stderr)
 
+    def test_mixed_that_quantizes_nothing_fails(self):
+        out = self.dir / "nothing.onnx"
+        run = self.expect(1, "infer-opt", "quantize", MODEL, "-o", out, "--mixed", "--min-sqnr",
+                          150, "--budget", "3s", "--precisions", "int8", "--calib",
+                          DEMO / "calib_images.npy", "--calib-samples", 12, "--eval",
+                          DEMO / "eval_images.npy", "--eval-samples", 12, "--preprocess",
+                          PREPROCESS, "--threads", 1)
+        self.assertIn("no layer is quantized within the limits", run.stderr)
+        self.assertFalse(out.exists())
+
     def test_bench(self):
         report = self.report(0, "infer-bench", "run", MODEL, "--set", "batch=1", "--min-runs", 3,
                              "--min-time", 0, "--threads", 1)
