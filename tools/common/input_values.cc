@@ -12,6 +12,7 @@
 #include "lib/support/strings.h"
 #include "tools/common/host.h"
 #include "tools/common/input_fill.h"
+#include "tools/common/length_inputs.h"
 
 namespace infer {
 namespace {
@@ -84,6 +85,10 @@ Result<Tensor> RandomTensor(const Value& v, const OpenExtents& extents, Random& 
   if (!IsInteger(dtype)) {
     for (int64_t i = 0; i < t.num_elements(); ++i)
       t.Set(i, dtype == DType::kBool ? static_cast<double>(random.Below(2)) : random.Normal());
+    return t;
+  }
+  if (const auto length = LengthFill(v, extents)) {
+    for (int64_t i = 0; i < t.num_elements(); ++i) t.SetInt(i, *length);
     return t;
   }
   constexpr int64_t kUnbounded = int64_t{1} << 31;

@@ -113,6 +113,32 @@ TEST(Extents, FollowFromWhatIsFixed) {
   EXPECT_EQ(found.runs, 1);
 }
 
+TEST(Extents, OfADecoderThatCountsItsKeys) {
+  // The length is the sum of a mask, or given: random numbers would contradict the shapes.
+  constexpr std::string_view kInputs = R"(graph g(q: f32[b,s,64], k: f32[b,s,32], v: f32[b,s,32],
+      pk: f32[b,2,p,16], pv: f32[b,2,p,16], )";
+  constexpr std::string_view kAttention = R"(y, nk, nv = com.microsoft::GroupQueryAttention(
+      q, k, v, pk, pv, last, total) {num_heads=4, kv_num_heads=2} })";
+  const Graph summed = Parsed(Cat(kInputs, R"(mask: i64[b,t]) -> (y, nk, nv) {
+      axis = const i64[1] {1}  one = const i64[] {1}  sum = ReduceSum(mask, axis) {keepdims=0}
+      less = Sub(sum, one)  last = Cast(less) {to=6}  shape = Shape(mask)
+      t = Gather(shape, one)  total = Cast(t) {to=6}
+      )",
+                                  kAttention));
+  ExpectFirstFits(summed, {"t", "p", "s"});
+  const Graph given =
+      Parsed(Cat(kInputs, "last: i32[b], total: i32[1]) -> (y, nk, nv) { ", kAttention));
+  const Found found = Find(given);
+  ASSERT_TRUE(found.extents.ok()) << found.extents.status().message();
+  EXPECT_EQ(found.runs, 1);
+  for (const Graph* g : {&summed, &given})
+    for (uint64_t seed = 0; seed < 5; ++seed) {
+      const auto inputs = RandomModelInputs(*g, seed, *Find(*g).extents);
+      ASSERT_TRUE(inputs.ok());
+      EXPECT_TRUE(Evaluate(*g, *inputs).ok());
+    }
+}
+
 TEST(Extents, OfAReshapeToAnotherInputsExtents) {
   // 6 * n elements of x are [m, 2, k] of y.
   const Graph g = Parsed(R"(graph g(x: f32[n,6], y: f32[m,2,3]) -> (z) {

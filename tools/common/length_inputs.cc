@@ -1,0 +1,64 @@
+#include "tools/common/length_inputs.h"
+
+#include <set>
+
+namespace infer {
+namespace {
+
+enum GroupQueryOperand : size_t { kQuery = 0, kPastKey = 3, kLastKey = 5, kTotal = 6 };
+
+class LengthSearch {
+ public:
+  explicit LengthSearch(const OpenExtents& extents) {
+    for (const auto& [name, n] : extents) numbers_.emplace(name, Dim(n));
+  }
+
+  /// `summed`: v is a sum over what the input holds.
+  std::optional<int64_t> Find(const Value& v, bool summed) {
+    if (!seen_.insert({&v, summed}).second) return std::nullopt;
+    for (const Use& use : v.uses()) {
+      const Node& n = *use.user;
+      if (n.Is("GroupQueryAttention", "com.microsoft") &&
+          (use.operand == kLastKey || use.operand == kTotal)) {
+        if (summed) return 1;
+        if (const auto total = TotalOf(n)) return *total - (use.operand == kLastKey ? 1 : 0);
+      }
+      if (!n.output(0) || !Follows(n, use.operand, summed)) continue;
+      if (const auto found = Find(*n.output(0), summed || n.Is("ReduceSum"))) return found;
+    }
+    return std::nullopt;
+  }
+
+ private:
+  static bool Follows(const Node& n, size_t operand, bool summed) {
+    if (n.Is("Add") || n.Is("Sub")) return summed && n.input(1 - operand)->is_constant();
+    return operand == 0 && (n.Is("Cast") || n.Is("Identity") || n.Is("Squeeze") ||
+                            n.Is("Unsqueeze") || n.Is("Reshape") || n.Is("ReduceSum"));
+  }
+
+  std::optional<int64_t> Extent(const Value* v, int axis) const {
+    if (!v || !v->type().is_tensor() || !v->shape().has_rank() || v->shape().rank() <= axis)
+      return std::nullopt;
+    const Dim d = v->shape()[axis].Replaced(numbers_);
+    return d.is_static() ? std::optional(d.value()) : std::nullopt;
+  }
+
+  /// Past and new keys.
+  std::optional<int64_t> TotalOf(const Node& n) const {
+    const auto queries = Extent(n.input(kQuery), 1);
+    if (!queries || !n.input(kPastKey)) return queries;
+    const auto past = Extent(n.input(kPastKey), 2);
+    return past ? std::optional(*past + *queries) : std::nullopt;
+  }
+
+  std::map<std::string, Dim> numbers_;
+  std::set<std::pair<const Value*, bool>> seen_;
+};
+
+}  // namespace
+
+std::optional<int64_t> LengthFill(const Value& v, const OpenExtents& extents) {
+  return LengthSearch(extents).Find(v, false);
+}
+
+}  // namespace infer

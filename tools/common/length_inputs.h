@@ -1,0 +1,15 @@
+#pragma once
+/// Inputs that say how long sequences are: random numbers would contradict the shapes.
+#include <optional>
+
+#include "lib/ir/graph.h"
+#include "tools/common/open_extents.h"
+
+namespace infer {
+
+/// The number that all elements of `v` must have, so that an attention that counts its keys by them
+/// (com.microsoft::GroupQueryAttention: seqlens_k, total_sequence_length) sees all of past and new:
+/// 1 of a mask whose sum is the length, else the length itself. nullopt where `v` is no such thing.
+std::optional<int64_t> LengthFill(const Value& v, const OpenExtents& extents);
+
+}  // namespace infer
