@@ -1,5 +1,5 @@
-/// Masks that are made to the scores' extents: these are taken from the graph's inputs instead, so
-/// that the scores are read by nobody else.
+/// Masks that are made to the extents of scores, keys or values: these are taken from the graph's
+/// inputs instead, so that what belongs into Attention is read by nobody else.
 #include <algorithm>
 
 #include "passes/blocks/blocks.h"
@@ -38,6 +38,19 @@ std::vector<Extent> ExtentsOfInputs(Value* v) {
   return extents;
 }
 
+bool IsKeysOrValues(const Value& v) {
+  return std::any_of(v.uses().begin(), v.uses().end(), [](const Use& u) {
+    return u.user->Is("Attention") && (u.operand == 1 || u.operand == 2);
+  });
+}
+
+/// The one symbolic extent that `v` holds; nullptr else.
+const Dim* SymbolIn(const Value& v) {
+  const auto& elements = v.elements();
+  return elements && elements->size() == 1 && (*elements)[0].is_symbolic() ? &(*elements)[0]
+                                                                           : nullptr;
+}
+
 Result<Value*> Read(const Extent& e, PatchBuilder& b) {
   return b("Shape", {e.input}, {{"end", int64_t{e.axis + 1}}, {"start", int64_t{e.axis}}});
 }
@@ -74,11 +87,9 @@ Rule ScoreExtentFromInputs() {
       .doc = "Gather|Slice(Shape(scores)) => an extent of an input, plus another or a number",
       .match = root,
       .build = [=](const Match& m, PatchBuilder& b) -> Result<Value*> {
-        const auto& elements = m[root]->elements();
-        if (!elements || elements->size() != 1 || (*elements)[0].is_static() ||
-            (*elements)[0].is_unknown())
-          return InvalidModel("needs one extent, known as a symbol");
-        INFER_ASSIGN(Value * extent, Computed((*elements)[0], ExtentsOfInputs(m[x]), b));
+        const Dim* symbol = SymbolIn(*m[root]);
+        if (!symbol) return InvalidModel("needs one extent, known as a symbol");
+        INFER_ASSIGN(Value * extent, Computed(*symbol, ExtentsOfInputs(m[x]), b));
         if (RankOf(*m[root]) == 1) return extent;
         return b("Squeeze", {extent, b.Ints({0})});
       },
@@ -94,6 +105,35 @@ Rule ScoreExtentFromInputs() {
                     {R"(graph g(q: f32[2,S,4]) -> (y) { i = const i64[] {1}  s = Shape(q)
               y = Gather(s, i) })",
                      "'q' is a graph input"}},
+  };
+}
+
+Rule KeyExtentFromInputs() {
+  // Fusion reads the values' length for a mask that broadcasts over the keys.
+  Pattern keys = Op("Concat|Reshape|Expand|Transpose", Any())
+                     .MoreInputs()
+                     .Shared()
+                     .Where("keys or values of an Attention", IsKeysOrValues);
+  Pattern root = Op("Shape", keys);
+  return {
+      .name = "attention-key-extent",
+      .doc = "Shape(keys or values of an Attention) => an extent of an input, plus another",
+      .match = root,
+      .build = [=](const Match& m, PatchBuilder& b) -> Result<Value*> {
+        const Dim* symbol = SymbolIn(*m[root]);
+        if (!symbol) return InvalidModel("needs one extent, known as a symbol");
+        return Computed(*symbol, ExtentsOfInputs(m[keys]), b);
+      },
+      .fires_on = {R"(graph g(q: f32[1,2,S,4], v: f32[1,2,S,4], p: f32[1,2,P,4], m: f32[1,1,S,1])
+             -> (y, n) { n = Concat(p, v) {axis=2}  t = Shape(n) {start=2, end=3}
+             a = const i64[3] {1,1,1}  e = Concat(a, t) {axis=0}  w = Expand(m, e)
+             y = Attention(q, n, n, w) })"},
+      .silent_on = {{R"(graph g(v: f32[1,2,S,4], p: f32[1,2,P,4]) -> (n, y) {
+              n = Concat(p, v) {axis=2}  y = Shape(n) {start=2, end=3} })",
+                     "keys or values of an Attention"},
+                    {R"(graph g(q: f32[1,2,S,4], v: f32[1,2,S,4], p: f32[1,2,P,4]) -> (y, t) {
+              n = Concat(p, v) {axis=2}  t = Shape(n)  y = Attention(q, n, n) })",
+                     "one extent, known as a symbol"}},
   };
 }
 

@@ -18,6 +18,8 @@ Rule AttentionCache();
 Rule AttentionHeadsLast();
 Rule AttentionSequenceFirst();
 Rule ScoreExtentFromInputs();
+Rule KeyExtentFromInputs();
+Rule TurnKeysFirst();
 Rule ChooseByMask();
 Rule FuseRope();
 Rule FuseInterleavedRope();

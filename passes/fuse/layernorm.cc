@@ -29,7 +29,8 @@ Rule FuseLayerNorm() {
   Pattern x = Any(), epsilon = Scalar(), axes = Constant(), axes2 = Constant();
   Pattern mu = MeanOf(x, axes), d = Op("Sub", x, mu);
   Pattern variance = MeanOf(Square(MaybeWider(d)), axes2);
-  Pattern root = OverSqrt(MaybeWider(d), Op("Add", variance, epsilon));
+  Pattern sum = Op("Add", variance, epsilon);  // an epsilon of 0 may have been left out
+  Pattern root = OverSqrt(MaybeWider(d), OneOf({sum, variance}));
   return {
       .name = "fuse-layernorm",
       .doc =
@@ -51,7 +52,7 @@ Rule FuseLayerNorm() {
         if (in->dtype() != type) {
           INFER_ASSIGN(in, b("Cast", {in}, {{"to", static_cast<int64_t>(type)}}));
         }
-        const auto epsilon_attr = static_cast<float>(m.scalar(epsilon));
+        const auto epsilon_attr = m.Has(sum) ? static_cast<float>(m.scalar(epsilon)) : 0.0f;
         const auto inner = SingleInnerAxis(m.node(mu));
         if (!inner) {
           const int64_t axis = FirstTrailingAxis(m.node(mu)).value_or(rank - 1);
@@ -70,6 +71,7 @@ Rule FuseLayerNorm() {
                 "  i = Reciprocal(r)  y = Mul(i, d)"),
            Core("q = Mul(d, d)  v = ReduceMean(q, a)  s = Add(e, v) h = const f32[] {-0.5}"
                 "  i = Pow(s, h)  y = Mul(d, i)"),
+           Core("q = Mul(d, d)  v = ReduceMean(q, a)  r = Sqrt(v)  y = Div(d, r)"),
            // Half precision, the statistics in single.
            R"(graph g(x: f16[N,8]) -> (y) { e = const f32[] {1e-5}  a = const i64[1] {-1}
               mu = ReduceMean(x, a)  d = Sub(x, mu)  w = Cast(d) {to=1}  q = Mul(w, w)

@@ -114,16 +114,38 @@ class Matcher {
   Match m_;
   int ops_bound_ = 0, steps_ = 0;
 
+  /// Of failures at one depth a condition that does not hold is told before a value that is
+  /// something else, which the wrong one of two operands always is: so the order of a model's
+  /// operands does not matter. Else the first: operands in written order come first.
+  bool IsToldBefore(Cause cause) const;
+  bool IsOther(const Use& u) const;
+  std::string OtherUses() const;
+
   Cause cause_ = Cause::kNone;
   int depth_ = -1;
   const Pattern::Data* expected_ = nullptr;
   const Value* at_ = nullptr;
   size_t detail_ = 0;
   std::vector<const Node*> fitted_;
+  std::vector<std::string> others_;  ///< who else reads the value of a kUses
 };
 
+bool Matcher::IsToldBefore(Cause cause) const {
+  const auto other = [](Cause c) {
+    return c == Cause::kWrongOp || c == Cause::kNotConstant || c == Cause::kOther ||
+           c == Cause::kOmitted;
+  };
+  return other(cause_) && !other(cause);
+}
+
+bool Matcher::IsOther(const Use& u) const {
+  return std::none_of(m_.bound_.begin(), m_.bound_.end(), [&](const auto& b) {
+    return b.pattern->kind == Pattern::Kind::kOp && b.value->producer() == u.user;
+  });
+}
+
 bool Matcher::Fail(Cause cause, const Pattern::Data* expected, const Value* v, size_t detail) {
-  if (ops_bound_ > depth_) {  // the first of the deepest: operands in written order come first
+  if (ops_bound_ > depth_ || (explain_ && ops_bound_ == depth_ && IsToldBefore(cause))) {
     depth_ = ops_bound_;
     cause_ = cause;
     expected_ = expected;
@@ -131,6 +153,14 @@ bool Matcher::Fail(Cause cause, const Pattern::Data* expected, const Value* v, s
     detail_ = detail;
     if (explain_) {
       fitted_.clear();
+      others_.clear();
+      if (cause == Cause::kUses)
+        for (const Use& u : v->uses())
+          if (IsOther(u))
+            others_.push_back(Cat(u.user->op(), " '",
+                                  u.user->output(0) ? u.user->output(0)->name() : u.user->name(),
+                                  "'"));
+      if (cause == Cause::kUses && v->is_output()) others_.push_back("a graph output");
       for (const auto& b : m_.bound_) {
         if (b.pattern->kind != Pattern::Kind::kOp) continue;
         const Node* n = b.value->producer();
@@ -300,6 +330,16 @@ bool Matcher::Finish() {
   return true;
 }
 
+/// ": Shape 'v12', a graph output", without the pattern's own nodes.
+std::string Matcher::OtherUses() const {
+  constexpr size_t kShown = 3;
+  std::vector<std::string> shown(
+      others_.begin(),
+      others_.begin() + static_cast<std::ptrdiff_t>(std::min(kShown, others_.size())));
+  if (others_.size() > kShown) shown.emplace_back("...");
+  return shown.empty() ? "" : Cat(": ", Join(shown, ", "));
+}
+
 Mismatch Matcher::Why() const {
   Mismatch why;
   why.matched = std::max(depth_, 0);
@@ -332,7 +372,7 @@ Mismatch Matcher::Why() const {
       why.text = Cat(name(), " is made from ", detail_, " operands, the pattern has ",
                      expected_->operands.size());
       break;
-    case Cause::kUses: why.text = Cat(name(), " has other uses"); break;
+    case Cause::kUses: why.text = Cat(name(), " has other uses", OtherUses()); break;
     case Cause::kNoSibling: why.text = Cat("no further use of ", name(), " fits"); break;
     case Cause::kSteps: why.text = "the search is too ambiguous"; break;
   }

@@ -74,7 +74,7 @@ Rule MergeTransposeMatMul() {
                      "wants rank 2"},
                     {R"(graph g(x: f32[2,3,4], z: f32[2,5,4]) -> (y) {
                        t = Transpose(z) {perm=[0,2,1]}  y = MatMul(x, t) })",
-                     "not a Transpose"}},
+                     "not the transposition of a matrix"}},
   };
 }
 

@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 
+#include <set>
+
 #include "lib/support/strings.h"
 #include "passes/pass/pipeline.h"
 #include "passes/rewrite/bisect.h"
@@ -37,6 +39,32 @@ TEST(NearMiss, SaysWhatIsInTheWay) {
   EXPECT_THAT(misses[0].reason, HasSubstr("'r' is not = 1.41421"));
   EXPECT_THAT(misses[0].reason, HasSubstr("it is 1.3"));
   EXPECT_EQ(misses[0].matched, 5);
+}
+
+TEST(NearMiss, DoesNotDependOnTheOrderOfOperands) {
+  std::set<std::string> reasons;
+  for (int order = 0; order < 16; ++order) {
+    const auto pair = [&](int bit, std::string_view a, std::string_view b) {
+      return (order >> bit & 1) != 0 ? Cat("(", b, ", ", a, ")") : Cat("(", a, ", ", b, ")");
+    };
+    // Two constants that are nearly right, of which one is told; and a value that is none.
+    const auto misses = MissesOf(Parsed(
+        Cat("graph g(x: f32[2], z: f32[2]) -> (y) { r = const f32[] {0.7}  o = const f32[] {1}  "
+            "h = const f32[] {0.4}  d = Mul",
+            pair(0, "x", "r"), "  e = Erf(d)  a = Add", pair(1, "e", "o"), "  m = Mul",
+            pair(2, "x", "a"), "  y = Mul", pair(3, "m", "h"), " }")));
+    for (const NearMiss& m : misses) reasons.insert(m.reason);
+    EXPECT_THAT(misses, SizeIs(1)) << order;
+  }
+  EXPECT_THAT(reasons, SizeIs(1)) << testing::PrintToString(reasons);
+}
+
+TEST(NearMiss, NamesWhoElseReads) {
+  const auto misses = MissesOf(Parsed(R"(graph g(x: f32[2]) -> (y, w) {
+    r = const f32[] {1.4142135}  o = const f32[] {1}  h = const f32[] {0.5}
+    d = Div(x, r)  e = Erf(d)  a = Add(e, o)  m = Mul(x, a)  y = Mul(m, h)  w = Exp(e) })"));
+  ASSERT_THAT(misses, SizeIs(1));
+  EXPECT_THAT(misses[0].reason, HasSubstr("'e' has other uses: Exp 'w'"));
 }
 
 TEST(NearMiss, WhatMatchedIsNone) {

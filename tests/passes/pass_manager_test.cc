@@ -230,7 +230,9 @@ attention-extents
 choose-by-mask
   choose-by-mask
 fuse-attention
+  attention-keys-first
   fuse-attention
+  attention-key-extent
   attention-folded-heads
   attention-repeated-heads
   attention-scale
