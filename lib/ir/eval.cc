@@ -72,7 +72,8 @@ Result<std::vector<Datum>> EvaluateNode(const Node& node, std::span<const Datum*
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!inputs[i]) continue;
     if (inputs[i]->is_tensor() && !inputs[i]->tensor().defined())
-      return InvalidModel(Cat(Describe(node), ": operand ", i, " is a result that no kernel makes"));
+      return InvalidModel(
+          Cat(Describe(node), ": operand ", i, " is a result that no kernel makes"));
     types[i] = TypeOf(*inputs[i], node.input(i) ? node.input(i)->type() : ValueType());
     call.BindInput(i, &types[i], inputs[i]->is_tensor() ? &inputs[i]->tensor() : nullptr);
   }

@@ -3,6 +3,11 @@
 #include <complex>
 
 namespace infer {
+namespace {
+
+constexpr int64_t kMostElements = 1 << 20;
+
+}  // namespace
 
 Tensor RandomTensor(DType dtype, const Dims& dims, Random& random) {
   Tensor t(dtype, dims);
@@ -53,6 +58,8 @@ std::optional<Datum> RandomDatum(const ValueType& type, Random& random) {
     case ValueType::Kind::kTensor: {
       if (type.tensor().dtype == DType::kUndefined) return std::nullopt;
       const ValueType run = RunType(type, symbols, random);
+      const auto count = CheckedNumElements(run.tensor().shape.static_dims());
+      if (!count || *count > kMostElements) return std::nullopt;
       return Datum(RandomTensor(run.tensor().dtype, run.tensor().shape.static_dims(), random));
     }
     case ValueType::Kind::kSequence: {
