@@ -51,6 +51,8 @@ Status InferAttention(OpCall& call) {
   INFER_ASSIGN(const HeadDims q, ReadHeadDims(call, 0, "q_num_heads"));
   INFER_ASSIGN(const HeadDims k, ReadHeadDims(call, 1, "kv_num_heads"));
   INFER_ASSIGN(const HeadDims v, ReadHeadDims(call, 2, "kv_num_heads"));
+  if (const int64_t mode = call.Int("qk_matmul_output_mode"); mode < 0 || mode > 3)
+    return InvalidModel(Cat("qk_matmul_output_mode is ", mode));
   if (call.has_input(4) != call.has_input(5))
     return InvalidModel("past_key and past_value must be given together");
   if (call.has_input(4) && call.has_input(6))
@@ -166,7 +168,6 @@ Status RunAttention(OpRun& run) {
                                         : 1 / std::sqrt(static_cast<double>(p.q.size));
   p.softcap = run.Float("softcap");
   const int64_t mode = run.Int("qk_matmul_output_mode");
-  if (mode < 0 || mode > 3) return InvalidModel(Cat("qk_matmul_output_mode is ", mode));
   if (run.num_outputs() > 3) p.stage = static_cast<ScoreStage>(mode + 1);
   const AttentionResult r = AttentionReference(p);
   run.Set(0, WriteHeads(r.y, q.dtype(), q.rank()));

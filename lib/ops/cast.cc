@@ -154,7 +154,13 @@ void InferElements(OpCall& call, DType to) {
   call.SetElements(0, *std::move(e));
 }
 
+Status CheckRounding(std::string_view mode) {
+  if (mode == "up" || mode == "down" || mode == "nearest") return {};
+  return InvalidModel(Cat("unknown round_mode '", mode, "'"));
+}
+
 Status InferCast(OpCall& call) {
+  INFER_TRY(CheckRounding(call.Str("round_mode")));
   INFER_TRY(CheckTarget(call.Int("to")));
   const auto to = static_cast<DType>(call.Int("to"));
   call.SetOut(0, to, call.shape(0));
@@ -163,6 +169,7 @@ Status InferCast(OpCall& call) {
 }
 
 Status InferCastLike(OpCall& call) {
+  INFER_TRY(CheckRounding(call.Str("round_mode")));
   call.SetOut(0, call.dtype(1), call.shape(0));
   if (call.dtype(1) != DType::kUndefined) InferElements(call, call.dtype(1));
   return {};

@@ -103,6 +103,8 @@ Status InferGroup(OpCall& call) {
   if (call.has_input(kPastKey)) StateEqual(d.total, d.past + d.s);  // where no buffer is shared
   call.SetOut(0, call.dtype(0), Shape({d.b, d.s, n * d.h}));
   const DType cache = call.has_input(kPastKey) ? call.dtype(kPastKey) : call.dtype(0);
+  if (cache != call.dtype(0) && cache != DType::kUndefined && call.dtype(0) != DType::kUndefined)
+    return Unsupported(Cat("a cache of ", Name(cache), " for queries of ", Name(call.dtype(0))));
   for (size_t i : {1, 2}) call.SetOut(i, cache, Shape({d.b, g, d.cache(), d.h}));
   call.SetOut(3, call.dtype(0), Shape({d.b, n, d.s, d.total}));
   return {};

@@ -138,6 +138,8 @@ Status RunEyeLike(OpRun& run) {
 Result<int> OneHotAxis(int64_t axis, int rank) { return NormalizeAxis(axis, rank + 1); }
 
 Status InferOneHot(OpCall& call) {
+  if (call.shape(2).has_rank() && !Meet(call.shape(2).num_elements(), Dim(2)).ok())
+    return InvalidModel("values are not [off, on]");
   const Shape& s = call.shape(0);
   if (!s.has_rank()) {
     call.SetOut(0, call.dtype(2), Shape());

@@ -177,6 +177,14 @@ Status InferAffineGrid(OpCall& call) {
   const Dim n = LengthOf(call, 1);
   if (n.is_static() && n.value() != 4 && n.value() != 5)
     return InvalidModel("size has neither 4 nor 5 entries");
+  if (n.is_static()) {
+    const Dim axes(n.value() - 2), batch = size ? (*size)[0] : Dim();
+    if (!Meet(call.shape(0), Shape({batch, axes, axes + 1})).ok())
+      return InvalidModel(Cat("theta ", call.shape(0).ToString(), " does not fit a size of ",
+                              n.value(), " entries"));
+  }
+  for (const Dim& d : size.value_or(std::vector<Dim>()))
+    if (d.is_static() && d.value() < 0) return InvalidModel(Cat("size has ", d.value()));
   if (!size) {
     INFER_ASSIGN(Shape out, UnknownOfDeclaredRank(n));
     call.SetOut(0, call.dtype(0), std::move(out));

@@ -204,8 +204,10 @@ Status InferCenterCropPad(OpCall& call) {
   }
   INFER_ASSIGN(const auto axes, CropAxes(call, s.rank()));
   const auto wanted = call.elements(1);
-  if (wanted && wanted->size() != axes.size())
-    return InvalidModel(Cat("shape has ", wanted->size(), " entries for ", axes.size(), " axes"));
+  const Dim entries = call.shape(1).has_rank() ? call.shape(1).num_elements() : Dim();
+  if (!Meet(entries, Dim(static_cast<int64_t>(axes.size()))).ok())
+    return InvalidModel(
+        Cat("shape has ", entries.ToString(), " entries for ", axes.size(), " axes"));
   std::vector<Dim> dims = s.dims();
   for (size_t i = 0; i < axes.size(); ++i)
     dims[static_cast<size_t>(axes[i])] = wanted ? (*wanted)[i] : Dim();

@@ -18,6 +18,12 @@ constexpr int GatesOf(std::string_view op) {
   return op.ends_with("LSTM") ? 4 : op == "GRU" ? 3 : 1;
 }
 
+constexpr RecurrentCell CellOf(std::string_view op) {
+  return op == "LSTM"  ? RecurrentCell::kLstm
+         : op == "GRU" ? RecurrentCell::kGru
+                       : RecurrentCell::kRnn;
+}
+
 Status CheckInput(const OpCall& call, size_t i, const std::vector<Dim>& want) {
   if (!call.has_input(i)) return {};
   auto met = Meet(call.shape(i), Shape(want));
@@ -30,6 +36,7 @@ Status InferRecurrent(OpCall& call) {
   const std::string& direction = call.Str("direction");
   if (direction != "forward" && direction != "reverse" && direction != "bidirectional")
     return InvalidModel(Cat("direction '", direction, "' is not known"));
+  INFER_TRY(CheckActivations(call, CellOf(call.def().name)));
   const Dim dirs(direction == "bidirectional" ? 2 : 1), gates(GatesOf(call.def().name));
   const bool batch_first = call.Int("layout") != 0;
   INFER_TRY(CheckInput(call, 0, {Dim(), Dim(), Dim()}));
@@ -93,6 +100,7 @@ Status InferQuantizedLstm(OpCall& call) {
   const std::string& direction = call.Str("direction");
   if (direction != "forward" && direction != "reverse" && direction != "bidirectional")
     return InvalidModel(Cat("direction '", direction, "' is not known"));
+  INFER_TRY(CheckActivations(call, RecurrentCell::kLstm));
   const Dim dirs(direction == "bidirectional" ? 2 : 1);
   INFER_TRY(CheckInput(call, 0, {Dim(), Dim(), Dim()}));
   INFER_TRY(CheckInput(call, 1, {dirs, Dim(), Dim()}));

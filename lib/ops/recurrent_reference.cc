@@ -24,15 +24,15 @@ struct Activation {
 
 /// The activations of all directions, in order. activation_alpha and activation_beta hold values
 /// only for those that take them.
-Result<std::vector<Activation>> ReadActivations(const OpRun& run, size_t directions,
+Result<std::vector<Activation>> ReadActivations(const OpCall& call, size_t directions,
                                                 const std::vector<std::string>& defaults) {
-  const AttrMap& attrs = run.call().attrs();
+  const AttrMap& attrs = call.attrs();
   auto floats = [&](std::string_view name) {
-    return run.call().HasAttr(name) ? run.Attr<std::vector<float>>(name) : std::vector<float>();
+    return call.HasAttr(name) ? call.Attr<std::vector<float>>(name) : std::vector<float>();
   };
   const std::vector<float> alphas = floats("activation_alpha"), betas = floats("activation_beta");
   std::vector<std::string> names =
-      attrs.count("activations") ? run.Attr<std::vector<std::string>>("activations") : defaults;
+      attrs.count("activations") ? call.Attr<std::vector<std::string>>("activations") : defaults;
   const size_t per_direction = defaults.size();
   if (names.size() == per_direction)  // one direction's names serve both
     for (size_t i = 0; i < per_direction * (directions - 1); ++i) names.push_back(names[i]);
@@ -40,7 +40,7 @@ Result<std::vector<Activation>> ReadActivations(const OpRun& run, size_t directi
     return InvalidModel(
         Cat("activations has ", names.size(), " names, wants ", per_direction * directions));
   names.resize(per_direction * directions);
-  const double clip = run.call().HasAttr("clip") ? run.Float("clip") : INFINITY;
+  const double clip = call.HasAttr("clip") ? call.Float("clip") : INFINITY;
   std::vector<Activation> out;
   size_t next_alpha = 0, next_beta = 0;
   for (const std::string& name : names) {
@@ -264,6 +264,11 @@ Kind KindOf(RecurrentCell cell, bool quantized_state) {
 
 }  // namespace
 
+Status CheckActivations(const OpCall& call, RecurrentCell cell) {
+  const size_t directions = call.Str("direction") == "bidirectional" ? 2 : 1;
+  return ReadActivations(call, directions, KindOf(cell, false).activations).status();
+}
+
 Status RunRecurrent(OpRun& run, RecurrentCell cell, const Tensor& x, const Tensor& w,
                     const Tensor& r, bool quantized_state) {
   const Kind kind = KindOf(cell, quantized_state);
@@ -281,7 +286,7 @@ Status RunRecurrent(OpRun& run, RecurrentCell cell, const Tensor& x, const Tenso
         return InvalidModel(
             Cat("sequence_lens[", b, "] is ", lengths->IntAt(b), " of ", g.steps, " steps"));
   INFER_ASSIGN(const std::vector<Activation> activations,
-               ReadActivations(run, static_cast<size_t>(g.dirs), kind.activations));
+               ReadActivations(run.call(), static_cast<size_t>(g.dirs), kind.activations));
   const DType t = run.in(0).dtype();
   const Dims y_dims = batch_first ? Dims{g.batch, g.steps, g.dirs, g.hidden}
                                   : Dims{g.steps, g.dirs, g.batch, g.hidden};

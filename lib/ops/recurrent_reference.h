@@ -9,6 +9,9 @@ namespace infer {
 
 enum class RecurrentCell : uint8_t { kRnn, kGru, kLstm };
 
+/// Unsupported for an activation that nobody knows, InvalidModel for too few of them.
+Status CheckActivations(const OpCall& call, RecurrentCell cell);
+
 /// Runs the layer and sets the outputs Y, Y_h and Y_c. `x`, `w` [D, G H, I] and `r` [D, G H, H] are
 /// in f32 or f64; the other operands (B, sequence_lens, initial_h, initial_c, P) are the call's
 /// inputs 3 to 7. With `quantized_state` the state goes into the products with R as 8 bits, of one
