@@ -35,7 +35,8 @@ TEST(SequenceOps, Values) {
   });
   CheckTypes({
       {"graph g(x: f32[N,2], y: f32[N,3]) -> (s) { s = SequenceConstruct(x, y) }", "seq(f32[N,?])"},
-      {"graph g(x: f32[N,2], y: i64[N]) -> (s) { s = SequenceConstruct(x, y) }", "input 'inputs' is i64, but T is f32"},
+      {"graph g(x: f32[N,2], y: i64[N]) -> (s) { s = SequenceConstruct(x, y) }",
+       "input 'inputs' is i64, but T is f32"},
   });
 }
 
