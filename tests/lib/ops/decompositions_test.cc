@@ -434,7 +434,8 @@ TEST(Decompositions, SayWhatTheyDoNotKnow) {
         std::pair("q: f32[1,2,4], k: f32[1,3,4]) -> (y) { y = com.microsoft::MultiHeadAttention("
                   "q, k, k) {num_heads=2, unidirectional=1}",
                   "no more than queries"),
-        std::pair("t: f32[2,?,3], s: i64[4]) -> (y) { y = AffineGrid(t, s)", "extent 1 of 'theta'")}) {
+        std::pair("t: f32[2,?,3], s: i64[4]) -> (y) { y = AffineGrid(t, s)",
+                  "extent 1 of 'theta'")}) {
     g = ParseGraph(Cat("graph g(", text, " }"), TestOps());
     ASSERT_TRUE(g.ok()) << g.status().message();
     const auto other = DecompositionOf(CallOf(*g->nodes().front()), TestOps());

@@ -1,0 +1,66 @@
+/// Valid models on which a backend once ended, or gave what the reference does not.
+#include "tests/suites/suite.h"
+
+namespace infer {
+namespace {
+
+/// The standard's function of Celu is its formula for positive alphas only.
+TEST(Refusals, CeluOfANegativeAlpha) {
+  CheckGraph("graph g(x: f32[2,5]) -> (y) { y = Celu(x) {alpha=-0.75} }");
+}
+
+TEST(Refusals, AttentionOfEmptyHeads) {
+  CheckGraph(R"(graph g(x: f32[2,3,5]) -> (y) {
+    w = const f32[5,0] {}
+    b = const f32[0] {}
+    y = com.microsoft::Attention(x, w, b) {num_heads=2} })");
+}
+
+TEST(Refusals, RotaryEmbeddingOfAnEmptyCache) {
+  auto g = ParseGraph(R"(graph g(x: f32[1,3,8], p: i64[1], c: f32[4,0]) -> (y) {
+    y = com.microsoft::RotaryEmbedding(x, p, c, c) })",
+                      SuiteOps());
+  ASSERT_TRUE(g.ok()) << g.status().message();
+  const auto program = BackendUnderTest().Compile(*g, {});
+  if (!program.ok()) return;
+  const std::vector<Datum> inputs = {Tensor::Zeros(DType::kF32, {1, 3, 8}), Tensor::Int64s({0}),
+                                     Tensor::Zeros(DType::kF32, {4, 0})};
+  EXPECT_EQ(RunOnce(**program, inputs).status().code(), Evaluate(*g, inputs).status().code());
+}
+
+/// The operand's element type comes with the run.
+TEST(Refusals, HalvesBesideAnUndeclaredType) {
+  auto g = ParseGraph("graph g(x: ?[4], y: f16[4]) -> (z) { z = Mod(x, y) {fmod=1} }", SuiteOps());
+  ASSERT_TRUE(g.ok()) << g.status().message();
+  const Tensor t = Tensor::Of<float>({4}, {1, 2, 3, 4}).Cast(DType::kF16);
+  const auto program = BackendUnderTest().Compile(*g, {});
+  ASSERT_TRUE(program.ok()) << program.status().message();
+  const auto out = RunOnce(**program, std::vector<Datum>{t, t});
+  EXPECT_TRUE(out.ok()) << out.status().message();
+}
+
+TEST(Refusals, ResultsThatNoKernelMakes) {
+  auto g = ParseGraph(R"(graph g(x: f32[2,3], c: f32[3]) -> (z) {
+    y, m = BatchNormalization(x, c, c, c, c)
+    z = Shape(m) })",
+                      SuiteOps());
+  ASSERT_TRUE(g.ok()) << g.status().message();
+  const auto program = BackendUnderTest().Compile(*g, {});
+  if (!program.ok()) return;
+  const std::vector<Datum> inputs = {Tensor::Zeros(DType::kF32, {2, 3}),
+                                     Tensor::Zeros(DType::kF32, {3})};
+  EXPECT_EQ(RunOnce(**program, inputs).status().code(), Code::kInvalidModel);
+}
+
+TEST(Refusals, GatherIndexOutOfRange) {
+  auto g = ParseGraph("graph g(x: u32[3,1], i: i64[2]) -> (y) { y = Gather(x, i) {axis=1} }",
+                      SuiteOps());
+  ASSERT_TRUE(g.ok());
+  const auto program = BackendUnderTest().Compile(*g, {});
+  ASSERT_TRUE(program.ok());
+  const std::vector<Datum> inputs = {Tensor::Zeros(DType::kU32, {3, 1}), Tensor::Int64s({2, -3})};
+  EXPECT_EQ(RunOnce(**program, inputs).status().code(), Code::kInvalidModel);
+}
+
+}  // namespace
+}  // namespace infer
