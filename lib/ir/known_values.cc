@@ -106,10 +106,7 @@ KnownOutputs EvaluateKnown(OpCall& call, const OpRegistry& ops) {
     Tensor& t = results[i].tensor();
     if (!IsSmall(t.type()) || !ValueType(t.type()).Refines(call.out_type(i))) continue;
     call.SetOut(i, ValueType(t.type()));
-    if (t.rank() <= 1 && IsInteger(t.dtype())) {
-      const std::vector<int64_t> ints = t.ToInts();
-      call.SetElements(i, std::vector<Dim>(ints.begin(), ints.end()));
-    }
+    if (t.rank() <= 1 && IsInteger(t.dtype())) call.SetElements(i, ElementsOf(t));
     all[i] = std::move(t);
   }
   return all;

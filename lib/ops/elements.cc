@@ -85,8 +85,7 @@ std::optional<std::vector<Dim>> KnownElements(const OpCall& call, size_t i) {
   const Tensor* t = call.constant(i);
   if (!t || t->dtype() != DType::kBool || t->rank() > 1 || t->num_elements() > 1024)
     return std::nullopt;
-  const std::vector<int64_t> ints = t->ToInts();
-  return std::vector<Dim>(ints.begin(), ints.end());
+  return ElementsOf(*t);
 }
 
 std::optional<std::vector<Dim>> ZipElements(const std::vector<Dim>& a, const std::vector<Dim>& b,

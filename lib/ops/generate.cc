@@ -30,7 +30,8 @@ Status InferConstantOfShape(OpCall& call) {
   call.SetOut(0, value.dtype(), Shape(*dims));
   const Dim n = Shape(*dims).num_elements();
   if (dims->size() <= 1 && n.is_static() && n.value() <= 64 && IsInteger(value.dtype()))
-    call.SetElements(0, std::vector<Dim>(static_cast<size_t>(n.value()), Dim(value.IntAt(0))));
+    call.SetElements(0,
+                     std::vector<Dim>(static_cast<size_t>(n.value()), ElementsOf(value).front()));
   return {};
 }
 
@@ -82,7 +83,7 @@ Status InferRange(OpCall& call) {
   const auto step = KnownInt(call, 2);
   if (from && from->size() == 1 && step && n.is_static() && n.value() <= 64) {
     std::vector<Dim> e;
-    for (int64_t i = 0; i < n.value(); ++i) e.push_back(from->front() + Dim(i * *step));
+    for (int64_t i = 0; i < n.value(); ++i) e.push_back(from->front() + Dim(i) * Dim(*step));
     call.SetElements(0, std::move(e));
   }
   return {};

@@ -120,13 +120,20 @@ uint64_t HashOf(const AttrMap& attrs) {
   return h.value();
 }
 
+std::vector<Dim> ElementsOf(const Tensor& t) {
+  std::vector<Dim> out;
+  for (int64_t i = 0; i < t.num_elements(); ++i) {
+    const int64_t v = t.IntAt(i);
+    out.push_back(t.dtype() == DType::kU64 && v < 0 ? Dim() : Dim(v));
+  }
+  return out;
+}
+
 std::optional<std::vector<Dim>> OpCall::elements(size_t i) const {
   if (i >= in_.size()) return std::nullopt;
   if (const Tensor* t = in_[i].constant;
-      t && t->rank() <= 1 && IsInteger(t->dtype()) && t->num_elements() <= 1024) {
-    const std::vector<int64_t> ints = t->ToInts();
-    return std::vector<Dim>(ints.begin(), ints.end());
-  }
+      t && t->rank() <= 1 && IsInteger(t->dtype()) && t->num_elements() <= 1024)
+    return ElementsOf(*t);
   if (in_[i].elements) return *in_[i].elements;
   return std::nullopt;
 }

@@ -49,6 +49,10 @@ uint64_t HashOf(const AttrMap& attrs);
 
 struct OpDef;
 
+/// The elements of an integer or bool tensor as Dims. Those that int64 cannot hold (u64 from 2^63
+/// on) are unknown.
+std::vector<Dim> ElementsOf(const Tensor& t);
+
 /// One application of an operator, seen without a graph: what inference, cost and kernels get.
 /// In inference the outputs are written; everywhere else they are final.
 class OpCall {

@@ -297,6 +297,8 @@ std::string ToString(const Tensor& t, int64_t max_elements) {
     else if (IsFloat(t.dtype()))
       out += t.dtype() == DType::kF64 ? FormatDouble(t.At(i))
                                       : FormatFloat(static_cast<float>(t.At(i)));
+    else if (t.dtype() == DType::kU64)
+      out += Cat(t.data<uint64_t>()[static_cast<size_t>(i)]);
     else
       out += Cat(t.IntAt(i));
   }

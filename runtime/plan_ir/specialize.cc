@@ -188,10 +188,8 @@ class Specializer {
     Known(v) = t;
     changed_.insert(v);
     editor_.SetType(v, t.type());
-    if (!IsInteger(t.dtype()) || t.rank() > 1 || t.num_elements() > kFoldElements) return true;
-    std::vector<Dim> elements;
-    for (int64_t i = 0; i < t.num_elements(); ++i) elements.emplace_back(t.IntAt(i));
-    editor_.SetElements(v, std::move(elements));
+    if (IsInteger(t.dtype()) && t.rank() <= 1 && t.num_elements() <= kFoldElements)
+      editor_.SetElements(v, ElementsOf(t));
     return true;
   }
 

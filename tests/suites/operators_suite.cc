@@ -57,6 +57,58 @@ TEST(Operators, ResultsThatNobodyReadsTakeNoPlace) {
   EXPECT_GT(run, 50);
 }
 
+/// Constants of u64 from 2^63 on, which no int64 holds: computed as they are, before the run and in
+/// it.
+TEST(Operators, LargeUnsignedConstants) {
+  const uint64_t a = 18446744073709551613u, b = 7, high = (uint64_t{1} << 63) + 5;
+  const Tensor x = Tensor::Of<uint64_t>({3}, {a, high, 2}),
+               y = Tensor::Of<uint64_t>({3}, {b, 3, a});
+  const struct {
+    std::string_view op;
+    Tensor want;
+  } cases[] = {
+      {"Max", Tensor::Of<uint64_t>({3}, {a, high, a})},
+      {"Min", Tensor::Of<uint64_t>({3}, {b, 3, 2})},
+      {"Div", Tensor::Of<uint64_t>({3}, {a / b, high / 3, 0})},
+      {"Mod", Tensor::Of<uint64_t>({3}, {a % b, high % 3, 2})},
+      {"Add", Tensor::Of<uint64_t>({3}, {a + b, high + 3, 2 + a})},
+      {"Sub", Tensor::Of<uint64_t>({3}, {a - b, high - 3, 2 - a})},
+      {"Mul", Tensor::Of<uint64_t>({3}, {a * b, high * 3, 2 * a})},
+      {"Less", Tensor::Of<bool>({3}, {false, false, true})},
+      {"GreaterOrEqual", Tensor::Of<bool>({3}, {true, true, false})},
+      {"Equal", Tensor::Of<bool>({3}, {false, false, false})},
+  };
+  constexpr std::string_view kX = "const u64[3] {18446744073709551613, 9223372036854775813, 2}",
+                             kY = "const u64[3] {7, 3, 18446744073709551613}";
+  for (const auto& c : cases) {
+    const std::vector<std::pair<std::string, std::vector<Datum>>> forms = {
+        {Cat("graph g() -> (z) { x = ", kX, " y = ", kY, " z = ", c.op, "(x, y) }"), {}},
+        {Cat("graph g(x: u64[3]) -> (z) { y = ", kY, " z = ", c.op, "(x, y) }"), {x}},
+        {Cat("graph g(x: u64[3], y: u64[3]) -> (z) { z = ", c.op, "(x, y) }"), {x, y}},
+    };
+    for (const auto& [text, inputs] : forms) {
+      CheckGraph(text, inputs);
+      auto g = ParseGraph(text, SuiteOps());
+      ASSERT_TRUE(g.ok()) << g.status().message();
+      auto program = BackendUnderTest().Compile(*g, {});
+      ASSERT_TRUE(program.ok()) << program.status().message();
+      auto got = RunOnce(**program, inputs);
+      ASSERT_TRUE(got.ok()) << got.status().message();
+      EXPECT_TRUE(BitEqual((*got)[0].tensor(), c.want))
+          << text << ": " << ToString((*got)[0].tensor()) << " wants " << ToString(c.want);
+    }
+  }
+  // What follows from them: a cast, a choice, a fill.
+  CheckGraph("graph g() -> (z) { x = const u64[2] {9223372036854775813, 3} z = Cast(x) {to=7} }",
+             std::vector<Datum>{});
+  CheckGraph("graph g() -> (z) { x = const u64[2] {9223372036854775813, 3} z = Cast(x) {to=1} }",
+             std::vector<Datum>{});
+  CheckGraph("graph g() -> (z) { x = const u64[2] {9223372036854775813, 3} z = Cast(x) {to=8} }",
+             std::vector<Datum>{});
+  CheckGraph(Cat("graph g(c: bool[3]) -> (z) { x = ", kX, " y = ", kY, " z = Where(c, x, y) }"));
+  EXPECT_EQ(ToString(x), "u64[3] {18446744073709551613, 9223372036854775813, 2}");
+}
+
 INSTANTIATE_TEST_SUITE_P(AllOps, OperatorExample, ::testing::ValuesIn(OpsWithExamples()),
                          [](const auto& info) {
                            std::string name = Cat(info.param->domain, "_", info.param->name);
