@@ -6,6 +6,7 @@
 
 #include "lib/support/strings.h"
 #include "runtime/cpu/epilogue.h"
+#include "runtime/cpu/pair_product.h"
 
 namespace infer {
 namespace {
@@ -161,6 +162,8 @@ std::string RefuseProductGroup(const StepCall& call) {
   }
   for (const Node* a : group->activations)
     if (!onednn::EltwiseOf(*a)) return Cat(a->op(), " cannot be folded");
+  if (w.constant->num_elements() / std::max<int64_t>(channels, 1) > kMostByteProducts)
+    return "a sum may exceed 32 bits";
   if (!SymmetricWeights(w, channels, first).defined())
     return "weights minus zero point do not fit 8 bits";
   return group->residual ? RefuseResidual(call, *group) : "";

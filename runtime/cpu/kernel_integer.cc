@@ -22,8 +22,6 @@
 namespace infer {
 namespace {
 
-/// What a sum of products of 8-bit numbers less their zero points may reach in 32 bits.
-constexpr int64_t kMostProducts = ((int64_t{1} << 31) - 1) / (int64_t{255} * 128);
 constexpr int64_t kGrain = 1 << 15;
 
 /// Positions of what changes from run to run among the operands; -1: not there.
@@ -80,7 +78,7 @@ Result<Operands> Decode(const StepCall& call) {
   if (zero && !(zero->shape().num_elements() == Dim(1)))
     return Unsupported("several zero points of the operand");
   const int64_t columns = w->dim(conv ? 0 : 1);
-  if (w->num_elements() == 0 || w->num_elements() / columns > kMostProducts)
+  if (w->num_elements() == 0 || w->num_elements() / columns > kMostByteProducts)
     return Unsupported("a sum may exceed 32 bits");
   if (const Tensor* z = call.constant(n.input(3));
       z && z->num_elements() != 1 && (z->rank() != 1 || z->dim(0) != columns))

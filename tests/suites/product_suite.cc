@@ -2,6 +2,7 @@
 /// the fast kernel, with what may follow them.
 #include <array>
 
+#include "lib/ir/editor.h"
 #include "tests/suites/suite.h"
 
 namespace infer {
@@ -36,6 +37,38 @@ TEST(Product, Gemm) {
         CheckGraph(Cat("graph g(x: f32[", ta ? "70,20" : "20,70", "]) -> (y) { w = const f32[",
                        t ? columns : 70, ",", t ? 70 : columns, "] ~1 ", bias, "p = Gemm(x, w",
                        c.empty() ? "" : ", c", ")", attributes, " y = Relu(p) }"));
+      }
+    }
+}
+
+/// Sums of integer products that 32 bits just hold, and some that they do not: every operand is as
+/// large as it can be.
+TEST(Product, IntegerSumsBeyond32Bits) {
+  constexpr std::string_view kForms[] = {
+      "a = DequantizeLinear(x, s) b = DequantizeLinear(w, s) y = MatMul(a, b)",
+      "a = DequantizeLinear(x, s) b = DequantizeLinear(w, s) p = MatMul(a, b) "
+      "t = const f32[] {40000} y = QuantizeLinear(p, t) {output_dtype=2}",
+      "a = DequantizeLinear(x, s) b = DequantizeLinear(w, s) y = Gemm(a, b)"};
+  for (int64_t depth : {65000, 70000})
+    for (std::string_view form : kForms) {
+      auto g = ParseGraph(Cat("graph g(x: u8[1,", depth, "], w: i8[", depth,
+                              ",3]) -> (y) { s = const f32[] {0.5} ", form, " }"),
+                          SuiteOps());
+      ASSERT_TRUE(g.ok()) << g.status().message();
+      Tensor x(DType::kU8, {1, depth}), w(DType::kI8, {depth, 3});
+      for (int64_t i = 0; i < depth; ++i) x.Set(i, 255);
+      for (int64_t i = 0; i < depth * 3; ++i) w.Set(i, 127);
+      GraphEditor(*g).SetConstant(g->FindValue("w"), w);
+      const auto want = Evaluate(*g, std::vector<Datum>{x});
+      ASSERT_TRUE(want.ok()) << want.status().message();
+      for (int level : {0, 1, 2}) {
+        auto program = BackendUnderTest().Compile(*g, {.level = level});
+        ASSERT_TRUE(program.ok()) << program.status().message();
+        const auto got = RunOnce(**program, std::vector<Datum>{x});
+        ASSERT_TRUE(got.ok()) << got.status().message();
+        // Sums in f32, of as many terms of one sign, are off by some 1e-5 themselves.
+        ExpectClose((*got)[0], (*want)[0], 1e-4,
+                    Cat("depth ", depth, ", level ", level, ", ", form));
       }
     }
 }
