@@ -95,7 +95,8 @@ enum class MemorySpace : uint8_t { kHost, kDevice };
 class RunContext {
  public:
   virtual ~RunContext() = default;
-  /// Inputs are kept until bound again. InvalidArgument when type or shape do not fit the graph's.
+  /// Inputs are kept until bound again. InvalidArgument when type or shape do not fit the graph's;
+  /// where two inputs share a symbol, and their extents differ, Run says so.
   virtual Status BindInput(size_t i, Datum value) = 0;
   /// Optional: the run writes output i into this buffer (host, right type and size).
   virtual Status BindOutput(size_t i, Tensor buffer) = 0;

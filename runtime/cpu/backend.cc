@@ -30,7 +30,8 @@ class CpuBackend final : public Backend {
   Result<std::shared_ptr<const Program>> CompileOwned(
       Graph graph, const CompileOptions& options) const override {
     try {
-      INFER_ASSIGN(std::shared_ptr<const Program> program, CompileGraph(std::move(graph), options));
+      INFER_ASSIGN(std::shared_ptr<const Program> program,
+                   CompileGraph(std::move(graph), options, false));
       return program;
     } catch (const std::bad_alloc&) {
       return ResourceExhausted("out of memory while compiling");
@@ -38,8 +39,9 @@ class CpuBackend final : public Backend {
   }
 
  private:
-  Result<std::shared_ptr<const CpuProgram>> CompileGraph(Graph graph,
-                                                         const CompileOptions& options) const {
+  /// `is_part`: as Plan::is_part.
+  Result<std::shared_ptr<const CpuProgram>> CompileGraph(Graph graph, const CompileOptions& options,
+                                                         bool is_part) const {
     INFER_TRY(isa_);
     // The lists and the options by value: a program may outlive its backend.
     CompileOptions inner = options;
@@ -47,11 +49,12 @@ class CpuBackend final : public Backend {
     inner.watched = 0;
     inner.tune = false;  // it may be compiled during a run; what the file knows is taken
     const CompileFn compile = [backend = *this, inner](const Graph& g) {
-      return backend.CompileGraph(g.Clone(), inner);
+      return backend.CompileGraph(g.Clone(), inner, true);
     };
     CompileState state(std::move(graph), kernels_, options, compile);
     INFER_TRY(RunCompileSteps(state));
     state.plan->watched = options.watched;
+    state.plan->is_part = is_part;
     const int lanes = options.threads > 0 ? options.threads : LaneBudget();
     INFER_ASSIGN(const auto tuner, Tuner::For(options, lanes));
     auto program = std::make_shared<CpuProgram>(*std::move(state.plan), std::move(state.chosen),

@@ -30,6 +30,9 @@ struct Plan {
   std::vector<const Value*> values;  ///< by id
   std::vector<int> inputs, outputs;  ///< value ids in graph order
   size_t watched = 0;                ///< CompileOptions::watched
+  /// A body, or the late steps, of another plan. The symbols of its inputs come from inference and
+  /// from what the model declares inside, and promise nothing to whoever binds them.
+  bool is_part = false;
   /// Whether output `o` is only watched.
   bool is_watched(size_t o) const { return o + watched >= outputs.size(); }
   std::vector<PlanStep> steps;  ///< in execution order

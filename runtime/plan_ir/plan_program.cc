@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstring>
+#include <map>
 #include <new>
 #include <utility>
 
@@ -40,7 +41,36 @@ PlanContext::PlanContext(const Plan& plan)
       outputs_(plan.outputs.size()),
       buffers_(plan.outputs.size()),
       is_bound_(plan.inputs.size()),
-      shown_(plan.outputs.size()) {}
+      shown_(plan.outputs.size()) {
+  if (!plan.is_part) FindSharedExtents();
+}
+
+void PlanContext::FindSharedExtents() {
+  std::map<std::string, std::pair<size_t, int>> first;
+  const auto& inputs = plan_.graph.inputs();
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i]->type().is_tensor() || !inputs[i]->shape().has_rank()) continue;
+    for (int axis = 0; axis < inputs[i]->shape().rank(); ++axis) {
+      const Dim& d = inputs[i]->shape()[axis];
+      if (!d.is_symbolic()) continue;
+      const auto [it, fresh] = first.try_emplace(d.ToString(), i, axis);
+      if (!fresh) shared_.push_back({i, it->second.first, axis, it->second.second});
+    }
+  }
+}
+
+Status PlanContext::CheckSharedExtents() const {
+  for (const SharedExtent& s : shared_) {
+    const int64_t own = inputs_[s.input].tensor().dim(s.axis),
+                  other = inputs_[s.other].tensor().dim(s.other_axis);
+    if (own == other) continue;
+    const auto& inputs = plan_.graph.inputs();
+    return InvalidArgument(Cat("input '", inputs[s.input]->name(), "' has ",
+                               inputs[s.input]->shape()[s.axis].ToString(), " = ", own, ", input '",
+                               inputs[s.other]->name(), "' has ", other));
+  }
+  return {};
+}
 
 Status PlanContext::BindInput(size_t i, Datum value) {
   if (i >= inputs_.size()) return InvalidArgument(Cat("the model has no input ", i));
@@ -63,6 +93,7 @@ Status PlanContext::Run(const RunOptions& options) {
   for (size_t i = 0; i < inputs_.size(); ++i)
     if (!is_bound_[i])
       return InvalidArgument(Cat("input '", plan_.graph.inputs()[i]->name(), "' is not bound"));
+  INFER_TRY(CheckSharedExtents());
   profile_.clear();
   reference_times_.clear();
   shown_.assign(shown_.size(), false);

@@ -66,6 +66,15 @@ class PlanContext : public RunContext {
   std::span<const std::string> step_kernels_;
 
  private:
+  /// Two axes of inputs for which the graph has one symbol, or one expression.
+  struct SharedExtent {
+    size_t input, other;
+    int axis, other_axis;
+  };
+  void FindSharedExtents();
+  Status CheckSharedExtents() const;
+
+  std::vector<SharedExtent> shared_;
   std::vector<bool> is_bound_;
   std::vector<bool> shown_;  // by output
 };

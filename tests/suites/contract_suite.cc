@@ -112,6 +112,30 @@ TEST(Contract, WrongInputsAreRefused) {
   EXPECT_FALSE(context->BindInput(0, Tensor::Zeros(DType::kI64, {1, 3, 8, 8})).ok());
 }
 
+/// One symbol is one extent, whichever inputs have it.
+TEST(Contract, TwoExtentsForOneSymbolAreRefused) {
+  auto g = ParseGraph(
+      "graph g(x: f32[N,2], y: f32[3,N], z: f32[M+1], w: f32[M+1]) -> (a, b: "
+      "f32[N,2]) { a = Identity(y) c = Identity(w) b = Relu(x) }",
+      SuiteOps());
+  ASSERT_TRUE(g.ok()) << g.status().message();
+  auto program = Compiled(*g);
+  ASSERT_TRUE(program);
+  auto context = *program->NewContext();
+  const auto run = [&](int64_t n, int64_t other, int64_t m, int64_t another) {
+    const Dims dims[] = {{n, 2}, {3, other}, {m}, {another}};
+    for (size_t i = 0; i < 4; ++i)
+      EXPECT_TRUE(context->BindInput(i, Tensor::Zeros(DType::kF32, dims[i])).ok());
+    return context->Run();
+  };
+  EXPECT_TRUE(run(4, 4, 2, 2).ok());
+  const Status s = run(4, 5, 2, 2);
+  EXPECT_EQ(s.code(), Code::kInvalidArgument) << s.message();
+  EXPECT_NE(s.message().find("'y' has N = 5"), std::string::npos) << s.message();
+  EXPECT_EQ(run(4, 4, 2, 3).code(), Code::kInvalidArgument);
+  EXPECT_TRUE(run(5, 5, 3, 3).ok());
+}
+
 TEST(Contract, StopToken) {
   auto g = ParseGraph(kNet, SuiteOps());
   ASSERT_TRUE(g.ok());
