@@ -125,6 +125,17 @@ Status RunShrink(OpRun& run) {
   });
 }
 
+/// Output 0 has the type of input 0, to which input 1 broadcasts.
+Status InferOntoFirst(OpCall& call) {
+  if (call.has_input(1)) {
+    INFER_ASSIGN(const Shape both, Broadcast(call.shape(0), call.shape(1)));
+    if (!Meet(both, call.shape(0)).ok())
+      return InvalidModel(Cat(call.def().name, ": input 1 is ", call.shape(1).ToString(),
+                              ", which is wider than ", call.shape(0).ToString()));
+  }
+  return InferSame(call);
+}
+
 Status RunPRelu(OpRun& run) {
   const Tensor &x = run.in(0), &slope = run.in(1);
   INFER_TRY(CheckSameTypes(run, 0, 2));
@@ -166,6 +177,16 @@ Result<T> BoundOr(const OpRun& run, size_t i, T absent) {
   if (run.in(i).num_elements() != 1)
     return InvalidModel(Cat("Clip: ", i == 1 ? "min" : "max", " is not a scalar"));
   return run.in(i).data<T>()[0];
+}
+
+Status InferClip(OpCall& call) {
+  for (size_t i : {1, 2}) {
+    if (!call.has_input(i) || !call.shape(i).has_rank()) continue;
+    if (const Dim n = call.shape(i).num_elements(); n.is_static() && n.value() != 1)
+      return InvalidModel(
+          Cat("Clip: ", i == 1 ? "min" : "max", " is ", call.shape(i).ToString(), ", no scalar"));
+  }
+  return InferSame(call);
 }
 
 /// min(max(x, lo), hi): with lo > hi everything is hi. A NaN stays.
@@ -377,7 +398,7 @@ std::span<const OpDef> ActivationOps() {
        .outputs = {{"Y", "T"}},
        .constraints = {{"T",
                         kFloatsBF16 | TypeSet(DType::kU32, DType::kU64, DType::kI32, DType::kI64)}},
-       .infer = InferSame,
+       .infer = InferOntoFirst,
        .reference = Wide<RunPRelu>,
        .cost = CostPerOutput<1>,
        .lift = LiftPRelu,
@@ -391,7 +412,7 @@ std::span<const OpDef> ActivationOps() {
                   {"max", "T", Arity::kOptional, 11}},
        .outputs = {{"output", "T"}},
        .constraints = {{"T", kNumeric}},
-       .infer = InferSame,
+       .infer = InferClip,
        .reference = Wide<RunClip>,
        .lift = LiftClip,
        .lower = LowerClip,
@@ -426,7 +447,7 @@ std::span<const OpDef> ActivationOps() {
        .inputs = {{"X", "T"}, {"bias", "T", Arity::kOptional}},
        .outputs = {{"Y", "T"}},
        .constraints = {{"T", kFloatsBF16}},
-       .infer = InferSame,
+       .infer = InferOntoFirst,
        .reference = Wide<RunBiasGelu<true>>,
        .cost = CostPerOutput<9>,
        .example = "graph g(x: f32[2,3], b: f32[3]) -> (y) { y = com.microsoft::FastGelu(x, b) }"},
@@ -436,7 +457,7 @@ std::span<const OpDef> ActivationOps() {
        .inputs = {{"A", "T"}, {"B", "T"}},
        .outputs = {{"C", "T"}},
        .constraints = {{"T", kFloatsBF16}},
-       .infer = InferSame,
+       .infer = InferOntoFirst,
        .reference = Wide<RunBiasGelu<false>>,
        .cost = CostPerOutput<6>,
        .example = "graph g(x: f32[2,3], b: f32[3]) -> (y) { y = com.microsoft::BiasGelu(x, b) }"},

@@ -47,6 +47,20 @@ void StateMask(const OpCall& call, const std::array<Dim, 4>& scores) {
     StateBroadcast(scores[static_cast<size_t>(4 - i)], mask[-i]);
 }
 
+/// attn_mask broadcasts to the scores; where it has fewer keys, those behind are hidden.
+Status CheckMaskShape(const Shape& mask, const std::vector<Dim>& scores) {
+  if (!mask.has_rank()) return {};
+  bool fits = mask.rank() >= 1 && mask.rank() <= 4;
+  for (int i = 1; fits && i <= mask.rank(); ++i) {
+    const Dim &d = mask[-i], &want = scores[scores.size() - static_cast<size_t>(i)];
+    if (!d.is_static() || !want.is_static()) continue;
+    fits = i == 1 ? d.value() <= want.value() : d.value() == 1 || d.value() == want.value();
+  }
+  if (fits) return {};
+  return InvalidModel(
+      Cat("attn_mask ", mask.ToString(), " does not broadcast to ", Shape(scores).ToString()));
+}
+
 Status InferAttention(OpCall& call) {
   INFER_ASSIGN(const HeadDims q, ReadHeadDims(call, 0, "q_num_heads"));
   INFER_ASSIGN(const HeadDims k, ReadHeadDims(call, 1, "kv_num_heads"));
@@ -83,6 +97,8 @@ Status InferAttention(OpCall& call) {
     auto met = Meet(call.shape(6), Shape({batch}));
     if (!met.ok()) return InvalidModel("nonpad_kv_seqlen is " + call.shape(6).ToString());
   }
+  if (call.has_input(3))
+    INFER_TRY(CheckMaskShape(call.shape(3), {batch, q.heads, q.length, total}));
   StateMask(call, {batch, q.heads, q.length, total});
   if (call.shape(0).has_rank() && call.shape(0).rank() == 3) {
     const Dim hidden = v.size.is_unknown() ? Dim() : q.heads * v.size;

@@ -115,6 +115,24 @@ Status NormalizeGroups(OpRun& run, int64_t groups_per_sample) {
   });
 }
 
+/// Scale and bias have an element per channel.
+Status CheckPerChannel(const OpCall& call) {
+  INFER_TRY(CheckRank(call, 0, 2));
+  const Shape& x = call.shape(0);
+  for (size_t i : {1, 2}) {
+    if (!x.has_rank() || !call.shape(i).has_rank()) continue;
+    if (!Meet(call.shape(i).num_elements(), x[1]).ok())
+      return InvalidModel(Cat(call.def().name, ": input ", i, " is ", call.shape(i).ToString(),
+                              ", wants ", x[1].ToString(), " elements"));
+  }
+  return {};
+}
+
+Status InferInstanceNorm(OpCall& call) {
+  INFER_TRY(CheckPerChannel(call));
+  return InferSame(call);
+}
+
 Status RunInstanceNorm(OpRun& run) {
   return NormalizeGroups(run, run.in(0).rank() > 1 ? run.in(0).dim(1) : 0);
 }
@@ -125,6 +143,7 @@ Status InferGroupNorm(OpCall& call) {
                       s[1].value() % groups == 0;
   if (groups < 1 || !splits)
     return InvalidModel(Cat("the channels do not split into ", groups, " groups"));
+  INFER_TRY(CheckPerChannel(call));
   return InferSame(call);
 }
 
@@ -174,6 +193,24 @@ Shape RowsShape(const OpCall& call) {
   return Shape(std::move(dims));
 }
 
+/// Scale and bias broadcast over the rows, which begin at `axis` of `x`.
+Status CheckOverRows(const OpCall& call, const Shape& x, int axis) {
+  const auto fits = [&](const Shape& s) {
+    for (int i = 1; i <= s.rank(); ++i) {
+      const Dim& d = s[-i];
+      if (d.is_static() && d.value() != 1 && (i > x.rank() - axis || !Meet(d, x[-i]).ok()))
+        return false;
+    }
+    return true;
+  };
+  for (size_t i : {1, 2})
+    if (call.has_input(i) && call.shape(i).has_rank() && !fits(call.shape(i)))
+      return InvalidModel(
+          Cat(call.def().name, ": input ", i, " is ", call.shape(i).ToString(), ", the rows are ",
+              Shape(std::vector<Dim>(x.dims().begin() + axis, x.dims().end())).ToString()));
+  return {};
+}
+
 Status InferLayerNorm(OpCall& call) {
   const Shape x = RowsShape(call);
   const DType t = call.dtype(0);
@@ -182,6 +219,7 @@ Status InferLayerNorm(OpCall& call) {
   for (size_t i : {size_t{1}, size_t{2}}) call.SetOut(i, statistics, Shape());
   if (!x.has_rank()) return {};
   INFER_ASSIGN(const int axis, NormalizeAxis(call.Int("axis"), x.rank()));
+  INFER_TRY(CheckOverRows(call, x, axis));
   std::vector<Dim> dims = x.dims();
   std::fill(dims.begin() + axis, dims.end(), Dim(1));
   for (size_t i : {size_t{1}, size_t{2}}) call.SetOut(i, statistics, Shape(dims));
@@ -189,9 +227,12 @@ Status InferLayerNorm(OpCall& call) {
 }
 
 Status InferRmsNorm(OpCall& call) {
-  if (call.shape(0).has_rank())
-    INFER_TRY(NormalizeAxis(call.Int("axis"), call.shape(0).rank()).status());
-  call.SetOut(0, call.dtype(1), RowsShape(call));
+  const Shape x = RowsShape(call);
+  if (x.has_rank()) {
+    INFER_ASSIGN(const int axis, NormalizeAxis(call.Int("axis"), x.rank()));
+    INFER_TRY(CheckOverRows(call, x, axis));
+  }
+  call.SetOut(0, call.dtype(1), x);
   return {};
 }
 
@@ -346,7 +387,7 @@ std::span<const OpDef> NormalizationOps() {
        .outputs = {{"output", "T"}},
        .attrs = {EpsilonAttr()},
        .constraints = {{"T", kFloatsBF16}},
-       .infer = InferSame,
+       .infer = InferInstanceNorm,
        .reference = Wide<RunInstanceNorm>,
        .cost = CostPerOutput<7>,
        .lift = LiftConsumedInputs,

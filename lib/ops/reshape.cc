@@ -173,6 +173,7 @@ Result<std::vector<D>> Squeezed(const std::vector<D>& dims, const std::vector<in
       INFER_ASSIGN(const int axis, NormalizeAxis(a, rank));
       if (!may_be_one(dims[static_cast<size_t>(axis)]))
         return InvalidModel(Cat("axis ", a, " to squeeze is not 1"));
+      if (gone[static_cast<size_t>(axis)]) return InvalidModel(Cat("axis ", a, " stands twice"));
       gone[static_cast<size_t>(axis)] = true;
     }
   } else {

@@ -76,6 +76,8 @@ Status InferExpand(OpCall& call) {
     call.SetOut(0, call.dtype(0), std::move(out));
     return {};
   }
+  for (const Dim& d : *wanted)
+    if (d.is_static() && d.value() < 0) return InvalidModel(Cat("Expand: shape has ", d.value()));
   INFER_ASSIGN(Shape out, Broadcast(s, Shape(*wanted)));
   call.SetOut(0, call.dtype(0), std::move(out));
   // A single known element, repeated.

@@ -104,9 +104,12 @@ class ConstantFolding : public Pass {
       const Value* v = n.outputs()[i];
       if (!v) continue;
       const Tensor& t = (*results)[i].tensor();
-      if (!ValueType(t.type()).Refines(v->type()))
-        return Internal(Cat(Describe(n), ": computed ", infer::ToString(t.type()), ", inferred ",
-                            infer::ToString(v->type())));
+      if (!ValueType(t.type()).Refines(v->type())) {  // whoever declared it was wrong
+        Tell(context, n,
+             Cat("it gives ", infer::ToString(t.type()), ", the model says ",
+                 infer::ToString(v->type())));
+        return {};
+      }
       values.push_back(t);
     }
     if (!again) context.fold_growth_left_bytes -= made - freed;

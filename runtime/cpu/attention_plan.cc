@@ -335,14 +335,19 @@ class Planner {
 
   /// Where the result of the second product goes, backwards from where the step's result lies.
   Status PlaceResult(Attention& a) const {
-    const bool joins = g_.block && g_.block->output(0)->shape().rank() == 3;
+    const int result = ResultOf(g_.result);
+    if (result < 0) return Unsupported("the result is not wanted");
+    const Dims& wanted = out_[static_cast<size_t>(result) - in_.size()].dims;
+    bool joins = false;
+    if (g_.block) {
+      const Shape& s = g_.block->output(0)->shape();
+      if (!s.has_rank() && !g_.on_result.empty()) return Unsupported("rank not known");
+      joins = (s.has_rank() ? static_cast<size_t>(s.rank()) : wanted.size()) == 3;
+    }
     std::vector<Dims> dims = {leads_};
     dims[0].push_back(a.queries);
     dims[0].push_back(a.values);
     if (joins) dims[0] = {leads_[0], a.queries, leads_[1] * a.values};
-    const int result = ResultOf(g_.result);
-    if (result < 0) return Unsupported("the result is not wanted");
-    const Dims& wanted = out_[static_cast<size_t>(result) - in_.size()].dims;
     for (const Node* n : g_.on_result) {
       Dims next = dims.back();
       if (n->Is("Transpose")) {
