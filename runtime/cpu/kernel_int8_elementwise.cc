@@ -359,8 +359,7 @@ KernelList Int8ElementwiseKernels() {
        {"Relu", "LeakyRelu", "Clip", "Sigmoid", "Tanh", "HardSwish", "HardSigmoid", "Elu", "Gelu",
         "Exp", "Sqrt", "Erf", "Swish", "Mish", "Softplus", "Softsign"})
     list.push_back({op, "", "int8:table", RefuseTable, MakeTable});
-  for (std::string_view op : {"Silu", "SiLU"})
-    list.push_back({op, "infer", "int8:table", RefuseTable, MakeTable});
+  list.push_back({"Silu", "infer", "int8:table", RefuseTable, MakeTable});
   for (std::string_view op : {"Gelu", "QuickGelu"})
     list.push_back({op, "com.microsoft", "int8:table", RefuseTable, MakeTable});
   return list;

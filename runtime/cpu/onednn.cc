@@ -94,8 +94,7 @@ std::optional<PostOp> EltwiseOf(const Node& n) {
                                                                 : Algorithm::eltwise_gelu_erf);
   if (n.Is("Swish") || n.Is("QuickGelu", "com.microsoft"))
     return eltwise(Algorithm::eltwise_swish, n.Attr<float>("alpha"));
-  if (n.Is("SiLU", "infer") || n.Is("Silu", "infer"))
-    return eltwise(Algorithm::eltwise_swish, 1.0f);
+  if (n.Is("Silu", "infer")) return eltwise(Algorithm::eltwise_swish, 1.0f);
   return {};
 }
 

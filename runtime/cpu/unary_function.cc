@@ -31,7 +31,6 @@ constexpr UnaryOp kUnary[] = {
     {"QuickGelu", "com.microsoft", Unary::kSwish, "alpha", nullptr, true},
     {"Swish", "", Unary::kSwish, "alpha", nullptr, true},
     {"Silu", "infer", Unary::kSwish, nullptr, nullptr, true},
-    {"SiLU", "infer", Unary::kSwish, nullptr, nullptr, true},
     {"HardSwish", "", Unary::kHardSwish, nullptr, nullptr, true},
     {"HardSigmoid", "", Unary::kHardSigmoid, "alpha", "beta"},
     {"Elu", "", Unary::kElu, "alpha", nullptr, true},

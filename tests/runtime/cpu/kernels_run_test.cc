@@ -1,0 +1,76 @@
+/// Every operator for which the backend has kernels runs on one of them somewhere: a kernel that
+/// refuses everything passes each comparison with the reference, which runs in its place.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+
+#include "lib/ir/text.h"
+#include "lib/ops/registry.h"
+#include "runtime/cpu/backend.h"
+#include "runtime/cpu/kernels.h"
+
+namespace infer {
+namespace {
+
+/// Where the operator's example is no case for a fast kernel (types, or extents too small).
+const std::map<std::string_view, std::string_view> kOtherExamples = {
+    {"MaxPool", "graph g(x: f32[1,8,8,9]) -> (y) { y = MaxPool(x) {kernel_shape=[2,2]} }"},
+    {"ReduceSum", "graph g(x: f32[2,3,4]) -> (y) { a = const i64[1] {-1} y = ReduceSum(x, a) }"},
+    {"Dropout", "graph g(x: f32[2,3]) -> (y) { a = Abs(x) y = Dropout(a) }"},
+    {"ScatterElements",
+     "graph g(x: f32[2,3], u: f32[1,2], i: i64[1,2]) -> (y) { y = ScatterElements(x, i, u) }"},
+    {"QLinearAdd",
+     "graph g(a: u8[2,3], b: u8[2,3]) -> (y) { xs = const f32[] {0.02} xz = const u8[] {3} "
+     "y = com.microsoft::QLinearAdd(a, xs, xz, b, xs, xz, xs, xz) }"},
+    {"QLinearMul",
+     "graph g(a: u8[2,3], b: u8[2,3]) -> (y) { xs = const f32[] {0.02} xz = const u8[] {3} "
+     "y = com.microsoft::QLinearMul(a, xs, xz, b, xs, xz, xs, xz) }"},
+    {"QLinearGlobalAveragePool",
+     "graph g(x: u8[1,4,5,2]) -> (y) { xs = const f32[] {0.02} xz = const u8[] {3} "
+     "y = com.microsoft::QLinearGlobalAveragePool(x, xs, xz, xs, xz) }"}};
+
+/// Steps of `text` that hold the operator, by kernel.
+std::set<std::string> KernelsOf(std::string_view text, const OpRegistry& ops,
+                                std::string_view name) {
+  auto g = ParseGraph(text, ops);
+  EXPECT_TRUE(g.ok()) << g.status().message() << "\n" << text;
+  if (!g.ok()) return {};
+  auto program = MakeCpuBackend()->Compile(*g, {});
+  EXPECT_TRUE(program.ok()) << program.status().message() << "\n" << text;
+  std::set<std::string> kernels;
+  if (!program.ok()) return kernels;
+  for (const StepInfo& s : (*program)->steps())
+    if (s.op.find(name) != std::string::npos) {
+      std::string why = s.kernel;
+      for (const std::string& r : s.refusals) why += s.kernel == "reference" ? "; " + r : "";
+      kernels.insert(why);
+    }
+  return kernels;
+}
+
+TEST(KernelsRun, ForEveryOperatorThatHasSome) {
+  const OpRegistry ops = AllOps();
+  std::set<std::string> seen;
+  for (const KernelDef& k : CpuKernels()) {
+    const OpDef* def = ops.Find(k.domain, k.op);
+    EXPECT_TRUE(def) << "a kernel for the unknown operator " << k.domain << "::" << k.op;
+    if (!def) continue;
+    if (!seen.insert(std::string(k.domain) + "::" + std::string(k.op)).second) continue;
+    const auto other = kOtherExamples.find(k.op);
+    const std::string_view text = other == kOtherExamples.end() ? def->example : other->second;
+    const auto kernels = KernelsOf(text, ops, k.op);
+    bool fast = kernels.empty();  // taken apart, or folded
+    std::string all;
+    for (const std::string& name : kernels) {
+      fast |= !name.starts_with("reference");
+      all += name + "\n";
+    }
+    EXPECT_TRUE(fast) << k.domain << "::" << k.op << " runs on the reference kernel: " << all
+                      << text;
+  }
+  EXPECT_GT(seen.size(), 80u);
+}
+
+}  // namespace
+}  // namespace infer
