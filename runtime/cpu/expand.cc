@@ -11,8 +11,23 @@
 namespace infer {
 namespace {
 
+bool HasKnownExtent(const Value* v, int axis) {
+  return !v || (v->type().is_tensor() && v->shape().has_rank() && v->shape().rank() > axis &&
+                v->shape()[axis].is_static());
+}
+
+/// The operator refuses what its parts take: a label that is no class (an index of GatherElements
+/// below 0 counts from the end), a window of negative size, a state of another length than the
+/// kernel's. Whole where inference cannot have seen it.
+bool ChecksMoreThanParts(const Node& n) {
+  if (n.Is("HannWindow") || n.Is("HammingWindow") || n.Is("BlackmanWindow"))
+    return !n.input(0)->constant();
+  if (n.Is("CausalConvWithState")) return !HasKnownExtent(n.input(3), 2);
+  return n.Is("NegativeLogLikelihoodLoss") || n.Is("SoftmaxCrossEntropyLoss");
+}
+
 bool IsMadeOfOthers(const Node& n) {
-  if (n.def().body.empty() && !n.def().decompose) return false;
+  if ((n.def().body.empty() && !n.def().decompose) || ChecksMoreThanParts(n)) return false;
   return std::all_of(n.inputs().begin(), n.inputs().end(), [](const Value* v) {
     return !v ||
            (v->type().is_tensor() && v->dtype() != DType::kF64 && v->dtype() != DType::kUndefined);
