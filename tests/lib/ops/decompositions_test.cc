@@ -429,8 +429,6 @@ TEST(Decompositions, SayWhatTheyDoNotKnow) {
         std::pair("q: f32[2,2,3,?], k: f32[2,2,5,?]) -> (y) { y = Attention(q, k, k)",
                   "the size of a head"),
         std::pair("q: f32[*], k: f32[2,2,5,8]) -> (y) { y = Attention(q, k, k)", "rank of 'Q'"),
-        std::pair("q: f32[2,2,3,8], m: f32[]) -> (y) { y = Attention(q, q, q, m)",
-                  "attn_mask has rank 0"),
         std::pair("q: f32[1,2,4], k: f32[1,3,4]) -> (y) { y = com.microsoft::MultiHeadAttention("
                   "q, k, k) {num_heads=2, unidirectional=1}",
                   "no more than queries"),
@@ -442,6 +440,10 @@ TEST(Decompositions, SayWhatTheyDoNotKnow) {
     EXPECT_EQ(other.status().code(), Code::kUnsupported);
     EXPECT_THAT(other.status().message(), ::testing::HasSubstr(why));
   }
+  // No attention at all, as for the reference kernel.
+  g = ParseGraph("graph g(q: f32[2,2,3,8], m: f32[]) -> (y) { y = Attention(q, q, q, m) }",
+                 TestOps());
+  EXPECT_THAT(g.status().message(), ::testing::HasSubstr("attn_mask [] does not broadcast"));
 }
 
 }  // namespace
