@@ -200,6 +200,12 @@ Result<NodeSpec> LowerGemm(NodeSpec node, int opset, LiftContext&) {
 
 }  // namespace
 
+/// Pre: not a scalar.
+static Dims AsMatrices(Dims dims, bool is_row) {
+  if (dims.size() == 1) dims.insert(is_row ? dims.begin() : dims.end(), 1);
+  return dims;
+}
+
 Result<Shape> MatMulShape(const Shape& a, const Shape& b) {
   if ((a.has_rank() && a.rank() == 0) || (b.has_rank() && b.rank() == 0))
     return InvalidModel("a scalar cannot be multiplied as a matrix");
@@ -220,9 +226,7 @@ Result<Shape> MatMulShape(const Shape& a, const Shape& b) {
 
 Result<MatMulGeometry> ReadMatMulGeometry(const Dims& a, const Dims& b) {
   INFER_ASSIGN(const Shape out, MatMulShape(Shape(a), Shape(b)));
-  Dims wide_a = a, wide_b = b;
-  if (a.size() == 1) wide_a.insert(wide_a.begin(), 1);
-  if (b.size() == 1) wide_b.push_back(1);
+  const Dims wide_a = AsMatrices(a, true), wide_b = AsMatrices(b, false);
   MatMulGeometry g;
   g.output = out.static_dims();
   g.m = wide_a[wide_a.size() - 2];
@@ -253,8 +257,14 @@ void MatMulReference(
 
 int64_t MatMulFlops(const OpCall& call, size_t a, size_t b) {
   if (!call.in(a).is_static() || !call.in(b).is_static()) return 0;
-  const auto g = ReadMatMulGeometry(call.shape(a).static_dims(), call.shape(b).static_dims());
-  return g.ok() ? 2 * g->m * g->n * g->k * g->num_batches() : 0;
+  // Extents are what the model declares: nothing of their size is made, and no product wraps.
+  const auto out = MatMulShape(call.shape(a), call.shape(b));
+  if (!out.ok()) return 0;
+  Dims factors = out->static_dims();
+  factors.push_back(call.shape(a)[-1].value());
+  factors.push_back(2);
+  constexpr int64_t kMost = int64_t{1} << 56;
+  return CheckedNumElements(factors).value_or(kMost);
 }
 
 std::span<const OpDef> MatMulOps() {

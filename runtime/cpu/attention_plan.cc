@@ -72,6 +72,7 @@ class Planner {
     INFER_ASSIGN(Dims leads, Broadcast(LeadsOf(qd), LeadsOf(kd)));
     INFER_ASSIGN(leads, Broadcast(leads, LeadsOf(vd)));
     leads_ = leads;
+    INFER_TRY(CheckLeads());
     a.leads = NumElements(leads);
     a.scale = g_.scale;
     INFER_ASSIGN(a.q, RowsOf(g_.q, q, g_.q_steps, false));
@@ -130,6 +131,7 @@ class Planner {
     a.depth = qd[3];
     a.values = vd[3];
     leads_ = {qd[0], qd[1]};
+    INFER_TRY(CheckLeads());
     a.leads = NumElements(leads_);
     int64_t past = 0;
     INFER_ASSIGN(a.q, RowsOf(g_.q, q, g_.q_steps, false));
@@ -322,6 +324,13 @@ class Planner {
     h.steps = steps;
     INFER_TRY(SetStrides(view, transposed, h));
     return h;
+  }
+
+  /// Each has an entry in several tables; extents may be no more than declared.
+  Status CheckLeads() const {
+    constexpr int64_t kMostLeads = int64_t{1} << 26;
+    const auto n = CheckedNumElements(leads_);
+    return n && *n <= kMostLeads ? Status() : Unsupported("too many samples and heads");
   }
 
   Status SetStrides(const StridedView& view, bool transposed, HeadRows& h) const {

@@ -52,7 +52,22 @@ Layout LayoutOf(const memory::desc& md) {
   return {std::string(reinterpret_cast<const char*>(&md.data), sizeof md.data), bytes};
 }
 
+Status CheckCounts(const Dims& counts) {
+  for (const int64_t n : counts)
+    if (n < -kMostCounted || n > kMostCounted)
+      return Unsupported(Cat("oneDNN counts in 32 bits, which ", n, " is too large for"));
+  return {};
+}
+
+Status CheckProduct(const Dims& dims, size_t first) {
+  const Dims part(dims.begin() + static_cast<int64_t>(std::min(first, dims.size())), dims.end());
+  const auto n = CheckedNumElements(part);
+  if (n && *n <= kMostCounted) return {};
+  return Unsupported(Cat("oneDNN counts in 32 bits, which ", ToString(part), " are too many for"));
+}
+
 Result<memory::desc> DescOf(const Spec& s) {
+  INFER_TRY(CheckCounts(s.dims));
   INFER_ASSIGN(const memory::data_type type, TypeOf(s.dtype));
   if (s.any) return memory::desc(s.dims, type, memory::format_tag::any);
   if (!s.strides.empty()) return memory::desc(s.dims, type, s.strides);

@@ -83,6 +83,13 @@ Prepared ReorderOf(const dnnl::reorder::primitive_desc& pd, const memory::desc& 
   return p;
 }
 
+/// The numbers of a convolution or pool that oneDNN keeps in `int`.
+Status CheckWindow(const Dims& src, const Dims& dst, std::initializer_list<const Dims*> counts) {
+  for (const Dims* d : counts) INFER_TRY(CheckCounts(*d));
+  INFER_TRY(CheckProduct(src, 2));  // pixels
+  return CheckProduct(dst, 2);
+}
+
 /// What convolutions and matrix products have in common.
 struct ProductDescs {
   memory::desc src, weights, dst, bias;  // no bias: zero
@@ -113,6 +120,9 @@ Result<Made> FinishProduct(const D& pd, const ProductDescs& d, const Attributes&
 
 Result<Made> MakeConv(const ConvSpec& s, const Attributes& a) {
   return Guarded([&]() -> Result<Made> {
+    INFER_TRY(CheckWindow(s.src.dims, s.dst.dims,
+                          {&s.strides, &s.dilations, &s.pads_begin, &s.pads_end}));
+    INFER_TRY(CheckProduct(s.weights.dims, 0));
     INFER_ASSIGN(const ProductDescs d, DescsOf(s, a));
     Dims dilations = s.dilations;
     for (int64_t& v : dilations) --v;  // oneDNN counts the gaps
@@ -136,6 +146,9 @@ Result<Made> MakeConv(const ConvSpec& s, const Attributes& a) {
 
 Result<Made> MakeMatMul(const MatMulSpec& s, const Attributes& a) {
   return Guarded([&]() -> Result<Made> {
+    // Matrices of a batch are counted in `int`, too.
+    const Dims& y = s.dst.dims;
+    INFER_TRY(CheckProduct(Dims(y.begin(), y.end() - std::min<int64_t>(2, std::ssize(y))), 0));
     INFER_ASSIGN(const ProductDescs d, DescsOf(s, a));
     using P = dnnl::matmul;
     const P::desc desc = d.bias.is_zero() ? P::desc(d.src, d.weights, d.dst)
@@ -146,6 +159,9 @@ Result<Made> MakeMatMul(const MatMulSpec& s, const Attributes& a) {
 
 Result<Made> MakePool(const PoolSpec& s) {
   return Guarded([&]() -> Result<Made> {
+    INFER_TRY(
+        CheckWindow(s.src.dims, s.dst.dims, {&s.kernel, &s.strides, &s.pads_begin, &s.pads_end}));
+    INFER_TRY(CheckProduct(s.kernel, 0));
     INFER_ASSIGN(const memory::desc src, DescOf(s.src));
     INFER_ASSIGN(const memory::desc dst, DescOf(s.dst));
     INFER_ASSIGN(const dnnl::primitive_attr attr, AttrOf({}));

@@ -1,5 +1,7 @@
 #include "runtime/plan_ir/shape_plan.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <map>
 
@@ -21,6 +23,7 @@ class Builder {
                                                  bool group_late) {
     INFER_TRY(Specialize(plan_, input_dims, *out_));
     CountReaders();
+    INFER_TRY(CheckSizes());
     AddSources();
     for (size_t o = 0; hooks_.channel_block && o < plan_.outputs.size(); ++o)
       if (plan_.is_watched(o)) watched_.emplace(plan_.outputs[o], o);
@@ -71,6 +74,20 @@ class Builder {
         places_[static_cast<size_t>(id)].readers++;
       }
     }
+  }
+
+  /// Declared extents may be any: what no run on this machine can hold is refused before kernels
+  /// make tables of it.
+  Status CheckSizes() const {
+    const int64_t most = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
+    for (size_t i = 0; i < places_.size(); ++i) {
+      const int id = static_cast<int>(i);
+      if (places_[i].readers == 0 || KnownOrConstant(id) || BytesOf(id) <= most) continue;
+      return ResourceExhausted(
+          Cat("value '", plan_.values[i]->name(), "': ", ToString(out_->types[i]), " takes ",
+              HumanBytes(BytesOf(id)), ", more than the memory of this machine"));
+    }
+    return {};
   }
 
   Status AddLate() {
