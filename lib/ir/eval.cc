@@ -1,9 +1,11 @@
 #include "lib/ir/eval.h"
 
-#include <unordered_map>
+#include <algorithm>
+#include <utility>
 
 #include "lib/ir/body.h"
 #include "lib/ir/control_flow.h"
+#include "lib/ir/editor.h"
 #include "lib/ir/inference.h"
 #include "lib/support/strings.h"
 
@@ -22,27 +24,43 @@ ValueType TypeOf(const Datum& d, const ValueType& declared) {
   return ValueType::Optional(d.optional().value ? TypeOf(*d.optional().value, {}) : ValueType());
 }
 
-}  // namespace
+bool Fits(const Datum& d, const ValueType& type);
 
-Status CheckDatum(const Datum& d, const ValueType& type, std::string_view name) {
-  if (type == ValueType()) return {};
-  const std::string where = Cat("input '", name, "'");
-  if (!d.is_tensor() || !type.is_tensor()) {
-    const bool fits = (d.is_sequence() && type.kind() == ValueType::Kind::kSequence) ||
-                      (d.is_map() && type.kind() == ValueType::Kind::kMap) ||
-                      type.kind() == ValueType::Kind::kOptional;
-    if (!fits) return InvalidArgument(Cat(where, ": wants ", ToString(type)));
-    return {};
-  }
-  const Tensor& t = d.tensor();
-  if (!t.defined()) return InvalidArgument(Cat(where, ": no value given"));
-  const TensorType& want = type.tensor();
-  const bool dtype_fits = want.dtype == DType::kUndefined || want.dtype == t.dtype();
-  if (!dtype_fits || !Meet(Shape(t.dims()), want.shape).ok())
-    return InvalidArgument(Cat(where, ": is ", ToString(t.type()), ", wants ", ToString(want)));
-  return {};
+bool FitsTensor(const Tensor& t, const TensorType& type) {
+  return t.defined() && (type.dtype == DType::kUndefined || type.dtype == t.dtype()) &&
+         Meet(Shape(t.dims()), type.shape).ok();
 }
 
+/// Keys and as many values; one of a single element may have any rank.
+bool FitsMap(const MapDatum& map, const ValueType& type) {
+  if (type.key() != DType::kUndefined && map.keys.dtype() != type.key()) return false;
+  if (!map.values || !map.values->is_sequence()) return false;
+  const std::vector<Datum>& values = map.values->sequence();
+  if (static_cast<int64_t>(values.size()) != map.keys.num_elements()) return false;
+  const ValueType& e = type.element();
+  const ValueType any_shape = e.is_tensor() ? ValueType(TensorType{e.tensor().dtype, Shape()}) : e;
+  return std::all_of(values.begin(), values.end(),
+                     [&](const Datum& v) { return Fits(v, any_shape); });
+}
+
+/// Whether `d` is of the type in all that it holds. What an optional holds may stand for it.
+bool Fits(const Datum& d, const ValueType& type) {
+  if (type == ValueType()) return !d.is_tensor() || d.tensor().defined();
+  switch (type.kind()) {
+    case ValueType::Kind::kTensor: return d.is_tensor() && FitsTensor(d.tensor(), type.tensor());
+    case ValueType::Kind::kSequence:
+      return d.is_sequence() &&
+             std::all_of(d.sequence().begin(), d.sequence().end(),
+                         [&](const Datum& e) { return Fits(e, type.element()); });
+    case ValueType::Kind::kOptional:
+      if (!d.is_optional()) return Fits(d, type.element());
+      return !d.optional().value || Fits(*d.optional().value, type.element());
+    case ValueType::Kind::kMap: return d.is_map() && FitsMap(d.map(), type);
+  }
+  return false;
+}
+
+/// Checks what a run made against what the model says of the value; InvalidModel names the value.
 Status CheckResult(const Datum& d, const Value& value) {
   const ValueType& want = value.type();
   if (!d.is_tensor() || !want.is_tensor()) {
@@ -55,6 +73,41 @@ Status CheckResult(const Datum& d, const Value& value) {
   }
   return InvalidModel(Cat("value '", value.name(), "': the model says ", ToString(want),
                           ", running it gives ", ToString(TypeOf(d, {}))));
+}
+
+}  // namespace
+
+Status CheckDatum(const Datum& d, const ValueType& type, std::string_view name) {
+  if (type == ValueType() || Fits(d, type)) return {};
+  const std::string where = Cat("input '", name, "'");
+  if (!d.is_tensor()) return InvalidArgument(Cat(where, ": wants ", ToString(type)));
+  if (!d.tensor().defined()) return InvalidArgument(Cat(where, ": no value given"));
+  return InvalidArgument(
+      Cat(where, ": is ", ToString(d.tensor().type()), ", wants ", ToString(type)));
+}
+
+Status ResultCheck::operator()(const Datum& d, const Value& value) {
+  Status s = CheckResult(d, value);
+  if (s.ok() || !d.is_tensor() || !value.type().is_tensor()) return s;
+  if (!std::exchange(inferred_, true)) Infer();
+  const auto it = types_.find(&value);
+  const bool fits = it != types_.end() && it->second.is_tensor() &&
+                    it->second.tensor().is_static() && it->second.tensor() == d.tensor().type();
+  return fits ? Status() : s;
+}
+
+/// Where inference fails, the model's word is all there is.
+void ResultCheck::Infer() {
+  if (inputs_.size() != g_->inputs().size()) return;
+  Graph g = g_->Clone();
+  GraphEditor editor(g);
+  for (size_t i = 0; i < inputs_.size(); ++i)
+    if (inputs_[i].is_tensor() && inputs_[i].tensor().defined() &&
+        g.inputs()[i]->type().is_tensor())
+      editor.SetType(g.inputs()[i], inputs_[i].tensor().type());
+  if (!InferTypes(g).ok()) return;
+  auto own = g_->values().begin();  // a clone's values stand in the same order
+  for (const auto& v : g.values()) types_.emplace((own++)->get(), v->type());
 }
 
 Result<std::vector<Datum>> EvaluateNode(const Node& node, std::span<const Datum* const> inputs,
@@ -98,6 +151,7 @@ Result<std::vector<Datum>> Evaluate(const Graph& g, std::span<const Datum> input
     size_t reads_left = 0;
   };
   std::unordered_map<const Value*, Slot> live;
+  ResultCheck check(g, inputs);
   auto define = [&](const Value* v, Datum d) {
     if (options.tap) options.tap(*v, d);
     const size_t reads = v->uses().size() + (v->is_output() ? 1 : 0);
@@ -122,7 +176,7 @@ Result<std::vector<Datum>> Evaluate(const Graph& g, std::span<const Datum> input
         if (auto it = live.find(v); --it->second.reads_left == 0) live.erase(it);
     for (size_t i = 0; i < n->outputs().size(); ++i)
       if (const Value* v = n->output(i)) {
-        INFER_TRY(CheckResult(results[i], *v));
+        INFER_TRY(check(results[i], *v));
         define(v, std::move(results[i]));
       }
   }

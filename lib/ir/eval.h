@@ -2,6 +2,7 @@
 /// Runs a graph on reference kernels. Slow and obviously right: the oracle of every test, and what
 /// constant folding calls.
 #include <functional>
+#include <unordered_map>
 
 #include "lib/ir/graph.h"
 
@@ -22,7 +23,23 @@ Result<std::vector<Datum>> EvaluateNode(const Node& node, std::span<const Datum*
 /// Checks a datum against a declared type ("input 'x': is f32[2], wants f32[3]").
 Status CheckDatum(const Datum& d, const ValueType& type, std::string_view name);
 
-/// Checks what a run made against what the model says of the value; InvalidModel names the value.
-Status CheckResult(const Datum& d, const Value& value);
+/// Checks what a run makes of the values of a graph.
+class ResultCheck {
+ public:
+  /// Both outlive the check; `inputs` in the graph's order.
+  ResultCheck(const Graph& g, std::span<const Datum> inputs) : g_(&g), inputs_(inputs) {}
+  /// InvalidModel, which names the value, unless `d` is what the model says, or has the extents
+  /// that inference finds for these inputs: what exporters declare of results may hold for one
+  /// batch only.
+  Status operator()(const Datum& d, const Value& value);
+
+ private:
+  void Infer();
+
+  const Graph* g_;
+  std::span<const Datum> inputs_;
+  bool inferred_ = false;
+  std::unordered_map<const Value*, ValueType> types_;  // where the model's did not fit
+};
 
 }  // namespace infer

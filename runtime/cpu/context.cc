@@ -61,7 +61,7 @@ Status CpuContext::RunBound(const RunOptions& options) {
 
 bool CpuContext::Fits(const ShapePlan& plan) const {
   for (size_t i = 0; i < inputs_.size(); ++i)
-    if (inputs_[i].is_tensor() && inputs_[i].tensor().dims() != plan.input_dims[i]) return false;
+    if (IsPlannedInput(i) && inputs_[i].tensor().dims() != plan.input_dims[i]) return false;
   return true;
 }
 
@@ -253,7 +253,8 @@ Status CpuContext::RunReference(const PlannedLaunch& launch, const SubgraphRunne
   for (size_t i = 0; i < step.inputs.size(); ++i)
     if (launch.args[i] >= 0)
       slots_[static_cast<size_t>(step.inputs[i])] = OperandOf(step.inputs[i], launch.args[i]);
-  INFER_TRY(EvaluateStep(plan_, step, slots_, run));
+  ResultCheck check(plan_.graph, inputs_);
+  INFER_TRY(EvaluateStep(plan_, step, slots_, check, run));
   for (size_t i = 0; i < step.outputs.size(); ++i) {
     Datum made = std::move(slots_[static_cast<size_t>(step.outputs[i])]);
     slots_[static_cast<size_t>(step.outputs[i])] = Datum();
@@ -283,13 +284,14 @@ Status CpuContext::RunLateOnReference(const PlannedLaunch& launch, const RunOpti
   for (size_t i = 0; i < plan.late.inputs.size(); ++i)
     slot(plan.late.inputs[i]) = OperandOf(plan.late.inputs[i], launch.args[i]);
   std::vector<int> used;
+  ResultCheck check(plan_.graph, inputs_);
   for (size_t s : plan.late.steps) {
     const PlanStep& step = plan_.steps[s];
     const double begin = options.profile ? NowMs() : 0;
     for (int id : step.inputs)
       if (const Tensor& known = plan.known[static_cast<size_t>(id)]; known.defined())
         slot(id) = known;
-    INFER_TRY(EvaluateStep(plan_, step, slots_));
+    INFER_TRY(EvaluateStep(plan_, step, slots_, check));
     if (options.profile) Profile(s, start, begin, true);
     used.insert(used.end(), step.inputs.begin(), step.inputs.end());
     used.insert(used.end(), step.outputs.begin(), step.outputs.end());

@@ -145,7 +145,8 @@ Status MockContext::RunStep(const PlannedLaunch& launch) {
     if (launch.args[i] >= 0)
       slots_[static_cast<size_t>(step.inputs[i])] = LoadTensor(
           launch.args[i], shape_plan_->types[static_cast<size_t>(step.inputs[i])].tensor());
-  INFER_TRY(EvaluateStep(plan_, step, slots_));
+  ResultCheck check(plan_.graph, inputs_);
+  INFER_TRY(EvaluateStep(plan_, step, slots_, check));
   for (size_t i = 0; i < step.outputs.size(); ++i) {
     const int b = launch.args[step.inputs.size() + i];
     if (b < 0) continue;

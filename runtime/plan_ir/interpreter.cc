@@ -45,6 +45,7 @@ class InterpreterContext final : public PlanContext {
 Status InterpreterContext::RunBound(const RunOptions& options) {
   for (size_t i = 0; i < inputs_.size(); ++i)
     slots_[static_cast<size_t>(plan_.inputs[i])] = inputs_[i];
+  ResultCheck check(plan_.graph, inputs_);
   LaneLease lease(program_->threads());
   const double start = NowMs();
   int64_t alive = 0, peak = 0;
@@ -52,7 +53,7 @@ Status InterpreterContext::RunBound(const RunOptions& options) {
     if (options.stop.stop_requested()) return Cancelled("the run was stopped");
     const PlanStep& step = plan_.steps[s];
     const double begin = options.profile ? NowMs() : 0;
-    INFER_TRY(EvaluateStep(plan_, step, slots_));
+    INFER_TRY(EvaluateStep(plan_, step, slots_, check));
     if (options.profile) Profile(s, start, begin, true);
     for (int id : step.outputs) alive += BytesOf(slots_[static_cast<size_t>(id)]);
     peak = std::max(peak, alive);
@@ -78,7 +79,7 @@ Result<std::unique_ptr<RunContext>> InterpreterProgram::NewContext() const {
 }  // namespace
 
 Status EvaluateStep(const Plan& plan, const PlanStep& step, std::vector<Datum>& slots,
-                    const SubgraphRunner& run) {
+                    ResultCheck& check, const SubgraphRunner& run) {
   std::vector<const Datum*> operands;
   for (const Node* n : step.nodes) {
     operands.clear();
@@ -89,7 +90,7 @@ Status EvaluateStep(const Plan& plan, const PlanStep& step, std::vector<Datum>& 
     if (!results.ok()) return results.status();
     for (size_t i = 0; i < n->outputs().size() && i < results->size(); ++i)
       if (const Value* v = n->outputs()[i]) {
-        INFER_TRY(CheckResult((*results)[i], *v));
+        INFER_TRY(check((*results)[i], *v));
         slots[static_cast<size_t>(plan.id(v))] = std::move((*results)[i]);
       }
   }

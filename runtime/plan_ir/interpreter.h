@@ -10,9 +10,9 @@ Result<std::shared_ptr<const Program>> CompileInterpreter(const Graph& graph,
                                                           const CompileOptions& options);
 
 /// Evaluates the nodes of one step. `slots` holds a Datum per value id (constants too); outputs
-/// that are read outside the step are stored there, inner ones are dropped. Subgraphs run by `run`,
-/// where it is given.
+/// that are read outside the step are stored there, inner ones are dropped. `check` is of the
+/// plan's graph and the inputs of this run. Subgraphs run by `run`, where it is given.
 Status EvaluateStep(const Plan& plan, const PlanStep& step, std::vector<Datum>& slots,
-                    const SubgraphRunner& run = {});
+                    ResultCheck& check, const SubgraphRunner& run = {});
 
 }  // namespace infer

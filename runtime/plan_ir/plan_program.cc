@@ -123,8 +123,13 @@ double PlanContext::Profile(size_t step, double run_start, double begin, bool on
 
 std::vector<Dims> PlanContext::InputDims() const {
   std::vector<Dims> dims;
-  for (const Datum& d : inputs_) dims.push_back(d.is_tensor() ? d.tensor().dims() : Dims());
+  for (size_t i = 0; i < inputs_.size(); ++i)
+    dims.push_back(IsPlannedInput(i) ? inputs_[i].tensor().dims() : Dims());
   return dims;
+}
+
+bool PlanContext::IsPlannedInput(size_t i) const {
+  return inputs_[i].is_tensor() && plan_.graph.inputs()[i]->type().is_tensor();
 }
 
 void PlanContext::Show(const RawValue& value, const RunOptions& options) {

@@ -47,8 +47,11 @@ class PlanContext : public RunContext {
   double Profile(size_t step, double run_start, double begin, bool on_reference,
                  bool is_copy = false);
 
-  /// Extents of the bound inputs; empty for one that is no tensor.
+  /// Extents of the bound inputs; empty for one that is no tensor by its type, whatever it holds.
   std::vector<Dims> InputDims() const;
+  /// Whether the extents of input i are part of a shape plan: an optional may hold a tensor, but no
+  /// plan knows of it.
+  bool IsPlannedInput(size_t i) const;
   /// Output i is `made`, copied to the buffer that is bound to it, if one is. One that is watched
   /// is shown when the run is over.
   Status Deliver(size_t i, const Datum& made);

@@ -48,6 +48,29 @@ TEST(Contract, ChangingShapesInOneContext) {
   }
 }
 
+/// Converters of tree models declare labels for one sample, whatever the input may be.
+TEST(Contract, ResultsDeclaredForOneBatchHaveTheirOwnExtents) {
+  auto g = ParseGraph(R"(graph g(x: f32[N,3]) -> (label: i64[1], name: str[1], p: f32[1,3]) {
+    label = ArgMax(x) {axis=1, keepdims=0}
+    name = ai.onnx.ml::LabelEncoder(label) {keys_int64s=[0, 1, 2], values_strings=["a", "b", "c"]}
+    p = Softmax(x)
+  })",
+                      SuiteOps());
+  ASSERT_TRUE(g.ok()) << g.status().message();
+  auto context = *Compiled(*g)->NewContext();
+  for (int64_t n : {1, 5, 1, 2}) {
+    Random random(static_cast<uint64_t>(n));
+    const Datum x = RandomInput(DType::kF32, {n, 3}, random);
+    ASSERT_TRUE(context->BindInput(0, x).ok());
+    const Status s = context->Run();
+    ASSERT_TRUE(s.ok()) << s.message();
+    auto want = Evaluate(*g, std::vector<Datum>{x});
+    ASSERT_TRUE(want.ok()) << want.status().message();
+    EXPECT_EQ((*want)[1].tensor().dims(), Dims{n});
+    for (size_t i = 0; i < 3; ++i) ExpectClose(context->output(i), (*want)[i], 1e-5, Cat(n));
+  }
+}
+
 TEST(Contract, AGraphThatIsGivenAwayRunsAlike) {
   // Large enough that a backend lets them go once they are packed; w is read as it is, too.
   auto g = ParseGraph(R"(graph g(x: f32[20,96]) -> (y: f32[20,96], z: f32[96,96]) {

@@ -75,6 +75,7 @@ class KernelBench::Walk {
       if (const Tensor* c = plan().constant(plan().values[i])) slots_[i] = *c;
   }
   void Bind(const std::vector<Datum>& inputs) {
+    inputs_ = inputs;
     for (size_t i = 0; i < inputs.size(); ++i) slot(plan().inputs[i]) = inputs[i];
   }
 
@@ -88,7 +89,8 @@ class KernelBench::Walk {
     for (size_t n = 0; n < step.borrowed; ++n)
       for (const Value* v : step.nodes[n]->outputs())
         if (v) borrowed.emplace_back(plan().id(v), slot(plan().id(v)));
-    INFER_TRY(EvaluateStep(plan(), step, slots_));
+    ResultCheck check(plan().graph, inputs_);
+    INFER_TRY(EvaluateStep(plan(), step, slots_, check));
     for (auto& [id, datum] : borrowed) slot(id) = std::move(datum);
     return {};
   }
@@ -118,6 +120,7 @@ class KernelBench::Walk {
   std::string name_;
   IsolatedSteps steps_;
   std::vector<Datum> slots_;  // by value id
+  std::vector<Datum> inputs_;
 };
 
 int64_t KernelCase::all_uses() const {
