@@ -211,10 +211,25 @@ class Builder : public LiftContext {
     editor_.SetType(v, TensorType{v->dtype(), FillUnknown(v->shape(), t.tensor().shape)});
   }
 
+  /// Attributes that no form of the operator has; what older forms had, lifting took.
+  void DropUnknown(const OpDef& def, AttrMap& attrs) {
+    if (!ctx_.options.lenient) return;
+    for (auto it = attrs.begin(); it != attrs.end();) {
+      if (def.FindAttr(it->first)) {
+        ++it;
+        continue;
+      }
+      ctx_.warnings.push_back(Cat(where_, onnx_io::Describe(*node_), ": ", def.name,
+                                  " has no attribute '", it->first, "'; it is left out"));
+      it = attrs.erase(it);
+    }
+  }
+
   Status AddFinal(NodeSpec spec) {
     const OpDef* def = ctx_.ops.Find(spec.domain, spec.op);
     if (!def || def->retired())
       return Internal(Cat("a lifted form uses operator '", spec.op, "', which does not exist"));
+    DropUnknown(*def, spec.attrs);
     std::vector<Value*> inputs;
     INFER_TRY(Operands(spec.inputs, inputs));
     NodeOptions options;
@@ -298,6 +313,7 @@ class Builder : public LiftContext {
       if (!spec.inputs[0].empty()) spec.inputs.push_back(spec.inputs[0]);
       spec.inputs.erase(spec.inputs.begin());
     }
+    DropUnknown(def, spec.attrs);
     std::vector<Value*> inputs;
     INFER_TRY(Operands(spec.inputs, inputs));
     std::vector<Value*> captured;

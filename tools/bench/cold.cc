@@ -37,6 +37,7 @@ Json RequestOf(const SessionOptions& o) {
           {"set", o.model.set},
           {"shape", o.model.shape},
           {"external_root", o.model.external_root},
+          {"lenient", o.model.lenient},
           {"device", o.device.device},
           {"threads", o.device.threads},
           {"level", o.device.level},
@@ -54,6 +55,7 @@ SessionOptions OptionsOf(const Json& j) {
   o.model.set = j.at("set");
   o.model.shape = j.at("shape");
   o.model.external_root = j.at("external_root");
+  o.model.lenient = j.at("lenient");
   o.device.device = j.at("device");
   o.device.threads = j.at("threads");
   o.device.level = j.at("level");

@@ -47,6 +47,8 @@ void ModelOptions::Declare(Options& options) {
   options.Values("--shape", &shape, "Give an input a shape: input=1x3x224x224, or scalar");
   options.Value("--external-root", &external_root,
                 "Further folder in which the model's external data may lie", PathUse::kRead);
+  options.Flag("--lenient", &lenient,
+               "Leave out attributes that an operator does not have, with a warning");
 }
 
 void ModelOptions::DeclareForWriter(Options& options) {
@@ -119,6 +121,7 @@ Graph WithFoundExtents(const Graph& g, OpenExtents* extents) {
 Result<Model> LoadModel(Context& context, const std::string& path, const ModelOptions& options) {
   ImportOptions import;
   import.external_root = options.external_root;
+  import.lenient = options.lenient;
   INFER_ASSIGN(Model model, ImportModel(path, context.ops(), import));
   INFER_TRY(CheckInputs(context.paths(), model.info.source_files));
   constexpr size_t kShown = 5;

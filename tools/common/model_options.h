@@ -17,6 +17,7 @@ struct ModelOptions {
   std::vector<std::string> shape;  ///< --shape input=1x3x224x224
   std::string external_root;
   bool freeze = true;  ///< whether LoadModel applies --set and --shape
+  bool lenient = false;
   void Declare(Options& options);
   /// For commands that write the model: --set and --shape say what it is checked and measured with,
   /// and stand in the file only where --freeze asks for it.

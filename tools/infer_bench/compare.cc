@@ -85,6 +85,7 @@ class BenchCompareCommand : public Command {
     live_.seed = inputs_.seed;
     live_.stop = context.stop();
     live_.external_root = model_.external_root;
+    live_.lenient = model_.lenient;
     const Json series = Series(prepared, host);
     const auto floor = LearnFloor(history.entries, series, "live");
     decision_.min_effect = std::max(telling_.min_effect, floor ? floor->share : 0);

@@ -248,6 +248,7 @@ class PeersCommand : public Command {
                          {"rewrites", std::find(kLevelNames.begin(), kLevelNames.end(), rewrites_) -
                                           kLevelNames.begin()}};
         options.external_root = model_.external_root;
+        options.lenient = model_.lenient;
         options.folder = folder + "/contest";
         auto outcome = RunModel(context, *prepared, path, engines, threads, options);
         if (!outcome.ok() && outcome.status().code() == Code::kCancelled) {

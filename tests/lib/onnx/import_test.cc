@@ -56,6 +56,33 @@ TEST(Import, LiftsTheBatchedScanOfOpset8) {
   EXPECT_EQ((*out)[1].tensor().ToFloats(), std::vector<float>({1, 3, 6, 14, 0, 0}));
 }
 
+/// x -> `op` -> y with an attribute that no operator has.
+onnx::ModelProto Misspelt(const std::string& op, int64_t opset) {
+  onnx::ModelProto m = EmptyModel(opset);
+  auto& n = AddNode(*m.mutable_graph(), op, {"x"}, {"y"}, "n");
+  for (const char* name : {"alhpa", "axis"}) {
+    auto& a = *n.add_attribute();
+    a.set_name(name);
+    a.set_type(onnx::AttributeProto::INT);
+    a.set_i(0);
+  }
+  return m;
+}
+
+TEST(Import, LeavesOutUnknownAttributesWhereAsked) {
+  for (const auto& [op, opset] : {std::pair("Softmax", 17), {"Softmax", 11}, {"Softmax", 1}}) {
+    const onnx::ModelProto m = Misspelt(op, opset);
+    EXPECT_THAT(Refusal(m), HasSubstr("no attribute 'alhpa'")) << opset;
+    ImportOptions options;
+    options.lenient = true;
+    const auto got = Import(m, options);
+    ASSERT_TRUE(got.ok()) << got.status().message();
+    EXPECT_TRUE(Verify(got->graph).ok());
+    ASSERT_EQ(got->info.warnings.size(), 1u);
+    EXPECT_THAT(got->info.warnings[0], HasSubstr("no attribute 'alhpa'"));
+  }
+}
+
 TEST(Import, SortsNodesTopologically) {
   onnx::ModelProto m = EmptyModel();
   AddNode(*m.mutable_graph(), "Identity", {"b"}, {"y"}, "last");

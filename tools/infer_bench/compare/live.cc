@@ -31,7 +31,7 @@ constexpr double kTimedShare = 0.5;  // of the time until a start's first block,
 constexpr double kConfirmingBudgets = 2;
 
 Result<Json> LoadRequest(const CompareSide& side, const peers::PreparedModel& prepared,
-                         const std::string& folder, const std::string& external_root) {
+                         const std::string& folder, const LiveOptions& options) {
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) return IoError(Cat(folder, ": ", error.message()));
@@ -50,7 +50,8 @@ Result<Json> LoadRequest(const CompareSide& side, const peers::PreparedModel& pr
               {"inputs", std::move(inputs)},
               {"outputs", Json::array()},
               {"symbols", prepared.symbols},
-              {"external_root", external_root},
+              {"external_root", options.external_root},
+              {"lenient", options.lenient},
               {"infer",
                {{"device", side.device.device},
                 {"level", side.device.level},
@@ -187,8 +188,8 @@ Result<LiveComparison> CompareLive(const CompareSide (&sides)[2],
   for (size_t k : {0, 1}) {
     INFER_ASSIGN(auto engine, EngineOf(sides[k], kSideName[k]));
     engines.push_back(std::move(engine));
-    INFER_ASSIGN(auto load, LoadRequest(sides[k], inputs[k], Cat(folder, "/", kSideName[k]),
-                                        options.external_root));
+    INFER_ASSIGN(auto load,
+                 LoadRequest(sides[k], inputs[k], Cat(folder, "/", kSideName[k]), options));
     loads.push_back(std::move(load));
   }
   LiveRun run(std::move(engines), std::move(loads), folder, options);

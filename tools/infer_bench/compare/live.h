@@ -41,6 +41,7 @@ struct LiveOptions {
   uint64_t seed = 0;
   std::stop_token stop = {};
   std::string external_root;
+  bool lenient = false;
 };
 
 struct LiveComparison {

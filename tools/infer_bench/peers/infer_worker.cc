@@ -95,6 +95,7 @@ class InferEngine {
     Context context(ops_, "infer-bench", {}, {}, {});
     ModelOptions options;
     options.external_root = request.value("external_root", "");
+    options.lenient = request.value("lenient", false);
     INFER_ASSIGN(Model model, LoadModel(context, request.at("model"), options));
     INFER_TRY(SpecializeInputs(model.graph, shapes));
     if (rewrites > 0) INFER_TRY(Optimize(model.graph, {.level = rewrites}).status());

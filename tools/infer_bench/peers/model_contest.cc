@@ -68,6 +68,7 @@ Result<Json> LoadRequest(const PreparedModel& m, const std::string& path, int th
               {"outputs", std::move(outputs)},
               {"symbols", m.symbols},
               {"external_root", options.external_root},
+              {"lenient", options.lenient},
               {"infer", options.infer}};
 }
 
@@ -161,7 +162,9 @@ void Judge(const ModelOutcome& outcome, const ContestOptions& options, size_t pe
 
 Result<PreparedModel> Prepare(Context& context, const std::string& path, const ModelOptions& model,
                               const InputOptions& options, const DataFlags& data) {
-  INFER_ASSIGN(Model loaded, LoadModel(context, path, {.external_root = model.external_root}));
+  INFER_ASSIGN(
+      Model loaded,
+      LoadModel(context, path, {.external_root = model.external_root, .lenient = model.lenient}));
   PreparedModel m{.model = std::move(loaded)};
   Graph& g = m.model.graph;
   const std::vector<OpenDim> symbols = SymbolsOf(g);

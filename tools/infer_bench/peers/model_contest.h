@@ -47,6 +47,7 @@ struct ModelContestOptions {
   AgreementRule rule;  ///< for f32; the model decides (RuleFor)
   Json infer;          ///< device, level and rewrites of our own engine
   std::string external_root;
+  bool lenient = false;
   std::string folder;  ///< for files of this contest; made here
 };
 
