@@ -1,5 +1,6 @@
 #include "lib/ir/body.h"
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 
@@ -51,7 +52,10 @@ Result<std::shared_ptr<const Graph>> BodyOf(const OpDef& def, const AttrMap& att
   return cache[key] = std::make_shared<const Graph>(*std::move(parsed));
 }
 
-Status InferBody(OpCall& call, const OpRegistry& ops) {
+namespace {
+
+/// The body of a call with types, from those of the operands on.
+Result<Graph> TypedBody(const OpCall& call, const OpRegistry& ops) {
   INFER_ASSIGN(auto body, BodyOf(call.def(), call.attrs(), ops));
   Graph g = body->Clone();
   GraphEditor editor(g);
@@ -62,11 +66,34 @@ Status InferBody(OpCall& call, const OpRegistry& ops) {
     if (const Tensor* t = call.constant(i)) editor.SetKnown(g.inputs()[i], *t);
   }
   INFER_TRY(InferTypes(g).In(call.def().name));
+  return g;
+}
+
+}  // namespace
+
+Status InferBody(OpCall& call, const OpRegistry& ops) {
+  INFER_ASSIGN(const Graph g, TypedBody(call, ops));
   for (size_t i = 0; i < g.outputs().size(); ++i) {
     call.SetOut(i, g.outputs()[i]->type());
     if (g.outputs()[i]->elements()) call.SetElements(i, *g.outputs()[i]->elements());
   }
   return {};
+}
+
+Cost CostOfNode(const Node& node, const OpRegistry& ops) {
+  const OpCall call = CallOf(node);
+  Cost cost = CostOf(call);
+  if (node.def().cost || node.def().body.empty()) return cost;
+  const auto body = TypedBody(call, ops);
+  if (!body.ok()) return cost;
+  const auto is_static = [](const Value* v) {
+    return !v || (v->type().is_tensor() && v->tensor_type().is_static());
+  };
+  for (const auto& n : body->nodes())
+    if (std::all_of(n->inputs().begin(), n->inputs().end(), is_static) &&
+        std::all_of(n->outputs().begin(), n->outputs().end(), is_static))
+      cost.flops += CostOfNode(*n, ops).flops;
+  return cost;
 }
 
 Result<Graph> DecompositionOf(const OpCall& call, const OpRegistry& ops) {

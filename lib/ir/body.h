@@ -10,6 +10,9 @@ Result<std::shared_ptr<const Graph>> BodyOf(const OpDef& def, const AttrMap& att
                                             const OpRegistry& ops);
 /// Output types of a call through its body.
 Status InferBody(OpCall& call, const OpRegistry& ops);
+/// FLOPs and traffic of a node whose types are static. A fused operator that says nothing of its
+/// own computes what its body does, and moves its operands and results.
+Cost CostOfNode(const Node& node, const OpRegistry& ops);
 /// The graph of `def.decompose` for one call: typed, its inputs the operands that are there, in
 /// order. Unsupported where the operator has no such form for the call. Pre: def.decompose.
 Result<Graph> DecompositionOf(const OpCall& call, const OpRegistry& ops);

@@ -54,7 +54,7 @@ void AddStatistics(const Graph& g, GraphStatistics& s, std::unordered_set<uint64
   for (const auto& n : g.nodes()) {
     ++s.nodes;
     ++s.operators[FullOpName(n->def().domain, n->op())];
-    if (const auto cost = StaticCostOf(*n)) {
+    if (const auto cost = StaticCostOf(*n, &g.ops())) {
       s.cost.flops += cost->flops;
       s.cost.bytes_read += cost->bytes_read;
       s.cost.bytes_written += cost->bytes_written;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "lib/ir/body.h"
 #include "lib/support/strings.h"
 #include "passes/rewrite/shape_check.h"
 
@@ -89,14 +90,14 @@ std::vector<Node*> DyingNodes(const Match& m, const Patch& p) {
   return dying;
 }
 
-std::optional<Cost> StaticCostOf(const Node& n) {
+std::optional<Cost> StaticCostOf(const Node& n, const OpRegistry* ops) {
   const auto is_static = [](const Value* v) {
     return !v || (v->type().is_tensor() && v->tensor_type().is_static());
   };
   if (!n.subgraphs().empty() || !std::all_of(n.inputs().begin(), n.inputs().end(), is_static) ||
       !std::all_of(n.outputs().begin(), n.outputs().end(), is_static))
     return std::nullopt;
-  return CostOf(CallOf(n));
+  return ops ? CostOfNode(n, *ops) : CostOf(CallOf(n));
 }
 
 Price PriceOf(const Match& m, const Patch& p) {

@@ -52,8 +52,9 @@ class PatchBuilder {
   std::unordered_map<const Value*, Value*> inner_;  // region value -> patch value
 };
 
-/// Nothing where a type is not static.
-std::optional<Cost> StaticCostOf(const Node& n);
+/// Nothing where a type is not static. With `ops` a fused operator computes what its body does; to
+/// a rewrite, which compares what moves, it is free.
+std::optional<Cost> StaticCostOf(const Node& n, const OpRegistry* ops = nullptr);
 
 /// What a match is worth. FLOPs and bytes count only nodes with static types.
 struct Price {

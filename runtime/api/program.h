@@ -119,6 +119,9 @@ class Program {
   virtual const std::vector<Value*>& inputs() const = 0;  ///< of the compiled graph
   virtual const std::vector<Value*>& outputs() const = 0;
   virtual const std::vector<StepInfo>& steps() const = 0;
+  /// The cost of each of steps() for inputs of these extents (empty for one that is no tensor),
+  /// which need not be run: zeros where values decide a shape. Not ok where the extents do not fit.
+  virtual Result<std::vector<Cost>> CostsFor(std::span<const Dims> input_dims) const = 0;
   virtual Result<std::unique_ptr<RunContext>> NewContext() const = 0;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "lib/ir/body.h"
 #include "lib/ir/editor.h"
 #include "lib/ir/eval.h"
 #include "lib/ir/op_name.h"
@@ -141,11 +142,11 @@ Status FoldConstants(Plan& plan, std::string_view op) {
   return {};
 }
 
-Cost StaticCost(const Node& node) {
+Cost StaticCost(const Node& node, const OpRegistry& ops) {
   if (!std::all_of(node.inputs().begin(), node.inputs().end(), IsStatic) ||
       !std::all_of(node.outputs().begin(), node.outputs().end(), IsStatic))
     return {};
-  return CostOf(CallOf(node));
+  return CostOfNode(node, ops);
 }
 
 std::string OperatorOf(const PlanStep& step) {
@@ -165,7 +166,7 @@ std::vector<StepInfo> DescribeSteps(const Plan& plan) {
       for (const std::string& f : n->fused_from())
         if (std::find(info.fused_from.begin(), info.fused_from.end(), f) == info.fused_from.end())
           info.fused_from.push_back(f);
-      const Cost c = StaticCost(*n);
+      const Cost c = StaticCost(*n, plan.graph.ops());
       info.cost.flops += c.flops;
       if (step.nodes.size() == 1) info.cost = c;
     }

@@ -66,6 +66,6 @@ std::string OperatorOf(const PlanStep& step);
 std::vector<StepInfo> DescribeSteps(const Plan& plan);
 
 /// FLOPs and traffic of a node whose types are static; zeros else.
-Cost StaticCost(const Node& node);
+Cost StaticCost(const Node& node, const OpRegistry& ops);
 
 }  // namespace infer

@@ -8,6 +8,7 @@
 
 #include "lib/ir/eval.h"
 #include "lib/support/strings.h"
+#include "runtime/plan_ir/specialize.h"
 
 namespace infer {
 namespace {
@@ -33,6 +34,15 @@ PlanProgram::PlanProgram(Plan plan, std::string_view kernel)
     s.kernel = kernel;
     s.precision = "f32";
   }
+}
+
+Result<std::vector<Cost>> PlanProgram::CostsFor(std::span<const Dims> input_dims) const {
+  if (input_dims.size() != plan_.inputs.size())
+    return InvalidArgument(
+        Cat("extents of ", input_dims.size(), " inputs for a model with ", plan_.inputs.size()));
+  ShapePlan shapes;
+  INFER_TRY(Specialize(plan_, input_dims, shapes));
+  return std::move(shapes.cost);
 }
 
 PlanContext::PlanContext(const Plan& plan)

@@ -10,6 +10,7 @@ class PlanProgram : public Program {
   const std::vector<Value*>& inputs() const final { return plan_.graph.inputs(); }
   const std::vector<Value*>& outputs() const final { return plan_.graph.outputs(); }
   const std::vector<StepInfo>& steps() const final { return steps_; }
+  Result<std::vector<Cost>> CostsFor(std::span<const Dims> input_dims) const final;
   const Plan& plan() const { return plan_; }
 
  protected:

@@ -208,7 +208,7 @@ class Specializer {
   void SetCosts() {
     std::map<const Node*, Cost> cost;
     auto it = graph_.nodes().begin();
-    for (const auto& n : plan_.graph.nodes()) cost[n.get()] = StaticCost(**it++);
+    for (const auto& n : plan_.graph.nodes()) cost[n.get()] = StaticCost(**it++, graph_.ops());
     for (const PlanStep& step : plan_.steps) {
       Cost& c = out_.cost.emplace_back();
       if (step.nodes.size() == 1) {

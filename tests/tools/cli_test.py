@@ -14,7 +14,7 @@ import unittest
 
 import numpy as np
 
-from onnx_wire import FLOAT, FLOAT16, INT64, field, model, node, tensor, value_info
+from onnx_wire import FLOAT, FLOAT16, INT64, field, int_attribute, model, node, tensor, value_info
 from tool_test_case import BIN, DEMO, MODEL, PREPROCESS, SOURCE, CliTestCase
 
 EVAL = ["--data", str(DEMO / "eval_images.npy"), "--labels", str(DEMO / "eval_labels.csv"),
@@ -693,6 +693,37 @@ class Cli(CliTestCase):
         path.write_bytes(model([node("SequenceConstruct", ["x"], ["s"]), node("SequenceLength", ["s"], ["y"])],
                                [value_info("x", [2])], [value_info("y", [], INT64)]))
         self.assertEqual(self.report(0, "infer-opt", "inspect", path)["nodes_without_static_shape"], 0)
+
+    def test_costs_of_kernels_are_of_the_extents_found(self):
+        path = self.dir / "open.onnx"
+        weights = tensor("w", [64, 32], bytes(64 * 32 * 4))
+        path.write_bytes(model([node("MatMul", ["x", "w"], ["p"]), node("Relu", ["p"], ["y"])],
+                               [value_info("x", ["batch", 64])], [value_info("y", ["batch", 32])], [weights]))
+        for device in ["cpu", "reference"]:
+            args = ["infer-opt", "inspect", path, "--kernels", "--device", device]
+            for extents, batch in [([], 1), (["--set", "batch=8"], 8)]:
+                kernels = self.report(0, *args, *extents)["kernels"]
+                self.assertGreaterEqual(sum(k["cost"]["flops"] for k in kernels), batch * 64 * 32 * 2)
+            self.assertIn("MFLOP and MB with batch = 1", self.expect(0, *args).stdout)
+        # No extents fit: then nothing is said, instead of zeros.
+        shape = tensor("s", [1], struct.pack("<q", 8633), dtype=INT64)  # 89 x 97
+        path.write_bytes(model([node("Reshape", ["x", "s"], ["y"])], [value_info("x", ["a", "b"])],
+                               [value_info("y", [8633])], [shape]))
+        for kernel in self.report(0, "infer-opt", "inspect", path, "--kernels")["kernels"]:
+            self.assertIsNone(kernel["cost"])
+
+    def test_lenient(self):
+        path = self.dir / "misspelt.onnx"
+        path.write_bytes(model([node("Softmax", ["x"], ["y"], [int_attribute("axsi", 1)])],
+                               [value_info("x", [2, 3])], [value_info("y", [2, 3])]))
+        self.assertIn("no attribute 'axsi'", self.expect(3, "infer-opt", "run", path).stderr)
+        self.assertIn("has no attribute 'axsi'",
+                      self.expect(0, "infer-opt", "run", path, "--lenient").stderr)
+        fused = self.dir / "fused.onnx"
+        self.expect(0, "infer-opt", "fuse", path, "-o", fused, "--lenient")
+        self.expect(0, "infer-opt", "run", fused)
+        report = self.report(0, "infer-bench", "run", path, "--lenient", "--runs", "2", "--cold", "1")
+        self.assertTrue(report["results"])
 
     # Failures
 

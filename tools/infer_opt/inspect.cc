@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "lib/ir/body.h"
 #include "lib/ir/op_name.h"
 #include "lib/ir/text.h"
 #include "lib/support/readable.h"
@@ -55,7 +56,7 @@ void Count(const Graph& g, Census& c) {
     if (HasUnknownShape(*n)) {
       ++c.nodes_without_static_shape;
     } else if (HasTensorsOnly(*n)) {
-      const Cost cost = CostOf(CallOf(*n));
+      const Cost cost = CostOfNode(*n, g.ops());
       AddCost(c.cost[op], cost);
       AddCost(c.total, cost);
     }
@@ -104,7 +105,8 @@ class InspectCommand : public Command {
     context.Step("import");
     INFER_ASSIGN(Model model, LoadModel(context, path_, model_));
     Census census;
-    Count(WithFoundExtents(model.graph, &census.extents), census);
+    const Graph sized = WithFoundExtents(model.graph, &census.extents);
+    Count(sized, census);
     Json report = NewReport(context, "infer-opt/inspect@1");
     report["model"] = ToJson(model, path_);
     report["producer"] = model.info.producer_name;
@@ -130,7 +132,12 @@ class InspectCommand : public Command {
       INFER_ASSIGN(const auto program,
                    CompileFor(model.graph, device_, plan_.empty() ? PlanObserver() : observe));
       report["device"] = device_.device;
-      if (kernels_) ShowKernels(context, *program, report);
+      if (kernels_) {
+        std::vector<Cost> costs = CostsOf(*program, sized);
+        ShowKernels(context, *program, costs, report);
+        if (!costs.empty() && !census.extents.empty())
+          context.PrintLine(Cat("MFLOP and MB with ", ToString(census.extents)));
+      }
       if (!plan_.empty()) INFER_TRY(ShowPlan(context, plan_, views, report));
     }
     INFER_TRY(WriteReport(context, std::move(report)));
@@ -180,20 +187,45 @@ class InspectCommand : public Command {
     context.Print("\n" + TextTable(rows));
   }
 
-  static void ShowKernels(Context& context, const Program& program, Json& report) {
+  /// By step; empty where no extents are known for the open dimensions.
+  static std::vector<Cost> CostsOf(const Program& program, const Graph& sized) {
+    std::vector<Cost> costs;
+    std::vector<Dims> dims;
+    bool is_open = false;
+    for (const Value* v : sized.inputs()) {
+      dims.emplace_back();
+      if (!v->type().is_tensor()) continue;
+      is_open |= !v->shape().is_static();
+      if (v->shape().is_static()) dims.back() = v->shape().static_dims();
+    }
+    if (is_open) return {};
+    for (const StepInfo& s : program.steps()) costs.push_back(s.cost);
+    const bool program_is_open = std::any_of(
+        program.inputs().begin(), program.inputs().end(),
+        [](const Value* v) { return v->type().is_tensor() && !v->shape().is_static(); });
+    if (!program_is_open) return costs;
+    auto sized_costs = program.CostsFor(dims);
+    return sized_costs.ok() ? *std::move(sized_costs) : std::vector<Cost>();
+  }
+
+  static void ShowKernels(Context& context, const Program& program, const std::vector<Cost>& costs,
+                          Json& report) {
     std::vector<std::vector<std::string>> rows = {
         {"node", "operator", "kernel", "precision", "MFLOP", "MB", "why not a better one"}};
     report["kernels"] = Json::array();
-    for (const StepInfo& s : program.steps()) {
+    for (size_t i = 0; i < program.steps().size(); ++i) {
+      const StepInfo& s = program.steps()[i];
+      const Cost cost = costs.empty() ? Cost() : costs[i];
       rows.push_back({s.node.empty() && !s.outputs.empty() ? s.outputs[0] : s.node,
-                      ShownOperators(s.op), s.kernel, s.precision, Fixed(Mega(s.cost.flops), 2),
-                      Fixed(Mega(s.cost.bytes_read + s.cost.bytes_written), 3),
+                      ShownOperators(s.op), s.kernel, s.precision,
+                      costs.empty() ? "-" : Fixed(Mega(cost.flops), 2),
+                      costs.empty() ? "-" : Fixed(Mega(cost.bytes_read + cost.bytes_written), 3),
                       s.refusals.empty() ? "" : s.refusals.front()});
       report["kernels"].push_back({{"node", s.node},
                                    {"op", s.op},
                                    {"kernel", s.kernel},
                                    {"precision", s.precision},
-                                   {"cost", ToJson(s.cost)},
+                                   {"cost", costs.empty() ? Json() : ToJson(cost)},
                                    {"fused_from", s.fused_from},
                                    {"refusals", s.refusals},
                                    {"outputs", s.outputs}});

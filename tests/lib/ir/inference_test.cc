@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "lib/ir/body.h"
 #include "lib/ir/text.h"
 #include "lib/ir/verify.h"
 #include "lib/ops/registry.h"
@@ -101,6 +102,32 @@ TEST_F(InferenceTest, ADeclaredRankIsComparedBeforeAShapeIsMade) {
     }
   EXPECT_EQ(TypeOf("graph g(x: f32[2], s: i64[32]) -> (y) { y = ConstantOfShape(s) }").size(),
             std::string_view("f32[]").size() + 2 * 32 - 1);
+}
+
+TEST_F(InferenceTest, AFusedOperatorCostsWhatItsBodyDoes) {
+  const auto flops = [&](std::string_view nodes) {
+    int64_t sum = 0;
+    const auto g = ParseGraph(Cat("graph g(x: f32[2,3,4], z: f32[2,3,4]) -> (y) { w1 = const "
+                                  "f32[4,8] ~1 b1 = const f32[8] ~2"
+                                  " w2 = const f32[8,4] ~3 b2 = const f32[4] ~4 ",
+                                  nodes, " }"),
+                              ops_);
+    EXPECT_TRUE(g.ok()) << g.status().message();
+    for (const auto& n : g->nodes()) sum += CostOfNode(*n, ops_).flops;
+    return sum;
+  };
+  EXPECT_EQ(flops("y = infer::Mlp(x, w1, b1, w2, b2)"),
+            flops("p = MatMul(x, w1) h = Add(p, b1) a = Relu(h) q = MatMul(a, w2) y = Add(q, b2)"));
+  EXPECT_EQ(flops("y = infer::SwiGLU(x, z)"), flops("s = Sigmoid(x) m = Mul(x, s) y = Mul(m, z)"));
+}
+
+TEST_F(InferenceTest, ACostOfDeclaredExtentsMakesNothing) {
+  for (const int64_t n : {int64_t{1} << 31, int64_t{1} << 40, int64_t{1} << 52}) {
+    const auto g = ParseGraph(
+        Cat("graph g(x: f32[", n, ",2,2], w: f32[", n, ",2,2]) -> (y) { y = MatMul(x, w) }"), ops_);
+    ASSERT_TRUE(g.ok()) << g.status().message();
+    EXPECT_EQ(CostOfNode(*g->nodes().front(), ops_).flops, std::min(16 * n, int64_t{1} << 56));
+  }
 }
 
 TEST_F(InferenceTest, MoreAxesThanTheRankAreRefusedBeforeTheyAreCompared) {
