@@ -60,7 +60,17 @@ bool Fits(const Datum& d, const ValueType& type) {
   return false;
 }
 
-/// Checks what a run made against what the model says of the value; InvalidModel names the value.
+}  // namespace
+
+Status CheckDatum(const Datum& d, const ValueType& type, std::string_view name) {
+  if (type == ValueType() || Fits(d, type)) return {};
+  const std::string where = Cat("input '", name, "'");
+  if (!d.is_tensor()) return InvalidArgument(Cat(where, ": wants ", ToString(type)));
+  if (!d.tensor().defined()) return InvalidArgument(Cat(where, ": no value given"));
+  return InvalidArgument(
+      Cat(where, ": is ", ToString(d.tensor().type()), ", wants ", ToString(type)));
+}
+
 Status CheckResult(const Datum& d, const Value& value) {
   const ValueType& want = value.type();
   if (!d.is_tensor() || !want.is_tensor()) {
@@ -73,17 +83,6 @@ Status CheckResult(const Datum& d, const Value& value) {
   }
   return InvalidModel(Cat("value '", value.name(), "': the model says ", ToString(want),
                           ", running it gives ", ToString(TypeOf(d, {}))));
-}
-
-}  // namespace
-
-Status CheckDatum(const Datum& d, const ValueType& type, std::string_view name) {
-  if (type == ValueType() || Fits(d, type)) return {};
-  const std::string where = Cat("input '", name, "'");
-  if (!d.is_tensor()) return InvalidArgument(Cat(where, ": wants ", ToString(type)));
-  if (!d.tensor().defined()) return InvalidArgument(Cat(where, ": no value given"));
-  return InvalidArgument(
-      Cat(where, ": is ", ToString(d.tensor().type()), ", wants ", ToString(type)));
 }
 
 Status ResultCheck::operator()(const Datum& d, const Value& value) {

@@ -23,6 +23,9 @@ Result<std::vector<Datum>> EvaluateNode(const Node& node, std::span<const Datum*
 /// Checks a datum against a declared type ("input 'x': is f32[2], wants f32[3]").
 Status CheckDatum(const Datum& d, const ValueType& type, std::string_view name);
 
+/// Checks what a run made against what the model says of the value; InvalidModel names the value.
+Status CheckResult(const Datum& d, const Value& value);
+
 /// Checks what a run makes of the values of a graph.
 class ResultCheck {
  public:
