@@ -5,6 +5,7 @@
 #include "lib/ir/flex_attention.h"
 #include "lib/ir/inference.h"
 #include "lib/ir/scan_layout.h"
+#include "lib/support/stop.h"
 #include "lib/support/strings.h"
 
 namespace infer {
@@ -146,6 +147,7 @@ Result<std::vector<Datum>> EvaluateSequenceMap(const Node& node,
                               inputs[i]->sequence().size(), " elements"));
   std::vector<SequenceDatum> results(node.outputs().size());
   for (size_t k = 0; k < n; ++k) {
+    INFER_TRY(CheckStop());
     std::vector<Datum> args;
     for (size_t i = 0; i < operands; ++i)
       args.push_back(inputs[i]->is_sequence() ? inputs[i]->sequence()[k] : *inputs[i]);
@@ -184,6 +186,7 @@ Result<std::vector<Datum>> EvaluateLoop(const Node& node, std::span<const Datum*
   std::vector<std::vector<Tensor>> scans(body.outputs().size() - 1 - carried);
   const Dims number_dims = LoopScalarDims(body, 0), cond_dims = LoopScalarDims(body, 1);
   for (int64_t i = 0; i < limit && cond; ++i) {
+    INFER_TRY(CheckStop());
     std::vector<Datum> args = {Tensor::Of<int64_t>(number_dims, {i}),
                                Tensor::Of<bool>(cond_dims, {cond != 0})};
     args.insert(args.end(), state.begin(), state.end());
@@ -233,6 +236,7 @@ Result<std::vector<Datum>> EvaluateScan(const Node& node, std::span<const Datum*
   }
   std::vector<std::vector<Tensor>> scans(body.outputs().size() - l.states);
   for (int64_t step = 0; step < length; ++step) {
+    INFER_TRY(CheckStop());
     std::vector<Datum> args = state;
     for (size_t i = 0; i < l.scans; ++i)
       args.emplace_back(SliceAt(inputs[l.states + i]->tensor(), axes[i],

@@ -7,6 +7,7 @@
 #include "lib/ir/control_flow.h"
 #include "lib/ir/editor.h"
 #include "lib/ir/inference.h"
+#include "lib/support/stop.h"
 #include "lib/support/strings.h"
 
 namespace infer {
@@ -161,6 +162,7 @@ Result<std::vector<Datum>> Evaluate(const Graph& g, std::span<const Datum> input
     define(g.inputs()[i], inputs[i]);
   }
   for (const auto& n : g.nodes()) {
+    INFER_TRY(CheckStop());
     std::vector<Datum> constants(n->inputs().size());
     std::vector<const Datum*> operands(n->inputs().size(), nullptr);
     for (size_t i = 0; i < operands.size(); ++i) {

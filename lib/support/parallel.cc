@@ -7,10 +7,12 @@
 #include <cmath>
 #include <condition_variable>
 #include <deque>
+#include <exception>
 #include <fstream>
 #include <mutex>
 #include <set>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -84,8 +86,8 @@ class Budget {
       if (const int taken = TryTake(wanted)) return taken;
     Waiter self{wanted};
     std::unique_lock lock(mutex_);
+    queue_.push_back(&self);  // before the count: it may throw
     ++waiting_;
-    queue_.push_back(&self);
     Serve();
     self.served.wait(lock, [&] { return self.given > 0; });
     return self.given;
@@ -142,6 +144,63 @@ Budget& TheBudget() {
 thread_local int t_lanes = 0;         // of this thread's lease; 0: none
 thread_local bool t_in_loop = false;  // inside a ParallelFor body
 
+/// The parts of one loop. An exception must not leave a thread of the team, which would end the
+/// process; the first is kept for the caller.
+class Parts {
+ public:
+  Parts(int64_t n, int count, const std::function<void(int64_t, int64_t)>& body)
+      : n_(n), count_(count), body_(body) {}
+
+  void Run(int i) noexcept {
+    t_in_loop = true;
+    try {
+      body_(n_ * i / count_, n_ * (i + 1) / count_);
+    } catch (...) {
+      if (!failed_.exchange(true)) first_ = std::current_exception();
+    }
+    t_in_loop = false;
+  }
+
+  /// Once every part has run and its thread is joined.
+  void Rethrow() const {
+    if (first_) std::rethrow_exception(first_);
+  }
+
+ private:
+  int64_t n_;
+  int count_;
+  const std::function<void(int64_t, int64_t)>& body_;
+  std::atomic<bool> failed_{false};
+  std::exception_ptr first_;
+};
+
+/// Makes sure that this thread can have a team of so many. An OpenMP runtime that gets no thread
+/// ends the process, with an exit code of its own choice. Here it is an exception
+/// (std::system_error), and the memory of the stacks, which the C library keeps, is what the team
+/// gets next. Once for each size of a team.
+void ReserveTeam(int lanes) {
+  thread_local int most = 1;
+  if (lanes <= most) return;
+  std::mutex hold;
+  std::vector<std::jthread> threads;
+  std::unique_lock held(hold);  // given up before they are joined, also where one cannot be made
+  threads.reserve(static_cast<size_t>(lanes));
+  for (int i = 1; i < lanes; ++i) threads.emplace_back([&hold] { std::scoped_lock wait(hold); });
+  held.unlock();
+  most = lanes;
+}
+
+#ifndef INFER_USE_OPENMP
+/// The process may have no more threads: this one runs the part.
+void Start(std::vector<std::thread>& threads, Parts& parts, int i) {
+  try {
+    threads.emplace_back([&parts, i] { parts.Run(i); });
+  } catch (const std::system_error&) {
+    parts.Run(i);
+  }
+}
+#endif
+
 }  // namespace
 
 int AvailableCores() {
@@ -162,6 +221,12 @@ LaneLease::LaneLease(int wanted) : previous_(t_lanes) {
     return;
   }
   taken_ = TheBudget().Take(wanted);
+  try {
+    ReserveTeam(taken_);
+  } catch (...) {
+    TheBudget().GiveBack(taken_);
+    throw;
+  }
   t_lanes = taken_;
 }
 
@@ -180,24 +245,21 @@ void ParallelFor(int64_t n, int64_t grain, FunctionRef<void(int64_t, int64_t)> b
   const int lanes = CurrentLanes();
   const auto parts = static_cast<int>(std::min<int64_t>(lanes, (n + grain - 1) / grain));
   if (parts <= 1) return body(0, n);  // a loop inside may still spread
-  auto part = [&](int i) {
-    t_in_loop = true;
-    body(n * i / parts, n * (i + 1) / parts);
-    t_in_loop = false;
-  };
+  Parts all(n, parts, body);
 #ifdef INFER_USE_OPENMP
   // A team of all lanes, though some have nothing to do: libgomp ends the threads that a smaller
   // team leaves out, and starts new ones for the next larger.
   const int team = std::max(parts, std::min(lanes, AvailableCores()));
 #pragma omp parallel for num_threads(team) schedule(static, 1)
-  for (int i = 0; i < parts; ++i) part(i);
+  for (int i = 0; i < parts; ++i) all.Run(i);
 #else
   std::vector<std::thread> threads;
   threads.reserve(static_cast<size_t>(parts) - 1);
-  for (int i = 1; i < parts; ++i) threads.emplace_back(part, i);
-  part(0);
+  for (int i = 1; i < parts; ++i) Start(threads, all, i);
+  all.Run(0);
   for (std::thread& t : threads) t.join();
 #endif
+  all.Rethrow();
 }
 
 }  // namespace infer

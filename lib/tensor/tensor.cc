@@ -9,6 +9,7 @@
 #include <new>
 
 #include "lib/support/hash.h"
+#include "lib/support/memory_limit.h"
 #include "lib/support/strings.h"
 
 namespace infer {
@@ -17,6 +18,9 @@ namespace {
 /// From this size on a buffer lies on huge pages, where the system gives them on request: weights
 /// that are read once per run cost a look-up per 2 MB instead of per 4 KB.
 constexpr size_t kHuge = size_t{4} << 20, kHugePage = size_t{2} << 20;
+
+/// Of a tensor besides its elements, about: a loop may make millions of one element each.
+constexpr int64_t kOverhead = 256;
 
 std::align_val_t AlignmentOf(size_t bytes) {
   return static_cast<std::align_val_t>(bytes >= kHuge ? kHugePage : 64);
@@ -60,8 +64,15 @@ int64_t SignExtend(uint8_t v, int width) {
 
 std::shared_ptr<Buffer> Buffer::Allocate(size_t bytes) {
   std::shared_ptr<Buffer> b(new Buffer);
-  b->data_ =
-      static_cast<std::byte*>(::operator new(std::max<size_t>(bytes, 1), AlignmentOf(bytes)));
+  if (bytes > INT64_MAX - kOverhead) throw std::bad_alloc();
+  ChargeMemory(static_cast<int64_t>(bytes) + kOverhead);
+  try {
+    b->data_ =
+        static_cast<std::byte*>(::operator new(std::max<size_t>(bytes, 1), AlignmentOf(bytes)));
+  } catch (...) {
+    ReleaseMemory(static_cast<int64_t>(bytes) + kOverhead);
+    throw;
+  }
   b->size_ = bytes;
 #ifdef MADV_HUGEPAGE
   if (bytes >= kHuge) (void)madvise(b->data_, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
@@ -86,7 +97,9 @@ std::shared_ptr<Buffer> Buffer::Strings(std::vector<std::string> values) {
 }
 
 Buffer::~Buffer() {
-  if (data_ && !borrowed_) ::operator delete(data_, AlignmentOf(size_));
+  if (!data_ || borrowed_) return;
+  ::operator delete(data_, AlignmentOf(size_));
+  ReleaseMemory(static_cast<int64_t>(size_) + kOverhead);
 }
 
 uint64_t Buffer::ContentHash() const {

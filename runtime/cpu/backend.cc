@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <new>
 
+#include "lib/support/exceptions.h"
 #include "lib/support/parallel.h"
 #include "lib/support/strings.h"
 #include "runtime/cpu/compile.h"
@@ -33,8 +34,8 @@ class CpuBackend final : public Backend {
       INFER_ASSIGN(std::shared_ptr<const Program> program,
                    CompileGraph(std::move(graph), options, false));
       return program;
-    } catch (const std::bad_alloc&) {
-      return ResourceExhausted("out of memory while compiling");
+    } catch (...) {
+      return StatusOfException("while compiling");
     }
   }
 

@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "lib/support/parallel.h"
+#include "lib/support/stop.h"
 #include "lib/support/strings.h"
 #include "runtime/cpu/onednn.h"
 #include "runtime/plan_ir/interpreter.h"
@@ -33,6 +34,15 @@ bool SameType(const Tensor& t, const TensorType& type) {
   if (t.dtype() != type.dtype || t.rank() != type.shape.rank()) return false;
   for (int i = 0; i < t.rank(); ++i)
     if (t.dim(i) != type.shape[i].value()) return false;
+  return true;
+}
+
+/// Whether nobody else holds the buffer, and what others did with it has happened before. The count
+/// alone is read without order: what a thread read before it gave its copy up might still be read.
+/// Giving a copy up here acquires what every one before it released.
+bool HeldAlone(const std::shared_ptr<Buffer>& buffer) {
+  if (buffer.use_count() > 1) return false;
+  std::shared_ptr<Buffer>(buffer).reset();
   return true;
 }
 
@@ -134,8 +144,7 @@ Status CpuContext::BindPointers() {
                                    ToString(type), ", its buffer ", ToString(buffers_[o]->type())));
       outputs_[o] = *buffers_[o];
     } else if (!outputs_[o].is_tensor() || !outputs_[o].tensor().buffer() ||
-               outputs_[o].tensor().buffer().use_count() > 1 ||
-               !SameType(outputs_[o].tensor(), type)) {
+               !HeldAlone(outputs_[o].tensor().buffer()) || !SameType(outputs_[o].tensor(), type)) {
       outputs_[o] = Tensor(type.dtype, type.shape.static_dims());
     }
     bound.pointers[static_cast<size_t>(b)] = outputs_[o].tensor().mutable_raw();
@@ -165,7 +174,7 @@ Status CpuContext::RunLaunches(const RunOptions& options) {
   const double start = options.profile ? NowMs() : 0;
   double begin = start;
   for (size_t l = 0; l < bound.plan->launches.size(); ++l) {
-    if (options.stop.stop_requested()) return Cancelled("the run was stopped");
+    INFER_TRY(CheckStop());
     const PlannedLaunch& launch = bound.plan->launches[l];
     const bool shows = launch.watch >= 0;
     if (launch.is_late || (!launch.launch && !shows && RunsBodies(plan_.steps[launch.step]))) {

@@ -43,7 +43,11 @@ class PrimitiveLaunch final : public Launch {
 
   std::unique_ptr<LaunchState> NewState() const override {
     auto state = std::make_unique<State>();
-    dnnl_stream_create(&state->stream, Engine().get(), dnnl_stream_default_flags);
+    if (dnnl_stream_create(&state->stream, Engine().get(), dnnl_stream_default_flags) !=
+        dnnl_success)
+      throw std::bad_alloc();
+    state->args.reserve(bindings_.size() + 1);
+    state->handles.reserve(bindings_.size() + 1);
     for (const Binding& b : bindings_) {
       const int arg = b.post_op >= 0 ? PostOpArg(b.post_op) : DnnlArg(b.arg) + b.source;
       const memory::desc* md = primitive_->Find(arg);

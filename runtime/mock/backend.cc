@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <new>
 
+#include "lib/support/exceptions.h"
 #include "lib/support/parallel.h"
+#include "lib/support/stop.h"
 #include "lib/support/strings.h"
 #include "runtime/mock/device.h"
 #include "runtime/plan_ir/interpreter.h"
@@ -122,6 +124,7 @@ Status MockContext::RunOnDevice(const RunOptions& options) {
   for (const PlannedLaunch& launch : shape_plan_->launches) {
     if (options.stop.stop_requested()) return Cancelled("the run was stopped");
     device_->Submit([this, &launch, &options, start] {
+      const StopScope stop(options.stop);  // of the device's thread
       const double begin = NowMs();
       INFER_TRY(RunStep(launch));
       if (options.profile) Profile(launch.step, start, begin, !launch.is_copy);
@@ -194,8 +197,8 @@ class MockBackend final : public Backend {
       Plan plan = PartitionByNode(graph.Clone());
       plan.watched = options.watched;
       return std::shared_ptr<const Program>(std::make_shared<MockProgram>(std::move(plan)));
-    } catch (const std::bad_alloc&) {
-      return ResourceExhausted("out of memory while compiling");
+    } catch (...) {
+      return StatusOfException("while compiling");
     }
   }
 };

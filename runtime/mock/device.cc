@@ -5,6 +5,8 @@
 #include <cstring>
 #include <new>
 
+#include "lib/support/exceptions.h"
+
 namespace infer::mock {
 namespace {
 
@@ -82,8 +84,8 @@ void Device::Loop() {
       std::this_thread::sleep_for(kLate);
       try {
         s = work();
-      } catch (const std::bad_alloc&) {
-        s = ResourceExhausted("out of memory on the mock device");
+      } catch (...) {
+        s = StatusOfException("on the mock device");
       }
     }
     work = nullptr;

@@ -4,7 +4,9 @@
 #include <new>
 
 #include "lib/ir/eval.h"
+#include "lib/support/exceptions.h"
 #include "lib/support/parallel.h"
+#include "lib/support/stop.h"
 #include "runtime/plan_ir/plan_program.h"
 
 namespace infer {
@@ -50,7 +52,6 @@ Status InterpreterContext::RunBound(const RunOptions& options) {
   const double start = NowMs();
   int64_t alive = 0, peak = 0;
   for (size_t s = 0; s < plan_.steps.size(); ++s) {
-    if (options.stop.stop_requested()) return Cancelled("the run was stopped");
     const PlanStep& step = plan_.steps[s];
     const double begin = options.profile ? NowMs() : 0;
     INFER_TRY(EvaluateStep(plan_, step, slots_, check));
@@ -82,6 +83,7 @@ Status EvaluateStep(const Plan& plan, const PlanStep& step, std::vector<Datum>& 
                     ResultCheck& check, const SubgraphRunner& run) {
   std::vector<const Datum*> operands;
   for (const Node* n : step.nodes) {
+    INFER_TRY(CheckStop());
     operands.clear();
     for (const Value* v : n->inputs())
       operands.push_back(v ? &slots[static_cast<size_t>(plan.id(v))] : nullptr);
@@ -112,8 +114,8 @@ Result<std::shared_ptr<const Program>> CompileInterpreter(const Graph& graph,
     plan.watched = options.watched;
     return std::shared_ptr<const Program>(
         std::make_shared<InterpreterProgram>(std::move(plan), options.threads));
-  } catch (const std::bad_alloc&) {
-    return ResourceExhausted("out of memory while compiling");
+  } catch (...) {
+    return StatusOfException("while compiling");
   }
 }
 

@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "lib/ir/eval.h"
+#include "lib/support/exceptions.h"
+#include "lib/support/stop.h"
 #include "lib/support/strings.h"
 #include "runtime/plan_ir/specialize.h"
 
@@ -107,7 +109,9 @@ Status PlanContext::Run(const RunOptions& options) {
   profile_.clear();
   reference_times_.clear();
   shown_.assign(shown_.size(), false);
+  const StopScope stop(options.stop);
   try {
+    INFER_TRY(CheckStop());
     INFER_TRY(RunBound(options));
     for (size_t o = outputs_.size() - plan_.watched; o < outputs_.size(); ++o) {
       const Datum made = std::exchange(outputs_[o], Datum());
@@ -116,8 +120,8 @@ Status PlanContext::Run(const RunOptions& options) {
       if (t.dtype() != DType::kString) Show({o, t.dtype(), t.dims(), t.raw()}, options);
     }
     return {};
-  } catch (const std::bad_alloc&) {
-    return ResourceExhausted("out of memory during the run; try a smaller batch");
+  } catch (...) {
+    return StatusOfException("during the run; try a smaller batch");
   }
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "lib/support/stop.h"
 #include "lib/support/strings.h"
 #include "runtime/plan_ir/arena.h"
 #include "runtime/plan_ir/late_steps.h"
@@ -30,8 +31,10 @@ class Builder {
     if (group_late) out_->late = FindLateSteps(plan_, kernels_, *out_, needed_step_);
     for (size_t s : out_->late.steps) late_[s] = true;
     for (size_t i = 0; i < places_.size(); ++i) LetGo(static_cast<int>(i));
-    for (size_t s = 0; s < plan_.steps.size(); ++s)
+    for (size_t s = 0; s < plan_.steps.size(); ++s) {
+      INFER_TRY(CheckStop());
       if (needed_step_[s] && !late_[s]) INFER_TRY(AddStep(s));
+    }
     if (!out_->late.steps.empty()) INFER_TRY(AddLate());
     INFER_TRY(AddOutputs());
     KeepConstants();

@@ -207,6 +207,52 @@ TEST(Contract, SameBitsForAnyThreadCount) {
   SetLaneBudget(before);
 }
 
+/// Throws in its last range: on a lane that is not the caller's, where there is another.
+Status ThrowInALoop(OpRun& run) {
+  Tensor& out = run.Out(0, DType::kF32, run.in(0).dims());
+  ParallelFor(64, 1, [&](int64_t begin, int64_t end) {
+    if (end == 64 && run.in(0).data<float>()[0] > 0) throw std::bad_alloc();
+    for (int64_t i = begin; i < end; ++i) out.mutable_data<float>()[i] = 1;
+  });
+  return {};
+}
+
+Status SameAsInput(OpCall& call) {
+  call.SetOut(0, call.type(0));
+  return {};
+}
+
+TEST(Contract, AnExceptionInALoopEndsTheRunAsAStatus) {
+  static const OpDef kThrows[] = {{.name = "Throws",
+                                   .inputs = {{"X", "T"}},
+                                   .outputs = {{"Y", "T"}},
+                                   .constraints = {{"T", TypeSet{DType::kF32}}},
+                                   .infer = SameAsInput,
+                                   .reference = ThrowInALoop}};
+  const std::span<const OpDef> families[] = {kThrows};
+  const OpRegistry ops(families);
+  auto g = ParseGraph("graph g(x: f32[64]) -> (y: f32[64]) {\n y = Throws(x)\n}", ops);
+  ASSERT_TRUE(g.ok()) << g.status().message();
+  const int before = LaneBudget();
+  SetLaneBudget(7);
+  for (int threads : {1, 2, 3, 7}) {
+    const auto program = Compiled(*g, {.threads = threads});
+    ASSERT_TRUE(program);
+    auto context = *program->NewContext();
+    for (float first : {1.f, 0.f, 1.f, 0.f}) {
+      Tensor x = Tensor::Zeros(DType::kF32, {64});
+      x.mutable_data<float>()[0] = first;
+      ASSERT_TRUE(context->BindInput(0, x).ok());
+      const Status s = context->Run();
+      EXPECT_EQ(s.code(), first > 0 ? Code::kResource : Code::kOk) << threads << s.message();
+      if (s.ok()) {
+        EXPECT_EQ(context->output(0).tensor().data<float>()[63], 1);
+      }
+    }
+  }
+  SetLaneBudget(before);
+}
+
 TEST(Contract, EightThreadsOneProgram) {
   auto g = ParseGraph(kNet, SuiteOps());
   ASSERT_TRUE(g.ok());

@@ -50,16 +50,22 @@ struct Spinner {
 double Together(std::span<Spinner> spinners) {
   std::atomic<size_t> ready{0};
   std::vector<std::jthread> threads;
-  for (Spinner& s : spinners)
-    threads.emplace_back([&s, &ready, all = spinners.size()] {
-      cpu_set_t mask;
-      CPU_ZERO(&mask);
-      CPU_SET(s.cpu, &mask);
-      s.error = ::pthread_setaffinity_np(::pthread_self(), sizeof mask, &mask);
-      ready.fetch_add(1);
-      while (ready.load() < all) std::this_thread::yield();
-      if (s.error == 0) s.ms = MultiplyMs();
-    });
+  const auto spin = [&ready, all = spinners.size()](Spinner& s) {
+    cpu_set_t mask;
+    CPU_ZERO(&mask);
+    CPU_SET(s.cpu, &mask);
+    s.error = ::pthread_setaffinity_np(::pthread_self(), sizeof mask, &mask);
+    ready.fetch_add(1);
+    while (ready.load() < all) std::this_thread::yield();
+    if (s.error == 0) s.ms = MultiplyMs();
+  };
+  try {
+    for (Spinner& s : spinners) threads.emplace_back([&s, &spin] { spin(s); });
+  } catch (...) {
+    ready.fetch_add(spinners.size());  // nobody waits for a thread that could not be started
+    threads.clear();
+    throw;
+  }
   threads.clear();
   double slowest = 0;
   for (const Spinner& s : spinners) slowest = std::max(slowest, s.ms);

@@ -2,10 +2,14 @@
 
 #include <atomic>
 #include <cmath>
+#include <new>
 #include <numeric>
+#include <stdexcept>
+#include <system_error>
 #include <thread>
 #include <vector>
 
+#include "lib/support/exceptions.h"
 #include "lib/support/hash.h"
 #include "lib/support/parallel.h"
 #include "lib/support/random.h"
@@ -64,6 +68,49 @@ TEST(ParallelFor, CoversEveryIndexOnce) {
     for (auto& h : hits) EXPECT_EQ(h, 1);
   }
   SetLaneBudget(AvailableCores());
+}
+
+TEST(ParallelFor, ThrowsTheFirstExceptionOnTheCaller) {
+  for (int lanes : {1, 2, 3, 7}) {
+    SetLaneBudget(lanes);
+    LaneLease lease(0);
+    for (int round = 0; round < 3; ++round) {
+      std::atomic<int> begun{0};
+      const auto every = [&](int64_t, int64_t) {
+        ++begun;
+        throw std::bad_alloc();
+      };
+      EXPECT_THROW(ParallelFor(lanes, 1, every), std::bad_alloc) << lanes;
+      EXPECT_EQ(begun, lanes == 1 ? 1 : lanes) << "the other ranges are still run";
+      const auto last = [&](int64_t, int64_t end) {
+        if (end == 1000) throw std::length_error("last");
+      };
+      EXPECT_THROW(ParallelFor(1000, 10, last), std::length_error) << lanes;
+    }
+    EXPECT_EQ(CurrentLanes(), lanes) << "the caller is in no loop any more";
+    // Nor are the others: a loop of one range per lane still gives each what it had.
+    std::atomic<int> inner{0};
+    ParallelFor(lanes, 1, [&](int64_t, int64_t) { inner += CurrentLanes(); });
+    EXPECT_EQ(inner, lanes);
+  }
+  SetLaneBudget(AvailableCores());
+}
+
+TEST(Status, OfAnException) {
+  const auto status_of = [](auto exception) {
+    try {
+      throw exception;
+    } catch (...) {
+      return StatusOfException("while testing");
+    }
+  };
+  EXPECT_EQ(status_of(std::bad_alloc()).code(), Code::kResource);
+  EXPECT_EQ(status_of(std::bad_alloc()).message(), "out of memory while testing");
+  EXPECT_EQ(status_of(std::length_error("reserve")).code(), Code::kResource);
+  const auto no_thread = std::make_error_code(std::errc::resource_unavailable_try_again);
+  EXPECT_EQ(status_of(std::system_error(no_thread)).code(), Code::kResource);
+  EXPECT_EQ(status_of(std::runtime_error("odd")).message(), "unexpected exception: odd");
+  EXPECT_EQ(status_of(1).code(), Code::kInternal);
 }
 
 TEST(LaneLease, ConcurrentRunsStayInTheBudget) {

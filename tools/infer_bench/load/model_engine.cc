@@ -37,7 +37,7 @@ double ModelEngine::NowMs() { return MsSince(origin_); }
 
 void ModelEngine::Submit(int64_t id, int64_t samples) {
   auto query = std::make_shared<Query>();
-  query->id = id;
+  query->done.push_back({.id = id});
   query->to_start = query->to_finish = (samples + batch_ - 1) / batch_;
   const int64_t runs = query->to_start;
   {
@@ -55,7 +55,11 @@ std::vector<Done> ModelEngine::Wait(double until_ms) {
                                    std::chrono::duration<double, std::milli>(until_ms));
   std::unique_lock lock(mutex_);
   answered_.wait_until(lock, until, [&] { return !done_.empty(); });
-  return std::exchange(done_, {});
+  std::vector<Done> done;
+  done.reserve(done_.size());
+  for (Done& d : done_) done.push_back(std::move(d));
+  done_.clear();
+  return done;
 }
 
 void ModelEngine::Abandon() {
@@ -79,9 +83,13 @@ void ModelEngine::Work(RunContext& run) {
     const double finished_ms = NowMs();
     lock.lock();
     --busy_;
-    if (query->status.ok()) query->status = std::move(status);
-    if (--query->to_finish == 0)
-      done_.push_back({query->id, query->started_ms, finished_ms, std::move(query->status)});
+    Done& done = query->done.front();
+    if (done.status.ok()) done.status = std::move(status);
+    if (--query->to_finish == 0) {
+      done.started_ms = query->started_ms;
+      done.finished_ms = finished_ms;
+      done_.splice(done_.end(), query->done);
+    }
     answered_.notify_one();
   }
 }

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -29,10 +30,9 @@ class ModelEngine : public Engine {
 
  private:
   struct Query {
-    int64_t id = 0;
     int64_t to_start = 0, to_finish = 0;  // runs
     double started_ms = -1;
-    Status status;
+    std::list<Done> done;  // one: a lane has its place and need not allocate, which may throw
   };
   ModelEngine(std::shared_ptr<const Program> program, int64_t batch, std::stop_token stop)
       : program_(std::move(program)), batch_(batch), stop_(std::move(stop)) {}
@@ -47,7 +47,7 @@ class ModelEngine : public Engine {
   std::mutex mutex_;
   std::condition_variable work_, answered_;
   std::deque<std::shared_ptr<Query>> queue_;  // those of which runs have not begun
-  std::vector<Done> done_;
+  std::list<Done> done_;
   int busy_ = 0;  // lanes that run
   bool closing_ = false;
   std::vector<std::jthread> threads_;  // last: they use all the others
