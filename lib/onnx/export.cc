@@ -3,13 +3,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <functional>
 #include <set>
 
 #include "lib/onnx/graph_writer.h"
 #include "lib/onnx/opset.h"
 #include "lib/onnx/tensor_proto.h"
+#include "lib/support/folder.h"
 #include "lib/support/path_parts.h"
 #include "lib/support/strings.h"
 
@@ -242,10 +242,10 @@ std::vector<std::string> OtherData(const std::string& path, const std::string& c
   const size_t slash = path.rfind('/') + 1;
   const std::string prefix = path.substr(slash) + ".", suffix = ".data";
   std::vector<std::string> found;
-  std::error_code error;
   const std::string folder = slash > 0 ? path.substr(0, slash) : "./";
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-    const std::string name = entry.path().filename().string();
+  const auto entries = EntriesOf(folder);
+  if (!entries.ok()) return found;
+  for (const std::string& name : *entries) {
     if (name == current || name.size() != prefix.size() + kHashDigits + suffix.size() ||
         !name.starts_with(prefix) || !name.ends_with(suffix))
       continue;
@@ -253,7 +253,6 @@ std::vector<std::string> OtherData(const std::string& path, const std::string& c
     if (hash.find_first_not_of("0123456789abcdef") == std::string_view::npos)
       found.push_back((slash > 0 ? folder : "") + name);
   }
-  std::sort(found.begin(), found.end());
   return found;
 }
 
@@ -281,8 +280,10 @@ Status CheckOpset(int opset) {
                              " (0: the input's, or what the nodes need)"));
 }
 
-Result<ExportReport> ExportModel(const Model& model, const std::string& path,
+Result<ExportReport> ExportModel(const Model& model, const std::string& given,
                                  const ExportOptions& options) {
+  // Data lie beside the file, not beside a link to it.
+  INFER_ASSIGN(const std::string path, OutputPath(given));
   const std::vector<FileId>& inputs = model.info.source_files;
   INFER_ASSIGN(Prepared p, Prepare(model, options));
   Layout layout = LayoutOf(p.header, p.written, {});

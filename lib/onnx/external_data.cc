@@ -12,6 +12,7 @@
 #include <system_error>
 
 #include "lib/support/path_parts.h"
+#include "lib/support/retry.h"
 #include "lib/support/strings.h"
 
 namespace infer::onnx_io {
@@ -34,7 +35,9 @@ int OpenByComponents(int folder, const std::string& location) {
   for (size_t i = 0; i < parts.size() && at >= 0; ++i) {
     if (parts[i].empty() || parts[i] == ".") continue;
     const bool last = i + 1 == parts.size();
-    const int next = ::openat(at, parts[i].c_str(), last ? kReadFlags : kReadFlags | O_DIRECTORY);
+    const int next = Retry([&] {
+      return ::openat(at, parts[i].c_str(), last ? kReadFlags : kReadFlags | O_DIRECTORY);
+    });
     int error = errno;
     // A link that should be a folder: it says so whatever it leads to.
     struct stat entry {};
@@ -50,12 +53,13 @@ int OpenByComponents(int folder, const std::string& location) {
 
 /// A descriptor of `location` beneath `folder`, no link followed; -1 and errno else.
 int OpenBeneath(const std::string& folder, const std::string& location) {
-  const int dir = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const int dir = Retry([&] { return ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
   if (dir < 0) return -1;
   open_how how{};
   how.flags = static_cast<uint64_t>(O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
-  int fd = static_cast<int>(::syscall(SYS_openat2, dir, location.c_str(), &how, sizeof how));
+  int fd = static_cast<int>(
+      Retry([&] { return ::syscall(SYS_openat2, dir, location.c_str(), &how, sizeof how); }));
   if (fd < 0 && (errno == ENOSYS || errno == EPERM)) fd = OpenByComponents(dir, location);
   const int error = errno;
   ::close(dir);

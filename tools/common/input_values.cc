@@ -8,6 +8,7 @@
 #include "datasets/dataset.h"
 #include "lib/ir/eval.h"
 #include "lib/onnx/import.h"
+#include "lib/support/folder.h"
 #include "lib/support/random.h"
 #include "lib/support/strings.h"
 #include "tools/common/host.h"
@@ -213,11 +214,12 @@ Result<std::vector<std::string>> FindTestSets(const std::string& dir) {
   std::error_code error;
   std::vector<std::string> sets;
   if (!fs::is_directory(dir, error)) return IoError(Cat(dir, ": not a folder"));
-  for (const auto& entry : fs::directory_iterator(dir, error))
-    if (entry.is_directory() && entry.path().filename().string().rfind("test_data_set_", 0) == 0)
-      sets.push_back(entry.path().string());
-  if (error) return IoError(Cat(dir, ": ", error.message()));
-  if (sets.empty() && fs::exists(dir + "/output_0.pb")) sets.push_back(dir);
+  INFER_ASSIGN(const auto entries, EntriesOf(dir));
+  for (const std::string& name : entries) {
+    const std::string path = (fs::path(dir) / name).string();
+    if (name.starts_with("test_data_set_") && fs::is_directory(path, error)) sets.push_back(path);
+  }
+  if (sets.empty() && fs::exists(dir + "/output_0.pb", error)) sets.push_back(dir);
   if (sets.empty()) return InvalidModel(Cat(dir, ": holds no test_data_set_k folder"));
   std::sort(sets.begin(), sets.end(), [](const std::string& a, const std::string& b) {
     return a.size() != b.size() ? a.size() < b.size() : a < b;

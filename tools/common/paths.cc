@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "lib/support/folder.h"
 #include "lib/support/path_parts.h"
 #include "lib/support/strings.h"
 
@@ -30,7 +31,9 @@ std::string WithoutSlashes(std::string path) {
 bool SameFile(const std::string& a, const std::string& b) {
   const auto x = IdOf(a), y = IdOf(b);
   if (x || y) return x == y;
-  const std::string p = WithoutSlashes(a), q = WithoutSlashes(b);
+  const auto to = OutputPath(WithoutSlashes(a)), also = OutputPath(WithoutSlashes(b));
+  if (!to.ok() || !also.ok()) return false;  // whoever opens it says so
+  const std::string p = WithoutSlashes(*to), q = WithoutSlashes(*also);
   if (BaseName(p) != BaseName(q)) return false;
   const std::string in = FolderOf(p), beside = FolderOf(q);
   const auto folder = IdOf(in), other = IdOf(beside);
@@ -41,7 +44,8 @@ Status CheckFolder(const NamedPath& written) {
   // The first part that is there: folders can be made in it.
   std::string at = WithoutSlashes(written.path);
   std::error_code error;
-  while (!fs::exists(fs::symlink_status(at, error)) && at != "." && at != "/") at = FolderOf(at);
+  while (fs::symlink_status(at, error).type() == fs::file_type::not_found && at != "." && at != "/")
+    at = FolderOf(at);
   if (!fs::is_directory(at, error))
     return IoError(Cat(written.option, " ", written.path, ": '", at, "' is no folder"));
   return AtomicFile::Create(Cat(at, "/output")).status().In(Cat(written.option, " ", written.path));

@@ -12,9 +12,10 @@
 #include <csignal>
 #include <cstring>
 #include <ctime>
-#include <filesystem>
 
 #include "lib/support/file.h"
+#include "lib/support/folder.h"
+#include "lib/support/retry.h"
 #include "lib/support/strings.h"
 #include "tools/common/report.h"
 
@@ -100,7 +101,8 @@ Result<std::unique_ptr<Worker>> Worker::Start(const WorkerSpec& spec) {
   std::unique_ptr<Worker> w(new Worker);
   w->log_ = spec.log;
   Pipe in, out, error;
-  const int log = ::open(spec.log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  const int log = Retry(
+      [&] { return ::open(spec.log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600); });
   if (log < 0) return IoError(Cat(spec.log, ": ", std::strerror(errno)));
   if (!in.Open() || !out.Open() || !error.Open()) {
     ::close(log);
@@ -119,7 +121,7 @@ Result<std::unique_ptr<Worker>> Worker::Start(const WorkerSpec& spec) {
   w->pid_ = pid;
   error.Close(error.write);
   int why = 0;
-  if (::read(error.read, &why, sizeof why) == sizeof why) {
+  if (Retry([&] { return ::read(error.read, &why, sizeof why); }) == sizeof why) {
     w->End(false);
     const std::string text = Cat(spec.argv[0], ": ", std::strerror(why));
     return why == ENOENT || why == EACCES ? Unsupported(text) : IoError(text);
@@ -218,10 +220,10 @@ double Worker::CpuSeconds() const {
 
 bool Worker::StaysOn(const std::vector<int>& cpus) const {
   const cpu_set_t allowed = MaskOf(cpus);
-  std::error_code error;
-  for (const auto& task :
-       std::filesystem::directory_iterator(Cat("/proc/", pid_, "/task"), error)) {
-    const auto id = ParseInt(task.path().filename().string());
+  const auto tasks = EntriesOf(Cat("/proc/", pid_, "/task"));
+  if (!tasks.ok()) return true;  // no /proc: nobody can tell
+  for (const std::string& task : *tasks) {
+    const auto id = ParseInt(task);
     cpu_set_t mask, both;
     if (!id || ::sched_getaffinity(static_cast<pid_t>(*id), sizeof mask, &mask) != 0) continue;
     CPU_AND(&both, &mask, &allowed);

@@ -2,14 +2,21 @@
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
+#include <pthread.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <thread>
+
+#include "lib/support/folder.h"
+#include "lib/support/retry.h"
 
 namespace infer {
 namespace {
@@ -123,16 +130,176 @@ TEST_F(FileTest, ASignalHandlerCanRemoveWhatIsUnfinished) {
   EXPECT_EQ(Entries(), 0u);
 }
 
-TEST_F(FileTest, TheNextRunSweepsFilesOfDeadProcesses) {
+TEST_F(FileTest, TheNextRunSweepsWhatNobodyHolds) {
+  const pid_t child = fork();
+  if (child == 0) {
+    auto f = AtomicFile::Create(Path("out"));
+    _exit(f.ok() ? 0 : 1);  // as if it was killed: no destructor runs
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  ASSERT_EQ(status, 0);
+  ASSERT_EQ(Entries(), 1u);
+  Put(".other.tmp." + std::to_string(child) + ".1", "not ours");
+  ASSERT_TRUE(WriteFileAtomically(Path("out"), "x").ok());
+  EXPECT_EQ(Entries(), 2u);
+}
+
+TEST_F(FileTest, AWriterOfAnotherNamespaceKeepsItsFile) {
+  // Its process id means nothing here: none has it, or one that is none of ours.
   const pid_t child = fork();
   if (child == 0) _exit(0);
   int status = 0;
   waitpid(child, &status, 0);
-  Put(".out.tmp." + std::to_string(child) + ".1", "stale");
-  Put(".out.tmp." + std::to_string(getpid()) + ".1", "alive");
-  Put(".other.tmp." + std::to_string(child) + ".1", "not ours");
+  const std::string live = Path(".out.tmp." + std::to_string(child) + ".1");
+  const int fd = open(live.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  ASSERT_EQ(flock(fd, LOCK_EX | LOCK_NB), 0);
   ASSERT_TRUE(WriteFileAtomically(Path("out"), "x").ok());
-  EXPECT_EQ(Entries(), 3u);
+  EXPECT_TRUE(std::filesystem::exists(live)) << "a live writer lost its file";
+  close(fd);
+  ASSERT_TRUE(WriteFileAtomically(Path("out"), "y").ok());
+  EXPECT_FALSE(std::filesystem::exists(live));
+  EXPECT_EQ(Entries(), 1u);
+}
+
+TEST_F(FileTest, AWriterHoldsItsFileUntilItHasItsName) {
+  auto first = AtomicFile::Create(Path("out"));
+  ASSERT_TRUE(first.ok());
+  ASSERT_TRUE((*first)->Write("first").ok());
+  ASSERT_TRUE(WriteFileAtomically(Path("out"), "second").ok());  // and sweeps
+  EXPECT_EQ(*ReadFile(Path("out")), "second");
+  ASSERT_TRUE((*first)->Commit().ok());
+  EXPECT_EQ(*ReadFile(Path("out")), "first");
+  EXPECT_EQ(Entries(), 1u);
+}
+
+TEST_F(FileTest, ProcessesThatWriteOneNameLeaveAWholeFile) {
+  constexpr int kWriters = 4, kRounds = 15;
+  constexpr size_t kBytes = 200'000;
+  std::vector<pid_t> children;
+  for (int w = 0; w < kWriters; ++w) {
+    children.push_back(fork());
+    if (children.back() != 0) continue;
+    const std::string text(kBytes, static_cast<char>('a' + w));
+    bool ok = true;
+    for (int round = 0; round < kRounds; ++round)
+      ok = ok && WriteFileAtomically(Path("out"), text).ok();
+    _exit(ok ? 0 : 1);
+  }
+  const auto is_whole = [&] {
+    const auto text = ReadFile(Path("out"));
+    return text.ok() && text->size() == kBytes &&
+           text->find_first_not_of(text->front()) == std::string::npos;
+  };
+  while (!std::filesystem::exists(Path("out"))) usleep(100);
+  size_t left = children.size();
+  while (left > 0) {
+    EXPECT_TRUE(is_whole());
+    int status = 0;
+    if (waitpid(-1, &status, WNOHANG) <= 0) continue;
+    --left;
+    EXPECT_EQ(status, 0) << "a writer failed";
+  }
+  EXPECT_TRUE(is_whole());
+  EXPECT_EQ(Entries(), 1u);
+}
+
+TEST_F(FileTest, TheUmaskOfTheProcessStays) {
+  const mode_t before = umask(027);
+  std::atomic<bool> done{false};
+  std::atomic<int> wrong{0};
+  std::thread other([&] {  // makes files meanwhile; each must have the mode of the umask
+    for (int i = 0; !done; ++i) {
+      const std::string path = Path("other" + std::to_string(i));
+      const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+      struct stat s {};
+      if (fd < 0 || fstat(fd, &s) != 0 || (s.st_mode & 0777) != 0640) ++wrong;
+      close(fd);
+      unlink(path.c_str());
+    }
+  });
+  for (int i = 0; i < 20; ++i) EXPECT_TRUE(WriteFileAtomically(Path("out"), "x").ok());
+  done = true;
+  other.join();
+  umask(before);
+  EXPECT_EQ(wrong, 0);
+  struct stat s {};
+  ASSERT_EQ(stat(Path("out").c_str(), &s), 0);
+  EXPECT_EQ(s.st_mode & 0777, 0640u);
+}
+
+TEST_F(FileTest, LinksAreWrittenThrough) {
+  std::filesystem::create_directory(Path("far"));
+  std::filesystem::create_symlink("far/real", Path("dangling"));
+  std::filesystem::create_symlink("dangling", Path("twice"));
+  for (const char* text : {"new", "newer"}) {
+    ASSERT_TRUE(WriteFileAtomically(Path("twice"), text).ok());
+    EXPECT_TRUE(std::filesystem::is_symlink(Path("dangling")));
+    EXPECT_TRUE(std::filesystem::is_symlink(Path("twice")));
+    EXPECT_EQ(*ReadFile(Path("far/real")), text);
+  }
+  std::filesystem::create_symlink("absent/real", Path("nowhere"));
+  EXPECT_EQ(WriteFileAtomically(Path("nowhere"), "x").code(), Code::kIo);
+  std::filesystem::create_symlink("round", Path("round"));
+  EXPECT_EQ(WriteFileAtomically(Path("round"), "x").code(), Code::kIo);
+  EXPECT_TRUE(std::filesystem::is_symlink(Path("round")));
+}
+
+/// Interrupts the thread that made it every 50 us.
+class Interrupter {
+ public:
+  Interrupter() {
+    struct sigaction quiet = {};
+    quiet.sa_handler = [](int) {};  // without SA_RESTART
+    sigaction(SIGUSR1, &quiet, &before_);
+    thread_ = std::thread([this, target = pthread_self()] {
+      for (; !done_; usleep(50)) pthread_kill(target, SIGUSR1);
+    });
+  }
+  ~Interrupter() {
+    done_ = true;
+    thread_.join();
+    sigaction(SIGUSR1, &before_, nullptr);
+  }
+
+ private:
+  std::atomic<bool> done_{false};
+  struct sigaction before_ = {};
+  std::thread thread_;
+};
+
+TEST_F(FileTest, SignalsInterruptNothing) {
+  const std::string text(3'000'000, 'x');
+  const Interrupter interrupter;
+  for (int i = 0; i < 10; ++i) {
+    const Status s = WriteFileAtomically(Path("out"), text);
+    ASSERT_TRUE(s.ok()) << s.message();
+    EXPECT_EQ(ReadFile(Path("out"))->size(), text.size());
+  }
+}
+
+TEST(Retry, OfWhatIsInterrupted) {
+  int calls = 0;
+  const auto interrupted = [&] {
+    errno = EINTR;
+    return ++calls < 3 ? -1 : 7;
+  };
+  EXPECT_EQ(Retry(interrupted), 7);
+  calls = 0;
+  const auto refused = [&] {
+    errno = EACCES;
+    return ++calls, -1;
+  };
+  EXPECT_EQ(Retry(refused), -1);
+  EXPECT_EQ(calls, 1);
+}
+
+TEST_F(FileTest, EntriesOfAFolder) {
+  Put("b", "");
+  Put("a\xff", "");  // no UTF-8
+  EXPECT_EQ(*EntriesOf(dir_), (std::vector<std::string>{"a\xff", "b"}));
+  EXPECT_EQ(EntriesOf(Path("absent")).status().code(), Code::kIo);
+  EXPECT_EQ(EntriesOf(Path("b")).status().code(), Code::kIo);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <thread>
 
+#include "lib/support/retry.h"
 #include "lib/support/strings.h"
 
 namespace infer::peers {
@@ -21,8 +22,9 @@ std::string MeasuringLock::DefaultPath() {
 
 Result<std::unique_ptr<MeasuringLock>> MeasuringLock::Open(const std::string& path) {
   // Read-only is enough for flock, and does for a file of another user.
-  int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0 && errno == ENOENT) fd = ::open(path.c_str(), O_RDONLY | O_CREAT | O_CLOEXEC, 0644);
+  int fd = Retry([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC); });
+  if (fd < 0 && errno == ENOENT)
+    fd = Retry([&] { return ::open(path.c_str(), O_RDONLY | O_CREAT | O_CLOEXEC, 0644); });
   if (fd < 0) return IoError(Cat("lock ", path, ": ", std::strerror(errno)));
   return std::unique_ptr<MeasuringLock>(new MeasuringLock(fd));
 }
