@@ -1,9 +1,9 @@
 #include "lib/ir/body.h"
 
 #include <algorithm>
-#include <map>
 #include <mutex>
 
+#include "lib/ir/body_cache.h"
 #include "lib/ir/editor.h"
 #include "lib/ir/eval.h"
 #include "lib/ir/inference.h"
@@ -20,24 +20,18 @@ AttrMap WithDefaults(const OpDef& def, const AttrMap& attrs) {
   return all;
 }
 
-struct CacheKey {
-  const OpDef* def;
-  uint64_t attrs;
-  bool operator<(const CacheKey& o) const { return def != o.def ? def < o.def : attrs < o.attrs; }
-};
-
 }  // namespace
 
 Result<std::shared_ptr<const Graph>> BodyOf(const OpDef& def, const AttrMap& attrs,
                                             const OpRegistry& ops) {
   // A cache of immutable values: the only state in lib/ that outlives a call.
   static std::mutex mutex;
-  static std::map<CacheKey, std::shared_ptr<const Graph>> cache;
+  static BodyCache cache(4096);
   const AttrMap all = WithDefaults(def, attrs);
-  const CacheKey key{&def, HashOf(all) ^ reinterpret_cast<uintptr_t>(&ops)};
+  const BodyCache::Key key{&def, &ops, HashOf(all)};
   {
     std::lock_guard lock(mutex);
-    if (auto it = cache.find(key); it != cache.end()) return it->second;
+    if (auto body = cache.Find(key, all)) return body;
   }
   // Without the lock: a body may hold operators that have bodies.
   auto parsed = ParseGraph(def.body, ops, {.parameters = &all});
@@ -46,10 +40,9 @@ Result<std::shared_ptr<const Graph>> BodyOf(const OpDef& def, const AttrMap& att
     const std::string what = Cat("body of ", def.name, ": ", parsed.status().message());
     return def.body.find("= @") != std::string_view::npos ? InvalidModel(what) : Internal(what);
   }
-  constexpr size_t kMaxBodies = 4096;
+  auto body = std::make_shared<const Graph>(*std::move(parsed));
   std::lock_guard lock(mutex);
-  if (cache.size() >= kMaxBodies) cache.clear();
-  return cache[key] = std::make_shared<const Graph>(*std::move(parsed));
+  return cache.Add(key, all, std::move(body));
 }
 
 namespace {

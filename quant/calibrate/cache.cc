@@ -10,7 +10,7 @@
 namespace infer {
 namespace {
 
-constexpr std::string_view kMagic = "infer-opt calibration 1\n";
+constexpr std::string_view kMagic = "infer-opt calibration 2\n";
 
 void PutHash(std::string& out, uint64_t v) { PutDouble(out, std::bit_cast<double>(v)); }
 bool TakeHash(std::string_view& in, uint64_t& v) {
@@ -29,7 +29,7 @@ std::string Hex(uint64_t v) {
 bool Parse(std::string_view in, SavedCalibration& s) {
   uint64_t done = 0, values = 0;
   if (!TakeHash(in, s.key.model) || !TakeHash(in, s.key.data) || !TakeText(in, s.key.state) ||
-      !TakeNumber(in, done) || !TakeNumber(in, values))
+      !TakeText(in, s.key.build) || !TakeNumber(in, done) || !TakeNumber(in, values))
     return false;
   s.done = static_cast<int64_t>(done);
   for (uint64_t i = 0; i < values; ++i) {
@@ -90,14 +90,15 @@ Result<uint64_t> LabelledDataKey(const Samples& samples, const std::stop_token& 
 
 std::string WhatDiffers(const CalibrationKey& a, const CalibrationKey& b) {
   if (a.model != b.model) return "model";
-  return a.data != b.data ? "data" : "observer";
+  if (a.data != b.data) return "data";
+  return a.state != b.state ? "observer" : "build";
 }
 
 std::string CachePath(const std::string& cache, const CalibrationKey& key) {
   std::error_code ignored;
   if (!std::filesystem::is_directory(cache, ignored)) return cache;
   Hasher h;
-  h.Add(key.model).Add(key.data).Add(std::string_view(key.state));
+  h.Add(key.model).Add(key.data).Add(std::string_view(key.state)).Add(key.build);
   return Cat(cache, "/", Hex(h.value()), ".calib");
 }
 
@@ -127,6 +128,7 @@ Status WriteCalibration(const std::string& path, const SavedCalibration& saved) 
   PutHash(out, saved.key.model);
   PutHash(out, saved.key.data);
   PutText(out, saved.key.state);
+  PutText(out, saved.key.build);
   PutNumber(out, static_cast<uint64_t>(saved.done));
   PutNumber(out, saved.states.size());
   for (const auto& [name, state] : saved.states) {

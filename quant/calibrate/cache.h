@@ -18,6 +18,7 @@ struct CalibrationKey {
   uint64_t model = 0;  ///< structure, constants, and the names of values
   uint64_t data = 0;   ///< every input of every sample, in order
   std::string state;   ///< Observer::state()
+  std::string build;   ///< BuildIdentity() of who observed
   bool operator==(const CalibrationKey&) const = default;
 };
 uint64_t ModelKey(const Graph& g);
@@ -25,7 +26,7 @@ uint64_t ModelKey(const Graph& g);
 Result<uint64_t> DataKey(const Samples& samples, const std::stop_token& stop);
 /// The same, and the labels where there are some.
 Result<uint64_t> LabelledDataKey(const Samples& samples, const std::stop_token& stop);
-/// "model", "data" or "observer": the first part in which the keys differ.
+/// "model", "data", "observer" or "build": the first part in which the keys differ.
 std::string WhatDiffers(const CalibrationKey& a, const CalibrationKey& b);
 
 struct SavedCalibration {

@@ -11,6 +11,7 @@
 #include "lib/support/strings.h"
 #include "quant/calibrate/cache.h"
 #include "quant/calibrate/range_search.h"
+#include "runtime/api/build_identity.h"
 
 namespace infer {
 namespace {
@@ -59,6 +60,7 @@ class Checkpoints {
     key_.model = ModelKey(graph);
     INFER_ASSIGN(key_.data, DataKey(samples, options_.stop));
     key_.state = watched[0].observer->state();
+    key_.build = BuildIdentity();
     path_ = CachePath(options_.cache, key_);
     last_ = Clock::now();
     INFER_ASSIGN(const auto saved, ReadCalibration(path_));

@@ -61,16 +61,20 @@ void LoadHeadRow(const HeadRows& h, const std::vector<ElementStep>& steps, const
 }
 
 KeyRange KeyBand::Of(int64_t lead, int64_t i, int64_t n, std::byte* const* args) const {
+  // Attributes and tensors may hold any number, and these sums go beyond them.
+  __extension__ using Wide = __int128;
   KeyRange range{0, std::min(n, keys)};
-  int64_t at = i + position;
+  Wide at = Wide{i} + position;
   if (valid_arg >= 0) {
     const int64_t valid =
         As<int64_t>(static_cast<const std::byte*>(args[valid_arg]))[lead / leads_per_sample];
     range.end = std::min(range.end, valid);
-    at = i + valid - queries;
+    at = Wide{i} + valid - queries;
   }
-  if (left >= 0) range.begin = std::max<int64_t>(0, at - left);
-  if (right >= 0) range.end = std::min(range.end, at + right + 1);
+  if (left >= 0) range.begin = static_cast<int64_t>(std::clamp<Wide>(at - left, 0, n));
+  if (right >= 0)
+    range.end =
+        static_cast<int64_t>(std::clamp<Wide>(at + right + 1, 0, std::max<int64_t>(0, range.end)));
   range.end = std::max<int64_t>(0, range.end);
   range.begin = std::min(range.begin, range.end);
   return range;

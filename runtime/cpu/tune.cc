@@ -4,13 +4,17 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <system_error>
 
 #include "lib/support/file.h"
+#include "lib/support/folder.h"
 #include "lib/support/hash.h"
 #include "lib/support/parallel.h"
+#include "lib/support/path_parts.h"
 #include "lib/support/random.h"
 #include "lib/support/readable.h"
 #include "lib/support/strings.h"
+#include "runtime/api/build_identity.h"
 #include "runtime/cpu/onednn.h"
 #include "runtime/cpu/simd/loops.h"
 #include "runtime/plan_ir/plan_program.h"
@@ -33,7 +37,8 @@ std::string Machine(int lanes) {
       model = line.substr(line.find(':') + 1);
       break;
     }
-  return Cat(model, "|", simd::TheLoops().isa, onednn::HasExactInt8() ? "+vnni" : "", "|", lanes);
+  return Cat(BuildIdentity(), "|", model, "|", simd::TheLoops().isa,
+             onednn::HasExactInt8() ? "+vnni" : "", "|", lanes);
 }
 
 /// Data of a layout's size: floats in [0, 1), or any bytes.
@@ -136,25 +141,27 @@ std::vector<double> Measure(std::span<std::unique_ptr<Trial>> trials, const Buff
 Result<std::shared_ptr<Tuner>> Tuner::For(const CompileOptions& options, int lanes) {
   if (!options.tune && options.tune_cache.empty()) return std::shared_ptr<Tuner>();
   std::shared_ptr<Tuner> tuner(new Tuner(options.tune_cache, options.tune, lanes));
-  if (!tuner->path_.empty() && std::filesystem::exists(tuner->path_)) {
-    INFER_ASSIGN(const std::string text, ReadFile(tuner->path_, kMostFileBytes));
-    tuner->Read(text);
-  }
+  INFER_ASSIGN(tuner->choices_, tuner->InFile());
   return tuner;
 }
 
 Tuner::Tuner(std::string path, bool measures, int lanes)
     : path_(std::move(path)), machine_(Machine(lanes)), measures_(measures) {}
 
-void Tuner::Read(std::string_view text) {
-  for (const std::string& line : Split(std::string(text), '\n')) {
+Result<Tuner::Choices> Tuner::InFile() const {
+  Choices choices;
+  std::error_code absent;
+  if (path_.empty() || !std::filesystem::exists(path_, absent)) return choices;
+  INFER_ASSIGN(const std::string text, ReadFile(path_, kMostFileBytes));
+  for (const std::string& line : Split(text, '\n')) {
     const std::vector<std::string> parts = Split(line, '\t');
     if (parts.size() != 4) continue;
     const auto index = ParseInt(parts[1]);
     const auto ms = ParseDouble(parts[3]);
     if (index && *index >= 0 && ms)
-      choices_[parts[0]] = {static_cast<size_t>(*index), parts[2], *ms};
+      choices[parts[0]] = {static_cast<size_t>(*index), parts[2], *ms};
   }
+  return choices;
 }
 
 std::string Tuner::KeyOf(const PlanStep& step, std::span<const Operand> in,
@@ -198,23 +205,34 @@ std::optional<size_t> Tuner::Fastest(const PlanStep& step, std::span<const Opera
   const auto best =
       static_cast<size_t>(std::min_element(times.begin(), times.end()) - times.begin());
   std::lock_guard lock(mutex_);
-  choices_[KeyOf(step, in, out, candidates)] = {which[best], candidates.names[which[best]],
-                                                times[best]};
-  changed_ = true;
+  const std::string key = KeyOf(step, in, out, candidates);
+  choices_[key] = {which[best], candidates.names[which[best]], times[best]};
+  measured_.insert(key);
   return which[best];
 }
 
 Status Tuner::Save() {
   std::lock_guard lock(mutex_);
   measures_ = false;
-  if (!changed_ || path_.empty()) return {};
-  std::string text = "# infer-opt: which kernel is fastest; docs/cli.md\n";
-  for (const auto& [key, c] : choices_)
-    text += Cat(key, "\t", c.index, "\t", c.name, "\t", Rounded(c.ms, 4), "\n");
+  if (measured_.empty() || path_.empty()) return {};
+  const std::string folder = FolderOf(path_);
   std::error_code ignored;  // the write says it
-  std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), ignored);
+  std::filesystem::create_directories(folder, ignored);
+  // Others may have written since it was read: theirs stay.
+  const FolderLock lock_of_file(folder);
+  INFER_ASSIGN(Choices all, InFile());
+  for (const std::string& key : measured_) all[key] = choices_.at(key);
+  std::string text;
+  for (const bool of_all_builds : {true, false}) {
+    text = "# infer-opt: which kernel is fastest; docs/cli.md\n";
+    for (const auto& [key, c] : all)
+      if (of_all_builds || key.starts_with(BuildIdentity()))
+        text += Cat(key, "\t", c.index, "\t", c.name, "\t", Rounded(c.ms, 4), "\n");
+    if (text.size() < kMostFileBytes / 2) break;
+  }
   INFER_TRY(WriteFileAtomically(path_, text));
-  changed_ = false;
+  choices_ = std::move(all);
+  measured_.clear();
   return {};
 }
 

@@ -3,10 +3,12 @@
 /// with `tune`, kept in a text file, and taken from there next time.
 ///
 /// A line is KEY <tab> INDEX <tab> NAME <tab> MILLISECONDS. The key holds what the time hangs on:
-/// processor, instruction set, lanes, operators with their attributes, types, extents, layouts and
-/// the names of the candidates. Lines that are damaged, or of another machine, fit no step.
+/// build, processor, instruction set, lanes, operators with their attributes, types, extents,
+/// layouts and the names of the candidates. Lines that are damaged, or of another build or machine,
+/// fit no step. Processes that tune at once keep each other's lines.
 #include <map>
 #include <mutex>
+#include <set>
 
 #include "runtime/plan_ir/shape_plan.h"
 
@@ -33,14 +35,16 @@ class Tuner final : public KernelChooser {
     double ms;
   };
   Tuner(std::string path, bool measures, int lanes);
-  void Read(std::string_view text);
+  using Choices = std::map<std::string, Choice>;
+  Result<Choices> InFile() const;
   std::string KeyOf(const PlanStep& step, std::span<const Operand> in, std::span<const Operand> out,
                     const StepKernels& candidates) const;
 
   std::string path_, machine_;
-  bool measures_, changed_ = false;
+  bool measures_;
   mutable std::mutex mutex_;
-  std::map<std::string, Choice> choices_;
+  Choices choices_;
+  std::set<std::string> measured_;  // keys of choices_ that the file may lack
 };
 
 }  // namespace infer

@@ -37,6 +37,7 @@ set(INFER_APART
     runtime/cpu/tune.cc
     tests/lib/onnx/roundtrip_test.cc
     tests/lib/ops/contrib_fused_test.cc
+    runtime/api/build_identity.cc
     tests/lib/ops/contrib_quantized_test.cc
     tests/lib/ops/elementwise_test.cc
     tests/lib/ops/scatter_test.cc

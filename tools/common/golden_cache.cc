@@ -8,8 +8,8 @@
 #include "lib/support/hash.h"
 #include "lib/support/parallel.h"
 #include "lib/support/strings.h"
+#include "runtime/api/build_identity.h"
 #include "tools/common/host.h"
-#include "tools/common/version.h"
 
 namespace infer {
 namespace {
@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 std::string KeyOf(const Graph& g, const DeviceOptions& device) {
   Hasher h;
-  h.Add(Fingerprint(g)).Add(device.device).Add(GetHostFacts().isa).Add(INFER_VERSION);
+  h.Add(Fingerprint(g)).Add(device.device).Add(GetHostFacts().isa).Add(BuildIdentity());
   char text[17];
   std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(h.value()));
   return text;

@@ -11,6 +11,7 @@
 #include "lib/support/parallel.h"
 #include "lib/support/strings.h"
 #include "quant/calibrate/cache.h"
+#include "runtime/api/build_identity.h"
 #include "tools/common/append_log.h"
 #include "tools/common/data_options.h"
 #include "tools/common/host.h"
@@ -160,7 +161,7 @@ class SweepCommand : public Command {
       INFER_ASSIGN(const uint64_t data, LabelledDataKey(*samples, context.stop()));
       h.Add(data);
     }
-    h.Add(std::to_string(max_drop_)).Add(host.cpu_model).Add(host.isa).Add(INFER_VERSION);
+    h.Add(std::to_string(max_drop_)).Add(host.cpu_model).Add(host.isa).Add(BuildIdentity());
     INFER_ASSIGN(log_, AppendLog::Open(LogPath().string(),
                                        {"infer-opt/sweep-log@1", std::to_string(h.value()),
                                         "name another folder, or delete it"}));

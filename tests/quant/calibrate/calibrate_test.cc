@@ -13,6 +13,8 @@
 #include "lib/ops/registry.h"
 #include "lib/support/random.h"
 #include "lib/support/strings.h"
+#include "quant/calibrate/cache.h"
+#include "runtime/api/build_identity.h"
 #include "runtime/reference/backend.h"
 
 namespace infer {
@@ -130,6 +132,22 @@ class CacheTest : public CalibrateTest {
   std::string path_, told_;
   CalibrationOptions options_;
 };
+
+TEST_F(CacheTest, OfAnotherBuildIsNotUsed) {
+  const auto first = Run(RowsOfNormals(9));
+  ASSERT_TRUE(first.ok()) << first.status().message();
+  auto saved = ReadCalibration(path_);
+  ASSERT_TRUE(saved.ok() && *saved);
+  EXPECT_EQ((*saved)->key.build, BuildIdentity());
+  const std::string folder = testing::TempDir();
+  const std::string of_this = CachePath(folder, (*saved)->key);
+  (*saved)->key.build = "0123456789abcdef";
+  EXPECT_NE(CachePath(folder, (*saved)->key), of_this);
+  ASSERT_TRUE(WriteCalibration(path_, **saved).ok());
+  const auto second = Run(RowsOfNormals(9));
+  ASSERT_TRUE(second.ok()) << second.status().message();
+  EXPECT_THAT(told_, testing::HasSubstr("is of another build; calibrating anew"));
+}
 
 TEST_F(CacheTest, IsUsedAgainWithoutARun) {
   const auto first = Run(RowsOfNormals(9));

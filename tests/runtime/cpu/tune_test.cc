@@ -1,5 +1,8 @@
 /// What was measured is kept, and taken from the file; what does not fit is passed over.
+#include "runtime/cpu/tune.h"
+
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -53,7 +56,7 @@ TEST_F(Tune, TheFileDecides) {
   ASSERT_NE(text.find("MatMul"), std::string::npos) << text;
   const size_t tab = text.find('\t', text.find("MatMul"));
   const std::string key = text.substr(text.find('\n') + 1, tab - text.find('\n') - 1);
-  const std::vector<std::string> names = Split(Split(key, '|').at(5), ',');
+  const std::vector<std::string> names = Split(Split(key, '|').at(6), ',');
   const auto index = [&](std::string_view name) {
     return std::find(names.begin(), names.end(), name) - names.begin();
   };
@@ -65,6 +68,9 @@ TEST_F(Tune, TheFileDecides) {
   };
   EXPECT_EQ(with(Cat("\t", index("panels"), "\tpanels\t0.1\n")), usual);
   EXPECT_EQ(with(Cat("\t", last, "\tonednn\t0.1\n")).find("onednn:"), 0u);
+  const std::string other_build = Cat("0123456789abcdef", key.substr(key.find('|')));
+  std::ofstream(path_) << other_build << "\t" << last << "\tonednn\t0.1\n";
+  EXPECT_EQ(Kernel(false, path_), usual) << "measured by another build";
   const std::string damaged[] = {"",
                                  "\t1\n",
                                  "\t99\tonednn\t0.1\n",
@@ -73,6 +79,54 @@ TEST_F(Tune, TheFileDecides) {
                                  Cat("\t", last, "\tonednn\tx\n"),
                                  Cat("x\t", last, "\tonednn\t0.1\n")};
   for (const std::string& rest : damaged) EXPECT_EQ(with(rest), usual) << rest;
+}
+
+TEST_F(Tune, LinesOfOthersStay) {
+  // Another process reads the file before this one writes it, and writes after it.
+  const std::string theirs = "build|machine|MatMul\t0\tpanels\t0.1";
+  const Graph g = *ParseGraph(R"(graph g(x: f32[64,96]) -> (y: f32[64,80]) {
+    w = const f32[96,80] ~1
+    y = MatMul(x, w)
+  })",
+                              ops_);
+  const StepKernels candidates = [] {
+    StepKernels k;
+    k.names = {"a", "b"};
+    return k;
+  }();
+  CompileOptions options = {.threads = 1};
+  options.tune = true;
+  options.tune_cache = path_;
+  const auto tuner = Tuner::For(options, 1);
+  ASSERT_TRUE(tuner.ok());
+  std::filesystem::create_directories(std::filesystem::path(path_).parent_path());
+  std::ofstream(path_) << theirs << "\n";
+  const Plan plan = PartitionByNode(g.Clone());
+  const std::optional<Prepared> prepared[] = {Prepared(), Prepared()};
+  ASSERT_TRUE((*tuner)->Fastest(plan.steps.at(0), {}, {}, candidates, prepared));
+  ASSERT_TRUE((*tuner)->Save().ok());
+  EXPECT_NE(Read().find(theirs), std::string::npos) << Read();
+  EXPECT_NE(Read().find("|a,b|"), std::string::npos) << Read();
+  // And many at once.
+  std::vector<pid_t> children;
+  for (int child = 0; child < 8; ++child) {
+    children.push_back(fork());
+    if (children.back() != 0) continue;
+    StepKernels mine;
+    mine.names = {Cat("child", child), "b"};
+    const auto own = Tuner::For(options, 1);
+    const bool ok = own.ok() && (*own)->Fastest(plan.steps.at(0), {}, {}, mine, prepared) &&
+                    (*own)->Save().ok();
+    _exit(ok ? 0 : 1);
+  }
+  for (const pid_t child : children) {
+    int status = 0;
+    waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0);
+  }
+  for (int child = 0; child < 8; ++child)
+    EXPECT_NE(Read().find(Cat("|child", child, ",b|")), std::string::npos) << child;
+  EXPECT_NE(Read().find(theirs), std::string::npos);
 }
 
 TEST_F(Tune, NoFileIsNeededAndNoneIsWrittenUnasked) {

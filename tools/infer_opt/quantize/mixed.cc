@@ -5,6 +5,7 @@
 #include "lib/support/hash.h"
 #include "lib/support/strings.h"
 #include "quant/calibrate/cache.h"
+#include "runtime/api/build_identity.h"
 #include "tools/common/host.h"
 #include "tools/infer_opt/fuse/measure.h"
 #include "tools/infer_opt/quantize/budget.h"
@@ -198,7 +199,7 @@ class MixedMode : public QuantizeMode {
     Hasher h;
     INFER_ASSIGN(const uint64_t data, LabelledDataKey(job.calibration, job.context.stop()));
     h.Add(kPrepared)
-        .Add(INFER_VERSION)
+        .Add(BuildIdentity())
         .Add(Fingerprint(g))
         .Add(job.backend.name())
         .Add(static_cast<uint64_t>(job.threads))
