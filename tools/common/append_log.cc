@@ -10,14 +10,16 @@
 #include <optional>
 
 #include "lib/support/hash.h"
+#include "lib/support/retry.h"
 #include "lib/support/strings.h"
+#include "tools/common/json_names.h"
 #include "tools/common/parse_json.h"
 
 namespace infer {
 namespace {
 
 std::string CheckOf(const std::string& key, const Json& value) {
-  return std::to_string(Hasher().Add(key).Add(value.dump()).value());
+  return std::to_string(Hasher().Add(key).Add(CompactJson(value)).value());
 }
 
 /// nullopt: not a whole, true line.
@@ -39,13 +41,14 @@ Status AppendLog::Failed() const { return IoError(Cat(path_, ": ", std::strerror
 
 Result<std::unique_ptr<AppendLog>> AppendLog::Open(const std::string& path,
                                                    const LogIdentity& identity) {
-  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  const int fd =
+      Retry([&] { return ::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644); });
   if (fd < 0) return IoError(Cat(path, ": ", std::strerror(errno)));
   std::unique_ptr<AppendLog> log(new AppendLog(fd, path));
   struct stat facts {};
   if (::fstat(fd, &facts) != 0) return log->Failed();
   if (!S_ISREG(facts.st_mode)) return InvalidArgument(Cat(path, ": a log is a plain file"));
-  if (::flock(fd, LOCK_EX | LOCK_NB) != 0)
+  if (Retry([&] { return ::flock(fd, LOCK_EX | LOCK_NB); }) != 0)
     return InvalidArgument(Cat(path, ": another process writes this log"));
   if (Status s = log->Load(identity); !s.ok()) return s;
   return log;
@@ -54,7 +57,7 @@ Result<std::unique_ptr<AppendLog>> AppendLog::Open(const std::string& path,
 AppendLog::~AppendLog() { ::close(fd_); }
 
 Status AppendLog::CutAt(size_t bytes) {
-  if (::ftruncate(fd_, static_cast<off_t>(bytes)) != 0) return Failed();
+  if (Retry([&] { return ::ftruncate(fd_, static_cast<off_t>(bytes)); }) != 0) return Failed();
   bytes_ = bytes;
   return {};
 }
@@ -67,7 +70,7 @@ Status AppendLog::Append(const std::string& line) {
     if (n < 0) break;
     done += static_cast<size_t>(n);
   }
-  if (done < line.size() || ::fdatasync(fd_) != 0) {
+  if (done < line.size() || Retry([&] { return ::fdatasync(fd_); }) != 0) {
     Status failed = Failed();
     (void)CutAt(bytes_);  // half a line; what cannot be cut is dropped when the log is read
     return failed;
@@ -86,7 +89,8 @@ Status AppendLog::Load(const LogIdentity& identity) {
     if (n == 0) break;
     text.append(buffer, static_cast<size_t>(n));
   }
-  const std::string header = Json({{"schema", identity.schema}, {"of", identity.of}}).dump() + "\n";
+  const std::string of = JsonName(identity.of);
+  const std::string header = JsonText({{"schema", identity.schema}, {"of", of}}, -1);
   // A header that is cut off is an empty log, too.
   if (text.find('\n') == std::string::npos && header.rfind(text, 0) == 0) {
     INFER_TRY(CutAt(0));
@@ -99,7 +103,7 @@ Status AppendLog::Load(const LogIdentity& identity) {
   };
   if (at == std::string::npos || !head.is_object() || !says("schema", identity.schema))
     return InvalidModel(Cat(path_, ": no log of this kind (", identity.schema, ")"));
-  if (!says("of", identity.of))
+  if (!says("of", of))
     return InvalidArgument(
         Cat(path_, ": is of another model, data, setting or machine; ", identity.advice));
   size_t line = 2;
@@ -119,16 +123,17 @@ Status AppendLog::Load(const LogIdentity& identity) {
 }
 
 const Json* AppendLog::Find(const std::string& key) const {
-  const auto it = all_.find(key);
+  const auto it = all_.find(JsonName(key));
   return it == all_.end() ? nullptr : &it->second;
 }
 
 Status AppendLog::Add(const std::string& key, const Json& value) {
   // Checked, and kept, as it reads back.
-  Json read = Json::parse(JsonText(value, -1));
-  const std::string check = CheckOf(key, read);
-  INFER_TRY(Append(Json({{"key", key}, {"value", read}, {"check", check}}).dump() + "\n"));
-  all_.insert_or_assign(key, std::move(read));
+  const std::string name = JsonName(key);
+  Json read = Json::parse(CompactJson(value));
+  const std::string check = CheckOf(name, read);
+  INFER_TRY(Append(JsonText({{"key", name}, {"value", read}, {"check", check}}, -1)));
+  all_.insert_or_assign(name, std::move(read));
   return {};
 }
 

@@ -33,6 +33,7 @@ class AppendLog {
   AppendLog& operator=(const AppendLog&) = delete;
   /// nullptr: nothing yet. Valid until the next Add.
   const Json* Find(const std::string& key) const;
+  /// By JsonName of the key.
   const std::map<std::string, Json>& all() const { return all_; }
   /// Durable when it returns. Of one key the last value counts. Io: nothing was added.
   Status Add(const std::string& key, const Json& value);

@@ -4,6 +4,7 @@
 
 #include "lib/support/file.h"
 #include "lib/support/strings.h"
+#include "tools/common/json_names.h"
 
 namespace infer::peers {
 
@@ -24,7 +25,7 @@ Result<Tensor> ReadTensor(const Json& described) {
   Dims dims;
   for (const Json& d : described.value("dims", Json::array())) {
     if (!d.is_number_integer() || d.get<int64_t>() < 0)
-      return InvalidModel(Cat("tensor '", name, "': ", d.dump(), " is no extent"));
+      return InvalidModel(Cat("tensor '", name, "': ", CompactJson(d), " is no extent"));
     dims.push_back(d.get<int64_t>());
   }
   const auto count = CheckedNumElements(dims);

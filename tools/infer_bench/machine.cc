@@ -75,7 +75,7 @@ class MachineCommand : public Command {
     const Watched watched = watch.Finish();
     for (std::string& w : Warnings(watched)) context.Warn(std::move(w));
     report["watch"] = ToJson(watched);
-    if (!cases_path_.empty()) INFER_TRY(WriteFileAtomically(cases_path_, steps.dump() + "\n"));
+    if (!cases_path_.empty()) INFER_TRY(WriteFileAtomically(cases_path_, JsonText(steps, -1)));
     INFER_TRY(WriteFileAtomically(output_, ReportText(context, report)));
     INFER_TRY(WriteReport(context, std::move(report)));
     return kExitOk;

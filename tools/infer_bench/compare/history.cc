@@ -12,8 +12,10 @@
 #include <fstream>
 #include <map>
 
+#include "lib/support/retry.h"
 #include "lib/support/statistics.h"
 #include "lib/support/strings.h"
+#include "tools/common/json_names.h"
 #include "tools/common/parse_json.h"
 #include "tools/common/report.h"
 
@@ -30,9 +32,8 @@ Status Failed(const std::string& path) { return IoError(Cat(path, ": ", std::str
 class LockedFile {
  public:
   LockedFile(const std::string& path, int flags, int lock)
-      : fd_(open(path.c_str(), flags | O_CLOEXEC | O_NONBLOCK, 0644)) {
-    while (fd_ >= 0 && flock(fd_, lock) != 0 && errno == EINTR) {
-    }
+      : fd_(Retry([&] { return open(path.c_str(), flags | O_CLOEXEC | O_NONBLOCK, 0644); })) {
+    if (fd_ >= 0) (void)Retry([&] { return flock(fd_, lock); });
   }
   ~LockedFile() {
     if (fd_ >= 0) close(fd_);
@@ -112,9 +113,11 @@ Status AppendHistory(const std::string& path, const HistoryEntry& e) {
   struct stat s;
   if (fstat(file.fd(), &s) != 0) return Failed(path);
   char last = '\n';
-  if (s.st_size > 0 && pread(file.fd(), &last, 1, s.st_size - 1) != 1) return Failed(path);
+  if (s.st_size > 0 && Retry([&] { return pread(file.fd(), &last, 1, s.st_size - 1); }) != 1)
+    return Failed(path);
   if (last != '\n') line.insert(line.begin(), '\n');
-  if (write(file.fd(), line.data(), line.size()) != static_cast<ssize_t>(line.size()))
+  if (Retry([&] { return write(file.fd(), line.data(), line.size()); }) !=
+      static_cast<ssize_t>(line.size()))
     return Failed(path);
   return {};
 }
@@ -142,7 +145,7 @@ Json HistorySeries(const History& history) {
   std::vector<std::vector<HistoryEntry>> all;
   std::map<std::string, size_t> index;  // by kind and series
   for (const HistoryEntry& e : history.entries) {
-    const auto [at, is_new] = index.emplace(Cat(e.kind, " ", e.series.dump()), all.size());
+    const auto [at, is_new] = index.emplace(Cat(e.kind, " ", CompactJson(e.series)), all.size());
     if (is_new) all.emplace_back();
     all[at->second].push_back(e);
   }

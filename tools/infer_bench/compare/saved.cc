@@ -11,6 +11,7 @@
 #include "lib/support/statistics.h"
 #include "lib/support/strings.h"
 #include "passes/pass/pipeline.h"
+#include "tools/common/json_names.h"
 #include "tools/common/model_options.h"
 #include "tools/common/parse_json.h"
 #include "tools/infer_bench/compare/rank_tests.h"
@@ -36,7 +37,7 @@ std::string Text(const Json& j, const char* pointer) {
   const Json::json_pointer at(pointer);
   if (!j.contains(at)) return "";
   const Json& v = j.at(at);
-  return v.is_string() ? v.get<std::string>() : v.dump();
+  return v.is_string() ? v.get<std::string>() : CompactJson(v);
 }
 
 Json MachineOf(const Json& report) {

@@ -5,6 +5,7 @@
 
 #include "lib/support/readable.h"
 #include "lib/support/strings.h"
+#include "tools/common/json_names.h"
 
 namespace infer::bench {
 namespace {
@@ -77,7 +78,7 @@ Json At(const Json& result, const char* pointer) {
 std::string FullText(const Json& v) {
   if (v.is_null()) return "";
   if (v.is_string()) return v.get<std::string>();
-  return v.dump();
+  return CompactJson(v);
 }
 
 std::string BriefText(const Json& v, const Figure& f) {

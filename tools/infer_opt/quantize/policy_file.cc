@@ -5,6 +5,7 @@
 #include "lib/support/file.h"
 #include "lib/support/readable.h"
 #include "lib/support/strings.h"
+#include "tools/common/json_names.h"
 
 namespace infer {
 namespace {
@@ -41,7 +42,7 @@ Json CountsJson(const Policy& policy) {
 
 Json PrecisionsJson(const Policy& policy) {
   Json j = Json::object();
-  for (const auto& [layer, choice] : policy) j[layer] = Name(choice.precision);
+  for (const auto& [layer, choice] : policy) j[JsonName(layer)] = Name(choice.precision);
   return j;
 }
 
@@ -84,8 +85,8 @@ Json PolicyJson(const Policy& policy, const MixedModel& model) {
   for (const SearchLayer& layer : model.layers()) {
     const auto it = policy.find(layer.key);
     const LayerPolicy choice = it == policy.end() ? LayerPolicy{} : it->second;
-    j["layers"].push_back({{"layer", layer.key},
-                           {"node", layer.name},
+    j["layers"].push_back({{"layer", JsonName(layer.key)},
+                           {"node", JsonName(layer.name)},
                            {"op", layer.op},
                            {"precision", Name(choice.precision)},
                            {"reason", choice.reason}});
@@ -108,8 +109,8 @@ Result<Policy> ReadPolicy(const std::string& path) {
     if (!precision)
       return InvalidModel(Cat(path, ": no precision '", l["precision"].get<std::string>(), "'"));
     const bool reason = l.contains("reason") && l["reason"].is_string();
-    policy[l["layer"].get<std::string>()] = {*precision,
-                                             reason ? l["reason"].get<std::string>() : ""};
+    policy[NameOfJson(l["layer"].get<std::string>())] = {
+        *precision, reason ? l["reason"].get<std::string>() : ""};
   }
   return policy;
 }

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "lib/support/strings.h"
+#include "tools/common/json_names.h"
 
 namespace infer {
 namespace {
@@ -27,7 +28,7 @@ Result<std::unique_ptr<SearchLog>> SearchLog::Open(const std::string& path, cons
   for (const auto& [key, value] : log->log_->all()) {
     auto numbers = NumbersOf(value);
     if (!numbers) return InvalidModel(Cat(path, ": '", key, "' has no numbers"));
-    INFER_TRY(log->all_.Add(key, *std::move(numbers)));
+    INFER_TRY(log->all_.Add(NameOfJson(key), *std::move(numbers)));
   }
   return log;
 }
