@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <spawn.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,10 +15,15 @@
 #include <cstring>
 
 #include "lib/ops/registry.h"
+#include "lib/support/exceptions.h"
 #include "lib/support/measure.h"
+#include "lib/support/retry.h"
 #include "lib/support/strings.h"
 #include "tools/bench/allocations.h"
 #include "tools/bench/distribution.h"
+#include "tools/common/command.h"
+#include "tools/common/limits.h"
+#include "tools/common/self.h"
 
 extern "C" char** environ;  // NOLINT(readability-redundant-declaration): glibc hides it
 
@@ -29,6 +35,26 @@ using Clock = std::chrono::steady_clock;
 /// The clock is the machine's, so that parent and child can subtract.
 double NowMs() {
   return std::chrono::duration<double, std::milli>(Clock::now().time_since_epoch()).count();
+}
+
+/// JSON for an argument: as CBOR, which takes names of any bytes as they are, in hexadecimal
+/// digits.
+std::string Packed(const Json& j) {
+  std::string out;
+  for (const uint8_t byte : Json::to_cbor(j)) {
+    out += "0123456789abcdef"[byte >> 4];
+    out += "0123456789abcdef"[byte & 15];
+  }
+  return out;
+}
+
+Json Unpacked(std::string_view text) {
+  std::vector<uint8_t> bytes;
+  for (size_t i = 0; i + 1 < text.size(); i += 2) {
+    const auto digit = [](char c) { return c <= '9' ? c - '0' : c - 'a' + 10; };
+    bytes.push_back(static_cast<uint8_t>(digit(text[i]) << 4 | digit(text[i + 1])));
+  }
+  return Json::from_cbor(bytes, true, false);
 }
 
 Json RequestOf(const SessionOptions& o) {
@@ -72,8 +98,12 @@ class Child {
  public:
   static Result<std::unique_ptr<Child>> Start(const std::vector<std::string>& argv) {
     int ends[2];
-    if (::pipe2(ends, O_CLOEXEC) != 0) return IoError(Cat("pipe: ", std::strerror(errno)));
-    std::unique_ptr<Child> child(new Child(ends[0]));
+    std::unique_ptr<Child> child(new Child);
+    std::vector<char*> args;
+    for (const std::string& a : argv) args.push_back(const_cast<char*>(a.c_str()));
+    args.push_back(nullptr);
+    if (::pipe2(ends, O_CLOEXEC) != 0) return ErrnoError("pipe");
+    child->out_ = ends[0];
     posix_spawn_file_actions_t files;
     ::posix_spawn_file_actions_init(&files);
     ::posix_spawn_file_actions_adddup2(&files, ends[1], STDOUT_FILENO);
@@ -87,9 +117,6 @@ class Child {
     ::posix_spawnattr_setsigmask(&attributes, &none);
     ::posix_spawnattr_setsigdefault(&attributes, &all);
     ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-    std::vector<char*> args;
-    for (const std::string& a : argv) args.push_back(const_cast<char*>(a.c_str()));
-    args.push_back(nullptr);
     const int error =
         ::posix_spawn(&child->pid_, args[0], &files, &attributes, args.data(), environ);
     ::posix_spawnattr_destroy(&attributes);
@@ -97,12 +124,13 @@ class Child {
     ::close(ends[1]);
     if (error != 0) {
       child->pid_ = -1;
-      return IoError(Cat("cannot start ", argv[0], ": ", std::strerror(error)));
+      errno = error;
+      return ErrnoError(Cat("cannot start ", argv[0]));
     }
     return child;
   }
   ~Child() {
-    ::close(out_);
+    if (out_ >= 0) ::close(out_);
     if (pid_ > 0) {
       ::kill(pid_, SIGKILL);
       (void)Wait();
@@ -137,22 +165,31 @@ class Child {
   }
 
  private:
-  explicit Child(int out) : out_(out) {}
-  int out_;
+  Child() = default;
+  int out_ = -1;
   pid_t pid_ = -1;
 };
+
+/// Of a cold start that gave no answer.
+Status HowItEnded(int status) {
+  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
+    return ResourceExhausted("a cold start was killed: the machine may have had no memory left");
+  if (WIFEXITED(status) && WEXITSTATUS(status) == kExitOutOfMemory)
+    return ResourceExhausted("out of memory");
+  return Internal(Cat("a cold start ended with ", WIFSIGNALED(status) ? "signal " : "code ",
+                      WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status)));
+}
 
 Result<ColdStart> OneStart(const std::string& path, const std::string& request,
                            const std::stop_token& stop) {
   const double start = NowMs();
-  INFER_ASSIGN(auto child, Child::Start({"/proc/self/exe", kColdArgument, path, request}));
+  INFER_ASSIGN(const std::string self, SelfPath());
+  INFER_ASSIGN(auto child, Child::Start({self, kColdArgument, path, request}));
   INFER_ASSIGN(const std::string text, child->Read(stop));
   int status = 0;
   const rusage usage = child->Wait(&status);
   const Json answer = Json::parse(text, nullptr, false);
-  if (!answer.is_object())
-    return Internal(Cat("a cold start ended with ", WIFSIGNALED(status) ? "signal " : "code ",
-                        WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status)));
+  if (!answer.is_object()) return HowItEnded(status);
   if (answer.contains("error")) return Status(answer.at("code").get<Code>(), answer.at("error"));
   ColdStart c;
   c.process_ms = answer.at("main_at").get<double>() - start;
@@ -169,7 +206,7 @@ Result<ColdStart> OneStart(const std::string& path, const std::string& request,
 }
 
 Result<Json> FirstResult(const std::string& path, const std::string& text) {
-  const Json request = Json::parse(text, nullptr, false);
+  const Json request = Unpacked(text);
   if (!request.is_object()) return InvalidArgument("no request");
   const OpRegistry ops = AllOps();
   Context context(ops, "cold start", {}, {}, {});
@@ -194,7 +231,7 @@ double MedianOf(const std::vector<ColdStart>& starts, F field) {
 Result<std::vector<ColdStart>> MeasureColdStarts(const std::string& path,
                                                  const SessionOptions& options,
                                                  const ColdOptions& cold) {
-  const std::string request = JsonText(RequestOf(options), -1);
+  const std::string request = Packed(RequestOf(options));
   std::vector<ColdStart> starts;
   const auto begin = Clock::now();
   while (static_cast<int>(starts.size()) < cold.starts) {
@@ -231,23 +268,37 @@ Json ToJson(const std::vector<ColdStart>& starts) {
   return j;
 }
 
-int RunColdStart(const char* path, const char* request) {
-  const double main_at = NowMs();
-  CountAllocations();
-  Json answer;
+namespace {
+
+Json AnswerOf(const char* path, const char* request, double main_at) {
+  Result<Json> first = Internal("not run");
   try {
-    auto first = FirstResult(path, request);
-    if (first.ok())
-      answer = *std::move(first);
-    else
-      answer = {{"error", first.status().message()}, {"code", first.status().code()}};
-  } catch (const std::exception& e) {
-    answer = {{"error", e.what()}, {"code", Code::kInternal}};
+    first = FirstResult(path, request);
+  } catch (...) {
+    first = StatusOfException("");
   }
+  Json answer = first.ok()
+                    ? *std::move(first)
+                    : Json{{"error", first.status().message()}, {"code", first.status().code()}};
   answer["main_at"] = main_at;
   if (const auto allocated = Allocated()) answer["allocated_peak_bytes"] = allocated->peak;
-  const std::string text = answer.dump() + "\n";
-  return std::fwrite(text.data(), 1, text.size(), stdout) == text.size() ? 0 : 1;
+  return answer;
+}
+
+}  // namespace
+
+int RunColdStart(const char* path, const char* request) {
+  const double main_at = NowMs();
+  // It is of no use to anybody else, and a model may run for ever.
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  LimitMemoryToMachine();
+  CountAllocations();
+  try {
+    const std::string text = JsonText(AnswerOf(path, request, main_at), -1);
+    return std::fwrite(text.data(), 1, text.size(), stdout) == text.size() ? kExitOk : kExitIo;
+  } catch (...) {
+    return ExitCodeOf(StatusOfException(""));
+  }
 }
 
 }  // namespace infer::bench

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """Every #include "x/y/..." must go to a folder that the includer's folder may use, and heavy or
-backend headers only where they belong (docs/architecture.md). Exit 1 and name each breach."""
+backend headers only where they belong (docs/architecture.md); calls that throw, or fail where a signal
+comes, have a form that does not. Exit 1 and name each breach."""
 import pathlib
 import re
 import sys
@@ -41,6 +42,16 @@ BEHIND = {  # a header that one door hides -> how the files that may include it 
     r"<(oneapi/)?dnnl": "runtime/cpu/onednn",
     r'"runtime/cpu/onednn_': "runtime/cpu/onednn",
 }
+FILESYSTEM = ("exists|is_directory|is_regular_file|is_symlink|absolute|canonical|read_symlink|file_size|remove|"
+              "remove_all|rename|copy|copy_file|resize_file|create_directory|create_directories")
+INSTEAD = {  # what nothing but tests may write -> what does it
+    rf"(fs|filesystem)::({FILESYSTEM})\((?:[^,()]|\([^()]*\))*\)": "its form with a std::error_code does not throw",
+    r"for \(.*directory_iterator\(": "EntriesOf (lib/support/folder.h) does not throw",
+    r"\.dump\((?!.*error_handler_t)": "CompactJson or JsonText: dump() throws for a name that is no UTF-8",
+    r"\bumask\(": "the umask is the process's, not a thread's",
+    r"(?<!return )::(open|openat|fsync|fdatasync|rename|renameat|flock|ftruncate)\(": "Retry (lib/support/retry.h): "
+    "a signal may interrupt it",
+}
 
 
 def folder_of(path, table):
@@ -59,6 +70,10 @@ def main():
             name = f.relative_to(root).as_posix()
             here = folder_of(name, ALLOWED)
             for n, line in enumerate(f.read_text().splitlines(), 1):
+                for pattern, better in INSTEAD.items():
+                    if top != "tests" and re.search(pattern, line.split("//")[0]):
+                        print(f"{name}:{n}: {better}: {line.strip()}")
+                        breaches += 1
                 for pattern, door in BEHIND.items():
                     if re.match("#include " + pattern, line) and not name.startswith(door):
                         print(f"{name}:{n}: only {door}* may have {line}")

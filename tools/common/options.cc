@@ -8,9 +8,9 @@
 #include <cmath>
 #include <cstdio>
 #include <limits>
-#include <new>
 
 #include "lib/ops/registry.h"
+#include "lib/support/exceptions.h"
 #include "lib/support/file.h"
 #include "lib/support/parallel.h"
 #include "lib/support/path_parts.h"
@@ -18,6 +18,7 @@
 #include "lib/support/strings.h"
 #include "tools/common/command.h"
 #include "tools/common/config_file.h"
+#include "tools/common/limits.h"
 #include "tools/common/parse_options.h"
 #include "tools/common/paths.h"
 #include "tools/common/pinning.h"
@@ -220,6 +221,10 @@ Result<Config> TakeConfig(std::vector<std::string>& args, const CLI::App& app) {
 /// The exit code, after the one line that says why it is not 0.
 int Finish(const std::string& tool, const Result<ExitCode>& result) {
   if (const int n = CaughtSignal()) return 128 + n;
+  if (const double seconds = TimedOut()) {
+    (void)WriteStream(stderr, Cat(tool, ": timed out after ", seconds, " s (--timeout)\n"));
+    return kExitTimedOut;
+  }
   if (result.ok()) return *result;
   (void)WriteStream(
       stderr, Cat(tool, ": ", Printable(result.status().message(), EndsOfLine::kIndented), "\n"));
@@ -231,10 +236,8 @@ int Execute(Command& command, Context& context) {
   try {
     const Status paths = CheckWrites(context.paths());
     result = paths.ok() ? command.Run(context) : Result<ExitCode>(paths);
-  } catch (const std::bad_alloc&) {
-    result = ResourceExhausted("out of memory");
-  } catch (const std::exception& e) {
-    result = Internal(Cat("unexpected exception: ", e.what()));
+  } catch (...) {
+    result = StatusOfException("");
   }
   // JSON on stdout stands alone there; people read the rest on stderr.
   const Status written =
@@ -268,20 +271,41 @@ Status CheckCommandName(const std::vector<std::string>& arguments,
       Cat("there is no command '", arguments.front(), "'; there are: ", Join(names, ", ")));
 }
 
-}  // namespace
+/// Options of every command.
+struct Common {
+  bool quiet = false;
+  double timeout_s = 0;
+  std::string json, config, max_memory;
 
-int RunTool(int argc, char** argv, std::string_view about,
-            std::vector<std::unique_ptr<Command>> commands) {
+  void Declare(Options& options, const CLI::App& command) {
+    options.Value("--json", &json, "Write the report as JSON to FILE, or - for stdout",
+                  PathUse::kWrite);
+    options.Flag("-q,--quiet", &quiet, "No notes and no progress on stderr");
+    options.Value("--config", &config, "Read options from a TOML file", PathUse::kRead);
+    // compare and peers have one of their own, for engines that they start.
+    if (!command.get_option_no_throw("--timeout"))
+      options.Value("--timeout", &timeout_s, "End after so many seconds, exit code 124; 0: never");
+    options.Value("--max-memory", &max_memory,
+                  "Most memory that may be used (2G): for models that nobody vouches for");
+  }
+  Status Apply() const {
+    if (timeout_s > 0) SetTimeout(timeout_s);
+    LimitMemoryToMachine();
+    if (max_memory.empty()) return {};
+    auto bytes = ParseBytes(max_memory);
+    if (!bytes.ok()) return bytes.status().In("--max-memory");
+    return LimitMemory(*bytes);
+  }
+};
+
+int RunToolOn(int argc, char** argv, std::string_view about,
+              std::vector<std::unique_ptr<Command>>& commands) {
   const SignalGuard signals;
   const OpRegistry ops = AllOps();
   const std::string tool = BaseName(argc > 0 ? argv[0] : "infer-opt");
   CLI::App app{std::string(about), tool};
   app.set_version_flag("--version", Cat(tool, " ", kVersion));
   app.require_subcommand(1);
-  struct Common {
-    bool quiet = false;
-    std::string json, config;
-  };
   std::vector<Common> common(commands.size());
   std::vector<std::vector<PathOption>> paths(commands.size());
   std::vector<CLI::App*> subs;
@@ -290,10 +314,7 @@ int RunTool(int argc, char** argv, std::string_view about,
         app.add_subcommand(std::string(commands[i]->name()), std::string(commands[i]->help()));
     Options options(*sub, paths[i]);
     commands[i]->Declare(options);
-    options.Value("--json", &common[i].json, "Write the report as JSON to FILE, or - for stdout",
-                  PathUse::kWrite);
-    options.Flag("-q,--quiet", &common[i].quiet, "No notes and no progress on stderr");
-    options.Value("--config", &common[i].config, "Read options from a TOML file", PathUse::kRead);
+    common[i].Declare(options, *sub);
     sub->footer(std::string(commands[i]->examples()) + options.explained());
     subs.push_back(sub);
   }
@@ -319,11 +340,27 @@ int RunTool(int argc, char** argv, std::string_view about,
                     std::vector<std::string>(argv, argv + argc), PathsOf(paths[i]),
                     signals.token());
     if (const Status set = SetThreads(*subs[i], argv); !set.ok()) return Finish(tool, set);
+    if (const Status set = common[i].Apply(); !set.ok()) return Finish(tool, set);
     context.quiet = common[i].quiet;
     context.json_path = common[i].json;
     return Execute(*commands[i], context);
   }
   return kExitUsage;
+}
+
+}  // namespace
+
+int RunTool(int argc, char** argv, std::string_view about,
+            std::vector<std::unique_ptr<Command>> commands) {
+  try {
+    return RunToolOn(argc, argv, about, commands);
+  } catch (...) {
+    // There may be no memory for a message that is made.
+    const Status s = StatusOfException("");
+    std::fputs(s.message().c_str(), stderr);
+    std::fputs("\n", stderr);
+    return ExitCodeOf(s);
+  }
 }
 
 }  // namespace infer

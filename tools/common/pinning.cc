@@ -11,6 +11,7 @@
 
 #include "lib/support/parallel.h"
 #include "lib/support/strings.h"
+#include "tools/common/self.h"
 
 namespace infer {
 
@@ -45,7 +46,8 @@ Status PinLanes(char** argv, int threads) {
   for (int cpu : cpus) places += Cat(places.empty() ? "" : ",", "{", cpu, "}");
   if (::setenv("OMP_PLACES", places.c_str(), 1) != 0 || ::setenv("OMP_PROC_BIND", "close", 1) != 0)
     return ResourceExhausted(Cat("setenv: ", std::strerror(errno)));
-  ::execv("/proc/self/exe", argv);
+  INFER_ASSIGN(const std::string self, SelfPath());
+  ::execv(self.c_str(), argv);
   return IoError(Cat("--pin: the program cannot be started again: ", std::strerror(errno)));
 }
 

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <csignal>
@@ -15,11 +16,55 @@
 namespace infer {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 std::atomic<int> g_signal{0};
+std::atomic<double> g_timeout{0};  // seconds; 0: none
+std::atomic<Clock::rep> g_deadline{0};
+std::atomic<bool> g_timed_out{false};
 std::mutex g_last_words_lock;
 std::function<void()> g_last_words;
 
+bool DeadlinePassed() {
+  return g_timeout.load() > 0 && Clock::now().time_since_epoch().count() >= g_deadline.load();
+}
+
+/// Without memory of its own: there may be none.
+void SayTimedOut() {
+  char text[96];
+  const int n =
+      std::snprintf(text, sizeof text, "timed out after %g s (--timeout)\n", g_timeout.load());
+  if (n > 0) (void)!::write(STDERR_FILENO, text, static_cast<size_t>(n));
+}
+
+/// Gives the command the time that it has to end by itself; then ends the process.
+void EndUnlessEnded(const std::stop_token& ended, int code) {
+  for (int i = 0; i < 16 && !ended.stop_requested(); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  if (ended.stop_requested()) return;
+  {
+    const std::scoped_lock lock(g_last_words_lock);
+    try {
+      if (const auto words = std::exchange(g_last_words, {})) words();
+    } catch (...) {
+      // A report that there is no memory for: the process ends all the same.
+    }
+  }
+  if (code == kExitTimedOut) SayTimedOut();
+  RemoveUnfinishedFiles();
+  _exit(code);
+}
+
 }  // namespace
+
+void SetTimeout(double seconds) {
+  const auto span = std::chrono::duration_cast<Clock::duration>(
+      std::chrono::duration<double>(std::min(seconds, 1e9)));
+  g_deadline.store((Clock::now() + span).time_since_epoch().count());
+  g_timeout.store(seconds);
+}
+
+double TimedOut() { return g_timed_out.load() ? g_timeout.load() : 0; }
 
 void SetLastWords(std::function<void()> words) {
   const std::scoped_lock lock(g_last_words_lock);
@@ -44,18 +89,13 @@ SignalGuard::SignalGuard() {
     while (!ended.stop_requested()) {
       const timespec tick{0, 50'000'000};
       const int n = sigtimedwait(&set, nullptr, &tick);
-      if (n <= 0) continue;
-      g_signal.store(n);
+      if (n <= 0 && !DeadlinePassed()) continue;
+      if (n > 0)
+        g_signal.store(n);
+      else
+        g_timed_out.store(true);
       stop_.request_stop();
-      for (int i = 0; i < 16 && !ended.stop_requested(); ++i)
-        std::this_thread::sleep_for(std::chrono::milliseconds(50));
-      if (ended.stop_requested()) return;
-      {
-        const std::scoped_lock lock(g_last_words_lock);
-        if (const auto words = std::exchange(g_last_words, {})) words();
-      }
-      RemoveUnfinishedFiles();
-      _exit(128 + n);
+      return EndUnlessEnded(ended, n > 0 ? 128 + n : kExitTimedOut);
     }
   });
 }

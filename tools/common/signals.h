@@ -1,6 +1,7 @@
 #pragma once
-/// SIGINT, SIGTERM and SIGHUP as a stop token. A command that does not look at the token within a
-/// second is ended anyway, its temporary files removed, with exit code 128+n.
+/// SIGINT, SIGTERM and SIGHUP, and the end of --timeout, as a stop token. A command that does not
+/// look at the token within a second is ended anyway, its temporary files removed, with exit code
+/// 128+n, after a timeout kExitTimedOut.
 #include <functional>
 #include <stop_token>
 #include <thread>
@@ -26,6 +27,13 @@ class SignalGuard {
 /// is. Runs in the waiting thread, at most once. An empty function takes it back, and returns only
 /// when it does not run and will not.
 void SetLastWords(std::function<void()> words);
+
+/// As timeout(1) has it.
+inline constexpr int kExitTimedOut = 124;
+/// The stop token asks so many seconds from now, while a SignalGuard lives.
+void SetTimeout(double seconds);
+/// The seconds, once they have passed; 0 before.
+double TimedOut();
 
 /// The signal that was caught, or 0.
 int CaughtSignal();

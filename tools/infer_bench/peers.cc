@@ -1,7 +1,6 @@
 /// infer-bench peers: our runtime beside others, in one run, with what a fair comparison takes.
 #include <algorithm>
 #include <cstdlib>
-#include <filesystem>
 #include <set>
 
 #include "lib/support/file.h"
@@ -10,6 +9,7 @@
 #include "passes/pass/pipeline.h"
 #include "tools/common/host.h"
 #include "tools/common/pinning.h"
+#include "tools/common/self.h"
 #include "tools/engines/python_files.h"
 #include "tools/infer_bench/commands.h"
 #include "tools/infer_bench/peers/infer_worker.h"
@@ -19,7 +19,6 @@
 namespace infer {
 namespace {
 
-namespace fs = std::filesystem;
 using namespace peers;  // NOLINT: one command of this folder
 
 constexpr double kTinyMs = 0.1;
@@ -144,10 +143,8 @@ class PeersCommand : public Command {
 
   Result<EngineSpec> SpecOf(const std::string& name, const std::string& folder) const {
     if (name == "infer") {
-      std::error_code error;
-      const fs::path self = fs::read_symlink("/proc/self/exe", error);
-      if (error) return IoError(Cat("/proc/self/exe: ", error.message()));
-      return EngineSpec{name, {self.string(), kWorkerArgument}, {}};
+      INFER_ASSIGN(const std::string self, SelfPath());
+      return EngineSpec{name, {self, kWorkerArgument}, {}};
     }
     EngineSpec spec{name, {python_}, PythonEnvironment(folder)};
     const auto own = own_workers_.find(name);

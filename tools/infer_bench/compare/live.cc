@@ -9,6 +9,7 @@
 #include "lib/support/strings.h"
 #include "passes/pass/pipeline.h"
 #include "tools/common/pinning.h"
+#include "tools/common/self.h"
 #include "tools/engines/wire.h"
 #include "tools/infer_bench/peers/infer_worker.h"
 
@@ -44,8 +45,11 @@ Result<Json> LoadRequest(const CompareSide& side, const peers::PreparedModel& pr
     inputs.push_back(std::move(described));
   }
   const auto level = std::find(kLevelNames.begin(), kLevelNames.end(), side.rewrites);
+  std::error_code no_folder;
+  const fs::path whole = fs::absolute(side.model, no_folder);
+  if (no_folder) return IoError(Cat(side.model, ": ", no_folder.message()));
   return Json{{"op", "load"},
-              {"model", fs::absolute(side.model).string()},
+              {"model", whole.string()},
               {"threads", side.device.threads},
               {"inputs", std::move(inputs)},
               {"outputs", Json::array()},
@@ -61,9 +65,7 @@ Result<Json> LoadRequest(const CompareSide& side, const peers::PreparedModel& pr
 Result<peers::EngineSpec> EngineOf(const CompareSide& side, char name) {
   std::string binary = side.binary;
   if (binary.empty()) {
-    std::error_code error;
-    binary = fs::read_symlink("/proc/self/exe", error).string();
-    if (error) return IoError(Cat("/proc/self/exe: ", error.message()));
+    INFER_ASSIGN(binary, SelfPath());
   }
   return peers::EngineSpec{
       std::string(1, name), {binary, peers::kWorkerArgument}, side.environment};

@@ -9,13 +9,14 @@
 #include <cstring>
 #include <ctime>
 #include <iostream>
-#include <new>
 
 #include "lib/ir/inference.h"
 #include "lib/ops/registry.h"
+#include "lib/support/exceptions.h"
 #include "lib/support/measure.h"
 #include "lib/support/strings.h"
 #include "passes/pass/pipeline.h"
+#include "tools/common/limits.h"
 #include "tools/common/model_options.h"
 #include "tools/common/report.h"
 #include "tools/common/streams.h"
@@ -170,10 +171,10 @@ Json AnswerLine(InferEngine& engine, const std::string& line) {
   Result<Json> answer = Internal("not asked");
   try {
     answer = engine.Answer(Json::parse(line));
-  } catch (const std::bad_alloc&) {
-    answer = ResourceExhausted("out of memory");
-  } catch (const std::exception& e) {
+  } catch (const Json::exception& e) {
     answer = InvalidArgument(Cat("not of the protocol: ", e.what()));
+  } catch (...) {
+    answer = StatusOfException("");
   }
   if (!answer.ok()) return {{"ok", false}, {"error", answer.status().message()}};
   (*answer)["ok"] = true;
@@ -183,6 +184,7 @@ Json AnswerLine(InferEngine& engine, const std::string& line) {
 }  // namespace
 
 int RunInferWorker() {
+  LimitMemoryToMachine();
   const OpRegistry ops = AllOps();
   InferEngine engine(ops);
   for (std::string line; std::getline(std::cin, line);) {

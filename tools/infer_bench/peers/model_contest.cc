@@ -61,8 +61,11 @@ Result<Json> LoadRequest(const PreparedModel& m, const std::string& path, int th
   }
   Json outputs = Json::array();
   for (const Value* v : g.outputs()) outputs.push_back(v->name());
+  std::error_code no_folder;
+  const fs::path whole = fs::absolute(path, no_folder);
+  if (no_folder) return IoError(Cat(path, ": ", no_folder.message()));
   return Json{{"op", "load"},
-              {"model", fs::absolute(path).string()},
+              {"model", whole.string()},
               {"threads", threads},
               {"inputs", std::move(inputs)},
               {"outputs", std::move(outputs)},
