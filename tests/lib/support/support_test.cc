@@ -1,7 +1,11 @@
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cmath>
+#include <fstream>
 #include <new>
 #include <numeric>
 #include <stdexcept>
@@ -111,6 +115,33 @@ TEST(Status, OfAnException) {
   EXPECT_EQ(status_of(std::system_error(no_thread)).code(), Code::kResource);
   EXPECT_EQ(status_of(std::runtime_error("odd")).message(), "unexpected exception: odd");
   EXPECT_EQ(status_of(1).code(), Code::kInternal);
+}
+
+TEST(LaneLease, WithoutThreadsIsAnException) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer takes more addresses than there are";
+#endif
+  const pid_t child = fork();
+  if (child == 0) {
+    int64_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    const auto bytes = static_cast<rlim_t>(pages * sysconf(_SC_PAGESIZE)) + (rlim_t{64} << 20);
+    const rlimit limit{bytes, bytes};
+    setrlimit(RLIMIT_AS, &limit);
+    SetLaneBudget(256);  // of stacks that are 8 MiB
+    try {
+      const LaneLease lease(256);
+      _exit(1);
+    } catch (...) {
+      const Status s = StatusOfException("");
+      SetLaneBudget(1);
+      const LaneLease one(1);  // what was taken was given back
+      _exit(s.code() == Code::kResource ? 0 : 2);
+    }
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 TEST(LaneLease, ConcurrentRunsStayInTheBudget) {
