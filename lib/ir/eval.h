@@ -13,7 +13,8 @@ struct EvalOptions {
   std::function<void(const Value&, const Datum&)> tap = {};
 };
 
-/// Inputs and outputs in graph order. InvalidArgument when an input does not fit its type.
+/// Inputs and outputs in graph order. InvalidArgument when an input does not fit its type;
+/// Cancelled when a StopScope of the thread asks for it (between nodes, and iterations of loops).
 Result<std::vector<Datum>> Evaluate(const Graph& g, std::span<const Datum> inputs,
                                     const EvalOptions& options = {});
 /// One node on given operands (nullptr = omitted; captures last): by its reference kernel, its body

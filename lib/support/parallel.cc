@@ -148,7 +148,7 @@ thread_local bool t_in_loop = false;  // inside a ParallelFor body
 /// process; the first is kept for the caller.
 class Parts {
  public:
-  Parts(int64_t n, int count, const std::function<void(int64_t, int64_t)>& body)
+  Parts(int64_t n, int count, FunctionRef<void(int64_t, int64_t)> body)
       : n_(n), count_(count), body_(body) {}
 
   void Run(int i) noexcept {
@@ -169,7 +169,7 @@ class Parts {
  private:
   int64_t n_;
   int count_;
-  const std::function<void(int64_t, int64_t)>& body_;
+  FunctionRef<void(int64_t, int64_t)> body_;
   std::atomic<bool> failed_{false};
   std::exception_ptr first_;
 };

@@ -16,7 +16,8 @@ void SetLaneBudget(int lanes);
 int LaneBudget();
 
 /// Takes up to `wanted` lanes (<= 0: the whole budget) for the calling thread. Waits until at least
-/// one is free; never waits for more. Nested leases on one thread share the outer one.
+/// one is free; never waits for more. Nested leases on one thread share the outer one. Throws
+/// std::system_error where the system has no threads for them.
 class LaneLease {
  public:
   explicit LaneLease(int wanted);
@@ -35,7 +36,9 @@ int CurrentLanes();
 
 /// Calls body(begin, end) over disjoint ranges that cover [0, n), each at least `grain` long but
 /// the last. How the ranges are cut depends on the lanes, so a body must give the same bits for any
-/// cut: reductions are done within one index. Pre: grain >= 1. A body must not throw.
+/// cut: reductions are done within one index. Pre: grain >= 1.
+/// A body may throw (std::bad_alloc): the other ranges are still run, then the first exception that
+/// was caught is thrown here, on the calling thread, with its lanes as they were.
 void ParallelFor(int64_t n, int64_t grain, FunctionRef<void(int64_t, int64_t)> body);
 
 }  // namespace infer

@@ -1,7 +1,7 @@
 #pragma once
 /// Status and Result<T>: the only way a function reports a failure that its *input* can cause.
 /// Programming errors use INFER_CHECK, which aborts. No exception crosses a folder; std::bad_alloc
-/// is caught where a command, a compile or a run begins.
+/// is caught where a command, a compile or a run begins (lib/support/exceptions.h).
 #include <string>
 #include <string_view>
 #include <utility>

@@ -20,7 +20,7 @@ namespace infer {
 /// Bytes with an owner. Immutable once shared; the content hash is computed at most once.
 class Buffer {
  public:
-  /// 64-byte aligned, uninitialised. Throws std::bad_alloc.
+  /// 64-byte aligned, uninitialised. Throws std::bad_alloc; counts for SetMemoryLimit.
   static std::shared_ptr<Buffer> Allocate(size_t bytes);
   /// Memory of someone else, kept alive by `owner`.
   static std::shared_ptr<Buffer> Borrow(const void* data, size_t bytes,

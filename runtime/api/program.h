@@ -83,7 +83,9 @@ struct CompileOptions {
 
 struct RunOptions {
   bool profile = false;
-  std::stop_token stop = {};  ///< checked between steps; then Run returns Cancelled
+  /// Looked at between steps, between nodes of steps on reference kernels and of bodies, and before
+  /// each iteration of a loop, not inside a kernel; then Run returns Cancelled.
+  std::stop_token stop = {};
   /// Is shown each watched output that is a tensor of numbers, once, in the thread that runs and
   /// with its lanes. What it is shown is gone when it returns.
   std::function<void(const RawValue&)> watch = {};

@@ -39,8 +39,7 @@ class PlanContext : public RunContext {
  protected:
   /// `plan` outlives the context.
   explicit PlanContext(const Plan& plan);
-  /// One run, with all inputs bound and an empty profile. Fills outputs_; std::bad_alloc is caught
-  /// outside.
+  /// One run, with all inputs bound and an empty profile. Fills outputs_; exceptions are caught outside.
   virtual Status RunBound(const RunOptions& options) = 0;
 
   /// Records what step `step` took since `begin` (NowMs); `on_reference`: in reference kernels.
