@@ -79,9 +79,9 @@ Result<std::string> Sha256Of(const ByteSource& source);
 /// An output that appears under its name complete or not at all: written to a new file in the same
 /// folder, synced, renamed, and the folder synced. Not committed: removed by the destructor, or by
 /// RemoveUnfinishedFiles. A symbolic link is followed (OutputPath). The new file is locked (flock)
-/// while its writer lives; one that nobody holds was left by a process that was killed, and the next
-/// write of that name removes it. Of several processes that write one name, the last to commit wins,
-/// with a whole file.
+/// while its writer lives; one that nobody holds was left by a process that was killed, and the
+/// next write of that name removes it. Of several processes that write one name, the last to commit
+/// wins, with a whole file.
 class AtomicFile {
  public:
   /// InvalidArgument when `path` is one of `inputs` (by identity) or exists and is no regular file.

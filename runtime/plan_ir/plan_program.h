@@ -39,7 +39,8 @@ class PlanContext : public RunContext {
  protected:
   /// `plan` outlives the context.
   explicit PlanContext(const Plan& plan);
-  /// One run, with all inputs bound and an empty profile. Fills outputs_; exceptions are caught outside.
+  /// One run, with all inputs bound and an empty profile. Fills outputs_; exceptions are caught
+  /// outside.
   virtual Status RunBound(const RunOptions& options) = 0;
 
   /// Records what step `step` took since `begin` (NowMs); `on_reference`: in reference kernels.
