@@ -1,4 +1,7 @@
 /// Attention and MultiHeadAttention of com.microsoft in terms of Attention of ai.onnx.
+#include <limits>
+#include <numeric>
+
 #include "lib/ops/decomposition_text.h"
 #include "lib/ops/decompositions.h"
 
@@ -225,16 +228,38 @@ class ContribAttentionText {
     return {};
   }
 
+  /// Adds to the scores what hides key j from query i where j > past + i, but for the last query.
+  void HideLaterKeys(int64_t queries, int64_t past, int64_t keys) {
+    std::vector<int64_t> last_seen(static_cast<size_t>(queries)), all(static_cast<size_t>(keys));
+    std::iota(last_seen.begin(), last_seen.end(), past);
+    last_seen.back() = keys;
+    std::iota(all.begin(), all.end(), int64_t{0});
+    body_.Ints("all_keys", all);
+    body_.Line(Cat("last_seen = const i64[", queries, ",1] {", Join(last_seen, ", "), "}"));
+    body_.Line("is_later = Greater(all_keys, last_seen)");
+    body_.Scalar("stays", t_, 0);
+    body_.Scalar("hidden", t_, -std::numeric_limits<double>::infinity());
+    body_.Line("causal = Where(is_later, hidden, stays)");
+    if (added_.empty())
+      added_ = "causal";
+    else
+      Add(added_, "causal", "causal_and_mask");
+  }
+
   Result<std::string> Attributes() {
     std::string attrs = Cat("q_num_heads=", heads_, ", kv_num_heads=", heads_);
     if (const float scale = call_.Float("scale"); scale != 0)
       attrs += Cat(", scale=", FormatDouble(static_cast<double>(scale)));
     if (call_.Int("unidirectional") == 0 || queries_.KnownEqual(1)) return attrs;
     // The newest query sees all keys, which is_causal says as well where there are no more keys.
-    const bool fewer =
-        queries_.is_static() && length_.is_static() && length_.value() <= queries_.value();
-    if (!fewer && !queries_.KnownEqual(length_))
+    if (queries_.KnownEqual(length_)) return Cat(attrs, ", is_causal=1");
+    if (!queries_.is_static() || !length_.is_static())
       return Unsupported("it is not known that keys are no more than queries");
+    if (length_.value() > queries_.value()) {
+      if (!past_.is_static()) return Unsupported("how many keys are older is not known");
+      HideLaterKeys(queries_.value(), past_.value(), past_.value() + length_.value());
+      return attrs;
+    }
     return Cat(attrs, ", is_causal=1");
   }
 

@@ -207,12 +207,9 @@ Status CheckSchema(const OpCall& call) {
     const DType t = call.dtype(i);
     if (!AllowedTypes(def, p.type).Has(t))
       return Unsupported(Cat(def.name, ": input '", p.name, "' cannot be ", Name(t)));
-    // Operands of control flow have types of their own, and QLinearConcat's are scales, too.
     const bool is_var =
-        std::any_of(def.constraints.begin(), def.constraints.end(), [&](const TypeConstraint& c) {
-          return c.var == p.type &&
-                 (p.arity != Arity::kVariadic || (!c.any_kind && p.type != "TV"));
-        });
+        !p.heterogeneous && std::any_of(def.constraints.begin(), def.constraints.end(),
+                                        [&](const TypeConstraint& c) { return c.var == p.type; });
     if (is_var) {
       auto [it, fresh] = bound.emplace(p.type, t);
       if (!fresh && it->second != t)

@@ -205,7 +205,8 @@ struct ParamDef {
   std::string_view name;
   std::string_view type;  ///< a variable of `constraints` ("T") or a type string ("i64", "seq(T)")
   Arity arity = Arity::kOne;
-  int since = 1;  ///< the opset that introduced it, if later than the operator
+  int since = 1;               ///< the opset that introduced it, if later than the operator
+  bool heterogeneous = false;  ///< variadic, and each operand has a type of its own
 };
 enum class AttrKind : uint8_t {
   kInt,

@@ -261,7 +261,8 @@ class CliQuantize(CliTestCase):
         out = self.dir / "o.onnx"
         report = self.report(0, "infer-opt", "quantize", MODEL, "-o", out, "--mode", "bf16", "--bits", 4, "--asymmetric",
                              "--keep-io", "off", "--observer", "kl")
-        self.assertEqual([w.split()[0] for w in report["warnings"]], ["--bits", "--asymmetric", "--observer"])
+        told = [w.split()[0] for w in report["warnings"] if w.startswith("--")]
+        self.assertEqual(told, ["--bits", "--asymmetric", "--observer"])
         report = self.report(0, "infer-opt", "quantize", MODEL, "-o", out, "--mode", "weight-only", "--bits", 4)
         self.assertEqual(report["warnings"], [])
 

@@ -395,7 +395,7 @@ class Cli(CliTestCase):
             return re.search(r"input +x: (\S+)", self.expect(0, "infer-opt", "inspect", out).stdout).group(1)
 
         np.save(self.dir / "x.npy", np.random.default_rng(0).normal(size=(8, 3, 4)).astype(np.float32))
-        writers = [("fuse",), ("quantize", "--mode", "fp16"), ("quantize", "--data", self.dir / "x.npy")]
+        writers = [("fuse",), ("quantize", "--mode", "fp16"), ("quantize", "--recipe", "fast", "--data", self.dir / "x.npy")]
         for command, *args in writers:
             for chosen in [("--set", "length=3"), ("--set", "length=3", "--set", "batch=1"),
                            ("--shape", "x=1x3x4"), ()]:

@@ -58,7 +58,7 @@ class Isas(unittest.TestCase):
                 for activations in ["u8", "s8"]:
                     int8 = folder / f"{model.stem}.{activations}.onnx"
                     run(BIN / "infer-opt", "quantize", model, "-o", int8, *calibration, "--activations", activations,
-                        "--no-verify", "-q")
+                        "--recipe", "fast", "--no-verify", "-q")
                     self.same_integers(int8)
 
     def same_integers(self, model, *options):

@@ -83,6 +83,13 @@ Result<Tensor> RandomTensor(const Value& v, const OpenExtents& extents, Random& 
                                  " of memory here; choose smaller extents (--set, --shape)"));
   Tensor t(dtype, dims);
   if (dtype == DType::kString) return t;
+  if (IsKeepMask(v)) {
+    // A quarter is hidden, never the first key: a query that sees none has no meaning.
+    const int64_t keys = dims.empty() ? 1 : dims.back();
+    for (int64_t i = 0; i < t.num_elements(); ++i)
+      t.Set(i, i % keys == 0 || random.Below(4) != 0 ? 1 : 0);
+    return t;
+  }
   if (!IsInteger(dtype)) {
     for (int64_t i = 0; i < t.num_elements(); ++i)
       t.Set(i, dtype == DType::kBool ? static_cast<double>(random.Below(2)) : random.Normal());

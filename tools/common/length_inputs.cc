@@ -1,5 +1,6 @@
 #include "tools/common/length_inputs.h"
 
+#include <algorithm>
 #include <set>
 
 namespace infer {
@@ -43,8 +44,12 @@ class LengthSearch {
     return d.is_static() ? std::optional(d.value()) : std::nullopt;
   }
 
-  /// Past and new keys.
+  /// The number of keys that the model states, where it does (a shared buffer may have fewer than
+  /// it holds); else past and new ones.
   std::optional<int64_t> TotalOf(const Node& n) const {
+    const Value* stated = n.input(kTotal);
+    if (stated && stated->is_constant() && stated->constant()->num_elements() == 1)
+      return stated->constant()->IntAt(0);
     const auto queries = Extent(n.input(kQuery), 1);
     if (!queries || !n.input(kPastKey)) return queries;
     const auto past = Extent(n.input(kPastKey), 2);
@@ -55,7 +60,34 @@ class LengthSearch {
   std::set<std::pair<const Value*, bool>> seen_;
 };
 
+bool IsScalar(const Value* v, bool (*holds)(double)) {
+  return v && v->is_constant() && v->constant()->num_elements() == 1 && IsFloat(v->dtype()) &&
+         holds(v->constant()->At(0));
+}
+
+/// Whether a reader of `v`, which is 1 - mask where `inverted`, makes numbers of it that hide keys.
+bool HidesKeys(const Value& v, bool inverted, std::set<const Value*>& seen) {
+  if (!seen.insert(&v).second) return false;
+  return std::any_of(v.uses().begin(), v.uses().end(), [&](const Use& use) {
+    const Node& n = *use.user;
+    const Value* other = n.inputs().size() == 2 ? n.input(1 - use.operand) : nullptr;
+    if (inverted && n.Is("Mul") && IsScalar(other, [](double c) { return c <= -1000; }))
+      return true;
+    const bool inverts = !inverted && n.Is("Sub") && use.operand == 1 &&
+                         IsScalar(other, [](double c) { return c == 1; });
+    const bool moves = use.operand == 0 &&
+                       (n.Is("Cast") || n.Is("Identity") || n.Is("Squeeze") || n.Is("Unsqueeze") ||
+                        n.Is("Reshape") || n.Is("Expand") || n.Is("Slice"));
+    return (inverts || moves) && n.output(0) && HidesKeys(*n.output(0), inverted || inverts, seen);
+  });
+}
+
 }  // namespace
+
+bool IsKeepMask(const Value& v) {
+  std::set<const Value*> seen;
+  return HidesKeys(v, false, seen);
+}
 
 std::optional<int64_t> LengthFill(const Value& v, const OpenExtents& extents) {
   return LengthSearch(extents).Find(v, false);

@@ -1,5 +1,6 @@
 #pragma once
-/// Inputs that say how long sequences are: random numbers would contradict the shapes.
+/// Inputs that say how long sequences are, or which keys are there: random numbers would contradict
+/// what they mean.
 #include <optional>
 
 #include "lib/ir/graph.h"
@@ -11,5 +12,10 @@ namespace infer {
 /// (com.microsoft::GroupQueryAttention: seqlens_k, total_sequence_length) sees all of past and new:
 /// 1 of a mask whose sum is the length, else the length itself. nullopt where `v` is no such thing.
 std::optional<int64_t> LengthFill(const Value& v, const OpenExtents& extents);
+
+/// Whether `v` is a mask of ones and zeros by what is made of it: (1 - v) times a large negative
+/// number, which hides keys. Other numbers would hide some keys more than others, which no such
+/// model means.
+bool IsKeepMask(const Value& v);
 
 }  // namespace infer

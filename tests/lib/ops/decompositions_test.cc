@@ -429,7 +429,7 @@ TEST(Decompositions, SayWhatTheyDoNotKnow) {
         std::pair("q: f32[2,2,3,?], k: f32[2,2,5,?]) -> (y) { y = Attention(q, k, k)",
                   "the size of a head"),
         std::pair("q: f32[*], k: f32[2,2,5,8]) -> (y) { y = Attention(q, k, k)", "rank of 'Q'"),
-        std::pair("q: f32[1,2,4], k: f32[1,3,4]) -> (y) { y = com.microsoft::MultiHeadAttention("
+        std::pair("q: f32[1,2,4], k: f32[1,N,4]) -> (y) { y = com.microsoft::MultiHeadAttention("
                   "q, k, k) {num_heads=2, unidirectional=1}",
                   "no more than queries"),
         std::pair("t: f32[2,?,3], s: i64[4]) -> (y) { y = AffineGrid(t, s)",
