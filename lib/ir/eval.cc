@@ -32,14 +32,19 @@ bool FitsTensor(const Tensor& t, const TensorType& type) {
          Meet(Shape(t.dims()), type.shape).ok();
 }
 
-/// Keys and as many values; one of a single element may have any rank.
+/// What is compared of the elements of a sequence or map: their shapes are not, since exporters
+/// write [] where they know none.
+ValueType OfAnyShape(const ValueType& element) {
+  return element.is_tensor() ? ValueType(TensorType{element.tensor().dtype, Shape()}) : element;
+}
+
+/// Keys and as many values.
 bool FitsMap(const MapDatum& map, const ValueType& type) {
   if (type.key() != DType::kUndefined && map.keys.dtype() != type.key()) return false;
   if (!map.values || !map.values->is_sequence()) return false;
   const std::vector<Datum>& values = map.values->sequence();
   if (static_cast<int64_t>(values.size()) != map.keys.num_elements()) return false;
-  const ValueType& e = type.element();
-  const ValueType any_shape = e.is_tensor() ? ValueType(TensorType{e.tensor().dtype, Shape()}) : e;
+  const ValueType any_shape = OfAnyShape(type.element());
   return std::all_of(values.begin(), values.end(),
                      [&](const Datum& v) { return Fits(v, any_shape); });
 }
@@ -49,10 +54,11 @@ bool Fits(const Datum& d, const ValueType& type) {
   if (type == ValueType()) return !d.is_tensor() || d.tensor().defined();
   switch (type.kind()) {
     case ValueType::Kind::kTensor: return d.is_tensor() && FitsTensor(d.tensor(), type.tensor());
-    case ValueType::Kind::kSequence:
-      return d.is_sequence() &&
-             std::all_of(d.sequence().begin(), d.sequence().end(),
-                         [&](const Datum& e) { return Fits(e, type.element()); });
+    case ValueType::Kind::kSequence: {
+      const ValueType any_shape = OfAnyShape(type.element());
+      return d.is_sequence() && std::all_of(d.sequence().begin(), d.sequence().end(),
+                                            [&](const Datum& e) { return Fits(e, any_shape); });
+    }
     case ValueType::Kind::kOptional:
       if (!d.is_optional()) return Fits(d, type.element());
       return !d.optional().value || Fits(*d.optional().value, type.element());
