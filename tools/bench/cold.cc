@@ -139,7 +139,7 @@ class Child {
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
 
-  /// All that it writes. Cancelled: the stop came first.
+  /// All that it writes. Cancelled: the stop came first. Io: the pipe cannot be read.
   Result<std::string> Read(const std::stop_token& stop) const {
     std::string text;
     for (;;) {
@@ -149,7 +149,8 @@ class Child {
       char block[4096];
       const ssize_t n = ::read(out_, block, sizeof block);
       if (n < 0 && errno == EINTR) continue;
-      if (n <= 0) return text;
+      if (n < 0) return IoError(Cat("its answer cannot be read: ", std::strerror(errno)));
+      if (n == 0) return text;
       text.append(block, static_cast<size_t>(n));
     }
   }

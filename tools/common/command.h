@@ -2,6 +2,7 @@
 /// Command: one subcommand of a tool = one file. Declare binds options to the command's own
 /// members; Run does no parsing. RunTool is the whole of a tool's main().
 #include <chrono>
+#include <initializer_list>
 #include <memory>
 #include <stop_token>
 #include <string>
@@ -99,9 +100,12 @@ class Command {
   virtual Result<ExitCode> Run(Context& context) = 0;
 };
 
-/// Parses, runs one command, prints its output and failures, and returns the exit code.
+using CommandMaker = std::unique_ptr<Command> (*)();
+
+/// Makes the commands, parses, runs one of them, prints its output and failures, and returns the
+/// exit code.
 /// --version, --help, --config FILE (TOML), --json and --quiet are common to all commands.
 int RunTool(int argc, char** argv, std::string_view about,
-            std::vector<std::unique_ptr<Command>> commands);
+            std::initializer_list<CommandMaker> makers);
 
 }  // namespace infer

@@ -348,11 +348,29 @@ int RunToolOn(int argc, char** argv, std::string_view about,
   return kExitUsage;
 }
 
+/// A library may run out of memory where it promises not to throw: nlohmann's ordered objects copy
+/// keys while they move.
+[[noreturn]] void EndOnTerminate() {
+  if (const std::exception_ptr e = std::current_exception()) {
+    try {
+      std::rethrow_exception(e);
+    } catch (const std::bad_alloc&) {
+      std::fputs("out of memory\n", stderr);
+      std::_Exit(kExitOutOfMemory);
+    } catch (...) {  // a bug, with its core
+    }
+  }
+  std::abort();
+}
+
 }  // namespace
 
 int RunTool(int argc, char** argv, std::string_view about,
-            std::vector<std::unique_ptr<Command>> commands) {
+            std::initializer_list<CommandMaker> makers) {
+  std::set_terminate(EndOnTerminate);
   try {
+    std::vector<std::unique_ptr<Command>> commands;
+    for (const CommandMaker make : makers) commands.push_back(make());
     return RunToolOn(argc, argv, about, commands);
   } catch (...) {
     // There may be no memory for a message that is made.

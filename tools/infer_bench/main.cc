@@ -9,18 +9,9 @@ int main(int argc, char** argv) {
     return infer::peers::RunInferWorker();
   if (argc == 4 && std::strcmp(argv[1], infer::bench::kColdArgument) == 0)
     return infer::bench::RunColdStart(argv[2], argv[3]);
-  std::vector<std::unique_ptr<infer::Command>> commands;
-  commands.push_back(infer::MakeBenchRunCommand());
-  commands.push_back(infer::MakeBenchCompareCommand());
-  commands.push_back(infer::MakePeersCommand());
-  commands.push_back(infer::MakeLoadCommand());
-  commands.push_back(infer::MakeSoakCommand());
-  commands.push_back(infer::MakeMachineCommand());
-  commands.push_back(infer::MakePredictCommand());
-  commands.push_back(infer::MakeKernelsCommand());
-  commands.push_back(infer::MakeReportCommand());
-  commands.push_back(infer::MakeTuneCommand());
-  commands.push_back(infer::MakeZooCommand());
-  return infer::RunTool(argc, argv, "Measure models so that the numbers can be trusted.",
-                        std::move(commands));
+  using namespace infer;  // NOLINT: a list of names
+  return RunTool(argc, argv, "Measure models so that the numbers can be trusted.",
+                 {MakeBenchRunCommand, MakeBenchCompareCommand, MakePeersCommand, MakeLoadCommand,
+                  MakeSoakCommand, MakeMachineCommand, MakePredictCommand, MakeKernelsCommand,
+                  MakeReportCommand, MakeTuneCommand, MakeZooCommand});
 }
