@@ -137,7 +137,8 @@ TEST_F(InferenceTest, MoreAxesThanTheRankAreRefusedBeforeTheyAreCompared) {
   const ValueType x = TensorType{DType::kF32, Shape(Dims{2, 3})};
   const Tensor list = Tensor::Int64s(axes);
   const ValueType list_type = list.type();
-  OpCall call(*unsqueeze, {}, 2, 1);
+  const AttrMap none;
+  OpCall call(*unsqueeze, none, 2, 1);
   call.BindInput(0, &x);
   call.BindInput(1, &list_type, &list);
   EXPECT_EQ(InferCall(call, {}, {}, ops_).code(), Code::kInvalidModel);
