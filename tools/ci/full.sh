@@ -1,18 +1,24 @@
 #!/usr/bin/env bash
-# Everything, by hand, before an issue is resolved: static checks, all tests with the nightly ones,
-# sanitizers, thread sanitizer, fuzzers, older processors and 64-bit ARM under qemu.
+# usage: tools/ci/full.sh [FUZZ_SECONDS]
+# Everything, by hand, before a larger piece of work is done: static checks, all tests with the nightly ones, sanitizers,
+# thread sanitizer, fuzzers, older processors and 64-bit ARM under qemu.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 tools/setup.sh --judges --checks
 tools/ci/check_layers.py
 tools/ci/format.sh
 tools/test.sh
-ctest --test-dir build/release -L nightly --output-on-failure
+tools/ci/nightly.sh "${1:-600}"
+tools/ci/busy.sh
+tools/ci/batches.sh
 tools/ci/sanitizers.sh
+# The checks that the quick sanitized build leaves out.
+cmake --preset dev >/dev/null
+cmake --build --preset dev -j "$(nproc)" --target quick_tests
+INFER_SANITIZED=1 OMP_WAIT_POLICY=passive ctest --test-dir build/dev -L quick -j "$(nproc)" --output-on-failure
 cmake --preset tsan >/dev/null
 cmake --build --preset tsan -j "$(nproc)" --target support_test ir_test suite_cpu suite_mock
 for t in support_test ir_test suite_mock; do "build/tsan/bin/$t" --gtest_brief=1; done
-tools/ci/fuzz.sh "${1:-600}"
 tools/ci/qemu.sh
 tools/ci/aarch64.sh
 tools/ci/tidy.sh
