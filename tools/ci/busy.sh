@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The quick tests beside a busy loop per core: no verdict may hang on what else the machine does. Needs build/release.
+# The quick tests beside a busy loop per core, each program in another order: no verdict may hang on what else the machine
+# does, or on what the test before left. Needs build/release.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 loops=()
@@ -9,4 +10,4 @@ for ((i = 0; i < $(nproc); ++i)); do
   (while :; do :; done) &
   loops+=($!)
 done
-OMP_WAIT_POLICY=passive ctest --test-dir build/release -L quick -j "$(nproc)" --output-on-failure
+OMP_WAIT_POLICY=passive GTEST_SHUFFLE=1 ctest --test-dir build/release -L quick -j "$(nproc)" --output-on-failure

@@ -9,7 +9,7 @@ seconds=${1:-10800}
 day=$(($(date +%s) / 86400))
 export OMP_WAIT_POLICY=passive
 [ -d build/release ] || cmake --preset release -DINFER_BATCHED=ON >/dev/null
-cmake --build --preset release -j "$(nproc)" | tail -1
+cmake --build --preset release -j "$(nproc)" --target all nightly_tests | tail -1
 failed=0
 ctest --test-dir build/release -L nightly --output-on-failure || failed=1
 mkdir -p build/nightly && cd build/nightly

@@ -114,7 +114,15 @@ function(infer_gtests program)
   endif()
   if("quick" IN_LIST A_LABELS)
     add_dependencies(quick_tests ${program})
+  elseif("nightly" IN_LIST A_LABELS)
+    infer_by_night(${program})
   endif()
+endfunction()
+
+# infer_by_night(PROGRAM): only the target nightly_tests builds it.
+function(infer_by_night program)
+  set_target_properties(${program} PROPERTIES EXCLUDE_FROM_ALL ON)
+  add_dependencies(nightly_tests ${program})
 endfunction()
 
 function(infer_gtest_entry entry program labels timeout)
