@@ -7,8 +7,6 @@
 namespace infer::onnx_io {
 namespace {
 
-constexpr std::string_view kMicrosoft = "com.microsoft";
-
 using Form = std::optional<NodeSpec> (*)(const OpCall& call, NodeSpec node, const OrtContext&,
                                          LiftContext& out);
 

@@ -99,7 +99,7 @@ std::string Print(const std::map<std::string, FunctionPair>& rules) {
 
 Result<std::string> RulesFromFunctions(const std::string& path, const OpRegistry& ops) {
   INFER_ASSIGN(const auto file, InputFile::Open(path));
-  INFER_ASSIGN(const SlimMessage slim, Scan(*file, Message::kModel, ScanLimits()));
+  INFER_ASSIGN(const SlimMessage slim, Scan(*file, onnx_io::Message::kModel, ScanLimits()));
   onnx::ModelProto model;
   if (!model.ParseFromArray(slim.bytes.data(), static_cast<int>(slim.bytes.size())))
     return InvalidModel(Cat(path, ": not an ONNX model"));

@@ -114,8 +114,6 @@ Status InferAttention(OpCall& call) {
   return {};
 }
 
-constexpr double kForbidden = -std::numeric_limits<double>::infinity();
-
 /// The sum of attn_mask, is_causal, the windows and nonpad_kv_seqlen, per score.
 struct MaskRule {
   const Tensor* mask = nullptr;

@@ -10,8 +10,6 @@
 namespace infer {
 namespace {
 
-constexpr double kForbidden = -std::numeric_limits<double>::infinity();
-
 /// Element of a rank-3 tensor that stands at (b, h, i, e).
 int64_t MergedOffset(const Heads& h, int64_t b, int64_t head, int64_t i, int64_t e) {
   return ((b * h.length + i) * h.heads + head) * h.size + e;

@@ -3,6 +3,7 @@
 /// Letters: B batch, H query heads, G key/value heads (H is a multiple), S queries, T keys,
 /// D head size, E value head size.
 #include <functional>
+#include <limits>
 #include <vector>
 
 #include "lib/ops/op_def.h"
@@ -45,6 +46,9 @@ struct AttentionProblem {
   std::vector<double> sinks = {};
   ScoreStage stage = ScoreStage::kNone;
 };
+
+/// Added to the score of a key that a query must not see.
+inline constexpr double kForbidden = -std::numeric_limits<double>::infinity();
 
 struct AttentionResult {
   Heads y;       ///< [B, H, S, E]

@@ -98,6 +98,42 @@ StridedLoop::StridedLoop(const Dims& dims, const std::vector<Dims>& strides,
   }
 }
 
+void StridedLoop::ForEachRow(int64_t begin, int64_t end, Row row) const {
+  if (begin >= end) return;
+  const size_t rank = dims_.size(), operands = strides_.size();
+  const int64_t inner = dims_.back();
+  std::vector<int64_t> index(rank), offsets = starts_;
+  int64_t rest = begin;
+  for (size_t d = rank; d-- > 0;) {
+    index[d] = rest % dims_[d];
+    rest /= dims_[d];
+    for (size_t k = 0; k < operands; ++k) offsets[k] += index[d] * strides_[k][d];
+  }
+  for (int64_t out = begin;;) {
+    const int64_t n = std::min(inner - index[rank - 1], end - out);
+    row(out, static_cast<const int64_t*>(offsets.data()), n);
+    out += n;
+    if (out >= end) return;
+    for (size_t k = 0; k < operands; ++k) offsets[k] -= index[rank - 1] * strides_[k][rank - 1];
+    index[rank - 1] = 0;
+    for (size_t d = rank - 1; d-- > 0;) {
+      for (size_t k = 0; k < operands; ++k) offsets[k] += strides_[k][d];
+      if (++index[d] < dims_[d]) break;
+      for (size_t k = 0; k < operands; ++k) offsets[k] -= dims_[d] * strides_[k][d];
+      index[d] = 0;
+    }
+  }
+}
+
+StridedLoop StridedLoop::Broadcast(const Dims& dims, const Dims& a, const Dims& b) {
+  const Dims operands[] = {a, b};
+  return Broadcast(dims, operands);
+}
+
+void StridedLoop::Run(Row row) const {
+  ParallelFor(size_, kElementGrain, [&](int64_t b, int64_t e) { ForEachRow(b, e, row); });
+}
+
 StridedLoop StridedLoop::Broadcast(const Dims& dims, std::span<const Dims> operands) {
   std::vector<Dims> strides;
   for (const Dims& o : operands) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "lib/ops/op_def.h"
+#include "lib/support/function_ref.h"
 #include "lib/support/parallel.h"
 #include "lib/support/strings.h"
 
@@ -67,19 +68,17 @@ class StridedLoop {
   /// Operands of extents `operands[k]` broadcast to `dims`. Pre: they do. The inner stride of each
   /// is then 0 or 1.
   static StridedLoop Broadcast(const Dims& dims, std::span<const Dims> operands);
+  static StridedLoop Broadcast(const Dims& dims, const Dims& a, const Dims& b);
 
   int64_t size() const { return size_; }  ///< number of output elements
   int64_t inner_stride(size_t operand) const { return strides_[operand].back(); }
 
   /// Calls row(out, offsets, n) for each run of n output elements out, out+1, ... within the flat
   /// range [begin, end); offsets[k] is where operand k's run begins, and inner_stride(k) its step.
-  template <typename Row>
-  void ForEachRow(int64_t begin, int64_t end, Row&& row) const;
+  using Row = FunctionRef<void(int64_t, const int64_t*, int64_t)>;
+  void ForEachRow(int64_t begin, int64_t end, Row row) const;
   /// ForEachRow over everything, on several lanes.
-  template <typename Row>
-  void Run(const Row& row) const {
-    ParallelFor(size_, kElementGrain, [&](int64_t b, int64_t e) { ForEachRow(b, e, row); });
-  }
+  void Run(Row row) const;
 
  private:
   Dims dims_;                  // merged, at least one
@@ -87,34 +86,6 @@ class StridedLoop {
   std::vector<int64_t> starts_;
   int64_t size_;
 };
-
-template <typename Row>
-void StridedLoop::ForEachRow(int64_t begin, int64_t end, Row&& row) const {
-  if (begin >= end) return;
-  const size_t rank = dims_.size(), operands = strides_.size();
-  const int64_t inner = dims_.back();
-  std::vector<int64_t> index(rank), offsets = starts_;
-  int64_t rest = begin;
-  for (size_t d = rank; d-- > 0;) {
-    index[d] = rest % dims_[d];
-    rest /= dims_[d];
-    for (size_t k = 0; k < operands; ++k) offsets[k] += index[d] * strides_[k][d];
-  }
-  for (int64_t out = begin;;) {
-    const int64_t n = std::min(inner - index[rank - 1], end - out);
-    row(out, static_cast<const int64_t*>(offsets.data()), n);
-    out += n;
-    if (out >= end) return;
-    for (size_t k = 0; k < operands; ++k) offsets[k] -= index[rank - 1] * strides_[k][rank - 1];
-    index[rank - 1] = 0;
-    for (size_t d = rank - 1; d-- > 0;) {
-      for (size_t k = 0; k < operands; ++k) offsets[k] += strides_[k][d];
-      if (++index[d] < dims_[d]) break;
-      for (size_t k = 0; k < operands; ++k) offsets[k] -= dims_[d] * strides_[k][d];
-      index[d] = 0;
-    }
-  }
-}
 
 /// y[i] = f(x[i]).
 template <typename In, typename Out, typename F>
@@ -129,8 +100,7 @@ void MapUnary(std::span<const In> x, std::span<Out> y, F f) {
 /// out = f(a, b) with broadcasting. Pre: out has the broadcast extents of a and b.
 template <typename A, typename B, typename Out, typename F>
 void MapBinary(const Tensor& a, const Tensor& b, Tensor& out, F f) {
-  const Dims operands[] = {a.dims(), b.dims()};
-  const StridedLoop loop = StridedLoop::Broadcast(out.dims(), operands);
+  const StridedLoop loop = StridedLoop::Broadcast(out.dims(), a.dims(), b.dims());
   const A* pa = a.data<A>().data();
   const B* pb = b.data<B>().data();
   Out* po = out.mutable_data<Out>().data();

@@ -13,9 +13,6 @@
 namespace infer {
 namespace {
 
-constexpr std::string_view kDomain = "com.microsoft";
-constexpr TypeSet kReal{DType::kF32, DType::kF16, DType::kBF16};
-
 // ---- MultiHeadAttention ----------------------------------------------------------------------
 
 enum MultiInput : size_t {
@@ -279,7 +276,7 @@ std::span<const OpDef> ContribAttentionOps() {
   static const OpDef ops[] = {
       {
           .name = "Attention",
-          .domain = kDomain,
+          .domain = kMicrosoft,
           .doc = "Self-attention with its projection, masks and a past.",
           .inputs = {{"input", "T"},
                      {"weights", "T"},
@@ -297,7 +294,7 @@ std::span<const OpDef> ContribAttentionOps() {
                     {"rotary_embedding_dim", AttrKind::kInt},
                     scale,
                     unidirectional},
-          .constraints = {{"T", kReal}, {"M", TypeSet(DType::kI32)}},
+          .constraints = {{"T", kAttentionReal}, {"M", TypeSet(DType::kI32)}},
           .infer = InferSelf,
           .reference = RunSelf,
           .cost = CostSelf,
@@ -310,7 +307,7 @@ std::span<const OpDef> ContribAttentionOps() {
       },
       {
           .name = "MultiHeadAttention",
-          .domain = kDomain,
+          .domain = kMicrosoft,
           .doc = "Attention of queries to keys and values, with bias, masks and a past.",
           .inputs = {{"query", "T"},
                      {"key", "T", Arity::kOptional},
@@ -327,7 +324,9 @@ std::span<const OpDef> ContribAttentionOps() {
                       {"present_value", "T", Arity::kOptional},
                       {"qk", "QK", Arity::kOptional}},
           .attrs = {filter, heads, scale, unidirectional},
-          .constraints = {{"T", kReal}, {"M", TypeSet(DType::kI32)}, {"QK", kReal}},
+          .constraints = {{"T", kAttentionReal},
+                          {"M", TypeSet(DType::kI32)},
+                          {"QK", kAttentionReal}},
           .infer = InferMultiHead,
           .reference = RunMultiHead,
           .cost = CostMultiHead,

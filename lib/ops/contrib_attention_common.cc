@@ -8,8 +8,6 @@
 namespace infer {
 namespace {
 
-constexpr double kForbidden = -std::numeric_limits<double>::infinity();
-
 /// What is added to the score of a query and a key.
 struct ScoreRule {
   const Tensor* mask = nullptr;

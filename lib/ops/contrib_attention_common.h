@@ -6,6 +6,8 @@
 
 namespace infer {
 
+inline constexpr TypeSet kAttentionReal{DType::kF32, DType::kF16, DType::kBF16};
+
 /// Extent d of input i; unknown where the input or its rank is.
 Dim Extent(const OpCall& call, size_t i, int d);
 /// InvalidModel unless input i, where it stands, can be `want`.

@@ -16,8 +16,6 @@ std::span<const OpDef> MatMulOps();
 
 namespace {
 
-constexpr std::string_view kDomain = "com.microsoft";
-
 const OpDef& Find(std::span<const OpDef> family, std::string_view name) {
   for (const OpDef& d : family)
     if (d.name == name) return d;
@@ -281,7 +279,7 @@ std::span<const OpDef> ContribFusedOps() {
   static const OpDef ops[] = {
       {
           .name = "FusedConv",
-          .domain = kDomain,
+          .domain = kMicrosoft,
           .doc = "Conv, an addition and an activation.",
           .inputs =
               {{"X", "T"}, {"W", "T"}, {"B", "T", Arity::kOptional}, {"Z", "T", Arity::kOptional}},
@@ -306,7 +304,7 @@ std::span<const OpDef> ContribFusedOps() {
       },
       {
           .name = "FusedGemm",
-          .domain = kDomain,
+          .domain = kMicrosoft,
           .doc = "Gemm and an activation.",
           .inputs = {{"A", "T"}, {"B", "T"}, {"C", "T", Arity::kOptional}},
           .outputs = {{"Y", "T"}},
@@ -330,7 +328,7 @@ std::span<const OpDef> ContribFusedOps() {
       },
       {
           .name = "FusedMatMul",
-          .domain = kDomain,
+          .domain = kMicrosoft,
           .doc = "alpha times the product of perhaps transposed operands.",
           .inputs = {{"A", "T"}, {"B", "T"}},
           .outputs = {{"Y", "T"}},
@@ -349,7 +347,7 @@ std::span<const OpDef> ContribFusedOps() {
       },
       {
           .name = "MatMulNBits",
-          .domain = kDomain,
+          .domain = kMicrosoft,
           .doc = "Product with weights of 2, 4 or 8 bits, scaled per block of a row.",
           .inputs = {{"A", "T1"},
                      {"B", "T2"},

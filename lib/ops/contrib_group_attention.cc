@@ -13,35 +13,33 @@
 namespace infer {
 namespace {
 
-constexpr std::string_view kDomain = "com.microsoft";
-constexpr TypeSet kReal{DType::kF32, DType::kF16, DType::kBF16};
-constexpr double kForbidden = -std::numeric_limits<double>::infinity();
-
 // ---- GroupQueryAttention ---------------------------------------------------------------------
 
-enum Input : size_t {
-  kQuery,
-  kKey,
-  kValue,
-  kPastKey,
-  kPastValue,
-  kLengths,  // per sample, its last position
-  kTotal,
-  kCos,
-  kSin,
-  kPositions,
-  kBias,
-  kSink,
-  kKScale,
-  kVScale,
-  kQNorm,
-  kKNorm
+struct GroupInput {
+  enum : size_t {
+    kQuery,
+    kKey,
+    kValue,
+    kPastKey,
+    kPastValue,
+    kLengths,  // per sample, its last position
+    kTotal,
+    kCos,
+    kSin,
+    kPositions,
+    kBias,
+    kSink,
+    kKScale,
+    kVScale,
+    kQNorm,
+    kKNorm
+  };
 };
 
 Status RefuseOptions(const OpCall& call) {
-  for (size_t i : {kKScale, kVScale})
+  for (size_t i : {GroupInput::kKScale, GroupInput::kVScale})
     INFER_TRY(RefuseInput(call, i, "quantized caches are not known"));
-  for (size_t i : {kQNorm, kKNorm})
+  for (size_t i : {GroupInput::kQNorm, GroupInput::kKNorm})
     INFER_TRY(RefuseInput(call, i, "normalisation of queries and keys is not known"));
   for (const char* name : {"k_quant_type", "v_quant_type"})
     if (call.Str(name) != "NONE")
@@ -67,22 +65,25 @@ Result<GroupDims> ReadGroupDims(const OpCall& call) {
   const int64_t g = call.Int("kv_num_heads");
   if (g < 1 || n % g != 0)
     return InvalidModel(Cat(n, " query heads are no multiple of ", g, " key heads"));
-  if (call.has_input(kKey) != call.has_input(kValue))
+  if (call.has_input(GroupInput::kKey) != call.has_input(GroupInput::kValue))
     return InvalidModel("key and value must be given together");
-  INFER_TRY(CheckRank(call, kQuery, 3, 3));
+  INFER_TRY(CheckRank(call, GroupInput::kQuery, 3, 3));
   GroupDims d;
-  d.b = Extent(call, kQuery, 0);
-  d.s = Extent(call, kQuery, 1);
-  const bool packed = !call.has_input(kKey);
+  d.b = Extent(call, GroupInput::kQuery, 0);
+  d.s = Extent(call, GroupInput::kQuery, 1);
+  const bool packed = !call.has_input(GroupInput::kKey);
   const int64_t heads = packed ? n + 2 * g : n;
-  INFER_TRY(WantMultiple(Extent(call, kQuery, 2), heads));
-  d.h = Extent(call, kQuery, 2).ExactDiv(heads);
-  for (size_t i : {kKey, kValue}) INFER_TRY(WantShape(call, i, {d.b, d.s, d.h * Dim(g)}));
-  if (call.has_input(kPastKey) != call.has_input(kPastValue))
+  INFER_TRY(WantMultiple(Extent(call, GroupInput::kQuery, 2), heads));
+  d.h = Extent(call, GroupInput::kQuery, 2).ExactDiv(heads);
+  for (size_t i : {GroupInput::kKey, GroupInput::kValue})
+    INFER_TRY(WantShape(call, i, {d.b, d.s, d.h * Dim(g)}));
+  if (call.has_input(GroupInput::kPastKey) != call.has_input(GroupInput::kPastValue))
     return InvalidModel("past_key and past_value must be given together");
-  d.past = call.has_input(kPastKey) ? Extent(call, kPastKey, 2) : Dim(0);
-  for (size_t i : {kPastKey, kPastValue}) INFER_TRY(WantShape(call, i, {d.b, g, d.past, d.h}));
-  if (const auto total = call.elements(kTotal); total && total->size() == 1) d.total = (*total)[0];
+  d.past = call.has_input(GroupInput::kPastKey) ? Extent(call, GroupInput::kPastKey, 2) : Dim(0);
+  for (size_t i : {GroupInput::kPastKey, GroupInput::kPastValue})
+    INFER_TRY(WantShape(call, i, {d.b, g, d.past, d.h}));
+  if (const auto total = call.elements(GroupInput::kTotal); total && total->size() == 1)
+    d.total = (*total)[0];
   return d;
 }
 
@@ -90,19 +91,26 @@ Status InferGroup(OpCall& call) {
   INFER_TRY(RefuseOptions(call));
   INFER_ASSIGN(const GroupDims d, ReadGroupDims(call));
   const Dim n(call.Int("num_heads")), g(call.Int("kv_num_heads"));
-  if (call.shape(kLengths).has_rank() && !Meet(call.shape(kLengths).num_elements(), d.b).ok())
-    return InvalidModel(Cat("seqlens_k is ", call.shape(kLengths).ToString()));
-  if (call.shape(kTotal).has_rank() && !Meet(call.shape(kTotal).num_elements(), Dim(1)).ok())
-    return InvalidModel(Cat("total_sequence_length is ", call.shape(kTotal).ToString()));
-  if (call.Int("do_rotary") != 0 && (!call.has_input(kCos) || !call.has_input(kSin)))
+  if (call.shape(GroupInput::kLengths).has_rank() &&
+      !Meet(call.shape(GroupInput::kLengths).num_elements(), d.b).ok())
+    return InvalidModel(Cat("seqlens_k is ", call.shape(GroupInput::kLengths).ToString()));
+  if (call.shape(GroupInput::kTotal).has_rank() &&
+      !Meet(call.shape(GroupInput::kTotal).num_elements(), Dim(1)).ok())
+    return InvalidModel(
+        Cat("total_sequence_length is ", call.shape(GroupInput::kTotal).ToString()));
+  if (call.Int("do_rotary") != 0 &&
+      (!call.has_input(GroupInput::kCos) || !call.has_input(GroupInput::kSin)))
     return InvalidModel("do_rotary needs cos_cache and sin_cache");
-  for (size_t i : {kCos, kSin}) INFER_TRY(WantShape(call, i, {Dim(), Dim()}));
-  INFER_TRY(WantShape(call, kPositions, {d.b, d.s}));
-  INFER_TRY(CheckBias(call, kBias, d.b, n, d.s, d.total));
-  INFER_TRY(WantShape(call, kSink, {n}));
-  if (call.has_input(kPastKey)) StateEqual(d.total, d.past + d.s);  // where no buffer is shared
+  for (size_t i : {GroupInput::kCos, GroupInput::kSin})
+    INFER_TRY(WantShape(call, i, {Dim(), Dim()}));
+  INFER_TRY(WantShape(call, GroupInput::kPositions, {d.b, d.s}));
+  INFER_TRY(CheckBias(call, GroupInput::kBias, d.b, n, d.s, d.total));
+  INFER_TRY(WantShape(call, GroupInput::kSink, {n}));
+  if (call.has_input(GroupInput::kPastKey))
+    StateEqual(d.total, d.past + d.s);  // where no buffer is shared
   call.SetOut(0, call.dtype(0), Shape({d.b, d.s, n * d.h}));
-  const DType cache = call.has_input(kPastKey) ? call.dtype(kPastKey) : call.dtype(0);
+  const DType cache =
+      call.has_input(GroupInput::kPastKey) ? call.dtype(GroupInput::kPastKey) : call.dtype(0);
   if (cache != call.dtype(0) && cache != DType::kUndefined && call.dtype(0) != DType::kUndefined)
     return Unsupported(Cat("a cache of ", Name(cache), " for queries of ", Name(call.dtype(0))));
   for (size_t i : {1, 2}) call.SetOut(i, cache, Shape({d.b, g, d.cache(), d.h}));
@@ -133,16 +141,17 @@ struct Cache {
 Result<Cache> ReadCache(const OpRun& run, int64_t batch, int64_t queries, int64_t past) {
   Cache c;
   c.queries = queries;
-  c.total = run.in(kTotal).IntAt(0);
+  c.total = run.in(GroupInput::kTotal).IntAt(0);
   c.first = queries == c.total;
   if (c.total < queries || c.total > past + queries)
     return InvalidModel(Cat("total_sequence_length is ", c.total, " with ", queries,
                             " new tokens and a past of ", past));
   c.causal = run.Int("causal") != 0;
   c.window = run.Int("local_window_size");
-  c.bias = run.in_or_null(kBias);
+  c.bias = run.in_or_null(GroupInput::kBias);
   for (int64_t b = 0; b < batch; ++b) {
-    const int64_t end = run.in(kLengths).IntAt(b) + 1, before = c.first ? 0 : end - queries;
+    const int64_t end = run.in(GroupInput::kLengths).IntAt(b) + 1,
+                  before = c.first ? 0 : end - queries;
     if (end < 1 || before < 0 || (!c.first && before > past) ||
         before + queries > std::max(past, c.total))
       return InvalidModel(Cat("seqlens_k[", b, "] is ", end - 1, " with ", queries,
@@ -170,15 +179,16 @@ Heads Appended(const Tensor* past, const Heads& next, const Cache& c, int64_t le
 }
 
 Status RunGroup(OpRun& run) {
-  const Tensor& query = run.in(kQuery);
+  const Tensor& query = run.in(GroupInput::kQuery);
   const int64_t n = run.Int("num_heads"), g = run.Int("kv_num_heads");
-  const Tensor *past_key = run.in_or_null(kPastKey), *past_value = run.in_or_null(kPastValue);
+  const Tensor *past_key = run.in_or_null(GroupInput::kPastKey),
+               *past_value = run.in_or_null(GroupInput::kPastValue);
   AttentionProblem p;
   Heads k, v;
-  if (run.has(kKey)) {
+  if (run.has(GroupInput::kKey)) {
     p.q = ReadHeads(query, n);
-    k = ReadHeads(run.in(kKey), g);
-    v = ReadHeads(run.in(kValue), g);
+    k = ReadHeads(run.in(GroupInput::kKey), g);
+    v = ReadHeads(run.in(GroupInput::kValue), g);
   } else {
     const Heads all = ReadHeads(query, n + 2 * g);
     p.q = Picked(all, 0, 1, n);
@@ -188,7 +198,7 @@ Status RunGroup(OpRun& run) {
   const int64_t past = past_key ? past_key->dim(2) : 0;
   INFER_ASSIGN(const Cache cache, ReadCache(run, p.q.batch, p.q.length, past));
   if (run.Int("do_rotary") != 0) {
-    const Tensor* positions = run.in_or_null(kPositions);
+    const Tensor* positions = run.in_or_null(GroupInput::kPositions);
     const auto position = [&](int64_t b, int64_t i) {
       // Of a whole prompt only the first position is read.
       if (positions && cache.first) return positions->IntAt(0) + i;
@@ -196,8 +206,8 @@ Status RunGroup(OpRun& run) {
       return cache.before[static_cast<size_t>(b)] + i;
     };
     for (Heads* h : {&p.q, &k})
-      INFER_TRY(
-          Rotate(*h, run.in(kCos), run.in(kSin), run.Int("rotary_interleaved") != 0, position));
+      INFER_TRY(Rotate(*h, run.in(GroupInput::kCos), run.in(GroupInput::kSin),
+                       run.Int("rotary_interleaved") != 0, position));
   }
   const int64_t length = std::max(past, cache.total);
   p.k = Appended(past_key, k, cache, length);
@@ -206,7 +216,7 @@ Status RunGroup(OpRun& run) {
   p.softcap = run.Float("softcap");
   const double scale = run.Float("scale");
   p.scale = scale != 0 ? scale : 1 / std::sqrt(static_cast<double>(p.q.size));
-  if (const Tensor* sink = run.in_or_null(kSink))
+  if (const Tensor* sink = run.in_or_null(GroupInput::kSink))
     for (int64_t h = 0; h < n; ++h) p.sinks.push_back(sink->At(h));
   else if (run.Int("smooth_softmax") == 1)
     p.sinks.assign(static_cast<size_t>(n), 0.0);
@@ -283,7 +293,7 @@ std::span<const OpDef> ContribGroupAttentionOps() {
   static const OpDef ops[] = {
       {
           .name = "GroupQueryAttention",
-          .domain = kDomain,
+          .domain = kMicrosoft,
           .doc = "Causal attention with grouped heads, rotary positions and a cache per sample.",
           .inputs = {{"query", "T"},
                      {"key", "T", Arity::kOptional},
@@ -320,8 +330,8 @@ std::span<const OpDef> ContribGroupAttentionOps() {
                     {"smooth_softmax", AttrKind::kInt, int64_t{-1}},
                     {"softcap", AttrKind::kFloat, 0.0f},
                     {"v_quant_type", AttrKind::kString, std::string("NONE")}},
-          .constraints = {{"T", kReal},
-                          {"T_CACHE", kReal},
+          .constraints = {{"T", kAttentionReal},
+                          {"T_CACHE", kAttentionReal},
                           {"T_KV_SCALE", TypeSet(DType::kF32)},
                           {"M", TypeSet(DType::kI32)}},
           .infer = InferGroup,
@@ -336,7 +346,7 @@ std::span<const OpDef> ContribGroupAttentionOps() {
       },
       {
           .name = "RotaryEmbedding",
-          .domain = kDomain,
+          .domain = kMicrosoft,
           .doc = "Rotates pairs of elements of every head by angles of the token's position.",
           .inputs = {{"input", "T"}, {"position_ids", "M"}, {"cos_cache", "T"}, {"sin_cache", "T"}},
           .outputs = {{"output", "T"}},
@@ -345,7 +355,7 @@ std::span<const OpDef> ContribGroupAttentionOps() {
                     {"num_heads", AttrKind::kInt, int64_t{0}},
                     {"rotary_embedding_dim", AttrKind::kInt, int64_t{0}},
                     {"scale", AttrKind::kFloat, 1.0f}},
-          .constraints = {{"T", kReal}, {"M", TypeSet(DType::kI64)}},
+          .constraints = {{"T", kAttentionReal}, {"M", TypeSet(DType::kI64)}},
           .infer = InferRotary,
           .reference = RunRotary,
           .cost = CostPerOutput<3>,

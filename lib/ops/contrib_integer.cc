@@ -10,9 +10,6 @@
 namespace infer {
 namespace {
 
-constexpr std::string_view kDomain = "com.microsoft";
-constexpr TypeSet kInt8{DType::kI8, DType::kU8};
-
 // ---- QGemm -----------------------------------------------------------------------------------
 
 enum GemmInput : size_t { kA, kAScale, kAZero, kB, kBScale, kBZero, kC, kYScale, kYZero };
@@ -275,7 +272,7 @@ std::span<const OpDef> ContribIntegerOps() {
   static const OpDef ops[] = {
       {
           .name = "QGemm",
-          .domain = kDomain,
+          .domain = kMicrosoft,
           .doc = "Gemm of quantized matrices and an int32 C, into quantized values or f32.",
           .inputs = {{"A", "TA"},
                      {"a_scale", "T"},
@@ -291,11 +288,11 @@ std::span<const OpDef> ContribIntegerOps() {
                     {"transA", AttrKind::kInt, int64_t{0}},
                     {"transB", AttrKind::kInt, int64_t{0}}},
           .constraints = {{"T", TypeSet(DType::kF32)},
-                          {"TA", kInt8},
-                          {"TB", kInt8},
+                          {"TA", kQuantized8},
+                          {"TB", kQuantized8},
                           {"TC", TypeSet(DType::kI32)},
-                          {"TYZ", kInt8},
-                          {"TY", kInt8 | TypeSet(DType::kF32)}},
+                          {"TYZ", kQuantized8},
+                          {"TY", kQuantized8 | TypeSet(DType::kF32)}},
           .tolerance = 0,
           .infer = InferQGemm,
           .reference = RunQGemm,
@@ -311,7 +308,7 @@ std::span<const OpDef> ContribIntegerOps() {
       },
       {
           .name = "GatherBlockQuantized",
-          .domain = kDomain,
+          .domain = kMicrosoft,
           .doc = "Gather from a table of 2-, 4- or 8-bit codes with a scale per block.",
           .inputs = {{"data", "T1"},
                      {"indices", "Tind"},
@@ -335,7 +332,7 @@ std::span<const OpDef> ContribIntegerOps() {
       },
       {
           .name = "QuantizeLinear",
-          .domain = kDomain,
+          .domain = kMicrosoft,
           .doc = "QuantizeLinear of ai.onnx, which it becomes on import.",
           .inputs = {{"x", "T1"}, {"y_scale", "T1"}, {"y_zero_point", "T2", Arity::kOptional}},
           .outputs = {{"y", "T2"}},
@@ -345,7 +342,7 @@ std::span<const OpDef> ContribIntegerOps() {
       },
       {
           .name = "DequantizeLinear",
-          .domain = kDomain,
+          .domain = kMicrosoft,
           .doc = "DequantizeLinear of ai.onnx, which it becomes on import.",
           .inputs = {{"x", "T1"}, {"x_scale", "T2"}, {"x_zero_point", "T1", Arity::kOptional}},
           .outputs = {{"y", "T2"}},
@@ -355,7 +352,7 @@ std::span<const OpDef> ContribIntegerOps() {
       },
       {
           .name = "MatMulIntegerToFloat",
-          .domain = kDomain,
+          .domain = kMicrosoft,
           .doc = "MatMulInteger, scaled, and a bias; becomes its parts on import.",
           .inputs = {{"A", "T1"},
                      {"B", "T2"},
@@ -365,12 +362,12 @@ std::span<const OpDef> ContribIntegerOps() {
                      {"b_zero_point", "T2", Arity::kOptional},
                      {"bias", "T3", Arity::kOptional}},
           .outputs = {{"Y", "T3"}},
-          .constraints = {{"T1", kInt8}, {"T2", kInt8}, {"T3", TypeSet(DType::kF32)}},
+          .constraints = {{"T1", kQuantized8}, {"T2", kQuantized8}, {"T3", TypeSet(DType::kF32)}},
           .lift = LiftMatMulIntegerToFloat,
       },
       {
           .name = "DynamicQuantizeMatMul",
-          .domain = kDomain,
+          .domain = kMicrosoft,
           .doc = "DynamicQuantizeLinear and MatMulInteger, scaled; becomes its parts on import.",
           .inputs = {{"A", "T1"},
                      {"B", "T2"},
@@ -378,7 +375,7 @@ std::span<const OpDef> ContribIntegerOps() {
                      {"b_zero_point", "T2", Arity::kOptional},
                      {"bias", "T1", Arity::kOptional}},
           .outputs = {{"Y", "T1"}},
-          .constraints = {{"T1", TypeSet(DType::kF32)}, {"T2", kInt8}},
+          .constraints = {{"T1", TypeSet(DType::kF32)}, {"T2", kQuantized8}},
           .lift = LiftDynamicQuantizeMatMul,
       },
   };

@@ -22,9 +22,6 @@ std::span<const OpDef> SoftmaxOps();
 
 namespace {
 
-constexpr std::string_view kDomain = "com.microsoft";
-constexpr TypeSet kInt8{DType::kI8, DType::kU8};
-
 /// How quantized operands become the plain operator's.
 enum class Reals : uint8_t {
   kScaled,   // scale (q - zero); the result is divided by the output's scale
@@ -288,12 +285,12 @@ using Params = std::vector<ParamDef>;
 OpDef QLinearOp(std::string_view name, std::string_view doc, Params inputs, ParamDef output,
                 std::vector<AttrDef> attrs, std::string_view example) {
   return {.name = name,
-          .domain = kDomain,
+          .domain = kMicrosoft,
           .doc = doc,
           .inputs = std::move(inputs),
           .outputs = {output},
           .attrs = std::move(attrs),
-          .constraints = {{"T", kInt8}},
+          .constraints = {{"T", kQuantized8}},
           .tolerance = 0,
           .infer = InferQLinear,
           .reference = RunQLinear,
@@ -377,14 +374,14 @@ std::span<const OpDef> ContribQLinearOps() {
                 "y = com.microsoft::QLinearGlobalAveragePool(x, xs, xz, ys, yz) "
                 "{channels_last=1} }"),
       {.name = "QLinearConcat",
-       .domain = kDomain,
+       .domain = kMicrosoft,
        .doc = "Concat of quantized tensors, each with a scale and a zero point.",
        .inputs = {{"Y_scale", "f32"},
                   {"Y_zero_point", "T8"},
                   {"inputs", "TV", Arity::kVariadic, 1, true}},
        .outputs = {{"Y", "T8"}},
        .attrs = {{"axis", AttrKind::kInt, {}, true}},
-       .constraints = {{"T8", kInt8}, {"TV", kInt8 | TypeSet(DType::kF32)}},
+       .constraints = {{"T8", kQuantized8}, {"TV", kQuantized8 | TypeSet(DType::kF32)}},
        .tolerance = 0,
        .infer = InferQLinear,
        .reference = RunQLinear,
@@ -392,7 +389,7 @@ std::span<const OpDef> ContribQLinearOps() {
        .example = "graph g(a: u8[2,3], b: u8[2,1]) -> (y) { " INFER_QLINEAR_SCALES
                   "y = com.microsoft::QLinearConcat(ys, yz, a, xs, xz, b, ys, yz) {axis=1} }"},
       {.name = "QLinearWhere",
-       .domain = kDomain,
+       .domain = kMicrosoft,
        .doc = "Where of quantized tensors.",
        .inputs = {{"condition", "B"},
                   {"X", "T"},
@@ -404,7 +401,7 @@ std::span<const OpDef> ContribQLinearOps() {
                   {"z_scale", "f32"},
                   {"z_zero_point", "T"}},
        .outputs = {{"Z", "T"}},
-       .constraints = {{"B", TypeSet(DType::kBool)}, {"T", kInt8}},
+       .constraints = {{"B", TypeSet(DType::kBool)}, {"T", kQuantized8}},
        .tolerance = 0,
        .infer = InferQLinear,
        .reference = RunQLinear,

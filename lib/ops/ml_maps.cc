@@ -7,7 +7,7 @@
 namespace infer {
 namespace {
 
-constexpr TypeSet kNames{DType::kString, DType::kI64};
+constexpr TypeSet kKeys{DType::kString, DType::kI64};
 
 // ---- ZipMap ----------------------------------------------------------------------------------
 
@@ -164,7 +164,7 @@ std::span<const OpDef> MlMapOps() {
           .outputs = {{"Z", "T"}},
           .attrs = {{"classlabels_int64s", AttrKind::kInts},
                     {"classlabels_strings", AttrKind::kStrings}},
-          .constraints = {{"T", kNames, true}},
+          .constraints = {{"T", kKeys, true}},
           .tolerance = 0,
           .infer = InferZipMap,
           .reference = RunZipMap,
@@ -179,7 +179,7 @@ std::span<const OpDef> MlMapOps() {
           .outputs = {{"Y", "T2"}},
           .attrs = {{"int64_vocabulary", AttrKind::kInts},
                     {"string_vocabulary", AttrKind::kStrings}},
-          .constraints = {{"T1", kNames, true},
+          .constraints = {{"T1", kKeys, true},
                           {"T2", TypeSet(DType::kI64, DType::kF32, DType::kF64, DType::kString)}},
           .tolerance = 0,
           .infer = InferDictVectorizer,
@@ -198,7 +198,7 @@ std::span<const OpDef> MlMapOps() {
           .attrs = {{"cast_to", AttrKind::kString, std::string("TO_FLOAT")},
                     {"map_form", AttrKind::kString, std::string("DENSE")},
                     {"max_map", AttrKind::kInt, int64_t{1}}},
-          .constraints = {{"T1", kNames, true},
+          .constraints = {{"T1", kKeys, true},
                           {"T2", TypeSet(DType::kString, DType::kF32, DType::kI64)}},
           .tolerance = 0,
           .infer = InferCastMap,

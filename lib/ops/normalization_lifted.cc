@@ -10,8 +10,6 @@
 namespace infer {
 namespace {
 
-constexpr std::string_view kMicrosoft = "com.microsoft";
-
 std::string InputOr(const NodeSpec& node, size_t i, std::string_view absent = "") {
   return i < node.inputs.size() ? node.inputs[i] : std::string(absent);
 }

@@ -232,6 +232,9 @@ struct TypeConstraint {
   bool any_kind = false;  ///< sequences, optionals and maps as well, not tensors alone
 };
 
+/// Domain of ONNX Runtime's own operators.
+inline constexpr std::string_view kMicrosoft = "com.microsoft";
+
 struct OpDef {
   using InferFn = Status (*)(OpCall&);
   using ReferenceFn = Status (*)(OpRun&);

@@ -12,8 +12,6 @@
 namespace infer {
 namespace {
 
-constexpr TypeSet kInt8{DType::kI8, DType::kU8};
-
 int32_t WrapToInt32(double sum) {
   return static_cast<int32_t>(static_cast<uint32_t>(static_cast<int64_t>(sum)));
 }
@@ -209,7 +207,7 @@ std::span<const OpDef> QLinearOps() {
                      {"w_zero_point", "T2", Arity::kOptional}},
           .outputs = {{"y", "T3"}},
           .attrs = ConvAttrs(),
-          .constraints = {{"T1", kInt8}, {"T2", kInt8}, {"T3", TypeSet(DType::kI32)}},
+          .constraints = {{"T1", kQuantized8}, {"T2", kQuantized8}, {"T3", TypeSet(DType::kI32)}},
           .tolerance = 0,
           .infer = InferConvInteger,
           .reference = RunConvInteger,
@@ -229,7 +227,7 @@ std::span<const OpDef> QLinearOps() {
                      {"a_zero_point", "T1", Arity::kOptional},
                      {"b_zero_point", "T2", Arity::kOptional}},
           .outputs = {{"Y", "T3"}},
-          .constraints = {{"T1", kInt8}, {"T2", kInt8}, {"T3", TypeSet(DType::kI32)}},
+          .constraints = {{"T1", kQuantized8}, {"T2", kQuantized8}, {"T3", TypeSet(DType::kI32)}},
           .tolerance = 0,
           .infer = InferMatMulInteger,
           .reference = RunMatMulInteger,
@@ -255,8 +253,10 @@ std::span<const OpDef> QLinearOps() {
                      {"B", "T4", Arity::kOptional}},
           .outputs = {{"y", "T3"}},
           .attrs = ConvAttrs(),
-          .constraints =
-              {{"T1", kInt8}, {"T2", kInt8}, {"T3", kInt8}, {"T4", TypeSet(DType::kI32)}},
+          .constraints = {{"T1", kQuantized8},
+                          {"T2", kQuantized8},
+                          {"T3", kQuantized8},
+                          {"T4", TypeSet(DType::kI32)}},
           .tolerance = 0,
           .infer = InferQLinearConv,
           .reference = RunQLinearConv,
@@ -286,9 +286,9 @@ std::span<const OpDef> QLinearOps() {
                      {"y_zero_point", "T3"}},
           .outputs = {{"y", "T3"}},
           .constraints = {{"TS", TypeSet(DType::kF32, DType::kF16, DType::kBF16)},
-                          {"T1", kInt8 | kFloat8},
-                          {"T2", kInt8 | kFloat8},
-                          {"T3", kInt8 | kFloat8}},
+                          {"T1", kQuantized8 | kFloat8},
+                          {"T2", kQuantized8 | kFloat8},
+                          {"T3", kQuantized8 | kFloat8}},
           .tolerance = 0,
           .infer = InferQLinearMatMul,
           .reference = RunQLinearMatMul,

@@ -5,6 +5,8 @@
 
 namespace infer {
 
+inline constexpr TypeSet kQuantized8{DType::kI8, DType::kU8};
+
 /// Extents of a scale or zero point seen against an operand of `rank` axes: one value is {}, a
 /// vector runs along `axis`, anything else broadcasts as NumPy does.
 Dims QuantParamDims(const Dims& param, int rank, int axis);

@@ -6,7 +6,7 @@
 namespace infer {
 namespace {
 
-constexpr const char* kBegin = R"(graph g(x: f32[N,5]) -> (y) { one = const f32[] {1} )";
+constexpr const char* kSmoothBegin = R"(graph g(x: f32[N,5]) -> (y) { one = const f32[] {1} )";
 
 }  // namespace
 
@@ -18,13 +18,14 @@ Rule FuseSigmoid() {
       .doc = "1 / (1 + exp(-x)) => Sigmoid(x)",
       .match = OneOf({Op("Div", Number(1), sum), Op("Reciprocal", sum)}),
       .build = [=](const Match& m, PatchBuilder& b) { return b("Sigmoid", {m[x]}); },
-      .fires_on = {std::string(kBegin) + "n = Neg(x) e = Exp(n) s = Add(e, one) y = Div(one, s) }",
-                   std::string(kBegin) +
+      .fires_on = {std::string(kSmoothBegin) +
+                       "n = Neg(x) e = Exp(n) s = Add(e, one) y = Div(one, s) }",
+                   std::string(kSmoothBegin) +
                        "n = Neg(x) e = Exp(n) s = Add(one, e) y = Reciprocal(s) }"},
       .silent_on =
-          {{std::string(kBegin) + "n = Neg(x) e = Exp(n) s = Add(e, one) y = Div(s, one) }",
+          {{std::string(kSmoothBegin) + "n = Neg(x) e = Exp(n) s = Add(e, one) y = Div(s, one) }",
             "'s' is not a constant"},
-           {std::string(kBegin) + "n = Abs(x) e = Exp(n) s = Add(e, one) y = Div(one, s) }",
+           {std::string(kSmoothBegin) + "n = Abs(x) e = Exp(n) s = Add(e, one) y = Div(one, s) }",
             "not a Neg"}},
   };
 }
@@ -39,14 +40,16 @@ Rule FuseSilu() {
       .match = OneOf({Op("Mul", x, gate), quotient}),
       .build = [=](const Match& m, PatchBuilder& b) { return b("infer::Silu", {m[x]}); },
       .fires_on = {"graph g(x: f32[N,5]) -> (y) { s = Sigmoid(x)  y = Mul(s, x) }",
-                   std::string(kBegin) + "n = Neg(x) e = Exp(n) s = Add(e, one) y = Div(x, s) }",
+                   std::string(kSmoothBegin) +
+                       "n = Neg(x) e = Exp(n) s = Add(e, one) y = Div(x, s) }",
                    R"(graph g(x: f16[N,5]) -> (y) { w = Cast(x) {to=1}  s = Sigmoid(w)
                      c = Cast(s) {to=10}  y = Mul(x, c) })"},
       .silent_on = {{"graph g(x: f32[5], z: f32[5]) -> (y) { s = Sigmoid(z)  y = Mul(s, x) }",
                      "is not the value bound before"},
                     {"graph g(x: f32[5]) -> (y, s) { s = Sigmoid(x)  y = Mul(s, x) }",
                      "'s' has other uses"},
-                    {std::string(kBegin) + "n = Neg(x) e = Exp(n) s = Add(e, one) y = Div(s, x) }",
+                    {std::string(kSmoothBegin) +
+                         "n = Neg(x) e = Exp(n) s = Add(e, one) y = Div(s, x) }",
                      "not a Add"}},
   };
 }
@@ -92,14 +95,16 @@ Rule FuseSoftplus() {
       .match = OneOf({plain, Op("Add", OneOf({Op("Relu", x), Op("Max", x, Number(0))}), split),
                       Op("Where", large, x, OneOf({Op("Softplus", x), plain}))}),
       .build = [=](const Match& m, PatchBuilder& b) { return b("Softplus", {m[x]}); },
-      .fires_on = {std::string(kBegin) + "e = Exp(x) s = Add(one, e) y = Log(s) }",
-                   std::string(kBegin) + R"(r = Relu(x) a = Abs(x) n = Neg(a) e = Exp(n)
+      .fires_on = {std::string(kSmoothBegin) + "e = Exp(x) s = Add(one, e) y = Log(s) }",
+                   std::string(kSmoothBegin) + R"(r = Relu(x) a = Abs(x) n = Neg(a) e = Exp(n)
                      s = Add(e, one) l = Log(s) y = Add(l, r) })",
-                   std::string(kBegin) + R"(t = const f32[] {20} c = Greater(x, t) s = Softplus(x)
+                   std::string(kSmoothBegin) +
+                       R"(t = const f32[] {20} c = Greater(x, t) s = Softplus(x)
                      y = Where(c, x, s) })"},
-      .silent_on = {{std::string(kBegin) + "e = Exp(x) s = Add(e, e) y = Log(s) }",
+      .silent_on = {{std::string(kSmoothBegin) + "e = Exp(x) s = Add(e, e) y = Log(s) }",
                      "'e' is not a constant"},
-                    {std::string(kBegin) + R"(t = const f32[] {2} c = Greater(x, t) s = Softplus(x)
+                    {std::string(kSmoothBegin) +
+                         R"(t = const f32[] {2} c = Greater(x, t) s = Softplus(x)
                        y = Where(c, x, s) })",
                      "'t' is not at least 15"}},
   };
@@ -126,8 +131,8 @@ Rule FuseSoftsign() {
       .doc = "x / (1 + |x|) => Softsign(x)",
       .match = Op("Div", x, Op("Add", Op("Abs", x), Number(1))),
       .build = [=](const Match& m, PatchBuilder& b) { return b("Softsign", {m[x]}); },
-      .fires_on = {std::string(kBegin) + "a = Abs(x) s = Add(one, a) y = Div(x, s) }"},
-      .silent_on = {{std::string(kBegin) + "a = Abs(x) s = Add(a, a) y = Div(x, s) }",
+      .fires_on = {std::string(kSmoothBegin) + "a = Abs(x) s = Add(one, a) y = Div(x, s) }"},
+      .silent_on = {{std::string(kSmoothBegin) + "a = Abs(x) s = Add(a, a) y = Div(x, s) }",
                      "'a' is not a constant"}},
   };
 }

@@ -6,10 +6,10 @@
 namespace infer {
 namespace {
 
-constexpr const char* kBegin = R"(graph g(x: f32[N,5]) -> (y) { three = const f32[] {3}
+constexpr const char* kHardBegin = R"(graph g(x: f32[N,5]) -> (y) { three = const f32[] {3}
   zero = const f32[] {0}  one = const f32[1] {1}  six = const f32[] {6}
   sixth = const f32[] {0.16666667}  half = const f32[] {0.5} )";
-std::string Text(const char* rest) { return std::string(kBegin) + rest + " }"; }
+std::string HardText(const char* rest) { return std::string(kHardBegin) + rest + " }"; }
 
 /// min(max(x + 3, 0), 6).
 Pattern ClippedShift(const Pattern& x) {
@@ -26,10 +26,10 @@ Rule FuseRelu() {
       .match = OneOf(
           {Op("Max", x, Number(0)), Op("Clip", x, Number(0)), Op("Where", above, x, Number(0))}),
       .build = [=](const Match& m, PatchBuilder& b) { return b("Relu", {m[x]}); },
-      .fires_on = {Text("y = Max(zero, x)"), Text("y = Clip(x, zero)"),
-                   Text("c = Greater(x, zero) y = Where(c, x, zero)")},
-      .silent_on = {{Text("y = Max(x, one)"), "'one' is not = 0"},
-                    {Text("y = Clip(x, zero, six)"), "is made from 3 operands"},
+      .fires_on = {HardText("y = Max(zero, x)"), HardText("y = Clip(x, zero)"),
+                   HardText("c = Greater(x, zero) y = Where(c, x, zero)")},
+      .silent_on = {{HardText("y = Max(x, one)"), "'one' is not = 0"},
+                    {HardText("y = Clip(x, zero, six)"), "is made from 3 operands"},
                     {"graph g(x: u8[5]) -> (y) { zero = const u8[] {0}  y = Max(x, zero) }", "u8"}},
   };
 }
@@ -48,10 +48,11 @@ Rule FuseClip() {
         const auto bound = [&](double v) { return b.Const(FromDoubles(m[x]->dtype(), {}, {v})); };
         return b("Clip", {m[x], bound(m.Has(lo) ? m.scalar(lo) : 0.0), bound(m.scalar(hi))});
       },
-      .fires_on = {Text("t = Max(x, zero) y = Min(t, six)"), Text("t = Relu(x) y = Min(six, t)"),
-                   Text("t = Min(x, one) y = Max(t, zero)")},
-      .silent_on = {{Text("t = Max(x, six) y = Min(t, zero)"), "bounds in order"},
-                    {Text("t = Max(x, zero) y = Min(t, x)"), "'x' is not a constant"}},
+      .fires_on = {HardText("t = Max(x, zero) y = Min(t, six)"),
+                   HardText("t = Relu(x) y = Min(six, t)"),
+                   HardText("t = Min(x, one) y = Max(t, zero)")},
+      .silent_on = {{HardText("t = Max(x, six) y = Min(t, zero)"), "bounds in order"},
+                    {HardText("t = Max(x, zero) y = Min(t, x)"), "'x' is not a constant"}},
   };
 }
 
@@ -67,16 +68,17 @@ Rule FuseHardSwish() {
       .doc = "x * HardSigmoid(x), x * Clip(x + 3, 0, 6) / 6, in any order => HardSwish(x)",
       .match = OneOf({Op("Mul", x, gate), Product(x, ClippedShift(x), 1.0 / 6)}),
       .build = [=](const Match& m, PatchBuilder& b) { return b("HardSwish", {m[x]}); },
-      .fires_on = {"graph g(x: f32[N,5]) -> (y) { s = HardSigmoid(x) {alpha=0.16666667}  "
-                   "y = Mul(x, s) }",
-                   Text("a = Add(x, three) c = Clip(a, zero, six) p = Mul(x, c)  y = Div(p, six)"),
-                   Text("a = Add(x, three) c = Clip(a, zero, six) p = Div(c, six)  y = Mul(p, x)"),
-                   Text("a = Add(three, x) c = Clip(a, zero, six) p = Mul(x, sixth) "
-                        "y = Mul(p, c)")},
+      .fires_on =
+          {"graph g(x: f32[N,5]) -> (y) { s = HardSigmoid(x) {alpha=0.16666667}  "
+           "y = Mul(x, s) }",
+           HardText("a = Add(x, three) c = Clip(a, zero, six) p = Mul(x, c)  y = Div(p, six)"),
+           HardText("a = Add(x, three) c = Clip(a, zero, six) p = Div(c, six)  y = Mul(p, x)"),
+           HardText("a = Add(three, x) c = Clip(a, zero, six) p = Mul(x, sixth) "
+                    "y = Mul(p, c)")},
       .silent_on =
           {{"graph g(x: f32[N,5]) -> (y) { s = HardSigmoid(x)  y = Mul(x, s) }",
             "is not made with alpha=1/6"},
-           {Text("a = Add(x, three) c = Clip(a, zero, six) p = Mul(x, c)  y = Div(p, three)"),
+           {HardText("a = Add(x, three) c = Clip(a, zero, six) p = Mul(x, c)  y = Div(p, three)"),
             "'three' is not = 6"}},
   };
 }
@@ -100,15 +102,15 @@ Rule FuseHardSigmoid() {
         return b("HardSigmoid", {m[x]},
                  {{"alpha", static_cast<float>(a)}, {"beta", static_cast<float>(c)}});
       },
-      .fires_on = {Text("a = Add(x, three) c = Clip(a, zero, six) y = Div(c, six)"),
-                   Text("a = Add(x, three) c = Clip(a, zero, six) y = Mul(sixth, c)"),
+      .fires_on = {HardText("a = Add(x, three) c = Clip(a, zero, six) y = Div(c, six)"),
+                   HardText("a = Add(x, three) c = Clip(a, zero, six) y = Mul(sixth, c)"),
                    R"(graph g(x: f32[N,5]) -> (y) { k = const f32[] {0.2}  h = const f32[] {0.5}
                      zero = const f32[] {0}  one = const f32[] {1}  p = Mul(x, k)
                      s = Add(p, h)  y = Clip(s, zero, one) })",
                    R"(graph g(x: f32[N,5]) -> (y) { k = const f32[] {6}  h = const f32[] {3}
                      zero = const f32[] {0}  one = const f32[] {1}  s = Add(x, h)
                      p = Div(s, k)  y = Clip(p, zero, one) })"},
-      .silent_on = {{Text("a = Add(x, three) c = Clip(a, zero, six) y = Div(six, c)"),
+      .silent_on = {{HardText("a = Add(x, three) c = Clip(a, zero, six) y = Div(six, c)"),
                      "is a constant, not a Clip"},
                     {R"(graph g(x: f32[N,5]) -> (y) { k = const f32[5] ~1  h = const f32[] {0.5}
                        zero = const f32[] {0}  one = const f32[] {1}  p = Mul(x, k)

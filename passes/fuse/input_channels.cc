@@ -114,10 +114,11 @@ struct LayerOver {
   Pattern bias = Constant().OrOmitted(), node;
 };
 
-constexpr const char* kBegin = R"(graph g(x: f32[N,2,5,5]) -> (y) { w = const f32[3,2,3,3] ~1
+constexpr const char* kChannelsBegin =
+    R"(graph g(x: f32[N,2,5,5]) -> (y) { w = const f32[3,2,3,3] ~1
   b = const f32[3] ~2  k = const f32[2,1,1] ~3  s = const f32[2] ~4  o = const f32[2] ~5
   m = const f32[2] ~6  v = const f32[2] {1,2} )";
-std::string Text(const char* rest) { return std::string(kBegin) + rest + " }"; }
+std::string ChannelsText(const char* rest) { return std::string(kChannelsBegin) + rest + " }"; }
 
 }  // namespace
 
@@ -146,7 +147,7 @@ Rule FoldInputBatchNorm() {
         return WithInputAffine(n, m[x], a, b);
       },
       .fires_on =
-          {Text("t = BatchNormalization(x, s, o, m, v) y = Conv(t, w, b)"),
+          {ChannelsText("t = BatchNormalization(x, s, o, m, v) y = Conv(t, w, b)"),
            R"(graph g(x: f32[N,4,5,5]) -> (y) { w = const f32[6,2,1,1] ~1  s = const f32[4] ~2
               o = const f32[4] ~3  m = const f32[4] ~4  v = const f32[4] {1,2,3,4}
               t = BatchNormalization(x, s, o, m, v)  y = Conv(t, w) {group=2} })",
@@ -155,9 +156,10 @@ Rule FoldInputBatchNorm() {
               c = const f32[3] ~5  t = BatchNormalization(x, s, o, m, v)
               y = Gemm(t, w, c) {transB=1, alpha=2.0, beta=0.5} })"},
       .silent_on =
-          {{Text("t = BatchNormalization(x, s, o, m, v) y = Conv(t, w, b) {pads=[1,1,1,1]}"),
+          {{ChannelsText(
+                "t = BatchNormalization(x, s, o, m, v) y = Conv(t, w, b) {pads=[1,1,1,1]}"),
             "without padding"},
-           {Text("t = BatchNormalization(x, s, o, m, v) r = Relu(t) y = Conv(r, w, b)"),
+           {ChannelsText("t = BatchNormalization(x, s, o, m, v) r = Relu(t) y = Conv(r, w, b)"),
             "is a Relu, not a BatchNormalization"},
            {R"(graph g(x: f32[2,3,4]) -> (y) { w = const f32[4,3] ~1  s = const f32[3] ~2
               o = const f32[3] ~3  m = const f32[3] ~4  v = const f32[3] {1,2,3}
@@ -185,17 +187,18 @@ Rule FoldInputScale() {
           for (double& v : a.k) v = 1 / v;
         return WithInputAffine(n, m[x], a, b);
       },
-      .fires_on = {Text("t = Mul(k, x) y = Conv(t, w, b) {pads=[1,1,1,1]}"),
+      .fires_on = {ChannelsText("t = Mul(k, x) y = Conv(t, w, b) {pads=[1,1,1,1]}"),
                    R"(graph g(x: f32[N,2,4]) -> (y) { w = const f32[4,3] ~1  k = const f32[4] ~2
                      t = Mul(x, k)  y = MatMul(t, w) })",
                    R"(graph g(x: f32[N,2,3,3]) -> (y) { w = const f32[2,3,2,2] ~1
                      k = const f32[] {255}  t = Div(x, k)  y = ConvTranspose(t, w) })",
                    R"(graph g(x: f32[N,4]) -> (y) { w = const f32[3,4] ~1  k = const f32[1,4] ~2
                      t = Mul(x, k)  y = Gemm(t, w) {transB=1} })"},
-      .silent_on = {{Text("q = const f32[5] ~9 t = Mul(q, x) y = Conv(t, w, b)"),
+      .silent_on = {{ChannelsText("q = const f32[5] ~9 t = Mul(q, x) y = Conv(t, w, b)"),
                      "one number per input channel"},
-                    {Text("t = Mul(x, k) y = Conv(t, w, b) r = Neg(w)"), "nothing else reads"},
-                    {Text("t = Mul(x, x) y = Conv(t, w, b)"), "'x' is not a constant"},
+                    {ChannelsText("t = Mul(x, k) y = Conv(t, w, b) r = Neg(w)"),
+                     "nothing else reads"},
+                    {ChannelsText("t = Mul(x, x) y = Conv(t, w, b)"), "'x' is not a constant"},
                     {R"(graph g(x: f32[1,4]) -> (y) { w = const f32[4,3] ~1  k = const f32[2,4] ~2
                        t = Mul(x, k)  y = MatMul(t, w) })",
                      "one number per input channel"}},

@@ -8,10 +8,10 @@
 namespace infer {
 namespace {
 
-constexpr const char* kBegin = R"(graph g(x: f32[N,2,8]) -> (y) { e = const f32[] {1e-3}
+constexpr const char* kScaledNormBegin = R"(graph g(x: f32[N,2,8]) -> (y) { e = const f32[] {1e-3}
   a = const i64[1] {2}  g = const f32[8] ~1  b = const f32[8] ~2  zero = const f32[] {0}
   mu = ReduceMean(x, a) )";
-std::string Text(const char* rest) { return std::string(kBegin) + rest + " }"; }
+std::string ScaledNormText(const char* rest) { return std::string(kScaledNormBegin) + rest + " }"; }
 
 }  // namespace
 
@@ -52,20 +52,21 @@ Rule FuseScaledLayerNorm() {
         return b("LayerNormalization", {m[x], scale, shift},
                  {{"axis", axis}, {"epsilon", static_cast<float>(m.scalar(epsilon))}});
       },
-      .fires_on = {Text(R"(d = Sub(x, mu) q = Mul(d, d) v = ReduceMean(q, a) s = Add(v, e)
+      .fires_on = {ScaledNormText(R"(d = Sub(x, mu) q = Mul(d, d) v = ReduceMean(q, a) s = Add(v, e)
                      r = Sqrt(s) i = Reciprocal(r) k = Mul(i, g) t = Mul(x, k) m = Mul(mu, k)
                      c = Sub(b, m) y = Add(t, c))"),
-                   Text(R"(d = Sub(x, mu) q = Mul(d, d) v = ReduceMean(q, a) s = Add(v, e)
+                   ScaledNormText(R"(d = Sub(x, mu) q = Mul(d, d) v = ReduceMean(q, a) s = Add(v, e)
                      r = Sqrt(s) k = Reciprocal(r) t = Mul(x, k) m = Mul(mu, k)
                      c = Sub(b, m) y = Add(t, c))"),
-                   Text(R"(p = Mul(x, x) w = ReduceMean(p, a) n = Mul(mu, mu) f = Sub(w, n)
+                   ScaledNormText(
+                       R"(p = Mul(x, x) w = ReduceMean(p, a) n = Mul(mu, mu) f = Sub(w, n)
                      v = Max(f, zero) s = Add(v, e) r = Sqrt(s) i = Reciprocal(r) k = Mul(i, g)
                      d = Sub(x, mu) y = Mul(d, k))")},
-      .silent_on = {{Text(R"(b1 = const i64[1] {1} d = Sub(x, mu) q = Mul(d, d)
+      .silent_on = {{ScaledNormText(R"(b1 = const i64[1] {1} d = Sub(x, mu) q = Mul(d, d)
                        v = ReduceMean(q, b1) s = Add(v, e) r = Sqrt(s) i = Reciprocal(r)
                        k = Mul(i, g) y = Mul(d, k))"),
                      "means over the same last axes"},
-                    {Text(R"(w = const f32[2,8] ~3 d = Sub(x, mu) q = Mul(d, d)
+                    {ScaledNormText(R"(w = const f32[2,8] ~3 d = Sub(x, mu) q = Mul(d, d)
                        v = ReduceMean(q, a) s = Add(v, e) r = Sqrt(s) i = Reciprocal(r)
                        k = Mul(i, w) y = Mul(d, k))"),
                      "one number per normalized element"}},

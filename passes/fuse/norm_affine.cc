@@ -45,10 +45,10 @@ struct ChannelNorm {
   }
 };
 
-constexpr const char* kBegin = R"(graph g(x: f32[N,3,2]) -> (y) { s = const f32[3] ~1
+constexpr const char* kAffineBegin = R"(graph g(x: f32[N,3,2]) -> (y) { s = const f32[3] ~1
   o = const f32[3] ~2  c = const f32[3,1] ~3  w = const f32[2] ~4  m = const f32[3] ~5
   v = const f32[3] {1,2,3} )";
-std::string Text(const char* rest) { return std::string(kBegin) + rest + " }"; }
+std::string AffineText(const char* rest) { return std::string(kAffineBegin) + rest + " }"; }
 
 }  // namespace
 
@@ -61,10 +61,10 @@ Rule FoldNormScale() {
       .match = Op("Mul", norm.node, k),
       .build = [=](const Match& m,
                    PatchBuilder& b) { return norm.Changed(m, &m.tensor(k), nullptr, 1, b); },
-      .fires_on = {Text("t = InstanceNormalization(x, s, o) y = Mul(c, t)"),
-                   Text("t = GroupNormalization(x, s, o) {num_groups=3} y = Mul(t, c)"),
-                   Text("t = BatchNormalization(x, s, o, m, v) y = Mul(t, c)")},
-      .silent_on = {{Text("t = InstanceNormalization(x, s, o) y = Mul(t, w)"),
+      .fires_on = {AffineText("t = InstanceNormalization(x, s, o) y = Mul(c, t)"),
+                   AffineText("t = GroupNormalization(x, s, o) {num_groups=3} y = Mul(t, c)"),
+                   AffineText("t = BatchNormalization(x, s, o, m, v) y = Mul(t, c)")},
+      .silent_on = {{AffineText("t = InstanceNormalization(x, s, o) y = Mul(t, w)"),
                      "one number per channel"}},
   };
 }
@@ -81,12 +81,12 @@ Rule FoldNormShift() {
           [=](const Match& m, PatchBuilder& b) {
             return norm.Changed(m, nullptr, &m.tensor(c), m.Has(sub) ? -1 : 1, b);
           },
-      .fires_on = {Text("t = InstanceNormalization(x, s, o) y = Add(c, t)"),
-                   Text("t = GroupNormalization(x, s, o) {num_groups=3} y = Sub(t, c)"),
-                   Text("t = BatchNormalization(x, s, o, m, v) y = Add(t, c)")},
-      .silent_on = {{Text("t = InstanceNormalization(x, s, o) y = Add(t, w)"),
+      .fires_on = {AffineText("t = InstanceNormalization(x, s, o) y = Add(c, t)"),
+                   AffineText("t = GroupNormalization(x, s, o) {num_groups=3} y = Sub(t, c)"),
+                   AffineText("t = BatchNormalization(x, s, o, m, v) y = Add(t, c)")},
+      .silent_on = {{AffineText("t = InstanceNormalization(x, s, o) y = Add(t, w)"),
                      "one number per channel"},
-                    {Text("t = InstanceNormalization(x, s, o) y = Sub(c, t)"),
+                    {AffineText("t = InstanceNormalization(x, s, o) y = Sub(c, t)"),
                      "not a InstanceNormalization"}},
   };
 }

@@ -21,10 +21,10 @@ bool IsLowest(const Value& v) {
   return t.num_elements() == 1 && IsFloat(t.dtype()) && t.At(0) <= -3.4e38;
 }
 
-constexpr const char* kBegin =
+constexpr const char* kPadPoolBegin =
     "graph g(x: f32[1,2,5,5]) -> (y) { p = const i64[8] {0,0,1,1,0,0,1,0} "
     "l = const f32[] {-inf}  z = const f32[] {0} ";
-std::string Text(const char* rest) { return std::string(kBegin) + rest + " }"; }
+std::string PadPoolText(const char* rest) { return std::string(kPadPoolBegin) + rest + " }"; }
 
 }  // namespace
 
@@ -46,18 +46,20 @@ Rule FusePadMaxPool() {
             if (dilation != 1) return InvalidModel("needs a pool without dilations");
         return b("MaxPool", {m[p.x]}, std::move(attrs));
       },
-      .fires_on = {Text("t = Pad(x, p, l) y = MaxPool(t) {kernel_shape=[3,3], strides=[2,2]}"),
-                   Text("r = Relu(x) t = Pad(r, p) y = MaxPool(t) {kernel_shape=[2,2]}"),
-                   Text("r = Sigmoid(x) t = Pad(r, p, z) y = MaxPool(t) {kernel_shape=[3,2]}")},
+      .fires_on =
+          {PadPoolText("t = Pad(x, p, l) y = MaxPool(t) {kernel_shape=[3,3], strides=[2,2]}"),
+           PadPoolText("r = Relu(x) t = Pad(r, p) y = MaxPool(t) {kernel_shape=[2,2]}"),
+           PadPoolText("r = Sigmoid(x) t = Pad(r, p, z) y = MaxPool(t) {kernel_shape=[3,2]}")},
       // Zeros beside negative numbers are larger: ONNX Runtime 1.30 gets this wrong.
-      .silent_on = {{Text("t = Pad(x, p) y = MaxPool(t) {kernel_shape=[3,3]}"),
+      .silent_on = {{PadPoolText("t = Pad(x, p) y = MaxPool(t) {kernel_shape=[3,3]}"),
                      "is not never below zero"},
-                    {Text("t = Pad(x, p, z) y = MaxPool(t) {kernel_shape=[3,3]}"),
+                    {PadPoolText("t = Pad(x, p, z) y = MaxPool(t) {kernel_shape=[3,3]}"),
                      "is not never below zero"},
-                    {Text("q = const i64[8] {0,0,2,2,0,0,2,2} t = Pad(x, q, l) "
-                          "y = MaxPool(t) {kernel_shape=[2,2]}"),
+                    {PadPoolText("q = const i64[8] {0,0,2,2,0,0,2,2} t = Pad(x, q, l) "
+                                 "y = MaxPool(t) {kernel_shape=[2,2]}"),
                      "smaller than the kernel"},
-                    {Text("t = Pad(x, p, l) y = MaxPool(t) {kernel_shape=[3,3], dilations=[2,1]}"),
+                    {PadPoolText(
+                         "t = Pad(x, p, l) y = MaxPool(t) {kernel_shape=[3,3], dilations=[2,1]}"),
                      "without dilations"}},
   };
 }

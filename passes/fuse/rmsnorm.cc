@@ -8,9 +8,9 @@
 namespace infer {
 namespace {
 
-constexpr const char* kBegin = R"(graph g(x: f32[N,2,8]) -> (y) { e = const f32[] {1e-6}
+constexpr const char* kRmsBegin = R"(graph g(x: f32[N,2,8]) -> (y) { e = const f32[] {1e-6}
   a = const i64[1] {-1}  two = const f32[] {2}  one = const f32[] {1}  h = const f32[] {-0.5} )";
-std::string Text(const char* rest) { return std::string(kBegin) + rest + " }"; }
+std::string RmsText(const char* rest) { return std::string(kRmsBegin) + rest + " }"; }
 
 }  // namespace
 
@@ -30,29 +30,29 @@ Rule FuseRmsNorm() {
             {{"axis", axis - RankOf(*m[x])}, {"epsilon", static_cast<float>(m.scalar(epsilon))}});
       },
       .fires_on =
-          {Text("q = Pow(x, two) v = ReduceMean(q, a) s = Add(v, e) r = Sqrt(s) y = Div(x, r)"),
-           Text("q = Mul(x, x) v = ReduceMean(q, a) s = Add(e, v) r = Sqrt(s) y = Div(x, r)"),
-           Text("q = Pow(x, two) v = ReduceMean(q, a) s = Add(v, e) r = Sqrt(s) i = Div(one, r) "
-                "y = Mul(x, i)"),
-           Text("q = Mul(x, x) v = ReduceMean(q, a) s = Add(v, e) r = Sqrt(s) i = Div(one, r) "
-                "y = Mul(i, x)"),
-           Text("q = Pow(x, two) v = ReduceMean(q, a) s = Add(v, e) r = Sqrt(s) "
-                "i = Reciprocal(r) y = Mul(x, i)"),
-           Text("q = Mul(x, x) v = ReduceMean(q, a) s = Add(v, e) r = Sqrt(s) "
-                "i = Reciprocal(r) y = Mul(x, i)"),
-           Text("q = Mul(x, x) v = ReduceMean(q, a) s = Add(v, e) i = Pow(s, h) y = Mul(x, i)"),
+          {RmsText("q = Pow(x, two) v = ReduceMean(q, a) s = Add(v, e) r = Sqrt(s) y = Div(x, r)"),
+           RmsText("q = Mul(x, x) v = ReduceMean(q, a) s = Add(e, v) r = Sqrt(s) y = Div(x, r)"),
+           RmsText("q = Pow(x, two) v = ReduceMean(q, a) s = Add(v, e) r = Sqrt(s) i = Div(one, r) "
+                   "y = Mul(x, i)"),
+           RmsText("q = Mul(x, x) v = ReduceMean(q, a) s = Add(v, e) r = Sqrt(s) i = Div(one, r) "
+                   "y = Mul(i, x)"),
+           RmsText("q = Pow(x, two) v = ReduceMean(q, a) s = Add(v, e) r = Sqrt(s) "
+                   "i = Reciprocal(r) y = Mul(x, i)"),
+           RmsText("q = Mul(x, x) v = ReduceMean(q, a) s = Add(v, e) r = Sqrt(s) "
+                   "i = Reciprocal(r) y = Mul(x, i)"),
+           RmsText("q = Mul(x, x) v = ReduceMean(q, a) s = Add(v, e) i = Pow(s, h) y = Mul(x, i)"),
            R"(graph g(x: f32[2,H]) -> (y) { e = const f32[] {1e-6}  a = const i64[1] {1}
               q = Mul(x, x)  v = ReduceMean(q, a)  s = Add(v, e)  r = Sqrt(s)  y = Div(x, r) })",
            R"(graph g(x: f16[N,8]) -> (y) { e = const f32[] {1e-5}  a = const i64[1] {-1}
               w = Cast(x) {to=1}  q = Mul(w, w)  v = ReduceMean(q, a)  s = Add(v, e)
               r = Sqrt(s)  i = Reciprocal(r)  y = Mul(w, i) })"},
       .silent_on =
-          {{Text("b = const i64[1] {1} q = Mul(x, x) v = ReduceMean(q, b) s = Add(v, e) "
-                 "r = Sqrt(s) y = Div(x, r)"),
+          {{RmsText("b = const i64[1] {1} q = Mul(x, x) v = ReduceMean(q, b) s = Add(v, e) "
+                    "r = Sqrt(s) y = Div(x, r)"),
             "a mean over the last axes"},
-           {Text("q = Mul(x, x) v = ReduceMean(q, a) s = Add(v, e) r = Sqrt(s) y = Div(r, x)"),
+           {RmsText("q = Mul(x, x) v = ReduceMean(q, a) s = Add(v, e) r = Sqrt(s) y = Div(r, x)"),
             "not a"},
-           {Text("q = Mul(x, x) v = ReduceSum(q, a) s = Add(v, e) r = Sqrt(s) y = Div(x, r)"),
+           {RmsText("q = Mul(x, x) v = ReduceSum(q, a) s = Add(v, e) r = Sqrt(s) y = Div(x, r)"),
             "not a ReduceMean"},
            {R"(graph g(x: f32[N,8], z: f32[N,8]) -> (y) { e = const f32[] {1e-6}
               a = const i64[1] {-1} q = Mul(z, z) v = ReduceMean(q, a) s = Add(v, e)

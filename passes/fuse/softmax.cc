@@ -11,9 +11,9 @@ Pattern Reduced(std::string_view op, const Pattern& v, const Pattern& axis) {
   return Op(op, v, axis).With("keepdims", int64_t{1});
 }
 
-constexpr const char* kBegin =
+constexpr const char* kSoftmaxBegin =
     "graph g(x: f32[N,4,5]) -> (y) { a = const i64[1] {-1}  b = const i64[1] {1} ";
-std::string Text(const char* rest) { return std::string(kBegin) + rest + " }"; }
+std::string SoftmaxText(const char* rest) { return std::string(kSoftmaxBegin) + rest + " }"; }
 
 AttrMap AxisOf(const Match& m, const Pattern& axis) {
   return {{"axis", m.tensor(axis).ToInts()[0]}};
@@ -30,16 +30,17 @@ Rule FuseSoftmax() {
       .match = OneOf({Op("Div", e, sum), Op("Mul", e, Op("Reciprocal", sum))}),
       .build = [=](const Match& m,
                    PatchBuilder& b) { return b("Softmax", {m[x]}, AxisOf(m, axis)); },
-      .fires_on = {Text("e = Exp(x) s = ReduceSum(e, b) y = Div(e, s)"),
-                   Text("m = ReduceMax(x, a) d = Sub(x, m) e = Exp(d) s = ReduceSum(e, a) "
-                        "y = Div(e, s)"),
-                   Text("e = Exp(x) s = ReduceSum(e, a) r = Reciprocal(s) y = Mul(r, e)")},
-      .silent_on = {{Text("e = Exp(x) s = ReduceSum(e, a) y = Div(s, e)"), "not a Exp"},
-                    {Text("e = Exp(x) s = ReduceSum(e, a) {keepdims=0} k = const i64[3] {-1,4,1} "
-                          "r = Reshape(s, k) y = Div(e, r)"),
-                     "not a ReduceSum"},
-                    {Text("c = const i64[2] {1,2} e = Exp(x) s = ReduceSum(e, c) y = Div(e, s)"),
-                     "'c' is not one number"}},
+      .fires_on = {SoftmaxText("e = Exp(x) s = ReduceSum(e, b) y = Div(e, s)"),
+                   SoftmaxText("m = ReduceMax(x, a) d = Sub(x, m) e = Exp(d) s = ReduceSum(e, a) "
+                               "y = Div(e, s)"),
+                   SoftmaxText("e = Exp(x) s = ReduceSum(e, a) r = Reciprocal(s) y = Mul(r, e)")},
+      .silent_on =
+          {{SoftmaxText("e = Exp(x) s = ReduceSum(e, a) y = Div(s, e)"), "not a Exp"},
+           {SoftmaxText("e = Exp(x) s = ReduceSum(e, a) {keepdims=0} k = const i64[3] {-1,4,1} "
+                        "r = Reshape(s, k) y = Div(e, r)"),
+            "not a ReduceSum"},
+           {SoftmaxText("c = const i64[2] {1,2} e = Exp(x) s = ReduceSum(e, c) y = Div(e, s)"),
+            "'c' is not one number"}},
   };
 }
 
@@ -61,11 +62,11 @@ Rule RemoveSoftmaxShift() {
             const Node& n = m.node(soft);
             return b(n.op(), {m[x]}, n.attrs());
           },
-      .fires_on = {Text("m = ReduceMax(x, b) d = Sub(x, m) y = Softmax(d) {axis=1}"),
-                   Text("m = ReduceMax(x, a) d = Sub(x, m) y = LogSoftmax(d) {axis=2}")},
-      .silent_on = {{Text("m = ReduceMax(x, b) d = Sub(x, m) y = Softmax(d) {axis=2}"),
+      .fires_on = {SoftmaxText("m = ReduceMax(x, b) d = Sub(x, m) y = Softmax(d) {axis=1}"),
+                   SoftmaxText("m = ReduceMax(x, a) d = Sub(x, m) y = LogSoftmax(d) {axis=2}")},
+      .silent_on = {{SoftmaxText("m = ReduceMax(x, b) d = Sub(x, m) y = Softmax(d) {axis=2}"),
                      "the maximum along the axis of the Softmax"},
-                    {Text("m = ReduceMin(x, a) d = Sub(x, m) y = Softmax(d) {axis=2}"),
+                    {SoftmaxText("m = ReduceMin(x, a) d = Sub(x, m) y = Softmax(d) {axis=2}"),
                      "not a ReduceMax"}},
   };
 }
@@ -84,11 +85,12 @@ Rule FuseLogSoftmax() {
         return b("LogSoftmax", {m[x]}, AxisOf(m, axis));
       },
       .fires_on = {"graph g(x: f32[N,5]) -> (y) { s = Softmax(x) {axis=1}  y = Log(s) }",
-                   Text("l = ReduceLogSumExp(x, a) y = Sub(x, l)"),
-                   Text("e = Exp(x) s = ReduceSum(e, b) l = Log(s) y = Sub(x, l)")},
+                   SoftmaxText("l = ReduceLogSumExp(x, a) y = Sub(x, l)"),
+                   SoftmaxText("e = Exp(x) s = ReduceSum(e, b) l = Log(s) y = Sub(x, l)")},
       .silent_on = {{"graph g(x: f32[N,5]) -> (y, s) { s = Softmax(x)  y = Log(s) }",
                      "'s' has other uses"},
-                    {Text("l = ReduceLogSumExp(x, a) y = Sub(l, x)"), "not a ReduceLogSumExp"}},
+                    {SoftmaxText("l = ReduceLogSumExp(x, a) y = Sub(l, x)"),
+                     "not a ReduceLogSumExp"}},
   };
 }
 

@@ -7,7 +7,7 @@
 namespace infer {
 namespace {
 
-constexpr int kMaxRank = 5;
+constexpr int kMostSampledAxes = 5;
 
 bool RankUnknown(const ValueType& t) { return t.is_tensor() && !t.tensor().shape.has_rank(); }
 bool ShapeUnknown(const ValueType& t) {
@@ -109,7 +109,7 @@ Status CheckUnknownShapes(const Match& m, const Patch& p) {
     return std::any_of(n->inputs().begin(), n->inputs().end(),
                        [](const Value* v) { return v && RankUnknown(v->type()); });
   });
-  for (int rank = 0; rank <= (any_rank ? kMaxRank : 0); ++rank)
+  for (int rank = 0; rank <= (any_rank ? kMostSampledAxes : 0); ++rank)
     INFER_TRY(CheckAtRank(nodes, p, rank));
   return {};
 }

@@ -12,7 +12,7 @@
 namespace infer {
 namespace {
 
-constexpr size_t kChunk = 48;
+constexpr size_t kLayersAtOnce = 48;
 
 double SqnrOf(const ValueAccuracy& v) {
   if (v.metrics.non_finite_mismatches > 0) return -std::numeric_limits<double>::infinity();
@@ -69,10 +69,10 @@ Result<std::vector<IsolatedLayer>> IsolateLayers(const LayerMap& map, const Back
   const Samples few = Subset(samples, first);
   const std::vector<size_t> changed = map.Changed();
   std::vector<IsolatedLayer> found;
-  for (size_t at = 0; at < changed.size(); at += kChunk) {
+  for (size_t at = 0; at < changed.size(); at += kLayersAtOnce) {
     const std::vector<size_t> chunk(
         changed.begin() + static_cast<ptrdiff_t>(at),
-        changed.begin() + static_cast<ptrdiff_t>(std::min(at + kChunk, changed.size())));
+        changed.begin() + static_cast<ptrdiff_t>(std::min(at + kLayersAtOnce, changed.size())));
     INFER_ASSIGN(const auto local, LocalErrors(map, chunk, backend, few, options));
     for (size_t k = 0; k < chunk.size(); ++k)
       found.push_back({chunk[k], map.layers()[chunk[k]].name(), map.OpsOf(chunk[k], Side::kGolden),

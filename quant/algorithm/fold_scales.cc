@@ -163,24 +163,24 @@ std::vector<float> RowsOfWeights(const Node& n) {
 }
 
 /// An operand that can be scaled, with all who read it.
-struct Site {
+struct ScaledSite {
   RowSource source;
   std::vector<ScaledProduct> readers;
   std::vector<Edit> edits;
 };
 
-std::vector<Site> FindSites(const Graph& g, std::span<const ScaledProduct> products,
-                            const std::set<const Value*>& frozen) {
-  std::vector<Site> sites;
+std::vector<ScaledSite> FindScaledSites(const Graph& g, std::span<const ScaledProduct> products,
+                                        const std::set<const Value*>& frozen) {
+  std::vector<ScaledSite> sites;
   for (const ScaledProduct& p : products) {
     const Value* x = p.node->input(0);
     if (x->is_output() || x->is_constant() ||
         std::any_of(sites.begin(), sites.end(),
-                    [&](const Site& s) { return s.source.value == x->name(); }))
+                    [&](const ScaledSite& s) { return s.source.value == x->name(); }))
       continue;
     const auto source = SourceOf(*p.node);
     if (!source.ok() || source->conv || source->depth < 2 || g.FindValue(x->name()) != x) continue;
-    Site site{*source, {}, {}};
+    ScaledSite site{*source, {}, {}};
     for (const ScaledProduct& q : products)
       if (q.node->input(0) == x && IsConstant(q.node->input(1)) &&
           q.node->input(1)->uses().size() == 1)
@@ -208,7 +208,7 @@ void SetDivided(GraphEditor& editor, const Edit& e, std::span<const float> scale
 }
 
 /// Searches one site and, where scales gain, folds them.
-void ScaleSite(GraphEditor& editor, const Site& site, const HessianPair& h,
+void ScaleSite(GraphEditor& editor, const ScaledSite& site, const HessianPair& h,
                const ScaleRounder& round, std::map<std::string, FoldedScale>& folded) {
   if (!h.fit.finite() || !h.held_out.finite()) return;
   std::vector<std::vector<float>> rows;
@@ -241,7 +241,7 @@ Result<std::map<std::string, FoldedScale>> FoldInputScales(
     const Samples& samples, const Backend& backend, const ScaleRounder& round,
     const HessianOptions& options) {
   std::map<std::string, FoldedScale> folded;
-  const std::vector<Site> sites = FindSites(g, products, frozen);
+  const std::vector<ScaledSite> sites = FindScaledSites(g, products, frozen);
   GraphEditor editor(g);
   for (size_t begin = 0; begin < sites.size();) {
     std::vector<RowSource> sources;

@@ -17,7 +17,7 @@ using Matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMa
 constexpr int64_t kChunk = 256;   // rows of one rank update
 constexpr int64_t kSegments = 8;  // of a sample's rows; every fourth is held out
 
-bool HeldOut(int64_t index) { return index % 4 == 3; }
+bool IsHeldOut(int64_t index) { return index % 4 == 3; }
 
 /// Adds rows [rows, depth] to the lower triangle.
 void AddRows(const float* rows, int64_t count, Hessian& h, int64_t group) {
@@ -55,10 +55,10 @@ struct Sink {
   /// Rows of one sample; `group` 0 comes first.
   void Add(const float* rows, int64_t count, int64_t group, int64_t run) {
     if (by_sample || count < kSegments)
-      return AddRows(rows, count, HeldOut(run) ? pair.held_out : pair.fit, group);
+      return AddRows(rows, count, IsHeldOut(run) ? pair.held_out : pair.fit, group);
     for (int64_t s = 0; s < kSegments; ++s) {
       const int64_t begin = s * count / kSegments, end = (s + 1) * count / kSegments;
-      AddRows(rows + begin * source.depth, end - begin, HeldOut(s) ? pair.held_out : pair.fit,
+      AddRows(rows + begin * source.depth, end - begin, IsHeldOut(s) ? pair.held_out : pair.fit,
               group);
     }
   }

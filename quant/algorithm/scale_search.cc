@@ -8,7 +8,7 @@
 namespace infer {
 namespace {
 
-using Matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+using RowMajor = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
 constexpr float kClips[] = {1.0f, 0.96f, 0.92f, 0.88f, 0.84f, 0.8f, 0.75f, 0.7f, 0.65f, 0.6f, 0.5f};
 constexpr int kExponents = 10;    // steps from 0 to 1
@@ -33,7 +33,7 @@ BlockParams Clipped(std::span<const float> block, const BlockGrid& grid, float f
 }
 
 /// Sum of `row`s of d h d^T, each by itself.
-Eigen::VectorXf RowErrors(const Matrix& d, const Eigen::Ref<const Matrix>& h) {
+Eigen::VectorXf RowErrors(const RowMajor& d, const Eigen::Ref<const RowMajor>& h) {
   return (d * h).cwiseProduct(d).rowwise().sum();
 }
 
@@ -77,7 +77,7 @@ std::vector<float> PowerScales(std::span<const float> h, int64_t depth, double e
 
 BlockQuantized SearchClip(const BlockWeights& w, const BlockGrid& grid, std::span<const float> h) {
   BlockQuantized q = QuantizeNearest(w, grid);
-  const Eigen::Map<const Matrix> moments(h.data(), w.depth, w.depth);
+  const Eigen::Map<const RowMajor> moments(h.data(), w.depth, w.depth);
   const int64_t size = grid.BlockSize(w.depth);
   std::vector<float> scratch;
   for (int64_t b = 0, at = 0; b < q.blocks(); ++b, at += size) {
@@ -87,7 +87,7 @@ BlockQuantized SearchClip(const BlockWeights& w, const BlockGrid& grid, std::spa
     for (const bool flipped : {false, true}) {
       if (flipped && (!grid.symmetric || grid.positive)) continue;
       for (const float factor : kClips) {
-        Matrix d(w.rows, count);
+        RowMajor d(w.rows, count);
         std::vector<BlockParams> params(static_cast<size_t>(w.rows));
         for (int64_t r = 0; r < w.rows; ++r) {
           const auto block = w.row(r).subspan(static_cast<size_t>(at), static_cast<size_t>(count));

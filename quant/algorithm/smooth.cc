@@ -11,10 +11,8 @@
 namespace infer {
 namespace {
 
-using Matrix = Eigen::MatrixXd;
-
 /// A value that is scaled per column by constants, and the layers that read it.
-struct Site {
+struct SmoothSite {
   std::string value;
   std::vector<std::pair<std::string, size_t>> factors;  ///< result 0 of a node, constant operand
   std::vector<std::string> readers;                     ///< result 0 of the layers
@@ -61,15 +59,15 @@ std::vector<std::pair<std::string, size_t>> FactorsBefore(const Value* v) {
   return {{v->name(), *shift}, {product->name(), *at}};
 }
 
-std::vector<Site> FindSites(const QuantPlan& plan) {
-  std::vector<Site> sites;
+std::vector<SmoothSite> FindSmoothSites(const QuantPlan& plan) {
+  std::vector<SmoothSite> sites;
   std::set<const Node*> integer;
   for (const PlannedNode& p : plan.nodes)
     if (p.integer && (p.node->Is("MatMul") || p.node->Is("Gemm")) && HasInputChannels(*p.node))
       integer.insert(p.node);
   for (const Value* v : plan.values) {
     if (v->is_output() || v->uses().empty()) continue;
-    Site s{v->name(), FactorsBefore(v), {}};
+    SmoothSite s{v->name(), FactorsBefore(v), {}};
     if (s.factors.empty()) continue;
     bool all = true;
     for (const Use& u : v->uses()) {
@@ -82,9 +80,9 @@ std::vector<Site> FindSites(const QuantPlan& plan) {
 }
 
 /// [inputs, outputs].
-Matrix WeightsOf(const Node& node) {
-  Matrix w = Matrix::Zero(InputChannels(node),
-                          node.input(1)->constant()->num_elements() / InputChannels(node));
+Eigen::MatrixXd WeightsOf(const Node& node) {
+  Eigen::MatrixXd w = Eigen::MatrixXd::Zero(
+      InputChannels(node), node.input(1)->constant()->num_elements() / InputChannels(node));
   const auto x = node.input(1)->constant()->data<float>();
   ForEachWeight(node,
                 [&](size_t i, int64_t in, int64_t out) { w(in, out) = static_cast<double>(x[i]); });
@@ -92,8 +90,8 @@ Matrix WeightsOf(const Node& node) {
 }
 
 /// One scale per column, to 255 steps on both sides of zero.
-Matrix RoundColumns(const Matrix& w) {
-  Matrix r = w;
+Eigen::MatrixXd RoundColumns(const Eigen::MatrixXd& w) {
+  Eigen::MatrixXd r = w;
   for (Eigen::Index c = 0; c < w.cols(); ++c) {
     const double s = w.col(c).cwiseAbs().maxCoeff() / 127;
     if (s > 0) r.col(c) = (w.col(c) / s).array().round() * s;
@@ -101,16 +99,17 @@ Matrix RoundColumns(const Matrix& w) {
   return r;
 }
 
-Matrix RoundAll(const Matrix& x, const QuantGrid& grid) {
+Eigen::MatrixXd RoundAll(const Eigen::MatrixXd& x, const QuantGrid& grid) {
   const QuantParams p = ChooseParams({x.minCoeff(), x.maxCoeff()}, grid);
   const double s = static_cast<double>(p.scale[0]), z = p.zero_point[0];
   const double lo = static_cast<double>(grid.qmin()), hi = static_cast<double>(grid.qmax());
   return (((x / s).array().round() + z).cwiseMax(lo).cwiseMin(hi) - z) * s;
 }
 
-Eigen::VectorXd Factors(const Matrix& x, const std::vector<Matrix>& weights, double exponent) {
+Eigen::VectorXd Factors(const Eigen::MatrixXd& x, const std::vector<Eigen::MatrixXd>& weights,
+                        double exponent) {
   Eigen::VectorXd a = x.cwiseAbs().colwise().maxCoeff(), w = Eigen::VectorXd::Zero(a.size());
-  for (const Matrix& m : weights) w = w.cwiseMax(m.cwiseAbs().rowwise().maxCoeff());
+  for (const Eigen::MatrixXd& m : weights) w = w.cwiseMax(m.cwiseAbs().rowwise().maxCoeff());
   Eigen::VectorXd s = Eigen::VectorXd::Ones(a.size());
   double log_sum = 0;
   int used = 0;
@@ -126,21 +125,22 @@ Eigen::VectorXd Factors(const Matrix& x, const std::vector<Matrix>& weights, dou
   return s;
 }
 
-double ErrorOf(const Matrix& x, const std::vector<Matrix>& weights, const Eigen::VectorXd& s,
-               const QuantGrid& grid) {
-  const Matrix rounded = RoundAll(x * s.cwiseInverse().asDiagonal(), grid);
+double ErrorOf(const Eigen::MatrixXd& x, const std::vector<Eigen::MatrixXd>& weights,
+               const Eigen::VectorXd& s, const QuantGrid& grid) {
+  const Eigen::MatrixXd rounded = RoundAll(x * s.cwiseInverse().asDiagonal(), grid);
   double e = 0;
-  for (const Matrix& w : weights)
+  for (const Eigen::MatrixXd& w : weights)
     e += (rounded * RoundColumns(s.asDiagonal() * w) - x * w).squaredNorm();
   return e;
 }
 
 /// Rows of each site's value, evenly from the samples.
-Result<std::map<std::string, Matrix>> RowsOf(const Graph& g, const std::vector<Site>& sites,
-                                             const Samples& samples, const ChannelRun& run,
-                                             const SmoothOptions& options) {
+Result<std::map<std::string, Eigen::MatrixXd>> RowsOf(const Graph& g,
+                                                      const std::vector<SmoothSite>& sites,
+                                                      const Samples& samples, const ChannelRun& run,
+                                                      const SmoothOptions& options) {
   std::vector<std::string> taps;
-  for (const Site& s : sites) taps.push_back(s.value);
+  for (const SmoothSite& s : sites) taps.push_back(s.value);
   CompileOptions compile;
   compile.level = 0;
   compile.threads = run.threads;
@@ -163,9 +163,10 @@ Result<std::map<std::string, Matrix>> RowsOf(const Graph& g, const std::vector<S
       }
     }
   }
-  std::map<std::string, Matrix> result;
+  std::map<std::string, Eigen::MatrixXd> result;
   for (const auto& [name, list] : rows) {
-    Matrix m(static_cast<Eigen::Index>(list.size()), static_cast<Eigen::Index>(list[0].size()));
+    Eigen::MatrixXd m(static_cast<Eigen::Index>(list.size()),
+                      static_cast<Eigen::Index>(list[0].size()));
     bool same = true;
     for (size_t r = 0; r < list.size() && same; ++r) {
       same = list[r].size() == list[0].size();
@@ -178,7 +179,7 @@ Result<std::map<std::string, Matrix>> RowsOf(const Graph& g, const std::vector<S
   return result;
 }
 
-void Apply(Graph& g, const Site& site, const Eigen::VectorXd& s) {
+void ApplySmoothing(Graph& g, const SmoothSite& site, const Eigen::VectorXd& s) {
   GraphEditor editor(g);
   for (const auto& [name, operand] : site.factors) {
     Node& node = *g.FindValue(name)->producer();
@@ -205,19 +206,19 @@ void Apply(Graph& g, const Site& site, const Eigen::VectorXd& s) {
 
 Result<int> SmoothLayers(StaticModel& model, const Graph& original, const Samples& samples,
                          const ChannelRun& run, const SmoothOptions& options) {
-  std::vector<Site> sites;
+  std::vector<SmoothSite> sites;
   {
     INFER_ASSIGN(const QuantPlan plan, PlanQuantization(model.graph, original, model.scheme));
-    sites = FindSites(plan);
+    sites = FindSmoothSites(plan);
   }
   if (sites.empty()) return 0;
   INFER_ASSIGN(const auto rows, RowsOf(model.graph, sites, samples, run, options));
   int changed = 0;
-  for (const Site& site : sites) {
+  for (const SmoothSite& site : sites) {
     const auto it = rows.find(site.value);
     if (it == rows.end()) continue;
-    const Matrix& x = it->second;
-    std::vector<Matrix> weights;
+    const Eigen::MatrixXd& x = it->second;
+    std::vector<Eigen::MatrixXd> weights;
     bool fits = true;
     for (const std::string& name : site.readers) {
       weights.push_back(WeightsOf(*model.graph.FindValue(name)->producer()));
@@ -241,7 +242,7 @@ Result<int> SmoothLayers(StaticModel& model, const Graph& original, const Sample
       found = true;
     }
     if (!found) continue;
-    Apply(model.graph, site, best);
+    ApplySmoothing(model.graph, site, best);
     ++changed;
   }
   return changed;

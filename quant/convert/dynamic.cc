@@ -16,8 +16,6 @@ namespace {
 
 constexpr QuantGrid kWeights{DType::kI8, true, false};
 
-bool IsF32(const Value* v) { return v && v->type().is_tensor() && v->dtype() == DType::kF32; }
-
 bool IsRecurrent(const Node& n) { return n.Is("LSTM") || n.Is("GRU") || n.Is("RNN"); }
 
 bool IsFinite(const Tensor& t) {

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "lib/support/strings.h"
+#include "passes/rewrite/queries.h"
 
 namespace infer {
 namespace {
@@ -56,8 +57,6 @@ bool Allows(const Node& n, std::string_view var, DType to) {
     if (c.var == var) return c.types.Has(to) && c.types.Has(DType::kF32);
   return false;
 }
-
-bool IsF32(const Value* v) { return v && v->type().is_tensor() && v->dtype() == DType::kF32; }
 
 }  // namespace
 

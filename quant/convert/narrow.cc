@@ -7,6 +7,7 @@
 
 #include "lib/ir/verify.h"
 #include "lib/support/strings.h"
+#include "passes/rewrite/queries.h"
 #include "quant/calibrate/calibrate.h"
 #include "quant/convert/float_rules.h"
 #include "quant/convert/layers.h"
@@ -18,8 +19,6 @@ namespace {
 /// Computed values must stay below the type's largest number by this factor: unseen data go
 /// further.
 constexpr double kRoom = 2;
-
-bool IsF32(const Value* v) { return v && v->type().is_tensor() && v->dtype() == DType::kF32; }
 
 /// Which nodes become narrow. Reads the graph, changes nothing.
 class NarrowPlan {

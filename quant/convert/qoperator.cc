@@ -12,8 +12,6 @@
 namespace infer {
 namespace {
 
-constexpr std::string_view kMicrosoft = "com.microsoft";
-
 bool Is8Bit(DType t) { return t == DType::kU8 || t == DType::kI8; }
 
 /// Codes with their parameters: what DequantizeLinear reads or QuantizeLinear makes.

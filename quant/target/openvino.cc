@@ -5,7 +5,6 @@
 namespace infer::target {
 namespace {
 
-constexpr std::string_view kMicrosoft = "com.microsoft";
 constexpr std::string_view kNoRule =
     " BitCast CumProd DeformConv Det ImageDecoder MaxUnpool Optional OptionalGetElement "
     "OptionalHasElement RegexFullMatch SequenceMap StringConcat StringNormalizer StringSplit "

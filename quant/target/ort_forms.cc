@@ -9,7 +9,6 @@
 namespace infer::target {
 namespace {
 
-constexpr std::string_view kMicrosoft = "com.microsoft";
 /// Integer with parameters of the result: operands and result of one type.
 constexpr std::string_view kOwnKernel =
     " Add Mul Concat AveragePool GlobalAveragePool Sigmoid LeakyRelu Softmax Where ";

@@ -93,7 +93,6 @@ class KernelChecker {
   }
 
  private:
-  static constexpr std::string_view kMicrosoft = "com.microsoft";
   void Refuse(const Node& n, std::string_view what, std::string remedy) {
     Add(r_, n, Severity::kError, std::string(what), std::move(remedy));
   }

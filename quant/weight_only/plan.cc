@@ -8,14 +8,13 @@
 
 #include "lib/support/parallel.h"
 #include "lib/support/strings.h"
+#include "passes/rewrite/queries.h"
 
 namespace infer {
 namespace {
 
 constexpr int64_t kLeastDepth = 16;      ///< a block of the smallest size
 constexpr int64_t kLeastElements = 512;  ///< below this, a scale and a node cost what is saved
-
-bool IsF32(const Value* v) { return v && v->type().is_tensor() && v->dtype() == DType::kF32; }
 
 /// A node through which weights are the same numbers: Transpose of a matrix, Identity.
 bool IsView(const Node& n) {

@@ -11,8 +11,6 @@
 namespace infer {
 namespace {
 
-constexpr std::string_view kMicrosoft = "com.microsoft";
-
 class GroupWriter {
  public:
   GroupWriter(Graph& g, const WeightPlan& plan, const WeightGroup& group)

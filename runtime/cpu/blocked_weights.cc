@@ -12,8 +12,6 @@
 namespace infer {
 namespace {
 
-constexpr std::string_view kMicrosoft = "com.microsoft";
-
 bool Is(const Value* v, DType type) { return v && v->type().is_tensor() && v->dtype() == type; }
 
 /// A DequantizeLinear of constants whose codes are a matrix.

@@ -226,8 +226,10 @@ class TransposedKernel final : public Kernel {
       if (part == 0) p.name = made.name;
       INFER_ASSIGN(auto weights, Weights(axes, groups, made.weights));
       p.weight_bytes += static_cast<int64_t>(weights->size());
-      std::vector<Binding> bindings = {
-          {Arg::kSrc, 0}, {Arg::kDst, 1}, {Arg::kWeights, -1, weights}};
+      std::vector<Binding> bindings;
+      bindings.push_back({Arg::kSrc, 0});
+      bindings.push_back({Arg::kDst, 1});
+      bindings.push_back({Arg::kWeights, -1, weights});
       if (b_ >= 0) bindings.push_back({Arg::kBias, -1, Biases(Axes::Count(groups))});
       launch->convolutions.push_back(onednn::MakeLaunch(made, std::move(bindings), 2));
       launch->interleave.part_at.push_back(wide);

@@ -25,14 +25,14 @@ struct Span {
 };
 
 /// One axis: results, the operands they read, how results and operands step along a span.
-struct Axis {
+struct WindowAxis {
   int64_t result_step = 1, operand_step = 1;
   std::vector<Span> spans;
 
   /// `longest`: results in a span at most.
-  static Axis Of(bool transposed, int64_t kernel, int64_t stride, int64_t dilation, int64_t pad,
-                 int64_t in, int64_t out, int64_t longest) {
-    Axis a;
+  static WindowAxis Of(bool transposed, int64_t kernel, int64_t stride, int64_t dilation,
+                       int64_t pad, int64_t in, int64_t out, int64_t longest) {
+    WindowAxis a;
     (transposed ? a.result_step : a.operand_step) = stride;
     for (int64_t phase = 0; phase < a.result_step; ++phase) {
       bool open = false;
@@ -64,7 +64,7 @@ struct Plan2d {
   Appended appended;
   int64_t images = 1, channels = 1, repeat = 1;  ///< results per channel of the operand
   int64_t height = 1, width = 1, out_height = 1, out_width = 1, kernel_width = 1;
-  Axis rows, columns;
+  WindowAxis rows, columns;
   struct Taps {
     std::vector<int64_t> x_at, w_at;
   };
@@ -224,13 +224,13 @@ class DepthwiseKernel final : public Kernel {
     plan.out_width = dst.back();
     plan.kernel_width = s.kernel[last];
     // Long spans are cut so that several lanes share one row of results.
-    plan.columns = Axis::Of(transposed, s.kernel[last], s.strides[last], s.dilations[last],
-                            s.pads_begin[last], plan.width, plan.out_width, 64);
+    plan.columns = WindowAxis::Of(transposed, s.kernel[last], s.strides[last], s.dilations[last],
+                                  s.pads_begin[last], plan.width, plan.out_width, 64);
     if (last == 1) {
       plan.height = src[2];
       plan.out_height = dst[2];
-      plan.rows = Axis::Of(transposed, s.kernel[0], s.strides[0], s.dilations[0], s.pads_begin[0],
-                           plan.height, plan.out_height, plan.out_height);
+      plan.rows = WindowAxis::Of(transposed, s.kernel[0], s.strides[0], s.dilations[0],
+                                 s.pads_begin[0], plan.height, plan.out_height, plan.out_height);
     } else {
       plan.rows.spans = {{0, 1, 0, {0}, {0}}};
     }

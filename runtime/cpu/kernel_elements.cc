@@ -39,8 +39,6 @@ std::optional<Element> ElementOf(DType t) {
 
 int64_t WidthOf(DType t) { return BitWidth(t) / 8; }
 
-DType TypeOf(const Value* v) { return v && v->type().is_tensor() ? v->dtype() : DType::kUndefined; }
-
 Prepared Named(std::string_view what) {
   Prepared p;
   p.name = Cat("own:", what);
@@ -124,7 +122,7 @@ BinaryCall BinaryOf(const Node& n) {
   if (n.Is("Mod") && n.Attr<int64_t>("fmod") != 0) kind = ElementBinary::kFMod;
   if (n.Is("BitShift") && n.Attr<std::string>("direction") == "RIGHT")
     kind = ElementBinary::kShiftRight;
-  auto type = ElementOf(TypeOf(n.input(0)));
+  auto type = ElementOf(ElementTypeOf(n.input(0)));
   if (type == Element::kBool) type = Element::kU8;  // 0 or 1
   if (!type) return {};
   return {simd::TheElements().binary[static_cast<int>(kind)][static_cast<int>(*type)], op.swap};
@@ -134,8 +132,8 @@ std::string RefuseBinary(const StepCall& call) {
   const Node& n = call.main();
   if (call.step.nodes.size() > 1) return "it has no epilogue";
   if (n.inputs().size() != 2) return "not two operands";
-  if (TypeOf(n.input(0)) != TypeOf(n.input(1))) return "types differ";
-  return BinaryOf(n).loop ? "" : Cat("elements of ", Name(TypeOf(n.input(0))));
+  if (ElementTypeOf(n.input(0)) != ElementTypeOf(n.input(1))) return "types differ";
+  return BinaryOf(n).loop ? "" : Cat("elements of ", Name(ElementTypeOf(n.input(0))));
 }
 
 std::unique_ptr<Kernel> MakeBinary(const StepCall& call) {
@@ -143,7 +141,7 @@ std::unique_ptr<Kernel> MakeBinary(const StepCall& call) {
   const BinaryCall b = BinaryOf(n);
   const int first = call.operand(n.input(b.swap ? 1 : 0)),
             second = call.operand(n.input(b.swap ? 0 : 1));
-  const int64_t width = WidthOf(TypeOf(n.input(0)));
+  const int64_t width = WidthOf(ElementTypeOf(n.input(0)));
   return KernelOf([=](std::span<const Operand> in,
                       std::span<const Operand> out) -> Result<Prepared> {
     const Rows rows(out[0].dims,
@@ -179,7 +177,7 @@ Elements::BinaryFn VariadicFn(const Node& n, bool last) {
                 return n.Is(v.op);
               })->kind;
   if (last) kind = ElementBinary::kDiv;
-  const auto type = ElementOf(TypeOf(n.input(0)));
+  const auto type = ElementOf(ElementTypeOf(n.input(0)));
   return type ? simd::TheElements().binary[static_cast<int>(kind)][static_cast<int>(*type)]
               : nullptr;
 }
@@ -188,8 +186,8 @@ std::string RefuseVariadic(const StepCall& call) {
   const Node& n = call.main();
   if (call.step.nodes.size() > 1) return "it has no epilogue";
   for (const Value* v : n.inputs())
-    if (TypeOf(v) != TypeOf(n.input(0))) return "types differ";
-  return VariadicFn(n, false) ? "" : Cat("elements of ", Name(TypeOf(n.input(0))));
+    if (ElementTypeOf(v) != ElementTypeOf(n.input(0))) return "types differ";
+  return VariadicFn(n, false) ? "" : Cat("elements of ", Name(ElementTypeOf(n.input(0))));
 }
 
 /// The left fold in the result, then what divides a mean.
@@ -197,7 +195,7 @@ std::unique_ptr<Kernel> MakeVariadic(const StepCall& call) {
   const Node& n = call.main();
   const auto fold = VariadicFn(n, false), divide = VariadicFn(n, true);
   const bool mean = n.Is("Mean");
-  const DType type = TypeOf(n.input(0));
+  const DType type = ElementTypeOf(n.input(0));
   std::vector<int> operands;
   for (const Value* v : n.inputs()) operands.push_back(call.operand(v));
   return KernelOf(
@@ -250,8 +248,8 @@ Elements::UnaryFn CastFn(DType from, DType to) {
 }
 
 Elements::UnaryFn UnaryFnOf(const Node& n) {
-  const DType from = TypeOf(n.input(0));
-  if (n.Is("Cast") || n.Is("CastLike")) return CastFn(from, TypeOf(n.output(0)));
+  const DType from = ElementTypeOf(n.input(0));
+  if (n.Is("Cast") || n.Is("CastLike")) return CastFn(from, ElementTypeOf(n.output(0)));
   ElementUnary kind = std::find_if(std::begin(kUnary), std::end(kUnary), [&](const UnaryOp& u) {
                         return n.Is(u.op);
                       })->kind;
@@ -272,7 +270,7 @@ std::string RefuseUnary(const StepCall& call) {
   const Node& n = call.main();
   if (call.step.nodes.size() > 1) return "it has no epilogue";
   if (call.operand(n.input(0)) != 0) return "the operand is not the first";
-  return UnaryFnOf(n) ? "" : Cat("elements of ", Name(TypeOf(n.input(0))));
+  return UnaryFnOf(n) ? "" : Cat("elements of ", Name(ElementTypeOf(n.input(0))));
 }
 
 std::unique_ptr<Kernel> MakeUnary(const StepCall& call) {
@@ -304,10 +302,10 @@ std::unique_ptr<Kernel> MakeUnary(const StepCall& call) {
 
 std::string RefuseWhere(const StepCall& call) {
   const Node& n = call.main();
-  const DType t = TypeOf(n.input(1));
+  const DType t = ElementTypeOf(n.input(1));
   if (call.step.nodes.size() > 1) return "it has no epilogue";
-  if (TypeOf(n.input(0)) != DType::kBool) return "the condition is not bool";
-  if (t != TypeOf(n.input(2))) return "types differ";
+  if (ElementTypeOf(n.input(0)) != DType::kBool) return "the condition is not bool";
+  if (t != ElementTypeOf(n.input(2))) return "types differ";
   return ElementOf(t) ? "" : Cat("elements of ", Name(t));
 }
 
@@ -323,7 +321,7 @@ std::unique_ptr<Kernel> MakeWhere(const StepCall& call) {
   const Node& n = call.main();
   const int c = call.operand(n.input(0)), a = call.operand(n.input(1)),
             b = call.operand(n.input(2));
-  const int64_t width = WidthOf(TypeOf(n.input(1)));
+  const int64_t width = WidthOf(ElementTypeOf(n.input(1)));
   const auto choose = simd::TheElements().where[width == 8   ? 3
                                                 : width == 4 ? 2
                                                              : static_cast<int>(width) - 1];

@@ -65,14 +65,14 @@ Prepared UnaryLaunch(const UnaryFunction& f, const Operand& in) {
   return p;
 }
 
-std::string RefuseUnary(const StepCall& call) {
+std::string RefuseF32Unary(const StepCall& call) {
   if (std::string r = RefuseUnlessF32(call); !r.empty()) return r;
   if (call.step.nodes.size() > 1) return "it has no epilogue";
   auto f = UnaryFunctionOf(call, call.main());
   return f.ok() ? "" : f.status().message();
 }
 
-std::unique_ptr<Kernel> MakeUnary(const StepCall& call) {
+std::unique_ptr<Kernel> MakeF32Unary(const StepCall& call) {
   const Node& n = call.main();
   const UnaryFunction f = *UnaryFunctionOf(call, n);
   const int x = call.operand(n.input(0));
@@ -131,13 +131,13 @@ std::unique_ptr<Kernel> MakeBiasGelu(const StepCall& call) {
       });
 }
 
-struct BinaryOp {
+struct F32Operator {
   std::string_view op;
   Binary kind;
   int onednn;  ///< onednn::BinaryKind, or -1
   bool keeps_zero;
 };
-constexpr BinaryOp kBinary[] = {
+constexpr F32Operator kF32Operators[] = {
     {"Add", Binary::kAdd, static_cast<int>(onednn::BinaryKind::kAdd), true},
     {"Sub", Binary::kSub, static_cast<int>(onednn::BinaryKind::kSub), true},
     {"Mul", Binary::kMul, static_cast<int>(onednn::BinaryKind::kMul), true},
@@ -147,7 +147,7 @@ constexpr BinaryOp kBinary[] = {
     {"PRelu", Binary::kPRelu, -1, true},
 };
 
-std::string RefuseBinary(const StepCall& call) {
+std::string RefuseF32Binary(const StepCall& call) {
   if (std::string r = RefuseUnlessF32(call); !r.empty()) return r;
   if (call.step.nodes.size() > 1) return "it has no epilogue";
   if (call.main().inputs().size() != 2) return "not two operands";
@@ -157,8 +157,8 @@ std::string RefuseBinary(const StepCall& call) {
 class BinaryKernel final : public Kernel {
  public:
   explicit BinaryKernel(const StepCall& call)
-      : op_(*std::find_if(std::begin(kBinary), std::end(kBinary),
-                          [&](const BinaryOp& b) { return call.main().Is(b.op); })),
+      : op_(*std::find_if(std::begin(kF32Operators), std::end(kF32Operators),
+                          [&](const F32Operator& b) { return call.main().Is(b.op); })),
         a_(call.operand(call.main().input(0))),
         b_(call.operand(call.main().input(1))) {}
 
@@ -300,7 +300,7 @@ class BinaryKernel final : public Kernel {
     return p;
   }
 
-  const BinaryOp& op_;
+  const F32Operator& op_;
   int a_, b_;
 };
 
@@ -340,9 +340,9 @@ std::unique_ptr<Kernel> MakeSquare(const StepCall& call) {
 KernelList ElementwiseKernels() {
   KernelList list;
   for (const auto& [op, domain] : UnaryOperators())
-    list.push_back({op, domain, "own", RefuseUnary, MakeUnary});
-  for (const BinaryOp& b : kBinary)
-    list.push_back({b.op, "", "own", RefuseBinary, MakeBinaryKernel});
+    list.push_back({op, domain, "own", RefuseF32Unary, MakeF32Unary});
+  for (const F32Operator& b : kF32Operators)
+    list.push_back({b.op, "", "own", RefuseF32Binary, MakeBinaryKernel});
   for (std::string_view op : {"FastGelu", "BiasGelu"})
     list.push_back({op, "com.microsoft", "own", RefuseBiasGelu, MakeBiasGelu});
   list.push_back({"Pow", "", "own", RefuseSquare, MakeSquare});

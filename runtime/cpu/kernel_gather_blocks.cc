@@ -10,7 +10,7 @@
 namespace infer {
 namespace {
 
-enum Input : size_t { kData, kIndices, kScales, kZeros };
+enum BlockInput : size_t { kData, kIndices, kScales, kZeros };
 
 bool Has(const Value* v, DType type) { return v && v->type().is_tensor() && v->dtype() == type; }
 

@@ -17,18 +17,20 @@ namespace infer {
 namespace {
 
 /// Operands of the operator; kCount in number.
-enum Input : size_t {
-  kQuery,
-  kKey,
-  kValue,
-  kPastKey,
-  kPastValue,
-  kLengths,
-  kTotal,
-  kCos,
-  kSin,
-  kPositions,
-  kCount
+struct GroupInput {
+  enum : size_t {
+    kQuery,
+    kKey,
+    kValue,
+    kPastKey,
+    kPastValue,
+    kLengths,
+    kTotal,
+    kCos,
+    kSin,
+    kPositions,
+    kCount
+  };
 };
 
 std::string RefuseGroup(const StepCall& call) {
@@ -36,14 +38,15 @@ std::string RefuseGroup(const StepCall& call) {
   for (const Value* v : n.inputs())
     if (v && v->dtype() != DType::kF32 && v->dtype() != DType::kI32 && v->dtype() != DType::kI64)
       return Cat("operand '", v->name(), "' is ", ToString(v->type()));
-  for (size_t i = kCount; i < n.inputs().size(); ++i)
+  for (size_t i = GroupInput::kCount; i < n.inputs().size(); ++i)
     if (n.input(i)) return Cat("'", n.def().inputs[i].name, "' is given");
   if (n.outputs().size() > 3 && n.output(3)) return "scores are a result";
   if (n.Attr<float>("softcap") != 0) return "softcap is set";
   if (n.Attr<int64_t>("smooth_softmax") == 1) return "smooth_softmax is set";
   if (n.Attr<int64_t>("local_window_size") == 0) return "the window is empty";
   if (n.Attr<int64_t>("causal") == 0) return "it is not causal";
-  if (n.Attr<int64_t>("do_rotary") != 0 && n.input(kPositions)) return "positions are given";
+  if (n.Attr<int64_t>("do_rotary") != 0 && n.input(GroupInput::kPositions))
+    return "positions are given";
   return "";
 }
 
@@ -54,7 +57,7 @@ struct Group {
   int64_t window = -1, rotary = 0, positions = 0;  ///< half of the rotated elements; rows of cos
   bool packed = false, interleaved = false;
   float scale = 1;
-  int at[kCount];  ///< operands; -1: not given
+  int at[GroupInput::kCount];  ///< operands; -1: not given
   /// Where the output and the two caches lie: position among the launch's arguments, and elements
   /// from there. What nobody reads lies in the scratch memory.
   struct Place {
@@ -108,7 +111,7 @@ struct Group {
     return {};
   }
 
-  const float* Rows(std::byte* const* args, Input i) const {
+  const float* Rows(std::byte* const* args, size_t i) const {
     return at[i] < 0 ? nullptr : As<float>(static_cast<const std::byte*>(args[at[i]]));
   }
 
@@ -117,16 +120,18 @@ struct Group {
     const int64_t token = b * queries + i;
     if (packed) {
       const int64_t skipped = part == 0 ? 0 : part == 1 ? heads : heads + groups;
-      return Rows(args, kQuery) + (token * (heads + 2 * groups) + skipped + head) * size;
+      return Rows(args, GroupInput::kQuery) +
+             (token * (heads + 2 * groups) + skipped + head) * size;
     }
-    return Rows(args, static_cast<Input>(part)) +
+    return Rows(args, static_cast<size_t>(part)) +
            (token * (part == 0 ? heads : groups) + head) * size;
   }
 
   void CopyRotated(std::byte* const* args, const float* from, int64_t position, float* to) const {
     if (rotary > 0)
-      simd::TheOneQuery().rotate(from, Rows(args, kCos) + position * rotary,
-                                 Rows(args, kSin) + position * rotary, rotary, interleaved, to);
+      simd::TheOneQuery().rotate(from, Rows(args, GroupInput::kCos) + position * rotary,
+                                 Rows(args, GroupInput::kSin) + position * rotary, rotary,
+                                 interleaved, to);
     std::copy(from + 2 * rotary, from + size, to + 2 * rotary);
   }
 
@@ -134,7 +139,7 @@ struct Group {
   void Extend(std::byte* const* args, int64_t b, int64_t g, int64_t before) const {
     for (int part : {1, 2}) {
       const int64_t lead = b * groups + g;
-      const float* old = Rows(args, part == 1 ? kPastKey : kPastValue);
+      const float* old = Rows(args, part == 1 ? GroupInput::kPastKey : GroupInput::kPastValue);
       float* present = ResultAt(args, part);
       float* to = present + lead * cache * size;
       if (old != present) {
@@ -172,8 +177,9 @@ struct Group {
 
   /// `unread`: elements of the scratch memory that results take which nobody reads.
   Status Run(std::byte* const* args, int64_t unread) const {
-    const auto* lengths = As<int32_t>(static_cast<const std::byte*>(args[at[kLengths]]));
-    const int32_t total = *As<int32_t>(static_cast<const std::byte*>(args[at[kTotal]]));
+    const auto* lengths =
+        As<int32_t>(static_cast<const std::byte*>(args[at[GroupInput::kLengths]]));
+    const int32_t total = *As<int32_t>(static_cast<const std::byte*>(args[at[GroupInput::kTotal]]));
     INFER_TRY(Check(lengths, total));
     float* const own = As<float>(args[scratch]) + unread;
     // Lanes share what is worth it: some 10 us of reading.
@@ -227,7 +233,7 @@ class PromptLaunch final : public Launch {
     a_.band.queries = g.queries;
     a_.band.leads_per_sample = g.heads;
     const bool rotates = g.rotary > 0;
-    a_.q.arg = rotates ? g.scratch : g.at[kQuery];
+    a_.q.arg = rotates ? g.scratch : g.at[GroupInput::kQuery];
     a_.k.arg = g.result[1].arg;
     a_.v.arg = g.result[2].arg;
     a_.y.arg = g.result[0].arg;
@@ -248,8 +254,10 @@ class PromptLaunch final : public Launch {
   int64_t scratch_bytes() const { return own_floats_ * 4 + a_.scratch_bytes(); }
 
   Status Run(std::byte* const* args, LaunchState*) const override {
-    const auto* lengths = As<int32_t>(static_cast<const std::byte*>(args[g_.at[kLengths]]));
-    const int32_t total = *As<int32_t>(static_cast<const std::byte*>(args[g_.at[kTotal]]));
+    const auto* lengths =
+        As<int32_t>(static_cast<const std::byte*>(args[g_.at[GroupInput::kLengths]]));
+    const int32_t total =
+        *As<int32_t>(static_cast<const std::byte*>(args[g_.at[GroupInput::kTotal]]));
     INFER_TRY(g_.Check(lengths, total));
     auto* const counts = As<int64_t>(args[g_.scratch]);
     for (int64_t b = 0; b < g_.batch; ++b) counts[b] = g_.Before(lengths, total, b) + g_.queries;
@@ -296,9 +304,9 @@ class GroupKernel final : public Kernel {
     g_.window = n.Attr<int64_t>("local_window_size");
     g_.scale = n.Attr<float>("scale");
     g_.interleaved = n.Attr<int64_t>("rotary_interleaved") != 0;
-    g_.packed = !n.input(kKey);
+    g_.packed = !n.input(GroupInput::kKey);
     rotates_ = n.Attr<int64_t>("do_rotary") != 0;
-    for (size_t i = 0; i < kCount; ++i) g_.at[i] = call.operand(n.input(i));
+    for (size_t i = 0; i < GroupInput::kCount; ++i) g_.at[i] = call.operand(n.input(i));
     const auto& made = call.step.outputs;
     for (size_t r = 0; r < 3 && r < n.outputs().size(); ++r) {
       const Value* v = n.output(r);
@@ -333,17 +341,18 @@ class GroupKernel final : public Kernel {
  private:
   Result<Group> GroupOf(std::span<const Operand> in, std::span<const Operand> out) const {
     Group made = g_;
-    const auto operand = [&](Input i) -> const Operand& {
+    const auto operand = [&](size_t i) -> const Operand& {
       return in[static_cast<size_t>(g_.at[i])];
     };
-    const auto dims = [&](Input i) -> const Dims& { return operand(i).dims; };
-    if (operand(kLengths).dtype != DType::kI32) return Unsupported("seqlens_k is no i32");
-    made.batch = dims(kQuery)[0];
-    made.queries = dims(kQuery)[1];
-    made.size = dims(kQuery)[2] / (g_.packed ? g_.heads + 2 * g_.groups : g_.heads);
-    made.past = g_.at[kPastKey] < 0 ? 0 : dims(kPastKey)[2];
+    const auto dims = [&](size_t i) -> const Dims& { return operand(i).dims; };
+    if (operand(GroupInput::kLengths).dtype != DType::kI32)
+      return Unsupported("seqlens_k is no i32");
+    made.batch = dims(GroupInput::kQuery)[0];
+    made.queries = dims(GroupInput::kQuery)[1];
+    made.size = dims(GroupInput::kQuery)[2] / (g_.packed ? g_.heads + 2 * g_.groups : g_.heads);
+    made.past = g_.at[GroupInput::kPastKey] < 0 ? 0 : dims(GroupInput::kPastKey)[2];
     made.cache = -1;
-    if (const Tensor* total = operand(kTotal).constant)
+    if (const Tensor* total = operand(GroupInput::kTotal).constant)
       made.cache = std::max(made.past, total->IntAt(0));
     for (int r : {1, 2}) {
       if (g_.result[r].arg < 0) continue;
@@ -353,12 +362,13 @@ class GroupKernel final : public Kernel {
         return Unsupported("extents do not fit");
     }
     if (made.cache < 0) return Unsupported("only the run knows how many tokens are cached");
-    if (NumElements(dims(kLengths)) != made.batch) return Unsupported("extents do not fit");
+    if (NumElements(dims(GroupInput::kLengths)) != made.batch)
+      return Unsupported("extents do not fit");
     if (made.scale == 0) made.scale = 1 / std::sqrt(static_cast<float>(made.size));
     if (rotates_) {
-      made.rotary = dims(kCos).back();
-      made.positions = NumElements(dims(kCos)) / made.rotary;
-      if (dims(kSin) != dims(kCos) || 2 * made.rotary > made.size)
+      made.rotary = dims(GroupInput::kCos).back();
+      made.positions = NumElements(dims(GroupInput::kCos)) / made.rotary;
+      if (dims(GroupInput::kSin) != dims(GroupInput::kCos) || 2 * made.rotary > made.size)
         return Unsupported("cos_cache and sin_cache do not fit");
     }
     for (Group::Place& place : made.result)

@@ -12,20 +12,20 @@
 namespace infer {
 namespace {
 
-DType TypeOf(const Value* v) { return v && v->type().is_tensor() ? v->dtype() : DType::kUndefined; }
-
 /// 1, 2, 4 or 8 bytes; 0: elements that do not move by bytes.
-int64_t WidthOf(DType t) {
+int64_t MovedBytes(DType t) {
   const int bits = t == DType::kString || t == DType::kUndefined ? 0 : BitWidth(t);
   return bits == 8 || bits == 16 || bits == 32 || bits == 64 ? bits / 8 : 0;
 }
 
 std::string RefuseIndexed(const StepCall& call, size_t data, size_t indices) {
   const Node& n = call.main();
-  const DType t = TypeOf(n.input(indices));
+  const DType t = ElementTypeOf(n.input(indices));
   if (call.step.nodes.size() > 1) return "it has no epilogue";
   if (t != DType::kI64 && t != DType::kI32) return "the indices are neither i64 nor i32";
-  return WidthOf(TypeOf(n.input(data))) ? "" : Cat("elements of ", Name(TypeOf(n.input(data))));
+  return MovedBytes(ElementTypeOf(n.input(data)))
+             ? ""
+             : Cat("elements of ", Name(ElementTypeOf(n.input(data))));
 }
 
 /// i64 or i32 numbers.
@@ -76,9 +76,9 @@ void OneHot(std::byte* const* args, const Indices& indices, int values, int y, i
 
 std::unique_ptr<Kernel> MakeOneHot(const StepCall& call) {
   const Node& n = call.main();
-  const Indices indices{call.operand(n.input(0)), TypeOf(n.input(0)) == DType::kI64};
+  const Indices indices{call.operand(n.input(0)), ElementTypeOf(n.input(0)) == DType::kI64};
   const int values = call.operand(n.input(2));
-  const int64_t axis = n.Attr<int64_t>("axis"), width = WidthOf(TypeOf(n.input(2)));
+  const int64_t axis = n.Attr<int64_t>("axis"), width = MovedBytes(ElementTypeOf(n.input(2)));
   return KernelOf(
       [=](std::span<const Operand> in, std::span<const Operand> out) -> Result<Prepared> {
         const Dims& dims = in[static_cast<size_t>(indices.operand)].dims;
@@ -160,15 +160,16 @@ class ScatterNdLaunch final : public Launch {
 
 std::string RefuseScatter(const StepCall& call) {
   if (call.main().Attr<std::string>("reduction") != "none") return "it reduces";
-  if (TypeOf(call.main().input(0)) != TypeOf(call.main().input(2))) return "types differ";
+  if (ElementTypeOf(call.main().input(0)) != ElementTypeOf(call.main().input(2)))
+    return "types differ";
   return RefuseIndexed(call, 0, 1);
 }
 
 std::unique_ptr<Kernel> MakeScatterNd(const StepCall& call) {
   const Node& n = call.main();
   const int x = call.operand(n.input(0)), u = call.operand(n.input(2));
-  const Indices indices{call.operand(n.input(1)), TypeOf(n.input(1)) == DType::kI64};
-  const int64_t width = WidthOf(TypeOf(n.input(0)));
+  const Indices indices{call.operand(n.input(1)), ElementTypeOf(n.input(1)) == DType::kI64};
+  const int64_t width = MovedBytes(ElementTypeOf(n.input(0)));
   return KernelOf([=](std::span<const Operand> in, std::span<const Operand>) -> Result<Prepared> {
     const Dims& dims = in[static_cast<size_t>(x)].dims;
     auto launch = std::make_shared<ScatterNdLaunch>();
@@ -215,8 +216,9 @@ std::string RefuseGather(const StepCall& call) { return RefuseIndexed(call, 0, 1
 std::unique_ptr<Kernel> MakeGatherNd(const StepCall& call) {
   const Node& n = call.main();
   const int x = call.operand(n.input(0));
-  const Indices indices{call.operand(n.input(1)), TypeOf(n.input(1)) == DType::kI64};
-  const int64_t batch = n.Attr<int64_t>("batch_dims"), width = WidthOf(TypeOf(n.input(0)));
+  const Indices indices{call.operand(n.input(1)), ElementTypeOf(n.input(1)) == DType::kI64};
+  const int64_t batch = n.Attr<int64_t>("batch_dims"),
+                width = MovedBytes(ElementTypeOf(n.input(0)));
   return KernelOf([=](std::span<const Operand> in, std::span<const Operand>) -> Result<Prepared> {
     const Dims &dims = in[static_cast<size_t>(x)].dims,
                &index = in[static_cast<size_t>(indices.operand)].dims;
@@ -310,8 +312,8 @@ std::unique_ptr<Kernel> MakeElements(const StepCall& call) {
   const Node& n = call.main();
   const bool scatter = !n.Is("GatherElements");
   const int x = call.operand(n.input(0)), u = scatter ? call.operand(n.input(2)) : -1;
-  const Indices indices{call.operand(n.input(1)), TypeOf(n.input(1)) == DType::kI64};
-  const int64_t axis = n.Attr<int64_t>("axis"), width = WidthOf(TypeOf(n.input(0)));
+  const Indices indices{call.operand(n.input(1)), ElementTypeOf(n.input(1)) == DType::kI64};
+  const int64_t axis = n.Attr<int64_t>("axis"), width = MovedBytes(ElementTypeOf(n.input(0)));
   return KernelOf([=](std::span<const Operand> in, std::span<const Operand>) -> Result<Prepared> {
     const Dims &dims = in[static_cast<size_t>(x)].dims,
                &index = in[static_cast<size_t>(indices.operand)].dims;

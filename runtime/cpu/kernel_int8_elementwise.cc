@@ -19,7 +19,7 @@
 namespace infer {
 namespace {
 
-constexpr int64_t kGrain = 65536;
+constexpr int64_t kByteGrain = 65536;
 
 std::string OwnName() { return std::string("own:") + simd::TheLoops().isa; }
 int64_t Stored(const Operand& o) { return o.layout.plain() ? o.plain_bytes() : o.layout.bytes; }
@@ -27,7 +27,7 @@ bool Is8Bit(const QuantParams8& p) {
   return p.per_tensor() && (p.dtype == DType::kU8 || p.dtype == DType::kI8);
 }
 uint8_t Flip(DType t) { return t == DType::kI8 ? 0x80 : 0; }
-int32_t Unsigned(const QuantParams8& p) { return p.zero_point() + Flip(p.dtype); }
+int32_t ZeroAmongBytes(const QuantParams8& p) { return p.zero_point() + Flip(p.dtype); }
 
 /// A whole group with 8-bit operands and result; the reason why not.
 Result<QuantGroup> WholeGroup(const StepCall& call, size_t operands) {
@@ -75,7 +75,7 @@ Prepared PlainBinary8(size_t operands, int a, int b, int64_t n, simd::Loops::Int
   p.unused[static_cast<size_t>(a)] = p.unused[static_cast<size_t>(b)] = false;
   p.in_layouts.resize(operands);
   p.launch = LaunchOf([=](std::byte* const* args) {
-    ParallelFor((n + 63) / 64, kGrain / 64, [&](int64_t u, int64_t v) {
+    ParallelFor((n + 63) / 64, kByteGrain / 64, [&](int64_t u, int64_t v) {
       const int64_t begin = u * 64, end = std::min(n, v * 64);
       const std::byte *x = args[a] + begin, *z = args[b] + begin;
       loop(As<uint8_t>(x), As<uint8_t>(z), As<uint8_t>(args[operands] + begin), end - begin,
@@ -89,8 +89,8 @@ std::unique_ptr<Kernel> MakeBinary8(const StepCall& call) {
   const QuantGroup g = *WholeGroup(call, 2);
   INFER_CHECK(g.output && g.inputs[0] && g.inputs[1]);
   const QuantParams8 &a = g.inputs[0]->params, &b = g.inputs[1]->params, &y = *g.output;
-  simd::Int8Params p{Flip(a.dtype), Flip(b.dtype), Flip(y.dtype),
-                     Unsigned(a),   Unsigned(b),   Unsigned(y)};
+  simd::Int8Params p{Flip(a.dtype),     Flip(b.dtype),     Flip(y.dtype),
+                     ZeroAmongBytes(a), ZeroAmongBytes(b), ZeroAmongBytes(y)};
   p.scale_a = a.scale();
   p.scale_b = b.scale();
   p.scale_y = y.scale();
@@ -168,7 +168,7 @@ std::unique_ptr<Kernel> MakeTable(const StepCall& call) {
     }
     const size_t y = in.size();
     p.launch = LaunchOf([=, look_up = simd::TheLookUp(), t = *table](std::byte* const* args) {
-      ParallelFor(n, kGrain, [&](int64_t begin, int64_t end) {
+      ParallelFor(n, kByteGrain, [&](int64_t begin, int64_t end) {
         look_up(As<uint8_t>(args[x]) + begin, As<uint8_t>(args[y]) + begin, end - begin, t.data());
       });
     });
@@ -285,7 +285,7 @@ std::unique_ptr<Kernel> MakeGlobalPool8(const StepCall& call) {
     p.in_layouts[static_cast<size_t>(at)] = onednn::ChannelsLast(x.dtype, dims);
     p.launch = LaunchOf([=](std::byte* const* args) {
       for (int64_t n = 0; n < images; ++n)
-        ForRange(channels, std::max<int64_t>(64, kGrain / mean.rows),
+        ForRange(channels, std::max<int64_t>(64, kByteGrain / mean.rows),
                  [&](int64_t begin, int64_t end) {
                    mean.Image(args[at] + n * mean.rows * channels, args[result] + n * channels,
                               begin, end);

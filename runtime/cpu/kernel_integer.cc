@@ -22,7 +22,7 @@
 namespace infer {
 namespace {
 
-constexpr int64_t kGrain = 1 << 15;
+constexpr int64_t kPackGrain = 1 << 15;
 
 /// Positions of what changes from run to run among the operands; -1: not there.
 struct Operands {
@@ -134,7 +134,7 @@ struct Gathering {
   void Run(const uint8_t* x, uint8_t zero, uint8_t* to) const {
     const int64_t across = result[2];
     ForRange(images * result[0] * result[1],
-             std::max<int64_t>(1, kGrain / std::max<int64_t>(1, across * row_bytes)),
+             std::max<int64_t>(1, kPackGrain / std::max<int64_t>(1, across * row_bytes)),
              [&](int64_t begin, int64_t end) {
                for (int64_t line = begin; line < end; ++line)
                  for (int64_t i = 0; i < across; ++i)

@@ -18,8 +18,7 @@
 namespace infer {
 namespace {
 
-constexpr std::string_view kMicrosoft = "com.microsoft";
-constexpr int64_t kGrain = 65536;
+constexpr int64_t kLinearGrain = 65536;
 
 bool Is8Bit(const Value* v) {
   return v && v->type().is_tensor() && (v->dtype() == DType::kU8 || v->dtype() == DType::kI8);
@@ -105,7 +104,7 @@ std::unique_ptr<Kernel> MakeBinary(const StepCall& call) {
         }
         const size_t to = in.size();
         prepared.launch = LaunchOf([=](std::byte* const* args) {
-          ParallelFor((count + 63) / 64, kGrain / 64, [&](int64_t u, int64_t v) {
+          ParallelFor((count + 63) / 64, kLinearGrain / 64, [&](int64_t u, int64_t v) {
             const int64_t begin = u * 64, end = std::min(count, v * 64);
             const std::byte *x = args[ai] + begin, *z = args[bi] + begin;
             loop(As<uint8_t>(x), As<uint8_t>(z), As<uint8_t>(args[to] + begin), end - begin, p);
@@ -150,7 +149,7 @@ std::unique_ptr<Kernel> MakeTable(const StepCall& call) {
     const int64_t n = Stored(operand);
     const size_t y = in.size();
     p.launch = LaunchOf([=, look_up = simd::TheLookUp(), t = *table](std::byte* const* args) {
-      ParallelFor(n, kGrain, [&](int64_t begin, int64_t end) {
+      ParallelFor(n, kLinearGrain, [&](int64_t begin, int64_t end) {
         look_up(As<uint8_t>(args[x]) + begin, As<uint8_t>(args[y]) + begin, end - begin, t.data());
       });
     });
@@ -218,7 +217,7 @@ std::unique_ptr<Kernel> MakeMean(const StepCall& call) {
       for (int64_t i = 0; i < images; ++i) {
         const std::byte* const image = args[x] + i * mean.rows * channels;
         std::byte* const result = args[y] + i * channels;
-        ForRange(channels, std::max<int64_t>(64, kGrain / mean.rows),
+        ForRange(channels, std::max<int64_t>(64, kLinearGrain / mean.rows),
                  [&](int64_t begin, int64_t end) {
                    if (mean.x.is_signed)
                      mean.Image(As<int8_t>(image), As<int8_t>(result), begin, end);

@@ -16,7 +16,6 @@
 namespace infer {
 namespace {
 
-DType TypeOf(const Value* v) { return v && v->type().is_tensor() ? v->dtype() : DType::kUndefined; }
 bool IsNarrow(DType t) {
   return t == DType::kU8 || t == DType::kI8 || t == DType::kU16 || t == DType::kI16;
 }
@@ -53,11 +52,11 @@ std::string RefuseConversion(const StepCall& call) {
   const Node& n = call.main();
   const bool quantize = n.Is("QuantizeLinear");
   if (call.step.nodes.size() > 1) return "it has no epilogue";
-  if (TypeOf(quantize ? n.input(0) : n.output(0)) != DType::kF32) return "not f32";
-  if (TypeOf(n.input(1)) != DType::kF32) return "the scale is not f32";
-  const DType narrow = TypeOf(quantize ? n.output(0) : n.input(0));
+  if (ElementTypeOf(quantize ? n.input(0) : n.output(0)) != DType::kF32) return "not f32";
+  if (ElementTypeOf(n.input(1)) != DType::kF32) return "the scale is not f32";
+  const DType narrow = ElementTypeOf(quantize ? n.output(0) : n.input(0));
   if (!IsNarrow(narrow)) return Cat("elements of ", Name(narrow));
-  if (n.input(2) && TypeOf(n.input(2)) != narrow) return "the zero point is of another type";
+  if (n.input(2) && ElementTypeOf(n.input(2)) != narrow) return "the zero point is of another type";
   return n.attrs().count("block_size") && n.Attr<int64_t>("block_size") != 0 ? "blocks of scales"
                                                                              : "";
 }
@@ -65,7 +64,7 @@ std::string RefuseConversion(const StepCall& call) {
 std::unique_ptr<Kernel> MakeConversion(const StepCall& call) {
   const Node& n = call.main();
   const bool quantize = n.Is("QuantizeLinear");
-  const DType narrow = TypeOf(quantize ? n.output(0) : n.input(0));
+  const DType narrow = ElementTypeOf(quantize ? n.output(0) : n.input(0));
   const int64_t axis = n.Attr<int64_t>("axis");
   const int x = call.operand(n.input(0)), s = call.operand(n.input(1)),
             z = call.operand(n.input(2));
@@ -115,7 +114,7 @@ std::unique_ptr<Kernel> MakeConversion(const StepCall& call) {
 
 std::string RefuseDynamic(const StepCall& call) {
   if (call.step.nodes.size() > 1) return "it has no epilogue";
-  return TypeOf(call.main().input(0)) == DType::kF32 ? "" : "the operand is not f32";
+  return ElementTypeOf(call.main().input(0)) == DType::kF32 ? "" : "the operand is not f32";
 }
 
 std::unique_ptr<Kernel> MakeDynamic(const StepCall& call) {

@@ -35,6 +35,11 @@ T* As(std::byte* p) {
   return reinterpret_cast<T*>(p);
 }
 
+/// Element type of a tensor; kUndefined where the value is missing or none.
+inline DType ElementTypeOf(const Value* v) {
+  return v && v->type().is_tensor() ? v->dtype() : DType::kUndefined;
+}
+
 /// ParallelFor without its cost where one lane takes everything.
 template <typename F>
 void ForRange(int64_t n, int64_t grain, const F& f) {

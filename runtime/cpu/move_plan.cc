@@ -11,7 +11,7 @@
 namespace infer {
 namespace {
 
-constexpr int64_t kGrain = 16384;
+constexpr int64_t kMoveGrain = 16384;
 constexpr int64_t kTile = 16;
 /// Runs shorter than this on average are cheaper by table.
 constexpr int64_t kShortRun = 8;
@@ -221,7 +221,7 @@ void MovePlan::RunStrided(const T* from, T* to) const {
   int64_t outer = tiles;
   for (size_t d = 0; d < last; ++d)
     if (d != j) outer *= dims_[d];
-  ParallelFor(outer, std::max<int64_t>(1, kGrain / (n * std::min(rows, kTile))),
+  ParallelFor(outer, std::max<int64_t>(1, kMoveGrain / (n * std::min(rows, kTile))),
               [&](int64_t begin, int64_t end) {
                 Cursor c(*this, j, tiles, begin);
                 for (int64_t u = begin; u < end; ++u, c.Next()) {
@@ -258,7 +258,7 @@ template <typename T>
 void MovePlan::RunRows(const T* from, T* to) const {
   const auto n = static_cast<int64_t>(columns_.size());
   const int32_t* columns = columns_.data();
-  ParallelFor(static_cast<int64_t>(rows_.size()), std::max<int64_t>(1, kGrain / n),
+  ParallelFor(static_cast<int64_t>(rows_.size()), std::max<int64_t>(1, kMoveGrain / n),
               [&](int64_t begin, int64_t end) {
                 for (int64_t r = begin; r < end; ++r) {
                   const int32_t row = rows_[static_cast<size_t>(r)];
@@ -282,7 +282,7 @@ void MovePlan::RunTyped(std::byte* const* args, T* to) const {
   if (!rows_.empty()) return RunRows(of(operand_), to);
   if (!table_.empty()) {
     const T* x = of(operand_);
-    return ParallelFor(size_, kGrain, [&](int64_t begin, int64_t end) {
+    return ParallelFor(size_, kMoveGrain, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const int32_t k = table_[static_cast<size_t>(i)];
         to[i] = k < 0 ? fill : x[k];
@@ -290,7 +290,7 @@ void MovePlan::RunTyped(std::byte* const* args, T* to) const {
     });
   }
   const auto n = static_cast<int64_t>(pieces_.size());
-  ParallelFor(n, std::max<int64_t>(1, kGrain * n / size_), [&](int64_t begin, int64_t end) {
+  ParallelFor(n, std::max<int64_t>(1, kMoveGrain * n / size_), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const Piece& p = pieces_[static_cast<size_t>(i)];
       if (p.operand < 0)

@@ -12,7 +12,7 @@ namespace {
 /// Tiles of rows that are multiplied by one panel before the next is read.
 constexpr int64_t kTilesOfBlock = 8;
 /// Multiplications below which another lane does not pay.
-constexpr int64_t kGrain = 1 << 19;
+constexpr int64_t kPairGrain = 1 << 19;
 
 /// Three axes, ones ahead.
 Dims Three(const Dims& dims, int64_t fill) {
@@ -106,7 +106,7 @@ void PlacedPairs::Widen(const std::byte* x, int32_t zero, int16_t* to) const {
       product.pairs->widen_u8(As<uint8_t>(x) + from, y, n, zero);
   };
   if (padded == image) {
-    ForRange(NumElements(image) * c, kGrain / 8,
+    ForRange(NumElements(image) * c, kPairGrain / 8,
              [&](int64_t begin, int64_t end) { widen(begin, to + begin, end - begin); });
     return;
   }
@@ -114,7 +114,7 @@ void PlacedPairs::Widen(const std::byte* x, int32_t zero, int16_t* to) const {
     std::memset(y, 0, static_cast<size_t>(n) * sizeof(int16_t));
   };
   const int64_t padded_line = padded[2] * c;
-  ForRange(padded[0] * padded[1], std::max<int64_t>(1, kGrain / 8 / padded_line),
+  ForRange(padded[0] * padded[1], std::max<int64_t>(1, kPairGrain / 8 / padded_line),
            [&](int64_t begin, int64_t end) {
              for (int64_t i = begin; i < end; ++i) {
                const int64_t d = i / padded[1] - pads[0], h = i % padded[1] - pads[1];
@@ -181,7 +181,7 @@ void PlacedPairs::Run(const std::byte* x, const std::byte* w, const std::byte* o
   for (int64_t n = 0; n < images; ++n) {
     Widen(x + n * in_bytes, run.zero, wide);
     const int64_t at = n * pixels * product.columns;
-    ForRange(blocks * panels, std::max<int64_t>(1, kGrain / work), [&](int64_t u, int64_t end) {
+    ForRange(blocks * panels, std::max<int64_t>(1, kPairGrain / work), [&](int64_t u, int64_t end) {
       for (; u < end; ++u) {
         const int64_t first = u / panels * block;
         Tiles(run.after, wide, w, other ? other + at : nullptr, y + at * bytes, u % panels, first,

@@ -10,8 +10,6 @@
 namespace infer {
 namespace {
 
-constexpr std::string_view kMicrosoft = "com.microsoft";
-
 bool Is8Bit(const Value* v) {
   return v && v->type().is_tensor() && (v->dtype() == DType::kU8 || v->dtype() == DType::kI8);
 }

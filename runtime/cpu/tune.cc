@@ -23,7 +23,7 @@
 namespace infer {
 namespace {
 
-constexpr int kRounds = 7;
+constexpr int kTimedRounds = 7;
 constexpr double kEnoughMs = 200;  // of one candidate
 /// Read between two runs: in a model, weights come from further away than L2.
 constexpr int64_t kEvictedBytes = 8 << 20;
@@ -119,7 +119,7 @@ std::vector<double> Measure(std::span<std::unique_ptr<Trial>> trials, const Buff
   std::vector<std::vector<double>> times(trials.size());
   for (auto& t : trials) (void)t->Run();  // first touch
   double spent = 0;
-  for (int round = 0; round < kRounds && spent < kEnoughMs; ++round)
+  for (int round = 0; round < kTimedRounds && spent < kEnoughMs; ++round)
     for (size_t i = 0; i < trials.size(); ++i) {
       uint64_t sum = 0;
       for (size_t b = 0; b < evicting.size(); b += 64)

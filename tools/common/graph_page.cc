@@ -60,7 +60,7 @@ std::string ResultName(const Node& n) {
   return v ? v->name() : "";
 }
 
-struct Side {
+struct PageSide {
   std::vector<const Node*> nodes;
   std::unordered_map<const Node*, size_t> index;
   std::unordered_map<std::string, std::vector<size_t>> by_name;  // of the node
@@ -70,7 +70,7 @@ struct Side {
   std::vector<int64_t> block;
   std::vector<std::string> blocks;  // labels
 
-  explicit Side(const Graph& g) {
+  explicit PageSide(const Graph& g) {
     for (const auto& n : g.nodes()) {
       const size_t i = nodes.size();
       index[n.get()] = i;
@@ -85,7 +85,7 @@ struct Side {
 };
 
 /// Which nodes of `before` a node of `after` stands for.
-std::vector<size_t> Origins(const Node& n, const Side& before) {
+std::vector<size_t> Origins(const Node& n, const PageSide& before) {
   std::vector<size_t> origins;
   for (const std::string& name : n.fused_from())
     if (const auto it = before.by_name.find(name);
@@ -99,7 +99,7 @@ std::vector<size_t> Origins(const Node& n, const Side& before) {
   return origins;
 }
 
-void Relate(Side& before, Side& after) {
+void Relate(PageSide& before, PageSide& after) {
   for (std::string& s : before.state) s = "removed";
   for (size_t i = 0; i < after.nodes.size(); ++i) {
     const Node& n = *after.nodes[i];
@@ -118,7 +118,7 @@ void Relate(Side& before, Side& after) {
   }
 }
 
-Json ToJson(const Side& side, const NodeTimes& times) {
+Json ToJson(const PageSide& side, const NodeTimes& times) {
   Json nodes = Json::array();
   double total = 0;
   for (size_t i = 0; i < side.nodes.size(); ++i) {
@@ -159,7 +159,7 @@ Json ToJson(const Side& side, const NodeTimes& times) {
 }  // namespace
 
 std::string ToHtml(const GraphPage& page) {
-  Side before(page.before), after(page.after);
+  PageSide before(page.before), after(page.after);
   Relate(before, after);
   const Json data = {{"title", page.title},
                      {"before", ToJson(before, page.before_ms)},

@@ -35,14 +35,14 @@ Model RoundTrip(const Model& m, const ExportOptions& options = {}) {
   return *std::move(again);
 }
 
-Model FromText(std::string_view text, const OpRegistry& ops = Ops()) {
+Model ReadText(std::string_view text, const OpRegistry& ops = Ops()) {
   auto g = ParseGraph(text, ops);
   EXPECT_TRUE(g.ok()) << g.status().message();
   return g.ok() ? Model(*std::move(g)) : Model(Graph(ops));
 }
 
 TEST(RoundTrip, KeepsASmallGraph) {
-  RoundTrip(FromText(R"(graph g(x: f32[2,N], n: i64[]) -> (y) {
+  RoundTrip(ReadText(R"(graph g(x: f32[2,N], n: i64[]) -> (y) {
     c = const f32[2,1] {0.5, 1}
     a = Identity(x)
     y = Identity(a)
@@ -75,7 +75,7 @@ TEST(RoundTrip, KeepsEveryElementType) {
 }
 
 TEST(RoundTrip, KeepsControlFlow) {
-  RoundTrip(FromText(R"(graph g(c: bool[], x: f32[2]) -> (y) {
+  RoundTrip(ReadText(R"(graph g(c: bool[], x: f32[2]) -> (y) {
     a = Identity(x)
     y = If(c) [a] {then_branch=graph(a) -> (z) { z = Identity(a) },
                    else_branch=graph(a) -> (z) { w = const f32[2] {1, 2}
@@ -85,7 +85,7 @@ TEST(RoundTrip, KeepsControlFlow) {
 
 /// Its function holds another of ours, and must not import what version the model happens to.
 TEST(RoundTrip, KnowsItsOwnFunctionsWhateverTheModelImports) {
-  Model m = FromText("graph g(a: f32[2,3], b: f32[2,3]) -> (y) { y = infer::SwiGLU(a, b) }");
+  Model m = ReadText("graph g(a: f32[2,3], b: f32[2,3]) -> (y) { y = infer::SwiGLU(a, b) }");
   m.info.opsets = {{"", 17}, {"infer", 3}};
   RoundTrip(m);
 }
@@ -93,7 +93,7 @@ TEST(RoundTrip, KnowsItsOwnFunctionsWhateverTheModelImports) {
 /// ONNX wants a body's outputs to be its own; files that return an outer value, or one twice, are
 /// read as if an Identity stood there.
 TEST(RoundTrip, GivesBodiesOutputsOfTheirOwn) {
-  const Model m = FromText(R"(graph g(c: bool[], x: f32[2]) -> (a, b) {
+  const Model m = ReadText(R"(graph g(c: bool[], x: f32[2]) -> (a, b) {
     a, b = If(c) [x] {then_branch=graph(x) -> (y, z) { y = Neg(x) z = Abs(x) },
                         else_branch=graph(x) -> (s, t) { s = Abs(x) t = Exp(x) }}
   })");
@@ -113,7 +113,7 @@ TEST(RoundTrip, GivesBodiesOutputsOfTheirOwn) {
 }
 
 TEST(RoundTrip, WritesALargeCapturedConstantOnce) {
-  const Model m = FromText(R"(graph g(c: bool[]) -> (y) {
+  const Model m = ReadText(R"(graph g(c: bool[]) -> (y) {
     y = If(c) {then_branch=graph() -> (z) { w = const f32[1000] ~1
                                             z = Identity(w) },
                else_branch=graph() -> (z) { w = const f32[1000] ~1
@@ -159,7 +159,7 @@ TEST(RoundTrip, KeepsEveryOperatorAtEveryOpset) {
   for (const OpDef* def : ops.all()) {
     if (def->example.empty()) continue;
     // Once through ONNX: a branch that gives an outer value gets an Identity there.
-    const auto start = ExportModelBytes(FromText(def->example, ops));
+    const auto start = ExportModelBytes(ReadText(def->example, ops));
     if (!start.ok()) continue;  // only as ExportTarget::kInfer
     auto imported = ImportModelBytes(*start, ops);
     ASSERT_TRUE(imported.ok()) << def->name << ": " << imported.status().message();
@@ -189,7 +189,7 @@ TEST(RoundTrip, KeepsEveryOperatorAtEveryOpset) {
 }
 
 TEST(RoundTrip, GivesTheSameBytesEachTime) {
-  const Model m = FromText("graph g(x: f32[2,N]) -> (y) { y = Identity(x) }");
+  const Model m = ReadText("graph g(x: f32[2,N]) -> (y) { y = Identity(x) }");
   auto a = ExportModelBytes(m), b = ExportModelBytes(m);
   ASSERT_TRUE(a.ok() && b.ok());
   EXPECT_EQ(*a, *b);

@@ -8,12 +8,10 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr std::string_view kDomain = "com.microsoft";
-
 /// The inputs of an operator by their names; `attrs` as RunOp takes them.
 OpResult RunNamed(std::string_view op, const AttrMap& attrs,
                   const std::map<std::string_view, Tensor>& inputs, size_t outputs = 1) {
-  const OpDef* def = TestOps().Find(kDomain, op);
+  const OpDef* def = TestOps().Find(kMicrosoft, op);
   if (!def) return {Internal("no such operator"), {}, {}};
   std::vector<Tensor> operands;
   size_t last = 0;
@@ -215,7 +213,7 @@ TEST(ContribRotaryEmbedding, OnePositionIsThatOfTheFirstToken) {
   const Tensor x = Normal(r, {2, 3, 16}), cos = Normal(r, {9, 4}), sin = Normal(r, {9, 4});
   const auto run = [&](Tensor positions) {
     const OpResult got =
-        RunOp("RotaryEmbedding", {}, {x, std::move(positions), cos, sin}, 1, kDomain);
+        RunOp("RotaryEmbedding", {}, {x, std::move(positions), cos, sin}, 1, kMicrosoft);
     EXPECT_TRUE(got.status.ok()) << got.status.message();
     return got.y();
   };
@@ -228,7 +226,7 @@ TEST(ContribRotaryEmbedding, OnePositionIsThatOfTheFirstToken) {
   ASSERT_TRUE(standard.status.ok()) << standard.status.message();
   ExpectClose(standard.y(), y, 0, 0);
   const OpResult scaled =
-      RunOp("RotaryEmbedding", {{"scale", 2.0f}}, {x, each, cos, sin}, 1, kDomain);
+      RunOp("RotaryEmbedding", {{"scale", 2.0f}}, {x, each, cos, sin}, 1, kMicrosoft);
   EXPECT_EQ(scaled.status.code(), Code::kUnsupported);
 }
 

@@ -8,8 +8,6 @@
 namespace infer {
 namespace {
 
-constexpr std::string_view kDomain = "com.microsoft";
-
 TEST(FusedConv, IsConvAddActivation) {
   Random r(1);
   const Tensor x = RandomTensor(r, DType::kF32, {1, 2, 5, 5});
@@ -19,7 +17,7 @@ TEST(FusedConv, IsConvAddActivation) {
   const OpResult got = RunOp(
       "FusedConv",
       {{"activation", std::string("LeakyRelu")}, {"activation_params", std::vector<float>{0.5}}},
-      {x, w, b, z}, 1, kDomain);
+      {x, w, b, z}, 1, kMicrosoft);
   ASSERT_TRUE(got.status.ok()) << got.status.message();
   const Tensor plain = RunOp("Conv", {}, {x, w, b}).y();
   for (int64_t i = 0; i < plain.num_elements(); ++i) {
@@ -35,7 +33,7 @@ TEST(FusedGemm, IsGemmActivation) {
   AttrMap attrs = {{"transB", int64_t{1}}};
   const Tensor plain = RunOp("Gemm", attrs, {a, b}).y();
   attrs["activation"] = std::string("Relu");
-  const OpResult got = RunOp("FusedGemm", attrs, {a, b}, 1, kDomain);
+  const OpResult got = RunOp("FusedGemm", attrs, {a, b}, 1, kMicrosoft);
   ASSERT_TRUE(got.status.ok()) << got.status.message();
   for (int64_t i = 0; i < 15; ++i) EXPECT_EQ(got.y().At(i), std::max(plain.At(i), 0.0));
 }
@@ -49,7 +47,7 @@ TEST(FusedMatMul, TransposesBatchesAndMatrices) {
   const Tensor b = RandomTensor(r, DType::kF32, {batch, n, k});
   const OpResult got =
       RunOp("FusedMatMul", {{"transBatchA", int64_t{1}}, {"transB", int64_t{1}}, {"alpha", 0.5f}},
-            {a, b}, 1, kDomain);
+            {a, b}, 1, kMicrosoft);
   ASSERT_TRUE(got.status.ok()) << got.status.message();
   ASSERT_EQ(got.y().dims(), (Dims{batch, m, n}));
   for (int64_t i = 0; i < batch * m * n; ++i) {
@@ -82,7 +80,7 @@ TEST(MatMulNBits, UnpacksLowBitsFirst) {
     const Tensor zeros = RandomTensor(r, DType::kF32, {n * blocks});
     const AttrMap attrs = {{"N", n}, {"K", k}, {"bits", bits}, {"block_size", block}};
     for (const Tensor& z : {Tensor(), zeros}) {
-      const OpResult got = RunOp("MatMulNBits", attrs, {x, b, scales, z, {}, bias}, 1, kDomain);
+      const OpResult got = RunOp("MatMulNBits", attrs, {x, b, scales, z, {}, bias}, 1, kMicrosoft);
       ASSERT_TRUE(got.status.ok()) << got.status.message();
       for (int64_t i = 0; i < 2 * n; ++i) {
         double sum = bias.At(i % n);
@@ -104,7 +102,7 @@ TEST(MatMulNBits, UnpacksLowBitsFirst) {
                    {"block_size", int64_t{16}}},
                   {Tensor::Zeros(DType::kF32, {1, 16}), Tensor::Zeros(DType::kU8, {1, 1, 6}),
                    Tensor::Zeros(DType::kF32, {1})},
-                  1, kDomain)
+                  1, kMicrosoft)
                 .status.code(),
             Code::kUnsupported);
 }

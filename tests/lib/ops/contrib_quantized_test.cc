@@ -11,8 +11,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr std::string_view kDomain = "com.microsoft";
-
 Tensor U8(std::initializer_list<uint8_t> v) {
   return Tensor::Of<uint8_t>({static_cast<int64_t>(v.size())}, v);
 }
@@ -31,14 +29,14 @@ TEST(QLinearConcat, RoundsBeforeTheZeroPointIsAdded) {
   const OpResult r = RunOp(
       "QLinearConcat", {{"axis", int64_t{0}}},
       {Scale(1), Zero(3), U8({1, 3, 5}), Scale(0.5f), Zero(0), U8({200, 7}), Scale(1), Zero(3)}, 1,
-      kDomain);
+      kMicrosoft);
   ASSERT_TRUE(r.status.ok()) << r.status.message();
   EXPECT_THAT(r.y().ToInts(), ElementsAre(3, 5, 5, 200, 7));
 }
 
 TEST(QLinearConcat, RefusesWhatAreNoTriples) {
   const auto status = [](std::vector<Tensor> inputs) {
-    return RunOp("QLinearConcat", {{"axis", int64_t{0}}}, inputs, 1, kDomain).status.message();
+    return RunOp("QLinearConcat", {{"axis", int64_t{0}}}, inputs, 1, kMicrosoft).status.message();
   };
   EXPECT_THAT(status({Scale(1), Zero(3), U8({1}), Scale(1)}), HasSubstr("wants a scale"));
   EXPECT_THAT(status({Scale(1), Zero(3), U8({1}), Zero(1), Scale(1)}),
@@ -65,7 +63,7 @@ TEST(QLinearAveragePool, ChannelsLastIsTheSameTransposed) {
   AttrMap attrs = {{"kernel_shape", std::vector<int64_t>{2, 3}}};
   const auto run = [&](const Tensor& t) {
     const OpResult got = RunOp("QLinearAveragePool", attrs,
-                               {t, Scale(0.1f), Zero(3), Scale(0.07f), Zero(9)}, 1, kDomain);
+                               {t, Scale(0.1f), Zero(3), Scale(0.07f), Zero(9)}, 1, kMicrosoft);
     EXPECT_TRUE(got.status.ok()) << got.status.message();
     return got.y();
   };
@@ -83,7 +81,7 @@ TEST(QLinearSoftmax, OfOldOpsetsRunsOverAllBehindTheAxis) {
   const Tensor x = Tensor::Of<uint8_t>({1, 2, 2}, {10, 10, 10, 10});
   const std::vector<Tensor> inputs = {x, Scale(0.1f), Zero(0), Scale(1 / 256.f), Zero(0)};
   const auto run = [&](int64_t opset) {
-    return RunOp("QLinearSoftmax", {{"opset", opset}, {"axis", int64_t{1}}}, inputs, 1, kDomain)
+    return RunOp("QLinearSoftmax", {{"opset", opset}, {"axis", int64_t{1}}}, inputs, 1, kMicrosoft)
         .y()
         .ToInts();
   };
@@ -106,7 +104,7 @@ TEST(QGemm, EqualsTheFormula) {
     }
     const OpResult got =
         RunOp("QGemm", {{"transA", int64_t{1}}, {"transB", int64_t{1}}, {"alpha", 2.0f}}, inputs, 1,
-              kDomain);
+              kMicrosoft);
     ASSERT_TRUE(got.status.ok()) << got.status.message();
     EXPECT_EQ(got.cost.flops, m * n * (2 * k + 2));
     for (int64_t i = 0; i < m; ++i)
@@ -127,7 +125,7 @@ TEST(QGemm, EqualsTheFormula) {
 TEST(QGemm, RefusesAScaleWithoutAZeroPoint) {
   const Tensor a = Tensor::Of<uint8_t>({1, 1}, {1});
   const OpResult got = RunOp(
-      "QGemm", {}, {a, Scale(1), Zero(0), a, Scale(1), Zero(0), Tensor(), Scale(1)}, 1, kDomain);
+      "QGemm", {}, {a, Scale(1), Zero(0), a, Scale(1), Zero(0), Tensor(), Scale(1)}, 1, kMicrosoft);
   EXPECT_THAT(got.status.message(), HasSubstr("y_scale and y_zero_point"));
 }
 
@@ -139,14 +137,15 @@ TEST(GatherBlockQuantized, UnpacksLowBitsFirst) {
   const Tensor zeros = Tensor::Of<uint8_t>({2, 1}, {0x21, 0x43});
   const Tensor row = Tensor::Of<int64_t>({1}, {-1});  // the second one
   const AttrMap attrs = {{"block_size", int64_t{16}}};
-  const OpResult got = RunOp("GatherBlockQuantized", attrs, {data, row, scales, zeros}, 1, kDomain);
+  const OpResult got =
+      RunOp("GatherBlockQuantized", attrs, {data, row, scales, zeros}, 1, kMicrosoft);
   ASSERT_TRUE(got.status.ok()) << got.status.message();
   ASSERT_EQ(got.y().dims(), (Dims{1, 32}));
   for (int64_t i = 0; i < 32; ++i) {
     const int64_t code = i % 2 ? 15 - i / 2 : i / 2;
     EXPECT_EQ(got.y().At(i), static_cast<double>(i < 16 ? 3 * (code - 3) : 4 * (code - 4)));
   }
-  const OpResult middle = RunOp("GatherBlockQuantized", attrs, {data, row, scales}, 1, kDomain);
+  const OpResult middle = RunOp("GatherBlockQuantized", attrs, {data, row, scales}, 1, kMicrosoft);
   EXPECT_EQ(middle.y().At(0), -24);  // 3 (0 - 8)
 }
 
@@ -154,7 +153,7 @@ TEST(GatherBlockQuantized, RefusesWhatDoesNotFit) {
   const Tensor data(DType::kU8, {2, 16}), row = Tensor::Of<int64_t>({1}, {0});
   const Tensor scales(DType::kF32, {2, 2});
   const auto status = [&](const AttrMap& attrs, const Tensor& s) {
-    return RunOp("GatherBlockQuantized", attrs, {data, row, s}, 1, kDomain).status.message();
+    return RunOp("GatherBlockQuantized", attrs, {data, row, s}, 1, kMicrosoft).status.message();
   };
   const int64_t one = 1;
   EXPECT_THAT(status({{"block_size", int64_t{24}}}, scales), HasSubstr("power of two"));

@@ -18,7 +18,7 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-constexpr std::string_view kGolden = R"(graph g(x: f32[2,3]) -> (y: f32[2,3], s: f32[2,3]) {
+constexpr std::string_view kMappedGolden = R"(graph g(x: f32[2,3]) -> (y: f32[2,3], s: f32[2,3]) {
   two = const f32[1] {2}
   a = Mul(x, two)
   b = Relu(a)
@@ -28,7 +28,8 @@ constexpr std::string_view kGolden = R"(graph g(x: f32[2,3]) -> (y: f32[2,3], s:
   s = Sub(c, b)
 })";
 /// a is within the step that makes b, which doubles by adding; c is the same; d is wrong.
-constexpr std::string_view kCandidate = R"(graph g(x: f32[2,3]) -> (y: f32[2,3], s: f32[2,3]) {
+constexpr std::string_view kMappedCandidate =
+    R"(graph g(x: f32[2,3]) -> (y: f32[2,3], s: f32[2,3]) {
   d0 = Exp(x)
   half = const f32[1] {0.5}
   d = Mul(d0, half)
@@ -61,7 +62,7 @@ std::vector<Datum> RunGraphOn(const Graph& g, const Samples& samples) {
 }
 
 TEST(LayerMap, LayersBetweenSharedValues) {
-  const Graph golden = MustParse(kGolden), candidate = MustParse(kCandidate);
+  const Graph golden = MustParse(kMappedGolden), candidate = MustParse(kMappedCandidate);
   const auto map = LayerMap::Of(golden, candidate);
   ASSERT_TRUE(map.ok()) << map.status().message();
   EXPECT_THAT(Names(*map), testing::UnorderedElementsAre("b", "c", "d", "y", "s"));
@@ -75,7 +76,7 @@ TEST(LayerMap, LayersBetweenSharedValues) {
 }
 
 TEST(LayerMap, MixTakesEachLayerFromTheSideAsked) {
-  const Graph golden = MustParse(kGolden), candidate = MustParse(kCandidate);
+  const Graph golden = MustParse(kMappedGolden), candidate = MustParse(kMappedCandidate);
   const auto map = LayerMap::Of(golden, candidate);
   ASSERT_TRUE(map.ok());
   const Samples x = NormalSamples(golden, 1, 3);
@@ -95,7 +96,7 @@ TEST(LayerMap, MixTakesEachLayerFromTheSideAsked) {
 }
 
 TEST(LayerMap, CutHasTheInputsThatItReads) {
-  const Graph golden = MustParse(kGolden), candidate = MustParse(kCandidate);
+  const Graph golden = MustParse(kMappedGolden), candidate = MustParse(kMappedCandidate);
   const auto map = LayerMap::Of(golden, candidate);
   ASSERT_TRUE(map.ok());
   const auto names = [](const std::vector<Value*>& values) {

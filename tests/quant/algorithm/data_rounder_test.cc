@@ -14,14 +14,14 @@
 namespace infer {
 namespace {
 
-constexpr int64_t kDepth = 64, kRows = 20;
+constexpr int64_t kRounderDepth = 64, kRounderRows = 20;
 
 class DataRounderTest : public testing::Test {
  protected:
-  std::vector<float> values_ = NormalWeights(kRows * kDepth, 5);
-  BlockWeights w_{values_, kRows, kDepth};
-  HessianPair h_{MomentsOf(CorrelatedRows(300, kDepth, 6, 1), kDepth),
-                 MomentsOf(CorrelatedRows(100, kDepth, 6, 2), kDepth)};
+  std::vector<float> values_ = NormalWeights(kRounderRows * kRounderDepth, 5);
+  BlockWeights w_{values_, kRounderRows, kRounderDepth};
+  HessianPair h_{MomentsOf(CorrelatedRows(300, kRounderDepth, 6, 1), kRounderDepth),
+                 MomentsOf(CorrelatedRows(100, kRounderDepth, 6, 2), kRounderDepth)};
   std::unique_ptr<Backend> backend_ = MakeReferenceBackend();
 };
 
@@ -62,7 +62,7 @@ TEST_F(DataRounderTest, DataOfAnotherKindThanTheHeldOutNeverHurt) {
   // Moments that say nothing of what will come: whatever they suggest is kept only if it is better.
   for (uint64_t seed = 0; seed < 5; ++seed) {
     HessianPair other = h_;
-    other.fit = MomentsOf(NormalWeights(200 * kDepth, seed), kDepth);
+    other.fit = MomentsOf(NormalWeights(200 * kRounderDepth, seed), kRounderDepth);
     const RoundedWeights r = RoundByData(w_, {4, 32, true}, other, DataMethod::kAuto);
     EXPECT_LE(r.error, r.nearest_error);
   }
@@ -73,15 +73,16 @@ TEST_F(DataRounderTest, GroupsAreRoundedByTheirOwnMoments) {
   for (Hessian* h : {&two.fit, &two.held_out}) {
     h->groups = 2;
     h->sum.resize(2 * h->sum.size());
-    for (int64_t k = 0; k < kDepth; ++k)
-      h->sum[static_cast<size_t>(kDepth * kDepth + k * kDepth + k)] = 1;
+    for (int64_t k = 0; k < kRounderDepth; ++k)
+      h->sum[static_cast<size_t>(kRounderDepth * kRounderDepth + k * kRounderDepth + k)] = 1;
   }
   const RoundedWeights r = RoundByData(w_, {4, 32, false}, two, DataMethod::kGptq);
-  const BlockWeights first{w_.values.first(kRows / 2 * kDepth), kRows / 2, kDepth};
+  const BlockWeights first{w_.values.first(kRounderRows / 2 * kRounderDepth), kRounderRows / 2,
+                           kRounderDepth};
   const RoundedWeights one = RoundByData(first, {4, 32, false}, h_, DataMethod::kGptq);
   ASSERT_EQ(r.q.codes.size(), values_.size());
   EXPECT_TRUE(std::equal(one.q.codes.begin(), one.q.codes.end(), r.q.codes.begin()));
-  EXPECT_EQ(r.q.rows, kRows);
+  EXPECT_EQ(r.q.rows, kRounderRows);
 }
 
 TEST_F(DataRounderTest, SumsForARequestWithinTheBudget) {
@@ -189,7 +190,7 @@ TEST_F(DataRounderTest, AModelErrsLessWhateverTheFormat) {
 }
 
 TEST_F(DataRounderTest, CodesAloneErrLessToo) {
-  const std::vector<float> scales(kRows, 0.02f);
+  const std::vector<float> scales(kRounderRows, 0.02f);
   const RoundedWeights r = RoundCodesByData(w_, scales, h_);
   EXPECT_EQ(r.method, "gptq");
   EXPECT_LT(r.error, 0.6 * r.nearest_error);
@@ -263,9 +264,9 @@ TEST_F(DataRounderTest, TiedTablesKeepTheirRowsToo) {
   // Only one direction matters to the product; the looked-up rows have all of them.
   HessianPair one = h_;
   for (Hessian* h : {&one.fit, &one.held_out})
-    for (int64_t i = 0; i < kDepth; ++i)
-      for (int64_t j = 0; j < kDepth; ++j)
-        h->sum[static_cast<size_t>(i * kDepth + j)] = i == j ? 1.001f : 1.0f;
+    for (int64_t i = 0; i < kRounderDepth; ++i)
+      for (int64_t j = 0; j < kRounderDepth; ++j)
+        h->sum[static_cast<size_t>(i * kRounderDepth + j)] = i == j ? 1.001f : 1.0f;
   const BlockGrid grid{4, 32, true};
   const auto product = RoundByData(w_, grid, one, DataMethod::kGptq);
   const auto both = RoundByData(w_, grid, one, DataMethod::kGptq, true);

@@ -7,14 +7,14 @@
 namespace infer {
 namespace {
 
-constexpr int64_t kDepth = 96, kRows = 24;
+constexpr int64_t kGptqDepth = 96, kGptqRows = 24;
 
 class GptqTest : public testing::Test {
  protected:
-  std::vector<float> values_ = NormalWeights(kRows * kDepth, 3);
-  BlockWeights w_{values_, kRows, kDepth};
-  std::vector<float> data_ = CorrelatedRows(400, kDepth, 12, 1);
-  Hessian h_ = MomentsOf(data_, kDepth);
+  std::vector<float> values_ = NormalWeights(kGptqRows * kGptqDepth, 3);
+  BlockWeights w_{values_, kGptqRows, kGptqDepth};
+  std::vector<float> data_ = CorrelatedRows(400, kGptqDepth, 12, 1);
+  Hessian h_ = MomentsOf(data_, kGptqDepth);
 };
 
 TEST_F(GptqTest, OutputErrorIsTheSquaredErrorOfTheOutputs) {
@@ -22,11 +22,11 @@ TEST_F(GptqTest, OutputErrorIsTheSquaredErrorOfTheOutputs) {
   const std::vector<float> back = DequantizeBlocks(q);
   double plain = 0, energy = 0;
   for (int64_t n = 0; n < h_.rows; ++n) {
-    for (int64_t r = 0; r < kRows; ++r) {
+    for (int64_t r = 0; r < kGptqRows; ++r) {
       double y = 0, d = 0;
-      for (int64_t k = 0; k < kDepth; ++k) {
-        const double x = data_[static_cast<size_t>(n * kDepth + k)];
-        const auto i = static_cast<size_t>(r * kDepth + k);
+      for (int64_t k = 0; k < kGptqDepth; ++k) {
+        const double x = data_[static_cast<size_t>(n * kGptqDepth + k)];
+        const auto i = static_cast<size_t>(r * kGptqDepth + k);
         y += x * values_[i];
         d += x * (double{values_[i]} - back[i]);
       }
@@ -69,9 +69,9 @@ TEST_F(GptqTest, BlockedUpdatesAreTheUnblockedOnes) {
 }
 
 TEST_F(GptqTest, UncorrelatedInputsRoundToNearest) {
-  std::vector<float> diagonal(static_cast<size_t>(kDepth * kDepth));
-  for (int64_t k = 0; k < kDepth; ++k)
-    diagonal[static_cast<size_t>(k * kDepth + k)] = static_cast<float>(k + 1);
+  std::vector<float> diagonal(static_cast<size_t>(kGptqDepth * kGptqDepth));
+  for (int64_t k = 0; k < kGptqDepth; ++k)
+    diagonal[static_cast<size_t>(k * kGptqDepth + k)] = static_cast<float>(k + 1);
   const BlockQuantized nearest = QuantizeNearest(w_, {4, 32, false});
   BlockQuantized q = nearest;
   ASSERT_TRUE(GptqRound(w_, diagonal, 1000, {}, q).ok());
@@ -81,7 +81,7 @@ TEST_F(GptqTest, UncorrelatedInputsRoundToNearest) {
 TEST_F(GptqTest, Refuses) {
   BlockQuantized q = QuantizeNearest(w_, {4, 32, true});
   const BlockQuantized before = q;
-  const Status few = GptqRound(w_, h_.sum, kDepth - 1, {}, q);
+  const Status few = GptqRound(w_, h_.sum, kGptqDepth - 1, {}, q);
   EXPECT_EQ(few.code(), Code::kInvalidArgument);
   EXPECT_THAT(few.message(), testing::HasSubstr("too few rows"));
   std::vector<float> indefinite = h_.sum;
@@ -92,8 +92,9 @@ TEST_F(GptqTest, Refuses) {
 
 TEST_F(GptqTest, InputsThatAreAlwaysZeroAreHarmless) {
   Hessian h = h_;
-  for (int64_t k = 0; k < kDepth; ++k)
-    h.sum[static_cast<size_t>(5 * kDepth + k)] = h.sum[static_cast<size_t>(k * kDepth + 5)] = 0;
+  for (int64_t k = 0; k < kGptqDepth; ++k)
+    h.sum[static_cast<size_t>(5 * kGptqDepth + k)] =
+        h.sum[static_cast<size_t>(k * kGptqDepth + 5)] = 0;
   BlockQuantized q = QuantizeNearest(w_, {4, 32, true});
   const double nearest = OutputError(w_, q, h.sum);
   ASSERT_TRUE(GptqRound(w_, h.sum, h.rows, {}, q).ok());

@@ -10,7 +10,7 @@
 namespace infer {
 namespace {
 
-const QuantGrid kU8{DType::kU8, false}, kS8{DType::kI8, true};
+const QuantGrid kUnsignedGrid{DType::kU8, false}, kSignedGrid{DType::kI8, true};
 
 /// What QuantizeLinear and DequantizeLinear really cost.
 double ErrorOf(const std::vector<float>& v, const QuantParams& p) {
@@ -53,7 +53,7 @@ Histogram HistogramOf(const std::vector<float>& v) {
 TEST(BinnedValues, ErrorIsThatOfTheNumbers) {
   for (const Case& c : Cases()) {
     const Histogram h = HistogramOf(c.values);
-    for (const QuantGrid& grid : {kU8, kS8}) {
+    for (const QuantGrid& grid : {kUnsignedGrid, kSignedGrid}) {
       for (const double by : {1.0, 0.5, 0.1}) {
         const QuantParams p = ChooseParams({h.min() * by, h.max() * by}, grid);
         const double want = ErrorOf(c.values, p);
@@ -66,7 +66,7 @@ TEST(BinnedValues, ErrorIsThatOfTheNumbers) {
 TEST(LeastSquaresRange, BeatsEveryOtherRangeOnTheNumbersThemselves) {
   for (const Case& c : Cases()) {
     const Histogram h = HistogramOf(c.values);
-    for (const QuantGrid& grid : {kU8, kS8}) {
+    for (const QuantGrid& grid : {kUnsignedGrid, kSignedGrid}) {
       const Interval best = LeastSquaresRange(BinnedValues(h), grid);
       EXPECT_GE(best.lo, h.min());
       EXPECT_LE(best.hi, h.max());
@@ -88,9 +88,9 @@ TEST(LeastSquaresRange, CutsWhatFinerStepsOutweigh) {
   for (float& x : v) x = std::clamp(static_cast<float>(r.Normal()), -4.0f, 4.0f);
   // Cutting 8 at 4 costs 16 once; steps of 8 / 255 instead of 12 / 255 gain 1e-4 on each number.
   v[5] = 8;
-  EXPECT_LT(LeastSquaresRange(BinnedValues(HistogramOf(v)), kU8).hi, 5);
+  EXPECT_LT(LeastSquaresRange(BinnedValues(HistogramOf(v)), kUnsignedGrid).hi, 5);
   v.resize(20000);
-  EXPECT_GT(LeastSquaresRange(BinnedValues(HistogramOf(v)), kU8).hi, 7);
+  EXPECT_GT(LeastSquaresRange(BinnedValues(HistogramOf(v)), kUnsignedGrid).hi, 7);
 }
 
 TEST(Divergence, FollowsTheDefinition) {
@@ -111,26 +111,28 @@ TEST(Divergence, FollowsTheDefinition) {
 
 TEST(LeastDivergenceRange, OneSidedRangesStayOneSided) {
   const std::vector<Case> cases = Cases();
-  const Interval relu = LeastDivergenceRange(BinnedValues(HistogramOf(cases[1].values)), kU8);
+  const Interval relu =
+      LeastDivergenceRange(BinnedValues(HistogramOf(cases[1].values)), kUnsignedGrid);
   EXPECT_EQ(relu.lo, 0);
   EXPECT_GT(relu.hi, 2);
-  const Interval negative = LeastDivergenceRange(BinnedValues(HistogramOf(cases[4].values)), kU8);
+  const Interval negative =
+      LeastDivergenceRange(BinnedValues(HistogramOf(cases[4].values)), kUnsignedGrid);
   EXPECT_LE(negative.hi, 0);
   EXPECT_LT(negative.lo, -2);
 }
 
 TEST(LeastDivergenceRange, ZerosDoNotMatter) {
   std::vector<float> v = Cases()[1].values;
-  const Interval before = LeastDivergenceRange(BinnedValues(HistogramOf(v)), kU8);
+  const Interval before = LeastDivergenceRange(BinnedValues(HistogramOf(v)), kUnsignedGrid);
   v.resize(v.size() + 1000000, 0.0f);
-  EXPECT_EQ(LeastDivergenceRange(BinnedValues(HistogramOf(v)), kU8), before);
+  EXPECT_EQ(LeastDivergenceRange(BinnedValues(HistogramOf(v)), kUnsignedGrid), before);
 }
 
 TEST(RangeSearch, DegenerateNumbers) {
   for (const std::vector<float>& v : std::vector<std::vector<float>>{
            {0, 0}, {5, 5}, {-3}, {1e-45f}, {3.4e38f, -3.4e38f}, {1e30f, 1e-30f}}) {
     const Histogram h = HistogramOf(v);
-    for (const QuantGrid& grid : {kU8, kS8}) {
+    for (const QuantGrid& grid : {kUnsignedGrid, kSignedGrid}) {
       for (const Interval& r : {LeastSquaresRange(BinnedValues(h), grid),
                                 LeastDivergenceRange(BinnedValues(h), grid)}) {
         EXPECT_LE(r.lo, r.hi);
@@ -145,7 +147,7 @@ TEST(AutoObserver, TakesTheCandidateWithTheLeastError) {
   for (const Case& c : Cases()) {
     auto o = AutoObserver()();
     o->See(c.values);
-    const auto chosen = o->Choose(kU8);
+    const auto chosen = o->Choose(kUnsignedGrid);
     ASSERT_TRUE(chosen.ok());
     ASSERT_EQ(chosen->candidates.size(), 5u);
     bool found = false;
@@ -156,9 +158,9 @@ TEST(AutoObserver, TakesTheCandidateWithTheLeastError) {
       }
       const auto alone = (*ParseObserver(candidate.observer))();
       alone->See(c.values);
-      EXPECT_EQ(alone->Choose(kU8)->range, candidate.range) << candidate.observer;
-      EXPECT_LE(ErrorOf(c.values, ChooseParams(chosen->range, kU8)),
-                1.05 * ErrorOf(c.values, ChooseParams(candidate.range, kU8)));
+      EXPECT_EQ(alone->Choose(kUnsignedGrid)->range, candidate.range) << candidate.observer;
+      EXPECT_LE(ErrorOf(c.values, ChooseParams(chosen->range, kUnsignedGrid)),
+                1.05 * ErrorOf(c.values, ChooseParams(candidate.range, kUnsignedGrid)));
     }
     EXPECT_TRUE(found);
   }

@@ -19,7 +19,7 @@ constexpr int64_t kParameters = 64;
 std::string TypeOf(const Operand& o) { return ToString(TensorType{o.dtype, Shape(o.dims)}); }
 
 /// "f32[1,64,56,56] aBcd16b", "f32[64,64,3,3] const".
-std::string Describe(const Operand& o, const Layout& layout, bool unread) {
+std::string TextOf(const Operand& o, const Layout& layout, bool unread) {
   return Cat(TypeOf(o), layout.plain() ? "" : Cat(" ", onednn::NameOf(layout)),
              o.constant ? " const" : "", unread ? " packed" : "");
 }
@@ -47,14 +47,14 @@ std::string KeyOf(const PlanStep& step, const StepKernel& k) {
       Cat(OperatorOf(step), "|", attrs.value(), "|", k.name, "|", k.implementation(), "|", k.alone);
   for (size_t i = 0; i < k.in.size(); ++i) {
     const Operand& o = k.in[i];
-    key += Cat("|", Describe(o, LayoutAt(k.prepared.in_layouts, i), false));
+    key += Cat("|", TextOf(o, LayoutAt(k.prepared.in_layouts, i), false));
     if (o.constant && IsInteger(o.dtype) && BitWidth(o.dtype) >= 32 &&
         o.constant->num_elements() <= kParameters)
       for (int64_t e = 0; e < o.constant->num_elements(); ++e)
         key += Cat(",", o.constant->IntAt(e));
   }
   for (size_t i = 0; i < k.out.size(); ++i)
-    key += Cat("|", Describe(k.out[i], LayoutAt(k.prepared.out_layouts, i), false));
+    key += Cat("|", TextOf(k.out[i], LayoutAt(k.prepared.out_layouts, i), false));
   return key;
 }
 
@@ -208,10 +208,10 @@ KernelCase* KernelBench::CaseOf(const Walk& walk, const StepKernel& k) {
   c.chosen = k.chosen;
   c.lanes = k.alone ? 1 : walk.steps().lanes();
   for (size_t i = 0; i < k.in.size(); ++i)
-    c.operands.push_back(Describe(k.in[i], LayoutAt(k.prepared.in_layouts, i),
-                                  i < k.prepared.unused.size() && k.prepared.unused[i]));
+    c.operands.push_back(TextOf(k.in[i], LayoutAt(k.prepared.in_layouts, i),
+                                i < k.prepared.unused.size() && k.prepared.unused[i]));
   for (size_t i = 0; i < k.out.size(); ++i)
-    c.results.push_back(Describe(k.out[i], LayoutAt(k.prepared.out_layouts, i), false));
+    c.results.push_back(TextOf(k.out[i], LayoutAt(k.prepared.out_layouts, i), false));
   c.uses[walk.name()] = 1;
   c.cost = info.cost;
   c.constant_bytes = info.constant_bytes;

@@ -15,13 +15,13 @@ constexpr double kEnoughMs = 20;
 constexpr double kLeastUs = 0.05;
 // Larger programs would eat the budget of many; reference kernels do some 1e8 operations a second
 // at worst.
-constexpr int64_t kMostOps = 2'000'000'000, kMostReferenceOps = 2'000'000;
+constexpr int64_t kMostFastOps = 2'000'000'000, kMostReferenceOps = 2'000'000;
 
 bool IsTooLong(const PlanFacts& plan) {
   int64_t ops = 0, on_reference = 0;
   for (const StepFacts& s : plan.steps)
     (s.info.kernel == "reference" ? on_reference : ops) += s.info.cost.flops;
-  return ops > kMostOps || on_reference > kMostReferenceOps;
+  return ops > kMostFastOps || on_reference > kMostReferenceOps;
 }
 
 Status MeasureProgram(const GeneratedProgram& program, size_t index, const Roofline& machine,
