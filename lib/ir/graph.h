@@ -35,10 +35,10 @@ class Value {
  public:
   const std::string& name() const { return name_; }
   const ValueType& type() const { return type_; }
-  /// Shorthands for tensors. Pre: type().is_tensor().
-  const TensorType& tensor_type() const { return type_.tensor(); }
-  const Shape& shape() const { return type_.tensor().shape; }
-  DType dtype() const { return type_.tensor().dtype; }
+  const TensorType& tensor_type() const { return type_.tensor(); }  ///< Pre: type().is_tensor()
+  /// Of a tensor; of any other value the rank is unknown and the element type undefined.
+  const Shape& shape() const { return type_.shape(); }
+  DType dtype() const { return type_.dtype(); }
   Node* producer() const { return producer_; }  ///< nullptr for a graph input or a constant
   size_t producer_index() const { return producer_index_; }  ///< which output of producer()
   bool is_constant() const { return constant_.has_value(); }

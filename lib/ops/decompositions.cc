@@ -79,6 +79,9 @@ Result<std::string> DecomposeOrEqual(const OpCall& call) {
 Result<std::string> DecomposeGemm(const OpCall& call) {
   if (!call.has_input(2)) return Unsupported("it adds nothing");
   INFER_ASSIGN(const DType t, KnownType(call, 0));
+  // Rounded once, at the end.
+  if (IsInteger(t) && (call.Float("alpha") != 1 || call.Float("beta") != 1))
+    return Unsupported("integers are scaled");
   BodyText body(call);
   body.Line(Cat("p = Gemm(x0, x1) {alpha=", FormatDouble(call.Float("alpha")),
                 ", transA=", call.Int("transA"), ", transB=", call.Int("transB"), "}"));

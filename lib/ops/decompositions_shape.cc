@@ -141,10 +141,13 @@ Result<std::string> DecomposeAffineGrid(const OpCall& call) {
   body.Int("zero", 0);
   body.Int("one", 1);
   body.Int("two", 2);
-  std::vector<int64_t> as_columns(static_cast<size_t>(r + 2), 1);
-  as_columns[0] = 0;
-  as_columns.back() = r;
-  body.Ints("as_columns", as_columns);
+  // By the batch that the size asks for: theta of another one is refused.
+  std::vector<int64_t> as_column(static_cast<size_t>(r + 1), 1);
+  as_column.back() = r;
+  body.Ints("as_column", as_column);
+  body.Ints("first", {0});
+  body.Line("batch = Gather(x1, first)");
+  body.Line("as_columns = Concat(batch, as_column) {axis=0}");
   const std::string theta = body.CastTo("theta", "x0", t, wide);
   const auto column = [&](int64_t k) {
     body.Int(Cat("k", k), k);

@@ -266,10 +266,12 @@ Status NormalizeRows(OpRun& run, bool centred) {
   const double epsilon = run.Float("epsilon");
   const DType statistics = x.dtype() == DType::kF64 ? DType::kF64 : DType::kF32;
   Tensor mean(statistics, statistics_dims), inverse(statistics, statistics_dims);
-  Tensor& y = run.Out(0, x.dtype(), x.dims());
-  INFER_TRY(DispatchF32F64(run, x.dtype(), [&]<typename T>(T) {
+  // The result of RMSNormalization has the type of its scale.
+  const DType type = centred ? x.dtype() : run.in(1).dtype();
+  Tensor& y = run.Out(0, type == DType::kF64 ? type : DType::kF32, x.dims());
+  const auto normalize = [&]<typename T, typename U>(T, U) {
     const T* in = x.data<T>().data();
-    T* out = y.mutable_data<T>().data();
+    U* out = y.mutable_data<U>().data();
     ParallelFor(rows, std::max<int64_t>(1, kElementGrain / std::max<int64_t>(n, 1)),
                 [&](int64_t b, int64_t e) {
                   for (int64_t r = b; r < e; ++r) {
@@ -280,11 +282,14 @@ Status NormalizeRows(OpRun& run, bool centred) {
                     inverse.Set(r, k);
                     for (int64_t i = 0; i < n; ++i)
                       out[r * n + i] =
-                          static_cast<T>((static_cast<double>(in[r * n + i]) - m.mean) * k *
+                          static_cast<U>((static_cast<double>(in[r * n + i]) - m.mean) * k *
                                              scale[static_cast<size_t>(i)] +
                                          bias[static_cast<size_t>(i)]);
                   }
                 });
+  };
+  INFER_TRY(DispatchF32F64(run, x.dtype(), [&](auto from) {
+    y.dtype() == DType::kF64 ? normalize(from, double{}) : normalize(from, float{});
   }));
   run.Set(1, std::move(mean));
   run.Set(2, std::move(inverse));

@@ -39,6 +39,9 @@ class ValueType {
     INFER_CHECK(is_tensor());
     return tensor_;
   }
+  /// Of a tensor; of any other kind the element type is undefined and the rank unknown.
+  DType dtype() const { return is_tensor() ? tensor_.dtype : DType::kUndefined; }
+  const Shape& shape() const { return tensor_.shape; }
   const ValueType& element() const {  ///< Pre: !is_tensor()
     INFER_CHECK(!is_tensor());
     return *element_;

@@ -127,7 +127,11 @@ Status WidenHalves(Graph& g, const KernelList& kernels, bool stay_wide) {
     const bool open = std::any_of(n->inputs().begin(), n->inputs().end(), [](const Value* v) {
       return v && v->type().is_tensor() && v->dtype() == DType::kUndefined;
     });
-    if (half && !open && n->subgraphs().empty() && known.count({n->def().name, n->def().domain}))
+    // An operator that may be replaced by its parts rounds its result alone, not what lies between.
+    const bool parts =
+        n->def().decompose && std::any_of(n->inputs().begin(), n->inputs().end(), IsHalf);
+    if (half && !open && n->subgraphs().empty() &&
+        (parts || known.count({n->def().name, n->def().domain})))
       nodes.push_back(n.get());
   }
   Widener widener(g, stay_wide);

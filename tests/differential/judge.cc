@@ -97,7 +97,8 @@ Tensor WithNoise(const Tensor& t, double relative, Random& random) {
   return out;
 }
 
-/// Values that overflow on the way, or that noise of the size of the tolerance moves as far.
+/// Values that overflow on the way, or that noise of the size of the tolerance, on inputs,
+/// constants and what lies between, moves as far.
 class RoundingJudge {
  public:
   RoundingJudge(const Graph& g, std::span<const Datum> inputs, std::span<const Datum> want)
@@ -145,7 +146,38 @@ class RoundingJudge {
       largest_ = std::max(largest_, v);
     }
   }
+  /// How far noise on inputs, constants and what lies between moves the worst output.
   double Sensitivity(double relative, uint64_t seed) {
+    Random random(seed);
+    std::unordered_map<const Value*, Datum> values;
+    const auto noise = [&](const Datum& d) {
+      const bool moves = d.is_tensor() && d.tensor().defined();
+      return moves ? Datum(WithNoise(d.tensor(), relative, random)) : d;
+    };
+    for (const auto& v : g_.values())
+      if (v->is_constant()) values[v.get()] = noise(*v->constant());
+    for (size_t i = 0; i < inputs_.size(); ++i) values[g_.inputs()[i]] = noise(inputs_[i]);
+    std::unordered_map<const Value*, Datum> exact =
+        values;  // what an output is, without noise of its own
+    for (const auto& n : g_.nodes()) {
+      if (!n->subgraphs().empty()) return AtInputs(relative, seed);
+      std::vector<const Datum*> given;
+      for (const Value* v : n->inputs()) given.push_back(v ? &values.at(v) : nullptr);
+      auto results = EvaluateNode(*n, given, g_.ops());
+      if (!results.ok()) return INFINITY;
+      for (size_t i = 0; i < n->outputs().size(); ++i) {
+        if (!n->output(i)) continue;
+        values[n->output(i)] = noise((*results)[i]);
+        exact[n->output(i)] = std::move((*results)[i]);
+      }
+    }
+    std::vector<Datum> got;
+    for (const Value* v : g_.outputs()) got.push_back(exact.at(v));
+    const auto error = WorstError(want_, got);
+    return error.ok() ? *error : INFINITY;
+  }
+  /// Noise on inputs and constants alone, where subgraphs see values around them.
+  double AtInputs(double relative, uint64_t seed) {
     Random random(seed);
     Graph noisy = g_.Clone();
     GraphEditor editor(noisy);

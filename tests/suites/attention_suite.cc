@@ -19,8 +19,8 @@ void ExpectFused(const std::vector<StepInfo>& steps, size_t others, const std::s
 }
 
 /// [B, S, H * D] operands split into heads, as in BERT and GPT.
-std::string Split(int64_t b, int64_t h, int64_t s, int64_t t, int64_t d, int64_t e,
-                  std::string_view on_scores, std::string_view inputs = "") {
+std::string SplitHeads(int64_t b, int64_t h, int64_t s, int64_t t, int64_t d, int64_t e,
+                       std::string_view on_scores, std::string_view inputs = "") {
   return Cat("graph g(q: f32[", b, ",", s, ",", h * d, "], k: f32[", b, ",", t, ",", h * d,
              "], v: f32[", b, ",", t, ",", h * e, "]", inputs, ") -> (y) { qs = const i64[4] {", b,
              ",", s, ",", h, ",", d, "} ks = const i64[4] {", b, ",", t, ",", h, ",", d,
@@ -38,33 +38,34 @@ TEST(Attention, Extents) {
       for (int64_t t : {1, 7, 16, 17, 33, 64})
         for (int64_t d : {1, 8, 20, 64}) {
           const int64_t e = d == 20 ? 33 : d;
-          const auto text = Split(2, heads, s, t, d, e, "z = Mul(x, c)");
+          const auto text = SplitHeads(2, heads, s, t, d, e, "z = Mul(x, c)");
           ExpectFused(CheckGraph(text, static_cast<uint64_t>(s + t), 4e-6), 0, text);
         }
 }
 
 TEST(Attention, LongRows) {
-  for (int64_t t : {300, 1024}) CheckGraph(Split(1, 2, 30, t, 128, 128, "z = Mul(x, c)"), 3, 4e-6);
+  for (int64_t t : {300, 1024})
+    CheckGraph(SplitHeads(1, 2, 30, t, 128, 128, "z = Mul(x, c)"), 3, 4e-6);
 }
 
 TEST(Attention, Masks) {
   for (std::string_view mask : {"[20]", "[1,1,1,20]", "[2,1,1,20]", "[9,20]", "[2,1,9,20]",
                                 "[1,3,9,20]", "[2,3,9,20]", "[3,9,20]"}) {
     const auto added =
-        Split(2, 3, 9, 20, 16, 16, "w = Div(x, c) z = Add(w, m)", Cat(", m: f32", mask));
+        SplitHeads(2, 3, 9, 20, 16, 16, "w = Div(x, c) z = Add(w, m)", Cat(", m: f32", mask));
     ExpectFused(CheckGraph(added), 0, added);
-    const auto first = Split(2, 3, 9, 20, 16, 16, "z = Add(m, x)", Cat(", m: f32", mask));
+    const auto first = SplitHeads(2, 3, 9, 20, 16, 16, "z = Add(m, x)", Cat(", m: f32", mask));
     ExpectFused(CheckGraph(first), 0, first);
     for (std::string_view choice : {"Where(m, w, h)", "Where(m, h, w)"}) {
       const auto chosen =
-          Split(2, 3, 9, 20, 16, 16, Cat("w = Mul(c, x) h = const f32[] {-3e38} z = ", choice),
-                Cat(", m: bool", mask));
+          SplitHeads(2, 3, 9, 20, 16, 16, Cat("w = Mul(c, x) h = const f32[] {-3e38} z = ", choice),
+                     Cat(", m: bool", mask));
       ExpectFused(CheckGraph(chosen), 0, chosen);
     }
   }
   const auto both =
-      Split(2, 3, 9, 20, 16, 16, "w = Add(x, a) h = const f32[] {-3.5} z = Where(m, w, h)",
-            ", a: f32[9,20], m: bool[2,1,1,20]");
+      SplitHeads(2, 3, 9, 20, 16, 16, "w = Add(x, a) h = const f32[] {-3.5} z = Where(m, w, h)",
+                 ", a: f32[9,20], m: bool[2,1,1,20]");
   ExpectFused(CheckGraph(both), 0, both);
 }
 
@@ -77,29 +78,30 @@ TEST(Attention, Causal) {
         flags += Cat(flags.empty() ? "" : ", ", j <= i ? 1 : 0);
         numbers += Cat(numbers.empty() ? "" : ", ", j <= i ? "0" : j == i + 1 ? "-1e31" : "-inf");
       }
-    const auto chosen = Split(1, 2, n, n, 8, 8,
-                              Cat("m = const bool[1,1,", n, ",", n, "] {", flags,
-                                  "} h = const f32[] {-3.4e38} w = Div(x, c) z = Where(m, w, h)"));
+    const auto chosen =
+        SplitHeads(1, 2, n, n, 8, 8,
+                   Cat("m = const bool[1,1,", n, ",", n, "] {", flags,
+                       "} h = const f32[] {-3.4e38} w = Div(x, c) z = Where(m, w, h)"));
     ExpectFused(CheckGraph(chosen), 0, chosen);
-    const auto added = Split(1, 2, n, n, 8, 8,
-                             Cat("m = const f32[", n, ",", n, "] {", numbers, "} z = Add(x, m)"));
+    const auto added = SplitHeads(
+        1, 2, n, n, 8, 8, Cat("m = const f32[", n, ",", n, "] {", numbers, "} z = Add(x, m)"));
     ExpectFused(CheckGraph(added), 0, added);
   }
 }
 
 TEST(Attention, RowsThatSeeNothing) {
   // All scores equal: every key counts the same; all -inf: not a number.
-  CheckGraph(Split(1, 2, 3, 6, 8, 8,
-                   "m = const bool[3,6] {1,0,0,0,0,0, 0,0,0,0,0,0, 1,1,1,1,1,1} "
-                   "h = const f32[] {-3.4e38} z = Where(m, x, h)"));
-  CheckGraph(
-      Split(1, 2, 2, 4, 8, 8, "m = const f32[2,4] {0,0,0,0, -inf,-inf,-inf,-inf} z = Add(x, m)"));
+  CheckGraph(SplitHeads(1, 2, 3, 6, 8, 8,
+                        "m = const bool[3,6] {1,0,0,0,0,0, 0,0,0,0,0,0, 1,1,1,1,1,1} "
+                        "h = const f32[] {-3.4e38} z = Where(m, x, h)"));
+  CheckGraph(SplitHeads(1, 2, 2, 4, 8, 8,
+                        "m = const f32[2,4] {0,0,0,0, -inf,-inf,-inf,-inf} z = Add(x, m)"));
 }
 
 /// One product for queries, keys and values, cut by Split or Slice.
 TEST(Attention, PackedOperands) {
   const auto split = std::string(
-      "graph g(x: f32[2,11,72]) -> (y) { n = const i64[3] {24,24,24} q, k, v = Split(x, n) "
+      "graph g(x: f32[2,11,72]) -> (y) { n = const i64[3] {24,24,24} q, k, v = SplitHeads(x, n) "
       "{axis=2} s = const i64[4] {2,11,3,8} qr = Reshape(q, s) kr = Reshape(k, s) "
       "vr = Reshape(v, s) qt = Transpose(qr) {perm=[0,2,1,3]} kt = Transpose(kr) "
       "{perm=[0,2,3,1]} vt = Transpose(vr) {perm=[0,2,1,3]} a = MatMul(qt, kt) p = Softmax(a) "
@@ -183,7 +185,7 @@ TEST(Attention, Quantized) {
               "c = const f32[] {2.0} xd = DequantizeLinear(x, s, z) n = const i64[3] {",
               part, ",", part, ",", part,
               "} "
-              "q0, k0, v0 = Split(xd, n) {axis=2} ",
+              "q0, k0, v0 = SplitHeads(xd, n) {axis=2} ",
               quantized("q0", "q1"), quantized("k0", "k1"), quantized("v0", "v1"),
               "sh = const i64[4] {2,", n, ",3,", size,
               "} qr = Reshape(q1, sh) kr = Reshape(k1, sh) "
@@ -266,7 +268,7 @@ TEST(Attention, SymbolicExtents) {
 }
 
 TEST(Attention, SameBitsForAnyNumberOfThreads) {
-  for (int64_t s : {1, 30, 100}) CheckSameBits(Split(2, 3, s, 70, 16, 16, "z = Mul(x, c)"));
+  for (int64_t s : {1, 30, 100}) CheckSameBits(SplitHeads(2, 3, s, 70, 16, 16, "z = Mul(x, c)"));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 /// Operators that are made of others: a node runs as its parts where the backend has no kernel for
 /// the whole, with the same values as the operator's own reference.
+#include "lib/support/strings.h"
 #include "tests/suites/suite.h"
 
 namespace infer {
@@ -90,6 +91,29 @@ TEST(Expand, Halves) {
       "graph g(q: f16[2,5,16], k: f16[2,5,16], v: f16[2,5,16]) -> (y) { b = const f16[48] ~1 "
       "y = com.microsoft::MultiHeadAttention(q, k, v, b) {num_heads=2} }",
       1, 2e-3);
+  // Scores beyond what f16 holds: only the result is rounded.
+  CheckGraph(
+      "graph g(x: f16[2,3,4]) -> (y) { a = const f16[4,12] ~1 k = const f16[] {200} w = Mul(a, k) "
+      "b = const f16[12] ~2 y = com.microsoft::Attention(x, w, b) {num_heads=2} }",
+      1, 2e-3);
+  CheckGraph("graph g(x: bf16[2,3,4]) -> (y) { s = const f64[4] ~1 y = RMSNormalization(x, s) }", 1,
+             1e-2);
+}
+
+/// Integers are scaled and rounded once, by the whole Gemm.
+TEST(Expand, GemmOfIntegers) {
+  for (const char* scales : {"alpha=-0.75, beta=2.0", "alpha=0.5", "beta=0.25"})
+    CheckGraph(
+        Cat("graph g(x: i64[3,5]) -> (y) { w = const i64[7,5] ~1 c = const i64[7] ~2 "
+            "y = Gemm(x, w, c) {",
+            scales, ", transB=1} }"));
+}
+
+/// What looks for attention meets values that are no tensors.
+TEST(Expand, SequencesBeforeSoftmax) {
+  CheckGraph(
+      "graph g(x: f32[5,2]) -> (z) { k = const i32[] {1} s = SplitToSequence(x, k) "
+      "y = ConcatFromSequence(s) {axis=0} z = Softmax(y) {axis=1} }");
 }
 
 }  // namespace

@@ -62,5 +62,17 @@ TEST(Refusals, GatherIndexOutOfRange) {
   EXPECT_EQ(RunOnce(**program, inputs).status().code(), Code::kInvalidModel);
 }
 
+TEST(Refusals, AffineGridOfAnotherBatch) {
+  auto g = ParseGraph(R"(graph g(t: f32[B,2,3]) -> (y) {
+    s = const i64[4] {1,1,0,2}
+    y = AffineGrid(t, s) })",
+                      SuiteOps());
+  ASSERT_TRUE(g.ok()) << g.status().message();
+  const auto program = BackendUnderTest().Compile(*g, {});
+  ASSERT_TRUE(program.ok()) << program.status().message();
+  const std::vector<Datum> inputs = {Tensor::Zeros(DType::kF32, {3, 2, 3})};
+  EXPECT_EQ(RunOnce(**program, inputs).status().code(), Code::kInvalidModel);
+}
+
 }  // namespace
 }  // namespace infer

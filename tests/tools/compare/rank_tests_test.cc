@@ -11,7 +11,7 @@
 namespace infer {
 namespace {
 
-double Normal(Random& random) {
+double StandardNormal(Random& random) {
   double sum = -6;  // of twelve uniform numbers: variance 1
   for (int i = 0; i < 12; ++i) sum += static_cast<double>(random.Below(1u << 30)) / (1 << 30);
   return sum;
@@ -44,7 +44,7 @@ TEST(RankTests, MannWhitneyCountsEveryOrder) {
   for (const size_t n : {1u, 3u, 5u, 7u})
     for (int trial = 0; trial < 5; ++trial) {
       std::vector<double> values;
-      for (int i = 0; i < 11; ++i) values.push_back(Normal(random));
+      for (int i = 0; i < 11; ++i) values.push_back(StandardNormal(random));
       const std::span<const double> all(values);
       EXPECT_NEAR(MannWhitneyP(all.first(n), all.subspan(n)), BruteForceP(values, n), 1e-12) << n;
     }
@@ -63,8 +63,8 @@ TEST(RankTests, MannWhitneysNormalFormMeetsTheExactOne) {
   Random random(3);
   std::vector<double> a, b;
   for (int i = 0; i < 25; ++i) {
-    a.push_back(Normal(random));
-    b.push_back(Normal(random) + 0.6);
+    a.push_back(StandardNormal(random));
+    b.push_back(StandardNormal(random) + 0.6);
   }
   const double exact = MannWhitneyP(a, b);
   b.push_back(b[0]);  // a tie: the normal form
@@ -83,7 +83,7 @@ TEST(RankTests, SignedRankCountsEverySign) {
 TEST(RankTests, AShiftMovesTheEstimateAndItsInterval) {
   Random random(11);
   std::vector<double> d;
-  for (int i = 0; i < 30; ++i) d.push_back(Normal(random));
+  for (int i = 0; i < 30; ++i) d.push_back(StandardNormal(random));
   const Estimate e = HodgesLehmann(d, 0.95);
   EXPECT_LT(e.low, e.value);
   EXPECT_LT(e.value, e.high);
@@ -99,9 +99,9 @@ TEST(RankTests, TheIntervalLeavesOutZeroWhereTheTestRejectsIt) {
   for (int trial = 0; trial < 200; ++trial) {
     std::vector<double> d, a, b;
     for (int i = 0; i < 12; ++i) {
-      d.push_back(Normal(random) + 0.5);
-      a.push_back(Normal(random));
-      b.push_back(Normal(random) + 0.8);
+      d.push_back(StandardNormal(random) + 0.5);
+      a.push_back(StandardNormal(random));
+      b.push_back(StandardNormal(random) + 0.8);
     }
     const Estimate e = HodgesLehmann(d, 0.95);
     EXPECT_EQ(e.low > 0 || e.high < 0, SignedRankP(d) <= 0.05);
@@ -118,8 +118,8 @@ TEST(RankTests, IntervalsCoverAsOftenAsTheySay) {
     for (int trial = 0; trial < kTrials; ++trial) {
       std::vector<double> a, b;
       for (int i = 0; i < n; ++i) {
-        a.push_back(Normal(random));
-        b.push_back(Normal(random));
+        a.push_back(StandardNormal(random));
+        b.push_back(StandardNormal(random));
       }
       const Estimate e = HodgesLehmann(a, 0.9), shift = HodgesLehmannShift(a, b, 0.9);
       covered += e.low <= 0 && 0 <= e.high;
