@@ -8,6 +8,7 @@
 #include "lib/onnx/fused_names.h"
 #include "lib/onnx/graph_builder.h"
 #include "lib/onnx/graph_writer.h"
+#include "lib/support/exceptions.h"
 #include "lib/support/strings.h"
 
 namespace infer {
@@ -147,6 +148,15 @@ Result<Model> BuildModel(const ByteSource& source, ExternalData& external, const
   return model;
 }
 
+Result<Model> BuildOrRefuse(const ByteSource& source, ExternalData& external, const OpRegistry& ops,
+                            const ImportOptions& options) {
+  try {
+    return BuildModel(source, external, ops, options);
+  } catch (...) {
+    return StatusOfException("while importing");
+  }
+}
+
 }  // namespace
 
 Result<Model> ImportModel(const std::string& path, const OpRegistry& ops,
@@ -154,7 +164,7 @@ Result<Model> ImportModel(const std::string& path, const OpRegistry& ops,
   INFER_ASSIGN(const auto file, InputFile::Open(path));
   ExternalData external = ExternalData::ForModel(path, options.external_root);
   external.RefuseModel(file->id());
-  auto model = BuildModel(*file, external, ops, options);
+  auto model = BuildOrRefuse(*file, external, ops, options);
   if (!model.ok()) return model.status().In(path);
   INFER_ASSIGN(model->info.sha256, Sha256Of(*file));
   model->info.file_bytes = static_cast<int64_t>(file->size() + external.bytes());
@@ -167,7 +177,7 @@ Result<Model> ImportModelBytes(std::string_view bytes, const OpRegistry& ops,
                                const ImportOptions& options, const std::string& base_dir) {
   ExternalData external =
       base_dir.empty() ? ExternalData() : ExternalData::ForFolder(base_dir, options.external_root);
-  return BuildModel(MemorySource(bytes), external, ops, options);
+  return BuildOrRefuse(MemorySource(bytes), external, ops, options);
 }
 
 }  // namespace infer

@@ -31,6 +31,8 @@ Status StatusOfCurrent(std::string_view doing) {
     const bool resource = e.code() == std::errc::resource_unavailable_try_again ||
                           e.code() == std::errc::not_enough_memory;
     return resource ? ResourceExhausted(what) : Internal("unexpected exception: " + what);
+  } catch (const CheckFailure& e) {
+    return Internal(e.what());
   } catch (const std::exception& e) {
     return Internal(std::string("unexpected exception: ") + e.what());
   } catch (...) {

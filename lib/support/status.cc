@@ -1,7 +1,6 @@
 #include "lib/support/status.h"
 
-#include <cstdio>
-#include <cstdlib>
+#include "lib/support/exceptions.h"
 
 namespace infer {
 
@@ -38,8 +37,8 @@ Status Cancelled(std::string m) { return {Code::kCancelled, std::move(m)}; }
 Status Internal(std::string m) { return {Code::kInternal, std::move(m)}; }
 
 void CheckFailed(const char* file, int line, const char* text) {
-  std::fprintf(stderr, "%s:%d: check failed: %s\n", file, line, text);
-  std::abort();
+  throw CheckFailure(std::string("internal error, please report it with the model: ") + file + ":" +
+                     std::to_string(line) + ": check failed: " + text);
 }
 
 }  // namespace infer

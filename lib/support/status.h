@@ -57,7 +57,8 @@ Status ResourceExhausted(std::string m);
 Status Cancelled(std::string m);
 Status Internal(std::string m);
 
-/// Prints "file:line: check failed: text" and aborts.
+/// Throws CheckFailure (lib/support/exceptions.h), which ends the command, compile or run that met
+/// it.
 [[noreturn]] void CheckFailed(const char* file, int line, const char* text);
 
 }  // namespace infer

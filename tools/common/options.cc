@@ -357,10 +357,13 @@ int RunToolOn(int argc, char** argv, std::string_view about,
     } catch (const std::bad_alloc&) {
       std::fputs("out of memory\n", stderr);
       std::_Exit(kExitOutOfMemory);
-    } catch (...) {  // a bug, with its core
+    } catch (const std::exception& e) {
+      std::fputs(e.what(), stderr);
+      std::fputs("\n", stderr);
+    } catch (...) {
     }
   }
-  std::abort();
+  std::abort();  // a bug, with its core
 }
 
 }  // namespace

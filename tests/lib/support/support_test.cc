@@ -167,5 +167,23 @@ TEST(LaneLease, ConcurrentRunsStayInTheBudget) {
   SetLaneBudget(AvailableCores());
 }
 
+TEST(Check, EndsAsInternalOnEveryNumberOfLanes) {
+  for (int lanes : {1, 2, 4}) {
+    SetLaneBudget(lanes);
+    Status status;
+    try {
+      LaneLease lease(lanes);
+      ParallelFor(1000, 1,
+                  [](int64_t begin, int64_t end) { INFER_CHECK(begin > 500 || end < 500); });
+    } catch (...) {
+      status = StatusOfException("");
+    }
+    EXPECT_EQ(status.code(), Code::kInternal);
+    EXPECT_NE(status.message().find("check failed: begin > 500"), std::string::npos)
+        << status.message();
+  }
+  SetLaneBudget(AvailableCores());
+}
+
 }  // namespace
 }  // namespace infer
