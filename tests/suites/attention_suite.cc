@@ -101,7 +101,7 @@ TEST(Attention, RowsThatSeeNothing) {
 /// One product for queries, keys and values, cut by Split or Slice.
 TEST(Attention, PackedOperands) {
   const auto split = std::string(
-      "graph g(x: f32[2,11,72]) -> (y) { n = const i64[3] {24,24,24} q, k, v = SplitHeads(x, n) "
+      "graph g(x: f32[2,11,72]) -> (y) { n = const i64[3] {24,24,24} q, k, v = Split(x, n) "
       "{axis=2} s = const i64[4] {2,11,3,8} qr = Reshape(q, s) kr = Reshape(k, s) "
       "vr = Reshape(v, s) qt = Transpose(qr) {perm=[0,2,1,3]} kt = Transpose(kr) "
       "{perm=[0,2,3,1]} vt = Transpose(vr) {perm=[0,2,1,3]} a = MatMul(qt, kt) p = Softmax(a) "
@@ -185,7 +185,7 @@ TEST(Attention, Quantized) {
               "c = const f32[] {2.0} xd = DequantizeLinear(x, s, z) n = const i64[3] {",
               part, ",", part, ",", part,
               "} "
-              "q0, k0, v0 = SplitHeads(xd, n) {axis=2} ",
+              "q0, k0, v0 = Split(xd, n) {axis=2} ",
               quantized("q0", "q1"), quantized("k0", "k1"), quantized("v0", "v1"),
               "sh = const i64[4] {2,", n, ",3,", size,
               "} qr = Reshape(q1, sh) kr = Reshape(k1, sh) "

@@ -23,6 +23,8 @@ class Sleeper : public Program, public std::enable_shared_from_this<Sleeper> {
 
   std::atomic<int> ms_;
   std::atomic<bool> fails{false};
+  std::atomic<int> together{0};            ///< a run waits until so many have been at work at once
+  std::atomic<int> slow_run{-1}, slow_ms;  ///< this one, counted from 0, takes longer
   mutable std::atomic<int> runs{0}, now{0}, most{0};
 
  private:
@@ -40,7 +42,10 @@ class SleeperRun : public RunContext {
     int most = program_->most;
     while (most < now && !program_->most.compare_exchange_weak(most, now)) {
     }
-    std::this_thread::sleep_for(milliseconds(program_->ms_.load()));
+    for (int ms = 0; program_->most < program_->together && ms < 60000; ++ms)
+      std::this_thread::sleep_for(milliseconds(1));
+    const bool slow = program_->runs == program_->slow_run;
+    std::this_thread::sleep_for(milliseconds((slow ? program_->slow_ms : program_->ms_).load()));
     --program_->now;
     ++program_->runs;
     return program_->fails ? Internal("broken") : Status();
@@ -66,6 +71,7 @@ TEST(ModelEngine, LanesWorkSideBySide) {
   const auto program = std::make_shared<Sleeper>(2);
   const auto engine = *ModelEngine::Make(program, {}, 1, 3, {});
   EXPECT_EQ(program->runs, 3);  // each lane once
+  program->together = 3;
   const LoadResult r = *Drive(*engine, {.concurrency = 5, .duration_s = 0.05});
   EXPECT_EQ(program->most, 3);
   EXPECT_EQ(r.answered, r.issued);
@@ -85,14 +91,10 @@ TEST(ModelEngine, AQueryOfManySamplesIsSpread) {
 }
 
 TEST(ModelEngine, ARealPauseShows) {
-  const auto program = std::make_shared<Sleeper>(1);
+  const auto program = std::make_shared<Sleeper>(0);
+  program->slow_run = 6;
+  program->slow_ms = 100;
   const auto engine = *ModelEngine::Make(program, {}, 1, 1, {});
-  std::jthread pause([&] {
-    std::this_thread::sleep_for(milliseconds(30));
-    program->ms_ = 100;
-    std::this_thread::sleep_for(milliseconds(20));
-    program->ms_ = 0;
-  });
   const LoadResult r = *Drive(
       *engine, {.arrivals = Arrivals::kUniform, .rate = 200, .duration_s = 0.2, .drain_s = 5});
   EXPECT_EQ(r.issued, 40);
@@ -101,7 +103,7 @@ TEST(ModelEngine, ARealPauseShows) {
 }
 
 TEST(ModelEngine, WhatIsAbandonedIsNotHeardOfAgain) {
-  const auto program = std::make_shared<Sleeper>(30);
+  const auto program = std::make_shared<Sleeper>(200);
   const auto engine = *ModelEngine::Make(program, {}, 1, 1, {});
   const LoadResult r = *Drive(
       *engine, {.arrivals = Arrivals::kUniform, .rate = 500, .duration_s = 0.04, .drain_s = 0});
