@@ -45,8 +45,8 @@ Dims DimsOf(const Value& v, int64_t symbol = 3);
 /// infinity the same infinity.
 void ExpectClose(const Datum& got, const Datum& want, double tolerance, const std::string& what);
 
-/// Compiles `text` at levels 0, 1 and 2, runs it on `inputs`, and compares with Evaluate().
-/// Returns the steps of the last level.
+/// Compiles `text` at levels 0, 1 and 2 (on a backend that has them), runs it on `inputs`, and
+/// compares with Evaluate(). Returns the steps of the last level.
 std::vector<StepInfo> CheckGraph(std::string_view text, const std::vector<Datum>& inputs,
                                  double tolerance = 1e-5);
 /// On the cpu backend each of these steps ran on a kernel other than the reference's. Call it where
