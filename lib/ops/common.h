@@ -68,7 +68,7 @@ class StridedLoop {
   /// Operands of extents `operands[k]` broadcast to `dims`. Pre: they do. The inner stride of each
   /// is then 0 or 1.
   static StridedLoop Broadcast(const Dims& dims, std::span<const Dims> operands);
-  static StridedLoop Broadcast(const Dims& dims, const Dims& a, const Dims& b);
+  static StridedLoop Broadcast(const Dims& dims, const Dims& a, const Dims& b);  ///< of two
 
   int64_t size() const { return size_; }  ///< number of output elements
   int64_t inner_stride(size_t operand) const { return strides_[operand].back(); }

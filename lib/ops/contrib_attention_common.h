@@ -6,7 +6,30 @@
 
 namespace infer {
 
+/// Element types that these operators compute with.
 inline constexpr TypeSet kAttentionReal{DType::kF32, DType::kF16, DType::kBF16};
+
+/// Operands of com.microsoft.GroupQueryAttention.
+struct GroupInput {
+  enum : size_t {
+    kQuery,
+    kKey,
+    kValue,
+    kPastKey,
+    kPastValue,
+    kLengths,  // per sample, its last position
+    kTotal,
+    kCos,
+    kSin,
+    kPositions,
+    kBias,
+    kSink,
+    kKScale,
+    kVScale,
+    kQNorm,
+    kKNorm
+  };
+};
 
 /// Extent d of input i; unknown where the input or its rank is.
 Dim Extent(const OpCall& call, size_t i, int d);

@@ -15,27 +15,6 @@ namespace {
 
 // ---- GroupQueryAttention ---------------------------------------------------------------------
 
-struct GroupInput {
-  enum : size_t {
-    kQuery,
-    kKey,
-    kValue,
-    kPastKey,
-    kPastValue,
-    kLengths,  // per sample, its last position
-    kTotal,
-    kCos,
-    kSin,
-    kPositions,
-    kBias,
-    kSink,
-    kKScale,
-    kVScale,
-    kQNorm,
-    kKNorm
-  };
-};
-
 Status RefuseOptions(const OpCall& call) {
   for (size_t i : {GroupInput::kKScale, GroupInput::kVScale})
     INFER_TRY(RefuseInput(call, i, "quantized caches are not known"));

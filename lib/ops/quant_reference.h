@@ -5,6 +5,7 @@
 
 namespace infer {
 
+/// Codes of 8 bits.
 inline constexpr TypeSet kQuantized8{DType::kI8, DType::kU8};
 
 /// Extents of a scale or zero point seen against an operand of `rank` axes: one value is {}, a

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "lib/ops/common.h"
+#include "lib/ops/contrib_attention_common.h"
 #include "lib/support/strings.h"
 #include "runtime/cpu/attention.h"
 #include "runtime/cpu/kernels.h"
@@ -16,29 +17,15 @@
 namespace infer {
 namespace {
 
-/// Operands of the operator; kCount in number.
-struct GroupInput {
-  enum : size_t {
-    kQuery,
-    kKey,
-    kValue,
-    kPastKey,
-    kPastValue,
-    kLengths,
-    kTotal,
-    kCos,
-    kSin,
-    kPositions,
-    kCount
-  };
-};
+/// The first operands of the operator (GroupInput), up to its positions: no others are taken.
+constexpr size_t kTaken = GroupInput::kPositions + 1;
 
 std::string RefuseGroup(const StepCall& call) {
   const Node& n = call.main();
   for (const Value* v : n.inputs())
     if (v && v->dtype() != DType::kF32 && v->dtype() != DType::kI32 && v->dtype() != DType::kI64)
       return Cat("operand '", v->name(), "' is ", ToString(v->type()));
-  for (size_t i = GroupInput::kCount; i < n.inputs().size(); ++i)
+  for (size_t i = kTaken; i < n.inputs().size(); ++i)
     if (n.input(i)) return Cat("'", n.def().inputs[i].name, "' is given");
   if (n.outputs().size() > 3 && n.output(3)) return "scores are a result";
   if (n.Attr<float>("softcap") != 0) return "softcap is set";
@@ -57,7 +44,7 @@ struct Group {
   int64_t window = -1, rotary = 0, positions = 0;  ///< half of the rotated elements; rows of cos
   bool packed = false, interleaved = false;
   float scale = 1;
-  int at[GroupInput::kCount];  ///< operands; -1: not given
+  int at[kTaken];  ///< operands; -1: not given
   /// Where the output and the two caches lie: position among the launch's arguments, and elements
   /// from there. What nobody reads lies in the scratch memory.
   struct Place {
@@ -306,7 +293,7 @@ class GroupKernel final : public Kernel {
     g_.interleaved = n.Attr<int64_t>("rotary_interleaved") != 0;
     g_.packed = !n.input(GroupInput::kKey);
     rotates_ = n.Attr<int64_t>("do_rotary") != 0;
-    for (size_t i = 0; i < GroupInput::kCount; ++i) g_.at[i] = call.operand(n.input(i));
+    for (size_t i = 0; i < kTaken; ++i) g_.at[i] = call.operand(n.input(i));
     const auto& made = call.step.outputs;
     for (size_t r = 0; r < 3 && r < n.outputs().size(); ++r) {
       const Value* v = n.output(r);

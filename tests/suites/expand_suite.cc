@@ -109,7 +109,7 @@ TEST(Expand, GemmOfIntegers) {
             scales, ", transB=1} }"));
 }
 
-/// What looks for attention meets values that are no tensors.
+/// The search for attention meets values that are no tensors.
 TEST(Expand, SequencesBeforeSoftmax) {
   CheckGraph(
       "graph g(x: f32[5,2]) -> (z) { k = const i32[] {1} s = SplitToSequence(x, k) "

@@ -1,7 +1,7 @@
 # Files compile in half to two thirds of the time without optimisation, sanitized ones in a quarter; folders with
 # kernels would run too slowly.
 set(INFER_UNOPTIMIZED "" CACHE STRING "Folders that are compiled with -O0")
-# Code that waits for no processor: a fifth less time to compile, the same results.
+# Rules and commands, which take little of a run: compiled with less optimisation, in a fifth less time.
 set(INFER_LIGHTLY_OPTIMIZED "passes;tools" CACHE STRING "Folders that a release build compiles with -O1 and inlining")
 # What libFuzzer steers by. It costs a tenth of the compile time, so only where a fuzzer looks.
 set(INFER_COVERED "" CACHE STRING "Folders whose branches libFuzzer sees (INFER_FUZZ)")

@@ -1,5 +1,4 @@
 /// Runs: the threads they start, and how they stop. What needs a clock: tests/tools/timing.
-#include <dirent.h>
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -12,16 +11,6 @@
 
 namespace infer {
 namespace {
-
-std::vector<std::string> Tasks() {
-  std::vector<std::string> ids;
-  DIR* dir = ::opendir("/proc/self/task");
-  if (!dir) return ids;
-  while (const dirent* e = ::readdir(dir))
-    if (e->d_name[0] != '.') ids.emplace_back(e->d_name);
-  ::closedir(dir);
-  return ids;
-}
 
 TEST(Running, SmallStepsStartNoThreads) {
   SetLaneBudget(4);

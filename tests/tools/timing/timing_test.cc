@@ -1,6 +1,5 @@
-/// What only a clock can show, on a machine that does nothing else: lanes of runs side by side,
-/// what a profile explains and costs, the roofline.
-#include <dirent.h>
+/// Properties that only a clock can show, on a machine that does nothing else: lanes of runs side
+/// by side, what a profile explains and costs, the roofline.
 #include <gmock/gmock.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -26,16 +25,6 @@ namespace infer {
 namespace {
 
 constexpr double kMostUnexplained = 0.02, kMostOverhead = 1.03;
-
-std::vector<std::string> Tasks() {
-  std::vector<std::string> ids;
-  DIR* dir = ::opendir("/proc/self/task");
-  if (!dir) return ids;
-  while (const dirent* e = ::readdir(dir))
-    if (e->d_name[0] != '.') ids.emplace_back(e->d_name);
-  ::closedir(dir);
-  return ids;
-}
 
 /// Threads of this process that run or could, other than `self`.
 int Runnable(const std::string& self) {
