@@ -166,6 +166,11 @@ Value* Graph::FindValue(std::string_view name) const {
   return it == by_name_.end() ? nullptr : it->second;
 }
 
+std::optional<WeightLayout> WeightLayoutOf(const Node& node) {
+  if (!node.def().weights) return std::nullopt;
+  return node.def().weights(OpCall(node.def(), node.attrs(), 0, 0));
+}
+
 OpCall CallOf(const Node& node) {
   const size_t operands = node.inputs().size() - node.num_captures();
   OpCall call(node.def(), node.attrs(), operands, node.outputs().size());

@@ -71,10 +71,14 @@ class Value {
   std::list<std::unique_ptr<Value>>::iterator self_;
 };
 
+/// `v` is there and is a tensor of f32.
+inline bool IsF32(const Value* v) { return v && v->dtype() == DType::kF32; }
+
 class Node {
  public:
   const OpDef& def() const { return *def_; }
   std::string_view op() const { return def_->name; }
+  bool Is(Trait t) const { return def().traits.Has(t); }
   bool Is(std::string_view op, std::string_view domain = "") const {
     return def_->name == op && def_->domain == domain;
   }
@@ -157,6 +161,8 @@ class Graph {
 /// The call that `node` makes: types, constants and known elements bound, outputs as stored.
 /// Views into the graph: do not outlive it. Captures are not operands of the call.
 OpCall CallOf(const Node& node);
+/// How the node multiplies input 0 by weights, input 1; nullopt for an operator that does not.
+std::optional<WeightLayout> WeightLayoutOf(const Node& node);
 
 /// Hash of structure, attributes, types and constants; equal graphs hash equal whatever the names
 /// of inner values and nodes. Interface names count.

@@ -253,6 +253,7 @@ std::span<const OpDef> AttentionOps() {
       {
           .name = "Attention",
           .doc = "Scaled dot-product attention with masks, grouped heads, softcap and a cache.",
+          .traits = Trait::kAttention,
           .since = 23,
           .versions = {23, 24, 25},
           .inputs = {{"Q", "T1"},
@@ -286,6 +287,7 @@ std::span<const OpDef> AttentionOps() {
       {
           .name = "RotaryEmbedding",
           .doc = "Rotates pairs of elements of every head by angles of the token's position.",
+          .traits = Trait::kAttention,
           .since = 23,
           .versions = {23},
           .inputs = {{"X", "T"},

@@ -206,6 +206,7 @@ std::span<const OpDef> ConcatSplitOps() {
       {
           .name = "Concat",
           .doc = "Joins tensors along an axis.",
+          .traits = Trait::kMove,
           .since = 4,
           .versions = {1, 4, 11, 13},
           .inputs = {{"inputs", "T", Arity::kVariadic}},
@@ -221,6 +222,7 @@ std::span<const OpDef> ConcatSplitOps() {
       {
           .name = "Split",
           .doc = "Cuts a tensor along an axis, into parts of given or equal extents.",
+          .traits = Trait::kMove,
           .since = 13,
           .versions = {1, 2, 11, 13, 18},
           .inputs = {{"input", "T"}, {"split", "i64", Arity::kOptional}},

@@ -24,6 +24,7 @@ std::span<const OpDef> ControlFlowOps() {
       {
           .name = "If",
           .doc = "Runs then_branch or else_branch, as cond says.",
+          .traits = Trait::kControlFlow,
           .since = 1,
           .versions = {1, 11, 13, 16, 19, 21, 23, 24, 25},
           .inputs = {{"cond", "B"}},
@@ -38,6 +39,7 @@ std::span<const OpDef> ControlFlowOps() {
       {
           .name = "Loop",
           .doc = "Runs body at most M times while its condition holds.",
+          .traits = Trait::kControlFlow,
           .since = 1,
           .versions = {1, 11, 13, 16, 19, 21, 23, 24, 25},
           .inputs = {{"M", "I", Arity::kOptional},
@@ -53,6 +55,7 @@ std::span<const OpDef> ControlFlowOps() {
       {
           .name = "Scan",
           .doc = "Runs body once per slice of the scan inputs, with states carried.",
+          .traits = Trait::kControlFlow,
           .since = 9,
           .versions = {8, 9, 11, 16, 19, 21, 23, 24, 25},
           .inputs = {{"initial_state_and_scan_inputs", "V", Arity::kVariadic, 1, true}},
@@ -69,6 +72,7 @@ std::span<const OpDef> ControlFlowOps() {
       {
           .name = "SequenceMap",
           .doc = "Runs body once per element of the sequences.",
+          .traits = Trait::kControlFlow,
           .since = 17,
           .versions = {17},
           .inputs = {{"input_sequence", "S"},
@@ -86,6 +90,7 @@ std::span<const OpDef> ControlFlowOps() {
           .name = "FlexAttention",
           .domain = "ai.onnx.preview",
           .doc = "Attention whose scores and probabilities pass through subgraphs.",
+          .traits = Trait::kAttention | Trait::kControlFlow,
           .inputs = {{"Q", "T1"}, {"K", "T1"}, {"V", "T1"}},
           .outputs = {{"Y", "T1"}},
           .attrs = {{"prob_mod", AttrKind::kGraph},

@@ -51,6 +51,18 @@ Cost CostConv(const OpCall& call) {
 }
 
 /// `more`: the attributes that only this one of the two has.
+/// Weights of Conv are [M, C/group, ...], of ConvTranspose [C, M/group, ...].
+template <bool kTransposed>
+WeightLayout ConvWeights(const OpCall& call) {
+  return {.data_axis = 1,
+          .in_axis = kTransposed ? 0 : 1,
+          .out_axis = kTransposed ? 1 : 0,
+          .groups = call.Int("group"),
+          .outputs_in_groups = kTransposed,
+          .is_window = true,
+          .has_bias = true};
+}
+
 template <bool kTransposed>
 OpDef ConvOp(std::string_view name, std::string_view doc, std::vector<AttrDef> more,
              std::string_view example) {
@@ -63,6 +75,7 @@ OpDef ConvOp(std::string_view name, std::string_view doc, std::vector<AttrDef> m
   attrs.insert(attrs.end(), more.begin(), more.end());
   return {.name = name,
           .doc = doc,
+          .traits = Trait::kContraction,
           .since = 1,
           .versions = {1, 11, 22},
           .inputs = {{"X", "T"}, {"W", "T"}, {"B", "T", Arity::kOptional}},
@@ -72,6 +85,7 @@ OpDef ConvOp(std::string_view name, std::string_view doc, std::vector<AttrDef> m
           .infer = InferConv<kTransposed>,
           .reference = RunConv<kTransposed>,
           .cost = CostConv<kTransposed>,
+          .weights = ConvWeights<kTransposed>,
           .example = example};
 }
 

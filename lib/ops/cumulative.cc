@@ -65,6 +65,7 @@ std::span<const OpDef> CumulativeOps() {
     return OpDef{
         .name = name,
         .doc = doc,
+        .traits = Trait::kRecurrent,
         .since = since,
         .versions = std::move(versions),
         .inputs = {{"x", "T"}, {"axis", "T2"}},

@@ -131,6 +131,7 @@ std::span<const OpDef> DeformConvOps() {
       {
           .name = "DeformConv",
           .doc = "Convolution whose sampling points are moved by an operand, with a mask.",
+          .traits = Trait::kContraction,
           .since = 19,
           .versions = {19, 22},
           .inputs = {{"X", "T"},

@@ -276,6 +276,7 @@ std::span<const OpDef> DetectionOps() {
       {
           .name = "NonMaxSuppression",
           .doc = "Boxes by descending score that do not overlap a better one, per class.",
+          .traits = Trait::kSelection,
           .since = 10,
           .versions = {10, 11},
           .inputs = {{"boxes", "f32"},
@@ -294,6 +295,7 @@ std::span<const OpDef> DetectionOps() {
       {
           .name = "RoiAlign",
           .doc = "Pools each region of interest into bins of interpolated samples.",
+          .traits = Trait::kSampling,
           .since = 16,
           .versions = {10, 16, 22},
           .inputs = {{"X", "T1"}, {"rois", "T1"}, {"batch_indices", "i64"}},
@@ -318,6 +320,7 @@ std::span<const OpDef> DetectionOps() {
       {
           .name = "MaxRoiPool",
           .doc = "The largest element in each bin of each region of interest.",
+          .traits = Trait::kSampling,
           .since = 1,
           .versions = {1, 22},
           .inputs = {{"X", "T"}, {"rois", "T"}},

@@ -285,6 +285,7 @@ std::span<const OpDef> EinsumOps() {
       {
           .name = "Einsum",
           .doc = "Sums of products over lettered axes.",
+          .traits = Trait::kContraction,
           .since = 12,
           .versions = {12, 28},
           .inputs = {{"Inputs", "T", Arity::kVariadic}},
@@ -300,6 +301,7 @@ std::span<const OpDef> EinsumOps() {
       {
           .name = "Det",
           .doc = "Determinants of square matrices.",
+          .traits = Trait::kSignal,
           .since = 11,
           .versions = {11, 22},
           .inputs = {{"X", "T"}},

@@ -9,6 +9,7 @@ std::span<const OpDef> FusedOps() {
       .name = "Silu",
       .domain = "infer",
       .doc = "y = x * sigmoid(x).",
+      .traits = Trait::kUnary,
       .inputs = {{"x", "T"}},
       .outputs = {{"y", "T"}},
       .constraints = {{"T", kFloatsBF16}},

@@ -225,6 +225,7 @@ std::span<const OpDef> GatherOps() {
       {
           .name = "Gather",
           .doc = "Slices of `data` along an axis, picked by index.",
+          .traits = Trait::kMove,
           .since = 1,
           .versions = {1, 11, 13},
           .inputs = {{"data", "T"}, {"indices", "Tind"}},
@@ -241,6 +242,7 @@ std::span<const OpDef> GatherOps() {
       {
           .name = "GatherElements",
           .doc = "One element of `data` per index, displaced along one axis.",
+          .traits = Trait::kMove,
           .since = 11,
           .versions = {11, 13},
           .inputs = {{"data", "T"}, {"indices", "Tind"}},
@@ -257,6 +259,7 @@ std::span<const OpDef> GatherOps() {
       {
           .name = "GatherND",
           .doc = "Slices of `data` picked by index tuples (the last axis of `indices`).",
+          .traits = Trait::kMove,
           .since = 11,
           .versions = {11, 12, 13},
           .inputs = {{"data", "T"}, {"indices", "i64"}},
@@ -273,6 +276,7 @@ std::span<const OpDef> GatherOps() {
       {
           .name = "Compress",
           .doc = "The slices along an axis (or elements) where the condition holds.",
+          .traits = Trait::kMove | Trait::kSelection,
           .since = 9,
           .versions = {9, 11, 28},
           .inputs = {{"input", "T"}, {"condition", "T1"}},
@@ -287,6 +291,7 @@ std::span<const OpDef> GatherOps() {
       {
           .name = "ReverseSequence",
           .doc = "Reverses the first sequence_lens[b] steps of each batch entry.",
+          .traits = Trait::kMove,
           .since = 10,
           .versions = {10, 28},
           .inputs = {{"input", "T"}, {"sequence_lens", "i64"}},

@@ -216,6 +216,7 @@ std::span<const OpDef> GenerateOps() {
       {
           .name = "ConstantOfShape",
           .doc = "A tensor of the given shape, every element `value` (float 0 by default).",
+          .traits = Trait::kGenerator,
           .since = 9,
           .versions = {9, 20, 21, 23, 24, 25},
           .inputs = {{"input", "i64"}},
@@ -231,6 +232,7 @@ std::span<const OpDef> GenerateOps() {
       {
           .name = "Range",
           .doc = "start, start + delta, ... up to limit, which is not included.",
+          .traits = Trait::kGenerator,
           .since = 11,
           .versions = {11, 27},
           .inputs = {{"start", "T"}, {"limit", "T"}, {"delta", "T"}},
@@ -246,6 +248,7 @@ std::span<const OpDef> GenerateOps() {
       {
           .name = "EyeLike",
           .doc = "Ones on the k-th diagonal, in the shape of the operand.",
+          .traits = Trait::kGenerator | Trait::kShapeMath,
           .since = 9,
           .versions = {9, 22},
           .inputs = {{"input", "T1"}},
@@ -260,6 +263,7 @@ std::span<const OpDef> GenerateOps() {
       {
           .name = "OneHot",
           .doc = "values[1] at the position that an index names along a new axis, else values[0].",
+          .traits = Trait::kGenerator,
           .since = 9,
           .versions = {9, 11, 28},
           .inputs = {{"indices", "T1"}, {"depth", "T2"}, {"values", "T3"}},
@@ -275,6 +279,7 @@ std::span<const OpDef> GenerateOps() {
       {
           .name = "Trilu",
           .doc = "The upper or lower triangle of each matrix; zero elsewhere.",
+          .traits = Trait::kMove,
           .since = 14,
           .versions = {14},
           .inputs = {{"input", "T"}, {"k", "i64", Arity::kOptional}},

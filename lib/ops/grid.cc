@@ -309,6 +309,7 @@ std::span<const OpDef> GridOps() {
       {
           .name = "GridSample",
           .doc = "Samples X at the positions of a grid: nearest, linear or cubic.",
+          .traits = Trait::kSampling,
           .since = 20,
           .versions = {16, 20, 22},
           .inputs = {{"X", "T1"}, {"grid", "T2"}},
@@ -327,6 +328,7 @@ std::span<const OpDef> GridOps() {
       {
           .name = "AffineGrid",
           .doc = "The sampling grid of a batch of affine maps.",
+          .traits = Trait::kGenerator,
           .since = 20,
           .versions = {20},
           .inputs = {{"theta", "T1"}, {"size", "i64"}},
@@ -343,6 +345,7 @@ std::span<const OpDef> GridOps() {
       {
           .name = "Col2Im",
           .doc = "Sums columns of blocks back into an image.",
+          .traits = Trait::kPooling,
           .since = 18,
           .versions = {18},
           .inputs = {{"input", "T"}, {"image_shape", "i64"}, {"block_shape", "i64"}},

@@ -21,6 +21,7 @@ std::span<const OpDef> IdentityOps() {
   static const OpDef ops[] = {{
       .name = "Identity",
       .doc = "y = x, of any type.",
+      .traits = Trait::kView | Trait::kUnary,
       .since = 1,
       .versions = {1, 13, 14, 16, 19, 21, 23, 24, 25},
       .inputs = {{"input", "V"}},

@@ -56,6 +56,7 @@ std::span<const OpDef> ImageDecoderOps() {
   static const OpDef ops[] = {{
       .name = "ImageDecoder",
       .doc = "The pixels of a PNG, JPEG, BMP or PNM file; of a broken one an empty matrix.",
+      .traits = Trait::kText,
       .since = 20,
       .versions = {20},
       .inputs = {{"encoded_stream", "T1"}},

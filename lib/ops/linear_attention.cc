@@ -225,6 +225,7 @@ std::span<const OpDef> LinearAttentionOps() {
       {
           .name = "CausalConvWithState",
           .doc = "Convolution of each channel with what came before, which it hands on.",
+          .traits = Trait::kRecurrent,
           .since = 27,
           .versions = {27},
           .inputs = {{"input", "T"},
@@ -245,6 +246,7 @@ std::span<const OpDef> LinearAttentionOps() {
       {
           .name = "LinearAttention",
           .doc = "Attention whose keys and values are summed up in a state of fixed size.",
+          .traits = Trait::kAttention,
           .since = 27,
           .versions = {27},
           .inputs = {{"query", "T"},

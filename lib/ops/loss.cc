@@ -89,6 +89,7 @@ std::span<const OpDef> LossOps() {
       {
           .name = "NegativeLogLikelihoodLoss",
           .doc = "Minus the (weighted) log-probability of the label, per sample, mean or sum.",
+          .traits = Trait::kLoss,
           .since = 12,
           .versions = {12, 13, 22},
           .inputs = {{"input", "T"}, {"target", "Tind"}, {"weight", "T", Arity::kOptional}},
@@ -105,6 +106,7 @@ std::span<const OpDef> LossOps() {
       {
           .name = "SoftmaxCrossEntropyLoss",
           .doc = "NegativeLogLikelihoodLoss of LogSoftmax along axis 1.",
+          .traits = Trait::kLoss,
           .since = 12,
           .versions = {12, 13},
           .inputs = {{"scores", "T"}, {"labels", "Tind"}, {"weights", "T", Arity::kOptional}},

@@ -267,11 +267,29 @@ int64_t MatMulFlops(const OpCall& call, size_t a, size_t b) {
   return CheckedNumElements(factors).value_or(kMost);
 }
 
+namespace {
+
+WeightLayout MatMulWeights(const OpCall&) { return {}; }
+
+WeightLayout GemmWeights(const OpCall& call) {
+  const bool turned = call.Int("transB") != 0;
+  return {.data_axis = call.Int("transA") != 0 ? 0 : 1,
+          .in_axis = turned ? 1 : 0,
+          .out_axis = turned ? 0 : 1,
+          .data_transposed = call.Int("transA") != 0,
+          .has_bias = true,
+          .alpha = call.Float("alpha"),
+          .beta = call.Float("beta")};
+}
+
+}  // namespace
+
 std::span<const OpDef> MatMulOps() {
   static const OpDef ops[] = {
       {
           .name = "MatMul",
           .doc = "Matrix product with NumPy's batch broadcasting.",
+          .traits = Trait::kContraction,
           .since = 1,
           .versions = {1, 9, 13},
           .inputs = {{"A", "T"}, {"B", "T"}},
@@ -280,6 +298,7 @@ std::span<const OpDef> MatMulOps() {
           .infer = InferMatMul,
           .reference = RunMatMul,
           .cost = CostMatMul,
+          .weights = MatMulWeights,
           .example = R"(graph g(x: f32[2,1,3,5]) -> (y) {
             w = const f32[4,5,7] ~1
             y = MatMul(x, w) })",
@@ -287,6 +306,7 @@ std::span<const OpDef> MatMulOps() {
       {
           .name = "Gemm",
           .doc = "alpha A' B' + beta C, where ' transposes as asked and C broadcasts.",
+          .traits = Trait::kContraction,
           .since = 11,
           .versions = {1, 6, 7, 9, 11, 13},
           .inputs = {{"A", "T"}, {"B", "T"}, {"C", "T", Arity::kOptional}},
@@ -299,6 +319,7 @@ std::span<const OpDef> MatMulOps() {
           .infer = InferGemm,
           .reference = RunGemm,
           .cost = CostGemm,
+          .weights = GemmWeights,
           .lift = LiftGemm,
           .lower = LowerGemm,
           .decompose = DecomposeGemm,

@@ -130,6 +130,7 @@ OpDef SkipNorm(std::string_view name, std::string_view doc) {
   return {.name = name,
           .domain = kMicrosoft,
           .doc = doc,
+          .traits = Trait::kNormalization,
           .inputs = std::move(inputs),
           .outputs = {{"output", "T"},
                       {"mean", "U", Arity::kOptional},
@@ -204,6 +205,7 @@ std::span<const OpDef> LiftedNormalizationOps() {
       {
           .name = "MeanVarianceNormalization",
           .doc = "Mean 0 and deviation 1 over axes; becomes its parts on import.",
+          .traits = Trait::kNormalization,
           .since = 9,
           .versions = {9, 13},
           .inputs = {{"X", "T"}},
@@ -215,6 +217,7 @@ std::span<const OpDef> LiftedNormalizationOps() {
       {
           .name = "SimplifiedLayerNormalization",
           .doc = "ONNX Runtime's name of RMSNormalization, which it becomes on import.",
+          .traits = Trait::kNormalization,
           .inputs = {{"X", "T"}, {"scale", "V"}},
           .outputs = {{"Y", "V"}, {"inv_std_var", "U", Arity::kOptional}},
           .attrs = {{"axis", AttrKind::kInt, int64_t{-1}},
@@ -227,6 +230,7 @@ std::span<const OpDef> LiftedNormalizationOps() {
           .name = "EmbedLayerNormalization",
           .domain = kMicrosoft,
           .doc = "LayerNormalization of a sum of embeddings; becomes its parts on import.",
+          .traits = Trait::kBlock,
           .inputs = {{"input_ids", "T1"},
                      {"segment_ids", "T1", Arity::kOptional},
                      {"word_embedding", "T"},

@@ -14,6 +14,8 @@
 #include <variant>
 #include <vector>
 
+#include "lib/ops/traits.h"
+#include "lib/ops/weight_layout.h"
 #include "lib/tensor/datum.h"
 
 namespace infer {
@@ -241,11 +243,13 @@ struct OpDef {
   using CostFn = Cost (*)(const OpCall&);
   using LiftFn = Status (*)(NodeSpec node, int opset, LiftContext& out);
   using DecomposeFn = Result<std::string> (*)(const OpCall& call);
+  using WeightsFn = WeightLayout (*)(const OpCall& call);
   using LowerFn = Result<NodeSpec> (*)(NodeSpec node, int opset, LiftContext& out);
 
   std::string_view name;
   std::string_view domain = "";  ///< "" is ai.onnx; "com.microsoft", "ai.onnx.ml", "infer"
   std::string_view doc;          ///< one line; docs/operators.md is generated from it
+  Traits traits = {};            ///< what the operator is; every one has some
   int since = 1;                 ///< lowest opset of `domain` in which the canonical form is valid
   /// Every schema version of the operator that import accepts, ascending; what older ones lack or
   /// do otherwise is `lift`'s business.
@@ -264,6 +268,8 @@ struct OpDef {
   /// double where the result is f32. Runs only after `infer` accepted the actual types.
   ReferenceFn reference = nullptr;
   CostFn cost = nullptr;  ///< nullptr: no FLOPs, reads inputs and writes outputs once
+  WeightsFn weights =
+      nullptr;  ///< of operators that multiply input 0 by weights, input 1; from attributes alone
   LiftFn lift = nullptr;
   LowerFn lower = nullptr;
   /// A fused operator's meaning as a graph in text form (ir/text.h); @name stands for an attribute.

@@ -240,6 +240,7 @@ std::span<const OpDef> PadOps() {
       {
           .name = "Pad",
           .doc = "Adds elements around a tensor: a constant, its edge, its reflection or itself.",
+          .traits = Trait::kMove,
           .since = 11,
           .versions = {1, 2, 11, 13, 18, 19, 21, 23, 24, 25},
           .inputs = {{"data", "T"},
@@ -260,6 +261,7 @@ std::span<const OpDef> PadOps() {
       {
           .name = "CenterCropPad",
           .doc = "Crops or zero-pads around the centre to the given extents.",
+          .traits = Trait::kMove,
           .since = 18,
           .versions = {18},
           .inputs = {{"input_data", "T"}, {"shape", "Tind"}},

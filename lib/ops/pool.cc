@@ -155,6 +155,7 @@ std::span<const OpDef> PoolOps() {
       {
           .name = "MaxPool",
           .doc = "The largest element of every window, and where it stands.",
+          .traits = Trait::kPooling,
           .since = 1,
           .versions = {1, 8, 10, 11, 12, 22},
           .inputs = {{"X", "T"}},
@@ -173,6 +174,7 @@ std::span<const OpDef> PoolOps() {
       {
           .name = "AveragePool",
           .doc = "The mean of every window.",
+          .traits = Trait::kPooling,
           .since = 7,
           .versions = {1, 7, 10, 11, 19, 22},
           .inputs = {{"X", "T"}},
@@ -190,6 +192,7 @@ std::span<const OpDef> PoolOps() {
       {
           .name = "LpPool",
           .doc = "The p-norm of every window.",
+          .traits = Trait::kPooling,
           .since = 2,
           .versions = {1, 2, 11, 18, 22},
           .inputs = {{"X", "T"}},
@@ -208,6 +211,7 @@ std::span<const OpDef> PoolOps() {
       {
           .name = "GlobalMaxPool",
           .doc = "The largest element of every channel.",
+          .traits = Trait::kPooling,
           .since = 1,
           .versions = {1, 22},
           .inputs = {{"X", "T"}},
@@ -221,6 +225,7 @@ std::span<const OpDef> PoolOps() {
       {
           .name = "GlobalAveragePool",
           .doc = "The mean of every channel.",
+          .traits = Trait::kPooling,
           .since = 1,
           .versions = {1, 22},
           .inputs = {{"X", "T"}},
@@ -234,6 +239,7 @@ std::span<const OpDef> PoolOps() {
       {
           .name = "GlobalLpPool",
           .doc = "The p-norm of every channel.",
+          .traits = Trait::kPooling,
           .since = 2,
           .versions = {1, 2, 22},
           .inputs = {{"X", "T"}},
@@ -249,6 +255,7 @@ std::span<const OpDef> PoolOps() {
       {
           .name = "MaxUnpool",
           .doc = "Puts values back where MaxPool found them, zero elsewhere.",
+          .traits = Trait::kMove,
           .since = 9,
           .versions = {9, 11, 22},
           .inputs = {{"X", "T1"}, {"I", "T2"}, {"output_shape", "T2", Arity::kOptional}},

@@ -199,6 +199,7 @@ std::span<const OpDef> QLinearOps() {
       {
           .name = "ConvInteger",
           .doc = "Convolution of 8-bit integers into int32; zero points are taken away first.",
+          .traits = Trait::kContraction | Trait::kQuantization,
           .since = 10,
           .versions = {10},
           .inputs = {{"x", "T1"},
@@ -220,6 +221,7 @@ std::span<const OpDef> QLinearOps() {
       {
           .name = "MatMulInteger",
           .doc = "Product of matrices of 8-bit integers into int32; zero points are taken away.",
+          .traits = Trait::kContraction | Trait::kQuantization,
           .since = 10,
           .versions = {10},
           .inputs = {{"A", "T1"},
@@ -240,6 +242,7 @@ std::span<const OpDef> QLinearOps() {
       {
           .name = "QLinearConv",
           .doc = "Convolution of quantized values into quantized values.",
+          .traits = Trait::kContraction | Trait::kQuantization,
           .since = 10,
           .versions = {10},
           .inputs = {{"x", "T1"},
@@ -274,6 +277,7 @@ std::span<const OpDef> QLinearOps() {
       {
           .name = "QLinearMatMul",
           .doc = "Product of quantized matrices into a quantized matrix.",
+          .traits = Trait::kContraction | Trait::kQuantization,
           .since = 10,
           .versions = {10, 21},
           .inputs = {{"a", "T1"},

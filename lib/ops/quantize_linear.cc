@@ -238,6 +238,7 @@ std::span<const OpDef> QuantizeLinearOps() {
   static const OpDef ops[] = {
       {.name = "QuantizeLinear",
        .doc = "y = saturate(round(x / y_scale) + y_zero_point).",
+       .traits = Trait::kQuantization,
        .since = 10,
        .versions = {10, 13, 19, 21, 23, 24, 25},
        .inputs = {{"x", "T1"}, {"y_scale", "T2"}, {"y_zero_point", "T3", Arity::kOptional}},
@@ -259,6 +260,7 @@ std::span<const OpDef> QuantizeLinearOps() {
          y = QuantizeLinear(x, s, z) })"},
       {.name = "DequantizeLinear",
        .doc = "y = (x - x_zero_point) x_scale.",
+       .traits = Trait::kQuantization,
        .since = 10,
        .versions = {10, 13, 19, 21, 23, 24, 25},
        .inputs = {{"x", "T1"}, {"x_scale", "T2"}, {"x_zero_point", "T1", Arity::kOptional}},
@@ -277,6 +279,7 @@ std::span<const OpDef> QuantizeLinearOps() {
          y = DequantizeLinear(x, s) })"},
       {.name = "DynamicQuantizeLinear",
        .doc = "x as u8 with a scale and zero point chosen from its range.",
+       .traits = Trait::kQuantization,
        .since = 11,
        .versions = {11},
        .inputs = {{"x", "T1"}},

@@ -109,6 +109,7 @@ OpDef Generator(std::string_view name, std::string_view doc, std::vector<ParamDe
   return OpDef{
       .name = name,
       .doc = doc,
+      .traits = Trait::kRandom,
       .since = 1,
       .versions = {1, 22},
       .inputs = std::move(inputs),

@@ -193,6 +193,7 @@ std::span<const OpDef> RecurrentOps() {
           {
               .name = "RNN",
               .doc = "Simple recurrent layer, one or both directions.",
+              .traits = Trait::kRecurrent,
               .versions = {1, 7, 14, 22},
               .reference = RunFloat<RecurrentCell::kRnn>,
               .cost = CostRecurrent<1>,
@@ -206,6 +207,7 @@ std::span<const OpDef> RecurrentOps() {
           {
               .name = "GRU",
               .doc = "Gated recurrent unit, one or both directions.",
+              .traits = Trait::kRecurrent,
               .versions = {1, 3, 7, 14, 22},
               .reference = RunFloat<RecurrentCell::kGru>,
               .cost = CostRecurrent<8>,
@@ -220,6 +222,7 @@ std::span<const OpDef> RecurrentOps() {
           {
               .name = "LSTM",
               .doc = "Long short-term memory, one or both directions.",
+              .traits = Trait::kRecurrent,
               .versions = {1, 7, 14, 22},
               .inputs = {{"initial_c", "T", Arity::kOptional}, {"P", "T", Arity::kOptional}},
               .outputs = {{"Y_c", "T", Arity::kOptional}},
@@ -235,6 +238,7 @@ std::span<const OpDef> RecurrentOps() {
           .name = "DynamicQuantizeLSTM",
           .domain = "com.microsoft",
           .doc = "LSTM of 8-bit weights, whose input and state are quantized as they come.",
+          .traits = Trait::kRecurrent | Trait::kQuantization,
           .inputs = {{"X", "T"},
                      {"W", "T2"},
                      {"R", "T2"},

@@ -246,6 +246,7 @@ OpDef ReduceOp(std::string_view name, std::string_view doc, std::vector<int> ver
   constexpr int kFlops = kFold == Fold::kMax || kFold == Fold::kMin ? 0 : 1;
   return {.name = name,
           .doc = doc,
+          .traits = Trait::kReduction,
           .since = kInputSince,
           .versions = std::move(versions),
           .inputs = {{"data", "T"}, {"axes", "i64", Arity::kOptional, kInputSince}},

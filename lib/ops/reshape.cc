@@ -296,6 +296,7 @@ std::span<const OpDef> ReshapeOps() {
       {
           .name = "Reshape",
           .doc = "The same elements under other extents; 0 copies an extent, -1 is what remains.",
+          .traits = Trait::kView,
           .since = 5,
           .versions = {1, 5, 13, 14, 19, 21, 23, 24, 25},
           .inputs = {{"data", "T"}, {"shape", "i64", Arity::kOne, 5}},
@@ -312,6 +313,7 @@ std::span<const OpDef> ReshapeOps() {
       {
           .name = "Flatten",
           .doc = "Two axes: the product of the extents before `axis`, and of those from it on.",
+          .traits = Trait::kView,
           .since = 11,  // negative axes
           .versions = {1, 9, 11, 13, 21, 23, 24, 25},
           .inputs = {{"input", "T"}},
@@ -327,6 +329,7 @@ std::span<const OpDef> ReshapeOps() {
       {
           .name = "Squeeze",
           .doc = "Removes the given axes, or all, of extent one.",
+          .traits = Trait::kView,
           .since = 13,
           .versions = {1, 11, 13, 21, 23, 24, 25},
           .inputs = {{"data", "T"}, {"axes", "i64", Arity::kOptional, 13}},
@@ -342,6 +345,7 @@ std::span<const OpDef> ReshapeOps() {
       {
           .name = "Unsqueeze",
           .doc = "Inserts axes of extent one; `axes` are positions in the result.",
+          .traits = Trait::kView,
           .since = 13,
           .versions = {1, 11, 13, 21, 23, 24, 25},
           .inputs = {{"data", "T"}, {"axes", "i64", Arity::kOne, 13}},
@@ -357,6 +361,7 @@ std::span<const OpDef> ReshapeOps() {
       {
           .name = "BitCast",
           .doc = "The same bits as another type of the same width.",
+          .traits = Trait::kUnary,
           .since = 26,
           .versions = {26},
           .inputs = {{"input", "T1"}},

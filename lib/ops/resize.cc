@@ -340,6 +340,7 @@ std::span<const OpDef> ResizeOps() {
       {
           .name = "Resize",
           .doc = "Resamples along axes: nearest, linear or cubic.",
+          .traits = Trait::kSampling,
           .since = 13,
           .versions = {10, 11, 13, 18, 19},
           .inputs = {{"X", "T1"},
@@ -370,6 +371,7 @@ std::span<const OpDef> ResizeOps() {
       {
           .name = "Upsample",
           .doc = "The older form of Resize.",
+          .traits = Trait::kSampling,
           .since = 1,
           .versions = {1, 7, 9, 10},
           .inputs = {{"X", "T"}, {"scales", "f32", Arity::kOptional}},

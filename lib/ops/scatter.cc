@@ -207,6 +207,7 @@ std::span<const OpDef> ScatterOps() {
       {
           .name = "ScatterElements",
           .doc = "`data` with single elements replaced or reduced, displaced along one axis.",
+          .traits = Trait::kMove,
           .since = 11,
           .versions = {11, 13, 16, 18},
           .inputs = {{"data", "T"}, {"indices", "Tind"}, {"updates", "T"}},
@@ -223,6 +224,7 @@ std::span<const OpDef> ScatterOps() {
       {
           .name = "ScatterND",
           .doc = "`data` with slices replaced or reduced, picked by index tuples.",
+          .traits = Trait::kMove,
           .since = 11,
           .versions = {11, 13, 16, 18},
           .inputs = {{"data", "T"}, {"indices", "i64"}, {"updates", "T"}},
@@ -238,6 +240,7 @@ std::span<const OpDef> ScatterOps() {
       {
           .name = "Scatter",
           .doc = "The older name of ScatterElements.",
+          .traits = Trait::kMove,
           .since = 9,
           .versions = {9, 11},
           .inputs = {{"data", "T"}, {"indices", "Tind"}, {"updates", "T"}},
@@ -249,6 +252,7 @@ std::span<const OpDef> ScatterOps() {
       {
           .name = "TensorScatter",
           .doc = "A key/value cache with new entries written at each batch entry's index.",
+          .traits = Trait::kMove,
           .since = 24,
           .versions = {24},
           .inputs = {{"past_cache", "T"},

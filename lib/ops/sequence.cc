@@ -293,6 +293,7 @@ OpDef SequenceOp(std::string_view name, std::string_view doc, std::vector<ParamD
   return OpDef{
       .name = name,
       .doc = doc,
+      .traits = Trait::kContainer,
       .since = 11,
       .versions = {11},
       .inputs = std::move(inputs),

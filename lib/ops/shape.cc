@@ -78,6 +78,7 @@ std::span<const OpDef> ShapeOps() {
       {
           .name = "Shape",
           .doc = "The extents of axes [start, end) as a 1-D tensor.",
+          .traits = Trait::kShapeMath,
           .since = 1,
           .versions = {1, 13, 15, 19, 21, 23, 24, 25},
           .inputs = {{"data", "T"}},
@@ -95,6 +96,7 @@ std::span<const OpDef> ShapeOps() {
       {
           .name = "Size",
           .doc = "The number of elements as a scalar.",
+          .traits = Trait::kShapeMath,
           .since = 1,
           .versions = {1, 13, 19, 21, 23, 24, 25},
           .inputs = {{"data", "T"}},

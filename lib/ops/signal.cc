@@ -346,6 +346,7 @@ OpDef MakeWindow(std::string_view name, std::string_view doc, OpDef::ReferenceFn
                  std::string_view example) {
   return {.name = name,
           .doc = doc,
+          .traits = Trait::kGenerator,
           .since = 17,
           .versions = {17},
           .inputs = {{"size", "T1"}},
@@ -366,6 +367,7 @@ std::span<const OpDef> SignalOps() {
       {
           .name = "DFT",
           .doc = "Discrete Fourier transform along one axis; the last axis is (real, imaginary).",
+          .traits = Trait::kSignal,
           .since = 20,
           .versions = {17, 20},
           .inputs = {{"input", "T1"},
@@ -388,6 +390,7 @@ std::span<const OpDef> SignalOps() {
       {
           .name = "STFT",
           .doc = "Discrete Fourier transforms of a signal's overlapping, windowed frames.",
+          .traits = Trait::kSignal,
           .since = 17,
           .versions = {17},
           .inputs = {{"signal", "T1"},
@@ -420,6 +423,7 @@ std::span<const OpDef> SignalOps() {
       {
           .name = "MelWeightMatrix",
           .doc = "The matrix of triangles that turns a spectrum into mel bands.",
+          .traits = Trait::kGenerator,
           .since = 17,
           .versions = {17},
           .inputs = {{"num_mel_bins", "T1"},

@@ -200,6 +200,7 @@ std::span<const OpDef> SliceOps() {
   static const OpDef ops[] = {{
       .name = "Slice",
       .doc = "Elements start, start + step, ... below end, along the given axes.",
+      .traits = Trait::kMove,
       .since = 10,
       .versions = {1, 10, 11, 13},
       .inputs = {{"data", "T"},

@@ -134,6 +134,7 @@ template <Kind kKind>
 OpDef SoftmaxOp(std::string_view name, std::string_view doc, std::string_view example) {
   return {.name = name,
           .doc = doc,
+          .traits = Trait::kNormalization,
           .since = 13,
           .versions = {1, 11, 13},
           .inputs = {{"input", "T"}},

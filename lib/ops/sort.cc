@@ -314,6 +314,7 @@ std::span<const OpDef> SortOps() {
     return OpDef{
         .name = name,
         .doc = doc,
+        .traits = Trait::kReduction,
         .since = 1,
         .versions = {1, 11, 12, 13},
         .inputs = {{"data", "T"}},
@@ -332,6 +333,7 @@ std::span<const OpDef> SortOps() {
       {
           .name = "TopK",
           .doc = "The K largest (or smallest) elements along an axis and their indices.",
+          .traits = Trait::kSelection,
           .since = 10,
           .versions = {1, 10, 11, 24},
           .inputs = {{"X", "T"}, {"K", "i64", Arity::kOne, 10}},
@@ -354,6 +356,7 @@ std::span<const OpDef> SortOps() {
       {
           .name = "Unique",
           .doc = "The different elements, or slices along an axis, with positions and counts.",
+          .traits = Trait::kMove | Trait::kSelection,
           .since = 11,
           .versions = {11, 28},
           .inputs = {{"X", "T"}},
@@ -371,6 +374,7 @@ std::span<const OpDef> SortOps() {
       {
           .name = "NonZero",
           .doc = "Coordinates of the non-zero elements, one column each.",
+          .traits = Trait::kSelection,
           .since = 9,
           .versions = {9, 13},
           .inputs = {{"X", "T"}},

@@ -280,6 +280,7 @@ std::span<const OpDef> StringOps() {
       {
           .name = "StringNormalizer",
           .doc = "Strings without stop words, in lower or upper case.",
+          .traits = Trait::kText,
           .since = 10,
           .versions = {10},
           .inputs = {{"X", "str"}},
@@ -296,6 +297,7 @@ std::span<const OpDef> StringOps() {
       {
           .name = "StringConcat",
           .doc = "Each string of X followed by that of Y, with broadcasting.",
+          .traits = Trait::kText,
           .since = 20,
           .versions = {20},
           .inputs = {{"X", "T"}, {"Y", "T"}},
@@ -309,6 +311,7 @@ std::span<const OpDef> StringOps() {
       {
           .name = "StringSplit",
           .doc = "The parts of each string between delimiters, and their number.",
+          .traits = Trait::kText,
           .since = 20,
           .versions = {20},
           .inputs = {{"X", "T1"}},
@@ -323,6 +326,7 @@ std::span<const OpDef> StringOps() {
       {
           .name = "RegexFullMatch",
           .doc = "Whether each string matches a regular expression (RE2) from end to end.",
+          .traits = Trait::kText,
           .since = 20,
           .versions = {20},
           .inputs = {{"X", "T1"}},
@@ -337,6 +341,7 @@ std::span<const OpDef> StringOps() {
       {
           .name = "TfIdfVectorizer",
           .doc = "How often each n-gram of a pool occurs, optionally weighted.",
+          .traits = Trait::kText,
           .since = 9,
           .versions = {9},
           .inputs = {{"X", "T"}},

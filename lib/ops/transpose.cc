@@ -258,6 +258,7 @@ std::span<const OpDef> TransposeOps() {
       {
           .name = "Transpose",
           .doc = "Permutes the axes; reverses them by default.",
+          .traits = Trait::kMove,
           .since = 1,
           .versions = {1, 13, 21, 23, 24, 25},
           .inputs = {{"data", "T"}},
@@ -272,6 +273,7 @@ std::span<const OpDef> TransposeOps() {
       {
           .name = "Expand",
           .doc = "Broadcasts the operand with a shape.",
+          .traits = Trait::kMove,
           .since = 8,
           .versions = {8, 13},
           .inputs = {{"input", "T"}, {"shape", "i64"}},
@@ -285,6 +287,7 @@ std::span<const OpDef> TransposeOps() {
       {
           .name = "Tile",
           .doc = "Repeats the operand along each axis.",
+          .traits = Trait::kMove,
           .since = 6,
           .versions = {1, 6, 13},
           .inputs = {{"input", "T"}, {"repeats", "i64"}},
@@ -299,6 +302,7 @@ std::span<const OpDef> TransposeOps() {
       {
           .name = "DepthToSpace",
           .doc = "Moves blocks of the channel axis into height and width.",
+          .traits = Trait::kMove,
           .since = 1,
           .versions = {1, 11, 13, 28},
           .inputs = {{"input", "T"}},
@@ -314,6 +318,7 @@ std::span<const OpDef> TransposeOps() {
       {
           .name = "SpaceToDepth",
           .doc = "Moves blocks of height and width into the channel axis.",
+          .traits = Trait::kMove,
           .since = 1,
           .versions = {1, 13, 28},
           .inputs = {{"input", "T"}},

@@ -60,6 +60,7 @@ OpDef Unary(std::string_view name, std::string_view doc, std::vector<int> versio
   const bool from_1 = versions.front() == 1 && versions.size() > 1 && versions[1] == 6;
   return {.name = name,
           .doc = doc,
+          .traits = Trait::kUnary,
           .since = versions.front(),
           .versions = std::move(versions),
           .inputs = {{input, "T"}},

@@ -58,6 +58,7 @@ OpDef Variadic(std::string_view name, std::string_view doc, std::vector<int> ver
                OpDef::ReferenceFn reference, std::string_view example) {
   return {.name = name,
           .doc = doc,
+          .traits = Trait::kElementwise,
           .since = 8,
           .versions = std::move(versions),
           .inputs = {{"data_0", "T", Arity::kVariadic}},

@@ -22,28 +22,12 @@ struct InputAxis {
 Result<InputAxis> InputAxisOf(const Node& n) {
   const Tensor& w = *n.input(1)->constant();
   const int rank = RankOf(*n.input(0));
-  if (n.Is("Conv")) return InputAxis{1, w.dim(1) * n.Attr<int64_t>("group")};
-  if (n.Is("ConvTranspose")) return InputAxis{1, w.dim(0)};
-  if (w.rank() != 2 || rank < 2) return InvalidModel("needs a matrix of weights");
-  if (n.Is("MatMul")) return InputAxis{rank - 1, w.dim(0)};
-  if (n.Attr<int64_t>("transA") != 0) return InvalidModel("needs rows that are not transposed");
-  return InputAxis{1, w.dim(n.Attr<int64_t>("transB") != 0 ? 1 : 0)};
-}
-
-/// Which input index element i of the weights belongs to.
-int64_t InputIndex(const Node& n, const Tensor& w, int64_t i) {
-  if (n.Is("MatMul") || n.Is("Gemm")) {
-    const bool transposed = n.Is("Gemm") && n.Attr<int64_t>("transB") != 0;
-    return transposed ? i % w.dim(1) : i / w.dim(1);
-  }
-  const int64_t inner = w.num_elements() / (w.dim(0) * w.dim(1)), at = i / inner;
-  if (n.Is("ConvTranspose")) return at / w.dim(1);
-  const int64_t groups = n.Attr<int64_t>("group"), out = at / w.dim(1);
-  return out / (w.dim(0) / groups) * w.dim(1) + at % w.dim(1);
-}
-int64_t OutputIndex(const Node& n, const Tensor& w, int64_t i) {
-  if (n.Is("Conv")) return i / (w.num_elements() / w.dim(0));
-  return n.Attr<int64_t>("transB") != 0 ? i / w.dim(1) : i % w.dim(1);
+  const WeightLayout layout = *WeightLayoutOf(n);
+  if (!layout.is_window && (w.rank() != 2 || rank < 2))
+    return InvalidModel("needs a matrix of weights");
+  if (layout.data_transposed) return InvalidModel("needs rows that are not transposed");
+  return InputAxis{layout.data_axis < 0 ? layout.data_axis + rank : layout.data_axis,
+                   layout.InputChannels(w.dims())};
 }
 
 /// Whether a shift of the input reaches every element of the result alike.
@@ -72,28 +56,25 @@ Result<Value*> WithInputAffine(const Node& n, Value* x, const InputAffine& a, Pa
   const bool shifts = std::any_of(a.c.begin(), a.c.end(), [](double v) { return v != 0; });
   const Tensor& w = *n.input(1)->constant();
   Tensor scaled(w.dtype(), w.dims());
-  for (int64_t i = 0; i < w.num_elements(); ++i)
-    scaled.Set(i, w.At(i) * a.k[static_cast<size_t>(InputIndex(n, w, i))]);
+  const WeightLayout layout = *WeightLayoutOf(n);
+  layout.ForEach(w.dims(), [&](size_t i, int64_t in, int64_t) {
+    const auto at = static_cast<int64_t>(i);
+    scaled.Set(at, w.At(at) * a.k[static_cast<size_t>(in)]);
+  });
   AttrMap attrs = n.attrs();
   Value* bias = n.input(2);
   if (!shifts) return b(n.op(), {x, b.Const(std::move(scaled)), bias}, std::move(attrs));
   INFER_TRY(CheckShift(n));
   INFER_ASSIGN(const int64_t channels, OutputChannels(n));
   std::vector<double> sums(static_cast<size_t>(channels), 0.0);
-  for (int64_t i = 0; i < w.num_elements(); ++i) {
-    const auto in = static_cast<size_t>(InputIndex(n, w, i));
-    const auto out = static_cast<size_t>(n.Is("MatMul") ? i % w.dim(1) : OutputIndex(n, w, i));
-    sums[out] += w.At(i) * a.c[in];
-  }
-  double alpha = 1, beta = 1;
-  if (n.Is("Gemm")) {
-    alpha = n.Attr<float>("alpha");
-    beta = n.Attr<float>("beta");
-    attrs.erase("beta");
-  }
+  layout.ForEach(w.dims(), [&](size_t i, int64_t in, int64_t out) {
+    sums[static_cast<size_t>(out)] += w.At(static_cast<int64_t>(i)) * a.c[static_cast<size_t>(in)];
+  });
+  const double alpha = layout.alpha, beta = layout.beta;
+  attrs.erase("beta");
   if (bias) {
-    const auto old =
-        n.Is("Gemm") ? PerIndex(*bias->constant(), 2, 1, channels) : ToDoubles(*bias->constant());
+    const auto old = layout.is_window ? ToDoubles(*bias->constant())
+                                      : PerIndex(*bias->constant(), 2, 1, channels);
     if (!old || old->size() != sums.size())
       return InvalidModel("needs a bias that is the same in all rows");
     for (size_t i = 0; i < sums.size(); ++i) sums[i] = alpha * sums[i] + beta * (*old)[i];

@@ -8,23 +8,15 @@
 namespace infer {
 namespace {
 
-/// W[c, j, ..] of a ConvTranspose makes channel m = group(c) * M/groups + j.
-Tensor ScaledTransposed(const Tensor& w, int64_t groups, const std::vector<double>& k) {
+/// Weights whose output channel m is multiplied by k[m].
+Tensor ScaledOutputs(const Tensor& w, const WeightLayout& layout, const std::vector<double>& k) {
   Tensor out(w.dtype(), w.dims());
-  const int64_t per_group = w.dim(1),
-                inner = w.num_elements() / std::max<int64_t>(1, w.dim(0) * per_group);
-  for (int64_t c = 0; c < w.dim(0); ++c)
-    for (int64_t j = 0; j < per_group; ++j) {
-      const int64_t m = c / (w.dim(0) / groups) * per_group + j;
-      for (int64_t i = 0; i < inner; ++i) {
-        const int64_t at = (c * per_group + j) * inner + i;
-        out.Set(at, w.At(at) * k[static_cast<size_t>(m)]);
-      }
-    }
+  layout.ForEach(w.dims(), [&](size_t i, int64_t, int64_t m) {
+    const auto at = static_cast<int64_t>(i);
+    out.Set(at, w.At(at) * k[static_cast<size_t>(m)]);
+  });
   return out;
 }
-
-int GemmColumnAxis(const Node& n) { return n.Is("Gemm") && n.Attr<int64_t>("transB") != 0 ? 0 : 1; }
 
 }  // namespace
 
@@ -38,9 +30,7 @@ Result<int64_t> OutputChannels(const Node& n) {
   const Tensor& w = *n.input(1)->constant();
   if (n.Is("MatMul") && (RankOf(*n.input(0)) != 2 || w.rank() != 2))
     return InvalidModel("needs a product of two matrices");
-  if (n.Is("Conv")) return w.dim(0);
-  if (n.Is("ConvTranspose")) return w.dim(1) * n.Attr<int64_t>("group");
-  return w.dim(GemmColumnAxis(n));
+  return WeightLayoutOf(n)->OutputChannels(w.dims());
 }
 
 Result<Value*> WithAffine(const Node& n, const ChannelAffine& a, PatchBuilder& b) {
@@ -49,26 +39,21 @@ Result<Value*> WithAffine(const Node& n, const ChannelAffine& a, PatchBuilder& b
       return InvalidModel("needs finite factors and terms");
   const auto channels = static_cast<int64_t>(a.k.size());
   const Tensor& w = *n.input(1)->constant();
+  const WeightLayout layout = *WeightLayoutOf(n);
   AttrMap attrs = n.attrs();
-  double beta = 1;
-  if (n.Is("Gemm")) {
-    beta = n.Attr<float>("beta");
-    attrs.erase("beta");
-  }
+  const double beta = layout.beta;
+  attrs.erase("beta");
   std::vector<double> bias = a.c;
   if (n.input(2)) {
-    const auto old = n.Is("Gemm") ? PerIndex(*n.input(2)->constant(), 2, 1, channels)
-                                  : ToDoubles(*n.input(2)->constant());
+    const auto old = layout.is_window ? ToDoubles(*n.input(2)->constant())
+                                      : PerIndex(*n.input(2)->constant(), 2, 1, channels);
     if (!old || old->size() != bias.size())
       return InvalidModel("needs a bias that is the same in all rows");
     for (size_t i = 0; i < bias.size(); ++i) bias[i] += beta * (*old)[i] * a.k[i];
   }
   Value* weight = n.input(1);
   if (!std::all_of(a.k.begin(), a.k.end(), [](double k) { return k == 1; })) {
-    if (n.Is("ConvTranspose"))
-      weight = b.Const(ScaledTransposed(w, n.Attr<int64_t>("group"), a.k));
-    else
-      weight = b.Const(ScaledAlong(w, n.Is("Conv") ? 0 : GemmColumnAxis(n), a.k));
+    weight = b.Const(ScaledOutputs(w, layout, a.k));
   }
   const bool plain =
       !n.input(2) && std::all_of(bias.begin(), bias.end(), [](double v) { return v == 0; });

@@ -5,8 +5,6 @@
 
 namespace infer {
 
-bool IsF32(const Value* v) { return v && v->type().is_tensor() && v->dtype() == DType::kF32; }
-
 bool SameKnownType(const Value& a, const Value& b) {
   if (!a.type().is_tensor() || !b.type().is_tensor() || a.dtype() != b.dtype()) return false;
   if (!a.shape().has_rank() || !b.shape().has_rank()) return false;

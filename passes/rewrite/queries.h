@@ -6,8 +6,6 @@
 
 namespace infer {
 
-/// `v` is there and is a tensor of f32.
-bool IsF32(const Value* v);
 /// Both are tensors of one type with the same extents, for certain.
 bool SameKnownType(const Value& a, const Value& b);
 /// Rank of a tensor, -1 where it is not known.

@@ -30,7 +30,7 @@ std::optional<std::string> KeyOf(const Value& v) {
 
 bool IsViewOf(const Value& v, const Value& of) {
   const Node& n = *v.producer();
-  return (n.Is("Reshape") || n.Is("Squeeze") || n.Is("Unsqueeze")) && n.input(0) == &of;
+  return n.Is(Trait::kView) && n.input(0) == &of;
 }
 
 class ShareExtents : public Pass {

@@ -10,28 +10,6 @@ namespace {
 
 using Names = std::unordered_set<std::string_view>;
 
-const Names& Unary() {
-  static const Names names = {
-      "Relu", "LeakyRelu", "Sigmoid",   "Tanh",       "Erf",         "Exp",   "Log",
-      "Neg",  "Abs",       "Sqrt",      "Reciprocal", "Softplus",    "Elu",   "Selu",
-      "Celu", "Softsign",  "HardSwish", "Mish",       "HardSigmoid", "Gelu",  "Clip",
-      "Cast", "Not",       "Floor",     "Ceil",       "Round",       "Sign",  "Identity",
-      "Silu", "Swish",     "Sin",       "Cos",        "IsNaN",       "IsInf", "ThresholdedRelu"};
-  return names;
-}
-const Names& Nary() {
-  static const Names names = {"Add",         "Sub", "Mul",     "Div",   "Pow",
-                              "Min",         "Max", "Sum",     "Mean",  "Where",
-                              "And",         "Or",  "Xor",     "Equal", "Less",
-                              "LessOrEqual", "Mod", "Greater", "PRelu", "GreaterOrEqual"};
-  return names;
-}
-const Names& Reductions() {
-  static const Names names = {"ReduceMean",   "ReduceSum",      "ReduceMax", "ReduceMin",
-                              "ReduceProd",   "ReduceL1",       "ReduceL2",  "ReduceSumSquare",
-                              "ReduceLogSum", "ReduceLogSumExp"};
-  return names;
-}
 const Names& AlongOneAxis() {
   static const Names names = {
       "Concat", "Split", "Softmax", "LogSoftmax", "Hardmax",        "ArgMax",          "ArgMin",
@@ -170,9 +148,10 @@ std::optional<MovedNode> MoveAlongAxis(const Node& n, const Perm& perm, MovedNod
 }  // namespace
 
 bool MayMove(const Node& n) {
-  if (n.Is("Silu", "infer")) return true;
-  return n.def().domain.empty() && (Unary().count(n.op()) || Nary().count(n.op()) ||
-                                    Reductions().count(n.op()) || AlongOneAxis().count(n.op()));
+  if (n.Is(Trait::kUnary)) return true;
+  return n.def().domain.empty() &&
+         (n.def().traits.HasAny(Trait::kElementwise | Trait::kReduction) ||
+          AlongOneAxis().count(n.op()));
 }
 
 std::optional<MovedNode> MoveNode(const Node& n, const Perm& perm) {
@@ -180,10 +159,10 @@ std::optional<MovedNode> MoveNode(const Node& n, const Perm& perm) {
   for (const Value* v : n.inputs())
     if (v && !v->type().is_tensor()) return std::nullopt;
   MovedNode moved{.data = {0}, .attrs = n.attrs(), .replaced = {}, .out_perm = perm};
-  if (Nary().count(n.op())) return MoveElementwise(n, perm, std::move(moved));
+  if (n.Is(Trait::kElementwise)) return MoveElementwise(n, perm, std::move(moved));
   if (RankOf(*n.input(0)) != static_cast<int>(perm.size())) return std::nullopt;
-  if (Reductions().count(n.op())) return MoveReduction(n, perm, std::move(moved));
   if (AlongOneAxis().count(n.op())) return MoveAlongAxis(n, perm, std::move(moved));
+  if (n.Is(Trait::kReduction)) return MoveReduction(n, perm, std::move(moved));
   return moved;
 }
 

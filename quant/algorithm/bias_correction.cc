@@ -25,7 +25,7 @@ Result<int> CorrectBiasFast(StaticModel& model, const Graph& original, const Sam
     if (static_cast<int64_t>(mean.size()) != InputChannels(node)) continue;
     const Tensor rounded = FakeQuantizedWeights(node, model.scheme);
     const auto w = node.input(1)->constant()->data<float>(), r = rounded.data<float>();
-    const double alpha = node.Is("Gemm") ? static_cast<double>(node.Attr<float>("alpha")) : 1.0;
+    const double alpha = WeightLayoutOf(node)->alpha;
     std::vector<double> delta;
     ForEachWeight(node, [&](size_t i, int64_t in, int64_t out) {
       if (static_cast<int64_t>(delta.size()) <= out) delta.resize(static_cast<size_t>(out) + 1);

@@ -24,7 +24,7 @@ struct Site {
 std::vector<Site> FindSites(const QuantPlan& plan) {
   std::map<const Node*, const PlannedNode*> products;
   for (const PlannedNode& p : plan.nodes)
-    if (p.integer && (p.node->Is("MatMul") || p.node->Is("Gemm")) && HasInputChannels(*p.node))
+    if (p.integer && HasInputChannels(*p.node) && !WeightLayoutOf(*p.node)->is_window)
       products[p.node] = &p;
   std::vector<Site> sites;
   for (size_t i = 0; i < plan.values.size(); ++i) {
@@ -62,7 +62,7 @@ std::vector<double> EnergyOf(const Graph& g, const Site& site, size_t width) {
 /// The weights of `columns` alone.
 Tensor WeightsOf(const Node& node, const std::vector<int64_t>& columns) {
   const Tensor& w = *node.input(1)->constant();
-  const bool last = node.Is("Gemm") && node.Attr<int64_t>("transB") != 0;
+  const bool last = WeightLayoutOf(node)->rows_are_outputs();
   const auto count = static_cast<int64_t>(columns.size());
   const int64_t outputs = w.dim(last ? 0 : 1), width = w.dim(last ? 1 : 0);
   Tensor part(DType::kF32, last ? Dims{outputs, count} : Dims{count, outputs});

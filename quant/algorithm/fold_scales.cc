@@ -127,7 +127,7 @@ class SiteFinder {
     const Value* w = n.input(1);
     if (from_end != 1 || !IsConstant(w) || w->constant()->rank() != 2 || w->uses().size() != 1)
       return false;
-    const bool turned = n.Is("Gemm") && n.Attr<int64_t>("transB") != 0;
+    const bool turned = WeightLayoutOf(n)->rows_are_outputs();
     if (w->constant()->dim(turned ? 0 : 1) != depth_) return false;
     if (!Add(n, 1, turned ? 2 : 1)) return false;
     return !n.input(2) || Add(n, 2, 1);
@@ -147,7 +147,7 @@ class SiteFinder {
   std::vector<Edit> edits_;
 };
 
-bool TurnedWeights(const Node& n) { return n.Is("Gemm") && n.Attr<int64_t>("transB") != 0; }
+bool TurnedWeights(const Node& n) { return WeightLayoutOf(n)->rows_are_outputs(); }
 
 /// Weights as [rows, depth].
 std::vector<float> RowsOfWeights(const Node& n) {

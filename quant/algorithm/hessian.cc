@@ -180,15 +180,15 @@ std::string RowSource::Key() const {
 
 Result<RowSource> SourceOf(const Node& node) {
   const Value* w = node.input(1);
-  const bool conv = node.Is("Conv");
-  if (!conv && !node.Is("MatMul") && !node.Is("Gemm"))
+  const auto layout = WeightLayoutOf(node);
+  if (!layout || layout->outputs_in_groups)
     return InvalidArgument(Cat(node.op(), " multiplies no weights"));
   if (!w || !w->type().is_tensor() || !w->shape().has_rank() || !w->shape().is_static())
     return InvalidArgument("the shape of its weights is not known");
   const Dims dims = w->shape().static_dims();
   RowSource s;
   s.value = node.input(0)->name();
-  if (conv) {
+  if (layout->is_window) {
     if (!w->is_constant()) return InvalidArgument("its weights are not constant");
     s.conv = &node;
     s.groups = node.Attr<int64_t>("group");
@@ -196,10 +196,8 @@ Result<RowSource> SourceOf(const Node& node) {
     return s;
   }
   if (dims.size() != 2) return InvalidArgument("its weights are no matrix");
-  if (node.Is("Gemm") && node.Attr<int64_t>("transA") != 0)
-    return InvalidArgument("its operand is transposed");
-  const bool transposed = node.Is("Gemm") && node.Attr<int64_t>("transB") != 0;
-  s.depth = dims[transposed ? 1 : 0];
+  if (layout->data_transposed) return InvalidArgument("its operand is transposed");
+  s.depth = layout->InputChannels(dims);
   return s;
 }
 

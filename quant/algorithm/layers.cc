@@ -45,7 +45,7 @@ std::vector<AlgorithmLayer> IntegerLayers(const QuantPlan& plan) {
     for (const Node* f : p.followers)
       if (f->Is("Add")) l.biased = f->output(0)->name();
     l.input = p.node->input(*operand == 0 ? 1 : 0)->name();
-    l.channel_axis = p.node->Is("Conv") || p.node->Is("ConvTranspose") ? 1 : -1;
+    l.channel_axis = WeightLayoutOf(*p.node)->is_window ? 1 : -1;
     layers.push_back(std::move(l));
   }
   return layers;
@@ -91,8 +91,9 @@ Result<bool> AddToBias(Graph& g, const AlgorithmLayer& layer, std::span<const do
     return true;
   };
   if (Node* row = BiasAdd(g, layer)) return add(*row, row->input(0)->is_constant() ? 0 : 1, 1.0);
-  if (node->Is("MatMul")) return false;
-  const double beta = node->Is("Gemm") ? static_cast<double>(node->Attr<float>("beta")) : 1.0;
+  const WeightLayout layout = *WeightLayoutOf(*node);
+  if (!layout.has_bias) return false;
+  const double beta = layout.beta;
   if (node->input(2)) return beta != 0 && add(*node, 2, beta);
   Tensor t(DType::kF32, {channels});
   for (size_t c = 0; c < delta.size(); ++c)
@@ -103,34 +104,17 @@ Result<bool> AddToBias(Graph& g, const AlgorithmLayer& layer, std::span<const do
 }
 
 bool HasInputChannels(const Node& node) {
-  if (!node.input(1) || !node.input(1)->is_constant()) return false;
-  if (node.Is("Conv") || node.Is("Gemm")) return true;
-  return node.Is("MatMul") && node.input(1)->constant()->rank() == 2;
+  const auto layout = WeightLayoutOf(node);
+  if (!layout || !node.input(1) || !node.input(1)->is_constant()) return false;
+  return layout->is_window ? !layout->outputs_in_groups : node.input(1)->constant()->rank() == 2;
 }
 
 int64_t InputChannels(const Node& node) {
-  const Tensor& w = *node.input(1)->constant();
-  if (node.Is("Conv")) return w.dim(1) * node.Attr<int64_t>("group");
-  if (node.Is("Gemm") && node.Attr<int64_t>("transB") != 0) return w.dim(1);
-  return w.dim(0);
+  return WeightLayoutOf(node)->InputChannels(node.input(1)->constant()->dims());
 }
 
-void ForEachWeight(const Node& node,
-                   const std::function<void(size_t, int64_t in, int64_t out)>& f) {
-  const Tensor& w = *node.input(1)->constant();
-  size_t i = 0;
-  if (!node.Is("Conv")) {
-    const bool out_first = node.Is("Gemm") && node.Attr<int64_t>("transB") != 0;
-    for (int64_t a = 0; a < w.dim(0); ++a)
-      for (int64_t b = 0; b < w.dim(1); ++b) f(i++, out_first ? b : a, out_first ? a : b);
-    return;
-  }
-  const int64_t group = node.Attr<int64_t>("group"), per_group = w.dim(1);
-  const int64_t outs = w.dim(0) / group;
-  const int64_t inner = w.num_elements() / (w.dim(0) * per_group);
-  for (int64_t m = 0; m < w.dim(0); ++m)
-    for (int64_t c = 0; c < per_group; ++c)
-      for (int64_t k = 0; k < inner; ++k) f(i++, m / outs * per_group + c, m);
+void ForEachWeight(const Node& node, FunctionRef<void(size_t, int64_t in, int64_t out)> f) {
+  WeightLayoutOf(node)->ForEach(node.input(1)->constant()->dims(), f);
 }
 
 }  // namespace infer

@@ -1,9 +1,9 @@
 #pragma once
 /// What the accuracy algorithms see of a layer that becomes integer, and how they change it. All of
 /// them rewrite the f32 graph that is quantized afterwards; none writes integers.
-#include <functional>
 #include <span>
 
+#include "lib/support/function_ref.h"
 #include "quant/scheme/plan.h"
 
 namespace infer {
@@ -30,7 +30,7 @@ Result<bool> AddToBias(Graph& g, const AlgorithmLayer& layer, std::span<const do
 /// Conv with groups: the channel of the whole input. Pre: Conv, Gemm or MatMul with a matrix.
 int64_t InputChannels(const Node& node);
 /// Calls f(element, input channel, output channel) for every weight.
-void ForEachWeight(const Node& node, const std::function<void(size_t, int64_t in, int64_t out)>& f);
+void ForEachWeight(const Node& node, FunctionRef<void(size_t, int64_t in, int64_t out)> f);
 /// Whether ForEachWeight knows the layout.
 bool HasInputChannels(const Node& node);
 

@@ -63,7 +63,7 @@ std::vector<SmoothSite> FindSmoothSites(const QuantPlan& plan) {
   std::vector<SmoothSite> sites;
   std::set<const Node*> integer;
   for (const PlannedNode& p : plan.nodes)
-    if (p.integer && (p.node->Is("MatMul") || p.node->Is("Gemm")) && HasInputChannels(*p.node))
+    if (p.integer && HasInputChannels(*p.node) && !WeightLayoutOf(*p.node)->is_window)
       integer.insert(p.node);
   for (const Value* v : plan.values) {
     if (v->is_output() || v->uses().empty()) continue;

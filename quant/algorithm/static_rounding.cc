@@ -40,7 +40,7 @@ std::optional<LayerRows> RowsOf(const Node& node, const Graph& quantized, const 
   auto source = SourceOf(node);
   if (!source.ok() || !node.input(1)->is_constant() || !node.input(1)->has_one_use())
     return std::nullopt;
-  if (node.Is("Gemm") && node.Attr<float>("alpha") != 1.0f) return std::nullopt;
+  if (WeightLayoutOf(node)->alpha != 1.0f) return std::nullopt;
   LayerRows l;
   l.output = node.output(0)->name();
   l.source = *std::move(source);

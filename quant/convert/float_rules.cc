@@ -5,7 +5,6 @@
 #include <set>
 
 #include "lib/support/strings.h"
-#include "passes/rewrite/queries.h"
 
 namespace infer {
 namespace {

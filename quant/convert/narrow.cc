@@ -7,7 +7,6 @@
 
 #include "lib/ir/verify.h"
 #include "lib/support/strings.h"
-#include "passes/rewrite/queries.h"
 #include "quant/calibrate/calibrate.h"
 #include "quant/convert/float_rules.h"
 #include "quant/convert/layers.h"

@@ -11,8 +11,6 @@ namespace {
 constexpr int64_t kMaxTermsWeights = (int64_t{1} << 31) / (int64_t{255} * 128);
 constexpr int64_t kMaxTermsActivations = (int64_t{1} << 31) / (int64_t{255} * 255);
 
-bool IsF32(const Value* v) { return v && v->type().is_tensor() && v->dtype() == DType::kF32; }
-
 std::string CheckTerms(int64_t terms, int64_t most) {
   if (terms <= most) return "";
   return Cat("sums ", terms, " products, which may overflow int32");
@@ -133,16 +131,16 @@ std::optional<size_t> WeightOperand(const QuantOp& op, const Node& node) {
 }
 
 int WeightAxis(const Node& node, size_t weight_operand) {
-  const Tensor& w = *node.input(weight_operand)->constant();
-  if (node.Is("Conv")) return 0;
-  // With groups, axis 1 of [C, M/group, ...] holds `group` channels of the result in each index.
-  if (node.Is("ConvTranspose")) return node.Attr<int64_t>("group") == 1 ? 1 : -1;
-  if (node.Is("Gemm")) return node.Attr<int64_t>("transB") != 0 ? 0 : 1;
-  return w.rank() == 2 ? 1 : -1;  // MatMul; a batch of matrices has no one axis
+  const int rank = node.input(weight_operand)->constant()->rank();
+  const WeightLayout layout = *WeightLayoutOf(node);
+  // An index of ConvTranspose's axis 1 holds `groups` channels of the result.
+  if (layout.outputs_in_groups && layout.groups != 1) return -1;
+  if (!layout.is_window && rank != 2) return -1;  // a batch of matrices has no one axis
+  return layout.out_axis < 0 ? layout.out_axis + rank : layout.out_axis;
 }
 
 std::optional<size_t> BiasOperand(const Node& node) {
-  if (!node.Is("MatMul") && node.input(2)) return 2;
+  if (WeightLayoutOf(node)->has_bias && node.input(2)) return 2;
   return std::nullopt;
 }
 

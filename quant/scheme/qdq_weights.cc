@@ -22,8 +22,7 @@ const RoundedCodes* QdqWriter::RoundedFor(const Node& node, const Tensor& w,
   const QuantParams& p = it->second.params;
   const bool fits =
       p.axis == plain.axis && p.scale.size() == plain.scale.size() && p.dtype == plain.dtype &&
-      it->second.codes.dims() == w.dims() &&
-      (!node.Is("Gemm") || node.Attr<float>("alpha") == 1.0f) &&
+      it->second.codes.dims() == w.dims() && WeightLayoutOf(node)->alpha == 1.0f &&
       std::equal(p.scale.begin(), p.scale.end(), plain.scale.begin(), std::greater_equal<>());
   return fits ? &it->second : nullptr;
 }
@@ -34,8 +33,8 @@ std::vector<float> QdqWriter::BiasOf(const PlannedNode& p, int64_t channels) con
   if (!operand) return {};
   std::vector<float> b = p.node->input(*operand)->constant()->ToFloats();
   if (b.size() == 1) b.resize(static_cast<size_t>(channels), b[0]);
-  if (p.node->Is("Gemm"))
-    for (float& v : b) v *= p.node->Attr<float>("beta");
+  if (const float beta = WeightLayoutOf(*p.node)->beta; beta != 1)
+    for (float& v : b) v *= beta;
   return b;
 }
 
@@ -94,16 +93,16 @@ Status QdqWriter::WriteLayerWeights(const PlannedNode& p, QuantizedLayer& layer)
   if (!operand) return {};
   Value* const original = node.input(*operand);
   Tensor w = *original->constant();
-  const bool gemm = node.Is("Gemm");
-  if (gemm && node.Attr<float>("alpha") != 1.0f) {
+  const WeightLayout layout = *WeightLayoutOf(node);
+  if (layout.alpha != 1.0f) {
     w = w.Clone();
-    for (float& v : w.mutable_data<float>()) v *= node.Attr<float>("alpha");
+    for (float& v : w.mutable_data<float>()) v *= layout.alpha;
   }
   // Channels of the result; the bias has one element for each.
   const int channel_axis = WeightAxis(node, *operand);
   const int axis = scheme_.per_channel ? channel_axis : -1;
   int64_t channels = channel_axis >= 0 ? w.dim(channel_axis) : 1;
-  if (node.Is("ConvTranspose")) channels = w.dim(1) * node.Attr<int64_t>("group");
+  if (layout.outputs_in_groups) channels = layout.OutputChannels(w.dims());
   const std::vector<float> bias = BiasOf(p, channels);
   const Value* x = node.input(*operand == 0 ? 1 : 0);
   const float x_scale = ScaleOf(x);
@@ -121,7 +120,7 @@ Status QdqWriter::WriteLayerWeights(const PlannedNode& p, QuantizedLayer& layer)
 
   Tensor q = rounded ? rounded->codes : QuantizeTensor(w, params);
   layer.lost_channels = LostChannels(w, q, channel_axis, params.zero_point[0]);
-  const bool shared = (!gemm || node.Attr<float>("alpha") == 1.0f) && !rounded;
+  const bool shared = layout.alpha == 1.0f && !rounded;
   editor_.InsertBefore(node);
   INFER_ASSIGN(Value * dequantized, DequantizedOf(original, std::move(q), params, axis, shared));
   editor_.SetOperand(node, *operand, dequantized);
@@ -133,7 +132,7 @@ Status QdqWriter::WriteLayerWeights(const PlannedNode& p, QuantizedLayer& layer)
     INFER_ASSIGN(Value * b, WriteBias(node.input(at)->name(), bias, x_scale, params));
     editor_.SetOperand(node, at, b);
   }
-  if (gemm) {
+  if (node.Is("Gemm")) {
     editor_.SetAttr(node, "alpha", 1.0f);
     if (integer_bias || bias.empty()) editor_.SetAttr(node, "beta", 1.0f);
   }

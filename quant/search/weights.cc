@@ -52,7 +52,8 @@ std::optional<size_t> StoredWeights(const Node& node) {
   if (!w || !w->is_constant() || w->dtype() != DType::kF32) return std::nullopt;
   // A vector, or a stack of matrices, has no axis of channels.
   const int rank = w->constant()->rank();
-  const bool fits = node.Is("Conv") || node.Is("ConvTranspose") ? rank >= 3 : rank == 2;
+  const auto layout = WeightLayoutOf(node);
+  const bool fits = layout && layout->is_window ? rank >= 3 : rank == 2;
   return fits && w->constant()->num_elements() > 0 ? std::optional(operand) : std::nullopt;
 }
 

@@ -8,7 +8,6 @@
 
 #include "lib/support/parallel.h"
 #include "lib/support/strings.h"
-#include "passes/rewrite/queries.h"
 
 namespace infer {
 namespace {
@@ -112,8 +111,8 @@ class Planner {
   Stored StoredOf(const WeightReader& r) const {
     // Rows are outputs: MatMul stores them last, Gather and Gemm with transB first.
     Stored s;
-    s.rows_first =
-        r.use == WeightUse::kLookup || (r.node->Is("Gemm") && r.node->Attr<int64_t>("transB") != 0);
+    s.rows_first = r.use == WeightUse::kLookup ||
+                   (r.use == WeightUse::kProduct && WeightLayoutOf(*r.node)->rows_are_outputs());
     Value* const v = r.node->input(r.operand);
     s.source = r.use == WeightUse::kProduct ? ConstantBehind(v, s.rows_first)
                                             : (v->is_constant() ? v : nullptr);
@@ -128,7 +127,8 @@ class Planner {
 
   std::string RefuseProduct(const Node& n) const {
     if (!IsF32(n.input(0)) || !IsF32(n.input(1))) return "its operands are not f32";
-    bool flipped = n.Is("Gemm") && n.Attr<int64_t>("transB") != 0;
+    const WeightLayout layout = *WeightLayoutOf(n);
+    bool flipped = layout.rows_are_outputs();
     const Value* const w = ConstantBehind(n.input(1), flipped);
     if (!w)
       return n.input(0)->is_constant() ? "its weights are the first operand"
@@ -140,8 +140,7 @@ class Planner {
     if (scheme_.format == WeightFormat::kNBits) {
       if (!n.input(0)->shape().has_rank() || n.input(0)->shape().rank() < 2)
         return "its first operand is no matrix";
-      if (n.Is("Gemm") && (n.Attr<float>("alpha") != 1 || n.Attr<int64_t>("transA") != 0 ||
-                           (n.input(2) && n.Attr<float>("beta") != 1)))
+      if (layout.alpha != 1 || layout.data_transposed || (n.input(2) && layout.beta != 1))
         return "alpha, beta or transA is set";
     }
     return RefuseNumbers(*w);

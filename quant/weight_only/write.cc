@@ -180,7 +180,7 @@ class GroupWriter {
 
   Status MultiplyNBits(Node& node, Value* codes, Value* scales, Value* zeros, int accuracy_level) {
     editor_.InsertBefore(node);
-    Value* bias = node.Is("Gemm") ? node.input(2) : nullptr;
+    Value* bias = WeightLayoutOf(node)->has_bias ? node.input(2) : nullptr;
     Value* later = nullptr;  // a bias that is no vector of one number per column
     if (bias && !(bias->shape().has_rank() && bias->shape().rank() == 1 &&
                   bias->shape()[0] == Dim(q_->rows))) {

@@ -12,12 +12,10 @@ namespace {
 
 using Kind = ElementStep::Kind;
 
-constexpr std::string_view kViews[] = {"Transpose", "Reshape", "Squeeze", "Unsqueeze", "Flatten",
-                                       "Identity",  "Slice",   "Split",   "Expand"};
-
+/// What reads the memory of its operand by strides.
 bool IsView(const Node& n) {
-  return std::any_of(std::begin(kViews), std::end(kViews),
-                     [&](std::string_view op) { return n.Is(op); });
+  return n.Is(Trait::kView) || n.Is("Transpose") || n.Is("Slice") || n.Is("Split") ||
+         n.Is("Expand");
 }
 
 /// The one element of a constant f32 tensor.
@@ -78,8 +76,6 @@ bool AppendStep(const StepCall& call, const Node& n, const Value* x,
   return true;
 }
 
-bool IsF32(const Value& v) { return v.type().is_tensor() && v.dtype() == DType::kF32; }
-
 /// What reads the nodes of the step; each node is visited once.
 class Decoder {
  public:
@@ -117,7 +113,7 @@ class Decoder {
 
   Status Scores() {
     const Value* v = g_.softmax->input(0);
-    if (!IsF32(*v) || !v->shape().has_rank()) return Unsupported("the scores are not f32");
+    if (!IsF32(v) || !v->shape().has_rank()) return Unsupported("the scores are not f32");
     const int rank = v->shape().rank();
     const int64_t axis = g_.softmax->Attr<int64_t>("axis");
     if (axis != -1 && axis != rank - 1) return Unsupported("Softmax is not over the keys");
@@ -148,7 +144,7 @@ class Decoder {
         const Value* scores = n.input(i);
         const Value* mask = n.input(1 - i);
         if (!Holds(scores->producer()) || scores == mask || Holds(mask->producer())) continue;
-        if (!IsF32(*mask)) return Unsupported("the mask is not f32");
+        if (!IsF32(mask)) return Unsupported("the mask is not f32");
         g_.added = mask;
         return scores;
       }
@@ -193,7 +189,7 @@ class Decoder {
     const Node& n = call_.main();
     g_.block = &n;
     for (size_t i : {0, 1, 2, 4, 5})
-      if (n.input(i) && !IsF32(*n.input(i)))
+      if (n.input(i) && !IsF32(n.input(i)))
         return Unsupported(Cat("'", n.def().inputs[i].name, "' is no f32"));
     if (n.output(3)) return Unsupported("scores are a result");
     if (!n.output(0)) return Unsupported("the result is not wanted");
@@ -203,7 +199,7 @@ class Decoder {
     if (const Value* mask = n.input(3)) {
       if (!mask->type().is_tensor()) return Unsupported("attn_mask is no tensor");
       const bool is_choice = mask->dtype() == DType::kBool;
-      if (!is_choice && !IsF32(*mask)) return Unsupported("attn_mask is neither bool nor f32");
+      if (!is_choice && !IsF32(mask)) return Unsupported("attn_mask is neither bool nor f32");
       (is_choice ? g_.condition : g_.added) = mask;
       g_.hidden = -std::numeric_limits<float>::infinity();
     }
@@ -252,7 +248,7 @@ class Decoder {
     if (!o.source->type().is_tensor()) return Unsupported("an operand is no tensor");
     const DType type = o.source->dtype();
     const bool starts = !steps.empty() && steps[0].kind == Kind::kDequantize;
-    if (!IsF32(*v) ||
+    if (!IsF32(v) ||
         (type == DType::kF32 ? starts : !starts || (type != DType::kU8 && type != DType::kI8)))
       return Unsupported("an operand is not f32");
     return o;

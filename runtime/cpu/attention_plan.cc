@@ -255,12 +255,9 @@ class Planner {
       const Tensor* to = ConstantOf(n.input(1));
       return to && view.Expand(to->ToInts()) ? Status() : Unsupported("Expand by unknown extents");
     }
-    for (std::string_view op : {"Reshape", "Squeeze", "Unsqueeze", "Flatten"})
-      if (n.Is(op)) {
-        INFER_ASSIGN(const Dims to, extents_.Of(*n.output(0), NumElements(dims)));
-        return view.Reshape(to) ? Status() : Unsupported("Reshape of what does not lie together");
-      }
-    return {};
+    if (!n.Is(Trait::kView) || n.Is("Identity")) return {};
+    INFER_ASSIGN(const Dims to, extents_.Of(*n.output(0), NumElements(dims)));
+    return view.Reshape(to) ? Status() : Unsupported("Reshape of what does not lie together");
   }
 
   static std::vector<int64_t> PermOf(const Node& n, size_t rank) {
@@ -363,7 +360,7 @@ class Planner {
         const auto perm = PermOf(*n, next.size());
         for (size_t i = 0; i < perm.size(); ++i)
           next[i] = dims.back()[static_cast<size_t>(perm[i])];
-      } else if (n->Is("Reshape") || n->Is("Squeeze") || n->Is("Unsqueeze") || n->Is("Flatten")) {
+      } else if (n->Is(Trait::kView) && !n->Is("Identity")) {
         INFER_ASSIGN(next, extents_.Of(*n->output(0), NumElements(dims.back())));
       }
       dims.push_back(std::move(next));

@@ -23,8 +23,6 @@ constexpr BinaryOp kBinary[] = {{"Add", simd::Binary::kAdd},    {"Sub", simd::Bi
                                 {"Max", simd::Binary::kMax},    {"Min", simd::Binary::kMin},
                                 {"PRelu", simd::Binary::kPRelu}};
 
-bool IsF32(const Value* v) { return v && v->type().is_tensor() && v->dtype() == DType::kF32; }
-
 /// 1 where it has one element for sure; -1 where that is not known.
 int64_t ElementsOf(const Value& v) {
   if (!v.type().is_tensor() || !v.shape().has_rank()) return -1;

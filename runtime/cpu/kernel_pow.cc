@@ -56,8 +56,6 @@ void Power(const float* x, float e, float* y, int64_t n) {
     for (int64_t i = 0; i < n; ++i) y[i] = 1.0f / y[i];
 }
 
-bool IsF32(const Value* v) { return v && v->type().is_tensor() && v->dtype() == DType::kF32; }
-
 std::string RefusePow(const StepCall& call) {
   const Node& n = call.main();
   if (call.step.nodes.size() > 1) return "it has no epilogue";

@@ -15,8 +15,6 @@ namespace {
 
 enum Input : size_t { kA, kB, kScales, kZeros, kGroups, kBias };
 
-bool IsF32(const Value* v) { return v->type().is_tensor() && v->dtype() == DType::kF32; }
-
 std::string RefuseWeightOnly(const StepCall& call) {
   const Node& n = call.main();
   for (const Value* v : {n.input(kA), n.input(kScales), n.input(kBias)})

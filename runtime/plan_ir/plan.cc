@@ -101,10 +101,7 @@ namespace {
 /// What leaves elements as they are, or converts them: between codes and the operator that wants
 /// them (blocks that are no matrix are dequantized as one, then reshaped).
 bool MovesOrConverts(const Node& n) {
-  for (std::string_view op :
-       {"Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Identity", "Cast"})
-    if (n.Is(op)) return true;
-  return false;
+  return n.Is(Trait::kView) || n.Is("Transpose") || n.Is("Cast");
 }
 
 /// Folded values that no step reads are nobody's any more.

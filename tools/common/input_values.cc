@@ -46,8 +46,7 @@ int64_t IndexBound(const Value& v, std::set<const Value*>& seen, int64_t bound) 
         bound = std::min(bound, n.input(0)->shape()[*at].value());
       continue;
     }
-    const bool moves = n.Is("Cast") || n.Is("Identity") || n.Is("Reshape") || n.Is("Unsqueeze") ||
-                       n.Is("Squeeze") || n.Is("Flatten") || n.Is("Transpose") || n.Is("Slice") ||
+    const bool moves = n.Is("Cast") || n.Is(Trait::kView) || n.Is("Transpose") || n.Is("Slice") ||
                        n.Is("Concat") || n.Is("Expand");
     if (moves && n.output(0)) bound = IndexBound(*n.output(0), seen, bound);
     for (const auto& [name, sub] : n.subgraphs()) {

@@ -33,8 +33,7 @@ class LengthSearch {
  private:
   static bool Follows(const Node& n, size_t operand, bool summed) {
     if (n.Is("Add") || n.Is("Sub")) return summed && n.input(1 - operand)->is_constant();
-    return operand == 0 && (n.Is("Cast") || n.Is("Identity") || n.Is("Squeeze") ||
-                            n.Is("Unsqueeze") || n.Is("Reshape") || n.Is("ReduceSum"));
+    return operand == 0 && (n.Is("Cast") || n.Is(Trait::kView) || n.Is("ReduceSum"));
   }
 
   std::optional<int64_t> Extent(const Value* v, int axis) const {
@@ -75,9 +74,8 @@ bool HidesKeys(const Value& v, bool inverted, std::set<const Value*>& seen) {
       return true;
     const bool inverts = !inverted && n.Is("Sub") && use.operand == 1 &&
                          IsScalar(other, [](double c) { return c == 1; });
-    const bool moves = use.operand == 0 &&
-                       (n.Is("Cast") || n.Is("Identity") || n.Is("Squeeze") || n.Is("Unsqueeze") ||
-                        n.Is("Reshape") || n.Is("Expand") || n.Is("Slice"));
+    const bool moves =
+        use.operand == 0 && (n.Is("Cast") || n.Is(Trait::kView) || n.Is("Expand") || n.Is("Slice"));
     return (inverts || moves) && n.output(0) && HidesKeys(*n.output(0), inverted || inverts, seen);
   });
 }

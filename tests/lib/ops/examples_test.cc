@@ -21,24 +21,6 @@ void ExpectHolds(const Value& v, const Datum& d, const std::string& where) {
   }
 }
 
-/// Small values, of both signs where the type has them; an open extent becomes 2.
-Tensor ExampleInput(const TensorType& type, Random& random) {
-  Dims dims;
-  for (const Dim& d : type.shape.dims()) dims.push_back(d.is_static() ? d.value() : 2);
-  Tensor t(type.dtype, dims);
-  for (int64_t i = 0; i < t.num_elements(); ++i) {
-    if (type.dtype == DType::kString)
-      t.mutable_strings()[static_cast<size_t>(i)] = Cat("s", random.Below(3));
-    else if (type.dtype == DType::kBool || IsUnsignedInteger(type.dtype))
-      t.SetInt(i, random.Below(2));
-    else if (IsInteger(type.dtype))
-      t.SetInt(i, 1 + random.Below(2));
-    else
-      t.Set(i, random.Normal());
-  }
-  return t;
-}
-
 class Examples : public ::testing::TestWithParam<const OpDef*> {};
 
 TEST_P(Examples, InferenceAgreesWithEvaluation) {

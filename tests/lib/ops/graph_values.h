@@ -52,6 +52,24 @@ inline std::string TypesOf(std::string_view text) {
   return Join(texts, "; ");
 }
 
+/// Small values, of both signs where the type has them; an open extent becomes 2.
+inline Tensor ExampleInput(const TensorType& type, Random& random) {
+  Dims dims;
+  for (const Dim& d : type.shape.dims()) dims.push_back(d.is_static() ? d.value() : 2);
+  Tensor t(type.dtype, dims);
+  for (int64_t i = 0; i < t.num_elements(); ++i) {
+    if (type.dtype == DType::kString)
+      t.mutable_strings()[static_cast<size_t>(i)] = Cat("s", random.Below(3));
+    else if (type.dtype == DType::kBool || IsUnsignedInteger(type.dtype))
+      t.SetInt(i, random.Below(2));
+    else if (IsInteger(type.dtype))
+      t.SetInt(i, 1 + random.Below(2));
+    else
+      t.Set(i, random.Normal());
+  }
+  return t;
+}
+
 /// One operator on constants: the body of a graph whose result is y.
 struct ValueCase {
   std::string_view body;    ///< "x = const ... y = Op(x)"

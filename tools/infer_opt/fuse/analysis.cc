@@ -9,10 +9,6 @@
 namespace infer {
 namespace {
 
-/// Operators that give memory another shape; a runtime does nothing for them.
-constexpr std::string_view kViews[] = {"Identity",  "Reshape", "Squeeze",
-                                       "Unsqueeze", "Flatten", "Dropout"};
-
 struct Sum {
   int64_t matches = 0, nodes = 0, bytes = 0;
   double ms = 0;
@@ -39,9 +35,7 @@ Json MsOrNull(std::optional<double> ms) { return ms ? Json(*ms) : Json(); }
 std::optional<double> NodeFloorMs(const Node& n, const Roofline& roofline, int64_t program_bytes) {
   const auto cost = StaticCostOf(n);
   if (!cost) return std::nullopt;
-  if (n.def().domain.empty() &&
-      std::find(std::begin(kViews), std::end(kViews), n.op()) != std::end(kViews))
-    return 0.0;
+  if (n.Is(Trait::kView) || n.Is("Dropout")) return 0.0;  // a runtime does nothing for it
   StepInfo step;
   for (const Value* v : n.inputs())
     if (v && v->is_constant()) step.constant_bytes += v->constant()->byte_size();

@@ -1,0 +1,200 @@
+/// What the traits of every operator promise, on its example: elements are moved, or the right
+/// results change when an element of an operand does.
+#include <set>
+
+#include "tests/lib/ops/graph_values.h"
+
+namespace infer {
+namespace {
+
+/// The operator's node of its example, with operands.
+class Sample {
+ public:
+  static std::optional<Sample> Of(const OpDef& def) {
+    if (def.example.empty()) return std::nullopt;
+    auto g = ParseGraph(def.example, TestOps());
+    EXPECT_TRUE(g.ok()) << g.status().message();
+    if (!g.ok()) return std::nullopt;
+    Random random(5);
+    std::vector<Datum> inputs;
+    for (const Value* v : g->inputs()) {
+      if (!v->type().is_tensor()) return std::nullopt;
+      inputs.push_back(ExampleInput(v->tensor_type(), random));
+    }
+    std::unordered_map<const Value*, Datum> values;
+    const auto tap = [&](const Value& v, const Datum& d) { values[&v] = d; };
+    if (!Evaluate(*g, inputs, {.tap = tap}).ok()) return std::nullopt;
+    for (const auto& v : g->values())
+      if (v->is_constant()) values[v.get()] = *v->constant();
+    for (const auto& n : g->nodes()) {
+      if (&n->def() != &def) continue;
+      Sample s;
+      s.node = n.get();
+      for (const Value* v : n->inputs()) s.operands.push_back(v ? values.at(v) : Datum());
+      s.graph = std::make_shared<Graph>(*std::move(g));
+      return s;
+    }
+    return std::nullopt;
+  }
+
+  bool HasTensor(size_t i) const {
+    return i < operands.size() && operands[i].is_tensor() && operands[i].tensor().defined();
+  }
+  const Tensor& operand(size_t i) const { return operands[i].tensor(); }
+
+  /// Result 0 with operand i replaced; nothing where it is no tensor, or refused.
+  std::optional<Tensor> With(size_t i, Tensor t) const {
+    std::vector<Datum> changed = operands;
+    changed[i] = std::move(t);
+    std::vector<const Datum*> given;
+    for (size_t k = 0; k < changed.size(); ++k)
+      given.push_back(node->input(k) ? &changed[k] : nullptr);
+    auto out = EvaluateNode(*node, given, TestOps());
+    if (!out.ok() || !(*out)[0].is_tensor()) return std::nullopt;
+    return (*out)[0].tensor();
+  }
+  std::optional<Tensor> Result() const {
+    return operands.empty() ? std::nullopt : With(0, operand(0));
+  }
+
+  std::shared_ptr<Graph> graph;
+  const Node* node = nullptr;
+  std::vector<Datum> operands;
+};
+
+bool IsNumeric(const Tensor& t) {
+  return IsFloat(t.dtype()) || IsInteger(t.dtype()) || t.dtype() == DType::kBool;
+}
+
+/// Another value of element k.
+Tensor Moved(const Tensor& t, int64_t k) {
+  Tensor out = t.Clone();
+  if (t.dtype() == DType::kBool)
+    out.SetInt(k, t.IntAt(k) == 0);
+  else if (IsInteger(t.dtype()))
+    out.SetInt(k, t.IntAt(k) == 1 ? 2 : 1);
+  else
+    out.Set(k, t.At(k) + 0.75);
+  return out;
+}
+
+bool SameAt(const Tensor& a, const Tensor& b, int64_t i) {
+  return IsFloat(a.dtype()) ? a.At(i) == b.At(i) || (std::isnan(a.At(i)) && std::isnan(b.At(i)))
+                            : a.IntAt(i) == b.IntAt(i);
+}
+
+/// Flat index in an operand of extents `from` of element i of a result of extents `to`.
+int64_t BroadcastIndex(int64_t i, const Dims& to, const Dims& from) {
+  int64_t flat = 0, step = 1;
+  for (size_t d = 0; d < to.size(); ++d) {
+    const int64_t at = i % to[to.size() - 1 - d];
+    i /= to[to.size() - 1 - d];
+    if (d >= from.size()) continue;
+    const int64_t extent = from[from.size() - 1 - d];
+    flat += (extent == 1 ? 0 : at) * step;
+    step *= extent;
+  }
+  return flat;
+}
+
+/// Whether a change of element k of operand i changes no result but those that broadcasting gives
+/// it to.
+bool StaysInPlace(const Sample& s, size_t i) {
+  const auto before = s.Result();
+  if (!before || !IsNumeric(*before) || !IsNumeric(s.operand(i))) return true;
+  if (s.operand(i).rank() > before->rank()) return false;
+  for (int64_t k = 0; k < std::min<int64_t>(s.operand(i).num_elements(), 12); ++k) {
+    const auto after = s.With(i, Moved(s.operand(i), k));
+    if (!after) continue;  // refused: an exponent, a shift
+    if (after->dims() != before->dims()) return false;
+    for (int64_t r = 0; r < after->num_elements(); ++r)
+      if (!SameAt(*before, *after, r) &&
+          BroadcastIndex(r, before->dims(), s.operand(i).dims()) != k)
+        return false;
+  }
+  return true;
+}
+
+class TraitsOf : public ::testing::TestWithParam<const OpDef*> {};
+
+TEST_P(TraitsOf, AreWhatTheExampleShows) {
+  const OpDef& def = *GetParam();
+  const Traits traits = def.traits;
+  ASSERT_FALSE(traits.empty()) << "an operator says what it is (lib/ops/traits.h)";
+  EXPECT_EQ(traits.Has(Trait::kRandom), !def.deterministic && !traits.Has(Trait::kControlFlow));
+  const auto s = Sample::Of(def);
+  if (!s || !s->HasTensor(0)) return;
+  EXPECT_EQ(traits.Has(Trait::kControlFlow), !s->node->subgraphs().empty());
+  if (traits.Has(Trait::kRandom)) return;
+  const auto result = s->Result();
+  if (!result) return;
+  const Tensor& x = s->operand(0);
+  if (traits.Has(Trait::kView)) {
+    ASSERT_EQ(result->byte_size(), x.byte_size());
+    EXPECT_TRUE(std::ranges::equal(result->bytes(), x.bytes()));
+  }
+  const bool adds = s->node->attrs().count("reduction") > 0;  // to what was there
+  if (traits.Has(Trait::kMove) && !adds && IsNumeric(*result)) {
+    std::set<double> elements = {0};
+    for (size_t i = 0; i < s->operands.size(); ++i)
+      if (s->HasTensor(i) && IsNumeric(s->operand(i)))
+        for (int64_t k = 0; k < s->operand(i).num_elements(); ++k)
+          elements.insert(s->operand(i).At(k));
+    if (!traits.Has(Trait::kQuantization)) {
+      for (int64_t k = 0; k < result->num_elements(); ++k)
+        EXPECT_TRUE(elements.count(result->At(k))) << k << ": " << result->At(k);
+    }
+  }
+  if (traits.Has(Trait::kUnary)) {
+    EXPECT_EQ(result->dims(), x.dims());
+    EXPECT_TRUE(StaysInPlace(*s, 0));
+  }
+  if (traits.Has(Trait::kElementwise))
+    for (size_t i = 0; i < s->operands.size(); ++i)
+      if (s->HasTensor(i)) {
+        EXPECT_TRUE(StaysInPlace(*s, i)) << "operand " << i;
+      }
+  // One operand whose elements stay in their places: what else could it be?
+  if (IsFloat(x.dtype()) && x.num_elements() > 1 && x.rank() > 1 && s->operands.size() == 1 &&
+      IsNumeric(*result) && result->dims() == x.dims() && StaysInPlace(*s, 0)) {
+    EXPECT_TRUE(traits.HasAny(Trait::kUnary | Trait::kView | Trait::kModel | Trait::kMove) ||
+                traits.HasAny(Trait::kElementwise | Trait::kShapeMath));
+  }
+  if (traits.Has(Trait::kNormalization)) {
+    EXPECT_EQ(result->dims(), x.dims());
+  }
+  if (traits.Has(Trait::kReduction)) {
+    EXPECT_LE(result->num_elements(), x.num_elements());
+  }
+  if (traits.Has(Trait::kShapeMath)) {
+    for (int64_t k = 0; k < x.num_elements(); ++k)
+      if (const auto after = s->With(0, Moved(x, k))) {
+        EXPECT_EQ(ToString(*after, 99), ToString(*result, 99));
+      }
+  }
+  const auto activation = s->node->attrs().find("activation");
+  if (traits.Has(Trait::kContraction) && x.dtype() == DType::kF32 &&
+      !traits.Has(Trait::kQuantization) && activation == s->node->attrs().end()) {
+    Tensor twice = x.Clone(), zero = Tensor::Zeros(x.dtype(), x.dims());
+    for (int64_t k = 0; k < x.num_elements(); ++k) twice.Set(k, 2 * x.At(k));
+    const auto at_twice = s->With(0, twice), at_zero = s->With(0, zero);
+    ASSERT_TRUE(at_twice && at_zero);
+    for (int64_t k = 0; k < result->num_elements(); ++k)
+      EXPECT_NEAR(at_twice->At(k) + at_zero->At(k), 2 * result->At(k),
+                  1e-4 * (1 + std::abs(result->At(k))));
+  }
+}
+
+std::vector<const OpDef*> AllDefs() {
+  const auto all = TestOps().all();
+  return {all.begin(), all.end()};
+}
+
+INSTANTIATE_TEST_SUITE_P(AllOps, TraitsOf, ::testing::ValuesIn(AllDefs()), [](const auto& info) {
+  std::string name = Cat(info.param->domain, "_", info.param->name);
+  std::replace(name.begin(), name.end(), '.', '_');
+  return name;
+});
+
+}  // namespace
+}  // namespace infer
