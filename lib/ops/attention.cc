@@ -246,6 +246,54 @@ Status RunRotary(OpRun& run) {
 
 constexpr TypeSet kMaskTypes = kFloatsBF16 | kInts | TypeSet(DType::kBool);
 
+/// Heads and the elements of a head: axes of their own in operands of rank 4, labels of the last
+/// axis in those of rank 3. Several heads of queries share one of keys and values.
+void AttentionAxes(const OpCall& call, AxisLinks& links) {
+  const auto q = ReadHeadDims(call, 0, "q_num_heads"), k = ReadHeadDims(call, 1, "kv_num_heads"),
+             v = ReadHeadDims(call, 2, "kv_num_heads");
+  const Shape& y = call.out(0).shape;
+  if (!q.ok() || !k.ok() || !v.ok() || !y.has_rank()) return;
+  for (size_t i = 0; i < 3; ++i) LinkSame(call, i, 0, 0, 0, links);
+  if (!call.shape(0).has_rank() || !call.shape(1).has_rank() || !call.shape(2).has_rank()) return;
+  const bool folded = y.rank() == 3;
+  LinkSame(call, 0, folded ? 1 : 2, 0, folded ? 1 : 2, links);
+  for (const Dim& d : {q->heads, q->size, k->heads, k->size, v->size})
+    if (!d.is_static() || d.value() < 1) return;
+  const int64_t heads = q->heads.value(), shared = k->heads.value(), size = v->size.value();
+  if (heads % shared != 0 || call.shape(1).rank() != y.rank() || call.shape(2).rank() != y.rank())
+    return;
+  const int head_axis = folded ? 2 : 1, last = y.rank() - 1;
+  const auto heads_of = [&](size_t i, int64_t labels, int64_t width) {
+    links.push_back({.labels = labels,
+                     .from = {.value = i, .axis = head_axis, .inner = folded ? width : 1},
+                     .to = {.axis = head_axis, .inner = heads / labels * (folded ? size : 1)}});
+  };
+  heads_of(0, heads, q->size.value());
+  heads_of(1, shared, k->size.value());
+  heads_of(2, shared, size);
+  links.push_back({.kind = AxisLink::Kind::kContracted,
+                   .labels = q->size.value(),
+                   .from = {.axis = last},
+                   .to = {.value = 1, .axis = last}});
+  links.push_back({.labels = size, .from = {.value = 2, .axis = last}, .to = {.axis = last}});
+}
+
+/// Pairs of elements of a head are mixed.
+void RotaryAxes(const OpCall& call, AxisLinks& links) {
+  const Shape& s = call.shape(0);
+  if (!s.has_rank()) return;
+  for (int a = 0; a + 1 < s.rank(); ++a) LinkSame(call, 0, a, 0, a, links);
+  const int length = s.rank() == 3 ? 1 : 2;
+  for (size_t i = call.has_input(3) ? 3 : 1; i < call.num_inputs(); ++i) {  // positions, or angles
+    LinkSame(call, i, 0, 0, 0, links);
+    LinkSame(call, i, 1, 0, length, links);
+  }
+  const int64_t heads = call.HasAttr("num_heads") ? call.Int("num_heads") : 0;
+  if (s.rank() != 3 || heads < 1 || !s[2].is_static() || s[2].value() % heads != 0) return;
+  const LabelledAxis all{.axis = 2, .inner = s[2].value() / heads};
+  links.push_back({.labels = heads, .from = all, .to = all});
+}
+
 }  // namespace
 
 std::span<const OpDef> AttentionOps() {
@@ -254,6 +302,7 @@ std::span<const OpDef> AttentionOps() {
           .name = "Attention",
           .doc = "Scaled dot-product attention with masks, grouped heads, softcap and a cache.",
           .traits = Trait::kAttention,
+          .axes = AttentionAxes,
           .since = 23,
           .versions = {23, 24, 25},
           .inputs = {{"Q", "T1"},
@@ -288,6 +337,7 @@ std::span<const OpDef> AttentionOps() {
           .name = "RotaryEmbedding",
           .doc = "Rotates pairs of elements of every head by angles of the token's position.",
           .traits = Trait::kAttention,
+          .axes = RotaryAxes,
           .since = 23,
           .versions = {23},
           .inputs = {{"X", "T"},

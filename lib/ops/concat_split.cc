@@ -4,6 +4,7 @@
 
 #include "lib/ops/move.h"
 #include "lib/ops/op_def.h"
+#include "lib/ops/permute.h"
 #include "lib/support/strings.h"
 
 namespace infer {
@@ -199,6 +200,54 @@ Status LiftConcat(NodeSpec node, int opset, LiftContext& out) {
   return {};
 }
 
+void ConcatAxes(const OpCall& call, AxisLinks& links) {
+  const Shape& y = call.out(0).shape;
+  if (!y.has_rank()) return;
+  const auto axis = NormalizeAxis(call.Int("axis"), y.rank());
+  if (!axis.ok()) return;
+  Dim begin = 0;
+  for (size_t i = 0; i < call.num_inputs(); ++i) {
+    for (int a = 0; a < y.rank(); ++a)
+      if (a != *axis) LinkSame(call, i, a, 0, a, links);
+    const Dim part = call.shape(i).has_rank() ? call.shape(i)[*axis] : Dim();
+    if (begin.is_static() && part.is_static())
+      links.push_back({.labels = part.value(),
+                       .from = {.value = i, .axis = *axis},
+                       .to = {.axis = *axis, .begin = begin.value(), .count = part.value()}});
+    begin = begin + part;
+  }
+}
+
+void SplitAxes(const OpCall& call, AxisLinks& links) {
+  const Shape& x = call.shape(0);
+  if (!x.has_rank()) return;
+  const auto axis = NormalizeAxis(call.Int("axis"), x.rank());
+  if (!axis.ok()) return;
+  Dim begin = 0;
+  for (size_t i = 0; i < call.num_outputs(); ++i) {
+    if (!call.out_type(i).is_tensor()) return;
+    for (int a = 0; a < x.rank(); ++a)
+      if (a != *axis) LinkSame(call, 0, a, i, a, links);
+    const Shape& y = call.out(i).shape;
+    const Dim part = y.has_rank() ? y[*axis] : Dim();
+    if (begin.is_static() && part.is_static())
+      links.push_back({.labels = part.value(),
+                       .from = {.axis = *axis, .begin = begin.value(), .count = part.value()},
+                       .to = {.value = i, .axis = *axis}});
+    begin = begin + part;
+  }
+}
+
+PermuteResult PermuteConcat(const OpCall& call, const Perm& perm, PermutedCall to) {
+  to.data.clear();
+  for (size_t i = 0; i < call.num_inputs(); ++i) {
+    const Shape& s = call.shape(i);
+    if (!s.has_rank() || s.rank() != static_cast<int>(perm.size())) return std::nullopt;
+    to.data.push_back(i);
+  }
+  return PermuteAxis(call, perm, std::move(to));
+}
+
 }  // namespace
 
 std::span<const OpDef> ConcatSplitOps() {
@@ -207,6 +256,8 @@ std::span<const OpDef> ConcatSplitOps() {
           .name = "Concat",
           .doc = "Joins tensors along an axis.",
           .traits = Trait::kMove,
+          .axes = ConcatAxes,
+          .permute = PermuteConcat,
           .since = 4,
           .versions = {1, 4, 11, 13},
           .inputs = {{"inputs", "T", Arity::kVariadic}},
@@ -223,6 +274,8 @@ std::span<const OpDef> ConcatSplitOps() {
           .name = "Split",
           .doc = "Cuts a tensor along an axis, into parts of given or equal extents.",
           .traits = Trait::kMove,
+          .axes = SplitAxes,
+          .permute = PermuteAxis,
           .since = 13,
           .versions = {1, 2, 11, 13, 18},
           .inputs = {{"input", "T"}, {"split", "i64", Arity::kOptional}},

@@ -63,6 +63,33 @@ WeightLayout ConvWeights(const OpCall& call) {
           .has_bias = true};
 }
 
+/// Every channel of the result has filters of its own; within a group the channels of input and
+/// weights meet. Groups are labels of both channel axes.
+template <bool kTransposed>
+void ConvAxes(const OpCall& call, AxisLinks& links) {
+  LinkSame(call, 0, 0, 0, 0, links);
+  LinkSame(call, 2, 0, 0, 1, links);
+  const Shape &x = call.shape(0), &w = call.shape(1), &y = call.out(0).shape;
+  const int64_t groups = call.Int("group");
+  if (!w.has_rank() || w.rank() < 2 || !w[0].is_static() || !w[1].is_static() || groups < 1) return;
+  if (!x.has_rank() || x.rank() < 2 || !y.has_rank()) return;
+  const int64_t rows = w[0].value(), columns = w[1].value();
+  const int in = kTransposed ? 0 : 1, out = kTransposed ? 1 : 0;
+  const int64_t labels = kTransposed ? rows : columns;
+  if (labels > 1 || groups == 1)
+    links.push_back({.kind = AxisLink::Kind::kContracted,
+                     .labels = labels,
+                     .from = {.axis = 1},
+                     .to = {.value = 1, .axis = in}});
+  links.push_back({.labels = kTransposed ? columns : rows,
+                   .from = {.value = 1, .axis = out},
+                   .to = {.axis = 1}});
+  if (groups > 1 && rows % groups == 0)
+    links.push_back({.labels = groups,
+                     .from = {.axis = 1, .inner = kTransposed ? rows / groups : columns},
+                     .to = {.axis = 1, .inner = kTransposed ? columns : rows / groups}});
+}
+
 template <bool kTransposed>
 OpDef ConvOp(std::string_view name, std::string_view doc, std::vector<AttrDef> more,
              std::string_view example) {
@@ -76,6 +103,7 @@ OpDef ConvOp(std::string_view name, std::string_view doc, std::vector<AttrDef> m
   return {.name = name,
           .doc = doc,
           .traits = Trait::kContraction,
+          .axes = ConvAxes<kTransposed>,
           .since = 1,
           .versions = {1, 11, 22},
           .inputs = {{"X", "T"}, {"W", "T"}, {"B", "T", Arity::kOptional}},

@@ -54,6 +54,13 @@ Status RunCumulative(OpRun& run) {
   return ok ? Status() : Unsupported(Cat("no sum of ", Name(x.dtype())));
 }
 
+void CumulativeAxes(const OpCall& call, AxisLinks& links) {
+  const auto given = KnownInt(call, 1);
+  if (!given || !call.shape(0).has_rank()) return;
+  const auto axis = NormalizeAxis(*given, call.shape(0).rank());
+  if (axis.ok()) LinkAllBut(call, {*axis}, links);
+}
+
 }  // namespace
 
 std::span<const OpDef> CumulativeOps() {
@@ -66,6 +73,7 @@ std::span<const OpDef> CumulativeOps() {
         .name = name,
         .doc = doc,
         .traits = Trait::kRecurrent,
+        .axes = CumulativeAxes,
         .since = since,
         .versions = std::move(versions),
         .inputs = {{"x", "T"}, {"axis", "T2"}},

@@ -278,6 +278,29 @@ Status RunDet(OpRun& run) {
   return {};
 }
 
+/// Letters of one operand that stands twice in its term (a diagonal) have no link.
+void EinsumAxes(const OpCall& call, AxisLinks& links) {
+  std::vector<int> ranks;
+  for (size_t i = 0; i < call.num_inputs(); ++i) {
+    if (!call.has_input(i) || !call.shape(i).has_rank()) return;
+    ranks.push_back(call.shape(i).rank());
+  }
+  const auto e = ParseEquation(call.Str("equation"), ranks);
+  if (!e.ok()) return;
+  const auto axis_of = [](const std::string& term, char c) {
+    const size_t at = term.find(c);
+    return at == term.npos || term.find(c, at + 1) != term.npos ? -1 : static_cast<int>(at);
+  };
+  for (size_t i = 0; i < e->terms.size(); ++i)
+    for (const char c : e->terms[i]) {
+      const int a = axis_of(e->terms[i], c), out = axis_of(e->out, c);
+      if (a < 0) continue;
+      if (out >= 0) LinkSame(call, i, a, 0, out, links);
+      for (size_t k = i + 1; out < 0 && k < e->terms.size(); ++k)
+        if (const int b = axis_of(e->terms[k], c); b >= 0) LinkContracted(call, i, a, k, b, links);
+    }
+}
+
 }  // namespace
 
 std::span<const OpDef> EinsumOps() {
@@ -286,6 +309,7 @@ std::span<const OpDef> EinsumOps() {
           .name = "Einsum",
           .doc = "Sums of products over lettered axes.",
           .traits = Trait::kContraction,
+          .axes = EinsumAxes,
           .since = 12,
           .versions = {12, 28},
           .inputs = {{"Inputs", "T", Arity::kVariadic}},

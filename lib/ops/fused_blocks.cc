@@ -5,6 +5,18 @@
 
 namespace infer {
 
+namespace {
+
+/// Rows of x and skip are apart from each other; scale and bias lie along the row.
+void SkipNormAxes(const OpCall& call, AxisLinks& links) {
+  const Shape& s = call.shape(0);
+  for (int a = 0; s.has_rank() && a + 1 < s.rank(); ++a)
+    for (const size_t i : {size_t{0}, size_t{1}}) LinkSame(call, i, a, 0, a, links);
+  for (size_t i = 2; i < call.num_inputs(); ++i) LinkBroadcast(call, i, links);
+}
+
+}  // namespace
+
 std::span<const OpDef> FusedBlockOps() {
   const AttrDef epsilon = {"epsilon", AttrKind::kFloat, 1e-5f};
   static const OpDef ops[] = {
@@ -12,6 +24,7 @@ std::span<const OpDef> FusedBlockOps() {
        .domain = "infer",
        .doc = "sum = x + skip, y = LayerNormalization of sum's last axis.",
        .traits = Trait::kNormalization,
+       .axes = SkipNormAxes,
        .inputs = {{"x", "T"}, {"skip", "T"}, {"scale", "T"}, {"bias", "T"}},
        .outputs = {{"y", "T"}, {"sum", "T", Arity::kOptional}},
        .attrs = {epsilon},
@@ -26,6 +39,7 @@ std::span<const OpDef> FusedBlockOps() {
        .domain = "infer",
        .doc = "sum = x + skip, y = RMSNormalization of sum's last axis.",
        .traits = Trait::kNormalization,
+       .axes = SkipNormAxes,
        .inputs = {{"x", "T"}, {"skip", "T"}, {"scale", "T"}},
        .outputs = {{"y", "T"}, {"sum", "T", Arity::kOptional}},
        .attrs = {epsilon},
@@ -39,6 +53,7 @@ std::span<const OpDef> FusedBlockOps() {
        .domain = "infer",
        .doc = "y = gate * sigmoid(gate) * up.",
        .traits = Trait::kBlock,
+       .axes = BroadcastAxes,
        .inputs = {{"gate", "T"}, {"up", "T"}},
        .outputs = {{"y", "T"}},
        .constraints = {{"T", kFloatsBF16}},
@@ -49,6 +64,7 @@ std::span<const OpDef> FusedBlockOps() {
        .domain = "infer",
        .doc = "y = Gelu(gate) * up.",
        .traits = Trait::kBlock,
+       .axes = BroadcastAxes,
        .inputs = {{"gate", "T"}, {"up", "T"}},
        .outputs = {{"y", "T"}},
        .attrs = {{"approximate", AttrKind::kString, std::string("none")}},

@@ -3,6 +3,7 @@
 
 #include "lib/ops/move.h"
 #include "lib/ops/op_def.h"
+#include "lib/ops/permute.h"
 #include "lib/support/strings.h"
 
 namespace infer {
@@ -218,6 +219,32 @@ Status RunReverseSequence(OpRun& run) {
   return {};
 }
 
+void GatherAxes(const OpCall& call, AxisLinks& links) {
+  const Shape &x = call.shape(0), &index = call.shape(1);
+  if (!x.has_rank() || !index.has_rank()) return;
+  const auto axis = NormalizeAxis(call.Int("axis"), x.rank());
+  if (!axis.ok()) return;
+  for (int a = 0; a < x.rank(); ++a)
+    if (a != *axis) LinkSame(call, 0, a, 0, a < *axis ? a : a + index.rank() - 1, links);
+  for (int a = 0; a < index.rank(); ++a) LinkSame(call, 1, a, 0, *axis + a, links);
+}
+
+/// An index reads its own position of all other axes.
+void GatherElementsAxes(const OpCall& call, AxisLinks& links) {
+  AllButAxis(call, links);
+  LinkBroadcast(call, 1, links);
+}
+
+/// Of one index, or a list of them.
+PermuteResult PermuteGather(const OpCall& call, const Perm& perm, PermutedCall to) {
+  const Shape& index = call.shape(1);
+  if (!index.has_rank() || index.rank() > 1) return std::nullopt;
+  const auto axis = MapAxis(call, perm, to);
+  if (!axis) return std::nullopt;
+  if (index.rank() == 0) to.out_perm = WithoutAxes(perm, {*axis});
+  return to;
+}
+
 }  // namespace
 
 std::span<const OpDef> GatherOps() {
@@ -226,6 +253,8 @@ std::span<const OpDef> GatherOps() {
           .name = "Gather",
           .doc = "Slices of `data` along an axis, picked by index.",
           .traits = Trait::kMove,
+          .axes = GatherAxes,
+          .permute = PermuteGather,
           .since = 1,
           .versions = {1, 11, 13},
           .inputs = {{"data", "T"}, {"indices", "Tind"}},
@@ -243,6 +272,7 @@ std::span<const OpDef> GatherOps() {
           .name = "GatherElements",
           .doc = "One element of `data` per index, displaced along one axis.",
           .traits = Trait::kMove,
+          .axes = GatherElementsAxes,
           .since = 11,
           .versions = {11, 13},
           .inputs = {{"data", "T"}, {"indices", "Tind"}},

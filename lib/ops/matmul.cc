@@ -282,6 +282,28 @@ WeightLayout GemmWeights(const OpCall& call) {
           .beta = call.Float("beta")};
 }
 
+void MatMulAxes(const OpCall& call, AxisLinks& links) {
+  const Shape &a = call.shape(0), &b = call.shape(1), &y = call.out(0).shape;
+  if (!a.has_rank() || !b.has_rank() || !y.has_rank()) return;
+  LinkContracted(call, 0, a.rank() - 1, 1, std::max(b.rank() - 2, 0), links);
+  if (b.rank() > 1) LinkSame(call, 1, b.rank() - 1, 0, y.rank() - 1, links);
+  const int row = y.rank() - (b.rank() > 1 ? 2 : 1);
+  if (a.rank() > 1) LinkSame(call, 0, a.rank() - 2, 0, row, links);
+  const int batch = y.rank() - (a.rank() > 1) - (b.rank() > 1);  // axes
+  for (int i = 1; i <= batch; ++i) {
+    if (a.rank() - 2 - i >= 0) LinkSame(call, 0, a.rank() - 2 - i, 0, batch - i, links);
+    if (b.rank() - 2 - i >= 0) LinkSame(call, 1, b.rank() - 2 - i, 0, batch - i, links);
+  }
+}
+
+void GemmAxes(const OpCall& call, AxisLinks& links) {
+  const int rows = call.Int("transA") != 0 ? 1 : 0, columns = call.Int("transB") != 0 ? 0 : 1;
+  LinkSame(call, 0, rows, 0, 0, links);
+  LinkContracted(call, 0, 1 - rows, 1, 1 - columns, links);
+  LinkSame(call, 1, columns, 0, 1, links);
+  LinkBroadcast(call, 2, links);
+}
+
 }  // namespace
 
 std::span<const OpDef> MatMulOps() {
@@ -290,6 +312,7 @@ std::span<const OpDef> MatMulOps() {
           .name = "MatMul",
           .doc = "Matrix product with NumPy's batch broadcasting.",
           .traits = Trait::kContraction,
+          .axes = MatMulAxes,
           .since = 1,
           .versions = {1, 9, 13},
           .inputs = {{"A", "T"}, {"B", "T"}},
@@ -307,6 +330,7 @@ std::span<const OpDef> MatMulOps() {
           .name = "Gemm",
           .doc = "alpha A' B' + beta C, where ' transposes as asked and C broadcasts.",
           .traits = Trait::kContraction,
+          .axes = GemmAxes,
           .since = 11,
           .versions = {1, 6, 7, 9, 11, 13},
           .inputs = {{"A", "T"}, {"B", "T"}, {"C", "T", Arity::kOptional}},

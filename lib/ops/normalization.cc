@@ -360,6 +360,47 @@ Status RunLrn(OpRun& run) {
 constexpr float kDefaultEpsilon = 1e-5f;
 AttrDef EpsilonAttr() { return {"epsilon", AttrKind::kFloat, kDefaultEpsilon}; }
 
+/// Operands from 1 on have one element per channel.
+void LinkChannels(const OpCall& call, AxisLinks& links) {
+  for (size_t i = 1; i < call.num_inputs(); ++i) LinkSame(call, i, 0, 0, 1, links);
+}
+
+void BatchNormAxes(const OpCall& call, AxisLinks& links) {
+  if (call.Int("training_mode") != 0)  // statistics of the batch
+    LinkSame(call, 0, 1, 0, 1, links);
+  else
+    LinkAllBut(call, {}, links);
+  LinkChannels(call, links);
+}
+
+void InstanceNormAxes(const OpCall& call, AxisLinks& links) {
+  SampleAndChannelAxes(call, links);
+  LinkChannels(call, links);
+}
+
+void GroupNormAxes(const OpCall& call, AxisLinks& links) {
+  LinkSame(call, 0, 0, 0, 0, links);
+  LinkChannels(call, links);
+  const Shape& s = call.shape(0);
+  const int64_t groups = call.Int("num_groups");
+  if (!s.has_rank() || s.rank() < 2 || !s[1].is_static() || groups < 1 || s[1].value() % groups)
+    return;
+  const LabelledAxis channels{.axis = 1, .inner = s[1].value() / groups};
+  links.push_back({.labels = groups, .from = channels, .to = channels});
+}
+
+/// Rows are apart from each other; scale and bias lie along the row.
+void RowNormAxes(const OpCall& call, AxisLinks& links) {
+  const Shape& s = call.shape(0);
+  if (!s.has_rank()) return;
+  const auto axis = NormalizeAxis(call.Int("axis"), s.rank());
+  for (int a = 0; axis.ok() && a < *axis; ++a) LinkSame(call, 0, a, 0, a, links);
+  for (size_t i = 1; i < call.num_inputs(); ++i) LinkBroadcast(call, i, links);
+}
+
+/// Neighbours among the channels are mixed.
+void LrnAxes(const OpCall& call, AxisLinks& links) { LinkAllBut(call, {1}, links); }
+
 }  // namespace
 
 std::span<const OpDef> NormalizationOps() {
@@ -367,6 +408,7 @@ std::span<const OpDef> NormalizationOps() {
       {.name = "BatchNormalization",
        .doc = "y = (x - mean[c]) / sqrt(var[c] + epsilon) scale[c] + B[c].",
        .traits = Trait::kNormalization,
+       .axes = BatchNormAxes,
        .since = 9,
        .versions = {1, 6, 7, 9, 14, 15},
        .inputs =
@@ -388,6 +430,7 @@ std::span<const OpDef> NormalizationOps() {
       {.name = "InstanceNormalization",
        .doc = "Each channel of each sample to mean B[c] and deviation scale[c].",
        .traits = Trait::kNormalization,
+       .axes = InstanceNormAxes,
        .since = 6,
        .versions = {1, 6, 22},
        .inputs = {{"input", "T"}, {"scale", "T"}, {"B", "T"}},
@@ -403,6 +446,7 @@ std::span<const OpDef> NormalizationOps() {
       {.name = "GroupNormalization",
        .doc = "Groups of channels of each sample normalised, then scaled and shifted by channel.",
        .traits = Trait::kNormalization,
+       .axes = GroupNormAxes,
        .since = 21,
        .versions = {18, 21},
        .inputs = {{"X", "T"}, {"scale", "T"}, {"bias", "T"}},
@@ -421,6 +465,7 @@ std::span<const OpDef> NormalizationOps() {
       {.name = "LayerNormalization",
        .doc = "Rows from `axis` on to mean 0 and deviation 1, then scaled and shifted.",
        .traits = Trait::kNormalization,
+       .axes = RowNormAxes,
        .since = 17,
        // 1: what ONNX Runtime's exporters wrote into ai.onnx before opset 17 had it.
        .versions = {1, 17},
@@ -441,6 +486,7 @@ std::span<const OpDef> NormalizationOps() {
       {.name = "RMSNormalization",
        .doc = "Rows from `axis` on divided by their root mean square, then scaled.",
        .traits = Trait::kNormalization,
+       .axes = RowNormAxes,
        .since = 23,
        .versions = {23},
        .inputs = {{"X", "T"}, {"scale", "V"}},
@@ -458,6 +504,7 @@ std::span<const OpDef> NormalizationOps() {
       {.name = "LpNormalization",
        .doc = "Lines along an axis divided by their L1 or L2 norm.",
        .traits = Trait::kNormalization,
+       .axes = AllButAxis,
        .since = 1,
        .versions = {1, 22},
        .inputs = {{"input", "T"}},
@@ -471,6 +518,7 @@ std::span<const OpDef> NormalizationOps() {
       {.name = "LRN",
        .doc = "Local response normalisation across channels.",
        .traits = Trait::kNormalization,
+       .axes = LrnAxes,
        .since = 1,
        .versions = {1, 13},
        .inputs = {{"X", "T"}},

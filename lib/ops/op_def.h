@@ -14,6 +14,7 @@
 #include <variant>
 #include <vector>
 
+#include "lib/ops/axes.h"
 #include "lib/ops/traits.h"
 #include "lib/ops/weight_layout.h"
 #include "lib/tensor/datum.h"
@@ -50,6 +51,7 @@ bool operator==(const AttrMap& a, const AttrMap& b);  ///< tensors are compared 
 uint64_t HashOf(const AttrMap& attrs);
 
 struct OpDef;
+struct PermutedCall;
 
 /// The elements of an integer or bool tensor as Dims. Those that int64 cannot hold (u64 from 2^63
 /// on) are unknown.
@@ -243,6 +245,10 @@ struct OpDef {
   using CostFn = Cost (*)(const OpCall&);
   using LiftFn = Status (*)(NodeSpec node, int opset, LiftContext& out);
   using DecomposeFn = Result<std::string> (*)(const OpCall& call);
+  using AxesFn = void (*)(const OpCall& call, AxisLinks& links);
+  using PermuteFn = std::optional<PermutedCall> (*)(const OpCall& call,
+                                                    const std::vector<int64_t>& perm,
+                                                    PermutedCall to);
   using WeightsFn = WeightLayout (*)(const OpCall& call);
   using LowerFn = Result<NodeSpec> (*)(NodeSpec node, int opset, LiftContext& out);
 
@@ -250,7 +256,13 @@ struct OpDef {
   std::string_view domain = "";  ///< "" is ai.onnx; "com.microsoft", "ai.onnx.ml", "infer"
   std::string_view doc;          ///< one line; docs/operators.md is generated from it
   Traits traits = {};            ///< what the operator is; every one has some
-  int since = 1;                 ///< lowest opset of `domain` in which the canonical form is valid
+  /// The links between axes of a call (AxesOf); nullptr: those of its traits, where it is unary,
+  /// element-wise or a view, else none.
+  AxesFn axes = nullptr;
+  /// The call with its operands in another order of axes (lib/ops/permute.h), where the operator
+  /// names axes; nullptr where it does not, or works in one order only.
+  PermuteFn permute = nullptr;
+  int since = 1;  ///< lowest opset of `domain` in which the canonical form is valid
   /// Every schema version of the operator that import accepts, ascending; what older ones lack or
   /// do otherwise is `lift`'s business.
   std::vector<int> versions = {1};

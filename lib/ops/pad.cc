@@ -4,6 +4,7 @@
 #include "lib/ops/decompositions.h"
 #include "lib/ops/move.h"
 #include "lib/ops/op_def.h"
+#include "lib/ops/permute.h"
 
 namespace infer {
 namespace {
@@ -233,6 +234,49 @@ Status RunCenterCropPad(OpRun& run) {
   return PadConstant(run, cropped, pads, ZerosOf(x.dtype(), {}));
 }
 
+/// What is added is a constant; elements of other modes stand in more than one place.
+void PadAxes(const OpCall& call, AxisLinks& links) {
+  const Shape& s = call.shape(0);
+  const auto given = KnownInts(call, 1);
+  const auto at = call.has_input(3) ? KnownInts(call, 3) : std::nullopt;
+  if (!s.has_rank() || !given || (call.has_input(3) && !at)) return;
+  const auto pads = PadsOf(*given, at ? &*at : nullptr, s.rank());
+  if (!pads.ok()) return;
+  for (int a = 0; a < s.rank(); ++a) {
+    const int64_t begin = pads->begin[static_cast<size_t>(a)],
+                  end = pads->end[static_cast<size_t>(a)];
+    if (begin == 0 && end == 0) {
+      LinkSame(call, 0, a, 0, a, links);
+    } else if (call.Str("mode") == "constant" && s[a].is_static()) {
+      const int64_t kept = s[a].value() + std::min<int64_t>(begin, 0) + std::min<int64_t>(end, 0);
+      links.push_back({.labels = kept,
+                       .from = {.axis = a, .begin = std::max<int64_t>(-begin, 0), .count = kept},
+                       .to = {.axis = a, .begin = std::max<int64_t>(begin, 0), .count = kept}});
+    }
+  }
+}
+
+PermuteResult PermutePad(const OpCall& call, const Perm& perm, PermutedCall to) {
+  const size_t rank = perm.size();
+  if (call.has_input(3)) {
+    const auto given = KnownInts(call, 3);
+    if (!given) return std::nullopt;
+    const auto axes = NormalizeAxes(*given, static_cast<int>(rank));
+    if (!axes.ok()) return std::nullopt;
+    to.replaced[3] = Tensor::Int64s(MappedAxes(*axes, perm));
+    return to;
+  }
+  const auto pads = KnownInts(call, 1);
+  if (!pads || pads->size() != 2 * rank) return std::nullopt;
+  std::vector<int64_t> mapped(2 * rank);
+  for (size_t i = 0; i < rank; ++i) {
+    mapped[static_cast<size_t>(perm[i])] = (*pads)[i];
+    mapped[static_cast<size_t>(perm[i]) + rank] = (*pads)[i + rank];
+  }
+  to.replaced[1] = Tensor::Int64s(mapped);
+  return to;
+}
+
 }  // namespace
 
 std::span<const OpDef> PadOps() {
@@ -241,6 +285,8 @@ std::span<const OpDef> PadOps() {
           .name = "Pad",
           .doc = "Adds elements around a tensor: a constant, its edge, its reflection or itself.",
           .traits = Trait::kMove,
+          .axes = PadAxes,
+          .permute = PermutePad,
           .since = 11,
           .versions = {1, 2, 11, 13, 18, 19, 21, 23, 24, 25},
           .inputs = {{"data", "T"},

@@ -4,6 +4,7 @@
 
 #include "lib/ops/common.h"
 #include "lib/ops/op_def.h"
+#include "lib/ops/permute.h"
 #include "lib/ops/quant_reference.h"
 
 namespace infer {
@@ -232,6 +233,37 @@ constexpr TypeSet kQuantized = TypeSet(DType::kI8, DType::kU8, DType::kI16, DTyp
                                kInt4 | TypeSet(DType::kF4E2M1, DType::kU2, DType::kI2);
 constexpr TypeSet kReal{DType::kF32, DType::kF16, DType::kBF16};
 
+/// Scales and zero points: one for all, one per index of an axis, or one per block of it.
+void QuantizeAxes(const OpCall& call, AxisLinks& links) {
+  LinkBroadcast(call, 0, links);
+  const Shape& x = call.shape(0);
+  if (!x.has_rank()) return;
+  const auto axis = NormalizeAxis(call.Int("axis"), x.rank());
+  const int64_t block = call.Int("block_size");
+  for (size_t i = 1; axis.ok() && i < call.num_inputs(); ++i) {
+    if (!call.has_input(i) || !call.shape(i).has_rank()) continue;
+    const Shape& s = call.shape(i);
+    if (block == 0) {
+      if (s.rank() == 1) LinkSame(call, i, 0, 0, *axis, links);
+      continue;
+    }
+    for (int a = 0; a < std::min(s.rank(), x.rank()); ++a)
+      if (a != *axis)
+        LinkSame(call, i, a, 0, a, links);
+      else if (s[a].is_static())
+        links.push_back({.labels = s[a].value(),
+                         .from = {.value = i, .axis = a},
+                         .to = {.axis = a, .inner = block}});
+  }
+}
+
+PermuteResult PermuteQuantize(const OpCall& call, const Perm& perm, PermutedCall to) {
+  const Shape& scale = call.shape(1);
+  if (!scale.has_rank() || call.Int("block_size") != 0) return std::nullopt;
+  if (scale.num_elements().KnownEqual(1)) return to;  // the axis is not used
+  return PermuteAxis(call, perm, std::move(to));
+}
+
 }  // namespace
 
 std::span<const OpDef> QuantizeLinearOps() {
@@ -239,6 +271,8 @@ std::span<const OpDef> QuantizeLinearOps() {
       {.name = "QuantizeLinear",
        .doc = "y = saturate(round(x / y_scale) + y_zero_point).",
        .traits = Trait::kQuantization,
+       .axes = QuantizeAxes,
+       .permute = PermuteQuantize,
        .since = 10,
        .versions = {10, 13, 19, 21, 23, 24, 25},
        .inputs = {{"x", "T1"}, {"y_scale", "T2"}, {"y_zero_point", "T3", Arity::kOptional}},
@@ -261,6 +295,8 @@ std::span<const OpDef> QuantizeLinearOps() {
       {.name = "DequantizeLinear",
        .doc = "y = (x - x_zero_point) x_scale.",
        .traits = Trait::kQuantization,
+       .axes = QuantizeAxes,
+       .permute = PermuteQuantize,
        .since = 10,
        .versions = {10, 13, 19, 21, 23, 24, 25},
        .inputs = {{"x", "T1"}, {"x_scale", "T2"}, {"x_zero_point", "T1", Arity::kOptional}},

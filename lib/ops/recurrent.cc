@@ -185,6 +185,18 @@ OpDef MakeRecurrent(OpDef def, std::vector<AttrDef> attrs) {
   return def;
 }
 
+/// Samples are apart; inputs meet the weights of the gates. States are mixed in every step.
+void RecurrentAxes(const OpCall& call, AxisLinks& links) {
+  LinkContracted(call, 0, 2, 1, 2, links);
+  const bool batch_first = call.Int("layout") != 0;
+  for (size_t i = 1; i <= 3; ++i)
+    LinkSame(call, i, 0, 0, batch_first ? 2 : 1, links);  // directions
+  for (size_t out = 0; out < call.num_outputs(); ++out) {
+    const int state = batch_first ? 0 : 1;
+    LinkSame(call, 0, state, out, out == 0 && !batch_first ? 2 : state, links);
+  }
+}
+
 }  // namespace
 
 std::span<const OpDef> RecurrentOps() {
@@ -194,6 +206,7 @@ std::span<const OpDef> RecurrentOps() {
               .name = "RNN",
               .doc = "Simple recurrent layer, one or both directions.",
               .traits = Trait::kRecurrent,
+              .axes = RecurrentAxes,
               .versions = {1, 7, 14, 22},
               .reference = RunFloat<RecurrentCell::kRnn>,
               .cost = CostRecurrent<1>,
@@ -208,6 +221,7 @@ std::span<const OpDef> RecurrentOps() {
               .name = "GRU",
               .doc = "Gated recurrent unit, one or both directions.",
               .traits = Trait::kRecurrent,
+              .axes = RecurrentAxes,
               .versions = {1, 3, 7, 14, 22},
               .reference = RunFloat<RecurrentCell::kGru>,
               .cost = CostRecurrent<8>,
@@ -223,6 +237,7 @@ std::span<const OpDef> RecurrentOps() {
               .name = "LSTM",
               .doc = "Long short-term memory, one or both directions.",
               .traits = Trait::kRecurrent,
+              .axes = RecurrentAxes,
               .versions = {1, 7, 14, 22},
               .inputs = {{"initial_c", "T", Arity::kOptional}, {"P", "T", Arity::kOptional}},
               .outputs = {{"Y_c", "T", Arity::kOptional}},

@@ -3,7 +3,9 @@
 #include <limits>
 
 #include "lib/ops/common.h"
+#include "lib/ops/move.h"
 #include "lib/ops/op_def.h"
+#include "lib/ops/permute.h"
 
 namespace infer {
 namespace {
@@ -11,7 +13,7 @@ namespace {
 enum class Fold { kSum, kMean, kProd, kMax, kMin, kL1, kL2, kSumSquare, kLogSum, kLogSumExp };
 
 /// The axes as input 1 says, normalised; all of them when it is absent or empty and noop is off.
-Result<std::vector<int>> AxesOf(const std::vector<int64_t>& given, bool noop, int rank) {
+Result<std::vector<int>> ReducedAxes(const std::vector<int64_t>& given, bool noop, int rank) {
   if (!given.empty()) return NormalizeAxes(given, rank);
   std::vector<int> all;
   for (int i = 0; i < rank && !noop; ++i) all.push_back(i);
@@ -56,7 +58,7 @@ Status InferReduce(OpCall& call) {
     }
     for (const Dim& d : *e) given.push_back(d.value());
   }
-  INFER_ASSIGN(const std::vector<int> axes, AxesOf(given, noop, x.rank()));
+  INFER_ASSIGN(const std::vector<int> axes, ReducedAxes(given, noop, x.rank()));
   std::vector<Dim> dims;
   for (int i = 0; i < x.rank(); ++i) {
     const bool reduced = std::find(axes.begin(), axes.end(), i) != axes.end();
@@ -189,7 +191,7 @@ Status RunReduce(OpRun& run, Fold fold) {
   const Tensor* axes_input = run.in_or_null(1);
   INFER_ASSIGN(
       const std::vector<int> axes,
-      AxesOf(axes_input ? axes_input->ToInts() : std::vector<int64_t>(), noop, given.rank()));
+      ReducedAxes(axes_input ? axes_input->ToInts() : std::vector<int64_t>(), noop, given.rank()));
   const ReducePlan plan = PlanReduce(given.dims(), axes, keep);
   const DType t = given.dtype();
   if (t == DType::kF32 || t == DType::kF64) {
@@ -239,6 +241,26 @@ constexpr TypeSet kReduceTypes =
     kFloatsBF16 | TypeSet(DType::kU32, DType::kU64, DType::kI32, DType::kI64);
 constexpr TypeSet kExtremumTypes = kReduceTypes | TypeSet(DType::kU8, DType::kI8, DType::kBool);
 
+/// Those that are kept.
+void ReduceAxes(const OpCall& call, AxisLinks& links) {
+  const Shape& s = call.shape(0);
+  if (!s.has_rank()) return;
+  const auto given = call.has_input(1) ? KnownInts(call, 1) : std::vector<int64_t>();
+  if (!given) return;
+  const auto reduced = ReducedAxes(*given, call.Int("noop_with_empty_axes") != 0, s.rank());
+  if (!reduced.ok()) return;
+  int out = 0;
+  for (int a = 0; a < s.rank(); ++a) {
+    const bool gone = std::find(reduced->begin(), reduced->end(), a) != reduced->end();
+    if (!gone) LinkSame(call, 0, a, 0, out, links);
+    out += !gone || call.Int("keepdims") != 0;
+  }
+}
+
+PermuteResult PermuteReduce(const OpCall& call, const Perm& perm, PermutedCall to) {
+  return PermuteListedAxes(call, perm, std::move(to), call.Int("keepdims") != 0);
+}
+
 template <Fold kFold, int kInputSince = 18>
 // NOLINTNEXTLINE(performance-unnecessary-value-param): the move below goes unseen in a template
 OpDef ReduceOp(std::string_view name, std::string_view doc, std::vector<int> versions,
@@ -247,6 +269,8 @@ OpDef ReduceOp(std::string_view name, std::string_view doc, std::vector<int> ver
   return {.name = name,
           .doc = doc,
           .traits = Trait::kReduction,
+          .axes = ReduceAxes,
+          .permute = PermuteReduce,
           .since = kInputSince,
           .versions = std::move(versions),
           .inputs = {{"data", "T"}, {"axes", "i64", Arity::kOptional, kInputSince}},

@@ -4,6 +4,7 @@
 #include "lib/ops/declared_rank.h"
 #include "lib/ops/move.h"
 #include "lib/ops/op_def.h"
+#include "lib/ops/permute.h"
 #include "lib/support/strings.h"
 #include "lib/tensor/equations.h"
 
@@ -289,6 +290,10 @@ Status RunBitCast(OpRun& run) {
   return {};
 }
 
+PermuteResult PermuteSqueeze(const OpCall& call, const Perm& perm, PermutedCall to) {
+  return PermuteListedAxes(call, perm, std::move(to), false);
+}
+
 }  // namespace
 
 std::span<const OpDef> ReshapeOps() {
@@ -330,6 +335,7 @@ std::span<const OpDef> ReshapeOps() {
           .name = "Squeeze",
           .doc = "Removes the given axes, or all, of extent one.",
           .traits = Trait::kView,
+          .permute = PermuteSqueeze,
           .since = 13,
           .versions = {1, 11, 13, 21, 23, 24, 25},
           .inputs = {{"data", "T"}, {"axes", "i64", Arity::kOptional, 13}},

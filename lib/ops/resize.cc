@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "lib/ops/move.h"
 #include "lib/ops/op_def.h"
@@ -333,6 +334,25 @@ Cost ResizeCost(const OpCall& call) {
   return c;
 }
 
+/// Axes that are left as they are.
+void ResizeAxes(const OpCall& call, AxisLinks& links) {
+  const Shape& s = call.shape(0);
+  if (!s.has_rank() || CropsRegion(call) || call.Str("keep_aspect_ratio_policy") != "stretch")
+    return;
+  const Tensor* scales = call.has_input(2) ? call.constant(2) : nullptr;
+  std::vector<int64_t> given(static_cast<size_t>(s.rank()));
+  std::iota(given.begin(), given.end(), 0);
+  if (call.HasAttr("axes")) given = call.Ints("axes");
+  const auto at = NormalizeAxes(given, s.rank());
+  if (!at.ok()) return;
+  LinkAllBut(call, *at, links);
+  for (size_t i = 0; i < at->size(); ++i) {
+    const bool by_scale = scales && static_cast<int64_t>(i) < scales->num_elements() &&
+                          scales->At(static_cast<int64_t>(i)) == 1;
+    if (by_scale || call.has_input(3)) LinkSame(call, 0, (*at)[i], 0, (*at)[i], links);
+  }
+}
+
 }  // namespace
 
 std::span<const OpDef> ResizeOps() {
@@ -341,6 +361,7 @@ std::span<const OpDef> ResizeOps() {
           .name = "Resize",
           .doc = "Resamples along axes: nearest, linear or cubic.",
           .traits = Trait::kSampling,
+          .axes = ResizeAxes,
           .since = 13,
           .versions = {10, 11, 13, 18, 19},
           .inputs = {{"X", "T1"},

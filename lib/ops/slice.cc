@@ -1,8 +1,10 @@
 /// Slice.
 #include <algorithm>
+#include <numeric>
 
 #include "lib/ops/move.h"
 #include "lib/ops/op_def.h"
+#include "lib/ops/permute.h"
 #include "lib/support/strings.h"
 
 namespace infer {
@@ -194,6 +196,51 @@ Cost SliceCost(const OpCall& call) {
   return {0, bytes, bytes};
 }
 
+/// Axes that are cut at positions that are not known have no link.
+void SliceAxes(const OpCall& call, AxisLinks& links) {
+  const Shape& s = call.shape(0);
+  if (!s.has_rank()) return;
+  const auto starts = KnownInts(call, 1), ends = KnownInts(call, 2);
+  const size_t count = starts ? starts->size() : 0;
+  std::vector<int64_t> given(count), steps(count, 1);
+  std::iota(given.begin(), given.end(), 0);
+  if (call.has_input(3)) given = KnownInts(call, 3).value_or(std::vector<int64_t>());
+  if (call.has_input(4)) steps = KnownInts(call, 4).value_or(std::vector<int64_t>());
+  const auto at = NormalizeAxes(given, s.rank());
+  if (!at.ok() || at->empty()) return;
+  LinkAllBut(call, *at, links);
+  if (!starts || !ends || starts->size() != at->size() || ends->size() != at->size() ||
+      steps.size() != at->size())
+    return;
+  for (size_t i = 0; i < at->size(); ++i) {
+    const Dim& d = s[(*at)[i]];
+    if (!d.is_static()) continue;
+    const Range1 r = Resolve((*starts)[i], (*ends)[i], steps[i], d.value());
+    links.push_back({.labels = r.count,
+                     .from = {.axis = (*at)[i], .begin = r.start, .step = r.step, .count = r.count},
+                     .to = {.axis = (*at)[i]}});
+  }
+}
+
+PermuteResult PermuteSlice(const OpCall& call, const Perm& perm, PermutedCall to) {
+  const auto rank = static_cast<int>(perm.size());
+  const Dim count = LengthOf(call, 1);
+  std::vector<int64_t> given;
+  if (call.has_input(3)) {
+    const auto known = KnownInts(call, 3);
+    if (!known) return std::nullopt;
+    given = *known;
+  } else {
+    if (!count.is_static() || count.value() > rank) return std::nullopt;
+    given.resize(static_cast<size_t>(count.value()));
+    std::iota(given.begin(), given.end(), 0);
+  }
+  const auto axes = NormalizeAxes(given, rank);
+  if (!axes.ok()) return std::nullopt;
+  to.replaced[3] = Tensor::Int64s(MappedAxes(*axes, perm));
+  return to;
+}
+
 }  // namespace
 
 std::span<const OpDef> SliceOps() {
@@ -201,6 +248,8 @@ std::span<const OpDef> SliceOps() {
       .name = "Slice",
       .doc = "Elements start, start + step, ... below end, along the given axes.",
       .traits = Trait::kMove,
+      .axes = SliceAxes,
+      .permute = PermuteSlice,
       .since = 10,
       .versions = {1, 10, 11, 13},
       .inputs = {{"data", "T"},

@@ -4,6 +4,7 @@
 
 #include "lib/ops/common.h"
 #include "lib/ops/op_def.h"
+#include "lib/ops/permute.h"
 
 namespace infer {
 namespace {
@@ -135,6 +136,8 @@ OpDef SoftmaxOp(std::string_view name, std::string_view doc, std::string_view ex
   return {.name = name,
           .doc = doc,
           .traits = Trait::kNormalization,
+          .axes = AllButAxis,
+          .permute = PermuteAxis,
           .since = 13,
           .versions = {1, 11, 13},
           .inputs = {{"input", "T"}},

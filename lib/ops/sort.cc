@@ -5,6 +5,7 @@
 
 #include "lib/ops/move.h"
 #include "lib/ops/op_def.h"
+#include "lib/ops/permute.h"
 
 namespace infer {
 namespace {
@@ -306,6 +307,23 @@ Status RunNonZero(OpRun& run) {
   return {};
 }
 
+void ArgAxes(const OpCall& call, AxisLinks& links) {
+  const Shape& s = call.shape(0);
+  if (!s.has_rank()) return;
+  const auto axis = NormalizeAxis(call.Int("axis"), s.rank());
+  if (!axis.ok()) return;
+  const bool keeps = call.Int("keepdims") != 0;
+  for (int a = 0; a < s.rank(); ++a)
+    if (a != *axis) LinkSame(call, 0, a, 0, a < *axis || keeps ? a : a - 1, links);
+}
+
+PermuteResult PermuteArg(const OpCall& call, const Perm& perm, PermutedCall to) {
+  const auto axis = MapAxis(call, perm, to);
+  if (!axis) return std::nullopt;
+  if (call.Int("keepdims") == 0) to.out_perm = WithoutAxes(perm, {*axis});
+  return to;
+}
+
 }  // namespace
 
 std::span<const OpDef> SortOps() {
@@ -315,6 +333,8 @@ std::span<const OpDef> SortOps() {
         .name = name,
         .doc = doc,
         .traits = Trait::kReduction,
+        .axes = ArgAxes,
+        .permute = PermuteArg,
         .since = 1,
         .versions = {1, 11, 12, 13},
         .inputs = {{"data", "T"}},
@@ -334,6 +354,7 @@ std::span<const OpDef> SortOps() {
           .name = "TopK",
           .doc = "The K largest (or smallest) elements along an axis and their indices.",
           .traits = Trait::kSelection,
+          .axes = AllButAxis,
           .since = 10,
           .versions = {1, 10, 11, 24},
           .inputs = {{"X", "T"}, {"K", "i64", Arity::kOne, 10}},

@@ -251,6 +251,43 @@ Status RunSpaceToDepth(OpRun& run) {
   return {};
 }
 
+void TransposeAxes(const OpCall& call, AxisLinks& links) {
+  if (!call.shape(0).has_rank()) return;
+  const auto perm = Permutation(call, call.shape(0).rank());
+  if (!perm.ok()) return;
+  for (size_t i = 0; i < perm->size(); ++i)
+    LinkSame(call, 0, (*perm)[i], 0, static_cast<int>(i), links);
+}
+
+void ExpandAxes(const OpCall& call, AxisLinks& links) { LinkBroadcast(call, 0, links); }
+
+/// Copies stand behind each other, so labels repeat.
+void TileAxes(const OpCall& call, AxisLinks& links) {
+  const Shape& s = call.shape(0);
+  for (int a = 0; s.has_rank() && a < s.rank(); ++a)
+    if (s[a].is_static() && s[a].value() > 0)
+      links.push_back({.labels = s[a].value(), .from = {.axis = a}, .to = {.axis = a}});
+    else
+      LinkSame(call, 0, a, 0, a, links);
+}
+
+/// Between the tensor with more channels and the one with longer height and width.
+template <bool kToSpace>
+void BlockAxes(const OpCall& call, AxisLinks& links) {
+  const Shape &deep = kToSpace ? call.shape(0) : call.out(0).shape,
+              &wide = kToSpace ? call.out(0).shape : call.shape(0);
+  const int64_t b = call.Int("blocksize");
+  if (!deep.has_rank() || !wide.has_rank() || b < 1) return;
+  LinkSame(call, 0, 0, 0, 0, links);
+  const auto link = [&](int axis, int64_t labels, int64_t deep_inner, int64_t wide_inner) {
+    const LabelledAxis d{.axis = axis, .inner = deep_inner}, w{.axis = axis, .inner = wide_inner};
+    links.push_back({.labels = labels, .from = kToSpace ? d : w, .to = kToSpace ? w : d});
+  };
+  if (wide[1].is_static()) link(1, wide[1].value(), DepthFirst(call) ? 1 : b * b, 1);
+  for (const int a : {2, 3})
+    if (deep[a].is_static()) link(a, deep[a].value(), 1, b);
+}
+
 }  // namespace
 
 std::span<const OpDef> TransposeOps() {
@@ -259,6 +296,7 @@ std::span<const OpDef> TransposeOps() {
           .name = "Transpose",
           .doc = "Permutes the axes; reverses them by default.",
           .traits = Trait::kMove,
+          .axes = TransposeAxes,
           .since = 1,
           .versions = {1, 13, 21, 23, 24, 25},
           .inputs = {{"data", "T"}},
@@ -274,6 +312,7 @@ std::span<const OpDef> TransposeOps() {
           .name = "Expand",
           .doc = "Broadcasts the operand with a shape.",
           .traits = Trait::kMove,
+          .axes = ExpandAxes,
           .since = 8,
           .versions = {8, 13},
           .inputs = {{"input", "T"}, {"shape", "i64"}},
@@ -288,6 +327,7 @@ std::span<const OpDef> TransposeOps() {
           .name = "Tile",
           .doc = "Repeats the operand along each axis.",
           .traits = Trait::kMove,
+          .axes = TileAxes,
           .since = 6,
           .versions = {1, 6, 13},
           .inputs = {{"input", "T"}, {"repeats", "i64"}},
@@ -303,6 +343,7 @@ std::span<const OpDef> TransposeOps() {
           .name = "DepthToSpace",
           .doc = "Moves blocks of the channel axis into height and width.",
           .traits = Trait::kMove,
+          .axes = BlockAxes<true>,
           .since = 1,
           .versions = {1, 11, 13, 28},
           .inputs = {{"input", "T"}},
@@ -319,6 +360,7 @@ std::span<const OpDef> TransposeOps() {
           .name = "SpaceToDepth",
           .doc = "Moves blocks of height and width into the channel axis.",
           .traits = Trait::kMove,
+          .axes = BlockAxes<false>,
           .since = 1,
           .versions = {1, 13, 28},
           .inputs = {{"input", "T"}},

@@ -12,9 +12,9 @@ Rule MoveTransposes() {
       Op("Transpose", Any())
           .Where("beside an operator that works in any order of axes", [](const Value& v) {
             const Node* above = v.producer()->input(0)->producer();
-            return (above && MayMove(*above)) ||
+            return (above && MayPermute(*above)) ||
                    std::any_of(v.uses().begin(), v.uses().end(),
-                               [](const Use& u) { return MayMove(*u.user); });
+                               [](const Use& u) { return MayPermute(*u.user); });
           });
   return {
       .name = "move-transposes",

@@ -60,18 +60,18 @@ void TransposeRegion::Grow(Value* v, const Perm& perm) {
 
 void TransposeRegion::Add(Node& n, const Perm& perm) {
   if (Has(&n)) return;
-  auto moved = MoveNode(n, perm);
+  auto moved = PermuteNode(n, perm);
   if (!moved) return;
   index_[&n] = entries_.size();
   entries_.push_back({&n, perm, *std::move(moved)});
-  const MovedNode& m = entries_.back().moved;
+  const PermutedCall& m = entries_.back().moved;
   for (Value* v : n.outputs())
     if (v) Grow(v, m.out_perm);
   for (const size_t i : m.data) {
     Node* maker = n.input(i)->producer();
-    if (!maker || Has(maker) || maker->Is("Transpose") || !MayMove(*maker)) continue;
+    if (!maker || Has(maker) || maker->Is("Transpose") || !MayPermute(*maker)) continue;
     // Upwards only where the order stays the same: else there would be more than one way.
-    const auto above = MoveNode(*maker, perm);
+    const auto above = PermuteNode(*maker, perm);
     if (above && above->out_perm == perm) queue_.emplace_back(maker, perm);
   }
 }

@@ -6,25 +6,16 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "lib/ops/permute.h"
 #include "passes/rewrite/patch.h"
 
 namespace infer {
 
-using Perm = std::vector<int64_t>;
-
-/// What changes in a node when its data operands come in another order of axes: data operand `d`
-/// becomes d' with d = Transpose(d', perm).
-struct MovedNode {
-  std::vector<size_t> data;           ///< the operands that change
-  AttrMap attrs;                      ///< all attributes, axes mapped
-  std::map<size_t, Tensor> replaced;  ///< operands that get another constant (axes, pads)
-  Perm out_perm;                      ///< each result r is Transpose(r', out_perm)
-};
-
-/// nullopt: the operator depends on the order, or on something that is not known.
-std::optional<MovedNode> MoveNode(const Node& n, const Perm& perm);
-/// Cheap: MoveNode may say yes.
-bool MayMove(const Node& n);
+/// nullopt: the operator depends on the order of axes, or on something that is not known. Data
+/// operand d comes as d' with d = Transpose(d', perm).
+std::optional<PermutedCall> PermuteNode(const Node& n, const Perm& perm);
+/// Cheap: PermuteNode may say yes.
+bool MayPermute(const Node& n);
 
 /// A set of nodes that may work in the order of axes from before a Transpose.
 class TransposeRegion {
@@ -53,7 +44,7 @@ class TransposeRegion {
   struct Entry {
     Node* node;
     Perm perm;
-    MovedNode moved;
+    PermutedCall moved;
   };
   /// What a value is without its transposition: value = Transpose(source, perm), in or before the
   /// region.

@@ -2,86 +2,10 @@
 /// results change when an element of an operand does.
 #include <set>
 
-#include "tests/lib/ops/graph_values.h"
+#include "tests/lib/ops/node_sample.h"
 
 namespace infer {
 namespace {
-
-/// The operator's node of its example, with operands.
-class Sample {
- public:
-  static std::optional<Sample> Of(const OpDef& def) {
-    if (def.example.empty()) return std::nullopt;
-    auto g = ParseGraph(def.example, TestOps());
-    EXPECT_TRUE(g.ok()) << g.status().message();
-    if (!g.ok()) return std::nullopt;
-    Random random(5);
-    std::vector<Datum> inputs;
-    for (const Value* v : g->inputs()) {
-      if (!v->type().is_tensor()) return std::nullopt;
-      inputs.push_back(ExampleInput(v->tensor_type(), random));
-    }
-    std::unordered_map<const Value*, Datum> values;
-    const auto tap = [&](const Value& v, const Datum& d) { values[&v] = d; };
-    if (!Evaluate(*g, inputs, {.tap = tap}).ok()) return std::nullopt;
-    for (const auto& v : g->values())
-      if (v->is_constant()) values[v.get()] = *v->constant();
-    for (const auto& n : g->nodes()) {
-      if (&n->def() != &def) continue;
-      Sample s;
-      s.node = n.get();
-      for (const Value* v : n->inputs()) s.operands.push_back(v ? values.at(v) : Datum());
-      s.graph = std::make_shared<Graph>(*std::move(g));
-      return s;
-    }
-    return std::nullopt;
-  }
-
-  bool HasTensor(size_t i) const {
-    return i < operands.size() && operands[i].is_tensor() && operands[i].tensor().defined();
-  }
-  const Tensor& operand(size_t i) const { return operands[i].tensor(); }
-
-  /// Result 0 with operand i replaced; nothing where it is no tensor, or refused.
-  std::optional<Tensor> With(size_t i, Tensor t) const {
-    std::vector<Datum> changed = operands;
-    changed[i] = std::move(t);
-    std::vector<const Datum*> given;
-    for (size_t k = 0; k < changed.size(); ++k)
-      given.push_back(node->input(k) ? &changed[k] : nullptr);
-    auto out = EvaluateNode(*node, given, TestOps());
-    if (!out.ok() || !(*out)[0].is_tensor()) return std::nullopt;
-    return (*out)[0].tensor();
-  }
-  std::optional<Tensor> Result() const {
-    return operands.empty() ? std::nullopt : With(0, operand(0));
-  }
-
-  std::shared_ptr<Graph> graph;
-  const Node* node = nullptr;
-  std::vector<Datum> operands;
-};
-
-bool IsNumeric(const Tensor& t) {
-  return IsFloat(t.dtype()) || IsInteger(t.dtype()) || t.dtype() == DType::kBool;
-}
-
-/// Another value of element k.
-Tensor Moved(const Tensor& t, int64_t k) {
-  Tensor out = t.Clone();
-  if (t.dtype() == DType::kBool)
-    out.SetInt(k, t.IntAt(k) == 0);
-  else if (IsInteger(t.dtype()))
-    out.SetInt(k, t.IntAt(k) == 1 ? 2 : 1);
-  else
-    out.Set(k, t.At(k) + 0.75);
-  return out;
-}
-
-bool SameAt(const Tensor& a, const Tensor& b, int64_t i) {
-  return IsFloat(a.dtype()) ? a.At(i) == b.At(i) || (std::isnan(a.At(i)) && std::isnan(b.At(i)))
-                            : a.IntAt(i) == b.IntAt(i);
-}
 
 /// Flat index in an operand of extents `from` of element i of a result of extents `to`.
 int64_t BroadcastIndex(int64_t i, const Dims& to, const Dims& from) {
@@ -99,7 +23,7 @@ int64_t BroadcastIndex(int64_t i, const Dims& to, const Dims& from) {
 
 /// Whether a change of element k of operand i changes no result but those that broadcasting gives
 /// it to.
-bool StaysInPlace(const Sample& s, size_t i) {
+bool StaysInPlace(const NodeSample& s, size_t i) {
   const auto before = s.Result();
   if (!before || !IsNumeric(*before) || !IsNumeric(s.operand(i))) return true;
   if (s.operand(i).rank() > before->rank()) return false;
@@ -122,7 +46,7 @@ TEST_P(TraitsOf, AreWhatTheExampleShows) {
   const Traits traits = def.traits;
   ASSERT_FALSE(traits.empty()) << "an operator says what it is (lib/ops/traits.h)";
   EXPECT_EQ(traits.Has(Trait::kRandom), !def.deterministic && !traits.Has(Trait::kControlFlow));
-  const auto s = Sample::Of(def);
+  const auto s = NodeSample::Of(def, def.example);
   if (!s || !s->HasTensor(0)) return;
   EXPECT_EQ(traits.Has(Trait::kControlFlow), !s->node->subgraphs().empty());
   if (traits.Has(Trait::kRandom)) return;
