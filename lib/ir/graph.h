@@ -79,6 +79,7 @@ class Node {
   const OpDef& def() const { return *def_; }
   std::string_view op() const { return def_->name; }
   bool Is(Trait t) const { return def().traits.Has(t); }
+  bool IsAny(Traits traits) const { return def().traits.HasAny(traits); }  ///< one of them
   bool Is(std::string_view op, std::string_view domain = "") const {
     return def_->name == op && def_->domain == domain;
   }
@@ -161,6 +162,10 @@ class Graph {
 /// The call that `node` makes: types, constants and known elements bound, outputs as stored.
 /// Views into the graph: do not outlive it. Captures are not operands of the call.
 OpCall CallOf(const Node& node);
+/// RNN, GRU or LSTM with weights that are numbers.
+inline bool IsRecurrentLayer(const Node& node) {
+  return node.Is(Trait::kRecurrent) && !node.Is(Trait::kQuantization);
+}
 /// How the node multiplies input 0 by weights, input 1; nullopt for an operator that does not.
 std::optional<WeightLayout> WeightLayoutOf(const Node& node);
 

@@ -30,15 +30,10 @@ bool Shrinks(const Tensor& t) {
   return true;
 }
 
-bool Moves(const Node& n) {
-  constexpr std::string_view kMoves[] = {
-      "Expand", "Unsqueeze", "Squeeze",  "Reshape", "Slice",   "Transpose", "Identity",
-      "Gather", "Concat",    "Tile",     "Split",   "Flatten", "Trilu",     "Pad",
-      "Neg",    "ScatterND", "GatherND", "Where",   "Add",     "Sub",       "CumSum",
-      "Sum",    "Min",       "Cast",     "CastLike"};
-  for (const std::string_view op : kMoves)
-    if (n.Is(op)) return true;
-  return false;
+/// Operators that hand the lowest number on: they move, convert or add.
+bool HandsOn(const Node& n) {
+  return n.IsAny(Trait::kView | Trait::kMove | Trait::kConversion | Trait::kAdditive) ||
+         n.Is("Min");
 }
 
 class LowestSearch {
@@ -52,7 +47,7 @@ class LowestSearch {
     if (!n) return true;
     if (n->Is("Mul") || n->Is("Div")) return Product(*n);
     if (n->Is("Max") || n->Is("Clip")) return Bounded(*n);
-    return Moves(*n) && AnyOperand(*n);
+    return HandsOn(*n) && AnyOperand(*n);
   }
 
  private:

@@ -54,7 +54,7 @@ FlatSoftmaxes FindFlatSoftmaxes(const Graph& g) {
     if (!n->Is("Reshape")) continue;
     const Node* softmax = n->input(0)->producer();
     if (!softmax || !ReadOnce(*n->input(0))) continue;
-    if (!softmax->Is("Softmax") && !softmax->Is("LogSoftmax") && !softmax->Is("Hardmax")) continue;
+    if (!softmax->Is(Trait::kSoftmax)) continue;
     const auto axis = softmax->Attr<int64_t>("axis");
     const Node* view = softmax->input(0)->producer();
     if ((axis != -1 && axis != 1) || !view || (!view->Is("Flatten") && !view->Is("Reshape")))

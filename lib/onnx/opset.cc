@@ -94,13 +94,10 @@ Status CheckOperands(const NodeSpec& spec, const OpDef& def, int opset) {
 }
 
 bool BroadcastsToFirst(const OpDef& def, int opset) {
-  constexpr std::string_view kBinary[] = {"Add", "And", "Div", "Equal", "Greater", "Less",
-                                          "Mul", "Or",  "Pow", "Sub",   "Xor"};
-  constexpr std::string_view kVariadic[] = {"Max", "Mean", "Min", "Sum"};
-  auto among = [&](const auto& names) {
-    return std::find(std::begin(names), std::end(names), def.name) != std::end(names);
-  };
-  return def.domain.empty() && ((opset < 7 && among(kBinary)) || (opset < 8 && among(kVariadic)));
+  if (!def.domain.empty() || !def.traits.Has(Trait::kElementwise)) return false;
+  // PRelu's slope always broadcast to its first operand; Where and others came later.
+  if (def.traits.Has(Trait::kHomogeneous)) return false;
+  return opset < (def.inputs[0].arity == Arity::kVariadic ? 8 : 7);
 }
 
 }  // namespace infer::onnx_io

@@ -83,6 +83,15 @@ AxisLinks AxesOf(const OpCall& call) {
   return links;
 }
 
+std::optional<int> OperandAxis(const OpCall& call, size_t in, size_t out, int out_axis) {
+  for (const AxisLink& l : AxesOf(call))
+    if (l.kind == AxisLink::Kind::kSame && l.from.value == in && l.to.value == out &&
+        l.to.axis == out_axis && l.from.is_whole() && l.to.is_whole() &&
+        (*OperandShape(call, in))[l.from.axis].KnownEqual((*ResultShape(call, out))[out_axis]))
+      return l.from.axis;
+  return std::nullopt;
+}
+
 void LinkSame(const OpCall& call, size_t in, int in_axis, size_t out, int out_axis,
               AxisLinks& links) {
   const Shape *a = OperandShape(call, in), *b = ResultShape(call, out);

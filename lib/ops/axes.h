@@ -9,6 +9,7 @@
 /// windowed, normalized, carried along, or nothing is known of it.
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "lib/tensor/shape.h"
@@ -26,6 +27,8 @@ struct LabelledAxis {
   int64_t begin = 0, step = 1;
   int64_t count = -1;  ///< -1: the whole axis
 
+  /// Every index has a label of its own.
+  bool is_whole() const { return inner == 1 && begin == 0 && step == 1 && count < 0; }
   /// -1: none. `labels` is the link's; -1: as many as the axis has indices.
   int64_t LabelOf(int64_t index, int64_t labels) const;
 };
@@ -49,6 +52,8 @@ using AxisLinks = std::vector<AxisLink>;
 /// All links of a call whose result types are set. What hangs on values that are not constant has
 /// none.
 AxisLinks AxesOf(const OpCall& call);
+/// The axis of operand `in` that runs, as a whole, like this axis of a result.
+std::optional<int> OperandAxis(const OpCall& call, size_t in, size_t out, int out_axis);
 
 // What families state their links with.
 

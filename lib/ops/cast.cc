@@ -214,7 +214,7 @@ constexpr TypeSet kCastTypes = kAllTypes - kComplex;
 
 OpDef CastOp(std::string_view name) {
   return {.name = name,
-          .traits = Trait::kUnary,
+          .traits = Trait::kUnary | Trait::kConversion,
           .inputs = {{"input", "T1"}},
           .outputs = {{"output", "T2"}},
           .attrs = {{"saturate", AttrKind::kInt, int64_t{1}, false, 19},

@@ -200,7 +200,7 @@ std::span<const OpDef> CompareOps() {
        .example = "graph g(x: f32[2,3]) -> (y) { y = IsInf(x) {detect_negative=0} }"},
       {.name = "Where",
        .doc = "X where the condition holds, else Y, with broadcasting.",
-       .traits = Trait::kElementwise,
+       .traits = Trait::kElementwise | Trait::kAdditive,
        .since = 9,
        .versions = {9, 16},
        .inputs = {{"condition", "B"}, {"X", "T"}, {"Y", "T"}},

@@ -273,7 +273,7 @@ std::span<const OpDef> ConcatSplitOps() {
       {
           .name = "Split",
           .doc = "Cuts a tensor along an axis, into parts of given or equal extents.",
-          .traits = Trait::kMove,
+          .traits = Trait::kMove | Trait::kStrided,
           .axes = SplitAxes,
           .permute = PermuteAxis,
           .since = 13,

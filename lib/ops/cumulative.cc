@@ -72,7 +72,7 @@ std::span<const OpDef> CumulativeOps() {
     return OpDef{
         .name = name,
         .doc = doc,
-        .traits = Trait::kRecurrent,
+        .traits = Trait::kScan,
         .axes = CumulativeAxes,
         .since = since,
         .versions = std::move(versions),
@@ -88,8 +88,9 @@ std::span<const OpDef> CumulativeOps() {
     };
   };
   static const OpDef ops[] = {
-      cumulative("CumSum", "Running sums along an axis.", 11, {11, 14}, RunCumulative<Sum>,
-                 "graph g(x: f32[2,4]) -> (y) { a = const i32[] {1} y = CumSum(x, a) }"),
+      Also(Trait::kAdditive,
+           cumulative("CumSum", "Running sums along an axis.", 11, {11, 14}, RunCumulative<Sum>,
+                      "graph g(x: f32[2,4]) -> (y) { a = const i32[] {1} y = CumSum(x, a) }")),
       cumulative("CumProd", "Running products along an axis.", 26, {26}, RunCumulative<Prod>,
                  "graph g(x: f32[2,4]) -> (y) { a = const i32[] {1} y = CumProd(x, a) }"),
   };

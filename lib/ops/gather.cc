@@ -252,7 +252,7 @@ std::span<const OpDef> GatherOps() {
       {
           .name = "Gather",
           .doc = "Slices of `data` along an axis, picked by index.",
-          .traits = Trait::kMove,
+          .traits = Trait::kMove | Trait::kLookup,
           .axes = GatherAxes,
           .permute = PermuteGather,
           .since = 1,
@@ -271,7 +271,7 @@ std::span<const OpDef> GatherOps() {
       {
           .name = "GatherElements",
           .doc = "One element of `data` per index, displaced along one axis.",
-          .traits = Trait::kMove,
+          .traits = Trait::kMove | Trait::kLookup,
           .axes = GatherElementsAxes,
           .since = 11,
           .versions = {11, 13},
@@ -289,7 +289,7 @@ std::span<const OpDef> GatherOps() {
       {
           .name = "GatherND",
           .doc = "Slices of `data` picked by index tuples (the last axis of `indices`).",
-          .traits = Trait::kMove,
+          .traits = Trait::kMove | Trait::kLookup,
           .since = 11,
           .versions = {11, 12, 13},
           .inputs = {{"data", "T"}, {"indices", "i64"}},

@@ -216,7 +216,7 @@ std::span<const OpDef> GenerateOps() {
       {
           .name = "ConstantOfShape",
           .doc = "A tensor of the given shape, every element `value` (float 0 by default).",
-          .traits = Trait::kGenerator,
+          .traits = Trait::kGenerator | Trait::kEnlarging,
           .since = 9,
           .versions = {9, 20, 21, 23, 24, 25},
           .inputs = {{"input", "i64"}},
@@ -232,7 +232,7 @@ std::span<const OpDef> GenerateOps() {
       {
           .name = "Range",
           .doc = "start, start + delta, ... up to limit, which is not included.",
-          .traits = Trait::kGenerator,
+          .traits = Trait::kGenerator | Trait::kEnlarging,
           .since = 11,
           .versions = {11, 27},
           .inputs = {{"start", "T"}, {"limit", "T"}, {"delta", "T"}},
@@ -263,7 +263,7 @@ std::span<const OpDef> GenerateOps() {
       {
           .name = "OneHot",
           .doc = "values[1] at the position that an index names along a new axis, else values[0].",
-          .traits = Trait::kGenerator,
+          .traits = Trait::kGenerator | Trait::kEnlarging,
           .since = 9,
           .versions = {9, 11, 28},
           .inputs = {{"indices", "T1"}, {"depth", "T2"}, {"values", "T3"}},

@@ -225,7 +225,7 @@ std::span<const OpDef> LinearAttentionOps() {
       {
           .name = "CausalConvWithState",
           .doc = "Convolution of each channel with what came before, which it hands on.",
-          .traits = Trait::kRecurrent,
+          .traits = Trait::kScan,
           .since = 27,
           .versions = {27},
           .inputs = {{"input", "T"},
@@ -246,7 +246,7 @@ std::span<const OpDef> LinearAttentionOps() {
       {
           .name = "LinearAttention",
           .doc = "Attention whose keys and values are summed up in a state of fixed size.",
-          .traits = Trait::kAttention,
+          .traits = Trait::kAttention | Trait::kScan,
           .since = 27,
           .versions = {27},
           .inputs = {{"query", "T"},

@@ -303,6 +303,12 @@ struct OpDef {
   size_t max_outputs() const;
 };
 
+/// `def`, of which more holds.
+inline OpDef Also(Traits more, OpDef def) {
+  def.traits = def.traits | more;
+  return def;
+}
+
 /// FLOPs and bytes of a call whose types are static; the default traffic when def.cost is null.
 Cost CostOf(const OpCall& call);
 /// Bytes of all inputs and outputs; 0 where unknown.

@@ -284,7 +284,7 @@ std::span<const OpDef> PadOps() {
       {
           .name = "Pad",
           .doc = "Adds elements around a tensor: a constant, its edge, its reflection or itself.",
-          .traits = Trait::kMove,
+          .traits = Trait::kMove | Trait::kEnlarging,
           .axes = PadAxes,
           .permute = PermutePad,
           .since = 11,

@@ -155,7 +155,7 @@ std::span<const OpDef> PoolOps() {
       {
           .name = "MaxPool",
           .doc = "The largest element of every window, and where it stands.",
-          .traits = Trait::kPooling,
+          .traits = Trait::kPooling | Trait::kHomogeneous,
           .axes = SampleAndChannelAxes,
           .since = 1,
           .versions = {1, 8, 10, 11, 12, 22},
@@ -175,7 +175,7 @@ std::span<const OpDef> PoolOps() {
       {
           .name = "AveragePool",
           .doc = "The mean of every window.",
-          .traits = Trait::kPooling,
+          .traits = Trait::kPooling | Trait::kHomogeneous | Trait::kAdditive,
           .axes = SampleAndChannelAxes,
           .since = 7,
           .versions = {1, 7, 10, 11, 19, 22},
@@ -194,7 +194,7 @@ std::span<const OpDef> PoolOps() {
       {
           .name = "LpPool",
           .doc = "The p-norm of every window.",
-          .traits = Trait::kPooling,
+          .traits = Trait::kPooling | Trait::kHomogeneous,
           .axes = SampleAndChannelAxes,
           .since = 2,
           .versions = {1, 2, 11, 18, 22},
@@ -214,7 +214,7 @@ std::span<const OpDef> PoolOps() {
       {
           .name = "GlobalMaxPool",
           .doc = "The largest element of every channel.",
-          .traits = Trait::kPooling,
+          .traits = Trait::kPooling | Trait::kHomogeneous,
           .axes = SampleAndChannelAxes,
           .since = 1,
           .versions = {1, 22},
@@ -229,7 +229,7 @@ std::span<const OpDef> PoolOps() {
       {
           .name = "GlobalAveragePool",
           .doc = "The mean of every channel.",
-          .traits = Trait::kPooling,
+          .traits = Trait::kPooling | Trait::kHomogeneous | Trait::kAdditive,
           .axes = SampleAndChannelAxes,
           .since = 1,
           .versions = {1, 22},
@@ -244,7 +244,7 @@ std::span<const OpDef> PoolOps() {
       {
           .name = "GlobalLpPool",
           .doc = "The p-norm of every channel.",
-          .traits = Trait::kPooling,
+          .traits = Trait::kPooling | Trait::kHomogeneous,
           .axes = SampleAndChannelAxes,
           .since = 2,
           .versions = {1, 2, 22},

@@ -193,7 +193,6 @@ std::vector<double> ProjectInput(const Recurrent& g, const Tensor& x, const Tens
 struct Kind {
   StepFn step = nullptr;
   int64_t gates = 0;
-  std::vector<std::string> activations;  // defaults of one direction
   /// The state of all samples goes into the products with R as 8 bits, of one range for each step.
   bool quantized_state = false;
 };
@@ -255,18 +254,27 @@ void RunDirection(const OpRun& run, const Recurrent& g, int64_t d, bool reverse,
 
 Kind KindOf(RecurrentCell cell, bool quantized_state) {
   switch (cell) {
-    case RecurrentCell::kRnn: return {StepRnn, 1, {"Tanh"}, quantized_state};
-    case RecurrentCell::kGru: return {StepGru, 3, {"Sigmoid", "Tanh"}, quantized_state};
-    case RecurrentCell::kLstm: return {StepLstm, 4, {"Sigmoid", "Tanh", "Tanh"}, quantized_state};
+    case RecurrentCell::kRnn: return {StepRnn, 1, quantized_state};
+    case RecurrentCell::kGru: return {StepGru, 3, quantized_state};
+    case RecurrentCell::kLstm: return {StepLstm, 4, quantized_state};
   }
   return {};
 }
 
 }  // namespace
 
+std::vector<std::string> DefaultActivations(RecurrentCell cell) {
+  switch (cell) {
+    case RecurrentCell::kRnn: return {"Tanh"};
+    case RecurrentCell::kGru: return {"Sigmoid", "Tanh"};
+    case RecurrentCell::kLstm: return {"Sigmoid", "Tanh", "Tanh"};
+  }
+  return {};
+}
+
 Status CheckActivations(const OpCall& call, RecurrentCell cell) {
   const size_t directions = call.Str("direction") == "bidirectional" ? 2 : 1;
-  return ReadActivations(call, directions, KindOf(cell, false).activations).status();
+  return ReadActivations(call, directions, DefaultActivations(cell)).status();
 }
 
 Status RunRecurrent(OpRun& run, RecurrentCell cell, const Tensor& x, const Tensor& w,
@@ -285,8 +293,9 @@ Status RunRecurrent(OpRun& run, RecurrentCell cell, const Tensor& x, const Tenso
       if (lengths->IntAt(b) < 0 || lengths->IntAt(b) > g.steps)
         return InvalidModel(
             Cat("sequence_lens[", b, "] is ", lengths->IntAt(b), " of ", g.steps, " steps"));
+  const std::vector<std::string> defaults = DefaultActivations(cell);
   INFER_ASSIGN(const std::vector<Activation> activations,
-               ReadActivations(run.call(), static_cast<size_t>(g.dirs), kind.activations));
+               ReadActivations(run.call(), static_cast<size_t>(g.dirs), defaults));
   const DType t = run.in(0).dtype();
   const Dims y_dims = batch_first ? Dims{g.batch, g.steps, g.dirs, g.hidden}
                                   : Dims{g.steps, g.dirs, g.batch, g.hidden};
@@ -294,8 +303,8 @@ Status RunRecurrent(OpRun& run, RecurrentCell cell, const Tensor& x, const Tenso
       batch_first ? Dims{g.batch, g.dirs, g.hidden} : Dims{g.dirs, g.batch, g.hidden};
   Tensor y(t, y_dims), y_h(t, state), y_c(t, state);
   for (int64_t d = 0; d < g.dirs; ++d) {
-    const Cell weights = ReadCell(
-        run, g, r, d, activations.data() + static_cast<size_t>(d) * kind.activations.size());
+    const Cell weights =
+        ReadCell(run, g, r, d, activations.data() + static_cast<size_t>(d) * defaults.size());
     std::vector<double> projected = ProjectInput(g, x, w, d, weights.w_bias);
     const bool reverse = d == 1 || run.Str("direction") == "reverse";
     RunDirection(run, g, d, reverse, weights, kind, projected, y, y_h, y_c);

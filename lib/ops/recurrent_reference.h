@@ -9,6 +9,8 @@ namespace infer {
 
 enum class RecurrentCell : uint8_t { kRnn, kGru, kLstm };
 
+/// Of the gates, in the order in which attribute `activations` has them per direction.
+std::vector<std::string> DefaultActivations(RecurrentCell cell);
 /// Unsupported for an activation that nobody knows, InvalidModel for too few of them.
 Status CheckActivations(const OpCall& call, RecurrentCell cell);
 

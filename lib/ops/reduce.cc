@@ -290,12 +290,14 @@ OpDef ReduceOp(std::string_view name, std::string_view doc, std::vector<int> ver
 
 std::span<const OpDef> ReduceOps() {
   static const OpDef ops[] = {
-      ReduceOp<Fold::kSum, 13>("ReduceSum", "Sum over axes.", {1, 11, 13},
-                               "graph g(x: f32[2,3,4]) -> (y) { a = const i64[2] {0, -1}  "
-                               "y = ReduceSum(x, a) }"),
-      ReduceOp<Fold::kMean>("ReduceMean", "Mean over axes.", {1, 11, 13, 18},
-                            "graph g(x: f32[2,3,4]) -> (y) { a = const i64[1] {-1}  "
-                            "y = ReduceMean(x, a) {keepdims=0} }"),
+      Also(Trait::kAdditive,
+           ReduceOp<Fold::kSum, 13>("ReduceSum", "Sum over axes.", {1, 11, 13},
+                                    "graph g(x: f32[2,3,4]) -> (y) { a = const i64[2] {0, -1}  "
+                                    "y = ReduceSum(x, a) }")),
+      Also(Trait::kAdditive,
+           ReduceOp<Fold::kMean>("ReduceMean", "Mean over axes.", {1, 11, 13, 18},
+                                 "graph g(x: f32[2,3,4]) -> (y) { a = const i64[1] {-1}  "
+                                 "y = ReduceMean(x, a) {keepdims=0} }")),
       ReduceOp<Fold::kProd>("ReduceProd", "Product over axes.", {1, 11, 13, 18},
                             "graph g(x: f32[2,3]) -> (y) { y = ReduceProd(x) }"),
       ReduceOp<Fold::kMax>("ReduceMax", "Maximum over axes.", {1, 11, 12, 13, 18, 20},

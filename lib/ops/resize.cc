@@ -360,7 +360,7 @@ std::span<const OpDef> ResizeOps() {
       {
           .name = "Resize",
           .doc = "Resamples along axes: nearest, linear or cubic.",
-          .traits = Trait::kSampling,
+          .traits = Trait::kSampling | Trait::kEnlarging,
           .axes = ResizeAxes,
           .since = 13,
           .versions = {10, 11, 13, 18, 19},

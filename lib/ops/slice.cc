@@ -247,7 +247,7 @@ std::span<const OpDef> SliceOps() {
   static const OpDef ops[] = {{
       .name = "Slice",
       .doc = "Elements start, start + step, ... below end, along the given axes.",
-      .traits = Trait::kMove,
+      .traits = Trait::kMove | Trait::kStrided,
       .axes = SliceAxes,
       .permute = PermuteSlice,
       .since = 10,

@@ -135,7 +135,7 @@ template <Kind kKind>
 OpDef SoftmaxOp(std::string_view name, std::string_view doc, std::string_view example) {
   return {.name = name,
           .doc = doc,
-          .traits = Trait::kNormalization,
+          .traits = Trait::kNormalization | Trait::kSoftmax,
           .axes = AllButAxis,
           .permute = PermuteAxis,
           .since = 13,
@@ -154,12 +154,14 @@ OpDef SoftmaxOp(std::string_view name, std::string_view doc, std::string_view ex
 
 std::span<const OpDef> SoftmaxOps() {
   static const OpDef ops[] = {
-      SoftmaxOp<Kind::kSoftmax>("Softmax", "e^x / sum e^x along an axis.",
-                                "graph g(x: f32[2,3,4]) -> (y) { y = Softmax(x) {axis=1} }"),
+      Also(Trait::kNonNegative,
+           SoftmaxOp<Kind::kSoftmax>("Softmax", "e^x / sum e^x along an axis.",
+                                     "graph g(x: f32[2,3,4]) -> (y) { y = Softmax(x) {axis=1} }")),
       SoftmaxOp<Kind::kLogSoftmax>("LogSoftmax", "x - ln sum e^x along an axis.",
                                    "graph g(x: f32[2,3]) -> (y) { y = LogSoftmax(x) }"),
-      SoftmaxOp<Kind::kHardmax>("Hardmax", "1 at the first maximum along an axis, else 0.",
-                                "graph g(x: f32[2,3]) -> (y) { y = Hardmax(x) }"),
+      Also(Trait::kNonNegative,
+           SoftmaxOp<Kind::kHardmax>("Hardmax", "1 at the first maximum along an axis, else 0.",
+                                     "graph g(x: f32[2,3]) -> (y) { y = Hardmax(x) }")),
   };
   return ops;
 }

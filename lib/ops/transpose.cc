@@ -295,7 +295,7 @@ std::span<const OpDef> TransposeOps() {
       {
           .name = "Transpose",
           .doc = "Permutes the axes; reverses them by default.",
-          .traits = Trait::kMove,
+          .traits = Trait::kMove | Trait::kStrided,
           .axes = TransposeAxes,
           .since = 1,
           .versions = {1, 13, 21, 23, 24, 25},
@@ -311,7 +311,7 @@ std::span<const OpDef> TransposeOps() {
       {
           .name = "Expand",
           .doc = "Broadcasts the operand with a shape.",
-          .traits = Trait::kMove,
+          .traits = Trait::kMove | Trait::kStrided | Trait::kEnlarging,
           .axes = ExpandAxes,
           .since = 8,
           .versions = {8, 13},
@@ -326,7 +326,7 @@ std::span<const OpDef> TransposeOps() {
       {
           .name = "Tile",
           .doc = "Repeats the operand along each axis.",
-          .traits = Trait::kMove,
+          .traits = Trait::kMove | Trait::kEnlarging,
           .axes = TileAxes,
           .since = 6,
           .versions = {1, 6, 13},

@@ -104,14 +104,17 @@ std::span<const OpDef> UnaryOps() {
       FLOAT("Floor", "y = largest integer <= x.", std::floor(x), "X", "Y", 1, 6, 13),
       FLOAT("Ceil", "y = smallest integer >= x.", std::ceil(x), "X", "Y", 1, 6, 13),
       FLOAT("Round", "y = nearest integer, halves to even.", std::nearbyint(x), "X", "Y", 11, 22),
-      Unary("Neg", "y = -x.", {1, 6, 13}, kSigned, Wide<RunNumber<kNeg>>, CostPerOutput<1>,
-            "graph g(x: f32[2,3]) -> (y) { y = Neg(x) }", "X", "Y"),
-      Unary("Abs", "y = |x|.", {1, 6, 13}, kNumeric, Wide<RunNumber<kAbs>>, CostPerOutput<1>,
-            "graph g(x: f32[2,3]) -> (y) { y = Abs(x) }", "X", "Y"),
+      Also(Trait::kHomogeneous | Trait::kAdditive,
+           Unary("Neg", "y = -x.", {1, 6, 13}, kSigned, Wide<RunNumber<kNeg>>, CostPerOutput<1>,
+                 "graph g(x: f32[2,3]) -> (y) { y = Neg(x) }", "X", "Y")),
+      Also(Trait::kHomogeneous | Trait::kNonNegative,
+           Unary("Abs", "y = |x|.", {1, 6, 13}, kNumeric, Wide<RunNumber<kAbs>>, CostPerOutput<1>,
+                 "graph g(x: f32[2,3]) -> (y) { y = Abs(x) }", "X", "Y")),
       Unary("Sign", "y = -1, 0 or 1.", {9, 13}, kNumeric, Wide<RunNumber<kSign>>, CostPerOutput<0>,
             "graph g(x: f32[2,3]) -> (y) { y = Sign(x) }"),
-      Unary("Relu", "y = max(x, 0).", {1, 6, 13, 14}, kSigned, Wide<RunNumber<kRelu>>,
-            CostPerOutput<0>, "graph g(x: f32[2,3]) -> (y) { y = Relu(x) }", "X", "Y"),
+      Also(Trait::kHomogeneous | Trait::kNonNegative,
+           Unary("Relu", "y = max(x, 0).", {1, 6, 13, 14}, kSigned, Wide<RunNumber<kRelu>>,
+                 CostPerOutput<0>, "graph g(x: f32[2,3]) -> (y) { y = Relu(x) }", "X", "Y")),
   };
   return ops;
 }

@@ -82,12 +82,13 @@ std::span<const OpDef> VariadicOps() {
       Variadic("Max", "The largest of the operands.", {1, 6, 8, 12, 13}, kNumeric, "max",
                InferElementwise<MaxDims>, Wide<RunMax>,
                "graph g(x: f32[2,3], y: f32[3]) -> (z) { z = Max(x, y) }"),
-      Variadic("Sum", "The sum of the operands.", {1, 6, 8, 13}, kFloatsBF16, "sum", InferBroadcast,
-               Wide<RunSum>,
-               "graph g(x: f32[2,3], y: f32[3], z: f32[]) -> (s) { s = Sum(x, y, z) }"),
-      Variadic("Mean", "The mean of the operands.", {1, 6, 8, 13}, kFloatsBF16, "mean",
-               InferBroadcast, Wide<RunMean>,
-               "graph g(x: f32[2,3], y: f32[3]) -> (m) { m = Mean(x, y) }"),
+      Also(Trait::kAdditive,
+           Variadic("Sum", "The sum of the operands.", {1, 6, 8, 13}, kFloatsBF16, "sum",
+                    InferBroadcast, Wide<RunSum>,
+                    "graph g(x: f32[2,3], y: f32[3], z: f32[]) -> (s) { s = Sum(x, y, z) }")),
+      Also(Trait::kAdditive, Variadic("Mean", "The mean of the operands.", {1, 6, 8, 13},
+                                      kFloatsBF16, "mean", InferBroadcast, Wide<RunMean>,
+                                      "graph g(x: f32[2,3], y: f32[3]) -> (m) { m = Mean(x, y) }")),
   };
   return ops;
 }

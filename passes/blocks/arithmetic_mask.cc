@@ -13,7 +13,9 @@ bool IsZeroOrOne(const Value& value) {
   const Value* v = &value;
   while (const Node* n = v->producer()) {
     if (n->Is("Cast") && n->input(0)->dtype() == DType::kBool) return true;
-    if (!n->Is("Slice") && !n->Is("Unsqueeze") && !n->Is("Squeeze") && !n->Is("Cast")) return false;
+    if (!n->IsAny(Trait::kView | Trait::kStrided | Trait::kConversion) ||
+        n->Is(Trait::kQuantization))
+      return false;
     v = n->input(0);
   }
   if (!v->is_constant() || !IsFloat(value.dtype())) return false;

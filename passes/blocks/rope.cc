@@ -20,26 +20,20 @@ bool HalvesAreEqual(const Value& v, int depth = 0) {
     return true;
   }
   const Node* n = v.producer();
-  if (!n) return false;
+  if (!n || n->inputs().empty() || !n->input(0)) return false;
   const Value& x = *n->input(0);
   const auto below = [&](const Value& from) {
     return StaticDim(from, -1) == size && HalvesAreEqual(from, depth + 1);
   };
-  if (n->Is("Cos") || n->Is("Sin") || n->Is("Cast") || n->Is("Neg")) return below(x);
+  if (n->Is(Trait::kUnary)) return below(x);
   if (n->Is("Mul") || n->Is("Div")) {
     const Value& y = *n->input(1);
     if (y.is_constant() && y.constant()->num_elements() == 1) return below(x);
     return n->Is("Mul") && x.is_constant() && x.constant()->num_elements() == 1 && below(y);
   }
-  // More than one element along the last axis: it is the operand's last axis still.
-  if (n->Is("Unsqueeze") || n->Is("Squeeze") || n->Is("Expand")) return below(x);
-  if (n->Is("Slice")) {
-    const Value *axes = n->input(3), *steps = n->input(4);
-    return axes && axes->is_constant() && axes->constant()->num_elements() == 1 && !steps &&
-           axes->constant()->IntAt(0) >= 0 && axes->constant()->IntAt(0) + 1 < RankOf(x) &&
+  if (n->IsAny(Trait::kView | Trait::kStrided) || n->Is("Gather"))
+    return OperandAxis(CallOf(*n), 0, v.producer_index(), RankOf(v) - 1) == RankOf(x) - 1 &&
            below(x);
-  }
-  if (n->Is("Gather")) return n->Attr<int64_t>("axis") == 0 && RankOf(x) > 1 && below(x);
   if (!n->Is("Concat") || n->inputs().size() != 2 || n->input(0) != n->input(1)) return false;
   const auto axis = n->Attr<int64_t>("axis");
   return axis == -1 || axis + 1 == RankOf(v);

@@ -12,8 +12,7 @@ bool IsNeverNegative(const Value& v) {
   if (!n) return false;
   if (n->Is("Clip"))
     return n->input(1) && n->input(1)->is_constant() && n->input(1)->constant()->At(0) >= 0;
-  return n->Is("Relu") || n->Is("Sigmoid") || n->Is("HardSigmoid") || n->Is("Softmax") ||
-         n->Is("Abs");
+  return n->Is(Trait::kNonNegative);
 }
 
 bool IsLowest(const Value& v) {

@@ -30,8 +30,7 @@ bool IsHomogeneous(const Node& n) {
     const auto slope = n.input(1)->constant()->ToFloats();
     return std::all_of(slope.begin(), slope.end(), [](float s) { return std::isfinite(s); });
   }
-  return n.Is("Relu") || n.Is("LeakyRelu") || (n.Is("MaxPool") && !n.output(1)) ||
-         n.Is("AveragePool") || n.Is("GlobalAveragePool");
+  return n.Is(Trait::kHomogeneous) && n.IsAny(Trait::kUnary | Trait::kPooling) && !n.output(1);
 }
 
 /// The upper bound of a Clip whose lower one is 0 or none; infinity where it has no upper one.

@@ -68,10 +68,11 @@ class SiteFinder {
     if (n->Is("LayerNormalization") || n->Is("RMSNormalization"))
       return Normalization(*n, from_end);
     if (n->Is("BatchNormalization")) return BatchNorm(*n, *v, from_end);
-    if (n->Is("Mul") || n->Is("Add") || n->Is("Sub")) return Elementwise(*n, from_end);
-    if (n->Is("MatMul") || n->Is("Gemm")) return Product(*n, from_end);
-    if (n->Is("Relu") || n->Is("LeakyRelu")) return Operand(*n, 0, from_end);
-    if (n->Is("Transpose")) return Turned(*n, from_end);
+    if (const auto layout = WeightLayoutOf(*n))
+      return !layout->is_window && Product(*n, layout->rows_are_outputs(), from_end);
+    if (n->Is(Trait::kElementwise)) return Elementwise(*n, from_end);
+    if (n->Is(Trait::kUnary) && n->Is(Trait::kHomogeneous)) return Operand(*n, 0, from_end);
+    if (n->IsAny(Trait::kView | Trait::kStrided)) return Moved(*n, *v, from_end);
     return false;
   }
 
@@ -104,12 +105,14 @@ class SiteFinder {
   }
 
   bool Elementwise(Node& n, int from_end) {
+    const bool scales = n.Is("Mul");
+    if (!scales && (!n.Is(Trait::kAdditive) || n.inputs().size() != 2)) return false;
     for (const size_t i : {size_t{0}, size_t{1}}) {
       if (!n.input(i) || !n.input(i)->is_constant()) continue;
-      if (n.Is("Mul")) return Add(n, i, from_end);
+      if (scales) return Add(n, i, from_end);
       return Add(n, i, from_end) && Operand(n, 1 - i, from_end);
     }
-    if (!n.Is("Mul")) return false;  // both operands would have to be scaled
+    if (!scales) return false;  // both operands would have to be scaled
     for (const size_t i : {size_t{0}, size_t{1}}) {
       const size_t kept = edits_.size();
       // The operand must have the whole axis: it may be broadcast to it.
@@ -123,24 +126,20 @@ class SiteFinder {
     return false;
   }
 
-  bool Product(Node& n, int from_end) {
+  bool Product(Node& n, bool turned, int from_end) {
     const Value* w = n.input(1);
     if (from_end != 1 || !IsConstant(w) || w->constant()->rank() != 2 || w->uses().size() != 1)
       return false;
-    const bool turned = WeightLayoutOf(n)->rows_are_outputs();
     if (w->constant()->dim(turned ? 0 : 1) != depth_) return false;
     if (!Add(n, 1, turned ? 2 : 1)) return false;
     return !n.input(2) || Add(n, 2, 1);
   }
 
-  bool Turned(Node& n, int from_end) {
-    const Shape& s = n.input(0)->shape();
-    if (!s.has_rank()) return false;
-    const auto& perm = n.Attr<std::vector<int64_t>>("perm");
-    const int rank = s.rank(), axis = rank - from_end;
-    const int from =
-        perm.empty() ? rank - 1 - axis : static_cast<int>(perm[static_cast<size_t>(axis)]);
-    return Operand(n, 0, rank - from);
+  /// To the axis that runs like this one in what is moved.
+  bool Moved(const Node& n, const Value& v, int from_end) {
+    if (!v.shape().has_rank() || !n.input(0)->shape().has_rank()) return false;
+    const auto axis = OperandAxis(CallOf(n), 0, 0, v.shape().rank() - from_end);
+    return axis && Operand(n, 0, n.input(0)->shape().rank() - *axis);
   }
 
   int64_t depth_;

@@ -213,7 +213,7 @@ Result<RowSource> LayerSourceOf(const Node& node, size_t operand) {
     if (node.Attr<int64_t>("group") != 1) return InvalidArgument("it has groups");
     s.positions = true;
     s.depth = w.dim(0);
-  } else if ((node.Is("LSTM") || node.Is("GRU") || node.Is("RNN")) && operand <= 2) {
+  } else if (IsRecurrentLayer(node) && operand <= 2) {
     s.depth = w.dim(2);
     if (operand == 2) {
       if (w.dim(0) != 1) return InvalidArgument("it has two directions");

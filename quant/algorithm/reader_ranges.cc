@@ -14,15 +14,9 @@ constexpr size_t kMaxNodes = 12;
 /// An end shorter than this share of the range is left: it would not make the grid finer.
 constexpr size_t kLeastCut = kPoints / 32;
 
-constexpr std::string_view kFunctions[] = {
-    "Abs",      "Add",      "Clip",        "Div",       "Elu",       "Erf",     "Exp",
-    "FastGelu", "Gelu",     "HardSigmoid", "HardSwish", "LeakyRelu", "Max",     "Min",
-    "Mish",     "Mul",      "Neg",         "QuickGelu", "Relu",      "Sigmoid", "Silu",
-    "Softplus", "Softsign", "Sqrt",        "Sub",       "Swish",     "Tanh"};
-
 bool IsFunction(const Node& n) {
-  return n.outputs().size() == 1 &&
-         std::find(std::begin(kFunctions), std::end(kFunctions), n.op()) != std::end(kFunctions);
+  return n.IsAny(Trait::kUnary | Trait::kElementwise) && n.def().deterministic &&
+         n.outputs().size() == 1 && IsF32(n.output(0));
 }
 
 bool IsScalar(const Value* v) {

@@ -16,8 +16,6 @@ namespace {
 
 constexpr QuantGrid kWeights{DType::kI8, true, false};
 
-bool IsRecurrent(const Node& n) { return n.Is("LSTM") || n.Is("GRU") || n.Is("RNN"); }
-
 bool IsFinite(const Tensor& t) {
   const auto x = t.data<float>();
   return std::all_of(x.begin(), x.end(), [](float v) { return std::isfinite(v); });
@@ -39,7 +37,8 @@ class DynamicWriter {
     Value *codes = nullptr, *scale = nullptr, *zero_point = nullptr;
   };
   bool Covers(const Node& n) const {
-    return n.Is("MatMul") || n.Is("Gemm") || n.Is("Conv") || IsRecurrent(n);
+    const auto layout = WeightLayoutOf(n);
+    return (layout && !layout->outputs_in_groups) || IsRecurrentLayer(n);
   }
   std::string WhyNot(const Node& n) const;
   Result<Quantized> QuantizeActivation(Value* x);
@@ -76,11 +75,11 @@ std::string DynamicWriter::WhyNot(const Node& n) const {
   if (!include_.empty() && !include_.Match(n)) return "no include entry matches it";
   if (n.Is("Conv") && !options_.convolutions) return "convolutions were not asked for";
   if (!IsF32(n.input(0)) || n.input(0)->is_constant()) return "its input is no computed f32";
-  for (size_t i = 1; i < (IsRecurrent(n) ? 3u : 2u); ++i) {
+  for (size_t i = 1; i < (IsRecurrentLayer(n) ? 3u : 2u); ++i) {
     if (!IsF32(n.input(i)) || !n.input(i)->is_constant()) return "its weights are computed";
     if (!IsFinite(*n.input(i)->constant())) return "its weights hold NaN or infinity";
   }
-  if (IsRecurrent(n)) return "";
+  if (IsRecurrentLayer(n)) return "";
   if (n.Is("MatMul") && n.input(1)->constant()->rank() != 2) return "its weights are no matrix";
   const QuantOp* op = FindQuantOp(n);
   return op && op->refuse ? op->refuse(n) : "";
@@ -235,7 +234,7 @@ Status DynamicWriter::WriteWeightOnly(Node& n) {
 }
 
 Status DynamicWriter::WriteNode(Node& n, QuantizedLayer& layer) {
-  const size_t weights = IsRecurrent(n) ? 2 : 1;
+  const size_t weights = IsRecurrentLayer(n) ? 2 : 1;
   layer.precision = "int8";
   layer.per_channel = options_.per_channel;
   for (size_t i = 1; i <= weights; ++i) {
@@ -244,7 +243,7 @@ Status DynamicWriter::WriteNode(Node& n, QuantizedLayer& layer) {
     layer.weight_bytes_after += w.num_elements();
   }
   if (n.Is("Conv")) return WriteConv(n);
-  if (!IsRecurrent(n)) return WriteMatrix(n);
+  if (!IsRecurrentLayer(n)) return WriteMatrix(n);
   if (n.Is("LSTM") && n.Attr<int64_t>("layout") == 0) return WriteLstm(n);
   layer.precision = "int8-weights";
   layer.reason = n.Is("LSTM") ? "DynamicQuantizeLSTM has no layout: only its weights are int8"

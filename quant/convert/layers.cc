@@ -13,7 +13,7 @@ std::string LayerName(const Node& node) {
 
 Status CheckIsFloat(const Graph& g) {
   for (const auto& n : g.nodes())
-    if (n->Is("QuantizeLinear") || n->Is("DequantizeLinear") || n->Is("DynamicQuantizeLinear"))
+    if (n->Is(Trait::kConversion) && n->Is(Trait::kQuantization))
       return InvalidArgument(
           Cat("the model is quantized already (", Describe(*n), "); start from the f32 model"));
   return {};

@@ -24,11 +24,7 @@ WeightScheme SchemeFor(const std::vector<const Node*>& nodes) {
   return s;
 }
 
-bool IsProduct(const Node& n) {
-  return n.def().domain.empty() &&
-         (n.Is("MatMul") || n.Is("Gemm") || n.Is("Conv") || n.Is("ConvTranspose") || n.Is("LSTM") ||
-          n.Is("GRU") || n.Is("RNN"));
-}
+bool IsProduct(const Node& n) { return WeightLayoutOf(n) || IsRecurrentLayer(n); }
 
 }  // namespace
 

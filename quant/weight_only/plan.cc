@@ -37,15 +37,13 @@ bool AllFinite(const Tensor& t) {
   return std::all_of(x.begin(), x.end(), [](float v) { return std::isfinite(v); });
 }
 
-/// Weights of operators that compute in f32 whatever their weights are stored in.
-struct LayerWeights {
-  std::string_view op;
-  size_t operand;
-  int axis;
-};
-constexpr LayerWeights kLayers[] = {
-    {"Conv", 1, 0}, {"ConvTranspose", 1, 1}, {"LSTM", 1, 1}, {"LSTM", 2, 1},
-    {"GRU", 1, 1},  {"GRU", 2, 1},           {"RNN", 1, 1},  {"RNN", 2, 1}};
+/// The axis of the weights' outputs, where operand `i` holds weights of a layer that computes in
+/// f32 whatever they are stored in: convolutions and recurrent layers.
+std::optional<int> LayerAxis(const Node& n, size_t i) {
+  if (const auto layout = WeightLayoutOf(n); layout && layout->is_window)
+    return i == 1 ? std::optional(layout->out_axis) : std::nullopt;
+  return IsRecurrentLayer(n) && (i == 1 || i == 2) ? std::optional(1) : std::nullopt;
+}
 
 /// Elements of `a` and `b` as [rows, depth] are the same.
 bool SameNumbers(const WeightGroup& a, const WeightGroup& b) {
@@ -95,9 +93,8 @@ class Planner {
       if (!IsF32(n.input(0)) || !n.input(0)->is_constant()) return;
       return Add(n, 0, WeightUse::kLookup, RefuseLookup(n));
     }
-    for (const LayerWeights& l : kLayers)
-      if (n.Is(l.op) && n.input(l.operand))
-        Add(n, l.operand, WeightUse::kLayer, RefuseLayer(n, l.operand));
+    for (const size_t i : {size_t{1}, size_t{2}})
+      if (LayerAxis(n, i) && n.input(i)) Add(n, i, WeightUse::kLayer, RefuseLayer(n, i));
   }
 
   void Add(Node& n, size_t operand, WeightUse use, std::string reason) {
@@ -245,13 +242,10 @@ class Planner {
   }
 
   static int AxisOf(const WeightReader& r) {
-    for (const LayerWeights& l : kLayers)
-      if (r.node->Is(l.op) && r.operand == l.operand) {
-        // With groups, axis 1 of [C, M/group, ...] holds `group` channels in each index.
-        const bool grouped = l.op == "ConvTranspose" && r.node->Attr<int64_t>("group") != 1;
-        return grouped ? -1 : l.axis;
-      }
-    return -1;
+    // With groups, axis 1 of [C, M/group, ...] holds `group` channels in each index.
+    const auto layout = WeightLayoutOf(*r.node);
+    if (layout && layout->outputs_in_groups && layout->groups != 1) return -1;
+    return LayerAxis(*r.node, r.operand).value_or(-1);
   }
 
   /// Bytes of a row of `codes` codes with the scales and zero points of `depth` numbers.

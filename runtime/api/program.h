@@ -135,9 +135,7 @@ class Backend {
   virtual std::string Unavailable() const = 0;
   /// Whether a kernel of the backend's own may take the operator, depending on types, shapes and
   /// attributes; all others run on the reference kernel.
-  virtual bool HasKernelFor(std::string_view /*domain*/, std::string_view /*op*/) const {
-    return false;
-  }
+  virtual bool HasKernelFor(const OpDef& /*def*/) const { return false; }
   /// Copies what it needs from `graph` (tensors are shared). Unsupported lists all nodes that
   /// cannot run.
   virtual Result<std::shared_ptr<const Program>> Compile(const Graph& graph,

@@ -13,10 +13,7 @@ namespace {
 using Kind = ElementStep::Kind;
 
 /// What reads the memory of its operand by strides.
-bool IsView(const Node& n) {
-  return n.Is(Trait::kView) || n.Is("Transpose") || n.Is("Slice") || n.Is("Split") ||
-         n.Is("Expand");
-}
+bool IsView(const Node& n) { return n.IsAny(Trait::kView | Trait::kStrided); }
 
 /// The one element of a constant f32 tensor.
 std::optional<float> ScalarOf(const StepCall& call, const Value* v) {
@@ -217,8 +214,7 @@ class Decoder {
     while (v->has_one_use() && Holds(v->uses()[0].user)) {
       const Node* n = v->uses()[0].user;
       INFER_TRY(Take(n));
-      if (n->Is("Slice") || n->Is("Split") || n->Is("Expand") ||
-          !AppendStep(call_, *n, v, g_.y_steps))
+      if ((n->Is(Trait::kStrided) && !n->Is("Transpose")) || !AppendStep(call_, *n, v, g_.y_steps))
         return Unsupported(Cat(n->op(), " behind attention"));
       g_.on_result.push_back(n);
       v = n->output(0);
@@ -333,7 +329,7 @@ class Grower {
     const Node* n = v.producer();
     if (!n || steps == 0 || !v.has_one_use()) return false;
     if (n->Is("MatMul")) return true;
-    if (!n->Is("Add") && !n->Is("Mul") && !n->Is("Div") && !n->Is("Where")) return false;
+    if (!n->Is(Trait::kElementwise)) return false;
     return std::any_of(n->inputs().begin(), n->inputs().end(),
                        [&](const Value* x) { return x && LeadsToProduct(*x, steps - 1); });
   }

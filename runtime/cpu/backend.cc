@@ -18,9 +18,11 @@ class CpuBackend final : public Backend {
   CpuBackend() : kernels_(CpuKernels()), isa_(onednn::CapIsa()) {}
   std::string_view name() const override { return "cpu"; }
   std::string Unavailable() const override { return isa_.message(); }
-  bool HasKernelFor(std::string_view domain, std::string_view op) const override {
-    return std::any_of(kernels_.begin(), kernels_.end(),
-                       [&](const KernelDef& k) { return k.domain == domain && k.op == op; });
+  bool HasKernelFor(const OpDef& def) const override {
+    return std::any_of(kernels_.begin(), kernels_.end(), [&](const KernelDef& k) {
+      // A table of codes, which any unary operator has, is no kernel for its numbers.
+      return k.Takes(def) && !(k.op.empty() && k.name.starts_with("int8:"));
+    });
   }
 
   Result<std::shared_ptr<const Program>> Compile(const Graph& graph,

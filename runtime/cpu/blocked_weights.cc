@@ -146,6 +146,12 @@ Blocks Rearranged(const Dequantized& d, bool padded) {
   return out;
 }
 
+/// MatMul or Gemm.
+bool IsMatrixProduct(const Node& n) {
+  const auto layout = WeightLayoutOf(n);
+  return layout && !layout->is_window;
+}
+
 class Taker {
  public:
   explicit Taker(Graph& g) : g_(g), editor_(g) {}
@@ -153,7 +159,7 @@ class Taker {
   Result<int> Run() {
     std::vector<Node*> nodes;
     for (const auto& n : g_.nodes())
-      if (n->Is("MatMul") || n->Is("Gemm") || n->Is("Gather")) nodes.push_back(n.get());
+      if (IsMatrixProduct(*n) || n->Is("Gather")) nodes.push_back(n.get());
     for (Node* n : nodes)
       if (n->Is("Gather"))
         INFER_TRY(LookUp(*n));

@@ -240,6 +240,12 @@ class Decoder {
 
 }  // namespace
 
+std::vector<std::string_view> ChainBinaryOperators() {
+  std::vector<std::string_view> ops;
+  for (const BinaryOp& b : kBinary) ops.push_back(b.op);
+  return ops;
+}
+
 Result<Chain> DecodeChain(const StepCall& call) {
   if (call.step.borrowed > 0 || !call.step.nodes.back()->output(0)) return Unsupported("a group");
   return Decoder(call).Decode();

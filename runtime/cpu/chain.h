@@ -40,6 +40,9 @@ constexpr int64_t kChainFloats = 16384;
 /// Elements that go through a chain at once where it has no rows.
 constexpr int64_t kChainBlock = 1024;
 
+/// Operators of two tensors that a chain takes.
+std::vector<std::string_view> ChainBinaryOperators();
+
 /// Unsupported says which node does not fit.
 Result<Chain> DecodeChain(const StepCall& call);
 

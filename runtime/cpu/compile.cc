@@ -29,7 +29,7 @@ StepKernels Choose(const StepCall& call, const KernelList& kernels, StepInfo& in
   StepKernels chosen;
   const bool may_be_integer = call.step.borrowed > 0 || ReadsDequantized(call.main());
   for (const KernelDef& k : kernels) {
-    if (!call.main().Is(k.op, k.domain)) continue;
+    if (!k.Takes(call.main().def())) continue;
     // What an integer kernel misses in a float model is no news.
     if (!may_be_integer && k.name.starts_with("int8:")) continue;
     if (std::string reason = k.refuse(call); !reason.empty()) {

@@ -20,10 +20,9 @@ bool HasKnownExtent(const Value* v, int axis) {
 /// below 0 counts from the end), a window of negative size, a state of another length than the
 /// kernel's. Whole where inference cannot have seen it.
 bool ChecksMoreThanParts(const Node& n) {
-  if (n.Is("HannWindow") || n.Is("HammingWindow") || n.Is("BlackmanWindow"))
-    return !n.input(0)->constant();
+  if (n.Is(Trait::kGenerator) && IsInteger(n.input(0)->dtype())) return !n.input(0)->constant();
   if (n.Is("CausalConvWithState")) return !HasKnownExtent(n.input(3), 2);
-  return n.Is("NegativeLogLikelihoodLoss") || n.Is("SoftmaxCrossEntropyLoss");
+  return n.Is(Trait::kLoss);
 }
 
 bool IsMadeOfOthers(const Node& n) {

@@ -316,8 +316,10 @@ KernelList ChainKernels() {
   KernelList list;
   for (const auto& [op, domain] : UnaryOperators())
     list.push_back({op, domain, kChainKernel, Refuse, Make});
-  for (std::string_view op : {"Add", "Sub", "Mul", "Div", "Max", "Min", "PRelu", "Pow",
-                              "LayerNormalization", "RMSNormalization"})
+  for (const std::string_view op : ChainBinaryOperators())
+    list.push_back({op, "", kChainKernel, Refuse, Make});
+  list.push_back({"Pow", "", kChainKernel, Refuse, Make});  // a square
+  for (const std::string_view op : {"LayerNormalization", "RMSNormalization"})
     list.push_back({op, "", kChainKernel, Refuse, Make});
   return list;
 }

@@ -114,6 +114,7 @@ std::unique_ptr<Kernel> MakeBinary8(const StepCall& call) {
 }
 
 std::string RefuseTable(const StepCall& call) {
+  if (call.main().Is(Trait::kConversion)) return "it gives elements of another type";
   auto g = WholeGroup(call, 1);
   if (!g.ok()) return g.status().message();
   for (size_t i = 1; i < call.main().inputs().size(); ++i)
@@ -347,22 +348,14 @@ std::unique_ptr<Kernel> MakeConversion(const StepCall& call) {
 }  // namespace
 
 KernelList Int8ElementwiseKernels() {
-  KernelList list = {{"Add", "", "int8:own", RefuseBinary8, MakeBinary8},
-                     {"Mul", "", "int8:own", RefuseBinary8, MakeBinary8},
-                     {"MaxPool", "", "int8:onednn", RefuseSameParams, MakeMaxPool8},
-                     {"GlobalAveragePool", "", "int8:own", RefuseGlobalPool8, MakeGlobalPool8},
-                     {"QuantizeLinear", "", "own", RefuseConversion, MakeConversion},
-                     {"DequantizeLinear", "", "own", RefuseConversion, MakeConversion}};
-  for (std::string_view op : {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"})
-    list.push_back({op, "", "int8:view", RefuseView8, MakeView});
-  for (std::string_view op :
-       {"Relu", "LeakyRelu", "Clip", "Sigmoid", "Tanh", "HardSwish", "HardSigmoid", "Elu", "Gelu",
-        "Exp", "Sqrt", "Erf", "Swish", "Mish", "Softplus", "Softsign"})
-    list.push_back({op, "", "int8:table", RefuseTable, MakeTable});
-  list.push_back({"Silu", "infer", "int8:table", RefuseTable, MakeTable});
-  for (std::string_view op : {"Gelu", "QuickGelu"})
-    list.push_back({op, "com.microsoft", "int8:table", RefuseTable, MakeTable});
-  return list;
+  return {{"Add", "", "int8:own", RefuseBinary8, MakeBinary8},
+          {"Mul", "", "int8:own", RefuseBinary8, MakeBinary8},
+          {"MaxPool", "", "int8:onednn", RefuseSameParams, MakeMaxPool8},
+          {"GlobalAveragePool", "", "int8:own", RefuseGlobalPool8, MakeGlobalPool8},
+          {"QuantizeLinear", "", "own", RefuseConversion, MakeConversion},
+          {"DequantizeLinear", "", "own", RefuseConversion, MakeConversion},
+          {"", "", "int8:view", RefuseView8, MakeView, Trait::kView},
+          {"", "", "int8:table", RefuseTable, MakeTable, Trait::kUnary}};
 }
 
 }  // namespace infer

@@ -23,13 +23,25 @@ namespace {
 
 struct MoveOp {
   std::string_view op;
-  bool all = false;  ///< every operand moves, not only the first
-  int fill = -1;     ///< the operand that says what stands where nothing moves
+  bool all = false;         ///< every operand moves, not only the first
+  bool as_it_lies = false;  ///< an operand that lies channels last moves so, too
+  int fill = -1;            ///< the operand that says what stands where nothing moves
 };
-constexpr MoveOp kMoves[] = {
-    {"Transpose"}, {"Slice"},  {"Split"},        {"Concat", true},   {"Expand"},
-    {"Tile"},      {"Gather"}, {"DepthToSpace"}, {"SpaceToDepth"},   {"Pad", false, 2},
-    {"Trilu"},     {"Resize"}, {"GatherND"},     {"GatherElements"}, {"ReverseSequence"}};
+constexpr MoveOp kMoves[] = {{.op = "Transpose", .as_it_lies = true},
+                             {.op = "Slice", .as_it_lies = true},
+                             {.op = "Split", .as_it_lies = true},
+                             {.op = "Concat", .all = true},
+                             {.op = "Expand"},
+                             {.op = "Tile"},
+                             {.op = "Gather"},
+                             {.op = "DepthToSpace", .as_it_lies = true},
+                             {.op = "SpaceToDepth", .as_it_lies = true},
+                             {.op = "Pad", .as_it_lies = true, .fill = 2},
+                             {.op = "Trilu"},
+                             {.op = "Resize", .as_it_lies = true},
+                             {.op = "GatherND"},
+                             {.op = "GatherElements"},
+                             {.op = "ReverseSequence"}};
 
 /// Element numbers are i64 while the map is made: above this it would need too much memory.
 constexpr int64_t kMaxElements = int64_t{1} << 24;
@@ -184,10 +196,7 @@ class MoveKernel final : public Kernel {
   /// Whether the operand lies channels last and moves as it lies. All results but a Transpose's,
   /// whose axes are others, then lie so, too.
   bool LiesLast(std::span<const Operand> in) const {
-    static constexpr std::string_view kOps[] = {"Transpose", "Slice",        "Split",       "Pad",
-                                                "Resize",    "DepthToSpace", "SpaceToDepth"};
-    if (std::none_of(std::begin(kOps), std::end(kOps), [&](auto op) { return node_.Is(op); }))
-      return false;
+    if (!FindMove(node_).as_it_lies) return false;
     const Operand& x = in[static_cast<size_t>(moved_.from[0])];
     return !x.layout.plain() && x.dims.size() >= 3 && x.dims.size() <= 5 &&
            x.layout == onednn::ChannelsLast(x.dtype, x.dims);

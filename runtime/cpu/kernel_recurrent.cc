@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "lib/ops/recurrent_reference.h"
 #include "lib/support/strings.h"
 #include "runtime/cpu/kernels.h"
 #include "runtime/cpu/launch.h"
@@ -22,7 +23,7 @@ constexpr int64_t kBlock = 16;
 /// Multiply-adds of one step from which on its panels are worth several lanes.
 constexpr int64_t kWideStep = int64_t{1} << 20;
 
-enum class Cell : uint8_t { kRnn, kGru, kLstm };
+using Cell = RecurrentCell;
 
 int64_t PanelsOf(int64_t columns) { return (columns + kPanel - 1) / kPanel; }
 
@@ -300,10 +301,7 @@ std::string RefuseRecurrent(const StepCall& call) {
   if (n.attrs().count("clip")) return "clip";
   if (n.Is("LSTM") && n.Attr<int64_t>("input_forget") != 0) return "input_forget";
   if (auto it = n.attrs().find("activations"); it != n.attrs().end()) {
-    const std::vector<std::string> one = n.Is("LSTM")
-                                             ? std::vector<std::string>{"Sigmoid", "Tanh", "Tanh"}
-                                         : n.Is("GRU") ? std::vector<std::string>{"Sigmoid", "Tanh"}
-                                                       : std::vector<std::string>{"Tanh"};
+    const std::vector<std::string> one = DefaultActivations(CellOf(n));
     const auto& names = std::get<std::vector<std::string>>(it->second);
     for (size_t i = 0; i < names.size(); ++i)
       if (names[i] != one[i % one.size()]) return Cat("activation ", names[i]);

@@ -56,12 +56,9 @@ std::unique_ptr<Kernel> MakeView(const StepCall&) {
 }
 
 KernelList ViewKernels() {
-  KernelList list;
-  for (std::string_view op : {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"})
-    list.push_back({op, "", "view", RefuseView, MakeView});
-  list.push_back({"Transpose", "", "view", RefuseView, MakeTransposeView});
-  list.push_back({"Dropout", "", "view", RefuseDropout, MakeView});
-  return list;
+  return {{"", "", "view", RefuseView, MakeView, Trait::kView},
+          {"Transpose", "", "view", RefuseView, MakeTransposeView},
+          {"Dropout", "", "view", RefuseDropout, MakeView}};
 }
 
 }  // namespace infer

@@ -344,8 +344,7 @@ class Taker {
 
 Result<int> TakeQOperators(Graph& g, int level) {
   if (std::none_of(g.nodes().begin(), g.nodes().end(), [](const auto& n) {
-        return n->op().starts_with("QLinear") || n->Is("QGemm", kMicrosoft) ||
-               n->Is("MatMulInteger") || n->Is("ConvInteger") ||
+        return (n->Is(Trait::kQuantization) && !n->Is(Trait::kConversion)) ||
                (n->Is("MaxPool") && Is8Bit(n->input(0)));
       }))
     return 0;

@@ -96,7 +96,7 @@ Result<QuantResidual> ResidualOf(const StepCall& call, size_t at, const QuantPar
 bool MayBeMain(const Node& n, const KernelList& kernels) {
   return !n.Is("DequantizeLinear") && !n.Is("QuantizeLinear") && n.output(0) &&
          std::any_of(kernels.begin(), kernels.end(), [&](const KernelDef& k) {
-           return n.Is(k.op, k.domain) && k.name.substr(0, 4) == "int8";
+           return k.Takes(n.def()) && k.name.substr(0, 4) == "int8";
          });
 }
 
@@ -112,14 +112,14 @@ std::vector<const Node*> WithResidual(std::vector<const Node*> after) {
     after.push_back(next);
     return after;
   }
-  for (std::string_view op : {"DequantizeLinear", "Add", "Relu", "QuantizeLinear"}) {
+  const auto take = [&](std::string_view op) {
     const Node* next = OnlyReader(*after.back());
-    if (!next) return {};
-    if (next->Is(op))
-      after.push_back(next);
-    else if (op != "Relu")
-      return {};
-  }
+    if (next && next->Is(op)) after.push_back(next);
+    return next && next->Is(op);
+  };
+  if (!take("DequantizeLinear") || !take("Add")) return {};
+  take("Relu");
+  if (!take("QuantizeLinear")) return {};
   return after;
 }
 
@@ -130,7 +130,7 @@ bool SomeKernelAccepts(const Plan& plan, const PlanStep& step, const KernelList&
   const StepCall call{plan, step, options};
   return std::any_of(kernels.begin(), kernels.end(), [&](const KernelDef& k) {
     // Chains form last, of what groups have left.
-    return k.name != kChainKernel && step.main->Is(k.op, k.domain) && k.refuse(call).empty();
+    return k.name != kChainKernel && k.Takes(step.main->def()) && k.refuse(call).empty();
   });
 }
 

@@ -17,15 +17,13 @@ bool IsHalf(const Value* v) {
 
 /// Kernels that take any element by its width, and conversions.
 bool TakesHalves(const Node& n) {
-  static const std::set<std::string_view> ops = [] {
-    std::set<std::string_view> all = {"Cast", "CastLike", "Where", "QuantizeLinear",
-                                      "DequantizeLinear"};
-    for (const KernelList& list : {MoveKernels(), ViewKernels(), IndexKernels()})
-      for (const KernelDef& k : list) all.insert(k.op);
-    return all;
-  }();
+  static const std::vector<KernelList> moves = {MoveKernels(), ViewKernels(), IndexKernels()};
   if (n.Is("Resize") && n.Attr<std::string>("mode") != "nearest") return false;
-  return n.def().domain.empty() && ops.count(n.op()) > 0;
+  if (n.Is(Trait::kConversion) || n.Is("Where")) return true;
+  return std::any_of(moves.begin(), moves.end(), [&](const KernelList& list) {
+    return std::any_of(list.begin(), list.end(),
+                       [&](const KernelDef& k) { return k.Takes(n.def()); });
+  });
 }
 
 class Widener {
@@ -34,9 +32,8 @@ class Widener {
 
   /// Whether a move of halves moves what is there in f32, too.
   bool MovesWide(const Node& n) const {
-    for (std::string_view op : {"Cast", "CastLike", "QuantizeLinear", "DequantizeLinear"})
-      if (n.Is(op)) return false;
-    return stay_wide_ && !n.inputs().empty() && n.input(0) && narrowed_.count(n.input(0)) > 0;
+    return !n.Is(Trait::kConversion) && stay_wide_ && !n.inputs().empty() && n.input(0) &&
+           narrowed_.count(n.input(0)) > 0;
   }
 
   /// The node computed in f32. A node that cannot be is left as it is.
@@ -117,8 +114,11 @@ class Widener {
 }  // namespace
 
 Status WidenHalves(Graph& g, const KernelList& kernels, bool stay_wide) {
-  std::set<std::pair<std::string_view, std::string_view>> known;
-  for (const KernelDef& k : kernels) known.emplace(k.op, k.domain);
+  const auto has_kernel = [&](const OpDef& def) {
+    return std::any_of(kernels.begin(), kernels.end(), [&](const KernelDef& k) {
+      return k.Takes(def) && !k.name.starts_with("int8:");
+    });
+  };
   std::vector<Node*> nodes;
   for (const auto& n : g.nodes()) {
     const bool half = std::any_of(n->inputs().begin(), n->inputs().end(), IsHalf) ||
@@ -130,8 +130,7 @@ Status WidenHalves(Graph& g, const KernelList& kernels, bool stay_wide) {
     // An operator that may be replaced by its parts rounds its result alone, not what lies between.
     const bool parts =
         n->def().decompose && std::any_of(n->inputs().begin(), n->inputs().end(), IsHalf);
-    if (half && !open && n->subgraphs().empty() &&
-        (parts || known.count({n->def().name, n->def().domain})))
+    if (half && !open && n->subgraphs().empty() && (parts || has_kernel(n->def())))
       nodes.push_back(n.get());
   }
   Widener widener(g, stay_wide);

@@ -82,10 +82,15 @@ struct StepCall {
 };
 
 struct KernelDef {
-  std::string_view op, domain, name;
+  std::string_view op, domain;  ///< op "": every operator that has one of `traits`
+  std::string_view name;
   /// "" accepts; else why not, for StepInfo::refusals.
   std::string (*refuse)(const StepCall&);
   std::unique_ptr<Kernel> (*make)(const StepCall&);
+  Traits traits = {};
+  bool Takes(const OpDef& def) const {
+    return op.empty() ? def.traits.HasAny(traits) : def.name == op && def.domain == domain;
+  }
 };
 
 /// The kernels of a backend: for one operator best first; the reference kernel is implicitly last.

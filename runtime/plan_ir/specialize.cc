@@ -31,12 +31,6 @@ Tensor KnownTensor(const ValueType& type, const std::optional<std::vector<Dim>>&
   return t;
 }
 
-/// Operators whose results are not much larger than their operands.
-bool MayFoldUnsized(const Node& n) {
-  return !n.Is("Range") && !n.Is("ConstantOfShape") && !n.Is("Expand") && !n.Is("Tile") &&
-         !n.Is("Pad") && !n.Is("Resize") && !n.Is("OneHot");
-}
-
 /// Works on a copy of the plan's graph. Its values and nodes correspond to the plan's by position.
 class Specializer {
  public:
@@ -182,7 +176,7 @@ class Specializer {
     }
     for (const Value* v : n.outputs()) {
       if (!v) continue;
-      if (!IsPlannable(v->type()) && !MayFoldUnsized(n)) return false;
+      if (!IsPlannable(v->type()) && n.Is(Trait::kEnlarging)) return false;
       bytes += PlannedBytes(v->type());
     }
     return bytes <= kFoldBytes;

@@ -13,7 +13,7 @@ void ExpectFused(const std::vector<StepInfo>& steps, size_t others, const std::s
   const bool forms = std::any_of(steps.begin(), steps.end(), [](const StepInfo& s) {
     return s.kernel.find("own:attention") != std::string::npos;
   });
-  if (!FusesAttention() || !BackendUnderTest().HasKernelFor("", "Softmax")) return;
+  if (!FusesAttention() || !BackendUnderTest().HasKernelFor(*SuiteOps().Find("Softmax"))) return;
   EXPECT_TRUE(forms) << what;
   EXPECT_EQ(steps.size(), 1 + others) << what;
 }

@@ -9,7 +9,7 @@ namespace {
 /// The same values, and on the cpu nothing on reference kernels.
 void CheckFast(const std::string& text) {
   CheckGraph(text);
-  if (!FusesAttention() || !BackendUnderTest().HasKernelFor("", "Attention")) return;
+  if (!FusesAttention() || !BackendUnderTest().HasKernelFor(*SuiteOps().Find("Attention"))) return;
   const auto g = ParseGraph(text, SuiteOps());
   const auto program = BackendUnderTest().Compile(*g, {.level = 2});
   ASSERT_TRUE(program.ok()) << program.status().message();

@@ -36,8 +36,7 @@ int64_t IndexBound(const Value& v, std::set<const Value*>& seen, int64_t bound) 
   if (!seen.insert(&v).second) return bound;
   for (const Use& use : v.uses()) {
     const Node& n = *use.user;
-    const bool gathers = n.Is("Gather") || n.Is("GatherElements") || n.Is("GatherND");
-    if (gathers && use.operand == 1 && n.input(0)->shape().has_rank() &&
+    if (n.Is(Trait::kLookup) && use.operand == 1 && n.input(0)->shape().has_rank() &&
         n.input(0)->shape().rank() > 0) {
       const auto it = n.attrs().find("axis");
       const int64_t axis = it == n.attrs().end() ? 0 : std::get<int64_t>(it->second);
@@ -46,8 +45,8 @@ int64_t IndexBound(const Value& v, std::set<const Value*>& seen, int64_t bound) 
         bound = std::min(bound, n.input(0)->shape()[*at].value());
       continue;
     }
-    const bool moves = n.Is("Cast") || n.Is(Trait::kView) || n.Is("Transpose") || n.Is("Slice") ||
-                       n.Is("Concat") || n.Is("Expand");
+    const bool moves =
+        n.IsAny(Trait::kConversion | Trait::kView | Trait::kStrided) || n.Is("Concat");
     if (moves && n.output(0)) bound = IndexBound(*n.output(0), seen, bound);
     for (const auto& [name, sub] : n.subgraphs()) {
       const size_t captures_begin = n.inputs().size() - n.num_captures();

@@ -75,7 +75,7 @@ bool HidesKeys(const Value& v, bool inverted, std::set<const Value*>& seen) {
     const bool inverts = !inverted && n.Is("Sub") && use.operand == 1 &&
                          IsScalar(other, [](double c) { return c == 1; });
     const bool moves =
-        use.operand == 0 && (n.Is("Cast") || n.Is(Trait::kView) || n.Is("Expand") || n.Is("Slice"));
+        use.operand == 0 && n.IsAny(Trait::kConversion | Trait::kView | Trait::kStrided);
     return (inverts || moves) && n.output(0) && HidesKeys(*n.output(0), inverted || inverts, seen);
   });
 }

@@ -63,7 +63,7 @@ using Backends = std::vector<std::unique_ptr<Backend>>;
 std::vector<std::string_view> FastOn(const OpDef& def, const Backends& backends) {
   std::vector<std::string_view> out;
   for (const auto& b : backends)
-    if (b->HasKernelFor(def.domain, def.name)) out.push_back(b->name());
+    if (b->HasKernelFor(def)) out.push_back(b->name());
   return out;
 }
 

@@ -39,6 +39,41 @@ bool StaysInPlace(const NodeSample& s, size_t i) {
   return true;
 }
 
+/// Whether a number of input 0's positions in result `o` grow by a constant step along each axis.
+bool IsStridedPart(const NodeSample& s, size_t o) {
+  Tensor positions = s.operand(0).Clone();
+  if (!IsFloat(positions.dtype())) return false;
+  for (int64_t k = 0; k < positions.num_elements(); ++k) positions.Set(k, static_cast<double>(k));
+  const auto part = s.With(0, positions, o);
+  if (!part || part->num_elements() == 0) return false;
+  const Dims strides = Strides(part->dims());
+  for (int a = 0; a < part->rank(); ++a) {
+    if (part->dim(a) < 3) continue;
+    const int64_t stride = strides[static_cast<size_t>(a)];
+    const double step = part->At(stride) - part->At(0);
+    for (int64_t k = 0; k + stride < part->num_elements(); ++k)
+      if (k / stride % part->dim(a) + 1 < part->dim(a) &&
+          part->At(k + stride) - part->At(k) != step)
+        return false;
+  }
+  return true;
+}
+
+/// Result 0 grows as input 0 does, or as all floating-point operands do.
+void ExpectScales(const NodeSample& s, const Tensor& result, double factor, bool all) {
+  std::vector<Datum> given = s.operands;
+  for (size_t i = 0; i < (all ? given.size() : 1); ++i) {
+    if (!s.HasTensor(i) || !IsFloat(s.operand(i).dtype())) continue;
+    Tensor t = s.operand(i).Clone();
+    for (int64_t k = 0; k < t.num_elements(); ++k) t.Set(k, factor * s.operand(i).At(k));
+    given[i] = std::move(t);
+  }
+  const auto scaled = s.Result(given);
+  ASSERT_TRUE(scaled);
+  for (int64_t k = 0; k < result.num_elements(); ++k)
+    EXPECT_NEAR(scaled->At(k), factor * result.At(k), 1e-5 * (1 + std::abs(result.At(k)))) << k;
+}
+
 class TraitsOf : public ::testing::TestWithParam<const OpDef*> {};
 
 TEST_P(TraitsOf, AreWhatTheExampleShows) {
@@ -96,6 +131,21 @@ TEST_P(TraitsOf, AreWhatTheExampleShows) {
         EXPECT_EQ(ToString(*after, 99), ToString(*result, 99));
       }
   }
+  if (traits.Has(Trait::kStrided)) {
+    for (size_t o = 0; o < s->node->outputs().size(); ++o) EXPECT_TRUE(IsStridedPart(*s, o));
+  }
+  if (traits.Has(Trait::kNonNegative)) {
+    for (int64_t k = 0; k < result->num_elements(); ++k) EXPECT_GE(result->At(k), 0);
+  }
+  if (traits.Has(Trait::kConversion)) {
+    EXPECT_EQ(result->dims(), x.dims());
+  }
+  if (traits.Has(Trait::kLookup)) {
+    ASSERT_TRUE(s->HasTensor(1));
+    EXPECT_TRUE(IsInteger(s->operand(1).dtype()));
+  }
+  if (traits.Has(Trait::kHomogeneous)) ExpectScales(*s, *result, 3, false);
+  if (traits.Has(Trait::kAdditive)) ExpectScales(*s, *result, -2, true);
   const auto activation = s->node->attrs().find("activation");
   if (traits.Has(Trait::kContraction) && x.dtype() == DType::kF32 &&
       !traits.Has(Trait::kQuantization) && activation == s->node->attrs().end()) {

@@ -187,7 +187,8 @@ KernelCase* KernelBench::CaseOf(const Walk& walk, const StepKernel& k) {
   const PlanStep& step = walk.plan().steps[k.step];
   const StepInfo& info = walk.steps().info(k.step);
   const OpDef& def = step.main->def();
-  covered_.insert({FullOpName(def.domain, def.name), k.name});
+  for (const KernelDef& entry : kernels_)
+    if (entry.name == k.name && entry.Takes(def)) covered_.insert(EntryOf(entry));
   const std::string name = Cat(OperatorOf(step), "/", k.implementation(), "/", ShortShapes(k.in),
                                "->", ShortShapes(k.out));
   if (!GlobMatch(options_.filter, name)) return nullptr;
@@ -241,10 +242,14 @@ Status KernelBench::Measure(const Walk& walk, const StepKernel& kernel,
   return {};
 }
 
+KernelEntry KernelBench::EntryOf(const KernelDef& k) {
+  return {k.op.empty() ? "any" : FullOpName(k.domain, k.op), std::string(k.name)};
+}
+
 std::vector<KernelEntry> KernelBench::Entries() const {
   std::vector<KernelEntry> entries;
   for (const KernelDef& k : kernels_) {
-    KernelEntry e{FullOpName(k.domain, k.op), std::string(k.name)};
+    KernelEntry e = EntryOf(k);
     if (std::find(entries.begin(), entries.end(), e) == entries.end())
       entries.push_back(std::move(e));
   }

@@ -49,7 +49,7 @@ struct KernelCase {
 
 /// An entry of the registry.
 struct KernelEntry {
-  std::string op;      ///< with its domain
+  std::string op;      ///< with its domain; "any": of a kind (a trait), not by name
   std::string kernel;  ///< its name
   auto operator<=>(const KernelEntry&) const = default;
 };
@@ -88,6 +88,7 @@ class KernelBench {
                  std::span<const Tensor> want);
   /// Counts a use. nullptr: the filter does not want it.
   KernelCase* CaseOf(const Walk& walk, const StepKernel& kernel);
+  static KernelEntry EntryOf(const KernelDef& kernel);
 
   KernelList kernels_;
   KernelBenchOptions options_;
