@@ -33,7 +33,8 @@ std::string Text(const PlanView::Launch& l) {
 }
 
 std::string Text(const PlanView::Buffer& b, size_t i) {
-  std::string out = Cat("  #", i, " ", b.kind, " ", b.bytes, " bytes");
+  std::string out =
+      Cat("  #", i, " ", b.on_device ? "device " : "", b.kind, " ", b.bytes, " bytes");
   if (b.kind == "arena") out += Cat(" at ", b.offset);
   return out + Cat(", launches ", b.first, "..", b.last, ", ",
                    b.value.empty() ? "scratch" : Printable(b.value),

@@ -25,15 +25,16 @@ struct PlanView {
   };
   struct Launch {
     int step = 0;
-    std::string kind;       ///< "kernel", "copy", "reference", "late"
+    std::string kind;       ///< "kernel", "copy", "transfer", "reference", "late", "watch"
     std::vector<int> args;  ///< buffers: operands, results, scratch; -1: not read
   };
   struct Buffer {
     std::string kind;   ///< "arena", "constant", "input", "output"
     std::string value;  ///< the first that lies in it; "" is scratch
     std::string layout;
-    int64_t bytes = 0, offset = 0;  ///< offset: in the arena
-    int first = 0, last = 0;        ///< launches in which it is alive
+    int64_t bytes = 0, offset = 0;  ///< offset: in the arena of its memory space
+    bool on_device = false;
+    int first = 0, last = 0;  ///< launches in which it is alive
   };
 
   std::string name;  ///< of the step of compiling

@@ -1,8 +1,67 @@
 #include "runtime/api/program.h"
 
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "lib/support/exceptions.h"
 #include "lib/support/strings.h"
 
 namespace infer {
+namespace {
+
+/// A run on its own thread.
+class StartedRun final : public Completion {
+ public:
+  StartedRun(RunContext& context, RunOptions options)
+      : thread_([this, &context, options = std::move(options)] { End(context.Run(options)); }) {}
+  ~StartedRun() override { thread_.join(); }
+
+  bool done() const override {
+    std::lock_guard lock(mutex_);
+    return done_;
+  }
+  Status Wait() override {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return done_; });
+    return status_;
+  }
+
+ private:
+  void End(Status status) {
+    std::lock_guard lock(mutex_);
+    status_ = std::move(status);
+    done_ = true;
+    changed_.notify_all();
+  }
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  bool done_ = false;
+  Status status_;
+  std::thread thread_;  // the last member: it uses all others
+};
+
+/// A run that could not begin.
+class FailedStart final : public Completion {
+ public:
+  explicit FailedStart(Status why) : why_(std::move(why)) {}
+  bool done() const override { return true; }
+  Status Wait() override { return why_; }
+
+ private:
+  Status why_;
+};
+
+}  // namespace
+
+std::shared_ptr<Completion> RunContext::Start(RunOptions options) {
+  try {
+    return std::make_shared<StartedRun>(*this, std::move(options));
+  } catch (...) {
+    return std::make_shared<FailedStart>(StatusOfException("while a run was started"));
+  }
+}
 
 Result<std::vector<Datum>> RunOnce(const Program& program, std::span<const Datum> inputs,
                                    const RunOptions& options) {

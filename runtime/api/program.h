@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "lib/ir/graph.h"
+#include "runtime/api/device.h"
 #include "runtime/api/plan_view.h"
 
 namespace infer {
@@ -45,7 +46,8 @@ using OperatorTimes = std::map<std::string, double>;
 
 /// Memory of one shape plan, in bytes.
 struct MemoryInfo {
-  int64_t arena_bytes = 0;        ///< planned activations
+  int64_t arena_bytes = 0;        ///< planned activations, in host memory
+  int64_t device_bytes = 0;       ///< and in memory of a device
   int64_t lower_bound_bytes = 0;  ///< largest sum of values alive at once
   int64_t weight_bytes = 0;       ///< weights in the form kept for running
 };
@@ -91,9 +93,6 @@ struct RunOptions {
   std::function<void(const RawValue&)> watch = {};
 };
 
-/// Where a bound buffer lies. Backends without device memory know kHost only.
-enum class MemorySpace : uint8_t { kHost, kDevice };
-
 class RunContext {
  public:
   virtual ~RunContext() = default;
@@ -103,6 +102,10 @@ class RunContext {
   /// Optional: the run writes output i into this buffer (host, right type and size).
   virtual Status BindOutput(size_t i, Tensor buffer) = 0;
   virtual Status Run(const RunOptions& options = {}) = 0;
+  /// Begins a run on a thread of its own and returns at once; the completion's Wait gives what Run
+  /// would have. Until then nothing else may be asked of the context. A completion that is dropped
+  /// waits for its run.
+  std::shared_ptr<Completion> Start(RunOptions options = {});
   /// Valid after a successful Run, until the next one. Host memory. Undefined where it is watched.
   virtual const Datum& output(size_t i) const = 0;
   virtual std::span<const StepTiming> profile() const = 0;  ///< of the last run, if asked for

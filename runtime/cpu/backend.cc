@@ -9,9 +9,38 @@
 #include "runtime/cpu/compile.h"
 #include "runtime/cpu/kernels.h"
 #include "runtime/cpu/onednn.h"
+#include "runtime/cpu/small_steps.h"
+#include "runtime/cpu/tune.h"
 
 namespace infer {
 namespace {
+
+class Host final : public PlanBackend {
+ public:
+  std::string_view name() const override { return "cpu"; }
+  const KernelList& kernels() const override { return kernels_; }
+  Result<Prepared> Reorder(DType dtype, const Dims& dims, const Layout& from,
+                           const Layout& to) const override {
+    return onednn::MakeReorder(dtype, dims, from, to);
+  }
+  std::string NameOf(const Layout& layout) const override { return onednn::NameOf(layout); }
+  std::optional<int64_t> ChannelBlock(DType dtype, const Dims& dims,
+                                      const Layout& layout) const override {
+    return onednn::ChannelBlockOf(dtype, dims, layout);
+  }
+  int UseThreads(int lanes) const override { return onednn::UseThreads(lanes); }
+  AloneFn ChooseLanes(int lanes) const override {
+    return [steps = std::make_shared<StepLanes>(lanes)](const Cost& cost, bool on_reference) {
+      return steps->Begin(cost, on_reference);
+    };
+  }
+  double StepMicroseconds(const Cost& cost) const override {
+    return EstimateMicroseconds(cost, false);
+  }
+
+ private:
+  KernelList kernels_ = CpuKernels();
+};
 
 class CpuBackend final : public Backend {
  public:
@@ -43,8 +72,9 @@ class CpuBackend final : public Backend {
 
  private:
   /// `is_part`: as Plan::is_part.
-  Result<std::shared_ptr<const CpuProgram>> CompileGraph(Graph graph, const CompileOptions& options,
-                                                         bool is_part) const {
+  Result<std::shared_ptr<const ExecutorProgram>> CompileGraph(Graph graph,
+                                                              const CompileOptions& options,
+                                                              bool is_part) const {
     INFER_TRY(isa_);
     // The lists and the options by value: a program may outlive its backend.
     CompileOptions inner = options;
@@ -58,13 +88,16 @@ class CpuBackend final : public Backend {
     INFER_TRY(RunCompileSteps(state));
     state.plan->watched = options.watched;
     state.plan->is_part = is_part;
-    const int lanes = options.threads > 0 ? options.threads : LaneBudget();
-    INFER_ASSIGN(const auto tuner, Tuner::For(options, lanes));
-    auto program = std::make_shared<CpuProgram>(*std::move(state.plan), std::move(state.chosen),
-                                                std::move(state.infos), std::move(state.bodies),
-                                                compile, lanes, tuner);
+    ExecutorParts parts{.kernels = std::move(state.chosen),
+                        .backends = {CpuHost()},
+                        .bodies = std::move(state.bodies),
+                        .compile = compile,
+                        .lanes = options.threads > 0 ? options.threads : LaneBudget()};
+    INFER_ASSIGN(parts.chooser, Tuner::For(options, parts.lanes));
+    auto program = std::make_shared<ExecutorProgram>(*std::move(state.plan), std::move(state.infos),
+                                                     std::move(parts));
     INFER_TRY(program->Prepare(options.observe));
-    return std::shared_ptr<const CpuProgram>(std::move(program));
+    return std::shared_ptr<const ExecutorProgram>(std::move(program));
   }
 
   KernelList kernels_;
@@ -104,6 +137,11 @@ std::string RefuseUnlessF32(const StepCall& call) {
         return Cat("result '", v->name(), "' is ", ToString(v->type()));
   }
   return "";
+}
+
+std::shared_ptr<const PlanBackend> CpuHost() {
+  static const auto host = std::make_shared<const Host>();
+  return host;
 }
 
 std::unique_ptr<Backend> MakeCpuBackend() { return std::make_unique<CpuBackend>(); }

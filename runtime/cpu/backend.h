@@ -3,10 +3,13 @@
 /// the reference kernel, and StepInfo says so.
 #include <memory>
 
-#include "runtime/api/program.h"
+#include "runtime/plan_ir/plan_backend.h"
 
 namespace infer {
 
 std::unique_ptr<Backend> MakeCpuBackend();
+
+/// What the backend gives the executor; other backends put it behind their own kernels.
+std::shared_ptr<const PlanBackend> CpuHost();
 
 }  // namespace infer

@@ -5,7 +5,6 @@
 #include "lib/support/strings.h"
 #include "runtime/cpu/attention_group.h"
 #include "runtime/cpu/blocked_weights.h"
-#include "runtime/cpu/bodies.h"
 #include "runtime/cpu/chain.h"
 #include "runtime/cpu/epilogue.h"
 #include "runtime/cpu/expand.h"
@@ -13,6 +12,7 @@
 #include "runtime/cpu/qoperators.h"
 #include "runtime/cpu/quant_group.h"
 #include "runtime/cpu/widen.h"
+#include "runtime/plan_ir/bodies.h"
 #include "runtime/plan_ir/plan_view.h"
 
 namespace infer {

@@ -1,9 +1,9 @@
 #pragma once
 /// Compiling as a list of named steps over one state, each testable by itself and shown by
-/// `inspect --plan`. What follows them, the shape plan, is CpuProgram::Prepare's.
+/// `inspect --plan`. What follows them, the shape plan, is ExecutorProgram::Prepare's.
 #include <optional>
 
-#include "runtime/cpu/program.h"
+#include "runtime/plan_ir/executor_program.h"
 
 namespace infer {
 
@@ -15,7 +15,7 @@ struct CompileState {
   const CompileOptions& options;
   CompileFn compile;         ///< of subgraphs
   std::optional<Plan> plan;  ///< from then on
-  CpuBodies bodies;
+  BodyPrograms bodies;
   std::vector<StepInfo> infos;  ///< with `chosen`, once kernels are chosen
   std::vector<StepKernels> chosen;
 };

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 
-#include "runtime/cpu/bodies.h"
+#include "runtime/cpu/backend.h"
 #include "runtime/cpu/compile.h"
+#include "runtime/cpu/onednn.h"
 #include "runtime/cpu/small_steps.h"
+#include "runtime/plan_ir/bodies.h"
+#include "runtime/plan_ir/lanes.h"
 #include "runtime/plan_ir/wanted_layout.h"
 
 namespace infer {
@@ -67,7 +70,7 @@ Result<IsolatedSteps> IsolatedSteps::Make(Graph graph, std::span<const Dims> inp
 
 Status IsolatedSteps::Compile(Graph graph, std::span<const Dims> input_dims,
                               const KernelList& kernels, const CompileOptions& options) {
-  const CompileFn no_bodies = [](const Graph&) -> Result<std::shared_ptr<const CpuProgram>> {
+  const CompileFn no_bodies = [](const Graph&) -> Result<std::shared_ptr<const ExecutorProgram>> {
     return Unsupported("bodies of control flow are not taken apart");
   };
   INFER_TRY(onednn::CapIsa());
@@ -80,15 +83,14 @@ Status IsolatedSteps::Compile(Graph graph, std::span<const Dims> input_dims,
 
   chosen_.resize(plan_->steps.size());
   const std::vector<StepKernels> recording = Recording(candidates_, chosen_);
-  const LaneLease lease(lanes_);
-  const onednn::ThreadScope threads(lanes_);
+  const PlanBackends host = {CpuHost()};
+  const HeldLanes lanes(*host[0], lanes_);
   StepLanes small(lanes_);
   ShapePlanHooks hooks;
   hooks.alone = [&](size_t step, const Cost& cost) {
     return !RunsBodies(plan_->steps[step]) && small.Begin(cost, candidates_[step].names.empty());
   };
-  INFER_ASSIGN(shapes_,
-               BuildShapePlan(*plan_, recording, input_dims, onednn::MakeReorder, true, hooks));
+  INFER_ASSIGN(shapes_, BuildShapePlan(*plan_, recording, input_dims, host, hooks));
   for (const PlannedLaunch& l : shapes_->launches)
     if (l.launch && !l.is_copy) chosen_[l.step].alone = l.alone;
   for (size_t s = 0; s < infos_.size(); ++s) {

@@ -1,8 +1,8 @@
 #pragma once
 /// The steps of a compiled graph one by one: each by the kernel, the layouts and the lanes that it
 /// has in the whole program, so that kernels can be checked and timed on the shapes of real models.
-#include "lib/support/parallel.h"
-#include "runtime/cpu/onednn.h"
+#include "runtime/cpu/backend.h"
+#include "runtime/plan_ir/lanes.h"
 #include "runtime/plan_ir/shape_plan.h"
 
 namespace infer {
@@ -72,12 +72,11 @@ class StepRun {
   class Lanes {
    public:
     explicit Lanes(const StepKernel& kernel, int lanes)
-        : lease_(kernel.alone ? 1 : lanes), threads_(lease_.lanes()) {}
-    int lanes() const { return lease_.lanes(); }
+        : held_(*CpuHost(), kernel.alone ? 1 : lanes) {}
+    int lanes() const { return held_.lanes(); }
 
    private:
-    LaneLease lease_;
-    onednn::ThreadScope threads_;
+    HeldLanes held_;
   };
 
  private:

@@ -18,6 +18,7 @@
 #include "runtime/cpu/launch.h"
 #include "runtime/cpu/packed.h"
 #include "runtime/cpu/pair_product.h"
+#include "runtime/cpu/quant_group.h"
 
 namespace infer {
 namespace {
@@ -29,10 +30,6 @@ struct Operands {
   int x = -1, zero = -1, scale = -1, bias = -1;
   bool real = false;  ///< the result is f32
 };
-
-bool Is8Bit(const Value* v) {
-  return v && v->type().is_tensor() && (v->dtype() == DType::kU8 || v->dtype() == DType::kI8);
-}
 
 bool IsConv(const Node& n) { return n.Is("ConvInteger"); }
 

@@ -12,6 +12,7 @@
 #include "runtime/cpu/kernels.h"
 #include "runtime/cpu/launch.h"
 #include "runtime/cpu/onednn.h"
+#include "runtime/cpu/quant_group.h"
 #include "runtime/cpu/simd/look_up.h"
 #include "runtime/cpu/simd/loops.h"
 
@@ -19,10 +20,6 @@ namespace infer {
 namespace {
 
 constexpr int64_t kLinearGrain = 65536;
-
-bool Is8Bit(const Value* v) {
-  return v && v->type().is_tensor() && (v->dtype() == DType::kU8 || v->dtype() == DType::kI8);
-}
 
 /// Operand `i` (a result where it stands among the outputs) and its constants at i + 1, i + 2.
 struct Scaled8 {

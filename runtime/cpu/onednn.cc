@@ -12,10 +12,11 @@ namespace infer::onednn {
 
 using Algorithm = dnnl::algorithm;
 
-ThreadScope::ThreadScope(int threads) : previous_(omp_get_max_threads()) {
+int UseThreads(int threads) {
+  const int before = omp_get_max_threads();
   omp_set_num_threads(threads);
+  return before;
 }
-ThreadScope::~ThreadScope() { omp_set_num_threads(previous_); }
 
 Status CapIsa() {
   const char* text = std::getenv("INFER_MAX_ISA");

@@ -5,18 +5,9 @@
 
 namespace infer::onednn {
 
-/// Sets how many OpenMP threads oneDNN uses on this thread, for its lifetime. A primitive must not
-/// run with more than it was made with.
-class ThreadScope {
- public:
-  explicit ThreadScope(int threads);
-  ~ThreadScope();
-  ThreadScope(const ThreadScope&) = delete;
-  ThreadScope& operator=(const ThreadScope&) = delete;
-
- private:
-  int previous_;
-};
+/// Sets how many OpenMP threads oneDNN uses for what this thread calls; returns how many it did
+/// before. A primitive must not run with more than it was made with.
+int UseThreads(int threads);
 
 /// Applies INFER_MAX_ISA (sse4, avx2, avx512, vnni, ...) to oneDNN; once, before anything else.
 /// InvalidArgument when the name is unknown.
@@ -137,7 +128,7 @@ std::shared_ptr<const Launch> MakeLaunch(const Made& made, std::vector<Binding> 
 /// A copy of constant data in another layout.
 Result<std::shared_ptr<const Buffer>> Pack(const Spec& from, const std::byte* data,
                                            const Layout& to);
-/// ReorderFn of the CPU backend.
+/// A copy of operand 0 to result 0 in another layout.
 Result<Prepared> MakeReorder(DType dtype, const Dims& dims, const Layout& from, const Layout& to);
 
 }  // namespace infer::onednn

@@ -6,13 +6,10 @@
 
 #include "lib/ir/replacement.h"
 #include "lib/support/strings.h"
+#include "runtime/cpu/quant_group.h"
 
 namespace infer {
 namespace {
-
-bool Is8Bit(const Value* v) {
-  return v && v->type().is_tensor() && (v->dtype() == DType::kU8 || v->dtype() == DType::kI8);
-}
 
 /// Scale and zero point of one tensor, constants of as many values.
 struct Params {

@@ -4,6 +4,11 @@
 
 namespace infer {
 
+/// A tensor of u8 or i8.
+inline bool Is8Bit(const Value* v) {
+  return v && v->type().is_tensor() && (v->dtype() == DType::kU8 || v->dtype() == DType::kI8);
+}
+
 /// scale and zero point of a Q or DQ node, constants both.
 struct QuantParams8 {
   DType dtype = DType::kU8;  ///< u8, i8, or (of a bias) i32

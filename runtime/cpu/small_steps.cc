@@ -5,6 +5,7 @@
 #include <atomic>
 #include <string_view>
 
+#include "runtime/cpu/backend.h"
 #include "runtime/cpu/simd/loops.h"
 #include "runtime/plan_ir/plan_program.h"
 
@@ -63,7 +64,6 @@ double EstimateMicroseconds(const Cost& cost, bool on_reference) {
 }
 
 bool StepLanes::Begin(const Cost& cost, bool on_reference) {
-  alone_.reset();
   one_.reset();
   if (lanes_ < 2 || (cost.bytes_written == 0 && cost.flops == 0)) return false;
   // Measuring starts threads: only for a step that is neither small nor large in any case. While
@@ -74,8 +74,7 @@ bool StepLanes::Begin(const Cost& cost, bool on_reference) {
     const double wake = CurrentLanes() > 1 ? WakeMicroseconds() : kSpinningMicroseconds;
     if (spent >= kWorthWakes * wake) return false;
   }
-  one_.emplace(1);
-  alone_.emplace(1);
+  one_.emplace(*CpuHost(), 1);
   return true;
 }
 

@@ -2,9 +2,7 @@
 /// Small steps stay on one lane: where waking the others costs more than they would save.
 #include <optional>
 
-#include "lib/support/parallel.h"
-#include "runtime/cpu/onednn.h"
-#include "runtime/plan_ir/plan.h"
+#include "runtime/plan_ir/lanes.h"
 
 namespace infer {
 
@@ -27,8 +25,7 @@ class StepLanes {
 
  private:
   int lanes_;
-  std::optional<LaneLease> one_;
-  std::optional<onednn::ThreadScope> alone_;
+  std::optional<HeldLanes> one_;
 };
 
 }  // namespace infer

@@ -26,7 +26,7 @@ class Tuner final : public KernelChooser {
                                 std::span<const Operand> out, const StepKernels& candidates,
                                 std::span<const std::optional<Prepared>> prepared) override;
   /// Writes what was measured to the file, with what stands there; runs measure nothing after it.
-  Status Save();
+  Status Save() override;
 
  private:
   struct Choice {

@@ -1,12 +1,19 @@
 #pragma once
 /// A stand-in for a device backend in tests: its memory cannot be read by the host, its launches
-/// complete late. It computes with the reference kernels.
+/// complete late, its kernels are few, and what they lack runs on another backend's behind it.
 #include <memory>
 
-#include "runtime/api/program.h"
+#include "runtime/mock/device.h"
+#include "runtime/plan_ir/plan_backend.h"
 
 namespace infer {
 
-std::unique_ptr<Backend> MakeMockBackend();
+struct MockOptions {
+  /// Whose kernels run what the mock has none for.
+  std::shared_ptr<const PlanBackend> behind = ReferenceHost();
+  mock::DeviceOptions device = {};
+};
+
+std::unique_ptr<Backend> MakeMockBackend(MockOptions options = {});
 
 }  // namespace infer

@@ -3,6 +3,7 @@
 /// of one program: weights) -> Prepared (one shape signature: layouts, primitive) -> Launch.
 #include <cstddef>
 
+#include "runtime/api/device.h"
 #include "runtime/plan_ir/plan.h"
 
 namespace infer {
@@ -11,8 +12,10 @@ namespace infer {
 struct Layout {
   std::string code;
   int64_t bytes = 0;  ///< with padding; meaningless when plain
+  /// The executor sets it; kernels need not.
+  MemorySpace space = MemorySpace::kHost;
   bool plain() const { return code.empty(); }
-  bool operator==(const Layout& o) const { return code == o.code; }
+  bool operator==(const Layout& o) const { return code == o.code && space == o.space; }
 };
 
 /// An operand or result of a step under one shape signature.
@@ -37,9 +40,13 @@ class Launch {
  public:
   virtual ~Launch() = default;
   virtual std::unique_ptr<LaunchState> NewState() const { return nullptr; }
-  /// `args`: the step's operands, its results, then scratch if asked for. Operands that the launch
-  /// does not use are nullptr. Allocates nothing.
-  virtual Status Run(std::byte* const* args, LaunchState* state) const = 0;
+  /// Of a backend on host memory. `args`: the step's operands, its results, then scratch if asked
+  /// for. Operands that the launch does not use are nullptr. Allocates nothing.
+  virtual Status Run(std::byte* const* args, LaunchState* state) const;
+  /// Of a backend with a device, instead of Run: adds its commands to `encoder`, which is that
+  /// device's. Unused operands have no memory.
+  virtual Status Record(Encoder& encoder, std::span<const BufferView> args,
+                        LaunchState* state) const;
 };
 
 struct Prepared {

@@ -20,8 +20,16 @@ std::string KindOf(PlannedBuffer::Kind kind) {
 std::string KindOf(const PlannedLaunch& launch) {
   if (launch.watch >= 0) return "watch";
   if (launch.is_late) return "late";
+  if (launch.crosses) return "transfer";
   if (launch.is_copy) return "copy";
   return launch.launch ? "kernel" : "reference";
+}
+
+/// "" is row-major; layouts of host memory are the last backend's.
+std::string NameOf(const Layout& layout, const PlanBackends& backends) {
+  if (layout.plain()) return "";
+  const bool host = layout.space == MemorySpace::kHost;
+  return (host ? backends.back() : backends.front())->NameOf(layout);
 }
 
 std::vector<PlanView::Operand> OperandsOf(const Plan& plan, const std::vector<int>& ids) {
@@ -38,7 +46,7 @@ std::vector<PlanView::Operand> OperandsOf(const Plan& plan, const std::vector<in
 
 /// Those of a step, from what its launch was given.
 void Place(std::vector<PlanView::Operand>& operands, std::span<const int> args, bool is_kernel,
-           std::span<const BufferOrigin> origins, LayoutNameFn name) {
+           std::span<const BufferOrigin> origins, const PlanBackends& backends) {
   for (size_t i = 0; i < operands.size() && i < args.size(); ++i) {
     if (args[i] < 0) {
       if (is_kernel && operands[i].constant) operands[i].layout = "packed";
@@ -46,7 +54,7 @@ void Place(std::vector<PlanView::Operand>& operands, std::span<const int> args, 
     }
     operands[i].buffer = args[i];
     const Layout& layout = origins[static_cast<size_t>(args[i])].layout;
-    operands[i].layout = layout.plain() ? "" : name(layout);
+    operands[i].layout = NameOf(layout, backends);
   }
 }
 
@@ -77,7 +85,7 @@ void AddKernels(PlanView& view, std::span<const StepKernels> kernels,
 }
 
 void AddLayouts(PlanView& view, const Plan& plan, const ShapePlan& shapes,
-                std::span<const BufferOrigin> origins, LayoutNameFn name) {
+                std::span<const BufferOrigin> origins, const PlanBackends& backends) {
   for (size_t s = 0; s < view.steps.size(); ++s) {
     PlanView::Step& step = view.steps[s];
     const PlanStep& of = plan.steps[s];
@@ -94,9 +102,9 @@ void AddLayouts(PlanView& view, const Plan& plan, const ShapePlan& shapes,
     if (l.is_copy || l.is_late || l.watch >= 0) continue;
     PlanView::Step& step = view.steps[l.step];
     const std::span<const int> args = l.args;
-    Place(step.operands, args, l.launch != nullptr, origins, name);
+    Place(step.operands, args, l.launch != nullptr, origins, backends);
     Place(step.results, args.subspan(std::min(args.size(), step.operands.size())), false, origins,
-          name);
+          backends);
   }
 }
 
@@ -106,7 +114,7 @@ void AddLaunches(PlanView& view, const ShapePlan& shapes) {
 }
 
 void AddMemory(PlanView& view, const Plan& plan, const ShapePlan& shapes,
-               std::span<const BufferOrigin> origins, LayoutNameFn name) {
+               std::span<const BufferOrigin> origins, const PlanBackends& backends) {
   view.buffers.resize(shapes.buffers.size());
   for (size_t l = 0; l < shapes.launches.size(); ++l)
     for (int arg : shapes.launches[l].args) {
@@ -121,7 +129,8 @@ void AddMemory(PlanView& view, const Plan& plan, const ShapePlan& shapes,
       buffer.offset = shapes.buffers[b].offset;
       const int value = origins[b].value;
       if (value >= 0) buffer.value = plan.values[static_cast<size_t>(value)]->name();
-      if (!origins[b].layout.plain()) buffer.layout = name(origins[b].layout);
+      buffer.layout = NameOf(origins[b].layout, backends);
+      buffer.on_device = shapes.buffers[b].space == MemorySpace::kDevice;
     }
   view.arena_bytes = shapes.memory.arena_bytes;
   view.lower_bound_bytes = shapes.memory.lower_bound_bytes;

@@ -4,9 +4,6 @@
 
 namespace infer {
 
-/// The backend's name of a layout: "aBcd16b".
-using LayoutNameFn = std::string (*)(const Layout& layout);
-
 /// Steps with what they read and write.
 PlanView ViewOf(const Plan& plan);
 
@@ -16,10 +13,10 @@ void AddKernels(PlanView& view, std::span<const StepKernels> kernels,
 
 /// Adds the types, kernels and layouts of a shape plan to each step. `origins`: of its buffers.
 void AddLayouts(PlanView& view, const Plan& plan, const ShapePlan& shapes,
-                std::span<const BufferOrigin> origins, LayoutNameFn name);
+                std::span<const BufferOrigin> origins, const PlanBackends& backends);
 void AddLaunches(PlanView& view, const ShapePlan& shapes);
 /// The buffers that the launches use, with offsets and lives.
 void AddMemory(PlanView& view, const Plan& plan, const ShapePlan& shapes,
-               std::span<const BufferOrigin> origins, LayoutNameFn name);
+               std::span<const BufferOrigin> origins, const PlanBackends& backends);
 
 }  // namespace infer

@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 
 #include "lib/support/stop.h"
 #include "lib/support/strings.h"
 #include "runtime/plan_ir/arena.h"
 #include "runtime/plan_ir/late_steps.h"
+#include "runtime/plan_ir/place_steps.h"
 #include "runtime/plan_ir/specialize.h"
 
 namespace infer {
@@ -16,20 +18,20 @@ namespace {
 
 class Builder {
  public:
-  Builder(const Plan& plan, std::span<const StepKernels> kernels, ReorderFn reorder,
+  Builder(const Plan& plan, std::span<const StepKernels> kernels, const PlanBackends& backends,
           const ShapePlanHooks& hooks)
-      : plan_(plan), kernels_(kernels), reorder_(reorder), hooks_(hooks) {}
+      : plan_(plan), kernels_(kernels), backends_(backends), hooks_(hooks) {}
 
-  Result<std::shared_ptr<const ShapePlan>> Build(std::span<const Dims> input_dims,
-                                                 bool group_late) {
+  Result<std::shared_ptr<const ShapePlan>> Build(std::span<const Dims> input_dims) {
     INFER_TRY(Specialize(plan_, input_dims, *out_));
     CountReaders();
     INFER_TRY(CheckSizes());
     AddSources();
-    for (size_t o = 0; hooks_.channel_block && o < plan_.outputs.size(); ++o)
+    for (size_t o = 0; o < plan_.outputs.size(); ++o)
       if (plan_.is_watched(o)) watched_.emplace(plan_.outputs[o], o);
-    if (group_late) out_->late = FindLateSteps(plan_, kernels_, *out_, needed_step_);
+    out_->late = FindLateSteps(plan_, kernels_, *out_, needed_step_);
     for (size_t s : out_->late.steps) late_[s] = true;
+    side_ = PlaceSteps(plan_, *out_, kernels_, backends_, needed_step_);
     for (size_t i = 0; i < places_.size(); ++i) LetGo(static_cast<int>(i));
     for (size_t s = 0; s < plan_.steps.size(); ++s) {
       INFER_TRY(CheckStop());
@@ -60,6 +62,7 @@ class Builder {
     needed_step_.assign(plan_.steps.size(), false);
     late_.assign(plan_.steps.size(), false);
     out_->kernel.resize(plan_.steps.size(), "reference");
+    out_->backend.resize(plan_.steps.size(), backends_.size() - 1);
     out_->refusals.resize(plan_.steps.size());
     std::vector<bool> needed(plan_.values.size(), false);
     for (int id : plan_.outputs) {
@@ -95,7 +98,7 @@ class Builder {
 
   Status AddLate() {
     const LateSteps& late = out_->late;
-    PlannedLaunch launch{late.steps.front(), nullptr, {}, false, true, false};
+    PlannedLaunch launch{.step = late.steps.front(), .is_late = true};
     for (int id : late.inputs) {
       int b = -1;
       if (!places_[static_cast<size_t>(id)].versions.empty()) {
@@ -111,7 +114,8 @@ class Builder {
   }
 
   int NewBuffer(Kind kind, int64_t bytes, int owner, const Layout& layout = {}) {
-    out_->buffers.push_back({kind, 0, {}, bytes, 0});
+    out_->buffers.push_back({.kind = kind, .bytes = bytes, .space = layout.space});
+    out_->uses_device |= layout.space == MemorySpace::kDevice;
     owners_.emplace_back();
     used_.push_back(false);
     if (owner >= 0) owners_.back().push_back(owner);
@@ -120,7 +124,8 @@ class Builder {
   }
 
   void Append(PlannedLaunch launch) {
-    launch.alone = alone_ && !launch.is_late;
+    launch.alone = alone_ && !launch.is_late && !launch.crosses &&
+                   backends_[launch.backend]->space() == MemorySpace::kHost;
     for (int b : launch.args)
       if (b >= 0) used_[static_cast<size_t>(b)] = true;
     out_->launches.push_back(std::move(launch));
@@ -130,8 +135,11 @@ class Builder {
   void LetGo(int id) {
     const Place& place = places_[static_cast<size_t>(id)];
     if (!hooks_.constant_unread || place.readers > 0 || place.versions.empty()) return;
+    const bool is_read = std::any_of(
+        place.versions.begin(), place.versions.end(),
+        [&](const auto& version) { return used_[static_cast<size_t>(version.second)]; });
     const auto b = static_cast<size_t>(place.versions[0].second);
-    if (out_->buffers[b].kind == Kind::kConstant && !used_[b]) hooks_.constant_unread(id);
+    if (out_->buffers[b].kind == Kind::kConstant && !is_read) hooks_.constant_unread(id);
   }
 
   void KeepConstants() {
@@ -160,7 +168,8 @@ class Builder {
     }
   }
 
-  std::vector<Operand> Operands(const std::vector<int>& ids) const {
+  /// As a kernel finds them that works in `space`.
+  std::vector<Operand> Operands(const std::vector<int>& ids, MemorySpace space) const {
     std::vector<Operand> list;
     for (int id : ids) {
       const auto i = static_cast<size_t>(id);
@@ -170,7 +179,12 @@ class Builder {
       o.dtype = t.dtype;
       o.dims = t.shape.static_dims();
       o.constant = KnownOrConstant(id);
-      if (!places_[i].versions.empty()) o.layout = places_[i].versions[0].first;
+      o.layout.space = space;
+      for (const auto& [layout, b] : places_[i].versions)
+        if (layout.space == space) {
+          o.layout = layout;
+          break;
+        }
     }
     return list;
   }
@@ -186,29 +200,9 @@ class Builder {
     bool done = false;
     alone_ = hooks_.alone && hooks_.alone(s, out_->cost[s]);
     if (!list.kernels.empty() && AllPlannable(step.inputs) && AllPlannable(step.outputs)) {
-      const auto in = Operands(step.inputs), out = Operands(step.outputs);
-      // What is timed runs on these extents, which have to be right then.
-      const size_t first = out_->declared[s] ? 0 : FirstToAsk(step, list, in, out);
-      for (size_t k = 0; k < first; ++k)
-        out_->refusals[s].push_back(
-            Cat(list.names[k], ": passed over, ", list.names[first], " was measured fastest"));
-      for (size_t i = 0; i < list.kernels.size() && !done; ++i) {
-        const size_t k = i == 0 ? first : i <= first ? i - 1 : i;
-        if (out_->declared[s] && !list.kernels[k]->checks_extents()) {
-          out_->refusals[s].push_back(
-              Cat(list.names[k], ": the extents of the result are nothing but declared"));
-          continue;
-        }
-        auto prepared = list.kernels[k]->Prepare(in, out);
-        if (prepared.ok()) {
-          INFER_TRY(AddKernel(s, *prepared));
-          out_->kernel[s] = prepared->name.empty() ? list.names[k] : prepared->name;
-          done = true;
-        } else if (prepared.status().code() == Code::kUnsupported) {
-          out_->refusals[s].push_back(Cat(list.names[k], ": ", prepared.status().message()));
-        } else {
-          return prepared.status();
-        }
+      for (const size_t k : OrderOf(s)) {
+        INFER_ASSIGN(done, TryKernel(s, k));
+        if (done) break;
       }
     } else if (!list.kernels.empty()) {
       out_->refusals[s].push_back(Cat(list.names[0], ": shapes depend on data"));
@@ -227,10 +221,54 @@ class Builder {
     return {};
   }
 
+  /// Whether candidate k takes the step.
+  Result<bool> TryKernel(size_t s, size_t k) {
+    const PlanStep& step = plan_.steps[s];
+    const StepKernels& list = kernels_[s];
+    const auto refuse = [&](std::string_view why) {
+      out_->refusals[s].push_back(Cat(list.names[k], ": ", why));
+      return false;
+    };
+    if (out_->declared[s] && !list.kernels[k]->checks_extents())
+      return refuse("the extents of the result are nothing but declared");
+    const size_t backend = list.backend(k);
+    const MemorySpace space = backends_[backend]->space();
+    auto prepared =
+        list.kernels[k]->Prepare(Operands(step.inputs, space), Operands(step.outputs, space));
+    if (prepared.status().code() == Code::kUnsupported) return refuse(prepared.status().message());
+    if (!prepared.ok()) return prepared.status();
+    INFER_TRY(AddKernel(s, *prepared, backend));
+    out_->kernel[s] = prepared->name.empty() ? list.names[k] : prepared->name;
+    out_->backend[s] = backend;
+    return true;
+  }
+
+  /// The candidates as they are asked: those of the backend where the step was placed first, and
+  /// among them one that is known to be faster.
+  std::vector<size_t> OrderOf(size_t s) {
+    const StepKernels& list = kernels_[s];
+    std::vector<size_t> order(list.kernels.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::stable_partition(order.begin(), order.end(),
+                          [&](size_t k) { return list.backend(k) == side_[s]; });
+    // What is timed runs on these extents, which have to be right then.
+    const size_t first = out_->declared[s] ? 0 : FirstToAsk(s);
+    if (first == 0) return order;
+    for (size_t k = 0; k < first; ++k)
+      out_->refusals[s].push_back(
+          Cat(list.names[k], ": passed over, ", list.names[first], " was measured fastest"));
+    std::erase(order, first);
+    order.insert(order.begin(), first);
+    return order;
+  }
+
   /// Which candidate: the first of the list, unless a faster one is known.
-  size_t FirstToAsk(const PlanStep& step, const StepKernels& list, std::span<const Operand> in,
-                    std::span<const Operand> out) const {
-    if (!hooks_.chooser || list.kernels.size() < 2) return 0;
+  size_t FirstToAsk(size_t s) const {
+    const PlanStep& step = plan_.steps[s];
+    const StepKernels& list = kernels_[s];
+    if (!hooks_.chooser || list.kernels.size() < 2 || !list.backends.empty()) return 0;
+    const auto in = Operands(step.inputs, MemorySpace::kHost),
+               out = Operands(step.outputs, MemorySpace::kHost);
     if (const auto known = hooks_.chooser->Known(step, in, out, list)) return *known;
     if (!hooks_.chooser->measures()) return 0;
     std::vector<std::optional<Prepared>> prepared;
@@ -244,24 +282,54 @@ class Builder {
     return hooks_.chooser->Fastest(step, in, out, list, prepared).value_or(0);
   }
 
-  /// The buffer that holds value `id` in `layout`; a reorder is launched where there is none.
+  /// The backend whose layouts a memory space has.
+  size_t BackendIn(MemorySpace space) const {
+    return space == MemorySpace::kHost ? backends_.size() - 1 : 0;
+  }
+
+  /// The buffer that holds value `id` in `layout`; a copy is launched where there is none.
   Result<int> Version(size_t s, int id, const Layout& layout) {
     Place& place = places_[static_cast<size_t>(id)];
     for (const auto& [l, b] : place.versions)
       if (l == layout) return b;
     INFER_CHECK(!place.versions.empty());
+    const auto near = std::find_if(place.versions.begin(), place.versions.end(),
+                                   [&](const auto& v) { return v.first.space == layout.space; });
+    if (near == place.versions.end()) return Crossed(s, id, layout);
+    const auto [from, source] = *near;
     const TensorType& t = out_->types[static_cast<size_t>(id)].tensor();
-    const auto [from, source] = place.versions[0];
-    INFER_ASSIGN(Prepared p, reorder_(t.dtype, t.shape.static_dims(), from, layout));
+    const size_t backend = BackendIn(layout.space);
+    INFER_ASSIGN(Prepared p,
+                 backends_[backend]->Reorder(t.dtype, t.shape.static_dims(), from, layout));
     const int b = NewBuffer(Kind::kArena, layout.plain() ? BytesOf(id) : layout.bytes, id, layout);
-    Push(s, p, {source, b}, true);
+    Push(s, p, {source, b}, backend, true);
     place.versions.emplace_back(layout, b);
     return b;
   }
 
-  void Push(size_t s, const Prepared& p, std::vector<int> args, bool is_copy = false) {
-    if (p.scratch_bytes > 0) args.push_back(NewBuffer(Kind::kArena, p.scratch_bytes, -1));
-    Append({s, p.launch, std::move(args), is_copy});
+  /// From the other memory space, between which bytes move in row-major order. A constant comes
+  /// there when the program is bound.
+  Result<int> Crossed(size_t s, int id, const Layout& layout) {
+    Place& place = places_[static_cast<size_t>(id)];
+    const Layout plain{.space = place.versions[0].first.space}, there{.space = layout.space};
+    INFER_ASSIGN(const int source, Version(s, id, plain));
+    const bool constant = out_->buffers[static_cast<size_t>(source)].kind == Kind::kConstant;
+    const int b = NewBuffer(constant ? Kind::kConstant : Kind::kArena, BytesOf(id), id, there);
+    if (!constant) Append({.step = s, .args = {source, b}, .is_copy = true, .crosses = true});
+    place.versions.emplace_back(there, b);
+    return Version(s, id, layout);
+  }
+
+  void Push(size_t s, const Prepared& p, std::vector<int> args, size_t backend,
+            bool is_copy = false) {
+    if (p.scratch_bytes > 0)
+      args.push_back(
+          NewBuffer(Kind::kArena, p.scratch_bytes, -1, {.space = backends_[backend]->space()}));
+    Append({.step = s,
+            .launch = p.launch,
+            .args = std::move(args),
+            .is_copy = is_copy,
+            .backend = backend});
     out_->memory.weight_bytes += p.weight_bytes;
   }
 
@@ -276,13 +344,19 @@ class Builder {
            });
   }
 
-  Status AddKernel(size_t s, const Prepared& p) {
+  Status AddKernel(size_t s, const Prepared& p, size_t backend) {
     const PlanStep& step = plan_.steps[s];
+    const MemorySpace space = backends_[backend]->space();
+    const auto at = [space](const std::vector<Layout>& layouts, size_t i) {
+      Layout layout = i < layouts.size() ? layouts[i] : Layout();
+      layout.space = space;
+      return layout;
+    };
     if (!p.launch) {  // a view
-      INFER_ASSIGN(const int b, Version(s, step.inputs[0], Layout()));
+      INFER_ASSIGN(const int b, Version(s, step.inputs[0], at({}, 0)));
       used_[static_cast<size_t>(b)] = true;
       Place& place = places_[static_cast<size_t>(step.outputs[0])];
-      place.versions = {{Layout(), b}};
+      place.versions = {{at({}, 0), b}};
       owners_[static_cast<size_t>(b)].push_back(step.outputs[0]);
       return {};
     }
@@ -292,13 +366,12 @@ class Builder {
         args.push_back(-1);
         continue;
       }
-      INFER_ASSIGN(const int b, Version(s, step.inputs[i],
-                                        i < p.in_layouts.size() ? p.in_layouts[i] : Layout()));
+      INFER_ASSIGN(const int b, Version(s, step.inputs[i], at(p.in_layouts, i)));
       args.push_back(b);
     }
     for (size_t i = 0; i < step.outputs.size(); ++i) {
       const int id = step.outputs[i];
-      const Layout layout = i < p.out_layouts.size() ? p.out_layouts[i] : Layout();
+      const Layout layout = at(p.out_layouts, i);
       const int64_t bytes = layout.plain() ? BytesOf(id) : layout.bytes;
       int b = i == 0 ? Reused(step, p, args, bytes) : -1;
       if (b < 0) b = NewBuffer(Kind::kArena, bytes, id, layout);
@@ -312,7 +385,7 @@ class Builder {
       places_[static_cast<size_t>(id)].versions = {{layout, b}};
       args.push_back(b);
     }
-    Push(s, p, std::move(args));
+    Push(s, p, std::move(args), backend);
     return {};
   }
 
@@ -332,14 +405,16 @@ class Builder {
 
   Status AddCopy(size_t s, int id, const Layout& layout, int from, int to) {
     const TensorType& t = out_->types[static_cast<size_t>(id)].tensor();
-    INFER_ASSIGN(Prepared copy, reorder_(t.dtype, t.shape.static_dims(), layout, layout));
-    Push(s, copy, {from, to}, true);
+    const size_t backend = BackendIn(layout.space);
+    INFER_ASSIGN(Prepared copy,
+                 backends_[backend]->Reorder(t.dtype, t.shape.static_dims(), layout, layout));
+    Push(s, copy, {from, to}, backend, true);
     return {};
   }
 
   Status AddReference(size_t s) {
     const PlanStep& step = plan_.steps[s];
-    PlannedLaunch launch{s, nullptr, {}, false};
+    PlannedLaunch launch{.step = s, .backend = backends_.size() - 1};
     for (int id : step.inputs) {
       int b = -1;
       if (!places_[static_cast<size_t>(id)].versions.empty()) {
@@ -373,12 +448,14 @@ class Builder {
     for (auto it = begin; it != end; ++it) {
       const TensorType& t = out_->types[static_cast<size_t>(id)].tensor();
       auto [layout, b] = place.versions[0];
-      auto block = hooks_.channel_block(t.dtype, t.shape.static_dims(), layout);
+      auto block = layout.space == MemorySpace::kHost
+                       ? backends_.back()->ChannelBlock(t.dtype, t.shape.static_dims(), layout)
+                       : std::nullopt;
       if (!block) {
         INFER_ASSIGN(b, Version(s, id, Layout()));
         block = 0;
       }
-      PlannedLaunch launch{s, nullptr, {b}};
+      PlannedLaunch launch{.step = s, .args = {b}, .backend = backends_.size() - 1};
       launch.watch = static_cast<int>(it->second);
       launch.channel_block = *block;
       Append(std::move(launch));
@@ -393,7 +470,7 @@ class Builder {
   Status AddOutputs() {
     for (size_t o = 0; o < plan_.outputs.size(); ++o) {
       const int id = plan_.outputs[o];
-      if (hooks_.channel_block && plan_.is_watched(o)) {  // what no step made, or late ones
+      if (plan_.is_watched(o)) {  // what no step made, or late ones
         INFER_TRY(ShowResult(plan_.steps.empty() ? 0 : plan_.steps.size() - 1, id));
         out_->outputs.push_back(-1);
         continue;
@@ -417,18 +494,19 @@ class Builder {
     }
     for (size_t i = 0; i < places_.size(); ++i)
       for (const auto& [layout, b] : places_[i].versions)
-        if (layout.plain()) out_->plain[i] = b;
+        if (layout == Layout()) out_->plain[i] = b;
     return {};
   }
 
   const Plan& plan_;
   std::span<const StepKernels> kernels_;
-  ReorderFn reorder_;
+  const PlanBackends& backends_;
   const ShapePlanHooks& hooks_;
   std::shared_ptr<ShapePlan> out_ = std::make_shared<ShapePlan>();
   std::vector<Place> places_;             // by value id
   std::vector<std::vector<int>> owners_;  // by buffer: values in it that somebody still will read
   std::vector<bool> needed_step_, late_;
+  std::vector<size_t> side_;            // by step: the backend where it was placed
   std::multimap<int, size_t> watched_;  // outputs still to be shown, by value
   bool alone_ = false;                  // the launches of the step that is being planned
   std::vector<bool> used_;              // by buffer: by a launch, or another value lies in it
@@ -445,9 +523,9 @@ int StepCall::operand(const Value* v) const {
 Result<std::shared_ptr<const ShapePlan>> BuildShapePlan(const Plan& plan,
                                                         std::span<const StepKernels> kernels,
                                                         std::span<const Dims> input_dims,
-                                                        ReorderFn reorder, bool group_late,
+                                                        const PlanBackends& backends,
                                                         const ShapePlanHooks& hooks) {
-  return Builder(plan, kernels, reorder, hooks).Build(input_dims, group_late);
+  return Builder(plan, kernels, backends, hooks).Build(input_dims);
 }
 
 std::shared_ptr<const ShapePlan> ShapePlanCache::Find(std::span<const Dims> input_dims) {

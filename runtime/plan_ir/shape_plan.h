@@ -7,6 +7,7 @@
 
 #include "runtime/plan_ir/kernel.h"
 #include "runtime/plan_ir/memory_plan.h"
+#include "runtime/plan_ir/plan_backend.h"
 
 namespace infer {
 
@@ -14,11 +15,9 @@ namespace infer {
 struct StepKernels {
   std::vector<std::shared_ptr<const Kernel>> kernels;
   std::vector<std::string> names;
+  std::vector<size_t> backends;  ///< whose each is, of the program's; empty: all are the first's
+  size_t backend(size_t k) const { return backends.empty() ? 0 : backends[k]; }
 };
-
-/// Makes the launch that copies a tensor into another layout (operand 0 -> result 0).
-using ReorderFn = Result<Prepared> (*)(DType dtype, const Dims& dims, const Layout& from,
-                                       const Layout& to);
 
 struct PlannedBuffer {
   enum class Kind : uint8_t { kArena, kConstant, kInput, kOutput };
@@ -26,7 +25,8 @@ struct PlannedBuffer {
   int index = 0;    ///< of the graph input or output
   Tensor constant;  ///< kConstant that some launch reads
   int64_t bytes = 0;
-  int64_t offset = 0;  ///< kArena
+  int64_t offset = 0;  ///< kArena: in the arena of its space
+  MemorySpace space = MemorySpace::kHost;
 };
 
 struct PlannedLaunch {
@@ -34,6 +34,8 @@ struct PlannedLaunch {
   std::shared_ptr<const Launch> launch;  ///< nullptr: the step runs on reference kernels
   std::vector<int> args;                 ///< buffers; -1: not read, or (reference) in a slot
   bool is_copy = false;                  ///< args[0] to args[1], perhaps into another layout
+  bool crosses = false;                  ///< a copy between host memory and the device, no launch
+  size_t backend = 0;                    ///< of the program's, whose launch it is
   bool is_late = false;                  ///< all late steps at once (ShapePlan::late)
   bool alone = false;                    ///< on the calling thread only
   /// Shows args[0] as this output of the graph, and computes nothing; -1: does not.
@@ -65,7 +67,9 @@ struct ShapePlan {
   /// Such steps run even where nobody reads them, on reference kernels, whose results are compared
   /// with the declaration, or on a kernel that compares itself.
   std::vector<bool> declared;
-  std::vector<std::string> kernel;                 ///< by step: implementation that runs
+  std::vector<std::string> kernel;  ///< by step: implementation that runs
+  std::vector<size_t> backend;      ///< by step: whose it is; reference: the last
+  bool uses_device = false;
   std::vector<std::vector<std::string>> refusals;  ///< by step: "name: reason"
   std::vector<Cost> cost;                          ///< by step; zeros where not static
   MemoryInfo memory;
@@ -91,6 +95,8 @@ class KernelChooser {
   virtual std::optional<size_t> Fastest(const PlanStep& step, std::span<const Operand> in,
                                         std::span<const Operand> out, const StepKernels& candidates,
                                         std::span<const std::optional<Prepared>> prepared) = 0;
+  /// Keeps what was measured; runs measure nothing after it.
+  virtual Status Save() = 0;
 };
 
 /// What a caller wants to know while the plan is made.
@@ -99,9 +105,6 @@ struct ShapePlanHooks {
   std::vector<BufferOrigin>* origins = nullptr;  ///< by buffer
   /// Asked before the launches of a step are made: whether they run on the calling thread only.
   std::function<bool(size_t step, const Cost& cost)> alone = {};
-  /// RawValue::channel_block of a layout, nullopt where it is none of these. Given by backends that
-  /// show watched outputs while they run; without it they are outputs like the others.
-  std::function<std::optional<int64_t>(DType, const Dims&, const Layout&)> channel_block = {};
   /// The kernels of this step will not be asked again.
   std::function<void(size_t step)> step_done = {};
   /// No launch reads this constant, and no step or late step needs its elements.
@@ -109,11 +112,11 @@ struct ShapePlanHooks {
 };
 
 /// InvalidArgument or InvalidModel when the shapes do not fit the graph. `input_dims` has an empty
-/// entry for an input that is not a tensor. `group_late`: the backend runs late steps as one.
+/// entry for an input that is not a tensor.
 Result<std::shared_ptr<const ShapePlan>> BuildShapePlan(const Plan& plan,
                                                         std::span<const StepKernels> kernels,
                                                         std::span<const Dims> input_dims,
-                                                        ReorderFn reorder, bool group_late,
+                                                        const PlanBackends& backends,
                                                         const ShapePlanHooks& hooks = {});
 
 /// The shape plans of a program, least recently used dropped first. Thread-safe.

@@ -22,8 +22,9 @@ sys.path.insert(0, str(SOURCE / "tests/tools"))
 from onnx_wire import INT64, ints_attribute, model, node, tensor, value_info  # noqa: E402
 
 BIN = pathlib.Path(os.environ["INFER_BIN"])
-# Debian's oneDNN writes machine code into memory that it does not check; libgomp ends the process itself.
-LIBRARIES = ("libdnnl.so", "libgomp.so")
+# Debian's oneDNN writes machine code into memory that it does not check; libgomp ends the process itself; OpenSSL reads what its
+# own set-up had no memory for.
+LIBRARIES = ("libdnnl.so", "libgomp.so", "libcrypto.so")
 # The frames of the call itself.
 BELOW = ("libfail_call", "libstdc++", "libc.so")
 

@@ -159,6 +159,33 @@ TEST(Contract, TwoExtentsForOneSymbolAreRefused) {
   EXPECT_TRUE(run(5, 5, 3, 3).ok());
 }
 
+TEST(Contract, AStartedRunEndsAsRunDoes) {
+  auto g = ParseGraph(kNet, SuiteOps());
+  const auto program = Compiled(*g);
+  auto context = *program->NewContext();
+  EXPECT_EQ(context->Start()->Wait().code(), Code::kInvalidArgument) << "nothing is bound";
+  const Datum x = Batch(2, 5);
+  ASSERT_TRUE(context->BindInput(0, x).ok());
+  for (int run = 0; run < 3; ++run) {
+    const auto started = context->Start();
+    const Status s = started->Wait();
+    ASSERT_TRUE(s.ok()) << s.message();
+    EXPECT_TRUE(started->done());
+    EXPECT_TRUE(started->Wait().ok()) << "it may be asked again";
+    ExpectClose(context->output(0), (*Evaluate(*g, std::vector<Datum>{x}))[0], 1e-5, "started");
+  }
+  // Several contexts, of which one is stopped before it begins.
+  std::stop_source stopped;
+  stopped.request_stop();
+  auto other = *program->NewContext();
+  ASSERT_TRUE(other->BindInput(0, x).ok());
+  const auto first = context->Start(), second = other->Start({.stop = stopped.get_token()});
+  EXPECT_EQ(second->Wait().code(), Code::kCancelled);
+  EXPECT_TRUE(first->Wait().ok());
+  context->Start();  // dropped: waits
+  EXPECT_TRUE(context->Run().ok());
+}
+
 TEST(Contract, StopToken) {
   auto g = ParseGraph(kNet, SuiteOps());
   ASSERT_TRUE(g.ok());

@@ -80,7 +80,7 @@ TEST(WeightOnly, Tables) {
         const auto steps =
             CheckGraph(text("i64"), {Tensor::Of<int64_t>({2, 3}, {0, 6, -1, -7, 3, 3})}, 0);
         CheckGraph(text("i32"), {Tensor::Of<int32_t>({2, 3}, {0, 6, -1, -7, 3, 3})}, 0);
-        EXPECT_EQ(steps[0].kernel == "own:gather-blocks", BackendUnderTest().name() == "cpu");
+        EXPECT_EQ(steps[0].kernel == "own:gather-blocks", BackendUnderTest().name() != "reference");
       }
 }
 

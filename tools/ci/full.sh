@@ -6,6 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 tools/setup.sh --judges --checks
 tools/ci/check_layers.py
+tools/ci/operator_names.py
 tools/ci/format.sh
 tools/test.sh
 tools/ci/nightly.sh "${1:-600}"

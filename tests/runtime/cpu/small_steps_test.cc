@@ -6,7 +6,7 @@
 #include "lib/ir/text.h"
 #include "lib/ops/registry.h"
 #include "runtime/cpu/backend.h"
-#include "runtime/cpu/program.h"
+#include "runtime/plan_ir/executor_program.h"
 
 namespace infer {
 namespace {
@@ -58,7 +58,7 @@ TEST_F(SmallSteps, OfAPlan) {
                                                               ops),
                                                   {.threads = 2});
   ASSERT_TRUE(compiled.ok()) << compiled.status().message();
-  const auto& program = dynamic_cast<const CpuProgram&>(**compiled);
+  const auto& program = dynamic_cast<const ExecutorProgram&>(**compiled);
   const auto plan = program.PlanFor(std::vector<Dims>{{1024, 8}, {8, 8192}, {3}});
   ASSERT_TRUE(plan.ok());
   bool some = false, others = false;
@@ -80,7 +80,7 @@ TEST_F(SmallSteps, AProgramOfSmallStepsTakesOneLane) {
   ASSERT_TRUE(context->BindInput(0, Tensor(DType::kF32, {8})).ok());
   ASSERT_TRUE(context->Run().ok());
   for (const PlannedLaunch& l :
-       (*dynamic_cast<const CpuProgram&>(*program).PlanFor(std::vector<Dims>{{8}}))->launches)
+       (*dynamic_cast<const ExecutorProgram&>(*program).PlanFor(std::vector<Dims>{{8}}))->launches)
     EXPECT_TRUE(l.alone);
 }
 

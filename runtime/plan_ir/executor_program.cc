@@ -1,4 +1,4 @@
-#include "runtime/cpu/program.h"
+#include "runtime/plan_ir/executor_program.h"
 
 #ifdef __GLIBC__
 #include <malloc.h>
@@ -6,11 +6,10 @@
 
 #include "lib/support/parallel.h"
 #include "lib/support/strings.h"
-#include "runtime/cpu/bodies.h"
-#include "runtime/cpu/context.h"
-#include "runtime/cpu/late.h"
-#include "runtime/cpu/onednn.h"
-#include "runtime/cpu/small_steps.h"
+#include "runtime/plan_ir/bodies.h"
+#include "runtime/plan_ir/executor.h"
+#include "runtime/plan_ir/lanes.h"
+#include "runtime/plan_ir/late_graph.h"
 #include "runtime/plan_ir/plan_view.h"
 
 namespace infer {
@@ -23,7 +22,7 @@ constexpr int64_t kLargeConstant = 16 << 10;
 
 }  // namespace
 
-Status CpuProgram::Prepare(const PlanObserver& observe) {
+Status ExecutorProgram::Prepare(const PlanObserver& observe) {
   std::vector<Dims> dims;
   bool is_static = true;
   for (const Value* v : plan_.graph.inputs()) {
@@ -38,7 +37,7 @@ Status CpuProgram::Prepare(const PlanObserver& observe) {
   ShapePlanHooks hooks;
   if (observe) hooks.origins = &origins;
   if (is_static) {
-    hooks.step_done = [&](size_t step) { kernels_[step].kernels.clear(); };
+    hooks.step_done = [&](size_t step) { parts_.kernels[step].kernels.clear(); };
     hooks.constant_unread = [&](int value) {
       const Tensor* c = plan_.constant(plan_.values[static_cast<size_t>(value)]);
       if (!c || c->byte_size() < kLargeConstant) return;
@@ -49,7 +48,7 @@ Status CpuProgram::Prepare(const PlanObserver& observe) {
   const double begin = NowMs();
   const auto made = PlanFor(dims, hooks);
   if (!made.ok()) return is_static ? made.status() : Status();
-  if (tuner_) INFER_TRY(tuner_->Save());
+  if (parts_.chooser) INFER_TRY(parts_.chooser->Save());
 #ifdef __GLIBC__
   if (dropped > 0) malloc_trim(0);  // small ones lie in the heap, between what stays
 #endif
@@ -65,13 +64,13 @@ Status CpuProgram::Prepare(const PlanObserver& observe) {
   return {};
 }
 
-void CpuProgram::Show(const PlanObserver& observe, const ShapePlan& shapes,
-                      std::span<const BufferOrigin> origins, double ms) const {
+void ExecutorProgram::Show(const PlanObserver& observe, const ShapePlan& shapes,
+                           std::span<const BufferOrigin> origins, double ms) const {
   PlanView layouts = ViewOf(plan_);
   layouts.name = "layouts";
   layouts.ms = ms;
-  AddKernels(layouts, kernels_, steps_);
-  AddLayouts(layouts, plan_, shapes, origins, onednn::NameOf);
+  AddKernels(layouts, parts_.kernels, steps_);
+  AddLayouts(layouts, plan_, shapes, origins, parts_.backends);
   observe(layouts);
   PlanView launches;
   launches.name = "launches";
@@ -79,40 +78,53 @@ void CpuProgram::Show(const PlanObserver& observe, const ShapePlan& shapes,
   observe(launches);
   PlanView memory;
   memory.name = "memory";
-  AddMemory(memory, plan_, shapes, origins, onednn::NameOf);
+  AddMemory(memory, plan_, shapes, origins, parts_.backends);
   observe(memory);
 }
 
-Result<std::shared_ptr<const ShapePlan>> CpuProgram::PlanFor(std::span<const Dims> input_dims,
-                                                             ShapePlanHooks hooks) const {
+Result<std::shared_ptr<const ShapePlan>> ExecutorProgram::PlanFor(std::span<const Dims> input_dims,
+                                                                  ShapePlanHooks hooks) const {
   if (auto found = cache_.Find(input_dims)) return found;
-  hooks.chooser = tuner_.get();
-  const LaneLease lease(lanes_);  // weights are packed by all lanes
-  const onednn::ThreadScope threads(lanes_);
-  StepLanes small(lanes_);
-  hooks.channel_block = onednn::ChannelBlockOf;
-  hooks.alone = [&](size_t step, const Cost& cost) {
-    // Bodies have contexts of their own, which choose for themselves.
-    return !RunsBodies(plan_.steps[step]) && small.Begin(cost, kernels_[step].names.empty());
-  };
+  hooks.chooser = parts_.chooser.get();
+  const HeldLanes lanes(host(), parts_.lanes);  // weights are packed by all of them
+  const PlanBackend::AloneFn alone = host().ChooseLanes(parts_.lanes);
+  if (alone)
+    hooks.alone = [&](size_t step, const Cost& cost) {
+      // Bodies have contexts of their own, which choose for themselves.
+      return !RunsBodies(plan_.steps[step]) && alone(cost, parts_.kernels[step].names.empty());
+    };
   INFER_ASSIGN(auto made,
-               BuildShapePlan(plan_, kernels_, input_dims, onednn::MakeReorder, true, hooks));
+               BuildShapePlan(plan_, parts_.kernels, input_dims, parts_.backends, hooks));
   cache_.Add(made);
   return made;
 }
 
-Result<std::shared_ptr<const CpuProgram>> CpuProgram::LateProgram(const ShapePlan& plan) const {
+Result<std::shared_ptr<const ExecutorProgram>> ExecutorProgram::LateProgram(
+    const ShapePlan& plan) const {
   const std::string key = LateKey(plan_, plan);
   std::lock_guard lock(late_mutex_);
   if (const auto it = late_.find(key); it != late_.end()) return it->second;
   INFER_ASSIGN(const Graph g, LateGraph(plan_, plan));
-  INFER_ASSIGN(auto made, compile_(g));
+  INFER_ASSIGN(auto made, parts_.compile(g));
   if (late_.size() >= kMostLatePrograms) late_.clear();
   return late_[key] = std::move(made);
 }
 
-Result<std::unique_ptr<RunContext>> CpuProgram::NewContext() const {
-  return std::unique_ptr<RunContext>(new CpuContext(shared_from_this()));
+Result<std::shared_ptr<DeviceMemory>> ExecutorProgram::OnDevice(const Tensor& constant) const {
+  std::lock_guard lock(constants_mutex_);
+  DeviceConstant& kept = constants_[constant.raw()];
+  if (kept.memory && kept.memory->bytes() >= constant.byte_size()) return kept.memory;
+  INFER_ASSIGN(auto memory, device()->Allocate(constant.byte_size()));
+  INFER_ASSIGN(const auto encoder, device()->NewEncoder());
+  INFER_TRY(encoder->Upload({memory.get(), 0, constant.byte_size()}, constant.raw()));
+  INFER_ASSIGN(const auto done, encoder->Submit());
+  INFER_TRY(done->Wait());
+  kept = {constant, memory};
+  return memory;
+}
+
+Result<std::unique_ptr<RunContext>> ExecutorProgram::NewContext() const {
+  return std::unique_ptr<RunContext>(new Executor(shared_from_this()));
 }
 
 }  // namespace infer

@@ -1,4 +1,4 @@
-#include "runtime/cpu/late.h"
+#include "runtime/plan_ir/late_graph.h"
 
 #include <set>
 #include <unordered_map>

@@ -1,4 +1,4 @@
-#include "runtime/cpu/bodies.h"
+#include "runtime/plan_ir/bodies.h"
 
 #include "lib/ir/control_flow.h"
 #include "lib/ir/editor.h"
@@ -42,12 +42,12 @@ bool RunsBodies(const PlanStep& step) {
          step.main->op() != "FlexAttention";
 }
 
-Result<CpuBodies> CompileBodies(const Plan& plan, const CompileFn& compile, bool must) {
-  CpuBodies bodies;
+Result<BodyPrograms> CompileBodies(const Plan& plan, const CompileFn& compile, bool must) {
+  BodyPrograms bodies;
   for (const PlanStep& step : plan.steps) {
     if (!RunsBodies(step)) continue;
     for (const auto& [name, subgraph] : step.main->subgraphs()) {
-      CpuBody body;
+      BodyProgram body;
       auto g = WithConstants(plan, *step.main, *subgraph, body.kept);
       auto program = g.ok() ? compile(*g) : g.status();
       if (!program.ok()) {
@@ -61,7 +61,7 @@ Result<CpuBodies> CompileBodies(const Plan& plan, const CompileFn& compile, bool
   return bodies;
 }
 
-bool BodyRuns::WorthPlanning(const CpuProgram& program, State& state,
+bool BodyRuns::WorthPlanning(const ExecutorProgram& program, State& state,
                              std::span<const Datum> inputs) const {
   std::vector<Dims> dims;
   for (const Datum& d : inputs) dims.push_back(d.is_tensor() ? d.tensor().dims() : Dims());

@@ -1,14 +1,13 @@
-#include "runtime/cpu/context.h"
+#include "runtime/plan_ir/executor.h"
 
 #include <algorithm>
 #include <cstring>
 #include <unordered_map>
 
-#include "lib/support/parallel.h"
 #include "lib/support/stop.h"
 #include "lib/support/strings.h"
-#include "runtime/cpu/onednn.h"
 #include "runtime/plan_ir/interpreter.h"
+#include "runtime/plan_ir/lanes.h"
 
 namespace infer {
 namespace {
@@ -46,6 +45,10 @@ bool HeldAlone(const std::shared_ptr<Buffer>& buffer) {
   return true;
 }
 
+BufferView Whole(const std::shared_ptr<DeviceMemory>& memory) {
+  return {memory.get(), 0, memory->bytes()};
+}
+
 /// Where it lies is known when a run begins.
 bool IsExternal(const PlannedBuffer& b) {
   return b.kind == PlannedBuffer::Kind::kInput || b.kind == PlannedBuffer::Kind::kOutput;
@@ -53,7 +56,7 @@ bool IsExternal(const PlannedBuffer& b) {
 
 }  // namespace
 
-CpuContext::CpuContext(std::shared_ptr<const CpuProgram> program)
+Executor::Executor(std::shared_ptr<const ExecutorProgram> program)
     : PlanContext(program->plan()),
       program_(std::move(program)),
       bodies_(program_->bodies()),
@@ -62,20 +65,29 @@ CpuContext::CpuContext(std::shared_ptr<const CpuProgram> program)
     if (const Tensor* c = plan_.constant(plan_.values[i])) slots_[i] = *c;
 }
 
-Status CpuContext::RunBound(const RunOptions& options) {
+Executor::~Executor() { static_cast<void>(AwaitDevice()); }
+
+Status Executor::RunBound(const RunOptions& options) {
   INFER_TRY(SelectPlan());
   INFER_TRY(BindPointers());
-  INFER_TRY(RunLaunches(options));
+  Status ran = RunLaunches(options);
+  if (program_->device()) {
+    // Nothing of this run may be under way when it is over, however it ended.
+    Status ended = AwaitDevice();
+    if (ran.ok()) ran = std::move(ended);
+    if (!ran.ok()) encoder_.reset();
+  }
+  INFER_TRY(std::move(ran));
   return Finish();
 }
 
-bool CpuContext::Fits(const ShapePlan& plan) const {
+bool Executor::Fits(const ShapePlan& plan) const {
   for (size_t i = 0; i < inputs_.size(); ++i)
     if (IsPlannedInput(i) && inputs_[i].tensor().dims() != plan.input_dims[i]) return false;
   return true;
 }
 
-Status CpuContext::SelectPlan() {
+Status Executor::SelectPlan() {
   for (size_t i = 0; i < plans_.size(); ++i) {
     if (!Fits(*plans_[i]->plan)) continue;
     std::rotate(plans_.begin(), plans_.begin() + static_cast<int64_t>(i),
@@ -86,18 +98,31 @@ Status CpuContext::SelectPlan() {
   return Bind(std::move(plan));
 }
 
-Status CpuContext::Bind(std::shared_ptr<const ShapePlan> plan) {
-  if (!arena_ || static_cast<int64_t>(arena_->size()) < plan->memory.arena_bytes) {
-    // Where there is no memory for the larger one, no plan is left with pointers to the smaller.
-    auto known = std::move(plans_);
-    plans_.clear();
-    step_costs_ = {};
-    step_kernels_ = {};
+Status Executor::GrowArenas(const ShapePlan& plan) {
+  const bool host = arena_ && static_cast<int64_t>(arena_->size()) >= plan.memory.arena_bytes;
+  const bool device =
+      !plan.uses_device || (device_arena_ && device_arena_->bytes() >= plan.memory.device_bytes);
+  if (host && device) return {};
+  // Where there is no memory for the larger one, no plan is left with pointers to the smaller.
+  auto known = std::move(plans_);
+  plans_.clear();
+  step_costs_ = {};
+  step_kernels_ = {};
+  if (!host) {
     arena_.reset();
-    arena_ = Buffer::Allocate(static_cast<size_t>(plan->memory.arena_bytes));
-    for (const auto& bound : known) PointIntoArena(*bound);
-    plans_ = std::move(known);
+    arena_ = Buffer::Allocate(static_cast<size_t>(plan.memory.arena_bytes));
   }
+  if (!device) {
+    device_arena_.reset();
+    INFER_ASSIGN(device_arena_, program_->device()->Allocate(plan.memory.device_bytes));
+  }
+  for (const auto& bound : known) PointIntoArena(*bound);
+  plans_ = std::move(known);
+  return {};
+}
+
+Status Executor::Bind(std::shared_ptr<const ShapePlan> plan) {
+  INFER_TRY(GrowArenas(*plan));
   auto bound = std::make_unique<Bound>();
   for (const PlannedLaunch& l : plan->launches) {
     bound->first_arg.push_back(bound->args.size());
@@ -110,6 +135,12 @@ Status CpuContext::Bind(std::shared_ptr<const ShapePlan> plan) {
   }
   bound->alone = std::all_of(plan->launches.begin(), plan->launches.end(),
                              [](const PlannedLaunch& l) { return l.alone; });
+  if (plan->uses_device) bound->device_args.resize(bound->args.size());
+  for (const PlannedBuffer& b : plan->buffers) {
+    bound->constants.emplace_back();
+    if (b.space != MemorySpace::kDevice || !b.constant.defined()) continue;
+    INFER_ASSIGN(bound->constants.back(), program_->OnDevice(b.constant));
+  }
   bound->plan = std::move(plan);
   PointIntoArena(*bound);
   plans_.insert(plans_.begin(), std::move(bound));
@@ -117,21 +148,33 @@ Status CpuContext::Bind(std::shared_ptr<const ShapePlan> plan) {
   return {};
 }
 
-void CpuContext::PointIntoArena(Bound& bound) const {
+void Executor::PointIntoArena(Bound& bound) const {
   bound.pointers.clear();
-  for (const PlannedBuffer& b : bound.plan->buffers) {
-    std::byte* p = nullptr;
-    if (b.kind == PlannedBuffer::Kind::kArena) p = arena_->mutable_data() + b.offset;
+  bound.views.clear();
+  for (size_t i = 0; i < bound.plan->buffers.size(); ++i) {
+    const PlannedBuffer& b = bound.plan->buffers[i];
+    std::byte*& p = bound.pointers.emplace_back(nullptr);
+    BufferView& view = bound.views.emplace_back();
+    const bool in_arena = b.kind == PlannedBuffer::Kind::kArena;
+    if (b.space == MemorySpace::kDevice) {
+      if (in_arena) view = {device_arena_.get(), b.offset, b.bytes};
+      if (bound.constants[i]) view = Whole(bound.constants[i]);
+      continue;
+    }
+    if (in_arena) p = arena_->mutable_data() + b.offset;
     if (b.kind == PlannedBuffer::Kind::kConstant) p = const_cast<std::byte*>(b.constant.raw());
-    bound.pointers.push_back(p);
   }
   size_t arg = 0;
   for (const PlannedLaunch& l : bound.plan->launches)
-    for (int b : l.args)
-      bound.args[arg++] = b < 0 ? nullptr : bound.pointers[static_cast<size_t>(b)];
+    for (int b : l.args) {
+      bound.args[arg] = b < 0 ? nullptr : bound.pointers[static_cast<size_t>(b)];
+      if (!bound.device_args.empty() && b >= 0)
+        bound.device_args[arg] = bound.views[static_cast<size_t>(b)];
+      ++arg;
+    }
 }
 
-Status CpuContext::BindPointers() {
+Status Executor::BindPointers() {
   Bound& bound = *plans_[0];
   const ShapePlan& plan = *bound.plan;
   for (size_t o = 0; o < outputs_.size(); ++o) {
@@ -165,11 +208,9 @@ Status CpuContext::BindPointers() {
   return {};
 }
 
-Status CpuContext::RunLaunches(const RunOptions& options) {
+Status Executor::RunLaunches(const RunOptions& options) {
   const Bound& bound = *plans_[0];
-  const LaneLease lease(bound.alone ? 1 : program_->lanes());
-  const int lanes = lease.lanes();
-  const onednn::ThreadScope threads(lanes);
+  const HeldLanes lanes(program_->host(), bound.alone ? 1 : program_->lanes());
   if (options.profile) profile_.reserve(bound.plan->launches.size());
   const double start = options.profile ? NowMs() : 0;
   double begin = start;
@@ -177,28 +218,84 @@ Status CpuContext::RunLaunches(const RunOptions& options) {
     INFER_TRY(CheckStop());
     const PlannedLaunch& launch = bound.plan->launches[l];
     const bool shows = launch.watch >= 0;
-    if (launch.is_late || (!launch.launch && !shows && RunsBodies(plan_.steps[launch.step]))) {
+    if (launch.is_late ||
+        (!launch.launch && !shows && !launch.crosses && RunsBodies(plan_.steps[launch.step]))) {
+      if (downloads_) INFER_TRY(AwaitDevice());
       INFER_TRY(launch.is_late ? RunLate(launch, options, start)
                                : RunBodies(launch, options, start));
       if (options.profile) begin = NowMs();
       continue;
     }
-    std::byte* const* args = bound.args.data() + bound.first_arg[l];
-    if (launch.alone && lanes > 1) {
-      const LaneLease one(1);
-      const onednn::ThreadScope alone(1);
-      INFER_TRY(RunKernel(launch, args, bound.states[l].get(), options));
-    } else {
-      INFER_TRY(RunKernel(launch, args, bound.states[l].get(), options));
-    }
+    INFER_TRY(RunLaunch(l, lanes.lanes(), options));
     if (options.profile)
-      begin = Profile(launch.step, start, begin, !launch.launch && !shows, launch.is_copy || shows);
+      begin = Profile(launch.step, start, begin, !launch.launch && !shows && !launch.crosses,
+                      launch.is_copy || shows);
   }
   return {};
 }
 
-Status CpuContext::RunKernel(const PlannedLaunch& launch, std::byte* const* args,
-                             LaunchState* state, const RunOptions& options) {
+bool Executor::IsOnDevice(const PlannedLaunch& launch) const {
+  return launch.crosses || program_->backends()[launch.backend]->space() == MemorySpace::kDevice;
+}
+
+Status Executor::RunLaunch(size_t index, int lanes, const RunOptions& options) {
+  const Bound& bound = *plans_[0];
+  const PlannedLaunch& launch = bound.plan->launches[index];
+  if (bound.plan->uses_device) {
+    if (IsOnDevice(launch)) {
+      INFER_TRY(Record(index));
+      // A profile tells what each launch takes alone.
+      return options.profile ? AwaitDevice() : Status();
+    }
+    INFER_TRY(downloads_ ? AwaitDevice() : SubmitRecorded());
+  }
+  std::byte* const* args = bound.args.data() + bound.first_arg[index];
+  LaunchState* state = bound.states[index].get();
+  if (!launch.alone || lanes == 1) return RunOnHost(launch, args, state, options);
+  const HeldLanes one(program_->host(), 1);
+  return RunOnHost(launch, args, state, options);
+}
+
+Status Executor::Record(size_t index) {
+  const Bound& bound = *plans_[0];
+  const PlannedLaunch& launch = bound.plan->launches[index];
+  // What an upload reads may be on its way to the host still: views run nothing in between.
+  if (launch.crosses && downloads_) INFER_TRY(AwaitDevice());
+  if (!encoder_) {
+    INFER_ASSIGN(encoder_, program_->device()->NewEncoder());
+  }
+  recorded_ = true;
+  if (!launch.crosses) {
+    const auto args =
+        std::span(bound.device_args).subspan(bound.first_arg[index], launch.args.size());
+    return launch.launch->Record(*encoder_, args, bound.states[index].get());
+  }
+  const auto from = static_cast<size_t>(launch.args[0]), to = static_cast<size_t>(launch.args[1]);
+  if (bound.plan->buffers[to].space == MemorySpace::kDevice)
+    return encoder_->Upload(bound.views[to], bound.pointers[from]);
+  downloads_ = true;
+  return encoder_->Download(bound.pointers[to], bound.views[from]);
+}
+
+Status Executor::SubmitRecorded() {
+  if (!std::exchange(recorded_, false)) return {};
+  INFER_ASSIGN(auto submitted, encoder_->Submit());
+  under_way_.push_back(std::move(submitted));
+  return {};
+}
+
+Status Executor::AwaitDevice() {
+  Status first = SubmitRecorded();
+  downloads_ = false;
+  for (const auto& submitted : std::exchange(under_way_, {})) {
+    Status ended = submitted->Wait();
+    if (first.ok()) first = std::move(ended);
+  }
+  return first;
+}
+
+Status Executor::RunOnHost(const PlannedLaunch& launch, std::byte* const* args, LaunchState* state,
+                           const RunOptions& options) {
   if (launch.watch >= 0) {
     const auto o = static_cast<size_t>(launch.watch);
     const TensorType& t = plans_[0]->plan->types[static_cast<size_t>(plan_.outputs[o])].tensor();
@@ -208,7 +305,7 @@ Status CpuContext::RunKernel(const PlannedLaunch& launch, std::byte* const* args
   return launch.launch ? launch.launch->Run(args, state) : RunReference(launch);
 }
 
-Status CpuContext::RunBodies(const PlannedLaunch& launch, const RunOptions& options, double start) {
+Status Executor::RunBodies(const PlannedLaunch& launch, const RunOptions& options, double start) {
   const double begin = options.profile ? NowMs() : 0;
   const std::string op = options.profile ? OperatorOf(plan_.steps[launch.step]) : "";
   OperatorTimes times;
@@ -224,7 +321,7 @@ Status CpuContext::RunBodies(const PlannedLaunch& launch, const RunOptions& opti
   return {};
 }
 
-Datum CpuContext::OperandOf(int id, int b) {
+Datum Executor::OperandOf(int id, int b) {
   if (b < 0) return slots_[static_cast<size_t>(id)];
   const Bound& bound = *plans_[0];
   const PlannedBuffer& buffer = bound.plan->buffers[static_cast<size_t>(b)];
@@ -238,7 +335,7 @@ Datum CpuContext::OperandOf(int id, int b) {
                                static_cast<size_t>(buffer.bytes), nullptr));
 }
 
-Status CpuContext::Keep(int id, int b, Datum made) {
+Status Executor::Keep(int id, int b, Datum made) {
   if (b < 0) {
     slots_[static_cast<size_t>(id)] = Owned(made);
     return {};
@@ -256,7 +353,7 @@ Status CpuContext::Keep(int id, int b, Datum made) {
   return {};
 }
 
-Status CpuContext::RunReference(const PlannedLaunch& launch, const SubgraphRunner& run) {
+Status Executor::RunReference(const PlannedLaunch& launch, const SubgraphRunner& run) {
   const LateSteps& late = plans_[0]->plan->late;
   const PlanStep& step = plan_.steps[launch.step];
   for (size_t i = 0; i < step.inputs.size(); ++i)
@@ -276,7 +373,7 @@ Status CpuContext::RunReference(const PlannedLaunch& launch, const SubgraphRunne
   return {};
 }
 
-Status CpuContext::RunLate(const PlannedLaunch& launch, const RunOptions& options, double start) {
+Status Executor::RunLate(const PlannedLaunch& launch, const RunOptions& options, double start) {
   Bound& bound = *plans_[0];
   if (!bound.late_on_reference) {
     Status s = RunLateProgram(launch, options, start);
@@ -286,8 +383,8 @@ Status CpuContext::RunLate(const PlannedLaunch& launch, const RunOptions& option
   return RunLateOnReference(launch, options, start);
 }
 
-Status CpuContext::RunLateOnReference(const PlannedLaunch& launch, const RunOptions& options,
-                                      double start) {
+Status Executor::RunLateOnReference(const PlannedLaunch& launch, const RunOptions& options,
+                                    double start) {
   const ShapePlan& plan = *plans_[0]->plan;
   auto slot = [this](int id) -> Datum& { return slots_[static_cast<size_t>(id)]; };
   for (size_t i = 0; i < plan.late.inputs.size(); ++i)
@@ -316,8 +413,8 @@ Status CpuContext::RunLateOnReference(const PlannedLaunch& launch, const RunOpti
   return {};
 }
 
-Status CpuContext::RunLateProgram(const PlannedLaunch& launch, const RunOptions& options,
-                                  double start) {
+Status Executor::RunLateProgram(const PlannedLaunch& launch, const RunOptions& options,
+                                double start) {
   Bound& bound = *plans_[0];
   const LateSteps& late = bound.plan->late;
   const double begin = options.profile ? NowMs() : 0;
@@ -352,7 +449,7 @@ Status CpuContext::RunLateProgram(const PlannedLaunch& launch, const RunOptions&
   return {};
 }
 
-Status CpuContext::Finish() {
+Status Executor::Finish() {
   for (size_t o = 0; o < outputs_.size(); ++o)
     if (plans_[0]->plan->outputs[o] < 0)
       INFER_TRY(Deliver(o, slots_[static_cast<size_t>(plan_.outputs[o])]));

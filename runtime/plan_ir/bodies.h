@@ -3,7 +3,7 @@
 /// (which branch, how often, slices and stacks) is lib/ir/control_flow.h.
 #include <unordered_map>
 
-#include "runtime/cpu/program.h"
+#include "runtime/plan_ir/executor_program.h"
 
 namespace infer {
 
@@ -13,12 +13,12 @@ bool RunsBodies(const PlanStep& step);
 /// A program for each subgraph of the plan's control flow. What the outer graph knows to be
 /// constant is constant inside. A body that cannot be compiled is left to the reference kernels
 /// (its branch may never run), unless `must`.
-Result<CpuBodies> CompileBodies(const Plan& plan, const CompileFn& compile, bool must);
+Result<BodyPrograms> CompileBodies(const Plan& plan, const CompileFn& compile, bool must);
 
 /// What one context needs to run them.
 class BodyRuns {
  public:
-  explicit BodyRuns(const CpuBodies& bodies) : bodies_(bodies) {}
+  explicit BodyRuns(const BodyPrograms& bodies) : bodies_(bodies) {}
   /// `inputs` as the subgraph has them. With a profile, adds what was spent on reference kernels
   /// to `times`, under names that begin with `op`.
   Result<std::vector<Datum>> Run(const Graph& g, std::span<const Datum> inputs,
@@ -30,9 +30,10 @@ class BodyRuns {
     std::unique_ptr<RunContext> context;
     int shapes_planned = 0;
   };
-  bool WorthPlanning(const CpuProgram& program, State& state, std::span<const Datum> inputs) const;
+  bool WorthPlanning(const ExecutorProgram& program, State& state,
+                     std::span<const Datum> inputs) const;
 
-  const CpuBodies& bodies_;
+  const BodyPrograms& bodies_;
   std::unordered_map<const Graph*, State> states_;
 };
 

@@ -1,0 +1,70 @@
+#pragma once
+/// The line between the executor of plans and a device: memory, commands, and their end. A backend
+/// whose launches work on host memory has no Device: its launches run when they are called.
+///
+/// The order is that of a stream: commands of one encoder take effect as if each had ended before
+/// the next begins. What an encoder needs for that (barriers, queues, staging) is its own business.
+/// A Device may be used by many threads at once, an Encoder by one.
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+#include "lib/support/status.h"
+
+namespace infer {
+
+/// Where a buffer lies.
+enum class MemorySpace : uint8_t { kHost, kDevice };
+
+/// Memory of a device. It goes with its last owner, who must have waited for all commands that use
+/// it.
+class DeviceMemory {
+ public:
+  virtual ~DeviceMemory() = default;
+  virtual int64_t bytes() const = 0;
+  /// Where the host reaches it; nullptr where it cannot.
+  virtual std::byte* host() { return nullptr; }
+};
+
+/// A part of a device's memory.
+struct BufferView {
+  DeviceMemory* memory = nullptr;
+  int64_t offset = 0, bytes = 0;
+};
+
+/// The end of the commands that one Submit handed over.
+class Completion {
+ public:
+  virtual ~Completion() = default;
+  virtual bool done() const = 0;
+  /// Blocks until the commands have ended; the first failure among them.
+  virtual Status Wait() = 0;
+};
+
+/// Commands for a device, in order.
+class Encoder {
+ public:
+  virtual ~Encoder() = default;
+  /// to.bytes from host memory, which may change as soon as the call returns.
+  virtual Status Upload(const BufferView& to, const std::byte* from) = 0;
+  /// from.bytes into host memory, which must live until the commands have ended and holds the data
+  /// then.
+  virtual Status Download(std::byte* to, const BufferView& from) = 0;
+  /// Equal sizes.
+  virtual Status Copy(const BufferView& to, const BufferView& from) = 0;
+  /// Hands over what was recorded since the last call. After a failure of a command those behind it
+  /// are not executed, and every later completion of the encoder reports it.
+  virtual Result<std::shared_ptr<Completion>> Submit() = 0;
+};
+
+class Device {
+ public:
+  virtual ~Device() = default;
+  virtual std::string_view name() const = 0;
+  /// Uninitialised. ResourceExhausted where there is none left.
+  virtual Result<std::shared_ptr<DeviceMemory>> Allocate(int64_t bytes) = 0;
+  virtual Result<std::unique_ptr<Encoder>> NewEncoder() = 0;
+};
+
+}  // namespace infer

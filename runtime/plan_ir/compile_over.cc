@@ -1,0 +1,74 @@
+#include "runtime/plan_ir/compile_over.h"
+
+#include "lib/support/exceptions.h"
+#include "lib/support/parallel.h"
+#include "lib/support/strings.h"
+#include "runtime/plan_ir/bodies.h"
+
+namespace infer {
+namespace {
+
+StepKernels KernelsOf(const StepCall& call, const PlanBackends& backends, StepInfo& info) {
+  StepKernels chosen;
+  for (size_t b = 0; b < backends.size(); ++b)
+    for (const KernelDef& k : backends[b]->kernels()) {
+      if (!k.Takes(call.main().def())) continue;
+      if (std::string reason = k.refuse(call); !reason.empty()) {
+        if (chosen.kernels.empty())
+          info.refusals.push_back(Cat(backends[b]->name(), ":", k.name, ": ", reason));
+        continue;
+      }
+      chosen.kernels.push_back(k.make(call));
+      chosen.names.push_back(Cat(backends[b]->name(), ":", k.name));
+      chosen.backends.push_back(b);
+    }
+  info.kernel = chosen.names.empty() ? "reference" : chosen.names[0];
+  info.precision = "f32";
+  return chosen;
+}
+
+Result<std::shared_ptr<const ExecutorProgram>> Compile(Graph graph, const CompileOptions& options,
+                                                       const PlanBackends& backends, bool is_part) {
+  CompileOptions inner = options;
+  inner.observe = nullptr;
+  inner.watched = 0;
+  const CompileFn compile = [inner, backends](const Graph& g) {
+    return Compile(g.Clone(), inner, backends, true);
+  };
+  Plan plan = PartitionByNode(std::move(graph));
+  plan.watched = options.watched;
+  plan.is_part = is_part;
+  ExecutorParts parts{.backends = backends,
+                      .compile = compile,
+                      .lanes = options.threads > 0 ? options.threads : LaneBudget()};
+  INFER_ASSIGN(parts.bodies, CompileBodies(plan, compile, !options.allow_reference));
+  std::vector<StepInfo> infos = DescribeSteps(plan);
+  std::vector<std::string> without;
+  for (size_t s = 0; s < plan.steps.size(); ++s) {
+    parts.kernels.push_back(KernelsOf({plan, plan.steps[s], options}, backends, infos[s]));
+    if (RunsBodies(plan.steps[s]))
+      infos[s].kernel = "bodies";
+    else if (parts.kernels.back().kernels.empty())
+      without.push_back(Describe(*plan.steps[s].main));
+  }
+  if (!options.allow_reference && !without.empty())
+    return Unsupported(Cat("no kernel for: ", Join(without, ", ")));
+  auto program =
+      std::make_shared<ExecutorProgram>(std::move(plan), std::move(infos), std::move(parts));
+  INFER_TRY(program->Prepare(options.observe));
+  return std::shared_ptr<const ExecutorProgram>(std::move(program));
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const ExecutorProgram>> CompileOver(Graph graph,
+                                                           const CompileOptions& options,
+                                                           const PlanBackends& backends) {
+  try {
+    return Compile(std::move(graph), options, backends, false);
+  } catch (...) {
+    return StatusOfException("while compiling");
+  }
+}
+
+}  // namespace infer

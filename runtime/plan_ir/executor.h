@@ -1,0 +1,82 @@
+#pragma once
+/// One run of a program at a time: arenas, bound pointers, launch states, and on a device the
+/// commands that are under way. Written once for all backends: bodies of control flow,
+/// data-dependent steps, watched outputs, reference kernels, profiles.
+#include "lib/ir/control_flow.h"
+#include "runtime/plan_ir/bodies.h"
+
+namespace infer {
+
+class Executor final : public PlanContext {
+ public:
+  explicit Executor(std::shared_ptr<const ExecutorProgram> program);
+  ~Executor() override;
+
+ private:
+  /// A shape plan with this context's pointers.
+  struct Bound {
+    std::shared_ptr<const ShapePlan> plan;
+    std::vector<std::byte*> args;                          // of all launches, one after the other
+    std::vector<size_t> first_arg;                         // by launch
+    std::vector<std::unique_ptr<LaunchState>> states;      // by launch
+    std::vector<std::pair<size_t, int>> external;          // (arg, buffer) of inputs and outputs
+    std::vector<std::byte*> pointers;                      // by buffer, of host memory
+    std::vector<BufferView> views;                         // by buffer, of the device's; else empty
+    std::vector<BufferView> device_args;                   // as args; empty where no device is used
+    std::vector<std::shared_ptr<DeviceMemory>> constants;  // on the device
+    bool alone = false;                                    // all launches are
+    std::shared_ptr<const ExecutorProgram> late_program;   // once it has run
+    std::unique_ptr<RunContext> late;
+    bool late_on_reference = false;  // no program could run them
+  };
+  Status RunBound(const RunOptions& options) override;
+  Status RunLaunches(const RunOptions& options);
+  /// One that is no late one, and runs no bodies.
+  Status RunLaunch(size_t index, int lanes, const RunOptions& options);
+  Status RunOnHost(const PlannedLaunch& launch, std::byte* const* args, LaunchState* state,
+                   const RunOptions& options);
+  Status SelectPlan();
+  bool Fits(const ShapePlan& plan) const;
+  Status Bind(std::shared_ptr<const ShapePlan> plan);
+  /// Memory for the largest plan so far.
+  Status GrowArenas(const ShapePlan& plan);
+  /// Sets all pointers but those of inputs and outputs.
+  void PointIntoArena(Bound& bound) const;
+  Status BindPointers();
+
+  /// A copy between the memory spaces, or a launch of the device, behind what was recorded.
+  Status Record(size_t index);
+  bool IsOnDevice(const PlannedLaunch& launch) const;
+  /// Hands over what was recorded. The host goes on beside it.
+  Status SubmitRecorded();
+  /// Until all commands have ended; then what was downloaded is there.
+  Status AwaitDevice();
+
+  /// What the node itself spends is not a kernel's; its bodies say what of theirs is the
+  /// reference's.
+  Status RunBodies(const PlannedLaunch& launch, const RunOptions& options, double start);
+  /// All late steps, by a program of their own.
+  Status RunLate(const PlannedLaunch& launch, const RunOptions& options, double start);
+  Status RunLateProgram(const PlannedLaunch& launch, const RunOptions& options, double start);
+  /// One by one: what contradicts itself in a branch that is not taken has no plan.
+  Status RunLateOnReference(const PlannedLaunch& launch, const RunOptions& options, double start);
+  /// The operand of a launch that is no kernel's: value `id`, in buffer `b` or in its slot.
+  Datum OperandOf(int id, int b);
+  /// Takes the result of such a launch.
+  Status Keep(int id, int b, Datum made);
+  Status RunReference(const PlannedLaunch& launch, const SubgraphRunner& run = {});
+  Status Finish();
+
+  std::shared_ptr<const ExecutorProgram> program_;
+  BodyRuns bodies_;
+  std::vector<Datum> slots_;  // by value id, for steps on reference kernels
+  std::shared_ptr<Buffer> arena_;
+  std::shared_ptr<DeviceMemory> device_arena_;
+  std::vector<std::unique_ptr<Bound>> plans_;  // most recent first
+  std::unique_ptr<Encoder> encoder_;           // nullptr until it is needed, and after a failure
+  bool recorded_ = false;                      // something that is not submitted
+  bool downloads_ = false;                     // something that the host waits for
+  std::vector<std::shared_ptr<Completion>> under_way_;
+};
+
+}  // namespace infer
