@@ -6,11 +6,11 @@
 #include "lib/support/exceptions.h"
 #include "lib/support/parallel.h"
 #include "lib/support/strings.h"
-#include "runtime/cpu/compile.h"
-#include "runtime/cpu/kernels.h"
-#include "runtime/cpu/onednn.h"
-#include "runtime/cpu/small_steps.h"
-#include "runtime/cpu/tune.h"
+#include "runtime/cpu/compile/compile.h"
+#include "runtime/cpu/exec/small_steps.h"
+#include "runtime/cpu/kernels/common/kernels.h"
+#include "runtime/cpu/onednn/onednn.h"
+#include "runtime/cpu/tune/tune.h"
 
 namespace infer {
 namespace {

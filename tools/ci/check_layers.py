@@ -8,6 +8,8 @@ import sys
 
 LIB = ["lib/support", "lib/tensor", "lib/ops", "lib/ir"]
 PIXELS = LIB[:2] + ["lib/image"]
+BELOW_BACKENDS = LIB + ["runtime/api", "runtime/plan_ir"]
+CPU = ["runtime/cpu/simd", "runtime/cpu/launch", "runtime/cpu/onednn", "runtime/cpu/kernels/common"]
 ALLOWED = {  # folder -> folders that it may include (itself is implied)
     "lib/support": [],
     "lib/tensor": LIB[:1],
@@ -20,7 +22,17 @@ ALLOWED = {  # folder -> folders that it may include (itself is implied)
     "runtime/api": LIB,
     "runtime/plan_ir": LIB + ["runtime/api"],
     "runtime/reference": LIB + ["runtime/api", "runtime/plan_ir"],
-    "runtime/cpu": LIB + ["runtime/api", "runtime/plan_ir"],
+    "runtime/cpu": BELOW_BACKENDS,
+    "runtime/cpu/simd": LIB,
+    "runtime/cpu/launch": BELOW_BACKENDS,
+    "runtime/cpu/onednn": BELOW_BACKENDS + ["runtime/cpu/launch"],
+    "runtime/cpu/kernels/common": BELOW_BACKENDS + CPU[:3],
+    "runtime/cpu/kernels/conv": BELOW_BACKENDS + CPU[:4] + ["runtime/cpu/kernels/matmul"],
+    **{f"runtime/cpu/kernels/{kind}": BELOW_BACKENDS + CPU[:4]
+       for kind in ("attention", "elementwise", "int8", "matmul", "move", "norm", "pool", "recurrent")},
+    "runtime/cpu/compile": BELOW_BACKENDS + CPU[:3] + ["runtime/cpu/kernels"],
+    "runtime/cpu/tune": BELOW_BACKENDS + CPU[:3],
+    "runtime/cpu/exec": BELOW_BACKENDS + ["runtime/cpu"],
     "runtime/mock": LIB + ["runtime/api", "runtime/plan_ir"],
     "runtime/vulkan": LIB + ["runtime/api", "runtime/plan_ir"],
     "quant": LIB + ["passes", "runtime/api"],
@@ -40,7 +52,7 @@ ONLY_IN = {  # system header -> the folders that may see it
 }
 BEHIND = {  # a header that one door hides -> how the files that may include it begin
     r"<(oneapi/)?dnnl": "runtime/cpu/onednn",
-    r'"runtime/cpu/onednn_': "runtime/cpu/onednn",
+    r'"runtime/cpu/onednn/onednn_': "runtime/cpu/onednn",
 }
 FILESYSTEM = ("exists|is_directory|is_regular_file|is_symlink|absolute|canonical|read_symlink|file_size|remove|"
               "remove_all|rename|copy|copy_file|resize_file|create_directory|create_directories")

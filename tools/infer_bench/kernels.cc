@@ -1,6 +1,6 @@
 /// infer-bench kernels: micro-benchmarks of the cpu backend's kernels on the steps of models, each
 /// checked against the reference kernels before it is timed.
-#include "runtime/cpu/kernels.h"
+#include "runtime/cpu/kernels/common/kernels.h"
 
 #include <chrono>
 #include <optional>

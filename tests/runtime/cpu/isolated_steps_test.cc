@@ -1,5 +1,5 @@
 /// Steps one by one do what the program does: the same kernels, and the same bits.
-#include "runtime/cpu/isolated_steps.h"
+#include "runtime/cpu/exec/isolated_steps.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include "lib/support/random.h"
 #include "lib/support/strings.h"
 #include "runtime/cpu/backend.h"
-#include "runtime/cpu/kernels.h"
+#include "runtime/cpu/kernels/common/kernels.h"
 
 namespace infer {
 namespace {

@@ -8,7 +8,7 @@
 #include "lib/ir/text.h"
 #include "lib/ops/registry.h"
 #include "runtime/cpu/backend.h"
-#include "runtime/cpu/kernels.h"
+#include "runtime/cpu/kernels/common/kernels.h"
 
 namespace infer {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <limits>
 
-#include "runtime/cpu/attention.h"
+#include "runtime/cpu/kernels/attention/attention.h"
 
 namespace infer {
 namespace {

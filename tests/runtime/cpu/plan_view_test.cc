@@ -9,7 +9,7 @@
 #include "lib/ir/text.h"
 #include "lib/ops/registry.h"
 #include "runtime/cpu/backend.h"
-#include "runtime/cpu/compile.h"
+#include "runtime/cpu/compile/compile.h"
 
 namespace infer {
 namespace {

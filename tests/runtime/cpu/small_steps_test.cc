@@ -1,5 +1,5 @@
 /// Which steps run on one lane: those that are over before another has woken.
-#include "runtime/cpu/small_steps.h"
+#include "runtime/cpu/exec/small_steps.h"
 
 #include <gtest/gtest.h>
 

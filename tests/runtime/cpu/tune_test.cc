@@ -1,5 +1,5 @@
 /// What was measured is kept, and taken from the file; what does not fit is passed over.
-#include "runtime/cpu/tune.h"
+#include "runtime/cpu/tune/tune.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>

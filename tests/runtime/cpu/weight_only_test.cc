@@ -1,6 +1,6 @@
 /// Weight-only products of every instruction set of this machine against plain loops: in integers
 /// bit by bit, in f32 against sums in double.
-#include "runtime/cpu/weight_only.h"
+#include "runtime/cpu/kernels/matmul/weight_only.h"
 
 #include <gtest/gtest.h>
 

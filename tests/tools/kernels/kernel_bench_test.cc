@@ -6,8 +6,8 @@
 
 #include "lib/ir/text.h"
 #include "lib/support/strings.h"
-#include "runtime/cpu/kernels.h"
-#include "runtime/cpu/launch.h"
+#include "runtime/cpu/kernels/common/kernels.h"
+#include "runtime/cpu/launch/launch.h"
 #include "tests/tools/test_models.h"
 #include "tools/common/input_values.h"
 

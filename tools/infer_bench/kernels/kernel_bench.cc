@@ -6,7 +6,7 @@
 #include "lib/ir/op_name.h"
 #include "lib/support/hash.h"
 #include "lib/support/strings.h"
-#include "runtime/cpu/onednn.h"
+#include "runtime/cpu/onednn/onednn.h"
 #include "runtime/plan_ir/interpreter.h"
 #include "runtime/plan_ir/late_graph.h"
 #include "runtime/plan_ir/wanted_layout.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/cpu/isolated_steps.h"
+#include "runtime/cpu/exec/isolated_steps.h"
 
 namespace infer::bench {
 

@@ -1,0 +1,160 @@
+#include "runtime/cpu/compile/compile.h"
+
+#include <algorithm>
+
+#include "lib/support/strings.h"
+#include "runtime/cpu/compile/blocked_weights.h"
+#include "runtime/cpu/compile/expand.h"
+#include "runtime/cpu/compile/qoperators.h"
+#include "runtime/cpu/compile/widen.h"
+#include "runtime/cpu/kernels/attention/attention_group.h"
+#include "runtime/cpu/kernels/common/epilogue.h"
+#include "runtime/cpu/kernels/common/gate.h"
+#include "runtime/cpu/kernels/common/kernels.h"
+#include "runtime/cpu/kernels/common/quant_group.h"
+#include "runtime/cpu/kernels/elementwise/chain.h"
+#include "runtime/plan_ir/bodies.h"
+#include "runtime/plan_ir/plan_view.h"
+
+namespace infer {
+namespace {
+
+bool ReadsDequantized(const Node& n) {
+  return std::any_of(n.inputs().begin(), n.inputs().end(), [](const Value* v) {
+    return v && v->producer() && v->producer()->Is("DequantizeLinear");
+  });
+}
+
+/// Candidates of one step, best first; the refusals of the others go to `info`.
+StepKernels Choose(const StepCall& call, const KernelList& kernels, StepInfo& info) {
+  StepKernels chosen;
+  const bool may_be_integer = call.step.borrowed > 0 || ReadsDequantized(call.main());
+  for (const KernelDef& k : kernels) {
+    if (!k.Takes(call.main().def())) continue;
+    // What an integer kernel misses in a float model is no news.
+    if (!may_be_integer && k.name.starts_with("int8:")) continue;
+    if (std::string reason = k.refuse(call); !reason.empty()) {
+      const bool is_no_chain = k.name == kChainKernel && call.step.nodes.size() == 1;
+      if (chosen.kernels.empty() && !is_no_chain)
+        info.refusals.push_back(Cat(k.name, ": ", reason));
+      continue;
+    }
+    chosen.kernels.push_back(k.make(call));
+    chosen.names.emplace_back(k.name);
+  }
+  info.kernel = chosen.names.empty() ? "reference" : chosen.names[0];
+  // All others take one operator only, which is no news.
+  if (info.kernel == kChainKernel) info.refusals.clear();
+  info.precision = PrecisionOf(call);
+  return chosen;
+}
+
+Status Widen(CompileState& s) { return WidenHalves(*s.graph, s.kernels, s.options.level >= 2); }
+
+Status Expand(CompileState& s) {
+  INFER_ASSIGN(const int gone, ExpandNodes(*s.graph, s.kernels, s.options));
+  return gone > 0 ? Widen(s) : Status();
+}
+
+Status TakeWeights(CompileState& s) { return TakeBlockedWeights(*s.graph).status(); }
+
+Status TakeCodes(CompileState& s) { return TakeQOperators(*s.graph, s.options.level).status(); }
+
+Status Partition(CompileState& s) {
+  s.plan.emplace(PartitionByNode(*std::move(s.graph)));
+  s.graph.reset();
+  return {};
+}
+
+Status GroupAttentions(CompileState& s) {
+  GroupAttention(*s.plan, s.kernels, s.options);
+  return {};
+}
+
+Status GroupIntegers(CompileState& s) {
+  GroupQuantized(*s.plan, s.kernels, s.options);
+  return {};
+}
+
+Status FoldWeights(CompileState& s) { return FoldConstants(*s.plan, "DequantizeLinear"); }
+
+Status AddGates(CompileState& s) {
+  FoldGates(*s.plan, s.kernels, s.options);
+  return {};
+}
+
+Status AddEpilogues(CompileState& s) {
+  FoldEpilogues(*s.plan, s.kernels, s.options);
+  return {};
+}
+
+Status AddChains(CompileState& s) {
+  FoldChains(*s.plan, s.options);
+  return {};
+}
+
+Status AddBodies(CompileState& s) {
+  INFER_ASSIGN(s.bodies, CompileBodies(*s.plan, s.compile, !s.options.allow_reference));
+  return {};
+}
+
+Status ChooseKernels(CompileState& s) {
+  const Plan& plan = *s.plan;
+  s.infos = DescribeSteps(plan);
+  std::vector<std::string> without;
+  for (size_t i = 0; i < plan.steps.size(); ++i) {
+    StepInfo& info = s.infos[i];
+    s.chosen.push_back(Choose({plan, plan.steps[i], s.options}, s.kernels, info));
+    if (RunsBodies(plan.steps[i]))
+      info.kernel = "bodies";
+    else if (s.chosen.back().kernels.empty())
+      without.push_back(Cat(Describe(*plan.steps[i].main), " (",
+                            info.refusals.empty() ? "no fast kernel" : Join(info.refusals, "; "),
+                            ")"));
+  }
+  if (!s.options.allow_reference && !without.empty())
+    return Unsupported(Cat("no fast kernel for: ", Join(without, ", ")));
+  return {};
+}
+
+constexpr CompileStep kSteps[] = {
+    {"widen", "f16 and bf16 on f32 kernels: casts around their nodes", 0, Widen},
+    {"expand", "operators made of others, where no kernel takes them whole", 1, Expand},
+    {"blocked-weights", "weights of few bits as DequantizeLinear: MatMulNBits", 2, TakeWeights},
+    {"q-operators", "QLinearConv and the like as DQ -> operator -> Q", 1, TakeCodes},
+    {"partition", "one step per node", 0, Partition},
+    {"attention", "product, mask, Softmax, product and what moves their operands", 2,
+     GroupAttentions},
+    {"quant-groups", "DQ -> operator -> Q as one step on integers", 1, GroupIntegers},
+    {"fold-constants", "dequantised weights that no group took", 0, FoldWeights},
+    {"gates", "the Mul of squeeze-and-excitation into the convolution after it", 1, AddGates},
+    {"epilogues", "activations and residuals into the step before them", 1, AddEpilogues},
+    {"chains", "element-wise operators, norms of rows and what quantizes them, block by block", 1,
+     AddChains},
+    {"bodies", "programs for the subgraphs of control flow", 0, AddBodies},
+    {"kernels", "which kernels accept each step, best first", 0, ChooseKernels},
+};
+
+void Show(const CompileState& s, std::string_view name, double ms) {
+  PlanView view = s.plan ? ViewOf(*s.plan) : ViewOf(PartitionByNode(s.graph->Clone()));
+  view.name = name;
+  view.ms = ms;
+  if (!s.chosen.empty()) AddKernels(view, s.chosen, s.infos);
+  s.options.observe(view);
+}
+
+}  // namespace
+
+std::span<const CompileStep> CompileSteps() { return kSteps; }
+
+Status RunCompileSteps(CompileState& state) {
+  for (const CompileStep& step : kSteps) {
+    if (state.options.level < step.level) continue;
+    const double begin = NowMs();
+    INFER_TRY(step.run(state));
+    if (state.options.observe) Show(state, step.name, NowMs() - begin);
+  }
+  return {};
+}
+
+}  // namespace infer

@@ -1,0 +1,50 @@
+#pragma once
+/// The kernels of the CPU backend, one list per family. Adding one: docs/adding-a-kernel.md.
+#include "runtime/plan_ir/kernel.h"
+
+namespace infer {
+
+KernelList Int8ByteKernels();         ///< DQ -> Conv 1x1 -> Q (own)
+KernelList Int8ProductKernels();      ///< DQ -> Conv, MatMul, Gemm -> Q (oneDNN)
+KernelList Int8PairKernels();         ///< the same without VNNI (own)
+KernelList Int8ElementwiseKernels();  ///< DQ -> Add, Mul, activations, pooling, Concat -> Q; Q; DQ
+KernelList QLinearKernels();          ///< QLinearAdd, QLinearMul, QLinearSigmoid, ...
+KernelList IntegerKernels();          ///< MatMulInteger, ConvInteger and what makes their sums real
+KernelList WinogradKernels();         ///< Conv 3x3 (own)
+KernelList ConvProductKernels();      ///< Conv as a product (own)
+KernelList DepthwiseKernels();        ///< Conv, ConvTranspose of one channel per group (own)
+KernelList ConvTransposeKernels();    ///< ConvTranspose as a convolution
+KernelList ConvKernels();             ///< Conv, ConvTranspose (oneDNN)
+KernelList MatMulKernels();           ///< MatMul, Gemm (oneDNN)
+KernelList WeightOnlyKernels();       ///< MatMulNBits (own)
+KernelList GatherBlockKernels();      ///< GatherBlockQuantized (own)
+KernelList GroupAttentionKernels();   ///< GroupQueryAttention (own)
+KernelList PoolKernels();             ///< MaxPool, AveragePool, GlobalAveragePool, ... (oneDNN)
+KernelList NormKernels();             ///< BatchNormalization (oneDNN)
+KernelList ChainKernels();            ///< element-wise operators and norms of rows in a chain
+KernelList AttentionKernels();        ///< around Softmax
+KernelList RotaryKernels();           ///< RotaryEmbedding (own)
+KernelList RmsKernels();              ///< RMSNormalization (own)
+KernelList RowKernels();              ///< Softmax, LayerNormalization, reductions
+KernelList RecurrentKernels();        ///< LSTM, GRU, RNN
+KernelList ConcatKernels();           ///< of blocks of channels
+KernelList MoveKernels();         ///< Transpose, Slice, Concat, Pad, Gather, nearest Resize, ...
+KernelList ViewKernels();         ///< Reshape, Flatten, ...: no copy
+KernelList ElementwiseKernels();  ///< unary and binary f32 with broadcasting
+KernelList IndexKernels();        ///< OneHot, ScatterND, GatherND, ScatterElements, GatherElements
+KernelList ChannelNormKernels();  ///< BatchNormalization, Instance-, GroupNormalization
+KernelList QuantizeKernels();  ///< Q and DQ of 8 and 16 bits outside groups, DynamicQuantizeLinear
+KernelList ResizeKernels();    ///< linear
+KernelList PowKernels();
+KernelList ElementKernels();  ///< any type: arithmetic, comparisons, logic, Cast, Where
+
+/// The name of those in ChainKernels.
+constexpr std::string_view kChainKernel = "own:chain";
+
+/// All of them in order of preference for one operator.
+KernelList CpuKernels();
+
+/// "" or "operand i is f16": whether all operands and results of the step's nodes are f32 tensors.
+std::string RefuseUnlessF32(const StepCall& call);
+
+}  // namespace infer

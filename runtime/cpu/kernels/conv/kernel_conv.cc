@@ -1,0 +1,123 @@
+/// Conv and ConvTranspose through oneDNN, with bias and epilogue, in the layout oneDNN likes best.
+#include "lib/support/strings.h"
+#include "runtime/cpu/kernels/common/epilogue.h"
+#include "runtime/cpu/kernels/common/kernels.h"
+#include "runtime/cpu/kernels/common/packed.h"
+#include "runtime/cpu/kernels/common/spatial.h"
+#include "runtime/cpu/launch/launch.h"
+
+namespace infer {
+namespace {
+
+using onednn::Arg;
+using onednn::Binding;
+
+std::string RefuseConv(const StepCall& call) {
+  if (std::string r = RefuseUnlessF32(call); !r.empty()) return r;
+  const Node& n = call.main();
+  if (!n.input(1)->shape().has_rank()) return "the weights have no known rank";
+  const int rank = n.input(1)->shape().rank();
+  if (rank < 3 || rank > 5) return "only 1 to 3 spatial dimensions";
+  auto e = DecodeEpilogue(call, false);
+  return e.ok() ? "" : e.status().message();
+}
+
+class ConvKernel final : public Kernel {
+ public:
+  explicit ConvKernel(const StepCall& call)
+      : node_(call.main()),
+        transposed_(node_.Is("ConvTranspose")),
+        x_(call.operand(node_.input(0))),
+        w_(call.operand(node_.input(1))),
+        b_(call.operand(node_.input(2))),
+        epilogue_(*DecodeEpilogue(call, false)),
+        weights_(call.constant(node_.input(1)) ? *call.constant(node_.input(1)) : Tensor()) {}
+
+  Result<Prepared> Prepare(std::span<const Operand> in,
+                           std::span<const Operand> out) const override {
+    if (!NoneEmpty(in, out)) return Unsupported("an operand is empty");
+    const Dims& src = in[static_cast<size_t>(x_)].dims;
+    const Dims& dst = out[0].dims;
+    if (epilogue_.residual >= 0 && in[static_cast<size_t>(epilogue_.residual)].dims != dst)
+      return Unsupported("the residual is broadcast");
+    if (x_ == w_) return Unsupported("operand and weights are one value");
+    INFER_ASSIGN(const onednn::ConvSpec spec, SpecOf(src, dst, in[static_cast<size_t>(w_)].dims));
+    INFER_ASSIGN(const onednn::Made made, onednn::MakeConv(spec, {.post_ops = epilogue_.ops}));
+    Prepared p;
+    p.name = made.name;
+    p.scratch_bytes = made.scratch_bytes;
+    p.in_layouts.resize(in.size());
+    p.unused.assign(in.size(), false);
+    p.in_layouts[static_cast<size_t>(x_)] = made.src;
+    p.out_layouts = {made.dst};
+    p.accumulate = epilogue_.residual;
+    if (p.accumulate >= 0) p.in_layouts[static_cast<size_t>(p.accumulate)] = made.dst;
+    std::vector<Binding> bindings = {{Arg::kSrc, x_}, {Arg::kDst, static_cast<int>(in.size())}};
+    if (weights_.defined()) {
+      INFER_ASSIGN(auto packed, packed_.Get(spec.weights, weights_, made.weights));
+      p.unused[static_cast<size_t>(w_)] = true;
+      p.weight_bytes = static_cast<int64_t>(packed->size());
+      bindings.push_back({Arg::kWeights, -1, packed});
+    } else {
+      bindings.push_back({Arg::kWeights, w_});
+    }
+    if (b_ >= 0) bindings.push_back({Arg::kBias, b_});
+    p.launch = MakeLaunch(made, std::move(bindings), static_cast<int>(in.size()) + 1);
+    return p;
+  }
+
+ private:
+  Result<onednn::ConvSpec> SpecOf(const Dims& src, const Dims& dst, const Dims& w) const {
+    const Dims kernel(w.begin() + 2, w.end());
+    const int64_t groups = node_.Attr<int64_t>("group");
+    onednn::ConvSpec s;
+    s.transposed = transposed_;
+    s.src = {DType::kF32, src, {}, {}, true};
+    s.dst = {DType::kF32, dst, {}, {}, true};
+    if (b_ >= 0) s.bias = {DType::kF32, {dst[1]}};
+    INFER_ASSIGN(const Spatial spatial, SpatialOf(node_, kernel, src, dst, transposed_));
+    s.strides = spatial.strides;
+    s.dilations = spatial.dilations;
+    s.pads_begin = spatial.pads_begin;
+    s.pads_end = spatial.pads_end;
+    SetWeights(s, w, kernel, groups);
+    return s;
+  }
+
+  void SetWeights(onednn::ConvSpec& s, const Dims& w, const Dims& kernel, int64_t groups) const {
+    const int64_t k = NumElements(kernel);
+    // [OC, IC/G, k] of Conv; [IC, OC/G, k] of ConvTranspose, seen as [G, OC/G, IC/G, k].
+    const int64_t oc = transposed_ ? w[1] : w[0] / groups;
+    const int64_t ic = transposed_ ? w[0] / groups : w[1];
+    s.weights.dims = {oc, ic};
+    s.weights.strides = transposed_ ? Dims{k, oc * k} : Dims{ic * k, k};
+    const Dims inner = Strides(kernel);
+    s.weights.dims.insert(s.weights.dims.end(), kernel.begin(), kernel.end());
+    s.weights.strides.insert(s.weights.strides.end(), inner.begin(), inner.end());
+    if (groups > 1) {
+      s.weights.dims.insert(s.weights.dims.begin(), groups);
+      s.weights.strides.insert(s.weights.strides.begin(), oc * ic * k);
+    }
+    s.weights.any = weights_.defined();
+  }
+
+  const Node& node_;
+  bool transposed_;
+  int x_, w_, b_;
+  Epilogue epilogue_;
+  Tensor weights_;  // undefined: not constant
+  PackedCache packed_;
+};
+
+std::unique_ptr<Kernel> MakeConvKernel(const StepCall& call) {
+  return std::make_unique<ConvKernel>(call);
+}
+
+}  // namespace
+
+KernelList ConvKernels() {
+  return {{"Conv", "", "onednn", RefuseConv, MakeConvKernel},
+          {"ConvTranspose", "", "onednn", RefuseConv, MakeConvKernel}};
+}
+
+}  // namespace infer

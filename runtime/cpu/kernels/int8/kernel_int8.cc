@@ -1,0 +1,190 @@
+/// Integer kernels of DQ -> Conv | MatMul | Gemm [-> activations] [-> Q] through oneDNN.
+
+#include "runtime/cpu/kernels/common/kernels.h"
+#include "runtime/cpu/kernels/common/packed.h"
+#include "runtime/cpu/kernels/common/spatial.h"
+#include "runtime/cpu/kernels/int8/int8_product.h"
+#include "runtime/cpu/launch/launch.h"
+
+namespace infer {
+namespace {
+
+using onednn::Arg;
+using onednn::Binding;
+using onednn::PostOp;
+
+#ifdef INFER_X86
+constexpr bool kIsX86 = true;
+#else
+constexpr bool kIsX86 = false;
+#endif
+
+bool IsFloatConv(const Node& n) { return n.Is("Conv"); }
+
+bool IsDepthwise(const Node& n, const Tensor& w) {
+  return IsFloatConv(n) && w.dim(1) == 1 && n.Attr<int64_t>("group") > 1;
+}
+
+constexpr std::string_view kSaturates =
+    "saturates on this ISA (no VNNI, and 255 (|w1| + |w2|) exceeds 32767)";
+
+/// Below VNNI oneDNN adds pairs of products in 16 bits, and saturates; not where channels are by
+/// themselves, as long as that has a kernel of its own (ProductKernel::PrepareConv).
+std::string RefuseProduct(const StepCall& call) {
+  if (!kIsX86) return "oneDNN has it on x86-64 only";
+  if (std::string why = RefuseProductGroup(call); !why.empty() || onednn::HasExactInt8())
+    return why;
+  const auto group = DecodeQuantGroup(call);
+  const Node& n = call.main();
+  const QuantInput& w = *group->inputs[1];
+  if (IsFloatConv(n) && group->inputs[0]->params.dtype == DType::kI8)
+    return "oneDNN halves the weights on this ISA (no VNNI, and the operand is signed)";
+  if (group->residual) return "rounds the addition twice on this ISA";
+  const bool first = ChannelsFirst(n);
+  const int64_t channels = w.constant->dim(first ? 0 : -1);
+  if (!IsDepthwise(n, *w.constant) &&
+      !PairsFit16Bits(SymmetricWeights(w, channels, first), channels, first))
+    return std::string(kSaturates);
+  return "";
+}
+
+class ProductKernel final : public Kernel {
+ public:
+  explicit ProductKernel(const StepCall& call)
+      : node_(call.main()), group_(*DecodeQuantGroup(call)) {
+    const QuantInput& w = *group_.inputs[1];
+    const bool first = ChannelsFirst(node_);
+    channels_ = w.constant->dim(first ? 0 : -1);
+    weights_ = SymmetricWeights(w, channels_, first);
+    SetScales(call);
+  }
+
+  Result<Prepared> Prepare(std::span<const Operand> in,
+                           std::span<const Operand> out) const override {
+    if (!NoneEmpty(in, out)) return Unsupported("an operand is empty");
+    const Operand& x = in[static_cast<size_t>(group_.inputs[0]->operand)];
+    return IsFloatConv(node_) ? PrepareConv(in, x, out[0]) : PrepareMatMul(in, x, out[0]);
+  }
+
+ private:
+  /// The activations, with what they need around them.
+  void SetScales(const StepCall& call) {
+    ProductScales scales = ScalesOf(call, group_, channels_);
+    bias_ = scales.bias;
+    attributes_.output_scales = std::move(scales.scales);
+    std::vector<PostOp> ops;
+    if (scales.bounds)
+      ops.push_back(onednn::Clip(scales.bounds->first, scales.bounds->second));
+    else
+      for (const Node* act : group_.activations) ops.push_back(*onednn::EltwiseOf(*act));
+    if (scales.to_quanta != 1) ops.push_back(onednn::Linear(scales.to_quanta, 0));
+    if (group_.residual) {
+      const SumIn8Bits sum(group_);
+      ops.push_back(onednn::RoundHalfEven());
+      ops.push_back(onednn::Clip(sum.lo, sum.hi));
+      ops.push_back(onednn::Linear(sum.scale, 0));
+      ops.push_back({.kind = PostOp::Kind::kSum,
+                     .scale = sum.other_scale,
+                     .zero_point = group_.residual->other.params.zero_point()});
+      // A clip here gives wrong numbers in oneDNN 2.6 where both zero points are other than 0.
+      if (group_.residual->relu) ops.push_back(onednn::Relu());
+    }
+    // oneDNN adds the zero point in f32 and rounds the sum: an odd one sends halves the other way,
+    // and any takes bits from a result that is small beside it.
+    if (group_.output && group_.output->zero_point() != 0) ops.push_back(onednn::RoundHalfEven());
+    attributes_.post_ops = std::move(ops);
+    attributes_.src_zero_point = group_.inputs[0]->params.zero_point();
+    if (group_.output) attributes_.dst_zero_point = group_.output->zero_point();
+  }
+
+  DType OutputType() const { return group_.output ? group_.output->dtype : DType::kF32; }
+
+  Result<Prepared> PrepareConv(std::span<const Operand> in, const Operand& x,
+                               const Operand& out) const {
+    const Dims& w = weights_.dims();
+    const Dims kernel(w.begin() + 2, w.end());
+    const int64_t groups = node_.Attr<int64_t>("group");
+    INFER_ASSIGN(const Spatial spatial, SpatialOf(node_, kernel, x.dims, out.dims, false));
+    onednn::ConvSpec s;
+    s.src = {x.dtype, x.dims, {}, {}, true};
+    s.dst = {OutputType(), out.dims, {}, {}, true};
+    s.weights = {DType::kI8, w};
+    if (groups > 1) {
+      s.weights.dims[0] /= groups;
+      s.weights.dims.insert(s.weights.dims.begin(), groups);
+    }
+    s.weights.any = true;
+    if (bias_.defined()) s.bias = {DType::kF32, {channels_}};
+    s.strides = spatial.strides;
+    s.dilations = spatial.dilations;
+    s.pads_begin = spatial.pads_begin;
+    s.pads_end = spatial.pads_end;
+    INFER_ASSIGN(const onednn::Made made, onednn::MakeConv(s, attributes_));
+    if (!onednn::HasExactInt8() && made.name.find("gemm") != std::string::npos &&
+        !PairsFit16Bits(weights_, channels_, true))
+      return Unsupported(std::string(kSaturates));
+    INFER_ASSIGN(Prepared p, Bind(in, s.weights, made));
+    p.in_layouts[static_cast<size_t>(group_.inputs[0]->operand)] = made.src;
+    p.out_layouts = {made.dst};
+    if (group_.residual) {
+      p.accumulate = group_.residual->other.operand;
+      p.unused[static_cast<size_t>(p.accumulate)] = false;
+      p.in_layouts[static_cast<size_t>(p.accumulate)] = made.dst;
+    }
+    return p;
+  }
+
+  Result<Prepared> PrepareMatMul(std::span<const Operand> in, const Operand& x,
+                                 const Operand& out) const {
+    if (x.dims.size() < 2) return Unsupported("a vector operand");
+    onednn::MatMulSpec s;
+    const int64_t k = x.dims.back(), m = NumElements(x.dims) / k;
+    s.src = {x.dtype, {m, k}};
+    s.dst = {OutputType(), {m, channels_}};
+    if (NumElements(out.dims) != m * channels_) return Unsupported("extents do not fit");
+    s.weights = {DType::kI8, {k, channels_}};
+    if (ChannelsFirst(node_)) s.weights.strides = {1, k};
+    s.weights.any = true;
+    if (bias_.defined()) s.bias = {DType::kF32, {1, channels_}};
+    INFER_ASSIGN(const onednn::Made made, onednn::MakeMatMul(s, attributes_));
+    return Bind(in, s.weights, made);
+  }
+
+  Result<Prepared> Bind(std::span<const Operand> in, const onednn::Spec& weights,
+                        const onednn::Made& made) const {
+    INFER_ASSIGN(auto packed, packed_.Get(weights, weights_, made.weights));
+    const int x = group_.inputs[0]->operand, n = static_cast<int>(in.size());
+    Prepared p;
+    p.name = made.name;
+    p.scratch_bytes = made.scratch_bytes;
+    p.weight_bytes = static_cast<int64_t>(packed->size());
+    p.in_layouts.resize(in.size());
+    p.unused.assign(in.size(), true);
+    p.unused[static_cast<size_t>(x)] = false;
+    std::vector<Binding> bindings = {{Arg::kSrc, x}, {Arg::kWeights, -1, packed}, {Arg::kDst, n}};
+    if (bias_.defined()) bindings.push_back({Arg::kBias, -1, bias_.buffer()});
+    p.launch = MakeLaunch(made, std::move(bindings), n + 1);
+    return p;
+  }
+
+  const Node& node_;
+  QuantGroup group_;
+  int64_t channels_ = 0;
+  Tensor weights_, bias_;
+  onednn::Attributes attributes_;
+  PackedCache packed_;
+};
+
+std::unique_ptr<Kernel> MakeProduct(const StepCall& call) {
+  return std::make_unique<ProductKernel>(call);
+}
+
+}  // namespace
+
+KernelList Int8ProductKernels() {
+  return {{"Conv", "", "int8:onednn", RefuseProduct, MakeProduct},
+          {"MatMul", "", "int8:onednn", RefuseProduct, MakeProduct},
+          {"Gemm", "", "int8:onednn", RefuseProduct, MakeProduct}};
+}
+
+}  // namespace infer

@@ -1,0 +1,361 @@
+/// Integer kernels around the products: additions, multiplications, tables for anything with one
+/// operand, pooling, views; and Q and DQ themselves.
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+#include "lib/ir/eval.h"
+#include "lib/ops/common.h"
+#include "lib/support/parallel.h"
+#include "runtime/cpu/kernels/common/epilogue.h"
+#include "runtime/cpu/kernels/common/kernels.h"
+#include "runtime/cpu/kernels/common/quant_group.h"
+#include "runtime/cpu/kernels/common/spatial.h"
+#include "runtime/cpu/launch/launch.h"
+#include "runtime/cpu/launch/view.h"
+#include "runtime/cpu/simd/look_up.h"
+#include "runtime/cpu/simd/loops.h"
+
+namespace infer {
+namespace {
+
+constexpr int64_t kByteGrain = 65536;
+
+std::string OwnName() { return std::string("own:") + simd::TheLoops().isa; }
+int64_t Stored(const Operand& o) { return o.layout.plain() ? o.plain_bytes() : o.layout.bytes; }
+bool Is8Bit(const QuantParams8& p) {
+  return p.per_tensor() && (p.dtype == DType::kU8 || p.dtype == DType::kI8);
+}
+uint8_t Flip(DType t) { return t == DType::kI8 ? 0x80 : 0; }
+int32_t ZeroAmongBytes(const QuantParams8& p) { return p.zero_point() + Flip(p.dtype); }
+
+/// A whole group with 8-bit operands and result; the reason why not.
+Result<QuantGroup> WholeGroup(const StepCall& call, size_t operands) {
+  INFER_ASSIGN(QuantGroup g, DecodeQuantGroup(call));
+  if (!g.output) return Unsupported("the result is not quantized");
+  if (g.inputs.size() < operands) return Unsupported("operands");
+  for (size_t i = 0; i < operands; ++i)
+    if (!g.inputs[i] || !Is8Bit(g.inputs[i]->params))
+      return Unsupported("an operand is not 8 bits per tensor");
+  return g;
+}
+
+std::string RefuseBinary8(const StepCall& call) {
+  auto g = WholeGroup(call, 2);
+  if (!g.ok()) return g.status().message();
+  if (!SameShape(*g->inputs[0]->value, *g->inputs[1]->value)) return "it broadcasts";
+  if (g->activations.size() > 1 || (g->activations.size() == 1 && !g->activations[0]->Is("Relu")))
+    return "an activation other than Relu";
+  return "";
+}
+
+/// The fast loop where it rounds each of the 65,536 pairs of operands as the exact one does.
+simd::Loops::Int8Fn LoopOf(bool add, const simd::Int8Params& params) {
+  const simd::Loops& loops = simd::TheLoops();
+  const auto fast = add ? loops.add_8 : loops.mul_8;
+  const auto exact = add ? loops.exact_add_8 : loops.exact_mul_8;
+  std::array<uint8_t, 256> a, b, y, want;
+  std::iota(b.begin(), b.end(), uint8_t{0});
+  for (const uint8_t value : b) {
+    a.fill(value);
+    fast(a.data(), b.data(), y.data(), 256, params);
+    exact(a.data(), b.data(), want.data(), 256, params);
+    if (y != want) return exact;
+  }
+  return fast;
+}
+
+/// Over `n` stored bytes of both operands, plain unless the caller sets layouts.
+Prepared PlainBinary8(size_t operands, int a, int b, int64_t n, simd::Loops::Int8Fn loop,
+                      const simd::Int8Params& params) {
+  Prepared p;
+  p.name = OwnName();
+  p.in_place = true;
+  p.unused.assign(operands, true);
+  p.unused[static_cast<size_t>(a)] = p.unused[static_cast<size_t>(b)] = false;
+  p.in_layouts.resize(operands);
+  p.launch = LaunchOf([=](std::byte* const* args) {
+    ParallelFor((n + 63) / 64, kByteGrain / 64, [&](int64_t u, int64_t v) {
+      const int64_t begin = u * 64, end = std::min(n, v * 64);
+      const std::byte *x = args[a] + begin, *z = args[b] + begin;
+      loop(As<uint8_t>(x), As<uint8_t>(z), As<uint8_t>(args[operands] + begin), end - begin,
+           params);
+    });
+  });
+  return p;
+}
+
+std::unique_ptr<Kernel> MakeBinary8(const StepCall& call) {
+  const QuantGroup g = *WholeGroup(call, 2);
+  INFER_CHECK(g.output && g.inputs[0] && g.inputs[1]);
+  const QuantParams8 &a = g.inputs[0]->params, &b = g.inputs[1]->params, &y = *g.output;
+  simd::Int8Params p{Flip(a.dtype),     Flip(b.dtype),     Flip(y.dtype),
+                     ZeroAmongBytes(a), ZeroAmongBytes(b), ZeroAmongBytes(y)};
+  p.scale_a = a.scale();
+  p.scale_b = b.scale();
+  p.scale_y = y.scale();
+  p.relu = !g.activations.empty();
+  const auto loop = LoopOf(call.main().Is("Add"), p);
+  const int ai = g.inputs[0]->operand, bi = g.inputs[1]->operand;
+  return KernelOf([=](std::span<const Operand> in, std::span<const Operand>) -> Result<Prepared> {
+    const Operand& x = in[static_cast<size_t>(ai)];
+    const Operand& z = in[static_cast<size_t>(bi)];
+    if (x.dims != z.dims) return Unsupported("it broadcasts");
+    const Operand& lead = x.layout.plain() ? z : x;
+    const int64_t n = Stored(lead);
+    // A layout names its element type: the result's would be another one.
+    if (!lead.layout.plain() && (x.dtype != z.dtype || x.dtype != y.dtype))
+      return PlainBinary8(in.size(), ai, bi, x.plain_bytes(), loop, p);
+    Prepared out = PlainBinary8(in.size(), ai, bi, n, loop, p);
+    out.in_layouts[static_cast<size_t>(ai)] = out.in_layouts[static_cast<size_t>(bi)] = lead.layout;
+    out.out_layouts = {lead.layout};
+    return out;
+  });
+}
+
+std::string RefuseTable(const StepCall& call) {
+  if (call.main().Is(Trait::kConversion)) return "it gives elements of another type";
+  auto g = WholeGroup(call, 1);
+  if (!g.ok()) return g.status().message();
+  for (size_t i = 1; i < call.main().inputs().size(); ++i)
+    if (call.main().input(i) && !call.constant(call.main().input(i)))
+      return "a parameter is not constant";
+  return "";
+}
+
+/// y for each of the 256 operands, by the reference kernels of the nodes.
+Result<std::array<uint8_t, 256>> TableOf(const StepCall& call) {
+  const QuantGroup g = *WholeGroup(call, 1);
+  Tensor all(g.inputs[0]->params.dtype, {256});
+  for (int i = 0; i < 256; ++i) all.mutable_raw()[i] = static_cast<std::byte>(i);
+  std::vector<Datum> slots(call.plan.values.size());
+  for (int id : call.step.inputs)
+    if (const Tensor* c = call.constant(call.plan.values[static_cast<size_t>(id)]))
+      slots[static_cast<size_t>(id)] = *c;
+  slots[static_cast<size_t>(call.plan.id(g.inputs[0]->value))] = all;
+  for (const Node* n : call.step.nodes) {
+    std::vector<const Datum*> operands;
+    for (const Value* v : n->inputs())
+      operands.push_back(v ? &slots[static_cast<size_t>(call.plan.id(v))] : nullptr);
+    INFER_ASSIGN(auto results, EvaluateNode(*n, operands, call.plan.graph.ops()));
+    slots[static_cast<size_t>(call.plan.id(n->output(0)))] = std::move(results[0]);
+  }
+  const Tensor& y =
+      slots[static_cast<size_t>(call.plan.id(call.step.nodes.back()->output(0)))].tensor();
+  if (y.num_elements() != 256) return Unsupported("the operator is not element-wise");
+  std::array<uint8_t, 256> table;
+  for (size_t i = 0; i < 256; ++i) table[i] = static_cast<uint8_t>(y.raw()[i]);
+  return table;
+}
+
+std::unique_ptr<Kernel> MakeTable(const StepCall& call) {
+  auto table = TableOf(call);
+  const int x = call.operand(DecodeQuantGroup(call)->inputs[0]->value);
+  return KernelOf([=](std::span<const Operand> in,
+                      std::span<const Operand> out) -> Result<Prepared> {
+    if (!table.ok()) return table.status();
+    const Operand& operand = in[static_cast<size_t>(x)];
+    const bool as_is = operand.dtype == out[0].dtype;  // else the layout names another type
+    const int64_t n = as_is ? Stored(operand) : operand.plain_bytes();
+    Prepared p;
+    p.name = "own:table";
+    p.in_place = true;
+    p.unused.assign(in.size(), true);
+    p.unused[static_cast<size_t>(x)] = false;
+    p.in_layouts.resize(in.size());
+    if (as_is) {
+      p.in_layouts[static_cast<size_t>(x)] = operand.layout;
+      p.out_layouts = {operand.layout};
+    }
+    const size_t y = in.size();
+    p.launch = LaunchOf([=, look_up = simd::TheLookUp(), t = *table](std::byte* const* args) {
+      ParallelFor(n, kByteGrain, [&](int64_t begin, int64_t end) {
+        look_up(As<uint8_t>(args[x]) + begin, As<uint8_t>(args[y]) + begin, end - begin, t.data());
+      });
+    });
+    return p;
+  });
+}
+
+/// Max and moves commute with a common dequantisation.
+std::string RefuseSameParams(const StepCall& call) {
+  auto g = WholeGroup(call, 1);
+  if (!g.ok()) return g.status().message();
+  if (!g->activations.empty()) return "an activation follows";
+  if (call.main().output(1)) return "a second result is wanted";
+  return g->inputs[0]->params == *g->output ? "" : "scales differ";
+}
+
+std::string RefuseView8(const StepCall& call) {
+  std::string r = RefuseSameParams(call);
+  if (r.empty() && call.operand(DecodeQuantGroup(call)->inputs[0]->value) != 0)
+    r = "the operand is not the first";
+  return r;
+}
+
+std::unique_ptr<Kernel> MakeMaxPool8(const StepCall& call) {
+  const Node& node = call.main();
+  const int x = call.operand(DecodeQuantGroup(call)->inputs[0]->value);
+  return KernelOf([&node, x](std::span<const Operand> in,
+                             std::span<const Operand> out) -> Result<Prepared> {
+    const Operand& operand = in[static_cast<size_t>(x)];
+    if (operand.dims.size() < 3 || operand.dims.size() > 5) return Unsupported("rank");
+    INFER_ASSIGN(const Spatial s, SpatialOf(node, {}, operand.dims, out[0].dims, false));
+    for (size_t i = 0; i < s.kernel.size(); ++i)
+      if (s.dilations[i] != 1 || s.pads_begin[i] >= s.kernel[i] || s.pads_end[i] >= s.kernel[i])
+        return Unsupported("dilation, or a window in the padding");
+    // On rows of pixels oneDNN would run its plain reference code.
+    const Layout layout =
+        operand.layout.plain() ? onednn::ChannelsLast(operand.dtype, operand.dims) : operand.layout;
+    const onednn::PoolSpec spec{{operand.dtype, operand.dims, layout},
+                                {out[0].dtype, out[0].dims, {}, {}, true},
+                                s.kernel,
+                                s.strides,
+                                s.pads_begin,
+                                s.pads_end};
+    INFER_ASSIGN(const onednn::Made made, onednn::MakePool(spec));
+    Prepared p;
+    p.name = made.name;
+    p.scratch_bytes = made.scratch_bytes;
+    p.unused.assign(in.size(), true);
+    p.unused[static_cast<size_t>(x)] = false;
+    p.in_layouts.resize(in.size());
+    p.in_layouts[static_cast<size_t>(x)] = layout;
+    p.out_layouts = {made.dst};
+    const int n = static_cast<int>(in.size());
+    p.launch = MakeLaunch(made, {{onednn::Arg::kSrc, x}, {onednn::Arg::kDst, n}}, n + 1);
+    return p;
+  });
+}
+
+std::string RefuseGlobalPool8(const StepCall& call) {
+  auto g = WholeGroup(call, 1);
+  if (!g.ok()) return g.status().message();
+  return g->activations.empty() ? "" : "an activation follows";
+}
+
+/// The mean of each channel of an image [rows][channels]. As the graph does it: real values in f32,
+/// their mean, the quantization of that; in double the sum of some thousand such values is exact,
+/// whatever the order.
+struct Mean8 {
+  QuantParams8 x, y;
+  int64_t rows, channels;
+
+  void Image(const std::byte* from, std::byte* to, int64_t begin, int64_t end) const {
+    constexpr int64_t kTile = 256;
+    const simd::Loops& loops = simd::TheLoops();
+    for (int64_t c = begin; c < end; c += kTile) {
+      const int64_t n = std::min(kTile, end - c);
+      double sum[kTile] = {};
+      float real[kTile];
+      for (int64_t r = 0; r < rows; ++r) {
+        const std::byte* at = from + r * channels + c;
+        if (x.dtype == DType::kU8)
+          loops.dequantize_u8(As<uint8_t>(at), real, n, x.scale(), x.zero_point());
+        else
+          loops.dequantize_s8(As<int8_t>(at), real, n, x.scale(), x.zero_point());
+        for (int64_t i = 0; i < n; ++i) sum[i] += static_cast<double>(real[i]);
+      }
+      for (int64_t i = 0; i < n; ++i)
+        real[i] = static_cast<float>(sum[i] / static_cast<double>(rows));
+      if (y.dtype == DType::kU8)
+        loops.quantize_u8(real, As<uint8_t>(to) + c, n, y.scale(), y.zero_point());
+      else
+        loops.quantize_s8(real, As<int8_t>(to) + c, n, y.scale(), y.zero_point());
+    }
+  }
+};
+
+/// Over channels last, in which integer convolutions give their results.
+std::unique_ptr<Kernel> MakeGlobalPool8(const StepCall& call) {
+  const QuantGroup g = *WholeGroup(call, 1);
+  INFER_CHECK(g.output && g.inputs[0]);
+  const QuantParams8 x = g.inputs[0]->params, y = *g.output;
+  const int at = g.inputs[0]->operand;
+  return KernelOf([=](std::span<const Operand> in, std::span<const Operand>) -> Result<Prepared> {
+    const Dims& dims = in[static_cast<size_t>(at)].dims;
+    if (dims.size() < 3 || dims.size() > 5) return Unsupported("rank");
+    const int64_t images = dims[0], channels = dims[1];
+    const Mean8 mean{x, y, NumElements(dims) / (images * channels), channels};
+    const size_t result = in.size();
+    Prepared p;
+    p.name = OwnName();
+    p.unused.assign(in.size(), true);
+    p.unused[static_cast<size_t>(at)] = false;
+    p.in_layouts.resize(in.size());
+    p.in_layouts[static_cast<size_t>(at)] = onednn::ChannelsLast(x.dtype, dims);
+    p.launch = LaunchOf([=](std::byte* const* args) {
+      for (int64_t n = 0; n < images; ++n)
+        ForRange(channels, std::max<int64_t>(64, kByteGrain / mean.rows),
+                 [&](int64_t begin, int64_t end) {
+                   mean.Image(args[at] + n * mean.rows * channels, args[result] + n * channels,
+                              begin, end);
+                 });
+    });
+    return p;
+  });
+}
+
+/// Q and DQ alone: scale and zero point per tensor, constants.
+std::string RefuseConversion(const StepCall& call) {
+  const Node& n = call.main();
+  if (call.step.nodes.size() > 1) return "it has no epilogue";
+  const bool quantize = n.Is("QuantizeLinear");
+  const Value* real = quantize ? n.input(0) : n.output(0);
+  const Value* integer = quantize ? n.output(0) : n.input(0);
+  if (!real || !integer || real->dtype() != DType::kF32) return "not f32";
+  if (integer->dtype() != DType::kU8 && integer->dtype() != DType::kI8) return "not 8 bits";
+  const Tensor* scale = call.constant(n.input(1));
+  if (!scale || scale->num_elements() != 1 || scale->dtype() != DType::kF32)
+    return "no constant scale per tensor";
+  if (n.input(2) && !call.constant(n.input(2))) return "the zero point is not constant";
+  return call.operand(n.input(0)) == 0 ? "" : "the operand is not the first";
+}
+
+std::unique_ptr<Kernel> MakeConversion(const StepCall& call) {
+  const Node& n = call.main();
+  const bool quantize = n.Is("QuantizeLinear");
+  const bool is_signed = (quantize ? n.output(0)->dtype() : n.input(0)->dtype()) == DType::kI8;
+  const auto scale = static_cast<float>(call.constant(n.input(1))->At(0));
+  const auto zero =
+      n.input(2) ? static_cast<int32_t>(call.constant(n.input(2))->IntAt(0)) : int32_t{0};
+  return KernelOf([=](std::span<const Operand> in, std::span<const Operand>) -> Result<Prepared> {
+    const int64_t n_elements = NumElements(in[0].dims);
+    const simd::Loops& loops = simd::TheLoops();
+    const size_t y = in.size();
+    Prepared p;
+    p.name = OwnName();
+    p.unused.assign(in.size(), true);
+    p.unused[0] = false;
+    p.launch = LaunchOf([=, &loops](std::byte* const* args) {
+      ParallelFor((n_elements + 63) / 64, kElementGrain / 64, [&](int64_t u, int64_t v) {
+        const int64_t b = u * 64, n = std::min(n_elements, v * 64) - b;
+        const std::byte* x = args[0];
+        if (quantize && is_signed)
+          loops.quantize_s8(As<float>(x) + b, As<int8_t>(args[y]) + b, n, scale, zero);
+        else if (quantize)
+          loops.quantize_u8(As<float>(x) + b, As<uint8_t>(args[y]) + b, n, scale, zero);
+        else if (is_signed)
+          loops.dequantize_s8(As<int8_t>(x) + b, As<float>(args[y]) + b, n, scale, zero);
+        else
+          loops.dequantize_u8(As<uint8_t>(x) + b, As<float>(args[y]) + b, n, scale, zero);
+      });
+    });
+    return p;
+  });
+}
+
+}  // namespace
+
+KernelList Int8ElementwiseKernels() {
+  return {{"Add", "", "int8:own", RefuseBinary8, MakeBinary8},
+          {"Mul", "", "int8:own", RefuseBinary8, MakeBinary8},
+          {"MaxPool", "", "int8:onednn", RefuseSameParams, MakeMaxPool8},
+          {"GlobalAveragePool", "", "int8:own", RefuseGlobalPool8, MakeGlobalPool8},
+          {"QuantizeLinear", "", "own", RefuseConversion, MakeConversion},
+          {"DequantizeLinear", "", "own", RefuseConversion, MakeConversion},
+          {"", "", "int8:view", RefuseView8, MakeView, Trait::kView},
+          {"", "", "int8:table", RefuseTable, MakeTable, Trait::kUnary}};
+}
+
+}  // namespace infer

@@ -1,0 +1,408 @@
+/// MatMulInteger and ConvInteger by constant weights, with the Cast, Mul and Add behind them that
+/// make real numbers of the sums: the products of dynamic quantization, whose zero point and scale
+/// are known only when they run. Sums are exact and each f32 step is rounded by itself, so that all
+/// instruction sets, and the graph step by step, give the same bits.
+///
+/// With AVX-512 VNNI on our product of bytes (byte_gemm.h), of rows gathered from the image; else,
+/// and by groups, on pairs of 16 bits (pair_product.h). Gain: docs/quantization.md.
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+#include <vector>
+
+#include "lib/support/strings.h"
+#include "runtime/cpu/kernels/common/appended.h"
+#include "runtime/cpu/kernels/common/kernels.h"
+#include "runtime/cpu/kernels/common/packed.h"
+#include "runtime/cpu/kernels/common/quant_group.h"
+#include "runtime/cpu/kernels/int8/byte_gemm.h"
+#include "runtime/cpu/kernels/int8/int8_product.h"
+#include "runtime/cpu/kernels/int8/pair_product.h"
+#include "runtime/cpu/launch/launch.h"
+
+namespace infer {
+namespace {
+
+constexpr int64_t kPackGrain = 1 << 15;
+
+/// Positions of what changes from run to run among the operands; -1: not there.
+struct Operands {
+  int x = -1, zero = -1, scale = -1, bias = -1;
+  bool real = false;  ///< the result is f32
+};
+
+bool IsIntegerConv(const Node& n) { return n.Is("ConvInteger"); }
+
+/// One f32 number, or one per output channel of `y`.
+bool IsPerColumn(const Value* v, const Value* y, int64_t columns, bool conv) {
+  if (!v || !v->type().is_tensor() || v->dtype() != DType::kF32 || !v->shape().is_static() ||
+      !y->shape().has_rank())
+    return false;
+  const Dims dims = v->shape().static_dims();
+  const size_t rank = static_cast<size_t>(y->shape().rank());
+  if (dims.size() > rank) return false;
+  if (NumElements(dims) == 1) return true;
+  const size_t behind = conv ? rank - 2 : 0;
+  return NumElements(dims) == columns && dims.size() > behind &&
+         dims[dims.size() - 1 - behind] == columns;
+}
+
+/// The weights as codes of a group, for SymmetricWeights().
+QuantInput WeightsOf(const StepCall& call) {
+  const Node& n = call.main();
+  QuantInput w;
+  w.constant = call.constant(n.input(1));
+  w.params.dtype = w.constant->dtype();
+  w.params.zero_points = {0};
+  if (const Tensor* z = call.constant(n.input(3))) {
+    w.params.zero_points.clear();
+    for (int64_t i = 0; i < z->num_elements(); ++i)
+      w.params.zero_points.push_back(static_cast<int32_t>(z->IntAt(i)));
+  }
+  w.params.scales.assign(w.params.zero_points.size(), 1.0f);
+  return w;
+}
+
+Result<Operands> Decode(const StepCall& call) {
+  const Node& n = call.main();
+  const bool conv = IsIntegerConv(n);
+  const Tensor* const w = call.constant(n.input(1));
+  if (!Is8Bit(n.input(0)) || !w) return Unsupported("weights are not constant");
+  if (conv ? w->rank() < 3 || w->rank() > 5 : w->rank() != 2) return Unsupported("rank");
+  if (n.input(3) && !call.constant(n.input(3)))
+    return Unsupported("the zero point of the weights is not constant");
+  const Value* const zero = n.input(2);
+  if (zero && !(zero->shape().num_elements() == Dim(1)))
+    return Unsupported("several zero points of the operand");
+  const int64_t columns = w->dim(conv ? 0 : 1);
+  if (w->num_elements() == 0 || w->num_elements() / columns > kMostByteProducts)
+    return Unsupported("a sum may exceed 32 bits");
+  if (const Tensor* z = call.constant(n.input(3));
+      z && z->num_elements() != 1 && (z->rank() != 1 || z->dim(0) != columns))
+    return Unsupported("zero points are not by output channel");
+  Operands o;
+  o.x = call.operand(n.input(0));
+  if (zero) o.zero = call.operand(zero);
+  const auto& nodes = call.step.nodes;
+  if (nodes[0] != &n) return Unsupported("something precedes");
+  const Value* before = n.output();
+  for (size_t i = 1; i < nodes.size(); ++i) {
+    const Node& next = *nodes[i];
+    if (i == 1 && next.Is("Cast") && next.output()->dtype() == DType::kF32) {
+      o.real = true;
+    } else if (o.real && (next.Is("Mul") || next.Is("Add")) && next.input(0) != next.input(1)) {
+      const Value* const other = next.input(next.input(0) == before ? 1 : 0);
+      if (!IsPerColumn(other, before, columns, conv))
+        return Unsupported(Cat(next.op(), " of other than a number per output channel"));
+      int& at = next.Is("Mul") ? o.scale : o.bias;
+      if (at >= 0 || (next.Is("Mul") && o.bias >= 0)) return Unsupported("two of a kind");
+      at = call.operand(other);
+    } else {
+      return Unsupported(Cat(next.op(), " cannot be folded"));
+    }
+    before = next.output();
+  }
+  return o;
+}
+
+std::string RefuseIntegers(const StepCall& call) {
+  const auto o = Decode(call);
+  if (!o.ok()) return o.status().message();
+  const Node& n = call.main();
+  const int64_t columns = call.constant(n.input(1))->dim(IsIntegerConv(n) ? 0 : 1);
+  return SymmetricWeights(WeightsOf(call), columns, IsIntegerConv(n)).defined()
+             ? ""
+             : "weights minus zero point do not fit 8 bits";
+}
+
+/// Rows of bytes that the taps of an image's windows see, one row per pixel of the result.
+struct Gathering {
+  int64_t images = 1, channels = 0, row_bytes = 0;  ///< row_bytes: whole quads
+  Dims image = {1, 1, 1}, result = {1, 1, 1}, window = {1, 1, 1};
+  Dims strides = {1, 1, 1}, dilations = {1, 1, 1}, pads = {0, 0, 0};
+  uint8_t flip = 0;
+
+  int64_t rows() const { return images * NumElements(result); }
+  /// The rows are the image.
+  bool direct() const {
+    return flip == 0 && row_bytes == channels && image == result && NumElements(window) == 1;
+  }
+
+  void Run(const uint8_t* x, uint8_t zero, uint8_t* to) const {
+    const int64_t across = result[2];
+    ForRange(images * result[0] * result[1],
+             std::max<int64_t>(1, kPackGrain / std::max<int64_t>(1, across * row_bytes)),
+             [&](int64_t begin, int64_t end) {
+               for (int64_t line = begin; line < end; ++line)
+                 for (int64_t i = 0; i < across; ++i)
+                   Row(x, line, i, zero, to + (line * across + i) * row_bytes);
+             });
+  }
+
+ private:
+  void Row(const uint8_t* x, int64_t line, int64_t i, uint8_t zero, uint8_t* to) const {
+    const int64_t n = line / (result[0] * result[1]);
+    const int64_t d = line / result[1] % result[0] * strides[0] - pads[0];
+    const int64_t h = line % result[1] * strides[1] - pads[1], w = i * strides[2] - pads[2];
+    const uint8_t* const from = x + n * NumElements(image) * channels;
+    uint8_t* at = to;
+    const int64_t run = window[2] * channels;
+    for (int64_t a = 0; a < window[0]; ++a)
+      for (int64_t b = 0; b < window[1]; ++b, at += run) {
+        const int64_t z = d + a * dilations[0], y = h + b * dilations[1];
+        if (z < 0 || z >= image[0] || y < 0 || y >= image[1]) {
+          std::memset(at, zero, static_cast<size_t>(run));
+          continue;
+        }
+        Line(from + (z * image[1] + y) * image[2] * channels, w, zero, at);
+      }
+    std::memset(at, 0, static_cast<size_t>(to + row_bytes - at));
+    if (flip)
+      for (uint8_t* p = to; p < at; ++p) *p ^= flip;
+  }
+
+  /// The taps of one line of the window, from column `w` on.
+  void Line(const uint8_t* from, int64_t w, uint8_t zero, uint8_t* at) const {
+    const int64_t step = dilations[2];
+    if (step == 1 && w >= 0 && w + window[2] <= image[2]) {
+      std::memcpy(at, from + w * channels, static_cast<size_t>(window[2] * channels));
+      return;
+    }
+    for (int64_t c = 0; c < window[2]; ++c, at += channels) {
+      const int64_t column = w + c * step;
+      if (column < 0 || column >= image[2])
+        std::memset(at, zero, static_cast<size_t>(channels));
+      else
+        std::memcpy(at, from + column * channels, static_cast<size_t>(channels));
+    }
+  }
+};
+
+Dims Three(const Dims& dims, int64_t fill) {
+  Dims out(3 - dims.size(), fill);
+  out.insert(out.end(), dims.begin(), dims.end());
+  return out;
+}
+
+constexpr int64_t Aligned(int64_t bytes) { return BlocksOf(bytes, 64) * 64; }
+
+/// f[0 .. n) from one number, or as many.
+void Fill(const std::byte* from, int64_t count, float otherwise, int64_t n, float* to) {
+  for (int64_t i = 0; i < n; ++i) to[i] = from ? As<float>(from)[count == 1 ? 0 : i] : otherwise;
+}
+
+class IntegerKernel final : public Kernel {
+ public:
+  explicit IntegerKernel(const StepCall& call)
+      : node_(call.main()), is_conv_(IsIntegerConv(node_)), o_(*Decode(call)) {
+    const Tensor* const w = call.constant(node_.input(1));
+    columns_ = w->dim(is_conv_ ? 0 : 1);
+    weights_ = SymmetricWeights(WeightsOf(call), columns_, is_conv_);
+    groups_ = is_conv_ ? node_.Attr<int64_t>("group") : 1;
+    depth_ = is_conv_ ? w->dim(1) * groups_ : w->dim(0);
+    is_signed_ = node_.input(0)->dtype() == DType::kI8;
+  }
+
+  Result<Prepared> Prepare(std::span<const Operand> in,
+                           std::span<const Operand> out) const override {
+    if (!NoneEmpty(in, out)) return Unsupported("an operand is empty");
+    const Operand& x = in[static_cast<size_t>(o_.x)];
+    if (x.dims.size() < 2 || x.dims[is_conv_ ? 1 : x.dims.size() - 1] != depth_)
+      return Unsupported("extents do not fit");
+    if (o_.zero >= 0 && NumElements(in[static_cast<size_t>(o_.zero)].dims) != 1)
+      return Unsupported("several zero points");
+    Spatial s{{1}, {1}, {1}, {0}, {0}};
+    Dims src{NumElements(x.dims) / depth_}, dst = src, kernel{1};
+    int64_t images = 1;
+    if (is_conv_) {
+      kernel = Dims(weights_.dims().begin() + 2, weights_.dims().end());
+      INFER_ASSIGN(s, SpatialOf(node_, kernel, x.dims, out[0].dims, false));
+      images = x.dims[0];
+      src = Dims(x.dims.begin() + 2, x.dims.end());
+      dst = Dims(out[0].dims.begin() + 2, out[0].dims.end());
+    }
+    Prepared p;
+    p.in_layouts.resize(in.size());
+    p.unused.assign(in.size(), true);
+    for (const int i : {o_.x, o_.zero, o_.scale, o_.bias})
+      if (i >= 0) p.unused[static_cast<size_t>(i)] = false;
+    if (is_conv_) {
+      p.in_layouts[static_cast<size_t>(o_.x)] = onednn::ChannelsLast(x.dtype, x.dims);
+      p.out_layouts = {onednn::ChannelsLast(out[0].dtype, out[0].dims)};
+    }
+    const auto count = [&](int i) {
+      return i >= 0 ? NumElements(in[static_cast<size_t>(i)].dims) : int64_t{0};
+    };
+    const Counts counts{count(o_.scale), count(o_.bias)};
+    if (simd::TheMultiplyBytes() && groups_ == 1)
+      SetBytes(images, src, dst, kernel, s, counts, in.size(), p);
+    else
+      INFER_TRY(SetPairs(images, src, dst, kernel, s, counts, in.size(), p));
+    return p;
+  }
+
+ private:
+  struct Counts {
+    int64_t scale, bias;
+  };
+
+  /// Of a run: 0 where the operand has none.
+  static int32_t ZeroOf(std::byte* const* args, int at, bool is_signed) {
+    if (at < 0) return 0;
+    return is_signed ? int32_t{As<int8_t>(args[at])[0]} : int32_t{As<uint8_t>(args[at])[0]};
+  }
+
+  void SetBytes(int64_t images, const Dims& src, const Dims& dst, const Dims& kernel,
+                const Spatial& s, const Counts& counts, size_t operands, Prepared& p) const {
+    Gathering g;
+    g.images = images;
+    g.channels = depth_;
+    g.image = Three(src, 1);
+    g.result = Three(dst, 1);
+    g.window = Three(kernel, 1);
+    g.strides = Three(s.strides, 1);
+    g.dilations = Three(s.dilations, 1);
+    g.pads = Three(s.pads_begin, 0);
+    g.flip = is_signed_ ? 128 : 0;
+    const int64_t k = NumElements(g.window) * depth_;
+    g.row_bytes = BlocksOf(k, 4) * 4;
+    const auto w = bytes_.Get([&] { return PackBytes(NumElements(g.window)); });
+    ByteGemm gemm;
+    gemm.multiply = simd::TheMultiplyBytes();
+    gemm.finish.form = o_.real ? simd::ByteFinish::Form::kFloat : simd::ByteFinish::Form::kInts;
+    gemm.rows.width = g.rows();
+    gemm.depth = g.row_bytes;
+    gemm.columns = columns_;
+    const int64_t padded = BlocksOf(columns_, simd::kByteColumns) * simd::kByteColumns;
+    const int64_t per_column = Aligned(padded * 4),
+                  gathered = g.direct() ? 0 : g.rows() * g.row_bytes;
+    p.name = "own:bytes:avx512_vnni";
+    p.scratch_bytes = 3 * per_column + gathered;
+    p.weight_bytes = static_cast<int64_t>(w->panels->size());
+    p.launch =
+        LaunchOf([=, o = o_, columns = columns_, is_signed = is_signed_](std::byte* const* args) {
+          std::byte* const scratch = args[operands + 1];
+          const int32_t zero = ZeroOf(args, o.zero, is_signed) + (is_signed ? 128 : 0);
+          int32_t* const start = As<int32_t>(scratch);
+          float* const scale = As<float>(scratch + per_column);
+          float* const plus = As<float>(scratch + 2 * per_column);
+          for (int64_t i = 0; i < padded; ++i) start[i] = zero * w->start[static_cast<size_t>(i)];
+          Fill(o.scale >= 0 ? args[o.scale] : nullptr, counts.scale, 1, columns, scale);
+          Fill(o.bias >= 0 ? args[o.bias] : nullptr, counts.bias, 0, columns, plus);
+          std::fill(scale + columns, scale + padded, 0.0f);
+          std::fill(plus + columns, plus + padded, 0.0f);
+          const std::byte* rows = args[o.x];
+          if (gathered > 0) {
+            // A padding is the zero point, before its sign is flipped with the rest of the row.
+            g.Run(As<uint8_t>(rows), static_cast<uint8_t>(is_signed ? zero - 128 : zero),
+                  As<uint8_t>(scratch + 3 * per_column));
+            rows = scratch + 3 * per_column;
+          }
+          const ByteColumns of{w->panels->data(), start, w->bias.data(), scale,
+                               o.bias >= 0 ? plus : nullptr};
+          gemm.Run(rows, of, args[operands], nullptr);
+        });
+  }
+
+  /// k = tap * channels + channel, as the rows are gathered; start: minus the sum of a column.
+  std::shared_ptr<const ByteWeights> PackBytes(int64_t taps) const {
+    const int64_t k = taps * depth_;
+    const int8_t* from = weights_.data<int8_t>().data();
+    std::vector<int8_t> turned;
+    if (is_conv_) {
+      turned.resize(static_cast<size_t>(k * columns_));
+      for (int64_t n = 0; n < columns_; ++n)
+        for (int64_t c = 0; c < depth_; ++c)
+          for (int64_t t = 0; t < taps; ++t)
+            turned[static_cast<size_t>(n * k + t * depth_ + c)] = from[(n * depth_ + c) * taps + t];
+      from = turned.data();
+    }
+    const float one = 1;
+    return std::make_shared<ByteWeights>(ByteWeights::Pack(
+        from, k, is_conv_ ? 1 : columns_, columns_, is_conv_ ? k : 1, 1, {}, {&one, 1}));
+  }
+
+  Status SetPairs(int64_t images, const Dims& src, const Dims& dst, const Dims& kernel,
+                  const Spatial& s, const Counts& counts, size_t operands, Prepared& p) const {
+    PairProduct product;
+    product.pairs = &simd::ThePairs();
+    product.columns = columns_;
+    product.depth = depth_;
+    product.groups = groups_;
+    product.window = Three(kernel, 1);
+    product.dilations = Three(s.dilations, 1);
+    product.is_signed = is_signed_;
+    product.after.type = o_.real ? simd::AfterSum::Type::kF32 : simd::AfterSum::Type::kI32;
+    const int64_t window = NumElements(kernel);
+    const auto w = pairs_.Get([&] {
+      return product.Pack(weights_.data<int8_t>().data(),
+                          is_conv_ ? weights_.num_elements() / columns_ : 1,
+                          is_conv_ ? window : columns_);
+    });
+    INFER_ASSIGN(const PlacedPairs placed, PlacedPairs::Make(product, images, src, dst, s));
+    const int64_t padded = product.panels() * product.width(), per_column = Aligned(padded * 4);
+    p.name = Cat("own:pairs:", product.pairs->isa);
+    p.scratch_bytes = 3 * per_column + placed.scratch_bytes();
+    p.weight_bytes = static_cast<int64_t>(w->size());
+    p.launch = LaunchOf([=, o = o_, is_signed = is_signed_](std::byte* const* args) {
+      std::byte* const scratch = args[operands + 1];
+      float* const none = As<float>(scratch);
+      float* const scale = As<float>(scratch + per_column);
+      float* const plus = As<float>(scratch + 2 * per_column);
+      std::fill_n(none, padded, 0.0f);
+      const auto fill = [&](int at, int64_t count, float otherwise, float* to) {
+        for (int64_t panel = 0; panel < product.panels(); ++panel)
+          for (int64_t j = 0; j < product.width(); ++j, ++to) {
+            *to = otherwise;
+            if (at >= 0 && j < product.columns_of(panel))
+              *to = As<float>(args[at])[count == 1 ? 0 : product.first_column(panel) + j];
+          }
+      };
+      fill(o.scale, counts.scale, 1, scale);
+      fill(o.bias, counts.bias, 0, plus);
+      PlacedPairs::OfRun run{ZeroOf(args, o.zero, is_signed), product.after};
+      run.after.bias = none;
+      run.after.scale = scale;
+      run.after.plus = o.bias >= 0 ? plus : nullptr;
+      placed.Run(args[o.x], w->data(), nullptr, args[operands], scratch + 3 * per_column, run);
+    });
+    return {};
+  }
+
+  /// Packed once, whatever the shapes.
+  class BytesOnce {
+   public:
+    template <typename F>
+    std::shared_ptr<const ByteWeights> Get(const F& make) const {
+      std::lock_guard lock(mutex_);
+      if (!kept_) kept_ = make();
+      return kept_;
+    }
+
+   private:
+    mutable std::mutex mutex_;
+    mutable std::shared_ptr<const ByteWeights> kept_;
+  };
+
+  const Node& node_;
+  bool is_conv_;
+  Operands o_;
+  int64_t columns_ = 0, depth_ = 0, groups_ = 1;
+  bool is_signed_ = false;
+  Tensor weights_;
+  BytesOnce bytes_;
+  PackedOnce pairs_;
+};
+
+std::unique_ptr<Kernel> MakeIntegers(const StepCall& call) {
+  return std::make_unique<IntegerKernel>(call);
+}
+
+}  // namespace
+
+KernelList IntegerKernels() {
+  return {{"MatMulInteger", "", "integers", RefuseIntegers, MakeIntegers},
+          {"ConvInteger", "", "integers", RefuseIntegers, MakeIntegers}};
+}
+
+}  // namespace infer

@@ -1,0 +1,266 @@
+/// MatMul and Gemm, constant weights packed once, bias and epilogue folded: many rows and constant
+/// weights by our own product, all else through oneDNN.
+#include <algorithm>
+
+#include "lib/support/strings.h"
+#include "runtime/cpu/kernels/common/epilogue.h"
+#include "runtime/cpu/kernels/common/kernels.h"
+#include "runtime/cpu/kernels/common/packed.h"
+#include "runtime/cpu/kernels/matmul/panel_gemm.h"
+#include "runtime/cpu/kernels/matmul/strassen_gemm.h"
+#include "runtime/cpu/launch/launch.h"
+
+namespace infer {
+namespace {
+
+using onednn::Arg;
+using onednn::Binding;
+using onednn::Spec;
+
+/// C of Gemm as [N] or a scalar row; nullopt when it is neither.
+bool IsBiasOfGemm(const Value& c) {
+  const Shape& s = c.shape();
+  if (!s.has_rank() || s.rank() < 1 || s.rank() > 2) return false;
+  return s.rank() == 1 || s[0] == Dim(1);
+}
+
+std::string RefuseMatMul(const StepCall& call) {
+  if (std::string r = RefuseUnlessF32(call); !r.empty()) return r;
+  const Node& n = call.main();
+  if (n.Is("Gemm")) {
+    if (n.Attr<float>("alpha") != 1 && !call.constant(n.input(1)))
+      return "alpha is not 1 and B is not constant";
+    if (const Value* c = n.input(2)) {
+      if (!IsBiasOfGemm(*c)) return "C is not one row";
+      if (n.Attr<float>("beta") != 1 && !call.constant(c))
+        return "beta is not 1 and C is not constant";
+    }
+  }
+  auto e = DecodeEpilogue(call, !n.input(2));
+  return e.ok() ? "" : e.status().message();
+}
+
+/// What the nodes of a step say.
+struct Product {
+  explicit Product(const StepCall& call)
+      : gemm(call.main().Is("Gemm")),
+        a(call.operand(call.main().input(0))),
+        b(call.operand(call.main().input(1))),
+        bias(call.operand(call.main().input(2))),
+        epilogue(*DecodeEpilogue(call, bias < 0)) {
+    const Node& n = call.main();
+    if (bias < 0) bias = epilogue.bias;
+    float alpha = 1, beta = 1;
+    if (gemm) {
+      trans_a = n.Attr<int64_t>("transA") != 0;
+      trans_b = n.Attr<int64_t>("transB") != 0;
+      alpha = n.Attr<float>("alpha");
+      if (n.input(2)) beta = n.Attr<float>("beta");
+    }
+    if (const Tensor* w = call.constant(n.input(1))) weights = Scaled(*w, alpha);
+    if (bias >= 0)
+      if (const Tensor* c = call.constant(
+              call.plan.values[static_cast<size_t>(call.step.inputs[static_cast<size_t>(bias)])]))
+        bias_constant = Scaled(*c, beta);
+  }
+
+  static Tensor Scaled(const Tensor& t, float factor) {
+    if (factor == 1) return t;
+    Tensor scaled = t.Clone();
+    for (float& v : scaled.mutable_data<float>()) v *= factor;
+    return scaled;
+  }
+
+  bool gemm;
+  int a, b, bias;
+  Epilogue epilogue;
+  bool trans_a = false, trans_b = false;
+  Tensor weights, bias_constant;  ///< undefined: not constant
+};
+
+class MatMulKernel final : public Kernel {
+ public:
+  explicit MatMulKernel(const StepCall& call) : p_(call) {}
+
+  Result<Prepared> Prepare(std::span<const Operand> in,
+                           std::span<const Operand> out) const override {
+    if (!NoneEmpty(in, out)) return Unsupported("an operand is empty");
+    const Operand& a = in[static_cast<size_t>(p_.a)];
+    const Operand& b = in[static_cast<size_t>(p_.b)];
+    if (p_.a == p_.b && p_.weights.defined()) return Unsupported("both operands are one constant");
+    if (p_.epilogue.residual >= 0 &&
+        in[static_cast<size_t>(p_.epilogue.residual)].dims != out[0].dims)
+      return Unsupported("the residual is broadcast");
+    onednn::MatMulSpec s;
+    INFER_TRY(Shapes(a, b, out[0], s));
+    if (p_.bias >= 0) {
+      const Dims& bias = in[static_cast<size_t>(p_.bias)].dims;
+      if (bias.empty() || bias.back() != s.dst.dims.back())
+        return Unsupported("the bias is broadcast");
+      s.bias = {DType::kF32, Dims(s.dst.dims.size(), 1)};
+      s.bias.dims.back() = bias.back();
+    }
+    INFER_ASSIGN(const onednn::Made made, onednn::MakeMatMul(s, {.post_ops = p_.epilogue.ops}));
+    return Bind(in, s, made);
+  }
+
+ private:
+  /// src [batch.., M, K], weights [batch.., K, N], dst [batch.., M, N]; a weight matrix without
+  /// batch takes all rows at once.
+  Status Shapes(const Operand& a, const Operand& b, const Operand& out,
+                onednn::MatMulSpec& s) const {
+    Dims ad = a.dims, bd = b.dims;
+    if (ad.empty() || bd.empty()) return Unsupported("an operand is a scalar");
+    if (ad.size() == 1) ad.insert(ad.begin(), 1);
+    if (bd.size() == 1) bd.push_back(1);
+    const size_t rank = std::max(ad.size(), bd.size());
+    if (bd.size() == 2 && !p_.trans_a) {
+      const int64_t k = ad.back();
+      ad = {NumElements(ad) / k, k};
+    } else {
+      ad.insert(ad.begin(), rank - ad.size(), 1);
+      bd.insert(bd.begin(), rank - bd.size(), 1);
+    }
+    Dims dd = ad;
+    for (size_t i = 0; i + 2 < dd.size(); ++i) dd[i] = std::max(ad[i], bd[i]);
+    s.src = {DType::kF32, ad};
+    s.weights = {DType::kF32, bd};
+    if (p_.trans_a) Transpose(s.src);
+    if (p_.trans_b) Transpose(s.weights);
+    dd[dd.size() - 2] = s.src.dims[s.src.dims.size() - 2];
+    dd.back() = s.weights.dims.back();
+    s.dst = {DType::kF32, dd};
+    if (NumElements(dd) != NumElements(out.dims)) return Unsupported("extents do not fit");
+    s.weights.any = p_.weights.defined();
+    return {};
+  }
+
+  static void Transpose(Spec& s) {
+    s.strides = Strides(s.dims);
+    std::swap(s.dims[s.dims.size() - 1], s.dims[s.dims.size() - 2]);
+    std::swap(s.strides[s.dims.size() - 1], s.strides[s.dims.size() - 2]);
+  }
+
+  Result<Prepared> Bind(std::span<const Operand> in, const onednn::MatMulSpec& s,
+                        const onednn::Made& made) const {
+    Prepared p;
+    p.name = made.name;
+    p.scratch_bytes = made.scratch_bytes;
+    p.unused.assign(in.size(), false);
+    p.accumulate = p_.epilogue.residual;
+    std::vector<Binding> bindings = {{Arg::kSrc, p_.a}, {Arg::kDst, static_cast<int>(in.size())}};
+    if (p_.weights.defined()) {
+      INFER_ASSIGN(auto packed, packed_.Get(s.weights, p_.weights, made.weights));
+      p.weight_bytes = static_cast<int64_t>(packed->size());
+      p.unused[static_cast<size_t>(p_.b)] = true;
+      bindings.push_back({Arg::kWeights, -1, packed});
+    } else {
+      bindings.push_back({Arg::kWeights, p_.b});
+    }
+    if (p_.bias_constant.defined()) {
+      p.unused[static_cast<size_t>(p_.bias)] = true;
+      bindings.push_back({Arg::kBias, -1, p_.bias_constant.buffer()});
+    } else if (p_.bias >= 0) {
+      bindings.push_back({Arg::kBias, p_.bias});
+    }
+    p.launch = MakeLaunch(made, std::move(bindings), static_cast<int>(in.size()) + 1);
+    return p;
+  }
+
+  Product p_;
+  PackedCache packed_;
+};
+
+std::unique_ptr<Kernel> MakeMatMulKernel(const StepCall& call) {
+  return std::make_unique<MatMulKernel>(call);
+}
+
+std::string RefusePanels(const StepCall& call) {
+  if (std::string r = RefuseMatMul(call); !r.empty()) return r;
+  if (!simd::ThePanels()) return "no kernel for this instruction set";
+  const Product p(call);
+  if (!p.weights.defined() || p.weights.rank() != 2) return "B is no constant matrix";
+  if (p.trans_a) return "A is transposed";
+  const auto appended = Appended::Of(call, p.epilogue);
+  if (!appended.ok()) return appended.status().message();
+  return appended->residual_last ? "the residual follows the activation" : "";
+}
+
+std::string RefuseStrassen(const StepCall& call) {
+  return call.options.level < 2 ? "it changes rounding (level 2)" : RefusePanels(call);
+}
+
+/// `Gemm`: PanelGemm or StrassenGemm.
+template <typename Gemm>
+class OwnGemmKernel final : public Kernel {
+ public:
+  explicit OwnGemmKernel(const StepCall& call)
+      : p_(call),
+        appended_(*Appended::Of(call, p_.epilogue)),
+        threads_(call.options.threads > 0 ? call.options.threads : LaneBudget()) {}
+
+  Result<Prepared> Prepare(std::span<const Operand> in,
+                           std::span<const Operand> out) const override {
+    if (!NoneEmpty(in, out)) return Unsupported("an operand is empty");
+    const Dims& a = in[static_cast<size_t>(p_.a)].dims;
+    if (p_.a == p_.b || a.size() < 2) return Unsupported("operands");
+    if (appended_.residual >= 0 && in[static_cast<size_t>(appended_.residual)].dims != out[0].dims)
+      return Unsupported("the residual is broadcast");
+    const Dims& w = p_.weights.dims();
+    const int64_t k = p_.trans_b ? 1 : 0;
+    Gemm gemm{simd::ThePanels(), appended_, NumElements(a) / a.back(), a.back(),
+              w[static_cast<size_t>(1 - k)]};
+    if constexpr (std::is_same_v<Gemm, StrassenGemm>) gemm.lanes = threads_;
+    if (!gemm.Pays()) return Unsupported("the product is too small");
+    if (p_.bias >= 0) {
+      const Dims& bias = in[static_cast<size_t>(p_.bias)].dims;
+      if (NumElements(bias) != gemm.columns || bias.back() != gemm.columns)
+        return Unsupported("the bias is broadcast");
+    }
+    const auto weights = packed_.Get([&] {
+      return gemm.Pack(p_.weights.data<float>().data(), p_.trans_b ? 1 : w[1],
+                       p_.trans_b ? w[1] : 1);
+    });
+    Prepared p;
+    p.name = Cat(Gemm::kName, gemm.panels->isa);
+    p.scratch_bytes = gemm.scratch_bytes();
+    p.weight_bytes = static_cast<int64_t>(weights->size());
+    p.accumulate = appended_.residual;
+    p.unused.assign(in.size(), false);
+    p.unused[static_cast<size_t>(p_.b)] = true;
+    const Tensor constant = p_.bias_constant;
+    if (constant.defined()) p.unused[static_cast<size_t>(p_.bias)] = true;
+    const int at = p_.a, bias = p_.bias;
+    const size_t y = in.size();
+    p.launch = LaunchOf([=](std::byte* const* args) {
+      const std::byte* b = constant.defined() ? constant.raw() : bias >= 0 ? args[bias] : nullptr;
+      gemm.Run(As<float>(static_cast<const std::byte*>(args[at])), As<float>(weights->data()),
+               As<float>(b), As<float>(args[y]), As<float>(args[y + 1]));
+    });
+    return p;
+  }
+
+ private:
+  Product p_;
+  Appended appended_;
+  int threads_;
+  PackedOnce packed_;
+};
+
+template <typename Gemm>
+std::unique_ptr<Kernel> MakeOwnGemm(const StepCall& call) {
+  return std::make_unique<OwnGemmKernel<Gemm>>(call);
+}
+
+}  // namespace
+
+KernelList MatMulKernels() {
+  return {{"MatMul", "", "strassen", RefuseStrassen, MakeOwnGemm<StrassenGemm>},
+          {"Gemm", "", "strassen", RefuseStrassen, MakeOwnGemm<StrassenGemm>},
+          {"MatMul", "", "panels", RefusePanels, MakeOwnGemm<PanelGemm>},
+          {"Gemm", "", "panels", RefusePanels, MakeOwnGemm<PanelGemm>},
+          {"MatMul", "", "onednn", RefuseMatMul, MakeMatMulKernel},
+          {"Gemm", "", "onednn", RefuseMatMul, MakeMatMulKernel}};
+}
+
+}  // namespace infer

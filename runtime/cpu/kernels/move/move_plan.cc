@@ -1,0 +1,318 @@
+#include "runtime/cpu/kernels/move/move_plan.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstring>
+
+#include "lib/support/parallel.h"
+#include "lib/support/status.h"
+
+namespace infer {
+namespace {
+
+constexpr int64_t kMoveGrain = 16384;
+constexpr int64_t kTile = 16;
+/// Runs shorter than this on average are cheaper by table.
+constexpr int64_t kShortRun = 8;
+
+}  // namespace
+
+MovePlan MovePlan::Of(const Tensor& tensor, const Dims& dims, const std::vector<int64_t>& starts,
+                      const std::vector<int64_t>& sizes, int64_t width, uint64_t fill) {
+  const auto map = tensor.data<int64_t>();
+  MovePlan p;
+  p.width_ = width;
+  p.fill_ = fill;
+  p.size_ = static_cast<int64_t>(map.size());
+  auto operand_of = [&](int64_t number) {
+    for (size_t k = 0; k < starts.size(); ++k)
+      if (starts[k] >= 0 && number >= starts[k] && number < starts[k] + sizes[k])
+        return static_cast<int>(k);
+    return -1;
+  };
+  auto first_of = [&](int operand) { return starts[static_cast<size_t>(operand)]; };
+  int64_t lowest = INT64_MAX, highest = 0;
+  for (int64_t v : map)
+    if (v != 0) lowest = std::min(lowest, v), highest = std::max(highest, v);
+  const bool one_operand = highest > 0 && operand_of(lowest) == operand_of(highest);
+  if (one_operand) {
+    p.operand_ = operand_of(lowest);
+    if (p.FindStrides(map, dims)) {
+      p.offset_ -= first_of(p.operand_);
+      return p;
+    }
+  }
+  for (size_t i = 0; i < map.size();) {
+    const int k = operand_of(map[i]);
+    const int64_t begin = static_cast<int64_t>(i), first = k < 0 ? 0 : first_of(k);
+    const int64_t stop = k < 0 ? 0 : first + sizes[static_cast<size_t>(k)];
+    for (++i; i < map.size(); ++i)
+      if (k < 0 ? map[i] != 0 : map[i] != map[i - 1] + 1 || map[i] >= stop) break;
+    p.pieces_.push_back(
+        {k, map[static_cast<size_t>(begin)] - first, begin, static_cast<int64_t>(i) - begin});
+  }
+  if (one_operand && p.size_ < kShortRun * static_cast<int64_t>(p.pieces_.size())) {
+    if (p.FindRows(map, dims, first_of(p.operand_))) {
+      p.pieces_.clear();
+      return p;
+    }
+    for (int64_t v : map)
+      p.table_.push_back(v == 0 ? -1 : static_cast<int32_t>(v - first_of(p.operand_)));
+    p.pieces_.clear();
+  }
+  return p;
+}
+
+MovePlan MovePlan::View(int operand, int64_t offset, const Dims& dims, const Dims& strides,
+                        int64_t width) {
+  MovePlan p;
+  p.width_ = width;
+  p.size_ = NumElements(dims);
+  p.operand_ = operand;
+  p.offset_ = offset;
+  INFER_CHECK(p.Merge(dims, strides));
+  return p;
+}
+
+MovePlan MovePlan::Joined(const std::vector<int>& operands, const std::vector<int64_t>& runs,
+                          int64_t times, int64_t width) {
+  MovePlan p;
+  p.width_ = width;
+  p.pieces_.reserve(operands.size() * static_cast<size_t>(times));
+  for (int64_t t = 0; t < times; ++t)
+    for (size_t k = 0; k < operands.size(); ++k) {
+      p.pieces_.push_back({operands[k], t * runs[k], p.size_, runs[k]});
+      p.size_ += runs[k];
+    }
+  return p;
+}
+
+bool MovePlan::Merge(const Dims& dims, const Dims& strides) {
+  Dims extents, merged;
+  for (size_t d = 0; d < dims.size(); ++d) {
+    if (dims[d] == 1) continue;
+    if (!extents.empty() && merged.back() == strides[d] * dims[d]) {
+      extents.back() *= dims[d];
+      merged.back() = strides[d];
+    } else {
+      extents.push_back(dims[d]);
+      merged.push_back(strides[d]);
+    }
+  }
+  if (extents.empty()) extents = merged = {1};  // a single element
+  if (extents.size() > kMaxAxes) return false;
+  steps_ = Strides(extents);
+  dims_ = std::move(extents);
+  strides_ = std::move(merged);
+  return true;
+}
+
+bool MovePlan::FindStrides(std::span<const int64_t> map, const Dims& dims) {
+  if (std::find(map.begin(), map.end(), 0) != map.end()) return false;
+  const Dims steps = Strides(dims);
+  Dims strides;
+  for (size_t d = 0; d < dims.size(); ++d)
+    strides.push_back(dims[d] == 1 ? 0 : map[static_cast<size_t>(steps[d])] - map[0]);
+  MovePlan found;
+  if (!found.Merge(dims, strides)) return false;
+  Dims at(found.dims_.size(), 0);
+  int64_t want = map[0];
+  for (int64_t v : map) {
+    if (v != want) return false;
+    for (size_t d = found.dims_.size(); d-- > 0;) {
+      want += found.strides_[d];
+      if (++at[d] < found.dims_[d]) break;
+      want -= found.strides_[d] * found.dims_[d];
+      at[d] = 0;
+    }
+  }
+  dims_ = std::move(found.dims_);
+  strides_ = std::move(found.strides_);
+  steps_ = std::move(found.steps_);
+  offset_ = map[0];
+  return true;
+}
+
+bool MovePlan::FindRows(std::span<const int64_t> map, const Dims& dims, int64_t first) {
+  const auto n = static_cast<size_t>(dims.back());
+  if (n < 8 || std::find(map.begin(), map.end(), 0) != map.end()) return false;
+  for (size_t i = 0; i < map.size(); ++i)
+    if (map[i] - map[i - i % n] != map[i % n] - map[0]) return false;
+  doubles_ = n % 2 == 0;
+  for (size_t k = 0; k < n; ++k) {
+    columns_.push_back(static_cast<int32_t>(map[k] - map[0]));
+    doubles_ &= columns_[k] == static_cast<int32_t>(k / 2);
+  }
+  for (size_t i = 0; i < map.size(); i += n) rows_.push_back(static_cast<int32_t>(map[i] - first));
+  return true;
+}
+
+/// A tile of kTile x kTile elements of 4 bytes, transposed in registers by four 4x4 blocks a side:
+/// element by element it is bound by single loads and stores.
+void TransposeTile(const uint32_t* x, int64_t x_step, uint32_t* y, int64_t y_step) {
+  typedef uint32_t Four __attribute__((vector_size(16)));
+  for (int64_t r = 0; r < kTile; r += 4)
+    for (int64_t k = 0; k < kTile; k += 4) {
+      const auto row = [&](int64_t i) {
+        Four v;
+        std::memcpy(&v, x + (k + i) * x_step + r, sizeof v);
+        return v;
+      };
+      const Four a = row(0), b = row(1), c = row(2), d = row(3);
+      const Four ab_low = __builtin_shufflevector(a, b, 0, 4, 1, 5),
+                 ab_high = __builtin_shufflevector(a, b, 2, 6, 3, 7),
+                 cd_low = __builtin_shufflevector(c, d, 0, 4, 1, 5),
+                 cd_high = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+      const auto store = [&](int64_t i, Four v) {
+        std::memcpy(y + (r + i) * y_step + k, &v, sizeof v);
+      };
+      store(0, __builtin_shufflevector(ab_low, cd_low, 0, 1, 4, 5));
+      store(1, __builtin_shufflevector(ab_low, cd_low, 2, 3, 6, 7));
+      store(2, __builtin_shufflevector(ab_high, cd_high, 0, 1, 4, 5));
+      store(3, __builtin_shufflevector(ab_high, cd_high, 2, 3, 6, 7));
+    }
+}
+
+/// Walks the axes of a strided copy but the last and one other, in tiles of that one.
+struct MovePlan::Cursor {
+  const MovePlan& plan;
+  size_t other;  ///< the axis walked in tiles; the last: none
+  int64_t tiles;
+  int64_t tile = 0, from = 0, to = 0;  ///< elements from the first
+  std::array<int64_t, kMaxAxes> at = {};
+
+  Cursor(const MovePlan& p, size_t j, int64_t n, int64_t start)
+      : plan(p), other(j), tiles(n), tile(start % n) {
+    int64_t rest = start / n;
+    for (size_t d = plan.dims_.size() - 1; d-- > 0;) {
+      if (d == other) continue;
+      at[d] = rest % plan.dims_[d];
+      rest /= plan.dims_[d];
+      from += at[d] * plan.strides_[d];
+      to += at[d] * plan.steps_[d];
+    }
+  }
+  void Next() {
+    if (++tile < tiles) return;
+    tile = 0;
+    for (size_t d = plan.dims_.size() - 1; d-- > 0;) {
+      if (d == other) continue;
+      from += plan.strides_[d];
+      to += plan.steps_[d];
+      if (++at[d] < plan.dims_[d]) return;
+      from -= plan.strides_[d] * plan.dims_[d];
+      to -= plan.steps_[d] * plan.dims_[d];
+      at[d] = 0;
+    }
+  }
+};
+
+/// The last axis is contiguous in the result. Where another one (`j`) is contiguous in the operand,
+/// the two are walked in tiles, so that neither side is read or written one line per element.
+template <typename T>
+void MovePlan::RunStrided(const T* from, T* to) const {
+  const size_t last = dims_.size() - 1;
+  size_t j = last;
+  for (size_t d = 0; d < last; ++d)
+    if (strides_[d] == 1 && strides_[last] != 1) j = d;
+  const int64_t n = dims_[last], step = strides_[last];
+  const int64_t rows = j == last ? 1 : dims_[j], tiles = (rows + kTile - 1) / kTile;
+  int64_t outer = tiles;
+  for (size_t d = 0; d < last; ++d)
+    if (d != j) outer *= dims_[d];
+  ParallelFor(outer, std::max<int64_t>(1, kMoveGrain / (n * std::min(rows, kTile))),
+              [&](int64_t begin, int64_t end) {
+                Cursor c(*this, j, tiles, begin);
+                for (int64_t u = begin; u < end; ++u, c.Next()) {
+                  const T* x = from + c.from;
+                  T* y = to + c.to;
+                  if (j == last && step == 1) {
+                    std::memcpy(y, x, static_cast<size_t>(n) * sizeof(T));
+                    continue;
+                  }
+                  if (j == last && step == 0) {
+                    std::fill_n(y, n, *x);
+                    continue;
+                  }
+                  if (j == last) {
+                    for (int64_t i = 0; i < n; ++i) y[i] = x[i * step];
+                    continue;
+                  }
+                  const int64_t r0 = c.tile * kTile, r1 = std::min(rows, r0 + kTile);
+                  for (int64_t c0 = 0; c0 < n; c0 += kTile) {
+                    const int64_t c1 = std::min(n, c0 + kTile);
+                    if constexpr (sizeof(T) == 4)
+                      if (r1 - r0 == kTile && c1 - c0 == kTile) {
+                        TransposeTile(x + r0 + c0 * step, step, y + r0 * steps_[j] + c0, steps_[j]);
+                        continue;
+                      }
+                    for (int64_t r = r0; r < r1; ++r)
+                      for (int64_t k = c0; k < c1; ++k) y[r * steps_[j] + k] = x[r + k * step];
+                  }
+                }
+              });
+}
+
+template <typename T>
+void MovePlan::RunRows(const T* from, T* to) const {
+  const auto n = static_cast<int64_t>(columns_.size());
+  const int32_t* columns = columns_.data();
+  ParallelFor(static_cast<int64_t>(rows_.size()), std::max<int64_t>(1, kMoveGrain / n),
+              [&](int64_t begin, int64_t end) {
+                for (int64_t r = begin; r < end; ++r) {
+                  const int32_t row = rows_[static_cast<size_t>(r)];
+                  const T* x = from + row;
+                  T* y = to + r * n;
+                  if (r > begin && row == rows_[static_cast<size_t>(r - 1)])
+                    std::memcpy(y, y - n, static_cast<size_t>(n) * sizeof(T));
+                  else if (doubles_)
+                    for (int64_t k = 0; k < n / 2; ++k) y[2 * k] = y[2 * k + 1] = x[k];
+                  else
+                    for (int64_t k = 0; k < n; ++k) y[k] = x[columns[k]];
+                }
+              });
+}
+
+template <typename T>
+void MovePlan::RunTyped(std::byte* const* args, T* to) const {
+  const T fill = static_cast<T>(fill_);
+  auto of = [args](int k) { return reinterpret_cast<const T*>(args[k]); };
+  if (!dims_.empty()) return RunStrided(of(operand_) + offset_, to);
+  if (!rows_.empty()) return RunRows(of(operand_), to);
+  if (!table_.empty()) {
+    const T* x = of(operand_);
+    return ParallelFor(size_, kMoveGrain, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int32_t k = table_[static_cast<size_t>(i)];
+        to[i] = k < 0 ? fill : x[k];
+      }
+    });
+  }
+  const auto n = static_cast<int64_t>(pieces_.size());
+  ParallelFor(n, std::max<int64_t>(1, kMoveGrain * n / size_), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const Piece& p = pieces_[static_cast<size_t>(i)];
+      if (p.operand < 0)
+        std::fill_n(to + p.to, p.n, fill);
+      else
+        std::memcpy(to + p.to, of(p.operand) + p.from, static_cast<size_t>(p.n) * sizeof(T));
+    }
+  });
+}
+
+void MovePlan::Run(std::byte* const* args, std::byte* to) const {
+  switch (width_) {
+    case 1: return RunTyped(args, reinterpret_cast<uint8_t*>(to));
+    case 2: return RunTyped(args, reinterpret_cast<uint16_t*>(to));
+    case 4: return RunTyped(args, reinterpret_cast<uint32_t*>(to));
+    case 8: return RunTyped(args, reinterpret_cast<uint64_t*>(to));
+    default: INFER_CHECK(false);
+  }
+}
+
+std::string_view MovePlan::name() const {
+  return !dims_.empty() ? "strided" : !rows_.empty() ? "rows" : !table_.empty() ? "table" : "runs";
+}
+
+}  // namespace infer

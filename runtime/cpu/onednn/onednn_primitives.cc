@@ -1,0 +1,257 @@
+/// Primitives of oneDNN out of their descriptions.
+#include "runtime/cpu/launch/launch.h"
+#include "runtime/cpu/onednn/onednn_desc.h"
+#include "runtime/cpu/onednn/onednn_primitive.h"
+
+namespace infer::onednn {
+namespace {
+
+using dnnl::memory;
+using Algorithm = dnnl::algorithm;
+
+Result<dnnl::primitive_attr> AttrOf(const Attributes& a) {
+  dnnl::primitive_attr attr;
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  dnnl::post_ops ops;
+  for (const PostOp& p : a.post_ops) {
+    switch (p.kind) {
+      case PostOp::Kind::kEltwise:
+        ops.append_eltwise(p.scale, static_cast<Algorithm>(p.algorithm), p.alpha, p.beta);
+        break;
+      case PostOp::Kind::kSum: ops.append_sum(p.scale, p.zero_point); break;
+      case PostOp::Kind::kAdd:
+      case PostOp::Kind::kMul: {
+        INFER_ASSIGN(const memory::desc md, DescOf(p.operand));
+        ops.append_binary(
+            p.kind == PostOp::Kind::kAdd ? Algorithm::binary_add : Algorithm::binary_mul, md);
+        break;
+      }
+    }
+  }
+  attr.set_post_ops(ops);
+  if (!a.output_scales.empty())
+    attr.set_output_scales(a.output_scales.size() > 1 ? 1 << 1 : 0, a.output_scales);
+  if (a.src_zero_point) attr.set_zero_points(DNNL_ARG_SRC, 0, {a.src_zero_point});
+  if (a.weights_zero_point) attr.set_zero_points(DNNL_ARG_WEIGHTS, 0, {a.weights_zero_point});
+  if (a.dst_zero_point) attr.set_zero_points(DNNL_ARG_DST, 0, {a.dst_zero_point});
+  return attr;
+}
+
+template <typename P, typename D>
+Made Finish(const D& pd, std::vector<std::pair<int, memory::desc>> descs,
+            const Attributes* attributes = nullptr) {
+  auto p = std::make_shared<Primitive>();
+  p->primitive = P(pd);
+  p->descs = std::move(descs);
+  if (attributes)
+    for (size_t i = 0; i < attributes->post_ops.size(); ++i) {
+      const auto kind = attributes->post_ops[i].kind;
+      if (kind == PostOp::Kind::kAdd || kind == PostOp::Kind::kMul)
+        p->descs.emplace_back(PostOpArg(static_cast<int>(i)),
+                              *DescOf(attributes->post_ops[i].operand));
+    }
+  p->scratch = pd.scratchpad_desc();
+  const std::string impl = pd.impl_info_str();
+  p->one_thread = impl.rfind("gemm", 0) == 0;
+  Made made;
+  made.name = Cat("onednn:", impl);
+  made.scratch_bytes = static_cast<int64_t>(p->scratch.get_size());
+  if (auto* d = p->Find(DNNL_ARG_SRC)) made.src = LayoutOf(*d);
+  if (auto* d = p->Find(DNNL_ARG_SRC_1)) made.src1 = LayoutOf(*d);
+  if (auto* d = p->Find(DNNL_ARG_WEIGHTS)) made.weights = LayoutOf(*d);
+  if (auto* d = p->Find(DNNL_ARG_DST)) made.dst = LayoutOf(*d);
+  made.primitive = std::move(p);
+  return made;
+}
+
+/// oneDNN's plain reference code is slower than ours.
+Result<Made> RefuseReference(Made made) {
+  if (made.name.find("ref:") != std::string::npos ||
+      made.name.find("ref_int8:") != std::string::npos ||
+      made.name.rfind("onednn:simple:any", 0) == 0)
+    return Unsupported("oneDNN would run its plain reference code");
+  return made;
+}
+
+Prepared ReorderOf(const dnnl::reorder::primitive_desc& pd, const memory::desc& from,
+                   const memory::desc& to) {
+  const Made made = Finish<dnnl::reorder>(pd, {{DNNL_ARG_SRC, from}, {DNNL_ARG_DST, to}});
+  Prepared p;
+  p.name = made.name;
+  p.scratch_bytes = made.scratch_bytes;
+  p.launch = MakeLaunch(made, {{Arg::kSrc, 0}, {Arg::kDst, 1}}, 2);
+  return p;
+}
+
+/// The numbers of a convolution or pool that oneDNN keeps in `int`.
+Status CheckWindow(const Dims& src, const Dims& dst, std::initializer_list<const Dims*> counts) {
+  for (const Dims* d : counts) INFER_TRY(CheckCounts(*d));
+  INFER_TRY(CheckProduct(src, 2));  // pixels
+  return CheckProduct(dst, 2);
+}
+
+/// What convolutions and matrix products have in common.
+struct ProductDescs {
+  memory::desc src, weights, dst, bias;  // no bias: zero
+  dnnl::primitive_attr attr;
+};
+template <typename S>
+Result<ProductDescs> DescsOf(const S& s, const Attributes& a) {
+  ProductDescs d;
+  INFER_ASSIGN(d.src, DescOf(s.src));
+  INFER_ASSIGN(d.weights, DescOf(s.weights));
+  INFER_ASSIGN(d.dst, DescOf(s.dst));
+  INFER_ASSIGN(d.attr, AttrOf(a));
+  if (!s.bias.dims.empty()) {
+    INFER_ASSIGN(d.bias, DescOf(s.bias));
+  }
+  return d;
+}
+template <typename P, typename D>
+Result<Made> FinishProduct(const D& pd, const ProductDescs& d, const Attributes& a) {
+  std::vector<std::pair<int, memory::desc>> descs = {{DNNL_ARG_SRC, pd.src_desc()},
+                                                     {DNNL_ARG_WEIGHTS, pd.weights_desc()},
+                                                     {DNNL_ARG_DST, pd.dst_desc()}};
+  if (!d.bias.is_zero()) descs.emplace_back(DNNL_ARG_BIAS, pd.bias_desc());
+  return RefuseReference(Finish<P>(pd, std::move(descs), &a));
+}
+
+}  // namespace
+
+Result<Made> MakeConv(const ConvSpec& s, const Attributes& a) {
+  return Guarded([&]() -> Result<Made> {
+    INFER_TRY(CheckWindow(s.src.dims, s.dst.dims,
+                          {&s.strides, &s.dilations, &s.pads_begin, &s.pads_end}));
+    INFER_TRY(CheckProduct(s.weights.dims, 0));
+    INFER_ASSIGN(const ProductDescs d, DescsOf(s, a));
+    Dims dilations = s.dilations;
+    for (int64_t& v : dilations) --v;  // oneDNN counts the gaps
+    const auto make = [&](auto tag, Algorithm algorithm) {
+      using P = typename decltype(tag)::type;
+      constexpr auto kInference = dnnl::prop_kind::forward_inference;
+      const typename P::desc desc =
+          d.bias.is_zero()
+              ? typename P::desc(kInference, algorithm, d.src, d.weights, d.dst, s.strides,
+                                 dilations, s.pads_begin, s.pads_end)
+              : typename P::desc(kInference, algorithm, d.src, d.weights, d.bias, d.dst, s.strides,
+                                 dilations, s.pads_begin, s.pads_end);
+      return FinishProduct<P>(typename P::primitive_desc(desc, d.attr, Engine()), d, a);
+    };
+    return s.transposed ? make(std::type_identity<dnnl::deconvolution_forward>(),
+                               Algorithm::deconvolution_direct)
+                        : make(std::type_identity<dnnl::convolution_forward>(),
+                               Algorithm::convolution_direct);
+  });
+}
+
+Result<Made> MakeMatMul(const MatMulSpec& s, const Attributes& a) {
+  return Guarded([&]() -> Result<Made> {
+    // Matrices of a batch are counted in `int`, too.
+    const Dims& y = s.dst.dims;
+    INFER_TRY(CheckProduct(Dims(y.begin(), y.end() - std::min<int64_t>(2, std::ssize(y))), 0));
+    INFER_ASSIGN(const ProductDescs d, DescsOf(s, a));
+    using P = dnnl::matmul;
+    const P::desc desc = d.bias.is_zero() ? P::desc(d.src, d.weights, d.dst)
+                                          : P::desc(d.src, d.weights, d.bias, d.dst);
+    return FinishProduct<P>(P::primitive_desc(desc, d.attr, Engine()), d, a);
+  });
+}
+
+Result<Made> MakePool(const PoolSpec& s) {
+  return Guarded([&]() -> Result<Made> {
+    INFER_TRY(
+        CheckWindow(s.src.dims, s.dst.dims, {&s.kernel, &s.strides, &s.pads_begin, &s.pads_end}));
+    INFER_TRY(CheckProduct(s.kernel, 0));
+    INFER_ASSIGN(const memory::desc src, DescOf(s.src));
+    INFER_ASSIGN(const memory::desc dst, DescOf(s.dst));
+    INFER_ASSIGN(const dnnl::primitive_attr attr, AttrOf({}));
+    const Algorithm kind = s.kind == PoolSpec::Kind::kMax ? Algorithm::pooling_max
+                           : s.kind == PoolSpec::Kind::kAverage
+                               ? Algorithm::pooling_avg_exclude_padding
+                               : Algorithm::pooling_avg_include_padding;
+    using P = dnnl::pooling_forward;
+    const P::desc d(dnnl::prop_kind::forward_inference, kind, src, dst, s.strides, s.kernel,
+                    s.pads_begin, s.pads_end);
+    const P::primitive_desc pd(d, attr, Engine());
+    return RefuseReference(
+        Finish<P>(pd, {{DNNL_ARG_SRC, pd.src_desc()}, {DNNL_ARG_DST, pd.dst_desc()}}));
+  });
+}
+
+Result<Made> MakeEltwise(const Spec& s, const PostOp& op) {
+  return Guarded([&]() -> Result<Made> {
+    INFER_ASSIGN(const memory::desc src, DescOf(s));
+    INFER_ASSIGN(const dnnl::primitive_attr attr, AttrOf({}));
+    using P = dnnl::eltwise_forward;
+    const P::desc d(dnnl::prop_kind::forward_inference, static_cast<Algorithm>(op.algorithm), src,
+                    op.alpha, op.beta);
+    const P::primitive_desc pd(d, attr, Engine());
+    return RefuseReference(Finish<P>(pd, {{DNNL_ARG_SRC, src}, {DNNL_ARG_DST, pd.dst_desc()}}));
+  });
+}
+
+Result<Made> MakeBinary(BinaryKind kind, const Spec& a, const Spec& b, const Spec& dst,
+                        const Attributes& attributes) {
+  return Guarded([&]() -> Result<Made> {
+    static constexpr Algorithm kAlgorithms[] = {Algorithm::binary_add, Algorithm::binary_sub,
+                                                Algorithm::binary_mul, Algorithm::binary_div,
+                                                Algorithm::binary_max, Algorithm::binary_min};
+    INFER_ASSIGN(const memory::desc src0, DescOf(a));
+    INFER_ASSIGN(const memory::desc src1, DescOf(b));
+    INFER_ASSIGN(const memory::desc out, DescOf(dst));
+    INFER_ASSIGN(const dnnl::primitive_attr attr, AttrOf(attributes));
+    using P = dnnl::binary;
+    const P::desc d(kAlgorithms[static_cast<size_t>(kind)], src0, src1, out);
+    const P::primitive_desc pd(d, attr, Engine());
+    return RefuseReference(Finish<P>(
+        pd, {{DNNL_ARG_SRC, src0}, {DNNL_ARG_SRC_1, src1}, {DNNL_ARG_DST, pd.dst_desc()}}));
+  });
+}
+
+Result<Made> MakeBatchNorm(const Spec& s, float epsilon) {
+  return Guarded([&]() -> Result<Made> {
+    using Flags = dnnl::normalization_flags;
+    INFER_ASSIGN(const memory::desc src, DescOf(s));
+    INFER_ASSIGN(const dnnl::primitive_attr attr, AttrOf({}));
+    using P = dnnl::batch_normalization_forward;
+    const P::desc d(dnnl::prop_kind::forward_inference, src, epsilon,
+                    Flags::use_global_stats | Flags::use_scale | Flags::use_shift);
+    const P::primitive_desc pd(d, attr, Engine());
+    const memory::desc channel = PlainDesc(memory::data_type::f32, {s.dims[1]});
+    return RefuseReference(Finish<P>(pd, {{DNNL_ARG_SRC, src},
+                                          {DNNL_ARG_DST, pd.dst_desc()},
+                                          {DNNL_ARG_SCALE, channel},
+                                          {DNNL_ARG_SHIFT, channel},
+                                          {DNNL_ARG_MEAN, channel},
+                                          {DNNL_ARG_VARIANCE, channel}}));
+  });
+}
+
+Result<Made> MakeConcat(const std::vector<Spec>& sources, const Spec& dst, int axis) {
+  return Guarded([&]() -> Result<Made> {
+    std::vector<memory::desc> src;
+    for (const Spec& s : sources) {
+      INFER_ASSIGN(src.emplace_back(), DescOf(s));
+    }
+    INFER_ASSIGN(memory::desc out, DescOf(dst));
+    INFER_ASSIGN(const dnnl::primitive_attr attr, AttrOf({}));
+    const dnnl::concat::primitive_desc pd(out, axis, src, Engine(), attr);
+    std::vector<std::pair<int, memory::desc>> descs = {{DNNL_ARG_DST, pd.dst_desc()}};
+    for (size_t i = 0; i < src.size(); ++i)
+      descs.emplace_back(DNNL_ARG_MULTIPLE_SRC + static_cast<int>(i), src[i]);
+    return Finish<dnnl::concat>(pd, std::move(descs));  // its reference code is made of reorders
+  });
+}
+
+Result<Prepared> MakeReorder(DType dtype, const Dims& dims, const Layout& from, const Layout& to) {
+  if (from == to)
+    return MakeCopy(from.plain() ? PackedBytes(dtype, NumElements(dims)) : from.bytes);
+  return Guarded([&]() -> Result<Prepared> {
+    INFER_ASSIGN(const memory::desc src, DescOf({dtype, dims, from}));
+    INFER_ASSIGN(const memory::desc dst, DescOf({dtype, dims, to}));
+    const dnnl::primitive_attr attr = *AttrOf({});
+    return ReorderOf(dnnl::reorder::primitive_desc(Engine(), src, Engine(), dst, attr), src, dst);
+  });
+}
+
+}  // namespace infer::onednn
