@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "lib/support/strings.h"
+#include "quant/algorithm/input_sweep.h"
 
 namespace infer {
 namespace {
@@ -42,21 +43,16 @@ Matrix Difference(const BlockWeights& w, const BlockQuantized& q, int64_t begin,
   return d;
 }
 
-/// The upper factor U of the inverse, H^-1 = U^T U, of the damped and permuted H. With H = R R^T, R
-/// upper, U is R^-1; R is the Cholesky factor of H read backwards, so H is never inverted.
-Result<Matrix> InverseFactor(const MatrixMap& h, std::span<const int64_t> order, double damp) {
+/// H in `order`, damped; inputs that are always 0 get a 1.
+std::vector<double> Damped(const MatrixMap& h, std::span<const int64_t> order, double damp) {
   const int64_t n = h.rows();
-  Doubles back(n, n);  // H in the opposite order
+  std::vector<double> damped(static_cast<size_t>(n * n));
+  Eigen::Map<Doubles> d(damped.data(), n, n);
   for (int64_t i = 0; i < n; ++i)
     for (int64_t j = 0; j < n; ++j)
-      back(i, j) = h(order[static_cast<size_t>(n - 1 - i)], order[static_cast<size_t>(n - 1 - j)]);
-  for (int64_t i = 0; i < n; ++i) back(i, i) = back(i, i) == 0 ? 1.0 : back(i, i) + damp;
-  const Eigen::LLT<Eigen::Ref<Doubles>> llt(back);
-  if (llt.info() != Eigen::Success) return Unsupported("the second moments cannot be factorised");
-  Doubles inverse = Doubles::Identity(n, n);
-  llt.matrixL().solveInPlace(inverse);
-  if (!inverse.allFinite()) return Unsupported("the second moments cannot be factorised");
-  return Matrix(inverse.reverse().cast<float>());
+      d(i, j) = h(order[static_cast<size_t>(i)], order[static_cast<size_t>(j)]);
+  for (int64_t i = 0; i < n; ++i) d(i, i) = d(i, i) == 0 ? 1.0 : d(i, i) + damp;
+  return damped;
 }
 
 std::vector<int64_t> InputOrder(const MatrixMap& h, bool by_activation) {
@@ -69,13 +65,14 @@ std::vector<int64_t> InputOrder(const MatrixMap& h, bool by_activation) {
 }
 
 /// Codes of input `k` of every row from the values `x`, and the errors that leaves over `pivot`.
-void RoundInput(int64_t k, const Eigen::Ref<const Eigen::RowVectorXf>& x, float pivot,
-                BlockQuantized& q, Eigen::Ref<Eigen::RowVectorXf> errors) {
+void RoundInput(int64_t k, std::span<const float> x, float pivot, BlockQuantized& q,
+                std::span<float> errors) {
   for (int64_t r = 0; r < q.rows; ++r) {
+    const auto i = static_cast<size_t>(r);
     const BlockParams p = ParamsOf(q, r, k);
-    const uint8_t code = EncodeWeight(x(r), p, q.grid);
+    const uint8_t code = EncodeWeight(x[i], p, q.grid);
     q.codes[static_cast<size_t>(r * q.depth + k)] = code;
-    errors(r) = (x(r) - DecodeWeight(code, p)) / pivot;
+    errors[i] = (x[i] - DecodeWeight(code, p)) / pivot;
   }
 }
 
@@ -171,24 +168,18 @@ Status GptqRound(const BlockWeights& w, std::span<const float> h, int64_t rows,
   const MatrixMap moments = AsMatrix(h, depth);
   const std::vector<int64_t> order = InputOrder(moments, options.act_order);
   const double damp = options.damping * moments.diagonal().cast<double>().mean();
-  INFER_ASSIGN(const Matrix u, InverseFactor(moments, order, damp));
-  Matrix x(depth, w.rows);  // weights still to be rounded, an input per row, in `order`
+  INFER_ASSIGN(std::vector<float> u, InverseFactor(Damped(moments, order, damp), depth));
+  std::vector<float> x(static_cast<size_t>(depth * w.rows));  // an input per row, in `order`
   for (int64_t i = 0; i < depth; ++i)
     for (int64_t r = 0; r < w.rows; ++r)
-      x(i, r) = w.row(r)[static_cast<size_t>(order[static_cast<size_t>(i)])];
-  Matrix errors(options.update_block, w.rows);
-  for (int64_t begin = 0; begin < depth; begin += options.update_block) {
-    const int64_t count = std::min(options.update_block, depth - begin);
-    for (int64_t i = begin; i < begin + count; ++i) {
-      RoundInput(order[static_cast<size_t>(i)], x.row(i), u(i, i), q, errors.row(i - begin));
-      const int64_t rest = begin + count - i - 1;
-      x.middleRows(i + 1, rest).noalias() -=
-          u.row(i).segment(i + 1, rest).transpose() * errors.row(i - begin);
-    }
-    const int64_t rest = depth - begin - count;
-    x.bottomRows(rest).noalias() -=
-        u.block(begin, begin + count, count, rest).transpose() * errors.topRows(count);
-  }
+      x[static_cast<size_t>(i * w.rows + r)] =
+          w.row(r)[static_cast<size_t>(order[static_cast<size_t>(i)])];
+  InputSweep sweep(std::move(u), std::move(x), depth, w.rows);
+  for (int64_t begin = 0; begin < depth; begin += options.update_block)
+    sweep.Block(begin, std::min(options.update_block, depth - begin),
+                [&](int64_t i, std::span<const float> now, float pivot, std::span<float> errors) {
+                  RoundInput(order[static_cast<size_t>(i)], now, pivot, q, errors);
+                });
   return {};
 }
 

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "lib/ops/conv_geometry.h"
 #include "lib/support/parallel.h"
 #include "lib/support/strings.h"
+#include "quant/algorithm/layer_rows.h"
 #include "quant/calibrate/calibrate.h"
 
 namespace infer {
@@ -16,8 +16,6 @@ using Matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMa
 
 constexpr int64_t kChunk = 256;   // rows of one rank update
 constexpr int64_t kSegments = 8;  // of a sample's rows; every fourth is held out
-
-bool IsHeldOut(int64_t index) { return index % 4 == 3; }
 
 /// Adds rows [rows, depth] to the lower triangle.
 void AddRows(const float* rows, int64_t count, Hessian& h, int64_t group) {
@@ -55,94 +53,20 @@ struct Sink {
   /// Rows of one sample; `group` 0 comes first.
   void Add(const float* rows, int64_t count, int64_t group, int64_t run) {
     if (by_sample || count < kSegments)
-      return AddRows(rows, count, IsHeldOut(run) ? pair.held_out : pair.fit, group);
+      return AddRows(rows, count, IsHeldOutSample(run) ? pair.held_out : pair.fit, group);
     for (int64_t s = 0; s < kSegments; ++s) {
       const int64_t begin = s * count / kSegments, end = (s + 1) * count / kSegments;
-      AddRows(rows + begin * source.depth, end - begin, IsHeldOut(s) ? pair.held_out : pair.fit,
-              group);
+      AddRows(rows + begin * source.depth, end - begin,
+              IsHeldOutSample(s) ? pair.held_out : pair.fit, group);
     }
   }
 
   Status See(const Tensor& x, int64_t run, int64_t windows) {
-    if (source.conv) return SeeWindows(x, run, windows);
-    if (source.positions) return SeePositions(x, run, windows);
-    if (x.rank() == 0 || x.dim(-1) != source.depth)
-      return InvalidModel(Cat("value '", source.value, "' has no rows of ", source.depth));
-    if (x.num_elements() > 0) Add(x.data<float>().data(), x.num_elements() / source.depth, 0, run);
-    return {};
+    return ForRows(source, x, run, windows, [&](const float* rows, int64_t count, int64_t group) {
+      Add(rows, count, group, run);
+    });
   }
-
-  Status SeeWindows(const Tensor& x, int64_t run, int64_t windows);
-  Status SeePositions(const Tensor& x, int64_t run, int64_t most);
 };
-
-/// Copies the window at output position `out` of channels [first, first + channels) into `row`.
-void CopyWindow(const ConvGeometry& g, const float* image, int64_t first, int64_t channels,
-                const Dims& out, float* row) {
-  const size_t rank = g.input.size();
-  int64_t plane = 1;
-  for (const int64_t i : g.input) plane *= i;
-  const int64_t taps = g.kernel_size();
-  for (int64_t t = 0; t < taps; ++t) {
-    int64_t rest = t, offset = 0, pitch = 1;
-    bool inside = true;
-    for (size_t a = rank; a-- > 0;) {
-      const WindowAxis& w = g.window.axes[a];
-      const int64_t i = out[a] * w.stride - w.pad_begin + rest % w.kernel * w.dilation;
-      rest /= w.kernel;
-      inside &= i >= 0 && i < g.input[a];
-      offset += i * pitch;
-      pitch *= g.input[a];
-    }
-    for (int64_t c = 0; c < channels; ++c)
-      row[c * taps + t] = inside ? image[(first + c) * plane + offset] : 0.0f;
-  }
-}
-
-Status Sink::SeeWindows(const Tensor& x, int64_t run, int64_t windows) {
-  const Node& n = *source.conv;
-  INFER_ASSIGN(const ConvGeometry g,
-               ReadConvGeometry(n.def(), n.attrs(), x.dims(), n.input(1)->constant()->dims()));
-  int64_t positions = 1, image_size = g.in_channels;
-  for (const int64_t o : g.output) positions *= o;
-  for (const int64_t i : g.input) image_size *= i;
-  if (positions == 0) return {};
-  const int64_t taken = std::min(windows, positions), channels = g.in_channels / g.groups;
-  std::vector<float> rows(static_cast<size_t>(taken * source.depth));
-  for (int64_t b = 0; b < g.batch; ++b) {
-    for (int64_t group = 0; group < g.groups; ++group) {
-      for (int64_t k = 0; k < taken; ++k) {
-        // Evenly spaced, and shifted from run to run so that every position gets its turn.
-        int64_t p = (k * positions / taken + run) % positions;
-        Dims out(g.output.size());
-        for (size_t a = out.size(); a-- > 0; p /= g.output[a]) out[a] = p % g.output[a];
-        CopyWindow(g, x.data<float>().data() + b * image_size, group * channels, channels, out,
-                   rows.data() + k * source.depth);
-      }
-      Add(rows.data(), taken, group, run);
-    }
-  }
-  return {};
-}
-
-/// The channels of evenly spaced positions of [batch, channels, ...].
-Status Sink::SeePositions(const Tensor& x, int64_t run, int64_t most) {
-  if (x.rank() < 3 || x.dim(1) != source.depth)
-    return InvalidModel(Cat("value '", source.value, "' has no ", source.depth, " channels"));
-  if (x.num_elements() == 0) return {};
-  const int64_t plane = x.num_elements() / (x.dim(0) * source.depth), taken = std::min(most, plane);
-  std::vector<float> rows(static_cast<size_t>(taken * source.depth));
-  for (int64_t b = 0; b < x.dim(0); ++b) {
-    const float* const image = x.data<float>().data() + b * source.depth * plane;
-    for (int64_t k = 0; k < taken; ++k) {
-      const int64_t at = (k * plane / taken + run) % plane;
-      for (int64_t c = 0; c < source.depth; ++c)
-        rows[static_cast<size_t>(k * source.depth + c)] = image[c * plane + at];
-    }
-    Add(rows.data(), taken, 0, run);
-  }
-  return {};
-}
 
 Status CheckValue(const Graph& graph, const RowSource& s) {
   const Value* v = graph.FindValue(s.value);
