@@ -49,6 +49,12 @@ struct NodeFilter::Entry {
   }
 };
 
+NodePattern ParseNodePattern(const std::string& text) {
+  if (text.rfind("re:", 0) == 0) return {NodePattern::Kind::kRegex, text.substr(3)};
+  if (text.rfind("op:", 0) == 0) return {NodePattern::Kind::kOp, text.substr(3)};
+  return {NodePattern::Kind::kGlob, text};
+}
+
 std::string ToString(const NodePattern& p) {
   constexpr std::string_view kKinds[] = {"glob", "regex", "operator", "value"};
   return Cat(kKinds[static_cast<size_t>(p.kind)], " '", p.text, "'");

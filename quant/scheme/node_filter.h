@@ -20,6 +20,9 @@ struct NodePattern {
   std::string text;
 };
 std::string ToString(const NodePattern& p);  ///< "glob 'conv*'"
+/// As users write it: "conv*" is a glob over names, "re:TEXT" a regular expression, "op:Conv" an
+/// operator type.
+NodePattern ParseNodePattern(const std::string& text);
 
 /// A compiled list of patterns. A node's names are its own, those of the original nodes that it
 /// stands for, and the values that it makes. Its operators are its own and that of the product or

@@ -34,8 +34,12 @@ ExportOptions ExportFlags::Chosen() const {
   return o;
 }
 
+Result<std::string> ExportFlags::Bytes(const Model& model) const {
+  return ExportModelBytes(model, Chosen());
+}
+
 Result<int64_t> ExportFlags::Size(const Model& model) const {
-  INFER_ASSIGN(const std::string bytes, ExportModelBytes(model, Chosen()));
+  INFER_ASSIGN(const std::string bytes, Bytes(model));
   return static_cast<int64_t>(bytes.size());
 }
 

@@ -24,6 +24,8 @@ struct ExportFlags {
   Status TellOtherReaders(Context& context, const Model& model) const;
   /// Writes the model, tells the user, and returns what was written.
   Result<ExportReport> Write(Context& context, const Model& model) const;
+  /// The file as it would be written, weights included.
+  Result<std::string> Bytes(const Model& model) const;
   /// Bytes that the model would take when it was written.
   Result<int64_t> Size(const Model& model) const;
   Json Report(const ExportReport& written) const;

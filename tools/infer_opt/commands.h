@@ -8,6 +8,7 @@ std::unique_ptr<Command> MakeInspectCommand();
 std::unique_ptr<Command> MakeRunCommand();
 std::unique_ptr<Command> MakeFuseCommand();
 std::unique_ptr<Command> MakeQuantizeCommand();
+std::unique_ptr<Command> MakePruneCommand();
 std::unique_ptr<Command> MakeSweepCommand();
 std::unique_ptr<Command> MakeCompareCommand();
 std::unique_ptr<Command> MakeEvalCommand();

@@ -9,6 +9,6 @@ int main(int argc, char** argv) {
   using namespace infer;  // NOLINT: a list of names
   return RunTool(
       argc, argv, "Make ONNX models smaller and faster, and prove that they are still right.",
-      {MakeInspectCommand, MakeRunCommand, MakeFuseCommand, MakeQuantizeCommand, MakeSweepCommand,
-       MakeCompareCommand, MakeEvalCommand, MakeOpsCommand, MakeRulesCommand});
+      {MakeInspectCommand, MakeRunCommand, MakeFuseCommand, MakeQuantizeCommand, MakePruneCommand,
+       MakeSweepCommand, MakeCompareCommand, MakeEvalCommand, MakeOpsCommand, MakeRulesCommand});
 }

@@ -7,10 +7,8 @@
 #include "lib/support/strings.h"
 #include "quant/scheme/op_rules.h"
 #include "quant/search/mixed_model.h"
-#include "tools/common/cost_gates.h"
-#include "tools/common/export_options.h"
-#include "tools/common/guilt.h"
-#include "tools/common/verification.h"
+#include "tools/common/data_roles.h"
+#include "tools/common/judgement.h"
 #include "tools/infer_opt/commands.h"
 #include "tools/infer_opt/quantize/calibration_flags.h"
 #include "tools/infer_opt/quantize/mode.h"
@@ -73,13 +71,6 @@ Json ToJson(const QuantizeReport& r) {
   return j;
 }
 
-/// "conv*" is a glob over names, "re:TEXT" a regular expression, "op:Conv" an operator type.
-NodePattern ParseNodePattern(const std::string& text) {
-  if (text.rfind("re:", 0) == 0) return {NodePattern::Kind::kRegex, text.substr(3)};
-  if (text.rfind("op:", 0) == 0) return {NodePattern::Kind::kOp, text.substr(3)};
-  return {NodePattern::Kind::kGlob, text};
-}
-
 /// How many values that padded convolutions read have the zero point that suits padding, and what
 /// that cost.
 std::string ZeroPoints(const QuantizeReport& r) {
@@ -121,11 +112,7 @@ class QuantizeCommand : public Command {
     export_.Declare(o);
     model_.DeclareForWriter(o);
     device_.Declare(o);
-    data_.Declare(o, "", "Data that is split by seed into calibration and evaluation");
-    calib_.Declare(o, "calib", "Calibration data");
-    eval_.Declare(o, "eval", "Evaluation data (disjoint)");
-    o.Value("--calib-count", &calib_count_, "Of --data: so many for calibration; 0: half");
-    o.Value("--seed", &seed_, "Seed of the split of --data");
+    data_.Declare(o);
     std::vector<std::string> names;
     for (const auto& mode : modes_) names.emplace_back(mode->name());
     mode_ = names.front();
@@ -160,14 +147,15 @@ class QuantizeCommand : public Command {
     if (mixed_) mode_ = "mixed";
     QuantizeMode& mode = Mode();
     WarnOfOtherModesOptions(context, mode);
-    INFER_TRY(SplitData(golden, mode.needs_data(), report));
+    INFER_TRY(data_.Split(golden, mode.needs_data(), no_verify_, report));
     INFER_ASSIGN(auto backend, MakeBackend(device_.device));
     context.Step("calibrate and quantize");
-    QuantizeJob job{context,         calibration_, evaluation_, *backend, flags_,
-                    device_.threads, {},           {},          ""};
+    QuantizeJob job{
+        context, data_.calibration, data_.evaluation, *backend, flags_, device_.threads, {}, {},
+        ""};
     INFER_ASSIGN(job.format, Format(mode));
     job.limits = gates_.limits();
-    job.compared_after = no_verify_ ? 0 : evaluation_.count;
+    job.compared_after = no_verify_ ? 0 : data_.evaluation.count;
     job.microsoft = export_.target != "onnx";
     if (const auto size = gates_.size()) job.max_bytes = RoomForConstants(model, *size);
     for (const std::string& text : include_) job.include.push_back(ParseNodePattern(text));
@@ -227,7 +215,7 @@ class QuantizeCommand : public Command {
   /// Times the result beside the fused FP32 model, where the mode wants that known.
   Result<bool> IsWorth(Context& context, const Graph& golden, const Model& quantized,
                        const QuantizeMode& mode, Json& report) {
-    const Samples& samples = evaluation_.count > 0 ? evaluation_ : calibration_;
+    const Samples& samples = data_.evaluation.count > 0 ? data_.evaluation : data_.calibration;
     if (mode.worth() == QuantizeMode::Worth::kNotAsked || device_.device != "cpu") return true;
     INFER_ASSIGN(const int64_t bytes, export_.Size(quantized));
     INFER_ASSIGN(const bool worth,
@@ -244,67 +232,6 @@ class QuantizeCommand : public Command {
     for (size_t i = 0; i < modes_.size(); ++i)
       if (modes_[i]->name() != mode.declared_by()) warn(modes_given_[i], modes_[i]->name());
     if (!mode.needs_data()) warn(calibration_given_, "modes that calibrate");
-  }
-
-  /// --calib and --eval, or --data split by seed. The report says which samples were what.
-  Status SplitData(const Graph& g, bool needed, Json& report) {
-    for (const auto& [flags, name] :
-         {std::pair(&data_, ""), std::pair(&calib_, "calib-"), std::pair(&eval_, "eval-")})
-      if (!flags->given() && (!flags->labels.empty() || flags->max_samples > 0))
-        return InvalidArgument(Cat("--", name, flags->labels.empty() ? "samples" : "labels",
-                                   ": without the data that it is of"));
-    if (!data_.given() && !calib_.given() && !needed) return EvaluationAlone(g, report);
-    const bool parts = calib_.given() || eval_.given();
-    if (data_.given() ? parts : !calib_.given())
-      return InvalidArgument(
-          data_.given() ? "give --data, or --calib and --eval, not both"
-                        : "calibration needs data: --data X [--labels Y], or --calib X --eval Z. "
-                          "Without data no accuracy can be promised, and random data would only "
-                          "pretend to");
-    if (data_.given()) {
-      INFER_ASSIGN(auto data, OpenData(data_));
-      const auto use = static_cast<int64_t>(FirstSamples(*data, data_.max_samples).size());
-      INFER_ASSIGN(DataSplit split, SplitSamples(use, calib_count_, seed_));
-      INFER_ASSIGN(calibration_, MakeSamples(data, g, split.calib));
-      INFER_ASSIGN(evaluation_, MakeSamples(data, g, split.eval));
-      report["data"] = {{"path", data_.data},
-                        {"seed", split.seed},
-                        {"calibration", split.calib.size()},
-                        {"evaluation", split.eval.size()},
-                        {"calibration_indices", split.calib}};
-      return {};
-    }
-    for (DataFlags* f : {&calib_, &eval_}) {
-      f->preprocess = data_.preprocess;
-      f->raw_type = data_.raw_type;
-    }
-    INFER_ASSIGN(auto calib, OpenData(calib_));
-    INFER_ASSIGN(calibration_, MakeSamples(calib, g, FirstSamples(*calib, calib_.max_samples)));
-    report["data"] = {{"calibration_path", calib_.data}, {"calibration", calibration_.count}};
-    if (!eval_.given()) {
-      if (no_verify_) return {};
-      return InvalidArgument(
-          "--eval is missing (or --no-verify): accuracy is judged on data that "
-          "calibration has not seen");
-    }
-    INFER_ASSIGN(auto eval, OpenData(eval_));
-    INFER_ASSIGN(const int64_t shared, CountShared(*calib, *eval));
-    if (shared > 0) return InvalidArgument(Cat(shared, " samples of --eval are in --calib too"));
-    INFER_ASSIGN(evaluation_, MakeSamples(eval, g, FirstSamples(*eval, eval_.max_samples)));
-    report["data"]["evaluation_path"] = eval_.data;
-    report["data"]["evaluation"] = evaluation_.count;
-    return {};
-  }
-
-  /// A mode that needs no calibration data: --eval, where given, still judges the result.
-  Status EvaluationAlone(const Graph& g, Json& report) {
-    if (!eval_.given()) return {};
-    eval_.preprocess = data_.preprocess;
-    eval_.raw_type = data_.raw_type;
-    INFER_ASSIGN(auto eval, OpenData(eval_));
-    INFER_ASSIGN(evaluation_, MakeSamples(eval, g, FirstSamples(*eval, eval_.max_samples)));
-    report["data"] = {{"evaluation_path", eval_.data}, {"evaluation", evaluation_.count}};
-    return {};
   }
 
   Result<std::string> Format(const QuantizeMode& mode) const {
@@ -332,37 +259,13 @@ class QuantizeCommand : public Command {
   }
 
   Result<bool> Gate(Context& context, const Graph& golden, const Model& quantized, Json& report) {
-    std::vector<GateResult> gates;
-    AccuracyReport accuracy;
-    bool accurate = true;
-    if (evaluation_.count > 0) {
-      context.Step("evaluate");
-      INFER_ASSIGN(accuracy,
-                   CompareGraphs(context, golden, quantized.graph, device_, evaluation_, layers_));
-      gates = CheckGates(accuracy, gates_.limits());
-      context.Print("\n" + AccuracyText(accuracy));
-      report["accuracy"] = infer::ToJson(accuracy);
-      accurate = AllPassed(gates);
+    JudgeOptions options;
+    options.layers = layers_;
+    options.accuracy = [&](const AccuracyReport& accuracy) {
       if (report.contains("recipe")) TellUnseen(context, accuracy, report["recipe"]);
-    } else {
-      if (gates_.any())
-        return InvalidArgument("a gate needs data to judge by: --eval X, or --data X");
-      context.PrintLine("accuracy: not known, because no data was given (--eval X)");
-    }
-    CostSide before{golden, quantized.info.file_bytes}, after{quantized.graph};
-    if (gates_.size()) {
-      INFER_ASSIGN(after.bytes, export_.Size(quantized));
-    }
-    INFER_ASSIGN(auto costs,
-                 CheckCosts(context, gates_, device_, &before, after,
-                            evaluation_.count > 0 ? evaluation_ : calibration_, report));
-    gates.insert(gates.end(), costs.begin(), costs.end());
-    if (!gates.empty()) context.Print("\n" + GateText(gates));
-    if (!accurate)
-      TellGuilty(context, Isolate(context, golden, quantized.graph, device_, evaluation_), accuracy,
-                 report);
-    report["gates"] = infer::ToJson(gates);
-    return AllPassed(gates);
+    };
+    return JudgeResult(context, {golden, quantized}, {data_.calibration, data_.evaluation}, gates_,
+                       device_, export_, options, report);
   }
 
   /// "72 int4, 3 int8": the precisions but f32, in the order of their first layer.
@@ -416,15 +319,12 @@ class QuantizeCommand : public Command {
   ExportFlags export_;
   ModelOptions model_;
   DeviceOptions device_;
-  DataFlags data_, calib_, eval_;
+  DataRoles data_;
   CalibrationFlags flags_;
   Options::Given calibration_given_;
   std::vector<Options::Given> modes_given_;  ///< as modes_
   GateFlags gates_;
-  Samples calibration_, evaluation_;
   std::vector<std::string> include_, exclude_;
-  int64_t calib_count_ = 0;
-  uint64_t seed_ = 0;
   bool layers_ = false, no_verify_ = false, keep_failed_ = false, mixed_ = false;
 };
 

@@ -1,0 +1,148 @@
+#include "quant/prune/costs.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "lib/ir/editor.h"
+#include "lib/support/parallel.h"
+#include "quant/recipe/held_out.h"
+
+namespace infer {
+namespace {
+
+/// Shares at which a layer's own error is told.
+constexpr double kCurveShares[] = {0.2, 0.35, 0.5, 0.65, 0.75, 0.85, 0.92, 0.97};
+constexpr int64_t kCostSamples = 32;    // that the model runs on for each layer
+constexpr int64_t kCurveSamples = 512;  // that a layer's moments are summed of
+
+/// Units of a layer at each point of its curve; `at` is where the share asked for stands.
+std::vector<int64_t> CurveUnits(int64_t units, const SparsityPattern& p, size_t& at) {
+  std::vector<int64_t> all;
+  const int64_t asked = std::clamp<int64_t>(UnitsToZero(units, p), 1, units);
+  if (p.kind != SparsityPattern::Kind::kNm)
+    for (const double share : kCurveShares)
+      all.push_back(std::llround(share * static_cast<double>(units)));
+  all.push_back(asked);
+  std::sort(all.begin(), all.end());
+  all.erase(std::unique(all.begin(), all.end()), all.end());
+  std::erase_if(all, [](int64_t n) { return n <= 0; });
+  at = static_cast<size_t>(std::find(all.begin(), all.end(), asked) - all.begin());
+  return all;
+}
+
+/// Where there are no moments: the share of the weights' squares that is dropped.
+std::vector<double> MagnitudeCurve(const LayerJob& job, std::span<const int64_t> units) {
+  double energy = 0;
+  for (const float w : job.dense) energy += static_cast<double>(w) * static_cast<double>(w);
+  std::vector<double> errors;
+  for (const int64_t n : units) {
+    const KeepMask keep = KeepBest(job.plane, job.pattern, MagnitudeScores(job.dense), n);
+    double lost = 0;
+    for (size_t i = 0; i < keep.size(); ++i)
+      if (!keep[i]) lost += static_cast<double>(job.dense[i]) * static_cast<double>(job.dense[i]);
+    errors.push_back(energy > 0 ? lost / energy : 0);
+  }
+  return errors;
+}
+
+Samples FirstOf(const Samples& all, int64_t most) {
+  // Evenly spaced: samples may be sorted by class.
+  const int64_t n = std::min(all.count, most);
+  std::vector<int64_t> which(static_cast<size_t>(n));
+  for (int64_t i = 0; i < n; ++i) which[static_cast<size_t>(i)] = i * all.count / n;
+  return Subset(all, std::move(which));
+}
+
+}  // namespace
+
+Result<MeasuredCosts> MeasureCosts(const Graph& original, const Graph& work,
+                                   std::span<const SelectedLayer> layers, const Samples& samples,
+                                   const Backend& backend, const PruneOptions& options) {
+  MeasuredCosts costs;
+  HeldOut::Options judge;
+  judge.threads = options.threads;
+  judge.max_samples = kCostSamples;
+  judge.stop = options.stop;
+  INFER_ASSIGN(const HeldOut held_out,
+               HeldOut::Make(original, FirstOf(samples, kCostSamples), backend, judge));
+  const Samples some = FirstOf(samples, kCurveSamples);
+  MomentsOptions sum;
+  sum.threads = options.threads;
+  sum.stop = options.stop;
+  for (size_t begin = 0; begin < layers.size();) {
+    std::vector<std::vector<float>> dense;
+    std::vector<MomentsRequest> requests;
+    int64_t bytes = 0;
+    size_t end = begin;
+    for (; end < layers.size(); ++end) {
+      const PrunableWeights& w = layers[end].weights;
+      MomentsRequest r{&w, {}, w.place.plane.depth() > kMaxPruneDepth};
+      bytes += MomentsBytes(r);
+      if (end > begin && bytes > options.max_bytes) break;
+      dense.push_back(w.place.Read(*work.FindValue(w.weights)->constant()));
+      requests.push_back(r);
+    }
+    for (size_t i = 0; i < requests.size(); ++i) requests[i].dense = dense[i];
+    INFER_ASSIGN(const auto moments, SumMoments(work, nullptr, requests, some, backend, sum));
+    for (size_t i = begin; i < end; ++i) {
+      const PrunableWeights& w = layers[i].weights;
+      LayerJob job{w.place.plane,           requests[i - begin].dense, options.pattern, 0,
+                   PruneMethod::kSparseGpt, w.bias.has_value()};
+      size_t at = 0;
+      const std::vector<int64_t> units = CurveUnits(layers[i].units, options.pattern, at);
+      Graph pruned = work.Clone();
+      std::vector<double> errors;
+      {
+        const LaneLease lease(options.threads);
+        const auto curve = ErrorCurve(job, moments[i - begin], units);
+        errors = curve ? *curve : MagnitudeCurve(job, units);
+        job.units = units[at];
+        const LayerResult done = PruneLayer(job, moments[i - begin]);
+        Value* const v = pruned.FindValue(w.weights);
+        GraphEditor(pruned).SetConstant(v, w.place.Write(done.matrix.weights, *v->constant()));
+      }
+      INFER_ASSIGN(const HeldOutError noise, held_out.Measure(pruned));
+      CostCurve c{layers[i].units, {}};
+      for (size_t k = 0; k < units.size(); ++k)
+        c.points.emplace_back(units[k],
+                              errors[at] > 0 ? noise.noise * errors[k] / errors[at] : noise.noise);
+      costs.curves.push_back(std::move(c));
+      costs.at_share.push_back(noise.noise);
+      if (options.progress)
+        options.progress("measure layers", static_cast<int64_t>(i) + 1,
+                         static_cast<int64_t>(layers.size()));
+    }
+    begin = end;
+  }
+  return costs;
+}
+
+std::vector<int64_t> AllocateByWeights(const Graph& work, std::span<const SelectedLayer> layers,
+                                       const SparsityPattern& pattern, PruneAllocation by,
+                                       int64_t total) {
+  std::vector<std::pair<float, uint32_t>> all;
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const PrunableWeights& w = layers[i].weights;
+    std::vector<float> scores = w.place.Read(*work.FindValue(w.weights)->constant());
+    for (float& s : scores) s *= s;
+    std::vector<float> units = UnitScores(w.place.plane, pattern, scores);
+    if (by == PruneAllocation::kLamp) {
+      std::sort(units.begin(), units.end());
+      double rest = std::accumulate(units.begin(), units.end(), 0.0);
+      for (float& u : units) {
+        const double energy = static_cast<double>(u);
+        u = rest > 0 ? static_cast<float>(energy / rest) : 0;
+        rest -= energy;
+      }
+    }
+    for (const float u : units) all.emplace_back(u, static_cast<uint32_t>(i));
+  }
+  std::vector<int64_t> zeros(layers.size(), 0);
+  const auto last = all.begin() + static_cast<std::ptrdiff_t>(total);
+  if (last != all.end()) std::nth_element(all.begin(), last, all.end());
+  for (auto u = all.begin(); u != last; ++u) ++zeros[u->second];
+  return zeros;
+}
+
+}  // namespace infer

@@ -1,0 +1,31 @@
+#pragma once
+/// What pruning a layer costs, before any is pruned: by data at the model's outputs, or by the
+/// weights alone.
+#include "quant/prune/allocate.h"
+#include "quant/prune/prune.h"
+
+namespace infer {
+
+/// A layer that will be pruned.
+struct SelectedLayer {
+  PrunableWeights weights;
+  int64_t units = 0;
+};
+
+/// Measures: prunes each layer alone to the share asked for (N:M: to the pattern), runs the model
+/// on some of `samples` and scales the layer's own error curve by the noise at the outputs. The
+/// cost at the share is that noise. `original` is the model as it came, `work` prepared.
+struct MeasuredCosts {
+  std::vector<CostCurve> curves;
+  std::vector<double> at_share;
+};
+Result<MeasuredCosts> MeasureCosts(const Graph& original, const Graph& work,
+                                   std::span<const SelectedLayer> layers, const Samples& samples,
+                                   const Backend& backend, const PruneOptions& options);
+
+/// Units to zero by layer, by |w| over all layers (kGlobal) or LAMP's scores (kLamp).
+std::vector<int64_t> AllocateByWeights(const Graph& work, std::span<const SelectedLayer> layers,
+                                       const SparsityPattern& pattern, PruneAllocation by,
+                                       int64_t total);
+
+}  // namespace infer

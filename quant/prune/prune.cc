@@ -1,0 +1,245 @@
+#include "quant/prune/prune.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "lib/ir/editor.h"
+#include "lib/support/parallel.h"
+#include "lib/support/readable.h"
+#include "lib/support/strings.h"
+#include "quant/prune/costs.h"
+#include "quant/scheme/quantize.h"
+
+namespace infer {
+namespace {
+
+/// Layers are pruned in so many groups at most: the data run through the model once for each.
+constexpr size_t kMaxPruneRounds = 24;
+
+Status CheckPruneRequest(const Graph& g, const Samples& samples, const PruneOptions& o) {
+  if (o.pattern.kind != SparsityPattern::Kind::kNm) INFER_TRY(CheckShare(o.pattern.share));
+  for (const auto& n : g.nodes())
+    if (n->Is(Trait::kQuantization))
+      return InvalidArgument(Cat("the model is quantized already (", Describe(*n),
+                                 "): prune the f32 model, then quantize the result"));
+  if (samples.count > 0) return {};
+  if (o.method == PruneMethod::kWanda || o.method == PruneMethod::kSparseGpt)
+    return InvalidArgument(Cat("method ", Name(o.method),
+                               " chooses by calibration data, and there are none; without data "
+                               "only magnitude is possible"));
+  if (o.allocation == PruneAllocation::kMeasured)
+    return InvalidArgument("allocation measured needs calibration data, and there are none");
+  return {};
+}
+
+int64_t CountZeros(const Tensor& t) {
+  const std::vector<float> w = t.ToFloats();
+  return static_cast<int64_t>(std::count(w.begin(), w.end(), 0.0f));
+}
+
+class ModelPruner {
+ public:
+  ModelPruner(const Graph& original, const Samples& samples, const Backend& backend,
+              const PruneOptions& options)
+      : original_(original),
+        samples_(samples),
+        backend_(backend),
+        options_(options),
+        work_(original.Clone()),
+        pruned_(original.ops()) {}
+
+  Status Run() {
+    if (Status s = PrepareForQuantization(work_); !s.ok())
+      return std::move(s).In("preparing the model");
+    INFER_TRY(Select());
+    INFER_TRY(Allocate());
+    pruned_ = work_.Clone();
+    INFER_TRY(PruneInOrder());
+    Total();
+    return {};
+  }
+  Graph TakeGraph() { return std::move(pruned_); }
+  PruneReport TakeReport() { return std::move(report_); }
+
+ private:
+  bool is_nm() const { return options_.pattern.kind == SparsityPattern::Kind::kNm; }
+
+  Status Select() {
+    INFER_ASSIGN(const auto found, FindPrunable(work_, original_, options_.scope));
+    for (const PrunableWeights& w : found) {
+      PrunedLayer l;
+      l.name = w.layer;
+      l.op = w.op;
+      l.weights = w.weights;
+      l.plane = w.place.plane;
+      l.count = w.size();
+      l.zeros = l.zeros_before = CountZeros(*work_.FindValue(w.weights)->constant());
+      l.reason = w.reason.empty() ? WhyNotWhole(l.plane, options_.pattern) : w.reason;
+      if (l.reason.empty() && is_nm() && NmZeros(l.plane, options_.pattern) == 0)
+        l.reason = "no group has more weights than stay";
+      l.pruned = l.reason.empty();
+      if (l.pruned) {
+        l.units = UnitsOf(l.plane, options_.pattern);
+        layers_.push_back({w, l.units});
+        index_.push_back(report_.layers.size());
+      }
+      report_.layers.push_back(std::move(l));
+    }
+    if (!layers_.empty()) return {};
+    if (report_.layers.empty())
+      return Unsupported(
+          "nothing to prune: no convolution, product or recurrent layer has constant weights");
+    const PrunedLayer& first = report_.layers.front();
+    return Unsupported(Cat(
+        "nothing to prune with ", ToString(options_.pattern), ": ", first.name, ": ", first.reason,
+        report_.layers.size() > 1 ? Cat(" (and ", report_.layers.size() - 1, " more)") : ""));
+  }
+
+  Status Allocate() {
+    std::vector<int64_t> units, weights;
+    for (const SelectedLayer& l : layers_) {
+      units.push_back(l.units);
+      weights.push_back(l.weights.size());
+    }
+    const PruneAllocation by = options_.allocation.value_or(
+        samples_.count > 0 ? PruneAllocation::kMeasured : PruneAllocation::kLamp);
+    const int64_t total =
+        UnitsToZero(std::accumulate(units.begin(), units.end(), int64_t{0}), options_.pattern);
+    report_.allocation = is_nm() && by != PruneAllocation::kMeasured ? "uniform" : Name(by);
+    if (by == PruneAllocation::kMeasured) {
+      INFER_ASSIGN(const MeasuredCosts costs,
+                   MeasureCosts(original_, work_, layers_, samples_, backend_, options_));
+      for (size_t i = 0; i < layers_.size(); ++i) Report(i).cost = costs.at_share[i];
+      zero_units_ = is_nm() ? units : AllocateByCost(costs.curves, total);
+      if (is_nm())
+        for (const size_t i : LayersToSpare(weights, costs.at_share, options_.spare_share)) {
+          zero_units_[i] = 0;
+          Report(i).reason = "spared: it costs most for its size";
+        }
+    } else if (is_nm() || by == PruneAllocation::kUniform) {
+      zero_units_ = AllocateEvenly(units, total);
+    } else {
+      zero_units_ = AllocateByWeights(work_, layers_, options_.pattern, by, total);
+    }
+    return {};
+  }
+
+  Status PruneInOrder() {
+    const size_t of_round = (layers_.size() + kMaxPruneRounds - 1) / kMaxPruneRounds;
+    for (size_t begin = 0; begin < layers_.size();) {
+      if (options_.stop.stop_requested()) return Cancelled("pruning was stopped");
+      std::vector<MomentsRequest> requests;
+      std::vector<std::vector<float>> dense;
+      int64_t bytes = 0;
+      size_t end = begin;
+      for (; end < layers_.size() && end - begin < of_round; ++end) {
+        const PrunableWeights& w = layers_[end].weights;
+        MomentsRequest r{&w, {}, w.place.plane.depth() > kMaxPruneDepth};
+        bytes += MomentsBytes(r);
+        if (end > begin && bytes > options_.max_bytes) break;
+        requests.push_back(r);
+        dense.push_back(w.place.Read(*work_.FindValue(w.weights)->constant()));
+      }
+      for (size_t i = 0; i < requests.size(); ++i) requests[i].dense = dense[i];
+      std::vector<MomentsPair> moments(requests.size());
+      if (samples_.count > 0) {
+        MomentsOptions sum;
+        sum.threads = options_.threads;
+        sum.stop = options_.stop;
+        INFER_ASSIGN(moments, SumMoments(work_, begin == 0 ? nullptr : &pruned_, requests, samples_,
+                                         backend_, sum));
+      }
+      for (size_t i = begin; i < end; ++i)
+        INFER_TRY(PruneOne(i, dense[i - begin], moments[i - begin]));
+      begin = end;
+      if (options_.progress)
+        options_.progress("prune", static_cast<int64_t>(end), static_cast<int64_t>(layers_.size()));
+    }
+    return {};
+  }
+
+  Status PruneOne(size_t i, std::span<const float> dense, const MomentsPair& moments) {
+    const PrunableWeights& w = layers_[i].weights;
+    PrunedLayer& l = Report(i);
+    const LayerJob job{w.place.plane,  dense,           options_.pattern,
+                       zero_units_[i], options_.method, w.bias.has_value()};
+    LayerResult done;
+    {
+      const LaneLease lease(options_.threads);
+      done = PruneLayer(job, moments);
+    }
+    l.method = done.method;
+    l.note = !done.note.empty() || w.no_data.empty() ? done.note : w.no_data;
+    if (samples_.count == 0) l.note.clear();
+    if (!w.no_data.empty() && samples_.count > 0) l.note = w.no_data;
+    l.error = done.error;
+    l.magnitude_error = done.magnitude_error;
+    l.dense_error = done.dense_error;
+    l.zero_units = job.units;
+    if (done.method == "dense") return {};
+    Value* const v = pruned_.FindValue(w.weights);
+    Tensor t = w.place.Write(done.matrix.weights, *v->constant());
+    l.zeros = CountZeros(t);
+    GraphEditor(pruned_).SetConstant(v, std::move(t));
+    if (done.matrix.shift.empty() || !w.bias) return {};
+    std::vector<double> shift = done.matrix.shift;
+    const Node& node = *pruned_.FindValue(w.bias->output)->producer();
+    for (double& s : shift) s *= static_cast<double>(WeightLayoutOf(node)->alpha);
+    return AddToBias(pruned_, *w.bias, shift).status();
+  }
+
+  void Total() {
+    report_.calibration_samples = samples_.count;
+    for (const PrunedLayer& l : report_.layers) {
+      if (!l.pruned) continue;
+      report_.weights += l.count;
+      report_.zeros += l.zeros;
+      report_.units += l.units;
+      report_.zero_units += l.zero_units;
+    }
+  }
+
+  PrunedLayer& Report(size_t i) { return report_.layers[index_[i]]; }
+
+  const Graph& original_;
+  const Samples& samples_;
+  const Backend& backend_;
+  const PruneOptions& options_;
+  Graph work_;    // prepared, dense
+  Graph pruned_;  // the same with the weights so far
+  std::vector<SelectedLayer> layers_;
+  std::vector<size_t> index_;  // of layers_ in report_.layers
+  std::vector<int64_t> zero_units_;
+  PruneReport report_;
+};
+
+}  // namespace
+
+std::optional<PruneAllocation> PruneAllocationNamed(std::string_view name) {
+  for (const PruneAllocation a : {PruneAllocation::kMeasured, PruneAllocation::kUniform,
+                                  PruneAllocation::kGlobal, PruneAllocation::kLamp})
+    if (Name(a) == name) return a;
+  return std::nullopt;
+}
+
+std::string_view Name(PruneAllocation a) {
+  switch (a) {
+    case PruneAllocation::kMeasured: return "measured";
+    case PruneAllocation::kUniform: return "uniform";
+    case PruneAllocation::kGlobal: return "global";
+    case PruneAllocation::kLamp: return "lamp";
+  }
+  return "";
+}
+
+Result<PruneReport> PruneModel(Graph& g, const Samples& samples, const Backend& backend,
+                               const PruneOptions& options) {
+  INFER_TRY(CheckPruneRequest(g, samples, options));
+  ModelPruner pruner(g, samples, backend, options);
+  INFER_TRY(pruner.Run());
+  g = pruner.TakeGraph();
+  return pruner.TakeReport();
+}
+
+}  // namespace infer

@@ -1,0 +1,355 @@
+#include "quant/prune/second_order.h"
+
+#include <Eigen/Cholesky>
+#include <Eigen/Core>
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "lib/support/parallel.h"
+#include "quant/algorithm/input_sweep.h"
+
+namespace infer {
+namespace {
+
+using PruneMatrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+using PruneView = Eigen::Map<const PruneMatrix>;
+using PruneDoubles = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic>;
+
+constexpr int64_t kSweepBlock = 128;  // inputs whose mask is chosen together
+constexpr int64_t kRowChunk = 32;     // of rows that are refitted together
+constexpr int kRefitSteps = 60;
+constexpr double kRefitTolerance = 1e-4;  // of the residual, to where it began
+constexpr double kFirstPenalty = 0.1, kPenaltyGrowth = 1.6;
+constexpr int kPenalties = 10, kStepsOfPenalty = 3;
+
+PruneView GroupRows(const WeightPlane& plane, std::span<const float> all, size_t g) {
+  return {all.data() + static_cast<int64_t>(g) * plane.rows * plane.depth(), plane.rows,
+          plane.depth()};
+}
+
+/// Rows [begin, begin + n) of a group whose H and T are given: conjugate gradients on the weights
+/// that `support` keeps, preconditioned by the diagonal. `v` begins anywhere on the support.
+void RefitRows(const PruneView& h, const PruneMatrix& target, const PruneMatrix& support,
+               PruneMatrix& v) {
+  const Eigen::ArrayXf inverse_diagonal = h.diagonal().array().inverse();
+  PruneMatrix r = ((target - v) * h).cwiseProduct(support);
+  PruneMatrix z = r.array().rowwise() * inverse_diagonal.transpose();
+  PruneMatrix p = z;
+  const auto dots = [](const PruneMatrix& a, const PruneMatrix& b) -> Eigen::ArrayXd {
+    return a.cwiseProduct(b).cast<double>().rowwise().sum();
+  };
+  Eigen::ArrayXd rz = dots(r, z);
+  const Eigen::ArrayXd enough = rz * (kRefitTolerance * kRefitTolerance);
+  for (int step = 0; step < kRefitSteps; ++step) {
+    const PruneMatrix hp = (p * h).cwiseProduct(support);
+    const Eigen::ArrayXd curve = dots(p, hp);
+    Eigen::ArrayXf alpha(v.rows());
+    for (int64_t i = 0; i < v.rows(); ++i)
+      alpha(i) = curve(i) > 0 && rz(i) > enough(i) ? static_cast<float>(rz(i) / curve(i)) : 0.0f;
+    if ((alpha == 0).all()) return;
+    v.array() += p.array().colwise() * alpha;
+    r.array() -= hp.array().colwise() * alpha;
+    z = r.array().rowwise() * inverse_diagonal.transpose();
+    const Eigen::ArrayXd next = dots(r, z);
+    Eigen::ArrayXf beta(v.rows());
+    for (int64_t i = 0; i < v.rows(); ++i)
+      beta(i) = rz(i) > 0 ? static_cast<float>(next(i) / rz(i)) : 0.0f;
+    p = (z.array() + p.array().colwise() * beta).matrix();
+    rz = next;
+  }
+}
+
+/// (H + penalty I)^-1.
+Result<PruneMatrix> PenaltyInverse(const PruneMatrix& h, double penalty) {
+  PruneDoubles sum = h.cast<double>();
+  sum.diagonal().array() += penalty;
+  const Eigen::LLT<PruneDoubles> llt(sum);
+  if (llt.info() != Eigen::Success) return Unsupported("the second moments cannot be factorised");
+  return PruneMatrix(llt.solve(PruneDoubles::Identity(h.rows(), h.rows())).cast<float>());
+}
+
+/// a * b, rows in parallel.
+void MultiplyRows(const PruneMatrix& a, const PruneMatrix& b, PruneMatrix& out) {
+  out.resize(a.rows(), b.cols());
+  const int64_t chunks = (a.rows() + kRowChunk - 1) / kRowChunk;
+  ParallelFor(chunks, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t k = begin; k < end; ++k) {
+      const int64_t at = k * kRowChunk, n = std::min(kRowChunk, a.rows() - at);
+      out.middleRows(at, n).noalias() = a.middleRows(at, n) * b;
+    }
+  });
+}
+
+}  // namespace
+
+std::vector<float> MagnitudeScores(std::span<const float> dense) {
+  std::vector<float> scores(dense.begin(), dense.end());
+  for (float& s : scores) s = std::abs(s);
+  return scores;
+}
+
+std::vector<float> WandaScores(const WeightPlane& plane, std::span<const float> dense,
+                               std::span<const LayerMoments> moments) {
+  std::vector<float> scores = MagnitudeScores(dense);
+  const int64_t depth = plane.depth();
+  for (size_t i = 0; i < scores.size(); ++i) {
+    const auto row = static_cast<int64_t>(i) / depth, k = static_cast<int64_t>(i) % depth;
+    const LayerMoments& m = moments[static_cast<size_t>(row / plane.rows)];
+    scores[i] *= static_cast<float>(std::sqrt(m.squares[static_cast<size_t>(k)]));
+  }
+  return scores;
+}
+
+PrunedMatrix Masked(std::span<const float> dense, KeepMask keep) {
+  PrunedMatrix p{{dense.begin(), dense.end()}, {}, std::move(keep)};
+  for (size_t i = 0; i < p.keep.size(); ++i)
+    if (!p.keep[i]) p.weights[i] = 0;
+  return p;
+}
+
+double PrunedError(const WeightPlane& plane, const PrunedMatrix& pruned,
+                   std::span<const LayerMoments> moments) {
+  double sum = 0;
+  const int64_t d = plane.depth();
+  for (size_t g = 0; g < moments.size(); ++g) {
+    const LayerMoments& m = moments[g];
+    const PruneMatrix v = GroupRows(plane, pruned.weights, g);
+    PruneMatrix vh;
+    MultiplyRows(v, PruneView(m.h.data(), d, d), vh);
+    const PruneView c(m.c.data(), d, plane.rows);
+    sum += v.cwiseProduct(vh - 2.0f * c.transpose()).cast<double>().sum() + m.energy;
+    if (pruned.shift.empty()) continue;
+    const Eigen::VectorXd made =
+        v.cast<double>() * Eigen::Map<const Eigen::VectorXd>(m.sum_x.data(), d);
+    for (int64_t r = 0; r < plane.rows; ++r) {
+      const double b = pruned.shift[g * static_cast<size_t>(plane.rows) + static_cast<size_t>(r)];
+      sum +=
+          2 * b * (made(r) - m.sum_y[static_cast<size_t>(r)]) + static_cast<double>(m.rows) * b * b;
+    }
+  }
+  return std::max(sum, 0.0);
+}
+
+double OutputEnergy(std::span<const LayerMoments> moments) {
+  double sum = 0;
+  for (const LayerMoments& m : moments) sum += m.energy;
+  return sum;
+}
+
+void ShiftMeans(const WeightPlane& plane, std::span<const LayerMoments> moments, PrunedMatrix& p) {
+  p.shift.assign(static_cast<size_t>(plane.all_rows()), 0.0);
+  for (size_t g = 0; g < moments.size(); ++g) {
+    const LayerMoments& m = moments[g];
+    if (m.rows == 0) continue;
+    const Eigen::VectorXd made = GroupRows(plane, p.weights, g).cast<double>() *
+                                 Eigen::Map<const Eigen::VectorXd>(m.sum_x.data(), plane.depth());
+    for (int64_t r = 0; r < plane.rows; ++r)
+      p.shift[g * static_cast<size_t>(plane.rows) + static_cast<size_t>(r)] =
+          (m.sum_y[static_cast<size_t>(r)] - made(r)) / static_cast<double>(m.rows);
+  }
+}
+
+Result<SecondOrder> SecondOrder::Make(const WeightPlane& plane, std::span<const float> dense,
+                                      const SparsityPattern& pattern, int64_t units,
+                                      std::span<const LayerMoments> moments,
+                                      const SecondOrderOptions& options) {
+  SecondOrder s;
+  s.plane_ = &plane;
+  s.pattern_ = &pattern;
+  s.dense_ = dense;
+  s.moments_ = moments;
+  s.units_ = units;
+  s.with_shift_ = options.with_shift;
+  const int64_t d = plane.depth(), r = plane.rows;
+  for (size_t g = 0; g < moments.size(); ++g) {
+    const LayerMoments& m = moments[g];
+    PruneDoubles h = PruneView(m.h.data(), d, d).cast<double>();
+    PruneDoubles c = PruneView(m.c.data(), d, r).cast<double>();
+    if (options.with_shift && m.rows > 0) {
+      const Eigen::Map<const Eigen::VectorXd> x(m.sum_x.data(), d), y(m.sum_y.data(), r);
+      h.noalias() -= x * x.transpose() / static_cast<double>(m.rows);
+      c.noalias() -= x * y.transpose() / static_cast<double>(m.rows);
+    }
+    const double mean = h.diagonal().mean(), damp = mean > 0 ? options.damping * mean : 1.0;
+    h.diagonal().array() += damp;
+    const PruneView w = GroupRows(plane, dense, g);
+    Group group;
+    group.target.assign(w.data(), w.data() + w.size());
+    if (options.outputs) {
+      c += damp * w.cast<double>().transpose();
+      const Eigen::LLT<PruneDoubles> llt(h);
+      if (llt.info() != Eigen::Success)
+        return Unsupported("the second moments cannot be factorised");
+      const PruneDoubles t = llt.solve(c);
+      if (!t.allFinite()) return Unsupported("the second moments cannot be factorised");
+      Eigen::Map<PruneMatrix>(group.target.data(), r, d) = t.transpose().cast<float>();
+    }
+    group.h.resize(static_cast<size_t>(d * d));
+    Eigen::Map<PruneMatrix>(group.h.data(), d, d) = h.cast<float>();
+    group.damped.assign(h.data(), h.data() + h.size());
+    s.groups_.push_back(std::move(group));
+  }
+  return s;
+}
+
+std::vector<float> SecondOrder::TargetScores() const {
+  std::vector<float> scores(dense_.size());
+  const int64_t d = plane_->depth(), size = plane_->rows * d;
+  for (size_t g = 0; g < groups_.size(); ++g)
+    for (int64_t i = 0; i < size; ++i) {
+      const int64_t k = i % d;
+      const float t = groups_[g].target[static_cast<size_t>(i)];
+      const size_t at = g * static_cast<size_t>(size) + static_cast<size_t>(i);
+      scores[at] = dense_[at] == 0 ? 0 : t * t * groups_[g].h[static_cast<size_t>(k * d + k)];
+    }
+  return scores;
+}
+
+Result<PrunedMatrix> SecondOrder::Sweep() const {
+  const WeightPlane& plane = *plane_;
+  const int64_t d = plane.depth(), rows = plane.rows;
+  std::vector<InputSweep> sweeps;
+  for (const Group& g : groups_) {
+    INFER_ASSIGN(std::vector<float> u, InverseFactor(g.damped, d));
+    std::vector<float> x(g.target.size());
+    Eigen::Map<PruneMatrix>(x.data(), d, rows) = PruneView(g.target.data(), rows, d).transpose();
+    sweeps.emplace_back(std::move(u), std::move(x), d, rows);
+  }
+  PrunedMatrix p;
+  p.weights.resize(dense_.size());
+  p.keep.assign(dense_.size(), 1);
+  std::vector<float> scores(dense_.size());
+  // Scores of the inputs [begin, end) of group g, as they are now.
+  const auto score = [&](size_t g, int64_t begin, int64_t end) {
+    for (int64_t k = begin; k < end; ++k) {
+      const auto x = sweeps[g].x(k);
+      const float pivot = sweeps[g].pivot(k);
+      for (int64_t r = 0; r < rows; ++r) {
+        const auto at = static_cast<size_t>((static_cast<int64_t>(g) * rows + r) * d + k);
+        const float over = x[static_cast<size_t>(r)] / pivot;
+        scores[at] = dense_[at] == 0 ? 0 : over * over;
+      }
+    }
+  };
+  const bool by_group_of_inputs = pattern_->kind == SparsityPattern::Kind::kNm;
+  const std::vector<int64_t> cuts = DepthCuts(plane, *pattern_, kSweepBlock);
+  const std::vector<int64_t> fine = DepthCuts(plane, *pattern_, 1);
+  int64_t seen = 0, dropped = 0;
+  for (size_t b = 0; b + 1 < cuts.size(); ++b) {
+    const int64_t begin = cuts[b], end = cuts[b + 1];
+    if (!by_group_of_inputs) {
+      seen += UnitsWithin(plane, *pattern_, begin, end);
+      const int64_t until =
+          end == d ? units_
+                   : static_cast<int64_t>(static_cast<double>(units_) * static_cast<double>(seen) /
+                                          static_cast<double>(UnitsOf(plane, *pattern_)));
+      for (size_t g = 0; g < sweeps.size(); ++g) score(g, begin, end);
+      DropLeast(plane, *pattern_, scores, begin, end, until - dropped, p.keep);
+      dropped = until;
+    }
+    for (size_t g = 0; g < sweeps.size(); ++g) {
+      const auto fix = [&](int64_t k, std::span<const float> x, float pivot,
+                           std::span<float> errors) {
+        if (by_group_of_inputs && std::binary_search(fine.begin(), fine.end(), k)) {
+          const int64_t until = *std::upper_bound(fine.begin(), fine.end(), k);
+          score(g, k, until);
+          DropLeast(plane, *pattern_, scores, k, until, 0, p.keep);
+        }
+        for (int64_t r = 0; r < rows; ++r) {
+          const auto at = static_cast<size_t>((static_cast<int64_t>(g) * rows + r) * d + k);
+          const auto i = static_cast<size_t>(r);
+          const bool stays = p.keep[at] && dense_[at] != 0;
+          p.weights[at] = stays ? x[i] : 0.0f;
+          errors[i] = stays ? 0.0f : x[i] / pivot;
+        }
+      };
+      sweeps[g].Block(begin, end - begin, fix);
+    }
+  }
+  if (with_shift_) ShiftMeans(plane, moments_, p);
+  return p;
+}
+
+Result<KeepMask> SecondOrder::AlternatingMask() const {
+  const WeightPlane& plane = *plane_;
+  const int64_t d = plane.depth(), rows = plane.rows;
+  struct State {
+    PruneMatrix h, pull, sparse, dual, weights, inverse;  // with a unit diagonal of H
+  };
+  std::vector<State> states;
+  for (const Group& g : groups_) {
+    State s;
+    const PruneView h(g.h.data(), d, d);
+    const Eigen::ArrayXf scale = h.diagonal().array().sqrt();
+    s.h = (h.array().colwise() / scale).rowwise() / scale.transpose();
+    s.weights = PruneView(g.target.data(), rows, d).array().rowwise() * scale.transpose();
+    MultiplyRows(s.weights, s.h, s.pull);
+    s.dual = PruneMatrix::Zero(rows, d);
+    states.push_back(std::move(s));
+  }
+  std::vector<float> scores(dense_.size());
+  KeepMask keep;
+  // The sparse matrix of this pattern that is nearest to weights + dual / penalty.
+  const auto project = [&](float penalty) {
+    for (size_t g = 0; g < states.size(); ++g) {
+      State& s = states[g];
+      s.sparse = s.weights + s.dual / penalty;
+      for (int64_t i = 0; i < s.sparse.size(); ++i) {
+        const size_t at = g * static_cast<size_t>(rows * d) + static_cast<size_t>(i);
+        const float x = dense_[at] == 0 ? 0 : s.sparse.data()[i];
+        s.sparse.data()[i] = x;
+        scores[at] = x * x;
+      }
+    }
+    keep = KeepBest(plane, *pattern_, scores, units_);
+    for (size_t g = 0; g < states.size(); ++g)
+      for (int64_t i = 0; i < rows * d; ++i)
+        if (!keep[g * static_cast<size_t>(rows * d) + static_cast<size_t>(i)])
+          states[g].sparse.data()[i] = 0;
+  };
+  project(1.0f);
+  double penalty = kFirstPenalty;
+  for (int k = 0; k < kPenalties; ++k, penalty *= kPenaltyGrowth) {
+    const auto rho = static_cast<float>(penalty);
+    for (State& s : states) {
+      INFER_ASSIGN(s.inverse, PenaltyInverse(s.h, penalty));
+    }
+    for (int step = 0; step < kStepsOfPenalty; ++step) {
+      for (State& s : states) MultiplyRows(s.pull + rho * s.sparse - s.dual, s.inverse, s.weights);
+      project(rho);
+      for (State& s : states) s.dual += rho * (s.weights - s.sparse);
+    }
+  }
+  return keep;
+}
+
+PrunedMatrix SecondOrder::Refit(KeepMask keep, std::span<const float> start) const {
+  const WeightPlane& plane = *plane_;
+  const int64_t d = plane.depth(), rows = plane.rows;
+  PrunedMatrix p;
+  p.weights.resize(dense_.size());
+  const int64_t chunks = (rows + kRowChunk - 1) / kRowChunk;
+  ParallelFor(static_cast<int64_t>(groups_.size()) * chunks, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const auto g = static_cast<size_t>(i / chunks);
+      const int64_t first = i % chunks * kRowChunk, n = std::min(kRowChunk, rows - first);
+      const auto offset = (static_cast<int64_t>(g) * rows + first) * d;
+      const PruneMatrix target = PruneView(groups_[g].target.data() + first * d, n, d);
+      PruneMatrix support(n, d);
+      for (int64_t k = 0; k < n * d; ++k) {
+        const auto at = static_cast<size_t>(offset + k);
+        support.data()[k] = keep[at] && dense_[at] != 0 ? 1.0f : 0.0f;
+      }
+      PruneMatrix v = start.empty() ? target : PruneMatrix(PruneView(start.data() + offset, n, d));
+      v = v.cwiseProduct(support);
+      RefitRows(PruneView(groups_[g].h.data(), d, d), target, support, v);
+      Eigen::Map<PruneMatrix>(p.weights.data() + offset, n, d) = v;
+    }
+  });
+  p.keep = std::move(keep);
+  if (with_shift_) ShiftMeans(plane, moments_, p);
+  return p;
+}
+
+}  // namespace infer

@@ -1,0 +1,80 @@
+#include "tools/common/data_roles.h"
+
+#include "lib/support/strings.h"
+
+namespace infer {
+
+void DataRoles::Declare(Options& o) {
+  data.Declare(o, "", "Data that is split by seed into calibration and evaluation");
+  calib.Declare(o, "calib", "Calibration data");
+  eval.Declare(o, "eval", "Evaluation data (disjoint)");
+  o.Value("--calib-count", &calib_count, "Of --data: so many for calibration; 0: half");
+  o.Value("--seed", &seed, "Seed of the split of --data");
+}
+
+Status DataRoles::Split(const Graph& g, bool needed, bool unjudged, Json& report) {
+  for (const auto& [flags, name] :
+       {std::pair(&data, ""), std::pair(&calib, "calib-"), std::pair(&eval, "eval-")})
+    if (!flags->given() && (!flags->labels.empty() || flags->max_samples > 0))
+      return InvalidArgument(Cat("--", name, flags->labels.empty() ? "samples" : "labels",
+                                 ": without the data that it is of"));
+  if (!data.given() && !calib.given() && !needed) return EvaluationAlone(g, report);
+  const bool parts = calib.given() || eval.given();
+  if (data.given() ? parts : !calib.given())
+    return InvalidArgument(
+        data.given() ? "give --data, or --calib and --eval, not both"
+                     : "calibration needs data: --data X [--labels Y], or --calib X --eval Z. "
+                       "Without data no accuracy can be promised, and random data would only "
+                       "pretend to");
+  if (data.given()) return SplitOne(g, report);
+  ShareHowToRead();
+  INFER_ASSIGN(auto fit, OpenData(calib));
+  INFER_ASSIGN(calibration, MakeSamples(fit, g, FirstSamples(*fit, calib.max_samples)));
+  report["data"] = {{"calibration_path", calib.data}, {"calibration", calibration.count}};
+  if (!eval.given()) {
+    if (unjudged) return {};
+    return InvalidArgument(
+        "--eval is missing (or --no-verify): accuracy is judged on data that "
+        "calibration has not seen");
+  }
+  INFER_ASSIGN(auto judge, OpenData(eval));
+  INFER_ASSIGN(const int64_t shared, CountShared(*fit, *judge));
+  if (shared > 0) return InvalidArgument(Cat(shared, " samples of --eval are in --calib too"));
+  INFER_ASSIGN(evaluation, MakeSamples(judge, g, FirstSamples(*judge, eval.max_samples)));
+  report["data"]["evaluation_path"] = eval.data;
+  report["data"]["evaluation"] = evaluation.count;
+  return {};
+}
+
+Status DataRoles::SplitOne(const Graph& g, Json& report) {
+  INFER_ASSIGN(auto all, OpenData(data));
+  const auto use = static_cast<int64_t>(FirstSamples(*all, data.max_samples).size());
+  INFER_ASSIGN(DataSplit split, SplitSamples(use, calib_count, seed));
+  INFER_ASSIGN(calibration, MakeSamples(all, g, split.calib));
+  INFER_ASSIGN(evaluation, MakeSamples(all, g, split.eval));
+  report["data"] = {{"path", data.data},
+                    {"seed", split.seed},
+                    {"calibration", split.calib.size()},
+                    {"evaluation", split.eval.size()},
+                    {"calibration_indices", split.calib}};
+  return {};
+}
+
+/// No calibration data are needed: --eval, where given, still judges the result.
+Status DataRoles::EvaluationAlone(const Graph& g, Json& report) {
+  if (!eval.given()) return {};
+  ShareHowToRead();
+  INFER_ASSIGN(auto judge, OpenData(eval));
+  INFER_ASSIGN(evaluation, MakeSamples(judge, g, FirstSamples(*judge, eval.max_samples)));
+  report["data"] = {{"evaluation_path", eval.data}, {"evaluation", evaluation.count}};
+  return {};
+}
+
+void DataRoles::ShareHowToRead() {
+  for (DataFlags* f : {&calib, &eval}) {
+    f->preprocess = data.preprocess;
+    f->raw_type = data.raw_type;
+  }
+}
+
+}  // namespace infer

@@ -1,0 +1,204 @@
+/// infer-opt prune: sets weights to zero, compares the result with the dense model on data that
+/// nothing was fitted to, and checks the gates.
+#include "lib/support/readable.h"
+#include "lib/support/strings.h"
+#include "quant/prune/prune.h"
+#include "tools/common/compressed_size.h"
+#include "tools/common/data_roles.h"
+#include "tools/common/judgement.h"
+#include "tools/infer_opt/commands.h"
+#include "tools/infer_opt/prune/report.h"
+
+namespace infer {
+namespace {
+
+class PruneCommand : public Command {
+ public:
+  std::string_view name() const override { return "prune"; }
+  std::string_view help() const override {
+    return "Set weights to zero, without training, and gate the accuracy";
+  }
+  std::string_view examples() const override {
+    return "Examples:\n"
+           "  infer-opt prune model.onnx -o sparse.onnx --sparsity 50% --calib c.npy --eval e.npy "
+           "--eval-labels y.npy --max-drop 1%\n"
+           "  infer-opt prune model.onnx -o sparse.onnx --nm 2:4 --data images --labels labels.csv "
+           "--preprocess crop=224,scale=1/255,layout=nchw\n"
+           "  infer-opt prune model.onnx -o sparse.onnx --blocks 1x4 --sparsity 60% --data x.npy\n"
+           "  infer-opt prune model.onnx -o sparse.onnx --sparsity 30%  (without data: by "
+           "magnitude)\n";
+  }
+  void Declare(Options& o) override {
+    o.Positional("model", &path_, "The FP32 ONNX model", true, PathUse::kRead);
+    export_.Declare(o);
+    model_.DeclareForWriter(o);
+    device_.Declare(o);
+    data_.Declare(o);
+    o.Share("--sparsity", &sparsity_, "So many of the weights, or blocks, become zero");
+    o.Value("--nm", &nm_, "N:M, as 2:4: of each M weights along the inputs at most N stay");
+    o.Value("--blocks", &blocks_,
+            "RxC, as 1x4 or 16x1: blocks of R outputs and C inputs become zero together");
+    o.Choice("--method", &method_, {"auto", "magnitude", "wanda", "sparsegpt"},
+             "What becomes zero; auto: what errs least on held-out samples, by layer");
+    o.Choice("--allocation", &allocation_, {"auto", "measured", "uniform", "global", "lamp"},
+             "How much each layer gives up, see below");
+    o.Share("--spare", &spare_,
+            "--nm with data: layers with so many of the weights together may stay dense");
+    o.Values("--include", &include_, "Only these nodes: glob, re:REGEX or op:TYPE");
+    o.Values("--exclude", &exclude_, "Not these nodes: glob, re:REGEX or op:TYPE");
+    gates_.Declare(o);
+    o.Flag("--layers", &layers_, "Also compare inner values with the dense model");
+    o.Flag("--no-verify", &no_verify_, "Do not compare with the dense model");
+    o.Flag("--keep-failed", &keep_failed_, "Write the model even if a gate fails");
+    o.Explain(
+        "Allocations:\n"
+        "  measured: by what each layer's pruning costs at the outputs (with data the default)\n"
+        "  uniform: the same share of every layer\n"
+        "  global: the least weights of all layers\n"
+        "  lamp: the least weights of all layers, each beside what is left of its layer (without "
+        "data the default)\n");
+  }
+
+  Result<ExitCode> Run(Context& context) override {
+    if (export_.output.empty()) return InvalidArgument("-o FILE is missing");
+    INFER_TRY(export_.Check());
+    INFER_TRY(gates_.Check());
+    if (no_verify_ && (gates_.any() || gates_.size() || gates_.speedup()))
+      return InvalidArgument("--no-verify: a gate never passes without a measurement");
+    PruneOptions options;
+    INFER_ASSIGN(options.pattern, Pattern());
+    INFER_TRY(Choose(context, options));
+    context.Step("import");
+    INFER_ASSIGN(Model model, LoadModel(context, path_, model_));
+    INFER_ASSIGN(const Graph golden, WithShapes(model.graph, model_));
+    Json report = NewReport(context, "infer-opt/prune@1");
+    report["model"] = infer::ToJson(model, path_);
+    INFER_TRY(data_.Split(golden, /*needed=*/false, no_verify_, report));
+    INFER_TRY(TellWithoutData(context));
+    INFER_ASSIGN(auto backend, MakeBackend(device_.device));
+    context.Step("prune");
+    INFER_ASSIGN(const PruneReport done,
+                 PruneModel(model.graph, data_.calibration, *backend, options));
+    for (const std::string& w : done.warnings) context.Warn(w);
+    report["pruning"] = infer::ToJson(done, options);
+    context.Print(Summary(done, options));
+    bool passed = true;
+    if (!no_verify_) {
+      JudgeOptions judge;
+      judge.layers = layers_;
+      INFER_ASSIGN(passed,
+                   JudgeResult(context, {golden, model}, {data_.calibration, data_.evaluation},
+                               gates_, device_, export_, judge, report));
+    }
+    context.Step("target");
+    INFER_ASSIGN(const bool fits, export_.Fits(context, model, report));
+    passed = passed && fits;
+    INFER_TRY(export_.TellOtherReaders(context, model));
+    report["passed"] = passed;
+    INFER_TRY(TellSize(context, model, report));
+    if (passed || keep_failed_) {
+      context.Step("export");
+      INFER_ASSIGN(ExportReport written, export_.Write(context, model));
+      report["output"] = export_.Report(written);
+    } else {
+      context.Note(
+          "not written, because a gate failed or the target refuses it (--keep-failed writes it)");
+    }
+    INFER_TRY(WriteReport(context, std::move(report)));
+    return passed ? kExitOk : kExitGateFailed;
+  }
+
+ private:
+  Result<SparsityPattern> Pattern() const {
+    if (!nm_.empty()) {
+      if (sparsity_ >= 0 || !blocks_.empty())
+        return InvalidArgument(Cat("--nm ", nm_, " says how many weights become zero: leave ",
+                                   sparsity_ >= 0 ? "--sparsity" : "--blocks", " out"));
+      auto p = ParseNm(nm_);
+      return p.ok() ? std::move(p) : Result<SparsityPattern>(std::move(p.status()).In("--nm"));
+    }
+    SparsityPattern p;
+    if (!blocks_.empty()) {
+      auto blocks = ParseBlocks(blocks_);
+      if (!blocks.ok()) return std::move(blocks.status()).In("--blocks");
+      p = *blocks;
+    } else if (sparsity_ < 0) {
+      return InvalidArgument(
+          "what is to become zero: --sparsity 50%, --nm 2:4 or --blocks 1x4 [--sparsity 50%]");
+    }
+    if (sparsity_ >= 0) p.share = sparsity_;
+    if (Status s = CheckShare(p.share); !s.ok()) return std::move(s).In("--sparsity");
+    return p;
+  }
+
+  Status Choose(Context& context, PruneOptions& options) const {
+    options.method = *PruneMethodNamed(method_);
+    options.allocation = PruneAllocationNamed(allocation_);
+    options.spare_share = spare_;
+    const bool is_nm = options.pattern.kind == SparsityPattern::Kind::kNm;
+    using enum PruneAllocation;
+    if (is_nm && (options.allocation == kGlobal || options.allocation == kLamp))
+      return InvalidArgument(Cat("--allocation ", allocation_,
+                                 ": N:M is the same in every layer; uniform or measured"));
+    if (spare_ > 1) return InvalidArgument("--spare: a share of at most 100 %");
+    options.threads = device_.threads;
+    options.stop = context.stop();
+    options.progress = [&context](const std::string& step, int64_t done, int64_t total) {
+      context.Progress(step, done, total);
+    };
+    for (const std::string& text : include_)
+      options.scope.include.push_back(ParseNodePattern(text));
+    for (const std::string& text : exclude_)
+      options.scope.exclude.push_back(ParseNodePattern(text));
+    return {};
+  }
+
+  Status TellWithoutData(Context& context) const {
+    if (data_.calibration.count > 0) return {};
+    if (method_ != "auto" && method_ != "magnitude")
+      return InvalidArgument(Cat("--method ", method_,
+                                 " chooses by calibration data: --data X, or --calib X --eval Z; "
+                                 "without data only magnitude is possible"));
+    if (allocation_ == "measured")
+      return InvalidArgument(
+          "--allocation measured runs the model on calibration data: --data X, or --calib X "
+          "--eval Z");
+    context.Warn(
+        "no calibration data (--calib X or --data X): weights are chosen by magnitude alone, and "
+        "none makes up for what is lost");
+    return {};
+  }
+
+  /// Zeros cost their bytes in a file; compressed they do not.
+  Status TellSize(Context& context, const Model& model, Json& report) const {
+    const auto bytes = export_.Bytes(model);
+    if (bytes.status().code() == Code::kUnsupported) return {};  // over 2 GiB: not at once in memory
+    INFER_TRY(bytes.status());
+    report["size"] = {{"bytes_before", model.info.file_bytes},
+                      {"bytes", static_cast<int64_t>(bytes->size())}};
+    std::string line = Cat("file: ", HumanBytes(model.info.file_bytes), " -> ",
+                           HumanBytes(static_cast<int64_t>(bytes->size())));
+    if (const auto packed = CompressedBytes(*bytes)) {
+      report["size"]["compressed_bytes"] = *packed;
+      line += Cat(", ", HumanBytes(*packed), " compressed (zlib)");
+    }
+    context.PrintLine(line);
+    return {};
+  }
+
+  std::string path_, nm_, blocks_, method_ = "auto", allocation_ = "auto";
+  ExportFlags export_;
+  ModelOptions model_;
+  DeviceOptions device_;
+  DataRoles data_;
+  GateFlags gates_;
+  double sparsity_ = -1, spare_ = 0.02;
+  std::vector<std::string> include_, exclude_;
+  bool layers_ = false, no_verify_ = false, keep_failed_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakePruneCommand() { return std::make_unique<PruneCommand>(); }
+
+}  // namespace infer

@@ -1,0 +1,12 @@
+#pragma once
+/// What `infer-opt prune` did, as tables and JSON.
+#include "quant/prune/prune.h"
+#include "tools/common/report.h"
+
+namespace infer {
+
+Json ToJson(const PruneReport& r, const PruneOptions& options);
+/// A line of totals, a table of the layers, the layers that stayed dense by their reason.
+std::string Summary(const PruneReport& r, const PruneOptions& options);
+
+}  // namespace infer
