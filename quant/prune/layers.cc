@@ -194,7 +194,10 @@ Tensor WeightPlace::Write(std::span<const float> weights, const Tensor& like) co
 std::optional<WeightPlace> PlaceOf(const Node& node, size_t operand) {
   const Value* v = node.input(operand);
   if (!IsFloatConstant(v)) return std::nullopt;
-  const Dims& w = v->constant()->dims();
+  return PlaceOf(node, operand, v->constant()->dims());
+}
+
+std::optional<WeightPlace> PlaceOf(const Node& node, size_t operand, const Dims& w) {
   if (IsRecurrentLayer(node) && operand <= 2 && w.size() == 3) return MatrixPlace(w, true);
   const auto layout = WeightLayoutOf(node);
   if (!layout || operand != 1 || w.size() < 2) return std::nullopt;

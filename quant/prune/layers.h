@@ -34,6 +34,9 @@ struct WeightPlace {
 /// weights, or no floating-point constant.
 std::optional<WeightPlace> PlaceOf(const Node& node, size_t operand);
 
+/// The same of weights [w] that are no constant of the node: dequantized, for instance.
+std::optional<WeightPlace> PlaceOf(const Node& node, size_t operand, const Dims& w);
+
 /// A constant that layers multiply by: it is pruned once, whoever reads it.
 struct PrunableWeights {
   std::string weights;    ///< name of the constant

@@ -28,7 +28,7 @@ class Cli(CliTestCase):
         for tool in ["infer-opt", "infer-bench"]:
             self.assertRegex(self.expect(0, tool, "--version").stdout, tool + r" \d+\.\d+\.\d+")
             self.assertIn("run", self.expect(0, tool, "--help").stdout)
-        for command in ["inspect", "run", "fuse", "quantize", "compare", "eval", "ops",
+        for command in ["inspect", "run", "fuse", "quantize", "prune", "compare", "eval", "ops",
                         "rules"]:
             self.assertIn("Examples:", self.expect(0, "infer-opt", command, "--help").stdout)
 

@@ -11,6 +11,7 @@
 #include "tools/common/model_options.h"
 #include "tools/common/plan_report.h"
 #include "tools/common/report.h"
+#include "tools/common/sparsity_report.h"
 #include "tools/common/target_text.h"
 #include "tools/infer_opt/commands.h"
 
@@ -82,6 +83,7 @@ class InspectCommand : public Command {
            "  infer-opt inspect model.onnx\n"
            "  infer-opt inspect model.onnx --kernels --set batch=1\n"
            "  infer-opt inspect model.onnx --plan=epilogues\n"
+           "  infer-opt inspect model.onnx --sparsity\n"
            "  infer-opt inspect model.onnx --text\n"
            "  infer-opt inspect model.onnx --target ort-1.22\n";
   }
@@ -95,6 +97,8 @@ class InspectCommand : public Command {
     o.OptionalValue("--plan", &plan_, "final",
                     "What the device makes of the model: steps, layouts, launches, memory; "
                     "--plan=all: after every step of compiling, --plan=STEP: after that one");
+    o.Flag("--sparsity", &sparsity_,
+           "Per layer: zeros in its weights, N:M and blocks that they form");
     std::vector<std::string> names = {"ort"};
     for (const Target& t : Targets()) names.emplace_back(t.name);
     o.Choice("--target", &target_, names,
@@ -122,6 +126,8 @@ class InspectCommand : public Command {
       fits = found.errors() == 0;
     } else if (text_) {
       context.Print(infer::Print(model.graph, {.max_elements = 8, .types = true}));
+    } else if (sparsity_) {
+      ShowSparsity(context, model.graph, report);
     } else if (!kernels_ && plan_.empty()) {
       PrintSummary(context, model, census);
     }
@@ -236,7 +242,7 @@ class InspectCommand : public Command {
   std::string path_, plan_, target_;
   ModelOptions model_;
   DeviceOptions device_;
-  bool text_ = false, kernels_ = false;
+  bool text_ = false, kernels_ = false, sparsity_ = false;
 };
 
 }  // namespace

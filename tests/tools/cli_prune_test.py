@@ -1,0 +1,98 @@
+#!/usr/bin/python3
+"""`infer-opt prune` and `inspect --sparsity`: exact counts in the file, reports, gates and refusals.
+
+Run by ctest with INFER_BIN (the folder of the binaries) and INFER_SOURCE (the repository)."""
+import unittest
+
+from tool_test_case import DEMO, MODEL, PREPROCESS, CliTestCase
+
+FEW = ["--calib", DEMO / "calib_images.npy", "--preprocess", PREPROCESS, "--calib-samples", 16]
+FIT = [*FEW[:-1], 60]
+JUDGE = ["--eval", DEMO / "eval_images.npy", "--eval-labels", DEMO / "eval_labels.csv"]
+
+
+class CliPrune(CliTestCase):
+    def zeros(self, path):
+        """What `inspect --sparsity` finds in the file."""
+        return self.report(0, "infer-opt", "inspect", path, "--sparsity")["sparsity"]
+
+    def prune(self, code, *args):
+        return self.report(code, "infer-opt", "prune", MODEL, "-o", self.dir / "p.onnx", *args)
+
+    def test_unstructured(self):
+        report = self.prune(0, "--sparsity", "50%", *FIT, *JUDGE, "--max-drop", "3%")
+        pruning = report["pruning"]
+        self.assertEqual(pruning["zeros"], round(pruning["weights"] / 2))
+        self.assertEqual(pruning["zeros"], sum(layer["zeros"] for layer in pruning["layers"] if layer["pruned"]))
+        self.assertEqual(pruning["allocation"], "measured")
+        seen = self.zeros(self.dir / "p.onnx")
+        self.assertEqual((seen["weights"], seen["zeros"]), (pruning["weights"], pruning["zeros"]))
+        self.assertEqual(report["accuracy"]["task"]["samples"], 600)
+        self.assertTrue(report["passed"])
+        self.assertLess(report["size"].get("compressed_bytes", 0), 0.75 * report["size"]["bytes"])
+        # Zeros stay through fusing, and through quantization with symmetric weights.
+        fused, int8 = self.dir / "fused.onnx", self.dir / "int8.onnx"
+        self.expect(0, "infer-opt", "fuse", self.dir / "p.onnx", "-o", fused)
+        self.assertEqual(self.zeros(fused)["zeros"], seen["zeros"])
+        self.expect(0, "infer-opt", "quantize", self.dir / "p.onnx", "-o", int8, "--recipe", "none", *FIT, "--no-verify",
+                    "--keep-failed")
+        quantized = self.zeros(int8)
+        self.assertTrue(any(layer["quantized"] for layer in quantized["layers"]))
+        self.assertGreaterEqual(quantized["zeros"], seen["zeros"])
+
+    def test_same_command_same_bytes(self):
+        files = []
+        for threads in (1, 2):
+            self.prune(0, "--nm", "2:4", *FEW, "--no-verify", "--threads", threads)
+            files.append((self.dir / "p.onnx").read_bytes())
+        self.assertEqual(files[0], files[1])
+
+    def test_patterns_are_found_again(self):
+        for args, key, want in ((["--nm", "2:4", "--spare", 0], "n_of_m", [[1, 2], [2, 4]]),
+                                (["--blocks", "1x4"], "blocks", [[1, 4]]),
+                                (["--blocks", "16x1", "--sparsity", "30%"], "blocks", [[16, 1]])):
+            with self.subTest(args):
+                pruning = self.prune(0, *args, *FEW, "--no-verify")["pruning"]
+                found = {layer["weights"]: layer for layer in self.zeros(self.dir / "p.onnx")["layers"]}
+                touched = [layer for layer in pruning["layers"] if layer["pruned"] and layer["zero_units"] > 0]
+                self.assertTrue(touched)
+                for layer in touched:
+                    self.assertIn(found[layer["weights"]].get(key), want, layer)
+
+    def test_without_data(self):
+        done = self.expect(0, "infer-opt", "prune", MODEL, "-o", self.dir / "p.onnx", "--sparsity", "30%")
+        self.assertIn("by magnitude alone", done.stderr)
+        self.assertIn("accuracy: not known", done.stdout)
+        self.assertEqual(self.prune(0, "--sparsity", "30%", "--allocation", "global")["pruning"]["allocation"], "global")
+
+    def test_a_gate_that_fails_writes_nothing(self):
+        report = self.prune(1, "--sparsity", "97%", "--method", "magnitude", "--allocation", "uniform", *FIT, *JUDGE,
+                            "--max-drop", "1%")
+        self.assertFalse(report["passed"])
+        self.assertTrue(report["guilty"])
+        self.assertFalse((self.dir / "p.onnx").exists())
+
+    def test_refusals(self):
+        """One clear line, and nothing is written."""
+        for code, args, said in ((2, ["--sparsity", "100%"], "leaves no weight"),
+                                 (2, ["--sparsity", "0%"], "prunes nothing"),
+                                 (2, ["--nm", "0:4"], "leaves no weight"),
+                                 (2, ["--nm", "4:4"], "prunes nothing"),
+                                 (2, ["--nm", "2:4", "--sparsity", "50%"], "leave --sparsity out"),
+                                 (2, ["--blocks", "1x1"], "leave the blocks out"),
+                                 (2, [], "what is to become zero"),
+                                 (2, ["--sparsity", "50%", "--method", "wanda"], "calibration data"),
+                                 (2, ["--sparsity", "50%", "--allocation", "measured"], "calibration data"),
+                                 (2, ["--sparsity", "50%", "--max-drop", "1%"], "a gate needs data"),
+                                 (2, ["--sparsity", "50%", "--exclude", "nothing*"], "nothing*"),
+                                 (4, ["--blocks", "256x256"], "nothing to prune")):
+            with self.subTest(args):
+                done = self.expect(code, "infer-opt", "prune", MODEL, "-o", self.dir / "p.onnx", *args)
+                lines = [line for line in done.stderr.splitlines() if "warning" not in line]
+                self.assertEqual(len(lines), 1, done.stderr)
+                self.assertIn(said, lines[0])
+                self.assertFalse((self.dir / "p.onnx").exists())
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
