@@ -10,8 +10,8 @@ namespace {
 
 /// Beyond this depth the mask by alternating directions takes longer than the rest together.
 constexpr int64_t kMaxAlternatingDepth = 1200;
-/// Rows per input from which one damping is enough.
-constexpr int64_t kPlentyOfRows = 10;
+/// Rows per input from which one damping is enough, and from which two are.
+constexpr int64_t kPlentyOfRows = 10, kFewRows = 2;
 constexpr double kDamping = 0.01;
 
 struct PruneCandidate {
@@ -45,7 +45,7 @@ class LayerPruner {
       return Refitted(c);
     PrunedMatrix p;
     if (c.kind == CandidateKind::kSweep) {
-      INFER_ASSIGN(const SecondOrder s,
+      INFER_ASSIGN(SecondOrder s,
                    SecondOrder::Make(job_.plane, job_.dense, job_.pattern, job_.units, moments_,
                                      {c.damping, false, false}));
       INFER_ASSIGN(p, s.Sweep());
@@ -55,12 +55,17 @@ class LayerPruner {
     if (c.shift) ShiftMeans(job_.plane, moments_, p);
     return p;
   }
+  /// The same with the means of its results put right; `made` is that of the candidate without.
+  PrunedMatrix Shifted(const PrunedMatrix& made) const {
+    PrunedMatrix p = made;
+    ShiftMeans(job_.plane, moments_, p);
+    return p;
+  }
 
  private:
   Result<PrunedMatrix> Refitted(const PruneCandidate& c) const {
-    INFER_ASSIGN(const SecondOrder s,
-                 SecondOrder::Make(job_.plane, job_.dense, job_.pattern, job_.units, moments_,
-                                   {c.damping, true, c.shift}));
+    INFER_ASSIGN(SecondOrder s, SecondOrder::Make(job_.plane, job_.dense, job_.pattern, job_.units,
+                                                  moments_, {c.damping, true, c.shift}));
     if (job_.units == 0) return s.Refit(KeepMask(job_.dense.size(), 1));
     if (c.kind == CandidateKind::kAlternating) {
       INFER_ASSIGN(KeepMask keep, s.AlternatingMask());
@@ -89,9 +94,8 @@ std::vector<PruneCandidate> CandidatesOf(const LayerJob& job, const LayerMoments
   std::vector<PruneCandidate> all;
   const auto add = [&](CandidateKind kind, double damping = kDamping) {
     const bool refitted = kind == CandidateKind::kSweepRefit || kind == CandidateKind::kAlternating;
-    if (!refitted) all.push_back({kind, damping, false});
+    if (!refitted || !job.takes_shift) all.push_back({kind, damping, false});
     if (job.takes_shift && second_order) all.push_back({kind, damping, true});
-    if (refitted && !job.takes_shift) all.push_back({kind, damping, false});
   };
   const bool automatic = job.method == PruneMethod::kAuto;
   if (job.units == 0) {
@@ -105,7 +109,8 @@ std::vector<PruneCandidate> CandidatesOf(const LayerJob& job, const LayerMoments
   }
   if (!automatic || !second_order) return all;
   std::vector<double> dampings = {kDamping};
-  if (sample.rows < kPlentyOfRows * job.plane.depth()) dampings = {kDamping, 0.1, 1.0};
+  if (sample.rows < kPlentyOfRows * job.plane.depth()) dampings.push_back(0.1);
+  if (sample.rows < kFewRows * job.plane.depth()) dampings.push_back(1.0);
   for (const double damping : dampings) {
     add(CandidateKind::kSweepRefit, damping);
     if (job.units > 0 && job.plane.depth() <= kMaxAlternatingDepth)
@@ -180,8 +185,13 @@ LayerResult PruneLayer(const LayerJob& job, const MomentsPair& moments) {
   const double energy = OutputEnergy(judge);
   std::optional<PruneCandidate> best;
   double least = 0;
+  std::optional<PrunedMatrix> without_shift;  // of the candidate before
   for (const PruneCandidate& c : candidates) {
-    auto made = pruner.Make(c);
+    const bool differs_by_shift = c.shift && without_shift.has_value();
+    Result<PrunedMatrix> made =
+        differs_by_shift ? Result<PrunedMatrix>(pruner.Shifted(*without_shift)) : pruner.Make(c);
+    without_shift.reset();
+    if (made.ok() && !c.shift) without_shift = *made;
     if (!made.ok()) {
       result.note = made.status().message();
       continue;
@@ -216,11 +226,12 @@ std::optional<std::vector<double>> ErrorCurve(const LayerJob& job, const Moments
   const std::vector<LayerMoments>& judge =
       moments.held_out.front().rows > 0 ? moments.held_out : moments.fit;
   const double energy = OutputEnergy(judge);
+  auto s = SecondOrder::Make(job.plane, job.dense, job.pattern, 0, moments.fit,
+                             {kDamping, false, job.takes_shift});
+  if (!s.ok()) return std::nullopt;
   std::vector<double> errors;
   for (const int64_t n : units) {
-    auto s = SecondOrder::Make(job.plane, job.dense, job.pattern, n, moments.fit,
-                               {kDamping, false, job.takes_shift});
-    if (!s.ok()) return std::nullopt;
+    s->SetUnits(n);
     auto swept = s->Sweep();
     if (!swept.ok()) return std::nullopt;
     errors.push_back(energy > 0 ? PrunedError(job.plane, *swept, judge) / energy : 0);

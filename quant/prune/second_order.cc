@@ -18,7 +18,9 @@ using PruneDoubles = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic>;
 
 constexpr int64_t kSweepBlock = 128;  // inputs whose mask is chosen together
 constexpr int64_t kRowChunk = 32;     // of rows that are refitted together
-constexpr int kRefitSteps = 60;
+/// Steps of conjugate gradients; of a large layer, which begins near its end, fewer.
+constexpr int kRefitSteps = 60, kLargeRefitSteps = 20;
+constexpr int64_t kLargeDepth = 2048;
 constexpr double kRefitTolerance = 1e-4;  // of the residual, to where it began
 constexpr double kFirstPenalty = 0.1, kPenaltyGrowth = 1.6;
 constexpr int kPenalties = 10, kStepsOfPenalty = 3;
@@ -41,7 +43,8 @@ void RefitRows(const PruneView& h, const PruneMatrix& target, const PruneMatrix&
   };
   Eigen::ArrayXd rz = dots(r, z);
   const Eigen::ArrayXd enough = rz * (kRefitTolerance * kRefitTolerance);
-  for (int step = 0; step < kRefitSteps; ++step) {
+  const int steps = v.cols() > kLargeDepth ? kLargeRefitSteps : kRefitSteps;
+  for (int step = 0; step < steps; ++step) {
     const PruneMatrix hp = (p * h).cwiseProduct(support);
     const Eigen::ArrayXd curve = dots(p, hp);
     Eigen::ArrayXf alpha(v.rows());
@@ -206,15 +209,17 @@ std::vector<float> SecondOrder::TargetScores() const {
   return scores;
 }
 
-Result<PrunedMatrix> SecondOrder::Sweep() const {
+Result<PrunedMatrix> SecondOrder::Sweep() {
   const WeightPlane& plane = *plane_;
   const int64_t d = plane.depth(), rows = plane.rows;
   std::vector<InputSweep> sweeps;
-  for (const Group& g : groups_) {
-    INFER_ASSIGN(std::vector<float> u, InverseFactor(g.damped, d));
+  for (Group& g : groups_) {
+    if (g.factor.empty()) {
+      INFER_ASSIGN(g.factor, InverseFactor(g.damped, d));
+    }
     std::vector<float> x(g.target.size());
     Eigen::Map<PruneMatrix>(x.data(), d, rows) = PruneView(g.target.data(), rows, d).transpose();
-    sweeps.emplace_back(std::move(u), std::move(x), d, rows);
+    sweeps.emplace_back(g.factor, std::move(x), d, rows);
   }
   PrunedMatrix p;
   p.weights.resize(dense_.size());

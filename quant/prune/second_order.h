@@ -50,8 +50,10 @@ class SecondOrder {
                                   std::span<const LayerMoments> moments,
                                   const SecondOrderOptions& options);
 
-  /// SparseGPT's sweep.
-  Result<PrunedMatrix> Sweep() const;
+  /// SparseGPT's sweep. The factors that it needs are kept for the next one.
+  Result<PrunedMatrix> Sweep();
+  /// Other units to zero than those given to Make.
+  void SetUnits(int64_t units) { units_ = units; }
   /// A mask by alternating directions. Slow for large depths: about 10 factorisations.
   Result<KeepMask> AlternatingMask() const;
   /// The weights that err least for the mask; `start` (or T) is where the search begins.
@@ -64,6 +66,7 @@ class SecondOrder {
     std::vector<double> damped;  // [d, d]
     std::vector<float> h;        // the same
     std::vector<float> target;   // [rows, d]: T
+    std::vector<float> factor;   // of InverseFactor, once a sweep has asked for it
   };
   const WeightPlane* plane_ = nullptr;
   const SparsityPattern* pattern_ = nullptr;

@@ -98,7 +98,7 @@ TEST_P(ChooseTest, RefittedWeightsAreTheBestOfTheirMask) {
   const LayerJob job = Job(PruneMethod::kAuto);
   SecondOrderOptions options;
   options.damping = 1e-4;
-  const auto s = SecondOrder::Make(plane_, dense_, job.pattern, job.units, m.fit, options);
+  auto s = SecondOrder::Make(plane_, dense_, job.pattern, job.units, m.fit, options);
   ASSERT_TRUE(s.ok());
   const auto swept = s->Sweep();
   ASSERT_TRUE(swept.ok());
