@@ -79,8 +79,8 @@ void GraphEditor::DropUse(Node& node, size_t operand) {
   v->uses_.pop_back();
 }
 
-/// Gives a freshly inserted node an order label between its neighbours; relabels all when the gap
-/// is used up (amortised: a gap halves at most 20 times before).
+/// Gives a freshly inserted or moved node an order label between its neighbours; relabels all when
+/// the gap is used up (amortised: a gap halves at most 20 times before).
 void GraphEditor::Order(Node& node) {
   auto it = node.self_;
   const int64_t before = it == g_.nodes_.begin() ? 0 : (*std::prev(it))->order_;
@@ -93,6 +93,12 @@ void GraphEditor::Order(Node& node) {
   if (node.order_ != before) return;
   int64_t order = 0;
   for (auto& n : g_.nodes_) n->order_ = order += kOrderGap;
+}
+
+void GraphEditor::MoveAfter(Node& node, const Node& other) {
+  if (&node == &other) return;
+  g_.nodes_.splice(std::next(other.self_), g_.nodes_, node.self_);
+  Order(node);
 }
 
 Result<Node*> GraphEditor::AddNode(const OpDef& def, std::vector<Value*> inputs, AttrMap attrs,

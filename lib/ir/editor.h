@@ -29,6 +29,8 @@ class GraphEditor {
   void InsertBefore(const Node& node) { at_ = node.self_; }
   void InsertAfter(const Node& node) { at_ = std::next(node.self_); }
   void InsertAtEnd() { at_ = g_.nodes_.end(); }
+  /// Puts `node` behind `other`. Pre: it reads nothing and is read by nothing between the two.
+  void MoveAfter(Node& node, const Node& other);
 
   /// A taken name gets a suffix. All return values owned by the graph.
   Value* AddInput(std::string_view name, ValueType type);

@@ -187,7 +187,13 @@ Rule AttentionCache() {
                 pv: f32[2,4,P,8]) -> (y, nk) { kt = Transpose(k) {perm=[0,1,3,2]}
              pt = Transpose(pk) {perm=[0,1,3,2]}  j = Concat(pt, kt) {axis=-1}
              nk = Neg(j)  t = Transpose(j) {perm=[0,1,3,2]}
-             nv = Concat(pv, v) {axis=-2}  y = Attention(q, t, nv) })"},
+             nv = Concat(pv, v) {axis=-2}  y = Attention(q, t, nv) })",
+                   // What PyTorch returns of both is read before the mask is there.
+                   R"(graph g(q: f32[2,4,S,8], k: f32[2,4,S,8], v: f32[2,4,S,8], pk: f32[2,4,P,8],
+                pv: f32[2,4,P,8], w: f32[S,1]) -> (y, n) { nk = Concat(pk, k) {axis=2}
+             nv = Concat(pv, v) {axis=2}  a = const i64[1] {0}  uk = Unsqueeze(nk, a)
+             uv = Unsqueeze(nv, a)  n = Concat(uk, uv) {axis=0}  m = Neg(w)
+             y = Attention(q, nk, nv, m) })"},
       .silent_on = {{R"(graph g(q: f32[2,4,3,8], k: f32[2,4,3,8], v: f32[2,4,3,8], p: f32[2,4,2,8])
                 -> (y) { nk = Concat(p, k) {axis=2}  nv = Concat(p, v) {axis=2}
               y = Attention(q, nk, nv) {is_causal=1} })",
@@ -207,7 +213,7 @@ Rule AttentionCache() {
                     {R"(graph g(q: f32[2,4,3,8], k: f32[2,4,3,8], v: f32[2,4,3,8], p: f32[2,4,2,8])
                 -> (y) { nk = Concat(p, k) {axis=2}  nv = Concat(p, v) {axis=2}
               m = ReduceSum(nk)  y = Attention(q, nk, nv, m) })",
-                     "is read before"},
+                     "'m' reads what it takes the place of"},
                     {R"(graph g(k: f32[2,4,S,8], v: f32[2,4,S,8], pk: f32[2,4,P,8],
                 pv: f32[2,4,P,8]) -> (y) { nk = Concat(pk, k) {axis=2}
              nv = Concat(pv, v) {axis=2}  y = Attention(nv, nk, nv) })",

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lib/ir/body.h"
+#include "lib/ir/op_name.h"
 #include "lib/support/strings.h"
 #include "passes/rewrite/shape_check.h"
 
@@ -46,6 +47,24 @@ Result<Value*> PatchBuilder::operator()(std::string_view op, std::vector<Value*>
                                         AttrMap attrs, NodeOptions options) {
   INFER_ASSIGN(Node * node, Add(op, std::move(inputs), std::move(attrs), std::move(options)));
   return node->output();
+}
+
+Result<Value*> PatchBuilder::PartsOf(const Node& n) {
+  INFER_ASSIGN(const Graph parts, DecompositionOf(CallOf(n), patch_.graph.ops()));
+  std::unordered_map<const Value*, Value*> is;
+  size_t next = 0;
+  for (Value* v : n.inputs())
+    if (v) is[parts.inputs()[next++]] = v;
+  for (const auto& v : parts.values())
+    if (v->is_constant()) is[v.get()] = Const(*v->constant());
+  for (const auto& part : parts.nodes()) {
+    std::vector<Value*> inputs;
+    for (const Value* v : part->inputs()) inputs.push_back(v ? is.at(v) : nullptr);
+    INFER_ASSIGN(Node * made, Add(FullOpName(part->def().domain, part->op()), std::move(inputs),
+                                  part->attrs(), {.num_outputs = part->outputs().size()}));
+    for (size_t i = 0; i < part->outputs().size(); ++i) is[part->output(i)] = made->output(i);
+  }
+  return is.at(parts.outputs().front());
 }
 
 Value* PatchBuilder::Const(Tensor t) {
@@ -157,6 +176,7 @@ class Splicer {
         outer_[v.get()] = it != p_.constants.end() ? it->second : e_.AddConstant(*v->constant());
       }
     for (const auto& n : p_.graph.nodes()) INFER_TRY(Copy(*n));
+    MoveReaders();
     std::vector<Node*> producers;
     for (size_t i = 0; i < p_.outputs.size(); ++i) {
       Value* from = p_.outputs[i];
@@ -178,7 +198,7 @@ class Splicer {
 
  private:
   /// Before the root where only that is replaced: all operands are its ancestors. With several
-  /// results each node goes as early as its operands allow, which must be before every reader.
+  /// results each node goes as early as its operands allow; readers before it move behind.
   Status Place() {
     if (p_.outputs.size() == 1 && p_.outputs[0] == m_.root()) {
       e_.InsertBefore(*m_.root()->producer());
@@ -202,16 +222,47 @@ class Splicer {
         if (v) after = later(after, last[v]);
       for (const Value* v : n->outputs()) last[v] = after;
     }
+    for (const auto& [value, node] : last) last_ = later(last_, node);
+    return CollectReaders(last);
+  }
+
+  /// Who reads a result before it is there, and who reads them, up to `last_`.
+  Status CollectReaders(const std::unordered_map<const Value*, const Node*>& last) {
     const auto dying = DyingNodes(m_, p_);
-    const std::unordered_set<const Node*> dies(dying.begin(), dying.end());
+    std::unordered_set<const Node*> known(dying.begin(), dying.end());
     for (size_t i = 0; i < p_.outputs.size(); ++i) {
-      const Node* after = last[p_.graph.outputs()[i]];
+      const auto it = last.find(p_.graph.outputs()[i]);
+      const Node* after = it == last.end() ? nullptr : it->second;
       for (const Use& u : p_.outputs[i]->uses())
-        if (after && !dies.count(u.user) && !Graph::Before(*after, *u.user))
-          return InvalidModel(Cat("'", p_.outputs[i]->name(), "' is read before '",
-                                  after->output(0)->name(), "' is there"));
+        if (after && !Graph::Before(*after, *u.user) && known.insert(u.user).second)
+          readers_.push_back(u.user);
     }
+    for (size_t i = 0; i < readers_.size(); ++i)
+      for (const Value* v : readers_[i]->outputs()) {
+        if (!v) continue;
+        for (const Use& u : v->uses())
+          if (!Graph::Before(*last_, *u.user) && known.insert(u.user).second)
+            readers_.push_back(u.user);
+      }
+    const std::unordered_set<const Node*> moved(readers_.begin(), readers_.end());
+    for (size_t i = 0; i < p_.inputs.size(); ++i) {
+      const Node* producer = p_.inputs[i]->producer();
+      if (moved.contains(producer) && !p_.graph.inputs()[i]->uses().empty())
+        return InvalidModel(Cat("'", p_.inputs[i]->name(), "' reads what it takes the place of"));
+    }
+    std::sort(readers_.begin(), readers_.end(),
+              [](const Node* a, const Node* b) { return Graph::Before(*a, *b); });
     return {};
+  }
+
+  void MoveReaders() {
+    const Node* behind = last_;
+    for (const Node* n : made_)
+      if (!behind || Graph::Before(*behind, *n)) behind = n;
+    for (Node* n : readers_) {
+      e_.MoveAfter(*n, *behind);
+      behind = n;
+    }
   }
 
   void PlaceEarly(const std::vector<Value*>& operands) {
@@ -255,6 +306,7 @@ class Splicer {
     // The patch was type-checked on the same operands: this is our bug.
     if (!added.ok()) return Internal(Cat("splicing: ", added.status().message()));
     Node* made = *added;
+    made_.push_back(made);
     for (size_t i = 0; i < n.outputs().size(); ++i)
       if (n.outputs()[i]) outer_[n.outputs()[i]] = made->outputs()[i];
     if (listener_.added) listener_.added(*made);
@@ -285,6 +337,9 @@ class Splicer {
   GraphEditor e_;
   std::unordered_map<const Value*, Value*> outer_;  // patch value -> graph value
   bool early_ = false;
+  const Node* last_ = nullptr;  // of what the patch reads
+  std::vector<Node*> readers_;  // that move behind the patch
+  std::vector<const Node*> made_;
   std::vector<std::string> fused_from_;
   std::vector<std::pair<Value*, std::string>> names_;
 };

@@ -34,6 +34,9 @@ class PatchBuilder {
   /// As above for several results.
   Result<Node*> Add(std::string_view op, std::vector<Value*> inputs, AttrMap attrs,
                     NodeOptions options);
+  /// The first result of what `n`, a node of the region, is made of. Pre: its operator has such
+  /// parts (OpDef::decompose). Unsupported where they do not say this call.
+  Result<Value*> PartsOf(const Node& n);
   Value* Const(Tensor t);
   Value* Ints(const std::vector<int64_t>& values) { return Const(Tensor::Int64s(values)); }
   /// A further value of the region that `with` takes the place of (the root's is what the rule
