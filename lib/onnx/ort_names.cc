@@ -11,7 +11,7 @@ using Form = std::optional<NodeSpec> (*)(const OpCall& call, NodeSpec node, cons
                                          LiftContext& out);
 
 enum class Use : uint8_t {
-  kFaster,       ///< whatever the opset
+  kFaster,       ///< whatever the opset; also what ONNX Runtime makes by itself while it loads
   kSparesOpset,  ///< as fast: only where the opset would have to rise
   kAskedOpset,   ///< slower than the standard operator, faster than its parts: where the user wants
                  ///< an opset that lacks it
@@ -72,6 +72,17 @@ std::optional<NodeSpec> RmsNorm(const OpCall& call, NodeSpec node, const OrtCont
                    {"epsilon", call.Float("epsilon")},
                    {"stash_type", call.Int("stash_type")}};
   return Named(std::move(node), "", "SimplifiedLayerNormalization", std::move(attrs));
+}
+
+/// SkipLayerNormalization of ONNX Runtime, which takes rows of two or three axes. It makes it of a
+/// sum that only the norm reads; where the sum is wanted, too, the nodes are faster.
+std::optional<NodeSpec> SkipNorm(const OpCall& call, NodeSpec node, const OrtContext&,
+                                 LiftContext&) {
+  const int rank = RankOf(call, 0);
+  if (Wants(node, 1) || (rank != 2 && rank != 3)) return std::nullopt;
+  node.outputs.resize(1);
+  return Named(std::move(node), kMicrosoft, "SkipLayerNormalization",
+               {{"epsilon", call.Float("epsilon")}});
 }
 
 /// Only with positions: the other form has no look-up.
@@ -174,6 +185,8 @@ constexpr Row kRows[] = {
     {"", "RotaryEmbedding", Use::kSparesOpset, Rotary},
     {"", "GroupNormalization", Use::kFaster, GroupNorm},
     {"", "Attention", Use::kAskedOpset, Attention},
+    {"infer", "SkipLayerNormalization", Use::kFaster, SkipNorm},
+    {"infer", "SkipBiasLayerNormalization", Use::kFaster, SkipNorm},
     {"infer", "Silu", Use::kFaster, QuickGelu},
     {"infer", "QuickGelu", Use::kFaster, QuickGelu},
 };

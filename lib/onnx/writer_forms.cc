@@ -79,7 +79,9 @@ std::optional<NodeSpec> Writer::OrtFormOf(const Node& n, const NodeSpec& spec) {
   const OrtContext context{state_.options.opset, state_.options.decompose, lacks};
   const bool guarded = !lacks && n.Is("Attention") && n.def().domain.empty() && n.input(3) &&
                        MayHideAllByLowest(*n.input(3));
-  const NodeSpec form = guarded ? WithMaskOffTheEdge(n.input(3)->dtype(), spec, *this) : spec;
+  NodeSpec form = guarded ? WithMaskOffTheEdge(n.input(3)->dtype(), spec, *this) : spec;
+  for (size_t i = 1; i < n.outputs().size() && i < form.outputs.size(); ++i)
+    if (n.output(i) && n.output(i)->is_dead()) form.outputs[i].clear();
   if (auto found = OrtForm(CallOf(n), form, context, *this)) return found;
   return guarded ? std::optional(form) : std::nullopt;
 }

@@ -1,8 +1,11 @@
 /// Fused and weight-only products of com.microsoft: FusedConv, FusedGemm, FusedMatMul, MatMulNBits.
+#include <numeric>
+
 #include "lib/ops/activation_reference.h"
 #include "lib/ops/common.h"
 #include "lib/ops/conv_geometry.h"
 #include "lib/ops/conv_reference.h"
+#include "lib/ops/decompositions.h"
 #include "lib/ops/matmul.h"
 #include "lib/ops/move.h"
 #include "lib/ops/op_def.h"
@@ -123,25 +126,11 @@ Cost CostFused(const OpCall& call) {
 
 // ---- FusedMatMul -----------------------------------------------------------------------------
 
-/// The axes of an operand in the order in which it is multiplied: transBatch moves axis 0 behind
-/// the batch axes, trans swaps the last two.
-std::vector<int> OperandAxes(const OpCall& call, int rank, std::string_view trans,
-                             std::string_view trans_batch) {
-  std::vector<int> axes(static_cast<size_t>(rank));
-  for (int i = 0; i < rank; ++i) axes[static_cast<size_t>(i)] = i;
-  if (rank < 2) return axes;
-  if (call.Int(trans_batch) != 0) std::rotate(axes.begin(), axes.begin() + 1, axes.end() - 1);
-  if (call.Int(trans) != 0) std::swap(axes[axes.size() - 1], axes[axes.size() - 2]);
-  return axes;
-}
-
 Shape OperandShape(const OpCall& call, size_t i) {
   const Shape& s = call.shape(i);
   if (!s.has_rank()) return s;
   std::vector<Dim> dims;
-  for (int a : OperandAxes(call, s.rank(), i == 0 ? "transA" : "transB",
-                           i == 0 ? "transBatchA" : "transBatchB"))
-    dims.push_back(s[a]);
+  for (int a : FusedMatMulAxes(call, s.rank(), i)) dims.push_back(s[a]);
   return Shape(std::move(dims));
 }
 
@@ -152,10 +141,8 @@ Status InferFusedMatMul(OpCall& call) {
 }
 
 Status RunFusedMatMul(OpRun& run) {
-  const Tensor a =
-      Transposed(run.in(0), OperandAxes(run.call(), run.in(0).rank(), "transA", "transBatchA"));
-  const Tensor b =
-      Transposed(run.in(1), OperandAxes(run.call(), run.in(1).rank(), "transB", "transBatchB"));
+  const Tensor a = Transposed(run.in(0), FusedMatMulAxes(run.call(), run.in(0).rank(), 0));
+  const Tensor b = Transposed(run.in(1), FusedMatMulAxes(run.call(), run.in(1).rank(), 1));
   INFER_ASSIGN(const MatMulGeometry g, ReadMatMulGeometry(a.dims(), b.dims()));
   Tensor& y = run.Out(0, a.dtype(), g.output);
   const double alpha = run.Float("alpha");
@@ -275,6 +262,20 @@ Cost CostMatMulNBits(const OpCall& call) {
 
 }  // namespace
 
+std::vector<int> FusedMatMulAxes(int rank, bool trans, bool trans_batch) {
+  std::vector<int> axes(static_cast<size_t>(rank));
+  std::iota(axes.begin(), axes.end(), 0);
+  if (rank < 2) return axes;
+  if (trans_batch) std::rotate(axes.begin(), axes.begin() + 1, axes.end() - 1);
+  if (trans) std::swap(axes[axes.size() - 1], axes[axes.size() - 2]);
+  return axes;
+}
+
+std::vector<int> FusedMatMulAxes(const OpCall& call, int rank, size_t operand) {
+  return FusedMatMulAxes(rank, call.Int(operand == 0 ? "transA" : "transB") != 0,
+                         call.Int(operand == 0 ? "transBatchA" : "transBatchB") != 0);
+}
+
 std::span<const OpDef> ContribFusedOps() {
   static const OpDef ops[] = {
       {
@@ -297,6 +298,7 @@ std::span<const OpDef> ContribFusedOps() {
           .infer = InferFusedConv,
           .reference = RunFusedConv,
           .cost = CostFused<true>,
+          .decompose = DecomposeFusedConv,
           .example = R"(graph g(x: f32[1,2,5,6], z: f32[1,3,3,4]) -> (y) {
             w = const f32[3,2,3,3] ~1
             b = const f32[3] ~2
@@ -323,6 +325,7 @@ std::span<const OpDef> ContribFusedOps() {
           .infer = InferFusedGemm,
           .reference = RunFusedGemm,
           .cost = CostFused<false>,
+          .decompose = DecomposeFusedGemm,
           .example = R"(graph g(x: f32[3,5]) -> (y) {
             w = const f32[7,5] ~1
             c = const f32[7] ~2
@@ -344,6 +347,7 @@ std::span<const OpDef> ContribFusedOps() {
           .infer = InferFusedMatMul,
           .reference = RunFusedMatMul,
           .cost = CostFusedMatMul,
+          .decompose = DecomposeFusedMatMul,
           .example = R"(graph g(x: f32[2,3,5]) -> (y) {
             w = const f32[2,7,5] ~1
             y = com.microsoft::FusedMatMul(x, w) {transB=1, alpha=0.5} })",

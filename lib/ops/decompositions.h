@@ -12,6 +12,10 @@ Result<std::string> DecomposeActivation(const OpCall& call);
 Result<std::string> DecomposeOrEqual(const OpCall& call);
 /// Gemm that adds C: the product, then the sum.
 Result<std::string> DecomposeGemm(const OpCall& call);
+/// FusedConv, FusedGemm, FusedMatMul of com.microsoft.
+Result<std::string> DecomposeFusedConv(const OpCall& call);
+Result<std::string> DecomposeFusedGemm(const OpCall& call);
+Result<std::string> DecomposeFusedMatMul(const OpCall& call);
 Result<std::string> DecomposeCastLike(const OpCall& call);
 /// LayerNormalization, RMSNormalization.
 Result<std::string> DecomposeRowNorm(const OpCall& call);

@@ -35,6 +35,21 @@ std::span<const OpDef> FusedBlockOps() {
        .example = R"(graph g(x: f32[2,3], s: f32[2,3]) -> (y, sum) {
          g = const f32[3] ~1  b = const f32[3] ~2
          y, sum = infer::SkipLayerNormalization(x, s, g, b) })"},
+      {.name = "SkipBiasLayerNormalization",
+       .domain = "infer",
+       .doc = "y = LayerNormalization of the last axis of x + added + skip.",
+       .traits = Trait::kNormalization,
+       .axes = SkipNormAxes,
+       .inputs = {{"x", "T"}, {"skip", "T"}, {"scale", "T"}, {"bias", "T"}, {"added", "T"}},
+       .outputs = {{"y", "T"}},
+       .attrs = {epsilon},
+       .constraints = {{"T", kFloatsBF16}},
+       .body = R"(graph skip_bias_layer_norm(x, skip, scale, bias, added) -> (y) {
+         p = Add(x, added)  sum = Add(p, skip)
+         y = LayerNormalization(sum, scale, bias) {epsilon=@epsilon} })",
+       .example = R"(graph g(x: f32[2,3], s: f32[2,3]) -> (y) {
+         g = const f32[3] ~1  b = const f32[3] ~2  a = const f32[3] ~3
+         y = infer::SkipBiasLayerNormalization(x, s, g, b, a) })"},
       {.name = "SkipRMSNormalization",
        .domain = "infer",
        .doc = "sum = x + skip, y = RMSNormalization of sum's last axis.",

@@ -25,6 +25,12 @@ void MatMulReference(
     const MatMulGeometry& g, const Tensor& a, const Tensor& b,
     const std::function<void(int64_t, int64_t, int64_t, int64_t, const double*)>& store);
 
+/// The axes of an operand of com.microsoft::FusedMatMul in the order in which it is multiplied:
+/// transBatch moves axis 0 behind the batch axes, trans swaps the last two then.
+std::vector<int> FusedMatMulAxes(int rank, bool trans, bool trans_batch);
+/// The same of operand 0 or 1 of a call.
+std::vector<int> FusedMatMulAxes(const OpCall& call, int rank, size_t operand);
+
 /// 2 m n k per batch; 0 where shapes are not static.
 int64_t MatMulFlops(const OpCall& call, size_t a, size_t b);
 

@@ -19,4 +19,8 @@ bool ExchangesMiddle(const Value& v);
 Result<Value*> AttentionAgain(const Node& attention, std::vector<Value*> inputs, AttrMap attrs,
                               PatchBuilder& b);
 
+/// [dim] as a value: an extent of a graph input that `v` is computed from, the sum of two, or with
+/// a number added. InvalidModel where no inputs say it.
+Result<Value*> ExtentFromInputs(const Dim& dim, Value* v, PatchBuilder& b);
+
 }  // namespace infer

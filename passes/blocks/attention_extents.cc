@@ -2,6 +2,7 @@
 /// inputs instead, so that what belongs into Attention is read by nobody else.
 #include <algorithm>
 
+#include "passes/blocks/attention.h"
 #include "passes/blocks/blocks.h"
 #include "passes/rewrite/queries.h"
 
@@ -79,6 +80,10 @@ Result<Value*> Computed(const Dim& dim, const std::vector<Extent>& extents, Patc
 
 }  // namespace
 
+Result<Value*> ExtentFromInputs(const Dim& dim, Value* v, PatchBuilder& b) {
+  return Computed(dim, ExtentsOfInputs(v), b);
+}
+
 Rule ScoreExtentFromInputs() {
   Pattern x = Op("MatMul|Mul|Div|Add|Where|Concat|Transpose", Any()).MoreInputs().Shared();
   Pattern root = Op("Gather|Slice", Op("Shape", x).Shared()).MoreInputs();
@@ -89,7 +94,7 @@ Rule ScoreExtentFromInputs() {
       .build = [=](const Match& m, PatchBuilder& b) -> Result<Value*> {
         const Dim* symbol = SymbolIn(*m[root]);
         if (!symbol) return InvalidModel("needs one extent, known as a symbol");
-        INFER_ASSIGN(Value * extent, Computed(*symbol, ExtentsOfInputs(m[x]), b));
+        INFER_ASSIGN(Value * extent, ExtentFromInputs(*symbol, m[x], b));
         if (RankOf(*m[root]) == 1) return extent;
         return b("Squeeze", {extent, b.Ints({0})});
       },
@@ -122,7 +127,7 @@ Rule KeyExtentFromInputs() {
       .build = [=](const Match& m, PatchBuilder& b) -> Result<Value*> {
         const Dim* symbol = SymbolIn(*m[root]);
         if (!symbol) return InvalidModel("needs one extent, known as a symbol");
-        return Computed(*symbol, ExtentsOfInputs(m[keys]), b);
+        return ExtentFromInputs(*symbol, m[keys], b);
       },
       .fires_on = {R"(graph g(q: f32[1,2,S,4], v: f32[1,2,S,4], p: f32[1,2,P,4], m: f32[1,1,S,1])
              -> (y, n) { n = Concat(p, v) {axis=2}  t = Shape(n) {start=2, end=3}

@@ -1,5 +1,5 @@
 /// Attention that is written with the keys first: K * transposed Q, a Softmax over the keys' axis,
-/// which is not the last. tf2onnx and Keras' einsum leave it so.
+/// which is not the last, or transpositions around it. tf2onnx and Keras' einsum leave it so.
 #include "passes/blocks/attention.h"
 #include "passes/blocks/blocks.h"
 #include "passes/rewrite/queries.h"
@@ -29,7 +29,16 @@ Rule TurnKeysFirst() {
         return RankOf(p) >= 3 && (axis == -2 || axis + 2 == RankOf(p));
       });
   Pattern turned = Op("Transpose", softmax).Where("a swap of the last axes", ExchangesLast);
-  Pattern rows = Op("MatMul", turned, v), columns = Op("MatMul", vt, softmax);
+  // The scores turned back before their Softmax, over the last axis then.
+  Pattern late_mask = Any();
+  Pattern back =
+      Op("Transpose", OneOf({added, scaled})).Where("a swap of the last axes", ExchangesLast);
+  Pattern late = Op("Add", back, late_mask);
+  Pattern last = Op("Softmax", OneOf({late, back})).Where("over the last axis", [](const Value& p) {
+    const auto axis = p.producer()->Attr<int64_t>("axis");
+    return axis == -1 || axis + 1 == RankOf(p);
+  });
+  Pattern rows = Op("MatMul", OneOf({turned, last}), v), columns = Op("MatMul", vt, softmax);
   Pattern root = OneOf({rows, columns});
   return {
       .name = "attention-keys-first",
@@ -55,6 +64,9 @@ Rule TurnKeysFirst() {
           INFER_ASSIGN(Value * turned_mask, WithLastTwoExchanged(m[mask], b));
           INFER_ASSIGN(s, b("Add", {s, turned_mask}));
         }
+        if (m.Has(late)) {
+          INFER_ASSIGN(s, b("Add", {s, m[late_mask]}));
+        }
         INFER_ASSIGN(Value * p, b("Softmax", {s}, {{"axis", int64_t{-1}}}));
         if (by_rows) return b("MatMul", {p, m[v]});
         INFER_ASSIGN(Value * values, WithLastTwoExchanged(m[vt], b));
@@ -68,7 +80,11 @@ Rule TurnKeysFirst() {
                    R"(graph g(q: f32[N,S,4], k: f32[N,T,4], v: f32[N,T,3], m: f32[N,T,1]) -> (y) {
              qt = Transpose(q) {perm=[0,2,1]}  s = MatMul(k, qt)  t = Add(m, s)
              p = Softmax(t) {axis=-2}  vt = Transpose(v) {perm=[0,2,1]}  yt = MatMul(vt, p)
-             y = Transpose(yt) {perm=[0,2,1]} })"},
+             y = Transpose(yt) {perm=[0,2,1]} })",
+                   R"(graph g(q: f32[N,2,S,4], k: f32[N,2,T,4], v: f32[N,2,T,3], m: f32[N,1,1,T],
+                n: f32[T,1]) -> (y) { c = const f32[] {0.5}  qt = Transpose(q) {perm=[0,1,3,2]}
+             s = MatMul(k, qt)  t = Mul(c, s)  u = Add(t, n)  w = Transpose(u) {perm=[0,1,3,2]}
+             a = Add(w, m)  p = Softmax(a) {axis=3}  y = MatMul(p, v) })"},
       .silent_on = {{R"(graph g(q: f32[N,2,S,4], k: f32[N,2,T,4], v: f32[N,2,S,3]) -> (y) {
              qt = Transpose(q) {perm=[0,1,3,2]}  s = MatMul(k, qt)  p = Softmax(s) {axis=3}
              y = MatMul(p, v) })",

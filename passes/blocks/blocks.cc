@@ -2,8 +2,8 @@
 
 namespace infer {
 
-std::vector<RuleGroup> BlockRules() {
-  return {
+std::vector<RuleGroup> BlockRules(bool own) {
+  std::vector<RuleGroup> groups = {
       {"fuse-rope", {FuseRope(), FuseInterleavedRope()}},
       {"attention-extents", {ScoreExtentFromInputs()}},
       {"choose-by-mask", {ChooseByMask()}},
@@ -13,11 +13,16 @@ std::vector<RuleGroup> BlockRules() {
       {"attention-layout", {AttentionHeadsLast(), AttentionSequenceFirst()}},
       {"merge-biased-projections", {MergeBiasedProjections()}},
       {"merge-projections", {MergeProjections()}},
-      {"fuse-dense-squeeze-excite", {FuseDenseSqueezeExcite()}},  // it has an Mlp inside
-      {"fuse-feed-forward", {FuseMlp(), FuseSqueezeExcite(), FuseSwiGlu(), FuseGeGlu()}},
-      {"merge-gemm-projections", {MergeGemmProjections()}},
-      {"fuse-skip-norms", {FuseSkipLayerNorm(), FuseSkipRmsNorm()}},
   };
+  if (own) {
+    groups.push_back(
+        {"fuse-dense-squeeze-excite", {FuseDenseSqueezeExcite()}});  // has an Mlp inside
+    groups.push_back(
+        {"fuse-feed-forward", {FuseMlp(), FuseSqueezeExcite(), FuseSwiGlu(), FuseGeGlu()}});
+  }
+  groups.push_back({"merge-gemm-projections", {MergeGemmProjections()}});
+  groups.push_back({"fuse-skip-norms", {FuseSkipLayerNorm(), FuseSkipRmsNorm()}});
+  return groups;
 }
 
 }  // namespace infer

@@ -8,7 +8,9 @@
 namespace infer {
 
 /// In order: a small block does not take the pieces of a large one.
-std::vector<RuleGroup> BlockRules();
+/// `own`: feed-forward nets as operators of domain infer, too; without, those that a target would
+/// write as their nodes anyway stay nodes, in the form that they came in.
+std::vector<RuleGroup> BlockRules(bool own = true);
 
 Rule FuseAttention();
 Rule AttentionFoldedHeads();

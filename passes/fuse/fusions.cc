@@ -1,5 +1,6 @@
 #include "passes/fuse/fusions.h"
 
+#include "passes/ort/ort.h"
 #include "passes/simplify/simplify.h"
 
 namespace infer {
@@ -10,6 +11,7 @@ std::vector<RuleGroup> FusionRules() {
   return {
       {"expand-and-gather",
        {
+           TakeApartFused(),
            ExpandEinsum(),
            MoveOnIntegers(),
            DropBoundBeforeQuantize(),

@@ -9,6 +9,7 @@
 #include "lib/support/strings.h"
 #include "passes/blocks/blocks.h"
 #include "passes/fuse/fusions.h"
+#include "passes/ort/ort.h"
 #include "passes/simplify/simplify.h"
 
 namespace infer {
@@ -65,7 +66,7 @@ void AddStatistics(const Graph& g, GraphStatistics& s, std::unordered_set<uint64
 
 }  // namespace
 
-PassManager BuildPipeline(int level, std::vector<Rule> extra) {
+PassManager BuildPipeline(int level, std::vector<Rule> extra, RewriteFor reader) {
   PassManager manager;
   const auto add = [&](std::vector<RuleGroup> groups) {
     for (RuleGroup& group : groups)
@@ -78,21 +79,23 @@ PassManager BuildPipeline(int level, std::vector<Rule> extra) {
     if (level >= kSimplifyLevel) manager.AddGroup(kMaxRounds, SimplifyPasses());
   }
   if (level >= kFuseLevel) add(FusionRules());
-  if (level >= kBlockLevel) add(BlockRules());
+  if (level >= kBlockLevel) add(BlockRules(reader == RewriteFor::kAll));
   if (level >= kFuseLevel) add({{"finish", FinishingRules()}});
+  if (level >= kFuseLevel && reader == RewriteFor::kOnnxRuntime) add(OrtRules());
   return manager;
 }
 
 std::vector<ListedRule> AllRules() {
   std::vector<ListedRule> all;
-  const auto add = [&](int level, std::vector<RuleGroup> groups) {
+  const auto add = [&](int level, std::vector<RuleGroup> groups, bool ort_only = false) {
     for (RuleGroup& group : groups)
-      for (Rule& r : group.rules) all.push_back({level, std::move(r)});
+      for (Rule& r : group.rules) all.push_back({level, std::move(r), ort_only});
   };
   for (Rule& r : SimplifyRules()) all.push_back({kSimplifyLevel, std::move(r)});
   add(kFuseLevel, FusionRules());
   add(kBlockLevel, BlockRules());
   add(kFuseLevel, {{"finish", FinishingRules()}});
+  add(kFuseLevel, OrtRules(), true);
   return all;
 }
 
@@ -141,7 +144,8 @@ Result<OptimizeReport> Optimize(Graph& g, OptimizeOptions options) {
   }
   for (MatchReviewer* r : options.reviewers) context.rewrite.reviewers.push_back(r);
 
-  PassManager manager = BuildPipeline(options.level, std::move(options.extra_rules));
+  PassManager manager =
+      BuildPipeline(options.level, std::move(options.extra_rules), options.reader);
   auto passes = manager.Run(g, context,
                             {.verify_each = options.verify_each, .after_each = options.after_each});
   // What a rule of the user does wrong is no bug of ours.

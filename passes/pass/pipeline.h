@@ -14,18 +14,27 @@ inline constexpr int kMaxLevel = kBlockLevel;
 /// The levels as words; the index is the level.
 inline constexpr std::array<const char*, kMaxLevel + 1> kLevelNames = {"none", "simplify", "fuse",
                                                                        "blocks"};
+/// Whose file the graph becomes.
+enum class RewriteFor : uint8_t {
+  kAll,          ///< operators of domain infer may be in it
+  kPlain,        ///< they are written as their nodes, so few are made
+  kOnnxRuntime,  ///< as kPlain, and with what only ONNX Runtime reads (passes/ort)
+};
 /// `extra`: rules of the user; they run at every level, before the fusions.
-PassManager BuildPipeline(int level, std::vector<Rule> extra = {});
+PassManager BuildPipeline(int level, std::vector<Rule> extra = {},
+                          RewriteFor reader = RewriteFor::kAll);
 
 /// Every rule with the level that brings it in; the one list behind --patterns and the docs.
 struct ListedRule {
   int level;
   Rule rule;
+  bool ort_only = false;  ///< of RewriteFor::kOnnxRuntime
 };
 std::vector<ListedRule> AllRules();
 
 struct OptimizeOptions {
   int level = kMaxLevel;
+  RewriteFor reader = RewriteFor::kAll;
   std::vector<Rule> extra_rules;     ///< of the user; run before the fusions, at every level
   std::vector<std::string> only;     ///< globs of rule names; empty: all rules
   std::vector<std::string> disable;  ///< globs of rule names

@@ -22,7 +22,9 @@ inline FuzzResult FuzzAllRules(uint64_t seed, int64_t graphs, double max_seconds
     options.seed = seed + static_cast<uint64_t>(i) * 1'000'000;
     options.graphs = graphs / n + (i < graphs % n);
     options.max_seconds = max_seconds / static_cast<double>(n);
-    options.pipeline = [](Graph& g) { return Optimize(g).status(); };
+    const RewriteFor reader =
+        rules[static_cast<size_t>(i)].ort_only ? RewriteFor::kOnnxRuntime : RewriteFor::kAll;
+    options.pipeline = [=](Graph& g) { return Optimize(g, {.reader = reader}).status(); };
     FuzzResult one = FuzzRule(rule, rule.fires_on, ops, options);
     std::printf("%-34s %5lld graphs, fired on %5lld, %4lld skipped, %zu failures\n",
                 rule.name.c_str(), static_cast<long long>(one.graphs),

@@ -38,6 +38,14 @@ Result<std::string> ExportFlags::Bytes(const Model& model) const {
   return ExportModelBytes(model, Chosen());
 }
 
+RewriteFor ExportFlags::Reader() const {
+  switch (Chosen().target) {
+    case ExportTarget::kOrt: return RewriteFor::kOnnxRuntime;
+    case ExportTarget::kPlain: return RewriteFor::kPlain;
+    default: return RewriteFor::kAll;
+  }
+}
+
 Result<int64_t> ExportFlags::Size(const Model& model) const {
   INFER_ASSIGN(const std::string bytes, Bytes(model));
   return static_cast<int64_t>(bytes.size());

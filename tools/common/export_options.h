@@ -1,6 +1,7 @@
 #pragma once
 /// -o, --target, --opset: where and how a model is written.
 #include "lib/onnx/export.h"
+#include "passes/pass/pipeline.h"
 #include "quant/target/check.h"
 #include "tools/common/command.h"
 #include "tools/common/report.h"
@@ -15,6 +16,8 @@ struct ExportFlags {
   void Declare(Options& options);
   /// What can be wrong before there is a model to write.
   Status Check() const { return CheckOpset(opset).In("--opset"); }
+  /// What rewriting must know of the target.
+  RewriteFor Reader() const;
   /// Whether the target takes the file that Write will make: prints and reports what it refuses,
   /// and what it will compute in f32. Where the target reads no file of the opset that the nodes
   /// ask for, tries older ones, which Write then uses.

@@ -92,6 +92,7 @@ class FuseCommand : public Command {
       return InvalidArgument("-o FILE is missing (or --analyze, --bisect)");
     if (bisect_ && no_verify_) return InvalidArgument("--bisect checks; --no-verify does not");
     INFER_TRY(export_.Check());
+    options_.reader = export_.Reader();
     context.Step("import");
     INFER_ASSIGN(Model model, LoadModel(context, path_, model_));
     INFER_ASSIGN(const Graph golden, WithShapes(model.graph, model_));
@@ -260,7 +261,8 @@ class FuseCommand : public Command {
     const std::vector<ListedRule> listed = AllRules();
     std::vector<const Rule*> rules;
     for (const ListedRule& r : listed)
-      if (r.level <= options.level && !fits(options.disable, r.rule.name) &&
+      if (r.level <= options.level && (!r.ort_only || options.reader == RewriteFor::kOnnxRuntime) &&
+          !fits(options.disable, r.rule.name) &&
           (options.only.empty() || fits(options.only, r.rule.name)))
         rules.push_back(&r.rule);
     for (const Rule& r : options.extra_rules)

@@ -404,6 +404,49 @@ TEST(Decompositions, OfGemm) {
       "graph g(x: f16[2,3], c: f16[2,4]) -> (y) { w = const f16[3,4] ~1 y = Gemm(x, w, c) }");
 }
 
+TEST(Decompositions, OfFusedLayers) {
+  for (std::string_view attrs :
+       {"", "activation=\"Relu\"", "activation=\"Tanh\"", "activation=\"Sigmoid\"",
+        "activation=\"LeakyRelu\"", "activation=\"LeakyRelu\", activation_params=[0.3]",
+        "activation=\"HardSigmoid\", activation_params=[0.3, 0.4]",
+        "activation=\"Clip\", activation_params=[-0.2, 0.3]"}) {
+    const std::string more = attrs.empty() ? "" : Cat(", ", attrs);
+    ExpectSame(
+        Cat("graph g(x: f32[1,2,5,6]) -> (y) { w = const f32[3,2,3,3] ~1  y = "
+            "com.microsoft::FusedConv(x, w) {pads=[1,0,0,1], strides=[2,1]",
+            more, "} }"));
+    ExpectSame(
+        Cat("graph g(x: f32[1,2,5,6], z: f32[1,3,3,4]) -> (y) { w = const f32[3,2,3,3] ~1  y = "
+            "com.microsoft::FusedConv(x, w, _, z) {group=1",
+            more, "} }"));
+  }
+  for (std::string_view attrs :
+       {"transB=1", "transB=1, activation=\"Relu\"",
+        "transB=1, activation=\"Elu\", activation_alpha=0.5",
+        "transB=1, alpha=0.5, beta=2.0, activation=\"HardSigmoid\", activation_alpha=0.3, "
+        "activation_beta=0.4"})
+    ExpectSame(
+        Cat("graph g(x: f32[3,5]) -> (y) { w = const f32[7,5] ~1  c = const f32[7] ~2  y = "
+            "com.microsoft::FusedGemm(x, w, c) {",
+            attrs, "} }"));
+}
+
+TEST(Decompositions, OfFusedMatMul) {
+  for (int flags = 0; flags < 16; ++flags) {
+    const auto is = [&](int bit) { return (flags >> bit & 1) != 0; };
+    // Extents in the order of the product, [2,3,4,5] and [2,3,5,6], put back to where they are
+    // read.
+    const auto extents = [](int rows, int columns, bool trans, bool batch) {
+      const int a = trans ? columns : rows, b = trans ? rows : columns;
+      return batch ? Cat(a, ",2,3,", b) : Cat("2,3,", a, ",", b);
+    };
+    ExpectSame(Cat("graph g(a: f32[", extents(4, 5, is(0), is(1)), "], b: f32[",
+                   extents(5, 6, is(2), is(3)), "]) -> (y) { y = com.microsoft::FusedMatMul(a, b) ",
+                   "{alpha=0.5, transA=", is(0) ? 1 : 0, ", transBatchA=", is(1) ? 1 : 0,
+                   ", transB=", is(2) ? 1 : 0, ", transBatchB=", is(3) ? 1 : 0, "} }"));
+  }
+}
+
 TEST(Decompositions, AreOfTheSameOperatorsAsTheirExamples) {
   std::set<std::string_view> names;
   for (const OpDef* def : TestOps().all()) {
