@@ -34,6 +34,7 @@ std::vector<Rule> SimplifyRules() {
       MergeSlices(),
       SliceOfConcat(),
       SliceByGather(),
+      SliceOfShuffle(),
       MergeGatherUnsqueeze(),
       MergeConcats(),
       CancelSplitConcat(),

@@ -51,6 +51,7 @@ Rule SkipExpand();
 Rule MergeSlices();
 Rule SliceOfConcat();
 Rule SliceByGather();
+Rule SliceOfShuffle();
 Rule MergeGatherUnsqueeze();
 Rule MergeConcats();
 Rule CancelSplitConcat();

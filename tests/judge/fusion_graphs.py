@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
 """ONNX Runtime's own optimizer tests as ours: what it fuses on the CPU we fuse, or say why not.
 
-usage: fusion_graphs.py INFER_OPT [--all] [GLOB...]
+usage: fusion_graphs.py INFER_OPT [--all] [--table FILE] [GLOB...]
 
 For every graph of $INFER_TEST_DATA/fusion_graphs: the nodes that ONNX Runtime leaves with all rewrites but
 those of layout, the nodes that `infer-opt fuse` leaves for both targets, and whether ONNX Runtime, without
-rewrites, gets the same values from what we wrote as from the graph as it came. Where we leave more nodes,
-fusion_graphs.txt must hold the reason ("values: ..." where the values themselves differ by right); a reason that
+rewrites, gets the same values from what we wrote as from the graph as it came. Of every model of
+$INFER_TEST_DATA/models (as models/ID) the nodes alone: fused_models.py compares their values. Where we leave more
+nodes for `--target ort`, fusion_graphs.txt must hold the reason ("values: ..." where the values themselves differ by right); a reason that
 no graph needs any more is an error, too. Graphs whose
 names say that a fusion must not happen (not_triggered, invalid, negative, ...) must keep their values like all
-others. One line per graph that is not plainly fine (--all: every one), then the numbers; exit 1 for a wrong or
-unexplained one, 77 without the data or ONNX Runtime.
+others. One line per graph that is not plainly fine (--all: every one), then the numbers; --table writes the counts
+as Markdown. Exit 1 for a wrong or unexplained one, 77 without the data or ONNX Runtime.
 """
 
 import argparse
@@ -101,8 +102,8 @@ def takes(path):
         return False
 
 
-def judge(infer_opt, path, explained):
-    """(verdict, detail)"""
+def judge(infer_opt, path, explained, with_values, counts):
+    """(verdict, detail); puts (before, ours, ours for ort, theirs) into `counts`."""
     before = nodes_of(path)
     with tempfile.TemporaryDirectory() as work:
         ours = {}
@@ -121,7 +122,7 @@ def judge(infer_opt, path, explained):
         except Exception as e:
             return "no judge", str(e).splitlines()[0]
         ran = ""
-        for target in ours:
+        for target in ours if with_values else []:
             try:
                 wrong = compare(path, os.path.join(work, target + ".onnx"))
             except Exception as e:
@@ -132,7 +133,8 @@ def judge(infer_opt, path, explained):
             if wrong:
                 return "wrong", "--target %s: %s" % (target, wrong)
         detail = "%d nodes -> ours %d (ort %d), ONNX Runtime %d%s" % (before, ours["onnx"], ours["ort"], theirs, ran)
-        if min(ours.values()) <= theirs:
+        counts.extend([before, ours["onnx"], ours["ort"], theirs])
+        if ours["ort"] <= theirs:
             return "fused", detail
         return ("explained" if explained else "unexplained"), detail + (": " + explained if explained else "")
 
@@ -148,31 +150,54 @@ def explanations():
     return found
 
 
+def graphs_of(root):
+    """(name, path, whether values are compared here) of all graphs and models."""
+    found = []
+    graphs, models = os.path.join(root, "fusion_graphs"), os.path.join(root, "models")
+    for folder, _, names in sorted(os.walk(graphs)):
+        for name in sorted(n for n in names if n.endswith(".onnx")):
+            path = os.path.join(folder, name)
+            found.append((os.path.relpath(path, graphs)[:-len(".onnx")], path, True))
+    for name in sorted(os.listdir(models)) if os.path.isdir(models) else []:
+        found.append(("models/" + name, os.path.join(models, name, "model.onnx"), False))
+    return found
+
+
+def write_table(path, rows):
+    with open(path, "w") as f:
+        f.write("| graph | nodes | onnx | ort | ONNX Runtime |\n|---|---:|---:|---:|---:|\n")
+        for name, counts in rows:
+            f.write("| %s | %s |\n" % (name, " | ".join(map(str, counts))))
+
+
 def main():
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("infer_opt")
     parser.add_argument("globs", nargs="*")
     parser.add_argument("--all", action="store_true")
+    parser.add_argument("--table")
     args = parser.parse_args()
-    root = os.path.join(judging.data_folder(), "fusion_graphs")
-    if not os.path.isdir(root):
+    root = judging.data_folder()
+    if not os.path.isdir(os.path.join(root, "fusion_graphs")):
         judging.skip("no fusion_graphs in INFER_TEST_DATA")
-    known, count, negative, needed = explanations(), {}, 0, set()
-    for folder, _, names in sorted(os.walk(root)):
-        for name in sorted(n for n in names if n.endswith(".onnx")):
-            path = os.path.join(folder, name)
-            short = os.path.relpath(path, root)[:-len(".onnx")]
-            if args.globs and not any(fnmatch.fnmatch(short, g) for g in args.globs):
-                continue
-            reason = next((r for g, r in known if fnmatch.fnmatch(short, g)), "")
-            verdict, detail = judge(args.infer_opt, path, reason)
-            count[verdict] = count.get(verdict, 0) + 1
-            if verdict == "explained":
-                needed.add(reason)
-            negative += any(n in short for n in NEGATIVE) and verdict in ("fused", "explained")
-            if args.all or verdict not in ("fused", "explained"):
-                print("%-11s %s  %s" % (verdict, short, detail), flush=True)
-    stale = [] if args.globs else [g for g, r in known if r not in needed]
+    known, count, negative, needed, rows = explanations(), {}, 0, set(), []
+    for short, path, with_values in graphs_of(root):
+        if args.globs and not any(fnmatch.fnmatch(short, g) for g in args.globs):
+            continue
+        glob, reason = next(((g, r) for g, r in known if fnmatch.fnmatch(short, g)), ("", ""))
+        counts = []
+        verdict, detail = judge(args.infer_opt, path, reason, with_values, counts)
+        count[verdict] = count.get(verdict, 0) + 1
+        if counts:
+            rows.append((short, counts))
+        if verdict == "explained":
+            needed.add(glob)
+        negative += any(n in short for n in NEGATIVE) and verdict in ("fused", "explained")
+        if args.all or verdict not in ("fused", "explained"):
+            print("%-11s %s  %s" % (verdict, short, detail), flush=True)
+    if args.table:
+        write_table(args.table, rows)
+    stale = [] if args.globs else [g for g, _ in known if g not in needed]
     for glob in stale:
         print("stale       %s: nothing needs this reason any more" % glob)
     print(", ".join("%d %s" % (n, v) for v, n in sorted(count.items())), "; %d of names that forbid a fusion" % negative)

@@ -146,6 +146,7 @@ TEST(Pipeline, GoldenText) {
     merge-slices
     slice-of-concat
     slice-by-gather
+    slice-of-shuffle
     merge-gather-unsqueeze
     merge-concats
     cancel-split-concat

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How long ONNX Runtime takes for forms of the same operation: what decides lib/onnx/ort_names.cc.
+"""How long ONNX Runtime takes for forms of the same operation: what decides lib/onnx/ort_names.cc and passes/ort.
 
 usage: ort_forms_speed.py [NAME]
 
@@ -88,11 +88,57 @@ def attention(length, mask, causal):
             x, c, forms)
 
 
+def layers_with_what_follows():
+    """Forms of passes/ort: ONNX Runtime makes the second of each pair itself, but of the sums."""
+    image, w = {"x": floats(1, 64, 56, 56)}, {"w": floats(64, 64, 3, 3) / 24, "b": floats(64)}
+    sides = {"pads": [1, 1, 1, 1]}
+    relu = {**MS, **sides, "activation": "Relu"}
+    compare("convolution, Relu", image, w, {
+        "nodes": ([("Conv", ["x", "w", "b"], ["c"], sides), ("Relu", ["c"], ["y"], {})], 17),
+        "FusedConv": ([("FusedConv", ["x", "w", "b"], ["y"], relu)], 17)})
+    compare("convolution, Add, Relu", {**image, "z": floats(1, 64, 56, 56)}, w, {
+        "nodes": ([("Conv", ["x", "w", "b"], ["c"], sides), ("Add", ["c", "z"], ["s"], {}),
+                   ("Relu", ["s"], ["y"], {})], 17),
+        "FusedConv": ([("FusedConv", ["x", "w", "b", "z"], ["y"], relu)], 17)})
+    x, w = {"x": floats(64, 512)}, {"w": floats(512, 512) / 23, "b": floats(512)}
+    compare("Gemm, Relu", x, w, {
+        "nodes": ([("Gemm", ["x", "w", "b"], ["c"], {}), ("Relu", ["c"], ["y"], {})], 17),
+        "FusedGemm": ([("FusedGemm", ["x", "w", "b"], ["y"], {**MS, "activation": "Relu"})], 17)})
+    x, b = {"x": floats(1, 128, 768)}, {"b": floats(768)}
+    compare("bias, Gelu", x, b, {
+        "nodes": ([("Add", ["x", "b"], ["s"], {}), ("Gelu", ["s"], ["y"], MS)], 17),
+        "BiasGelu": ([("BiasGelu", ["x", "b"], ["y"], MS)], 17)})
+    two, norm = {**x, "r": floats(1, 128, 768)}, {"a": floats(768), "s": floats(768), "b": floats(768)}
+    compare("bias, Add, layer norm", two, norm, {
+        "nodes": ([("Add", ["x", "a"], ["p"], {}), ("Add", ["p", "r"], ["t"], {}),
+                   ("LayerNormalization", ["t", "s", "b"], ["y"], {})], 17),
+        "SkipLayerNormalization": ([("SkipLayerNormalization", ["x", "r", "s", "b", "a"], ["y"],
+                                     {**MS, "epsilon": 1e-5})], 17)})
+    w = {"w": floats(768, 2304) / 28, "b": floats(2304), "parts": np.array([768, 768, 768])}
+    for mask in ({}, {"m": floats(1, 1, 128, 128)}):
+        compare("projection, attention, 128 tokens" + ", mask" * len(mask), {**x, **mask}, w, {
+            "nodes": ([("MatMul", ["x", "w"], ["p"], {}), ("Add", ["p", "b"], ["s"], {}),
+                       ("Split", ["s", "parts"], ["q", "k", "v"], {"axis": 2}),
+                       ("Attention", ["q", "k", "v", *mask], ["y"], {"q_num_heads": 12, "kv_num_heads": 12})], 23),
+            "com.microsoft Attention": ([("Attention", ["x", "w", "b"] + ["", ""] * len(mask) + [*mask], ["y"],
+                                          {**MS, "num_heads": 12})], 17)})
+    image = {"x": floats(1, 48, 44, 44)}
+    c = {"groups": np.array([24, 2, 1936]), "apart": np.array([2, -1, 24, 44, 44]), "0": np.int64(0),
+         "1": np.int64(1), "at": np.array([0]), "of": np.array([1]), "end": np.array([48]), "step": np.array([2])}
+    compare("channel shuffle", image, c, {
+        "nodes": ([("Reshape", ["x", "groups"], ["g"], {}), ("Transpose", ["g"], ["t"], {"perm": [1, 0, 2]}),
+                   ("Reshape", ["t", "apart"], ["a"], {}), ("Gather", ["a", "0"], ["y"], {}),
+                   ("Gather", ["a", "1"], ["z"], {})], 17, ("y", "z")),
+        "Slices": ([("Slice", ["x", "at", "end", "of", "step"], ["y"], {}),
+                    ("Slice", ["x", "of", "end", "of", "step"], ["z"], {})], 17, ("y", "z"))})
+
+
 def main():
     print("| operation | form | ms | ratio |\n|---|---|---:|---:|")
     for length in (1, 128, 197, 512):
         for mask, causal in ((0, 0), (1, 0), (0, 1)):
             attention(length, mask, causal)
+    layers_with_what_follows()
     x = {"x": floats(1, 128, 768)}
     two = {"x": x["x"], "r": floats(1, 128, 768)}
     norm = {"s": floats(768), "b": floats(768)}
