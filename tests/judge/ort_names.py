@@ -3,7 +3,7 @@
 
 usage: ort_names.py INFER_OPT
 
-Small models of the operators in lib/onnx/ort_names.cc, at opsets where they have another form there and
+Small models of the operators in lib/onnx/ort_names.cc and passes/ort, at opsets where they have another form there and
 where they have not. What was written must hold the expected operators, and give what the original gives:
 in ONNX Runtime where that runs the original, and in our reference.
 """
@@ -83,9 +83,10 @@ def cases():
     for name, mask in masks.items():
         feeds = qkv if mask is None else {**qkv, "m": mask}
         node = [("Attention", list(feeds), ["y"], {**heads, "scale": 0.3})]
-        shown = {"Attention"} if name != "one row" else {"Shape", "Concat", "Expand", "Attention"}
+        shown = {"Attention"} if name != "one row" else {"Expand", "Attention"}
         # What is fed may hold the lowest number.
         yield "attention, mask: " + name, model(node, feeds), feeds, [], shown | ({"Mul"} if mask is not None else set())
+        shown = {"Attention"} if name != "one row" else {"Shape", "Concat", "Expand", "Attention"}
         yield "attention, target onnx, mask: " + name, model(node, feeds), feeds, [
             "--target", "onnx"], shown
         # A mask that does not fit the other operator leaves the nodes that define attention.
@@ -100,7 +101,7 @@ def cases():
                ("MatMul", ["p", "v"], ["y"], {})]
     lowest = {"one": one, "low": np.finfo(np.float32).min}
     yield "attention, a sample of padding", model(spelled, padded, lowest), padded, [], {
-        "Sub", "Mul", "Shape", "Concat", "Expand", "Attention"}
+        "Sub", "Mul", "Expand", "Attention"}
     causal = {"q": floats(2, 5, 12), "k": floats(2, 5, 12), "v": floats(2, 5, 12)}
     node = [("Attention", list(causal), ["y"], {**heads, "is_causal": 1})]
     yield "attention, causal", model(node, causal), causal, ["--opset", "17"], {mha}
@@ -109,6 +110,57 @@ def cases():
     grouped = {"q": floats(2, 5, 12), "k": floats(2, 7, 4), "v": floats(2, 7, 4)}
     node = [("Attention", list(grouped), ["y"], {"q_num_heads": 3, "kv_num_heads": 1})]
     yield "attention, grouped", model(node, grouped), grouped, ["--opset", "17"], None
+    yield from products()
+    yield from layers()
+
+
+def products():
+    a, b = floats(2, 3, 4, 5), floats(2, 3, 5, 6)
+    feeds, fused = {"a": a, "b": b}, {"com.microsoft::FusedMatMul"}
+    scale = {"c": np.float32(0.3)}
+    yield "scaled product", model([("MatMul", ["a", "b"], ["p"], {}), ("Div", ["p", "c"], ["y"], {})],
+                                  feeds, scale, 17), feeds, [], fused
+    for perm, stored in (([0, 1, 3, 2], (2, 3, 5, 4)), ([1, 2, 0, 3], (4, 2, 3, 5)), ([1, 2, 3, 0], (5, 2, 3, 4))):
+        turned = {"a": floats(*stored), "b": b}
+        nodes = [("Transpose", ["a"], ["t"], {"perm": perm}), ("Mul", ["t", "c"], ["s"], {}),
+                 ("MatMul", ["s", "b"], ["p"], {}), ("Transpose", ["p"], ["y"], {"perm": [0, 1, 3, 2]})]
+        yield "product, transposed by %s" % perm, model(nodes, turned, scale, 17), turned, [], None
+        yield "product of a transposition by %s" % perm, model(
+            [nodes[0], ("MatMul", ["t", "b"], ["y"], {})], turned, {}, 17), turned, [], fused
+
+
+def layers():
+    image, w = {"x": floats(2, 3, 6, 5)}, {"w": floats(4, 3, 3, 3), "b": floats(4), "l": np.float32(-1), "h": np.float32(2)}
+    for op, more, attrs in (("Relu", [], {}), ("Clip", ["l", "h"], {}), ("LeakyRelu", [], {"alpha": 0.3}),
+                            ("HardSigmoid", [], {"alpha": 0.3, "beta": 0.4}), ("Sigmoid", [], {}), ("Tanh", [], {})):
+        nodes = [("Conv", ["x", "w", "b"], ["c"], {"pads": [1, 0, 1, 0]}), (op, ["c"] + more, ["y"], attrs)]
+        yield "convolution, " + op, model(nodes, image, w, 17), image, [], {"com.microsoft::FusedConv"}
+    rows, w = {"x": floats(3, 5)}, {"w": floats(5, 4), "b": floats(4)}
+    for op, attrs in (("Relu", {}), ("LeakyRelu", {"alpha": 0.3}), ("HardSigmoid", {"alpha": 0.3, "beta": 0.4}),
+                      ("Elu", {"alpha": 0.5}), ("Sigmoid", {}), ("Tanh", {}), ("Softplus", {}), ("Softsign", {})):
+        nodes = [("Gemm", ["x", "w", "b"], ["c"], {}), (op, ["c"], ["y"], attrs)]
+        yield "Gemm, " + op, model(nodes, rows, w, 17), rows, [], {"com.microsoft::FusedGemm"}
+    x, w = {"x": floats(2, 5, 12)}, {"a": floats(12), "s": floats(12), "b": floats(12)}
+    for form, name in (("none", "BiasGelu"), ("tanh", "FastGelu")):
+        nodes = [("Add", ["x", "a"], ["t"], {}), ("Gelu", ["t"], ["y"], {"approximate": form})]
+        yield "bias, Gelu, " + form, model(nodes, x, w, 20), x, [], {"com.microsoft::" + name}
+    two = {**x, "r": floats(2, 5, 12)}
+    tail = [("Add", ["p", "r"], ["t"], {}), ("LayerNormalization", ["t", "s", "b"], ["y"], {"epsilon": 1e-3})]
+    yield "bias, sum, norm", model([("Add", ["x", "a"], ["p"], {}), *tail], two, w, 17), two, [], {
+        "com.microsoft::SkipLayerNormalization"}
+    yield "sum, norm", model([("Add", ["x", "r"], ["t"], {}), tail[1]], two, w, 17), two, [], {
+        "com.microsoft::SkipLayerNormalization"}
+    w = {"w": floats(12, 36), "b": floats(36), "parts": np.array([12, 12, 12])}
+    for mask in ({}, {"m": floats(2, 1, 5, 5)}, {"m": floats(1, 1, 1, 5)}):
+        for bias in (True, False):
+            nodes = [("MatMul", ["x", "w"], ["p"], {}), ("Add", ["p", "b"], ["s"], {}),
+                     ("Split", ["s" if bias else "p", "parts"], ["q", "k", "v"], {"axis": 2}),
+                     ("Attention", ["q", "k", "v", *mask], ["y"], {"q_num_heads": 3, "kv_num_heads": 3, "scale": 0.3})]
+            feeds = {**x, **mask}
+            one_row = mask and mask["m"].shape[2] == 1
+            yield "projection, attention, %d masks, bias %d" % (len(mask), bias), model(
+                nodes if bias else nodes[:1] + nodes[2:], feeds, w), feeds, [], {
+                    "com.microsoft::Attention"} | ({"Expand"} if one_row else set())
 
 
 def operators(path):
