@@ -1,18 +1,21 @@
 /// Blocks that networks are built from, as operators of our own (domain infer): their meaning is a
 /// body in standard operators. Operands are never omitted, so that a body need not branch: a layer
 /// without bias gets zeros.
+#include <algorithm>
+
 #include "lib/ops/op_def.h"
 
 namespace infer {
 
 namespace {
 
-/// Rows of x and skip are apart from each other; scale and bias lie along the row.
+/// Rows of x and skip are apart from each other; scale and bias lie along the row. What is added
+/// before the norm reaches all of it.
 void SkipNormAxes(const OpCall& call, AxisLinks& links) {
   const Shape& s = call.shape(0);
   for (int a = 0; s.has_rank() && a + 1 < s.rank(); ++a)
     for (const size_t i : {size_t{0}, size_t{1}}) LinkSame(call, i, a, 0, a, links);
-  for (size_t i = 2; i < call.num_inputs(); ++i) LinkBroadcast(call, i, links);
+  for (size_t i = 2; i < std::min<size_t>(call.num_inputs(), 4); ++i) LinkBroadcast(call, i, links);
 }
 
 }  // namespace

@@ -176,6 +176,15 @@ TEST(AttentionBlock, LeftToOthers) {
       "{ y = Attention(q, k, v, m) }");
 }
 
+/// What reads the cache before what the result becomes keeps its place.
+TEST(AttentionBlock, CacheIsReadBeforeTheResult) {
+  CheckGraph(
+      "graph g(q: f32[2,3,8], k: f32[2,3,8], v: f32[2,3,8], pk: f32[2,2,4,4], pv: f32[2,2,4,4]) -> "
+      "(c, z) { h, a, b = Attention(q, k, v, _, pk, pv) {q_num_heads=2, kv_num_heads=2} "
+      "i = const i64[1] {0} ua = Unsqueeze(a, i) ub = Unsqueeze(b, i) c = Concat(ua, ub) {axis=0} "
+      "s = const i64[2] {6, 8} y = Reshape(h, s) z = Relu(y) }");
+}
+
 TEST(AttentionBlock, OpenExtents) {
   const std::string text =
       "graph g(q: f32[B,S,24], k: f32[B,S,8], v: f32[B,S,8], m: f32[B,1,S,P+S], pk: f32[B,1,P,8], "

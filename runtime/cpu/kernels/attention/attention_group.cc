@@ -355,7 +355,16 @@ class Grower {
     return Try(group_.q.source->producer()) || Try(group_.k.source->producer()) ||
            Try(group_.v.source->producer());
   }
-  bool GrowDown() { return group_.result->has_one_use() && Try(group_.result->uses()[0].user); }
+  /// The step stands where its last node does: a cache must not be read before.
+  bool GrowDown() {
+    if (!group_.result->has_one_use()) return false;
+    const Node* next = group_.result->uses()[0].user;
+    for (size_t i = 1; i < main_.outputs().size(); ++i)
+      if (const Value* v = main_.output(i))
+        for (const Use& u : v->uses())
+          if (Graph::Before(*u.user, *next)) return false;
+    return Try(next);
+  }
 
   const Plan& plan_;
   const KernelList& kernels_;
