@@ -136,6 +136,17 @@ std::vector<LayerMoments> Merged(const MomentsPair& m) {
   return all;
 }
 
+LayerResult ByMagnitude(const LayerJob& job, std::string note) {
+  LayerResult r;
+  const bool dense = job.units == 0;
+  r.matrix = Masked(
+      job.dense, dense ? KeepMask(job.dense.size(), 1)
+                       : KeepBest(job.plane, job.pattern, MagnitudeScores(job.dense), job.units));
+  r.method = dense ? "dense" : "magnitude";
+  r.note = std::move(note);
+  return r;
+}
+
 double Relative(double error, double energy) { return energy > 0 ? std::sqrt(error / energy) : 0; }
 
 }  // namespace
@@ -160,14 +171,7 @@ std::string_view Name(PruneMethod m) {
 LayerResult PruneLayer(const LayerJob& job, const MomentsPair& moments) {
   LayerResult result;
   result.note = WhyNoMoments(moments);
-  if (!result.note.empty()) {
-    result.matrix = Masked(
-        job.dense, job.units == 0
-                       ? KeepMask(job.dense.size(), 1)
-                       : KeepBest(job.plane, job.pattern, MagnitudeScores(job.dense), job.units));
-    result.method = job.units == 0 ? "dense" : "magnitude";
-    return result;
-  }
+  if (!result.note.empty()) return ByMagnitude(job, std::move(result.note));
   const bool second_order = !moments.fit.front().h.empty();
   const std::vector<LayerMoments>& judge =
       moments.held_out.front().rows > 0 ? moments.held_out : moments.fit;
@@ -214,7 +218,7 @@ LayerResult PruneLayer(const LayerJob& job, const MomentsPair& moments) {
   result.error = Relative(least, energy);
   result.dense_error = Relative(
       PrunedError(job.plane, Masked(job.dense, KeepMask(job.dense.size(), 1)), judge), energy);
-  if (judge.data() == moments.fit.data()) return result;
+  if (judge.data() == moments.fit.data() || !job.use_held_out) return result;
   const std::vector<LayerMoments> all = Merged(moments);
   if (auto again = LayerPruner(job, all).Make(*best); again.ok()) result.matrix = *std::move(again);
   return result;

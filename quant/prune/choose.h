@@ -25,6 +25,7 @@ struct LayerJob {
   int64_t units = 0;  ///< to zero; N:M: 0 leaves the layer as it is
   PruneMethod method = PruneMethod::kAuto;
   bool takes_shift = false;  ///< a number per row may be added to the result
+  bool use_held_out = true;  ///< the chosen candidate is made again from all rows
 };
 
 struct LayerResult {
@@ -41,8 +42,8 @@ struct LayerResult {
 /// Deeper layers are not factorised: masks are chosen by scores alone.
 inline constexpr int64_t kMaxPruneDepth = 4608;
 
-/// `moments` may be empty (no data): then magnitude is all there is. Once chosen, a candidate is
-/// made again from all rows. Never fails on data: what cannot be computed is left out with a note.
+/// `moments` may be empty (no data): then magnitude is all there is. Never fails on data: what
+/// cannot be computed is left out with a note.
 LayerResult PruneLayer(const LayerJob& job, const MomentsPair& moments);
 
 /// Errors of SparseGPT's sweep (squared, relative to the outputs, on held-out rows, of a layer that

@@ -6,6 +6,7 @@
 
 #include "lib/ir/editor.h"
 #include "lib/support/parallel.h"
+#include "quant/algorithm/layer_rows.h"
 #include "quant/recipe/held_out.h"
 
 namespace infer {
@@ -54,6 +55,16 @@ Samples FirstOf(const Samples& all, int64_t most) {
   return Subset(all, std::move(which));
 }
 
+/// Those of which no layer's weights are fitted to: a layer that only knows them by heart would
+/// look cheap. Of few samples all, since rows are held out of each.
+Samples ThatJudge(const Samples& some) {
+  if (some.count < kHoldOutSamplesFrom) return some;
+  std::vector<int64_t> which;
+  for (int64_t i = 0; i < some.count; ++i)
+    if (IsHeldOutSample(i)) which.push_back(i);
+  return FirstOf(Subset(some, std::move(which)), kCostSamples);
+}
+
 }  // namespace
 
 Result<MeasuredCosts> MeasureCosts(const Graph& original, const Graph& work,
@@ -64,9 +75,8 @@ Result<MeasuredCosts> MeasureCosts(const Graph& original, const Graph& work,
   judge.threads = options.threads;
   judge.max_samples = kCostSamples;
   judge.stop = options.stop;
-  INFER_ASSIGN(const HeldOut held_out,
-               HeldOut::Make(original, FirstOf(samples, kCostSamples), backend, judge));
   const Samples some = FirstOf(samples, kCurveSamples);
+  INFER_ASSIGN(const HeldOut held_out, HeldOut::Make(original, ThatJudge(some), backend, judge));
   MomentsOptions sum;
   sum.threads = options.threads;
   sum.stop = options.stop;
@@ -87,8 +97,13 @@ Result<MeasuredCosts> MeasureCosts(const Graph& original, const Graph& work,
     INFER_ASSIGN(const auto moments, SumMoments(work, nullptr, requests, some, backend, sum));
     for (size_t i = begin; i < end; ++i) {
       const PrunableWeights& w = layers[i].weights;
-      LayerJob job{w.place.plane,           requests[i - begin].dense, options.pattern, 0,
-                   PruneMethod::kSparseGpt, w.bias.has_value()};
+      LayerJob job{w.place.plane,
+                   requests[i - begin].dense,
+                   options.pattern,
+                   0,
+                   PruneMethod::kSparseGpt,
+                   w.bias.has_value(),
+                   false};
       size_t at = 0;
       const std::vector<int64_t> units = CurveUnits(layers[i].units, options.pattern, at);
       Graph pruned = work.Clone();

@@ -170,9 +170,7 @@ class ModelPruner {
       done = PruneLayer(job, moments);
     }
     l.method = done.method;
-    l.note = !done.note.empty() || w.no_data.empty() ? done.note : w.no_data;
-    if (samples_.count == 0) l.note.clear();
-    if (!w.no_data.empty() && samples_.count > 0) l.note = w.no_data;
+    if (samples_.count > 0) l.note = w.no_data.empty() ? done.note : w.no_data;
     l.error = done.error;
     l.magnitude_error = done.magnitude_error;
     l.dense_error = done.dense_error;
