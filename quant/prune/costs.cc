@@ -65,70 +65,89 @@ Samples ThatJudge(const Samples& some) {
   return FirstOf(Subset(some, std::move(which)), kCostSamples);
 }
 
+class CostMeter {
+ public:
+  CostMeter(const Graph& work, const HeldOut& held_out, const PruneOptions& options)
+      : work_(work), held_out_(held_out), options_(options) {}
+
+  /// Adds one layer to `costs`.
+  Status Measure(const SelectedLayer& layer, std::span<const float> dense,
+                 const MomentsPair& moments, MeasuredCosts& costs) const {
+    const PrunableWeights& w = layer.weights;
+    LayerJob job{w.place.plane, dense, options_.pattern, 0, PruneMethod::kSparseGpt};
+    job.takes_shift = w.bias.has_value();
+    job.use_held_out = false;
+    size_t at = 0;
+    const std::vector<int64_t> units = CurveUnits(layer.units, options_.pattern, at);
+    Graph pruned = work_.Clone();
+    std::vector<double> errors;
+    {
+      const LaneLease lease(options_.threads);
+      const auto curve = ErrorCurve(job, moments, units);
+      errors = curve ? *curve : MagnitudeCurve(job, units);
+      job.units = units[at];
+      const LayerResult done = PruneLayer(job, moments);
+      Value* const v = pruned.FindValue(w.weights);
+      GraphEditor(pruned).SetConstant(v, w.place.Write(done.matrix.weights, *v->constant()));
+    }
+    INFER_ASSIGN(const HeldOutError error, held_out_.Measure(pruned));
+    CostCurve c{layer.units, {}};
+    for (size_t k = 0; k < units.size(); ++k)
+      c.points.emplace_back(units[k],
+                            error.noise * (errors[at] > 0 ? errors[k] / errors[at] : 1.0));
+    costs.curves.push_back(std::move(c));
+    costs.at_share.push_back(error.noise);
+    return {};
+  }
+
+ private:
+  const Graph& work_;
+  const HeldOut& held_out_;
+  const PruneOptions& options_;
+};
+
 }  // namespace
+
+MomentsBatch NextBatch(const Graph& work, std::span<const SelectedLayer> layers, size_t begin,
+                       size_t most, int64_t max_bytes) {
+  MomentsBatch batch;
+  int64_t bytes = 0;
+  for (batch.end = begin; batch.end < layers.size() && batch.end - begin < most; ++batch.end) {
+    const PrunableWeights& w = layers[batch.end].weights;
+    const MomentsRequest r{&w, {}, w.place.plane.depth() > kMaxPruneDepth};
+    bytes += MomentsBytes(r);
+    if (batch.end > begin && bytes > max_bytes) break;
+    batch.dense.push_back(w.place.Read(*work.FindValue(w.weights)->constant()));
+    batch.requests.push_back(r);
+  }
+  for (size_t i = 0; i < batch.requests.size(); ++i) batch.requests[i].dense = batch.dense[i];
+  return batch;
+}
 
 Result<MeasuredCosts> MeasureCosts(const Graph& original, const Graph& work,
                                    std::span<const SelectedLayer> layers, const Samples& samples,
                                    const Backend& backend, const PruneOptions& options) {
-  MeasuredCosts costs;
   HeldOut::Options judge;
   judge.threads = options.threads;
   judge.max_samples = kCostSamples;
   judge.stop = options.stop;
   const Samples some = FirstOf(samples, kCurveSamples);
   INFER_ASSIGN(const HeldOut held_out, HeldOut::Make(original, ThatJudge(some), backend, judge));
+  const CostMeter meter(work, held_out, options);
   MomentsOptions sum;
   sum.threads = options.threads;
   sum.stop = options.stop;
+  MeasuredCosts costs;
   for (size_t begin = 0; begin < layers.size();) {
-    std::vector<std::vector<float>> dense;
-    std::vector<MomentsRequest> requests;
-    int64_t bytes = 0;
-    size_t end = begin;
-    for (; end < layers.size(); ++end) {
-      const PrunableWeights& w = layers[end].weights;
-      MomentsRequest r{&w, {}, w.place.plane.depth() > kMaxPruneDepth};
-      bytes += MomentsBytes(r);
-      if (end > begin && bytes > options.max_bytes) break;
-      dense.push_back(w.place.Read(*work.FindValue(w.weights)->constant()));
-      requests.push_back(r);
-    }
-    for (size_t i = 0; i < requests.size(); ++i) requests[i].dense = dense[i];
-    INFER_ASSIGN(const auto moments, SumMoments(work, nullptr, requests, some, backend, sum));
-    for (size_t i = begin; i < end; ++i) {
-      const PrunableWeights& w = layers[i].weights;
-      LayerJob job{w.place.plane,
-                   requests[i - begin].dense,
-                   options.pattern,
-                   0,
-                   PruneMethod::kSparseGpt,
-                   w.bias.has_value(),
-                   false};
-      size_t at = 0;
-      const std::vector<int64_t> units = CurveUnits(layers[i].units, options.pattern, at);
-      Graph pruned = work.Clone();
-      std::vector<double> errors;
-      {
-        const LaneLease lease(options.threads);
-        const auto curve = ErrorCurve(job, moments[i - begin], units);
-        errors = curve ? *curve : MagnitudeCurve(job, units);
-        job.units = units[at];
-        const LayerResult done = PruneLayer(job, moments[i - begin]);
-        Value* const v = pruned.FindValue(w.weights);
-        GraphEditor(pruned).SetConstant(v, w.place.Write(done.matrix.weights, *v->constant()));
-      }
-      INFER_ASSIGN(const HeldOutError noise, held_out.Measure(pruned));
-      CostCurve c{layers[i].units, {}};
-      for (size_t k = 0; k < units.size(); ++k)
-        c.points.emplace_back(units[k],
-                              errors[at] > 0 ? noise.noise * errors[k] / errors[at] : noise.noise);
-      costs.curves.push_back(std::move(c));
-      costs.at_share.push_back(noise.noise);
+    const MomentsBatch batch = NextBatch(work, layers, begin, layers.size(), options.max_bytes);
+    INFER_ASSIGN(const auto moments, SumMoments(work, nullptr, batch.requests, some, backend, sum));
+    for (size_t i = begin; i < batch.end; ++i) {
+      INFER_TRY(meter.Measure(layers[i], batch.dense[i - begin], moments[i - begin], costs));
       if (options.progress)
         options.progress("measure layers", static_cast<int64_t>(i) + 1,
                          static_cast<int64_t>(layers.size()));
     }
-    begin = end;
+    begin = batch.end;
   }
   return costs;
 }

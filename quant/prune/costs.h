@@ -12,6 +12,16 @@ struct SelectedLayer {
   int64_t units = 0;
 };
 
+/// Layers [begin, end) whose moments are summed in one pass: at most `most`, as many as the budget
+/// holds, at least one.
+struct MomentsBatch {
+  size_t end = 0;
+  std::vector<std::vector<float>> dense;  ///< weights in `work`
+  std::vector<MomentsRequest> requests;   ///< views of them
+};
+MomentsBatch NextBatch(const Graph& work, std::span<const SelectedLayer> layers, size_t begin,
+                       size_t most, int64_t max_bytes);
+
 /// Measures: prunes each layer alone to the share asked for (N:M: to the pattern), runs the model
 /// on some of `samples` and scales the layer's own error curve by the noise at the outputs. The
 /// cost at the share is that noise. `original` is the model as it came, `work` prepared.

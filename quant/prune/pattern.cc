@@ -82,7 +82,7 @@ float SumOfUnit(const WeightPlane& plane, const SparsityPattern& p, std::span<co
 
 /// Of each group all but the n best become zero; of equal scores the first go.
 void DropOfGroups(const WeightPlane& plane, const SparsityPattern& p, std::span<const float> scores,
-                  int64_t begin, int64_t end, KeepMask& keep) {
+                  int64_t begin, int64_t end, std::span<uint8_t> keep) {
   std::vector<std::pair<float, size_t>> group;
   ForUnits(plane, p, begin, end, [&](int64_t row, int64_t column, int64_t columns) {
     if (columns <= p.n) return;
@@ -201,7 +201,7 @@ std::vector<int64_t> DepthCuts(const WeightPlane& plane, const SparsityPattern& 
 }
 
 void DropLeast(const WeightPlane& plane, const SparsityPattern& p, std::span<const float> scores,
-               int64_t begin, int64_t end, int64_t units, KeepMask& keep) {
+               int64_t begin, int64_t end, int64_t units, std::span<uint8_t> keep) {
   if (p.kind == Kind::kNm) return DropOfGroups(plane, p, scores, begin, end, keep);
   if (units <= 0) return;
   std::vector<ScoredUnit> all;

@@ -70,7 +70,7 @@ std::vector<int64_t> DepthCuts(const WeightPlane& plane, const SparsityPattern& 
 /// scores, of equal ones the first. N:M: those of each group beyond n. `scores`: [all_rows, depth].
 /// Pre: DepthCuts has both bounds; units <= UnitsWithin.
 void DropLeast(const WeightPlane& plane, const SparsityPattern& p, std::span<const float> scores,
-               int64_t begin, int64_t end, int64_t units, KeepMask& keep);
+               int64_t begin, int64_t end, int64_t units, std::span<uint8_t> keep);
 int64_t UnitsWithin(const WeightPlane& plane, const SparsityPattern& p, int64_t begin, int64_t end);
 /// The same over the whole depth, from a mask that keeps everything.
 KeepMask KeepBest(const WeightPlane& plane, const SparsityPattern& p, std::span<const float> scores,

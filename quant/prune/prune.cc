@@ -129,32 +129,21 @@ class ModelPruner {
     const size_t of_round = (layers_.size() + kMaxPruneRounds - 1) / kMaxPruneRounds;
     for (size_t begin = 0; begin < layers_.size();) {
       if (options_.stop.stop_requested()) return Cancelled("pruning was stopped");
-      std::vector<MomentsRequest> requests;
-      std::vector<std::vector<float>> dense;
-      int64_t bytes = 0;
-      size_t end = begin;
-      for (; end < layers_.size() && end - begin < of_round; ++end) {
-        const PrunableWeights& w = layers_[end].weights;
-        MomentsRequest r{&w, {}, w.place.plane.depth() > kMaxPruneDepth};
-        bytes += MomentsBytes(r);
-        if (end > begin && bytes > options_.max_bytes) break;
-        requests.push_back(r);
-        dense.push_back(w.place.Read(*work_.FindValue(w.weights)->constant()));
-      }
-      for (size_t i = 0; i < requests.size(); ++i) requests[i].dense = dense[i];
-      std::vector<MomentsPair> moments(requests.size());
+      const MomentsBatch batch = NextBatch(work_, layers_, begin, of_round, options_.max_bytes);
+      std::vector<MomentsPair> moments(batch.requests.size());
       if (samples_.count > 0) {
         MomentsOptions sum;
         sum.threads = options_.threads;
         sum.stop = options_.stop;
-        INFER_ASSIGN(moments, SumMoments(work_, begin == 0 ? nullptr : &pruned_, requests, samples_,
-                                         backend_, sum));
+        INFER_ASSIGN(moments, SumMoments(work_, begin == 0 ? nullptr : &pruned_, batch.requests,
+                                         samples_, backend_, sum));
       }
-      for (size_t i = begin; i < end; ++i)
-        INFER_TRY(PruneOne(i, dense[i - begin], moments[i - begin]));
-      begin = end;
+      for (size_t i = begin; i < batch.end; ++i)
+        INFER_TRY(PruneOne(i, batch.dense[i - begin], moments[i - begin]));
+      begin = batch.end;
       if (options_.progress)
-        options_.progress("prune", static_cast<int64_t>(end), static_cast<int64_t>(layers_.size()));
+        options_.progress("prune", static_cast<int64_t>(begin),
+                          static_cast<int64_t>(layers_.size()));
     }
     return {};
   }

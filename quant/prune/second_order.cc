@@ -84,6 +84,88 @@ void MultiplyRows(const PruneMatrix& a, const PruneMatrix& b, PruneMatrix& out) 
   });
 }
 
+/// Chooses zeros on the way of a sweep: the groups of a layer side by side.
+class MaskSweep {
+ public:
+  MaskSweep(const WeightPlane& plane, const SparsityPattern& pattern, std::span<const float> dense,
+            std::vector<InputSweep> sweeps)
+      : plane_(plane), pattern_(pattern), dense_(dense), sweeps_(std::move(sweeps)) {
+    scores_.resize(dense.size());
+    result_.weights.resize(dense.size());
+    result_.keep.assign(dense.size(), 1);
+  }
+
+  /// N:M chooses where a group begins; else a block of inputs gives up its part of `units`.
+  PrunedMatrix Run(int64_t units) {
+    const bool is_nm = pattern_.kind == SparsityPattern::Kind::kNm;
+    const std::vector<int64_t> cuts = DepthCuts(plane_, pattern_, kSweepBlock);
+    if (is_nm) nm_cuts_ = DepthCuts(plane_, pattern_, 1);
+    const auto all = static_cast<double>(UnitsOf(plane_, pattern_));
+    int64_t seen = 0, dropped = 0;
+    for (size_t b = 0; b + 1 < cuts.size(); ++b) {
+      const int64_t begin = cuts[b], end = cuts[b + 1];
+      if (!is_nm) {
+        seen += UnitsWithin(plane_, pattern_, begin, end);
+        const double part = static_cast<double>(units) * static_cast<double>(seen) / all;
+        const int64_t until = end == plane_.depth() ? units : static_cast<int64_t>(part);
+        for (size_t g = 0; g < sweeps_.size(); ++g) Score(g, begin, end);
+        DropLeast(plane_, pattern_, scores_, begin, end, until - dropped, result_.keep);
+        dropped = until;
+      }
+      for (size_t g = 0; g < sweeps_.size(); ++g)
+        sweeps_[g].Block(begin, end - begin,
+                         [&](int64_t k, std::span<const float> x, float pivot,
+                             std::span<float> errors) { Fix(g, k, x, pivot, errors); });
+    }
+    return std::move(result_);
+  }
+
+ private:
+  size_t At(size_t g, int64_t row, int64_t k) const {
+    return static_cast<size_t>((static_cast<int64_t>(g) * plane_.rows + row) * plane_.depth() + k);
+  }
+
+  /// Of the inputs [begin, end) of group g, as they are now.
+  void Score(size_t g, int64_t begin, int64_t end) {
+    for (int64_t k = begin; k < end; ++k) {
+      const auto x = sweeps_[g].x(k);
+      const float pivot = sweeps_[g].pivot(k);
+      for (int64_t r = 0; r < plane_.rows; ++r) {
+        const float over = x[static_cast<size_t>(r)] / pivot;
+        scores_[At(g, r, k)] = dense_[At(g, r, k)] == 0 ? 0 : over * over;
+      }
+    }
+  }
+
+  void ChooseGroupOfInputs(size_t g, int64_t k) {
+    const int64_t end = *std::upper_bound(nm_cuts_.begin(), nm_cuts_.end(), k);
+    Score(g, k, end);
+    const WeightPlane own{1, plane_.rows, plane_.channels, plane_.taps};
+    const auto size = static_cast<size_t>(own.size());
+    DropLeast(own, pattern_, std::span<const float>(scores_).subspan(g * size, size), k, end, 0,
+              std::span(result_.keep).subspan(g * size, size));
+  }
+
+  void Fix(size_t g, int64_t k, std::span<const float> x, float pivot, std::span<float> errors) {
+    if (std::binary_search(nm_cuts_.begin(), nm_cuts_.end(), k)) ChooseGroupOfInputs(g, k);
+    for (int64_t r = 0; r < plane_.rows; ++r) {
+      const size_t at = At(g, r, k);
+      const auto i = static_cast<size_t>(r);
+      const bool stays = result_.keep[at] && dense_[at] != 0;
+      result_.weights[at] = stays ? x[i] : 0.0f;
+      errors[i] = stays ? 0.0f : x[i] / pivot;
+    }
+  }
+
+  const WeightPlane& plane_;
+  const SparsityPattern& pattern_;
+  std::span<const float> dense_;
+  std::vector<InputSweep> sweeps_;
+  std::vector<int64_t> nm_cuts_;  // where groups of N:M begin; empty: another pattern
+  std::vector<float> scores_;
+  PrunedMatrix result_;
+};
+
 }  // namespace
 
 std::vector<float> MagnitudeScores(std::span<const float> dense) {
@@ -210,8 +292,7 @@ std::vector<float> SecondOrder::TargetScores() const {
 }
 
 Result<PrunedMatrix> SecondOrder::Sweep() {
-  const WeightPlane& plane = *plane_;
-  const int64_t d = plane.depth(), rows = plane.rows;
+  const int64_t d = plane_->depth(), rows = plane_->rows;
   std::vector<InputSweep> sweeps;
   for (Group& g : groups_) {
     if (g.factor.empty()) {
@@ -221,58 +302,8 @@ Result<PrunedMatrix> SecondOrder::Sweep() {
     Eigen::Map<PruneMatrix>(x.data(), d, rows) = PruneView(g.target.data(), rows, d).transpose();
     sweeps.emplace_back(g.factor, std::move(x), d, rows);
   }
-  PrunedMatrix p;
-  p.weights.resize(dense_.size());
-  p.keep.assign(dense_.size(), 1);
-  std::vector<float> scores(dense_.size());
-  // Scores of the inputs [begin, end) of group g, as they are now.
-  const auto score = [&](size_t g, int64_t begin, int64_t end) {
-    for (int64_t k = begin; k < end; ++k) {
-      const auto x = sweeps[g].x(k);
-      const float pivot = sweeps[g].pivot(k);
-      for (int64_t r = 0; r < rows; ++r) {
-        const auto at = static_cast<size_t>((static_cast<int64_t>(g) * rows + r) * d + k);
-        const float over = x[static_cast<size_t>(r)] / pivot;
-        scores[at] = dense_[at] == 0 ? 0 : over * over;
-      }
-    }
-  };
-  const bool by_group_of_inputs = pattern_->kind == SparsityPattern::Kind::kNm;
-  const std::vector<int64_t> cuts = DepthCuts(plane, *pattern_, kSweepBlock);
-  const std::vector<int64_t> fine = DepthCuts(plane, *pattern_, 1);
-  int64_t seen = 0, dropped = 0;
-  for (size_t b = 0; b + 1 < cuts.size(); ++b) {
-    const int64_t begin = cuts[b], end = cuts[b + 1];
-    if (!by_group_of_inputs) {
-      seen += UnitsWithin(plane, *pattern_, begin, end);
-      const int64_t until =
-          end == d ? units_
-                   : static_cast<int64_t>(static_cast<double>(units_) * static_cast<double>(seen) /
-                                          static_cast<double>(UnitsOf(plane, *pattern_)));
-      for (size_t g = 0; g < sweeps.size(); ++g) score(g, begin, end);
-      DropLeast(plane, *pattern_, scores, begin, end, until - dropped, p.keep);
-      dropped = until;
-    }
-    for (size_t g = 0; g < sweeps.size(); ++g) {
-      const auto fix = [&](int64_t k, std::span<const float> x, float pivot,
-                           std::span<float> errors) {
-        if (by_group_of_inputs && std::binary_search(fine.begin(), fine.end(), k)) {
-          const int64_t until = *std::upper_bound(fine.begin(), fine.end(), k);
-          score(g, k, until);
-          DropLeast(plane, *pattern_, scores, k, until, 0, p.keep);
-        }
-        for (int64_t r = 0; r < rows; ++r) {
-          const auto at = static_cast<size_t>((static_cast<int64_t>(g) * rows + r) * d + k);
-          const auto i = static_cast<size_t>(r);
-          const bool stays = p.keep[at] && dense_[at] != 0;
-          p.weights[at] = stays ? x[i] : 0.0f;
-          errors[i] = stays ? 0.0f : x[i] / pivot;
-        }
-      };
-      sweeps[g].Block(begin, end - begin, fix);
-    }
-  }
-  if (with_shift_) ShiftMeans(plane, moments_, p);
+  PrunedMatrix p = MaskSweep(*plane_, *pattern_, dense_, std::move(sweeps)).Run(units_);
+  if (with_shift_) ShiftMeans(*plane_, moments_, p);
   return p;
 }
 

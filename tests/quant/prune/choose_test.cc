@@ -158,6 +158,9 @@ TEST_P(ChooseTest, GroupsArePrunedTogetherByTheirOwnMoments) {
   const LayerResult r = PruneLayer(Job(PruneMethod::kAuto, true), m);
   EXPECT_EQ(ZerosIn(r.matrix.keep), ExpectedZeros());
   EXPECT_LT(r.error, r.magnitude_error);
+  const LayerResult swept = PruneLayer(Job(PruneMethod::kSparseGpt), m);
+  EXPECT_EQ(ZerosIn(swept.matrix.keep), ExpectedZeros());
+  EXPECT_LT(swept.error, r.magnitude_error);
 }
 
 TEST_P(ChooseTest, ZerosOfTheDenseWeightsStay) {
