@@ -10,8 +10,8 @@ namespace {
 
 /// Beyond this depth the mask by alternating directions takes longer than the rest together.
 constexpr int64_t kMaxAlternatingDepth = 1200;
-/// Rows per input from which one damping is enough, and from which two are.
-constexpr int64_t kPlentyOfRows = 10, kFewRows = 2;
+/// Rows per input from which strong damping is not worth a try.
+constexpr int64_t kPlentyOfRows = 100;
 constexpr double kDamping = 0.01;
 
 struct PruneCandidate {
@@ -63,16 +63,29 @@ class LayerPruner {
   }
 
  private:
+  /// Masks come from the least damping, whatever the weights are refitted with: they differ little,
+  /// and are what takes longest.
   Result<PrunedMatrix> Refitted(const PruneCandidate& c) const {
-    INFER_ASSIGN(SecondOrder s, SecondOrder::Make(job_.plane, job_.dense, job_.pattern, job_.units,
-                                                  moments_, {c.damping, true, c.shift}));
-    if (job_.units == 0) return s.Refit(KeepMask(job_.dense.size(), 1));
-    if (c.kind == CandidateKind::kAlternating) {
-      INFER_ASSIGN(KeepMask keep, s.AlternatingMask());
-      return s.Refit(std::move(keep));
+    const auto moments = [&](double damping) {
+      return SecondOrder::Make(job_.plane, job_.dense, job_.pattern, job_.units, moments_,
+                               {damping, true, c.shift});
+    };
+    if (!least_damped_) {
+      INFER_ASSIGN(least_damped_, moments(kDamping));
     }
-    INFER_ASSIGN(PrunedMatrix swept, s.Sweep());
-    return s.Refit(std::move(swept.keep), swept.weights);
+    std::optional<PrunedMatrix>& mask =
+        c.kind == CandidateKind::kAlternating ? alternating_ : swept_;
+    if (!mask && job_.units == 0) {
+      mask = PrunedMatrix{{}, {}, KeepMask(job_.dense.size(), 1)};
+    } else if (!mask && c.kind == CandidateKind::kAlternating) {
+      INFER_ASSIGN(KeepMask keep, least_damped_->AlternatingMask());
+      mask = PrunedMatrix{{}, {}, std::move(keep)};
+    } else if (!mask) {
+      INFER_ASSIGN(mask, least_damped_->Sweep());
+    }
+    if (c.damping == kDamping) return least_damped_->Refit(mask->keep, mask->weights);
+    INFER_ASSIGN(const SecondOrder more, moments(c.damping));
+    return more.Refit(mask->keep, mask->weights);
   }
 
   KeepMask Mask(CandidateKind kind) const {
@@ -87,6 +100,9 @@ class LayerPruner {
 
   const LayerJob& job_;
   std::span<const LayerMoments> moments_;
+  // Made by the first candidate that needs them.
+  mutable std::optional<SecondOrder> least_damped_;
+  mutable std::optional<PrunedMatrix> swept_, alternating_;
 };
 
 std::vector<PruneCandidate> CandidatesOf(const LayerJob& job, const LayerMoments& sample,
@@ -108,10 +124,10 @@ std::vector<PruneCandidate> CandidatesOf(const LayerJob& job, const LayerMoments
       add(CandidateKind::kSweep);
   }
   if (!automatic || !second_order) return all;
-  std::vector<double> dampings = {kDamping};
-  if (sample.rows < kPlentyOfRows * job.plane.depth()) dampings.push_back(0.1);
-  if (sample.rows < kFewRows * job.plane.depth()) dampings.push_back(1.0);
-  for (const double damping : dampings) {
+  // Rows of one image are alike, so that many of them may still be few.
+  const bool few = sample.rows < kPlentyOfRows * job.plane.depth();
+  const double dampings[] = {kDamping, 0.1, 1.0};
+  for (const double damping : std::span(dampings).first(few ? 3 : 2)) {
     add(CandidateKind::kSweepRefit, damping);
     if (job.units > 0 && job.plane.depth() <= kMaxAlternatingDepth)
       add(CandidateKind::kAlternating, damping);

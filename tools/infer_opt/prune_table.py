@@ -79,7 +79,10 @@ def tango(lost, gained, n, z=1.959964):
         a, b, c = 2 * n, -lost - gained + (2 * n - lost + gained) * d, -gained * d * (1 - d)
         q = (math.sqrt(max(b * b - 4 * a * c, 0)) - b) / (2 * a)
         under = n * (2 * q + d * (1 - d))
-        return (lost - gained - n * d) / math.sqrt(under) if under > 0 else math.copysign(math.inf, lost - gained - n * d)
+        over = lost - gained - n * d
+        if under > 0 or over == 0:
+            return over / math.sqrt(under) if over else 0.0
+        return math.copysign(math.inf, over)
     ends = []
     for target in (z, -z):
         low, high = -1.0, 1.0
