@@ -441,7 +441,8 @@ TEST(Property, RandomExtraUsesNeverChangeValues) {
           ASSERT_TRUE(error.ok()) << error.status().message();
           // In f16 each of a few roundings that a rule spares is 2^-11.
           const bool half = after.outputs()[i]->dtype() == DType::kF16;
-          EXPECT_LE(*error, half ? 0x1p-9 : 1e-4) << listed.rule.name << " seed " << seed << "\n" << Print(after);
+          EXPECT_LE(*error, half ? 0x1p-9 : 1e-4) << listed.rule.name << " seed " << seed << "\n"
+                                                  << Print(after);
         }
         ++graphs;
         fired_total += static_cast<int>(report->rewrites);

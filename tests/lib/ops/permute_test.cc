@@ -1,9 +1,10 @@
 /// The call in another order of axes gives the same numbers, in another order: on the example of
 /// every operator that says how, and on further calls, for every permutation of operand 0.
+#include "lib/ops/permute.h"
+
 #include <numeric>
 
 #include "lib/ops/move.h"
-#include "lib/ops/permute.h"
 #include "tests/lib/ops/node_sample.h"
 
 namespace infer {
@@ -109,12 +110,11 @@ TEST(Permute, CallsThatAreHarder) {
 }
 
 TEST(Permute, DependsOnTheOrder) {
-  for (const char* text :
-       {"graph g(x: f32[2,3,4], a: i64[1]) -> (y) { y = ReduceSum(x, a) }",
-        "graph g(x: f32[2,3,4], i: i64[2,2]) -> (y) { y = Gather(x, i) }",
-        "graph g(x: f32[2,3], y: f32[N,3]) -> (z) { z = Concat(x, y) {axis=0} }",
-        "graph g(x: i8[4,6]) -> (y) { s = const f32[4,2] ~1 "
-        "y = DequantizeLinear(x, s) {axis=1, block_size=3} }"}) {
+  for (const char* text : {"graph g(x: f32[2,3,4], a: i64[1]) -> (y) { y = ReduceSum(x, a) }",
+                           "graph g(x: f32[2,3,4], i: i64[2,2]) -> (y) { y = Gather(x, i) }",
+                           "graph g(x: f32[2,3], y: f32[N,3]) -> (z) { z = Concat(x, y) {axis=0} }",
+                           "graph g(x: i8[4,6]) -> (y) { s = const f32[4,2] ~1 "
+                           "y = DequantizeLinear(x, s) {axis=1, block_size=3} }"}) {
     auto g = ParseGraph(text, TestOps());
     ASSERT_TRUE(g.ok()) << g.status().message();
     const Node& n = *g->nodes().back();
