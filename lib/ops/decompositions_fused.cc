@@ -63,6 +63,13 @@ std::string PlainOperands(const OpCall& call) {
   return call.has_input(2) ? "x0, x1, x2" : "x0, x1";
 }
 
+bool EqualForCertain(const Shape& a, const Shape& b) {
+  if (!a.has_rank() || !b.has_rank() || a.rank() != b.rank()) return false;
+  for (int i = 0; i < a.rank(); ++i)
+    if (!a[i].KnownEqual(b[i])) return false;
+  return true;
+}
+
 }  // namespace
 
 Result<std::string> DecomposeFusedConv(const OpCall& call) {
@@ -70,6 +77,9 @@ Result<std::string> DecomposeFusedConv(const OpCall& call) {
   body.Line(Cat("p = Conv(", PlainOperands(call), ")", AttributesText(call, "activation")));
   std::string last = "p";
   if (call.has_input(3)) {
+    // Add would broadcast what the operator refuses.
+    if (!EqualForCertain(call.shape(3), call.out(0).shape))
+      return Unsupported("Z may have other extents than the result");
     body.Line("s = Add(p, x3)");
     last = "s";
   }
