@@ -10,8 +10,9 @@ namespace {
 
 /// Beyond this depth the mask by alternating directions takes longer than the rest together.
 constexpr int64_t kMaxAlternatingDepth = 1200;
-/// Rows per input from which strong damping is not worth a try.
-constexpr int64_t kPlentyOfRows = 100;
+/// Rows per input from which one damping is enough: more to choose from lost up to 1 dB at the
+/// outputs.
+constexpr int64_t kPlentyOfRows = 10;
 constexpr double kDamping = 0.01;
 
 struct PruneCandidate {
@@ -63,29 +64,19 @@ class LayerPruner {
   }
 
  private:
-  /// Masks come from the least damping, whatever the weights are refitted with: they differ little,
-  /// and are what takes longest.
   Result<PrunedMatrix> Refitted(const PruneCandidate& c) const {
-    const auto moments = [&](double damping) {
-      return SecondOrder::Make(job_.plane, job_.dense, job_.pattern, job_.units, moments_,
-                               {damping, true, c.shift});
-    };
-    if (!least_damped_) {
-      INFER_ASSIGN(least_damped_, moments(kDamping));
+    if (!moments_of_ || damping_ != c.damping) {
+      INFER_ASSIGN(moments_of_, SecondOrder::Make(job_.plane, job_.dense, job_.pattern, job_.units,
+                                                  moments_, {c.damping, true, c.shift}));
+      damping_ = c.damping;
     }
-    std::optional<PrunedMatrix>& mask =
-        c.kind == CandidateKind::kAlternating ? alternating_ : swept_;
-    if (!mask && job_.units == 0) {
-      mask = PrunedMatrix{{}, {}, KeepMask(job_.dense.size(), 1)};
-    } else if (!mask && c.kind == CandidateKind::kAlternating) {
-      INFER_ASSIGN(KeepMask keep, least_damped_->AlternatingMask());
-      mask = PrunedMatrix{{}, {}, std::move(keep)};
-    } else if (!mask) {
-      INFER_ASSIGN(mask, least_damped_->Sweep());
+    if (job_.units == 0) return moments_of_->Refit(KeepMask(job_.dense.size(), 1));
+    if (c.kind == CandidateKind::kAlternating) {
+      INFER_ASSIGN(KeepMask keep, moments_of_->AlternatingMask());
+      return moments_of_->Refit(std::move(keep));
     }
-    if (c.damping == kDamping) return least_damped_->Refit(mask->keep, mask->weights);
-    INFER_ASSIGN(const SecondOrder more, moments(c.damping));
-    return more.Refit(mask->keep, mask->weights);
+    INFER_ASSIGN(PrunedMatrix swept, moments_of_->Sweep());
+    return moments_of_->Refit(std::move(swept.keep), swept.weights);
   }
 
   KeepMask Mask(CandidateKind kind) const {
@@ -100,9 +91,9 @@ class LayerPruner {
 
   const LayerJob& job_;
   std::span<const LayerMoments> moments_;
-  // Made by the first candidate that needs them.
-  mutable std::optional<SecondOrder> least_damped_;
-  mutable std::optional<PrunedMatrix> swept_, alternating_;
+  // Of the candidate before, which mostly has the same damping.
+  mutable std::optional<SecondOrder> moments_of_;
+  mutable double damping_ = 0;
 };
 
 std::vector<PruneCandidate> CandidatesOf(const LayerJob& job, const LayerMoments& sample,
@@ -124,10 +115,9 @@ std::vector<PruneCandidate> CandidatesOf(const LayerJob& job, const LayerMoments
       add(CandidateKind::kSweep);
   }
   if (!automatic || !second_order) return all;
-  // Rows of one image are alike, so that many of them may still be few.
   const bool few = sample.rows < kPlentyOfRows * job.plane.depth();
   const double dampings[] = {kDamping, 0.1, 1.0};
-  for (const double damping : std::span(dampings).first(few ? 3 : 2)) {
+  for (const double damping : std::span(dampings).first(few ? 3 : 1)) {
     add(CandidateKind::kSweepRefit, damping);
     if (job.units > 0 && job.plane.depth() <= kMaxAlternatingDepth)
       add(CandidateKind::kAlternating, damping);

@@ -172,8 +172,8 @@ class PruneCommand : public Command {
   /// Zeros cost their bytes in a file; compressed they do not.
   Status TellSize(Context& context, const Model& model, Json& report) const {
     const auto bytes = export_.Bytes(model);
-    if (bytes.status().code() == Code::kUnsupported)
-      return {};  // over 2 GiB: not at once in memory
+    // Over 2 GiB: not at once in memory.
+    if (bytes.status().code() == Code::kUnsupported) return {};
     INFER_TRY(bytes.status());
     report["size"] = {{"bytes_before", model.info.file_bytes},
                       {"bytes", static_cast<int64_t>(bytes->size())}};
