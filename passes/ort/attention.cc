@@ -2,6 +2,8 @@
 /// operator.
 #include "passes/blocks/attention.h"
 
+#include <numeric>
+
 #include "lib/support/strings.h"
 #include "passes/ort/ort.h"
 #include "passes/rewrite/queries.h"
@@ -118,8 +120,13 @@ Rule FuseSelfAttention() {
         if ((*sizes)[2] != (*sizes)[0]) attrs["qkv_hidden_sizes"] = *sizes;
         if (n.attrs().count("scale")) attrs["scale"] = n.Attr<float>("scale");
         if (n.Attr<int64_t>("is_causal") != 0) attrs["unidirectional"] = int64_t{1};
-        return b("com.microsoft::Attention",
-                 {m[x], m[w], m.Has(sum) ? m[bias] : nullptr, nullptr, nullptr, added},
+        // ONNX Runtime up to 1.30 reads the bias whether it is there or not.
+        Value* const given =
+            m.Has(sum)
+                ? m[bias]
+                : b.Const(Tensor::Zeros(
+                      DType::kF32, {std::accumulate(sizes->begin(), sizes->end(), int64_t{0})}));
+        return b("com.microsoft::Attention", {m[x], m[w], given, nullptr, nullptr, added},
                  std::move(attrs));
       },
       .fires_on = {Projected("y = Attention(q, k, v) {q_num_heads=2, kv_num_heads=2}"),

@@ -77,10 +77,16 @@ def compare(path, fused):
     session = judging.session_of(path, optimize=False)
     feeds = feeds_of(session)
     want = session.run(None, feeds)
-    again = judging.session_of(path, optimize=False).run(None, feeds)
-    if not all(np.array_equal(a, b, equal_nan=a.dtype.kind == "f") for a, b in zip(want, again)
-               if isinstance(a, np.ndarray)):
-        raise RuntimeError("its results are random")
+
+    def check_is_fixed(runs):
+        """Results that follow a seed, or memory that nobody wrote, are equal by chance now and then."""
+        for _ in range(runs):
+            again = judging.session_of(path, optimize=False).run(None, feeds)
+            if not all(np.array_equal(a, b, equal_nan=a.dtype.kind == "f") for a, b in zip(want, again)
+                       if isinstance(a, np.ndarray)):
+                raise RuntimeError("its results are random")
+
+    check_is_fixed(1)
     try:
         got = judging.session_of(fused, optimize=False).run(None, feeds)
     except Exception as e:
@@ -89,6 +95,7 @@ def compare(path, fused):
         if isinstance(a, np.ndarray) and a.dtype != object:
             d = judging.difference(np.asarray(a), np.asarray(b))
             if d > TOLERANCE:
+                check_is_fixed(50)
                 return "output %s differs by %.1e" % (spec.name, d)
     return None
 
