@@ -212,7 +212,7 @@ Result<std::vector<MomentsPair>> SumMoments(const Graph& golden, const Graph* pr
     };
     if (options.stop.stop_requested()) return Cancelled("summing the calibration data was stopped");
     auto inputs = samples.get(run);
-    if (!inputs.ok()) return in_sample(std::move(inputs.status()));
+    if (!inputs.ok()) return in_sample(inputs.status());
     if (Status s = dense.Run(*inputs, options.stop); !s.ok()) return in_sample(std::move(s));
     if (now)
       if (Status s = now->Run(*inputs, options.stop); !s.ok()) return in_sample(std::move(s));
