@@ -116,7 +116,12 @@ Acc FoldElements(Fold fold, const T* x, int64_t n, At at) {
   }
   if (fold == Fold::kMean) a = n == 0 && std::is_integral_v<Acc> ? 0 : a / static_cast<Acc>(n);
   if (fold == Fold::kL2) a = static_cast<Acc>(std::sqrt(static_cast<double>(a)));
-  if (fold == Fold::kLogSum) a = static_cast<Acc>(std::log(static_cast<double>(a)));
+  if (fold == Fold::kLogSum) {
+    const double log = std::log(static_cast<double>(a));
+    // Integers have no number for the logarithm of 0 or less: the lowest stands for it.
+    a = std::is_integral_v<Acc> && !std::isfinite(log) ? std::numeric_limits<Acc>::min()
+                                                       : static_cast<Acc>(log);
+  }
   return a;
 }
 

@@ -49,7 +49,8 @@ Tensor LoadTensor(const BufferView& view, const Dims& dims) {
   Tensor t(DType::kF32, dims);
   const std::vector<std::byte> bytes = Load(view);
   INFER_CHECK(static_cast<int64_t>(bytes.size()) >= t.byte_size());
-  std::memcpy(t.mutable_raw(), bytes.data(), static_cast<size_t>(t.byte_size()));
+  if (t.byte_size() > 0)
+    std::memcpy(t.mutable_raw(), bytes.data(), static_cast<size_t>(t.byte_size()));
   return t;
 }
 

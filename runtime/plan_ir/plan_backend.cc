@@ -12,7 +12,7 @@ class CopyBytes final : public Launch {
  public:
   explicit CopyBytes(int64_t bytes) : bytes_(static_cast<size_t>(bytes)) {}
   Status Run(std::byte* const* args, LaunchState*) const override {
-    std::memcpy(args[1], args[0], bytes_);
+    if (bytes_ > 0) std::memcpy(args[1], args[0], bytes_);
     return {};
   }
 
