@@ -55,7 +55,7 @@ AxisLinks AxesOf(const OpCall& call);
 /// The axis of operand `in` that runs, as a whole, like this axis of a result.
 std::optional<int> OperandAxis(const OpCall& call, size_t in, size_t out, int out_axis);
 
-// What families state their links with.
+// Helpers by which operator families state their links.
 
 /// Whole axes, the one of operand `in`, the other of result `out`. Nothing where their extents are
 /// known to differ, or are not known to be equal.

@@ -234,7 +234,7 @@ Status RunCenterCropPad(OpRun& run) {
   return PadConstant(run, cropped, pads, ZerosOf(x.dtype(), {}));
 }
 
-/// What is added is a constant; elements of other modes stand in more than one place.
+/// Mode "constant" adds elements of one value; other modes repeat elements of the operand.
 void PadAxes(const OpCall& call, AxisLinks& links) {
   const Shape& s = call.shape(0);
   const auto given = KnownInts(call, 1);

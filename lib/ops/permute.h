@@ -22,9 +22,9 @@ struct PermutedCall {
   Perm out_perm;  ///< of all results: axis i is axis out_perm[i] of what the permuted call gives
 };
 
-/// What families state OpDef::permute with. `to` is filled in as for a call that only the order
-/// of operand 0 changes in; nullopt: the operator depends on the order, or on something that is
-/// not known. Pre: operand 0 is there, and has perm's rank.
+/// Helpers by which operator families state OpDef::permute. `to` is filled in as for a call that
+/// only the order of operand 0 changes in; nullopt: the operator depends on the order, or on
+/// something that is not known. Pre: operand 0 is there, and has perm's rank.
 using PermuteResult = std::optional<PermutedCall>;
 PermuteResult PermuteAxis(const OpCall& call, const Perm& perm, PermutedCall to);
 /// Axes of operand 1, which is constant; they go where `keep` is off.

@@ -1,6 +1,6 @@
 #pragma once
-/// What an operator is, whatever the call: the questions that passes, quantization and backends ask
-/// of operators without naming them. Each trait is a promise that tests/lib/ops/traits_test.cc
+/// Traits: what is true of an operator in every call. Passes, quantization and backends ask for a
+/// trait instead of the operator's name. Each trait is a promise that tests/lib/ops/traits_test.cc
 /// checks on the operator's example.
 #include <cstdint>
 
@@ -73,7 +73,7 @@ enum class Trait : uint32_t {
   /// Another result in each run.
   kRandom = 1u << 27,
 
-  // What the numbers do.
+  // Arithmetic: how results depend on the values of operands.
 
   /// f(s x) = s f(x) of input 0, for every s > 0.
   kHomogeneous = 1u << 28,

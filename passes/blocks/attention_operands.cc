@@ -188,7 +188,7 @@ Rule AttentionCache() {
              pt = Transpose(pk) {perm=[0,1,3,2]}  j = Concat(pt, kt) {axis=-1}
              nk = Neg(j)  t = Transpose(j) {perm=[0,1,3,2]}
              nv = Concat(pv, v) {axis=-2}  y = Attention(q, t, nv) })",
-                   // What PyTorch returns of both is read before the mask is there.
+                   // PyTorch reads the returns of both before the mask is there.
                    R"(graph g(q: f32[2,4,S,8], k: f32[2,4,S,8], v: f32[2,4,S,8], pk: f32[2,4,P,8],
                 pv: f32[2,4,P,8], w: f32[S,1]) -> (y, n) { nk = Concat(pk, k) {axis=2}
              nv = Concat(pv, v) {axis=2}  a = const i64[1] {0}  uk = Unsqueeze(nk, a)

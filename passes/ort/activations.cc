@@ -21,7 +21,7 @@ Pattern Layer(std::string_view op) {
       .Where("an f32 layer of operands that are not dequantized", IsFloatLayer);
 }
 
-/// What FusedConv calls the activation, and its parameters.
+/// The name of an activation as FusedConv spells it, and its parameters.
 struct Activation {
   std::string name;
   std::vector<float> parameters;

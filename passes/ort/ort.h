@@ -1,7 +1,8 @@
 #pragma once
-/// What only ONNX Runtime reads (--target ort): operators of com.microsoft that it makes by itself
-/// while it loads a file. The file holds them already, and so no more nodes than ONNX Runtime runs;
-/// what it would run slower than the standard form stays standard (docs/fusion.md).
+/// Rules for files that only ONNX Runtime reads (--target ort): they make the operators of
+/// com.microsoft that it makes by itself while it loads a file. The file holds them already, and so
+/// no more nodes than ONNX Runtime runs; what it would run slower than the standard form stays
+/// standard (docs/fusion.md).
 #include "passes/fuse/fusions.h"
 
 namespace infer {

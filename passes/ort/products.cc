@@ -26,7 +26,7 @@ bool OnlyProductsRead(const Value& v) {
                                        [](const Use& u) { return IsProductNode(*u.user); });
 }
 
-/// What FusedMatMul says beside its operands; of MatMul nothing.
+/// Attributes of a FusedMatMul; of a MatMul, their defaults.
 struct Form {
   float alpha = 1;
   bool trans[2] = {}, batch[2] = {};

@@ -14,7 +14,7 @@ inline constexpr int kMaxLevel = kBlockLevel;
 /// The levels as words; the index is the level.
 inline constexpr std::array<const char*, kMaxLevel + 1> kLevelNames = {"none", "simplify", "fuse",
                                                                        "blocks"};
-/// Whose file the graph becomes.
+/// The reader of the file that the graph becomes.
 enum class RewriteFor : uint8_t {
   kAll,          ///< operators of domain infer may be in it
   kPlain,        ///< they are written as their nodes, so few are made

@@ -8,7 +8,7 @@
 
 namespace infer {
 
-/// What pruning one layer costs the model's outputs.
+/// Cost of pruning one layer: how far the model's outputs move.
 struct CostCurve {
   int64_t units = 0;  ///< in all
   /// (units that are zero, cost), ascending in both, without (0, 0).

@@ -12,7 +12,7 @@ constexpr std::pair<int64_t, int64_t> kBlockShapes[] = {{1, 2},  {2, 1}, {1, 4},
                                                         {16, 1}, {4, 4}, {8, 8}, {16, 16}};
 constexpr double kBlockZeros = 0.99;
 
-/// What a layer multiplies by, as numbers that are 0 where the weights are.
+/// Weights of a layer, as numbers that are 0 where the stored weights are.
 struct SeenWeights {
   Tensor values;
   std::string name;

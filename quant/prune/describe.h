@@ -1,5 +1,5 @@
 #pragma once
-/// What sparsity a model has, whoever made it. Reads the graph, changes nothing.
+/// Sparsity of a model's weights, whoever pruned it. Reads the graph, changes nothing.
 #include "quant/prune/layers.h"
 
 namespace infer {

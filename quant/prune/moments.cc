@@ -54,7 +54,7 @@ void AddMomentRows(const MomentView& x, const MomentMatrix& y, LayerMoments& m) 
   Eigen::Map<MomentMatrix>(m.c.data(), d, r).noalias() += x.transpose() * y;
 }
 
-/// What is summed for one request.
+/// Sums for one request.
 class MomentsSink {
  public:
   MomentsSink(const MomentsRequest& request, bool whole_samples)

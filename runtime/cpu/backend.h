@@ -9,7 +9,7 @@ namespace infer {
 
 std::unique_ptr<Backend> MakeCpuBackend();
 
-/// What the backend gives the executor; other backends put it behind their own kernels.
+/// The CPU backend's part in the executor; other backends put it behind their own kernels.
 std::shared_ptr<const PlanBackend> CpuHost();
 
 }  // namespace infer

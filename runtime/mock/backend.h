@@ -9,7 +9,7 @@
 namespace infer {
 
 struct MockOptions {
-  /// Whose kernels run what the mock has none for.
+  /// The backend that runs operators for which the mock has no kernel.
   std::shared_ptr<const PlanBackend> behind = ReferenceHost();
   mock::DeviceOptions device = {};
 };

@@ -12,7 +12,7 @@
 
 namespace infer::mock {
 
-/// What a device should do wrong, or have little of.
+/// Faults that a mock device should show, and limits of its memory.
 struct DeviceOptions {
   int64_t memory_bytes = INT64_MAX;  ///< Allocate beyond them: ResourceExhausted
   /// Asked before each command, with its number since the device was made; a status that is not ok

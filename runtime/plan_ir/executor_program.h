@@ -21,7 +21,7 @@ struct BodyProgram {
 using BodyPrograms = std::unordered_map<const Graph*, BodyProgram>;
 using CompileFn = std::function<Result<std::shared_ptr<const ExecutorProgram>>(const Graph&)>;
 
-/// What a backend's compilation hands over beside the plan.
+/// Results of a backend's compilation beside the plan.
 struct ExecutorParts {
   std::vector<StepKernels> kernels;  ///< by step of the plan
   PlanBackends backends;             ///< StepKernels::backends counts these; the last is the host
@@ -47,7 +47,7 @@ class ExecutorProgram final : public PlanProgram,
 
   int lanes() const { return parts_.lanes; }
   const PlanBackends& backends() const { return parts_.backends; }
-  /// Whose kernels work on host memory.
+  /// The backend whose kernels work on host memory.
   const PlanBackend& host() const { return *parts_.backends.back(); }
   /// nullptr where all steps run on host memory.
   Device* device() const { return parts_.backends.front()->device(); }
@@ -63,7 +63,7 @@ class ExecutorProgram final : public PlanProgram,
   Result<std::shared_ptr<DeviceMemory>> OnDevice(const Tensor& constant) const;
 
  private:
-  /// What the shape plan decides: layouts and launches, then memory.
+  /// Decisions of the shape plan: layouts and launches, then memory.
   void Show(const PlanObserver& observe, const ShapePlan& shapes,
             std::span<const BufferOrigin> origins, double ms) const;
 

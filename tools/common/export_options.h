@@ -16,7 +16,7 @@ struct ExportFlags {
   void Declare(Options& options);
   /// What can be wrong before there is a model to write.
   Status Check() const { return CheckOpset(opset).In("--opset"); }
-  /// What rewriting must know of the target.
+  /// Facts of the target that rewriting depends on.
   RewriteFor Reader() const;
   /// Whether the target takes the file that Write will make: prints and reports what it refuses,
   /// and what it will compute in f32. Where the target reads no file of the opset that the nodes

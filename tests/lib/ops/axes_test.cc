@@ -1,4 +1,4 @@
-/// What links between axes promise, on the examples of all operators and on calls that are harder:
+/// Promises of links between axes, on the examples of all operators and on calls that are harder:
 /// a change reaches its label only, and no axis that behaves so goes unmentioned.
 #include "lib/ops/axes.h"
 

@@ -1,4 +1,4 @@
-/// What the traits of every operator promise, on its example: elements are moved, or the right
+/// Promises of every operator's traits, on its example: elements are moved, or the right
 /// results change when an element of an operand does.
 #include <set>
 

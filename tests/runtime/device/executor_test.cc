@@ -218,7 +218,7 @@ TEST(Executor, BodiesAndDataDependentStepsReachTheDevice) {
   for (size_t o = 0; o < 2; ++o) ExpectNear(context->output(o).tensor(), want[o].tensor());
 }
 
-/// What the last run counted, for resnet18 of 32 x 32 pixels with `operators` on the toy device.
+/// Counts of the last run, for resnet18 of 32 x 32 pixels with `operators` on the toy device.
 struct ToyRun {
   ToyCounts counts;
   size_t on_device = 0, steps = 0;

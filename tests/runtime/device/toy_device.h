@@ -13,7 +13,7 @@
 
 namespace infer {
 
-/// What the device did, for tests.
+/// Record of the device's work, for tests.
 struct ToyCounts {
   int uploads = 0, downloads = 0, launches = 0, submits = 0;
 };

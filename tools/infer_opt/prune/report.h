@@ -1,5 +1,5 @@
 #pragma once
-/// What `infer-opt prune` did, as tables and JSON.
+/// Reports of `infer-opt prune`, as tables and JSON.
 #include "quant/prune/prune.h"
 #include "tools/common/report.h"
 

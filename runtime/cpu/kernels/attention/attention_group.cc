@@ -12,7 +12,7 @@ namespace {
 
 using Kind = ElementStep::Kind;
 
-/// What reads the memory of its operand by strides.
+/// Operators that read the memory of their operand by strides.
 bool IsView(const Node& n) { return n.IsAny(Trait::kView | Trait::kStrided); }
 
 /// The one element of a constant f32 tensor.
