@@ -23,8 +23,12 @@ function(infer_precompiled target set)
     target_include_directories(${provider} PRIVATE ${PROJECT_SOURCE_DIR})
     target_link_libraries(${provider} PRIVATE infer_options ${ARGN})
     if(CMAKE_CXX_COMPILER_LAUNCHER)
-      set_property(TARGET ${provider} PROPERTY CXX_COMPILER_LAUNCHER
-                                               ${PROJECT_SOURCE_DIR}/tools/cmake/fresh_output.sh ${CMAKE_CXX_COMPILER_LAUNCHER})
+      # CCACHE_DEPEND: by the bytes of the headers, not by their text without comments. GCC tells by
+      # size and content whether a header with #pragma once is the precompiled one, so that a result
+      # from before a changed comment would define everything twice.
+      set_property(
+        TARGET ${provider} PROPERTY CXX_COMPILER_LAUNCHER ${PROJECT_SOURCE_DIR}/tools/cmake/fresh_output.sh
+                                    ${ENV_COMMAND} CCACHE_DEPEND=1 ${CMAKE_CXX_COMPILER_LAUNCHER})
     endif()
     target_precompile_headers(${provider} PRIVATE ${INFER_PRECOMPILED_${set}})
   endif()
