@@ -1,45 +1,23 @@
 #include "runtime/api/program.h"
 
-#include <condition_variable>
-#include <mutex>
 #include <thread>
 
 #include "lib/support/exceptions.h"
 #include "lib/support/strings.h"
+#include "runtime/api/pending_completion.h"
 
 namespace infer {
 namespace {
 
 /// A run on its own thread.
-class StartedRun final : public Completion {
+class StartedRun final : public PendingCompletion {
  public:
   StartedRun(RunContext& context, RunOptions options)
       : thread_([this, &context, options = std::move(options)] { End(context.Run(options)); }) {}
   ~StartedRun() override { thread_.join(); }
 
-  bool done() const override {
-    std::lock_guard lock(mutex_);
-    return done_;
-  }
-  Status Wait() override {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return done_; });
-    return status_;
-  }
-
  private:
-  void End(Status status) {
-    std::lock_guard lock(mutex_);
-    status_ = std::move(status);
-    done_ = true;
-    changed_.notify_all();
-  }
-
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  bool done_ = false;
-  Status status_;
-  std::thread thread_;  // the last member: it uses all others
+  std::thread thread_;
 };
 
 /// A run that could not begin.

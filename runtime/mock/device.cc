@@ -6,6 +6,7 @@
 
 #include "lib/support/exceptions.h"
 #include "lib/support/strings.h"
+#include "runtime/api/pending_completion.h"
 
 namespace infer::mock {
 namespace {
@@ -39,20 +40,10 @@ void Store(const BufferView& view, const std::vector<std::byte>& bytes) {
 
 /// Commands of one encoder, and whoever waits for them. An encoder's first failure ends what it
 /// submits later, too.
-class Device::Batch final : public Completion {
+class Device::Batch final : public PendingCompletion {
  public:
   Batch(std::vector<Command> commands, std::shared_ptr<Status> failure)
       : commands_(std::move(commands)), failure_(std::move(failure)) {}
-
-  bool done() const override {
-    std::lock_guard lock(mutex_);
-    return done_;
-  }
-  Status Wait() override {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return done_; });
-    return status_;
-  }
 
   /// On the device's thread.
   void Run(const std::function<Status()>& before_each) {
@@ -66,19 +57,12 @@ class Device::Batch final : public Completion {
       }
     }
     commands_.clear();
-    std::lock_guard lock(mutex_);
-    status_ = *failure_;
-    done_ = true;
-    changed_.notify_all();
+    End(*failure_);
   }
 
  private:
   std::vector<Command> commands_;
   std::shared_ptr<Status> failure_;  // touched by the device's thread only
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  bool done_ = false;
-  Status status_;
 };
 
 Device::Device(DeviceOptions options) : options_(std::move(options)), thread_([this] { Loop(); }) {}

@@ -200,6 +200,11 @@ std::optional<double> GateFlags::speedup() const {
   return min_speedup.empty() ? std::nullopt : ParseSpeedup(min_speedup);
 }
 
+Status GateFlags::CheckNotMeasured() const {
+  if (!any() && !size() && !speedup()) return {};
+  return InvalidArgument("--no-verify: a gate never passes without a measurement");
+}
+
 GateLimits GateFlags::limits() const {
   GateLimits l;
   if (max_drop >= 0) l.max_drop = max_drop;

@@ -23,6 +23,8 @@ struct GateFlags {
   GateLimits limits() const;
   std::optional<SizeLimit> size() const;  ///< Pre: Check() is ok
   std::optional<double> speedup() const;  ///< Pre: Check() is ok
+  /// Of a command with --no-verify: InvalidArgument for any gate.
+  Status CheckNotMeasured() const;
   /// A gate on outputs.
   bool any() const {
     return max_drop >= 0 || min_sqnr >= 0 || min_agreement >= 0 || max_error >= 0;

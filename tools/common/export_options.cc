@@ -120,6 +120,24 @@ Result<ExportReport> ExportFlags::Write(Context& context, const Model& model) co
   return r;
 }
 
+Result<ExitCode> ExportFlags::WriteJudged(Context& context, const Model& model, bool passed,
+                                          bool keep_failed, Json& report) {
+  context.Step("target");
+  INFER_ASSIGN(const bool fits, Fits(context, model, report));
+  passed = passed && fits;
+  INFER_TRY(TellOtherReaders(context, model));
+  report["passed"] = passed;
+  if (passed || keep_failed) {
+    context.Step("export");
+    INFER_ASSIGN(const ExportReport written, Write(context, model));
+    report["output"] = Report(written);
+  } else {
+    context.Note(
+        "not written, because a gate failed or the target refuses it (--keep-failed writes it)");
+  }
+  return passed ? kExitOk : kExitGateFailed;
+}
+
 Json ExportFlags::Report(const ExportReport& r) const {
   return {{"path", output},
           {"opset", r.opset},

@@ -27,6 +27,10 @@ struct ExportFlags {
   Status TellOtherReaders(Context& context, const Model& model) const;
   /// Writes the model, tells the user, and returns what was written.
   Result<ExportReport> Write(Context& context, const Model& model) const;
+  /// The end of a command whose gates have `passed` or not: Fits, TellOtherReaders, then Write if
+  /// all is well or `keep_failed`. `report` gets "passed" and, of a written file, "output".
+  Result<ExitCode> WriteJudged(Context& context, const Model& model, bool passed, bool keep_failed,
+                               Json& report);
   /// The file as it would be written, weights included.
   Result<std::string> Bytes(const Model& model) const;
   /// Bytes that the model would take when it was written.

@@ -63,8 +63,7 @@ class PruneCommand : public Command {
     if (export_.output.empty()) return InvalidArgument("-o FILE is missing");
     INFER_TRY(export_.Check());
     INFER_TRY(gates_.Check());
-    if (no_verify_ && (gates_.any() || gates_.size() || gates_.speedup()))
-      return InvalidArgument("--no-verify: a gate never passes without a measurement");
+    if (no_verify_) INFER_TRY(gates_.CheckNotMeasured());
     PruneOptions options;
     INFER_ASSIGN(options.pattern, Pattern());
     INFER_TRY(Choose(context, options));
@@ -90,22 +89,11 @@ class PruneCommand : public Command {
                    JudgeResult(context, {golden, model}, {data_.calibration, data_.evaluation},
                                gates_, device_, export_, judge, report));
     }
-    context.Step("target");
-    INFER_ASSIGN(const bool fits, export_.Fits(context, model, report));
-    passed = passed && fits;
-    INFER_TRY(export_.TellOtherReaders(context, model));
-    report["passed"] = passed;
+    INFER_ASSIGN(const ExitCode code,
+                 export_.WriteJudged(context, model, passed, keep_failed_, report));
     INFER_TRY(TellSize(context, model, report));
-    if (passed || keep_failed_) {
-      context.Step("export");
-      INFER_ASSIGN(ExportReport written, export_.Write(context, model));
-      report["output"] = export_.Report(written);
-    } else {
-      context.Note(
-          "not written, because a gate failed or the target refuses it (--keep-failed writes it)");
-    }
     INFER_TRY(WriteReport(context, std::move(report)));
-    return passed ? kExitOk : kExitGateFailed;
+    return code;
   }
 
  private:

@@ -137,8 +137,7 @@ class QuantizeCommand : public Command {
     if (export_.output.empty()) return InvalidArgument("-o FILE is missing");
     INFER_TRY(export_.Check());
     INFER_TRY(gates_.Check());
-    if (no_verify_ && (gates_.any() || gates_.size() || gates_.speedup()))
-      return InvalidArgument("--no-verify: a gate never passes without a measurement");
+    if (no_verify_) INFER_TRY(gates_.CheckNotMeasured());
     context.Step("import");
     INFER_ASSIGN(Model model, LoadModel(context, path_, model_));
     INFER_ASSIGN(const Graph golden, WithShapes(model.graph, model_));
@@ -181,21 +180,10 @@ class QuantizeCommand : public Command {
       INFER_ASSIGN(const bool worth, IsWorth(context, golden, model, mode, report));
       passed = passed && worth;
     }
-    context.Step("target");
-    INFER_ASSIGN(const bool fits, export_.Fits(context, model, report));
-    passed = passed && fits;
-    INFER_TRY(export_.TellOtherReaders(context, model));
-    report["passed"] = passed;
-    if (passed || keep_failed_) {
-      context.Step("export");
-      INFER_ASSIGN(ExportReport written, export_.Write(context, model));
-      report["output"] = export_.Report(written);
-    } else {
-      context.Note(
-          "not written, because a gate failed or the target refuses it (--keep-failed writes it)");
-    }
+    INFER_ASSIGN(const ExitCode code,
+                 export_.WriteJudged(context, model, passed, keep_failed_, report));
     INFER_TRY(WriteReport(context, std::move(report)));
-    return passed ? kExitOk : kExitGateFailed;
+    return code;
   }
 
  private:
