@@ -80,7 +80,7 @@ class CliPrune(CliTestCase):
                                  (2, ["--nm", "4:4"], "prunes nothing"),
                                  (2, ["--nm", "2:4", "--sparsity", "50%"], "leave --sparsity out"),
                                  (2, ["--blocks", "1x1"], "leave the blocks out"),
-                                 (2, [], "what is to become zero"),
+                                 (2, [], "number of weights to set to zero is missing"),
                                  (2, ["--sparsity", "50%", "--method", "wanda"], "calibration data"),
                                  (2, ["--sparsity", "50%", "--allocation", "measured"], "calibration data"),
                                  (2, ["--sparsity", "50%", "--max-drop", "1%"], "a gate needs data"),

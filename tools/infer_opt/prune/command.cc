@@ -38,10 +38,12 @@ class PruneCommand : public Command {
     o.Value("--nm", &nm_, "N:M, as 2:4: of each M weights along the inputs at most N stay");
     o.Value("--blocks", &blocks_,
             "RxC, as 1x4 or 16x1: blocks of R outputs and C inputs become zero together");
-    o.Choice("--method", &method_, {"auto", "magnitude", "wanda", "sparsegpt"},
-             "What becomes zero; auto: what errs least on held-out samples, by layer");
+    o.Choice(
+        "--method", &method_, {"auto", "magnitude", "wanda", "sparsegpt"},
+        "How weights are chosen; auto: the method with the least error on held-out samples, by "
+        "layer");
     o.Choice("--allocation", &allocation_, {"auto", "measured", "uniform", "global", "lamp"},
-             "How much each layer gives up, see below");
+             "How many zeros each layer gets, see below");
     o.Share("--spare", &spare_,
             "--nm with data: layers with so many of the weights together may stay dense");
     o.Values("--include", &include_, "Only these nodes: glob, re:REGEX or op:TYPE");
@@ -52,11 +54,12 @@ class PruneCommand : public Command {
     o.Flag("--keep-failed", &keep_failed_, "Write the model even if a gate fails");
     o.Explain(
         "Allocations:\n"
-        "  measured: by what each layer's pruning costs at the outputs (with data the default)\n"
+        "  measured: by the error that each layer's zeros cause at the outputs (the default with "
+        "data)\n"
         "  uniform: the same share of every layer\n"
         "  global: the least weights of all layers\n"
-        "  lamp: the least weights of all layers, each beside what is left of its layer (without "
-        "data the default)\n");
+        "  lamp: the least weights of all layers, each beside the weights left in its layer (the "
+        "default without data)\n");
   }
 
   Result<ExitCode> Run(Context& context) override {
@@ -112,7 +115,8 @@ class PruneCommand : public Command {
       p = *blocks;
     } else if (sparsity_ < 0) {
       return InvalidArgument(
-          "what is to become zero: --sparsity 50%, --nm 2:4 or --blocks 1x4 [--sparsity 50%]");
+          "the number of weights to set to zero is missing: --sparsity 50%, --nm 2:4 or --blocks "
+          "1x4 [--sparsity 50%]");
     }
     if (sparsity_ >= 0) p.share = sparsity_;
     if (Status s = CheckShare(p.share); !s.ok()) return std::move(s).In("--sparsity");
