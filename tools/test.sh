@@ -10,7 +10,7 @@ export OMP_WAIT_POLICY=passive
 judge=/usr/bin/python3
 [ -x .cache/judges/bin/python ] && judge="$PWD/.cache/judges/bin/python"
 # A fresh build is a batched one; where one exists already, it stays as it was configured.
-options=(-DINFER_JUDGE_PYTHON="$judge")
+options=(-DINFER_JUDGE_PYTHON="$judge" -DINFER_WERROR=ON)
 [ -d build/release ] || options+=(-DINFER_BATCHED=ON)
 cmake --preset release "${options[@]}" >/dev/null
 cmake --build --preset release -j "$(nproc)"

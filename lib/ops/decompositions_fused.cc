@@ -75,18 +75,17 @@ bool EqualForCertain(const Shape& a, const Shape& b) {
 Result<std::string> DecomposeFusedConv(const OpCall& call) {
   BodyText body(call);
   body.Line(Cat("p = Conv(", PlainOperands(call), ")", AttributesText(call, "activation")));
-  std::string last = "p";
-  if (call.has_input(3)) {
+  const bool adds = call.has_input(3);
+  if (adds) {
     // Add would broadcast what the operator refuses.
     if (!EqualForCertain(call.shape(3), call.out(0).shape))
       return Unsupported("Z may have other extents than the result");
     body.Line("s = Add(p, x3)");
-    last = "s";
   }
   std::vector<float> parameters;
   if (call.HasAttr("activation_params"))
     parameters = call.Attr<std::vector<float>>("activation_params");
-  INFER_ASSIGN(last, Activate(call, last, parameters, body));
+  INFER_ASSIGN(const std::string last, Activate(call, adds ? "s" : "p", parameters, body));
   return body.Graph(last);
 }
 
