@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 
 packages=(
   g++ cmake ninja-build ccache git
-  libonnx-dev libprotobuf-dev protobuf-compiler libeigen3-dev libcli11-dev nlohmann-json3-dev
+  libonnx-dev libprotobuf-dev protobuf-compiler libeigen3-dev libcli11-dev libtomlplusplus-dev nlohmann-json3-dev
   libbenchmark-dev libgtest-dev libgmock-dev libdnnl-dev libhwy-dev libre2-dev zlib1g-dev libssl-dev
   libpng-dev libjpeg-dev
   libonnx-testdata python3 python3-numpy python3-jsonschema

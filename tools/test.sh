@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Sets everything up, builds the release preset and runs all tests but the nightly ones.
-# INFER_TEST_DATA may name a folder with further test material (docs/measuring.md); what is absent is
+# INFER_TEST_DATA may name a folder with further test material (docs/testing.md); what is absent is
 # skipped in print.
 set -euo pipefail
 cd "$(dirname "$0")/.."

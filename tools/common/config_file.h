@@ -1,5 +1,5 @@
 #pragma once
-/// --config FILE: options in a part of TOML that can be checked line by line.
+/// --config FILE: options in TOML.
 ///
 ///     threads = 2                 # an option of any command, without its dashes
 ///     set = ["batch=1", "n=4"]    # given several times; the list may span lines
@@ -19,8 +19,9 @@ struct ConfigEntry {
   int line = 0;
 };
 
-/// The entries of a file that are for `command`. InvalidModel "line 3: ..." where the text is
-/// broken, an option stands twice or a section is none of `commands`.
+/// The entries of a file that are for `command`, in its order; the command's own section wins over
+/// what stands before all sections. InvalidModel "line 3: ..." where the text is no TOML, a value
+/// is none that an option takes, or a section is none of `commands`.
 Result<std::vector<ConfigEntry>> ParseConfig(std::string_view text, std::string_view command,
                                              std::span<const std::string> commands);
 
