@@ -21,6 +21,7 @@ ALLOWED = {  # folder -> folders that it may include (itself is implied)
     "passes": LIB,
     "runtime/api": LIB,
     "runtime/plan_ir": LIB + ["runtime/api"],
+    "runtime/engine": LIB + ["runtime/api"],
     "runtime/reference": LIB + ["runtime/api", "runtime/plan_ir"],
     "runtime/cpu": BELOW_BACKENDS,
     "runtime/cpu/simd": LIB,

@@ -1,0 +1,38 @@
+#include "runtime/engine/batch_rules.h"
+
+namespace infer::engine {
+
+std::string_view Name(Fired f) {
+  switch (f) {
+    case Fired::kFull: return "full";
+    case Fired::kWaited: return "waited";
+    case Fired::kDeadline: return "deadline";
+    case Fired::kPriority: return "priority";
+    case Fired::kDrain: return "drain";
+  }
+  return "";
+}
+
+std::string_view Name(Single s) {
+  switch (s) {
+    case Single::kModel: return "model";
+    case Single::kNoneOther: return "none other";
+    case Single::kShape: return "shape";
+    case Single::kRows: return "rows";
+    case Single::kRerun: return "rerun";
+  }
+  return "";
+}
+
+Decision Decide(const BatchRules& rules, const Waiters& w, int64_t run_ns, bool draining) {
+  constexpr int64_t kAtOnce = 0;
+  if (w.rows >= rules.max_rows) return {kAtOnce, Fired::kFull};
+  if (draining) return {kAtOnce, Fired::kDrain};
+  if (w.has_high && !rules.high_waits) return {kAtOnce, Fired::kPriority};
+  Decision d{After(w.oldest_ns, rules.max_delay_ns), Fired::kWaited};
+  if (w.earliest_deadline_ns != kNever && w.earliest_deadline_ns - run_ns < d.at_ns)
+    d = {w.earliest_deadline_ns - run_ns, Fired::kDeadline};
+  return d;
+}
+
+}  // namespace infer::engine

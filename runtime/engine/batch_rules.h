@@ -1,0 +1,68 @@
+#pragma once
+/// When a batch begins: a value in, a decision out. No threads, no clock.
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+#include "runtime/engine/executor.h"
+
+namespace infer::engine {
+
+struct BatchRules {
+  /// A run has at most so many rows (extents of the batch axis), unless one request has more.
+  int64_t max_rows = 1;
+  /// So long the oldest request may wait for others while an instance is free. 0: requests are
+  /// stacked only where they wait for an instance anyway.
+  int64_t max_delay_ns = 0;
+  /// A request of high priority is not made to wait for others.
+  bool high_waits = false;
+};
+
+/// Why a batch began.
+enum class Fired : uint8_t {
+  kFull,      ///< no more rows fit
+  kWaited,    ///< the oldest has waited as long as it may
+  kDeadline,  ///< a later begin would miss a deadline
+  kPriority,  ///< a request of high priority is in it
+  kDrain,     ///< nothing more will come
+};
+inline constexpr size_t kFiredReasons = 5;
+std::string_view Name(Fired f);
+
+/// Why a run served one request alone.
+enum class Single : uint8_t {
+  kModel,      ///< the model or its rules do not batch
+  kNoneOther,  ///< no other request waited
+  kShape,      ///< those that waited had other shapes
+  kRows,       ///< the next would have been too many rows
+  kRerun,      ///< a batch that it was in had failed
+};
+inline constexpr size_t kSingleReasons = 5;
+std::string_view Name(Single s);
+
+/// Waiting requests that may share a run, as the rules see them.
+struct Waiters {
+  int64_t rows = 0;
+  int64_t oldest_ns = kNever;             ///< when it came
+  int64_t earliest_deadline_ns = kNever;  ///< of all
+  bool has_high = false;
+};
+
+struct Decision {
+  int64_t at_ns = kNever;  ///< when it begins, if nothing changes; not above `now`: at once
+  Fired why = Fired::kFull;
+};
+
+/// `run_ns`: what a run is expected to take. Pre: somebody waits, and an instance is free.
+Decision Decide(const BatchRules& rules, const Waiters& waiters, int64_t run_ns, bool draining);
+
+/// What decides which of the waiting requests comes first: the moment at which it came, later by
+/// `ageing_ns` for each step of priority below high. A request is therefore overtaken only by
+/// requests that came less than 2 * ageing_ns after it, and none starves.
+struct Order {
+  int64_t key = kNever;
+  int64_t id = 0;
+  auto operator<=>(const Order&) const = default;
+};
+
+}  // namespace infer::engine

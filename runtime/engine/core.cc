@@ -1,0 +1,332 @@
+/// Requests in, batches formed, ends decided: all that happens under the engine's mutex.
+#include "runtime/engine/core.h"
+
+#include <algorithm>
+
+#include "lib/support/exceptions.h"
+#include "lib/support/strings.h"
+
+namespace infer::engine {
+
+Status Core::Load(const std::string& name, ModelSource source, ModelOptions options) {
+  if (forked()) return InvalidArgument("the engine was made before this process was forked");
+  int64_t number = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    if (closed_) return InvalidArgument("the engine is closed");
+    number = ++models_[name].versions;
+  }
+  INFER_ASSIGN(auto version, Version::Make(name, number, std::move(source), std::move(options)));
+  Todo todo;
+  {
+    const std::lock_guard lock(mutex_);
+    Model& m = models_[name];
+    Supersede(m);
+    m.current = std::move(version);
+    ReleaseVersions(m, todo);
+    Pump(NowNs(), todo);
+  }
+  Do(std::move(todo));
+  return {};
+}
+
+Status Core::Unload(const std::string& name) {
+  if (forked()) return InvalidArgument("the engine was made before this process was forked");
+  Todo todo;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto it = models_.find(name);
+    if (it == models_.end() || !it->second.current)
+      return InvalidArgument(Cat("there is no model '", name, "'"));
+    Supersede(it->second);
+    ReleaseVersions(it->second, todo);
+    Pump(NowNs(), todo);
+  }
+  Do(std::move(todo));
+  return {};
+}
+
+void Core::Supersede(Model& m) {
+  if (!m.current) return;
+  m.current->superseded = true;
+  m.old.push_back(std::move(m.current));
+  m.current = nullptr;
+}
+
+void Core::ReleaseVersions(Model& m, Todo& todo) {
+  std::erase_if(m.old, [&](std::shared_ptr<Version>& v) {
+    if (!v->queue.empty() || v->running > 0) return false;
+    todo.released.push_back(std::move(v));
+    return true;
+  });
+}
+
+void Core::Submit(Request request, Callback callback) {
+  const auto p = std::make_shared<Pending>();
+  p->request = std::move(request);
+  p->callback = std::move(callback);
+  if (forked())
+    return Reject(p, InvalidArgument("the engine was made before this process was forked: make "
+                                     "one in the child"));
+  p->came_ns = NowNs();
+  p->deadline_ns = After(p->came_ns, p->request.timeout_ns);
+  Todo todo;
+  Status refused;
+  {
+    const std::lock_guard lock(mutex_);
+    ++outstanding_;
+    refused = Admit(*p);
+    if (refused.ok()) {
+      if (p->deadline_ns != kNever) deadlines_.emplace(p->deadline_ns, p.get());
+      p->version->queue.Push(p);
+      if (p->request.stop.stop_requested())
+        EndEarly(*p, State::kCancelled, "the request was cancelled", p->came_ns, todo);
+      Pump(p->came_ns, todo);
+    }
+  }
+  if (!refused.ok()) return Reject(p, std::move(refused));
+  Do(std::move(todo));
+  if (p->request.stop.stop_possible())
+    p->on_stop.emplace(p->request.stop, [core = weak_from_this(), weak = std::weak_ptr(p)] {
+      if (const auto self = core.lock()) self->Cancel(weak);
+    });
+}
+
+/// Ok: the request may be queued.
+Status Core::Admit(Pending& p) {
+  p.id = next_id_++;
+  const auto it = models_.find(p.request.model);
+  if (it == models_.end()) return InvalidArgument(Cat("there is no model '", p.request.model, "'"));
+  Model& m = it->second;
+  ++m.stats.submitted;
+  const auto refuse = [&](Status why) {
+    ++m.stats.ends[EndIndex(State::kRejected)];
+    p.times = &m.times;
+    return why;
+  };
+  if (closed_) return refuse(ResourceExhausted("the engine takes no more requests"));
+  if (!m.current) return refuse(InvalidArgument(Cat("model '", p.request.model, "' is not loaded")));
+  p.version = m.current;
+  p.outcome.version = p.version->number();
+  Fit fit = p.version->FitOf(p.request.inputs);
+  if (!fit.status.ok()) return refuse(std::move(fit.status));
+  p.bytes = fit.bytes;
+  p.rows = std::max<int64_t>(fit.rows, 1);
+  p.shape = std::move(fit.shape);
+  if (fit.rows < 1) p.shape.push_back(-p.id - 1);  // no rows: with nobody
+  if (std::string why = p.version->queue.Refuses(p.bytes); !why.empty()) {
+    p.outcome.queue = p.version->queue.state();
+    p.outcome.queue.running = p.version->running_requests;
+    return refuse(ResourceExhausted(Cat("model '", p.request.model, "': ", why)));
+  }
+  p.times = &m.times;
+  return {};
+}
+
+/// Whether this call ended it.
+bool Core::End(Pending& p, State how, Status status, int64_t now_ns) {
+  const auto was = p.End(how);
+  if (!was) return false;
+  Outcome& o = p.outcome;
+  o.end = how;
+  o.status = std::move(status);
+  o.phases.total_ns = now_ns - p.came_ns;
+  if (*was == State::kQueued) o.phases.queue_ns = o.phases.total_ns;
+  if (p.deadline_ns != kNever) deadlines_.erase({p.deadline_ns, &p});
+  ++models_.at(p.request.model).stats.ends[EndIndex(how)];
+  return true;
+}
+
+/// Not by its run. It is told at once where no run reads its inputs, else by the run.
+void Core::EndEarly(Pending& p, State how, const char* why, int64_t now_ns, Todo& todo) {
+  const State was = p.state();
+  if (!End(p, how, Cancelled(why), now_ns)) return;
+  const PendingPtr self = p.shared_from_this();
+  bool tell = was != State::kRunning;
+  if (p.bucket) {
+    p.version->queue.Remove(p);
+    if (p.version->superseded) ReleaseVersions(models_.at(p.request.model), todo);
+  } else if (Batch* batch = p.batch) {
+    if (--batch->live == 0) todo.stopped.push_back(batch->shared_from_this());
+    // A batch that has begun may read what it has not stacked yet.
+    tell = batch->begun ? batch->stacked : true;
+  }
+  if (!tell) return;
+  p.handed = true;
+  deliveries_.push_back(self);
+  todo.deliver = true;
+}
+
+void Core::Expire(int64_t now_ns, Todo& todo) {
+  while (!deadlines_.empty() && deadlines_.begin()->first <= now_ns)
+    EndEarly(*deadlines_.begin()->second, State::kTimedOut, "the deadline of the request passed",
+             now_ns, todo);
+}
+
+/// Of all models what may begin now and comes first, else when something may.
+std::pair<Version*, RequestQueue::Choice> Core::Choose(int64_t now_ns) {
+  Version* best = nullptr;
+  RequestQueue::Choice chosen;
+  const auto look = [&](Version& v) {
+    if (v.queue.empty() || v.idle.empty()) return;
+    const auto c = v.queue.Choose(v.options().batch, now_ns, v.run_ns, options_.ageing_ns,
+                                  closed_ || v.superseded);
+    const int64_t next_ns = std::min(chosen.next_ns, c.next_ns);
+    if (c.bucket && (!best || c.order < chosen.order)) {
+      best = &v;
+      chosen = c;
+    }
+    chosen.next_ns = next_ns;
+  };
+  for (auto& [name, m] : models_) {
+    for (const auto& v : m.old) look(*v);
+    if (m.current) look(*m.current);
+  }
+  return {best, chosen};
+}
+
+/// Begins what may begin, and sees to it that the engine wakes when the next may or must end.
+void Core::Pump(int64_t now_ns, Todo& todo) {
+  Expire(now_ns, todo);
+  int64_t wake_ns = deadlines_.empty() ? kNever : deadlines_.begin()->first;
+  while (static_cast<int>(batches_.size()) < options_.executor->width()) {
+    const auto [version, choice] = Choose(now_ns);
+    if (!version) {
+      wake_ns = std::min(wake_ns, choice.next_ns);
+      break;
+    }
+    todo.begun.push_back(Form(*version, choice, now_ns));
+  }
+  if (wake_ns == kNever || (!wakes_.empty() && *wakes_.begin() <= wake_ns)) return;
+  wakes_.insert(wake_ns);
+  todo.wakes.push_back(wake_ns);
+}
+
+BatchPtr Core::Form(Version& version, const RequestQueue::Choice& choice, int64_t now_ns) {
+  const int64_t in_bucket = choice.bucket->size(), waiting = version.queue.state().requests;
+  std::vector<PendingPtr> taken =
+      version.queue.Take(*choice.bucket, version.options().batch.max_rows, options_.ageing_ns);
+  auto batch = std::make_shared<Batch>();
+  int64_t rows = 0;
+  for (PendingPtr& p : taken) {
+    INFER_CHECK(p->Advance(State::kQueued, State::kBatched));
+    p->batch = batch.get();
+    p->outcome.phases.queue_ns = now_ns - p->came_ns;
+    rows += p->rows;
+    batch->items.push_back({std::move(p)});
+  }
+  const PendingPtr& first = batch->items[0].request;
+  batch->version = first->version;
+  batch->context = std::move(version.idle.back());
+  version.idle.pop_back();
+  batch->formed_ns = now_ns;
+  batch->chosen = batch->live = static_cast<int64_t>(batch->items.size());
+  ++version.running;
+  version.running_requests += batch->live;
+  batches_.insert(batch.get());
+
+  ModelStats& stats = models_.at(version.model()).stats;
+  ++stats.runs;
+  ++stats.fired[static_cast<size_t>(choice.why)];
+  ++stats.batch_rows[rows];
+  if (batch->items.size() > 1) return batch;
+  const Single why = !version.batches() ? Single::kModel
+                     : in_bucket > 1    ? Single::kRows
+                     : waiting > 1      ? Single::kShape
+                                        : Single::kNoneOther;
+  ++stats.single[static_cast<size_t>(why)];
+  return batch;
+}
+
+void Core::Cancel(const std::weak_ptr<Pending>& weak) {
+  const PendingPtr p = weak.lock();
+  if (!p) return;
+  Todo todo;
+  {
+    const std::lock_guard lock(mutex_);
+    EndEarly(*p, State::kCancelled, "the request was cancelled", NowNs(), todo);
+  }
+  Do(std::move(todo));
+}
+
+void Core::Wake(int64_t ns) {
+  Todo todo;
+  {
+    const std::lock_guard lock(mutex_);
+    wakes_.erase(ns);
+    Pump(NowNs(), todo);
+    // This is the thread that tells such ends.
+    todo.told.assign(deliveries_.begin(), deliveries_.end());
+    deliveries_.clear();
+  }
+  Do(std::move(todo));
+}
+
+void Core::Close() {
+  if (forked()) return;
+  Todo todo;
+  {
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
+    Pump(NowNs(), todo);
+  }
+  Do(std::move(todo));
+}
+
+void Core::Drain() {
+  if (forked()) return;
+  Close();
+  AwaitQuiet();
+}
+
+void Core::Shutdown() {
+  if (forked()) return;
+  Todo todo;
+  {
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
+    const int64_t now_ns = NowNs();
+    std::vector<PendingPtr> all;
+    const auto take = [&](Version& v) {
+      const auto queued = v.queue.All();
+      all.insert(all.end(), queued.begin(), queued.end());
+    };
+    for (auto& [name, m] : models_) {
+      for (const auto& v : m.old) take(*v);
+      if (m.current) take(*m.current);
+    }
+    for (const Batch* batch : batches_)
+      for (const BatchItem& item : batch->items) all.push_back(item.request);
+    for (const PendingPtr& p : all)
+      EndEarly(*p, State::kCancelled, "the engine was shut down", now_ns, todo);
+  }
+  Do(std::move(todo));
+  AwaitQuiet();
+}
+
+std::vector<ModelStats> Core::Stats() const {
+  std::vector<ModelStats> all;
+  if (forked()) return all;
+  const int64_t now_ns = NowNs();
+  std::vector<const Telemetry*> times;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [name, m] : models_) {
+      ModelStats& s = all.emplace_back(m.stats);
+      s.model = name;
+      s.old_versions = static_cast<int>(m.old.size());
+      times.push_back(&m.times);
+      if (!m.current) continue;
+      s.version = m.current->number();
+      s.queue = m.current->queue.state();
+      s.queue.running = m.current->running_requests;
+      s.unbatchable = !m.current->axes().proved ? m.current->axes().reason
+                      : m.current->batches()    ? ""
+                                                : "its rules stack no more than one row";
+    }
+  }
+  for (size_t i = 0; i < all.size(); ++i) all[i].times = times[i]->View(now_ns);
+  return all;
+}
+
+}  // namespace infer::engine

@@ -1,0 +1,118 @@
+#pragma once
+/// What the handle (runtime/engine/engine.h) and the tasks of the engine share. It lives until the
+/// last task has let go of it.
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <set>
+
+#include "runtime/engine/engine.h"
+#include "runtime/engine/fork.h"
+#include "runtime/engine/pending.h"
+
+namespace infer::engine {
+
+/// One request in a run, and what the run gave it.
+struct BatchItem {
+  PendingPtr request;
+  Status status = {};
+  std::vector<Datum> outputs = {};
+  int64_t started_ns = 0, ended_ns = 0, rows = 0;
+};
+
+/// One run: its requests and the instance that it holds.
+struct Batch : std::enable_shared_from_this<Batch> {
+  std::shared_ptr<Version> version;
+  std::unique_ptr<RunContext> context;
+  std::vector<BatchItem> items;
+  int64_t formed_ns = 0, started_ns = 0;
+  int64_t run_ns = 0;  // that the first attempt took
+  std::stop_source stop = {};
+  Status status = {};         // of the attempt
+  size_t first = 0, last = 0; // items of the attempt
+  // Guarded by the engine's mutex.
+  int64_t chosen = 0;    // requests that it was made of
+  int64_t live = 0;      // of its items, that have not ended
+  bool begun = false;
+  bool stacked = false;  // the inputs of items are read no more
+};
+using BatchPtr = std::shared_ptr<Batch>;
+
+class Core : public std::enable_shared_from_this<Core> {
+ public:
+  explicit Core(EngineOptions options) : options_(std::move(options)) {}
+
+  Status Load(const std::string& name, ModelSource source, ModelOptions options);
+  Status Unload(const std::string& name);
+  void Submit(Request request, Callback callback);
+  void Close();
+  void Drain();
+  void Shutdown();
+  std::vector<ModelStats> Stats() const;
+  bool forked() const { return ForksSoFar() != forks_; }
+
+ private:
+  struct Model {
+    std::shared_ptr<Version> current;
+    std::vector<std::shared_ptr<Version>> old;
+    int64_t versions = 0;
+    ModelStats stats;
+    Telemetry times;
+  };
+  /// What is left to do once the mutex is free.
+  struct Todo {
+    std::vector<PendingPtr> told;  // on this thread
+    std::vector<BatchPtr> begun, stopped;
+    std::vector<std::shared_ptr<Version>> released;  // destroyed
+    std::vector<int64_t> wakes;
+    bool deliver = false;
+  };
+
+  int64_t NowNs() const { return options_.clock->NowNs(); }
+
+  // Called with the mutex held.
+  Status Admit(Pending& p);
+  bool End(Pending& p, State how, Status status, int64_t now_ns);
+  void EndEarly(Pending& p, State how, const char* why, int64_t now_ns, Todo& todo);
+  void Expire(int64_t now_ns, Todo& todo);
+  void Pump(int64_t now_ns, Todo& todo);
+  std::pair<Version*, RequestQueue::Choice> Choose(int64_t now_ns);
+  BatchPtr Form(Version& version, const RequestQueue::Choice& choice, int64_t now_ns);
+  void DropEnded(Batch& batch);
+  void Supersede(Model& m);
+  void ReleaseVersions(Model& m, Todo& todo);
+
+  // Called without it.
+  void Do(Todo todo);
+  void Cancel(const std::weak_ptr<Pending>& weak);
+  void Wake(int64_t ns);
+  void Begin(const BatchPtr& batch);
+  void Attempt(const BatchPtr& batch, size_t first, size_t last);
+  void Compute(Batch& batch);
+  void Attempted(const BatchPtr& batch);
+  void Keep(Batch& batch);
+  void Finish(const BatchPtr& batch);
+  void Reject(const PendingPtr& p, Status why);
+  void Tell(std::vector<PendingPtr> told);
+  void Deliver();
+  void CallBack(Pending& p);
+  void AwaitQuiet();
+
+  EngineOptions options_;
+  const uint64_t forks_ = ForksSoFar();
+  mutable std::mutex mutex_;
+  std::condition_variable quiet_;
+  std::map<std::string, Model> models_;
+  std::set<std::pair<int64_t, Pending*>> deadlines_;  // of requests that have not ended
+  std::set<int64_t> wakes_;                           // that the executor knows of
+  std::set<Batch*> batches_;                          // from being formed until they are finished
+  std::deque<PendingPtr> deliveries_;                 // ends that the timer thread tells
+  int64_t next_id_ = 0;
+  int64_t outstanding_ = 0;  // requests whose callback has not returned
+  int64_t computing_ = 0;    // batches that have begun
+  int64_t in_wait_ = 0;      // callbacks whose own threads wait for the engine to be quiet
+  int waiting_ = 0;          // threads that do
+  bool closed_ = false;
+};
+
+}  // namespace infer::engine

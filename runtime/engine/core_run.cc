@@ -1,0 +1,269 @@
+/// Batches on their way through an instance, and ends told to callers.
+#include <algorithm>
+
+#include "lib/support/exceptions.h"
+#include "lib/support/parallel.h"
+#include "runtime/engine/core.h"
+
+namespace infer::engine {
+namespace {
+
+/// Callbacks that a thread is about to call; by thread, as one may be called below another.
+struct Telling {
+  const Core* core;
+  std::deque<PendingPtr> rest;
+  Telling* outer;
+};
+thread_local Telling* t_telling = nullptr;
+
+}  // namespace
+
+void Core::Do(Todo todo) {
+  for (const BatchPtr& b : todo.begun)
+    options_.executor->Post([self = shared_from_this(), b] { self->Begin(b); });
+  for (const BatchPtr& b : todo.stopped) b->stop.request_stop();
+  for (int64_t ns : todo.wakes)
+    options_.executor->WakeAt(ns, [core = weak_from_this(), ns] {
+      if (const auto self = core.lock()) self->Wake(ns);
+    });
+  if (todo.deliver) options_.executor->Deliver([self = shared_from_this()] { self->Deliver(); });
+  Tell(std::move(todo.told));
+}
+
+/// On a thread of the pool.
+void Core::Begin(const BatchPtr& batch) {
+  {
+    const std::lock_guard lock(mutex_);
+    ++computing_;
+    batch->begun = true;
+    DropEnded(*batch);
+    for (const BatchItem& item : batch->items)
+      INFER_CHECK(item.request->Advance(State::kBatched, State::kRunning));
+  }
+  if (batch->items.empty()) return Finish(batch);
+  Attempt(batch, 0, batch->items.size());
+}
+
+/// Leaves out items that have ended and whose end others tell.
+void Core::DropEnded(Batch& batch) {
+  std::erase_if(batch.items, [](const BatchItem& item) {
+    if (!item.request->handed) return false;
+    item.request->batch = nullptr;
+    return true;
+  });
+}
+
+void Core::Attempt(const BatchPtr& batch, size_t first, size_t last) {
+  batch->first = first;
+  batch->last = last;
+  options_.executor->Run([this, batch] { Compute(*batch); },
+                         [self = shared_from_this(), batch] { self->Attempted(batch); });
+}
+
+void Core::Compute(Batch& batch) {
+  batch.started_ns = NowNs();
+  try {
+    std::vector<const std::vector<Datum>*> inputs;
+    for (size_t i = batch.first; i < batch.last; ++i)
+      inputs.push_back(&batch.items[i].request->request.inputs);
+    batch.status = BindStacked(*batch.version, *batch.context, inputs);
+    if (!batch.status.ok()) return;
+    if (inputs.size() > 1) {
+      Todo todo;
+      {
+        const std::lock_guard lock(mutex_);
+        batch.stacked = true;
+        for (const BatchItem& item : batch.items) {
+          if (!IsEnd(item.request->state()) || item.request->handed) continue;
+          item.request->handed = todo.deliver = true;  // it had to wait for the stacking
+          deliveries_.push_back(item.request);
+        }
+      }
+      Do(std::move(todo));
+    }
+    // The one place where the engine takes lanes; a program that asks for none takes its own.
+    std::optional<LaneLease> lease;
+    if (const int lanes = batch.version->options().lanes; lanes > 0) lease.emplace(lanes);
+    batch.started_ns = NowNs();
+    batch.status = batch.context->Run({.stop = batch.stop.get_token()});
+  } catch (...) {
+    batch.status = StatusOfException("while a request was run");
+  }
+}
+
+/// What the attempt gave, to its items.
+void Core::Keep(Batch& batch) {
+  const int64_t ended_ns = NowNs();
+  if (batch.run_ns == 0) batch.run_ns = ended_ns - batch.started_ns;
+  std::vector<int64_t> rows;
+  int64_t total = 0;
+  for (size_t i = batch.first; i < batch.last; ++i) {
+    rows.push_back(batch.items[i].request->rows);
+    total += rows.back();
+  }
+  std::vector<std::vector<Datum>> outputs(rows.size());
+  if (batch.status.ok()) {
+    try {
+      auto split = SplitOutputs(*batch.version, *batch.context, rows);
+      if (split.ok())
+        outputs = *std::move(split);
+      else
+        batch.status = split.status();
+    } catch (...) {
+      batch.status = StatusOfException("while outputs were copied");
+    }
+  }
+  for (size_t i = batch.first; i < batch.last; ++i) {
+    BatchItem& item = batch.items[i];
+    item.status = batch.status;
+    item.outputs = std::move(outputs[i - batch.first]);
+    item.started_ns = batch.started_ns;
+    item.ended_ns = ended_ns;
+    item.rows = total;
+  }
+}
+
+/// A batch that failed is run again, each request alone: who is not to blame succeeds.
+void Core::Attempted(const BatchPtr& batch) {
+  Keep(*batch);
+  const size_t tried = batch->last - batch->first;
+  size_t next = batch->last;
+  if (tried > 1) {
+    if (batch->status.ok() || batch->stop.stop_requested()) return Finish(batch);
+    const std::lock_guard lock(mutex_);
+    batch->stacked = false;
+    DropEnded(*batch);
+    next = 0;
+  }
+  // An item that has ended meanwhile is told at the end: nothing needs to run for it.
+  while (next < batch->items.size() && IsEnd(batch->items[next].request->state())) ++next;
+  if (next == batch->items.size()) return Finish(batch);
+  {
+    const std::lock_guard lock(mutex_);
+    ModelStats& stats = models_.at(batch->version->model()).stats;
+    ++stats.runs;
+    ++stats.single[static_cast<size_t>(Single::kRerun)];
+  }
+  Attempt(batch, next, next + 1);
+}
+
+void Core::Finish(const BatchPtr& batch) {
+  Todo todo;
+  {
+    const std::lock_guard lock(mutex_);
+    const int64_t now_ns = NowNs();
+    Version& version = *batch->version;
+    for (BatchItem& item : batch->items) {
+      Pending& p = *item.request;
+      p.batch = nullptr;
+      if (p.handed) continue;
+      const bool ok = item.status.ok();
+      Phases& phases = p.outcome.phases;
+      if (item.ended_ns > 0) {
+        phases.batch_ns = std::max<int64_t>(0, item.started_ns - batch->formed_ns);
+        phases.compute_ns = item.ended_ns - item.started_ns;
+      }
+      if (End(p, ok ? State::kSucceeded : State::kFailed, item.status, now_ns) && ok) {
+        p.outcome.outputs = std::move(item.outputs);
+        p.outcome.batch_rows = item.rows;
+      }
+      p.handed = true;
+      todo.told.push_back(item.request);
+    }
+    if (batch->run_ns > 0) version.Ran(batch->run_ns);
+    --version.running;
+    version.running_requests -= batch->chosen;
+    version.idle.push_back(std::move(batch->context));
+    batches_.erase(batch.get());
+    --computing_;
+    if (version.superseded) ReleaseVersions(models_.at(version.model()), todo);
+    Pump(now_ns, todo);
+    if (waiting_ > 0) quiet_.notify_all();
+  }
+  batch->items.clear();
+  Do(std::move(todo));
+}
+
+void Core::Reject(const PendingPtr& p, Status why) {
+  INFER_CHECK(p->End(State::kRejected));
+  p->outcome.end = State::kRejected;
+  p->outcome.status = std::move(why);
+  p->handed = true;
+  Tell({p});
+}
+
+void Core::Tell(std::vector<PendingPtr> told) {
+  if (told.empty()) return;
+  Telling here{this, {told.begin(), told.end()}, t_telling};
+  told.clear();
+  t_telling = &here;
+  while (!here.rest.empty()) {
+    const PendingPtr p = std::move(here.rest.front());
+    here.rest.pop_front();
+    CallBack(*p);
+  }
+  t_telling = here.outer;
+}
+
+void Core::Deliver() {
+  std::vector<PendingPtr> told;
+  {
+    const std::lock_guard lock(mutex_);
+    told.assign(deliveries_.begin(), deliveries_.end());
+    deliveries_.clear();
+  }
+  Tell(std::move(told));
+}
+
+void Core::CallBack(Pending& p) {
+  const bool inherited = forked();
+  p.outcome.metadata = std::move(p.request.metadata);
+  p.request.inputs.clear();
+  p.version = nullptr;
+  bool threw = false;
+  try {
+    if (p.times && !inherited) p.times->Record(p.outcome.end, p.outcome.phases, NowNs());
+    const Callback callback = std::exchange(p.callback, nullptr);
+    if (callback) callback(std::move(p.outcome));
+  } catch (...) {
+    threw = true;
+  }
+  if (inherited) return;
+  const std::lock_guard lock(mutex_);
+  --outstanding_;
+  if (const auto it = models_.find(p.request.model); threw && it != models_.end())
+    ++it->second.stats.thrown;
+  if (waiting_ > 0) quiet_.notify_all();
+}
+
+/// Waits until every callback has returned and no batch computes. Within a callback it calls those
+/// that only this thread would call, and does not wait for itself.
+void Core::AwaitQuiet() {
+  int64_t mine = 0;
+  for (Telling* t = t_telling; t; t = t->outer) {
+    if (t->core != this) continue;
+    ++mine;
+    while (!t->rest.empty()) {
+      const PendingPtr p = std::move(t->rest.front());
+      t->rest.pop_front();
+      CallBack(*p);
+    }
+  }
+  std::unique_lock lock(mutex_);
+  in_wait_ += mine;
+  ++waiting_;
+  quiet_.notify_all();  // others wait for fewer
+  for (;;) {
+    quiet_.wait(lock, [&] {
+      return (mine > 0 && !deliveries_.empty()) || (outstanding_ <= in_wait_ && computing_ == 0);
+    });
+    if (mine == 0 || deliveries_.empty()) break;
+    lock.unlock();
+    Deliver();
+    lock.lock();
+  }
+  in_wait_ -= mine;
+  --waiting_;
+}
+
+}  // namespace infer::engine

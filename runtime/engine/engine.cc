@@ -1,0 +1,81 @@
+#include "runtime/engine/engine.h"
+
+#include <thread>
+
+#include "lib/support/exceptions.h"
+#include "runtime/engine/core.h"
+
+namespace infer::engine {
+
+struct Engine::Awaiter::Told {
+  std::optional<Outcome> outcome;
+  std::thread::id submitter = std::this_thread::get_id();
+  // Of the submitting thread alone.
+  bool submitting = true, at_once = false;
+};
+
+Result<std::unique_ptr<Engine>> Engine::Make(EngineOptions options) {
+  try {
+    if (!options.clock) options.clock = SteadyClock();
+    if (!options.executor) {
+      INFER_ASSIGN(options.executor, MakeThreadExecutor(options.threads));
+    }
+    return std::unique_ptr<Engine>(new Engine(std::make_shared<Core>(std::move(options))));
+  } catch (...) {
+    return StatusOfException("while the engine was made");
+  }
+}
+
+Engine::~Engine() {
+  if (core_->forked())
+    new std::shared_ptr<Core>(core_);  // its mutex may be held by a thread that is not here
+  else
+    core_->Shutdown();
+}
+
+Status Engine::Load(const std::string& name, ModelSource source, ModelOptions options) {
+  return core_->Load(name, std::move(source), std::move(options));
+}
+
+Status Engine::Unload(const std::string& name) { return core_->Unload(name); }
+
+void Engine::Submit(Request request, Callback callback) {
+  // A callback may destroy the engine before this returns.
+  const std::shared_ptr<Core> core = core_;
+  core->Submit(std::move(request), std::move(callback));
+}
+
+std::future<Outcome> Engine::Submit(Request request) {
+  auto promise = std::make_shared<std::promise<Outcome>>();
+  std::future<Outcome> future = promise->get_future();
+  Submit(std::move(request), [promise](Outcome o) { promise->set_value(std::move(o)); });
+  return future;
+}
+
+Outcome Engine::Infer(Request request) { return Submit(std::move(request)).get(); }
+
+Engine::Awaiter Engine::Await(Request request) { return {*this, std::move(request)}; }
+
+bool Engine::Awaiter::await_suspend(std::coroutine_handle<> coroutine) {
+  const auto told = std::make_shared<Told>();
+  told_ = told;
+  // Behind Submit the coroutine, and this with it, may be gone.
+  engine_.Submit(std::move(request_), [told, coroutine](Outcome o) {
+    told->outcome = std::move(o);
+    if (std::this_thread::get_id() == told->submitter && told->submitting)
+      told->at_once = true;
+    else
+      coroutine.resume();
+  });
+  told->submitting = false;
+  return !told->at_once;
+}
+
+Outcome Engine::Awaiter::await_resume() { return *std::move(told_->outcome); }
+
+void Engine::Close() { core_->Close(); }
+void Engine::Drain() { core_->Drain(); }
+void Engine::Shutdown() { core_->Shutdown(); }
+std::vector<ModelStats> Engine::Stats() const { return core_->Stats(); }
+
+}  // namespace infer::engine

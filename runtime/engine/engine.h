@@ -1,0 +1,113 @@
+#pragma once
+/// An engine that serves models inside a process: requests are queued, batched where that is proved
+/// to be right, run on a pool of threads, and end exactly once (docs/engine.md).
+///
+/// All functions may be called from any thread, also from callbacks. No function throws.
+///
+/// Threads. Outputs of a run are told on the thread of the pool that ran it. Requests that end
+/// without a run (cancelled, timed out) are told on the engine's timer thread, so that a busy pool
+/// does not hold them up. A rejection is told before Submit returns, on the thread that submits. A
+/// callback may submit, drain and destroy the engine. One that blocks holds up its thread: others
+/// of the pool go on; on the timer thread it holds up later ends of that kind. An exception that
+/// leaves a callback is counted and dropped.
+#include <coroutine>
+#include <future>
+#include <memory>
+#include <optional>
+
+#include "runtime/engine/request.h"
+#include "runtime/engine/telemetry.h"
+#include "runtime/engine/version.h"
+
+namespace infer::engine {
+
+class Core;
+
+struct EngineOptions {
+  int threads = 0;  ///< runs of all models that go on at once; 0: AvailableCores()
+  /// A request is overtaken by one of the next higher priority that came up to so much later.
+  int64_t ageing_ns = 1'000'000'000;
+  std::shared_ptr<const Clock> clock = {};  ///< none: SteadyClock()
+  std::shared_ptr<Executor> executor = {};  ///< none: MakeThreadExecutor(threads)
+};
+
+/// Counts since the model was first loaded, over all its versions.
+struct ModelStats {
+  std::string model;
+  int64_t version = 0;      ///< that takes requests; 0: none
+  int old_versions = 0;     ///< that still answer theirs
+  std::string unbatchable;  ///< why the model is not batched; "": it may be
+  QueueState queue;
+  int64_t submitted = 0;
+  std::array<int64_t, kEnds> ends = {};  ///< by EndIndex; with those at work: submitted
+  int64_t runs = 0;                      ///< reruns included
+  std::array<int64_t, kFiredReasons> fired = {};
+  std::array<int64_t, kSingleReasons> single = {};
+  std::map<int64_t, int64_t> batch_rows;  ///< rows of a run -> runs
+  int64_t thrown = 0;                     ///< exceptions that left callbacks
+  TelemetryView times;
+};
+
+class Engine {
+ public:
+  using Callback = std::function<void(Outcome)>;
+
+  static Result<std::unique_ptr<Engine>> Make(EngineOptions options = {});
+  /// As Shutdown.
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  /// Makes and warms the instances of a model on the calling thread. A model of that name is then
+  /// replaced between two requests: those that came before are answered by the old version, which
+  /// goes with the last of them. On a failure the old one stays.
+  Status Load(const std::string& name, ModelSource source, ModelOptions options = {});
+  /// New requests are rejected; those that came before are answered.
+  Status Unload(const std::string& name);
+
+  /// Returns at once; `callback` is called exactly once.
+  void Submit(Request request, Callback callback);
+  /// A future that is dropped drops the outcome; the request runs nevertheless.
+  std::future<Outcome> Submit(Request request);
+  /// Submits and waits. Not from a callback: a pool of one thread would wait for itself.
+  Outcome Infer(Request request);
+
+  /// `Outcome o = co_await engine.Await(request)`. The coroutine resumes on the thread that would
+  /// call the callback; where the request is rejected, it goes on without being suspended. It must
+  /// not be destroyed while it waits.
+  class Awaiter;
+  Awaiter Await(Request request);
+
+  /// New requests are rejected.
+  void Close();
+  /// Close, and waits until every request has ended and its callback has returned, but those that
+  /// wait below this call on the same thread.
+  void Drain();
+  /// As Drain, but requests that have not ended end as cancelled.
+  void Shutdown();
+
+  /// In alphabetical order. Counts and times of one model are of one moment up to the requests that
+  /// end meanwhile.
+  std::vector<ModelStats> Stats() const;
+
+ private:
+  explicit Engine(std::shared_ptr<Core> core) : core_(std::move(core)) {}
+  std::shared_ptr<Core> core_;
+};
+
+/// Awaits one request.
+class Engine::Awaiter {
+ public:
+  Awaiter(Engine& engine, Request request) : engine_(engine), request_(std::move(request)) {}
+  bool await_ready() const noexcept { return false; }
+  bool await_suspend(std::coroutine_handle<> coroutine);
+  Outcome await_resume();
+
+ private:
+  struct Told;
+  Engine& engine_;
+  Request request_;
+  std::shared_ptr<Told> told_;
+};
+
+}  // namespace infer::engine

@@ -1,0 +1,107 @@
+#include "runtime/engine/queue.h"
+
+#include "lib/support/strings.h"
+
+namespace infer::engine {
+
+int64_t Bucket::size() const {
+  size_t n = 0;
+  for (const auto& level : levels) n += level.size();
+  return static_cast<int64_t>(n);
+}
+
+Pending& Bucket::First(int64_t ageing_ns) const {
+  Pending* first = nullptr;
+  for (const auto& level : levels)
+    if (!level.empty() &&
+        (!first || level.front()->order(ageing_ns) < first->order(ageing_ns)))
+      first = level.front().get();
+  INFER_CHECK(first);
+  return *first;
+}
+
+Waiters Bucket::Facts() const {
+  Waiters w{.rows = rows};
+  for (const auto& level : levels)
+    if (!level.empty()) w.oldest_ns = std::min(w.oldest_ns, level.front()->came_ns);
+  if (!deadlines.empty()) w.earliest_deadline_ns = *deadlines.begin();
+  w.has_high = !levels[static_cast<size_t>(Priority::kHigh)].empty();
+  return w;
+}
+
+std::string RequestQueue::Refuses(int64_t bytes) const {
+  if (requests_ >= limits_.max_requests)
+    return Cat("the queue is full: ", requests_, " of ", limits_.max_requests, " requests wait");
+  if (requests_ > 0 && bytes > limits_.max_bytes - bytes_)
+    return Cat("the queue is full: ", bytes_, " of ", limits_.max_bytes,
+               " bytes wait, the request has ", bytes);
+  return "";
+}
+
+void RequestQueue::Push(PendingPtr p) {
+  Bucket& bucket = buckets_[p->shape];
+  auto& level = bucket.levels[static_cast<size_t>(p->request.priority)];
+  Pending& added = *p;
+  level.push_back(std::move(p));
+  added.place = std::prev(level.end());
+  added.bucket = &bucket;
+  if (added.deadline_ns != kNever) bucket.deadlines.insert(added.deadline_ns);
+  bucket.rows += added.rows;
+  ++requests_;
+  bytes_ += added.bytes;
+}
+
+PendingPtr RequestQueue::Remove(Pending& p) {
+  Bucket& bucket = *p.bucket;
+  PendingPtr removed = *p.place;
+  bucket.levels[static_cast<size_t>(p.request.priority)].erase(p.place);
+  if (p.deadline_ns != kNever) bucket.deadlines.erase(bucket.deadlines.find(p.deadline_ns));
+  bucket.rows -= p.rows;
+  --requests_;
+  bytes_ -= p.bytes;
+  p.bucket = nullptr;
+  if (bucket.empty()) buckets_.erase(p.shape);
+  return removed;
+}
+
+std::vector<PendingPtr> RequestQueue::Take(Bucket& bucket, int64_t max_rows, int64_t ageing_ns) {
+  std::vector<PendingPtr> taken;
+  int64_t rows = 0;
+  // The bucket goes with its last request.
+  for (int64_t left = bucket.rows; left > 0;) {
+    Pending& next = bucket.First(ageing_ns);
+    if (!taken.empty() && next.rows > max_rows - rows) break;
+    rows += next.rows;
+    left -= next.rows;
+    taken.push_back(Remove(next));
+  }
+  return taken;
+}
+
+RequestQueue::Choice RequestQueue::Choose(const BatchRules& rules, int64_t now_ns, int64_t run_ns,
+                                          int64_t ageing_ns, bool draining) {
+  Choice choice;
+  for (auto& [shape, bucket] : buckets_) {
+    const Decision d = Decide(rules, bucket.Facts(), run_ns, draining);
+    if (d.at_ns > now_ns) {
+      choice.next_ns = std::min(choice.next_ns, d.at_ns);
+      continue;
+    }
+    const Order order = bucket.First(ageing_ns).order(ageing_ns);
+    if (!choice.bucket || order < choice.order) {
+      choice.bucket = &bucket;
+      choice.order = order;
+      choice.why = d.why;
+    }
+  }
+  return choice;
+}
+
+std::vector<PendingPtr> RequestQueue::All() const {
+  std::vector<PendingPtr> all;
+  for (const auto& [shape, bucket] : buckets_)
+    for (const auto& level : bucket.levels) all.insert(all.end(), level.begin(), level.end());
+  return all;
+}
+
+}  // namespace infer::engine

@@ -1,0 +1,66 @@
+#pragma once
+/// The requests of one version of a model that wait, limited by count and bytes. Not thread-safe.
+#include <list>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "runtime/engine/pending.h"
+
+namespace infer::engine {
+
+struct QueueLimits {
+  int64_t max_requests = 1024;
+  int64_t max_bytes = int64_t{256} << 20;  ///< of inputs; one request may have more if none waits
+};
+
+/// Requests that may share a run, by priority and then in the order in which they came.
+struct Bucket {
+  std::array<std::list<PendingPtr>, kPriorities> levels;
+  std::multiset<int64_t> deadlines;
+  int64_t rows = 0;
+
+  int64_t size() const;
+  bool empty() const { return size() == 0; }
+  /// The next by Order. Pre: !empty().
+  Pending& First(int64_t ageing_ns) const;
+  Waiters Facts() const;
+};
+
+class RequestQueue {
+ public:
+  explicit RequestQueue(QueueLimits limits) : limits_(limits) {}
+
+  /// "" or why a request of so many bytes is not taken.
+  std::string Refuses(int64_t bytes) const;
+  void Push(PendingPtr p);
+  /// Pre: `p` is in the queue.
+  PendingPtr Remove(Pending& p);
+  /// At least one request, and others while their rows do not exceed max_rows. Pre: the bucket is
+  /// not empty.
+  std::vector<PendingPtr> Take(Bucket& bucket, int64_t max_rows, int64_t ageing_ns);
+
+  struct Choice {
+    Bucket* bucket = nullptr;  ///< nullptr: none may begin
+    Order order;
+    Fired why = Fired::kFull;
+    int64_t next_ns = kNever;  ///< when one may begin, if nothing changes
+  };
+  /// Of the buckets that may begin the one whose first request comes first.
+  Choice Choose(const BatchRules& rules, int64_t now_ns, int64_t run_ns, int64_t ageing_ns,
+                bool draining);
+
+  bool empty() const { return requests_ == 0; }
+  QueueState state() const {
+    return {requests_, bytes_, limits_.max_requests, limits_.max_bytes, 0};
+  }
+  /// In no particular order.
+  std::vector<PendingPtr> All() const;
+
+ private:
+  QueueLimits limits_;
+  int64_t requests_ = 0, bytes_ = 0;
+  std::map<ShapeKey, Bucket> buckets_;  // without empty ones
+};
+
+}  // namespace infer::engine

@@ -1,0 +1,82 @@
+#pragma once
+/// What a caller hands to the engine, and what comes back.
+#include <array>
+#include <cstdint>
+#include <map>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/tensor/datum.h"
+#include "runtime/engine/executor.h"
+
+namespace infer::engine {
+
+enum class Priority : uint8_t { kHigh, kNormal, kLow };
+inline constexpr size_t kPriorities = 3;
+std::string_view Name(Priority p);
+
+/// The life of a request: queued, batched, running, and one of five ends.
+enum class State : uint8_t {
+  kQueued,
+  kBatched,  ///< chosen for a run that has not begun
+  kRunning,
+  kSucceeded,
+  kCancelled,  ///< by its stop token, or because the engine shut down
+  kTimedOut,
+  kRejected,  ///< never queued
+  kFailed,
+};
+inline constexpr bool IsEnd(State s) { return s >= State::kSucceeded; }
+inline constexpr size_t kEnds = 5;
+inline constexpr size_t EndIndex(State s) {  ///< Pre: IsEnd(s)
+  return static_cast<size_t>(s) - static_cast<size_t>(State::kSucceeded);
+}
+std::string_view Name(State s);
+
+using Metadata = std::map<std::string, std::string>;
+
+struct Request {
+  std::string model;
+  /// In the order of the model's inputs. A tensor shares its buffer with the caller's, nothing is
+  /// copied. Memory of the caller's own (Buffer::Borrow) is read until the end of the request is
+  /// told, not behind it.
+  std::vector<Datum> inputs;
+  /// From Submit to the end, in the queue as well as in the run; <= 0: too late already.
+  int64_t timeout_ns = kNever;
+  Priority priority = Priority::kNormal;
+  Metadata metadata = {};  ///< comes back with the outcome; the engine does not read it
+  /// In the queue a request ends at once. A run that serves it alone ends between two steps; in a
+  /// batch the others go on without it.
+  std::stop_token stop = {};
+};
+
+/// Nanoseconds; 0 for a phase that was not reached.
+struct Phases {
+  int64_t queue_ns = 0;    ///< from Submit until it was chosen for a run
+  int64_t batch_ns = 0;    ///< until the run began: inputs stacked, a thread and lanes waited for
+  int64_t compute_ns = 0;  ///< the run; with a run of its own behind one that failed, that one
+  int64_t total_ns = 0;    ///< from Submit to the end
+};
+
+/// The queue of a model at one moment.
+struct QueueState {
+  int64_t requests = 0, bytes = 0;          ///< that wait
+  int64_t max_requests = 0, max_bytes = 0;  ///< its limits
+  int64_t running = 0;                      ///< requests in runs
+};
+
+struct Outcome {
+  State end = State::kFailed;
+  /// Ok for kSucceeded, else why not: kCancelled for both kCancelled and kTimedOut.
+  Status status;
+  std::vector<Datum> outputs;  ///< in graph order; memory of their own
+  Phases phases;
+  int64_t version = 0;     ///< of the model, from 1
+  int64_t batch_rows = 0;  ///< of the run that gave the outputs, this request's included
+  QueueState queue;        ///< where a full queue rejected
+  Metadata metadata;
+};
+
+}  // namespace infer::engine

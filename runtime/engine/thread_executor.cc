@@ -1,0 +1,166 @@
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "lib/support/exceptions.h"
+#include "lib/support/parallel.h"
+#include "runtime/engine/executor.h"
+#include "runtime/engine/fork.h"
+
+namespace infer::engine {
+namespace {
+
+using std::chrono::nanoseconds;
+using SteadyTime = std::chrono::steady_clock::time_point;
+
+class MonotonicClock final : public Clock {
+ public:
+  int64_t NowNs() const override {
+    return std::chrono::duration_cast<nanoseconds>(
+               std::chrono::steady_clock::now().time_since_epoch())
+        .count();
+  }
+};
+
+/// Tasks by moment, and those that are due at once in their order.
+class TaskQueue {
+ public:
+  void Push(Task task) {
+    {
+      const std::lock_guard lock(mutex_);
+      ready_.push_back(std::move(task));
+    }
+    came_.notify_one();
+  }
+
+  void PushAt(int64_t ns, Task task) {
+    {
+      const std::lock_guard lock(mutex_);
+      later_.emplace(ns, std::move(task));
+    }
+    came_.notify_one();
+  }
+
+  void Close() {
+    {
+      const std::lock_guard lock(mutex_);
+      closing_ = true;
+      ready_.clear();
+      later_.clear();
+    }
+    came_.notify_all();
+  }
+
+  /// Runs tasks until Close.
+  void Serve() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      if (closing_) return;
+      Task task = Next();
+      if (!task) {
+        Sleep(lock);
+        continue;
+      }
+      lock.unlock();
+      task();
+      task = nullptr;
+      lock.lock();
+    }
+  }
+
+ private:
+  Task Next() {
+    Task task;
+    if (!later_.empty() && SteadyTime(nanoseconds(later_.begin()->first)) <=
+                               std::chrono::steady_clock::now()) {
+      task = std::move(later_.begin()->second);
+      later_.erase(later_.begin());
+    } else if (!ready_.empty()) {
+      task = std::move(ready_.front());
+      ready_.pop_front();
+    }
+    return task;
+  }
+
+  void Sleep(std::unique_lock<std::mutex>& lock) {
+    if (later_.empty())
+      came_.wait(lock);
+    else
+      came_.wait_until(lock, SteadyTime(nanoseconds(later_.begin()->first)));
+  }
+
+  std::mutex mutex_;
+  std::condition_variable came_;
+  std::deque<Task> ready_;
+  std::multimap<int64_t, Task> later_;
+  bool closing_ = false;
+};
+
+struct Queues {
+  TaskQueue pool, timer;
+};
+
+class ThreadExecutor final : public Executor {
+ public:
+  explicit ThreadExecutor(int threads) : width_(threads) {
+    try {
+      for (int i = 0; i < threads; ++i)
+        threads_.emplace_back([q = queues_] { q->pool.Serve(); });
+      threads_.emplace_back([q = queues_] { q->timer.Serve(); });
+    } catch (...) {
+      End();
+      throw;
+    }
+  }
+  ~ThreadExecutor() override { End(); }
+
+  int width() const override { return width_; }
+  void Post(Task task) override { queues_->pool.Push(std::move(task)); }
+  void Run(Task work, Task then) override {
+    work();
+    then();
+  }
+  void Deliver(Task task) override { queues_->timer.Push(std::move(task)); }
+  void WakeAt(int64_t ns, Task task) override { queues_->timer.PushAt(ns, std::move(task)); }
+
+ private:
+  void End() {
+    const bool forked = ForksSoFar() != forks_;
+    if (forked) {  // the child has none of the threads, and maybe a queue that one had locked
+      new std::shared_ptr<Queues>(queues_);
+      for (std::thread& t : threads_) t.detach();
+      return;
+    }
+    queues_->pool.Close();
+    queues_->timer.Close();
+    for (std::thread& t : threads_)
+      if (t.get_id() == std::this_thread::get_id())
+        t.detach();  // it ends when it comes back to its queue, which it owns a share of
+      else
+        t.join();
+  }
+
+  int width_;
+  uint64_t forks_ = ForksSoFar();
+  std::shared_ptr<Queues> queues_ = std::make_shared<Queues>();
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace
+
+std::shared_ptr<const Clock> SteadyClock() { return std::make_shared<MonotonicClock>(); }
+
+Result<std::shared_ptr<Executor>> MakeThreadExecutor(int threads) {
+  try {
+    return std::shared_ptr<Executor>(
+        std::make_shared<ThreadExecutor>(threads > 0 ? threads : AvailableCores()));
+  } catch (...) {
+    return StatusOfException("while threads of the engine were started");
+  }
+}
+
+}  // namespace infer::engine

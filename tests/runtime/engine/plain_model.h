@@ -1,0 +1,227 @@
+#pragma once
+/// The rules of the engine, written down a second time and as plainly as possible: lists that are
+/// searched, and all decisions made anew whenever something happens.
+#include <algorithm>
+#include <functional>
+#include <vector>
+
+#include "runtime/engine/engine.h"
+
+namespace infer::engine::plain {
+
+struct Model {
+  int instances = 1;
+  int64_t max_requests = 1, max_bytes = 1, max_rows = 1, max_delay_ns = 0;
+};
+
+struct Arrival {
+  int64_t at_ns = 0, cancel_ns = kNever, deadline_ns = kNever;
+  size_t model = 0;
+  int64_t shape = 0, rows = 1, bytes = 0;
+  int priority = 0;
+};
+
+struct End {
+  State how = State::kQueued;
+  int64_t at_ns = -1;
+  int64_t rows = 0;  ///< of the run that succeeded
+  bool operator==(const End&) const = default;
+};
+
+/// Of a run of these requests (positions among the arrivals): how long it takes, whether it fails.
+struct RunFacts {
+  int64_t ns = 0;
+  bool fails = false;
+};
+using RunOf = std::function<RunFacts(const std::vector<size_t>& requests)>;
+
+class Engine {
+ public:
+  Engine(std::vector<Model> models, std::vector<Arrival> arrivals, int width, int64_t ageing_ns,
+         RunOf run_of)
+      : models_(std::move(models)),
+        arrivals_(std::move(arrivals)),
+        width_(width),
+        ageing_ns_(ageing_ns),
+        run_of_(std::move(run_of)),
+        ends_(arrivals_.size()),
+        arrived_(arrivals_.size(), false),
+        expected_(models_.size(), 0) {}
+
+  std::vector<End> Run() {
+    for (int64_t now = Next(); now != kNever; now = Next()) {
+      now_ = now;
+      for (size_t i = 0; i < arrivals_.size(); ++i)
+        if (arrivals_[i].at_ns == now) Arrive(i);
+      for (size_t i = 0; i < arrivals_.size(); ++i) {
+        if (!arrived_[i] || IsEnd(ends_[i].how)) continue;
+        if (arrivals_[i].deadline_ns == now) Finish(i, State::kTimedOut);
+        if (arrivals_[i].cancel_ns == now) Finish(i, State::kCancelled);
+      }
+      const auto over = std::find_if(runs_.begin(), runs_.end(),
+                                     [&](const Going& g) { return g.end_ns == now; });
+      if (over != runs_.end()) Ended(static_cast<size_t>(over - runs_.begin()));
+      while (Begin()) {
+      }
+    }
+    return ends_;
+  }
+
+ private:
+  struct Given {
+    size_t who;
+    State how;
+    int64_t rows;
+  };
+  struct Going {
+    size_t model;
+    std::vector<size_t> all;      // of the batch
+    std::vector<size_t> tried{};  // in the run that goes on
+    std::vector<size_t> alone{};  // that are still to be run again
+    int64_t end_ns = 0, rows = 0;
+    int64_t first_ns = 0;  // what the first run takes; 0: none yet
+    bool fails = false, again = false;
+    std::vector<Given> given{};
+  };
+
+  int64_t Next() const {
+    int64_t next = kNever;
+    const auto look = [&](int64_t at) {
+      if (at > now_ && at < next) next = at;
+    };
+    for (size_t i = 0; i < arrivals_.size(); ++i) {
+      if (!arrived_[i]) look(arrivals_[i].at_ns);
+      if (!arrived_[i] || IsEnd(ends_[i].how)) continue;
+      look(arrivals_[i].deadline_ns);
+      look(arrivals_[i].cancel_ns);
+      if (Free(arrivals_[i].model) && static_cast<int>(runs_.size()) < width_)
+        look(BeginsAt(arrivals_[i].model, arrivals_[i].shape));
+    }
+    for (const Going& g : runs_) look(g.end_ns);
+    return next;
+  }
+
+  bool Waits(size_t i) const { return arrived_[i] && ends_[i].how == State::kQueued && !InRun(i); }
+  bool InRun(size_t i) const {
+    return std::any_of(runs_.begin(), runs_.end(), [&](const Going& g) {
+      return std::find(g.all.begin(), g.all.end(), i) != g.all.end();
+    });
+  }
+  bool Free(size_t model) const {
+    return std::count_if(runs_.begin(), runs_.end(), [&](const Going& g) {
+             return g.model == model;
+           }) < models_[model].instances;
+  }
+
+  void Arrive(size_t i) {
+    const Arrival& a = arrivals_[i];
+    int64_t requests = 0, bytes = 0;
+    for (size_t k = 0; k < arrivals_.size(); ++k)
+      if (Waits(k) && arrivals_[k].model == a.model) {
+        ++requests;
+        bytes += arrivals_[k].bytes;
+      }
+    arrived_[i] = true;
+    const Model& m = models_[a.model];
+    if (requests >= m.max_requests || (requests > 0 && bytes + a.bytes > m.max_bytes))
+      Finish(i, State::kRejected);
+  }
+
+  void Finish(size_t i, State how) {
+    if (!IsEnd(ends_[i].how)) ends_[i] = {how, now_, 0};
+  }
+
+  /// When those that wait for `model` with `shape` may begin.
+  int64_t BeginsAt(size_t model, int64_t shape) const {
+    int64_t rows = 0, oldest = kNever, deadline = kNever;
+    bool high = false;
+    for (size_t i = 0; i < arrivals_.size(); ++i) {
+      const Arrival& a = arrivals_[i];
+      if (!Waits(i) || a.model != model || a.shape != shape) continue;
+      rows += a.rows;
+      oldest = std::min(oldest, a.at_ns);
+      deadline = std::min(deadline, a.deadline_ns);
+      high |= a.priority == 0;
+    }
+    if (rows == 0) return kNever;
+    if (rows >= models_[model].max_rows || high) return 0;
+    const int64_t waited = oldest + models_[model].max_delay_ns;
+    return deadline == kNever ? waited : std::min(waited, deadline - expected_[model]);
+  }
+
+  int64_t Key(size_t i) const { return arrivals_[i].at_ns + arrivals_[i].priority * ageing_ns_; }
+
+  bool Begin() {
+    if (static_cast<int>(runs_.size()) >= width_) return false;
+    std::vector<size_t> waiting;
+    for (size_t i = 0; i < arrivals_.size(); ++i)
+      if (Waits(i)) waiting.push_back(i);
+    std::sort(waiting.begin(), waiting.end(), [&](size_t a, size_t b) {
+      return std::pair(Key(a), a) < std::pair(Key(b), b);
+    });
+    for (size_t first : waiting) {
+      const Arrival& f = arrivals_[first];
+      if (!Free(f.model) || BeginsAt(f.model, f.shape) > now_) continue;
+      std::vector<size_t> batch;
+      int64_t rows = 0;
+      for (size_t i : waiting) {
+        const Arrival& a = arrivals_[i];
+        if (a.model != f.model || a.shape != f.shape) continue;
+        if (!batch.empty() && rows + a.rows > models_[f.model].max_rows) break;
+        batch.push_back(i);
+        rows += a.rows;
+      }
+      runs_.push_back({.model = f.model, .all = batch});
+      Try(runs_.back(), std::move(batch));
+      return true;
+    }
+    return false;
+  }
+
+  void Try(Going& g, std::vector<size_t> requests) {
+    const RunFacts facts = run_of_(requests);
+    g.end_ns = now_ + facts.ns;
+    if (g.first_ns == 0) g.first_ns = facts.ns;
+    g.fails = facts.fails;
+    g.rows = 0;
+    for (size_t i : requests) g.rows += arrivals_[i].rows;
+    g.tried = std::move(requests);
+  }
+
+  void Ended(size_t b) {
+    Going& g = runs_[b];
+    const auto open = [&](size_t i) { return !IsEnd(ends_[i].how); };
+    if (!g.again && g.fails && g.tried.size() > 1)
+      std::copy_if(g.tried.begin(), g.tried.end(), std::back_inserter(g.alone), open);
+    else
+      for (size_t i : g.tried)
+        g.given.push_back({i, g.fails ? State::kFailed : State::kSucceeded, g.rows});
+    g.again = true;
+    while (!g.alone.empty() && !open(g.alone.front())) g.alone.erase(g.alone.begin());
+    if (!g.alone.empty()) {
+      const size_t next = g.alone.front();
+      g.alone.erase(g.alone.begin());
+      return Try(g, {next});
+    }
+    // A batch ends as a whole, with those that were run again.
+    for (const Given& given : g.given)
+      if (open(given.who))
+        ends_[given.who] = {given.how, now_, given.how == State::kSucceeded ? given.rows : 0};
+    int64_t& expected = expected_[g.model];
+    expected += expected == 0 ? g.first_ns : (g.first_ns - expected) / 8;
+    runs_.erase(runs_.begin() + static_cast<std::ptrdiff_t>(b));
+  }
+
+  std::vector<Model> models_;
+  std::vector<Arrival> arrivals_;
+  int width_;
+  int64_t ageing_ns_;
+  RunOf run_of_;
+  std::vector<End> ends_;
+  std::vector<bool> arrived_;
+  std::vector<int64_t> expected_;  // what a run of each model takes
+  std::vector<Going> runs_;
+  int64_t now_ = -1;
+};
+
+}  // namespace infer::engine::plain

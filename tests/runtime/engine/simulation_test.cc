@@ -1,0 +1,218 @@
+/// The engine in virtual time against the same rules written down plainly (plain_model.h): random
+/// loads of several models, shapes, priorities, deadlines, cancellations and failing requests.
+/// INFER_ENGINE_SEEDS: how many; INFER_ENGINE_FIRST_SEED replays one.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "lib/support/hash.h"
+#include "lib/support/strings.h"
+#include "runtime/engine/simulation.h"
+#include "tests/runtime/engine/hooked_program.h"
+#include "tests/runtime/engine/plain_model.h"
+
+namespace infer::engine {
+namespace {
+
+int64_t FromEnvironment(const char* name, int64_t otherwise) {
+  const char* text = std::getenv(name);
+  return text ? ParseInt(text).value_or(otherwise) : otherwise;
+}
+
+/// Nanoseconds below a second, so fine that two events hardly ever share a moment.
+int64_t Draw(Random& random, double lo_s, double hi_s) {
+  return static_cast<int64_t>(1e12 * (lo_s + (hi_s - lo_s) * (static_cast<double>(
+                                                                 random.NextU64() >> 11) *
+                                                             0x1p-53)));
+}
+
+struct Load {
+  std::vector<plain::Model> models = {};
+  std::vector<plain::Arrival> arrivals = {};
+  int width = 1;
+  int64_t ageing_ns = 0;
+  uint64_t seed = 0;
+
+  /// What decides is who is in the run, not when.
+  plain::RunFacts RunOf(const std::vector<size_t>& requests) const {
+    Hasher h;
+    h.Add(seed);
+    plain::RunFacts facts;
+    for (size_t i : requests) {
+      h.Add(i);
+      facts.fails |= Fails(i);
+    }
+    facts.ns = 1 + static_cast<int64_t>(h.value() % 50'000'000'000);
+    return facts;
+  }
+  bool Fails(size_t i) const { return Hasher().Add(seed).Add(i).value() % 11 == 0; }
+};
+
+Load Drawn(uint64_t seed) {
+  Random random(seed);
+  Load load{.seed = seed};
+  load.width = 1 + static_cast<int>(random.Below(3));
+  load.ageing_ns = Draw(random, 0, 0.2);
+  for (uint32_t m = 0; m <= random.Below(3); ++m)
+    load.models.push_back({.instances = 1 + static_cast<int>(random.Below(2)),
+                           .max_requests = 1 + random.Below(12),
+                           .max_bytes = 16 * (1 + random.Below(60)),
+                           .max_rows = 1 + random.Below(6),
+                           .max_delay_ns = random.Below(2) ? Draw(random, 0, 0.08) : 0});
+  int64_t now = 0;
+  const uint32_t count = 20 + random.Below(60);
+  for (uint32_t i = 0; i < count; ++i) {
+    now += Draw(random, 0, 0.03) + 1;
+    plain::Arrival a{.at_ns = now};
+    a.model = random.Below(static_cast<uint32_t>(load.models.size()));
+    a.shape = load.models[a.model].max_rows > 1 ? random.Below(2) : 0;
+    a.rows = load.models[a.model].max_rows > 1 ? 1 + random.Below(3) : 1;
+    a.bytes = 4 * a.rows * (a.shape + 1);
+    a.priority = static_cast<int>(random.Below(kPriorities));
+    if (random.Below(4) == 0) a.deadline_ns = now + Draw(random, 0.001, 0.2);
+    if (random.Below(5) == 0) a.cancel_ns = now + Draw(random, 0.001, 0.2);
+    load.arrivals.push_back(a);
+  }
+  return load;
+}
+
+struct Told {
+  plain::End end;
+  int calls = 0;
+  std::string message;
+};
+
+/// Tensors hold who they belong to, so that runs know whom they serve.
+std::vector<Told> Simulated(const Load& load) {
+  const auto sim = std::make_shared<Simulation>(load.seed, load.width);
+  std::vector<Told> told(load.arrivals.size());
+  std::vector<std::stop_source> stops(load.arrivals.size());
+  const auto hook = [&](const std::vector<Datum>& inputs, const RunOptions&) -> Status {
+    const Tensor& t = inputs[0].tensor();
+    std::vector<size_t> requests;
+    for (int64_t r = 0; r < t.dim(0); ++r) {
+      const auto who = static_cast<size_t>(t.At(r * t.dim(1)));
+      if (requests.empty() || requests.back() != who) requests.push_back(who);
+    }
+    const plain::RunFacts facts = load.RunOf(requests);
+    sim->Elapse(facts.ns);
+    return facts.fails ? Internal("poisoned") : Status();
+  };
+  static const ModelSource source = SourceOf(kRowsModel);
+  auto engine = *Engine::Make({.ageing_ns = load.ageing_ns, .clock = sim, .executor = sim});
+  for (size_t m = 0; m < load.models.size(); ++m) {
+    const plain::Model& model = load.models[m];
+    const Status s = engine->Load(
+        Cat("m", m),
+        {std::make_shared<HookedProgram>(source.program, hook), source.axes},
+        {.instances = model.instances,
+         .queue = {model.max_requests, model.max_bytes},
+         .batch = {.max_rows = model.max_rows, .max_delay_ns = model.max_delay_ns}});
+    EXPECT_TRUE(s.ok()) << s.message();
+  }
+  for (size_t i = 0; i < load.arrivals.size(); ++i) {
+    const plain::Arrival& a = load.arrivals[i];
+    sim->At(a.at_ns, [&, i, a] {
+      engine->Submit({.model = Cat("m", a.model),
+                      .inputs = {Filled(static_cast<float>(i), a.rows, a.shape + 1)},
+                      .timeout_ns = a.deadline_ns == kNever ? kNever : a.deadline_ns - a.at_ns,
+                      .priority = static_cast<Priority>(a.priority),
+                      .stop = stops[i].get_token()},
+                     [&, i](Outcome o) {
+                       ++told[i].calls;
+                       // Others than the submitter's may come later than they were decided.
+                       told[i].end = {o.end, load.arrivals[i].at_ns + o.phases.total_ns,
+                                      o.batch_rows};
+                       told[i].message = o.status.message();
+                       if (o.end == State::kSucceeded) {
+                         EXPECT_EQ(FirstOf(o), 2 * static_cast<float>(i));
+                         EXPECT_EQ(o.outputs[0].tensor().dim(0), load.arrivals[i].rows);
+                       }
+                     });
+    });
+    if (a.cancel_ns != kNever) sim->At(a.cancel_ns, [&, i] { stops[i].request_stop(); });
+  }
+  sim->RunAll();
+  for (const ModelStats& s : engine->Stats()) {
+    int64_t ends = 0, batches = 0;
+    for (int64_t n : s.ends) ends += n;
+    for (int64_t n : s.fired) batches += n;
+    EXPECT_EQ(ends, s.submitted);
+    EXPECT_EQ(ends, s.times.total.ended());
+    EXPECT_EQ(batches, s.runs - s.single[static_cast<size_t>(Single::kRerun)]);
+    EXPECT_EQ(s.queue.requests, 0);
+    EXPECT_EQ(s.queue.bytes, 0);
+    EXPECT_EQ(s.queue.running, 0);
+  }
+  return told;
+}
+
+TEST(EngineSimulation, DoesWhatThePlainRulesSay) {
+  const int64_t first = FromEnvironment("INFER_ENGINE_FIRST_SEED", 0),
+                seeds = FromEnvironment("INFER_ENGINE_SEEDS", 300);
+  std::array<int64_t, kEnds> ends = {};
+  for (int64_t seed = first; seed < first + seeds; ++seed) {
+    SCOPED_TRACE(Cat("INFER_ENGINE_FIRST_SEED=", seed, " INFER_ENGINE_SEEDS=1"));
+    const Load load = Drawn(static_cast<uint64_t>(seed));
+    const auto want = plain::Engine(load.models, load.arrivals, load.width, load.ageing_ns,
+                                    [&](const auto& r) { return load.RunOf(r); })
+                          .Run();
+    const auto got = Simulated(load);
+    for (size_t i = 0; i < want.size(); ++i) {
+      ASSERT_EQ(got[i].calls, 1) << "request " << i;
+      ASSERT_EQ(Name(got[i].end.how), Name(want[i].how)) << "request " << i << got[i].message;
+      ASSERT_EQ(got[i].end.at_ns, want[i].at_ns) << "request " << i;
+      ASSERT_EQ(got[i].end.rows, want[i].rows) << "request " << i;
+      ++ends[EndIndex(want[i].how)];
+    }
+    if (HasFatalFailure() || HasNonfatalFailure()) return;
+  }
+  if (seeds < 100) return;
+  for (int64_t n : ends) EXPECT_GT(n, seeds) << "a kind of end that the loads hardly have";
+}
+
+TEST(EngineSimulation, ASeedReplays) {
+  for (uint64_t seed : {5, 6, 7}) {
+    const auto a = Simulated(Drawn(seed)), b = Simulated(Drawn(seed));
+    for (size_t i = 0; i < a.size(); ++i) EXPECT_EQ(a[i].end, b[i].end);
+  }
+}
+
+/// High priority saturates the one instance; low requests are overtaken only by what came less
+/// than twice the ageing after them.
+TEST(EngineSimulation, LowPriorityDoesNotStarve) {
+  constexpr int64_t kRun = 10'000'000, kAgeing = 50'000'000;
+  const auto sim = std::make_shared<Simulation>(1, 1);
+  auto engine = *Engine::Make({.ageing_ns = kAgeing, .clock = sim, .executor = sim});
+  const auto hook = [&](const auto&, const RunOptions&) {
+    sim->Elapse(kRun);
+    return Status();
+  };
+  ASSERT_TRUE(engine->Load("m", SourceOf(kRowsModel, hook), {.queue = {.max_requests = 10000}}).ok());
+  int64_t worst_low = 0, worst_high = 0;
+  for (int i = 0; i < 1000; ++i) {
+    const bool low = i % 5 == 4;
+    sim->At(i * kRun, [&, low] {
+      engine->Submit({.model = "m",
+                      .inputs = {Filled(1)},
+                      .priority = low ? Priority::kLow : Priority::kHigh},
+                     [&, low](Outcome o) {
+                       int64_t& worst = low ? worst_low : worst_high;
+                       worst = std::max(worst, o.phases.queue_ns);
+                     });
+    });
+  }
+  // Load 1 and a backlog of ten from the start.
+  for (int i = 0; i < 10; ++i)
+    sim->At(1, [&] {
+      engine->Submit({.model = "m", .inputs = {Filled(1)}, .priority = Priority::kHigh},
+                     [](Outcome) {});
+    });
+  sim->RunAll();
+  // Before it: the backlog and what came before and less than 2 * kAgeing after it.
+  EXPECT_LE(worst_low, 2 * kAgeing + 12 * kRun);
+  EXPECT_GT(worst_low, worst_high);
+}
+
+}  // namespace
+}  // namespace infer::engine
