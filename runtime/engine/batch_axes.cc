@@ -155,7 +155,8 @@ class Proof {
       if (in.kind == Role::Kind::kFree) continue;
       if (in.kind == Role::Kind::kExtents) {
         if (!OnlySaysLengths(node, i))
-          return Cat("operand ", Named(*node.input(i)), " depends on how many requests share a run");
+          return Cat("operand ", Named(*node.input(i)),
+                     " depends on how many requests share a run");
         continue;
       }
       if (!Links(links, i, in.axis, o, axis))
@@ -180,13 +181,14 @@ class Proof {
       const Role in = RoleOf(node.input(i));
       if (in.kind == Role::Kind::kFree) continue;
       const bool lengths = in.kind == Role::Kind::kExtents && (fills || OnlySaysLengths(node, i));
-      const bool linked = in.kind == Role::Kind::kAlike && axis >= 0 && Links(links, i, in.axis, o, axis);
+      const bool linked =
+          in.kind == Role::Kind::kAlike && axis >= 0 && Links(links, i, in.axis, o, axis);
       if (!lengths && !linked)
         return Cat("operand ", Named(*node.input(i)), " depends on how many requests share a run");
     }
-    const bool linked = std::any_of(node.inputs().begin(), node.inputs().end(), [&](const Value* in) {
-      return RoleOf(in).kind == Role::Kind::kAlike;
-    });
+    const bool linked =
+        std::any_of(node.inputs().begin(), node.inputs().end(),
+                    [&](const Value* in) { return RoleOf(in).kind == Role::Kind::kAlike; });
     if (axis >= 0 && !repeats && !fills && !linked)
       return Cat("rows of its result ", Named(v), " may differ");
     role = axis < 0 ? Role{} : Role{Role::Kind::kAlike, axis};

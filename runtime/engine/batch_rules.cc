@@ -29,10 +29,10 @@ Decision Decide(const BatchRules& rules, const Waiters& w, int64_t run_ns, bool 
   if (w.rows >= rules.max_rows) return {kAtOnce, Fired::kFull};
   if (draining) return {kAtOnce, Fired::kDrain};
   if (w.has_high && !rules.high_waits) return {kAtOnce, Fired::kPriority};
-  Decision d{After(w.oldest_ns, rules.max_delay_ns), Fired::kWaited};
-  if (w.earliest_deadline_ns != kNever && w.earliest_deadline_ns - run_ns < d.at_ns)
-    d = {w.earliest_deadline_ns - run_ns, Fired::kDeadline};
-  return d;
+  const Decision waited{After(w.oldest_ns, rules.max_delay_ns), Fired::kWaited};
+  if (w.earliest_deadline_ns == kNever) return waited;
+  const int64_t last_ns = run_ns > 0 ? w.earliest_deadline_ns - 2 * run_ns : kAtOnce;
+  return last_ns < waited.at_ns ? Decision{last_ns, Fired::kDeadline} : waited;
 }
 
 }  // namespace infer::engine

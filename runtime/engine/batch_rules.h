@@ -53,7 +53,9 @@ struct Decision {
   Fired why = Fired::kFull;
 };
 
-/// `run_ns`: what a run is expected to take. Pre: somebody waits, and an instance is free.
+/// `run_ns`: the mean of what runs took; 0: not known. A deadline is met by a run that takes up to
+/// twice as long; where nothing is known, a request with a deadline is not made to wait. Pre:
+/// somebody waits, and an instance is free.
 Decision Decide(const BatchRules& rules, const Waiters& waiters, int64_t run_ns, bool draining);
 
 /// What decides which of the waiting requests comes first: the moment at which it came, later by

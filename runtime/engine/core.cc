@@ -105,7 +105,8 @@ Status Core::Admit(Pending& p) {
     return why;
   };
   if (closed_) return refuse(ResourceExhausted("the engine takes no more requests"));
-  if (!m.current) return refuse(InvalidArgument(Cat("model '", p.request.model, "' is not loaded")));
+  if (!m.current)
+    return refuse(InvalidArgument(Cat("model '", p.request.model, "' is not loaded")));
   p.version = m.current;
   p.outcome.version = p.version->number();
   Fit fit = p.version->FitOf(p.request.inputs);

@@ -28,11 +28,11 @@ struct Batch : std::enable_shared_from_this<Batch> {
   int64_t formed_ns = 0, started_ns = 0;
   int64_t run_ns = 0;  // that the first attempt took
   std::stop_source stop = {};
-  Status status = {};         // of the attempt
-  size_t first = 0, last = 0; // items of the attempt
+  Status status = {};          // of the attempt
+  size_t first = 0, last = 0;  // items of the attempt
   // Guarded by the engine's mutex.
-  int64_t chosen = 0;    // requests that it was made of
-  int64_t live = 0;      // of its items, that have not ended
+  int64_t chosen = 0;  // requests that it was made of
+  int64_t live = 0;    // of its items, that have not ended
   bool begun = false;
   bool stacked = false;  // the inputs of items are read no more
 };

@@ -99,7 +99,8 @@ double Histogram::Quantile(double q) const {
 
 int64_t Histogram::bytes() const {
   int64_t total = sizeof *this;
-  for (const auto& p : powers_) total += p.load(kRelaxed) ? static_cast<int64_t>(sizeof(Counts)) : 0;
+  for (const auto& p : powers_)
+    total += p.load(kRelaxed) ? static_cast<int64_t>(sizeof(Counts)) : 0;
   return total;
 }
 

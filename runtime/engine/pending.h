@@ -48,8 +48,8 @@ class Pending : public std::enable_shared_from_this<Pending> {
   bool Advance(State from, State to) {
     return state_.compare_exchange_strong(from, to, std::memory_order_acq_rel);
   }
-  /// The state in which this call ended it; nullopt where it had ended. It ends once in the life of a
-  /// request.
+  /// The state in which this call ended it; nullopt where it had ended. It ends once in the life of
+  /// a request.
   std::optional<State> End(State how) {
     State now = state();
     while (!IsEnd(now))

@@ -13,8 +13,7 @@ int64_t Bucket::size() const {
 Pending& Bucket::First(int64_t ageing_ns) const {
   Pending* first = nullptr;
   for (const auto& level : levels)
-    if (!level.empty() &&
-        (!first || level.front()->order(ageing_ns) < first->order(ageing_ns)))
+    if (!level.empty() && (!first || level.front()->order(ageing_ns) < first->order(ageing_ns)))
       first = level.front().get();
   INFER_CHECK(first);
   return *first;

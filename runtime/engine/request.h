@@ -42,7 +42,7 @@ struct Request {
   /// In the order of the model's inputs. A tensor shares its buffer with the caller's, nothing is
   /// copied. Memory of the caller's own (Buffer::Borrow) is read until the end of the request is
   /// told, not behind it.
-  std::vector<Datum> inputs;
+  std::vector<Datum> inputs = {};
   /// From Submit to the end, in the queue as well as in the run; <= 0: too late already.
   int64_t timeout_ns = kNever;
   Priority priority = Priority::kNormal;

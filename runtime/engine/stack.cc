@@ -46,8 +46,8 @@ Tensor Part(const Tensor& whole, int axis, int64_t begin, int64_t count) {
   if (part.num_elements() == 0) return part;
   const Runs runs = RunsOf(part, axis);
   const int64_t row = runs.bytes / count;
-  CopyRuns(part.mutable_raw(), runs.bytes, whole.raw() + begin * row,
-           RunsOf(whole, axis).bytes, runs.bytes, runs.count);
+  CopyRuns(part.mutable_raw(), runs.bytes, whole.raw() + begin * row, RunsOf(whole, axis).bytes,
+           runs.bytes, runs.count);
   return part;
 }
 

@@ -35,7 +35,8 @@ struct Times {
 
 struct TelemetryView {
   Times total;
-  Times last_1s, last_10s, last_60s;  ///< whole slots of 1 s, 1 s and 10 s, the current one included
+  Times last_1s, last_10s,
+      last_60s;  ///< whole slots of 1 s, 1 s and 10 s, the current one included
 };
 
 class Telemetry {

@@ -75,8 +75,8 @@ class TaskQueue {
  private:
   Task Next() {
     Task task;
-    if (!later_.empty() && SteadyTime(nanoseconds(later_.begin()->first)) <=
-                               std::chrono::steady_clock::now()) {
+    if (!later_.empty() &&
+        SteadyTime(nanoseconds(later_.begin()->first)) <= std::chrono::steady_clock::now()) {
       task = std::move(later_.begin()->second);
       later_.erase(later_.begin());
     } else if (!ready_.empty()) {
@@ -108,8 +108,7 @@ class ThreadExecutor final : public Executor {
  public:
   explicit ThreadExecutor(int threads) : width_(threads) {
     try {
-      for (int i = 0; i < threads; ++i)
-        threads_.emplace_back([q = queues_] { q->pool.Serve(); });
+      for (int i = 0; i < threads; ++i) threads_.emplace_back([q = queues_] { q->pool.Serve(); });
       threads_.emplace_back([q = queues_] { q->timer.Serve(); });
     } catch (...) {
       End();

@@ -25,8 +25,8 @@ int64_t BytesOf(const Datum& d) {
 
 Status CheckTensor(const Tensor& t, const Value& v) {
   const auto refuse = [&] {
-    return InvalidArgument(Cat("input '", v.name(), "' is ", ToString(v.type()), ", got ",
-                               ToString(t.type())));
+    return InvalidArgument(
+        Cat("input '", v.name(), "' is ", ToString(v.type()), ", got ", ToString(t.type())));
   };
   if (!v.type().is_tensor()) return {};  // the context looks at these
   if (t.dtype() != v.dtype()) return refuse();
@@ -103,8 +103,8 @@ Fit Version::FitOf(const std::vector<Datum>& inputs) const {
   Fit fit;
   const auto& declared = program().inputs();
   if (inputs.size() != declared.size()) {
-    fit.status = InvalidArgument(
-        Cat("got ", inputs.size(), " inputs, the model has ", declared.size()));
+    fit.status =
+        InvalidArgument(Cat("got ", inputs.size(), " inputs, the model has ", declared.size()));
     return fit;
   }
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -119,9 +119,9 @@ Fit Version::FitOf(const std::vector<Datum>& inputs) const {
     for (int a = 0; a < t.rank(); ++a)
       if (a != axis) fit.shape.push_back(t.dim(a));
     if (t.dim(axis) != fit.rows)
-      fit.status = InvalidArgument(Cat("input '", declared[i]->name(), "' has ", t.dim(axis), " ",
-                                       axes().symbol, ", input '", declared[0]->name(), "' has ",
-                                       fit.rows));
+      fit.status =
+          InvalidArgument(Cat("input '", declared[i]->name(), "' has ", t.dim(axis), " ",
+                              axes().symbol, ", input '", declared[0]->name(), "' has ", fit.rows));
   }
   return fit;
 }
@@ -148,8 +148,8 @@ Result<std::vector<std::vector<Datum>>> SplitOutputs(const Version& version,
   for (size_t o = 0; o < version.program().outputs().size(); ++o) {
     const Datum& whole = context.output(o);
     const int axis = rows.size() > 1 ? version.axes().outputs[o] : -1;
-    if (axis >= 0 && (!whole.is_tensor() || whole.tensor().rank() <= axis ||
-                      whole.tensor().dim(axis) != total))
+    if (axis >= 0 &&
+        (!whole.is_tensor() || whole.tensor().rank() <= axis || whole.tensor().dim(axis) != total))
       return Internal(Cat("output '", version.program().outputs()[o]->name(), "' of a batch of ",
                           total, " has not so many rows on axis ", axis));
     int64_t begin = 0;

@@ -57,8 +57,8 @@ class Version {
   RequestQueue queue;
   std::vector<std::unique_ptr<RunContext>> idle;
   int64_t running_requests = 0;
-  int running = 0;         // instances in runs
-  int64_t run_ns = 0;      // what a run takes: a moving mean, each new one counts an eighth
+  int running = 0;          // instances in runs
+  int64_t run_ns = 0;       // what a run takes: a moving mean, each new one counts an eighth
   bool superseded = false;  // takes no more requests
   void Ran(int64_t ns) { run_ns += run_ns == 0 ? ns : (ns - run_ns) / 8; }
 

@@ -18,8 +18,8 @@ cmake --preset dev >/dev/null
 cmake --build --preset dev -j "$(nproc)" --target quick_tests
 INFER_SANITIZED=1 OMP_WAIT_POLICY=passive ctest --test-dir build/dev -L quick -j "$(nproc)" --output-on-failure
 cmake --preset tsan >/dev/null
-cmake --build --preset tsan -j "$(nproc)" --target support_test ir_test suite_cpu suite_mock
-for t in support_test ir_test suite_mock; do "build/tsan/bin/$t" --gtest_brief=1; done
+cmake --build --preset tsan -j "$(nproc)" --target support_test ir_test engine_test suite_cpu suite_mock
+for t in support_test ir_test engine_test suite_mock; do "build/tsan/bin/$t" --gtest_brief=1; done
 tools/ci/qemu.sh
 tools/ci/aarch64.sh
 tools/ci/tidy.sh

@@ -58,8 +58,8 @@ class Engine {
         if (arrivals_[i].deadline_ns == now) Finish(i, State::kTimedOut);
         if (arrivals_[i].cancel_ns == now) Finish(i, State::kCancelled);
       }
-      const auto over = std::find_if(runs_.begin(), runs_.end(),
-                                     [&](const Going& g) { return g.end_ns == now; });
+      const auto over =
+          std::find_if(runs_.begin(), runs_.end(), [&](const Going& g) { return g.end_ns == now; });
       if (over != runs_.end()) Ended(static_cast<size_t>(over - runs_.begin()));
       while (Begin()) {
       }
@@ -146,7 +146,8 @@ class Engine {
     if (rows == 0) return kNever;
     if (rows >= models_[model].max_rows || high) return 0;
     const int64_t waited = oldest + models_[model].max_delay_ns;
-    return deadline == kNever ? waited : std::min(waited, deadline - expected_[model]);
+    if (deadline == kNever) return waited;
+    return expected_[model] == 0 ? 0 : std::min(waited, deadline - 2 * expected_[model]);
   }
 
   int64_t Key(size_t i) const { return arrivals_[i].at_ns + arrivals_[i].priority * ageing_ns_; }
@@ -156,9 +157,8 @@ class Engine {
     std::vector<size_t> waiting;
     for (size_t i = 0; i < arrivals_.size(); ++i)
       if (Waits(i)) waiting.push_back(i);
-    std::sort(waiting.begin(), waiting.end(), [&](size_t a, size_t b) {
-      return std::pair(Key(a), a) < std::pair(Key(b), b);
-    });
+    std::sort(waiting.begin(), waiting.end(),
+              [&](size_t a, size_t b) { return std::pair(Key(a), a) < std::pair(Key(b), b); });
     for (size_t first : waiting) {
       const Arrival& f = arrivals_[first];
       if (!Free(f.model) || BeginsAt(f.model, f.shape) > now_) continue;

@@ -1,13 +1,14 @@
 /// The engine in virtual time against the same rules written down plainly (plain_model.h): random
 /// loads of several models, shapes, priorities, deadlines, cancellations and failing requests.
 /// INFER_ENGINE_SEEDS: how many; INFER_ENGINE_FIRST_SEED replays one.
+#include "runtime/engine/simulation.h"
+
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 
 #include "lib/support/hash.h"
 #include "lib/support/strings.h"
-#include "runtime/engine/simulation.h"
 #include "tests/runtime/engine/hooked_program.h"
 #include "tests/runtime/engine/plain_model.h"
 
@@ -21,9 +22,8 @@ int64_t FromEnvironment(const char* name, int64_t otherwise) {
 
 /// Nanoseconds below a second, so fine that two events hardly ever share a moment.
 int64_t Draw(Random& random, double lo_s, double hi_s) {
-  return static_cast<int64_t>(1e12 * (lo_s + (hi_s - lo_s) * (static_cast<double>(
-                                                                 random.NextU64() >> 11) *
-                                                             0x1p-53)));
+  return static_cast<int64_t>(
+      1e12 * (lo_s + (hi_s - lo_s) * (static_cast<double>(random.NextU64() >> 11) * 0x1p-53)));
 }
 
 struct Load {
@@ -103,8 +103,7 @@ std::vector<Told> Simulated(const Load& load) {
   for (size_t m = 0; m < load.models.size(); ++m) {
     const plain::Model& model = load.models[m];
     const Status s = engine->Load(
-        Cat("m", m),
-        {std::make_shared<HookedProgram>(source.program, hook), source.axes},
+        Cat("m", m), {std::make_shared<HookedProgram>(source.program, hook), source.axes},
         {.instances = model.instances,
          .queue = {model.max_requests, model.max_bytes},
          .batch = {.max_rows = model.max_rows, .max_delay_ns = model.max_delay_ns}});
@@ -113,22 +112,22 @@ std::vector<Told> Simulated(const Load& load) {
   for (size_t i = 0; i < load.arrivals.size(); ++i) {
     const plain::Arrival& a = load.arrivals[i];
     sim->At(a.at_ns, [&, i, a] {
-      engine->Submit({.model = Cat("m", a.model),
-                      .inputs = {Filled(static_cast<float>(i), a.rows, a.shape + 1)},
-                      .timeout_ns = a.deadline_ns == kNever ? kNever : a.deadline_ns - a.at_ns,
-                      .priority = static_cast<Priority>(a.priority),
-                      .stop = stops[i].get_token()},
-                     [&, i](Outcome o) {
-                       ++told[i].calls;
-                       // Others than the submitter's may come later than they were decided.
-                       told[i].end = {o.end, load.arrivals[i].at_ns + o.phases.total_ns,
-                                      o.batch_rows};
-                       told[i].message = o.status.message();
-                       if (o.end == State::kSucceeded) {
-                         EXPECT_EQ(FirstOf(o), 2 * static_cast<float>(i));
-                         EXPECT_EQ(o.outputs[0].tensor().dim(0), load.arrivals[i].rows);
-                       }
-                     });
+      engine->Submit(
+          {.model = Cat("m", a.model),
+           .inputs = {Filled(static_cast<float>(i), a.rows, a.shape + 1)},
+           .timeout_ns = a.deadline_ns == kNever ? kNever : a.deadline_ns - a.at_ns,
+           .priority = static_cast<Priority>(a.priority),
+           .stop = stops[i].get_token()},
+          [&, i](Outcome o) {
+            ++told[i].calls;
+            // Others than the submitter's may come later than they were decided.
+            told[i].end = {o.end, load.arrivals[i].at_ns + o.phases.total_ns, o.batch_rows};
+            told[i].message = o.status.message();
+            if (o.end == State::kSucceeded) {
+              EXPECT_EQ(FirstOf(o), 2 * static_cast<float>(i));
+              EXPECT_EQ(o.outputs[0].tensor().dim(0), load.arrivals[i].rows);
+            }
+          });
     });
     if (a.cancel_ns != kNever) sim->At(a.cancel_ns, [&, i] { stops[i].request_stop(); });
   }
@@ -154,9 +153,10 @@ TEST(EngineSimulation, DoesWhatThePlainRulesSay) {
   for (int64_t seed = first; seed < first + seeds; ++seed) {
     SCOPED_TRACE(Cat("INFER_ENGINE_FIRST_SEED=", seed, " INFER_ENGINE_SEEDS=1"));
     const Load load = Drawn(static_cast<uint64_t>(seed));
-    const auto want = plain::Engine(load.models, load.arrivals, load.width, load.ageing_ns,
-                                    [&](const auto& r) { return load.RunOf(r); })
-                          .Run();
+    const auto want =
+        plain::Engine(load.models, load.arrivals, load.width, load.ageing_ns, [&](const auto& r) {
+          return load.RunOf(r);
+        }).Run();
     const auto got = Simulated(load);
     for (size_t i = 0; i < want.size(); ++i) {
       ASSERT_EQ(got[i].calls, 1) << "request " << i;
@@ -188,18 +188,18 @@ TEST(EngineSimulation, LowPriorityDoesNotStarve) {
     sim->Elapse(kRun);
     return Status();
   };
-  ASSERT_TRUE(engine->Load("m", SourceOf(kRowsModel, hook), {.queue = {.max_requests = 10000}}).ok());
+  ASSERT_TRUE(
+      engine->Load("m", SourceOf(kRowsModel, hook), {.queue = {.max_requests = 10000}}).ok());
   int64_t worst_low = 0, worst_high = 0;
   for (int i = 0; i < 1000; ++i) {
     const bool low = i % 5 == 4;
     sim->At(i * kRun, [&, low] {
-      engine->Submit({.model = "m",
-                      .inputs = {Filled(1)},
-                      .priority = low ? Priority::kLow : Priority::kHigh},
-                     [&, low](Outcome o) {
-                       int64_t& worst = low ? worst_low : worst_high;
-                       worst = std::max(worst, o.phases.queue_ns);
-                     });
+      engine->Submit(
+          {.model = "m", .inputs = {Filled(1)}, .priority = low ? Priority::kLow : Priority::kHigh},
+          [&, low](Outcome o) {
+            int64_t& worst = low ? worst_low : worst_high;
+            worst = std::max(worst, o.phases.queue_ns);
+          });
     });
   }
   // Load 1 and a backlog of ten from the start.

@@ -1,0 +1,121 @@
+/// What may be stacked, and what stands against it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "runtime/engine/stack.h"
+#include "tests/runtime/engine/hooked_program.h"
+
+namespace infer::engine {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+BatchAxes Of(const std::string& text) { return ProveBatchAxes(Parsed(text)); }
+
+TEST(BatchAxes, RowsThatStayApart) {
+  const BatchAxes a = Of(R"(graph g(x: f32[N,3,4,4], s: f32[2,N]) -> (y, z, k) {
+    w = const f32[5,3,1,1] ~1 c = Conv(x, w) r = Relu(c) y = MaxPool(r) {kernel_shape=[2,2]}
+    z = Softmax(s) {axis=0} k = const f32[2] {1, 2} })");
+  EXPECT_TRUE(a.proved) << a.reason;
+  EXPECT_EQ(a.symbol, "N");
+  EXPECT_THAT(a.inputs, ElementsAre(0, 1));
+  EXPECT_THAT(a.outputs, ElementsAre(0, 1, -1));
+}
+
+TEST(BatchAxes, AnyAxisOfTheFirstInputWillDo) {
+  EXPECT_THAT(Of("graph g(x: f32[T,B,4]) -> (y) { y = Softmax(x) {axis=0} }").inputs,
+              ElementsAre(1));
+}
+
+TEST(BatchAxes, ExtentsAreFollowedThroughShapeMath) {
+  // The usual way of an exporter: rows of constants as many as there are requests.
+  const BatchAxes a = Of(R"(graph g(x: f32[N,4]) -> (y) {
+    sh = Shape(x) first = const i64[1] {0} n = Gather(sh, first) four = const i64[1] {4}
+    to = Concat(n, four) {axis=0} row = const f32[1,4] ~1 rows = Expand(row, to)
+    zeros = ConstantOfShape(to) both = Add(rows, zeros) y = Add(x, both) })");
+  EXPECT_TRUE(a.proved) << a.reason;
+}
+
+TEST(BatchAxes, RefusalsNameTheNodeAndTheReason) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"graph g(x: f32[N,4]) -> (y) { y = ReduceMean(x) }", "ReduceMean"},
+      {"graph g(x: f32[N,4]) -> (y) { y = Softmax(x) {axis=0} }",
+       "axis 0 of operand 'x' does not stay apart"},
+      {"graph g(x: f32[N,4]) -> (y) { a = const i64[] {0} y = CumSum(x, a) }", "CumSum"},
+      {"graph g(x: f32[N,4]) -> (q, s, z) { q, s, z = DynamicQuantizeLinear(x) }",
+       "DynamicQuantizeLinear"},
+      {"graph g(x: f32[N,4]) -> (y) { t = const i64[1] {-1} y = Reshape(x, t) }", "Reshape"},
+      {"graph g(x: f32[N,4]) -> (y) { t = Transpose(x) y = MatMul(t, x) }", "MatMul"},
+      {"graph g(x: f32[N,4]) -> (y) { r = RandomNormalLike(x) y = Add(x, r) }", "random"},
+      {"graph g(x: f32[N,4]) -> (y) { n = NonZero(x) y = Cast(n) {to=1} }", "NonZero"},
+      {"graph g(x: f32[N,4]) -> (y) { s = Shape(x) f = Cast(s) {to=1} m = ReduceMax(f) y = Mul(x, "
+       "m) }",
+       "depends on how many requests share a run"},
+      {"graph g(x: f32[N,4]) -> (y, n) { y = Relu(x) n = Shape(x) }", "output 'n' depends on"},
+      {"graph g(x: f32[N,4], t: f32[2]) -> (y) { y = Relu(x) }", "'t' is f32[2]"},
+      {"graph g(x: f32[3,4]) -> (y) { y = Relu(x) }", "no extent that the model leaves open"},
+      {"graph g(x: f32[N,N]) -> (y) { y = Relu(x) }", "not one axis of N"},
+      {"graph g(x: str[N]) -> (y) { y = Identity(x) }", "cannot be cut"},
+      {R"(graph g(x: f32[N,4]) -> (y) { sh = Shape(x) first = const i64[] {0} n = Gather(sh, first)
+          z = const i64[] {0} o = const i64[] {1} r = Range(z, n, o) f = Cast(r) {to=1}
+          a = const i64[1] {1} c = Unsqueeze(f, a) y = Add(x, c) })",
+       "Range"},
+      {R"(graph g(x: f32[N,4]) -> (y) { c = const bool[] {true}
+          y = If(c) [x] {then_branch=graph(x) -> (a) { a = Relu(x) }, else_branch=graph(x) -> (b) { b = Abs(x) }} })",
+       "If"},
+  };
+  for (const auto& [text, reason] : cases) {
+    auto graph = ParseGraph(text, Ops());
+    ASSERT_TRUE(graph.ok()) << text << graph.status().message();
+    const BatchAxes a = ProveBatchAxes(*graph);
+    EXPECT_FALSE(a.proved) << text;
+    EXPECT_THAT(a.reason, HasSubstr(reason)) << text;
+  }
+}
+
+/// Every operator's example that is proved, with its first extent left open: what a request holds
+/// reaches its own rows and no others.
+TEST(BatchAxes, ProvedExamplesAreIndependent) {
+  int proved = 0;
+  for (const OpDef* def : Ops().all()) {
+    if (def->example.empty()) continue;
+    std::string text(def->example);
+    const size_t input = text.find("f32["), end = text.find_first_of(",]", input);
+    if (input == std::string::npos || text.find("const") < input) continue;
+    text.replace(input + 4, end - input - 4, "N");
+    auto graph = ParseGraph(text, Ops());
+    if (!graph.ok() || graph->inputs().size() != 1) continue;
+    const BatchAxes axes = ProveBatchAxes(*graph);
+    if (!axes.proved) continue;
+    Dims dims;
+    for (const Dim& d : graph->inputs()[0]->shape().dims())
+      dims.push_back(d.is_static() ? d.value() : 3);
+    auto program = MakeReferenceBackend()->Compile(*graph, {});
+    ASSERT_TRUE(program.ok()) << text;
+    Tensor x(DType::kF32, dims);
+    for (int64_t i = 0; i < x.num_elements(); ++i)
+      x.Set(i, 0.125 + 0.125 * static_cast<double>(i % 5));
+    Tensor changed = x.Clone();
+    const int64_t row = x.num_elements() / 3;
+    for (int64_t i = row; i < 2 * row; ++i) changed.Set(i, x.At(i) + 0.0625);
+    ASSERT_EQ(axes.inputs[0], 0) << text;
+    const Datum a[] = {x}, b[] = {changed};
+    const auto before = RunOnce(**program, a), after = RunOnce(**program, b);
+    if (!before.ok() || !after.ok()) continue;  // an example that runs with its own extents only
+    ++proved;
+    for (size_t o = 0; o < before->size(); ++o) {
+      const Tensor &p = (*before)[o].tensor(), &q = (*after)[o].tensor();
+      if (axes.outputs[o] != 0) {
+        EXPECT_TRUE(axes.outputs[o] > 0 || BitEqual(p, q)) << text;
+        continue;
+      }
+      ASSERT_EQ(p.dim(0), 3) << text;
+      for (int64_t r : {0, 2}) ASSERT_TRUE(BitEqual(Part(p, 0, r, 1), Part(q, 0, r, 1))) << text;
+    }
+  }
+  EXPECT_GT(proved, 60) << "operators whose examples could be judged";
+}
+
+}  // namespace
+}  // namespace infer::engine
