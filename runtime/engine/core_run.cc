@@ -27,6 +27,7 @@ void Core::Do(Todo todo) {
       if (const auto self = core.lock()) self->Wake(ns);
     });
   if (todo.deliver) options_.executor->Deliver([self = shared_from_this()] { self->Deliver(); });
+  todo.released.clear();  // a callback may take long
   Tell(std::move(todo.told));
 }
 

@@ -129,6 +129,28 @@ class BenchLoad(BenchTestCase):
             done = self.expect(2, "infer-bench", command, MODEL, "--set", "batch=0", "--duration", 0.3, "--threads", 1)
             self.assertIn("no samples", done.stderr)
 
+    def test_behind_the_engine(self):
+        r = self.report("load", *ONE, "--engine", "--max-batch", 4, "--concurrency", 8, "--lanes", 1, "--duration", 0.5,
+                        "--priorities", "1,2,1")
+        engine = r["engine"]
+        self.assertEqual(engine["ends"]["succeeded"], r["result"]["issued"])
+        self.assertEqual(sum(b["rows"] * b["runs"] for b in engine["batch_rows"]), r["result"]["issued"])
+        self.assertLess(engine["runs"], r["result"]["issued"])
+        self.assertIsNone(engine["unbatchable"])
+        self.assertEqual(engine["phases_ms"]["compute"]["count"], r["result"]["issued"])
+        self.assertIsNone(self.report("load", *ONE, "--duration", 0.2)["engine"])
+        plain = self.bench("load", *ONE, "--engine", "--duration", 0.2).stdout
+        self.assertIn("its rules stack no more than one row", plain)
+        fixed = self.bench("load", MODEL, "--batch", 1, "--threads", 1, "--engine", "--max-batch", 2, code=2)
+        self.assertIn("cannot be batched: input", fixed.stderr)
+        self.assertIn("go with --engine", self.bench("load", *ONE, "--max-batch", 2, code=2).stderr)
+
+    def test_what_the_engine_adds(self):
+        r = self.report("engine", MODEL, "--set", "batch=1", "--threads", 1, "--pairs", 50, "--warmup-pairs", 5)
+        self.assertEqual([r[k]["count"] for k in ("bare_ms", "engine_ms", "added_ms")], [50] * 3)
+        self.assertEqual(r["target"]["batch_axis"], "batch")
+        self.assertLessEqual(r["phases_ms"]["compute"]["min"], r["engine_ms"]["max"])
+
     def test_usage(self):
         for args, text in ((["--rate", 5, "--concurrency", 2], "open loop"), (["--scenario", "server"], "--target-latency"),
                            (["--curve", "--rate", 3], "no --rate"),

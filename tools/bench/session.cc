@@ -84,6 +84,7 @@ Result<Session> OpenSession(Context& context, const std::string& path,
   s.inputs_ms = MsSince(inputs_start);
   s.batch = BatchOf(s.inputs.values);
   context.Step("compile " + path);
+  if (options.observe) options.observe(model.graph);
   const auto compile_start = std::chrono::steady_clock::now();
   INFER_ASSIGN(s.program, CompileOwnedFor(std::move(model.graph), options.device));
   INFER_ASSIGN(s.run, s.program->NewContext());

@@ -1,5 +1,6 @@
 #pragma once
 /// A model made ready to run: loaded, compiled, its inputs bound, each stage timed.
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,7 +17,9 @@ struct SessionOptions {
   InputOptions inputs;
   /// "as-is", or one of PrecisionNames: what is made of the graph before it is compiled.
   std::string precision = "as-is";
-  int64_t batch = 0;               ///< > 0: of the leading dimension of the inputs
+  int64_t batch = 0;  ///< > 0: of the leading dimension of the inputs
+  /// Is shown the graph as it is compiled.
+  std::function<void(const Graph&)> observe = {};
   void Declare(Options& options);  ///< of the first three
 };
 

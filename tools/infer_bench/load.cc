@@ -29,11 +29,13 @@ class LoadCommand : public Command {
            "  infer-bench load model.onnx --threads 1 --concurrency 4\n"
            "  infer-bench load model.onnx --threads 1 --rate 50 --duration 30 --json load.json\n"
            "  infer-bench load model.onnx --threads 1 --curve\n"
+           "  infer-bench load model.onnx --threads 1 --concurrency 16 --engine --max-batch 8\n"
            "  infer-bench load model.onnx --scenario server --rate 50 --target-latency 80\n";
   }
   void Declare(Options& o) override {
     o.Positional("model", &path_, "ONNX model", true, PathUse::kRead);
     setup_.Declare(o);
+    setup_.serve.Declare(o);
     o.Value("--concurrency", &load_.concurrency, "Closed loop with so many queries in flight", 1);
     o.Value("--rate", &load_.rate, "Open loop with so many queries per second; 0: closed loop");
     o.Choice("--arrivals", &arrivals_, {"poisson", "uniform"},
@@ -72,7 +74,7 @@ class LoadCommand : public Command {
     report_["environment"] = ToJson(environment);
     report_["target"] = TargetJson(target, setup_);
     report_["settings"] = SettingsJson(load_);
-    for (const char* part : {"result", "capacity", "curve", "scenario", "watch"})
+    for (const char* part : {"result", "capacity", "curve", "scenario", "watch", "engine"})
       report_[part] = nullptr;
     KeepLastWords(context);
     const MachineWatch watch;
@@ -80,6 +82,10 @@ class LoadCommand : public Command {
     const Watched watched = watch.Finish();
     for (std::string& w : Warnings(watched)) context.Warn(std::move(w));
     report_["watch"] = ToJson(watched);
+    if (target.served) {
+      report_["engine"] = target.served->StatsJson();
+      context.Print(target.served->StatsTable());
+    }
     report_["interrupted"] = context.stop().stop_requested();
     SetLastWords({});
     INFER_TRY(html_.Write(context, report_));

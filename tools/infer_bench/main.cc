@@ -11,7 +11,7 @@ int main(int argc, char** argv) {
     return infer::bench::RunColdStart(argv[2], argv[3]);
   using namespace infer;  // NOLINT: a list of names
   return RunTool(argc, argv, "Measure models so that the numbers can be trusted.",
-                 {MakeBenchRunCommand, MakeBenchCompareCommand, MakePeersCommand, MakeLoadCommand,
-                  MakeSoakCommand, MakeMachineCommand, MakePredictCommand, MakeKernelsCommand,
-                  MakeReportCommand, MakeTuneCommand, MakeZooCommand});
+                 {MakeBenchRunCommand, MakeBenchCompareCommand, MakePeersCommand, MakeEngineCommand,
+                  MakeLoadCommand, MakeSoakCommand, MakeMachineCommand, MakePredictCommand,
+                  MakeKernelsCommand, MakeReportCommand, MakeTuneCommand, MakeZooCommand});
 }

@@ -7,12 +7,18 @@
 #include "tools/bench/distribution.h"
 
 namespace infer::bench {
+namespace {
+
+constexpr double kNsPerMs = 1e6;
+constexpr auto kMostNs = static_cast<double>(engine::Histogram::kMost);
+
+}  // namespace
 
 void Latencies::Add(double at_ms, double ms) {
   min_ = count() == 0 ? ms : std::min(min_, ms);
   max_ = count() == 0 ? ms : std::max(max_, ms);
   sum_ += ms;
-  histogram_.Add(ms);
+  ns_.Record(static_cast<int64_t>(std::clamp(std::round(ms * kNsPerMs), 0.0, kMostNs)));
   if (static_cast<int64_t>(first_.size()) < keep_) first_.Add(at_ms, ms);
 }
 
@@ -26,7 +32,7 @@ std::vector<double> Latencies::Sorted() const {
 double Latencies::ValueAt(const std::vector<double>& sorted, int64_t k) const {
   if (exact()) return sorted[static_cast<size_t>(k)];
   // What is known for sure bounds what the buckets say.
-  return std::clamp(histogram_.ValueAt(k), min_, max_);
+  return std::clamp(ns_.ValueAt(k) / kNsPerMs, min_, max_);
 }
 
 int64_t Latencies::CountAbove(double ms) const {

@@ -1,9 +1,9 @@
 #pragma once
 /// Latencies of a load: raw while they are few, by a histogram where they are many.
+#include "runtime/engine/histogram.h"
 #include "tools/bench/percentiles.h"
 #include "tools/bench/samples.h"
 #include "tools/common/report.h"
-#include "tools/infer_bench/load/histogram.h"
 
 namespace infer::bench {
 
@@ -13,7 +13,7 @@ class Latencies {
   explicit Latencies(int64_t keep) : keep_(keep) {}
   Latencies() = default;
   void Add(double at_ms, double ms);
-  int64_t count() const { return histogram_.count(); }
+  int64_t count() const { return ns_.count(); }
   bool exact() const { return count() == static_cast<int64_t>(first_.size()); }
   double min() const { return count() > 0 ? min_ : 0; }
   double max() const { return count() > 0 ? max_ : 0; }
@@ -33,7 +33,7 @@ class Latencies {
 
   int64_t keep_ = 100'000;
   Samples first_;
-  Histogram histogram_;
+  engine::Histogram ns_;
   double min_ = 0, max_ = 0, sum_ = 0;
 };
 

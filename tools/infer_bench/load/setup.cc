@@ -8,6 +8,7 @@
 #include "tools/bench/bench_json.h"
 #include "tools/bench/precision.h"
 #include "tools/infer_bench/load/curve.h"
+#include "tools/infer_bench/load/model_engine.h"
 
 namespace infer::bench {
 namespace {
@@ -49,15 +50,30 @@ Result<LoadTarget> OpenTarget(Context& context, const std::string& path, const L
           : static_cast<int>(std::min<int64_t>(with_cores, std::max<int64_t>(in_flight, 1)));
   // Its places are those of one team; the lanes' teams would share them.
   if (setup.session.device.pin && lanes > 1) return InvalidArgument("--pin: with --lanes 1 only");
-  INFER_ASSIGN(t.session, OpenSession(context, path, setup.session));
+  INFER_TRY(setup.serve.Shares().status());
+  SessionOptions session = setup.session;
+  engine::BatchAxes axes;
+  if (setup.serve.engine)
+    session.observe = [&](const Graph& g) { axes = engine::ProveBatchAxes(g); };
+  INFER_ASSIGN(t.session, OpenSession(context, path, session));
   t.lane_budget = LaneBudgetFor(t.threads, lanes);
   SetLaneBudget(t.lane_budget);
   context.Step("warm up");
-  INFER_ASSIGN(t.engine, ModelEngine::Make(t.session.program, t.session.inputs.values,
-                                           t.session.batch, lanes, context.stop()));
+  if (setup.serve.engine) {
+    INFER_ASSIGN(auto served,
+                 ServedModel::Make({t.session.program, std::move(axes)}, t.session.inputs.values,
+                                   t.session.batch, lanes, setup.serve, setup.session.inputs.seed,
+                                   context.stop()));
+    t.served = served.get();
+    t.engine = std::move(served);
+  } else {
+    INFER_ASSIGN(t.engine, ModelEngine::Make(t.session.program, t.session.inputs.values,
+                                             t.session.batch, lanes, context.stop()));
+  }
   LoadOptions warm{
       .max_duration_s = std::max(5.0, setup.warmup_s), .keep = 0, .stop = context.stop()};
   INFER_ASSIGN(t.warmup, MeasureCapacity(*t.engine, setup.warmup_s, warm));
+  if (t.served) INFER_TRY(t.served->BeginMeasuring());
   return t;
 }
 

@@ -2,12 +2,13 @@
 /// What `load` and `soak` share: a model behind lanes, warmed up.
 #include "tools/bench/session.h"
 #include "tools/infer_bench/load/drive.h"
-#include "tools/infer_bench/load/model_engine.h"
+#include "tools/infer_bench/load/served_model.h"
 
 namespace infer::bench {
 
 struct LoadSetup {
   SessionOptions session;
+  ServeOptions serve;  ///< not declared: `load` alone does
   int lanes = 0;
   double warmup_s = 1;
   void Declare(Options& options);
@@ -15,9 +16,10 @@ struct LoadSetup {
 
 struct LoadTarget {
   Session session;
-  std::unique_ptr<ModelEngine> engine;
-  int threads = 1;      ///< of a run
-  int lane_budget = 1;  ///< runnable threads of all runs together
+  std::unique_ptr<Engine> engine;
+  ServedModel* served = nullptr;  ///< the engine, where it is one
+  int threads = 1;                ///< of a run
+  int lane_budget = 1;            ///< runnable threads of all runs together
   LoadResult warmup;
 };
 

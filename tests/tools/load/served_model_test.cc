@@ -1,0 +1,85 @@
+#include "tools/infer_bench/load/served_model.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/runtime/engine/hooked_program.h"
+#include "tools/infer_bench/load/drive.h"
+
+namespace infer::bench {
+namespace {
+
+using engine::Filled;
+using engine::SourceOf;
+
+std::unique_ptr<ServedModel> Served(const ServeOptions& options, engine::ModelSource source,
+                                    int64_t batch = 1) {
+  auto served = ServedModel::Make(std::move(source), {Filled(1, batch)}, batch, 2, options, 1, {});
+  EXPECT_TRUE(served.ok()) << served.status().message();
+  return *std::move(served);
+}
+
+TEST(ServedModel, TellsPhasesAndBatchesOfWhatWasMeasured) {
+  const auto served = Served({.engine = true, .max_batch = 4, .priorities = {"1", "0", "1"}},
+                             SourceOf(engine::kRowsModel));
+  (void)*Drive(*served, {.duration_s = 0, .min_queries = 7});
+  ASSERT_TRUE(served->BeginMeasuring().ok());
+  const LoadResult r = *Drive(*served, {.concurrency = 16, .duration_s = 0, .min_queries = 500});
+  EXPECT_EQ(r.answered, r.issued);
+  EXPECT_EQ(r.service.count(), r.issued);
+  const Json j = served->StatsJson();
+  EXPECT_EQ(j["ends"]["succeeded"], r.issued);
+  EXPECT_EQ(j["phases_ms"]["total"]["count"], r.issued);
+  int64_t rows = 0, runs = 0;
+  for (const Json& b : j["batch_rows"]) {
+    EXPECT_LE(b["rows"], 4);
+    rows += b["rows"].get<int64_t>() * b["runs"].get<int64_t>();
+    runs += b["runs"].get<int64_t>();
+  }
+  EXPECT_EQ(rows, r.issued);
+  EXPECT_EQ(runs, j["runs"]);
+  EXPECT_LT(runs, r.issued) << "sixteen queries on two instances share runs";
+  EXPECT_GT(j["priorities"][0]["total_ms"]["count"], 0);
+  EXPECT_EQ(j["priorities"][1]["total_ms"]["count"], 0);
+  EXPECT_GT(j["priorities"][2]["total_ms"]["count"], 0);
+  EXPECT_THAT(served->StatsTable(), ::testing::HasSubstr("total, low priority"));
+}
+
+TEST(ServedModel, AQueryOfManySamplesIsSeveralRequests) {
+  const auto served = Served({.engine = true}, SourceOf(engine::kRowsModel), 4);
+  ASSERT_TRUE(served->BeginMeasuring().ok());
+  const LoadResult r =
+      *Drive(*served, {.samples_per_query = 37, .duration_s = 0, .max_queries = 1});
+  EXPECT_EQ(r.answered, 1);
+  EXPECT_EQ(served->StatsJson()["ends"]["succeeded"], 10);  // ceil(37 / 4)
+}
+
+TEST(ServedModel, WhatIsAbandonedIsNotHeardOfAgain) {
+  std::atomic<bool> slow{false};
+  const auto hook = [&](const auto&, const RunOptions& o) {
+    while (slow && !o.stop.stop_requested())
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    return o.stop.stop_requested() ? Cancelled("the run was stopped") : Status();
+  };
+  const auto served = Served({.engine = true}, SourceOf(engine::kRowsModel, hook));
+  slow = true;
+  for (int id = 0; id < 5; ++id) served->Submit(id, 1);
+  served->Abandon();
+  slow = false;
+  EXPECT_TRUE(served->Wait(0).empty());
+  EXPECT_EQ(Drive(*served, {.duration_s = 0, .min_queries = 5})->answered, 5);
+}
+
+TEST(ServedModel, SettingsThatDoNotGoTogetherAreRefused) {
+  const auto refused = [](const ServeOptions& o) { return o.Shares().status().message(); };
+  EXPECT_THAT(refused({.max_batch = 2}), ::testing::HasSubstr("go with --engine"));
+  EXPECT_THAT(refused({.engine = true, .batch_delay_ms = 1}), ::testing::HasSubstr("--max-batch"));
+  EXPECT_THAT(refused({.engine = true, .priorities = {"1", "2"}}),
+              ::testing::HasSubstr("three shares"));
+  EXPECT_THAT(refused({.engine = true, .priorities = {"0", "0", "0"}}),
+              ::testing::HasSubstr("above 0"));
+  EXPECT_EQ((*ServeOptions{.engine = true, .priorities = {"1", "2", "1"}}.Shares())[1], 0.5);
+}
+
+}  // namespace
+}  // namespace infer::bench

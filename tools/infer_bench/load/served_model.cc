@@ -1,0 +1,248 @@
+#include "tools/infer_bench/load/served_model.h"
+
+#include <chrono>
+#include <numeric>
+
+#include "lib/support/readable.h"
+#include "lib/support/strings.h"
+#include "tools/bench/percentiles.h"
+
+namespace infer::bench {
+namespace {
+
+using engine::Histogram;
+using engine::Outcome;
+using engine::Priority;
+using engine::State;
+
+constexpr double kNsPerMs = 1e6;
+constexpr std::array<double, 4> kQuantiles = {0.5, 0.9, 0.99, 0.999};
+
+Json TimesJson(const Histogram& ns) {
+  Json j = {{"count", ns.count()}};
+  for (double q : kQuantiles)
+    j[PercentileName(q)] = ns.count() > 0 ? Json(ns.Quantile(q) / kNsPerMs) : Json();
+  return j;
+}
+
+std::vector<std::string> TimesRow(std::string name, const Histogram& ns) {
+  std::vector<std::string> row = {std::move(name), Cat(ns.count())};
+  for (double q : kQuantiles) row.push_back(Rounded(ns.Quantile(q) / kNsPerMs, 4));
+  return row;
+}
+
+template <typename Reason, size_t kCount>
+Json CountsJson(const std::array<int64_t, kCount>& counts) {
+  Json j = Json::object();
+  for (size_t i = 0; i < kCount; ++i) j[std::string(Name(static_cast<Reason>(i)))] = counts[i];
+  return j;
+}
+
+template <typename Reason, size_t kCount>
+std::string CountsText(const std::array<int64_t, kCount>& counts) {
+  std::string text;
+  for (size_t i = 0; i < kCount; ++i)
+    if (counts[i] > 0)
+      text += Cat(text.empty() ? "" : ", ", Name(static_cast<Reason>(i)), " ", counts[i]);
+  return text.empty() ? "none" : text;
+}
+
+const Histogram& Succeeded(const engine::Times& times, size_t phase) {
+  return times.by[engine::EndIndex(State::kSucceeded)][phase];
+}
+
+}  // namespace
+
+void ServeOptions::Declare(Options& o) {
+  o.Flag("--engine", &engine,
+         "Queries go through the inference engine: queue, batches, priorities (docs/engine.md)");
+  o.Value("--max-batch", &max_batch,
+          "Of the engine: rows that a run may have; 1: requests are not batched", 1);
+  o.Value("--batch-delay", &batch_delay_ms,
+          "Of the engine: ms that a request may wait for others while an instance is free");
+  o.Values("--priorities", &priorities,
+           "Of the engine: shares of queries of high, normal and low priority: 1,8,1");
+}
+
+Result<std::array<double, engine::kPriorities>> ServeOptions::Shares() const {
+  std::array<double, engine::kPriorities> shares = {0, 1, 0};
+  if (!engine && (max_batch > 1 || batch_delay_ms > 0 || !priorities.empty()))
+    return InvalidArgument("--max-batch, --batch-delay and --priorities go with --engine");
+  if (batch_delay_ms > 0 && max_batch == 1)
+    return InvalidArgument("--batch-delay goes with --max-batch above 1");
+  if (priorities.empty()) return shares;
+  double sum = 0;
+  for (size_t i = 0; i < shares.size(); ++i) {
+    const auto share =
+        priorities.size() == shares.size() ? ParseDouble(priorities[i]) : std::nullopt;
+    if (!share || !(*share >= 0))
+      return InvalidArgument("--priorities takes three shares, of high, normal and low: 1,8,1");
+    sum += shares[i] = *share;
+  }
+  if (!(sum > 0)) return InvalidArgument("--priorities: no share is above 0");
+  for (double& s : shares) s /= sum;
+  return shares;
+}
+
+Result<std::unique_ptr<ServedModel>> ServedModel::Make(engine::ModelSource source,
+                                                       std::vector<Datum> inputs, int64_t batch,
+                                                       int instances, const ServeOptions& options,
+                                                       uint64_t seed, const std::stop_token& stop) {
+  if (batch <= 0) return InvalidArgument("a batch of 0 has no samples to answer");
+  INFER_ASSIGN(const auto shares, options.Shares());
+  std::unique_ptr<ServedModel> m(
+      new ServedModel(std::move(source), std::move(inputs), batch, instances, options, seed));
+  for (size_t i = 0; i < shares.size(); ++i) m->by_priority_[i].share = shares[i];
+  m->on_stop_.emplace(stop, [served = m.get()] { served->cancel_.request_stop(); });
+  INFER_ASSIGN(m->engine_, engine::Engine::Make({.threads = instances, .clock = m->clock_}));
+  INFER_TRY(m->Load("warm-up"));
+  return m;
+}
+
+ServedModel::~ServedModel() { on_stop_.reset(); }
+
+Status ServedModel::Load(const std::string& name) {
+  INFER_TRY(engine_->Load(
+      name, source_,
+      {.instances = instances_,
+       // An open loop queues without a limit.
+       .queue = {.max_requests = int64_t{1} << 40, .max_bytes = int64_t{1} << 50},
+       .batch = {.max_rows = options_.max_batch,
+                 .max_delay_ns = static_cast<int64_t>(options_.batch_delay_ms * kNsPerMs)},
+       .warm_inputs = inputs_}));
+  name_ = name;
+  return {};
+}
+
+Status ServedModel::BeginMeasuring() {
+  const std::string before = name_;
+  INFER_TRY(Load("measured"));
+  for (OfPriority& p : by_priority_) p.total_ns.Clear();
+  return engine_->Unload(before);
+}
+
+double ServedModel::NowMs() { return static_cast<double>(clock_->NowNs()) / kNsPerMs; }
+
+Priority ServedModel::Draw() {
+  double at = random_.Uniform();
+  for (size_t i = 0; i + 1 < by_priority_.size(); ++i) {
+    if (at < by_priority_[i].share) return static_cast<Priority>(i);
+    at -= by_priority_[i].share;
+  }
+  return by_priority_.back().share > 0 ? Priority::kLow : Priority::kNormal;
+}
+
+void ServedModel::Submit(int64_t id, int64_t samples) {
+  const auto query = std::make_shared<Query>();
+  query->done.id = id;
+  query->open = (samples + batch_ - 1) / batch_;
+  const int64_t requests = query->open;
+  {
+    const std::lock_guard lock(mutex_);
+    open_ += requests;
+  }
+  for (int64_t i = 0; i < requests; ++i) {
+    const Priority priority = Draw();
+    engine_->Submit(
+        {.model = name_, .inputs = inputs_, .priority = priority, .stop = cancel_.get_token()},
+        [this, query, priority, at = NowMs()](Outcome o) {
+          Ended(query, at, priority, std::move(o));
+        });
+  }
+}
+
+void ServedModel::Ended(const std::shared_ptr<Query>& query, double submitted_ms, Priority priority,
+                        Outcome o) {
+  const double finished_ms = NowMs();
+  if (o.end == State::kSucceeded)
+    by_priority_[static_cast<size_t>(priority)].total_ns.Record(o.phases.total_ns);
+  const std::lock_guard lock(mutex_);
+  Done& done = query->done;
+  const double started_ms =
+      submitted_ms + static_cast<double>(o.phases.queue_ns + o.phases.batch_ns) / kNsPerMs;
+  if (done.started_ms == 0 || started_ms < done.started_ms) done.started_ms = started_ms;
+  if (done.status.ok()) done.status = std::move(o.status);
+  --open_;
+  if (--query->open == 0) {
+    done.finished_ms = finished_ms;
+    done_.push_back(std::move(done));
+  }
+  answered_.notify_one();
+}
+
+std::vector<Done> ServedModel::Wait(double until_ms) {
+  using Steady = std::chrono::steady_clock;
+  const Steady::time_point until(
+      std::chrono::nanoseconds(static_cast<int64_t>(until_ms * kNsPerMs)));
+  std::unique_lock lock(mutex_);
+  answered_.wait_until(lock, until, [&] { return !done_.empty(); });
+  return std::exchange(done_, {});
+}
+
+void ServedModel::Abandon() {
+  cancel_.request_stop();
+  std::unique_lock lock(mutex_);
+  answered_.wait(lock, [&] { return open_ == 0; });
+  done_.clear();
+  cancel_ = {};
+}
+
+engine::ModelStats ServedModel::Stats() const {
+  for (engine::ModelStats& s : engine_->Stats())
+    if (s.model == name_) return std::move(s);
+  return {};
+}
+
+Json ServedModel::StatsJson() const {
+  const engine::ModelStats s = Stats();
+  Json j = {{"instances", instances_},
+            {"max_batch", options_.max_batch},
+            {"batch_delay_ms", options_.batch_delay_ms},
+            {"unbatchable", s.unbatchable.empty() ? Json() : Json(s.unbatchable)},
+            {"runs", s.runs},
+            {"fired", CountsJson<engine::Fired>(s.fired)},
+            {"single", CountsJson<engine::Single>(s.single)}};
+  j["ends"] = Json::object();
+  for (State end :
+       {State::kSucceeded, State::kCancelled, State::kTimedOut, State::kRejected, State::kFailed})
+    j["ends"][std::string(Name(end))] = s.ends[engine::EndIndex(end)];
+  j["batch_rows"] = Json::array();
+  for (const auto& [rows, runs] : s.batch_rows)
+    j["batch_rows"].push_back({{"rows", rows}, {"runs", runs}});
+  j["phases_ms"] = Json::object();
+  for (size_t p = 0; p < engine::kPhases; ++p)
+    j["phases_ms"][std::string(Name(static_cast<engine::Phase>(p)))] =
+        TimesJson(Succeeded(s.times.total, p));
+  j["priorities"] = Json::array();
+  for (size_t p = 0; p < by_priority_.size(); ++p)
+    j["priorities"].push_back({{"priority", Name(static_cast<Priority>(p))},
+                               {"share", by_priority_[p].share},
+                               {"total_ms", TimesJson(by_priority_[p].total_ns)}});
+  return j;
+}
+
+std::string ServedModel::StatsTable() const {
+  const engine::ModelStats s = Stats();
+  std::vector<std::vector<std::string>> rows = {{"engine, ms", "requests"}};
+  for (double q : kQuantiles) rows[0].push_back(PercentileName(q));
+  for (size_t p = 0; p < engine::kPhases; ++p)
+    rows.push_back(
+        TimesRow(std::string(Name(static_cast<engine::Phase>(p))), Succeeded(s.times.total, p)));
+  for (size_t p = 0; p < by_priority_.size(); ++p)
+    if (by_priority_[p].total_ns.count() > 0 && by_priority_[p].share < 1)
+      rows.push_back(TimesRow(Cat("total, ", Name(static_cast<Priority>(p)), " priority"),
+                              by_priority_[p].total_ns));
+  std::string out = TextTable(rows);
+  out += Cat(s.runs, " runs; began: ", CountsText<engine::Fired>(s.fired),
+             "; served one request alone: ", CountsText<engine::Single>(s.single), "\n");
+  if (options_.max_batch > 1) {
+    out += "rows of a run:";
+    for (const auto& [n, runs] : s.batch_rows) out += Cat(" ", n, " (", runs, "x)");
+    out += "\n";
+  } else if (!s.unbatchable.empty()) {
+    out += Cat("not batched: ", s.unbatchable, "\n");
+  }
+  return out;
+}
+
+}  // namespace infer::bench
