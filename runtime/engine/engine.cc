@@ -1,9 +1,11 @@
 #include "runtime/engine/engine.h"
 
+#include <chrono>
 #include <thread>
 
 #include "lib/support/exceptions.h"
 #include "runtime/engine/core.h"
+#include "runtime/engine/patience.h"
 
 namespace infer::engine {
 
@@ -52,7 +54,24 @@ std::future<Outcome> Engine::Submit(Request request) {
   return future;
 }
 
-Outcome Engine::Infer(Request request) { return Submit(std::move(request)).get(); }
+Outcome Engine::Infer(Request request) {
+  struct Answer {
+    Outcome outcome;
+    std::atomic<bool> there{false};
+  };
+  const auto answer = std::make_shared<Answer>();
+  const auto begin = std::chrono::steady_clock::now();
+  Submit(std::move(request), [answer](Outcome o) {
+    answer->outcome = std::move(o);
+    answer->there.store(true, std::memory_order_release);
+    answer->there.notify_one();
+  });
+  thread_local Patience patience;
+  if (!patience.Look([&] { return answer->there.load(std::memory_order_acquire); }))
+    answer->there.wait(false, std::memory_order_acquire);
+  patience.Waited(std::chrono::steady_clock::now() - begin);
+  return std::move(answer->outcome);
+}
 
 Engine::Awaiter Engine::Await(Request request) { return {*this, std::move(request)}; }
 

@@ -1,3 +1,4 @@
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -10,6 +11,7 @@
 #include "lib/support/parallel.h"
 #include "runtime/engine/executor.h"
 #include "runtime/engine/fork.h"
+#include "runtime/engine/patience.h"
 
 namespace infer::engine {
 namespace {
@@ -30,11 +32,14 @@ class MonotonicClock final : public Clock {
 class TaskQueue {
  public:
   void Push(Task task) {
+    bool sleeps = false;
     {
       const std::lock_guard lock(mutex_);
       ready_.push_back(std::move(task));
+      there_ = true;
+      sleeps = ready_.size() > looking_;
     }
-    came_.notify_one();
+    if (sleeps) came_.notify_one();
   }
 
   void PushAt(int64_t ns, Task task) {
@@ -48,21 +53,21 @@ class TaskQueue {
   void Close() {
     {
       const std::lock_guard lock(mutex_);
-      closing_ = true;
+      closing_ = there_ = true;
       ready_.clear();
       later_.clear();
     }
     came_.notify_all();
   }
 
-  /// Runs tasks until Close.
-  void Serve() {
+  /// Runs tasks until Close. With `patience` the thread looks for the next before it sleeps.
+  void Serve(Patience* patience) {
     std::unique_lock lock(mutex_);
     for (;;) {
       if (closing_) return;
       Task task = Next();
       if (!task) {
-        Sleep(lock);
+        Await(lock, patience);
         continue;
       }
       lock.unlock();
@@ -82,8 +87,22 @@ class TaskQueue {
     } else if (!ready_.empty()) {
       task = std::move(ready_.front());
       ready_.pop_front();
+      there_ = !ready_.empty();
     }
     return task;
+  }
+
+  /// Until something may have come.
+  void Await(std::unique_lock<std::mutex>& lock, Patience* patience) {
+    if (!patience) return Sleep(lock);
+    const auto begin = std::chrono::steady_clock::now();
+    ++looking_;
+    lock.unlock();
+    const bool came = patience->Look([this] { return there_.load(std::memory_order_relaxed); });
+    lock.lock();
+    --looking_;
+    if (!came && ready_.empty() && !closing_) Sleep(lock);
+    patience->Waited(std::chrono::steady_clock::now() - begin);
   }
 
   void Sleep(std::unique_lock<std::mutex>& lock) {
@@ -96,6 +115,8 @@ class TaskQueue {
   std::mutex mutex_;
   std::condition_variable came_;
   std::deque<Task> ready_;
+  std::atomic<bool> there_{false};  // ready_ is not empty: for those who look without the mutex
+  size_t looking_ = 0;              // threads that do
   std::multimap<int64_t, Task> later_;
   bool closing_ = false;
 };
@@ -108,8 +129,12 @@ class ThreadExecutor final : public Executor {
  public:
   explicit ThreadExecutor(int threads) : width_(threads) {
     try {
-      for (int i = 0; i < threads; ++i) threads_.emplace_back([q = queues_] { q->pool.Serve(); });
-      threads_.emplace_back([q = queues_] { q->timer.Serve(); });
+      for (int i = 0; i < threads; ++i)
+        threads_.emplace_back([q = queues_] {
+          Patience patience;
+          q->pool.Serve(&patience);
+        });
+      threads_.emplace_back([q = queues_] { q->timer.Serve(nullptr); });
     } catch (...) {
       End();
       throw;
