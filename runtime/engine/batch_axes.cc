@@ -1,6 +1,7 @@
 #include "runtime/engine/batch_axes.h"
 
 #include <algorithm>
+#include <cctype>
 #include <unordered_map>
 
 #include "lib/support/strings.h"
@@ -24,6 +25,19 @@ std::string Named(const Value& v) { return Cat("'", v.name(), "'"); }
 
 bool CanBeCut(DType t) { return BitWidth(t) >= 8; }
 
+/// Symbols that stand for expressions are named by them: "floor((N+1)/2)" names N, "N_long" does
+/// not.
+bool Names(const std::string& expression, const std::string& symbol) {
+  const auto is_part = [&](size_t i) {
+    return i < expression.size() &&
+           (std::isalnum(static_cast<unsigned char>(expression[i])) != 0 || expression[i] == '_');
+  };
+  for (size_t at = expression.find(symbol); at != std::string::npos;
+       at = expression.find(symbol, at + 1))
+    if (!is_part(at - 1) && !is_part(at + symbol.size())) return true;
+  return false;
+}
+
 /// The axis whose extent is `batch`; nullopt where another extent hangs on it, or two do.
 std::optional<int> AxisOf(const Shape& shape, const std::string& batch) {
   int axis = -1;
@@ -36,7 +50,7 @@ std::optional<int> AxisOf(const Shape& shape, const std::string& batch) {
     }
     for (const auto& [monomial, factor] : shape[i].AsTerms())
       for (const std::string& symbol : monomial)
-        if (symbol.find(batch) != std::string::npos) return std::nullopt;
+        if (Names(symbol, batch)) return std::nullopt;
   }
   return axis;
 }

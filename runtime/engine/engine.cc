@@ -1,6 +1,7 @@
 #include "runtime/engine/engine.h"
 
 #include <chrono>
+#include <new>
 #include <thread>
 
 #include "lib/support/exceptions.h"
@@ -30,7 +31,8 @@ Result<std::unique_ptr<Engine>> Engine::Make(EngineOptions options) {
 
 Engine::~Engine() {
   if (core_->forked())
-    new std::shared_ptr<Core>(core_);  // its mutex may be held by a thread that is not here
+    (void)new (std::nothrow)
+        std::shared_ptr<Core>(core_);  // its mutex may be held by a thread that is not here
   else
     core_->Shutdown();
 }

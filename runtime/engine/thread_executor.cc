@@ -4,6 +4,7 @@
 #include <deque>
 #include <map>
 #include <mutex>
+#include <new>
 #include <thread>
 #include <vector>
 
@@ -155,7 +156,7 @@ class ThreadExecutor final : public Executor {
   void End() {
     const bool forked = ForksSoFar() != forks_;
     if (forked) {  // the child has none of the threads, and maybe a queue that one had locked
-      new std::shared_ptr<Queues>(queues_);
+      (void)new (std::nothrow) std::shared_ptr<Queues>(queues_);
       for (std::thread& t : threads_) t.detach();
       return;
     }

@@ -130,7 +130,8 @@ class BenchLoad(BenchTestCase):
             self.assertIn("no samples", done.stderr)
 
     def test_behind_the_engine(self):
-        r = self.report("load", *ONE, "--engine", "--max-batch", 4, "--concurrency", 8, "--lanes", 1, "--duration", 0.5,
+        open_batch = [MODEL, "--threads", 1, "--warmup", 0.05, "--engine"]
+        r = self.report("load", *open_batch, "--max-batch", 4, "--concurrency", 8, "--lanes", 1, "--duration", 0.5,
                         "--priorities", "1,2,1")
         engine = r["engine"]
         self.assertEqual(engine["ends"]["succeeded"], r["result"]["issued"])
@@ -139,14 +140,14 @@ class BenchLoad(BenchTestCase):
         self.assertIsNone(engine["unbatchable"])
         self.assertEqual(engine["phases_ms"]["compute"]["count"], r["result"]["issued"])
         self.assertIsNone(self.report("load", *ONE, "--duration", 0.2)["engine"])
-        plain = self.bench("load", *ONE, "--engine", "--duration", 0.2).stdout
+        plain = self.bench("load", *open_batch, "--duration", 0.2).stdout
         self.assertIn("its rules stack no more than one row", plain)
-        fixed = self.bench("load", MODEL, "--batch", 1, "--threads", 1, "--engine", "--max-batch", 2, code=2)
-        self.assertIn("cannot be batched: input", fixed.stderr)
+        fixed = self.bench("load", *ONE, "--engine", "--max-batch", 2, code=2)
+        self.assertIn("may not share a run", fixed.stderr)
         self.assertIn("go with --engine", self.bench("load", *ONE, "--max-batch", 2, code=2).stderr)
 
     def test_what_the_engine_adds(self):
-        r = self.report("engine", MODEL, "--set", "batch=1", "--threads", 1, "--pairs", 50, "--warmup-pairs", 5)
+        r = self.report("engine", MODEL, "--threads", 1, "--pairs", 50, "--warmup-pairs", 5)
         self.assertEqual([r[k]["count"] for k in ("bare_ms", "engine_ms", "added_ms")], [50] * 3)
         self.assertEqual(r["target"]["batch_axis"], "batch")
         self.assertLessEqual(r["phases_ms"]["compute"]["min"], r["engine_ms"]["max"])

@@ -28,6 +28,14 @@ TEST(BatchAxes, AnyAxisOfTheFirstInputWillDo) {
               ElementsAre(1));
 }
 
+TEST(BatchAxes, ASymbolIsNoPartOfAnother) {
+  const BatchAxes a = Of("graph g(x: f32[N,N_long]) -> (y) { y = Softmax(x) }");
+  EXPECT_TRUE(a.proved) << a.reason;
+  const BatchAxes b = Of(R"(graph g(x: f32[N,2,8]) -> (y) { t = Transpose(x) {perm=[1,2,0]}
+    y = MaxPool(t) {kernel_shape=[2], strides=[2]} })");
+  EXPECT_THAT(b.reason, HasSubstr("mix N with others"));
+}
+
 TEST(BatchAxes, ExtentsAreFollowedThroughShapeMath) {
   // The usual way of an exporter: rows of constants as many as there are requests.
   const BatchAxes a = Of(R"(graph g(x: f32[N,4]) -> (y) {

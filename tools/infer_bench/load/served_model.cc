@@ -90,6 +90,11 @@ Result<std::unique_ptr<ServedModel>> ServedModel::Make(engine::ModelSource sourc
                                                        uint64_t seed, const std::stop_token& stop) {
   if (batch <= 0) return InvalidArgument("a batch of 0 has no samples to answer");
   INFER_ASSIGN(const auto shares, options.Shares());
+  if (options.max_batch > 1 && !source.axes.proved)
+    return InvalidArgument(Cat("--max-batch ", options.max_batch,
+                               ": requests may not share a run (--set, --shape and --batch fix "
+                               "extents): ",
+                               source.axes.reason));
   std::unique_ptr<ServedModel> m(
       new ServedModel(std::move(source), std::move(inputs), batch, instances, options, seed));
   for (size_t i = 0; i < shares.size(); ++i) m->by_priority_[i].share = shares[i];
