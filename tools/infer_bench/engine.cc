@@ -93,7 +93,6 @@ class EngineCommand : public Command {
     bare_.Add(at_ms, bare_ms);
     engine_.Add(at_ms, engine_ms);
     added_.Add(at_ms, engine_ms - bare_ms);
-    constexpr double kNsPerMs = 1e6;
     queue_.Add(at_ms, static_cast<double>(o.phases.queue_ns) / kNsPerMs);
     batch_.Add(at_ms, static_cast<double>(o.phases.batch_ns) / kNsPerMs);
     compute_.Add(at_ms, static_cast<double>(o.phases.compute_ns) / kNsPerMs);

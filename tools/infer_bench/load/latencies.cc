@@ -9,7 +9,6 @@
 namespace infer::bench {
 namespace {
 
-constexpr double kNsPerMs = 1e6;
 constexpr auto kMostNs = static_cast<double>(engine::Histogram::kMost);
 
 }  // namespace

@@ -7,6 +7,8 @@
 
 namespace infer::bench {
 
+inline constexpr double kNsPerMs = 1e6;
+
 class Latencies {
  public:
   /// Keeps the first `keep` samples as they are; figures are exact as long as these are all.

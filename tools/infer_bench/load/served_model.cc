@@ -6,6 +6,7 @@
 #include "lib/support/readable.h"
 #include "lib/support/strings.h"
 #include "tools/bench/percentiles.h"
+#include "tools/infer_bench/load/latencies.h"
 
 namespace infer::bench {
 namespace {
@@ -15,7 +16,6 @@ using engine::Outcome;
 using engine::Priority;
 using engine::State;
 
-constexpr double kNsPerMs = 1e6;
 constexpr std::array<double, 4> kQuantiles = {0.5, 0.9, 0.99, 0.999};
 
 Json TimesJson(const Histogram& ns) {
