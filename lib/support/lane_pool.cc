@@ -16,24 +16,22 @@
 #include "lib/support/status.h"
 
 namespace infer {
-namespace {
 
-/// Sleeps until it is not `value`; Set wakes. At most one thread waits.
-class Door {
+/// Where one thread sleeps until another opens. Who wants to sleep closes it, looks once more
+/// whether there is something to do, and waits; whoever brings something opens it afterwards.
+class LaneDoor {
  public:
-  /// Pre: a caller has looked, after Close, that it has nothing to do.
   void Close() { closed_ = 1; }
   void Wait() { closed_.wait(1); }
+  /// By the sleeper, who found something.
+  void Reopen() { closed_ = 0; }
   void Open() {
     if (closed_ != 0 && closed_.exchange(0) != 0) closed_.notify_one();
   }
-  void Reopen() { closed_ = 0; }
 
  private:
   std::atomic<int> closed_{0};
 };
-
-}  // namespace
 
 /// What a team does, on the caller's stack.
 struct Job {
@@ -46,7 +44,7 @@ struct Job {
 struct alignas(64) Lane {
   std::atomic<Job*> mailbox{nullptr};
   int part = 0;  // of the job in the mailbox
-  Door door;
+  LaneDoor door;
   int number = 0;  // in the pool, from 1
 
   void Post(Job* job, int index) {
@@ -60,7 +58,7 @@ struct alignas(64) Lane {
 
 struct Team::Members {
   alignas(64) std::atomic<int> left{0};  // parts that are given out and have not ended
-  Door caller;
+  LaneDoor caller;
   std::vector<Lane*> lanes;
   SpinTime spin_time;
 
