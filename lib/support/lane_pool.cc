@@ -19,7 +19,7 @@ namespace infer {
 
 /// Where one thread sleeps until another opens. Who wants to sleep closes it, looks once more
 /// whether there is something to do, and waits; whoever brings something opens it afterwards.
-class LaneDoor {
+class Team::Door {
  public:
   void Close() { closed_ = 1; }
   void Wait() { closed_.wait(1); }
@@ -34,17 +34,17 @@ class LaneDoor {
 };
 
 /// What a team does, on the caller's stack.
-struct Job {
+struct Team::Job {
   FunctionRef<void(int)> part;
   Team::Members* members;  // nullptr: it has one part, and nobody waits for it
 };
 
 /// A standing thread. Its mailbox holds a part that is given out and not begun: whoever takes it
 /// out, by exchange, runs it.
-struct alignas(64) Lane {
+struct alignas(64) Team::Lane {
   std::atomic<Job*> mailbox{nullptr};
   int part = 0;  // of the job in the mailbox
-  LaneDoor door;
+  Door door;
   int number = 0;  // in the pool, from 1
 
   void Post(Job* job, int index) {
@@ -58,7 +58,7 @@ struct alignas(64) Lane {
 
 struct Team::Members {
   alignas(64) std::atomic<int> left{0};  // parts that are given out and have not ended
-  LaneDoor caller;
+  Door caller;
   std::vector<Lane*> lanes;
   SpinTime spin_time;
 
@@ -76,18 +76,18 @@ namespace {
 class Pool {
  public:
   /// nullptr: the system has no thread.
-  Lane* Take() {
+  Team::Lane* Take() {
     {
       const std::lock_guard lock(mutex_);
       if (!idle_.empty()) {
-        Lane* lane = idle_.back();
+        Team::Lane* lane = idle_.back();
         idle_.pop_back();
         return lane;
       }
     }
     return Make();
   }
-  void GiveBack(Lane* lane) {
+  void GiveBack(Team::Lane* lane) {
     const std::lock_guard lock(mutex_);
     idle_.push_back(lane);
   }
@@ -103,10 +103,10 @@ class Pool {
   }
 
  private:
-  Lane* Make();
+  Team::Lane* Make();
 
   std::mutex mutex_;
-  std::vector<Lane*> idle_;             // the last one ran last
+  std::vector<Team::Lane*> idle_;       // the last one ran last
   std::vector<Team::Members*> unused_;  // never freed: lanes look at them on their way out
   size_t made_ = 0, teams_ = 0;
 };
@@ -132,8 +132,8 @@ class SignalsBlocked {
   sigset_t before_;
 };
 
-Lane* Pool::Make() {
-  auto lane = std::make_unique<Lane>();
+Team::Lane* Pool::Make() {
+  auto lane = std::make_unique<Team::Lane>();
   {
     const std::lock_guard lock(mutex_);
     // Room for all that were made: giving one back allocates nothing.
@@ -167,7 +167,7 @@ void Pool::GiveBack(Team::Members* members) {
 
 }  // namespace
 
-Job* Lane::Await(SpinTime& spin_time) {
+Team::Job* Team::Lane::Await(SpinTime& spin_time) {
   const int64_t begin = NowNs();
   for (Spin spin(spin_time.limit_ns()); !mailbox.load(std::memory_order_relaxed);)
     if (!spin.Again()) {
@@ -182,7 +182,7 @@ Job* Lane::Await(SpinTime& spin_time) {
   return mailbox.exchange(nullptr);
 }
 
-void Lane::Work() {
+void Team::Lane::Work() {
   BindToPlace(number);
   for (SpinTime spin_time;;)
     if (Job* job = Await(spin_time))
@@ -262,20 +262,20 @@ void RunAside(std::function<void()> work) {
   struct Aside {
     explicit Aside(std::function<void()> w) : work(std::move(w)) {}
     std::function<void()> work;
-    Lane* lane = nullptr;
+    Team::Lane* lane = nullptr;
     std::function<void(int)> all = [this](int) {
       const std::unique_ptr<Aside> self(this);
       work();
       ThePool().GiveBack(lane);
     };
-    Job job{all, nullptr};
+    Team::Job job{all, nullptr};
   };
   auto aside = std::make_unique<Aside>(std::move(work));
   aside->lane = ThePool().Take();
   if (!aside->lane)
     throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again),
                             "no thread for a run");
-  Job* job = &aside->job;
+  Team::Job* job = &aside->job;
   aside.release()->lane->Post(job, 0);
 }
 

@@ -8,9 +8,6 @@
 
 namespace infer {
 
-struct Lane;
-struct Job;
-
 /// The threads that work for one caller: it and those that it took from the pool. Belongs to the
 /// calling thread.
 class Team {
@@ -37,6 +34,10 @@ class Team {
   /// In the child of a fork, where there are no lanes.
   void ForgetLanes();
 
+  // Of lane_pool.cc.
+  class Door;
+  struct Job;
+  struct Lane;
   struct Members;
 
  private:

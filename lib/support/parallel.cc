@@ -7,8 +7,8 @@
 #include <exception>
 #include <system_error>
 
-#include "lib/support/lane_queue.h"
 #include "lib/support/lane_pool.h"
+#include "lib/support/lane_queue.h"
 #include "lib/support/spin.h"
 #include "lib/support/status.h"
 #include "lib/support/stop.h"

@@ -17,13 +17,13 @@
 namespace infer {
 namespace {
 
-constexpr int kLooks = 32;                     // between two readings of the clock
-constexpr int64_t kInterruptedNs = 200'000;    // kLooks take some 2 us
-constexpr int64_t kSampleNs = 4'000'000;       // between two readings of /proc/loadavg
-constexpr int64_t kSampleAfterNs = 20'000;     // of spinning: who waits less has no time for it
-constexpr int64_t kCrowdedNs = 50'000'000;     // that the news holds
-constexpr int64_t kCrowdedLimitNs = 2'000;     // as long as a thread on its way out needs
-constexpr int kCrowdedSamples = 2;             // in a row: one may be a moment of the kernel's
+constexpr int kLooks = 32;                   // between two readings of the clock
+constexpr int64_t kInterruptedNs = 200'000;  // kLooks take some 2 us
+constexpr int64_t kSampleNs = 4'000'000;     // between two readings of /proc/loadavg
+constexpr int64_t kSampleAfterNs = 20'000;   // of spinning: who waits less has no time for it
+constexpr int64_t kCrowdedNs = 50'000'000;   // that the news holds
+constexpr int64_t kCrowdedLimitNs = 2'000;   // as long as a thread on its way out needs
+constexpr int kCrowdedSamples = 2;           // in a row: one may be a moment of the kernel's
 
 void Pause() {
 #ifdef __x86_64__

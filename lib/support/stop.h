@@ -15,8 +15,8 @@ using Deadline = std::chrono::steady_clock::time_point;
 constexpr Deadline kNoDeadline = Deadline::max();
 
 /// While it lives, what the calling thread does ends early when `token` asks for it, or once
-/// `deadline` has passed; those of outer scopes hold, too. A token that can never ask costs nothing,
-/// a deadline the reading of a clock at each look.
+/// `deadline` has passed; those of outer scopes hold, too. A token that can never ask costs
+/// nothing, a deadline the reading of a clock at each look.
 class StopScope {
  public:
   explicit StopScope(std::stop_token token, Deadline deadline = kNoDeadline);

@@ -93,7 +93,8 @@ struct RunOptions {
   std::stop_token stop = {};
   /// As if `stop` asked at that time.
   Deadline deadline = kNoDeadline;
-  /// For lanes. A less urgent run gives lanes up between two launches while a more urgent one waits.
+  /// For lanes. A less urgent run gives lanes up between two launches while a more urgent one
+  /// waits.
   Priority priority = Priority::kNormal;
   /// Is shown each watched output that is a tensor of numbers, once, in the thread that runs and
   /// with its lanes. What it is shown is gone when it returns.

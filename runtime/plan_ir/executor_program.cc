@@ -86,11 +86,11 @@ void ExecutorProgram::Show(const PlanObserver& observe, const ShapePlan& shapes,
 Result<std::shared_ptr<const ShapePlan>> ExecutorProgram::PlanFor(std::span<const Dims> input_dims,
                                                                   ShapePlanHooks hooks) const {
   if (auto found = cache_.Find(input_dims)) return found;
-  return plan_builder_.Get({input_dims.begin(), input_dims.end()},
-                           [&] { return cache_.Find(input_dims); },
-                           [&](const std::function<void()>& has_lanes) {
-                             return MakePlan(input_dims, hooks, has_lanes);
-                           });
+  return plan_builder_.Get(
+      {input_dims.begin(), input_dims.end()}, [&] { return cache_.Find(input_dims); },
+      [&](const std::function<void()>& has_lanes) {
+        return MakePlan(input_dims, hooks, has_lanes);
+      });
 }
 
 Result<std::shared_ptr<const ShapePlan>> ExecutorProgram::MakePlan(
@@ -120,15 +120,15 @@ Result<std::shared_ptr<const ExecutorProgram>> ExecutorProgram::LateProgram(
     const auto it = late_.find(key);
     return it == late_.end() ? nullptr : it->second;
   };
-  return late_builder_.Get(key, find,
-                           [&](const std::function<void()>&)
-                               -> Result<std::shared_ptr<const ExecutorProgram>> {
-                             INFER_ASSIGN(const Graph g, LateGraph(plan_, plan));
-                             INFER_ASSIGN(auto made, parts_.compile(g));
-                             const std::lock_guard lock(late_mutex_);
-                             if (late_.size() >= kMostLatePrograms) late_.clear();
-                             return late_[key] = std::move(made);
-                           });
+  return late_builder_.Get(
+      key, find,
+      [&](const std::function<void()>&) -> Result<std::shared_ptr<const ExecutorProgram>> {
+        INFER_ASSIGN(const Graph g, LateGraph(plan_, plan));
+        INFER_ASSIGN(auto made, parts_.compile(g));
+        const std::lock_guard lock(late_mutex_);
+        if (late_.size() >= kMostLatePrograms) late_.clear();
+        return late_[key] = std::move(made);
+      });
 }
 
 Result<std::shared_ptr<DeviceMemory>> ExecutorProgram::OnDevice(const Tensor& constant) const {

@@ -42,9 +42,7 @@ CodeRange RangeOfOneDnn() {
   struct Search {
     uintptr_t inside;
     CodeRange found;
-  } search{reinterpret_cast<uintptr_t>(
-               dlsym(RTLD_DEFAULT, "dnnl_primitive_execute")),
-           {}};
+  } search{reinterpret_cast<uintptr_t>(dlsym(RTLD_DEFAULT, "dnnl_primitive_execute")), {}};
   dl_iterate_phdr(
       [](dl_phdr_info* info, size_t, void* data) {
         auto& s = *static_cast<Search*>(data);
@@ -134,9 +132,8 @@ void KeepToOneThreadInChildren() {
 
 bool RunsOnLanes() {
   static const bool ours = [] {
-    const bool found = RangeOfOneDnn().size > 0 &&
-                       dlsym(RTLD_DEFAULT, "GOMP_parallel") ==
-                           reinterpret_cast<void*>(&GOMP_parallel);
+    const bool found = RangeOfOneDnn().size > 0 && dlsym(RTLD_DEFAULT, "GOMP_parallel") ==
+                                                       reinterpret_cast<void*>(&GOMP_parallel);
     if (!found) KeepToOneThreadInChildren();
     return found;
   }();
@@ -166,7 +163,8 @@ extern "C" {
 
 void GOMP_parallel(void (*body)(void*), void* data, unsigned threads, unsigned flags) {
   if (!IsOneDnn(__builtin_return_address(0))) {
-    static auto* const next = Next<void(void (*)(void*), void*, unsigned, unsigned)>("GOMP_parallel");
+    static auto* const next =
+        Next<void(void (*)(void*), void*, unsigned, unsigned)>("GOMP_parallel");
     return next(body, data, threads, flags);
   }
   const int count = threads > 0 ? static_cast<int>(threads) : MaxThreads();

@@ -1,12 +1,13 @@
 #pragma once
-/// oneDNN's parallel regions on our lanes. Debian builds oneDNN for OpenMP, whose runtime would keep
-/// a second set of threads beside ours; of that runtime it calls six functions, which openmp.cc
-/// defines.
+/// oneDNN's parallel regions on our lanes. Debian builds oneDNN for OpenMP, whose runtime would
+/// keep a second set of threads beside ours; of that runtime it calls six functions, which
+/// openmp.cc defines.
 
 namespace infer::onednn {
 
-/// Whether oneDNN calls them here. It does in a program that we are linked into. In a shared library
-/// that is loaded into a program with an OpenMP runtime of its own, oneDNN keeps to that one.
+/// Whether oneDNN calls them here. It does in a program that we are linked into. In a shared
+/// library that is loaded into a program with an OpenMP runtime of its own, oneDNN keeps to that
+/// one.
 bool RunsOnLanes();
 
 /// Where RunsOnLanes(): nothing, oneDNN asks for the thread's lanes by itself. Else as

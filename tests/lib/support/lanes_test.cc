@@ -425,8 +425,8 @@ TEST(Fork, WhileOthersUseTheLanes) {
   for (std::thread& t : busy) t.join();
 }
 
-/// Everything at once, for ThreadSanitizer above all: leases of all priorities that shrink, grow and
-/// are stopped, loops in and out of crowds, exceptions, work aside.
+/// Everything at once, for ThreadSanitizer above all: leases of all priorities that shrink, grow
+/// and are stopped, loops in and out of crowds, exceptions, work aside.
 TEST(Lanes, Stress) {
   const BudgetOf budget(3);
   constexpr int kThreads = 6, kRounds = 60;
