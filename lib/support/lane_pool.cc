@@ -1,9 +1,13 @@
 #include "lib/support/lane_pool.h"
 
+#include <linux/futex.h>
 #include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <ctime>
 #include <memory>
 #include <mutex>
 #include <system_error>
@@ -22,15 +26,25 @@ namespace infer {
 class Team::Door {
  public:
   void Close() { closed_ = 1; }
-  void Wait() { closed_.wait(1); }
   /// By the sleeper, who found something.
   void Reopen() { closed_ = 0; }
+  /// Until it is open; or for kNap, or without a reason.
+  void Wait(bool nap) {
+    const timespec time{0, kNapNs};
+    CountRunnable(-1);
+    ::syscall(SYS_futex, &closed_, FUTEX_WAIT_PRIVATE, 1, nap ? &time : nullptr, nullptr, 0);
+    CountRunnable(1);
+    Reopen();
+  }
   void Open() {
-    if (closed_ != 0 && closed_.exchange(0) != 0) closed_.notify_one();
+    if (closed_ != 0 && closed_.exchange(0) != 0)
+      ::syscall(SYS_futex, &closed_, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
   }
 
  private:
+  static constexpr int64_t kNapNs = 50'000'000;
   std::atomic<int> closed_{0};
+  static_assert(sizeof(closed_) == sizeof(int));
 };
 
 /// What a team does, on the caller's stack.
@@ -47,10 +61,12 @@ struct alignas(64) Team::Lane {
   Door door;
   int number = 0;  // in the pool, from 1
 
-  void Post(Job* job, int index) {
+  std::atomic<bool> in_team{false};
+
+  void Post(Job* job, int index, bool wake) {
     part = index;
     mailbox = job;
-    door.Open();
+    if (wake) door.Open();
   }
   Job* Await(SpinTime& spin_time);
   void Work();
@@ -82,6 +98,8 @@ class Pool {
       if (!idle_.empty()) {
         Team::Lane* lane = idle_.back();
         idle_.pop_back();
+        lane->in_team = true;
+        lane->door.Open();  // from now on it naps
         return lane;
       }
     }
@@ -89,6 +107,7 @@ class Pool {
   }
   void GiveBack(Team::Lane* lane) {
     const std::lock_guard lock(mutex_);
+    lane->in_team = false;
     idle_.push_back(lane);
   }
 
@@ -134,6 +153,7 @@ class SignalsBlocked {
 
 Team::Lane* Pool::Make() {
   auto lane = std::make_unique<Team::Lane>();
+  lane->in_team = true;
   {
     const std::lock_guard lock(mutex_);
     // Room for all that were made: giving one back allocates nothing.
@@ -168,7 +188,6 @@ void Pool::GiveBack(Team::Members* members) {
 }  // namespace
 
 Team::Job* Team::Lane::Await(SpinTime& spin_time) {
-  const int64_t begin = NowNs();
   for (Spin spin(spin_time.limit_ns()); !mailbox.load(std::memory_order_relaxed);)
     if (!spin.Again()) {
       door.Close();
@@ -176,14 +195,15 @@ Team::Job* Team::Lane::Await(SpinTime& spin_time) {
         door.Reopen();
         break;
       }
-      door.Wait();
-      spin_time.Learn(NowNs() - begin);
+      door.Wait(in_team);
+      spin_time.Learn(spin.Elapsed());
     }
   return mailbox.exchange(nullptr);
 }
 
 void Team::Lane::Work() {
   BindToPlace(number);
+  CountRunnable(1);
   for (SpinTime spin_time;;)
     if (Job* job = Await(spin_time))
       job->members ? job->members->RunFrom(job, part) : job->part(part);
@@ -210,8 +230,10 @@ void Team::Members::AwaitLanes() {
   for (Spin spin(SpinTime::kMostNs); left > 0;)
     if (!spin.Again()) {
       caller.Close();
-      if (left > 0) caller.Wait();
-      caller.Reopen();
+      if (left > 0)
+        caller.Wait(false);
+      else
+        caller.Reopen();
     }
 }
 
@@ -247,11 +269,12 @@ void Team::ShrinkTo(int size) {
 
 void Team::ForgetLanes() { members_->lanes.clear(); }
 
-void Team::Run(int count, FunctionRef<void(int)> part) {
+void Team::Run(int count, FunctionRef<void(int)> part, int awake) {
   Job job{part, members_};
   const int given = std::min(count, size()) - 1;
   members_->left = given;
-  for (int i = 1; i <= given; ++i) members_->lanes[static_cast<size_t>(i) - 1]->Post(&job, i);
+  for (int i = 1; i <= given; ++i)
+    members_->lanes[static_cast<size_t>(i) - 1]->Post(&job, i, i < awake);
   part(0);
   for (int i = given + 1; i < count; ++i) part(i);
   members_->RunFrom(&job, members_->TakeFrom(&job));
@@ -265,7 +288,9 @@ void RunAside(std::function<void()> work) {
     Team::Lane* lane = nullptr;
     std::function<void(int)> all = [this](int) {
       const std::unique_ptr<Aside> self(this);
+      CountRunnable(-1);  // as a lane; what it runs counts by its lease
       work();
+      CountRunnable(1);
       ThePool().GiveBack(lane);
     };
     Team::Job job{all, nullptr};
@@ -276,7 +301,7 @@ void RunAside(std::function<void()> work) {
     throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again),
                             "no thread for a run");
   Team::Job* job = &aside->job;
-  aside.release()->lane->Post(job, 0);
+  aside.release()->lane->Post(job, 0, true);
 }
 
 void LockPool() { ThePool().Lock(); }

@@ -26,10 +26,11 @@ class Team {
   void ShrinkTo(int size);
 
   /// Calls part(0) on the calling thread and part(1) to part(count - 1), each once, on the team;
-  /// returns when all have ended. Parts may wait for each other if size() >= count. Whoever has
-  /// ended its part takes one that no lane has begun, so that nobody waits for a lane that is not
-  /// awake. `part` must not throw. Pre: count >= 1; the thread is in no part.
-  void Run(int count, FunctionRef<void(int)> part);
+  /// returns when all have ended. Whoever has ended its part takes one that no lane has begun, so
+  /// that nobody waits for a lane that is not awake. Lanes are woken for `awake` parts, the
+  /// caller's included. Parts may wait for each other if size() >= count: lanes that were not woken
+  /// look for parts now and then. `part` must not throw. Pre: count >= 1; the thread is in no part.
+  void Run(int count, FunctionRef<void(int)> part, int awake);
 
   /// In the child of a fork, where there are no lanes.
   void ForgetLanes();

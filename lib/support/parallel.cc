@@ -6,6 +6,7 @@
 #include <atomic>
 #include <exception>
 #include <system_error>
+#include <utility>
 
 #include "lib/support/lane_pool.h"
 #include "lib/support/lane_queue.h"
@@ -16,8 +17,7 @@
 namespace infer {
 namespace {
 
-/// Where others want the processors, a lane may lose its own in the middle of a range: ranges are
-/// shorter then, and whoever runs takes the next.
+/// For each lane, where others want some of the processors: whoever runs takes the next range.
 constexpr int64_t kCrowdedRanges = 4;
 /// For each lane, where a stop is looked for between ranges.
 constexpr int64_t kStoppableRanges = 64;
@@ -54,6 +54,15 @@ LaneQueue& TheQueue() {
   return queue;
 }
 
+class InLoop {
+ public:
+  InLoop() : before_(std::exchange(t_in_loop, true)) {}
+  ~InLoop() { t_in_loop = before_; }
+
+ private:
+  bool before_;
+};
+
 /// The ranges of one loop. An exception must not leave a lane, which would end the process; the
 /// first is kept for the caller.
 class Ranges {
@@ -63,17 +72,15 @@ class Ranges {
 
   /// Those that nobody has taken, one after the other.
   void RunAll() noexcept {
-    const bool before = std::exchange(t_in_loop, true);
+    const InLoop in_loop;
     const StopScopesOf same(scopes_);
     for (int64_t i = 0; (i = next_++) < count_;) Run(i);
-    t_in_loop = before;
   }
   /// The one.
   void RunOne(int64_t i) noexcept {
-    const bool before = std::exchange(t_in_loop, true);
+    const InLoop in_loop;
     const StopScopesOf same(scopes_);
     Run(i);
-    t_in_loop = before;
   }
 
   /// Once every range has run.
@@ -129,12 +136,15 @@ LaneLease::LaneLease(int wanted, Priority priority)
   }
   taken_ = t_taken = TheQueue().Take(wanted, priority);
   t_lanes = std::max(1, taken_);
+  CountRunnable(1);
 }
 
 LaneLease::~LaneLease() {
   if (t_in_loop) return;
   t_lanes = previous_;
-  if (previous_ == 0) Give(taken_);
+  if (previous_ > 0) return;
+  CountRunnable(-1);
+  Give(taken_);
 }
 
 void LaneLease::Give(int lanes) {
@@ -154,7 +164,9 @@ void LaneLease::Adjust() {
     Give(taken_ - 1);
     if (queue.MoreUrgentWaits(priority_)) {
       Give(1);
+      CountRunnable(-1);
       taken_ = queue.Take(wanted_, priority_);
+      CountRunnable(1);
     }
   } else if (wanted_ <= 0 || taken_ < wanted_) {
     if (queue.used() >= queue.total()) return;
@@ -183,18 +195,21 @@ void ParallelFor(int64_t n, int64_t grain, FunctionRef<void(int64_t, int64_t)> b
   INFER_CHECK(grain >= 1);
   if (n <= 0) return;
   const int64_t most = (n + grain - 1) / grain;
-  const int64_t lanes = std::min<int64_t>(CurrentLanes(), most);
+  const int held = static_cast<int>(std::min<int64_t>(CurrentLanes(), most));
   const bool looks = LoopsLookForStops();
-  if (lanes <= 1)  // a loop inside may still spread
+  if (held <= 1)  // a loop inside may still spread
     return looks ? RunStoppable(n, std::min(most, kStoppableRanges), body) : body(0, n);
-  const int64_t each = looks ? kStoppableRanges : IsCrowded() ? kCrowdedRanges : 1;
-  Ranges all(n, std::min(most, lanes * each), body);
+  const int lanes = LanesWithProcessors(held);
+  const int64_t each = looks ? kStoppableRanges : lanes > 1 && lanes < held ? kCrowdedRanges : 1;
+  Ranges all(n, std::min(most, held * each), body);
+  const auto one = [&](int i) { all.RunOne(i); };
+  const auto next = [&](int) { all.RunAll(); };
   Team& team = Team::OfThisThread();
-  team.GrowTo(static_cast<int>(lanes));
-  if (each == 1)
-    team.Run(static_cast<int>(lanes), [&](int i) { all.RunOne(i); });
+  team.GrowTo(lanes);
+  if (lanes == held && each == 1)
+    team.Run(lanes, one, lanes);
   else
-    team.Run(static_cast<int>(lanes), [&](int) { all.RunAll(); });
+    team.Run(lanes, next, lanes);
   all.Rethrow();
 }
 

@@ -9,29 +9,15 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
-#include <utility>
-#ifdef __x86_64__
-#include <immintrin.h>
-#endif
+#include <limits>
 
 namespace infer {
 namespace {
 
-constexpr int kLooks = 32;                   // between two readings of the clock
-constexpr int64_t kInterruptedNs = 200'000;  // kLooks take some 2 us
-constexpr int64_t kSampleNs = 4'000'000;     // between two readings of /proc/loadavg
-constexpr int64_t kSampleAfterNs = 20'000;   // of spinning: who waits less has no time for it
-constexpr int64_t kCrowdedNs = 50'000'000;   // that the news holds
-constexpr int64_t kCrowdedLimitNs = 2'000;   // as long as a thread on its way out needs
-constexpr int kCrowdedSamples = 2;           // in a row: one may be a moment of the kernel's
-
-void Pause() {
-#ifdef __x86_64__
-  _mm_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
+constexpr int64_t kSampleNs = 4'000'000;    // between two readings of /proc/loadavg
+constexpr int64_t kSampleAfterNs = 20'000;  // of spinning: who waits less has no time for it
+constexpr int64_t kNewsNs = 50'000'000;     // that a reading is believed
+constexpr int kAll = std::numeric_limits<int>::max();
 
 /// Runnable threads of the whole machine; 0: unknown.
 int RunnableThreads() {
@@ -46,34 +32,55 @@ int RunnableThreads() {
   return at ? std::atoi(at) : 0;
 }
 
-struct Crowd {
-  std::atomic<int> pretended{-1};
-  std::atomic<int64_t> until{0};
-  std::atomic<int64_t> next_sample{0};
-  std::atomic<int> in_a_row{0};
-  const int processors = static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
-  const bool passive = [] {
-    const char* policy = std::getenv("OMP_WAIT_POLICY");
-    return policy && ::strcasecmp(policy, "passive") == 0;
-  }();
+bool PolicyIs(const char* name) {
+  const char* policy = std::getenv("OMP_WAIT_POLICY");
+  return policy && ::strcasecmp(policy, name) == 0;
+}
+
+/// What else wants the processors.
+class Crowd {
+ public:
+  std::atomic<int> ours{0}, pretended{-1};
+  const bool passive = PolicyIs("passive");
+
+  /// Reads again where the last reading is old.
+  void Look(int64_t now) {
+    int64_t due = next_look_.load(std::memory_order_relaxed);
+    if (now < due || active_ || !next_look_.compare_exchange_strong(due, now + kSampleNs)) return;
+    const int runnable = RunnableThreads();
+    const int free = std::min(processors_, processors_ - (runnable - ours));
+    // Others that were there in one reading only may be a moment of the kernel's.
+    const int both = std::max(free, last_free_.exchange(free));
+    if (runnable == 0 || both >= processors_) {
+      until_ = 0;
+      return;
+    }
+    free_ = both;
+    full_ = runnable > processors_;
+    until_ = now + kNewsNs;
+  }
+  bool any_news() const { return until_ != 0 || pretended >= 0; }
+  /// Processors that others leave; kAll: all of them.
+  int Free(int64_t now) const {
+    if (const int p = pretended; p >= 0) return p;
+    return now < until_ ? free_.load() : kAll;
+  }
+  bool IsFull(int64_t now) const {
+    if (const int p = pretended; p >= 0) return p <= 0;
+    return now < until_ && full_;
+  }
+
+ private:
+  const bool active_ = PolicyIs("active");
+  const int processors_ = static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
+  std::atomic<int64_t> next_look_{0}, until_{0};
+  std::atomic<int> free_{0};
+  std::atomic<bool> full_{false};
+  std::atomic<int> last_free_{kAll};
 };
 Crowd& TheCrowd() {
   static Crowd crowd;
   return crowd;
-}
-
-void Sample(Crowd& crowd, int64_t now) {
-  int64_t due = crowd.next_sample;
-  if (now < due || !crowd.next_sample.compare_exchange_strong(due, now + kSampleNs)) return;
-  if (RunnableThreads() <= crowd.processors)
-    crowd.in_a_row = 0;
-  else if (++crowd.in_a_row >= kCrowdedSamples)
-    crowd.until = now + kCrowdedNs;
-}
-
-bool IsCrowdedAt(const Crowd& crowd, int64_t now) {
-  if (const int pretended = crowd.pretended; pretended >= 0) return pretended != 0;
-  return crowd.passive || now < crowd.until;
 }
 
 }  // namespace
@@ -84,27 +91,33 @@ int64_t NowNs() {
       .count();
 }
 
-bool IsCrowded() { return IsCrowdedAt(TheCrowd(), NowNs()); }
+int LanesWithProcessors(int lanes) {
+  Crowd& crowd = TheCrowd();
+  if (!crowd.any_news()) return lanes;
+  const int64_t now = NowNs();
+  crowd.Look(now);
+  return std::clamp(crowd.Free(now), 1, lanes);
+}
 
-void PretendCrowded(int crowded) { TheCrowd().pretended = crowded; }
+void CountRunnable(int change) { TheCrowd().ours += change; }
+
+void PretendFreeProcessors(int processors) { TheCrowd().pretended = processors; }
 
 void SpinTime::Learn(int64_t gap_ns) {
   // A longer spin would have met it: spin as long as can be. Else half as long next time.
   limit_ns_ = gap_ns <= kMostNs ? kMostNs : std::max(kLeastNs, limit_ns_ / 2);
 }
 
-Spin::Spin(int64_t limit_ns) : begin_(NowNs()), now_(begin_) {
-  limit_ = IsCrowdedAt(TheCrowd(), now_) ? std::min(limit_ns, kCrowdedLimitNs) : limit_ns;
-}
-
-bool Spin::Again() {
-  Pause();
-  if (++looks_ % kLooks != 0) return true;
-  const int64_t before = std::exchange(now_, NowNs());
+bool Spin::LookAround() {
+  const int64_t now = NowNs();
   Crowd& crowd = TheCrowd();
-  if (now_ - before > kInterruptedNs) crowd.until = now_ + kCrowdedNs;
-  if (elapsed_ns() > kSampleAfterNs) Sample(crowd, now_);
-  return elapsed_ns() < limit_ && !(elapsed_ns() > kCrowdedLimitNs && IsCrowdedAt(crowd, now_));
+  if (begin_ == 0) {
+    begin_ = now;
+    if (crowd.passive) limit_ = 0;
+  }
+  const int64_t spun = now - begin_;
+  if (spun > kSampleAfterNs || spun >= limit_) crowd.Look(now);
+  return spun < limit_ && !crowd.IsFull(now);
 }
 
 }  // namespace infer

@@ -115,11 +115,14 @@ void RunRegion(void (*body)(void*), void* data, int count) {
   // for each other.
   team.GrowTo(count);
   Barrier barrier(count);
-  team.Run(count, [&](int i) {
-    const Part before = std::exchange(t_part, {i, count, &barrier});
-    body(data);
-    t_part = before;
-  });
+  team.Run(
+      count,
+      [&](int i) {
+        const Part before = std::exchange(t_part, {i, count, &barrier});
+        body(data);
+        t_part = before;
+      },
+      LanesWithProcessors(count));
   if (had > 1) team.ShrinkTo(std::max(had, CurrentLanes()));
 }
 

@@ -10,6 +10,7 @@
 #include <latch>
 #include <mutex>
 #include <new>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -32,10 +33,11 @@ class BudgetOf {
   ~BudgetOf() { SetLaneBudget(AvailableCores()); }
 };
 
-class Crowded {
+/// As if others left so many processors.
+class FreeProcessors {
  public:
-  explicit Crowded(bool crowded) { PretendCrowded(crowded ? 1 : 0); }
-  ~Crowded() { PretendCrowded(-1); }
+  explicit FreeProcessors(int processors) { PretendFreeProcessors(processors); }
+  ~FreeProcessors() { PretendFreeProcessors(-1); }
 };
 
 /// Threads that wait for a lane of a queue, and the order in which they got it. Each gives its lane
@@ -229,10 +231,10 @@ TEST(LaneLease, InALoopSharesWhatIsHeld) {
 }
 
 TEST(ParallelFor, InACrowdDoesTheSame) {
-  for (bool crowded : {false, true}) {
-    const Crowded pretend(crowded);
+  for (int free : {0, 2, 100}) {
+    const FreeProcessors pretend(free);
     for (int lanes : {1, 2, 3, 7}) {
-      SCOPED_TRACE(testing::Message() << lanes << " lanes, crowded " << crowded);
+      SCOPED_TRACE(testing::Message() << lanes << " lanes, " << free << " free processors");
       const BudgetOf budget(lanes);
       const LaneLease lease(0);
       for (int64_t n : {1, 5, 1000}) {
@@ -251,6 +253,23 @@ TEST(ParallelFor, InACrowdDoesTheSame) {
       EXPECT_EQ(seen, 1000) << "the other ranges are still run";
       EXPECT_EQ(CurrentLanes(), lanes);
     }
+  }
+}
+
+TEST(LaneLease, UsesTheProcessorsThatOthersLeave) {
+  const BudgetOf budget(4);
+  const LaneLease lease(0);
+  for (const auto& [free, most] : {std::pair{0, 1u}, {1, 1u}, {2, 2u}, {100, 4u}}) {
+    const FreeProcessors pretend(free);
+    std::mutex mutex;
+    std::set<std::thread::id> used;
+    for (int i = 0; i < 50; ++i)
+      ParallelFor(64, 1, [&](int64_t, int64_t) {
+        const std::lock_guard lock(mutex);
+        used.insert(std::this_thread::get_id());
+      });
+    EXPECT_LE(used.size(), most);
+    EXPECT_EQ(CurrentLanes(), 4) << "the lease is as it was";
   }
 }
 
@@ -296,18 +315,21 @@ TEST(Team, PartsMayWaitForEachOther) {
   Team& team = Team::OfThisThread();
   team.GrowTo(4);
   ASSERT_EQ(team.size(), 4);
-  for (int round = 0; round < 200; ++round) {
-    std::latch all(4);
-    std::atomic<int> sum{0};
-    team.Run(4, [&](int i) {
-      all.arrive_and_wait();
-      sum += i;
-    });
-    EXPECT_EQ(sum, 6);
-  }
+  for (int awake : {4, 2, 1})
+    for (int round = 0; round < (awake == 4 ? 200 : 3); ++round) {
+      std::latch all(4);
+      std::atomic<int> sum{0};
+      const auto part = [&](int i) {
+        all.arrive_and_wait();
+        sum += i;
+      };
+      team.Run(4, part, awake);
+      EXPECT_EQ(sum, 6);
+    }
   team.ShrinkTo(1);
   std::vector<int> order;
-  team.Run(3, [&](int i) { order.push_back(i); });
+  const auto note = [&](int i) { order.push_back(i); };
+  team.Run(3, note, 3);
   EXPECT_EQ(order, (std::vector<int>{0, 1, 2})) << "without lanes the caller does everything";
 }
 
@@ -461,7 +483,7 @@ TEST(Lanes, Stress) {
     });
   std::atomic<int> asides{0};
   for (int i = 0; i < 20; ++i) {
-    PretendCrowded(i % 2);
+    PretendFreeProcessors(i % 4);
     RunAside([&, i] {
       one(i);
       ++asides;
@@ -470,7 +492,7 @@ TEST(Lanes, Stress) {
   }
   for (std::thread& t : threads) t.join();
   Until([&] { return asides == 20; });
-  PretendCrowded(-1);
+  PretendFreeProcessors(-1);
   EXPECT_EQ(wrong, 0);
   EXPECT_LE(worst, 3);
 }
