@@ -17,7 +17,6 @@
 
 #include "lib/support/places.h"
 #include "lib/support/spin.h"
-#include "lib/support/status.h"
 
 namespace infer {
 
@@ -76,7 +75,6 @@ struct Team::Members {
   alignas(64) std::atomic<int> left{0};  // parts that are given out and have not ended
   Door caller;
   std::vector<Lane*> lanes;
-  SpinTime spin_time;
 
   /// The index of a part that no lane has begun, and that is the calling thread's now; 0: none.
   int TakeFrom(Job* job);

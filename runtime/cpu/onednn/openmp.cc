@@ -123,7 +123,7 @@ void RunRegion(void (*body)(void*), void* data, int count) {
         t_part = before;
       },
       LanesWithProcessors(count));
-  if (had > 1) team.ShrinkTo(std::max(had, CurrentLanes()));
+  team.ShrinkTo(std::max(had, CurrentLanes()));
 }
 
 /// A runtime that had a team before a fork waits for it for ever after it.

@@ -20,6 +20,10 @@
 #include "lib/support/spin.h"
 #include "lib/support/stop.h"
 
+/// Tests fork while threads run, and start threads in the child. ThreadSanitizer ends such a child
+/// unless it is told not to.
+extern "C" const char* __tsan_default_options() { return "die_after_fork=0"; }  // NOLINT
+
 namespace infer {
 namespace {
 
