@@ -11,6 +11,8 @@
 #include <cstring>
 #include <limits>
 
+#include "lib/support/retry.h"
+
 namespace infer {
 namespace {
 
@@ -21,7 +23,7 @@ constexpr int kAll = std::numeric_limits<int>::max();
 
 /// Runnable threads of the whole machine; 0: unknown.
 int RunnableThreads() {
-  static const int file = ::open("/proc/loadavg", O_RDONLY | O_CLOEXEC);
+  static const int file = Retry([] { return ::open("/proc/loadavg", O_RDONLY | O_CLOEXEC); });
   char text[128];
   const ssize_t n = file < 0 ? 0 : ::pread(file, text, sizeof text - 1, 0);
   if (n <= 0) return 0;

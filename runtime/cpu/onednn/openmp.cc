@@ -94,17 +94,18 @@ class Barrier {
 struct Part {
   int index = 0, count = 1;
   Barrier* barrier = nullptr;
+  bool nested = false;  // regions in it have one thread
 };
 thread_local Part t_part;
 thread_local bool t_one_thread = false;
 
 int MaxThreads() { return t_one_thread ? 1 : CurrentLanes(); }
 /// A region in a region, or in a loop of ours, has one thread.
-bool IsNested() { return t_part.count > 1 || IsInLoop(); }
+bool IsNested() { return t_part.nested || IsInLoop(); }
 
 void RunRegion(void (*body)(void*), void* data, int count) {
   if (count == 1) {
-    const Part before = std::exchange(t_part, {});
+    const Part before = std::exchange(t_part, {.nested = IsNested()});
     body(data);
     t_part = before;
     return;
@@ -118,7 +119,7 @@ void RunRegion(void (*body)(void*), void* data, int count) {
   team.Run(
       count,
       [&](int i) {
-        const Part before = std::exchange(t_part, {i, count, &barrier});
+        const Part before = std::exchange(t_part, {i, count, &barrier, true});
         body(data);
         t_part = before;
       },
