@@ -19,14 +19,12 @@
 namespace infer::onednn {
 
 extern "C" {
-#pragma GCC visibility push(default)
 void GOMP_parallel(void (*body)(void*), void* data, unsigned threads, unsigned flags);
 void GOMP_barrier();
 int omp_get_max_threads();
 int omp_get_num_threads();
 int omp_get_thread_num();
 int omp_in_parallel();
-#pragma GCC visibility pop
 void omp_set_num_threads(int threads);  // libgomp's
 }
 
