@@ -5,6 +5,7 @@
 #include "lib/support/memory_limit.h"
 #include "lib/support/parallel.h"
 #include "lib/support/stop.h"
+#include "tests/lanes.h"
 #include "tests/suites/suite.h"
 
 namespace infer {
@@ -70,8 +71,7 @@ TEST(Stop, IsSeenWhileARunWaitsForLanes) {
   auto context = ContextOf(kEndless[0].second);
   ASSERT_TRUE(context.ok());
   ASSERT_TRUE((*context)->BindInput(0, Tensor::Zeros(DType::kF32, {4})).ok());
-  const int before = LaneBudget();
-  SetLaneBudget(1);
+  const LaneBudgetOf one(1);
   {
     const LaneLease all(1);
     std::jthread other(
@@ -81,7 +81,6 @@ TEST(Stop, IsSeenWhileARunWaitsForLanes) {
     const LaneLease all(1);
     EXPECT_EQ((*context)->Start({.deadline = Soon()})->Wait().code(), Code::kCancelled);
   }
-  SetLaneBudget(before);
 }
 
 /// Its ranges end when they see a stop.
@@ -104,8 +103,7 @@ TEST(Stop, IsSeenInsideOfReferenceKernels) {
   const OpRegistry ops(families);
   const auto g = ParseGraph("graph g(x: f32[4]) -> (y: f32[4]) {\n y = Waits(x)\n}", ops);
   ASSERT_TRUE(g.ok()) << g.status().message();
-  const int before = LaneBudget();
-  SetLaneBudget(3);
+  const LaneBudgetOf three(3);
   for (int threads : {1, 3}) {
     const auto program = BackendUnderTest().Compile(*g, {.threads = threads});
     ASSERT_TRUE(program.ok()) << program.status().message();
@@ -113,7 +111,6 @@ TEST(Stop, IsSeenInsideOfReferenceKernels) {
     ASSERT_TRUE(context->BindInput(0, Tensor::Zeros(DType::kF32, {4})).ok());
     EXPECT_EQ(context->Run({.deadline = Soon()}).code(), Code::kCancelled) << threads;
   }
-  SetLaneBudget(before);
 }
 
 TEST(Stop, ARunThatHasNotBegunDoesNotBegin) {

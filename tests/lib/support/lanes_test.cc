@@ -1,11 +1,12 @@
 /// Lanes: who is served when, how a wait ends, what loops do on them, and what a fork leaves. No
 /// test looks at a clock: each waits for what must come.
+#include "tests/lanes.h"
+
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
-#include <filesystem>
 #include <functional>
 #include <latch>
 #include <mutex>
@@ -30,12 +31,6 @@ namespace {
 void Until(const std::function<bool()>& comes) {
   while (!comes()) std::this_thread::yield();
 }
-
-class BudgetOf {
- public:
-  explicit BudgetOf(int lanes) { SetLaneBudget(lanes); }
-  ~BudgetOf() { SetLaneBudget(AvailableCores()); }
-};
 
 /// As if others left so many processors.
 class FreeProcessors {
@@ -143,7 +138,7 @@ TEST(LaneQueue, AWaitEndsWithAStop) {
 }
 
 TEST(LaneLease, AStoppedOneHoldsNothing) {
-  const BudgetOf one(1);
+  const LaneBudgetOf one(1);
   std::latch held(1);
   std::atomic<bool> over{false};
   std::thread other([&] {
@@ -168,7 +163,7 @@ TEST(LaneLease, AStoppedOneHoldsNothing) {
 }
 
 TEST(LaneLease, ShrinksForTheMoreUrgentAndGrowsAgain) {
-  const BudgetOf four(4);
+  const LaneBudgetOf four(4);
   LaneLease low(3, Priority::kLow);
   EXPECT_EQ(low.lanes(), 3);
   ParallelFor(3, 1, [](int64_t, int64_t) {});
@@ -203,7 +198,7 @@ TEST(LaneLease, ShrinksForTheMoreUrgentAndGrowsAgain) {
 }
 
 TEST(LaneLease, HandsItsLastLaneToTheMoreUrgentAndGetsItBack) {
-  const BudgetOf one(1);
+  const LaneBudgetOf one(1);
   LaneLease low(1, Priority::kLow);
   std::atomic<int> urgent_runs{0};
   std::thread urgent([&] {
@@ -220,7 +215,7 @@ TEST(LaneLease, HandsItsLastLaneToTheMoreUrgentAndGetsItBack) {
 }
 
 TEST(LaneLease, InALoopSharesWhatIsHeld) {
-  const BudgetOf two(2);
+  const LaneBudgetOf two(2);
   EXPECT_FALSE(HoldsLanes());
   const LaneLease lease(2);
   EXPECT_TRUE(HoldsLanes());
@@ -239,7 +234,7 @@ TEST(ParallelFor, InACrowdDoesTheSame) {
     const FreeProcessors pretend(free);
     for (int lanes : {1, 2, 3, 7}) {
       SCOPED_TRACE(testing::Message() << lanes << " lanes, " << free << " free processors");
-      const BudgetOf budget(lanes);
+      const LaneBudgetOf budget(lanes);
       const LaneLease lease(0);
       for (int64_t n : {1, 5, 1000}) {
         std::vector<std::atomic<int>> hits(static_cast<size_t>(n));
@@ -261,7 +256,7 @@ TEST(ParallelFor, InACrowdDoesTheSame) {
 }
 
 TEST(LaneLease, UsesTheProcessorsThatOthersLeave) {
-  const BudgetOf budget(4);
+  const LaneBudgetOf budget(4);
   const LaneLease lease(0);
   for (const auto& [free, most] : {std::pair{0, 1u}, {1, 1u}, {2, 2u}, {100, 4u}}) {
     const FreeProcessors pretend(free);
@@ -280,7 +275,7 @@ TEST(LaneLease, UsesTheProcessorsThatOthersLeave) {
 TEST(ParallelFor, LooksForStopsWhereItIsAskedTo) {
   for (int lanes : {1, 2, 7}) {
     SCOPED_TRACE(lanes);
-    const BudgetOf budget(lanes);
+    const LaneBudgetOf budget(lanes);
     const LaneLease lease(0);
     std::stop_source source;
     const StopScope scope(source.get_token());
@@ -306,15 +301,6 @@ TEST(ParallelFor, LooksForStopsWhereItIsAskedTo) {
   }
 }
 
-size_t Threads() {
-  size_t n = 0;
-  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
-    static_cast<void>(task);
-    ++n;
-  }
-  return n;
-}
-
 TEST(Team, PartsMayWaitForEachOther) {
   Team& team = Team::OfThisThread();
   team.GrowTo(4);
@@ -338,15 +324,15 @@ TEST(Team, PartsMayWaitForEachOther) {
 }
 
 TEST(Team, ThreadsStand) {
-  const BudgetOf budget(4);
+  const LaneBudgetOf budget(4);
   const auto loops = [] {
     const LaneLease lease(0);
     for (int i = 0; i < 20; ++i) ParallelFor(4, 1, [](int64_t, int64_t) {});
   };
   loops();
-  const size_t before = Threads();
+  const size_t before = Tasks().size();
   for (int run = 0; run < 20; ++run) std::thread(loops).join();
-  EXPECT_EQ(Threads(), before) << "all callers share them";
+  EXPECT_EQ(Tasks().size(), before) << "all callers share them";
 }
 
 TEST(Team, WorkAsideComesBackToTheSameThreads) {
@@ -359,7 +345,7 @@ TEST(Team, WorkAsideComesBackToTheSameThreads) {
     Until([&] { return done.load(); });
   };
   for (int i = 0; i < 8; ++i) aside();
-  const size_t before = Threads();
+  const size_t before = Tasks().size();
   EXPECT_LE(before, 64u);
   std::atomic<int> inside{0};
   std::atomic<bool> over{false};
@@ -373,9 +359,9 @@ TEST(Team, WorkAsideComesBackToTheSameThreads) {
   Until([&] { return inside == kMany; });
   over = true;
   Until([&] { return inside == 0; });
-  const size_t most = Threads();
+  const size_t most = Tasks().size();
   for (int i = 0; i < 50; ++i) aside();
-  EXPECT_LE(Threads(), most + 1);
+  EXPECT_LE(Tasks().size(), most + 1);
 }
 
 /// Runs `child` in a fork; the exit code, or -1 for a signal. A child that hangs ends by itself.
@@ -399,7 +385,7 @@ int SumInALoop() {
 }
 
 TEST(Fork, TheChildHasLanesOfItsOwn) {
-  const BudgetOf budget(4);
+  const LaneBudgetOf budget(4);
   {
     const LaneLease lease(3);
     EXPECT_EQ(SumInALoop(), 0);  // the threads are there
@@ -431,7 +417,7 @@ TEST(Fork, TheChildHasLanesOfItsOwn) {
 }
 
 TEST(Fork, WhileOthersUseTheLanes) {
-  const BudgetOf budget(3);
+  const LaneBudgetOf budget(3);
   std::atomic<bool> over{false};
   std::vector<std::thread> busy;
   for (int i = 0; i < 3; ++i)
@@ -454,7 +440,7 @@ TEST(Fork, WhileOthersUseTheLanes) {
 /// Everything at once, for ThreadSanitizer above all: leases of all priorities that shrink, grow
 /// and are stopped, loops in and out of crowds, exceptions, work aside.
 TEST(Lanes, Stress) {
-  const BudgetOf budget(3);
+  const LaneBudgetOf budget(3);
   constexpr int kThreads = 6, kRounds = 60;
   std::atomic<int> running{0}, worst{0}, wrong{0};
   const auto one = [&](int seed) {

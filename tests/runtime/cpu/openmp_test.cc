@@ -16,6 +16,7 @@
 #include "lib/support/parallel.h"
 #include "lib/support/strings.h"
 #include "runtime/cpu/backend.h"
+#include "tests/lanes.h"
 
 extern "C" {
 void GOMP_parallel(void (*body)(void*), void* data, unsigned threads, unsigned flags);
@@ -32,8 +33,7 @@ namespace {
 class OneDnn : public testing::Test {
  protected:
   static constexpr int kLanes = 3;
-  OneDnn() : budget_(LaneBudget()) {
-    SetLaneBudget(kLanes);
+  OneDnn() {
     const OpRegistry ops = AllOps();
     const auto graph = ParseGraph(R"(graph g(x: f32[1,32,40,40]) -> (y) {
       v = const f32[32,32,5,5] ~1
@@ -44,7 +44,6 @@ class OneDnn : public testing::Test {
                                   ops);
     program_ = *MakeCpuBackend()->Compile(*graph, {.level = 1, .threads = kLanes});
   }
-  ~OneDnn() override { SetLaneBudget(budget_); }
 
   Tensor Run() const {
     Tensor x(DType::kF32, {1, 32, 40, 40});
@@ -61,12 +60,8 @@ class OneDnn : public testing::Test {
                ? 0
                : 1;
   }
-  static size_t Threads() {
-    return static_cast<size_t>(std::distance(std::filesystem::directory_iterator("/proc/self/task"),
-                                             std::filesystem::directory_iterator()));
-  }
 
-  int budget_;
+  const LaneBudgetOf budget_{kLanes};
   std::shared_ptr<const Program> program_;
 };
 
@@ -94,10 +89,10 @@ TEST_F(OneDnn, UsesTheLanesOfAllCallers) {
   for (const StepInfo& s : program_->steps()) any |= s.kernel.starts_with("onednn:");
   ASSERT_TRUE(any) << "the test is about oneDNN";
   const Tensor want = Run();
-  const size_t before = Threads();
+  const size_t before = Tasks().size();
   for (int caller = 0; caller < 6; ++caller)
     std::thread([&] { EXPECT_EQ(Differ(Run(), want), 0); }).join();
-  EXPECT_EQ(Threads(), before) << "no caller has a team of its own";
+  EXPECT_EQ(Tasks().size(), before) << "no caller has a team of its own";
   SetLaneBudget(1);
   EXPECT_EQ(Differ(Run(), want), 0) << "a plan for three lanes on one";
 }

@@ -10,6 +10,8 @@
 #include <thread>
 #include <vector>
 
+#include "tests/lanes.h"
+
 namespace infer {
 namespace {
 
@@ -47,15 +49,6 @@ class Squares {
   std::mutex mutex_;
   std::map<int, std::shared_ptr<const int>> made_;
   OneBuilder<int, int> builder_;
-};
-
-class LaneBudgetOf {
- public:
-  explicit LaneBudgetOf(int lanes) : before_(LaneBudget()) { SetLaneBudget(lanes); }
-  ~LaneBudgetOf() { SetLaneBudget(before_); }
-
- private:
-  int before_;
 };
 
 TEST(OneBuilder, BuildsOnceForAll) {
