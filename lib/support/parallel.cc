@@ -199,7 +199,7 @@ void ParallelFor(int64_t n, int64_t grain, FunctionRef<void(int64_t, int64_t)> b
   const bool looks = LoopsLookForStops();
   if (held <= 1)  // a loop inside may still spread
     return looks ? RunStoppable(n, std::min(most, kStoppableRanges), body) : body(0, n);
-  const int lanes = LanesWithProcessors(held);
+  const int lanes = UsefulLanes(held);
   const int64_t each = looks ? kStoppableRanges : lanes > 1 && lanes < held ? kCrowdedRanges : 1;
   Ranges all(n, std::min(most, held * each), body);
   const auto one = [&](int i) { all.RunOne(i); };

@@ -93,12 +93,13 @@ int64_t NowNs() {
       .count();
 }
 
-int LanesWithProcessors(int lanes) {
+int UsefulLanes(int lanes) {
   Crowd& crowd = TheCrowd();
   if (!crowd.any_news()) return lanes;
   const int64_t now = NowNs();
   crowd.Look(now);
-  return std::clamp(crowd.Free(now), 1, lanes);
+  const int64_t free = crowd.Free(now);
+  return 2 * free >= lanes ? static_cast<int>(std::min<int64_t>(free, lanes)) : lanes;
 }
 
 void CountRunnable(int change) { TheCrowd().ours += change; }

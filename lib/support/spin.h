@@ -52,10 +52,11 @@ class Spin {
   unsigned looks_ = 0;
 };
 
-/// How many of `lanes` threads of this process have a processor that nobody else wants; at least 1.
-/// /proc/loadavg, read at most every 4 ms, tells how many threads want to run. `lanes`, where it
-/// tells nothing, and with OMP_WAIT_POLICY=active.
-int LanesWithProcessors(int lanes);
+/// How many of `lanes` lanes a loop is fastest on. Those that have a processor that nobody else
+/// wants, as long as they are half of all; where they are fewer, all, since each has half of a
+/// processor then. /proc/loadavg, read at most every 4 ms, tells how many threads want to run;
+/// where it tells nothing, and with OMP_WAIT_POLICY=active, all lanes are.
+int UsefulLanes(int lanes);
 /// How many threads of ours want to run: `change` more. For lanes, and for callers with a lease.
 void CountRunnable(int change);
 

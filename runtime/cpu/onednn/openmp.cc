@@ -121,7 +121,7 @@ void RunRegion(void (*body)(void*), void* data, int count) {
         body(data);
         t_part = before;
       },
-      LanesWithProcessors(count));
+      UsefulLanes(count));
   team.ShrinkTo(std::max(had, CurrentLanes()));
 }
 

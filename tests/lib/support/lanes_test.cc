@@ -258,7 +258,7 @@ TEST(ParallelFor, InACrowdDoesTheSame) {
 TEST(LaneLease, UsesTheProcessorsThatOthersLeave) {
   const LaneBudgetOf budget(4);
   const LaneLease lease(0);
-  for (const auto& [free, most] : {std::pair{0, 1u}, {1, 1u}, {2, 2u}, {100, 4u}}) {
+  for (const auto& [free, most] : {std::pair{0, 4u}, {1, 4u}, {2, 2u}, {3, 3u}, {100, 4u}}) {
     const FreeProcessors pretend(free);
     std::mutex mutex;
     std::set<std::thread::id> used;
