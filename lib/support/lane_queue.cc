@@ -75,7 +75,8 @@ void LaneQueue::QueueChanged() {
   int most = -1;
   for (const Waiter* w : queue_) most = std::max(most, w->rank());
   most_urgent_ = most;
-  waiting_ = static_cast<int>(queue_.size());
+  const int waiting = static_cast<int>(queue_.size());
+  lane_waiters += waiting - waiting_.exchange(waiting);
 }
 
 void LaneQueue::InChild(int used) {

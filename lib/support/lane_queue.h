@@ -10,6 +10,9 @@
 
 namespace infer {
 
+/// Who waits in any queue, for a look that costs nothing.
+inline std::atomic<int> lane_waiters{0};
+
 /// Lanes are taken by one exchange. Only where none is free a taker joins a queue: who gives lanes
 /// back hands them to the next in it and wakes no other, so that no more threads can run than have
 /// lanes. Next is the most urgent, and among equals the first to come. Whoever waits becomes one

@@ -66,7 +66,7 @@ class PrimitiveLaunch final : public Launch {
       if (bindings_[i].index >= 0) Point(state, i, args[bindings_[i].index]);
     if (scratch_ >= 0) Point(state, bindings_.size(), args[scratch_]);
     const OneThread alone(primitive_->one_thread);
-    if (!primitive_->one_thread) ReserveLanes(CurrentLanes());
+    if (const int lanes = CurrentLanes(); lanes > 1 && !primitive_->one_thread) ReserveLanes(lanes);
     const dnnl_status_t s =
         dnnl_primitive_execute(primitive_->primitive.get(), state.stream,
                                static_cast<int>(state.args.size()), state.args.data());

@@ -149,14 +149,12 @@ int UseThreads(int threads) {
   return before;
 }
 
-OneThread::OneThread(bool wanted) : changes_(wanted) {
-  if (!changes_) return;
+void OneThread::Begin() {
   before_ = std::exchange(t_one_thread, true);
   threads_ = UseThreads(1);
 }
 
-OneThread::~OneThread() {
-  if (!changes_) return;
+void OneThread::End() {
   t_one_thread = before_;
   UseThreads(threads_);
 }

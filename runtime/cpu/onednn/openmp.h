@@ -17,12 +17,19 @@ int UseThreads(int threads);
 /// While it lives, oneDNN runs on the calling thread alone.
 class OneThread {
  public:
-  explicit OneThread(bool wanted);
-  ~OneThread();
+  explicit OneThread(bool wanted) : changes_(wanted) {
+    if (changes_) Begin();
+  }
+  ~OneThread() {
+    if (changes_) End();
+  }
   OneThread(const OneThread&) = delete;
   OneThread& operator=(const OneThread&) = delete;
 
  private:
+  void Begin();
+  void End();
+
   bool changes_;
   bool before_ = false;
   int threads_ = 0;  // of the OpenMP runtime
