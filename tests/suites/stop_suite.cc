@@ -63,7 +63,7 @@ TEST(Stop, ADeadlineEndsARun) {
     ASSERT_TRUE((*context)->BindInput(0, Tensor::Zeros(DType::kF32, {4})).ok());
     const Status s = (*context)->Run({.deadline = Soon()});
     EXPECT_EQ(s.code(), Code::kCancelled);
-    EXPECT_EQ(s.message(), "the run has reached its deadline");
+    EXPECT_TRUE(s.message().ends_with("the run has reached its deadline")) << s.message();
   }
 }
 
