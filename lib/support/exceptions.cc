@@ -33,7 +33,7 @@ Status StatusOfCurrent(std::string_view doing) {
                           e.code() == std::errc::not_enough_memory;
     return resource ? ResourceExhausted(what) : Internal("unexpected exception: " + what);
   } catch (const Stopped& e) {
-    return Cancelled(e.what());
+    return e.status();
   } catch (const CheckFailure& e) {
     return Internal(e.what());
   } catch (const std::exception& e) {

@@ -91,9 +91,11 @@ class Ranges {
  private:
   void Run(int64_t i) noexcept {
     try {
-      if (looks_ && StopRequested()) {
-        next_ = count_;
-        throw Stopped();
+      if (looks_) {
+        if (Status stop = CheckStop(); !stop.ok()) {
+          next_ = count_;
+          throw Stopped(std::move(stop));
+        }
       }
       body_(n_ * i / count_, n_ * (i + 1) / count_);
     } catch (...) {
@@ -113,7 +115,7 @@ class Ranges {
 /// On the calling thread alone, with looks in between.
 void RunStoppable(int64_t n, int64_t count, FunctionRef<void(int64_t, int64_t)> body) {
   for (int64_t i = 0; i < count; ++i) {
-    if (StopRequested()) throw Stopped();
+    if (Status stop = CheckStop(); !stop.ok()) throw Stopped(std::move(stop));
     body(n * i / count, n * (i + 1) / count);
   }
 }

@@ -6,6 +6,7 @@
 #include <functional>
 #include <list>
 #include <stop_token>
+#include <utility>
 
 #include "lib/support/status.h"
 
@@ -71,7 +72,12 @@ class StopWait {
 /// What ParallelFor throws for a stop; a Status of kCancelled where exceptions end.
 class Stopped : public std::exception {
  public:
-  const char* what() const noexcept override { return "the run was stopped"; }
+  explicit Stopped(Status why) : why_(std::move(why)) {}
+  const Status& status() const { return why_; }
+  const char* what() const noexcept override { return why_.message().c_str(); }
+
+ private:
+  Status why_;
 };
 
 /// While it lives, ParallelFor of the calling thread looks for a stop between short ranges. For
