@@ -29,8 +29,10 @@ int RunnableThreads() {
   if (n <= 0) return 0;
   text[n] = 0;
   const char* at = text;
-  for (int field = 0; field < 3 && at; ++field)
-    if ((at = std::strchr(at, ' '))) ++at;
+  for (int field = 0; field < 3 && at; ++field) {
+    at = std::strchr(at, ' ');
+    if (at) ++at;
+  }
   return at ? std::atoi(at) : 0;
 }
 
