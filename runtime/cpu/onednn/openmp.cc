@@ -33,7 +33,7 @@ namespace {
 /// Where the code of one library lies.
 struct CodeRange {
   uintptr_t begin = 0, size = 0;
-  bool Has(const void* p) const { return reinterpret_cast<uintptr_t>(p) - begin < size; }
+  bool Has(uintptr_t address) const { return address - begin < size; }
 };
 
 CodeRange RangeOfOneDnn() {
@@ -47,8 +47,7 @@ CodeRange RangeOfOneDnn() {
         for (int i = 0; i < info->dlpi_phnum; ++i) {
           const auto& header = info->dlpi_phdr[i];
           const CodeRange range{info->dlpi_addr + header.p_vaddr, header.p_memsz};
-          if (header.p_type == PT_LOAD && range.Has(reinterpret_cast<const void*>(s.inside)))
-            s.found = range;
+          if (header.p_type == PT_LOAD && range.Has(s.inside)) s.found = range;
         }
         return 0;
       },
@@ -58,7 +57,7 @@ CodeRange RangeOfOneDnn() {
 
 bool IsOneDnn(const void* caller) {
   static const CodeRange range = RangeOfOneDnn();
-  return range.Has(caller);
+  return range.Has(reinterpret_cast<uintptr_t>(caller));
 }
 
 /// Libgomp's own.
