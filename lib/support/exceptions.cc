@@ -6,6 +6,7 @@
 #include <system_error>
 
 #include "lib/support/memory_limit.h"
+#include "lib/support/stop.h"
 
 namespace infer {
 namespace {
@@ -31,6 +32,8 @@ Status StatusOfCurrent(std::string_view doing) {
     const bool resource = e.code() == std::errc::resource_unavailable_try_again ||
                           e.code() == std::errc::not_enough_memory;
     return resource ? ResourceExhausted(what) : Internal("unexpected exception: " + what);
+  } catch (const Stopped& e) {
+    return e.status();
   } catch (const CheckFailure& e) {
     return Internal(e.what());
   } catch (const std::exception& e) {

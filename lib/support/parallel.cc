@@ -1,264 +1,217 @@
 #include "lib/support/parallel.h"
 
-#include <sched.h>
+#include <pthread.h>
 
 #include <algorithm>
 #include <atomic>
-#include <cmath>
-#include <condition_variable>
-#include <deque>
 #include <exception>
-#include <fstream>
-#include <mutex>
-#include <set>
-#include <string>
 #include <system_error>
-#include <thread>
 #include <utility>
-#include <vector>
 
+#include "lib/support/lane_pool.h"
+#include "lib/support/lane_queue.h"
+#include "lib/support/spin.h"
 #include "lib/support/status.h"
-
-#ifdef INFER_USE_OPENMP
-#include <omp.h>
-#endif
+#include "lib/support/stop.h"
 
 namespace infer {
 namespace {
 
-/// CPUs granted by cgroup v2 or v1; a large number when there is no quota.
-int CgroupQuota() {
-  auto read_pair = [](const char* path, double* a, double* b) {
-    std::ifstream f(path);
-    std::string first;
-    if (!(f >> first) || first == "max") return false;
-    *a = std::strtod(first.c_str(), nullptr);
-    return static_cast<bool>(f >> *b);
-  };
-  double quota = 0, period = 0;
-  if (!read_pair("/sys/fs/cgroup/cpu.max", &quota, &period)) {
-    std::ifstream q("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"),
-        p("/sys/fs/cgroup/cpu/cpu.cfs_period_us");
-    if (!(q >> quota) || !(p >> period)) return 1 << 20;
-  }
-  if (quota <= 0 || period <= 0) return 1 << 20;
-  return std::max(1, static_cast<int>(std::lround(quota / period)));
-}
-
-/// Distinct (package, core) pairs among the CPUs of the affinity mask.
-int PhysicalCores() {
-#ifdef INFER_USE_OPENMP
-  // With OMP_PROC_BIND this thread's mask is its own place alone.
-  if (omp_get_proc_bind() != omp_proc_bind_false && omp_get_num_places() > 0)
-    return omp_get_num_places();
-#endif
-  cpu_set_t mask;
-  CPU_ZERO(&mask);
-  if (sched_getaffinity(0, sizeof mask, &mask) != 0)
-    return std::max(1u, std::thread::hardware_concurrency());
-  std::set<std::pair<int, int>> cores;
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (!CPU_ISSET(cpu, &mask)) continue;
-    const std::string dir = "/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/";
-    int package = 0, core = cpu;
-    std::ifstream(dir + "physical_package_id") >> package;
-    std::ifstream(dir + "core_id") >> core;
-    cores.emplace(package, core);
-  }
-  return std::max<int>(1, static_cast<int>(cores.size()));
-}
-
-/// A run takes its lanes by one exchange. Only where none is free it joins a queue: who gives lanes
-/// back hands them to the first in it and wakes no other, so that no more threads can run than have
-/// lanes.
-class Budget {
- public:
-  int total() const { return total_; }
-
-  void SetTotal(int lanes) {
-    const std::lock_guard lock(mutex_);
-    total_ = lanes;
-    Serve();
-  }
-
-  int Take(int wanted) {
-    if (waiting_ == 0)
-      if (const int taken = TryTake(wanted)) return taken;
-    Waiter self{wanted};
-    std::unique_lock lock(mutex_);
-    queue_.push_back(&self);  // before the count: it may throw
-    ++waiting_;
-    Serve();
-    self.served.wait(lock, [&] { return self.given > 0; });
-    return self.given;
-  }
-
-  void GiveBack(int lanes) {
-    used_ -= lanes;
-    // Whoever counted himself before this saw the old number, or is seen here.
-    if (waiting_ == 0) return;
-    const std::lock_guard lock(mutex_);
-    Serve();
-  }
-
- private:
-  struct Waiter {
-    int wanted = 0, given = 0;
-    std::condition_variable served = {};
-  };
-
-  /// 0: none is free.
-  int TryTake(int wanted) {
-    int used = used_;
-    for (;;) {
-      const int free = total_ - used;
-      if (free <= 0) return 0;
-      const int take = wanted <= 0 ? free : std::min(free, wanted);
-      if (used_.compare_exchange_weak(used, used + take)) return take;
-    }
-  }
-
-  /// Pre: mutex_ is held.
-  void Serve() {
-    while (!queue_.empty()) {
-      Waiter& first = *queue_.front();
-      first.given = TryTake(first.wanted);
-      if (first.given == 0) return;
-      queue_.pop_front();
-      --waiting_;
-      first.served.notify_one();
-    }
-  }
-
-  std::atomic<int> total_ = AvailableCores();
-  std::atomic<int> used_ = 0;
-  std::atomic<int> waiting_ = 0;  // size of queue_
-  std::mutex mutex_;
-  std::deque<Waiter*> queue_;
-};
-Budget& TheBudget() {
-  static Budget budget;
-  return budget;
-}
+/// For each lane, where others want some of the processors: whoever runs takes the next range.
+constexpr int64_t kCrowdedRanges = 4;
+/// For each lane, where a stop is looked for between ranges.
+constexpr int64_t kStoppableRanges = 64;
 
 thread_local int t_lanes = 0;         // of this thread's lease; 0: none
+thread_local int t_taken = 0;         // from the budget
 thread_local bool t_in_loop = false;  // inside a ParallelFor body
 
-/// The parts of one loop. An exception must not leave a thread of the team, which would end the
-/// process; the first is kept for the caller.
-class Parts {
- public:
-  Parts(int64_t n, int count, FunctionRef<void(int64_t, int64_t)> body)
-      : n_(n), count_(count), body_(body) {}
+LaneQueue& TheQueue();
 
-  void Run(int i) noexcept {
-    t_in_loop = true;
-    try {
-      body_(n_ * i / count_, n_ * (i + 1) / count_);
-    } catch (...) {
-      if (!failed_.exchange(true)) first_ = std::current_exception();
-    }
-    t_in_loop = false;
+/// The child of a fork has the forking thread alone, and the lanes that this one had.
+void HandleForks() {
+  pthread_atfork(
+      [] {
+        LockPool();
+        TheQueue().BeforeFork();
+      },
+      [] {
+        TheQueue().AfterFork();
+        UnlockPool();
+      },
+      [] {
+        TheQueue().InChild(t_taken);
+        ForgetPool();
+        Team::OfThisThread().ForgetLanes();
+      });
+}
+
+/// Never destroyed: threads may give lanes back while the process ends.
+LaneQueue& TheQueue() {
+  static auto& queue = *new LaneQueue(AvailableCores());
+  static const bool handled = (HandleForks(), true);
+  static_cast<void>(handled);
+  return queue;
+}
+
+class InLoop {
+ public:
+  InLoop() : before_(std::exchange(t_in_loop, true)) {}
+  ~InLoop() { t_in_loop = before_; }
+
+ private:
+  bool before_;
+};
+
+/// The ranges of one loop. An exception must not leave a lane, which would end the process; the
+/// first is kept for the caller.
+class Ranges {
+ public:
+  Ranges(int64_t n, int64_t count, FunctionRef<void(int64_t, int64_t)> body)
+      : n_(n), count_(count), body_(body), scopes_(StopScopes()), looks_(LoopsLookForStops()) {}
+
+  /// Those that nobody has taken, one after the other.
+  void RunAll() noexcept {
+    const InLoop in_loop;
+    const StopScopesOf same(scopes_);
+    for (int64_t i = 0; (i = next_++) < count_;) Run(i);
+  }
+  /// The one.
+  void RunOne(int64_t i) noexcept {
+    const InLoop in_loop;
+    const StopScopesOf same(scopes_);
+    Run(i);
   }
 
-  /// Once every part has run and its thread is joined.
+  /// Once every range has run.
   void Rethrow() const {
     if (first_) std::rethrow_exception(first_);
   }
 
  private:
-  int64_t n_;
-  int count_;
+  void Run(int64_t i) noexcept {
+    try {
+      if (looks_) {
+        if (Status stop = CheckStop(); !stop.ok()) {
+          next_ = count_;
+          throw Stopped(std::move(stop));
+        }
+      }
+      body_(n_ * i / count_, n_ * (i + 1) / count_);
+    } catch (...) {
+      if (!failed_.exchange(true)) first_ = std::current_exception();
+    }
+  }
+
+  int64_t n_, count_;
   FunctionRef<void(int64_t, int64_t)> body_;
+  const StopScope* scopes_;
+  bool looks_;
+  std::atomic<int64_t> next_{0};
   std::atomic<bool> failed_{false};
   std::exception_ptr first_;
 };
 
-/// Makes sure that this thread can have a team of so many. An OpenMP runtime that gets no thread
-/// ends the process, with an exit code of its own choice. Here it is an exception
-/// (std::system_error), and the memory of the stacks, which the C library keeps, is what the team
-/// gets next. Once for each size of a team.
-void ReserveTeam(int lanes) {
-  thread_local int most = 1;
-  if (lanes <= most) return;
-  std::mutex hold;
-  std::vector<std::jthread> threads;
-  std::unique_lock held(hold);  // given up before they are joined, also where one cannot be made
-  threads.reserve(static_cast<size_t>(lanes));
-  for (int i = 1; i < lanes; ++i) threads.emplace_back([&hold] { std::scoped_lock wait(hold); });
-  held.unlock();
-  most = lanes;
-}
-
-#ifndef INFER_USE_OPENMP
-/// The process may have no more threads: this one runs the part.
-void Start(std::vector<std::thread>& threads, Parts& parts, int i) {
-  try {
-    threads.emplace_back([&parts, i] { parts.Run(i); });
-  } catch (const std::system_error&) {
-    parts.Run(i);
+/// On the calling thread alone, with looks in between.
+void RunStoppable(int64_t n, int64_t count, FunctionRef<void(int64_t, int64_t)> body) {
+  for (int64_t i = 0; i < count; ++i) {
+    if (Status stop = CheckStop(); !stop.ok()) throw Stopped(std::move(stop));
+    body(n * i / count, n * (i + 1) / count);
   }
 }
-#endif
 
 }  // namespace
 
-int AvailableCores() {
-  static const int cores = std::min(PhysicalCores(), CgroupQuota());
-  return cores;
-}
-
 void SetLaneBudget(int lanes) {
   INFER_CHECK(lanes >= 1);
-  TheBudget().SetTotal(lanes);
+  TheQueue().SetTotal(lanes);
 }
 
-int LaneBudget() { return TheBudget().total(); }
+int LaneBudget() { return TheQueue().total(); }
 
-LaneLease::LaneLease(int wanted) : previous_(t_lanes) {
+LaneLease::LaneLease(int wanted, Priority priority)
+    : wanted_(wanted), previous_(t_lanes), priority_(priority) {
+  if (t_in_loop) return;
   if (t_lanes > 0) {
     if (wanted > 0) t_lanes = std::min(t_lanes, wanted);
     return;
   }
-  taken_ = TheBudget().Take(wanted);
-  try {
-    ReserveTeam(taken_);
-  } catch (...) {
-    TheBudget().GiveBack(taken_);
-    throw;
-  }
-  t_lanes = taken_;
+  taken_ = t_taken = TheQueue().Take(wanted, priority);
+  t_lanes = std::max(1, taken_);
+  CountRunnable(1);
 }
 
 LaneLease::~LaneLease() {
+  if (t_in_loop) return;
   t_lanes = previous_;
-  if (taken_ > 0) TheBudget().GiveBack(taken_);
+  if (previous_ > 0) return;
+  CountRunnable(-1);
+  Give(taken_);
+}
+
+void LaneLease::Give(int lanes) {
+  if (lanes == 0) return;
+  taken_ -= lanes;
+  t_taken = taken_;
+  Team::OfThisThread().ShrinkTo(std::max(1, taken_));
+  TheQueue().GiveBack(lanes);
 }
 
 int LaneLease::lanes() const { return CurrentLanes(); }
 
+void LaneLease::Adjust() {
+  if (previous_ > 0 || t_in_loop || taken_ == 0) return;
+  LaneQueue& queue = TheQueue();
+  if (queue.MoreUrgentWaits(priority_)) {
+    Give(taken_ - 1);
+    if (queue.MoreUrgentWaits(priority_)) {
+      Give(1);
+      CountRunnable(-1);
+      taken_ = queue.Take(wanted_, priority_);
+      CountRunnable(1);
+    }
+  } else if (wanted_ <= 0 || taken_ < wanted_) {
+    if (queue.used() >= queue.total()) return;
+    taken_ += queue.TakeFree(wanted_ <= 0 ? 0 : wanted_ - taken_);
+  }
+  t_taken = taken_;
+  t_lanes = std::max(1, taken_);
+}
+
 int CurrentLanes() { return t_in_loop ? 1 : std::max(1, t_lanes); }
+
+bool IsInLoop() { return t_in_loop; }
+
+bool HoldsLanes() { return t_in_loop || t_lanes > 0; }
+
+void ReserveLanes(int lanes) {
+  if (t_in_loop || lanes <= 1) return;
+  Team& team = Team::OfThisThread();
+  team.GrowTo(lanes);
+  if (team.size() < lanes)
+    throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again),
+                            "no threads for the lanes");
+}
 
 void ParallelFor(int64_t n, int64_t grain, FunctionRef<void(int64_t, int64_t)> body) {
   INFER_CHECK(grain >= 1);
   if (n <= 0) return;
-  const int lanes = CurrentLanes();
-  const auto parts = static_cast<int>(std::min<int64_t>(lanes, (n + grain - 1) / grain));
-  if (parts <= 1) return body(0, n);  // a loop inside may still spread
-  Parts all(n, parts, body);
-#ifdef INFER_USE_OPENMP
-  // A team of all lanes, though some have nothing to do: libgomp ends the threads that a smaller
-  // team leaves out, and starts new ones for the next larger.
-  const int team = std::max(parts, std::min(lanes, AvailableCores()));
-#pragma omp parallel for num_threads(team) schedule(static, 1)
-  for (int i = 0; i < parts; ++i) all.Run(i);
-#else
-  std::vector<std::thread> threads;
-  threads.reserve(static_cast<size_t>(parts) - 1);
-  for (int i = 1; i < parts; ++i) Start(threads, all, i);
-  all.Run(0);
-  for (std::thread& t : threads) t.join();
-#endif
+  const int64_t most = (n + grain - 1) / grain;
+  const int held = static_cast<int>(std::min<int64_t>(CurrentLanes(), most));
+  const bool looks = LoopsLookForStops();
+  if (held <= 1)  // a loop inside may still spread
+    return looks ? RunStoppable(n, std::min(most, kStoppableRanges), body) : body(0, n);
+  const int lanes = UsefulLanes(held);
+  const int64_t each = looks ? kStoppableRanges : lanes > 1 && lanes < held ? kCrowdedRanges : 1;
+  Ranges all(n, std::min(most, held * each), body);
+  const auto one = [&](int i) { all.RunOne(i); };
+  const auto next = [&](int) { all.RunAll(); };
+  Team& team = Team::OfThisThread();
+  team.GrowTo(lanes);
+  if (lanes == held && each == 1)
+    team.Run(lanes, one, lanes);
+  else
+    team.Run(lanes, next, lanes);
   all.Rethrow();
 }
 

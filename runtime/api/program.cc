@@ -1,23 +1,22 @@
 #include "runtime/api/program.h"
 
-#include <thread>
+#include <memory>
 
 #include "lib/support/exceptions.h"
+#include "lib/support/lane_pool.h"
 #include "lib/support/strings.h"
 #include "runtime/api/pending_completion.h"
 
 namespace infer {
 namespace {
 
-/// A run on its own thread.
+/// A run on a standing thread.
 class StartedRun final : public PendingCompletion {
  public:
-  StartedRun(RunContext& context, RunOptions options)
-      : thread_([this, &context, options = std::move(options)] { End(context.Run(options)); }) {}
-  ~StartedRun() override { thread_.join(); }
-
- private:
-  std::thread thread_;
+  StartedRun(RunContext& context, RunOptions options) {
+    RunAside([this, &context, options = std::move(options)] { End(context.Run(options)); });
+  }
+  ~StartedRun() override { static_cast<void>(Wait()); }
 };
 
 /// A run that could not begin.

@@ -15,6 +15,8 @@
 #include <vector>
 
 #include "lib/ir/graph.h"
+#include "lib/support/parallel.h"
+#include "lib/support/stop.h"
 #include "runtime/api/device.h"
 #include "runtime/api/plan_view.h"
 
@@ -85,9 +87,15 @@ struct CompileOptions {
 
 struct RunOptions {
   bool profile = false;
-  /// Looked at between steps, between nodes of steps on reference kernels and of bodies, and before
-  /// each iteration of a loop, not inside a kernel; then Run returns Cancelled.
+  /// Looked at while the run waits for lanes or for a plan that another run makes, between steps,
+  /// between nodes of bodies and before each iteration of a loop, and inside of reference kernels,
+  /// not inside of others; then Run returns Cancelled.
   std::stop_token stop = {};
+  /// As if `stop` asked at that time.
+  Deadline deadline = kNoDeadline;
+  /// For lanes. A less urgent run gives lanes up between two launches while a more urgent one
+  /// waits.
+  Priority priority = Priority::kNormal;
   /// Is shown each watched output that is a tensor of numbers, once, in the thread that runs and
   /// with its lanes. What it is shown is gone when it returns.
   std::function<void(const RawValue&)> watch = {};
@@ -102,7 +110,7 @@ class RunContext {
   /// Optional: the run writes output i into this buffer (host, right type and size).
   virtual Status BindOutput(size_t i, Tensor buffer) = 0;
   virtual Status Run(const RunOptions& options = {}) = 0;
-  /// Begins a run on a thread of its own and returns at once; the completion's Wait gives what Run
+  /// Begins a run on another thread and returns at once; the completion's Wait gives what Run
   /// would have. Until then nothing else may be asked of the context. A completion that is dropped
   /// waits for its run.
   std::shared_ptr<Completion> Start(RunOptions options = {});

@@ -10,6 +10,7 @@
 #include "runtime/cpu/exec/small_steps.h"
 #include "runtime/cpu/kernels/common/kernels.h"
 #include "runtime/cpu/onednn/onednn.h"
+#include "runtime/cpu/onednn/openmp.h"
 #include "runtime/cpu/tune/tune.h"
 
 namespace infer {

@@ -1,6 +1,6 @@
 #pragma once
-/// The CPU backend: oneDNN and our own vector kernels on OpenMP lanes; what neither takes runs on
-/// the reference kernel, and StepInfo says so.
+/// The CPU backend: oneDNN and our own vector kernels on the lanes of the process; what neither
+/// takes runs on the reference kernel, and StepInfo says so.
 #include <memory>
 
 #include "runtime/plan_ir/plan_backend.h"

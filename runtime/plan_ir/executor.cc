@@ -127,6 +127,8 @@ Status Executor::Bind(std::shared_ptr<const ShapePlan> plan) {
   for (const PlannedLaunch& l : plan->launches) {
     bound->first_arg.push_back(bound->args.size());
     bound->states.push_back(l.launch ? l.launch->NewState() : nullptr);
+    const bool plain = !plan->uses_device && !l.is_late && l.watch < 0;
+    bound->plain.push_back(plain ? l.launch.get() : nullptr);
     for (int b : l.args) {
       if (b >= 0 && IsExternal(plan->buffers[static_cast<size_t>(b)]))
         bound->external.emplace_back(bound->args.size(), b);
@@ -210,13 +212,22 @@ Status Executor::BindPointers() {
 
 Status Executor::RunLaunches(const RunOptions& options) {
   const Bound& bound = *plans_[0];
-  const HeldLanes lanes(program_->host(), bound.alone ? 1 : program_->lanes());
+  HeldLanes lanes(program_->host(), bound.alone ? 1 : program_->lanes(), options.priority);
+  std::optional<HeldLanes> one;  // while launches run on the calling thread only
   if (options.profile) profile_.reserve(bound.plan->launches.size());
   const double start = options.profile ? NowMs() : 0;
   double begin = start;
   for (size_t l = 0; l < bound.plan->launches.size(); ++l) {
     INFER_TRY(CheckStop());
     const PlannedLaunch& launch = bound.plan->launches[l];
+    if (!launch.alone && one) one.reset();
+    if (!one) lanes.Adjust();
+    if (launch.alone && !one && lanes.lanes() > 1) one.emplace(program_->host(), 1);
+    if (bound.plain[l]) {
+      INFER_TRY(bound.plain[l]->Run(bound.args.data() + bound.first_arg[l], bound.states[l].get()));
+      if (options.profile) begin = Profile(launch.step, start, begin, false, launch.is_copy);
+      continue;
+    }
     const bool shows = launch.watch >= 0;
     if (launch.is_late ||
         (!launch.launch && !shows && !launch.crosses && RunsBodies(plan_.steps[launch.step]))) {
@@ -226,7 +237,7 @@ Status Executor::RunLaunches(const RunOptions& options) {
       if (options.profile) begin = NowMs();
       continue;
     }
-    INFER_TRY(RunLaunch(l, lanes.lanes(), options));
+    INFER_TRY(RunLaunch(l, options));
     if (options.profile)
       begin = Profile(launch.step, start, begin, !launch.launch && !shows && !launch.crosses,
                       launch.is_copy || shows);
@@ -238,7 +249,7 @@ bool Executor::IsOnDevice(const PlannedLaunch& launch) const {
   return launch.crosses || program_->backends()[launch.backend]->space() == MemorySpace::kDevice;
 }
 
-Status Executor::RunLaunch(size_t index, int lanes, const RunOptions& options) {
+Status Executor::RunLaunch(size_t index, const RunOptions& options) {
   const Bound& bound = *plans_[0];
   const PlannedLaunch& launch = bound.plan->launches[index];
   if (bound.plan->uses_device) {
@@ -249,11 +260,8 @@ Status Executor::RunLaunch(size_t index, int lanes, const RunOptions& options) {
     }
     INFER_TRY(downloads_ ? AwaitDevice() : SubmitRecorded());
   }
-  std::byte* const* args = bound.args.data() + bound.first_arg[index];
-  LaunchState* state = bound.states[index].get();
-  if (!launch.alone || lanes == 1) return RunOnHost(launch, args, state, options);
-  const HeldLanes one(program_->host(), 1);
-  return RunOnHost(launch, args, state, options);
+  return RunOnHost(launch, bound.args.data() + bound.first_arg[index], bound.states[index].get(),
+                   options);
 }
 
 Status Executor::Record(size_t index) {

@@ -16,9 +16,10 @@ class Executor final : public PlanContext {
   /// A shape plan with this context's pointers.
   struct Bound {
     std::shared_ptr<const ShapePlan> plan;
-    std::vector<std::byte*> args;                          // of all launches, one after the other
-    std::vector<size_t> first_arg;                         // by launch
-    std::vector<std::unique_ptr<LaunchState>> states;      // by launch
+    std::vector<std::byte*> args;                      // of all launches, one after the other
+    std::vector<size_t> first_arg;                     // by launch
+    std::vector<std::unique_ptr<LaunchState>> states;  // by launch
+    std::vector<const Launch*> plain;  // by launch: of host memory, with nothing around it
     std::vector<std::pair<size_t, int>> external;          // (arg, buffer) of inputs and outputs
     std::vector<std::byte*> pointers;                      // by buffer, of host memory
     std::vector<BufferView> views;                         // by buffer, of the device's; else empty
@@ -32,7 +33,7 @@ class Executor final : public PlanContext {
   Status RunBound(const RunOptions& options) override;
   Status RunLaunches(const RunOptions& options);
   /// One that is no late one, and runs no bodies.
-  Status RunLaunch(size_t index, int lanes, const RunOptions& options);
+  Status RunLaunch(size_t index, const RunOptions& options);
   Status RunOnHost(const PlannedLaunch& launch, std::byte* const* args, LaunchState* state,
                    const RunOptions& options);
   Status SelectPlan();

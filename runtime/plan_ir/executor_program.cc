@@ -5,6 +5,7 @@
 #endif
 
 #include "lib/support/parallel.h"
+#include "lib/support/stop.h"
 #include "lib/support/strings.h"
 #include "runtime/plan_ir/bodies.h"
 #include "runtime/plan_ir/executor.h"
@@ -85,8 +86,20 @@ void ExecutorProgram::Show(const PlanObserver& observe, const ShapePlan& shapes,
 Result<std::shared_ptr<const ShapePlan>> ExecutorProgram::PlanFor(std::span<const Dims> input_dims,
                                                                   ShapePlanHooks hooks) const {
   if (auto found = cache_.Find(input_dims)) return found;
+  return plan_builder_.Get(
+      {input_dims.begin(), input_dims.end()}, [&] { return cache_.Find(input_dims); },
+      [&](const std::function<void()>& has_lanes) {
+        return MakePlan(input_dims, hooks, has_lanes);
+      });
+}
+
+Result<std::shared_ptr<const ShapePlan>> ExecutorProgram::MakePlan(
+    std::span<const Dims> input_dims, ShapePlanHooks hooks,
+    const std::function<void()>& has_lanes) const {
   hooks.chooser = parts_.chooser.get();
   const HeldLanes lanes(host(), parts_.lanes);  // weights are packed by all of them
+  has_lanes();
+  INFER_TRY(CheckStop());
   const PlanBackend::AloneFn alone = host().ChooseLanes(parts_.lanes);
   if (alone)
     hooks.alone = [&](size_t step, const Cost& cost) {
@@ -102,12 +115,20 @@ Result<std::shared_ptr<const ShapePlan>> ExecutorProgram::PlanFor(std::span<cons
 Result<std::shared_ptr<const ExecutorProgram>> ExecutorProgram::LateProgram(
     const ShapePlan& plan) const {
   const std::string key = LateKey(plan_, plan);
-  std::lock_guard lock(late_mutex_);
-  if (const auto it = late_.find(key); it != late_.end()) return it->second;
-  INFER_ASSIGN(const Graph g, LateGraph(plan_, plan));
-  INFER_ASSIGN(auto made, parts_.compile(g));
-  if (late_.size() >= kMostLatePrograms) late_.clear();
-  return late_[key] = std::move(made);
+  const auto find = [&]() -> std::shared_ptr<const ExecutorProgram> {
+    const std::lock_guard lock(late_mutex_);
+    const auto it = late_.find(key);
+    return it == late_.end() ? nullptr : it->second;
+  };
+  return late_builder_.Get(
+      key, find,
+      [&](const std::function<void()>&) -> Result<std::shared_ptr<const ExecutorProgram>> {
+        INFER_ASSIGN(const Graph g, LateGraph(plan_, plan));
+        INFER_ASSIGN(auto made, parts_.compile(g));
+        const std::lock_guard lock(late_mutex_);
+        if (late_.size() >= kMostLatePrograms) late_.clear();
+        return late_[key] = std::move(made);
+      });
 }
 
 Result<std::shared_ptr<DeviceMemory>> ExecutorProgram::OnDevice(const Tensor& constant) const {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <unordered_map>
 
+#include "runtime/plan_ir/one_builder.h"
 #include "runtime/plan_ir/plan_program.h"
 #include "runtime/plan_ir/shape_plan.h"
 
@@ -55,6 +56,7 @@ class ExecutorProgram final : public PlanProgram,
   bool HasPlan(std::span<const Dims> input_dims) const {
     return cache_.Find(input_dims) != nullptr;
   }
+  /// From the cache, or made by one of the threads that want it.
   Result<std::shared_ptr<const ShapePlan>> PlanFor(std::span<const Dims> input_dims,
                                                    ShapePlanHooks hooks = {}) const;
   /// The data-dependent steps of a plan of this program; its inputs and outputs are theirs.
@@ -67,9 +69,15 @@ class ExecutorProgram final : public PlanProgram,
   void Show(const PlanObserver& observe, const ShapePlan& shapes,
             std::span<const BufferOrigin> origins, double ms) const;
 
+  Result<std::shared_ptr<const ShapePlan>> MakePlan(std::span<const Dims> input_dims,
+                                                    ShapePlanHooks hooks,
+                                                    const std::function<void()>& has_lanes) const;
+
   ExecutorParts parts_;
+  mutable OneBuilder<std::string, ExecutorProgram> late_builder_;
   mutable std::mutex late_mutex_;
   mutable std::map<std::string, std::shared_ptr<const ExecutorProgram>> late_;
+  mutable OneBuilder<std::vector<Dims>, ShapePlan> plan_builder_;
   mutable ShapePlanCache cache_;
   struct DeviceConstant {
     Tensor host;  // whose address is the key

@@ -48,11 +48,12 @@ Status InterpreterContext::RunBound(const RunOptions& options) {
   for (size_t i = 0; i < inputs_.size(); ++i)
     slots_[static_cast<size_t>(plan_.inputs[i])] = inputs_[i];
   ResultCheck check(plan_.graph, inputs_);
-  LaneLease lease(program_->threads());
+  LaneLease lease(program_->threads(), options.priority);
   const double start = NowMs();
   int64_t alive = 0, peak = 0;
   for (size_t s = 0; s < plan_.steps.size(); ++s) {
     const PlanStep& step = plan_.steps[s];
+    lease.Adjust();
     const double begin = options.profile ? NowMs() : 0;
     INFER_TRY(EvaluateStep(plan_, step, slots_, check));
     if (options.profile) Profile(s, start, begin, true);
@@ -82,6 +83,7 @@ Result<std::unique_ptr<RunContext>> InterpreterProgram::NewContext() const {
 Status EvaluateStep(const Plan& plan, const PlanStep& step, std::vector<Datum>& slots,
                     ResultCheck& check, const SubgraphRunner& run) {
   std::vector<const Datum*> operands;
+  const StoppableLoops look;
   for (const Node* n : step.nodes) {
     INFER_TRY(CheckStop());
     operands.clear();

@@ -109,7 +109,7 @@ Status PlanContext::Run(const RunOptions& options) {
   profile_.clear();
   reference_times_.clear();
   shown_.assign(shown_.size(), false);
-  const StopScope stop(options.stop);
+  const StopScope stop(options.stop, options.deadline);
   try {
     INFER_TRY(CheckStop());
     INFER_TRY(RunBound(options));

@@ -244,11 +244,6 @@ Status ThrowInALoop(OpRun& run) {
   return {};
 }
 
-Status SameAsInput(OpCall& call) {
-  call.SetOut(0, call.type(0));
-  return {};
-}
-
 TEST(Contract, AnExceptionInALoopEndsTheRunAsAStatus) {
   static const OpDef kThrows[] = {{.name = "Throws",
                                    .inputs = {{"X", "T"}},

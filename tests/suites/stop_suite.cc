@@ -3,7 +3,9 @@
 #include <thread>
 
 #include "lib/support/memory_limit.h"
+#include "lib/support/parallel.h"
 #include "lib/support/stop.h"
+#include "tests/lanes.h"
 #include "tests/suites/suite.h"
 
 namespace infer {
@@ -48,6 +50,66 @@ TEST(Stop, IsSeenInsideOfSteps) {
     });
     EXPECT_EQ((*context)->Run({.stop = source.get_token()}).code(), Code::kCancelled);
     EXPECT_FALSE(StopRequested()) << "the run took its token with it";
+  }
+}
+
+Deadline Soon() { return std::chrono::steady_clock::now() + std::chrono::milliseconds(50); }
+
+TEST(Stop, ADeadlineEndsARun) {
+  for (const auto& [what, text] : kEndless) {
+    SCOPED_TRACE(what);
+    auto context = ContextOf(text);
+    ASSERT_TRUE(context.ok()) << context.status().message();
+    ASSERT_TRUE((*context)->BindInput(0, Tensor::Zeros(DType::kF32, {4})).ok());
+    const Status s = (*context)->Run({.deadline = Soon()});
+    EXPECT_EQ(s.code(), Code::kCancelled);
+    EXPECT_TRUE(s.message().ends_with("the run has reached its deadline")) << s.message();
+  }
+}
+
+TEST(Stop, IsSeenWhileARunWaitsForLanes) {
+  auto context = ContextOf(kEndless[0].second);
+  ASSERT_TRUE(context.ok());
+  ASSERT_TRUE((*context)->BindInput(0, Tensor::Zeros(DType::kF32, {4})).ok());
+  const LaneBudgetOf one(1);
+  {
+    const LaneLease all(1);
+    std::jthread other(
+        [&] { EXPECT_EQ((*context)->Run({.deadline = Soon()}).code(), Code::kCancelled); });
+  }
+  {
+    const LaneLease all(1);
+    EXPECT_EQ((*context)->Start({.deadline = Soon()})->Wait().code(), Code::kCancelled);
+  }
+}
+
+/// Its ranges end when they see a stop.
+Status WaitForAStop(OpRun& run) {
+  run.Out(0, DType::kF32, run.in(0).dims());
+  ParallelFor(64, 1, [](int64_t, int64_t) {
+    while (!StopRequested()) std::this_thread::yield();
+  });
+  return {};
+}
+
+TEST(Stop, IsSeenInsideOfReferenceKernels) {
+  static const OpDef kWaits[] = {{.name = "Waits",
+                                  .inputs = {{"X", "T"}},
+                                  .outputs = {{"Y", "T"}},
+                                  .constraints = {{"T", TypeSet{DType::kF32}}},
+                                  .infer = SameAsInput,
+                                  .reference = WaitForAStop}};
+  const std::span<const OpDef> families[] = {kWaits};
+  const OpRegistry ops(families);
+  const auto g = ParseGraph("graph g(x: f32[4]) -> (y: f32[4]) {\n y = Waits(x)\n}", ops);
+  ASSERT_TRUE(g.ok()) << g.status().message();
+  const LaneBudgetOf three(3);
+  for (int threads : {1, 3}) {
+    const auto program = BackendUnderTest().Compile(*g, {.threads = threads});
+    ASSERT_TRUE(program.ok()) << program.status().message();
+    const auto context = *(*program)->NewContext();
+    ASSERT_TRUE(context->BindInput(0, Tensor::Zeros(DType::kF32, {4})).ok());
+    EXPECT_EQ(context->Run({.deadline = Soon()}).code(), Code::kCancelled) << threads;
   }
 }
 

@@ -23,6 +23,12 @@ inline const OpRegistry& SuiteOps() {
   return ops;
 }
 
+/// Inference of an operator of a test: the result is like the operand.
+inline Status SameAsInput(OpCall& call) {
+  call.SetOut(0, call.type(0));
+  return {};
+}
+
 /// Attention is one step of the cpu backend where there are vectors for it
 /// (runtime/cpu/simd/attention.h).
 inline bool FusesAttention() {

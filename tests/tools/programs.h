@@ -1,13 +1,13 @@
 #pragma once
 /// Programs on the cpu backend that tests run: of graphs in text, chains of convolutions, networks
 /// of the zoo.
-#include <dirent.h>
 #include <gtest/gtest.h>
 
 #include "lib/ir/text.h"
 #include "lib/support/random.h"
 #include "lib/support/strings.h"
 #include "runtime/cpu/backend.h"
+#include "tests/lanes.h"
 #include "tests/tools/test_models.h"
 
 namespace infer {
@@ -69,17 +69,6 @@ inline std::vector<Datum> RandomInputs(const std::vector<Dims>& dims) {
     inputs.emplace_back(std::move(t));
   }
   return inputs;
-}
-
-/// Ids of the threads of this process.
-inline std::vector<std::string> Tasks() {
-  std::vector<std::string> ids;
-  DIR* dir = ::opendir("/proc/self/task");
-  if (!dir) return ids;
-  while (const dirent* e = ::readdir(dir))
-    if (e->d_name[0] != '.') ids.emplace_back(e->d_name);
-  ::closedir(dir);
-  return ids;
 }
 
 }  // namespace infer

@@ -10,10 +10,10 @@ namespace infer {
 /// InvalidArgument: there are fewer.
 Result<std::vector<int>> FirstCpus(int n);
 
-/// Keeps each of `threads` OpenMP threads (0: the usable physical cores) on a processor of its own.
-/// libgomp reads its places once, while it is loaded: so this sets OMP_PLACES and OMP_PROC_BIND and
-/// starts the program again with the same arguments. Where either is set already, by us or by the
-/// caller, it does nothing.
+/// Keeps each of `threads` lanes (0: the usable physical cores) on a processor of its own. Lanes
+/// lie where OMP_PLACES and OMP_PROC_BIND say (lib/support/places.h), which libgomp reads once,
+/// while it is loaded: so this sets them and starts the program again with the same arguments.
+/// Where either is set already, by us or by the caller, it does nothing.
 Status PinLanes(char** argv, int threads);
 
 }  // namespace infer

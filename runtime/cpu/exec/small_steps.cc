@@ -33,15 +33,27 @@ constexpr size_t kRounds = 9;
 /// one is awake for some microseconds.
 constexpr double kPauseMs = 0.05;
 
+/// Returns once every lane is awake. The ranges wait for each other: else the caller would run them
+/// all before another lane is awake. Not for ever: there may be fewer threads than lanes.
+void WakeAll(int lanes) {
+  std::atomic<int> awake = 0;
+  ParallelFor(lanes, 1, [&](int64_t, int64_t) {
+    ++awake;
+    const double begin = NowMs();
+    while (awake < lanes && NowMs() - begin < 1e-3 * kMostMicroseconds) {
+    }
+  });
+}
+
 double MeasureWake(int lanes) {
-  ParallelFor(lanes, 1, [](int64_t, int64_t) {});  // may start threads
+  WakeAll(lanes);  // may start threads
   std::array<double, kRounds> ms;
   for (double& spent : ms) {
     double begin = NowMs();
     while (NowMs() - begin < kPauseMs) {
     }
     begin = NowMs();
-    ParallelFor(lanes, 1, [](int64_t, int64_t) {});
+    WakeAll(lanes);
     spent = NowMs() - begin;
   }
   std::nth_element(ms.begin(), ms.begin() + kRounds / 2, ms.end());

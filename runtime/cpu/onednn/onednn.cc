@@ -1,4 +1,4 @@
-/// Threads, instruction sets and activations of oneDNN. Descriptors, primitives and launches lie in
+/// Instruction sets and activations of oneDNN. Descriptors, primitives and launches lie in
 /// onednn_*.cc.
 #include "runtime/cpu/onednn/onednn.h"
 
@@ -6,17 +6,10 @@
 #include <oneapi/dnnl/dnnl.hpp>
 
 #include "lib/support/strings.h"
-#include "runtime/cpu/onednn/openmp_threads.h"
 
 namespace infer::onednn {
 
 using Algorithm = dnnl::algorithm;
-
-int UseThreads(int threads) {
-  const int before = omp_get_max_threads();
-  omp_set_num_threads(threads);
-  return before;
-}
 
 Status CapIsa() {
   const char* text = std::getenv("INFER_MAX_ISA");

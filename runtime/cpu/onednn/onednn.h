@@ -5,9 +5,8 @@
 
 namespace infer::onednn {
 
-/// Sets how many OpenMP threads oneDNN uses for what this thread calls; returns how many it did
-/// before. A primitive must not run with more than it was made with.
-int UseThreads(int threads);
+/// oneDNN runs on the lanes of the thread that calls it (runtime/cpu/onednn/openmp.h). A primitive
+/// must not run with more than it was made with.
 
 /// Applies INFER_MAX_ISA (sse4, avx2, avx512, vnni, ...) to oneDNN; once, before anything else.
 /// InvalidArgument when the name is unknown.

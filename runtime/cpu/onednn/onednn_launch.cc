@@ -1,7 +1,8 @@
 /// A primitive of oneDNN as a launch: its arguments are pointed at the tensors of each run.
+#include "lib/support/parallel.h"
 #include "runtime/cpu/onednn/onednn_desc.h"
 #include "runtime/cpu/onednn/onednn_primitive.h"
-#include "runtime/cpu/onednn/openmp_threads.h"
+#include "runtime/cpu/onednn/openmp.h"
 
 namespace infer::onednn {
 namespace {
@@ -64,12 +65,11 @@ class PrimitiveLaunch final : public Launch {
     for (size_t i = 0; i < bindings_.size(); ++i)
       if (bindings_[i].index >= 0) Point(state, i, args[bindings_[i].index]);
     if (scratch_ >= 0) Point(state, bindings_.size(), args[scratch_]);
-    const int threads = primitive_->one_thread ? omp_get_max_threads() : 0;
-    if (threads > 1) omp_set_num_threads(1);
+    const OneThread alone(primitive_->one_thread);
+    if (const int lanes = CurrentLanes(); lanes > 1 && !primitive_->one_thread) ReserveLanes(lanes);
     const dnnl_status_t s =
         dnnl_primitive_execute(primitive_->primitive.get(), state.stream,
                                static_cast<int>(state.args.size()), state.args.data());
-    if (threads > 1) omp_set_num_threads(threads);
     if (s != dnnl_success) return Internal(Cat("oneDNN failed with status ", int{s}));
     return {};
   }
