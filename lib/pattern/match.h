@@ -3,7 +3,7 @@
 #include <optional>
 #include <span>
 
-#include "passes/pattern/pattern.h"
+#include "lib/pattern/pattern.h"
 
 namespace infer {
 

@@ -1,4 +1,4 @@
-#include "passes/pattern/match.h"
+#include "lib/pattern/match.h"
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 #pragma once
 /// Patterns are data: a DAG of operators with holes, that a value of a graph may fit
-/// (pattern/match.h). The same Pattern object used twice must bind the same value, so
+/// (lib/pattern/match.h). The same Pattern object used twice must bind the same value, so
 /// `Op("Max", x, Op("Mul", x, c))` cannot be taken for max(x, y*c). Modifiers (Shared, Where, ...)
 /// return a *new* pattern: apply them where the pattern is made.
 #include <functional>

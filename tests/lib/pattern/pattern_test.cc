@@ -1,8 +1,8 @@
-#include "passes/pattern/pattern.h"
+#include "lib/pattern/pattern.h"
 
 #include <gmock/gmock.h>
 
-#include "passes/pattern/match.h"
+#include "lib/pattern/match.h"
 #include "tests/passes/graphs.h"
 
 namespace infer {

@@ -1,4 +1,4 @@
-#include "passes/pattern/pattern.h"
+#include "lib/pattern/pattern.h"
 
 #include <algorithm>
 #include <cmath>
