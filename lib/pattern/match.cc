@@ -43,9 +43,11 @@ std::string Mismatch::ToString() const {
 
 namespace {
 
+/// `ops` empty: any operator.
 bool IsOneOf(const Node* n, const std::vector<Pattern::OpName>& ops) {
-  return n && std::any_of(ops.begin(), ops.end(),
-                          [&](const Pattern::OpName& op) { return n->Is(op.name, op.domain); });
+  return n && (ops.empty() || std::any_of(ops.begin(), ops.end(), [&](const Pattern::OpName& op) {
+                 return n->Is(op.name, op.domain);
+               }));
 }
 
 }  // namespace
@@ -106,7 +108,12 @@ class Matcher {
       if (b.pattern->same_node == d.same_node) return b.value->producer();
     return nullptr;
   }
-  bool PathToBound(const Pattern& p, std::vector<const Pattern::Data*>& path, Value*& anchor) const;
+  /// Where patterns may lie, seen from what is bound.
+  struct Reached {
+    std::unordered_map<const Pattern::Data*, std::vector<Value*>> values;
+    Value* anchor = nullptr;  ///< the first bound value that was met
+  };
+  const std::vector<Value*>& Above(const Pattern& p, Reached& reached) const;
 
   std::span<const Pattern> roots_;
   const bool explain_;
@@ -238,55 +245,59 @@ bool Matcher::SolveOperands(const Goal* goals, const Pattern::Data& d, const Nod
   return Solve(count ? chain.data() : goals->next);
 }
 
-/// The operators from the one above a bound sub-pattern up to `p`.
-bool Matcher::PathToBound(const Pattern& p, std::vector<const Pattern::Data*>& path,
-                          Value*& anchor) const {
+/// Where the value of `p` may be, upwards from parts of it that are bound. Of several operands one
+/// is enough: what fits the whole is above each of them.
+const std::vector<Value*>& Matcher::Above(const Pattern& p, Reached& reached) const {
+  const auto [it, is_new] = reached.values.try_emplace(p.id());
+  std::vector<Value*>& found = it->second;
+  if (!is_new) return found;
+  const auto add = [&found](Value* v) {
+    if (v && found.size() < kMaxCandidates &&
+        std::find(found.begin(), found.end(), v) == found.end())
+      found.push_back(v);
+  };
   if (const auto* b = FindBound(p.id()); b && b->value) {
-    anchor = b->value;
-    return true;
+    if (!reached.anchor) reached.anchor = b->value;
+    found.push_back(b->value);
+    return found;
   }
-  for (const Pattern& o : p->operands)
-    if (PathToBound(o, path, anchor)) {
-      if (p->kind == Pattern::Kind::kOp) path.push_back(p.id());
-      return true;
+  const bool is_op = p->kind == Pattern::Kind::kOp;
+  for (const Pattern& o : p->operands) {
+    if (is_op && !found.empty()) break;
+    for (Value* v : Above(o, reached)) {
+      if (!is_op) add(v);
+      if (is_op)
+        for (const Use& use : v->uses())
+          if (IsOneOf(use.user, p->ops)) add(use.user->output(p->output));
     }
-  return false;
+  }
+  return found;
 }
 
 bool Matcher::NextRoot() {
   if (roots_done_ == roots_.size()) return Finish();
   const Pattern& p = roots_[roots_done_];
-  std::vector<const Pattern::Data*> path;
   Value* anchor = nullptr;
   std::vector<Value*> level;
   if (const Node* same = SameNode(*p)) {
     anchor = m_.root();
     if (Value* result = same->output(p->output)) level = {result};
   } else {
-    INFER_CHECK(PathToBound(p, path, anchor) && "a further root shares nothing with the first");
-    level = {anchor};
-  }
-  for (const Pattern::Data* d : path) {
-    std::vector<Value*> above;
-    for (Value* v : level)
-      for (const Use& use : v->uses()) {
-        Value* out = use.user->output(d->output);
-        if (out && IsOneOf(use.user, d->ops) &&
-            std::find(above.begin(), above.end(), out) == above.end())
-          above.push_back(out);
-        if (above.size() == kMaxCandidates) break;
-      }
-    level = std::move(above);
+    Reached reached;
+    level = Above(p, reached);
+    anchor = reached.anchor;
+    INFER_CHECK(anchor && "a further root shares nothing with the first");
   }
   std::sort(level.begin(), level.end(),
             [](Value* a, Value* b) { return Graph::Before(*a->producer(), *b->producer()); });
   ++roots_done_;
+  const bool around = Contains(p, roots_[0]);
   for (Value* candidate : level) {
     const bool taken = std::any_of(m_.bound_.begin(), m_.bound_.end(), [&](const auto& b) {
       return b.value == candidate && b.pattern->kind == Pattern::Kind::kOp;
     });
     const Goal goal{&p, candidate, nullptr};
-    if (!taken && Solve(&goal)) return true;
+    if ((!taken || around) && Solve(&goal)) return true;
   }
   --roots_done_;
   return Fail(Cause::kNoSibling, p.id(), anchor);
@@ -312,16 +323,17 @@ bool Matcher::Finish() {
       return b.value == v && b.pattern->kind == Pattern::Kind::kOp;
     });
   };
-  const auto is_root = [&](const Pattern::Data* d, const Value* v) {
-    if (v == m_.bound_.front().value) return true;  // also through a OneOf
-    return std::any_of(roots_.begin(), roots_.end(), [&](const Pattern& r) { return r.id() == d; });
-  };
+  std::vector<const Value*> results;
+  for (const Pattern& r : roots_)
+    if (std::none_of(roots_.begin(), roots_.end(),
+                     [&](const Pattern& w) { return Contains(w, r); }))
+      results.push_back(FindBound(r.id())->value);
   for (const auto& b : m_.bound_) {
     if (b.pattern->kind != Pattern::Kind::kOp || b.pattern->shared) continue;
     for (const Value* other : b.value->producer()->outputs())
       if (other && other != b.value && !other->is_dead() && !bound(other))
         return Fail(Cause::kUses, b.pattern, other);
-    if (is_root(b.pattern, b.value)) continue;
+    if (std::find(results.begin(), results.end(), b.value) != results.end()) continue;
     const auto& uses = b.value->uses();
     if (b.value->is_output() || uses.size() > operands ||
         !std::all_of(uses.begin(), uses.end(), inside))
@@ -350,7 +362,7 @@ Mismatch Matcher::Why() const {
   const auto ops = [&] {
     std::vector<std::string> names;
     for (const auto& op : RootOps(*expected_)) names.push_back(op.name);
-    return Join(names, " or ");
+    return names.empty() ? "n operator" : Cat(" ", Join(names, " or "));
   };
   const auto what = [&] {
     if (at_->producer()) return std::string(at_->producer()->op());
@@ -367,7 +379,7 @@ Mismatch Matcher::Why() const {
       if (const Tensor* t = at_->constant(); t && t->num_elements() == 1 && IsFloat(t->dtype()))
         why.text += Cat(", it is ", Rounded(t->At(0), 6));
       break;
-    case Cause::kWrongOp: why.text = Cat(name(), " is a ", what(), ", not a ", ops()); break;
+    case Cause::kWrongOp: why.text = Cat(name(), " is a ", what(), ", not a", ops()); break;
     case Cause::kInputs:
       why.text = Cat(name(), " is made from ", detail_, " operands, the pattern has ",
                      expected_->operands.size());

@@ -47,8 +47,10 @@ struct Mismatch {
 };
 
 /// Binds `roots[0]` to the DAG that computes `root`, and every further root to a value that shares
-/// an operand with what is bound before it (siblings over one value). Operands of commutative
-/// operators are tried in both orders. On failure `why`, when given, says what was in the way.
+/// an operand with what is bound before it (siblings over one value), or that has the first root
+/// among its parts: then matching begins inside, and the first root is an inner value of the match.
+/// Operands of commutative operators are tried in both orders. On failure `why`, when given, says
+/// what was in the way.
 std::optional<Match> FindMatch(std::span<const Pattern> roots, Value* root,
                                Mismatch* why = nullptr);
 inline std::optional<Match> FindMatch(const Pattern& p, Value* root, Mismatch* why = nullptr) {

@@ -44,10 +44,7 @@ void Collect(const Graph& g, const ByRoot& by_root, std::vector<Found>& found) {
 std::vector<NearMiss> FindNearMisses(const Graph& g, std::span<const Rule* const> rules,
                                      std::span<const MatchRecord> records, size_t max) {
   std::vector<Indexed> indexed;
-  for (const Rule* r : rules) {
-    Indexed& i = indexed.emplace_back(Indexed{r, {r->match}});
-    i.roots.insert(i.roots.end(), r->also.begin(), r->also.end());
-  }
+  for (const Rule* r : rules) indexed.push_back({r, r->roots()});
   ByRoot by_root;
   for (const Indexed& r : indexed)
     for (const Pattern::OpName& op : RootOps(r.rule->match))
