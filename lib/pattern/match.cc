@@ -57,10 +57,11 @@ bool IsOneOf(const Node* n, const std::vector<Pattern::OpName>& ops) {
 class Matcher {
  public:
   /// `explain`: Why() will be asked, and names the nodes that fitted.
-  Matcher(std::span<const Pattern> roots, bool explain) : roots_(roots), explain_(explain) {}
+  Matcher(std::span<const Pattern> roots, std::span<Value* const> values, bool explain)
+      : roots_(roots), values_(values), explain_(explain) {}
 
-  bool Run(Value* root) {
-    const Goal goal{&roots_[0], root, nullptr};
+  bool Run() {
+    const Goal goal{&roots_[0], values_[0], nullptr};
     return Solve(&goal);
   }
   Match& match() { return m_; }
@@ -116,6 +117,7 @@ class Matcher {
   const std::vector<Value*>& Above(const Pattern& p, Reached& reached) const;
 
   std::span<const Pattern> roots_;
+  std::span<Value* const> values_;  ///< of the first roots
   const bool explain_;
   size_t roots_done_ = 1;
   Match m_;
@@ -279,7 +281,10 @@ bool Matcher::NextRoot() {
   const Pattern& p = roots_[roots_done_];
   Value* anchor = nullptr;
   std::vector<Value*> level;
-  if (const Node* same = SameNode(*p)) {
+  if (roots_done_ < values_.size()) {
+    anchor = values_[roots_done_];
+    level = {anchor};
+  } else if (const Node* same = SameNode(*p)) {
     anchor = m_.root();
     if (Value* result = same->output(p->output)) level = {result};
   } else {
@@ -391,11 +396,16 @@ Mismatch Matcher::Why() const {
   return why;
 }
 
-std::optional<Match> FindMatch(std::span<const Pattern> roots, Value* root, Mismatch* why) {
-  Matcher matcher(roots, why != nullptr);
-  if (matcher.Run(root)) return std::move(matcher.match());
+std::optional<Match> FindMatch(std::span<const Pattern> roots, std::span<Value* const> values,
+                               Mismatch* why) {
+  Matcher matcher(roots, values, why != nullptr);
+  if (matcher.Run()) return std::move(matcher.match());
   if (why) *why = matcher.Why();
   return std::nullopt;
+}
+
+std::optional<Match> FindMatch(std::span<const Pattern> roots, Value* root, Mismatch* why) {
+  return FindMatch(roots, std::span<Value* const>(&root, 1), why);
 }
 
 }  // namespace infer

@@ -11,7 +11,11 @@ std::vector<Pattern> Rule::roots() const {
 }
 
 std::optional<Match> FindMatch(const Rule& rule, Value* root, Mismatch* why) {
-  auto match = FindMatch(rule.roots(), root, why);
+  return FindMatch(rule, std::span<Value* const>(&root, 1), why);
+}
+
+std::optional<Match> FindMatch(const Rule& rule, std::span<Value* const> values, Mismatch* why) {
+  auto match = FindMatch(rule.roots(), values, why);
   if (!match) return std::nullopt;
   for (const Rule::Guard& guard : rule.when) {
     if (guard.holds(*match)) continue;

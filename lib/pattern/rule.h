@@ -45,6 +45,9 @@ struct Rule {
 /// The rule's match that begins at `root`, its guards included. On failure `why`, when given, says
 /// what was in the way; where a guard was, all operators of the pattern have matched.
 std::optional<Match> FindMatch(const Rule& rule, Value* root, Mismatch* why = nullptr);
+/// The same where the values of several roots are given.
+std::optional<Match> FindMatch(const Rule& rule, std::span<Value* const> values,
+                               Mismatch* why = nullptr);
 
 /// A rule that makes no node: the root is the value that `x` bound.
 inline std::function<Result<Value*>(const Match&, PatchBuilder&)> ReplaceBy(const Pattern& x) {

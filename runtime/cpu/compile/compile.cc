@@ -7,13 +7,15 @@
 #include "runtime/cpu/compile/expand.h"
 #include "runtime/cpu/compile/qoperators.h"
 #include "runtime/cpu/compile/widen.h"
-#include "runtime/cpu/kernels/attention/attention_group.h"
-#include "runtime/cpu/kernels/common/epilogue.h"
-#include "runtime/cpu/kernels/common/gate.h"
 #include "runtime/cpu/kernels/common/kernels.h"
-#include "runtime/cpu/kernels/common/quant_group.h"
 #include "runtime/cpu/kernels/elementwise/chain.h"
+#include "runtime/cpu/onednn/onednn.h"
 #include "runtime/plan_ir/bodies.h"
+#include "runtime/plan_ir/groups/attention_group.h"
+#include "runtime/plan_ir/groups/chains.h"
+#include "runtime/plan_ir/groups/epilogues.h"
+#include "runtime/plan_ir/groups/gate.h"
+#include "runtime/plan_ir/groups/quant_group.h"
 #include "runtime/plan_ir/plan_view.h"
 
 namespace infer {
@@ -66,30 +68,44 @@ Status Partition(CompileState& s) {
   return {};
 }
 
+/// Whether some kernel takes a step whole, which the plan may not have yet.
+auto Acceptance(const CompileState& s) {
+  return
+      [&s](const PlanStep& step) { return SomeKernelAccepts(*s.plan, step, s.kernels, s.options); };
+}
+
 Status GroupAttentions(CompileState& s) {
-  GroupAttention(*s.plan, s.kernels, s.options);
+  GroupAttention(*s.plan, s.options, Acceptance(s));
   return {};
 }
 
 Status GroupIntegers(CompileState& s) {
-  GroupQuantized(*s.plan, s.kernels, s.options);
+  const auto has_integer_kernel = [&](const Node& n) {
+    return n.output(0) && std::any_of(s.kernels.begin(), s.kernels.end(), [&](const KernelDef& k) {
+             return k.Takes(n.def()) && k.name.starts_with("int8");
+           });
+  };
+  const auto is_activation = [](const Node& n) { return onednn::EltwiseOf(n).has_value(); };
+  GroupQuantized(*s.plan, has_integer_kernel, is_activation, Acceptance(s));
   return {};
 }
 
 Status FoldWeights(CompileState& s) { return FoldConstants(*s.plan, "DequantizeLinear"); }
 
 Status AddGates(CompileState& s) {
-  FoldGates(*s.plan, s.kernels, s.options);
+  FoldGates(*s.plan, Acceptance(s));
   return {};
 }
 
 Status AddEpilogues(CompileState& s) {
-  FoldEpilogues(*s.plan, s.kernels, s.options);
+  FoldEpilogues(*s.plan, Acceptance(s));
   return {};
 }
 
 Status AddChains(CompileState& s) {
-  FoldChains(*s.plan, s.options);
+  FoldChains(*s.plan, [&s](const PlanStep& step) {
+    return DecodeChain({*s.plan, step, s.options}).ok();
+  });
   return {};
 }
 

@@ -6,7 +6,7 @@
 #include "lib/ir/editor.h"
 #include "lib/ir/eval.h"
 #include "lib/support/strings.h"
-#include "runtime/cpu/kernels/common/quant_group.h"
+#include "runtime/cpu/kernels/common/kernels.h"
 
 namespace infer {
 namespace {

@@ -44,6 +44,11 @@ constexpr std::string_view kChainKernel = "own:chain";
 /// All of them in order of preference for one operator.
 KernelList CpuKernels();
 
+/// Some kernel of the list accepts the step; `plan` must know its operands. Chains are not asked:
+/// they form last, of what groups have left.
+bool SomeKernelAccepts(const Plan& plan, const PlanStep& step, const KernelList& kernels,
+                       const CompileOptions& options);
+
 /// "" or "operand i is f16": whether all operands and results of the step's nodes are f32 tensors.
 std::string RefuseUnlessF32(const StepCall& call);
 
