@@ -296,13 +296,12 @@ bool Matcher::NextRoot() {
   std::sort(level.begin(), level.end(),
             [](Value* a, Value* b) { return Graph::Before(*a->producer(), *b->producer()); });
   ++roots_done_;
-  const bool around = Contains(p, roots_[0]);
   for (Value* candidate : level) {
     const bool taken = std::any_of(m_.bound_.begin(), m_.bound_.end(), [&](const auto& b) {
       return b.value == candidate && b.pattern->kind == Pattern::Kind::kOp;
     });
     const Goal goal{&p, candidate, nullptr};
-    if ((!taken || around) && Solve(&goal)) return true;
+    if (!taken && Solve(&goal)) return true;
   }
   --roots_done_;
   return Fail(Cause::kNoSibling, p.id(), anchor);
@@ -328,17 +327,24 @@ bool Matcher::Finish() {
       return b.value == v && b.pattern->kind == Pattern::Kind::kOp;
     });
   };
-  std::vector<const Value*> results;
-  for (const Pattern& r : roots_)
-    if (std::none_of(roots_.begin(), roots_.end(),
-                     [&](const Pattern& w) { return Contains(w, r); }))
-      results.push_back(FindBound(r.id())->value);
+  // The first root is an inner value where a pattern that took part has it as an operand.
+  const bool begins_inside = std::any_of(m_.bound_.begin(), m_.bound_.end(), [&](const auto& b) {
+    const auto& parts = b.pattern->operands;
+    return std::any_of(parts.begin(), parts.end(),
+                       [&](const Pattern& p) { return p.id() == roots_[0].id(); });
+  });
+  const auto is_root = [&](const Pattern::Data* d, const Value* v) {
+    if (v == m_.bound_.front().value) return !begins_inside;  // also through a OneOf
+    return std::any_of(roots_.begin() + 1, roots_.end(), [&](const Pattern& r) {
+      return r.id() == d || (begins_inside && FindBound(r.id())->value == v);
+    });
+  };
   for (const auto& b : m_.bound_) {
     if (b.pattern->kind != Pattern::Kind::kOp || b.pattern->shared) continue;
     for (const Value* other : b.value->producer()->outputs())
       if (other && other != b.value && !other->is_dead() && !bound(other))
         return Fail(Cause::kUses, b.pattern, other);
-    if (std::find(results.begin(), results.end(), b.value) != results.end()) continue;
+    if (is_root(b.pattern, b.value)) continue;
     const auto& uses = b.value->uses();
     if (b.value->is_output() || uses.size() > operands ||
         !std::all_of(uses.begin(), uses.end(), inside))

@@ -202,19 +202,10 @@ Pattern Optional(std::string_view names, const Pattern& x) {
   return OneOf({Op(names, x).MoreInputs(), x});
 }
 
-Pattern Repeated(const Pattern& x, int most, const std::function<Pattern(const Pattern&)>& next) {
+Pattern UpTo(size_t most, const Pattern& x, const std::function<Pattern(const Pattern&)>& next) {
   Pattern p = x;
-  for (int i = 0; i < most; ++i) p = OneOf({next(p), x});
+  for (size_t i = 0; i < most; ++i) p = OneOf({next(p), x});
   return p;
-}
-bool Contains(const Pattern& p, const Pattern& part) {
-  std::set<const Pattern::Data*> seen;
-  const std::function<bool(const Pattern&)> has = [&](const Pattern& q) {
-    return seen.insert(q.id()).second &&
-           std::any_of(q->operands.begin(), q->operands.end(),
-                       [&](const Pattern& o) { return o.id() == part.id() || has(o); });
-  };
-  return has(p);
 }
 
 std::string Describe(const Pattern& p) { return Describer(p)(p); }

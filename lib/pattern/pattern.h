@@ -86,10 +86,8 @@ Pattern OneOf(std::vector<Pattern> alternatives);
 /// `names`(x) or x itself: a cast, a transposition or the like that may stand there.
 Pattern Optional(std::string_view names, const Pattern& x);
 
-/// `next`(x), `next`(`next`(x)) and so on, at most `most` times, or x itself.
-Pattern Repeated(const Pattern& x, int most, const std::function<Pattern(const Pattern&)>& next);
-/// `p` has `part` among its operands, or theirs.
-bool Contains(const Pattern& p, const Pattern& part);
+/// x, next(x), next(next(x)) and so on, `most` times at most.
+Pattern UpTo(size_t most, const Pattern& x, const std::function<Pattern(const Pattern&)>& next);
 
 /// "Mul(a, Sigmoid(a))": holes that occur twice get a letter, others are "_".
 std::string Describe(const Pattern& p);

@@ -16,7 +16,7 @@ class Driver {
          bool top_level)
       : g_(g), options_(options), log_(log), top_level_(top_level) {
     for (const Rule& r : rules) {
-      if (options.enabled && !options.enabled(r)) continue;
+      if (!r.build || (options.enabled && !options.enabled(r))) continue;
       max_height_ = std::max(max_height_, Height(r.match));
       rules_.push_back({&r, &log.rules[r.name], r.roots(), Explained(r)});
     }

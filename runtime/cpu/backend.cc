@@ -127,14 +127,6 @@ KernelList CpuKernels() {
   return all;
 }
 
-bool SomeKernelAccepts(const Plan& plan, const PlanStep& step, const KernelList& kernels,
-                       const CompileOptions& options) {
-  const StepCall call{plan, step, options};
-  return std::any_of(kernels.begin(), kernels.end(), [&](const KernelDef& k) {
-    return k.name != kChainKernel && k.Takes(step.main->def()) && k.refuse(call).empty();
-  });
-}
-
 std::string RefuseUnlessF32(const StepCall& call) {
   for (const Node* n : call.step.nodes) {
     for (const Value* v : n->inputs())

@@ -21,12 +21,6 @@
 namespace infer {
 namespace {
 
-bool ReadsDequantized(const Node& n) {
-  return std::any_of(n.inputs().begin(), n.inputs().end(), [](const Value* v) {
-    return v && v->producer() && v->producer()->Is("DequantizeLinear");
-  });
-}
-
 /// Candidates of one step, best first; the refusals of the others go to `info`.
 StepKernels Choose(const StepCall& call, const KernelList& kernels, StepInfo& info) {
   StepKernels chosen;
@@ -68,14 +62,10 @@ Status Partition(CompileState& s) {
   return {};
 }
 
-/// Whether some kernel takes a step whole, which the plan may not have yet.
-auto Acceptance(const CompileState& s) {
-  return
-      [&s](const PlanStep& step) { return SomeKernelAccepts(*s.plan, step, s.kernels, s.options); };
-}
+KernelsAccept AnyKernel(const CompileState& s) { return AnyKernel(*s.plan, s.kernels, s.options); }
 
 Status GroupAttentions(CompileState& s) {
-  GroupAttention(*s.plan, s.options, Acceptance(s));
+  GroupAttention(*s.plan, s.options, AnyKernel(s));
   return {};
 }
 
@@ -86,19 +76,19 @@ Status GroupIntegers(CompileState& s) {
            });
   };
   const auto is_activation = [](const Node& n) { return onednn::EltwiseOf(n).has_value(); };
-  GroupQuantized(*s.plan, has_integer_kernel, is_activation, Acceptance(s));
+  GroupQuantized(*s.plan, has_integer_kernel, is_activation, AnyKernel(s));
   return {};
 }
 
 Status FoldWeights(CompileState& s) { return FoldConstants(*s.plan, "DequantizeLinear"); }
 
 Status AddGates(CompileState& s) {
-  FoldGates(*s.plan, Acceptance(s));
+  FoldGates(*s.plan, AnyKernel(s));
   return {};
 }
 
 Status AddEpilogues(CompileState& s) {
-  FoldEpilogues(*s.plan, Acceptance(s));
+  FoldEpilogues(*s.plan, AnyKernel(s));
   return {};
 }
 

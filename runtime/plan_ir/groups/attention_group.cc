@@ -71,11 +71,11 @@ bool AppendStep(const Node& n, const Value* x, std::vector<ElementStep>& steps) 
   return true;
 }
 
-/// The operands that MatMul has are looked at from its result on: of two products that are added
-/// the second is the scores.
+/// The two products and what stands between them. Of two products that are added the second gives
+/// the scores, the first the mask.
 struct Core {
   Pattern scores = Op("MatMul", Any(), Any());
-  Pattern scaled = Repeated(scores, 6, [](const Pattern& p) {
+  Pattern scaled = UpTo(6, scores, [](const Pattern& p) {
     return OneOf({Op("Mul", p, Number()), Op("Div", p, Number().Where("other than 0", [](auto& v) {
                     return v.constant()->At(0) != 0;
                   }))});
@@ -180,10 +180,9 @@ class Decoder {
 
   Status Products() {
     const Core& p = TheCore();
-    Mismatch why;
-    const auto m = FindMatch(p.rule, call_.main().output(0), &why);
-    if (!m && why.is_near()) return Unsupported(why.ToString());
-    if (!m || call_.step.nodes.size() < 3) return Unsupported("no products around it");
+    const auto m = FindMatch(p.rule, call_.main().output(0));
+    if (!m) return WhyNot();
+    if (call_.step.nodes.size() < 3) return Unsupported("no products around it");
     for (const Node* n : m->nodes()) {
       INFER_TRY(Take(n));
       for (const Value* x : n->inputs())
@@ -204,6 +203,13 @@ class Decoder {
     INFER_ASSIGN(g_.k, Operand(m->node(p.scores).input(1), g_.k_steps));
     INFER_ASSIGN(g_.v, Operand(m->node(p.product).input(1), g_.v_steps));
     return {};
+  }
+
+  /// No match: what is in the way of one, where most is there.
+  Status WhyNot() const {
+    Mismatch why;
+    FindMatch(TheCore().rule, call_.main().output(0), &why);
+    return Unsupported(why.is_near() ? why.ToString() : "no products around it");
   }
 
   /// The operator Attention.
@@ -311,10 +317,7 @@ class Grower {
 
  private:
   PlanStep StepOf(const std::unordered_set<const Node*>& nodes) const {
-    std::vector<const Node*> sorted(nodes.begin(), nodes.end());
-    std::sort(sorted.begin(), sorted.end(),
-              [](const Node* a, const Node* b) { return Graph::Before(*a, *b); });
-    return MakeStep(plan_, main_, std::move(sorted));
+    return MakeStep(plan_, main_, {nodes.begin(), nodes.end()});
   }
 
   bool Accepts(const std::unordered_set<const Node*>& nodes) {

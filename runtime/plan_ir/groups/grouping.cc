@@ -5,12 +5,21 @@
 
 namespace infer {
 
+bool KernelsAccept::operator()(const PlanStep& step) const {
+  const StepCall call{plan, step, options};
+  return std::any_of(kernels.begin(), kernels.end(), [&](const KernelDef& k) {
+    return k.name != except && k.Takes(step.main->def()) && k.refuse(call).empty();
+  });
+}
+
 PlanStep MakeStep(const Plan& plan, const Node& main, std::vector<const Node*> nodes,
                   size_t borrowed) {
   PlanStep step;
   step.main = &main;
   step.nodes = std::move(nodes);
   step.borrowed = borrowed;
+  std::sort(step.nodes.begin() + static_cast<std::ptrdiff_t>(borrowed), step.nodes.end(),
+            [](const Node* a, const Node* b) { return Graph::Before(*a, *b); });
   const std::unordered_set<const Node*> inside(step.nodes.begin(), step.nodes.end());
   for (size_t i = 0; i < step.nodes.size(); ++i) {
     for (const Value* v : step.nodes[i]->inputs())

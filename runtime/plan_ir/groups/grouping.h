@@ -9,9 +9,18 @@ namespace infer {
 /// Whether some kernel of the backend computes the step as a whole.
 using AcceptsStep = FunctionRef<bool(const PlanStep&)>;
 
-/// A step of `nodes`, in graph order; the first `borrowed` may be steps of their own as well. Its
-/// operands are what nodes read and none of them makes, its results what others read or the graph
-/// returns.
+/// Whether one of `kernels` does, those called `except` left out.
+struct KernelsAccept {
+  const Plan& plan;  ///< knows the operands of the step
+  const KernelList& kernels;
+  const CompileOptions& options;
+  std::string_view except = {};
+  bool operator()(const PlanStep& step) const;
+};
+
+/// A step of `nodes` in graph order, after the first `borrowed`, which may be steps of their own as
+/// well. Its operands are what nodes read and none of them makes, its results what others read or
+/// the graph returns.
 PlanStep MakeStep(const Plan& plan, const Node& main, std::vector<const Node*> nodes,
                   size_t borrowed = 0);
 

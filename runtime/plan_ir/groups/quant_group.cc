@@ -64,18 +64,12 @@ Result<QuantParams8> OutputOf(const StepCall& call, const Node& q) {
 /// Longer runs of activations are not looked at.
 constexpr size_t kMostActivations = 4;
 
-bool ReadsDequantized(const Node& n) {
-  return std::any_of(n.inputs().begin(), n.inputs().end(), [](const Value* v) {
-    return v && v->producer() && v->producer()->Is("DequantizeLinear");
-  });
-}
-
 /// Operands of the main node that come out of a DQ are found by hand: any of them may.
 struct Quantized {
   Pattern main = Op("*", {}).MoreInputs().Where("an operator on numbers", [](const Value& v) {
     return !v.producer()->Is("DequantizeLinear") && !v.producer()->Is("QuantizeLinear");
   });
-  Pattern made = Repeated(main, kMostActivations, [](const Pattern& p) {
+  Pattern made = UpTo(kMostActivations, main, [](const Pattern& p) {
     return Op("*", p).MoreInputs().Where("an activation", [](const Value& v) {
       return v.producer()->Is(Trait::kUnary) &&
              !v.producer()->IsAny(Trait::kConversion | Trait::kQuantization);
@@ -113,13 +107,11 @@ struct Quantized {
       nodes.insert(nodes.begin(), v->producer());
     return nodes;
   }
-  /// What stands behind the main node, in graph order.
+  /// What stands behind the main node.
   std::vector<const Node*> Behind(const Match& m) const {
     std::vector<const Node*> nodes;
     for (const Node* n : m.nodes())
       if (n != &m.node(main) && !(m.Has(other) && n == &m.node(other))) nodes.push_back(n);
-    std::sort(nodes.begin(), nodes.end(),
-              [](const Node* a, const Node* b) { return Graph::Before(*a, *b); });
     return nodes;
   }
 };
@@ -213,6 +205,12 @@ Result<QuantResidual> ResidualOf(const StepCall& call, const Match& m,
 }
 
 }  // namespace
+
+bool ReadsDequantized(const Node& n) {
+  return std::any_of(n.inputs().begin(), n.inputs().end(), [](const Value* v) {
+    return v && v->producer() && v->producer()->Is("DequantizeLinear");
+  });
+}
 
 std::span<const Rule> QuantRules() { return TheQuantized().rules; }
 

@@ -49,6 +49,9 @@ struct QuantGroup {
   std::optional<QuantParams8> output;  ///< nullopt: the result is f32
 };
 
+/// An operand of the node comes out of a DequantizeLinear.
+bool ReadsDequantized(const Node& n);
+
 /// How a group may end behind the activations: with an addition of another quantized tensor, or
 /// with the first QuantizeLinear. Best first.
 std::span<const Rule> QuantRules();

@@ -89,7 +89,7 @@ TEST(Pattern, FurtherRootsAreSiblingsOverABoundValue) {
 TEST(Pattern, MatchingMayBeginInside) {
   Pattern main = Op("MatMul", Any(), Any());
   const Pattern roots[] = {
-      main, Op("Relu", Repeated(main, 3, [](const Pattern& p) { return Op("Neg|Abs", p); }))};
+      main, Op("Relu", UpTo(3, main, [](const Pattern& p) { return Op("Neg|Abs", p); }))};
   const auto why = [&](const std::string& body) {
     const auto g =
         ParseGraph(Cat("graph g(x: f32[2,2]) -> (y) { p = MatMul(x, x) ", body, " }"), Ops());
