@@ -1,6 +1,7 @@
 #include "lib/pattern/match.h"
 
 #include <algorithm>
+#include <array>
 
 #include "lib/support/readable.h"
 #include "lib/support/strings.h"
@@ -240,11 +241,13 @@ bool Matcher::SolveOperands(const Goal* goals, const Pattern::Data& d, const Nod
   for (size_t i = count; i < n.inputs().size(); ++i)
     if (n.inputs()[i] && !d.more_inputs)
       return Fail(Cause::kInputs, &d, n.output(d.output), n.inputs().size());
-  std::vector<Goal> chain(count);
+  std::array<Goal, 6> few;
+  std::vector<Goal> many(count > few.size() ? count : 0);
+  Goal* const chain = many.empty() ? few.data() : many.data();
   for (size_t i = count; i-- > 0;)
     chain[i] = {&d.operands[i], n.input(swap && i < 2 ? 1 - i : i),
                 i + 1 < count ? &chain[i + 1] : goals->next};
-  return Solve(count ? chain.data() : goals->next);
+  return Solve(count ? chain : goals->next);
 }
 
 /// Where the value of `p` may be, upwards from parts of it that are bound. Of several operands one

@@ -204,7 +204,7 @@ Pattern Optional(std::string_view names, const Pattern& x) {
 
 Pattern UpTo(size_t most, const Pattern& x, const std::function<Pattern(const Pattern&)>& next) {
   Pattern p = x;
-  for (size_t i = 0; i < most; ++i) p = OneOf({next(p), x});
+  for (size_t i = 0; i < most; ++i) p = OneOf({x, next(p)});
   return p;
 }
 

@@ -86,7 +86,7 @@ Pattern OneOf(std::vector<Pattern> alternatives);
 /// `names`(x) or x itself: a cast, a transposition or the like that may stand there.
 Pattern Optional(std::string_view names, const Pattern& x);
 
-/// x, next(x), next(next(x)) and so on, `most` times at most.
+/// x, next(x), next(next(x)) and so on, `most` times at most; the first that fits.
 Pattern UpTo(size_t most, const Pattern& x, const std::function<Pattern(const Pattern&)>& next);
 
 /// "Mul(a, Sigmoid(a))": holes that occur twice get a letter, others are "_".

@@ -138,9 +138,8 @@ Rule Core::MakeRule() const {
            "'s' has other uses: Relu 'z'"},
           {graph("p = Softmax(s) {axis=1} y = MatMul(p, v)"), "'p' is not over the keys"},
           {graph("r = Relu(s) p = Softmax(r) y = MatMul(p, v)"), "'r' is a Relu"},
-          {graph("h = Where(c, m, s) p = Softmax(h) y = MatMul(p, v)"), "'m' is not a constant"},
-          {graph("w = const f32[2,5,3] ~1 p = Softmax(s) y = MatMul(w, p)"),
-           "no further use of 'p' fits"},
+          {graph("h = Where(c, m, s) p = Softmax(h) y = MatMul(p, v)"), "'m' is a graph input"},
+          {graph("w = const f32[2,5,3] ~1 p = Softmax(s) y = MatMul(w, p)"), "'w' is a constant"},
           {graph("p = Softmax(s) i = Identity(p) y = MatMul(i, v)"),
            "no further use of 'p' fits"}}};
 }
@@ -153,8 +152,9 @@ const Core& TheCore() {
 /// What reads the nodes of the step; each node is visited once.
 class Decoder {
  public:
-  explicit Decoder(const StepCall& call)
-      : call_(call), left_(call.step.nodes.begin(), call.step.nodes.end()) {}
+  /// `core`: the match of a Softmax, where it is known.
+  explicit Decoder(const StepCall& call, const Match* core = nullptr)
+      : call_(call), core_(core), left_(call.step.nodes.begin(), call.step.nodes.end()) {}
 
   Result<AttentionGroup> Run() {
     if (call_.main().Is("Softmax"))
@@ -180,7 +180,9 @@ class Decoder {
 
   Status Products() {
     const Core& p = TheCore();
-    const auto m = FindMatch(p.rule, call_.main().output(0));
+    std::optional<Match> found;
+    if (!core_) found = FindMatch(p.rule, call_.main().output(0));
+    const Match* const m = core_ ? core_ : found ? &*found : nullptr;
     if (!m) return WhyNot();
     if (call_.step.nodes.size() < 3) return Unsupported("no products around it");
     for (const Node* n : m->nodes()) {
@@ -283,6 +285,7 @@ class Decoder {
   }
 
   const StepCall& call_;
+  const Match* core_;
   std::unordered_set<const Node*> left_;
   AttentionGroup g_;
 };
@@ -298,9 +301,9 @@ class Grower {
   PlanStep Run() {
     nodes_ = {&main_};
     if (main_.Is("Softmax")) {
-      const auto m = FindMatch(AttentionRule(), main_.output(0));
-      if (!m) return {};
-      nodes_.insert(m->nodes().begin(), m->nodes().end());
+      core_ = FindMatch(AttentionRule(), main_.output(0));
+      if (!core_) return {};
+      nodes_.insert(core_->nodes().begin(), core_->nodes().end());
     }
     if (!Accepts(nodes_)) return {};
     while (GrowUp() || GrowDown()) {
@@ -323,7 +326,8 @@ class Grower {
   bool Accepts(const std::unordered_set<const Node*>& nodes) {
     const PlanStep step = StepOf(nodes);
     if (!accepts_(step)) return false;
-    auto group = DecodeAttention({plan_, step, options_});
+    const StepCall call{plan_, step, options_};
+    auto group = Decoder(call, core_ ? &*core_ : nullptr).Run();
     if (group.ok()) group_ = std::move(*group);
     return group.ok();
   }
@@ -356,6 +360,7 @@ class Grower {
   const CompileOptions& options_;
   const AcceptsStep accepts_;
   const Node& main_;
+  std::optional<Match> core_;
   std::unordered_set<const Node*> nodes_;
   AttentionGroup group_;
 };

@@ -31,7 +31,7 @@ struct Gating {
       .silent_on = {
           {"graph g(x: f32[2,3,4,4], s: f32[2,1,1,1]) -> (y) { w = const f32[5,3,1,1] ~1 "
            "m = Mul(x, s) y = Conv(m, w) }",
-           "needs a number for each channel of x"},
+           "a number for each channel of x"},
           {"graph g(x: f32[2,3,4,4], s: f32[2,3,4,4]) -> (y) { w = const f32[5,3,1,1] ~1 "
            "m = Mul(x, s) y = Conv(m, w) }",
            "'s' is not [N, C, 1, 1]"},

@@ -140,14 +140,14 @@ Rule Quantized::SumRule(std::vector<Rule::Guard> when) const {
                "no further use of 'p' fits"},
               {graph("c = QuantizeLinear(p, s) d = DequantizeLinear(c, s) t = Add(d, w) "
                      "y = QuantizeLinear(t, s)"),
-               "'w' is a constant, not a DequantizeLinear"},
+               "matched 5 of 5 nodes"},
               {graph("c = QuantizeLinear(p, s) d = DequantizeLinear(c, s) t = Add(d, d) "
                      "y = QuantizeLinear(t, s)"),
-               "needs two tensors to add"},
+               "two tensors to add"},
               {"graph g(x: f32[2,2], b: u8[2,2]) -> (y) { s = const f32[] {0.1} p = MatMul(x, x) "
                "o = DequantizeLinear(b, s) c = QuantizeLinear(p, s) d = DequantizeLinear(c, s) "
                "t = Add(d, o) y = QuantizeLinear(t, s) }",
-               "needs an operand that comes out of DequantizeLinear"}}};
+               "an operand that comes out of DequantizeLinear"}}};
 }
 
 Rule Quantized::ResultRule(std::vector<Rule::Guard> when) const {
@@ -166,10 +166,10 @@ Rule Quantized::ResultRule(std::vector<Rule::Guard> when) const {
                        graph("r = Abs(p) t = Exp(r) y = QuantizeLinear(t, s)")},
           .silent_on = {
               {graph("y = QuantizeLinear(p, s)", "y, p"), "'p' has other uses"},
-              {graph("r = ReduceSum(p) y = QuantizeLinear(r, s)"), "no further use of 'p' fits"},
+              {graph("r = ReduceSum(p) y = QuantizeLinear(r, s)"), "'r' is not an activation"},
               {"graph g(x: f32[2,2]) -> (y) { s = const f32[] {0.1} p = MatMul(x, x) "
                "y = QuantizeLinear(p, s) }",
-               "needs an operand that comes out of DequantizeLinear"}}};
+               "an operand that comes out of DequantizeLinear"}}};
 }
 
 const Quantized& TheQuantized() {

@@ -88,10 +88,11 @@ TEST(Groups, AMissedAttentionIsToldLikeAMissedFusion) {
                              "(y, z) { s = MatMul(q, k) "
                              "a = Add(s, m) p = Softmax(a) y = MatMul(p, v) z = Relu(s) }"));
   const CompileOptions options;
-  for (const PlanStep& step : plan.steps)
-    if (step.main->Is("Softmax"))
-      EXPECT_THAT(DecodeAttention({plan, step, options}).status().message(),
-                  HasSubstr("'s' has other uses: Relu 'z'"));
+  for (const PlanStep& step : plan.steps) {
+    if (!step.main->Is("Softmax")) continue;
+    EXPECT_THAT(DecodeAttention({plan, step, options}).status().message(),
+                HasSubstr("'s' has other uses: Relu 'z'"));
+  }
 }
 
 /// Chains of products with what may follow them, quantized sums, gates and attention.
