@@ -1,7 +1,7 @@
 #pragma once
 /// Pieces that the formulas of activations and normalizations are put together from, in the
 /// spellings that exporters write.
-#include "passes/pattern/match.h"
+#include "lib/pattern/match.h"
 
 namespace infer {
 

@@ -16,11 +16,9 @@ class Driver {
          bool top_level)
       : g_(g), options_(options), log_(log), top_level_(top_level) {
     for (const Rule& r : rules) {
-      if (options.enabled && !options.enabled(r)) continue;
-      std::vector<Pattern> roots = {r.match};
-      roots.insert(roots.end(), r.also.begin(), r.also.end());
+      if (!r.build || (options.enabled && !options.enabled(r))) continue;
       max_height_ = std::max(max_height_, Height(r.match));
-      rules_.push_back({&r, &log.rules[r.name], std::move(roots), Explained(r)});
+      rules_.push_back({&r, &log.rules[r.name], r.roots(), Explained(r)});
     }
     for (Indexed& r : rules_)
       for (const Pattern::OpName& op : RootOps(r.rule->match))

@@ -6,8 +6,6 @@
 namespace infer {
 namespace {
 
-constexpr int kMinOperators = 3;
-
 struct Indexed {
   const Rule* rule;
   std::vector<Pattern> roots;
@@ -29,7 +27,7 @@ void Collect(const Graph& g, const ByRoot& by_root, std::vector<Found>& found) {
         Mismatch why;
         // What matches was refused: that is told with its reason already.
         if (FindMatch(r->roots, root, &why)) continue;
-        if (why.of < kMinOperators || 3 * why.matched <= 2 * why.of) continue;
+        if (!why.is_near()) continue;
         NearMiss miss{r->rule->name, root->name(), {}, why.matched, why.of, why.text};
         for (const Node* fitted : why.nodes)
           for (const std::string& name : fitted->fused_from())
@@ -44,10 +42,7 @@ void Collect(const Graph& g, const ByRoot& by_root, std::vector<Found>& found) {
 std::vector<NearMiss> FindNearMisses(const Graph& g, std::span<const Rule* const> rules,
                                      std::span<const MatchRecord> records, size_t max) {
   std::vector<Indexed> indexed;
-  for (const Rule* r : rules) {
-    Indexed& i = indexed.emplace_back(Indexed{r, {r->match}});
-    i.roots.insert(i.roots.end(), r->also.begin(), r->also.end());
-  }
+  for (const Rule* r : rules) indexed.push_back({r, r->roots()});
   ByRoot by_root;
   for (const Indexed& r : indexed)
     for (const Pattern::OpName& op : RootOps(r.rule->match))

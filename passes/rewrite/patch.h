@@ -6,7 +6,7 @@
 #include <unordered_set>
 
 #include "lib/ir/editor.h"
-#include "passes/pattern/match.h"
+#include "lib/pattern/match.h"
 
 namespace infer {
 

@@ -32,9 +32,30 @@ class RuleChecker {
     return s.ok();
   }
   Result<int64_t> Apply(Graph& g, const Rule& rule, RewriteLog& log) const {
+    if (!rule.build) return CountMatches(g, rule, log);
     RewriteOptions options;
     options.explain = {rule.name};
     return ApplyRules(g, std::span(&rule, 1), options, log);
+  }
+
+  /// Of a rule that states a group.
+  static int64_t CountMatches(const Graph& g, const Rule& rule, RewriteLog& log) {
+    int64_t count = 0;
+    for (const auto& n : g.nodes())
+      for (Value* root : n->outputs()) {
+        if (!root) continue;
+        Mismatch why;
+        if (FindMatch(rule, root, &why)) {
+          ++count;
+        } else {
+          const bool guarded = why.text.starts_with("needs ");
+          log.records.push_back({.rule = rule.name,
+                                 .at = root->name(),
+                                 .outcome = MatchRecord::Outcome::kNoMatch,
+                                 .reason = guarded ? why.text : why.ToString()});
+        }
+      }
+    return count;
   }
 
   void CheckExample(const std::string& text, const std::string& where) {
@@ -46,6 +67,7 @@ class RuleChecker {
     const auto fired = Apply(after, rule_, log);
     if (!Holds(fired.status(), where)) return;
     if (*fired != 1) Broken(Cat(where, ": fires ", *fired, " times", Reasons(log)));
+    if (!rule_.build) return;
     if (!Holds(Verify(after), where)) return;
     for (size_t i = 0; i < before.outputs().size(); ++i)
       if (before.outputs()[i]->name() != after.outputs()[i]->name())

@@ -8,7 +8,8 @@ import sys
 
 LIB = ["lib/support", "lib/tensor", "lib/ops", "lib/ir"]
 PIXELS = LIB[:2] + ["lib/image"]
-BELOW_BACKENDS = LIB + ["runtime/api", "runtime/plan_ir"]
+MATCHED = LIB + ["lib/pattern"]
+BELOW_BACKENDS = MATCHED + ["runtime/api", "runtime/plan_ir"]
 CPU = ["runtime/cpu/simd", "runtime/cpu/launch", "runtime/cpu/onednn", "runtime/cpu/kernels/common"]
 ALLOWED = {  # folder -> folders that it may include (itself is implied)
     "lib/support": [],
@@ -16,13 +17,14 @@ ALLOWED = {  # folder -> folders that it may include (itself is implied)
     "lib/image": LIB[:2],
     "lib/ops": PIXELS,
     "lib/ir": LIB[:3],
+    "lib/pattern": LIB,
     "lib/onnx": LIB,
     "datasets": PIXELS,
-    "passes": LIB,
+    "passes": MATCHED,
     "runtime/api": LIB,
-    "runtime/plan_ir": LIB + ["runtime/api"],
+    "runtime/plan_ir": MATCHED + ["runtime/api"],
     "runtime/engine": LIB + ["runtime/api"],
-    "runtime/reference": LIB + ["runtime/api", "runtime/plan_ir"],
+    "runtime/reference": BELOW_BACKENDS,
     "runtime/cpu": BELOW_BACKENDS,
     "runtime/cpu/simd": LIB,
     "runtime/cpu/launch": BELOW_BACKENDS,
@@ -34,9 +36,9 @@ ALLOWED = {  # folder -> folders that it may include (itself is implied)
     "runtime/cpu/compile": BELOW_BACKENDS + CPU[:3] + ["runtime/cpu/kernels"],
     "runtime/cpu/tune": BELOW_BACKENDS + CPU[:3],
     "runtime/cpu/exec": BELOW_BACKENDS + ["runtime/cpu"],
-    "runtime/mock": LIB + ["runtime/api", "runtime/plan_ir"],
-    "runtime/vulkan": LIB + ["runtime/api", "runtime/plan_ir"],
-    "quant": LIB + ["passes", "runtime/api"],
+    "runtime/mock": BELOW_BACKENDS,
+    "runtime/vulkan": BELOW_BACKENDS,
+    "quant": MATCHED + ["passes", "runtime/api"],
     "tools/bench": ["lib", "datasets", "passes", "quant", "runtime", "tools/common"],
     "tools": ["lib", "datasets", "passes", "quant", "runtime"],
     "tests": ["lib", "datasets", "passes", "quant", "runtime", "tools"],

@@ -7,23 +7,19 @@
 #include "runtime/cpu/compile/expand.h"
 #include "runtime/cpu/compile/qoperators.h"
 #include "runtime/cpu/compile/widen.h"
-#include "runtime/cpu/kernels/attention/attention_group.h"
-#include "runtime/cpu/kernels/common/epilogue.h"
-#include "runtime/cpu/kernels/common/gate.h"
 #include "runtime/cpu/kernels/common/kernels.h"
-#include "runtime/cpu/kernels/common/quant_group.h"
 #include "runtime/cpu/kernels/elementwise/chain.h"
+#include "runtime/cpu/onednn/onednn.h"
 #include "runtime/plan_ir/bodies.h"
+#include "runtime/plan_ir/groups/attention_group.h"
+#include "runtime/plan_ir/groups/chains.h"
+#include "runtime/plan_ir/groups/epilogues.h"
+#include "runtime/plan_ir/groups/gate.h"
+#include "runtime/plan_ir/groups/quant_group.h"
 #include "runtime/plan_ir/plan_view.h"
 
 namespace infer {
 namespace {
-
-bool ReadsDequantized(const Node& n) {
-  return std::any_of(n.inputs().begin(), n.inputs().end(), [](const Value* v) {
-    return v && v->producer() && v->producer()->Is("DequantizeLinear");
-  });
-}
 
 /// Candidates of one step, best first; the refusals of the others go to `info`.
 StepKernels Choose(const StepCall& call, const KernelList& kernels, StepInfo& info) {
@@ -66,30 +62,40 @@ Status Partition(CompileState& s) {
   return {};
 }
 
+KernelsAccept AnyKernel(const CompileState& s) { return AnyKernel(*s.plan, s.kernels, s.options); }
+
 Status GroupAttentions(CompileState& s) {
-  GroupAttention(*s.plan, s.kernels, s.options);
+  GroupAttention(*s.plan, s.options, AnyKernel(s));
   return {};
 }
 
 Status GroupIntegers(CompileState& s) {
-  GroupQuantized(*s.plan, s.kernels, s.options);
+  const auto has_integer_kernel = [&](const Node& n) {
+    return n.output(0) && std::any_of(s.kernels.begin(), s.kernels.end(), [&](const KernelDef& k) {
+             return k.Takes(n.def()) && k.name.starts_with("int8");
+           });
+  };
+  const auto is_activation = [](const Node& n) { return onednn::EltwiseOf(n).has_value(); };
+  GroupQuantized(*s.plan, has_integer_kernel, is_activation, AnyKernel(s));
   return {};
 }
 
 Status FoldWeights(CompileState& s) { return FoldConstants(*s.plan, "DequantizeLinear"); }
 
 Status AddGates(CompileState& s) {
-  FoldGates(*s.plan, s.kernels, s.options);
+  FoldGates(*s.plan, AnyKernel(s));
   return {};
 }
 
 Status AddEpilogues(CompileState& s) {
-  FoldEpilogues(*s.plan, s.kernels, s.options);
+  FoldEpilogues(*s.plan, AnyKernel(s));
   return {};
 }
 
 Status AddChains(CompileState& s) {
-  FoldChains(*s.plan, s.options);
+  FoldChains(*s.plan, [&s](const PlanStep& step) {
+    return DecodeChain({*s.plan, step, s.options}).ok();
+  });
   return {};
 }
 

@@ -6,7 +6,7 @@
 #include "lib/ir/editor.h"
 #include "lib/ir/eval.h"
 #include "lib/support/strings.h"
-#include "runtime/cpu/kernels/common/quant_group.h"
+#include "runtime/cpu/kernels/common/kernels.h"
 
 namespace infer {
 namespace {
@@ -174,7 +174,7 @@ Result<int> ExpandNodes(Graph& g, const KernelList& kernels, const CompileOption
     std::vector<const Node*> nodes;
     Plan plan = PartitionByNode(std::move(g));
     for (const PlanStep& step : plan.steps)
-      if (IsMadeOfOthers(*step.main) && !SomeKernelAccepts(plan, step, kernels, options))
+      if (IsMadeOfOthers(*step.main) && !AnyKernel(plan, kernels, options)(step))
         nodes.push_back(step.main);
     g = std::move(plan.graph);
     const int before = gone;

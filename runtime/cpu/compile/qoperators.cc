@@ -6,7 +6,7 @@
 
 #include "lib/ir/replacement.h"
 #include "lib/support/strings.h"
-#include "runtime/cpu/kernels/common/quant_group.h"
+#include "runtime/plan_ir/groups/quant_group.h"
 
 namespace infer {
 namespace {

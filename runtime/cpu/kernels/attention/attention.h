@@ -9,20 +9,9 @@
 #include <limits>
 
 #include "runtime/cpu/simd/attention.h"
-#include "runtime/plan_ir/kernel.h"
+#include "runtime/plan_ir/groups/attention_group.h"
 
 namespace infer {
-
-/// One step of what happens to the elements of an operand while they are loaded, or to the
-/// probabilities, or to the result.
-struct ElementStep {
-  enum class Kind : uint8_t { kFactor, kQuantize, kDequantize };
-  Kind kind = Kind::kFactor;
-  float scale = 1;  ///< kFactor: the factor
-  int32_t zero_point = 0;
-  bool is_signed = false;
-  bool operator==(const ElementStep&) const = default;
-};
 
 /// Heads of an operand or of the result: element e of row i of lead l (sample and head) is
 /// elements offset[l] + i * row + e * element.

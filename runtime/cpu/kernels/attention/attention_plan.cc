@@ -1,10 +1,11 @@
+#include "runtime/cpu/kernels/attention/attention_plan.h"
+
 #include <algorithm>
 #include <cmath>
 #include <map>
 
 #include "lib/ops/common.h"
 #include "lib/support/strings.h"
-#include "runtime/cpu/kernels/attention/attention_group.h"
 #include "runtime/cpu/launch/strided_view.h"
 
 namespace infer {

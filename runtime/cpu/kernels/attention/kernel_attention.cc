@@ -1,11 +1,11 @@
 /// Attention as one step: products, scale, mask and softmax, found around a Softmax, or the
-/// operator Attention with its caches (attention_group.h).
+/// operator Attention with its caches (runtime/plan_ir/groups/attention_group.h).
 #include <iterator>
 #include <map>
 
 #include "lib/support/parallel.h"
 #include "lib/support/strings.h"
-#include "runtime/cpu/kernels/attention/attention_group.h"
+#include "runtime/cpu/kernels/attention/attention_plan.h"
 #include "runtime/cpu/kernels/attention/byte_attention.h"
 #include "runtime/cpu/kernels/attention/row_attention.h"
 #include "runtime/cpu/kernels/common/kernels.h"

@@ -3,8 +3,7 @@
 #include <algorithm>
 
 #include "lib/support/strings.h"
-#include "runtime/cpu/kernels/common/gate.h"
-#include "runtime/cpu/kernels/common/quant_group.h"
+#include "runtime/plan_ir/groups/gate.h"
 
 namespace infer {
 namespace {
@@ -20,15 +19,6 @@ bool IsVectorOfLast(const Value& v, const Value& out) {
 
 bool IsF32Tensor(const Value& v) { return v.type().is_tensor() && v.dtype() == DType::kF32; }
 
-/// The step whose main node may take `node`'s only reader, or nullptr.
-const Node* OnlyReader(const Node& node) {
-  const Value* v = node.output(0);
-  if (!v || !v->has_one_use()) return nullptr;
-  for (size_t i = 1; i < node.outputs().size(); ++i)
-    if (node.output(i)) return nullptr;
-  return v->uses()[0].user;
-}
-
 /// oneDNN's kernels for 64-bit ARM take Clip and HardSwish behind a product, and leave them out
 /// (2.6).
 bool IsComputed([[maybe_unused]] const Node& n) {
@@ -40,14 +30,6 @@ bool IsComputed([[maybe_unused]] const Node& n) {
 }
 
 }  // namespace
-
-bool SameShape(const Value& a, const Value& b) {
-  if (!a.shape().has_rank() || !b.shape().has_rank() || a.shape().rank() != b.shape().rank())
-    return false;
-  for (int i = 0; i < a.shape().rank(); ++i)
-    if (!a.shape()[i].KnownEqual(b.shape()[i])) return false;
-  return true;
-}
 
 Result<Epilogue> DecodeEpilogue(const StepCall& call, bool may_bias, bool may_gate) {
   Epilogue e;
@@ -81,41 +63,6 @@ Result<Epilogue> DecodeEpilogue(const StepCall& call, bool may_bias, bool may_ga
     before = n.output(0);
   }
   return e;
-}
-
-void FoldEpilogues(Plan& plan, const KernelList& kernels, const CompileOptions& options) {
-  std::unordered_map<const Node*, size_t> step_of;
-  for (size_t s = 0; s < plan.steps.size(); ++s)
-    if (plan.steps[s].borrowed == 0)
-      for (const Node* n : plan.steps[s].nodes) step_of[n] = s;
-  std::vector<bool> taken(plan.steps.size(), false);
-  for (size_t s = 0; s < plan.steps.size(); ++s) {
-    if (taken[s] || plan.steps[s].borrowed > 0 ||
-        !SomeKernelAccepts(plan, plan.steps[s], kernels, options))
-      continue;
-    size_t at = s;  // the longer step stands where its last node stood
-    while (const Node* next = OnlyReader(*plan.steps[at].nodes.back())) {
-      const auto found = step_of.find(next);
-      const size_t t = found == step_of.end() ? s : found->second;
-      if (found == step_of.end() || taken[t] || plan.steps[t].nodes.size() != 1) break;
-      if (!next->output(0)) break;  // a recurrent layer may leave its first result out
-      PlanStep longer = plan.steps[at];
-      longer.nodes.push_back(next);
-      for (const Value* v : next->inputs())
-        if (v && v != longer.nodes[longer.nodes.size() - 2]->output(0) &&
-            std::find(longer.inputs.begin(), longer.inputs.end(), plan.id(v)) ==
-                longer.inputs.end())
-          longer.inputs.push_back(plan.id(v));
-      longer.outputs = {plan.id(next->output(0))};
-      if (!SomeKernelAccepts(plan, longer, kernels, options)) break;
-      plan.steps[at].nodes.clear();
-      plan.steps[t] = std::move(longer);
-      taken[t] = true;
-      at = t;
-    }
-  }
-  std::erase_if(plan.steps, [](const PlanStep& step) { return step.nodes.empty(); });
-  Relink(plan);
 }
 
 }  // namespace infer

@@ -13,15 +13,8 @@ struct Epilogue {
 
 /// The post-ops of the step's nodes after the main one; Unsupported names the node that has none.
 /// With `may_bias` an Add of a vector over the last dimension right after the main node is a bias.
-/// Unsupported, too, for a gate (runtime/cpu/kernels/common/gate.h) before the main node, unless
+/// Unsupported, too, for a gate (runtime/plan_ir/groups/gate.h) before the main node, unless
 /// `may_gate`.
 Result<Epilogue> DecodeEpilogue(const StepCall& call, bool may_bias, bool may_gate = false);
-
-/// Extends the steps of `ops` by following activations and residual additions, as far as some
-/// kernel of `kernels` accepts the longer step.
-void FoldEpilogues(Plan& plan, const KernelList& kernels, const CompileOptions& options);
-
-/// Both shapes are known, symbols included, and equal: nothing broadcasts.
-bool SameShape(const Value& a, const Value& b);
 
 }  // namespace infer

@@ -1,6 +1,6 @@
 #pragma once
 /// The kernels of the CPU backend, one list per family. Adding one: docs/adding-a-kernel.md.
-#include "runtime/plan_ir/kernel.h"
+#include "runtime/plan_ir/groups/grouping.h"
 
 namespace infer {
 
@@ -43,6 +43,13 @@ constexpr std::string_view kChainKernel = "own:chain";
 
 /// All of them in order of preference for one operator.
 KernelList CpuKernels();
+
+/// Whether some kernel takes a step whole. Chains are not asked: they form last, of what groups
+/// have left.
+inline KernelsAccept AnyKernel(const Plan& plan, const KernelList& kernels,
+                               const CompileOptions& options) {
+  return {plan, kernels, options, kChainKernel};
+}
 
 /// "" or "operand i is f16": whether all operands and results of the step's nodes are f32 tensors.
 std::string RefuseUnlessF32(const StepCall& call);

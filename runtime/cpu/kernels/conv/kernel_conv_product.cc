@@ -6,13 +6,13 @@
 #include <type_traits>
 
 #include "lib/support/strings.h"
-#include "runtime/cpu/kernels/common/gate.h"
 #include "runtime/cpu/kernels/common/kernels.h"
 #include "runtime/cpu/kernels/common/packed.h"
 #include "runtime/cpu/kernels/common/spatial.h"
 #include "runtime/cpu/kernels/matmul/panel_gemm.h"
 #include "runtime/cpu/kernels/matmul/strassen_gemm.h"
 #include "runtime/cpu/launch/launch.h"
+#include "runtime/plan_ir/groups/gate.h"
 
 namespace infer {
 namespace {

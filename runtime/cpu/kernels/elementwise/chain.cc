@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "lib/support/strings.h"
-#include "runtime/cpu/kernels/common/epilogue.h"
 #include "runtime/cpu/kernels/common/unary_function.h"
+#include "runtime/plan_ir/groups/grouping.h"
 
 namespace infer {
 namespace {

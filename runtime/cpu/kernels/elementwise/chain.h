@@ -45,8 +45,4 @@ std::vector<std::string_view> ChainBinaryOperators();
 /// Unsupported says which node does not fit.
 Result<Chain> DecodeChain(const StepCall& call);
 
-/// Joins steps of one node to chains, as far as DecodeChain takes them. A chain stands where its
-/// last node stood; what reads its other values stands behind.
-void FoldChains(Plan& plan, const CompileOptions& options);
-
 }  // namespace infer

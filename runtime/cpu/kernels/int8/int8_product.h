@@ -8,7 +8,7 @@
 /// constants of those operations are made here, once, so that all kernels round alike. Without
 /// activations, or with Relu or Clip, they are those of QLinearConv: with sums below 2^24 the
 /// result has its bits.
-#include "runtime/cpu/kernels/common/quant_group.h"
+#include "runtime/plan_ir/groups/quant_group.h"
 
 namespace infer {
 

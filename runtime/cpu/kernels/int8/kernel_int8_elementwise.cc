@@ -9,12 +9,12 @@
 #include "lib/support/parallel.h"
 #include "runtime/cpu/kernels/common/epilogue.h"
 #include "runtime/cpu/kernels/common/kernels.h"
-#include "runtime/cpu/kernels/common/quant_group.h"
 #include "runtime/cpu/kernels/common/spatial.h"
 #include "runtime/cpu/launch/launch.h"
 #include "runtime/cpu/launch/view.h"
 #include "runtime/cpu/simd/look_up.h"
 #include "runtime/cpu/simd/loops.h"
+#include "runtime/plan_ir/groups/quant_group.h"
 
 namespace infer {
 namespace {

@@ -14,11 +14,11 @@
 #include "runtime/cpu/kernels/common/appended.h"
 #include "runtime/cpu/kernels/common/kernels.h"
 #include "runtime/cpu/kernels/common/packed.h"
-#include "runtime/cpu/kernels/common/quant_group.h"
 #include "runtime/cpu/kernels/int8/byte_gemm.h"
 #include "runtime/cpu/kernels/int8/int8_product.h"
 #include "runtime/cpu/kernels/int8/pair_product.h"
 #include "runtime/cpu/launch/launch.h"
+#include "runtime/plan_ir/groups/quant_group.h"
 
 namespace infer {
 namespace {

@@ -10,11 +10,11 @@
 #include "lib/support/strings.h"
 #include "runtime/cpu/kernels/common/epilogue.h"
 #include "runtime/cpu/kernels/common/kernels.h"
-#include "runtime/cpu/kernels/common/quant_group.h"
 #include "runtime/cpu/launch/launch.h"
 #include "runtime/cpu/onednn/onednn.h"
 #include "runtime/cpu/simd/look_up.h"
 #include "runtime/cpu/simd/loops.h"
+#include "runtime/plan_ir/groups/quant_group.h"
 
 namespace infer {
 namespace {

@@ -13,10 +13,10 @@
 #include "lib/support/parallel.h"
 #include "lib/support/strings.h"
 #include "runtime/cpu/kernels/common/kernels.h"
-#include "runtime/cpu/kernels/common/quant_group.h"
 #include "runtime/cpu/kernels/move/move_plan.h"
 #include "runtime/cpu/launch/launch.h"
 #include "runtime/cpu/onednn/onednn.h"
+#include "runtime/plan_ir/groups/quant_group.h"
 
 namespace infer {
 namespace {

@@ -1,6 +1,7 @@
-#include "passes/pattern/match.h"
+#include "lib/pattern/match.h"
 
 #include <algorithm>
+#include <array>
 
 #include "lib/support/readable.h"
 #include "lib/support/strings.h"
@@ -43,9 +44,11 @@ std::string Mismatch::ToString() const {
 
 namespace {
 
+/// `ops` empty: any operator.
 bool IsOneOf(const Node* n, const std::vector<Pattern::OpName>& ops) {
-  return n && std::any_of(ops.begin(), ops.end(),
-                          [&](const Pattern::OpName& op) { return n->Is(op.name, op.domain); });
+  return n && (ops.empty() || std::any_of(ops.begin(), ops.end(), [&](const Pattern::OpName& op) {
+                 return n->Is(op.name, op.domain);
+               }));
 }
 
 }  // namespace
@@ -55,10 +58,11 @@ bool IsOneOf(const Node* n, const std::vector<Pattern::OpName>& ops) {
 class Matcher {
  public:
   /// `explain`: Why() will be asked, and names the nodes that fitted.
-  Matcher(std::span<const Pattern> roots, bool explain) : roots_(roots), explain_(explain) {}
+  Matcher(std::span<const Pattern> roots, std::span<Value* const> values, bool explain)
+      : roots_(roots), values_(values), explain_(explain) {}
 
-  bool Run(Value* root) {
-    const Goal goal{&roots_[0], root, nullptr};
+  bool Run() {
+    const Goal goal{&roots_[0], values_[0], nullptr};
     return Solve(&goal);
   }
   Match& match() { return m_; }
@@ -106,9 +110,15 @@ class Matcher {
       if (b.pattern->same_node == d.same_node) return b.value->producer();
     return nullptr;
   }
-  bool PathToBound(const Pattern& p, std::vector<const Pattern::Data*>& path, Value*& anchor) const;
+  /// Where patterns may lie, seen from what is bound.
+  struct Reached {
+    std::unordered_map<const Pattern::Data*, std::vector<Value*>> values;
+    Value* anchor = nullptr;  ///< the first bound value that was met
+  };
+  const std::vector<Value*>& Above(const Pattern& p, Reached& reached) const;
 
   std::span<const Pattern> roots_;
+  std::span<Value* const> values_;  ///< of the first roots
   const bool explain_;
   size_t roots_done_ = 1;
   Match m_;
@@ -231,52 +241,60 @@ bool Matcher::SolveOperands(const Goal* goals, const Pattern::Data& d, const Nod
   for (size_t i = count; i < n.inputs().size(); ++i)
     if (n.inputs()[i] && !d.more_inputs)
       return Fail(Cause::kInputs, &d, n.output(d.output), n.inputs().size());
-  std::vector<Goal> chain(count);
+  std::array<Goal, 6> few;
+  std::vector<Goal> many(count > few.size() ? count : 0);
+  Goal* const chain = many.empty() ? few.data() : many.data();
   for (size_t i = count; i-- > 0;)
     chain[i] = {&d.operands[i], n.input(swap && i < 2 ? 1 - i : i),
                 i + 1 < count ? &chain[i + 1] : goals->next};
-  return Solve(count ? chain.data() : goals->next);
+  return Solve(count ? chain : goals->next);
 }
 
-/// The operators from the one above a bound sub-pattern up to `p`.
-bool Matcher::PathToBound(const Pattern& p, std::vector<const Pattern::Data*>& path,
-                          Value*& anchor) const {
+/// Where the value of `p` may be, upwards from parts of it that are bound. Of several operands one
+/// is enough: what fits the whole is above each of them.
+const std::vector<Value*>& Matcher::Above(const Pattern& p, Reached& reached) const {
+  const auto [it, is_new] = reached.values.try_emplace(p.id());
+  std::vector<Value*>& found = it->second;
+  if (!is_new) return found;
+  const auto add = [&found](Value* v) {
+    if (v && found.size() < kMaxCandidates &&
+        std::find(found.begin(), found.end(), v) == found.end())
+      found.push_back(v);
+  };
   if (const auto* b = FindBound(p.id()); b && b->value) {
-    anchor = b->value;
-    return true;
+    if (!reached.anchor) reached.anchor = b->value;
+    found.push_back(b->value);
+    return found;
   }
-  for (const Pattern& o : p->operands)
-    if (PathToBound(o, path, anchor)) {
-      if (p->kind == Pattern::Kind::kOp) path.push_back(p.id());
-      return true;
+  const bool is_op = p->kind == Pattern::Kind::kOp;
+  for (const Pattern& o : p->operands) {
+    if (is_op && !found.empty()) break;
+    for (Value* v : Above(o, reached)) {
+      if (!is_op) add(v);
+      if (is_op)
+        for (const Use& use : v->uses())
+          if (IsOneOf(use.user, p->ops)) add(use.user->output(p->output));
     }
-  return false;
+  }
+  return found;
 }
 
 bool Matcher::NextRoot() {
   if (roots_done_ == roots_.size()) return Finish();
   const Pattern& p = roots_[roots_done_];
-  std::vector<const Pattern::Data*> path;
   Value* anchor = nullptr;
   std::vector<Value*> level;
-  if (const Node* same = SameNode(*p)) {
+  if (roots_done_ < values_.size()) {
+    anchor = values_[roots_done_];
+    level = {anchor};
+  } else if (const Node* same = SameNode(*p)) {
     anchor = m_.root();
     if (Value* result = same->output(p->output)) level = {result};
   } else {
-    INFER_CHECK(PathToBound(p, path, anchor) && "a further root shares nothing with the first");
-    level = {anchor};
-  }
-  for (const Pattern::Data* d : path) {
-    std::vector<Value*> above;
-    for (Value* v : level)
-      for (const Use& use : v->uses()) {
-        Value* out = use.user->output(d->output);
-        if (out && IsOneOf(use.user, d->ops) &&
-            std::find(above.begin(), above.end(), out) == above.end())
-          above.push_back(out);
-        if (above.size() == kMaxCandidates) break;
-      }
-    level = std::move(above);
+    Reached reached;
+    level = Above(p, reached);
+    anchor = reached.anchor;
+    INFER_CHECK(anchor && "a further root shares nothing with the first");
   }
   std::sort(level.begin(), level.end(),
             [](Value* a, Value* b) { return Graph::Before(*a->producer(), *b->producer()); });
@@ -312,9 +330,17 @@ bool Matcher::Finish() {
       return b.value == v && b.pattern->kind == Pattern::Kind::kOp;
     });
   };
+  // The first root is an inner value where a pattern that took part has it as an operand.
+  const bool begins_inside = std::any_of(m_.bound_.begin(), m_.bound_.end(), [&](const auto& b) {
+    const auto& parts = b.pattern->operands;
+    return std::any_of(parts.begin(), parts.end(),
+                       [&](const Pattern& p) { return p.id() == roots_[0].id(); });
+  });
   const auto is_root = [&](const Pattern::Data* d, const Value* v) {
-    if (v == m_.bound_.front().value) return true;  // also through a OneOf
-    return std::any_of(roots_.begin(), roots_.end(), [&](const Pattern& r) { return r.id() == d; });
+    if (v == m_.bound_.front().value) return !begins_inside;  // also through a OneOf
+    return std::any_of(roots_.begin() + 1, roots_.end(), [&](const Pattern& r) {
+      return r.id() == d || (begins_inside && FindBound(r.id())->value == v);
+    });
   };
   for (const auto& b : m_.bound_) {
     if (b.pattern->kind != Pattern::Kind::kOp || b.pattern->shared) continue;
@@ -350,7 +376,7 @@ Mismatch Matcher::Why() const {
   const auto ops = [&] {
     std::vector<std::string> names;
     for (const auto& op : RootOps(*expected_)) names.push_back(op.name);
-    return Join(names, " or ");
+    return names.empty() ? "n operator" : Cat(" ", Join(names, " or "));
   };
   const auto what = [&] {
     if (at_->producer()) return std::string(at_->producer()->op());
@@ -367,7 +393,7 @@ Mismatch Matcher::Why() const {
       if (const Tensor* t = at_->constant(); t && t->num_elements() == 1 && IsFloat(t->dtype()))
         why.text += Cat(", it is ", Rounded(t->At(0), 6));
       break;
-    case Cause::kWrongOp: why.text = Cat(name(), " is a ", what(), ", not a ", ops()); break;
+    case Cause::kWrongOp: why.text = Cat(name(), " is a ", what(), ", not a", ops()); break;
     case Cause::kInputs:
       why.text = Cat(name(), " is made from ", detail_, " operands, the pattern has ",
                      expected_->operands.size());
@@ -379,11 +405,16 @@ Mismatch Matcher::Why() const {
   return why;
 }
 
-std::optional<Match> FindMatch(std::span<const Pattern> roots, Value* root, Mismatch* why) {
-  Matcher matcher(roots, why != nullptr);
-  if (matcher.Run(root)) return std::move(matcher.match());
+std::optional<Match> FindMatch(std::span<const Pattern> roots, std::span<Value* const> values,
+                               Mismatch* why) {
+  Matcher matcher(roots, values, why != nullptr);
+  if (matcher.Run()) return std::move(matcher.match());
   if (why) *why = matcher.Why();
   return std::nullopt;
+}
+
+std::optional<Match> FindMatch(std::span<const Pattern> roots, Value* root, Mismatch* why) {
+  return FindMatch(roots, std::span<Value* const>(&root, 1), why);
 }
 
 }  // namespace infer

@@ -1,6 +1,6 @@
 #pragma once
 /// Patterns are data: a DAG of operators with holes, that a value of a graph may fit
-/// (pattern/match.h). The same Pattern object used twice must bind the same value, so
+/// (lib/pattern/match.h). The same Pattern object used twice must bind the same value, so
 /// `Op("Max", x, Op("Mul", x, c))` cannot be taken for max(x, y*c). Modifiers (Shared, Where, ...)
 /// return a *new* pattern: apply them where the pattern is made.
 #include <functional>
@@ -72,8 +72,8 @@ Pattern Constant();
 Pattern Scalar();
 /// A constant all of whose elements are `value`, as far as their type can say it.
 Pattern Number(double value);
-/// `names`: "Mul", "infer::Silu", or alternatives "Squeeze|Reshape". Operands in order; those that
-/// the pattern does not name must be omitted in the graph unless MoreInputs().
+/// `names`: "Mul", "infer::Silu", or alternatives "Squeeze|Reshape"; "*": every operator. Operands
+/// in order; those that the pattern does not name must be omitted in the graph unless MoreInputs().
 Pattern Op(std::string_view names, std::vector<Pattern> operands);
 template <typename... P>
 Pattern Op(std::string_view names, const Pattern& first, const P&... rest) {
@@ -86,9 +86,12 @@ Pattern OneOf(std::vector<Pattern> alternatives);
 /// `names`(x) or x itself: a cast, a transposition or the like that may stand there.
 Pattern Optional(std::string_view names, const Pattern& x);
 
+/// x, next(x), next(next(x)) and so on, `most` times at most; the first that fits.
+Pattern UpTo(size_t most, const Pattern& x, const std::function<Pattern(const Pattern&)>& next);
+
 /// "Mul(a, Sigmoid(a))": holes that occur twice get a letter, others are "_".
 std::string Describe(const Pattern& p);
-/// Operators that the root of a match may be, alternatives resolved.
+/// Operators that the root of a match may be, alternatives resolved; none where it may be any.
 std::vector<Pattern::OpName> RootOps(const Pattern::Data& p);
 inline std::vector<Pattern::OpName> RootOps(const Pattern& p) { return RootOps(*p); }
 /// The longest path from the root to a leaf, in operators.

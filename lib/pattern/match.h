@@ -3,7 +3,7 @@
 #include <optional>
 #include <span>
 
-#include "passes/pattern/pattern.h"
+#include "lib/pattern/pattern.h"
 
 namespace infer {
 
@@ -44,12 +44,19 @@ struct Mismatch {
   std::vector<const Node*> nodes;  ///< what those operators bound, root first
   /// "matched 3 of 5 nodes (Mul_7, Add_6, Erf_5): 'r' is not = 1.41421, it is 1.5".
   std::string ToString() const;
+  /// Of a pattern of three operators or more more than two thirds fitted: worth to be told.
+  bool is_near() const { return of >= 3 && 3 * matched > 2 * of; }
 };
 
 /// Binds `roots[0]` to the DAG that computes `root`, and every further root to a value that shares
-/// an operand with what is bound before it (siblings over one value). Operands of commutative
-/// operators are tried in both orders. On failure `why`, when given, says what was in the way.
+/// an operand with what is bound before it (siblings over one value), or that has the first root
+/// among its parts: then matching begins inside, and the first root is an inner value of the match.
+/// Operands of commutative operators are tried in both orders. On failure `why`, when given, says
+/// what was in the way.
 std::optional<Match> FindMatch(std::span<const Pattern> roots, Value* root,
+                               Mismatch* why = nullptr);
+/// The same where the values of several roots are given. Pre: one at least.
+std::optional<Match> FindMatch(std::span<const Pattern> roots, std::span<Value* const> values,
                                Mismatch* why = nullptr);
 inline std::optional<Match> FindMatch(const Pattern& p, Value* root, Mismatch* why = nullptr) {
   return FindMatch(std::span(&p, 1), root, why);

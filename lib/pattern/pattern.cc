@@ -1,4 +1,4 @@
-#include "passes/pattern/pattern.h"
+#include "lib/pattern/pattern.h"
 
 #include <algorithm>
 #include <cmath>
@@ -77,7 +77,7 @@ class Describer {
     }
     std::vector<std::string> names;
     for (const auto& op : p->ops) names.push_back(FullOpName(op.domain, op.name));
-    return Cat(Join(names, "|"), '(', Operands(p, ", "), ')');
+    return Cat(names.empty() ? "*" : Join(names, "|"), '(', Operands(p, ", "), ')');
   }
   std::string Conditions(const Pattern& p) {
     std::vector<std::string> texts;
@@ -176,7 +176,8 @@ Pattern Number(double value) {
 }
 Pattern Op(std::string_view names, std::vector<Pattern> operands) {
   std::vector<Pattern::OpName> ops;
-  for (const std::string& name : Split(names, '|')) {
+  for (const std::string& name : Split(names == "*" ? "" : names, '|')) {
+    if (name.empty()) continue;
     const size_t colons = name.find("::");
     if (colons == std::string::npos)
       ops.push_back({"", name});
@@ -199,6 +200,12 @@ Pattern OneOf(std::vector<Pattern> alternatives) {
 }
 Pattern Optional(std::string_view names, const Pattern& x) {
   return OneOf({Op(names, x).MoreInputs(), x});
+}
+
+Pattern UpTo(size_t most, const Pattern& x, const std::function<Pattern(const Pattern&)>& next) {
+  Pattern p = x;
+  for (size_t i = 0; i < most; ++i) p = OneOf({x, next(p)});
+  return p;
 }
 
 std::string Describe(const Pattern& p) { return Describer(p)(p); }

@@ -1,15 +1,14 @@
-/// Which nodes become one chain.
+#include "runtime/plan_ir/groups/chains.h"
+
 #include <algorithm>
 #include <set>
-
-#include "runtime/cpu/kernels/elementwise/chain.h"
 
 namespace infer {
 namespace {
 
 class ChainFolder {
  public:
-  ChainFolder(Plan& plan, const CompileOptions& options) : plan_(plan), options_(options) {
+  ChainFolder(Plan& plan, AcceptsStep fits) : plan_(plan), fits_(fits) {
     for (size_t s = 0; s < plan.steps.size(); ++s)
       for (const Node* n : plan.steps[s].nodes) {
         auto [it, is_new] = step_of_.emplace(n, s);
@@ -20,7 +19,7 @@ class ChainFolder {
   void Run() {
     for (size_t s = 0; s < plan_.steps.size(); ++s) {
       const PlanStep& step = plan_.steps[s];
-      if (step.borrowed > 0 || step.nodes.size() != 1 || !Fits(step)) continue;
+      if (step.borrowed > 0 || step.nodes.size() != 1 || !fits_(step)) continue;
       std::set<size_t> before;
       for (const Value* v : step.main->inputs())
         if (v && v->producer())
@@ -37,8 +36,6 @@ class ChainFolder {
   }
 
  private:
-  bool Fits(const PlanStep& step) const { return DecodeChain({plan_, step, options_}).ok(); }
-
   /// The steps `before` and step s as one in the place of s.
   bool Join(size_t s, const std::set<size_t>& before) {
     if (before.empty()) return false;
@@ -72,7 +69,7 @@ class ChainFolder {
           joined.inputs.push_back(at);
       }
     }
-    if (!Fits(joined)) return false;
+    if (!fits_(joined)) return false;
     for (size_t b : before) {
       plan_.steps[b].nodes.clear();
       open_[b] = false;
@@ -83,13 +80,13 @@ class ChainFolder {
   }
 
   Plan& plan_;
-  const CompileOptions& options_;
+  const AcceptsStep fits_;
   std::unordered_map<const Node*, size_t> step_of_;
   std::unordered_map<size_t, bool> open_;  // a chain, or what may begin one
 };
 
 }  // namespace
 
-void FoldChains(Plan& plan, const CompileOptions& options) { ChainFolder(plan, options).Run(); }
+void FoldChains(Plan& plan, AcceptsStep fits) { ChainFolder(plan, fits).Run(); }
 
 }  // namespace infer

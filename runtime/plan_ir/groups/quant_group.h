@@ -1,6 +1,9 @@
 #pragma once
 /// DequantizeLinear -> operator [-> activations] [-> QuantizeLinear] as one step on integers.
-#include "runtime/cpu/onednn/onednn.h"
+#include <optional>
+
+#include "lib/pattern/rule.h"
+#include "runtime/plan_ir/groups/grouping.h"
 
 namespace infer {
 
@@ -46,15 +49,20 @@ struct QuantGroup {
   std::optional<QuantParams8> output;  ///< nullopt: the result is f32
 };
 
+/// An operand of the node comes out of a DequantizeLinear.
+bool ReadsDequantized(const Node& n);
+
+/// How a group may end behind the activations: with an addition of another quantized tensor, or
+/// with the first QuantizeLinear. Best first.
+std::span<const Rule> QuantRules();
+
 /// Unsupported says what the step has that a group must not have.
 Result<QuantGroup> DecodeQuantGroup(const StepCall& call);
 
-/// Forms the groups that some kernel accepts.
-void GroupQuantized(Plan& plan, const KernelList& kernels, const CompileOptions& options);
-
-/// Some kernel of the list accepts the step; `plan` must know its operands.
-bool SomeKernelAccepts(const Plan& plan, const PlanStep& step, const KernelList& kernels,
-                       const CompileOptions& options);
+/// Forms the groups that some kernel accepts around nodes that may be `main`, of activations that
+/// `may_follow`.
+void GroupQuantized(Plan& plan, FunctionRef<bool(const Node&)> may_be_main,
+                    FunctionRef<bool(const Node&)> may_follow, AcceptsStep accepts);
 
 /// "f32", or "u8s8s32" and the like for a group.
 std::string PrecisionOf(const StepCall& call);

@@ -1,8 +1,9 @@
-#include "passes/pattern/pattern.h"
+#include "lib/pattern/pattern.h"
 
 #include <gmock/gmock.h>
 
-#include "passes/pattern/match.h"
+#include "lib/pattern/match.h"
+#include "lib/support/strings.h"
 #include "tests/passes/graphs.h"
 
 namespace infer {
@@ -83,6 +84,43 @@ TEST(Pattern, FurtherRootsAreSiblingsOverABoundValue) {
   Mismatch why;
   EXPECT_FALSE(FindMatch(roots, g->FindValue("r"), &why));
   EXPECT_THAT(why.text, HasSubstr("no further use of 'z' fits"));
+}
+
+TEST(Pattern, MatchingMayBeginInside) {
+  Pattern main = Op("MatMul", Any(), Any());
+  const Pattern roots[] = {
+      main, Op("Relu", UpTo(3, main, [](const Pattern& p) { return Op("Neg|Abs", p); }))};
+  const auto why = [&](const std::string& body) {
+    const auto g =
+        ParseGraph(Cat("graph g(x: f32[2,2]) -> (y) { p = MatMul(x, x) ", body, " }"), Ops());
+    Mismatch miss;
+    return FindMatch(roots, g->FindValue("p"), &miss) ? "" : miss.text;
+  };
+  EXPECT_EQ(why("y = Relu(p)"), "");
+  EXPECT_EQ(why("a = Neg(p) b = Abs(a) c = Neg(b) y = Relu(c)"), "");
+  EXPECT_EQ(why("a = Neg(p) b = Abs(a) c = Neg(b) d = Neg(c) y = Relu(d)"),
+            "no further use of 'p' fits");
+  EXPECT_EQ(why("y = Neg(p)"), "no further use of 'p' fits");
+  EXPECT_EQ(why("a = Relu(p) y = Add(a, p)"), "'p' has other uses: Add 'y'");
+  EXPECT_EQ(why("a = Neg(p) b = Relu(a) y = Add(b, a)"), "'a' has other uses: Add 'y'");
+
+  const auto both = ParseGraph(
+      "graph g(x: f32[2,2]) -> (y) { p = MatMul(x, x) q = MatMul(x, p) "
+      "s = Add(p, q) y = Relu(s) }",
+      Ops());
+  const Pattern sum[] = {main, Op("Relu", Op("Add", main, Any()))};
+  const auto m = FindMatch(sum, both->FindValue("q"));
+  ASSERT_TRUE(m);
+  EXPECT_EQ(m->root()->name(), "q");
+  EXPECT_EQ((*m)[sum[1]]->name(), "y");
+}
+
+TEST(Pattern, AnyOperator) {
+  const Pattern p = Op("Neg", Op("*", {}).MoreInputs());
+  EXPECT_EQ(Why(p, "graph g(x: f32[2]) -> (y) { a = Add(x, x) y = Neg(a) }"), "");
+  EXPECT_EQ(Why(p, "graph g(x: f32[2]) -> (y) { y = Neg(x) }"),
+            "matched 1 of 2 nodes (Neg 'y'): 'x' is a graph input, not an operator");
+  EXPECT_EQ(Describe(p), "Neg(*(...))");
 }
 
 TEST(Pattern, TheDeepestMismatchIsTold) {

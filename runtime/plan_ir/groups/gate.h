@@ -3,7 +3,8 @@
 /// its operand, each times a number. A product that packs its operand multiplies on the way.
 #include <optional>
 
-#include "runtime/plan_ir/kernel.h"
+#include "lib/pattern/rule.h"
+#include "runtime/plan_ir/groups/grouping.h"
 
 namespace infer {
 
@@ -11,10 +12,13 @@ struct Gate {
   int x = -1, by = -1;  ///< operands of the step: [N, C, H, W] and [1 or N, C, 1, 1]
 };
 
+/// Conv(Mul(x, by)).
+const Rule& GateRule();
+
 /// The Mul before the main Conv of the step; nullopt where none stands there.
 std::optional<Gate> GateOf(const StepCall& call);
 
 /// Puts a Mul of one reader into the step of that Conv where some kernel accepts both.
-void FoldGates(Plan& plan, const KernelList& kernels, const CompileOptions& options);
+void FoldGates(Plan& plan, AcceptsStep accepts);
 
 }  // namespace infer

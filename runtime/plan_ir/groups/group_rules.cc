@@ -1,0 +1,15 @@
+#include "runtime/plan_ir/groups/group_rules.h"
+
+#include "runtime/plan_ir/groups/attention_group.h"
+#include "runtime/plan_ir/groups/gate.h"
+#include "runtime/plan_ir/groups/quant_group.h"
+
+namespace infer {
+
+std::vector<const Rule*> GroupRules() {
+  std::vector<const Rule*> rules = {&AttentionRule(), &GateRule()};
+  for (const Rule& rule : QuantRules()) rules.push_back(&rule);
+  return rules;
+}
+
+}  // namespace infer
