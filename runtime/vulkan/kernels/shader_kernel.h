@@ -1,0 +1,93 @@
+#pragma once
+/// What the kernels of the Vulkan backend share: facts of the device, and launches as lists of
+/// dispatches. Values lie row-major; a kernel refuses what a buffer of the device cannot hold.
+#include <initializer_list>
+
+#include "runtime/plan_ir/function_kernel.h"
+#include "runtime/vulkan/record/encoder.h"
+
+namespace infer::vulkan {
+
+/// What a kernel may know of its device. Without `parts` kernels can be listed, not made.
+struct DeviceFacts {
+  std::shared_ptr<DeviceParts> parts;
+  int64_t max_buffer_bytes = INT64_MAX;
+  bool int8 = true, int16 = true;
+};
+using Facts = std::shared_ptr<const DeviceFacts>;
+
+/// A row of a kernel list, bound to its device.
+using RefuseFn = std::string (*)(const StepCall& call, const DeviceFacts& facts);
+using MakeFn = std::unique_ptr<Kernel> (*)(const StepCall& call, const Facts& facts);
+KernelDef Def(const Facts& facts, std::string_view op, std::string_view domain,
+              std::string_view name, RefuseFn refuse, MakeFn make);
+
+/// Push constants in the order of the shader's block.
+class Push {
+ public:
+  Push& U(int64_t v) { return Word(static_cast<uint32_t>(v)); }
+  Push& F(float v);
+  /// `count` words: the list behind as many of `before` as are missing.
+  Push& List(const Dims& values, size_t count, int64_t before);
+  const PushData& data() const { return data_; }
+
+ private:
+  Push& Word(uint32_t v) {
+    INFER_CHECK(at_ < data_.words.size());
+    data_.words[at_++] = v;
+    return *this;
+  }
+  PushData data_;
+  size_t at_ = 0;
+};
+
+/// Collects the dispatches of one launch.
+class LaunchBuilder {
+ public:
+  LaunchBuilder(const Facts& facts, std::span<const Operand> in, std::span<const Operand> out)
+      : facts_(facts), in_(in), out_(out) {}
+
+  /// A shader's buffers: positions among the arguments of the launch. The results follow the
+  /// operands; those are written.
+  struct Arg {
+    int at;
+    bool written;
+  };
+  static Arg Read(int operand) { return {operand, false}; }
+  Arg Write(size_t result = 0) const { return {static_cast<int>(in_.size() + result), true}; }
+
+  /// `groups` workgroups, numbered along the first axis and then the second.
+  void Dispatch(std::string_view shader, std::vector<int32_t> constants,
+                std::initializer_list<Arg> args, const Push& push, int64_t groups);
+  /// One invocation for each of `n` elements, by workgroups that take `per_group` of them.
+  void DispatchElements(std::string_view shader, std::vector<int32_t> constants,
+                        std::initializer_list<Arg> args, const Push& push, int64_t n,
+                        int64_t per_group = 256) {
+    Dispatch(shader, std::move(constants), args, push, (n + per_group - 1) / per_group);
+  }
+  /// Unsupported where a buffer is too large for the device. `name` is the shader's, as plans and
+  /// profiles show it.
+  Result<Prepared> Finish(std::string_view name);
+
+ private:
+  struct Call {
+    std::string_view shader;
+    std::vector<int32_t> constants;
+    std::vector<Arg> args;
+    PushData push;
+    int64_t groups;
+  };
+  const Operand& OperandAt(int arg) const;
+  const Facts& facts_;
+  std::span<const Operand> in_, out_;
+  std::vector<Call> calls_;
+};
+
+/// "" or which operand or result of the step's nodes is no f32 tensor.
+std::string RefuseUnlessAllF32(const StepCall& call);
+/// "" or that the step has more nodes than one.
+std::string RefuseEpilogue(const StepCall& call);
+/// Both.
+std::string RefuseUnlessPlainF32(const StepCall& call);
+
+}  // namespace infer::vulkan
