@@ -22,14 +22,21 @@ struct PreparedDispatch {
 
 class ShaderLaunch final : public Launch {
  public:
-  ShaderLaunch(Facts facts, std::vector<PreparedDispatch> dispatches)
-      : facts_(std::move(facts)), dispatches_(std::move(dispatches)) {}
+  ShaderLaunch(Facts facts, std::vector<PreparedDispatch> dispatches,
+               std::vector<std::shared_ptr<Memory>> tables)
+      : facts_(std::move(facts)), dispatches_(std::move(dispatches)), tables_(std::move(tables)) {}
   Status Record(Encoder& encoder, std::span<const BufferView> args, LaunchState*) const override {
     std::vector<Binding> bindings;
     for (const PreparedDispatch& d : dispatches_) {
       bindings.clear();
-      for (const LaunchBuilder::Arg& a : d.args)
-        bindings.push_back({args[static_cast<size_t>(a.at)], a.written});
+      for (const LaunchBuilder::Arg& a : d.args) {
+        if (a.table < 0) {
+          bindings.push_back({args[static_cast<size_t>(a.at)], a.written});
+          continue;
+        }
+        Memory& table = *tables_[static_cast<size_t>(a.table)];
+        bindings.push_back({{&table, 0, table.bytes()}, false});
+      }
       INFER_TRY(static_cast<VulkanEncoder&>(encoder).Dispatch(*d.pipeline, bindings, d.push,
                                                               d.groups));
     }
@@ -39,7 +46,20 @@ class ShaderLaunch final : public Launch {
  private:
   Facts facts_;  // keeps the pipelines
   std::vector<PreparedDispatch> dispatches_;
+  std::vector<std::shared_ptr<Memory>> tables_;
 };
+
+Result<std::shared_ptr<Memory>> OnDevice(const std::shared_ptr<DeviceParts>& parts,
+                                         const std::vector<int32_t>& numbers) {
+  const auto bytes = static_cast<int64_t>(numbers.size() * sizeof(int32_t));
+  INFER_ASSIGN(auto memory, parts->allocator->Allocate(MemoryKind::kDevice, bytes));
+  INFER_ASSIGN(const auto encoder, VulkanEncoder::Make(parts));
+  INFER_TRY(encoder->Upload({memory.get(), 0, bytes},
+                            reinterpret_cast<const std::byte*>(numbers.data())));
+  INFER_ASSIGN(const auto ended, encoder->Submit());
+  INFER_TRY(ended->Wait());
+  return memory;
+}
 
 }  // namespace
 
@@ -63,13 +83,26 @@ Push& Push::List(const Dims& values, size_t count, int64_t before) {
 }
 
 void LaunchBuilder::Dispatch(std::string_view shader, std::vector<int32_t> constants,
-                             std::initializer_list<Arg> args, const Push& push, int64_t groups) {
-  calls_.push_back({shader, std::move(constants), args, push.data(), groups});
+                             std::vector<Arg> args, const Push& push, int64_t groups) {
+  calls_.push_back({std::string(shader), std::move(constants), std::move(args), push.data(), groups});
 }
 
 const Operand& LaunchBuilder::OperandAt(int arg) const {
   const auto i = static_cast<size_t>(arg);
   return i < in_.size() ? in_[i] : out_[i - in_.size()];
+}
+
+Status LaunchBuilder::CheckBuffer(const Arg& arg) const {
+  const Operand* o = arg.table < 0 ? &OperandAt(arg.at) : nullptr;
+  const int64_t bytes =
+      o ? o->plain_bytes()
+        : static_cast<int64_t>(tables_[static_cast<size_t>(arg.table)].size() * sizeof(int32_t));
+  if (bytes > facts_->max_buffer_bytes)
+    return Unsupported(Cat("'", o && o->value ? o->value->name() : "a table", "' takes ",
+                           HumanBytes(bytes), ", a buffer of this device holds ",
+                           HumanBytes(facts_->max_buffer_bytes)));
+  if (o && NumElements(o->dims) > kMostElements) return Unsupported("more than 2^31 elements");
+  return {};
 }
 
 Result<Prepared> LaunchBuilder::Finish(std::string_view name) {
@@ -80,15 +113,11 @@ Result<Prepared> LaunchBuilder::Finish(std::string_view name) {
   std::vector<PreparedDispatch> dispatches;
   for (Call& c : calls_) {
     for (const Arg& a : c.args) {
-      const Operand& o = OperandAt(a.at);
-      if (o.plain_bytes() > facts_->max_buffer_bytes)
-        return Unsupported(Cat("'", o.value ? o.value->name() : "", "' takes ",
-                               HumanBytes(o.plain_bytes()), ", a buffer of this device holds ",
-                               HumanBytes(facts_->max_buffer_bytes)));
-      if (NumElements(o.dims) > kMostElements) return Unsupported("more than 2^31 elements");
-      if (static_cast<size_t>(a.at) < in_.size()) p.unused[static_cast<size_t>(a.at)] = false;
+      INFER_TRY(CheckBuffer(a));
+      if (a.at >= 0 && static_cast<size_t>(a.at) < in_.size())
+        p.unused[static_cast<size_t>(a.at)] = false;
     }
-    const int64_t x = std::min(c.groups, kMostGroups), y = (c.groups + x - 1) / std::max<int64_t>(x, 1);
+    const int64_t x = std::clamp<int64_t>(c.groups, 1, kMostGroups), y = (c.groups + x - 1) / x;
     if (y > kMostGroups) return Unsupported("more workgroups than a device takes");
     INFER_ASSIGN(const Pipeline* const pipeline,
                  facts_->parts->pipelines.Get(ShaderNamed(c.shader), c.constants));
@@ -97,7 +126,12 @@ Result<Prepared> LaunchBuilder::Finish(std::string_view name) {
                           c.push,
                           {static_cast<uint32_t>(x), static_cast<uint32_t>(y), 1}});
   }
-  p.launch = std::make_shared<ShaderLaunch>(facts_, std::move(dispatches));
+  std::vector<std::shared_ptr<Memory>> tables;
+  for (const std::vector<int32_t>& numbers : tables_) {
+    INFER_ASSIGN(auto memory, OnDevice(facts_->parts, numbers));
+    tables.push_back(std::move(memory));
+  }
+  p.launch = std::make_shared<ShaderLaunch>(facts_, std::move(dispatches), std::move(tables));
   return p;
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 /// What the kernels of the Vulkan backend share: facts of the device, and launches as lists of
 /// dispatches. Values lie row-major; a kernel refuses what a buffer of the device cannot hold.
-#include <initializer_list>
+#include <vector>
 
 #include "runtime/plan_ir/function_kernel.h"
 #include "runtime/vulkan/record/encoder.h"
@@ -47,23 +47,31 @@ class LaunchBuilder {
   LaunchBuilder(const Facts& facts, std::span<const Operand> in, std::span<const Operand> out)
       : facts_(facts), in_(in), out_(out) {}
 
-  /// A shader's buffers: positions among the arguments of the launch. The results follow the
-  /// operands; those are written.
+  /// A shader's buffers: positions among the arguments of the launch, or tables of its own. The
+  /// results follow the operands; those are written.
   struct Arg {
     int at;
     bool written;
+    int table = -1;
   };
   static Arg Read(int operand) { return {operand, false}; }
+  /// An operand that may be missing: another stands in its place, which the shader does not look at.
+  static Arg ReadOr(int operand, int other) { return {operand >= 0 ? operand : other, false}; }
   Arg Write(size_t result = 0) const { return {static_cast<int>(in_.size() + result), true}; }
+  /// Numbers that the launch keeps on the device.
+  Arg Table(std::vector<int32_t> numbers) {
+    tables_.push_back(std::move(numbers));
+    return {-1, false, static_cast<int>(tables_.size()) - 1};
+  }
 
   /// `groups` workgroups, numbered along the first axis and then the second.
   void Dispatch(std::string_view shader, std::vector<int32_t> constants,
-                std::initializer_list<Arg> args, const Push& push, int64_t groups);
+                std::vector<Arg> args, const Push& push, int64_t groups);
   /// One invocation for each of `n` elements, by workgroups that take `per_group` of them.
   void DispatchElements(std::string_view shader, std::vector<int32_t> constants,
-                        std::initializer_list<Arg> args, const Push& push, int64_t n,
+                        std::vector<Arg> args, const Push& push, int64_t n,
                         int64_t per_group = 256) {
-    Dispatch(shader, std::move(constants), args, push, (n + per_group - 1) / per_group);
+    Dispatch(shader, std::move(constants), std::move(args), push, (n + per_group - 1) / per_group);
   }
   /// Unsupported where a buffer is too large for the device. `name` is the shader's, as plans and
   /// profiles show it.
@@ -71,16 +79,18 @@ class LaunchBuilder {
 
  private:
   struct Call {
-    std::string_view shader;
+    std::string shader;
     std::vector<int32_t> constants;
     std::vector<Arg> args;
     PushData push;
     int64_t groups;
   };
   const Operand& OperandAt(int arg) const;
+  Status CheckBuffer(const Arg& arg) const;
   const Facts& facts_;
   std::span<const Operand> in_, out_;
   std::vector<Call> calls_;
+  std::vector<std::vector<int32_t>> tables_;
 };
 
 /// "" or which operand or result of the step's nodes is no f32 tensor.
