@@ -10,5 +10,6 @@ int main(int argc, char** argv) {
   return RunTool(
       argc, argv, "Make ONNX models smaller and faster, and prove that they are still right.",
       {MakeInspectCommand, MakeRunCommand, MakeFuseCommand, MakeQuantizeCommand, MakePruneCommand,
-       MakeSweepCommand, MakeCompareCommand, MakeEvalCommand, MakeOpsCommand, MakeRulesCommand});
+       MakeSweepCommand, MakeCompareCommand, MakeEvalCommand, MakeDevicesCommand, MakeOpsCommand,
+       MakeRulesCommand});
 }

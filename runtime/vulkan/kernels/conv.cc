@@ -9,6 +9,8 @@
 namespace infer::vulkan {
 namespace {
 
+/// From here on sums are made of parts.
+constexpr int64_t kLongSum = 1024;
 /// Strides and dilations share a word in the shaders.
 constexpr int64_t kMostStep = 0x7fff;
 
@@ -46,10 +48,10 @@ class ConvKernel final : public Kernel {
   }
 
  private:
-  std::vector<int32_t> Constants(int32_t last) const {
+  std::vector<int32_t> Constants(std::initializer_list<int32_t> more) const {
     std::vector<int32_t> constants = tail_.Constants();
     constants.push_back(bias_ >= 0);
-    constants.push_back(last);
+    constants.insert(constants.end(), more);
     return constants;
   }
 
@@ -75,7 +77,7 @@ class ConvKernel final : public Kernel {
     tail_.Add(push);
     LaunchBuilder b(facts_, in, out);
     const std::string_view shader = tile == 64 ? "conv64" : "conv32";
-    b.Dispatch(shader, Constants(plain(h) && plain(w)), Args(b), push,
+    b.Dispatch(shader, Constants({plain(h) && plain(w), k > kLongSum}), Args(b), push,
                tiles_m * tiles_n * g.groups);
     return b.Finish(shader);
   }
@@ -96,7 +98,7 @@ class ConvKernel final : public Kernel {
     push.List(pad, 3, 0);
     tail_.Add(push);
     LaunchBuilder b(facts_, in, out);
-    b.DispatchElements("conv_direct", Constants(g.transposed), Args(b), push, n, 64);
+    b.DispatchElements("conv_direct", Constants({g.transposed}), Args(b), push, n, 64);
     return b.Finish("conv_direct");
   }
 

@@ -9,6 +9,9 @@
 namespace infer::vulkan {
 namespace {
 
+/// From here on sums are made of parts.
+constexpr int64_t kLongSum = 1024;
+
 std::string RefuseMatMul(const StepCall& call, const DeviceFacts&) {
   if (std::string r = RefuseUnlessAllF32(call); !r.empty()) return r;
   const auto tail = TailOf(call, !call.main().input(2));
@@ -116,7 +119,7 @@ class MatMulKernel final : public Kernel {
     push.List(p.batch, 2, 1).List(p.a_batch, 2, 0).List(p.b_batch, 2, 0);
     push.U(p.bias_row).U(p.bias_column).F(p.alpha).F(p.beta);
     tail_.Add(push);
-    if (few) constants.push_back(rows);
+    constants.push_back(few ? rows : p.k > kLongSum);
     const std::string_view shader = few ? "gemv" : tile == 64 ? "matmul64" : "matmul32";
     b.Dispatch(shader, constants,
                {b.Read(a_), b.Read(b_), b.ReadOr(bias, a_), b.ReadOr(tail_.residual, a_),

@@ -72,8 +72,10 @@ struct Positions {
   double scale = 1, offset = 0;
 };
 Positions PositionsOf(std::string_view mode, int64_t in, int64_t out, double factor) {
+  // The asked length, which need not be whole.
+  const double length = factor * static_cast<double>(in);
   if (mode == "align_corners")
-    return {out == 1 ? 0 : static_cast<double>(in - 1) / static_cast<double>(out - 1), 0};
+    return {length == 1 ? 0 : static_cast<double>(in - 1) / (length - 1), 0};
   if (mode == "asymmetric") return {1 / factor, 0};
   if (mode == "pytorch_half_pixel" && out == 1) return {0, 0};
   return {1 / factor, 0.5 / factor - 0.5};

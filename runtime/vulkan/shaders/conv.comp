@@ -24,6 +24,8 @@ layout(binding = 3) readonly buffer R { float residual[]; };
 layout(binding = 4) writeonly buffer Y { float y[]; };
 layout(constant_id = 3) const int HAS_BIAS = 0;
 layout(constant_id = 4) const int POINTWISE = 0;  // 1x1, stride 1, no padding
+// Long sums are of sums of 256 products: one after the other they would lose digits.
+layout(constant_id = 5) const int LONG = 0;
 #define RESIDUAL(at) residual[at]
 #define TAIL_PARAMETER(i) p.tail[i]
 #include "tail.glsl"
@@ -44,9 +46,9 @@ void main() {
   uint dilation_h = p.dilations & 0xffffu, dilation_w = p.dilations >> 16;
   uint id = gl_LocalInvocationID.x;
   uint lm = id / 8u, ln = id % 8u;
-  float acc[PER][PER];
+  float acc[PER][PER], whole[PER][PER];
   for (int i = 0; i < PER; ++i)
-    for (int j = 0; j < PER; ++j) acc[i][j] = 0.0;
+    for (int j = 0; j < PER; ++j) acc[i][j] = whole[i][j] = 0.0;
   // Which pixel this invocation loads: TILE divides 64, so that it is the same one each time.
   uint load_n = column0 + id % TILE;
   bool loads = load_n < columns;
@@ -85,6 +87,12 @@ void main() {
         for (int j = 0; j < PER; ++j) acc[i][j] += u[i] * v[j];
     }
     barrier();
+    if (LONG != 0 && (k0 & 255u) == 240u)
+      for (int i = 0; i < PER; ++i)
+        for (int j = 0; j < PER; ++j) {
+          whole[i][j] += acc[i][j];
+          acc[i][j] = 0.0;
+        }
   }
   for (int j = 0; j < PER; ++j) {
     uint column = column0 + ln + uint(j) * 8u;
@@ -94,7 +102,7 @@ void main() {
       uint row = row0 + lm + uint(i) * 8u;
       if (row >= p.m) continue;
       uint channel = g * p.m + row;
-      float v = acc[i][j];
+      float v = LONG != 0 ? whole[i][j] + acc[i][j] : acc[i][j];
       if (HAS_BIAS != 0) v += bias[channel];
       uint at = (sample_y * p.groups * p.m + channel) * pixels + at_pixel;
       y[at] = Tail(v, at);

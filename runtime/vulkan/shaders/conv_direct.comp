@@ -66,7 +66,9 @@ void main() {
         uint w_at = TRANSPOSED == 0 ? m * per_in * window + k
                                     : (g * per_in * per_out + m % per_out) * window + k;
         uint w_step = TRANSPOSED == 0 ? window : per_out * window;
-        for (uint c = 0u; c < per_in; ++c) sum += x[x_at + c * plane] * w[w_at + c * w_step];
+        float part = 0.0;
+        for (uint c = 0u; c < per_in; ++c) part += x[x_at + c * plane] * w[w_at + c * w_step];
+        sum += part;
       }
     }
   }

@@ -39,9 +39,15 @@ void main() {
   uint column = ROWS == 0 ? tile_n * 64u + id : tile_n;
   float sum = 0.0;
   if (ROWS == 0) {
+    // Sums of 256 products: one after the other they would lose digits.
     if (column < p.n)
-      for (uint k = 0u; k < p.k; ++k)
-        sum += a[a_at + k * p.a_column] * b[b_at + k * p.b_row + column * p.b_column];
+      for (uint k0 = 0u; k0 < p.k; k0 += 256u) {
+        float chunk = 0.0;
+        uint end = min(p.k, k0 + 256u);
+        for (uint k = k0; k < end; ++k)
+          chunk += a[a_at + k * p.a_column] * b[b_at + k * p.b_row + column * p.b_column];
+        sum += chunk;
+      }
   } else {
     for (uint k = id; k < p.k; k += 64u)
       sum += a[a_at + k * p.a_column] * b[b_at + k * p.b_row + column * p.b_column];

@@ -22,6 +22,8 @@ layout(binding = 2) readonly buffer C { float bias[]; };
 layout(binding = 3) readonly buffer R { float residual[]; };
 layout(binding = 4) writeonly buffer Y { float y[]; };
 layout(constant_id = 3) const int HAS_BIAS = 0;
+// Long sums are of sums of 256 products: one after the other they would lose digits.
+layout(constant_id = 4) const int LONG = 0;
 #define RESIDUAL(at) residual[at]
 #define TAIL_PARAMETER(i) p.tail[i]
 #include "tail.glsl"
@@ -41,9 +43,9 @@ void main() {
   uint row0 = tile_m * TILE, column0 = tile_n * TILE;
   uint id = gl_LocalInvocationID.x;
   uint lm = id / 8u, ln = id % 8u;
-  float acc[PER][PER];
+  float acc[PER][PER], whole[PER][PER];
   for (int i = 0; i < PER; ++i)
-    for (int j = 0; j < PER; ++j) acc[i][j] = 0.0;
+    for (int j = 0; j < PER; ++j) acc[i][j] = whole[i][j] = 0.0;
   for (uint k0 = 0u; k0 < p.k; k0 += DEPTH) {
     for (uint e = id; e < TILE * DEPTH; e += 64u) {
       // Neighbours in the workgroup read neighbours in memory.
@@ -67,13 +69,19 @@ void main() {
         for (int j = 0; j < PER; ++j) acc[i][j] += u[i] * v[j];
     }
     barrier();
+    if (LONG != 0 && (k0 & 255u) == 240u)
+      for (int i = 0; i < PER; ++i)
+        for (int j = 0; j < PER; ++j) {
+          whole[i][j] += acc[i][j];
+          acc[i][j] = 0.0;
+        }
   }
   for (int i = 0; i < PER; ++i) {
     uint row = row0 + lm + uint(i) * 8u;
     for (int j = 0; j < PER; ++j) {
       uint column = column0 + ln + uint(j) * 8u;
       if (row >= p.m || column >= p.n) continue;
-      float v = p.alpha * acc[i][j];
+      float v = p.alpha * (LONG != 0 ? whole[i][j] + acc[i][j] : acc[i][j]);
       if (HAS_BIAS != 0) v += p.beta * bias[row * p.bias_row + column * p.bias_column];
       uint at = (z * p.m + row) * p.n + column;
       y[at] = Tail(v, at);
