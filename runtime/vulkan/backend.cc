@@ -45,11 +45,15 @@ class VulkanPlanBackend final : public PlanBackend {
   Result<Prepared> Reorder(DType, const Dims&, const Layout&, const Layout&) const override {
     return vulkan::MakeCopy();  // there is one layout
   }
-  /// Whoever asks for the device wants its work there: what a step costs on it is not weighed
-  /// against the host, only whether its bytes are worth their way.
-  double StepMicroseconds(const Cost&) const override { return 0; }
+  /// Whoever asks for the device wants the work there: what a step costs on it is not weighed
+  /// against the host, and being there is worth something. A step whose bytes would come and go
+  /// for it alone is then the host's; a part of a model, however small, stays.
+  double StepMicroseconds(const Cost&) const override {
+    constexpr double kWorth = 1;
+    return -kWorth;
+  }
   double TransferMicroseconds(int64_t bytes) const override {
-    constexpr double kLatency = 1, kBytesPerMicrosecond = 5e3;
+    constexpr double kLatency = 2, kBytesPerMicrosecond = 5e3;
     return keep_all_ ? 0 : kLatency + static_cast<double>(bytes) / kBytesPerMicrosecond;
   }
   const DeviceParts& parts() const { return *parts_; }

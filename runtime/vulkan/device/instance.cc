@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "lib/support/strings.h"
+#include "runtime/plan_ir/memory_plan.h"
 
 namespace infer::vulkan {
 namespace {
@@ -70,6 +71,10 @@ struct Features {
 std::string UnfitnessOf(VkPhysicalDevice device, const VkPhysicalDeviceProperties& p) {
   if (p.apiVersion < kApi) return Cat("Vulkan ", VersionText(p.apiVersion), ", 1.2 is needed");
   if (!Features(device).v12.timelineSemaphore) return "it has no timeline semaphores";
+  // What plans of memory align to (kMemoryAlignment).
+  if (p.limits.minStorageBufferOffsetAlignment > kMemoryAlignment)
+    return Cat("it aligns buffers to ", p.limits.minStorageBufferOffsetAlignment, " bytes, above ",
+               kMemoryAlignment);
   uint32_t n = 0;
   vkGetPhysicalDeviceQueueFamilyProperties(device, &n, nullptr);
   std::vector<VkQueueFamilyProperties> families(n);

@@ -69,8 +69,8 @@ inline constexpr const char* kShaderGraphs[] = {
       InstanceNormalization(x, s, b) })",
     R"(graph g(x: f32[2,6,5,7]) -> (y) { s = const f32[6] ~1  b = const f32[6] ~2 y =
       GroupNormalization(x, s, b) {num_groups=3} })",
-    R"(graph g(x: f32[2,6,5,7]) -> (y) { s = const f32[6] ~1  b = const f32[6] ~2 m = const
-      f32[6] ~3 v0 = const f32[6] ~4 v = Abs(v0) y = BatchNormalization(x, s, b, m, v) })",
+    R"(graph g(x: f32[2,6,5,7], v0: f32[6]) -> (y) { s = const f32[6] ~1  b = const f32[6] ~2
+      m = const f32[6] ~3 v = Abs(v0) y = BatchNormalization(x, s, b, m, v) })",
     R"(graph g(x: f32[2,6,5,7]) -> (y) { a = const i64[2] {1,3} y = ReduceSum(x, a) })",
     R"(graph g(x: f32[2,6,5,7]) -> (y) { a = const i64[1] {2} y = ReduceMean(x, a) {keepdims=0}
       })",
