@@ -83,8 +83,7 @@ class VulkanBackend final : public Backend {
   }
   bool HasKernelFor(const OpDef& def) const override {
     static const KernelList list = vulkan::AllKernels(std::make_shared<const DeviceFacts>());
-    return std::any_of(list.begin(), list.end(),
-                       [&](const KernelDef& k) { return k.Takes(def); });
+    return std::any_of(list.begin(), list.end(), [&](const KernelDef& k) { return k.Takes(def); });
   }
   Result<std::shared_ptr<const Program>> Compile(const Graph& graph,
                                                  const CompileOptions& options) const override {

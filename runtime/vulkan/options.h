@@ -74,11 +74,11 @@ Result<std::vector<VulkanDeviceInfo>> ListVulkanDevices(const VulkanOptions& opt
 
 /// What the allocator has handed out.
 struct VulkanMemoryUse {
-  int64_t allocated_bytes = 0;   ///< of the driver's memory
-  int64_t used_bytes = 0;        ///< of them, in live values
+  int64_t allocated_bytes = 0;     ///< of the driver's memory
+  int64_t used_bytes = 0;          ///< of them, in live values
   int64_t device_allocations = 0;  ///< of the driver
-  int64_t live = 0;              ///< parts that somebody holds
-  int64_t peak_bytes = 0;        ///< largest allocated_bytes so far
+  int64_t live = 0;                ///< parts that somebody holds
+  int64_t peak_bytes = 0;          ///< largest allocated_bytes so far
 };
 
 }  // namespace infer

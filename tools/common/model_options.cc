@@ -170,7 +170,8 @@ std::vector<std::string> DeviceNames() { return {"cpu", "reference", "vulkan"}; 
 std::string RefuseDevice(const std::string& text) {
   const auto names = DeviceNames();
   if (std::find(names.begin(), names.end(), text) != names.end() || VulkanIndex(text)) return "";
-  return Cat("'", text, "' is no device: ", Join(names, ", "), ", or vulkan:N of infer-opt devices");
+  return Cat("'", text, "' is no device: ", Join(names, ", "),
+             ", or vulkan:N of infer-opt devices");
 }
 
 void DeclareDevice(Options& options, std::string* device, const std::string& help) {

@@ -24,7 +24,10 @@ std::vector<std::vector<std::string>> FeatureRows(const VulkanDeviceInfo& d,
     bool has = false;
     for (const std::string& name : d.features) has |= name == f.name;
     const bool used = has && !IsDisabled(options, f.name);
-    rows.push_back({std::string(f.name), used ? "used" : has ? "switched off" : "missing",
+    rows.push_back({std::string(f.name),
+                    used  ? "used"
+                    : has ? "switched off"
+                          : "missing",
                     std::string(used ? f.use : f.loss)});
   }
   return rows;
@@ -108,7 +111,8 @@ class DevicesCommand : public Command {
                           " invocations, subgroups of ", d.subgroup, ", ", d.queue_families,
                           d.queue_families == 1 ? " queue family" : " queue families"));
     for (const auto& row : FeatureRows(d, options))
-      context.PrintLine(Cat("  ", row[0], std::string(12 - row[0].size(), ' '), row[1], ": ", row[2]));
+      context.PrintLine(
+          Cat("  ", row[0], std::string(12 - row[0].size(), ' '), row[1], ": ", row[2]));
   }
 };
 

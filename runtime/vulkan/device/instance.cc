@@ -113,8 +113,8 @@ VulkanDeviceInfo DescribeDevice(VkPhysicalDevice device, int index) {
   info.api = VersionText(p.properties.apiVersion);
   info.unfit = UnfitnessOf(device, p.properties);
   info.max_buffer_bytes = limits.maxStorageBufferRange;
-  info.max_allocation_bytes = static_cast<int64_t>(
-      std::min<VkDeviceSize>(maintenance.maxMemoryAllocationSize, INT64_MAX));
+  info.max_allocation_bytes =
+      static_cast<int64_t>(std::min<VkDeviceSize>(maintenance.maxMemoryAllocationSize, INT64_MAX));
   info.shared_bytes = limits.maxComputeSharedMemorySize;
   info.max_invocations = limits.maxComputeWorkGroupInvocations;
   info.subgroup = subgroup.subgroupSize;
@@ -199,9 +199,9 @@ Result<std::shared_ptr<const Instance>> Instance::Make(const VulkanOptions& opti
                     VK_DEBUG_UTILS_MESSAGE_TYPE_PERFORMANCE_BIT_EXT;
     m.pfnUserCallback = OnMessage;
     m.pUserData = &made->on_message_;
-    INFER_TRY(StatusOf(
-        vkCreateDebugUtilsMessengerEXT(made->instance_, &m, nullptr, &made->messenger_),
-        "vkCreateDebugUtilsMessengerEXT"));
+    INFER_TRY(
+        StatusOf(vkCreateDebugUtilsMessengerEXT(made->instance_, &m, nullptr, &made->messenger_),
+                 "vkCreateDebugUtilsMessengerEXT"));
   }
   INFER_TRY(made->FindDevices());
   return std::shared_ptr<const Instance>(std::move(made));
@@ -214,8 +214,8 @@ Instance::~Instance() {
 
 Status Instance::FindDevices() {
   uint32_t n = 0;
-  INFER_TRY(StatusOf(vkEnumeratePhysicalDevices(instance_, &n, nullptr),
-                     "vkEnumeratePhysicalDevices"));
+  INFER_TRY(
+      StatusOf(vkEnumeratePhysicalDevices(instance_, &n, nullptr), "vkEnumeratePhysicalDevices"));
   devices_.resize(n);
   if (n > 0)
     INFER_TRY(StatusOf(vkEnumeratePhysicalDevices(instance_, &n, devices_.data()),

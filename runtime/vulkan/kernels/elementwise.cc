@@ -36,13 +36,22 @@ struct BinaryRow {
   std::string_view shader;
   int code;
 };
-constexpr BinaryRow kBinary[] = {
-    {"Add", "binary", 1},         {"Sub", "binary", 2},  {"Mul", "binary", 3},
-    {"Div", "binary", 4},         {"Max", "binary", 5},  {"Min", "binary", 6},
-    {"Pow", "binary", 7},         {"PRelu", "binary", 8}, {"Equal", "compare", 1},
-    {"Less", "compare", 2},       {"LessOrEqual", "compare", 3}, {"Greater", "compare", 4},
-    {"GreaterOrEqual", "compare", 5}, {"And", "logic", 1}, {"Or", "logic", 2},
-    {"Xor", "logic", 3}};
+constexpr BinaryRow kBinary[] = {{"Add", "binary", 1},
+                                 {"Sub", "binary", 2},
+                                 {"Mul", "binary", 3},
+                                 {"Div", "binary", 4},
+                                 {"Max", "binary", 5},
+                                 {"Min", "binary", 6},
+                                 {"Pow", "binary", 7},
+                                 {"PRelu", "binary", 8},
+                                 {"Equal", "compare", 1},
+                                 {"Less", "compare", 2},
+                                 {"LessOrEqual", "compare", 3},
+                                 {"Greater", "compare", 4},
+                                 {"GreaterOrEqual", "compare", 5},
+                                 {"And", "logic", 1},
+                                 {"Or", "logic", 2},
+                                 {"Xor", "logic", 3}};
 
 const BinaryRow& RowOf(const Node& n) {
   return *std::find_if(std::begin(kBinary), std::end(kBinary),
@@ -70,26 +79,26 @@ std::string RefuseBinary(const StepCall& call, const DeviceFacts& facts) {
 std::unique_ptr<Kernel> MakeBinary(const StepCall& call, const Facts& facts) {
   const BinaryRow& row = RowOf(call.main());
   const int l = call.operand(call.main().input(0)), r = call.operand(call.main().input(1));
-  return KernelOf([=](std::span<const Operand> in,
-                      std::span<const Operand> out) -> Result<Prepared> {
-    const Walk w = BroadcastWalk(out[0].dims, {in[static_cast<size_t>(l)].dims,
-                                               in[static_cast<size_t>(r)].dims});
-    if (w.dims.size() > kMostAxes) return Unsupported("it broadcasts over more than five axes");
-    const bool flat = w.dims.size() == 1 && w.strides[0][0] == 1 && w.strides[1][0] == 1;
-    LaunchBuilder b(facts, in, out);
-    const int64_t n = NumElements(out[0].dims);
-    b.DispatchElements(row.shader, {row.code, flat}, {b.Read(l), b.Read(r), b.Write()},
-                       Push()
-                           .U(n)
-                           .List(w.dims, kMostAxes, 1)
-                           .List(w.strides[0], kMostAxes, 0)
-                           .List(w.strides[1], kMostAxes, 0),
-                       n);
-    INFER_ASSIGN(Prepared p, b.Finish(row.shader));
-    // Element i of an operand of the result's size stands at i.
-    p.in_place = row.shader == "binary";
-    return p;
-  });
+  return KernelOf(
+      [=](std::span<const Operand> in, std::span<const Operand> out) -> Result<Prepared> {
+        const Walk w = BroadcastWalk(
+            out[0].dims, {in[static_cast<size_t>(l)].dims, in[static_cast<size_t>(r)].dims});
+        if (w.dims.size() > kMostAxes) return Unsupported("it broadcasts over more than five axes");
+        const bool flat = w.dims.size() == 1 && w.strides[0][0] == 1 && w.strides[1][0] == 1;
+        LaunchBuilder b(facts, in, out);
+        const int64_t n = NumElements(out[0].dims);
+        b.DispatchElements(row.shader, {row.code, flat}, {b.Read(l), b.Read(r), b.Write()},
+                           Push()
+                               .U(n)
+                               .List(w.dims, kMostAxes, 1)
+                               .List(w.strides[0], kMostAxes, 0)
+                               .List(w.strides[1], kMostAxes, 0),
+                           n);
+        INFER_ASSIGN(Prepared p, b.Finish(row.shader));
+        // Element i of an operand of the result's size stands at i.
+        p.in_place = row.shader == "binary";
+        return p;
+      });
 }
 
 std::string RefuseWhere(const StepCall& call, const DeviceFacts& facts) {
@@ -105,21 +114,21 @@ std::string RefuseWhere(const StepCall& call, const DeviceFacts& facts) {
 std::unique_ptr<Kernel> MakeWhere(const StepCall& call, const Facts& facts) {
   std::vector<int> at;
   for (const Value* v : call.main().inputs()) at.push_back(call.operand(v));
-  return KernelOf([=](std::span<const Operand> in,
-                      std::span<const Operand> out) -> Result<Prepared> {
-    std::vector<Dims> dims;
-    for (int i : at) dims.push_back(in[static_cast<size_t>(i)].dims);
-    const Walk w = BroadcastWalk(out[0].dims, dims);
-    if (w.dims.size() > kMostAxes) return Unsupported("it broadcasts over more than five axes");
-    LaunchBuilder b(facts, in, out);
-    const int64_t n = NumElements(out[0].dims);
-    Push push;
-    push.U(n).List(w.dims, kMostAxes, 1);
-    for (const Dims& s : w.strides) push.List(s, kMostAxes, 0);
-    b.DispatchElements("where", {}, {b.Read(at[0]), b.Read(at[1]), b.Read(at[2]), b.Write()}, push,
-                       n);
-    return b.Finish("where");
-  });
+  return KernelOf(
+      [=](std::span<const Operand> in, std::span<const Operand> out) -> Result<Prepared> {
+        std::vector<Dims> dims;
+        for (int i : at) dims.push_back(in[static_cast<size_t>(i)].dims);
+        const Walk w = BroadcastWalk(out[0].dims, dims);
+        if (w.dims.size() > kMostAxes) return Unsupported("it broadcasts over more than five axes");
+        LaunchBuilder b(facts, in, out);
+        const int64_t n = NumElements(out[0].dims);
+        Push push;
+        push.U(n).List(w.dims, kMostAxes, 1);
+        for (const Dims& s : w.strides) push.List(s, kMostAxes, 0);
+        b.DispatchElements("where", {}, {b.Read(at[0]), b.Read(at[1]), b.Read(at[2]), b.Write()},
+                           push, n);
+        return b.Finish("where");
+      });
 }
 
 }  // namespace

@@ -10,7 +10,8 @@ struct UnaryCode {
   int code = 0;
   float a = 0, b = 0;
 };
-/// Of `node` in the step of `call`. Unsupported: no such operator, or a bound that only a run knows.
+/// Of `node` in the step of `call`. Unsupported: no such operator, or a bound that only a run
+/// knows.
 Result<UnaryCode> UnaryCodeOf(const StepCall& call, const Node& node);
 
 /// (operator, domain) of all that UnaryCodeOf may know.

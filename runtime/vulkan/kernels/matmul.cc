@@ -1,7 +1,8 @@
 /// MatMul and Gemm in f32, with a bias and what follows it in the same dispatch.
+#include "lib/ops/matmul.h"
+
 #include <algorithm>
 
-#include "lib/ops/matmul.h"
 #include "runtime/vulkan/kernels/functions.h"
 #include "runtime/vulkan/kernels/kernels.h"
 #include "runtime/vulkan/kernels/walk.h"
@@ -58,7 +59,8 @@ Result<Product> OfMatMul(const Dims& a_dims, const Dims& b_dims) {
 
 Result<Product> OfGemm(const Node& node, const Dims& a, const Dims& b) {
   Product p;
-  const bool trans_a = node.Attr<int64_t>("transA") != 0, trans_b = node.Attr<int64_t>("transB") != 0;
+  const bool trans_a = node.Attr<int64_t>("transA") != 0,
+             trans_b = node.Attr<int64_t>("transB") != 0;
   if (a.size() != 2 || b.size() != 2) return Unsupported("operands of other ranks than two");
   p.m = a[trans_a ? 1 : 0];
   p.k = a[trans_a ? 0 : 1];
@@ -121,10 +123,10 @@ class MatMulKernel final : public Kernel {
     tail_.Add(push);
     constants.push_back(few ? rows : p.k > kLongSum);
     const std::string_view shader = few ? "gemv" : tile == 64 ? "matmul64" : "matmul32";
-    b.Dispatch(shader, constants,
-               {b.Read(a_), b.Read(b_), b.ReadOr(bias, a_), b.ReadOr(tail_.residual, a_),
-                b.Write()},
-               push, p.batches() * tiles_m * tiles_n);
+    b.Dispatch(
+        shader, constants,
+        {b.Read(a_), b.Read(b_), b.ReadOr(bias, a_), b.ReadOr(tail_.residual, a_), b.Write()}, push,
+        p.batches() * tiles_m * tiles_n);
     return b.Finish(shader);
   }
 

@@ -87,8 +87,7 @@ Status AddCopy(LaunchBuilder& b, LaunchBuilder::Arg x, LaunchBuilder::Arg y, con
 Result<Prepared> OneView(const Facts& facts, std::span<const Operand> in,
                          std::span<const Operand> out, int x, const Dims& strides, int64_t from) {
   LaunchBuilder b(facts, in, out);
-  INFER_TRY(AddCopy(b, b.Read(x), b.Write(),
-                    {out[0].dims, strides, Strides(out[0].dims), from, 0},
+  INFER_TRY(AddCopy(b, b.Read(x), b.Write(), {out[0].dims, strides, Strides(out[0].dims), from, 0},
                     BitWidth(out[0].dtype) / 8));
   return b.Finish("move");
 }
@@ -110,16 +109,16 @@ std::unique_ptr<Kernel> MakeTranspose(const StepCall& call, const Facts& facts) 
 
 std::unique_ptr<Kernel> MakeExpand(const StepCall& call, const Facts& facts) {
   const int x = call.operand(call.main().input(0));
-  return KernelOf([=](std::span<const Operand> in,
-                      std::span<const Operand> out) -> Result<Prepared> {
-    const Dims& from = in[static_cast<size_t>(x)].dims;
-    const Dims dense = Strides(from);
-    Dims strides(out[0].dims.size(), 0);
-    if (from.size() > strides.size()) return Unsupported("extents");
-    for (size_t d = 0; d < from.size(); ++d)
-      if (from[d] != 1) strides[strides.size() - from.size() + d] = dense[d];
-    return OneView(facts, in, out, x, strides, 0);
-  });
+  return KernelOf(
+      [=](std::span<const Operand> in, std::span<const Operand> out) -> Result<Prepared> {
+        const Dims& from = in[static_cast<size_t>(x)].dims;
+        const Dims dense = Strides(from);
+        Dims strides(out[0].dims.size(), 0);
+        if (from.size() > strides.size()) return Unsupported("extents");
+        for (size_t d = 0; d < from.size(); ++d)
+          if (from[d] != 1) strides[strides.size() - from.size() + d] = dense[d];
+        return OneView(facts, in, out, x, strides, 0);
+      });
 }
 
 std::unique_ptr<Kernel> MakeConcat(const StepCall& call, const Facts& facts) {
@@ -127,22 +126,22 @@ std::unique_ptr<Kernel> MakeConcat(const StepCall& call, const Facts& facts) {
   const int64_t axis = n.Attr<int64_t>("axis");
   std::vector<int> parts;
   for (const Value* v : n.inputs()) parts.push_back(call.operand(v));
-  return KernelOf([=](std::span<const Operand> in,
-                      std::span<const Operand> out) -> Result<Prepared> {
-    const Dims& dims = out[0].dims;
-    INFER_ASSIGN(const int a, NormalizeAxis(axis, static_cast<int>(dims.size())));
-    const Dims to = Strides(dims);
-    LaunchBuilder b(facts, in, out);
-    int64_t at = 0;
-    for (int i : parts) {
-      const Dims& from = in[static_cast<size_t>(i)].dims;
-      INFER_TRY(AddCopy(b, b.Read(i), b.Write(),
-                        {from, Strides(from), to, 0, at * to[static_cast<size_t>(a)]},
-                        BitWidth(out[0].dtype) / 8));
-      at += from[static_cast<size_t>(a)];
-    }
-    return b.Finish("move");
-  });
+  return KernelOf(
+      [=](std::span<const Operand> in, std::span<const Operand> out) -> Result<Prepared> {
+        const Dims& dims = out[0].dims;
+        INFER_ASSIGN(const int a, NormalizeAxis(axis, static_cast<int>(dims.size())));
+        const Dims to = Strides(dims);
+        LaunchBuilder b(facts, in, out);
+        int64_t at = 0;
+        for (int i : parts) {
+          const Dims& from = in[static_cast<size_t>(i)].dims;
+          INFER_TRY(AddCopy(b, b.Read(i), b.Write(),
+                            {from, Strides(from), to, 0, at * to[static_cast<size_t>(a)]},
+                            BitWidth(out[0].dtype) / 8));
+          at += from[static_cast<size_t>(a)];
+        }
+        return b.Finish("move");
+      });
 }
 
 std::unique_ptr<Kernel> MakeSplit(const StepCall& call, const Facts& facts) {
@@ -153,28 +152,27 @@ std::unique_ptr<Kernel> MakeSplit(const StepCall& call, const Facts& facts) {
   std::vector<int> result(n.outputs().size(), -1);
   for (size_t o = 0; o < n.outputs().size(); ++o) {
     if (!n.output(o)) continue;
-    const auto it = std::find(call.step.outputs.begin(), call.step.outputs.end(),
-                              call.plan.id(n.output(o)));
-    if (it != call.step.outputs.end())
-      result[o] = static_cast<int>(it - call.step.outputs.begin());
+    const auto it =
+        std::find(call.step.outputs.begin(), call.step.outputs.end(), call.plan.id(n.output(o)));
+    if (it != call.step.outputs.end()) result[o] = static_cast<int>(it - call.step.outputs.begin());
   }
-  return KernelOf([=](std::span<const Operand> in,
-                      std::span<const Operand> out) -> Result<Prepared> {
-    const Dims& dims = in[static_cast<size_t>(x)].dims;
-    INFER_ASSIGN(const int a, NormalizeAxis(axis, static_cast<int>(dims.size())));
-    const Dims from = Strides(dims);
-    LaunchBuilder b(facts, in, out);
-    int64_t at = 0;
-    for (int o : result) {
-      if (o < 0) return Unsupported("a result is not wanted");
-      const Dims& to = out[static_cast<size_t>(o)].dims;
-      INFER_TRY(AddCopy(b, b.Read(x), b.Write(static_cast<size_t>(o)),
-                        {to, from, Strides(to), at * from[static_cast<size_t>(a)], 0},
-                        BitWidth(out[0].dtype) / 8));
-      at += to[static_cast<size_t>(a)];
-    }
-    return b.Finish("move");
-  });
+  return KernelOf(
+      [=](std::span<const Operand> in, std::span<const Operand> out) -> Result<Prepared> {
+        const Dims& dims = in[static_cast<size_t>(x)].dims;
+        INFER_ASSIGN(const int a, NormalizeAxis(axis, static_cast<int>(dims.size())));
+        const Dims from = Strides(dims);
+        LaunchBuilder b(facts, in, out);
+        int64_t at = 0;
+        for (int o : result) {
+          if (o < 0) return Unsupported("a result is not wanted");
+          const Dims& to = out[static_cast<size_t>(o)].dims;
+          INFER_TRY(AddCopy(b, b.Read(x), b.Write(static_cast<size_t>(o)),
+                            {to, from, Strides(to), at * from[static_cast<size_t>(a)], 0},
+                            BitWidth(out[0].dtype) / 8));
+          at += to[static_cast<size_t>(a)];
+        }
+        return b.Finish("move");
+      });
 }
 
 /// Starts and steps known before the run.
@@ -188,39 +186,55 @@ std::unique_ptr<Kernel> MakeSlice(const StepCall& call, const Facts& facts) {
       at[i] = call.operand(n.input(i));
       given[i] = call.constant(n.input(i));
     }
-  return KernelOf([=](std::span<const Operand> in,
-                      std::span<const Operand> out) -> Result<Prepared> {
-    const Dims& dims = in[static_cast<size_t>(x)].dims;
-    const Dims dense = Strides(dims);
-    const auto known = [&](size_t i) -> const Tensor* {
-      return at[i] < 0 ? nullptr : in[static_cast<size_t>(at[i])].constant;
-    };
-    for (size_t i = 1; i < 5; ++i)
-      if (at[i] >= 0 && !known(i)) return Unsupported("bounds that only a run knows");
-    const Tensor* starts = known(1);
-    if (!starts) return Unsupported("it has no starts");
-    Dims strides = dense;
-    int64_t from = 0;
-    for (int64_t k = 0; k < starts->num_elements(); ++k) {
-      const int64_t axis = known(3) ? known(3)->IntAt(k) : k;
-      INFER_ASSIGN(const int a, NormalizeAxis(axis, static_cast<int>(dims.size())));
-      const auto d = static_cast<size_t>(a);
-      const int64_t step = known(4) ? known(4)->IntAt(k) : 1;
-      int64_t start = starts->IntAt(k);
-      if (start < 0) start += dims[d];
-      start = std::clamp<int64_t>(start, 0, step < 0 ? dims[d] - 1 : dims[d]);
-      from += start * dense[d];
-      // A step past the end, which takes one element, needs no stride.
-      strides[d] = out[0].dims[d] <= 1 ? 0 : dense[d] * step;
-    }
-    return OneView(facts, in, out, x, strides, from);
-  });
+  return KernelOf(
+      [=](std::span<const Operand> in, std::span<const Operand> out) -> Result<Prepared> {
+        const Dims& dims = in[static_cast<size_t>(x)].dims;
+        const Dims dense = Strides(dims);
+        const auto known = [&](size_t i) -> const Tensor* {
+          return at[i] < 0 ? nullptr : in[static_cast<size_t>(at[i])].constant;
+        };
+        for (size_t i = 1; i < 5; ++i)
+          if (at[i] >= 0 && !known(i)) return Unsupported("bounds that only a run knows");
+        const Tensor* starts = known(1);
+        if (!starts) return Unsupported("it has no starts");
+        Dims strides = dense;
+        int64_t from = 0;
+        for (int64_t k = 0; k < starts->num_elements(); ++k) {
+          const int64_t axis = known(3) ? known(3)->IntAt(k) : k;
+          INFER_ASSIGN(const int a, NormalizeAxis(axis, static_cast<int>(dims.size())));
+          const auto d = static_cast<size_t>(a);
+          const int64_t step = known(4) ? known(4)->IntAt(k) : 1;
+          int64_t start = starts->IntAt(k);
+          if (start < 0) start += dims[d];
+          start = std::clamp<int64_t>(start, 0, step < 0 ? dims[d] - 1 : dims[d]);
+          from += start * dense[d];
+          // A step past the end, which takes one element, needs no stride.
+          strides[d] = out[0].dims[d] <= 1 ? 0 : dense[d] * step;
+        }
+        return OneView(facts, in, out, x, strides, from);
+      });
 }
 
 // ---- By table --------------------------------------------------------------------------------
 
-constexpr std::string_view kByTable[] = {"Pad", "Gather", "Tile", "DepthToSpace", "SpaceToDepth",
-                                         "Trilu", "GatherElements", "Resize"};
+struct TableRow {
+  std::string_view op;
+  size_t fill;  ///< the operand that says what stands where nothing moves; 0: none
+};
+constexpr TableRow kByTable[] = {
+    {"Pad", 2},          {"Gather", 0}, {"Tile", 0},           {"DepthToSpace", 0},
+    {"SpaceToDepth", 0}, {"Trilu", 0},  {"GatherElements", 0}, {"Resize", 0}};
+
+size_t FillOf(const Node& n) {
+  return std::find_if(std::begin(kByTable), std::end(kByTable),
+                      [&](const TableRow& r) { return n.Is(r.op); })
+      ->fill;
+}
+/// The value that fills; nullptr: zero, or nothing does.
+const Value* FillValue(const Node& n) {
+  const size_t at = FillOf(n);
+  return at > 0 ? n.input(at) : nullptr;
+}
 
 std::string RefuseTable(const StepCall& call, const DeviceFacts&) {
   if (std::string r = RefuseEpilogue(call); !r.empty()) return r;
@@ -232,7 +246,8 @@ std::string RefuseTable(const StepCall& call, const DeviceFacts&) {
       (n.Attr<std::string>("mode") != "nearest" ||
        n.Attr<std::string>("coordinate_transformation_mode") == "tf_crop_and_resize"))
     return "it interpolates";
-  if (n.Is("Pad") && n.input(2) && !call.constant(n.input(2))) return "what fills is no constant";
+  if (const Value* fill = FillValue(n); fill && !call.constant(fill))
+    return "what fills is no constant";
   return "";
 }
 
@@ -241,7 +256,7 @@ class TableKernel final : public Kernel {
   TableKernel(const StepCall& call, Facts facts)
       : node_(call.main()), ops_(call.plan.graph.ops()), facts_(std::move(facts)) {
     for (const Value* v : node_.inputs()) operand_.push_back(call.operand(v));
-    if (node_.Is("Pad") && node_.input(2)) fill_ = *call.constant(node_.input(2));
+    if (const Value* fill = FillValue(node_)) fill_ = *call.constant(fill);
   }
   Result<Prepared> Prepare(std::span<const Operand> in,
                            std::span<const Operand> out) const override {
@@ -276,7 +291,7 @@ class TableKernel final : public Kernel {
           operand_[i] >= 0 ? in[static_cast<size_t>(operand_[i])].constant : v->constant();
       if (i == 0) {
         values[i] = numbers;
-      } else if (node_.Is("Pad") && i == 2) {
+      } else if (v == FillValue(node_)) {
         values[i] = Tensor::Zeros(DType::kI64, fill_.dims());
       } else if (c) {
         values[i] = *c;
@@ -314,8 +329,8 @@ KernelList MoveKernels(const Facts& facts) {
   list.push_back(Def(facts, "Concat", "", "move", RefuseMove, MakeConcat));
   list.push_back(Def(facts, "Split", "", "move", RefuseMove, MakeSplit));
   list.push_back(Def(facts, "Slice", "", "move", RefuseMove, MakeSlice));
-  for (const std::string_view op : kByTable)
-    list.push_back(Def(facts, op, "", "table", RefuseTable, MakeTable));
+  for (const TableRow& row : kByTable)
+    list.push_back(Def(facts, row.op, "", "table", RefuseTable, MakeTable));
   return list;
 }
 

@@ -48,8 +48,7 @@ std::unique_ptr<Kernel> MakePool(const StepCall& call, const Facts& facts) {
       w.pad_end.push_back(a.pad_end);
     }
     const bool average = node.Is("AveragePool");
-    return Add(facts, in, out, w, average,
-               average && node.Attr<int64_t>("count_include_pad") != 0);
+    return Add(facts, in, out, w, average, average && node.Attr<int64_t>("count_include_pad") != 0);
   });
 }
 
@@ -101,9 +100,8 @@ std::unique_ptr<Kernel> MakeResize(const StepCall& call, const Facts& facts) {
     const auto& mode = node.Attr<std::string>("coordinate_transformation_mode");
     std::vector<Positions> at(3 - from.size());
     for (size_t d = 0; d < from.size(); ++d) {
-      const double factor =
-          given ? given->At(static_cast<int64_t>(first + d))
-                : static_cast<double>(to[d]) / static_cast<double>(from[d]);
+      const double factor = given ? given->At(static_cast<int64_t>(first + d))
+                                  : static_cast<double>(to[d]) / static_cast<double>(from[d]);
       const bool same = from[d] == to[d] && factor == 1;
       at.push_back(same ? Positions() : PositionsOf(mode, from[d], to[d], factor));
     }

@@ -38,16 +38,16 @@ Result<Prepared> AddRows(const Facts& facts, std::span<const Operand> in,
 std::unique_ptr<Kernel> MakeSoftmax(const StepCall& call, const Facts& facts) {
   const int64_t axis = call.main().Attr<int64_t>("axis");
   const bool log = call.main().Is("LogSoftmax");
-  return KernelOf([=](std::span<const Operand> in,
-                      std::span<const Operand> out) -> Result<Prepared> {
-    const Dims& dims = in[0].dims;
-    if (dims.empty()) return Unsupported("a scalar");
-    INFER_ASSIGN(const int a, NormalizeAxis(axis, static_cast<int>(dims.size())));
-    Rows r{.count = dims[static_cast<size_t>(a)], .x = 0};
-    r.inner = NumElements(Dims(dims.begin() + a + 1, dims.end()));
-    r.rows = NumElements(dims) / r.count;
-    return AddRows(facts, in, out, log ? 1 : 0, r);
-  });
+  return KernelOf(
+      [=](std::span<const Operand> in, std::span<const Operand> out) -> Result<Prepared> {
+        const Dims& dims = in[0].dims;
+        if (dims.empty()) return Unsupported("a scalar");
+        INFER_ASSIGN(const int a, NormalizeAxis(axis, static_cast<int>(dims.size())));
+        Rows r{.count = dims[static_cast<size_t>(a)], .x = 0};
+        r.inner = NumElements(Dims(dims.begin() + a + 1, dims.end()));
+        r.rows = NumElements(dims) / r.count;
+        return AddRows(facts, in, out, log ? 1 : 0, r);
+      });
 }
 
 /// LayerNormalization and RMSNormalization over the axes from `axis` on.
@@ -59,18 +59,18 @@ std::unique_ptr<Kernel> MakeRowNorm(const StepCall& call, const Facts& facts) {
   r.scale = call.operand(node.input(1));
   r.bias = call.operand(node.input(2));
   const int op = node.Is("RMSNormalization") ? 3 : 2;
-  return KernelOf([=](std::span<const Operand> in,
-                      std::span<const Operand> out) -> Result<Prepared> {
-    Rows rows = r;
-    const Dims& dims = in[static_cast<size_t>(r.x)].dims;
-    INFER_ASSIGN(const int a, NormalizeAxis(axis, static_cast<int>(dims.size())));
-    rows.count = NumElements(Dims(dims.begin() + a, dims.end()));
-    rows.rows = NumElements(dims) / rows.count;
-    for (int i : {r.scale, r.bias})
-      if (i >= 0 && NumElements(in[static_cast<size_t>(i)].dims) != rows.count)
-        return Unsupported("scale or bias is broadcast");
-    return AddRows(facts, in, out, op, rows);
-  });
+  return KernelOf(
+      [=](std::span<const Operand> in, std::span<const Operand> out) -> Result<Prepared> {
+        Rows rows = r;
+        const Dims& dims = in[static_cast<size_t>(r.x)].dims;
+        INFER_ASSIGN(const int a, NormalizeAxis(axis, static_cast<int>(dims.size())));
+        rows.count = NumElements(Dims(dims.begin() + a, dims.end()));
+        rows.rows = NumElements(dims) / rows.count;
+        for (int i : {r.scale, r.bias})
+          if (i >= 0 && NumElements(in[static_cast<size_t>(i)].dims) != rows.count)
+            return Unsupported("scale or bias is broadcast");
+        return AddRows(facts, in, out, op, rows);
+      });
 }
 
 /// Groups of channels; InstanceNormalization has one channel in each.
@@ -81,23 +81,24 @@ std::unique_ptr<Kernel> MakeGroupNorm(const StepCall& call, const Facts& facts) 
   r.x = call.operand(node.input(0));
   r.scale = call.operand(node.input(1));
   r.bias = call.operand(node.input(2));
-  return KernelOf([=](std::span<const Operand> in,
-                      std::span<const Operand> out) -> Result<Prepared> {
-    const Dims& dims = in[static_cast<size_t>(r.x)].dims;
-    if (dims.size() < 2) return Unsupported("it has no channels");
-    const int64_t channels = dims[1], groups = given == 0 ? channels : given;
-    const int64_t plane = NumElements(Dims(dims.begin() + 2, dims.end()));
-    if (groups < 1 || channels % groups != 0) return Unsupported("extents");
-    for (int i : {r.scale, r.bias})
-      if (NumElements(in[static_cast<size_t>(i)].dims) != channels) return Unsupported("extents");
-    Rows rows = r;
-    rows.count = channels / groups * plane;
-    rows.rows = dims[0] * groups;
-    rows.row_mod = groups;
-    rows.row_step = channels / groups;
-    rows.each = plane;
-    return AddRows(facts, in, out, 2, rows);
-  });
+  return KernelOf(
+      [=](std::span<const Operand> in, std::span<const Operand> out) -> Result<Prepared> {
+        const Dims& dims = in[static_cast<size_t>(r.x)].dims;
+        if (dims.size() < 2) return Unsupported("it has no channels");
+        const int64_t channels = dims[1], groups = given == 0 ? channels : given;
+        const int64_t plane = NumElements(Dims(dims.begin() + 2, dims.end()));
+        if (groups < 1 || channels % groups != 0) return Unsupported("extents");
+        for (int i : {r.scale, r.bias})
+          if (NumElements(in[static_cast<size_t>(i)].dims) != channels)
+            return Unsupported("extents");
+        Rows rows = r;
+        rows.count = channels / groups * plane;
+        rows.rows = dims[0] * groups;
+        rows.row_mod = groups;
+        rows.row_step = channels / groups;
+        rows.each = plane;
+        return AddRows(facts, in, out, 2, rows);
+      });
 }
 
 std::string RefuseBatchNorm(const StepCall& call, const DeviceFacts& facts) {
@@ -111,23 +112,22 @@ std::unique_ptr<Kernel> MakeBatchNorm(const StepCall& call, const Facts& facts) 
   const float epsilon = node.Attr<float>("epsilon");
   std::vector<int> at;
   for (size_t i = 0; i < 5; ++i) at.push_back(call.operand(node.input(i)));
-  return KernelOf([=](std::span<const Operand> in,
-                      std::span<const Operand> out) -> Result<Prepared> {
-    const Dims& dims = in[static_cast<size_t>(at[0])].dims;
-    const int64_t channels = dims.size() > 1 ? dims[1] : 1;
-    const int64_t plane =
-        dims.size() > 2 ? NumElements(Dims(dims.begin() + 2, dims.end())) : 1;
-    for (size_t i = 1; i < 5; ++i)
-      if (NumElements(in[static_cast<size_t>(at[i])].dims) != channels)
-        return Unsupported("extents");
-    const int64_t n = NumElements(out[0].dims);
-    LaunchBuilder b(facts, in, out);
-    b.DispatchElements("channels", {},
-                       {b.Read(at[0]), b.Read(at[1]), b.Read(at[2]), b.Read(at[3]), b.Read(at[4]),
-                        b.Write()},
-                       Push().U(n).U(channels).U(plane).F(epsilon), n);
-    return b.Finish("channels");
-  });
+  return KernelOf(
+      [=](std::span<const Operand> in, std::span<const Operand> out) -> Result<Prepared> {
+        const Dims& dims = in[static_cast<size_t>(at[0])].dims;
+        const int64_t channels = dims.size() > 1 ? dims[1] : 1;
+        const int64_t plane = dims.size() > 2 ? NumElements(Dims(dims.begin() + 2, dims.end())) : 1;
+        for (size_t i = 1; i < 5; ++i)
+          if (NumElements(in[static_cast<size_t>(at[i])].dims) != channels)
+            return Unsupported("extents");
+        const int64_t n = NumElements(out[0].dims);
+        LaunchBuilder b(facts, in, out);
+        b.DispatchElements(
+            "channels", {},
+            {b.Read(at[0]), b.Read(at[1]), b.Read(at[2]), b.Read(at[3]), b.Read(at[4]), b.Write()},
+            Push().U(n).U(channels).U(plane).F(epsilon), n);
+        return b.Finish("channels");
+      });
 }
 
 // ---- Reductions ------------------------------------------------------------------------------
@@ -136,12 +136,10 @@ struct ReduceRow {
   std::string_view op;
   int code;
 };
-constexpr ReduceRow kReduce[] = {{"ReduceSum", 1},        {"ReduceMean", 2},
-                                 {"ReduceMax", 3},        {"ReduceMin", 4},
-                                 {"ReduceProd", 5},       {"ReduceSumSquare", 6},
-                                 {"ReduceL1", 7},         {"ReduceL2", 8},
-                                 {"ReduceLogSum", 9},     {"ReduceLogSumExp", 10},
-                                 {"GlobalAveragePool", 2}, {"GlobalMaxPool", 3}};
+constexpr ReduceRow kReduce[] = {
+    {"ReduceSum", 1},    {"ReduceMean", 2},       {"ReduceMax", 3},         {"ReduceMin", 4},
+    {"ReduceProd", 5},   {"ReduceSumSquare", 6},  {"ReduceL1", 7},          {"ReduceL2", 8},
+    {"ReduceLogSum", 9}, {"ReduceLogSumExp", 10}, {"GlobalAveragePool", 2}, {"GlobalMaxPool", 3}};
 
 std::string RefuseReduce(const StepCall& call, const DeviceFacts&) {
   if (std::string r = RefuseEpilogue(call); !r.empty()) return r;
@@ -173,9 +171,9 @@ Result<std::vector<bool>> ReducedAxes(const Node& node, int axes_at, std::span<c
 std::unique_ptr<Kernel> MakeReduce(const StepCall& call, const Facts& facts) {
   const Node& node = call.main();
   const int axes = node.Is(Trait::kPooling) ? -1 : call.operand(node.input(1));
-  const int code = std::find_if(std::begin(kReduce), std::end(kReduce),
-                                [&](const ReduceRow& r) { return node.Is(r.op); })
-                       ->code;
+  const int code = std::find_if(std::begin(kReduce), std::end(kReduce), [&](const ReduceRow& r) {
+                     return node.Is(r.op);
+                   })->code;
   return KernelOf([&node, facts, axes, code](std::span<const Operand> in,
                                              std::span<const Operand> out) -> Result<Prepared> {
     INFER_ASSIGN(const std::vector<bool> gone, ReducedAxes(node, axes, in));

@@ -37,8 +37,8 @@ class ShaderLaunch final : public Launch {
         Memory& table = *tables_[static_cast<size_t>(a.table)];
         bindings.push_back({{&table, 0, table.bytes()}, false});
       }
-      INFER_TRY(static_cast<VulkanEncoder&>(encoder).Dispatch(*d.pipeline, bindings, d.push,
-                                                              d.groups));
+      INFER_TRY(
+          static_cast<VulkanEncoder&>(encoder).Dispatch(*d.pipeline, bindings, d.push, d.groups));
     }
     return {};
   }
@@ -84,7 +84,8 @@ Push& Push::List(const Dims& values, size_t count, int64_t before) {
 
 void LaunchBuilder::Dispatch(std::string_view shader, std::vector<int32_t> constants,
                              std::vector<Arg> args, const Push& push, int64_t groups) {
-  calls_.push_back({std::string(shader), std::move(constants), std::move(args), push.data(), groups});
+  calls_.push_back(
+      {std::string(shader), std::move(constants), std::move(args), push.data(), groups});
 }
 
 const Operand& LaunchBuilder::OperandAt(int arg) const {

@@ -55,7 +55,8 @@ class LaunchBuilder {
     int table = -1;
   };
   static Arg Read(int operand) { return {operand, false}; }
-  /// An operand that may be missing: another stands in its place, which the shader does not look at.
+  /// An operand that may be missing: another stands in its place, which the shader does not look
+  /// at.
   static Arg ReadOr(int operand, int other) { return {operand >= 0 ? operand : other, false}; }
   Arg Write(size_t result = 0) const { return {static_cast<int>(in_.size() + result), true}; }
   /// Numbers that the launch keeps on the device.
@@ -65,8 +66,8 @@ class LaunchBuilder {
   }
 
   /// `groups` workgroups, numbered along the first axis and then the second.
-  void Dispatch(std::string_view shader, std::vector<int32_t> constants,
-                std::vector<Arg> args, const Push& push, int64_t groups);
+  void Dispatch(std::string_view shader, std::vector<int32_t> constants, std::vector<Arg> args,
+                const Push& push, int64_t groups);
   /// One invocation for each of `n` elements, by workgroups that take `per_group` of them.
   void DispatchElements(std::string_view shader, std::vector<int32_t> constants,
                         std::vector<Arg> args, const Push& push, int64_t n,

@@ -48,10 +48,9 @@ Status Allocator::Exhausted(int64_t bytes, std::string_view why) const {
   int64_t heap = 0;
   for (const VulkanHeap& h : gpu_->info().heaps)
     if (h.device_local) heap = std::max(heap, h.bytes);
-  return ResourceExhausted(Cat("device '", gpu_->info().name, "' has no memory for ",
-                               HumanBytes(bytes), ": ", why, "; in use ",
-                               HumanBytes(use_.allocated_bytes), ", largest heap ",
-                               HumanBytes(heap)));
+  return ResourceExhausted(
+      Cat("device '", gpu_->info().name, "' has no memory for ", HumanBytes(bytes), ": ", why,
+          "; in use ", HumanBytes(use_.allocated_bytes), ", largest heap ", HumanBytes(heap)));
 }
 
 int Allocator::TypeFor(MemoryKind kind, uint32_t allowed) const {
@@ -82,8 +81,8 @@ Status Allocator::FillBlock(Block& block) {
   info.usage = VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
   if (block.kind == MemoryKind::kDevice) info.usage |= VK_BUFFER_USAGE_STORAGE_BUFFER_BIT;
   info.sharingMode = VK_SHARING_MODE_EXCLUSIVE;
-  INFER_TRY(StatusOf(vk.vkCreateBuffer(gpu_->device(), &info, nullptr, &block.buffer),
-                     "vkCreateBuffer"));
+  INFER_TRY(
+      StatusOf(vk.vkCreateBuffer(gpu_->device(), &info, nullptr, &block.buffer), "vkCreateBuffer"));
   VkMemoryRequirements needs;
   vk.vkGetBufferMemoryRequirements(gpu_->device(), block.buffer, &needs);
   const int type = TypeFor(block.kind, needs.memoryTypeBits);
@@ -107,8 +106,8 @@ Status Allocator::FillBlock(Block& block) {
   const bool hidden = block.kind == MemoryKind::kDevice && gpu_->options().stage_all;
   if (!(flags & VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT) || hidden) return {};
   void* mapped = nullptr;
-  INFER_TRY(StatusOf(
-      vk.vkMapMemory(gpu_->device(), block.memory, 0, VK_WHOLE_SIZE, 0, &mapped), "vkMapMemory"));
+  INFER_TRY(StatusOf(vk.vkMapMemory(gpu_->device(), block.memory, 0, VK_WHOLE_SIZE, 0, &mapped),
+                     "vkMapMemory"));
   block.mapped = static_cast<std::byte*>(mapped);
   return {};
 }

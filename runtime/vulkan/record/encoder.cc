@@ -50,9 +50,7 @@ struct VulkanEncoder::Timeline {
 class VulkanEncoder::Ended final : public Completion {
  public:
   Ended(std::shared_ptr<Timeline> timeline, std::vector<PendingDownload> downloads)
-      : timeline_(std::move(timeline)),
-        value_(timeline_->last),
-        downloads_(std::move(downloads)) {}
+      : timeline_(std::move(timeline)), value_(timeline_->last), downloads_(std::move(downloads)) {}
 
   bool done() const override {
     const std::lock_guard lock(mutex_);
@@ -90,10 +88,9 @@ Result<std::unique_ptr<Encoder>> VulkanEncoder::Make(std::shared_ptr<DeviceParts
   VkSemaphoreTypeCreateInfo type{VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO};
   type.semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE;
   const VkSemaphoreCreateInfo info{VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO, &type};
-  INFER_TRY(parts->gpu->Check(
-      parts->gpu->vk().vkCreateSemaphore(parts->gpu->device(), &info, nullptr,
-                                         &timeline->semaphore),
-      "vkCreateSemaphore"));
+  INFER_TRY(parts->gpu->Check(parts->gpu->vk().vkCreateSemaphore(parts->gpu->device(), &info,
+                                                                 nullptr, &timeline->semaphore),
+                              "vkCreateSemaphore"));
   return std::unique_ptr<Encoder>(new VulkanEncoder(std::move(parts), std::move(timeline)));
 }
 
@@ -108,8 +105,7 @@ VulkanEncoder::~VulkanEncoder() {
 void VulkanEncoder::Free(Batch& batch) {
   const VolkDeviceTable& vk = parts_->gpu->vk();
   const VkDevice device = parts_->gpu->device();
-  for (const VkDescriptorPool pool : batch.sets)
-    vk.vkDestroyDescriptorPool(device, pool, nullptr);
+  for (const VkDescriptorPool pool : batch.sets) vk.vkDestroyDescriptorPool(device, pool, nullptr);
   if (batch.pool) vk.vkDestroyCommandPool(device, batch.pool, nullptr);
 }
 
@@ -165,8 +161,8 @@ Status VulkanEncoder::Recycle(bool wait) {
     batch.sets_used = 0;
     for (const VkDescriptorPool pool : batch.sets)
       gpu.vk().vkResetDescriptorPool(gpu.device(), pool, 0);
-    INFER_TRY(gpu.Check(gpu.vk().vkResetCommandPool(gpu.device(), batch.pool, 0),
-                        "vkResetCommandPool"));
+    INFER_TRY(
+        gpu.Check(gpu.vk().vkResetCommandPool(gpu.device(), batch.pool, 0), "vkResetCommandPool"));
     spare_.push_back(std::move(under_way_.front()));
     under_way_.pop_front();
   }

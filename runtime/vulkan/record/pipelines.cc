@@ -32,9 +32,9 @@ Result<Pipelines::Layouts> Pipelines::LayoutsFor(int bindings) {
   layout.pSetLayouts = &made.set;
   layout.pushConstantRangeCount = 1;
   layout.pPushConstantRanges = &push;
-  if (Status s = gpu_->Check(
-          vk.vkCreatePipelineLayout(gpu_->device(), &layout, nullptr, &made.pipeline),
-          "vkCreatePipelineLayout");
+  if (Status s =
+          gpu_->Check(vk.vkCreatePipelineLayout(gpu_->device(), &layout, nullptr, &made.pipeline),
+                      "vkCreatePipelineLayout");
       !s.ok()) {
     vk.vkDestroyDescriptorSetLayout(gpu_->device(), made.set, nullptr);
     return s;
@@ -67,8 +67,8 @@ Result<VkPipeline> Pipelines::Make(const ShaderCode& code, VkPipelineLayout layo
                 &specialization};
   info.layout = layout;
   VkPipeline pipeline = VK_NULL_HANDLE;
-  const VkResult result = vk.vkCreateComputePipelines(gpu_->device(), VK_NULL_HANDLE, 1, &info,
-                                                      nullptr, &pipeline);
+  const VkResult result =
+      vk.vkCreateComputePipelines(gpu_->device(), VK_NULL_HANDLE, 1, &info, nullptr, &pipeline);
   vk.vkDestroyShaderModule(gpu_->device(), module, nullptr);
   INFER_TRY(gpu_->Check(result, Cat("pipeline of ", code.name)));
   return pipeline;

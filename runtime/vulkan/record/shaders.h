@@ -18,8 +18,6 @@ std::span<const ShaderCode> AllShaders();
 enum class Shader : uint16_t {};
 /// Pre: the list has the name.
 Shader ShaderNamed(std::string_view name);
-inline const ShaderCode& CodeOf(Shader shader) {
-  return AllShaders()[static_cast<size_t>(shader)];
-}
+inline const ShaderCode& CodeOf(Shader shader) { return AllShaders()[static_cast<size_t>(shader)]; }
 
 }  // namespace infer::vulkan

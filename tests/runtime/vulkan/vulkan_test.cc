@@ -79,8 +79,8 @@ TEST(Vulkan, FeaturesOff) {
     }
   }
   const auto backend = VulkanOver({.disable = {"int8"}});
-  const auto program = *backend->Compile(
-      ParsedGraph("graph g(x: f32[3], z: f32[3]) -> (y) { y = Less(x, z) }"), {});
+  const auto program =
+      *backend->Compile(ParsedGraph("graph g(x: f32[3], z: f32[3]) -> (y) { y = Less(x, z) }"), {});
   EXPECT_THAT(program->steps()[0].kernel, Not(StartsWith("vulkan:")));
   EXPECT_THAT(program->steps()[0].refusals, Contains(HasSubstr("no bytes in buffers (int8)")));
 }
