@@ -63,6 +63,8 @@ class VulkanPlanBackend final : public PlanBackend {
     auto facts = std::make_shared<DeviceFacts>();
     facts->parts = parts;
     facts->max_buffer_bytes = parts->gpu->info().max_buffer_bytes;
+    if (parts->gpu->info().max_iterations > 0)
+      facts->max_iterations = parts->gpu->info().max_iterations;
     facts->int8 = parts->gpu->Has("int8");
     facts->int16 = parts->gpu->Has("int16");
     return facts;

@@ -64,6 +64,9 @@ struct VulkanDeviceInfo {
   int64_t shared_bytes = 0;          ///< of a workgroup
   int64_t max_invocations = 0;       ///< of a workgroup
   int64_t subgroup = 0;
+  /// Loops of one invocation that the driver runs, in all, before it ends them without a word
+  /// (65,535 in Mesa's llvmpipe); 0: no limit is known.
+  int64_t max_iterations = 0;
   int64_t queue_families = 0;
   bool maps_device_memory = false;  ///< some device-local memory can be mapped by the host
   std::vector<std::string> features, missing;  ///< names of VulkanFeatures()

@@ -27,7 +27,7 @@ def row(infer_opt, model, options):
     views = {v["name"]: v for v in plan or []}
     if "launches" not in views:
         return "| %s | - | - | - | - | %s |" % (name, why or "no plan without extents")
-    steps, buffers = views["layouts"]["steps"], views["memory"]["buffers"]
+    steps, buffers = views["layouts"]["steps"], {b["buffer"]: b for b in views["memory"]["buffers"]}
     running, transfers = set(), []
     for launch in views["launches"]["launches"]:
         if launch["kind"] == "transfer":

@@ -52,6 +52,7 @@ Json DeviceJson(const VulkanDeviceInfo& d, const VulkanOptions& options) {
           {"shared_bytes", d.shared_bytes},
           {"max_invocations", d.max_invocations},
           {"subgroup", d.subgroup},
+          {"max_iterations", d.max_iterations},
           {"queue_families", d.queue_families},
           {"maps_device_memory", d.maps_device_memory},
           {"features", features}};

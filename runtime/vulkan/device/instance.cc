@@ -111,6 +111,8 @@ VulkanDeviceInfo DescribeDevice(VkPhysicalDevice device, int index) {
   info.driver = Cat(driver.driverName, " ", driver.driverInfo);
   info.type = TypeName(p.properties.deviceType);
   info.api = VersionText(p.properties.apiVersion);
+  // lp_bld_ir_common.c: LP_MAX_TGSI_LOOP_ITERATIONS, counted over all loops of a shader.
+  if (driver.driverID == VK_DRIVER_ID_MESA_LLVMPIPE) info.max_iterations = 65535;
   info.unfit = UnfitnessOf(device, p.properties);
   info.max_buffer_bytes = limits.maxStorageBufferRange;
   info.max_allocation_bytes =

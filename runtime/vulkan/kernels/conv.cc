@@ -64,7 +64,8 @@ class ConvKernel final : public Kernel {
     const int64_t m = g.out_channels / g.groups;
     const int64_t k = g.in_channels / g.groups * g.kernel_size();
     const int64_t columns = g.batch * out_h * g.output.back();
-    const int64_t tile = m > 32 && columns > 32 ? 64 : 32;
+    int64_t tile = m > 32 && columns > 32 ? 64 : 32;
+    if (TileRounds(tile, k) > facts_->max_iterations) tile = 32;
     const int64_t tiles_m = (m + tile - 1) / tile, tiles_n = (columns + tile - 1) / tile;
     const auto plain = [](const WindowAxis& a) {
       return a.kernel == 1 && a.stride == 1 && a.pad_begin == 0 && a.pad_end == 0;
@@ -76,6 +77,7 @@ class ConvKernel final : public Kernel {
     push.U(h.pad_begin).U(w.pad_begin).U(g.in_channels);
     tail_.Add(push);
     LaunchBuilder b(facts_, in, out);
+    b.Iterations(TileRounds(tile, k));
     const std::string_view shader = tile == 64 ? "conv64" : "conv32";
     b.Dispatch(shader, Constants({plain(h) && plain(w), k > kLongSum}), Args(b), push,
                tiles_m * tiles_n * g.groups);
@@ -98,6 +100,7 @@ class ConvKernel final : public Kernel {
     push.List(pad, 3, 0);
     tail_.Add(push);
     LaunchBuilder b(facts_, in, out);
+    b.Iterations(g.kernel_size() * (g.in_channels / g.groups + 3) + kFewRounds);
     b.DispatchElements("conv_direct", Constants({g.transposed}), Args(b), push, n, 64);
     return b.Finish("conv_direct");
   }

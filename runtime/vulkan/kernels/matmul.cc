@@ -110,11 +110,13 @@ class MatMulKernel final : public Kernel {
     constants.push_back(bias >= 0);
     const bool few = p.m <= 4;
     const bool rows = few && p.b_column != 1;  // a column of B lies together
-    const int64_t tile = p.m > 32 && p.n > 32 ? 64 : 32;
+    int64_t tile = p.m > 32 && p.n > 32 ? 64 : 32;
+    if (TileRounds(tile, p.k) > facts_->max_iterations) tile = 32;
     const auto tiles = [&](int64_t extent) { return (extent + tile - 1) / tile; };
     int64_t tiles_m = few ? p.m : tiles(p.m), tiles_n = tiles(p.n);
     if (few) tiles_n = rows ? p.n : (p.n + 63) / 64;
     LaunchBuilder b(facts_, in, out);
+    b.Iterations(few ? (rows ? p.k / 64 : p.k + p.k / 256) + kFewRounds : TileRounds(tile, p.k));
     Push push;
     push.U(p.m).U(p.n).U(p.k).U(tiles_m).U(tiles_n);
     push.U(p.a_row).U(p.a_column).U(p.b_row).U(p.b_column);

@@ -24,6 +24,7 @@ Result<Prepared> Add(const Facts& facts, std::span<const Operand> in, std::span<
   push.U(n).List(w.in, 3, 1).List(w.out, 3, 1).List(w.kernel, 3, 1).List(w.step, 3, 1 | 1 << 16);
   push.List(w.pad, 3, 0).List(w.pad_end, 3, 0);
   LaunchBuilder b(facts, in, out);
+  b.Iterations(3 * NumElements(w.kernel) + kFewRounds);
   b.DispatchElements("pool", {average, counts_padding}, {b.Read(0), b.Write()}, push, n, 64);
   return b.Finish("pool");
 }

@@ -30,6 +30,7 @@ Result<Prepared> AddRows(const Facts& facts, std::span<const Operand> in,
   push.U(r.rows).U(r.count).U(r.inner).U(r.row_div).U(r.row_mod).U(r.row_step).U(r.each);
   push.F(r.epsilon);
   LaunchBuilder b(facts, in, out);
+  b.Iterations(3 * (r.count / 64 + 1) + kFewRounds);
   b.Dispatch("rows", {op, r.scale >= 0, r.bias >= 0},
              {b.Read(r.x), b.ReadOr(r.scale, r.x), b.ReadOr(r.bias, r.x), b.Write()}, push, r.rows);
   return b.Finish("rows");
@@ -192,6 +193,7 @@ std::unique_ptr<Kernel> MakeReduce(const StepCall& call, const Facts& facts) {
     push.List(results.dims, kMostAxes, 1).List(results.strides[0], kMostAxes, 0);
     push.List(reduced.dims, kMostAxes, 1).List(reduced.strides[0], kMostAxes, 0);
     LaunchBuilder b(facts, in, out);
+    b.Iterations(2 * (NumElements(reduced.dims) / 64 + 1) + kFewRounds);
     b.Dispatch("reduce", {code}, {b.Read(0), b.Write()}, push, n);
     return b.Finish("reduce");
   });

@@ -108,6 +108,9 @@ Status LaunchBuilder::CheckBuffer(const Arg& arg) const {
 
 Result<Prepared> LaunchBuilder::Finish(std::string_view name) {
   if (!facts_->parts) return Internal("a kernel without a device was asked to run");
+  if (most_iterations_ > facts_->max_iterations)
+    return Unsupported(Cat("loops of ", most_iterations_, " rounds, this driver ends them after ",
+                           facts_->max_iterations));
   Prepared p;
   p.name = Cat("vulkan:", name);
   p.unused.assign(in_.size(), true);

@@ -50,6 +50,31 @@ TEST(Vulkan, MoreWorkgroupsThanAnAxisHolds) {
               ElementsAre("vulkan:reduce"));
 }
 
+/// A driver on the CPU ends loops after 65,535 rounds, without a word: long sums are right, on
+/// whatever side they run.
+TEST(Vulkan, LongLoops) {
+  const auto backend = VulkanOver();
+  const auto devices = *ListVulkanDevices();
+  const bool limited = devices[0].max_iterations > 0;
+  for (const auto& [shape_x, shape_w, op, fits] :
+       {std::tuple("1,60000", "60000,8", "MatMul(x, w)", true),
+        {"1,70000", "70000,8", "MatMul(x, w)", false},
+        {"8,40000", "40000,8", "MatMul(x, w)", true},
+        {"8,70000", "70000,8", "MatMul(x, w)", false},
+        {"40,16000", "16000,40", "MatMul(x, w)", true},
+        {"40,40000", "40000,40", "MatMul(x, w)", true},
+        {"1,4096,7,7", "16,4096,3,3", "Conv(x, w)", true},
+        {"1,8192,5,5", "1,8192,3,3", "Conv(x, w)", false},
+        {"5000000", "1", "ReduceSum(x)", false}}) {
+    SCOPED_TRACE(Cat(shape_x, " by ", shape_w));
+    const auto kernels =
+        RunAndCompare(*backend, ParsedGraph(Cat("graph g(x: f32[", shape_x, "], w: f32[", shape_w,
+                                                "]) -> (y, v) { y = ", op, " v = Neg(w) }")));
+    ASSERT_EQ(kernels.size(), 2u);
+    EXPECT_EQ(kernels[0].starts_with("vulkan:"), fits || !limited) << kernels[0];
+  }
+}
+
 TEST(Vulkan, AllBytesStaged) {
   const auto backend = VulkanOver({.stage_all = true});
   RunAndCompare(*backend, ParsedGraph(kNet));
