@@ -12,6 +12,8 @@ packages=(
   libbenchmark-dev libgtest-dev libgmock-dev libdnnl-dev libhwy-dev libre2-dev zlib1g-dev libssl-dev
   libpng-dev libjpeg-dev
   libonnx-testdata python3 python3-numpy python3-jsonschema
+  libvulkan-dev libvulkan-volk-dev glslc spirv-tools  # --device vulkan
+  mesa-vulkan-drivers vulkan-validationlayers         # a device without a GPU, and who watches it, for its tests
 )
 judge_packages=(python3-venv)
 nice_packages=(libbenchmark-tools hyperfine)  # of --judges; without them two tests are skipped

@@ -35,6 +35,14 @@ class Host final : public PlanBackend {
       return steps->Begin(cost, on_reference);
     };
   }
+  Status RewriteGraph(Graph& graph, const KernelList& kernels,
+                      const CompileOptions& options) const override {
+    return RewriteForKernels(graph, kernels, options);
+  }
+  Status GroupSteps(Plan& plan, const KernelList& kernels,
+                    const CompileOptions& options) const override {
+    return GroupForKernels(plan, kernels, options);
+  }
   double StepMicroseconds(const Cost& cost) const override {
     return EstimateMicroseconds(cost, false);
   }

@@ -35,7 +35,14 @@ Result<std::shared_ptr<const ExecutorProgram>> Compile(Graph graph, const Compil
   const CompileFn compile = [inner, backends](const Graph& g) {
     return Compile(g.Clone(), inner, backends, true);
   };
+  const PlanBackend &first = *backends.front(), &last = *backends.back();
+  if (first.wants_groups()) {
+    KernelList all;
+    for (const auto& b : backends) all.insert(all.end(), b->kernels().begin(), b->kernels().end());
+    INFER_TRY(last.RewriteGraph(graph, all, options));
+  }
   Plan plan = PartitionByNode(std::move(graph));
+  if (first.wants_groups()) INFER_TRY(last.GroupSteps(plan, first.kernels(), options));
   plan.watched = options.watched;
   plan.is_part = is_part;
   ExecutorParts parts{.backends = backends,

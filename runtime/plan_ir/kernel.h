@@ -2,6 +2,7 @@
 /// How a backend offers its kernels: KernelDef (data: which operator, why not) -> Kernel (one step
 /// of one program: weights) -> Prepared (one shape signature: layouts, primitive) -> Launch.
 #include <cstddef>
+#include <functional>
 
 #include "runtime/api/device.h"
 #include "runtime/plan_ir/plan.h"
@@ -92,8 +93,9 @@ struct KernelDef {
   std::string_view op, domain;  ///< op "": every operator that has one of `traits`
   std::string_view name;
   /// "" accepts; else why not, for StepInfo::refusals.
-  std::string (*refuse)(const StepCall&);
-  std::unique_ptr<Kernel> (*make)(const StepCall&);
+  std::function<std::string(const StepCall&)> refuse;
+  /// Both may belong to one device: they know its limits.
+  std::function<std::unique_ptr<Kernel>(const StepCall&)> make;
   Traits traits = {};
   bool Takes(const OpDef& def) const {
     return op.empty() ? def.traits.HasAny(traits) : def.name == op && def.domain == domain;

@@ -41,6 +41,21 @@ class PlanBackend {
   using AloneFn = std::function<bool(const Cost& cost, bool on_reference)>;
   virtual AloneFn ChooseLanes(int /*lanes*/) const { return {}; }
 
+  /// Of a backend with a device: whether the one behind it shall rewrite graphs and group steps for
+  /// its kernels.
+  virtual bool wants_groups() const { return false; }
+  /// Of the last backend, before kernels are chosen: rewrites of the graph for `kernels`, which are
+  /// those of all backends; and groups of steps that one of `kernels`, which are the device's,
+  /// takes whole.
+  virtual Status RewriteGraph(Graph& /*graph*/, const KernelList& /*kernels*/,
+                              const CompileOptions& /*options*/) const {
+    return {};
+  }
+  virtual Status GroupSteps(Plan& /*plan*/, const KernelList& /*kernels*/,
+                            const CompileOptions& /*options*/) const {
+    return {};
+  }
+
   /// Roughly, for the choice between backends: of a step, and of bytes that come from host memory
   /// or go there.
   virtual double StepMicroseconds(const Cost& cost) const;

@@ -1,4 +1,4 @@
-/// conformance DIR... [--backend reference|cpu] [--level N] [--json FILE] [--filter GLOB]
+/// conformance DIR... [--backend reference|cpu|vulkan] [--level N] [--json FILE] [--filter GLOB]
 ///             [--skips FILE] [--min-passed N[,N...]] [--allow-missing]
 ///             [--roundtrip] [--rewrites none|simplify|fuse|blocks] [--opset N] [--write DIR]
 /// Runs ONNX backend test cases and prints a table per operator. A case that fails, crashes, hangs
@@ -42,7 +42,7 @@ Result<int64_t> Number(const std::string& option, const std::string& text) {
 Status Set(Arguments& a, const std::string& option, const std::string& value) {
   if (option == "--backend") {
     a.run.backend = value;
-    if (value != "reference" && value != "cpu")
+    if (value != "reference" && value != "cpu" && value != "vulkan")
       return InvalidArgument(Cat("no backend '", value, "'"));
   } else if (option == "--json") {
     a.json = value;
@@ -260,10 +260,11 @@ int Main(const Arguments& args) {
 int main(int argc, char** argv) {
   auto args = infer::conformance::Parse(argc, argv);
   if (args.ok()) return infer::conformance::Main(*args);
-  std::fprintf(stderr,
-               "%s\nusage: conformance DIR... [--backend reference|cpu] [--level N] [--json FILE]\n"
-               "  [--filter GLOB] [--skips FILE] [--min-passed N[,N...]] [--allow-missing]\n"
-               "  [--roundtrip] [--rewrites none|simplify|fuse|blocks] [--opset N] [--write DIR]\n",
-               args.status().message().c_str());
+  std::fprintf(
+      stderr,
+      "%s\nusage: conformance DIR... [--backend reference|cpu|vulkan] [--level N] [--json FILE]\n"
+      "  [--filter GLOB] [--skips FILE] [--min-passed N[,N...]] [--allow-missing]\n"
+      "  [--roundtrip] [--rewrites none|simplify|fuse|blocks] [--opset N] [--write DIR]\n",
+      args.status().message().c_str());
   return 2;
 }

@@ -16,10 +16,17 @@
 #include "passes/pass/pipeline.h"
 #include "runtime/cpu/backend.h"
 #include "runtime/reference/backend.h"
+#include "runtime/vulkan/backend.h"
 #include "tests/conformance/compare.h"
 
 namespace infer::conformance {
 namespace {
+
+std::unique_ptr<Backend> BackendNamed(std::string_view name) {
+  if (name == "cpu") return MakeCpuBackend();
+  if (name == "vulkan") return MakeVulkanBackend({.behind = CpuHost(), .keep_all = true});
+  return MakeReferenceBackend();
+}
 
 namespace fs = std::filesystem;
 constexpr unsigned kCaseLimit_s = 120;
@@ -131,7 +138,7 @@ Status CheckOutputs(const std::vector<Datum>& got, const std::vector<Value*>& ou
 
 /// Runs all stored data sets.
 Status CheckGraph(const Case& c, const Graph& graph, const RunSettings& settings) {
-  const auto backend = settings.backend == "cpu" ? MakeCpuBackend() : MakeReferenceBackend();
+  const auto backend = BackendNamed(settings.backend);
   INFER_ASSIGN(const auto program, backend->Compile(graph, {.level = settings.level}));
   const auto &inputs = program->inputs(), &outputs = program->outputs();
   if (!c.light_output.empty()) {

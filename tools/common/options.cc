@@ -125,6 +125,14 @@ void Options::Choice(const std::string& names, std::string* target,
                      const std::vector<std::string>& choices, const std::string& help) {
   app_.add_option(names, *target, help)->check(CLI::IsMember(choices))->capture_default_str();
 }
+void Options::Checked(const std::string& names, std::string* target, const std::string& kind,
+                      std::function<std::string(const std::string&)> refuse,
+                      const std::string& help) {
+  app_.add_option(names, *target, help)
+      ->check(CLI::Validator(
+          [refuse = std::move(refuse)](std::string& text) { return refuse(text); }, kind))
+      ->capture_default_str();
+}
 void Options::Share(const std::string& names, double* target, const std::string& help) {
   app_.add_option_function<std::string>(
       names,

@@ -55,6 +55,9 @@ class Options {
   /// One of `choices`; anything else is a usage error that lists them.
   void Choice(const std::string& names, std::string* target,
               const std::vector<std::string>& choices, const std::string& help);
+  /// A text for which `refuse` gives "", else why it is none. `kind` stands in --help.
+  void Checked(const std::string& names, std::string* target, const std::string& kind,
+               std::function<std::string(const std::string&)> refuse, const std::string& help);
   /// "0.5%", "0.5 %" or "0.005": a share, 0 or more. `target` gets 0.005.
   void Share(const std::string& names, double* target, const std::string& help);
   /// What `declare` declares is a group; tells, once the command line is parsed, which options of

@@ -41,7 +41,7 @@ class BenchCompareCommand : public Command {
     model_.Declare(o);
     inputs_.Declare(o);
     data_.Declare(o, "", "Inputs: the first sample");
-    o.Choice("--device", &device_.device, DeviceNames(), "Where both run");
+    DeclareDevice(o, &device_.device, "Where both run");
     o.Value("--threads", &threads_, "Threads of both", 1);
     o.Value("--level", &device_.level, "Level of both, as for run");
     o.Choice("--rewrites", &rewrites_, {kLevelNames.begin(), kLevelNames.end()},
@@ -178,9 +178,7 @@ class BenchCompareCommand : public Command {
     } else if (key.starts_with("env:")) {
       side.environment.push_back(text.substr(4));
     } else if (key == "device") {
-      const auto names = DeviceNames();
-      if (std::find(names.begin(), names.end(), value) == names.end())
-        return wrong(Cat("one of ", Join(names, ", ")));
+      if (const std::string why = RefuseDevice(value); !why.empty()) return wrong(why);
       side.device.device = value;
     } else if (key == "rewrites") {
       if (std::find(kLevelNames.begin(), kLevelNames.end(), value) == kLevelNames.end())

@@ -53,7 +53,7 @@ class PeersCommand : public Command {
     model_.Declare(o);
     inputs_.Declare(o);
     data_.Declare(o, "", "Inputs: the first sample");
-    o.Choice("--device", &device_.device, DeviceNames(), "Where infer runs");
+    DeclareDevice(o, &device_.device, "Where infer runs");
     o.Value("--level", &device_.level, "Level of infer, as for run");
     o.Choice("--rewrites", &rewrites_, {kLevelNames.begin(), kLevelNames.end()},
              "What infer rewrites while it loads the model, as its peers do; see infer-opt fuse");

@@ -12,6 +12,7 @@ std::unique_ptr<Command> MakePruneCommand();
 std::unique_ptr<Command> MakeSweepCommand();
 std::unique_ptr<Command> MakeCompareCommand();
 std::unique_ptr<Command> MakeEvalCommand();
+std::unique_ptr<Command> MakeDevicesCommand();
 std::unique_ptr<Command> MakeOpsCommand();
 std::unique_ptr<Command> MakeRulesCommand();
 

@@ -68,7 +68,7 @@ class FuseCommand : public Command {
     data_.Declare(o, "", "Samples to check on");
     device_.device = "cpu";
     device_.level = 0;  // what is judged is the rewritten graph, node by node
-    o.Choice("--device", &device_.device, DeviceNames(), "Where to check");
+    DeclareDevice(o, &device_.device, "Where to check");
     o.Value("--threads", &device_.threads, "Threads of the check; 0: the usable physical cores");
   }
 

@@ -125,7 +125,7 @@ class OpsCommand : public Command {
               [](const OpDef* a, const OpDef* b) { return NameOf(*a) < NameOf(*b); });
     Backends backends;
     for (const std::string& device : DeviceNames()) {
-      INFER_ASSIGN(auto backend, MakeBackend(device));
+      INFER_ASSIGN(auto backend, UncheckedBackend(device));
       backends.push_back(std::move(backend));
     }
     if (found.size() == 1) {

@@ -153,6 +153,20 @@ void Show(const CompileState& s, std::string_view name, double ms) {
 
 std::span<const CompileStep> CompileSteps() { return kSteps; }
 
+Status RewriteForKernels(Graph& graph, const KernelList& kernels, const CompileOptions& options) {
+  const bool stay_wide = options.level >= 2;
+  INFER_TRY(WidenHalves(graph, kernels, stay_wide));
+  if (options.level < 1) return {};
+  INFER_ASSIGN(const int gone, ExpandNodes(graph, kernels, options));
+  return gone > 0 ? WidenHalves(graph, kernels, stay_wide) : Status();
+}
+
+Status GroupForKernels(Plan& plan, const KernelList& kernels, const CompileOptions& options) {
+  INFER_TRY(FoldConstants(plan, "DequantizeLinear"));
+  if (options.level >= 1) FoldEpilogues(plan, kernels, options);
+  return {};
+}
+
 Status RunCompileSteps(CompileState& state) {
   for (const CompileStep& step : kSteps) {
     if (state.options.level < step.level) continue;

@@ -1,6 +1,5 @@
 #include "runtime/cpu/launch/launch.h"
 
-#include <algorithm>
 #include <cstring>
 
 #include "lib/support/parallel.h"
@@ -16,12 +15,6 @@ Prepared MakeCopy(int64_t bytes) {
     });
   });
   return p;
-}
-
-bool NoneEmpty(std::span<const Operand> in, std::span<const Operand> out) {
-  auto full = [](const Operand& o) { return NumElements(o.dims) > 0; };
-  return std::all_of(out.begin(), out.end(), full) &&
-         std::all_of(in.begin(), in.end(), [&](const Operand& o) { return o.constant || full(o); });
 }
 
 }  // namespace infer

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "lib/support/parallel.h"
-#include "runtime/plan_ir/kernel.h"
+#include "runtime/plan_ir/function_kernel.h"
 
 namespace infer {
 
@@ -51,27 +51,5 @@ void ForRange(int64_t n, int64_t grain, const F& f) {
 
 /// Copies `bytes` from operand 0 to result 0.
 Prepared MakeCopy(int64_t bytes);
-
-/// No operand or result has zero elements. Fast kernels leave such tensors to the reference.
-bool NoneEmpty(std::span<const Operand> in, std::span<const Operand> out);
-
-/// A Kernel from a function that prepares it.
-template <typename F>
-class FunctionKernel final : public Kernel {
- public:
-  explicit FunctionKernel(F f) : f_(std::move(f)) {}
-  Result<Prepared> Prepare(std::span<const Operand> in,
-                           std::span<const Operand> out) const override {
-    if (!NoneEmpty(in, out)) return Unsupported("an operand is empty");
-    return f_(in, out);
-  }
-
- private:
-  F f_;
-};
-template <typename F>
-std::unique_ptr<Kernel> KernelOf(F f) {
-  return std::make_unique<FunctionKernel<F>>(std::move(f));
-}
 
 }  // namespace infer

@@ -1,0 +1,133 @@
+#include "runtime/vulkan/backend.h"
+
+#include <mutex>
+
+#include "lib/support/strings.h"
+#include "runtime/plan_ir/compile_over.h"
+#include "runtime/vulkan/kernels/kernels.h"
+
+namespace infer {
+namespace {
+
+using vulkan::DeviceFacts;
+using vulkan::DeviceParts;
+using vulkan::Gpu;
+
+class VulkanDevice final : public Device {
+ public:
+  explicit VulkanDevice(std::shared_ptr<DeviceParts> parts) : parts_(std::move(parts)) {}
+  std::string_view name() const override { return parts_->gpu->info().name; }
+  Result<std::shared_ptr<DeviceMemory>> Allocate(int64_t bytes) override {
+    INFER_ASSIGN(std::shared_ptr<DeviceMemory> memory,
+                 parts_->allocator->Allocate(vulkan::MemoryKind::kDevice, bytes));
+    return memory;
+  }
+  Result<std::unique_ptr<Encoder>> NewEncoder() override {
+    return vulkan::VulkanEncoder::Make(parts_);
+  }
+
+ private:
+  std::shared_ptr<DeviceParts> parts_;
+};
+
+/// One open device, shared by the programs that run on it.
+class VulkanPlanBackend final : public PlanBackend {
+ public:
+  VulkanPlanBackend(std::shared_ptr<DeviceParts> parts, bool keep_all)
+      : parts_(std::move(parts)),
+        device_(parts_),
+        kernels_(vulkan::AllKernels(FactsOf(parts_))),
+        keep_all_(keep_all) {}
+  std::string_view name() const override { return "vulkan"; }
+  const KernelList& kernels() const override { return kernels_; }
+  Device* device() const override { return &device_; }
+  bool wants_groups() const override { return true; }
+  Result<Prepared> Reorder(DType, const Dims&, const Layout&, const Layout&) const override {
+    return vulkan::MakeCopy();  // there is one layout
+  }
+  /// Whoever asks for the device wants the work there: what a step costs on it is not weighed
+  /// against the host, and being there is worth something. A step whose bytes would come and go
+  /// for it alone is then the host's; a part of a model, however small, stays.
+  double StepMicroseconds(const Cost&) const override {
+    constexpr double kWorth = 1;
+    return -kWorth;
+  }
+  double TransferMicroseconds(int64_t bytes) const override {
+    constexpr double kLatency = 2, kBytesPerMicrosecond = 5e3;
+    return keep_all_ ? 0 : kLatency + static_cast<double>(bytes) / kBytesPerMicrosecond;
+  }
+  const DeviceParts& parts() const { return *parts_; }
+
+ private:
+  static vulkan::Facts FactsOf(const std::shared_ptr<DeviceParts>& parts) {
+    auto facts = std::make_shared<DeviceFacts>();
+    facts->parts = parts;
+    facts->max_buffer_bytes = parts->gpu->info().max_buffer_bytes;
+    if (parts->gpu->info().max_iterations > 0)
+      facts->max_iterations = parts->gpu->info().max_iterations;
+    facts->int8 = parts->gpu->Has("int8");
+    facts->int16 = parts->gpu->Has("int16");
+    return facts;
+  }
+  std::shared_ptr<DeviceParts> parts_;
+  mutable VulkanDevice device_;
+  KernelList kernels_;
+  bool keep_all_;
+};
+
+class VulkanBackend final : public Backend {
+ public:
+  explicit VulkanBackend(VulkanBackendOptions options) : options_(std::move(options)) {}
+  std::string_view name() const override { return "vulkan"; }
+  std::string Unavailable() const override {
+    const auto open = Open();
+    return open.ok() ? "" : open.status().message();
+  }
+  bool HasKernelFor(const OpDef& def) const override {
+    static const KernelList list = vulkan::AllKernels(std::make_shared<const DeviceFacts>());
+    return std::any_of(list.begin(), list.end(), [&](const KernelDef& k) { return k.Takes(def); });
+  }
+  Result<std::shared_ptr<const Program>> Compile(const Graph& graph,
+                                                 const CompileOptions& options) const override {
+    return CompileOwned(graph.Clone(), options);
+  }
+  Result<std::shared_ptr<const Program>> CompileOwned(
+      Graph graph, const CompileOptions& options) const override {
+    INFER_ASSIGN(const auto device, Open());
+    INFER_ASSIGN(std::shared_ptr<const Program> program,
+                 CompileOver(std::move(graph), options, {device, options_.behind}));
+    return program;
+  }
+  VulkanMemoryUse memory() const {
+    const std::lock_guard lock(mutex_);
+    return device_ ? device_->parts().allocator->use() : VulkanMemoryUse();
+  }
+
+ private:
+  /// The device, opened when it is first needed, and again when it was lost.
+  Result<std::shared_ptr<const VulkanPlanBackend>> Open() const {
+    const std::lock_guard lock(mutex_);
+    if (device_ && !device_->parts().gpu->lost()) return device_;
+    INFER_ASSIGN(auto gpu, Gpu::Make(options_.device));
+    device_ = std::make_shared<const VulkanPlanBackend>(
+        std::make_shared<DeviceParts>(std::move(gpu)), options_.keep_all);
+    return device_;
+  }
+
+  VulkanBackendOptions options_;
+  mutable std::mutex mutex_;
+  mutable std::shared_ptr<const VulkanPlanBackend> device_;
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> MakeVulkanBackend(VulkanBackendOptions options) {
+  return std::make_unique<VulkanBackend>(std::move(options));
+}
+
+VulkanMemoryUse VulkanMemoryOf(const Backend& backend) {
+  const auto* vulkan = dynamic_cast<const VulkanBackend*>(&backend);
+  return vulkan ? vulkan->memory() : VulkanMemoryUse();
+}
+
+}  // namespace infer

@@ -1,0 +1,45 @@
+#pragma once
+/// The Vulkan loader and an instance, and what drivers say of their devices.
+#include <volk.h>
+
+#include <memory>
+#include <vector>
+
+#include "runtime/vulkan/options.h"
+
+namespace infer::vulkan {
+
+/// Name of a result for messages: "VK_ERROR_DEVICE_LOST".
+std::string_view NameOf(VkResult result);
+/// ResourceExhausted for want of memory, else Internal; `doing` opens the message: "vkQueueSubmit".
+/// A lost device is Code::kResource, too: the run fails by the machine's fault, not ours.
+Status StatusOf(VkResult result, std::string_view doing);
+
+class Instance {
+ public:
+  /// Unsupported says which of loader, driver and validation layer is missing.
+  static Result<std::shared_ptr<const Instance>> Make(const VulkanOptions& options);
+  ~Instance();
+  Instance(const Instance&) = delete;
+  Instance& operator=(const Instance&) = delete;
+
+  /// In the driver's order; never empty.
+  const std::vector<VkPhysicalDevice>& devices() const { return devices_; }
+  /// By device, with the one that `--device vulkan` takes.
+  std::vector<VulkanDeviceInfo> Describe() const;
+  /// Of options.device, or the best. Unsupported says why there is none.
+  Result<VulkanDeviceInfo> Choose(int wanted) const;
+
+ private:
+  Instance() = default;
+  Status FindDevices();
+  VkInstance instance_ = VK_NULL_HANDLE;
+  VkDebugUtilsMessengerEXT messenger_ = VK_NULL_HANDLE;
+  std::function<void(std::string_view)> on_message_;
+  std::vector<VkPhysicalDevice> devices_;
+};
+
+/// Whether the device has the feature of VulkanFeatures() of this name.
+bool HasFeature(VkPhysicalDevice device, std::string_view name);
+
+}  // namespace infer::vulkan

@@ -1,0 +1,49 @@
+#include "runtime/vulkan/options.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "lib/support/strings.h"
+#include "runtime/vulkan/device/instance.h"
+
+namespace infer {
+
+const std::vector<VulkanFeature>& VulkanFeatures() {
+  static const std::vector<VulkanFeature> features = {
+      {"int8", "bool and 8-bit values: comparisons, Where, logic, casts, moves",
+       "steps on bool and 8-bit values run on the CPU"},
+      {"int16", "moves of 16-bit values", "moves of 16-bit values run on the CPU"},
+  };
+  return features;
+}
+
+Result<VulkanOptions> VulkanOptionsFromEnvironment() {
+  VulkanOptions options;
+  if (const char* text = std::getenv("INFER_VULKAN_DISABLE"); text && *text) {
+    options.disable = Split(text, ',');
+    for (const std::string& name : options.disable)
+      if (std::none_of(VulkanFeatures().begin(), VulkanFeatures().end(),
+                       [&](const VulkanFeature& f) { return f.name == name; }))
+        return InvalidArgument(
+            Cat("INFER_VULKAN_DISABLE: '", name, "' is no feature (infer-opt devices)"));
+  }
+  if (const char* text = std::getenv("INFER_VULKAN_MEMORY"); text && *text) {
+    const auto bytes = ParseInt(text);
+    if (!bytes || *bytes < 0)
+      return InvalidArgument(Cat("INFER_VULKAN_MEMORY=", text, ": not a number of bytes"));
+    options.memory_bytes = *bytes;
+  }
+  if (const char* text = std::getenv("INFER_VULKAN_STAGE_ALL"); text && *text) {
+    if (std::string_view(text) != "0" && std::string_view(text) != "1")
+      return InvalidArgument(Cat("INFER_VULKAN_STAGE_ALL=", text, ": 0 or 1"));
+    options.stage_all = *text == '1';
+  }
+  return options;
+}
+
+Result<std::vector<VulkanDeviceInfo>> ListVulkanDevices(const VulkanOptions& options) {
+  INFER_ASSIGN(const auto instance, vulkan::Instance::Make(options));
+  return instance->Describe();
+}
+
+}  // namespace infer

@@ -1,0 +1,129 @@
+/// Conv and ConvTranspose in f32: as a product that is never written down, or one result per
+/// invocation; with bias and what follows in the same dispatch.
+#include <algorithm>
+
+#include "lib/ops/conv_geometry.h"
+#include "runtime/vulkan/kernels/functions.h"
+#include "runtime/vulkan/kernels/kernels.h"
+
+namespace infer::vulkan {
+namespace {
+
+/// From here on sums are made of parts.
+constexpr int64_t kLongSum = 1024;
+/// Strides and dilations share a word in the shaders.
+constexpr int64_t kMostStep = 0x7fff;
+
+std::string RefuseConv(const StepCall& call, const DeviceFacts&) {
+  if (std::string r = RefuseUnlessAllF32(call); !r.empty()) return r;
+  const auto tail = TailOf(call, false);
+  return tail.ok() ? "" : tail.status().message();
+}
+
+class ConvKernel final : public Kernel {
+ public:
+  ConvKernel(const StepCall& call, Facts facts)
+      : node_(call.main()),
+        facts_(std::move(facts)),
+        x_(call.operand(node_.input(0))),
+        w_(call.operand(node_.input(1))),
+        bias_(call.operand(node_.input(2))),
+        tail_(*TailOf(call, false)) {}
+
+  Result<Prepared> Prepare(std::span<const Operand> in,
+                           std::span<const Operand> out) const override {
+    if (!NoneEmpty(in, out)) return Unsupported("an operand is empty");
+    const bool transposed = node_.Is("ConvTranspose");
+    INFER_ASSIGN(const ConvGeometry g,
+                 ReadConvGeometry(node_.def(), node_.attrs(), in[static_cast<size_t>(x_)].dims,
+                                  in[static_cast<size_t>(w_)].dims, transposed));
+    if (g.window.rank() < 1 || g.window.rank() > 3) return Unsupported("more than three axes");
+    for (const WindowAxis& a : g.window.axes)
+      if (a.stride > kMostStep || a.dilation > kMostStep) return Unsupported("so large a step");
+    if (tail_.residual >= 0 && in[static_cast<size_t>(tail_.residual)].dims != out[0].dims)
+      return Unsupported("the residual broadcasts");
+    const int64_t per_group = g.out_channels / g.groups;
+    const bool direct = transposed || g.window.rank() == 3 || per_group < 8;
+    return direct ? Direct(g, in, out) : AsProduct(g, in, out);
+  }
+
+ private:
+  std::vector<int32_t> Constants(std::initializer_list<int32_t> more) const {
+    std::vector<int32_t> constants = tail_.Constants();
+    constants.push_back(bias_ >= 0);
+    constants.insert(constants.end(), more);
+    return constants;
+  }
+
+  Result<Prepared> AsProduct(const ConvGeometry& g, std::span<const Operand> in,
+                             std::span<const Operand> out) const {
+    // One axis stands as the width.
+    const bool flat = g.window.rank() == 1;
+    const WindowAxis none, &h = flat ? none : g.window.axes[0], &w = g.window.axes.back();
+    const int64_t in_h = flat ? 1 : g.input[0], out_h = flat ? 1 : g.output[0];
+    const int64_t m = g.out_channels / g.groups;
+    const int64_t k = g.in_channels / g.groups * g.kernel_size();
+    const int64_t columns = g.batch * out_h * g.output.back();
+    int64_t tile = m > 32 && columns > 32 ? 64 : 32;
+    if (TileRounds(tile, k) > facts_->max_iterations) tile = 32;
+    const int64_t tiles_m = (m + tile - 1) / tile, tiles_n = (columns + tile - 1) / tile;
+    const auto plain = [](const WindowAxis& a) {
+      return a.kernel == 1 && a.stride == 1 && a.pad_begin == 0 && a.pad_end == 0;
+    };
+    Push push;
+    push.U(m).U(k).U(tiles_m).U(tiles_n).U(g.batch).U(g.groups);
+    push.U(in_h).U(g.input.back()).U(out_h).U(g.output.back()).U(h.kernel).U(w.kernel);
+    push.U(h.stride | w.stride << 16).U(h.dilation | w.dilation << 16);
+    push.U(h.pad_begin).U(w.pad_begin).U(g.in_channels);
+    tail_.Add(push);
+    LaunchBuilder b(facts_, in, out);
+    b.Iterations(TileRounds(tile, k));
+    const std::string_view shader = tile == 64 ? "conv64" : "conv32";
+    b.Dispatch(shader, Constants({plain(h) && plain(w), k > kLongSum}), Args(b), push,
+               tiles_m * tiles_n * g.groups);
+    return b.Finish(shader);
+  }
+
+  Result<Prepared> Direct(const ConvGeometry& g, std::span<const Operand> in,
+                          std::span<const Operand> out) const {
+    const size_t missing = 3 - static_cast<size_t>(g.window.rank());
+    Dims kernel(missing, 1), step(missing, 1 | 1 << 16), pad(missing, 0);
+    for (const WindowAxis& a : g.window.axes) {
+      kernel.push_back(a.kernel);
+      step.push_back(a.stride | a.dilation << 16);
+      pad.push_back(a.pad_begin);
+    }
+    const int64_t n = NumElements(out[0].dims);
+    Push push;
+    push.U(n).U(g.in_channels).U(g.out_channels).U(g.groups);
+    push.List(g.input, 3, 1).List(g.output, 3, 1).List(kernel, 3, 1).List(step, 3, 1);
+    push.List(pad, 3, 0);
+    tail_.Add(push);
+    LaunchBuilder b(facts_, in, out);
+    b.Iterations(g.kernel_size() * (g.in_channels / g.groups + 3) + kFewRounds);
+    b.DispatchElements("conv_direct", Constants({g.transposed}), Args(b), push, n, 64);
+    return b.Finish("conv_direct");
+  }
+
+  std::vector<LaunchBuilder::Arg> Args(const LaunchBuilder& b) const {
+    return {b.Read(x_), b.Read(w_), b.ReadOr(bias_, x_), b.ReadOr(tail_.residual, x_), b.Write()};
+  }
+
+  const Node& node_;
+  Facts facts_;
+  int x_, w_, bias_;
+  Tail tail_;
+};
+
+std::unique_ptr<Kernel> MakeConv(const StepCall& call, const Facts& facts) {
+  return std::make_unique<ConvKernel>(call, facts);
+}
+
+}  // namespace
+
+KernelList ConvKernels(const Facts& facts) {
+  return {Def(facts, "Conv", "", "conv", RefuseConv, MakeConv),
+          Def(facts, "ConvTranspose", "", "conv", RefuseConv, MakeConv)};
+}
+
+}  // namespace infer::vulkan

@@ -1,0 +1,19 @@
+#pragma once
+/// The kernels of the Vulkan backend, one list per family.
+#include "runtime/vulkan/kernels/shader_kernel.h"
+
+namespace infer::vulkan {
+
+KernelList ElementwiseKernels(const Facts& facts);  ///< functions of one, two, three operands
+KernelList MoveKernels(const Facts& facts);         ///< views, Transpose, Slice, Concat, Pad, ...
+KernelList MatMulKernels(const Facts& facts);       ///< MatMul, Gemm
+KernelList ConvKernels(const Facts& facts);         ///< Conv, ConvTranspose
+KernelList PoolKernels(const Facts& facts);         ///< MaxPool, AveragePool, linear Resize
+KernelList RowKernels(const Facts& facts);          ///< Softmax, normalizations, reductions
+
+/// All of them, in order of preference for one operator.
+KernelList AllKernels(const Facts& facts);
+/// The launch that copies an operand to a result of the same size.
+Prepared MakeCopy();
+
+}  // namespace infer::vulkan

@@ -1,0 +1,152 @@
+/// MatMul and Gemm in f32, with a bias and what follows it in the same dispatch.
+#include "lib/ops/matmul.h"
+
+#include <algorithm>
+
+#include "runtime/vulkan/kernels/functions.h"
+#include "runtime/vulkan/kernels/kernels.h"
+#include "runtime/vulkan/kernels/walk.h"
+
+namespace infer::vulkan {
+namespace {
+
+/// From here on sums are made of parts.
+constexpr int64_t kLongSum = 1024;
+
+std::string RefuseMatMul(const StepCall& call, const DeviceFacts&) {
+  if (std::string r = RefuseUnlessAllF32(call); !r.empty()) return r;
+  const auto tail = TailOf(call, !call.main().input(2));
+  return tail.ok() ? "" : tail.status().message();
+}
+
+/// A product as shaders/matmul.comp takes it, but for tiles.
+struct Product {
+  int64_t m = 1, n = 1, k = 1;
+  int64_t a_row = 0, a_column = 0, b_row = 0, b_column = 0;
+  Dims batch = {1, 1}, a_batch = {0, 0}, b_batch = {0, 0};
+  int64_t bias_row = 0, bias_column = 0;
+  float alpha = 1, beta = 1;
+  int64_t batches() const { return batch[0] * batch[1]; }
+};
+
+/// Rows of a product without a batch of weights are one matrix.
+Result<Product> OfMatMul(const Dims& a_dims, const Dims& b_dims) {
+  Dims a = a_dims, b = b_dims;
+  if (a.empty() || b.empty()) return Unsupported("an operand is a scalar");
+  if (a.size() == 1) a.insert(a.begin(), 1);
+  if (b.size() == 1) b.push_back(1);
+  if (b.size() == 2) a = {NumElements(a) / a.back(), a.back()};
+  Product p;
+  p.m = a[a.size() - 2];
+  p.k = a.back();
+  p.n = b.back();
+  p.a_row = p.k;
+  p.a_column = 1;
+  p.b_row = p.n;
+  p.b_column = 1;
+  const Dims a_lead(a.begin(), a.end() - 2), b_lead(b.begin(), b.end() - 2);
+  INFER_ASSIGN(const Dims lead, Broadcast(a_lead, b_lead));
+  const Walk w = BroadcastWalk(lead, {a_lead, b_lead});
+  if (w.dims.size() > 2) return Unsupported("more than two batch axes that are not one");
+  const size_t skipped = 2 - w.dims.size();
+  for (size_t d = 0; d < w.dims.size(); ++d) {
+    p.batch[skipped + d] = w.dims[d];
+    p.a_batch[skipped + d] = w.strides[0][d] * p.m * p.k;
+    p.b_batch[skipped + d] = w.strides[1][d] * p.k * p.n;
+  }
+  return p;
+}
+
+Result<Product> OfGemm(const Node& node, const Dims& a, const Dims& b) {
+  Product p;
+  const bool trans_a = node.Attr<int64_t>("transA") != 0,
+             trans_b = node.Attr<int64_t>("transB") != 0;
+  if (a.size() != 2 || b.size() != 2) return Unsupported("operands of other ranks than two");
+  p.m = a[trans_a ? 1 : 0];
+  p.k = a[trans_a ? 0 : 1];
+  p.n = b[trans_b ? 0 : 1];
+  p.a_row = trans_a ? 1 : a[1];
+  p.a_column = trans_a ? a[1] : 1;
+  p.b_row = trans_b ? 1 : b[1];
+  p.b_column = trans_b ? b[1] : 1;
+  p.alpha = node.Attr<float>("alpha");
+  p.beta = node.Attr<float>("beta");
+  return p;
+}
+
+class MatMulKernel final : public Kernel {
+ public:
+  MatMulKernel(const StepCall& call, Facts facts)
+      : node_(call.main()),
+        facts_(std::move(facts)),
+        a_(call.operand(node_.input(0))),
+        b_(call.operand(node_.input(1))),
+        c_(call.operand(node_.input(2))),
+        tail_(*TailOf(call, c_ < 0)) {}
+
+  Result<Prepared> Prepare(std::span<const Operand> in,
+                           std::span<const Operand> out) const override {
+    if (!NoneEmpty(in, out)) return Unsupported("an operand is empty");
+    const Dims &a = in[static_cast<size_t>(a_)].dims, &b = in[static_cast<size_t>(b_)].dims;
+    INFER_ASSIGN(Product p, node_.Is("Gemm") ? OfGemm(node_, a, b) : OfMatMul(a, b));
+    if (p.batches() * p.m * p.n != NumElements(out[0].dims)) return Unsupported("extents");
+    const int bias = c_ >= 0 ? c_ : tail_.bias;
+    if (bias >= 0) {
+      Dims dims = in[static_cast<size_t>(bias)].dims;
+      while (dims.size() < 2) dims.insert(dims.begin(), 1);
+      if (dims.size() > 2) return Unsupported("C has more than two axes");
+      p.bias_row = dims[0] == 1 ? 0 : dims[1];
+      p.bias_column = dims[1] == 1 ? 0 : 1;
+    }
+    if (tail_.residual >= 0 && in[static_cast<size_t>(tail_.residual)].dims != out[0].dims)
+      return Unsupported("the residual broadcasts");
+    return Add(p, bias, in, out);
+  }
+
+ private:
+  Result<Prepared> Add(const Product& p, int bias, std::span<const Operand> in,
+                       std::span<const Operand> out) const {
+    std::vector<int32_t> constants = tail_.Constants();
+    constants.push_back(bias >= 0);
+    const bool few = p.m <= 4;
+    const bool rows = few && p.b_column != 1;  // a column of B lies together
+    int64_t tile = p.m > 32 && p.n > 32 ? 64 : 32;
+    if (TileRounds(tile, p.k) > facts_->max_iterations) tile = 32;
+    const auto tiles = [&](int64_t extent) { return (extent + tile - 1) / tile; };
+    int64_t tiles_m = few ? p.m : tiles(p.m), tiles_n = tiles(p.n);
+    if (few) tiles_n = rows ? p.n : (p.n + 63) / 64;
+    LaunchBuilder b(facts_, in, out);
+    b.Iterations(few ? (rows ? p.k / 64 : p.k + p.k / 256) + kFewRounds : TileRounds(tile, p.k));
+    Push push;
+    push.U(p.m).U(p.n).U(p.k).U(tiles_m).U(tiles_n);
+    push.U(p.a_row).U(p.a_column).U(p.b_row).U(p.b_column);
+    push.List(p.batch, 2, 1).List(p.a_batch, 2, 0).List(p.b_batch, 2, 0);
+    push.U(p.bias_row).U(p.bias_column).F(p.alpha).F(p.beta);
+    tail_.Add(push);
+    constants.push_back(few ? rows : p.k > kLongSum);
+    const std::string_view shader = few ? "gemv" : tile == 64 ? "matmul64" : "matmul32";
+    b.Dispatch(
+        shader, constants,
+        {b.Read(a_), b.Read(b_), b.ReadOr(bias, a_), b.ReadOr(tail_.residual, a_), b.Write()}, push,
+        p.batches() * tiles_m * tiles_n);
+    return b.Finish(shader);
+  }
+
+  const Node& node_;
+  Facts facts_;
+  int a_, b_, c_;
+  Tail tail_;
+};
+
+std::unique_ptr<Kernel> MakeMatMul(const StepCall& call, const Facts& facts) {
+  return std::make_unique<MatMulKernel>(call, facts);
+}
+
+}  // namespace
+
+KernelList MatMulKernels(const Facts& facts) {
+  return {Def(facts, "MatMul", "", "matmul", RefuseMatMul, MakeMatMul),
+          Def(facts, "Gemm", "", "matmul", RefuseMatMul, MakeMatMul)};
+}
+
+}  // namespace infer::vulkan

@@ -1,0 +1,161 @@
+#include "runtime/vulkan/kernels/shader_kernel.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "lib/support/strings.h"
+
+namespace infer::vulkan {
+namespace {
+
+/// Shaders count elements in 32 bits with a sign.
+constexpr int64_t kMostElements = INT32_MAX;
+/// Of workgroups along one axis that every device takes.
+constexpr int64_t kMostGroups = 65535;
+
+struct PreparedDispatch {
+  const Pipeline* pipeline;
+  std::vector<LaunchBuilder::Arg> args;
+  PushData push;
+  std::array<uint32_t, 3> groups;
+};
+
+class ShaderLaunch final : public Launch {
+ public:
+  ShaderLaunch(Facts facts, std::vector<PreparedDispatch> dispatches,
+               std::vector<std::shared_ptr<Memory>> tables)
+      : facts_(std::move(facts)), dispatches_(std::move(dispatches)), tables_(std::move(tables)) {}
+  Status Record(Encoder& encoder, std::span<const BufferView> args, LaunchState*) const override {
+    std::vector<Binding> bindings;
+    for (const PreparedDispatch& d : dispatches_) {
+      bindings.clear();
+      for (const LaunchBuilder::Arg& a : d.args) {
+        if (a.table < 0) {
+          bindings.push_back({args[static_cast<size_t>(a.at)], a.written});
+          continue;
+        }
+        Memory& table = *tables_[static_cast<size_t>(a.table)];
+        bindings.push_back({{&table, 0, table.bytes()}, false});
+      }
+      INFER_TRY(
+          static_cast<VulkanEncoder&>(encoder).Dispatch(*d.pipeline, bindings, d.push, d.groups));
+    }
+    return {};
+  }
+
+ private:
+  Facts facts_;  // keeps the pipelines
+  std::vector<PreparedDispatch> dispatches_;
+  std::vector<std::shared_ptr<Memory>> tables_;
+};
+
+Result<std::shared_ptr<Memory>> OnDevice(const std::shared_ptr<DeviceParts>& parts,
+                                         const std::vector<int32_t>& numbers) {
+  const auto bytes = static_cast<int64_t>(numbers.size() * sizeof(int32_t));
+  INFER_ASSIGN(auto memory, parts->allocator->Allocate(MemoryKind::kDevice, bytes));
+  INFER_ASSIGN(const auto encoder, VulkanEncoder::Make(parts));
+  INFER_TRY(encoder->Upload({memory.get(), 0, bytes},
+                            reinterpret_cast<const std::byte*>(numbers.data())));
+  INFER_ASSIGN(const auto ended, encoder->Submit());
+  INFER_TRY(ended->Wait());
+  return memory;
+}
+
+}  // namespace
+
+KernelDef Def(const Facts& facts, std::string_view op, std::string_view domain,
+              std::string_view name, RefuseFn refuse, MakeFn make) {
+  return {op, domain, name, [facts, refuse](const StepCall& call) { return refuse(call, *facts); },
+          [facts, make](const StepCall& call) { return make(call, facts); }};
+}
+
+Push& Push::F(float v) {
+  uint32_t bits = 0;
+  std::memcpy(&bits, &v, sizeof bits);
+  return Word(bits);
+}
+
+Push& Push::List(const Dims& values, size_t count, int64_t before) {
+  INFER_CHECK(values.size() <= count);
+  for (size_t i = values.size(); i < count; ++i) U(before);
+  for (int64_t v : values) U(v);
+  return *this;
+}
+
+void LaunchBuilder::Dispatch(std::string_view shader, std::vector<int32_t> constants,
+                             std::vector<Arg> args, const Push& push, int64_t groups) {
+  calls_.push_back(
+      {std::string(shader), std::move(constants), std::move(args), push.data(), groups});
+}
+
+const Operand& LaunchBuilder::OperandAt(int arg) const {
+  const auto i = static_cast<size_t>(arg);
+  return i < in_.size() ? in_[i] : out_[i - in_.size()];
+}
+
+Status LaunchBuilder::CheckBuffer(const Arg& arg) const {
+  const Operand* o = arg.table < 0 ? &OperandAt(arg.at) : nullptr;
+  const int64_t bytes =
+      o ? o->plain_bytes()
+        : static_cast<int64_t>(tables_[static_cast<size_t>(arg.table)].size() * sizeof(int32_t));
+  if (bytes > facts_->max_buffer_bytes)
+    return Unsupported(Cat("'", o && o->value ? o->value->name() : "a table", "' takes ",
+                           HumanBytes(bytes), ", a buffer of this device holds ",
+                           HumanBytes(facts_->max_buffer_bytes)));
+  if (o && NumElements(o->dims) > kMostElements) return Unsupported("more than 2^31 elements");
+  return {};
+}
+
+Result<Prepared> LaunchBuilder::Finish(std::string_view name) {
+  if (!facts_->parts) return Internal("a kernel without a device was asked to run");
+  if (most_iterations_ > facts_->max_iterations)
+    return Unsupported(Cat("loops of ", most_iterations_, " rounds, this driver ends them after ",
+                           facts_->max_iterations));
+  Prepared p;
+  p.name = Cat("vulkan:", name);
+  p.unused.assign(in_.size(), true);
+  std::vector<PreparedDispatch> dispatches;
+  for (Call& c : calls_) {
+    for (const Arg& a : c.args) {
+      INFER_TRY(CheckBuffer(a));
+      if (a.at >= 0 && static_cast<size_t>(a.at) < in_.size())
+        p.unused[static_cast<size_t>(a.at)] = false;
+    }
+    const int64_t x = std::clamp<int64_t>(c.groups, 1, kMostGroups), y = (c.groups + x - 1) / x;
+    if (y > kMostGroups) return Unsupported("more workgroups than a device takes");
+    INFER_ASSIGN(const Pipeline* const pipeline,
+                 facts_->parts->pipelines.Get(ShaderNamed(c.shader), c.constants));
+    dispatches.push_back({pipeline,
+                          std::move(c.args),
+                          c.push,
+                          {static_cast<uint32_t>(x), static_cast<uint32_t>(y), 1}});
+  }
+  std::vector<std::shared_ptr<Memory>> tables;
+  for (const std::vector<int32_t>& numbers : tables_) {
+    INFER_ASSIGN(auto memory, OnDevice(facts_->parts, numbers));
+    tables.push_back(std::move(memory));
+  }
+  p.launch = std::make_shared<ShaderLaunch>(facts_, std::move(dispatches), std::move(tables));
+  return p;
+}
+
+std::string RefuseUnlessAllF32(const StepCall& call) {
+  for (const Node* n : call.step.nodes) {
+    for (const Value* v : n->inputs())
+      if (v && !IsF32(v)) return Cat("operand '", v->name(), "' is ", ToString(v->type()));
+    for (const Value* v : n->outputs())
+      if (v && !IsF32(v)) return Cat("result '", v->name(), "' is ", ToString(v->type()));
+  }
+  return "";
+}
+
+std::string RefuseEpilogue(const StepCall& call) {
+  return call.step.nodes.size() > 1 ? "it has no epilogue" : "";
+}
+
+std::string RefuseUnlessPlainF32(const StepCall& call) {
+  if (std::string r = RefuseEpilogue(call); !r.empty()) return r;
+  return RefuseUnlessAllF32(call);
+}
+
+}  // namespace infer::vulkan

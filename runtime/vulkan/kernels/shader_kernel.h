@@ -1,0 +1,117 @@
+#pragma once
+/// What the kernels of the Vulkan backend share: facts of the device, and launches as lists of
+/// dispatches. Values lie row-major; a kernel refuses what a buffer of the device cannot hold.
+#include <vector>
+
+#include "runtime/plan_ir/function_kernel.h"
+#include "runtime/vulkan/record/encoder.h"
+
+namespace infer::vulkan {
+
+/// What a kernel may know of its device. Without `parts` kernels can be listed, not made.
+struct DeviceFacts {
+  std::shared_ptr<DeviceParts> parts;
+  int64_t max_buffer_bytes = INT64_MAX;
+  int64_t max_iterations = INT64_MAX;  ///< of all loops of an invocation
+  bool int8 = true, int16 = true;
+};
+using Facts = std::shared_ptr<const DeviceFacts>;
+
+/// What loops beside the one that counts take, more than any shader has.
+inline constexpr int64_t kFewRounds = 64;
+/// Rounds of all loops of shaders/matmul.comp and conv.comp along a common axis of `k`.
+inline int64_t TileRounds(int64_t tile, int64_t k) {
+  // Per 16 of k: loads of both tiles, and what is left of the loops over them when those with
+  // constant bounds are unrolled or not (measured on llvmpipe: 52 and 19).
+  return (k + 15) / 16 * (tile == 64 ? 64 : 24) + kFewRounds;
+}
+
+/// A row of a kernel list, bound to its device.
+using RefuseFn = std::string (*)(const StepCall& call, const DeviceFacts& facts);
+using MakeFn = std::unique_ptr<Kernel> (*)(const StepCall& call, const Facts& facts);
+KernelDef Def(const Facts& facts, std::string_view op, std::string_view domain,
+              std::string_view name, RefuseFn refuse, MakeFn make);
+
+/// Push constants in the order of the shader's block.
+class Push {
+ public:
+  Push& U(int64_t v) { return Word(static_cast<uint32_t>(v)); }
+  Push& F(float v);
+  /// `count` words: the list behind as many of `before` as are missing.
+  Push& List(const Dims& values, size_t count, int64_t before);
+  const PushData& data() const { return data_; }
+
+ private:
+  Push& Word(uint32_t v) {
+    INFER_CHECK(at_ < data_.words.size());
+    data_.words[at_++] = v;
+    return *this;
+  }
+  PushData data_;
+  size_t at_ = 0;
+};
+
+/// Collects the dispatches of one launch.
+class LaunchBuilder {
+ public:
+  LaunchBuilder(const Facts& facts, std::span<const Operand> in, std::span<const Operand> out)
+      : facts_(facts), in_(in), out_(out) {}
+
+  /// A shader's buffers: positions among the arguments of the launch, or tables of its own. The
+  /// results follow the operands; those are written.
+  struct Arg {
+    int at;
+    bool written;
+    int table = -1;
+  };
+  static Arg Read(int operand) { return {operand, false}; }
+  /// An operand that may be missing: another stands in its place, which the shader does not look
+  /// at.
+  static Arg ReadOr(int operand, int other) { return {operand >= 0 ? operand : other, false}; }
+  Arg Write(size_t result = 0) const { return {static_cast<int>(in_.size() + result), true}; }
+  /// Numbers that the launch keeps on the device.
+  Arg Table(std::vector<int32_t> numbers) {
+    tables_.push_back(std::move(numbers));
+    return {-1, false, static_cast<int>(tables_.size()) - 1};
+  }
+
+  /// `groups` workgroups, numbered along the first axis and then the second.
+  void Dispatch(std::string_view shader, std::vector<int32_t> constants, std::vector<Arg> args,
+                const Push& push, int64_t groups);
+  /// One invocation for each of `n` elements, by workgroups that take `per_group` of them.
+  void DispatchElements(std::string_view shader, std::vector<int32_t> constants,
+                        std::vector<Arg> args, const Push& push, int64_t n,
+                        int64_t per_group = 256) {
+    Dispatch(shader, std::move(constants), std::move(args), push, (n + per_group - 1) / per_group);
+  }
+  /// What an invocation of a dispatch runs through in loops, at most; few without it.
+  void Iterations(int64_t n) { most_iterations_ = std::max(most_iterations_, n); }
+  /// Unsupported where a buffer is too large for the device, or loops too long. `name` is the
+  /// shader's, as plans and profiles show it.
+  Result<Prepared> Finish(std::string_view name);
+
+ private:
+  struct Call {
+    std::string shader;
+    std::vector<int32_t> constants;
+    std::vector<Arg> args;
+    PushData push;
+    int64_t groups;
+  };
+  const Operand& OperandAt(int arg) const;
+  Status CheckBuffer(const Arg& arg) const;
+  const Facts& facts_;
+  std::span<const Operand> in_, out_;
+  std::vector<Call> calls_;
+  int64_t most_iterations_ = 0;
+  std::vector<std::vector<int32_t>> tables_;
+};
+
+/// "" or which operand or result of the step's nodes is no f32 tensor.
+std::string RefuseUnlessAllF32(const StepCall& call);
+/// "" or that the step has more nodes than one.
+std::string RefuseEpilogue(const StepCall& call);
+/// Both.
+std::string RefuseUnlessPlainF32(const StepCall& call);
+
+}  // namespace infer::vulkan

@@ -1,0 +1,87 @@
+#pragma once
+/// Options of a Vulkan device, facts about devices, and faults that tests ask for. No Vulkan header
+/// is needed to read it.
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/support/status.h"
+
+namespace infer {
+
+/// Calls that a test can let fail.
+enum class VulkanCall : uint8_t { kAllocate, kCreatePipeline, kSubmit, kWait };
+
+struct VulkanOptions {
+  /// The number of the device, as ListVulkanDevices counts; -1: the best one that is no CPU, or
+  /// the only one.
+  int device = -1;
+  /// Features that are not used though the device has them: names of VulkanFeatures().
+  std::vector<std::string> disable = {};
+  /// Memory that may be allocated at most, in bytes.
+  int64_t memory_bytes = INT64_MAX;
+  /// Buffers above this size are refused by kernels; 0: the device's own limit.
+  int64_t max_buffer_bytes = 0;
+  /// Pretends that the host cannot map device memory: all bytes go through staging buffers.
+  bool stage_all = false;
+  /// Loads the validation layer, with synchronization validation; Unsupported where it is missing.
+  bool validate = false;
+  /// Is given each message of the validation layer. Called by any thread.
+  std::function<void(std::string_view)> on_message = {};
+  /// Whether the call fails: as if memory were exhausted, or the device lost. Called by any thread.
+  std::function<bool(VulkanCall)> fails = {};
+};
+
+/// INFER_VULKAN_DISABLE (names between commas), INFER_VULKAN_MEMORY (bytes),
+/// INFER_VULKAN_STAGE_ALL=1. InvalidArgument for anything that cannot be read.
+Result<VulkanOptions> VulkanOptionsFromEnvironment();
+
+struct VulkanFeature {
+  std::string_view name;  ///< "int8"
+  std::string_view use;   ///< what our kernels do with it
+  std::string_view loss;  ///< what a device without it costs
+};
+/// All features that a kernel asks for.
+const std::vector<VulkanFeature>& VulkanFeatures();
+
+struct VulkanHeap {
+  int64_t bytes = 0;
+  bool device_local = false;
+};
+
+/// A device as its driver describes it.
+struct VulkanDeviceInfo {
+  int index = 0;
+  std::string name, driver, type;  ///< type: "discrete", "integrated", "virtual", "cpu", "other"
+  std::string api;                 ///< "1.3.230"
+  std::string unfit;               ///< "" or why it cannot run our shaders
+  bool chosen = false;             ///< the one that `--device vulkan` takes
+  std::vector<VulkanHeap> heaps;
+  int64_t max_buffer_bytes = 0;      ///< that a shader can see at once
+  int64_t max_allocation_bytes = 0;  ///< of one allocation
+  int64_t shared_bytes = 0;          ///< of a workgroup
+  int64_t max_invocations = 0;       ///< of a workgroup
+  int64_t subgroup = 0;
+  /// Loops of one invocation that the driver runs, in all, before it ends them without a word
+  /// (65,535 in Mesa's llvmpipe); 0: no limit is known.
+  int64_t max_iterations = 0;
+  int64_t queue_families = 0;
+  bool maps_device_memory = false;  ///< some device-local memory can be mapped by the host
+  std::vector<std::string> features, missing;  ///< names of VulkanFeatures()
+};
+
+/// In the driver's order. Unsupported says which of build, loader and driver is missing.
+Result<std::vector<VulkanDeviceInfo>> ListVulkanDevices(const VulkanOptions& options = {});
+
+/// What the allocator has handed out.
+struct VulkanMemoryUse {
+  int64_t allocated_bytes = 0;     ///< of the driver's memory
+  int64_t used_bytes = 0;          ///< of them, in live values
+  int64_t device_allocations = 0;  ///< of the driver
+  int64_t live = 0;                ///< parts that somebody holds
+  int64_t peak_bytes = 0;          ///< largest allocated_bytes so far
+};
+
+}  // namespace infer

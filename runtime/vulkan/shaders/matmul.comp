@@ -1,0 +1,90 @@
+#version 450
+#include "common.glsl"
+// Y[batch, m, n] = tail(alpha A[batch, m, k] B[batch, k, n] + beta bias). A workgroup of 64 makes a
+// tile of TILE x TILE, TILE / 8 squared numbers per invocation, from tiles of 16 along k in shared
+// memory. Strides let A and B be transposed, and batches repeat.
+layout(local_size_x = 64) in;
+#define PER (TILE / 8)
+#define DEPTH 16
+layout(push_constant) uniform Push {
+  uint m, n, k;
+  uint tiles_m, tiles_n;
+  uint a_row, a_column, b_row, b_column;  // strides
+  uint batch[2];                          // extents of the two batch axes
+  uint a_batch[2], b_batch[2];
+  uint bias_row, bias_column;  // strides of the bias in the result
+  float alpha, beta;
+  float tail[6];
+} p;
+layout(binding = 0) readonly buffer A { float a[]; };
+layout(binding = 1) readonly buffer B { float b[]; };
+layout(binding = 2) readonly buffer C { float bias[]; };
+layout(binding = 3) readonly buffer R { float residual[]; };
+layout(binding = 4) writeonly buffer Y { float y[]; };
+layout(constant_id = 3) const int HAS_BIAS = 0;
+// Long sums are of sums of 256 products: one after the other they would lose digits.
+layout(constant_id = 4) const int LONG = 0;
+#define RESIDUAL(at) residual[at]
+#define TAIL_PARAMETER(i) p.tail[i]
+#include "tail.glsl"
+
+shared float sa[DEPTH][TILE];
+shared float sb[DEPTH][TILE];
+
+void main() {
+  uint group = LinearGroup();
+  uint tile_n = group % p.tiles_n;
+  uint tile_m = group / p.tiles_n % p.tiles_m;
+  uint z = group / (p.tiles_n * p.tiles_m);
+  if (z >= p.batch[0] * p.batch[1]) return;
+  uint z1 = z % p.batch[1], z0 = z / p.batch[1];
+  uint a_at = z0 * p.a_batch[0] + z1 * p.a_batch[1];
+  uint b_at = z0 * p.b_batch[0] + z1 * p.b_batch[1];
+  uint row0 = tile_m * TILE, column0 = tile_n * TILE;
+  uint id = gl_LocalInvocationID.x;
+  uint lm = id / 8u, ln = id % 8u;
+  float acc[PER][PER], whole[PER][PER];
+  for (int i = 0; i < PER; ++i)
+    for (int j = 0; j < PER; ++j) acc[i][j] = whole[i][j] = 0.0;
+  for (uint k0 = 0u; k0 < p.k; k0 += DEPTH) {
+    for (uint e = id; e < TILE * DEPTH; e += 64u) {
+      // Neighbours in the workgroup read neighbours in memory.
+      uint r = p.a_column == 1u ? e / DEPTH : e % TILE;
+      uint c = p.a_column == 1u ? e % DEPTH : e / TILE;
+      uint gr = row0 + r, gk = k0 + c;
+      sa[c][r] = gr < p.m && gk < p.k ? a[a_at + gr * p.a_row + gk * p.a_column] : 0.0;
+    }
+    for (uint e = id; e < TILE * DEPTH; e += 64u) {
+      uint c = p.b_column == 1u ? e % TILE : e / DEPTH;
+      uint r = p.b_column == 1u ? e / TILE : e % DEPTH;
+      uint gc = column0 + c, gk = k0 + r;
+      sb[r][c] = gc < p.n && gk < p.k ? b[b_at + gk * p.b_row + gc * p.b_column] : 0.0;
+    }
+    barrier();
+    for (int kk = 0; kk < DEPTH; ++kk) {
+      float u[PER], v[PER];
+      for (int i = 0; i < PER; ++i) u[i] = sa[kk][lm + uint(i) * 8u];
+      for (int j = 0; j < PER; ++j) v[j] = sb[kk][ln + uint(j) * 8u];
+      for (int i = 0; i < PER; ++i)
+        for (int j = 0; j < PER; ++j) acc[i][j] += u[i] * v[j];
+    }
+    barrier();
+    if (LONG != 0 && (k0 & 255u) == 240u)
+      for (int i = 0; i < PER; ++i)
+        for (int j = 0; j < PER; ++j) {
+          whole[i][j] += acc[i][j];
+          acc[i][j] = 0.0;
+        }
+  }
+  for (int i = 0; i < PER; ++i) {
+    uint row = row0 + lm + uint(i) * 8u;
+    for (int j = 0; j < PER; ++j) {
+      uint column = column0 + ln + uint(j) * 8u;
+      if (row >= p.m || column >= p.n) continue;
+      float v = p.alpha * (LONG != 0 ? whole[i][j] + acc[i][j] : acc[i][j]);
+      if (HAS_BIAS != 0) v += p.beta * bias[row * p.bias_row + column * p.bias_column];
+      uint at = (z * p.m + row) * p.n + column;
+      y[at] = Tail(v, at);
+    }
+  }
+}

@@ -1,0 +1,166 @@
+#pragma once
+/// Graphs that reach every shader, and what runs them against the reference kernels.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lib/ir/eval.h"
+#include "lib/ir/text.h"
+#include "lib/ops/registry.h"
+#include "lib/support/random.h"
+#include "lib/support/strings.h"
+#include "runtime/api/program.h"
+#include "runtime/cpu/backend.h"
+#include "runtime/vulkan/backend.h"
+
+namespace infer {
+
+inline constexpr const char* kShaderGraphs[] = {
+    R"(graph g(x: f32[3,5]) -> (y) { y = Relu(x) })",
+    R"(graph g(x: f32[70000]) -> (y) { y = Tanh(x) })",
+    R"(graph g(x: f32[7000]) -> (y) { y = Exp(x) })",
+    R"(graph g(x: f32[7000]) -> (y) { y = Erf(x) })",
+    R"(graph g(x: f32[7000]) -> (y) { y = Sigmoid(x) })",
+    R"(graph g(x: f32[7000]) -> (y) { a = Abs(x) y = Log(a) })",
+    R"(graph g(x: f32[7000]) -> (y) { y = Softplus(x) })",
+    R"(graph g(x: f32[7000]) -> (y) { y = Gelu(x) })",
+    R"(graph g(x: f32[7000]) -> (y) { y = Mish(x) })",
+    R"(graph g(x: f32[3,5], z: f32[5]) -> (y) { y = Add(x, z) })",
+    R"(graph g(x: f32[3,1,5], z: f32[4,1]) -> (y) { y = Sub(x, z) })",
+    R"(graph g(x: f32[3,1,5], z: f32[4,1]) -> (y) { y = Less(x, z) })",
+    R"(graph g(x: f32[3,4], z: f32[4]) -> (y) { c = Less(x, z) y = Where(c, x, z) })",
+    R"(graph g(x: f32[3,4]) -> (y) { t = const f32[] {2.5} a = Abs(x) y = Pow(a, t) })",
+    R"(graph g(x: f32[30,40], z: f32[40,50]) -> (y) { y = MatMul(x, z) })",
+    R"(graph g(x: f32[2,3,130,70], z: f32[2,1,70,90]) -> (y) { y = MatMul(x, z) })",
+    R"(graph g(x: f32[1,70], z: f32[70,90], b: f32[90]) -> (y) { y = Gemm(x, z, b) })",
+    R"(graph g(x: f32[1,70], z: f32[90,70], b: f32[90]) -> (y) { y = Gemm(x, z, b) {transB=1,
+      alpha=0.5, beta=2.0} })",
+    R"(graph g(x: f32[50,70], z: f32[90,70], b: f32[90]) -> (y) { y = Gemm(x, z, b) {transB=1,
+      alpha=0.5, beta=2.0} })",
+    R"(graph g(x: f32[70,50], z: f32[70,90], b: f32[50,1]) -> (y) { y = Gemm(x, z, b)
+      {transA=1} })",
+    R"(graph g(x: f32[2,3,16,16]) -> (y) { w = const f32[20,3,3,3] ~1 b = const f32[20] ~2 y =
+      Conv(x, w, b) {pads=[1,1,1,1]} })",
+    R"(graph g(x: f32[1,64,16,17]) -> (y) { w = const f32[70,64,1,1] ~1 y = Conv(x, w) })",
+    R"(graph g(x: f32[1,64,16,17]) -> (y) { w = const f32[64,1,3,3] ~1 y = Conv(x, w)
+      {group=64, strides=[2,2], pads=[1,1,1,1]} })",
+    R"(graph g(x: f32[1,8,16,17]) -> (y) { w = const f32[32,4,3,3] ~1 y = Conv(x, w) {group=2,
+      dilations=[2,2], auto_pad="SAME_UPPER"} })",
+    R"(graph g(x: f32[1,8,50]) -> (y) { w = const f32[32,8,5] ~1 y = Conv(x, w) {strides=[2],
+      pads=[1,2]} })",
+    R"(graph g(x: f32[1,3,6,7,8]) -> (y) { w = const f32[8,3,2,3,3] ~1 y = Conv(x, w) })",
+    R"(graph g(x: f32[1,8,7,9]) -> (y) { w = const f32[8,5,3,3] ~1 b = const f32[5] ~2 y =
+      ConvTranspose(x, w, b) {strides=[2,2], pads=[1,1,1,1], output_padding=[1,1]} })",
+    R"(graph g(x: f32[1,8,7,9]) -> (y) { w = const f32[8,2,3,2] ~1 y = ConvTranspose(x, w)
+      {group=2, strides=[2,3], dilations=[2,1]} })",
+    R"(graph g(x: f32[2,3,17,18]) -> (y) { y = MaxPool(x) {kernel_shape=[3,3], strides=[2,2],
+      pads=[1,1,1,1]} })",
+    R"(graph g(x: f32[2,3,17,18]) -> (y) { y = AveragePool(x) {kernel_shape=[3,3],
+      strides=[2,2], pads=[1,1,1,1], count_include_pad=1, ceil_mode=1} })",
+    R"(graph g(x: f32[2,3,17,18]) -> (y) { y = AveragePool(x) {kernel_shape=[3,2],
+      strides=[2,2], pads=[1,1,1,0], ceil_mode=1} })",
+    R"(graph g(x: f32[2,3,17,18]) -> (y) { y = GlobalAveragePool(x) })",
+    R"(graph g(x: f32[2,3,17,18]) -> (y) { y = Softmax(x) })",
+    R"(graph g(x: f32[2,3,17,18]) -> (y) { y = Softmax(x) {axis=1} })",
+    R"(graph g(x: f32[2,3,17,18]) -> (y) { y = LogSoftmax(x) {axis=2} })",
+    R"(graph g(x: f32[2,3,48]) -> (y) { s = const f32[48] ~1  b = const f32[48] ~2 y =
+      LayerNormalization(x, s, b) })",
+    R"(graph g(x: f32[2,3,48]) -> (y) { s = const f32[48] ~1 y = RMSNormalization(x, s) })",
+    R"(graph g(x: f32[2,6,5,7]) -> (y) { s = const f32[6] ~1  b = const f32[6] ~2 y =
+      InstanceNormalization(x, s, b) })",
+    R"(graph g(x: f32[2,6,5,7]) -> (y) { s = const f32[6] ~1  b = const f32[6] ~2 y =
+      GroupNormalization(x, s, b) {num_groups=3} })",
+    R"(graph g(x: f32[2,6,5,7], v0: f32[6]) -> (y) { s = const f32[6] ~1  b = const f32[6] ~2
+      m = const f32[6] ~3 v = Abs(v0) y = BatchNormalization(x, s, b, m, v) })",
+    R"(graph g(x: f32[2,6,5,7]) -> (y) { a = const i64[2] {1,3} y = ReduceSum(x, a) })",
+    R"(graph g(x: f32[2,6,5,7]) -> (y) { a = const i64[1] {2} y = ReduceMean(x, a) {keepdims=0}
+      })",
+    R"(graph g(x: f32[2,6,5,7]) -> (y) { y = ReduceLogSumExp(x) })",
+    R"(graph g(x: f32[2,6,5,7]) -> (y) { y = ReduceL2(x) })",
+    R"(graph g(x: f32[2,6,5,7]) -> (y) { y = ReduceMax(x) })",
+    R"(graph g(x: f32[2,6,5,7]) -> (y) { y = Transpose(x) {perm=[2,0,3,1]} })",
+    R"(graph g(x: i64[2,6,5,7]) -> (y) { y = Transpose(x) {perm=[2,0,3,1]} })",
+    R"(graph g(x: bool[2,6,5,7]) -> (y) { y = Transpose(x) {perm=[2,0,3,1]} })",
+    R"(graph g(x: f16[2,6,5,7]) -> (y) { y = Transpose(x) {perm=[2,0,3,1]} })",
+    R"(graph g(x: f32[2,6,5,7], z: f32[2,3,5,7]) -> (y) { y = Concat(x, z) {axis=1} })",
+    R"(graph g(x: f32[2,6,5,7]) -> (y) { b = const i64[2] {1,0} e = const i64[2] {5,100} a =
+      const i64[2] {1,3} s = const i64[2] {2,3} y = Slice(x, b, e, a, s) })",
+    R"(graph g(x: f32[2,6,5,7]) -> (y) { b = const i64[1] {-1} e = const i64[1] {-100} a =
+      const i64[1] {3} s = const i64[1] {-2} y = Slice(x, b, e, a, s) })",
+    R"(graph g(x: f32[2,6,5]) -> (y, z) { s = const i64[2] {2,4} y, z = Split(x, s) {axis=1} })",
+    R"(graph g(x: f32[2,1,5]) -> (y) { s = const i64[4] {3,2,6,5} y = Expand(x, s) })",
+    R"(graph g(x: f32[2,6,5]) -> (y) { p = const i64[6] {0,1,2,0,0,1} y = Pad(x, p)
+      {mode="reflect"} })",
+    R"(graph g(x: f32[2,6,5]) -> (y) { p = const i64[6] {0,1,2,0,0,1} c = const f32[] {7} y =
+      Pad(x, p, c) })",
+    R"(graph g(x: f32[9,6,5]) -> (y) { i = const i64[2,2] {0,3,8,-1} y = Gather(x, i) })",
+    R"(graph g(x: f32[1,3,6,5]) -> (y) { s = const f32[4] {1,1,2,2} y = Resize(x, _, s)
+      {mode="linear"} })",
+    R"(graph g(x: f32[1,3,6,5]) -> (y) { s = const f32[4] {1,1,2,3} y = Resize(x, _, s)
+      {mode="nearest"} })",
+    R"(graph g(x: f32[1,3,6,5]) -> (y) { z = const i64[4] {1,3,9,13} y = Resize(x, _, _, z)
+      {mode="linear", coordinate_transformation_mode="align_corners"} })",
+    R"(graph g(x: f32[2,3,16,16]) -> (y) { w = const f32[20,3,3,3] ~1 b = const f32[20] ~2 c =
+      Conv(x, w, b) {pads=[1,1,1,1]} d = Relu(c) v = const f32[20,20,1,1] ~3 e = Conv(d, v) f
+      = Add(e, d) y = Sigmoid(f) })",
+};
+
+inline const OpRegistry& VulkanTestOps() {
+  static const OpRegistry ops = AllOps();
+  return ops;
+}
+
+inline Graph ParsedGraph(std::string_view text) {
+  auto g = ParseGraph(text, VulkanTestOps());
+  EXPECT_TRUE(g.ok()) << g.status().message() << text;
+  return *std::move(g);
+}
+
+inline std::vector<Datum> InputsOf(const Graph& g) {
+  Random random(1);
+  std::vector<Datum> inputs;
+  for (const Value* v : g.inputs()) {
+    Tensor t(v->dtype(), v->shape().static_dims());
+    for (int64_t i = 0; i < t.num_elements(); ++i)
+      t.Set(i, IsFloat(v->dtype()) ? random.Normal() : random.Below(2));
+    inputs.emplace_back(std::move(t));
+  }
+  return inputs;
+}
+
+/// max |d| / max |want| within 1e-5.
+inline void ExpectCloseTo(const Tensor& got, const Tensor& want, const std::string& what) {
+  ASSERT_EQ(ToString(got.type()), ToString(want.type())) << what;
+  double worst = 0, most = 0;
+  for (int64_t i = 0; i < want.num_elements(); ++i) {
+    worst = std::max(worst, std::abs(got.At(i) - want.At(i)));
+    most = std::max(most, std::abs(want.At(i)));
+  }
+  EXPECT_LE(worst, 1e-5 * most + 1e-30) << what;
+}
+
+inline std::unique_ptr<Backend> VulkanOver(VulkanOptions options = {}, bool keep_all = true) {
+  // Dispatches of so few numbers are not worth the threads of a driver on the CPU.
+  setenv("LP_NUM_THREADS", "0", 0);
+  return MakeVulkanBackend(
+      {.device = std::move(options), .behind = CpuHost(), .keep_all = keep_all});
+}
+
+/// Compiles and runs once; the kernels that ran.
+inline std::vector<std::string> RunAndCompare(const Backend& backend, const Graph& g) {
+  const std::vector<Datum> inputs = InputsOf(g);
+  const auto want = Evaluate(g, inputs);
+  EXPECT_TRUE(want.ok()) << want.status().message();
+  const auto program = backend.Compile(g, {});
+  EXPECT_TRUE(program.ok()) << program.status().message();
+  if (!want.ok() || !program.ok()) return {};
+  const auto got = RunOnce(**program, inputs);
+  EXPECT_TRUE(got.ok()) << got.status().message();
+  if (!got.ok()) return {};
+  std::vector<std::string> kernels;
+  for (const StepInfo& s : (*program)->steps()) kernels.push_back(s.kernel);
+  for (size_t i = 0; i < want->size(); ++i)
+    ExpectCloseTo((*got)[i].tensor(), (*want)[i].tensor(), Join(kernels, ", "));
+  return kernels;
+}
+
+}  // namespace infer

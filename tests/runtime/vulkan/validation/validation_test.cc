@@ -1,0 +1,59 @@
+/// Every shader under the validation layer with synchronization validation: no message.
+#include <mutex>
+
+#include "runtime/vulkan/device/gpu.h"
+#include "tests/runtime/vulkan/graphs.h"
+
+namespace infer {
+namespace {
+
+/// Messages of the layer, which come from any thread.
+struct Messages {
+  std::mutex mutex;
+  std::vector<std::string> list;
+  VulkanOptions Options(VulkanOptions options = {}) {
+    options.validate = true;
+    options.on_message = [this](std::string_view m) {
+      const std::lock_guard lock(mutex);
+      list.emplace_back(m);
+    };
+    return options;
+  }
+};
+
+TEST(Validation, TheLayerSpeaks) {
+  Messages messages;
+  const auto gpu = vulkan::Gpu::Make(messages.Options());
+  ASSERT_TRUE(gpu.ok()) << gpu.status().message();
+  const VkBufferCreateInfo nothing{VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO};  // of no bytes
+  VkBuffer buffer = VK_NULL_HANDLE;
+  (*gpu)->vk().vkCreateBuffer((*gpu)->device(), &nothing, nullptr, &buffer);
+  if (buffer) (*gpu)->vk().vkDestroyBuffer((*gpu)->device(), buffer, nullptr);
+  EXPECT_FALSE(messages.list.empty());
+}
+
+TEST(Validation, NoMessageOverAllShaders) {
+  for (const bool staged : {false, true}) {
+    Messages messages;
+    {
+      const auto backend = VulkanOver(messages.Options({.stage_all = staged}));
+      for (const char* text : kShaderGraphs) {
+        const Graph g = ParsedGraph(text);
+        RunAndCompare(*backend, g);
+        // The second run of a context meets what the first left behind.
+        const auto program = *backend->Compile(g, {});
+        const auto context = *program->NewContext();
+        const auto inputs = InputsOf(g);
+        for (int run = 0; run < 2; ++run) {
+          for (size_t i = 0; i < inputs.size(); ++i)
+            ASSERT_TRUE(context->BindInput(i, inputs[i]).ok());
+          ASSERT_TRUE(context->Run().ok());
+        }
+      }
+    }
+    EXPECT_THAT(messages.list, ::testing::IsEmpty());
+  }
+}
+
+}  // namespace
+}  // namespace infer

@@ -1,0 +1,249 @@
+/// The Vulkan backend on whatever device the machine has (Mesa's lavapipe in CI): which shader
+/// runs, what it takes of memory, and how a run ends that the device fails.
+#include <cstdlib>
+#include <thread>
+
+#include "runtime/plan_ir/executor_program.h"
+#include "tests/runtime/vulkan/graphs.h"
+
+namespace infer {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+constexpr const char* kNet = R"(graph g(x: f32[2,3,16,16]) -> (y) {
+  w = const f32[20,3,3,3] ~1 b = const f32[20] ~2 v = const f32[20,20,1,1] ~3
+  c = Conv(x, w, b) {pads=[1,1,1,1]}  d = Relu(c)  e = Conv(d, v)  f = Add(e, d)  y = Sigmoid(f) })";
+
+TEST(Vulkan, EveryGraphRunsOnShaders) {
+  const auto backend = VulkanOver();
+  ASSERT_EQ(backend->Unavailable(), "") << "tools/setup.sh installs a driver for the CPU";
+  for (const char* text : kShaderGraphs) {
+    SCOPED_TRACE(text);
+    for (const std::string& kernel : RunAndCompare(*backend, ParsedGraph(text)))
+      EXPECT_THAT(kernel, ::testing::AnyOf(StartsWith("vulkan:"), "view"));
+  }
+  EXPECT_EQ(VulkanMemoryOf(*backend).live, 0) << "something of a program was not given back";
+  EXPECT_EQ(VulkanMemoryOf(*backend).allocated_bytes, 0);
+  EXPECT_GT(VulkanMemoryOf(*backend).peak_bytes, 0);
+}
+
+TEST(Vulkan, WhatFollowsAProductRunsInItsShader) {
+  const auto backend = VulkanOver();
+  EXPECT_THAT(RunAndCompare(*backend, ParsedGraph(kNet)),
+              ElementsAre("vulkan:conv32", "vulkan:conv32"));
+  EXPECT_THAT(RunAndCompare(*backend, ParsedGraph(R"(graph g(x: f32[9,30], r: f32[9,40]) -> (y) {
+      w = const f32[30,40] ~1 b = const f32[40] ~2
+      p = MatMul(x, w) q = Add(p, b) s = Add(q, r) y = Gelu(s) })")),
+              ElementsAre("vulkan:matmul32"));
+}
+
+TEST(Vulkan, MoreWorkgroupsThanAnAxisHolds) {
+  const auto backend = VulkanOver();
+  EXPECT_THAT(RunAndCompare(*backend, ParsedGraph(R"(graph g(x: f32[70000,3]) -> (y) {
+      a = const i64[1] {1} y = ReduceSum(x, a) })")),
+              ElementsAre("vulkan:reduce"));
+}
+
+/// A driver on the CPU ends loops after 65,535 rounds, without a word: long sums are right, on
+/// whatever side they run.
+TEST(Vulkan, LongLoops) {
+  const auto backend = VulkanOver();
+  const auto devices = *ListVulkanDevices();
+  const bool limited = devices[0].max_iterations > 0;
+  for (const auto& [shape_x, shape_w, op, fits] :
+       {std::tuple("1,60000", "60000,8", "MatMul(x, w)", true),
+        {"1,70000", "70000,8", "MatMul(x, w)", false},
+        {"8,40000", "40000,8", "MatMul(x, w)", true},
+        {"8,70000", "70000,8", "MatMul(x, w)", false},
+        {"40,16000", "16000,40", "MatMul(x, w)", true},
+        {"40,40000", "40000,40", "MatMul(x, w)", true},
+        {"1,4096,7,7", "16,4096,3,3", "Conv(x, w)", true},
+        {"1,8192,5,5", "1,8192,3,3", "Conv(x, w)", false},
+        {"5000000", "1", "ReduceSum(x)", false}}) {
+    SCOPED_TRACE(Cat(shape_x, " by ", shape_w));
+    const auto kernels =
+        RunAndCompare(*backend, ParsedGraph(Cat("graph g(x: f32[", shape_x, "], w: f32[", shape_w,
+                                                "]) -> (y, v) { y = ", op, " v = Neg(w) }")));
+    ASSERT_EQ(kernels.size(), 2u);
+    EXPECT_EQ(kernels[0].starts_with("vulkan:"), fits || !limited) << kernels[0];
+  }
+}
+
+TEST(Vulkan, AllBytesStaged) {
+  const auto backend = VulkanOver({.stage_all = true});
+  RunAndCompare(*backend, ParsedGraph(kNet));
+  // More than one staging buffer.
+  RunAndCompare(*backend, ParsedGraph("graph g(x: f32[3000000]) -> (y) { y = Neg(x) }"));
+  EXPECT_EQ(VulkanMemoryOf(*backend).live, 0);
+}
+
+TEST(Vulkan, WhatABufferCannotHoldRunsOnTheHost) {
+  const auto backend = VulkanOver({.max_buffer_bytes = 4000});
+  const Graph g = ParsedGraph(R"(graph g(x: f32[500], z: f32[2000]) -> (y, v) {
+      y = Relu(x) v = Relu(z) })");
+  RunAndCompare(*backend, g);
+  const auto program = *backend->Compile(g, {});
+  EXPECT_EQ(program->steps()[0].kernel, "vulkan:unary");
+  EXPECT_THAT(program->steps()[1].kernel, Not(StartsWith("vulkan:")));
+  EXPECT_THAT(program->steps()[1].refusals, Contains(HasSubstr("a buffer of this device holds")));
+}
+
+TEST(Vulkan, FeaturesOff) {
+  for (const VulkanFeature& f : VulkanFeatures()) {
+    SCOPED_TRACE(f.name);
+    const auto backend = VulkanOver({.disable = {std::string(f.name)}});
+    for (const char* text : kShaderGraphs) {
+      SCOPED_TRACE(text);
+      RunAndCompare(*backend, ParsedGraph(text));
+    }
+  }
+  const auto backend = VulkanOver({.disable = {"int8"}});
+  const auto program =
+      *backend->Compile(ParsedGraph("graph g(x: f32[3], z: f32[3]) -> (y) { y = Less(x, z) }"), {});
+  EXPECT_THAT(program->steps()[0].kernel, Not(StartsWith("vulkan:")));
+  EXPECT_THAT(program->steps()[0].refusals, Contains(HasSubstr("no bytes in buffers (int8)")));
+}
+
+/// Lets the n-th call of a kind fail, and `more` behind it.
+struct NthFails {
+  VulkanCall kind;
+  int more = 0;
+  std::shared_ptr<std::atomic<int>> calls = std::make_shared<std::atomic<int>>(0);
+  std::shared_ptr<std::atomic<int>> bad = std::make_shared<std::atomic<int>>(-1);
+  VulkanOptions Options() const {
+    return {.stage_all = true, .fails = [*this](VulkanCall call) {
+              if (call != kind) return false;
+              const int n = (*calls)++;
+              return *bad >= 0 && n >= *bad && n <= *bad + more;
+            }};
+  }
+};
+
+/// Compiles, makes a context, runs.
+Status OneRun(const Backend& backend, const Graph& g, const std::vector<Datum>& inputs) {
+  INFER_ASSIGN(const auto program, backend.Compile(g, {}));
+  INFER_ASSIGN(const auto got, RunOnce(*program, inputs));
+  return {};
+}
+
+TEST(Vulkan, AFailureOfAnyCallEndsItsRunAndLeavesNothing) {
+  const Graph g = ParsedGraph(kNet);
+  const std::vector<Datum> inputs = InputsOf(g);
+  for (const VulkanCall kind : {VulkanCall::kAllocate, VulkanCall::kCreatePipeline,
+                                VulkanCall::kSubmit, VulkanCall::kWait}) {
+    SCOPED_TRACE(static_cast<int>(kind));
+    // A second allocation, of just what is needed, follows one that fails.
+    const NthFails fails{kind, kind == VulkanCall::kAllocate ? 1 : 0};
+    int failed = 0;
+    for (int n = 0;; ++n) {
+      // Pipelines live as long as the device: a new one makes them all again.
+      const auto backend = VulkanOver(fails.Options());
+      *fails.calls = 0;
+      *fails.bad = n;
+      const Status s = OneRun(*backend, g, inputs);
+      EXPECT_EQ(VulkanMemoryOf(*backend).live, 0) << n;
+      if (s.ok()) break;
+      ++failed;
+      EXPECT_EQ(s.code(), Code::kResource) << s.message();
+      *fails.bad = -1;
+      RunAndCompare(*backend, g);
+    }
+    EXPECT_GT(failed, 0);
+  }
+}
+
+TEST(Vulkan, AContextGoesOnAfterAFailure) {
+  const NthFails fails{VulkanCall::kSubmit};
+  const auto backend = VulkanOver(fails.Options());
+  const Graph g = ParsedGraph(kNet);
+  const std::vector<Datum> inputs = InputsOf(g);
+  const auto program = *backend->Compile(g, {});
+  const auto context = *program->NewContext();
+  ASSERT_TRUE(context->BindInput(0, inputs[0]).ok());
+  ASSERT_TRUE(context->Run().ok());
+  *fails.bad = fails.calls->load();
+  EXPECT_EQ(context->Run().code(), Code::kResource);
+  const Status again = context->Run();
+  ASSERT_TRUE(again.ok()) << again.message();
+  ExpectCloseTo(context->output(0).tensor(), (*Evaluate(g, inputs))[0].tensor(), "");
+}
+
+TEST(Vulkan, NoMemoryIsSaidWithFigures) {
+  const auto backend = VulkanOver({.memory_bytes = int64_t{5} << 20});
+  const Graph g = ParsedGraph("graph g(x: f32[4000000]) -> (y) { y = Relu(x) }");
+  const Status s = OneRun(*backend, g, InputsOf(g));
+  EXPECT_EQ(s.code(), Code::kResource);
+  EXPECT_THAT(s.message(), AllOf(HasSubstr("has no memory for 15"), HasSubstr("the limit is 5"),
+                                 HasSubstr("in use"), HasSubstr("largest heap")));
+  EXPECT_EQ(VulkanMemoryOf(*backend).live, 0);
+}
+
+TEST(Vulkan, ContextsInThreads) {
+  const auto backend = VulkanOver();
+  const Graph g = ParsedGraph(kNet);
+  const std::vector<Datum> inputs = InputsOf(g);
+  const Tensor want = (*Evaluate(g, inputs))[0].tensor();
+  const auto program = *backend->Compile(g, {});
+  {
+    std::vector<std::jthread> threads;
+    for (int t = 0; t < 3; ++t)
+      threads.emplace_back([&] {
+        const auto context = *program->NewContext();
+        for (int run = 0; run < 10; ++run) {
+          ASSERT_TRUE(context->BindInput(0, inputs[0]).ok());
+          const Status s = context->Run();
+          ASSERT_TRUE(s.ok()) << s.message();
+          ExpectCloseTo(context->output(0).tensor(), want, "");
+        }
+      });
+  }
+}
+
+TEST(Vulkan, MemoryStaysWhereItIsOverManyRuns) {
+  const auto backend = VulkanOver({.stage_all = true});
+  const Graph g = ParsedGraph(kNet);
+  const std::vector<Datum> inputs = InputsOf(g);
+  const auto program = *backend->Compile(g, {});
+  const auto context = *program->NewContext();
+  ASSERT_TRUE(context->BindInput(0, inputs[0]).ok());
+  for (int run = 0; run < 20; ++run) ASSERT_TRUE(context->Run().ok());
+  const VulkanMemoryUse before = VulkanMemoryOf(*backend);
+  for (int run = 0; run < 200; ++run) ASSERT_TRUE(context->Run().ok());
+  EXPECT_EQ(VulkanMemoryOf(*backend).peak_bytes, before.peak_bytes);
+  EXPECT_EQ(VulkanMemoryOf(*backend).live, before.live);
+}
+
+/// What a step costs to bring to the device counts where nobody asks for all of them.
+TEST(Vulkan, ALoneStepBetweenHostStepsStaysOnTheHost) {
+  const Graph g = ParsedGraph(R"(graph g(x: f32[64,1000]) -> (y) {
+      k = const i64[1] {1000} v, i = TopK(x, k) r = Neg(v) y, j = TopK(r, k) })");
+  const auto all = *VulkanOver()->Compile(g, {});
+  EXPECT_EQ(all->steps()[1].kernel, "vulkan:unary");
+  const auto weighed = *VulkanOver({}, false)->Compile(g, {});
+  EXPECT_THAT(weighed->steps()[1].kernel, Not(StartsWith("vulkan:")));
+}
+
+TEST(Vulkan, DevicesAreDescribed) {
+  const auto devices = ListVulkanDevices();
+  ASSERT_TRUE(devices.ok()) << devices.status().message();
+  int chosen = 0;
+  for (const VulkanDeviceInfo& d : *devices) {
+    chosen += d.chosen;
+    EXPECT_FALSE(d.name.empty());
+    EXPECT_GE(d.max_buffer_bytes, int64_t{1} << 27) << "what Vulkan promises";
+    EXPECT_EQ(d.features.size() + d.missing.size(), VulkanFeatures().size());
+  }
+  EXPECT_EQ(chosen, 1);
+  const auto none = VulkanOver({.device = 99});
+  EXPECT_THAT(none->Unavailable(), HasSubstr("there is no Vulkan device 99"));
+  EXPECT_EQ(none->Compile(ParsedGraph(kNet), {}).status().code(), Code::kUnsupported);
+}
+
+}  // namespace
+}  // namespace infer

@@ -1,0 +1,56 @@
+#!/usr/bin/python3
+"""--device vulkan and `devices` as a user meets them: with the driver that the machine has, and without one."""
+import os
+import unittest
+
+from tool_test_case import CliTestCase, MODEL
+
+QUIET = {**os.environ, "LP_NUM_THREADS": "0"}  # dispatches of few numbers are not worth a driver's threads
+NO_DRIVER = {**os.environ, "VK_DRIVER_FILES": "/none.json", "VK_ICD_FILENAMES": "/none.json"}
+
+
+class Vulkan(CliTestCase):
+    def test_runs_on_shaders_wherever_a_device_is_named(self):
+        kernels = [k["kernel"] for k in self.report(0, "infer-opt", "inspect", MODEL, "--kernels", "--device", "vulkan",
+                                                    "--set", "batch=1")["kernels"]]
+        self.assertTrue(any(k.startswith("vulkan:conv") for k in kernels), kernels)
+        self.assertTrue(all(k.startswith("vulkan:") or k == "view" for k in kernels), kernels)
+        for args in (["infer-opt", "run", MODEL], ["infer-opt", "compare", MODEL, MODEL],
+                     ["infer-bench", "run", MODEL, "--warmup", "0", "--runs", "2"]):
+            with self.subTest(args=args):
+                self.expect(0, *args, "--set", "batch=1", "--device", "vulkan", env=QUIET)
+
+    def test_devices(self):
+        report = self.report(0, "infer-opt", "devices")
+        self.assertEqual(sum(d["default"] for d in report["vulkan"]), 1)
+        for d in report["vulkan"]:
+            self.expect(0 if not d["unfit"] else 4, "infer-opt", "run", MODEL, "--set", "batch=1", "--device", d["device"],
+                        env=QUIET)
+        shown = self.expect(0, "infer-opt", "devices", env={**QUIET, "INFER_VULKAN_DISABLE": "int8"}).stdout
+        self.assertRegex(shown, r"int8 +switched off: .*CPU")
+
+    def test_what_is_missing_is_named_in_one_line(self):
+        for device, env, why in (("vulkan", NO_DRIVER, "no Vulkan driver"), ("vulkan:99", QUIET, "no Vulkan device 99")):
+            said = self.expect(4, "infer-opt", "run", MODEL, "--set", "batch=1", "--device", device, env=env).stderr
+            self.assertIn(why, said)
+            self.assertEqual(len(said.strip().splitlines()), 1, said)
+        self.assertIn("no Vulkan driver", self.expect(0, "infer-opt", "devices", env=NO_DRIVER).stdout)
+        self.expect(0, "infer-opt", "ops", "Conv", env=NO_DRIVER)
+        self.expect(0, "infer-opt", "run", MODEL, "--set", "batch=1", env=NO_DRIVER)
+
+    def test_options_that_cannot_be(self):
+        for device in ("vulkan:", "vulkan:x", "vulkan:-1", "vulkan0"):
+            self.expect(2, "infer-opt", "run", MODEL, "--device", device)
+        for name, value in (("INFER_VULKAN_DISABLE", "abacus"), ("INFER_VULKAN_MEMORY", "much"),
+                            ("INFER_VULKAN_STAGE_ALL", "yes")):
+            said = self.expect(2, "infer-opt", "run", MODEL, "--device", "vulkan", env={**QUIET, name: value}).stderr
+            self.assertIn(name, said)
+
+    def test_no_memory(self):
+        said = self.expect(71, "infer-opt", "run", MODEL, "--set", "batch=1", "--device", "vulkan",
+                           env={**QUIET, "INFER_VULKAN_MEMORY": "1000"}).stderr
+        self.assertIn("the limit is 1000", said)
+
+
+if __name__ == "__main__":
+    unittest.main()
