@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "lib/support/strings.h"
-#include "quant/algorithm/adaround.h"
 #include "quant/algorithm/fold_scales.h"
 #include "quant/algorithm/gptq.h"
 #include "quant/weight_only/round.h"
@@ -30,30 +29,12 @@ RoundedWeights Plain(const BlockWeights& w, const BlockGrid& grid) {
 
 struct Candidate {
   BlockQuantized q;
-  std::string method;
-  double error = 0;
+  std::string_view method;
 };
-
-/// GPTQ from the parameters of `clipped`, in each of the orders; the better one on the data that it
-/// was made from, refined.
-Result<Candidate> RoundGptq(const BlockWeights& w, std::span<const float> h, int64_t rows,
-                            const BlockQuantized& clipped) {
-  Candidate best;
-  for (const bool act_order : {true, false}) {
-    BlockQuantized q = clipped;
-    GptqOptions options;
-    options.act_order = act_order;
-    INFER_TRY(GptqRound(w, h, rows, options, q));
-    const double error = OutputError(w, q, h);
-    if (best.method.empty() || error < best.error) best = {std::move(q), "gptq", error};
-  }
-  RefineCodes(w, h, kSweeps, best.q);
-  return best;
-}
 
 /// One group: rows that share the moments.
 RoundedWeights RoundGroup(const BlockWeights& w, const BlockGrid& grid, const HessianPair& h,
-                          DataMethod method) {
+                          const DataMethod& method) {
   const Hessian& judge = h.held_out.rows > 0 ? h.held_out : h.fit;
   RoundedWeights done = Plain(w, grid);
   done.of_outputs = true;
@@ -62,20 +43,14 @@ RoundedWeights RoundGroup(const BlockWeights& w, const BlockGrid& grid, const He
     done.note = "its calibration data hold NaN or infinity";
   } else {
     const BlockQuantized clipped = SearchClip(w, grid, h.fit.sum);
-    if (method == DataMethod::kAwq || method == DataMethod::kAuto)
-      candidates.push_back({clipped, "clip", 0});
-    if (method == DataMethod::kAdaRound) {
-      Candidate learned{clipped, "adaround", 0};
-      AdaRound(w, h.fit.sum, {}, learned.q);
-      candidates.push_back(std::move(learned));
-    }
-    if (method == DataMethod::kGptq || method == DataMethod::kAuto) {
-      auto gptq = RoundGptq(w, h.fit.sum, h.fit.rows, clipped);
-      if (gptq.ok()) {
-        candidates.push_back(*std::move(gptq));
-      } else {
-        done.note = gptq.status().message();
-      }
+    if (method.nearest) candidates.push_back({clipped, "clip"});
+    if (method.rounder) {
+      Candidate rounded{clipped, method.rounder->name};
+      const Status s = method.rounder->round_blocks(w, h.fit.sum, h.fit.rows, rounded.q);
+      if (s.ok())
+        candidates.push_back(std::move(rounded));
+      else
+        done.note = s.message();
     }
     done.nearest_error = done.error = OutputError(w, done.q, judge.sum);
   }
@@ -84,7 +59,7 @@ RoundedWeights RoundGroup(const BlockWeights& w, const BlockGrid& grid, const He
     if (!(error < done.error)) continue;
     done.error = error;
     done.q = std::move(c.q);
-    done.method = c.method;
+    done.method = std::string(c.method);
   }
   return done;
 }
@@ -284,7 +259,7 @@ Result<BlockRounder> RounderFromData(Graph& g, const WeightPlan& plan, const Sam
                                      const Backend& backend, DataMethod method,
                                      const HessianOptions& options) {
   std::map<std::string, FoldedScale> folded;
-  if (method == DataMethod::kAwq || method == DataMethod::kAuto) {
+  if (method.scales_inputs) {
     std::vector<ScaledProduct> products;
     std::set<const Value*> frozen;  // numbers that several readers share
     for (const WeightReader& r : plan.readers) {
@@ -299,10 +274,10 @@ Result<BlockRounder> RounderFromData(Graph& g, const WeightPlan& plan, const Sam
     }
     const ScaleRounder round = [method](const BlockWeights& w, const BlockGrid& grid,
                                         std::span<const float> h, int64_t rows) {
-      Candidate c{SearchClip(w, grid, h), "clip", 0};
-      if (method == DataMethod::kAuto)
-        if (auto gptq = RoundGptq(w, h, rows, c.q); gptq.ok()) c = *std::move(gptq);
-      return std::move(c.q);
+      BlockQuantized q = SearchClip(w, grid, h);
+      // Where the rounder fails, the nearest codes stay.
+      if (method.rounder) (void)method.rounder->round_blocks(w, h, rows, q);
+      return q;
     };
     INFER_ASSIGN(folded, FoldInputScales(g, products, frozen, samples, backend, round, options));
   }
@@ -314,18 +289,23 @@ Result<BlockRounder> RounderFromData(Graph& g, const WeightPlan& plan, const Sam
     char text[64];
     std::snprintf(text, sizeof(text), "inputs scaled by magnitude^%.1f", it->second.exponent);
     r.note = r.note.empty() ? text : Cat(r.note, "; ", text);
-    r.method = r.method == "gptq" ? "awq+gptq" : "awq";
+    r.method = CodeRounderNamed(r.method) ? Cat("awq+", r.method) : "awq";
     r.nearest_error = it->second.nearest_error;
     return r;
   });
 }
 
 std::optional<DataMethod> DataMethodNamed(std::string_view name) {
-  if (name == "gptq") return DataMethod::kGptq;
-  if (name == "awq") return DataMethod::kAwq;
-  if (name == "auto") return DataMethod::kAuto;
-  if (name == "adaround") return DataMethod::kAdaRound;
+  if (name == "awq") return DataMethod{nullptr, true, true};
+  if (name == "auto") return DataMethod{&CodeRounders().front(), true, true};
+  if (const CodeRounder* rounder = CodeRounderNamed(name)) return DataMethod{rounder};
   return std::nullopt;
+}
+
+std::vector<std::string> DataMethodNames() {
+  std::vector<std::string> names = {"auto", "awq"};
+  for (const CodeRounder& r : CodeRounders()) names.emplace_back(r.name);
+  return names;
 }
 
 namespace {

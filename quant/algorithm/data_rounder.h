@@ -1,24 +1,27 @@
 #pragma once
-/// Weight-only rounding by calibration data: hands the second moments of a layer's operand to GPTQ
-/// and to the scale searches, and keeps what errs least on rows that none of them has seen. Round
-/// to nearest stays where nothing errs less.
+/// Weight-only rounding by calibration data: hands the second moments of a layer's operand to a
+/// rounder of code_rounder.h and to the scale searches, and keeps what errs least on rows that none
+/// of them has seen. Round to nearest stays where nothing errs less.
 #include <optional>
 #include <string_view>
 
+#include "quant/algorithm/code_rounder.h"
 #include "quant/algorithm/hessian.h"
 #include "quant/algorithm/scale_search.h"
 #include "quant/weight_only/plan.h"
 
 namespace infer {
 
-enum class DataMethod : uint8_t {
-  kGptq,      ///< clipped scales, then GPTQ with refinement
-  kAwq,       ///< clipped scales, round to nearest
-  kAuto,      ///< whichever of the two errs less
-  kAdaRound,  ///< clipped scales, then AdaRound
+/// Candidates; the one that errs least is kept. All begin with clipped scales.
+struct DataMethod {
+  const CodeRounder* rounder = nullptr;  ///< chooses codes; nullptr: none does
+  bool nearest = false;                  ///< the nearest codes are a candidate
+  bool scales_inputs = false;            ///< inputs are scaled first (AWQ)
 };
-/// "gptq", "awq", "auto" or "adaround"; nullopt for others.
+/// Of a rounder's name; "awq": nearest codes behind scaled inputs; "auto": these, and the first
+/// rounder's. nullopt for others.
 std::optional<DataMethod> DataMethodNamed(std::string_view name);
+std::vector<std::string> DataMethodNames();
 
 /// Rounds rows of weights by the moments of their operand. `looked_up`: the rows are results by
 /// themselves too (tied embeddings), so that their own relative error counts as much as that of the
@@ -43,7 +46,7 @@ inline constexpr int64_t kMaxLayerDepth = 2304;
 BlockRounder MakeDataRounder(const Graph& graph, const Samples& samples, const Backend& backend,
                              DataMethod method, const HessianOptions& options = {});
 
-/// What --method gptq, awq and auto do: for awq and auto scales the inputs of the plan's products
+/// What --method does that reads data: for awq and auto scales the inputs of the plan's products
 /// first (FoldInputScales), which changes constants of `g`. A layer whose inputs were scaled says
 /// so in its method and note, and its nearest_error is that of the weights as they were.
 /// InvalidArgument: no samples. Errors as SumHessians().

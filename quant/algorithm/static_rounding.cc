@@ -4,13 +4,14 @@
 #include <set>
 
 #include "lib/support/strings.h"
-#include "quant/algorithm/adaround.h"
+#include "quant/algorithm/gptq.h"
 #include "quant/algorithm/layers.h"
 
 namespace infer {
 namespace {
 
-constexpr int kSweeps = 4;
+/// Codes lie around grid.middle(), without the lowest, which static weights leave out.
+constexpr int kLeastCode = 1;
 
 /// A layer's weights as rows of what each output is a product with, and their way back.
 struct LayerRows {
@@ -62,11 +63,6 @@ std::optional<LayerRows> RowsOf(const Node& node, const Graph& quantized, const 
   return l;
 }
 
-/// Codes around grid.middle(), without the lowest, which static weights leave out.
-void DropLowest(BlockQuantized& q) {
-  for (uint8_t& c : q.codes) c = std::max<uint8_t>(c, 1);
-}
-
 BlockQuantized Nearest(const LayerRows& l, const BlockWeights& w, int64_t first_row,
                        const QuantGrid& grid) {
   BlockQuantized q =
@@ -77,9 +73,8 @@ BlockQuantized Nearest(const LayerRows& l, const BlockWeights& w, int64_t first_
     q.scales[static_cast<size_t>(r)] = p.scale;
     for (int64_t k = 0; k < w.depth; ++k)
       q.codes[static_cast<size_t>(r * w.depth + k)] =
-          EncodeWeight(w.row(r)[static_cast<size_t>(k)], p, q.grid);
+          std::max<uint8_t>(EncodeWeight(w.row(r)[static_cast<size_t>(k)], p, q.grid), kLeastCode);
   }
-  DropLowest(q);
   return q;
 }
 
@@ -107,8 +102,11 @@ class Rounder {
       result_.nearest_noise += all.nearest / all.energy;
       result_.noise += all.error / all.energy;
     }
-    if (all.gptq + all.adaround == 0) return;
-    ++(all.gptq >= all.adaround ? result_.gptq : result_.adaround);
+    const CodeRounder* most = nullptr;
+    for (const CodeRounder* r : options_.rounders)
+      if (const int groups_of = all.by[r]; groups_of > (most ? all.by[most] : 0)) most = r;
+    if (!most) return;
+    ++result_.by[most->name];
     Keep(l, codes);
   }
   const StaticRoundingResult& result() const { return result_; }
@@ -117,7 +115,7 @@ class Rounder {
   /// Over the groups of a layer.
   struct Tally {
     double nearest = 0, error = 0, energy = 0;
-    int gptq = 0, adaround = 0;
+    std::map<const CodeRounder*, int> by;
   };
 
   BlockQuantized Best(const BlockWeights& w, BlockQuantized q, std::span<const float> h,
@@ -126,27 +124,21 @@ class Rounder {
     double least = OutputError(w, q, judge);
     all.nearest += least;
     all.energy += OutputEnergy(w, judge);
-    std::optional<CodeMethod> chosen;
-    for (const CodeMethod method : options_.methods) {
+    const CodeRounder* chosen = nullptr;
+    for (const CodeRounder* rounder : options_.rounders) {
+      if (rounder->operations &&
+          (operations_[rounder] += rounder->operations(w.rows, w.depth)) > options_.max_operations)
+        continue;
       BlockQuantized candidate = nearest;
-      if (method == CodeMethod::kGptq) {
-        if (!GptqRound(w, h, rows, {}, candidate).ok()) candidate = nearest;
-        DropLowest(candidate);
-        RefineCodes(w, h, kSweeps, candidate, /*keep_scales=*/true);
-      } else {
-        operations_ += AdaRoundCost(w.rows, w.depth, {});
-        if (operations_ > options_.max_operations) continue;
-        AdaRound(w, h, {}, candidate);
-      }
-      DropLowest(candidate);
+      if (!rounder->round(w, h, rows, kLeastCode, candidate).ok()) continue;
       const double error = OutputError(w, candidate, judge);
       if (!(error < least)) continue;
       least = error;
       q = std::move(candidate);
-      chosen = method;
+      chosen = rounder;
     }
     all.error += least;
-    if (chosen) ++(*chosen == CodeMethod::kGptq ? all.gptq : all.adaround);
+    if (chosen) ++all.by[chosen];
     return q;
   }
 
@@ -164,7 +156,7 @@ class Rounder {
   StaticModel& model_;
   const StaticRoundingOptions& options_;
   StaticRoundingResult result_;
-  double operations_ = 0;
+  std::map<const CodeRounder*, double> operations_;
 };
 
 }  // namespace

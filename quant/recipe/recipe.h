@@ -67,9 +67,9 @@ struct RecipeOptions {
   /// Values that products read are split in so many groups of columns with a scale each where that
   /// errs less (ColumnGroupOptions::groups); 1: one scale per value.
   int column_groups = 1;
-  /// How `best` rounds weights; of several methods each layer takes what errs least. Empty: to
+  /// How `best` rounds weights; of several rounders each layer takes what errs least. Empty: to
   /// nearest.
-  std::vector<CodeMethod> rounding = {CodeMethod::kGptq};
+  std::vector<const CodeRounder*> rounders = {&CodeRounders().front()};
   /// Told when a step begins.
   std::function<void(const std::string& name)> on_step = nullptr;
 };

@@ -278,11 +278,27 @@ BlockRounder HqqRounder() {
   };
 }
 
+namespace {
+
+struct NamedRounder {
+  std::string_view name;
+  BlockRounder (*make)();
+};
+constexpr NamedRounder kRounders[] = {
+    {"mse", MseRounder}, {"nearest", NearestRounder}, {"hqq", HqqRounder}};
+
+}  // namespace
+
 Result<BlockRounder> RounderNamed(std::string_view name) {
-  if (name == "nearest") return NearestRounder();
-  if (name == "mse") return MseRounder();
-  if (name == "hqq") return HqqRounder();
-  return InvalidArgument(Cat("rounding '", name, "'; nearest, mse and hqq are known"));
+  for (const NamedRounder& r : kRounders)
+    if (r.name == name) return r.make();
+  return InvalidArgument(Cat("rounding '", name, "'; known: ", Join(RounderNames(), ", ")));
+}
+
+std::vector<std::string> RounderNames() {
+  std::vector<std::string> names;
+  for (const NamedRounder& r : kRounders) names.emplace_back(r.name);
+  return names;
 }
 
 }  // namespace infer

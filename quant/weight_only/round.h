@@ -20,6 +20,7 @@ BlockRounder HqqRounder();
 
 /// One of the above by name. InvalidArgument, with the names, for others.
 Result<BlockRounder> RounderNamed(std::string_view name);
+std::vector<std::string> RounderNames();
 
 /// The two by block, for rounders that need more: parameters of least squared error, weighted by
 /// `importance` (as long as the block, or empty), at most that of ChooseBlockParams().

@@ -26,34 +26,28 @@ class DataRounderTest : public testing::Test {
 };
 
 TEST_F(DataRounderTest, ErrsLessOnRowsThatItHasNotSeen) {
-  for (const DataMethod m : {DataMethod::kGptq, DataMethod::kAwq, DataMethod::kAuto}) {
-    const RoundedWeights r = RoundByData(w_, {4, 32, true}, h_, m);
+  for (const std::string& name : DataMethodNames()) {
+    const RoundedWeights r = RoundByData(w_, {4, 32, true}, h_, *DataMethodNamed(name));
     EXPECT_EQ(r.note, "");
-    EXPECT_EQ(r.method, m == DataMethod::kAwq ? "clip" : "gptq");
-    EXPECT_LT(r.error, (m == DataMethod::kAwq ? 1 : 0.6) * r.nearest_error);
+    EXPECT_EQ(r.method, name == "awq" ? "clip" : name == "auto" ? "gptq" : name);
+    EXPECT_LT(r.error, (name == "awq" ? 1 : name == "adaround" ? 0.8 : 0.6) * r.nearest_error);
     const double error =
         std::sqrt(OutputError(w_, r.q, h_.held_out.sum) / OutputEnergy(w_, h_.held_out.sum));
     EXPECT_NEAR(r.error, error, 1e-6);
   }
 }
 
-TEST_F(DataRounderTest, AdaRoundErrsLessThanNearest) {
-  const RoundedWeights r = RoundByData(w_, {4, 32, true}, h_, DataMethod::kAdaRound);
-  EXPECT_EQ(r.method, "adaround");
-  EXPECT_LT(r.error, 0.8 * r.nearest_error);
-}
-
 TEST_F(DataRounderTest, FallsBackToNearest) {
   HessianPair few = h_;
   few.fit.rows = 10;
-  const RoundedWeights r = RoundByData(w_, {4, 32, true}, few, DataMethod::kGptq);
+  const RoundedWeights r = RoundByData(w_, {4, 32, true}, few, *DataMethodNamed("gptq"));
   EXPECT_EQ(r.method, "nearest");
   EXPECT_EQ(r.q.codes, QuantizeNearest(w_, {4, 32, true}).codes);
   EXPECT_EQ(r.error, r.nearest_error);
   EXPECT_THAT(r.note, testing::HasSubstr("too few rows"));
   HessianPair bad = h_;
   bad.fit.sum[7] = std::numeric_limits<float>::quiet_NaN();
-  const RoundedWeights n = RoundByData(w_, {4, 32, true}, bad, DataMethod::kAuto);
+  const RoundedWeights n = RoundByData(w_, {4, 32, true}, bad, *DataMethodNamed("auto"));
   EXPECT_EQ(n.method, "nearest");
   EXPECT_THAT(n.note, testing::HasSubstr("NaN"));
 }
@@ -63,7 +57,7 @@ TEST_F(DataRounderTest, DataOfAnotherKindThanTheHeldOutNeverHurt) {
   for (uint64_t seed = 0; seed < 5; ++seed) {
     HessianPair other = h_;
     other.fit = MomentsOf(NormalWeights(200 * kRounderDepth, seed), kRounderDepth);
-    const RoundedWeights r = RoundByData(w_, {4, 32, true}, other, DataMethod::kAuto);
+    const RoundedWeights r = RoundByData(w_, {4, 32, true}, other, *DataMethodNamed("auto"));
     EXPECT_LE(r.error, r.nearest_error);
   }
 }
@@ -76,10 +70,10 @@ TEST_F(DataRounderTest, GroupsAreRoundedByTheirOwnMoments) {
     for (int64_t k = 0; k < kRounderDepth; ++k)
       h->sum[static_cast<size_t>(kRounderDepth * kRounderDepth + k * kRounderDepth + k)] = 1;
   }
-  const RoundedWeights r = RoundByData(w_, {4, 32, false}, two, DataMethod::kGptq);
+  const RoundedWeights r = RoundByData(w_, {4, 32, false}, two, *DataMethodNamed("gptq"));
   const BlockWeights first{w_.values.first(kRounderRows / 2 * kRounderDepth), kRounderRows / 2,
                            kRounderDepth};
-  const RoundedWeights one = RoundByData(first, {4, 32, false}, h_, DataMethod::kGptq);
+  const RoundedWeights one = RoundByData(first, {4, 32, false}, h_, *DataMethodNamed("gptq"));
   ASSERT_EQ(r.q.codes.size(), values_.size());
   EXPECT_TRUE(std::equal(one.q.codes.begin(), one.q.codes.end(), r.q.codes.begin()));
   EXPECT_EQ(r.q.rows, kRounderRows);
@@ -109,7 +103,8 @@ TEST_F(DataRounderTest, SumsForARequestWithinTheBudget) {
   for (const bool small : {false, true}) {
     passes = 0;
     options.max_bytes = small ? 1 : 1 << 20;
-    const BlockRounder rounder = MakeDataRounder(g, samples, *backend_, DataMethod::kGptq, options);
+    const BlockRounder rounder =
+        MakeDataRounder(g, samples, *backend_, *DataMethodNamed("gptq"), options);
     EXPECT_EQ(round(rounder, "a", "x", 16).method, "gptq");
     EXPECT_EQ(round(rounder, "b", "t", 8).method, "gptq");
     EXPECT_EQ(round(rounder, "table", "t", 9).method, "gptq");
@@ -240,7 +235,7 @@ TEST_F(DataRounderTest, LayersOf8BitsAreRoundedByData) {
     options.round_layers = by_data;
     options.rounder = [&](Graph& prepared, const WeightPlan& plan) -> Result<BlockRounder> {
       if (!by_data) return NearestRounder();
-      return RounderFromData(prepared, plan, calibration, *backend_, DataMethod::kGptq);
+      return RounderFromData(prepared, plan, calibration, *backend_, *DataMethodNamed("gptq"));
     };
     const auto report = QuantizeWeightOnly(g, options);
     ASSERT_TRUE(report.ok()) << report.status().message();
@@ -268,8 +263,8 @@ TEST_F(DataRounderTest, TiedTablesKeepTheirRowsToo) {
       for (int64_t j = 0; j < kRounderDepth; ++j)
         h->sum[static_cast<size_t>(i * kRounderDepth + j)] = i == j ? 1.001f : 1.0f;
   const BlockGrid grid{4, 32, true};
-  const auto product = RoundByData(w_, grid, one, DataMethod::kGptq);
-  const auto both = RoundByData(w_, grid, one, DataMethod::kGptq, true);
+  const auto product = RoundByData(w_, grid, one, *DataMethodNamed("gptq"));
+  const auto both = RoundByData(w_, grid, one, *DataMethodNamed("gptq"), true);
   EXPECT_LT(RelativeError(w_, both.q), RelativeError(w_, product.q));
   EXPECT_LT(OutputError(w_, both.q, one.fit.sum),
             0.8 * OutputError(w_, QuantizeNearest(w_, grid), one.fit.sum));

@@ -64,7 +64,7 @@ QuantScheme CoarseWeights() {
 
 TEST_F(StaticRoundingTest, ErrsLessThanNearestOnOtherData) {
   for (const std::string& text : {kProduct, kGemm, Conv(1), Conv(2)}) {
-    for (const CodeMethod method : {CodeMethod::kGptq, CodeMethod::kAdaRound}) {
+    for (const CodeRounder& rounder : CodeRounders()) {
       for (const DType weights : {DType::kI8, DType::kU8}) {
         const Graph g = MustParse(text);
         const Samples fit = NormalSamples(g, 24, 1), held = NormalSamples(g, 8, 2);
@@ -73,10 +73,10 @@ TEST_F(StaticRoundingTest, ErrsLessThanNearestOnOtherData) {
         const StaticModel nearest = Calibrated(g, fit, scheme);
         StaticModel m{g.Clone(), nearest.ranges, nearest.scheme};
         StaticRoundingOptions options;
-        options.methods = {method};
+        options.rounders = {&rounder};
         const auto r = RoundStaticWeights(m, g, fit, {backend_.get()}, options);
         ASSERT_TRUE(r.ok()) << r.status().message();
-        EXPECT_GT(method == CodeMethod::kGptq ? r->gptq : r->adaround, 0) << text;
+        EXPECT_GT(r->by.at(rounder.name), 0) << text;
         EXPECT_LT(r->noise, r->nearest_noise);
         EXPECT_LT(NoiseOf(m, g, held), 0.8 * NoiseOf(nearest, g, held)) << text;
       }

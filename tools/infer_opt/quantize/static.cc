@@ -26,8 +26,10 @@ class StaticMode : public QuantizeMode {
     o.Value("--cost-table", &cost_table_,
             "Prices by which layers in FP32 are weighed against INT8 (JSON); default: built in",
             PathUse::kRead);
-    o.Choice("--rounding", &rounding_, {"gptq", "adaround", "both", "nearest"},
-             "How --recipe best rounds weights; both: what errs less, by layer");
+    std::vector<std::string> roundings = {"nearest", "all"};
+    for (const CodeRounder& r : CodeRounders()) roundings.emplace_back(r.name);
+    o.Choice("--rounding", &rounding_, roundings,
+             "How --recipe best rounds weights; all: what errs least, by layer");
     o.Value("--embedding-groups", &recipe_options_.column_groups,
             "Scales per value that MatMul and Gemm read, by groups of columns, at most; 1: one");
     types_.Declare(o);
@@ -53,11 +55,9 @@ class StaticMode : public QuantizeMode {
       INFER_ASSIGN(recipe_options_.costs, ReadCostTable(cost_table_));
     }
     AimForGates(job.limits);
-    recipe_options_.rounding.clear();
-    if (rounding_ == "gptq" || rounding_ == "both")
-      recipe_options_.rounding.push_back(CodeMethod::kGptq);
-    if (rounding_ == "adaround" || rounding_ == "both")
-      recipe_options_.rounding.push_back(CodeMethod::kAdaRound);
+    recipe_options_.rounders.clear();
+    for (const CodeRounder& r : CodeRounders())
+      if (rounding_ == "all" || rounding_ == r.name) recipe_options_.rounders.push_back(&r);
     recipe_options_.on_step = [&](const std::string& step) { job.context.Note("recipe: " + step); };
     INFER_ASSIGN(RecipeReport done,
                  QuantizeByRecipe(g, job.calibration, job.backend, recipe_options_));

@@ -23,8 +23,9 @@ class WeightOnlyMode : public QuantizeMode {
     o.Value("--block", &options_.scheme.grid.block,
             "weight-only: weights with one scale: 16 to 256; 0: those of an output (qdq)");
     o.Flag("--asymmetric", &asymmetric_, "weight-only: zero points, too");
-    o.Choice("--method", &method_, {"mse", "nearest", "hqq", "gptq", "awq", "adaround", "auto"},
-             "weight-only: how weights are rounded");
+    std::vector<std::string> methods = RounderNames();
+    for (std::string& name : DataMethodNames()) methods.push_back(std::move(name));
+    o.Choice("--method", &method_, methods, "weight-only: how weights are rounded");
     o.Value("--accuracy-level", &options_.accuracy_level,
             "weight-only: of MatMulNBits: 0 f32 activations, 4 they may be quantized to 8 bits");
     o.Choice("--embeddings", &embeddings_, {"on", "int8", "off"},
@@ -35,9 +36,11 @@ class WeightOnlyMode : public QuantizeMode {
 
   Result<QuantizeReport> Quantize(const QuantizeJob& job, Graph& g, Json& report) override {
     if (DataMethodNamed(method_) && job.calibration.count == 0)
-      return InvalidArgument(Cat("--method ", method_,
-                                 " rounds by calibration data: --data X, or --calib X --eval Z; "
-                                 "mse, hqq and nearest need none"));
+      return InvalidArgument(
+          Cat("--method ", method_,
+              " rounds by calibration data: --data X, or --calib X --eval Z; " Join(RounderNames(),
+                                                                                    ", "),
+              " need none"));
     WeightScheme& s = options_.scheme;
     s.grid.symmetric = !asymmetric_;
     s.format = job.format == "qdq" ? WeightFormat::kQdq : WeightFormat::kNBits;
