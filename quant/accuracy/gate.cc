@@ -173,10 +173,11 @@ Result<SizeLimit> ParseSizeLimit(std::string_view text) {
                                                                      {"GiB", 0x1p30}}};
   if (number && *number > 0) {
     if (unit == "x") return SizeLimit{*number, true};
+    if (unit == "%") return SizeLimit{*number / 100, true};
     for (const auto& [name, factor] : units)
       if (unit == name) return SizeLimit{*number * factor, false};
   }
-  return InvalidArgument(Cat("'", text, "' is no size (25MB, 30KiB) and no share (0.3x)"));
+  return InvalidArgument(Cat("'", text, "' is no size (25MB, 30KiB) and no share (0.3x, 30%)"));
 }
 
 GateResult CheckSize(SizeLimit limit, int64_t golden_bytes, int64_t candidate_bytes) {

@@ -29,7 +29,7 @@ struct SizeLimit {
   double value = 0;
   bool is_share = false;
 };
-/// "25MB", "25 MiB", "30000" (bytes) or "0.3x". InvalidArgument for anything else.
+/// "25MB", "25 MiB", "30000" (bytes), "0.3x" or "30%". InvalidArgument for anything else.
 Result<SizeLimit> ParseSizeLimit(std::string_view text);
 
 struct GateResult {

@@ -23,8 +23,16 @@ struct PruneCandidate {
 };
 using CandidateKind = PruneCandidate::Kind;
 
-std::string NameOf(const PruneCandidate& c, bool has_zeros) {
-  std::string name = "magnitude";
+/// The mask that magnitude chooses, or the one that was decided.
+KeepMask PlainMask(const LayerJob& job) {
+  if (job.keep) return *job.keep;
+  if (job.units == 0) return KeepMask(job.dense.size(), 1);
+  return KeepBest(job.plane, job.pattern, MagnitudeScores(job.dense), job.units);
+}
+
+std::string NameOf(const PruneCandidate& c, const LayerJob& job) {
+  const bool has_zeros = job.units > 0 && !job.keep;
+  std::string name = job.keep ? "cut" : "magnitude";
   if (c.kind == CandidateKind::kDense) name = "dense";
   if (c.kind == CandidateKind::kWanda) name = "wanda";
   if (c.kind == CandidateKind::kSweep) name = "sparsegpt";
@@ -70,7 +78,7 @@ class LayerPruner {
                                                   moments_, {c.damping, true, c.shift}));
       damping_ = c.damping;
     }
-    if (job_.units == 0) return moments_of_->Refit(KeepMask(job_.dense.size(), 1));
+    if (job_.units == 0 || job_.keep) return moments_of_->Refit(PlainMask(job_));
     if (c.kind == CandidateKind::kAlternating) {
       INFER_ASSIGN(KeepMask keep, moments_of_->AlternatingMask());
       return moments_of_->Refit(std::move(keep));
@@ -80,9 +88,9 @@ class LayerPruner {
   }
 
   KeepMask Mask(CandidateKind kind) const {
-    if (kind == CandidateKind::kDense || job_.units == 0) return KeepMask(job_.dense.size(), 1);
-    if (kind == CandidateKind::kMagnitude)
-      return KeepBest(job_.plane, job_.pattern, MagnitudeScores(job_.dense), job_.units);
+    if (kind == CandidateKind::kDense || kind == CandidateKind::kMagnitude || job_.units == 0 ||
+        job_.keep)
+      return PlainMask(job_);
     const auto scores = WandaScores(job_.plane, job_.dense, moments_);
     return job_.pattern.kind == SparsityPattern::Kind::kUnstructured
                ? KeepBestOfRows(job_.plane, scores, job_.units)
@@ -110,8 +118,8 @@ std::vector<PruneCandidate> CandidatesOf(const LayerJob& job, const LayerMoments
     if (!automatic) return {all.front()};
   } else {
     if (automatic || job.method == PruneMethod::kMagnitude) add(CandidateKind::kMagnitude);
-    if (automatic || job.method == PruneMethod::kWanda) add(CandidateKind::kWanda);
-    if (second_order && (automatic || job.method == PruneMethod::kSparseGpt))
+    if (!job.keep && (automatic || job.method == PruneMethod::kWanda)) add(CandidateKind::kWanda);
+    if (second_order && !job.keep && (automatic || job.method == PruneMethod::kSparseGpt))
       add(CandidateKind::kSweep);
   }
   if (!automatic || !second_order) return all;
@@ -119,7 +127,7 @@ std::vector<PruneCandidate> CandidatesOf(const LayerJob& job, const LayerMoments
   const double dampings[] = {kDamping, 0.1, 1.0};
   for (const double damping : std::span(dampings).first(few ? 3 : 1)) {
     add(CandidateKind::kSweepRefit, damping);
-    if (job.units > 0 && job.plane.depth() <= kMaxAlternatingDepth)
+    if (job.units > 0 && !job.keep && job.plane.depth() <= kMaxAlternatingDepth)
       add(CandidateKind::kAlternating, damping);
   }
   return all;
@@ -145,10 +153,8 @@ std::vector<LayerMoments> Merged(const MomentsPair& m) {
 LayerResult ByMagnitude(const LayerJob& job, std::string note) {
   LayerResult r;
   const bool dense = job.units == 0;
-  r.matrix = Masked(
-      job.dense, dense ? KeepMask(job.dense.size(), 1)
-                       : KeepBest(job.plane, job.pattern, MagnitudeScores(job.dense), job.units));
-  r.method = dense ? "dense" : "magnitude";
+  r.matrix = Masked(job.dense, PlainMask(job));
+  r.method = dense ? "dense" : job.keep ? "cut" : "magnitude";
   r.note = std::move(note);
   return r;
 }
@@ -186,7 +192,7 @@ LayerResult PruneLayer(const LayerJob& job, const MomentsPair& moments) {
     result.note = Cat("it sums over ", job.plane.depth(), " inputs, more than ", kMaxPruneDepth,
                       ": scores alone");
     // Scores cannot be judged without moments: Wanda knows more of the data.
-    if (job.method == PruneMethod::kMagnitude || job.units == 0)
+    if (job.method == PruneMethod::kMagnitude || job.units == 0 || job.keep)
       candidates.resize(1);
     else
       candidates = {{CandidateKind::kWanda, kDamping, false}};
@@ -219,7 +225,7 @@ LayerResult PruneLayer(const LayerJob& job, const MomentsPair& moments) {
     result.matrix = *pruner.Make(*best);
     least = PrunedError(job.plane, result.matrix, judge);
   }
-  result.method = NameOf(*best, job.units > 0);
+  result.method = NameOf(*best, job);
   if (!second_order) return result;
   result.error = Relative(least, energy);
   result.dense_error = Relative(

@@ -26,12 +26,15 @@ struct LayerJob {
   PruneMethod method = PruneMethod::kAuto;
   bool takes_shift = false;  ///< a number per row may be added to the result
   bool use_held_out = true;  ///< the chosen candidate is made again from all rows
+  /// Which weights stay, decided already: they are only fitted. nullptr: the job chooses.
+  const KeepMask* keep = nullptr;
 };
 
 struct LayerResult {
   PrunedMatrix matrix;
   /// "magnitude", "wanda", "sparsegpt", "sparsegpt+refit", "alternating+refit"; of a layer without
-  /// zeros "dense" or "refit". "+bias" where the mean of its results was put right.
+  /// zeros "dense" or "refit", of one whose zeros were decided "cut" or "refit". "+bias" where the
+  /// mean of its results was put right.
   std::string method;
   /// Of the layer's outputs relative to the dense model's, root of the squares, on held-out rows;
   /// -1: not known. `dense_error` is that of the dense weights, which only the layers before cause.

@@ -114,7 +114,7 @@ MomentsBatch NextBatch(const Graph& work, std::span<const SelectedLayer> layers,
   int64_t bytes = 0;
   for (batch.end = begin; batch.end < layers.size() && batch.end - begin < most; ++batch.end) {
     const PrunableWeights& w = layers[batch.end].weights;
-    const MomentsRequest r{&w, {}, w.place.plane.depth() > kMaxPruneDepth};
+    const MomentsRequest r{&w, {}, IsTooDeep(layers[batch.end])};
     bytes += MomentsBytes(r);
     if (batch.end > begin && bytes > max_bytes) break;
     batch.dense.push_back(w.place.Read(*work.FindValue(w.weights)->constant()));
@@ -124,6 +124,16 @@ MomentsBatch NextBatch(const Graph& work, std::span<const SelectedLayer> layers,
   return batch;
 }
 
+bool IsTooDeep(const SelectedLayer& layer) {
+  return layer.weights.place.plane.depth() > kMaxPruneDepth;
+}
+
+CostSamples CostSamplesOf(const Samples& samples) {
+  Samples some = FirstOf(samples, kCurveSamples);
+  Samples judge = FirstOf(ThatJudge(some), kCostSamples);
+  return {std::move(some), std::move(judge)};
+}
+
 Result<MeasuredCosts> MeasureCosts(const Graph& original, const Graph& work,
                                    std::span<const SelectedLayer> layers, const Samples& samples,
                                    const Backend& backend, const PruneOptions& options) {
@@ -131,8 +141,8 @@ Result<MeasuredCosts> MeasureCosts(const Graph& original, const Graph& work,
   judge.threads = options.threads;
   judge.max_samples = kCostSamples;
   judge.stop = options.stop;
-  const Samples some = FirstOf(samples, kCurveSamples);
-  INFER_ASSIGN(const HeldOut held_out, HeldOut::Make(original, ThatJudge(some), backend, judge));
+  const auto [some, judged] = CostSamplesOf(samples);
+  INFER_ASSIGN(const HeldOut held_out, HeldOut::Make(original, judged, backend, judge));
   const CostMeter meter(work, held_out, options);
   MomentsOptions sum;
   sum.threads = options.threads;

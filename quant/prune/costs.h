@@ -10,6 +10,8 @@ namespace infer {
 struct SelectedLayer {
   PrunableWeights weights;
   int64_t units = 0;
+  int64_t zero_units = 0;  ///< that it gives up
+  KeepMask keep = {};      ///< which weights stay; empty: not decided yet
 };
 
 /// Layers [begin, end) whose moments are summed in one pass: at most `most`, as many as the budget
@@ -21,6 +23,16 @@ struct MomentsBatch {
 };
 MomentsBatch NextBatch(const Graph& work, std::span<const SelectedLayer> layers, size_t begin,
                        size_t most, int64_t max_bytes);
+
+/// No second moments are summed for it: scores alone.
+bool IsTooDeep(const SelectedLayer& layer);
+
+/// Of the calibration samples: what moments for costs are summed of, and those of them that judge
+/// costs, which no layer's weights are fitted to (of few samples all: rows are held out of each).
+struct CostSamples {
+  Samples curve, judge;
+};
+CostSamples CostSamplesOf(const Samples& samples);
 
 /// Measures: prunes each layer alone to the share asked for (N:M: to the pattern), runs the model
 /// on some of `samples` and scales the layer's own error curve by the noise at the outputs. The

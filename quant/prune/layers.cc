@@ -208,6 +208,14 @@ std::optional<WeightPlace> PlaceOf(const Node& node, size_t operand, const Dims&
   return layout->outputs_in_groups ? TransposedPlace(w, groups, taps) : ConvPlace(w, groups, taps);
 }
 
+Status CheckNotQuantized(const Graph& g) {
+  for (const auto& n : g.nodes())
+    if (n->Is(Trait::kQuantization))
+      return InvalidArgument(Cat("the model is quantized already (", Describe(*n),
+                                 "): prune the f32 model, then quantize the result"));
+  return {};
+}
+
 Result<std::vector<PrunableWeights>> FindPrunable(const Graph& g, const Graph& original,
                                                   const PruneScope& scope) {
   INFER_ASSIGN(NodeFilter include, NodeFilter::Compile(scope.include, &original));

@@ -56,6 +56,9 @@ struct PruneScope {
   std::vector<NodePattern> include, exclude;  ///< as those of QuantScheme
 };
 
+/// InvalidArgument: a graph with quantized values; pruning comes first.
+Status CheckNotQuantized(const Graph& g);
+
 /// In topological order, each constant once. Nodes of subgraphs are not among them. `original`: the
 /// graph before it was prepared. InvalidArgument: a pattern that matches nothing or does not
 /// compile.

@@ -4,25 +4,18 @@
 #include <numeric>
 #include <utility>
 
-#include "lib/ir/editor.h"
-#include "lib/support/parallel.h"
 #include "lib/support/readable.h"
 #include "lib/support/strings.h"
 #include "quant/prune/costs.h"
+#include "quant/prune/in_order.h"
 #include "quant/scheme/quantize.h"
 
 namespace infer {
 namespace {
 
-/// Layers are pruned in so many groups at most: the data run through the model once for each.
-constexpr size_t kMaxPruneRounds = 24;
-
 Status CheckPruneRequest(const Graph& g, const Samples& samples, const PruneOptions& o) {
   if (o.pattern.kind != SparsityPattern::Kind::kNm) INFER_TRY(CheckShare(o.pattern.share));
-  for (const auto& n : g.nodes())
-    if (n->Is(Trait::kQuantization))
-      return InvalidArgument(Cat("the model is quantized already (", Describe(*n),
-                                 "): prune the f32 model, then quantize the result"));
+  INFER_TRY(CheckNotQuantized(g));
   if (samples.count > 0) return {};
   if (o.method == PruneMethod::kWanda || o.method == PruneMethod::kSparseGpt)
     return InvalidArgument(Cat("method ", Name(o.method),
@@ -81,7 +74,7 @@ class ModelPruner {
       l.pruned = l.reason.empty();
       if (l.pruned) {
         l.units = UnitsOf(l.plane, options_.pattern);
-        layers_.push_back({w, l.units});
+        layers_.push_back({w, l.units, 0, {}});
         index_.push_back(report_.layers.size());
       }
       report_.layers.push_back(std::move(l));
@@ -126,54 +119,23 @@ class ModelPruner {
   }
 
   Status PruneInOrder() {
-    const size_t of_round = (layers_.size() + kMaxPruneRounds - 1) / kMaxPruneRounds;
-    for (size_t begin = 0; begin < layers_.size();) {
-      if (options_.stop.stop_requested()) return Cancelled("pruning was stopped");
-      const MomentsBatch batch = NextBatch(work_, layers_, begin, of_round, options_.max_bytes);
-      std::vector<MomentsPair> moments(batch.requests.size());
-      if (samples_.count > 0) {
-        MomentsOptions sum;
-        sum.threads = options_.threads;
-        sum.stop = options_.stop;
-        INFER_ASSIGN(moments, SumMoments(work_, begin == 0 ? nullptr : &pruned_, batch.requests,
-                                         samples_, backend_, sum));
-      }
-      for (size_t i = begin; i < batch.end; ++i)
-        INFER_TRY(PruneOne(i, batch.dense[i - begin], moments[i - begin]));
-      begin = batch.end;
-      if (options_.progress)
-        options_.progress("prune", static_cast<int64_t>(begin),
-                          static_cast<int64_t>(layers_.size()));
-    }
-    return {};
+    for (size_t i = 0; i < layers_.size(); ++i) layers_[i].zero_units = zero_units_[i];
+    InOrderOptions in_order{options_.pattern, options_.method,   options_.max_bytes,
+                            options_.threads, options_.progress, options_.stop};
+    return PruneLayersInOrder(work_, pruned_, layers_, samples_, backend_, in_order,
+                              [this](size_t i, const LayerResult& done) { Note(i, done); });
   }
 
-  Status PruneOne(size_t i, std::span<const float> dense, const MomentsPair& moments) {
+  void Note(size_t i, const LayerResult& done) {
     const PrunableWeights& w = layers_[i].weights;
     PrunedLayer& l = Report(i);
-    const LayerJob job{w.place.plane,  dense,           options_.pattern,
-                       zero_units_[i], options_.method, w.bias.has_value()};
-    LayerResult done;
-    {
-      const LaneLease lease(options_.threads);
-      done = PruneLayer(job, moments);
-    }
     l.method = done.method;
     if (samples_.count > 0) l.note = w.no_data.empty() ? done.note : w.no_data;
     l.error = done.error;
     l.magnitude_error = done.magnitude_error;
     l.dense_error = done.dense_error;
-    l.zero_units = job.units;
-    if (done.method == "dense") return {};
-    Value* const v = pruned_.FindValue(w.weights);
-    Tensor t = w.place.Write(done.matrix.weights, *v->constant());
-    l.zeros = CountZeros(t);
-    GraphEditor(pruned_).SetConstant(v, std::move(t));
-    if (done.matrix.shift.empty() || !w.bias) return {};
-    std::vector<double> shift = done.matrix.shift;
-    const Node& node = *pruned_.FindValue(w.bias->output)->producer();
-    for (double& s : shift) s *= static_cast<double>(WeightLayoutOf(node)->alpha);
-    return AddToBias(pruned_, *w.bias, shift).status();
+    l.zero_units = zero_units_[i];
+    l.zeros = CountZeros(*pruned_.FindValue(w.weights)->constant());
   }
 
   void Total() {

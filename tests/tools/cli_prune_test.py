@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""`infer-opt prune` and `inspect --sparsity`: exact counts in the file, reports, gates and refusals.
+"""`infer-opt prune` and `inspect --sparsity`: exact counts in the file, goals, reports, gates and refusals.
 
 Run by ctest with INFER_BIN (the folder of the binaries) and INFER_SOURCE (the repository)."""
 import unittest
@@ -72,6 +72,40 @@ class CliPrune(CliTestCase):
         self.assertTrue(report["guilty"])
         self.assertFalse((self.dir / "p.onnx").exists())
 
+    def test_structured(self):
+        """A plain smaller model: the FLOPs of the file are those that were asked for; then INT8."""
+        report = self.prune(0, "--structured", "--flops", "70%", *FIT, *JUDGE, "--max-drop", "10%")
+        s = report["structured"]
+        self.assertLessEqual(s["flops_after"], 0.7 * s["flops"])
+        self.assertEqual(s["chosen_by"], "error")
+        self.assertLess(s["parameters_after"], s["parameters"])
+        self.assertLess(report["size"]["bytes"], report["size"]["bytes_before"])
+        self.assertTrue(any(g["removed"] > 0 for g in s["groups"]))
+        last = s["groups"][-1]
+        self.assertEqual(last["units"], 0)
+        self.assertIn("is an output of the graph", last["reason"])
+        self.assertIn("speedup", report["latency"])
+        small, int8 = self.dir / "p.onnx", self.dir / "int8.onnx"
+        self.expect(0, "infer-opt", "quantize", small, "-o", int8, "--recipe", "none", *FIT, "--no-verify",
+                    "--keep-failed")
+        self.assertLess(int8.stat().st_size, small.stat().st_size)
+
+    def test_structured_goals(self):
+        report = self.prune(0, "--structured", "--max-size", "60%")
+        self.assertLessEqual(report["size"]["bytes"], 0.6 * report["size"]["bytes_before"])
+        self.assertEqual(report["structured"]["chosen_by"], "magnitude")
+        report = self.prune(0, "--structured", "--max-drop", "5%", *FIT, *JUDGE)
+        self.assertEqual(report["structured"]["goal"]["kind"], "drop")
+        self.assertLessEqual(report["structured"]["expected_drop"], 0.05)
+        self.assertLess(report["structured"]["flops_after"], report["structured"]["flops"])
+
+    def test_structured_same_command_same_bytes(self):
+        files = []
+        for threads in (1, 2):
+            self.prune(0, "--structured", "--flops", "60%", *FEW, "--no-verify", "--threads", threads)
+            files.append((self.dir / "p.onnx").read_bytes())
+        self.assertEqual(files[0], files[1])
+
     def test_refusals(self):
         """One clear line, and nothing is written."""
         for code, args, said in ((2, ["--sparsity", "100%"], "leaves no weight"),
@@ -85,6 +119,21 @@ class CliPrune(CliTestCase):
                                  (2, ["--sparsity", "50%", "--allocation", "measured"], "calibration data"),
                                  (2, ["--sparsity", "50%", "--max-drop", "1%"], "a gate needs data"),
                                  (2, ["--sparsity", "50%", "--exclude", "nothing*"], "nothing*"),
+                                 (2, ["--flops", "70%"], "--structured, which is missing"),
+                                 (2, ["--speedup", "2"], "--structured, which is missing"),
+                                 (2, ["--structured"], "wants a goal"),
+                                 (2, ["--structured", "--flops", "100%"], "below 100 %"),
+                                 (2, ["--structured", "--flops", "0%"], "above 0"),
+                                 (2, ["--structured", "--flops", "70%", "--speedup", "2"], "leave one of them out"),
+                                 (2, ["--structured", "--speedup", "0.5x"], "above 1"),
+                                 (2, ["--structured", "--speedup", "1.5x"], "runs the model on data"),
+                                 (2, ["--structured", "--flops", "70%", "--sparsity", "50%"], "leave one of them out"),
+                                 (2, ["--structured", "--max-size", "100%"], "already"),
+                                 (2, ["--structured", "--max-size", "10"], "are no weights"),
+                                 (2, ["--structured", "--max-drop", "1%"], "on calibration data"),
+                                 (2, ["--structured", "--max-size", "60%", "--exclude", "nothing*"], "nothing*"),
+                                 (2, ["--structured", "--flops", "70%"], "FLOPs of the model are not known"),
+                                 (4, ["--structured", "--flops", "1%", "--set", "batch=1"], "out of reach"),
                                  (4, ["--blocks", "256x256"], "nothing to prune")):
             with self.subTest(args):
                 done = self.expect(code, "infer-opt", "prune", MODEL, "-o", self.dir / "p.onnx", *args)

@@ -178,7 +178,8 @@ void GateFlags::Declare(Options& options) {
   options.Share("--min-agreement", &min_agreement,
                 "Gate: least share of rows with the golden top-1 class");
   options.Value("--max-error", &max_error, "Gate: largest max|d| / max|ref| of every output");
-  options.Value("--max-size", &max_size, "Gate: largest file: 25MB, or 0.3x of the golden one");
+  options.Value("--max-size", &max_size,
+                "Gate: largest file: 25MB, or 0.3x (30%) of the golden one");
   options.Value("--min-speedup", &min_speedup,
                 "Gate: golden's time / the candidate's, measured in turns (1.5x)");
   options.Flag("--allow-inconclusive", &allow_inconclusive,

@@ -25,18 +25,25 @@ Result<std::vector<GateResult>> CheckCosts(Context& context, const GateFlags& fl
   if (!speedup) return results;
   if (!golden || samples.count == 0)
     return InvalidArgument("--min-speedup needs a golden model and data to run both on");
-  context.Step("measure speed-up");
   INFER_ASSIGN(const auto inputs, samples.get(0));
-  INFER_ASSIGN(const auto before, Rewritten(golden->graph, device));
-  INFER_ASSIGN(const auto after, Rewritten(candidate.graph, device));
+  INFER_ASSIGN(const Summary ratio,
+               MeasureSpeedup(context, golden->graph, candidate.graph, device, inputs, report));
+  results.push_back(CheckSpeedup(*speedup, ratio.median, {ratio.median_low, ratio.median_high},
+                                 flags.allow_inconclusive));
+  return results;
+}
+
+Result<Summary> MeasureSpeedup(Context& context, const Graph& golden, const Graph& candidate,
+                               const DeviceOptions& device, const std::vector<Datum>& inputs,
+                               Json& report) {
+  context.Step("measure speed-up");
+  INFER_ASSIGN(const auto before, Rewritten(golden, device));
+  INFER_ASSIGN(const auto after, Rewritten(candidate, device));
   // The ratio is before / after: how many times as fast the candidate is.
   INFER_ASSIGN(const PairTiming t, TimePair(*after, *before, inputs, context.stop()));
-  results.push_back(CheckSpeedup(*speedup, t.ratio.median,
-                                 {t.ratio.median_low, t.ratio.median_high},
-                                 flags.allow_inconclusive));
   report["latency"] = {
       {"golden_ms", ToJson(t.b)}, {"candidate_ms", ToJson(t.a)}, {"speedup", ToJson(t.ratio)}};
-  return results;
+  return t.ratio;
 }
 
 }  // namespace infer

@@ -1,5 +1,6 @@
 #pragma once
 /// --max-size and --min-speedup: what a candidate costs, beside how right it is.
+#include "lib/support/statistics.h"
 #include "tools/common/accuracy_report.h"
 #include "tools/common/model_options.h"
 
@@ -18,5 +19,11 @@ Result<std::vector<GateResult>> CheckCosts(Context& context, const GateFlags& fl
                                            const DeviceOptions& device, const CostSide* golden,
                                            const CostSide& candidate, const Samples& samples,
                                            Json& report);
+
+/// report["latency"]: both graphs rewritten and compiled as for --min-speedup and run in turns.
+/// Returns golden's time over the candidate's with its 95 % interval.
+Result<Summary> MeasureSpeedup(Context& context, const Graph& golden, const Graph& candidate,
+                               const DeviceOptions& device, const std::vector<Datum>& inputs,
+                               Json& report);
 
 }  // namespace infer

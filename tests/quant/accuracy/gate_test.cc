@@ -98,6 +98,8 @@ TEST(ParseSizeLimit, UnitsAndErrors) {
   EXPECT_EQ(bytes("300"), 300);
   EXPECT_FALSE(ParseSizeLimit("1GB")->is_share);
   EXPECT_TRUE(ParseSizeLimit("0.3x")->is_share);
+  EXPECT_TRUE(ParseSizeLimit("30%")->is_share);
+  EXPECT_NEAR(ParseSizeLimit("30%")->value, 0.3, 1e-12);
   for (const char* bad : {"", "x", "-1MB", "0", "25 MBit", "nanMB", "1e999", "0.3 y"})
     EXPECT_EQ(ParseSizeLimit(bad).status().code(), Code::kInvalidArgument) << bad;
 }

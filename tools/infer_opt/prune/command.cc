@@ -1,5 +1,5 @@
-/// infer-opt prune: sets weights to zero, compares the result with the dense model on data that
-/// nothing was fitted to, and checks the gates.
+/// infer-opt prune: sets weights to zero or removes channels, compares the result with the dense
+/// model on data that nothing was fitted to, and checks the gates.
 #include "lib/support/readable.h"
 #include "lib/support/strings.h"
 #include "quant/prune/prune.h"
@@ -7,6 +7,7 @@
 #include "tools/common/data_roles.h"
 #include "tools/common/judgement.h"
 #include "tools/infer_opt/commands.h"
+#include "tools/infer_opt/prune/channels.h"
 #include "tools/infer_opt/prune/report.h"
 
 namespace infer {
@@ -16,7 +17,7 @@ class PruneCommand : public Command {
  public:
   std::string_view name() const override { return "prune"; }
   std::string_view help() const override {
-    return "Set weights to zero, without training, and gate the accuracy";
+    return "Set weights to zero or remove channels, without training, and gate the accuracy";
   }
   std::string_view examples() const override {
     return "Examples:\n"
@@ -25,6 +26,9 @@ class PruneCommand : public Command {
            "  infer-opt prune model.onnx -o sparse.onnx --nm 2:4 --data images --labels labels.csv "
            "--preprocess crop=224,scale=1/255,layout=nchw\n"
            "  infer-opt prune model.onnx -o sparse.onnx --blocks 1x4 --sparsity 60% --data x.npy\n"
+           "  infer-opt prune model.onnx -o small.onnx --structured --flops 70% --calib c.npy "
+           "--eval "
+           "e.npy --eval-labels y.npy\n"
            "  infer-opt prune model.onnx -o sparse.onnx --sparsity 30%  (without data: by "
            "magnitude)\n";
   }
@@ -34,6 +38,7 @@ class PruneCommand : public Command {
     model_.DeclareForWriter(o);
     device_.Declare(o);
     data_.Declare(o);
+    channels_.Declare(o);
     o.Share("--sparsity", &sparsity_, "So many of the weights, or blocks, become zero");
     o.Value("--nm", &nm_, "N:M, as 2:4: of each M weights along the inputs at most N stay");
     o.Value("--blocks", &blocks_,
@@ -67,8 +72,11 @@ class PruneCommand : public Command {
     INFER_TRY(export_.Check());
     INFER_TRY(gates_.Check());
     if (no_verify_) INFER_TRY(gates_.CheckNotMeasured());
+    INFER_TRY(channels_.Check(GivenForWeights()));
     PruneOptions options;
-    INFER_ASSIGN(options.pattern, Pattern());
+    if (!channels_.structured) {
+      INFER_ASSIGN(options.pattern, Pattern());
+    }
     INFER_TRY(Choose(context, options));
     context.Step("import");
     INFER_ASSIGN(Model model, LoadModel(context, path_, model_));
@@ -78,12 +86,16 @@ class PruneCommand : public Command {
     INFER_TRY(data_.Split(golden, /*needed=*/false, no_verify_, report));
     INFER_TRY(TellWithoutData(context));
     INFER_ASSIGN(auto backend, MakeBackend(device_.device));
-    context.Step("prune");
-    INFER_ASSIGN(const PruneReport done,
-                 PruneModel(model.graph, data_.calibration, *backend, options));
-    for (const std::string& w : done.warnings) context.Warn(w);
-    report["pruning"] = infer::ToJson(done, options);
-    context.Print(Summary(done, options));
+    if (channels_.structured) {
+      INFER_TRY(RemoveChannels(context, golden, model, *backend, options, report));
+    } else {
+      context.Step("prune");
+      INFER_ASSIGN(const PruneReport done,
+                   PruneModel(model.graph, data_.calibration, *backend, options));
+      for (const std::string& w : done.warnings) context.Warn(w);
+      report["pruning"] = infer::ToJson(done, options);
+      context.Print(Summary(done, options));
+    }
     bool passed = true;
     if (!no_verify_) {
       JudgeOptions judge;
@@ -92,6 +104,8 @@ class PruneCommand : public Command {
                    JudgeResult(context, {golden, model}, {data_.calibration, data_.evaluation},
                                gates_, device_, export_, judge, report));
     }
+    if (channels_.structured && !no_verify_)
+      INFER_TRY(TellSpeedup(context, golden, model.graph, device_, data_, report));
     INFER_ASSIGN(const ExitCode code,
                  export_.WriteJudged(context, model, passed, keep_failed_, report));
     INFER_TRY(TellSize(context, model, report));
@@ -100,6 +114,46 @@ class PruneCommand : public Command {
   }
 
  private:
+  /// Options that say which single weights become zero.
+  std::vector<std::string> GivenForWeights() const {
+    std::vector<std::string> given;
+    if (sparsity_ >= 0) given.emplace_back("--sparsity");
+    if (!nm_.empty()) given.emplace_back("--nm");
+    if (!blocks_.empty()) given.emplace_back("--blocks");
+    if (method_ != "auto") given.emplace_back("--method");
+    if (allocation_ != "auto") given.emplace_back("--allocation");
+    return given;
+  }
+
+  Status RemoveChannels(Context& context, const Graph& golden, Model& model, const Backend& backend,
+                        const PruneOptions& as, Json& report) {
+    ChannelOptions options;
+    INFER_ASSIGN(options.goal, channels_.Goal(gates_, model));
+    options.scope = as.scope;
+    options.threads = as.threads;
+    options.progress = as.progress;
+    options.stop = as.stop;
+    for (const Value* v : golden.inputs())
+      if (v->type().is_tensor() && v->tensor_type().is_static())
+        options.extents[v->name()] = v->shape().static_dims();
+    if (options.goal.kind == ChannelGoal::Kind::kSpeedup) {
+      if (data_.calibration.count == 0)
+        return InvalidArgument("--speedup runs the model on data: --data X, or --calib X --eval Z");
+      options.speedup = [&](const Graph& dense, const Graph& pruned) -> Result<double> {
+        INFER_ASSIGN(const auto inputs, data_.calibration.get(0));
+        Json unused;
+        INFER_ASSIGN(const auto s, MeasureSpeedup(context, dense, pruned, device_, inputs, unused));
+        return s.median;
+      };
+    }
+    context.Step("prune");
+    INFER_ASSIGN(const ChannelReport done,
+                 PruneChannels(model.graph, data_.calibration, backend, options));
+    report["structured"] = infer::ToJson(done, options);
+    context.Print(Summary(done));
+    return {};
+  }
+
   Result<SparsityPattern> Pattern() const {
     if (!nm_.empty()) {
       if (sparsity_ >= 0 || !blocks_.empty())
@@ -116,7 +170,7 @@ class PruneCommand : public Command {
     } else if (sparsity_ < 0) {
       return InvalidArgument(
           "the number of weights to set to zero is missing: --sparsity 50%, --nm 2:4 or --blocks "
-          "1x4 [--sparsity 50%]");
+          "1x4 [--sparsity 50%]; channels go with --structured --flops 70%");
     }
     if (sparsity_ >= 0) p.share = sparsity_;
     if (Status s = CheckShare(p.share); !s.ok()) return std::move(s).In("--sparsity");
@@ -179,6 +233,7 @@ class PruneCommand : public Command {
     return {};
   }
 
+  ChannelFlags channels_;
   std::string path_, nm_, blocks_, method_ = "auto", allocation_ = "auto";
   ExportFlags export_;
   ModelOptions model_;

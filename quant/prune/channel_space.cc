@@ -1,0 +1,121 @@
+#include "quant/prune/channel_space.h"
+
+#include <utility>
+
+#include "lib/ir/inference.h"
+#include "lib/support/strings.h"
+#include "quant/prune/shrink.h"
+#include "quant/scheme/quantize.h"
+
+namespace infer {
+namespace {
+
+/// A group cut alone, to half.
+struct TrialCut {
+  Graph graph;
+  double kept = 1;  // share of the units that stay
+};
+
+/// What no fact about an operator says shows here: the reason, where the group cannot be cut.
+Result<TrialCut> TryOut(const ChannelSpace& space, const ChannelGroup& group,
+                        const std::vector<int64_t>& levels) {
+  const int64_t half = levels[levels.size() / 2];
+  const AxisCuts cuts = CutsOf(group, FirstUnits(group, half));
+  INFER_TRY(Shrink(space.work, cuts).status());
+  INFER_ASSIGN(Graph cut, Shrink(space.counted, cuts));
+  const auto units = static_cast<double>(group.units.size());
+  return TrialCut{std::move(cut), (units - static_cast<double>(half)) / units};
+}
+
+}  // namespace
+
+Result<ChannelSpace> ChannelSpace::Make(const Graph& original, const Samples& samples,
+                                        const ChannelOptions& options) {
+  ChannelSpace s(original);
+  s.by_bytes = options.goal.kind == ChannelGoal::Kind::kBytes;
+  if (Status p = PrepareForQuantization(s.work); !p.ok())
+    return std::move(p).In("preparing the model");
+  INFER_TRY(InferTypes(s.work));
+  INFER_TRY(s.Count(samples, options));
+  if (samples.count > 0) INFER_TRY(s.GiveBiases(original, options));
+  INFER_TRY(s.FindUsable(original, options));
+  return s;
+}
+
+Status ChannelSpace::Count(const Samples& samples, const ChannelOptions& options) {
+  counted = work.Clone();
+  constants = ConstantsOf(work);
+  if (!IsStatic(counted)) {
+    std::map<std::string, Dims> shapes = options.extents;
+    std::vector<Datum> inputs;
+    if (samples.count > 0) {
+      INFER_ASSIGN(inputs, samples.get(0));
+    }
+    for (size_t i = 0; i < inputs.size() && i < counted.inputs().size(); ++i)
+      if (inputs[i].is_tensor()) shapes[counted.inputs()[i]->name()] = inputs[i].tensor().dims();
+    INFER_TRY(SpecializeInputs(counted, shapes));
+  }
+  if (IsStatic(counted)) flops = FlopsOf(counted);
+  if (by_bytes || flops > 0) return {};
+  for (const Value* v : counted.inputs())
+    if (!v->type().is_tensor() || !v->tensor_type().is_static())
+      return InvalidArgument(Cat("the FLOPs of the model are not known: input '", v->name(),
+                                 "' is ", v->shape().ToString(),
+                                 "; give its extents (--set, --shape), or data to run on"));
+  return InvalidArgument("the model has no FLOPs to save");
+}
+
+Status ChannelSpace::GiveBiases(const Graph& original, const ChannelOptions& options) {
+  INFER_ASSIGN(const auto found, FindPrunable(work, original, options.scope));
+  for (Graph* g : {&work, &counted})
+    for (const PrunableWeights& w : found) {
+      if (!w.reason.empty() || !w.bias) continue;
+      const Node& node = *g->FindValue(w.bias->output)->producer();
+      if (!WeightLayoutOf(node)->has_bias || node.input(2)) continue;
+      const std::vector<double> zeros(static_cast<size_t>(w.place.plane.all_rows()), 0.0);
+      INFER_TRY(AddToBias(*g, *w.bias, zeros).status());
+    }
+  return {};
+}
+
+Status ChannelSpace::FindUsable(const Graph& original, const ChannelOptions& options) {
+  INFER_ASSIGN(layers, FindPrunable(work, original, options.scope));
+  std::vector<Graph> cut;
+  std::vector<double> kept;
+  for (ChannelGroup& g : FindGroups(work, layers)) {
+    PrunedGroup p;
+    p.units = static_cast<int64_t>(g.units.size());
+    p.width_after = g.width;
+    p.group = std::move(g);
+    if (p.group.reason.empty()) {
+      std::vector<int64_t> may =
+          LevelsOf(p.units, p.group.unit_width(), p.group.width, options.multiple);
+      const auto most = static_cast<int64_t>(FirstUnits(p.group, p.units).size());
+      std::erase_if(may, [&](int64_t gone) { return gone > most; });
+      if (may.empty()) {
+        p.group.reason = Cat("its ", p.group.width, " channels are too few to leave some out");
+      } else if (auto trial = TryOut(*this, p.group, may); !trial.ok()) {
+        p.group.reason = trial.status().message();
+      } else {
+        usable.push_back(groups.size());
+        levels.push_back(std::move(may));
+        cut.push_back(std::move(trial->graph));
+        kept.push_back(trial->kept);
+      }
+    }
+    if (!p.group.reason.empty()) {
+      p.units = 0;
+      p.group.units.clear();
+    }
+    groups.push_back(std::move(p));
+  }
+  items = WorkItemsOf(counted, cut, kept, by_bytes);
+  if (!usable.empty()) return {};
+  if (groups.empty())
+    return Unsupported("no channels to remove: no layer has constant weights that make channels");
+  return Unsupported(
+      Cat("no channels to remove: ", groups.front().group.name, ": ", groups.front().group.reason,
+          groups.size() > 1 ? Cat(" (and ", groups.size() - 1, " more groups)") : ""));
+}
+
+}  // namespace infer

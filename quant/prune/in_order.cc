@@ -1,0 +1,63 @@
+#include "quant/prune/in_order.h"
+
+#include "lib/ir/editor.h"
+#include "lib/support/parallel.h"
+
+namespace infer {
+namespace {
+
+/// Layers are pruned in so many groups at most: the data run through the model once for each.
+constexpr size_t kMaxPruneRounds = 24;
+
+}  // namespace
+
+Status WriteLayer(const PrunableWeights& w, const LayerResult& done, Graph& pruned) {
+  if (done.method == "dense") return {};
+  Value* const v = pruned.FindValue(w.weights);
+  GraphEditor(pruned).SetConstant(v, w.place.Write(done.matrix.weights, *v->constant()));
+  if (done.matrix.shift.empty() || !w.bias) return {};
+  std::vector<double> shift = done.matrix.shift;
+  const Node& node = *pruned.FindValue(w.bias->output)->producer();
+  for (double& s : shift) s *= static_cast<double>(WeightLayoutOf(node)->alpha);
+  return AddToBias(pruned, *w.bias, shift).status();
+}
+
+Status PruneLayersInOrder(const Graph& work, Graph& pruned, std::span<const SelectedLayer> layers,
+                          const Samples& samples, const Backend& backend,
+                          const InOrderOptions& options, const LayerDone& done) {
+  const size_t of_round = (layers.size() + kMaxPruneRounds - 1) / kMaxPruneRounds;
+  for (size_t begin = 0; begin < layers.size();) {
+    if (options.stop.stop_requested()) return Cancelled("pruning was stopped");
+    const MomentsBatch batch = NextBatch(work, layers, begin, of_round, options.max_bytes);
+    std::vector<MomentsPair> moments(batch.requests.size());
+    if (samples.count > 0) {
+      MomentsOptions sum;
+      sum.threads = options.threads;
+      sum.stop = options.stop;
+      INFER_ASSIGN(moments, SumMoments(work, begin == 0 ? nullptr : &pruned, batch.requests,
+                                       samples, backend, sum));
+    }
+    for (size_t i = begin; i < batch.end; ++i) {
+      const SelectedLayer& l = layers[i];
+      LayerJob job{l.weights.place.plane, batch.dense[i - begin], options.pattern,
+                   l.zero_units,          options.method,         l.weights.bias.has_value()};
+      if (!l.keep.empty()) {
+        job.keep = &l.keep;
+        job.units = ZerosIn(l.keep);
+      }
+      LayerResult result;
+      {
+        const LaneLease lease(options.threads);
+        result = PruneLayer(job, moments[i - begin]);
+      }
+      INFER_TRY(WriteLayer(l.weights, result, pruned));
+      done(i, result);
+    }
+    begin = batch.end;
+    if (options.progress)
+      options.progress("prune", static_cast<int64_t>(begin), static_cast<int64_t>(layers.size()));
+  }
+  return {};
+}
+
+}  // namespace infer

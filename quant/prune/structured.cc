@@ -1,0 +1,399 @@
+#include "quant/prune/structured.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "lib/support/readable.h"
+#include "lib/support/strings.h"
+#include "quant/algorithm/layer_rows.h"
+#include "quant/prune/channel_space.h"
+#include "quant/prune/shrink.h"
+#include "quant/recipe/held_out.h"
+
+namespace infer {
+namespace {
+
+constexpr int kGoalSteps = 6;        // towards a speed that only the finished graph tells
+constexpr int kWorkSteps = 40;       // towards work that only the finished graph tells
+constexpr int kDropSteps = 5;        // of a search by accuracy: each prunes the whole model
+constexpr double kLeastShare = 0.1;  // of the FLOPs, that such a search looks at
+/// Relative noise that rounding leaves between the graph with zeros and the shrunk one: in f32, and
+/// where anything is computed in 16 bits.
+constexpr double kSameNoise = 1e-7, kSameNoise16 = 1e-4;
+constexpr int64_t kSameSamples = 2;
+
+Status CheckChannelRequest(const Graph& g, const Samples& samples, const ChannelOptions& o) {
+  INFER_TRY(CheckNotQuantized(g));
+  const double v = o.goal.value;
+  using enum ChannelGoal::Kind;
+  switch (o.goal.kind) {
+    case kFlops:
+      if (!(v > 0 && v < 1))
+        return InvalidArgument("a FLOP goal is a share above 0 and below 100 %: what stays");
+      break;
+    case kBytes:
+      if (!(v > 0)) return InvalidArgument("a size goal is above 0");
+      break;
+    case kSpeedup:
+      if (!(v > 1 && v <= 100)) return InvalidArgument("a speed-up is above 1 and at most 100");
+      if (!o.speedup) return InvalidArgument("nothing measures the speed-up");
+      break;
+    case kDrop:
+      if (!(v >= 0 && v < 1))
+        return InvalidArgument("a drop is a share of at least 0, below 100 %");
+      if (samples.count < kHoldOutSamplesFrom)
+        return InvalidArgument(
+            Cat("a drop as the goal is searched for on calibration data: at least ",
+                kHoldOutSamplesFrom, " samples"));
+      break;
+  }
+  if (o.multiple < 1) return InvalidArgument("widths are multiples of at least 1");
+  return {};
+}
+
+/// Units to remove, by usable group.
+using Widths = std::vector<int64_t>;
+
+class ChannelPruner {
+ public:
+  ChannelPruner(const Graph& original, const Samples& samples, const Backend& backend,
+                const ChannelOptions& options)
+      : original_(original),
+        samples_(samples),
+        backend_(backend),
+        options_(options),
+        result_(original.ops()) {}
+
+  Status Run() {
+    INFER_ASSIGN(space_, ChannelSpace::Make(original_, samples_, options_));
+    report_.groups = space_->groups;
+    report_.flops = space_->flops;
+    report_.parameters = space_->constants.elements;
+    report_.constant_bytes = space_->constants.bytes;
+    const bool by_drop = options_.goal.kind == ChannelGoal::Kind::kDrop;
+    const Samples fit = by_drop ? PartOf(false) : samples_;
+    INFER_TRY(Plan(fit));
+    Widths widths;
+    if (by_drop) {
+      INFER_ASSIGN(widths, SearchByDrop(fit));
+    } else {
+      INFER_ASSIGN(widths, WidthsForGoal());
+    }
+    INFER_ASSIGN(result_, Pruned(widths, samples_, true));
+    Report(widths);
+    return {};
+  }
+  Graph TakeGraph() { return std::move(result_); }
+  ChannelReport TakeReport() { return std::move(report_); }
+
+ private:
+  Status Plan(const Samples& fit) {
+    std::vector<const ChannelGroup*> groups;
+    for (const size_t i : space_->usable) groups.push_back(&report_.groups[i].group);
+    INFER_ASSIGN(plans_, PlanGroups(original_, space_->work, groups, space_->levels, space_->layers,
+                                    fit, backend_, options_));
+    for (const GroupPlan& p : plans_) curves_.push_back(p.curve);
+    report_.by_data = fit.count > 0;
+    return {};
+  }
+
+  std::vector<int64_t> Removed(const Widths& w, size_t k) const {
+    const auto& order = plans_[k].order;
+    std::vector<int64_t> units(order.begin(), order.begin() + w[k]);
+    std::sort(units.begin(), units.end());
+    return units;
+  }
+
+  AxisCuts Cuts(const Widths& w) const {
+    AxisCuts cuts;
+    for (size_t k = 0; k < space_->usable.size(); ++k)
+      AddCuts(CutsOf(report_.groups[space_->usable[k]].group, Removed(w, k)), cuts);
+    std::erase_if(cuts, [](const auto& c) { return c.second.empty(); });
+    return cuts;
+  }
+
+  double WorkIn(const Graph& g) const {
+    return static_cast<double>(space_->by_bytes ? ConstantsOf(g).bytes : FlopsOf(g));
+  }
+
+  double DenseWork() const {
+    return static_cast<double>(space_->by_bytes ? space_->constants.bytes : space_->flops);
+  }
+
+  /// The work of the shrunk graph is at most `goal`: what the model of it missed is taken off.
+  Result<Widths> WidthsFor(double goal) const {
+    double asked = goal;
+    for (int step = 0; step < kWorkSteps; ++step) {
+      INFER_ASSIGN(Widths w, AllocateWidths(space_->items, curves_, asked));
+      INFER_ASSIGN(const Graph cut, Shrink(space_->counted, Cuts(w)));
+      const double work = WorkIn(cut);
+      if (work <= goal) return w;
+      asked -= std::max(work - goal, 5e-3 * goal);
+    }
+    return Unsupported("the goal is not reached: shares of groups do not tell the work");
+  }
+
+  Result<Widths> WidthsForGoal() {
+    const double v = options_.goal.value, all = DenseWork();
+    switch (options_.goal.kind) {
+      case ChannelGoal::Kind::kFlops: return InGoal(WidthsFor(v * all));
+      case ChannelGoal::Kind::kBytes:
+        if (v >= all)
+          return InvalidArgument(Cat("the weights of the prepared model take ",
+                                     HumanBytes(static_cast<int64_t>(all)),
+                                     ", no more than the goal leaves for them (",
+                                     HumanBytes(static_cast<int64_t>(v)), ")"));
+        return InGoal(WidthsFor(v));
+      case ChannelGoal::Kind::kSpeedup: return SearchBySpeed();
+      case ChannelGoal::Kind::kDrop: break;
+    }
+    return Internal("a goal without a way to it");
+  }
+
+  static Result<Widths> InGoal(Result<Widths> w) {
+    return w.ok() ? std::move(w)
+                  : Result<Widths>(std::move(w.status()).In("the goal is out of reach"));
+  }
+
+  /// The largest share of the FLOPs with which the shrunk graph is fast enough.
+  Result<Widths> SearchBySpeed() {
+    double low = kLeastShare, high = 1.0;
+    std::optional<Widths> best;
+    double reached = 0;
+    double share = 1 / options_.goal.value;
+    for (int step = 0; step < kGoalSteps; ++step) {
+      auto w = WidthsFor(share * DenseWork());
+      double speedup = 0;
+      if (w.ok()) {
+        INFER_ASSIGN(const Graph cut, Shrink(space_->counted, Cuts(*w)));
+        INFER_ASSIGN(speedup, options_.speedup(space_->counted, cut));
+        reached = std::max(reached, speedup);
+      }
+      if (options_.stop.stop_requested()) return Cancelled("pruning was stopped");
+      if (w.ok() && speedup >= options_.goal.value) {
+        best = *std::move(w);
+        report_.speedup = speedup;
+        low = share;
+      } else if (w.ok()) {
+        high = share;
+      } else {
+        low = share;
+        if (best) break;
+      }
+      share = (low + high) / 2;
+      if (high - low < 0.02) break;
+    }
+    if (best) return *std::move(best);
+    return Unsupported(Cat("a speed-up of ", options_.goal.value,
+                           " is out of reach: the fastest that was tried is ",
+                           Rounded(reached, 3)));
+  }
+
+  /// Every fourth sample, or the others.
+  Samples PartOf(bool held_out) const {
+    std::vector<int64_t> which;
+    for (int64_t i = 0; i < samples_.count; ++i)
+      if (IsHeldOutSample(i) == held_out) which.push_back(i);
+    return Subset(samples_, std::move(which));
+  }
+
+  /// The least share of the FLOPs whose loss on samples that nothing was fitted to is allowed.
+  Result<Widths> SearchByDrop(const Samples& fit) {
+    HeldOut::Options judge;
+    judge.threads = options_.threads;
+    judge.stop = options_.stop;
+    judge.max_samples = 512;
+    INFER_ASSIGN(const HeldOut held_out, HeldOut::Make(original_, PartOf(true), backend_, judge));
+    double low = kLeastShare, high = 1.0, least = 1.0;
+    std::optional<Widths> best;
+    for (int step = 0; step < kDropSteps; ++step) {
+      const double share = (low + high) / 2;
+      auto w = WidthsFor(share * DenseWork());
+      if (!w.ok()) {
+        low = share;
+        continue;
+      }
+      INFER_ASSIGN(const Graph cut, Pruned(*w, fit, false));
+      INFER_ASSIGN(const HeldOutError e, held_out.Measure(cut));
+      if (e.rows == 0)
+        return InvalidArgument(
+            "a drop as the goal needs a model whose first output is scores of classes");
+      const double drop = e.labelled > 0 ? e.drop : e.flips;
+      least = std::min(least, drop);
+      if (drop <= options_.goal.value) {
+        best = *std::move(w);
+        report_.drop = drop;
+        high = share;
+      } else {
+        low = share;
+      }
+    }
+    if (best) return *std::move(best);
+    return Unsupported(Cat("no width that was tried loses at most ",
+                           Rounded(100 * options_.goal.value, 3), " points; the least lost ",
+                           Rounded(100 * least, 3)));
+  }
+
+  /// Weights that a mask of removed units leaves, by constant.
+  std::vector<SelectedLayer> Masked(const Widths& w, const Samples& samples) const {
+    const AxisCuts cuts = ReaderCuts(w);
+    std::vector<SelectedLayer> selected;
+    for (const PrunableWeights& layer : space_->layers) {
+      if (!layer.reason.empty()) continue;
+      SelectedLayer s{layer, layer.size(), 0, {}};
+      const Tensor& t = *space_->work.FindValue(layer.weights)->constant();
+      for (int axis = 0; axis < t.rank(); ++axis) {
+        const auto it = cuts.find({layer.weights, axis});
+        if (it == cuts.end()) continue;
+        if (s.keep.empty()) s.keep.assign(static_cast<size_t>(layer.size()), 1);
+        int64_t inner = 1;
+        for (int a = axis + 1; a < t.rank(); ++a) inner *= t.dim(a);
+        size_t at = 0;
+        layer.place.ForEach([&](int64_t element) {
+          const int64_t i = element / inner % t.dim(axis);
+          if (std::binary_search(it->second.begin(), it->second.end(), i)) s.keep[at] = 0;
+          ++at;
+        });
+      }
+      if (!s.keep.empty() || samples.count > 0) selected.push_back(std::move(s));
+    }
+    return selected;
+  }
+
+  /// What leaves the weights that read the groups: only there the model without is another one.
+  AxisCuts ReaderCuts(const Widths& w) const {
+    AxisCuts cuts;
+    for (size_t k = 0; k < space_->usable.size(); ++k) {
+      const ChannelGroup& group = report_.groups[space_->usable[k]].group;
+      const AxisCuts all = CutsOf(group, Removed(w, k));
+      for (const GroupWeights& r : group.readers)
+        if (const auto it = all.find({r.weights, r.axis}); it != all.end())
+          AddCuts({{it->first, it->second}}, cuts);
+    }
+    return cuts;
+  }
+
+  Result<Graph> Pruned(const Widths& w, const Samples& samples, bool report) {
+    Graph masked = space_->work.Clone();
+    const std::vector<SelectedLayer> selected = Masked(w, samples);
+    InOrderOptions in_order;
+    in_order.max_bytes = options_.max_bytes;
+    in_order.threads = options_.threads;
+    in_order.progress = options_.progress;
+    in_order.stop = options_.stop;
+    INFER_TRY(PruneLayersInOrder(space_->work, masked, selected, samples, backend_, in_order,
+                                 [&](size_t i, const LayerResult& r) {
+                                   if (report) Note(selected[i], r);
+                                 }));
+    INFER_ASSIGN(const AxisCuts cuts, CutsIn(masked, w));
+    INFER_ASSIGN(Graph out, Shrink(masked, cuts));
+    if (samples.count > 0) INFER_TRY(CheckSame(masked, out, samples));
+    return out;
+  }
+
+  void Note(const SelectedLayer& l, const LayerResult& r) {
+    report_.layers.push_back(
+        {l.weights.layer, l.weights.op, r.method, r.note, r.error, r.dense_error});
+  }
+
+  /// The same units in a graph whose layers got other biases.
+  Result<AxisCuts> CutsIn(const Graph& g, const Widths& w) const {
+    INFER_ASSIGN(const auto layers, FindPrunable(g, original_, {}));
+    const auto groups = FindGroups(g, layers);
+    AxisCuts cuts;
+    for (size_t k = 0; k < space_->usable.size(); ++k) {
+      if (w[k] == 0) continue;
+      const ChannelGroup& before = report_.groups[space_->usable[k]].group;
+      const auto now = std::find_if(groups.begin(), groups.end(),
+                                    [&](const ChannelGroup& o) { return o.axis == before.axis; });
+      if (now == groups.end()) return Internal(Cat("the group of ", before.name, " is gone"));
+      for (const int64_t u : Removed(w, k)) {
+        const auto& own = before.units[static_cast<size_t>(u)].at(before.axis);
+        const auto same =
+            std::find_if(now->units.begin(), now->units.end(),
+                         [&](const AxisCuts& unit) { return unit.at(now->axis) == own; });
+        if (same == now->units.end())
+          return Internal(Cat("the group of ", before.name, " has other units"));
+        AddCuts(*same, cuts);
+      }
+    }
+    return cuts;
+  }
+
+  /// The graph with zeros and the shrunk one compute the same, which is looked at, not believed.
+  Status CheckSame(const Graph& masked, const Graph& shrunk, const Samples& samples) const {
+    for (const Value* v : masked.outputs())
+      if (!v->type().is_tensor() || !IsFloat(v->dtype())) return {};
+    HeldOut::Options o;
+    o.threads = options_.threads;
+    o.max_samples = kSameSamples;
+    INFER_ASSIGN(const HeldOut zeros, HeldOut::Make(masked, samples, backend_, o));
+    INFER_ASSIGN(const HeldOutError e, zeros.Measure(shrunk));
+    const bool has_16_bits =
+        std::any_of(masked.values().begin(), masked.values().end(), [](const auto& v) {
+          return v->type().is_tensor() && IsFloat(v->dtype()) && BitWidth(v->dtype()) <= 16;
+        });
+    if (e.worst <= (has_16_bits ? kSameNoise16 : kSameNoise)) return {};
+    return Internal(
+        Cat("the model without its channels differs from the one in which they are "
+            "zero, by ",
+            Rounded(e.worst, 3), " of its outputs' energy"));
+  }
+
+  void Report(const Widths& w) {
+    report_.calibration_samples = samples_.count;
+    const ConstantSize size = ConstantsOf(result_);
+    report_.parameters_after = size.elements;
+    report_.constant_bytes_after = size.bytes;
+    if (report_.flops >= 0)
+      if (auto cut = Shrink(space_->counted, Cuts(w)); cut.ok())
+        report_.flops_after = FlopsOf(*cut);
+    const auto elements = [](const Graph& g, const std::string& name) {
+      const Value* v = g.FindValue(name);
+      return v && v->constant() ? v->constant()->num_elements() : 0;
+    };
+    for (PrunedGroup& p : report_.groups) {
+      std::set<std::string> weights;
+      for (const auto* part : {&p.group.producers, &p.group.readers})
+        for (const GroupWeights& k : *part) weights.insert(k.weights);
+      for (const std::string& name : weights) {
+        p.parameters += elements(space_->work, name);
+        p.parameters_after += elements(result_, name);
+      }
+    }
+    for (size_t k = 0; k < space_->usable.size(); ++k) {
+      PrunedGroup& p = report_.groups[space_->usable[k]];
+      p.removed = w[k];
+      p.width_after = p.group.width - w[k] * p.group.unit_width();
+      if (w[k] == 0) continue;
+      p.error = plans_[k].errors[static_cast<size_t>(w[k] - 1)];
+      if (report_.by_data) p.cost = plans_[k].costs[static_cast<size_t>(w[k] - 1)];
+    }
+  }
+
+  const Graph& original_;
+  const Samples& samples_;
+  const Backend& backend_;
+  const ChannelOptions& options_;
+  Graph result_;
+  std::optional<ChannelSpace> space_;
+  std::vector<GroupPlan> plans_;
+  std::vector<WidthCurve> curves_;
+  ChannelReport report_;
+};
+
+}  // namespace
+
+Result<ChannelReport> PruneChannels(Graph& g, const Samples& samples, const Backend& backend,
+                                    const ChannelOptions& options) {
+  INFER_TRY(CheckChannelRequest(g, samples, options));
+  ChannelPruner pruner(g, samples, backend, options);
+  INFER_TRY(pruner.Run());
+  g = pruner.TakeGraph();
+  return pruner.TakeReport();
+}
+
+}  // namespace infer

@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+"""Runs files whose channels `infer-opt prune --structured` removed in ONNX Runtime and OpenVINO.
+
+usage: structured_files.py INFER_OPT [MODEL...]
+
+Each shared model loses a third of its FLOPs or, where its extents are open, of its bytes, chosen without
+data. ONNX Runtime with and without its own rewrites, OpenVINO where it is installed, and our cpu backend
+must give the same outputs for random inputs, as nearly as ONNX Runtime with and without its rewrites agrees on the
+dense model. Exits 1 when one fails, 77 when there is nothing to judge."""
+import os
+import subprocess
+import sys
+import tempfile
+
+import judging
+from judging import np
+
+MODELS = ["resnet20_cifar", "squeezenet11_fp32", "vit_ibp_cifar", "mnist_cntk8", "cifar_resnet_2b", "yunet_n_320",
+          "ultraface_rfb320", "dnsmos", "autoencoder1d", "super_resolution"]
+TOLERANCE = 2e-4  # of an output's largest number: sums in another order
+MOST_OF_DENSE = 10  # times what the dense model's own output differs by, where that is more (sigmoids near 0)
+
+
+def execute(arguments):
+    done = subprocess.run([str(a) for a in arguments], capture_output=True, text=True)
+    return done.returncode, done.stdout + done.stderr
+
+
+def ours(infer_opt, path, feeds, folder):
+    out = os.path.join(folder, "ours")
+    arguments = [infer_opt, "run", path, "-o", out, "-q"]
+    for i, (name, value) in enumerate(feeds.items()):
+        file = os.path.join(folder, f"input{i}.npy")
+        np.save(file, value)
+        arguments += ["-i", f"{name}={file}"]
+    code, said = execute(arguments)
+    if code:
+        raise RuntimeError(said)
+    return out
+
+
+def distance(a, b):
+    if a.shape != b.shape:
+        return np.inf
+    a, b = a.astype(np.float64), b.astype(np.float64)
+    return float(np.abs(a - b).max(initial=0) / max(np.abs(a).max(initial=0), 1e-30))
+
+
+def judge(infer_opt, model, folder):
+    source = os.path.join(judging.data_folder(), "models", model, "model.onnx")
+    small = os.path.join(folder, "small.onnx")
+    code, said = execute([infer_opt, "prune", source, "-o", small, "--structured", "--flops", "67%", "--no-verify"])
+    if code and "FLOPs of the model are not known" in said:
+        code, said = execute([infer_opt, "prune", source, "-o", small, "--structured", "--max-size", "75%"])
+    if code:
+        return False, said.strip().splitlines()[-1]
+    sessions = {"onnxruntime": judging.session_of(small, True), "as written": judging.session_of(small, False)}
+    base = sessions["as written"]
+    rng = np.random.default_rng(3)
+    feeds = {}
+    for spec in base.get_inputs():
+        shape = [d if isinstance(d, int) else 1 for d in spec.shape]
+        feeds[spec.name] = rng.standard_normal(shape).astype(np.float32)
+    want = base.run(None, feeds)
+    answers = {name: s.run(None, feeds) for name, s in sessions.items()}
+    try:
+        import openvino
+        compiled = openvino.Core().compile_model(small, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+        made = compiled(feeds)
+        answers["openvino"] = [made[i] for i in range(len(want))]
+    except ImportError:
+        print("  openvino is not installed")
+    out = ours(infer_opt, small, feeds, folder)
+    files = sorted(f for f in os.listdir(out) if f.endswith(".npy"))
+    by_name = {f[:-4]: np.load(os.path.join(out, f)) for f in files}
+    names = [o.name for o in base.get_outputs()]
+    if set(names) <= set(by_name):
+        answers["ours"] = [by_name[n] for n in names]
+    elif len(names) == len(files):
+        answers["ours"] = [np.load(os.path.join(out, f)) for f in files]
+    dense = [judging.session_of(source, optimize).run(None, feeds) for optimize in (True, False)]
+    allowed = [max(TOLERANCE, MOST_OF_DENSE * distance(a, b)) for a, b in zip(*dense)]
+    far = {name: [distance(a, b) for a, b in zip(want, got)] for name, got in answers.items()}
+    text = ", ".join(f"{name} {max(d):.1e}" for name, d in far.items())
+    return "ours" in answers and all(x <= y for d in far.values() for x, y in zip(d, allowed)), text
+
+
+def main():
+    infer_opt, models = sys.argv[1], sys.argv[2:] or MODELS
+    data = judging.data_folder()
+    failed = judged = 0
+    for model in models:
+        if not os.path.exists(os.path.join(data, "models", model, "model.onnx")):
+            continue
+        judged += 1
+        with tempfile.TemporaryDirectory() as folder:
+            passed, text = judge(infer_opt, model, folder)
+        print(f"{'pass' if passed else 'FAIL'} {model}: {text}", flush=True)
+        failed += not passed
+    if not judged:
+        judging.skip("no shared model")
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,30 @@
+#pragma once
+/// `infer-opt prune --structured`: its options, goals and report.
+#include "quant/prune/structured.h"
+#include "tools/common/cost_gates.h"
+#include "tools/common/data_roles.h"
+
+namespace infer {
+
+struct ChannelFlags {
+  bool structured = false;
+  double flops = -1;    ///< --flops; < 0: not given
+  std::string speedup;  ///< --speedup; "": not given
+
+  void Declare(Options& o);
+  /// InvalidArgument: --flops or --speedup without --structured, or an option of `others` (those
+  /// that choose single weights, as given) with it.
+  Status Check(const std::vector<std::string>& others) const;
+  /// The goal that was asked for: --flops or --speedup; else --max-size, else --max-drop, which are
+  /// gates as well. InvalidArgument: none, or two that contradict.
+  Result<ChannelGoal> Goal(const GateFlags& gates, const Model& model) const;
+};
+
+/// Measures the result beside the dense model, where a sample tells how.
+Status TellSpeedup(Context& context, const Graph& golden, const Graph& result,
+                   const DeviceOptions& device, const DataRoles& data, Json& report);
+
+Json ToJson(const ChannelReport& r, const ChannelOptions& options);
+std::string Summary(const ChannelReport& r);
+
+}  // namespace infer
