@@ -11,13 +11,18 @@
 
 namespace infer {
 
-Dataset::Dataset(std::string path, std::unique_ptr<SampleSource> source,
-                 std::vector<int64_t> labels, Preprocess preprocess)
+Dataset::Dataset(std::string path, std::shared_ptr<const SampleSource> source,
+                 std::vector<int64_t> labels, Preprocess preprocess, bool stores_images)
     : path_(std::move(path)),
       source_(std::move(source)),
       labels_(std::move(labels)),
-      preprocess_(std::move(preprocess)) {
+      preprocess_(std::move(preprocess)),
+      stores_images_(stores_images) {
   INFER_CHECK(labels_.empty() || static_cast<int64_t>(labels_.size()) == source_->size());
+}
+
+Dataset Dataset::With(Preprocess preprocess) const {
+  return Dataset(path_, source_, labels_, std::move(preprocess), stores_images_);
 }
 
 Result<Batch> Dataset::Read(std::span<const int64_t> indices) const {

@@ -41,11 +41,15 @@ class SampleSource {
 
 class Dataset {
  public:
-  Dataset(std::string path, std::unique_ptr<SampleSource> source, std::vector<int64_t> labels,
-          Preprocess preprocess);
+  /// `stores_images`: the samples are image files, each grey or RGB as it is stored.
+  Dataset(std::string path, std::shared_ptr<const SampleSource> source, std::vector<int64_t> labels,
+          Preprocess preprocess, bool stores_images = false);
 
   const std::string& path() const { return path_; }
   const Preprocess& preprocess() const { return preprocess_; }
+  bool stores_images() const { return stores_images_; }
+  /// The same samples, preprocessed otherwise.
+  Dataset With(Preprocess preprocess) const;
   int64_t size() const { return source_->size(); }
   std::vector<std::string> input_names() const { return source_->names(); }
   bool has_labels() const { return !labels_.empty(); }
@@ -61,9 +65,10 @@ class Dataset {
 
  private:
   std::string path_;
-  std::unique_ptr<SampleSource> source_;
+  std::shared_ptr<const SampleSource> source_;
   std::vector<int64_t> labels_;
   Preprocess preprocess_;
+  bool stores_images_ = false;
 };
 
 /// By what the path is: a folder of image files (in byte order of their names, or those that the

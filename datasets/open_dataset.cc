@@ -79,6 +79,7 @@ class ImageSource : public SampleSource {
 struct Opened {
   std::unique_ptr<SampleSource> source;
   std::vector<int64_t> labels;
+  bool images = false;
 };
 
 /// Names in a CSV must stay inside the folder.
@@ -116,7 +117,8 @@ Result<Opened> OpenFolder(const DataOptions& o) {
     return InvalidModel(Cat(o.data,
                             ": no .png, .jpg, .jpeg, .bmp or .pnm file inside; other data, and "
                             "those of several inputs, are an .npz of one array per input name"));
-  return Opened{std::make_unique<ImageSource>(std::move(paths), o.limits), std::move(table.labels)};
+  return Opened{std::make_unique<ImageSource>(std::move(paths), o.limits), std::move(table.labels),
+                true};
 }
 
 Result<Opened> OfArrays(std::vector<StoredArray> arrays, const std::vector<StoredArray>& labels) {
@@ -166,7 +168,8 @@ Result<Opened> OpenFile(const DataOptions& o) {
     return OfArrays({std::move(f.images)}, {std::move(f.labels)});
   }
   if (IsImagePath(o.data)) {
-    return Opened{std::make_unique<ImageSource>(std::vector<std::string>{o.data}, o.limits), {}};
+    return Opened{
+        std::make_unique<ImageSource>(std::vector<std::string>{o.data}, o.limits), {}, true};
   }
   return InvalidArgument(
       Cat(o.data,
@@ -197,7 +200,8 @@ Result<Dataset> OpenDataset(const DataOptions& o) {
                             opened.source->size(), " samples"));
   for (const int64_t label : opened.labels)
     if (label < 0) return InvalidModel(Cat(o.data, ": negative label ", label));
-  return Dataset(o.data, std::move(opened.source), std::move(opened.labels), std::move(preprocess));
+  return Dataset(o.data, std::move(opened.source), std::move(opened.labels), std::move(preprocess),
+                 opened.images);
 }
 
 Result<Tensor> ReadTensorFile(const std::string& path, const ReadLimits& limits) {

@@ -9,6 +9,7 @@
 #include "lib/onnx/graph_writer.h"
 #include "lib/onnx/opset.h"
 #include "lib/onnx/tensor_proto.h"
+#include "lib/onnx/type_proto.h"
 #include "lib/support/folder.h"
 #include "lib/support/path_parts.h"
 #include "lib/support/strings.h"
@@ -20,7 +21,8 @@ using namespace onnx_io;  // NOLINT: as import.cc
 
 /// For graphs that were not imported: what every runtime of today takes.
 constexpr int64_t kDefaultOpset = 17;
-constexpr int64_t kMinIrVersion = 4;  // since then initializers need not be graph inputs
+constexpr int64_t kFirstIrVersion = 3;  // that models in use have
+constexpr int64_t kMinIrVersion = 4;    // since then initializers need not be graph inputs
 constexpr int64_t kFunctionIrVersion = 8;
 constexpr uint64_t kExternalAlignment = 64;
 constexpr size_t kHashDigits = 16;  // of the SHA-256 in the names of data files
@@ -54,9 +56,9 @@ Result<WrittenModel> WriteAtOpset(const Model& model, const ExportOptions& optio
   const int64_t from = given ? std::min<int64_t>(it->second, kNewestOpset) : kDefaultOpset;
   report.opset = options.opset > 0 ? options.opset : static_cast<int>(from);
   report.opset_reason = options.opset > 0 ? "asked for" : given ? "input's" : "default";
-  bool fixed = options.opset > 0;
+  bool fixed = options.opset > 0 || options.keep_versions;
   for (;;) {
-    if (!fixed && options.max_opset > 0 && report.opset > options.max_opset) {
+    if (options.opset == 0 && options.max_opset > 0 && report.opset > options.max_opset) {
       fixed = true;
       report.opset = options.max_opset;
       report.opset_reason = "the target's newest";
@@ -75,15 +77,36 @@ Result<WrittenModel> WriteAtOpset(const Model& model, const ExportOptions& optio
   }
 }
 
+/// That of the input where the file is to stay below it and says no more than the input did.
+int64_t IrVersionFor(const ModelInfo& info, const WrittenModel& written,
+                     const ExportOptions& options) {
+  const int64_t limit = options.max_ir_version;
+  const int64_t given = limit > 0 ? std::min(info.ir_version, limit) : info.ir_version;
+  const int64_t opset = written.opsets.at("");
+  const auto it = info.opsets.find("");
+  const bool is_newer = it == info.opsets.end() || opset > it->second;
+  const int64_t functions = written.functions.empty() ? 0 : kFunctionIrVersion;
+  const bool stays = options.keep_versions || options.opset > 0;
+  if (stays && !is_newer && given >= kFirstIrVersion) return std::max(given, functions);
+  return std::max({given, IrVersionOf(opset), kMinIrVersion, functions});
+}
+
+/// Before IR version 4 an initializer was the default of an input.
+void AddInitializersToInputs(WrittenModel& written) {
+  for (const PendingTensor& t : written.initializers) {
+    onnx::TypeProto type;
+    if (!ToTypeProto(t.tensor.type(), type)) continue;
+    onnx::ValueInfoProto& input = *written.graph.add_input();
+    input.set_name(t.name);
+    *input.mutable_type() = std::move(type);
+  }
+}
+
 Result<onnx::ModelProto> HeaderOf(const ModelInfo& info, const WrittenModel& written,
-                                  int64_t max_ir_version) {
+                                  int64_t ir_version) {
   onnx::ModelProto m;
   if (!m.ParseFromString(info.extra)) return InvalidModel("the model's kept fields do not parse");
-  const int64_t needed = std::max(IrVersionOf(written.opsets.at("")),
-                                  written.functions.empty() ? kMinIrVersion : kFunctionIrVersion);
-  const int64_t given =
-      max_ir_version > 0 ? std::min(info.ir_version, max_ir_version) : info.ir_version;
-  m.set_ir_version(std::max(given, needed));
+  m.set_ir_version(ir_version);
   for (const auto& [domain, version] : written.opsets) {
     auto* o = m.add_opset_import();
     o->set_domain(domain);
@@ -265,8 +288,12 @@ struct Prepared {
 Result<Prepared> Prepare(const Model& model, const ExportOptions& options) {
   Prepared p;
   INFER_ASSIGN(p.written, WriteAtOpset(model, options, p.report));
-  INFER_ASSIGN(p.header, HeaderOf(model.info, p.written, options.max_ir_version));
+  p.report.ir_version = IrVersionFor(model.info, p.written, options);
+  if (p.report.ir_version < kMinIrVersion) AddInitializersToInputs(p.written);
+  INFER_ASSIGN(p.header, HeaderOf(model.info, p.written, p.report.ir_version));
   for (const std::string& op : p.written.decomposed) ++p.report.decomposed[op];
+  for (const std::string& op : p.written.expanded) ++p.report.expanded[op];
+  p.report.whole_opset = p.written.whole_opset;
   for (const auto& f : p.written.functions)
     p.report.functions.push_back(Cat(f.domain(), "::", f.name()));
   return p;
@@ -303,6 +330,11 @@ Result<ExportReport> ExportModel(const Model& model, const std::string& given,
   INFER_TRY(file->Commit());
   p.report.stale_data = OtherData(path, data_file);
   p.report.file_bytes = static_cast<int64_t>(layout.size());
+  return std::move(p.report);
+}
+
+Result<ExportReport> PlanExport(const Model& model, const ExportOptions& options) {
+  INFER_ASSIGN(Prepared p, Prepare(model, options));
   return std::move(p.report);
 }
 

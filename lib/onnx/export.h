@@ -23,6 +23,9 @@ struct ExportOptions {
   /// it lacks in older forms, as above.
   int max_opset = 0;
   int64_t max_ir_version = 0;
+  /// The file asks for no newer opset and IR version than the input did: what those lack is written
+  /// in its older form, or as the nodes that define it. Without effect where `opset` is given.
+  bool keep_versions = false;
   /// Tensors of at least this many bytes go to NAME.HASH.data beside the model once the whole would
   /// exceed `max_inline_bytes`. HASH is that of the data, so that writing never damages a model
   /// that is already there.
@@ -40,18 +43,24 @@ struct ExportReport {
   int64_t file_bytes = 0;
   int64_t external_bytes = 0;
   std::vector<std::string> functions;  ///< model-local functions written
+  int64_t ir_version = 0;
   /// Operators that the opset asked for lacks, written as the nodes that define them: how often.
   std::map<std::string, int64_t> decomposed;
+  int64_t whole_opset = 0;  ///< the lowest that has all of them; 0: none is decomposed
+  std::map<std::string, int64_t> expanded;  ///< operators of our own, written as nodes: how often
   /// Data files of models that stood under this name before: NAME.HASH.data that the new file does
   /// not read. They are left, since a copy of such a model may read them from elsewhere.
   std::vector<std::string> stale_data;
 };
 
-/// Unsupported when `opset` cannot express a node (all of them are listed). InvalidArgument when
+/// Unsupported when `opset`, or that of the input where `keep_versions` is set, cannot express a
+/// node (all of them are listed). InvalidArgument when
 /// there is no such opset, or `path` is a file that the model was read from.
 Result<ExportReport> ExportModel(const Model& model, const std::string& path,
                                  const ExportOptions& options = {});
 /// The same into memory (no external data).
 Result<std::string> ExportModelBytes(const Model& model, const ExportOptions& options = {});
+/// What ExportModel would report, but for sizes; nothing is written. Its errors.
+Result<ExportReport> PlanExport(const Model& model, const ExportOptions& options = {});
 
 }  // namespace infer

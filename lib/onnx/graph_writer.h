@@ -36,6 +36,8 @@ struct WrittenModel {
   Opsets opsets;  ///< of the domains used
   std::vector<Inexpressible> inexpressible;
   std::vector<std::string> decomposed;  ///< operators written as the nodes that define them
+  int64_t whole_opset = 0;              ///< the lowest that has all of those; 0: none
+  std::vector<std::string> expanded;    ///< operators of our own, written as nodes
 };
 
 struct WriteOptions {

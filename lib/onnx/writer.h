@@ -77,6 +77,8 @@ class Writer : public LiftContext {
   /// Another form for ONNX Runtime, where the file is for it and that is better, or where it takes
   /// no other.
   std::optional<NodeSpec> OrtFormOf(const Node& n, const NodeSpec& spec);
+  /// Whether an older form of `spec` may stand in a file of our opset.
+  bool IsLowered(const OpDef& def, const NodeSpec& spec);
   /// The lowest opset above ours that can say `spec`, which is in the form of `newest`.
   int64_t LowestOf(const OpDef& def, const NodeSpec& spec, int64_t newest);
   /// The nodes that define `n`; their own older forms are looked for as for any other node.

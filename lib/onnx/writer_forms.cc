@@ -40,7 +40,7 @@ Status Writer::WriteNode(const Node& n) {
     state_.UseDomain(spec.domain, OpsetOf(def, spec));
   } else if (const int64_t needed = OpsetOf(def, spec); needed > state_.options.opset) {
     spec.attrs = AttrsAt(def, n.attrs(), state_.options.opset);
-    const bool has_older_form = def.lower && def.versions.front() <= state_.options.opset;
+    const bool has_older_form = def.lower && IsLowered(def, spec);
     if (!has_older_form && def.decompose && state_.options.decompose)
       return WriteDecomposed(n, needed);
     if (!has_older_form) {
@@ -86,6 +86,14 @@ std::optional<NodeSpec> Writer::OrtFormOf(const Node& n, const NodeSpec& spec) {
   return guarded ? std::optional(form) : std::nullopt;
 }
 
+bool Writer::IsLowered(const OpDef& def, const NodeSpec& spec) {
+  if (def.versions.front() <= state_.options.opset) return true;
+  // An older operator may say the same.
+  const auto lowered = def.lower(spec, static_cast<int>(state_.options.opset), *this);
+  const OpDef* older = lowered.ok() ? state_.ops.Find(lowered->domain, lowered->op) : nullptr;
+  return older && older != &def && older->versions.front() <= state_.options.opset;
+}
+
 int64_t Writer::LowestOf(const OpDef& def, const NodeSpec& spec, int64_t newest) {
   int64_t opset = std::max<int64_t>(state_.options.opset + 1, def.versions.front());
   const auto lowers = [&] {
@@ -104,6 +112,7 @@ Status Writer::WriteDecomposed(const Node& n, int64_t needed) {
   INFER_TRY(body.status());
   INFER_TRY(WriteInPlace(n, *body));
   state_.out.decomposed.emplace_back(n.op());
+  state_.out.whole_opset = std::max(state_.out.whole_opset, needed);
   return {};
 }
 
@@ -116,6 +125,7 @@ Status Writer::WriteBody(const Node& n) {
     editor.SetType(body.inputs()[i], n.input(i)->type());
   }
   INFER_TRY(InferTypes(body));
+  state_.out.expanded.emplace_back(n.op());
   return WriteInPlace(n, body);
 }
 

@@ -30,6 +30,8 @@ Result<std::string> DecomposeLoss(const OpCall& call);
 /// HannWindow, HammingWindow, BlackmanWindow.
 Result<std::string> DecomposeWindow(const OpCall& call);
 Result<std::string> DecomposeCenterCropPad(const OpCall& call);
+/// Mode CRD came with opset 11. Unsupported: channels, height or width are not known.
+Result<std::string> DecomposeDepthToSpace(const OpCall& call);
 Result<std::string> DecomposeAffineGrid(const OpCall& call);
 Result<std::string> DecomposeLinearAttention(const OpCall& call);
 Result<std::string> DecomposeCausalConv(const OpCall& call);

@@ -129,6 +129,25 @@ Result<std::string> DecomposeCenterCropPad(const OpCall& call) {
   return body.Graph("y");
 }
 
+Result<std::string> DecomposeDepthToSpace(const OpCall& call) {
+  const Shape& x = call.shape(0);
+  if (!x.has_rank() || x.rank() != 4 || !x[1].is_static() || !x[2].is_static() || !x[3].is_static())
+    return Unsupported("channels, height and width must be known");
+  const int64_t s = call.Int("blocksize");
+  const int64_t c = x[1].value() / (s * s), h = x[2].value(), w = x[3].value();
+  const bool depth_first = call.Str("mode") == "DCR";
+  constexpr int64_t kAsGiven = 0;  // the batch
+  BodyText body(call);
+  body.Ints("apart", depth_first ? std::vector<int64_t>{kAsGiven, s, s, c, h, w}
+                                 : std::vector<int64_t>{kAsGiven, c, s, s, h, w});
+  body.Ints("together", {kAsGiven, c, h * s, w * s});
+  body.Line("blocks = Reshape(x0, apart)");
+  body.Line(Cat("moved = Transpose(blocks) {perm=",
+                depth_first ? "[0, 3, 4, 1, 5, 2]" : "[0, 1, 4, 2, 5, 3]", "}"));
+  body.Line("y = Reshape(moved, together)");
+  return body.Graph("y");
+}
+
 /// The sum over the spatial axes of a column of theta times the positions along the axis, and its
 /// last column. Positions are (2 i + 1 - n) / m for i < n, where m is n, or n - 1 (at least 1) with
 /// align_corners.

@@ -37,6 +37,43 @@ Status LiftOldTransform(NodeSpec& node) {
   return {};
 }
 
+/// Resize of opset 10 and Upsample before it know scales alone, and pixels by the old rule.
+Result<NodeSpec> LowerToScales(NodeSpec node, int opset, LiftContext& out) {
+  constexpr int kResize = 10, kScalesOperand = 9, kScalesAttribute = 7;
+  const auto needs = [](std::string_view what) {
+    return Unsupported(Cat("Resize ", what, " needs opset 11"));
+  };
+  const auto has = [&](size_t i) { return i < node.inputs.size() && !node.inputs[i].empty(); };
+  const std::string mode = StrAttrOr(node, "mode", "nearest");
+  if (StrAttrOr(node, "coordinate_transformation_mode", "half_pixel") != "asymmetric")
+    return needs("by other than asymmetric coordinates");
+  if (mode != "nearest" && mode != "linear") return needs(Cat("of mode ", mode));
+  if (has(1) || has(3) || !has(2)) return needs("to sizes");
+  const Tensor* scales = out.ConstantValue(node.inputs[2]);
+  const std::string nearest = StrAttrOr(node, "nearest_mode", "round_prefer_floor");
+  bool shrinks = false, grows = !scales;
+  for (int64_t i = 0; scales && i < scales->num_elements(); ++i) {
+    shrinks |= scales->At(i) < 1;
+    grows |= scales->At(i) > 1;
+  }
+  if (mode == "nearest" && nearest != (shrinks && !grows ? "ceil" : "floor"))
+    return needs(Cat("with nearest_mode ", nearest));
+  NodeSpec old{"", "Resize", node.name, {node.inputs[0], node.inputs[2]}, node.outputs, {}};
+  old.attrs["mode"] = mode;
+  if (opset >= kResize) return old;
+  if (shrinks) return Unsupported("Resize that shrinks needs opset 10");
+  old.op = "Upsample";
+  if (opset >= kScalesOperand) return old;
+  if (opset < kScalesAttribute || !scales)
+    return Unsupported("Resize by scales of the run needs opset 9");
+  old.inputs.resize(1);
+  std::vector<float> values;
+  for (int64_t i = 0; i < scales->num_elements(); ++i)
+    values.push_back(static_cast<float>(scales->At(i)));
+  old.attrs["scales"] = std::move(values);
+  return old;
+}
+
 }  // namespace
 
 Status LiftResize(NodeSpec node, int opset, LiftContext& out) {
@@ -55,7 +92,7 @@ Status LiftResize(NodeSpec node, int opset, LiftContext& out) {
 }
 
 Result<NodeSpec> LowerResize(NodeSpec node, int opset, LiftContext& out) {
-  if (opset < 11) return Unsupported("Resize by coordinates needs opset 11");
+  if (opset < 11) return LowerToScales(std::move(node), opset, out);
   if (opset < 18)
     for (const char* attr : {"antialias", "axes", "keep_aspect_ratio_policy"})
       if (node.attrs.contains(attr))

@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "lib/ops/declared_rank.h"
+#include "lib/ops/decompositions.h"
 #include "lib/ops/move.h"
 #include "lib/ops/op_def.h"
 #include "lib/support/strings.h"
@@ -354,6 +355,7 @@ std::span<const OpDef> TransposeOps() {
           .tolerance = 0,
           .infer = InferDepthToSpace,
           .reference = RunDepthToSpace,
+          .decompose = DecomposeDepthToSpace,
           .example = "graph g(x: f32[1,8,2,3]) -> (y) { y = DepthToSpace(x) {blocksize=2} }",
       },
       {

@@ -191,7 +191,8 @@ class RuleParser {
     s.at = in_.offset();
     do {
       const size_t at = in_.offset();
-      INFER_ASSIGN(std::string result, in_.Name());
+      std::string result;
+      INFER_ASSIGN(result, in_.Name());
       if (result == "_")
         result.clear();
       else
@@ -236,7 +237,8 @@ class RuleParser {
     while (!in_.Accept(")")) {
       if (!s.operands.empty()) INFER_TRY(in_.Expect(","));
       const size_t at = in_.offset();
-      INFER_ASSIGN(std::string name, in_.Name());
+      std::string name;
+      INFER_ASSIGN(name, in_.Name());
       if (name == "_")
         name.clear();
       else if (!p.FindHole(name) && !p.FindMaker(name))

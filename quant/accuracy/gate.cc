@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cmath>
+#include <functional>
 
 #include "lib/support/readable.h"
 #include "lib/support/strings.h"
@@ -88,6 +89,38 @@ void Decide(GateResult& r, bool at_least, bool allow_inconclusive, double slack 
   r.passed = r.inconclusive ? allow_inconclusive : lo;
 }
 
+constexpr int64_t kMostSamples = int64_t{1} << 20;
+
+/// Whether an interval lies on one side of the limit.
+bool Decides(const Interval& i, double limit) { return i.lo >= limit || i.hi <= limit; }
+
+/// The fewest samples whose interval, `scaled` to them, decides; 0: none does.
+int64_t FewestThatDecide(int64_t samples, double limit,
+                         const std::function<Interval(double)>& scaled) {
+  if (samples <= 0) return 0;
+  const auto decides = [&](int64_t n) {
+    return Decides(scaled(static_cast<double>(n) / static_cast<double>(samples)), limit);
+  };
+  int64_t high = samples;
+  while (high < kMostSamples && !decides(high)) high *= 2;
+  if (high >= kMostSamples) return 0;
+  int64_t low = high / 2;
+  while (low + 1 < high) {
+    const int64_t middle = low + (high - low) / 2;
+    (decides(middle) ? high : low) = middle;
+  }
+  return high;
+}
+
+/// The interval of a mean narrows with the root of the samples.
+int64_t SamplesNeeded(const GateResult& r) {
+  return FewestThatDecide(r.samples, r.limit, [&](double times) {
+    const double narrower = std::sqrt(times);
+    return Interval{r.measured - (r.measured - r.interval->lo) / narrower,
+                    r.measured + (r.interval->hi - r.measured) / narrower};
+  });
+}
+
 GateResult Unmeasured(std::string_view name, double limit, std::string_view why) {
   GateResult r;
   r.name = name;
@@ -104,6 +137,15 @@ std::optional<Interval> IntervalOf(const OutputGate& gate, const ValueAccuracy& 
   return ClopperPearson(std::llround(v.rows->top1_agreement * rows), v.rows->rows);
 }
 
+/// Of agreement in rows of scores: samples have as many rows each as these.
+int64_t SamplesNeeded(const OutputGate& gate, const ValueAccuracy& v, const GateResult& r) {
+  if (gate.limit != &GateLimits::min_agreement) return SamplesNeeded(r);
+  return FewestThatDecide(r.samples, r.limit, [&](double times) {
+    const double rows = static_cast<double>(v.rows->rows) * times;
+    return ClopperPearson(std::llround(r.measured * rows), std::llround(rows));
+  });
+}
+
 void CheckOutputs(const AccuracyReport& report, const OutputGate& gate, const GateLimits& limits,
                   std::vector<GateResult>& results) {
   bool any = false;
@@ -114,7 +156,9 @@ void CheckOutputs(const AccuracyReport& report, const OutputGate& gate, const Ga
     any = true;
     GateResult r{std::string(gate.name), v.name, limit, *measured};
     if (!limits.without_intervals) r.interval = IntervalOf(gate, v);
+    r.samples = v.metrics.samples;
     Decide(r, gate.at_least, limits.allow_inconclusive);
+    if (r.inconclusive) r.samples_needed = SamplesNeeded(gate, v, r);
     r.message = Describe(r, gate.what, gate.unit);
     // A mismatch of NaN or infinity stands outside every sum, so no sum may excuse it.
     if (v.metrics.non_finite_mismatches > 0) {
@@ -135,7 +179,15 @@ std::vector<GateResult> CheckGates(const AccuracyReport& report, const GateLimit
       GateResult r{"max-drop", "", *limits.max_drop, report.task->drop()};
       if (!limits.without_intervals) r.interval = report.task->DropInterval();
       // A drop is a count over a count: allow the rounding of that division, nothing more.
+      r.samples = report.task->samples;
       Decide(r, false, limits.allow_inconclusive, 1e-12);
+      if (r.inconclusive)
+        r.samples_needed = FewestThatDecide(r.samples, r.limit, [&](double times) {
+          PairedAccuracy more = *report.task;
+          for (int64_t* n : {&more.samples, &more.lost, &more.gained})
+            *n = std::llround(static_cast<double>(*n) * times);
+          return more.DropInterval();
+        });
       r.message = Cat(Describe(r, "top-1 drop", kPercent), "; lost ", report.task->lost,
                       ", gained ", report.task->gained, " of ", report.task->samples,
                       " (McNemar p = ", Rounded(report.task->p_value(), 2), ")");
@@ -198,6 +250,25 @@ GateResult CheckSpeedup(double limit, double speedup, Interval interval, bool al
   Decide(r, true, allow_inconclusive);
   r.message = Describe(r, "speed-up", {1, "x"});
   return r;
+}
+
+std::string_view Name(GateVerdict v) {
+  switch (v) {
+    case GateVerdict::kPassed: return "passed";
+    case GateVerdict::kFailed: return "failed";
+    case GateVerdict::kInconclusive: return "inconclusive";
+  }
+  return "";
+}
+
+GateVerdict VerdictOf(const std::vector<GateResult>& results) {
+  GateVerdict verdict = GateVerdict::kPassed;
+  for (const GateResult& r : results) {
+    if (r.passed) continue;
+    if (!r.inconclusive) return GateVerdict::kFailed;
+    verdict = GateVerdict::kInconclusive;
+  }
+  return verdict;
 }
 
 bool AllPassed(const std::vector<GateResult>& results) {

@@ -42,7 +42,17 @@ struct GateResult {
   std::optional<Interval> interval = {};
   std::string message = {};   ///< one line for people
   bool inconclusive = false;  ///< the interval holds the limit
+  int64_t samples = 0;        ///< on which `measured` stands; 0: not known
+  /// Of an inconclusive gate: about so many samples like these would decide it; 0: no number would,
+  /// or nobody can tell.
+  int64_t samples_needed = 0;
 };
+
+enum class GateVerdict : uint8_t { kPassed, kFailed, kInconclusive };
+/// "passed", "failed", "inconclusive".
+std::string_view Name(GateVerdict v);
+/// Failed where one gate failed beyond doubt; inconclusive where others could not be decided.
+GateVerdict VerdictOf(const std::vector<GateResult>& results);
 
 /// One result per limit and output that it applies to. A limit that applies to nothing (no labels,
 /// no float output) is a failed result that says so: a gate never passes unmeasured.

@@ -53,6 +53,13 @@ int64_t TargetReport::errors() const {
                        [](const TargetFinding& f) { return f.severity == Severity::kError; });
 }
 
+const TargetFinding* TargetReport::first_error() const {
+  const auto it = std::find_if(findings.begin(), findings.end(), [](const TargetFinding& f) {
+    return f.severity == Severity::kError;
+  });
+  return it == findings.end() ? nullptr : &*it;
+}
+
 Result<TargetReport> CheckTarget(const Graph& g, const FileVersions& file, const Target& target,
                                  const Backend& ours) {
   TargetReport r;

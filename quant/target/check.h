@@ -28,6 +28,7 @@ struct TargetReport {
   /// Integer kernels that the runtime will run, by their name there, and how often.
   std::map<std::string, int64_t> kernels;
   int64_t errors() const;
+  const TargetFinding* first_error() const;  ///< nullptr: none
 };
 
 /// What a file says beside its graph.

@@ -10,7 +10,8 @@ constexpr std::string_view kNoRule =
     "OptionalHasElement RegexFullMatch SequenceMap StringConcat StringNormalizer StringSplit "
     "TensorScatter TfIdfVectorizer ";
 constexpr std::string_view kNoRuleMl = " Binarizer LabelEncoder TreeEnsemble ";
-constexpr std::string_view kNoRuleMicrosoft = " QGemm QLinearGlobalAveragePool QLinearLeakyRelu ";
+constexpr std::string_view kNoRuleMicrosoft =
+    " FusedGemm QGemm QLinearGlobalAveragePool QLinearLeakyRelu ";
 
 bool HasMany(const Value* v) { return v && v->is_constant() && v->constant()->num_elements() > 1; }
 

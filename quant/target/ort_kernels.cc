@@ -107,9 +107,12 @@ class KernelChecker {
   void CheckGatherBlock(const Node& n) {
     const int64_t bits = n.Attr<int64_t>("bits");
     const bool packed = HasType(n.input(0), TypeSet(DType::kU8));
-    const int since = bits == 2 ? 30 : packed ? 22 : 0;
+    constexpr int kFirst = 20;  // that has the operator
+    const int since = bits == 2 ? 30 : packed ? 22 : kFirst;
     if (t_.minor >= since) return;
-    Refuse(n, Cat(bits, "-bit codes in bytes are taken since ort-1.", since),
+    Refuse(n,
+           t_.minor < kFirst ? Cat("exists since ort-1.", kFirst)
+                             : Cat(bits, "-bit codes in bytes are taken since ort-1.", since),
            "--embeddings off, or --format qdq");
   }
 

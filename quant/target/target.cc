@@ -4,6 +4,7 @@ namespace infer {
 
 const std::vector<Target>& Targets() {
   static const std::vector<Target> all = {
+      {"ort-1.17", TargetRuntime::kOnnxRuntime, 17, 20, 9},
       {"ort-1.20", TargetRuntime::kOnnxRuntime, 20, 21, 10},
       {"ort-1.21", TargetRuntime::kOnnxRuntime, 21, 22, 10},
       {"ort-1.22", TargetRuntime::kOnnxRuntime, 22, 22, 10},

@@ -18,6 +18,9 @@ struct Target {
   int ir_version = 0;  ///< the newest that it reads
 };
 
+/// The OpenVINO that was measured.
+inline constexpr std::string_view kOpenVinoVersion = "2026.4";
+
 /// Every target; of one runtime the newest comes last.
 const std::vector<Target>& Targets();
 /// nullptr: no target of that name. "ort" is the newest ONNX Runtime of the table.

@@ -61,7 +61,7 @@ def judge(infer_opt, model, mode, folder):
         np.savez(os.path.join(folder, name + ".npz"),
                  **{k: np.stack([r[k] for r in part]) for k in part[0]})
     out, report = os.path.join(folder, "q.onnx"), os.path.join(folder, "r.json")
-    made = subprocess.run([infer_opt, "quantize", path, "-o", out, "--calib", folder + "/calib.npz",
+    made = subprocess.run([infer_opt, "quantize", path, "-o", out, "--opset", "max", "--calib", folder + "/calib.npz",
                            "--eval", folder + "/eval.npz", "--json", report, "--threads", "1", "-q",
                            *MODES[mode]], capture_output=True, text=True)
     if made.returncode == 4:

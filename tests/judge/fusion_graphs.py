@@ -116,8 +116,8 @@ def judge(infer_opt, path, explained, with_values, counts):
         ours = {}
         for target in ("onnx", "ort"):
             fused = os.path.join(work, target + ".onnx")
-            code, error = judging.run_quietly([infer_opt, "fuse", path, "-o", fused, "-q", "--target", target,
-                                               "--no-verify"])
+            code, error = judging.run_quietly([infer_opt, "fuse", path, "-o", fused, "-q", "--opset", "max", "--no-verify",
+                                               *([] if target == "onnx" else ["--target", target])])
             if code == 1 and target == "ort" and not takes(path):
                 return "no judge", "ONNX Runtime does not take the graph as it came, nor does --target ort write it"
             if code != 0:

@@ -84,7 +84,7 @@ class Case:
         return [flag, self.at(part + ".npy"), labels_flag, self.at(part + "_labels.npy")]
 
     def quantize(self, args, target, *more):
-        return report_of(self.at("r.json"), args.infer_opt, "quantize", self.source, "--mixed",
+        return report_of(self.at("r.json"), args.infer_opt, "quantize", self.source, "--opset", "max", "--mixed",
                          "--target", "ort", "--threads", 1, "--no-verify", "--keep-failed",
                          *self.data("calib", "--calib", "--calib-labels"), "--verify-samples", 256,
                          "-o", target, *more)
@@ -102,7 +102,7 @@ class Case:
         """Error of the outputs in our runtime, as the search measures it."""
         accuracy = report_of(self.at("c.json"), args.infer_opt, "compare", self.source, path,
                              "--threads", 1, "--min-sqnr", 0,
-                             *self.data("eval", "--data", "--labels"), codes=(0, 1))["accuracy"]
+                             *self.data("eval", "--data", "--labels"), codes=(0, 1, 6))["accuracy"]
         floats = [o for o in accuracy["outputs"] if "sqnr_db" in o]
         if self.labels:
             return next(o["rows"]["kl"] for o in floats if "rows" in o)
@@ -167,7 +167,7 @@ def log_softmax(x):
 def time_ratio(args, case, mixed, uniform):
     """Of mixed over uniform in our runtime, with its interval."""
     compared = report_of(case.at("t.json"), *args.pause, args.infer_bench, "compare", uniform, mixed,
-                         "--threads", 1, codes=(0, 1))
+                         "--threads", 1, codes=(0, 1, 6))
     effect = compared["effect"]
     return 1 + effect["value"], *(1 + e for e in effect["ci95"])
 

@@ -172,7 +172,7 @@ def check(infer_opt, case, work):
     name, original, feeds, flags, expected = case
     path, out = os.path.join(work, "in.onnx"), os.path.join(work, "out.onnx")
     onnx.save(original, path)
-    done = subprocess.run([infer_opt, "fuse", path, "-o", out, "-q",
+    done = subprocess.run([infer_opt, "fuse", path, "-o", out, "-q", *([] if "--opset" in flags else ["--opset", "max"]),
                            *(flags if "--target" in flags else ["--target", "ort", *flags])],
                           capture_output=True, text=True)
     if done.returncode:

@@ -71,7 +71,7 @@ def judge(tool, root, model, name, spec, data, workspace, golden, least):
     options, db, share, loads = spec
     folder = os.path.join(root, "models", model)
     source, path = os.path.join(folder, "model.onnx"), os.path.join(workspace, f"{model}.{name}.onnx")
-    made = subprocess.run([tool, "quantize", source, "-o", path, "--quiet", *options, *data],
+    made = subprocess.run([tool, "quantize", source, "-o", path, "--opset", "max", "--quiet", *options, *data],
                           capture_output=True, text=True, timeout=500)
     if made.returncode:
         print(f"FAIL {model} {name}: {made.stderr.strip()[-300:]}")

@@ -110,7 +110,7 @@ def quantize_all(args, model, calib, folder):
     """By quantizer: the path of its file, or None where it failed."""
     name = ort.InferenceSession(model, providers=["CPUExecutionProvider"]).get_inputs()[0].name
     made = {q: os.path.join(folder, q + ".onnx") for q in ("ours", "onnxruntime", "nncf")}
-    ours = subprocess.run([args.infer_opt, "quantize", model, "-o", made["ours"], "--calib", calib,
+    ours = subprocess.run([args.infer_opt, "quantize", model, "-o", made["ours"], "--opset", "max", "--calib", calib,
                            "--no-verify", "--recipe", args.recipe, "-q"], capture_output=True,
                           text=True)
     if ours.returncode != 0:

@@ -79,7 +79,7 @@ def judge(args, model, recipe, folder):
     np.savez(files["calib.npz"], **calib)
     np.savez(files["eval.npz"], **held)
     target = os.path.join(args.keep or folder, f"{model}.{recipe}.onnx")
-    made = subprocess.run([args.infer_opt, "quantize", source, "-o", target, "--calib",
+    made = subprocess.run([args.infer_opt, "quantize", source, "-o", target, "--opset", "max", "--calib",
                            files["calib.npz"], "--eval", files["eval.npz"], "--recipe", recipe,
                            "--json", files["r.json"], "--threads", str(args.threads), "-q",
                            *shlex.split(args.more)],

@@ -69,7 +69,7 @@ def make_files(tool, models, folder):
         if (models and model not in models) or not os.path.exists(source):
             return
         path = os.path.join(folder, f"{model}.{form}.onnx")
-        code, error = judging.run_quietly([tool, "quantize", source, "-o", path, "--quiet",
+        code, error = judging.run_quietly([tool, "quantize", source, "-o", path, "--opset", "max", "--quiet",
                                            *options])
         if code:
             sys.exit(f"{model} {form}: {error}")

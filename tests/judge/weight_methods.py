@@ -146,7 +146,7 @@ def theirs(path, block, config, out):
 
 
 def ours(infer_opt, path, block, method, folder, out):
-    arguments = [infer_opt, "quantize", path, "-o", out, "--mode", "weight-only", "--bits", "4",
+    arguments = [infer_opt, "quantize", path, "-o", out, "--opset", "max", "--mode", "weight-only", "--bits", "4",
                  "--block", str(block), "--method", method, "--include", "op:MatMul",
                  "--embeddings", "off", "--no-verify", "-q"]
     if method in BY_DATA:

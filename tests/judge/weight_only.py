@@ -80,7 +80,7 @@ def distance(a, b):
 
 def judge(infer_opt, model, path, form, options, folder):
     written = os.path.join(folder, "quantized.onnx")
-    code, said = execute([infer_opt, "quantize", path, "-o", written, "--mode", "weight-only",
+    code, said = execute([infer_opt, "quantize", path, "-o", written, "--opset", "max", "--mode", "weight-only",
                           *options, "-q"])
     if code:
         print(f"FAIL {model}, {form}: exit {code}: {said}")

@@ -72,7 +72,7 @@ def main():
             out = os.path.join(work, "quantized.onnx")
             for method in OURS:
                 subprocess.run(
-                    [arguments[0], "quantize", path, "-o", out, "--mode", "weight-only", "--bits",
+                    [arguments[0], "quantize", path, "-o", out, "--opset", "max", "--mode", "weight-only", "--bits",
                      str(bits), "--block", str(block), "--method", method, "--embeddings", "off",
                      "--layers-int8", "off", "-q"], check=True, stdout=subprocess.DEVNULL)
                 row.append(sqnr(golden, outputs(out, data)))

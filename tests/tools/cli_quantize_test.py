@@ -56,7 +56,8 @@ class CliQuantize(CliTestCase):
                       ["--mode", "weight-only", "--block", 0]):
             self.expect(2, "infer-opt", "quantize", MODEL, "-o", out, *wrong)
 
-    MIXED = ["quantize", MODEL, "--mixed", "--threads", 1, "--calib", DEMO / "calib_images.npy",
+    # 4-bit weights need an opset that the model does not have.
+    MIXED = ["quantize", MODEL, "--mixed", "--opset", "max", "--threads", 1, "--calib", DEMO / "calib_images.npy",
              "--calib-samples", 24, "--eval", DEMO / "eval_images.npy", "--eval-labels",
              DEMO / "eval_labels.csv", "--eval-samples", 40, "--preprocess", PREPROCESS,
              "--layer-samples", 8, "--timing-ms", 4]
@@ -259,7 +260,7 @@ class CliQuantize(CliTestCase):
 
     def test_options_of_another_mode_are_told(self):
         out = self.dir / "o.onnx"
-        report = self.report(0, "infer-opt", "quantize", MODEL, "-o", out, "--mode", "bf16", "--bits", 4, "--asymmetric",
+        report = self.report(0, "infer-opt", "quantize", MODEL, "-o", out, "--mode", "bf16", "--opset", "max", "--bits", 4, "--asymmetric",
                              "--keep-io", "off", "--observer", "kl")
         told = [w.split()[0] for w in report["warnings"] if w.startswith("--")]
         self.assertEqual(told, ["--bits", "--asymmetric", "--observer"])
@@ -270,9 +271,9 @@ class CliQuantize(CliTestCase):
         size = os.path.getsize(MODEL)
         data = ["--data", DEMO / "eval_images.npy", "--labels", DEMO / "eval_labels.csv",
                 "--samples", 40, "--preprocess", PREPROCESS]
-        rows = [("fp16", [], 0.55), ("bf16", [], 0.55), ("dynamic", [], 0.35),
+        rows = [("fp16", [], 0.55), ("bf16", ["--opset", "max"], 0.55), ("dynamic", [], 0.35),
                 ("static", ["--format", "qoperator"], 0.35),
-                ("static", ["--activations", "u16"], 0.5),
+                ("static", ["--activations", "u16", "--opset", 21], 0.5),
                 ("static", ["--weights", "u8"], 0.5),
                 ("static", ["--symmetric-activations"], 0.5)]
         for mode, options, most in rows:

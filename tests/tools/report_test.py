@@ -109,7 +109,7 @@ class Report(unittest.TestCase):
         cls.make("load", *load, "--rate", 200, "--duration", 0.4)
         cls.make("curve", *load, "--curve", "--duration", 0.1, "--capacity-time", 0.2)
         cls.make("scenario", *load, "--scenario", "single-stream", "--duration", 0.1, codes=(0, 1))
-        cls.make("soak", "soak", *ONE, "--warmup", 0.05, "--duration", 1.2, "--window", 0.1, codes=(0, 1))
+        cls.make("soak", "soak", *ONE, "--warmup", 0.05, "--duration", 1.2, "--window", 0.1, codes=(0, 1, 6))
         cls.make_comparisons()
 
     @classmethod

@@ -151,7 +151,7 @@ class Tune(BenchTestCase):
         self.assertIn("1e+06 come", flooded["candidates"][0]["reason"])
 
     def test_too_little_time(self):
-        report, done = self.tune("--slo", "p99.9=10s", "--batch", 8, "--precision", "as-is", "--budget", 0.5)
+        report, done = self.tune("--slo", "p99.9=10s", "--batch", 8, "--precision", "as-is", "--budget", 0.5, code=6)
         self.assertEqual(report["verdict"], "inconclusive")
         self.assertIn("most promising", done.stdout)
         self.assertIn(report["reason"], report["warnings"])

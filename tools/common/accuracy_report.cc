@@ -138,15 +138,17 @@ Json ToJson(const std::vector<GateResult>& gates) {
               {"passed", g.passed},  {"inconclusive", g.inconclusive},
               {"message", g.message}};
     if (g.interval) j["ci95"] = {g.interval->lo, g.interval->hi};
+    if (g.samples > 0) j["samples"] = g.samples;
+    if (g.samples_needed > 0) j["samples_needed"] = g.samples_needed;
     out.push_back(std::move(j));
   }
   return out;
 }
 
-std::string AccuracyText(const AccuracyReport& r, size_t max_layers) {
+std::string AccuracyText(const AccuracyReport& r, bool verbose, size_t max_layers) {
   std::string out = ValueTable("output", r.outputs);
   for (const ValueAccuracy& v : r.outputs)
-    if (v.rows && v.rows->kl_max > 0) out += DivergenceText(v);
+    if (verbose && v.rows && v.rows->kl_max > 0) out += DivergenceText(v);
   if (!r.layers.empty()) {
     std::vector<ValueAccuracy> worst = r.layers;
     std::stable_sort(worst.begin(), worst.end(), [](const auto& a, const auto& b) {
@@ -167,30 +169,42 @@ std::string AccuracyText(const AccuracyReport& r, size_t max_layers) {
 
 std::string GateText(const std::vector<GateResult>& gates) {
   std::string out;
-  for (const GateResult& g : gates)
-    out += Cat(g.passed ? "pass  " : "FAIL  ", Printable(g.message), "\n");
+  for (const GateResult& g : gates) {
+    out += Cat(g.passed         ? "pass  "
+               : g.inconclusive ? "INCONCLUSIVE  "
+                                : "FAIL  ",
+               Printable(g.message), "\n");
+    if (!g.inconclusive || g.passed) continue;
+    if (g.samples_needed > 0)
+      out += Cat("      about ", g.samples_needed, " samples like these would decide it, here are ",
+                 g.samples, "; --allow-inconclusive takes it as passed\n");
+    else
+      out += "      measure on more data or longer; --allow-inconclusive takes it as passed\n";
+  }
   return out;
 }
 
 void GateFlags::Declare(Options& options) {
+  options.Section("Gates (exit code 1 where one fails)");
   options.Share("--max-drop", &max_drop, "Gate: largest loss of top-1 accuracy (0.5%)");
-  options.Value("--min-sqnr", &min_sqnr, "Gate: least SQNR of every output, in dB");
+  options.Value("--min-sqnr DB", &min_sqnr, "Gate: least SQNR of every output, in dB");
   options.Share("--min-agreement", &min_agreement,
                 "Gate: least share of rows with the golden top-1 class");
   options.Value("--max-error", &max_error, "Gate: largest max|d| / max|ref| of every output");
-  options.Value("--max-size", &max_size,
+  options.Value("--max-size SIZE", &max_size,
                 "Gate: largest file: 25MB, or 0.3x (30%) of the golden one");
-  options.Value("--min-speedup", &min_speedup,
+  options.Value("--min-speedup RATIO", &min_speedup,
                 "Gate: golden's time / the candidate's, measured in turns (1.5x)");
   options.Flag("--allow-inconclusive", &allow_inconclusive,
-               "A gate that too few data cannot decide does not fail");
+               "A gate that too few data cannot decide passes (else exit code 6)");
+  eval.Declare(options);
 }
 
 Status GateFlags::Check() const {
   if (!max_size.empty()) INFER_TRY(ParseSizeLimit(max_size).status().In("--max-size"));
   if (!min_speedup.empty() && !ParseSpeedup(min_speedup))
     return InvalidArgument(Cat("--min-speedup ", min_speedup, ": write 1.5x"));
-  return {};
+  return eval.Check();
 }
 
 std::optional<SizeLimit> GateFlags::size() const {
@@ -202,8 +216,17 @@ std::optional<double> GateFlags::speedup() const {
 }
 
 Status GateFlags::CheckNotMeasured() const {
-  if (!any() && !size() && !speedup()) return {};
+  if (!any() && !size() && !speedup() && !eval.given()) return {};
   return InvalidArgument("--no-verify: a gate never passes without a measurement");
+}
+
+ExitCode GateFlags::ExitOf(GateVerdict verdict) {
+  switch (verdict) {
+    case GateVerdict::kPassed: return kExitOk;
+    case GateVerdict::kInconclusive: return kExitInconclusive;
+    case GateVerdict::kFailed: break;
+  }
+  return kExitGateFailed;
 }
 
 GateLimits GateFlags::limits() const {

@@ -81,9 +81,11 @@ void Context::Progress(std::string_view step, int64_t done, int64_t total) {
 
 void Context::Step(std::string name) {
   const auto now = std::chrono::steady_clock::now();
-  if (!step_.empty())
-    steps_.emplace_back(step_,
-                        std::chrono::duration<double, std::milli>(now - step_start_).count());
+  if (!step_.empty()) {
+    const double ms = std::chrono::duration<double, std::milli>(now - step_start_).count();
+    steps_.emplace_back(step_, ms);
+    if (verbose) std::fprintf(stderr, "%8.3f s  %s\n", ms / 1000, step_.c_str());
+  }
   step_ = std::move(name);
   step_start_ = now;
 }

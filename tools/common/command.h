@@ -24,10 +24,16 @@ enum ExitCode {
   kExitBadInput = 3,     ///< model, data or config
   kExitUnsupported = 4,  ///< operator, type or device
   kExitIo = 5,
+  kExitInconclusive = 6,  ///< a gate that what was measured cannot decide
   kExitInternal = 70,
   kExitOutOfMemory = 71,
 };
 ExitCode ExitCodeOf(const Status& s);
+
+/// Of a gate: `allowed`: what cannot be decided passes, too.
+inline ExitCode GateExit(bool fails, bool inconclusive, bool allowed) {
+  return fails ? kExitGateFailed : inconclusive && !allowed ? kExitInconclusive : kExitOk;
+}
 
 /// ", 1:05 left": what `left` items take when `done` took `seconds`; "" when nobody can tell.
 std::string TimeLeft(double seconds, int64_t done, int64_t left);
@@ -72,7 +78,9 @@ class Context {
   std::string TakeOutput() { return std::move(out_); }
 
   bool quiet = false;
-  std::string json_path;  ///< --json: "" none, "-" stdout
+  bool verbose = false;          ///< --verbose: steps with their times, and rare figures
+  std::string json_path;         ///< --json: "" none, "-" stdout
+  bool model_to_stdout = false;  ///< a model goes there, so texts do not
 
  private:
   const OpRegistry& ops_;
@@ -104,7 +112,7 @@ using CommandMaker = std::unique_ptr<Command> (*)();
 
 /// Makes the commands, parses, runs one of them, prints its output and failures, and returns the
 /// exit code.
-/// --version, --help, --config FILE (TOML), --json and --quiet are common to all commands.
+/// What tools/common/execute.h declares is common to all commands.
 int RunTool(int argc, char** argv, std::string_view about,
             std::initializer_list<CommandMaker> makers);
 

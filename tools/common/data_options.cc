@@ -37,21 +37,40 @@ Result<std::vector<size_t>> MatchInputs(const Dataset& data, const Graph& g) {
   return match;
 }
 
+/// Image files are grey or RGB as each is stored; a model wants one of them. Nullptr: the data as
+/// they are.
+std::shared_ptr<const Dataset> InChannelsOf(const Dataset& data, const Graph& g) {
+  constexpr int kBatchedImage = 4;  // its rank
+  Preprocess p = data.preprocess();
+  if (!data.stores_images() || p.order != Preprocess::Order::kAsStored || g.inputs().size() != 1)
+    return nullptr;
+  const Value& input = *g.inputs()[0];
+  if (!input.type().is_tensor() || !input.shape().has_rank() ||
+      input.shape().rank() != kBatchedImage)
+    return nullptr;
+  const Dim& channels = input.shape()[p.layout == Preprocess::Layout::kChw ? 1 : 3];
+  const bool grey = channels.is_static() && channels.value() == 1;
+  p.order = grey ? Preprocess::Order::kGrey : Preprocess::Order::kRgb;
+  return std::make_shared<const Dataset>(data.With(std::move(p)));
+}
+
 }  // namespace
 
 void DataFlags::Declare(Options& options, const std::string& role, const std::string& what) {
   const std::string name = role.empty() ? "data" : role;
   const std::string prefix = role.empty() ? "--" : Cat("--", role, "-");
+  if (role.empty()) options.Section("Data");
   options.Value(Cat("--", name), &data, Cat(what, ": .npy, .npz, IDX, CIFAR, a folder of images"),
                 PathUse::kRead);
   options.Value(Cat(prefix, "labels"), &labels, "Class indices: .npy, IDX or CSV", PathUse::kRead);
   options.Value(Cat(prefix, "samples"), &max_samples, "Use at most so many samples; 0: all");
   if (role.empty()) {
-    options.Value("--preprocess", &preprocess,
-                  "From sample to input: KEY=VALUE,... (the keys stand below)");
-    options.Explain("Keys of --preprocess, in the order in which the steps run:\n" +
-                    PreprocessHelp());
-    options.Value("--raw-type", &raw_type, "Type of one sample of a raw file: f32[3,32,32]");
+    options.Value("--preprocess KEY=VALUE,...", &preprocess,
+                  "From sample to input (--help-all lists the keys)");
+    options.ExplainRarely("Keys of --preprocess, in the order in which the steps run:\n" +
+                          PreprocessHelp());
+    options.Rarely();
+    options.Value("--raw-type TYPE", &raw_type, "Type of one sample of a raw file: f32[3,32,32]");
   }
 }
 
@@ -70,8 +89,10 @@ std::vector<int64_t> FirstSamples(const Dataset& data, int64_t max_samples) {
   return which;
 }
 
-Result<Samples> MakeSamples(const std::shared_ptr<const Dataset>& data, const Graph& g,
+Result<Samples> MakeSamples(const std::shared_ptr<const Dataset>& stored, const Graph& g,
                             const std::vector<int64_t>& which) {
+  const auto in_channels = InChannelsOf(*stored, g);
+  const std::shared_ptr<const Dataset> data = in_channels ? in_channels : stored;
   INFER_ASSIGN(std::vector<size_t> match, MatchInputs(*data, g));
   std::vector<const Value*> inputs(g.inputs().begin(), g.inputs().end());
   Samples s;

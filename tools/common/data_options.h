@@ -17,6 +17,7 @@ struct DataFlags {
   bool given() const { return !data.empty(); }
 };
 
+/// Image files become RGB, or grey where the model has one channel, unless --preprocess says more.
 /// One sample (batch extent 1) per run, cast and reshaped only as far as the graph's input types
 /// say without doubt. InvalidArgument names an input that the data do not have.
 Result<Samples> MakeSamples(const std::shared_ptr<const Dataset>& data, const Graph& g,

@@ -6,8 +6,10 @@ namespace infer {
 
 void DataRoles::Declare(Options& o) {
   data.Declare(o, "", "Data that is split by seed into calibration and evaluation");
+  o.Section("Data");
   calib.Declare(o, "calib", "Calibration data");
   eval.Declare(o, "eval", "Evaluation data (disjoint)");
+  o.Rarely();
   o.Value("--calib-count", &calib_count, "Of --data: so many for calibration; 0: half");
   o.Value("--seed", &seed, "Seed of the split of --data");
 }

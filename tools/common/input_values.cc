@@ -109,9 +109,12 @@ Result<Tensor> RandomTensor(const Value& v, const OpenExtents& extents, Random& 
 }  // namespace
 
 void InputOptions::Declare(Options& options) {
-  options.Values("-i,--input", &input,
-                 "NAME=FILE (.npy, .npz, .pb, .png, .jpg, .bmp, .pnm), or FILE", PathUse::kRead);
-  options.Values("--fill", &fill,
+  options.Section("Inputs");
+  options.Values("-i,--input FILE", &input,
+                 "NAME=FILE, or FILE of a model with one input (.npy, .npz, .pb, .png, .jpg, .bmp, "
+                 ".pnm), or a folder test_data_set_0 with input_0.pb, ...",
+                 PathUse::kRead);
+  options.Values("--fill KIND", &fill,
                  "NAME=KIND, or KIND for all inputs without a file: normal[:MEAN:SD], "
                  "uniform:LOW:HIGH (integers: both included), constant:V");
   options.Value("--seed", &seed, "Seed of random inputs");
@@ -133,11 +136,21 @@ Result<std::vector<Datum>> RandomModelInputs(const Graph& g, uint64_t seed,
 
 namespace {
 
+bool IsTestSet(const std::string& folder) {
+  std::error_code error;
+  return fs::exists(folder + "/input_0.pb", error);
+}
+
 using FileOfInput = std::map<std::string, std::string>;
 
 Result<FileOfInput> FilesOf(const Graph& g, const InputOptions& options) {
   FileOfInput files;
   for (const std::string& text : options.input) {
+    if (IsTestSet(text)) {
+      for (size_t i = 0; i < g.inputs().size(); ++i)
+        files[g.inputs()[i]->name()] = Cat(text, "/input_", i, ".pb");
+      continue;
+    }
     const size_t at = text.find('=');
     const Value* named = at == std::string::npos ? nullptr : g.FindValue(text.substr(0, at));
     if (named && named->is_input()) {

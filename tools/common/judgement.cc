@@ -1,13 +1,16 @@
 #include "tools/common/judgement.h"
 
+#include "lib/support/strings.h"
 #include "tools/common/guilt.h"
+#include "tools/common/scratch_folder.h"
 #include "tools/common/verification.h"
 
 namespace infer {
 
-Result<bool> JudgeResult(Context& context, const JudgedModels& models, const JudgedData& data,
-                         const GateFlags& gates, const DeviceOptions& device,
-                         const ExportFlags& exported, const JudgeOptions& options, Json& report) {
+Result<GateVerdict> JudgeResult(Context& context, const JudgedModels& models,
+                                const JudgedData& data, const GateFlags& gates,
+                                const DeviceOptions& device, const ExportFlags& exported,
+                                const JudgeOptions& options, Json& report) {
   const Graph& candidate = models.result.graph;
   std::vector<GateResult> results;
   AccuracyReport accuracy;
@@ -17,7 +20,7 @@ Result<bool> JudgeResult(Context& context, const JudgedModels& models, const Jud
     INFER_ASSIGN(accuracy, CompareGraphs(context, models.golden, candidate, device, data.evaluation,
                                          options.layers));
     results = CheckGates(accuracy, gates.limits());
-    context.Print("\n" + AccuracyText(accuracy));
+    context.Print("\n" + AccuracyText(accuracy, context.verbose));
     report["accuracy"] = ToJson(accuracy);
     accurate = AllPassed(results);
     if (options.accuracy) options.accuracy(accuracy);
@@ -33,12 +36,21 @@ Result<bool> JudgeResult(Context& context, const JudgedModels& models, const Jud
                CheckCosts(context, gates, device, &before, after,
                           data.evaluation.count > 0 ? data.evaluation : data.calibration, report));
   results.insert(results.end(), costs.begin(), costs.end());
+  if (gates.eval.given()) {
+    // In a folder of its own while the user's program reads it.
+    INFER_ASSIGN(const auto folder, ScratchFolder::Make());
+    const std::string path = Cat(folder->path(), "/candidate.onnx");
+    INFER_TRY(exported.WriteTo(models.result, path));
+    INFER_ASSIGN(GateResult judged,
+                 JudgeByCommand(context, gates.eval, options.golden_path, path, report));
+    results.push_back(std::move(judged));
+  }
   if (!results.empty()) context.Print("\n" + GateText(results));
   if (!accurate)
     TellGuilty(context, Isolate(context, models.golden, candidate, device, data.evaluation),
                accuracy, report);
   report["gates"] = ToJson(results);
-  return AllPassed(results);
+  return VerdictOf(results);
 }
 
 }  // namespace infer

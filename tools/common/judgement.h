@@ -15,15 +15,17 @@ struct JudgedData {
   const Samples& evaluation;  ///< count 0: accuracy is not known, which is told
 };
 struct JudgeOptions {
-  bool layers = false;  ///< compare inner values, too
+  std::string golden_path;  ///< what --eval-command is run on
+  bool layers = false;      ///< compare inner values, too
   /// Told the accuracy as soon as it is printed.
   std::function<void(const AccuracyReport&)> accuracy = nullptr;
 };
 
-/// Prints and reports accuracy, gates, and where accuracy fails which layers are to blame. Whether
-/// all gates pass. InvalidArgument: a gate on outputs without data to judge by.
-Result<bool> JudgeResult(Context& context, const JudgedModels& models, const JudgedData& data,
-                         const GateFlags& gates, const DeviceOptions& device,
-                         const ExportFlags& exported, const JudgeOptions& options, Json& report);
+/// Prints and reports accuracy, gates, and where accuracy fails which layers are to blame.
+/// InvalidArgument: a gate on outputs without data to judge by, or an --eval-command that fails.
+Result<GateVerdict> JudgeResult(Context& context, const JudgedModels& models,
+                                const JudgedData& data, const GateFlags& gates,
+                                const DeviceOptions& device, const ExportFlags& exported,
+                                const JudgeOptions& options, Json& report);
 
 }  // namespace infer

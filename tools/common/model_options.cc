@@ -1,11 +1,16 @@
 #include "tools/common/model_options.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <optional>
 
 #include "lib/ir/inference.h"
+#include "lib/support/folder.h"
 #include "lib/support/parallel.h"
+#include "lib/support/path_parts.h"
+#include "lib/support/similar.h"
 #include "lib/support/strings.h"
 #include "runtime/cpu/backend.h"
 #include "runtime/reference/backend.h"
@@ -27,6 +32,35 @@ std::string DefaultTuneCache() {
   const char *cache = std::getenv("XDG_CACHE_HOME"), *home = std::getenv("HOME");
   if (cache && *cache == '/') return Cat(cache, "/infer-opt/tune.txt");
   return home && *home ? Cat(home, "/.cache/infer-opt/tune.txt") : "";
+}
+
+Result<Model> ReadStdin(Context& context, const ImportOptions& options) {
+  std::string bytes;
+  char buffer[size_t{1} << 16];
+  while (const size_t n = std::fread(buffer, 1, sizeof(buffer), stdin)) {
+    if (context.stop().stop_requested()) return Cancelled("stopped");
+    bytes.append(buffer, n);
+  }
+  if (std::ferror(stdin) != 0) return IoError("cannot read standard input");
+  auto model = ImportModelBytes(bytes, context.ops(), options);
+  if (!model.ok()) return model.status().In("standard input");
+  Sha256 hash;
+  hash.Add(bytes.data(), bytes.size());
+  model->info.sha256 = hash.Hex();
+  model->info.file_bytes = static_cast<int64_t>(bytes.size());
+  return model;
+}
+
+/// Of a file that is not there, similar names in its folder are told.
+Result<Model> ImportNamed(const std::string& path, const OpRegistry& ops,
+                          const ImportOptions& options) {
+  auto model = ImportModel(path, ops, options);
+  std::error_code error;
+  if (model.ok() || model.status().code() != Code::kIo || std::filesystem::exists(path, error))
+    return model;
+  const auto entries = EntriesOf(FolderOf(path));
+  if (!entries.ok()) return model;
+  return IoError(Cat(model.status().message(), DidYouMean(BaseName(path), *entries)));
 }
 
 /// Sets the lane budget, too.
@@ -56,9 +90,12 @@ std::optional<int> VulkanIndex(std::string_view device) {
 }  // namespace
 
 void ModelOptions::Declare(Options& options) {
-  options.Values("--set", &set, "Give a symbolic dimension a number: N=1");
-  options.Values("--shape", &shape, "Give an input a shape: input=1x3x224x224, or scalar");
-  options.Value("--external-root", &external_root,
+  options.Section("Shapes");
+  options.Values("--set NAME=N", &set, "Give a symbolic dimension a number: N=1");
+  options.Values("--shape NAME=AxB", &shape,
+                 "Give an input a shape: input=1x3x224x224, or input=scalar");
+  options.Rarely();
+  options.Value("--external-root DIR", &external_root,
                 "Further folder in which the model's external data may lie", PathUse::kRead);
   options.Flag("--lenient", &lenient,
                "Leave out attributes that an operator does not have, with a warning");
@@ -135,7 +172,8 @@ Result<Model> LoadModel(Context& context, const std::string& path, const ModelOp
   ImportOptions import;
   import.external_root = options.external_root;
   import.lenient = options.lenient;
-  INFER_ASSIGN(Model model, ImportModel(path, context.ops(), import));
+  INFER_ASSIGN(Model model,
+               path == "-" ? ReadStdin(context, import) : ImportNamed(path, context.ops(), import));
   INFER_TRY(CheckInputs(context.paths(), model.info.source_files));
   constexpr size_t kShown = 5;
   const std::vector<std::string>& warnings = model.info.warnings;
@@ -148,19 +186,21 @@ Result<Model> LoadModel(Context& context, const std::string& path, const ModelOp
 }
 
 void DeviceOptions::Declare(Options& options) {
+  options.Section("Running");
   options.Value("--threads", &threads, "Threads of a run; 0: the usable physical cores");
   DeclareWithoutThreads(options);
 }
 
 void DeviceOptions::DeclareWithoutThreads(Options& options) {
   DeclareDevice(options, &device, "Where to run");
+  options.Rarely();
   options.Flag("--pin", &pin, "Keep each thread on a physical core of its own");
   options.Value("--level", &level,
                 "0: every node by itself (golden); 1: epilogues and integer kernels; 2: also what "
                 "changes rounding");
   options.Flag("--tune", &tune,
                "Time the kernels of each step on its shapes while compiling, and keep the choice");
-  options.Value("--tune-cache", &tune_cache,
+  options.Value("--tune-cache FILE", &tune_cache,
                 "Where choices are kept; taken from there without --tune, too. With --tune the "
                 "default is infer-opt/tune.txt in $XDG_CACHE_HOME");
 }

@@ -24,8 +24,8 @@ struct ModelOptions {
   void DeclareForWriter(Options& options);
 };
 
-/// Imports `path` and, where options.freeze is set, applies --set and --shape. Results are
-/// re-inferred.
+/// Imports `path` ("-": standard input) and, where options.freeze is set, applies --set and
+/// --shape. Results are re-inferred.
 Result<Model> LoadModel(Context& context, const std::string& path, const ModelOptions& options);
 /// Applies --set and --shape to a graph.
 Status ApplyShapes(Graph& g, const ModelOptions& options);

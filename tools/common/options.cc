@@ -14,17 +14,17 @@
 #include "lib/support/file.h"
 #include "lib/support/parallel.h"
 #include "lib/support/path_parts.h"
-#include "lib/support/readable.h"
+#include "lib/support/similar.h"
 #include "lib/support/strings.h"
 #include "tools/common/command.h"
 #include "tools/common/config_file.h"
-#include "tools/common/limits.h"
+#include "tools/common/execute.h"
 #include "tools/common/parse_options.h"
 #include "tools/common/paths.h"
 #include "tools/common/pinning.h"
 #include "tools/common/signals.h"
 #include "tools/common/streams.h"
-#include "tools/common/version.h"
+#include "tools/common/usage.h"
 
 namespace infer {
 namespace {
@@ -59,8 +59,25 @@ CLI::Validator FiniteNumber(double least) {
       "");
 }
 
-/// "--output" of "-o,--output".
-std::string LongName(const std::string& names) { return names.substr(names.rfind(',') + 1); }
+/// A CLI11 check, with our words.
+CLI::Validator OneOf(std::vector<std::string> choices) {
+  return CLI::Validator(
+      [choices = std::move(choices)](std::string& text) -> std::string {
+        if (std::find(choices.begin(), choices.end(), text) != choices.end()) return "";
+        return Cat("'", text, "' is none of ", Join(choices, ", "), DidYouMean(text, choices));
+      },
+      "");
+}
+
+const char* ValueOf(PathUse use) {
+  switch (use) {
+    case PathUse::kRead:
+    case PathUse::kWrite: return "FILE";
+    case PathUse::kWriteFolder: return "DIR";
+    case PathUse::kNone: break;
+  }
+  return "TEXT";
+}
 
 }  // namespace
 
@@ -80,50 +97,90 @@ Status ParseOptions(const std::function<void(Options&)>& declare,
   return {};
 }
 
+std::string Options::Note(const std::string& names, const std::string& value,
+                          const std::string& help, std::string standard, bool several) {
+  const size_t space = names.find(' ');
+  const std::string own = names.substr(0, space);
+  shown_.push_back({.names = own,
+                    .value = space == std::string::npos ? value : names.substr(space + 1),
+                    .help = help,
+                    .standard = std::move(standard),
+                    .group = section_,
+                    .several = several,
+                    .rare = rare_});
+  return own;
+}
+void Options::NoteArgument(const std::string& name, const std::string& help, bool required,
+                           bool several) {
+  shown_.push_back({.names = Upper(name),
+                    .help = help,
+                    .group = "Arguments",
+                    .is_argument = true,
+                    .required = required,
+                    .several = several});
+}
+
 void Options::Positional(const std::string& name, std::string* target, const std::string& help,
                          bool required, PathUse use) {
+  NoteArgument(name, help, required, false);
   app_.add_option(name, *target, help)->required(required)->check(NotBlank);
-  paths_.push_back({name, use, target, nullptr});
+  paths_.push_back({name, use, target, nullptr, use == PathUse::kRead});
 }
 void Options::Positional(const std::string& name, std::vector<std::string>* target,
                          const std::string& help, bool required, PathUse use) {
+  NoteArgument(name, help, required, true);
   app_.add_option(name, *target, help)->required(required)->check(NotBlank);
-  paths_.push_back({name, use, nullptr, target});
+  paths_.push_back({name, use, nullptr, target, use == PathUse::kRead});
 }
 void Options::Flag(const std::string& names, bool* target, const std::string& help) {
-  app_.add_flag(names, *target, help);
+  app_.add_flag(Note(names, "", help), *target, help);
 }
 void Options::OptionalValue(const std::string& name, std::string* target, const std::string& alone,
                             const std::string& help) {
-  app_.add_flag(Cat(name, "{", alone, "}"), *target, help);
+  app_.add_flag(Cat(Note(name, "[=TEXT]", help), "{", alone, "}"), *target, help);
 }
 void Options::Value(const std::string& names, std::string* target, const std::string& help,
                     PathUse use) {
-  app_.add_option(names, *target, help)->check(NotBlank)->capture_default_str();
-  paths_.push_back({LongName(names), use, target, nullptr});
+  const std::string own = Note(names, ValueOf(use), help, *target);
+  app_.add_option(own, *target, help)->check(NotBlank);
+  paths_.push_back({LongName(own), use, target, nullptr});
+}
+void Options::FileOrStdout(const std::string& names, std::string* target, const std::string& help) {
+  Value(names, target, help, PathUse::kWrite);
+  paths_.back().takes_stream = true;
 }
 void Options::Value(const std::string& names, int* target, const std::string& help, int least) {
-  app_.add_option(names, *target, help)->check(WholeNumber(least))->capture_default_str();
+  app_.add_option(Note(names, "N", help, Cat(*target)), *target, help)->check(WholeNumber(least));
 }
 void Options::Value(const std::string& names, int64_t* target, const std::string& help,
                     int64_t least) {
-  app_.add_option(names, *target, help)->check(WholeNumber(least))->capture_default_str();
+  app_.add_option(Note(names, "N", help, Cat(*target)), *target, help)->check(WholeNumber(least));
 }
 void Options::Value(const std::string& names, uint64_t* target, const std::string& help) {
-  app_.add_option(names, *target, help)->check(WholeNumber(uint64_t{0}))->capture_default_str();
+  app_.add_option(Note(names, "N", help, Cat(*target)), *target, help)
+      ->check(WholeNumber(uint64_t{0}));
 }
 void Options::Value(const std::string& names, double* target, const std::string& help,
                     double least) {
-  app_.add_option(names, *target, help)->check(FiniteNumber(least))->capture_default_str();
+  // A default below what may be given stands for "not given".
+  const std::string standard = *target < least ? "" : FormatDouble(*target);
+  app_.add_option(Note(names, "X", help, standard), *target, help)->check(FiniteNumber(least));
 }
 void Options::Values(const std::string& names, std::vector<std::string>* target,
                      const std::string& help, PathUse use) {
-  app_.add_option(names, *target, help)->delimiter(',')->allow_extra_args(false)->check(NotBlank);
-  paths_.push_back({LongName(names), use, nullptr, target});
+  const std::string own = Note(names, ValueOf(use), help, Join(*target, ","), true);
+  app_.add_option(own, *target, help)->delimiter(',')->allow_extra_args(false)->check(NotBlank);
+  paths_.push_back({LongName(own), use, nullptr, target});
 }
 void Options::Choice(const std::string& names, std::string* target,
                      const std::vector<std::string>& choices, const std::string& help) {
-  app_.add_option(names, *target, help)->check(CLI::IsMember(choices))->capture_default_str();
+  const std::string list = Join(choices, "|");
+  constexpr size_t kShort = 24;  // longer lists stand behind the help
+  const bool is_short = list.size() <= kShort;
+  const std::string own =
+      Note(names, is_short ? list : "NAME",
+           is_short ? help : Cat(help, " (one of ", Join(choices, ", "), ")"), *target);
+  app_.add_option(own, *target, help)->check(OneOf(choices));
 }
 void Options::Checked(const std::string& names, std::string* target, const std::string& kind,
                       std::function<std::string(const std::string&)> refuse,
@@ -134,15 +191,16 @@ void Options::Checked(const std::string& names, std::string* target, const std::
       ->capture_default_str();
 }
 void Options::Share(const std::string& names, double* target, const std::string& help) {
+  const std::string own = Note(names, "SHARE", help);
   app_.add_option_function<std::string>(
-      names,
-      [names, target](const std::string& text) {
+      own,
+      [own, target](const std::string& text) {
         std::string_view t = Trim(text);
         const bool percent = !t.empty() && t.back() == '%';
         if (percent) t = Trim(t.substr(0, t.size() - 1));
         auto v = ParseDouble(t);
         if (!v || !std::isfinite(*v) || *v < 0)
-          throw CLI::ValidationError(names, Cat("'", text, "' is no share (0.5% or 0.005)"));
+          throw CLI::ValidationError(own, Cat("'", text, "' is no share (0.5% or 0.005)"));
         *target = percent ? *v / 100 : *v;
       },
       help);
@@ -226,34 +284,6 @@ Result<Config> TakeConfig(std::vector<std::string>& args, const CLI::App& app) {
   return config;
 }
 
-/// The exit code, after the one line that says why it is not 0.
-int Finish(const std::string& tool, const Result<ExitCode>& result) {
-  if (const int n = CaughtSignal()) return 128 + n;
-  if (const double seconds = TimedOut()) {
-    (void)WriteStream(stderr, Cat(tool, ": timed out after ", seconds, " s (--timeout)\n"));
-    return kExitTimedOut;
-  }
-  if (result.ok()) return *result;
-  (void)WriteStream(
-      stderr, Cat(tool, ": ", Printable(result.status().message(), EndsOfLine::kIndented), "\n"));
-  return ExitCodeOf(result.status());
-}
-
-int Execute(Command& command, Context& context) {
-  Result<ExitCode> result = Internal("not run");
-  try {
-    const Status paths = CheckWrites(context.paths());
-    result = paths.ok() ? command.Run(context) : Result<ExitCode>(paths);
-  } catch (...) {
-    result = StatusOfException("");
-  }
-  // JSON on stdout stands alone there; people read the rest on stderr.
-  const Status written =
-      WriteStream(context.json_path == "-" ? stderr : stdout, context.TakeOutput());
-  if (!written.ok() && result.ok()) result = written;
-  return Finish(context.tool(), result);
-}
-
 /// --threads holds for all that a command does, from its first loop on; of a list, the largest.
 Status SetThreads(const CLI::App& command, char** argv) {
   const CLI::Option* threads = command.get_option_no_throw("--threads");
@@ -268,43 +298,11 @@ Status SetThreads(const CLI::App& command, char** argv) {
   return {};
 }
 
-/// CLI11 says of an unknown command that one is required.
-Status CheckCommandName(const std::vector<std::string>& arguments,
-                        const std::vector<CLI::App*>& commands) {
-  if (arguments.empty() || arguments.front().starts_with('-')) return {};
+std::vector<std::string> NamesOf(const std::vector<CLI::App*>& commands) {
   std::vector<std::string> names;
   for (const CLI::App* c : commands) names.push_back(c->get_name());
-  if (std::find(names.begin(), names.end(), arguments.front()) != names.end()) return {};
-  return InvalidArgument(
-      Cat("there is no command '", arguments.front(), "'; there are: ", Join(names, ", ")));
+  return names;
 }
-
-/// Options of every command.
-struct Common {
-  bool quiet = false;
-  double timeout_s = 0;
-  std::string json, config, max_memory;
-
-  void Declare(Options& options, const CLI::App& command) {
-    options.Value("--json", &json, "Write the report as JSON to FILE, or - for stdout",
-                  PathUse::kWrite);
-    options.Flag("-q,--quiet", &quiet, "No notes and no progress on stderr");
-    options.Value("--config", &config, "Read options from a TOML file", PathUse::kRead);
-    // compare and peers have one of their own, for engines that they start.
-    if (!command.get_option_no_throw("--timeout"))
-      options.Value("--timeout", &timeout_s, "End after so many seconds, exit code 124; 0: never");
-    options.Value("--max-memory", &max_memory,
-                  "Most memory that may be used (2G): for models that nobody vouches for");
-  }
-  Status Apply() const {
-    if (timeout_s > 0) SetTimeout(timeout_s);
-    LimitMemoryToMachine();
-    if (max_memory.empty()) return {};
-    auto bytes = ParseBytes(max_memory);
-    if (!bytes.ok()) return bytes.status().In("--max-memory");
-    return LimitMemory(*bytes);
-  }
-};
 
 int RunToolOn(int argc, char** argv, std::string_view about,
               std::vector<std::unique_ptr<Command>>& commands) {
@@ -312,24 +310,43 @@ int RunToolOn(int argc, char** argv, std::string_view about,
   const OpRegistry ops = AllOps();
   const std::string tool = BaseName(argc > 0 ? argv[0] : "infer-opt");
   CLI::App app{std::string(about), tool};
-  app.set_version_flag("--version", Cat(tool, " ", kVersion));
+  app.set_help_flag();
   app.require_subcommand(1);
-  std::vector<Common> common(commands.size());
+  std::vector<CommonOptions> common(commands.size());
   std::vector<std::vector<PathOption>> paths(commands.size());
   std::vector<CLI::App*> subs;
+  std::vector<HelpPage> pages;
+  std::vector<CommandHelp> listed;
   for (size_t i = 0; i < commands.size(); ++i) {
     CLI::App* sub =
         app.add_subcommand(std::string(commands[i]->name()), std::string(commands[i]->help()));
+    sub->set_help_flag();
     Options options(*sub, paths[i]);
     commands[i]->Declare(options);
-    common[i].Declare(options, *sub);
-    sub->footer(std::string(commands[i]->examples()) + options.explained());
+    // compare and peers have a --timeout of their own, for engines that they start.
+    common[i].Declare(options, sub->get_option_no_throw("--timeout") != nullptr);
+    pages.push_back(options.help());
+    pages.back().command = Cat(tool, " ", commands[i]->name());
+    pages.back().about = commands[i]->help();
+    pages.back().examples = commands[i]->examples();
+    listed.push_back({std::string(commands[i]->name()), std::string(commands[i]->help())});
     subs.push_back(sub);
   }
   std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
+  TakeHelpCommand(arguments);
+  const std::vector<std::string> names = NamesOf(subs);
+  const auto at =
+      arguments.empty() ? names.end() : std::find(names.begin(), names.end(), arguments.front());
+  const size_t chosen = static_cast<size_t>(at - names.begin());
+  if (const std::string text = AskedFor(arguments, tool, about, listed,
+                                        chosen < pages.size() ? &pages[chosen] : nullptr);
+      !text.empty()) {
+    const Status written = WriteStream(stdout, text);
+    return Finish(tool, written.ok() ? Result<ExitCode>(kExitOk) : Result<ExitCode>(written));
+  }
   const auto config = TakeConfig(arguments, app);
   if (!config.ok()) return Finish(tool, config.status());
-  if (const Status named = CheckCommandName(arguments, subs); !named.ok())
+  if (const Status named = CheckCommandName(arguments, names); !named.ok())
     return Finish(tool, named);
   try {
     std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back
@@ -337,41 +354,16 @@ int RunToolOn(int argc, char** argv, std::string_view about,
   } catch (const CLI::ParseError& e) {
     if (const std::string where = config->Blamed(e.what()); !where.empty())
       return Finish(tool, InvalidModel(where + e.what()));
-    const int code = app.exit(e);  // prints help or the error
-    if (code != 0) return kExitUsage;
-    const Status written = WriteStream(stdout, "");
-    return Finish(tool, written.ok() ? Result<ExitCode>(kExitOk) : Result<ExitCode>(written));
+    if (chosen >= subs.size()) return Finish(tool, InvalidArgument(e.what()));
+    return Finish(pages[chosen].command,
+                  InvalidArgument(InOwnWords({e.get_name(), e.what(), subs[chosen]->remaining()},
+                                             pages[chosen])));
   }
-  for (size_t i = 0; i < commands.size(); ++i) {
-    if (!subs[i]->parsed()) continue;
-    Context context(ops, Cat(tool, " ", commands[i]->name()),
-                    std::vector<std::string>(argv, argv + argc), PathsOf(paths[i]),
-                    signals.token());
-    if (const Status set = SetThreads(*subs[i], argv); !set.ok()) return Finish(tool, set);
-    if (const Status set = common[i].Apply(); !set.ok()) return Finish(tool, set);
-    context.quiet = common[i].quiet;
-    context.json_path = common[i].json;
-    return Execute(*commands[i], context);
-  }
-  return kExitUsage;
-}
-
-/// A library may run out of memory where it promises not to throw: nlohmann's ordered objects copy
-/// keys while they move.
-[[noreturn]] void EndOnTerminate() {
-  if (const std::exception_ptr e = std::current_exception()) {
-    try {
-      std::rethrow_exception(e);
-    } catch (const std::bad_alloc&) {
-      std::fputs("out of memory\n", stderr);
-      std::_Exit(kExitOutOfMemory);
-    } catch (const std::exception& e) {
-      std::fputs(e.what(), stderr);
-      std::fputs("\n", stderr);
-    } catch (...) {
-    }
-  }
-  std::abort();  // a bug, with its core
+  Context context(ops, pages[chosen].command, std::vector<std::string>(argv, argv + argc),
+                  PathsOf(paths[chosen]), signals.token());
+  if (const Status set = SetThreads(*subs[chosen], argv); !set.ok()) return Finish(tool, set);
+  if (const Status set = common[chosen].Apply(context); !set.ok()) return Finish(tool, set);
+  return Execute(*commands[chosen], context);
 }
 
 }  // namespace

@@ -1,11 +1,14 @@
 #pragma once
 /// Options: how a command declares its command line. The parser behind it (CLI11) is seen by
 /// options.cc alone.
+/// What --help says of it is ours, too (tools/common/help_text.h).
 #include <cstdint>
 #include <functional>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "tools/common/help_text.h"
 
 namespace CLI {
 class App;
@@ -27,23 +30,34 @@ struct PathOption {
   PathUse use = PathUse::kNone;
   const std::string* one = nullptr;
   const std::vector<std::string>* many = nullptr;  ///< FILE or NAME=FILE
+  bool takes_stream = false;                       ///< "-" is standard input or output
 };
 
+/// Names are "--long" or "-s,--long"; behind a space may stand what the option takes ("--data
+/// FILE"), else the type says it: N, X, FILE, DIR, TEXT.
 class Options {
  public:
   Options(CLI::App& app, std::vector<PathOption>& paths) : app_(app), paths_(paths) {}
+  /// What is declared from here on stands under this heading in --help, or, after Rarely, in
+  /// --help-all alone.
+  void Section(std::string title) {
+    section_ = std::move(title);
+    rare_ = false;
+  }
+  void Rarely() { rare_ = true; }
   /// Positional arguments, in the order of declaration. `target` keeps its value as default.
   void Positional(const std::string& name, std::string* target, const std::string& help,
                   bool required = true, PathUse use = PathUse::kNone);
   void Positional(const std::string& name, std::vector<std::string>* target,
                   const std::string& help, bool required = true, PathUse use = PathUse::kNone);
-  /// "--long" or "-s,--long".
   void Flag(const std::string& names, bool* target, const std::string& help);
   /// "--long" alone gives `target` the value `alone`; "--long=X" gives it X.
   void OptionalValue(const std::string& name, std::string* target, const std::string& alone,
                      const std::string& help);
   void Value(const std::string& names, std::string* target, const std::string& help,
              PathUse use = PathUse::kNone);
+  /// A file, or "-" for standard output.
+  void FileOrStdout(const std::string& names, std::string* target, const std::string& help);
   /// Numbers below `least`, or that the type does not hold, are usage errors.
   void Value(const std::string& names, int* target, const std::string& help, int least = 0);
   void Value(const std::string& names, int64_t* target, const std::string& help, int64_t least = 0);
@@ -65,12 +79,24 @@ class Options {
   using Given = std::function<std::vector<std::string>()>;
   Given Group(const std::function<void(Options&)>& declare);
   /// Text of several lines for the end of --help.
-  void Explain(std::string text) { explained_ += "\n" + std::move(text); }
-  const std::string& explained() const { return explained_; }
+  void Explain(const std::string& text) { explained_ += (explained_.empty() ? "" : "\n") + text; }
+  /// The same for --help-all.
+  void ExplainRarely(const std::string& text) {
+    explained_rarely_ += (explained_rarely_.empty() ? "" : "\n") + text;
+  }
+  /// All but command, about and examples.
+  HelpPage help() const { return {"", "", shown_, "", explained_, explained_rarely_}; }
 
  private:
+  /// The names, without what the option takes; that, or `value`, is kept for --help.
+  std::string Note(const std::string& names, const std::string& value, const std::string& help,
+                   std::string standard = "", bool several = false);
+  void NoteArgument(const std::string& name, const std::string& help, bool required, bool several);
+
   CLI::App& app_;
-  std::string explained_;
+  std::string section_ = "Options", explained_, explained_rarely_;
+  bool rare_ = false;
+  std::vector<OptionHelp> shown_;
   std::vector<PathOption>& paths_;
 };
 

@@ -57,9 +57,10 @@ std::vector<NamedPath> PathsOf(const std::vector<PathOption>& options) {
   std::vector<NamedPath> paths;
   for (const PathOption& o : options) {
     if (o.use == PathUse::kNone) continue;
-    if (o.one && !o.one->empty() && !(o.name == "--json" && *o.one == "-"))
-      paths.push_back({o.name, *o.one, o.use});
+    const auto is_stream = [&](const std::string& text) { return o.takes_stream && text == "-"; };
+    if (o.one && !o.one->empty() && !is_stream(*o.one)) paths.push_back({o.name, *o.one, o.use});
     for (const std::string& text : o.many ? *o.many : std::vector<std::string>()) {
+      if (is_stream(text)) continue;
       paths.push_back({o.name, text, o.use});
       const size_t equals = text.find('=');
       if (equals != std::string::npos) paths.push_back({o.name, text.substr(equals + 1), o.use});
@@ -71,8 +72,8 @@ std::vector<NamedPath> PathsOf(const std::vector<PathOption>& options) {
 Status CheckWrite(const NamedPath& written, const std::vector<NamedPath>& others) {
   if (written.path == "-")
     return InvalidArgument(Cat(written.option,
-                               " -: is a file's name here; only --json - writes to ",
-                               "stdout (./- is a file of that name)"));
+                               " -: is a file's name here; only --json - and the models of fuse, "
+                               "quantize and prune go to stdout (./- is a file of that name)"));
   for (const NamedPath& other : others) {
     // What is written into a folder is checked file by file.
     if (other.use == PathUse::kRead && written.use == PathUse::kWriteFolder) continue;

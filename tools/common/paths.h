@@ -15,7 +15,8 @@ struct NamedPath {
   PathUse use = PathUse::kNone;
 };
 
-/// What the options hold now; without empty ones, and without `--json -`.
+/// What the options hold now; without empty ones and standard streams: `--json -`, `-o -` of a
+/// command that writes a model, and a model `-`.
 std::vector<NamedPath> PathsOf(const std::vector<PathOption>& options);
 
 /// Checks every path that is written: CheckWrite against the others, and that its folder takes a

@@ -135,9 +135,14 @@ std::string ModelProfile::Headline() const {
       Cat(name, ": ", Fixed(wall_ms, 3), " ms profiled, ", Fixed(overhead, 3), " x unprofiled, ",
           Percent(unexplained), " % unexplained; ", reference.ToString(), "\n");
   if (roofline && wall_ms > 0)
-    text += Cat("roofline: ", Percent(floor_ms() / wall_ms), " % of peak (", Fixed(floor_ms(), 3),
-                " ms by direct algorithms; ", roofline->lanes,
-                roofline->lanes == 1 ? " thread: " : " threads: ", roofline->ToString(), ")\n");
+    text +=
+        Cat("roofline: ", Percent(floor_ms() / wall_ms), " % of peak (", Fixed(floor_ms(), 3),
+            " ms by direct algorithms; ", roofline->lanes,
+            roofline->lanes == 1 ? " thread: " : " threads: ", roofline->ToString(), ")",
+            floor_ms() > wall_ms ? "; above 100 %: Winograd's and Strassen's algorithms need fewer "
+                                   "operations, or the peak was measured under load"
+                                 : "",
+            "\n");
   return text;
 }
 
@@ -252,6 +257,7 @@ std::string ChromeTrace(const std::vector<ModelProfile>& profiles) {
 }
 
 void ProfileOptions::Declare(Options& options) {
+  options.Section("Profile");
   options.Flag(
       "--layers", &layers,
       "Table of the time that each step takes beside the machine's roofline, and the share "

@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "lib/support/file.h"
-#include "lib/support/readable.h"
 #include "lib/support/strings.h"
 #include "tools/common/host.h"
 #include "tools/common/streams.h"
@@ -17,17 +16,6 @@ Json ValuesJson(const std::vector<Value*>& values) {
   Json out = Json::array();
   for (const Value* v : values) out.push_back({{"name", v->name()}, {"type", ToString(v->type())}});
   return out;
-}
-
-/// Display width of UTF-8 text: code points (no wide characters in our tables).
-size_t WidthOf(const std::string& s) {
-  return static_cast<size_t>(
-      std::count_if(s.begin(), s.end(), [](char c) { return (c & 0xc0) != 0x80; }));
-}
-
-bool LooksNumeric(const std::string& s) {
-  return s.empty() || s == "-" || std::isdigit(static_cast<unsigned char>(s[0])) ||
-         ((s[0] == '-' || s[0] == '+') && s.size() > 1);
 }
 
 }  // namespace
@@ -48,7 +36,7 @@ Json HostJson() {
           {"os", h.os},
           {"compiler", h.compiler},
           {"build_type", h.build_type},
-          {"governor", h.governor},
+          {"governor", h.governor.empty() ? Json() : Json(h.governor)},
           {"load_1min", h.load_1min}};
 }
 
@@ -118,34 +106,6 @@ std::string ShownOperators(std::string_view op) {
       shown, [](const std::string& o) { return o == "DequantizeLinear" || o == "QuantizeLinear"; });
   if (shown.empty() || shown.size() == all) return std::string(op);
   return Cat("QDQ ", Join(shown, "+"));
-}
-
-std::string TextTable(std::vector<std::vector<std::string>> rows) {
-  if (rows.empty()) return {};
-  for (auto& row : rows)
-    for (std::string& cell : row) cell = Printable(cell);
-  std::vector<size_t> width;
-  std::vector<bool> numeric;
-  for (size_t r = 0; r < rows.size(); ++r)
-    for (size_t c = 0; c < rows[r].size(); ++c) {
-      if (c >= width.size()) {
-        width.resize(c + 1, 0);
-        numeric.resize(c + 1, true);
-      }
-      width[c] = std::max(width[c], WidthOf(rows[r][c]));
-      if (r > 0 && !LooksNumeric(rows[r][c])) numeric[c] = false;
-    }
-  std::string out;
-  for (const auto& row : rows) {
-    std::string line;
-    for (size_t c = 0; c < row.size(); ++c) {
-      const std::string pad(width[c] - WidthOf(row[c]), ' ');
-      if (c) line += "  ";
-      line += numeric[c] ? pad + row[c] : row[c] + pad;
-    }
-    out += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
-  }
-  return out;
 }
 
 }  // namespace infer

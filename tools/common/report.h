@@ -7,6 +7,7 @@
 #include "lib/support/statistics.h"
 #include "runtime/api/program.h"
 #include "tools/common/command.h"
+#include "tools/common/text_table.h"
 
 namespace infer {
 
@@ -33,9 +34,5 @@ Json HostJson();
 
 /// The operators of a step for people: those between quantizations, behind "QDQ ".
 std::string ShownOperators(std::string_view op);
-
-/// An aligned text table; the first row is the header. Columns of numbers are right-aligned;
-/// control characters are escaped.
-std::string TextTable(std::vector<std::vector<std::string>> rows);
 
 }  // namespace infer

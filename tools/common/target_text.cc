@@ -61,4 +61,19 @@ Json ToJson(const TargetReport& r, const Target& t) {
   return j;
 }
 
+std::string ToText(const Readers& r) {
+  const std::string ort =
+      r.onnxruntime.empty() ? "no ONNX Runtime of the table"
+                            : Cat("ONNX Runtime ", r.onnxruntime,
+                                  r.by_versions ? " (by opset and IR version)" : "", " and newer");
+  return Cat(ort, r.openvino.empty() ? Cat("; not by OpenVINO ", kOpenVinoVersion)
+                                     : Cat(", OpenVINO ", r.openvino, " and newer"));
+}
+
+Json ToJson(const Readers& r) {
+  return {{"onnxruntime", r.onnxruntime.empty() ? Json() : Json(r.onnxruntime)},
+          {"by_versions", r.by_versions},
+          {"openvino", r.openvino.empty() ? Json() : Json(r.openvino)}};
+}
+
 }  // namespace infer

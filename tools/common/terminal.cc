@@ -1,5 +1,6 @@
 #include "tools/common/terminal.h"
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -27,6 +28,15 @@ std::string Styled(std::string_view text, Style style, bool on) {
     case Style::kCyan: code = 36; break;
   }
   return Cat("\x1b[", code, "m", text, "\x1b[0m");
+}
+
+size_t TerminalWidth(int stream) {
+  winsize size{};
+  if (::isatty(stream) && ::ioctl(stream, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
+    return size.ws_col;
+  const char* columns = std::getenv("COLUMNS");
+  const auto n = ParseInt(columns ? columns : "");
+  return n && *n > 0 && *n < 10000 ? static_cast<size_t>(*n) : 0;
 }
 
 }  // namespace infer

@@ -1,5 +1,5 @@
 #pragma once
-/// Colour, where people look and want it.
+/// Colour and width, where people look and want it.
 #include <string>
 #include <string_view>
 
@@ -11,5 +11,9 @@ bool ColourOnStdout();
 enum class Style { kBold, kFaint, kGreen, kYellow, kRed, kCyan };
 /// `text` in this style; unchanged where `on` is false.
 std::string Styled(std::string_view text, Style style, bool on = ColourOnStdout());
+
+/// Characters of a line of the terminal that `stream` (1 or 2) writes to; where it is none, what
+/// COLUMNS says; 0 where nobody says.
+size_t TerminalWidth(int stream = 1);
 
 }  // namespace infer

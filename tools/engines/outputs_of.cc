@@ -1,8 +1,8 @@
 #include "tools/engines/outputs_of.h"
 
 #include "lib/support/strings.h"
+#include "tools/common/scratch_folder.h"
 #include "tools/engines/python_files.h"
-#include "tools/engines/scratch_folder.h"
 #include "tools/engines/wire.h"
 #include "tools/engines/worker.h"
 

@@ -41,6 +41,7 @@ class BenchCompareCommand : public Command {
     model_.Declare(o);
     inputs_.Declare(o);
     data_.Declare(o, "", "Inputs: the first sample");
+    o.Section("Options");
     DeclareDevice(o, &device_.device, "Where both run");
     o.Value("--threads", &threads_, "Threads of both", 1);
     o.Value("--level", &device_.level, "Level of both, as for run");
@@ -48,6 +49,7 @@ class BenchCompareCommand : public Command {
              "What is rewritten while a model is loaded; see infer-opt fuse");
     o.Value("--budget", &live_.budget_s, "Seconds of measuring, about");
     telling_.Declare(o);
+    o.Section("Options");
     o.Value("--max-starts", &decision_.max_starts, "At most so many starts of both sides",
             DecisionOptions::kLeastMaxStarts);
     o.Value("--rounds", &live_.rounds, "Blocks of each side in a start", 3);
@@ -68,7 +70,7 @@ class BenchCompareCommand : public Command {
     INFER_ASSIGN(const History history, telling_.Read(context));
     const HostFacts host = GetHostFacts();
     if (host.build_type != "release") context.Warn("this is a debug build");
-    INFER_ASSIGN(const auto scratch, peers::ScratchFolder::Make());
+    INFER_ASSIGN(const auto scratch, ScratchFolder::Make());
     std::vector<peers::PreparedModel> prepared;
     for (size_t k : {0u, 1u}) {
       context.Step(Cat("prepare ", sides_[k].model));
@@ -273,7 +275,7 @@ class BenchCompareCommand : public Command {
     report["passed"] = !c.fails;
     INFER_TRY(telling_.WritePage(context, report));
     INFER_TRY(WriteReport(context, std::move(report)));
-    return c.fails ? kExitGateFailed : kExitOk;
+    return GateExit(c.fails, c.verdict == Verdict::kInconclusive, telling_.allow_inconclusive);
   }
 
   static double MedianEffect(const LiveComparison& live) {

@@ -40,6 +40,7 @@ class KernelsCommand : public Command {
   }
   void Declare(Options& o) override {
     sources_.Declare(o);
+    o.Section("Options");
     o.Value("--filter", &options_.filter, "Only cases whose name this glob fits");
     o.Flag("--alternatives", &options_.alternatives,
            "Also the kernels that accept a step and are not chosen for it");

@@ -35,6 +35,7 @@ class LoadCommand : public Command {
   void Declare(Options& o) override {
     o.Positional("model", &path_, "ONNX model", true, PathUse::kRead);
     setup_.Declare(o);
+    o.Section("Options");
     setup_.serve.Declare(o);
     o.Value("--concurrency", &load_.concurrency, "Closed loop with so many queries in flight", 1);
     o.Value("--rate", &load_.rate, "Open loop with so many queries per second; 0: closed loop");

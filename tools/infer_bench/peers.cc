@@ -53,6 +53,7 @@ class PeersCommand : public Command {
     model_.Declare(o);
     inputs_.Declare(o);
     data_.Declare(o, "", "Inputs: the first sample");
+    o.Section("Options");
     DeclareDevice(o, &device_.device, "Where infer runs");
     o.Value("--level", &device_.level, "Level of infer, as for run");
     o.Choice("--rewrites", &rewrites_, {kLevelNames.begin(), kLevelNames.end()},
@@ -74,6 +75,8 @@ class PeersCommand : public Command {
     o.Value("--max-ratio", &max_ratio_,
             "Fail where the first engine takes more than so many times a peer's time; 0: no gate");
     o.Flag("--strict", &strict_, "Fail where nothing can be said, too");
+    o.Flag("--allow-inconclusive", &allow_inconclusive_,
+           "--max-ratio passes where nothing can be said (else exit code 6)");
     o.Value("--lock", &lock_, "File that measurements on this machine lock in turn");
   }
 
@@ -307,7 +310,8 @@ class PeersCommand : public Command {
         }
       }
     for (const std::string& text : open) context.Note(text);
-    return failed || (strict_ && !open.empty()) ? kExitGateFailed : kExitOk;
+    return GateExit(failed || (strict_ && !open.empty()), max_ratio_ > 0 && !open.empty(),
+                    allow_inconclusive_);
   }
 
   std::vector<std::string> paths_, engines_, workers_, threads_;
@@ -323,7 +327,7 @@ class PeersCommand : public Command {
   AgreementRule rule_;
   int max_rounds_ = 0, starts_ = 0;
   double max_ratio_ = 0;
-  bool skip_missing_ = false, strict_ = false;
+  bool skip_missing_ = false, strict_ = false, allow_inconclusive_ = false;
   std::vector<NamedOutcome> outcomes_;
 };
 

@@ -127,6 +127,7 @@ class PredictCommand : public Command {
     o.Positional("models", &paths_, "ONNX models", true, PathUse::kRead);
     o.Value("--machine", &machine_, "What `infer-bench machine` wrote", PathUse::kRead);
     session_.Declare(o);
+    o.Section("Options");
     o.Value("--batch", &session_.batch,
             "Of the leading dimension of the inputs; 0: as the model has it");
     o.Choice("--precision", &session_.precision, PrecisionNames(),

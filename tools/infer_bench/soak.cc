@@ -63,7 +63,8 @@ class SoakCommand : public Command {
     o.Share("--max-latency-drift", &soak_.max_latency_drift,
             "Of the median latency per hour, as a share of it");
     o.Value("--max-memory-drift", &memory_mb_, "Of the resident set per hour, MB");
-    o.Flag("--strict", &strict_, "Inconclusive fails, too");
+    o.Flag("--strict", &strict_, "Inconclusive fails, too (exit code 1 instead of 6)");
+    o.Flag("--allow-inconclusive", &allow_inconclusive_, "Inconclusive passes");
     html_.Declare(o);
   }
 
@@ -103,9 +104,9 @@ class SoakCommand : public Command {
     Print(context, r);
     INFER_TRY(html_.Write(context, report));
     INFER_TRY(WriteReport(context, std::move(report)));
-    const bool fails =
-        r.verdict == DriftVerdict::kDrifts || (strict_ && r.verdict == DriftVerdict::kInconclusive);
-    return fails ? kExitGateFailed : kExitOk;
+    const bool open = r.verdict == DriftVerdict::kInconclusive;
+    return GateExit(r.verdict == DriftVerdict::kDrifts || (strict_ && open), open,
+                    allow_inconclusive_);
   }
 
  private:
@@ -157,7 +158,7 @@ class SoakCommand : public Command {
   LoadSetup setup_;
   SoakOptions soak_ = {.load = {}, .window_s = 0, .resident = {}};
   double memory_mb_ = 4;
-  bool strict_ = false;
+  bool strict_ = false, allow_inconclusive_ = false;
   HtmlOption html_;
 };
 

@@ -51,6 +51,7 @@ class TuneCommand : public Command {
     session_.model.Declare(o);
     session_.device.DeclareWithoutThreads(o);
     session_.inputs.Declare(o);
+    o.Section("Options");
     o.Values("--slo", &slo_, "pPERCENTILE=TIME,...: what the latency must keep, as p99=80ms");
     o.Value(
         "--rate", &tune_.rate,
@@ -76,7 +77,8 @@ class TuneCommand : public Command {
     o.Value("--min-sqnr", &tune_.min_sqnr_db,
             "dB that outputs of a precision, or of a variant of unknown accuracy, keep against "
             "the model as it is, on the inputs given");
-    o.Flag("--strict", &strict_, "Inconclusive fails, too");
+    o.Flag("--strict", &strict_, "Inconclusive fails, too (exit code 1 instead of 6)");
+    o.Flag("--allow-inconclusive", &allow_inconclusive_, "Inconclusive passes");
   }
 
   Result<ExitCode> Run(Context& context) override {
@@ -110,9 +112,9 @@ class TuneCommand : public Command {
       context.Print(Cat("  ", ForShell(Flags("load", r.candidates[*r.chosen])), "\n  ",
                         ForShell(Flags("run", r.candidates[*r.chosen])), "\n"));
     INFER_TRY(WriteReport(context, std::move(report_)));
-    const bool fails =
-        r.verdict == TuneVerdict::kNotMet || (strict_ && r.verdict == TuneVerdict::kInconclusive);
-    return fails ? kExitGateFailed : kExitOk;
+    const bool open = r.verdict == TuneVerdict::kInconclusive;
+    return GateExit(r.verdict == TuneVerdict::kNotMet || (strict_ && open), open,
+                    allow_inconclusive_);
   }
 
  private:
@@ -211,7 +213,7 @@ class TuneCommand : public Command {
   std::vector<std::string> slo_, lanes_, variants_;
   TuneOptions tune_;
   double max_drop_ = -1;  // < 0: not given
-  bool strict_ = false;
+  bool strict_ = false, allow_inconclusive_ = false;
   Json report_;
 };
 

@@ -1,5 +1,9 @@
 /// infer-opt eval: top-1 and top-5 of one model on labelled data, and its gates beside a golden
 /// one.
+#include <algorithm>
+#include <cmath>
+#include <map>
+
 #include "lib/support/parallel.h"
 #include "lib/support/readable.h"
 #include "lib/support/strings.h"
@@ -18,6 +22,8 @@ namespace {
 
 struct Score {
   int64_t samples = 0, top1 = 0, top5 = 0;
+  int64_t one_below = 0, one_above = 0;  ///< best class beside the label
+  std::map<int64_t, int64_t> labels;     ///< how often each stands
 };
 
 /// Counts the rows of `scores` whose label is their best, or among their five best.
@@ -36,6 +42,9 @@ Status AddScores(const Tensor& scores, std::span<const int64_t> labels, Score& s
     const auto best = TopK(row, std::min<int64_t>(5, rows.width));
     ++score.samples;
     score.top1 += best[0] == label;
+    score.one_below += best[0] == label - 1;
+    score.one_above += best[0] == label + 1;
+    ++score.labels[label];
     for (int64_t k : best) score.top5 += k == label;
   }
   return {};
@@ -58,14 +67,15 @@ class EvalCommand : public Command {
     device_.Declare(o);
     data_.Declare(o, "", "Labelled samples");
     gates_.Declare(o);
+    o.Section("Model");
     o.Value("--golden", &golden_, "The model that the gates compare with", PathUse::kRead);
-    o.Value("--output", &output_, "Name of the output with the scores (default: the first)");
+    o.Value("--output NAME", &output_, "Name of the output with the scores (default: the first)");
   }
 
   Result<ExitCode> Run(Context& context) override {
     if (!data_.given()) return InvalidArgument("--data is missing");
     INFER_TRY(gates_.Check());
-    if (golden_.empty() && gates_.any())
+    if (golden_.empty() && (gates_.any() || gates_.eval.given()))
       return InvalidArgument("gates on outputs compare with a golden model: --golden FILE");
     context.Step("import");
     INFER_ASSIGN(Model model, LoadModel(context, path_, model_));
@@ -96,6 +106,7 @@ class EvalCommand : public Command {
                           Fixed(100 * interval.lo, 2), " to ", Fixed(100 * interval.hi, 2), ")"));
     context.PrintLine(Cat("top-5  ", Fixed(100 * share(score.top5), 2), " %"));
     context.PrintLine(Cat("of ", score.samples, " samples"));
+    INFER_TRY(WarnOfChance(context, score, interval, samples));
     Json report = NewReport(context, "infer-opt/eval@1");
     report["model"] = ToJson(model, path_);
     report["device"] = device_.device;
@@ -104,14 +115,49 @@ class EvalCommand : public Command {
     report["top1"] = share(score.top1);
     report["top1_ci95"] = {interval.lo, interval.hi};
     report["top5"] = share(score.top5);
-    INFER_ASSIGN(const bool passed, Gate(context, model, samples, report));
+    INFER_ASSIGN(const GateVerdict verdict, Gate(context, model, samples, report));
     INFER_TRY(WriteReport(context, std::move(report)));
-    return passed ? kExitOk : kExitGateFailed;
+    return GateFlags::ExitOf(verdict);
   }
 
  private:
-  /// True without gates.
-  Result<bool> Gate(Context& context, const Model& model, const Samples& samples, Json& report) {
+  /// Accuracy that guessing would reach says something of the data, not of the model.
+  static Status WarnOfChance(Context& context, const Score& score, const Interval& interval,
+                             const Samples& samples) {
+    int64_t most = 0;
+    for (const auto& [label, count] : score.labels) most = std::max(most, count);
+    if (score.labels.size() < 2 || score.samples < 10) return {};
+    const double chance = static_cast<double>(most) / static_cast<double>(score.samples);
+    if (interval.lo > chance) return {};
+    std::string cause;
+    constexpr int64_t kTimes = 3;  // as many as the label itself: no accident
+    const int64_t beside = std::max(score.one_below, score.one_above);
+    if (beside > kTimes * score.top1 && ClopperPearson(beside, score.samples).lo > chance) {
+      cause = Cat("the labels count from ", score.one_below > score.one_above ? 1 : -1,
+                  " where the model counts from 0");
+    } else {
+      INFER_ASSIGN(const auto inputs, samples.get(0));
+      double largest = 0;
+      for (const Datum& d : inputs)
+        if (d.is_tensor() && !IsInteger(d.tensor().dtype()))
+          for (int64_t i = 0; i < d.tensor().num_elements(); ++i)
+            largest = std::max(largest, std::abs(d.tensor().At(i)));
+      constexpr double kLargestScaled = 20;
+      cause = largest > kLargestScaled
+                  ? Cat("the inputs reach ", Rounded(largest, 3),
+                        ", and models mostly want pixels scaled: --preprocess "
+                        "scale=1/255,mean=..,std=..")
+                  : "another order of channels (order=bgr), layout, mean, std or crop in "
+                    "--preprocess, or labels of other classes";
+    }
+    context.Warn(Cat("top-1 is not above chance (", Fixed(100 * chance, 2),
+                     " % by naming the commonest label always); the likely cause: ", cause));
+    return {};
+  }
+
+  /// Passed without gates.
+  Result<GateVerdict> Gate(Context& context, const Model& model, const Samples& samples,
+                           Json& report) {
     const CostSide own{model.graph, model.info.file_bytes};
     std::vector<GateResult> gates;
     if (golden_.empty()) {
@@ -123,7 +169,7 @@ class EvalCommand : public Command {
       INFER_ASSIGN(const AccuracyReport accuracy,
                    CompareGraphs(context, golden.graph, model.graph, device_, samples, false));
       report["accuracy"] = ToJson(accuracy);
-      context.Print("\n" + AccuracyText(accuracy));
+      context.Print("\n" + AccuracyText(accuracy, context.verbose));
       gates = CheckGates(accuracy, gates_.limits());
       if (!AllPassed(gates))
         TellGuilty(context, Isolate(context, golden.graph, model.graph, device_, samples), accuracy,
@@ -133,11 +179,17 @@ class EvalCommand : public Command {
                    CheckCosts(context, gates_, device_, &before, own, samples, report));
       gates.insert(gates.end(), costs.begin(), costs.end());
     }
-    if (gates.empty()) return true;
+    if (gates_.eval.given()) {
+      INFER_ASSIGN(GateResult judged, JudgeByCommand(context, gates_.eval, golden_, path_, report));
+      gates.push_back(std::move(judged));
+    }
+    if (gates.empty()) return GateVerdict::kPassed;
     context.Print("\n" + GateText(gates));
     report["gates"] = ToJson(gates);
-    report["passed"] = AllPassed(gates);
-    return AllPassed(gates);
+    const GateVerdict verdict = VerdictOf(gates);
+    report["passed"] = verdict == GateVerdict::kPassed;
+    report["verdict"] = Name(verdict);
+    return verdict;
   }
 
   Result<size_t> OutputIndex(const Graph& g) const {

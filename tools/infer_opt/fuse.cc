@@ -16,6 +16,7 @@
 #include "tools/infer_opt/fuse/analysis.h"
 #include "tools/infer_opt/fuse/measure.h"
 #include "tools/infer_opt/fuse/report.h"
+#include "tools/infer_opt/fuse/rewrite.h"
 
 namespace infer {
 namespace {
@@ -38,20 +39,25 @@ class FuseCommand : public Command {
     o.Positional("model", &path_, "The ONNX model (not needed for --list)", false, PathUse::kRead);
     export_.Declare(o);
     model_.DeclareForWriter(o);
+    o.Section("Rewriting");
     o.Choice("--rewrites", &rewrites_, {kLevelNames.begin(), kLevelNames.end()},
              "simplify: the same operators, fewer of them; fuse: also fused layers; blocks: also "
              "attention, feed-forward nets, skip connections");
+    o.Values("--rules FILE", &rule_files_, "Also rules of these files (docs/rules.md)",
+             PathUse::kRead);
+    o.Values("--patterns RULES", &options_.only, "Only rules of these names (globs)");
+    o.Values("--disable RULES", &options_.disable, "Not these rules (globs)");
+    o.Flag("--list", &list_, "List the rules and end");
+    o.Rarely();
     o.Value("--level", &level_, "The same as a number: 0 none, ... 3 blocks; -1: as --rewrites",
             -1);
-    o.Values("--rules", &rule_files_, "Also rules of these files (docs/rules.md)", PathUse::kRead);
-    o.Values("--patterns", &options_.only, "Only rules of these names (globs)");
-    o.Values("--disable", &options_.disable, "Not these rules (globs)");
-    o.Values("--explain", &options_.explain, "RULE or RULE@NODE: say why it did not match");
     o.Value("--fold-budget", &options_.max_fold_growth_bytes,
             "Bytes that folding one node may add to the constants; the report says what it left",
             options_.max_fold_growth_bytes);
     o.Value("--stop-after", &options_.stop_after, "Stop after so many rewrites; -1: never", -1);
+    o.Section("Questions");
     o.Flag("--analyze", &analyze_, "Show what rewriting is worth by prediction; write nothing");
+    o.Values("--explain", &options_.explain, "RULE or RULE@NODE: say why it did not match");
     o.OptionalValue("--near-misses", &near_misses_text_, "10",
                     "Show regions that almost matched; --near-misses=N: at most N");
     o.Flag("--bisect", &bisect_,
@@ -59,15 +65,17 @@ class FuseCommand : public Command {
     o.Flag("--measure", &measure_, "Time every rule; leave out those that make it slower here");
     o.Value("--graph", &graph_, "Write a page that shows the model before and after (HTML)",
             PathUse::kWrite);
-    o.Flag("--list", &list_, "List the rules and end");
+    o.Section("Checks");
     o.Flag("--no-verify", &no_verify_, "Do not compare with the model as it came");
     o.Flag("--no-match-check", &no_match_check_, "Do not check every match alone, too");
     o.Flag("--keep-failed", &keep_failed_, "Write the model even if the check fails");
+    o.Rarely();
     o.Value("--runs", &runs_, "Without data: check on so many random inputs", 1);
     o.Value("--seed", &seed_, "Seed of random inputs");
     data_.Declare(o, "", "Samples to check on");
     device_.device = "cpu";
     device_.level = 0;  // what is judged is the rewritten graph, node by node
+    o.Section("Running");
     DeclareDevice(o, &device_.device, "Where to check");
     o.Value("--threads", &device_.threads, "Threads of the check; 0: the usable physical cores");
   }
@@ -91,10 +99,11 @@ class FuseCommand : public Command {
     if (export_.output.empty() && writes)
       return InvalidArgument("-o FILE is missing (or --analyze, --bisect)");
     if (bisect_ && no_verify_) return InvalidArgument("--bisect checks; --no-verify does not");
-    INFER_TRY(export_.Check());
+    INFER_TRY(export_.Check(context));
     options_.reader = export_.Reader();
     context.Step("import");
     INFER_ASSIGN(Model model, LoadModel(context, path_, model_));
+    if (writes) INFER_TRY(export_.CheckBefore(model));
     INFER_ASSIGN(const Graph golden, WithShapes(model.graph, model_));
     Samples samples;
     Json extents = Json::object();
@@ -110,7 +119,8 @@ class FuseCommand : public Command {
     if (measure_) INFER_TRY(LeaveOutSlowRules(context, golden, samples, report));
     context.Step("fuse");
     const OptimizeOptions options = options_;
-    INFER_ASSIGN(OptimizeReport done, Optimize(model.graph, std::move(options_)));
+    INFER_ASSIGN(OptimizeReport done,
+                 RewriteForFile(context, model, options, writes ? &export_ : nullptr));
     // Costs of dynamic shapes are those of extents that fit, so that they can be compared.
     const Graph static_before = WithFoundExtents(golden);
     INFER_ASSIGN(const Graph shaped, WithShapes(model.graph, model_));
@@ -245,7 +255,7 @@ class FuseCommand : public Command {
     INFER_ASSIGN(AccuracyReport accuracy,
                  CompareGraphs(context, golden, fused, device_, samples, false));
     const std::vector<GateResult> gates = GatesOf(accuracy, golden);
-    context.Print("\n" + AccuracyText(accuracy) + "\n" + GateText(gates));
+    context.Print("\n" + AccuracyText(accuracy, context.verbose) + "\n" + GateText(gates));
     report["accuracy"] = infer::ToJson(accuracy);
     report["gates"] = infer::ToJson(gates);
     return AllPassed(gates);

@@ -73,7 +73,7 @@ def ratio_text(ratios):
 
 def fused(infer_opt, model, arguments, work):
     report = os.path.join(work, "report.json")
-    command = [infer_opt, "fuse", model, "-q", "--threads", "1", "--json", report, *arguments]
+    command = [infer_opt, "fuse", model, "-q", "--opset", "max", "--threads", "1", "--json", report, *arguments]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         sys.exit("%s: exit %d: %s" % (" ".join(command), done.returncode, done.stderr.strip()))

@@ -24,7 +24,7 @@ struct Census {
   Cost total;
   int64_t nodes_without_static_shape = 0;
   OpenExtents extents;  ///< with which costs are told
-  int64_t weights = 0, weight_bytes = 0;
+  int64_t weights = 0, weight_bytes = 0, parameters = 0;
 };
 
 void AddCost(Cost& sum, const Cost& c) {
@@ -50,6 +50,7 @@ void Count(const Graph& g, Census& c) {
     if (const Tensor* t = v->constant()) {
       ++c.weights;
       c.weight_bytes += t->byte_size();
+      c.parameters += t->num_elements();
     }
   for (const auto& n : g.nodes()) {
     const std::string op = FullOpName(n->def().domain, n->op());
@@ -74,6 +75,37 @@ std::string PrintValues(std::string_view what, const std::vector<Value*>& values
 
 double Mega(int64_t n) { return static_cast<double>(n) / 1e6; }
 
+int64_t Moved(const Cost& c) { return c.bytes_read + c.bytes_written; }
+
+std::string Percent(int64_t part, int64_t whole) {
+  return whole > 0 ? Fixed(100 * static_cast<double>(part) / static_cast<double>(whole), 1) : "-";
+}
+
+/// 1200000 as "1.2 M".
+std::string Counted(int64_t n) {
+  if (n < 10'000) return Cat(n);
+  return n < 1'000'000 ? Cat(Rounded(static_cast<double>(n) / 1e3, 4), " k")
+                       : Cat(Rounded(static_cast<double>(n) / 1e6, 4), " M");
+}
+
+struct OperatorCost {
+  std::string op;
+  int64_t nodes = 0;
+  Cost cost;
+};
+std::vector<OperatorCost> CostliestFirst(const Census& c) {
+  std::vector<OperatorCost> all;
+  for (const auto& [op, n] : c.operators) {
+    const auto it = c.cost.find(op);
+    all.push_back({op, n, it == c.cost.end() ? Cost() : it->second});
+  }
+  std::stable_sort(all.begin(), all.end(), [](const OperatorCost& a, const OperatorCost& b) {
+    return a.cost.flops != b.cost.flops ? a.cost.flops > b.cost.flops
+                                        : Moved(a.cost) > Moved(b.cost);
+  });
+  return all;
+}
+
 class InspectCommand : public Command {
  public:
   std::string_view name() const override { return "inspect"; }
@@ -91,6 +123,7 @@ class InspectCommand : public Command {
     o.Positional("model", &path_, "The ONNX model", true, PathUse::kRead);
     model_.Declare(o);
     device_.Declare(o);
+    o.Section("What to show");
     o.Flag("--text", &text_, "Print the graph in text form");
     o.Flag("--kernels", &kernels_,
            "Per node: the kernel and precision chosen, and why better ones refused");
@@ -152,7 +185,8 @@ class InspectCommand : public Command {
 
  private:
   static void AddCensus(Json& report, const Census& c) {
-    report["weights"] = {{"count", c.weights}, {"bytes", c.weight_bytes}};
+    report["weights"] = {
+        {"count", c.weights}, {"parameters", c.parameters}, {"bytes", c.weight_bytes}};
     report["cost"] = ToJson(c.total);
     report["extents"] = c.extents;
     report["nodes_without_static_shape"] = c.nodes_without_static_shape;
@@ -173,8 +207,10 @@ class InspectCommand : public Command {
             model.info.producer_name.empty() ? "?" : Printable(model.info.producer_name), ")"));
     context.Print(PrintValues("input ", model.graph.inputs()));
     context.Print(PrintValues("output", model.graph.outputs()));
-    context.PrintLine(Cat("weights ", c.weights, " tensors, ", HumanBytes(c.weight_bytes)));
-    context.PrintLine(Cat("cost    ", Fixed(Mega(c.total.flops), 3), " MFLOP, ",
+    context.PrintLine(Cat("weights ", c.weights, " tensors, ", Counted(c.parameters),
+                          " parameters, ", HumanBytes(c.weight_bytes)));
+    context.PrintLine(Cat("cost    ", Fixed(Mega(c.total.flops), 3),
+                          " MFLOP (a multiplication and an addition are two), ",
                           HumanBytes(c.total.bytes_read + c.total.bytes_written), " moved",
                           c.extents.empty() ? "" : Cat("  (with ", ToString(c.extents), ")")));
     if (const int64_t n = c.nodes_without_static_shape; n > 0)
@@ -183,12 +219,12 @@ class InspectCommand : public Command {
               HasOpenDims(model.graph) && c.extents.empty()
                   ? " of unknown shape (--set, --shape make them known)"
                   : " whose shape follows from values that inference does not compute"));
-    std::vector<std::vector<std::string>> rows = {{"operator", "nodes", "MFLOP", "MB moved"}};
-    for (const auto& [op, n] : c.operators) {
-      const auto it = c.cost.find(op);
-      const Cost cost = it == c.cost.end() ? Cost() : it->second;
-      rows.push_back({op, Cat(n), Fixed(Mega(cost.flops), 3),
-                      Fixed(Mega(cost.bytes_read + cost.bytes_written), 3)});
+    std::vector<std::vector<std::string>> rows = {
+        {"operator", "nodes", "MFLOP", "% of FLOP", "MB moved", "% of MB"}};
+    for (const auto& [op, n, cost] : CostliestFirst(c)) {
+      const int64_t moved = Moved(cost);
+      rows.push_back({op, Cat(n), Fixed(Mega(cost.flops), 3), Percent(cost.flops, c.total.flops),
+                      Fixed(Mega(moved), 3), Percent(moved, Moved(c.total))});
     }
     context.Print("\n" + TextTable(rows));
   }

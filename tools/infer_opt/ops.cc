@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "lib/ir/op_name.h"
+#include "lib/support/similar.h"
 #include "lib/support/strings.h"
 #include "tools/common/model_options.h"
 #include "tools/common/report.h"
@@ -119,7 +120,12 @@ class OpsCommand : public Command {
         matched = true;
         if (std::find(found.begin(), found.end(), def) == found.end()) found.push_back(def);
       }
-      if (!matched) return InvalidArgument(Cat("no operator matches '", pattern, "'"));
+      if (!matched) {
+        std::vector<std::string> names;
+        for (const OpDef* def : context.ops().all()) names.push_back(NameOf(*def));
+        return InvalidArgument(
+            Cat("no operator matches '", pattern, "'", DidYouMean(pattern, names)));
+      }
     }
     std::sort(found.begin(), found.end(),
               [](const OpDef* a, const OpDef* b) { return NameOf(*a) < NameOf(*b); });

@@ -16,6 +16,7 @@
 #include "tools/common/profile.h"
 #include "tools/common/report.h"
 #include "tools/infer_opt/commands.h"
+#include "tools/infer_opt/run/top_classes.h"
 
 namespace infer {
 namespace {
@@ -79,6 +80,9 @@ class RunCommand : public Command {
   std::string_view examples() const override {
     return "Examples:\n"
            "  infer-opt run model.onnx --input x=photo.npy\n"
+           "  infer-opt run model.onnx -i photo.jpg --classes classes.txt --preprocess "
+           "resize=256,crop=224,scale=1/255,layout=nchw\n"
+           "  infer-opt run model.onnx -i test_data_set_0\n"
            "  infer-opt run model.onnx --set batch=1 --output-dir out --format pb\n"
            "  infer-opt run model.onnx --layers --trace trace.json\n";
   }
@@ -87,6 +91,8 @@ class RunCommand : public Command {
     model_.Declare(o);
     device_.Declare(o);
     inputs_.Declare(o);
+    classes_.Declare(o);
+    o.Section("Output");
     o.Value("-o,--output-dir", &output_dir_, "Write every output to this folder",
             PathUse::kWriteFolder);
     o.Choice("--format", &format_, {"npy", "pb"}, "File format of --output-dir");
@@ -100,6 +106,12 @@ class RunCommand : public Command {
     context.Step("compile");
     INFER_ASSIGN(auto program, CompileFor(model.graph, device_));
     const RunOptions options = {.stop = context.stop()};
+    const std::vector<std::string> photos =
+        classes_.wanted() ? PhotosOf(inputs_.input) : std::vector<std::string>();
+    if (!photos.empty()) return Photos(context, model, *program, photos);
+    if (!classes_.preprocess.empty())
+      return InvalidArgument("--preprocess is of photos: --input PHOTO.jpg or a folder of photos");
+    INFER_ASSIGN(const std::vector<std::string> names, ReadClasses(classes_));
     context.Step("inputs");
     INFER_ASSIGN(const ModelInputs inputs,
                  MakeInputs(model.graph, inputs_, [&](const std::vector<Datum>& values) {
@@ -122,12 +134,32 @@ class RunCommand : public Command {
       INFER_ASSIGN(Json entry, Show(context, output, outputs[i], files_.empty() ? "" : files_[i]));
       report["outputs"].push_back(std::move(entry));
     }
+    if (classes_.wanted() && !outputs.empty() && outputs[0].is_tensor()) {
+      INFER_ASSIGN(report["top"], ShowTop(context, outputs[0].tensor(), names, classes_));
+    }
     if (profile_.wanted()) INFER_TRY(Profile(context, *program, inputs.values, report));
     INFER_TRY(WriteReport(context, std::move(report)));
     return kExitOk;
   }
 
  private:
+  Result<ExitCode> Photos(Context& context, const Model& model, const Program& program,
+                          const std::vector<std::string>& photos) {
+    if (!output_dir_.empty())
+      return InvalidArgument("--output-dir: outputs of photos are not kept");
+    context.Step("photos");
+    Json report = NewReport(context, "infer-opt/run@1");
+    report["model"] = ToJson(model, path_);
+    report["device"] = device_.device;
+    report["threads"] = LaneBudget();
+    report["random_inputs"] = Json::array();
+    report["extents"] = OpenExtents();
+    report["outputs"] = Json::array();
+    INFER_ASSIGN(report["photos"], RunOnPhotos(context, model.graph, program, photos, classes_));
+    INFER_TRY(WriteReport(context, std::move(report)));
+    return kExitOk;
+  }
+
   Status Profile(Context& context, const Program& program, std::span<const Datum> inputs,
                  Json& report) {
     context.Step("profile");
@@ -207,6 +239,7 @@ class RunCommand : public Command {
   ModelOptions model_;
   DeviceOptions device_;
   InputOptions inputs_;
+  ClassFlags classes_;
   ProfileOptions profile_;
   std::vector<std::string> files_;  // one per output; none without --output-dir
 };

@@ -52,6 +52,7 @@ class SweepCommand : public Command {
   }
   void Declare(Options& o) override {
     o.Positional("model", &path_, "The FP32 ONNX model", true, PathUse::kRead);
+    o.Section("Output");
     o.Value("-o,--output", &folder_, "Folder for the variants and reports", PathUse::kWriteFolder);
     model_.DeclareForWriter(o);
     device_.Declare(o);
@@ -59,8 +60,11 @@ class SweepCommand : public Command {
     o.Value("--calib-count", &calib_count_, "So many samples for calibration; 0: half");
     o.Value("--seed", &seed_, "Seed of the split of --data");
     flags_.Declare(o);
+    o.Section("Variants");
     o.Share("--max-drop", &max_drop_, "Loss of top-1 that a recommended variant may have (0.5%)");
-    o.Value("--budget", &budget_, "Time for the search of the mixed variant: 90s, 10min or 1h");
+    eval_.Declare(o);
+    o.Value("--budget TIME", &budget_,
+            "Time for the search of the mixed variant: 90s, 10min or 1h");
     o.Values("--only", &only_, "Only these variants, by id, and those of --variant");
     o.Values("--variant", &extra_, "One more: 'ID=MODE --option value', as of quantize --mode");
   }
@@ -70,6 +74,7 @@ class SweepCommand : public Command {
     if (Json::parse(JsonText(folder_, -1)) != folder_)
       return InvalidArgument("-o: a name that is no UTF-8 cannot stand in variants.json");
     INFER_TRY(ParseBudget("--budget", budget_).status());
+    INFER_TRY(eval_.Check());
     INFER_ASSIGN(const std::vector<VariantSpec> specs, Specs());
     context.Step("import");
     INFER_ASSIGN(const Model model, LoadModel(context, path_, model_));
@@ -161,6 +166,7 @@ class SweepCommand : public Command {
       INFER_ASSIGN(const uint64_t data, LabelledDataKey(*samples, context.stop()));
       h.Add(data);
     }
+    h.Add(eval_.command);
     h.Add(std::to_string(max_drop_)).Add(host.cpu_model).Add(host.isa).Add(BuildIdentity());
     INFER_ASSIGN(log_, AppendLog::Open(LogPath().string(),
                                        {"infer-opt/sweep-log@1", std::to_string(h.value()),
@@ -299,6 +305,9 @@ class SweepCommand : public Command {
         {"path", path}, {"sha256", sha256}, {"bytes", written.file_bytes + written.external_bytes}};
     v.measured.update(MeasuredJson(accuracy, timing));
     v.measured["memory"] = MemoryJson(start, timing.memory_a);
+    if (eval_.given()) {
+      INFER_ASSIGN(v.measured["eval_score"], RunEvalCommand(eval_, path, context.stop()));
+    }
     return {};
   }
 
@@ -317,7 +326,7 @@ class SweepCommand : public Command {
   }
 
   Status WriteSoFar() {
-    Judge(variants_, max_drop_);
+    Judge(variants_, max_drop_, eval_);
     const Recommendation r = Recommend(variants_);
     report_["variants"] = Json::array();
     for (const Variant& v : variants_)
@@ -341,6 +350,7 @@ class SweepCommand : public Command {
   std::vector<std::string> input_files_;  ///< NAME=FILE of the first sample
   int64_t calib_count_ = 0;
   uint64_t seed_ = 0;
+  EvalFlags eval_;
   double max_drop_ = 0.005;
   Json report_;
   std::unique_ptr<Backend> backend_;

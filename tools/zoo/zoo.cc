@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "lib/support/similar.h"
 #include "lib/support/strings.h"
 #include "tools/zoo/net.h"
 
@@ -70,9 +71,10 @@ Result<Model> MakeZooModel(std::string_view name, const ZooOptions& options,
   const auto m = std::find_if(std::begin(kModels), std::end(kModels),
                               [&](const ZooModel& z) { return z.name == name; });
   if (m == std::end(kModels)) {
-    std::vector<std::string_view> names;
-    for (const ZooModel& z : kModels) names.push_back(z.name);
-    return InvalidArgument(Cat("no architecture '", name, "'; there are ", Join(names, ", ")));
+    std::vector<std::string> names;
+    for (const ZooModel& z : kModels) names.emplace_back(z.name);
+    return InvalidArgument(Cat("no architecture '", name, "'; there are ", Join(names, ", "),
+                               DidYouMean(name, names)));
   }
   Status checked = CheckOptions(*m, options);
   if (!checked.ok()) return checked;

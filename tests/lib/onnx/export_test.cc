@@ -220,6 +220,57 @@ TEST(Export, RaisesTheOpsetAsFarAsNeeded) {
   EXPECT_THAT(report->opset_reason, HasSubstr("'x'"));
 }
 
+TEST(Export, KeepsTheVersionsOfTheInput) {
+  Model m = FromText("graph g(x: f32[2,8], s: f32[8]) -> (y) { y = LayerNormalization(x, s) }");
+  m.info.opsets[""] = 13;
+  m.info.ir_version = 5;
+  const ExportOptions keep = {.target = ExportTarget::kPlain, .keep_versions = true};
+  const auto plan = PlanExport(m, keep);
+  ASSERT_TRUE(plan.ok()) << plan.status().message();
+  EXPECT_EQ(plan->opset, 13);
+  EXPECT_EQ(plan->ir_version, 5);
+  EXPECT_EQ(plan->decomposed.at("LayerNormalization"), 1);
+  EXPECT_EQ(plan->whole_opset, 17);
+  const auto raised = PlanExport(m, {.target = ExportTarget::kPlain});
+  ASSERT_TRUE(raised.ok());
+  EXPECT_EQ(raised->opset, 17);
+  EXPECT_EQ(raised->ir_version, 8);
+  EXPECT_TRUE(raised->decomposed.empty());
+}
+
+TEST(Export, RefusesWhatTheInputsOpsetCannotSay) {
+  Model m = FromText("graph g(x: bf16[2]) -> (y) { y = Identity(x) }");
+  m.info.opsets[""] = 11;
+  EXPECT_EQ(PlanExport(m, {.keep_versions = true}).status().code(), Code::kUnsupported);
+}
+
+TEST(Export, ResizeBeforeOpset11) {
+  const std::string text =
+      "graph g(x: f32[1,1,2,2]) -> (y) { s = const f32[4] {1, 1, 2, 2} y = Resize(x, _, s) "
+      "{coordinate_transformation_mode=\"asymmetric\", mode=\"nearest\", nearest_mode=\"floor\"} }";
+  const auto operator_at = [&](const std::string& body, int opset) -> std::string {
+    Model m = FromText(body);
+    m.info.opsets[""] = opset;
+    auto bytes = ExportModelBytes(m, {.opset = opset});
+    if (!bytes.ok()) return bytes.status().message();
+    onnx::ModelProto p;
+    return p.ParseFromString(*bytes) ? p.graph().node(0).op_type() : "broken";
+  };
+  EXPECT_EQ(operator_at(text, 10), "Resize");
+  EXPECT_EQ(operator_at(text, 9), "Upsample");
+  EXPECT_EQ(operator_at(text, 8), "Upsample");
+  const std::string shrinks =
+      "graph g(x: f32[1,1,2,2]) -> (y) { s = const f32[4] {1, 1, 0.5, 0.5} "
+      "y = Resize(x, _, s) {coordinate_transformation_mode=\"asymmetric\", "
+      "nearest_mode=\"ceil\"} }";
+  EXPECT_EQ(operator_at(shrinks, 10), "Resize");
+  EXPECT_THAT(operator_at(shrinks, 9), HasSubstr("opset 10 can"));
+  const std::string half =
+      "graph g(x: f32[1,1,2,2]) -> (y) { s = const f32[4] {1, 1, 2, 2} "
+      "y = Resize(x, _, s) {mode=\"linear\"} }";
+  EXPECT_THAT(operator_at(half, 10), HasSubstr("opset 11 can"));
+}
+
 TEST(Export, ListsWhatAnOpsetCannotExpress) {
   const Model m = FromText(
       "graph g(x: bf16[2], z: f8e4m3fn[2]) -> (y, w) { y = Identity(x)\n"

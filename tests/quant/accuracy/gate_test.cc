@@ -104,6 +104,46 @@ TEST(ParseSizeLimit, UnitsAndErrors) {
     EXPECT_EQ(ParseSizeLimit(bad).status().code(), Code::kInvalidArgument) << bad;
 }
 
+TEST(CheckGates, TellsHowManySamplesWouldDecide) {
+  AccuracyReport r = Report();
+  r.task->samples = 100;  // lost 12, gained 7: a drop of 5 %
+  ValueAccuracy& scores = r.outputs[0];
+  scores.metrics.samples = 60;
+  scores.rows->rows = 60;
+  scores.rows->top1_agreement = 1;
+  scores.metrics.sqnr_db = 30;
+  scores.metrics.sqnr_interval = Interval{28, 32};
+  const auto gate_of = [&](const GateLimits& limits) { return CheckGates(r, limits).front(); };
+  // 0.025^(1/n) >= 0.98 from n = 183 on.
+  const GateResult agreement = gate_of({.min_agreement = 0.98});
+  EXPECT_TRUE(agreement.inconclusive);
+  EXPECT_EQ(agreement.samples, 60);
+  EXPECT_EQ(agreement.samples_needed, 183);
+  // Half the interval must shrink from 2 to 1 dB: four times the samples.
+  EXPECT_EQ(gate_of({.min_sqnr_db = 29}).samples_needed, 240);
+  EXPECT_EQ(gate_of({.min_sqnr_db = 30}).samples_needed, 0);  // no number decides the limit itself
+  const GateResult drop = gate_of({.max_drop = 0.01});
+  EXPECT_TRUE(drop.inconclusive);
+  PairedAccuracy more = *r.task;
+  more.lost = more.lost * drop.samples_needed / 100;
+  more.gained = more.gained * drop.samples_needed / 100;
+  more.samples = drop.samples_needed;
+  EXPECT_GE(more.DropInterval().lo, 0.0095);
+  EXPECT_LE(more.DropInterval().lo, 0.0115);
+  EXPECT_EQ(gate_of({.min_sqnr_db = 20}).samples_needed, 0);  // decided
+}
+
+TEST(CheckGates, FailedWinsOverInconclusive) {
+  GateResult open, bad, good;
+  open.inconclusive = true;
+  good.passed = true;
+  EXPECT_EQ(VerdictOf({}), GateVerdict::kPassed);
+  EXPECT_EQ(VerdictOf({good, open}), GateVerdict::kInconclusive);
+  EXPECT_EQ(VerdictOf({open, bad}), GateVerdict::kFailed);
+  open.passed = true;  // the user takes it
+  EXPECT_EQ(VerdictOf({good, open}), GateVerdict::kPassed);
+}
+
 TEST(CheckGates, NoLimitsNoResults) { EXPECT_TRUE(CheckGates(Report(), {}).empty()); }
 
 TEST(CheckGates, WhatCannotBeMeasuredFails) {

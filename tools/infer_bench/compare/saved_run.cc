@@ -31,10 +31,12 @@ void Show(Context& context, const SavedPair& pair) {
 }  // namespace
 
 void TellingOptions::Declare(Options& o) {
+  o.Section("Output");
   o.Share("--min-effect", &min_effect, "Smaller differences are none (1.5%)");
   o.Share("--fail-above", &fail_above,
           "Exit with 1 where B is slower by more than this (0%: by anything that counts)");
-  o.Flag("--strict", &strict, "Exit with 1 where nothing can be said, too");
+  o.Flag("--strict", &strict, "Exit with 1, not 6, where nothing can be said");
+  o.Flag("--allow-inconclusive", &allow_inconclusive, "Exit with 0 where nothing can be said");
   o.Value("--history", &history,
           "JSONL file: a line is appended for the comparison, and its series' noise is learnt from "
           "what is there",
@@ -117,10 +119,11 @@ Result<ExitCode> RunSaved(Context& context, const std::vector<std::string> (&pat
     report[k == 0 ? "a" : "b"] = {{"reports", paths[k]}, {"format", sides[k].format}};
   report["pairs"] = Json::array();
   std::vector<Conclusion> all;
-  bool fails = false;
+  bool fails = false, open = false;
   for (SavedPair& pair : pairs) {
     options.Gate(pair.conclusion);
     fails = fails || pair.conclusion.fails;
+    open = open || pair.conclusion.verdict == Verdict::kInconclusive;
     report["pairs"].push_back(ToJson(pair));
     all.push_back(pair.conclusion);
     const Conclusion& c = pair.conclusion;
@@ -141,7 +144,7 @@ Result<ExitCode> RunSaved(Context& context, const std::vector<std::string> (&pat
   INFER_TRY(options.Tell(context, all));
   INFER_TRY(options.WritePage(context, report));
   INFER_TRY(WriteReport(context, std::move(report)));
-  return fails ? kExitGateFailed : kExitOk;
+  return GateExit(fails, open, options.allow_inconclusive);
 }
 
 }  // namespace infer

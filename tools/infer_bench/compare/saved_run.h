@@ -12,7 +12,7 @@ struct TellingOptions {
   std::string history;           ///< file; "": none
   std::string series;            ///< name of the series in the history; "": by model and settings
   double min_effect = 0.015, fail_above = 0;
-  bool strict = false;
+  bool strict = false, allow_inconclusive = false;
   HtmlOption html;
 
   void Declare(Options& options);

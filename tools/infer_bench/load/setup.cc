@@ -25,6 +25,7 @@ std::vector<std::string> Row(std::string name, const Latencies& l) {
 
 void LoadSetup::Declare(Options& o) {
   session.Declare(o);
+  o.Section("Options");
   o.Value("--batch", &session.batch,
           "Samples of a run, the leading dimension of the inputs; 0: as the model has it");
   o.Choice("--precision", &session.precision, PrecisionNames(), "What the model is converted to");

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/engines/scratch_folder.h"
+#include "tools/common/scratch_folder.h"
 
 namespace infer::peers {
 

@@ -61,6 +61,7 @@ Result<std::vector<Extents>> SeqChoices(const std::vector<std::string>& texts) {
 }  // namespace
 
 void GridOptions::Declare(Options& o) {
+  o.Section("What to measure");
   o.Values("--threads", &threads,
            "Threads of a run, a measurement for each number; 0: the usable "
            "physical cores");

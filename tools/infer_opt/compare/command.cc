@@ -45,6 +45,7 @@ class CompareCommand : public Command {
     device_.Declare(o);
     data_.Declare(o, "", "Samples to compare on");
     gates_.Declare(o);
+    o.Section("Options");
     o.Value("--runs", &random_runs_, "Without data: compare on so many random inputs", 1);
     o.Value("--seed", &seed_, "Seed of random inputs");
     o.Flag("--layers", &layers_, "Also compare what lies between: each layer alone and all so far");
@@ -74,19 +75,25 @@ class CompareCommand : public Command {
     for (const std::string& w : accuracy.warnings) context.Warn(w);
 
     GateLimits limits = gates_.limits();
-    const bool own_gate = gates_.any() || gates_.size() || gates_.speedup();
+    const bool own_gate = gates_.any() || gates_.size() || gates_.speedup() || gates_.eval.given();
     if (!own_gate) limits.max_error_ratio = Tolerance(candidate_->graph);
     std::vector<GateResult> gates = CheckGates(accuracy, limits);
     if (!own_gate) AddExactnessGates(accuracy, gates);
     const bool accurate = AllPassed(gates);
     INFER_ASSIGN(const auto costs, Costs(context, report));
     gates.insert(gates.end(), costs.begin(), costs.end());
-    const bool passed = AllPassed(gates);
+    if (gates_.eval.given()) {
+      INFER_ASSIGN(GateResult judged,
+                   JudgeByCommand(context, gates_.eval, paths_.front(), paths_.back(), report));
+      gates.push_back(std::move(judged));
+    }
+    const GateVerdict verdict = VerdictOf(gates);
     report["device"] = device_.device;
     report["accuracy"] = ToJson(accuracy);
     report["gates"] = ToJson(gates);
-    report["passed"] = passed;
-    context.Print(AccuracyText(accuracy) + "\n");
+    report["passed"] = verdict == GateVerdict::kPassed;
+    report["verdict"] = Name(verdict);
+    context.Print(AccuracyText(accuracy, context.verbose) + "\n");
     INFER_TRY(Blame(context, accuracy, accurate, GateText(gates), report));
     if (!accurate && !own_gate)
       context.Note(
@@ -104,7 +111,7 @@ class CompareCommand : public Command {
       INFER_TRY(BisectLayers(context, {*golden_, *candidate_, samples_, device_, o, cut_}, report));
     }
     INFER_TRY(WriteReport(context, std::move(report)));
-    return passed ? kExitOk : kExitGateFailed;
+    return GateFlags::ExitOf(verdict);
   }
 
  private:
@@ -116,6 +123,8 @@ class CompareCommand : public Command {
           "give GOLDEN and CANDIDATE, or one MODEL with --reference or --against");
     if (one && !reference_.empty() && !against_.empty())
       return InvalidArgument("--reference and --against both say what is golden");
+    if (one && gates_.eval.given())
+      return InvalidArgument("--eval-command compares two models: GOLDEN and CANDIDATE");
     if (one && (bisect_ || layers_ || !cache_.empty()))
       return InvalidArgument("--bisect, --layers and --golden-cache need a golden model");
     if (!cut_.empty() && !bisect_) return InvalidArgument("--cut FOLDER goes with --bisect");

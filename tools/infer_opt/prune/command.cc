@@ -38,6 +38,7 @@ class PruneCommand : public Command {
     model_.DeclareForWriter(o);
     device_.Declare(o);
     data_.Declare(o);
+    o.Section("Pruning");
     channels_.Declare(o);
     o.Share("--sparsity", &sparsity_, "So many of the weights, or blocks, become zero");
     o.Value("--nm", &nm_, "N:M, as 2:4: of each M weights along the inputs at most N stay");
@@ -54,6 +55,7 @@ class PruneCommand : public Command {
     o.Values("--include", &include_, "Only these nodes: glob, re:REGEX or op:TYPE");
     o.Values("--exclude", &exclude_, "Not these nodes: glob, re:REGEX or op:TYPE");
     gates_.Declare(o);
+    o.Section("Checks");
     o.Flag("--layers", &layers_, "Also compare inner values with the dense model");
     o.Flag("--no-verify", &no_verify_, "Do not compare with the dense model");
     o.Flag("--keep-failed", &keep_failed_, "Write the model even if a gate fails");
@@ -69,7 +71,7 @@ class PruneCommand : public Command {
 
   Result<ExitCode> Run(Context& context) override {
     if (export_.output.empty()) return InvalidArgument("-o FILE is missing");
-    INFER_TRY(export_.Check());
+    INFER_TRY(export_.Check(context));
     INFER_TRY(gates_.Check());
     if (no_verify_) INFER_TRY(gates_.CheckNotMeasured());
     INFER_TRY(channels_.Check(GivenForWeights()));
@@ -80,6 +82,7 @@ class PruneCommand : public Command {
     INFER_TRY(Choose(context, options));
     context.Step("import");
     INFER_ASSIGN(Model model, LoadModel(context, path_, model_));
+    INFER_TRY(export_.CheckBefore(model));
     INFER_ASSIGN(const Graph golden, WithShapes(model.graph, model_));
     Json report = NewReport(context, "infer-opt/prune@1");
     report["model"] = infer::ToJson(model, path_);
@@ -96,18 +99,19 @@ class PruneCommand : public Command {
       report["pruning"] = infer::ToJson(done, options);
       context.Print(Summary(done, options));
     }
-    bool passed = true;
+    GateVerdict verdict = GateVerdict::kPassed;
     if (!no_verify_) {
       JudgeOptions judge;
+      judge.golden_path = path_;
       judge.layers = layers_;
-      INFER_ASSIGN(passed,
+      INFER_ASSIGN(verdict,
                    JudgeResult(context, {golden, model}, {data_.calibration, data_.evaluation},
                                gates_, device_, export_, judge, report));
     }
     if (channels_.structured && !no_verify_)
       INFER_TRY(TellSpeedup(context, golden, model.graph, device_, data_, report));
     INFER_ASSIGN(const ExitCode code,
-                 export_.WriteJudged(context, model, passed, keep_failed_, report));
+                 export_.WriteJudged(context, model, verdict, keep_failed_, report));
     INFER_TRY(TellSize(context, model, report));
     INFER_TRY(WriteReport(context, std::move(report)));
     return code;

@@ -12,6 +12,7 @@
 #include "tools/infer_opt/commands.h"
 #include "tools/infer_opt/quantize/calibration_flags.h"
 #include "tools/infer_opt/quantize/mode.h"
+#include "tools/infer_opt/quantize/way.h"
 #include "tools/infer_opt/quantize/worth.h"
 
 namespace infer {
@@ -113,18 +114,24 @@ class QuantizeCommand : public Command {
     model_.DeclareForWriter(o);
     device_.Declare(o);
     data_.Declare(o);
+    o.Section("Quantization");
     std::vector<std::string> names;
     for (const auto& mode : modes_) names.emplace_back(mode->name());
     mode_ = names.front();
     o.Choice("--mode", &mode_, names, "What to make, see below");
     o.Value("--format", &format_, "How it is written, one of the mode's; default: its first");
     o.Flag("--mixed", &mixed_, "The same as --mode mixed");
+    o.Values("--include NODES", &include_, "Only these nodes: glob, re:REGEX or op:TYPE");
+    o.Values("--exclude NODES", &exclude_, "Not these nodes: glob, re:REGEX or op:TYPE");
+    o.Rarely();
     calibration_given_ = o.Group([&](Options& group) { flags_.Declare(group); });
-    o.Values("--include", &include_, "Only these nodes: glob, re:REGEX or op:TYPE");
-    o.Values("--exclude", &exclude_, "Not these nodes: glob, re:REGEX or op:TYPE");
-    for (const auto& mode : modes_)
+    for (const auto& mode : modes_) {
+      o.Section(Cat("--mode ", mode->name()));
+      o.Rarely();
       modes_given_.push_back(o.Group([&](Options& group) { mode->Declare(group); }));
+    }
     gates_.Declare(o);
+    o.Section("Checks");
     o.Flag("--layers", &layers_, "Also compare inner values with the FP32 model");
     o.Flag("--no-verify", &no_verify_, "Do not compare with the FP32 model");
     o.Flag("--keep-failed", &keep_failed_, "Write the model even if a gate fails");
@@ -135,7 +142,7 @@ class QuantizeCommand : public Command {
 
   Result<ExitCode> Run(Context& context) override {
     if (export_.output.empty()) return InvalidArgument("-o FILE is missing");
-    INFER_TRY(export_.Check());
+    INFER_TRY(export_.Check(context));
     INFER_TRY(gates_.Check());
     if (no_verify_) INFER_TRY(gates_.CheckNotMeasured());
     context.Step("import");
@@ -146,42 +153,49 @@ class QuantizeCommand : public Command {
     if (mixed_) mode_ = "mixed";
     QuantizeMode& mode = Mode();
     WarnOfOtherModesOptions(context, mode);
+    if (mode.needs_data() && !data_.data.given() && !data_.calib.given())
+      return InvalidArgument(WithoutData(mode_, path_, export_.output));
     INFER_TRY(data_.Split(golden, mode.needs_data(), no_verify_, report));
     INFER_ASSIGN(auto backend, MakeBackend(device_.device));
-    context.Step("calibrate and quantize");
     QuantizeJob job{
         context, data_.calibration, data_.evaluation, *backend, flags_, device_.threads, {}, {},
         ""};
     INFER_ASSIGN(job.format, Format(mode));
     job.limits = gates_.limits();
     job.compared_after = no_verify_ ? 0 : data_.evaluation.count;
-    job.microsoft = export_.target != "onnx";
+    job.microsoft = !export_.target.empty() && export_.target != "onnx";
+    job.standard_only = export_.target == "onnx";
+    job.format_given = !format_.empty();
+    job.opset_limit = export_.OpsetLimit(model);
     if (const auto size = gates_.size()) job.max_bytes = RoomForConstants(model, *size);
     for (const std::string& text : include_) job.include.push_back(ParseNodePattern(text));
     for (const std::string& text : exclude_) job.exclude.push_back(ParseNodePattern(text));
     report["mode"] = mode.name();
+    context.Step("form for the reader");
+    INFER_TRY(ChooseWay(job, model, mode, export_, keep_failed_));
+    context.Step("calibrate and quantize");
     INFER_ASSIGN(QuantizeReport done, mode.Quantize(job, model.graph, report));
     for (const std::string& w : done.warnings) context.Warn(w);
     if (done.weight_bytes_after > done.weight_bytes_before)
       context.Warn("the constants take more bytes than before");
     report["quantization"] = ToJson(done);
     context.Print(Summary(done));
-    bool passed = done.integer_layers > 0;
-    if (!passed)
+    GateVerdict verdict = done.integer_layers > 0 ? GateVerdict::kPassed : GateVerdict::kFailed;
+    if (done.integer_layers == 0)
       context.Warn(
           "no layer is quantized within the limits: the result is the FP32 model, as infer-opt "
           "fuse "
           "writes it");
     if (!no_verify_) {
-      INFER_ASSIGN(const bool kept, Gate(context, golden, model, report));
-      passed = passed && kept;
+      INFER_ASSIGN(const GateVerdict judged, Gate(context, golden, model, report));
+      if (verdict == GateVerdict::kPassed) verdict = judged;
     }
     if (!no_verify_) {
       INFER_ASSIGN(const bool worth, IsWorth(context, golden, model, mode, report));
-      passed = passed && worth;
+      if (!worth) verdict = GateVerdict::kFailed;
     }
     INFER_ASSIGN(const ExitCode code,
-                 export_.WriteJudged(context, model, passed, keep_failed_, report));
+                 export_.WriteJudged(context, model, verdict, keep_failed_, report));
     INFER_TRY(WriteReport(context, std::move(report)));
     return code;
   }
@@ -246,8 +260,10 @@ class QuantizeCommand : public Command {
                           [&](const auto& mode) { return mode->name() == mode_; });
   }
 
-  Result<bool> Gate(Context& context, const Graph& golden, const Model& quantized, Json& report) {
+  Result<GateVerdict> Gate(Context& context, const Graph& golden, const Model& quantized,
+                           Json& report) {
     JudgeOptions options;
+    options.golden_path = path_;
     options.layers = layers_;
     options.accuracy = [&](const AccuracyReport& accuracy) {
       if (report.contains("recipe")) TellUnseen(context, accuracy, report["recipe"]);

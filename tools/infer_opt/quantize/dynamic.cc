@@ -17,16 +17,34 @@ class DynamicMode : public QuantizeMode {
   void Declare(Options& o) override {
     o.Choice("--dynamic-conv", &convolutions_, {"on", "off"}, "dynamic: Conv too");
   }
+  std::vector<QuantizeWay> Ways(const QuantizeJob& job) const override {
+    std::vector<QuantizeWay> ways = {{job.format, {}, ""}};
+    if (convolutions_ == "on")
+      ways.push_back({job.format, {kNoConvolutions}, "convolutions in f32 (--dynamic-conv off)"});
+    return ways;
+  }
+  void Take(const QuantizeWay& way) override {
+    leaves_convolutions_ = way.settings.contains(kNoConvolutions);
+  }
+  bool has_draft() const override { return true; }
+  Status Draft(const QuantizeJob& job, Graph& g) override { return Made(job, g).status(); }
   Result<QuantizeReport> Quantize(const QuantizeJob& job, Graph& g, Json&) override {
+    return Made(job, g);
+  }
+
+ private:
+  static constexpr const char* kNoConvolutions = "no convolutions";
+
+  Result<QuantizeReport> Made(const QuantizeJob& job, Graph& g) const {
     DynamicOptions options;
-    options.convolutions = convolutions_ == "on";
+    options.convolutions = convolutions_ == "on" && !leaves_convolutions_;
     options.include = job.include;
     options.exclude = job.exclude;
     return QuantizeDynamic(g, options);
   }
 
- private:
   std::string convolutions_ = "on";
+  bool leaves_convolutions_ = false;
 };
 
 }  // namespace

@@ -57,6 +57,14 @@ class MixedMode : public QuantizeMode {
     o.Value("--save-policy", &save_policy_, "mixed: write the policy", PathUse::kWrite);
   }
 
+  Status CheckOpset(const QuantizeJob& job) override {
+    constexpr int64_t kScalesOpset = 13;
+    if (job.opset_limit == 0 || job.opset_limit >= kScalesOpset) return {};
+    return Unsupported(Cat(
+        "the file's opset ", job.opset_limit, " has no scales per channel, which came with opset ",
+        kScalesOpset, ": --opset ", kScalesOpset, " raises it; --mode static does with fewer"));
+  }
+
   Result<QuantizeReport> Quantize(const QuantizeJob& job, Graph& g, Json& report) override {
     const auto start = std::chrono::steady_clock::now();
     INFER_TRY(Configure(job, start));
@@ -175,7 +183,14 @@ class MixedMode : public QuantizeMode {
       INFER_ASSIGN(const auto budget, ParseBudget("--budget", budget_));
       options_.deadline = start + budget;
     }
+    constexpr int64_t kInt4Opset = 21;
+    const bool has_int4 = job.opset_limit == 0 || job.opset_limit >= kInt4Opset;
+    const auto is_blocked = [](Precision p) { return IsBlocks(p) && !IsNBits(p); };
     if (precisions_.empty()) {
+      if (!has_int4 && std::erase_if(options_.precisions, is_blocked) > 0)
+        job.context.Note(Cat("opset ", job.opset_limit,
+                             " has no 4-bit weights: not tried (--opset ", kInt4Opset,
+                             " has them)"));
       // Weights of f16 are widened in every run, which costs more than it spares.
       std::erase(options_.precisions, Precision::kF16Weights);
       if (!job.microsoft) std::erase_if(options_.precisions, IsNBits);
@@ -185,6 +200,9 @@ class MixedMode : public QuantizeMode {
     for (const std::string& name : precisions_) {
       const auto p = ParsePrecision(name);
       if (!p) return InvalidArgument(Cat("--precisions ", name, ": there is no such precision"));
+      if (is_blocked(*p) && !has_int4)
+        return Unsupported(Cat("--precisions ", name, " needs opset ", kInt4Opset,
+                               ", the file has ", job.opset_limit, ": --opset ", kInt4Opset));
       if (IsNBits(*p) && !job.microsoft)
         return InvalidArgument(
             Cat("--precisions ", name, " is an operator of com.microsoft: --target ort or infer"));

@@ -4,6 +4,7 @@
 /// a mode only rewrites the graph.
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,6 +36,16 @@ struct QuantizeJob {
   std::optional<int64_t> max_bytes = {};  ///< of all constants
   bool microsoft = false;                 ///< the target takes operators of com.microsoft
   int64_t compared_after = 0;             ///< samples that the command compares the result on
+  bool format_given = false;              ///< the user asked for the format
+  bool standard_only = false;             ///< the file holds operators of ONNX alone
+  int64_t opset_limit = 0;                ///< the newest opset that the file may have; 0: any
+};
+
+/// One form of a mode's file.
+struct QuantizeWay {
+  std::string format;
+  std::set<std::string> settings;  ///< the mode's own words
+  std::string told;                ///< how it differs from what was wanted; "": it does not
 };
 
 class QuantizeMode {
@@ -54,6 +65,27 @@ class QuantizeMode {
   /// that is slower or larger fails.
   enum class Worth : uint8_t { kNotAsked, kTold, kGated };
   virtual Worth worth() const { return Worth::kNotAsked; }
+  /// The same file in other forms, the wanted one first, for readers that do not take that. A form
+  /// that the user asked for by an option stands in all of them.
+  virtual std::vector<QuantizeWay> Ways(const QuantizeJob& job) const {
+    return {{job.format, {}, ""}};
+  }
+  /// Chooses one of them for Draft and Quantize.
+  virtual void Take(const QuantizeWay& way) { (void)way; }
+  /// Whether Draft shows what the file will hold.
+  virtual bool has_draft() const { return false; }
+  /// Rewrites `g` as Quantize will, but for the numbers: quickly, without data and without a word.
+  virtual Status Draft(const QuantizeJob& job, Graph& g) {
+    (void)job, (void)g;
+    return {};
+  }
+  /// What to try where no reader takes the file; "": nothing in particular.
+  virtual std::string_view way_out() const { return ""; }
+  /// Unsupported, with the way out: what opset_limit cannot say. For modes without a draft.
+  virtual Status CheckOpset(const QuantizeJob& job) {
+    (void)job;
+    return {};
+  }
   /// Rewrites `g`. What the mode has to tell beside the common report goes to `report`.
   virtual Result<QuantizeReport> Quantize(const QuantizeJob& job, Graph& g, Json& report) = 0;
 };

@@ -30,6 +30,17 @@ class NarrowMode : public QuantizeMode {
                "fp16, bf16: inputs and outputs stay f32");
   }
 
+  bool has_draft() const override { return true; }
+  std::string_view way_out() const override { return half() ? "" : "--mode fp16"; }
+  Status Draft(const QuantizeJob& job, Graph& g) override {
+    NarrowOptions draft = options_;
+    draft.keep_io = flags_->keep_io == "on";
+    draft.include = job.include;
+    draft.exclude = job.exclude;
+    draft.stop = job.context.stop();
+    return NarrowFloats(g, Samples(), job.backend, draft).status();
+  }
+
   Result<QuantizeReport> Quantize(const QuantizeJob& job, Graph& g, Json&) override {
     options_.keep_io = flags_->keep_io == "on";
     options_.include = job.include;

@@ -41,6 +41,26 @@ class StaticMode : public QuantizeMode {
             "So many last layers stay FP32");
   }
 
+  Status CheckOpset(const QuantizeJob& job) override {
+    const int64_t opset = job.opset_limit;
+    const bool is_wide = types_.activations == "u16" || types_.activations == "s16";
+    if (opset == 0) return {};
+    if (is_wide && job.format != "qoperator" && opset < kWideOpset)
+      return Unsupported(Cat("--activations ", types_.activations, " needs opset ", kWideOpset,
+                             ", the file has ", opset, ": --opset ", kWideOpset));
+    const std::string raised =
+        Cat("--opset ", kScalesOpset, " raises it (ONNX Runtime 1.6 and newer read that)");
+    if (opset < kQuantizeOpset)
+      return Unsupported(Cat("the file's opset ", opset,
+                             " has no QuantizeLinear, which came with opset ", kQuantizeOpset, ": ",
+                             raised, "; --mode fp16 keeps it"));
+    if (opset >= kScalesOpset || per_tensor_) return {};
+    per_tensor_ = true;
+    job.context.Note(Cat("opset ", opset, " has no scales per channel: one per weight tensor, ",
+                         "which may cost accuracy; ", raised, " and has them"));
+    return {};
+  }
+
   Result<QuantizeReport> Quantize(const QuantizeJob& job, Graph& g, Json& report) override {
     QuantizeOptions& options = recipe_options_.quantize;
     QuantScheme& s = options.scheme;
@@ -167,6 +187,7 @@ class StaticMode : public QuantizeMode {
   }
 
   static constexpr double kBeyondGateDb = 1;
+  static constexpr int64_t kQuantizeOpset = 10, kScalesOpset = 13, kWideOpset = 21;
 
   RecipeOptions recipe_options_;
   TypeFlags types_;

@@ -70,6 +70,8 @@ int64_t PeakBytes(const Variant& v) {
   return (allocated.is_null() ? memory.at("resident_peak_bytes") : allocated).get<int64_t>();
 }
 
+double EvalScore(const Variant& v) { return v.measured.at("eval_score").get<double>(); }
+
 std::string Percent(double share) { return Cat(share > 0 ? "+" : "", Fixed(100 * share, 2)); }
 
 std::string SpeedUp(const Variant& v) {
@@ -143,9 +145,13 @@ Json MemoryJson(const bench::ColdStart& start, const MemoryInfo& planned) {
           {"arena_bytes", planned.arena_bytes}};
 }
 
-void Judge(std::vector<Variant>& variants, double max_drop) {
+void Judge(std::vector<Variant>& variants, double max_drop, const EvalFlags& eval) {
+  const auto keeps = [&](const Variant& v) {
+    if (!eval.given() || !v.made()) return IsAcceptable(v, max_drop);
+    return CheckEval(eval, EvalScore(variants[0]), EvalScore(v)).passed;
+  };
   for (Variant& v : variants) {
-    v.acceptable = v.spec.mode.empty() || IsAcceptable(v, max_drop);
+    v.acceptable = v.spec.mode.empty() || keeps(v);
     v.pareto = v.made() && std::none_of(variants.begin(), variants.end(),
                                         [&](auto& o) { return o.made() && Beats(o, v); });
   }
@@ -161,14 +167,18 @@ Recommendation Recommend(const std::vector<Variant>& variants) {
         v.bytes() < best->bytes())
       best = &v;
   if (best == &variants[0])
-    return {best->spec.id, best->measured.contains("accuracy")
-                               ? "no variant that keeps the accuracy is faster or smaller"
-                               : "without data no variant is known to keep the accuracy"};
+    return {best->spec.id,
+            best->measured.contains("accuracy") || best->measured.contains("eval_score")
+                ? "no variant that keeps the accuracy is faster or smaller"
+                : "without data no variant is known to keep the accuracy"};
   std::string why = best == fastest
                         ? Cat("the fastest that keeps the accuracy: ", SpeedUp(*best), " x FP32")
                         : Cat("as fast as the fastest (", fastest->spec.id,
                               ") within the intervals, and smaller: ", SpeedUp(*best), " x FP32");
   why += Cat(", ", Fixed(SizeRatio(*best, variants[0]), 2), " x its size, ");
+  if (best->measured.contains("eval_score"))
+    return {best->spec.id, Cat(why, "eval command ", Rounded(EvalScore(*best), 6), ", FP32 ",
+                               Rounded(EvalScore(variants[0]), 6))};
   const Json& accuracy = best->measured.at("accuracy");
   if (!accuracy.contains("task"))
     return {best->spec.id, Cat(why, "SQNR ", Fixed(LeastSqnr(accuracy), 1), " dB")};
@@ -210,8 +220,12 @@ Json VariantsJson(const std::vector<Variant>& variants, const std::string& model
         {"peak_memory_mb", v.measured.at("memory").at("resident_peak_bytes").get<double>() / 1e6}};
     // A number that nobody measured is none.
     const bool known = v.measured.contains("accuracy");
-    j["accuracy_score"] = known ? v.measured.at("accuracy_score") : Json(nullptr);
-    j["accuracy_metric"] = !known                                       ? Json(nullptr)
+    const bool by_command = v.measured.contains("eval_score");
+    j["accuracy_score"] = by_command ? v.measured.at("eval_score")
+                          : known    ? v.measured.at("accuracy_score")
+                                     : Json(nullptr);
+    j["accuracy_metric"] = by_command                                   ? Json("eval-command")
+                           : !known                                     ? Json(nullptr)
                            : v.measured.at("accuracy").contains("task") ? Json("top-1")
                                                                         : Json("cosine");
     j["sha256"] = v.measured.at("sha256");
@@ -225,6 +239,8 @@ std::string ToText(const std::vector<Variant>& variants, const Recommendation& r
   std::vector<std::vector<std::string>> rows = {{"variant", "file", "x size", "ms", "speed-up",
                                                  "peak memory", "resident", "accuracy %", "points",
                                                  "SQNR dB", "keeps", "front"}};
+  const bool by_command = !variants.empty() && variants[0].measured.contains("eval_score");
+  if (by_command) rows[0].emplace_back("eval");
   std::string failed;
   for (const Variant& v : variants) {
     if (!v.made()) {
@@ -239,7 +255,9 @@ std::string ToText(const std::vector<Variant>& variants, const Recommendation& r
                     HumanBytes(v.measured.at("memory").at("resident_peak_bytes").get<int64_t>()),
                     task ? Fixed(100 * v.score(), 2) : "-", task ? Percent(v.delta()) : "-",
                     known ? Fixed(LeastSqnr(v.measured.at("accuracy")), 1) : "-",
-                    known ? v.acceptable ? "yes" : "no" : "?", v.pareto ? "yes" : ""});
+                    known || by_command ? v.acceptable ? "yes" : "no" : "?",
+                    v.pareto ? "yes" : ""});
+    if (by_command) rows.back().push_back(Cat(Rounded(EvalScore(v), 6)));
   }
   return Cat(TextTable(rows), failed, "\nrecommended: ", r.id, ", ", r.why, "\n");
 }

@@ -5,6 +5,7 @@
 
 #include "quant/accuracy/compare.h"
 #include "tools/bench/cold.h"
+#include "tools/common/eval_command.h"
 #include "tools/common/report.h"
 #include "tools/infer_opt/fuse/measure.h"
 
@@ -26,7 +27,8 @@ Result<VariantSpec> ParseVariant(const std::string& text, const std::vector<std:
 /// What was measured of a variant, and whether it is good enough.
 ///
 /// `measured` is what the report has of it: path, sha256, bytes, latency_ms, speed_up, memory,
-/// accuracy_score, accuracy_delta and, with data, accuracy. What decides is read from there, so a
+/// accuracy_score, accuracy_delta and, with data, accuracy; with an eval command its number,
+/// eval_score. What decides is read from there, so a
 /// sweep that goes on after a kill decides what it would have decided.
 struct Variant {
   VariantSpec spec;
@@ -59,7 +61,8 @@ struct Recommendation {
 /// What a variant must keep to be recommended: with labels a loss of at most `max_drop`, or one
 /// that may be chance (exact McNemar test, p >= 0.05) while the top-1 class agrees in 98 % of the
 /// samples; without labels an SQNR of every output of at least 25 dB.
-void Judge(std::vector<Variant>& variants, double max_drop);
+/// With an eval command its number decides instead: that of the first variant is golden.
+void Judge(std::vector<Variant>& variants, double max_drop, const EvalFlags& eval = {});
 /// The acceptable variant of the largest speed-up; one that is not slower beyond doubt and smaller
 /// is taken instead. Pre: judged, the first variant is the model as it came.
 Recommendation Recommend(const std::vector<Variant>& variants);

@@ -1,11 +1,11 @@
 #pragma once
-/// A folder for what programs and their workers exchange.
+/// A folder for what programs exchange with what they start.
 #include <memory>
 #include <string>
 
 #include "lib/support/status.h"
 
-namespace infer::peers {
+namespace infer {
 
 /// Of the system: $TMPDIR, else /tmp.
 std::string TemporaryFolder();
@@ -24,4 +24,4 @@ class ScratchFolder {
   std::string path_;
 };
 
-}  // namespace infer::peers
+}  // namespace infer

@@ -1,4 +1,4 @@
-#include "tools/engines/scratch_folder.h"
+#include "tools/common/scratch_folder.h"
 
 #include <unistd.h>
 
@@ -9,7 +9,7 @@
 
 #include "lib/support/strings.h"
 
-namespace infer::peers {
+namespace infer {
 
 namespace fs = std::filesystem;
 
@@ -30,4 +30,4 @@ ScratchFolder::~ScratchFolder() {
   fs::remove_all(path_, error);
 }
 
-}  // namespace infer::peers
+}  // namespace infer
