@@ -161,7 +161,8 @@ Status MixedModel::RoundWeights(const Samples& calibration, double seconds,
   data.max_depth = mixed_.data_depth;
   data.threads = options_.threads;
   data.stop = options_.stop;
-  const BlockRounder by_data = MakeDataRounder(prepared_, some, backend, *DataMethodNamed("auto"), data),
+  const BlockRounder by_data =
+                         MakeDataRounder(prepared_, some, backend, *DataMethodNamed("auto"), data),
                      squares = MseRounder(), nearest = NearestRounder();
   const auto in_time = [&](int64_t at, int64_t& done, Instant until, int64_t RoundedLayers::*kept) {
     const bool in = mixed_.rounded ? at < (*mixed_.rounded).*kept : done == at && Now() < until;

@@ -163,7 +163,7 @@ Status RewriteForKernels(Graph& graph, const KernelList& kernels, const CompileO
 
 Status GroupForKernels(Plan& plan, const KernelList& kernels, const CompileOptions& options) {
   INFER_TRY(FoldConstants(plan, "DequantizeLinear"));
-  if (options.level >= 1) FoldEpilogues(plan, kernels, options);
+  if (options.level >= 1) FoldEpilogues(plan, AnyKernel(plan, kernels, options));
   return {};
 }
 

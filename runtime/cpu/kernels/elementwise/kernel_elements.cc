@@ -85,30 +85,31 @@ class Rows {
 
 // ---- Binary ----------------------------------------------------------------------------------
 
-struct BinaryOp {
+struct ElementBinaryOp {
   std::string_view op;
   ElementBinary kind;
   bool swap = false;
 };
-constexpr BinaryOp kBinary[] = {{"Add", ElementBinary::kAdd},
-                                {"Sub", ElementBinary::kSub},
-                                {"Mul", ElementBinary::kMul},
-                                {"Div", ElementBinary::kDiv},
-                                {"Mod", ElementBinary::kMod},
-                                {"Max", ElementBinary::kMax},
-                                {"Min", ElementBinary::kMin},
-                                {"And", ElementBinary::kAnd},
-                                {"Or", ElementBinary::kOr},
-                                {"Xor", ElementBinary::kXor},
-                                {"BitwiseAnd", ElementBinary::kAnd},
-                                {"BitwiseOr", ElementBinary::kOr},
-                                {"BitwiseXor", ElementBinary::kXor},
-                                {"BitShift", ElementBinary::kShiftLeft},
-                                {"Equal", ElementBinary::kEqual},
-                                {"Less", ElementBinary::kLess},
-                                {"Greater", ElementBinary::kLess, true},
-                                {"LessOrEqual", ElementBinary::kLessOrEqual},
-                                {"GreaterOrEqual", ElementBinary::kLessOrEqual, true}};
+constexpr ElementBinaryOp kElementBinaries[] = {
+    {"Add", ElementBinary::kAdd},
+    {"Sub", ElementBinary::kSub},
+    {"Mul", ElementBinary::kMul},
+    {"Div", ElementBinary::kDiv},
+    {"Mod", ElementBinary::kMod},
+    {"Max", ElementBinary::kMax},
+    {"Min", ElementBinary::kMin},
+    {"And", ElementBinary::kAnd},
+    {"Or", ElementBinary::kOr},
+    {"Xor", ElementBinary::kXor},
+    {"BitwiseAnd", ElementBinary::kAnd},
+    {"BitwiseOr", ElementBinary::kOr},
+    {"BitwiseXor", ElementBinary::kXor},
+    {"BitShift", ElementBinary::kShiftLeft},
+    {"Equal", ElementBinary::kEqual},
+    {"Less", ElementBinary::kLess},
+    {"Greater", ElementBinary::kLess, true},
+    {"LessOrEqual", ElementBinary::kLessOrEqual},
+    {"GreaterOrEqual", ElementBinary::kLessOrEqual, true}};
 
 struct BinaryCall {
   Elements::BinaryFn loop = nullptr;
@@ -116,8 +117,8 @@ struct BinaryCall {
 };
 
 BinaryCall BinaryOf(const Node& n) {
-  const auto& op = *std::find_if(std::begin(kBinary), std::end(kBinary),
-                                 [&](const BinaryOp& b) { return n.Is(b.op); });
+  const auto& op = *std::find_if(std::begin(kElementBinaries), std::end(kElementBinaries),
+                                 [&](const ElementBinaryOp& b) { return n.Is(b.op); });
   ElementBinary kind = op.kind;
   if (n.Is("Mod") && n.Attr<int64_t>("fmod") != 0) kind = ElementBinary::kFMod;
   if (n.Is("BitShift") && n.Attr<std::string>("direction") == "RIGHT")
@@ -355,7 +356,8 @@ std::unique_ptr<Kernel> MakeWhere(const StepCall& call) {
 
 KernelList ElementKernels() {
   KernelList list;
-  for (const BinaryOp& b : kBinary) list.push_back({b.op, "", "own", RefuseBinary, MakeBinary});
+  for (const ElementBinaryOp& b : kElementBinaries)
+    list.push_back({b.op, "", "own", RefuseBinary, MakeBinary});
   for (const VariadicOp& v : kVariadic)
     list.push_back({v.op, "", "own", RefuseVariadic, MakeVariadic});
   for (const UnaryOp& u : kUnary) list.push_back({u.op, "", "own", RefuseUnary, MakeUnary});
