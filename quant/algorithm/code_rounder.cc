@@ -9,7 +9,7 @@
 namespace infer {
 namespace {
 
-constexpr int kSweeps = 4, kBlockSweeps = 8;  // of coordinate descent
+constexpr int kCodeSweeps = 4, kBlockSweeps = 8;  // of coordinate descent
 
 void Raise(int least, BlockQuantized& q) {
   for (uint8_t& c : q.codes) c = std::max(c, static_cast<uint8_t>(least));
@@ -21,7 +21,7 @@ Status Gptq(const BlockWeights& w, std::span<const float> h, int64_t rows, int l
   BlockQuantized codes = q;
   if (GptqRound(w, h, rows, {}, codes).ok()) q = std::move(codes);
   Raise(least, q);
-  RefineCodes(w, h, kSweeps, q, /*keep_scales=*/true);
+  RefineCodes(w, h, kCodeSweeps, q, /*keep_scales=*/true);
   Raise(least, q);
   return {};
 }

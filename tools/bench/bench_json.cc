@@ -30,7 +30,9 @@ Json ToJson(const Distribution& d) {
   return j;
 }
 
-Json ToJson(const Samples& s) { return {{"at_ms", s.at_ms}, {"ms", s.ms}, {"cpu_ms", s.cpu_ms}}; }
+Json ToJson(const RunSamples& s) {
+  return {{"at_ms", s.at_ms}, {"ms", s.ms}, {"cpu_ms", s.cpu_ms}};
+}
 
 Json ToJson(const WarmUp& w) {
   return {{"runs", w.samples.size()}, {"ended", Name(w.ended)}, {"stable", w.stable()},

@@ -15,7 +15,7 @@ namespace infer::bench {
 /// A percentile that is withheld is null, and so is its upper limit where there is none.
 Json ToJson(const Distribution& d);
 /// {"at_ms": [...], "ms": [...], "cpu_ms": [...]}.
-Json ToJson(const Samples& s);
+Json ToJson(const RunSamples& s);
 Json ToJson(const WarmUp& w);
 Json ToJson(const Environment& e);
 Json ToJson(const Watched& w);

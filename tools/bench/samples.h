@@ -5,7 +5,7 @@
 
 namespace infer::bench {
 
-struct Samples {
+struct RunSamples {
   std::vector<double> ms;      ///< durations, in the order of the runs
   std::vector<double> at_ms;   ///< when each began, since the first; of a load: when it was due
   std::vector<double> cpu_ms;  ///< processor time of the process meanwhile; empty: not taken

@@ -84,7 +84,7 @@ Result<Sampled> Sample(const std::function<Status()>& action, const SamplingOpti
   Clock::time_point origin;
   int processor = -1;
   // Whether the run counts: one that a stop cut short does not.
-  auto timed = [&](Samples& into) -> Result<bool> {
+  auto timed = [&](RunSamples& into) -> Result<bool> {
     const double cpu_s = OwnCpuSeconds();
     const auto start = Clock::now();
     Status s = action();
@@ -99,7 +99,7 @@ Result<Sampled> Sample(const std::function<Status()>& action, const SamplingOpti
   WarmUpJudge judge;
   const auto warmup_start = Clock::now();
   const bool fixed = options.fixed_warmup_runs >= 0;
-  Samples& warm = out.warmup.samples;
+  RunSamples& warm = out.warmup.samples;
   for (;;) {
     out.warmup.ended = WarmUpEnd::kStopped;
     if (options.stop.stop_requested()) break;

@@ -31,7 +31,7 @@ enum class WarmUpEnd {
 std::string_view Name(WarmUpEnd end);
 
 struct WarmUp {
-  Samples samples;  ///< the first run of all included
+  RunSamples samples;  ///< the first run of all included
   WarmUpEnd ended = WarmUpEnd::kCount;
   /// Medians of the last two windows of runs; 0 where there were none.
   double before_ms = 0, last_ms = 0;
@@ -58,7 +58,7 @@ class WarmUpJudge {
 
 struct Sampled {
   WarmUp warmup;
-  Samples samples;
+  RunSamples samples;
   double first_ms = 0;       ///< the very first call
   std::string ended;         ///< "runs and time", "runs", "max runs", "max time" or "stopped"
   int64_t migrations = 0;    ///< runs that ended on another processor than the one before

@@ -77,7 +77,7 @@ double Mega(int64_t n) { return static_cast<double>(n) / 1e6; }
 
 int64_t Moved(const Cost& c) { return c.bytes_read + c.bytes_written; }
 
-std::string Percent(int64_t part, int64_t whole) {
+std::string CostShare(int64_t part, int64_t whole) {
   return whole > 0 ? Fixed(100 * static_cast<double>(part) / static_cast<double>(whole), 1) : "-";
 }
 
@@ -223,8 +223,8 @@ class InspectCommand : public Command {
         {"operator", "nodes", "MFLOP", "% of FLOP", "MB moved", "% of MB"}};
     for (const auto& [op, n, cost] : CostliestFirst(c)) {
       const int64_t moved = Moved(cost);
-      rows.push_back({op, Cat(n), Fixed(Mega(cost.flops), 3), Percent(cost.flops, c.total.flops),
-                      Fixed(Mega(moved), 3), Percent(moved, Moved(c.total))});
+      rows.push_back({op, Cat(n), Fixed(Mega(cost.flops), 3), CostShare(cost.flops, c.total.flops),
+                      Fixed(Mega(moved), 3), CostShare(moved, Moved(c.total))});
     }
     context.Print("\n" + TextTable(rows));
   }

@@ -51,9 +51,9 @@ bool FitsSigned(const Tensor& codes, const Params& p, int axis) {
   return true;
 }
 
-class Taker {
+class QOperatorTaker {
  public:
-  Taker(Graph& g, int level) : g_(g), editor_(g), level_(level) {}
+  QOperatorTaker(Graph& g, int level) : g_(g), editor_(g), level_(level) {}
 
   Result<int> Run() {
     std::vector<Node*> nodes;
@@ -345,7 +345,7 @@ Result<int> TakeQOperators(Graph& g, int level) {
                (n->Is("MaxPool") && Is8Bit(n->input(0)));
       }))
     return 0;
-  return Taker(g, level).Run();
+  return QOperatorTaker(g, level).Run();
 }
 
 }  // namespace infer

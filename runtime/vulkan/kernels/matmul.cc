@@ -11,7 +11,7 @@ namespace infer::vulkan {
 namespace {
 
 /// From here on sums are made of parts.
-constexpr int64_t kLongSum = 1024;
+constexpr int64_t kLongProduct = 1024;
 
 std::string RefuseMatMul(const StepCall& call, const DeviceFacts&) {
   if (std::string r = RefuseUnlessAllF32(call); !r.empty()) return r;
@@ -123,7 +123,7 @@ class MatMulKernel final : public Kernel {
     push.List(p.batch, 2, 1).List(p.a_batch, 2, 0).List(p.b_batch, 2, 0);
     push.U(p.bias_row).U(p.bias_column).F(p.alpha).F(p.beta);
     tail_.Add(push);
-    constants.push_back(few ? rows : p.k > kLongSum);
+    constants.push_back(few ? rows : p.k > kLongProduct);
     const std::string_view shader = few ? "gemv" : tile == 64 ? "matmul64" : "matmul32";
     b.Dispatch(
         shader, constants,

@@ -14,7 +14,7 @@
 namespace infer::vulkan {
 namespace {
 
-constexpr size_t kMostAxes = 7;
+constexpr size_t kMostMovedAxes = 7;
 /// A table takes four bytes per element of the result, its numbers eight while it is made.
 constexpr int64_t kMostInTable = int64_t{1} << 22;
 
@@ -68,7 +68,7 @@ struct StridedCopy {
 Status AddCopy(LaunchBuilder& b, LaunchBuilder::Arg x, LaunchBuilder::Arg y, const StridedCopy& c,
                int64_t bytes) {
   const Walk w = Joined(c.extents, {c.from_strides, c.to_strides});
-  if (w.dims.size() > kMostAxes) return Unsupported("more than seven axes move");
+  if (w.dims.size() > kMostMovedAxes) return Unsupported("more than seven axes move");
   const int64_t n = NumElements(c.extents);
   if (n == 0) return {};
   b.DispatchElements(Cat("move", bytes), {}, {x, y},
@@ -76,9 +76,9 @@ Status AddCopy(LaunchBuilder& b, LaunchBuilder::Arg x, LaunchBuilder::Arg y, con
                          .U(n)
                          .U(c.from)
                          .U(c.to)
-                         .List(w.dims, kMostAxes, 1)
-                         .List(w.strides[0], kMostAxes, 0)
-                         .List(w.strides[1], kMostAxes, 0),
+                         .List(w.dims, kMostMovedAxes, 1)
+                         .List(w.strides[0], kMostMovedAxes, 0)
+                         .List(w.strides[1], kMostMovedAxes, 0),
                      n);
   return {};
 }

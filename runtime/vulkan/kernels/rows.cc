@@ -9,7 +9,7 @@
 namespace infer::vulkan {
 namespace {
 
-constexpr size_t kMostAxes = 4;
+constexpr size_t kMostRowAxes = 4;
 
 std::string RefuseRows(const StepCall& call, const DeviceFacts&) {
   if (call.step.outputs != std::vector<int>{call.plan.id(call.main().output(0))})
@@ -185,13 +185,13 @@ std::unique_ptr<Kernel> MakeReduce(const StepCall& call, const Facts& facts) {
       (gone[d] ? over_strides : kept_strides).push_back(strides[d]);
     }
     const Walk results = Joined(kept, {kept_strides}), reduced = Joined(over, {over_strides});
-    if (results.dims.size() > kMostAxes || reduced.dims.size() > kMostAxes)
+    if (results.dims.size() > kMostRowAxes || reduced.dims.size() > kMostRowAxes)
       return Unsupported("more than four axes stay, or go");
     Push push;
     const int64_t n = NumElements(out[0].dims);
     push.U(n).U(NumElements(reduced.dims));
-    push.List(results.dims, kMostAxes, 1).List(results.strides[0], kMostAxes, 0);
-    push.List(reduced.dims, kMostAxes, 1).List(reduced.strides[0], kMostAxes, 0);
+    push.List(results.dims, kMostRowAxes, 1).List(results.strides[0], kMostRowAxes, 0);
+    push.List(reduced.dims, kMostRowAxes, 1).List(reduced.strides[0], kMostRowAxes, 0);
     LaunchBuilder b(facts, in, out);
     b.Iterations(2 * (NumElements(reduced.dims) / 64 + 1) + kFewRounds);
     b.Dispatch("reduce", {code}, {b.Read(0), b.Write()}, push, n);

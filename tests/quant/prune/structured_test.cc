@@ -16,7 +16,7 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr std::string_view kNet = R"(graph g(x: f32[1,3,4,4]) -> (z) {
+constexpr std::string_view kConvNet = R"(graph g(x: f32[1,3,4,4]) -> (z) {
   w1 = const f32[16,3,3,3] ~1
   y1 = Conv(x, w1) {pads = [1, 1, 1, 1]}
   r1 = Relu(y1)
@@ -58,7 +58,7 @@ class StructuredTest : public testing::Test {
 
 TEST_F(StructuredTest, TheFlopGoalIsReachedAndCountedInTheFile) {
   for (const double share : {0.8, 0.5}) {
-    Graph g = MustParse(kNet);
+    Graph g = MustParse(kConvNet);
     const int64_t before = FlopsOf(g);
     const auto r = Prune(g, Flops(share));
     ASSERT_TRUE(r.ok()) << r.status().message();
@@ -78,7 +78,7 @@ TEST_F(StructuredTest, TheFlopGoalIsReachedAndCountedInTheFile) {
 }
 
 TEST_F(StructuredTest, FittedLayersAreNearerThanMagnitude) {
-  const Graph golden = MustParse(kNet);
+  const Graph golden = MustParse(kConvNet);
   Graph by_data = golden.Clone(), by_magnitude = golden.Clone();
   ASSERT_TRUE(Prune(by_data, Flops(0.7), 64).ok());
   const auto r = Prune(by_magnitude, Flops(0.7), 0);
@@ -88,7 +88,7 @@ TEST_F(StructuredTest, FittedLayersAreNearerThanMagnitude) {
 }
 
 TEST_F(StructuredTest, ChannelsThatNobodyReadsGoForNothing) {
-  Graph g = MustParse(kNet);
+  Graph g = MustParse(kConvNet);
   // Half of the channels of y3 have no weights in what reads them.
   Tensor w4 = g.FindValue("w4")->constant()->Clone();
   for (int64_t i = 0; i < w4.num_elements(); ++i)
@@ -109,7 +109,7 @@ TEST_F(StructuredTest, ChannelsThatNobodyReadsGoForNothing) {
 }
 
 TEST_F(StructuredTest, SizeAndSpeedAreGoals) {
-  const Graph golden = MustParse(kNet);
+  const Graph golden = MustParse(kConvNet);
   const auto bytes = static_cast<double>(ConstantsOf(golden).bytes);
   Graph g = golden.Clone();
   ChannelOptions o = Small();
@@ -134,7 +134,7 @@ TEST_F(StructuredTest, SizeAndSpeedAreGoals) {
 }
 
 TEST_F(StructuredTest, TheDropIsAGoal) {
-  Graph g = MustParse(kNet);
+  Graph g = MustParse(kConvNet);
   ChannelOptions o = Small();
   o.goal = {ChannelGoal::Kind::kDrop, 0.1};
   const auto r = Prune(g, o, 16);
@@ -146,7 +146,7 @@ TEST_F(StructuredTest, TheDropIsAGoal) {
 }
 
 TEST_F(StructuredTest, ThenItCanBeQuantized) {
-  Graph g = MustParse(kNet);
+  Graph g = MustParse(kConvNet);
   ASSERT_TRUE(Prune(g, Flops(0.6)).ok());
   const Graph pruned = g.Clone();
   const auto q = QuantizeStatic(g, NormalSamples(g, 16, 3), *backend_);
@@ -178,7 +178,7 @@ TEST_F(StructuredTest, SharedWeightsCountOnce) {
 }
 
 TEST_F(StructuredTest, RefusesWithOneLine) {
-  const Graph golden = MustParse(kNet);
+  const Graph golden = MustParse(kConvNet);
   struct Case {
     ChannelGoal goal;
     const char* said;
@@ -211,7 +211,7 @@ TEST_F(StructuredTest, RefusesWithOneLine) {
 }
 
 TEST_F(StructuredTest, ExcludedWeightsKeepTheirChannels) {
-  Graph g = MustParse(kNet);
+  Graph g = MustParse(kConvNet);
   ChannelOptions o = Flops(0.8);
   o.scope.exclude.push_back(ParseNodePattern("z"));
   const auto r = Prune(g, o);

@@ -26,7 +26,7 @@ class Latencies {
   /// With the counts of LoadGen as guard (tools/bench/percentiles.h).
   std::vector<Percentile> Percentiles() const;
   Percentile AtQuantile(double q) const;
-  const Samples& first() const { return first_; }
+  const RunSamples& first() const { return first_; }
 
  private:
   std::vector<double> Sorted() const;
@@ -34,7 +34,7 @@ class Latencies {
   Percentile At(const std::vector<double>& sorted, double q) const;
 
   int64_t keep_ = 100'000;
-  Samples first_;
+  RunSamples first_;
   engine::Histogram ns_;
   double min_ = 0, max_ = 0, sum_ = 0;
 };

@@ -73,7 +73,7 @@ Result<Slo> ParseSlo(const std::vector<std::string>& texts) {
 }
 
 void Evidence::Add(const LoadResult& r, int64_t batch, int in_flight) {
-  const Samples& s = r.latency.first();
+  const RunSamples& s = r.latency.first();
   for (size_t i = 0; i < s.size(); ++i) latency_.Add(s.at_ms[i], s.ms[i]);
   seconds_ += r.seconds;
   samples_ += static_cast<double>(r.answered_in_time * batch);

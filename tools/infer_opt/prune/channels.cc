@@ -16,7 +16,7 @@ std::optional<double> ParseTimes(std::string_view text) {
   return ParseDouble(text);
 }
 
-std::string Percent(int64_t part, int64_t whole) {
+std::string ShareText(int64_t part, int64_t whole) {
   return whole > 0 ? Fixed(100.0 * static_cast<double>(part) / static_cast<double>(whole), 1) + " %"
                    : "-";
 }
@@ -181,10 +181,10 @@ std::string Summary(const ChannelReport& r) {
   std::string out = Cat("structured: ", channels, " of ", all, " channels removed, in ", narrowed,
                         " of ", r.groups.size(), r.groups.size() == 1 ? " group" : " groups",
                         "; parameters ", r.parameters, " -> ", r.parameters_after, " (",
-                        Percent(r.parameters_after, r.parameters), ")");
+                        ShareText(r.parameters_after, r.parameters), ")");
   if (r.flops_after >= 0)
-    out +=
-        Cat("; FLOPs ", r.flops, " -> ", r.flops_after, " (", Percent(r.flops_after, r.flops), ")");
+    out += Cat("; FLOPs ", r.flops, " -> ", r.flops_after, " (", ShareText(r.flops_after, r.flops),
+               ")");
   out += r.by_data ? Cat("; fitted to ", r.calibration_samples, " samples\n")
                    : "; chosen by magnitude alone, without data\n";
   std::vector<std::vector<std::string>> rows = {

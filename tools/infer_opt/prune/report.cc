@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t kMostLayers = 40;  // in the table; the report has all
 
-double Percent(int64_t part, int64_t whole) {
+double PercentOf(int64_t part, int64_t whole) {
   return whole > 0 ? 100.0 * static_cast<double>(part) / static_cast<double>(whole) : 0;
 }
 
@@ -114,7 +114,7 @@ std::string Summary(const PruneReport& r, const PruneOptions& options) {
     others += l.pruned ? 0 : l.count;
   }
   std::string out = Cat(ToString(options.pattern), ": ", r.zeros, " of ", r.weights,
-                        " weights are zero (", Rounded(Percent(r.zeros, r.weights), 4), " %), in ",
+                        " weights are zero (", Rounded(PercentOf(r.zeros, r.weights), 4), " %), in ",
                         touched, " of ", layers, layers == 1 ? " layer" : " layers");
   if (options.pattern.kind == SparsityPattern::Kind::kBlocks)
     out += Cat("; ", r.zero_units, " of ", r.units, " blocks");
@@ -130,7 +130,7 @@ std::string Summary(const PruneReport& r, const PruneOptions& options) {
       ++left;
       continue;
     }
-    rows.push_back({l.name, l.op, Cat(l.count), Fixed(Percent(l.zeros, l.count), 1),
+    rows.push_back({l.name, l.op, Cat(l.count), Fixed(PercentOf(l.zeros, l.count), 1),
                     l.note.empty() ? l.method : Cat(l.method, " (", l.note, ")"),
                     ErrorText(l.error), ErrorText(l.magnitude_error)});
   }

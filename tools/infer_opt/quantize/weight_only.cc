@@ -79,11 +79,9 @@ class WeightOnlyMode : public QuantizeMode {
 
   Result<QuantizeReport> Quantize(const QuantizeJob& job, Graph& g, Json& report) override {
     if (DataMethodNamed(method_) && job.calibration.count == 0)
-      return InvalidArgument(
-          Cat("--method ", method_,
-              " rounds by calibration data: --data X, or --calib X --eval Z; " Join(RounderNames(),
-                                                                                    ", "),
-              " need none"));
+      return InvalidArgument(Cat("--method ", method_,
+                                 " rounds by calibration data: --data X, or --calib X --eval Z; ",
+                                 Join(RounderNames(), ", "), " need none"));
     WeightScheme& s = options_.scheme;
     Fill(job, s);
     options_.rounder = [&](Graph& prepared, const WeightPlan& plan) -> Result<BlockRounder> {

@@ -58,7 +58,9 @@ void Use(Prepared& p, size_t operands, std::initializer_list<int> used) {
   for (const int i : used) p.unused[static_cast<size_t>(i)] = false;
 }
 
-int64_t Stored(const Operand& o) { return o.layout.plain() ? o.plain_bytes() : o.layout.bytes; }
+int64_t StoredBytes(const Operand& o) {
+  return o.layout.plain() ? o.plain_bytes() : o.layout.bytes;
+}
 
 // ---- QLinearAdd, QLinearMul ------------------------------------------------------------------
 
@@ -94,7 +96,7 @@ std::unique_ptr<Kernel> MakeBinary(const StepCall& call) {
         int64_t count = left.plain_bytes();
         // A layout names its element type.
         if (!lead.layout.plain() && left.dtype == right.dtype && left.dtype == out[0].dtype) {
-          count = Stored(lead);
+          count = StoredBytes(lead);
           prepared.in_layouts[static_cast<size_t>(ai)] =
               prepared.in_layouts[static_cast<size_t>(bi)] = lead.layout;
           prepared.out_layouts = {lead.layout};
@@ -113,10 +115,10 @@ std::unique_ptr<Kernel> MakeBinary(const StepCall& call) {
 
 // ---- Of one operand: a table -----------------------------------------------------------------
 
-std::string RefuseTable(const StepCall& call) { return RefuseParams(call, {1, 3}); }
+std::string RefuseQLinearTable(const StepCall& call) { return RefuseParams(call, {1, 3}); }
 
 /// The results of the 256 codes, by the operator's reference kernel.
-Result<std::array<uint8_t, 256>> TableOf(const StepCall& call) {
+Result<std::array<uint8_t, 256>> QLinearTableOf(const StepCall& call) {
   const Node& n = call.main();
   Tensor all(n.input(0)->dtype(), {256});
   for (int i = 0; i < 256; ++i) all.mutable_raw()[i] = static_cast<std::byte>(i);
@@ -131,8 +133,8 @@ Result<std::array<uint8_t, 256>> TableOf(const StepCall& call) {
   return table;
 }
 
-std::unique_ptr<Kernel> MakeTable(const StepCall& call) {
-  const auto table = TableOf(call);
+std::unique_ptr<Kernel> MakeQLinearTable(const StepCall& call) {
+  const auto table = QLinearTableOf(call);
   const int x = call.operand(call.main().input(0));
   return KernelOf([=](std::span<const Operand> in, std::span<const Operand>) -> Result<Prepared> {
     if (!table.ok()) return table.status();
@@ -143,7 +145,7 @@ std::unique_ptr<Kernel> MakeTable(const StepCall& call) {
     Use(p, in.size(), {x});
     p.in_layouts[static_cast<size_t>(x)] = operand.layout;
     p.out_layouts = {operand.layout};
-    const int64_t n = Stored(operand);
+    const int64_t n = StoredBytes(operand);
     const size_t y = in.size();
     p.launch = LaunchOf([=, look_up = simd::TheLookUp(), t = *table](std::byte* const* args) {
       ParallelFor(n, kLinearGrain, [&](int64_t begin, int64_t end) {
@@ -157,7 +159,7 @@ std::unique_ptr<Kernel> MakeTable(const StepCall& call) {
 // ---- QLinearGlobalAveragePool ----------------------------------------------------------------
 
 /// Sums of codes, whose mean is scaled once: exact until then.
-struct Mean8 {
+struct QLinearMean8 {
   Scaled8 x, y;
   int64_t rows, channels;
 
@@ -204,7 +206,7 @@ std::unique_ptr<Kernel> MakeMean(const StepCall& call) {
     const Dims& dims = operand.dims;
     if (dims.size() < 3 || dims.size() > 5 || NumElements(dims) == 0) return Unsupported("rank");
     const int64_t images = dims[0], channels = dims[1];
-    const Mean8 mean{from, to, NumElements(dims) / (images * channels), channels};
+    const QLinearMean8 mean{from, to, NumElements(dims) / (images * channels), channels};
     Prepared p;
     p.name = "own:mean";
     Use(p, in.size(), {x});
@@ -232,8 +234,8 @@ std::unique_ptr<Kernel> MakeMean(const StepCall& call) {
 KernelList QLinearKernels() {
   return {{"QLinearAdd", kMicrosoft, "own", RefuseBinary, MakeBinary},
           {"QLinearMul", kMicrosoft, "own", RefuseBinary, MakeBinary},
-          {"QLinearSigmoid", kMicrosoft, "own", RefuseTable, MakeTable},
-          {"QLinearLeakyRelu", kMicrosoft, "own", RefuseTable, MakeTable},
+          {"QLinearSigmoid", kMicrosoft, "own", RefuseQLinearTable, MakeQLinearTable},
+          {"QLinearLeakyRelu", kMicrosoft, "own", RefuseQLinearTable, MakeQLinearTable},
           {"QLinearGlobalAveragePool", kMicrosoft, "own", RefuseMean, MakeMean}};
 }
 

@@ -12,7 +12,7 @@ namespace {
 using simd::kWeightColumns;
 
 /// Bytes of weights that are worth a thread, and of the rows that are swept by all panels at once.
-constexpr int64_t kBytesOfLane = 96 << 10, kRowBytes = 384 << 10;
+constexpr int64_t kBytesOfLane = 96 << 10, kExpandedRowBytes = 384 << 10;
 constexpr int64_t kMostRows = 12;
 
 constexpr int64_t Aligned(int64_t bytes) { return BlocksOf(bytes, 64) * 64; }
@@ -128,7 +128,7 @@ void WeightOnlyProduct::Run(const float* a, const std::byte* w, const float* bia
   from.from = from.a ? from.a : a;
   from.stride = from.a ? shape.depth() : depth;
   const int64_t row_bytes = shape.depth() * (integers ? 1 : 4);
-  const int64_t most = std::max(kMostRows, kRowBytes / row_bytes / kMostRows * kMostRows);
+  const int64_t most = std::max(kMostRows, kExpandedRowBytes / row_bytes / kMostRows * kMostRows);
   const int64_t grain = std::max<int64_t>(1, kBytesOfLane / (shape.bytes() * std::min(rows, most)));
   for (int64_t top = 0; top < rows; top += most)
     ForRange(BlocksOf(columns, kWeightColumns), grain, [&](int64_t begin, int64_t end) {
