@@ -71,7 +71,7 @@ class Terminal(CliTestCase):
                             (["fuse", MODEL, "-o"], "--output needs a value: --output FILE"),
                             (["inspect", MODEL, "--nothing"], r"there is no option --nothing \(infer-opt inspect --help"),
                             (["inspect", MODEL, "b.onnx"], "'b.onnx' is one argument too many"),
-                            (["inspect", MODEL, "--device", "abacus"], "'abacus' is none of cpu, reference")]:
+                            (["inspect", MODEL, "--device", "abacus"], "'abacus' is no device: cpu, reference, vulkan")]:
             with self.subTest(args=args):
                 said = self.expect(2, "infer-opt", *args).stderr
                 self.assertRegex(said, words)

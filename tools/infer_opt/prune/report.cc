@@ -114,8 +114,8 @@ std::string Summary(const PruneReport& r, const PruneOptions& options) {
     others += l.pruned ? 0 : l.count;
   }
   std::string out = Cat(ToString(options.pattern), ": ", r.zeros, " of ", r.weights,
-                        " weights are zero (", Rounded(PercentOf(r.zeros, r.weights), 4), " %), in ",
-                        touched, " of ", layers, layers == 1 ? " layer" : " layers");
+                        " weights are zero (", Rounded(PercentOf(r.zeros, r.weights), 4),
+                        " %), in ", touched, " of ", layers, layers == 1 ? " layer" : " layers");
   if (options.pattern.kind == SparsityPattern::Kind::kBlocks)
     out += Cat("; ", r.zero_units, " of ", r.units, " blocks");
   if (others > 0) out += Cat("; ", others, " weights of other layers stay");
