@@ -134,7 +134,7 @@ class Report(unittest.TestCase):
             f.write("half a li\n")
             for i in range(12):
                 f.write(json.dumps({**entry, "effect": 0.01 if i % 2 else -0.01, "verdict": "same"}) + "\n")
-        cls.make("files", "compare", cls.reports["run"], cls.reports["run"])
+        cls.make("files", "compare", cls.reports["run"], cls.reports["run"], codes=(6,))
 
     def page(self, *args):
         path = self.dir / "page.html"
@@ -209,7 +209,7 @@ class Report(unittest.TestCase):
     def test_usage(self):
         source, out = self.reports["run"], self.dir / "none.html"
         for args, said in (([source], "-o FILE is missing"), (["-o", out], "nothing to show"), ([self.history, "-o", out], "--history"),
-                           ([source, "-o", source], "reads the same file"), ([source, "-o", "-"], "only --json - writes to stdout"),
+                           ([source, "-o", source], "reads the same file"), ([source, "-o", "-"], "is a file's name here"),
                            ([source, "-o", out, "--json", "-"], "--json")):
             self.assertIn(said, bench("report", *args, codes=(2,)).stderr)
         bench("report", "--history", self.dir / "none.jsonl", "-o", out, codes=(5,))

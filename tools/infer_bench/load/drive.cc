@@ -61,8 +61,9 @@ class Driver {
     r_.total_seconds = (engine_.NowMs() - start_ms_) / 1e3;
     const double waited_ms = r_.waiting.mean() * static_cast<double>(r_.waiting.count());
     if (r_.total_seconds > 0) r_.queue_mean = waited_ms / 1e3 / r_.total_seconds;
-    // Some wait between two looks at the queue.
-    r_.queue_max = std::max(r_.queue_max, static_cast<int64_t>(std::ceil(r_.queue_mean)));
+    // Some wait between two looks at the queue: at least one, where anybody did.
+    if (r_.queue_mean > 0) r_.queue_max = std::max<int64_t>(r_.queue_max, 1);
+    r_.queue_mean = std::min(r_.queue_mean, static_cast<double>(r_.queue_max));
     return std::move(r_);
   }
 
