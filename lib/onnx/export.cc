@@ -30,7 +30,7 @@ constexpr size_t kHashDigits = 16;  // of the SHA-256 in the names of data files
 using Sink = std::function<Status(const void*, size_t)>;
 
 Status ListInexpressible(const std::vector<Inexpressible>& list, int64_t opset) {
-  constexpr size_t kShown = 50;
+  constexpr size_t kShown = 12;
   std::set<std::string> lines;
   int64_t needed = 0;
   for (const Inexpressible& x : list) {
