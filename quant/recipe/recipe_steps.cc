@@ -7,6 +7,7 @@
 #include "quant/algorithm/reader_ranges.h"
 #include "quant/algorithm/smooth.h"
 #include "quant/recipe/recipe_runner.h"
+#include "quant/scheme/op_rules.h"
 
 namespace infer {
 namespace {
@@ -173,8 +174,9 @@ Result<double> RecipeRunner::RoundingSeconds() const {
     const Value* w = p.node->inputs().size() > 1 ? p.node->input(1) : nullptr;
     if (!p.integer || !w || !w->is_constant() || w->constant()->rank() < 2) continue;
     const auto all = static_cast<double>(w->constant()->num_elements());
-    const auto outs = static_cast<double>(std::max<int64_t>(
-        w->constant()->dim(p.node->Is("Conv") ? 0 : w->constant()->rank() - 1), 1));
+    const int axis = WeightAxis(*p.node, 1);
+    if (axis < 0) continue;
+    const auto outs = static_cast<double>(std::max<int64_t>(w->constant()->dim(axis), 1));
     const double depth = all / outs;
     ops += depth * depth * (depth + outs);
   }

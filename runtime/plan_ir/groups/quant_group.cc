@@ -301,8 +301,7 @@ std::string PrecisionOf(const StepCall& call) {
   for (size_t i = 0; i < group->inputs.size() && i < 2; ++i)
     if (group->inputs[i]) text += group->inputs[i]->params.dtype == DType::kU8 ? "u8" : "s8";
   const bool product = group->inputs.size() >= 2 && group->inputs[0] && group->inputs[1] &&
-                       (call.main().Is("Conv") || call.main().Is("MatMul") ||
-                        call.main().Is("Gemm") || call.main().Is("ConvTranspose"));
+                       call.main().Is(Trait::kContraction);
   return product ? text + "s32" : text;
 }
 

@@ -5,9 +5,9 @@
 #include <cstring>
 #include <numeric>
 
-#include "lib/ir/eval.h"
 #include "lib/ops/common.h"
 #include "lib/support/strings.h"
+#include "runtime/plan_ir/known_operands.h"
 #include "runtime/vulkan/kernels/kernels.h"
 #include "runtime/vulkan/kernels/walk.h"
 
@@ -281,25 +281,12 @@ class TableKernel final : public Kernel {
     Tensor numbers(DType::kI64, x.dims);
     auto data = numbers.mutable_data<int64_t>();
     std::iota(data.begin(), data.end(), 1);  // 0 fills
-    std::vector<Datum> values(node_.inputs().size());
-    std::vector<const Datum*> operands;
-    for (size_t i = 0; i < values.size(); ++i) {
-      const Value* v = node_.input(i);
-      operands.push_back(v ? &values[i] : nullptr);
-      if (!v) continue;
-      const Tensor* c =
-          operand_[i] >= 0 ? in[static_cast<size_t>(operand_[i])].constant : v->constant();
-      if (i == 0) {
-        values[i] = numbers;
-      } else if (v == FillValue(node_)) {
-        values[i] = Tensor::Zeros(DType::kI64, fill_.dims());
-      } else if (c) {
-        values[i] = *c;
-      } else {
-        return Unsupported(Cat("'", v->name(), "' is not known before the run"));
-      }
-    }
-    INFER_ASSIGN(const auto results, EvaluateNode(node_, operands, ops_));
+    const auto stand_in = [&](size_t i) -> std::optional<Tensor> {
+      if (i == 0) return numbers;
+      if (node_.input(i) == FillValue(node_)) return Tensor::Zeros(DType::kI64, fill_.dims());
+      return std::nullopt;
+    };
+    INFER_ASSIGN(const auto results, EvaluateKnown(node_, ops_, in, operand_, stand_in));
     const Tensor& map = results[0].tensor();
     if (map.dims() != out[0].dims) return Unsupported("extents");
     std::vector<int32_t> table;

@@ -19,12 +19,8 @@ constexpr int64_t kUsualTop = 5;
 
 /// The row as probabilities: as it is where it is a distribution, else its softmax.
 std::vector<double> Probabilities(std::span<const float> row) {
-  std::vector<double> p(row.begin(), row.end());
-  if (IsDistribution(row)) return p;
-  const double most = *std::max_element(p.begin(), p.end());
-  double sum = 0;
-  for (double& v : p) sum += v = std::exp(v - most);
-  for (double& v : p) v /= sum;
+  std::vector<double> p = LogProbabilities(row, IsDistribution(row));
+  for (double& v : p) v = std::exp(v);
   return p;
 }
 

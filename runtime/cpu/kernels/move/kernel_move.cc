@@ -8,7 +8,6 @@
 #include <cstring>
 #include <numeric>
 
-#include "lib/ir/eval.h"
 #include "lib/ops/common.h"
 #include "lib/support/parallel.h"
 #include "lib/support/strings.h"
@@ -17,6 +16,7 @@
 #include "runtime/cpu/launch/launch.h"
 #include "runtime/cpu/onednn/onednn.h"
 #include "runtime/plan_ir/groups/quant_group.h"
+#include "runtime/plan_ir/known_operands.h"
 
 namespace infer {
 namespace {
@@ -290,33 +290,23 @@ class MoveKernel final : public Kernel {
     int64_t largest = Number(in, starts);
     for (const Operand& o : out) largest = std::max(largest, NumElements(o.dims));
     if (largest > kMaxElements) return Unsupported("too large for a table of its elements");
-    std::vector<Datum> values(node_.inputs().size());
-    std::vector<const Datum*> operands;
-    for (size_t i = 0; i < values.size(); ++i) {
-      const Value* v = node_.input(i);
-      operands.push_back(v ? &values[i] : nullptr);
-      if (!v) continue;
-      if (moved_.from[i] >= 0) {
-        const auto k = static_cast<size_t>(moved_.from[i]);
-        Tensor numbers(DType::kI64, in[k].dims);
-        auto data = numbers.mutable_data<int64_t>();
-        if (last)
-          ForLast(in[k].dims, [&](int64_t e, int64_t place) {
-            data[static_cast<size_t>(e)] = starts[k] + place;
-          });
-        else
-          std::iota(data.begin(), data.end(), starts[k]);
-        values[i] = numbers;
-      } else if (v == moved_.fill_value) {
-        values[i] = Tensor::Zeros(DType::kI64, v->constant() ? v->constant()->dims() : Dims());
-      } else {
-        const Tensor* c = v->constant();
-        if (!c && operand_[i] >= 0) c = in[static_cast<size_t>(operand_[i])].constant;
-        if (!c) return Unsupported(Cat("'", v->name(), "' is not known before the run"));
-        values[i] = *c;
+    const auto stand_in = [&](size_t i) -> std::optional<Tensor> {
+      if (const Value* v = node_.input(i); moved_.from[i] < 0) {
+        if (v != moved_.fill_value) return std::nullopt;
+        return Tensor::Zeros(DType::kI64, v->constant() ? v->constant()->dims() : Dims());
       }
-    }
-    INFER_ASSIGN(auto results, EvaluateNode(node_, operands, ops_));
+      const auto k = static_cast<size_t>(moved_.from[i]);
+      Tensor numbers(DType::kI64, in[k].dims);
+      auto data = numbers.mutable_data<int64_t>();
+      if (last)
+        ForLast(in[k].dims, [&](int64_t e, int64_t place) {
+          data[static_cast<size_t>(e)] = starts[k] + place;
+        });
+      else
+        std::iota(data.begin(), data.end(), starts[k]);
+      return numbers;
+    };
+    INFER_ASSIGN(auto results, EvaluateKnown(node_, ops_, in, operand_, stand_in));
     std::vector<Tensor> maps;
     for (size_t o = 0; o < wanted_.size() && o < results.size(); ++o)
       if (wanted_[o]) maps.push_back(results[o].tensor());

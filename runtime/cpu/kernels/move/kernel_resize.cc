@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <cmath>
 
-#include "lib/ir/eval.h"
 #include "lib/ops/common.h"
 #include "lib/support/strings.h"
 #include "runtime/cpu/kernels/common/kernels.h"
 #include "runtime/cpu/launch/launch.h"
+#include "runtime/plan_ir/known_operands.h"
 
 namespace infer {
 namespace {
@@ -126,17 +126,8 @@ class ResizeKernel final : public Kernel {
     auto data = ramp.mutable_data<double>();
     for (size_t i = 0; i < data.size(); ++i)
       data[i] = static_cast<double>(static_cast<int64_t>(i) / inner % from[axis]);
-    std::vector<Datum> values(node_.inputs().size());
-    std::vector<const Datum*> operands;
-    for (size_t i = 0; i < values.size(); ++i) {
-      const Value* v = node_.input(i);
-      operands.push_back(v ? &values[i] : nullptr);
-      if (!v) continue;
-      const Tensor* c = i == 0 ? &ramp : in[static_cast<size_t>(operand_[i])].constant;
-      if (!c) return Unsupported(Cat("'", v->name(), "' is not known before the run"));
-      values[i] = *c;
-    }
-    INFER_ASSIGN(const auto results, EvaluateNode(node_, operands, ops_));
+    const auto stand_in = [&](size_t i) { return i == 0 ? std::optional(ramp) : std::nullopt; };
+    INFER_ASSIGN(const auto results, EvaluateKnown(node_, ops_, in, operand_, stand_in));
     const Tensor& y = results[0].tensor();
     if (y.dims() != to) return Unsupported("extents");
     std::vector<double> at;
