@@ -31,7 +31,8 @@ source_of() {
       if [ -f "${1%.h}.cc" ]; then
         echo "${1%.h}.cc"
       else
-        git grep -lF "#include \"$1\"" -- "${folders[@]/%//*.cc}" | head -1
+        # sed reads to the end: a closed pipe would end the loop below, and files would be left out in silence.
+        git grep -lF "#include \"$1\"" -- "${folders[@]/%//*.cc}" | sed -n 1p || true
       fi ;;
   esac
 }
