@@ -126,9 +126,11 @@ class Rounder {
     all.energy += OutputEnergy(w, judge);
     const CodeRounder* chosen = nullptr;
     for (const CodeRounder* rounder : options_.rounders) {
-      if (rounder->operations &&
-          (operations_[rounder] += rounder->operations(w.rows, w.depth)) > options_.max_operations)
-        continue;
+      if (rounder->operations) {
+        double& done = operations_[rounder];
+        done += rounder->operations(w.rows, w.depth);
+        if (done > options_.max_operations) continue;
+      }
       BlockQuantized candidate = nearest;
       if (!rounder->round(w, h, rows, kLeastCode, candidate).ok()) continue;
       const double error = OutputError(w, candidate, judge);
