@@ -72,8 +72,7 @@ class UnitClosure {
     if (!is_result && node.Is(Trait::kShapeMath)) return;  // extents follow by themselves
     const std::vector<NodeLink>& links = links_.Of(node);
     bool is_linked = false;
-    for (bool grown = true; grown;) {
-      grown = false;
+    for (;;) {
       std::vector<size_t> neither, all;
       for (size_t i = 0; i < links.size(); ++i)
         for (const bool forth : {true, false}) {
@@ -101,7 +100,6 @@ class UnitClosure {
       }
       const LinkSide& side = SideAt(links[by], is_result, value, key.second);
       Add(key, IndicesOf(side, LabelsOf(side, unit_.cut[key])));
-      grown = true;
     }
     if (!is_linked && unit_.reason.empty()) Refuse(Cat(Describe(node), " ", WhyMixed(node)));
   }
