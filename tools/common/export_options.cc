@@ -113,7 +113,7 @@ Status ExportFlags::CheckExpressible(const Model& model) const {
 }
 
 Status ExportFlags::CheckBefore(const Model& model) const {
-  const Status as_came = CheckExpressible(model);
+  Status as_came = CheckExpressible(model);
   if (as_came.ok() || as_came.code() != Code::kUnsupported) return as_came;
   Model simple(model.graph.Clone());
   simple.info = model.info;

@@ -100,7 +100,7 @@ Status ParseOptions(const std::function<void(Options&)>& declare,
 std::string Options::Note(const std::string& names, const std::string& value,
                           const std::string& help, std::string standard, bool several) {
   const size_t space = names.find(' ');
-  const std::string own = names.substr(0, space);
+  std::string own = names.substr(0, space);
   shown_.push_back({.names = own,
                     .value = space == std::string::npos ? value : names.substr(space + 1),
                     .help = help,
