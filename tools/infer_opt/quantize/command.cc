@@ -137,7 +137,7 @@ class QuantizeCommand : public Command {
     o.Flag("--keep-failed", &keep_failed_, "Write the model even if a gate fails");
     std::string explained = "Modes:\n";
     for (const auto& mode : modes_) explained += Cat("  ", mode->name(), ": ", mode->help(), "\n");
-    o.Explain(std::move(explained));
+    o.Explain(explained);
   }
 
   Result<ExitCode> Run(Context& context) override {

@@ -22,7 +22,7 @@ Result<std::string> RefusalOf(QuantizeJob job, const Model& model, QuantizeMode&
   const bool is_wanted = way.told.empty();
   if (const Status s = mode.Draft(job, draft.graph); !s.ok())
     return is_wanted || s.code() == Code::kCancelled ? Result<std::string>(s) : s.message();
-  const auto refusal = exported.Refusal(job.context, draft);
+  auto refusal = exported.Refusal(job.context, draft);
   if (!refusal.ok() && refusal.status().code() == Code::kUnsupported)
     return Shortened(refusal.status().message());
   return refusal;

@@ -41,7 +41,7 @@ class WeightOnlyMode : public QuantizeMode {
     std::vector<QuantizeWay> ways;
     const bool has_tables = embeddings_ != "off";
     const auto add = [&](std::string_view format, std::set<std::string> settings,
-                         std::string told) {
+                         const std::string& told) {
       ways.push_back({std::string(format), settings, told});
       if (layers_ == "off") return;
       settings.insert(kNoLayers);
