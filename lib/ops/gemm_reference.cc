@@ -4,6 +4,7 @@
 #include <cstring>
 #include <memory>
 
+#include "lib/support/isa.h"
 #include "lib/support/parallel.h"
 
 namespace infer {
@@ -58,8 +59,8 @@ __attribute__((target("avx512f"))) void TileAvx512(int64_t kc, const double* a, 
 
 Kernel ChooseKernel() {
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512f")) return {8, 24, TileAvx512};
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return {6, 8, TileAvx2};
+  if (HasIsa(Isa::kAvx512)) return {8, 24, TileAvx512};
+  if (HasIsa(Isa::kAvx2)) return {6, 8, TileAvx2};
 #endif
   return {4, 4, TileGeneric};
 }

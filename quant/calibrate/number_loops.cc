@@ -1,19 +1,16 @@
 #include "quant/calibrate/number_loops.h"
 
+#include "lib/support/isa_tables.h"
+
 namespace infer {
 
-std::vector<const NumberLoops*> AllNumberLoops() {
-  std::vector<const NumberLoops*> all = {&GenericNumberLoops()};
-#ifdef INFER_X86
-  if (__builtin_cpu_supports("avx2")) all.push_back(&Avx2NumberLoops());
-  if (__builtin_cpu_supports("avx512f")) all.push_back(&Avx512NumberLoops());
-#endif
-  return all;
-}
-
-const NumberLoops& TheNumberLoops() {
-  static const NumberLoops& best = *AllNumberLoops().back();
-  return best;
-}
+#define INFER_ISA_TABLE(file, Type, rounding, generic, avx2, avx512, vnni) \
+  template <>                                                              \
+  std::vector<const Type*> AllTables<Type>() {                             \
+    return RunningTables<Type, generic, avx2, avx512, vnni>();             \
+  }                                                                        \
+  const Type& The##Type() { return BestTable<Type, generic>(); }
+#include "quant/calibrate/tables.inc"
+#undef INFER_ISA_TABLE
 
 }  // namespace infer

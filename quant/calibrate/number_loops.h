@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
-#include <vector>
 
 namespace infer {
 
@@ -25,13 +24,7 @@ struct NumberLoops {
   void (*count)(const float* x, size_t n, const BinWindow& window, uint32_t* tables);
 };
 
-/// The fastest that this machine runs.
+/// The best table that this machine and INFER_MAX_ISA allow.
 const NumberLoops& TheNumberLoops();
-/// All that this machine runs.
-std::vector<const NumberLoops*> AllNumberLoops();
-
-const NumberLoops& GenericNumberLoops();
-const NumberLoops& Avx2NumberLoops();
-const NumberLoops& Avx512NumberLoops();
 
 }  // namespace infer

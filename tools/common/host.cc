@@ -10,6 +10,7 @@
 #include <fstream>
 #include <thread>
 
+#include "lib/support/isa.h"
 #include "lib/support/parallel.h"
 #include "lib/support/strings.h"
 
@@ -27,9 +28,9 @@ std::string CpuModel() {
 
 std::string BestIsa() {
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512vnni")) return "avx512_vnni";
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")) return "avx512";
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return "avx2";
+  if (HasIsa(Isa::kVnni)) return "avx512_vnni";
+  if (HasIsa(Isa::kAvx512)) return "avx512";
+  if (HasIsa(Isa::kAvx2)) return "avx2";
   if (__builtin_cpu_supports("sse4.1")) return "sse4";
   return "x86-64";
 #elif defined(__aarch64__)

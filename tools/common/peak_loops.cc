@@ -4,6 +4,8 @@
 #include <immintrin.h>
 #endif
 
+#include "lib/support/isa.h"
+
 namespace infer {
 namespace {
 
@@ -165,16 +167,16 @@ INFER_AVX512 void ReadAvx512(const std::byte* p, int64_t bytes) {
 
 PeakLoops BestPeakLoops() {
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")) {
+  if (HasIsa(Isa::kAvx512)) {
     PeakLoops loops = {kInner * kSums * 16 * 2.0, kInner * 8 * 32 * 2.0, F32Avx512, Int8Avx512,
                        ReadAvx512};
-    if (__builtin_cpu_supports("avx512vnni")) {
+    if (HasIsa(Isa::kVnni)) {
       loops.int8_ops = kInner * kSums * 64 * 2.0;
       loops.int8 = Int8Vnni;
     }
     return loops;
   }
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+  if (HasIsa(Isa::kAvx2))
     return {kInner * 12 * 8 * 2.0, kInner * 8 * 16 * 2.0, F32Avx2, Int8Avx2, ReadAvx2};
 #endif
   return {kInner * 8 * 4 * 2.0, kInner * 8 * 8 * 2.0, F32Generic, Int8Generic, ReadGeneric};

@@ -48,9 +48,4 @@ struct AttentionLoops {
 /// nullptr where the machine, or INFER_MAX_ISA, allows none of the instruction sets.
 const AttentionLoops* TheAttentionLoops();
 
-#ifdef INFER_X86
-const AttentionLoops& Avx2AttentionLoops();
-const AttentionLoops& Avx512AttentionLoops();
-#endif
-
 }  // namespace infer::simd

@@ -36,8 +36,4 @@ struct ByteAttentionLoops {
 /// nullptr where the machine, or INFER_MAX_ISA, has no VNNI.
 const ByteAttentionLoops* TheByteAttentionLoops();
 
-#ifdef INFER_X86
-const ByteAttentionLoops& VnniByteAttentionLoops();
-#endif
-
 }  // namespace infer::simd

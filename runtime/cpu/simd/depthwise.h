@@ -29,10 +29,4 @@ struct Depthwise {
 /// Chosen like TheLoops().
 const Depthwise& TheDepthwise();
 
-const Depthwise& GenericDepthwise();
-#ifdef INFER_X86
-const Depthwise& Avx2Depthwise();
-const Depthwise& Avx512Depthwise();
-#endif
-
 }  // namespace infer::simd

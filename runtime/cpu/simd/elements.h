@@ -77,10 +77,4 @@ struct Elements {
 /// Chosen like TheLoops().
 const Elements& TheElements();
 
-const Elements& GenericElements();
-#ifdef INFER_X86
-const Elements& Avx2Elements();
-const Elements& Avx512Elements();
-#endif
-
 }  // namespace infer::simd

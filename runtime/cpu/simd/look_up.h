@@ -10,8 +10,6 @@ using LookUpFn = void (*)(const uint8_t* x, uint8_t* y, int64_t n, const uint8_t
 /// With AVX-512 VBMI 64 bytes at a time out of registers, else one by one.
 LookUpFn TheLookUp();
 
-#ifdef INFER_X86
 void LookUpVbmi(const uint8_t* x, uint8_t* y, int64_t n, const uint8_t* table);
-#endif
 
 }  // namespace infer::simd

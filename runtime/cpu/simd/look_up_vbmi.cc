@@ -1,5 +1,5 @@
 /// The table in four registers: two two-register permutations by the lower 7 bits of the index, and
-/// a choice by the 8th. Compile flags are set in runtime/CMakeLists.txt.
+/// a choice by the 8th. Compile flags come with the file's name (runtime/cpu/simd/CMakeLists.txt).
 #include <immintrin.h>
 
 #include "runtime/cpu/simd/look_up.h"

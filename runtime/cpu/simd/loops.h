@@ -113,10 +113,4 @@ struct Loops {
 /// The best table that this machine and INFER_MAX_ISA allow.
 const Loops& TheLoops();
 
-const Loops& GenericLoops();
-#ifdef INFER_X86
-const Loops& Avx2Loops();
-const Loops& Avx512Loops();
-#endif
-
 }  // namespace infer::simd

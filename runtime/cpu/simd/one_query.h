@@ -22,10 +22,4 @@ struct OneQuery {
 /// The best table that this machine and INFER_MAX_ISA allow.
 const OneQuery& TheOneQuery();
 
-const OneQuery& GenericOneQuery();
-#ifdef INFER_X86
-const OneQuery& Avx2OneQuery();
-const OneQuery& Avx512OneQuery();
-#endif
-
 }  // namespace infer::simd

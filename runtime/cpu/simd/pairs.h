@@ -80,10 +80,4 @@ struct Pairs {
 /// The best that this machine and INFER_MAX_ISA allow.
 const Pairs& ThePairs();
 
-const Pairs& GenericPairs();
-#ifdef INFER_X86
-const Pairs& Avx2Pairs();
-const Pairs& Avx512Pairs();
-#endif
-
 }  // namespace infer::simd

@@ -94,9 +94,4 @@ struct Panels {
 /// nullptr where the machine, or INFER_MAX_ISA, allows none of the instruction sets.
 const Panels* ThePanels();
 
-#ifdef INFER_X86
-const Panels& Avx2Panels();
-const Panels& Avx512Panels();
-#endif
-
 }  // namespace infer::simd

@@ -73,13 +73,5 @@ struct WeightOnly {
 /// The best table that this machine and INFER_MAX_ISA allow.
 const WeightOnly& TheWeightOnly();
 /// All that they allow, the best one last.
-std::vector<const WeightOnly*> AllWeightOnly();
-
-const WeightOnly& GenericWeightOnly();
-#ifdef INFER_X86
-const WeightOnly& Avx2WeightOnly();
-const WeightOnly& Avx512WeightOnly();
-const WeightOnly& VnniWeightOnly();
-#endif
 
 }  // namespace infer::simd

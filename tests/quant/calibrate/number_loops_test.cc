@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "lib/support/isa_tables.h"
 #include "lib/support/parallel.h"
 #include "lib/support/random.h"
 #include "quant/calibrate/histogram.h"
@@ -22,8 +23,8 @@ std::vector<float> Numbers(size_t n, uint64_t seed, float least) {
 }
 
 TEST(NumberLoops, AllGiveTheSame) {
-  ASSERT_EQ(AllNumberLoops().front()->isa, "generic");
-  for (const NumberLoops* loops : AllNumberLoops())
+  ASSERT_EQ(AllTables<NumberLoops>().front()->isa, "generic");
+  for (const NumberLoops* loops : AllTables<NumberLoops>())
     for (const size_t n : {size_t{1}, size_t{15}, size_t{31}, size_t{32}, size_t{33}, size_t{1023},
                            size_t{1025}, size_t{5000}})
       for (const float least : {-100.0f, 0.0f, 0.7f}) {  // of all signs, behind a ReLU, no zero
@@ -45,7 +46,7 @@ TEST(NumberLoops, AllGiveTheSame) {
 }
 
 TEST(NumberLoops, WhatIsNotFiniteIsFoundAnywhere) {
-  for (const NumberLoops* loops : AllNumberLoops())
+  for (const NumberLoops* loops : AllTables<NumberLoops>())
     for (const float odd :
          {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
           -std::numeric_limits<float>::infinity()})

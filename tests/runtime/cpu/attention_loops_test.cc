@@ -3,8 +3,10 @@
 
 #include <cmath>
 #include <limits>
+#include <string>
 #include <vector>
 
+#include "lib/support/isa_tables.h"
 #include "lib/support/random.h"
 #include "runtime/cpu/simd/attention.h"
 
@@ -17,9 +19,13 @@ std::vector<float> Floats(int64_t n, Random& random) {
   return v;
 }
 
-TEST(AttentionLoops, Products) {
-  const AttentionLoops* l = TheAttentionLoops();
-  if (!l) GTEST_SKIP() << "this machine, or INFER_MAX_ISA, allows none";
+/// On every instruction set of this machine.
+using AttentionLoopsOf = testing::TestWithParam<const AttentionLoops*>;
+INSTANTIATE_TEST_SUITE_P(, AttentionLoopsOf, testing::ValuesIn(AllTables<AttentionLoops>()),
+                         [](const auto& info) { return std::string(info.param->isa); });
+
+TEST_P(AttentionLoopsOf, Products) {
+  const AttentionLoops* l = GetParam();
   const int64_t width = int64_t{2} * l->lanes;
   Random random(1);
   for (int rows = 1; rows <= l->rows; ++rows)
@@ -49,9 +55,8 @@ TEST(AttentionLoops, Products) {
         }
 }
 
-TEST(AttentionLoops, Transpose) {
-  const AttentionLoops* l = TheAttentionLoops();
-  if (!l) GTEST_SKIP() << "this machine, or INFER_MAX_ISA, allows none";
+TEST_P(AttentionLoopsOf, Transpose) {
+  const AttentionLoops* l = GetParam();
   const int64_t width = int64_t{2} * l->lanes;
   Random random(2);
   for (int64_t rows = 1; rows <= width; ++rows)
@@ -67,9 +72,8 @@ TEST(AttentionLoops, Transpose) {
 }
 
 /// The bound that simd/attention.h states.
-TEST(AttentionLoops, ErrorOfTheExponential) {
-  const AttentionLoops* l = TheAttentionLoops();
-  if (!l) GTEST_SKIP() << "this machine, or INFER_MAX_ISA, allows none";
+TEST_P(AttentionLoopsOf, ErrorOfTheExponential) {
+  const AttentionLoops* l = GetParam();
   for (float lowest : {-1.0f, -20.0f, -86.9f}) {
     std::vector<float> x(100000);
     for (size_t i = 0; i < x.size(); ++i)
@@ -89,9 +93,8 @@ TEST(AttentionLoops, ErrorOfTheExponential) {
   }
 }
 
-TEST(AttentionLoops, SpecialScores) {
-  const AttentionLoops* l = TheAttentionLoops();
-  if (!l) GTEST_SKIP() << "this machine, or INFER_MAX_ISA, allows none";
+TEST_P(AttentionLoopsOf, SpecialScores) {
+  const AttentionLoops* l = GetParam();
   const float inf = std::numeric_limits<float>::infinity(), nan = std::nanf("");
   auto soften = [&](std::vector<float>& s, bool zero) {
     ScoreRow row;

@@ -9,14 +9,10 @@
 #include <utility>
 #include <vector>
 
+#include "lib/support/isa_tables.h"
+
 namespace infer::simd {
 namespace {
-
-std::vector<const Loops*> Tables() {
-  std::vector<const Loops*> tables = {&GenericLoops()};
-  if (&TheLoops() != tables[0]) tables.push_back(&TheLoops());
-  return tables;
-}
 
 std::vector<float> Samples(float lo, float hi) {
   std::vector<float> x;
@@ -52,7 +48,7 @@ TEST(Loops, ErrorBounds) {
       {Unary::kCos, [](double v) { return std::cos(v); }, -kMaxAngle, kMaxAngle, 0, 2e-7},
       {Unary::kRound, [](double v) { return std::nearbyint(v); }, -100.0f, 100.0f, 0, 0},
   };
-  for (const Loops* table : Tables())
+  for (const Loops* table : AllTables<Loops>())
     for (const Bound& b : bounds) {
       const std::vector<float> x = Samples(b.lo, b.hi);
       std::vector<float> y(x.size());
@@ -76,7 +72,7 @@ TEST(Loops, SpecialValues) {
   const float inf = std::numeric_limits<float>::infinity(), nan = std::nanf("");
   const float x[] = {inf, -inf, nan, 0.0f, -0.0f, 1e-40f, 200.0f, -200.0f};
   constexpr int kN = 8;
-  for (const Loops* table : Tables()) {
+  for (const Loops* table : AllTables<Loops>()) {
     auto run = [&](Unary kind) {
       std::vector<float> y(kN);
       table->unary[static_cast<int>(kind)](x, y.data(), kN, 1, 0);
@@ -106,7 +102,7 @@ TEST(Loops, SpecialValues) {
 
 /// Rows that end within a vector and within a tile, against double.
 TEST(Loops, MaxAndSoftmaxOfEveryLength) {
-  for (const Loops* table : Tables())
+  for (const Loops* table : AllTables<Loops>())
     for (int64_t n :
          {1, 2, 3, 4, 7, 8, 15, 16, 17, 31, 33, 63, 65, 127, 255, 256, 257, 300, 5000}) {
       std::vector<float> x(static_cast<size_t>(n)), y(x.size());
@@ -131,7 +127,7 @@ TEST(Loops, MaxAndSoftmaxOfEveryLength) {
 
 TEST(Loops, QuantizeRoundsHalfToEvenAndSaturates) {
   const float x[] = {0.5f, 1.5f, 2.5f, -0.5f, 1000.0f, -1000.0f, 127.5f};
-  for (const Loops* table : Tables()) {
+  for (const Loops* table : AllTables<Loops>()) {
     uint8_t u[7];
     table->quantize_u8(x, u, 7, 1.0f, 10);
     EXPECT_EQ(std::vector<int>(u, u + 7), (std::vector<int>{10, 12, 12, 10, 255, 0, 138}));
@@ -156,7 +152,7 @@ TEST(Loops, SumsAndProductsOf8Bits) {
     a[i] = static_cast<uint8_t>(i);
     b[i] = static_cast<uint8_t>(i >> 8);
   }
-  for (const Loops* table : Tables())
+  for (const Loops* table : AllTables<Loops>())
     for (const Int8Params& p : cases)
       for (const bool add : {true, false}) {
         std::vector<uint8_t> want(a.size());

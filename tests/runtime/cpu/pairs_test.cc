@@ -1,8 +1,5 @@
 /// Exact products of 8-bit numbers: every instruction set of this machine gives the sums of plain
 /// loops, and the same bits behind them.
-#ifdef __x86_64__
-#define INFER_X86  // the tables of every instruction set
-#endif
 #include "runtime/cpu/simd/pairs.h"
 
 #include <gtest/gtest.h>
@@ -12,20 +9,11 @@
 #include <cstring>
 #include <vector>
 
+#include "lib/support/isa_tables.h"
 #include "lib/support/random.h"
 
 namespace infer::simd {
 namespace {
-
-std::vector<const Pairs*> All() {
-  std::vector<const Pairs*> all = {&GenericPairs()};
-#ifdef INFER_X86
-  if (__builtin_cpu_supports("avx2")) all.push_back(&Avx2Pairs());
-  if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
-    all.push_back(&Avx512Pairs());
-#endif
-  return all;
-}
 
 constexpr int64_t kColumns = 19, kRows = 12, kTaps = 3, kRun = 7, kRowStride = 40, kTapStride = 9;
 constexpr int64_t kWidest = 64;
@@ -129,7 +117,7 @@ using StepKind = AfterSum::Step::Kind;
 TEST(Pairs, SumsAreExact) {
   for (const bool channels : {false, true}) {
     const Problem problem(3);
-    for (const Pairs* p : All())
+    for (const Pairs* p : AllTables<Pairs>())
       for (int rows = 1; rows <= p->max_rows; ++rows) {
         const auto y = problem.Run(*p, AfterSum(), rows, channels);
         for (int64_t r = 0; r < kRows; ++r)
@@ -167,7 +155,7 @@ TEST(Pairs, WhatFollowsTheSum) {
       after.zero = 11;
       after.lo = (is_signed ? -128.0f : 0.0f) - 11;
       after.hi = after.lo + 255;
-      for (const Pairs* p : All()) {
+      for (const Pairs* p : AllTables<Pairs>()) {
         const auto y = problem.Run(*p, after, p->max_rows, false);
         for (int64_t i = 0; i < kRows * kColumns; ++i) {
           const auto c = static_cast<size_t>(i % kColumns), at = static_cast<size_t>(i);
@@ -192,7 +180,7 @@ TEST(Pairs, WhatFollowsTheSum) {
 }
 
 TEST(Pairs, Widening) {
-  for (const Pairs* p : All())
+  for (const Pairs* p : AllTables<Pairs>())
     for (const int64_t n : {1, 7, 16, 33, 129}) {
       std::vector<uint8_t> x;
       for (int64_t i = 0; i < n; ++i) x.push_back(static_cast<uint8_t>(i * 37));

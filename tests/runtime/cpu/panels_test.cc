@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <string>
 #include <vector>
 
+#include "lib/support/isa_tables.h"
 #include "lib/support/random.h"
 #include "lib/tensor/tensor.h"
 
@@ -27,9 +29,13 @@ class Floats {
   int64_t n_;
 };
 
-TEST(Panels, ProductsOfEveryNumberOfRows) {
-  const Panels* p = ThePanels();
-  if (!p) GTEST_SKIP() << "this machine, or INFER_MAX_ISA, allows no panels";
+/// On every instruction set of this machine.
+using PanelsOf = testing::TestWithParam<const Panels*>;
+INSTANTIATE_TEST_SUITE_P(, PanelsOf, testing::ValuesIn(AllTables<Panels>()),
+                         [](const auto& info) { return std::string(info.param->isa); });
+
+TEST_P(PanelsOf, ProductsOfEveryNumberOfRows) {
+  const Panels* p = GetParam();
   const int64_t lanes = p->lanes;
   Random random(3);
   for (int rows = 1; rows <= p->max_rows; ++rows)
@@ -57,9 +63,8 @@ TEST(Panels, ProductsOfEveryNumberOfRows) {
       }
 }
 
-TEST(Panels, WideProductsOfEveryNumberOfRows) {
-  const Panels* p = ThePanels();
-  if (!p) GTEST_SKIP() << "this machine, or INFER_MAX_ISA, allows no panels";
+TEST_P(PanelsOf, WideProductsOfEveryNumberOfRows) {
+  const Panels* p = GetParam();
   const int64_t lanes = p->lanes, width = 2 * lanes;
   Random random(3);
   for (int rows = 1; rows <= p->wide_rows; ++rows)
@@ -97,9 +102,8 @@ TEST(Panels, WideProductsOfEveryNumberOfRows) {
         }
 }
 
-TEST(Panels, WideProductsGoToTwoTargets) {
-  const Panels* p = ThePanels();
-  if (!p) GTEST_SKIP() << "this machine, or INFER_MAX_ISA, allows no panels";
+TEST_P(PanelsOf, WideProductsGoToTwoTargets) {
+  const Panels* p = GetParam();
   const int64_t lanes = p->lanes, width = 2 * lanes;
   Random random(5);
   for (int rows = 1; rows <= p->wide_rows; ++rows) {
@@ -123,9 +127,8 @@ TEST(Panels, WideProductsGoToTwoTargets) {
   }
 }
 
-TEST(Panels, SumsOfQuarters) {
-  const Panels* p = ThePanels();
-  if (!p) GTEST_SKIP() << "this machine, or INFER_MAX_ISA, allows no panels";
+TEST_P(PanelsOf, SumsOfQuarters) {
+  const Panels* p = GetParam();
   const int64_t lanes = p->lanes, blocks = 2, half = blocks * lanes, depth = 2 * half - 3;
   const int rows = 5, lower_rows = 4;
   Random random(6);
@@ -153,9 +156,8 @@ TEST(Panels, SumsOfQuarters) {
     }
 }
 
-TEST(Panels, NaNPassesTheClamp) {
-  const Panels* p = ThePanels();
-  if (!p) GTEST_SKIP() << "this machine, or INFER_MAX_ISA, allows no panels";
+TEST_P(PanelsOf, NaNPassesTheClamp) {
+  const Panels* p = GetParam();
   Random random(1);
   Floats a(p->lanes, random), b(p->lanes * p->lanes, random), d(p->lanes, random);
   a.data()[0] = std::nanf("");

@@ -10,6 +10,7 @@
 #include <limits>
 #include <vector>
 
+#include "lib/support/isa_tables.h"
 #include "lib/support/random.h"
 #include "lib/support/strings.h"
 #include "lib/tensor/tensor.h"
@@ -152,7 +153,7 @@ TEST(WeightOnly, FloatsAreSums) {
   ForGrid([](const Problem& p, const std::string& what) {
     std::vector<double> size;
     const std::vector<double> want = p.Exact(size);
-    for (const simd::WeightOnly* table : simd::AllWeightOnly()) {
+    for (const simd::WeightOnly* table : AllTables<simd::WeightOnly>()) {
       const std::vector<float> got = p.Run(*table, false);
       for (size_t i = 0; i < want.size(); ++i)
         ASSERT_NEAR(got[i], want[i], 5e-7 * size[i]) << table->isa << " " << what;
@@ -163,7 +164,7 @@ TEST(WeightOnly, FloatsAreSums) {
 TEST(WeightOnly, IntegersAreTheSameBitsEverywhere) {
   ForGrid([](const Problem& p, const std::string& what) {
     const std::vector<float> want = p.Quantized();
-    for (const simd::WeightOnly* table : simd::AllWeightOnly()) {
+    for (const simd::WeightOnly* table : AllTables<simd::WeightOnly>()) {
       const std::vector<float> got = p.Run(*table, true);
       ASSERT_EQ(std::memcmp(got.data(), want.data(), want.size() * sizeof(float)), 0)
           << table->isa << " " << what;
@@ -177,7 +178,7 @@ TEST(WeightOnly, NaNAndInfinityAreSeen) {
     for (bool integers : {false, true}) {
       Problem p(4, 32, 64, 5, Zeros::kNone, 2);
       p.a[70] = bad;
-      for (const simd::WeightOnly* table : simd::AllWeightOnly()) {
+      for (const simd::WeightOnly* table : AllTables<simd::WeightOnly>()) {
         const std::vector<float> y = p.Run(*table, integers);
         for (size_t i = 0; i < 5; ++i) {
           EXPECT_TRUE(std::isfinite(y[i])) << table->isa;

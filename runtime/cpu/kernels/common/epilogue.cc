@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "lib/support/isa.h"
 #include "lib/support/strings.h"
 #include "runtime/plan_ir/groups/gate.h"
 
@@ -21,13 +22,7 @@ bool IsF32Tensor(const Value& v) { return v.type().is_tensor() && v.dtype() == D
 
 /// oneDNN's kernels for 64-bit ARM take Clip and HardSwish behind a product, and leave them out
 /// (2.6).
-bool IsComputed([[maybe_unused]] const Node& n) {
-#ifdef INFER_X86
-  return true;
-#else
-  return !n.Is("Clip") && !n.Is("HardSwish");
-#endif
-}
+bool IsComputed(const Node& n) { return kIsX86 || (!n.Is("Clip") && !n.Is("HardSwish")); }
 
 }  // namespace
 

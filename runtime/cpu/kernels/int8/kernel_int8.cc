@@ -1,5 +1,6 @@
 /// Integer kernels of DQ -> Conv | MatMul | Gemm [-> activations] [-> Q] through oneDNN.
 
+#include "lib/support/isa.h"
 #include "runtime/cpu/kernels/common/kernels.h"
 #include "runtime/cpu/kernels/common/packed.h"
 #include "runtime/cpu/kernels/common/spatial.h"
@@ -12,12 +13,6 @@ namespace {
 using onednn::Arg;
 using onednn::Binding;
 using onednn::PostOp;
-
-#ifdef INFER_X86
-constexpr bool kIsX86 = true;
-#else
-constexpr bool kIsX86 = false;
-#endif
 
 bool IsFloatConv(const Node& n) { return n.Is("Conv"); }
 

@@ -1,0 +1,50 @@
+/// The choice between instruction sets: for each table of tables.inc, and for the loops that one instruction set has.
+#include "lib/support/isa_tables.h"
+#include "runtime/cpu/simd/attention.h"
+#include "runtime/cpu/simd/byte_attention.h"
+#include "runtime/cpu/simd/bytes.h"
+#include "runtime/cpu/simd/depthwise.h"
+#include "runtime/cpu/simd/elements.h"
+#include "runtime/cpu/simd/look_up.h"
+#include "runtime/cpu/simd/loops.h"
+#include "runtime/cpu/simd/one_query.h"
+#include "runtime/cpu/simd/pairs.h"
+#include "runtime/cpu/simd/panels.h"
+#include "runtime/cpu/simd/weight_only.h"
+
+namespace infer {
+
+#define INFER_ISA_TABLE(file, Type, rounding, generic, avx2, avx512, vnni)  \
+  template <>                                                               \
+  std::vector<const simd::Type*> AllTables<simd::Type>() {                  \
+    return RunningTables<simd::Type, generic, avx2, avx512, vnni>();        \
+  }                                                                         \
+  std::conditional_t<generic, const simd::Type&, const simd::Type*> simd::The##Type() { \
+    return BestTable<simd::Type, generic>();                                \
+  }
+#include "runtime/cpu/simd/tables.inc"
+#undef INFER_ISA_TABLE
+
+namespace simd {
+namespace {
+
+void LookUp(const uint8_t* x, uint8_t* y, int64_t n, const uint8_t* table) {
+  for (int64_t i = 0; i < n; ++i) y[i] = table[x[i]];
+}
+
+}  // namespace
+
+LookUpFn TheLookUp() {
+  if constexpr (kIsX86)
+    if (RunsIsa(Isa::kVbmi)) return LookUpVbmi;
+  return LookUp;
+}
+
+MultiplyBytesFn TheMultiplyBytes() {
+  if constexpr (kIsX86)
+    if (RunsIsa(Isa::kVnni)) return MultiplyBytesVnni;
+  return nullptr;
+}
+
+}  // namespace simd
+}  // namespace infer
