@@ -1,7 +1,7 @@
 #pragma once
 /// Ranks that an operand's extent gives, as a model declares it: nothing of that size is made
 /// before the extent was compared.
-#include "lib/ops/move.h"
+#include "lib/ops/move/move.h"
 
 namespace infer {
 

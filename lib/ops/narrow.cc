@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "lib/ops/move.h"
+#include "lib/ops/move/move.h"
 #include "lib/support/strings.h"
 
 namespace infer {

@@ -259,8 +259,8 @@ struct OpDef {
   /// The links between axes of a call (AxesOf); nullptr: those of its traits, where it is unary,
   /// element-wise or a view, else none.
   AxesFn axes = nullptr;
-  /// The call with its operands in another order of axes (lib/ops/permute.h), where the operator
-  /// names axes; nullptr where it does not, or works in one order only.
+  /// The call with its operands in another order of axes (lib/ops/move/permute.h), where the
+  /// operator names axes; nullptr where it does not, or works in one order only.
   PermuteFn permute = nullptr;
   int since = 1;  ///< lowest opset of `domain` in which the canonical form is valid
   /// Every schema version of the operator that import accepts, ascending; what older ones lack or

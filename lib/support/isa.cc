@@ -6,7 +6,8 @@
 namespace infer {
 namespace {
 
-/// The newest instruction set that INFER_MAX_ISA allows; backends refuse a text that is none of theirs.
+/// The newest instruction set that INFER_MAX_ISA allows; backends refuse a text that is none of
+/// theirs.
 Isa Cap() {
   const char* text = std::getenv("INFER_MAX_ISA");
   const std::string_view cap = text ? text : "";

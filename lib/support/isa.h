@@ -1,8 +1,9 @@
 #pragma once
-/// Instruction sets that loops are compiled for, and which of them run. A table of loops is written once, in a file
-/// NAME.inc, and compiled once per instruction set that its line in a list names (runtime/cpu/simd/tables.inc;
-/// tools/cmake/Isa.cmake makes the files). This header is read by such files: it has no inline functions, since the
-/// linker could keep a copy that was compiled for a newer processor.
+/// Instruction sets that loops are compiled for, and which of them run. A table of loops is written
+/// once, in a file NAME.inc, and compiled once per instruction set that its line in a list names
+/// (runtime/cpu/simd/tables.inc; tools/cmake/Isa.cmake makes the files). This header is read by
+/// such files: it has no inline functions, since the linker could keep a copy that was compiled for
+/// a newer processor.
 #include <cstdint>
 
 namespace infer {
@@ -25,7 +26,8 @@ inline constexpr bool kIsX86 = false;
 
 /// The processor has it.
 bool HasIsa(Isa isa);
-/// The processor has it, and the environment variable INFER_MAX_ISA allows it (docs/compatibility.md). Read once.
+/// The processor has it, and the environment variable INFER_MAX_ISA allows it
+/// (docs/compatibility.md). Read once.
 bool RunsIsa(Isa isa);
 
 /// The table of type T compiled for `isa`; defined by T's .inc file.

@@ -1,5 +1,6 @@
 #pragma once
-/// Choice between the tables of loops compiled for several instruction sets (isa.h). Not for .inc files.
+/// Choice between the tables of loops compiled for several instruction sets (isa.h). Not for .inc
+/// files.
 #include <type_traits>
 #include <vector>
 
@@ -25,8 +26,8 @@ std::vector<const T*> RunningTables() {
   return all;
 }
 
-/// The best of AllTables<T>(): a reference where a generic one is compiled (`kAlways`), else a pointer, nullptr where
-/// none runs.
+/// The best of AllTables<T>(): a reference where a generic one is compiled (`kAlways`), else a
+/// pointer, nullptr where none runs.
 template <class T, bool kAlways>
 std::conditional_t<kAlways, const T&, const T*> BestTable() {
   static const T* const best = [] {

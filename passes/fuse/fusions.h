@@ -1,7 +1,7 @@
 #pragma once
 /// What level 2 does: subgraphs that exporters write become one operator, standard where ONNX has
-/// it, of our own (domain infer, lib/ops/fused.cc) where it does not. A rule is a file, or a family
-/// of rules is.
+/// it, of our own (domain infer, lib/ops/fused/fused.cc) where it does not. A rule is a file, or a
+/// family of rules is.
 #include "passes/rewrite/rule.h"
 
 namespace infer {

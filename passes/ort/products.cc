@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "lib/ops/matmul.h"
+#include "lib/ops/matmul/matmul.h"
 #include "passes/ort/ort.h"
 #include "passes/rewrite/queries.h"
 

@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "lib/ops/permute.h"
+#include "lib/ops/move/permute.h"
 #include "passes/rewrite/patch.h"
 
 namespace infer {

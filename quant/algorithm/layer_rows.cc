@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "lib/ops/conv_geometry.h"
+#include "lib/ops/conv/conv_geometry.h"
 #include "lib/support/strings.h"
 
 namespace infer {

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "lib/ir/eval.h"
-#include "lib/ops/conv_reference.h"
+#include "lib/ops/conv/conv_reference.h"
 #include "lib/support/strings.h"
 #include "runtime/mock/device.h"
 

@@ -1,4 +1,5 @@
-/// The choice between instruction sets: for each table of tables.inc, and for the loops that one instruction set has.
+/// The choice between instruction sets: for each table of tables.inc, and for the loops that one
+/// instruction set has.
 #include "lib/support/isa_tables.h"
 #include "runtime/cpu/simd/attention.h"
 #include "runtime/cpu/simd/byte_attention.h"
@@ -14,13 +15,13 @@
 
 namespace infer {
 
-#define INFER_ISA_TABLE(file, Type, rounding, generic, avx2, avx512, vnni)  \
-  template <>                                                               \
-  std::vector<const simd::Type*> AllTables<simd::Type>() {                  \
-    return RunningTables<simd::Type, generic, avx2, avx512, vnni>();        \
-  }                                                                         \
+#define INFER_ISA_TABLE(file, Type, rounding, generic, avx2, avx512, vnni)              \
+  template <>                                                                           \
+  std::vector<const simd::Type*> AllTables<simd::Type>() {                              \
+    return RunningTables<simd::Type, generic, avx2, avx512, vnni>();                    \
+  }                                                                                     \
   std::conditional_t<generic, const simd::Type&, const simd::Type*> simd::The##Type() { \
-    return BestTable<simd::Type, generic>();                                \
+    return BestTable<simd::Type, generic>();                                            \
   }
 #include "runtime/cpu/simd/tables.inc"
 #undef INFER_ISA_TABLE

@@ -2,7 +2,7 @@
 /// invocation; with bias and what follows in the same dispatch.
 #include <algorithm>
 
-#include "lib/ops/conv_geometry.h"
+#include "lib/ops/conv/conv_geometry.h"
 #include "runtime/vulkan/kernels/functions.h"
 #include "runtime/vulkan/kernels/kernels.h"
 

@@ -1,5 +1,5 @@
 /// MatMul and Gemm in f32, with a bias and what follows it in the same dispatch.
-#include "lib/ops/matmul.h"
+#include "lib/ops/matmul/matmul.h"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 /// Pooling over up to three spatial axes, and linear resizing of as many.
 #include <algorithm>
 
-#include "lib/ops/conv_geometry.h"
+#include "lib/ops/conv/conv_geometry.h"
 #include "runtime/vulkan/kernels/kernels.h"
 
 namespace infer::vulkan {

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "lib/ops/conv_geometry.h"
+#include "lib/ops/conv/conv_geometry.h"
 #include "lib/support/strings.h"
 #include "tests/lib/ops/run_op.h"
 

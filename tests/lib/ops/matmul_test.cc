@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "lib/ops/gemm_reference.h"
+#include "lib/ops/matmul/gemm_reference.h"
 #include "lib/support/parallel.h"
 #include "lib/support/strings.h"
 #include "tests/lib/ops/run_op.h"

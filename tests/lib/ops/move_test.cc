@@ -1,5 +1,5 @@
 /// Operators that move elements: values, inference with symbolic extents, every element type.
-#include "lib/ops/move.h"
+#include "lib/ops/move/move.h"
 
 #include "tests/lib/ops/graph_values.h"
 

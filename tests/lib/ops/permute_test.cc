@@ -1,10 +1,10 @@
 /// The call in another order of axes gives the same numbers, in another order: on the example of
 /// every operator that says how, and on further calls, for every permutation of operand 0.
-#include "lib/ops/permute.h"
+#include "lib/ops/move/permute.h"
 
 #include <numeric>
 
-#include "lib/ops/move.h"
+#include "lib/ops/move/move.h"
 #include "tests/lib/ops/node_sample.h"
 
 namespace infer {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "lib/ops/attention/contrib_attention_common.h"
 #include "lib/ops/common.h"
-#include "lib/ops/contrib_attention_common.h"
 #include "lib/support/strings.h"
 #include "runtime/cpu/kernels/attention/attention.h"
 #include "runtime/cpu/kernels/common/kernels.h"

@@ -1,6 +1,6 @@
 #pragma once
 /// The numbers of a convolution or pooling window, as oneDNN wants them.
-#include "lib/ops/conv_geometry.h"
+#include "lib/ops/conv/conv_geometry.h"
 #include "runtime/plan_ir/kernel.h"
 
 namespace infer {

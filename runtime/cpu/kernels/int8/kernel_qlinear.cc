@@ -1,6 +1,6 @@
 /// QLinearAdd, QLinearMul and other operators of com.microsoft on 8-bit codes, with constant scales
-/// and zero points; what they round is rounded as lib/ops/contrib_qlinear.cc does it, bit for bit.
-/// QLinearConv, QLinearMatMul and QGemm become other nodes (qoperators.h).
+/// and zero points; what they round is rounded as lib/ops/quantized/contrib_qlinear.cc does it, bit
+/// for bit. QLinearConv, QLinearMatMul and QGemm become other nodes (qoperators.h).
 #include <algorithm>
 #include <array>
 #include <cmath>

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "lib/ops/recurrent_reference.h"
+#include "lib/ops/recurrent/recurrent_reference.h"
 #include "lib/support/strings.h"
 #include "runtime/cpu/kernels/common/kernels.h"
 #include "runtime/cpu/launch/launch.h"

@@ -1,0 +1,367 @@
+/// GridSample, AffineGrid, Col2Im: sampling at computed positions.
+///
+/// Sampling is a product of per-axis weights: an output is the sum over all combinations of one
+/// tap per axis. Cubic: Keys 1981, a = -0.75.
+#include <algorithm>
+#include <cmath>
+
+#include "lib/ops/declared_rank.h"
+#include "lib/ops/decompositions.h"
+#include "lib/ops/move/move.h"
+#include "lib/ops/op_def.h"
+
+namespace infer {
+namespace {
+
+Status InferGridSample(OpCall& call) {
+  const Shape &x = call.shape(0), &grid = call.shape(1);
+  if (!x.has_rank() && !grid.has_rank()) {
+    call.SetOut(0, call.dtype(0), Shape());
+    return {};
+  }
+  if (x.has_rank() && grid.has_rank() && x.rank() != grid.rank())
+    return InvalidModel(Cat("X has rank ", x.rank(), ", grid ", grid.rank()));
+  const int rank = x.has_rank() ? x.rank() : grid.rank();
+  if (rank < 3) return InvalidModel("X has no spatial axis");
+  std::vector<Dim> dims(static_cast<size_t>(rank));
+  if (x.has_rank()) {
+    dims[0] = x[0];
+    dims[1] = x[1];
+  }
+  for (int i = 2; grid.has_rank() && i < rank; ++i) dims[static_cast<size_t>(i)] = grid[i - 1];
+  call.SetOut(0, call.dtype(0), Shape(std::move(dims)));
+  return {};
+}
+
+enum class Padding { kZeros, kBorder, kReflection };
+
+/// v reflected at lo and hi until it lies between them.
+double Reflect(double v, double lo, double hi) {
+  const double range = hi - lo;
+  if (range <= 0) return lo;
+  double d = std::fmod(std::abs(v - lo), 2 * range);
+  if (d > range) d = 2 * range - d;
+  return lo + d;
+}
+
+/// One tap: a position along an axis, -1 for a zero outside.
+struct Tap {
+  int64_t at = -1;
+  double weight = 0;
+};
+
+struct Sampler {
+  Padding padding;
+  bool align_corners;
+  int points;  // 1: nearest, 2: linear, 4: cubic
+
+  Tap At(int64_t i, double weight, int64_t n, double lo, double hi) const {
+    if (i >= 0 && i < n) return {i, weight};
+    if (padding == Padding::kZeros) return {};
+    if (padding == Padding::kBorder) return {std::clamp<int64_t>(i, 0, n - 1), weight};
+    const auto r = static_cast<int64_t>(Reflect(static_cast<double>(i), lo, hi));
+    return {std::clamp<int64_t>(r, 0, n - 1), weight};
+  }
+
+  /// Taps of normalised coordinate g (-1 ... 1) along an axis of n.
+  void TapsOf(double g, int64_t n, Tap* taps) const {
+    const auto size = static_cast<double>(n);
+    const double lo = align_corners ? 0 : -0.5, hi = align_corners ? size - 1 : size - 0.5;
+    double v = align_corners ? (g + 1) / 2 * (size - 1) : ((g + 1) * size - 1) / 2;
+    v = static_cast<float>(v);
+    if (!(std::abs(v) < 1e9)) v = v > 0 ? 1e9 : -1e9;  // far outside; NaN too
+    if (points == 1) v = std::nearbyint(v);
+    if (v < lo || v > hi) {
+      if (padding == Padding::kBorder) v = std::clamp(v, 0.0, size - 1);
+      if (padding == Padding::kReflection) v = Reflect(v, lo, hi);
+    }
+    if (points == 1) {
+      taps[0] = At(static_cast<int64_t>(v), 1, n, lo, hi);
+      return;
+    }
+    const double base = std::floor(v), t = v - base;
+    for (int k = 0; k < points; ++k) {
+      const int offset = k - points / 2 + 1;
+      taps[k] = At(static_cast<int64_t>(base) + offset, Weight(std::abs(t - offset)), n, lo, hi);
+    }
+  }
+
+  double Weight(double d) const {
+    if (points == 2) return std::max(0.0, 1 - d);
+    constexpr double a = -0.75;
+    if (d <= 1) return ((a + 2) * d - (a + 3)) * d * d + 1;
+    return d < 2 ? ((a * d - 5 * a) * d + 8 * a) * d - 4 * a : 0;
+  }
+};
+
+Result<Sampler> SamplerOf(const OpCall& call) {
+  const std::string &mode = call.Str("mode"), &padding = call.Str("padding_mode");
+  Sampler s{Padding::kZeros, call.Int("align_corners") != 0, 0};
+  s.points = mode == "nearest" ? 1 : mode == "linear" ? 2 : mode == "cubic" ? 4 : 0;
+  if (s.points == 0) return InvalidModel(Cat("no mode '", mode, "'"));
+  if (padding == "border")
+    s.padding = Padding::kBorder;
+  else if (padding == "reflection")
+    s.padding = Padding::kReflection;
+  else if (padding != "zeros")
+    return InvalidModel(Cat("no padding_mode '", padding, "'"));
+  return s;
+}
+
+/// X: [N, C, D1 ... Dr], grid: [N, O1 ... Or, r] with the innermost coordinate first.
+Status RunGridSample(OpRun& run) {
+  const Tensor &x = run.in(0), &grid = run.in(1);
+  INFER_ASSIGN(const Sampler sampler, SamplerOf(run.call()));
+  const int r = x.rank() - 2;
+  if (r < 1 || grid.rank() != x.rank() || grid.dim(-1) != r || grid.dim(0) != x.dim(0))
+    return InvalidModel(Cat("grid ", ToString(grid.dims()), " does not fit ", ToString(x.dims())));
+  if (!DispatchReal(x.dtype(), [](auto) {}))
+    return Unsupported(Cat("no interpolation of ", Name(x.dtype())));
+  Dims dims = {x.dim(0), x.dim(1)};
+  dims.insert(dims.end(), grid.dims().begin() + 1, grid.dims().end() - 1);
+  INFER_ASSIGN(Tensor * y, MakeOut(run, 0, x.dtype(), dims));
+  if (y->num_elements() == 0) return {};
+  const Dims strides = Strides(x.dims());
+  const int64_t samples = Product(dims, 2, x.rank()), plane = Product(x.dims(), 2, x.rank());
+  if (plane == 0) return InvalidModel("X is empty");
+  const int64_t channels = x.dim(1), combinations = std::pow(sampler.points, r);
+  const auto points = static_cast<size_t>(sampler.points), axes = static_cast<size_t>(r);
+  std::vector<Tap> taps(points * axes);
+  for (int64_t s = 0; s < x.dim(0) * samples; ++s) {
+    for (int k = 0; k < r; ++k)
+      sampler.TapsOf(grid.At(s * r + r - 1 - k), x.dim(2 + k),
+                     &taps[static_cast<size_t>(k) * points]);
+    for (int64_t c = 0; c < channels; ++c) {
+      const int64_t base = (s / samples * channels + c) * plane;
+      double sum = 0;
+      for (int64_t i = 0; i < combinations; ++i) {
+        auto rest = static_cast<size_t>(i);
+        int64_t at = base;
+        double weight = 1;
+        for (size_t k = 0; k < axes; ++k, rest /= points) {
+          const Tap& t = taps[k * points + rest % points];
+          weight = t.at < 0 ? 0 : weight * t.weight;
+          at += std::max<int64_t>(t.at, 0) * strides[k + 2];
+        }
+        if (weight != 0) sum += weight * x.At(at);
+      }
+      y->Set((s / samples * channels + c) * samples + s % samples, sum);
+    }
+  }
+  return {};
+}
+
+/// Opset 16 says bilinear and bicubic.
+Status LiftGridSample(NodeSpec node, int opset, LiftContext& out) {
+  const std::string mode = StrAttrOr(node, "mode", "bilinear");
+  if (opset < 20) {
+    if (mode == "bicubic") node.attrs["mode"] = std::string("cubic");
+    if (mode == "bilinear") DropAttr(node, "mode");  // linear is the default
+  }
+  out.Emit(std::move(node));
+  return {};
+}
+
+Result<NodeSpec> LowerGridSample(NodeSpec node, int opset, LiftContext&) {
+  const std::string mode = StrAttrOr(node, "mode", "linear");
+  if (opset < 20)
+    node.attrs["mode"] = mode == "linear"  ? std::string("bilinear")
+                         : mode == "cubic" ? std::string("bicubic")
+                                           : mode;
+  return node;
+}
+
+/// size is [N, C, H, W] or [N, C, D, H, W].
+Status InferAffineGrid(OpCall& call) {
+  const auto size = call.elements(1);
+  const Dim n = LengthOf(call, 1);
+  if (n.is_static() && n.value() != 4 && n.value() != 5)
+    return InvalidModel("size has neither 4 nor 5 entries");
+  if (n.is_static()) {
+    const Dim axes(n.value() - 2), batch = size ? (*size)[0] : Dim();
+    if (!Meet(call.shape(0), Shape({batch, axes, axes + 1})).ok())
+      return InvalidModel(Cat("theta ", call.shape(0).ToString(), " does not fit a size of ",
+                              n.value(), " entries"));
+  }
+  for (const Dim& d : size.value_or(std::vector<Dim>()))
+    if (d.is_static() && d.value() < 0) return InvalidModel(Cat("size has ", d.value()));
+  if (!size) {
+    INFER_ASSIGN(Shape out, UnknownOfDeclaredRank(n));
+    call.SetOut(0, call.dtype(0), std::move(out));
+    return {};
+  }
+  std::vector<Dim> dims = {(*size)[0]};
+  dims.insert(dims.end(), size->begin() + 2, size->end());
+  dims.push_back(static_cast<int64_t>(size->size()) - 2);
+  call.SetOut(0, call.dtype(0), Shape(std::move(dims)));
+  return {};
+}
+
+/// grid = theta * [x, y, (z), 1], positions evenly spaced in [-1, 1].
+Status RunAffineGrid(OpRun& run) {
+  const Tensor& theta = run.in(0);
+  const Dims size = run.in(1).ToInts();
+  const auto r = static_cast<int>(size.size()) - 2;
+  if ((r != 2 && r != 3) || theta.dims() != Dims{size[0], r, r + 1})
+    return InvalidModel(Cat("theta ", ToString(theta.dims()), " does not fit ", ToString(size)));
+  Dims dims = {size[0]};
+  dims.insert(dims.end(), size.begin() + 2, size.end());
+  dims.push_back(r);
+  INFER_ASSIGN(Tensor * y, MakeOut(run, 0, theta.dtype(), dims));
+  const bool align = run.Int("align_corners") != 0;
+  const int64_t plane = Product(dims, 1, r + 1);
+  for (int64_t i = 0; i < y->num_elements() / r; ++i) {
+    double position[4] = {0, 0, 0, 0};  // innermost first, then 1
+    int64_t rest = i % plane;
+    for (int k = 0; k < r; ++k) {
+      const int64_t n = dims[static_cast<size_t>(r - k)];
+      const auto at = static_cast<double>(rest % n), extent = static_cast<double>(n);
+      rest /= n;
+      position[k] = align ? (n > 1 ? 2 * at / (extent - 1) - 1 : 0) : (2 * at + 1) / extent - 1;
+    }
+    position[r] = 1;
+    for (int row = 0; row < r; ++row) {
+      double sum = 0;
+      for (int k = 0; k <= r; ++k)
+        sum += theta.At((i / plane * r + row) * (r + 1) + k) * position[k];
+      y->Set(i * r + row, sum);
+    }
+  }
+  return {};
+}
+
+/// An INTS attribute with one entry per spatial axis (times `per_axis`).
+Result<std::vector<int64_t>> PerAxis(const OpCall& call, std::string_view attr, size_t count,
+                                     int64_t absent) {
+  if (!call.HasAttr(attr)) return std::vector<int64_t>(count, absent);
+  const auto& v = call.Ints(attr);
+  if (v.size() != count || std::any_of(v.begin(), v.end(), [&](int64_t i) { return i < absent; }))
+    return InvalidModel(Cat(attr, " needs ", count, " entries of at least ", absent));
+  return v;
+}
+
+Status InferCol2Im(OpCall& call) {
+  const auto image = call.elements(1), block = call.elements(2);
+  INFER_ASSIGN(Shape out, UnknownOfDeclaredRank(LengthOf(call, 1) + Dim(2)));
+  if (!out.has_rank()) {
+    call.SetOut(0, call.dtype(0), Shape());
+    return {};
+  }
+  std::vector<Dim> dims = out.dims();
+  const Shape& s = call.shape(0);
+  if (s.has_rank() && s.rank() != 3) return InvalidModel("the operand is not [N, C*block, L]");
+  if (s.has_rank()) dims[0] = s[0];
+  if (s.has_rank() && block) dims[1] = s[1].ExactDiv(Shape(*block).num_elements());
+  for (size_t i = 0; image && i < image->size(); ++i) dims[i + 2] = (*image)[i];
+  call.SetOut(0, call.dtype(0), Shape(std::move(dims)));
+  return {};
+}
+
+/// Sums every column entry to the pixel that it came from.
+Status RunCol2Im(OpRun& run) {
+  const Tensor& x = run.in(0);
+  const Dims image = run.in(1).ToInts(), block = run.in(2).ToInts();
+  const size_t r = image.size();
+  INFER_ASSIGN(const auto strides, PerAxis(run.call(), "strides", r, 1));
+  INFER_ASSIGN(const auto dilations, PerAxis(run.call(), "dilations", r, 1));
+  INFER_ASSIGN(const auto pads, PerAxis(run.call(), "pads", 2 * r, 0));
+  Dims blocks(r);
+  for (size_t i = 0; i < r && block.size() == r; ++i) {
+    if (block[i] < 1 || image[i] < 1 || block[i] > INT32_MAX || dilations[i] > INT32_MAX)
+      return InvalidModel("image_shape and block_shape must be positive");
+    const int64_t span = image[i] + pads[i] + pads[i + r] - dilations[i] * (block[i] - 1) - 1;
+    blocks[i] = span < 0 ? 0 : span / strides[i] + 1;
+  }
+  const auto per_block = CheckedNumElements(block);
+  if (r < 1 || block.size() != r || x.rank() != 3 || !per_block || x.dim(1) % *per_block != 0 ||
+      CheckedNumElements(blocks) != x.dim(2))
+    return InvalidModel(Cat("columns ", ToString(x.dims()), " do not fit image ", ToString(image),
+                            " in blocks ", ToString(block)));
+  if (!DispatchReal(x.dtype(), [](auto) {})) return Unsupported(Cat("no sum of ", Name(x.dtype())));
+  Dims dims = {x.dim(0), x.dim(1) / *per_block};
+  dims.insert(dims.end(), image.begin(), image.end());
+  INFER_ASSIGN(Tensor * y, MakeOut(run, 0, x.dtype(), dims));
+  std::vector<double> sums(static_cast<size_t>(y->num_elements()), 0.0);
+  const int64_t pixels = NumElements(image), columns = x.dim(2);
+  for (int64_t i = 0; i < x.num_elements(); ++i) {
+    int64_t column = i % columns, inside = i / columns % *per_block;
+    int64_t at = 0, scale = 1;
+    bool in_image = true;
+    for (size_t k = r; k-- > 0;) {
+      const int64_t p =
+          column % blocks[k] * strides[k] + inside % block[k] * dilations[k] - pads[k];
+      in_image &= p >= 0 && p < image[k];
+      at += p * scale;
+      scale *= image[k];
+      column /= blocks[k];
+      inside /= block[k];
+    }
+    if (in_image) sums[static_cast<size_t>(i / columns / *per_block * pixels + at)] += x.At(i);
+  }
+  for (int64_t i = 0; i < y->num_elements(); ++i) y->Set(i, sums[static_cast<size_t>(i)]);
+  return {};
+}
+
+}  // namespace
+
+std::span<const OpDef> GridOps() {
+  static const OpDef ops[] = {
+      {
+          .name = "GridSample",
+          .doc = "Samples X at the positions of a grid: nearest, linear or cubic.",
+          .traits = Trait::kSampling,
+          .since = 20,
+          .versions = {16, 20, 22},
+          .inputs = {{"X", "T1"}, {"grid", "T2"}},
+          .outputs = {{"Y", "T1"}},
+          .attrs = {{"align_corners", AttrKind::kInt, int64_t{0}},
+                    {"mode", AttrKind::kString, std::string("linear")},
+                    {"padding_mode", AttrKind::kString, std::string("zeros")}},
+          .constraints = {{"T1", kMovable}, {"T2", kFloatsBF16}},
+          .infer = InferGridSample,
+          .reference = RunGridSample,
+          .cost = CostPerOutput<8>,
+          .lift = LiftGridSample,
+          .lower = LowerGridSample,
+          .example = "graph g(x: f32[1,2,3,4], p: f32[1,2,3,2]) -> (y) { y = GridSample(x, p) }",
+      },
+      {
+          .name = "AffineGrid",
+          .doc = "The sampling grid of a batch of affine maps.",
+          .traits = Trait::kGenerator,
+          .since = 20,
+          .versions = {20},
+          .inputs = {{"theta", "T1"}, {"size", "i64"}},
+          .outputs = {{"grid", "T1"}},
+          .attrs = {{"align_corners", AttrKind::kInt, int64_t{0}}},
+          .constraints = {{"T1", kFloatsBF16}},
+          .infer = InferAffineGrid,
+          .reference = RunAffineGrid,
+          .cost = CostPerOutput<6>,
+          .decompose = DecomposeAffineGrid,
+          .example = R"(graph g(t: f32[2,2,3]) -> (y) {
+            s = const i64[4] {2, 1, 3, 4} y = AffineGrid(t, s) })",
+      },
+      {
+          .name = "Col2Im",
+          .doc = "Sums columns of blocks back into an image.",
+          .traits = Trait::kPooling,
+          .since = 18,
+          .versions = {18},
+          .inputs = {{"input", "T"}, {"image_shape", "i64"}, {"block_shape", "i64"}},
+          .outputs = {{"output", "T"}},
+          .attrs = {{"dilations", AttrKind::kInts},
+                    {"pads", AttrKind::kInts},
+                    {"strides", AttrKind::kInts}},
+          .constraints = {{"T", kMovable}},
+          .infer = InferCol2Im,
+          .reference = RunCol2Im,
+          .cost = CostPerInput<1>,
+          .example = R"(graph g(x: f32[1,8,6]) -> (y) {
+            i = const i64[2] {3, 4} b = const i64[2] {2, 2} y = Col2Im(x, i, b) })",
+      },
+  };
+  return ops;
+}
+
+}  // namespace infer

@@ -1,0 +1,340 @@
+/// NonMaxSuppression, RoiAlign, MaxRoiPool: the tails of detectors.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "lib/ops/move/move.h"
+#include "lib/ops/op_def.h"
+
+namespace infer {
+namespace {
+
+Status InferNms(OpCall& call) {
+  INFER_TRY(CheckRank(call, 0, 3, 3));
+  INFER_TRY(CheckRank(call, 1, 3, 3));
+  call.SetOut(0, DType::kI64, Shape(std::vector<Dim>{Dim(), 3}));
+  return {};
+}
+
+struct Box {
+  float y1, x1, y2, x2;
+  float Area() const { return (y2 - y1) * (x2 - x1); }
+};
+
+/// Corners in any order, or centre and size.
+Box BoxOf(const float* p, bool center) {
+  if (center) return {p[1] - p[3] / 2, p[0] - p[2] / 2, p[1] + p[3] / 2, p[0] + p[2] / 2};
+  return {std::min(p[0], p[2]), std::min(p[1], p[3]), std::max(p[0], p[2]), std::max(p[1], p[3])};
+}
+
+bool Overlaps(const Box& a, const Box& b, float threshold) {
+  const float height = std::min(a.y2, b.y2) - std::max(a.y1, b.y1);
+  const float width = std::min(a.x2, b.x2) - std::max(a.x1, b.x1);
+  if (height <= 0 || width <= 0) return false;
+  const float both = height * width, either = a.Area() + b.Area() - both;
+  return either > 0 && both / either > threshold;
+}
+
+Status RunNms(OpRun& run) {
+  const Tensor &boxes = run.in(0), &scores = run.in(1);
+  if (boxes.rank() != 3 || scores.rank() != 3 || boxes.dim(2) != 4 ||
+      boxes.dim(0) != scores.dim(0) || boxes.dim(1) != scores.dim(2))
+    return InvalidModel(
+        Cat("boxes ", ToString(boxes.dims()), " do not fit scores ", ToString(scores.dims())));
+  const auto scalar = [&](size_t i) { return run.has(i) && run.in(i).num_elements() > 0; };
+  const int64_t most = scalar(2) ? run.in(2).IntAt(0) : 0;
+  const auto iou = static_cast<float>(scalar(3) ? run.in(3).At(0) : 0);
+  const bool center = run.Int("center_point_box") != 0;
+  const int64_t n = boxes.dim(1), classes = scores.dim(1);
+  const float* box = boxes.data<float>().data();
+  std::vector<int64_t> selected;
+  std::vector<int64_t> order;
+  std::vector<Box> kept;
+  for (int64_t line = 0; line < scores.dim(0) * classes; ++line) {
+    const float* score = scores.data<float>().data() + line * n;
+    order.clear();
+    for (int64_t i = 0; i < n; ++i)
+      if (!scalar(4) || score[i] > static_cast<float>(run.in(4).At(0))) order.push_back(i);
+    std::stable_sort(order.begin(), order.end(),
+                     [&](int64_t a, int64_t b) { return score[a] > score[b]; });
+    kept.clear();
+    for (int64_t i : order) {
+      if (static_cast<int64_t>(kept.size()) >= most) break;
+      const Box b = BoxOf(box + (line / classes * n + i) * 4, center);
+      if (std::any_of(kept.begin(), kept.end(), [&](const Box& k) { return Overlaps(k, b, iou); }))
+        continue;
+      kept.push_back(b);
+      selected.insert(selected.end(), {line / classes, line % classes, i});
+    }
+  }
+  const auto count = static_cast<int64_t>(selected.size()) / 3;
+  run.Set(0, Tensor::Of<int64_t>({count, 3}, std::span<const int64_t>(selected)));
+  return {};
+}
+
+Status InferRoiAlign(OpCall& call) {
+  INFER_TRY(CheckRank(call, 0, 4, 4));
+  INFER_TRY(CheckRank(call, 1, 2, 2));
+  const Shape &x = call.shape(0), &rois = call.shape(1), &batches = call.shape(2);
+  Dim n = rois.has_rank() ? rois[0] : Dim();
+  if (batches.has_rank() && batches.rank() == 1) {
+    INFER_ASSIGN(n, Meet(n, batches[0]));
+  }
+  call.SetOut(0, call.dtype(0),
+              Shape(std::vector<Dim>{n, x.has_rank() ? x[1] : Dim(), call.Int("output_height"),
+                                     call.Int("output_width")}));
+  return {};
+}
+
+/// Up to four weighted pixels around a point of one [H, W] plane; none outside.
+struct Bilinear {
+  int64_t at[4] = {0, 0, 0, 0};
+  double weight[4] = {0, 0, 0, 0};
+  Bilinear(double y, double x, int64_t height, int64_t width) {
+    if (!(y >= -1 && y <= static_cast<double>(height) && x >= -1 &&
+          x <= static_cast<double>(width)))
+      return;
+    y = std::clamp(y, 0.0, static_cast<double>(height - 1));
+    x = std::clamp(x, 0.0, static_cast<double>(width - 1));
+    const auto y0 = static_cast<int64_t>(y), x0 = static_cast<int64_t>(x);
+    const int64_t y1 = std::min(y0 + 1, height - 1), x1 = std::min(x0 + 1, width - 1);
+    const double v = y - static_cast<double>(y0), u = x - static_cast<double>(x0);
+    const int64_t positions[4] = {y0 * width + x0, y0 * width + x1, y1 * width + x0,
+                                  y1 * width + x1};
+    const double weights[4] = {(1 - v) * (1 - u), (1 - v) * u, v * (1 - u), v * u};
+    std::copy_n(positions, 4, at);
+    std::copy_n(weights, 4, weight);
+  }
+};
+
+struct RoiBins {
+  double y, x, bin_height, bin_width;  // of the region's corner and of one bin, in pixels
+  int64_t samples_y, samples_x;        // per bin
+};
+
+/// `max` takes the largest weighted pixel of all samples, as the operator's definition by its
+/// backend tests has it; `avg` the mean of the interpolated samples.
+double PoolBin(const double* plane, int64_t height, int64_t width, const RoiBins& r, int64_t by,
+               int64_t bx, bool max) {
+  double sum = 0, best = -std::numeric_limits<double>::infinity();
+  for (int64_t iy = 0; iy < r.samples_y; ++iy)
+    for (int64_t ix = 0; ix < r.samples_x; ++ix) {
+      const double y = r.y + (static_cast<double>(by) +
+                              (static_cast<double>(iy) + 0.5) / static_cast<double>(r.samples_y)) *
+                                 r.bin_height;
+      const double x = r.x + (static_cast<double>(bx) +
+                              (static_cast<double>(ix) + 0.5) / static_cast<double>(r.samples_x)) *
+                                 r.bin_width;
+      const Bilinear b(y, x, height, width);
+      for (int k = 0; k < 4; ++k) {
+        const double v = b.weight[k] * plane[b.at[k]];
+        sum += v;
+        best = std::max(best, v);
+      }
+    }
+  const int64_t count = r.samples_y * r.samples_x;
+  if (max) return count > 0 ? best : 0;
+  return sum / static_cast<double>(std::max<int64_t>(count, 1));
+}
+
+/// More samples than a region could need would run for hours: a hostile sampling_ratio, or a region
+/// far larger than its plane. `planes`: how many times the bins are sampled.
+Status CheckSamples(const RoiBins& r, int64_t bins, int64_t planes) {
+  constexpr double kMostPerBin = 1 << 20, kMost = 1e10;
+  const double per_bin = static_cast<double>(r.samples_y) * static_cast<double>(r.samples_x);
+  const double all = per_bin * static_cast<double>(bins) * static_cast<double>(planes);
+  if (per_bin <= kMostPerBin && all <= kMost) return {};
+  return InvalidModel(Cat(bins, " bins of ", r.samples_y, " x ", r.samples_x,
+                          " samples are more than a region can need"));
+}
+
+/// Mask R-CNN, https://arxiv.org/abs/1703.06870.
+Status RunRoiAlign(OpRun& run) {
+  const Tensor &x = run.in(0), &rois = run.in(1), &batches = run.in(2);
+  const int64_t out_h = run.Int("output_height"), out_w = run.Int("output_width");
+  const std::string &mode = run.Str("mode"), &transform = run.Str("coordinate_transformation_mode");
+  if (mode != "avg" && mode != "max") return InvalidModel(Cat("no mode '", mode, "'"));
+  if (x.rank() != 4 || rois.rank() != 2 || rois.dim(1) != 4 ||
+      batches.num_elements() != rois.dim(0) || out_h < 1 || out_w < 1 ||
+      run.Int("sampling_ratio") < 0)
+    return InvalidModel(Cat("rois ", ToString(rois.dims()), " do not fit ", ToString(x.dims())));
+  const int64_t channels = x.dim(1), height = x.dim(2), width = x.dim(3);
+  if (height == 0 || width == 0) return InvalidModel("X is empty");
+  const bool half_pixel = transform == "half_pixel";
+  const double scale = run.Float("spatial_scale"), offset = half_pixel ? 0.5 : 0;
+  INFER_ASSIGN(Tensor * y, MakeOut(run, 0, x.dtype(), {rois.dim(0), channels, out_h, out_w}));
+  std::vector<double> plane(static_cast<size_t>(height * width));
+  for (int64_t n = 0; n < rois.dim(0); ++n) {
+    const int64_t batch = batches.IntAt(n);
+    if (batch < 0 || batch >= x.dim(0)) return InvalidModel(Cat("no batch entry ", batch));
+    double corner[4];
+    for (int k = 0; k < 4; ++k) corner[k] = rois.At(n * 4 + k) * scale - offset;
+    double roi_w = corner[2] - corner[0], roi_h = corner[3] - corner[1];
+    if (!half_pixel) {  // regions of the older form are at least one pixel
+      roi_w = std::max(roi_w, 1.0);
+      roi_h = std::max(roi_h, 1.0);
+    }
+    if (!(std::abs(roi_w) < 1e6 && std::abs(roi_h) < 1e6))
+      return InvalidModel("a roi is not finite");
+    RoiBins r{corner[1],
+              corner[0],
+              roi_h / static_cast<double>(out_h),
+              roi_w / static_cast<double>(out_w),
+              run.Int("sampling_ratio"),
+              run.Int("sampling_ratio")};
+    if (r.samples_y == 0) {
+      r.samples_y = static_cast<int64_t>(std::max(std::ceil(r.bin_height), 0.0));
+      r.samples_x = static_cast<int64_t>(std::max(std::ceil(r.bin_width), 0.0));
+    }
+    INFER_TRY(CheckSamples(r, out_h * out_w, rois.dim(0) * channels));
+    for (int64_t c = 0; c < channels; ++c) {
+      for (int64_t i = 0; i < height * width; ++i)
+        plane[static_cast<size_t>(i)] = x.At((batch * channels + c) * height * width + i);
+      for (int64_t i = 0; i < out_h * out_w; ++i)
+        y->Set((n * channels + c) * out_h * out_w + i,
+               PoolBin(plane.data(), height, width, r, i / out_w, i % out_w, mode == "max"));
+    }
+  }
+  return {};
+}
+
+/// Before opset 16 coordinates were not shifted by half a pixel.
+Status LiftRoiAlign(NodeSpec node, int opset, LiftContext& out) {
+  if (opset < 16) node.attrs["coordinate_transformation_mode"] = std::string("output_half_pixel");
+  out.Emit(std::move(node));
+  return {};
+}
+
+Result<NodeSpec> LowerRoiAlign(NodeSpec node, int opset, LiftContext&) {
+  if (opset >= 16) return node;
+  if (StrAttrOr(node, "coordinate_transformation_mode", "half_pixel") != "output_half_pixel")
+    return Unsupported(Cat("RoiAlign '", node.name, "' by half_pixel needs opset 16 or newer"));
+  DropAttr(node, "coordinate_transformation_mode");
+  return node;
+}
+
+Status InferMaxRoiPool(OpCall& call) {
+  INFER_TRY(CheckRank(call, 0, 4, 4));
+  INFER_TRY(CheckRank(call, 1, 2, 2));
+  const auto& pooled = call.Ints("pooled_shape");
+  if (pooled.size() != 2 || pooled[0] < 1 || pooled[1] < 1)
+    return InvalidModel("pooled_shape is not [height, width]");
+  const Shape &x = call.shape(0), &rois = call.shape(1);
+  call.SetOut(0, call.dtype(0),
+              Shape(std::vector<Dim>{rois.has_rank() ? rois[0] : Dim(), x.has_rank() ? x[1] : Dim(),
+                                     pooled[0], pooled[1]}));
+  return {};
+}
+
+/// Fast R-CNN, https://arxiv.org/abs/1504.08083: integer bins, the largest element of each.
+Status RunMaxRoiPool(OpRun& run) {
+  const Tensor &x = run.in(0), &rois = run.in(1);
+  if (x.rank() != 4 || rois.rank() != 2 || rois.dim(1) != 5)
+    return InvalidModel(Cat("rois ", ToString(rois.dims()), " do not fit ", ToString(x.dims())));
+  const auto& pooled = run.Ints("pooled_shape");
+  const double scale = run.Float("spatial_scale");
+  const int64_t channels = x.dim(1), extent[2] = {x.dim(2), x.dim(3)};
+  INFER_ASSIGN(Tensor * y,
+               MakeOut(run, 0, x.dtype(), {rois.dim(0), channels, pooled[0], pooled[1]}));
+  for (int64_t n = 0; n < rois.dim(0); ++n) {
+    const int64_t batch = rois.IntAt(n * 5);
+    if (batch < 0 || batch >= x.dim(0)) return InvalidModel(Cat("no batch entry ", batch));
+    double start[2], bin[2];
+    for (int k = 0; k < 2; ++k) {  // rois are [batch, x1, y1, x2, y2]
+      start[k] = std::round(rois.At(n * 5 + 2 - k) * scale);
+      const double end = std::round(rois.At(n * 5 + 4 - k) * scale);
+      if (!(std::abs(start[k]) < 1e9 && std::abs(end) < 1e9))
+        return InvalidModel("a roi is not finite");
+      bin[k] =
+          std::max(end - start[k] + 1, 1.0) / static_cast<double>(pooled[static_cast<size_t>(k)]);
+    }
+    const auto edge = [&](int k, double index, bool up) {
+      const double at = index * bin[k];
+      return std::clamp<int64_t>(
+          static_cast<int64_t>((up ? std::ceil(at) : std::floor(at)) + start[k]), 0, extent[k]);
+    };
+    for (int64_t i = 0; i < channels * pooled[0] * pooled[1]; ++i) {
+      const auto row = static_cast<double>(i / pooled[1] % pooled[0]);
+      const auto column = static_cast<double>(i % pooled[1]);
+      const int64_t plane = (batch * channels + i / pooled[1] / pooled[0]) * extent[0] * extent[1];
+      const int64_t h1 = edge(0, row + 1, true), w1 = edge(1, column + 1, true);
+      double best = -std::numeric_limits<double>::infinity();
+      for (int64_t h = edge(0, row, false); h < h1; ++h)
+        for (int64_t w = edge(1, column, false); w < w1; ++w)
+          best = std::max(best, x.At(plane + h * extent[1] + w));
+      y->Set(n * channels * pooled[0] * pooled[1] + i, std::isinf(best) && best < 0 ? 0 : best);
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+std::span<const OpDef> DetectionOps() {
+  static const OpDef ops[] = {
+      {
+          .name = "NonMaxSuppression",
+          .doc = "Boxes by descending score that do not overlap a better one, per class.",
+          .traits = Trait::kSelection,
+          .since = 10,
+          .versions = {10, 11},
+          .inputs = {{"boxes", "f32"},
+                     {"scores", "f32"},
+                     {"max_output_boxes_per_class", "i64", Arity::kOptional},
+                     {"iou_threshold", "f32", Arity::kOptional},
+                     {"score_threshold", "f32", Arity::kOptional}},
+          .outputs = {{"selected_indices", "i64"}},
+          .attrs = {{"center_point_box", AttrKind::kInt, int64_t{0}}},
+          .tolerance = 0,
+          .infer = InferNms,
+          .reference = RunNms,
+          .example = R"(graph g(b: f32[1,6,4], s: f32[1,2,6]) -> (y) {
+            m = const i64[1] {3} t = const f32[1] {0.5} y = NonMaxSuppression(b, s, m, t) })",
+      },
+      {
+          .name = "RoiAlign",
+          .doc = "Pools each region of interest into bins of interpolated samples.",
+          .traits = Trait::kSampling,
+          .since = 16,
+          .versions = {10, 16, 22},
+          .inputs = {{"X", "T1"}, {"rois", "T1"}, {"batch_indices", "i64"}},
+          .outputs = {{"Y", "T1"}},
+          .attrs = {{"coordinate_transformation_mode", AttrKind::kString, std::string("half_pixel"),
+                     false, 16},
+                    {"mode", AttrKind::kString, std::string("avg")},
+                    {"output_height", AttrKind::kInt, int64_t{1}},
+                    {"output_width", AttrKind::kInt, int64_t{1}},
+                    {"sampling_ratio", AttrKind::kInt, int64_t{0}},
+                    {"spatial_scale", AttrKind::kFloat, 1.0f}},
+          .constraints = {{"T1", kFloatsBF16}},
+          .infer = InferRoiAlign,
+          .reference = RunRoiAlign,
+          .cost = CostPerOutput<32>,
+          .lift = LiftRoiAlign,
+          .lower = LowerRoiAlign,
+          .example = R"(graph g(x: f32[1,2,6,6]) -> (y) {
+            r = const f32[2,4] {0, 0, 4, 4, 1, 2, 5, 3} b = const i64[2] {0, 0}
+            y = RoiAlign(x, r, b) {output_height=2, output_width=2, sampling_ratio=2} })",
+      },
+      {
+          .name = "MaxRoiPool",
+          .doc = "The largest element in each bin of each region of interest.",
+          .traits = Trait::kSampling,
+          .since = 1,
+          .versions = {1, 22},
+          .inputs = {{"X", "T"}, {"rois", "T"}},
+          .outputs = {{"Y", "T"}},
+          .attrs = {{"pooled_shape", AttrKind::kInts, {}, true},
+                    {"spatial_scale", AttrKind::kFloat, 1.0f}},
+          .constraints = {{"T", kFloatsBF16}},
+          .infer = InferMaxRoiPool,
+          .reference = RunMaxRoiPool,
+          .example = R"(graph g(x: f32[1,2,6,6]) -> (y) {
+            r = const f32[1,5] {0, 1, 1, 4, 5} y = MaxRoiPool(x, r) {pooled_shape=[2, 3]} })",
+      },
+  };
+  return ops;
+}
+
+}  // namespace infer
