@@ -17,9 +17,10 @@ function(infer_isa_options source isa)
     return()
   endif()
   # GCC 12 takes the undefined operands of its own intrinsics for mistakes.
+  set(level $<IF:$<BOOL:${INFER_SANITIZED}>,-O1,-O3>)  # with sanitizers -O3 costs compile time and gains none
   set_source_files_properties(
     ${source} PROPERTIES SKIP_PRECOMPILE_HEADERS ON COMPILE_OPTIONS
-    "-O3;-fno-math-errno;-fno-trapping-math;${infer_isa_${isa}};${ARGN};$<$<CXX_COMPILER_ID:GNU>:-Wno-uninitialized;-Wno-maybe-uninitialized>")
+    "${level};-fno-math-errno;-fno-trapping-math;${infer_isa_${isa}};${ARGN};$<$<CXX_COMPILER_ID:GNU>:-Wno-uninitialized;-Wno-maybe-uninitialized>")
 endfunction()
 
 # infer_isa_tables(TARGET LIST): adds to TARGET the tables of LIST, a file of lines
