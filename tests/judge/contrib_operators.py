@@ -1,13 +1,13 @@
 """ONNX Runtime on its own operators (domain com.microsoft) against ours, on small models.
 
-usage: contrib_operators.py INFER_OPT [OPERATOR...]
+usage: contrib_operators.py INFER_OPT [--every N] [OPERATOR...]
 
 The models of contrib_cases.py, contrib_attention_cases.py and contrib_float_cases.py, with fixed
 seeds, run in ONNX Runtime without its rewrites and in `infer-opt run` on both devices. One line per
 operator: the number of cases, the worst difference, and for integers how many elements (of both
 devices) are one quantum away. Integers must be equal, or one quantum away where a case says that roundings differ, and then in few elements.
 Floats may differ by TOLERANCE of the largest value. What ONNX Runtime refuses is named and compared
-with nothing; what we refuse fails. Exit 77 (a skip) without onnx, onnxruntime and numpy.
+with nothing; what we refuse fails. --every N takes each operator's first case and every N-th after it. Exit 77 (a skip) without onnx, onnxruntime and numpy.
 """
 
 import os
@@ -137,11 +137,16 @@ def judge(infer_opt, case, tally):
 def main():
     if len(sys.argv) < 2:
         sys.exit("the program under test is missing")
-    infer_opt, wanted = sys.argv[1], sys.argv[2:]
-    tallies = {}
+    infer_opt, wanted, every = sys.argv[1], sys.argv[2:], 1
+    if wanted[:1] == ["--every"]:
+        every, wanted = int(wanted[1]), wanted[2:]
+    tallies, seen = {}, {}
     for case in (contrib_cases.cases() + contrib_attention_cases.cases() +
                  contrib_float_cases.cases()):
         if wanted and case.op not in wanted:
+            continue
+        seen[case.op] = seen.get(case.op, -1) + 1
+        if seen[case.op] % every != 0:
             continue
         judge(infer_opt, case, tallies.setdefault(case.op, Tally()))
     for op, tally in tallies.items():

@@ -4,7 +4,7 @@
 usage: times.py [BUILD_FOLDER...] [--steps FILE] [--json FILE] [--top N]
 
 Reads what a run leaves behind: BUILD_FOLDER/.ninja_log (default: build/release and build/fuzz, where they are),
-its Testing/Temporary/CTestCostData.txt and times/*.json (GoogleTest's reports), and FILE, in which .ci/run writes a line
+its Testing/Temporary/CTestCostData.txt and times/*.xml (GoogleTest's reports; its JSON lacks the reasons of skips), and FILE, in which .ci/run writes a line
 "seconds name" for each of its steps (default: build/ci_steps.txt). Compile and link times are seconds of a job,
 added up; two jobs run at once on two cores, so the wall time is about half of it.
 """
@@ -14,6 +14,7 @@ import json
 import pathlib
 import re
 import sys
+import xml.etree.ElementTree
 
 
 def ninja_times(folder):
@@ -48,13 +49,12 @@ def ctest_times(folder):
 
 def gtests(folder):
     """(program, suite.test, s, reason or None) of every GoogleTest report."""
-    for path in sorted((folder / "times").glob("*.json")):
-        for suite in json.loads(path.read_text())["testsuites"]:
-            for test in suite["testsuite"]:
-                skipped = None
-                if test.get("result") == "SKIPPED":
-                    skipped = " ".join(s["message"].split("\n")[-1] for s in test.get("skipped", [])) or "no reason"
-                yield path.stem, f"{suite['name']}.{test['name']}", float(test["time"].rstrip("s")), skipped
+    for path in sorted((folder / "times").glob("*.xml")):
+        for suite in xml.etree.ElementTree.parse(path).getroot():
+            for test in suite:
+                reasons = [s.get("message", "").strip().split("\n")[-1] for s in test.findall("skipped")]
+                skipped = (" ".join(reasons) or "no reason") if test.get("result") == "skipped" else None
+                yield path.stem, f"{suite.get('name')}.{test.get('name')}", float(test.get("time")), skipped
 
 
 def table(head, rows):

@@ -81,7 +81,7 @@ endfunction()
 
 # infer_gtests(PROGRAM [LABELS l...] [TIMEOUT seconds] [SHARDS n] [BY_NIGHT f] [SANITIZED_WITHOUT f])
 #   A GoogleTest program as n ctest entries, each a process that runs every n-th test: a process per test would spend
-#   more time on starting than on testing. Each writes times/ENTRY.json in the build folder (tools/ci/times.py).
+#   more time on starting than on testing. Each writes times/ENTRY.xml in the build folder (tools/ci/times.py).
 #   What BY_NIGHT names (a pattern of GoogleTest's, "*gpt2*:*vgg*") is an entry PROGRAM.nightly instead. A sanitized build
 #   (INFER_SANITIZED) also leaves out what SANITIZED_WITHOUT names.
 function(infer_gtests program)
@@ -132,7 +132,7 @@ endfunction()
 
 function(infer_gtest_entry entry program labels timeout)
   add_test(NAME ${entry} COMMAND ${program} --gtest_brief=1)
-  set(environment ${ARGN} GTEST_OUTPUT=json:${CMAKE_BINARY_DIR}/times/${entry}.json)
+  set(environment ${ARGN} GTEST_OUTPUT=xml:${CMAKE_BINARY_DIR}/times/${entry}.xml)
   set_tests_properties(${entry} PROPERTIES LABELS "${labels}" TIMEOUT ${timeout} ENVIRONMENT "${environment}")
 endfunction()
 
