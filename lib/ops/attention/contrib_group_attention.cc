@@ -226,7 +226,7 @@ Cost CostGroup(const OpCall& call) {
 
 // ---- RotaryEmbedding -------------------------------------------------------------------------
 
-Status InferRotary(OpCall& call) {
+Status InferContribRotary(OpCall& call) {
   if (call.Int("is_packed_batching") != 0)
     return Unsupported("RotaryEmbedding: is_packed_batching is set");
   if (call.Float("scale") != 1)
@@ -242,7 +242,7 @@ Status InferRotary(OpCall& call) {
 }
 
 /// Positions are one per token, or one for the first token.
-Status RunRotary(OpRun& run) {
+Status RunContribRotary(OpRun& run) {
   const Tensor &x = run.in(0), &positions = run.in(1), &cos = run.in(2);
   const int64_t rotary = run.Int("rotary_embedding_dim"), half = cos.dim(1);
   if (rotary != 0 && rotary != 2 * half)
@@ -337,8 +337,8 @@ std::span<const OpDef> ContribGroupAttentionOps() {
                     {"rotary_embedding_dim", AttrKind::kInt, int64_t{0}},
                     {"scale", AttrKind::kFloat, 1.0f}},
           .constraints = {{"T", kAttentionReal}, {"M", TypeSet(DType::kI64)}},
-          .infer = InferRotary,
-          .reference = RunRotary,
+          .infer = InferContribRotary,
+          .reference = RunContribRotary,
           .cost = CostPerOutput<3>,
           .example = R"(graph g(x: f32[1,3,8]) -> (y) {
             c = const f32[5,2] ~1

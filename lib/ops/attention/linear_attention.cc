@@ -2,17 +2,13 @@
 /// one call to the next.
 #include <cmath>
 
+#include "lib/ops/attention/contrib_attention_common.h"
 #include "lib/ops/common.h"
 #include "lib/ops/decompositions.h"
 #include "lib/ops/op_def.h"
 
 namespace infer {
 namespace {
-
-/// Extent d of input i; unknown where the rank is.
-Dim Extent(const OpCall& call, size_t i, int d) {
-  return call.has_input(i) && call.shape(i).has_rank() ? call.shape(i)[d] : Dim();
-}
 
 /// Both extents are one. InvalidModel says `what` when they are not.
 Status Unify(Dim& a, const Dim& b, std::string_view what) {
