@@ -148,6 +148,18 @@ Result<std::vector<Datum>> EvaluateNode(const Node& node, std::span<const Datum*
   return std::move(run.outputs());
 }
 
+Result<std::vector<Datum>> EvaluateConstant(const Node& node, const OpRegistry& ops) {
+  std::vector<Datum> constants(node.inputs().size());
+  std::vector<const Datum*> operands(constants.size(), nullptr);
+  for (size_t i = 0; i < constants.size(); ++i) {
+    const Value* v = node.input(i);
+    if (!v) continue;
+    constants[i] = *v->constant();
+    operands[i] = &constants[i];
+  }
+  return EvaluateNode(node, operands, ops);
+}
+
 Result<std::vector<Datum>> Evaluate(const Graph& g, std::span<const Datum> inputs,
                                     const EvalOptions& options) {
   if (inputs.size() != g.inputs().size())

@@ -21,6 +21,8 @@ Result<std::vector<Datum>> Evaluate(const Graph& g, std::span<const Datum> input
 /// (whose operators `ops` knows) or its subgraphs.
 Result<std::vector<Datum>> EvaluateNode(const Node& node, std::span<const Datum* const> inputs,
                                         const OpRegistry& ops);
+/// The same of a node all of whose operands are constants (or omitted).
+Result<std::vector<Datum>> EvaluateConstant(const Node& node, const OpRegistry& ops);
 /// Checks a datum against a declared type ("input 'x': is f32[2], wants f32[3]").
 Status CheckDatum(const Datum& d, const ValueType& type, std::string_view name);
 

@@ -87,14 +87,7 @@ class ConstantFolding : public Pass {
       Tell(context, n, "constants have grown as far as they may");
       return {};
     }
-    std::vector<Datum> inputs(n.inputs().size());
-    std::vector<const Datum*> pointers(n.inputs().size(), nullptr);
-    for (size_t i = 0; i < inputs.size(); ++i)
-      if (n.inputs()[i]) {
-        inputs[i] = *n.inputs()[i]->constant();
-        pointers[i] = &inputs[i];
-      }
-    const auto results = EvaluateNode(n, pointers, *ops_);
+    const auto results = EvaluateConstant(n, *ops_);
     if (!results.ok()) {
       Tell(context, n, results.status().message());
       return {};

@@ -1,11 +1,18 @@
-/// Depthwise convolutions and transposed convolutions: strides, dilations, paddings that crop,
-/// kernels that the stride does not divide, channels that miss the vectors, epilogues.
+/// Depthwise convolutions and transposed convolutions of one to three dimensions: strides,
+/// dilations, paddings that crop, kernels that the stride does not divide, channels that miss the
+/// vectors, epilogues.
 #include <array>
 
 #include "tests/suites/suite.h"
 
 namespace infer {
 namespace {
+
+void ExpectDepthwise(const std::vector<StepInfo>& steps) {
+  if (BackendUnderTest().name() != "cpu") return;
+  ASSERT_FALSE(steps.empty());
+  EXPECT_THAT(steps.front().kernel, testing::HasSubstr("depthwise"));
+}
 
 TEST(Depthwise, OneDimension) {
   for (int64_t channels : {2, 7, 24, 33, 70})
@@ -14,6 +21,38 @@ TEST(Depthwise, OneDimension) {
       CheckGraph(Cat("graph g(x: f32[2,", channels, ",29]) -> (y) { w = const f32[", channels,
                      ",1,5] ~1 b = const f32[", channels, "] ~2 c = Conv(x, w, b) {group=",
                      channels, ", ", attributes, "} y = Relu(c) }"));
+}
+
+/// Windows that reach further over the borders than oneDNN's own kernel goes.
+TEST(Depthwise, WideWindows) {
+  for (int64_t channels : {3, 16, 40})
+    for (std::string_view window :
+         {"3,3] ~1 c = Conv(x, w) {dilations=[12,12], pads=[12,12,12,12]",
+          "3,5] ~1 c = Conv(x, w) {dilations=[5,2], pads=[5,4,5,4], "
+          "strides=[1,2]",
+          "9,1] ~1 c = Conv(x, w) {pads=[4,0,4,0]",
+          "3,3] ~1 c = Conv(x, w) {dilations=[4,4], auto_pad=\"SAME_UPPER\""}) {
+      const auto steps =
+          CheckGraph(Cat("graph g(x: f32[2,", channels, ",9,11]) -> (y) { w = const f32[", channels,
+                         ",1,", window, ", group=", channels, "} y = Relu(c) }"));
+      ExpectFast(steps);
+      ExpectDepthwise(steps);
+    }
+}
+
+TEST(Depthwise, ThreeDimensions) {
+  for (int64_t channels : {2, 16, 35})
+    for (std::string_view attributes :
+         {"pads=[1,1,1,1,1,1]", "strides=[2,1,2], pads=[1,0,1,0,1,1]", "dilations=[1,2,1]"}) {
+      const auto steps = CheckGraph(
+          Cat("graph g(x: f32[2,", channels, ",5,6,7]) -> (y) { w = const f32[", channels,
+              ",1,3,3,3] ~1 b = const f32[", channels, "] ~2 c = Conv(x, w, b) {group=", channels,
+              ", ", attributes, "} y = Relu(c) }"));
+      ExpectDepthwise(steps);
+      CheckGraph(Cat("graph g(x: f32[1,", channels, ",3,4,3]) -> (y) { w = const f32[", channels,
+                     ",1,2,3,2] ~1 y = ConvTranspose(x, w) {group=", channels,
+                     ", strides=[2,2,1]} }"));
+    }
 }
 
 TEST(Depthwise, SeveralResultsPerChannel) {
@@ -87,7 +126,11 @@ TEST(ConvTranspose, OutputShape) {
 
 TEST(ConvTranspose, SameBitsForAnyNumberOfThreads) {
   for (std::string_view text :
-       {"graph g(x: f32[1,24,40,41]) -> (y) { w = const f32[24,20,3,3] ~1 y = ConvTranspose(x, w) "
+       {"graph g(x: f32[1,48,40,41]) -> (y) { w = const f32[48,1,3,3] ~1 y = Conv(x, w) {group=48, "
+        "dilations=[6,6], pads=[6,6,6,6]} }",
+        "graph g(x: f32[1,24,9,20,21]) -> (y) { w = const f32[24,1,3,3,3] ~1 y = Conv(x, w) "
+        "{group=24, pads=[1,1,1,1,1,1]} }",
+        "graph g(x: f32[1,24,40,41]) -> (y) { w = const f32[24,20,3,3] ~1 y = ConvTranspose(x, w) "
         "{strides=[2,2], pads=[1,1,1,1]} }",
         "graph g(x: f32[1,24,40,41]) -> (y) { w = const f32[24,1,4,4] ~1 y = ConvTranspose(x, w) "
         "{group=24, strides=[2,2], pads=[1,1,1,1]} }",

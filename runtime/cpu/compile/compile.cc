@@ -6,6 +6,7 @@
 #include "runtime/cpu/compile/blocked_weights.h"
 #include "runtime/cpu/compile/expand.h"
 #include "runtime/cpu/compile/qoperators.h"
+#include "runtime/cpu/compile/quant_spellings.h"
 #include "runtime/cpu/compile/widen.h"
 #include "runtime/cpu/kernels/common/kernels.h"
 #include "runtime/cpu/kernels/elementwise/chain.h"
@@ -52,9 +53,13 @@ Status Expand(CompileState& s) {
   return gone > 0 ? Widen(s) : Status();
 }
 
+Status ReadConstants(CompileState& s) { return ReadQuantConstants(*s.graph).status(); }
+
 Status TakeWeights(CompileState& s) { return TakeBlockedWeights(*s.graph).status(); }
 
 Status TakeCodes(CompileState& s) { return TakeQOperators(*s.graph, s.options.level).status(); }
+
+Status UnifySpellings(CompileState& s) { return UnifyQuantSpellings(*s.graph).status(); }
 
 Status Partition(CompileState& s) {
   s.plan.emplace(PartitionByNode(*std::move(s.graph)));
@@ -126,8 +131,12 @@ Status ChooseKernels(CompileState& s) {
 constexpr CompileStep kSteps[] = {
     {"widen", "f16 and bf16 on f32 kernels: casts around their nodes", 0, Widen},
     {"expand", "operators made of others, where no kernel takes them whole", 1, Expand},
+    {"quant-constants", "weights and parameters of codes that are computed from constants", 1,
+     ReadConstants},
     {"blocked-weights", "weights of few bits as DequantizeLinear: MatMulNBits", 2, TakeWeights},
     {"q-operators", "QLinearConv and the like as DQ -> operator -> Q", 1, TakeCodes},
+    {"quant-spellings", "DQ and Q as other tools write them, next to the operators they belong to",
+     1, UnifySpellings},
     {"partition", "one step per node", 0, Partition},
     {"attention", "product, mask, Softmax, product and what moves their operands", 2,
      GroupAttentions},

@@ -58,8 +58,6 @@ class QOperatorTaker {
   Result<int> Run() {
     std::vector<Node*> nodes;
     for (const auto& n : g_.nodes()) nodes.push_back(n.get());
-    for (Node* n : nodes)
-      if (n->Is("Clip")) INFER_TRY(DropClip(*n));
     for (Node* n : nodes) INFER_TRY(TakeNode(*n));
     if (taken_ > 0) editor_.Sweep();
     return taken_;
@@ -106,65 +104,9 @@ class QOperatorTaker {
     return {};
   }
 
-  /// Bounds of codes that no code exceeds: what Relu leaves where the zero point is the least code.
-  Status DropClip(Node& n) {
-    Value* const x = n.input(0);
-    if (!Is8Bit(x) || !x->producer()) return {};
-    const DType t = x->dtype();
-    for (size_t i : {size_t{1}, size_t{2}}) {
-      const Value* const bound = n.input(i);
-      if (!bound) continue;
-      if (!bound->is_constant() || bound->constant()->num_elements() != 1) return {};
-      const int64_t b = bound->constant()->IntAt(0);
-      if (i == 1 ? b > IntegerMin(t) : b < IntegerMax(t)) return {};
-    }
-    if (n.output()->is_output() || x->is_output()) return {};
-    INFER_ASSIGN(ValueType type, Meet(n.output()->type(), x->type()));
-    editor_.SetType(x, std::move(type));
-    INFER_TRY(editor_.ReplaceAllUses(n.output(), x));
-    gone_.insert(&n);
-    editor_.Erase(n);
-    ++taken_;
-    return {};
-  }
-
-  /// real -> Q, and a Clip of codes behind it as one of reals before: both round alike, as the
-  /// bounds are codes.
   Status Finish(Node& n, Value* real, const Params& y) {
-    Node* last = &n;
-    const Value* const out = n.output();
-    Node* const clip = out->has_one_use() ? out->uses()[0].user : nullptr;
-    if (clip && clip->Is("Clip") && clip->input(0) == out) {
-      const float scale = y.scale.data<float>()[0];
-      const int64_t zero = y.zero.IntAt(0);
-      std::vector<Value*> operands{real};
-      for (size_t i : {size_t{1}, size_t{2}}) {
-        const Value* const bound = clip->input(i);
-        if (!bound) {
-          operands.push_back(nullptr);
-          continue;
-        }
-        if (!bound->is_constant() || bound->constant()->num_elements() != 1) operands.clear();
-        if (operands.empty()) break;
-        operands.push_back(editor_.AddConstant(
-            Tensor::Scalar(static_cast<float>(bound->constant()->IntAt(0) - zero) * scale)));
-      }
-      while (!operands.empty() && !operands.back()) operands.pop_back();
-      const Tensor* low = operands.size() == 2 ? operands[1]->constant() : nullptr;
-      if (low && low->At(0) == 0) {
-        INFER_ASSIGN(real, editor_.Add("Relu", {real}, {}, "", NamesOf(*clip)));
-        last = clip;
-      } else if (!operands.empty()) {
-        INFER_ASSIGN(real, editor_.Add("Clip", std::move(operands), {}, "", NamesOf(*clip)));
-        last = clip;
-      }
-    }
     INFER_ASSIGN(Value * q, Quantized(n, real, y));
-    if (last == &n) return Replace(n, q);
-    INFER_TRY(Replace(*last, q));
-    gone_.insert(&n);
-    editor_.Erase(n);
-    return {};
+    return Replace(n, q);
   }
 
   /// Parameters of the weights: of 8-bit constants, one or one per output along `axis`.

@@ -1,9 +1,10 @@
-/// Depthwise Conv and ConvTranspose on channels last, of one or two spatial dimensions, any stride,
-/// dilation and number of results per channel. For what oneDNN 2.6 has no own kernel: it lowers
-/// depthwise convolutions of one dimension and those with several results per channel to matrix
-/// products (3 to 7 times slower than ONNX Runtime), and transposed ones to a gradient (50 times);
-/// docs/adr/0010-what-the-real-models-asked-for.md.
+/// Depthwise Conv and ConvTranspose on channels last, of one to three spatial dimensions, any
+/// stride, dilation and number of results per channel. For what oneDNN 2.6 has no own kernel: it
+/// lowers depthwise convolutions of one dimension and those with several results per channel to
+/// matrix products (3 to 7 times slower than ONNX Runtime), and transposed ones to a gradient (50
+/// times); docs/adr/0010-what-the-real-models-asked-for.md.
 #include <algorithm>
+#include <array>
 
 #include "lib/support/strings.h"
 #include "runtime/cpu/kernels/common/appended.h"
@@ -58,63 +59,78 @@ struct WindowAxis {
   }
 };
 
-/// What a run needs to know.
-struct Plan2d {
+/// What a run needs to know. An axis that is not there has one point.
+struct DepthwisePlan {
   const simd::Depthwise* loop = nullptr;
   Appended appended;
   int64_t images = 1, channels = 1, repeat = 1;  ///< results per channel of the operand
-  int64_t height = 1, width = 1, out_height = 1, out_width = 1, kernel_width = 1;
-  WindowAxis rows, columns;
+  std::array<int64_t, 3> in = {1, 1, 1}, out = {1, 1, 1}, kernel = {1, 1, 1};
+  std::array<WindowAxis, 3> axes;  ///< planes, rows, columns
   struct Taps {
     std::vector<int64_t> x_at, w_at;
   };
-  std::vector<Taps> taps;  ///< by span of rows, then span of columns
+  std::vector<Taps> taps;  ///< by span of planes, then of rows, then of columns
 
   void Combine() {
-    for (const Span& r : rows.spans)
-      for (const Span& c : columns.spans) {
-        Taps& t = taps.emplace_back();
-        for (size_t i = 0; i < r.taps.size(); ++i)
-          for (size_t j = 0; j < c.taps.size(); ++j) {
-            t.x_at.push_back((r.at[i] * width + c.at[j]) * channels);
-            t.w_at.push_back((r.taps[i] * kernel_width + c.taps[j]) * channels);
-          }
-      }
+    for (const Span& p : axes[0].spans)
+      for (const Span& r : axes[1].spans)
+        for (const Span& c : axes[2].spans) {
+          Taps& t = taps.emplace_back();
+          for (size_t k = 0; k < p.taps.size(); ++k)
+            for (size_t i = 0; i < r.taps.size(); ++i)
+              for (size_t j = 0; j < c.taps.size(); ++j) {
+                const int64_t x_row = p.at[k] * in[1] + r.at[i];
+                const int64_t w_row = p.taps[k] * kernel[1] + r.taps[i];
+                t.x_at.push_back((x_row * in[2] + c.at[j]) * channels);
+                t.w_at.push_back((w_row * kernel[2] + c.taps[j]) * channels);
+              }
+        }
   }
-  int64_t scratch_bytes() const { return repeat > 1 ? images * height * width * channels * 4 : 0; }
+  int64_t points() const { return images * in[0] * in[1] * in[2]; }
+  int64_t scratch_bytes() const { return repeat > 1 ? points() * channels * 4 : 0; }
 
   void Run(const float* x, const float* w, const float* bias, float* y, float* scratch) const {
     if (repeat > 1) {
       Repeat(x, scratch);
       x = scratch;
     }
-    // A row of results for each member of each span of rows.
-    const auto spans = static_cast<int64_t>(columns.spans.size());
-    const int64_t work = out_width * channels * kernel_width / spans + 1;
-    for (size_t s = 0; s < rows.spans.size(); ++s) {
-      const Span& row = rows.spans[s];
-      ForRange(images * row.count * spans, std::max<int64_t>(1, 32768 / work),
-               [&](int64_t begin, int64_t end) {
-                 for (int64_t i = begin; i < end; ++i)
-                   One(x, w, bias, y, s, i / spans, static_cast<size_t>(i % spans));
-               });
-    }
+    // A row of results for each member of each span of planes and rows.
+    const auto spans = static_cast<int64_t>(axes[2].spans.size());
+    const int64_t work = out[2] * channels * kernel[2] / spans + 1;
+    size_t taps_at = 0;
+    for (const Span& plane : axes[0].spans)
+      for (const Span& row : axes[1].spans) {
+        const Taps* const of_row = &taps[taps_at];
+        taps_at += axes[2].spans.size();
+        ForRange(
+            images * plane.count * row.count * spans, std::max<int64_t>(1, 32768 / work),
+            [&](int64_t begin, int64_t end) {
+              for (int64_t i = begin; i < end; ++i)
+                One(x, w, bias, y, {plane, row, of_row}, i / spans, static_cast<size_t>(i % spans));
+            });
+      }
   }
 
  private:
-  void One(const float* x, const float* w, const float* bias, float* y, size_t row_span, int64_t i,
-           size_t column_span) const {
-    const Span& row = rows.spans[row_span];
-    const Span& column = columns.spans[column_span];
-    const Taps& t = taps[row_span * columns.spans.size() + column_span];
-    const int64_t image = i / row.count, r = i % row.count;
+  struct RowSpan {
+    const Span &plane, &row;
+    const Taps* taps;  ///< by span of columns
+  };
+  void One(const float* x, const float* w, const float* bias, float* y, const RowSpan& at,
+           int64_t i, size_t column_span) const {
+    const Span& column = axes[2].spans[column_span];
+    const Taps& t = at.taps[column_span];
+    const int64_t r = i % at.row.count, p = i / at.row.count % at.plane.count;
+    const int64_t image = i / at.row.count / at.plane.count;
+    const int64_t x_plane = image * in[0] + at.plane.from + p * axes[0].operand_step;
+    const int64_t y_plane = image * out[0] + at.plane.first + p * axes[0].result_step;
+    const int64_t x_row = x_plane * in[1] + at.row.from + r * axes[1].operand_step;
+    const int64_t y_row = y_plane * out[1] + at.row.first + r * axes[1].result_step;
     simd::DepthwiseCall d;
-    d.x =
-        x + ((image * height + row.from + r * rows.operand_step) * width + column.from) * channels;
-    d.x_step = columns.operand_step * channels;
-    d.y = y + ((image * out_height + row.first + r * rows.result_step) * out_width + column.first) *
-                  channels;
-    d.y_step = columns.result_step * channels;
+    d.x = x + (x_row * in[2] + column.from) * channels;
+    d.x_step = axes[2].operand_step * channels;
+    d.y = y + (y_row * out[2] + column.first) * channels;
+    d.y_step = axes[2].result_step * channels;
     d.pixels = column.count;
     d.channels = channels;
     d.w = w;
@@ -125,12 +141,12 @@ struct Plan2d {
     d.add = appended.residual >= 0;
     loop->run(d);
     if (!appended.function) return;
-    if (columns.result_step == 1) return appended.Apply(d.y, d.pixels * channels);
-    for (int64_t p = 0; p < d.pixels; ++p) appended.Apply(d.y + p * d.y_step, channels);
+    if (axes[2].result_step == 1) return appended.Apply(d.y, d.pixels * channels);
+    for (int64_t k = 0; k < d.pixels; ++k) appended.Apply(d.y + k * d.y_step, channels);
   }
   void Repeat(const float* x, float* to) const {
     const int64_t n = channels / repeat;
-    ForRange(images * height * width, std::max<int64_t>(1, 16384 / channels),
+    ForRange(points(), std::max<int64_t>(1, 16384 / channels),
              [=, this](int64_t begin, int64_t end) {
                for (int64_t p = begin; p < end; ++p)
                  for (int64_t c = 0; c < n; ++c)
@@ -138,6 +154,23 @@ struct Plan2d {
              });
   }
 };
+
+/// oneDNN's kernel for one result per channel of images covers at most so many points at the
+/// borders (as many as it computes at a time); what reaches further becomes a matrix product there.
+constexpr int64_t kWidestBorder = 3;
+
+bool OneDnnHasKernel(const Node& n, const Tensor& w) {
+  const auto ints = [&](const char* name) {
+    return n.attrs().contains(name) ? n.Attr<std::vector<int64_t>>(name) : std::vector<int64_t>();
+  };
+  const auto dilations = ints("dilations"), pads = ints("pads");
+  for (int i = 2; i < w.rank(); ++i) {
+    const auto at = static_cast<size_t>(i - 2);
+    const int64_t dilation = at < dilations.size() ? dilations[at] : 1;
+    if ((w.dim(i) - 1) * dilation > 2 * kWidestBorder) return false;
+  }
+  return std::all_of(pads.begin(), pads.end(), [](int64_t p) { return p <= kWidestBorder; });
+}
 
 std::string RefuseDepthwise(const StepCall& call) {
   if (std::string r = RefuseUnlessF32(call); !r.empty()) return r;
@@ -148,9 +181,10 @@ std::string RefuseDepthwise(const StepCall& call) {
   const int64_t groups = n.Attr<int64_t>("group");
   if (groups == 1) return "one group";
   if (transposed ? w->dims()[0] != groups : w->dims()[1] != 1) return "several channels per group";
-  if (w->rank() != 3 && w->rank() != 4) return "not one or two spatial dimensions";
+  if (w->rank() < 3 || w->rank() > 5) return "only 1 to 3 spatial dimensions";
   const bool repeats = (transposed ? w->dims()[1] : w->dims()[0] / groups) > 1;
-  if (!transposed && !repeats && w->rank() == 4) return "oneDNN has a kernel";
+  if (!transposed && !repeats && w->rank() == 4 && OneDnnHasKernel(n, *w))
+    return "oneDNN has a kernel";
   if (n.input(2) && !call.constant(n.input(2))) return "the bias is not constant";
   const auto epilogue = DecodeEpilogue(call, false);
   if (!epilogue.ok()) return epilogue.status().message();
@@ -180,8 +214,8 @@ class DepthwiseKernel final : public Kernel {
     const int residual = appended_.residual;
     if (residual >= 0 && in[static_cast<size_t>(residual)].dims != dst)
       return Unsupported("the residual is broadcast");
-    INFER_ASSIGN(const Plan2d made, PlanFor(src, dst));
-    const auto plan = std::make_shared<const Plan2d>(made);
+    INFER_ASSIGN(DepthwisePlan made, PlanFor(src, dst));
+    const auto plan = std::make_shared<const DepthwisePlan>(std::move(made));
     const auto weights = packed_.Get([&] { return Pack(); });
     Prepared p;
     p.name = Cat("own:depthwise:", plan->loop->isa);
@@ -208,31 +242,31 @@ class DepthwiseKernel final : public Kernel {
   }
 
  private:
-  Result<Plan2d> PlanFor(const Dims& src, const Dims& dst) const {
+  Result<DepthwisePlan> PlanFor(const Dims& src, const Dims& dst) const {
     const Dims& w = weights_.dims();
     const bool transposed = node_.Is("ConvTranspose");
     INFER_ASSIGN(const Spatial s,
                  SpatialOf(node_, Dims(w.begin() + 2, w.end()), src, dst, transposed));
-    Plan2d plan;
+    DepthwisePlan plan;
     plan.loop = &simd::TheDepthwise();
     plan.appended = appended_;
     plan.images = src[0];
     plan.channels = dst[1];
     plan.repeat = dst[1] / src[1];
-    const size_t last = s.kernel.size() - 1;
-    plan.width = src.back();
-    plan.out_width = dst.back();
-    plan.kernel_width = s.kernel[last];
-    // Long spans are cut so that several lanes share one row of results.
-    plan.columns = WindowAxis::Of(transposed, s.kernel[last], s.strides[last], s.dilations[last],
-                                  s.pads_begin[last], plan.width, plan.out_width, 64);
-    if (last == 1) {
-      plan.height = src[2];
-      plan.out_height = dst[2];
-      plan.rows = WindowAxis::Of(transposed, s.kernel[0], s.strides[0], s.dilations[0],
-                                 s.pads_begin[0], plan.height, plan.out_height, plan.out_height);
-    } else {
-      plan.rows.spans = {{0, 1, 0, {0}, {0}}};
+    const size_t missing = 3 - s.kernel.size();
+    for (size_t a = 0; a < 3; ++a) {
+      if (a < missing) {
+        plan.axes[a].spans = {{0, 1, 0, {0}, {0}}};
+        continue;
+      }
+      const size_t i = a - missing;
+      plan.in[a] = src[2 + i];
+      plan.out[a] = dst[2 + i];
+      plan.kernel[a] = s.kernel[i];
+      // Long spans of columns are cut so that several lanes share one row of results.
+      plan.axes[a] =
+          WindowAxis::Of(transposed, s.kernel[i], s.strides[i], s.dilations[i], s.pads_begin[i],
+                         plan.in[a], plan.out[a], a == 2 ? 64 : plan.out[a]);
     }
     plan.Combine();
     return plan;
