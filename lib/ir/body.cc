@@ -8,6 +8,7 @@
 #include "lib/ir/eval.h"
 #include "lib/ir/inference.h"
 #include "lib/ir/text.h"
+#include "lib/ops/gradients.h"
 #include "lib/support/strings.h"
 
 namespace infer {
@@ -107,6 +108,31 @@ Result<Graph> DecompositionOf(const OpCall& call, const OpRegistry& ops) {
     }
   INFER_TRY(InferTypes(g).In(Cat("decomposition of ", call.def().name)));
   return g;
+}
+
+Result<Graph> PartsOf(const Node& node, const OpRegistry& ops, std::vector<Value*>& operands) {
+  if (!node.def().body.empty()) {
+    INFER_ASSIGN(const auto body, BodyOf(node.def(), node.attrs(), ops));
+    operands = node.inputs();
+    operands.resize(body->inputs().size());
+    return body->Clone();
+  }
+  if (!node.def().decompose) return Unsupported("it is not made of other operators");
+  for (Value* v : node.inputs())
+    if (v) operands.push_back(v);
+  return DecompositionOf(CallOf(node), ops);
+}
+
+Result<Graph> GradientOf(const OpCall& call, std::span<const size_t> wanted,
+                         const OpRegistry& ops) {
+  const GradientFn rule = FindGradient(call.def());
+  if (!rule) return Unsupported("there is no rule for its gradient");
+  INFER_ASSIGN(const std::string text, rule(call, wanted));
+  const AttrMap no_parameters;
+  auto parsed = ParseGraph(text, ops, {.parameters = &no_parameters});
+  if (!parsed.ok())
+    return Internal(Cat("gradient of ", call.def().name, ": ", parsed.status().message()));
+  return parsed;
 }
 
 Result<std::vector<Datum>> EvaluateBody(const OpDef& def, const AttrMap& attrs,

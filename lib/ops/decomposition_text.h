@@ -38,10 +38,33 @@ class BodyText {
     return Cat("graph body(", Join(inputs, ", "), ") -> (", outputs, ") {\n", lines_, "}\n");
   }
 
+ protected:
+  const OpCall& call() const { return call_; }
+  const std::string& lines() const { return lines_; }
+
  private:
   const OpCall& call_;
   std::string lines_;
 };
+
+/// An attribute's value in text form; of an int, float, string or list of ints.
+inline std::string TextOf(const AttrValue& value) {
+  if (const auto* i = std::get_if<int64_t>(&value)) return Cat(*i);
+  if (const auto* f = std::get_if<float>(&value)) return FormatDouble(static_cast<double>(*f));
+  if (const auto* s = std::get_if<std::string>(&value)) return Cat("\"", *s, "\"");
+  if (const auto* v = std::get_if<std::vector<int64_t>>(&value))
+    return Cat("[", Join(*v, ", "), "]");
+  return "";
+}
+
+/// " {name=value, ...}": those attributes of `call` that are written down and do not begin with
+/// `but` ("": all of them).
+inline std::string AttributesText(const OpCall& call, std::string_view but) {
+  std::vector<std::string> parts;
+  for (const auto& [name, value] : call.attrs())
+    if (but.empty() || !name.starts_with(but)) parts.push_back(Cat(name, "=", TextOf(value)));
+  return parts.empty() ? "" : Cat(" {", Join(parts, ", "), "}");
+}
 
 /// Unsupported where it is not known.
 inline Result<DType> KnownType(const OpCall& call, size_t i) {

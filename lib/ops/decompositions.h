@@ -35,5 +35,7 @@ Result<std::string> DecomposeDepthToSpace(const OpCall& call);
 Result<std::string> DecomposeAffineGrid(const OpCall& call);
 Result<std::string> DecomposeLinearAttention(const OpCall& call);
 Result<std::string> DecomposeCausalConv(const OpCall& call);
+/// ConvWeightGradient of domain infer: products by sample (gradients_windows.cc).
+Result<std::string> DecomposeConvWeightGradient(const OpCall& call);
 
 }  // namespace infer

@@ -27,6 +27,7 @@ std::span<const OpDef> ContribGroupAttentionOps();
 std::span<const OpDef> ContribIntegerOps();
 std::span<const OpDef> ContribQLinearOps();
 std::span<const OpDef> ConvOps();
+std::span<const OpDef> ConvGradientOps();
 std::span<const OpDef> MatMulOps();
 std::span<const OpDef> PoolOps();
 std::span<const OpDef> QLinearOps();
@@ -88,6 +89,7 @@ OpRegistry AllOps() {
       ContribIntegerOps(),
       ContribQLinearOps(),
       ConvOps(),
+      ConvGradientOps(),
       MatMulOps(),
       PoolOps(),
       QLinearOps(),

@@ -127,7 +127,7 @@ KernelList CpuKernels() {
       MoveKernels,     ElementwiseKernels, PowKernels,         ElementKernels,
       IndexKernels,    ResizeKernels,      QuantizeKernels,    RotaryKernels,
       RmsKernels,      ChainKernels,       GatherBlockKernels, QLinearKernels,
-      IntegerKernels,
+      IntegerKernels,  WeightGradientKernels,
   };
   for (const Family family : families) {
     KernelList list = family();

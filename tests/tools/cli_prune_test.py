@@ -2,9 +2,11 @@
 """`infer-opt prune` and `inspect --sparsity`: exact counts in the file, goals, reports, gates and refusals.
 
 Run by ctest with INFER_BIN (the folder of the binaries) and INFER_SOURCE (the repository)."""
+import subprocess
+import time
 import unittest
 
-from tool_test_case import DEMO, MODEL, PREPROCESS, CliTestCase
+from tool_test_case import BIN, DEMO, MODEL, PREPROCESS, CliTestCase
 
 FEW = ["--calib", DEMO / "calib_images.npy", "--preprocess", PREPROCESS, "--calib-samples", 16]
 FIT = [*FEW[:-1], 60]
@@ -106,6 +108,45 @@ class CliPrune(CliTestCase):
             files.append((self.dir / "p.onnx").read_bytes())
         self.assertEqual(files[0], files[1])
 
+    def test_fine_tuning(self):
+        """What is trained is nearer to the dense model, keeps zeros or shapes, and is told."""
+        tune = ["--fine-tune-steps", 60, "--fine-tune-lr", "0.002"]
+        for args in (["--sparsity", "80%"], ["--structured", "--flops", "40%"]):
+            with self.subTest(args):
+                bare = self.prune(0, *args, *FIT, *JUDGE)
+                report = self.prune(0, *args, *FIT, *JUDGE, *tune)
+                tuned = report["fine_tuning"]
+                self.assertNotIn("fine_tuning", bare)
+                self.assertEqual((tuned["steps"], len(tuned["points"])), (60, 11))
+                self.assertLess(tuned["loss_after"], tuned["loss_before"])
+                self.assertEqual(tuned["stacked"], 32)
+                sqnr = [float(r["accuracy"]["outputs"][0]["sqnr_db"]) for r in (bare, report)]
+                self.assertGreater(sqnr[1], sqnr[0])
+                if "pruning" in report:
+                    self.assertEqual(self.zeros(self.dir / "p.onnx")["zeros"], report["pruning"]["zeros"])
+                else:
+                    self.assertEqual(report["structured"]["flops_after"], bare["structured"]["flops_after"])
+
+    def test_fine_tuning_goes_on_after_a_kill(self):
+        """SIGKILL in the middle, then the same command: the bytes of a run that nobody killed."""
+        args = ["--sparsity", "70%", "--method", "magnitude", "--allocation", "uniform", *FIT, "--no-verify",
+                "--fine-tune-steps", 400, "--quiet"]
+        point = self.dir / "point"
+        whole, killed = self.dir / "whole.onnx", self.dir / "killed.onnx"
+        self.expect(0, "infer-opt", "prune", MODEL, "-o", whole, *args)
+        kept = ["--fine-tune-checkpoint", point]
+        process = subprocess.Popen([str(BIN / "infer-opt"), *map(str, ["prune", MODEL, "-o", killed, *args, *kept])],
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        deadline = time.monotonic() + 60
+        while not point.exists() and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.01)
+        process.kill()
+        process.wait()
+        self.assertTrue(point.exists())
+        done = self.report(0, "infer-opt", "prune", MODEL, "-o", killed, *args, *kept)
+        self.assertGreater(done["fine_tuning"]["resumed_from"], 0)
+        self.assertEqual(killed.read_bytes(), whole.read_bytes())
+
     def test_refusals(self):
         """One clear line, and nothing is written."""
         for code, args, said in ((2, ["--sparsity", "100%"], "leaves no weight"),
@@ -133,6 +174,12 @@ class CliPrune(CliTestCase):
                                  (2, ["--structured", "--max-drop", "1%"], "on calibration data"),
                                  (2, ["--structured", "--max-size", "60%", "--exclude", "nothing*"], "nothing*"),
                                  (2, ["--structured", "--flops", "70%"], "FLOPs of the model are not known"),
+                                 (2, ["--sparsity", "50%", "--fine-tune-steps", 5], "trains on calibration data"),
+                                 (2, ["--sparsity", "50%", "--fine-tune-checkpoint", self.dir / "c"],
+                                  "--fine-tune-steps N is missing"),
+                                 (2, ["--sparsity", "50%", "--fine-tune-steps", 5, "--fine-tune-lr", 0], "above 0"),
+                                 (2, ["--sparsity", "50%", "--fine-tune-steps", 5, *FEW[:-1], 8, "--no-verify"],
+                                  "at least 16 calibration samples"),
                                  (4, ["--structured", "--flops", "1%", "--set", "batch=1"], "out of reach"),
                                  (4, ["--blocks", "256x256"], "nothing to prune")):
             with self.subTest(args):

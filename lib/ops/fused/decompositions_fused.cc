@@ -16,23 +16,6 @@ constexpr std::array<std::string_view, 9> kAsOperators = {
     "Relu", "Tanh",       "Sigmoid", "Softsign", "Softplus", "LeakyRelu", "ThresholdedRelu",
     "Elu",  "HardSigmoid"};
 
-std::string TextOf(const AttrValue& value) {
-  if (const auto* i = std::get_if<int64_t>(&value)) return Cat(*i);
-  if (const auto* f = std::get_if<float>(&value)) return FormatDouble(static_cast<double>(*f));
-  if (const auto* s = std::get_if<std::string>(&value)) return Cat("\"", *s, "\"");
-  if (const auto* v = std::get_if<std::vector<int64_t>>(&value))
-    return Cat("[", Join(*v, ", "), "]");
-  return "";
-}
-
-/// Those attributes of `call` that are written down and not in `but`.
-std::string AttributesText(const OpCall& call, std::string_view but) {
-  std::vector<std::string> parts;
-  for (const auto& [name, value] : call.attrs())
-    if (!name.starts_with(but)) parts.push_back(Cat(name, "=", TextOf(value)));
-  return parts.empty() ? "" : Cat(" {", Join(parts, ", "), "}");
-}
-
 /// y = the activation of `from`; y is `from` where there is none.
 Result<std::string> Activate(const OpCall& call, std::string from,
                              const std::vector<float>& parameters, BodyText& body) {

@@ -33,20 +33,6 @@ bool IsMadeOfOthers(const Node& n) {
   });
 }
 
-/// The operator's meaning for this node; its inputs that the node leaves out are nullptr in
-/// `operands`.
-Result<Graph> PartsOf(const Node& n, const OpRegistry& ops, std::vector<Value*>& operands) {
-  if (n.def().body.empty()) {
-    for (Value* v : n.inputs())
-      if (v) operands.push_back(v);
-    return DecompositionOf(CallOf(n), ops);
-  }
-  INFER_ASSIGN(const auto body, BodyOf(n.def(), n.attrs(), ops));
-  operands = n.inputs();
-  operands.resize(body->inputs().size());
-  return body->Clone();
-}
-
 class Expander {
  public:
   Expander(Graph& g, Node& node) : editor_(g), ops_(g.ops()), node_(node) {

@@ -90,7 +90,9 @@ enum class Arg : uint8_t {
   kScale,
   kShift,
   kMean,
-  kVariance
+  kVariance,
+  kWeightGradient,
+  kDstGradient
 };
 
 class Primitive;  // immutable
@@ -102,6 +104,9 @@ struct Made {
 };
 
 Result<Made> MakeConv(const ConvSpec& spec, const Attributes& attributes);
+/// The gradient of a convolution's weights, by src and dst (its gradient); all tensors in the
+/// layouts that oneDNN likes. On one thread, so that its sums are cut by nothing but their extents.
+Result<Made> MakeWeightGradient(const ConvSpec& spec);
 Result<Made> MakeMatMul(const MatMulSpec& spec, const Attributes& attributes);
 Result<Made> MakePool(const PoolSpec& spec);
 Result<Made> MakeEltwise(const Spec& src, const PostOp& op);

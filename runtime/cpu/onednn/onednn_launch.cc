@@ -21,6 +21,8 @@ int DnnlArg(Arg a) {
     case Arg::kShift: return DNNL_ARG_SHIFT;
     case Arg::kMean: return DNNL_ARG_MEAN;
     case Arg::kVariance: return DNNL_ARG_VARIANCE;
+    case Arg::kWeightGradient: return DNNL_ARG_DIFF_WEIGHTS;
+    case Arg::kDstGradient: return DNNL_ARG_DIFF_DST;
   }
   return 0;
 }

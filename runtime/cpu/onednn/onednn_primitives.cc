@@ -2,6 +2,7 @@
 #include "runtime/cpu/launch/launch.h"
 #include "runtime/cpu/onednn/onednn_desc.h"
 #include "runtime/cpu/onednn/onednn_primitive.h"
+#include "runtime/cpu/onednn/openmp.h"
 
 namespace infer::onednn {
 namespace {
@@ -141,6 +142,38 @@ Result<Made> MakeConv(const ConvSpec& s, const Attributes& a) {
                                Algorithm::deconvolution_direct)
                         : make(std::type_identity<dnnl::convolution_forward>(),
                                Algorithm::convolution_direct);
+  });
+}
+
+Result<Made> MakeWeightGradient(const ConvSpec& s) {
+  return Guarded([&]() -> Result<Made> {
+    INFER_TRY(CheckWindow(s.src.dims, s.dst.dims,
+                          {&s.strides, &s.dilations, &s.pads_begin, &s.pads_end}));
+    INFER_TRY(CheckProduct(s.weights.dims, 0));
+    INFER_ASSIGN(const ProductDescs d, DescsOf(s, {}));
+    Dims dilations = s.dilations;
+    for (int64_t& v : dilations) --v;  // oneDNN counts the gaps
+    const OneThread alone(true);
+    using Forward = dnnl::convolution_forward;
+    using Backward = dnnl::convolution_backward_weights;
+    constexpr auto kDirect = Algorithm::convolution_direct;
+    const Forward::primitive_desc hint(
+        Forward::desc(dnnl::prop_kind::forward_training, kDirect, d.src, d.weights, d.dst,
+                      s.strides, dilations, s.pads_begin, s.pads_end),
+        Engine());
+    const Backward::primitive_desc pd(
+        Backward::desc(kDirect, d.src, d.weights, d.dst, s.strides, dilations, s.pads_begin,
+                       s.pads_end),
+        d.attr, Engine(), hint);
+    Made made = Finish<Backward>(pd, {{DNNL_ARG_SRC, pd.src_desc()},
+                                      {DNNL_ARG_DIFF_WEIGHTS, pd.diff_weights_desc()},
+                                      {DNNL_ARG_DIFF_DST, pd.diff_dst_desc()}});
+    auto primitive = std::make_shared<Primitive>(*made.primitive);
+    primitive->one_thread = true;
+    made.primitive = std::move(primitive);
+    made.weights = LayoutOf(pd.diff_weights_desc());
+    made.dst = LayoutOf(pd.diff_dst_desc());
+    return RefuseReference(std::move(made));
   });
 }
 

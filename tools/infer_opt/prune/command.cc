@@ -8,6 +8,7 @@
 #include "tools/common/judgement.h"
 #include "tools/infer_opt/commands.h"
 #include "tools/infer_opt/prune/channels.h"
+#include "tools/infer_opt/prune/fine_tune.h"
 #include "tools/infer_opt/prune/report.h"
 
 namespace infer {
@@ -17,7 +18,7 @@ class PruneCommand : public Command {
  public:
   std::string_view name() const override { return "prune"; }
   std::string_view help() const override {
-    return "Set weights to zero or remove channels, without training, and gate the accuracy";
+    return "Set weights to zero or remove channels, fine-tune what is left, and gate the accuracy";
   }
   std::string_view examples() const override {
     return "Examples:\n"
@@ -29,6 +30,8 @@ class PruneCommand : public Command {
            "  infer-opt prune model.onnx -o small.onnx --structured --flops 70% --calib c.npy "
            "--eval "
            "e.npy --eval-labels y.npy\n"
+           "  infer-opt prune model.onnx -o small.onnx --structured --flops 70% --fine-tune-steps 500 "
+           "--calib c.npy --eval e.npy --eval-labels y.npy\n"
            "  infer-opt prune model.onnx -o sparse.onnx --sparsity 30%  (without data: by "
            "magnitude)\n";
   }
@@ -54,6 +57,7 @@ class PruneCommand : public Command {
             "--nm with data: layers with so many of the weights together may stay dense");
     o.Values("--include", &include_, "Only these nodes: glob, re:REGEX or op:TYPE");
     o.Values("--exclude", &exclude_, "Not these nodes: glob, re:REGEX or op:TYPE");
+    fine_tune_.Declare(o);
     gates_.Declare(o);
     o.Section("Checks");
     o.Flag("--layers", &layers_, "Also compare inner values with the dense model");
@@ -75,6 +79,7 @@ class PruneCommand : public Command {
     INFER_TRY(gates_.Check());
     if (no_verify_) INFER_TRY(gates_.CheckNotMeasured());
     INFER_TRY(channels_.Check(GivenForWeights()));
+    INFER_TRY(fine_tune_.Check());
     PruneOptions options;
     if (!channels_.structured) {
       INFER_ASSIGN(options.pattern, Pattern());
@@ -99,6 +104,8 @@ class PruneCommand : public Command {
       report["pruning"] = infer::ToJson(done, options);
       context.Print(Summary(done, options));
     }
+    INFER_TRY(fine_tune_.Run(context, model.graph, golden, data_, *backend, device_.threads,
+                             !channels_.structured, report));
     GateVerdict verdict = GateVerdict::kPassed;
     if (!no_verify_) {
       JudgeOptions judge;
@@ -205,6 +212,9 @@ class PruneCommand : public Command {
 
   Status TellWithoutData(Context& context) const {
     if (data_.calibration.count > 0) return {};
+    if (fine_tune_.wanted())
+      return InvalidArgument(
+          "--fine-tune-steps trains on calibration data: --data X, or --calib X --eval Z");
     if (method_ != "auto" && method_ != "magnitude")
       return InvalidArgument(Cat("--method ", method_,
                                  " chooses by calibration data: --data X, or --calib X --eval Z; "
@@ -238,6 +248,7 @@ class PruneCommand : public Command {
   }
 
   ChannelFlags channels_;
+  FineTuneFlags fine_tune_;
   std::string path_, nm_, blocks_, method_ = "auto", allocation_ = "auto";
   ExportFlags export_;
   ModelOptions model_;

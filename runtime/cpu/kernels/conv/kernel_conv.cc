@@ -60,6 +60,7 @@ class ConvKernel final : public Kernel {
       bindings.push_back({Arg::kWeights, -1, packed});
     } else {
       bindings.push_back({Arg::kWeights, w_});
+      if (spec.weights.any) p.in_layouts[static_cast<size_t>(w_)] = made.weights;
     }
     if (b_ >= 0) bindings.push_back({Arg::kBias, b_});
     p.launch = MakeLaunch(made, std::move(bindings), static_cast<int>(in.size()) + 1);
@@ -98,7 +99,9 @@ class ConvKernel final : public Kernel {
       s.weights.dims.insert(s.weights.dims.begin(), groups);
       s.weights.strides.insert(s.weights.strides.begin(), oc * ic * k);
     }
-    s.weights.any = weights_.defined();
+    // Weights that come with the run are put into the layout that is fastest before each of them,
+    // where they lie as oneDNN counts their axes.
+    s.weights.any = weights_.defined() || (!transposed_ && groups == 1);
   }
 
   const Node& node_;

@@ -159,7 +159,11 @@ class ScatterNdLaunch final : public Launch {
 };
 
 std::string RefuseScatter(const StepCall& call) {
-  if (call.main().Attr<std::string>("reduction") != "none") return "it reduces";
+  const Node& n = call.main();
+  const std::string& reduction = n.Attr<std::string>("reduction");
+  const bool adds = n.Is("ScatterElements") && reduction == "add" &&
+                    ElementTypeOf(n.input(0)) == DType::kF32;
+  if (reduction != "none" && !adds) return "it reduces";
   if (ElementTypeOf(call.main().input(0)) != ElementTypeOf(call.main().input(2)))
     return "types differ";
   return RefuseIndexed(call, 0, 1);
@@ -284,12 +288,16 @@ Result<Places> PlacesOf(Indices indices, const Dims& data, const Dims& index, in
 class ElementsLaunch final : public Launch {
  public:
   Places places;
-  bool scatter = false;
+  bool scatter = false, adds = false;  ///< adds: of f32, in the order of the updates
   int data = 0, updates = 0, y = 0;
   int64_t bytes = 0, width = 0;
   Status Run(std::byte* const* args, LaunchState*) const override {
     if (scatter) {
       if (args[y] != args[data]) std::memcpy(args[y], args[data], static_cast<size_t>(bytes));
+      if (adds)
+        return places.ForEach(args, 0, places.count, [&](int64_t i, int64_t at) {
+          As<float>(args[y])[at] += As<float>(args[updates])[i];
+        });
       return places.ForEach(args, 0, places.count, [&](int64_t i, int64_t at) {
         Move(args[updates] + i * width, args[y] + at * width, width);
       });
@@ -314,6 +322,7 @@ std::unique_ptr<Kernel> MakeElements(const StepCall& call) {
   const int x = call.operand(n.input(0)), u = scatter ? call.operand(n.input(2)) : -1;
   const Indices indices{call.operand(n.input(1)), ElementTypeOf(n.input(1)) == DType::kI64};
   const int64_t axis = n.Attr<int64_t>("axis"), width = MovedBytes(ElementTypeOf(n.input(0)));
+  const bool adds = scatter && n.Attr<std::string>("reduction") == "add";
   return KernelOf([=](std::span<const Operand> in, std::span<const Operand>) -> Result<Prepared> {
     const Dims &dims = in[static_cast<size_t>(x)].dims,
                &index = in[static_cast<size_t>(indices.operand)].dims;
@@ -322,6 +331,7 @@ std::unique_ptr<Kernel> MakeElements(const StepCall& call) {
     auto launch = std::make_shared<ElementsLaunch>();
     INFER_ASSIGN(launch->places, PlacesOf(indices, dims, index, axis));
     launch->scatter = scatter;
+    launch->adds = adds;
     launch->data = x;
     launch->updates = u;
     launch->y = static_cast<int>(in.size());

@@ -1,0 +1,44 @@
+#include "quant/train/adam.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "lib/support/parallel.h"
+
+namespace infer {
+namespace {
+
+constexpr float kMean = 0.9f, kSquare = 0.999f, kEpsilon = 1e-8f;
+constexpr int64_t kGrain = 16384, kMostWarmUp = 50;
+
+}  // namespace
+
+void AdamStep(std::span<float> weights, std::span<const float> gradient, AdamState& state,
+              std::span<const uint8_t> keep, double rate, int64_t step) {
+  const auto t = static_cast<double>(step);
+  const auto mean_left = static_cast<float>(1 - std::pow(static_cast<double>(kMean), t));
+  const auto square_left = static_cast<float>(1 - std::pow(static_cast<double>(kSquare), t));
+  const auto size = static_cast<float>(rate);
+  ParallelFor(static_cast<int64_t>(weights.size()), kGrain, [&](int64_t begin, int64_t end) {
+    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
+      if (!keep.empty() && keep[i] == 0) continue;
+      const float g = gradient[i];
+      float& m = state.mean[i];
+      float& v = state.square[i];
+      m = kMean * m + (1 - kMean) * g;
+      v = kSquare * v + (1 - kSquare) * g * g;
+      weights[i] -= size * (m / mean_left) / (std::sqrt(v / square_left) + kEpsilon);
+    }
+  });
+}
+
+double ScheduledRate(double rate, int64_t step, int64_t steps) {
+  const int64_t warm_up = std::min(steps / 20, kMostWarmUp);
+  if (step < warm_up) return rate * static_cast<double>(step + 1) / static_cast<double>(warm_up);
+  const double done =
+      static_cast<double>(step - warm_up) / static_cast<double>(std::max<int64_t>(1, steps - warm_up));
+  return rate * 0.5 * (1 + std::cos(std::numbers::pi * done));
+}
+
+}  // namespace infer

@@ -1,0 +1,420 @@
+#include "quant/train/fine_tune.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "lib/ir/inference.h"
+#include "lib/support/parallel.h"
+#include "lib/support/strings.h"
+#include "quant/calibrate/cache.h"
+#include "quant/train/checkpoint.h"
+#include "quant/train/parameters.h"
+#include "quant/train/step.h"
+#include "runtime/api/build_identity.h"
+
+namespace infer {
+namespace {
+
+constexpr int64_t kHeldOutEvery = 8, kPoints = 10, kMostHeldOut = 256;
+
+using Clock = std::chrono::steady_clock;
+double SecondsSince(Clock::time_point t) {
+  return std::chrono::duration<double>(Clock::now() - t).count();
+}
+
+bool IsProbabilities(const Tensor& t) {
+  const auto v = t.data<float>();
+  const auto classes = static_cast<size_t>(t.dim(1));
+  for (size_t at = 0; at < v.size(); at += classes) {
+    double sum = 0;
+    for (size_t c = 0; c < classes; ++c) {
+      if (v[at + c] < 0) return false;
+      sum += static_cast<double>(v[at + c]);
+    }
+    if (std::abs(sum - 1) > 1e-3) return false;
+  }
+  return true;
+}
+
+Status CheckRequest(const Samples& samples, const FineTuneOptions& o) {
+  if (o.steps < 1) return InvalidArgument("fine-tuning wants at least one step");
+  if (!(o.rate > 0)) return InvalidArgument("a learning rate is above 0");
+  if (o.batch < 1 || o.stacked < 1) return InvalidArgument("a batch has at least one sample");
+  if (!(o.temperature > 0)) return InvalidArgument("a temperature is above 0");
+  if (samples.count < kFineTuneSamplesFrom)
+    return InvalidArgument(Cat("fine-tuning wants at least ", kFineTuneSamplesFrom,
+                               " calibration samples: there are ", samples.count));
+  return {};
+}
+
+class Trainer {
+ public:
+  Trainer(const Graph& model, const Graph& golden, const Samples& samples, const Backend& backend,
+          const FineTuneOptions& options)
+      : model_(model.Clone()),
+        golden_(golden.Clone()),
+        outputs_(golden.outputs().size()),
+        samples_(samples),
+        backend_(backend),
+        options_(options),
+        parameters_(TrainableConstants(model)),
+        order_(0, 0, {}) {}
+
+  Status Run() {
+    const Clock::time_point start = Clock::now();
+    if (parameters_.empty())
+      return Unsupported("nothing to train: no layer has constant f32 weights");
+    ChooseActivations();
+    SplitSamples();
+    ChooseStack();
+    INFER_TRY(CompileGolden());
+    INFER_TRY(CompileSteps());
+    INFER_TRY(Begin());
+    while (state_.at.step < options_.steps && !report_.diverged) {
+      if (options_.stop.stop_requested()) return Stopped();
+      if (Status s = Step(); !s.ok())
+        return s.code() == Code::kCancelled ? Stopped() : s;
+      INFER_TRY(Checkpoint(false));
+    }
+    INFER_TRY(Checkpoint(true));
+    Finish();
+    report_.seconds = SecondsSince(start);
+    return {};
+  }
+
+  void Write(Graph& model) const {
+    GraphEditor editor(model);
+    for (size_t i = 0; i < parameters_.size(); ++i)
+      editor.SetConstant(model.FindValue(parameters_[i]), state_.best[i]);
+  }
+  FineTuneReport TakeReport() { return std::move(report_); }
+
+ private:
+  void SplitSamples() {
+    std::vector<int64_t> fit, held;
+    for (int64_t i = 0; i < samples_.count; ++i)
+      (i % kHeldOutEvery == kHeldOutEvery - 1 ? held : fit).push_back(i);
+    if (static_cast<int64_t>(held.size()) > kMostHeldOut) held.resize(kMostHeldOut);
+    training_ = Subset(samples_, std::move(fit));
+    held_out_ = Subset(samples_, std::move(held));
+    report_.training_samples = training_.count;
+    report_.held_out_samples = held_out_.count;
+    order_ = SampleOrder(training_.count, options_.seed, options_.augment);
+  }
+
+  /// Inner values that are compared become outputs of both models.
+  void ChooseActivations() {
+    if (!(options_.activation_weight > 0)) return;
+    for (const auto& v : model_.values()) {
+      Value* golden = golden_.FindValue(v->name());
+      if (!golden || !golden->producer() || !v->producer() || golden->is_output() ||
+          v->is_output() || !IsF32(v.get()) || !IsF32(golden) ||
+          v->shape().ToString() != golden->shape().ToString() ||
+          std::none_of(v->uses().begin(), v->uses().end(), [](const Use& u) {
+            return u.operand == 0 && WeightLayoutOf(*u.user);
+          }))
+        continue;
+      GraphEditor(model_).MarkOutput(v.get());
+      GraphEditor(golden_).MarkOutput(golden);
+      ++report_.activations;
+    }
+  }
+
+  /// "" or why samples cannot be stacked.
+  std::string WhyNotStacked(const Graph& g) const {
+    if (!options_.why_not_stacked) return "not asked for";
+    const auto open = WithOpenRows(g);
+    return open.ok() ? options_.why_not_stacked(*open) : open.status().message();
+  }
+
+  /// Micro-batches fill the batch, so that none is smaller than another.
+  void ChooseStack() {
+    report_.why_not_stacked = WhyNotStacked(golden_);
+    if (report_.why_not_stacked.empty()) report_.why_not_stacked = WhyNotStacked(model_);
+    stacked_ = 1;
+    if (report_.why_not_stacked.empty()) {
+      stacked_ = std::min(options_.stacked, options_.batch);
+      while (options_.batch % stacked_ != 0) --stacked_;
+    }
+    report_.batch = options_.batch;
+    report_.stacked = stacked_;
+  }
+
+  /// What takes micro-batches.
+  Result<Graph> Stackable(const Graph& g) const {
+    return stacked_ > 1 ? WithOpenRows(g) : Result<Graph>(g.Clone());
+  }
+
+  Result<std::shared_ptr<const Program>> CompileFor(Graph g) const {
+    CompileOptions compile;
+    compile.threads = options_.threads;
+    return backend_.CompileOwned(std::move(g), compile);
+  }
+
+  /// The golden model for stacked samples: extents are those of the first ones.
+  Status CompileGolden() {
+    std::vector<DrawnSample> first(static_cast<size_t>(stacked_));
+    INFER_ASSIGN(const auto inputs, StackedInputs(training_, first));
+    std::map<std::string, Dims> dims;
+    INFER_ASSIGN(Graph g, Stackable(golden_));
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const Dims& d = inputs[i].tensor().dims();
+      input_dims_.push_back(d);
+      dims[g.inputs()[i]->name()] = d;
+    }
+    INFER_TRY(SpecializeInputs(g, dims));
+    INFER_ASSIGN(golden_program_, CompileFor(std::move(g)));
+    INFER_ASSIGN(golden_context_, golden_program_->NewContext());
+    return ChooseLosses(inputs);
+  }
+
+  Result<std::vector<Datum>> GoldenOutputs(const std::vector<Datum>& inputs) {
+    for (size_t i = 0; i < inputs.size(); ++i)
+      INFER_TRY(golden_context_->BindInput(i, inputs[i]));
+    RunOptions run;
+    run.stop = options_.stop;
+    INFER_TRY(golden_context_->Run(run));
+    std::vector<Datum> outputs;
+    for (size_t k = 0; k < golden_.outputs().size(); ++k)
+      outputs.push_back(golden_context_->output(k));
+    return outputs;
+  }
+
+  Status ChooseLosses(const std::vector<Datum>& inputs) {
+    INFER_ASSIGN(const auto outputs, GoldenOutputs(inputs));
+    loss_.temperature = options_.temperature;
+    for (size_t k = 0; k < outputs.size(); ++k) {
+      if (!outputs[k].is_tensor() || outputs[k].tensor().dtype() != DType::kF32) continue;
+      const Tensor& t = outputs[k].tensor();
+      OutputLoss o;
+      o.output = k;
+      if (k >= outputs_)
+        o.weight = options_.activation_weight / static_cast<double>(report_.activations);
+      if (k < outputs_ && t.rank() == 2 && t.dim(1) >= 2)
+        o.kind = IsProbabilities(t) ? OutputLoss::Kind::kProbabilities : OutputLoss::Kind::kScores;
+      double squares = 0;
+      for (const float v : t.data<float>()) squares += static_cast<double>(v) * static_cast<double>(v);
+      o.energy = std::max(1e-12, squares / static_cast<double>(std::max<int64_t>(1, t.num_elements())));
+      if (o.kind != OutputLoss::Kind::kNumbers && samples_.labels && options_.label_weight > 0 &&
+          loss_.label_weight == 0) {
+        loss_.label_weight = options_.label_weight;
+        label_dims_ = t.dims();
+        report_.with_labels = true;
+      }
+      loss_.outputs.push_back(o);
+    }
+    if (loss_.outputs.empty()) return Unsupported("no output is a tensor of f32 to compare");
+    return {};
+  }
+
+  Status CompileSteps() {
+    INFER_ASSIGN(const Graph open, Stackable(model_));
+    StepOptions o;
+    o.loss = loss_;
+    o.input_dims = input_dims_;
+    o.threads = options_.threads;
+    INFER_ASSIGN(step_, MakeStep(open, o));
+    o.gradients = false;
+    INFER_ASSIGN(judge_, MakeStep(open, o));
+    return {};
+  }
+
+  Result<std::unique_ptr<TrainingStep>> MakeStep(const Graph& g, const StepOptions& o) const {
+    INFER_ASSIGN(TrainingStep step, TrainingStep::Make(g, parameters_, backend_, o));
+    return std::make_unique<TrainingStep>(std::move(step));
+  }
+
+  /// The state before the first step, or that of the checkpoint.
+  Status Begin() {
+    for (const std::string& name : parameters_) {
+      const Tensor& t = *model_.FindValue(name)->constant();
+      state_.weights.push_back(t.Clone());
+      state_.best.push_back(t.Clone());
+      state_.adam.emplace_back(static_cast<size_t>(t.num_elements()));
+      keep_.emplace_back();
+      if (options_.keep_zeros)
+        for (const float w : t.data<float>()) keep_.back().push_back(w != 0 ? 1 : 0);
+      if (std::find(keep_.back().begin(), keep_.back().end(), 0) == keep_.back().end())
+        keep_.back().clear();
+      gradient_.emplace_back(static_cast<size_t>(t.num_elements()));
+      report_.parameters += t.num_elements();
+    }
+    if (!options_.checkpoint.empty()) {
+      INFER_ASSIGN(key_, Key());
+      INFER_ASSIGN(const bool found, ReadCheckpoint(options_.checkpoint, key_, state_));
+      if (found) {
+        report_.resumed_from = state_.at.step;
+        if (options_.tell)
+          options_.tell(Cat("fine-tuning goes on at step ", state_.at.step, " of ", options_.steps,
+                            " (", options_.checkpoint, ")"));
+      }
+    }
+    INFER_TRY(step_->SetParameters(state_.weights));
+    INFER_TRY(judge_->SetParameters(state_.weights));
+    if (state_.at.step == 0) {
+      INFER_ASSIGN(state_.at.best_loss, HeldOutLoss());
+      state_.at.seen = {0, -1, state_.at.best_loss};
+    }
+    saved_ = Clock::now();
+    return {};
+  }
+
+  Result<std::string> Key() const {
+    INFER_ASSIGN(const uint64_t data, LabelledDataKey(samples_, options_.stop));
+    const FineTuneOptions& o = options_;
+    return Cat(ModelKey(model_), " ", ModelKey(golden_), " ", data, " ", BuildIdentity(), " ",
+               backend_.name(), " ", o.steps, " ", o.rate, " ", o.batch, " ", stacked_, " ",
+               o.temperature, " ", o.label_weight, " ", o.activation_weight, " ", o.augment.shift, " ", o.augment.mirror, " ",
+               o.keep_zeros, " ", o.seed);
+  }
+
+  /// Inputs, golden outputs and labels of `drawn`, run through `step`.
+  Result<double> LossOf(TrainingStep& step, const Samples& samples,
+                        std::span<const DrawnSample> drawn) {
+    INFER_ASSIGN(auto inputs, StackedInputs(samples, drawn));
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (inputs[i].tensor().dims() != input_dims_[i])
+        return InvalidArgument(Cat("sample ", drawn[0].sample, " has other extents than the first: "
+                                   "fine-tuning wants samples of the same extents"));
+    INFER_ASSIGN(const auto outputs, GoldenOutputs(inputs));
+    std::vector<Datum> golden;
+    for (const OutputLoss& o : loss_.outputs) golden.push_back(outputs[o.output]);
+    if (report_.with_labels) {
+      INFER_ASSIGN(Tensor labels, StackedLabels(samples, drawn, label_dims_));
+      golden.emplace_back(std::move(labels));
+    }
+    return step.Run(std::move(inputs), std::move(golden), options_.stop);
+  }
+
+  /// The last micro-batch is filled up with the first samples.
+  Result<double> HeldOutLoss() {
+    double sum = 0;
+    int64_t runs = 0;
+    std::vector<DrawnSample> drawn(static_cast<size_t>(stacked_));
+    for (int64_t at = 0; at < held_out_.count; at += stacked_, ++runs) {
+      for (size_t i = 0; i < drawn.size(); ++i)
+        drawn[i].sample = (at + static_cast<int64_t>(i)) % held_out_.count;
+      INFER_ASSIGN(const double loss, LossOf(*judge_, held_out_, drawn));
+      sum += loss;
+    }
+    return sum / static_cast<double>(runs);
+  }
+
+  /// One step of Adam by the mean of the micro-batches' gradients.
+  Status Step() {
+    const int64_t parts = options_.batch / stacked_;
+    double loss = 0;
+    for (auto& g : gradient_) std::fill(g.begin(), g.end(), 0.0f);
+    std::vector<DrawnSample> drawn(static_cast<size_t>(stacked_));
+    for (int64_t part = 0; part < parts; ++part) {
+      const int64_t at = state_.at.step * options_.batch + part * stacked_;
+      for (size_t i = 0; i < drawn.size(); ++i) drawn[i] = order_.At(at + static_cast<int64_t>(i));
+      INFER_ASSIGN(const double one, LossOf(*step_, training_, drawn));
+      loss += one / static_cast<double>(parts);
+      for (size_t i = 0; i < gradient_.size(); ++i)
+        if (const auto g = step_->gradient(i))
+          for (size_t k = 0; k < g->size(); ++k)
+            gradient_[i][k] += (*g)[k] / static_cast<float>(parts);
+    }
+    if (!std::isfinite(loss)) {
+      report_.diverged = true;
+      return {};
+    }
+    const double rate = ScheduledRate(options_.rate, state_.at.step, options_.steps);
+    ++state_.at.step;
+    const LaneLease lanes(options_.threads);
+    for (size_t i = 0; i < gradient_.size(); ++i)
+      AdamStep(state_.weights[i].mutable_data<float>(), gradient_[i], state_.adam[i], keep_[i],
+               rate, state_.at.step);
+    state_.at.loss += loss;
+    if (options_.progress) options_.progress("fine-tune", state_.at.step, options_.steps);
+    return IsPoint() ? Judge() : Status();
+  }
+
+  int64_t Interval() const { return std::max<int64_t>(1, options_.steps / kPoints); }
+  bool IsPoint() const {
+    return state_.at.step % Interval() == 0 || state_.at.step == options_.steps;
+  }
+
+  Status Judge() {
+    INFER_ASSIGN(const double loss, HeldOutLoss());
+    TrainingPoint& at = state_.at;
+    const double last = at.seen[at.seen.size() - 3];
+    at.seen.insert(at.seen.end(), {static_cast<double>(at.step),
+                                   at.loss / (static_cast<double>(at.step) - last), loss});
+    at.loss = 0;
+    if (!(loss < at.best_loss)) return {};
+    at.best_loss = loss;
+    at.best_step = at.step;
+    for (size_t i = 0; i < state_.best.size(); ++i) {
+      const auto from = state_.weights[i].data<float>();
+      std::copy(from.begin(), from.end(), state_.best[i].mutable_data<float>().begin());
+    }
+    return {};
+  }
+
+  Status Checkpoint(bool now) {
+    if (options_.checkpoint.empty()) return {};
+    // Writing takes a small part of the time, however large the model is.
+    constexpr double kTimesAsLong = 20;
+    const double pause = std::max(options_.checkpoint_seconds, kTimesAsLong * write_seconds_);
+    if (!now && SecondsSince(saved_) < pause) return {};
+    const Clock::time_point start = Clock::now();
+    INFER_TRY(WriteCheckpoint(options_.checkpoint, key_, state_));
+    saved_ = Clock::now();
+    write_seconds_ = SecondsSince(start);
+    return {};
+  }
+
+  Status Stopped() {
+    INFER_TRY(Checkpoint(true));
+    return Cancelled("fine-tuning was stopped");
+  }
+
+  void Finish() {
+    const std::vector<double>& seen = state_.at.seen;
+    for (size_t i = 0; i + 2 < seen.size(); i += 3)
+      report_.points.push_back({static_cast<int64_t>(seen[i]), seen[i + 1], seen[i + 2]});
+    report_.steps = state_.at.step;
+    report_.best_step = state_.at.best_step;
+    report_.loss_before = seen[2];
+    report_.loss_after = state_.at.best_loss;
+  }
+
+  Graph model_, golden_;  // with the inner values that are compared as outputs
+  size_t outputs_;        // of the models themselves
+  const Samples& samples_;
+  const Backend& backend_;
+  const FineTuneOptions& options_;
+  const std::vector<std::string> parameters_;
+  Samples training_, held_out_;
+  SampleOrder order_;
+  int64_t stacked_ = 1;
+  std::vector<Dims> input_dims_;
+  Dims label_dims_;
+  LossOptions loss_;
+  std::shared_ptr<const Program> golden_program_;
+  std::unique_ptr<RunContext> golden_context_;
+  std::unique_ptr<TrainingStep> step_, judge_;
+  TrainingState state_;
+  std::vector<std::vector<uint8_t>> keep_;  // by parameter; empty: all
+  std::vector<std::vector<float>> gradient_;
+  std::string key_;
+  Clock::time_point saved_;
+  double write_seconds_ = 0;
+  FineTuneReport report_;
+};
+
+}  // namespace
+
+Result<FineTuneReport> FineTune(Graph& model, const Graph& golden, const Samples& samples,
+                                const Backend& backend, const FineTuneOptions& options) {
+  INFER_TRY(CheckRequest(samples, options));
+  Trainer trainer(model, golden, samples, backend, options);
+  INFER_TRY(trainer.Run());
+  trainer.Write(model);
+  return trainer.TakeReport();
+}
+
+}  // namespace infer
