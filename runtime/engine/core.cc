@@ -22,6 +22,7 @@ Status Core::Load(const std::string& name, ModelSource source, ModelOptions opti
     const std::lock_guard lock(mutex_);
     Model& m = models_[name];
     Supersede(m);
+    version->aside = m.shadow;
     m.current = std::move(version);
     ReleaseVersions(m, todo);
     Pump(NowNs(), todo);
@@ -61,10 +62,86 @@ void Core::ReleaseVersions(Model& m, Todo& todo) {
   });
 }
 
-void Core::Submit(Request request, Callback callback) {
+bool Core::Knows(const std::string& model) const {
+  const std::lock_guard lock(mutex_);
+  return models_.contains(model);
+}
+
+ModelLoad Core::LoadOf(const std::string& model) const {
+  const std::lock_guard lock(mutex_);
+  const auto it = models_.find(model);
+  if (it == models_.end() || !it->second.current) return {};
+  const Version& v = *it->second.current;
+  return {.ready = v.ran,
+          .waiting = v.queue.state().requests,
+          .running = v.running_requests,
+          .waiting_rows = v.queue.rows(),
+          .max_rows = v.options().batch.max_rows,
+          .instances = v.options().instances,
+          .busy = v.running,
+          .run_ns = v.run_ns};
+}
+
+Result<std::shared_ptr<const Program>> Core::ProgramOf(const std::string& model) const {
+  const std::lock_guard lock(mutex_);
+  const auto it = models_.find(model);
+  if (it == models_.end() || !it->second.current)
+    return InvalidArgument(Cat("there is no model '", model, "'"));
+  return it->second.current->shared_program();
+}
+
+Status Core::SetShadow(const std::string& model, bool shadow) {
+  Todo todo;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto it = models_.find(model);
+    if (it == models_.end() || !it->second.current)
+      return shadow ? InvalidArgument(Cat("there is no model '", model, "'")) : Status();
+    Model& m = it->second;
+    const Version& v = *m.current;
+    if (shadow && (!m.old.empty() || !v.queue.empty() || v.running > 0))
+      return InvalidArgument(Cat("model '", model, "' has requests to answer: it is no shadow"));
+    const int64_t now_ns = NowNs();
+    m.shadow = m.current->aside = shadow;
+    EndShadows(m, now_ns, todo);
+    Pump(now_ns, todo);
+  }
+  Do(std::move(todo));
+  return {};
+}
+
+void Core::EndShadows(const Model& m, int64_t now_ns, Todo& todo) {
+  std::vector<PendingPtr> copies;
+  const auto take = [&](const Version& v) {
+    for (PendingPtr& p : v.queue.All())
+      if (p->shadow) copies.push_back(std::move(p));
+  };
+  for (const auto& v : m.old) take(*v);
+  if (m.current) take(*m.current);
+  for (const Batch* batch : batches_)
+    for (const BatchItem& item : batch->items)
+      if (item.request->shadow && &models_.at(batch->version->model()) == &m)
+        copies.push_back(item.request);
+  for (const PendingPtr& p : copies)
+    EndEarly(*p, State::kCancelled, "nobody waits for the shadow", now_ns, todo);
+}
+
+void Core::Refuse(Request request, Callback callback, Status why) {
   const auto p = std::make_shared<Pending>();
   p->request = std::move(request);
   p->callback = std::move(callback);
+  {
+    const std::lock_guard lock(mutex_);
+    ++outstanding_;
+  }
+  Reject(p, std::move(why));
+}
+
+void Core::Submit(Request request, Callback callback, Entry entry) {
+  const auto p = std::make_shared<Pending>();
+  p->request = std::move(request);
+  p->callback = std::move(callback);
+  p->shadow = entry.shadow;
   if (forked())
     return Reject(p, InvalidArgument("the engine was made before this process was forked: make "
                                      "one in the child"));
@@ -72,16 +149,18 @@ void Core::Submit(Request request, Callback callback) {
   p->deadline_ns = After(p->came_ns, p->request.timeout_ns);
   Todo todo;
   Status refused;
+  BatchPtr mine;
   {
     const std::lock_guard lock(mutex_);
-    ++outstanding_;
-    refused = Admit(*p);
+    outstanding_ += p->shadow ? 0 : 1;
+    refused = Admit(*p, entry);
     if (refused.ok()) {
       if (p->deadline_ns != kNever) deadlines_.emplace(p->deadline_ns, p.get());
       p->version->queue.Push(p);
-      if (p->request.stop.stop_requested())
+      if (p->request.stop.stop_requested() || (entry.continues && shut_))
         EndEarly(*p, State::kCancelled, "the request was cancelled", p->came_ns, todo);
       Pump(p->came_ns, todo);
+      if (entry.helps) mine = TakeOwn(*p, todo);
     }
   }
   if (!refused.ok()) return Reject(p, std::move(refused));
@@ -90,10 +169,22 @@ void Core::Submit(Request request, Callback callback) {
     p->on_stop.emplace(p->request.stop, [core = weak_from_this(), weak = std::weak_ptr(p)] {
       if (const auto self = core.lock()) self->Cancel(weak);
     });
+  if (mine) Begin(mine);
+}
+
+/// The run that was begun for `p` alone, for the thread that submits.
+BatchPtr Core::TakeOwn(const Pending& p, Todo& todo) {
+  const auto it = std::find_if(todo.begun.begin(), todo.begun.end(), [&](const BatchPtr& b) {
+    return b->items.size() == 1 && b->items[0].request.get() == &p;
+  });
+  if (it == todo.begun.end()) return nullptr;
+  BatchPtr own = std::move(*it);
+  todo.begun.erase(it);
+  return own;
 }
 
 /// Ok: the request may be queued.
-Status Core::Admit(Pending& p) {
+Status Core::Admit(Pending& p, const Entry& entry) {
   p.id = next_id_++;
   const auto it = models_.find(p.request.model);
   if (it == models_.end()) return InvalidArgument(Cat("there is no model '", p.request.model, "'"));
@@ -104,7 +195,13 @@ Status Core::Admit(Pending& p) {
     p.times = &m.times;
     return why;
   };
-  if (closed_) return refuse(ResourceExhausted("the engine takes no more requests"));
+  if (closed_ && !entry.continues)
+    return refuse(ResourceExhausted("the engine takes no more requests"));
+  if (!p.request.device.empty())
+    return refuse(InvalidArgument(Cat("model '", p.request.model, "' is no route by device")));
+  if (m.shadow != entry.shadow)
+    return refuse(InvalidArgument(
+        Cat("model '", p.request.model, "' is a shadow: it takes no requests of its own")));
   if (!m.current)
     return refuse(InvalidArgument(Cat("model '", p.request.model, "' is not loaded")));
   p.version = m.current;
@@ -164,14 +261,27 @@ void Core::Expire(int64_t now_ns, Todo& todo) {
              now_ns, todo);
 }
 
+/// Of how many levels of priority, from the most urgent, a run may begin. Less urgent runs that go
+/// on do not count: they give their lanes up between launches (RunOptions::priority).
+int Core::OpenLevels(bool aside) const {
+  if (aside) return placed_[static_cast<size_t>(Place::kAside)] == 0 ? kPriorities : 0;
+  int levels = 0, running = 0;
+  for (int of_level : running_) {
+    running += of_level;
+    if (running >= options_.executor->width()) break;
+    ++levels;
+  }
+  return levels;
+}
+
 /// Of all models what may begin now and comes first, else when something may.
-std::pair<Version*, RequestQueue::Choice> Core::Choose(int64_t now_ns) {
+std::pair<Version*, RequestQueue::Choice> Core::Choose(int64_t now_ns, bool aside, int levels) {
   Version* best = nullptr;
   RequestQueue::Choice chosen;
   const auto look = [&](Version& v) {
-    if (v.queue.empty() || v.idle.empty()) return;
+    if (v.queue.empty() || v.idle.empty() || v.aside != aside) return;
     const auto c = v.queue.Choose(v.options().batch, now_ns, v.run_ns, options_.ageing_ns,
-                                  closed_ || v.superseded);
+                                  closed_ || v.superseded, levels);
     const int64_t next_ns = std::min(chosen.next_ns, c.next_ns);
     if (c.bucket && (!best || c.order < chosen.order)) {
       best = &v;
@@ -190,30 +300,34 @@ std::pair<Version*, RequestQueue::Choice> Core::Choose(int64_t now_ns) {
 void Core::Pump(int64_t now_ns, Todo& todo) {
   Expire(now_ns, todo);
   int64_t wake_ns = deadlines_.empty() ? kNever : deadlines_.begin()->first;
-  while (static_cast<int>(batches_.size()) < options_.executor->width()) {
-    const auto [version, choice] = Choose(now_ns);
-    if (!version) {
-      wake_ns = std::min(wake_ns, choice.next_ns);
-      break;
+  for (const bool aside : {false, true})
+    for (int levels = OpenLevels(aside); levels > 0; levels = OpenLevels(aside)) {
+      const auto [version, choice] = Choose(now_ns, aside, levels);
+      if (!version) {
+        wake_ns = std::min(wake_ns, choice.next_ns);
+        break;
+      }
+      todo.begun.push_back(Form(*version, choice, now_ns, levels));
     }
-    todo.begun.push_back(Form(*version, choice, now_ns));
-  }
   if (wake_ns == kNever || (!wakes_.empty() && *wakes_.begin() <= wake_ns)) return;
   wakes_.insert(wake_ns);
   todo.wakes.push_back(wake_ns);
 }
 
-BatchPtr Core::Form(Version& version, const RequestQueue::Choice& choice, int64_t now_ns) {
+BatchPtr Core::Form(Version& version, const RequestQueue::Choice& choice, int64_t now_ns,
+                    int levels) {
   const int64_t in_bucket = choice.bucket->size(), waiting = version.queue.state().requests;
-  std::vector<PendingPtr> taken =
-      version.queue.Take(*choice.bucket, version.options().batch.max_rows, options_.ageing_ns);
+  std::vector<PendingPtr> taken = version.queue.Take(
+      *choice.bucket, version.options().batch.max_rows, options_.ageing_ns, levels);
   auto batch = std::make_shared<Batch>();
+  batch->priority = Priority::kLow;
   int64_t rows = 0;
   for (PendingPtr& p : taken) {
     INFER_CHECK(p->Advance(State::kQueued, State::kBatched));
     p->batch = batch.get();
     p->outcome.phases.queue_ns = now_ns - p->came_ns;
     rows += p->rows;
+    batch->priority = std::min(batch->priority, p->request.priority);
     batch->items.push_back({std::move(p)});
   }
   const PendingPtr& first = batch->items[0].request;
@@ -225,6 +339,7 @@ BatchPtr Core::Form(Version& version, const RequestQueue::Choice& choice, int64_
   ++version.running;
   version.running_requests += batch->live;
   batches_.insert(batch.get());
+  FindPlace(*batch);
 
   ModelStats& stats = models_.at(version.model()).stats;
   ++stats.runs;
@@ -237,6 +352,18 @@ BatchPtr Core::Form(Version& version, const RequestQueue::Choice& choice, int64_
                                         : Single::kNoneOther;
   ++stats.single[static_cast<size_t>(why)];
   return batch;
+}
+
+void Core::FindPlace(Batch& batch) {
+  const bool full = placed_[static_cast<size_t>(Place::kPool)] >= options_.executor->width();
+  batch.place = batch.version->aside ? Place::kAside : full ? Place::kBeside : Place::kPool;
+  ++placed_[static_cast<size_t>(batch.place)];
+  if (batch.place != Place::kAside) ++running_[static_cast<size_t>(batch.priority)];
+}
+
+void Core::LeavePlace(const Batch& batch) {
+  --placed_[static_cast<size_t>(batch.place)];
+  if (batch.place != Place::kAside) --running_[static_cast<size_t>(batch.priority)];
 }
 
 void Core::Cancel(const std::weak_ptr<Pending>& weak) {
@@ -269,7 +396,9 @@ void Core::Close() {
   {
     const std::lock_guard lock(mutex_);
     closed_ = true;
-    Pump(NowNs(), todo);
+    const int64_t now_ns = NowNs();
+    for (const auto& [name, m] : models_) EndShadows(m, now_ns, todo);
+    Pump(now_ns, todo);
   }
   Do(std::move(todo));
 }
@@ -285,7 +414,7 @@ void Core::Shutdown() {
   Todo todo;
   {
     const std::lock_guard lock(mutex_);
-    closed_ = true;
+    closed_ = shut_ = true;
     const int64_t now_ns = NowNs();
     std::vector<PendingPtr> all;
     const auto take = [&](Version& v) {

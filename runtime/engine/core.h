@@ -9,6 +9,7 @@
 #include "runtime/engine/engine.h"
 #include "runtime/engine/fork.h"
 #include "runtime/engine/pending.h"
+#include "runtime/engine/router.h"
 
 namespace infer::engine {
 
@@ -26,7 +27,9 @@ struct Batch : std::enable_shared_from_this<Batch> {
   std::unique_ptr<RunContext> context;
   std::vector<BatchItem> items;
   int64_t formed_ns = 0, started_ns = 0;
-  int64_t run_ns = 0;  // that the first attempt took
+  int64_t run_ns = 0;                     // that the first attempt took
+  Priority priority = Priority::kNormal;  // of its most urgent request
+  Place place = Place::kPool;
   std::stop_source stop = {};
   Status status = {};          // of the attempt
   size_t first = 0, last = 0;  // items of the attempt
@@ -38,13 +41,30 @@ struct Batch : std::enable_shared_from_this<Batch> {
 };
 using BatchPtr = std::shared_ptr<Batch>;
 
+/// How a request came.
+struct Entry {
+  bool continues = false;  ///< another one, which was taken: it is taken while the engine drains
+  bool shadow = false;     ///< a copy, whose answer nobody waits for
+  bool helps = false;      ///< the thread that submits may run it
+};
+
 class Core : public std::enable_shared_from_this<Core> {
  public:
   explicit Core(EngineOptions options) : options_(std::move(options)) {}
 
   Status Load(const std::string& name, ModelSource source, ModelOptions options);
   Status Unload(const std::string& name);
-  void Submit(Request request, Callback callback);
+  void Submit(Request request, Callback callback, Entry entry = {});
+  /// Rejects the request.
+  void Refuse(Request request, Callback callback, Status why);
+  ModelLoad LoadOf(const std::string& model) const;
+  bool Knows(const std::string& model) const;
+  Result<std::shared_ptr<const Program>> ProgramOf(const std::string& model) const;
+  /// A shadow takes copies only, and its runs hold nobody up. InvalidArgument: `model` is not
+  /// loaded, or has requests of its own.
+  Status SetShadow(const std::string& model, bool shadow);
+  int64_t NowNs() const { return options_.clock->NowNs(); }
+  Executor& executor() const { return *options_.executor; }
   void Close();
   void Drain();
   void Shutdown();
@@ -56,6 +76,7 @@ class Core : public std::enable_shared_from_this<Core> {
     std::shared_ptr<Version> current;
     std::vector<std::shared_ptr<Version>> old;
     int64_t versions = 0;
+    bool shadow = false;
     ModelStats stats;
     Telemetry times;
   };
@@ -68,16 +89,19 @@ class Core : public std::enable_shared_from_this<Core> {
     bool deliver = false;
   };
 
-  int64_t NowNs() const { return options_.clock->NowNs(); }
-
   // Called with the mutex held.
-  Status Admit(Pending& p);
+  Status Admit(Pending& p, const Entry& entry);
   bool End(Pending& p, State how, Status status, int64_t now_ns);
   void EndEarly(Pending& p, State how, const char* why, int64_t now_ns, Todo& todo);
   void Expire(int64_t now_ns, Todo& todo);
   void Pump(int64_t now_ns, Todo& todo);
-  std::pair<Version*, RequestQueue::Choice> Choose(int64_t now_ns);
-  BatchPtr Form(Version& version, const RequestQueue::Choice& choice, int64_t now_ns);
+  void EndShadows(const Model& m, int64_t now_ns, Todo& todo);
+  int OpenLevels(bool aside) const;
+  std::pair<Version*, RequestQueue::Choice> Choose(int64_t now_ns, bool aside, int levels);
+  BatchPtr Form(Version& version, const RequestQueue::Choice& choice, int64_t now_ns, int levels);
+  void FindPlace(Batch& batch);
+  void LeavePlace(const Batch& batch);
+  static BatchPtr TakeOwn(const Pending& p, Todo& todo);
   void DropEnded(Batch& batch);
   void Supersede(Model& m);
   void ReleaseVersions(Model& m, Todo& todo);
@@ -107,12 +131,14 @@ class Core : public std::enable_shared_from_this<Core> {
   std::set<int64_t> wakes_;                           // that the executor knows of
   std::set<Batch*> batches_;                          // from being formed until they are finished
   std::deque<PendingPtr> deliveries_;                 // ends that the timer thread tells
+  std::array<int, kPriorities> running_ = {};         // batches by priority, but those aside
+  std::array<int, kPlaces> placed_ = {};              // batches by place
   int64_t next_id_ = 0;
-  int64_t outstanding_ = 0;  // requests whose callback has not returned
-  int64_t computing_ = 0;    // batches that have begun
+  int64_t outstanding_ = 0;  // requests whose callback has not returned; without shadows
+  int64_t computing_ = 0;    // batches that have begun; without those aside
   int64_t in_wait_ = 0;      // callbacks whose own threads wait for the engine to be quiet
   int waiting_ = 0;          // threads that do
-  bool closed_ = false;
+  bool closed_ = false, shut_ = false;
 };
 
 }  // namespace infer::engine

@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "lib/support/exceptions.h"
-#include "lib/support/parallel.h"
 #include "runtime/engine/core.h"
 
 namespace infer::engine {
@@ -16,11 +15,20 @@ struct Telling {
 };
 thread_local Telling* t_telling = nullptr;
 
+infer::Priority ForLanes(Priority p) {
+  switch (p) {
+    case Priority::kHigh: return infer::Priority::kHigh;
+    case Priority::kNormal: return infer::Priority::kNormal;
+    case Priority::kLow: break;
+  }
+  return infer::Priority::kLow;
+}
+
 }  // namespace
 
 void Core::Do(Todo todo) {
   for (const BatchPtr& b : todo.begun)
-    options_.executor->Post([self = shared_from_this(), b] { self->Begin(b); });
+    options_.executor->Post([self = shared_from_this(), b] { self->Begin(b); }, b->place);
   for (const BatchPtr& b : todo.stopped) b->stop.request_stop();
   for (int64_t ns : todo.wakes)
     options_.executor->WakeAt(ns, [core = weak_from_this(), ns] {
@@ -31,11 +39,11 @@ void Core::Do(Todo todo) {
   Tell(std::move(todo.told));
 }
 
-/// On a thread of the pool.
+/// On a thread of its place, or of a caller who waits for it.
 void Core::Begin(const BatchPtr& batch) {
   {
     const std::lock_guard lock(mutex_);
-    ++computing_;
+    computing_ += batch->place == Place::kAside ? 0 : 1;
     batch->begun = true;
     DropEnded(*batch);
     for (const BatchItem& item : batch->items)
@@ -82,11 +90,10 @@ void Core::Compute(Batch& batch) {
       }
       Do(std::move(todo));
     }
-    // The one place where the engine takes lanes; a program that asks for none takes its own.
-    std::optional<LaneLease> lease;
-    if (const int lanes = batch.version->options().lanes; lanes > 0) lease.emplace(lanes);
     batch.started_ns = NowNs();
-    batch.status = batch.context->Run({.stop = batch.stop.get_token()});
+    batch.status = batch.context->Run({.stop = batch.stop.get_token(),
+                                       .priority = ForLanes(batch.priority),
+                                       .lanes = batch.version->options().lanes});
   } catch (...) {
     batch.status = StatusOfException("while a request was run");
   }
@@ -154,6 +161,7 @@ void Core::Finish(const BatchPtr& batch) {
     const std::lock_guard lock(mutex_);
     const int64_t now_ns = NowNs();
     Version& version = *batch->version;
+    bool succeeded = false;
     for (BatchItem& item : batch->items) {
       Pending& p = *item.request;
       p.batch = nullptr;
@@ -164,6 +172,7 @@ void Core::Finish(const BatchPtr& batch) {
         phases.batch_ns = std::max<int64_t>(0, item.started_ns - batch->formed_ns);
         phases.compute_ns = item.ended_ns - item.started_ns;
       }
+      succeeded |= ok;
       if (End(p, ok ? State::kSucceeded : State::kFailed, item.status, now_ns) && ok) {
         p.outcome.outputs = std::move(item.outputs);
         p.outcome.batch_rows = item.rows;
@@ -172,11 +181,13 @@ void Core::Finish(const BatchPtr& batch) {
       todo.told.push_back(item.request);
     }
     if (batch->run_ns > 0) version.Ran(batch->run_ns);
+    version.ran |= succeeded;
     --version.running;
     version.running_requests -= batch->chosen;
     version.idle.push_back(std::move(batch->context));
     batches_.erase(batch.get());
-    --computing_;
+    LeavePlace(*batch);
+    computing_ -= batch->place == Place::kAside ? 0 : 1;
     if (version.superseded) ReleaseVersions(models_.at(version.model()), todo);
     Pump(now_ns, todo);
     if (waiting_ > 0) quiet_.notify_all();
@@ -231,7 +242,7 @@ void Core::CallBack(Pending& p) {
   }
   if (inherited) return;
   const std::lock_guard lock(mutex_);
-  --outstanding_;
+  outstanding_ -= p.shadow ? 0 : 1;
   if (const auto it = models_.find(p.request.model); threw && it != models_.end())
     ++it->second.stats.thrown;
   if (waiting_ > 0) quiet_.notify_all();

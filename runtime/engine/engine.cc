@@ -5,8 +5,10 @@
 #include <thread>
 
 #include "lib/support/exceptions.h"
+#include "lib/support/strings.h"
 #include "runtime/engine/core.h"
 #include "runtime/engine/patience.h"
+#include "runtime/engine/routes.h"
 
 namespace infer::engine {
 
@@ -29,24 +31,38 @@ Result<std::unique_ptr<Engine>> Engine::Make(EngineOptions options) {
   }
 }
 
+Engine::Engine(std::shared_ptr<Core> core)
+    : core_(std::move(core)), routes_(std::make_shared<Routes>(core_)) {}
+
 Engine::~Engine() {
   if (core_->forked())
     (void)new (std::nothrow)
-        std::shared_ptr<Core>(core_);  // its mutex may be held by a thread that is not here
+        std::shared_ptr<Routes>(routes_);  // a mutex may be held by a thread that is not here
   else
     core_->Shutdown();
 }
 
 Status Engine::Load(const std::string& name, ModelSource source, ModelOptions options) {
+  if (!core_->forked() && routes_->Has(name))
+    return InvalidArgument(Cat("a route has the name '", name, "'"));
   return core_->Load(name, std::move(source), std::move(options));
 }
 
 Status Engine::Unload(const std::string& name) { return core_->Unload(name); }
 
+Status Engine::SetRoute(const std::string& name, RoutePolicy policy) {
+  return routes_->Set(name, std::move(policy));
+}
+Status Engine::RemoveRoute(const std::string& name) { return routes_->Remove(name); }
+Status Engine::RecordOutcome(const Ticket& ticket, bool good) {
+  return routes_->RecordOutcome(ticket, good);
+}
+std::vector<RouteStats> Engine::StatsOfRoutes() const { return routes_->Stats(); }
+
 void Engine::Submit(Request request, Callback callback) {
   // A callback may destroy the engine before this returns.
-  const std::shared_ptr<Core> core = core_;
-  core->Submit(std::move(request), std::move(callback));
+  const std::shared_ptr<Routes> routes = routes_;
+  routes->Submit(std::move(request), std::move(callback), /*helps=*/false);
 }
 
 std::future<Outcome> Engine::Submit(Request request) {
@@ -63,11 +79,15 @@ Outcome Engine::Infer(Request request) {
   };
   const auto answer = std::make_shared<Answer>();
   const auto begin = std::chrono::steady_clock::now();
-  Submit(std::move(request), [answer](Outcome o) {
-    answer->outcome = std::move(o);
-    answer->there.store(true, std::memory_order_release);
-    answer->there.notify_one();
-  });
+  const std::shared_ptr<Routes> routes = routes_;
+  routes->Submit(
+      std::move(request),
+      [answer](Outcome o) {
+        answer->outcome = std::move(o);
+        answer->there.store(true, std::memory_order_release);
+        answer->there.notify_one();
+      },
+      /*helps=*/true);
   thread_local Patience patience;
   if (!patience.Look([&] { return answer->there.load(std::memory_order_acquire); }))
     answer->there.wait(false, std::memory_order_acquire);

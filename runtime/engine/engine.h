@@ -4,7 +4,8 @@
 ///
 /// All functions may be called from any thread, also from callbacks. No function throws.
 ///
-/// Threads. Outputs of a run are told on the thread of the pool that ran it. Requests that end
+/// Threads. Outputs of a run are told on the thread that ran it: one of the pool, or one that waits
+/// in Infer. Requests that end
 /// without a run (cancelled, timed out) are told on the engine's timer thread, so that a busy pool
 /// does not hold them up. A rejection is told before Submit returns, on the thread that submits. A
 /// callback may submit, drain and destroy the engine. One that blocks holds up its thread: others
@@ -16,12 +17,14 @@
 #include <optional>
 
 #include "runtime/engine/request.h"
+#include "runtime/engine/route.h"
 #include "runtime/engine/telemetry.h"
 #include "runtime/engine/version.h"
 
 namespace infer::engine {
 
 class Core;
+class Routes;
 
 struct EngineOptions {
   int threads = 0;  ///< runs of all models that go on at once; 0: AvailableCores()
@@ -65,11 +68,26 @@ class Engine {
   /// New requests are rejected; those that came before are answered.
   Status Unload(const std::string& name);
 
+  /// Gives several models one name, which no model has, and a rule for which of them answers
+  /// (docs/engine.md). A route of that name is replaced, its counts begin anew. InvalidArgument,
+  /// one line: the policy (Check); models that are not loaded and warm (ModelOptions::warm_inputs),
+  /// whose inputs or outputs are of other types, or that are another route's shadows.
+  Status SetRoute(const std::string& name, RoutePolicy policy);
+  /// Requests that were taken are answered.
+  Status RemoveRoute(const std::string& name);
+  /// Says of an answer whether it was right, at any time later; once for each ticket, which is not
+  /// checked. InvalidArgument: the route was set anew or removed meanwhile.
+  Status RecordOutcome(const Ticket& ticket, bool good);
+  /// In alphabetical order; brings canaries up to this moment.
+  std::vector<RouteStats> StatsOfRoutes() const;
+
   /// Returns at once; `callback` is called exactly once.
   void Submit(Request request, Callback callback);
   /// A future that is dropped drops the outcome; the request runs nevertheless.
   std::future<Outcome> Submit(Request request);
-  /// Submits and waits. Not from a callback: a pool of one thread would wait for itself.
+  /// Submits and waits. Where the request may begin at once and alone, the calling thread runs it,
+  /// in the place of one of the pool. Not from a callback: a pool of one thread would wait for
+  /// itself.
   Outcome Infer(Request request);
 
   /// `Outcome o = co_await engine.Await(request)`. The coroutine resumes on the thread that would
@@ -91,8 +109,9 @@ class Engine {
   std::vector<ModelStats> Stats() const;
 
  private:
-  explicit Engine(std::shared_ptr<Core> core) : core_(std::move(core)) {}
+  explicit Engine(std::shared_ptr<Core> core);
   std::shared_ptr<Core> core_;
+  std::shared_ptr<Routes> routes_;
 };
 
 /// Awaits one request.

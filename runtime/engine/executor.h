@@ -28,17 +28,25 @@ class Clock {
 
 using Task = std::function<void()>;
 
+/// Which threads run a task.
+enum class Place : uint8_t {
+  kPool,    ///< width() of them
+  kBeside,  ///< for urgent runs, while the pool is busy with less urgent ones: twice as many
+  kAside,   ///< one, that nobody waits for
+};
+inline constexpr size_t kPlaces = 3;
+
 /// Where the engine's work is done. All functions may be called from any thread. Tasks do not
 /// throw.
 class Executor {
  public:
   virtual ~Executor() = default;
-  /// Models that can run at once.
+  /// Models of one priority that can run at once.
   virtual int width() const = 0;
-  /// Runs `task` on a thread of the pool, behind those that were posted before.
-  virtual void Post(Task task) = 0;
-  /// Called within a posted task, as its last act: does `work`, which takes the time of a model,
-  /// then `then`.
+  /// Runs `task` on a thread of `place`, behind those that were posted there before.
+  virtual void Post(Task task, Place place) = 0;
+  /// Called as the last act of a posted task, or on a thread of a caller who waits: does `work`,
+  /// which takes the time of a model, then `then`.
   virtual void Run(Task work, Task then) = 0;
   /// Runs a short task soon, also while every thread of the pool is busy.
   virtual void Deliver(Task task) = 0;
@@ -51,8 +59,10 @@ class Executor {
 std::shared_ptr<const Clock> SteadyClock();
 
 /// `threads` that run models (<= 0: AvailableCores()) and one for what is short, which sleeps until
-/// it is needed. By SteadyClock(). The last owner may let go of it on one of its own threads; tasks
-/// that have not begun are dropped. ResourceExhausted where the system has no threads.
+/// it is needed. Those beside and aside are made when they are first needed; how many threads
+/// compute at once is the business of lanes (lib/support/parallel.h). By SteadyClock(). The last
+/// owner may let go of it on one of its own threads; tasks that have not begun are dropped.
+/// ResourceExhausted where the system has no threads.
 Result<std::shared_ptr<Executor>> MakeThreadExecutor(int threads);
 
 }  // namespace infer::engine

@@ -1,5 +1,7 @@
 #include "runtime/engine/queue.h"
 
+#include <span>
+
 #include "lib/support/strings.h"
 
 namespace infer::engine {
@@ -10,13 +12,12 @@ int64_t Bucket::size() const {
   return static_cast<int64_t>(n);
 }
 
-Pending& Bucket::First(int64_t ageing_ns) const {
+Pending* Bucket::First(int64_t ageing_ns, int of_levels) const {
   Pending* first = nullptr;
-  for (const auto& level : levels)
+  for (const auto& level : std::span(levels).first(static_cast<size_t>(of_levels)))
     if (!level.empty() && (!first || level.front()->order(ageing_ns) < first->order(ageing_ns)))
       first = level.front().get();
-  INFER_CHECK(first);
-  return *first;
+  return first;
 }
 
 Waiters Bucket::Facts() const {
@@ -46,6 +47,7 @@ void RequestQueue::Push(PendingPtr p) {
   added.bucket = &bucket;
   if (added.deadline_ns != kNever) bucket.deadlines.insert(added.deadline_ns);
   bucket.rows += added.rows;
+  rows_ += added.rows;
   ++requests_;
   bytes_ += added.bytes;
 }
@@ -56,6 +58,7 @@ PendingPtr RequestQueue::Remove(Pending& p) {
   bucket.levels[static_cast<size_t>(p.request.priority)].erase(p.place);
   if (p.deadline_ns != kNever) bucket.deadlines.erase(bucket.deadlines.find(p.deadline_ns));
   bucket.rows -= p.rows;
+  rows_ -= p.rows;
   --requests_;
   bytes_ -= p.bytes;
   p.bucket = nullptr;
@@ -63,30 +66,33 @@ PendingPtr RequestQueue::Remove(Pending& p) {
   return removed;
 }
 
-std::vector<PendingPtr> RequestQueue::Take(Bucket& bucket, int64_t max_rows, int64_t ageing_ns) {
+std::vector<PendingPtr> RequestQueue::Take(Bucket& bucket, int64_t max_rows, int64_t ageing_ns,
+                                           int levels) {
   std::vector<PendingPtr> taken;
   int64_t rows = 0;
   // The bucket goes with its last request.
   for (int64_t left = bucket.rows; left > 0;) {
-    Pending& next = bucket.First(ageing_ns);
-    if (!taken.empty() && next.rows > max_rows - rows) break;
-    rows += next.rows;
-    left -= next.rows;
-    taken.push_back(Remove(next));
+    Pending* next = bucket.First(ageing_ns, levels);
+    if (!next || (!taken.empty() && next->rows > max_rows - rows)) break;
+    rows += next->rows;
+    left -= next->rows;
+    taken.push_back(Remove(*next));
   }
   return taken;
 }
 
 RequestQueue::Choice RequestQueue::Choose(const BatchRules& rules, int64_t now_ns, int64_t run_ns,
-                                          int64_t ageing_ns, bool draining) {
+                                          int64_t ageing_ns, bool draining, int levels) {
   Choice choice;
   for (auto& [shape, bucket] : buckets_) {
+    const Pending* first = bucket.First(ageing_ns, levels);
+    if (!first) continue;
     const Decision d = Decide(rules, bucket.Facts(), run_ns, draining);
     if (d.at_ns > now_ns) {
       choice.next_ns = std::min(choice.next_ns, d.at_ns);
       continue;
     }
-    const Order order = bucket.First(ageing_ns).order(ageing_ns);
+    const Order order = first->order(ageing_ns);
     if (!choice.bucket || order < choice.order) {
       choice.bucket = &bucket;
       choice.order = order;

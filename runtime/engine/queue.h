@@ -22,8 +22,8 @@ struct Bucket {
 
   int64_t size() const;
   bool empty() const { return size() == 0; }
-  /// The next by Order. Pre: !empty().
-  Pending& First(int64_t ageing_ns) const;
+  /// The next by Order of the `levels` most urgent levels; nullptr: they are empty.
+  Pending* First(int64_t ageing_ns, int levels) const;
   Waiters Facts() const;
 };
 
@@ -36,9 +36,9 @@ class RequestQueue {
   void Push(PendingPtr p);
   /// Pre: `p` is in the queue.
   PendingPtr Remove(Pending& p);
-  /// At least one request, and others while their rows do not exceed max_rows. Pre: the bucket is
-  /// not empty.
-  std::vector<PendingPtr> Take(Bucket& bucket, int64_t max_rows, int64_t ageing_ns);
+  /// At least one request of the `levels` most urgent levels, and others of them while their rows
+  /// do not exceed max_rows. Pre: there is one.
+  std::vector<PendingPtr> Take(Bucket& bucket, int64_t max_rows, int64_t ageing_ns, int levels);
 
   struct Choice {
     Bucket* bucket = nullptr;  ///< nullptr: none may begin
@@ -46,11 +46,13 @@ class RequestQueue {
     Fired why = Fired::kFull;
     int64_t next_ns = kNever;  ///< when one may begin, if nothing changes
   };
-  /// Of the buckets that may begin the one whose first request comes first.
+  /// Of the buckets that may begin the one whose first request of the `levels` most urgent levels
+  /// comes first.
   Choice Choose(const BatchRules& rules, int64_t now_ns, int64_t run_ns, int64_t ageing_ns,
-                bool draining);
+                bool draining, int levels);
 
   bool empty() const { return requests_ == 0; }
+  int64_t rows() const { return rows_; }
   QueueState state() const {
     return {requests_, bytes_, limits_.max_requests, limits_.max_bytes, 0};
   }
@@ -59,7 +61,7 @@ class RequestQueue {
 
  private:
   QueueLimits limits_;
-  int64_t requests_ = 0, bytes_ = 0;
+  int64_t requests_ = 0, bytes_ = 0, rows_ = 0;
   std::map<ShapeKey, Bucket> buckets_;  // without empty ones
 };
 

@@ -38,7 +38,7 @@ std::string_view Name(State s);
 using Metadata = std::map<std::string, std::string>;
 
 struct Request {
-  std::string model;
+  std::string model = {};  ///< or a route (Engine::SetRoute)
   /// In the order of the model's inputs. A tensor shares its buffer with the caller's, nothing is
   /// copied. Memory of the caller's own (Buffer::Borrow) is read until the end of the request is
   /// told, not behind it.
@@ -47,6 +47,10 @@ struct Request {
   int64_t timeout_ns = kNever;
   Priority priority = Priority::kNormal;
   Metadata metadata = {};  ///< comes back with the outcome; the engine does not read it
+  /// Whose request it is, for routes that keep a key with one variant; others do not read it.
+  std::string key = {};
+  /// On which device it must run; rejected where `model` is no route that chooses by device.
+  std::string device = {};
   /// In the queue a request ends at once. A run that serves it alone ends between two steps; in a
   /// batch the others go on without it.
   std::stop_token stop = {};
@@ -67,6 +71,13 @@ struct QueueState {
   int64_t running = 0;                      ///< requests in runs
 };
 
+/// Which variant of a route a request went to; says so also when the route has long been changed.
+struct Ticket {
+  std::string route;       ///< "": no route was asked
+  int64_t generation = 0;  ///< of the route: one more each time that it is set
+  std::string model;
+};
+
 struct Outcome {
   State end = State::kFailed;
   /// Ok for kSucceeded, else why not: kCancelled for both kCancelled and kTimedOut.
@@ -77,6 +88,8 @@ struct Outcome {
   int64_t batch_rows = 0;  ///< of the run that gave the outputs, this request's included
   QueueState queue;        ///< where a full queue rejected
   Metadata metadata;
+  Ticket ticket;          ///< for Engine::RecordOutcome; with a cascade, who answered
+  double confidence = 0;  ///< of a cascade's answer; 0: not looked at, or not readable
 };
 
 }  // namespace infer::engine

@@ -1,5 +1,6 @@
 #include "runtime/engine/router.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -57,6 +58,30 @@ const Variant* LeastOfTwo(const std::vector<Variant>& variants, Random& random) 
   return LoadOf(*b) < LoadOf(*a) ? b : a;
 }
 
+int64_t ExpectedNs(const ModelLoad& load, int64_t run_ns) {
+  const int64_t each = load.run_ns > 0 ? load.run_ns : run_ns;
+  const int64_t rows = std::max<int64_t>(load.max_rows, 1);
+  // The request's own run comes behind the full ones before it.
+  const int64_t before = load.busy + load.waiting_rows / rows;
+  const int64_t rounds = 1 + before / std::max(load.instances, 1);
+  return std::min(rounds, kNever / std::max<int64_t>(each, 1)) * each;
+}
+
+InTime MostAccurateInTime(const std::vector<Variant>& variants, double margin, int64_t timeout_ns) {
+  const Variant *best = nullptr, *first = nullptr;
+  for (const Variant& v : variants) {
+    if (!v.ready) continue;
+    if (!first || v.expected_ns < first->expected_ns) first = &v;
+    const bool in_time = timeout_ns == kNever || margin * static_cast<double>(v.expected_ns) <=
+                                                     static_cast<double>(timeout_ns);
+    if (!in_time) continue;
+    const bool better = !best || v.accuracy > best->accuracy ||
+                        (v.accuracy == best->accuracy && v.expected_ns < best->expected_ns);
+    if (better) best = &v;
+  }
+  return best ? InTime{best, true} : InTime{first, false};
+}
+
 Status Check(const CanaryRules& rules) {
   double before = 0;
   for (double s : rules.steps) {
@@ -69,6 +94,7 @@ Status Check(const CanaryRules& rules) {
   if (!(rules.most_error_rate >= 0)) return InvalidArgument("an error rate is 0 or more");
   if (!(rules.most_slowdown >= 1)) return InvalidArgument("a slowdown is 1 or more");
   if (rules.failures_to_roll_back < 1) return InvalidArgument("a canary fails at least once");
+  if (rules.interval_ns < 1) return InvalidArgument("a canary's interval is above 0");
   return {};
 }
 

@@ -16,7 +16,7 @@ class Simulation final : public Clock, public Executor {
   Simulation(uint64_t seed, int width) : random_(seed), width_(width) {}
   int64_t NowNs() const override { return now_ns_; }
   int width() const override { return width_; }
-  void Post(Task task) override { At(now_ns_, std::move(task)); }
+  void Post(Task task, Place /*place*/) override { At(now_ns_, std::move(task)); }
   void Run(Task work, Task then) override;
   void Deliver(Task task) override { At(now_ns_, std::move(task)); }
   void WakeAt(int64_t ns, Task task) override { At(ns, std::move(task)); }

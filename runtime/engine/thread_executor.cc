@@ -1,3 +1,4 @@
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -32,15 +33,24 @@ class MonotonicClock final : public Clock {
 /// Tasks by moment, and those that are due at once in their order.
 class TaskQueue {
  public:
-  void Push(Task task) {
-    bool sleeps = false;
+  /// Whether no thread is left for it that does not run another task.
+  bool Push(Task task) {
+    bool sleeps = false, busy = false;
     {
       const std::lock_guard lock(mutex_);
       ready_.push_back(std::move(task));
       there_ = true;
       sleeps = ready_.size() > looking_;
+      busy = static_cast<int64_t>(ready_.size()) > idle_;
     }
     if (sleeps) came_.notify_one();
+    return busy;
+  }
+
+  /// One more thread serves, or is about to.
+  void CountThread() {
+    const std::lock_guard lock(mutex_);
+    ++idle_;
   }
 
   void PushAt(int64_t ns, Task task) {
@@ -71,10 +81,12 @@ class TaskQueue {
         Await(lock, patience);
         continue;
       }
+      --idle_;
       lock.unlock();
       task();
       task = nullptr;
       lock.lock();
+      ++idle_;
     }
   }
 
@@ -118,23 +130,21 @@ class TaskQueue {
   std::deque<Task> ready_;
   std::atomic<bool> there_{false};  // ready_ is not empty: for those who look without the mutex
   size_t looking_ = 0;              // threads that do
+  int64_t idle_ = 0;  // threads that run no task; below 0 where one was not counted yet
   std::multimap<int64_t, Task> later_;
   bool closing_ = false;
 };
 
 struct Queues {
-  TaskQueue pool, timer;
+  std::array<TaskQueue, kPlaces> at;
+  TaskQueue timer;
 };
 
 class ThreadExecutor final : public Executor {
  public:
   explicit ThreadExecutor(int threads) : width_(threads) {
     try {
-      for (int i = 0; i < threads; ++i)
-        threads_.emplace_back([q = queues_] {
-          Patience patience;
-          q->pool.Serve(&patience);
-        });
+      for (int i = 0; i < threads; ++i) StartAt(Place::kPool);
       threads_.emplace_back([q = queues_] { q->timer.Serve(nullptr); });
     } catch (...) {
       End();
@@ -144,7 +154,17 @@ class ThreadExecutor final : public Executor {
   ~ThreadExecutor() override { End(); }
 
   int width() const override { return width_; }
-  void Post(Task task) override { queues_->pool.Push(std::move(task)); }
+  void Post(Task task, Place place) override {
+    const bool busy = At(*queues_, place).Push(std::move(task));
+    if (!busy || place == Place::kPool) return;
+    const std::lock_guard lock(starting_);
+    if (started_[static_cast<size_t>(place)] >= (place == Place::kAside ? 1 : 2 * width_)) return;
+    try {
+      StartAt(place);
+    } catch (...) {
+      // The task waits for a thread that is there, or for one that a later task starts.
+    }
+  }
   void Run(Task work, Task then) override {
     work();
     then();
@@ -153,6 +173,20 @@ class ThreadExecutor final : public Executor {
   void WakeAt(int64_t ns, Task task) override { queues_->timer.PushAt(ns, std::move(task)); }
 
  private:
+  static TaskQueue& At(Queues& queues, Place place) {
+    return queues.at[static_cast<size_t>(place)];
+  }
+
+  /// Throws std::system_error.
+  void StartAt(Place place) {
+    threads_.emplace_back([q = queues_, place] {
+      Patience patience;
+      At(*q, place).Serve(place == Place::kAside ? nullptr : &patience);
+    });
+    At(*queues_, place).CountThread();
+    ++started_[static_cast<size_t>(place)];
+  }
+
   void End() {
     const bool forked = ForksSoFar() != forks_;
     if (forked) {  // the child has none of the threads, and maybe a queue that one had locked
@@ -160,7 +194,7 @@ class ThreadExecutor final : public Executor {
       for (std::thread& t : threads_) t.detach();
       return;
     }
-    queues_->pool.Close();
+    for (TaskQueue& q : queues_->at) q.Close();
     queues_->timer.Close();
     for (std::thread& t : threads_)
       if (t.get_id() == std::this_thread::get_id())
@@ -170,6 +204,8 @@ class ThreadExecutor final : public Executor {
   }
 
   int width_;
+  std::mutex starting_;  // of threads, behind the constructor
+  std::array<int, kPlaces> started_ = {};
   uint64_t forks_ = ForksSoFar();
   std::shared_ptr<Queues> queues_ = std::make_shared<Queues>();
   std::vector<std::thread> threads_;

@@ -47,8 +47,14 @@ Datum Borrowed(const Datum& d) {
                 Buffer::Borrow(t.raw(), static_cast<size_t>(t.byte_size()), nullptr));
 }
 
-Datum OwnCopy(const Datum& d) {
-  return d.is_tensor() && d.tensor().defined() ? Datum(d.tensor().Clone()) : d;
+/// An output that is the caller's to change: shared where the context alone holds it, since the
+/// next run writes into no buffer that somebody else holds; copied where it is an input, a constant
+/// or another output as well.
+Datum Own(const Datum& d) {
+  if (!d.is_tensor() || !d.tensor().defined()) return d;
+  const auto& buffer = d.tensor().buffer();
+  const bool alone = buffer && !buffer->borrowed() && buffer.use_count() == 1;
+  return alone ? d : Datum(d.tensor().Clone());
 }
 
 }  // namespace
@@ -76,6 +82,7 @@ Result<std::shared_ptr<Version>> Version::Make(std::string model, int64_t number
       INFER_TRY(v->Warm(*context));
       v->idle.push_back(std::move(context));
     }
+    v->ran = !v->options_.warm_inputs.empty();
     return v;
   } catch (...) {
     return StatusOfException("while a model was loaded");
@@ -154,7 +161,7 @@ Result<std::vector<std::vector<Datum>>> SplitOutputs(const Version& version,
                           total, " has not so many rows on axis ", axis));
     int64_t begin = 0;
     for (size_t r = 0; r < rows.size(); ++r) {
-      out[r].push_back(axis < 0 ? OwnCopy(whole) : Part(whole.tensor(), axis, begin, rows[r]));
+      out[r].push_back(axis < 0 ? Own(whole) : Part(whole.tensor(), axis, begin, rows[r]));
       begin += rows[r];
     }
   }

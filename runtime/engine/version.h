@@ -48,6 +48,7 @@ class Version {
   const ModelOptions& options() const { return options_; }
   const BatchAxes& axes() const { return source_.axes; }
   const Program& program() const { return *source_.program; }
+  const std::shared_ptr<const Program>& shared_program() const { return source_.program; }
   bool batches() const { return options_.batch.max_rows > 1; }
 
   /// Number, types and extents of inputs against the model's.
@@ -60,6 +61,8 @@ class Version {
   int running = 0;          // instances in runs
   int64_t run_ns = 0;       // what a run takes: a moving mean, each new one counts an eighth
   bool superseded = false;  // takes no more requests
+  bool aside = false;       // its runs are nobody's to wait for
+  bool ran = false;         // or was warmed
   void Ran(int64_t ns) { run_ns += run_ns == 0 ? ns : (ns - run_ns) / 8; }
 
  private:

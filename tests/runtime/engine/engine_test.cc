@@ -8,6 +8,7 @@
 #include <latch>
 #include <thread>
 
+#include "lib/support/parallel.h"
 #include "lib/support/random.h"
 #include "lib/support/strings.h"
 #include "tests/runtime/engine/hooked_program.h"
@@ -37,6 +38,8 @@ class Gate {
       arrived_.notify_all();
       while (!open_ && !options.stop.stop_requested())
         std::this_thread::sleep_for(std::chrono::microseconds(50));
+      ++gone_;
+      gone_.notify_all();
       return options.stop.stop_requested() ? Cancelled("the run was stopped") : Status();
     };
   }
@@ -44,10 +47,14 @@ class Gate {
   void Await(int runs) {
     for (int n = arrived_; n < runs; n = arrived_) arrived_.wait(n);
   }
+  /// Of all that had arrived.
+  void AwaitGone() {
+    for (int n = gone_; n < arrived_; n = gone_) gone_.wait(n);
+  }
 
  private:
   std::atomic<bool> open_{false};
-  std::atomic<int> arrived_{0};
+  std::atomic<int> arrived_{0}, gone_{0};
 };
 
 ModelStats StatsOf(const Engine& engine) {
@@ -78,6 +85,130 @@ TEST(Engine, InferGivesTheBitsOfABareRun) {
     EXPECT_GT(o.phases.compute_ns, 0);
     EXPECT_GE(o.phases.total_ns, o.phases.queue_ns + o.phases.batch_ns + o.phases.compute_ns);
   }
+}
+
+TEST(Engine, AnIdleEngineRunsOnTheThreadThatWaitsAndCopiesNoOutputs) {
+  std::atomic<std::thread::id> ran;
+  const auto engine = Made();
+  const auto hook = [&](const auto&, const RunOptions&) {
+    ran = std::this_thread::get_id();
+    return Status();
+  };
+  ASSERT_TRUE(engine->Load("m", SourceOf(kRowsModel, hook)).ok());
+  const Outcome first = engine->Infer(For(1));
+  EXPECT_EQ(ran.load(), std::this_thread::get_id());
+  EXPECT_EQ(first.outputs[0].tensor().buffer().use_count(), 2) << "shared with the instance";
+  const Outcome second = engine->Infer(For(2));
+  EXPECT_EQ(FirstOf(first), 2) << "the next run writes into other memory";
+  EXPECT_EQ(FirstOf(second), 4);
+  (void)engine->Submit(For(1)).get();
+  EXPECT_NE(ran.load(), std::this_thread::get_id()) << "who does not wait does not run";
+}
+
+TEST(Engine, OutputsThatAreInputsOrConstantsAreCopied) {
+  const auto engine = Made();
+  ASSERT_TRUE(engine
+                  ->Load("m", SourceOf("graph g(x: f32[N,4]) -> (y, c) { c = const f32[2] ~1 "
+                                       "y = Identity(x) }"))
+                  .ok());
+  Tensor x(DType::kF32, {1, 4});
+  for (float& v : x.mutable_data<float>()) v = 5;
+  Outcome o = engine->Infer({.model = "m", .inputs = {x}});
+  ASSERT_EQ(o.end, State::kSucceeded) << o.status.message();
+  const float constant = o.outputs[1].tensor().data<float>()[0];
+  for (Datum& d : o.outputs) d.tensor().mutable_data<float>()[0] = 77;
+  EXPECT_EQ(x.data<float>()[0], 5);
+  o = engine->Infer({.model = "m", .inputs = {x}});
+  EXPECT_EQ(o.outputs[1].tensor().data<float>()[0], constant);
+}
+
+TEST(Engine, AnUrgentRequestOvertakesARunThatGoesOn) {
+  Gate gate;
+  const auto engine = Made(1);
+  ASSERT_TRUE(engine->Load("slow", SourceOf(kRowsModel, gate.hook())).ok());
+  ASSERT_TRUE(engine->Load("m", SourceOf(kRowsModel)).ok());
+  const auto submit = [&](const char* model, Priority p) {
+    return engine->Submit({.model = model, .inputs = {Filled(1)}, .priority = p});
+  };
+  auto low = submit("slow", Priority::kLow);
+  gate.Await(1);
+  EXPECT_EQ(submit("m", Priority::kHigh).get().end, State::kSucceeded) << "beside the only thread";
+  EXPECT_EQ(submit("m", Priority::kNormal).get().end, State::kSucceeded);
+  auto as_low = submit("m", Priority::kLow);
+  EXPECT_EQ(submit("m", Priority::kHigh).get().end, State::kSucceeded);
+  EXPECT_EQ(as_low.wait_for(std::chrono::seconds(0)), std::future_status::timeout);
+  gate.Open();
+  EXPECT_EQ(low.get().end, State::kSucceeded);
+  EXPECT_EQ(as_low.get().end, State::kSucceeded);
+}
+
+TEST(Engine, AnUrgentRunIsGivenTheLanesOfALessUrgentOne) {
+  // On one lane, 2,000 steps of low priority, which are given up once the urgent run is over.
+  std::string text = "graph g(x: f32[128,128]) -> (y: f32[128,128]) { s0 = Tanh(x) ";
+  for (int i = 0; i < 2000; ++i) text += Cat("s", i + 1, " = MatMul(s", i, ", x) ");
+  text += "y = Tanh(s2000) }";
+  const int budget = LaneBudget();
+  SetLaneBudget(1);
+  std::promise<void> begun;
+  std::stop_source enough;
+  const auto engine = Made(1);
+  const auto hook = [&](const auto&, const RunOptions& o) {
+    EXPECT_EQ(o.priority, infer::Priority::kLow);
+    begun.set_value();
+    return Status();
+  };
+  ASSERT_TRUE(engine->Load("long", SourceOf(text, hook)).ok());
+  ASSERT_TRUE(engine->Load("m", SourceOf(kRowsModel)).ok());
+  auto low = engine->Submit({.model = "long",
+                             .inputs = {Tensor::Zeros(DType::kF32, {128, 128})},
+                             .priority = Priority::kLow,
+                             .stop = enough.get_token()});
+  begun.get_future().wait();
+  auto high = engine->Submit({.model = "m", .inputs = {Filled(1)}, .priority = Priority::kHigh});
+  EXPECT_EQ(high.get().end, State::kSucceeded);
+  enough.request_stop();
+  EXPECT_EQ(low.get().end, State::kCancelled) << "the urgent run waited for its end";
+  SetLaneBudget(budget);
+}
+
+TEST(Engine, AShadowThatHangsHoldsNobodyUp) {
+  Gate gate;
+  std::atomic<int> compared{0};
+  auto engine = Made(1);
+  std::atomic<bool> warm{true};
+  const auto hangs = [&](const std::vector<Datum>& in, const RunOptions& o) {
+    if (warm) return Status();
+    EXPECT_EQ(o.priority, infer::Priority::kLow);
+    // It does not look whether it should stop.
+    return gate.hook()(in, {});
+  };
+  const std::vector<Datum> inputs = {Filled(1)};
+  ASSERT_TRUE(engine->Load("a", SourceOf(kRowsModel), {.warm_inputs = inputs}).ok());
+  ASSERT_TRUE(engine->Load("b", SourceOf(kRowsModel, hangs), {.warm_inputs = inputs}).ok());
+  warm = false;
+  ASSERT_TRUE(
+      engine->SetRoute("r", {ShadowRoute{.most_waiting = 3}, {{.model = "a"}, {.model = "b"}}})
+          .ok());
+  auto memory = std::make_unique<std::array<float, 4>>();
+  for (int i = 0; i < 20; ++i) {
+    memory->fill(static_cast<float>(i));
+    const Tensor borrowed(DType::kF32, {1, 4},
+                          Buffer::Borrow(memory->data(), sizeof *memory, nullptr));
+    const Outcome o = i % 2 == 0 ? engine->Infer({.model = "r", .inputs = {borrowed}})
+                                 : engine->Submit({.model = "r", .inputs = {borrowed}}).get();
+    ASSERT_EQ(o.end, State::kSucceeded) << o.status.message();
+    EXPECT_EQ(FirstOf(o), 2 * static_cast<float>(i));
+  }
+  gate.Await(1);
+  memory.reset();  // the shadow has copies
+  const RouteStats s = engine->StatsOfRoutes()[0];
+  EXPECT_EQ(s.variants[0].ends[EndIndex(State::kSucceeded)], 20);
+  EXPECT_EQ(s.variants[1].sent, 3);
+  EXPECT_EQ(s.shadow->dropped, 17);
+  engine->Drain();  // which does not wait for it
+  engine.reset();
+  gate.Open();
+  gate.AwaitGone();
 }
 
 TEST(Engine, RequestsThatDoNotFitAreRejected) {

@@ -94,7 +94,7 @@ class Engine {
       if (!arrived_[i] || IsEnd(ends_[i].how)) continue;
       look(arrivals_[i].deadline_ns);
       look(arrivals_[i].cancel_ns);
-      if (Free(arrivals_[i].model) && static_cast<int>(runs_.size()) < width_)
+      if (Free(arrivals_[i].model) && arrivals_[i].priority < OpenLevels())
         look(BeginsAt(arrivals_[i].model, arrivals_[i].shape));
     }
     for (const Going& g : runs_) look(g.end_ns);
@@ -152,11 +152,22 @@ class Engine {
 
   int64_t Key(size_t i) const { return arrivals_[i].at_ns + arrivals_[i].priority * ageing_ns_; }
 
+  /// A run may begin while fewer than `width` runs go on that are as urgent or more.
+  int OpenLevels() const {
+    for (int level = 0; level < static_cast<int>(kPriorities); ++level) {
+      const auto as_urgent = std::count_if(runs_.begin(), runs_.end(), [&](const Going& g) {
+        return std::any_of(g.all.begin(), g.all.end(),
+                           [&](size_t i) { return arrivals_[i].priority <= level; });
+      });
+      if (as_urgent >= width_) return level;
+    }
+    return static_cast<int>(kPriorities);
+  }
+
   bool Begin() {
-    if (static_cast<int>(runs_.size()) >= width_) return false;
     std::vector<size_t> waiting;
     for (size_t i = 0; i < arrivals_.size(); ++i)
-      if (Waits(i)) waiting.push_back(i);
+      if (Waits(i) && arrivals_[i].priority < OpenLevels()) waiting.push_back(i);
     std::sort(waiting.begin(), waiting.end(),
               [&](size_t a, size_t b) { return std::pair(Key(a), a) < std::pair(Key(b), b); });
     for (size_t first : waiting) {

@@ -5,20 +5,14 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-
 #include "lib/support/hash.h"
 #include "lib/support/strings.h"
+#include "tests/runtime/engine/from_environment.h"
 #include "tests/runtime/engine/hooked_program.h"
 #include "tests/runtime/engine/plain_model.h"
 
 namespace infer::engine {
 namespace {
-
-int64_t FromEnvironment(const char* name, int64_t otherwise) {
-  const char* text = std::getenv(name);
-  return text ? ParseInt(text).value_or(otherwise) : otherwise;
-}
 
 /// Nanoseconds below a second, so fine that two events hardly ever share a moment.
 int64_t Draw(Random& random, double lo_s, double hi_s) {
@@ -176,6 +170,43 @@ TEST(EngineSimulation, ASeedReplays) {
     const auto a = Simulated(Drawn(seed)), b = Simulated(Drawn(seed));
     for (size_t i = 0; i < a.size(); ++i) EXPECT_EQ(a[i].end, b[i].end);
   }
+}
+
+TEST(EngineSimulation, AnUrgentRequestBeginsBesideLessUrgentRuns) {
+  constexpr int64_t kShort = 10, kLong = 1000;
+  const auto sim = std::make_shared<Simulation>(1, 1);
+  auto engine = *Engine::Make({.clock = sim, .executor = sim});
+  for (const char* model : {"long", "short"}) {
+    const int64_t ns = std::string(model) == "long" ? kLong : kShort;
+    const auto hook = [&sim, ns](const auto&, const RunOptions&) {
+      sim->Elapse(ns);
+      return Status();
+    };
+    ASSERT_TRUE(engine->Load(model, SourceOf(kRowsModel, hook), {.instances = 3}).ok());
+  }
+  std::map<std::string, int64_t> ended;
+  const auto send = [&](int64_t at, const char* model, Priority p, std::string name) {
+    sim->At(at, [&, model, p, name] {
+      engine->Submit({.model = model, .inputs = {Filled(1)}, .priority = p},
+                     [&, name](Outcome) { ended[name] = sim->NowNs(); });
+    });
+  };
+  send(0, "long", Priority::kLow, "low");
+  send(100, "short", Priority::kLow, "second low");
+  send(200, "short", Priority::kHigh, "high");
+  send(201, "short", Priority::kHigh, "second high");
+  send(300, "long", Priority::kNormal, "normal");
+  send(400, "short", Priority::kNormal, "second normal");
+  send(500, "short", Priority::kHigh, "third high");
+  sim->RunAll();
+  EXPECT_EQ(ended, (std::map<std::string, int64_t>{{"low", 1000},
+                                                   {"high", 210},
+                                                   {"second high", 220},
+                                                   {"normal", 1300},
+                                                   {"third high", 510},
+                                                   {"second low", 1320},
+                                                   {"second normal", 1310}}))
+      << "width 1: one of each priority";
 }
 
 /// High priority saturates the one instance; low requests are overtaken only by what came less
