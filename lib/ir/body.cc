@@ -8,7 +8,7 @@
 #include "lib/ir/eval.h"
 #include "lib/ir/inference.h"
 #include "lib/ir/text.h"
-#include "lib/ops/gradients.h"
+#include "lib/ops/gradients/gradients.h"
 #include "lib/support/strings.h"
 
 namespace infer {

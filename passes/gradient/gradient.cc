@@ -7,7 +7,7 @@
 #include "lib/ir/body.h"
 #include "lib/ir/editor.h"
 #include "lib/ir/inline.h"
-#include "lib/ops/gradients.h"
+#include "lib/ops/gradients/gradients.h"
 #include "lib/support/strings.h"
 
 namespace infer {

@@ -1,7 +1,7 @@
 #pragma once
 /// Reverse-mode differentiation of a graph: adds the nodes that compute gradients, in our own
 /// operators, so that a backward graph is fused, planned and run like any other. Each operator's
-/// rule stands in lib/ops/gradients.h; here they are put together.
+/// rule stands in lib/ops/gradients/gradients.h; here they are put together.
 #include <string>
 #include <vector>
 

@@ -1,8 +1,8 @@
 /// Gradients of MatMul and Gemm: products again.
 #include <numeric>
 
-#include "lib/ops/gradient_text.h"
-#include "lib/ops/gradients_families.h"
+#include "lib/ops/gradients/gradient_text.h"
+#include "lib/ops/gradients/gradients_families.h"
 
 namespace infer {
 namespace {

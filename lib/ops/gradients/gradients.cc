@@ -1,6 +1,6 @@
-#include "lib/ops/gradients.h"
+#include "lib/ops/gradients/gradients.h"
 
-#include "lib/ops/gradients_families.h"
+#include "lib/ops/gradients/gradients_families.h"
 
 namespace infer {
 namespace {

@@ -1,6 +1,6 @@
 #pragma once
 /// The rules of gradients.cc's table, by family; what they promise stands in gradients.h.
-#include "lib/ops/gradients.h"
+#include "lib/ops/gradients/gradients.h"
 
 namespace infer {
 
