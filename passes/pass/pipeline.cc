@@ -139,7 +139,8 @@ Result<OptimizeReport> Optimize(Graph& g, OptimizeOptions options) {
   context.rewrite.max_rewrites = options.stop_after;
   std::unique_ptr<VerifyingReviewer> verifier;
   if (options.captured && options.level > 0) {
-    verifier = std::make_unique<VerifyingReviewer>(*std::move(options.captured));
+    verifier =
+        std::make_unique<VerifyingReviewer>(*std::move(options.captured), options.run_values);
     context.rewrite.reviewers.push_back(verifier.get());
   }
   for (MatchReviewer* r : options.reviewers) context.rewrite.reviewers.push_back(r);

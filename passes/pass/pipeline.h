@@ -44,6 +44,7 @@ struct OptimizeOptions {
   bool verify_each = true;                           ///< graph invariants after every pass
   /// What the graph's values are in some runs: on them every match is checked alone. Taken over.
   std::optional<CapturedValues> captured;
+  RunValues run_values = ReferenceValues;  ///< what checks matches
   /// Further say over every match.
   std::vector<MatchReviewer*> reviewers;
   std::function<void(const Graph&, const PassRecord&)> after_each;

@@ -36,6 +36,8 @@ class Driver {
     };
     listener_.erasing = [this](Node& n) {
       queued_.erase(&n);
+      if (top_level_)
+        for (MatchReviewer* r : options_.reviewers) r->OnErasing(n);
       std::replace(added_.begin(), added_.end(), &n, static_cast<Node*>(nullptr));
     };
   }

@@ -61,6 +61,9 @@ class MatchReviewer {
   /// A node that a patch brought into the top-level graph. Where a result of it takes the place of
   /// another value it takes over that one's name afterwards.
   virtual void OnAdded(const Node& /*node*/) {}
+  /// A node of the top-level graph that nothing reads after a patch. Results of it that the patch
+  /// replaces give their names to others.
+  virtual void OnErasing(const Node& /*node*/) {}
 };
 
 struct RewriteOptions {

@@ -7,15 +7,33 @@
 
 #include "lib/support/random.h"
 #include "lib/support/strings.h"
+#include "passes/rewrite/region.h"
 
 namespace infer {
 namespace {
+
+/// max|a - b| / max|a|; nullopt where a difference is no finite number.
+template <typename T>
+std::optional<double> FiniteError(std::span<const T> a, std::span<const T> b) {
+  double difference = 0, scale = 0;
+  bool finite = true;
+  for (size_t i = 0; i < a.size(); ++i) {
+    const auto x = static_cast<double>(a[i]), d = std::abs(x - static_cast<double>(b[i]));
+    finite &= d <= std::numeric_limits<double>::max();
+    difference = std::max(difference, d);
+    scale = std::max(scale, std::abs(x));
+  }
+  if (!finite) return std::nullopt;
+  return scale == 0 ? difference : difference / scale;
+}
 
 Result<double> TensorError(const Tensor& a, const Tensor& b) {
   if (a.dtype() != b.dtype() || a.dims() != b.dims())
     return InvalidModel(Cat(ToString(TensorType(b.type())), " instead of ", ToString(a.type())));
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   if (!IsFloat(a.dtype())) return BitEqual(a, b) ? 0 : kInfinity;
+  if (a.dtype() == DType::kF32)
+    if (const auto error = FiniteError(a.data<float>(), b.data<float>())) return *error;
   double difference = 0, scale = 0;
   for (int64_t i = 0; i < a.num_elements(); ++i) {
     const double x = a.At(i), y = b.At(i);
@@ -29,41 +47,6 @@ Result<double> TensorError(const Tensor& a, const Tensor& b) {
   }
   return difference == 0 ? 0 : scale == 0 ? difference : difference / scale;
 }
-
-/// Evaluates values back to what was captured, once each.
-class Recompute {
- public:
-  Recompute(const CapturedValues& values, size_t sample, const OpRegistry& ops)
-      : values_(values), sample_(sample), ops_(ops) {}
-
-  Result<Datum> Get(const Value* v) {
-    if (v->is_constant()) return Datum(*v->constant());
-    if (const Datum* d = values_.Find(v->name(), sample_)) return *d;
-    if (const auto it = done_.find(v); it != done_.end()) return it->second;
-    const Node* n = v->producer();
-    if (!n) return Unsupported(Cat("no value was captured of '", v->name(), "'"));
-    if (++nodes_ > kMaxNodes) return Unsupported("too far from captured values");
-    std::vector<Datum> inputs(n->inputs().size());
-    std::vector<const Datum*> pointers(n->inputs().size(), nullptr);
-    for (size_t i = 0; i < inputs.size(); ++i)
-      if (n->inputs()[i]) {
-        INFER_ASSIGN(inputs[i], Get(n->inputs()[i]));
-        pointers[i] = &inputs[i];
-      }
-    INFER_ASSIGN(auto outputs, EvaluateNode(*n, pointers, ops_));
-    for (size_t i = 0; i < n->outputs().size() && i < outputs.size(); ++i)
-      if (n->outputs()[i]) done_[n->outputs()[i]] = outputs[i];
-    return done_.at(v);
-  }
-
- private:
-  static constexpr int kMaxNodes = 256;
-  const CapturedValues& values_;
-  const size_t sample_;
-  const OpRegistry& ops_;
-  std::unordered_map<const Value*, Datum> done_;
-  int nodes_ = 0;
-};
 
 }  // namespace
 
@@ -114,16 +97,105 @@ Result<std::vector<Datum>> RandomInputs(const Graph& g, uint64_t seed, int64_t s
   return inputs;
 }
 
+Result<ValuesByName> ReferenceValues(const Graph& g, std::span<const Datum> inputs,
+                                     const ValueNames* wanted) {
+  ValuesByName values;
+  EvalOptions options;
+  options.tap = [&](const Value& v, const Datum& d) {
+    if (!wanted || v.is_input() || v.is_output() || wanted->contains(v.name()))
+      values[v.name()] = d;
+  };
+  INFER_TRY(Evaluate(g, inputs, options).status());
+  return values;
+}
+
+namespace {
+
+/// Of a graph's results in a run in which its values were these.
+Result<Datum> ResultIn(const ValuesByName& values, const Value& output) {
+  if (output.is_constant()) return Datum(*output.constant());
+  const auto it = values.find(output.name());
+  if (it == values.end()) return Internal(Cat("'", output.name(), "' was not made"));
+  return it->second;
+}
+
+/// One sample's side of a check.
+class SampleCheck {
+ public:
+  SampleCheck(CapturedValues& values, size_t sample, const RunValues& run)
+      : values_(values), sample_(sample), run_(run) {}
+
+  /// Captures those of `wanted` that are not yet, from those that are.
+  Status Complete(const OpRegistry& ops, std::vector<const Value*> wanted) {
+    std::erase_if(wanted, [this](const Value* v) { return IsKnown(*v); });
+    if (wanted.empty()) return {};
+    INFER_ASSIGN(const Region missing,
+                 RegionBetween(ops, wanted, [this](const Value& v) { return IsKnown(v); }));
+    INFER_ASSIGN(ValuesByName made, Run(missing));
+    for (const Value* v : wanted) {
+      INFER_ASSIGN(Datum d, ResultIn(made, *v));
+      values_.SetMade(v->name(), sample_, std::move(d));
+    }
+    return {};
+  }
+
+  /// Pre: complete. The results that `nodes` give on captured values.
+  Result<ValuesByName> RunNodes(const OpRegistry& ops, std::span<Node* const> nodes,
+                                const std::vector<Value*>& results) {
+    const std::unordered_set<const Node*> inside(nodes.begin(), nodes.end());
+    const std::vector<const Value*> targets(results.begin(), results.end());
+    INFER_ASSIGN(const Region region, RegionBetween(ops, targets, [&](const Value& v) {
+                   return !inside.contains(v.producer());
+                 }));
+    INFER_TRY(Complete(ops, region.inputs));
+    return Run(region);
+  }
+
+  bool IsKnown(const Value& v) const {
+    return v.is_constant() || values_.Find(v.name(), sample_) != nullptr;
+  }
+  Result<Datum> Get(const Value& v) const {
+    if (v.is_constant()) return Datum(*v.constant());
+    return *values_.Find(v.name(), sample_);
+  }
+
+ private:
+  Result<ValuesByName> Run(const Region& region) const {
+    std::vector<Datum> inputs;
+    for (const Value* v : region.inputs) inputs.push_back(*values_.Find(v->name(), sample_));
+    static const ValueNames none;
+    return run_(region.graph, inputs, &none);
+  }
+
+  CapturedValues& values_;
+  const size_t sample_;
+  const RunValues& run_;
+};
+
+template <typename T>
+std::vector<const Value*> Both(const std::vector<T>& a, const std::vector<T>& b) {
+  std::vector<const Value*> all(a.begin(), a.end());
+  all.insert(all.end(), b.begin(), b.end());
+  return all;
+}
+
+}  // namespace
+
 Result<CapturedValues> CapturedValues::Capture(const Graph& g,
                                                std::span<const std::vector<Datum>> samples,
-                                               std::vector<Datum>* outputs) {
+                                               std::vector<Datum>* outputs, const RunValues& run,
+                                               const ValueNames* wanted) {
   CapturedValues captured;
   for (const std::vector<Datum>& inputs : samples) {
-    auto& values = captured.samples_.emplace_back();
-    EvalOptions options;
-    options.tap = [&](const Value& v, const Datum& d) { values[v.name()] = d; };
-    INFER_ASSIGN(auto results, Evaluate(g, inputs, options));
-    if (outputs) *outputs = std::move(results);
+    INFER_ASSIGN(ValuesByName values, run(g, inputs, wanted));
+    if (outputs) {
+      outputs->clear();
+      for (const Value* v : g.outputs()) {
+        INFER_ASSIGN(Datum d, ResultIn(values, *v));
+        outputs->push_back(std::move(d));
+      }
+    }
+    captured.samples_.push_back(std::move(values));
   }
   return captured;
 }
@@ -134,26 +206,45 @@ const Datum* CapturedValues::Find(const std::string& name, size_t sample) const 
 }
 
 void CapturedValues::Drop(const std::string& name) {
+  made_.erase(name);
   for (auto& values : samples_) values.erase(name);
 }
 
-Result<double> VerifyMatch(const Patch& patch, const CapturedValues& values) {
+Result<double> VerifyMatch(const Match& match, const Patch& patch, CapturedValues& values,
+                           const RunValues& run, std::vector<ValuesByName>* made) {
+  const OpRegistry& ops = patch.graph.ops();
   double worst = 0;
   for (size_t sample = 0; sample < values.num_samples(); ++sample) {
-    Recompute region(values, sample, patch.graph.ops());
+    SampleCheck check(values, sample, run);
+    INFER_TRY(check.Complete(ops, Both(patch.inputs, patch.outputs)));
     std::vector<Datum> inputs;
+    bool all_captured = true;
     for (const Value* v : patch.inputs) {
-      INFER_ASSIGN(Datum d, region.Get(v));
+      INFER_ASSIGN(Datum d, check.Get(*v));
       inputs.push_back(std::move(d));
+      all_captured = all_captured && !values.IsMade(v->name());
     }
-    INFER_ASSIGN(const auto results, Evaluate(patch.graph, inputs));
+    INFER_ASSIGN(ValuesByName results, run(patch.graph, inputs, nullptr));
+    ValuesByName matched;
+    if (!all_captured) {
+      INFER_ASSIGN(matched, check.RunNodes(ops, CoveredNodes(match, patch), patch.outputs));
+    }
     for (size_t i = 0; i < patch.outputs.size(); ++i) {
-      INFER_ASSIGN(const Datum reference, region.Get(patch.outputs[i]));
-      INFER_ASSIGN(const double error, RelativeError(reference, results[i]));
+      INFER_ASSIGN(const Datum reference, all_captured ? check.Get(*patch.outputs[i])
+                                                       : ResultIn(matched, *patch.outputs[i]));
+      INFER_ASSIGN(const Datum result, ResultIn(results, *patch.graph.outputs()[i]));
+      INFER_ASSIGN(const double error, RelativeError(reference, result));
       worst = std::max(worst, error);
     }
+    if (made) made->push_back(std::move(results));
   }
   return worst;
+}
+
+Status BoundaryRecorder::Review(const Candidate& c, MatchRecord&) {
+  if (!c.top_level) return {};
+  for (const Value* v : Both(c.patch.inputs, c.patch.outputs)) names_.insert(v->name());
+  return {};
 }
 
 double ToleranceOf(const Node& n) {
@@ -174,12 +265,16 @@ double ToleranceOf(const Match& m, const Patch& p) {
 }
 
 Status VerifyingReviewer::Review(const Candidate& c, MatchRecord& record) {
+  made_.clear();
+  to_come_.clear();
+  taken_over_.clear();
+  for (const Value* v : c.patch.outputs) taken_over_.insert(v->name());
   if (!c.top_level) {  // names of another graph
     ++not_evaluated_;
     return {};
   }
   const auto start = std::chrono::steady_clock::now();
-  const auto error = VerifyMatch(c.patch, values_);
+  const auto error = VerifyMatch(c.match, c.patch, values_, run_, &made_);
   seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (!error.ok()) {
     if (error.status().code() != Code::kUnsupported) return error.status().In("evaluating");
@@ -189,9 +284,42 @@ Status VerifyingReviewer::Review(const Candidate& c, MatchRecord& record) {
   ++verified_;
   record.error = *error;
   record.tolerance = ToleranceOf(c.match, c.patch);
-  if (record.error <= record.tolerance) return {};
+  if (record.error <= record.tolerance) {
+    Expect(c.patch);
+    return {};
+  }
   return InvalidModel(Cat("its result deviates by ", FormatDouble(record.error), ", more than ",
                           FormatDouble(record.tolerance)));
+}
+
+void VerifyingReviewer::Expect(const Patch& patch) {
+  for (const auto& n : patch.graph.nodes()) {
+    std::vector<std::string>& names = to_come_.emplace_back();
+    // What takes over a name is captured by that.
+    for (const Value* v : n->outputs()) names.push_back(v && !v->is_output() ? v->name() : "");
+  }
+}
+
+void VerifyingReviewer::OnAdded(const Node& node) {
+  std::vector<std::string> names;
+  if (!to_come_.empty()) {
+    names = std::move(to_come_.front());
+    to_come_.pop_front();
+  }
+  names.resize(node.outputs().size());
+  for (size_t i = 0; i < names.size(); ++i) {
+    const Value* const v = node.output(i);
+    if (!v) continue;
+    values_.Drop(v->name());
+    for (size_t sample = 0; sample < made_.size(); ++sample)
+      if (const auto it = made_[sample].find(names[i]); it != made_[sample].end())
+        values_.SetMade(v->name(), sample, it->second);
+  }
+}
+
+void VerifyingReviewer::OnErasing(const Node& node) {
+  for (const Value* v : node.outputs())
+    if (v && !taken_over_.contains(v->name())) values_.Drop(v->name());
 }
 
 }  // namespace infer

@@ -31,6 +31,7 @@ TEST(Depthwise, WideWindows) {
           "3,5] ~1 c = Conv(x, w) {dilations=[5,2], pads=[5,4,5,4], "
           "strides=[1,2]",
           "9,1] ~1 c = Conv(x, w) {pads=[4,0,4,0]",
+          "5,5] ~1 c = Conv(x, w) {dilations=[3,3], pads=[3,3,3,3]",
           "3,3] ~1 c = Conv(x, w) {dilations=[4,4], auto_pad=\"SAME_UPPER\""}) {
       const auto steps =
           CheckGraph(Cat("graph g(x: f32[2,", channels, ",9,11]) -> (y) { w = const f32[", channels,
@@ -38,6 +39,13 @@ TEST(Depthwise, WideWindows) {
       ExpectFast(steps);
       ExpectDepthwise(steps);
     }
+}
+
+TEST(Depthwise, ImagesSmallerThanTheWindow) {
+  const auto steps = CheckGraph(
+      "graph g(x: f32[1,40,4,4]) -> (y) { w = const f32[40,1,3,3] ~1 y = Conv(x, w) {group=40, "
+      "dilations=[3,3], strides=[3,3], pads=[3,3,3,3]} }");
+  ExpectDepthwise(steps);
 }
 
 TEST(Depthwise, ThreeDimensions) {

@@ -8,6 +8,7 @@
 #include "lib/support/strings.h"
 #include "passes/rewrite/bisect.h"
 #include "tools/common/accuracy_report.h"
+#include "tools/common/backend_values.h"
 #include "tools/common/export_options.h"
 #include "tools/common/graph_page.h"
 #include "tools/common/rule_files.h"
@@ -109,6 +110,10 @@ class FuseCommand : public Command {
     Json extents = Json::object();
     if (!no_verify_ || measure_) {
       context.Step("golden");
+      INFER_ASSIGN(std::shared_ptr<const Backend> backend, MakeBackend(device_.device));
+      SetLaneBudget(device_.threads > 0 ? device_.threads : AvailableCores());
+      options_.run_values = ValuesOn(std::move(backend), device_.threads, context.stop());
+      INFER_TRY(FindBoundaries(golden));
       INFER_ASSIGN(samples, ChooseSamples(context, golden, extents));
       if (no_match_check_ || no_verify_) options_.captured.reset();
     }
@@ -128,6 +133,7 @@ class FuseCommand : public Command {
     done.before.cost = StatisticsOf(static_before).cost;
     done.after.cost = StatisticsOf(static_after).cost;
     context.Print(SummaryText(done));
+    if (context.verbose) context.Print("\n" + PassText(done));
     report["optimize"] = ToJson(done, static_before, static_after);
     if (near_misses_ > 0) {
       const auto misses = NearMisses(model.graph, done.records, options);
@@ -170,7 +176,7 @@ class FuseCommand : public Command {
 
  private:
   /// The data, or random inputs on which the golden model runs. The values of the first sample's
-  /// run, on reference kernels, go to options_: every match is checked alone on them.
+  /// run, node by node, go to options_: every match is checked alone on them.
   Result<Samples> ChooseSamples(Context& context, const Graph& golden, Json& extents) {
     if (data_.given()) {
       INFER_ASSIGN(auto data, OpenData(data_));
@@ -196,10 +202,26 @@ class FuseCommand : public Command {
     return std::move(found->samples);
   }
 
+  /// The values that matches begin and end at, as far as rewriting without checks tells: of a large
+  /// model others would take gigabytes. What a check misses it computes.
+  Status FindBoundaries(const Graph& golden) {
+    boundaries_ = {};
+    if (no_match_check_ || no_verify_) return {};
+    Graph g = golden.Clone();
+    BoundaryRecorder recorder;
+    OptimizeOptions options = options_;
+    options.verify_each = false;
+    options.explain.clear();
+    options.reviewers.push_back(&recorder);
+    INFER_TRY(Optimize(g, std::move(options)).status());
+    boundaries_ = recorder.names();
+    return {};
+  }
+
   Result<std::vector<Datum>> Capture(const Graph& golden, const std::vector<Datum>& inputs) {
     std::vector<Datum> outputs;
-    INFER_ASSIGN(options_.captured,
-                 CapturedValues::Capture(golden, std::span(&inputs, 1), &outputs));
+    INFER_ASSIGN(options_.captured, CapturedValues::Capture(golden, std::span(&inputs, 1), &outputs,
+                                                            options_.run_values, &boundaries_));
     return outputs;
   }
 
@@ -365,6 +387,7 @@ class FuseCommand : public Command {
   std::vector<std::string> rule_files_;
   std::string path_, graph_, rewrites_ = kLevelNames.back();
   OptimizeOptions options_;
+  ValueNames boundaries_;  // that matches begin and end at
   ExportFlags export_;
   ModelOptions model_;
   DeviceOptions device_;

@@ -33,6 +33,27 @@ std::string_view OutcomeName(MatchRecord::Outcome o) {
   return "?";
 }
 
+/// All runs of one pass.
+struct PassTime {
+  std::string pass;
+  int64_t runs = 0;
+  double ms = 0, check_ms = 0;
+};
+
+/// In the order in which the passes ran first.
+std::vector<PassTime> PassTimes(const OptimizeReport& r) {
+  std::vector<PassTime> times;
+  for (const PassRecord& p : r.passes) {
+    auto at = std::find_if(times.begin(), times.end(),
+                           [&](const PassTime& t) { return t.pass == p.name; });
+    if (at == times.end()) at = times.insert(at, {.pass = p.name});
+    ++at->runs;
+    at->ms += p.ms;
+    at->check_ms += p.verify_ms;
+  }
+  return times;
+}
+
 /// Why each rule was refused: how often.
 std::map<std::string, std::map<std::string, int64_t>> ReasonsOf(const OptimizeReport& r) {
   std::map<std::string, std::map<std::string, int64_t>> reasons;
@@ -112,6 +133,10 @@ Json ToJson(const OptimizeReport& r, const Graph& before, const Graph& after) {
   j["not_evaluated_matches"] = r.not_evaluated;
   j["ms"] = r.ms;
   j["verify_ms"] = r.verify_ms;
+  j["passes"] = Json::array();
+  for (const PassTime& t : PassTimes(r))
+    j["passes"].push_back(
+        {{"pass", t.pass}, {"runs", t.runs}, {"ms", t.ms}, {"check_ms", t.check_ms}});
   j["rules"] = Json::array();
   const auto reasons = ReasonsOf(r);
   for (const auto& [name, s] : r.rules) {
@@ -167,6 +192,14 @@ std::string SummaryText(const OptimizeReport& r) {
              Fixed(static_cast<double>(r.after.cost.flops) / 1e6, 2), ", MB moved ",
              moved(r.before.cost), " -> ", moved(r.after.cost), "\n");
   return out + Refusals(r);
+}
+
+std::string PassText(const OptimizeReport& r) {
+  std::vector<std::vector<std::string>> rows = {{"pass", "runs", "ms", "checks of it, ms"}};
+  for (const PassTime& t : PassTimes(r))
+    rows.push_back({t.pass, Cat(t.runs), Fixed(t.ms, 1), Fixed(t.check_ms, 1)});
+  return Cat(TextTable(rows), "checks of ", r.verified, " matches: ", Fixed(r.verify_ms, 1),
+             " ms of these\n");
 }
 
 std::string ToText(const std::vector<NearMiss>& misses) {

@@ -16,6 +16,8 @@ Json ToJson(const std::vector<NearMiss>& misses);
 
 /// Rules, totals, and what was refused or, where asked for, did not match.
 std::string SummaryText(const OptimizeReport& r);
+/// The time of each pass.
+std::string PassText(const OptimizeReport& r);
 std::string ToText(const std::vector<NearMiss>& misses);
 
 }  // namespace infer

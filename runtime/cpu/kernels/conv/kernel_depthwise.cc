@@ -156,18 +156,25 @@ struct DepthwisePlan {
 };
 
 /// oneDNN's kernel for one result per channel of images covers at most so many points at the
-/// borders (as many as it computes at a time); what reaches further becomes a matrix product there.
+/// borders (as many as it computes at a time), and no image that is smaller than a dilated window;
+/// the others become matrix products there.
 constexpr int64_t kWidestBorder = 3;
 
-bool OneDnnHasKernel(const Node& n, const Tensor& w) {
+bool IsPlain(const Node& n, const Tensor& w) {
+  return n.Is("Conv") && w.rank() == 4 && w.dim(0) == n.Attr<int64_t>("group");
+}
+
+/// `extents` of the image; nullptr: not known, which may leave it open.
+bool OneDnnHasKernel(const Node& n, const Tensor& w, const Dims* extents) {
   const auto ints = [&](const char* name) {
     return n.attrs().contains(name) ? n.Attr<std::vector<int64_t>>(name) : std::vector<int64_t>();
   };
   const auto dilations = ints("dilations"), pads = ints("pads");
-  for (int i = 2; i < w.rank(); ++i) {
-    const auto at = static_cast<size_t>(i - 2);
-    const int64_t dilation = at < dilations.size() ? dilations[at] : 1;
-    if ((w.dim(i) - 1) * dilation > 2 * kWidestBorder) return false;
+  for (size_t i = 0; i < 2; ++i) {
+    const int64_t dilation = i < dilations.size() ? dilations[i] : 1;
+    const int64_t beyond = (w.dims()[i + 2] - 1) * dilation;
+    if (beyond > 2 * kWidestBorder) return false;
+    if (dilation > 1 && (!extents || (*extents)[i + 2] <= beyond)) return false;
   }
   return std::all_of(pads.begin(), pads.end(), [](int64_t p) { return p <= kWidestBorder; });
 }
@@ -182,9 +189,7 @@ std::string RefuseDepthwise(const StepCall& call) {
   if (groups == 1) return "one group";
   if (transposed ? w->dims()[0] != groups : w->dims()[1] != 1) return "several channels per group";
   if (w->rank() < 3 || w->rank() > 5) return "only 1 to 3 spatial dimensions";
-  const bool repeats = (transposed ? w->dims()[1] : w->dims()[0] / groups) > 1;
-  if (!transposed && !repeats && w->rank() == 4 && OneDnnHasKernel(n, *w))
-    return "oneDNN has a kernel";
+  if (IsPlain(n, *w) && OneDnnHasKernel(n, *w, nullptr)) return "oneDNN has a kernel";
   if (n.input(2) && !call.constant(n.input(2))) return "the bias is not constant";
   const auto epilogue = DecodeEpilogue(call, false);
   if (!epilogue.ok()) return epilogue.status().message();
@@ -214,6 +219,8 @@ class DepthwiseKernel final : public Kernel {
     const int residual = appended_.residual;
     if (residual >= 0 && in[static_cast<size_t>(residual)].dims != dst)
       return Unsupported("the residual is broadcast");
+    if (IsPlain(node_, weights_) && OneDnnHasKernel(node_, weights_, &src))
+      return Unsupported("oneDNN has a kernel");
     INFER_ASSIGN(DepthwisePlan made, PlanFor(src, dst));
     const auto plan = std::make_shared<const DepthwisePlan>(std::move(made));
     const auto weights = packed_.Get([&] { return Pack(); });
