@@ -96,7 +96,6 @@ struct RunOptions {
   /// For lanes. A less urgent run gives lanes up between two launches while a more urgent one
   /// waits.
   Priority priority = Priority::kNormal;
-  int lanes = 0;  ///< at most so many; 0: CompileOptions::threads alone says how many
   /// Is shown each watched output that is a tensor of numbers, once, in the thread that runs and
   /// with its lanes. What it is shown is gone when it returns.
   std::function<void(const RawValue&)> watch = {};
@@ -115,9 +114,7 @@ class RunContext {
   /// would have. Until then nothing else may be asked of the context. A completion that is dropped
   /// waits for its run.
   std::shared_ptr<Completion> Start(RunOptions options = {});
-  /// Valid after a successful Run, until the next one. Host memory. Undefined where it is watched.
-  /// A copy, which shares the buffer, stays as it is: the next run writes into a buffer that nobody
-  /// else holds, or that was bound.
+  /// Of the last successful Run; copies outlive it. Host memory. Undefined where it is watched.
   virtual const Datum& output(size_t i) const = 0;
   virtual std::span<const StepTiming> profile() const = 0;  ///< of the last run, if asked for
   /// What the last run, if it was profiled, spent in reference kernels.

@@ -91,9 +91,9 @@ void Core::Compute(Batch& batch) {
       Do(std::move(todo));
     }
     batch.started_ns = NowNs();
-    batch.status = batch.context->Run({.stop = batch.stop.get_token(),
-                                       .priority = ForLanes(batch.priority),
-                                       .lanes = batch.version->options().lanes});
+    // Lanes are the program's to take: a lease around it would keep them to its end.
+    batch.status =
+        batch.context->Run({.stop = batch.stop.get_token(), .priority = ForLanes(batch.priority)});
   } catch (...) {
     batch.status = StatusOfException("while a request was run");
   }

@@ -210,7 +210,9 @@ void RouteState::JudgeIfDue(int64_t now_ns) {
     ++overdue;
   }
   const Seen seen_stable{stable.requests, stable.errors, stable_p99 / 1e6};
-  const Seen seen{candidate.requests + overdue, candidate.errors, recent.Quantile(0.99) / 1e6};
+  const Seen seen{candidate.requests + overdue, candidate.errors, recent.Quantile(0.99) / 1e6,
+                  candidate.breaker.opened() > candidate.opened};
+  candidate.opened = candidate.breaker.opened();
   canary_ = Judge(rules, canary_, seen_stable, seen);
   if (seen.requests < rules.least_samples) return;
   for (Arm* arm : {&stable, &candidate}) {

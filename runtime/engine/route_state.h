@@ -53,7 +53,7 @@ class RouteState {
     Breaker breaker = {};
     VariantStats stats = {};
     // Since the last judgement of a canary.
-    int64_t requests = 0, errors = 0;
+    int64_t requests = 0, errors = 0, opened = 0;
     Histogram recent_ns = {};
     std::map<int64_t, int64_t> open = {};  // of the canary: id -> when it came
   };

@@ -105,7 +105,7 @@ double Canary::share(const CanaryRules& rules) const {
 
 Canary Judge(const CanaryRules& rules, Canary now, const Seen& stable, const Seen& canary) {
   if (now.phase != Canary::Phase::kRunning) return now;
-  if (canary.requests < rules.least_samples) {
+  if (canary.requests < rules.least_samples && !canary.broken) {
     now.why = Cat(canary.requests, " of ", rules.least_samples, " samples");
     return now;
   }
@@ -113,7 +113,9 @@ Canary Judge(const CanaryRules& rules, Canary now, const Seen& stable, const See
     return s.requests > 0 ? static_cast<double>(s.errors) / static_cast<double>(s.requests) : 0;
   };
   now.why = "";
-  if (rate(canary) > rate(stable) + rules.most_error_rate)
+  if (canary.broken)  // it is left out: no more samples can be waited for
+    now.why = "its breaker opened";
+  else if (rate(canary) > rate(stable) + rules.most_error_rate)
     now.why = Cat("errors: ", rate(canary), " of its requests, ", rate(stable), " of the stable's");
   else if (stable.p99_ms > 0 && canary.p99_ms > rules.most_slowdown * stable.p99_ms)
     now.why = Cat("slower: p99 ", canary.p99_ms, " ms, ", stable.p99_ms, " ms of the stable");

@@ -71,6 +71,7 @@ Status Check(const CanaryRules& rules);
 struct Seen {
   int64_t requests = 0, errors = 0;
   double p99_ms = 0;
+  bool broken = false;  ///< its breaker opened
 };
 
 /// A canary on its way: kept by the caller between judgements.
@@ -84,7 +85,7 @@ struct Canary {
   double share(const CanaryRules& rules) const;
 };
 
-/// Once in an interval. Too few samples leave everything as it is.
+/// Once in an interval. Too few samples leave everything as it is, unless the canary is broken.
 Canary Judge(const CanaryRules& rules, Canary now, const Seen& stable, const Seen& canary);
 
 }  // namespace infer::engine

@@ -22,7 +22,6 @@ Result<ModelSource> CompileSource(const Backend& backend, Graph graph,
 
 struct ModelOptions {
   int instances = 1;  ///< contexts: runs of the model that go on at once
-  int lanes = 0;      ///< that a run takes of the process's budget; 0: all that are free
   QueueLimits queue = {};
   /// With max_rows > 1 the source's batch axes must be proved; Load refuses else.
   BatchRules batch = {};

@@ -212,8 +212,7 @@ Status Executor::BindPointers() {
 
 Status Executor::RunLaunches(const RunOptions& options) {
   const Bound& bound = *plans_[0];
-  HeldLanes lanes(program_->host(), bound.alone ? 1 : WantedLanes(program_->lanes(), options),
-                  options.priority);
+  HeldLanes lanes(program_->host(), bound.alone ? 1 : program_->lanes(), options.priority);
   std::optional<HeldLanes> one;  // while launches run on the calling thread only
   if (options.profile) profile_.reserve(bound.plan->launches.size());
   const double start = options.profile ? NowMs() : 0;

@@ -7,7 +7,6 @@
 #include "lib/support/exceptions.h"
 #include "lib/support/parallel.h"
 #include "lib/support/stop.h"
-#include "runtime/plan_ir/lanes.h"
 #include "runtime/plan_ir/plan_program.h"
 
 namespace infer {
@@ -49,7 +48,7 @@ Status InterpreterContext::RunBound(const RunOptions& options) {
   for (size_t i = 0; i < inputs_.size(); ++i)
     slots_[static_cast<size_t>(plan_.inputs[i])] = inputs_[i];
   ResultCheck check(plan_.graph, inputs_);
-  LaneLease lease(WantedLanes(program_->threads(), options), options.priority);
+  LaneLease lease(program_->threads(), options.priority);
   const double start = NowMs();
   int64_t alive = 0, peak = 0;
   for (size_t s = 0; s < plan_.steps.size(); ++s) {

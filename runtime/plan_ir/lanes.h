@@ -1,18 +1,10 @@
 #pragma once
 /// Lanes of the calling thread, and with them the threads of a backend's libraries.
-#include <algorithm>
-
 #include "lib/support/lane_queue.h"
 #include "lib/support/parallel.h"
 #include "runtime/plan_ir/plan_backend.h"
 
 namespace infer {
-
-/// Of a run: what it was compiled for (<= 0: all), or fewer.
-inline int WantedLanes(int compiled, const RunOptions& options) {
-  if (options.lanes <= 0) return compiled;
-  return compiled <= 0 ? options.lanes : std::min(compiled, options.lanes);
-}
 
 class HeldLanes {
  public:

@@ -31,6 +31,7 @@ int64_t Winners(const std::vector<double>& rates, int64_t requests) {
   int64_t winners = 0;
   for (int64_t i = 0; i < Experiments(); ++i)
     winners += Simulated(static_cast<uint64_t>(i), rates, requests).kind == Kind::kWinner;
+  ::testing::Test::RecordProperty(Cat("winners_of_", rates.size(), "_at_", rates[0]), Cat(winners));
   return winners;
 }
 
@@ -53,6 +54,7 @@ TEST(Experiment, TenAgainstTwelvePercentIsFound) {
         Simulated(static_cast<uint64_t>(i) + 1'000'000, {0.1, 0.12}, 40'000);
     found += v.kind == Kind::kWinner && v.winner == 1 ? 1 : 0;
   }
+  RecordProperty("found", Cat(found));
   EXPECT_GE(static_cast<double>(found), 0.95 * static_cast<double>(Experiments()));
 }
 
@@ -94,6 +96,7 @@ TEST(SampleRatio, RightSharesDoNotPassForBrokenHoweverOftenIsLooked) {
     for (int k = 0; k < 3000; ++k) ratio.Count(random.Below(10) == 0 ? 0 : 1);
     broken += ratio.broken() ? 1 : 0;
   }
+  RecordProperty("broken", Cat(broken));
   EXPECT_LE(static_cast<double>(broken), Allowed(0.001));
 }
 

@@ -193,6 +193,15 @@ TEST(Routes, ACanaryThatAnswersNothingIsRolledBack) {
   EXPECT_THAT(s.canary->why, HasSubstr("slower"));
 }
 
+TEST(Routes, ACanaryWhoseBreakerOpensIsRolledBackWithFewSamples) {
+  const CanaryRules rules{.least_samples = 1000, .interval_ns = 1000};
+  RouteState route = Made(CanaryRoute{.rules = rules}, {{.model = "old"}, {.model = "new"}});
+  for (int i = 0; i < 5; ++i) route.Ended(route.Send(1, 0), Ends(State::kFailed), 0);
+  const RouteStats s = route.Stats(Idle(2), 1000);
+  EXPECT_EQ(s.canary->phase, Canary::Phase::kRolledBack);
+  EXPECT_EQ(s.canary->why, "its breaker opened");
+}
+
 TEST(Routes, AFullQueueCountsAgainstACanaryAndOpensNoBreaker) {
   const CanaryRules rules{.least_samples = 10, .interval_ns = 1000};
   RouteState route = Made(CanaryRoute{.rules = rules}, {{.model = "old"}, {.model = "new"}});
