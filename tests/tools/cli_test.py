@@ -153,7 +153,7 @@ class Cli(CliTestCase):
         self.assertEqual(data["before"], "m.onnx")
         # What was replaced is folded beside what replaced it.
         group = data["groups"][operators["Mul"]["g"]]
-        self.assertEqual((group["l"], group["p"]), ("2 nodes before", operators["Silu"]["g"]))
+        self.assertEqual((group["l"], group["p"]), ("Sigmoid, Mul", operators["Silu"]["g"]))
         self.expect(2, "infer-opt", "fuse", path, "--analyze", "--graph", path)
         image = self.dir / "page.svg"
         self.report(0, "infer-opt", "fuse", path, "--analyze", "--graph", image)

@@ -147,7 +147,8 @@ class Composer {
         const Child& c = ChildAt(g, rows[r][i].box);
         if (IsPort(c)) continue;
         const double left = x + level.x[r][i] - Width(c) / 2, top = y + level.y[r];
-        drawing_.boxes.push_back({c.kind, c.index, left, top, Width(c), Height(c), IsOpen(c), depth});
+        drawing_.boxes.push_back(
+            {c.kind, c.index, left, top, Width(c), Height(c), IsOpen(c), depth});
         if (IsOpen(c)) PlaceLevel(c.index, left, top, depth + 1);
       }
     PlaceLines(g, x, y);
@@ -210,9 +211,7 @@ class Composer {
 
 }  // namespace
 
-Drawing Compose(const Picture& p, const std::vector<bool>& open) {
-  return Composer(p, open).Run();
-}
+Drawing Compose(const Picture& p, const std::vector<bool>& open) { return Composer(p, open).Run(); }
 
 std::vector<bool> OpenAtFirst(const Picture& p, size_t most_boxes) {
   std::vector<bool> open(p.groups.size(), false);

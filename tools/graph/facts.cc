@@ -78,12 +78,13 @@ Status Overlay::AddReport(const std::string& path) {
   auto report = ParseJson(*text);
   if (!report.ok()) return InvalidModel(Cat(path, ": ", report.status().message()));
   const Json& results = At(*report, {"results"});
-  const Json& steps = results.is_array() && !results.empty() ? At(results[0], {"layers"})
-                                                             : At(*report, {"layers"});
+  const Json& steps =
+      results.is_array() && !results.empty() ? At(results[0], {"layers"}) : At(*report, {"layers"});
   const Json& layers = At(*report, {"accuracy", "layers"});
   if ((!steps.is_array() || steps.empty()) && (!layers.is_array() || layers.empty()))
-    return InvalidModel(Cat(path, ": no report with layers; take one of run --layers, infer-bench "
-                                  "run, or compare --layers"));
+    return InvalidModel(Cat(path,
+                            ": no report with layers; take one of run --layers, infer-bench "
+                            "run, or compare --layers"));
   if (steps.is_array())
     for (const Json& layer : steps) AddStepOf(layer, *this);
   if (layers.is_array())
@@ -113,9 +114,9 @@ NodeFacts FactsOf(const Node& n, const Node* sized, const OpRegistry& ops, const
       f.sqnr_db = it->second;
     const auto it = overlay.by_result.find(v->name());
     const auto named = overlay.by_node.find(n.name());
-    const Overlay::Step* step = it != overlay.by_result.end()      ? &it->second
+    const Overlay::Step* step = it != overlay.by_result.end()    ? &it->second
                                 : named != overlay.by_node.end() ? &named->second
-                                                                   : nullptr;
+                                                                 : nullptr;
     if (!step) break;
     f.ms = step->ms;
     f.kernel = step->kernel;

@@ -20,8 +20,8 @@ struct Overlay {
     std::string kernel, precision;
     int nodes = 1;  ///< of the model that the step computes
   };
-  std::map<std::string, Step> by_result;      ///< of the step's last node
-  std::map<std::string, Step> by_node;        ///< by names of nodes, of those that it computes, too
+  std::map<std::string, Step> by_result;  ///< of the step's last node
+  std::map<std::string, Step> by_node;    ///< by names of nodes, of those that it computes, too
   std::map<std::string, double> sqnr_by_value;
   bool has_times = false;
 

@@ -86,9 +86,9 @@ class PageData {
     if (!n.detail.empty()) j["d"] = n.detail;
     if (n.fate != Fate::kSame) j["s"] = static_cast<int>(n.fate);
     if (!n.partners.empty())
-      j["x"] = std::vector<int>(n.partners.begin(),
-                                n.partners.begin() + static_cast<ptrdiff_t>(std::min(
-                                                         n.partners.size(), kMostPartners)));
+      j["x"] = std::vector<int>(
+          n.partners.begin(),
+          n.partners.begin() + static_cast<ptrdiff_t>(std::min(n.partners.size(), kMostPartners)));
     if (!n.news.empty()) j["w"] = n.news;
     if (n.bodies >= 0) j["y"] = n.bodies;
     if (!n.reads.empty()) j["i"] = n.reads;
@@ -116,8 +116,9 @@ class PageData {
     if (n.fused_from().size() > 1) j["f"] = n.fused_from();
     SizedGraph& side = is_removed && before_ ? *before_ : after_;
     const auto sized = side.nodes.find(&n);
-    const NodeFacts f = FactsOf(n, sized == side.nodes.end() ? nullptr : sized->second,
-                                side.graph.ops(), is_removed ? page_.before_overlay : page_.overlay);
+    const NodeFacts f =
+        FactsOf(n, sized == side.nodes.end() ? nullptr : sized->second, side.graph.ops(),
+                is_removed ? page_.before_overlay : page_.overlay);
     if (f.flops >= 0) j["F"] = f.flops;
     if (f.bytes_moved >= 0) j["B"] = f.bytes_moved;
     if (f.parameters > 0) j["P"] = f.parameters;
@@ -149,9 +150,14 @@ class PageData {
       }
       rows.push_back(std::move(places));
     }
-    Json j = {{"k", static_cast<int>(group.kind)}, {"l", group.label}, {"p", group.parent},
-              {"n", group.nodes},                  {"c", children},    {"z", widths},
-              {"w", wires},                        {"r", rows}};
+    Json j = {{"k", static_cast<int>(group.kind)},
+              {"l", group.label},
+              {"p", group.parent},
+              {"n", group.nodes},
+              {"c", children},
+              {"z", widths},
+              {"w", wires},
+              {"r", rows}};
     if (group.node >= 0) j["o"] = group.node;
     return j;
   }

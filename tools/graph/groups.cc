@@ -1,8 +1,11 @@
 #include "tools/graph/groups.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
+#include <unordered_map>
+#include <utility>
 
 #include "lib/support/strings.h"
 
@@ -10,7 +13,7 @@ namespace infer {
 namespace {
 
 constexpr size_t kMaxDepth = 12;  // of scopes
-constexpr size_t kLeastPart = 20, kMostPart = 60;
+constexpr size_t kMostPart = 60;  // of few hundred children
 
 /// "/encoder/layer.0/Add" -> "encoder", "layer.0", "Add".
 std::vector<std::string> PartsOfName(const PictureNode& n) {
@@ -30,6 +33,34 @@ std::vector<std::string> PartsOfName(const PictureNode& n) {
   return parts;
 }
 
+/// A node whose name spells no scope lies where all its readers do: what quantizing adds,
+/// constants.
+std::vector<std::string> PartsOfReaders(
+    const Node& n, std::vector<std::string> own,
+    const std::unordered_map<const Node*, std::vector<std::string>>& parts) {
+  std::vector<std::string> shared;
+  bool is_first = true;
+  for (const Value* v : n.outputs()) {
+    if (!v) continue;
+    if (v->is_output()) return own;
+    for (const Use& use : v->uses()) {
+      const auto it = parts.find(use.user);
+      if (it == parts.end()) continue;
+      std::vector<std::string> scope = it->second;
+      if (!scope.empty()) scope.pop_back();
+      size_t same = 0;
+      while (!is_first && same < std::min(shared.size(), scope.size()) &&
+             shared[same] == scope[same])
+        ++same;
+      if (!is_first) scope.resize(same);
+      shared = std::move(scope);
+      is_first = false;
+    }
+  }
+  shared.push_back(own.empty() ? std::string(n.op()) : own.back());
+  return shared;
+}
+
 struct ScopeOfNames {
   std::string part;
   std::vector<size_t> nodes;
@@ -42,8 +73,8 @@ class ScopeGrouping {
  public:
   ScopeGrouping(Picture& p, int base) : picture_(p), base_(base), scopes_(1) {}
 
-  void Add(size_t node) {
-    std::vector<std::string> parts = PartsOfName(picture_.nodes[node]);
+  /// `parts`: the scope, and the name within.
+  void Add(size_t node, const std::vector<std::string>& parts) {
     size_t at = 0;
     ++scopes_[0].total;
     for (size_t i = 0; i + 1 < std::min(parts.size(), kMaxDepth); ++i) {
@@ -92,7 +123,9 @@ class ScopeGrouping {
   static std::string DetailOf(const PictureNode& n, const std::string& inside,
                               const std::vector<std::string>& parts) {
     const std::string leaf = parts.empty() ? "" : parts.back();
-    if (!inside.empty() && leaf.starts_with(n.node->op())) return inside.substr(0, inside.size() - 1);
+    if (!inside.empty() && leaf.starts_with(n.node->op()))
+      return inside.substr(0, inside.size() - 1);
+    if (leaf == n.node->op()) return "";
     return Cat(inside, leaf);
   }
 
@@ -161,12 +194,22 @@ std::vector<Child> ChildrenToCut(const Picture& p, int group) {
   return children;
 }
 
+/// About as many parts as a part has children. Of the places with the fewest values the one that
+/// makes a part of middle size.
 std::vector<size_t> PlacesToCut(const Crossing& crossing, size_t count) {
+  const size_t most =
+      std::max(kMostPart, static_cast<size_t>(std::sqrt(static_cast<double>(count))));
+  const size_t least = most / 3, middle = 2 * least;
   std::vector<size_t> cuts = {0};
-  while (count - cuts.back() > kMostPart) {
-    size_t best = cuts.back() + kLeastPart;
-    for (size_t i = best; i <= cuts.back() + kMostPart && i + kLeastPart <= count; ++i)
-      if (crossing.Before(i) < crossing.Before(best)) best = i;
+  while (count - cuts.back() > most) {
+    const size_t from = cuts.back();
+    size_t best = from + least;
+    const auto worth = [&](size_t i) {
+      const size_t size = i - from;
+      return std::pair(crossing.Before(i), size > middle ? size - middle : middle - size);
+    };
+    for (size_t i = best; i <= from + most && i + least <= count; ++i)
+      if (worth(i) < worth(best)) best = i;
     cuts.push_back(best);
   }
   cuts.push_back(count);
@@ -206,9 +249,16 @@ Child ChildHolding(const Picture& p, int group, int node) {
 }
 
 void GroupByScope(Picture& p, size_t first, size_t end, int base) {
+  std::unordered_map<const Node*, std::vector<std::string>> parts;
+  // Readers come later, and their scopes first. Of two graphs each has an order of its own.
+  for (size_t n = end; n-- > first;)
+    if (const Node* node = p.nodes[n].node) {
+      auto own = PartsOfName(p.nodes[n]);
+      parts[node] = own.size() > 1 ? std::move(own) : PartsOfReaders(*node, std::move(own), parts);
+    }
   ScopeGrouping scopes(p, base);
   for (size_t n = first; n < end; ++n)
-    if (p.nodes[n].kind == PictureNode::Kind::kOperator) scopes.Add(n);
+    if (p.nodes[n].node) scopes.Add(n, parts[p.nodes[n].node]);
   scopes.MakeGroups();
 }
 
@@ -217,13 +267,17 @@ void GroupReplaced(Picture& p) {
     if (p.nodes[n].fate != Fate::kAdded) continue;
     std::vector<int> alone;  // what it alone replaced, or replaced first
     for (const int b : p.nodes[n].partners)
-      if (p.nodes[static_cast<size_t>(b)].partners.front() == static_cast<int>(n)) alone.push_back(b);
+      if (p.nodes[static_cast<size_t>(b)].partners.front() == static_cast<int>(n))
+        alone.push_back(b);
     if (alone.size() < 2) continue;
     const auto group = static_cast<int>(p.groups.size());
     auto& made = p.groups.emplace_back();
     made.kind = PictureGroup::Kind::kReplaced;
     made.parent = p.nodes[n].group;
-    made.label = Cat(alone.size(), " nodes before");
+    std::vector<std::string> ops;
+    for (const int b : alone) ops.emplace_back(p.nodes[static_cast<size_t>(b)].node->op());
+    ops.erase(std::unique(ops.begin(), ops.end()), ops.end());
+    made.label = Join(ops, ", ");
     for (const int b : alone) p.nodes[static_cast<size_t>(b)].group = group;
   }
 }

@@ -10,10 +10,11 @@
 namespace infer {
 namespace {
 
-constexpr int kOrderSweeps = 10, kPlaceSweeps = 14;
-constexpr double kBendWeight = 6, kBoxWeight = 1;
+constexpr int kOrderSweeps = 10, kPlaceSweeps = 20;
+constexpr double kBendWeight = 8, kChainWeight = 6, kBoxWeight = 3, kBranchWeight = 0.1;
 
-/// Which boxes lie under which: each pair of source and sink once, without those that close a cycle.
+/// Which boxes lie under which: each pair of source and sink once, without those that close a
+/// cycle.
 struct Links {
   std::vector<std::vector<int>> above, below;
 };
@@ -82,8 +83,8 @@ class Layout {
   /// readers.
   void ChooseRows() {
     row_.assign(boxes_, 0);
-    const bool has_first = std::find(level_.first.begin(), level_.first.end(), true) !=
-                           level_.first.end();
+    const bool has_first =
+        std::find(level_.first.begin(), level_.first.end(), true) != level_.first.end();
     for (const int b : order_) {
       const auto i = static_cast<size_t>(b);
       if (has_first && !IsFirst(i)) row_[i] = std::max(row_[i], 1);
@@ -118,7 +119,9 @@ class Layout {
   void MakePlaces() {
     std::vector<size_t> shortest(level_.wires.size());
     std::iota(shortest.begin(), shortest.end(), size_t{0});
-    const auto span = [&](size_t w) { return LowestSink(level_.wires[w]) - SourceRow(level_.wires[w]); };
+    const auto span = [&](size_t w) {
+      return LowestSink(level_.wires[w]) - SourceRow(level_.wires[w]);
+    };
     std::stable_sort(shortest.begin(), shortest.end(),
                      [&](size_t a, size_t b) { return span(a) < span(b); });
     int64_t left = static_cast<int64_t>(kMaxBendsPerBox) * static_cast<int64_t>(boxes_) + 1000;
@@ -164,7 +167,8 @@ class Layout {
   void Order() {
     in_row_.assign(static_cast<size_t>(rows_), {});
     at_.assign(place_row_.size(), 0);
-    for (const int b : order_) in_row_[static_cast<size_t>(row_[static_cast<size_t>(b)])].push_back(b);
+    for (const int b : order_)
+      in_row_[static_cast<size_t>(row_[static_cast<size_t>(b)])].push_back(b);
     for (size_t p = boxes_; p < place_row_.size(); ++p)
       in_row_[static_cast<size_t>(place_row_[p])].push_back(static_cast<int>(p));
     for (const auto& row : in_row_) Number(row);
@@ -211,7 +215,8 @@ class Layout {
       below.clear();
       for (const int p : in_row_[static_cast<size_t>(r)]) {
         const size_t from = below.size();
-        for (const int n : down_[static_cast<size_t>(p)]) below.push_back(at_[static_cast<size_t>(n)]);
+        for (const int n : down_[static_cast<size_t>(p)])
+          below.push_back(at_[static_cast<size_t>(n)]);
         std::sort(below.begin() + static_cast<ptrdiff_t>(from), below.end());
       }
       sum += Inversions(below, in_row_[static_cast<size_t>(r) + 1].size());
@@ -258,8 +263,22 @@ class Layout {
     for (int sweep = 0; sweep < kPlaceSweeps; ++sweep) {
       const bool down = sweep % 2 == 0, both = sweep >= kPlaceSweeps - 4;
       for (int k = 0; k < rows_; ++k)
-        PlaceRow(in_row_[static_cast<size_t>(down ? k : rows_ - 1 - k)], down || both, !down || both);
+        PlaceRow(in_row_[static_cast<size_t>(down ? k : rows_ - 1 - k)], down || both,
+                 !down || both);
     }
+  }
+
+  /// Wires that pass rows are to be straight, then chains (no other neighbour between), then wires
+  /// to the next row.
+  double StraightnessOf(int p, int n) const {
+    if (IsBend(p) && IsBend(n)) return kBendWeight;
+    const bool p_above = place_row_[static_cast<size_t>(p)] < place_row_[static_cast<size_t>(n)];
+    const int above = p_above ? p : n, below = p_above ? n : p;
+    return down_[static_cast<size_t>(above)].size() == 1 &&
+                   up_[static_cast<size_t>(below)].size() == 1
+               ? kChainWeight
+           : IsBend(p) || IsBend(n) ? kBranchWeight
+                                    : kBoxWeight;
   }
 
   void PlaceRow(const std::vector<int>& row, bool use_above, bool use_below) {
@@ -269,7 +288,7 @@ class Layout {
       double sum = 0, weight = 0;
       const auto add = [&](const std::vector<int>& near) {
         for (const int n : near) {
-          const double w = IsBend(p) && IsBend(n) ? kBendWeight : kBoxWeight;
+          const double w = StraightnessOf(p, n);
           sum += w * x_[static_cast<size_t>(n)];
           weight += w;
         }
@@ -316,8 +335,10 @@ class Layout {
 
 double DistanceOf(const Place& left, double left_width, const Place& right, double right_width) {
   const bool bends = left.box < 0 && right.box < 0;
-  return (left_width + right_width) / 2 +
-         (bends ? kBendGap : left.box < 0 || right.box < 0 ? (kBoxGap + kBendGap) / 2 : kBoxGap);
+  return (left_width + right_width) / 2 + (bends ? kBendGap
+                                           : left.box < 0 || right.box < 0
+                                               ? (kBoxGap + kBendGap) / 2
+                                               : kBoxGap);
 }
 
 std::vector<double> SpreadOut(std::span<const double> wanted, std::span<const double> weights,

@@ -16,8 +16,8 @@ struct Wire {
 };
 
 struct LevelToLay {
-  std::vector<double> widths;    ///< of the boxes, in the order of the program
-  std::vector<bool> first, last; ///< boxes of the topmost and of the lowest row; empty: none
+  std::vector<double> widths;     ///< of the boxes, in the order of the program
+  std::vector<bool> first, last;  ///< boxes of the topmost and of the lowest row; empty: none
   std::vector<Wire> wires;
 };
 
@@ -39,12 +39,12 @@ constexpr double kBoxGap = 26, kBendGap = 12;  ///< between neighbours of a row
 constexpr int kMaxBendsPerBox = 24;
 
 /// Places nearest to the wanted ones, by weighted squares, in which neighbours i and i + 1 are at
-/// least distances[i] apart. Pre: `distances` has one entry less than `wanted`; weights are above 0.
+/// least distances[i] apart. Pre: `distances` has one entry less than `wanted`; weights are above
+/// 0.
 std::vector<double> SpreadOut(std::span<const double> wanted, std::span<const double> weights,
                               std::span<const double> distances);
 
 /// Least distance of the middles of two neighbours; bends have width 0.
 double DistanceOf(const Place& left, double left_width, const Place& right, double right_width);
-
 
 }  // namespace infer

@@ -12,8 +12,8 @@ constexpr double kLeastWidth = 92, kMostWidth = 210;
 
 /// Bytes of UTF-8 that begin a character.
 double Letters(const std::string& text) {
-  return static_cast<double>(std::count_if(text.begin(), text.end(),
-                                           [](char c) { return (c & 0xC0) != 0x80; }));
+  return static_cast<double>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
 }
 
 /// Finds the wires of each group, value by value.
@@ -22,7 +22,8 @@ class Wiring {
   explicit Wiring(Picture& p) : picture_(p), source_(p.values.size(), -1), sinks_(p.values.size()) {
     for (size_t n = 0; n < p.nodes.size(); ++n) {
       for (const int v : p.nodes[n].makes) source_[static_cast<size_t>(v)] = static_cast<int>(n);
-      for (const int v : p.nodes[n].reads) sinks_[static_cast<size_t>(v)].push_back(static_cast<int>(n));
+      for (const int v : p.nodes[n].reads)
+        sinks_[static_cast<size_t>(v)].push_back(static_cast<int>(n));
     }
     ListChildren();
   }

@@ -100,8 +100,7 @@ class Collector {
   }
 
   void AddBodies(int index, const Node& n, Fate fate) {
-    const int bodies =
-        AddGroup(PictureGroup::Kind::kBodies, std::string(n.op()), Of(index).group);
+    const int bodies = AddGroup(PictureGroup::Kind::kBodies, std::string(n.op()), Of(index).group);
     picture_.groups[static_cast<size_t>(bodies)].node = index;
     Of(index).bodies = bodies;
     for (const auto& [name, body] : n.subgraphs())
@@ -130,7 +129,11 @@ void Finish(Picture& p) {
 class Merger {
  public:
   Merger(const Graph& before, const Graph& after, Picture& p)
-      : before_(before), after_(after), picture_(p), collector_(p), relation_(Relate(before, after)) {
+      : before_(before),
+        after_(after),
+        picture_(p),
+        collector_(p),
+        relation_(Relate(before, after)) {
     for (const auto& n : before.nodes()) old_.push_back(n.get());
     for (const auto& n : after.nodes()) new_.push_back(n.get());
     old_index_.assign(old_.size(), -1);

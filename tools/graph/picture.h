@@ -1,7 +1,7 @@
 #pragma once
-/// A model, or two beside each other, as a picture: nodes, values, groups that fold, and the layered
-/// drawing of what each group holds. Places are told level by level, so that a reader (the page's
-/// script, the SVG) can open and close groups without laying out anything anew.
+/// A model, or two beside each other, as a picture: nodes, values, groups that fold, and the
+/// layered drawing of what each group holds. Places are told level by level, so that a reader (the
+/// page's script, the SVG) can open and close groups without laying out anything anew.
 #include <string>
 #include <vector>
 
@@ -43,8 +43,8 @@ struct PictureGroup {
   Kind kind = Kind::kAll;
   std::string label;
   int parent = -1;
-  int node = -1;   ///< of kBodies: whose bodies they are
-  int nodes = 0;   ///< operators in it and in all groups within
+  int node = -1;  ///< of kBodies: whose bodies they are
+  int nodes = 0;  ///< operators in it and in all groups within
   std::vector<Child> children;
   std::vector<int> values;  ///< of the wires
   std::vector<Wire> wires;  ///< between children

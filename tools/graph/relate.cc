@@ -125,7 +125,8 @@ std::vector<std::string> TypeDifferences(std::string_view what, const std::vecto
   for (size_t i = 0; i < std::max(before.size(), after.size()); ++i) {
     const Value* a = i < before.size() ? before[i] : nullptr;
     const Value* b = i < after.size() ? after[i] : nullptr;
-    const std::string from = a ? ToString(a->type()) : "none", to = b ? ToString(b->type()) : "none";
+    const std::string from = a ? ToString(a->type()) : "none",
+                      to = b ? ToString(b->type()) : "none";
     if (from != to) out.push_back(Cat(what, " ", i, ": ", from, " -> ", to));
   }
   return out;

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cmath>
-#include <set>
-#include <utility>
+#include <map>
+#include <vector>
 
 #include "lib/support/readable.h"
 #include "lib/support/strings.h"
@@ -79,11 +79,13 @@ std::string_view SignOf(Fate fate) {
 std::string NodeText(const PictureNode& n, const DrawnBox& b) {
   const double middle = b.x + b.width / 2;
   std::string out = Cat("<g class=\"s", static_cast<int>(n.fate), "\">");
-  const std::string name = n.node ? n.node->name() : Cat(n.value->name(), ": ", ToString(n.value->type()));
+  const std::string name =
+      n.node ? n.node->name() : Cat(n.value->name(), ": ", ToString(n.value->type()));
   out += Cat("<title>", Escaped(name), "</title>\n");
   if (n.kind != PictureNode::Kind::kOperator) {
     out += RectText("box", b.x, b.y, b.width, b.height, b.height / 2);
-    return Cat(out, Text(middle, b.y + b.height / 2 + 4, "", "middle", Cat(SignOf(n.fate), n.label)),
+    return Cat(out,
+               Text(middle, b.y + b.height / 2 + 4, "", "middle", Cat(SignOf(n.fate), n.label)),
                "</g>\n");
   }
   out += RectText("box", b.x, b.y, b.width, b.height, 5);
@@ -110,8 +112,8 @@ std::string GroupText(const PictureGroup& g, const DrawnBox& b) {
 std::string LineText(const Picture& p, const DrawnLine& l) {
   const PictureValue& v = p.values[static_cast<size_t>(l.value)];
   const double bend = std::max(12.0, std::fabs(l.y1 - l.y0) / 2);
-  std::string out = Cat("<path class=\"wire s", static_cast<int>(v.fate), "\" d=\"M", Px(l.x0), " ",
-                        Px(l.y0));
+  std::string out =
+      Cat("<path class=\"wire s", static_cast<int>(v.fate), "\" d=\"M", Px(l.x0), " ", Px(l.y0));
   if (l.x0 == l.x1)
     out += Cat("V", Px(l.y1));
   else
@@ -123,14 +125,35 @@ std::string LineText(const Picture& p, const DrawnLine& l) {
   return out;
 }
 
+/// The type of each value where it begins, unless another stands there.
+std::string TypesText(const Picture& p, const Drawing& d) {
+  std::string out;
+  std::map<double, double> right;  // where the last text of a row ends
+  std::vector<const DrawnLine*> begin;
+  for (const DrawnLine& l : d.lines)
+    if (l.begins) begin.push_back(&l);
+  std::stable_sort(begin.begin(), begin.end(),
+                   [](const DrawnLine* a, const DrawnLine* b) { return a->x0 < b->x0; });
+  for (const DrawnLine* l : begin) {
+    const std::string type = ToString(p.values[static_cast<size_t>(l->value)].value->type());
+    const auto [row, is_new] = right.try_emplace(l->y0, 0);
+    if (!is_new && row->second > l->x0) continue;
+    row->second = l->x0 + 8 + 5.4 * static_cast<double>(type.size());
+    out += Text(l->x0 + 5, l->y0 + 12, "type", "", type);
+  }
+  return out;
+}
+
 std::string LegendText(bool is_diff, double y) {
-  constexpr std::string_view kKinds[] = {"products", "statistics", "element by element",
+  constexpr std::string_view kKinds[] = {"products",      "statistics",   "element by element",
                                          "moves, shapes", "codes, types", "other"};
   std::string out;
   double x = kMargin;
   for (size_t i = 0; i < std::size(kKinds); ++i) {
-    out += Cat("<rect x=\"", Px(x), "\" y=\"", Px(y - 9), "\" width=\"10\" height=\"10\" rx=\"2\" "
-               "fill=\"var(--c", i, ")\"/>\n");
+    out += Cat("<rect x=\"", Px(x), "\" y=\"", Px(y - 9),
+               "\" width=\"10\" height=\"10\" rx=\"2\" "
+               "fill=\"var(--c",
+               i, ")\"/>\n");
     out += Text(x + 14, y, "small", "", kKinds[i]);
     x += 30 + 6 * static_cast<double>(kKinds[i].size());
   }
@@ -143,15 +166,15 @@ std::string LegendText(bool is_diff, double y) {
 std::string ToSvg(const GraphPage& page) {
   const Picture p = page.before ? DrawDiff(*page.before, page.graph) : Draw(page.graph);
   const Drawing d = Compose(p, OpenAtFirst(p, kMostBoxesInSvg));
-  const std::string title =
-      page.before ? Cat(page.before_title, " → ", page.title) : page.title;
+  const std::string title = page.before ? Cat(page.before_title, " → ", page.title) : page.title;
   const double legend = page.before ? 820 : 600;
-  const double width = std::max({d.width + 2 * kMargin, legend, 40 + 9.0 * static_cast<double>(title.size())});
+  const double width =
+      std::max({d.width + 2 * kMargin, legend, 40 + 9.0 * static_cast<double>(title.size())});
   const double height = d.height + kTitle + kLegend + kMargin;
-  std::string out = Cat("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 ", Px(width), " ",
-                        Px(height), "\" width=\"", Px(width), "\" height=\"", Px(height),
-                        "\" role=\"img\">\n<title>", Escaped(title), "</title>\n<style>", kStyle,
-                        "</style>\n");
+  std::string out =
+      Cat("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 ", Px(width), " ", Px(height),
+          "\" width=\"", Px(width), "\" height=\"", Px(height), "\" role=\"img\">\n<title>",
+          Escaped(title), "</title>\n<style>", kStyle, "</style>\n");
   out += Cat("<rect width=\"100%\" height=\"100%\" fill=\"var(--page)\"/>\n");
   out += Text(kMargin, 24, "title", "", title);
   out += LegendText(page.before != nullptr, 46);
@@ -160,11 +183,7 @@ std::string ToSvg(const GraphPage& page) {
   for (const DrawnBox& b : d.boxes)
     if (b.open) out += GroupText(p.groups[static_cast<size_t>(b.index)], b);
   for (const DrawnLine& l : d.lines) out += LineText(p, l);
-  std::set<std::pair<int, double>> typed;  // a value that branches has its type once
-  for (const DrawnLine& l : d.lines)
-    if (l.begins && typed.emplace(l.value, l.y0).second)
-      out += Text(l.x0 + 5, l.y0 + 12, "type", "",
-                  ToString(p.values[static_cast<size_t>(l.value)].value->type()));
+  out += TypesText(p, d);
   for (const DrawnBox& b : d.boxes)
     if (!b.open)
       out += b.kind == Child::Kind::kNode ? NodeText(p.nodes[static_cast<size_t>(b.index)], b)

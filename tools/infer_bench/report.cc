@@ -25,8 +25,10 @@ class ReportCommand : public Command {
            "  infer-bench report --history history.jsonl -o history.html\n";
   }
   void Declare(Options& o) override {
-    o.Positional("reports", &paths_, "JSON reports: run, compare, load, soak, peers, predict, kernels; infer-opt quantize, compare", false,
-                 PathUse::kRead);
+    o.Positional("reports", &paths_,
+                 "JSON reports: run, compare, load, soak, peers, predict, kernels; infer-opt "
+                 "quantize, compare",
+                 false, PathUse::kRead);
     o.Values("--history", &histories_, "Histories that compare wrote (JSONL)", PathUse::kRead);
     o.Value("-o,--output", &output_, "The HTML file to write", PathUse::kWrite);
   }

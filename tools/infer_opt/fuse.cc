@@ -63,8 +63,8 @@ class FuseCommand : public Command {
     o.Flag("--bisect", &bisect_,
            "Find the first rewrite after which outputs leave the tolerance; write nothing");
     o.Flag("--measure", &measure_, "Time every rule; leave out those that make it slower here");
-    o.Value("--graph", &graph_, "Write a picture of what changed: a page (.html) or an image (.svg)",
-            PathUse::kWrite);
+    o.Value("--graph", &graph_,
+            "Write a picture of what changed: a page (.html) or an image (.svg)", PathUse::kWrite);
     o.Section("Checks");
     o.Flag("--no-verify", &no_verify_, "Do not compare with the model as it came");
     o.Flag("--no-match-check", &no_match_check_, "Do not check every match alone, too");
@@ -139,7 +139,8 @@ class FuseCommand : public Command {
       INFER_ASSIGN(report["analysis"], Analyze(context, golden, options));
     }
     GraphPage page{.title = export_.output.empty() ? "fused" : BaseName(export_.output),
-                   .graph = model.graph, .before = &golden,
+                   .graph = model.graph,
+                   .before = &golden,
                    .before_title = BaseName(path_)};
     if (measure_) INFER_TRY(Measure(context, golden, model.graph, samples, page, report));
     if (!graph_.empty()) INFER_TRY(WriteGraph(graph_, page));

@@ -11,8 +11,8 @@ namespace infer {
 namespace {
 
 struct Seen {
-  std::vector<int> row_of;                      // of boxes
-  std::vector<std::vector<int>> bends;          // rows of a wire's bends
+  std::vector<int> row_of;              // of boxes
+  std::vector<std::vector<int>> bends;  // rows of a wire's bends
 };
 /// Every box stands in one row, in order, far enough from its neighbours.
 Seen CheckRows(const LevelToLay& level, const Rows& rows) {
@@ -47,13 +47,13 @@ TEST(SpreadOut, KeepsPlacesThatFit) {
 }
 
 TEST(SpreadOut, SharesWhatIsMissing) {
-  EXPECT_THAT(SpreadOut(std::vector<double>{0, 0}, std::vector<double>{1, 1},
-                        std::vector<double>{10}),
-              testing::Pointwise(testing::DoubleNear(1e-9), std::vector<double>{-5, 5}));
+  EXPECT_THAT(
+      SpreadOut(std::vector<double>{0, 0}, std::vector<double>{1, 1}, std::vector<double>{10}),
+      testing::Pointwise(testing::DoubleNear(1e-9), std::vector<double>{-5, 5}));
   // The heavier one moves less.
-  EXPECT_THAT(SpreadOut(std::vector<double>{0, 0}, std::vector<double>{3, 1},
-                        std::vector<double>{8}),
-              testing::Pointwise(testing::DoubleNear(1e-9), std::vector<double>{-2, 6}));
+  EXPECT_THAT(
+      SpreadOut(std::vector<double>{0, 0}, std::vector<double>{3, 1}, std::vector<double>{8}),
+      testing::Pointwise(testing::DoubleNear(1e-9), std::vector<double>{-2, 6}));
 }
 
 /// No small step of one place, or of a run of places, that keeps the distances comes nearer.

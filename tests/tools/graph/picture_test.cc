@@ -92,11 +92,10 @@ constexpr const char* kScoped = R"(graph g(x: f32[2,4]) -> (y) {
 TEST(Picture, GroupsByScope) {
   const Graph g = GraphOf(kScoped);
   const Picture p = Draw(g);
-  EXPECT_THAT(NodesByGroup(p),
-              testing::ElementsAre(testing::Pair("", 1), testing::Pair("net", 1),
-                                   testing::Pair("net > block.0", 1),
-                                   testing::Pair("net > block.0 > attn", 2),
-                                   testing::Pair("net > block.1", 2)));
+  EXPECT_THAT(NodesByGroup(p), testing::ElementsAre(testing::Pair("", 1), testing::Pair("net", 1),
+                                                    testing::Pair("net > block.0", 1),
+                                                    testing::Pair("net > block.0 > attn", 2),
+                                                    testing::Pair("net > block.1", 2)));
   EXPECT_EQ(p.groups[0].nodes, 7);
 }
 
@@ -137,7 +136,8 @@ TEST(Picture, CutsWhatIsLarge) {
   std::string text = "graph g(x: f32[4]) -> (y) { ";
   std::string last = "x";
   for (int i = 0; i < 400; ++i) {
-    text += Cat("v", i, i % 3 == 2 ? " = Add(" : " = Relu(", last, i % 3 == 2 ? Cat(", v", i - 2) : "", ") ");
+    text += Cat("v", i, i % 3 == 2 ? " = Add(" : " = Relu(", last,
+                i % 3 == 2 ? Cat(", v", i - 2) : "", ") ");
     last = Cat("v", i);
   }
   const Graph g = GraphOf(text + "y = Neg(" + last + ") }");
@@ -161,14 +161,17 @@ TEST(Picture, ShowsBodies) {
   const Graph g = GraphOf(R"(graph g(c: bool[], x: f32[2]) -> (y) {
     y = If(c) [x] {then_branch=graph(v) -> (r) { r = Relu(v) }, else_branch=graph(v) -> (r) { s = Tanh(v) r = Neg(s) }} })");
   const Picture p = Draw(g);
-  EXPECT_THAT(NodesByGroup(p), testing::ElementsAre(testing::Pair("", 1), testing::Pair("If > else_branch", 2),
-                                                    testing::Pair("If > then_branch", 1)));
+  EXPECT_THAT(NodesByGroup(p),
+              testing::ElementsAre(testing::Pair("", 1), testing::Pair("If > else_branch", 2),
+                                   testing::Pair("If > then_branch", 1)));
   CheckDrawing(p, std::vector<bool>(p.groups.size(), true));
 }
 
 TEST(Picture, TellsWhatChanged) {
-  const Graph before = GraphOf("graph g(x: f32[2,3]) -> (y) { s = Sigmoid(x) m = Mul(x, s) y = Softmax(m) {axis=1} }");
-  const Graph after = GraphOf("graph g(x: f32[2,3]) -> (y) { m = infer::Silu(x) y = Softmax(m) {axis=0} }");
+  const Graph before = GraphOf(
+      "graph g(x: f32[2,3]) -> (y) { s = Sigmoid(x) m = Mul(x, s) y = Softmax(m) {axis=1} }");
+  const Graph after =
+      GraphOf("graph g(x: f32[2,3]) -> (y) { m = infer::Silu(x) y = Softmax(m) {axis=0} }");
   const Picture p = DrawDiff(before, after);
   EXPECT_EQ(CountOf(p, Fate::kRemoved), 2);
   EXPECT_EQ(CountOf(p, Fate::kAdded), 1);
@@ -191,7 +194,8 @@ TEST(Picture, SameGraphsDoNotDiffer) {
 
 TEST(Relate, FindsNodesWithoutNamesInCommon) {
   const Graph before = GraphOf("graph g(x: f32[2]) -> (y) { a = Relu(x) b = Tanh(a) y = Neg(b) }");
-  const Graph after = GraphOf("graph g(x: f32[2]) -> (y) { p = Relu(x) q = Tanh(p) i = Exp(q) y = Neg(i) }");
+  const Graph after =
+      GraphOf("graph g(x: f32[2]) -> (y) { p = Relu(x) q = Tanh(p) i = Exp(q) y = Neg(i) }");
   const Relation r = Relate(before, after);
   EXPECT_THAT(r.same_in_before, testing::ElementsAre(0, 1, -1, 2));
 }

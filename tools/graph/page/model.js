@@ -61,9 +61,10 @@ function readGroup(g, index) {
 
 const UNITS = ['', 'k', 'M', 'G', 'T', 'P'];
 function counted(v) {  // 1234567 as 1.235 M
+  if (Number.isInteger(v) && Math.abs(v) < 1000) return `${v} `;
   let unit = 0;
   for (; Math.abs(v) >= 1000 && unit + 1 < UNITS.length; ++unit) v /= 1000;
-  return `${show(v)}${UNITS[unit] ? ` ${UNITS[unit]}` : ''}`;
+  return `${show(v)} ${UNITS[unit]}`;
 }
 const typeText = type => type.replace(/\[([^\]]*)\]/g, (_, dims) => dims ? ` ${dims.replaceAll(',', '×')}` : ' scalar');
 
@@ -72,7 +73,7 @@ const METRICS = {
   ms: {name: 'time', show: v => `${show(v)} ms`},
   flops: {name: 'operations', show: v => `${counted(v)}FLOP`},
   bytes: {name: 'bytes moved', show: v => `${counted(v)}B`},
-  parameters: {name: 'parameters', show: v => counted(v)},
+  parameters: {name: 'parameters', show: v => counted(v).trim()},
   sqnr: {name: 'error', show: v => `${show(v, 3)} dB SQNR`, worst: true}
 };
 

@@ -64,7 +64,7 @@ class View {
   fit(whole = false) {
     const [w, h] = this.size(), d = this.drawing;
     const across = w / (d.width + 24), down = h / (d.height + 24);
-    this.scale = whole ? Math.min(1.2, across, down) : Math.min(1.2, Math.max(Math.min(across, down), Math.min(0.62, Math.max(across, 0.3))));
+    this.scale = whole ? Math.min(1.2, Math.max(Math.min(across, down), 90 / d.width)) : Math.min(1.2, Math.max(Math.min(across, down), Math.min(0.62, Math.max(across, 0.3))));
     this.x = d.width * this.scale <= w ? (w - d.width * this.scale) / 2 : this.middleOfFirst(w);
     this.y = Math.max(8, (h - d.height * this.scale) / 2);
     this.draw();
@@ -176,10 +176,10 @@ class View {
     if (this.scale * b.width < 60) return;
     g.fillStyle = this.colours.quiet;
     g.textAlign = 'left';
-    // Names of large groups stay readable from afar.
-    const size = Math.min(11.5 / this.scale, 26, Math.max(11.5, b.width / 12));
+    // Names stay readable from farther away than those of boxes.
+    const size = Math.min(11.5 / Math.min(1, this.scale), 22);
     g.font = `${size}px system-ui, sans-serif`;
-    if (this.scale * size > 6) g.fillText(group.label, b.x + 10, b.y + Math.max(18, size), b.width - 40);
+    if (this.scale * size > 6) g.fillText(group.label, b.x + 10, b.y + 8 + size * 0.85, b.width - 40);
     g.textAlign = 'center';
     if (this.scale > 0.35) g.fillText('−', b.x + b.width - 13, b.y + 18);
   }
@@ -243,9 +243,12 @@ class View {
     g.lineWidth = 3;
     g.strokeStyle = this.colours.page;
     g.fillStyle = this.colours.quiet;
+    const taken = [];
     for (const l of types) {
-      const {type, maker} = values[l.value], text = typeText(type);
+      const {type, maker} = values[l.value], text = typeText(type), box = [l.x0 + 4, l.y0 + 3, l.x0 + 8 + 5.6 * text.length, l.y0 + 17];
       if (maker >= 0 && this.hidden.has(nodes[maker].fate)) continue;
+      if (taken.some(t => box[0] < t[2] && box[2] > t[0] && box[1] < t[3] && box[3] > t[1])) continue;  // the panel tells it
+      taken.push(box);
       g.strokeText(text, l.x0 + 6, l.y0 + 14);
       g.fillText(text, l.x0 + 6, l.y0 + 14);
     }

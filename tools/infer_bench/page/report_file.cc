@@ -120,12 +120,10 @@ constexpr Rule kPredict[] = {{"machine", Kind::kObject},
                              {"results/*/layers", Kind::kObjects},
                              {"results/*/layers/*/fused_from", Kind::kTexts},
                              {"summary", Kind::kObject}};
-constexpr Rule kKernels[] = {{"cases", Kind::kObjects},
-                             {"cases/*/check", Kind::kObject},
-                             {"cases/*/time", Kind::kObject},
-                             {"models", Kind::kObjects},
-                             {"coverage", Kind::kObject},
-                             {"coverage/not_covered", Kind::kObjects}};
+constexpr Rule kKernels[] = {
+    {"cases", Kind::kObjects},       {"cases/*/check", Kind::kObject},
+    {"cases/*/time", Kind::kObject}, {"models", Kind::kObjects},
+    {"coverage", Kind::kObject},     {"coverage/not_covered", Kind::kObjects}};
 constexpr Rule kAccuracy[] = {{"model", Kind::kObject},
                               {"golden", Kind::kObject},
                               {"candidate", Kind::kObject},
@@ -154,10 +152,10 @@ struct Schema {
   std::span<const Rule> rules;
 };
 constexpr std::array<Schema, 10> kSchemas = {{{"infer-bench/run@2", kRun},
-                                             {"infer-bench/compare@1", kCompare},
-                                             {"infer-bench/compare-files@1", kCompareFiles},
-                                             {"infer-bench/load@1", kLoad},
-                                             {"infer-bench/soak@1", kSoak},
+                                              {"infer-bench/compare@1", kCompare},
+                                              {"infer-bench/compare-files@1", kCompareFiles},
+                                              {"infer-bench/load@1", kLoad},
+                                              {"infer-bench/soak@1", kSoak},
                                               {"infer-bench/peers@1", kPeers},
                                               {"infer-bench/predict@1", kPredict},
                                               {"infer-bench/kernels@1", kKernels},
