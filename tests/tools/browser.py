@@ -41,6 +41,7 @@ class Browser:
         finally:
             self.driver.terminate()
             self.driver.wait()
+            self.driver.stdout.close()
 
     def call(self, method, path, body=None):
         data = None if body is None else json.dumps(body).encode()

@@ -86,12 +86,18 @@ function warnings(lines, title = 'Warnings') {
 
 // A name that may go on in the next line behind its separators.
 const breakable = name =>
-    typeof name === 'string' ? name.split(/(?<=[/_:])/).flatMap((part, i) => i ? [html('wbr'), part] : [part]) : name;
+    typeof name === 'string' ? name.split(/(?<=[/_:+,])|(?<=[a-z])(?=[A-Z])/).flatMap((part, i) => i ? [html('wbr'), part] : [part]) : name;
 
 // columns: [{name, kind: 'number' (default) | 'text' | 'strip' | 'long', sort: row => value}]; a row is a list of texts
 // and elements, and the first cell names it; `row.chosen` marks it. With `first`, so many rows are shown until a button shows
-// the others. On a phone the rows of wide tables become cards.
-function table(columns, rows, {caption, first = Infinity} = {}) {
+// the others. A column without any text is left out. On a phone the rows of wide tables become cards.
+function table(columns, rows, options = {}) {
+  const used = columns.map((c, i) => rows.length === 0 || rows.some(row => row[i] !== '' && row[i] !== null && row[i] !== undefined));
+  if (used.every(Boolean)) return tableOf(columns, rows, options);
+  const kept = row => Object.assign(row.filter((_, i) => used[i]), {at: row.at, chosen: row.chosen});
+  return tableOf(columns.filter((_, i) => used[i]), rows.map(kept), options);
+}
+function tableOf(columns, rows, {caption, first = Infinity} = {}) {
   const head = columns.map(c => html('th', {scope: 'col', class: c.kind || undefined}, c.name));
   const body = html('tbody');
   let shown = rows, all = rows.length <= first;
@@ -99,7 +105,7 @@ function table(columns, rows, {caption, first = Infinity} = {}) {
     const kind = columns[i].kind || undefined;
     if (!i) return html('th', {scope: 'row', class: kind}, breakable(cell));
     const name = typeof columns[i].name === 'string' ? columns[i].name : undefined;
-    return html('td', {class: kind, 'data-name': name}, cell);
+    return html('td', {class: kind, 'data-name': name}, kind === 'text' ? breakable(cell) : cell);
   };
   const rowOf = row => html('tr', {class: row.chosen ? 'chosen' : undefined}, row.map(cellOf));
   const draw = () => body.replaceChildren(...(all ? shown : shown.slice(0, first)).map(rowOf));

@@ -70,7 +70,7 @@ const typeText = type => type.replace(/\[([^\]]*)\]/g, (_, dims) => dims ? ` ${d
 
 // Numbers that colour the nodes; groups have the sum, of errors the worst.
 const METRICS = {
-  ms: {name: 'time', show: v => `${show(v)} ms`},
+  ms: {name: 'time', show: v => `${show(v, 3)} ms`},
   flops: {name: 'operations', show: v => `${counted(v)}FLOP`},
   bytes: {name: 'bytes moved', show: v => `${counted(v)}B`},
   parameters: {name: 'parameters', show: v => counted(v).trim()},

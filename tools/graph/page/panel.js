@@ -59,7 +59,7 @@ class Panel {
     }
     const total = most([...byOp.values()].map(o => o.sum)) || 1;
     const rows = [...byOp].sort((a, b) => b[1].sum - a[1].sum || b[1].count - a[1].count).slice(0, 24).map(([op, o]) => html(
-        'tr', {}, html('th', {scope: 'row'}, op), html('td', {}, String(o.count)),
+        'tr', {}, html('th', {scope: 'row'}, breakable(op)), html('td', {}, String(o.count)),
         metric ? html('td', {style: 'text-align:left;width:46%'},
                       html('span', {class: 'part', style: `width:${(36 * o.sum / total).toFixed(1)}%`}), ` ${METRICS[metric].show(o.sum)}`) :
                  null));

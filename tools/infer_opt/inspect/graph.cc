@@ -14,9 +14,10 @@ namespace {
 
 Status AddMeasured(Context& context, const Graph& g, const DeviceOptions& device,
                    Overlay& overlay) {
-  INFER_ASSIGN(const auto program, CompileFor(g, device));
+  const Graph sized = WithFoundExtents(g);  // as the other figures of the picture
+  INFER_ASSIGN(const auto program, CompileFor(sized, device));
   INFER_ASSIGN(const RandomRuns random,
-               RandomSamples(context, g, 1, 0, [&](const std::vector<Datum>& inputs) {
+               RandomSamples(context, sized, 1, 0, [&](const std::vector<Datum>& inputs) {
                  return RunOnce(*program, inputs);
                }));
   INFER_ASSIGN(const std::vector<Datum> inputs, random.samples.get(0));
