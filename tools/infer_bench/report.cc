@@ -21,11 +21,14 @@ class ReportCommand : public Command {
     return "Examples:\n"
            "  infer-bench report bench.json -o bench.html\n"
            "  infer-bench report load.json soak.json compare.json -o release.html\n"
+           "  infer-bench report quantize.json -o quantize.html\n"
            "  infer-bench report --history history.jsonl -o history.html\n";
   }
   void Declare(Options& o) override {
-    o.Positional("reports", &paths_, "JSON reports of run, compare, load and soak", false,
-                 PathUse::kRead);
+    o.Positional("reports", &paths_,
+                 "JSON reports: run, compare, load, soak, peers, predict, kernels; infer-opt "
+                 "quantize, compare",
+                 false, PathUse::kRead);
     o.Values("--history", &histories_, "Histories that compare wrote (JSONL)", PathUse::kRead);
     o.Value("-o,--output", &output_, "The HTML file to write", PathUse::kWrite);
   }

@@ -2,17 +2,17 @@
 #include <algorithm>
 
 #include "lib/onnx/export.h"
-#include "lib/support/file.h"
 #include "lib/support/parallel.h"
+#include "lib/support/path_parts.h"
 #include "lib/support/readable.h"
 #include "lib/support/strings.h"
 #include "passes/rewrite/bisect.h"
 #include "tools/common/accuracy_report.h"
 #include "tools/common/backend_values.h"
 #include "tools/common/export_options.h"
-#include "tools/common/graph_page.h"
 #include "tools/common/rule_files.h"
 #include "tools/common/verification.h"
+#include "tools/graph/graph_page.h"
 #include "tools/infer_opt/commands.h"
 #include "tools/infer_opt/fuse/analysis.h"
 #include "tools/infer_opt/fuse/measure.h"
@@ -64,8 +64,8 @@ class FuseCommand : public Command {
     o.Flag("--bisect", &bisect_,
            "Find the first rewrite after which outputs leave the tolerance; write nothing");
     o.Flag("--measure", &measure_, "Time every rule; leave out those that make it slower here");
-    o.Value("--graph", &graph_, "Write a page that shows the model before and after (HTML)",
-            PathUse::kWrite);
+    o.Value("--graph", &graph_,
+            "Write a picture of what changed: a page (.html) or an image (.svg)", PathUse::kWrite);
     o.Section("Checks");
     o.Flag("--no-verify", &no_verify_, "Do not compare with the model as it came");
     o.Flag("--no-match-check", &no_match_check_, "Do not check every match alone, too");
@@ -144,9 +144,12 @@ class FuseCommand : public Command {
       context.Step("analyze");
       INFER_ASSIGN(report["analysis"], Analyze(context, golden, options));
     }
-    GraphPage page{path_, golden, model.graph};
+    GraphPage page{.title = export_.output.empty() ? "fused" : BaseName(export_.output),
+                   .graph = model.graph,
+                   .before = &golden,
+                   .before_title = BaseName(path_)};
     if (measure_) INFER_TRY(Measure(context, golden, model.graph, samples, page, report));
-    if (!graph_.empty()) INFER_TRY(WriteFileAtomically(graph_, ToHtml(page)));
+    if (!graph_.empty()) INFER_TRY(WriteGraph(graph_, page));
     bool passed = true;
     if (!no_verify_ && writes) {
       INFER_ASSIGN(passed, Verify(context, golden, model.graph, samples, report));
@@ -266,8 +269,12 @@ class FuseCommand : public Command {
     context.Print("\n" + ToText(t));
     report["latency"] = ToJson(t);
     if (graph_.empty()) return {};
-    INFER_ASSIGN(page.before_ms, TimesByNode(*before, inputs, context.stop()));
-    INFER_ASSIGN(page.after_ms, TimesByNode(*after, inputs, context.stop()));
+    INFER_ASSIGN(const NodeTimes before_ms, TimesByNode(*before, inputs, context.stop()));
+    INFER_ASSIGN(const NodeTimes after_ms, TimesByNode(*after, inputs, context.stop()));
+    page.before_overlay.AddSteps(*before);
+    page.before_overlay.AddTimes(before_ms);
+    page.overlay.AddSteps(*after);
+    page.overlay.AddTimes(after_ms);
     return {};
   }
 

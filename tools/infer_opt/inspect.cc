@@ -14,6 +14,7 @@
 #include "tools/common/sparsity_report.h"
 #include "tools/common/target_text.h"
 #include "tools/infer_opt/commands.h"
+#include "tools/infer_opt/inspect/graph.h"
 
 namespace infer {
 namespace {
@@ -116,6 +117,8 @@ class InspectCommand : public Command {
            "  infer-opt inspect model.onnx --kernels --set batch=1\n"
            "  infer-opt inspect model.onnx --plan=epilogues\n"
            "  infer-opt inspect model.onnx --sparsity\n"
+           "  infer-opt inspect model.onnx --graph model.html --measure\n"
+           "  infer-opt inspect model.onnx int8.onnx --graph difference.svg\n"
            "  infer-opt inspect model.onnx --text\n"
            "  infer-opt inspect model.onnx --target ort-1.22\n";
   }
@@ -136,9 +139,11 @@ class InspectCommand : public Command {
     for (const Target& t : Targets()) names.emplace_back(t.name);
     o.Choice("--target", &target_, names,
              "Check that this runtime takes the file, and tell what it computes in integers");
+    graph_.Declare(o);
   }
 
   Result<ExitCode> Run(Context& context) override {
+    INFER_TRY(graph_.Check());
     context.Step("import");
     INFER_ASSIGN(Model model, LoadModel(context, path_, model_));
     Census census;
@@ -179,6 +184,7 @@ class InspectCommand : public Command {
       }
       if (!plan_.empty()) INFER_TRY(ShowPlan(context, plan_, views, report));
     }
+    if (graph_.wanted()) INFER_TRY(graph_.Write(context, model, path_, model_, device_));
     INFER_TRY(WriteReport(context, std::move(report)));
     return fits ? kExitOk : kExitGateFailed;
   }
@@ -278,6 +284,7 @@ class InspectCommand : public Command {
   std::string path_, plan_, target_;
   ModelOptions model_;
   DeviceOptions device_;
+  GraphFlags graph_;
   bool text_ = false, kernels_ = false, sparsity_ = false;
 };
 

@@ -4,7 +4,12 @@ const KINDS = {
   'infer-bench/load': ['Load', loadReport],
   'infer-bench/soak': ['Soak', soakReport],
   'infer-bench/compare': ['Comparison', liveReport],
-  'infer-bench/compare-files': ['Comparison of reports', filesReport]
+  'infer-bench/compare-files': ['Comparison of reports', filesReport],
+  'infer-bench/peers': ['Beside other engines', peersReport],
+  'infer-bench/predict': ['Prediction', predictReport],
+  'infer-bench/kernels': ['Kernels', kernelsReport],
+  'infer-opt/quantize': ['Quantization', quantizeReport],
+  'infer-opt/compare': ['Accuracy', accuracyReport]
 };
 
 // A part that cannot be drawn says so, and leaves the others alone.
@@ -59,8 +64,9 @@ function environment(r) {
 
 function modelsOf(r) {
   const paths = [
-    ...list(r.results).map(c => object(c.model).path), object(r.target).path,
-    ...list(r.sides).map(s => object(s.model).path)
+    object(r.model).path, ...list(r.results).map(c => object(c.model).path ?? c.path), object(r.target).path,
+    ...list(r.sides).map(s => object(s.model).path), ...list(r.models).map(m => m.name), object(r.golden).path,
+    object(r.candidate).path
   ];
   return [...new Set(paths.filter(p => typeof p === 'string').map(baseName))];
 }
@@ -70,18 +76,19 @@ function titleOf(r, kind) {
   return models.length ? `${kind}: ${models.slice(0, 3).join(', ')}${more}` : kind;
 }
 
-function reportSection(part, index) {
+// `single`: the page's title says it already.
+function reportSection(part, index, single) {
   const r = object(part.report), schema = text(r.schema).split('@')[0], [kind, draw] = KINDS[schema];
   const title = titleOf(r, Array.isArray(object(r.curve).points) ? 'Load curve' : kind);
   return {
     title,
     section: html(
-        'section', {class: 'report', id: `report-${index}`, 'aria-label': title}, html('h2', {}, title),
+        'section', {class: 'report', id: `report-${index}`, 'aria-label': title}, single ? null : html('h2', {}, title),
         html(
             'p', {}, r.interrupted === true ? badge('interrupted: what was measured until then', 'warn') : null,
             r.error ? badge(`not complete: ${text(r.error)}`, 'bad') : null,
             schema === 'infer-bench/soak' && r.verdict ? badge(text(r.verdict), verdictKind(r.verdict)) : null,
-            html('span', {class: 'quiet'}, part.path ? text(part.path) : '')),
+            html('span', {class: 'quiet'}, part.path ? baseName(part.path) : '')),
         warnings(r.warnings), guarded(() => environment(r)), guarded(() => html('div', {}, draw(r))))
   };
 }
@@ -92,21 +99,23 @@ function historySection(part, index) {
     title,
     section: html(
         'section', {class: 'report', id: `report-${index}`, 'aria-label': title}, html('h2', {}, title),
-        quiet(text(part.path)), guarded(() => html('div', {}, historyParts(object(part.history)))))
+        guarded(() => html('div', {}, historyParts(object(part.history)))))
   };
 }
 
 function main() {
   const data = JSON.parse(document.getElementById('data').textContent), content = document.getElementById('content');
   const sections = [
-    ...list(data.reports).map((p, i) => reportSection(p, i)),
+    ...list(data.reports).map((p, i) => reportSection(p, i, list(data.reports).length + list(data.histories).length === 1)),
     ...list(data.histories).map((p, i) => historySection(p, list(data.reports).length + i))
   ];
   content.replaceChildren(...sections.map(s => s.section));
   if (sections.length > 1)
     document.getElementById('contents')
         .append(html('ul', {}, sections.map((s, i) => html('li', {}, html('a', {href: `#report-${i}`}, s.title)))));
-  document.title = `infer-bench: ${sections.length === 1 ? sections[0].title : plural(sections.length, 'report')}`;
+  const title = sections.length === 1 ? sections[0].title : plural(sections.length, 'report');
+  document.title = document.getElementById('title').textContent = title;
+  document.getElementById('theme').append(themeButton());
   document.getElementById('about').append(
       `made by infer-bench ${text(data.version)}; times in milliseconds unless another unit is named`);
   window.addEventListener('beforeprint', () => document.querySelectorAll('details').forEach(d => {

@@ -101,15 +101,66 @@ constexpr Rule kSoak[] = {{"windows", Kind::kObjects},
                           {"result/lag_ms", Kind::kObject},
                           {"result/queue", Kind::kObject}};
 
+constexpr Rule kPeers[] = {{"engines", Kind::kObjects},
+                           {"engines/*/versions", Kind::kObject},
+                           {"results", Kind::kObjects},
+                           {"results/*/model", Kind::kObject},
+                           {"results/*/engines", Kind::kObjects},
+                           {"results/*/rounds", Kind::kObjects},
+                           {"results/*/rounds/*/median_ms", Kind::kObject},
+                           {"results/*/comparisons", Kind::kObjects},
+                           {"results/*/comparisons/*/ratio", Kind::kObject},
+                           {"results/*/comparisons/*/ratio/ci95", Kind::kNumbers},
+                           {"geometric_means", Kind::kObjects},
+                           {"geometric_means/*/ratio", Kind::kObject},
+                           {"geometric_means/*/ratio/ci95", Kind::kNumbers}};
+constexpr Rule kPredict[] = {{"machine", Kind::kObject},
+                             {"results", Kind::kObjects},
+                             {"results/*/model", Kind::kObject},
+                             {"results/*/layers", Kind::kObjects},
+                             {"results/*/layers/*/fused_from", Kind::kTexts},
+                             {"summary", Kind::kObject}};
+constexpr Rule kKernels[] = {
+    {"cases", Kind::kObjects},       {"cases/*/check", Kind::kObject},
+    {"cases/*/time", Kind::kObject}, {"models", Kind::kObjects},
+    {"coverage", Kind::kObject},     {"coverage/not_covered", Kind::kObjects}};
+constexpr Rule kAccuracy[] = {{"model", Kind::kObject},
+                              {"golden", Kind::kObject},
+                              {"candidate", Kind::kObject},
+                              {"accuracy", Kind::kObject},
+                              {"accuracy/outputs", Kind::kObjects},
+                              {"accuracy/outputs/*/rows", Kind::kObject},
+                              {"accuracy/layers", Kind::kObjects},
+                              {"accuracy/task", Kind::kObject},
+                              {"accuracy/task/drop_ci95", Kind::kNumbers},
+                              {"gates", Kind::kObjects},
+                              {"isolated", Kind::kObjects},
+                              {"latency", Kind::kObject},
+                              {"latency/speedup", Kind::kObject},
+                              {"latency/speedup/median_ci95", Kind::kNumbers},
+                              {"quantization", Kind::kObject},
+                              {"quantization/layers", Kind::kObjects},
+                              {"recipe", Kind::kObject},
+                              {"recipe/steps", Kind::kObjects},
+                              {"worth", Kind::kObject},
+                              {"worth/latency", Kind::kObject},
+                              {"worth/latency/ratio", Kind::kObject},
+                              {"worth/latency/ratio/median_ci95", Kind::kNumbers}};
+
 struct Schema {
   std::string_view name;
   std::span<const Rule> rules;
 };
-constexpr std::array<Schema, 5> kSchemas = {{{"infer-bench/run@2", kRun},
-                                             {"infer-bench/compare@1", kCompare},
-                                             {"infer-bench/compare-files@1", kCompareFiles},
-                                             {"infer-bench/load@1", kLoad},
-                                             {"infer-bench/soak@1", kSoak}}};
+constexpr std::array<Schema, 10> kSchemas = {{{"infer-bench/run@2", kRun},
+                                              {"infer-bench/compare@1", kCompare},
+                                              {"infer-bench/compare-files@1", kCompareFiles},
+                                              {"infer-bench/load@1", kLoad},
+                                              {"infer-bench/soak@1", kSoak},
+                                              {"infer-bench/peers@1", kPeers},
+                                              {"infer-bench/predict@1", kPredict},
+                                              {"infer-bench/kernels@1", kKernels},
+                                              {"infer-opt/quantize@1", kAccuracy},
+                                              {"infer-opt/compare@1", kAccuracy}}};
 
 /// JSON has no infinities: JsonNumber writes them as texts.
 bool IsNumber(const Json& j) {

@@ -332,12 +332,43 @@ function runCell(c, several) {
                   (Number.isFinite(number(p.roofline_percent)) ?
                        `; ${show(p.roofline_percent, 3)} % of the machine's peak.` :
                        '.')),
-              figures(rooflineChart(c), kernelTable(layers)), layerTable(c)) :
+              guarded(() => flameOf(c)), figures(rooflineChart(c), kernelTable(layers)), layerTable(c)) :
           null);
+}
+
+const cellName = c => text(c.name ?? baseName(object(c.model).path));
+
+function runSummary(cells) {
+  const fastest = [...cells].sort((a, b) => (number(object(a.latency_ms).median) || Infinity) - (number(object(b.latency_ms).median) || Infinity))[0],
+        d = object(fastest.latency_ms), memory = object(fastest.memory), half = numbers(d.median_ci95),
+        ms = v => Number.isFinite(number(v)) ? `${show(v)} ms` : undefined,
+        mb = v => Number.isFinite(number(v)) ? `${showMB(v)} MB` : undefined;
+  return summary([
+    ['median', ms(d.median), `${cells.length > 1 ? `the fastest: ${cellName(fastest)}; ` : ''}${half.length === 2 ? `95 %: ${showRange(half)}` : ''}`],
+    ['99th percentile', ms(d.p99), object(d.withheld).p99 ? 'withheld' : null],
+    ['per second', show(fastest.throughput_per_s)],
+    ['spread', Number.isFinite(number(d.cv)) ? `${show(100 * number(d.cv), 3)} %` : undefined, `of ${text(d.runs)} runs, ${text(d.outliers)} outliers`],
+    ['first run', ms(fastest.first_ms)], ['cold start', ms(object(fastest.cold).median)],
+    ['memory, peak', mb(memory.allocated_peak_bytes ?? memory.peak_resident_bytes)]
+  ]);
+}
+
+// Names of steps spell scopes: /encoder/layer.0/Add. Scopes that all share say nothing.
+function flameOf(cell) {
+  const steps = list(cell.layers).map((l, i) => {
+    const name = stepName(l, i), ms = number(l.ms) || 0, parts = name.split('/').filter(Boolean);
+    return {path: parts, ms, kind: isInt8(l) ? 'c' : text(l.kernel) === 'reference' ? 'b' : 'a',
+            title: `${name} (${text(l.op)}, ${text(l.kernel)}): ${show(ms)} ms`};
+  });
+  return steps.length < 2 ? null : flame(steps, {
+    caption: 'One run, step by step',
+    about: 'width: time; from left to right as the steps run, under the scopes that their names spell; f32 blue, int8 green, reference kernels orange'
+  });
 }
 
 function runReport(r) {
   const cells = list(r.results);
   if (!cells.length) return [quiet('The report has no results.')];
-  return [cellOverview(cells), ...cells.map(c => guarded(() => runCell(c, cells.length > 1)))];
+  const series = cells.map(c => ({name: cellName(c), ms: numbers(c.samples_ms)}));
+  return [runSummary(cells), cellOverview(cells), cells.length > 1 ? figures(overlaid(series)) : null, ...cells.map(c => guarded(() => runCell(c, cells.length > 1)))];
 }

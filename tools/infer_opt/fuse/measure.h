@@ -4,10 +4,10 @@
 #include <stop_token>
 
 #include "passes/pass/pipeline.h"
-#include "tools/common/graph_page.h"
 #include "tools/common/model_options.h"
 #include "tools/common/pair_timing.h"
 #include "tools/common/report.h"
+#include "tools/graph/facts.h"
 
 namespace infer {
 

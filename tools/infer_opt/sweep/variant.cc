@@ -9,7 +9,7 @@
 
 namespace infer {
 
-std::string_view SweepPageTemplate();  // made of sweep_page.html
+std::string SweepPageTemplate();  // made of sweep_page.html
 
 namespace {
 

@@ -61,6 +61,13 @@ const verdictKind = v =>
       inconclusive: 'warn'}[v] ||
      '');
 const quiet = line => html('p', {class: 'quiet'}, line);
+
+// The few numbers that a reader looks for first: [[name, value, remark]]; what has no value is left out.
+function summary(items) {
+  const cards = items.filter(([, v]) => v !== undefined && v !== null && v !== '' && v !== '–')
+                    .map(([name, v, remark]) => html('div', {}, html('span', {}, name), html('b', {}, v), remark ? html('small', {}, remark) : null));
+  return cards.length ? html('div', {class: 'summary'}, cards) : null;
+}
 const details = (summary, ...children) => html('details', {}, html('summary', {}, summary), ...children);
 
 function facts(pairs) {
@@ -79,20 +86,29 @@ function warnings(lines, title = 'Warnings') {
 
 // A name that may go on in the next line behind its separators.
 const breakable = name =>
-    typeof name === 'string' ? name.split(/(?<=[/_:])/).flatMap((part, i) => i ? [html('wbr'), part] : [part]) : name;
+    typeof name === 'string' ? name.split(/(?<=[/_:+,])|(?<=[a-z])(?=[A-Z])/).flatMap((part, i) => i ? [html('wbr'), part] : [part]) : name;
 
 // columns: [{name, kind: 'number' (default) | 'text' | 'strip' | 'long', sort: row => value}]; a row is a list of texts
-// and elements, and the first cell names it. With `first`, so many rows are shown until a button shows the others.
-function table(columns, rows, {caption, first = Infinity} = {}) {
+// and elements, and the first cell names it; `row.chosen` marks it. With `first`, so many rows are shown until a button shows
+// the others. A column without any text is left out. On a phone the rows of wide tables become cards.
+function table(columns, rows, options = {}) {
+  const used = columns.map((c, i) => rows.length === 0 || rows.some(row => row[i] !== '' && row[i] !== null && row[i] !== undefined));
+  if (used.every(Boolean)) return tableOf(columns, rows, options);
+  const kept = row => Object.assign(row.filter((_, i) => used[i]), {at: row.at, chosen: row.chosen});
+  return tableOf(columns.filter((_, i) => used[i]), rows.map(kept), options);
+}
+function tableOf(columns, rows, {caption, first = Infinity} = {}) {
   const head = columns.map(c => html('th', {scope: 'col', class: c.kind || undefined}, c.name));
   const body = html('tbody');
   let shown = rows, all = rows.length <= first;
   const cellOf = (cell, i) => {
     const kind = columns[i].kind || undefined;
-    return i ? html('td', {class: kind}, cell) : html('th', {scope: 'row', class: kind}, breakable(cell));
+    if (!i) return html('th', {scope: 'row', class: kind}, breakable(cell));
+    const name = typeof columns[i].name === 'string' ? columns[i].name : undefined;
+    return html('td', {class: kind, 'data-name': name}, kind === 'text' ? breakable(cell) : cell);
   };
-  const draw = () =>
-      body.replaceChildren(...(all ? shown : shown.slice(0, first)).map(row => html('tr', {}, row.map(cellOf))));
+  const rowOf = row => html('tr', {class: row.chosen ? 'chosen' : undefined}, row.map(cellOf));
+  const draw = () => body.replaceChildren(...(all ? shown : shown.slice(0, first)).map(rowOf));
   columns.forEach((c, i) => {
     if (!c.sort) return;
     const button = html('button', {type: 'button'}, c.name);
@@ -112,7 +128,7 @@ function table(columns, rows, {caption, first = Infinity} = {}) {
   draw();
   const out = html(
       'div', {class: 'wide', tabindex: 0, role: 'region', 'aria-label': caption || 'table'},
-      html('table', {}, caption ? html('caption', {}, caption) : null, html('thead', {}, html('tr', {}, head)), body));
+      html('table', {class: columns.length > 2 ? 'cards' : undefined}, caption ? html('caption', {}, caption) : null, html('thead', {}, html('tr', {}, head)), body));
   if (all) return out;
   const button = html('button', {type: 'button', class: 'more'}, `show all ${rows.length}`);
   const showAll = () => {

@@ -1,5 +1,6 @@
 // Charts in SVG: axes with round ticks, marks by the numbers that they stand for.
-const WIDTH = 600, HEIGHT = 300;
+// Narrower on phones, so that names keep their size.
+const WIDTH = Math.min(600, Math.max(340, window.innerWidth - 24)), HEIGHT = 300;
 const PLOT = {
   left: 64,
   right: 14,
@@ -142,15 +143,15 @@ class Chart {
         .key(name, svg('path', {class: `line s-${kind} ${style}`, d: 'M0 6h22'}));
   }
   // A line of very many points: those of one pixel once.
-  path(xs, ys, kind, name) {
+  path(xs, ys, kind, name, style = '') {
     let before = '', d = '';
     xs.forEach((x, i) => {
       const at = `${this.px(x).toFixed(0)} ${this.py(ys[i]).toFixed(0)}`;
       if (at !== before) d += (d ? 'L' : 'M') + at;
       before = at;
     });
-    return this.add(svg('path', {class: `line s-${kind}`, d}))
-        .key(name, svg('path', {class: `line s-${kind}`, d: 'M0 6h22'}));
+    return this.add(svg('path', {class: `line s-${kind} ${style}`, d}))
+        .key(name, svg('path', {class: `line s-${kind} ${style}`, d: 'M0 6h22'}));
   }
   // A circle for each, with the text that it stands for.
   marks(xs, ys, kind, {name, titles = [], radius = 4, hollow = () => false} = {}) {
@@ -229,4 +230,100 @@ function strips(x, width = 300, height = 20) {
     ];
   };
   return {at, cell, scale, interval, height};
+}
+
+// Labels of points, none on another: each tries places around its point, then farther away with a line to it. `points`:
+// [{x, y, label, kind}] in pixels of the plot; `taken`: boxes [x0, y0, x1, y1] where none may stand.
+function placeLabels(points, width, height, taken = []) {
+  const boxes = [...taken, ...points.map(p => [p.x - 6, p.y - 6, p.x + 6, p.y + 6])];
+  const free = b => b[0] >= 0 && b[1] >= 0 && b[2] <= width && b[3] <= height &&
+      !boxes.some(o => b[0] < o[2] && b[2] > o[0] && b[1] < o[3] && b[3] > o[1]);
+  return points.map(p => {
+    const w = 6.6 * p.label.length + 6, h = 15;
+    for (let far = 9; far < 190; far += 9)
+      for (const [dx, dy] of [[1, 0], [-1, 0], [0.7, -0.7], [0.7, 0.7], [-0.7, -0.7], [-0.7, 0.7], [0, -1], [0, 1]]) {
+        const x = p.x + far * dx + (dx > 0.1 ? 0 : dx < -0.1 ? -w : -w / 2), y = p.y + far * dy - h / 2;
+        const box = [x, y, x + w, y + h];
+        if (!free(box)) continue;
+        boxes.push(box);
+        return {...p, left: x + 3, base: y + 11.5, far: far > 9, anchor: [Math.max(x, Math.min(p.x, x + w)), y + h / 2]};
+      }
+    return {...p, left: p.x + 9, base: p.y + 4, far: false};
+  });
+}
+
+// Points with intervals on both axes and names: [{x, y, xs: [low, high], ys: [low, high], label, kind, hollow, title}].
+function scatter(points, options) {
+  const chart = new Chart(options), ends = pair => numbers(pair).filter(Number.isFinite);
+  for (const p of points) {
+    const cross = [], [x, y] = [chart.px(p.x), chart.py(p.y)], [xs, ys] = [ends(p.xs), ends(p.ys)];
+    if (xs.length === 2) cross.push(`M${chart.px(xs[0])} ${y}H${chart.px(xs[1])}`);
+    if (ys.length === 2) cross.push(`M${x} ${chart.py(ys[0])}V${chart.py(ys[1])}`);
+    if (cross.length) chart.add(svg('path', {class: `line s-${p.kind}`, d: cross.join('')}));
+    chart.add(svg('circle', {cx: x, cy: y, r: 5.5, 'stroke-width': 2.2, class: p.hollow ? `s-${p.kind} f-page` : `f-${p.kind} s-${p.kind}`},
+                  p.title ? svg('title', {}, p.title) : null));
+  }
+  const placed = placeLabels(points.map(p => ({x: chart.px(p.x), y: chart.py(p.y), label: p.label, kind: p.kind})), chart.width, chart.height);
+  for (const p of placed) {
+    if (p.far) chart.add(svg('path', {class: 'line thin s-quiet', d: `M${p.x} ${p.y}L${p.anchor[0]} ${p.anchor[1]}`}));
+    chart.labels.append(svg('text', {class: 'halo', x: p.left, y: p.base}, p.label));
+  }
+  return chart;
+}
+
+// Distributions of several series in one picture: shares of runs that took at most so long. [{name, ms, kind}]
+const SERIES_KINDS = ['a', 'b', 'c', 'd', 'e', 'f'], SERIES_STYLES = ['', 'dash', 'dotted'];
+function overlaid(series, {caption = 'Distributions', about = '', what = 'runs'} = {}) {
+  const known = series.map(s => ({...s, sorted: ascending(s.ms)})).filter(s => s.sorted.length > 1).slice(0, 12);
+  if (known.length < 2) return null;
+  const all = known.flatMap(s => [s.sorted[0], s.sorted[s.sorted.length - 1]]),
+        chart = new Chart({
+          caption,
+          about: about || `share of ${what} that took at most so long; the steeper, the steadier`,
+          x: axis('latency, ms', all, {log: all[0] > 0 && most(all) > 6 * least(all)}),
+          y: axis(`share of ${what}`, [0, 1], {zero: true, pad: 0, show: v => `${Math.round(100 * v)} %`})
+        });
+  known.forEach((s, k) => {
+    const n = s.sorted.length, xs = s.sorted.flatMap(v => [v, v]), ys = s.sorted.flatMap((_, i) => [i / n, (i + 1) / n]);
+    chart.path(xs, ys, SERIES_KINDS[k % 6], s.name, SERIES_STYLES[Math.floor(k / 6)]);
+  });
+  return chart;
+}
+
+// Where the time of a run goes: a bar for all, under it bars for the scopes that names of steps spell, down to the steps.
+// steps: [{path: ['encoder', 'layer.0', 'Add'], ms, kind, title}], in the order of the run.
+function flame(steps, {caption, about}) {
+  const total = steps.reduce((sum, s) => sum + s.ms, 0), depth = Math.min(7, most(steps.map(s => s.path.length)));
+  if (!(total > 0)) return null;
+  const width = 1000, line = 21, rows = Array.from({length: depth + 1}, () => []);
+  let at = 0;
+  for (const s of steps) {
+    const from = at, to = at + s.ms / total * width;
+    at = to;
+    for (let d = 0; d <= depth; ++d) {
+      const part = d === 0 ? '' : d === depth ? s.path[s.path.length - 1] : s.path.length > d ? s.path[d - 1] : undefined;
+      if (part === undefined) continue;
+      const scope = d === depth ? s : s.path.slice(0, d).join('/'), row = rows[d], last = row[row.length - 1];
+      if (last && d < depth && last.scope === scope && Math.abs(last.to - from) < 0.01) {
+        last.to = to;
+        last.ms += s.ms;
+      } else {
+        row.push({scope, from, to, ms: s.ms, label: d === 0 ? 'one run' : part, kind: d === depth ? s.kind : null, title: d === depth ? s.title : null});
+      }
+    }
+  }
+  const frame = svg('svg', {viewBox: `0 0 ${width} ${(depth + 1) * line}`, role: 'img', 'aria-label': `${caption}. ${about}`, style: 'min-width:640px'});
+  rows.forEach((row, d) => row.forEach(b => {
+    const w = b.to - b.from;
+    if (w < 0.2) return;
+    const title = b.title || `${b.label}: ${show(b.ms)} ms, ${show(100 * b.ms / total, 3)} %`;
+    frame.append(svg('rect', {class: `bars ${b.kind ? `f-${b.kind}` : 'f-quiet'}`, opacity: b.kind ? 1 : 0.28 + 0.08 * (d % 2), x: b.from.toFixed(2), y: d * line,
+                              width: w.toFixed(2), height: line - 1, rx: w > 6 ? 2 : 0}, svg('title', {}, title)));
+    const letters = Math.floor((w - 8) / 6.4);
+    if (letters >= 3) {
+      const label = b.label.length > letters ? `${b.label.slice(0, letters - 1)}…` : b.label;
+      frame.append(svg('text', {class: b.kind ? 'on' : '', x: (b.from + 4).toFixed(1), y: d * line + 14.5, 'pointer-events': 'none'}, label));
+    }
+  }));
+  return html('figure', {class: 'full'}, html('figcaption', {}, caption, html('p', {}, about)), html('div', {class: 'wide', tabindex: 0, role: 'region', 'aria-label': caption}, frame));
 }

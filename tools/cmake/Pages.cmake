@@ -1,0 +1,26 @@
+# infer_page(TARGET FUNCTION TEMPLATE): adds to TARGET a function `std::string FUNCTION()` that returns TEMPLATE, a page of
+# this folder, with {{part.css}} and {{part.js}} replaced by these files: from the page's folder, else from
+# tools/common/page, which all pages share. One file to those who open it, several to those who write it.
+function(infer_page target function template)
+  get_filename_component(own ${CMAKE_CURRENT_SOURCE_DIR}/${template} DIRECTORY)
+  set(shared ${PROJECT_SOURCE_DIR}/tools/common/page)
+  set(files ${CMAKE_CURRENT_SOURCE_DIR}/${template})
+  file(READ ${files} page_text)
+  string(REGEX MATCHALL "{{[a-z_.]+}}" parts "${page_text}")
+  foreach(part ${parts})
+    string(REGEX REPLACE "[{}]" "" name ${part})
+    set(file ${own}/${name})
+    if(NOT EXISTS ${file})
+      set(file ${shared}/${name})
+    endif()
+    list(APPEND files ${file})
+    file(READ ${file} text)
+    # A literal each: compilers need not take more than 64 KB in one.
+    string(REPLACE "${part}" ")page\", R\"page(${text})page\", R\"page(" page_text "${page_text}")
+  endforeach()
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${files})
+  set(page_function ${function})
+  get_filename_component(name ${template} NAME_WE)
+  configure_file(${shared}/page.cc.in ${CMAKE_CURRENT_BINARY_DIR}/${name}_html.cc @ONLY)
+  target_sources(${target} PRIVATE ${CMAKE_CURRENT_BINARY_DIR}/${name}_html.cc)
+endfunction()
