@@ -335,6 +335,19 @@ TEST(Kernels, Rows) {
   }
   CheckGraph("graph g(x: f32[2,5,3,4]) -> (y) { a = const i64[2] {2,3} y = ReduceMean(x, a) }");
   CheckGraph("graph g(x: f32[2,5,3,4]) -> (y) { a = const i64[1] {1} y = ReduceMean(x, a) }");
+  // Short rows, which are reduced side by side: blocks of them and a rest, NaN and infinities.
+  for (std::string_view op :
+       {"ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceL2", "ReduceSumSquare"})
+    for (const int64_t n : {2, 7, 32, 33}) {
+      const std::string text =
+          Cat("graph g(x: f32[141,", n, "]) -> (y) { a = const i64[1] {-1} y = ", op, "(x, a) }");
+      CheckSameBits(text);
+      Random random(4);
+      Tensor x = RandomInput(DType::kF32, {141, n}, random);
+      x.Set(5 * n + 1, NAN);
+      x.Set(70 * n, INFINITY);
+      ExpectFast(CheckGraph(text, std::vector<Datum>{x}));
+    }
   for (int64_t n : kSizes)
     for (std::string_view op : {"Softmax(x) {axis=1}", "LogSoftmax(x) {axis=1}", "ReduceMean(x, a)",
                                 "ReduceSum(x, a) {keepdims=0}", "ReduceMax(x, a)",

@@ -168,21 +168,31 @@ float Reduced(Reduction kind, const float* x, int64_t n) {
   return 0;
 }
 
-/// The same along the first axis of [n, columns], rows `inner` apart.
-void ReduceColumns(Reduction kind, const float* x, float* y, int64_t n, int64_t inner,
-                   int64_t columns) {
+/// The same of `columns` lists of n numbers: those of a list lie `step` apart, the lists `apart`.
+void ReduceColumns(Reduction kind, const float* x, float* y, int64_t n, int64_t step,
+                   int64_t columns, int64_t apart) {
   if (kind == Reduction::kMax || kind == Reduction::kMin) {
     const auto which = kind == Reduction::kMax ? simd::Binary::kMax : simd::Binary::kMin;
     const auto better = simd::TheLoops().binary[static_cast<int>(which)];
-    std::copy_n(x, columns, y);
-    for (int64_t r = 1; r < n; ++r) better(y, x + r * inner, y, columns);
+    float row[kColumns];
+    for (int64_t r = 0; r < n; ++r) {
+      const float* from = x + r * step;
+      if (apart != 1) {
+        for (int64_t c = 0; c < columns; ++c) row[c] = from[c * apart];
+        from = row;
+      }
+      if (r == 0)
+        std::copy_n(from, columns, y);
+      else
+        better(y, from, y, columns);
+    }
     return;
   }
   const bool squares = kind == Reduction::kSumSquare || kind == Reduction::kL2;
   double sum[kColumns] = {};
   for (int64_t r = 0; r < n; ++r)
     for (int64_t c = 0; c < columns; ++c) {
-      const auto v = static_cast<double>(x[r * inner + c]);
+      const auto v = static_cast<double>(x[r * step + c * apart]);
       sum[c] += squares ? v * v : v;
     }
   for (int64_t c = 0; c < columns; ++c)
@@ -190,6 +200,10 @@ void ReduceColumns(Reduction kind, const float* x, float* y, int64_t n, int64_t 
                               : kind == Reduction::kL2 ? std::sqrt(sum[c])
                                                        : sum[c]);
 }
+
+/// Of rows that are no longer many are reduced side by side: what a row takes at its end would be
+/// most of its time.
+constexpr int64_t kShortRow = 32;
 
 std::string RefuseReduce(const StepCall& call) {
   const Value* x = call.main().input(0);
@@ -241,13 +255,19 @@ std::unique_ptr<Kernel> MakeReduce(const StepCall& call) {
       p.launch = LaunchOf([=](std::byte* const* args) {
         ForColumns(As<float>(static_cast<const std::byte*>(args[0])), As<float>(args[y]),
                    rows / inner, n, inner, 1, [=](const float* x, float* to, int64_t columns) {
-                     ReduceColumns(kind, x, to, n, inner, columns);
+                     ReduceColumns(kind, x, to, n, inner, columns, 1);
                    });
       });
       return p;
     }
     p.launch = LaunchOf([=](std::byte* const* args) {
       ParallelFor(rows, RowGrain(n), [=](int64_t begin, int64_t end) {
+        if (n <= kShortRow) {
+          for (int64_t r = begin; r < end; r += kColumns)
+            ReduceColumns(kind, As<float>(static_cast<const std::byte*>(args[0])) + r * n,
+                          As<float>(args[y]) + r, n, 1, std::min(kColumns, end - r), n);
+          return;
+        }
         for (int64_t r = begin; r < end; ++r)
           As<float>(args[y])[r] =
               Reduced(kind, As<float>(static_cast<const std::byte*>(args[0])) + r * n, n);
