@@ -61,6 +61,18 @@ TEST(Routes, SplitHasItsSharesAndKeysStay) {
     EXPECT_NEAR(static_cast<double>(count), n / 4, 4 * std::sqrt(n * 3 / 16));
 }
 
+TEST(Routes, AFewKeysWithManyRequestsBreakNoShares) {
+  using Kind = ExperimentVerdict::Kind;
+  for (const bool gone : {false, true}) {
+    RouteState route = Made(SplitRoute{.experiment = ExperimentRules{}},
+                            {{.model = "a"}, {.model = "b", .weight = 3}});
+    std::vector<ModelLoad> loads = Idle(2);
+    loads[1].ready = !gone;
+    for (int i = 0; i < 5000; ++i) route.Send(PickOf(route, loads, Cat(i % 100)), 0);
+    EXPECT_EQ(route.Stats(loads, 0).experiment->kind, gone ? Kind::kSampleRatio : Kind::kOpen);
+  }
+}
+
 TEST(Routes, NoneThatIsNotReadyIsPicked) {
   for (const RouteMode& mode :
        std::vector<RouteMode>{SplitRoute{}, CanaryRoute{}, AffinityRoute{}, BalanceRoute{},
