@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr uint64_t kMostBytes = uint64_t{1} << 20;
+constexpr uint64_t kMostPolicyBytes = uint64_t{1} << 20;
 constexpr double kMostSeconds = 1e9;
 
 /// Settings of one table. Keys that nobody asks for are unknown ones.
@@ -252,7 +252,7 @@ Result<RouteFile> ReadRoute(const Json& file, const fs::path& folder) {
 }  // namespace
 
 Result<RouteFile> ReadRouteFile(const std::string& path) {
-  INFER_ASSIGN(const std::string text, ReadFile(path, kMostBytes));
+  INFER_ASSIGN(const std::string text, ReadFile(path, kMostPolicyBytes));
   const std::string_view trimmed = Trim(text);
   const bool json = !trimmed.empty() && trimmed.front() == '{';
   Result<Json> file = json ? ParseJson(text) : JsonOfToml(text);
