@@ -34,10 +34,10 @@ struct Trials {
 /// failures (10) for their difference to be about normal. Pre: both have trials.
 double LikelihoodRatio(const Trials& a, const Trials& b, double effect);
 
-/// Whether requests reach the variants in the shares that were asked for: the odds against it, by
-/// a multinomial test that may be looked at any time (Lindon and Malek, "Anytime-Valid Inference
-/// for Multinomial Count Data", NeurIPS 2022). Requests are taken to be independent: a few keys
-/// with most of the requests raise a false alarm.
+/// Whether keys reach the variants in the shares that were asked for: the odds against it, by a
+/// multinomial test that may be looked at any time (Lindon and Malek, "Anytime-Valid Inference for
+/// Multinomial Count Data", NeurIPS 2022). What is counted must be drawn independently: a key that
+/// stays with its variant counts once.
 class SampleRatio {
  public:
   /// Pre: shares > 0; they need not sum to 1.
@@ -71,6 +71,7 @@ class Experiment {
  public:
   /// Pre: Check(rules) and SampleRatio's.
   Experiment(ExperimentRules rules, const std::vector<double>& shares);
+  /// A key, or a request without one, was given to the variant.
   void Assigned(size_t variant);
   void Ended(size_t variant, bool success);
   /// A winner stays the winner; broken shares overrule it.

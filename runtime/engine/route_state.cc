@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "lib/support/hash.h"
 #include "lib/support/strings.h"
 
 namespace infer::engine {
@@ -42,6 +43,7 @@ std::optional<size_t> At(const std::vector<Variant>& all, const Variant* chosen)
 }
 
 constexpr const char* kNoneReady = "no variant is ready";
+constexpr size_t kMostCounted = 131'072;  // some 5 MB
 
 RouteState::Picked OrNoneReady(std::optional<size_t> variant) {
   return {variant, variant ? "" : kNoneReady};
@@ -95,8 +97,11 @@ RouteState::Picked RouteState::Pick(const Request& request, std::span<const Mode
     if (request.key.empty()) return {{}, "it chooses by key, the request has none"};
     return OrNoneReady(At(all, Split(all, affinity->salt, key)));
   }
-  if (const auto* split = std::get_if<SplitRoute>(&policy_.mode))
-    return OrNoneReady(At(all, Split(all, split->salt, key)));
+  if (const auto* split = std::get_if<SplitRoute>(&policy_.mode)) {
+    Picked picked = OrNoneReady(At(all, Split(all, split->salt, key)));
+    CountShare(picked, request.key);
+    return picked;
+  }
   if (canary()) return PickCanary(all, *canary(), key);
   if (std::holds_alternative<BalanceRoute>(policy_.mode))
     return OrNoneReady(At(all, LeastOfTwo(all, random_)));
@@ -106,6 +111,16 @@ RouteState::Picked RouteState::Pick(const Request& request, std::span<const Mode
     return OrNoneReady(all[0].ready ? std::optional<size_t>(0) : std::nullopt);
   const auto first = std::find_if(all.begin(), all.end(), [](const Variant& v) { return v.ready; });
   return OrNoneReady(At(all, first == all.end() ? nullptr : &*first));
+}
+
+/// Shares are of keys, so each counts once: a few that send most of the requests prove nothing.
+void RouteState::CountShare(const Picked& picked, const std::string& key) {
+  if (!experiment_ || !picked.variant) return;
+  if (!key.empty()) {
+    if (counted_.size() >= kMostCounted) return;
+    if (!counted_.insert(HashBytes(key.data(), key.size())).second) return;
+  }
+  experiment_->Assigned(*picked.variant);
 }
 
 RouteState::Picked RouteState::PickCanary(std::vector<Variant> all, const CanaryRoute& mode,
@@ -170,7 +185,6 @@ RouteState::Sent RouteState::Send(size_t variant, int64_t now_ns) {
   Arm& arm = arms_[variant];
   const Sent sent{++sent_, variant, arm.breaker.Sent()};
   ++arm.stats.sent;
-  if (experiment_) experiment_->Assigned(variant);
   if (canary() && variant == 1) arm.open.emplace(sent.id, now_ns);
   return sent;
 }

@@ -3,6 +3,7 @@
 /// clock, no engine: loads and moments are handed in. Not thread-safe.
 #include <map>
 #include <span>
+#include <unordered_set>
 
 #include "runtime/engine/answers.h"
 #include "runtime/engine/route.h"
@@ -63,6 +64,7 @@ class RouteState {
   Picked PickByDevice(std::vector<Variant> variants, const std::string& device);
   Picked PickInTime(const std::vector<Variant>& variants, const SloRoute& mode, int64_t timeout_ns);
   void JudgeIfDue(int64_t now_ns);
+  void CountShare(const Picked& picked, const std::string& key);
   double ShareOf(size_t variant) const;
   const CanaryRoute* canary() const { return std::get_if<CanaryRoute>(&policy_.mode); }
 
@@ -74,6 +76,7 @@ class RouteState {
   Canary canary_;
   int64_t judge_ns_;  // the next judgement
   std::optional<Experiment> experiment_;
+  std::unordered_set<uint64_t> counted_;  // hashes of keys whose share was counted
   ShadowStats shadow_;
   int64_t sent_ = 0, submitted_ = 0, rejected_ = 0, gave_up_ = 0, late_ = 0;
 };

@@ -33,18 +33,21 @@ class MonotonicClock final : public Clock {
 /// Tasks by moment, and those that are due at once in their order.
 class TaskQueue {
  public:
-  /// Whether no thread is left for it that does not run another task.
-  bool Push(Task task) {
-    bool sleeps = false, busy = false;
+  void Push(Task task) {
+    bool sleeps = false;
     {
       const std::lock_guard lock(mutex_);
       ready_.push_back(std::move(task));
       there_ = true;
       sleeps = ready_.size() > looking_;
-      busy = static_cast<int64_t>(ready_.size()) > idle_;
     }
     if (sleeps) came_.notify_one();
-    return busy;
+  }
+
+  /// Whether one more task would wait for another to end.
+  bool IsBusy() {
+    const std::lock_guard lock(mutex_);
+    return static_cast<int64_t>(ready_.size()) >= idle_;
   }
 
   /// One more thread serves, or is about to.
@@ -155,15 +158,7 @@ class ThreadExecutor final : public Executor {
 
   int width() const override { return width_; }
   void Post(Task task, Place place) override {
-    const bool busy = At(*queues_, place).Push(std::move(task));
-    if (!busy || place == Place::kPool) return;
-    const std::lock_guard lock(starting_);
-    if (started_[static_cast<size_t>(place)] >= (place == Place::kAside ? 1 : 2 * width_)) return;
-    try {
-      StartAt(place);
-    } catch (...) {
-      // The task waits for a thread that is there, or for one that a later task starts.
-    }
+    At(*queues_, HasThread(place) ? place : Place::kPool).Push(std::move(task));
   }
   void Run(Task work, Task then) override {
     work();
@@ -175,6 +170,20 @@ class ThreadExecutor final : public Executor {
  private:
   static TaskQueue& At(Queues& queues, Place place) {
     return queues.at[static_cast<size_t>(place)];
+  }
+
+  /// Starts one where all are busy and more may be had.
+  bool HasThread(Place place) {
+    if (place == Place::kPool) return true;
+    const std::lock_guard lock(starting_);
+    const int& started = started_[static_cast<size_t>(place)];
+    const int most = place == Place::kAside ? 1 : 2 * width_;
+    try {
+      if (started < most && At(*queues_, place).IsBusy()) StartAt(place);
+    } catch (...) {
+      // The task waits for a thread that is there; where there is none, for one of the pool.
+    }
+    return started > 0;
   }
 
   /// Throws std::system_error.

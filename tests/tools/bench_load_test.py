@@ -3,13 +3,16 @@
 
 Run by ctest with INFER_BIN and INFER_SOURCE."""
 import json
+import shutil
 import signal
 import subprocess
 import sys
 import time
 import unittest
 
-from tool_test_case import BIN, MODEL, BenchTestCase, run, validate
+import jsonschema
+
+from tool_test_case import BIN, MODEL, SOURCE, BenchTestCase, run, validate
 
 ONE = [MODEL, "--set", "batch=1", "--threads", 1, "--warmup", 0.05]
 
@@ -146,6 +149,50 @@ class BenchLoad(BenchTestCase):
         fixed = self.bench("load", *ONE, "--engine", "--max-batch", 2, code=2)
         self.assertIn("may not share a run", fixed.stderr)
         self.assertIn("go with --engine", self.bench("load", *ONE, "--max-batch", 2, code=2).stderr)
+
+    def test_variants_behind_a_route(self):
+        shutil.copy(MODEL, self.dir / "copy.onnx")
+        two = [{"name": "stable"}, {"name": "copy", "path": "copy.onnx"}]
+        served = [*ONE, "--engine", "--lanes", 1, "--concurrency", 4, "--duration", 0.4]
+
+        def load(settings, variants, *args):
+            policy = {**settings, "variants": variants}
+            schema = json.loads((SOURCE / "docs/schemas/infer-bench-route.schema.json").read_text())
+            jsonschema.validate(policy, schema)
+            path = self.dir / "route.json"
+            path.write_text(json.dumps(policy))
+            r = self.report("load", *served, "--route", path, *args)
+            route = r["engine"]["route"]
+            self.assertEqual(route["mode"], settings["mode"])
+            self.assertEqual(route["submitted"], r["result"]["issued"])
+            return r, route, [v["sent"] for v in route["variants"]]
+
+        weights = [{**two[0], "weight": 3}, {**two[1], "weight": 1}]
+        r, route, sent = load({"mode": "split", "salt": "s", "experiment": {}}, weights, "--keys", 1000)
+        self.assertEqual(sum(sent), r["result"]["issued"])
+        self.assertEqual([v["share"] for v in route["variants"]], [0.75, 0.25])
+        self.assertEqual(route["experiment"]["trials"][0]["count"], sent[0])
+        r, route, sent = load({"mode": "shadow", "share": 1}, two)
+        self.assertEqual(sent[0], r["result"]["issued"])
+        self.assertEqual(sent[1] + route["shadow"]["dropped"], sent[0])
+        self.assertEqual(route["shadow"]["worst_difference"], 0)
+        r, route, sent = load({"mode": "cascade", "min_confidence": 1, "logits": True}, two)
+        self.assertEqual(sent[1], route["variants"][0]["unsure"] + route["variants"][0]["unreadable"])
+        accurate = [{**two[0], "accuracy": 0.9, "run_ms": 1}, {**two[1], "accuracy": 0.8}]
+        r, route, sent = load({"mode": "slo"}, accurate, "--deadline", 60000)
+        self.assertEqual(sent, [r["result"]["issued"], 0])
+        for mode in ("canary", "affinity", "balance"):
+            r, route, sent = load({"mode": mode}, two, "--keys", 100)
+            self.assertEqual(sum(sent), r["result"]["issued"])
+
+        path = self.dir / "route.toml"
+        path.write_text("mode = 'balance'\nsalt = 's'\n[[variants]]\nname = 'a'\n[[variants]]\nname = 'b'\npath = 'copy.onnx'\n")
+        self.assertIn("'salt' is no setting of mode balance", self.bench("load", *served, "--route", path, code=3).stderr)
+        path.write_text("mode = 'balance'\n[[variants]]\nname = 'a'\npath = 'copy.onnx'\n[[variants]]\nname = 'b'\npath = 'c.onnx'\n")
+        self.assertIn("is none of its variants", self.bench("load", *served, "--route", path, code=2).stderr)
+        for args in (["--route", path], ["--deadline", 5]):
+            self.assertIn("go with --engine", self.bench("load", *ONE, *args, code=2).stderr)
+        self.assertIn("goes with --route", self.bench("load", *served, "--keys", 5, code=2).stderr)
 
     def test_what_the_engine_adds(self):
         r = self.report("engine", MODEL, "--threads", 1, "--pairs", 50, "--warmup-pairs", 5)

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lib/support/strings.h"
+#include "tools/common/parse_json.h"
 
 #define TOML_EXCEPTIONS 0
 #define TOML_ENABLE_FORMATTERS 0
@@ -39,15 +40,48 @@ Result<ConfigEntry> ReadEntry(std::string_view option, const toml::node& node) {
   return entry;
 }
 
-}  // namespace
+Result<Json> JsonOf(const toml::node& node, int levels_left) {
+  if (levels_left == 0) return Wrong(node.source(), "too deep");
+  if (const auto* text = node.as_string()) return Json(text->get());
+  if (const auto* flag = node.as_boolean()) return Json(flag->get());
+  if (const auto* count = node.as_integer()) return Json(count->get());
+  if (const auto* number = node.as_floating_point()) return Json(number->get());
+  if (const toml::array* list = node.as_array()) {
+    Json out = Json::array();
+    for (const toml::node& item : *list) {
+      INFER_ASSIGN(Json value, JsonOf(item, levels_left - 1));
+      out.push_back(std::move(value));
+    }
+    return out;
+  }
+  const toml::table* table = node.as_table();
+  if (!table) return Wrong(node.source(), "a date or time stands where none is taken");
+  Json out = Json::object();
+  for (const auto& [key, value] : *table) {
+    INFER_ASSIGN(out[std::string(key.str())], JsonOf(value, levels_left - 1));
+  }
+  return out;
+}
 
-Result<std::vector<ConfigEntry>> ParseConfig(std::string_view text, std::string_view command,
-                                             std::span<const std::string> commands) {
-  const toml::parse_result parsed = toml::parse(text);
+Result<toml::table> Parsed(std::string_view text) {
+  toml::parse_result parsed = toml::parse(text);
   if (!parsed)
     return Wrong(parsed.error().source(),
                  Cat(parsed.error().description(), " (TOML: option = value, texts in quotes)"));
-  const toml::table& file = parsed.table();
+  return std::move(parsed).table();
+}
+
+}  // namespace
+
+// Declared in parse_json.h: this is the one file that sees toml++.
+Result<Json> JsonOfToml(std::string_view text) {
+  INFER_ASSIGN(const toml::table file, Parsed(text));
+  return JsonOf(file, 32);
+}
+
+Result<std::vector<ConfigEntry>> ParseConfig(std::string_view text, std::string_view command,
+                                             std::span<const std::string> commands) {
+  INFER_ASSIGN(const toml::table file, Parsed(text));
   std::vector<ConfigEntry> entries;
   const toml::table* own = nullptr;  // the section of `command`
   for (const auto& [key, node] : file) {

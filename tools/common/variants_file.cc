@@ -1,4 +1,4 @@
-#include "tools/infer_bench/tune/variants.h"
+#include "tools/common/variants_file.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -7,7 +7,7 @@
 #include "lib/support/strings.h"
 #include "tools/common/parse_json.h"
 
-namespace infer::bench {
+namespace infer {
 namespace {
 
 namespace fs = std::filesystem;
@@ -30,8 +30,9 @@ std::optional<double> ScoreOf(const Json& variant) {
 
 bool IsVariant(const Json& j) {
   const auto is_text = [&](const char* name) { return j.contains(name) && j.at(name).is_string(); };
-  for (const char* name : {"path", "quantization", "sha256", "model_sha256"})
+  for (const char* name : {"id", "path", "quantization", "sha256", "model_sha256"})
     if (!j.is_object() || !is_text(name)) return false;
+  if (!j.contains("latency_ms") || !j.at("latency_ms").is_number()) return false;
   const std::optional<double> score = ScoreOf(j);
   return !score || (*score >= 0 && *score <= 1);
 }
@@ -46,31 +47,57 @@ Status CheckIs(const std::string& path, std::initializer_list<Json> digests, con
 
 bool IsAsItCame(const Json& variant) { return variant.at("quantization") == "none"; }
 
-}  // namespace
-
-Result<std::vector<VariantFile>> ReadVariants(const std::string& path, const std::string& model) {
+/// The whole list, and where in it the model as it came is.
+Result<std::pair<Json, size_t>> ReadList(const std::string& path) {
   INFER_ASSIGN(const std::string text, ReadFile(path, kMostBytes));
-  const auto list = ParseJson(text);
+  auto list = ParseJson(text);
   const bool whole =
       list.ok() && list->is_array() && std::all_of(list->begin(), list->end(), IsVariant);
   if (!whole) return InvalidModel(Cat(path, ": no variants.json of `infer-opt sweep`"));
   const auto golden = std::find_if(list->begin(), list->end(), IsAsItCame);
   if (golden == list->end())
     return InvalidModel(Cat(path, ": no variant is the model as it came (quantization \"none\")"));
-  INFER_TRY(CheckIs(model, {golden->at("model_sha256"), golden->at("sha256")},
-                    "not the model whose variants are listed"));
-  const std::optional<double> whole_score = ScoreOf(*golden);
+  const auto at = static_cast<size_t>(golden - list->begin());
+  return std::pair(*std::move(list), at);
+}
+
+Result<VariantFile> FileFrom(const std::string& list, const Json& variant, const Json& golden) {
+  VariantFile file{.id = variant.at("id").get<std::string>(),
+                   .path = FileOf(list, variant.at("path").get<std::string>()),
+                   .as_it_came = IsAsItCame(variant),
+                   .accuracy = ScoreOf(variant),
+                   .latency_ms = variant.at("latency_ms").get<double>()};
+  INFER_TRY(CheckIs(file.path, {variant.at("sha256")}, "not the file that was measured"));
+  if (const auto whole = ScoreOf(golden); file.accuracy && whole)
+    file.accuracy_loss = *whole - *file.accuracy;
+  return file;
+}
+
+}  // namespace
+
+Result<std::vector<VariantFile>> ReadVariants(const std::string& path) {
+  INFER_ASSIGN(const auto read, ReadList(path));
+  const auto& [list, golden] = read;
   std::vector<VariantFile> out;
-  for (const Json& variant : *list) {
-    if (IsAsItCame(variant)) continue;
-    VariantFile file{.path = FileOf(path, variant.at("path").get<std::string>()),
-                     .accuracy_loss = {}};
-    INFER_TRY(CheckIs(file.path, {variant.at("sha256")}, "not the file that was measured"));
-    if (const auto score = ScoreOf(variant); score && whole_score)
-      file.accuracy_loss = *whole_score - *score;
+  for (const Json& variant : list) {
+    INFER_ASSIGN(VariantFile file, FileFrom(path, variant, list[golden]));
     out.push_back(std::move(file));
   }
   return out;
 }
 
-}  // namespace infer::bench
+Result<std::vector<VariantFile>> ReadVariantsOf(const std::string& path, const std::string& model) {
+  INFER_ASSIGN(const auto read, ReadList(path));
+  const auto& [list, golden] = read;
+  INFER_TRY(CheckIs(model, {list[golden].at("model_sha256"), list[golden].at("sha256")},
+                    "not the model whose variants are listed"));
+  std::vector<VariantFile> out;
+  for (const Json& variant : list) {
+    if (IsAsItCame(variant)) continue;
+    INFER_ASSIGN(VariantFile file, FileFrom(path, variant, list[golden]));
+    out.push_back(std::move(file));
+  }
+  return out;
+}
+
+}  // namespace infer

@@ -1,6 +1,8 @@
 /// infer-bench engine: what the inference engine adds to a bare run of a model.
 #include "runtime/engine/engine.h"
 
+#include <sys/resource.h>
+
 #include "lib/support/measure.h"
 #include "lib/support/readable.h"
 #include "lib/support/strings.h"
@@ -15,6 +17,27 @@ namespace {
 using namespace bench;  // NOLINT(google-build-using-namespace): the command is a part of it
 
 using Steady = std::chrono::steady_clock;
+
+/// Events of all threads of the process, which say more of a busy machine than its clock does.
+struct Events {
+  int64_t sleeps = 0;  ///< times that a thread gave its processor up to wait
+  int64_t faults = 0;  ///< pages of memory that were touched for the first time
+
+  static Events SoFar() {
+    rusage r{};
+    ::getrusage(RUSAGE_SELF, &r);
+    return {r.ru_nvcsw, r.ru_minflt};
+  }
+  void Add(const Events& from, const Events& to) {
+    sleeps += to.sleeps - from.sleeps;
+    faults += to.faults - from.faults;
+  }
+  Json PerRun(int64_t runs) const {
+    const auto n = static_cast<double>(std::max<int64_t>(runs, 1));
+    return {{"sleeps", static_cast<double>(sleeps) / n},
+            {"page_faults", static_cast<double>(faults) / n}};
+  }
+};
 
 class EngineCommand : public Command {
  public:
@@ -71,6 +94,8 @@ class EngineCommand : public Command {
     report["bare_ms"] = ToJson(bare_);
     report["engine_ms"] = ToJson(engine_);
     report["added_ms"] = ToJson(added_);
+    report["events"] = {{"bare", bare_events_.PerRun(bare_.count())},
+                        {"engine", engine_events_.PerRun(bare_.count())}};
     report["phases_ms"] = {
         {"queue", ToJson(queue_)}, {"batch", ToJson(batch_)}, {"compute", ToJson(compute_)}};
     report["watch"] = ToJson(watched);
@@ -82,14 +107,18 @@ class EngineCommand : public Command {
  private:
   /// Both begin with inputs in memory and end with outputs that can be read.
   Status Pair(Session& session, engine::Engine& served, bool counts, double at_ms) {
+    const Events before_bare = Events::SoFar();
     const auto begin = Steady::now();
     INFER_TRY(session.run->Run());
     const double bare_ms = MsSince(begin);
+    const Events before_engine = Events::SoFar();
     const auto submit = Steady::now();
     const engine::Outcome o = served.Infer({.model = "model", .inputs = session.inputs.values});
     const double engine_ms = MsSince(submit);
     INFER_TRY(o.status);
     if (!counts) return {};
+    engine_events_.Add(before_engine, Events::SoFar());
+    bare_events_.Add(before_bare, before_engine);
     bare_.Add(at_ms, bare_ms);
     engine_.Add(at_ms, engine_ms);
     added_.Add(at_ms, engine_ms - bare_ms);
@@ -113,6 +142,13 @@ class EngineCommand : public Command {
     row("  compute", compute_);
     row("engine - bare run", added_);
     context.Print(TextTable(rows));
+    const auto events = [&](const char* side, const Events& e) {
+      const Json per_run = e.PerRun(bare_.count());
+      context.Print(Cat(side, ": ", Rounded(per_run["sleeps"], 3), " sleeps and ",
+                        Rounded(per_run["page_faults"], 3), " page faults a run\n"));
+    };
+    events("bare run", bare_events_);
+    events("engine", engine_events_);
     context.Print(axes.proved ? Cat("may be batched along ", axes.symbol, "\n")
                               : Cat("may not be batched: ", axes.reason, "\n"));
   }
@@ -124,6 +160,7 @@ class EngineCommand : public Command {
   // Every pair is kept: differences may be below 0, which a histogram has no place for.
   static constexpr int64_t kKeepAll = int64_t{1} << 40;
   Latencies bare_{kKeepAll}, engine_{kKeepAll}, added_{kKeepAll};
+  Events bare_events_, engine_events_;
   Latencies queue_{kKeepAll}, batch_{kKeepAll}, compute_{kKeepAll};
 };
 

@@ -129,9 +129,9 @@ class TuneCommand : public Command {
     if (grid_.batch.empty() && session_.inputs.input.empty())
       grid_.batch = {"1", "2", "4", "8", "16"};
     std::vector<VariantFile> files;
-    for (const std::string& path : variants_) files.push_back({.path = path, .accuracy_loss = {}});
+    for (const std::string& path : variants_) files.push_back({.path = path});
     if (!variants_json_.empty()) {
-      INFER_ASSIGN(const std::vector<VariantFile> listed, ReadVariants(variants_json_, path_));
+      INFER_ASSIGN(const std::vector<VariantFile> listed, ReadVariantsOf(variants_json_, path_));
       files.insert(files.end(), listed.begin(), listed.end());
     }
     return SettingsOf(grid_, lanes_, cores, files);

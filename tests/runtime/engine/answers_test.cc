@@ -11,41 +11,41 @@
 namespace infer::engine {
 namespace {
 
-Datum Rows(Dims dims, std::initializer_list<float> values) {
+Datum Floats(Dims dims, std::initializer_list<float> values) {
   return Tensor::Of<float>(std::move(dims), values);
 }
 
 TEST(Confidence, IsThatOfTheLeastSureRow) {
-  EXPECT_NEAR(*Confidence(Rows({2, 2}, {0.9f, 0.1f, 0.3f, 0.7f}), false), 0.7, 1e-6);
-  EXPECT_NEAR(*Confidence(Rows({1, 2}, {2, 0}), true), 1 / (1 + std::exp(-2.0)), 1e-6);
-  EXPECT_NEAR(*Confidence(Rows({1, 2}, {1000, 999}), true), 1 / (1 + std::exp(-1.0)), 1e-6);
+  EXPECT_NEAR(*Confidence(Floats({2, 2}, {0.9f, 0.1f, 0.3f, 0.7f}), false), 0.7, 1e-6);
+  EXPECT_NEAR(*Confidence(Floats({1, 2}, {2, 0}), true), 1 / (1 + std::exp(-2.0)), 1e-6);
+  EXPECT_NEAR(*Confidence(Floats({1, 2}, {1000, 999}), true), 1 / (1 + std::exp(-1.0)), 1e-6);
 }
 
 TEST(Confidence, IsNotReadFromWhatHoldsNoProbabilities) {
-  EXPECT_FALSE(Confidence(Rows({1, 2}, {0.9f, 0.2f}), false)) << "a sum of 1.1";
-  EXPECT_FALSE(Confidence(Rows({1, 2}, {1.5f, -0.5f}), false));
-  EXPECT_FALSE(Confidence(Rows({1, 2}, {std::nanf(""), 1}), true));
+  EXPECT_FALSE(Confidence(Floats({1, 2}, {0.9f, 0.2f}), false)) << "a sum of 1.1";
+  EXPECT_FALSE(Confidence(Floats({1, 2}, {1.5f, -0.5f}), false));
+  EXPECT_FALSE(Confidence(Floats({1, 2}, {std::nanf(""), 1}), true));
   EXPECT_FALSE(Confidence(Tensor::Int64s({1, 0}), false));
-  EXPECT_FALSE(Confidence(Rows({0, 2}, {}), false));
+  EXPECT_FALSE(Confidence(Floats({0, 2}, {}), false));
   EXPECT_FALSE(Confidence(Tensor::Scalar(1.0f), false));
 }
 
 TEST(Compare, CountsRowsWithAnotherTopAndTheLargestDifference) {
-  const Difference d = Compare({Rows({2, 2}, {4, 1, 1, 4})}, {Rows({2, 2}, {4, 1, 2, 1})});
+  const Difference d = Compare({Floats({2, 2}, {4, 1, 1, 4})}, {Floats({2, 2}, {4, 1, 2, 1})});
   EXPECT_TRUE(d.comparable);
   EXPECT_EQ(d.rows, 2);
   EXPECT_EQ(d.other_top1, 1);
   EXPECT_DOUBLE_EQ(d.worst, 0.75);
   const float nan = std::nanf("");
-  EXPECT_EQ(Compare({Rows({1, 1}, {nan})}, {Rows({1, 1}, {nan})}).worst, 0);
-  EXPECT_EQ(Compare({Rows({1, 1}, {1})}, {Rows({1, 1}, {nan})}).worst,
+  EXPECT_EQ(Compare({Floats({1, 1}, {nan})}, {Floats({1, 1}, {nan})}).worst, 0);
+  EXPECT_EQ(Compare({Floats({1, 1}, {1})}, {Floats({1, 1}, {nan})}).worst,
             std::numeric_limits<double>::infinity());
 }
 
 TEST(Compare, OtherFormsAreNotComparable) {
-  EXPECT_FALSE(Compare({Rows({2}, {1, 2})}, {Rows({1, 2}, {1, 2})}).comparable);
-  EXPECT_FALSE(Compare({Rows({1}, {1})}, {Tensor::Int64s({1})}).comparable);
-  EXPECT_FALSE(Compare({Rows({1}, {1})}, {}).comparable);
+  EXPECT_FALSE(Compare({Floats({2}, {1, 2})}, {Floats({1, 2}, {1, 2})}).comparable);
+  EXPECT_FALSE(Compare({Floats({1}, {1})}, {Tensor::Int64s({1})}).comparable);
+  EXPECT_FALSE(Compare({Floats({1}, {1})}, {}).comparable);
 }
 
 TEST(Breaker, OpensBehindFailuresInARowAndAProbeClosesIt) {

@@ -16,7 +16,7 @@ using Kind = ExperimentVerdict::Kind;
 int64_t Experiments() { return FromEnvironment("INFER_ENGINE_EXPERIMENTS", 300); }
 
 /// The first verdict that is not open, looked at after every request.
-ExperimentVerdict Simulated(uint64_t seed, const std::vector<double>& rates, int64_t requests) {
+ExperimentVerdict FirstVerdict(uint64_t seed, const std::vector<double>& rates, int64_t requests) {
   Random random(seed);
   Experiment e({}, std::vector<double>(rates.size(), 1));
   for (int64_t i = 0; i < requests && e.verdict().kind == Kind::kOpen; ++i) {
@@ -30,7 +30,7 @@ ExperimentVerdict Simulated(uint64_t seed, const std::vector<double>& rates, int
 int64_t Winners(const std::vector<double>& rates, int64_t requests) {
   int64_t winners = 0;
   for (int64_t i = 0; i < Experiments(); ++i)
-    winners += Simulated(static_cast<uint64_t>(i), rates, requests).kind == Kind::kWinner;
+    winners += FirstVerdict(static_cast<uint64_t>(i), rates, requests).kind == Kind::kWinner;
   ::testing::Test::RecordProperty(Cat("winners_of_", rates.size(), "_at_", rates[0]), Cat(winners));
   return winners;
 }
@@ -51,7 +51,7 @@ TEST(Experiment, TenAgainstTwelvePercentIsFound) {
   int64_t found = 0;
   for (int64_t i = 0; i < Experiments(); ++i) {
     const ExperimentVerdict v =
-        Simulated(static_cast<uint64_t>(i) + 1'000'000, {0.1, 0.12}, 40'000);
+        FirstVerdict(static_cast<uint64_t>(i) + 1'000'000, {0.1, 0.12}, 40'000);
     found += v.kind == Kind::kWinner && v.winner == 1 ? 1 : 0;
   }
   RecordProperty("found", Cat(found));
@@ -59,7 +59,7 @@ TEST(Experiment, TenAgainstTwelvePercentIsFound) {
 }
 
 TEST(Experiment, TheWorseOfTwoLoses) {
-  const ExperimentVerdict v = Simulated(1, {0.9, 0.7}, 10'000);
+  const ExperimentVerdict v = FirstVerdict(1, {0.9, 0.7}, 10'000);
   EXPECT_EQ(v.kind, Kind::kWinner);
   EXPECT_EQ(v.variant, 1u);
   EXPECT_EQ(v.winner, 0u);

@@ -14,13 +14,13 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr int64_t kMs = 1'000'000;
+constexpr int64_t kMilli = 1'000'000;
 
 std::vector<ModelLoad> Idle(size_t variants) {
-  return std::vector<ModelLoad>(variants, {.ready = true, .run_ns = kMs});
+  return std::vector<ModelLoad>(variants, {.ready = true, .run_ns = kMilli});
 }
 
-RouteState Made(RouteMode mode, std::vector<RouteVariant> variants) {
+RouteState MadeRoute(RouteMode mode, std::vector<RouteVariant> variants) {
   const RoutePolicy policy{.mode = std::move(mode), .variants = std::move(variants)};
   const Status s = Check(policy);
   EXPECT_TRUE(s.ok()) << s.message();
@@ -35,7 +35,7 @@ size_t PickOf(RouteState& route, const std::vector<ModelLoad>& loads, std::strin
   return p.variant.value_or(99);
 }
 
-Outcome Ends(State how, int64_t total_ns = kMs) {
+Outcome Ends(State how, int64_t total_ns = kMilli) {
   Outcome o;
   o.end = how;
   o.phases.total_ns = total_ns;
@@ -45,8 +45,8 @@ Outcome Ends(State how, int64_t total_ns = kMs) {
 
 TEST(Routes, SplitHasItsSharesAndKeysStay) {
   const int64_t keys = FromEnvironment("INFER_ENGINE_KEYS", 100'000);
-  RouteState route =
-      Made(SplitRoute{.salt = "s"}, {{.model = "a", .weight = 1}, {.model = "b", .weight = 3}});
+  RouteState route = MadeRoute(SplitRoute{.salt = "s"},
+                               {{.model = "a", .weight = 1}, {.model = "b", .weight = 3}});
   const auto loads = Idle(2);
   int64_t with_key = 0, without = 0, moved = 0;
   for (int64_t k = 0; k < keys; ++k) {
@@ -61,6 +61,18 @@ TEST(Routes, SplitHasItsSharesAndKeysStay) {
     EXPECT_NEAR(static_cast<double>(count), n / 4, 4 * std::sqrt(n * 3 / 16));
 }
 
+TEST(Routes, AFewKeysWithManyRequestsBreakNoShares) {
+  using Kind = ExperimentVerdict::Kind;
+  for (const bool gone : {false, true}) {
+    RouteState route = MadeRoute(SplitRoute{.experiment = ExperimentRules{}},
+                                 {{.model = "a"}, {.model = "b", .weight = 3}});
+    std::vector<ModelLoad> loads = Idle(2);
+    loads[1].ready = !gone;
+    for (int i = 0; i < 5000; ++i) route.Send(PickOf(route, loads, Cat(i % 100)), 0);
+    EXPECT_EQ(route.Stats(loads, 0).experiment->kind, gone ? Kind::kSampleRatio : Kind::kOpen);
+  }
+}
+
 TEST(Routes, NoneThatIsNotReadyIsPicked) {
   for (const RouteMode& mode :
        std::vector<RouteMode>{SplitRoute{}, CanaryRoute{}, AffinityRoute{}, BalanceRoute{},
@@ -69,7 +81,7 @@ TEST(Routes, NoneThatIsNotReadyIsPicked) {
     const bool slo = std::holds_alternative<SloRoute>(mode);
     RouteVariant a{.model = "a"}, b{.model = "b"};
     if (slo) a.accuracy = 0.9, b.accuracy = 0.8;
-    RouteState route = Made(mode, {a, b});
+    RouteState route = MadeRoute(mode, {a, b});
     std::vector<ModelLoad> loads = Idle(2);
     loads[1].ready = false;
     for (int k = 0; k < 200; ++k) EXPECT_EQ(PickOf(route, loads, Cat(k)), 0u);
@@ -82,7 +94,7 @@ TEST(Routes, NoneThatIsNotReadyIsPicked) {
 }
 
 TEST(Routes, ABrokenVariantIsLeftOutUntilAProbeSucceeds) {
-  RouteState route = Made(SplitRoute{}, {{.model = "a"}, {.model = "b"}});
+  RouteState route = MadeRoute(SplitRoute{}, {{.model = "a"}, {.model = "b"}});
   const auto loads = Idle(2);
   for (int i = 0; i < 5; ++i) route.Ended(route.Send(1, 0), Ends(State::kFailed), 0);
   for (int k = 0; k < 200; ++k) EXPECT_EQ(PickOf(route, loads, Cat(k)), 0u);
@@ -99,16 +111,16 @@ TEST(Routes, ABrokenVariantIsLeftOutUntilAProbeSucceeds) {
 }
 
 TEST(Routes, AffinityByKeyAndByDevice) {
-  RouteState by_key = Made(AffinityRoute{.salt = "s"}, {{.model = "a"}, {.model = "b"}});
+  RouteState by_key = MadeRoute(AffinityRoute{.salt = "s"}, {{.model = "a"}, {.model = "b"}});
   const auto loads = Idle(2);
   EXPECT_EQ(PickOf(by_key, loads, "k"), PickOf(by_key, loads, "k"));
   EXPECT_THAT(by_key.Pick({.model = "r"}, loads, 0).why, HasSubstr("the request has none"));
   EXPECT_THAT(by_key.Pick({.model = "r", .key = "k", .device = "cpu"}, loads, 0).why,
               HasSubstr("does not choose by device"));
-  RouteState by_device =
-      Made(AffinityRoute{.by = AffinityRoute::By::kDevice}, {{.model = "a", .device = "cpu"},
-                                                             {.model = "b", .device = "vulkan"},
-                                                             {.model = "c", .device = "cpu"}});
+  RouteState by_device = MadeRoute(AffinityRoute{.by = AffinityRoute::By::kDevice},
+                                   {{.model = "a", .device = "cpu"},
+                                    {.model = "b", .device = "vulkan"},
+                                    {.model = "c", .device = "cpu"}});
   std::vector<ModelLoad> three = Idle(3);
   three[0].waiting = 5;
   const auto on = [&](std::string device) {
@@ -123,23 +135,24 @@ TEST(Routes, AffinityByKeyAndByDevice) {
 }
 
 TEST(Routes, SloTakesTheMostAccurateThatIsInTime) {
-  RouteState route = Made(SloRoute{.margin = 2}, {{.model = "small", .accuracy = 0.7},
-                                                  {.model = "large", .accuracy = 0.9}});
+  RouteState route = MadeRoute(SloRoute{.margin = 2}, {{.model = "small", .accuracy = 0.7},
+                                                       {.model = "large", .accuracy = 0.9}});
   std::vector<ModelLoad> loads = Idle(2);
-  loads[1].run_ns = 10 * kMs;
+  loads[1].run_ns = 10 * kMilli;
   EXPECT_EQ(PickOf(route, loads), 1u) << "no timeout";
-  EXPECT_EQ(PickOf(route, loads, "", 20 * kMs), 1u);
-  EXPECT_EQ(PickOf(route, loads, "", 20 * kMs - 1), 0u);
+  EXPECT_EQ(PickOf(route, loads, "", 20 * kMilli), 1u);
+  EXPECT_EQ(PickOf(route, loads, "", 20 * kMilli - 1), 0u);
   loads[1].busy = 1;  // a run of 10 ms is before it
-  EXPECT_EQ(PickOf(route, loads, "", 39 * kMs), 0u);
-  EXPECT_EQ(PickOf(route, loads, "", 40 * kMs), 1u);
+  EXPECT_EQ(PickOf(route, loads, "", 39 * kMilli), 0u);
+  EXPECT_EQ(PickOf(route, loads, "", 40 * kMilli), 1u);
   EXPECT_EQ(route.Stats(loads, 0).late, 0);
-  EXPECT_EQ(PickOf(route, loads, "", kMs), 0u) << "the fastest, if none is in time";
+  EXPECT_EQ(PickOf(route, loads, "", kMilli), 0u) << "the fastest, if none is in time";
   EXPECT_EQ(route.Stats(loads, 0).late, 1);
-  RouteState told = Made(SloRoute{}, {{.model = "small", .accuracy = 0.7, .run_ns = kMs},
-                                      {.model = "large", .accuracy = 0.9, .run_ns = 10 * kMs}});
+  RouteState told =
+      MadeRoute(SloRoute{}, {{.model = "small", .accuracy = 0.7, .run_ns = kMilli},
+                             {.model = "large", .accuracy = 0.9, .run_ns = 10 * kMilli}});
   const std::vector<ModelLoad> unknown(2, {.ready = true});
-  EXPECT_EQ(PickOf(told, unknown, "", 10 * kMs), 0u) << "by the policy until a run was seen";
+  EXPECT_EQ(PickOf(told, unknown, "", 10 * kMilli), 0u) << "by the policy until a run was seen";
 }
 
 TEST(ExpectedNs, CountsRunsBeforeTheOneOfTheRequest) {
@@ -152,7 +165,7 @@ TEST(ExpectedNs, CountsRunsBeforeTheOneOfTheRequest) {
 
 TEST(Routes, ACanaryTakesItsShareAndNoMore) {
   const CanaryRules rules{.steps = {0.1, 0.5}, .least_samples = 10, .interval_ns = 1000};
-  RouteState route = Made(CanaryRoute{.rules = rules}, {{.model = "old"}, {.model = "new"}});
+  RouteState route = MadeRoute(CanaryRoute{.rules = rules}, {{.model = "old"}, {.model = "new"}});
   std::vector<ModelLoad> loads = Idle(2);
   std::vector<bool> first(10'000);
   int64_t to_new = 0;
@@ -182,20 +195,20 @@ TEST(Routes, ACanaryTakesItsShareAndNoMore) {
 }
 
 TEST(Routes, ACanaryThatAnswersNothingIsRolledBack) {
-  const CanaryRules rules{.least_samples = 10, .interval_ns = 100 * kMs};
-  RouteState route = Made(CanaryRoute{.rules = rules}, {{.model = "old"}, {.model = "new"}});
+  const CanaryRules rules{.least_samples = 10, .interval_ns = 100 * kMilli};
+  RouteState route = MadeRoute(CanaryRoute{.rules = rules}, {{.model = "old"}, {.model = "new"}});
   for (int i = 0; i < 20; ++i) {
-    route.Ended(route.Send(0, 0), Ends(State::kSucceeded, 10 * kMs), 0);
+    route.Ended(route.Send(0, 0), Ends(State::kSucceeded, 10 * kMilli), 0);
     (void)route.Send(1, 0);
   }
-  const RouteStats s = route.Stats(Idle(2), 100 * kMs);
+  const RouteStats s = route.Stats(Idle(2), 100 * kMilli);
   EXPECT_EQ(s.canary->phase, Canary::Phase::kRolledBack);
   EXPECT_THAT(s.canary->why, HasSubstr("slower"));
 }
 
 TEST(Routes, ACanaryWhoseBreakerOpensIsRolledBackWithFewSamples) {
   const CanaryRules rules{.least_samples = 1000, .interval_ns = 1000};
-  RouteState route = Made(CanaryRoute{.rules = rules}, {{.model = "old"}, {.model = "new"}});
+  RouteState route = MadeRoute(CanaryRoute{.rules = rules}, {{.model = "old"}, {.model = "new"}});
   for (int i = 0; i < 5; ++i) route.Ended(route.Send(1, 0), Ends(State::kFailed), 0);
   const RouteStats s = route.Stats(Idle(2), 1000);
   EXPECT_EQ(s.canary->phase, Canary::Phase::kRolledBack);
@@ -204,7 +217,7 @@ TEST(Routes, ACanaryWhoseBreakerOpensIsRolledBackWithFewSamples) {
 
 TEST(Routes, AFullQueueCountsAgainstACanaryAndOpensNoBreaker) {
   const CanaryRules rules{.least_samples = 10, .interval_ns = 1000};
-  RouteState route = Made(CanaryRoute{.rules = rules}, {{.model = "old"}, {.model = "new"}});
+  RouteState route = MadeRoute(CanaryRoute{.rules = rules}, {{.model = "old"}, {.model = "new"}});
   for (int i = 0; i < 20; ++i) {
     route.Ended(route.Send(0, 0), Ends(State::kSucceeded), 0);
     route.Ended(route.Send(1, 0), Ends(State::kRejected), 0);

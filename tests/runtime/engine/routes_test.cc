@@ -117,7 +117,7 @@ TEST(RoutesInEngine, EveryRequestEndsOnceAndStaysWithItsKey) {
 /// A canary with errors or slowness, from the start or from some moment on, gets no request later
 /// than two intervals after so many of its requests have ended as the rules want.
 TEST(RoutesInEngine, ABadCanaryIsRolledBackInTwoIntervals) {
-  const int64_t seeds = FromEnvironment("INFER_ENGINE_EXPERIMENTS", 300) / 50;
+  const int64_t seeds = FromEnvironment("INFER_ENGINE_EXPERIMENTS", 300) / 100;
   for (int64_t seed = 0; seed < seeds; ++seed)
     for (const bool slow : {false, true}) {
       SCOPED_TRACE(Cat("seed ", seed, slow ? ", slow" : ", failing"));

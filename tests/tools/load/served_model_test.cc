@@ -14,7 +14,8 @@ using engine::SourceOf;
 
 std::unique_ptr<ServedModel> Served(const ServeOptions& options, engine::ModelSource source,
                                     int64_t batch = 1) {
-  auto served = ServedModel::Make(std::move(source), {Filled(1, batch)}, batch, 2, options, 1, {});
+  auto served = ServedModel::Make({.names = {"m"}, .sources = {std::move(source)}},
+                                  {Filled(1, batch)}, batch, 2, options, 1, {});
   EXPECT_TRUE(served.ok()) << served.status().message();
   return *std::move(served);
 }
@@ -52,6 +53,46 @@ TEST(ServedModel, AQueryOfManySamplesIsSeveralRequests) {
       *Drive(*served, {.samples_per_query = 37, .duration_s = 0, .max_queries = 1});
   EXPECT_EQ(r.answered, 1);
   EXPECT_EQ(served->StatsJson()["ends"]["succeeded"], 10);  // ceil(37 / 4)
+}
+
+TEST(ServedModel, AQueryThatIsLateIsAnswered) {
+  const auto hook = [](const auto&, const RunOptions& o) {
+    while (o.stop.stop_possible() && !o.stop.stop_requested())
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    return o.stop.stop_requested() ? Cancelled("the run was stopped") : Status();
+  };
+  const auto served =
+      Served({.engine = true, .deadline_ms = 1}, SourceOf(engine::kRowsModel, hook));
+  EXPECT_EQ(Drive(*served, {.duration_s = 0, .min_queries = 3})->answered, 3);
+  EXPECT_EQ(served->StatsJson()["ends"]["timed out"], 3);
+}
+
+TEST(ServedModel, VariantsOfARouteAreToldApart) {
+  engine::SplitRoute split{.salt = "s", .experiment = engine::ExperimentRules{}};
+  ServedVariants variants{
+      .names = {"a", "b"},
+      .sources = {SourceOf(engine::kRowsModel), SourceOf(engine::kRowsModel)},
+      .route = engine::RoutePolicy{split, {{.model = "a"}, {.model = "b", .weight = 3}}}};
+  const auto served = *ServedModel::Make(std::move(variants), {Filled(1)}, 1, 2,
+                                         {.engine = true, .route = "r", .keys = 100}, 1, {});
+  (void)*Drive(*served, {.duration_s = 0, .min_queries = 7});
+  ASSERT_TRUE(served->BeginMeasuring().ok());
+  const LoadResult r = *Drive(*served, {.concurrency = 4, .duration_s = 0, .min_queries = 500});
+  const Json j = served->StatsJson(), &route = j["route"];
+  EXPECT_EQ(route["mode"], "split");
+  EXPECT_EQ(route["submitted"], r.issued);
+  int64_t sent = 0;
+  for (const Json& v : route["variants"]) {
+    EXPECT_EQ(v["ends"]["succeeded"], v["sent"]);
+    EXPECT_EQ(v["total_ms"]["count"], v["sent"]);
+    sent += v["sent"].get<int64_t>();
+  }
+  EXPECT_EQ(sent, r.issued);
+  EXPECT_EQ(route["variants"][1]["share"], 0.75);
+  EXPECT_EQ(route["experiment"]["verdict"], "open");
+  EXPECT_EQ(route["experiment"]["trials"][0]["count"], route["variants"][0]["sent"]);
+  EXPECT_EQ(j["ends"]["succeeded"], r.issued) << "of both models";
+  EXPECT_THAT(served->StatsTable(), ::testing::HasSubstr("route split"));
 }
 
 TEST(ServedModel, WhatIsAbandonedIsNotHeardOfAgain) {

@@ -5,8 +5,8 @@
 
 #include "lib/support/readable.h"
 #include "lib/support/strings.h"
-#include "tools/bench/percentiles.h"
 #include "tools/infer_bench/load/latencies.h"
+#include "tools/infer_bench/load/route_report.h"
 
 namespace infer::bench {
 namespace {
@@ -15,21 +15,6 @@ using engine::Histogram;
 using engine::Outcome;
 using engine::Priority;
 using engine::State;
-
-constexpr std::array<double, 4> kQuantiles = {0.5, 0.9, 0.99, 0.999};
-
-Json TimesJson(const Histogram& ns) {
-  Json j = {{"count", ns.count()}};
-  for (double q : kQuantiles)
-    j[PercentileName(q)] = ns.count() > 0 ? Json(ns.Quantile(q) / kNsPerMs) : Json();
-  return j;
-}
-
-std::vector<std::string> TimesRow(std::string name, const Histogram& ns) {
-  std::vector<std::string> row = {std::move(name), Cat(ns.count())};
-  for (double q : kQuantiles) row.push_back(Rounded(ns.Quantile(q) / kNsPerMs, 4));
-  return row;
-}
 
 template <typename Reason, size_t kCount>
 Json CountsJson(const std::array<int64_t, kCount>& counts) {
@@ -47,6 +32,18 @@ std::string CountsText(const std::array<int64_t, kCount>& counts) {
   return text.empty() ? "none" : text;
 }
 
+/// Counts and times of two models together.
+void Add(engine::ModelStats& all, const engine::ModelStats& one) {
+  all.submitted += one.submitted;
+  all.runs += one.runs;
+  for (size_t i = 0; i < all.ends.size(); ++i) all.ends[i] += one.ends[i];
+  for (size_t i = 0; i < all.fired.size(); ++i) all.fired[i] += one.fired[i];
+  for (size_t i = 0; i < all.single.size(); ++i) all.single[i] += one.single[i];
+  for (const auto& [rows, runs] : one.batch_rows) all.batch_rows[rows] += runs;
+  all.times.total.Merge(one.times.total);
+  if (all.unbatchable.empty()) all.unbatchable = one.unbatchable;
+}
+
 const Histogram& Succeeded(const engine::Times& times, size_t phase) {
   return times.by[engine::EndIndex(State::kSucceeded)][phase];
 }
@@ -62,12 +59,22 @@ void ServeOptions::Declare(Options& o) {
           "Of the engine: ms that a request may wait for others while an instance is free");
   o.Values("--priorities", &priorities,
            "Of the engine: shares of queries of high, normal and low priority: 1,8,1");
+  o.Value("--route", &route,
+          "Of the engine: a router policy in TOML or JSON, which names variants of the model "
+          "(docs/engine.md)",
+          PathUse::kRead);
+  o.Value("--keys", &keys, "Of a route: queries have so many keys, drawn from --seed; 0: none");
+  o.Value("--deadline", &deadline_ms,
+          "Of the engine: ms after which a query times out, which then counts as its answer");
 }
 
 Result<std::array<double, engine::kPriorities>> ServeOptions::Shares() const {
   std::array<double, engine::kPriorities> shares = {0, 1, 0};
   if (!engine && (max_batch > 1 || batch_delay_ms > 0 || !priorities.empty()))
     return InvalidArgument("--max-batch, --batch-delay and --priorities go with --engine");
+  if (!engine && (!route.empty() || deadline_ms > 0))
+    return InvalidArgument("--route and --deadline go with --engine");
+  if (route.empty() && keys > 0) return InvalidArgument("--keys goes with --route");
   if (batch_delay_ms > 0 && max_batch == 1)
     return InvalidArgument("--batch-delay goes with --max-batch above 1");
   if (priorities.empty()) return shares;
@@ -84,19 +91,20 @@ Result<std::array<double, engine::kPriorities>> ServeOptions::Shares() const {
   return shares;
 }
 
-Result<std::unique_ptr<ServedModel>> ServedModel::Make(engine::ModelSource source,
+Result<std::unique_ptr<ServedModel>> ServedModel::Make(ServedVariants variants,
                                                        std::vector<Datum> inputs, int64_t batch,
                                                        int instances, const ServeOptions& options,
                                                        uint64_t seed, const std::stop_token& stop) {
   if (batch <= 0) return InvalidArgument("a batch of 0 has no samples to answer");
   INFER_ASSIGN(const auto shares, options.Shares());
-  if (options.max_batch > 1 && !source.axes.proved)
-    return InvalidArgument(Cat("--max-batch ", options.max_batch,
-                               ": requests may not share a run (--set, --shape and --batch fix "
-                               "extents): ",
-                               source.axes.reason));
+  for (const engine::ModelSource& source : variants.sources)
+    if (options.max_batch > 1 && !source.axes.proved)
+      return InvalidArgument(Cat("--max-batch ", options.max_batch,
+                                 ": requests may not share a run (--set, --shape and --batch fix "
+                                 "extents): ",
+                                 source.axes.reason));
   std::unique_ptr<ServedModel> m(
-      new ServedModel(std::move(source), std::move(inputs), batch, instances, options, seed));
+      new ServedModel(std::move(variants), std::move(inputs), batch, instances, options, seed));
   for (size_t i = 0; i < shares.size(); ++i) m->by_priority_[i].share = shares[i];
   m->on_stop_.emplace(stop, [served = m.get()] { served->cancel_.request_stop(); });
   INFER_ASSIGN(m->engine_, engine::Engine::Make({.threads = instances, .clock = m->clock_}));
@@ -106,15 +114,26 @@ Result<std::unique_ptr<ServedModel>> ServedModel::Make(engine::ModelSource sourc
 
 ServedModel::~ServedModel() { on_stop_.reset(); }
 
+std::string ServedModel::ModelName(const std::string& name, size_t variant) const {
+  return variants_.route ? Cat(name, "/", variants_.names[variant]) : name;
+}
+
 Status ServedModel::Load(const std::string& name) {
-  INFER_TRY(engine_->Load(
-      name, source_,
-      {.instances = instances_,
-       // An open loop queues without a limit.
-       .queue = {.max_requests = int64_t{1} << 40, .max_bytes = int64_t{1} << 50},
-       .batch = {.max_rows = options_.max_batch,
-                 .max_delay_ns = static_cast<int64_t>(options_.batch_delay_ms * kNsPerMs)},
-       .warm_inputs = inputs_}));
+  for (size_t i = 0; i < variants_.sources.size(); ++i)
+    INFER_TRY(engine_->Load(
+        ModelName(name, i), variants_.sources[i],
+        {.instances = instances_,
+         // An open loop queues without a limit.
+         .queue = {.max_requests = int64_t{1} << 40, .max_bytes = int64_t{1} << 50},
+         .batch = {.max_rows = options_.max_batch,
+                   .max_delay_ns = static_cast<int64_t>(options_.batch_delay_ms * kNsPerMs)},
+         .warm_inputs = inputs_}));
+  if (variants_.route) {
+    engine::RoutePolicy policy = *variants_.route;
+    for (size_t i = 0; i < policy.variants.size(); ++i)
+      policy.variants[i].model = ModelName(name, i);
+    INFER_TRY(engine_->SetRoute(name, std::move(policy)));
+  }
   name_ = name;
   return {};
 }
@@ -123,7 +142,10 @@ Status ServedModel::BeginMeasuring() {
   const std::string before = name_;
   INFER_TRY(Load("measured"));
   for (OfPriority& p : by_priority_) p.total_ns.Clear();
-  return engine_->Unload(before);
+  if (variants_.route) INFER_TRY(engine_->RemoveRoute(before));
+  for (size_t i = 0; i < variants_.sources.size(); ++i)
+    INFER_TRY(engine_->Unload(ModelName(before, i)));
+  return {};
 }
 
 double ServedModel::NowMs() { return static_cast<double>(clock_->NowNs()) / kNsPerMs; }
@@ -137,6 +159,21 @@ Priority ServedModel::Draw() {
   return by_priority_.back().share > 0 ? Priority::kLow : Priority::kNormal;
 }
 
+engine::Request ServedModel::NextRequest(Priority priority) {
+  engine::Request r{
+      .model = name_, .inputs = inputs_, .priority = priority, .stop = cancel_.get_token()};
+  if (options_.deadline_ms > 0)
+    r.timeout_ns = static_cast<int64_t>(std::min(options_.deadline_ms * kNsPerMs, 9e18));
+  if (options_.keys > 0)
+    r.key = Cat(static_cast<int64_t>(random_.Uniform() * static_cast<double>(options_.keys)));
+  if (!variants_.route) return r;
+  // A device is asked for as often as it has variants.
+  const auto& all = variants_.route->variants;
+  const engine::RouteVariant& any = all[random_.Below(static_cast<uint32_t>(all.size()))];
+  r.device = any.device.value_or("");
+  return r;
+}
+
 void ServedModel::Submit(int64_t id, int64_t samples) {
   const auto query = std::make_shared<Query>();
   query->done.id = id;
@@ -148,11 +185,9 @@ void ServedModel::Submit(int64_t id, int64_t samples) {
   }
   for (int64_t i = 0; i < requests; ++i) {
     const Priority priority = Draw();
-    engine_->Submit(
-        {.model = name_, .inputs = inputs_, .priority = priority, .stop = cancel_.get_token()},
-        [this, query, priority, at = NowMs()](Outcome o) {
-          Ended(query, at, priority, std::move(o));
-        });
+    engine_->Submit(NextRequest(priority), [this, query, priority, at = NowMs()](Outcome o) {
+      Ended(query, at, priority, std::move(o));
+    });
   }
 }
 
@@ -166,7 +201,8 @@ void ServedModel::Ended(const std::shared_ptr<Query>& query, double submitted_ms
   const double started_ms =
       submitted_ms + static_cast<double>(o.phases.queue_ns + o.phases.batch_ns) / kNsPerMs;
   if (done.started_ms == 0 || started_ms < done.started_ms) done.started_ms = started_ms;
-  if (done.status.ok()) done.status = std::move(o.status);
+  const bool late = o.end == State::kTimedOut && options_.deadline_ms > 0;
+  if (done.status.ok() && !late) done.status = std::move(o.status);
   --open_;
   if (--query->open == 0) {
     done.finished_ms = finished_ms;
@@ -193,9 +229,17 @@ void ServedModel::Abandon() {
 }
 
 engine::ModelStats ServedModel::Stats() const {
-  for (engine::ModelStats& s : engine_->Stats())
-    if (s.model == name_) return std::move(s);
-  return {};
+  engine::ModelStats all;
+  for (const engine::ModelStats& s : engine_->Stats())
+    for (size_t i = 0; i < variants_.names.size(); ++i)
+      if (s.model == ModelName(name_, i)) Add(all, s);
+  return all;
+}
+
+std::optional<engine::RouteStats> ServedModel::StatsOfRoute() const {
+  for (engine::RouteStats& r : engine_->StatsOfRoutes())
+    if (r.route == name_) return std::move(r);
+  return std::nullopt;
 }
 
 Json ServedModel::StatsJson() const {
@@ -207,10 +251,7 @@ Json ServedModel::StatsJson() const {
             {"runs", s.runs},
             {"fired", CountsJson<engine::Fired>(s.fired)},
             {"single", CountsJson<engine::Single>(s.single)}};
-  j["ends"] = Json::object();
-  for (State end :
-       {State::kSucceeded, State::kCancelled, State::kTimedOut, State::kRejected, State::kFailed})
-    j["ends"][std::string(Name(end))] = s.ends[engine::EndIndex(end)];
+  j["ends"] = EndsJson(s.ends);
   j["batch_rows"] = Json::array();
   for (const auto& [rows, runs] : s.batch_rows)
     j["batch_rows"].push_back({{"rows", rows}, {"runs", runs}});
@@ -223,13 +264,14 @@ Json ServedModel::StatsJson() const {
     j["priorities"].push_back({{"priority", Name(static_cast<Priority>(p))},
                                {"share", by_priority_[p].share},
                                {"total_ms", TimesJson(by_priority_[p].total_ns)}});
+  const auto route = StatsOfRoute();
+  j["route"] = route ? ToJson(*route, variants_.names) : Json();
   return j;
 }
 
 std::string ServedModel::StatsTable() const {
   const engine::ModelStats s = Stats();
-  std::vector<std::vector<std::string>> rows = {{"engine, ms", "requests"}};
-  for (double q : kQuantiles) rows[0].push_back(PercentileName(q));
+  std::vector<std::vector<std::string>> rows = {TimesHeads("engine, ms")};
   for (size_t p = 0; p < engine::kPhases; ++p)
     rows.push_back(
         TimesRow(std::string(Name(static_cast<engine::Phase>(p))), Succeeded(s.times.total, p)));
@@ -247,6 +289,7 @@ std::string ServedModel::StatsTable() const {
   } else if (!s.unbatchable.empty()) {
     out += Cat("not batched: ", s.unbatchable, "\n");
   }
+  if (const auto route = StatsOfRoute()) out += RouteTable(*route, variants_.names);
   return out;
 }
 

@@ -1,9 +1,10 @@
 #pragma once
-/// A compiled model behind the engine of runtime/engine as something to load: its queue, batches
-/// and priorities.
+/// Compiled models behind the engine of runtime/engine as something to load: queues, batches,
+/// priorities, and a route where they are several.
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <optional>
 
 #include "lib/support/random.h"
 #include "runtime/engine/engine.h"
@@ -17,17 +18,27 @@ struct ServeOptions {
   bool engine = false;
   int64_t max_batch = 1;
   double batch_delay_ms = 0;
-  std::vector<std::string> priorities;  ///< shares of high, normal, low; empty: all normal
+  std::vector<std::string> priorities = {};  ///< shares of high, normal, low; empty: all normal
+  std::string route = {};                    ///< file of a policy; "": one model
+  int64_t keys = 0;                          ///< that requests have, drawn evenly; 0: none
+  double deadline_ms = 0;                    ///< of a request; 0: none
   void Declare(Options& options);
   /// InvalidArgument: settings that contradict each other.
   Result<std::array<double, engine::kPriorities>> Shares() const;
+};
+
+/// The one model of an engine, or the variants of its route.
+struct ServedVariants {
+  std::vector<std::string> names = {};
+  std::vector<engine::ModelSource> sources = {};  ///< as `names`
+  std::optional<engine::RoutePolicy> route = {};  ///< of models with these names
 };
 
 class ServedModel : public Engine {
  public:
   /// Every instance has run once when this returns. A request has `batch` samples; a query of more
   /// is several requests. `stop` cancels them.
-  static Result<std::unique_ptr<ServedModel>> Make(engine::ModelSource source,
+  static Result<std::unique_ptr<ServedModel>> Make(ServedVariants variants,
                                                    std::vector<Datum> inputs, int64_t batch,
                                                    int instances, const ServeOptions& options,
                                                    uint64_t seed, const std::stop_token& stop);
@@ -40,7 +51,7 @@ class ServedModel : public Engine {
 
   /// What came before counts in no statistics.
   Status BeginMeasuring();
-  /// {"instances", "max_batch", ..., "phases_ms", "priorities"}.
+  /// {"instances", "max_batch", ..., "phases_ms", "priorities", "route"}; counts are of all models.
   Json StatsJson() const;
   std::string StatsTable() const;
 
@@ -53,21 +64,24 @@ class ServedModel : public Engine {
     double share = 0;
     engine::Histogram total_ns;
   };
-  ServedModel(engine::ModelSource source, std::vector<Datum> inputs, int64_t batch, int instances,
+  ServedModel(ServedVariants variants, std::vector<Datum> inputs, int64_t batch, int instances,
               ServeOptions options, uint64_t seed)
-      : source_(std::move(source)),
+      : variants_(std::move(variants)),
         inputs_(std::move(inputs)),
         batch_(batch),
         instances_(instances),
         options_(std::move(options)),
         random_(seed) {}
   Status Load(const std::string& name);
+  std::string ModelName(const std::string& name, size_t variant) const;
   engine::Priority Draw();
+  engine::Request NextRequest(engine::Priority priority);
   void Ended(const std::shared_ptr<Query>& query, double submitted_ms, engine::Priority priority,
              engine::Outcome outcome);
   engine::ModelStats Stats() const;
+  std::optional<engine::RouteStats> StatsOfRoute() const;
 
-  engine::ModelSource source_;
+  ServedVariants variants_;
   std::vector<Datum> inputs_;
   int64_t batch_;
   int instances_;

@@ -1,12 +1,14 @@
 #include "tools/infer_bench/load/setup.h"
 
 #include <algorithm>
+#include <filesystem>
 
 #include "lib/support/parallel.h"
 #include "lib/support/readable.h"
 #include "lib/support/strings.h"
 #include "tools/bench/bench_json.h"
 #include "tools/bench/precision.h"
+#include "tools/common/route_file.h"
 #include "tools/infer_bench/load/curve.h"
 #include "tools/infer_bench/load/model_engine.h"
 
@@ -19,6 +21,50 @@ std::vector<std::string> Row(std::string name, const Latencies& l) {
   for (const Percentile& p : l.Percentiles()) row.push_back(p.value ? Rounded(*p.value, 4) : "-");
   row.push_back(Rounded(l.max(), 4));
   return row;
+}
+
+/// One model of a route, made ready as the model of the command line.
+Result<engine::ModelSource> OpenVariant(Context& context, const std::string& path,
+                                        SessionOptions options) {
+  engine::BatchAxes axes;
+  options.observe = [&](const Graph& g) { axes = engine::ProveBatchAxes(g); };
+  INFER_ASSIGN(Session session, OpenSession(context, path, options));
+  return engine::ModelSource{session.program, std::move(axes)};
+}
+
+/// Which variant of a route is the model of the command line. InvalidArgument: none is.
+Result<std::vector<bool>> FindMain(const RouteFile& route, const std::string& file,
+                                   const std::string& path) {
+  std::vector<bool> is_main;
+  for (const std::string& p : route.paths) {
+    std::error_code none;
+    is_main.push_back(p.empty() || std::filesystem::equivalent(p, path, none));
+  }
+  if (std::find(is_main.begin(), is_main.end(), true) == is_main.end())
+    return InvalidArgument(Cat(file, ": ", path, " is none of its variants"));
+  return is_main;
+}
+
+/// The variants of --route.
+Result<ServedVariants> OpenVariants(Context& context, const LoadSetup& setup,
+                                    const std::string& path, RouteFile route,
+                                    const engine::ModelSource& main) {
+  ServedVariants out;
+  INFER_ASSIGN(const std::vector<bool> is_main, FindMain(route, setup.serve.route, path));
+  for (size_t i = 0; i < route.paths.size(); ++i) {
+    const engine::RouteVariant& v = route.policy.variants[i];
+    SessionOptions options = setup.session;
+    if (v.device) options.device.device = *v.device;
+    out.names.push_back(v.model);
+    if (is_main[i] && options.device.device == setup.session.device.device) {
+      out.sources.push_back(main);
+      continue;
+    }
+    INFER_ASSIGN(auto source, OpenVariant(context, is_main[i] ? path : route.paths[i], options));
+    out.sources.push_back(std::move(source));
+  }
+  out.route = std::move(route.policy);
+  return out;
 }
 
 }  // namespace
@@ -52,19 +98,28 @@ Result<LoadTarget> OpenTarget(Context& context, const std::string& path, const L
   // Its places are those of one team; the lanes' teams would share them.
   if (setup.session.device.pin && lanes > 1) return InvalidArgument("--pin: with --lanes 1 only");
   INFER_TRY(setup.serve.Shares().status());
+  std::optional<RouteFile> route;
+  if (!setup.serve.route.empty()) {
+    INFER_ASSIGN(route, ReadRouteFile(setup.serve.route));
+    INFER_TRY(FindMain(*route, setup.serve.route, path).status());
+  }
   SessionOptions session = setup.session;
   engine::BatchAxes axes;
   if (setup.serve.engine)
     session.observe = [&](const Graph& g) { axes = engine::ProveBatchAxes(g); };
   INFER_ASSIGN(t.session, OpenSession(context, path, session));
+  ServedVariants served_variants{.names = {path}, .sources = {{t.session.program, axes}}};
+  if (route) {
+    const engine::ModelSource main = served_variants.sources[0];
+    INFER_ASSIGN(served_variants, OpenVariants(context, setup, path, *std::move(route), main));
+  }
   t.lane_budget = LaneBudgetFor(t.threads, lanes);
   SetLaneBudget(t.lane_budget);
   context.Step("warm up");
   if (setup.serve.engine) {
-    INFER_ASSIGN(auto served,
-                 ServedModel::Make({t.session.program, std::move(axes)}, t.session.inputs.values,
-                                   t.session.batch, lanes, setup.serve, setup.session.inputs.seed,
-                                   context.stop()));
+    INFER_ASSIGN(auto served, ServedModel::Make(std::move(served_variants), t.session.inputs.values,
+                                                t.session.batch, lanes, setup.serve,
+                                                setup.session.inputs.seed, context.stop()));
     t.served = served.get();
     t.engine = std::move(served);
   } else {

@@ -1,8 +1,8 @@
 #pragma once
 /// The settings that a search tries: the grid of `infer-bench run`, with lanes for each cell.
+#include "tools/common/variants_file.h"
 #include "tools/infer_bench/run/grid.h"
 #include "tools/infer_bench/tune/search.h"
-#include "tools/infer_bench/tune/variants.h"
 
 namespace infer::bench {
 
