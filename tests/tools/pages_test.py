@@ -13,6 +13,7 @@ import unittest
 
 import browser
 from onnx_wire import model, node, value_info
+from report_test import without
 from tool_test_case import DEMO, MODEL, PREPROCESS, run
 
 WIDTHS = (1440, 768, 390)
@@ -35,6 +36,23 @@ def deep(blocks, title_of_last="y"):
         nodes += block(f"block.{i}", source)
         source = f"/net/block.{i}/out"
     return model([*nodes, node("Neg", [source], [title_of_last], name="/net/Neg")], [value_info("x", [2, 8])], [value_info(title_of_last, [2, 8])])
+
+
+# Two engines and a machine profile take minutes: reports of the forms that peers and predict write.
+RATIO = {"median": 0.8, "ci95": [0.7, 0.95]}
+PEERS = {"schema": "infer-bench/peers@1",
+         "engines": [{"name": "infer", "status": "ok", "message": "", "versions": {"infer": "0.1.0"}},
+                     {"name": "ort", "status": "ok", "message": "", "versions": {"onnxruntime": "1.30"}}],
+         "results": [{"model": {"path": "/data/net.onnx"}, "threads": 1, "engines": [{"name": "infer"}, {"name": "ort"}],
+                      "rounds": [{"start": 0, "median_ms": {"infer": 1.0 + k / 9, "ort": 1.2}, "quiet": k != 1} for k in range(4)],
+                      "quiet_rounds": 3,
+                      "comparisons": [{"peer": "ort", "outputs_agree": True, "ratio": RATIO, "verdict": "faster", "reason": "below 1"}]}],
+         "geometric_means": [{"peer": "ort", "threads": 1, "models": ["net.onnx"], "ratio": RATIO, "verdict": "faster"}]}
+PREDICT = {"schema": "infer-bench/predict@1", "machine": {"cpu": "a processor", "date": "2026-11-25"}, "threads": 1, "batch": 1, "precision": "f32",
+           "results": [{"path": "net.onnx", "predicted_ms": 1.5 + k, "measured_ms": 1.4, "error": 0.07, "launches": 9, "general_share": 0.1,
+                        "extrapolated_share": 0, "layers": [{"node": f"n{i}", "op": "Conv", "kernel": "own", "precision": "f32", "family": "conv", "ms": 0.5, "measured_ms": 0.4,
+                                                             "extrapolated": i == 1} for i in range(3)]} for k in range(2)],
+           "summary": {"models": 2, "median_error": 0.1, "p90_error": 0.2}}
 
 
 def data_of(page):
@@ -61,6 +79,12 @@ class Pages(unittest.TestCase):
         cls.report("accuracy", "infer-opt", "compare", MODEL, cls.dir / "int8.onnx", "--layers", *data, codes=(0, 1))
         cls.report("run", "infer-bench", "run", MODEL, "--threads", 1, "--batch", "1,2", "--min-runs", 40, "--min-time", 0, "--cold", 1)
         cls.report("kernels", "infer-bench", "kernels", MODEL, "--set", "batch=1", "--threads", 1, "--min-time", 0.001, "--repetitions", 1)
+
+        for name, report in (("peers", PEERS), ("predict", PREDICT)):
+            source = cls.dir / f"{name}.json"
+            source.write_text(json.dumps(report))
+            cls.tool("infer-bench", "report", source, "-o", cls.dir / f"{name}.html")
+            cls.pages[name] = cls.dir / f"{name}.html"
 
     @classmethod
     def tool(cls, tool, *args, codes=(0,)):
@@ -169,6 +193,27 @@ class Pages(unittest.TestCase):
               return (Math.max(x, y) + 0.05) / (Math.min(x, y) + 0.05);
             });""")
         self.assertGreaterEqual(min(ratio), 4.5, ratio)
+
+    @in_browser
+    def test_reports_that_end_early(self):
+        """Each value missing, null, no number or empty once: every page of them is drawn."""
+        with browser.Browser(self.dir) as b:
+            for name in ("quantize", "accuracy", "kernels", "peers", "predict"):
+                report = json.loads((self.dir / f"{name}.json").read_text())
+                for parts in (report.get("quantization", {}), report.get("accuracy", {})):
+                    parts["layers"] = parts.get("layers", [])[:3]
+                    parts["values"] = []
+                report["cases"] = report.get("cases", [])[:3]
+                seen = ("tool", "host", "environment", "settings", "watch", "target", "model", "command", "data", "roofline", "coverage", "output", "search")
+                page = self.pages[name].read_text()
+                embedded = re.search(r'id="data">(.*?)</script>', page, re.S)[1]
+                parts = [{"path": "", "report": p} for p in without(report, seen)]
+                self.assertGreater(len(parts), 40, name)
+                copy = self.dir / "early.html"
+                copy.write_text(page.replace(embedded, json.dumps({"version": "0", "reports": parts, "histories": []}).replace("<", "\\u003c")))
+                b.open(copy)
+                self.assertEqual(b.console(), [], name)
+                self.assertNotIn("cannot be shown", b.run("return document.body.textContent.replace(document.scripts[0].textContent, '')"), name)
 
     @in_browser
     def test_script_and_program_place_alike(self):

@@ -191,7 +191,7 @@ class Report(unittest.TestCase):
         for text, said in (("", "no JSON"), ("[]", "no JSON object"), ("{}", "schema"), ("[" * 200000, "no JSON"),
                            ('{"a":' * 100000 + "1" + "}" * 100000, "deeper than"), ('{"schema": 3}', "schema"),
                            ('{"schema": "infer-bench/run@1"}', "run@1: the page shows"),
-                           ('{"schema": "infer-bench/peers@1"}', "peers@1"), ('{"schema": "infer-bench/history@1"}', "--history"),
+                           ('{"schema": "infer-bench/tune@1"}', "tune@1"), ('{"schema": "infer-bench/history@1"}', "--history"),
                            ('{"schema": "infer-bench/run@2", "results": NaN}', "no JSON"), ('{"a": "\udcff"}', "no JSON"),
                            (json.dumps({**good, "results": 7}), "/results: not an array of objects"),
                            (json.dumps({**good, "results": [7]}), "/results: not an array of objects"),
