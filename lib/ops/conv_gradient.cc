@@ -69,8 +69,7 @@ Status RunWeightGradient(OpRun& run) {
         for (int64_t c = 0; c < channels; ++c) {
           double sum = 0;
           for (int64_t n = 0; n < g.batch; ++n) {
-            const double* plane =
-                from.data() + (n * g.in_channels + m / rows * channels + c) * in;
+            const double* plane = from.data() + (n * g.in_channels + m / rows * channels + c) * in;
             const double* row = gradient.data() + (n * w[0] + m) * positions;
             for (int64_t p = 0; p < positions; ++p)
               if (const int64_t at = offsets[static_cast<size_t>(p)]; at >= 0)

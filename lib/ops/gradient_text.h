@@ -66,9 +66,7 @@ class GradientText : public BodyText {
     return Set("ReduceMean(", from, ", ", List(axes), ")");
   }
   /// A tensor of zeros.
-  std::string Zeros(const Dims& dims) {
-    return Set("Expand(", Number(0), ", ", List(dims), ")");
-  }
+  std::string Zeros(const Dims& dims) { return Set("Expand(", Number(0), ", ", List(dims), ")"); }
 
   /// The gradient of an operand; nothing where it is not wanted.
   void Give(size_t operand, std::string name) {

@@ -3,8 +3,8 @@
 #include <cmath>
 #include <numbers>
 
-#include "lib/ops/gradients_families.h"
 #include "lib/ops/gradient_text.h"
+#include "lib/ops/gradients_families.h"
 
 namespace infer {
 namespace {
@@ -87,7 +87,8 @@ Result<std::string> GradientOfPieces(const OpCall& call, std::span<const size_t>
   GradientText t(call, wanted);
   const std::string_view op = call.def().name;
   const double alpha = static_cast<double>(call.Float("alpha"));
-  const std::string right = t.Set("Greater(x0, ", t.Number(op == "ThresholdedRelu" ? alpha : 0), ")");
+  const std::string right =
+      t.Set("Greater(x0, ", t.Number(op == "ThresholdedRelu" ? alpha : 0), ")");
   if (op == "ThresholdedRelu") {
     t.Give(0, Choose(t, right, "g0", t.Number(0)));
   } else if (op == "LeakyRelu") {

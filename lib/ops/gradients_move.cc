@@ -91,14 +91,13 @@ Result<std::string> GradientOfTile(const OpCall& call, std::span<const size_t> w
 
 Result<std::string> GradientOfConcat(const OpCall& call, std::span<const size_t> wanted) {
   GradientText t(call, wanted);
-  INFER_ASSIGN(const int axis,
-               NormalizeAxis(call.Int("axis"), static_cast<int>(t.Y(0).size())));
+  INFER_ASSIGN(const int axis, NormalizeAxis(call.Int("axis"), static_cast<int>(t.Y(0).size())));
   int64_t begin = 0;
   for (size_t i = 0; i < call.num_inputs(); ++i) {
     const int64_t end = begin + t.X(i)[static_cast<size_t>(axis)];
     if (t.Wants(i))
-      t.Give(i, t.Set("Slice(g0, ", t.List({begin}), ", ", t.List({end}), ", ", t.List({axis}),
-                      ")"));
+      t.Give(i,
+             t.Set("Slice(g0, ", t.List({begin}), ", ", t.List({end}), ", ", t.List({axis}), ")"));
     begin = end;
   }
   return t.Finish();

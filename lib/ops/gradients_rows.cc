@@ -113,10 +113,8 @@ Result<std::string> GradientOfRowNorm(const OpCall& call, std::span<const size_t
   std::vector<int64_t> axes;
   for (int64_t a = first; a < rank; ++a) axes.push_back(a);
   const bool centred = call.def().name == "LayerNormalization";
-  const Normalized n =
-      NormalizedOf(t, axes, centred, static_cast<double>(call.Float("epsilon")));
-  if (t.Wants(0))
-    t.Give(0, ThroughNormalization(t, n, t.Set("Mul(g0, x1)"), axes, centred));
+  const Normalized n = NormalizedOf(t, axes, centred, static_cast<double>(call.Float("epsilon")));
+  if (t.Wants(0)) t.Give(0, ThroughNormalization(t, n, t.Set("Mul(g0, x1)"), axes, centred));
   if (t.Wants(1)) t.Give(1, t.Set("Mul(g0, ", n.value, ")"));
   t.Give(2, "g0");
   return t.Finish();

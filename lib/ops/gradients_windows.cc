@@ -1,8 +1,8 @@
 /// Gradients of convolutions and pooling, as products, convolutions and moves.
 ///
 /// Of the data: Conv with the kernel turned round and its channels exchanged, over the result's
-/// gradient with zeros between its elements where the stride is above 1. Of the weights: the product
-/// of the result's gradient, [M, positions], with the operand's elements under each tap,
+/// gradient with zeros between its elements where the stride is above 1. Of the weights: the
+/// product of the result's gradient, [M, positions], with the operand's elements under each tap,
 /// [positions, C x taps], by sample, summed over the samples. Both run on the kernels of products
 /// and convolutions of every backend.
 #include "lib/ops/conv_geometry.h"
@@ -32,7 +32,7 @@ struct Windows {
   bool all(bool (*holds)(const WindowAxis&)) const {
     return std::all_of(window.axes.begin(), window.axes.end(), holds);
   }
-  Dims attr(int64_t WindowAxis::* field) const {
+  Dims attr(int64_t WindowAxis::*field) const {
     Dims values;
     for (const WindowAxis& a : window.axes) values.push_back(a.*field);
     return values;
@@ -142,7 +142,8 @@ std::string Spread(GradientText& t, const std::string& g, const Windows& w, cons
     behind[outer.size() + 2 * d + 1] = w.axis(d).stride - 1;
     wide.push_back(w.o[d] * w.axis(d).stride);
   }
-  const std::string padded = t.Set("Pad(", t.View(g, apart), ", ", t.List(Joined(none, behind)), ")");
+  const std::string padded =
+      t.Set("Pad(", t.View(g, apart), ", ", t.List(Joined(none, behind)), ")");
   return t.View(padded, wide);
 }
 
@@ -152,8 +153,7 @@ std::string Turned(GradientText& t, const Windows& w, int64_t m, int64_t c, int6
   const Dims kernel = w.attr(&WindowAxis::kernel);
   std::vector<int64_t> perm = {0, 2, 1};
   for (size_t d = 0; d < w.rank(); ++d) perm.push_back(static_cast<int64_t>(d) + 3);
-  const std::string grouped =
-      t.View("x1", Joined({groups, m / groups, c / groups}, kernel));
+  const std::string grouped = t.View("x1", Joined({groups, m / groups, c / groups}, kernel));
   std::string turned = t.View(t.Permuted(grouped, perm), Joined({c, m / groups}, kernel));
   Dims axes;
   for (size_t d = 0; d < w.rank(); ++d)
@@ -217,8 +217,7 @@ Result<std::string> GradientOfConv(const OpCall& call, std::span<const size_t> w
   if (NumElements(t.Y(0)) == 0 || NumElements(t.X(0)) == 0)
     return Unsupported("an operand is empty");
   if (t.Wants(0)) t.Give(0, OfData(t, w, g.batch, g.out_channels, g.in_channels, g.groups));
-  if (t.Wants(1))
-    t.Give(1, OfWeights(t, "x0", "g0", w, g.groups));
+  if (t.Wants(1)) t.Give(1, OfWeights(t, "x0", "g0", w, g.groups));
   if (t.Wants(2)) t.Give(2, t.TotalOfChannels("g0", t.Y(0).size()));
   return t.Finish();
 }
@@ -252,12 +251,10 @@ Result<std::string> GradientOfConvTranspose(const OpCall& call, std::span<const 
     Dims pads = w.attr(&WindowAxis::pad_begin);
     for (size_t d = 0; d < w.rank(); ++d) pads.push_back(std::max<int64_t>(0, w.beyond(d)));
     t.Give(0, t.Set("Conv(g0, x1) {group=", g.groups,
-                    ", dilations=", Bracketed(w.attr(&WindowAxis::dilation)),
-                    ", strides=", Bracketed(w.attr(&WindowAxis::stride)),
-                    ", pads=", Bracketed(pads), "}"));
+                    ", dilations=", Bracketed(w.attr(&WindowAxis::dilation)), ", strides=",
+                    Bracketed(w.attr(&WindowAxis::stride)), ", pads=", Bracketed(pads), "}"));
   }
-  if (t.Wants(1))
-    t.Give(1, OfWeights(t, "g0", "x0", w, g.groups));
+  if (t.Wants(1)) t.Give(1, OfWeights(t, "g0", "x0", w, g.groups));
   if (t.Wants(2)) t.Give(2, t.TotalOfChannels("g0", t.Y(0).size()));
   return t.Finish();
 }
@@ -301,18 +298,17 @@ Result<std::string> GradientOfAveragePool(const OpCall& call, std::span<const si
   }
   // Every channel by itself, through a kernel of ones.
   const Dims kernel = w.attr(&WindowAxis::kernel);
-  const std::string ones =
-      t.Set("Expand(", t.Number(1), ", ", t.List(Joined({1, 1}, kernel)), ")");
+  const std::string ones = t.Set("Expand(", t.Number(1), ", ", t.List(Joined({1, 1}, kernel)), ")");
   Dims pads = w.attr(&WindowAxis::pad_begin), more(w.rank(), 0);
   for (size_t d = 0; d < w.rank(); ++d) {
     pads.push_back(std::max<int64_t>(0, w.beyond(d)));
     more[d] = std::max<int64_t>(0, -w.beyond(d));
   }
-  const std::string back = t.Set(
-      "ConvTranspose(", t.View(g, Joined({x[0] * x[1], 1}, w.o)), ", ", ones,
-      ") {dilations=", Bracketed(w.attr(&WindowAxis::dilation)),
-      ", strides=", Bracketed(w.attr(&WindowAxis::stride)), ", pads=", Bracketed(pads),
-      ", output_padding=", Bracketed(more), "}");
+  const std::string back =
+      t.Set("ConvTranspose(", t.View(g, Joined({x[0] * x[1], 1}, w.o)), ", ", ones,
+            ") {dilations=", Bracketed(w.attr(&WindowAxis::dilation)),
+            ", strides=", Bracketed(w.attr(&WindowAxis::stride)), ", pads=", Bracketed(pads),
+            ", output_padding=", Bracketed(more), "}");
   t.Give(0, t.View(back, x));
   return t.Finish();
 }

@@ -1,15 +1,14 @@
 /// Every gradient rule beside central differences in f64, from the operator's own example and from
 /// variants of it.
-#include "lib/ops/gradients.h"
-
 #include "lib/ir/body.h"
+#include "lib/ops/gradients.h"
 #include "tests/passes/gradient/differences.h"
 
 namespace infer {
 namespace {
 
-/// Operands that have no gradient, by operator: bounds, fill values, statistics; and the exponent of
-/// a negative base.
+/// Operands that have no gradient, by operator: bounds, fill values, statistics; and the exponent
+/// of a negative base.
 const std::map<std::string_view, std::set<size_t>>& Fixed() {
   static const std::map<std::string_view, std::set<size_t>> fixed = {
       {"Clip", {1, 2}}, {"Pad", {2}}, {"BatchNormalization", {3, 4}}, {"Pow", {1}}};
@@ -36,9 +35,7 @@ int64_t Check(std::string_view text) {
   EXPECT_TRUE(parsed.ok()) << parsed.status().message();
   if (!parsed.ok()) return 0;
   Random random(5);
-  const auto away = [&](double x) {
-    return std::abs(x - std::round(x)) < 1e-3 ? x + 0.01 : x;
-  };
+  const auto away = [&](double x) { return std::abs(x - std::round(x)) < 1e-3 ? x + 0.01 : x; };
   const std::function<double()> domains[] = {
       [&] { return away(random.Normal()); },
       [&] { return away(random.Uniform(0.1, 0.9)); },
@@ -94,14 +91,16 @@ TEST(GradientRules, OfPooling) {
   for (std::string_view op : {"MaxPool", "AveragePool"})
     for (std::string_view attrs :
          {"kernel_shape=[2, 2], strides=[2, 2]", "kernel_shape=[3, 3], strides=[2, 2]",
-          "kernel_shape=[3, 2], pads=[1, 0, 1, 1]", "kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1",
+          "kernel_shape=[3, 2], pads=[1, 0, 1, 1]",
+          "kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1",
           "kernel_shape=[2, 2], dilations=[2, 1]",
           "kernel_shape=[3, 3], strides=[2, 2], auto_pad=\"SAME_UPPER\""})
       Check(Cat("graph g(x: f32[2,3,6,7]) -> (y) { y = ", op, "(x) {", attrs, "} }"));
   for (std::string_view more : {"", ", ceil_mode=1"})
-    Check(Cat("graph g(x: f32[2,3,6,7]) -> (y) { y = AveragePool(x) {kernel_shape=[3, 3], "
-              "strides=[2, 2], pads=[1, 1, 1, 1], count_include_pad=1",
-              more, "} }"));
+    Check(
+        Cat("graph g(x: f32[2,3,6,7]) -> (y) { y = AveragePool(x) {kernel_shape=[3, 3], "
+            "strides=[2, 2], pads=[1, 1, 1, 1], count_include_pad=1",
+            more, "} }"));
 }
 
 TEST(GradientRules, OfProducts) {
@@ -114,8 +113,8 @@ TEST(GradientRules, OfProducts) {
   for (const int ta : {0, 1})
     for (const int tb : {0, 1})
       for (std::string_view c : {"f32[]", "f32[5]", "f32[3,1]", "f32[3,5]"})
-        Check(Cat("graph g(a: ", ta == 1 ? "f32[4,3]" : "f32[3,4]", ", b: ",
-                  tb == 1 ? "f32[5,4]" : "f32[4,5]", ", c: ", c,
+        Check(Cat("graph g(a: ", ta == 1 ? "f32[4,3]" : "f32[3,4]",
+                  ", b: ", tb == 1 ? "f32[5,4]" : "f32[4,5]", ", c: ", c,
                   ") -> (y) { y = Gemm(a, b, c) {transA=", ta, ", transB=", tb,
                   ", alpha=0.5, beta=1.5} }"));
 }
@@ -132,13 +131,21 @@ TEST(GradientRules, OfMovesAndRows) {
         "i = const i64[] {1} y = Gather(x, i) {axis=1}",
         "s = const i64[4] {2, 1, 4, 5} y = Expand(x, s)",
         "a, b, c = Split(x) {axis=2, num_outputs=3} y = Mul(a, b)",
-        "y = ReduceMean(x)", "a = const i64[2] {0, 2} y = ReduceSum(x, a) {keepdims=0}",
+        "y = ReduceMean(x)",
+        "a = const i64[2] {0, 2} y = ReduceSum(x, a) {keepdims=0}",
         "y = ReduceSum(x) {noop_with_empty_axes=1}",
         "a = const i64[1] {1} y = ReduceMax(x, a) {keepdims=0}",
-        "a = const i64[1] {-1} y = ReduceL2(x, a)", "y = Softmax(x)", "y = Softmax(x) {axis=0}",
-        "y = LogSoftmax(x) {axis=1}", "y = Elu(x) {alpha=0.3}", "y = Selu(x)",
-        "p = const f32[] {3} s = Abs(x) y = Pow(s, p)", "y = Add(x, x)", "y = Mul(x, x)",
-        "y = Sum(x)", "c = Greater(x, x) z = Neg(x) y = Where(c, x, z)"})
+        "a = const i64[1] {-1} y = ReduceL2(x, a)",
+        "y = Softmax(x)",
+        "y = Softmax(x) {axis=0}",
+        "y = LogSoftmax(x) {axis=1}",
+        "y = Elu(x) {alpha=0.3}",
+        "y = Selu(x)",
+        "p = const f32[] {3} s = Abs(x) y = Pow(s, p)",
+        "y = Add(x, x)",
+        "y = Mul(x, x)",
+        "y = Sum(x)",
+        "c = Greater(x, x) z = Neg(x) y = Where(c, x, z)"})
     Check(Cat("graph g(x: f32[2,4,5]) -> (y) { ", body, " }"));
   Check("graph g(x: f32[2,3], p: f32[3]) -> (y) { s = Abs(x) y = Pow(s, p) }");
   for (std::string_view body : {"LayerNormalization(x, s) {axis=1}", "LayerNormalization(x, b, b)",
@@ -166,7 +173,8 @@ TEST(GradientRules, OfWhatIsMadeOfOthers) {
 
 /// The value of the gradient where the operator has a kink, as the documentation says.
 TEST(GradientRules, AtKinks) {
-  for (const auto& [body, at, want] : std::initializer_list<std::tuple<const char*, double, double>>{
+  for (const auto& [body, at, want] :
+       std::initializer_list<std::tuple<const char*, double, double>>{
            {"Relu(x)", 0, 0},
            {"Abs(x)", 0, 0},
            {"LeakyRelu(x) {alpha=0.25}", 0, 0.25},
@@ -178,10 +186,11 @@ TEST(GradientRules, AtKinks) {
            {"Clip(x, lo, hi)", 2, 1},
            {"Max(x, hi)", 2, 1},
            {"Min(x, lo)", -1, 1}}) {
-    auto g = ParseGraph(Cat("graph g(x: f64[1]) -> (y) { lo = const f64[] {-1} hi = const f64[] {2} "
-                            "y = ",
-                            body, " }"),
-                        TestOps());
+    auto g =
+        ParseGraph(Cat("graph g(x: f64[1]) -> (y) { lo = const f64[] {-1} hi = const f64[] {2} "
+                       "y = ",
+                       body, " }"),
+                   TestOps());
     ASSERT_TRUE(g.ok()) << g.status().message();
     const auto d = AddGradients(*g, 0, {"x"});
     ASSERT_TRUE(d.ok()) << d.status().message();

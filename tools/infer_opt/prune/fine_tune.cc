@@ -48,12 +48,11 @@ Json ToJson(const FineTuneReport& r, const FineTuneOptions& o) {
 }
 
 std::string SummaryOf(const FineTuneReport& r) {
-  return Cat("fine-tuning: ", r.steps, " steps of ", r.batch, " samples in ",
-             Rounded(r.seconds, 3), " s; held-out loss ", Rounded(r.loss_before, 4), " -> ",
-             Rounded(r.loss_after, 4),
-             r.best_step == 0 ? ": the weights stay as they were"
-                              : Cat(", weights of step ", r.best_step),
-             "\n");
+  return Cat(
+      "fine-tuning: ", r.steps, " steps of ", r.batch, " samples in ", Rounded(r.seconds, 3),
+      " s; held-out loss ", Rounded(r.loss_before, 4), " -> ", Rounded(r.loss_after, 4),
+      r.best_step == 0 ? ": the weights stay as they were" : Cat(", weights of step ", r.best_step),
+      "\n");
 }
 
 }  // namespace
@@ -74,8 +73,7 @@ void FineTuneFlags::Declare(Options& o) {
           "Weight of the error of inner values that both models have in the same shape");
   o.Value("--fine-tune-temperature", &temperature, "Of the distillation of class scores");
   o.Value("--fine-tune-checkpoint", &checkpoint,
-          "Keeps the state of the training; the same command goes on from it",
-          PathUse::kWrite);
+          "Keeps the state of the training; the same command goes on from it", PathUse::kWrite);
 }
 
 Status FineTuneFlags::Check() const {
