@@ -19,13 +19,12 @@ Cost CostOfNode(const Node& node, const OpRegistry& ops);
 /// order. Unsupported where the operator has no such form for the call. Pre: def.decompose.
 Result<Graph> DecompositionOf(const OpCall& call, const OpRegistry& ops);
 /// The operator's meaning for a node as a graph: its body or its decomposition. `operands` become
-/// those of the graph's inputs, nullptr where the node leaves one out. Unsupported where the operator
-/// has neither, or none for this node.
+/// those of the graph's inputs, nullptr where the node leaves one out. Unsupported where the
+/// operator has neither, or none for this node.
 Result<Graph> PartsOf(const Node& node, const OpRegistry& ops, std::vector<Value*>& operands);
 /// The graph of the operator's gradient rule (ops/gradients.h) for one call, inputs and outputs as
 /// there, untyped. Unsupported where the operator or the call has none. Pre: as there.
-Result<Graph> GradientOf(const OpCall& call, std::span<const size_t> wanted,
-                         const OpRegistry& ops);
+Result<Graph> GradientOf(const OpCall& call, std::span<const size_t> wanted, const OpRegistry& ops);
 /// Evaluates the body on operands; omitted optional inputs must not be read by the body.
 Result<std::vector<Datum>> EvaluateBody(const OpDef& def, const AttrMap& attrs,
                                         const OpRegistry& ops,

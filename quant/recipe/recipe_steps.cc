@@ -57,8 +57,9 @@ Status RecipeRunner::NarrowRanges() {
 
 Status RecipeRunner::TryObservers() {
   if (held_.count() < kSureSamples) return {};
-  std::vector<std::string> names = {"percentile:99.99", "percentile:99.9"};
-  if (options_.recipe == Recipe::kBest) names.insert(names.begin(), "percentile:99.999");
+  std::vector<std::string> names;
+  if (options_.recipe == Recipe::kBest) names.emplace_back("percentile:99.999");
+  names.insert(names.end(), {"percentile:99.99", "percentile:99.9"});
   for (const std::string& name : names) {
     INFER_ASSIGN(const ObserverFactory observer, ParseObserver(name));
     const ObserverFactory before = observer_;

@@ -36,8 +36,8 @@ void AdamStep(std::span<float> weights, std::span<const float> gradient, AdamSta
 double ScheduledRate(double rate, int64_t step, int64_t steps) {
   const int64_t warm_up = std::min(steps / 20, kMostWarmUp);
   if (step < warm_up) return rate * static_cast<double>(step + 1) / static_cast<double>(warm_up);
-  const double done =
-      static_cast<double>(step - warm_up) / static_cast<double>(std::max<int64_t>(1, steps - warm_up));
+  const double done = static_cast<double>(step - warm_up) /
+                      static_cast<double>(std::max<int64_t>(1, steps - warm_up));
   return rate * 0.5 * (1 + std::cos(std::numbers::pi * done));
 }
 

@@ -1,5 +1,6 @@
 #pragma once
-/// Adam (Kingma and Ba, "Adam: A Method for Stochastic Optimization", arXiv:1412.6980, algorithm 1).
+/// Adam (Kingma and Ba, "Adam: A Method for Stochastic Optimization", arXiv:1412.6980, algorithm
+/// 1).
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -12,8 +13,8 @@ struct AdamState {
   explicit AdamState(size_t size = 0) : mean(size), square(size) {}
 };
 
-/// One step: `step` counts from 1. Numbers with keep[i] == 0 stay as they are; an empty `keep`: none
-/// do. Element by element, so the bits do not depend on the lanes. Pre: equally many of all.
+/// One step: `step` counts from 1. Numbers with keep[i] == 0 stay as they are; an empty `keep`:
+/// none do. Element by element, so the bits do not depend on the lanes. Pre: equally many of all.
 void AdamStep(std::span<float> weights, std::span<const float> gradient, AdamState& state,
               std::span<const uint8_t> keep, double rate, int64_t step);
 

@@ -44,8 +44,8 @@ void Place(const Tensor& t, const DrawnSample& s, std::byte* to) {
   if (t.dtype() == DType::kF32)
     MovePlanes(t.data<float>().data(), reinterpret_cast<float*>(to), planes, t.dim(2), t.dim(3), s);
   else
-    MovePlanes(t.data<uint8_t>().data(), reinterpret_cast<uint8_t*>(to), planes, t.dim(2),
-               t.dim(3), s);
+    MovePlanes(t.data<uint8_t>().data(), reinterpret_cast<uint8_t*>(to), planes, t.dim(2), t.dim(3),
+               s);
 }
 
 }  // namespace
@@ -93,7 +93,8 @@ Result<std::vector<Datum>> StackedInputs(const Samples& samples,
     INFER_ASSIGN(const std::vector<Datum> inputs, samples.get(drawn[i].sample));
     for (size_t k = 0; k < inputs.size(); ++k) {
       if (!inputs[k].is_tensor() || inputs[k].tensor().dtype() == DType::kString)
-        return InvalidArgument(Cat("input ", k, " is no tensor of numbers: fine-tuning wants such"));
+        return InvalidArgument(
+            Cat("input ", k, " is no tensor of numbers: fine-tuning wants such"));
       const Tensor& t = inputs[k].tensor();
       if (i == 0) {
         Dims dims = t.dims();

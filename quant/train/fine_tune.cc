@@ -18,6 +18,13 @@ namespace {
 
 constexpr int64_t kHeldOutEvery = 8, kPoints = 10, kMostHeldOut = 256;
 
+std::vector<int64_t> PartOf(const Samples& samples, bool held_out) {
+  std::vector<int64_t> which;
+  for (int64_t i = 0; i < samples.count; ++i)
+    if ((i % kHeldOutEvery == kHeldOutEvery - 1) == held_out) which.push_back(i);
+  return which;
+}
+
 using Clock = std::chrono::steady_clock;
 double SecondsSince(Clock::time_point t) {
   return std::chrono::duration<double>(Clock::now() - t).count();
@@ -73,8 +80,7 @@ class Trainer {
     INFER_TRY(Begin());
     while (state_.at.step < options_.steps && !report_.diverged) {
       if (options_.stop.stop_requested()) return Stopped();
-      if (Status s = Step(); !s.ok())
-        return s.code() == Code::kCancelled ? Stopped() : s;
+      if (Status s = Step(); !s.ok()) return s.code() == Code::kCancelled ? Stopped() : s;
       INFER_TRY(Checkpoint(false));
     }
     INFER_TRY(Checkpoint(true));
@@ -92,11 +98,9 @@ class Trainer {
 
  private:
   void SplitSamples() {
-    std::vector<int64_t> fit, held;
-    for (int64_t i = 0; i < samples_.count; ++i)
-      (i % kHeldOutEvery == kHeldOutEvery - 1 ? held : fit).push_back(i);
+    training_ = WithoutHeldOut(samples_);
+    std::vector<int64_t> held = PartOf(samples_, true);
     if (static_cast<int64_t>(held.size()) > kMostHeldOut) held.resize(kMostHeldOut);
-    training_ = Subset(samples_, std::move(fit));
     held_out_ = Subset(samples_, std::move(held));
     report_.training_samples = training_.count;
     report_.held_out_samples = held_out_.count;
@@ -111,9 +115,8 @@ class Trainer {
       if (!golden || !golden->producer() || !v->producer() || golden->is_output() ||
           v->is_output() || !IsF32(v.get()) || !IsF32(golden) ||
           v->shape().ToString() != golden->shape().ToString() ||
-          std::none_of(v->uses().begin(), v->uses().end(), [](const Use& u) {
-            return u.operand == 0 && WeightLayoutOf(*u.user);
-          }))
+          std::none_of(v->uses().begin(), v->uses().end(),
+                       [](const Use& u) { return u.operand == 0 && WeightLayoutOf(*u.user); }))
         continue;
       GraphEditor(model_).MarkOutput(v.get());
       GraphEditor(golden_).MarkOutput(golden);
@@ -170,8 +173,7 @@ class Trainer {
   }
 
   Result<std::vector<Datum>> GoldenOutputs(const std::vector<Datum>& inputs) {
-    for (size_t i = 0; i < inputs.size(); ++i)
-      INFER_TRY(golden_context_->BindInput(i, inputs[i]));
+    for (size_t i = 0; i < inputs.size(); ++i) INFER_TRY(golden_context_->BindInput(i, inputs[i]));
     RunOptions run;
     run.stop = options_.stop;
     INFER_TRY(golden_context_->Run(run));
@@ -194,8 +196,10 @@ class Trainer {
       if (k < outputs_ && t.rank() == 2 && t.dim(1) >= 2)
         o.kind = IsProbabilities(t) ? OutputLoss::Kind::kProbabilities : OutputLoss::Kind::kScores;
       double squares = 0;
-      for (const float v : t.data<float>()) squares += static_cast<double>(v) * static_cast<double>(v);
-      o.energy = std::max(1e-12, squares / static_cast<double>(std::max<int64_t>(1, t.num_elements())));
+      for (const float v : t.data<float>())
+        squares += static_cast<double>(v) * static_cast<double>(v);
+      o.energy =
+          std::max(1e-12, squares / static_cast<double>(std::max<int64_t>(1, t.num_elements())));
       if (o.kind != OutputLoss::Kind::kNumbers && samples_.labels && options_.label_weight > 0 &&
           loss_.label_weight == 0) {
         loss_.label_weight = options_.label_weight;
@@ -265,8 +269,8 @@ class Trainer {
     const FineTuneOptions& o = options_;
     return Cat(ModelKey(model_), " ", ModelKey(golden_), " ", data, " ", BuildIdentity(), " ",
                backend_.name(), " ", o.steps, " ", o.rate, " ", o.batch, " ", stacked_, " ",
-               o.temperature, " ", o.label_weight, " ", o.activation_weight, " ", o.augment.shift, " ", o.augment.mirror, " ",
-               o.keep_zeros, " ", o.seed);
+               o.temperature, " ", o.label_weight, " ", o.activation_weight, " ", o.augment.shift,
+               " ", o.augment.mirror, " ", o.keep_zeros, " ", o.seed);
   }
 
   /// Inputs, golden outputs and labels of `drawn`, run through `step`.
@@ -275,7 +279,8 @@ class Trainer {
     INFER_ASSIGN(auto inputs, StackedInputs(samples, drawn));
     for (size_t i = 0; i < inputs.size(); ++i)
       if (inputs[i].tensor().dims() != input_dims_[i])
-        return InvalidArgument(Cat("sample ", drawn[0].sample, " has other extents than the first: "
+        return InvalidArgument(Cat("sample ", drawn[0].sample,
+                                   " has other extents than the first: "
                                    "fine-tuning wants samples of the same extents"));
     INFER_ASSIGN(const auto outputs, GoldenOutputs(inputs));
     std::vector<Datum> golden;
@@ -407,6 +412,8 @@ class Trainer {
 };
 
 }  // namespace
+
+Samples WithoutHeldOut(const Samples& samples) { return Subset(samples, PartOf(samples, false)); }
 
 Result<FineTuneReport> FineTune(Graph& model, const Graph& golden, const Samples& samples,
                                 const Backend& backend, const FineTuneOptions& options) {

@@ -1,6 +1,6 @@
 #pragma once
-/// Trains what pruning has left of a model against the golden model, without a framework: distillation
-/// with Adam on our own backward graph (passes/gradient).
+/// Trains what pruning has left of a model against the golden model, without a framework:
+/// distillation with Adam on our own backward graph (passes/gradient).
 #include <functional>
 #include <stop_token>
 #include <string>
@@ -12,11 +12,11 @@
 namespace infer {
 
 struct FineTuneOptions {
-  int64_t steps = 0;      ///< of Adam; above 0
-  double rate = 1e-3;     ///< highest learning rate; schedule: ScheduledRate
-  int64_t batch = 32;     ///< samples of a step
-  int64_t stacked = 32;   ///< of them at once (micro-batch), where samples can be stacked
-  double temperature = 2; ///< of distillation
+  int64_t steps = 0;       ///< of Adam; above 0
+  double rate = 1e-3;      ///< highest learning rate; schedule: ScheduledRate
+  int64_t batch = 32;      ///< samples of a step
+  int64_t stacked = 32;    ///< of them at once (micro-batch), where samples can be stacked
+  double temperature = 2;  ///< of distillation
   /// Weight of the cross-entropy of labels beside the distillation; without labels there is none.
   double label_weight = 0.1;
   /// Weight of the squared error of inner values, relative to their energy, in the mean over those
@@ -26,7 +26,8 @@ struct FineTuneOptions {
   bool keep_zeros = false;  ///< weights that are 0 stay 0
   uint64_t seed = 0;
   /// A file that keeps the state of the run, every `checkpoint_seconds` (or 20 times as long as
-  /// writing it takes) and when stopped; what is there for the same models, data, options and build is continued. "": none.
+  /// writing it takes) and when stopped; what is there for the same models, data, options and build
+  /// is continued. "": none.
   std::string checkpoint = "";
   double checkpoint_seconds = 2;
   int threads = 0;
@@ -54,8 +55,8 @@ struct FineTuneReport {
   int64_t batch = 0, stacked = 0;
   std::string why_not_stacked;  ///< stacked is 1
   bool with_labels = false;
-  int64_t activations = 0;  ///< inner values that the loss compares
-  int64_t resumed_from = 0;  ///< step of a checkpoint
+  int64_t activations = 0;                 ///< inner values that the loss compares
+  int64_t resumed_from = 0;                ///< step of a checkpoint
   double loss_before = 0, loss_after = 0;  ///< held-out
   std::vector<FineTunePoint> points;
   double seconds = 0;
@@ -65,14 +66,19 @@ struct FineTuneReport {
 /// At least so many samples: every eighth is held out.
 inline constexpr int64_t kFineTuneSamplesFrom = 16;
 
+/// The samples that training uses, without those that it holds out: what may be fitted before it,
+/// so that the held-out ones judge fairly.
+Samples WithoutHeldOut(const Samples& samples);
+
 /// Trains the constants of `model` that layers learn (TrainableConstants), and keeps those with the
-/// least loss on held-out samples, every eighth; so the model is never worse there than it came. Its
-/// interface is golden's. The same bits for a seed and any number of threads, with and without an
-/// interruption. Memory: the model's weights up to six times, and what one micro-batch makes.
+/// least loss on held-out samples, every eighth; so the model is never worse there than it came.
+/// Its interface is golden's. The same bits for a seed and any number of threads, with and without
+/// an interruption. Memory: the model's weights up to six times, and what one micro-batch makes.
 ///
-/// InvalidArgument: too few samples, samples of different extents, a damaged checkpoint. Unsupported:
-/// nothing to train, no f32 output, an operator without a gradient; the message names it.
-/// Cancelled: the stop token fired; the checkpoint is written. On failure `model` is as it came.
+/// InvalidArgument: too few samples, samples of different extents, a damaged checkpoint.
+/// Unsupported: nothing to train, no f32 output, an operator without a gradient; the message names
+/// it. Cancelled: the stop token fired; the checkpoint is written. On failure `model` is as it
+/// came.
 Result<FineTuneReport> FineTune(Graph& model, const Graph& golden, const Samples& samples,
                                 const Backend& backend, const FineTuneOptions& options);
 

@@ -12,17 +12,16 @@ constexpr const char* kLeastProbability = "1e-12";
 
 /// Names of logits made of "student" and "golden".
 std::string Logits(OutputLoss::Kind kind) {
-  if (kind == OutputLoss::Kind::kScores)
-    return "  s = Identity(student)\n  t = Identity(golden)\n";
+  if (kind == OutputLoss::Kind::kScores) return "  s = Identity(student)\n  t = Identity(golden)\n";
   return Cat("  least = const f32[] {", kLeastProbability,
              "}\n  sp = Max(student, least)\n  s = Log(sp)\n  tp = Max(golden, least)\n"
              "  t = Log(tp)\n");
 }
 
 std::string DivergenceText(OutputLoss::Kind kind, double temperature) {
-  return Cat("graph loss(student, golden) -> (loss) {\n", Logits(kind),
-             "  cool = const f32[] {", FormatDouble(1 / temperature), "}\n",
-             "  back = const f32[] {", FormatDouble(temperature * temperature), "}\n",
+  return Cat("graph loss(student, golden) -> (loss) {\n", Logits(kind), "  cool = const f32[] {",
+             FormatDouble(1 / temperature), "}\n", "  back = const f32[] {",
+             FormatDouble(temperature * temperature), "}\n",
              R"(  classes = const i64[1] {1}
   sc = Mul(s, cool)  tc = Mul(t, cool)
   ls = LogSoftmax(sc) {axis=1}  lt = LogSoftmax(tc) {axis=1}  p = Softmax(tc) {axis=1}
@@ -53,7 +52,8 @@ std::string LabelText(OutputLoss::Kind kind, double weight) {
 
 Result<Value*> Put(GraphEditor& editor, const OpRegistry& ops, const std::string& text,
                    const std::vector<Value*>& operands) {
-  INFER_ASSIGN(const Graph body, ParseGraph(text, ops));
+  const AttrMap no_parameters;  // of a body: its inputs have no types
+  INFER_ASSIGN(const Graph body, ParseGraph(text, ops, {.parameters = &no_parameters}));
   INFER_ASSIGN(const auto made, InlineGraph(editor, body, operands));
   return made[0];
 }

@@ -12,7 +12,8 @@ struct OutputLoss {
   size_t output = 0;  ///< of the graph
   enum class Kind : uint8_t {
     /// [rows, classes]: the Kullback-Leibler divergence of the softmax of both at a temperature
-    /// (Hinton, Vinyals and Dean, "Distilling the Knowledge in a Neural Network", arXiv:1503.02531).
+    /// (Hinton, Vinyals and Dean, "Distilling the Knowledge in a Neural Network",
+    /// arXiv:1503.02531).
     kScores,
     kProbabilities,  ///< the same of the logarithms
     kNumbers,        ///< the squared error relative to the golden model's energy
@@ -28,9 +29,9 @@ struct LossOptions {
   double label_weight = 0;
 };
 
-/// Adds to `g`, whose outputs are static: inputs "golden_<k>" like outputs[k], where labels count an
-/// input "labels" [rows, classes] (1 at the label; a row of zeros: no label), and an output of one
-/// number, the loss, last. 0 where all outputs are golden's and no labels count.
+/// Adds to `g`, whose outputs are static: inputs "golden_<k>" like outputs[k], where labels count
+/// an input "labels" [rows, classes] (1 at the label; a row of zeros: no label), and an output of
+/// one number, the loss, last. 0 where all outputs are golden's and no labels count.
 Status AddLoss(Graph& g, const LossOptions& options);
 
 }  // namespace infer

@@ -31,7 +31,8 @@ Result<TrainingStep> TrainingStep::Make(const Graph& model,
   Graph g = model.Clone();
   step.num_inputs_ = g.inputs().size();
   std::map<std::string, Dims> dims;
-  for (size_t i = 0; i < g.inputs().size(); ++i) dims[g.inputs()[i]->name()] = options.input_dims[i];
+  for (size_t i = 0; i < g.inputs().size(); ++i)
+    dims[g.inputs()[i]->name()] = options.input_dims[i];
   INFER_TRY(SpecializeInputs(g, dims));
   INFER_TRY(AddLoss(g, options.loss));
   step.num_golden_ = g.inputs().size() - step.num_inputs_;

@@ -1,6 +1,6 @@
 #pragma once
-/// A model as a training step: inputs, golden outputs and weights in, the loss and its gradients out.
-/// One program that is compiled once; weights are inputs of it and change between runs.
+/// A model as a training step: inputs, golden outputs and weights in, the loss and its gradients
+/// out. One program that is compiled once; weights are inputs of it and change between runs.
 #include <memory>
 
 #include "quant/train/loss.h"

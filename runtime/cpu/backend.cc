@@ -119,14 +119,14 @@ KernelList CpuKernels() {
   KernelList all;
   using Family = KernelList (*)();
   const Family families[] = {
-      Int8ByteKernels, Int8ProductKernels, Int8PairKernels,    Int8ElementwiseKernels,
-      WinogradKernels, ConvProductKernels, DepthwiseKernels,   ConvTransposeKernels,
-      ConvKernels,     MatMulKernels,      WeightOnlyKernels,  GroupAttentionKernels,
-      PoolKernels,     ChannelNormKernels, NormKernels,        AttentionKernels,
-      RowKernels,      RecurrentKernels,   ConcatKernels,      ViewKernels,
-      MoveKernels,     ElementwiseKernels, PowKernels,         ElementKernels,
-      IndexKernels,    ResizeKernels,      QuantizeKernels,    RotaryKernels,
-      RmsKernels,      ChainKernels,       GatherBlockKernels, QLinearKernels,
+      Int8ByteKernels, Int8ProductKernels,    Int8PairKernels,    Int8ElementwiseKernels,
+      WinogradKernels, ConvProductKernels,    DepthwiseKernels,   ConvTransposeKernels,
+      ConvKernels,     MatMulKernels,         WeightOnlyKernels,  GroupAttentionKernels,
+      PoolKernels,     ChannelNormKernels,    NormKernels,        AttentionKernels,
+      RowKernels,      RecurrentKernels,      ConcatKernels,      ViewKernels,
+      MoveKernels,     ElementwiseKernels,    PowKernels,         ElementKernels,
+      IndexKernels,    ResizeKernels,         QuantizeKernels,    RotaryKernels,
+      RmsKernels,      ChainKernels,          GatherBlockKernels, QLinearKernels,
       IntegerKernels,  WeightGradientKernels,
   };
   for (const Family family : families) {

@@ -182,5 +182,41 @@ TEST(Convolution, PointwiseSameBitsForAnyNumberOfThreads) {
   CheckSameBits(Pointwise(1, 512, 640, 7, 1, "y = Relu(c)"));
 }
 
+/// Weights that come with the run, as in training.
+TEST(Convolution, WeightsOfTheRun) {
+  for (std::string_view rest :
+       {"w: f32[16,16,3,3]) -> (y) { y = Conv(x, w) {pads=[1,1,1,1]}",
+        "w: f32[20,16,1,1], b: f32[20]) -> (y) { y = Conv(x, w, b) {strides=[2,2]}",
+        "w: f32[32,8,3,3]) -> (y) { y = Conv(x, w) {group=2, dilations=[2,1], pads=[2,1,0,1]}",
+        "w: f32[16,1,3,3]) -> (y) { c = Conv(x, w) {group=16} y = Relu(c)"})
+    ExpectFast(CheckGraph(Cat("graph g(x: f32[3,16,9,10], ", rest, " }"), 5, 1e-4));
+}
+
+TEST(Convolution, GradientOfWeights) {
+  for (const int64_t samples : {1, 3, 8, 12})
+    for (std::string_view rest :
+         {"16,9,10], d: f32[N,24,9,10]) -> (w) { w = infer::ConvWeightGradient(x, d) "
+          "{kernel_shape=[3,3], pads=[1,1,1,1]}",
+          "3,9,9], d: f32[N,20,4,4]) -> (w) { w = infer::ConvWeightGradient(x, d) "
+          "{kernel_shape=[3,3], strides=[2,2]}",
+          "16,8,8], d: f32[N,8,4,4]) -> (w) { w = infer::ConvWeightGradient(x, d) "
+          "{kernel_shape=[1,1], strides=[2,2]}",
+          "8,7,7], d: f32[N,8,7,7]) -> (w) { w = infer::ConvWeightGradient(x, d) "
+          "{kernel_shape=[3,3], pads=[1,1,1,1], group=8}",
+          "16,9], d: f32[N,16,7]) -> (w) { w = infer::ConvWeightGradient(x, d) "
+          "{kernel_shape=[3], group=2}"}) {
+      std::string text = Cat("graph g(x: f32[N,", rest, " }");
+      for (size_t at = text.find("[N,"); at != std::string::npos; at = text.find("[N,", at))
+        text.replace(at, 3, Cat("[", samples, ","));
+      ExpectFast(CheckGraph(text, 5, 1e-4));
+    }
+}
+
+TEST(Convolution, GradientOfWeightsHasTheSameBits) {
+  CheckSameBits(
+      "graph g(x: f32[32,16,16,16], d: f32[32,16,16,16]) -> (w) { "
+      "w = infer::ConvWeightGradient(x, d) {kernel_shape=[3,3], pads=[1,1,1,1]} }");
+}
+
 }  // namespace
 }  // namespace infer

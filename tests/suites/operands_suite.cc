@@ -144,7 +144,8 @@ void Try(OpenExample example, double tolerance, int trials, std::string_view nam
 }
 
 TEST(Operands, ThoseThatDoNotFitAreRefusedAlike) {
-  const int trials = std::getenv("INFER_SANITIZED") ? 6 : 24;  // sanitizers take a minute for all backends
+  const int trials =
+      std::getenv("INFER_SANITIZED") ? 6 : 24;  // sanitizers take a minute for all backends
   int tried = 0;
   for (const OpDef* def : SuiteOps().all()) {
     if (def->example.empty()) continue;

@@ -18,8 +18,8 @@ namespace infer {
 /// gradients of `wanted`, positions among the operands in ascending order. A gradient may have the
 /// shape of the broadcast operand: whoever asks sums it to the operand's own (passes/gradient).
 ///
-/// Pre: operands and results are tensors of static extents, wanted ones floating-point. Unsupported:
-/// an operand that has no gradient, or a case without a rule; the message says which.
+/// Pre: operands and results are tensors of static extents, wanted ones floating-point.
+/// Unsupported: an operand that has no gradient, or a case without a rule; the message says which.
 using GradientFn = Result<std::string> (*)(const OpCall& call, std::span<const size_t> wanted);
 
 /// The rule of an operator; nullptr: it has none. Then its decomposition or body is differentiated,

@@ -161,10 +161,9 @@ Result<Made> MakeWeightGradient(const ConvSpec& s) {
         Forward::desc(dnnl::prop_kind::forward_training, kDirect, d.src, d.weights, d.dst,
                       s.strides, dilations, s.pads_begin, s.pads_end),
         Engine());
-    const Backward::primitive_desc pd(
-        Backward::desc(kDirect, d.src, d.weights, d.dst, s.strides, dilations, s.pads_begin,
-                       s.pads_end),
-        d.attr, Engine(), hint);
+    const Backward::primitive_desc pd(Backward::desc(kDirect, d.src, d.weights, d.dst, s.strides,
+                                                     dilations, s.pads_begin, s.pads_end),
+                                      d.attr, Engine(), hint);
     Made made = Finish<Backward>(pd, {{DNNL_ARG_SRC, pd.src_desc()},
                                       {DNNL_ARG_DIFF_WEIGHTS, pd.diff_weights_desc()},
                                       {DNNL_ARG_DIFF_DST, pd.diff_dst_desc()}});

@@ -64,10 +64,9 @@ Movable Model(std::string_view text, bool f64) {
   auto g = ParseGraph(f64 ? InF64(text) : std::string(text), TestOps());
   INFER_CHECK(g.ok());
   Random random(3);
-  return MakeMovable(*std::move(g), [&] { return random.Normal(); },
-                     [](const Node& n, size_t i) {
-                       return n.op() == "BatchNormalization" && i > 2;
-                     });
+  return MakeMovable(
+      *std::move(g), [&] { return random.Normal(); },
+      [](const Node& n, size_t i) { return n.op() == "BatchNormalization" && i > 2; });
 }
 
 TEST(BackwardGraph, OfModelsBesideDifferences) {

@@ -65,7 +65,8 @@ FineTuneOptions Few(int64_t steps) {
 
 std::vector<Tensor> Weights(const Graph& g) {
   std::vector<Tensor> all;
-  for (const std::string& name : TrainableConstants(g)) all.push_back(*g.FindValue(name)->constant());
+  for (const std::string& name : TrainableConstants(g))
+    all.push_back(*g.FindValue(name)->constant());
   return all;
 }
 

@@ -30,7 +30,8 @@ class PruneCommand : public Command {
            "  infer-opt prune model.onnx -o small.onnx --structured --flops 70% --calib c.npy "
            "--eval "
            "e.npy --eval-labels y.npy\n"
-           "  infer-opt prune model.onnx -o small.onnx --structured --flops 70% --fine-tune-steps 500 "
+           "  infer-opt prune model.onnx -o small.onnx --structured --flops 70% --fine-tune-steps "
+           "500 "
            "--calib c.npy --eval e.npy --eval-labels y.npy\n"
            "  infer-opt prune model.onnx -o sparse.onnx --sparsity 30%  (without data: by "
            "magnitude)\n";
@@ -98,8 +99,7 @@ class PruneCommand : public Command {
       INFER_TRY(RemoveChannels(context, golden, model, *backend, options, report));
     } else {
       context.Step("prune");
-      INFER_ASSIGN(const PruneReport done,
-                   PruneModel(model.graph, data_.calibration, *backend, options));
+      INFER_ASSIGN(const PruneReport done, PruneModel(model.graph, ToFit(), *backend, options));
       for (const std::string& w : done.warnings) context.Warn(w);
       report["pruning"] = infer::ToJson(done, options);
       context.Print(Summary(done, options));
@@ -125,6 +125,11 @@ class PruneCommand : public Command {
   }
 
  private:
+  /// What pruning is fitted to; samples that fine-tuning holds out are not among them.
+  Samples ToFit() const {
+    return fine_tune_.wanted() ? WithoutHeldOut(data_.calibration) : data_.calibration;
+  }
+
   /// Options that say which single weights become zero.
   std::vector<std::string> GivenForWeights() const {
     std::vector<std::string> given;
@@ -158,8 +163,7 @@ class PruneCommand : public Command {
       };
     }
     context.Step("prune");
-    INFER_ASSIGN(const ChannelReport done,
-                 PruneChannels(model.graph, data_.calibration, backend, options));
+    INFER_ASSIGN(const ChannelReport done, PruneChannels(model.graph, ToFit(), backend, options));
     report["structured"] = infer::ToJson(done, options);
     context.Print(Summary(done));
     return {};

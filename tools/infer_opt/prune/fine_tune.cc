@@ -47,7 +47,7 @@ Json ToJson(const FineTuneReport& r, const FineTuneOptions& o) {
   return j;
 }
 
-std::string Summary(const FineTuneReport& r) {
+std::string SummaryOf(const FineTuneReport& r) {
   return Cat(
       "fine-tuning: ", r.steps, " steps of ", r.batch, " samples in ", Rounded(r.seconds, 3),
       " s; held-out loss ", Rounded(r.loss_before, 4), " -> ", Rounded(r.loss_after, 4),
@@ -116,7 +116,7 @@ Status FineTuneFlags::Run(Context& context, Graph& model, const Graph& golden,
   if (done.diverged)
     context.Warn("fine-tuning diverged: the loss is no number; try a lower --fine-tune-lr");
   report["fine_tuning"] = ToJson(done, o);
-  context.Print(Summary(done));
+  context.Print(SummaryOf(done));
   return {};
 }
 

@@ -1,6 +1,7 @@
-/// The gradient of a convolution's weights through oneDNN. Its sum over the samples is cut into parts
-/// by the number of samples alone, each part runs on one lane, and the parts are added in order: the
-/// bits do not depend on the lanes, which oneDNN's own way of cutting the sum does not hold.
+/// The gradient of a convolution's weights through oneDNN. Its sum over the samples is cut into
+/// parts by the number of samples alone, each part runs on one lane, and the parts are added in
+/// order: the bits do not depend on the lanes, which oneDNN's own way of cutting the sum does not
+/// hold.
 #include <algorithm>
 #include <atomic>
 
@@ -22,7 +23,8 @@ int64_t WholeLines(int64_t bytes) { return (bytes + kLine - 1) / kLine * kLine; 
 
 /// Of so many samples and bytes of weights.
 int64_t PartsOf(int64_t samples, int64_t bytes) {
-  const int64_t most = std::clamp<int64_t>(kMostPartBytes / std::max<int64_t>(bytes, 1), 2, kMostParts);
+  const int64_t most =
+      std::clamp<int64_t>(kMostPartBytes / std::max<int64_t>(bytes, 1), 2, kMostParts);
   for (int64_t parts = std::min(most, samples); parts > 1; --parts)
     if (samples % parts == 0) return parts;
   return 1;
@@ -95,9 +97,7 @@ int64_t BytesOf(const Layout& layout, const Dims& dims) {
 class WeightGradientKernel final : public Kernel {
  public:
   explicit WeightGradientKernel(const StepCall& call)
-      : node_(call.main()),
-        x_(call.operand(node_.input(0))),
-        g_(call.operand(node_.input(1))) {}
+      : node_(call.main()), x_(call.operand(node_.input(0))), g_(call.operand(node_.input(1))) {}
 
   Result<Prepared> Prepare(std::span<const Operand> in,
                            std::span<const Operand> out) const override {
@@ -111,7 +111,8 @@ class WeightGradientKernel final : public Kernel {
     onednn::ConvSpec s;
     s.src = {DType::kF32, x_part, {}, {}, true};
     s.dst = {DType::kF32, g_part, {}, {}, true};
-    INFER_ASSIGN(const Spatial spatial, SpatialOf(node_, Dims(w.begin() + 2, w.end()), x, g, false));
+    INFER_ASSIGN(const Spatial spatial,
+                 SpatialOf(node_, Dims(w.begin() + 2, w.end()), x, g, false));
     s.strides = spatial.strides;
     s.dilations = spatial.dilations;
     s.pads_begin = spatial.pads_begin;
@@ -144,8 +145,8 @@ class WeightGradientKernel final : public Kernel {
     p.in_layouts.resize(in.size());
     INFER_ASSIGN(p.in_layouts[static_cast<size_t>(x_)], OfAll(made.src, x_part, x));
     INFER_ASSIGN(p.in_layouts[static_cast<size_t>(g_)], OfAll(made.dst, g_part, g));
-    p.scratch_bytes = parts * (launch->w_bytes + launch->scratch_bytes) +
-                      WholeLines(reorder.scratch_bytes);
+    p.scratch_bytes =
+        parts * (launch->w_bytes + launch->scratch_bytes) + WholeLines(reorder.scratch_bytes);
     p.launch = std::move(launch);
     return p;
   }

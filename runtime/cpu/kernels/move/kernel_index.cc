@@ -161,8 +161,8 @@ class ScatterNdLaunch final : public Launch {
 std::string RefuseScatter(const StepCall& call) {
   const Node& n = call.main();
   const std::string& reduction = n.Attr<std::string>("reduction");
-  const bool adds = n.Is("ScatterElements") && reduction == "add" &&
-                    ElementTypeOf(n.input(0)) == DType::kF32;
+  const bool adds =
+      n.Is("ScatterElements") && reduction == "add" && ElementTypeOf(n.input(0)) == DType::kF32;
   if (reduction != "none" && !adds) return "it reduces";
   if (ElementTypeOf(call.main().input(0)) != ElementTypeOf(call.main().input(2)))
     return "types differ";
