@@ -102,8 +102,8 @@ Status Routes::Set(const std::string& name, RoutePolicy policy) {
   if (core_->forked()) return InvalidArgument(kForked);
   const std::lock_guard setting(setting_);
   if (Status s = Check(policy); !s.ok()) return std::move(s).In(Cat("route '", name, "'"));
-  const auto refuse = [&](std::string why) {
-    return InvalidArgument(Cat("route '", name, "': ", std::move(why)));
+  const auto refuse = [&](const std::string& why) {
+    return InvalidArgument(Cat("route '", name, "': ", why));
   };
   if (core_->Knows(name)) return refuse("a model has this name");
   if (Status s = CheckAlike(*core_, policy.variants); !s.ok())

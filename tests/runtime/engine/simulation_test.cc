@@ -245,5 +245,43 @@ TEST(EngineSimulation, LowPriorityDoesNotStarve) {
   EXPECT_GT(worst_low, worst_high);
 }
 
+/// The same where urgent runs may begin beside the low one, of another model: it waits for its turn
+/// as long as before, and goes on once it has begun.
+TEST(EngineSimulation, LowPriorityDoesNotStarveBesideRunsThatOvertake) {
+  constexpr int64_t kRun = 10'000'000, kAgeing = 50'000'000;
+  const auto sim = std::make_shared<Simulation>(1, 1);
+  auto engine = *Engine::Make({.ageing_ns = kAgeing, .clock = sim, .executor = sim});
+  const auto hook = [&](const auto&, const RunOptions&) {
+    sim->Elapse(kRun);
+    return Status();
+  };
+  for (const char* model : {"urgent", "patient"})
+    ASSERT_TRUE(engine
+                    ->Load(model, SourceOf(kRowsModel, hook),
+                           {.instances = 2, .queue = {.max_requests = 10000}})
+                    .ok());
+  int64_t worst = 0, low = 0;
+  // Load 1 and a backlog of three, so that an urgent one always waits.
+  for (int i = -3; i < 1000; ++i) {
+    sim->At(std::max(i, 0) * kRun, [&] {
+      engine->Submit({.model = "urgent", .inputs = {Filled(1)}, .priority = Priority::kHigh},
+                     [](Outcome) {});
+    });
+    if (i % 50 != 49) continue;
+    sim->At(i * kRun + 1, [&] {
+      engine->Submit({.model = "patient", .inputs = {Filled(1)}, .priority = Priority::kLow},
+                     [&](Outcome o) {
+                       ++low;
+                       worst = std::max(worst, o.phases.queue_ns);
+                       EXPECT_EQ(o.phases.total_ns, o.phases.queue_ns + kRun);
+                     });
+    });
+  }
+  sim->RunAll();
+  EXPECT_EQ(low, 20);
+  EXPECT_LE(worst, 2 * kAgeing + 6 * kRun);
+  EXPECT_GT(worst, kAgeing) << "it was overtaken";
+}
+
 }  // namespace
 }  // namespace infer::engine
