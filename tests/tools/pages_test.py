@@ -152,6 +152,7 @@ class Pages(unittest.TestCase):
         text = image.read_text()
         self.assertTrue(text.startswith("<svg ") and text.endswith("</svg>\n"))
         self.assertEqual(len(re.findall(r">Sigmoid</text>", text)), 3)
+        self.assertEqual(len(re.findall(r'class="type">f32\[2,8\]<', text)), 14)  # the type of each value once
 
     # The same pages in a browser.
 
