@@ -152,6 +152,7 @@ class Pages(unittest.TestCase):
         text = image.read_text()
         self.assertTrue(text.startswith("<svg ") and text.endswith("</svg>\n"))
         self.assertEqual(len(re.findall(r">Sigmoid</text>", text)), 3)
+        self.assertEqual(len(re.findall(r'class="type">f32\[2,8\]<', text)), 14)  # the type of each value once
 
     # The same pages in a browser.
 
@@ -213,7 +214,7 @@ class Pages(unittest.TestCase):
                 copy.write_text(page.replace(embedded, json.dumps({"version": "0", "reports": parts, "histories": []}).replace("<", "\\u003c")))
                 b.open(copy)
                 self.assertEqual(b.console(), [], name)
-                self.assertNotIn("cannot be shown", b.run("return document.body.textContent.replace(document.scripts[0].textContent, '')"), name)
+                self.assertNotIn("cannot be shown", b.run("return document.body.innerText"), name)
 
     @in_browser
     def test_script_and_program_place_alike(self):

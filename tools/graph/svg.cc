@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 #include <vector>
 
 #include "lib/support/readable.h"
@@ -99,12 +100,12 @@ std::string NodeText(const PictureNode& n, const DrawnBox& b) {
 }
 
 std::string GroupText(const PictureGroup& g, const DrawnBox& b) {
-  std::string out =
-      Cat("<g class=\"", g.kind == PictureGroup::Kind::kReplaced ? "s2" : "s0", "\">\n");
+  const Fate fate = g.kind == PictureGroup::Kind::kReplaced ? Fate::kRemoved : Fate::kSame;
+  std::string out = Cat("<g class=\"s", static_cast<int>(fate), "\">\n");
   out += RectText("group", b.x, b.y, b.width, b.height, 8);
   if (b.open) return Cat(out, Text(b.x + 10, b.y + 18, "small", "", g.label), "</g>\n");
   out += RectText("group", b.x + 3, b.y + 3, b.width - 6, b.height - 6, 6);
-  out += Text(b.x + b.width / 2, b.y + 21, "", "middle", g.label);
+  out += Text(b.x + b.width / 2, b.y + 21, "", "middle", Cat(SignOf(fate), g.label));
   out += Text(b.x + b.width / 2, b.y + 37, "small", "middle", Cat(g.nodes, " nodes"));
   return out + "</g>\n";
 }
@@ -130,8 +131,9 @@ std::string TypesText(const Picture& p, const Drawing& d) {
   std::string out;
   std::map<double, double> right;  // where the last text of a row ends
   std::vector<const DrawnLine*> begin;
+  std::set<int> values;  // where they are made, not where they leave groups
   for (const DrawnLine& l : d.lines)
-    if (l.begins) begin.push_back(&l);
+    if (l.begins && values.insert(l.value).second) begin.push_back(&l);
   std::stable_sort(begin.begin(), begin.end(),
                    [](const DrawnLine* a, const DrawnLine* b) { return a->x0 < b->x0; });
   for (const DrawnLine* l : begin) {

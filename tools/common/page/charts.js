@@ -229,7 +229,10 @@ function strips(x, width = 300, height = 20) {
       svg('circle', {class: `f-${kind}`, cx: at(value), cy: middle, r: 4})
     ];
   };
-  return {at, cell, scale, interval, height};
+  const bar = (value, kind = 'a', top = 4, thick = 10) => Number.isFinite(value) ?
+      svg('rect', {class: `f-${kind}`, x: at(0), y: top, height: thick, width: Math.max(0, at(value) - at(0))}) :
+      '';
+  return {at, cell, scale, interval, bar, height};
 }
 
 // Labels of points, none on another: each tries places around its point, then farther away with a line to it. `points`:

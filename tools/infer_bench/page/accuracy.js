@@ -45,8 +45,7 @@ function layerErrorTable(layers) {
   const s = strips(axis('SQNR, dB', layers.map(l => Math.min(number(l.sqnr_db), 140)), {zero: true}), 200, 18);
   const rows = layers.map(l => {
     const v = Math.min(number(l.sqnr_db), 140);
-    const bar = Number.isFinite(v) ? svg('rect', {class: 'f-a', x: s.at(0), y: 4, height: 10, width: Math.max(0, s.at(v) - s.at(0))}) : '';
-    const row = [text(l.name), text(l.op), decibel(l.sqnr_db), s.cell(bar, decibel(l.sqnr_db)), show(l.cosine, 6), show(l.max_error_ratio, 3)];
+    const row = [text(l.name), text(l.op), decibel(l.sqnr_db), s.cell(s.bar(v), decibel(l.sqnr_db)), show(l.cosine, 6), show(l.max_error_ratio, 3)];
     row.at = number(l.sqnr_db);
     return row;
   });
@@ -119,7 +118,7 @@ function precisionBars(layers) {
   const total = most([...by.values()].map(p => p.bytes)) || 1, s = strips(axis('weights before, kB', [0, total / 1e3], {zero: true}), 260, 18);
   const rows = [...by].sort((a, b) => b[1].bytes - a[1].bytes).map(
       ([name, p]) => [name, text(p.count), show(p.bytes / 1e3, 4),
-                      s.cell(svg('rect', {class: 'f-a', x: s.at(0), y: 4, height: 10, width: Math.max(0, s.at(p.bytes / 1e3) - s.at(0))}), `${show(p.bytes / 1e3)} kB`)]);
+                      s.cell(s.bar(p.bytes / 1e3), `${show(p.bytes / 1e3)} kB`)]);
   return table([{name: 'precision'}, {name: 'layers'}, {name: 'weights kB'}, {name: s.scale(), kind: 'strip'}], rows, {caption: 'Precisions'});
 }
 

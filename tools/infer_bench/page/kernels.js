@@ -7,7 +7,7 @@ function kernelsReport(r) {
     const t = object(c.time), roof = 100 * number(t.roofline);
     const row = [text(c.name), text(c.op), `${text(c.kernel)}, ${text(c.precision)}`, badge(text(state(c)), state(c) === 'wrong' ? 'bad' : state(c) === 'right' ? 'good' : ''),
                  show(t.median_us), show(t.gflop_per_s, 3), show(t.gb_per_s, 3), show(roof, 3),
-                 s.cell(Number.isFinite(roof) ? svg('rect', {class: 'f-a', x: s.at(0), y: 4, height: 10, width: Math.max(0, s.at(roof) - s.at(0))}) : '', `${show(roof, 3)} %`),
+                 s.cell(s.bar(roof), `${show(roof, 3)} %`),
                  text(c.used)];
     row.at = {us: number(t.median_us), roof, used: number(c.used)};
     return row;

@@ -27,7 +27,7 @@ function predictedLayers(r) {
   const s = strips(axis('predicted, ms', layers.map(l => number(l.ms)), {zero: true}), 220, 18);
   const rows = layers.map((l, i) => {
     const row = [stepName(l, i), text(l.op), `${text(l.kernel)}, ${text(l.precision)}`, show(l.ms), show(l.measured_ms),
-                 s.cell(svg('rect', {class: 'f-a', x: s.at(0), y: 3, height: 12, width: Math.max(0, s.at(number(l.ms)) - s.at(0))}), `${show(l.ms)} ms`),
+                 s.cell(s.bar(number(l.ms)), `${show(l.ms)} ms`),
                  text(l.family), l.extrapolated ? 'yes' : ''];
     row.at = number(l.ms);
     return row;

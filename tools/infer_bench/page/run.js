@@ -151,14 +151,11 @@ function layerTable(cell) {
           .map((l, i) => {
             const ms = number(l.ms), floor = number(l.floor_ms), rate = number(object(l.cost).flops) / ms / 1e6,
                   roof = floor > 0 && ms > 0 ? 100 * floor / ms : NaN;
-            const bar = (v, kind, top, height) => Number.isFinite(v) ?
-                svg('rect', {class: `f-${kind}`, x: s.at(0), y: top, height, width: Math.max(0, s.at(v) - s.at(0))}) :
-                '';
             const row = [
               stepName(l, i), text(l.op), `${text(l.kernel)}${l.precision ? `, ${l.precision}` : ''}`, show(ms),
               show(100 * ms / total, 3),
               s.cell(
-                  [bar(ms, 'a', 3, 12), bar(Math.min(floor, ms), 'b', 6, 6)],
+                  [s.bar(ms, 'a', 3, 12), s.bar(Math.min(floor, ms), 'b', 6, 6)],
                   `${show(ms)} ms, at least ${show(floor)} ms by the roofline`),
               show(roof, 3), show(rate, 3)
             ];

@@ -71,20 +71,22 @@ class Sweep {
   table() {
     const {task} = this, eval_ = this.shown.some(v => Number.isFinite(number(v.eval_score)));
     const strip = strips(axis('speed-up', [1, ...this.shown.flatMap(v => [number(v.speed_up.median), ...numbers(v.speed_up.median_ci95)])], {zero: true}), 180);
+    // What decides comes first; wide tables scroll.
     const columns = [
-      {name: 'variant'}, {name: 'file', kind: 'text'}, {name: 'quantization', kind: 'text'}, {name: 'MB', sort: r => r.at.bytes}, {name: '× size'},
-      {name: 'ms', sort: r => r.at.ms}, {name: 'speed-up', sort: r => r.at.speed}, {name: '95 % interval'}, {name: strip.scale(), kind: 'strip'}, {name: 'peak MB'}, {name: 'resident MB'},
-      {name: task ? 'top-1 %' : 'cosine', sort: r => r.at.score}, ...(task ? [{name: 'points'}] : []), {name: 'SQNR dB', sort: r => r.at.sqnr},
-      ...(eval_ ? [{name: 'eval'}] : []), {name: 'keeps the accuracy'}
+      {name: 'variant'}, {name: 'keeps the accuracy'}, {name: task ? 'top-1 %' : 'cosine', sort: r => r.at.score}, ...(task ? [{name: 'points'}] : []),
+      {name: 'SQNR dB', sort: r => r.at.sqnr}, ...(eval_ ? [{name: 'eval'}] : []), {name: 'speed-up', sort: r => r.at.speed}, {name: '95 % interval'},
+      {name: strip.scale(), kind: 'strip'}, {name: 'ms', sort: r => r.at.ms}, {name: 'MB', sort: r => r.at.bytes}, {name: '× size'}, {name: 'peak MB'}, {name: 'resident MB'},
+      {name: 'file', kind: 'text'}, {name: 'quantization', kind: 'text'}
     ];
     const rows = this.shown.map(v => {
       const known = v.accuracy !== undefined && v.accuracy !== null, s = sqnrOf(v), speed = object(v.speed_up), ci = numbers(speed.median_ci95), m = object(v.memory);
       const marks = [svg('path', {class: 'line s-quiet dotted', d: `M${strip.at(1)} 0V${strip.height}`}), ...strip.interval(ci[0], number(speed.median), ci[1], this.kindOf(v))];
       const row = [
-        text(v.id), this.fileOf(v), [v.quantization, ...list(v.arguments)].map(text).join(' '), showMB(v.bytes), show(v.size_ratio, 3), show(object(v.latency_ms).median), `${show(speed.median, 3)} x`,
-        showRange(speed.median_ci95, x => show(x, 3)), strip.cell(marks, `speed-up ${show(speed.median, 3)}`), showMB(m.allocated_peak_bytes ?? m.resident_peak_bytes), showMB(m.resident_peak_bytes),
+        text(v.id), known || eval_ ? badge(v.acceptable ? 'yes' : 'no', v.acceptable ? 'good' : 'bad') : 'not known',
         !known ? 'not known' : task ? show(100 * number(v.accuracy_score), 4) : show(v.accuracy_score, 5), ...(task ? [known ? show(100 * number(v.accuracy_delta), 3) : ''] : []),
-        known ? (s === Infinity ? 'equal' : show(s, 3)) : '', ...(eval_ ? [show(v.eval_score)] : []), known || eval_ ? badge(v.acceptable ? 'yes' : 'no', v.acceptable ? 'good' : 'bad') : 'not known'
+        known ? (s === Infinity ? 'equal' : show(s, 3)) : '', ...(eval_ ? [show(v.eval_score)] : []), `${show(speed.median, 3)} x`, showRange(speed.median_ci95, x => show(x, 3)),
+        strip.cell(marks, `speed-up ${show(speed.median, 3)}`), show(object(v.latency_ms).median), showMB(v.bytes), show(v.size_ratio, 3),
+        showMB(m.allocated_peak_bytes ?? m.resident_peak_bytes), showMB(m.resident_peak_bytes), this.fileOf(v), [v.quantization, ...list(v.arguments)].map(text).join(' ')
       ];
       row.chosen = v.recommended === true;
       row.at = {bytes: number(v.bytes), ms: number(object(v.latency_ms).median), speed: number(speed.median), score: number(v.accuracy_score), sqnr: s};
