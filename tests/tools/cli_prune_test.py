@@ -110,14 +110,15 @@ class CliPrune(CliTestCase):
 
     def test_fine_tuning(self):
         """What is trained is nearer to the dense model, keeps zeros or shapes, and is told."""
-        tune = ["--fine-tune-steps", 60, "--fine-tune-lr", "0.002"]
-        for args in (["--sparsity", "80%"], ["--structured", "--flops", "40%"]):
+        tune = ["--fine-tune-steps", 40, "--fine-tune-copies", "none"]
+        for args in (["--sparsity", "90%", "--method", "magnitude", "--allocation", "uniform"],
+                     ["--structured", "--flops", "15%"]):
             with self.subTest(args):
                 bare = self.prune(0, *args, *FIT, *JUDGE)
                 report = self.prune(0, *args, *FIT, *JUDGE, *tune)
                 tuned = report["fine_tuning"]
                 self.assertNotIn("fine_tuning", bare)
-                self.assertEqual((tuned["steps"], len(tuned["points"])), (60, 11))
+                self.assertEqual((tuned["steps"], len(tuned["points"])), (40, 11))
                 self.assertLess(tuned["loss_after"], tuned["loss_before"])
                 self.assertEqual(tuned["stacked"], 32)
                 sqnr = [float(r["accuracy"]["outputs"][0]["sqnr_db"]) for r in (bare, report)]

@@ -90,6 +90,21 @@ Cost CostWeightGradient(const OpCall& call) {
   return c;
 }
 
+/// The filters are those of the gradient, the columns channels of the operand, by group.
+void WeightGradientAxes(const OpCall& call, AxisLinks& links) {
+  LinkContracted(call, 0, 0, 1, 0, links);
+  LinkSame(call, 1, 1, 0, 0, links);
+  if (!call.out(0).is_static()) return;
+  const Dims w = call.out(0).shape.static_dims();
+  const int64_t groups = call.Int("group");
+  if (w[1] > 1 || groups == 1)
+    links.push_back({.labels = w[1], .from = {.axis = 1}, .to = {.axis = 1}});
+  if (groups > 1)
+    links.push_back({.labels = groups,
+                     .from = {.axis = 1, .inner = w[1]},
+                     .to = {.axis = 0, .inner = w[0] / groups}});
+}
+
 }  // namespace
 
 std::span<const OpDef> ConvGradientOps() {
@@ -98,6 +113,7 @@ std::span<const OpDef> ConvGradientOps() {
       .domain = "infer",
       .doc = "The gradient of a Conv's weights, by its operand and the gradient of its result.",
       .traits = Trait::kContraction,
+      .axes = WeightGradientAxes,
       .inputs = {{"X", "T"}, {"dY", "T"}},
       .outputs = {{"dW", "T"}},
       .attrs = {{"dilations", AttrKind::kInts},
