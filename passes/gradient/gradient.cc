@@ -81,7 +81,7 @@ class Differentiation {
     return {};
   }
 
-  /// What depends on a wanted value in a way that has gradients.
+  /// Values that depend on a wanted one through floating-point tensors.
   void MarkDependents() {
     depends_.clear();
     depends_.insert(wanted_.begin(), wanted_.end());

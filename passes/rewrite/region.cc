@@ -12,7 +12,7 @@ class RegionBuilder {
   RegionBuilder(Region& region, FunctionRef<bool(const Value&)> is_known)
       : region_(region), is_known_(is_known), editor_(region.graph) {}
 
-  /// What stands for `v` inside.
+  /// The value that stands for `v` inside.
   Result<Value*> Get(const Value* v) {
     if (const auto it = inside_.find(v); it != inside_.end()) return it->second;
     if (v->is_constant()) return inside_[v] = editor_.AddConstant(*v->constant(), v->name());

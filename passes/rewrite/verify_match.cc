@@ -295,7 +295,7 @@ Status VerifyingReviewer::Review(const Candidate& c, MatchRecord& record) {
 void VerifyingReviewer::Expect(const Patch& patch) {
   for (const auto& n : patch.graph.nodes()) {
     std::vector<std::string>& names = to_come_.emplace_back();
-    // What takes over a name is captured by that.
+    // Values are captured by name, also those that take over the name of another one.
     for (const Value* v : n->outputs()) names.push_back(v && !v->is_output() ? v->name() : "");
   }
 }

@@ -16,7 +16,7 @@ Result<double> RelativeError(const Datum& reference, const Datum& candidate);
 /// become `symbol_value`, unknown dimensions too. Unsupported for unknown rank or no tensor.
 Result<std::vector<Datum>> RandomInputs(const Graph& g, uint64_t seed, int64_t symbol_value = 3);
 
-/// What values of a graph were in one run, by name.
+/// The values of a graph in one run, by name.
 using ValuesByName = std::unordered_map<std::string, Datum>;
 using ValueNames = std::unordered_set<std::string>;
 /// Runs a graph on inputs in its order: what its inputs, its outputs and `wanted` values were;
@@ -27,7 +27,7 @@ using RunValues = std::function<Result<ValuesByName>(const Graph& g, std::span<c
 Result<ValuesByName> ReferenceValues(const Graph& g, std::span<const Datum> inputs,
                                      const ValueNames* wanted);
 
-/// What values of a graph were in some runs, by name: a value that takes the place of another takes
+/// The values of a graph in some runs, by name: a value that takes the place of another takes
 /// over its name, and stands for the same thing.
 class CapturedValues {
  public:
@@ -77,8 +77,8 @@ double ToleranceOf(const Node& n);
 /// What the operators on both sides may deviate together.
 double ToleranceOf(const Match& m, const Patch& p);
 
-/// Refuses matches that are outside their tolerance on captured values. What a patch brings into
-/// the graph is captured with it, what dies is let go.
+/// Refuses matches that are outside their tolerance on captured values. The values that a patch
+/// brings in are captured with it; dead ones are let go.
 class VerifyingReviewer : public MatchReviewer {
  public:
   explicit VerifyingReviewer(CapturedValues values, RunValues run = ReferenceValues)

@@ -13,7 +13,7 @@ namespace infer {
 Result<Graph> WithOpenRows(const Graph& g);
 
 /// Shifts and mirror images of inputs that are images: f32 or u8 [rows, channels, height, width]
-/// with 1 or 3 channels and at least 8 pixels a side. What is shifted in repeats the border.
+/// with 1 or 3 channels and at least 8 pixels a side. Pixels that come in repeat the border.
 struct Augmentation {
   bool shift = false;   ///< by up to an eighth of each side
   bool mirror = false;  ///< left to right, every second time

@@ -144,7 +144,7 @@ class Trainer {
     report_.stacked = stacked_;
   }
 
-  /// What takes micro-batches.
+  /// The graph that takes micro-batches.
   Result<Graph> Stackable(const Graph& g) const {
     return stacked_ > 1 ? WithOpenRows(g) : Result<Graph>(g.Clone());
   }

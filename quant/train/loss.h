@@ -1,5 +1,5 @@
 #pragma once
-/// What training makes small: the distance of a model's outputs from the golden model's on the same
+/// The loss of training: the distance of a model's outputs from the golden model's on the same
 /// inputs, and from labels where there are some.
 #include <vector>
 

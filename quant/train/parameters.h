@@ -1,5 +1,5 @@
 #pragma once
-/// What training may change in a graph.
+/// The constants of a graph that training may change.
 #include <string>
 #include <vector>
 

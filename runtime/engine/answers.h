@@ -1,5 +1,5 @@
 #pragma once
-/// What routes read in answers: how sure a classifier is, and how two answers differ.
+/// Facts that routes read in answers: how sure a classifier is, and how two answers differ.
 #include <optional>
 #include <vector>
 

@@ -36,7 +36,7 @@ double LikelihoodRatio(const Trials& a, const Trials& b, double effect);
 
 /// Whether keys reach the variants in the shares that were asked for: the odds against it, by a
 /// multinomial test that may be looked at any time (Lindon and Malek, "Anytime-Valid Inference for
-/// Multinomial Count Data", NeurIPS 2022). What is counted must be drawn independently: a key that
+/// Multinomial Count Data", NeurIPS 2022). Counted keys must be drawn independently: a key that
 /// stays with its variant counts once.
 class SampleRatio {
  public:

@@ -15,7 +15,7 @@
 
 namespace infer::engine {
 
-/// One of the models. What the route's mode has no use for must not be set.
+/// One of the models. Fields that the route's mode does not use must not be set.
 struct RouteVariant {
   std::string model = {};               ///< as it is loaded
   std::optional<double> weight = {};    ///< split, affinity by key, balance; 1 where it is not set

@@ -299,7 +299,7 @@ void Routes::SendCopy(const RoutePtr& route, const std::shared_ptr<Pair>& pair, 
                 {.shadow = true});
 }
 
-/// Whoever ends last has the answers compared, on the thread that nobody waits for.
+/// The last of the two to end has the answers compared, on a thread that nobody waits for.
 void Routes::PartEnded(const RoutePtr& route, const std::shared_ptr<Pair>& pair, bool copy,
                        const Outcome& o) {
   std::vector<Datum> outputs = copy ? o.outputs : OwnOutputs(o.outputs);

@@ -359,7 +359,7 @@ TEST(VerifyingReviewer, RefusesAWrongRewrite) {
 }
 
 /// Two rules, the second of which reads what the first brought in: its values come from the check
-/// of the first. What died is let go.
+/// of the first. Dead values are let go.
 TEST(VerifyingReviewer, CapturesWhatAPatchBrings) {
   Graph g = Parsed("graph g(x: f32[8]) -> (z) { t = Sigmoid(x)  y = Relu(t)  z = Abs(y) }");
   Pattern x = Any(), v = Any();

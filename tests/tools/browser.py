@@ -61,11 +61,11 @@ class Browser:
         self.command("/url", {"url": path.as_uri()})
 
     def run(self, script, *arguments):
-        """What the body of a function returns."""
+        """The result of the body of a function."""
         return self.command("/execute/sync", {"script": script, "args": list(arguments)})
 
     def later(self, script, *arguments):
-        """What a script hands to its last argument, a function."""
+        """The value that a script hands to its last argument, a function."""
         return self.command("/execute/async", {"script": script, "args": list(arguments)})
 
     def keys(self, text, selector):

@@ -109,7 +109,7 @@ class CliPrune(CliTestCase):
         self.assertEqual(files[0], files[1])
 
     def test_fine_tuning(self):
-        """What is trained is nearer to the dense model, keeps zeros or shapes, and is told."""
+        """A trained model is nearer to the dense one and keeps its zeros or shapes; the report tells of the training."""
         tune = ["--fine-tune-steps", 40, "--fine-tune-copies", "none"]
         for args in (["--sparsity", "90%", "--method", "magnitude", "--allocation", "uniform"],
                      ["--structured", "--flops", "15%"]):

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Pages for people: pictures of models, sweeps, reports. What stands in the files, and, with Chromium and chromedriver installed,
+"""Pages for people: pictures of models, sweeps, reports. The contents of the files, and, with Chromium and chromedriver installed,
 what a browser shows at three widths in light and dark: nothing on the console, nothing wider than the window, every key at work.
 
 Run by ctest with INFER_BIN and INFER_SOURCE; with --photograph DIR pictures of all pages are kept there."""

@@ -1,5 +1,5 @@
 #pragma once
-/// What the values of a graph are in a run on a backend: for checks of rewrites, which would take
+/// The values of a graph in a run on a backend: for checks of rewrites, which would take
 /// minutes on reference kernels.
 #include "passes/rewrite/verify_match.h"
 #include "runtime/api/program.h"

@@ -191,7 +191,7 @@ Result<VariantEntry> ReadVariant(const Json& table, const std::string& mode) {
   return e;
 }
 
-/// What a variants.json says of those that the file names without a path, or of all.
+/// Takes what a variants.json says of the variants that the file names without a path, or of all.
 Status Complete(const std::string& json, bool slo, std::vector<VariantEntry>& entries) {
   INFER_ASSIGN(const std::vector<VariantFile> listed, ReadVariants(json));
   if (entries.empty())

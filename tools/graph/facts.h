@@ -1,5 +1,5 @@
 #pragma once
-/// What a picture says of a node beside its place: work, bytes, time, error, precision.
+/// Facts of a node in a picture beside its place: work, bytes, time, error, precision.
 #include <map>
 #include <optional>
 #include <string>

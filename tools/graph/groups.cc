@@ -119,7 +119,7 @@ class ScopeGrouping {
     for (const size_t k : s.scopes) Make(k, group, inside, depth + 1);
   }
 
-  /// What the name says beside groups and operator: "conv1" of /layer1/conv1/Conv in group layer1.
+  /// The rest of a name beside groups and operator: "conv1" of /layer1/conv1/Conv in group layer1.
   static std::string DetailOf(const PictureNode& n, const std::string& inside,
                               const std::vector<std::string>& parts) {
     const std::string leaf = parts.empty() ? "" : parts.back();

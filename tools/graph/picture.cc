@@ -44,7 +44,7 @@ class Collector {
     if (!v.is_constant()) n.reads.push_back(ValueOf(v, fate));
   }
 
-  /// What the node reads and makes; bodies of control flow become groups.
+  /// The inputs and outputs of a node; bodies of control flow become groups.
   void ConnectNode(int index, const Node& n, Fate fate) {
     for (const Value* v : n.inputs())
       if (v && !v->is_constant()) Append(Of(index).reads, ValueOf(*v, fate));
@@ -67,7 +67,7 @@ class Collector {
   /// The value of one graph is that of the other.
   void SameValue(const Value& of, const Value& as) { values_[&of] = ValueOf(as, Fate::kSame); }
 
-  /// What two graphs have is of both; a value that one alone has is as the one says.
+  /// The number of a value: one that both graphs have counts once; one that a single graph has is as that says.
   int ValueOf(const Value& v, Fate fate) {
     const auto [it, is_new] = values_.try_emplace(&v, static_cast<int>(picture_.values.size()));
     if (is_new) picture_.values.push_back({&v, fate});
@@ -192,7 +192,7 @@ class Merger {
     for (const Value* v : after_.outputs()) {
       const Value* same = Named(before_.outputs(), v->name());
       collector_.AddOutput(*v, 0, same ? Fate::kSame : Fate::kAdded);
-      // What made it before is read here, too.
+      // The node that made it before is drawn as its maker, too.
       if (same && !same->is_constant()) {
         auto& reads = picture_.nodes.back().reads;
         const int value = collector_.ValueOf(*same, Fate::kRemoved);

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What fine-tuning wins back of what removing channels costs (docs/pruning.md).
+"""The accuracy that removing channels costs, and that fine-tuning wins back (docs/pruning.md).
 
     tools/infer_opt/fine_tune_table.py build/release/bin/infer-opt DATA [--goals 70%,50%] [--models a,b] [--folds 5]
                                        [--steps 1000] [--flags "..."] [--work FOLDER]

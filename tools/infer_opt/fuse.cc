@@ -206,7 +206,7 @@ class FuseCommand : public Command {
   }
 
   /// The values that matches begin and end at, as far as rewriting without checks tells: of a large
-  /// model others would take gigabytes. What a check misses it computes.
+  /// model others would take gigabytes. Values that a check misses it computes.
   Status FindBoundaries(const Graph& golden) {
     boundaries_ = {};
     if (no_match_check_ || no_verify_) return {};

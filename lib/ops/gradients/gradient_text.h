@@ -1,5 +1,5 @@
 #pragma once
-/// What the rules of gradients.h write their graphs with.
+/// A writer of the graphs that the rules of gradients.h give.
 #include <algorithm>
 #include <map>
 

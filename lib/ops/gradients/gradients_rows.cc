@@ -22,7 +22,7 @@ Result<std::vector<int>> AxesOfReduction(const OpCall& call, int rank) {
   return all;
 }
 
-/// What a reduction's result is multiplied with, element by element, `y` kept at full rank.
+/// The derivative of a reduction, element by element, with `y` at full rank.
 Result<std::string> SlopeOfReduction(std::string_view op, GradientText& t, std::string_view y,
                                      int64_t count) {
   if (op == "ReduceSum") return std::string();

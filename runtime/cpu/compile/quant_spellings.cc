@@ -114,7 +114,7 @@ class ConstantReader {
     return {};
   }
 
-  /// What operators on codes read, and what that is computed from.
+  /// Marks the scales and zero points of operators on codes, and all values that they are computed from.
   void MarkParameters() {
     for (auto it = g_.nodes().rbegin(); it != g_.nodes().rend(); ++it) {
       const Node& n = **it;

@@ -1,4 +1,4 @@
-/// What routes read in answers, and the breaker.
+/// Facts that routes read in answers, and the breaker.
 #include "runtime/engine/answers.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-/// What checks of rewrites are made on: values of a run on a backend, against reference kernels.
+/// The ground of the checks of rewrites: values of a run on a backend, against reference kernels.
 #include "tools/common/backend_values.h"
 
 #include <gtest/gtest.h>

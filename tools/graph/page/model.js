@@ -1,4 +1,4 @@
-// What the page knows: nodes, values, groups, and numbers to colour them by.
+// The data of the page: nodes, values, groups, and numbers to colour them by.
 const NODE = 0, GROUP = 1, IN_PORT = 2, OUT_PORT = 3;          // kinds of children
 const OPERATOR = 0, INPUT = 1;                                 // kinds of nodes; 2: output
 const SAME = 0, CHANGED = 1, REMOVED = 2, ADDED = 3;           // fates
@@ -119,7 +119,7 @@ class Model {
     return out;
   }
 
-  // What the drawing shows of a node: itself, or the outermost closed group around it.
+  // The box that stands for a node in the drawing: itself, or the outermost closed group around it.
   shownAs(node) {
     const n = this.nodes[node];
     let shown = n.bodies >= 0 ? {kind: GROUP, index: n.bodies} : {kind: NODE, index: node};

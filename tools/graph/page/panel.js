@@ -1,4 +1,4 @@
-// What stands beside the drawing: the model as a whole, or what is selected.
+// The panel beside the drawing: the model as a whole, or what is selected.
 class Panel {
   // `go`: selects {kind, index} and shows it.
   constructor(model, element, go) {

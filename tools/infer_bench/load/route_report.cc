@@ -44,7 +44,7 @@ Json ShadowJson(const engine::ShadowStats& s) {
           {"other_top1", s.other_top1},     {"worst_difference", JsonNumber(s.worst)}};
 }
 
-/// What the mode has to say besides.
+/// The verdict of the mode, if it has one.
 std::string Verdict(const engine::RouteStats& r, const std::vector<std::string>& names) {
   std::string out;
   if (r.canary)

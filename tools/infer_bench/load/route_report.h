@@ -1,5 +1,5 @@
 #pragma once
-/// What a route did under load, as JSON and as a table.
+/// The work of a route under load, as JSON and as a table.
 #include "runtime/engine/engine.h"
 #include "tools/common/report.h"
 

@@ -125,7 +125,7 @@ class PruneCommand : public Command {
   }
 
  private:
-  /// What pruning is fitted to; samples that fine-tuning holds out are not among them.
+  /// The samples that pruning is fitted to: without those that fine-tuning holds out.
   Samples ToFit() const {
     return fine_tune_.wanted() ? WithoutHeldOut(data_.calibration) : data_.calibration;
   }

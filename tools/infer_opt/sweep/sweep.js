@@ -71,7 +71,7 @@ class Sweep {
   table() {
     const {task} = this, eval_ = this.shown.some(v => Number.isFinite(number(v.eval_score)));
     const strip = strips(axis('speed-up', [1, ...this.shown.flatMap(v => [number(v.speed_up.median), ...numbers(v.speed_up.median_ci95)])], {zero: true}), 180);
-    // What decides comes first; wide tables scroll.
+    // Deciding columns come first; wide tables scroll.
     const columns = [
       {name: 'variant'}, {name: 'keeps the accuracy'}, {name: task ? 'top-1 %' : 'cosine', sort: r => r.at.score}, ...(task ? [{name: 'points'}] : []),
       {name: 'SQNR dB', sort: r => r.at.sqnr}, ...(eval_ ? [{name: 'eval'}] : []), {name: 'speed-up', sort: r => r.at.speed}, {name: '95 % interval'},

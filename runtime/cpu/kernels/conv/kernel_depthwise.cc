@@ -60,7 +60,7 @@ struct WindowAxis {
   }
 };
 
-/// What a run needs to know. An axis that is not there has one point.
+/// Everything that a run reads. An axis that is not there has one point.
 struct DepthwisePlan {
   const simd::Depthwise* loop = nullptr;
   Appended appended;
