@@ -12,8 +12,8 @@ struct Region {
   std::vector<const Value*> outputs;  ///< outside, of graph.outputs()
 };
 
-/// The nodes that compute `targets` from values for which `is_known` holds, and constants. Unsupported where
-/// a graph input is not known, or more than 256 nodes are between.
+/// The nodes that compute `targets` from values for which `is_known` holds, and constants.
+/// Unsupported where a graph input is not known, or more than 256 nodes are between.
 Result<Region> RegionBetween(const OpRegistry& ops, std::span<const Value* const> targets,
                              FunctionRef<bool(const Value&)> is_known);
 

@@ -67,7 +67,8 @@ class Collector {
   /// The value of one graph is that of the other.
   void SameValue(const Value& of, const Value& as) { values_[&of] = ValueOf(as, Fate::kSame); }
 
-  /// The number of a value: one that both graphs have counts once; one that a single graph has is as that says.
+  /// The number of a value: one that both graphs have counts once; one that a single graph has is
+  /// as that says.
   int ValueOf(const Value& v, Fate fate) {
     const auto [it, is_new] = values_.try_emplace(&v, static_cast<int>(picture_.values.size()));
     if (is_new) picture_.values.push_back({&v, fate});

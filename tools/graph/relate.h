@@ -18,8 +18,8 @@ struct Relation {
 /// and where names differ by operator and operands. Only nodes of one operator are the same.
 Relation Relate(const Graph& before, const Graph& after);
 
-/// The differences between two nodes of one operator: "attribute axis: 1 -> 2", "result y: f32[1] ->
-/// f16[1]". Empty: nothing that the picture shows.
+/// The differences between two nodes of one operator: "attribute axis: 1 -> 2", "result y: f32[1]
+/// -> f16[1]". Empty: nothing that the picture shows.
 std::vector<std::string> Differences(const Node& before, const Node& after);
 
 /// An attribute as text; lists and texts that are long end with "...".

@@ -114,7 +114,8 @@ class ConstantReader {
     return {};
   }
 
-  /// Marks the scales and zero points of operators on codes, and all values that they are computed from.
+  /// Marks the scales and zero points of operators on codes, and all values that they are computed
+  /// from.
   void MarkParameters() {
     for (auto it = g_.nodes().rbegin(); it != g_.nodes().rend(); ++it) {
       const Node& n = **it;
