@@ -171,7 +171,7 @@ Json ToJson(const ChannelReport& r, const ChannelOptions& options) {
   return j;
 }
 
-std::string Summary(const ChannelReport& r) {
+std::string SummaryText(const ChannelReport& r) {
   int64_t narrowed = 0, channels = 0, all = 0;
   for (const PrunedGroup& p : r.groups) {
     narrowed += p.removed > 0 ? 1 : 0;

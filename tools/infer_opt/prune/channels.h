@@ -25,6 +25,6 @@ Status TellSpeedup(Context& context, const Graph& golden, const Graph& result,
                    const DeviceOptions& device, const DataRoles& data, Json& report);
 
 Json ToJson(const ChannelReport& r, const ChannelOptions& options);
-std::string Summary(const ChannelReport& r);
+std::string SummaryText(const ChannelReport& r);
 
 }  // namespace infer

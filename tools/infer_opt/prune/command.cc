@@ -102,7 +102,7 @@ class PruneCommand : public Command {
       INFER_ASSIGN(const PruneReport done, PruneModel(model.graph, ToFit(), *backend, options));
       for (const std::string& w : done.warnings) context.Warn(w);
       report["pruning"] = infer::ToJson(done, options);
-      context.Print(Summary(done, options));
+      context.Print(SummaryText(done, options));
     }
     INFER_TRY(fine_tune_.Run(context, model.graph, golden, data_, *backend, device_.threads,
                              !channels_.structured, report));
@@ -165,7 +165,7 @@ class PruneCommand : public Command {
     context.Step("prune");
     INFER_ASSIGN(const ChannelReport done, PruneChannels(model.graph, ToFit(), backend, options));
     report["structured"] = infer::ToJson(done, options);
-    context.Print(Summary(done));
+    context.Print(SummaryText(done));
     return {};
   }
 

@@ -106,7 +106,7 @@ Json ToJson(const PruneReport& r, const PruneOptions& options) {
   return j;
 }
 
-std::string Summary(const PruneReport& r, const PruneOptions& options) {
+std::string SummaryText(const PruneReport& r, const PruneOptions& options) {
   int64_t layers = 0, touched = 0, others = 0;
   for (const PrunedLayer& l : r.layers) {
     layers += l.pruned ? 1 : 0;

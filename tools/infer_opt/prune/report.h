@@ -7,6 +7,6 @@ namespace infer {
 
 Json ToJson(const PruneReport& r, const PruneOptions& options);
 /// A line of totals, a table of the layers, the layers that stayed dense by their reason.
-std::string Summary(const PruneReport& r, const PruneOptions& options);
+std::string SummaryText(const PruneReport& r, const PruneOptions& options);
 
 }  // namespace infer
