@@ -191,6 +191,8 @@ std::string RefuseDepthwise(const StepCall& call) {
   if (transposed ? w->dims()[0] != groups : w->dims()[1] != 1) return "several channels per group";
   if (w->rank() < 3 || w->rank() > 5) return "only 1 to 3 spatial dimensions";
   if (IsPlain(n, *w) && OneDnnHasKernel(n, *w, nullptr)) return "oneDNN has a kernel";
+  // Volumes would be brought into our layout and back for one multiplication per element.
+  if (w->rank() == 5 && w->num_elements() == w->dim(0) * w->dim(1)) return "a window of one point";
   if (n.input(2) && !call.constant(n.input(2))) return "the bias is not constant";
   const auto epilogue = DecodeEpilogue(call, false);
   if (!epilogue.ok()) return epilogue.status().message();
