@@ -22,7 +22,7 @@ std::string Weights(const Dims& dims) {
   return Cat("const i8", ToString(dims), " {", Join(values, ", "), "}");
 }
 
-struct Case {
+struct AxesCase {
   const char* name;
   Dims x, w;
   int axis;
@@ -31,7 +31,7 @@ struct Case {
   bool integer = false;  ///< followed by Relu and a quantization that goes below zero
 };
 
-std::string TextOf(const Case& c) {
+std::string TextOf(const AxesCase& c) {
   const auto n = static_cast<int>(c.w[static_cast<size_t>(c.axis)]);
   std::string zeros = Join(std::vector<std::string>(static_cast<size_t>(n), "0"), ", ");
   return Cat("graph g(x: f32", ToString(c.x),
@@ -45,10 +45,10 @@ std::string TextOf(const Case& c) {
                        : " y = Identity(t) }");
 }
 
-class QuantizedAxes : public testing::TestWithParam<Case> {};
+class QuantizedAxes : public testing::TestWithParam<AxesCase> {};
 
 TEST_P(QuantizedAxes, AreRespected) {
-  const Case& c = GetParam();
+  const AxesCase& c = GetParam();
   // With integers at the end one of 128 steps may be rounded the other way.
   CheckGraph(TextOf(c), 3, c.integer ? 1e-2 : 1e-5);
 }
@@ -56,26 +56,26 @@ TEST_P(QuantizedAxes, AreRespected) {
 INSTANTIATE_TEST_SUITE_P(
     All, QuantizedAxes,
     testing::Values(
-        Case{"gemm_trans_b_summed_square", {3, 8}, {8, 8}, 1, "Gemm(a, v) {transB=1}"},
-        Case{"gemm_trans_b_rows", {3, 8}, {8, 8}, 0, "Gemm(a, v) {transB=1}"},
-        Case{"gemm_summed_square", {3, 8}, {8, 8}, 0, "Gemm(a, v)"},
-        Case{"gemm_columns", {3, 8}, {8, 8}, 1, "Gemm(a, v)"},
-        Case{"matmul_summed_square", {3, 8}, {8, 8}, 0, "MatMul(a, v)"},
-        Case{"matmul_summed", {3, 8}, {8, 5}, 0, "MatMul(a, v)"},
-        Case{"matmul_columns", {3, 8}, {8, 5}, 1, "MatMul(a, v)"},
-        Case{"conv_inputs_square", {1, 4, 6, 6}, {4, 4, 3, 3}, 1, "Conv(a, v)"},
-        Case{"conv_outputs", {1, 4, 6, 6}, {4, 4, 3, 3}, 0, "Conv(a, v)"},
-        Case{"conv_rows", {1, 4, 6, 6}, {3, 4, 3, 3}, 2, "Conv(a, v)"},
-        Case{"gemm_without_zero", {3, 8}, {8, 8}, 0, "Gemm(a, v) {transB=1}", false},
-        Case{"matmul_without_zero", {3, 8}, {8, 8}, 0, "MatMul(a, v)", false},
-        Case{"conv_relu_below_zero", {1, 4, 6, 6}, {4, 4, 3, 3}, 0, "Conv(a, v)", true, true},
-        Case{"conv_inputs_relu_below_zero",
-             {1, 4, 6, 6},
-             {4, 4, 3, 3},
-             1,
-             "Conv(a, v)",
-             true,
-             true}),
+        AxesCase{"gemm_trans_b_summed_square", {3, 8}, {8, 8}, 1, "Gemm(a, v) {transB=1}"},
+        AxesCase{"gemm_trans_b_rows", {3, 8}, {8, 8}, 0, "Gemm(a, v) {transB=1}"},
+        AxesCase{"gemm_summed_square", {3, 8}, {8, 8}, 0, "Gemm(a, v)"},
+        AxesCase{"gemm_columns", {3, 8}, {8, 8}, 1, "Gemm(a, v)"},
+        AxesCase{"matmul_summed_square", {3, 8}, {8, 8}, 0, "MatMul(a, v)"},
+        AxesCase{"matmul_summed", {3, 8}, {8, 5}, 0, "MatMul(a, v)"},
+        AxesCase{"matmul_columns", {3, 8}, {8, 5}, 1, "MatMul(a, v)"},
+        AxesCase{"conv_inputs_square", {1, 4, 6, 6}, {4, 4, 3, 3}, 1, "Conv(a, v)"},
+        AxesCase{"conv_outputs", {1, 4, 6, 6}, {4, 4, 3, 3}, 0, "Conv(a, v)"},
+        AxesCase{"conv_rows", {1, 4, 6, 6}, {3, 4, 3, 3}, 2, "Conv(a, v)"},
+        AxesCase{"gemm_without_zero", {3, 8}, {8, 8}, 0, "Gemm(a, v) {transB=1}", false},
+        AxesCase{"matmul_without_zero", {3, 8}, {8, 8}, 0, "MatMul(a, v)", false},
+        AxesCase{"conv_relu_below_zero", {1, 4, 6, 6}, {4, 4, 3, 3}, 0, "Conv(a, v)", true, true},
+        AxesCase{"conv_inputs_relu_below_zero",
+                 {1, 4, 6, 6},
+                 {4, 4, 3, 3},
+                 1,
+                 "Conv(a, v)",
+                 true,
+                 true}),
     [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace

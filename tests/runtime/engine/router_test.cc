@@ -81,14 +81,14 @@ TEST(LeastOfTwo, KeepsLoadsTogether) {
 }
 
 TEST(CanaryRules, NoSettingIsIgnored) {
-  EXPECT_TRUE(Check({}).ok());
-  EXPECT_FALSE(Check({.steps = {}}).ok());
-  EXPECT_FALSE(Check({.steps = {0.5, 0.5}}).ok());
-  EXPECT_FALSE(Check({.steps = {1}}).ok());
-  EXPECT_FALSE(Check({.least_samples = 0}).ok());
-  EXPECT_FALSE(Check({.most_error_rate = -1}).ok());
-  EXPECT_FALSE(Check({.most_slowdown = 0.9}).ok());
-  EXPECT_FALSE(Check({.failures_to_roll_back = 0}).ok());
+  EXPECT_TRUE(Check(CanaryRules{}).ok());
+  EXPECT_FALSE(Check(CanaryRules{.steps = {}}).ok());
+  EXPECT_FALSE(Check(CanaryRules{.steps = {0.5, 0.5}}).ok());
+  EXPECT_FALSE(Check(CanaryRules{.steps = {1}}).ok());
+  EXPECT_FALSE(Check(CanaryRules{.least_samples = 0}).ok());
+  EXPECT_FALSE(Check(CanaryRules{.most_error_rate = -1}).ok());
+  EXPECT_FALSE(Check(CanaryRules{.most_slowdown = 0.9}).ok());
+  EXPECT_FALSE(Check(CanaryRules{.failures_to_roll_back = 0}).ok());
 }
 
 TEST(Canary, IsPromotedStepByStep) {

@@ -13,7 +13,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr int64_t kMs = 1'000'000, kSecond = 1'000 * kMs;
+constexpr int64_t kMs = 1'000'000, kOneSecond = 1'000 * kMs;
 
 /// Models whose runs take virtual time and fail as a test wants.
 struct World {
@@ -122,7 +122,7 @@ TEST(RoutesInEngine, ABadCanaryIsRolledBackInTwoIntervals) {
     for (const bool slow : {false, true}) {
       SCOPED_TRACE(Cat("seed ", seed, slow ? ", slow" : ", failing"));
       World w(static_cast<uint64_t>(seed));
-      const int64_t from_ns = seed % 2 == 0 ? 0 : 2 * kSecond;
+      const int64_t from_ns = seed % 2 == 0 ? 0 : 2 * kOneSecond;
       w.Load("old", Like(w, 2));
       World::Behaviour bad = Like(w, 2, slow ? 0 : 0.3, from_ns);
       if (slow)
@@ -131,8 +131,9 @@ TEST(RoutesInEngine, ABadCanaryIsRolledBackInTwoIntervals) {
           return static_cast<int64_t>(kMs * base * w.random.Uniform(0.8, 1.2));
         };
       w.Load("new", bad);
-      const CanaryRules rules{
-          .steps = {0.05, 0.25, 0.5, 0.75, 0.9}, .least_samples = 50, .interval_ns = kSecond / 2};
+      const CanaryRules rules{.steps = {0.05, 0.25, 0.5, 0.75, 0.9},
+                              .least_samples = 50,
+                              .interval_ns = kOneSecond / 2};
       w.Route(CanaryRoute{.rules = rules}, {{.model = "old"}, {.model = "new"}},
               {.failures = 1000});
       int64_t ended = 0, enough_ns = kNever, last_ns = 0;
@@ -153,8 +154,9 @@ TEST(RoutesInEngine, AGoodCanaryIsPromotedStepByStep) {
   World w;
   w.Load("old", Like(w, 2));
   w.Load("new", Like(w, 2));
-  w.Route(CanaryRoute{.rules = {.steps = {0.1, 0.5}, .least_samples = 50, .interval_ns = kSecond}},
-          {{.model = "old"}, {.model = "new"}});
+  w.Route(
+      CanaryRoute{.rules = {.steps = {0.1, 0.5}, .least_samples = 50, .interval_ns = kOneSecond}},
+      {{.model = "old"}, {.model = "new"}});
   for (int i = 1; i <= 6'000; ++i) w.Send(i * kMs, 1);
   w.sim->RunAll();
   EXPECT_EQ(w.stats().canary->phase, Canary::Phase::kPromoted);
@@ -168,7 +170,7 @@ TEST(RoutesInEngine, AShadowDoesNotTouchProduction) {
     auto w = std::make_unique<World>(7, 2);
     w->Load("a", {.ns = [] { return 3 * kMs; }}, 2);
     World::Behaviour b;
-    b.ns = [shadow] { return shadow == kHangs ? 1'000'000 * kSecond : kMs; };
+    b.ns = [shadow] { return shadow == kHangs ? 1'000'000 * kOneSecond : kMs; };
     b.fails = [shadow] {
       if (shadow == kThrows) throw std::runtime_error("thrown by the shadow");
       return shadow == kFails;
