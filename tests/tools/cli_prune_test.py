@@ -127,7 +127,7 @@ class CliPrune(CliTestCase):
                     self.assertGreater(sqnr[1], sqnr[0])
                     self.assertEqual(self.zeros(self.dir / "p.onnx")["zeros"], report["pruning"]["zeros"])
                 else:
-                    self.assertEqual(report["structured"]["flops_after"], bare["structured"]["flops_after"])
+                    self.assertLessEqual(report["structured"]["flops_after"], 0.2 * report["structured"]["flops"])
 
     def test_fine_tuning_goes_on_after_a_kill(self):
         """SIGKILL in the middle, then the same command: the bytes of a run that nobody killed."""
