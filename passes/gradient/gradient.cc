@@ -69,11 +69,11 @@ class Differentiation {
   Status Replace(Node& n) {
     std::vector<Value*> operands;
     auto parts = PartsOf(n, g_.ops(), operands);
-    if (!parts.ok()) return Named(n, std::move(parts.status()));
+    if (!parts.ok()) return Named(n, parts.status());
     editor_.InsertBefore(n);
     std::vector<std::string> names = n.fused_from();
     auto made = InlineGraph(editor_, *parts, operands, names);
-    if (!made.ok()) return Named(n, std::move(made.status()));
+    if (!made.ok()) return Named(n, made.status());
     for (size_t i = 0; i < n.outputs().size(); ++i)
       if (n.output(i) && i < made->size() && (*made)[i])
         INFER_TRY(editor_.ReplaceAllUses(n.output(i), (*made)[i]));
@@ -129,9 +129,9 @@ class Differentiation {
       return Named(n, Unsupported("bodies of control flow are not differentiated"));
     INFER_TRY(CheckExtents(n));
     auto rule = GradientOf(CallOf(n), asked, g_.ops());
-    if (!rule.ok()) return Named(n, std::move(rule.status()));
+    if (!rule.ok()) return Named(n, rule.status());
     auto made = InlineGraph(editor_, *rule, OperandsOfRule(n), n.fused_from());
-    if (!made.ok()) return Named(n, std::move(made.status()));
+    if (!made.ok()) return Named(n, made.status());
     for (size_t k = 0; k < asked.size(); ++k) {
       auto added = Add(*n.input(asked[k]), (*made)[k]);
       if (!added.ok()) return Named(n, std::move(added));

@@ -67,10 +67,11 @@ class Terminal(CliTestCase):
 
     def test_own_words(self):
         for args, words in [([], "a command is missing; there are: inspect"),
-                            (["inspect"], r"MODEL is missing: infer-opt inspect MODEL \[options\]"),
+                            (["inspect"], r"MODEL is missing: infer-opt inspect MODEL \[OTHER\] \[options\]"),
                             (["fuse", MODEL, "-o"], "--output needs a value: --output FILE"),
                             (["inspect", MODEL, "--nothing"], r"there is no option --nothing \(infer-opt inspect --help"),
-                            (["inspect", MODEL, "b.onnx"], "'b.onnx' is one argument too many"),
+                            (["fuse", MODEL, "b.onnx"], "'b.onnx' is one argument too many"),
+                            (["inspect", MODEL, "b.onnx"], "a second model needs --graph FILE"),
                             (["inspect", MODEL, "--device", "abacus"], "'abacus' is no device: cpu, reference, vulkan")]:
             with self.subTest(args=args):
                 said = self.expect(2, "infer-opt", *args).stderr

@@ -173,7 +173,6 @@ TEST(Engine, AnUrgentRunIsGivenTheLanesOfALessUrgentOne) {
 
 TEST(Engine, AShadowThatHangsHoldsNobodyUp) {
   Gate gate;
-  std::atomic<int> compared{0};
   auto engine = Made(1);
   std::atomic<bool> warm{true};
   const auto hangs = [&](const std::vector<Datum>& in, const RunOptions& o) {
