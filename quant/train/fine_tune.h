@@ -73,7 +73,8 @@ Samples WithoutHeldOut(const Samples& samples);
 /// Trains the constants of `model` that layers learn (TrainableConstants), and keeps those with the
 /// least loss on held-out samples, every eighth; so the model is never worse there than it came.
 /// Its interface is golden's. The same bits for a seed and any number of threads, with and without
-/// an interruption. Memory: the model's weights six times, the gradient, and what one micro-batch makes.
+/// an interruption. Memory: the model's weights six times, the gradient, and what one micro-batch
+/// makes.
 ///
 /// InvalidArgument: too few samples, samples of different extents, a damaged checkpoint.
 /// Unsupported: nothing to train, no f32 output, an operator without a gradient; the message names
