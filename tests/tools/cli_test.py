@@ -155,6 +155,10 @@ class Cli(CliTestCase):
         group = data["groups"][operators["Mul"]["g"]]
         self.assertEqual((group["l"], group["p"]), ("Sigmoid, Mul", operators["Silu"]["g"]))
         self.expect(2, "infer-opt", "fuse", path, "--analyze", "--graph", path)
+        for command in (["fuse", path, "--analyze"], ["inspect", path]):
+            said = self.expect(2, "infer-opt", *command, "--graph", self.dir / "page.pdf").stderr
+            self.assertIn("ends neither in .html (a page) nor in .svg", said)
+        self.assertFalse((self.dir / "page.pdf").exists())
         image = self.dir / "page.svg"
         self.report(0, "infer-opt", "fuse", path, "--analyze", "--graph", image)
         self.assertIn("&lt;relu&gt;", image.read_text())

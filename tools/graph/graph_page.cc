@@ -174,6 +174,13 @@ std::string ToHtml(const GraphPage& page) {
   return PageWithData(GraphPageTemplate(), kDataMark, PageData(page).Take());
 }
 
+Status CheckGraphPath(const std::string& path) {
+  for (const char* end : {".html", ".htm", ".svg"})
+    if (path.ends_with(end)) return {};
+  return InvalidArgument(
+      Cat("--graph: '", path, "' ends neither in .html (a page) nor in .svg (an image)"));
+}
+
 Status WriteGraph(const std::string& path, const GraphPage& page) {
   return WriteFileAtomically(path, path.ends_with(".svg") ? ToSvg(page) : ToHtml(page));
 }

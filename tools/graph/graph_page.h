@@ -21,7 +21,9 @@ std::string ToHtml(const GraphPage& page);
 /// As the page shows it at first, with more groups open.
 std::string ToSvg(const GraphPage& page);
 
-/// An SVG where the name ends so, else the page. Io.
+/// InvalidArgument unless the name ends in .html or .svg. Before any work.
+Status CheckGraphPath(const std::string& path);
+/// The image where the name ends in .svg, else the page. Io.
 Status WriteGraph(const std::string& path, const GraphPage& page);
 
 }  // namespace infer

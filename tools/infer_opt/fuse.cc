@@ -90,6 +90,7 @@ class FuseCommand : public Command {
     const auto word = std::find(kLevelNames.begin(), kLevelNames.end(), rewrites_);
     options_.level = level_ >= 0 ? level_ : static_cast<int>(word - kLevelNames.begin());
     if (path_.empty()) return InvalidArgument("model is required");
+    if (!graph_.empty()) INFER_TRY(CheckGraphPath(graph_));
     if (!near_misses_text_.empty()) {
       const auto n = ParseInt(near_misses_text_);
       if (!n || *n < 1)

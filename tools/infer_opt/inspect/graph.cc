@@ -45,7 +45,7 @@ void GraphFlags::Declare(Options& o) {
 }
 
 Status GraphFlags::Check() const {
-  if (wanted()) return {};
+  if (wanted()) return CheckGraphPath(path_);
   if (!other_.empty()) return InvalidArgument("a second model needs --graph FILE");
   if (!overlays_.empty()) return InvalidArgument("--overlay needs --graph FILE");
   if (measure_) return InvalidArgument("--measure needs --graph FILE");
