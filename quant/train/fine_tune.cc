@@ -17,6 +17,8 @@ namespace infer {
 namespace {
 
 constexpr int64_t kHeldOutEvery = 8, kPoints = 10, kMostHeldOut = 256;
+/// The learning rate falls by it when a point is no better than the best before.
+constexpr double kSetbackFactor = 0.3;
 
 std::vector<int64_t> PartOf(const Samples& samples, bool held_out) {
   std::vector<int64_t> which;
@@ -326,7 +328,8 @@ class Trainer {
       report_.diverged = true;
       return {};
     }
-    const double rate = ScheduledRate(options_.rate, state_.at.step, options_.steps);
+    const double rate = ScheduledRate(options_.rate, state_.at.step, options_.steps) *
+                        std::pow(kSetbackFactor, static_cast<double>(Setbacks()));
     ++state_.at.step;
     const LaneLease lanes(options_.threads);
     for (size_t i = 0; i < gradient_.size(); ++i)
@@ -342,6 +345,19 @@ class Trainer {
     return state_.at.step % Interval() == 0 || state_.at.step == options_.steps;
   }
 
+  /// Points whose held-out loss was not below that of all points before.
+  int64_t Setbacks() const {
+    const std::vector<double>& seen = state_.at.seen;  // step, training loss, held-out loss
+    int64_t count = 0;
+    double best = seen[2];
+    for (size_t i = 5; i < seen.size(); i += 3) {
+      count += seen[i] < best ? 0 : 1;
+      best = std::min(best, seen[i]);
+    }
+    return count;
+  }
+
+  /// Keeps the weights where they are the best so far, else goes back to those that are.
   Status Judge() {
     INFER_ASSIGN(const double loss, HeldOutLoss());
     TrainingPoint& at = state_.at;
@@ -349,12 +365,15 @@ class Trainer {
     at.seen.insert(at.seen.end(), {static_cast<double>(at.step),
                                    at.loss / (static_cast<double>(at.step) - last), loss});
     at.loss = 0;
-    if (!(loss < at.best_loss)) return {};
-    at.best_loss = loss;
-    at.best_step = at.step;
+    const bool better = loss < at.best_loss;
+    if (better) {
+      at.best_loss = loss;
+      at.best_step = at.step;
+    }
     for (size_t i = 0; i < state_.best.size(); ++i) {
-      const auto from = state_.weights[i].data<float>();
-      std::copy(from.begin(), from.end(), state_.best[i].mutable_data<float>().begin());
+      Tensor& to = (better ? state_.best : state_.weights)[i];
+      const auto from = (better ? state_.weights : state_.best)[i].data<float>();
+      std::copy(from.begin(), from.end(), to.mutable_data<float>().begin());
     }
     return {};
   }

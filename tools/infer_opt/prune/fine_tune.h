@@ -7,7 +7,7 @@ namespace infer {
 
 struct FineTuneFlags {
   int64_t steps = 0;
-  double rate = 1e-4, labels = 0.1, activations = 0, temperature = 2;
+  double rate = 1e-3, labels = 0.1, activations = 0, temperature = 2;
   int64_t batch = 32;
   std::string copies = "both", checkpoint;
 
