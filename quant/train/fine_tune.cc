@@ -17,8 +17,10 @@ namespace infer {
 namespace {
 
 constexpr int64_t kHeldOutEvery = 8, kPoints = 10, kMostHeldOut = 256;
-/// The learning rate falls by it when a point is no better than the best before.
-constexpr double kSetbackFactor = 0.3;
+/// A setback is a held-out loss so many times the best before; the learning rate then falls by the
+/// factor.
+constexpr double kSetback = 1.2, kSetbackFactor = 0.3;
+bool IsSetback(double loss, double best) { return !(loss <= kSetback * best); }
 
 std::vector<int64_t> PartOf(const Samples& samples, bool held_out) {
   std::vector<int64_t> which;
@@ -345,19 +347,19 @@ class Trainer {
     return state_.at.step % Interval() == 0 || state_.at.step == options_.steps;
   }
 
-  /// Points whose held-out loss was not below that of all points before.
+  /// Points so far that were setbacks.
   int64_t Setbacks() const {
     const std::vector<double>& seen = state_.at.seen;  // step, training loss, held-out loss
     int64_t count = 0;
     double best = seen[2];
     for (size_t i = 5; i < seen.size(); i += 3) {
-      count += seen[i] < best ? 0 : 1;
+      count += IsSetback(seen[i], best) ? 1 : 0;
       best = std::min(best, seen[i]);
     }
     return count;
   }
 
-  /// Keeps the weights where they are the best so far, else goes back to those that are.
+  /// Keeps the weights where they are the best so far; after a setback goes back to those that are.
   Status Judge() {
     INFER_ASSIGN(const double loss, HeldOutLoss());
     TrainingPoint& at = state_.at;
@@ -365,17 +367,21 @@ class Trainer {
     at.seen.insert(at.seen.end(), {static_cast<double>(at.step),
                                    at.loss / (static_cast<double>(at.step) - last), loss});
     at.loss = 0;
-    const bool better = loss < at.best_loss;
-    if (better) {
+    if (loss < at.best_loss) {
       at.best_loss = loss;
       at.best_step = at.step;
-    }
-    for (size_t i = 0; i < state_.best.size(); ++i) {
-      Tensor& to = (better ? state_.best : state_.weights)[i];
-      const auto from = (better ? state_.weights : state_.best)[i].data<float>();
-      std::copy(from.begin(), from.end(), to.mutable_data<float>().begin());
+      CopyNumbers(state_.weights, state_.best);
+    } else if (IsSetback(loss, at.best_loss)) {
+      CopyNumbers(state_.best, state_.weights);
     }
     return {};
+  }
+
+  static void CopyNumbers(const std::vector<Tensor>& from, std::vector<Tensor>& to) {
+    for (size_t i = 0; i < from.size(); ++i) {
+      const auto numbers = from[i].data<float>();
+      std::copy(numbers.begin(), numbers.end(), to[i].mutable_data<float>().begin());
+    }
   }
 
   Status Checkpoint(bool now) {

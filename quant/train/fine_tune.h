@@ -12,9 +12,8 @@
 namespace infer {
 
 struct FineTuneOptions {
-  int64_t steps = 0;  ///< of Adam; above 0
-  double rate =
-      1e-3;  ///< highest learning rate: ScheduledRate, less at each point that is no better
+  int64_t steps = 0;       ///< of Adam; above 0
+  double rate = 1e-3;      ///< highest learning rate: ScheduledRate, less after each setback
   int64_t batch = 32;      ///< samples of a step
   int64_t stacked = 32;    ///< of them at once (micro-batch), where samples can be stacked
   double temperature = 2;  ///< of distillation
