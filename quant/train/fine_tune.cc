@@ -19,7 +19,7 @@ namespace {
 constexpr int64_t kHeldOutEvery = 8, kPoints = 10, kMostHeldOut = 256;
 /// A setback is a held-out loss so many times the best before; the learning rate then falls by the
 /// factor.
-constexpr double kSetback = 1.2, kSetbackFactor = 0.3;
+constexpr double kSetback = 2, kSetbackFactor = 0.3;
 bool IsSetback(double loss, double best) { return !(loss <= kSetback * best); }
 
 std::vector<int64_t> PartOf(const Samples& samples, bool held_out) {
