@@ -47,7 +47,8 @@ struct Request {
   int64_t timeout_ns = kNever;
   Priority priority = Priority::kNormal;
   Metadata metadata = {};  ///< comes back with the outcome; the engine does not read it
-  /// Whose request it is, for routes that keep a key with one variant; others do not read it.
+  /// The user or session that asks, for routes that keep a key with one variant; others do not read
+  /// it.
   std::string key = {};
   /// On which device it must run; rejected where `model` is no route that chooses by device.
   std::string device = {};
