@@ -21,6 +21,8 @@ struct TargetFinding {
   std::string node;  ///< "" for the file as a whole
   Severity severity = Severity::kError;
   std::string what, remedy;
+  /// Feature of those processors on which it is so, as Linux names it ("amx_int8"); "": of all.
+  std::string processors = {};
 };
 
 struct TargetReport {

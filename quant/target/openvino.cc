@@ -1,5 +1,8 @@
 /// What OpenVINO 2026.4 refuses, and what its CPU plugin computes in f32: measured as
 /// ort_kernels.cc and by the precisions of its compiled graph.
+#include <algorithm>
+#include <set>
+
 #include "quant/target/checks.h"
 
 namespace infer::target {
@@ -39,7 +42,7 @@ class OpenVinoChecker {
     if (n.Is("MatMulNBits", kMicrosoft) && n.Attr<int64_t>("bits") == 2 &&
         n.Attr<int64_t>("block_size") >= 32 && n.input(0)->shape().is_static() &&
         n.Attr<int64_t>("K") % n.Attr<int64_t>("block_size") == 0)
-      return Refuse(n, "it lacks the 2-bit product", "--bits 4");
+      return RefuseOn("avx512_bf16", n, "without AMX it lacks the 2-bit product", "--bits 4");
     if (n.Is("DequantizeLinear")) CheckBlocks(n);
     if (n.Is("Concat")) CheckConcat(n);
     if (n.Is("ConvInteger") || n.Is("MatMulInteger"))
@@ -47,9 +50,36 @@ class OpenVinoChecker {
     if (IsProduct(n)) CheckProduct(n);
   }
 
+  /// Behind Check of all nodes. Its kernels for AMX know no convolution of s8 with zero points on
+  /// both sides. A 1x1 window with strides runs on another one, and so does what CheckConcat names.
+  void CheckSignedConv(const Node& n) {
+    const Node* x = n.Is("Conv") ? DequantizedBy(n.input(0)) : nullptr;
+    if (!x || !DequantizedBy(n.input(1)) || joined_.contains(&n)) return;
+    if (x->input(0)->dtype() != DType::kI8 || !HasZeroPoint(*x)) return;
+    const Node* rounded = RoundedBy(n);
+    if (!rounded || !HasZeroPoint(*rounded)) return;
+    const Shape& window = n.input(1)->shape();
+    const auto strides = n.attrs().find("strides");
+    const bool strided = strides != n.attrs().end() &&
+                         std::ranges::any_of(std::get<std::vector<int64_t>>(strides->second),
+                                             [](int64_t s) { return s > 1; });
+    const bool single = window.is_static() &&
+                        NumElements(window.static_dims()) == window[0].value() * window[1].value();
+    if (strided && single && n.Attr<int64_t>("group") == 1) return;
+    RefuseOn("amx_int8", n, "it lacks convolutions of s8 activations with zero points",
+             "--activations u8, or --symmetric-activations");
+  }
+
  private:
   void Refuse(const Node& n, std::string what, std::string remedy) {
     Add(r_, n, Severity::kError, std::move(what), std::move(remedy));
+  }
+  /// On processors of that feature alone; the file is refused, since nobody knows where it will
+  /// run.
+  void RefuseOn(const char* feature, const Node& n, std::string what, std::string remedy) {
+    r_.findings.push_back({Describe(n), Severity::kError,
+                           Cat("on processors with ", feature, " ", what), std::move(remedy),
+                           feature});
   }
   void Slow(const Node& n, std::string what, std::string remedy) {
     Add(r_, n, Severity::kSlow, std::move(what), std::move(remedy));
@@ -83,6 +113,7 @@ class OpenVinoChecker {
                        v->type().is_tensor() && v->dtype() == DType::kF32);
     }
     if (!rounded || !is_float) return;
+    joined_.insert(rounded);
     Add(r_, *rounded, Severity::kDiffers,
         "joined with a value in f32, its rounded result comes out up to two codes off",
         Cat("--exclude '", rounded->name().empty() ? rounded->output(0)->name() : rounded->name(),
@@ -102,6 +133,22 @@ class OpenVinoChecker {
              "--block 0 or a block that divides, or --format nbits");
   }
 
+  static bool HasZeroPoint(const Node& n) {
+    return n.input(2) && n.input(2)->is_constant() && n.input(2)->constant()->IntAt(0) != 0;
+  }
+
+  /// The QuantizeLinear that rounds what follows `n` element by element; nullptr where there is
+  /// none.
+  static const Node* RoundedBy(const Node& n) {
+    const Node* at = &n;
+    while (at && at->output(0)->uses().size() == 1) {
+      at = at->output(0)->uses()[0].user;
+      if (at && at->Is("QuantizeLinear")) return at;
+      if (at && !at->Is(Trait::kElementwise) && !at->Is(Trait::kUnary)) return nullptr;
+    }
+    return nullptr;
+  }
+
   void CheckProduct(const Node& n) {
     const Node *x = DequantizedBy(n.input(0)), *w = DequantizedBy(n.input(1));
     if (!x || !w) return;
@@ -113,6 +160,7 @@ class OpenVinoChecker {
   }
 
   TargetReport& r_;
+  std::set<const Node*> joined_;  ///< convolutions that CheckConcat names
 };
 
 }  // namespace
@@ -120,6 +168,7 @@ class OpenVinoChecker {
 void CheckOpenVino(const Graph& g, TargetReport& r) {
   OpenVinoChecker checker(r);
   ForEachNode(g, [&](const Node& n) { checker.Check(n); });
+  ForEachNode(g, [&](const Node& n) { checker.CheckSignedConv(n); });
 }
 
 }  // namespace infer::target

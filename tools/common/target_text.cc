@@ -56,8 +56,11 @@ Json ToJson(const TargetReport& r, const Target& t) {
   for (const auto& [kernel, count] : r.kernels) j["integer_kernels"][kernel] = count;
   j["findings"] = Json::array();
   for (const TargetFinding& f : r.findings)
-    j["findings"].push_back(
-        {{"node", f.node}, {"severity", Name(f.severity)}, {"what", f.what}, {"remedy", f.remedy}});
+    j["findings"].push_back({{"node", f.node},
+                             {"severity", Name(f.severity)},
+                             {"what", f.what},
+                             {"remedy", f.remedy},
+                             {"processors", f.processors}});
   return j;
 }
 

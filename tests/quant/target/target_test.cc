@@ -85,6 +85,36 @@ TEST(Target, WhatVersionsFuseDiffers) {
               HasSubstr("beta"));
 }
 
+/// Its kernels for AMX lack s8 with zero points on both sides; others have it.
+TEST(Target, OpenVinoRefusesSignedConvolutionsOnSomeProcessors) {
+  constexpr char kConv[] = R"(graph g(x: f32[1, 1, 4, 4]) -> (y) {
+    s = const f32[] {0.1}
+    z = const i8[] {IN}
+    o = const i8[] {OUT}
+    w = const i8[1, 1, 3, 3] {1, 1, 1, 1, 1, 1, 1, 1, 1}
+    wz = const i8[] {0}
+    wd = DequantizeLinear(w, s, wz)
+    xq = QuantizeLinear(x, s, z)
+    xd = DequantizeLinear(xq, s, z)
+    c = Conv(xd, wd)
+    r = Relu(c)
+    rq = QuantizeLinear(r, s, o)
+    y = DequantizeLinear(rq, s, o)
+  })";
+  const auto conv = [&](const char* in, const char* out) {
+    std::string text = kConv;
+    text.replace(text.find("IN"), 2, in);
+    text.replace(text.find("OUT"), 3, out);
+    return Check(text, "openvino");
+  };
+  const TargetFinding both = Only(conv("3", "-5"));
+  EXPECT_EQ(both.severity, Severity::kError);
+  EXPECT_EQ(both.processors, "amx_int8");
+  EXPECT_THAT(both.remedy, HasSubstr("--activations u8"));
+  EXPECT_THAT(conv("0", "-5").findings, IsEmpty());
+  EXPECT_THAT(conv("3", "0").findings, IsEmpty());
+}
+
 /// s8 activations that two read keep their type there, others become u8.
 TEST(Target, SignedActivationsWithTwoReadersAreNotFused) {
   constexpr char kPair[] = R"(graph g(x: f32[1, 1, 4, 4]) -> (y) {
