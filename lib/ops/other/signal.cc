@@ -182,6 +182,21 @@ Status LiftDft(NodeSpec node, int opset, LiftContext& out) {
   return {};
 }
 
+/// Before opset 20 the axis was an attribute, whose default was another one.
+Result<NodeSpec> LowerDft(NodeSpec node, int opset, LiftContext& out) {
+  if (opset >= 20) return node;
+  int64_t axis = -2;
+  if (node.inputs.size() > 2 && !node.inputs[2].empty()) {
+    const Tensor* t = out.ConstantValue(node.inputs[2]);
+    if (!t) return Unsupported("opset 17 wants a constant axis");
+    axis = t->IntAt(0);
+  }
+  node.inputs.resize(std::min<size_t>(node.inputs.size(), 2));
+  if (node.inputs.size() == 2 && node.inputs[1].empty()) node.inputs.pop_back();
+  node.attrs["axis"] = axis;
+  return node;
+}
+
 // ---- STFT ------------------------------------------------------------------------------------
 
 /// The signal is [N, L, 1] or [N, L, 2]; [N, L] is real, too: exporters of PyTorch write it, and
@@ -381,6 +396,7 @@ std::span<const OpDef> SignalOps() {
           .reference = RunDft,
           .cost = CostDft,
           .lift = LiftDft,
+          .lower = LowerDft,
           .example = R"(graph g(x: f32[2,12,1]) -> (y, z) {
             a = const i64[] {1}
             n = const i64[] {12}
