@@ -58,6 +58,24 @@ int64_t IndexBound(const Value& v, std::set<const Value*>& seen, int64_t bound) 
   return bound;
 }
 
+/// Numbers that a model compares the only element of `v` with, such as the sampling rates that it
+/// knows: any other number would send it where it was not made to go.
+std::set<int64_t> ComparedWith(const Value& v) {
+  std::set<int64_t> numbers;
+  for (const Use& use : v.uses()) {
+    const Node& n = *use.user;
+    if (n.IsAny(Trait::kConversion | Trait::kView) && n.output(0)) {
+      numbers.merge(ComparedWith(*n.output(0)));
+    } else if (n.Is("Equal")) {
+      const Value* other = n.input(1 - use.operand);
+      if (other->is_constant() && other->constant()->num_elements() == 1 &&
+          IsInteger(other->dtype()))
+        numbers.insert(other->constant()->IntAt(0));
+    }
+  }
+  return numbers;
+}
+
 Dims ConcreteDims(const Value& v, const OpenExtents& extents) {
   Dims dims;
   if (!v.shape().has_rank()) return dims;
@@ -96,6 +114,13 @@ Result<Tensor> RandomTensor(const Value& v, const OpenExtents& extents, Random& 
   if (const auto length = LengthFill(v, extents)) {
     for (int64_t i = 0; i < t.num_elements(); ++i) t.SetInt(i, *length);
     return t;
+  }
+  if (t.num_elements() == 1) {
+    const std::set<int64_t> known = ComparedWith(v);
+    if (!known.empty()) {
+      t.SetInt(0, *std::next(known.begin(), random.Below(static_cast<uint32_t>(known.size()))));
+      return t;
+    }
   }
   constexpr int64_t kUnbounded = int64_t{1} << 31;
   std::set<const Value*> seen;

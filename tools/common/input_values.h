@@ -34,8 +34,8 @@ using RunGraph = std::function<Result<std::vector<Datum>>(const std::vector<Datu
 Result<ModelInputs> MakeInputs(const Graph& g, const InputOptions& options, const RunGraph& run);
 
 /// Standard normal floats; integers in a range that their readers accept (row numbers for Gather,
-/// class indices, lengths), else 0 or 1. Open dimensions are as `extents` says, else 1. Resource:
-/// larger than the machine's memory.
+/// class indices, lengths), or that the model compares an only element with, else 0 or 1. Open
+/// dimensions are as `extents` says, else 1. Resource: larger than the machine's memory.
 Result<std::vector<Datum>> RandomModelInputs(const Graph& g, uint64_t seed,
                                              const OpenExtents& extents = {});
 

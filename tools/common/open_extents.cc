@@ -18,6 +18,8 @@ constexpr std::array<int64_t, 6> kWithLeading = {2, 1, 4, 16, 64, 512};
 /// For dimensions that depend on each other, as total = past + new: every combination.
 constexpr std::array<int64_t, 4> kCombined = {2, 4, 3, 1};
 constexpr size_t kMaxCombined = 3;
+/// For one that is long while the others are 1, as samples of sound beside a batch.
+constexpr std::array<int64_t, 4> kLong = {16, 64, 256, 512};
 constexpr size_t kMaxSingled = 16;
 /// Kernels rarely refuse for the extents what they do not do; a run of a large model costs much.
 constexpr int kMaxUnsupportedRuns = 4;
@@ -115,6 +117,12 @@ class CandidateList {
       }
       Add(std::move(e), solution);
     }
+    for (const int64_t n : kLong)
+      for (const std::string& name : names) {
+        OpenExtents e = Extents(open, 1, 1);
+        e[name] = n;
+        Add(std::move(e), solution);
+      }
   }
 
   OpenExtents Extents(const OpenDims& open, int64_t leading, int64_t others) const {

@@ -50,6 +50,43 @@ void ExpectFirstFits(const Graph& g, const std::vector<std::string>& sum,
   for (const auto& [a, b] : equal) EXPECT_EQ(e.at(a), e.at(b)) << ToString(e);
 }
 
+/// Many samples of sound beside a state of one stream, whose extents are named apart.
+TEST(Extents, OneIsLongWhereTheOthersAreOne) {
+  std::string window = "0";
+  for (int i = 1; i < 200; ++i) window += ", 0";
+  const Graph g = Parsed(Cat(R"(graph g(x: f32[batch,samples], state: f32[2,streams,3]) -> (y, z) {
+    w = const f32[1,1,200] {)",
+                             window, R"(}
+    a = const i64[] {1}
+    c = Unsqueeze(x, a)
+    y = Conv(c, w)
+    s = const i64[3] {2, 1, 3}
+    z = Reshape(state, s)
+  })"));
+  const Found found = Find(g);
+  ASSERT_TRUE(found.extents.ok()) << found.extents.status().message();
+  EXPECT_GE(found.extents->at("samples"), 200);
+  EXPECT_EQ(found.extents->at("streams"), 1);
+}
+
+/// An audio model asks for its sampling rate, and knows two.
+TEST(Inputs, NumbersThatTheModelComparesAnInputWith) {
+  const Graph g = Parsed(R"(graph g(rate: i64[1], x: f32[2]) -> (a, b) {
+    low = const i64[] {8000}
+    high = const i64[] {16000}
+    s = Squeeze(rate)
+    a = Equal(s, low)
+    b = Equal(high, s)
+  })");
+  std::set<int64_t> seen;
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    const auto inputs = RandomModelInputs(g, seed);
+    ASSERT_TRUE(inputs.ok());
+    seen.insert((*inputs)[0].tensor().IntAt(0));
+  }
+  EXPECT_THAT(seen, testing::ElementsAre(8000, 16000));
+}
+
 TEST(Extents, OfAFusedDecoderWithAMaskOfPastAndNewKeys) {
   const Graph g = Parsed(R"(graph g(q: f32[batch,new,8], k: f32[batch,new,8], v: f32[batch,new,8],
       mask: i32[batch,total], a: f32[batch,2,past,4], c: f32[batch,2,past,4]) -> (y, k2, v2) {
