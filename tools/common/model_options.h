@@ -7,6 +7,7 @@
 #include "lib/onnx/import.h"
 #include "lib/onnx/model.h"
 #include "runtime/api/program.h"
+#include "runtime/devices/devices.h"
 #include "tools/common/command.h"
 #include "tools/common/open_extents.h"
 
@@ -47,16 +48,8 @@ struct DeviceOptions {
   /// All but --threads, for commands that take several.
   void DeclareWithoutThreads(Options& options);
 };
-/// The kinds of devices: "cpu", "reference", "vulkan".
-std::vector<std::string> DeviceNames();
-/// "" or why --device cannot be `text`: one of DeviceNames(), or "vulkan:n".
-std::string RefuseDevice(const std::string& text);
 /// --device
 void DeclareDevice(Options& options, std::string* device, const std::string& help);
-/// Perhaps one that this machine cannot run: for what is known without it.
-Result<std::unique_ptr<Backend>> UncheckedBackend(const std::string& device);
-/// Unsupported when the machine cannot run it.
-Result<std::unique_ptr<Backend>> MakeBackend(const std::string& device);
 /// Sets the lane budget from --threads, makes the backend and compiles. `observe` sees every step.
 Result<std::shared_ptr<const Program>> CompileFor(const Graph& g, const DeviceOptions& options,
                                                   PlanObserver observe = {});
