@@ -11,7 +11,7 @@ packages=(
   libonnx-dev libprotobuf-dev protobuf-compiler libeigen3-dev libcli11-dev libtomlplusplus-dev nlohmann-json3-dev
   libbenchmark-dev libgtest-dev libgmock-dev libdnnl-dev libhwy-dev libre2-dev zlib1g-dev libssl-dev
   libpng-dev libjpeg-dev
-  libonnx-testdata python3 python3-numpy python3-jsonschema
+  dpkg-dev libonnx-testdata python3 python3-numpy python3-jsonschema
   libvulkan-dev libvulkan-volk-dev glslc spirv-tools  # --device vulkan
   mesa-vulkan-drivers vulkan-validationlayers         # a device without a GPU, and who watches it, for its tests
 )

@@ -1,0 +1,53 @@
+#!/usr/bin/python3
+"""The Debian packages, twice from one build with the same bytes; unpacked, they run. In a fresh root of Debian 12 they are installed
+where mmdebstrap is there and the user is root (said in print otherwise).
+
+usage: deb_test.py BUILD MODEL"""
+import hashlib
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+
+def run(*command, **more):
+    return subprocess.run([str(c) for c in command], check=True, capture_output=True, text=True, **more).stdout
+
+
+def packages(build, folder):
+    env = dict(os.environ, SOURCE_DATE_EPOCH="1700000000")
+    run("cpack", "-G", "DEB", "-B", folder, cwd=build, env=env)
+    return {p.name: p for p in sorted(pathlib.Path(folder).glob("*.deb"))}
+
+
+def main():
+    build, model = sys.argv[1:3]
+    with tempfile.TemporaryDirectory() as work:
+        first, second = packages(build, work + "/1"), packages(build, work + "/2")
+        assert len(first) == 3, list(first)
+        for name, path in first.items():
+            same = path.read_bytes() == second[name].read_bytes()
+            print(name, path.stat().st_size, "bytes", hashlib.sha256(path.read_bytes()).hexdigest()[:16],
+                  run("dpkg-deb", "-f", path, "Depends").strip())
+            assert same, f"{name}: two builds differ"
+            run("dpkg-deb", "-x", path, work + "/root")
+        library = next(pathlib.Path(work, "root/usr/lib").rglob("libinfer.so.0"))
+        env = dict(os.environ, LD_LIBRARY_PATH=str(library.parent))
+        print(run(work + "/root/usr/bin/infer-opt", "inspect", model, env=env).splitlines()[0])
+        assert run("nm", "-D", "--defined-only", library).count(" infer_") >= 20
+        if not shutil.which("mmdebstrap") or os.getuid() != 0:
+            print("mmdebstrap is not here: not installed in a fresh root")
+            return 0
+        root = work + "/debian"
+        run("mmdebstrap", "--variant=apt", "bookworm", root)
+        for name, path in {**first, "model.onnx": pathlib.Path(model)}.items():
+            shutil.copy(path, root + "/" + name)
+        run("chroot", root, "apt-get", "install", "-y", "-qq", *("/" + name for name in first))
+        print(run("chroot", root, "infer-opt", "fuse", "/model.onnx", "-o", "/fused.onnx"))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

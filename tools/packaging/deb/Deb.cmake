@@ -1,0 +1,30 @@
+# `cpack -G DEB` in the build folder: infer-opt (the commands), libinfer0 (the shared library), libinfer-dev (its header, CMake and
+# pkg-config files). What they depend on is read from the programs (dpkg-shlibdeps).
+set(INFER_MAINTAINER "infer-opt developers <infer-opt@localhost>" CACHE STRING "Maintainer field of the Debian packages")
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGE_NAME infer-opt)
+set(CPACK_PACKAGE_CONTACT "${INFER_MAINTAINER}")
+set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
+set(CPACK_RESOURCE_FILE_LICENSE ${PROJECT_SOURCE_DIR}/LICENSE)
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_DEB_COMPONENT_INSTALL ON)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${CMAKE_BINARY_DIR}/lib)
+set(CPACK_DEBIAN_PACKAGE_SECTION science)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_COMPONENTS_ALL tools library library_development)
+set(CPACK_DEBIAN_TOOLS_PACKAGE_NAME infer-opt)
+set(CPACK_DEBIAN_LIBRARY_PACKAGE_NAME libinfer0)
+set(CPACK_DEBIAN_LIBRARY_PACKAGE_SECTION libs)
+set(CPACK_DEBIAN_LIBRARY_PACKAGE_CONTROL_EXTRA ${PROJECT_SOURCE_DIR}/tools/packaging/deb/triggers)
+set(CPACK_DEBIAN_LIBRARY_DEVELOPMENT_PACKAGE_NAME libinfer-dev)
+set(CPACK_DEBIAN_LIBRARY_DEVELOPMENT_PACKAGE_SECTION libdevel)
+set(CPACK_DEBIAN_LIBRARY_DEVELOPMENT_PACKAGE_DEPENDS "libinfer0 (= ${PROJECT_VERSION})")
+set(CPACK_COMPONENT_TOOLS_DESCRIPTION "Make ONNX models smaller and faster, prove that they are still right
+ Fuses, quantizes, prunes, runs, compares and measures neural networks in ONNX files.")
+set(CPACK_COMPONENT_LIBRARY_DESCRIPTION "Run and rewrite ONNX models, shared library
+ The C API of infer-opt.")
+set(CPACK_COMPONENT_LIBRARY_DEVELOPMENT_DESCRIPTION "Run and rewrite ONNX models, files for development
+ Header, CMake package and pkg-config file of libinfer0.")
+include(CPack)
