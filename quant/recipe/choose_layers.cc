@@ -161,7 +161,7 @@ class LayerChooser {
     for (const std::string& layer : layers) m.scheme.keep.emplace(layer, kNoGain);
     INFER_ASSIGN(const QuantPlan plan, PlanQuantization(m.graph, original_, m.scheme));
     if (!plan.values.empty()) return {};
-    INFER_ASSIGN(const auto storable, StorableLayers(m.graph, plan));
+    INFER_ASSIGN(const auto storable, StorableLayers(m.graph, plan, m.scheme));
     if (storable.empty()) return {};
     return AddOf(fused, "weights", std::move(m.scheme.keep), {storable.begin(), storable.end()},
                  nullptr);

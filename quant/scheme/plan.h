@@ -22,8 +22,11 @@ struct QuantScheme {
   QuantGrid activations{DType::kU8, false, false};
   QuantGrid weights{DType::kI8, true, false};
   bool per_channel = true;  ///< a scale per output channel of the weights, where that has an axis
-  int keep_first = 0;       ///< so many weighted layers at the start stay f32
-  int keep_last = 0;        ///< and at the end
+  /// Whether the file's opset has scales per channel (13). Without, no layer of f32 stores its
+  /// weights in 8 bits.
+  bool has_channel_scales = true;
+  int keep_first = 0;                ///< so many weighted layers at the start stay f32
+  int keep_last = 0;                 ///< and at the end
   std::vector<NodePattern> include;  ///< empty: every operator of the table
   std::vector<NodePattern> exclude;  ///< wins over include
   /// Nodes that stay f32, by the name of their first result, with the reason that reports tell.

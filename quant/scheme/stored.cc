@@ -28,8 +28,10 @@ bool IsProduct(const Node& n) { return WeightLayoutOf(n) || IsRecurrentLayer(n);
 
 }  // namespace
 
-Result<std::vector<std::string>> StorableLayers(const Graph& g, const QuantPlan& plan) {
+Result<std::vector<std::string>> StorableLayers(const Graph& g, const QuantPlan& plan,
+                                                const QuantScheme& scheme) {
   std::vector<const Node*> nodes;
+  if (!scheme.has_channel_scales) return std::vector<std::string>();
   for (const PlannedNode& p : plan.nodes)
     if (!p.integer && !p.unwanted && IsProduct(*p.node) && FirstResult(*p.node))
       nodes.push_back(p.node);

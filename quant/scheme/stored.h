@@ -9,8 +9,10 @@ namespace infer {
 
 /// Nodes of the plan that stay f32 not because the user said so, and whose weights can be stored:
 /// of Conv, ConvTranspose, MatMul, Gemm, LSTM, GRU and RNN, 512 numbers at least, read by nobody
-/// who wants them in f32. By the name of their first result, in topological order.
-Result<std::vector<std::string>> StorableLayers(const Graph& g, const QuantPlan& plan);
+/// who wants them in f32. By the name of their first result, in topological order. None where the
+/// scheme says that the file cannot have a scale per channel.
+Result<std::vector<std::string>> StorableLayers(const Graph& g, const QuantPlan& plan,
+                                                const QuantScheme& scheme);
 
 /// The plan's nodes that `names` has, in the graph where the plan is written already. report.layers
 /// are those of plan.nodes.

@@ -257,6 +257,12 @@ class Hostile(unittest.TestCase):
                 done = self.expect(3, "infer-opt", "eval", MODEL, "--data", "ten.npy", "--labels",
                                    name, "--preprocess", "layout=nchw")
                 self.assertIn(name, done.stderr)
+        # Before the work: nothing is calibrated for labels of another task.
+        for command in ["quantize", "prune"]:
+            done = self.expect(3, "infer-opt", command, MODEL, "-o", "x.onnx", "--data", "ten.npy", "--labels", "large.csv",
+                               "--preprocess", "layout=nchw")
+            self.assertIn("large.csv: label 10 is outside the 10 classes", done.stderr)
+            self.assertNotIn("recipe", done.stderr)
         (self.dir / "one.csv").write_text("1\n")
         for data in ["none.npy", "shape.npy"]:
             np.save(self.dir / "shape.npy", np.zeros((1, 7, 7, 1), np.uint8))

@@ -326,6 +326,12 @@ graph g(x: f32[1,16,6,6]) -> (y: f32[1,32,6,6]) {
   const auto strict = FindWeightsToStore(m, g, *held, half, options);
   ASSERT_TRUE(strict.ok());
   EXPECT_TRUE(strict->store.empty());
+  // A file of opset 12 has no scale per channel.
+  m.scheme.has_channel_scales = false;
+  const auto older = FindWeightsToStore(m, g, *held, *before, options);
+  ASSERT_TRUE(older.ok());
+  EXPECT_EQ(older->layers, 0u);
+  m.scheme.has_channel_scales = true;
   // What the user wants in f32 stays as it is.
   m.scheme.exclude.push_back({NodePattern::Kind::kValue, "c"});
   const auto excluded = FindWeightsToStore(m, g, *held, *before, {});

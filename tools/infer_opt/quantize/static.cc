@@ -54,7 +54,9 @@ class StaticMode : public QuantizeMode {
       return Unsupported(Cat("the file's opset ", opset,
                              " has no QuantizeLinear, which came with opset ", kQuantizeOpset, ": ",
                              raised, "; --mode fp16 keeps it"));
-    if (opset >= kScalesOpset || per_tensor_) return {};
+    if (opset >= kScalesOpset) return {};
+    has_channel_scales_ = false;
+    if (per_tensor_) return {};
     per_tensor_ = true;
     job.context.Note(Cat("opset ", opset, " has no scales per channel: one per weight tensor, ",
                          "which may cost accuracy; ", raised, " and has them"));
@@ -65,6 +67,7 @@ class StaticMode : public QuantizeMode {
     QuantizeOptions& options = recipe_options_.quantize;
     QuantScheme& s = options.scheme;
     s.per_channel = !per_tensor_;
+    s.has_channel_scales = has_channel_scales_;
     INFER_TRY(types_.Apply(job.format, s));
     s.weights.reduce_range = reduce_range_;
     s.include = job.include;
@@ -192,7 +195,7 @@ class StaticMode : public QuantizeMode {
   RecipeOptions recipe_options_;
   TypeFlags types_;
   std::string recipe_ = "balanced", rounding_ = "gptq", cost_table_;
-  bool per_tensor_ = false, reduce_range_ = false;
+  bool per_tensor_ = false, reduce_range_ = false, has_channel_scales_ = true;
 };
 
 }  // namespace
