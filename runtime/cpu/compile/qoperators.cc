@@ -11,6 +11,9 @@
 namespace infer {
 namespace {
 
+/// From this level on, products that no integer kernel takes may be multiplied in f32.
+constexpr int kF32Level = 2;
+
 /// Scale and zero point of one tensor, constants of as many values.
 struct Params {
   Tensor scale, zero;
@@ -70,6 +73,7 @@ class QOperatorTaker {
     if (n.Is("QLinearMatMul")) return Multiply(n);
     if (n.Is("QGemm", kMicrosoft)) return Gemm(n);
     if (n.Is("QLinearConcat", kMicrosoft)) return Concat(n);
+    if (n.Is("QLinearWhere", kMicrosoft)) return Choose(n);
     if (n.Is("MaxPool")) return Pool(n);
     if (n.Is("MatMulInteger") || n.Is("ConvInteger")) return Integers(n);
     return {};
@@ -97,6 +101,13 @@ class QOperatorTaker {
                        NamesOf(n));
   }
 
+  /// `codes` of parameters `from` as codes of parameters `to`.
+  Result<Value*> Requantized(const Node& n, Value* codes, const Params& from, const Params& to) {
+    if (BitEqual(from.scale, to.scale) && BitEqual(from.zero, to.zero)) return codes;
+    INFER_ASSIGN(Value * real, Dequantized(n, codes, from, 0));
+    return Quantized(n, real, to);
+  }
+
   Status Replace(Node& n, Value* made) {
     gone_.insert(&n);
     INFER_TRY(ReplaceNode(editor_, n, made));
@@ -109,14 +120,15 @@ class QOperatorTaker {
     return Replace(n, q);
   }
 
-  /// Parameters of the weights: of 8-bit constants, one or one per output along `axis`.
+  /// Parameters of the weights: of 8-bit constants, one or one per output along `axis`. Those that
+  /// do not fit 8 bits less their zero point are multiplied in f32.
   std::optional<Params> Weights(const Value* codes, const Value* scale, const Value* zero,
                                 int axis) {
     if (!Is8Bit(codes) || !codes->is_constant()) return std::nullopt;
     auto p = ParamsOf(scale, zero, codes->dtype());
     if (!p || codes->constant()->rank() <= axis) return std::nullopt;
     if (!p->per_tensor() && p->scale.dim(0) != codes->constant()->dim(axis)) return std::nullopt;
-    if (!FitsSigned(*codes->constant(), *p, axis)) return std::nullopt;
+    if (level_ < kF32Level && !FitsSigned(*codes->constant(), *p, axis)) return std::nullopt;
     return p;
   }
 
@@ -156,7 +168,7 @@ class QOperatorTaker {
     if (!a || !y) return {};
     const bool fixed = n.input(3)->is_constant();
     if (fixed && n.input(3)->constant()->rank() != 2) return {};
-    if (!fixed && level_ < 2) return {};
+    if (!fixed && level_ < kF32Level) return {};
     const auto b = fixed ? Weights(n.input(3), n.input(4), n.input(5), 1)
                          : Activation(n.input(3), n.input(4), n.input(5));
     if (!b) return {};
@@ -209,15 +221,23 @@ class QOperatorTaker {
     editor_.InsertBefore(n);
     std::vector<Value*> operands;
     for (size_t k = 0; k < params.size(); ++k) {
-      Value* codes = n.input(2 + 3 * k);
-      if (!BitEqual(params[k].scale, y->scale) || !BitEqual(params[k].zero, y->zero)) {
-        INFER_ASSIGN(Value * real, Dequantized(n, codes, params[k], 0));
-        INFER_ASSIGN(codes, Quantized(n, real, *y));
-      }
+      INFER_ASSIGN(Value * codes, Requantized(n, n.input(2 + 3 * k), params[k], *y));
       operands.push_back(codes);
     }
     INFER_ASSIGN(Value * made, editor_.Add("Concat", std::move(operands),
                                            {{"axis", n.Attr<int64_t>("axis")}}, "", NamesOf(n)));
+    return Replace(n, made);
+  }
+
+  Status Choose(Node& n) {
+    const auto a = Activation(n.input(1), n.input(2), n.input(3));
+    const auto b = Activation(n.input(4), n.input(5), n.input(6));
+    const auto y = Result8(n, n.input(7), n.input(8));
+    if (!a || !b || !y) return {};
+    editor_.InsertBefore(n);
+    INFER_ASSIGN(Value * ac, Requantized(n, n.input(1), *a, *y));
+    INFER_ASSIGN(Value * bc, Requantized(n, n.input(4), *b, *y));
+    INFER_ASSIGN(Value * made, editor_.Add("Where", {n.input(0), ac, bc}, {}, "", NamesOf(n)));
     return Replace(n, made);
   }
 
