@@ -87,14 +87,28 @@ TEST(QOperators, QLinearConv) {
     }
 }
 
-/// Unsigned weights around a zero point that they keep to 8 bits with, and around one that they do
-/// not: then the product is in f32.
+/// Unsigned weights around a zero point that they keep to 8 bits with, and around ones that they do
+/// not: then they are two halves of 8 bits, or by groups in f32.
 TEST(QOperators, WeightsWithAZeroPoint) {
-  for (const int zero : {128, 3})
-    CheckExact(Cat("graph g(x: u8[1,4,5,5]) -> (y) { ", Params("x", 0.05, "u8", 7),
-                   "w = ", Const("u8", {6, 4, 3, 3}, 7), Params(" w", 0.01, "u8", zero),
-                   Params("y", 1.37, "u8", 100), "y = QLinearConv(x, xs, xz, w, ws, wz, ys, yz) }"),
-               {FullRange(DType::kU8, {1, 4, 5, 5}, 5)});
+  for (const int zero : {128, 3, 117, 255})
+    for (const int group : {1, 4})
+      CheckExact(Cat("graph g(x: u8[1,4,5,5]) -> (y) { ", Params("x", 0.05, "u8", 7),
+                     "w = ", Const("u8", {8, 4 / group, 3, 3}, 7), Params(" w", 0.01, "u8", zero),
+                     Params("y", 1.37, "u8", 100),
+                     "y = QLinearConv(x, xs, xz, w, ws, wz, ys, yz) {pads=[1,1,1,1], group=", group,
+                     "} }"),
+                 {FullRange(DType::kU8, {1, 4, 5, 5}, 5)});
+  const std::string head = Cat("graph g(x: u8[5,70]) -> (y) { ", Params("x", 0.0531, "u8", 3),
+                               Params("y", 1.9, "u8", 7), Params("w", 0.0117, "u8", 117));
+  const std::vector<Datum> x{FullRange(DType::kU8, {5, 70}, 2)};
+  CheckExact(Cat(head, "w = ", Const("u8", {70, 37}, 3),
+                 " y = QLinearMatMul(x, xs, xz, w, ws, wz, ys, yz) }"),
+             x);
+  for (const bool turned : {true, false})
+    CheckExact(Cat(head, "w = ", Const("u8", turned ? Dims{37, 70} : Dims{70, 37}, 3),
+                   " b = const i32[37] ~4 y = com.microsoft::QGemm(x, xs, xz, w, ws, wz, b, ys, ",
+                   "yz) {transB=", turned ? 1 : 0, "} }"),
+               x);
 }
 
 TEST(QOperators, Products) {

@@ -54,6 +54,27 @@ bool FitsSigned(const Tensor& codes, const Params& p, int axis) {
   return true;
 }
 
+/// Codes less their zero points, which run along `axis`, as the sum of two halves that stand one
+/// behind the other along axis `along`; undefined where a half does not fit 8 bits.
+Tensor InHalves(const Tensor& codes, const Params& p, int axis, int along) {
+  Dims dims = codes.dims();
+  dims[static_cast<size_t>(along)] *= 2;
+  Tensor out(DType::kI8, dims);
+  int64_t inner = 1, behind = 1;
+  for (int i = axis + 1; i < codes.rank(); ++i) inner *= codes.dim(i);
+  for (int i = along; i < codes.rank(); ++i) behind *= codes.dim(i);
+  for (int64_t i = 0; i < codes.num_elements(); ++i) {
+    const int64_t v =
+        codes.IntAt(i) - p.zero.IntAt(p.per_tensor() ? 0 : i / inner % codes.dim(axis));
+    const int64_t second = v / 2, first = v - second;
+    if (first > 127 || first < -128) return {};
+    const int64_t at = i / behind * 2 * behind + i % behind;
+    out.SetInt(at, first);
+    out.SetInt(at + behind, second);
+  }
+  return out;
+}
+
 class QOperatorTaker {
  public:
   QOperatorTaker(Graph& g, int level) : g_(g), editor_(g), level_(level) {}
@@ -145,14 +166,34 @@ class QOperatorTaker {
     return p && p->per_tensor() ? p : std::nullopt;
   }
 
+  /// A product whose operands may change before it is made.
+  struct Product {
+    Value *x, *w;
+    Params p;  ///< of w
+  };
+  /// Weights that less their zero points do not fit 8 bits as twice as many that do, times `x`
+  /// twice along `x_axis`: the same sums.
+  Status Narrow(Product& product, int axis, int along, int64_t x_axis) {
+    const Tensor& codes = *product.w->constant();
+    if (FitsSigned(codes, product.p, axis)) return {};
+    const Tensor halves = InHalves(codes, product.p, axis, along);
+    if (!halves.defined()) return {};
+    INFER_ASSIGN(product.x, editor_.Add("Concat", {product.x, product.x}, {{"axis", x_axis}}));
+    product.w = editor_.AddConstant(halves);
+    product.p.zero = Tensor::Zeros(DType::kI8, product.p.scale.dims());
+    return {};
+  }
+
   Status Convolve(Node& n) {
     const auto x = Activation(n.input(0), n.input(1), n.input(2));
     const auto w = Weights(n.input(3), n.input(4), n.input(5), 0);
     const auto y = Result8(n, n.input(6), n.input(7));
     if (!x || !w || !y || (n.input(8) && !n.input(8)->is_constant())) return {};
     editor_.InsertBefore(n);
-    INFER_ASSIGN(Value * xr, Dequantized(n, n.input(0), *x, 0));
-    INFER_ASSIGN(Value * wr, Dequantized(n, n.input(3), *w, 0));
+    Product product{n.input(0), n.input(3), *w};
+    if (n.Attr<int64_t>("group") == 1) INFER_TRY(Narrow(product, 0, 1, 1));
+    INFER_ASSIGN(Value * xr, Dequantized(n, product.x, *x, 0));
+    INFER_ASSIGN(Value * wr, Dequantized(n, product.w, product.p, 0));
     std::vector<Value*> operands{xr, wr};
     if (n.input(8)) {
       INFER_ASSIGN(Value * b, Bias(n, n.input(8), *x, *w));
@@ -173,8 +214,10 @@ class QOperatorTaker {
                          : Activation(n.input(3), n.input(4), n.input(5));
     if (!b) return {};
     editor_.InsertBefore(n);
-    INFER_ASSIGN(Value * ar, Dequantized(n, n.input(0), *a, 0));
-    INFER_ASSIGN(Value * br, Dequantized(n, n.input(3), *b, 1));
+    Product product{n.input(0), n.input(3), *b};
+    if (fixed) INFER_TRY(Narrow(product, 1, 0, -1));
+    INFER_ASSIGN(Value * ar, Dequantized(n, product.x, *a, 0));
+    INFER_ASSIGN(Value * br, Dequantized(n, product.w, product.p, 1));
     INFER_ASSIGN(Value * real, editor_.Add("MatMul", {ar, br}, {}, "", NamesOf(n)));
     return Finish(n, real, *y);
   }
@@ -195,8 +238,10 @@ class QOperatorTaker {
     const auto y = quantizes ? Result8(n, n.input(7), n.input(8)) : std::nullopt;
     if (quantizes && !y) return {};
     editor_.InsertBefore(n);
-    INFER_ASSIGN(Value * ar, Dequantized(n, n.input(0), *a, 0));
-    INFER_ASSIGN(Value * br, Dequantized(n, n.input(3), *b, axis));
+    Product product{n.input(0), n.input(3), *b};
+    INFER_TRY(Narrow(product, axis, 1 - axis, -1));
+    INFER_ASSIGN(Value * ar, Dequantized(n, product.x, *a, 0));
+    INFER_ASSIGN(Value * br, Dequantized(n, product.w, product.p, axis));
     std::vector<Value*> operands{ar, br};
     if (c) {
       INFER_ASSIGN(Value * bias,
