@@ -88,7 +88,7 @@ TEST(QOperators, QLinearConv) {
 }
 
 /// Unsigned weights around a zero point that they keep to 8 bits with, and around ones that they do
-/// not: then they are two halves of 8 bits, or by groups in f32.
+/// not: then they are two halves of 8 bits, or by groups whole numbers in f32.
 TEST(QOperators, WeightsWithAZeroPoint) {
   for (const int zero : {128, 3, 117, 255})
     for (const int group : {1, 4})

@@ -192,6 +192,7 @@ class QOperatorTaker {
     editor_.InsertBefore(n);
     Product product{n.input(0), n.input(3), *w};
     if (n.Attr<int64_t>("group") == 1) INFER_TRY(Narrow(product, 0, 1, 1));
+    if (!FitsSigned(*product.w->constant(), product.p, 0)) return ConvolveWhole(n, *x, *w, *y);
     INFER_ASSIGN(Value * xr, Dequantized(n, product.x, *x, 0));
     INFER_ASSIGN(Value * wr, Dequantized(n, product.w, product.p, 0));
     std::vector<Value*> operands{xr, wr};
@@ -201,6 +202,32 @@ class QOperatorTaker {
     }
     INFER_ASSIGN(Value * real, editor_.Add("Conv", std::move(operands), n.attrs(), "", NamesOf(n)));
     return Finish(n, real, *y);
+  }
+
+  /// In f32, of codes less their zero points: whole numbers, so that sums below 2^24 are exact, and
+  /// the result is scaled once, as the operator has it.
+  Status ConvolveWhole(Node& n, const Params& x, const Params& w, const Params& y) {
+    const auto unscaled = [](const Params& p) {
+      Params one{Tensor(DType::kF32, p.scale.dims()), p.zero};
+      for (float& v : one.scale.mutable_data<float>()) v = 1;
+      return one;
+    };
+    Dims dims(static_cast<size_t>(n.input(3)->constant()->rank()) - 1, 1);
+    dims[0] = w.scale.num_elements();
+    Tensor factor(DType::kF32, dims);
+    for (int64_t i = 0; i < w.scale.num_elements(); ++i)
+      factor.mutable_data<float>()[static_cast<size_t>(i)] =
+          x.scale.data<float>()[0] * w.scale.data<float>()[static_cast<size_t>(i)] /
+          y.scale.data<float>()[0];
+    INFER_ASSIGN(Value * xr, Dequantized(n, n.input(0), unscaled(x), 0));
+    INFER_ASSIGN(Value * wr, Dequantized(n, n.input(3), unscaled(w), 0));
+    std::vector<Value*> operands{xr, wr};
+    if (n.input(8))
+      operands.push_back(editor_.AddConstant(n.input(8)->constant()->Cast(DType::kF32)));
+    INFER_ASSIGN(Value * sums, editor_.Add("Conv", std::move(operands), n.attrs(), "", NamesOf(n)));
+    INFER_ASSIGN(Value * quanta,
+                 editor_.Add("Mul", {sums, editor_.AddConstant(factor)}, {}, "", NamesOf(n)));
+    return Finish(n, quanta, unscaled(y));
   }
 
   Status Multiply(Node& n) {

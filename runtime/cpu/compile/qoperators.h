@@ -9,8 +9,9 @@ namespace infer {
 /// Returns how many nodes are gone. Left as they are: nodes whose scales or zero points are
 /// computed, and QLinearAdd and the like, which round in their own way (kernel_qlinear.cc). Where
 /// an integer kernel takes the result, its bits are those of the operator (int8_product.h);
-/// `level` 2: also products of two activations, and of weights that less their zero point do not
-/// fit 8 bits, both of which are multiplied in f32.
+/// `level` 2: also products of two activations, which may be multiplied in f32, and of weights that
+/// less their zero point do not fit 8 bits (in two halves; convolutions by groups in whole f32
+/// numbers, exact below 2^24).
 Result<int> TakeQOperators(Graph& g, int level);
 
 }  // namespace infer
