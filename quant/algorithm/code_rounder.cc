@@ -59,7 +59,7 @@ Status AdaRoundBlocks(const BlockWeights& w, std::span<const float> h, int64_t /
   return {};
 }
 
-constexpr CodeRounder kRounders[] = {
+constexpr CodeRounder kCodeRounders[] = {
     {"gptq", Gptq, GptqBlocks},
     {"adaround", AdaRoundCodes, AdaRoundBlocks, 8,
      [](int64_t rows, int64_t depth) { return AdaRoundCost(rows, depth, {}); }},
@@ -67,12 +67,12 @@ constexpr CodeRounder kRounders[] = {
 
 }  // namespace
 
-std::span<const CodeRounder> CodeRounders() { return kRounders; }
+std::span<const CodeRounder> CodeRounders() { return kCodeRounders; }
 
 const CodeRounder* CodeRounderNamed(std::string_view name) {
-  const auto* found = std::find_if(std::begin(kRounders), std::end(kRounders),
+  const auto* found = std::find_if(std::begin(kCodeRounders), std::end(kCodeRounders),
                                    [&](const CodeRounder& r) { return r.name == name; });
-  return found == std::end(kRounders) ? nullptr : found;
+  return found == std::end(kCodeRounders) ? nullptr : found;
 }
 
 }  // namespace infer

@@ -27,7 +27,7 @@ RoundedWeights Plain(const BlockWeights& w, const BlockGrid& grid) {
   return r;
 }
 
-struct Candidate {
+struct RoundedCandidate {
   BlockQuantized q;
   std::string_view method;
 };
@@ -38,14 +38,14 @@ RoundedWeights RoundGroup(const BlockWeights& w, const BlockGrid& grid, const He
   const Hessian& judge = h.held_out.rows > 0 ? h.held_out : h.fit;
   RoundedWeights done = Plain(w, grid);
   done.of_outputs = true;
-  std::vector<Candidate> candidates;
+  std::vector<RoundedCandidate> candidates;
   if (!h.fit.finite() || !judge.finite()) {
     done.note = "its calibration data hold NaN or infinity";
   } else {
     const BlockQuantized clipped = SearchClip(w, grid, h.fit.sum);
     if (method.nearest) candidates.push_back({clipped, "clip"});
     if (method.rounder) {
-      Candidate rounded{clipped, method.rounder->name};
+      RoundedCandidate rounded{clipped, method.rounder->name};
       const Status s = method.rounder->round_blocks(w, h.fit.sum, h.fit.rows, rounded.q);
       if (s.ok())
         candidates.push_back(std::move(rounded));
@@ -54,7 +54,7 @@ RoundedWeights RoundGroup(const BlockWeights& w, const BlockGrid& grid, const He
     }
     done.nearest_error = done.error = OutputError(w, done.q, judge.sum);
   }
-  for (Candidate& c : candidates) {
+  for (RoundedCandidate& c : candidates) {
     const double error = OutputError(w, c.q, judge.sum);
     if (!(error < done.error)) continue;
     done.error = error;

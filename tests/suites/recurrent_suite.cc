@@ -114,6 +114,40 @@ TEST(Recurrent, PeepholesAndResets) {
   }
 }
 
+/// 8-bit weights: X is rounded to a range of its own, the states of all samples to one of the step.
+TEST(Recurrent, QuantizedLstm) {
+  const auto check = [](int64_t batch, int64_t hidden, std::string_view direction,
+                        std::string_view type, bool per_column, bool states) {
+    const int64_t dirs = direction == "bidirectional" ? 2 : 1, rows = 4 * hidden;
+    const std::string n = per_column ? Cat(dirs, ",", rows) : Cat(dirs);
+    const std::string state = Cat("f32[", dirs, ",", batch, ",", hidden, "]");
+    std::vector<std::string> scales, zeros;
+    for (int64_t i = 0; i < dirs * (per_column ? rows : 1); ++i) {
+      scales.push_back(FormatDouble(0.1 * (1 + static_cast<double>(i % 3) * 0.25)));
+      zeros.push_back(Cat(i % 2));
+    }
+    const auto steps = CheckGraph(
+        Cat("graph g(x: f32[7,", batch, ",9]",
+            states ? Cat(", h0: ", state, ", c0: ", state) : std::string(),
+            ") -> (y, h, k) { w = ", "const ", type, "[", dirs, ",9,", rows, "] ~1 r = const ",
+            type, "[", dirs, ",", hidden, ",", rows, "] ~2 b = const f32[", dirs, ",", 2 * rows,
+            "] ~3 s = const f32[", n, "] {", Join(scales, ","), "} z = const ", type, "[", n, "] {",
+            Join(zeros, ","), "} y, h, k = com.microsoft::DynamicQuantizeLSTM(x, w, r, b, _, ",
+            states ? "h0, c0" : "_, _", ", _, s, z, s, z) {hidden_size=", hidden, ", direction=\"",
+            direction, "\"} }"),
+        5, 2e-5);
+    if (BackendUnderTest().name() == "cpu" && !steps.empty()) {
+      EXPECT_NE(steps.back().kernel, "reference") << Join(steps.back().refusals, "; ");
+    }
+  };
+  for (std::string_view type : {"u8", "i8"})
+    for (std::string_view direction : {"forward", "reverse", "bidirectional"})
+      for (const bool per_column : {false, true})
+        check(3, 21, direction, type, per_column, per_column);
+  check(1, 64, "forward", "i8", true, false);
+  check(37, 12, "forward", "i8", true, true);  // more than a block of samples elsewhere
+}
+
 /// One sample of a wide cell: its panels are what lanes can take.
 TEST(Recurrent, WideStep) {
   for (const Cell& cell : kCells) Check(cell, {.steps = 2, .batch = 1, .input = 8, .hidden = 600});

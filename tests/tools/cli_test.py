@@ -14,7 +14,7 @@ import unittest
 
 import numpy as np
 
-from onnx_wire import FLOAT, FLOAT16, INT64, field, int_attribute, model, node, tensor, value_info
+from onnx_wire import FLOAT, FLOAT16, INT64, UINT8, field, int_attribute, model, node, tensor, value_info
 from tool_test_case import BIN, DEMO, MODEL, PREPROCESS, SOURCE, CliTestCase
 
 EVAL = ["--data", str(DEMO / "eval_images.npy"), "--labels", str(DEMO / "eval_labels.csv"),
@@ -189,6 +189,38 @@ class Cli(CliTestCase):
         self.assertEqual((bad["rule"], bad["at"], bad["nodes"]), ("neg-is-abs", "c", ["wrong"]))
         self.assertLess(bad["error_before"], 1e-6)
         self.assertGreater(bad["error_after"], 0.1)
+
+    def test_fuse_judges_codes(self):
+        """Folding rounds otherwise, and a code beside a border moves: no failure, told by what explains it."""
+        def write(path, off):
+            rng = np.random.default_rng(3)
+            def floats(name, dims, low, high):
+                return tensor(name, dims, rng.uniform(low, high, dims).astype("<f4").tobytes())
+            nodes = [node("Conv", ["x", "w"], ["c"]), node("BatchNormalization", ["c", "g", "b", "m", "v"], ["n"]),
+                     node("QuantizeLinear", ["n", "s", "z"], ["q"]), node("DequantizeLinear", ["q", "s", "z"], ["y"])]
+            constants = [floats("w", [32, 8, 1, 1], -1, 1), floats("g", [32], .5, 2), floats("b", [32], -1, 1),
+                         floats("m", [32], -1, 1), floats("v", [32], .5, 2), tensor("s", [], struct.pack("<f", .07)),
+                         tensor("z", [], b"\x80", UINT8)]
+            if off:
+                nodes[1:2] = [node("BatchNormalization", ["c", "g", "b", "m", "v"], ["k"]), node("Add", ["k", "o"], ["n"])]
+                constants.append(tensor("o", [], struct.pack("<f", off)))
+            path.write_bytes(model(nodes, [value_info("x", [1, 8, 128, 128])], [value_info("y", [1, 32, 128, 128])], constants))
+        path, fused, wrong = (self.dir / name for name in ("m.onnx", "f.onnx", "w.onnx"))
+        write(path, 0)
+        report = self.report(0, "infer-opt", "fuse", path, "-o", fused)
+        self.assertNotIn("BatchNormalization", report["optimize"]["after"]["operators"])
+        self.assertGreater(report["accuracy"]["outputs"][0]["max_error_ratio"], 1e-3)  # a step of the quantizer
+        codes = report["codes"]
+        self.assertEqual((codes["values"], codes["codes"]), (1, 3 * 32 * 128 * 128))
+        self.assertTrue(0 < codes["moved"] < 1e-4 * codes["codes"])
+        self.assertLess(codes["shift"], 2e-6)
+        self.assertEqual(codes["outputs"][0]["max_error_ratio"], 0)
+        self.assertEqual([(g["name"], g["passed"]) for g in report["gates"]], [("max-error", True), ("codes", True)])
+        self.assertTrue(self.report(0, "infer-opt", "compare", path, fused, "--level", 0)["passed"])
+        # Numbers that are off by a tenth of a step: no rounding explains the codes that move.
+        write(wrong, .007)
+        report = self.report(1, "infer-opt", "compare", path, wrong, "--level", 0)
+        self.assertEqual([(g["name"], g["passed"]) for g in report["gates"]], [("max-error", True), ("codes", False)])
 
     def test_fuse_measures(self):
         report = self.report(0, "infer-opt", "fuse", MODEL, "-o", self.dir / "f.onnx", "--measure",

@@ -24,7 +24,7 @@ def fields(number, values):
     return b"".join(field(number, v) for v in values)
 
 
-FLOAT, INT32, INT64, STRING, FLOAT16 = 1, 6, 7, 8, 10
+FLOAT, UINT8, INT32, INT64, STRING, FLOAT16 = 1, 2, 6, 7, 8, 10
 
 
 def value_info(name, dims=(1,), dtype=FLOAT):

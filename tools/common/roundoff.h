@@ -7,6 +7,10 @@ namespace infer {
 /// Of models in f32 (docs/measuring.md).
 inline constexpr double kRewriteTolerance = 1e-3;
 
+/// By how much of the largest number of a tensor a number may be off before its quantizer, where a
+/// rewrite gives it another code (docs/adr/0034-judged-from-code-to-code.md).
+inline constexpr double kCodeTolerance = 1e-5;
+
 /// Unit roundoff of the coarsest float that a node computes; 0 for f32 and finer.
 double CoarsestRoundoff(const Graph& g);
 /// Largest max|d| / max|ref| of a float output that rewriting `golden` may cause:

@@ -1,7 +1,9 @@
 #include "tools/common/verification.h"
 
 #include "lib/support/parallel.h"
+#include "lib/support/readable.h"
 #include "lib/support/strings.h"
+#include "tools/common/accuracy_report.h"
 
 namespace infer {
 
@@ -40,6 +42,50 @@ void AddExactnessGates(const AccuracyReport& r, std::vector<GateResult>& gates) 
                      .interval = std::nullopt,
                      .message = Cat("output '", v.name, "': ", bad, what)});
   }
+}
+
+namespace {
+
+GateResult CodesGate(const CodeCheck& check) {
+  GateResult r{"codes", check.worst, kCodeTolerance, check.shift, check.shift <= kCodeTolerance};
+  r.message = check.moved == 0 && r.passed
+                  ? Cat("codes of ", check.values, " values: all ", check.codes, " equal")
+                  : Cat("codes of ", check.values, " values: ", check.moved, " of ", check.codes,
+                        " moved, at numbers that are off by ", Rounded(check.shift, 3),
+                        " of the largest, limit ", FormatDouble(kCodeTolerance),
+                        check.worst.empty() ? "" : Cat(" ('", Printable(check.worst), "')"));
+  return r;
+}
+
+std::vector<GateResult> GatesOf(const AccuracyReport& accuracy, double tolerance) {
+  std::vector<GateResult> gates = CheckGates(accuracy, {.max_error_ratio = tolerance});
+  AddExactnessGates(accuracy, gates);
+  return gates;
+}
+
+}  // namespace
+
+Result<RewriteJudgement> JudgeRewrite(Context& context, const Graph& golden, const Graph& candidate,
+                                      const DeviceOptions& device, const Samples& samples,
+                                      const AccuracyReport& accuracy, double tolerance) {
+  RewriteJudgement j{GatesOf(accuracy, tolerance), std::nullopt};
+  if (AllPassed(j.gates) || SharedCodes(golden, candidate).empty()) return j;
+  INFER_ASSIGN(const auto backend, MakeBackend(device.device));
+  CodeCheckOptions options;
+  options.candidate_level = device.level;
+  options.threads = device.threads;
+  options.stop = context.stop();
+  INFER_ASSIGN(j.codes, CheckCodes(golden, candidate, *backend, samples, options));
+  j.gates = GatesOf(j.codes->outputs, tolerance);
+  for (GateResult& g : j.gates) g.message += ", from golden's codes";
+  j.gates.push_back(CodesGate(*j.codes));
+  return j;
+}
+
+Json ToJson(const CodeCheck& check) {
+  return {{"values", check.values}, {"codes", check.codes},
+          {"moved", check.moved},   {"shift", JsonNumber(check.shift)},
+          {"worst", check.worst},   {"outputs", ToJson(check.outputs)["outputs"]}};
 }
 
 Result<AccuracyReport> CompareGraphs(Context& context, const Graph& golden, const Graph& candidate,

@@ -235,11 +235,10 @@ class FuseCommand : public Command {
     return shapes;
   }
 
-  static std::vector<GateResult> GatesOf(const AccuracyReport& accuracy, const Graph& golden) {
-    std::vector<GateResult> gates =
-        CheckGates(accuracy, {.max_error_ratio = RewriteTolerance(golden)});
-    AddExactnessGates(accuracy, gates);
-    return gates;
+  Result<RewriteJudgement> Judge(Context& context, const Graph& golden, const Graph& fused,
+                                 const Samples& samples, const AccuracyReport& accuracy) const {
+    return JudgeRewrite(context, golden, fused, device_, samples, accuracy,
+                        RewriteTolerance(golden));
   }
 
   DeviceOptions MeasuredOn() const {
@@ -284,11 +283,12 @@ class FuseCommand : public Command {
     context.Step("verify");
     INFER_ASSIGN(AccuracyReport accuracy,
                  CompareGraphs(context, golden, fused, device_, samples, false));
-    const std::vector<GateResult> gates = GatesOf(accuracy, golden);
-    context.Print("\n" + AccuracyText(accuracy, context.verbose) + "\n" + GateText(gates));
+    INFER_ASSIGN(const RewriteJudgement judged, Judge(context, golden, fused, samples, accuracy));
+    context.Print("\n" + AccuracyText(accuracy, context.verbose) + "\n" + GateText(judged.gates));
     report["accuracy"] = infer::ToJson(accuracy);
-    report["gates"] = infer::ToJson(gates);
-    return AllPassed(gates);
+    report["gates"] = infer::ToJson(judged.gates);
+    if (judged.codes) report["codes"] = infer::ToJson(*judged.codes);
+    return AllPassed(judged.gates);
   }
 
   /// Rules that may have had a say.
@@ -346,7 +346,9 @@ class FuseCommand : public Command {
       }
       INFER_ASSIGN(const AccuracyReport accuracy,
                    CompareGraphs(context, model.graph, g, device_, samples, false));
-      BisectStep step{n, AllPassed(GatesOf(accuracy, model.graph)), 0};
+      INFER_ASSIGN(const RewriteJudgement judged,
+                   Judge(context, model.graph, g, samples, accuracy));
+      BisectStep step{n, AllPassed(judged.gates), 0};
       for (const ValueAccuracy& v : accuracy.outputs)
         step.error = std::max(step.error, v.is_float ? v.metrics.max_error_ratio
                                                      : static_cast<double>(v.metrics.unequal));

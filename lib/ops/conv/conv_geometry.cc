@@ -119,6 +119,17 @@ Result<Dim> WindowOutput(const Window& w, int axis, const Dim& input) {
   return out;
 }
 
+WindowSpan WindowSpan::Of(const WindowAxis& a, int64_t input, int64_t o) {
+  const int64_t start = o * a.stride - a.pad_begin, d = a.dilation;
+  const int64_t skipped = start < 0 ? (-start + d - 1) / d : 0;
+  // The number of k with start + k d < limit.
+  auto below = [&](int64_t limit) {
+    return std::clamp<int64_t>((limit - start + d - 1) / d, 0, a.kernel);
+  };
+  return {start + skipped * d, d, std::max<int64_t>(below(input) - skipped, 0),
+          below(input + a.pad_end)};
+}
+
 Result<Dim> TransposedOutput(const Window& w, int axis, const Dim& input) {
   const WindowAxis& a = w.axes[static_cast<size_t>(axis)];
   if (a.output_shape) return Dim(*a.output_shape);

@@ -49,6 +49,14 @@ Result<Dim> TransposedOutput(const Window& w, int axis, const Dim& input);
 /// Pre: the outputs were found with WindowOutput or TransposedOutput without error.
 Window ResolvePads(Window w, const Dims& input, bool transposed = false);
 
+/// One axis of one window of a pooling: which input coordinates it reads, and how many positions it
+/// has with padding counted (positions beyond the end padding, as ceil_mode makes them, are not).
+struct WindowSpan {
+  int64_t first, step, count, padded_count;
+  /// Of window `o` along an extent of `input`. Pre: pads are resolved.
+  static WindowSpan Of(const WindowAxis& a, int64_t input, int64_t o);
+};
+
 /// Everything static about one convolution, layouts X [N, C, i...], W [M, C/G, k...] (transposed:
 /// [C, M/G, k...]), Y [N, M, o...].
 struct ConvGeometry {

@@ -41,23 +41,6 @@ Result<PoolGeometry> ReadPool(const OpRun& run, bool global) {
   return g;
 }
 
-/// One axis of one window: which input coordinates it reads, and how many positions it has with
-/// padding counted (positions beyond the end padding, as ceil_mode makes them, are not).
-struct Span1D {
-  int64_t first, step, count, padded_count;
-};
-
-Span1D WindowSpan(const WindowAxis& a, int64_t input, int64_t o) {
-  const int64_t start = o * a.stride - a.pad_begin, d = a.dilation;
-  const int64_t skipped = start < 0 ? (-start + d - 1) / d : 0;
-  // The number of k with start + k d < limit.
-  auto below = [&](int64_t limit) {
-    return std::clamp<int64_t>((limit - start + d - 1) / d, 0, a.kernel);
-  };
-  return {start + skipped * d, d, std::max<int64_t>(below(input) - skipped, 0),
-          below(input + a.pad_end)};
-}
-
 /// Walks the input elements of windows; keeps its scratch memory from one window to the next.
 class WindowWalk {
  public:
@@ -69,12 +52,12 @@ class WindowWalk {
   int64_t ForWindow(int64_t o, Visit&& visit) {
     int64_t padded = 1, rows = 1;
     for (size_t d = spans_.size(); d-- > 0; o /= g_.output[d]) {
-      spans_[d] = WindowSpan(g_.window.axes[d], g_.input[d], o % g_.output[d]);
+      spans_[d] = WindowSpan::Of(g_.window.axes[d], g_.input[d], o % g_.output[d]);
       padded *= spans_[d].padded_count;
       if (d + 1 < spans_.size()) rows *= spans_[d].count;
       at_[d] = 0;
     }
-    const Span1D inner = spans_.empty() ? Span1D{0, 1, 1, 1} : spans_.back();
+    const WindowSpan inner = spans_.empty() ? WindowSpan{0, 1, 1, 1} : spans_.back();
     for (int64_t r = 0; r < rows; ++r) {
       int64_t offset = 0;
       for (size_t d = 0; d + 1 < spans_.size(); ++d)
@@ -90,7 +73,7 @@ class WindowWalk {
 
  private:
   const PoolGeometry& g_;
-  std::vector<Span1D> spans_;
+  std::vector<WindowSpan> spans_;
   std::vector<int64_t> at_;
 };
 

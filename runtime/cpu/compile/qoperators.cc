@@ -11,6 +11,9 @@
 namespace infer {
 namespace {
 
+/// From this level on, products that no integer kernel takes may be multiplied in f32.
+constexpr int kF32Level = 2;
+
 /// Scale and zero point of one tensor, constants of as many values.
 struct Params {
   Tensor scale, zero;
@@ -51,6 +54,27 @@ bool FitsSigned(const Tensor& codes, const Params& p, int axis) {
   return true;
 }
 
+/// Codes less their zero points, which run along `axis`, as the sum of two halves that stand one
+/// behind the other along axis `along`; undefined where a half does not fit 8 bits.
+Tensor InHalves(const Tensor& codes, const Params& p, int axis, int along) {
+  Dims dims = codes.dims();
+  dims[static_cast<size_t>(along)] *= 2;
+  Tensor out(DType::kI8, dims);
+  int64_t inner = 1, behind = 1;
+  for (int i = axis + 1; i < codes.rank(); ++i) inner *= codes.dim(i);
+  for (int i = along; i < codes.rank(); ++i) behind *= codes.dim(i);
+  for (int64_t i = 0; i < codes.num_elements(); ++i) {
+    const int64_t v =
+        codes.IntAt(i) - p.zero.IntAt(p.per_tensor() ? 0 : i / inner % codes.dim(axis));
+    const int64_t second = v / 2, first = v - second;
+    if (first > 127 || first < -128) return {};
+    const int64_t at = i / behind * 2 * behind + i % behind;
+    out.SetInt(at, first);
+    out.SetInt(at + behind, second);
+  }
+  return out;
+}
+
 class QOperatorTaker {
  public:
   QOperatorTaker(Graph& g, int level) : g_(g), editor_(g), level_(level) {}
@@ -70,6 +94,7 @@ class QOperatorTaker {
     if (n.Is("QLinearMatMul")) return Multiply(n);
     if (n.Is("QGemm", kMicrosoft)) return Gemm(n);
     if (n.Is("QLinearConcat", kMicrosoft)) return Concat(n);
+    if (n.Is("QLinearWhere", kMicrosoft)) return Choose(n);
     if (n.Is("MaxPool")) return Pool(n);
     if (n.Is("MatMulInteger") || n.Is("ConvInteger")) return Integers(n);
     return {};
@@ -97,6 +122,13 @@ class QOperatorTaker {
                        NamesOf(n));
   }
 
+  /// `codes` of parameters `from` as codes of parameters `to`.
+  Result<Value*> Requantized(const Node& n, Value* codes, const Params& from, const Params& to) {
+    if (BitEqual(from.scale, to.scale) && BitEqual(from.zero, to.zero)) return codes;
+    INFER_ASSIGN(Value * real, Dequantized(n, codes, from, 0));
+    return Quantized(n, real, to);
+  }
+
   Status Replace(Node& n, Value* made) {
     gone_.insert(&n);
     INFER_TRY(ReplaceNode(editor_, n, made));
@@ -109,14 +141,15 @@ class QOperatorTaker {
     return Replace(n, q);
   }
 
-  /// Parameters of the weights: of 8-bit constants, one or one per output along `axis`.
+  /// Parameters of the weights: of 8-bit constants, one or one per output along `axis`. Those that
+  /// do not fit 8 bits less their zero point are multiplied in f32.
   std::optional<Params> Weights(const Value* codes, const Value* scale, const Value* zero,
                                 int axis) {
     if (!Is8Bit(codes) || !codes->is_constant()) return std::nullopt;
     auto p = ParamsOf(scale, zero, codes->dtype());
     if (!p || codes->constant()->rank() <= axis) return std::nullopt;
     if (!p->per_tensor() && p->scale.dim(0) != codes->constant()->dim(axis)) return std::nullopt;
-    if (!FitsSigned(*codes->constant(), *p, axis)) return std::nullopt;
+    if (level_ < kF32Level && !FitsSigned(*codes->constant(), *p, axis)) return std::nullopt;
     return p;
   }
 
@@ -133,14 +166,35 @@ class QOperatorTaker {
     return p && p->per_tensor() ? p : std::nullopt;
   }
 
+  /// A product whose operands may change before it is made.
+  struct Product {
+    Value *x, *w;
+    Params p;  ///< of w
+  };
+  /// Weights that less their zero points do not fit 8 bits as twice as many that do, times `x`
+  /// twice along `x_axis`: the same sums.
+  Status Narrow(Product& product, int axis, int along, int64_t x_axis) {
+    const Tensor& codes = *product.w->constant();
+    if (FitsSigned(codes, product.p, axis)) return {};
+    const Tensor halves = InHalves(codes, product.p, axis, along);
+    if (!halves.defined()) return {};
+    INFER_ASSIGN(product.x, editor_.Add("Concat", {product.x, product.x}, {{"axis", x_axis}}));
+    product.w = editor_.AddConstant(halves);
+    product.p.zero = Tensor::Zeros(DType::kI8, product.p.scale.dims());
+    return {};
+  }
+
   Status Convolve(Node& n) {
     const auto x = Activation(n.input(0), n.input(1), n.input(2));
     const auto w = Weights(n.input(3), n.input(4), n.input(5), 0);
     const auto y = Result8(n, n.input(6), n.input(7));
     if (!x || !w || !y || (n.input(8) && !n.input(8)->is_constant())) return {};
     editor_.InsertBefore(n);
-    INFER_ASSIGN(Value * xr, Dequantized(n, n.input(0), *x, 0));
-    INFER_ASSIGN(Value * wr, Dequantized(n, n.input(3), *w, 0));
+    Product product{n.input(0), n.input(3), *w};
+    if (n.Attr<int64_t>("group") == 1) INFER_TRY(Narrow(product, 0, 1, 1));
+    if (!FitsSigned(*product.w->constant(), product.p, 0)) return ConvolveWhole(n, *x, *w, *y);
+    INFER_ASSIGN(Value * xr, Dequantized(n, product.x, *x, 0));
+    INFER_ASSIGN(Value * wr, Dequantized(n, product.w, product.p, 0));
     std::vector<Value*> operands{xr, wr};
     if (n.input(8)) {
       INFER_ASSIGN(Value * b, Bias(n, n.input(8), *x, *w));
@@ -150,19 +204,47 @@ class QOperatorTaker {
     return Finish(n, real, *y);
   }
 
+  /// In f32, of codes less their zero points: whole numbers, so that sums below 2^24 are exact, and
+  /// the result is scaled once, as the operator has it.
+  Status ConvolveWhole(Node& n, const Params& x, const Params& w, const Params& y) {
+    const auto unscaled = [](const Params& p) {
+      Params one{Tensor(DType::kF32, p.scale.dims()), p.zero};
+      for (float& v : one.scale.mutable_data<float>()) v = 1;
+      return one;
+    };
+    Dims dims(static_cast<size_t>(n.input(3)->constant()->rank()) - 1, 1);
+    dims[0] = w.scale.num_elements();
+    Tensor factor(DType::kF32, dims);
+    for (int64_t i = 0; i < w.scale.num_elements(); ++i)
+      factor.mutable_data<float>()[static_cast<size_t>(i)] =
+          x.scale.data<float>()[0] * w.scale.data<float>()[static_cast<size_t>(i)] /
+          y.scale.data<float>()[0];
+    INFER_ASSIGN(Value * xr, Dequantized(n, n.input(0), unscaled(x), 0));
+    INFER_ASSIGN(Value * wr, Dequantized(n, n.input(3), unscaled(w), 0));
+    std::vector<Value*> operands{xr, wr};
+    if (n.input(8))
+      operands.push_back(editor_.AddConstant(n.input(8)->constant()->Cast(DType::kF32)));
+    INFER_ASSIGN(Value * sums, editor_.Add("Conv", std::move(operands), n.attrs(), "", NamesOf(n)));
+    INFER_ASSIGN(Value * quanta,
+                 editor_.Add("Mul", {sums, editor_.AddConstant(factor)}, {}, "", NamesOf(n)));
+    return Finish(n, quanta, unscaled(y));
+  }
+
   Status Multiply(Node& n) {
     const auto a = Activation(n.input(0), n.input(1), n.input(2));
     const auto y = Result8(n, n.input(6), n.input(7));
     if (!a || !y) return {};
     const bool fixed = n.input(3)->is_constant();
     if (fixed && n.input(3)->constant()->rank() != 2) return {};
-    if (!fixed && level_ < 2) return {};
+    if (!fixed && level_ < kF32Level) return {};
     const auto b = fixed ? Weights(n.input(3), n.input(4), n.input(5), 1)
                          : Activation(n.input(3), n.input(4), n.input(5));
     if (!b) return {};
     editor_.InsertBefore(n);
-    INFER_ASSIGN(Value * ar, Dequantized(n, n.input(0), *a, 0));
-    INFER_ASSIGN(Value * br, Dequantized(n, n.input(3), *b, 1));
+    Product product{n.input(0), n.input(3), *b};
+    if (fixed) INFER_TRY(Narrow(product, 1, 0, -1));
+    INFER_ASSIGN(Value * ar, Dequantized(n, product.x, *a, 0));
+    INFER_ASSIGN(Value * br, Dequantized(n, product.w, product.p, 1));
     INFER_ASSIGN(Value * real, editor_.Add("MatMul", {ar, br}, {}, "", NamesOf(n)));
     return Finish(n, real, *y);
   }
@@ -183,8 +265,10 @@ class QOperatorTaker {
     const auto y = quantizes ? Result8(n, n.input(7), n.input(8)) : std::nullopt;
     if (quantizes && !y) return {};
     editor_.InsertBefore(n);
-    INFER_ASSIGN(Value * ar, Dequantized(n, n.input(0), *a, 0));
-    INFER_ASSIGN(Value * br, Dequantized(n, n.input(3), *b, axis));
+    Product product{n.input(0), n.input(3), *b};
+    INFER_TRY(Narrow(product, axis, 1 - axis, -1));
+    INFER_ASSIGN(Value * ar, Dequantized(n, product.x, *a, 0));
+    INFER_ASSIGN(Value * br, Dequantized(n, product.w, product.p, axis));
     std::vector<Value*> operands{ar, br};
     if (c) {
       INFER_ASSIGN(Value * bias,
@@ -209,15 +293,23 @@ class QOperatorTaker {
     editor_.InsertBefore(n);
     std::vector<Value*> operands;
     for (size_t k = 0; k < params.size(); ++k) {
-      Value* codes = n.input(2 + 3 * k);
-      if (!BitEqual(params[k].scale, y->scale) || !BitEqual(params[k].zero, y->zero)) {
-        INFER_ASSIGN(Value * real, Dequantized(n, codes, params[k], 0));
-        INFER_ASSIGN(codes, Quantized(n, real, *y));
-      }
+      INFER_ASSIGN(Value * codes, Requantized(n, n.input(2 + 3 * k), params[k], *y));
       operands.push_back(codes);
     }
     INFER_ASSIGN(Value * made, editor_.Add("Concat", std::move(operands),
                                            {{"axis", n.Attr<int64_t>("axis")}}, "", NamesOf(n)));
+    return Replace(n, made);
+  }
+
+  Status Choose(Node& n) {
+    const auto a = Activation(n.input(1), n.input(2), n.input(3));
+    const auto b = Activation(n.input(4), n.input(5), n.input(6));
+    const auto y = Result8(n, n.input(7), n.input(8));
+    if (!a || !b || !y) return {};
+    editor_.InsertBefore(n);
+    INFER_ASSIGN(Value * ac, Requantized(n, n.input(1), *a, *y));
+    INFER_ASSIGN(Value * bc, Requantized(n, n.input(4), *b, *y));
+    INFER_ASSIGN(Value * made, editor_.Add("Where", {n.input(0), ac, bc}, {}, "", NamesOf(n)));
     return Replace(n, made);
   }
 

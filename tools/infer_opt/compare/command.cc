@@ -77,8 +77,12 @@ class CompareCommand : public Command {
     GateLimits limits = gates_.limits();
     const bool own_gate = gates_.any() || gates_.size() || gates_.speedup() || gates_.eval.given();
     if (!own_gate) limits.max_error_ratio = Tolerance(candidate_->graph);
-    std::vector<GateResult> gates = CheckGates(accuracy, limits);
-    if (!own_gate) AddExactnessGates(accuracy, gates);
+    std::vector<GateResult> gates;
+    if (own_gate) {
+      gates = CheckGates(accuracy, limits);
+    } else {
+      INFER_ASSIGN(gates, RewriteGates(context, accuracy, *limits.max_error_ratio, report));
+    }
     const bool accurate = AllPassed(gates);
     INFER_ASSIGN(const auto costs, Costs(context, report));
     gates.insert(gates.end(), costs.begin(), costs.end());
@@ -141,6 +145,20 @@ class CompareCommand : public Command {
   /// units of their rounding, as for peers.
   double Tolerance(const Graph& g) const {
     return device_.level >= 2 ? RewriteTolerance(g) : kRewriteTolerance;
+  }
+
+  /// Those of a rewrite; of two graphs that we run also from code to code.
+  Result<std::vector<GateResult>> RewriteGates(Context& context, const AccuracyReport& accuracy,
+                                               double tolerance, Json& report) const {
+    if (golden_ && against_.empty()) {
+      INFER_ASSIGN(RewriteJudgement judged, JudgeRewrite(context, golden_->graph, candidate_->graph,
+                                                         device_, samples_, accuracy, tolerance));
+      if (judged.codes) report["codes"] = ToJson(*judged.codes);
+      return std::move(judged.gates);
+    }
+    std::vector<GateResult> gates = CheckGates(accuracy, {.max_error_ratio = tolerance});
+    AddExactnessGates(accuracy, gates);
+    return gates;
   }
 
   /// Golden's outputs: of its graph, or of another engine that runs the one model there is.

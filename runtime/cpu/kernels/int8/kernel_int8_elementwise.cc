@@ -10,6 +10,8 @@
 #include "runtime/cpu/kernels/common/epilogue.h"
 #include "runtime/cpu/kernels/common/kernels.h"
 #include "runtime/cpu/kernels/common/spatial.h"
+#include "runtime/cpu/kernels/int8/byte_binary.h"
+#include "runtime/cpu/kernels/int8/byte_pool.h"
 #include "runtime/cpu/launch/launch.h"
 #include "runtime/cpu/launch/view.h"
 #include "runtime/cpu/simd/look_up.h"
@@ -33,6 +35,7 @@ int32_t ZeroAmongBytes(const QuantParams8& p) { return p.zero_point() + Flip(p.d
 Result<QuantGroup> WholeGroup(const StepCall& call, size_t operands) {
   INFER_ASSIGN(QuantGroup g, DecodeQuantGroup(call));
   if (!g.output) return Unsupported("the result is not quantized");
+  if (g.residual) return Unsupported("an addition follows");
   if (g.inputs.size() < operands) return Unsupported("operands");
   for (size_t i = 0; i < operands; ++i)
     if (!g.inputs[i] || !Is8Bit(g.inputs[i]->params))
@@ -43,7 +46,6 @@ Result<QuantGroup> WholeGroup(const StepCall& call, size_t operands) {
 std::string RefuseBinary8(const StepCall& call) {
   auto g = WholeGroup(call, 2);
   if (!g.ok()) return g.status().message();
-  if (!SameShape(*g->inputs[0]->value, *g->inputs[1]->value)) return "it broadcasts";
   if (g->activations.size() > 1 || (g->activations.size() == 1 && !g->activations[0]->Is("Relu")))
     return "an activation other than Relu";
   return "";
@@ -65,26 +67,6 @@ simd::Loops::Int8Fn LoopOf(bool add, const simd::Int8Params& params) {
   return fast;
 }
 
-/// Over `n` stored bytes of both operands, plain unless the caller sets layouts.
-Prepared PlainBinary8(size_t operands, int a, int b, int64_t n, simd::Loops::Int8Fn loop,
-                      const simd::Int8Params& params) {
-  Prepared p;
-  p.name = OwnName();
-  p.in_place = true;
-  p.unused.assign(operands, true);
-  p.unused[static_cast<size_t>(a)] = p.unused[static_cast<size_t>(b)] = false;
-  p.in_layouts.resize(operands);
-  p.launch = LaunchOf([=](std::byte* const* args) {
-    ParallelFor((n + 63) / 64, kByteGrain / 64, [&](int64_t u, int64_t v) {
-      const int64_t begin = u * 64, end = std::min(n, v * 64);
-      const std::byte *x = args[a] + begin, *z = args[b] + begin;
-      loop(As<uint8_t>(x), As<uint8_t>(z), As<uint8_t>(args[operands] + begin), end - begin,
-           params);
-    });
-  });
-  return p;
-}
-
 std::unique_ptr<Kernel> MakeBinary8(const StepCall& call) {
   const QuantGroup g = *WholeGroup(call, 2);
   INFER_CHECK(g.output && g.inputs[0] && g.inputs[1]);
@@ -95,21 +77,10 @@ std::unique_ptr<Kernel> MakeBinary8(const StepCall& call) {
   p.scale_b = b.scale();
   p.scale_y = y.scale();
   p.relu = !g.activations.empty();
-  const auto loop = LoopOf(call.main().Is("Add"), p);
-  const int ai = g.inputs[0]->operand, bi = g.inputs[1]->operand;
-  return KernelOf([=](std::span<const Operand> in, std::span<const Operand>) -> Result<Prepared> {
-    const Operand& x = in[static_cast<size_t>(ai)];
-    const Operand& z = in[static_cast<size_t>(bi)];
-    if (x.dims != z.dims) return Unsupported("it broadcasts");
-    const Operand& lead = x.layout.plain() ? z : x;
-    const int64_t n = Stored(lead);
-    // A layout names its element type: the result's would be another one.
-    if (!lead.layout.plain() && (x.dtype != z.dtype || x.dtype != y.dtype))
-      return PlainBinary8(in.size(), ai, bi, x.plain_bytes(), loop, p);
-    Prepared out = PlainBinary8(in.size(), ai, bi, n, loop, p);
-    out.in_layouts[static_cast<size_t>(ai)] = out.in_layouts[static_cast<size_t>(bi)] = lead.layout;
-    out.out_layouts = {lead.layout};
-    return out;
+  const ByteBinary op{LoopOf(call.main().Is("Add"), p), p, g.inputs[0]->operand,
+                      g.inputs[1]->operand};
+  return KernelOf([op](std::span<const Operand> in, std::span<const Operand> out) {
+    return PrepareByteBinary(op, in, out[0]);
   });
 }
 
@@ -228,7 +199,7 @@ std::unique_ptr<Kernel> MakeMaxPool8(const StepCall& call) {
   });
 }
 
-std::string RefuseGlobalPool8(const StepCall& call) {
+std::string RefuseMean8(const StepCall& call) {
   auto g = WholeGroup(call, 1);
   if (!g.ok()) return g.status().message();
   return g->activations.empty() ? "" : "an activation follows";
@@ -265,6 +236,20 @@ struct Mean8 {
     }
   }
 };
+
+std::unique_ptr<Kernel> MakeAveragePool8(const StepCall& call) {
+  const Node& n = call.main();
+  const QuantGroup g = *WholeGroup(call, 1);
+  INFER_CHECK(g.output && g.inputs[0]);
+  const QuantParams8 &x = g.inputs[0]->params, &y = *g.output;
+  ByteAverage average;
+  average.from = {x.dtype, x.scale(), x.zero_point()};
+  average.to = {y.dtype, y.scale(), y.zero_point()};
+  average.x = g.inputs[0]->operand;
+  return KernelOf([average, &n](std::span<const Operand> in, std::span<const Operand> out) {
+    return PrepareByteAverage(average, n, in, out[0]);
+  });
+}
 
 /// Over channels last, in which integer convolutions give their results.
 std::unique_ptr<Kernel> MakeGlobalPool8(const StepCall& call) {
@@ -351,7 +336,8 @@ KernelList Int8ElementwiseKernels() {
   return {{"Add", "", "int8:own", RefuseBinary8, MakeBinary8},
           {"Mul", "", "int8:own", RefuseBinary8, MakeBinary8},
           {"MaxPool", "", "int8:onednn", RefuseSameParams, MakeMaxPool8},
-          {"GlobalAveragePool", "", "int8:own", RefuseGlobalPool8, MakeGlobalPool8},
+          {"AveragePool", "", "int8:own", RefuseMean8, MakeAveragePool8},
+          {"GlobalAveragePool", "", "int8:own", RefuseMean8, MakeGlobalPool8},
           {"QuantizeLinear", "", "own", RefuseConversion, MakeConversion},
           {"DequantizeLinear", "", "own", RefuseConversion, MakeConversion},
           {"", "", "int8:view", RefuseView8, MakeView, Trait::kView},

@@ -1,6 +1,7 @@
 /// QLinearAdd, QLinearMul and other operators of com.microsoft on 8-bit codes, with constant scales
 /// and zero points; what they round is rounded as lib/ops/quantized/contrib_qlinear.cc does it, bit
-/// for bit. QLinearConv, QLinearMatMul and QGemm become other nodes (qoperators.h).
+/// for bit. QLinearConv, QLinearMatMul, QGemm, QLinearConcat and QLinearWhere become other nodes
+/// (qoperators.h).
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -10,6 +11,8 @@
 #include "lib/support/strings.h"
 #include "runtime/cpu/kernels/common/epilogue.h"
 #include "runtime/cpu/kernels/common/kernels.h"
+#include "runtime/cpu/kernels/int8/byte_binary.h"
+#include "runtime/cpu/kernels/int8/byte_pool.h"
 #include "runtime/cpu/launch/launch.h"
 #include "runtime/cpu/onednn/onednn.h"
 #include "runtime/cpu/simd/look_up.h"
@@ -66,51 +69,26 @@ int64_t StoredBytes(const Operand& o) {
 
 std::string RefuseBinary(const StepCall& call) {
   if (std::string why = RefuseParams(call, {1, 4, 6}); !why.empty()) return why;
-  const Node& n = call.main();
-  if (call.constant(n.input(0)) || call.constant(n.input(3))) return "an operand is constant";
-  return SameShape(*n.input(0), *n.input(3)) ? "" : "it broadcasts";
+  return Is8Bit(call.main().input(0)) && Is8Bit(call.main().input(3)) ? "" : "not 8 bits";
 }
 
 std::unique_ptr<Kernel> MakeBinary(const StepCall& call) {
   const Node& n = call.main();
   const Scaled8 a = ParamsOf(call, n.input(0), 1), b = ParamsOf(call, n.input(3), 4),
                 y = ParamsOf(call, n.output(), 6);
-  simd::Int8Params p{a.flip(),          b.flip(),          y.flip(),
-                     a.unsigned_zero(), b.unsigned_zero(), y.unsigned_zero()};
-  p.scale_a = a.scale;
-  p.scale_b = b.scale;
-  p.scale_y = y.scale;
+  ByteBinary op;
+  op.params = {a.flip(),          b.flip(),          y.flip(),
+               a.unsigned_zero(), b.unsigned_zero(), y.unsigned_zero()};
+  op.params.scale_a = a.scale;
+  op.params.scale_b = b.scale;
+  op.params.scale_y = y.scale;
   const simd::Loops& loops = simd::TheLoops();
-  const auto loop = n.Is("QLinearAdd", kMicrosoft) ? loops.linear_add_8 : loops.linear_mul_8;
-  const int ai = call.operand(n.input(0)), bi = call.operand(n.input(3));
-  return KernelOf(
-      [=](std::span<const Operand> in, std::span<const Operand> out) -> Result<Prepared> {
-        const Operand& left = in[static_cast<size_t>(ai)];
-        const Operand& right = in[static_cast<size_t>(bi)];
-        if (left.dims != right.dims) return Unsupported("it broadcasts");
-        Prepared prepared;
-        prepared.name = Cat("own:", simd::TheLoops().isa);
-        prepared.in_place = true;
-        Use(prepared, in.size(), {ai, bi});
-        const Operand& lead = left.layout.plain() ? right : left;
-        int64_t count = left.plain_bytes();
-        // A layout names its element type.
-        if (!lead.layout.plain() && left.dtype == right.dtype && left.dtype == out[0].dtype) {
-          count = StoredBytes(lead);
-          prepared.in_layouts[static_cast<size_t>(ai)] =
-              prepared.in_layouts[static_cast<size_t>(bi)] = lead.layout;
-          prepared.out_layouts = {lead.layout};
-        }
-        const size_t to = in.size();
-        prepared.launch = LaunchOf([=](std::byte* const* args) {
-          ParallelFor((count + 63) / 64, kLinearGrain / 64, [&](int64_t u, int64_t v) {
-            const int64_t begin = u * 64, end = std::min(count, v * 64);
-            const std::byte *x = args[ai] + begin, *z = args[bi] + begin;
-            loop(As<uint8_t>(x), As<uint8_t>(z), As<uint8_t>(args[to] + begin), end - begin, p);
-          });
-        });
-        return prepared;
-      });
+  op.loop = n.Is("QLinearAdd", kMicrosoft) ? loops.linear_add_8 : loops.linear_mul_8;
+  op.a = call.operand(n.input(0));
+  op.b = call.operand(n.input(3));
+  return KernelOf([op](std::span<const Operand> in, std::span<const Operand> out) {
+    return PrepareByteBinary(op, in, out[0]);
+  });
 }
 
 // ---- Of one operand: a table -----------------------------------------------------------------
@@ -191,9 +169,8 @@ struct QLinearMean8 {
   }
 };
 
-std::string RefuseMean(const StepCall& call) {
+std::string RefuseUnary(const StepCall& call) {
   if (std::string why = RefuseParams(call, {1, 3}); !why.empty()) return why;
-  if (call.main().Attr<int64_t>("channels_last") != 0) return "channels come last";
   return Is8Bit(call.main().input(0)) ? "" : "not 8 bits";
 }
 
@@ -201,16 +178,17 @@ std::unique_ptr<Kernel> MakeMean(const StepCall& call) {
   const Node& n = call.main();
   const Scaled8 from = ParamsOf(call, n.input(0), 1), to = ParamsOf(call, n.output(), 3);
   const int x = call.operand(n.input(0));
+  const bool last = n.Attr<int64_t>("channels_last") != 0;
   return KernelOf([=](std::span<const Operand> in, std::span<const Operand>) -> Result<Prepared> {
     const Operand& operand = in[static_cast<size_t>(x)];
     const Dims& dims = operand.dims;
     if (dims.size() < 3 || dims.size() > 5 || NumElements(dims) == 0) return Unsupported("rank");
-    const int64_t images = dims[0], channels = dims[1];
+    const int64_t images = dims[0], channels = last ? dims.back() : dims[1];
     const QLinearMean8 mean{from, to, NumElements(dims) / (images * channels), channels};
     Prepared p;
     p.name = "own:mean";
     Use(p, in.size(), {x});
-    p.in_layouts[static_cast<size_t>(x)] = onednn::ChannelsLast(operand.dtype, dims);
+    if (!last) p.in_layouts[static_cast<size_t>(x)] = onednn::ChannelsLast(operand.dtype, dims);
     const size_t y = in.size();
     p.launch = LaunchOf([=](std::byte* const* args) {
       for (int64_t i = 0; i < images; ++i) {
@@ -229,6 +207,102 @@ std::unique_ptr<Kernel> MakeMean(const StepCall& call) {
   });
 }
 
+// ---- QLinearAveragePool ----------------------------------------------------------------------
+
+std::unique_ptr<Kernel> MakeAverage(const StepCall& call) {
+  const Node& n = call.main();
+  const Scaled8 from = ParamsOf(call, n.input(0), 1), to = ParamsOf(call, n.output(), 3);
+  ByteAverage average;
+  average.from = {n.input(0)->dtype(), from.scale, from.zero};
+  average.to = {n.output()->dtype(), to.scale, to.zero};
+  average.x = call.operand(n.input(0));
+  average.rounds_last = true;
+  average.channels_last = n.Attr<int64_t>("channels_last") != 0;
+  return KernelOf([average, &n](std::span<const Operand> in, std::span<const Operand> out) {
+    return PrepareByteAverage(average, n, in, out[0]);
+  });
+}
+
+// ---- QLinearSoftmax --------------------------------------------------------------------------
+
+/// Shares of exponentials, in double as the reference has them: those of every code below every
+/// largest code of a row come from a table. Codes are seen as unsigned, in their order.
+struct QLinearShares {
+  Scaled8 x, y;
+  std::vector<double> exponentials;  ///< [largest][code]
+
+  QLinearShares(const Scaled8& from, const Scaled8& to)
+      : x(from), y(to), exponentials(size_t{256} * 256) {
+    const auto real = [&](int code) {
+      return static_cast<double>(static_cast<float>(code - x.unsigned_zero()) * x.scale);
+    };
+    for (int top = 0; top < 256; ++top)
+      for (int code = 0; code <= top; ++code)
+        exponentials[static_cast<size_t>(top * 256 + code)] = std::exp(real(code) - real(top));
+  }
+
+  /// n codes `step` apart.
+  void Line(const uint8_t* from, uint8_t* to, int64_t n, int64_t step) const {
+    const uint8_t flip = x.flip();
+    uint8_t top = 0;
+    for (int64_t i = 0; i < n; ++i)
+      top = std::max(top, static_cast<uint8_t>(from[i * step] ^ flip));
+    const double* const e = exponentials.data() + int64_t{top} * 256;
+    double sum = 0;
+    for (int64_t i = 0; i < n; ++i) sum += e[from[i * step] ^ flip];
+    if (n < 256) {
+      for (int64_t i = 0; i < n; ++i) to[i * step] = Code(e[from[i * step] ^ flip] / sum);
+      return;
+    }
+    std::array<uint8_t, 256> codes;
+    for (int code = 0; code <= top; ++code) codes[static_cast<size_t>(code)] = Code(e[code] / sum);
+    for (int64_t i = 0; i < n; ++i) to[i * step] = codes[from[i * step] ^ flip];
+  }
+
+ private:
+  uint8_t Code(double share) const {
+    const float lo = y.is_signed ? -128.0f : 0.0f;
+    const float q =
+        std::nearbyint(static_cast<float>(share) / y.scale) + static_cast<float>(y.zero);
+    return static_cast<uint8_t>(static_cast<int32_t>(std::clamp(q, lo, lo + 255)));
+  }
+};
+
+std::unique_ptr<Kernel> MakeShares(const StepCall& call) {
+  const Node& n = call.main();
+  const auto shares = std::make_shared<const QLinearShares>(ParamsOf(call, n.input(0), 1),
+                                                            ParamsOf(call, n.output(), 3));
+  const int x = call.operand(n.input(0));
+  // Of opset 12 and older it runs over the axis and all behind it.
+  const bool flattens = n.Attr<int64_t>("opset") < 13;
+  const int64_t axis = n.Attr<int64_t>("axis");
+  return KernelOf([=](std::span<const Operand> in, std::span<const Operand>) -> Result<Prepared> {
+    const Dims& dims = in[static_cast<size_t>(x)].dims;
+    const auto rank = static_cast<int64_t>(dims.size());
+    const int64_t at = axis < 0 ? axis + rank : axis;
+    if (at < 0 || at >= rank) return Unsupported("rank");
+    const auto first = dims.begin() + at;
+    const int64_t inner = flattens ? 1 : NumElements(Dims(first + 1, dims.end()));
+    const int64_t extent = flattens ? NumElements(Dims(first, dims.end())) : *first;
+    const int64_t lines = NumElements(dims) / extent;
+    Prepared p;
+    p.name = "own:shares";
+    Use(p, in.size(), {x});
+    const size_t y = in.size();
+    p.launch = LaunchOf([=](std::byte* const* args) {
+      ForRange(lines, std::max<int64_t>(1, kLinearGrain / (16 * extent)),
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t i = begin; i < end; ++i) {
+                   const int64_t from = i / inner * extent * inner + i % inner;
+                   shares->Line(As<uint8_t>(args[x]) + from, As<uint8_t>(args[y]) + from, extent,
+                                inner);
+                 }
+               });
+    });
+    return p;
+  });
+}
+
 }  // namespace
 
 KernelList QLinearKernels() {
@@ -236,7 +310,9 @@ KernelList QLinearKernels() {
           {"QLinearMul", kMicrosoft, "own", RefuseBinary, MakeBinary},
           {"QLinearSigmoid", kMicrosoft, "own", RefuseQLinearTable, MakeQLinearTable},
           {"QLinearLeakyRelu", kMicrosoft, "own", RefuseQLinearTable, MakeQLinearTable},
-          {"QLinearGlobalAveragePool", kMicrosoft, "own", RefuseMean, MakeMean}};
+          {"QLinearGlobalAveragePool", kMicrosoft, "own", RefuseUnary, MakeMean},
+          {"QLinearAveragePool", kMicrosoft, "own", RefuseUnary, MakeAverage},
+          {"QLinearSoftmax", kMicrosoft, "own", RefuseUnary, MakeShares}};
 }
 
 }  // namespace infer

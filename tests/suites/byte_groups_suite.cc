@@ -1,0 +1,93 @@
+/// DQ -> sum, product or mean of codes -> Q: the bits of the reference kernels, in groups that take
+/// bytes.
+#include "tests/suites/suite.h"
+
+namespace infer {
+namespace {
+
+Tensor AllCodes(DType dtype, const Dims& dims, uint64_t seed) {
+  Random random(seed);
+  Tensor t(dtype, dims);
+  for (int64_t i = 0; i < t.num_elements(); ++i) t.SetInt(i, IntegerMin(dtype) + random.Below(256));
+  return t;
+}
+
+std::string Convert(std::string_view op, std::string_view out, std::string_view in, double scale,
+                    std::string_view type, int zero) {
+  return Cat(out, "s = const f32[] {", FormatDouble(scale), "} ", out, "z = const ", type, "[] {",
+             zero, "} ", out, " = ", op, "(", in, ", ", out, "s, ", out, "z) ");
+}
+std::string ToReals(std::string_view out, std::string_view in, double scale, std::string_view type,
+                    int zero) {
+  return Convert("DequantizeLinear", out, in, scale, type, zero);
+}
+std::string ToCodes(std::string_view out, std::string_view in, double scale, std::string_view type,
+                    int zero) {
+  return Convert("QuantizeLinear", out, in, scale, type, zero);
+}
+
+/// No step of this operator is computed in f32.
+void ExpectOnBytes(const std::vector<StepInfo>& steps, std::string_view op) {
+  if (BackendUnderTest().name() != "cpu") return;
+  for (const StepInfo& s : steps) {
+    if (s.op == op) {
+      EXPECT_NE(s.precision, "f32") << s.kernel << ": " << Join(s.refusals, "; ");
+    }
+  }
+}
+
+TEST(ByteGroups, Broadcasting) {
+  struct Case {
+    Dims a, b;
+  };
+  const Case cases[] = {{{2, 24, 9, 7}, {2, 24, 1, 1}},
+                        {{24, 1, 1}, {2, 24, 9, 7}},
+                        {{3, 65}, {65}},
+                        {{3, 65}, {1}},
+                        {{5, 1}, {1, 70}}};
+  for (std::string_view op : {"Add", "Mul"})
+    for (std::string_view type : {"u8", "i8"})
+      for (const Case& c : cases) {
+        const DType t = *ParseDType(type);
+        const auto steps = CheckGraph(
+            Cat("graph g(p: ", type, ToString(c.a), ", q: ", type, ToString(c.b), ") -> (y) { ",
+                ToReals("a", "p", 0.0201, type, 3), ToReals("b", "q", 0.0353, type, 11), "c = ", op,
+                "(a, b) ", ToCodes("y", "c", 0.0507, type, 20), "}"),
+            {AllCodes(t, c.a, 2), AllCodes(t, c.b, 3)}, 0);
+        ExpectOnBytes(steps, op);
+      }
+}
+
+/// An operator other than a convolution, quantized, and added to something.
+TEST(ByteGroups, AdditionBehind) {
+  for (std::string_view made :
+       {"m = Mul(a, b)", "m = Sigmoid(a)", "m = MaxPool(a) {kernel_shape=[1,1]}", "m = Relu(a)",
+        "m = AveragePool(a) {kernel_shape=[1,1]}", "m = Add(a, b)"})
+    for (std::string_view type : {"u8", "i8"}) {
+      const DType t = *ParseDType(type);
+      CheckGraph(Cat("graph g(p: ", type, "[2,3,4,5], q: ", type, "[2,3,4,5]) -> (y, u) { ",
+                     ToReals("a", "p", 0.0201, type, 3), ToReals("b", "q", 0.0353, type, 11), made,
+                     " ", ToCodes("k", "m", 0.0201, type, 3), ToReals("d", "k", 0.0201, type, 3),
+                     ToReals("e", "q", 0.0353, type, 11), "s = Add(d, e) ",
+                     ToCodes("y", "s", 0.0507, type, 20), "u = Neg(b) }"),
+                 {AllCodes(t, {2, 3, 4, 5}, 2), AllCodes(t, {2, 3, 4, 5}, 3)}, 0);
+    }
+}
+
+TEST(ByteGroups, AveragePools) {
+  for (std::string_view type : {"u8", "i8"})
+    for (std::string_view attributes :
+         {"kernel_shape=[2,2], strides=[2,2]", "kernel_shape=[3,3], pads=[1,1,1,1]",
+          "kernel_shape=[3,3], pads=[1,1,1,1], count_include_pad=1",
+          "kernel_shape=[3,2], strides=[2,2], ceil_mode=1"}) {
+      const DType t = *ParseDType(type);
+      const auto steps = CheckGraph(
+          Cat("graph g(q: ", type, "[2,17,8,9]) -> (y) { ", ToReals("a", "q", 0.03, type, 12),
+              "c = AveragePool(a) {", attributes, "} ", ToCodes("y", "c", 0.0313579, type, 7), "}"),
+          {AllCodes(t, {2, 17, 8, 9}, 2)}, 0);
+      ExpectOnBytes(steps, "AveragePool");
+    }
+}
+
+}  // namespace
+}  // namespace infer
