@@ -7,7 +7,7 @@
 namespace infer {
 namespace {
 
-Tensor Full(DType dtype, const Dims& dims, uint64_t seed) {
+Tensor RandomCodes(DType dtype, const Dims& dims, uint64_t seed) {
   Random random(seed);
   Tensor t(dtype, dims);
   for (int64_t i = 0; i < t.num_elements(); ++i) t.SetInt(i, IntegerMin(dtype) + random.Below(256));
@@ -17,7 +17,7 @@ Tensor Full(DType dtype, const Dims& dims, uint64_t seed) {
 DType TypeOf(std::string_view name) { return name == "u8" ? DType::kU8 : DType::kI8; }
 
 std::string Const(std::string_view type, const Dims& dims, uint64_t seed) {
-  const Tensor t = Full(TypeOf(type), dims, seed);
+  const Tensor t = RandomCodes(TypeOf(type), dims, seed);
   std::vector<std::string> values;
   for (int64_t i = 0; i < t.num_elements(); ++i) values.push_back(Cat(t.IntAt(i)));
   return Cat("const ", type, ToString(dims), " {", Join(values, ", "), "}");
@@ -84,7 +84,7 @@ TEST(QOperators, QLinearConv) {
       text += Cat("c = QLinearConv(x, xs, xz, w, ws, wz, ys, yz", per_channel ? ", b" : "", ") {",
                   c.attributes, c.attributes.empty() ? "" : ", ", "group=", c.group, "} ",
                   c.clip.empty() ? "y = Identity(c)" : Cat(c.clip, " y = Identity(k)"), " }");
-      CheckExact(text, {Full(TypeOf(c.x_type), x, 5)});
+      CheckExact(text, {RandomCodes(TypeOf(c.x_type), x, 5)});
     }
 }
 
@@ -95,14 +95,14 @@ TEST(QOperators, WeightsWithAZeroPoint) {
     CheckExact(Cat("graph g(x: u8[1,4,5,5]) -> (y) { ", Params("x", 0.05, "u8", 7),
                    "w = ", Const("u8", {6, 4, 3, 3}, 7), Params(" w", 0.01, "u8", zero),
                    Params("y", 1.37, "u8", 100), "y = QLinearConv(x, xs, xz, w, ws, wz, ys, yz) }"),
-               {Full(DType::kU8, {1, 4, 5, 5}, 5)}, zero == 128 ? "none" : "QLinearConv");
+               {RandomCodes(DType::kU8, {1, 4, 5, 5}, 5)}, zero == 128 ? "none" : "QLinearConv");
 }
 
 TEST(QOperators, Products) {
   for (std::string_view type : {"u8", "i8"})
     for (const int64_t rows : {1, 5, 40})
       for (const bool per_channel : {true, false}) {
-        const std::vector<Datum> x{Full(TypeOf(type), {rows, 70}, 2)};
+        const std::vector<Datum> x{RandomCodes(TypeOf(type), {rows, 70}, 2)};
         const std::string head =
             Cat("graph g(x: ", type, "[", rows, ",70]) -> (y) { ", Params("x", 0.0531, type, 3),
                 Params("y", 1.9, type, 7),
@@ -138,9 +138,9 @@ TEST(QOperators, ElementWise) {
                        Params("b", op == "QLinearAdd" ? 0.5 : 0.0171, type, 12),
                        Params("y", 0.5, type, zero), "y = com.microsoft::", op,
                        "(a, as, az, b, bs, bz, ys, yz) }"),
-                   {Full(TypeOf(type), dims, 1), Full(TypeOf(type), dims, 2)});
+                   {RandomCodes(TypeOf(type), dims, 1), RandomCodes(TypeOf(type), dims, 2)});
   for (std::string_view type : {"u8", "i8"}) {
-    const std::vector<Datum> x{Full(TypeOf(type), dims, 1)};
+    const std::vector<Datum> x{RandomCodes(TypeOf(type), dims, 1)};
     const std::string head = Cat("graph g(x: ", type, ToString(dims), ") -> (y) { ",
                                  Params("x", 0.0313, type, 3), Params("y", 0.00617, type, 5));
     for (std::string_view op : {"QLinearSigmoid", "QLinearLeakyRelu", "QLinearGlobalAveragePool"})
@@ -168,7 +168,7 @@ TEST(QOperators, Residual) {
                   "w = ", Const("i8", w, 7), Params(" w", 0.00031, "i8", 0),
                   "c = QLinearConv(x, xs, xz, w, ws, wz, cs, cz) ",
                   "y = com.microsoft::QLinearAdd(c, cs, cz, r, rs, rz, ys, yz) }"),
-              {Full(TypeOf(type), x, 5), Full(TypeOf(type), sum, 6)});
+              {RandomCodes(TypeOf(type), x, 5), RandomCodes(TypeOf(type), sum, 6)});
         }
 }
 
@@ -181,7 +181,7 @@ TEST(QOperators, TwoBranches) {
                  "c = QLinearConv(x, xs, xz, w, ws, wz, cs, cz) v = ",
                  Const("i8", {16, 16, 1, 1}, 8), " d = QLinearConv(x, xs, xz, v, ws, wz, cs, cz) ",
                  "y = com.microsoft::QLinearAdd(c, cs, cz, d, cs, cz, ys, yz) }"),
-             {Full(DType::kU8, x, 5)});
+             {RandomCodes(DType::kU8, x, 5)});
 }
 
 /// Zero point and scale as they come: what dynamic quantization makes of products.
@@ -237,7 +237,7 @@ TEST(QOperators, DynamicConvolutions) {
                x);
     CheckExact(
         Cat("graph g(q: i8", ToString(c.x), ", z: i8[]) -> (y) { ", conv, "y = Identity(i) }"),
-        {Full(DType::kI8, c.x, 5), Tensor::Scalar<int8_t>(-37)});
+        {RandomCodes(DType::kI8, c.x, 5), Tensor::Scalar<int8_t>(-37)});
   }
 }
 
