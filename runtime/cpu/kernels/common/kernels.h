@@ -27,6 +27,7 @@ KernelList AttentionKernels();        ///< around Softmax
 KernelList RotaryKernels();           ///< RotaryEmbedding (own)
 KernelList RmsKernels();              ///< RMSNormalization (own)
 KernelList RowKernels();              ///< Softmax, LayerNormalization, reductions
+KernelList ArgKernels();              ///< ArgMax, ArgMin
 KernelList RecurrentKernels();        ///< LSTM, GRU, RNN
 KernelList ConcatKernels();           ///< of blocks of channels
 KernelList MoveKernels();         ///< Transpose, Slice, Concat, Pad, Gather, nearest Resize, ...
