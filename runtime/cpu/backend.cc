@@ -120,8 +120,8 @@ KernelList CpuKernels() {
   using Family = KernelList (*)();
   const Family families[] = {
       Int8ByteKernels,      Int8ProductKernels,    Int8PairKernels,    Int8ElementwiseKernels,
-           WinogradKernels,       ConvProductKernels, DepthwiseKernels,
-      ConvTransposeKernels, ConvKernels,                 MatMulKernels,
+      FewResultKernels,     WinogradKernels,       ConvProductKernels, DepthwiseKernels,
+      ConvTransposeKernels, ConvKernels,           SkinnyKernels,      MatMulKernels,
       WeightOnlyKernels,    GroupAttentionKernels, PoolKernels,        ChannelNormKernels,
       NormKernels,          AttentionKernels,      RowKernels,         RecurrentKernels,
       ConcatKernels,        ViewKernels,           MoveKernels,        ElementwiseKernels,
