@@ -15,6 +15,7 @@ namespace {
 
 /// On channels last the sums of lanes after each product take more than the padding from here on.
 constexpr int64_t kFewResults = 4;
+constexpr int64_t kFewPhases = 8;
 /// Fewer channels fill no vector.
 constexpr int64_t kLeastDepth = 16;
 
@@ -118,6 +119,11 @@ class FewKernel final : public Kernel {
       if (plan.ok()) return OnPlanes(*std::move(plan), in);
     }
     if (dst[1] > kFewResults) return Unsupported("many results");
+    // Of a transposed convolution all phases are results of one product elsewhere.
+    int64_t results = dst[1];
+    if (transposed_)
+      for (const int64_t stride : s.strides) results *= stride;
+    if (results > kFewPhases) return Unsupported("many phases");
     if (x.dims[1] < kLeastDepth) return Unsupported("few channels");
     return OnChannelsLast(s, x.dims, dst, in);
   }
