@@ -3,7 +3,8 @@
 /// chosen at run time. No allocation, no threads here.
 ///
 /// Errors of the polynomials against exact values, tested in tests/runtime/cpu/loops_test.cc:
-/// exp relative 2e-7, tanh and sigmoid absolute 3e-7, erf absolute 4e-7.
+/// exp relative 2e-7, tanh and sigmoid absolute 3e-7 (tanh below 0.6 relative 3e-7), erf absolute
+/// 4e-7.
 #include <cstdint>
 
 namespace infer::simd {
@@ -108,7 +109,24 @@ struct Loops {
   Int8Fn exact_add_8, exact_mul_8;
   /// QLinearAdd and QLinearMul: scales divided first, and the zero point added before rounding.
   Int8Fn linear_add_8, linear_mul_8;
+  /// Softmax (or its logarithm) along the rows of x and y [n, columns], which lie `stride` floats
+  /// apart. Pre: x and y are not the same memory.
+  void (*softmax_columns)(const float* x, float* y, int64_t n, int64_t stride, int64_t columns,
+                          bool log);
+  /// to[i], first <= i < end: the place of the largest (by ArgIndex) of the n elements of list i of
+  /// x [.., n, inner], n < 2^31; NaN is above everything. For few or one list side by side.
+  using ArgListsFn = void (*)(const float* x, int64_t* to, int64_t n, int64_t inner, int64_t first,
+                              int64_t end);
+  ArgListsFn arg_lists[4];
+  /// to[c]: the same of x[k * stride + c].
+  using ArgColumnsFn = void (*)(const float* x, int64_t* to, int64_t n, int64_t stride,
+                                int64_t columns);
+  ArgColumnsFn arg_columns[4];
 };
+
+/// Of Loops::arg_lists and arg_columns: the largest or the least element, the first or the last of
+/// equal ones.
+constexpr int ArgIndex(bool least, bool last) { return 2 * (least ? 1 : 0) + (last ? 1 : 0); }
 
 /// The best table that this machine and INFER_MAX_ISA allow.
 const Loops& TheLoops();

@@ -11,6 +11,7 @@
 #include "runtime/cpu/simd/one_query.h"
 #include "runtime/cpu/simd/pairs.h"
 #include "runtime/cpu/simd/panels.h"
+#include "runtime/cpu/simd/skinny.h"
 #include "runtime/cpu/simd/weight_only.h"
 
 namespace infer {
@@ -27,6 +28,26 @@ namespace infer {
 #undef INFER_ISA_TABLE
 
 namespace simd {
+
+int64_t Skinny::LanesOf(int64_t depth) const {
+  int64_t n = lanes;
+  while (n > depth) n = n > 4 ? n / 2 : 1;
+  return n;
+}
+
+int64_t Skinny::PaddedDepth(int64_t depth) const {
+  const int64_t n = LanesOf(depth);
+  return (depth + n - 1) / n * n;
+}
+
+void Skinny::PackDots(const float* from, int64_t step, int64_t depth, float* to) const {
+  const int64_t n = LanesOf(depth), whole = depth / n * n, padded = PaddedDepth(depth);
+  for (int64_t c = 0; c < padded; ++c) {
+    const int64_t at = c < whole ? c : c - padded + depth;
+    to[c] = c < whole || at >= whole ? from[at * step] : 0.0f;
+  }
+}
+
 namespace {
 
 void LookUp(const uint8_t* x, uint8_t* y, int64_t n, const uint8_t* table) {

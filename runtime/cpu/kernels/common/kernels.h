@@ -10,12 +10,14 @@ KernelList Int8PairKernels();         ///< the same without VNNI (own)
 KernelList Int8ElementwiseKernels();  ///< DQ -> Add, Mul, activations, pooling, Concat -> Q; Q; DQ
 KernelList QLinearKernels();          ///< QLinearAdd, QLinearMul, QLinearSigmoid, ...
 KernelList IntegerKernels();          ///< MatMulInteger, ConvInteger and what makes their sums real
+KernelList FewResultKernels();        ///< Conv, ConvTranspose of few results; 1x1, strided (own)
 KernelList WinogradKernels();         ///< Conv 3x3 (own)
 KernelList ConvProductKernels();      ///< Conv as a product (own)
 KernelList DepthwiseKernels();        ///< Conv, ConvTranspose of one channel per group (own)
 KernelList ConvTransposeKernels();    ///< ConvTranspose as a convolution
 KernelList ConvKernels();             ///< Conv, ConvTranspose (oneDNN)
 KernelList WeightGradientKernels();   ///< ConvWeightGradient (oneDNN)
+KernelList SkinnyKernels();           ///< MatMul, Gemm of few columns or few terms (own)
 KernelList MatMulKernels();           ///< MatMul, Gemm (oneDNN)
 KernelList WeightOnlyKernels();       ///< MatMulNBits (own)
 KernelList GatherBlockKernels();      ///< GatherBlockQuantized (own)
@@ -27,6 +29,7 @@ KernelList AttentionKernels();        ///< around Softmax
 KernelList RotaryKernels();           ///< RotaryEmbedding (own)
 KernelList RmsKernels();              ///< RMSNormalization (own)
 KernelList RowKernels();              ///< Softmax, LayerNormalization, reductions
+KernelList ArgKernels();              ///< ArgMax, ArgMin
 KernelList RecurrentKernels();        ///< LSTM, GRU, RNN
 KernelList ConcatKernels();           ///< of blocks of channels
 KernelList MoveKernels();         ///< Transpose, Slice, Concat, Pad, Gather, nearest Resize, ...

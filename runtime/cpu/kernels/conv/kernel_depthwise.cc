@@ -5,149 +5,61 @@
 /// ONNX Runtime), and transposed ones to a gradient (50 times);
 /// docs/adr/0010-what-the-real-models-asked-for.md.
 #include <algorithm>
-#include <array>
 
 #include "lib/support/strings.h"
 #include "runtime/cpu/kernels/common/appended.h"
 #include "runtime/cpu/kernels/common/kernels.h"
 #include "runtime/cpu/kernels/common/packed.h"
 #include "runtime/cpu/kernels/common/spatial.h"
+#include "runtime/cpu/kernels/common/window_spans.h"
 #include "runtime/cpu/launch/launch.h"
 #include "runtime/cpu/simd/depthwise.h"
 
 namespace infer {
 namespace {
 
-/// Results along an axis that read the same taps of the kernel: result i reads operand
-/// `from + i * from_step + at[t]` by taps[t].
-struct Span {
-  int64_t first = 0, count = 0;  ///< results
-  int64_t from = 0;              ///< operand of taps[0] for the first of them
-  std::vector<int64_t> taps, at;
-};
-
-/// One axis: results, the operands they read, how results and operands step along a span.
-struct WindowAxis {
-  int64_t result_step = 1, operand_step = 1;
-  std::vector<Span> spans;
-
-  /// `longest`: results in a span at most.
-  static WindowAxis Of(bool transposed, int64_t kernel, int64_t stride, int64_t dilation,
-                       int64_t pad, int64_t in, int64_t out, int64_t longest) {
-    WindowAxis a;
-    (transposed ? a.result_step : a.operand_step) = stride;
-    for (int64_t phase = 0; phase < a.result_step; ++phase) {
-      bool open = false;
-      for (int64_t o = phase; o < out; o += a.result_step) {
-        Span s{o, 1, 0, {}, {}};
-        for (int64_t k = 0; k < kernel; ++k) {
-          int64_t i = transposed ? o + pad - k * dilation : o * stride - pad + k * dilation;
-          if (transposed && (i < 0 || i % stride != 0)) continue;
-          if (transposed) i /= stride;
-          if (i < 0 || i >= in) continue;
-          if (s.taps.empty()) s.from = i;
-          s.taps.push_back(k);
-          s.at.push_back(i - s.from);
-        }
-        if (open && a.spans.back().taps == s.taps && a.spans.back().count < longest)
-          ++a.spans.back().count;
-        else
-          a.spans.push_back(std::move(s));
-        open = true;
-      }
-    }
-    return a;
-  }
-};
-
-/// Everything that a run reads. An axis that is not there has one point.
+/// Everything that a run reads.
 struct DepthwisePlan {
   const simd::Depthwise* loop = nullptr;
   Appended appended;
-  int64_t images = 1, channels = 1, repeat = 1;  ///< results per channel of the operand
-  std::array<int64_t, 3> in = {1, 1, 1}, out = {1, 1, 1}, kernel = {1, 1, 1};
-  std::array<WindowAxis, 3> axes;  ///< planes, rows, columns
-  struct Taps {
-    std::vector<int64_t> x_at, w_at;
-  };
-  std::vector<Taps> taps;  ///< by span of planes, then of rows, then of columns
+  int64_t channels = 1, repeat = 1;  ///< results per channel of the operand
+  int64_t row_taps = 1;
+  WindowWalk walk;
 
-  void Combine() {
-    for (const Span& p : axes[0].spans)
-      for (const Span& r : axes[1].spans)
-        for (const Span& c : axes[2].spans) {
-          Taps& t = taps.emplace_back();
-          for (size_t k = 0; k < p.taps.size(); ++k)
-            for (size_t i = 0; i < r.taps.size(); ++i)
-              for (size_t j = 0; j < c.taps.size(); ++j) {
-                const int64_t x_row = p.at[k] * in[1] + r.at[i];
-                const int64_t w_row = p.taps[k] * kernel[1] + r.taps[i];
-                t.x_at.push_back((x_row * in[2] + c.at[j]) * channels);
-                t.w_at.push_back((w_row * kernel[2] + c.taps[j]) * channels);
-              }
-        }
-  }
-  int64_t points() const { return images * in[0] * in[1] * in[2]; }
-  int64_t scratch_bytes() const { return repeat > 1 ? points() * channels * 4 : 0; }
+  int64_t scratch_bytes() const { return repeat > 1 ? walk.x_pixels() * channels * 4 : 0; }
 
   void Run(const float* x, const float* w, const float* bias, float* y, float* scratch) const {
     if (repeat > 1) {
       Repeat(x, scratch);
       x = scratch;
     }
-    // A row of results for each member of each span of planes and rows.
-    const auto spans = static_cast<int64_t>(axes[2].spans.size());
-    const int64_t work = out[2] * channels * kernel[2] / spans + 1;
-    size_t taps_at = 0;
-    for (const Span& plane : axes[0].spans)
-      for (const Span& row : axes[1].spans) {
-        const Taps* const of_row = &taps[taps_at];
-        taps_at += axes[2].spans.size();
-        ForRange(
-            images * plane.count * row.count * spans, std::max<int64_t>(1, 32768 / work),
-            [&](int64_t begin, int64_t end) {
-              for (int64_t i = begin; i < end; ++i)
-                One(x, w, bias, y, {plane, row, of_row}, i / spans, static_cast<size_t>(i % spans));
-            });
-      }
+    walk.ForRuns(channels * row_taps, [&](const WindowWalk::Run& r) { One(x, w, bias, y, r); });
   }
 
  private:
-  struct RowSpan {
-    const Span &plane, &row;
-    const Taps* taps;  ///< by span of columns
-  };
-  void One(const float* x, const float* w, const float* bias, float* y, const RowSpan& at,
-           int64_t i, size_t column_span) const {
-    const Span& column = axes[2].spans[column_span];
-    const Taps& t = at.taps[column_span];
-    const int64_t r = i % at.row.count, p = i / at.row.count % at.plane.count;
-    const int64_t image = i / at.row.count / at.plane.count;
-    const int64_t x_plane = image * in[0] + at.plane.from + p * axes[0].operand_step;
-    const int64_t y_plane = image * out[0] + at.plane.first + p * axes[0].result_step;
-    const int64_t x_row = x_plane * in[1] + at.row.from + r * axes[1].operand_step;
-    const int64_t y_row = y_plane * out[1] + at.row.first + r * axes[1].result_step;
+  void One(const float* x, const float* w, const float* bias, float* y,
+           const WindowWalk::Run& at) const {
     simd::DepthwiseCall d;
-    d.x = x + (x_row * in[2] + column.from) * channels;
-    d.x_step = axes[2].operand_step * channels;
-    d.y = y + (y_row * out[2] + column.first) * channels;
-    d.y_step = axes[2].result_step * channels;
-    d.pixels = column.count;
+    d.x = x + at.x_pixel * channels;
+    d.x_step = walk.x_step() * channels;
+    d.y = y + at.y_pixel * channels;
+    d.y_step = walk.y_step() * channels;
+    d.pixels = at.pixels;
     d.channels = channels;
     d.w = w;
-    d.x_at = t.x_at.data();
-    d.w_at = t.w_at.data();
-    d.taps = static_cast<int64_t>(t.x_at.size());
+    d.x_at = at.taps->x_at.data();
+    d.w_at = at.taps->w_at.data();
+    d.taps = static_cast<int64_t>(at.taps->x_at.size());
     d.bias = bias;
     d.add = appended.residual >= 0;
     loop->run(d);
     if (!appended.function) return;
-    if (axes[2].result_step == 1) return appended.Apply(d.y, d.pixels * channels);
+    if (walk.y_step() == 1) return appended.Apply(d.y, d.pixels * channels);
     for (int64_t k = 0; k < d.pixels; ++k) appended.Apply(d.y + k * d.y_step, channels);
   }
   void Repeat(const float* x, float* to) const {
     const int64_t n = channels / repeat;
-    ForRange(points(), std::max<int64_t>(1, 16384 / channels),
+    ForRange(walk.x_pixels(), std::max<int64_t>(1, 16384 / channels),
              [=, this](int64_t begin, int64_t end) {
                for (int64_t p = begin; p < end; ++p)
                  for (int64_t c = 0; c < n; ++c)
@@ -260,25 +172,10 @@ class DepthwiseKernel final : public Kernel {
     DepthwisePlan plan;
     plan.loop = &simd::TheDepthwise();
     plan.appended = appended_;
-    plan.images = src[0];
     plan.channels = dst[1];
     plan.repeat = dst[1] / src[1];
-    const size_t missing = 3 - s.kernel.size();
-    for (size_t a = 0; a < 3; ++a) {
-      if (a < missing) {
-        plan.axes[a].spans = {{0, 1, 0, {0}, {0}}};
-        continue;
-      }
-      const size_t i = a - missing;
-      plan.in[a] = src[2 + i];
-      plan.out[a] = dst[2 + i];
-      plan.kernel[a] = s.kernel[i];
-      // Long spans of columns are cut so that several lanes share one row of results.
-      plan.axes[a] =
-          WindowAxis::Of(transposed, s.kernel[i], s.strides[i], s.dilations[i], s.pads_begin[i],
-                         plan.in[a], plan.out[a], a == 2 ? 64 : plan.out[a]);
-    }
-    plan.Combine();
+    plan.row_taps = s.kernel.back();
+    plan.walk = WindowWalk::Of(s, transposed, src, dst, dst[1], dst[1]);
     return plan;
   }
 

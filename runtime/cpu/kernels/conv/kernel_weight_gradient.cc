@@ -30,7 +30,7 @@ int64_t PartsOf(int64_t samples, int64_t bytes) {
   return 1;
 }
 
-class PartsLaunch final : public Launch {
+class GradientLaunch final : public Launch {
  public:
   struct State final : LaunchState {
     std::vector<std::unique_ptr<LaunchState>> parts;
@@ -128,7 +128,7 @@ class WeightGradientKernel final : public Kernel {
     INFER_ASSIGN(const Prepared reorder,
                  onednn::MakeReorder(DType::kF32, weights, made.weights, Layout()));
 
-    auto launch = std::make_shared<PartsLaunch>();
+    auto launch = std::make_shared<GradientLaunch>();
     launch->part = onednn::MakeLaunch(
         made, {{Arg::kSrc, 0}, {Arg::kDstGradient, 1}, {Arg::kWeightGradient, 2}}, 3);
     launch->reorder = reorder.launch;

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "lib/support/strings.h"
-#include "runtime/cpu/kernels/common/epilogue.h"
 #include "runtime/cpu/kernels/common/kernels.h"
 #include "runtime/cpu/kernels/common/packed.h"
+#include "runtime/cpu/kernels/matmul/matmul_parts.h"
 #include "runtime/cpu/kernels/matmul/panel_gemm.h"
 #include "runtime/cpu/kernels/matmul/strassen_gemm.h"
 #include "runtime/cpu/launch/launch.h"
@@ -16,67 +16,6 @@ namespace {
 using onednn::Arg;
 using onednn::Binding;
 using onednn::Spec;
-
-/// C of Gemm as [N] or a scalar row; nullopt when it is neither.
-bool IsBiasOfGemm(const Value& c) {
-  const Shape& s = c.shape();
-  if (!s.has_rank() || s.rank() < 1 || s.rank() > 2) return false;
-  return s.rank() == 1 || s[0] == Dim(1);
-}
-
-std::string RefuseMatMul(const StepCall& call) {
-  if (std::string r = RefuseUnlessF32(call); !r.empty()) return r;
-  const Node& n = call.main();
-  if (n.Is("Gemm")) {
-    if (n.Attr<float>("alpha") != 1 && !call.constant(n.input(1)))
-      return "alpha is not 1 and B is not constant";
-    if (const Value* c = n.input(2)) {
-      if (!IsBiasOfGemm(*c)) return "C is not one row";
-      if (n.Attr<float>("beta") != 1 && !call.constant(c))
-        return "beta is not 1 and C is not constant";
-    }
-  }
-  auto e = DecodeEpilogue(call, !n.input(2));
-  return e.ok() ? "" : e.status().message();
-}
-
-/// What the nodes of a step say.
-struct Product {
-  explicit Product(const StepCall& call)
-      : gemm(call.main().Is("Gemm")),
-        a(call.operand(call.main().input(0))),
-        b(call.operand(call.main().input(1))),
-        bias(call.operand(call.main().input(2))),
-        epilogue(*DecodeEpilogue(call, bias < 0)) {
-    const Node& n = call.main();
-    if (bias < 0) bias = epilogue.bias;
-    float alpha = 1, beta = 1;
-    if (gemm) {
-      trans_a = n.Attr<int64_t>("transA") != 0;
-      trans_b = n.Attr<int64_t>("transB") != 0;
-      alpha = n.Attr<float>("alpha");
-      if (n.input(2)) beta = n.Attr<float>("beta");
-    }
-    if (const Tensor* w = call.constant(n.input(1))) weights = Scaled(*w, alpha);
-    if (bias >= 0)
-      if (const Tensor* c = call.constant(
-              call.plan.values[static_cast<size_t>(call.step.inputs[static_cast<size_t>(bias)])]))
-        bias_constant = Scaled(*c, beta);
-  }
-
-  static Tensor Scaled(const Tensor& t, float factor) {
-    if (factor == 1) return t;
-    Tensor scaled = t.Clone();
-    for (float& v : scaled.mutable_data<float>()) v *= factor;
-    return scaled;
-  }
-
-  bool gemm;
-  int a, b, bias;
-  Epilogue epilogue;
-  bool trans_a = false, trans_b = false;
-  Tensor weights, bias_constant;  ///< undefined: not constant
-};
 
 class MatMulKernel final : public Kernel {
  public:
@@ -167,7 +106,7 @@ class MatMulKernel final : public Kernel {
     return p;
   }
 
-  Product p_;
+  MatMulParts p_;
   PackedCache packed_;
 };
 
@@ -178,7 +117,7 @@ std::unique_ptr<Kernel> MakeMatMulKernel(const StepCall& call) {
 std::string RefusePanels(const StepCall& call) {
   if (std::string r = RefuseMatMul(call); !r.empty()) return r;
   if (!simd::ThePanels()) return "no kernel for this instruction set";
-  const Product p(call);
+  const MatMulParts p(call);
   if (!p.weights.defined() || p.weights.rank() != 2) return "B is no constant matrix";
   if (p.trans_a) return "A is transposed";
   const auto appended = Appended::Of(call, p.epilogue);
@@ -241,7 +180,7 @@ class OwnGemmKernel final : public Kernel {
   }
 
  private:
-  Product p_;
+  MatMulParts p_;
   Appended appended_;
   int threads_;
   PackedOnce packed_;

@@ -45,28 +45,6 @@ void ForColumns(const float* x, float* y, int64_t outer, int64_t n, int64_t inne
       });
 }
 
-/// Softmax along the first axis of [n, columns], rows `inner` apart.
-void SoftmaxColumns(const float* x, float* y, int64_t n, int64_t inner, int64_t columns, bool log) {
-  const simd::Loops& loops = simd::TheLoops();
-  const auto max = loops.binary[static_cast<int>(simd::Binary::kMax)];
-  const auto sub = loops.binary[static_cast<int>(simd::Binary::kSub)];
-  const auto exp = loops.unary[static_cast<int>(simd::Unary::kExp)];
-  float top[kColumns], power[kColumns];
-  double sum[kColumns] = {};
-  std::copy_n(x, columns, top);
-  for (int64_t r = 1; r < n; ++r) max(top, x + r * inner, top, columns);
-  for (int64_t r = 0; r < n; ++r) {
-    sub(x + r * inner, top, y + r * inner, columns);
-    exp(y + r * inner, power, columns, 0, 0);
-    for (int64_t c = 0; c < columns; ++c) sum[c] += static_cast<double>(power[c]);
-    if (!log) std::copy_n(power, columns, y + r * inner);
-  }
-  for (int64_t c = 0; c < columns; ++c)
-    top[c] = static_cast<float>(log ? std::log(sum[c]) : 1 / sum[c]);
-  const auto last = log ? sub : loops.binary[static_cast<int>(simd::Binary::kMul)];
-  for (int64_t r = 0; r < n; ++r) last(y + r * inner, top, y + r * inner, columns);
-}
-
 std::unique_ptr<Kernel> MakeSoftmax(const StepCall& call) {
   const int64_t axis = call.main().Attr<int64_t>("axis");
   const bool log = call.main().Is("LogSoftmax");
@@ -78,12 +56,13 @@ std::unique_ptr<Kernel> MakeSoftmax(const StepCall& call) {
     const int64_t inner = NumElements(Dims(dims.begin() + a + 1, dims.end()));
     const int64_t rows = NumElements(dims) / n;
     const auto softmax = simd::TheLoops().softmax;
+    const auto softmax_columns = simd::TheLoops().softmax_columns;
     Prepared p = NamedByIsa();
     if (inner != 1) {
       p.launch = LaunchOf([=](std::byte* const* args) {
         ForColumns(As<float>(static_cast<const std::byte*>(args[0])), As<float>(args[1]),
                    rows / inner, n, inner, n, [=](const float* x, float* y, int64_t columns) {
-                     SoftmaxColumns(x, y, n, inner, columns, log);
+                     softmax_columns(x, y, n, inner, columns, log);
                    });
       });
       return p;
