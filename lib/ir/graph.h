@@ -105,6 +105,15 @@ class Node {
   const T& Attr(std::string_view name) const {
     return OpCall(*def_, attrs_, 0, 0).Attr<T>(name);
   }
+  /// Attribute or default; `none` where the operator has no such attribute, or it is neither given
+  /// nor has a default.
+  template <typename T>
+  T AttrOr(std::string_view name, T none) const {
+    const AttrDef* a = def_->FindAttr(name);
+    const bool there =
+        a && (attrs_.find(name) != attrs_.end() || std::holds_alternative<T>(a->default_value));
+    return there ? Attr<T>(name) : none;
+  }
 
  private:
   friend class GraphEditor;

@@ -99,4 +99,8 @@ bool MayHideAllByLowest(const Value& mask) {
   return false;
 }
 
+bool IsAttentionHiddenByLowest(const Node& n) {
+  return n.Is("Attention") && n.input(3) && MayHideAllByLowest(*n.input(3));
+}
+
 }  // namespace infer

@@ -10,5 +10,7 @@ namespace infer {
 /// without keys and makes 0 of it. Follows the operators that masks are made of; a float operand of
 /// the graph may hold anything, the result of other operators is taken for a bias.
 bool MayHideAllByLowest(const Value& mask);
+/// The node is the standard's Attention with a mask that may do so.
+bool IsAttentionHiddenByLowest(const Node& n);
 
 }  // namespace infer

@@ -6,6 +6,7 @@
 
 #include "lib/ir/editor.h"
 #include "lib/ir/inference.h"
+#include "lib/ir/roles.h"
 #include "lib/support/strings.h"
 
 namespace infer {
@@ -103,7 +104,7 @@ Status CheckLive(const Graph& g) {
 
 Status CheckQuant(const Graph& g) {
   for (const auto& n : g.nodes()) {
-    if (!n->Is("QuantizeLinear") && !n->Is("DequantizeLinear")) continue;
+    if (!IsQuantizeOrDequantize(*n)) continue;
     const Value* scale = n->input(1);
     if (!scale || !scale->type().is_tensor()) continue;
     if (const Tensor* t = scale->constant())

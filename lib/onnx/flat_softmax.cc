@@ -2,6 +2,8 @@
 
 #include <optional>
 
+#include "lib/ir/roles.h"
+
 namespace infer::onnx_io {
 namespace {
 
@@ -14,9 +16,7 @@ int RankOrMinus1(const Value& v) {
 /// The Shape of all of `x` that `v` is; nullptr else.
 const Node* ShapeOf(const Value* v, const Value* x) {
   const Node* n = v ? v->producer() : nullptr;
-  const bool all = n && n->Is("Shape") && n->input(0) == x && !n->attrs().count("end") &&
-                   n->Attr<int64_t>("start") == 0;
-  return all ? n : nullptr;
+  return n && IsWholeShape(*n) && n->input(0) == x ? n : nullptr;
 }
 
 bool SameExtents(const Value& a, const Value& b) {

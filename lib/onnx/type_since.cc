@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "lib/ir/roles.h"
 #include "lib/support/strings.h"
 
 namespace infer::onnx_io {
@@ -109,7 +110,7 @@ bool Applies(const Row& row, const Node& n) {
 int64_t TypesOpsetOf(const Node& n) {
   int64_t opset = 1;
   // The axis came with opset 13: one scale for all before, also where the axis is the default.
-  if ((n.Is("QuantizeLinear") || n.Is("DequantizeLinear")) && n.input(1)->shape().has_rank() &&
+  if (IsQuantizeOrDequantize(n) && n.input(1)->shape().has_rank() &&
       n.input(1)->shape().rank() > 0 &&
       !(n.input(1)->shape().rank() == 1 && n.input(1)->shape()[0] == Dim(1)))
     opset = 13;

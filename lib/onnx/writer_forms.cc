@@ -77,8 +77,7 @@ std::optional<NodeSpec> Writer::OrtFormOf(const Node& n, const NodeSpec& spec) {
   }
   if (state_.options.target != ExportTarget::kOrt) return std::nullopt;
   const OrtContext context{state_.options.opset, state_.options.decompose, lacks};
-  const bool guarded = !lacks && n.Is("Attention") && n.def().domain.empty() && n.input(3) &&
-                       MayHideAllByLowest(*n.input(3));
+  const bool guarded = !lacks && IsAttentionHiddenByLowest(n);
   NodeSpec form = guarded ? WithMaskOffTheEdge(n.input(3)->dtype(), spec, *this) : spec;
   for (size_t i = 1; i < n.outputs().size() && i < form.outputs.size(); ++i)
     if (n.output(i) && n.output(i)->is_dead()) form.outputs[i].clear();

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "lib/ops/axes.h"
+#include "lib/ops/clamp.h"
 #include "lib/ops/traits.h"
 #include "lib/ops/weight_layout.h"
 #include "lib/tensor/datum.h"
@@ -250,6 +251,7 @@ struct OpDef {
                                                     const std::vector<int64_t>& perm,
                                                     PermutedCall to);
   using WeightsFn = WeightLayout (*)(const OpCall& call);
+  using ClampFn = std::optional<Clamp> (*)(const OpCall& call);
   using LowerFn = Result<NodeSpec> (*)(NodeSpec node, int opset, LiftContext& out);
 
   std::string_view name;
@@ -282,6 +284,8 @@ struct OpDef {
   CostFn cost = nullptr;  ///< nullptr: no FLOPs, reads inputs and writes outputs once
   WeightsFn weights =
       nullptr;  ///< of operators that multiply input 0 by weights, input 1; from attributes alone
+  /// Of operators that hold input 0 within bounds: these; nullopt where one comes with the run.
+  ClampFn clamp = nullptr;
   LiftFn lift = nullptr;
   LowerFn lower = nullptr;
   /// A fused operator's meaning as a graph in text form (ir/text.h); @name stands for an attribute.

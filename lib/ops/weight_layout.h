@@ -17,7 +17,10 @@ struct WeightLayout {
   /// The axis of the weights that counts within a group: that of the inputs (Conv) or of the
   /// outputs (ConvTranspose).
   bool outputs_in_groups = false;
-  bool is_window = false;        ///< the weights have spatial axes beside these two
+  bool is_window = false;  ///< the weights have spatial axes beside these two
+  /// An element of input 0 is spread over a window of the result (ConvTranspose), instead of a
+  /// window of input 0 being summed (Conv).
+  bool spreads = false;
   bool data_transposed = false;  ///< rows of input 0 are channels (Gemm's transA)
   bool has_bias =
       false;  ///< operand 2 is added, one number per channel of the result or broadcast to it

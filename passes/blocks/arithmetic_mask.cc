@@ -12,7 +12,7 @@ namespace {
 bool IsZeroOrOne(const Value& value) {
   const Value* v = &value;
   while (const Node* n = v->producer()) {
-    if (n->Is("Cast") && n->input(0)->dtype() == DType::kBool) return true;
+    if (n->Is(Trait::kConversion) && n->input(0)->dtype() == DType::kBool) return true;
     if (!n->IsAny(Trait::kView | Trait::kStrided | Trait::kConversion) ||
         n->Is(Trait::kQuantization))
       return false;

@@ -26,8 +26,9 @@ struct Repeated {
 
 /// All operands of a Concat are the same.
 bool RepeatsOne(const Node& n) {
-  return !n.Is("Concat") || std::all_of(n.inputs().begin(), n.inputs().end(),
-                                        [&](const Value* v) { return v == n.input(0); });
+  return !n.Is(Trait::kConcatenation) ||
+         std::all_of(n.inputs().begin(), n.inputs().end(),
+                     [&](const Value* v) { return v == n.input(0); });
 }
 
 /// The value before it was repeated, transposed where it was afterwards.

@@ -11,7 +11,7 @@ Result<Value*> WithLastTwoExchanged(Value* v, PatchBuilder& b) {
   std::vector<int64_t> perm;
   for (int i = 0; i < RankOf(*v); ++i) perm.push_back(i);
   std::swap(perm[perm.size() - 1], perm[perm.size() - 2]);
-  if (v->producer() && v->producer()->Is("Transpose")) {
+  if (v->producer() && v->producer()->Is(Trait::kPermutation)) {
     perm = ComposePerms(PermOf(*v->producer()), perm);
     v = v->producer()->input(0);
     if (IsIdentityPerm(perm)) return v;

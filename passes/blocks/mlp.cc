@@ -22,8 +22,9 @@ struct Layer {
   }
   /// A product whose bias stands behind it is no layer without one.
   static bool NoBias(const Value& product) {
-    return std::none_of(product.uses().begin(), product.uses().end(), [](const Use& u) {
-      return u.user->Is("Add") && u.user->input(u.operand == 0 ? 1 : 0)->is_constant();
+    return std::none_of(product.uses().begin(), product.uses().end(), [&](const Use& u) {
+      const Value* added = AddedTo(&product, *u.user);
+      return added && added->is_constant();
     });
   }
   Pattern weight = Weight(), bias = Constant(), gemm_bias = Constant().OrOmitted();

@@ -31,10 +31,11 @@ bool HalvesAreEqual(const Value& v, int depth = 0) {
     if (y.is_constant() && y.constant()->num_elements() == 1) return below(x);
     return n->Is("Mul") && x.is_constant() && x.constant()->num_elements() == 1 && below(y);
   }
-  if (n->IsAny(Trait::kView | Trait::kStrided) || n->Is("Gather"))
+  if (n->IsAny(Trait::kView | Trait::kStrided) || n->Is(Trait::kSliceLookup))
     return OperandAxis(CallOf(*n), 0, v.producer_index(), RankOf(v) - 1) == RankOf(x) - 1 &&
            below(x);
-  if (!n->Is("Concat") || n->inputs().size() != 2 || n->input(0) != n->input(1)) return false;
+  if (!n->Is(Trait::kConcatenation) || n->inputs().size() != 2 || n->input(0) != n->input(1))
+    return false;
   const auto axis = n->Attr<int64_t>("axis");
   return axis == -1 || axis + 1 == RankOf(v);
 }
@@ -83,7 +84,7 @@ Result<Value*> Rotated(Value* x, Value* cos, Value* sin, bool interleaved, Patch
   INFER_ASSIGN(sin, AngleTable(sin, *x, from, axis, *size / 2, b));
   AttrMap attrs = {{"interleaved", int64_t{interleaved}}};
   const bool turned =
-      axis == 1 && x->producer() && x->producer()->Is("Transpose") && ExchangesMiddle(*x);
+      axis == 1 && x->producer() && x->producer()->Is(Trait::kPermutation) && ExchangesMiddle(*x);
   if (axis == 1 && !turned) return b("RotaryEmbedding", {x, cos, sin}, std::move(attrs));
   // Heads side by side, as the projection makes them.
   if (turned) from = x->producer()->input(0);

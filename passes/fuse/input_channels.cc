@@ -32,17 +32,17 @@ Result<InputAxis> InputAxisOf(const Node& n) {
 
 /// Whether a shift of the input reaches every element of the result alike.
 Status CheckShift(const Node& n) {
-  if (n.Is("Gemm")) return {};
-  if (n.Is("MatMul"))
-    return RankOf(*n.input(0)) == 2 ? Status()
-                                    : InvalidModel("needs a product of two matrices for the bias");
+  if (IsMatrixProduct(n))
+    return TakesBias(n) || RankOf(*n.input(0)) == 2
+               ? Status()
+               : InvalidModel("needs a product of two matrices for the bias");
   const auto pads = n.attrs().find("pads");
   const bool padded =
       pads != n.attrs().end() && std::any_of(std::get<std::vector<int64_t>>(pads->second).begin(),
                                              std::get<std::vector<int64_t>>(pads->second).end(),
                                              [](int64_t p) { return p != 0; });
   const std::string& auto_pad = n.Attr<std::string>("auto_pad");
-  if (!n.Is("Conv") || padded || (auto_pad != "NOTSET" && auto_pad != "VALID"))
+  if (!IsConvolution(n) || padded || (auto_pad != "NOTSET" && auto_pad != "VALID"))
     return InvalidModel("needs a convolution without padding: the border would not be shifted");
   return {};
 }
@@ -81,7 +81,7 @@ Result<Value*> WithInputAffine(const Node& n, Value* x, const InputAffine& a, Pa
   } else {
     for (double& v : sums) v *= alpha;
   }
-  return b(n.Is("MatMul") ? "Gemm" : n.op(),
+  return b(layout.has_bias ? n.op() : "Gemm",
            {x, b.Const(std::move(scaled)), b.Const(FromDoubles(w.dtype(), {channels}, sums))},
            std::move(attrs));
 }

@@ -28,7 +28,7 @@ LinearPattern::LinearPattern()
 
 Result<int64_t> OutputChannels(const Node& n) {
   const Tensor& w = *n.input(1)->constant();
-  if (n.Is("MatMul") && (RankOf(*n.input(0)) != 2 || w.rank() != 2))
+  if (!TakesBias(n) && (RankOf(*n.input(0)) != 2 || w.rank() != 2))
     return InvalidModel("needs a product of two matrices");
   return WeightLayoutOf(n)->OutputChannels(w.dims());
 }
@@ -58,7 +58,7 @@ Result<Value*> WithAffine(const Node& n, const ChannelAffine& a, PatchBuilder& b
   const bool plain =
       !n.input(2) && std::all_of(bias.begin(), bias.end(), [](double v) { return v == 0; });
   Value* new_bias = plain ? nullptr : b.Const(FromDoubles(w.dtype(), {channels}, bias));
-  return b(n.Is("MatMul") && !plain ? "Gemm" : n.op(), {n.input(0), weight, new_bias},
+  return b(!layout.has_bias && !plain ? "Gemm" : n.op(), {n.input(0), weight, new_bias},
            std::move(attrs));
 }
 

@@ -1,4 +1,6 @@
 /// Padding before MaxPool, which pads with -infinity itself.
+#include <algorithm>
+
 #include "passes/fuse/fusions.h"
 #include "passes/fuse/pad.h"
 #include "passes/rewrite/queries.h"
@@ -10,8 +12,7 @@ namespace {
 bool IsNeverNegative(const Value& v) {
   const Node* n = v.producer();
   if (!n) return false;
-  if (n->Is("Clip"))
-    return n->input(1) && n->input(1)->is_constant() && n->input(1)->constant()->At(0) >= 0;
+  if (const auto clamp = ClampOf(*n)) return std::min(clamp->low, clamp->high) >= 0;
   return n->Is(Trait::kNonNegative);
 }
 
@@ -53,6 +54,10 @@ Rule FusePadMaxPool() {
       .silent_on = {{PadPoolText("t = Pad(x, p) y = MaxPool(t) {kernel_shape=[3,3]}"),
                      "is not never below zero"},
                     {PadPoolText("t = Pad(x, p, z) y = MaxPool(t) {kernel_shape=[3,3]}"),
+                     "is not never below zero"},
+                    // Everything is -5: the lower bound says nothing below a lower upper one.
+                    {PadPoolText("h = const f32[] {-5} c = Clip(x, z, h) t = Pad(c, p) "
+                                 "y = MaxPool(t) {kernel_shape=[3,3]}"),
                      "is not never below zero"},
                     {PadPoolText("q = const i64[8] {0,0,2,2,0,0,2,2} t = Pad(x, q, l) "
                                  "y = MaxPool(t) {kernel_shape=[2,2]}"),

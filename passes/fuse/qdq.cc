@@ -54,12 +54,12 @@ struct OnIntegers {
   Result<Value*> operator()(Value* v, int depth = 0) {
     Node* n = v->producer();
     if (!n || depth > kMaxDepth) return nullptr;
-    if (n->Is("DequantizeLinear")) {
+    if (n->Is(Trait::kDequantize)) {
       if (!IsPerTensor(*n) || !SameQuantization(*n, quantize)) return nullptr;
       if (b && v->has_one_use()) b->Cover(n);
       return n->input(0);
     }
-    const bool concat = n->Is("Concat");
+    const bool concat = n->Is(Trait::kConcatenation);
     if ((!concat && !IsMove(*n)) || !v->has_one_use()) return nullptr;
     std::vector<Value*> operands = n->inputs();
     for (size_t i = 0; i < (concat ? operands.size() : 1); ++i) {

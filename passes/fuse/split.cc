@@ -27,7 +27,7 @@ std::optional<Part> PartOf(Node& n) {
     if (!r || r->step != 1 || r->start == r->end) return std::nullopt;
     return Part{&n, r->axis, r->start, r->end, false};
   }
-  if (!n.Is("Gather") || rank < 1) return std::nullopt;
+  if (!n.Is(Trait::kSliceLookup) || rank < 1) return std::nullopt;
   const Value& index = *n.input(1);
   if (!index.is_constant() || index.constant()->num_elements() != 1 || RankOf(index) > 1)
     return std::nullopt;
@@ -49,7 +49,7 @@ std::vector<Part> PartsBeside(const Value& root) {
   if (RankOf(x) < 2 || x.uses().size() > 256) return {};
   std::map<int64_t, Part> by_start;
   for (const Use& u : x.uses()) {
-    if (u.operand != 0 || (!u.user->Is("Slice") && !u.user->Is("Gather"))) continue;
+    if (u.operand != 0) continue;
     const auto part = PartOf(*u.user);
     if (!part || part->axis != first->axis) continue;
     if (!by_start.try_emplace(part->start, *part).second) return {};

@@ -13,7 +13,7 @@ namespace {
 bool IsFloatLayer(const Value& v) {
   const Node& n = *v.producer();
   for (const Value* in : n.inputs())
-    if (in && in->producer() && in->producer()->Is("DequantizeLinear")) return false;
+    if (DequantizeBefore(in)) return false;
   return v.type().is_tensor() && v.dtype() == DType::kF32;
 }
 Pattern Layer(std::string_view op) {

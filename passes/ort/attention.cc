@@ -104,8 +104,7 @@ Rule FuseSelfAttention() {
         if (m[x]->dtype() != DType::kF32 || RankOf(*m[x]) != 3 || RankOf(*m[w]) != 2)
           return InvalidModel("needs an f32 input of rank 3 and a matrix of weights");
         for (const Value* v : {m[x], m[w]})
-          if (v->producer() && v->producer()->Is("DequantizeLinear"))
-            return InvalidModel("needs operands that are not dequantized");
+          if (DequantizeBefore(v)) return InvalidModel("needs operands that are not dequantized");
         const auto axis = split.Attr<int64_t>("axis");
         const auto sizes = ConstantInts(split, 1);
         if ((axis != -1 && axis != 2) || !sizes || (*sizes)[0] != (*sizes)[1])

@@ -16,8 +16,7 @@ bool IsProductNode(const Node& n) { return n.Is("MatMul") || n.Is("FusedMatMul",
 
 /// ONNX Runtime has FusedMatMul for f32; what is dequantized becomes a product of integers.
 bool IsOperand(const Value& v) {
-  const Node* n = v.producer();
-  return v.type().is_tensor() && v.dtype() == DType::kF32 && !(n && n->Is("DequantizeLinear"));
+  return v.type().is_tensor() && v.dtype() == DType::kF32 && !DequantizeBefore(&v);
 }
 Pattern Operand() { return Any().Where("an f32 tensor that is not dequantized", IsOperand); }
 
@@ -46,9 +45,8 @@ struct Form {
 
 Form FormOf(const Node& n) {
   Form f;
-  if (n.Is("MatMul")) return f;
-  f.alpha = n.Attr<float>("alpha");
-  const auto is = [&](const char* attr) { return n.Attr<int64_t>(attr) != 0; };
+  f.alpha = n.AttrOr("alpha", 1.0f);
+  const auto is = [&](const char* attr) { return n.AttrOr(attr, int64_t{0}) != 0; };
   f.trans[0] = is("transA");
   f.trans[1] = is("transB");
   f.batch[0] = is("transBatchA");

@@ -4,6 +4,7 @@
 
 #include "lib/ir/body.h"
 #include "lib/ir/op_name.h"
+#include "lib/ir/roles.h"
 #include "lib/support/strings.h"
 #include "passes/rewrite/shape_check.h"
 
@@ -144,7 +145,7 @@ Status CheckPatch(const Match& m, const Patch& p) {
     if (!forwards || !from.is_output()) continue;
     // The editor keeps an output's name with an Identity where the value cannot take it: nothing
     // would be gained by replacing one Identity by another.
-    if (from.producer()->Is("Identity") && m.nodes().size() == 1) {
+    if (IsIdentity(*from.producer()) && m.nodes().size() == 1) {
       const auto outer = [&]() -> const Value* {
         if (const auto it = p.constants.find(&to); it != p.constants.end()) return it->second;
         for (size_t k = 0; k < p.inputs.size(); ++k)

@@ -1,7 +1,6 @@
 #include "passes/rewrite/queries.h"
 
 #include <algorithm>
-#include <numeric>
 
 namespace infer {
 
@@ -22,15 +21,6 @@ std::optional<int64_t> StaticDim(const Value& v, int axis) {
   if (axis < 0) axis += rank;
   if (axis < 0 || axis >= rank || !v.shape()[axis].is_static()) return std::nullopt;
   return v.shape()[axis].value();
-}
-
-std::vector<int64_t> PermOf(const Node& transpose) {
-  if (const auto it = transpose.attrs().find("perm"); it != transpose.attrs().end())
-    return std::get<std::vector<int64_t>>(it->second);
-  const int rank = RankOf(*transpose.input(0));
-  std::vector<int64_t> perm(static_cast<size_t>(std::max(rank, 0)));
-  std::iota(perm.rbegin(), perm.rend(), int64_t{0});
-  return perm;
 }
 
 std::vector<int64_t> InversePerm(const std::vector<int64_t>& perm) {

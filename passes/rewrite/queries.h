@@ -2,7 +2,7 @@
 /// Questions that guards and builders of rules ask of values and constants.
 #include <optional>
 
-#include "lib/ir/graph.h"
+#include "lib/ir/roles.h"
 
 namespace infer {
 
@@ -12,8 +12,6 @@ bool SameKnownType(const Value& a, const Value& b);
 int RankOf(const Value& v);
 /// Extent `axis` (negative: from the end) where it is known before the run.
 std::optional<int64_t> StaticDim(const Value& v, int axis);
-/// perm of a Transpose node, default resolved; empty where the rank is not known.
-std::vector<int64_t> PermOf(const Node& transpose);
 std::vector<int64_t> InversePerm(const std::vector<int64_t>& perm);
 bool IsIdentityPerm(const std::vector<int64_t>& perm);
 /// result[i] = first[then[i]]: what transposing by `first`, then by `then` does.

@@ -1,6 +1,5 @@
 /// Bounds upon bounds, and what is done twice.
 #include <algorithm>
-#include <limits>
 
 #include "lib/support/strings.h"
 #include "passes/rewrite/queries.h"
@@ -9,25 +8,20 @@
 namespace infer {
 namespace {
 
-struct Bounds {
-  double lo = -std::numeric_limits<double>::infinity();
-  double hi = std::numeric_limits<double>::infinity();
-};
-
 /// A Clip without the bounds that do nothing; x itself where there is none. Integers have no
 /// infinity: their type's ends stand for it.
-Result<Value*> Clipped(PatchBuilder& b, Value* x, const Bounds& bounds) {
+Result<Value*> Clipped(PatchBuilder& b, Value* x, const Clamp& bounds) {
   const auto bound = [&](double v) -> Value* {
     return std::isinf(v) ? nullptr : b.Const(FromDoubles(x->dtype(), {}, {v}));
   };
-  Value *lo = bound(bounds.lo), *hi = bound(bounds.hi);
+  Value *lo = bound(bounds.low), *hi = bound(bounds.high);
   if (!lo && !hi) return x;
-  if (lo && bounds.lo == 0 && !hi && IsFloat(x->dtype())) return b("Relu", {x});
+  if (lo && bounds.low == 0 && !hi && IsFloat(x->dtype())) return b("Relu", {x});
   return b("Clip", {x, lo, hi});
 }
 
 /// min(max(v, lo), hi): how Clip is defined where lo > hi.
-double Clamp(double v, const Bounds& b) { return std::min(std::max(v, b.lo), b.hi); }
+double HeldWithin(const Clamp& b, double v) { return std::min(std::max(v, b.low), b.high); }
 
 /// One bounding operator with known bounds.
 struct BoundPattern {
@@ -37,16 +31,16 @@ struct BoundPattern {
   explicit BoundPattern(const Pattern& of) : x(of) {
     node = OneOf({Op("Clip", x, lo, hi), Op("Relu", x), Op("Max", {x, max}), Op("Min", {x, min})});
   }
-  Bounds Of(const Match& m) const {
-    Bounds b;
+  Clamp Of(const Match& m) const {
+    Clamp b;
     switch (m.choice(node)) {
       case 0:
-        if (m.Has(lo)) b.lo = m.scalar(lo);
-        if (m.Has(hi)) b.hi = m.scalar(hi);
+        if (m.Has(lo)) b.low = m.scalar(lo);
+        if (m.Has(hi)) b.high = m.scalar(hi);
         break;
-      case 1: b.lo = 0; break;
-      case 2: b.lo = m.scalar(max); break;
-      default: b.hi = m.scalar(min); break;
+      case 1: b.low = 0; break;
+      case 2: b.low = m.scalar(max); break;
+      default: b.high = m.scalar(min); break;
     }
     return b;
   }
@@ -67,13 +61,13 @@ Rule MergeBounds() {
                 }},
                {"bounds in order",
                 [=](const Match& m) {
-                  const Bounds a = inner.Of(m), b = outer.Of(m);
-                  return a.lo <= a.hi && b.lo <= b.hi;
+                  const Clamp a = inner.Of(m), b = outer.Of(m);
+                  return a.low <= a.high && b.low <= b.high;
                 }}},
       .quiet = true,
       .build = [=](const Match& m, PatchBuilder& b) -> Result<Value*> {
-        const Bounds first = inner.Of(m), then = outer.Of(m);
-        return Clipped(b, m[x], {Clamp(first.lo, then), Clamp(first.hi, then)});
+        const Clamp first = inner.Of(m), then = outer.Of(m);
+        return Clipped(b, m[x], {HeldWithin(then, first.low), HeldWithin(then, first.high)});
       },
       .fires_on =
           {"graph g(x: f32[9]) -> (y) { h = const f32[] {1}  t = Relu(x)  y = Clip(t, _, h) }",

@@ -11,11 +11,11 @@ namespace {
 constexpr std::string_view kBroadcasting =
     "Add|Sub|Mul|Div|Pow|Min|Max|Equal|Less|LessOrEqual|Greater|GreaterOrEqual|And|Or|Where";
 
+bool IsExpanded(const Value* v) { return v && v->producer() && v->producer()->Is("Expand"); }
+
 bool ExpandsAnOperand(const Value& root) {
   const Node& n = *root.producer();
-  return std::any_of(n.inputs().begin(), n.inputs().end(), [](const Value* v) {
-    return v && v->producer() && v->producer()->Is("Expand");
-  });
+  return std::any_of(n.inputs().begin(), n.inputs().end(), IsExpanded);
 }
 
 }  // namespace
@@ -34,7 +34,7 @@ Rule SkipExpand() {
         // One at a time: of two expanded operands one may be needed.
         for (size_t i = 0; i < n.inputs().size(); ++i) {
           const Value* v = n.input(i);
-          if (!v || !v->producer() || !v->producer()->Is("Expand")) continue;
+          if (!IsExpanded(v)) continue;
           Result<Shape> shape = v->producer()->input(0)->shape();
           for (size_t k = 0; k < n.inputs().size() && shape.ok(); ++k)
             if (k != i) shape = Broadcast(*shape, n.input(k)->shape());

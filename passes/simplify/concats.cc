@@ -18,7 +18,7 @@ int AxisOf(const Node& n) {
 
 /// Operand `v` of `outer` is a Concat along the same axis that nothing else reads.
 bool IsInnerConcat(const Node& outer, const Value* v) {
-  return v && v->producer() && v->producer()->Is("Concat") && v->has_one_use() &&
+  return v && v->producer() && v->producer()->Is(Trait::kConcatenation) && v->has_one_use() &&
          AxisOf(outer) >= 0 && AxisOf(*v->producer()) == AxisOf(outer);
 }
 

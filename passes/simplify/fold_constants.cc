@@ -68,7 +68,7 @@ class ConstantFolding : public Pass {
   }
 
   Status FoldNode(GraphEditor& e, Node& n, PassContext& context) {
-    if (n.Is("DequantizeLinear")) return {};
+    if (n.Is(Trait::kDequantize)) return {};
     const bool known = std::all_of(n.inputs().begin(), n.inputs().end(),
                                    [](const Value* v) { return !v || v->is_constant(); });
     if (!known || (n.outputs().empty())) return {};

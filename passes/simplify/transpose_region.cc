@@ -29,10 +29,6 @@ Perm Identity(int rank) {
   return perm;
 }
 
-bool IsPlainShape(const Node& n) {
-  return n.Is("Shape") && !n.attrs().count("start") && !n.attrs().count("end");
-}
-
 }  // namespace
 
 TransposeRegion::TransposeRegion(Node& transpose, bool upwards) {
@@ -69,7 +65,7 @@ void TransposeRegion::Add(Node& n, const Perm& perm) {
     if (v) Grow(v, m.out_perm);
   for (const size_t i : m.data) {
     Node* maker = n.input(i)->producer();
-    if (!maker || Has(maker) || maker->Is("Transpose") || !MayPermute(*maker)) continue;
+    if (!maker || Has(maker) || maker->Is(Trait::kPermutation) || !MayPermute(*maker)) continue;
     // Upwards only where the order stays the same: else there would be more than one way.
     const auto above = PermuteNode(*maker, perm);
     if (above && above->out_perm == perm) queue_.emplace_back(maker, perm);
@@ -90,7 +86,7 @@ const Perm* TransposeRegion::PermOfResult(const Value* v) const {
 
 TransposeRegion::Source TransposeRegion::SourceOf(Value* v) const {
   if (const Perm* perm = PermOfResult(v)) return {v, *perm, true};
-  if (v->producer() && v->producer()->Is("Transpose"))
+  if (v->producer() && v->producer()->Is(Trait::kPermutation))
     if (Perm perm = PermOf(*v->producer()); !perm.empty())
       return {v->producer()->input(0), std::move(perm), false};
   return {v, Identity(RankOf(*v)), false};
@@ -120,8 +116,8 @@ TransposeRegion::Change TransposeRegion::Evaluate(std::vector<const Node*>* blam
       if (!v) continue;
       bool as_it_was = v->is_output();
       for (const Use& u : v->uses()) {
-        if (IsDataUse(u) || IsPlainShape(*u.user)) continue;
-        if (!u.user->Is("Transpose")) {
+        if (IsDataUse(u) || IsWholeShape(*u.user)) continue;
+        if (!u.user->Is(Trait::kPermutation)) {
           as_it_was = true;
         } else if (IsIdentityPerm(ComposePerms(e.moved.out_perm, PermOf(*u.user)))) {
           add(-1, *v);
@@ -223,14 +219,14 @@ Status TransposeRegion::Build(PatchBuilder& b) const {
       std::set<Node*> readers;
       for (const Use& u : v->uses()) {
         if (IsDataUse(u)) continue;
-        if (!same && (u.user->Is("Transpose") || IsPlainShape(*u.user)))
+        if (!same && (u.user->Is(Trait::kPermutation) || IsWholeShape(*u.user)))
           readers.insert(u.user);
         else
           as_it_was = true;
       }
       for (Node* reader : readers) {
         Value* with = nullptr;
-        if (reader->Is("Transpose")) {
+        if (reader->Is(Trait::kPermutation)) {
           const Perm rest = ComposePerms(perm, PermOf(*reader));
           with = moved.at(v);
           if (!IsIdentityPerm(rest)) {

@@ -91,7 +91,7 @@ std::vector<std::string> HeldValues(const std::vector<std::string>& shared, cons
   std::vector<std::string> names;
   for (const std::string& name : shared) {
     const Node* n = g.FindValue(name)->producer();
-    const bool dequantized = n->Is("DequantizeLinear") && made.contains(n->input(0)->name());
+    const bool dequantized = n->Is(Trait::kDequantize) && made.contains(n->input(0)->name());
     if (dequantized || made.contains(name)) names.push_back(name);
   }
   return names;

@@ -233,7 +233,7 @@ std::vector<size_t> LayerMap::Changed() const {
 std::string LayerMap::OpsOf(size_t layer, Side side) const {
   std::vector<std::string> ops;
   for (const Node* n : layers_[layer].of(side).nodes) {
-    if (n->Is("DequantizeLinear") && n->input(0)->is_constant()) continue;
+    if (n->Is(Trait::kDequantize) && n->input(0)->is_constant()) continue;
     ops.emplace_back(n->op());
   }
   if (ops.size() > kMaxOps) {

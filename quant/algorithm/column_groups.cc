@@ -33,10 +33,8 @@ std::vector<Site> FindSites(const QuantPlan& plan) {
     for (const Use& use : plan.values[i]->uses()) {
       const auto it = products.find(use.user);
       if (use.operand != 0 || it == products.end()) continue;
-      const auto& followers = it->second->followers;
-      const bool bias = !followers.empty() && followers[0]->Is("Add");
-      site.readers.push_back(
-          {use.user->output(0)->name(), bias ? followers[0]->output(0)->name() : ""});
+      const Node* bias = it->second->bias;
+      site.readers.push_back({use.user->output(0)->name(), bias ? bias->output(0)->name() : ""});
     }
     if (!site.readers.empty()) sites.push_back(std::move(site));
   }

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <optional>
 #include <set>
 
 #include "lib/ir/editor.h"
+#include "lib/ir/roles.h"
 #include "quant/algorithm/layers.h"
 
 namespace infer {
@@ -33,32 +33,24 @@ bool IsHomogeneous(const Node& n) {
   return n.Is(Trait::kHomogeneous) && n.IsAny(Trait::kUnary | Trait::kPooling) && !n.output(1);
 }
 
-/// The upper bound of a Clip whose lower one is 0 or none; infinity where it has no upper one.
+/// The upper bound of a Clip or Relu whose lower one is 0 or none; infinity where it has no upper
+/// one.
 std::optional<double> LimitOf(const Node& n) {
-  if (!n.def().domain.empty() || !n.Is("Clip")) return std::nullopt;
-  const auto bound = [&](size_t i, double none) -> std::optional<double> {
-    if (i >= n.inputs().size() || !n.input(i)) return none;
-    const Value* v = n.input(i);
-    if (!v->is_constant() || v->dtype() != DType::kF32 || v->constant()->num_elements() != 1)
-      return std::nullopt;
-    return static_cast<double>(v->constant()->data<float>()[0]);
-  };
-  constexpr double kNone = std::numeric_limits<double>::infinity();
-  const auto low = bound(1, -kNone), high = bound(2, kNone);
-  if (!low || !high || !(*low == 0 || *low == -kNone) || !(*high > 0)) return std::nullopt;
-  return high;
+  const auto clamp = ClampOf(n);
+  if (!clamp || !IsF32(n.input(0)) || !(clamp->high > 0)) return std::nullopt;
+  return clamp->low == 0 || std::isinf(clamp->low) ? std::optional(clamp->high) : std::nullopt;
 }
 
 bool HasOwnBias(const Node& n) { return !n.input(2) || n.input(2)->is_constant(); }
 
 /// Layers whose result channels a factor can go into.
 bool IsFirst(const Node& n) {
-  if (!n.Is("Conv") || !HasInputChannels(n) || !HasOwnBias(n)) return false;
+  if (!IsConvolution(n) || !HasInputChannels(n) || !HasOwnBias(n)) return false;
   return !n.input(2) || n.input(2)->constant()->rank() == 1;
 }
 
 std::optional<Pair> PairBefore(const Node& second) {
-  if (!second.Is("Conv") || !HasInputChannels(second)) return std::nullopt;
+  if (!IsConvolution(second) || !HasInputChannels(second)) return std::nullopt;
   Pair p{"", second.output(0)->name(), second.input(0)->name(), "", "", 0};
   const Value* v = second.input(0);
   while (true) {
@@ -75,7 +67,7 @@ std::optional<Pair> PairBefore(const Node& second) {
     } else if (!IsHomogeneous(n)) {
       return std::nullopt;
     }
-    p.before = n.Is("Relu") ? n.input(0)->name() : "";
+    p.before = IsRelu(n) ? n.input(0)->name() : "";
     v = n.input(0);
   }
 }
@@ -170,7 +162,7 @@ Result<bool> AbsorbBias(Graph& g, const Pair& p, const ChannelStats& before,
   Node& second = *g.FindValue(p.second)->producer();
   if (p.before != p.first || !first.input(2) || !ReadsOnlyInside(second)) return false;
   const Value* middle = g.FindValue(p.middle);
-  if (!middle->producer()->Is("Relu")) return false;
+  if (!IsRelu(*middle->producer())) return false;
   std::vector<double> shift(s.size());
   bool any = false;
   for (size_t c = 0; c < s.size(); ++c) {

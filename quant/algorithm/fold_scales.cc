@@ -65,8 +65,7 @@ class SiteFinder {
   bool Walk(const Value* v, int from_end) {
     Node* n = v ? v->producer() : nullptr;
     if (!n || v->producer_index() != 0 || !v->type().is_tensor()) return false;
-    if (n->Is("LayerNormalization") || n->Is("RMSNormalization"))
-      return Normalization(*n, from_end);
+    if (n->Is(Trait::kRowNormalization)) return Normalization(*n, from_end);
     if (n->Is("BatchNormalization")) return BatchNorm(*n, *v, from_end);
     if (const auto layout = WeightLayoutOf(*n))
       return !layout->is_window && Product(*n, layout->rows_are_outputs(), from_end);
@@ -105,7 +104,7 @@ class SiteFinder {
   }
 
   bool Elementwise(Node& n, int from_end) {
-    const bool scales = n.Is("Mul");
+    const bool scales = n.Is(Trait::kProduct);
     if (!scales && (!n.Is(Trait::kAdditive) || n.inputs().size() != 2)) return false;
     for (const size_t i : {size_t{0}, size_t{1}}) {
       if (!n.input(i) || !n.input(i)->is_constant()) continue;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "lib/ir/roles.h"
 #include "lib/support/parallel.h"
 #include "lib/support/strings.h"
 #include "quant/algorithm/layer_rows.h"
@@ -131,9 +132,9 @@ Result<RowSource> LayerSourceOf(const Node& node, size_t operand) {
   const Tensor& w = *node.input(operand)->constant();
   RowSource s;
   s.value = node.input(0)->name();
-  if (node.Is("Conv") && operand == 1) {
+  if (IsConvolution(node) && operand == 1) {
     INFER_ASSIGN(s, SourceOf(node));
-  } else if (node.Is("ConvTranspose") && operand == 1) {
+  } else if (IsTransposedConvolution(node) && operand == 1) {
     if (node.Attr<int64_t>("group") != 1) return InvalidArgument("it has groups");
     s.positions = true;
     s.depth = w.dim(0);
@@ -141,7 +142,7 @@ Result<RowSource> LayerSourceOf(const Node& node, size_t operand) {
     s.depth = w.dim(2);
     if (operand == 2) {
       if (w.dim(0) != 1) return InvalidArgument("it has two directions");
-      if (node.Is("GRU") && node.Attr<int64_t>("linear_before_reset") == 0)
+      if (node.AttrOr<int64_t>("linear_before_reset", 1) == 0)
         return InvalidArgument("a gate lies between its states and their weights");
       if (!node.output(0)) return InvalidArgument("its states are no result");
       s.value = node.output(0)->name();

@@ -42,8 +42,7 @@ std::vector<AlgorithmLayer> IntegerLayers(const QuantPlan& plan) {
     if (!operand) continue;
     AlgorithmLayer l;
     l.output = l.biased = p.node->output(0)->name();
-    for (const Node* f : p.followers)
-      if (f->Is("Add")) l.biased = f->output(0)->name();
+    if (p.bias) l.biased = p.bias->output(0)->name();
     l.input = p.node->input(*operand == 0 ? 1 : 0)->name();
     l.channel_axis = WeightLayoutOf(*p.node)->is_window ? 1 : -1;
     layers.push_back(std::move(l));

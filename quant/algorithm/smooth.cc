@@ -28,7 +28,7 @@ bool IsRow(const Value* v) {
 std::vector<std::pair<std::string, size_t>> FactorsBefore(const Value* v) {
   const Node* n = v->producer();
   if (!n || n->output(0) != v) return {};
-  if (n->Is("LayerNormalization") || n->Is("RMSNormalization")) {
+  if (n->Is(Trait::kRowNormalization)) {
     const auto axis = n->Attr<int64_t>("axis");
     if (!IsRow(n->input(1)) || (axis != -1 && axis != n->input(0)->shape().rank() - 1)) return {};
     std::vector<std::pair<std::string, size_t>> f = {{v->name(), 1}};
@@ -43,17 +43,17 @@ std::vector<std::pair<std::string, size_t>> FactorsBefore(const Value* v) {
       if (IsRow(node.input(i)) && !node.input(1 - i)->is_constant()) return i;
     return std::nullopt;
   };
-  if (n->Is("Mul")) {
+  if (n->Is(Trait::kProduct)) {
     const auto at = constant(*n);
     if (at) return {{v->name(), *at}};
     return {};
   }
-  if (!n->Is("Add")) return {};
+  if (!n->Is(Trait::kSum)) return {};
   const auto shift = constant(*n);
   if (!shift) return {};
   const Value* product = n->input(1 - *shift);
   const Node* m = product->producer();
-  if (!m || !m->Is("Mul") || !product->has_one_use()) return {};
+  if (!m || !m->Is(Trait::kProduct) || !product->has_one_use()) return {};
   const auto at = constant(*m);
   if (!at) return {};
   return {{v->name(), *shift}, {product->name(), *at}};

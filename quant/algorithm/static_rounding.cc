@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "lib/ir/roles.h"
 #include "lib/support/strings.h"
 #include "quant/algorithm/gptq.h"
 #include "quant/algorithm/layers.h"
@@ -30,8 +31,7 @@ struct LayerRows {
 /// What stands for `name` as integer layers read it: the dequantized value.
 std::string RoundedName(const Graph& quantized, const std::string& name) {
   for (const std::string& n : {name, name + "_dequantized"}) {
-    const Value* v = quantized.FindValue(n);
-    if (v && v->producer() && v->producer()->Is("DequantizeLinear")) return n;
+    if (DequantizeBefore(quantized.FindValue(n))) return n;
   }
   return "";
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 
+#include "lib/ir/roles.h"
 #include "lib/ir/verify.h"
 #include "lib/support/strings.h"
 #include "passes/rewrite/queries.h"
@@ -73,14 +74,14 @@ std::string DynamicWriter::WhyNot(const Node& n) const {
   if (!Covers(n)) return "dynamic INT8 does not cover the operator";
   if (const NodePattern* p = exclude_.Match(n)) return Cat("excluded by ", ToString(*p));
   if (!include_.empty() && !include_.Match(n)) return "no include entry matches it";
-  if (n.Is("Conv") && !options_.convolutions) return "convolutions were not asked for";
+  if (IsConvolution(n) && !options_.convolutions) return "convolutions were not asked for";
   if (!IsF32(n.input(0)) || n.input(0)->is_constant()) return "its input is no computed f32";
   for (size_t i = 1; i < (IsRecurrentLayer(n) ? 3u : 2u); ++i) {
     if (!IsF32(n.input(i)) || !n.input(i)->is_constant()) return "its weights are computed";
     if (!IsFinite(*n.input(i)->constant())) return "its weights hold NaN or infinity";
   }
   if (IsRecurrentLayer(n)) return "";
-  if (n.Is("MatMul") && n.input(1)->constant()->rank() != 2) return "its weights are no matrix";
+  if (IsMatrixProduct(n) && n.input(1)->constant()->rank() != 2) return "its weights are no matrix";
   const QuantOp* op = FindQuantOp(n);
   return op && op->refuse ? op->refuse(n) : "";
 }
@@ -124,18 +125,18 @@ Status DynamicWriter::Replace(Node& n, Value* y) {
 }
 
 Status DynamicWriter::WriteMatrix(Node& n) {
-  const bool gemm = n.Is("Gemm");
+  const WeightLayout layout = *WeightLayoutOf(n);
   const std::string name = LayerName(n), weights = n.input(1)->name();
   Tensor w = *n.input(1)->constant();
-  if (gemm && n.Attr<int64_t>("transB") != 0) w = Transposed(w, {1, 0});
-  if (gemm && n.Attr<float>("alpha") != 1.0f) {
+  if (layout.rows_are_outputs()) w = Transposed(w, {1, 0});
+  if (layout.alpha != 1.0f) {
     w = w.Clone();
-    for (float& v : w.mutable_data<float>()) v *= n.Attr<float>("alpha");
+    for (float& v : w.mutable_data<float>()) v *= layout.alpha;
   }
-  Value* bias = gemm ? n.input(2) : nullptr;
-  if (bias && n.Attr<float>("beta") != 1.0f) {
+  Value* bias = n.input(2);
+  if (bias && layout.beta != 1.0f) {
     Tensor c = bias->constant()->Clone();
-    for (float& v : c.mutable_data<float>()) v *= n.Attr<float>("beta");
+    for (float& v : c.mutable_data<float>()) v *= layout.beta;
     bias = editor_.AddConstant(std::move(c), bias->name());
   }
   const QuantParams p = Params(w, 1);
@@ -242,12 +243,13 @@ Status DynamicWriter::WriteNode(Node& n, QuantizedLayer& layer) {
     layer.weight_bytes_before += w.byte_size();
     layer.weight_bytes_after += w.num_elements();
   }
-  if (n.Is("Conv")) return WriteConv(n);
+  if (IsConvolution(n)) return WriteConv(n);
   if (!IsRecurrentLayer(n)) return WriteMatrix(n);
-  if (n.Is("LSTM") && n.Attr<int64_t>("layout") == 0) return WriteLstm(n);
+  const bool lstm = n.Is("LSTM");
+  if (lstm && n.Attr<int64_t>("layout") == 0) return WriteLstm(n);
   layer.precision = "int8-weights";
-  layer.reason = n.Is("LSTM") ? "DynamicQuantizeLSTM has no layout: only its weights are int8"
-                              : "no runtime has a dynamic form of it: only its weights are int8";
+  layer.reason = lstm ? "DynamicQuantizeLSTM has no layout: only its weights are int8"
+                      : "no runtime has a dynamic form of it: only its weights are int8";
   return WriteWeightOnly(n);
 }
 

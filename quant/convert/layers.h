@@ -1,5 +1,5 @@
 #pragma once
-/// What the conversions of this folder share: names and bytes for the report.
+/// What conversions share: names and bytes for the report, and what they refuse.
 #include <string>
 
 #include "lib/ir/editor.h"

@@ -1,8 +1,10 @@
 #include "quant/convert/qoperator.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
+#include "lib/ir/roles.h"
 #include "lib/ir/verify.h"
 #include "lib/support/strings.h"
 #include "quant/convert/layers.h"
@@ -23,8 +25,8 @@ struct Codes {
 /// A result on its way to QuantizeLinear.
 struct Result8 {
   Node* quantize = nullptr;
-  Node* bound = nullptr;  ///< Relu or Clip between; nullptr for none
-  Codes to;               ///< `codes` is QuantizeLinear's result
+  std::optional<Clamp> bounds;  ///< of a Relu or Clip between; nullopt for none
+  Codes to;                     ///< `codes` is QuantizeLinear's result
 };
 
 class QOperatorWriter {
@@ -62,7 +64,7 @@ class QOperatorWriter {
 Value* QOperatorWriter::ZeroPoint(const Node& n) {
   if (n.input(2)) return n.input(2);
   Value*& slot = zero_points_[&n];
-  const DType t = n.Is("QuantizeLinear") ? n.output(0)->dtype() : n.input(0)->dtype();
+  const DType t = CodesSide(n)->dtype();
   if (!slot)
     slot = editor_.AddConstant(Tensor::Zeros(t, n.input(1)->constant()->dims()),
                                n.output(0)->name() + "_zero_point");
@@ -70,11 +72,10 @@ Value* QOperatorWriter::ZeroPoint(const Node& n) {
 }
 
 std::optional<Codes> QOperatorWriter::From(Value* v) {
-  Node* n = v ? v->producer() : nullptr;
-  if (!n || !n->Is("DequantizeLinear") || !n->input(1)->is_constant()) return std::nullopt;
+  const Node* n = DequantizeBefore(v);
+  if (!n || !HasConstantParams(*n)) return std::nullopt;
   if (n->input(1)->constant()->rank() > 1 || n->Attr<int64_t>("block_size") != 0)
     return std::nullopt;
-  if (n->input(2) && !n->input(2)->is_constant()) return std::nullopt;
   return Codes{n->input(0), n->input(1), ZeroPoint(*n)};
 }
 
@@ -82,17 +83,11 @@ std::optional<Codes> QOperatorWriter::From(Value* v) {
 std::optional<Result8> QOperatorWriter::To(Value* v) {
   Result8 r;
   if (!v || !v->has_one_use()) return std::nullopt;
-  Node* next = v->uses()[0].user;
-  const auto constant = [&](size_t i) { return !next->input(i) || next->input(i)->is_constant(); };
-  if ((next->Is("Relu") || next->Is("Clip")) && next->input(0) == v && constant(1) && constant(2) &&
-      next->output(0)->has_one_use()) {
-    r.bound = next;
-    next = next->output(0)->uses()[0].user;
-  }
-  if (!next->Is("QuantizeLinear") || !next->input(1)->is_constant()) return std::nullopt;
-  if (next->input(2) && !next->input(2)->is_constant()) return std::nullopt;
-  r.quantize = next;
-  r.to = {next->output(0), next->input(1), ZeroPoint(*next)};
+  const Node& next = *v->uses()[0].user;
+  if (next.input(0) == v) r.bounds = ClampOf(next);
+  r.quantize = QuantizeBehind(r.bounds ? next.output(0) : v);
+  if (!r.quantize || !HasConstantParams(*r.quantize)) return std::nullopt;
+  r.to = {r.quantize->output(0), r.quantize->input(1), ZeroPoint(*r.quantize)};
   if (!r.to.per_tensor() || !Is8Bit(r.to.codes->dtype())) return std::nullopt;
   return r;
 }
@@ -114,7 +109,7 @@ Result<bool> QOperatorWriter::Make(Node& n, std::string_view op, std::vector<Val
   Value* const old = to.to.codes;
   INFER_ASSIGN(Value * q, AddNamed(editor_, op, std::move(inputs), std::move(attrs),
                                    Cat(LayerName(n), "_", op), domain));
-  if (to.bound) {
+  if (to.bounds) {
     const auto code = [&](double bound) {
       Tensor t(old->dtype(), {});
       t.SetInt(0, QuantizeValue(bound, static_cast<float>(to.to.scale->constant()->At(0)),
@@ -122,10 +117,8 @@ Result<bool> QOperatorWriter::Make(Node& n, std::string_view op, std::vector<Val
       return editor_.AddConstant(std::move(t), old->name() + "_bound");
     };
     std::vector<Value*> operands{q, nullptr, nullptr};
-    for (size_t i = 1; i < 3; ++i) {
-      if (to.bound->Is("Relu") && i == 1) operands[i] = code(0);
-      if (to.bound->input(i)) operands[i] = code(to.bound->input(i)->constant()->At(0));
-    }
+    if (std::isfinite(to.bounds->low)) operands[1] = code(to.bounds->low);
+    if (std::isfinite(to.bounds->high)) operands[2] = code(to.bounds->high);
     INFER_ASSIGN(q, AddNamed(editor_, "Clip", std::move(operands), {}, q->name() + "_Clip"));
   }
   editor_.SetType(q, old->type());
@@ -250,7 +243,7 @@ Result<bool> QOperatorWriter::WriteMovement(Node& n) {
   for (Value* v : n.outputs()) {
     to.push_back(v ? To(v) : std::nullopt);
     if (!v) continue;
-    if (!to.back() || to.back()->bound) return Keep("its result is not quantized");
+    if (!to.back() || to.back()->bounds) return Keep("its result is not quantized");
     const Codes& c = to.back()->to;
     if (c.codes->dtype() != x->codes->dtype() ||
         !BitEqual(*c.scale->constant(), *x->scale->constant()) ||
@@ -293,17 +286,14 @@ Result<bool> QOperatorWriter::WriteNode(Node& n) {
 Status QOperatorWriter::Write(QOperatorReport& report) {
   std::vector<Node*> nodes;
   for (const auto& n : g_.nodes()) {
-    if (n->Is("DequantizeLinear") && !Is8Bit(n->input(0)->dtype()) &&
+    if (n->Is(Trait::kDequantize) && !Is8Bit(n->input(0)->dtype()) &&
         n->input(0)->dtype() != DType::kI32)
       return Unsupported(Cat("QOperator takes 8-bit codes, not ", Name(n->input(0)->dtype()), " (",
                              Describe(*n), ")"));
-    if (!n->Is("DequantizeLinear") && !n->Is("QuantizeLinear")) nodes.push_back(n.get());
+    if (!IsQuantizeOrDequantize(*n)) nodes.push_back(n.get());
   }
   for (Node* n : nodes) {
-    const bool reads_codes = std::any_of(n->inputs().begin(), n->inputs().end(), [](Value* v) {
-      return v && v->producer() && v->producer()->Is("DequantizeLinear");
-    });
-    if (!reads_codes) continue;
+    if (std::none_of(n->inputs().begin(), n->inputs().end(), DequantizeBefore)) continue;
     auto made = WriteNode(*n);
     if (!made.ok()) return std::move(made.status()).In(LayerName(*n));
     if (*made)

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "lib/ir/roles.h"
+
 namespace infer {
 namespace {
 
@@ -53,8 +55,8 @@ std::optional<SeenWeights> Seen(const Node& node, size_t operand) {
     if (!IsFloat(v->dtype())) return std::nullopt;
     return SeenWeights{*v->constant(), v->name(), false};
   }
-  const Node* from = v->producer();
-  if (!from || !from->Is("DequantizeLinear")) return std::nullopt;
+  const Node* from = DequantizeBefore(v);
+  if (!from) return std::nullopt;
   auto centred = Centred(*from);
   if (!centred) return std::nullopt;
   return SeenWeights{*std::move(centred), from->input(0)->name(), true};

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 
+#include "lib/ir/roles.h"
 #include "lib/support/strings.h"
 
 namespace infer {
@@ -76,13 +77,10 @@ std::optional<AlgorithmLayer> BiasPlace(const Node& node, const WeightPlane& pla
   }
   if (!result->has_one_use()) return std::nullopt;
   const Node& next = *result->uses().front().user;
-  if (!next.Is("Add") || !IsF32(next.output(0))) return std::nullopt;
-  for (const size_t i : {size_t{0}, size_t{1}}) {
-    if (next.input(1 - i) != result || !IsBiasRow(next.input(i), plane.all_rows())) continue;
-    l.biased = next.output(0)->name();
-    return l;
-  }
-  return std::nullopt;
+  const Value* const bias = AddedTo(result, next);
+  if (!bias || !IsF32(next.output(0)) || !IsBiasRow(bias, plane.all_rows())) return std::nullopt;
+  l.biased = next.output(0)->name();
+  return l;
 }
 
 /// How the layer reads what it multiplies; the reason where that is not known.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "lib/ir/roles.h"
 #include "lib/support/readable.h"
 #include "lib/support/strings.h"
 #include "quant/recipe/subset_search.h"
@@ -28,12 +29,12 @@ double WorkOf(const Node& n) {
   const double results = ElementsOf(n.output(0));
   const Value* w = n.input(1);
   double depth = 1;
-  if (n.Is("Conv") || n.Is("ConvTranspose")) {
-    const double channels = n.Is("Conv") && w->shape().has_rank() && w->shape()[0].is_static()
+  if (IsTransposedConvolution(n)) return ElementsOf(n.input(0)) * ElementsOf(w);
+  if (IsConvolution(n)) {
+    const double channels = w->shape().has_rank() && w->shape()[0].is_static()
                                 ? static_cast<double>(w->shape()[0].value())
                                 : 1;
     depth = ElementsOf(w) / channels;
-    if (n.Is("ConvTranspose")) return ElementsOf(n.input(0)) * ElementsOf(w);
   } else if (const Value* x = n.input(0);
              x && x->shape().has_rank() && x->shape().rank() > 0 && x->shape()[-1].is_static()) {
     depth = static_cast<double>(x->shape()[-1].value());

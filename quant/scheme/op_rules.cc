@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "lib/ir/roles.h"
 #include "lib/support/strings.h"
 
 namespace infer {
@@ -115,7 +116,7 @@ bool IsQuantizedOperand(const QuantOp& op, const Node& node, size_t operand) {
   switch (op.role) {
     case QuantRole::kWeighted:
       if (operand == WeightOperand(op, node)) return false;
-      return node.Is("MatMul") ? operand < 2 : operand == 0;
+      return TakesBias(node) ? operand == 0 : operand < 2;
     case QuantRole::kElementwise:
     case QuantRole::kConcat: return true;
     case QuantRole::kPool:

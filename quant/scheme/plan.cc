@@ -5,6 +5,7 @@
 #include <numeric>
 #include <set>
 
+#include "lib/ir/roles.h"
 #include "lib/support/strings.h"
 
 namespace infer {
@@ -95,13 +96,6 @@ bool HasNonFinite(const Value* v) {
   return std::any_of(values.begin(), values.end(), [](float x) { return !std::isfinite(x); });
 }
 
-bool IsConstantClip(const Node& n) {
-  if (!n.Is("Clip")) return false;
-  for (size_t i = 1; i < n.inputs().size(); ++i)
-    if (n.input(i) && !n.input(i)->is_constant()) return false;
-  return true;
-}
-
 }  // namespace
 
 Status QuantPlanner::Filter(const Graph& original) {
@@ -141,10 +135,12 @@ void QuantPlanner::Absorb(PlannedNode& p) {
     p.result = next->output(0);
     next = OnlyReader(p.result);
   };
-  if (p.node->Is("MatMul") && next && next->Is("Add") &&
-      IsRowConstant(next->input(next->input(0) == p.result ? 1 : 0)) && !exclude_.Match(*next))
+  if (IsMatrixProduct(*p.node) && !TakesBias(*p.node) && next &&
+      IsRowConstant(AddedTo(p.result, *next)) && !exclude_.Match(*next)) {
+    p.bias = next;
     take();
-  if (next && (next->Is("Relu") || IsConstantClip(*next)) && next->input(0) == p.result) take();
+  }
+  if (next && ClampOf(*next) && next->input(0) == p.result) take();
 }
 
 void QuantPlanner::FormUnits() {

@@ -49,6 +49,7 @@ struct PlannedNode {
   bool unwanted = false;  ///< the user wants it as it is
   /// Nodes computed with it before its result is rounded: a bias Add of a MatMul, Relu, Clip.
   std::vector<Node*> followers;
+  Node* bias = nullptr;     ///< of the followers: the Add of a bias
   Value* result = nullptr;  ///< of the last follower, or of the node (its output 0)
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "lib/ir/roles.h"
 #include "lib/support/strings.h"
 #include "quant/scheme/names.h"
 #include "quant/scheme/qdq_writer.h"
@@ -77,7 +78,7 @@ Status QdqWriter::ChooseGroups(const CalibrationTable& table) {
 /// that is 0 the kernels need not correct for what they multiply it with.
 bool QdqWriter::IsPadded(const Value* v) const {
   return std::any_of(v->uses().begin(), v->uses().end(), [&](const Use& use) {
-    if (use.operand != 0 || !use.user->Is("Conv") || !integer_.count(use.user)) return false;
+    if (use.operand != 0 || !IsConvolution(*use.user) || !integer_.count(use.user)) return false;
     if (use.user->Attr<std::string>("auto_pad").starts_with("SAME")) return true;
     const auto it = use.user->attrs().find("pads");
     if (it == use.user->attrs().end()) return false;
@@ -164,19 +165,14 @@ Value* QdqWriter::SkipActivation(size_t i, bool all_read_rounded) {
   const auto owner = std::find_if(plan_.nodes.begin(), plan_.nodes.end(), [&](const auto& p) {
     return p.integer && !p.followers.empty() && p.followers.back() == n;
   });
-  if (!all_read_rounded || owner == plan_.nodes.end() || n->Is("Add")) return v;
+  const auto bounds = owner == plan_.nodes.end() ? std::nullopt : ClampOf(*n);
+  if (!all_read_rounded || !bounds) return v;
   const QuantParams& p = params_[static_cast<size_t>(plan_.group[i])];
   const auto code = [&](double bound) {
     return QuantizeValue(bound, p.scale[0], p.zero_point[0], p.dtype);
   };
-  const auto bound = [&](size_t operand) -> std::optional<double> {
-    if (n->Is("Relu")) return operand == 1 ? std::optional<double>(0.0) : std::nullopt;
-    return n->input(operand) ? std::optional<double>(n->input(operand)->constant()->At(0))
-                             : std::nullopt;
-  };
-  const auto low = bound(1), high = bound(2);
-  if (low && code(*low) != IntegerMin(p.dtype)) return v;
-  if (high && code(*high) != IntegerMax(p.dtype)) return v;
+  if (std::isfinite(bounds->low) && code(bounds->low) != IntegerMin(p.dtype)) return v;
+  if (std::isfinite(bounds->high) && code(bounds->high) != IntegerMax(p.dtype)) return v;
   std::vector<std::string> from = owner->node->fused_from();
   from.insert(from.end(), n->fused_from().begin(), n->fused_from().end());
   editor_.SetFusedFrom(*owner->node, std::move(from));

@@ -132,7 +132,7 @@ Status QdqWriter::WriteLayerWeights(const PlannedNode& p, QuantizedLayer& layer)
     INFER_ASSIGN(Value * b, WriteBias(node.input(at)->name(), bias, x_scale, params));
     editor_.SetOperand(node, at, b);
   }
-  if (node.Is("Gemm")) {
+  if (node.def().FindAttr("alpha")) {
     editor_.SetAttr(node, "alpha", 1.0f);
     if (integer_bias || bias.empty()) editor_.SetAttr(node, "beta", 1.0f);
   }

@@ -5,8 +5,10 @@
 #include <set>
 
 #include "lib/ir/editor.h"
+#include "lib/ir/roles.h"
 #include "lib/ir/verify.h"
 #include "lib/support/strings.h"
+#include "quant/convert/layers.h"
 #include "quant/scheme/stored.h"
 
 namespace infer {
@@ -14,17 +16,6 @@ namespace {
 
 constexpr size_t kMaxReasons = 12;
 
-Status CheckNotQuantized(const Graph& g) {
-  for (const auto& n : g.nodes())
-    if (n->Is("QuantizeLinear") || n->Is("DequantizeLinear"))
-      return InvalidArgument(
-          Cat("the model is quantized already (", Describe(*n), "); start from the f32 model"));
-  return {};
-}
-
-/// InvalidModel naming the first constant that convolutions, matrix products or BatchNormalization
-/// (which is folded into their weights) read and that holds NaN or infinity: no integer stands for
-/// them, and a range that leaves them out would hide that the model is broken.
 Status NothingToDo(const QuantPlan& plan) {
   std::vector<std::string> reasons;
   for (const PlannedNode& p : plan.nodes)
@@ -75,7 +66,7 @@ void WarnOfCollapse(const QuantPlan& plan, const QuantScheme& scheme, QuantizeRe
   if (scheme.per_channel) return;
   std::vector<std::string> names;
   for (const PlannedNode& p : plan.nodes) {
-    if (!p.integer || !p.node->Is("Conv") || p.node->Attr<int64_t>("group") < 2) continue;
+    if (!p.integer || !IsConvolution(*p.node) || p.node->Attr<int64_t>("group") < 2) continue;
     const Tensor& w = *p.node->input(1)->constant();
     if (w.dim(1) != 1) continue;
     const auto x = w.data<float>();
@@ -138,7 +129,7 @@ CalibrationOptions CalibrationOf(const QuantizeOptions& options) {
 }
 
 Result<Graph> PrepareStatic(const Graph& g, bool prepare) {
-  INFER_TRY(CheckNotQuantized(g));
+  INFER_TRY(CheckIsFloat(g));
   INFER_TRY(CheckFiniteWeights(g));
   Graph work = g.Clone();
   if (prepare)

@@ -8,6 +8,7 @@
 #include "lib/ir/verify.h"
 #include "lib/support/strings.h"
 #include "quant/algorithm/data_rounder.h"
+#include "quant/convert/layers.h"
 #include "quant/search/weights.h"
 #include "quant/weight_only/plan.h"
 #include "quant/weight_only/round.h"
@@ -114,10 +115,7 @@ Status MixedModel::FindLayers(const QuantPlan& plan) {
 Result<MixedModel> MixedModel::Make(const Graph& g, const Samples& calibration,
                                     const Backend& backend, const QuantizeOptions& options,
                                     const MixedOptions& mixed) {
-  for (const auto& n : g.nodes())
-    if (n->Is("QuantizeLinear") || n->Is("DequantizeLinear"))
-      return InvalidArgument(
-          Cat("the model is quantized already (", Describe(*n), "); start from the f32 model"));
+  INFER_TRY(CheckIsFloat(g));
   if (options.prepare) INFER_TRY(CheckFiniteWeights(g));
   MixedModel m(g);
   m.options_ = options;
@@ -183,7 +181,7 @@ Status MixedModel::RoundWeights(const Samples& calibration, double seconds,
       const size_t operand = *StoredWeights(node);
       if (!rows) rows.emplace(node, operand);
       std::vector<std::string> operands;
-      if (!node.Is("Gather")) operands.push_back(node.input(0)->name());
+      if (!IsTable(node)) operands.push_back(node.input(0)->name());
       const int64_t depth = rows->view().depth;
       const bool data_tells = by_data_now && calibration.count > 0 && depth <= mixed_.data_depth;
       const RoundRequest request{node.input(operand)->name(), operands, rows->view(),
@@ -266,7 +264,7 @@ Result<MixedGraph> MixedModel::Apply(const Policy& policy, bool tagged) const {
       editor.SetFusedFrom(*node, std::move(from));
     }
     // A table is no layer of the scheme: it moves, and may do so between integers.
-    if (!node->Is("Gather") && choice_of(layers_[i]).precision != Precision::kInt8)
+    if (!IsTable(*node) && choice_of(layers_[i]).precision != Precision::kInt8)
       scheme.exclude.push_back({NodePattern::Kind::kValue, layers_[i].key});
   }
   INFER_ASSIGN(const QuantPlan plan, PlanQuantization(g, original_, scheme));

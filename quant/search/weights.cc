@@ -15,7 +15,7 @@ constexpr int kAccuracyLevel = 4;  // of MatMulNBits: kernels may round activati
 /// The axis of the weights with an index per output channel (Gather: per row of the table); -1
 /// where no axis is.
 int ChannelAxis(const Node& node, size_t operand) {
-  return node.Is("Gather") ? 0 : WeightAxis(node, operand);
+  return IsTable(node) ? 0 : WeightAxis(node, operand);
 }
 
 Result<Value*> AddDequantize(GraphEditor& editor, const std::string& name, Tensor codes,
@@ -41,7 +41,7 @@ std::vector<float> Transposed(std::span<const float> w, int64_t rows, int64_t co
 
 std::optional<size_t> StoredWeights(const Node& node) {
   size_t operand = 1;
-  if (node.Is("Gather")) {
+  if (IsTable(node)) {
     if (node.Attr<int64_t>("axis") != 0) return std::nullopt;
     operand = 0;
   } else {

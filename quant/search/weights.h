@@ -20,6 +20,8 @@ namespace infer {
 /// ConvTranspose, Gemm, MatMul with constant f32 weights, and of a Gather along axis 0 of a
 /// constant f32 table. nullopt: none.
 std::optional<size_t> StoredWeights(const Node& node);
+/// The weights are a table whose rows are looked up: operand 0, no factor of a sum.
+inline bool IsTable(const Node& node) { return node.Is(Trait::kSliceLookup); }
 
 /// The weights of `node` as rows of outputs.
 class RowsOf {

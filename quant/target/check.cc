@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "lib/ir/roles.h"
 #include "quant/target/checks.h"
 
 namespace infer {
@@ -21,15 +22,11 @@ bool Lists(std::string_view list, std::string_view name) {
 bool Is8Bit(DType t) { return t == DType::kU8 || t == DType::kI8; }
 
 const Node* DequantizedBy(const Value* v) {
-  const Node* n = v ? v->producer() : nullptr;
-  if (!n || !n->Is("DequantizeLinear") || !n->input(1)->is_constant()) return nullptr;
-  if (n->input(2) && !n->input(2)->is_constant()) return nullptr;
-  return n;
+  const Node* n = DequantizeBefore(v);
+  return n && HasConstantParams(*n) ? n : nullptr;
 }
 
-bool IsProduct(const Node& n) {
-  return n.def().domain.empty() && Lists(" Conv ConvTranspose MatMul Gemm ", n.op());
-}
+bool IsProduct(const Node& n) { return WeightLayoutOf(n).has_value(); }
 
 namespace {
 

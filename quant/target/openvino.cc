@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "lib/ir/roles.h"
 #include "quant/target/checks.h"
 
 namespace infer::target {
@@ -43,8 +44,8 @@ class OpenVinoChecker {
         n.Attr<int64_t>("block_size") >= 32 && n.input(0)->shape().is_static() &&
         n.Attr<int64_t>("K") % n.Attr<int64_t>("block_size") == 0)
       return RefuseOn("avx512_bf16", n, "without AMX it lacks the 2-bit product", "--bits 4");
-    if (n.Is("DequantizeLinear")) CheckBlocks(n);
-    if (n.Is("Concat")) CheckConcat(n);
+    if (n.Is(Trait::kDequantize)) CheckBlocks(n);
+    if (n.Is(Trait::kConcatenation)) CheckConcat(n);
     if (n.Is("ConvInteger") || n.Is("MatMulInteger"))
       Slow(n, "dynamic quantization is computed in f32", "--mode static");
     if (IsProduct(n)) CheckProduct(n);
@@ -96,8 +97,8 @@ class OpenVinoChecker {
     }
     const Node* dequantize = moved && v ? DequantizedBy(v) : nullptr;
     const Value* codes = dequantize ? dequantize->input(0) : nullptr;
-    const Node* quantize = codes ? codes->producer() : nullptr;
-    return quantize && quantize->Is("QuantizeLinear") ? quantize->input(0)->producer() : nullptr;
+    const Node* quantize = QuantizeBefore(codes);
+    return quantize ? quantize->input(0)->producer() : nullptr;
   }
 
   /// It moves the dequantization behind the Concat, and the convolution before it then gives codes
@@ -107,7 +108,7 @@ class OpenVinoChecker {
     bool is_float = false;
     for (const Value* v : n.inputs()) {
       const Node* from = MovedRounded(v);
-      if (from && from->Is("Conv")) rounded = from;
+      if (from && IsConvolution(*from)) rounded = from;
       is_float =
           is_float || (v && !v->is_constant() && v->producer() && !from && !DequantizedBy(v) &&
                        v->type().is_tensor() && v->dtype() == DType::kF32);
@@ -154,7 +155,7 @@ class OpenVinoChecker {
     if (!x || !w) return;
     if (!Is8Bit(x->input(0)->dtype()))
       return Slow(n, "16-bit activations are computed in f32", "--activations u8");
-    if (n.Is("Conv") && w->input(0)->dtype() == DType::kU8)
+    if (IsConvolution(n) && w->input(0)->dtype() == DType::kU8)
       return Slow(n, "convolutions with u8 weights are computed in f32", "--weights s8");
     ++r_.kernels[std::string(n.op())];
   }

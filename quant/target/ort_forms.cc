@@ -2,8 +2,8 @@
 /// integers on x64: one-operator models of each form, run through its own rewrites.
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
+#include "lib/ir/roles.h"
 #include "quant/target/checks.h"
 
 namespace infer::target {
@@ -35,34 +35,25 @@ Range CodesOf(DType t) {
   return t == DType::kU16 ? Range{0, 65535} : Range{-32768, 32767};
 }
 
-/// A bound that saturation of the codes repeats, so that ONNX Runtime takes it out.
-bool IsRepeated(const Node& bound, const Node& quantize) {
+/// Bounds that saturation of the codes repeats, so that ONNX Runtime takes them out.
+bool IsRepeated(const Clamp& bounds, const Node& quantize) {
   const Tensor* scale = quantize.input(1)->constant();
   const Value* zp = quantize.input(2);
   if (!scale || scale->num_elements() != 1 || (zp && !zp->is_constant())) return false;
   const double zero = zp ? zp->constant()->At(0) : 0;
   const Range codes = CodesOf(quantize.output(0)->dtype());
   const double low = (codes.low - zero) * scale->At(0), high = (codes.high - zero) * scale->At(0);
-  if (bound.Is("Relu")) return low >= 0;
-  const auto limit = [&](size_t i, double none) {
-    const Value* v = bound.input(i);
-    if (!v) return none;
-    return v->is_constant() ? v->constant()->At(0) : std::nan("");
-  };
-  constexpr double kInf = std::numeric_limits<double>::infinity();
-  return limit(1, -kInf) <= low && limit(2, kInf) >= high;
+  return bounds.low <= low && bounds.high >= high;
 }
 
 /// The QuantizeLinear that alone reads `v`, also behind a bound that it repeats.
 const Node* QuantizedBy(const Value* v) {
   if (!v || !v->has_one_use()) return nullptr;
-  const Node* next = v->uses()[0].user;
-  if ((next->Is("Relu") || next->Is("Clip")) && next->input(0) == v &&
-      next->output(0)->has_one_use()) {
-    const Node* q = next->output(0)->uses()[0].user;
-    return q->Is("QuantizeLinear") && IsRepeated(*next, *q) ? q : nullptr;
-  }
-  return next->Is("QuantizeLinear") && next->input(0) == v ? next : nullptr;
+  const Node& next = *v->uses()[0].user;
+  const auto bounds = next.input(0) == v ? ClampOf(next) : std::nullopt;
+  if (!bounds) return QuantizeBehind(v);
+  const Node* q = QuantizeBehind(next.output(0));
+  return q && IsRepeated(*bounds, *q) ? q : nullptr;
 }
 
 /// s8 between a QuantizeLinear and the only reader of its DequantizeLinear becomes u8 there, before
@@ -71,7 +62,7 @@ bool BecomesU8(const Node& quantize) {
   const Value* codes = quantize.output(0);
   if (!codes->has_one_use()) return false;
   const Node* dq = codes->uses()[0].user;
-  return dq->Is("DequantizeLinear") && dq->output(0)->has_one_use();
+  return dq->Is(Trait::kDequantize) && dq->output(0)->has_one_use();
 }
 DType ResultType(const Node& quantize) {
   const DType t = quantize.output(0)->dtype();
@@ -79,9 +70,9 @@ DType ResultType(const Node& quantize) {
 }
 DType OperandType(const Node& dequantize) {
   const Value* codes = dequantize.input(0);
-  const Node* q = codes->producer();
+  const Node* q = QuantizeBefore(codes);
   const DType t = codes->dtype();
-  const bool changes = t == DType::kI8 && q && q->Is("QuantizeLinear") && BecomesU8(*q);
+  const bool changes = t == DType::kI8 && q && BecomesU8(*q);
   return changes ? DType::kU8 : t;
 }
 
@@ -135,24 +126,25 @@ class FormChecker {
 
   static std::string RemedyOf(const Node& n, const Node& x) {
     if (!Is8Bit(x.input(0)->dtype())) return "--activations u8";
-    if (n.Is("ConvTranspose")) return "--exclude op:ConvTranspose";
+    if (IsTransposedConvolution(n)) return "--exclude op:ConvTranspose";
     return x.input(0)->dtype() == DType::kI8 ? "--activations u8"
                                              : "quantize it with infer-opt, or leave it f32";
   }
 
   std::string RefuseProduct(const Node& n, const Node& x, const Node& w) const {
-    if (n.Is("ConvTranspose")) return "there is no integer ConvTranspose";
+    if (IsTransposedConvolution(n)) return "there is no integer ConvTranspose";
     const DType in = OperandType(x), weights = OperandType(w);
     if (!Is8Bit(in)) return "16-bit activations are computed in f32";
     if (!Is8Bit(weights)) return "its weights have other than 8 bits";
     if (w.Attr<int64_t>("block_size") != 0) return "its weights are quantized in blocks";
     const Node* q = QuantizedBy(n.output(0));
-    if (n.Is("Conv") && !q) return "its result is not quantized, and no convolution returns f32";
+    if (IsConvolution(n) && !q)
+      return "its result is not quantized, and no convolution returns f32";
     if (q && ResultType(*q) != in) return "its activations and its result have other types";
     if (in == DType::kI8 && weights == DType::kU8) return "s8 activations with u8 weights";
     if (in == DType::kI8 && !q) return "s8 activations that others read too, and a result in f32";
     if (n.Is("Gemm")) return RefuseGemm(n, w);
-    return n.Is("Conv") ? RefuseBias(n.input(2)) : "";
+    return IsConvolution(n) ? RefuseBias(n.input(2)) : "";
   }
 
   std::string RefuseBias(const Value* bias) const {
@@ -178,21 +170,20 @@ class FormChecker {
       ++r_.kernels["MatMulNBits"];
     else
       Slow(n, Cat(kWeightsEveryRun, why == "-" ? "" : Cat(" (", why, ")")),
-           n.Is("Conv") ? "--mode static, or --layers-int8 off" : "--format nbits");
+           IsConvolution(n) ? "--mode static, or --layers-int8 off" : "--format nbits");
   }
 
   /// A MatMul and the Add of a bias behind it become a Gemm first, where the shapes allow.
   static bool BecomesGemm(const Node& n) {
     const Value* y = n.output(0);
-    if (!n.Is("MatMul") || !y->has_one_use() || !y->uses()[0].user->Is("Add")) return false;
-    const Use use = y->uses()[0];
+    if (TakesBias(n) || !y->has_one_use()) return false;
+    const Value* added = AddedTo(y, *y->uses()[0].user);
     const Shape& x = n.input(0)->shape();
-    return use.user->input(1 - use.operand)->is_constant() && x.has_rank() &&
-           (x.rank() == 2 || x.is_static());
+    return added && added->is_constant() && x.has_rank() && (x.rank() == 2 || x.is_static());
   }
 
   std::string RefuseNBits(const Node& n, const Node& w) const {
-    if (!n.Is("MatMul") && !n.Is("Gemm")) return "-";
+    if (!IsMatrixProduct(n)) return "-";
     if (file_.opset < 21) return "MatMulNBits is made of opset 21 on";
     const DType t = w.input(0)->dtype();
     const bool four = t == DType::kI4 || t == DType::kU4;
@@ -205,9 +196,7 @@ class FormChecker {
     if (block != 0 && (block < 16 || w.Attr<int64_t>("axis") != 0))
       return "blocks along another axis";
     if (block == 0 && t_.minor < 30) return "a scale per column";
-    if (n.Is("Gemm") && (n.Attr<int64_t>("transA") != 0 || n.Attr<int64_t>("transB") != 0 ||
-                         n.Attr<float>("alpha") != 1 || (n.input(2) && n.Attr<float>("beta") != 1)))
-      return "a Gemm with alpha, beta or transposed operands";
+    if (!IsPlainProduct(n)) return "a Gemm with alpha, beta or transposed operands";
     if (n.Is("Gemm") && n.output(0)->has_one_use() &&
         Lists(" Relu Sigmoid Tanh LeakyRelu Elu HardSigmoid Selu Softplus Softsign "
               "ThresholdedRelu ",

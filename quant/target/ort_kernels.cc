@@ -77,8 +77,7 @@ class KernelChecker {
       else if (HasOperandOf(n, l.types))
         Refuse(n, "has no kernel for these element types there", "another element type");
     }
-    if (n.Is("Attention") && n.def().domain.empty() && n.input(3) &&
-        MayHideAllByLowest(*n.input(3)))
+    if (IsAttentionHiddenByLowest(n))
       Add(r_, n, Severity::kDiffers,
           "of a query whose keys are all masked by the lowest number it makes 0, the standard the "
           "mean of the values",

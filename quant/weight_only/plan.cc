@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 
+#include "lib/ir/roles.h"
 #include "lib/support/parallel.h"
 #include "lib/support/strings.h"
 
@@ -16,17 +17,12 @@ constexpr int64_t kLeastDepth = 16;      ///< a block of the smallest size
 constexpr int64_t kLeastElements = 512;  ///< below this, a scale and a node cost what is saved
 
 /// A node through which weights are the same numbers: Transpose of a matrix, Identity.
-bool IsView(const Node& n) {
-  if (n.Is("Identity")) return true;
-  if (!n.Is("Transpose")) return false;
-  return !n.attrs().contains("perm") ||
-         n.Attr<std::vector<int64_t>>("perm") == std::vector<int64_t>{1, 0};
-}
+bool IsView(const Node& n) { return IsIdentity(n) || TurnsMatrix(n); }
 
 /// The constant behind Transposes; `flipped` is turned round by each. nullptr: there is none.
 Value* ConstantBehind(Value* v, bool& flipped) {
   while (v && !v->is_constant() && v->producer() && IsView(*v->producer())) {
-    flipped ^= v->producer()->Is("Transpose");
+    flipped ^= v->producer()->Is(Trait::kPermutation);
     v = v->producer()->input(0);
   }
   return v && v->is_constant() ? v : nullptr;
@@ -87,8 +83,8 @@ class Planner {
 
   void Visit(Node& n) {
     if (!n.def().domain.empty()) return;
-    if (n.Is("MatMul") || n.Is("Gemm")) return Add(n, 1, WeightUse::kProduct, RefuseProduct(n));
-    if (n.Is("Gather")) {
+    if (IsMatrixProduct(n)) return Add(n, 1, WeightUse::kProduct, RefuseProduct(n));
+    if (n.Is(Trait::kSliceLookup)) {
       // Tables of numbers; the Gathers that compute shapes are none of ours.
       if (!IsF32(n.input(0)) || !n.input(0)->is_constant()) return;
       return Add(n, 0, WeightUse::kLookup, RefuseLookup(n));
@@ -234,10 +230,9 @@ class Planner {
 
   /// What one sum goes over is the depth: a window, the channels of a position, a step's inputs.
   static void SetLayerRows(const Node& n, const Tensor& w, WeightGroup& group) {
-    group.rows_first = !n.Is("ConvTranspose");
-    group.depth = n.Is("Conv")            ? w.num_elements() / w.dim(0)
-                  : n.Is("ConvTranspose") ? w.dim(0)
-                                          : w.dim(2);
+    const bool spreads = IsTransposedConvolution(n);
+    group.rows_first = !spreads;
+    group.depth = IsConvolution(n) ? w.num_elements() / w.dim(0) : w.dim(spreads ? 0 : 2);
     group.rows = w.num_elements() / group.depth;
   }
 

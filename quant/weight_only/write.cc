@@ -225,7 +225,7 @@ class GroupWriter {
   }
 
   Status MultiplyWhole(Node& node, bool first_rows) {
-    if (node.Is("Gemm")) {
+    if (node.def().FindAttr("transB")) {
       editor_.SetAttr(node, "transB", int64_t{first_rows ? 1 : 0});
       editor_.SetOperand(node, 1, whole_);
       return {};

@@ -7,6 +7,7 @@
 #include "lib/ir/editor.h"
 #include "lib/ir/eval.h"
 #include "lib/ir/op_name.h"
+#include "lib/ir/roles.h"
 #include "lib/support/strings.h"
 
 namespace infer {
@@ -101,7 +102,7 @@ namespace {
 /// What leaves elements as they are, or converts them: between codes and the operator that wants
 /// them (blocks that are no matrix are dequantized as one, then reshaped).
 bool MovesOrConverts(const Node& n) {
-  return n.Is(Trait::kView) || n.Is("Transpose") || n.Is("Cast");
+  return n.IsAny(Trait::kView | Trait::kPermutation) || IsCast(n);
 }
 
 /// Folded values that no step reads are nobody's any more.

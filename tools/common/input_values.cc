@@ -38,15 +38,13 @@ int64_t IndexBound(const Value& v, std::set<const Value*>& seen, int64_t bound) 
     const Node& n = *use.user;
     if (n.Is(Trait::kLookup) && use.operand == 1 && n.input(0)->shape().has_rank() &&
         n.input(0)->shape().rank() > 0) {
-      const auto it = n.attrs().find("axis");
-      const int64_t axis = it == n.attrs().end() ? 0 : std::get<int64_t>(it->second);
-      const auto at = NormalizeAxis(n.Is("GatherND") ? 0 : axis, n.input(0)->shape().rank());
+      const auto at = NormalizeAxis(n.AttrOr<int64_t>("axis", 0), n.input(0)->shape().rank());
       if (at.ok() && n.input(0)->shape()[*at].is_static())
         bound = std::min(bound, n.input(0)->shape()[*at].value());
       continue;
     }
     const bool moves =
-        n.IsAny(Trait::kConversion | Trait::kView | Trait::kStrided) || n.Is("Concat");
+        n.IsAny(Trait::kConversion | Trait::kView | Trait::kStrided | Trait::kConcatenation);
     if (moves && n.output(0)) bound = IndexBound(*n.output(0), seen, bound);
     for (const auto& [name, sub] : n.subgraphs()) {
       const size_t captures_begin = n.inputs().size() - n.num_captures();

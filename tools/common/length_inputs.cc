@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "lib/ir/roles.h"
+
 namespace infer {
 namespace {
 
@@ -33,7 +35,7 @@ class LengthSearch {
  private:
   static bool Follows(const Node& n, size_t operand, bool summed) {
     if (n.Is("Add") || n.Is("Sub")) return summed && n.input(1 - operand)->is_constant();
-    return operand == 0 && (n.Is("Cast") || n.Is(Trait::kView) || n.Is("ReduceSum"));
+    return operand == 0 && (IsCast(n) || n.Is(Trait::kView) || n.Is("ReduceSum"));
   }
 
   std::optional<int64_t> Extent(const Value* v, int axis) const {
@@ -70,8 +72,7 @@ bool HidesKeys(const Value& v, bool inverted, std::set<const Value*>& seen) {
   return std::any_of(v.uses().begin(), v.uses().end(), [&](const Use& use) {
     const Node& n = *use.user;
     const Value* other = n.inputs().size() == 2 ? n.input(1 - use.operand) : nullptr;
-    if (inverted && n.Is("Mul") && IsScalar(other, [](double c) { return c <= -1000; }))
-      return true;
+    if (inverted && IsScalar(MultipliedBy(&v, n), [](double c) { return c <= -1000; })) return true;
     const bool inverts = !inverted && n.Is("Sub") && use.operand == 1 &&
                          IsScalar(other, [](double c) { return c == 1; });
     const bool moves =

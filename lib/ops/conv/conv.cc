@@ -60,6 +60,7 @@ WeightLayout ConvWeights(const OpCall& call) {
           .groups = call.Int("group"),
           .outputs_in_groups = kTransposed,
           .is_window = true,
+          .spreads = kTransposed,
           .has_bias = true};
 }
 

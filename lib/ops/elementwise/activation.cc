@@ -212,6 +212,17 @@ Status RunClip(OpRun& run) {
   return status;
 }
 
+std::optional<Clamp> ClampOfClip(const OpCall& call) {
+  Clamp c;
+  for (const size_t i : {1, 2}) {
+    if (!call.has_input(i)) continue;
+    const Tensor* bound = call.constant(i);
+    if (!bound || bound->num_elements() != 1) return std::nullopt;
+    (i == 1 ? c.low : c.high) = bound->At(0);
+  }
+  return c;
+}
+
 /// Before opset 11 the bounds are FLOAT attributes.
 Status LiftClip(NodeSpec node, int opset, LiftContext& out) {
   DropAttr(node, "consumed_inputs");
@@ -423,6 +434,7 @@ std::span<const OpDef> ActivationOps() {
        .constraints = {{"T", kNumeric}},
        .infer = InferClip,
        .reference = Wide<RunClip>,
+       .clamp = ClampOfClip,
        .lift = LiftClip,
        .lower = LowerClip,
        .example = R"(graph g(x: f32[2,3]) -> (y) {

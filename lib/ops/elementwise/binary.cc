@@ -137,14 +137,15 @@ OpDef Arithmetic(std::string_view name, std::string_view doc, bool commutative,
 
 std::span<const OpDef> BinaryOps() {
   static const OpDef ops[] = {
-      Also(Trait::kAdditive,
+      Also(Trait::kAdditive | Trait::kSum,
            Arithmetic("Add", "C = A + B.", true, InferElementwise<AddDims>, Wide<RunAdd>,
                       "graph g(x: f32[2,3], y: f32[3]) -> (z) { z = Add(x, y) }")),
       Also(Trait::kAdditive,
            Arithmetic("Sub", "C = A - B.", false, InferElementwise<SubDims>, Wide<RunSub>,
                       "graph g(x: f32[2,1], y: f32[2,3]) -> (z) { z = Sub(x, y) }")),
-      Arithmetic("Mul", "C = A * B.", true, InferElementwise<MulDims>, Wide<RunMul>,
-                 "graph g(x: f32[2,3], y: f32[2,1]) -> (z) { z = Mul(x, y) }"),
+      Also(Trait::kProduct,
+           Arithmetic("Mul", "C = A * B.", true, InferElementwise<MulDims>, Wide<RunMul>,
+                      "graph g(x: f32[2,3], y: f32[2,1]) -> (z) { z = Mul(x, y) }")),
       Arithmetic("Div", "C = A / B; integers divide toward zero.", false, InferElementwise<DivDims>,
                  Wide<RunDiv>, "graph g(x: f32[2,3], y: f32[]) -> (z) { z = Div(x, y) }"),
       {.name = "Pow",

@@ -54,6 +54,11 @@ constexpr auto kRelu = []<typename T>(T v) -> T {
     return v < 0 ? T{0} : v;
 };
 
+OpDef Relu(OpDef def) {
+  def.clamp = [](const OpCall&) { return std::optional(Clamp{.low = 0}); };
+  return def;
+}
+
 OpDef Unary(std::string_view name, std::string_view doc, std::vector<int> versions, TypeSet types,
             OpDef::ReferenceFn reference, OpDef::CostFn cost, std::string_view example,
             std::string_view input = "input", std::string_view output = "output") {
@@ -112,9 +117,9 @@ std::span<const OpDef> UnaryOps() {
                  "graph g(x: f32[2,3]) -> (y) { y = Abs(x) }", "X", "Y")),
       Unary("Sign", "y = -1, 0 or 1.", {9, 13}, kNumeric, Wide<RunNumber<kSign>>, CostPerOutput<0>,
             "graph g(x: f32[2,3]) -> (y) { y = Sign(x) }"),
-      Also(Trait::kHomogeneous | Trait::kNonNegative,
-           Unary("Relu", "y = max(x, 0).", {1, 6, 13, 14}, kSigned, Wide<RunNumber<kRelu>>,
-                 CostPerOutput<0>, "graph g(x: f32[2,3]) -> (y) { y = Relu(x) }", "X", "Y")),
+      Relu(Also(Trait::kHomogeneous | Trait::kNonNegative,
+                Unary("Relu", "y = max(x, 0).", {1, 6, 13, 14}, kSigned, Wide<RunNumber<kRelu>>,
+                      CostPerOutput<0>, "graph g(x: f32[2,3]) -> (y) { y = Relu(x) }", "X", "Y"))),
   };
   return ops;
 }

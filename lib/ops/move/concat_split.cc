@@ -255,7 +255,7 @@ std::span<const OpDef> ConcatSplitOps() {
       {
           .name = "Concat",
           .doc = "Joins tensors along an axis.",
-          .traits = Trait::kMove,
+          .traits = Trait::kMove | Trait::kConcatenation,
           .axes = ConcatAxes,
           .permute = PermuteConcat,
           .since = 4,

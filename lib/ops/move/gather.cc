@@ -252,7 +252,7 @@ std::span<const OpDef> GatherOps() {
       {
           .name = "Gather",
           .doc = "Slices of `data` along an axis, picked by index.",
-          .traits = Trait::kMove | Trait::kLookup,
+          .traits = Trait::kMove | Trait::kLookup | Trait::kSliceLookup,
           .axes = GatherAxes,
           .permute = PermuteGather,
           .since = 1,

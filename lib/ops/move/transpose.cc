@@ -296,7 +296,7 @@ std::span<const OpDef> TransposeOps() {
       {
           .name = "Transpose",
           .doc = "Permutes the axes; reverses them by default.",
-          .traits = Trait::kMove | Trait::kStrided,
+          .traits = Trait::kMove | Trait::kStrided | Trait::kPermutation,
           .axes = TransposeAxes,
           .since = 1,
           .versions = {1, 13, 21, 23, 24, 25},

@@ -464,7 +464,7 @@ std::span<const OpDef> NormalizationOps() {
                   "y = GroupNormalization(x, s, b) {num_groups=2} }"},
       {.name = "LayerNormalization",
        .doc = "Rows from `axis` on to mean 0 and deviation 1, then scaled and shifted.",
-       .traits = Trait::kNormalization,
+       .traits = Trait::kNormalization | Trait::kRowNormalization,
        .axes = RowNormAxes,
        .since = 17,
        // 1: what ONNX Runtime's exporters wrote into ai.onnx before opset 17 had it.
@@ -485,7 +485,7 @@ std::span<const OpDef> NormalizationOps() {
                   "y = LayerNormalization(x, s, b) {epsilon=0.001} }"},
       {.name = "RMSNormalization",
        .doc = "Rows from `axis` on divided by their root mean square, then scaled.",
-       .traits = Trait::kNormalization,
+       .traits = Trait::kNormalization | Trait::kRowNormalization,
        .axes = RowNormAxes,
        .since = 23,
        .versions = {23},

@@ -270,7 +270,7 @@ std::span<const OpDef> QuantizeLinearOps() {
   static const OpDef ops[] = {
       {.name = "QuantizeLinear",
        .doc = "y = saturate(round(x / y_scale) + y_zero_point).",
-       .traits = Trait::kQuantization | Trait::kConversion,
+       .traits = Trait::kQuantization | Trait::kConversion | Trait::kQuantize,
        .axes = QuantizeAxes,
        .permute = PermuteQuantize,
        .since = 10,
@@ -294,7 +294,7 @@ std::span<const OpDef> QuantizeLinearOps() {
          y = QuantizeLinear(x, s, z) })"},
       {.name = "DequantizeLinear",
        .doc = "y = (x - x_zero_point) x_scale.",
-       .traits = Trait::kQuantization | Trait::kConversion,
+       .traits = Trait::kQuantization | Trait::kConversion | Trait::kDequantize,
        .axes = QuantizeAxes,
        .permute = PermuteQuantize,
        .since = 10,

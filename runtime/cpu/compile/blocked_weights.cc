@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "lib/ir/replacement.h"
+#include "lib/ir/roles.h"
 #include "lib/support/parallel.h"
 #include "lib/support/strings.h"
 #include "runtime/cpu/kernels/common/appended.h"
@@ -25,8 +26,8 @@ struct Dequantized {
 
 /// How weights [rows, depth] lie in it: depth along axis 0 or 1.
 std::optional<Dequantized> DequantizedOf(const Value* v) {
-  const Node* const n = v ? v->producer() : nullptr;
-  if (!n || !n->Is("DequantizeLinear") || !Is(v, DType::kF32)) return std::nullopt;
+  const Node* const n = DequantizeBefore(v);
+  if (!n || !Is(v, DType::kF32)) return std::nullopt;
   for (const Value* in : n->inputs())
     if (in && !in->is_constant()) return std::nullopt;
   Dequantized d;
@@ -146,12 +147,6 @@ Blocks Rearranged(const Dequantized& d, bool padded) {
   return out;
 }
 
-/// MatMul or Gemm.
-bool IsMatrixProduct(const Node& n) {
-  const auto layout = WeightLayoutOf(n);
-  return layout && !layout->is_window;
-}
-
 class Taker {
  public:
   explicit Taker(Graph& g) : g_(g), editor_(g) {}
@@ -159,9 +154,9 @@ class Taker {
   Result<int> Run() {
     std::vector<Node*> nodes;
     for (const auto& n : g_.nodes())
-      if (IsMatrixProduct(*n) || n->Is("Gather")) nodes.push_back(n.get());
+      if (IsMatrixProduct(*n) || n->Is(Trait::kSliceLookup)) nodes.push_back(n.get());
     for (Node* n : nodes)
-      if (n->Is("Gather"))
+      if (n->Is(Trait::kSliceLookup))
         INFER_TRY(LookUp(*n));
       else
         INFER_TRY(Multiply(*n));
@@ -197,26 +192,19 @@ class Taker {
     if (!Is(n.input(0), DType::kF32) || !Is(n.output(), DType::kF32)) return {};
     if (!n.input(0)->shape().has_rank() || n.input(0)->shape().rank() < 2) return {};
     // What is quantized on both sides is for integer products.
-    if (n.input(0)->producer() && n.input(0)->producer()->Is("DequantizeLinear")) return {};
+    if (DequantizeBefore(n.input(0))) return {};
+    const WeightLayout layout = *WeightLayoutOf(n);
+    if (layout.alpha != 1 || layout.data_transposed || (n.input(2) && layout.beta != 1)) return {};
     const Value* w = n.input(1);
-    bool rows_first = false;
-    if (n.Is("Gemm")) {
-      if (n.Attr<float>("alpha") != 1 || n.Attr<int64_t>("transA") != 0) return {};
-      if (n.input(2) && n.Attr<float>("beta") != 1) return {};
-      rows_first = n.Attr<int64_t>("transB") != 0;
-    }
-    if (w->producer() && w->producer()->Is("Transpose")) {
-      const Node& t = *w->producer();
-      if (t.attrs().contains("perm") &&
-          t.Attr<std::vector<int64_t>>("perm") != std::vector<int64_t>{1, 0})
-        return {};
-      w = t.input(0);
+    bool rows_first = layout.rows_are_outputs();
+    if (w->producer() && TurnsMatrix(*w->producer())) {
+      w = w->producer()->input(0);
       rows_first = !rows_first;
     }
     const auto d = DequantizedOf(w);
     if (!d || d->axis != (rows_first ? 1 : 0)) return {};
     const Constants& c = ConstantsOf(*d, true);
-    Value* bias = n.Is("Gemm") ? n.input(2) : nullptr;
+    Value* bias = n.input(2);
     Value* later = nullptr;
     if (bias &&
         !(bias->shape().has_rank() && bias->shape().rank() == 1 && bias->shape()[0] == Dim(c.rows)))
@@ -272,7 +260,7 @@ class Taker {
 Result<int> TakeBlockedWeights(Graph& g) {
   // Copies of constants are made; only graphs that have something to take pay for a look.
   if (std::none_of(g.nodes().begin(), g.nodes().end(),
-                   [](const auto& n) { return n->Is("DequantizeLinear"); }))
+                   [](const auto& n) { return n->Is(Trait::kDequantize); }))
     return 0;
   return Taker(g).Run();
 }

@@ -7,6 +7,7 @@
 
 #include "lib/ir/eval.h"
 #include "lib/ir/replacement.h"
+#include "lib/ir/roles.h"
 #include "runtime/plan_ir/groups/quant_group.h"
 
 namespace infer {
@@ -42,9 +43,7 @@ bool SameConstant(const Value* a, const Value* b) {
 
 /// Two of QuantizeLinear and DequantizeLinear whose codes are of one type and mean the same.
 bool SameCodes(const Node& a, const Node& b) {
-  const auto codes = [](const Node& n) {
-    return n.Is("QuantizeLinear") ? n.output()->dtype() : n.input(0)->dtype();
-  };
+  const auto codes = [](const Node& n) { return CodesSide(n)->dtype(); };
   if (codes(a) != codes(b) || !SameConstant(a.input(1), b.input(1)) ||
       !SameConstant(a.input(2), b.input(2)))
     return false;
@@ -57,7 +56,7 @@ bool SameCodes(const Node& a, const Node& b) {
 
 /// Operand 0 in another order or under other extents.
 bool IsMove(const Node& n) {
-  return (n.Is(Trait::kView) || n.Is("Transpose")) && HasOneResult(n) && n.input(0);
+  return n.IsAny(Trait::kView | Trait::kPermutation) && HasOneResult(n) && n.input(0);
 }
 
 /// The node that makes `v` for one reader, where it is of this operator.
@@ -142,7 +141,7 @@ class ConstantReader {
 
   Status Fold(Node& n) {
     // Kernels take the weights as codes.
-    if (n.Is("DequantizeLinear") || !n.subgraphs().empty() || !n.def().deterministic ||
+    if (n.Is(Trait::kDequantize) || !n.subgraphs().empty() || !n.def().deterministic ||
         n.inputs().empty())
       return {};
     if (!std::all_of(n.inputs().begin(), n.inputs().end(),
@@ -179,9 +178,10 @@ class SpellingUnifier {
     INFER_TRY(ForEachNode(g_, [this](Node& n) { return n.Is("Clip") ? MoveClip(n) : Status(); }));
     INFER_TRY(ForEachNode(g_, [this](Node& n) { return Merge(n); }));
     INFER_TRY(ForEachNode(
-        g_, [this](Node& n) { return n.Is("QuantizeLinear") ? QuantizeOnce(n) : Status(); }));
+        g_, [this](Node& n) { return n.Is(Trait::kQuantize) ? QuantizeOnce(n) : Status(); }));
     INFER_TRY(ForEachNode(g_, [this](Node& n) { return IsMove(n) ? MoveCodes(n) : Status(); }));
-    INFER_TRY(ForEachNode(g_, [this](Node& n) { return n.Is("Add") ? TakeBias(n) : Status(); }));
+    INFER_TRY(
+        ForEachNode(g_, [this](Node& n) { return n.Is(Trait::kSum) ? TakeBias(n) : Status(); }));
     if (changed_ > 0) editor_.Sweep();
     return changed_;
   }
@@ -271,7 +271,7 @@ class SpellingUnifier {
 
   /// One QuantizeLinear or DequantizeLinear for all readers.
   Status Merge(Node& n) {
-    if (!n.Is("QuantizeLinear") && !n.Is("DequantizeLinear")) return {};
+    if (!IsQuantizeOrDequantize(n)) return {};
     std::vector<Node*>& others = by_operand_[{n.input(0), &n.def()}];
     const auto twin = std::find_if(others.begin(), others.end(), [&](const Node* other) {
       return SameCodes(*other, n) && other->output()->type().Refines(n.output()->type());
@@ -296,7 +296,7 @@ class SpellingUnifier {
     Node* const bound = BoundBefore(n.input(0));
     const Value* const real = bound ? bound->input(0) : n.input(0);
     Node* const dq = real->producer();
-    if (!dq || !dq->Is("DequantizeLinear") || !SameCodes(*dq, n)) return {};
+    if (!dq || !dq->Is(Trait::kDequantize) || !SameCodes(*dq, n)) return {};
     Value* const codes = dq->input(0);
     if (!bound) {
       if (n.output()->is_output() || !codes->type().Refines(n.output()->type())) return {};
@@ -323,7 +323,7 @@ class SpellingUnifier {
       if (IsMove(n)) return FeedsProducts(*n.output(), depth + 1);
       const Node* const w =
           n.Is(Trait::kContraction) && n.input(1) ? n.input(1)->producer() : nullptr;
-      return w && w->Is("DequantizeLinear") && w->input(0)->is_constant();
+      return w && w->Is(Trait::kDequantize) && w->input(0)->is_constant();
     });
   }
 
@@ -331,7 +331,7 @@ class SpellingUnifier {
   /// product can take them then.
   Status MoveCodes(Node& n) {
     Node* const dq = n.input(0)->producer();
-    if (!dq || !dq->Is("DequantizeLinear") || !Is8Bit(dq->input(0)) ||
+    if (!dq || !dq->Is(Trait::kDequantize) || !Is8Bit(dq->input(0)) ||
         dq->Attr<int64_t>("block_size") != 0)
       return {};
     Value* const codes = dq->input(0);
@@ -390,7 +390,7 @@ class SpellingUnifier {
       const auto layout = product ? WeightLayoutOf(*product) : std::nullopt;
       if (!layout || !other->constant() || product->input(2) || layout->outputs_in_groups) continue;
       const Node* const w = product->input(1)->producer();
-      if (!w || !w->Is("DequantizeLinear") || !w->input(0)->constant() ||
+      if (!w || !w->Is(Trait::kDequantize) || !w->input(0)->constant() ||
           !ReadsDequantized(*product) || !made->shape().has_rank())
         continue;
       const Dims& dims = w->input(0)->constant()->dims();

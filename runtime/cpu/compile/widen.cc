@@ -5,6 +5,7 @@
 #include <set>
 
 #include "lib/ir/editor.h"
+#include "lib/ir/roles.h"
 #include "lib/support/strings.h"
 #include "runtime/cpu/kernels/common/kernels.h"
 
@@ -18,7 +19,7 @@ bool IsHalf(const Value* v) {
 /// Kernels that take any element by its width, and conversions.
 bool TakesHalves(const Node& n) {
   static const std::vector<KernelList> moves = {MoveKernels(), ViewKernels(), IndexKernels()};
-  if (n.Is("Resize") && n.Attr<std::string>("mode") != "nearest") return false;
+  if (Interpolates(n)) return false;
   if (n.Is(Trait::kConversion) || n.Is("Where")) return true;
   return std::any_of(moves.begin(), moves.end(), [&](const KernelList& list) {
     return std::any_of(list.begin(), list.end(),

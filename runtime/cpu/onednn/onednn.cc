@@ -2,9 +2,11 @@
 /// onednn_*.cc.
 #include "runtime/cpu/onednn/onednn.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <oneapi/dnnl/dnnl.hpp>
 
+#include "lib/ir/roles.h"
 #include "lib/support/strings.h"
 
 namespace infer::onednn {
@@ -57,39 +59,41 @@ PostOp RoundHalfEven() {
   return {PostOp::Kind::kEltwise, static_cast<int>(Algorithm::eltwise_round)};
 }
 
+namespace {
+
+struct Eltwise {
+  std::string_view op, domain;
+  Algorithm algorithm;
+  float alpha = 0;  ///< where the operator has no attribute of this name
+};
+constexpr Eltwise kEltwise[] = {
+    {"Relu", "", Algorithm::eltwise_relu},
+    {"LeakyRelu", "", Algorithm::eltwise_relu},
+    {"Elu", "", Algorithm::eltwise_elu},
+    {"Sigmoid", "", Algorithm::eltwise_logistic},
+    {"Tanh", "", Algorithm::eltwise_tanh},
+    {"HardSwish", "", Algorithm::eltwise_hardswish},
+    {"Abs", "", Algorithm::eltwise_abs},
+    {"Gelu", "", Algorithm::eltwise_gelu_erf},
+    {"Swish", "", Algorithm::eltwise_swish},
+    {"QuickGelu", kMicrosoft, Algorithm::eltwise_swish},
+    {"Silu", "infer", Algorithm::eltwise_swish, 1},
+};
+
+}  // namespace
+
 std::optional<PostOp> EltwiseOf(const Node& n) {
-  auto eltwise = [](Algorithm a, float alpha = 0, float beta = 0) {
-    return PostOp{PostOp::Kind::kEltwise, static_cast<int>(a), alpha, beta};
-  };
-  const bool microsoft = n.def().domain == "com.microsoft";
-  if (!n.def().domain.empty() && n.def().domain != "infer" && !microsoft) return {};
-  if (n.Is("Clip")) {
-    float bound[2] = {-std::numeric_limits<float>::max(), std::numeric_limits<float>::max()};
-    for (size_t i = 1; i <= 2; ++i) {
-      const Value* v = n.input(i);
-      if (!v) continue;
-      if (!v->constant() || v->dtype() != DType::kF32 || v->constant()->num_elements() != 1)
-        return {};
-      bound[i - 1] = static_cast<float>(v->constant()->At(0));
-    }
-    if (!(bound[0] <= bound[1])) return {};
-    return eltwise(Algorithm::eltwise_clip_v2, bound[0], bound[1]);
+  const auto* row = std::find_if(std::begin(kEltwise), std::end(kEltwise),
+                                 [&](const Eltwise& e) { return n.Is(e.op, e.domain); });
+  if (row == std::end(kEltwise)) {
+    const auto bounds = ClampOf(n);
+    if (!bounds || !IsF32(n.input(0)) || !(bounds->low <= bounds->high)) return {};
+    return Clip(static_cast<float>(bounds->low), static_cast<float>(bounds->high));
   }
-  if (n.inputs().size() != 1) return {};
-  if (n.Is("Relu")) return eltwise(Algorithm::eltwise_relu);
-  if (n.Is("LeakyRelu")) return eltwise(Algorithm::eltwise_relu, n.Attr<float>("alpha"));
-  if (n.Is("Elu")) return eltwise(Algorithm::eltwise_elu, n.Attr<float>("alpha"));
-  if (n.Is("Sigmoid")) return eltwise(Algorithm::eltwise_logistic);
-  if (n.Is("Tanh")) return eltwise(Algorithm::eltwise_tanh);
-  if (n.Is("HardSwish")) return eltwise(Algorithm::eltwise_hardswish);
-  if (n.Is("Abs")) return eltwise(Algorithm::eltwise_abs);
-  if (n.Is("Gelu"))
-    return eltwise(n.Attr<std::string>("approximate") == "tanh" ? Algorithm::eltwise_gelu_tanh
-                                                                : Algorithm::eltwise_gelu_erf);
-  if (n.Is("Swish") || n.Is("QuickGelu", "com.microsoft"))
-    return eltwise(Algorithm::eltwise_swish, n.Attr<float>("alpha"));
-  if (n.Is("Silu", "infer")) return eltwise(Algorithm::eltwise_swish, 1.0f);
-  return {};
+  const bool tanh = n.AttrOr<std::string>("approximate", "none") == "tanh";
+  return PostOp{PostOp::Kind::kEltwise,
+                static_cast<int>(tanh ? Algorithm::eltwise_gelu_tanh : row->algorithm),
+                n.AttrOr("alpha", row->alpha)};
 }
 
 }  // namespace infer::onednn

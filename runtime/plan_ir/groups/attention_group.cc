@@ -4,6 +4,7 @@
 #include <limits>
 #include <unordered_set>
 
+#include "lib/ir/roles.h"
 #include "lib/support/strings.h"
 
 namespace infer {
@@ -23,10 +24,7 @@ std::optional<float> ScalarOf(const Value* v) {
 
 /// x * factor, where `n` is a product or quotient of `x` and a number.
 std::optional<float> FactorOf(const Node& n, const Value* x) {
-  if (n.Is("Mul")) {
-    const Value* other = n.input(0) == x ? n.input(1) : n.input(0);
-    return other == x ? std::nullopt : ScalarOf(other);
-  }
+  if (n.Is(Trait::kProduct)) return ScalarOf(MultipliedBy(x, n));
   if (!n.Is("Div") || n.input(0) != x) return std::nullopt;
   const auto divisor = ScalarOf(n.input(1));
   if (!divisor || *divisor == 0) return std::nullopt;
@@ -35,10 +33,9 @@ std::optional<float> FactorOf(const Node& n, const Value* x) {
 
 /// Of a Q or DQ of one scale.
 std::optional<ElementStep> QuantOf(const Node& n) {
-  const bool q = n.Is("QuantizeLinear");
-  if (!q && !n.Is("DequantizeLinear")) return std::nullopt;
-  const Value* integer = q ? n.output(0) : n.input(0);
-  const Value* real = q ? n.input(0) : n.output(0);
+  if (!IsQuantizeOrDequantize(n)) return std::nullopt;
+  const bool q = n.Is(Trait::kQuantize);
+  const Value *integer = CodesSide(n), *real = NumbersSide(n);
   if (integer->dtype() != DType::kU8 && integer->dtype() != DType::kI8) return std::nullopt;
   const auto scale = ScalarOf(n.input(1));
   const Tensor* zero = n.input(2) ? n.input(2)->constant() : nullptr;
@@ -248,7 +245,7 @@ class Decoder {
     while (v->has_one_use() && Holds(v->uses()[0].user)) {
       const Node* n = v->uses()[0].user;
       INFER_TRY(Take(n));
-      if ((n->Is(Trait::kStrided) && !n->Is("Transpose")) || !AppendStep(*n, v, g_.y_steps))
+      if ((n->Is(Trait::kStrided) && !n->Is(Trait::kPermutation)) || !AppendStep(*n, v, g_.y_steps))
         return Unsupported(Cat(n->op(), " behind attention"));
       g_.on_result.push_back(n);
       v = n->output(0);
@@ -266,7 +263,7 @@ class Decoder {
       if (std::find(nodes.begin(), nodes.end(), n) == nodes.end()) break;
       left_.erase(n);
       o.path.emplace_back(n, o.source->producer_index());
-      const bool second = n->Is("Mul") && ScalarOf(n->input(0));
+      const bool second = n->Is(Trait::kProduct) && ScalarOf(n->input(0));
       o.source = n->input(second ? 1 : 0);
     }
     std::reverse(o.path.begin(), o.path.end());
@@ -310,7 +307,7 @@ class Grower {
     }
     // A dequantized result is left to what reads it: that may take integers.
     const Node* last = group_.on_result.empty() ? nullptr : group_.on_result.back();
-    if (last && last->Is("DequantizeLinear")) {
+    if (last && last->Is(Trait::kDequantize)) {
       auto fewer = nodes_;
       fewer.erase(last);
       if (Accepts(fewer)) nodes_ = fewer;

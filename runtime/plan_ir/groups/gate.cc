@@ -1,5 +1,7 @@
 #include "runtime/plan_ir/groups/gate.h"
 
+#include "lib/ir/roles.h"
+
 namespace infer {
 namespace {
 
@@ -61,7 +63,7 @@ void FoldGates(Plan& plan, AcceptsStep accepts) {
   const Gating& g = TheGating();
   Grouping grouping(plan);
   for (const auto& node : plan.graph.nodes()) {
-    if (!node->Is("Conv") || !grouping.IsFree(node.get())) continue;
+    if (!IsConvolution(*node) || !grouping.IsFree(node.get())) continue;
     const auto m = FindMatch(g.rule, node->output(0));
     if (!m || !grouping.IsFree(&m->node(g.mul))) continue;
     PlanStep step = MakeStep(plan, *node, {&m->node(g.mul), node.get()});

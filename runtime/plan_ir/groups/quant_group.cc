@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "lib/ir/roles.h"
 #include "lib/support/strings.h"
 
 namespace infer {
@@ -38,9 +39,8 @@ Result<QuantParams8> ParamsOf(const StepCall& call, const Node& n, DType dtype, 
 /// `v` where it comes out of a DQ of the step.
 Result<std::optional<QuantInput>> InputOf(const StepCall& call, const Value* v) {
   const auto& nodes = call.step.nodes;
-  const Node* dq = v ? v->producer() : nullptr;
-  if (!dq || !dq->Is("DequantizeLinear") ||
-      std::find(nodes.begin(), nodes.end(), dq) == nodes.end())
+  const Node* dq = DequantizeBefore(v);
+  if (!dq || std::find(nodes.begin(), nodes.end(), dq) == nodes.end())
     return std::optional<QuantInput>();
   QuantInput in;
   in.value = dq->input(0);
@@ -67,7 +67,7 @@ constexpr size_t kMostActivations = 4;
 /// Operands of the main node that come out of a DQ are found by hand: any of them may.
 struct Quantized {
   Pattern main = Op("*", {}).MoreInputs().Where("an operator on numbers", [](const Value& v) {
-    return !v.producer()->Is("DequantizeLinear") && !v.producer()->Is("QuantizeLinear");
+    return !IsQuantizeOrDequantize(*v.producer());
   });
   Pattern made = UpTo(kMostActivations, main, [](const Pattern& p) {
     return Op("*", p).MoreInputs().Where("an activation", [](const Value& v) {
@@ -207,9 +207,7 @@ Result<QuantResidual> ResidualOf(const StepCall& call, const Match& m,
 }  // namespace
 
 bool ReadsDequantized(const Node& n) {
-  return std::any_of(n.inputs().begin(), n.inputs().end(), [](const Value* v) {
-    return v && v->producer() && v->producer()->Is("DequantizeLinear");
-  });
+  return std::any_of(n.inputs().begin(), n.inputs().end(), DequantizeBefore);
 }
 
 std::span<const Rule> QuantRules() { return TheQuantized().rules; }
@@ -224,7 +222,7 @@ Result<QuantGroup> DecodeQuantGroup(const StepCall& call) {
   }
   const auto& nodes = call.step.nodes;
   const Node& last = *nodes.back();
-  if (!last.Is("QuantizeLinear") && !IsLinearAdd(last)) {
+  if (!last.Is(Trait::kQuantize) && !IsLinearAdd(last)) {
     g.activations.assign(nodes.begin() + static_cast<std::ptrdiff_t>(call.step.borrowed) + 1,
                          nodes.end());
     return g;
@@ -252,9 +250,8 @@ void GroupQuantized(Plan& plan, FunctionRef<bool(const Node&)> may_be_main,
                         const Value* added) {
     std::vector<const Node*> nodes;
     const auto borrow = [&](const Value* v) {
-      const Node* dq = v ? v->producer() : nullptr;
-      if (dq && dq->Is("DequantizeLinear") &&
-          std::find(nodes.begin(), nodes.end(), dq) == nodes.end() &&
+      const Node* dq = DequantizeBefore(v);
+      if (dq && std::find(nodes.begin(), nodes.end(), dq) == nodes.end() &&
           std::find(behind.begin(), behind.end(), dq) == behind.end())
         nodes.push_back(dq);
     };

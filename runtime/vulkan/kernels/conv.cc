@@ -2,6 +2,7 @@
 /// invocation; with bias and what follows in the same dispatch.
 #include <algorithm>
 
+#include "lib/ir/roles.h"
 #include "lib/ops/conv/conv_geometry.h"
 #include "runtime/vulkan/kernels/functions.h"
 #include "runtime/vulkan/kernels/kernels.h"
@@ -33,7 +34,7 @@ class ConvKernel final : public Kernel {
   Result<Prepared> Prepare(std::span<const Operand> in,
                            std::span<const Operand> out) const override {
     if (!NoneEmpty(in, out)) return Unsupported("an operand is empty");
-    const bool transposed = node_.Is("ConvTranspose");
+    const bool transposed = IsTransposedConvolution(node_);
     INFER_ASSIGN(const ConvGeometry g,
                  ReadConvGeometry(node_.def(), node_.attrs(), in[static_cast<size_t>(x_)].dims,
                                   in[static_cast<size_t>(w_)].dims, transposed));

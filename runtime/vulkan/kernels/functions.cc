@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "lib/ir/roles.h"
 #include "lib/support/strings.h"
 
 namespace infer::vulkan {
@@ -112,9 +113,9 @@ Result<Tail> TailOf(const StepCall& call, bool may_bias) {
   for (size_t i = 1; i < nodes.size(); ++i) {
     const Node& n = *nodes[i];
     if (tail.ops.size() == Tail::kMost) return Unsupported("more follows than a shader takes");
-    if (n.Is("Add")) {
-      const Value* other = n.input(0) == before ? n.input(1) : n.input(0);
-      if (other == before || !IsF32(other)) return Unsupported("Add of another kind");
+    if (n.Is(Trait::kSum)) {
+      const Value* other = AddedTo(before, n);
+      if (!IsF32(other)) return Unsupported("Add of another kind");
       if (may_bias && tail.ops.empty() && tail.bias < 0 && call.constant(other) &&
           IsVectorOfLastAxis(*other, *before)) {
         tail.bias = call.operand(other);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "lib/ir/roles.h"
 #include "runtime/vulkan/kernels/functions.h"
 #include "runtime/vulkan/kernels/kernels.h"
 #include "runtime/vulkan/kernels/walk.h"
@@ -88,7 +89,7 @@ class MatMulKernel final : public Kernel {
                            std::span<const Operand> out) const override {
     if (!NoneEmpty(in, out)) return Unsupported("an operand is empty");
     const Dims &a = in[static_cast<size_t>(a_)].dims, &b = in[static_cast<size_t>(b_)].dims;
-    INFER_ASSIGN(Product p, node_.Is("Gemm") ? OfGemm(node_, a, b) : OfMatMul(a, b));
+    INFER_ASSIGN(Product p, TakesBias(node_) ? OfGemm(node_, a, b) : OfMatMul(a, b));
     if (p.batches() * p.m * p.n != NumElements(out[0].dims)) return Unsupported("extents");
     const int bias = c_ >= 0 ? c_ : tail_.bias;
     if (bias >= 0) {

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "lib/ir/roles.h"
 #include "lib/ops/common.h"
 #include "lib/support/strings.h"
 #include "runtime/plan_ir/known_operands.h"
@@ -242,10 +243,7 @@ std::string RefuseTable(const StepCall& call, const DeviceFacts&) {
   const Value* x = n.input(0);
   if (!x->type().is_tensor() || BitWidth(x->dtype()) != 32) return "no elements of four bytes";
   if (call.constant(x)) return "the operand is constant";
-  if (n.Is("Resize") &&
-      (n.Attr<std::string>("mode") != "nearest" ||
-       n.Attr<std::string>("coordinate_transformation_mode") == "tf_crop_and_resize"))
-    return "it interpolates";
+  if (Interpolates(n)) return "it interpolates";
   if (const Value* fill = FillValue(n); fill && !call.constant(fill))
     return "what fills is no constant";
   return "";

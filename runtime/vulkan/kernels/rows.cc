@@ -77,7 +77,7 @@ std::unique_ptr<Kernel> MakeRowNorm(const StepCall& call, const Facts& facts) {
 /// Groups of channels; InstanceNormalization has one channel in each.
 std::unique_ptr<Kernel> MakeGroupNorm(const StepCall& call, const Facts& facts) {
   const Node& node = call.main();
-  const int64_t given = node.Is("GroupNormalization") ? node.Attr<int64_t>("num_groups") : 0;
+  const int64_t given = node.AttrOr<int64_t>("num_groups", 0);
   Rows r{.epsilon = node.Attr<float>("epsilon")};
   r.x = call.operand(node.input(0));
   r.scale = call.operand(node.input(1));

@@ -20,6 +20,13 @@ int64_t IndexAlong(const Dims& dims, int axis, int64_t flat) {
   return flat % dims[static_cast<size_t>(axis)];
 }
 
+/// A window that is read makes one number of several, a window that is spread over several of one.
+bool Enlarges(const Graph& g) {
+  const Tensor x = Tensor::Zeros(DType::kF32, g.inputs()[0]->shape().static_dims());
+  const Tensor w = Tensor::Zeros(DType::kF32, g.inputs()[1]->shape().static_dims());
+  return RunWith(g, x, w).dim(2) > x.dim(2);
+}
+
 class Weights : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(Weights, ActWhereTheLayoutSays) {
@@ -32,6 +39,11 @@ TEST_P(Weights, ActWhereTheLayoutSays) {
   const int data_axis = layout->data_axis < 0 ? layout->data_axis + static_cast<int>(x_dims.size())
                                               : layout->data_axis;
   EXPECT_EQ(layout->InputChannels(w_dims), x_dims[static_cast<size_t>(data_axis)]);
+  if (layout->is_window && w_dims[2] > 1) {
+    EXPECT_EQ(layout->spreads, Enlarges(*g));
+  } else if (!layout->is_window) {
+    EXPECT_FALSE(layout->spreads);
+  }
   size_t next = 0;
   layout->ForEach(w_dims, [&](size_t i, int64_t in, int64_t out) {
     EXPECT_EQ(i, next++);

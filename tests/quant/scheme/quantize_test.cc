@@ -281,6 +281,16 @@ TEST(QuantizeStatic, RefusalsLeaveTheGraphAlone) {
   MustQuantize(m, NormalSamples(m, 4, 1), Plain());
   EXPECT_THAT(QuantizeStatic(m, NormalSamples(m, 4, 1), *backend, Plain()).status().message(),
               HasSubstr("quantized already"));
+  Graph dynamic = MustParse(R"(graph g(x: f32[1,2]) -> (y) {
+    w = const f32[2,3] ~1  v = const i8[3,3] {1, 2, 3, 4, 5, 6, 7, 8, 9}
+    m = MatMul(x, w)
+    q, s, z = DynamicQuantizeLinear(m)
+    i = MatMulInteger(q, v, z)
+    f = Cast(i) {to=1}
+    y = Mul(f, s) })");
+  EXPECT_THAT(
+      QuantizeStatic(dynamic, NormalSamples(dynamic, 4, 1), *backend, Plain()).status().message(),
+      HasSubstr("quantized already"));
 }
 
 TEST(QuantizeStatic, StopsAndReportsProgress) {

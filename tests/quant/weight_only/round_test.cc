@@ -72,7 +72,7 @@ TEST(Round, NoBlockIsWorseThanNearest) {
 TEST(Round, WhatTheGridHoldsStaysExact) {
   std::vector<float> w;
   for (int i = 0; i < 64; ++i) w.push_back(0.5f * static_cast<float>(i % 16 - 8));
-  for (const char* name : {"nearest", "mse", "hqq"}) {
+  for (const std::string& name : RounderNames()) {
     const RoundedWeights r = *(*RounderNamed(name))({"w", {}, {w, 1, 64}, {4, 64, true}});
     EXPECT_EQ(DequantizeBlocks(r.q), w) << name;
     EXPECT_EQ(r.method, "nearest");
@@ -97,7 +97,7 @@ TEST(Round, ImportanceMovesTheErrorElsewhere) {
 
 TEST(Round, ExtremesStayFinite) {
   for (const float x : {0.0f, 1e-44f, 1e-38f, 3e38f})
-    for (const char* name : {"mse", "hqq"})
+    for (const std::string& name : RounderNames())
       for (const bool symmetric : {true, false}) {
         std::vector<float> w(32, x);
         for (size_t i = 0; i < 32; i += 3) w[i] = -x / 3;

@@ -259,7 +259,7 @@ TEST(WeightOnly, BlocksShrinkWherePaddingWouldCostMore) {
 TEST(WeightOnly, MethodsAreReportedAndHelp) {
   const std::string text =
       "graph g(x: f32[2,256]) -> (y) { w = const f32[256,64] ~1 y = MatMul(x, w) }";
-  for (const char* method : {"nearest", "mse", "hqq"}) {
+  for (const std::string& method : RounderNames()) {
     Graph g = MustParse(text);
     WeightOnlyOptions options = Form(WeightFormat::kNBits, 4, 64, true);
     options.rounder = [&](const Graph&, const WeightPlan& plan) {
@@ -268,7 +268,7 @@ TEST(WeightOnly, MethodsAreReportedAndHelp) {
     };
     const QuantizeReport report = MustQuantize(g, options);
     EXPECT_EQ(report.layers[0].method, method);
-    if (options.rounder && std::string(method) != "nearest")
+    if (method != "nearest")
       EXPECT_LT(report.layers[0].weight_error, report.layers[0].nearest_error);
     else
       EXPECT_EQ(report.layers[0].weight_error, report.layers[0].nearest_error);

@@ -2,6 +2,7 @@
 
 #include "lib/ir/editor.h"
 #include "lib/ir/inference.h"
+#include "lib/ir/roles.h"
 #include "lib/ir/scan_layout.h"
 
 namespace infer::bench {
@@ -25,7 +26,7 @@ BodyRuns OfIf(const Node& node) {
 /// The body hands on the condition that it was given, or gives true.
 bool NeverEndsEarly(const Graph& body) {
   const Value* v = body.outputs()[0];
-  while (v->producer() && v->producer()->Is("Identity")) v = v->producer()->input(0);
+  while (v->producer() && IsIdentity(*v->producer())) v = v->producer()->input(0);
   return v == body.inputs()[1] || KnownInt(v).value_or(0) != 0;
 }
 

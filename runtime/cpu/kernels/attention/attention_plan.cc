@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 
+#include "lib/ir/roles.h"
 #include "lib/ops/common.h"
 #include "lib/support/strings.h"
 #include "runtime/cpu/launch/strided_view.h"
@@ -246,8 +247,8 @@ class Planner {
 
   Status Apply(const Node& n, size_t result, StridedView& view) const {
     const Dims dims = view.dims();
-    if (n.Is("Transpose")) {
-      view.Permute(PermOf(n, dims.size()));
+    if (n.Is(Trait::kPermutation)) {
+      view.Permute(PermOf(n, static_cast<int>(dims.size())));
       return {};
     }
     if (n.Is("Slice")) return ApplySlice(n, view);
@@ -256,17 +257,9 @@ class Planner {
       const Tensor* to = ConstantOf(n.input(1));
       return to && view.Expand(to->ToInts()) ? Status() : Unsupported("Expand by unknown extents");
     }
-    if (!n.Is(Trait::kView) || n.Is("Identity")) return {};
+    if (!n.Is(Trait::kView) || IsIdentity(n)) return {};
     INFER_ASSIGN(const Dims to, extents_.Of(*n.output(0), NumElements(dims)));
     return view.Reshape(to) ? Status() : Unsupported("Reshape of what does not lie together");
-  }
-
-  static std::vector<int64_t> PermOf(const Node& n, size_t rank) {
-    const OpCall attributes(n.def(), n.attrs(), 0, 0);
-    if (attributes.HasAttr("perm")) return n.Attr<std::vector<int64_t>>("perm");
-    std::vector<int64_t> reversed;
-    for (size_t i = rank; i-- > 0;) reversed.push_back(static_cast<int64_t>(i));
-    return reversed;
   }
 
   Status ApplySlice(const Node& n, StridedView& view) const {
@@ -357,11 +350,11 @@ class Planner {
     if (joins) dims[0] = {leads_[0], a.queries, leads_[1] * a.values};
     for (const Node* n : g_.on_result) {
       Dims next = dims.back();
-      if (n->Is("Transpose")) {
-        const auto perm = PermOf(*n, next.size());
+      if (n->Is(Trait::kPermutation)) {
+        const auto perm = PermOf(*n, static_cast<int>(next.size()));
         for (size_t i = 0; i < perm.size(); ++i)
           next[i] = dims.back()[static_cast<size_t>(perm[i])];
-      } else if (n->Is(Trait::kView) && !n->Is("Identity")) {
+      } else if (n->Is(Trait::kView) && !IsIdentity(*n)) {
         INFER_ASSIGN(next, extents_.Of(*n->output(0), NumElements(dims.back())));
       }
       dims.push_back(std::move(next));
@@ -370,8 +363,8 @@ class Planner {
     StridedView view = StridedView::Dense(dims.back());
     for (size_t i = g_.on_result.size(); i-- > 0;) {
       const Node& n = *g_.on_result[i];
-      if (n.Is("Transpose")) {
-        const auto perm = PermOf(n, dims[i].size());
+      if (n.Is(Trait::kPermutation)) {
+        const auto perm = PermOf(n, static_cast<int>(dims[i].size()));
         std::vector<int64_t> back(perm.size());
         for (size_t j = 0; j < perm.size(); ++j)
           back[static_cast<size_t>(perm[j])] = static_cast<int64_t>(j);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "lib/ir/roles.h"
 #include "lib/support/isa.h"
 #include "lib/support/strings.h"
 #include "runtime/plan_ir/groups/gate.h"
@@ -22,7 +23,9 @@ bool IsF32Tensor(const Value& v) { return v.type().is_tensor() && v.dtype() == D
 
 /// oneDNN's kernels for 64-bit ARM take Clip and HardSwish behind a product, and leave them out
 /// (2.6).
-bool IsComputed(const Node& n) { return kIsX86 || (!n.Is("Clip") && !n.Is("HardSwish")); }
+bool IsComputed(const Node& n) {
+  return kIsX86 || (!n.Is("HardSwish") && (IsRelu(n) || !ClampOf(n)));
+}
 
 }  // namespace
 
@@ -37,8 +40,7 @@ Result<Epilogue> DecodeEpilogue(const StepCall& call, bool may_bias, bool may_ga
     if (auto op = onednn::EltwiseOf(n); op && IsComputed(n) && n.input(0) == before) {
       e.ops.push_back(*op);
       e.nodes.push_back(&n);
-    } else if (n.Is("Add") && n.inputs().size() == 2 && n.input(0) != n.input(1)) {
-      const Value* other = n.input(0) == before ? n.input(1) : n.input(0);
+    } else if (const Value* other = AddedTo(before, n)) {
       if (!IsF32Tensor(*other)) return Unsupported("Add of another type");
       const int at = call.operand(other);
       if (may_bias && e.ops.empty() && e.bias < 0 && IsVectorOfLast(*other, *before)) {

@@ -4,14 +4,13 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "lib/ir/roles.h"
 #include "lib/support/strings.h"
 #include "runtime/cpu/kernels/common/epilogue.h"
 #include "runtime/cpu/kernels/int8/pair_product.h"
 
 namespace infer {
 namespace {
-
-bool IsConv(const Node& n) { return n.Is("Conv"); }
 
 /// The sum rounds each of the 65,536 pairs of quanta as the graph does, step by step in f32.
 bool SumRoundsAsTheGraph(const QuantGroup& g) {
@@ -40,7 +39,7 @@ bool SumRoundsAsTheGraph(const QuantGroup& g) {
 
 std::string RefuseResidual(const StepCall& call, const QuantGroup& g) {
   const QuantInput& other = g.residual->other;
-  if (!IsConv(call.main())) return "a residual of a product that is no convolution";
+  if (!IsConvolution(call.main())) return "a residual of a product that is no convolution";
   if (!other.params.per_tensor() || other.params.dtype != g.output->dtype || other.constant)
     return "what is added has another type";
   if (other.value == g.inputs[0]->value) return "the operand itself is added";
@@ -121,9 +120,7 @@ bool PairsFit16Bits(const Tensor& w, int64_t channels, bool channels_first) {
   return true;
 }
 
-bool ChannelsFirst(const Node& n) {
-  return IsConv(n) || (n.Is("Gemm") && n.Attr<int64_t>("transB") != 0);
-}
+bool ChannelsFirst(const Node& n) { return WeightLayoutOf(n)->rows_are_outputs(); }
 
 SumIn8Bits::SumIn8Bits(const QuantGroup& g)
     : lo(static_cast<float>(Lowest(g.residual->between) - g.residual->between.zero_point())),
@@ -142,7 +139,7 @@ std::string RefuseProductGroup(const StepCall& call) {
   if (!x.params.per_tensor() || x.params.dtype == DType::kI32) return "activations per channel";
   if (!w.constant || w.params.dtype == DType::kI32) return "weights are not 8-bit constants";
   const int rank = w.constant->rank();
-  if (IsConv(n) ? rank < 3 || rank > 5 : rank != 2) return "the rank of the weights";
+  if (IsConvolution(n) ? rank < 3 || rank > 5 : rank != 2) return "the rank of the weights";
   const bool first = ChannelsFirst(n);
   const int64_t channels = w.constant->dim(first ? 0 : -1);
   if (!w.params.per_tensor()) {
@@ -150,8 +147,7 @@ std::string RefuseProductGroup(const StepCall& call) {
     if (axis != (first ? 0 : rank - 1)) return "weights are not scaled by output channel";
     if (static_cast<int64_t>(w.params.scales.size()) != channels) return "scales do not fit";
   }
-  if (n.Is("Gemm") &&
-      (n.Attr<float>("alpha") != 1 || n.Attr<float>("beta") != 1 || n.Attr<int64_t>("transA") != 0))
+  if (const auto l = WeightLayoutOf(n); l->alpha != 1 || l->beta != 1 || l->data_transposed)
     return "alpha, beta or transA";
   if (const Value* b = n.input(2)) {
     const Tensor* c = group->inputs[2] ? group->inputs[2]->constant : call.constant(b);
@@ -179,18 +175,18 @@ ProductScales ScalesOf(const StepCall& call, const QuantGroup& group, int64_t ch
   const QuantParams8* first = group.residual ? &group.residual->between
                               : group.output ? &*group.output
                                              : nullptr;
-  if (first && group.activations.size() == 1 && group.activations[0]->Is("Clip")) {
+  const auto clamp = group.activations.size() == 1 ? ClampOf(*group.activations[0]) : std::nullopt;
+  if (first && clamp && !clamp->is_relu()) {
     // Rounding keeps the order: bounds of reals are bounds of quanta.
-    const auto clip = onednn::EltwiseOf(*group.activations[0]);
-    const auto quanta = [&](float v) {
-      return std::nearbyint(std::clamp(v / first->scale(), -512.0f, 512.0f));
+    const auto quanta = [&](double v) {
+      return std::nearbyint(std::clamp(static_cast<float>(v) / first->scale(), -512.0f, 512.0f));
     };
-    s.bounds = {quanta(clip->alpha), quanta(clip->beta)};
+    s.bounds = {quanta(clamp->low), quanta(clamp->high)};
   }
   // f(k x) = k f(x) for k > 0: the output scale may come first.
   const bool scales_through =
       s.bounds || std::all_of(group.activations.begin(), group.activations.end(),
-                              [](const Node* a) { return a->Is("Relu") || a->Is("LeakyRelu"); });
+                              [](const Node* a) { return IsRelu(*a) || a->Is("LeakyRelu"); });
   for (float u : unit) s.scales.push_back(scales_through && first ? u / first->scale() : u);
   if (!scales_through && first) s.to_quanta = static_cast<float>(1.0 / first->scale());
   return s;

@@ -1,5 +1,6 @@
 /// Integer kernels of DQ -> Conv | MatMul | Gemm [-> activations] [-> Q] through oneDNN.
 
+#include "lib/ir/roles.h"
 #include "lib/support/isa.h"
 #include "runtime/cpu/kernels/common/kernels.h"
 #include "runtime/cpu/kernels/common/packed.h"
@@ -14,10 +15,8 @@ using onednn::Arg;
 using onednn::Binding;
 using onednn::PostOp;
 
-bool IsFloatConv(const Node& n) { return n.Is("Conv"); }
-
 bool IsDepthwise(const Node& n, const Tensor& w) {
-  return IsFloatConv(n) && w.dim(1) == 1 && n.Attr<int64_t>("group") > 1;
+  return IsConvolution(n) && w.dim(1) == 1 && n.Attr<int64_t>("group") > 1;
 }
 
 constexpr std::string_view kSaturates =
@@ -32,7 +31,7 @@ std::string RefuseProduct(const StepCall& call) {
   const auto group = DecodeQuantGroup(call);
   const Node& n = call.main();
   const QuantInput& w = *group->inputs[1];
-  if (IsFloatConv(n) && group->inputs[0]->params.dtype == DType::kI8)
+  if (IsConvolution(n) && group->inputs[0]->params.dtype == DType::kI8)
     return "oneDNN halves the weights on this ISA (no VNNI, and the operand is signed)";
   if (group->residual) return "rounds the addition twice on this ISA";
   const bool first = ChannelsFirst(n);
@@ -58,7 +57,7 @@ class ProductKernel final : public Kernel {
                            std::span<const Operand> out) const override {
     if (!NoneEmpty(in, out)) return Unsupported("an operand is empty");
     const Operand& x = in[static_cast<size_t>(group_.inputs[0]->operand)];
-    return IsFloatConv(node_) ? PrepareConv(in, x, out[0]) : PrepareMatMul(in, x, out[0]);
+    return IsConvolution(node_) ? PrepareConv(in, x, out[0]) : PrepareMatMul(in, x, out[0]);
   }
 
  private:

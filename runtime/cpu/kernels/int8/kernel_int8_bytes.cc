@@ -2,8 +2,8 @@
 /// (byte_gemm.h). Rounds as kernel_int8.cc does, bit for bit. Matrix products stay with oneDNN
 /// (docs/adr/0007-own-kernels-where-they-win.md).
 #include <algorithm>
-#include <limits>
 
+#include "lib/ir/roles.h"
 #include "lib/support/strings.h"
 #include "runtime/cpu/kernels/common/kernels.h"
 #include "runtime/cpu/kernels/common/spatial.h"
@@ -27,7 +27,7 @@ std::string RefuseBytes(const StepCall& call) {
   const auto group = DecodeQuantGroup(call);
   if (group->activations.size() > 1) return "two activations";
   for (const Node* a : group->activations)
-    if (!a->Is("Relu") && !a->Is("Clip")) return Cat(a->op(), " has no form in the product");
+    if (!ClampOf(*a)) return Cat(a->op(), " has no form in the product");
   const Dims& w = group->inputs[1]->constant->dims();
   if (w[1] < kLeastDepth) return "few channels: what follows the sums would dominate";
   if (std::any_of(w.begin() + 2, w.end(), [](int64_t d) { return d != 1; }))
@@ -41,15 +41,14 @@ int32_t Unsigned(const QuantParams8& p) {
 }
 
 simd::ByteFinish FinishOf(const QuantGroup& group, const ProductScales& scales) {
-  constexpr float kInf = std::numeric_limits<float>::infinity();
   simd::ByteFinish f;
   bool relu = false;
   for (const Node* a : group.activations) {
-    relu = a->Is("Relu");
-    const auto clip = onednn::EltwiseOf(*a);
+    relu = IsRelu(*a);
+    const Clamp clamp = *ClampOf(*a);
     f.clips = (!relu || !group.output) && !scales.bounds;
-    f.clip_lo = relu ? 0 : clip->alpha;
-    f.clip_hi = relu ? kInf : clip->beta;
+    f.clip_lo = static_cast<float>(clamp.low);
+    f.clip_hi = static_cast<float>(clamp.high);
     f.clip_scale = scales.to_quanta;
   }
   if (!group.output) return f;

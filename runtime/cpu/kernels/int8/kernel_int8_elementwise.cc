@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "lib/ir/eval.h"
+#include "lib/ir/roles.h"
 #include "lib/ops/common.h"
 #include "lib/support/parallel.h"
 #include "runtime/cpu/kernels/common/epilogue.h"
@@ -46,7 +47,7 @@ Result<QuantGroup> WholeGroup(const StepCall& call, size_t operands) {
 std::string RefuseBinary8(const StepCall& call) {
   auto g = WholeGroup(call, 2);
   if (!g.ok()) return g.status().message();
-  if (g->activations.size() > 1 || (g->activations.size() == 1 && !g->activations[0]->Is("Relu")))
+  if (g->activations.size() > 1 || (g->activations.size() == 1 && !IsRelu(*g->activations[0])))
     return "an activation other than Relu";
   return "";
 }
@@ -77,7 +78,7 @@ std::unique_ptr<Kernel> MakeBinary8(const StepCall& call) {
   p.scale_b = b.scale();
   p.scale_y = y.scale();
   p.relu = !g.activations.empty();
-  const ByteBinary op{LoopOf(call.main().Is("Add"), p), p, g.inputs[0]->operand,
+  const ByteBinary op{LoopOf(call.main().Is(Trait::kSum), p), p, g.inputs[0]->operand,
                       g.inputs[1]->operand};
   return KernelOf([op](std::span<const Operand> in, std::span<const Operand> out) {
     return PrepareByteBinary(op, in, out[0]);
@@ -285,9 +286,7 @@ std::unique_ptr<Kernel> MakeGlobalPool8(const StepCall& call) {
 std::string RefuseConversion(const StepCall& call) {
   const Node& n = call.main();
   if (call.step.nodes.size() > 1) return "it has no epilogue";
-  const bool quantize = n.Is("QuantizeLinear");
-  const Value* real = quantize ? n.input(0) : n.output(0);
-  const Value* integer = quantize ? n.output(0) : n.input(0);
+  const Value *real = NumbersSide(n), *integer = CodesSide(n);
   if (!real || !integer || real->dtype() != DType::kF32) return "not f32";
   if (integer->dtype() != DType::kU8 && integer->dtype() != DType::kI8) return "not 8 bits";
   const Tensor* scale = call.constant(n.input(1));
@@ -299,8 +298,8 @@ std::string RefuseConversion(const StepCall& call) {
 
 std::unique_ptr<Kernel> MakeConversion(const StepCall& call) {
   const Node& n = call.main();
-  const bool quantize = n.Is("QuantizeLinear");
-  const bool is_signed = (quantize ? n.output(0)->dtype() : n.input(0)->dtype()) == DType::kI8;
+  const bool quantize = n.Is(Trait::kQuantize);
+  const bool is_signed = CodesSide(n)->dtype() == DType::kI8;
   const auto scale = static_cast<float>(call.constant(n.input(1))->At(0));
   const auto zero =
       n.input(2) ? static_cast<int32_t>(call.constant(n.input(2))->IntAt(0)) : int32_t{0};

@@ -2,6 +2,7 @@
 /// products, where oneDNN has none that are exact.
 #include <algorithm>
 
+#include "lib/ir/roles.h"
 #include "lib/support/strings.h"
 #include "runtime/cpu/kernels/common/kernels.h"
 #include "runtime/cpu/kernels/common/packed.h"
@@ -18,9 +19,9 @@ using StepKind = AfterSum::Step::Kind;
 std::optional<AfterSum::Step> StepOf(const Node& n) {
   const auto eltwise = onednn::EltwiseOf(n);
   if (!eltwise) return {};
-  if (n.Is("Relu")) return AfterSum::Step{StepKind::kLeaky};
+  if (IsRelu(n)) return AfterSum::Step{StepKind::kLeaky};
   if (n.Is("LeakyRelu")) return AfterSum::Step{StepKind::kLeaky, n.Attr<float>("alpha")};
-  if (n.Is("Clip")) return AfterSum::Step{StepKind::kClip, eltwise->alpha, eltwise->beta};
+  if (ClampOf(n)) return AfterSum::Step{StepKind::kClip, eltwise->alpha, eltwise->beta};
   if (n.Is("Abs")) return AfterSum::Step{StepKind::kAbs};
   return {};
 }
@@ -38,7 +39,7 @@ std::string RefusePairs(const StepCall& call) {
 class PairKernel final : public Kernel {
  public:
   explicit PairKernel(const StepCall& call)
-      : node_(call.main()), group_(*DecodeQuantGroup(call)), is_conv_(node_.Is("Conv")) {
+      : node_(call.main()), group_(*DecodeQuantGroup(call)), is_conv_(IsConvolution(node_)) {
     const Tensor& w = *group_.inputs[1]->constant;
     product_.pairs = &simd::ThePairs();
     product_.columns = w.dim(ChannelsFirst(node_) ? 0 : -1);

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <vector>
 
+#include "lib/ir/roles.h"
 #include "lib/support/strings.h"
 #include "runtime/cpu/kernels/common/appended.h"
 #include "runtime/cpu/kernels/common/kernels.h"
@@ -88,14 +89,15 @@ Result<Operands> Decode(const StepCall& call) {
   const Value* before = n.output();
   for (size_t i = 1; i < nodes.size(); ++i) {
     const Node& next = *nodes[i];
-    if (i == 1 && next.Is("Cast") && next.output()->dtype() == DType::kF32) {
+    const Value* const factor = MultipliedBy(before, next);
+    const Value* const other = factor ? factor : AddedTo(before, next);
+    if (i == 1 && IsCast(next) && next.output()->dtype() == DType::kF32) {
       o.real = true;
-    } else if (o.real && (next.Is("Mul") || next.Is("Add")) && next.input(0) != next.input(1)) {
-      const Value* const other = next.input(next.input(0) == before ? 1 : 0);
+    } else if (o.real && other) {
       if (!IsPerColumn(other, before, columns, conv))
         return Unsupported(Cat(next.op(), " of other than a number per output channel"));
-      int& at = next.Is("Mul") ? o.scale : o.bias;
-      if (at >= 0 || (next.Is("Mul") && o.bias >= 0)) return Unsupported("two of a kind");
+      int& at = factor ? o.scale : o.bias;
+      if (at >= 0 || (factor && o.bias >= 0)) return Unsupported("two of a kind");
       at = call.operand(other);
     } else {
       return Unsupported(Cat(next.op(), " cannot be folded"));

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "lib/ir/roles.h"
 #include "lib/ops/common.h"
 #include "lib/support/strings.h"
 #include "runtime/cpu/kernels/common/kernels.h"
@@ -50,11 +51,10 @@ void Dequantize(const T* x, float* y, int64_t n, float scale, int32_t zero) {
 
 std::string RefuseConversion(const StepCall& call) {
   const Node& n = call.main();
-  const bool quantize = n.Is("QuantizeLinear");
   if (call.step.nodes.size() > 1) return "it has no epilogue";
-  if (ElementTypeOf(quantize ? n.input(0) : n.output(0)) != DType::kF32) return "not f32";
+  if (ElementTypeOf(NumbersSide(n)) != DType::kF32) return "not f32";
   if (ElementTypeOf(n.input(1)) != DType::kF32) return "the scale is not f32";
-  const DType narrow = ElementTypeOf(quantize ? n.output(0) : n.input(0));
+  const DType narrow = ElementTypeOf(CodesSide(n));
   if (!IsNarrow(narrow)) return Cat("elements of ", Name(narrow));
   if (n.input(2) && ElementTypeOf(n.input(2)) != narrow) return "the zero point is of another type";
   return n.attrs().count("block_size") && n.Attr<int64_t>("block_size") != 0 ? "blocks of scales"
@@ -63,8 +63,8 @@ std::string RefuseConversion(const StepCall& call) {
 
 std::unique_ptr<Kernel> MakeConversion(const StepCall& call) {
   const Node& n = call.main();
-  const bool quantize = n.Is("QuantizeLinear");
-  const DType narrow = ElementTypeOf(quantize ? n.output(0) : n.input(0));
+  const bool quantize = n.Is(Trait::kQuantize);
+  const DType narrow = ElementTypeOf(CodesSide(n));
   const int64_t axis = n.Attr<int64_t>("axis");
   const int x = call.operand(n.input(0)), s = call.operand(n.input(1)),
             z = call.operand(n.input(2));

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "lib/ir/roles.h"
 #include "lib/ops/common.h"
 #include "lib/support/parallel.h"
 #include "lib/support/strings.h"
@@ -59,19 +60,11 @@ const MoveOp& FindMove(const Node& n) {
                        [&](const MoveOp& m) { return n.Is(m.op); });
 }
 
-std::string RefuseMode(const Node& n) {
-  if (n.Is("Resize") &&
-      (n.Attr<std::string>("mode") != "nearest" ||
-       n.Attr<std::string>("coordinate_transformation_mode") == "tf_crop_and_resize"))
-    return "it interpolates";
-  return "";
-}
-
 Result<Moved> DecodeMove(const StepCall& call) {
   const Node& n = call.main();
   const MoveOp& op = FindMove(n);
   if (call.step.nodes.size() > 1) return Unsupported("it has no epilogue");
-  if (std::string r = RefuseMode(n); !r.empty()) return Unsupported(r);
+  if (Interpolates(n)) return Unsupported("it interpolates");
   Moved m;
   DType type = DType::kUndefined;
   for (size_t i = 0; i < n.inputs().size(); ++i) {
@@ -104,7 +97,7 @@ Result<Moved> DecodeMove8(const StepCall& call) {
   if (!g.output) return Unsupported("the result is not quantized");
   if (!g.activations.empty()) return Unsupported("an activation follows");
   if (n.outputs().size() > 1) return Unsupported("it has several results");
-  if (std::string r = RefuseMode(n); !r.empty()) return Unsupported(r);
+  if (Interpolates(n)) return Unsupported("it interpolates");
   Moved m;
   m.width = 1;
   m.fill = static_cast<uint8_t>(g.output->zero_point());
@@ -162,7 +155,7 @@ class MoveKernel final : public Kernel {
   Result<Prepared> Prepare(std::span<const Operand> in,
                            std::span<const Operand> out) const override {
     if (!NoneEmpty(in, out)) return Unsupported("an operand is empty");
-    const bool last = LiesLast(in), gives_last = last && !node_.Is("Transpose");
+    const bool last = LiesLast(in), gives_last = last && !node_.Is(Trait::kPermutation);
     std::vector<MovePlan> plans = FromShapes(in, out, last);
     if (plans.empty()) {
       INFER_ASSIGN(const auto maps, Maps(in, out, last));
@@ -216,16 +209,15 @@ class MoveKernel final : public Kernel {
   /// Where the shapes alone say what moves where; else nothing.
   std::vector<MovePlan> FromShapes(std::span<const Operand> in, std::span<const Operand> out,
                                    bool last) const {
-    if (node_.Is("Concat")) return Joined(in, out[0].dims);
+    if (node_.Is(Trait::kConcatenation)) return Joined(in, out[0].dims);
     const int x = moved_.from[0];
     const Dims& from = in[static_cast<size_t>(x)].dims;
     const Dims strides = last ? LastStrides(from) : Strides(from);
     if (from.size() > kMostAxes || out[0].dims.size() > kMostAxes) return {};
-    if (node_.Is("Transpose")) {
+    if (node_.Is(Trait::kPermutation)) {
       Dims permuted;
-      if (!node_.attrs().contains("perm")) return {};
-      const auto& perm = node_.Attr<std::vector<int64_t>>("perm");
-      for (int64_t d : perm) permuted.push_back(strides[static_cast<size_t>(d)]);
+      for (int64_t d : PermOf(node_, static_cast<int>(from.size())))
+        permuted.push_back(strides[static_cast<size_t>(d)]);
       return {MovePlan::View(x, 0, out[0].dims, permuted, moved_.width)};
     }
     if (node_.Is("Expand")) {

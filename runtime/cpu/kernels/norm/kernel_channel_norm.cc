@@ -31,7 +31,7 @@ Planes PlanesOf(const Dims& dims) {
 
 std::string RefuseChannels(const StepCall& call) {
   if (call.step.nodes.size() > 1) return "it has no epilogue";
-  if (call.main().Is("BatchNormalization") && call.main().Attr<int64_t>("training_mode") != 0)
+  if (call.main().AttrOr<int64_t>("training_mode", 0) != 0)
     return "it normalises by the statistics of the batch";
   if (call.step.outputs != std::vector<int>{call.plan.id(call.main().output(0))})
     return "a second result is wanted";
@@ -102,7 +102,7 @@ std::unique_ptr<Kernel> MakeBatchNorm(const StepCall& call) {
 std::unique_ptr<Kernel> MakeGroupNorm(const StepCall& call) {
   const Node& node = call.main();
   const float epsilon = node.Attr<float>("epsilon");
-  const int64_t given = node.Is("GroupNormalization") ? node.Attr<int64_t>("num_groups") : 0;
+  const int64_t given = node.AttrOr<int64_t>("num_groups", 0);
   const int x = call.operand(node.input(0)), scale = call.operand(node.input(1)),
             bias = call.operand(node.input(2));
   return KernelOf([=](std::span<const Operand> in, std::span<const Operand>) -> Result<Prepared> {

@@ -30,7 +30,7 @@ std::string RefuseRecurrent(const StepCall& call) {
         (!n.input(i)->type().is_tensor() || n.input(i)->dtype() != DType::kF32))
       return Cat("operand '", n.input(i)->name(), "' is ", ToString(n.input(i)->type()));
   if (n.attrs().count("clip")) return "clip";
-  if (CellOf(n) == Cell::kLstm && n.Attr<int64_t>("input_forget") != 0) return "input_forget";
+  if (n.AttrOr<int64_t>("input_forget", 0) != 0) return "input_forget";
   if (auto it = n.attrs().find("activations"); it != n.attrs().end()) {
     const std::vector<std::string> one = DefaultActivations(CellOf(n));
     const auto& names = std::get<std::vector<std::string>>(it->second);
@@ -70,7 +70,7 @@ class RecurrentKernel final : public Kernel {
     const Node& n = call.main();
     launch_.cell = CellOf(n);
     launch_.reverse = n.Attr<std::string>("direction") == "reverse";
-    launch_.linear_before_reset = n.Is("GRU") && n.Attr<int64_t>("linear_before_reset") != 0;
+    launch_.linear_before_reset = n.AttrOr<int64_t>("linear_before_reset", 0) != 0;
     launch_.quantizes = Quantizes(n);
     launch_.e.gates = launch_.cell == Cell::kLstm ? 4 : launch_.cell == Cell::kGru ? 3 : 1;
     launch_.e.batch_first = !launch_.quantizes && n.Attr<int64_t>("layout") != 0;
