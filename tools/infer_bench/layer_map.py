@@ -1,13 +1,17 @@
 #!/usr/bin/env python3
 """Single layers beside ONNX Runtime: which of them does our runtime compute slower, and on which kernel?
 
-layer_map.py [--bin DIR] [--python FILE] [--seed N] [--count N] [--threads N] [--filter GLOB] [--above R] [--json FILE]
+layer_map.py [--bin DIR] [--before DIR] [--python FILE] [--seed N] [--count N] [--threads N] [--filter GLOB]... [--above R]
+             [--json FILE]
 
 Draws --count layers (convolutions of 1 to 3 dimensions with windows of 1 to 7, strides, dilations, groups; transposed
 convolutions; pooling; products; normalizations; reductions; resizing; broadcasting; moves; recurrent layers; attention),
 the same for the same seed, and writes each as a model. Both engines are workers of `infer-bench peers`, bound to one set
 of processors; blocks of runs in turns, the ratio is the median over rounds of the blocks' medians. Layers whose ratio is
 above --above (1.15) are listed with their kernels, the largest loss first; the summary tells the share of each family.
+
+--before takes the binaries of an older build, which is measured in the same turns: each family then has both ratios, and layers
+on which the newer one is slower by more than --above are listed, too.
 
 A layer by itself finds its operands in the caches, and pays for bringing an image into the layout of its kernel and
 back, which neighbours in a network share. Results of both are compared; a layer whose results differ by more than
@@ -349,21 +353,28 @@ def difference(a, b, folder):
     return float(worst / scale) if scale > 0 else float(worst)
 
 
-def compare(layer, ours, theirs, threads, folder):
+def compare(layer, ours, theirs, before, threads, folder):
     request = write_case(layer, folder)
-    ours.ask(**request, threads=threads, infer={"device": "cpu", "level": 2, "rewrites": 3})
-    theirs.ask(**request, threads=threads)
+    workers = {"ours": ours, "theirs": theirs, **({"before": before} if before else {})}
+    for name, worker in workers.items():
+        if name == "theirs":
+            worker.ask(**request, threads=threads)
+        else:
+            worker.ask(**request, threads=threads, infer={"device": "cpu", "level": 2, "rewrites": 3})
     error = difference(ours, theirs, folder)
-    first = max(ours.block(3), theirs.block(3))
+    first = max(w.block(3) for w in workers.values())
     count = int(min(400, max(5, BLOCK_S * 1e9 / first)))
-    times, ratios = {"ours": [], "theirs": []}, []
+    times = {name: [] for name in workers}
     for turn in range(ROUNDS):
-        pair = {}
-        for name, worker in (("ours", ours), ("theirs", theirs))[::1 if turn % 2 else -1]:
-            pair[name] = worker.block(count)
-            times[name].append(pair[name])
-        ratios.append(pair["ours"] / pair["theirs"])
-    return {"name": layer.name, "family": layer.family, "ratio": statistics.median(ratios),
+        for name in list(workers)[::1 if turn % 2 else -1]:
+            times[name].append(workers[name].block(count))
+    ratios = [a / b for a, b in zip(times["ours"], times["theirs"])]
+    older = {}
+    if before:
+        older = {"before_us": statistics.median(times["before"]) / 1e3,
+                 "before_ratio": statistics.median(a / b for a, b in zip(times["before"], times["theirs"])),
+                 "of_before": statistics.median(a / b for a, b in zip(times["ours"], times["before"]))}
+    return {**older, "name": layer.name, "family": layer.family, "ratio": statistics.median(ratios),
             "least": min(ratios), "most": max(ratios), "error": error,
             "us": statistics.median(times["ours"]) / 1e3, "their_us": statistics.median(times["theirs"]) / 1e3}
 
@@ -384,7 +395,8 @@ def main():
     parser.add_argument("--seed", type=int, default=27)
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--filter", default="*", help="only layers with such a name")
+    parser.add_argument("--before", type=pathlib.Path, help="binaries of an older build")
+    parser.add_argument("--filter", action="append", help="only layers with such a name; more than once: any of them")
     parser.add_argument("--above", type=float, default=1.15)
     parser.add_argument("--least-loss-us", type=float, default=0, help="leave out smaller losses than these microseconds")
     parser.add_argument("--json", type=pathlib.Path)
@@ -392,6 +404,7 @@ def main():
     cpus = sorted(os.sched_getaffinity(0))[:args.threads]
     ours = Worker([str(args.bin / "infer-bench"), "peers-worker"], cpus)
     theirs = Worker([args.python, str(TOOLS / "engines/ort_worker.py")], cpus)
+    before = Worker([str(args.before / "infer-bench"), "peers-worker"], cpus) if args.before else None
     theirs.ask(op="hello")
     generator = Generator(args.seed)
     results, seen = [], set()
@@ -399,15 +412,15 @@ def main():
         folder = pathlib.Path(name)
         for i in range(args.count):
             layer = generator.draw()
-            if layer.name in seen or not fnmatch.fnmatch(layer.name, args.filter):
+            if layer.name in seen or not any(fnmatch.fnmatch(layer.name, f) for f in args.filter or ["*"]):
                 continue
             seen.add(layer.name)
             try:
-                result = compare(layer, ours, theirs, args.threads, folder)
+                result = compare(layer, ours, theirs, before, args.threads, folder)
             except RuntimeError as e:
                 results.append({"name": layer.name, "family": layer.family, "failed": str(e)})
                 continue
-            wanted = result["ratio"] > args.above or result["error"] > TOLERANCE
+            wanted = max(result["ratio"], result.get("of_before", 0)) > args.above or result["error"] > TOLERANCE
             result["kernels"] = kernels_of(args.bin, folder / "layer.onnx") if wanted else ""
             results.append(result)
             if args.json and i % 20 == 0:
@@ -430,6 +443,8 @@ def report(results, args):
         own = [r for r in timed if r["family"] == family]
         mean = float(np.exp(np.mean([np.log(r["ratio"]) for r in own])))
         print("| %s | %d | %.2f | %d |" % (family, len(own), mean, sum(r["ratio"] > args.above for r in own)))
+    if args.before:
+        report_before(timed, args.above)
     wrong = [r for r in timed if not r["error"] <= TOLERANCE]
     for r in wrong:
         print("wrong: %s: %g (%s)" % (r["name"], r["error"], r["kernels"]))
@@ -438,6 +453,19 @@ def report(results, args):
         print("not compared: %s: %s" % (r["name"], r["failed"].splitlines()[0][:160]))
     print("%d layers, %d slower than %.2f, load %.2f" % (len(timed), len(slow), args.above, os.getloadavg()[0]))
     return bool(wrong)
+
+
+def report_before(timed, above):
+    print("\n| layers | number | before | now | above %.2f before | now | now of before |\n|---|---:|---:|---:|---:|---:|---:|" % above)
+    mean = lambda rows, key: float(np.exp(np.mean([np.log(r[key]) for r in rows])))
+    for family in sorted({r["family"] for r in timed}) + ["all"]:
+        own = [r for r in timed if family in (r["family"], "all")]
+        print("| %s | %d | %.2f | %.2f | %d | %d | %.2f |" % (
+            family, len(own), mean(own, "before_ratio"), mean(own, "ratio"), sum(r["before_ratio"] > above for r in own),
+            sum(r["ratio"] > above for r in own), mean(own, "of_before")))
+    for r in sorted(timed, key=lambda r: -r["of_before"]):
+        if r["of_before"] > above:
+            print("slower than before: %s: %.1f us, before %.1f (%s)" % (r["name"], r["us"], r["before_us"], r["kernels"]))
 
 
 if __name__ == "__main__":

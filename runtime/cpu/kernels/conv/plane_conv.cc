@@ -17,6 +17,8 @@ constexpr int64_t kCopyFloats = 8192, kSumFloats = 8192;
 constexpr int64_t kFewPoints = 512, kManyPoints = 192, kLeastPoints = 16;
 /// With fewer points oneDNN's product is as fast, for many outputs.
 constexpr int64_t kManyLeast = 40;
+/// So many phases of a transposed convolution fill oneDNN's blocks of channels.
+constexpr int64_t kManyPhases = 16;
 /// Groups of outputs that are computed from one copy before another lane makes its own.
 constexpr int64_t kGroupsOfCopy = 32;
 
@@ -120,6 +122,7 @@ Status PlaneConv::Cut() {
   if (r.count * (c.count + c.span) < (into_result_ ? kManyLeast : kLeastPoints))
     return Unsupported("few points");
   const int64_t sums = r.to_step * c.to_step * outputs_;
+  if (r.to_step * c.to_step >= kManyPhases) return Unsupported("many phases");
   if (!into_result_ && sums > kSumFloats / kLeastPoints) return Unsupported("many phases");
   int64_t most = into_result_ ? kManyPoints : std::min(kFewPoints, kSumFloats / sums);
   const auto per_channel = [&] {
