@@ -7,7 +7,7 @@
 #include "lib/support/strings.h"
 #include "runtime/cpu/kernels/common/kernels.h"
 #include "runtime/cpu/kernels/common/packed.h"
-#include "runtime/cpu/kernels/common/window_spans.h"
+#include "runtime/cpu/kernels/common/tap_spans.h"
 #include "runtime/cpu/kernels/conv/plane_conv.h"
 
 namespace infer {

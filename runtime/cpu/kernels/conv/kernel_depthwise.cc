@@ -11,7 +11,7 @@
 #include "runtime/cpu/kernels/common/kernels.h"
 #include "runtime/cpu/kernels/common/packed.h"
 #include "runtime/cpu/kernels/common/spatial.h"
-#include "runtime/cpu/kernels/common/window_spans.h"
+#include "runtime/cpu/kernels/common/tap_spans.h"
 #include "runtime/cpu/launch/launch.h"
 #include "runtime/cpu/simd/depthwise.h"
 

@@ -283,7 +283,7 @@ std::unique_ptr<Kernel> MakeGlobalPool8(const StepCall& call) {
 }
 
 /// Q and DQ alone: scale and zero point per tensor, constants.
-std::string RefuseConversion(const StepCall& call) {
+std::string RefuseCodeChange(const StepCall& call) {
   const Node& n = call.main();
   if (call.step.nodes.size() > 1) return "it has no epilogue";
   const Value *real = NumbersSide(n), *integer = CodesSide(n);
@@ -296,7 +296,7 @@ std::string RefuseConversion(const StepCall& call) {
   return call.operand(n.input(0)) == 0 ? "" : "the operand is not the first";
 }
 
-std::unique_ptr<Kernel> MakeConversion(const StepCall& call) {
+std::unique_ptr<Kernel> MakeCodeChange(const StepCall& call) {
   const Node& n = call.main();
   const bool quantize = n.Is(Trait::kQuantize);
   const bool is_signed = CodesSide(n)->dtype() == DType::kI8;
@@ -337,8 +337,8 @@ KernelList Int8ElementwiseKernels() {
           {"MaxPool", "", "int8:onednn", RefuseSameParams, MakeMaxPool8},
           {"AveragePool", "", "int8:own", RefuseMean8, MakeAveragePool8},
           {"GlobalAveragePool", "", "int8:own", RefuseMean8, MakeGlobalPool8},
-          {"QuantizeLinear", "", "own", RefuseConversion, MakeConversion},
-          {"DequantizeLinear", "", "own", RefuseConversion, MakeConversion},
+          {"QuantizeLinear", "", "own", RefuseCodeChange, MakeCodeChange},
+          {"DequantizeLinear", "", "own", RefuseCodeChange, MakeCodeChange},
           {"", "", "int8:view", RefuseView8, MakeView, Trait::kView},
           {"", "", "int8:table", RefuseTable, MakeTable, Trait::kUnary}};
 }

@@ -10,7 +10,7 @@
 namespace infer {
 namespace {
 
-enum BlockInput : size_t { kData, kIndices, kScales, kZeros };
+enum BlockInput : size_t { kData, kIndices, kBlockScales, kBlockZeros };
 
 bool Has(const Value* v, DType type) { return v && v->type().is_tensor() && v->dtype() == type; }
 
@@ -18,7 +18,7 @@ std::string RefuseGatherBlocks(const StepCall& call) {
   const Node& n = call.main();
   if (call.step.nodes.size() > 1) return "it has no epilogue";
   if (!Has(n.input(kData), DType::kU8)) return "the codes are not u8";
-  if (!Has(n.input(kScales), DType::kF32)) return "the scales are not f32";
+  if (!Has(n.input(kBlockScales), DType::kF32)) return "the scales are not f32";
   if (!Has(n.input(kIndices), DType::kI64) && !Has(n.input(kIndices), DType::kI32))
     return "the indices are neither i64 nor i32";
   return "";
@@ -94,8 +94,8 @@ std::unique_ptr<Kernel> MakeGatherBlocks(const StepCall& call) {
   launch.block = n.Attr<int64_t>("block_size");
   launch.data = call.operand(n.input(kData));
   launch.indices = call.operand(n.input(kIndices));
-  launch.scales = call.operand(n.input(kScales));
-  launch.zeros = n.input(kZeros) ? call.operand(n.input(kZeros)) : -1;
+  launch.scales = call.operand(n.input(kBlockScales));
+  launch.zeros = n.input(kBlockZeros) ? call.operand(n.input(kBlockZeros)) : -1;
   launch.wide = n.input(kIndices)->dtype() == DType::kI64;
   return KernelOf(
       [launch](std::span<const Operand> in, std::span<const Operand>) -> Result<Prepared> {

@@ -1,17 +1,17 @@
-#include "runtime/cpu/kernels/common/window_spans.h"
+#include "runtime/cpu/kernels/common/tap_spans.h"
 
 #include <utility>
 
 namespace infer {
 
-WindowSpans WindowSpans::Of(bool transposed, int64_t kernel, int64_t stride, int64_t dilation,
-                            int64_t pad, int64_t in, int64_t out, int64_t longest) {
-  WindowSpans a;
+TapSpans TapSpans::Of(bool transposed, int64_t kernel, int64_t stride, int64_t dilation,
+                      int64_t pad, int64_t in, int64_t out, int64_t longest) {
+  TapSpans a;
   (transposed ? a.result_step : a.operand_step) = stride;
   for (int64_t phase = 0; phase < a.result_step; ++phase) {
     bool open = false;
     for (int64_t o = phase; o < out; o += a.result_step) {
-      WindowSpan s{o, 1, 0, {}, {}};
+      TapSpan s{o, 1, 0, {}, {}};
       for (int64_t k = 0; k < kernel; ++k) {
         int64_t i = transposed ? o + pad - k * dilation : o * stride - pad + k * dilation;
         if (transposed && (i < 0 || i % stride != 0)) continue;
@@ -48,17 +48,17 @@ WindowWalk WindowWalk::Of(const Spatial& s, bool transposed, const Dims& src, co
     walk.out_[a] = dst[2 + i];
     walk.kernel_[a] = s.kernel[i];
     walk.axes_[a] =
-        WindowSpans::Of(transposed, s.kernel[i], s.strides[i], s.dilations[i], s.pads_begin[i],
-                        walk.in_[a], walk.out_[a], a == 2 ? kLongest : walk.out_[a]);
+        TapSpans::Of(transposed, s.kernel[i], s.strides[i], s.dilations[i], s.pads_begin[i],
+                     walk.in_[a], walk.out_[a], a == 2 ? kLongest : walk.out_[a]);
   }
   walk.Combine(pixel_floats, tap_floats);
   return walk;
 }
 
 void WindowWalk::Combine(int64_t pixel_floats, int64_t tap_floats) {
-  for (const WindowSpan& p : axes_[0].spans)
-    for (const WindowSpan& r : axes_[1].spans)
-      for (const WindowSpan& c : axes_[2].spans) {
+  for (const TapSpan& p : axes_[0].spans)
+    for (const TapSpan& r : axes_[1].spans)
+      for (const TapSpan& c : axes_[2].spans) {
         Taps& t = taps_.emplace_back();
         for (size_t k = 0; k < p.taps.size(); ++k)
           for (size_t i = 0; i < r.taps.size(); ++i)
@@ -71,9 +71,9 @@ void WindowWalk::Combine(int64_t pixel_floats, int64_t tap_floats) {
       }
 }
 
-WindowWalk::Run WindowWalk::RunOf(const WindowSpan& plane, const WindowSpan& row, int64_t i,
+WindowWalk::Run WindowWalk::RunOf(const TapSpan& plane, const TapSpan& row, int64_t i,
                                   size_t column_span, const Taps* taps) const {
-  const WindowSpan& column = axes_[2].spans[column_span];
+  const TapSpan& column = axes_[2].spans[column_span];
   const int64_t r = i % row.count, p = i / row.count % plane.count;
   const int64_t image = i / row.count / plane.count;
   const int64_t x_plane = image * in_[0] + plane.from + p * axes_[0].operand_step;

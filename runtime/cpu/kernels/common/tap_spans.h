@@ -12,20 +12,20 @@ namespace infer {
 
 /// Results along an axis that read the same taps of the kernel: result i reads operand
 /// `from + i * from_step + at[t]` by taps[t].
-struct WindowSpan {
+struct TapSpan {
   int64_t first = 0, count = 0;  ///< results
   int64_t from = 0;              ///< operand of taps[0] for the first of them
   std::vector<int64_t> taps, at;
 };
 
 /// One axis: results, the operands they read, how results and operands step along a span.
-struct WindowSpans {
+struct TapSpans {
   int64_t result_step = 1, operand_step = 1;
-  std::vector<WindowSpan> spans;
+  std::vector<TapSpan> spans;
 
   /// `longest`: results in a span at most.
-  static WindowSpans Of(bool transposed, int64_t kernel, int64_t stride, int64_t dilation,
-                        int64_t pad, int64_t in, int64_t out, int64_t longest);
+  static TapSpans Of(bool transposed, int64_t kernel, int64_t stride, int64_t dilation, int64_t pad,
+                     int64_t in, int64_t out, int64_t longest);
 };
 
 /// The results of a convolution of one to three dimensions on channels last, as runs of pixels in a
@@ -58,8 +58,8 @@ class WindowWalk {
     const auto spans = static_cast<int64_t>(axes_[2].spans.size());
     const int64_t of_run = out_[2] * work / spans + 1;
     size_t taps_at = 0;
-    for (const WindowSpan& plane : axes_[0].spans)
-      for (const WindowSpan& row : axes_[1].spans) {
+    for (const TapSpan& plane : axes_[0].spans)
+      for (const TapSpan& row : axes_[1].spans) {
         const Taps* const taps = &taps_[taps_at];
         taps_at += axes_[2].spans.size();
         // A row of results for each member of each span of planes and rows.
@@ -72,14 +72,14 @@ class WindowWalk {
   }
 
  private:
-  Run RunOf(const WindowSpan& plane, const WindowSpan& row, int64_t i, size_t column_span,
+  Run RunOf(const TapSpan& plane, const TapSpan& row, int64_t i, size_t column_span,
             const Taps* taps) const;
   void Combine(int64_t pixel_floats, int64_t tap_floats);
 
   int64_t images_ = 1;
   std::array<int64_t, 3> in_ = {1, 1, 1}, out_ = {1, 1, 1}, kernel_ = {1, 1, 1};
-  std::array<WindowSpans, 3> axes_;  ///< planes, rows, columns; one point where there is no axis
-  std::vector<Taps> taps_;           ///< by span of planes, then of rows, then of columns
+  std::array<TapSpans, 3> axes_;  ///< planes, rows, columns; one point where there is no axis
+  std::vector<Taps> taps_;        ///< by span of planes, then of rows, then of columns
 };
 
 }  // namespace infer
