@@ -8,8 +8,7 @@
 
 namespace infer {
 
-// ---- layers: input 0 is multiplied by weights, input 1 (WeightLayoutOf)
-// --------------------------
+// ---- layers: input 0 times weights, input 1 (WeightLayoutOf) ------------------------------------
 
 /// Sums over windows of input 0: Conv.
 bool IsConvolution(const Node& n);

@@ -258,8 +258,8 @@ class Hostile(unittest.TestCase):
                                    name, "--preprocess", "layout=nchw")
                 self.assertIn(name, done.stderr)
         # Before the work: nothing is calibrated for labels of another task.
-        for command in ["quantize", "prune"]:
-            done = self.expect(3, "infer-opt", command, MODEL, "-o", "x.onnx", "--data", "ten.npy", "--labels", "large.csv",
+        for command, *more in [("quantize",), ("prune", "--sparsity", "50%")]:
+            done = self.expect(3, "infer-opt", command, MODEL, *more, "-o", "x.onnx", "--data", "ten.npy", "--labels", "large.csv",
                                "--preprocess", "layout=nchw")
             self.assertIn("large.csv: label 10 is outside the 10 classes", done.stderr)
             self.assertNotIn("recipe", done.stderr)
