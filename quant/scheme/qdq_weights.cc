@@ -41,20 +41,21 @@ std::vector<float> QdqWriter::BiasOf(const PlannedNode& p, int64_t channels) con
 Result<Value*> QdqWriter::WriteBias(const std::string& name, const std::vector<float>& bias,
                                     float x_scale, const QuantParams& w) {
   const auto n = static_cast<int64_t>(bias.size());
-  QuantParams p{DType::kI32, 0, {}, std::vector<int32_t>(bias.size(), 0)};
+  const bool per_channel = w.axis >= 0;  // opsets below 13 have one scale only
+  std::vector<float> scales;
+  for (const float weight_scale : w.scale) scales.push_back(x_scale * weight_scale);
   Tensor q(DType::kI32, {n});
   for (size_t c = 0; c < bias.size(); ++c) {
-    p.scale.push_back(x_scale * w.scale[w.axis < 0 ? 0 : c]);
-    const double code = std::isfinite(bias[c])
-                            ? static_cast<double>(bias[c]) / static_cast<double>(p.scale[c])
-                            : 0.0;
+    const double scale = scales[per_channel ? c : 0];
+    const double code = std::isfinite(bias[c]) ? static_cast<double>(bias[c]) / scale : 0.0;
     q.SetInt(static_cast<int64_t>(c),
              static_cast<int64_t>(std::nearbyint(std::clamp(code, -kBiasReach, kBiasReach))));
   }
   Value* codes = editor_.AddConstant(std::move(q), name + "_quantized");
+  Tensor scale = per_channel ? Tensor::Of<float>({n}, scales) : Tensor::Scalar(scales[0]);
   // A zero point of 0 may be left out, and integer kernels expect that for the bias.
-  const Scaled s{Constant(Tensor::Of<float>({n}, p.scale), NameBeside(name, "scale")), nullptr};
-  return AddDequantize(codes, s, 0, NameBeside(name, "dequantized"));
+  const Scaled s{Constant(std::move(scale), NameBeside(name, "scale")), nullptr};
+  return AddDequantize(codes, s, per_channel ? 0 : -1, NameBeside(name, "dequantized"));
 }
 
 /// Parameters of weights whose scales are wide enough for the bias in int32. Counts those that

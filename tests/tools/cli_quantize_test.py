@@ -56,6 +56,20 @@ class CliQuantize(CliTestCase):
                       ["--mode", "weight-only", "--block", 0]):
             self.expect(2, "infer-opt", "quantize", MODEL, "-o", out, *wrong)
 
+    def test_static_keeps_an_older_opset(self):
+        """Opsets 10 to 12 have one scale per tensor: of weights, of biases, and none for weights alone."""
+        data = ["--calib", DEMO / "calib_images.npy", "--calib-samples", 24, "--eval", DEMO / "eval_images.npy", "--eval-labels",
+                DEMO / "eval_labels.csv", "--eval-samples", 60, "--preprocess", PREPROCESS]
+        for opset, recipe in ((10, "none"), (11, "fast"), (12, "balanced")):
+            with self.subTest(opset=opset):
+                older, out = self.dir / "older.onnx", self.dir / "int8.onnx"
+                self.expect(0, "infer-opt", "fuse", MODEL, "-o", older, "--rewrites", "none", "--opset", opset)
+                report = self.report(0, "infer-opt", "quantize", older, "-o", out, "--recipe", recipe, *data, "--allow-inconclusive")
+                self.assertEqual(report["output"]["opset"], opset)
+                self.assertGreater(sum(layer["precision"] == "int8" for layer in report["quantization"]["layers"]), 2)
+                kernels = self.expect(0, "infer-opt", "inspect", out, "--kernels", "--set", "batch=1").stdout
+                self.assertNotIn("reference", kernels)
+
     # 4-bit weights need an opset that the model does not have.
     MIXED = ["quantize", MODEL, "--mixed", "--opset", "max", "--threads", 1, "--calib", DEMO / "calib_images.npy",
              "--calib-samples", 24, "--eval", DEMO / "eval_images.npy", "--eval-labels",

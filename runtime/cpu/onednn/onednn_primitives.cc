@@ -108,8 +108,28 @@ Result<ProductDescs> DescsOf(const S& s, const Attributes& a) {
   }
   return d;
 }
+/// Below so many multiplications AMX's kernels take longer than the others, by what they do around
+/// the product: 28 us for each 1x1 convolution, 8 us for a 3x3 one (oneDNN 2.6.3, Intel Xeon, one
+/// thread, 2026-11-25; equal at 7 million, docs/performance.md).
+constexpr int64_t kLeastForAmx = 6'500'000;
+
+template <typename D>
+void LeaveAmxToLargeProducts(D& pd, int64_t multiplications) {
+  const auto is_amx = [](const D& d) {
+    return std::string_view(d.impl_info_str()).find("amx") != std::string_view::npos;
+  };
+  if (multiplications >= kLeastForAmx || !is_amx(pd)) return;
+  for (D other = pd; other.next_impl();)
+    if (!is_amx(other)) {
+      pd = std::move(other);
+      return;
+    }
+}
+
 template <typename P, typename D>
-Result<Made> FinishProduct(const D& pd, const ProductDescs& d, const Attributes& a) {
+Result<Made> FinishProduct(D pd, const ProductDescs& d, const Attributes& a,
+                           int64_t multiplications) {
+  LeaveAmxToLargeProducts(pd, multiplications);
   std::vector<std::pair<int, memory::desc>> descs = {{DNNL_ARG_SRC, pd.src_desc()},
                                                      {DNNL_ARG_WEIGHTS, pd.weights_desc()},
                                                      {DNNL_ARG_DST, pd.dst_desc()}};
@@ -127,6 +147,10 @@ Result<Made> MakeConv(const ConvSpec& s, const Attributes& a) {
     INFER_ASSIGN(const ProductDescs d, DescsOf(s, a));
     Dims dilations = s.dilations;
     for (int64_t& v : dilations) --v;  // oneDNN counts the gaps
+    // Each element of one side meets the weights of its channel.
+    const Dims& one_side = s.transposed ? s.src.dims : s.dst.dims;
+    const int64_t multiplications =
+        NumElements(one_side) / std::max<int64_t>(one_side[1], 1) * NumElements(s.weights.dims);
     const auto make = [&](auto tag, Algorithm algorithm) {
       using P = typename decltype(tag)::type;
       constexpr auto kInference = dnnl::prop_kind::forward_inference;
@@ -136,7 +160,8 @@ Result<Made> MakeConv(const ConvSpec& s, const Attributes& a) {
                                  dilations, s.pads_begin, s.pads_end)
               : typename P::desc(kInference, algorithm, d.src, d.weights, d.bias, d.dst, s.strides,
                                  dilations, s.pads_begin, s.pads_end);
-      return FinishProduct<P>(typename P::primitive_desc(desc, d.attr, Engine()), d, a);
+      return FinishProduct<P>(typename P::primitive_desc(desc, d.attr, Engine()), d, a,
+                              multiplications);
     };
     return s.transposed ? make(std::type_identity<dnnl::deconvolution_forward>(),
                                Algorithm::deconvolution_direct)
@@ -185,7 +210,8 @@ Result<Made> MakeMatMul(const MatMulSpec& s, const Attributes& a) {
     using P = dnnl::matmul;
     const P::desc desc = d.bias.is_zero() ? P::desc(d.src, d.weights, d.dst)
                                           : P::desc(d.src, d.weights, d.bias, d.dst);
-    return FinishProduct<P>(P::primitive_desc(desc, d.attr, Engine()), d, a);
+    return FinishProduct<P>(P::primitive_desc(desc, d.attr, Engine()), d, a,
+                            NumElements(y) * s.src.dims.back());
   });
 }
 
