@@ -1,5 +1,5 @@
 # `cpack -G DEB` in the build folder: infer-opt (the commands), libinfer0 (the shared library), libinfer-dev (its header, CMake and
-# pkg-config files). What they depend on is read from the programs (dpkg-shlibdeps).
+# pkg-config files). Their dependencies are read from the programs (dpkg-shlibdeps).
 set(INFER_MAINTAINER "infer-opt developers <infer-opt@localhost>" CACHE STRING "Maintainer field of the Debian packages")
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME infer-opt)
