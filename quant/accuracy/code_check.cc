@@ -99,7 +99,7 @@ Result<Reals> TapReals(const Node& n, size_t codes, Tapped& golden) {
   return r;
 }
 
-/// What a quantizer read, element by element.
+/// The numbers that a quantizer read, element by element.
 struct RealReader {
   const Tensor* x = nullptr;
   BroadcastReader scale, zero;

@@ -1,5 +1,5 @@
 #pragma once
-/// What conversions share: names and bytes for the report, and what they refuse.
+/// Shared by conversions: names and bytes for the report, and refusals.
 #include <string>
 
 #include "lib/ir/editor.h"

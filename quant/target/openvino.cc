@@ -54,7 +54,7 @@ class OpenVinoChecker {
   /// Behind Check of all nodes. Its kernels for AMX know no convolution of s8 with zero points on
   /// both sides. A 1x1 window with strides runs on another one, and so does what CheckConcat names.
   void CheckSignedConv(const Node& n) {
-    const Node* x = n.Is("Conv") ? DequantizedBy(n.input(0)) : nullptr;
+    const Node* x = IsConvolution(n) ? DequantizedBy(n.input(0)) : nullptr;
     if (!x || !DequantizedBy(n.input(1)) || joined_.contains(&n)) return;
     if (x->input(0)->dtype() != DType::kI8 || !HasZeroPoint(*x)) return;
     const Node* rounded = RoundedBy(n);
@@ -144,7 +144,7 @@ class OpenVinoChecker {
     const Node* at = &n;
     while (at && at->output(0)->uses().size() == 1) {
       at = at->output(0)->uses()[0].user;
-      if (at && at->Is("QuantizeLinear")) return at;
+      if (at && at->Is(Trait::kQuantize)) return at;
       if (at && !at->Is(Trait::kElementwise) && !at->Is(Trait::kUnary)) return nullptr;
     }
     return nullptr;

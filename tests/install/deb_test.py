@@ -32,10 +32,10 @@ def main():
             print(name, path.stat().st_size, "bytes", hashlib.sha256(path.read_bytes()).hexdigest()[:16],
                   run("dpkg-deb", "-f", path, "Depends").strip())
             assert same, f"{name}: two builds differ"
-            run("dpkg-deb", "-x", path, work + "/root")
-        library = next(pathlib.Path(work, "root/usr/lib").rglob("libinfer.so.0"))
+            run("dpkg-deb", "-x", path, work + "/unpacked")
+        library = next(pathlib.Path(work, "unpacked/usr/lib").rglob("libinfer.so.0"))
         env = dict(os.environ, LD_LIBRARY_PATH=str(library.parent))
-        print(run(work + "/root/usr/bin/infer-opt", "inspect", model, env=env).splitlines()[0])
+        print(run(work + "/unpacked/usr/bin/infer-opt", "inspect", model, env=env).splitlines()[0])
         assert run("nm", "-D", "--defined-only", library).count(" infer_") >= 20
         if not shutil.which("mmdebstrap") or os.getuid() != 0:
             print("mmdebstrap is not here: not installed in a fresh root")

@@ -1,4 +1,4 @@
-# Three components. tools: the commands. library: libinfer.so, infer.h, pkg-config and infer::infer. development: the static
+# Four components. tools: the commands. library: libinfer.so. library_development: infer.h, pkg-config and infer::infer. development: the static
 # libraries with their C++ headers, which are internals (infer::infer_engine, ...).
 include(CMakePackageConfigHelpers)
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/infer)
@@ -25,6 +25,7 @@ install(TARGETS infer EXPORT inferTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LI
                                                   NAMELINK_COMPONENT library_development)
 install(FILES runtime/c_api/infer.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/infer COMPONENT library_development)
 install(EXPORT inferTargets NAMESPACE infer:: DESTINATION ${package} COMPONENT library_development)
+file(RELATIVE_PATH to_prefix /p/${CMAKE_INSTALL_LIBDIR}/pkgconfig /p)
 configure_file(tools/packaging/infer.pc.in ${CMAKE_BINARY_DIR}/infer.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/infer.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT library_development)
 configure_package_config_file(tools/cmake/inferConfig.cmake.in ${CMAKE_BINARY_DIR}/inferConfig.cmake

@@ -65,7 +65,7 @@ TEST(CodeCheck, NumbersThatAreOff) {
   EXPECT_GT(c.shift, 2e-3);
 }
 
-/// What is behind the first quantizer is seen as if all before were right.
+/// Faults behind the first quantizer are seen as if all before were right.
 TEST(CodeCheck, AnErrorBehindAQuantizer) {
   const CodeCheck c = Check(Chain(1), Chain(1, "b = Abs(a)"), {0.1f, 2, 3, -3, 7, 20});
   EXPECT_EQ(c.moved, 1);

@@ -129,7 +129,7 @@ TEST(CApi, RunsFromManyThreads) {
   for (std::thread& t : threads) t.join();
 }
 
-/// What callbacks told.
+/// The ends that callbacks told.
 struct Told {
   static void Tell(void* user, infer_code code, const char* error, infer_result* result) {
     auto& told = *static_cast<Told*>(user);

@@ -4,6 +4,7 @@
 /// products along the channels.
 #include <algorithm>
 
+#include "lib/ir/roles.h"
 #include "lib/support/strings.h"
 #include "runtime/cpu/kernels/common/kernels.h"
 #include "runtime/cpu/kernels/common/packed.h"
@@ -69,7 +70,7 @@ struct FewDots {
 std::string RefuseFew(const StepCall& call) {
   if (std::string r = RefuseUnlessF32(call); !r.empty()) return r;
   const Node& n = call.main();
-  const bool transposed = n.Is("ConvTranspose");
+  const bool transposed = IsTransposedConvolution(n);
   const Tensor* w = call.constant(n.input(1));
   if (!w) return "the weights are not constant";
   if (w->rank() < 3 || w->rank() > 5) return "only 1 to 3 spatial dimensions";
@@ -93,7 +94,7 @@ class FewKernel final : public Kernel {
  public:
   explicit FewKernel(const StepCall& call)
       : node_(call.main()),
-        transposed_(node_.Is("ConvTranspose")),
+        transposed_(IsTransposedConvolution(node_)),
         x_(call.operand(node_.input(0))),
         w_(call.operand(node_.input(1))),
         b_(call.operand(node_.input(2))),

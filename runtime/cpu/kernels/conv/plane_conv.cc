@@ -204,8 +204,8 @@ std::shared_ptr<const Buffer> PlaneConv::Pack(const Tensor& w) const {
   return buffer;
 }
 
-/// One channel of what the strip reads: [phase of rows][phase of columns][row][pitch]. What lies
-/// outside of the operand is left as it is.
+/// One channel of what the strip reads: [phase of rows][phase of columns][row][pitch]. Places
+/// outside of the operand are left as they are.
 void PlaneConv::Gather(const float* x, const Strip& s, int64_t channel, float* to) const {
   const float* const from = x + (s.image * inputs_ + channel) * rows_.in * columns_.in;
   const int64_t step = columns_.from_step;

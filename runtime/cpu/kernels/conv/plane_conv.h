@@ -26,7 +26,7 @@ class PlaneConv {
   const char* isa() const { return loop_->isa; }
 
  private:
-  /// What tap `k` of an axis reads for results of phase `to`: `shift` beyond the result's place, in
+  /// The place that tap `k` of an axis reads for results of phase `to`: `shift` beyond the result's place, in
   /// the operand's phase `from`.
   struct Tap {
     int64_t k, from, to, shift;

@@ -1,5 +1,5 @@
 #pragma once
-/// What the nodes of a matrix product's step say, for all kernels of MatMul and Gemm.
+/// The parts of a matrix product's step, as its nodes state them, for all kernels of MatMul and Gemm.
 #include "runtime/cpu/kernels/common/epilogue.h"
 
 namespace infer {

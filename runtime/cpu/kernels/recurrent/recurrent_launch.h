@@ -1,5 +1,5 @@
 #pragma once
-/// What layers of LSTM, GRU and RNN run, in f32. The products with X of all steps are one product
+/// The launch of layers of LSTM, GRU and RNN, in f32. The products with X of all steps are one product
 /// beforehand; the steps multiply packed recurrent weights (simd/loops.h) and run a fused cell.
 /// Lanes take directions and blocks of samples; where there is only one, panels of a step.
 ///
