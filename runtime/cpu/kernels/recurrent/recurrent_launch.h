@@ -1,7 +1,7 @@
 #pragma once
-/// The launch of layers of LSTM, GRU and RNN, in f32. The products with X of all steps are one product
-/// beforehand; the steps multiply packed recurrent weights (simd/loops.h) and run a fused cell.
-/// Lanes take directions and blocks of samples; where there is only one, panels of a step.
+/// The launch of layers of LSTM, GRU and RNN, in f32. The products with X of all steps are one
+/// product beforehand; the steps multiply packed recurrent weights (simd/loops.h) and run a fused
+/// cell. Lanes take directions and blocks of samples; where there is only one, panels of a step.
 ///
 /// Letters: S steps, B batch, I input size, H hidden size, D directions, G gates per cell.
 #include <memory>
