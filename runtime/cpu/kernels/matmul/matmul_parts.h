@@ -1,5 +1,6 @@
 #pragma once
-/// The parts of a matrix product's step, as its nodes state them, for all kernels of MatMul and Gemm.
+/// The parts of a matrix product's step, as its nodes state them, for all kernels of MatMul and
+/// Gemm.
 #include "runtime/cpu/kernels/common/epilogue.h"
 
 namespace infer {
