@@ -77,7 +77,7 @@ class OpenVinoChecker {
   }
   /// On processors of that feature alone; the file is refused, since nobody knows where it will
   /// run.
-  void RefuseOn(const char* feature, const Node& n, std::string what, std::string remedy) {
+  void RefuseOn(const char* feature, const Node& n, const std::string& what, std::string remedy) {
     r_.findings.push_back({Describe(n), Severity::kError,
                            Cat("on processors with ", feature, " ", what), std::move(remedy),
                            feature});

@@ -26,8 +26,8 @@ class PlaneConv {
   const char* isa() const { return loop_->isa; }
 
  private:
-  /// The place that tap `k` of an axis reads for results of phase `to`: `shift` beyond the result's place, in
-  /// the operand's phase `from`.
+  /// The place that tap `k` of an axis reads for results of phase `to`: `shift` beyond the result's
+  /// place, in the operand's phase `from`.
   struct Tap {
     int64_t k, from, to, shift;
   };
