@@ -41,6 +41,7 @@ struct StepTiming {
   double duration_ms;
   double reference_ms = 0;  ///< of it in reference kernels; in bodies of control flow, too
   bool is_copy = false;     ///< of an operand or result of the step into another layout
+  bool on_device = false;   ///< by the device's own clock; the host's else
 };
 
 /// Milliseconds by operator; what runs in a body of control flow is named "Loop/Add".

@@ -74,14 +74,18 @@ Status GroupAttentions(CompileState& s) {
   return {};
 }
 
-Status GroupIntegers(CompileState& s) {
+void GroupIntegersFor(Plan& plan, const KernelList& kernels, const CompileOptions& options) {
   const auto has_integer_kernel = [&](const Node& n) {
-    return n.output(0) && std::any_of(s.kernels.begin(), s.kernels.end(), [&](const KernelDef& k) {
+    return n.output(0) && std::any_of(kernels.begin(), kernels.end(), [&](const KernelDef& k) {
              return k.Takes(n.def()) && k.name.starts_with("int8");
            });
   };
   const auto is_activation = [](const Node& n) { return onednn::EltwiseOf(n).has_value(); };
-  GroupQuantized(*s.plan, has_integer_kernel, is_activation, AnyKernel(s));
+  GroupQuantized(plan, has_integer_kernel, is_activation, AnyKernel(plan, kernels, options));
+}
+
+Status GroupIntegers(CompileState& s) {
+  GroupIntegersFor(*s.plan, s.kernels, s.options);
   return {};
 }
 
@@ -167,10 +171,14 @@ Status RewriteForKernels(Graph& graph, const KernelList& kernels, const CompileO
   INFER_TRY(WidenHalves(graph, kernels, stay_wide));
   if (options.level < 1) return {};
   INFER_ASSIGN(const int gone, ExpandNodes(graph, kernels, options));
-  return gone > 0 ? WidenHalves(graph, kernels, stay_wide) : Status();
+  if (gone > 0) INFER_TRY(WidenHalves(graph, kernels, stay_wide));
+  INFER_TRY(ReadQuantConstants(graph).status());
+  INFER_TRY(TakeQOperators(graph, options.level).status());
+  return UnifyQuantSpellings(graph).status();
 }
 
 Status GroupForKernels(Plan& plan, const KernelList& kernels, const CompileOptions& options) {
+  if (options.level >= 1) GroupIntegersFor(plan, kernels, options);
   INFER_TRY(FoldConstants(plan, "DequantizeLinear"));
   if (options.level >= 1) FoldEpilogues(plan, AnyKernel(plan, kernels, options));
   return {};
