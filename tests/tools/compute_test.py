@@ -2,9 +2,10 @@
 """--compute bf16 of both tools: what computes in it, what is judged in f32, who refuses it.
 
 Run by ctest with INFER_BIN (the folder of the binaries) and INFER_SOURCE (the repository)."""
+import json
 import unittest
 
-from tool_test_case import DEMO, MODEL, PREPROCESS, CliTestCase
+from tool_test_case import DEMO, MODEL, PREPROCESS, CliTestCase, run, validate
 
 BF16 = ["--compute", "bf16"]
 DATA = ["--data", DEMO / "eval_images.npy", "--preprocess", PREPROCESS]
@@ -53,8 +54,12 @@ class Compute(CliTestCase):
         report = self.report(0, "infer-bench", "run", MODEL, "--set", "batch=1", "--min-time", "0.02", "--cold", "1",
                              *BF16)
         self.assertEqual(report["settings"]["compute"], "bf16")
-        report = self.report(0, "infer-bench", "compare", MODEL, "--set", "batch=1", "--b", "compute=bf16",
-                             "--budget", "1", "--max-starts", "2", "--fail-above", "1000%")
+        # Too little is measured for a verdict: what each side ran in is all that is asked.
+        done = run("infer-bench", "compare", MODEL, "--set", "batch=1", "--b", "compute=bf16", "--budget", "1",
+                   "--fail-above", "1000%", "--json", "-")
+        self.assertIn(done.returncode, (0, 6), done.stderr)
+        report = json.loads(done.stdout)
+        validate(report)
         self.assertEqual([s["compute"] for s in report["sides"]], ["f32", "bf16"])
 
 
