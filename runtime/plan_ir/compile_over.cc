@@ -75,6 +75,7 @@ Result<std::shared_ptr<const ExecutorProgram>> Compile(Graph graph, const Compil
 Result<std::shared_ptr<const ExecutorProgram>> CompileOver(Graph graph,
                                                            const CompileOptions& options,
                                                            const PlanBackends& backends) {
+  INFER_TRY(RefuseCompute(backends.front()->name(), options.compute));
   try {
     return Compile(std::move(graph), options, backends, false);
   } catch (...) {

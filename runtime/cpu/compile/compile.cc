@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lib/support/strings.h"
+#include "runtime/cpu/compile/bf16_values.h"
 #include "runtime/cpu/compile/blocked_weights.h"
 #include "runtime/cpu/compile/expand.h"
 #include "runtime/cpu/compile/qoperators.h"
@@ -30,6 +31,7 @@ StepKernels Choose(const StepCall& call, const KernelList& kernels, StepInfo& in
     if (!k.Takes(call.main().def())) continue;
     // What an integer kernel misses in a float model is no news.
     if (!may_be_integer && k.name.starts_with("int8:")) continue;
+    if (k.name == kBf16Kernel && call.options.compute == Compute::kF32) continue;
     if (std::string reason = k.refuse(call); !reason.empty()) {
       const bool is_no_chain = k.name == kChainKernel && call.step.nodes.size() == 1;
       if (chosen.kernels.empty() && !is_no_chain)
@@ -108,6 +110,11 @@ Status AddChains(CompileState& s) {
   return {};
 }
 
+Status ChooseBf16(CompileState& s) {
+  ChooseBf16Values(*s.plan, s.kernels, s.options);
+  return {};
+}
+
 Status AddBodies(CompileState& s) {
   INFER_ASSIGN(s.bodies, CompileBodies(*s.plan, s.compile, !s.options.allow_reference));
   return {};
@@ -150,6 +157,7 @@ constexpr CompileStep kSteps[] = {
     {"epilogues", "activations and residuals into the step before them", 1, AddEpilogues},
     {"chains", "element-wise operators, norms of rows and what quantizes them, block by block", 1,
      AddChains},
+    {"bf16-values", "values between products in bf16 that lie in bf16", 1, ChooseBf16},
     {"bodies", "programs for the subgraphs of control flow", 0, AddBodies},
     {"kernels", "which kernels accept each step, best first", 0, ChooseKernels},
 };
