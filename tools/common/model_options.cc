@@ -218,8 +218,9 @@ Status TellCompute(Context& context, const DeviceOptions& options) {
 }
 
 void DeclareDevice(Options& options, std::string* device, const std::string& help) {
-  options.Checked("--device", device, Cat("{", Join(DeviceNames(), ","), ",vulkan:N}"),
-                  RefuseDevice, help);
+  options.Checked("--device", device, "NAME", RefuseDevice,
+                  Cat(help, " (one of ", Join(DeviceNames(), ", "), ", vulkan:N)"));
+  options.Offer(DeviceNames());
 }
 
 Result<std::shared_ptr<const Program>> CompileFor(const Graph& g, const DeviceOptions& options,
