@@ -87,7 +87,9 @@ struct Outcome {
   Phases phases;
   int64_t version = 0;     ///< of the model, from 1
   int64_t batch_rows = 0;  ///< of the run that gave the outputs, this request's included
-  QueueState queue;        ///< where a full queue rejected
+  int64_t padded_to =
+      0;             ///< the extent that its inputs were given (ModelOptions::buckets); 0: none
+  QueueState queue;  ///< where a full queue rejected
   Metadata metadata;
   Ticket ticket;          ///< for Engine::RecordOutcome; with a cascade, who answered
   double confidence = 0;  ///< of a cascade's answer; 0: not looked at, or not readable
