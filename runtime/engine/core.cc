@@ -13,12 +13,13 @@ bool Core::Knows(const std::string& model) const {
   return models_.contains(model);
 }
 
-ModelLoad Core::LoadOf(const std::string& model) const {
+ModelLoad Core::LoadOf(const std::string& model, const std::string& sequence) const {
   const std::lock_guard lock(mutex_);
   const auto it = models_.find(model);
   if (it == models_.end() || !it->second.current) return {};
   const Version& v = *it->second.current;
   return {.ready = v.ran,
+          .holds_sequence = !sequence.empty() && HolderOf(it->second, sequence) != nullptr,
           .waiting = v.queue.state().requests,
           .running = v.running_requests,
           .waiting_rows = v.queue.rows(),
@@ -148,6 +149,11 @@ Status Core::Admit(Pending& p, const Entry& entry) {
   if (m.shadow != entry.shadow)
     return refuse(InvalidArgument(
         Cat("model '", p.request.model, "' is a shadow: it takes no requests of its own")));
+  const std::string& sequence = p.request.sequence.id;
+  if (!sequence.empty() && HolderOf(m, sequence)) {
+    Status fits = AdmitStep(m, p);
+    return fits.ok() ? fits : refuse(std::move(fits));
+  }
   if (!m.current && !m.loader)
     return refuse(InvalidArgument(Cat("model '", p.request.model, "' is not loaded")));
   m.last_use = ++uses_;
@@ -159,8 +165,14 @@ Status Core::Admit(Pending& p, const Entry& entry) {
 
 /// Ok: the request, whose model is loaded, may be queued.
 Status Core::AdmitTo(Model& m, Pending& p) {
+  if (!p.request.sequence.id.empty() || m.current->keeps_state()) return AdmitStep(m, p);
   p.version = m.current;
   p.outcome.version = p.version->number();
+  return AdmitInputs(m, p);
+}
+
+/// Ok: they fit its version, and there is place in its queue.
+Status Core::AdmitInputs(Model& m, Pending& p) {
   Fit fit = p.version->FitOf(p.request.inputs);
   if (!fit.status.ok()) return std::move(fit.status);
   p.bytes = fit.bytes;
@@ -207,6 +219,7 @@ void Core::EndEarly(Pending& p, State how, Status why, int64_t now_ns, Todo& tod
     // A batch that has begun may read what it has not stacked yet.
     tell = batch->begun ? batch->stacked : true;
   }
+  StepEnded(p, nullptr, now_ns, todo);
   if (!tell) return;
   p.handed = true;
   deliveries_.push_back(self);
@@ -306,6 +319,7 @@ std::vector<ModelStats> Core::Stats() const {
       if (!m.current) continue;
       s.version = m.current->number();
       s.bytes = m.current->bytes();
+      s.sequences = static_cast<int64_t>(m.current->sequences.size());
       s.queue = m.current->queue.state();
       s.queue.running = m.current->running_requests;
       s.unpaddable = m.current->unpaddable();

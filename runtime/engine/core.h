@@ -64,7 +64,8 @@ class Core : public std::enable_shared_from_this<Core> {
   void Submit(Request request, Callback callback, Entry entry = {});
   /// Rejects the request.
   void Refuse(Request request, Callback callback, Status why);
-  ModelLoad LoadOf(const std::string& model) const;
+  /// `sequence`: whether the model has it is told, too.
+  ModelLoad LoadOf(const std::string& model, const std::string& sequence = {}) const;
   bool Knows(const std::string& model) const;
   Result<std::shared_ptr<const Program>> ProgramOf(const std::string& model) const;
   /// A shadow takes copies only, and its runs hold nobody up. InvalidArgument: `model` is not
@@ -110,6 +111,15 @@ class Core : public std::enable_shared_from_this<Core> {
   // Called with the mutex held.
   Status Admit(Pending& p, const Entry& entry);
   Status AdmitTo(Model& m, Pending& p);
+  Status AdmitInputs(Model& m, Pending& p);
+  Status AdmitStep(Model& m, Pending& p);
+  static std::shared_ptr<Version> HolderOf(const Model& m, const std::string& id);
+  Status TakeStep(Model& m, Pending& p, Sequence& s);
+  void StepEnded(Pending& p, std::vector<Datum>* outputs, int64_t now_ns, Todo& todo);
+  void NextStep(const std::shared_ptr<Version>& version, const std::string& id, Sequence& s,
+                int64_t now_ns, Todo& todo);
+  void ForgetIdle(int64_t now_ns, Todo& todo);
+  void DropSequences(Version& version, int64_t now_ns, Todo& todo);
   Status Await(Model& m, Pending& p);
   void Enqueue(const PendingPtr& p, Todo& todo);
   void WantLoaded(const std::string& name, Model& m, Todo& todo);
@@ -162,16 +172,17 @@ class Core : public std::enable_shared_from_this<Core> {
   mutable std::mutex mutex_;
   std::condition_variable quiet_;
   std::map<std::string, Model> models_;
-  std::set<std::pair<int64_t, Pending*>> deadlines_;  // of requests that have not ended
-  std::set<int64_t> wakes_;                           // that the executor knows of
-  std::set<Batch*> batches_;                          // from being formed until they are finished
-  std::deque<PendingPtr> deliveries_;                 // ends that the timer thread tells
-  std::array<int, kPriorities> running_ = {};         // batches by priority, but those aside
-  std::array<int, kPlaces> placed_ = {};              // batches by place
-  std::deque<std::string> loads_;                     // registered models to load, in this order
-  Parked parked_;                                     // is loaded, and waits until others are gone
-  bool waits_for_room_ = false;                       // the first of them
-  bool load_goes_on_ = false;                         // one at a time
+  std::set<std::pair<int64_t, Pending*>> deadlines_;           // of requests that have not ended
+  std::set<std::tuple<int64_t, Version*, std::string>> idle_;  // sequences without a step
+  std::set<int64_t> wakes_;                                    // that the executor knows of
+  std::set<Batch*> batches_;                   // from being formed until they are finished
+  std::deque<PendingPtr> deliveries_;          // ends that the timer thread tells
+  std::array<int, kPriorities> running_ = {};  // batches by priority, but those aside
+  std::array<int, kPlaces> placed_ = {};       // batches by place
+  std::deque<std::string> loads_;              // registered models to load, in this order
+  Parked parked_;                              // is loaded, and waits until others are gone
+  bool waits_for_room_ = false;                // the first of them
+  bool load_goes_on_ = false;                  // one at a time
   mutable int64_t peak_bytes_ = 0;
   int64_t uses_ = 0;  // of models, counted
   int64_t next_id_ = 0;

@@ -63,9 +63,11 @@ Status Core::Unload(const std::string& name) {
     for (const PendingPtr& p : std::exchange(m.arriving, {}))
       EndEarly(*p, State::kRejected, InvalidArgument(Cat("model '", name, "' was unloaded")),
                NowNs(), todo);
+    const int64_t now_ns = NowNs();
     Supersede(m);
+    for (const auto& v : std::vector(m.old)) DropSequences(*v, now_ns, todo);
     ReleaseVersions(m, todo);
-    Pump(NowNs(), todo);
+    Pump(now_ns, todo);
   }
   Do(std::move(todo));
   return {};
@@ -80,7 +82,7 @@ void Core::Supersede(Model& m) {
 
 void Core::ReleaseVersions(Model& m, Todo& todo) {
   std::erase_if(m.old, [&](std::shared_ptr<Version>& v) {
-    if (!v->queue.empty() || v->running > 0) return false;
+    if (!v->queue.empty() || v->running > 0 || !v->sequences.empty()) return false;
     todo.released.push_back(std::move(v));
     return true;
   });
@@ -142,6 +144,7 @@ Status Core::Await(Model& m, Pending& p) {
 
 /// Pre: it was admitted.
 void Core::Enqueue(const PendingPtr& p, Todo& todo) {
+  if (p->waits_for_step) return;
   if (p->version) return p->version->queue.Push(p);
   Model& m = models_.at(p->request.model);
   m.arriving.push_back(p);
@@ -180,7 +183,7 @@ Result<std::vector<size_t>> Core::RoomFor(const std::string& name, int64_t bytes
       holders.push_back({.model = model,
                          .bytes = m.current->bytes(),
                          .last_use = m.last_use,
-                         .may_go = static_cast<bool>(m.loader)});
+                         .may_go = m.loader && m.current->sequences.empty()});
   return MakeRoom(options_.memory_bytes, name, bytes, holders);
 }
 
@@ -319,9 +322,9 @@ void Core::EndLoad(const std::string& name, const Status& status, Todo& todo) {
   for (const PendingPtr& p : std::exchange(m.arriving, {})) {
     if (IsEnd(p->state())) continue;
     const Status admitted = status.ok() ? AdmitTo(m, *p) : status;
-    if (admitted.ok())
+    if (admitted.ok() && !p->waits_for_step)
       p->version->queue.Push(p);
-    else
+    else if (!admitted.ok())
       EndEarly(*p, State::kRejected, admitted, now_ns, todo);
   }
   load_goes_on_ = !loads_.empty();

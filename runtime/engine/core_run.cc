@@ -193,7 +193,9 @@ void Core::Finish(const BatchPtr& batch) {
         phases.compute_ns = item.ended_ns - item.started_ns;
       }
       succeeded |= ok;
-      if (End(p, ok ? State::kSucceeded : State::kFailed, item.status, now_ns) && ok) {
+      const bool ended = End(p, ok ? State::kSucceeded : State::kFailed, item.status, now_ns);
+      if (ended) StepEnded(p, ok ? &item.outputs : nullptr, now_ns, todo);
+      if (ended && ok) {
         p.outcome.outputs = std::move(item.outputs);
         p.outcome.batch_rows = item.rows;
         p.outcome.padded_to = item.padded_to;

@@ -44,8 +44,10 @@ struct ModelStats {
   int old_versions = 0;            ///< that still answer theirs
   int64_t bytes = 0;               ///< weights and activations of `version`
   int64_t loads = 0, unloads = 0;  ///< of a registered model: for requests, for others' room
-  int64_t arriving = 0;            ///< requests that wait until it is loaded
-  std::string unbatchable;         ///< why the model is not batched; "": it may be
+  int64_t sequences = 0;           ///< that go on in `version`
+  int64_t sequences_begun = 0, sequences_idle = 0;  ///< idle: forgotten without having ended
+  int64_t arriving = 0;                             ///< requests that wait until it is loaded
+  std::string unbatchable;                          ///< why the model is not batched; "": it may be
   QueueState queue;
   int64_t submitted = 0;
   std::array<int64_t, kEnds> ends = {};  ///< by EndIndex; with those at work: submitted

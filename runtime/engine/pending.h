@@ -35,9 +35,10 @@ class Pending : public std::enable_shared_from_this<Pending> {
 
   Bucket* bucket = nullptr;  // while it is queued
   std::list<std::shared_ptr<Pending>>::iterator place;
-  Batch* batch = nullptr;  // from being chosen until the batch is over
-  bool shadow = false;     // a copy, whose answer nobody waits for
-  bool handed = false;     // to whoever tells its end
+  Batch* batch = nullptr;       // from being chosen until the batch is over
+  bool waits_for_step = false;  // in a sequence, behind another step
+  bool shadow = false;          // a copy, whose answer nobody waits for
+  bool handed = false;          // to whoever tells its end
   Outcome outcome;
   Telemetry* times = nullptr;  // of its model, which stays as long as the engine
 

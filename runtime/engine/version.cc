@@ -73,6 +73,7 @@ Result<std::shared_ptr<Version>> Version::Make(std::string model, int64_t number
     std::shared_ptr<Version> v(
         new Version(std::move(model), number, std::move(source), std::move(options)));
     INFER_TRY(v->ChooseBuckets());
+    INFER_TRY(v->CheckState());
     for (int i = 0; i < v->options_.instances; ++i) {
       INFER_ASSIGN(auto context, v->program().NewContext());
       INFER_TRY(v->Warm(*context));

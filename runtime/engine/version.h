@@ -10,6 +10,7 @@
 #include "runtime/engine/batch_axes.h"
 #include "runtime/engine/padding.h"
 #include "runtime/engine/queue.h"
+#include "runtime/engine/sequence.h"
 
 namespace infer::engine {
 
@@ -46,6 +47,7 @@ struct ModelOptions {
   /// Where padding is not proved to be harmless, requests run as they are, and
   /// ModelStats::unpaddable says why. Load refuses extents that the model does not name.
   Buckets buckets = {};
+  StateRules state = {};
   /// Run once in every instance before the version takes requests: alone, stacked to max_rows, and
   /// padded to each bucket that holds them; where outputs differ then, nothing is padded.
   /// Empty: not run, so the first requests pay for planning their shapes.
@@ -77,6 +79,14 @@ class Version {
   const std::shared_ptr<const Program>& shared_program() const { return source_.program; }
   bool batches() const { return options_.batch.max_rows > 1; }
 
+  bool keeps_state() const { return !options_.state.pairs.empty(); }
+  /// The state before the first step. Pre: keeps_state().
+  Result<std::vector<Datum>> InitialState(const std::vector<Datum>& inputs) const;
+  /// Puts the state among the inputs of a step. InvalidArgument: their number.
+  Status AddState(std::vector<Datum>& inputs, const std::vector<Datum>& state) const;
+  /// Takes it out of the outputs.
+  std::vector<Datum> TakeState(std::vector<Datum>& outputs) const;
+
   bool pads() const { return pad_ >= 0; }
   /// Pre: pads().
   const PaddedAxes& padded_axes() const { return source_.padding[static_cast<size_t>(pad_)]; }
@@ -88,6 +98,7 @@ class Version {
   // The rest is guarded by the engine's mutex.
   RequestQueue queue;
   std::vector<std::unique_ptr<RunContext>> idle;
+  std::map<std::string, Sequence> sequences;
   int64_t running_requests = 0;
   int running = 0;          // instances in runs
   int64_t run_ns = 0;       // what a run takes: a moving mean, each new one counts an eighth
@@ -110,6 +121,7 @@ class Version {
   Status Warm(RunContext& context);
   Status WarmBuckets(RunContext& context, const Fit& fit);
   Status ChooseBuckets();
+  Status CheckState() const;
   void FitBucket(const std::vector<Datum>& inputs, Fit& fit) const;
   /// In the run.
   int64_t ExtentOf(const Tensor& t, size_t input, int axis, const Fit& fit) const;
