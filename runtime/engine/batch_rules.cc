@@ -24,6 +24,18 @@ std::string_view Name(Single s) {
   return "";
 }
 
+std::string_view Name(Padding p) {
+  switch (p) {
+    case Padding::kPadded: return "padded";
+    case Padding::kExact: return "exact";
+    case Padding::kLonger: return "longer";
+    case Padding::kShort: return "short";
+    case Padding::kMask: return "mask";
+    case Padding::kRefuted: return "refuted";
+  }
+  return "";
+}
+
 Decision Decide(const BatchRules& rules, const Waiters& w, int64_t run_ns, bool draining) {
   constexpr int64_t kAtOnce = 0;
   if (w.rows >= rules.max_rows) return {kAtOnce, Fired::kFull};

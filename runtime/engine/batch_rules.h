@@ -40,6 +40,18 @@ enum class Single : uint8_t {
 inline constexpr size_t kSingleReasons = 5;
 std::string_view Name(Single s);
 
+/// What became of a request where a model has buckets (ModelOptions::buckets).
+enum class Padding : uint8_t {
+  kPadded,   ///< to the extent of a bucket
+  kExact,    ///< it has the extent of a bucket
+  kLonger,   ///< than every bucket: as it is
+  kShort,    ///< the model picks places that it does not have: as it is
+  kMask,     ///< a row of its mask shows nothing: as it is
+  kRefuted,  ///< it was padded, and run again as it is: the run failed, or had no finite outputs
+};
+inline constexpr size_t kPaddings = 6;
+std::string_view Name(Padding p);
+
 /// Waiting requests that may share a run, as the rules see them.
 struct Waiters {
   int64_t rows = 0;

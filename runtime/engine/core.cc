@@ -8,71 +8,18 @@
 
 namespace infer::engine {
 
-Status Core::Load(const std::string& name, ModelSource source, ModelOptions options) {
-  if (forked()) return InvalidArgument("the engine was made before this process was forked");
-  int64_t number = 0;
-  {
-    const std::lock_guard lock(mutex_);
-    if (closed_) return InvalidArgument("the engine is closed");
-    number = ++models_[name].versions;
-  }
-  INFER_ASSIGN(auto version, Version::Make(name, number, std::move(source), std::move(options)));
-  Todo todo;
-  {
-    const std::lock_guard lock(mutex_);
-    Model& m = models_[name];
-    Supersede(m);
-    version->aside = m.shadow;
-    m.current = std::move(version);
-    ReleaseVersions(m, todo);
-    Pump(NowNs(), todo);
-  }
-  Do(std::move(todo));
-  return {};
-}
-
-Status Core::Unload(const std::string& name) {
-  if (forked()) return InvalidArgument("the engine was made before this process was forked");
-  Todo todo;
-  {
-    const std::lock_guard lock(mutex_);
-    const auto it = models_.find(name);
-    if (it == models_.end() || !it->second.current)
-      return InvalidArgument(Cat("there is no model '", name, "'"));
-    Supersede(it->second);
-    ReleaseVersions(it->second, todo);
-    Pump(NowNs(), todo);
-  }
-  Do(std::move(todo));
-  return {};
-}
-
-void Core::Supersede(Model& m) {
-  if (!m.current) return;
-  m.current->superseded = true;
-  m.old.push_back(std::move(m.current));
-  m.current = nullptr;
-}
-
-void Core::ReleaseVersions(Model& m, Todo& todo) {
-  std::erase_if(m.old, [&](std::shared_ptr<Version>& v) {
-    if (!v->queue.empty() || v->running > 0) return false;
-    todo.released.push_back(std::move(v));
-    return true;
-  });
-}
-
 bool Core::Knows(const std::string& model) const {
   const std::lock_guard lock(mutex_);
   return models_.contains(model);
 }
 
-ModelLoad Core::LoadOf(const std::string& model) const {
+ModelLoad Core::LoadOf(const std::string& model, const std::string& sequence) const {
   const std::lock_guard lock(mutex_);
   const auto it = models_.find(model);
   if (it == models_.end() || !it->second.current) return {};
   const Version& v = *it->second.current;
   return {.ready = v.ran,
+          .holds_sequence = !sequence.empty() && HolderOf(it->second, sequence) != nullptr,
           .waiting = v.queue.state().requests,
           .running = v.running_requests,
           .waiting_rows = v.queue.rows(),
@@ -123,7 +70,7 @@ void Core::EndShadows(const Model& m, int64_t now_ns, Todo& todo) {
       if (item.request->shadow && &models_.at(batch->version->model()) == &m)
         copies.push_back(item.request);
   for (const PendingPtr& p : copies)
-    EndEarly(*p, State::kCancelled, "nobody waits for the shadow", now_ns, todo);
+    EndEarly(*p, State::kCancelled, Cancelled("nobody waits for the shadow"), now_ns, todo);
 }
 
 void Core::Refuse(Request request, Callback callback, Status why) {
@@ -156,9 +103,9 @@ void Core::Submit(Request request, Callback callback, Entry entry) {
     refused = Admit(*p, entry);
     if (refused.ok()) {
       if (p->deadline_ns != kNever) deadlines_.emplace(p->deadline_ns, p.get());
-      p->version->queue.Push(p);
+      Enqueue(p, todo);
       if (p->request.stop.stop_requested() || (entry.continues && shut_))
-        EndEarly(*p, State::kCancelled, "the request was cancelled", p->came_ns, todo);
+        EndEarly(*p, State::kCancelled, Cancelled("the request was cancelled"), p->came_ns, todo);
       Pump(p->came_ns, todo);
       if (entry.helps) mine = TakeOwn(*p, todo);
     }
@@ -202,22 +149,45 @@ Status Core::Admit(Pending& p, const Entry& entry) {
   if (m.shadow != entry.shadow)
     return refuse(InvalidArgument(
         Cat("model '", p.request.model, "' is a shadow: it takes no requests of its own")));
-  if (!m.current)
+  const std::string& sequence = p.request.sequence.id;
+  if (!sequence.empty() && HolderOf(m, sequence)) {
+    Status fits = AdmitStep(m, p);
+    return fits.ok() ? fits : refuse(std::move(fits));
+  }
+  if (!m.current && !m.loader)
     return refuse(InvalidArgument(Cat("model '", p.request.model, "' is not loaded")));
+  m.last_use = ++uses_;
+  p.times = &m.times;
+  if (!m.current) return Await(m, p);
+  Status fits = AdmitTo(m, p);
+  return fits.ok() ? fits : refuse(std::move(fits));
+}
+
+/// Ok: the request, whose model is loaded, may be queued.
+Status Core::AdmitTo(Model& m, Pending& p) {
+  if (!p.request.sequence.id.empty() || m.current->keeps_state()) return AdmitStep(m, p);
   p.version = m.current;
   p.outcome.version = p.version->number();
+  return AdmitInputs(m, p);
+}
+
+/// Ok: they fit its version, and there is place in its queue.
+Status Core::AdmitInputs(Model& m, Pending& p) {
   Fit fit = p.version->FitOf(p.request.inputs);
-  if (!fit.status.ok()) return refuse(std::move(fit.status));
+  if (!fit.status.ok()) return std::move(fit.status);
   p.bytes = fit.bytes;
   p.rows = std::max<int64_t>(fit.rows, 1);
   p.shape = std::move(fit.shape);
+  p.length = fit.length;
+  p.padded_to = fit.padded_to;
   if (fit.rows < 1) p.shape.push_back(-p.id - 1);  // no rows: with nobody
   if (std::string why = p.version->queue.Refuses(p.bytes); !why.empty()) {
     p.outcome.queue = p.version->queue.state();
     p.outcome.queue.running = p.version->running_requests;
-    return refuse(ResourceExhausted(Cat("model '", p.request.model, "': ", why)));
+    return ResourceExhausted(Cat("model '", p.request.model, "': ", why));
   }
-  p.times = &m.times;
+  if (fit.padding) ++m.stats.padding[static_cast<size_t>(*fit.padding)];
+  if (p.padded_to > 0) m.stats.padded_from += p.length, m.stats.padded_to += p.padded_to;
   return {};
 }
 
@@ -236,9 +206,9 @@ bool Core::End(Pending& p, State how, Status status, int64_t now_ns) {
 }
 
 /// Not by its run. It is told at once where no run reads its inputs, else by the run.
-void Core::EndEarly(Pending& p, State how, const char* why, int64_t now_ns, Todo& todo) {
+void Core::EndEarly(Pending& p, State how, Status why, int64_t now_ns, Todo& todo) {
   const State was = p.state();
-  if (!End(p, how, Cancelled(why), now_ns)) return;
+  if (!End(p, how, std::move(why), now_ns)) return;
   const PendingPtr self = p.shared_from_this();
   bool tell = was != State::kRunning;
   if (p.bucket) {
@@ -249,6 +219,7 @@ void Core::EndEarly(Pending& p, State how, const char* why, int64_t now_ns, Todo
     // A batch that has begun may read what it has not stacked yet.
     tell = batch->begun ? batch->stacked : true;
   }
+  StepEnded(p, nullptr, now_ns, todo);
   if (!tell) return;
   p.handed = true;
   deliveries_.push_back(self);
@@ -257,8 +228,8 @@ void Core::EndEarly(Pending& p, State how, const char* why, int64_t now_ns, Todo
 
 void Core::Expire(int64_t now_ns, Todo& todo) {
   while (!deadlines_.empty() && deadlines_.begin()->first <= now_ns)
-    EndEarly(*deadlines_.begin()->second, State::kTimedOut, "the deadline of the request passed",
-             now_ns, todo);
+    EndEarly(*deadlines_.begin()->second, State::kTimedOut,
+             Cancelled("the deadline of the request passed"), now_ns, todo);
 }
 
 void Core::Cancel(const std::weak_ptr<Pending>& weak) {
@@ -267,7 +238,8 @@ void Core::Cancel(const std::weak_ptr<Pending>& weak) {
   Todo todo;
   {
     const std::lock_guard lock(mutex_);
-    EndEarly(*p, State::kCancelled, "the request was cancelled", NowNs(), todo);
+    EndEarly(*p, State::kCancelled, Cancelled("the request was cancelled"), NowNs(), todo);
+    UseRoom(todo);
   }
   Do(std::move(todo));
 }
@@ -319,11 +291,13 @@ void Core::Shutdown() {
     for (auto& [name, m] : models_) {
       for (const auto& v : m.old) take(*v);
       if (m.current) take(*m.current);
+      all.insert(all.end(), m.arriving.begin(), m.arriving.end());
+      m.arriving.clear();
     }
     for (const Batch* batch : batches_)
       for (const BatchItem& item : batch->items) all.push_back(item.request);
     for (const PendingPtr& p : all)
-      EndEarly(*p, State::kCancelled, "the engine was shut down", now_ns, todo);
+      EndEarly(*p, State::kCancelled, Cancelled("the engine was shut down"), now_ns, todo);
   }
   Do(std::move(todo));
   AwaitQuiet();
@@ -341,10 +315,14 @@ std::vector<ModelStats> Core::Stats() const {
       s.model = name;
       s.old_versions = static_cast<int>(m.old.size());
       times.push_back(&m.times);
+      s.arriving = static_cast<int64_t>(m.arriving.size());
       if (!m.current) continue;
       s.version = m.current->number();
+      s.bytes = m.current->bytes();
+      s.sequences = static_cast<int64_t>(m.current->sequences.size());
       s.queue = m.current->queue.state();
       s.queue.running = m.current->running_requests;
+      s.unpaddable = m.current->unpaddable();
       s.unbatchable = !m.current->axes().proved ? m.current->axes().reason
                       : m.current->batches()    ? ""
                                                 : "its rules stack no more than one row";

@@ -8,6 +8,7 @@
 
 #include "runtime/engine/engine.h"
 #include "runtime/engine/fork.h"
+#include "runtime/engine/memory_rules.h"
 #include "runtime/engine/pending.h"
 #include "runtime/engine/router.h"
 
@@ -19,6 +20,7 @@ struct BatchItem {
   Status status = {};
   std::vector<Datum> outputs = {};
   int64_t started_ns = 0, ended_ns = 0, rows = 0;
+  int64_t padded_to = 0;
 };
 
 /// One run: its requests and the instance that it holds.
@@ -33,6 +35,7 @@ struct Batch : std::enable_shared_from_this<Batch> {
   std::stop_source stop = {};
   Status status = {};          // of the attempt
   size_t first = 0, last = 0;  // items of the attempt
+  bool as_they_are = false;    // the attempt pads nothing
   // Guarded by the engine's mutex.
   int64_t chosen = 0;  // requests that it was made of
   int64_t live = 0;    // of its items, that have not ended
@@ -54,10 +57,15 @@ class Core : public std::enable_shared_from_this<Core> {
 
   Status Load(const std::string& name, ModelSource source, ModelOptions options);
   Status Unload(const std::string& name);
+  Status Register(const std::string& name, ModelLoader loader, ModelOptions options,
+                  int64_t expected_bytes);
+  Status Prefetch(const std::string& name);
+  MemoryStats Memory() const;
   void Submit(Request request, Callback callback, Entry entry = {});
   /// Rejects the request.
   void Refuse(Request request, Callback callback, Status why);
-  ModelLoad LoadOf(const std::string& model) const;
+  /// `sequence`: whether the model has it is told, too.
+  ModelLoad LoadOf(const std::string& model, const std::string& sequence = {}) const;
   bool Knows(const std::string& model) const;
   Result<std::shared_ptr<const Program>> ProgramOf(const std::string& model) const;
   /// A shadow takes copies only, and its runs hold nobody up. InvalidArgument: `model` is not
@@ -77,6 +85,13 @@ class Core : public std::enable_shared_from_this<Core> {
     std::vector<std::shared_ptr<Version>> old;
     int64_t versions = 0;
     bool shadow = false;
+    // Of a registered one.
+    ModelLoader loader;
+    ModelOptions load_options;
+    int64_t expected_bytes = 0;      // what it took when it was loaded before
+    bool loading = false;            // or about to be
+    std::list<PendingPtr> arriving;  // that wait until it is loaded
+    int64_t last_use = 0;
     ModelStats stats;
     Telemetry times;
   };
@@ -86,13 +101,39 @@ class Core : public std::enable_shared_from_this<Core> {
     std::vector<BatchPtr> begun, stopped;
     std::vector<std::shared_ptr<Version>> released;  // destroyed
     std::vector<int64_t> wakes;
-    bool deliver = false;
+    bool deliver = false, load = false;
+  };
+  struct Parked {
+    std::string model;
+    std::shared_ptr<Version> version;
   };
 
   // Called with the mutex held.
   Status Admit(Pending& p, const Entry& entry);
+  Status AdmitTo(Model& m, Pending& p);
+  Status AdmitInputs(Model& m, Pending& p);
+  Status AdmitStep(Model& m, Pending& p);
+  static std::shared_ptr<Version> HolderOf(const Model& m, const std::string& id);
+  Status TakeStep(Model& m, Pending& p, Sequence& s);
+  void StepEnded(Pending& p, std::vector<Datum>* outputs, int64_t now_ns, Todo& todo);
+  void NextStep(const std::shared_ptr<Version>& version, const std::string& id, Sequence& s,
+                int64_t now_ns, Todo& todo);
+  void ForgetIdle(int64_t now_ns, Todo& todo);
+  void DropSequences(Version& version, int64_t now_ns, Todo& todo);
+  Status Await(Model& m, Pending& p);
+  void Enqueue(const PendingPtr& p, Todo& todo);
+  void WantLoaded(const std::string& name, Model& m, Todo& todo);
+  Result<std::vector<size_t>> RoomFor(const std::string& name, int64_t bytes,
+                                      std::vector<MemoryHolder>& holders) const;
+  void GoAway(const std::vector<size_t>& which, const std::vector<MemoryHolder>& holders,
+              Todo& todo);
+  void Install(Todo& todo);
+  void UseRoom(Todo& todo);
+  void EndLoad(const std::string& name, const Status& status, Todo& todo);
+  void Trim(const Version& grown, Todo& todo);
+  int64_t UsedBytes() const;
   bool End(Pending& p, State how, Status status, int64_t now_ns);
-  void EndEarly(Pending& p, State how, const char* why, int64_t now_ns, Todo& todo);
+  void EndEarly(Pending& p, State how, Status why, int64_t now_ns, Todo& todo);
   void Expire(int64_t now_ns, Todo& todo);
   void Pump(int64_t now_ns, Todo& todo);
   void EndShadows(const Model& m, int64_t now_ns, Todo& todo);
@@ -112,6 +153,8 @@ class Core : public std::enable_shared_from_this<Core> {
   void Wake(int64_t ns);
   void Begin(const BatchPtr& batch);
   void Attempt(const BatchPtr& batch, size_t first, size_t last);
+  static std::vector<RunPart> PartsOf(const Batch& batch);
+  void Refuted(const Batch& batch);
   void Compute(Batch& batch);
   void Attempted(const BatchPtr& batch);
   void Keep(Batch& batch);
@@ -121,18 +164,27 @@ class Core : public std::enable_shared_from_this<Core> {
   void Deliver();
   void CallBack(Pending& p);
   void AwaitQuiet();
+  void LoadNext();
+  void Loaded(const std::string& name, Result<std::shared_ptr<Version>> version);
 
   EngineOptions options_;
   const uint64_t forks_ = ForksSoFar();
   mutable std::mutex mutex_;
   std::condition_variable quiet_;
   std::map<std::string, Model> models_;
-  std::set<std::pair<int64_t, Pending*>> deadlines_;  // of requests that have not ended
-  std::set<int64_t> wakes_;                           // that the executor knows of
-  std::set<Batch*> batches_;                          // from being formed until they are finished
-  std::deque<PendingPtr> deliveries_;                 // ends that the timer thread tells
-  std::array<int, kPriorities> running_ = {};         // batches by priority, but those aside
-  std::array<int, kPlaces> placed_ = {};              // batches by place
+  std::set<std::pair<int64_t, Pending*>> deadlines_;           // of requests that have not ended
+  std::set<std::tuple<int64_t, Version*, std::string>> idle_;  // sequences without a step
+  std::set<int64_t> wakes_;                                    // that the executor knows of
+  std::set<Batch*> batches_;                   // from being formed until they are finished
+  std::deque<PendingPtr> deliveries_;          // ends that the timer thread tells
+  std::array<int, kPriorities> running_ = {};  // batches by priority, but those aside
+  std::array<int, kPlaces> placed_ = {};       // batches by place
+  std::deque<std::string> loads_;              // registered models to load, in this order
+  Parked parked_;                              // is loaded, and waits until others are gone
+  bool waits_for_room_ = false;                // the first of them
+  bool load_goes_on_ = false;                  // one at a time
+  mutable int64_t peak_bytes_ = 0;
+  int64_t uses_ = 0;  // of models, counted
   int64_t next_id_ = 0;
   int64_t outstanding_ = 0;  // requests whose callback has not returned; without shadows
   int64_t computing_ = 0;    // batches that have begun; without those aside

@@ -43,7 +43,10 @@ std::pair<Version*, RequestQueue::Choice> Core::Choose(int64_t now_ns, bool asid
 /// Begins what may begin, and sees to it that the engine wakes when the next may or must end.
 void Core::Pump(int64_t now_ns, Todo& todo) {
   Expire(now_ns, todo);
+  ForgetIdle(now_ns, todo);
+  UseRoom(todo);
   int64_t wake_ns = deadlines_.empty() ? kNever : deadlines_.begin()->first;
+  if (!idle_.empty()) wake_ns = std::min(wake_ns, std::get<0>(*idle_.begin()));
   for (const bool aside : {false, true})
     for (int levels = OpenLevels(aside); levels > 0; levels = OpenLevels(aside)) {
       const auto [version, choice] = Choose(now_ns, aside, levels);

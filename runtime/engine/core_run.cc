@@ -34,9 +34,30 @@ void Core::Do(Todo todo) {
     options_.executor->WakeAt(ns, [core = weak_from_this(), ns] {
       if (const auto self = core.lock()) self->Wake(ns);
     });
+  if (todo.load)
+    options_.executor->Post([self = shared_from_this()] { self->LoadNext(); }, Place::kLoad);
   if (todo.deliver) options_.executor->Deliver([self = shared_from_this()] { self->Deliver(); });
   todo.released.clear();  // a callback may take long
   Tell(std::move(todo.told));
+}
+
+/// Requests of the attempt.
+std::vector<RunPart> Core::PartsOf(const Batch& batch) {
+  std::vector<RunPart> parts;
+  for (size_t i = batch.first; i < batch.last; ++i) {
+    const Pending& p = *batch.items[i].request;
+    parts.push_back({.inputs = &p.request.inputs,
+                     .rows = p.rows,
+                     .length = p.length,
+                     .padded_to = batch.as_they_are ? 0 : p.padded_to});
+  }
+  return parts;
+}
+
+/// With the mutex held: its padded requests are run as they are.
+void Core::Refuted(const Batch& batch) {
+  ModelStats& stats = models_.at(batch.version->model()).stats;
+  stats.padding[static_cast<size_t>(Padding::kRefuted)] += static_cast<int64_t>(batch.items.size());
 }
 
 /// On a thread of its place, or of a caller who waits for it.
@@ -72,12 +93,10 @@ void Core::Attempt(const BatchPtr& batch, size_t first, size_t last) {
 void Core::Compute(Batch& batch) {
   batch.started_ns = NowNs();
   try {
-    std::vector<const std::vector<Datum>*> inputs;
-    for (size_t i = batch.first; i < batch.last; ++i)
-      inputs.push_back(&batch.items[i].request->request.inputs);
-    batch.status = BindStacked(*batch.version, *batch.context, inputs);
+    const std::vector<RunPart> parts = PartsOf(batch);
+    batch.status = BindStacked(*batch.version, *batch.context, parts);
     if (!batch.status.ok()) return;
-    if (inputs.size() > 1) {
+    if (parts.size() > 1) {
       Todo todo;
       {
         const std::lock_guard lock(mutex_);
@@ -103,16 +122,13 @@ void Core::Compute(Batch& batch) {
 void Core::Keep(Batch& batch) {
   const int64_t ended_ns = NowNs();
   if (batch.run_ns == 0) batch.run_ns = ended_ns - batch.started_ns;
-  std::vector<int64_t> rows;
+  const std::vector<RunPart> parts = PartsOf(batch);
   int64_t total = 0;
-  for (size_t i = batch.first; i < batch.last; ++i) {
-    rows.push_back(batch.items[i].request->rows);
-    total += rows.back();
-  }
-  std::vector<std::vector<Datum>> outputs(rows.size());
+  for (const RunPart& p : parts) total += p.rows;
+  std::vector<std::vector<Datum>> outputs(parts.size());
   if (batch.status.ok()) {
     try {
-      auto split = SplitOutputs(*batch.version, *batch.context, rows);
+      auto split = SplitOutputs(*batch.version, *batch.context, parts);
       if (split.ok())
         outputs = *std::move(split);
       else
@@ -128,20 +144,24 @@ void Core::Keep(Batch& batch) {
     item.started_ns = batch.started_ns;
     item.ended_ns = ended_ns;
     item.rows = total;
+    item.padded_to = parts[i - batch.first].padded_to;
   }
 }
 
-/// A batch that failed is run again, each request alone: who is not to blame succeeds.
+/// A batch that failed is run again, each request alone and as it is: who is not to blame succeeds.
 void Core::Attempted(const BatchPtr& batch) {
   Keep(*batch);
   const size_t tried = batch->last - batch->first;
   size_t next = batch->last;
-  if (tried > 1) {
+  const bool padded = !batch->as_they_are && batch->items[batch->first].request->padded_to > 0;
+  if (tried > 1 || (padded && !batch->status.ok())) {
     if (batch->status.ok() || batch->stop.stop_requested()) return Finish(batch);
     const std::lock_guard lock(mutex_);
     batch->stacked = false;
     DropEnded(*batch);
     next = 0;
+    batch->as_they_are = true;
+    if (padded) Refuted(*batch);
   }
   // An item that has ended meanwhile is told at the end: nothing needs to run for it.
   while (next < batch->items.size() && IsEnd(batch->items[next].request->state())) ++next;
@@ -173,9 +193,12 @@ void Core::Finish(const BatchPtr& batch) {
         phases.compute_ns = item.ended_ns - item.started_ns;
       }
       succeeded |= ok;
-      if (End(p, ok ? State::kSucceeded : State::kFailed, item.status, now_ns) && ok) {
+      const bool ended = End(p, ok ? State::kSucceeded : State::kFailed, item.status, now_ns);
+      if (ended) StepEnded(p, ok ? &item.outputs : nullptr, now_ns, todo);
+      if (ended && ok) {
         p.outcome.outputs = std::move(item.outputs);
         p.outcome.batch_rows = item.rows;
+        p.outcome.padded_to = item.padded_to;
       }
       p.handed = true;
       todo.told.push_back(item.request);
@@ -184,6 +207,10 @@ void Core::Finish(const BatchPtr& batch) {
     version.ran |= succeeded;
     --version.running;
     version.running_requests -= batch->chosen;
+    if (options_.memory_bytes != kNever) {
+      version.Grew(*batch->context);
+      Trim(version, todo);
+    }
     version.idle.push_back(std::move(batch->context));
     batches_.erase(batch.get());
     LeavePlace(*batch);

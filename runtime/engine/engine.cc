@@ -48,6 +48,15 @@ Status Engine::Load(const std::string& name, ModelSource source, ModelOptions op
   return core_->Load(name, std::move(source), std::move(options));
 }
 
+Status Engine::Register(const std::string& name, ModelLoader loader, ModelOptions options,
+                        int64_t expected_bytes) {
+  if (!core_->forked() && routes_->Has(name))
+    return InvalidArgument(Cat("a route has the name '", name, "'"));
+  return core_->Register(name, std::move(loader), std::move(options), expected_bytes);
+}
+Status Engine::Prefetch(const std::string& name) { return core_->Prefetch(name); }
+MemoryStats Engine::Memory() const { return core_->Memory(); }
+
 Status Engine::Unload(const std::string& name) { return core_->Unload(name); }
 
 Status Engine::SetRoute(const std::string& name, RoutePolicy policy) {

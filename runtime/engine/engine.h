@@ -30,6 +30,9 @@ struct EngineOptions {
   int threads = 0;  ///< runs of all models that go on at once; 0: AvailableCores()
   /// A request is overtaken by one of the next higher priority that came up to so much later.
   int64_t ageing_ns = 1'000'000'000;
+  /// For weights and activations of all models, as their contexts count them. A model that does
+  /// not fit is refused; registered ones are unloaded for others, the longest unused first.
+  int64_t memory_bytes = kNever;
   std::shared_ptr<const Clock> clock = {};  ///< none: SteadyClock()
   std::shared_ptr<Executor> executor = {};  ///< none: MakeThreadExecutor(threads)
 };
@@ -37,18 +40,32 @@ struct EngineOptions {
 /// Counts since the model was first loaded, over all its versions.
 struct ModelStats {
   std::string model;
-  int64_t version = 0;      ///< that takes requests; 0: none
-  int old_versions = 0;     ///< that still answer theirs
-  std::string unbatchable;  ///< why the model is not batched; "": it may be
+  int64_t version = 0;             ///< that takes requests; 0: none
+  int old_versions = 0;            ///< that still answer theirs
+  int64_t bytes = 0;               ///< weights and activations of `version`
+  int64_t loads = 0, unloads = 0;  ///< of a registered model: for requests, for others' room
+  int64_t sequences = 0;           ///< that go on in `version`
+  int64_t sequences_begun = 0, sequences_idle = 0;  ///< idle: forgotten without having ended
+  int64_t arriving = 0;                             ///< requests that wait until it is loaded
+  std::string unbatchable;                          ///< why the model is not batched; "": it may be
   QueueState queue;
   int64_t submitted = 0;
   std::array<int64_t, kEnds> ends = {};  ///< by EndIndex; with those at work: submitted
   int64_t runs = 0;                      ///< reruns included
   std::array<int64_t, kFiredReasons> fired = {};
   std::array<int64_t, kSingleReasons> single = {};
-  std::map<int64_t, int64_t> batch_rows;  ///< rows of a run -> runs
-  int64_t thrown = 0;                     ///< exceptions that left callbacks
+  std::string unpaddable;  ///< why no request is padded; "": they are, or the model has no buckets
+  std::array<int64_t, kPaddings> padding = {};  ///< of requests that were queued, but kRefuted
+  int64_t padded_from = 0, padded_to = 0;       ///< extents of padded requests, added up
+  std::map<int64_t, int64_t> batch_rows;        ///< rows of a run -> runs
+  int64_t thrown = 0;                           ///< exceptions that left callbacks
   TelemetryView times;
+};
+
+/// Memory of all models, in bytes.
+struct MemoryStats {
+  int64_t budget = kNever, used = 0;
+  int64_t peak = 0;  ///< of used, versions that wait to be put in place or to go included
 };
 
 class Engine {
@@ -65,7 +82,17 @@ class Engine {
   /// replaced between two requests: those that came before are answered by the old version, which
   /// goes with the last of them. On a failure the old one stays.
   Status Load(const std::string& name, ModelSource source, ModelOptions options = {});
-  /// New requests are rejected; those that came before are answered.
+  /// A model that is loaded when it is asked for: its first requests wait until that is done. Under
+  /// EngineOptions::memory_bytes it is unloaded for others when it was not asked for the longest,
+  /// behind the requests that it has, and loaded again later. `expected_bytes`: what it will take,
+  /// so that room is made before it is loaded; 0: not known. InvalidArgument: the name is taken.
+  Status Register(const std::string& name, ModelLoader loader, ModelOptions options = {},
+                  int64_t expected_bytes = 0);
+  /// A registered model is loaded as if somebody had asked for it; does not wait.
+  Status Prefetch(const std::string& name);
+  MemoryStats Memory() const;
+  /// New requests are rejected; those that came before are answered. A registered model is
+  /// forgotten; requests that wait until it is loaded are rejected.
   Status Unload(const std::string& name);
 
   /// Gives several models one name, which no model has, and a rule for which of them answers

@@ -33,8 +33,9 @@ enum class Place : uint8_t {
   kPool,    ///< width() of them
   kBeside,  ///< for urgent runs, while the pool is busy with less urgent ones: twice as many
   kAside,   ///< one, that nobody waits for
+  kLoad,    ///< one, that loads models
 };
-inline constexpr size_t kPlaces = 3;
+inline constexpr size_t kPlaces = 4;
 
 /// Where the engine's work is done. All functions may be called from any thread. Tasks do not
 /// throw.
@@ -59,7 +60,7 @@ class Executor {
 std::shared_ptr<const Clock> SteadyClock();
 
 /// `threads` that run models (<= 0: AvailableCores()) and one for what is short, which sleeps until
-/// it is needed. Those beside and aside are made when they are first needed; how many threads
+/// it is needed. Those of other places are made when they are first needed; how many threads
 /// compute at once is the business of lanes (lib/support/parallel.h). By SteadyClock(). The last
 /// owner may let go of it on one of its own threads; tasks that have not begun are dropped.
 /// ResourceExhausted where the system has no threads.

@@ -16,8 +16,8 @@ class Telemetry;
 class Version;
 using Callback = std::function<void(Outcome)>;
 
-/// What of the inputs must agree for requests to share a run: their types and all extents but that
-/// of the batch axis. Empty where nothing is batched.
+/// What of the inputs must agree for requests to share a run: their types and all extents, padded
+/// ones as they are then, but that of the batch axis. Empty where nothing is batched.
 using ShapeKey = std::vector<int64_t>;
 
 /// All but the state is guarded by the engine's mutex; what is set before the request is queued may
@@ -28,15 +28,17 @@ class Pending : public std::enable_shared_from_this<Pending> {
   Callback callback;
   int64_t id = 0;
   int64_t bytes = 0, rows = 1;
+  int64_t length = 0, padded_to = 0;  // along the extent of its buckets; 0: it is not padded
   ShapeKey shape;
   int64_t came_ns = 0, deadline_ns = kNever;
   std::shared_ptr<Version> version;
 
   Bucket* bucket = nullptr;  // while it is queued
   std::list<std::shared_ptr<Pending>>::iterator place;
-  Batch* batch = nullptr;  // from being chosen until the batch is over
-  bool shadow = false;     // a copy, whose answer nobody waits for
-  bool handed = false;     // to whoever tells its end
+  Batch* batch = nullptr;       // from being chosen until the batch is over
+  bool waits_for_step = false;  // in a sequence, behind another step
+  bool shadow = false;          // a copy, whose answer nobody waits for
+  bool handed = false;          // to whoever tells its end
   Outcome outcome;
   Telemetry* times = nullptr;  // of its model, which stays as long as the engine
 

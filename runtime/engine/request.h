@@ -37,6 +37,13 @@ std::string_view Name(State s);
 
 using Metadata = std::map<std::string, std::string>;
 
+/// The request as a step of a sequence of a stateful model (ModelOptions::state).
+struct SequenceStep {
+  std::string id = {};  ///< "": it is none
+  bool begins = false;  ///< no sequence of this id goes on
+  bool ends = false;    ///< it is forgotten behind this step
+};
+
 struct Request {
   std::string model = {};  ///< or a route (Engine::SetRoute)
   /// In the order of the model's inputs. A tensor shares its buffer with the caller's, nothing is
@@ -50,6 +57,10 @@ struct Request {
   /// The user or session that asks, for routes that keep a key with one variant; others do not read
   /// it.
   std::string key = {};
+  /// Steps run one after the other, as they were submitted, in the version, and behind a route in
+  /// the variant, that took the first. One that does not succeed leaves the state as it was; those
+  /// that already wait behind it are cancelled.
+  SequenceStep sequence = {};
   /// On which device it must run; rejected where `model` is no route that chooses by device.
   std::string device = {};
   /// In the queue a request ends at once. A run that serves it alone ends between two steps; in a
@@ -87,7 +98,9 @@ struct Outcome {
   Phases phases;
   int64_t version = 0;     ///< of the model, from 1
   int64_t batch_rows = 0;  ///< of the run that gave the outputs, this request's included
-  QueueState queue;        ///< where a full queue rejected
+  int64_t padded_to =
+      0;             ///< the extent that its inputs were given (ModelOptions::buckets); 0: none
+  QueueState queue;  ///< where a full queue rejected
   Metadata metadata;
   Ticket ticket;          ///< for Engine::RecordOutcome; with a cascade, who answered
   double confidence = 0;  ///< of a cascade's answer; 0: not looked at, or not readable

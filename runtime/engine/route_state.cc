@@ -85,6 +85,13 @@ RouteState::Picked RouteState::Pick(const Request& request, std::span<const Mode
                                     int64_t now_ns) {
   JudgeIfDue(now_ns);
   ++submitted_;
+  if (const SequenceStep& step = request.sequence; !step.id.empty()) {
+    if (std::holds_alternative<CascadeRoute>(policy_.mode))
+      return {{}, "a cascade takes no sequences"};
+    for (size_t i = 0; i < loads.size(); ++i)
+      if (loads[i].holds_sequence) return {i, ""};
+    if (!step.begins) return {{}, Cat("no variant has the sequence '", step.id, "'")};
+  }
   const std::vector<Variant> all = Variants(loads, now_ns);
   // Without a key each request is its own.
   const std::string key = request.key.empty() ? Cat(submitted_) : request.key;

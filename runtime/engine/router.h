@@ -37,6 +37,7 @@ const Variant* LeastOfTwo(const std::vector<Variant>& variants, Random& random);
 /// Load of a model, as far as it says when a further request is answered.
 struct ModelLoad {
   bool ready = false;           ///< loaded and warm
+  bool holds_sequence = false;  ///< that the request is a step of
   int64_t waiting = 0;          ///< requests in its queue
   int64_t running = 0;          ///< requests in runs
   int64_t waiting_rows = 0;     ///< of `waiting`

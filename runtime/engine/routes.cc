@@ -92,9 +92,10 @@ Routes::RoutePtr Routes::Find(const std::string& name) const {
   return it == routes_.end() ? nullptr : it->second;
 }
 
-std::vector<ModelLoad> Routes::LoadsOf(const RouteState& route) const {
+std::vector<ModelLoad> Routes::LoadsOf(const RouteState& route, const std::string& sequence) const {
   std::vector<ModelLoad> loads;
-  for (const RouteVariant& v : route.policy().variants) loads.push_back(core_->LoadOf(v.model));
+  for (const RouteVariant& v : route.policy().variants)
+    loads.push_back(core_->LoadOf(v.model, sequence));
   return loads;
 }
 
@@ -168,7 +169,7 @@ void Routes::Submit(Request request, Callback callback, bool helps) {
   const RoutePtr route = core_->forked() ? nullptr : Find(request.model);
   if (!route) return core_->Submit(std::move(request), std::move(callback), {.helps = helps});
   const int64_t now_ns = core_->NowNs();
-  const std::vector<ModelLoad> loads = LoadsOf(*route);
+  const std::vector<ModelLoad> loads = LoadsOf(*route, request.sequence.id);
   RouteState::Picked picked;
   std::vector<size_t> copies;
   {

@@ -29,7 +29,7 @@ class Routes : public std::enable_shared_from_this<Routes> {
   using RoutePtr = std::shared_ptr<RouteState>;  // guarded by the mutex
 
   RoutePtr Find(const std::string& name) const;
-  std::vector<ModelLoad> LoadsOf(const RouteState& route) const;
+  std::vector<ModelLoad> LoadsOf(const RouteState& route, const std::string& sequence = {}) const;
   void Send(const std::shared_ptr<Flight>& flight, size_t variant, Entry entry);
   void Ended(const std::shared_ptr<Flight>& flight, const RouteState::Sent& sent, Outcome o);
   bool GoesOn(const std::shared_ptr<Flight>& flight, const RouteState::Sent& sent, Outcome& o);

@@ -51,4 +51,19 @@ Tensor Part(const Tensor& whole, int axis, int64_t begin, int64_t count) {
   return part;
 }
 
+Tensor PaddedWithZeros(const Tensor& t, std::span<const int> axes, int64_t extent) {
+  Tensor padded = t;
+  for (int axis : axes) {
+    Dims dims = padded.dims();
+    dims[static_cast<size_t>(axis)] = extent;
+    Tensor longer = Tensor::Zeros(padded.dtype(), std::move(dims));
+    const Runs from = RunsOf(padded, axis);
+    if (longer.num_elements() > 0)
+      CopyRuns(longer.mutable_raw(), RunsOf(longer, axis).bytes, padded.raw(), from.bytes,
+               from.bytes, from.count);
+    padded = std::move(longer);
+  }
+  return padded;
+}
+
 }  // namespace infer::engine

@@ -14,4 +14,8 @@ Tensor Stack(std::span<const Tensor* const> parts, int axis);
 /// Indices [begin, begin + count) along `axis`, in memory of its own. Pre: in range.
 Tensor Part(const Tensor& whole, int axis, int64_t begin, int64_t count);
 
+/// Zeros behind the last index, up to `extent`, along each of `axes`. Pre: no element type of
+/// strings, the extents along `axes` are not larger.
+Tensor PaddedWithZeros(const Tensor& t, std::span<const int> axes, int64_t extent);
+
 }  // namespace infer::engine

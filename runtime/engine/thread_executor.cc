@@ -177,7 +177,7 @@ class ThreadExecutor final : public Executor {
     if (place == Place::kPool) return true;
     const std::lock_guard lock(starting_);
     const int& started = started_[static_cast<size_t>(place)];
-    const int most = place == Place::kAside ? 1 : 2 * width_;
+    const int most = place == Place::kBeside ? 2 * width_ : 1;
     try {
       if (started < most && At(*queues_, place).IsBusy()) StartAt(place);
     } catch (...) {
@@ -190,7 +190,7 @@ class ThreadExecutor final : public Executor {
   void StartAt(Place place) {
     threads_.emplace_back([q = queues_, place] {
       Patience patience;
-      At(*q, place).Serve(place == Place::kAside ? nullptr : &patience);
+      At(*q, place).Serve(place == Place::kAside || place == Place::kLoad ? nullptr : &patience);
     });
     At(*queues_, place).CountThread();
     ++started_[static_cast<size_t>(place)];

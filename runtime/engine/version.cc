@@ -1,10 +1,10 @@
 #include "runtime/engine/version.h"
 
-#include <numeric>
+#include <algorithm>
 
 #include "lib/support/exceptions.h"
 #include "lib/support/strings.h"
-#include "runtime/engine/stack.h"
+#include "runtime/engine/answers.h"
 
 namespace infer::engine {
 namespace {
@@ -23,6 +23,16 @@ int64_t BytesOf(const Datum& d) {
   return bytes;
 }
 
+}  // namespace
+
+int64_t BytesOf(const std::vector<Datum>& inputs) {
+  int64_t bytes = 0;
+  for (const Datum& d : inputs) bytes += BytesOf(d);
+  return bytes;
+}
+
+namespace {
+
 Status CheckTensor(const Tensor& t, const Value& v) {
   const auto refuse = [&] {
     return InvalidArgument(
@@ -37,32 +47,17 @@ Status CheckTensor(const Tensor& t, const Value& v) {
   return {};
 }
 
-/// The same tensor without a share in its owner: what a context keeps bound behind its run must
-/// keep nothing of the caller's alive.
-Datum Borrowed(const Datum& d) {
-  if (!d.is_tensor() || d.tensor().dtype() == DType::kString || d.tensor().byte_size() == 0)
-    return d;
-  const Tensor& t = d.tensor();
-  return Tensor(t.dtype(), t.dims(),
-                Buffer::Borrow(t.raw(), static_cast<size_t>(t.byte_size()), nullptr));
-}
-
-/// An output that is the caller's to change: shared where the context alone holds it, since the
-/// next run writes into no buffer that somebody else holds; copied where it is an input, a constant
-/// or another output as well.
-Datum Own(const Datum& d) {
-  if (!d.is_tensor() || !d.tensor().defined()) return d;
-  const auto& buffer = d.tensor().buffer();
-  const bool alone = buffer && !buffer->borrowed() && buffer.use_count() == 1;
-  return alone ? d : Datum(d.tensor().Clone());
-}
-
 }  // namespace
+
+void ProveAxes(const Graph& graph, ModelSource& source) {
+  source.axes = ProveBatchAxes(graph);
+  source.padding = ProvePaddings(graph, source.axes.proved ? source.axes.symbol : "");
+}
 
 Result<ModelSource> CompileSource(const Backend& backend, Graph graph,
                                   const CompileOptions& options) {
   ModelSource source;
-  source.axes = ProveBatchAxes(graph);
+  ProveAxes(graph, source);
   INFER_ASSIGN(source.program, backend.CompileOwned(std::move(graph), options));
   return source;
 }
@@ -77,9 +72,12 @@ Result<std::shared_ptr<Version>> Version::Make(std::string model, int64_t number
   try {
     std::shared_ptr<Version> v(
         new Version(std::move(model), number, std::move(source), std::move(options)));
+    INFER_TRY(v->ChooseBuckets());
+    INFER_TRY(v->CheckState());
     for (int i = 0; i < v->options_.instances; ++i) {
       INFER_ASSIGN(auto context, v->program().NewContext());
       INFER_TRY(v->Warm(*context));
+      v->Grew(*context);
       v->idle.push_back(std::move(context));
     }
     v->ran = !v->options_.warm_inputs.empty();
@@ -89,7 +87,19 @@ Result<std::shared_ptr<Version>> Version::Make(std::string model, int64_t number
   }
 }
 
-Status Version::Warm(RunContext& context) const {
+void Version::Grew(const RunContext& context) {
+  const MemoryInfo m = context.memory();
+  weight_bytes_ = std::max(weight_bytes_, m.weight_bytes);
+  context_bytes_[&context] = m.arena_bytes + m.device_bytes;
+}
+
+int64_t Version::bytes() const {
+  int64_t all = weight_bytes_;
+  for (const auto& [context, bytes] : context_bytes_) all += bytes;
+  return all;
+}
+
+Status Version::Warm(RunContext& context) {
   const std::vector<Datum>& inputs = options_.warm_inputs;
   if (inputs.empty()) return {};
   const Fit fit = FitOf(inputs);
@@ -97,13 +107,100 @@ Status Version::Warm(RunContext& context) const {
   const auto most = static_cast<size_t>(
       batches() && fit.rows > 0 ? std::max<int64_t>(1, options_.batch.max_rows / fit.rows) : 1);
   for (size_t requests : {most, size_t{1}}) {
-    const std::vector<const std::vector<Datum>*> all(requests, &inputs);
+    const std::vector<RunPart> all(requests, {.inputs = &inputs, .rows = fit.rows});
     INFER_TRY(BindStacked(*this, context, all));
     if (Status s = context.Run(); !s.ok())
       return std::move(s).In(Cat("warm-up of model '", model_, "'"));
     if (most == 1) break;
   }
+  return pads() ? WarmBuckets(context, fit) : Status();
+}
+
+/// Pre: the last run was of the warm-up's inputs, alone and as they are.
+Status Version::WarmBuckets(RunContext& context, const Fit& fit) {
+  constexpr double kMostDifference = 1e-3;
+  const PaddedAxes& axes = padded_axes();
+  if (fit.length < axes.least || !MasksAllowPadding(axes, options_.warm_inputs)) return {};
+  std::vector<Datum> unpadded;
+  for (size_t o = 0; o < program().outputs().size(); ++o)
+    unpadded.push_back(context.output(o).is_tensor() ? Datum(context.output(o).tensor().Clone())
+                                                     : context.output(o));
+  const RunPart alone{.inputs = &options_.warm_inputs, .rows = fit.rows, .length = fit.length};
+  for (int64_t extent : options_.buckets.extents) {
+    if (extent <= fit.length) continue;
+    RunPart part = alone;
+    part.padded_to = extent;
+    Status s = BindStacked(*this, context, {&part, 1});
+    if (s.ok()) s = context.Run();
+    if (s.ok()) {
+      const auto outputs = SplitOutputs(*this, context, {&part, 1});
+      s = outputs.status();
+      const Difference d = s.ok() ? Compare(unpadded, (*outputs)[0]) : Difference();
+      if (s.ok() && (!d.comparable || d.worst > kMostDifference))
+        s = Internal(Cat("outputs differ by ", d.worst, " of the largest"));
+    }
+    if (s.ok()) continue;
+    unpaddable_ = Cat("the warm-up's inputs, ", axes.symbol, " = ", fit.length, ", padded to ",
+                      extent, ": ", s.message());
+    pad_ = -1;
+    return {};
+  }
   return {};
+}
+
+Status Version::ChooseBuckets() {
+  auto& extents = options_.buckets.extents;
+  if (extents.empty()) return {};
+  std::sort(extents.begin(), extents.end());
+  if (extents.front() <= 0)
+    return InvalidArgument(Cat("model '", model_, "': a bucket of extent ", extents.front()));
+  const auto& all = source_.padding;
+  const std::string& symbol = options_.buckets.symbol;
+  const auto is_meant = [&](const PaddedAxes& p) {
+    return symbol.empty() ? p.proved : p.symbol == symbol;
+  };
+  const auto found = std::find_if(all.begin(), all.end(), is_meant);
+  if (found != all.end() && found->proved) {
+    pad_ = static_cast<int>(found - all.begin());
+  } else if (found != all.end() || (symbol.empty() && !all.empty())) {
+    const PaddedAxes& refused = found != all.end() ? *found : all.front();
+    unpaddable_ = Cat(refused.symbol, ": ", refused.reason);
+  } else {
+    return InvalidArgument(Cat("model '", model_, "' has no extent ",
+                               symbol.empty() ? "" : Cat("'", symbol, "' "),
+                               "that it leaves open and requests could be padded along"));
+  }
+  return {};
+}
+
+/// Pre: the inputs fit the model.
+void Version::FitBucket(const std::vector<Datum>& inputs, Fit& fit) const {
+  const PaddedAxes& axes = padded_axes();
+  for (size_t i = 0; i < inputs.size(); ++i)
+    for (int a : axes.inputs[i]) {
+      const int64_t extent = inputs[i].tensor().dim(a);
+      if (fit.length == 0) fit.length = extent;
+      if (extent != fit.length) return;  // the run will say what is wrong
+    }
+  const auto& extents = options_.buckets.extents;
+  const auto bucket = std::lower_bound(extents.begin(), extents.end(), fit.length);
+  if (bucket == extents.end())
+    fit.padding = Padding::kLonger;
+  else if (*bucket == fit.length)
+    fit.padding = Padding::kExact;
+  else if (fit.length < axes.least)
+    fit.padding = Padding::kShort;
+  else if (!MasksAllowPadding(axes, inputs))
+    fit.padding = Padding::kMask;
+  else
+    fit.padding = Padding::kPadded;
+  if (fit.padding == Padding::kPadded) fit.padded_to = *bucket;
+}
+
+int64_t Version::ExtentOf(const Tensor& t, size_t input, int axis, const Fit& fit) const {
+  if (fit.padded_to == 0) return t.dim(axis);
+  const std::vector<int>& padded = padded_axes().inputs[input];
+  return std::count(padded.begin(), padded.end(), axis) > 0 ? fit.padded_to : t.dim(axis);
 }
 
 Fit Version::FitOf(const std::vector<Datum>& inputs) const {
@@ -123,49 +220,16 @@ Fit Version::FitOf(const std::vector<Datum>& inputs) const {
     if (!batches()) continue;
     const int axis = axes().inputs[i];
     if (i == 0) fit.rows = t.dim(axis);
-    for (int a = 0; a < t.rank(); ++a)
-      if (a != axis) fit.shape.push_back(t.dim(a));
     if (t.dim(axis) != fit.rows)
       fit.status =
           InvalidArgument(Cat("input '", declared[i]->name(), "' has ", t.dim(axis), " ",
                               axes().symbol, ", input '", declared[0]->name(), "' has ", fit.rows));
   }
+  if (pads() && fit.status.ok()) FitBucket(inputs, fit);
+  for (size_t i = 0; batches() && i < inputs.size(); ++i)
+    for (int a = 0; a < inputs[i].tensor().rank(); ++a)
+      if (a != axes().inputs[i]) fit.shape.push_back(ExtentOf(inputs[i].tensor(), i, a, fit));
   return fit;
-}
-
-Status BindStacked(const Version& version, RunContext& context,
-                   std::span<const std::vector<Datum>* const> requests) {
-  for (size_t i = 0; i < requests[0]->size(); ++i) {
-    if (requests.size() == 1) {
-      INFER_TRY(context.BindInput(i, Borrowed((*requests[0])[i])));
-      continue;
-    }
-    std::vector<const Tensor*> parts;
-    for (const auto* r : requests) parts.push_back(&(*r)[i].tensor());
-    INFER_TRY(context.BindInput(i, Stack(parts, version.axes().inputs[i])));
-  }
-  return {};
-}
-
-Result<std::vector<std::vector<Datum>>> SplitOutputs(const Version& version,
-                                                     const RunContext& context,
-                                                     std::span<const int64_t> rows) {
-  std::vector<std::vector<Datum>> out(rows.size());
-  const int64_t total = std::accumulate(rows.begin(), rows.end(), int64_t{0});
-  for (size_t o = 0; o < version.program().outputs().size(); ++o) {
-    const Datum& whole = context.output(o);
-    const int axis = rows.size() > 1 ? version.axes().outputs[o] : -1;
-    if (axis >= 0 &&
-        (!whole.is_tensor() || whole.tensor().rank() <= axis || whole.tensor().dim(axis) != total))
-      return Internal(Cat("output '", version.program().outputs()[o]->name(), "' of a batch of ",
-                          total, " has not so many rows on axis ", axis));
-    int64_t begin = 0;
-    for (size_t r = 0; r < rows.size(); ++r) {
-      out[r].push_back(axis < 0 ? Own(whole) : Part(whole.tensor(), axis, begin, rows[r]));
-      begin += rows[r];
-    }
-  }
-  return out;
 }
 
 }  // namespace infer::engine

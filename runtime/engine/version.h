@@ -1,40 +1,69 @@
 #pragma once
 /// One version of a model as the engine holds it: contexts over one program, and its queue.
+#include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <vector>
 
 #include "runtime/api/program.h"
 #include "runtime/engine/batch_axes.h"
+#include "runtime/engine/padding.h"
 #include "runtime/engine/queue.h"
+#include "runtime/engine/sequence.h"
 
 namespace infer::engine {
 
 /// What a model is run by.
 struct ModelSource {
   std::shared_ptr<const Program> program;
-  BatchAxes axes = {};  ///< of the graph that the program was compiled from
+  BatchAxes axes = {};                   ///< of the graph that the program was compiled from
+  std::vector<PaddedAxes> padding = {};  ///< of that graph: ProvePaddings
+};
+
+/// Proves what it can of the graph that the program is to be compiled from.
+void ProveAxes(const Graph& graph, ModelSource& source);
+
+/// Requests whose variable extent differs are made as long as the smallest bucket that holds them,
+/// so that they may share a run and fewer shapes have to be planned. Outputs are cut again.
+struct Buckets {
+  std::string symbol = {};            ///< the extent, as the model names it; "": the first proved
+  std::vector<int64_t> extents = {};  ///< above 0, in any order; empty: nothing is padded
 };
 
 /// ProveBatchAxes, then Compile.
 Result<ModelSource> CompileSource(const Backend& backend, Graph graph,
                                   const CompileOptions& options);
 
+/// Makes the source of a model that is loaded when it is asked for; may be called often, by a
+/// thread of the engine, one call at a time. It may throw.
+using ModelLoader = std::function<Result<ModelSource>()>;
+
 struct ModelOptions {
   int instances = 1;  ///< contexts: runs of the model that go on at once
   QueueLimits queue = {};
   /// With max_rows > 1 the source's batch axes must be proved; Load refuses else.
   BatchRules batch = {};
-  /// Run once in every instance before the version takes requests: alone, and stacked to max_rows.
+  /// Where padding is not proved to be harmless, requests run as they are, and
+  /// ModelStats::unpaddable says why. Load refuses extents that the model does not name.
+  Buckets buckets = {};
+  StateRules state = {};
+  /// Run once in every instance before the version takes requests: alone, stacked to max_rows, and
+  /// padded to each bucket that holds them; where outputs differ then, nothing is padded.
   /// Empty: not run, so the first requests pay for planning their shapes.
   std::vector<Datum> warm_inputs = {};
 };
+
+/// Of the elements of all.
+int64_t BytesOf(const std::vector<Datum>& inputs);
 
 /// What the request's inputs are to the version.
 struct Fit {
   Status status;
   int64_t bytes = 0, rows = 1;
   ShapeKey shape;
+  int64_t length = 0, padded_to = 0;    ///< padded_to 0: not padded
+  std::optional<Padding> padding = {};  ///< nullopt: the version pads nothing
 };
 
 class Version {
@@ -50,18 +79,36 @@ class Version {
   const std::shared_ptr<const Program>& shared_program() const { return source_.program; }
   bool batches() const { return options_.batch.max_rows > 1; }
 
+  bool keeps_state() const { return !options_.state.pairs.empty(); }
+  /// The state before the first step. Pre: keeps_state().
+  Result<std::vector<Datum>> InitialState(const std::vector<Datum>& inputs) const;
+  /// Puts the state among the inputs of a step. InvalidArgument: their number.
+  Status AddState(std::vector<Datum>& inputs, const std::vector<Datum>& state) const;
+  /// Takes it out of the outputs.
+  std::vector<Datum> TakeState(std::vector<Datum>& outputs) const;
+
+  bool pads() const { return pad_ >= 0; }
+  /// Pre: pads().
+  const PaddedAxes& padded_axes() const { return source_.padding[static_cast<size_t>(pad_)]; }
+  const std::string& unpaddable() const { return unpaddable_; }
+
   /// Number, types and extents of inputs against the model's.
   Fit FitOf(const std::vector<Datum>& inputs) const;
 
   // The rest is guarded by the engine's mutex.
   RequestQueue queue;
   std::vector<std::unique_ptr<RunContext>> idle;
+  std::map<std::string, Sequence> sequences;
   int64_t running_requests = 0;
   int running = 0;          // instances in runs
   int64_t run_ns = 0;       // what a run takes: a moving mean, each new one counts an eighth
   bool superseded = false;  // takes no more requests
   bool aside = false;       // its runs are nobody's to wait for
   bool ran = false;         // or was warmed
+  /// Weights, and what contexts took in their last runs.
+  int64_t bytes() const;
+  int64_t weight_bytes() const { return weight_bytes_; }
+  void Grew(const RunContext& context);
   void Ran(int64_t ns) { run_ns += run_ns == 0 ? ns : (ns - run_ns) / 8; }
 
  private:
@@ -71,23 +118,40 @@ class Version {
         number_(number),
         source_(std::move(source)),
         options_(std::move(options)) {}
-  Status Warm(RunContext& context) const;
+  Status Warm(RunContext& context);
+  Status WarmBuckets(RunContext& context, const Fit& fit);
+  Status ChooseBuckets();
+  Status CheckState() const;
+  void FitBucket(const std::vector<Datum>& inputs, Fit& fit) const;
+  /// In the run.
+  int64_t ExtentOf(const Tensor& t, size_t input, int axis, const Fit& fit) const;
 
   std::string model_;
   int64_t number_;
   ModelSource source_;
   ModelOptions options_;
+  int64_t weight_bytes_ = 0;
+  std::map<const RunContext*, int64_t> context_bytes_;
+  int pad_ = -1;  // position in source_.padding
+  std::string unpaddable_;
 };
 
-/// Binds the inputs of requests, side by side where they are several. What is bound borrows the
-/// requests' memory: they must outlive the run.
-Status BindStacked(const Version& version, RunContext& context,
-                   std::span<const std::vector<Datum>* const> requests);
+/// One request of a run.
+struct RunPart {
+  const std::vector<Datum>* inputs = nullptr;
+  int64_t rows = 1;
+  int64_t length = 0, padded_to = 0;  ///< padded_to 0: not padded
+};
 
-/// Outputs of each request, in memory of their own. Failed where an output has not the extents that
-/// the batch axes promise.
+/// Binds the inputs of requests, padded, and side by side where they are several. What is bound
+/// may borrow the requests' memory: they must outlive the run.
+Status BindStacked(const Version& version, RunContext& context, std::span<const RunPart> requests);
+
+/// Outputs of each request, in memory of their own, without what padding added. Failed where an
+/// output has not the extents that the axes promise, or, padded, is not finite where the proof
+/// takes it to be.
 Result<std::vector<std::vector<Datum>>> SplitOutputs(const Version& version,
                                                      const RunContext& context,
-                                                     std::span<const int64_t> rows);
+                                                     std::span<const RunPart> requests);
 
 }  // namespace infer::engine

@@ -3,6 +3,8 @@
 
 #include <sys/resource.h>
 
+#include <atomic>
+
 #include "lib/support/measure.h"
 #include "lib/support/readable.h"
 #include "lib/support/strings.h"
@@ -57,18 +59,21 @@ class EngineCommand : public Command {
             "Samples of a run, the leading dimension of the inputs; 0: as the model has it");
     o.Value("--pairs", &pairs_, "Bare runs and requests, one after the other", 1);
     o.Value("--warmup-pairs", &warmup_, "Before those that count");
+    o.Choice("--way", &way_, {"infer", "submit", "future"},
+             "infer: the waiting thread may run its request; submit: a thread of the pool does, "
+             "until it calls back; future: until the client has been woken");
     o.Value("--max-time", &max_time_s_, "Seconds after which no further pair begins");
   }
 
   Result<ExitCode> Run(Context& context) override {
     const Environment environment = CaptureEnvironment();
     for (std::string& w : Warnings(environment)) context.Warn(std::move(w));
-    engine::BatchAxes axes;
-    session_.observe = [&](const Graph& g) { axes = engine::ProveBatchAxes(g); };
+    engine::ModelSource source;
+    session_.observe = [&](const Graph& g) { engine::ProveAxes(g, source); };
     INFER_ASSIGN(Session session, OpenSession(context, path_, session_));
     INFER_ASSIGN(const auto served, engine::Engine::Make({.threads = 1}));
-    INFER_TRY(
-        served->Load("model", {session.program, axes}, {.warm_inputs = session.inputs.values}));
+    source.program = session.program;
+    INFER_TRY(served->Load("model", source, {.warm_inputs = session.inputs.values}));
     context.Step("runs");
     const MachineWatch watch;
     bool interrupted = false;
@@ -80,7 +85,8 @@ class EngineCommand : public Command {
     }
     const Watched watched = watch.Finish();
     for (std::string& w : Warnings(watched)) context.Warn(std::move(w));
-    Print(context, axes);
+    Print(context, source);
+    const engine::BatchAxes& axes = source.axes;
     Json report = NewReport(context, "infer-bench/engine@1");
     report["environment"] = ToJson(environment);
     report["target"] = {{"path", path_},
@@ -90,7 +96,9 @@ class EngineCommand : public Command {
                         {"level", session_.device.level},
                         {"threads", session_.device.threads},
                         {"batch_axis", axes.proved ? Json(axes.symbol) : Json()},
-                        {"unbatchable", axes.proved ? Json() : Json(axes.reason)}};
+                        {"unbatchable", axes.proved ? Json() : Json(axes.reason)},
+                        {"paddings", PaddingsJson(source)}};
+    report["way"] = way_;
     report["bare_ms"] = ToJson(bare_);
     report["engine_ms"] = ToJson(engine_);
     report["added_ms"] = ToJson(added_);
@@ -113,8 +121,8 @@ class EngineCommand : public Command {
     const double bare_ms = MsSince(begin);
     const Events before_engine = Events::SoFar();
     const auto submit = Steady::now();
-    const engine::Outcome o = served.Infer({.model = "model", .inputs = session.inputs.values});
-    const double engine_ms = MsSince(submit);
+    auto [o, engine_ms] =
+        Served(served, {.model = "model", .inputs = session.inputs.values}, submit);
     INFER_TRY(o.status);
     if (!counts) return {};
     engine_events_.Add(before_engine, Events::SoFar());
@@ -128,7 +136,35 @@ class EngineCommand : public Command {
     return {};
   }
 
-  void Print(Context& context, const engine::BatchAxes& axes) const {
+  /// The outcome, and the time until the client has it, or, with `submit`, is called back.
+  std::pair<engine::Outcome, double> Served(engine::Engine& served, engine::Request request,
+                                            Steady::time_point submit) const {
+    std::pair<engine::Outcome, double> got;
+    if (way_ != "submit") {
+      got.first = way_ == "future" ? served.Submit(std::move(request)).get()
+                                   : served.Infer(std::move(request));
+      got.second = MsSince(submit);
+      return got;
+    }
+    const auto there = std::make_shared<std::atomic<bool>>(false);
+    served.Submit(std::move(request), [&got, submit, there](engine::Outcome o) {
+      got = {std::move(o), MsSince(submit)};
+      there->store(true, std::memory_order_release);
+      there->notify_one();
+    });
+    there->wait(false, std::memory_order_acquire);
+    return got;
+  }
+
+  static Json PaddingsJson(const engine::ModelSource& source) {
+    Json all = Json::array();
+    for (const engine::PaddedAxes& p : source.padding)
+      all.push_back({{"extent", p.symbol}, {"unpaddable", p.proved ? Json() : Json(p.reason)}});
+    return all;
+  }
+
+  void Print(Context& context, const engine::ModelSource& source) const {
+    const engine::BatchAxes& axes = source.axes;
     std::vector<std::vector<std::string>> rows = {{"us", "pairs", "p50", "p90", "p99"}};
     const auto row = [&](std::string name, const Latencies& l) {
       std::vector<std::string> cells = {std::move(name), Cat(l.count())};
@@ -151,10 +187,14 @@ class EngineCommand : public Command {
     events("engine", engine_events_);
     context.Print(axes.proved ? Cat("may be batched along ", axes.symbol, "\n")
                               : Cat("may not be batched: ", axes.reason, "\n"));
+    for (const engine::PaddedAxes& p : source.padding)
+      context.Print(p.proved ? Cat("may be padded along ", p.symbol, "\n")
+                             : Cat("may not be padded along ", p.symbol, ": ", p.reason, "\n"));
   }
 
   std::string path_;
   SessionOptions session_;
+  std::string way_ = "infer";
   int64_t pairs_ = 2000, warmup_ = 200;
   double max_time_s_ = 60;
   // Every pair is kept: differences may be below 0, which a histogram has no place for.

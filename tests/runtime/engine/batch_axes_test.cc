@@ -45,6 +45,28 @@ TEST(BatchAxes, ExtentsAreFollowedThroughShapeMath) {
   EXPECT_TRUE(a.proved) << a.reason;
 }
 
+TEST(BatchAxes, TablesOfPositionsAreReadFromTheFirst) {
+  const auto cut = [](const std::string& table, const std::string& most) {
+    return Of(
+        "graph g(x: f32[N,L]) -> (y: f32[N,L], e: f32[N,L]) { sh = Shape(x) f = Cast(sh) {to=1} "
+        "most = const f32[2] {" +
+        most +
+        "} least = Min(f, most) end = Cast(least) {to=7} zero = const i64[2] {0,0} t = "
+        "const f32[" +
+        table + "] ~1 c = Slice(t, zero, end) e = Expand(c, sh) y = Add(x, e) }");
+  };
+  EXPECT_TRUE(cut("1,512", "inf,512").proved) << cut("1,512", "inf,512").reason;
+  EXPECT_FALSE(cut("8,512", "inf,512").proved) << "other rows for other requests";
+}
+
+/// Of one request they would be cut at 1, of four at 4.
+TEST(BatchAxes, PlacesThatDependOnTheBatchAreRefused) {
+  const std::string head = R"(graph g(x: f32[N,8]) -> (y) { sh = Shape(x) z = const i64[1] {0}
+    o = const i64[1] {1} n = Gather(sh, z) before = Sub(n, o) )";
+  EXPECT_FALSE(Of(head + "y = Slice(x, before, n, o) }").proved);
+  EXPECT_FALSE(Of(head + "y = Slice(x, z, n, o) }").proved);
+}
+
 TEST(BatchAxes, RefusalsNameTheNodeAndTheReason) {
   const std::pair<const char*, const char*> cases[] = {
       {"graph g(x: f32[N,4]) -> (y) { y = ReduceMean(x) }", "ReduceMean"},

@@ -12,6 +12,14 @@ namespace infer::engine::plain {
 struct Model {
   int instances = 1;
   int64_t max_requests = 1, max_bytes = 1, max_rows = 1, max_delay_ns = 0;
+  std::vector<int64_t> buckets = {};  ///< extents, ascending
+
+  /// The extent of a request of extent `length` in a run that is padded.
+  int64_t Extent(int64_t length) const {
+    for (int64_t b : buckets)
+      if (b >= length) return b;
+    return length;
+  }
 };
 
 struct Arrival {
@@ -95,11 +103,17 @@ class Engine {
       look(arrivals_[i].deadline_ns);
       look(arrivals_[i].cancel_ns);
       if (Free(arrivals_[i].model) && arrivals_[i].priority < OpenLevels())
-        look(BeginsAt(arrivals_[i].model, arrivals_[i].shape));
+        look(BeginsAt(arrivals_[i].model, Extent(i)));
     }
     for (const Going& g : runs_) look(g.end_ns);
     return next;
   }
+
+  /// Requests of one extent share runs.
+  int64_t Extent(size_t i) const {
+    return models_[arrivals_[i].model].Extent(arrivals_[i].shape + 1);
+  }
+  bool IsPadded(size_t i) const { return Extent(i) != arrivals_[i].shape + 1; }
 
   bool Waits(size_t i) const { return arrived_[i] && ends_[i].how == State::kQueued && !InRun(i); }
   bool InRun(size_t i) const {
@@ -131,13 +145,13 @@ class Engine {
     if (!IsEnd(ends_[i].how)) ends_[i] = {how, now_, 0};
   }
 
-  /// When those that wait for `model` with `shape` may begin.
-  int64_t BeginsAt(size_t model, int64_t shape) const {
+  /// When those that wait for `model` with this extent may begin.
+  int64_t BeginsAt(size_t model, int64_t extent) const {
     int64_t rows = 0, oldest = kNever, deadline = kNever;
     bool high = false;
     for (size_t i = 0; i < arrivals_.size(); ++i) {
       const Arrival& a = arrivals_[i];
-      if (!Waits(i) || a.model != model || a.shape != shape) continue;
+      if (!Waits(i) || a.model != model || Extent(i) != extent) continue;
       rows += a.rows;
       oldest = std::min(oldest, a.at_ns);
       deadline = std::min(deadline, a.deadline_ns);
@@ -172,12 +186,12 @@ class Engine {
               [&](size_t a, size_t b) { return std::pair(Key(a), a) < std::pair(Key(b), b); });
     for (size_t first : waiting) {
       const Arrival& f = arrivals_[first];
-      if (!Free(f.model) || BeginsAt(f.model, f.shape) > now_) continue;
+      if (!Free(f.model) || BeginsAt(f.model, Extent(first)) > now_) continue;
       std::vector<size_t> batch;
       int64_t rows = 0;
       for (size_t i : waiting) {
         const Arrival& a = arrivals_[i];
-        if (a.model != f.model || a.shape != f.shape) continue;
+        if (a.model != f.model || Extent(i) != Extent(first)) continue;
         if (!batch.empty() && rows + a.rows > models_[f.model].max_rows) break;
         batch.push_back(i);
         rows += a.rows;
@@ -202,7 +216,10 @@ class Engine {
   void Ended(size_t b) {
     Going& g = runs_[b];
     const auto open = [&](size_t i) { return !IsEnd(ends_[i].how); };
-    if (!g.again && g.fails && g.tried.size() > 1)
+    // Also a padded one alone, as it is.
+    if (!g.again && g.fails &&
+        (g.tried.size() > 1 ||
+         std::any_of(g.tried.begin(), g.tried.end(), [&](size_t i) { return IsPadded(i); })))
       std::copy_if(g.tried.begin(), g.tried.end(), std::back_inserter(g.alone), open);
     else
       for (size_t i : g.tried)

@@ -53,13 +53,16 @@ Load Drawn(uint64_t seed) {
                            .max_bytes = 16 * (1 + random.Below(60)),
                            .max_rows = 1 + random.Below(6),
                            .max_delay_ns = random.Below(2) ? Draw(random, 0, 0.08) : 0});
+  for (plain::Model& m : load.models)
+    if (m.max_rows > 1 && random.Below(2) == 0)
+      m.buckets = random.Below(2) ? std::vector<int64_t>{2} : std::vector<int64_t>{1, 3};
   int64_t now = 0;
   const uint32_t count = 20 + random.Below(60);
   for (uint32_t i = 0; i < count; ++i) {
     now += Draw(random, 0, 0.03) + 1;
     plain::Arrival a{.at_ns = now};
     a.model = random.Below(static_cast<uint32_t>(load.models.size()));
-    a.shape = load.models[a.model].max_rows > 1 ? random.Below(2) : 0;
+    a.shape = load.models[a.model].max_rows > 1 ? random.Below(4) : 0;
     a.rows = load.models[a.model].max_rows > 1 ? 1 + random.Below(3) : 1;
     a.bytes = 4 * a.rows * (a.shape + 1);
     a.priority = static_cast<int>(random.Below(kPriorities));
@@ -97,10 +100,12 @@ std::vector<Told> Simulated(const Load& load) {
   for (size_t m = 0; m < load.models.size(); ++m) {
     const plain::Model& model = load.models[m];
     const Status s = engine->Load(
-        Cat("m", m), {std::make_shared<HookedProgram>(source.program, hook), source.axes},
+        Cat("m", m),
+        {std::make_shared<HookedProgram>(source.program, hook), source.axes, source.padding},
         {.instances = model.instances,
          .queue = {model.max_requests, model.max_bytes},
-         .batch = {.max_rows = model.max_rows, .max_delay_ns = model.max_delay_ns}});
+         .batch = {.max_rows = model.max_rows, .max_delay_ns = model.max_delay_ns},
+         .buckets = {.symbol = model.buckets.empty() ? "" : "L", .extents = model.buckets}});
     EXPECT_TRUE(s.ok()) << s.message();
   }
   for (size_t i = 0; i < load.arrivals.size(); ++i) {
@@ -119,7 +124,8 @@ std::vector<Told> Simulated(const Load& load) {
             told[i].message = o.status.message();
             if (o.end == State::kSucceeded) {
               EXPECT_EQ(FirstOf(o), 2 * static_cast<float>(i));
-              EXPECT_EQ(o.outputs[0].tensor().dim(0), load.arrivals[i].rows);
+              EXPECT_EQ(o.outputs[0].tensor().dims(),
+                        (Dims{load.arrivals[i].rows, load.arrivals[i].shape + 1}));
             }
           });
     });

@@ -40,6 +40,10 @@ void Add(engine::ModelStats& all, const engine::ModelStats& one) {
   for (size_t i = 0; i < all.fired.size(); ++i) all.fired[i] += one.fired[i];
   for (size_t i = 0; i < all.single.size(); ++i) all.single[i] += one.single[i];
   for (const auto& [rows, runs] : one.batch_rows) all.batch_rows[rows] += runs;
+  for (size_t i = 0; i < all.padding.size(); ++i) all.padding[i] += one.padding[i];
+  all.padded_from += one.padded_from;
+  all.padded_to += one.padded_to;
+  if (all.unpaddable.empty()) all.unpaddable = one.unpaddable;
   all.times.total.Merge(one.times.total);
   if (all.unbatchable.empty()) all.unbatchable = one.unbatchable;
 }
@@ -57,6 +61,11 @@ void ServeOptions::Declare(Options& o) {
           "Of the engine: rows that a run may have; 1: requests are not batched", 1);
   o.Value("--batch-delay", &batch_delay_ms,
           "Of the engine: ms that a request may wait for others while an instance is free");
+  o.Values("--pad-to", &pad_to,
+           "Of the engine: extents of buckets, to the next of which requests are padded where that "
+           "is proved to change nothing: 32,64,128");
+  o.Value("--pad-axis", &pad_axis,
+          "Of --pad-to: the extent, as the model names it; without it the first that is proved");
   o.Values("--priorities", &priorities,
            "Of the engine: shares of queries of high, normal and low priority: 1,8,1");
   o.Value("--route", &route,
@@ -75,6 +84,8 @@ Result<std::array<double, engine::kPriorities>> ServeOptions::Shares() const {
   if (!engine && (!route.empty() || deadline_ms > 0))
     return InvalidArgument("--route and --deadline go with --engine");
   if (route.empty() && keys > 0) return InvalidArgument("--keys goes with --route");
+  if (!engine && !pad_to.empty()) return InvalidArgument("--pad-to goes with --engine");
+  if (!pad_axis.empty() && pad_to.empty()) return InvalidArgument("--pad-axis goes with --pad-to");
   if (batch_delay_ms > 0 && max_batch == 1)
     return InvalidArgument("--batch-delay goes with --max-batch above 1");
   if (priorities.empty()) return shares;
@@ -91,6 +102,17 @@ Result<std::array<double, engine::kPriorities>> ServeOptions::Shares() const {
   return shares;
 }
 
+Result<engine::Buckets> ServeOptions::Buckets() const {
+  engine::Buckets buckets{.symbol = pad_axis};
+  for (const std::string& text : pad_to) {
+    const auto extent = ParseInt(text);
+    if (!extent || *extent <= 0)
+      return InvalidArgument(Cat("--pad-to: '", text, "' is no extent above 0"));
+    buckets.extents.push_back(*extent);
+  }
+  return buckets;
+}
+
 Result<std::unique_ptr<ServedModel>> ServedModel::Make(ServedVariants variants,
                                                        std::vector<Datum> inputs, int64_t batch,
                                                        int instances, const ServeOptions& options,
@@ -105,6 +127,7 @@ Result<std::unique_ptr<ServedModel>> ServedModel::Make(ServedVariants variants,
                                  source.axes.reason));
   std::unique_ptr<ServedModel> m(
       new ServedModel(std::move(variants), std::move(inputs), batch, instances, options, seed));
+  INFER_ASSIGN(m->buckets_, options.Buckets());
   for (size_t i = 0; i < shares.size(); ++i) m->by_priority_[i].share = shares[i];
   m->on_stop_.emplace(stop, [served = m.get()] { served->cancel_.request_stop(); });
   INFER_ASSIGN(m->engine_, engine::Engine::Make({.threads = instances, .clock = m->clock_}));
@@ -127,6 +150,7 @@ Status ServedModel::Load(const std::string& name) {
          .queue = {.max_requests = int64_t{1} << 40, .max_bytes = int64_t{1} << 50},
          .batch = {.max_rows = options_.max_batch,
                    .max_delay_ns = static_cast<int64_t>(options_.batch_delay_ms * kNsPerMs)},
+         .buckets = buckets_,
          .warm_inputs = inputs_}));
   if (variants_.route) {
     engine::RoutePolicy policy = *variants_.route;
@@ -248,6 +272,10 @@ Json ServedModel::StatsJson() const {
             {"max_batch", options_.max_batch},
             {"batch_delay_ms", options_.batch_delay_ms},
             {"unbatchable", s.unbatchable.empty() ? Json() : Json(s.unbatchable)},
+            {"pad_to", buckets_.extents},
+            {"unpaddable", s.unpaddable.empty() ? Json() : Json(s.unpaddable)},
+            {"padding", CountsJson<engine::Padding>(s.padding)},
+            {"padded_extent", {{"from", s.padded_from}, {"to", s.padded_to}}},
             {"runs", s.runs},
             {"fired", CountsJson<engine::Fired>(s.fired)},
             {"single", CountsJson<engine::Single>(s.single)}};
@@ -289,6 +317,10 @@ std::string ServedModel::StatsTable() const {
   } else if (!s.unbatchable.empty()) {
     out += Cat("not batched: ", s.unbatchable, "\n");
   }
+  if (!s.unpaddable.empty()) out += Cat("not padded: ", s.unpaddable, "\n");
+  if (!buckets_.extents.empty() && s.unpaddable.empty())
+    out += Cat("padding of requests: ", CountsText<engine::Padding>(s.padding), "; extents ",
+               s.padded_from, " -> ", s.padded_to, "\n");
   if (const auto route = StatsOfRoute()) out += RouteTable(*route, variants_.names);
   return out;
 }

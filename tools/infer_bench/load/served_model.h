@@ -18,6 +18,8 @@ struct ServeOptions {
   bool engine = false;
   int64_t max_batch = 1;
   double batch_delay_ms = 0;
+  std::vector<std::string> pad_to = {};      ///< extents of buckets; empty: nothing is padded
+  std::string pad_axis = {};                 ///< the extent that is padded; "": the first proved
   std::vector<std::string> priorities = {};  ///< shares of high, normal, low; empty: all normal
   std::string route = {};                    ///< file of a policy; "": one model
   int64_t keys = 0;                          ///< that requests have, drawn evenly; 0: none
@@ -25,6 +27,7 @@ struct ServeOptions {
   void Declare(Options& options);
   /// InvalidArgument: settings that contradict each other.
   Result<std::array<double, engine::kPriorities>> Shares() const;
+  Result<engine::Buckets> Buckets() const;
 };
 
 /// The one model of an engine, or the variants of its route.
@@ -86,6 +89,7 @@ class ServedModel : public Engine {
   int64_t batch_;
   int instances_;
   ServeOptions options_;
+  engine::Buckets buckets_;
   Random random_;
   std::string name_;
   std::array<OfPriority, engine::kPriorities> by_priority_;

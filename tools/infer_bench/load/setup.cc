@@ -26,10 +26,11 @@ std::vector<std::string> Row(std::string name, const Latencies& l) {
 /// One model of a route, made ready as the model of the command line.
 Result<engine::ModelSource> OpenVariant(Context& context, const std::string& path,
                                         SessionOptions options) {
-  engine::BatchAxes axes;
-  options.observe = [&](const Graph& g) { axes = engine::ProveBatchAxes(g); };
+  engine::ModelSource source;
+  options.observe = [&](const Graph& g) { engine::ProveAxes(g, source); };
   INFER_ASSIGN(Session session, OpenSession(context, path, options));
-  return engine::ModelSource{session.program, std::move(axes)};
+  source.program = session.program;
+  return source;
 }
 
 /// Which variant of a route is the model of the command line. InvalidArgument: none is.
@@ -106,11 +107,11 @@ Result<LoadTarget> OpenTarget(Context& context, const std::string& path, const L
     INFER_TRY(FindMain(*route, setup.serve.route, path).status());
   }
   SessionOptions session = setup.session;
-  engine::BatchAxes axes;
-  if (setup.serve.engine)
-    session.observe = [&](const Graph& g) { axes = engine::ProveBatchAxes(g); };
+  engine::ModelSource source;
+  if (setup.serve.engine) session.observe = [&](const Graph& g) { engine::ProveAxes(g, source); };
   INFER_ASSIGN(t.session, OpenSession(context, path, session));
-  ServedVariants served_variants{.names = {path}, .sources = {{t.session.program, axes}}};
+  source.program = t.session.program;
+  ServedVariants served_variants{.names = {path}, .sources = {std::move(source)}};
   if (route) {
     const engine::ModelSource main = served_variants.sources[0];
     INFER_ASSIGN(served_variants, OpenVariants(context, setup, path, *std::move(route), main));
