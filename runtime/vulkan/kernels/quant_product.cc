@@ -245,11 +245,10 @@ std::unique_ptr<Kernel> MakeQuantizedProduct(const StepCall& call, const Facts& 
 }  // namespace
 
 KernelList QuantProductKernels(const Facts& facts) {
-  KernelList list;
-  for (const char* op : {"Conv", "MatMul", "Gemm"})
-    list.push_back(
-        Def(facts, op, "", "int8:product", RefuseQuantizedProduct, MakeQuantizedProduct));
-  return list;
+  const auto product = [&](const char* op) {
+    return Def(facts, op, "", "int8:product", RefuseQuantizedProduct, MakeQuantizedProduct);
+  };
+  return {product("Conv"), product("MatMul"), product("Gemm")};
 }
 
 }  // namespace infer::vulkan
