@@ -117,7 +117,7 @@ class CliPrune(CliTestCase):
             with self.subTest(args):
                 report = self.prune(0, *args, *ALL, "--no-verify", *tune)
                 tuned = report["fine_tuning"]
-                self.assertEqual((tuned["steps"], len(tuned["points"])), (40, 5))
+                self.assertEqual((tuned["steps"], len(tuned["points"])), (40, 11))
                 self.assertLess(tuned["loss_after"], tuned["loss_before"])
                 self.assertEqual(tuned["stacked"], 8)
                 if "pruning" in report:
