@@ -41,6 +41,7 @@ class VulkanPlanBackend final : public PlanBackend {
   std::string_view name() const override { return "vulkan"; }
   const KernelList& kernels() const override { return kernels_; }
   Device* device() const override { return &device_; }
+  std::optional<PipelineInfo> pipelines() const override { return parts_->pipelines.info(); }
   bool wants_groups() const override { return true; }
   Result<Prepared> Reorder(DType, const Dims&, const Layout&, const Layout&) const override {
     return vulkan::MakeCopy();  // there is one layout
@@ -56,7 +57,7 @@ class VulkanPlanBackend final : public PlanBackend {
     constexpr double kLatency = 2, kBytesPerMicrosecond = 5e3;
     return keep_all_ ? 0 : kLatency + static_cast<double>(bytes) / kBytesPerMicrosecond;
   }
-  const DeviceParts& parts() const { return *parts_; }
+  DeviceParts& parts() const { return *parts_; }
 
  private:
   static vulkan::Facts FactsOf(const std::shared_ptr<DeviceParts>& parts) {
@@ -104,6 +105,7 @@ class VulkanBackend final : public Backend {
   VulkanMemoryUse memory() const {
     const std::lock_guard lock(mutex_);
     return device_ ? device_->parts().allocator->use() : VulkanMemoryUse();
+    device->parts().pipelines.Save();
   }
 
  private:

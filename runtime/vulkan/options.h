@@ -26,6 +26,8 @@ struct VulkanOptions {
   int64_t max_buffer_bytes = 0;
   /// Pretends that the host cannot map device memory: all bytes go through staging buffers.
   bool stage_all = false;
+  /// The folder that keeps what the driver made of our shaders; "": none.
+  std::string pipeline_cache = {};
   /// Loads the validation layer, with synchronization validation; Unsupported where it is missing.
   bool validate = false;
   /// Is given each message of the validation layer. Called by any thread.
@@ -35,7 +37,9 @@ struct VulkanOptions {
 };
 
 /// INFER_VULKAN_DISABLE (names between commas), INFER_VULKAN_MEMORY (bytes),
-/// INFER_VULKAN_STAGE_ALL=1. InvalidArgument for anything that cannot be read.
+/// INFER_VULKAN_STAGE_ALL=1, INFER_VULKAN_CACHE (a folder; "": none; infer-opt/vulkan in
+/// $XDG_CACHE_HOME or ~/.cache where it is not set). InvalidArgument for anything that cannot be
+/// read.
 Result<VulkanOptions> VulkanOptionsFromEnvironment();
 
 struct VulkanFeature {

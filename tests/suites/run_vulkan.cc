@@ -13,6 +13,7 @@ const Backend& BackendUnderTest() {
     setenv("LP_NUM_THREADS", "0", 0);
     auto options = VulkanOptionsFromEnvironment();
     INFER_CHECK(options.ok());
+    options->pipeline_cache.clear();
     return MakeVulkanBackend(
         {.device = *std::move(options), .behind = CpuHost(), .keep_all = true});
   }();

@@ -7,6 +7,17 @@
 #include "runtime/vulkan/device/instance.h"
 
 namespace infer {
+namespace {
+
+/// Where pipelines are kept: beside the choices of --tune.
+std::string PipelineFolder() {
+  if (const char* text = std::getenv("INFER_VULKAN_CACHE")) return text;
+  const char *cache = std::getenv("XDG_CACHE_HOME"), *home = std::getenv("HOME");
+  if (cache && *cache == '/') return Cat(cache, "/infer-opt/vulkan");
+  return home && *home == '/' ? Cat(home, "/.cache/infer-opt/vulkan") : "";
+}
+
+}  // namespace
 
 const std::vector<VulkanFeature>& VulkanFeatures() {
   static const std::vector<VulkanFeature> features = {
@@ -21,6 +32,7 @@ Result<VulkanOptions> VulkanOptionsFromEnvironment() {
   VulkanOptions options;
   if (const char* text = std::getenv("INFER_VULKAN_DISABLE"); text && *text) {
     options.disable = Split(text, ',');
+  options.pipeline_cache = PipelineFolder();
     for (const std::string& name : options.disable)
       if (std::none_of(VulkanFeatures().begin(), VulkanFeatures().end(),
                        [&](const VulkanFeature& f) { return f.name == name; }))
