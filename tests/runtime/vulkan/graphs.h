@@ -143,6 +143,13 @@ inline constexpr const char* kCodeGraphs[] = {
       DequantizeLinear(q, s, z) c = MaxPool(a) {kernel_shape=[3,3], strides=[2,2],
       pads=[1,1,1,1]} y = QuantizeLinear(c, s, z) })",
     R"(graph g(q: u8[2,5,9,7]) -> (y) { s = const f32[] {0.05} z = const u8[] {131} a =
+    // Quotients at and next to halves, of both signs.
+    R"(graph g(q: i8[9,65], p: i8[9,65]) -> (y) { s = const f32[] {0.1} z = const i8[] {3} a =
+      DequantizeLinear(q, s, z) b = DequantizeLinear(p, s, z) c = Add(a, b) t = const f32[] {0.2}
+      y = QuantizeLinear(c, t, z) })",
+    R"(graph g(q: u8[9,65], p: u8[9,65]) -> (y) { s = const f32[] {0.7} z = const u8[] {131} a =
+      DequantizeLinear(q, s, z) b = DequantizeLinear(p, s, z) c = Add(a, b) t = const f32[] {1.4}
+      y = QuantizeLinear(c, t, z) })",
       DequantizeLinear(q, s, z) c = AveragePool(a) {kernel_shape=[3,2], strides=[2,2],
       pads=[1,0,1,1]} t = const f32[] {0.04} y = QuantizeLinear(c, t, z) })",
     R"(graph g(q: u8[2,65,8,8]) -> (y) { s = const f32[] {0.05} z = const u8[] {131} a =
