@@ -68,6 +68,11 @@ class VulkanPlanBackend final : public PlanBackend {
       facts->max_iterations = parts->gpu->info().max_iterations;
     facts->int8 = parts->gpu->Has("int8");
     facts->int16 = parts->gpu->Has("int16");
+    // 8 lanes are a whole subgroup of llvmpipe; they would leave most of a GPU's idle.
+    const VulkanDeviceInfo& info = parts->gpu->info();
+    const bool pays = info.type == "cpu" && info.subgroup == 8;
+    facts->subgroup =
+        parts->gpu->Has("subgroup") && (pays || parts->gpu->options().subgroups_anywhere);
     return facts;
   }
   std::shared_ptr<DeviceParts> parts_;
@@ -100,12 +105,12 @@ class VulkanBackend final : public Backend {
     INFER_ASSIGN(const auto device, Open());
     INFER_ASSIGN(std::shared_ptr<const Program> program,
                  CompileOver(std::move(graph), options, {device, options_.behind}));
+    device->parts().pipelines.Save();
     return program;
   }
   VulkanMemoryUse memory() const {
     const std::lock_guard lock(mutex_);
     return device_ ? device_->parts().allocator->use() : VulkanMemoryUse();
-    device->parts().pipelines.Save();
   }
 
  private:

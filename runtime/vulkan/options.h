@@ -26,6 +26,8 @@ struct VulkanOptions {
   int64_t max_buffer_bytes = 0;
   /// Pretends that the host cannot map device memory: all bytes go through staging buffers.
   bool stage_all = false;
+  /// Convolutions by subgroups on GPUs, too, where shared memory is the faster way: for tests.
+  bool subgroups_anywhere = false;
   /// The folder that keeps what the driver made of our shaders; "": none.
   std::string pipeline_cache = {};
   /// Loads the validation layer, with synchronization validation; Unsupported where it is missing.

@@ -256,6 +256,15 @@ Result<VulkanDeviceInfo> Instance::Choose(int wanted) const {
 bool HasFeature(VkPhysicalDevice device, std::string_view name) {
   const Features f(device);
   if (name == "int8") return f.v12.storageBuffer8BitAccess && f.v12.shaderInt8;
+  if (name == "subgroup") {
+    VkPhysicalDeviceSubgroupProperties s{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES};
+    VkPhysicalDeviceProperties2 p{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, &s};
+    vkGetPhysicalDeviceProperties2(device, &p);
+    constexpr VkSubgroupFeatureFlags kNeeds =
+        VK_SUBGROUP_FEATURE_BASIC_BIT | VK_SUBGROUP_FEATURE_BALLOT_BIT;
+    return s.subgroupSize >= 8 && (s.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT) != 0 &&
+           (s.supportedOperations & kNeeds) == kNeeds;
+  }
   if (name == "int16") return f.v11.storageBuffer16BitAccess && f.core.features.shaderInt16;
   return false;
 }

@@ -24,15 +24,17 @@ const std::vector<VulkanFeature>& VulkanFeatures() {
       {"int8", "bool and 8-bit values: comparisons, Where, logic, casts, moves",
        "steps on bool and 8-bit values run on the CPU"},
       {"int16", "moves of 16-bit values", "moves of 16-bit values run on the CPU"},
+      {"subgroup", "convolutions without shared memory, on drivers for a processor",
+       "convolutions go by shared memory, as on GPUs"},
   };
   return features;
 }
 
 Result<VulkanOptions> VulkanOptionsFromEnvironment() {
   VulkanOptions options;
+  options.pipeline_cache = PipelineFolder();
   if (const char* text = std::getenv("INFER_VULKAN_DISABLE"); text && *text) {
     options.disable = Split(text, ',');
-  options.pipeline_cache = PipelineFolder();
     for (const std::string& name : options.disable)
       if (std::none_of(VulkanFeatures().begin(), VulkanFeatures().end(),
                        [&](const VulkanFeature& f) { return f.name == name; }))

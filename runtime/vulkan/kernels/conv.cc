@@ -44,6 +44,7 @@ class ConvKernel final : public Kernel {
     if (tail_.residual >= 0 && in[static_cast<size_t>(tail_.residual)].dims != out[0].dims)
       return Unsupported("the residual broadcasts");
     const int64_t per_group = g.out_channels / g.groups;
+    if (IsDepthwise(g)) return Depthwise(g, in, out);
     const bool direct = transposed || g.window.rank() == 3 || per_group < 8;
     return direct ? Direct(g, in, out) : AsProduct(g, in, out);
   }
@@ -67,7 +68,11 @@ class ConvKernel final : public Kernel {
     const int64_t columns = g.batch * out_h * g.output.back();
     int64_t tile = m > 32 && columns > 32 ? 64 : 32;
     if (TileRounds(tile, k) > facts_->max_iterations) tile = 32;
-    const int64_t tiles_m = (m + tile - 1) / tile, tiles_n = (columns + tile - 1) / tile;
+    const bool subgroup =
+        facts_->subgroup && SubgroupRounds(k, g.kernel_size()) <= facts_->max_iterations;
+    const int64_t rows = subgroup ? kSubgroupRows : tile,
+                  across = subgroup ? kSubgroupColumns : tile;
+    const int64_t tiles_m = (m + rows - 1) / rows, tiles_n = (columns + across - 1) / across;
     const auto plain = [](const WindowAxis& a) {
       return a.kernel == 1 && a.stride == 1 && a.pad_begin == 0 && a.pad_end == 0;
     };
@@ -78,11 +83,36 @@ class ConvKernel final : public Kernel {
     push.U(h.pad_begin).U(w.pad_begin).U(g.in_channels);
     tail_.Add(push);
     LaunchBuilder b(facts_, in, out);
-    b.Iterations(TileRounds(tile, k));
-    const std::string_view shader = tile == 64 ? "conv64" : "conv32";
+    b.Iterations(subgroup ? SubgroupRounds(k, g.kernel_size()) : TileRounds(tile, k));
+    const std::string_view shader = subgroup ? "conv_subgroup" : tile == 64 ? "conv64" : "conv32";
     b.Dispatch(shader, Constants({plain(h) && plain(w), k > kLongSum}), Args(b), push,
                tiles_m * tiles_n * g.groups);
     return b.Finish(shader);
+  }
+
+  static bool IsDepthwise(const ConvGeometry& g) {
+    if (g.transposed || g.window.rank() != 2 || g.in_channels != g.groups) return false;
+    const WindowAxis &h = g.window.axes[0], &w = g.window.axes[1];
+    return h.dilation == 1 && w.dilation == 1 && w.kernel <= kMostDepthwiseWidth &&
+           w.stride <= kMostDepthwiseStride;
+  }
+
+  Result<Prepared> Depthwise(const ConvGeometry& g, std::span<const Operand> in,
+                             std::span<const Operand> out) const {
+    const WindowAxis &h = g.window.axes[0], &w = g.window.axes[1];
+    const int64_t across = (g.output[1] + 3) / 4;
+    const int64_t n = g.batch * g.out_channels * g.output[0] * across;
+    Push push;
+    push.U(n).U(g.out_channels).U(g.out_channels / g.groups).U(g.input[0]).U(g.input[1]);
+    push.U(g.output[0]).U(g.output[1]).U(across).U(h.kernel).U(h.stride);
+    push.U(h.pad_begin).U(w.pad_begin);
+    tail_.Add(push);
+    LaunchBuilder b(facts_, in, out);
+    b.Iterations(h.kernel * (6 * w.kernel + 3 * w.stride) + kFewRounds);
+    b.DispatchElements("depthwise",
+                       Constants({static_cast<int32_t>(w.kernel), static_cast<int32_t>(w.stride)}),
+                       Args(b), push, n, 64);
+    return b.Finish("depthwise");
   }
 
   Result<Prepared> Direct(const ConvGeometry& g, std::span<const Operand> in,

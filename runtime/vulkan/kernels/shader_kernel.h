@@ -13,7 +13,7 @@ struct DeviceFacts {
   std::shared_ptr<DeviceParts> parts;
   int64_t max_buffer_bytes = INT64_MAX;
   int64_t max_iterations = INT64_MAX;  ///< of all loops of an invocation
-  bool int8 = true, int16 = true;
+  bool int8 = true, int16 = true, subgroup = true;
 };
 using Facts = std::shared_ptr<const DeviceFacts>;
 
@@ -25,6 +25,17 @@ inline int64_t TileRounds(int64_t tile, int64_t k) {
   // constant bounds are unrolled or not (measured on llvmpipe: 52 and 19).
   return (k + 15) / 16 * (tile == 64 ? 64 : 24) + kFewRounds;
 }
+
+/// Of shaders/conv_subgroup.comp and qconv_subgroup.comp: rows and columns of a workgroup.
+inline constexpr int64_t kSubgroupRows = 16, kSubgroupColumns = 32;
+/// Their rounds along a common axis of `k`, over a window of `taps`: also those over the pixels and
+/// rows of a lane, unrolled or not.
+inline int64_t SubgroupRounds(int64_t k, int64_t taps) {
+  return k + (k / 256 + taps) * 96 + 4 * kFewRounds;
+}
+
+/// Windows of shaders/depthwise.comp and qdepthwise.comp.
+inline constexpr int64_t kMostDepthwiseWidth = 11, kMostDepthwiseStride = 4;
 
 /// A row of a kernel list, bound to its device.
 using RefuseFn = std::string (*)(const StepCall& call, const DeviceFacts& facts);
