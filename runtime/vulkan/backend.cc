@@ -60,6 +60,14 @@ class VulkanPlanBackend final : public PlanBackend {
   DeviceParts& parts() const { return *parts_; }
 
  private:
+  /// Twice as many as the device has multiprocessors; a CPU is busy with any number.
+  static int64_t BusyGroupsOf(const vulkan::Gpu& gpu) {
+    constexpr int64_t kUnknownUnits = 32;
+    const VulkanDeviceInfo& info = gpu.info();
+    if (gpu.options().busy_groups > 0) return gpu.options().busy_groups;
+    if (info.type == "cpu") return 1;
+    return 2 * (info.compute_units > 0 ? info.compute_units : kUnknownUnits);
+  }
   static vulkan::Facts FactsOf(const std::shared_ptr<DeviceParts>& parts) {
     auto facts = std::make_shared<DeviceFacts>();
     facts->parts = parts;
@@ -73,6 +81,8 @@ class VulkanPlanBackend final : public PlanBackend {
     const bool pays = info.type == "cpu" && info.subgroup == 8;
     facts->subgroup =
         parts->gpu->Has("subgroup") && (pays || parts->gpu->options().subgroups_anywhere);
+    facts->max_invocations = parts->gpu->info().max_invocations;
+    facts->busy_groups = BusyGroupsOf(*parts->gpu);
     return facts;
   }
   std::shared_ptr<DeviceParts> parts_;

@@ -2,6 +2,7 @@
 
 #include "runtime/cpu/backend.h"
 #include "runtime/vulkan/backend.h"
+#include "tests/runtime/vulkan/or_exit.h"
 #include "tests/suites/suite.h"
 
 namespace infer {
@@ -14,8 +15,8 @@ const Backend& BackendUnderTest() {
     auto options = VulkanOptionsFromEnvironment();
     INFER_CHECK(options.ok());
     options->pipeline_cache.clear();
-    return MakeVulkanBackend(
-        {.device = *std::move(options), .behind = CpuHost(), .keep_all = true});
+    return OrExit(MakeVulkanBackend(
+        {.device = *std::move(options), .behind = CpuHost(), .keep_all = true}));
   }();
   return *backend;
 }

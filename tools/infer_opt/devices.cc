@@ -53,6 +53,7 @@ Json DeviceJson(const VulkanDeviceInfo& d, const VulkanOptions& options) {
           {"max_invocations", d.max_invocations},
           {"subgroup", d.subgroup},
           {"max_iterations", d.max_iterations},
+          {"compute_units", d.compute_units},
           {"queue_families", d.queue_families},
           {"maps_device_memory", d.maps_device_memory},
           {"features", features}};
@@ -109,7 +110,9 @@ class DevicesCommand : public Command {
     context.PrintLine(Cat("  limits      a buffer of ", HumanBytes(d.max_buffer_bytes),
                           ", an allocation of ", HumanBytes(d.max_allocation_bytes), ", ",
                           HumanBytes(d.shared_bytes), " shared by ", d.max_invocations,
-                          " invocations, subgroups of ", d.subgroup, ", ", d.queue_families,
+                          " invocations, subgroups of ", d.subgroup, ", ",
+                          d.compute_units > 0 ? Cat(d.compute_units, " compute units, ") : "",
+                          d.queue_families,
                           d.queue_families == 1 ? " queue family" : " queue families"));
     for (const auto& row : FeatureRows(d, options))
       context.PrintLine(

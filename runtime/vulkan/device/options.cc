@@ -47,6 +47,12 @@ Result<VulkanOptions> VulkanOptionsFromEnvironment() {
       return InvalidArgument(Cat("INFER_VULKAN_MEMORY=", text, ": not a number of bytes"));
     options.memory_bytes = *bytes;
   }
+  if (const char* text = std::getenv("INFER_VULKAN_BUSY_GROUPS"); text && *text) {
+    const auto groups = ParseInt(text);
+    if (!groups || *groups < 1)
+      return InvalidArgument(Cat("INFER_VULKAN_BUSY_GROUPS=", text, ": not a number of workgroups"));
+    options.busy_groups = *groups;
+  }
   if (const char* text = std::getenv("INFER_VULKAN_STAGE_ALL"); text && *text) {
     if (std::string_view(text) != "0" && std::string_view(text) != "1")
       return InvalidArgument(Cat("INFER_VULKAN_STAGE_ALL=", text, ": 0 or 1"));

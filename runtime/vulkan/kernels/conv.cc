@@ -4,6 +4,7 @@
 
 #include "lib/ir/roles.h"
 #include "lib/ops/conv/conv_geometry.h"
+#include "lib/support/strings.h"
 #include "runtime/vulkan/kernels/functions.h"
 #include "runtime/vulkan/kernels/kernels.h"
 
@@ -66,28 +67,41 @@ class ConvKernel final : public Kernel {
     const int64_t m = g.out_channels / g.groups;
     const int64_t k = g.in_channels / g.groups * g.kernel_size();
     const int64_t columns = g.batch * out_h * g.output.back();
-    int64_t tile = m > 32 && columns > 32 ? 64 : 32;
-    if (TileRounds(tile, k) > facts_->max_iterations) tile = 32;
     const bool subgroup =
         facts_->subgroup && SubgroupRounds(k, g.kernel_size()) <= facts_->max_iterations;
-    const int64_t rows = subgroup ? kSubgroupRows : tile,
-                  across = subgroup ? kSubgroupColumns : tile;
-    const int64_t tiles_m = (m + rows - 1) / rows, tiles_n = (columns + across - 1) / across;
+    Tiling t = TilingOf(*facts_, m, columns, k, g.groups);
+    if (subgroup) {
+      t = {};
+      t.tiles_m = (m + kSubgroupRows - 1) / kSubgroupRows;
+      t.tiles_n = (columns + kSubgroupColumns - 1) / kSubgroupColumns;
+    }
     const auto plain = [](const WindowAxis& a) {
       return a.kernel == 1 && a.stride == 1 && a.pad_begin == 0 && a.pad_end == 0;
     };
     Push push;
-    push.U(m).U(k).U(tiles_m).U(tiles_n).U(g.batch).U(g.groups);
+    push.U(m).U(k).U(t.tiles_m).U(t.tiles_n).U(g.batch).U(g.groups);
     push.U(in_h).U(g.input.back()).U(out_h).U(g.output.back()).U(h.kernel).U(w.kernel);
     push.U(h.stride | w.stride << 16).U(h.dilation | w.dilation << 16);
     push.U(h.pad_begin).U(w.pad_begin).U(g.in_channels);
+    if (!subgroup) push.U(t.k_part);
     tail_.Add(push);
     LaunchBuilder b(facts_, in, out);
-    b.Iterations(subgroup ? SubgroupRounds(k, g.kernel_size()) : TileRounds(tile, k));
-    const std::string_view shader = subgroup ? "conv_subgroup" : tile == 64 ? "conv64" : "conv32";
-    b.Dispatch(shader, Constants({plain(h) && plain(w), k > kLongSum}), Args(b), push,
-               tiles_m * tiles_n * g.groups);
-    return b.Finish(shader);
+    b.Iterations(subgroup ? SubgroupRounds(k, g.kernel_size()) : TileRounds(t.tile, t.k_part));
+    const std::string shader = Cat("conv", subgroup ? "_subgroup" : t.suffix());
+    const bool split = t.parts > 1;
+    const LaunchBuilder::Split sums{.tiling = t,
+                                    .batches = g.batch,
+                                    .m = g.out_channels,
+                                    .n = out_h * g.output.back(),
+                                    .bias_row = 1,
+                                    .bias_column = 0};
+    std::vector<LaunchBuilder::Arg> args = Args(b);
+    if (split) args.back() = b.Scratch(sums.bytes());
+    std::vector<int32_t> constants = Constants({plain(h) && plain(w), (subgroup ? k : t.k_part) > kLongSum});
+    if (!subgroup) constants.push_back(split);
+    b.Dispatch(shader, std::move(constants), args, push, t.groups() * g.groups);
+    if (split) b.Finish(sums, Constants({}), args[2], args[3], [&](Push& end) { tail_.Add(end); });
+    return b.Finish(Cat(shader, split ? "_split" : ""));
   }
 
   static bool IsDepthwise(const ConvGeometry& g) {

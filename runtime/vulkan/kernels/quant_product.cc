@@ -200,18 +200,18 @@ class QuantizedProduct final : public Kernel {
     const int64_t stride_w = s.step.back() & 0xffff, dilation_w = s.step.back() >> 16;
     const int64_t m = s.out_channels / s.groups, k = s.per_group_k();
     const int64_t columns = s.samples * NumElements(s.output);
-    int64_t tile = m > 32 && columns > 32 ? 64 : 32;
-    if (TileRounds(tile, k) > facts_->max_iterations) tile = 32;
     const int64_t taps = NumElements(s.kernel);
     const bool subgroup = facts_->subgroup && SubgroupRounds(2 * k, taps) <= facts_->max_iterations;
-    const int64_t rows = subgroup ? kSubgroupRows : tile,
-                  across = subgroup ? kSubgroupColumns : tile;
-    const int64_t tiles_m = (m + rows - 1) / rows, tiles_n = (columns + across - 1) / across;
+    Tiling t = TilingOf(*facts_, m, columns, k, s.groups, false);
+    if (subgroup) {
+      t.tiles_m = (m + kSubgroupRows - 1) / kSubgroupRows;
+      t.tiles_n = (columns + kSubgroupColumns - 1) / kSubgroupColumns;
+    }
     INFER_ASSIGN(const auto constants, Constants(subgroup && IsConvolution(node_)));
     const bool pointwise = NumElements(s.kernel) == 1 && s.input == s.output && stride_w == 1 &&
                            stride_h == 1 && s.pad.back() == 0 && s.pad[0] == 0;
     Push push;
-    push.U(m).U(k).U(tiles_m).U(tiles_n).U(s.samples).U(s.groups);
+    push.U(m).U(k).U(t.tiles_m).U(t.tiles_n).U(s.samples).U(s.groups);
     push.U(high(s.input, 1)).U(s.input.back()).U(high(s.output, 1)).U(s.output.back());
     push.U(high(s.kernel, 1)).U(s.kernel.back()).U(stride_h | stride_w << 16);
     push.U(dilation_h | dilation_w << 16).U(high(s.pad, 0)).U(s.pad.back()).U(s.in_channels);
@@ -219,13 +219,13 @@ class QuantizedProduct final : public Kernel {
     AddActs(push);
     AddRoundings(push);
     LaunchBuilder b(facts_, in, out);
-    b.Iterations(subgroup ? SubgroupRounds(2 * k, taps) : TileRounds(tile, k));
+    b.Iterations(subgroup ? SubgroupRounds(2 * k, taps) : TileRounds(t.tile, k));
     const bool bytes = group_.output && facts_->int8, packs = group_.output && !bytes;
-    const std::string shader = Cat("qconv", subgroup ? "_subgroup" : Cat(tile), bytes ? "b" : "");
+    const std::string shader = Cat("qconv", subgroup ? "_subgroup" : t.suffix(), bytes ? "b" : "");
     const int64_t n = NumElements(out[0].dims);
     const LaunchBuilder::Arg y = packs ? b.Scratch(n * 4) : b.Write();
     b.Dispatch(shader, Specialized({pointwise, k > kExactProducts}), Args(b, constants, y), push,
-               tiles_m * tiles_n * s.groups);
+               t.groups() * s.groups);
     if (packs) b.DispatchElements("qpack", {}, {b.ScratchRead(), b.Write()}, Push().U(n), n);
     return b.Finish(shader);
   }

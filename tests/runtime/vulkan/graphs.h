@@ -11,6 +11,7 @@
 #include "runtime/api/program.h"
 #include "runtime/cpu/backend.h"
 #include "runtime/vulkan/backend.h"
+#include "tests/runtime/vulkan/or_exit.h"
 
 namespace infer {
 
@@ -207,6 +208,8 @@ inline void ExpectCloseTo(const Tensor& got, const Tensor& want, const std::stri
 inline std::unique_ptr<Backend> VulkanOver(VulkanOptions options = {}, bool keep_all = true) {
   // Dispatches of so few numbers are not worth the threads of a driver on the CPU.
   setenv("LP_NUM_THREADS", "0", 0);
+  static const bool has_device = OrExit(MakeVulkanBackend({.behind = CpuHost()})) != nullptr;
+  INFER_CHECK(has_device);
   return MakeVulkanBackend(
       {.device = std::move(options), .behind = CpuHost(), .keep_all = keep_all});
 }
