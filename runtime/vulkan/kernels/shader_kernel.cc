@@ -71,9 +71,8 @@ Tiling TilingOf(const DeviceFacts& facts, int64_t m, int64_t n, int64_t k, int64
   t.tiles_n = up(n, t.tile);
   t.k_part = k;
   const int64_t whole = t.groups() * batches;
-  // Few workgroups of 64 leave most of a device's lanes without work.
-  t.wide = t.tile == 64 && facts.max_invocations >= 256 && whole < 8 * facts.busy_groups &&
-           facts.busy_groups > 1;
+  // 64 sums an invocation are more than a GPU keeps in registers; a CPU's driver wants few.
+  t.wide = t.tile == 64 && facts.max_invocations >= 256 && facts.busy_groups > 1;
   const int64_t parts = std::min({facts.busy_groups / whole, k / kShortestPart, kMostParts});
   if (parts < 2 || !may_split) return t;
   t.k_part = up(up(k, parts), kDepth) * kDepth;

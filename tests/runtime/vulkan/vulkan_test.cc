@@ -112,6 +112,31 @@ TEST(Vulkan, WhatABufferCannotHoldRunsOnTheHost) {
   EXPECT_THAT(program->steps()[1].refusals, Contains(HasSubstr("a buffer of this device holds")));
 }
 
+/// As on a GPU: split along the common axis, with a bias, a residual and a function behind the sum.
+TEST(Vulkan, FewWorkgroupsShareTheirSums) {
+  const auto backend = VulkanOver({.disable = {"subgroup"}, .busy_groups = 300});
+  const char* products[] = {
+      R"(graph g(x: f32[2,130,7,7], r: f32[2,70,7,7]) -> (y) {
+        w = const f32[70,130,3,3] ~1 b = const f32[70] ~2
+        c = Conv(x, w, b) {pads=[1,1,1,1]} s = Add(c, r) y = Relu(s) })",
+      R"(graph g(x: f32[1,260,5,9]) -> (y) {
+        w = const f32[96,130,1,1] ~1 c = Conv(x, w) {group=2} y = Sigmoid(c) })",
+      R"(graph g(x: f32[3,40,700], r: f32[3,40,90]) -> (y) {
+        w = const f32[3,700,90] ~1 b = const f32[90] ~2
+        p = MatMul(x, w) q = Add(p, b) s = Add(q, r) y = Gelu(s) })",
+      R"(graph g(x: f32[2500,33]) -> (y) {
+        w = const f32[40,2500] ~1 b = const f32[33,1] ~2
+        y = Gemm(x, w, b) {transA=1, transB=1, alpha=0.5, beta=2.0} })"};
+  for (const char* text : products) {
+    SCOPED_TRACE(text);
+    EXPECT_THAT(RunAndCompare(*backend, ParsedGraph(text)), Contains(HasSubstr("_split")));
+  }
+  // A device that is busy with any number splits nothing.
+  const auto one = VulkanOver({.disable = {"subgroup"}, .busy_groups = 1});
+  for (const std::string& kernel : RunAndCompare(*one, ParsedGraph(products[2])))
+    EXPECT_THAT(kernel, Not(HasSubstr("_split")));
+}
+
 TEST(Vulkan, FeaturesOff) {
   for (const VulkanFeature& f : VulkanFeatures()) {
     SCOPED_TRACE(f.name);
