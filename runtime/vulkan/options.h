@@ -42,9 +42,9 @@ struct VulkanOptions {
 };
 
 /// INFER_VULKAN_DISABLE (names between commas), INFER_VULKAN_MEMORY (bytes),
-/// INFER_VULKAN_STAGE_ALL=1, INFER_VULKAN_BUSY_GROUPS (a number), INFER_VULKAN_CACHE (a folder; "": none; infer-opt/vulkan in
-/// $XDG_CACHE_HOME or ~/.cache where it is not set). InvalidArgument for anything that cannot be
-/// read.
+/// INFER_VULKAN_STAGE_ALL=1, INFER_VULKAN_BUSY_GROUPS (a number), INFER_VULKAN_CACHE (a folder; "":
+/// none; infer-opt/vulkan in $XDG_CACHE_HOME or ~/.cache where it is not set). InvalidArgument for
+/// anything that cannot be read.
 Result<VulkanOptions> VulkanOptionsFromEnvironment();
 
 struct VulkanFeature {

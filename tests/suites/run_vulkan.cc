@@ -15,8 +15,8 @@ const Backend& BackendUnderTest() {
     auto options = VulkanOptionsFromEnvironment();
     INFER_CHECK(options.ok());
     options->pipeline_cache.clear();
-    return OrExit(MakeVulkanBackend(
-        {.device = *std::move(options), .behind = CpuHost(), .keep_all = true}));
+    return OrExit(
+        MakeVulkanBackend({.device = *std::move(options), .behind = CpuHost(), .keep_all = true}));
   }();
   return *backend;
 }

@@ -50,7 +50,8 @@ Result<VulkanOptions> VulkanOptionsFromEnvironment() {
   if (const char* text = std::getenv("INFER_VULKAN_BUSY_GROUPS"); text && *text) {
     const auto groups = ParseInt(text);
     if (!groups || *groups < 1)
-      return InvalidArgument(Cat("INFER_VULKAN_BUSY_GROUPS=", text, ": not a number of workgroups"));
+      return InvalidArgument(
+          Cat("INFER_VULKAN_BUSY_GROUPS=", text, ": not a number of workgroups"));
     options.busy_groups = *groups;
   }
   if (const char* text = std::getenv("INFER_VULKAN_STAGE_ALL"); text && *text) {

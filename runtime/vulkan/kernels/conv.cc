@@ -97,7 +97,8 @@ class ConvKernel final : public Kernel {
                                     .bias_column = 0};
     std::vector<LaunchBuilder::Arg> args = Args(b);
     if (split) args.back() = b.Scratch(sums.bytes());
-    std::vector<int32_t> constants = Constants({plain(h) && plain(w), (subgroup ? k : t.k_part) > kLongSum});
+    std::vector<int32_t> constants =
+        Constants({plain(h) && plain(w), (subgroup ? k : t.k_part) > kLongSum});
     if (!subgroup) constants.push_back(split);
     b.Dispatch(shader, std::move(constants), args, push, t.groups() * g.groups);
     if (split) b.Finish(sums, Constants({}), args[2], args[3], [&](Push& end) { tail_.Add(end); });

@@ -131,9 +131,14 @@ class MatMulKernel final : public Kernel {
     const std::string shader = few ? "gemv" : Cat("matmul", t.suffix());
     const auto c = b.ReadOr(bias, a_), residual = b.ReadOr(tail_.residual, a_);
     const bool split = t.parts > 1;
-    const LaunchBuilder::Split sums{.tiling = t, .batches = p.batches(), .m = p.m, .n = p.n,
-                                    .bias_row = p.bias_row, .bias_column = p.bias_column,
-                                    .alpha = p.alpha, .beta = p.beta};
+    const LaunchBuilder::Split sums{.tiling = t,
+                                    .batches = p.batches(),
+                                    .m = p.m,
+                                    .n = p.n,
+                                    .bias_row = p.bias_row,
+                                    .bias_column = p.bias_column,
+                                    .alpha = p.alpha,
+                                    .beta = p.beta};
     std::vector<int32_t> own = constants;
     own.push_back(few ? rows : t.k_part > kLongProduct);
     if (!few) own.push_back(split);

@@ -33,8 +33,8 @@ inline int64_t TileRounds(int64_t tile, int64_t k) {
 
 /// How a product [m, k] x [k, n] is cut into workgroups of matmul.comp and conv.comp.
 struct Tiling {
-  int64_t tile = 64;   ///< rows and columns of a workgroup
-  bool wide = false;   ///< 256 invocations a workgroup, not 64
+  int64_t tile = 64;  ///< rows and columns of a workgroup
+  bool wide = false;  ///< 256 invocations a workgroup, not 64
   int64_t tiles_m = 1, tiles_n = 1;
   int64_t parts = 1;   ///< of the common axis; more than one: finish.comp adds them
   int64_t k_part = 0;  ///< extent of a part

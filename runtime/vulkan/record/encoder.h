@@ -91,9 +91,9 @@ class VulkanEncoder final : public Encoder {
   std::unique_ptr<Batch> open_;
   std::deque<std::unique_ptr<Batch>> under_way_;
   std::vector<std::unique_ptr<Batch>> spare_;
-  std::vector<PendingDownload> downloads_;  // since the last Submit
-  std::vector<Range> reads_, writes_;       // since the last barrier
-  int64_t staged_bytes_ = 0;                // of batches that have not ended
+  std::vector<PendingDownload> downloads_;             // since the last Submit
+  std::vector<Range> reads_, writes_;                  // since the last barrier
+  int64_t staged_bytes_ = 0;                           // of batches that have not ended
   std::vector<std::shared_ptr<Memory>> spare_stages_;  // of batches that have
 };
 
