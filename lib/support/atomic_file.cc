@@ -149,8 +149,8 @@ Result<std::unique_ptr<AtomicFile>> AtomicFile::Create(const std::string& given,
       Retry([&] { return ::open(file->folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
   if (file->folder_fd_ < 0) return WriteFailed("cannot open folder", file->folder_);
   SweepStale(file->folder_, file->folder_fd_, file->name_);
-  INFER_ASSIGN(const Temporary made, MakeTemporary(file->folder_, file->folder_fd_, file->name_));
-  file->temporary_ = made.name;
+  INFER_ASSIGN(Temporary made, MakeTemporary(file->folder_, file->folder_fd_, file->name_));
+  file->temporary_ = std::move(made.name);  // no copy: without memory for it nobody would remove it
   file->fd_ = made.fd;
   file->slot_ = made.slot;
   // What was reserved before an error is cut off, too.

@@ -1,6 +1,7 @@
 #include "lib/support/lane_pool.h"
 
 #include <linux/futex.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -236,8 +237,20 @@ void Team::Members::AwaitLanes() {
 }
 
 Team& Team::OfThisThread() {
-  thread_local Team team;
-  return team;
+  // A thread_local with a destructor ends the process where there is no memory to note it (glibc).
+  static const pthread_key_t key = [] {
+    pthread_key_t made = 0;
+    INFER_CHECK(pthread_key_create(&made, [](void* team) { delete static_cast<Team*>(team); }) ==
+                0);
+    return made;
+  }();
+  thread_local Team* team = nullptr;
+  if (!team) {
+    std::unique_ptr<Team> made(new Team);
+    if (pthread_setspecific(key, made.get()) != 0) throw std::bad_alloc();
+    team = made.release();
+  }
+  return *team;
 }
 
 Team::Team() : members_(ThePool().TakeMembers()) {}

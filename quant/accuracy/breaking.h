@@ -11,7 +11,8 @@ struct BreakOptions {
   GateLimits limits;  ///< of the outputs; intervals are not looked at
   bool exact =
       false;  ///< also: what is no float is equal, NaN and infinity stand where golden's do
-  IsolateOptions runs;  ///< samples, level, budget of the ranking
+  IsolateOptions runs;                       ///< samples, level, budget of the ranking
+  std::optional<NextToken> next_token = {};  ///< for a limit on perplexity
   int max_tries = 200;
 };
 

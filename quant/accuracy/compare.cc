@@ -47,13 +47,20 @@ struct Sides {
 };
 
 Status CompareRun(const Samples& samples, int64_t run, const Sides& sides, bool with_task,
-                  std::vector<TensorComparer>& comparers, AccuracyReport& report) {
+                  const CompareOptions& options, std::vector<TensorComparer>& comparers,
+                  AccuracyReport& report) {
   INFER_ASSIGN(const std::vector<Datum> inputs, samples.get(run));
   auto golden = sides.golden(run, inputs);
   if (!golden.ok()) return std::move(golden.status()).In("golden");
   auto candidate = sides.candidate(run, inputs);
   if (!candidate.ok()) return std::move(candidate.status()).In("candidate");
   INFER_TRY(AddOutputs(*golden, *candidate, comparers));
+  if (with_task && options.next_token) {
+    if (!report.perplexity) report.perplexity.emplace();
+    const size_t scores = options.next_token->output;
+    INFER_TRY(report.perplexity->Add(*options.next_token, inputs, (*golden)[scores].tensor(),
+                                     (*candidate)[scores].tensor()));
+  }
   if (!with_task || !samples.labels) return {};
   INFER_ASSIGN(const std::vector<int64_t> labels, samples.labels(run));
   if (!report.task) report.task.emplace();
@@ -66,7 +73,7 @@ Status CompareRuns(const Samples& samples, int64_t count, const Sides& sides, bo
                    AccuracyReport& report) {
   for (int64_t run = 0; run < count; ++run) {
     if (options.stop.stop_requested()) return Cancelled("comparison was stopped");
-    if (Status s = CompareRun(samples, run, sides, with_task, comparers, report); !s.ok())
+    if (Status s = CompareRun(samples, run, sides, with_task, options, comparers, report); !s.ok())
       return std::move(s).In(Cat("sample ", run));
     if (with_task && options.progress) options.progress(run + 1, count);
   }
@@ -171,6 +178,19 @@ Result<OutputSource> RunsOf(const Graph& g, const Backend& backend, int level, i
     INFER_TRY(RunInputs(*context, inputs, stop));
     return OutputsOf(*context, program->outputs().size());
   });
+}
+
+Result<std::optional<NextToken>> CausalTask(const Graph& g, const OutputSource& source,
+                                            const Samples& samples) {
+  const std::optional<NextToken> task = NextTokenOf(g), none;
+  if (!task || samples.random || samples.count == 0) return none;
+  INFER_ASSIGN(const auto inputs, samples.get(0));
+  const auto other = WithOtherLastTokens(*task, inputs);
+  if (!other) return none;
+  INFER_ASSIGN(const auto outputs, source(0, inputs));
+  const Tensor scores = outputs[task->output].tensor().Clone();
+  INFER_ASSIGN(const auto changed, source(0, *other));
+  return DifferAtLastTokenOnly(scores, changed[task->output].tensor()) ? task : none;
 }
 
 std::vector<Datum> TakeOutputs(const RunContext& context, size_t count) {
@@ -281,7 +301,13 @@ Result<AccuracyReport> Compare(const Graph& golden, const Backend& golden_backen
   INFER_ASSIGN(const OutputSource c,
                RunsOf(candidate, candidate_backend, options.candidate_level, options.threads,
                       options.stop, options.candidate_compute));
-  INFER_ASSIGN(AccuracyReport report, CompareSources(g, c, candidate, samples, options));
+  CompareOptions with_task = options;
+  if (!options.next_token) {
+    auto task = CausalTask(golden, g, samples);
+    if (!task.ok()) return std::move(task.status()).In("sample 0: golden");
+    with_task.next_token = *task;
+  }
+  INFER_ASSIGN(AccuracyReport report, CompareSources(g, c, candidate, samples, with_task));
   if (options.per_layer)
     INFER_TRY(
         AddLayers(golden, golden_backend, candidate, candidate_backend, samples, options, report));

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "quant/accuracy/metrics.h"
+#include "quant/accuracy/next_token.h"
 #include "quant/accuracy/paired.h"
 #include "quant/calibrate/samples.h"
 #include "runtime/api/program.h"
@@ -47,7 +48,8 @@ struct AccuracyReport {
   std::vector<ValueAccuracy> layers;   ///< in golden's topological order; empty unless asked for
   int64_t layer_samples = 0;
   TapCheck taps;
-  std::optional<PairedAccuracy> task;  ///< with labels, by output 0
+  std::optional<PairedAccuracy> task;          ///< with labels, by output 0
+  std::optional<PairedPerplexity> perplexity;  ///< of causal language models
   std::vector<std::string> warnings;
 };
 
@@ -58,6 +60,7 @@ struct CompareOptions {
   int candidate_level = 2;
   Compute candidate_compute = Compute::kF32;
   int threads = 0;
+  std::optional<NextToken> next_token = {};  ///< perplexity is taken by it; see CausalTask
   Progress progress = nullptr;
   std::stop_token stop = {};
 };
@@ -74,6 +77,12 @@ Status CheckInterfaces(const Graph& golden, const Graph& candidate);
 Result<OutputSource> RunsOf(const Graph& g, const Backend& backend, int level, int threads,
                             const std::stop_token& stop, Compute compute = Compute::kF32);
 
+/// NextTokenOf a graph that is causal: `source`, which runs it, is asked twice for the first
+/// sample, once with another last token. nullopt also for random samples, and where one sequence is
+/// too short to tell.
+Result<std::optional<NextToken>> CausalTask(const Graph& g, const OutputSource& source,
+                                            const Samples& samples);
+
 /// The first `count` outputs of the last run, as copies that the next one does not write over.
 std::vector<Datum> TakeOutputs(const RunContext& context, size_t count);
 /// Asks `source` once for each of the samples, and keeps what it says: memory for all of it.
@@ -85,7 +94,7 @@ std::vector<std::string> SharedValues(const Graph& golden, const Graph& candidat
 /// Runs `samples` through both. InvalidArgument: no samples, or interfaces that differ (inputs by
 /// name and type, outputs by name). The candidate's layers are tapped in a program of its own, so
 /// the outputs come from an undisturbed one, and only where its program has them in memory anyhow;
-/// TapCheck tells whether both computed the same.
+/// TapCheck tells whether both computed the same. Finds the perplexity of causal language models.
 Result<AccuracyReport> Compare(const Graph& golden, const Backend& golden_backend,
                                const Graph& candidate, const Backend& candidate_backend,
                                const Samples& samples, const CompareOptions& options = {});

@@ -170,37 +170,53 @@ void CheckOutputs(const AccuracyReport& report, const OutputGate& gate, const Ga
   if (!any) results.push_back(Unmeasured(gate.name, limit, "no output has such a number"));
 }
 
+GateResult CheckDrop(const AccuracyReport& report, const GateLimits& limits) {
+  if (!report.task || report.task->samples == 0)
+    return Unmeasured("max-drop", *limits.max_drop, "it needs labelled samples (--labels)");
+  GateResult r{"max-drop", "", *limits.max_drop, report.task->drop()};
+  if (!limits.without_intervals) r.interval = report.task->DropInterval();
+  // A drop is a count over a count: allow the rounding of that division, nothing more.
+  r.samples = report.task->samples;
+  Decide(r, false, limits.allow_inconclusive, 1e-12);
+  if (r.inconclusive)
+    r.samples_needed = FewestThatDecide(r.samples, r.limit, [&](double times) {
+      PairedAccuracy more = *report.task;
+      for (int64_t* n : {&more.samples, &more.lost, &more.gained})
+        *n = std::llround(static_cast<double>(*n) * times);
+      return more.DropInterval();
+    });
+  r.message = Cat(Describe(r, "top-1 drop", kPercent), "; lost ", report.task->lost, ", gained ",
+                  report.task->gained, " of ", report.task->samples,
+                  " (McNemar p = ", Rounded(report.task->p_value(), 2), ")");
+  const double population = report.task->PopulationDropInterval().hi;
+  if (r.passed && population > r.limit)
+    r.message += Cat("; of all data up to ", Rounded(100 * population, 2),
+                     " % could be lost: the samples are few");
+  return r;
+}
+
+GateResult CheckPerplexity(const AccuracyReport& report, const GateLimits& limits) {
+  constexpr std::string_view kName = "max-perplexity-rise";
+  if (!report.perplexity || report.perplexity->tokens() == 0)
+    return Unmeasured(kName, *limits.max_perplexity_rise,
+                      "it needs a causal language model, and sequences of two tokens or more");
+  const PairedPerplexity& p = *report.perplexity;
+  GateResult r{std::string(kName), "", *limits.max_perplexity_rise, p.rise()};
+  if (!limits.without_intervals) r.interval = p.rise_interval();
+  r.samples = p.sequences();
+  Decide(r, false, limits.allow_inconclusive);
+  if (r.inconclusive) r.samples_needed = SamplesNeeded(r);
+  r.message = Cat(Describe(r, "rise of perplexity", kPercent), "; ", Rounded(p.golden(), 4), " to ",
+                  Rounded(p.candidate(), 4), " on ", p.tokens(), " tokens");
+  return r;
+}
+
 }  // namespace
 
 std::vector<GateResult> CheckGates(const AccuracyReport& report, const GateLimits& limits) {
   std::vector<GateResult> results;
-  if (limits.max_drop) {
-    if (report.task && report.task->samples > 0) {
-      GateResult r{"max-drop", "", *limits.max_drop, report.task->drop()};
-      if (!limits.without_intervals) r.interval = report.task->DropInterval();
-      // A drop is a count over a count: allow the rounding of that division, nothing more.
-      r.samples = report.task->samples;
-      Decide(r, false, limits.allow_inconclusive, 1e-12);
-      if (r.inconclusive)
-        r.samples_needed = FewestThatDecide(r.samples, r.limit, [&](double times) {
-          PairedAccuracy more = *report.task;
-          for (int64_t* n : {&more.samples, &more.lost, &more.gained})
-            *n = std::llround(static_cast<double>(*n) * times);
-          return more.DropInterval();
-        });
-      r.message = Cat(Describe(r, "top-1 drop", kPercent), "; lost ", report.task->lost,
-                      ", gained ", report.task->gained, " of ", report.task->samples,
-                      " (McNemar p = ", Rounded(report.task->p_value(), 2), ")");
-      const double population = report.task->PopulationDropInterval().hi;
-      if (r.passed && population > r.limit)
-        r.message += Cat("; of all data up to ", Rounded(100 * population, 2),
-                         " % could be lost: the samples are few");
-      results.push_back(std::move(r));
-    } else {
-      results.push_back(
-          Unmeasured("max-drop", *limits.max_drop, "it needs labelled samples (--labels)"));
-    }
-  }
+  if (limits.max_drop) results.push_back(CheckDrop(report, limits));
+  if (limits.max_perplexity_rise) results.push_back(CheckPerplexity(report, limits));
   for (const OutputGate& gate : kOutputGates)
     if (limits.*gate.limit) CheckOutputs(report, gate, limits, results);
   return results;

@@ -15,6 +15,8 @@ namespace infer {
 struct GateLimits {
   /// Largest loss of top-1 accuracy, as a fraction (0.005 = 0.5 points). Needs labels.
   std::optional<double> max_drop;
+  /// Largest rise of perplexity, as a fraction. Needs a causal language model.
+  std::optional<double> max_perplexity_rise;
   std::optional<double> min_sqnr_db;      ///< of every float output
   std::optional<double> min_cosine;       ///< of every float output
   std::optional<double> max_error_ratio;  ///< max|d| / max|golden| of every float output

@@ -38,6 +38,7 @@ class FaultFinder {
     std::vector<int64_t> first(static_cast<size_t>(std::min(options.runs.samples, samples.count)));
     std::iota(first.begin(), first.end(), int64_t{0});
     samples_ = Subset(samples, first);
+    compare_.next_token = options.next_token;
     compare_.threads = options.runs.threads;
     compare_.stop = options.runs.stop;
   }

@@ -10,6 +10,7 @@ Samples Subset(const Samples& all, std::vector<int64_t> which) {
   auto index = std::make_shared<const std::vector<int64_t>>(std::move(which));
   Samples s;
   s.count = static_cast<int64_t>(index->size());
+  s.random = all.random;
   s.get = [index, get = all.get](int64_t i) { return get((*index)[static_cast<size_t>(i)]); };
   if (all.labels)
     s.labels = [index, labels = all.labels](int64_t i) {

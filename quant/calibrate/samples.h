@@ -16,6 +16,7 @@ struct Samples {
   std::function<Result<std::vector<Datum>>(int64_t i)> get;
   /// Labels of run `i`, one per row of scores of the first output; null when there are none.
   std::function<Result<std::vector<int64_t>>(int64_t i)> labels = nullptr;
+  bool random = false;  ///< drawn numbers, of which no task is measured
 };
 
 /// The runs `which` of `all`, in that order.

@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 
+#include "lib/ir/reached.h"
 #include "lib/ir/roles.h"
 #include "lib/support/parallel.h"
 #include "lib/support/strings.h"
@@ -170,12 +171,15 @@ class Planner {
 
   /// A reader of `v` that keeps it in f32; nullptr for none.
   const Node* OtherReader(const Value& v) const {
-    for (const Use& use : v.uses()) {
-      if (IsPlanned(use)) continue;
-      if (!IsView(*use.user) || use.user->output()->is_output()) return use.user;
-      if (const Node* other = OtherReader(*use.user->output())) return other;
-    }
-    return nullptr;
+    const Node* other = nullptr;
+    ReachedFrom(v, [&](const Use& use, auto add) {
+      if (other || IsPlanned(use)) return;
+      if (!IsView(*use.user) || use.user->output()->is_output())
+        other = use.user;
+      else
+        add(*use.user->output());
+    });
+    return other;
   }
 
   /// Weights that stay in f32 for one reader do so for all: stored twice they would cost, not save.

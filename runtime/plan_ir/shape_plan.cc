@@ -222,6 +222,15 @@ class Builder {
     return {};
   }
 
+  /// Kernels of products take constants apart before they look at extents.
+  bool HasEmptyWeights(const PlanStep& step) const {
+    if (!step.main->Is(Trait::kContraction)) return false;
+    return std::any_of(step.inputs.begin(), step.inputs.end(), [&](int id) {
+      const Tensor* t = plan_.constant(plan_.values[static_cast<size_t>(id)]);
+      return t && t->num_elements() == 0;
+    });
+  }
+
   /// Whether candidate k takes the step.
   Result<bool> TryKernel(size_t s, size_t k) {
     const PlanStep& step = plan_.steps[s];
@@ -232,6 +241,7 @@ class Builder {
     };
     if (out_->declared[s] && !list.kernels[k]->checks_extents())
       return refuse("the extents of the result are nothing but declared");
+    if (HasEmptyWeights(step)) return refuse("a constant operand is empty");
     const size_t backend = list.backend(k);
     const MemorySpace space = backends_[backend]->space();
     auto prepared =

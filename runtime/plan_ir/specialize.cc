@@ -97,6 +97,7 @@ class Specializer {
       } else if (!(v->type() == stored[i].type) || v->elements() != stored[i].elements) {
         changed_.insert(v);
       }
+      is_declared |= IsDeduced(n) && IsPlannable(v->type());
       Tensor& t = Known(v);
       t = KnownTensor(v->type(), v->elements());
       complete &= t.defined();
@@ -106,6 +107,14 @@ class Specializer {
     for (const Value* v : n.outputs())
       if (v && (is_late || IsUnsized(*v))) late_.insert(v);
     return {};
+  }
+
+  /// Extents of a view that another operand asks for, whose numbers only the run knows: inference
+  /// says what they are where the operand is right.
+  bool IsDeduced(const Node& n) const {
+    const Value* wanted = n.Is(Trait::kView) ? n.input(1) : nullptr;
+    if (!wanted || !wanted->type().is_tensor() || !IsInteger(wanted->dtype())) return false;
+    return !KnownOrConstant(plan_, out_, id_.at(wanted));
   }
 
   static Facts FactsOf(const Value& v) {

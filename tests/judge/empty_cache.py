@@ -19,7 +19,7 @@ from judging import np
 SAMPLES, LEAST_DB, LEAST_DB_4_BITS = 16, 20, 12
 MODES = {
     "none": ["--recipe", "none"], "best": ["--recipe", "best", "--recipe-seconds", "60"],
-    "mixed": ["--mixed", "--budget", "20s"],
+    "mixed": ["--mixed", "--goal", "size", "--budget", "20s"],
     "weight-only": ["--mode", "weight-only", "--method", "gptq", "--format", "qdq"],
     "fp16": ["--mode", "fp16"],
 }

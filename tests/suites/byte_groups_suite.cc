@@ -5,6 +5,9 @@
 namespace infer {
 namespace {
 
+/// A step of the quantizers below, of the largest number.
+constexpr double kOneStep = 1.0 / 40;
+
 Tensor AllCodes(DType dtype, const Dims& dims, uint64_t seed) {
   Random random(seed);
   Tensor t(dtype, dims);
@@ -87,6 +90,28 @@ TEST(ByteGroups, AveragePools) {
           {AllCodes(t, {2, 17, 8, 9}, 2)}, 0);
       ExpectOnBytes(steps, "AveragePool");
     }
+}
+
+/// Activations behind a quantized convolution, of which one changes what the next gets: oneDNN
+/// (2.6) gives all of one algorithm the parameters of the first.
+TEST(ByteGroups, TwoActivationsOfOneKind) {
+  for (std::string_view after :
+       {"a = LeakyRelu(c) {alpha=0.3} r = LeakyRelu(a) {alpha=0.5} ",
+        "a = LeakyRelu(c) {alpha=0.3} r = Relu(a) ", "a = Elu(c) r = Elu(a) {alpha=0.2} ",
+        "l = const f32[] {-0.4} h = const f32[] {1.3} r = Clip(c, l, h) ", "r = Sigmoid(c) "})
+    for (const int zero : {0, 100})
+      for (const bool added : {false, true}) {
+        const auto again = [&](std::string_view out, std::string_view in) {
+          return Cat(ToCodes(Cat(out, "q"), in, 0.0207, "u8", zero),
+                     ToReals(out, Cat(out, "q"), 0.0207, "u8", zero));
+        };
+        const std::string end =
+            added ? Cat(again("d", "r"), "e = Add(d, x) ", again("y", "e")) : again("y", "r");
+        CheckGraph(Cat("graph g(q: u8[1,16,6,5]) -> (y) { ", ToReals("x", "q", 0.0101, "u8", zero),
+                       "wf = const f32[16,16,1,1] ~4 ", ToCodes("wq", "wf", 0.0093, "i8", 0),
+                       ToReals("w", "wq", 0.0093, "i8", 0), "c = Conv(x, w) ", after, end, "}"),
+                   {AllCodes(DType::kU8, {1, 16, 6, 5}, 2)}, kOneStep);
+      }
 }
 
 }  // namespace

@@ -218,5 +218,23 @@ TEST(Convolution, GradientOfWeightsHasTheSameBits) {
       "w = infer::ConvWeightGradient(x, d) {kernel_shape=[3,3], pads=[1,1,1,1]} }");
 }
 
+/// oneDNN (2.6) gives all activations of one algorithm behind a layer the parameters of the first.
+TEST(Convolution, TwoActivationsOfOneKind) {
+  for (std::string_view after :
+       {"a = LeakyRelu(c) {alpha=0.3} y = LeakyRelu(a) {alpha=0.5}",
+        "a = LeakyRelu(c) {alpha=0.3} y = Relu(a)", "a = Elu(c) y = Elu(a) {alpha=0.2}",
+        "a = LeakyRelu(c) {alpha=0.3} t = Tanh(a) y = LeakyRelu(t) {alpha=0.1}",
+        "l = const f32[] {-0.25} m = const f32[] {0.5} h = const f32[] {1.5} k = Clip(c, l, h) "
+        "s = Sigmoid(k) y = Clip(s, m, h)"}) {
+    CheckGraph(Conv3x3(1, 2, 3, 5, 6, "0,0,0,0", after));
+    CheckGraph(Conv3x3(1, 32, 32, 9, 9, "1,1,1,1", after), 1, kWinograd);
+    for (std::string_view layer : {"ConvTranspose(x, w)", "Conv(x, w) {group=4}"})
+      CheckGraph(Cat("graph g(x: f32[1,4,7,6]) -> (y) { w = const f32[4,1,3,3] ~1 c = ", layer, " ",
+                     after, " }"));
+    CheckGraph(Cat("graph g(x: f32[7,33]) -> (y) { w = const f32[33,40] ~1 c = MatMul(x, w) ",
+                   after, " }"));
+  }
+}
+
 }  // namespace
 }  // namespace infer

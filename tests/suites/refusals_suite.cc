@@ -16,6 +16,13 @@ TEST(Refusals, AttentionOfEmptyHeads) {
     y = com.microsoft::Attention(x, w, b) {num_heads=2} })");
 }
 
+/// Later keys are hidden from nobody.
+TEST(Refusals, AttentionWithoutQueries) {
+  CheckGraph(
+      "graph g(q: f32[2,0,4], k: f32[2,5,4], v: f32[2,5,6]) -> (y) { y = "
+      "com.microsoft::MultiHeadAttention(q, k, v) {num_heads=2, unidirectional=1} }");
+}
+
 TEST(Refusals, RotaryEmbeddingOfAnEmptyCache) {
   auto g = ParseGraph(R"(graph g(x: f32[1,3,8], p: i64[1], c: f32[4,0]) -> (y) {
     y = com.microsoft::RotaryEmbedding(x, p, c, c) })",
@@ -72,6 +79,29 @@ TEST(Refusals, AffineGridOfAnotherBatch) {
   ASSERT_TRUE(program.ok()) << program.status().message();
   const std::vector<Datum> inputs = {Tensor::Zeros(DType::kF32, {3, 2, 3})};
   EXPECT_EQ(RunOnce(**program, inputs).status().code(), Code::kInvalidModel);
+}
+
+/// Inference knows what the first number must be; only the run knows what it is.
+TEST(Refusals, ReshapeToExtentsThatAreDeduced) {
+  auto g = ParseGraph(R"(graph g(x: f32[2,2], s: i64[1]) -> (y) {
+    rest = const i64[3] {1, 1, 2}
+    all = Concat(s, rest) {axis=0}
+    y = Reshape(x, all) })",
+                      SuiteOps());
+  ASSERT_TRUE(g.ok()) << g.status().message();
+  for (const int level : {0, 1, 2}) {
+    const auto program = BackendUnderTest().Compile(*g, {.level = level});
+    ASSERT_TRUE(program.ok()) << program.status().message();
+    for (const int64_t first : {2, -1, 3, -2, 0, 1 << 20}) {
+      const std::vector<Datum> inputs = {Tensor::Zeros(DType::kF32, {2, 2}),
+                                         Tensor::Int64s({first})};
+      const auto want = Evaluate(*g, inputs), got = RunOnce(**program, inputs);
+      EXPECT_EQ(got.status().code(), want.status().code()) << first << ", level " << level;
+      if (want.ok()) {
+        EXPECT_EQ((*got)[0].tensor().dims(), (*want)[0].tensor().dims()) << first;
+      }
+    }
+  }
 }
 
 }  // namespace

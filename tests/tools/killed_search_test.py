@@ -70,7 +70,7 @@ class Searches:
                      "--calib", str(demo / "calib_images.npy"), "--calib-samples", "24",
                      "--no-verify", "--preprocess",
                      "resize=32,interp=nearest,scale=1/255,layout=nchw", "--layer-samples", "8",
-                     "--timing-ms", "5", "--precisions", "int8,int8-weights,int4-weights",
+                     "--timing-ms", "5", "--precisions", "int8,int8-weights,int4-weights", "--opset", "21",
                      "--goal", "size", "--keep-failed", "-o", str(self.model)]
 
     def command(self, log, more=()):

@@ -15,7 +15,8 @@ tools/ci/batches.sh
 tools/ci/sanitizers.sh
 # The checks that the quick sanitized build leaves out.
 cmake --preset dev >/dev/null
-cmake --build --preset dev -j "$(nproc)" --target quick_tests
+cmake --build --preset dev -j "$(nproc)" --target quick_tests suite_vulkan
+INFER_SANITIZED=1 OMP_WAIT_POLICY=passive ctest --test-dir build/dev -R '^(suite_vulkan|cli.first_hour|docs.commands)' -j "$(nproc)" --output-on-failure
 INFER_SANITIZED=1 OMP_WAIT_POLICY=passive ctest --test-dir build/dev -L quick -j "$(nproc)" --output-on-failure
 cmake --preset tsan >/dev/null
 cmake --build --preset tsan -j "$(nproc)" --target support_test ir_test engine_test suite_cpu suite_mock

@@ -127,6 +127,16 @@ Json ToJson(const AccuracyReport& r) {
                  {"population_drop_ci95", {population.lo, population.hi}},
                  {"mcnemar_p", t.p_value()}};
   }
+  if (r.perplexity) {
+    const PairedPerplexity& p = *r.perplexity;
+    j["perplexity"] = {{"tokens", p.tokens()},
+                       {"sequences", p.sequences()},
+                       {"golden", JsonNumber(p.golden())},
+                       {"candidate", JsonNumber(p.candidate())},
+                       {"rise", JsonNumber(p.rise())}};
+    if (const auto i = p.rise_interval())
+      j["perplexity"]["rise_ci95"] = {JsonNumber(i->lo), JsonNumber(i->hi)};
+  }
   return j;
 }
 
@@ -164,6 +174,17 @@ std::string AccuracyText(const AccuracyReport& r, bool verbose, size_t max_layer
                Fixed(100 * t.candidate_accuracy(), 2), " % of ", t.samples, " samples; lost ",
                t.lost, ", gained ", t.gained, " (McNemar p = ", Fixed(t.p_value(), 3), ")\n");
   }
+  if (r.perplexity && r.perplexity->tokens() > 0) {
+    const PairedPerplexity& p = *r.perplexity;
+    const auto interval = p.rise_interval();
+    out += Cat("\nperplexity  golden ", Rounded(p.golden(), 5), ", candidate ",
+               Rounded(p.candidate(), 5), ", ", p.rise() < 0 ? "" : "+", Fixed(100 * p.rise(), 2),
+               " %",
+               interval ? Cat(" (95 % interval ", Fixed(100 * interval->lo, 2), " to ",
+                              Fixed(100 * interval->hi, 2), ")")
+                        : "",
+               ", on ", p.tokens(), " tokens of ", p.sequences(), " sequences\n");
+  }
   return out;
 }
 
@@ -187,6 +208,8 @@ std::string GateText(const std::vector<GateResult>& gates) {
 void GateFlags::Declare(Options& options) {
   options.Section("Gates (exit code 1 where one fails)");
   options.Share("--max-drop", &max_drop, "Gate: largest loss of top-1 accuracy (0.5%)");
+  options.Share("--max-perplexity-rise", &max_perplexity_rise,
+                "Gate: largest rise of a causal language model's perplexity (1%)");
   options.Value("--min-sqnr DB", &min_sqnr, "Gate: least SQNR of every output, in dB");
   options.Share("--min-agreement", &min_agreement,
                 "Gate: least share of rows with the golden top-1 class");
@@ -232,6 +255,7 @@ ExitCode GateFlags::ExitOf(GateVerdict verdict) {
 GateLimits GateFlags::limits() const {
   GateLimits l;
   if (max_drop >= 0) l.max_drop = max_drop;
+  if (max_perplexity_rise >= 0) l.max_perplexity_rise = max_perplexity_rise;
   if (min_sqnr >= 0) l.min_sqnr_db = min_sqnr;
   if (min_agreement >= 0) l.min_agreement = min_agreement;
   if (max_error >= 0) l.max_error_ratio = max_error;

@@ -13,11 +13,13 @@ Json ToJson(const std::vector<GateResult>& gates);
 std::string AccuracyText(const AccuracyReport& r, bool verbose = false, size_t max_layers = 20);
 std::string GateText(const std::vector<GateResult>& gates);
 
-/// --max-drop, --min-sqnr, --min-agreement, --max-error, --max-size, --min-speedup,
+/// --max-drop, --max-perplexity-rise, --min-sqnr, --min-agreement, --max-error, --max-size,
+/// --min-speedup,
 /// --allow-inconclusive, --eval-command.
 struct GateFlags {
-  double max_drop = -1, min_sqnr = -1, min_agreement = -1, max_error = -1;  ///< < 0: not given
-  std::string max_size, min_speedup;                                        ///< "": not given
+  double max_drop = -1, max_perplexity_rise = -1;            ///< < 0: not given
+  double min_sqnr = -1, min_agreement = -1, max_error = -1;  ///< < 0: not given
+  std::string max_size, min_speedup;                         ///< "": not given
   bool allow_inconclusive = false;
   EvalFlags eval;
   void Declare(Options& options);
@@ -32,7 +34,8 @@ struct GateFlags {
   static ExitCode ExitOf(GateVerdict verdict);
   /// A gate on outputs.
   bool any() const {
-    return max_drop >= 0 || min_sqnr >= 0 || min_agreement >= 0 || max_error >= 0;
+    return max_drop >= 0 || max_perplexity_rise >= 0 || min_sqnr >= 0 || min_agreement >= 0 ||
+           max_error >= 0;
   }
 };
 

@@ -206,28 +206,31 @@ Status ExportFlags::TellOtherReaders(Context& context, const Model& model) const
   return {};
 }
 
-void ExportFlags::TellCosts(Context& context, const ExportReport& r) const {
+std::string ExportFlags::CostsText(const ExportReport& r) {
+  std::string text;
   if (!r.decomposed.empty())
-    context.PrintLine(Cat("opset ", r.opset, " has no ", Counted(r.decomposed),
-                          ": written as the nodes that define them; --opset max (", r.whole_opset,
-                          ") keeps them whole"));
+    text += Cat("opset ", r.opset, " has no ", Counted(r.decomposed),
+                ": written as the nodes that define them; --opset max (", r.whole_opset,
+                ") keeps them whole\n");
   if (!r.expanded.empty())
-    context.PrintLine(Cat("ONNX has no ", Counted(r.expanded),
-                          ": written as their nodes; --functions keeps them as functions, ",
-                          "--target infer as operators"));
+    text += Cat("ONNX has no ", Counted(r.expanded),
+                ": written as their nodes; --functions keeps them as functions, --target infer as "
+                "operators\n");
+  return text;
 }
 
-void ExportFlags::TellReaders(Context& context, const Model& model) {
+std::string ExportFlags::FindReaders(Context& context, const Model& model) {
   const auto written = ReadBack(context, model);
-  if (!written.ok() || !*written) return;  // written all the same
+  if (!written.ok() || !*written) return "";  // written all the same
   readers_ = ReadersOf((*written)->graph, VersionsOf(**written));
-  context.PrintLine(Cat("read by ", ToText(*readers_)));
+  return Cat("read by ", ToText(*readers_), "\n");
 }
 
 Result<ExportReport> ExportFlags::Write(Context& context, const Model& model) {
-  ExportReport r;
+  INFER_ASSIGN(ExportReport r, PlanExport(model, Chosen()));
+  // What can fail for want of memory comes before the file has its name.
+  const std::string told = CostsText(r) + FindReaders(context, model);
   if (output == kStdout) {
-    INFER_ASSIGN(r, PlanExport(model, Chosen()));
     INFER_ASSIGN(const std::string bytes, Bytes(model));
     INFER_TRY(WriteStream(stdout, bytes));
     r.file_bytes = static_cast<int64_t>(bytes.size());
@@ -239,8 +242,7 @@ Result<ExportReport> ExportFlags::Write(Context& context, const Model& model) {
       r.external_bytes > 0 ? Cat(" and ", HumanBytes(r.external_bytes), " of external data")
                            : std::string(),
       ", opset ", r.opset, " (", r.opset_reason, "), IR ", r.ir_version));
-  TellCosts(context, r);
-  TellReaders(context, model);
+  context.Print(told);
   for (const std::string& file : r.stale_data)
     context.PrintLine(
         Cat("left ", file, ": data of an earlier ", output, ", which no longer reads it"));

@@ -60,8 +60,8 @@ struct ExportFlags {
   /// `model` as it reads back from the file; nullopt where that is over 2 GiB or cannot be written.
   Result<std::optional<Model>> ReadBack(Context& context, const Model& model) const;
   Result<TargetReport> CheckAs(Context& context, const Model& model, const Target& t) const;
-  void TellCosts(Context& context, const ExportReport& written) const;
-  void TellReaders(Context& context, const Model& model);
+  static std::string CostsText(const ExportReport& planned);
+  std::string FindReaders(Context& context, const Model& model);  ///< in `readers_`, and as a line
   int fitting_opset_ = 0;           ///< what Fits found; 0: the writer's own choice
   std::optional<Readers> readers_;  ///< of the file that was written; none: not known
 };

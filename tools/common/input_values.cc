@@ -7,6 +7,7 @@
 
 #include "datasets/dataset.h"
 #include "lib/ir/eval.h"
+#include "lib/ir/reached.h"
 #include "lib/onnx/import.h"
 #include "lib/support/folder.h"
 #include "lib/support/random.h"
@@ -32,27 +33,26 @@ Result<Datum> ReadValueFile(const std::string& path, const ValueType& type) {
 
 /// Largest value + 1 that every reader of `v` accepts as an index, following operators that only
 /// move or convert; 2 where nobody says more.
-int64_t IndexBound(const Value& v, std::set<const Value*>& seen, int64_t bound) {
-  if (!seen.insert(&v).second) return bound;
-  for (const Use& use : v.uses()) {
+int64_t IndexBound(const Value& v, int64_t bound) {
+  ReachedFrom(v, [&](const Use& use, auto add) {
     const Node& n = *use.user;
     if (n.Is(Trait::kLookup) && use.operand == 1 && n.input(0)->shape().has_rank() &&
         n.input(0)->shape().rank() > 0) {
       const auto at = NormalizeAxis(n.AttrOr<int64_t>("axis", 0), n.input(0)->shape().rank());
       if (at.ok() && n.input(0)->shape()[*at].is_static())
         bound = std::min(bound, n.input(0)->shape()[*at].value());
-      continue;
+      return;
     }
     const bool moves =
         n.IsAny(Trait::kConversion | Trait::kView | Trait::kStrided | Trait::kConcatenation);
-    if (moves && n.output(0)) bound = IndexBound(*n.output(0), seen, bound);
+    if (moves && n.output(0)) add(*n.output(0));
     for (const auto& [name, sub] : n.subgraphs()) {
       const size_t captures_begin = n.inputs().size() - n.num_captures();
       if (use.operand < captures_begin) continue;
       const size_t k = sub->inputs().size() - n.num_captures() + (use.operand - captures_begin);
-      bound = IndexBound(*sub->inputs()[k], seen, bound);
+      add(*sub->inputs()[k]);
     }
-  }
+  });
   return bound;
 }
 
@@ -60,17 +60,17 @@ int64_t IndexBound(const Value& v, std::set<const Value*>& seen, int64_t bound) 
 /// knows: any other number would send it where it was not made to go.
 std::set<int64_t> ComparedWith(const Value& v) {
   std::set<int64_t> numbers;
-  for (const Use& use : v.uses()) {
+  ReachedFrom(v, [&](const Use& use, auto add) {
     const Node& n = *use.user;
     if (n.IsAny(Trait::kConversion | Trait::kView) && n.output(0)) {
-      numbers.merge(ComparedWith(*n.output(0)));
+      add(*n.output(0));
     } else if (n.Is("Equal")) {
       const Value* other = n.input(1 - use.operand);
       if (other->is_constant() && other->constant()->num_elements() == 1 &&
           IsInteger(other->dtype()))
         numbers.insert(other->constant()->IntAt(0));
     }
-  }
+  });
   return numbers;
 }
 
@@ -121,8 +121,7 @@ Result<Tensor> RandomTensor(const Value& v, const OpenExtents& extents, Random& 
     }
   }
   constexpr int64_t kUnbounded = int64_t{1} << 31;
-  std::set<const Value*> seen;
-  int64_t bound = IndexBound(v, seen, kUnbounded);
+  int64_t bound = IndexBound(v, kUnbounded);
   if (bound == kUnbounded) bound = BitWidth(dtype) == 8 ? 128 : 2;
   for (int64_t i = 0; i < t.num_elements(); ++i)
     t.SetInt(i, random.Below(static_cast<uint32_t>(std::max<int64_t>(bound, 1))));

@@ -1,6 +1,6 @@
 #include "tools/common/length_inputs.h"
 
-#include <algorithm>
+#include <deque>
 #include <set>
 
 #include "lib/ir/roles.h"
@@ -16,23 +16,30 @@ class LengthSearch {
     for (const auto& [name, n] : extents) numbers_.emplace(name, Dim(n));
   }
 
-  /// `summed`: v is a sum over what the input holds.
-  std::optional<int64_t> Find(const Value& v, bool summed) {
-    if (!seen_.insert({&v, summed}).second) return std::nullopt;
-    for (const Use& use : v.uses()) {
-      const Node& n = *use.user;
-      if (n.Is("GroupQueryAttention", "com.microsoft") &&
-          (use.operand == kLastKey || use.operand == kTotal)) {
-        if (summed) return 1;
-        if (const auto total = TotalOf(n)) return *total - (use.operand == kLastKey ? 1 : 0);
+  /// What `v` must hold, by the first reader of it, or of what follows from it, that says so.
+  std::optional<int64_t> Find(const Value& v) const {
+    std::set<Form> seen = {{&v, false}};
+    std::deque<Form> forms(seen.begin(), seen.end());
+    for (; !forms.empty(); forms.pop_front()) {
+      const auto [value, summed] = forms.front();
+      for (const Use& use : value->uses()) {
+        const Node& n = *use.user;
+        if (n.Is("GroupQueryAttention", "com.microsoft") &&
+            (use.operand == kLastKey || use.operand == kTotal)) {
+          if (summed) return 1;
+          if (const auto total = TotalOf(n)) return *total - (use.operand == kLastKey ? 1 : 0);
+        }
+        if (!n.output(0) || !Follows(n, use.operand, summed)) continue;
+        const Form next{n.output(0), summed || n.Is("ReduceSum")};
+        if (seen.insert(next).second) forms.push_back(next);
       }
-      if (!n.output(0) || !Follows(n, use.operand, summed)) continue;
-      if (const auto found = Find(*n.output(0), summed || n.Is("ReduceSum"))) return found;
     }
     return std::nullopt;
   }
 
  private:
+  using Form = std::pair<const Value*, bool>;  // and whether it is a sum over what the input holds
+
   static bool Follows(const Node& n, size_t operand, bool summed) {
     if (n.Is("Add") || n.Is("Sub")) return summed && n.input(1 - operand)->is_constant();
     return operand == 0 && (IsCast(n) || n.Is(Trait::kView) || n.Is("ReduceSum"));
@@ -58,7 +65,6 @@ class LengthSearch {
   }
 
   std::map<std::string, Dim> numbers_;
-  std::set<std::pair<const Value*, bool>> seen_;
 };
 
 bool IsScalar(const Value* v, bool (*holds)(double)) {
@@ -66,30 +72,49 @@ bool IsScalar(const Value* v, bool (*holds)(double)) {
          holds(v->constant()->At(0));
 }
 
-/// Whether a reader of `v`, which is 1 - mask where `inverted`, makes numbers of it that hide keys.
-bool HidesKeys(const Value& v, bool inverted, std::set<const Value*>& seen) {
-  if (!seen.insert(&v).second) return false;
-  return std::any_of(v.uses().begin(), v.uses().end(), [&](const Use& use) {
-    const Node& n = *use.user;
-    const Value* other = n.inputs().size() == 2 ? n.input(1 - use.operand) : nullptr;
-    if (inverted && IsScalar(MultipliedBy(&v, n), [](double c) { return c <= -1000; })) return true;
-    const bool inverts = !inverted && n.Is("Sub") && use.operand == 1 &&
-                         IsScalar(other, [](double c) { return c == 1; });
-    const bool moves =
-        use.operand == 0 && n.IsAny(Trait::kConversion | Trait::kView | Trait::kStrided);
-    return (inverts || moves) && n.output(0) && HidesKeys(*n.output(0), inverted || inverts, seen);
-  });
+struct MaskForm {
+  const Value* value;
+  bool inverted;  ///< 1 - mask
+};
+
+/// Whether `n`, which reads it, makes numbers of it that hide keys.
+bool HidesKeys(const MaskForm& form, const Node& n) {
+  return form.inverted &&
+         IsScalar(MultipliedBy(form.value, n), [](double c) { return c <= -1000; });
+}
+
+/// The same mask as `use.user` makes it of it; nullopt: something else.
+std::optional<MaskForm> FormBehind(const MaskForm& form, const Use& use) {
+  const Node& n = *use.user;
+  if (!n.output(0)) return std::nullopt;
+  const Value* other = n.inputs().size() == 2 ? n.input(1 - use.operand) : nullptr;
+  if (!form.inverted && n.Is("Sub") && use.operand == 1 &&
+      IsScalar(other, [](double c) { return c == 1; }))
+    return MaskForm{n.output(0), true};
+  if (use.operand == 0 && n.IsAny(Trait::kConversion | Trait::kView | Trait::kStrided))
+    return MaskForm{n.output(0), form.inverted};
+  return std::nullopt;
 }
 
 }  // namespace
 
 bool IsKeepMask(const Value& v) {
-  std::set<const Value*> seen;
-  return HidesKeys(v, false, seen);
+  std::set<const Value*> seen = {&v};
+  std::vector<MaskForm> forms = {{&v, false}};
+  while (!forms.empty()) {
+    const MaskForm form = forms.back();
+    forms.pop_back();
+    for (const Use& use : form.value->uses()) {
+      if (HidesKeys(form, *use.user)) return true;
+      const auto behind = FormBehind(form, use);
+      if (behind && seen.insert(behind->value).second) forms.push_back(*behind);
+    }
+  }
+  return false;
 }
 
 std::optional<int64_t> LengthFill(const Value& v, const OpenExtents& extents) {
-  return LengthSearch(extents).Find(v, false);
+  return LengthSearch(extents).Find(v);
 }
 
 }  // namespace infer

@@ -20,6 +20,7 @@ Result<RandomRuns> RandomSamples(Context& context, const Graph& g, int64_t runs,
   context.Note(Cat("checked on ", runs, " random inputs, seed ", seed,
                    r.extents.empty() ? "" : ", with ", ToString(r.extents)));
   r.samples.count = runs;
+  r.samples.random = true;
   r.samples.get = [&g, seed, extents = r.extents](int64_t i) {
     return RandomModelInputs(g, seed + static_cast<uint64_t>(i), extents);
   };

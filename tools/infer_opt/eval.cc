@@ -1,5 +1,5 @@
-/// infer-opt eval: top-1 and top-5 of one model on labelled data, and its gates beside a golden
-/// one.
+/// infer-opt eval: top-1 and top-5 of one model on labelled data, or perplexity on text, and its
+/// gates beside a golden one.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -7,8 +7,10 @@
 #include "lib/support/parallel.h"
 #include "lib/support/readable.h"
 #include "lib/support/strings.h"
+#include "quant/accuracy/compare.h"
 #include "quant/accuracy/metrics.h"
 #include "quant/accuracy/paired.h"
+#include "quant/calibrate/calibrate.h"
 #include "tools/common/cost_gates.h"
 #include "tools/common/data_options.h"
 #include "tools/common/guilt.h"
@@ -53,11 +55,14 @@ Status AddScores(const Tensor& scores, std::span<const int64_t> labels, Score& s
 class EvalCommand : public Command {
  public:
   std::string_view name() const override { return "eval"; }
-  std::string_view help() const override { return "Accuracy of a classifier on labelled data"; }
+  std::string_view help() const override {
+    return "Accuracy of a classifier on labelled data, perplexity of a language model on tokens";
+  }
   std::string_view examples() const override {
     return "Examples:\n"
            "  infer-opt eval model.onnx --data images --labels labels.csv "
            "--preprocess crop=224,scale=1/255,layout=nchw\n"
+           "  infer-opt eval decoder.onnx --data tokens.npz\n"
            "  infer-opt eval int8.onnx --golden model.onnx --data x.npy --labels y.npy "
            "--max-drop 0.5% --max-size 0.3x --min-speedup 1.5x\n";
   }
@@ -66,7 +71,7 @@ class EvalCommand : public Command {
     model_.Declare(o);
     device_.Declare(o);
     device_.DeclareCompute(o);
-    data_.Declare(o, "", "Labelled samples");
+    data_.Declare(o, "", "Labelled samples; of a causal language model tokens alone");
     gates_.Declare(o);
     o.Section("Model");
     o.Value("--golden", &golden_, "The model that the gates compare with", PathUse::kRead);
@@ -82,7 +87,12 @@ class EvalCommand : public Command {
     INFER_ASSIGN(Model model, LoadModel(context, path_, model_));
     INFER_ASSIGN(size_t output, OutputIndex(model.graph));
     INFER_ASSIGN(auto data, OpenData(data_));
-    if (!data->has_labels()) return InvalidArgument(Cat(data_.data, ": no labels (--labels)"));
+    const auto tokens = data->has_labels() ? std::nullopt : NextTokenOf(model.graph);
+    if (!data->has_labels() && !tokens)
+      return InvalidArgument(
+          Cat(data_.data,
+              ": no labels (--labels); without them only perplexity of a language "
+              "model, whose scores cover its table of tokens, can be told"));
     INFER_ASSIGN(Samples samples,
                  MakeSamples(data, model.graph, FirstSamples(*data, data_.max_samples)));
     context.Step("compile");
@@ -90,13 +100,30 @@ class EvalCommand : public Command {
     INFER_ASSIGN(auto program, CompileFor(model.graph, device_));
     INFER_ASSIGN(auto run, program->NewContext());
     context.Step("evaluate");
+    Json report = NewReport(context, "infer-opt/eval@1");
+    report["model"] = ToJson(model, path_);
+    report["device"] = device_.device;
+    report["compute"] = device_.compute;
+    report["data"] = data_.data;
+    if (tokens) {
+      INFER_TRY(TellPerplexity(context, model.graph, *run, samples, report));
+    } else {
+      INFER_TRY(TellTopClasses(context, *run, output, samples, report));
+    }
+    INFER_ASSIGN(const GateVerdict verdict, Gate(context, model, samples, report));
+    INFER_TRY(WriteReport(context, std::move(report)));
+    return GateFlags::ExitOf(verdict);
+  }
+
+ private:
+  Status TellTopClasses(Context& context, RunContext& run, size_t output, const Samples& samples,
+                        Json& report) const {
     Score score;
     for (int64_t i = 0; i < samples.count; ++i) {
       INFER_ASSIGN(auto inputs, samples.get(i));
       INFER_ASSIGN(auto labels, samples.labels(i));
-      for (size_t k = 0; k < inputs.size(); ++k) INFER_TRY(run->BindInput(k, inputs[k]));
-      INFER_TRY(run->Run({.stop = context.stop()}));
-      INFER_TRY(AddScores(run->output(output).tensor(), labels, score)
+      INFER_TRY(RunInputs(run, inputs, context.stop()));
+      INFER_TRY(AddScores(run.output(output).tensor(), labels, score)
                     .In(Cat(data_.labels.empty() ? data_.data : data_.labels, ": sample ", i)));
       context.Progress("evaluate", i + 1, samples.count);
     }
@@ -109,21 +136,47 @@ class EvalCommand : public Command {
     context.PrintLine(Cat("top-5  ", Fixed(100 * share(score.top5), 2), " %"));
     context.PrintLine(Cat("of ", score.samples, " samples"));
     INFER_TRY(WarnOfChance(context, score, interval, samples));
-    Json report = NewReport(context, "infer-opt/eval@1");
-    report["model"] = ToJson(model, path_);
-    report["device"] = device_.device;
-    report["compute"] = device_.compute;
-    report["data"] = data_.data;
     report["samples"] = score.samples;
     report["top1"] = share(score.top1);
     report["top1_ci95"] = {interval.lo, interval.hi};
     report["top5"] = share(score.top5);
-    INFER_ASSIGN(const GateVerdict verdict, Gate(context, model, samples, report));
-    INFER_TRY(WriteReport(context, std::move(report)));
-    return GateFlags::ExitOf(verdict);
+    return {};
   }
 
- private:
+  /// InvalidArgument: a model that is not causal, or whose samples have less than two tokens.
+  Status TellPerplexity(Context& context, const Graph& g, RunContext& run, const Samples& samples,
+                        Json& report) const {
+    const OutputSource source = [&](int64_t, const auto& inputs) -> Result<std::vector<Datum>> {
+      INFER_TRY(RunInputs(run, inputs, context.stop()));
+      return TakeOutputs(run, g.outputs().size());
+    };
+    INFER_ASSIGN(const auto task, CausalTask(g, source, samples));
+    if (!task)
+      return InvalidArgument(
+          Cat(data_.data,
+              ": no labels (--labels), and no perplexity: scores at a token know later "
+              "tokens, or sequences have less than two"));
+    PairedPerplexity found;
+    for (int64_t i = 0; i < samples.count; ++i) {
+      INFER_ASSIGN(const auto inputs, samples.get(i));
+      INFER_ASSIGN(const auto outputs, source(i, inputs));
+      const Tensor& scores = outputs[task->output].tensor();
+      INFER_TRY(found.Add(*task, inputs, scores, scores).In(Cat(data_.data, ": sample ", i)));
+      context.Progress("evaluate", i + 1, samples.count);
+    }
+    const auto interval = found.candidate_interval();
+    context.PrintLine(Cat("perplexity  ", Rounded(found.candidate(), 5),
+                          interval ? Cat("  (95 % interval ", Rounded(interval->lo, 4), " to ",
+                                         Rounded(interval->hi, 4), ")")
+                                   : "",
+                          ", on ", found.tokens(), " tokens of ", found.sequences(), " sequences"));
+    report["samples"] = samples.count;
+    report["tokens"] = found.tokens();
+    report["perplexity"] = JsonNumber(found.candidate());
+    if (interval) report["perplexity_ci95"] = {JsonNumber(interval->lo), JsonNumber(interval->hi)};
+    return {};
+  }
+
   /// Accuracy that guessing would reach says something of the data, not of the model.
   static Status WarnOfChance(Context& context, const Score& score, const Interval& interval,
                              const Samples& samples) {

@@ -8,6 +8,9 @@
 namespace infer {
 namespace {
 
+/// A constant of the decomposition lists the places of so many keys.
+constexpr int64_t kMostListedKeys = int64_t{1} << 20;
+
 /// Letters as in contrib_attention.cc: B batch, N heads, S queries, P keys of the past, L new keys,
 /// T = P + L, D hidden size of queries and keys, E hidden size of values.
 class ContribAttentionText {
@@ -255,8 +258,11 @@ class ContribAttentionText {
     if (queries_.KnownEqual(length_)) return Cat(attrs, ", is_causal=1");
     if (!queries_.is_static() || !length_.is_static())
       return Unsupported("it is not known that keys are no more than queries");
+    if (queries_.value() == 0) return attrs;  // nobody from whom to hide
     if (length_.value() > queries_.value()) {
       if (!past_.is_static()) return Unsupported("how many keys are older is not known");
+      if (past_.value() + length_.value() > kMostListedKeys)
+        return Unsupported("the keys are too many to be listed");
       HideLaterKeys(queries_.value(), past_.value(), past_.value() + length_.value());
       return attrs;
     }

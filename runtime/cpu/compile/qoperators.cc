@@ -20,7 +20,8 @@ struct Params {
   bool per_tensor() const { return scale.rank() == 0; }
 };
 
-/// Scalars where there is one value, else [n]. `scale` nullptr: 1.
+/// Scalars where there is one value, else [n], of tensors that have them along the last axis.
+/// `scale` nullptr: 1.
 std::optional<Params> ParamsOf(const Value* scale, const Value* zero, DType type) {
   if ((scale && !scale->is_constant()) || (zero && !zero->is_constant())) return std::nullopt;
   const Tensor one = Tensor::Scalar(1.0f);
@@ -32,7 +33,8 @@ std::optional<Params> ParamsOf(const Value* scale, const Value* zero, DType type
   const Tensor& z = zero ? *zero->constant() : none;
   const int64_t n = std::max(s.num_elements(), z.num_elements());
   for (const Tensor* t : {&s, &z})
-    if (t->num_elements() != 1 && t->num_elements() != n) return std::nullopt;
+    if (t->num_elements() != 1 && (t->num_elements() != n || t->dims().back() != n))
+      return std::nullopt;
   const Dims dims = n == 1 ? Dims{} : Dims{n};
   Params p{Tensor(DType::kF32, dims), Tensor::Zeros(type, dims)};
   for (int64_t i = 0; i < n; ++i) {

@@ -56,6 +56,17 @@ Bf16Unit Bf16UnitHere() {
   return Runs(dnnl::cpu_isa::avx512_core_bf16) ? Bf16Unit::kAvx512 : Bf16Unit::kNone;
 }
 
+bool KeepsParameters(std::span<const PostOp> ops) {
+  const auto same_kind = [](const PostOp& a, const PostOp& b) {
+    return a.kind == PostOp::Kind::kEltwise && b.kind == a.kind && a.algorithm == b.algorithm;
+  };
+  for (size_t i = 0; i < ops.size(); ++i)
+    for (size_t j = 0; j < i; ++j)
+      if (same_kind(ops[i], ops[j]) && (ops[i].alpha != ops[j].alpha || ops[i].beta != ops[j].beta))
+        return false;
+  return true;
+}
+
 PostOp Linear(float alpha, float beta) {
   return {PostOp::Kind::kEltwise, static_cast<int>(Algorithm::eltwise_linear), alpha, beta};
 }

@@ -64,6 +64,12 @@ PostOp Relu();
 /// The nearest integer, halves to even.
 PostOp RoundHalfEven();
 
+/// Whether oneDNN computes `ops` with the parameters that they have: in 2.6 all activations of one
+/// algorithm behind a primitive take those of the first.
+bool KeepsParameters(std::span<const PostOp> ops);
+inline constexpr std::string_view kLosesParameters =
+    "oneDNN gives two activations of one kind the same parameters";
+
 /// Attributes common to all primitives.
 struct Attributes {
   std::vector<PostOp> post_ops = {};

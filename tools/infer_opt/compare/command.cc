@@ -104,16 +104,17 @@ class CompareCommand : public Command {
     if (!accurate && !own_gate)
       context.Note(
           "the gate is that of a rewrite; for a quantized or pruned model name one: --max-drop, "
-          "--min-sqnr, --min-agreement or --max-error");
+          "--max-perplexity-rise, --min-sqnr, --min-agreement or --max-error");
     if (bisect_) {
       context.Step("bisect");
       BreakOptions o;
       o.limits = limits;
       o.exact = !own_gate;
+      o.next_token = next_token_;
       o.runs = isolate_;
       o.runs.threads = device_.threads;
       o.runs.stop = context.stop();
-      if (limits.max_drop) o.runs.samples = samples_.count;
+      if (limits.max_drop || limits.max_perplexity_rise) o.runs.samples = samples_.count;
       INFER_TRY(BisectLayers(context, {*golden_, *candidate_, samples_, device_, o, cut_}, report));
     }
     INFER_TRY(WriteReport(context, std::move(report)));
@@ -245,8 +246,13 @@ class CompareCommand : public Command {
       INFER_ASSIGN(ours, RunsOf(c, *backend_, device_.level, device_.threads, context.stop(),
                                 device_.computes()));
     }
+    const Graph& interface = golden_ ? golden_->graph : c;
+    // Stored outputs answer no other inputs.
+    INFER_ASSIGN(next_token_,
+                 CausalTask(interface, sets_.empty() ? golden_outputs_ : ours, samples_));
+    o.next_token = next_token_;
     INFER_ASSIGN(AccuracyReport accuracy,
-                 CompareSources(golden_outputs_, ours, golden_ ? golden_->graph : c, samples_, o));
+                 CompareSources(golden_outputs_, ours, interface, samples_, o));
     if (layers_)
       INFER_TRY(AddLayers(golden_->graph, *backend_, c, *backend_, samples_, o, accuracy));
     if (!cache_.empty()) {
@@ -298,6 +304,7 @@ class CompareCommand : public Command {
   Samples samples_;
   CacheCounts counts_;
   OutputSource golden_outputs_;
+  std::optional<NextToken> next_token_;
 };
 
 }  // namespace

@@ -59,6 +59,7 @@ Result<Epilogue> DecodeEpilogue(const StepCall& call, bool may_bias, bool may_ga
     }
     before = n.output(0);
   }
+  if (!onednn::KeepsParameters(e.ops)) return Unsupported(std::string(onednn::kLosesParameters));
   return e;
 }
 

@@ -1,4 +1,5 @@
 /// Integer kernels of DQ -> Conv | MatMul | Gemm [-> activations] [-> Q] through oneDNN.
+#include <algorithm>
 
 #include "lib/ir/roles.h"
 #include "lib/support/isa.h"
@@ -22,20 +23,53 @@ bool IsDepthwise(const Node& n, const Tensor& w) {
 constexpr std::string_view kSaturates =
     "saturates on this ISA (no VNNI, and 255 (|w1| + |w2|) exceeds 32767)";
 
+/// The activations, with what they need around them.
+std::vector<PostOp> PostOpsOf(const QuantGroup& group, const ProductScales& scales) {
+  std::vector<PostOp> ops;
+  if (scales.bounds && !group.residual)
+    ops.push_back(onednn::Clip(scales.bounds->first, scales.bounds->second));
+  if (!scales.bounds)
+    for (const Node* act : group.activations) ops.push_back(*onednn::EltwiseOf(*act));
+  if (scales.to_quanta != 1) ops.push_back(onednn::Linear(scales.to_quanta, 0));
+  if (group.residual) {
+    const SumIn8Bits sum(group);
+    // Bounds are whole numbers: they hold behind the rounding as well as before it.
+    const auto [lo, hi] = scales.bounds.value_or(std::pair(sum.lo, sum.hi));
+    ops.push_back(onednn::RoundHalfEven());
+    ops.push_back(onednn::Clip(std::max(lo, sum.lo), std::min(hi, sum.hi)));
+    ops.push_back(onednn::Linear(sum.scale, 0));
+    ops.push_back({.kind = PostOp::Kind::kSum,
+                   .scale = sum.other_scale,
+                   .zero_point = group.residual->other.params.zero_point()});
+    // A clip here gives wrong numbers in oneDNN 2.6 where both zero points are other than 0.
+    if (group.residual->relu) ops.push_back(onednn::Relu());
+  }
+  // oneDNN adds the zero point in f32 and rounds the sum: an odd one sends halves the other way,
+  // and any takes bits from a result that is small beside it.
+  if (group.output && group.output->zero_point() != 0) ops.push_back(onednn::RoundHalfEven());
+  return ops;
+}
+
+int64_t ChannelsOf(const Node& n, const QuantGroup& group) {
+  return group.inputs[1]->constant->dim(ChannelsFirst(n) ? 0 : -1);
+}
+
 /// Below VNNI oneDNN adds pairs of products in 16 bits, and saturates; not where channels are by
 /// themselves, as long as that has a kernel of its own (ProductKernel::PrepareConv).
 std::string RefuseProduct(const StepCall& call) {
   if (!kIsX86) return "oneDNN has it on x86-64 only";
-  if (std::string why = RefuseProductGroup(call); !why.empty() || onednn::HasExactInt8())
-    return why;
+  if (std::string why = RefuseProductGroup(call); !why.empty()) return why;
   const auto group = DecodeQuantGroup(call);
   const Node& n = call.main();
+  if (!onednn::KeepsParameters(PostOpsOf(*group, ScalesOf(call, *group, ChannelsOf(n, *group)))))
+    return std::string(onednn::kLosesParameters);
+  if (onednn::HasExactInt8()) return "";
   const QuantInput& w = *group->inputs[1];
   if (IsConvolution(n) && group->inputs[0]->params.dtype == DType::kI8)
     return "oneDNN halves the weights on this ISA (no VNNI, and the operand is signed)";
   if (group->residual) return "rounds the addition twice on this ISA";
   const bool first = ChannelsFirst(n);
-  const int64_t channels = w.constant->dim(first ? 0 : -1);
+  const int64_t channels = ChannelsOf(n, *group);
   if (!IsDepthwise(n, *w.constant) &&
       !PairsFit16Bits(SymmetricWeights(w, channels, first), channels, first))
     return std::string(kSaturates);
@@ -48,7 +82,7 @@ class ProductKernel final : public Kernel {
       : node_(call.main()), group_(*DecodeQuantGroup(call)) {
     const QuantInput& w = *group_.inputs[1];
     const bool first = ChannelsFirst(node_);
-    channels_ = w.constant->dim(first ? 0 : -1);
+    channels_ = ChannelsOf(node_, group_);
     weights_ = SymmetricWeights(w, channels_, first);
     SetScales(call);
   }
@@ -61,32 +95,11 @@ class ProductKernel final : public Kernel {
   }
 
  private:
-  /// The activations, with what they need around them.
   void SetScales(const StepCall& call) {
     ProductScales scales = ScalesOf(call, group_, channels_);
+    attributes_.post_ops = PostOpsOf(group_, scales);
     bias_ = scales.bias;
     attributes_.output_scales = std::move(scales.scales);
-    std::vector<PostOp> ops;
-    if (scales.bounds)
-      ops.push_back(onednn::Clip(scales.bounds->first, scales.bounds->second));
-    else
-      for (const Node* act : group_.activations) ops.push_back(*onednn::EltwiseOf(*act));
-    if (scales.to_quanta != 1) ops.push_back(onednn::Linear(scales.to_quanta, 0));
-    if (group_.residual) {
-      const SumIn8Bits sum(group_);
-      ops.push_back(onednn::RoundHalfEven());
-      ops.push_back(onednn::Clip(sum.lo, sum.hi));
-      ops.push_back(onednn::Linear(sum.scale, 0));
-      ops.push_back({.kind = PostOp::Kind::kSum,
-                     .scale = sum.other_scale,
-                     .zero_point = group_.residual->other.params.zero_point()});
-      // A clip here gives wrong numbers in oneDNN 2.6 where both zero points are other than 0.
-      if (group_.residual->relu) ops.push_back(onednn::Relu());
-    }
-    // oneDNN adds the zero point in f32 and rounds the sum: an odd one sends halves the other way,
-    // and any takes bits from a result that is small beside it.
-    if (group_.output && group_.output->zero_point() != 0) ops.push_back(onednn::RoundHalfEven());
-    attributes_.post_ops = std::move(ops);
     attributes_.src_zero_point = group_.inputs[0]->params.zero_point();
     if (group_.output) attributes_.dst_zero_point = group_.output->zero_point();
   }

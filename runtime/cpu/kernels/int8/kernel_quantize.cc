@@ -72,6 +72,7 @@ std::unique_ptr<Kernel> MakeConversion(const StepCall& call) {
     const Dims& dims = in[static_cast<size_t>(x)].dims;
     const int64_t scales = NumElements(in[static_cast<size_t>(s)].dims);
     int64_t inner = NumElements(dims);
+    if (scales == 0) return Unsupported("there is no scale");
     if (scales > 1) {
       if (in[static_cast<size_t>(s)].dims.size() != 1) return Unsupported("blocks of scales");
       INFER_ASSIGN(const int a, NormalizeAxis(axis, static_cast<int>(dims.size())));

@@ -31,6 +31,7 @@ std::unique_ptr<Kernel> MakeArg(const StepCall& call) {
     const Dims& dims = in[0].dims;
     INFER_ASSIGN(const int a, NormalizeAxis(axis, static_cast<int>(dims.size())));
     const int64_t n = dims[static_cast<size_t>(a)];
+    if (n == 0) return Unsupported("the axis is empty");
     if (n > std::numeric_limits<int32_t>::max()) return Unsupported("places beyond 32 bits");
     int64_t inner = NumElements(Dims(dims.begin() + a + 1, dims.end()));
     Prepared p;
