@@ -222,9 +222,10 @@ class Builder {
     return {};
   }
 
-  /// Kernels of products take constants apart before they look at extents.
+  /// Kernels of products and quantizers take constants apart before they look at extents.
   bool HasEmptyWeights(const PlanStep& step) const {
-    if (!step.main->Is(Trait::kContraction)) return false;
+    if (!step.main->IsAny(Trait::kContraction | Trait::kQuantize | Trait::kDequantize))
+      return false;
     return std::any_of(step.inputs.begin(), step.inputs.end(), [&](int id) {
       const Tensor* t = plan_.constant(plan_.values[static_cast<size_t>(id)]);
       return t && t->num_elements() == 0;

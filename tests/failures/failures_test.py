@@ -4,7 +4,8 @@
 usage: failures_test.py SHIM [--points N] [--commands a,b] [--calls malloc,mmap]
 
 SHIM is fail_call.cc as a library. A command in which the call fails ends with 71 (memory) or 5 (files) and one line, or with the
-right result; it leaves no temporary file and no half-written one. --points: so many per command and call, spread evenly;
+right result; it leaves no temporary file and no half-written one. A model that is complete before memory ends stays, and the
+command says so. --points: so many per command and call, spread evenly;
 by default every one. Sites in libraries that are not ours to mend are counted apart (LIBRARIES). Run with INFER_BIN (the
 folder of the binaries) and INFER_SOURCE (the repository)."""
 import argparse
@@ -91,6 +92,8 @@ class Point:
             return ""
         if self.code not in allowed:
             return f"ended with {self.code}: {self.said[-300:].strip()}"
+        if sorted(self.files) == ["out.onnx"] and self.files == golden.files and "out.onnx is written, and complete" in self.said:
+            return ""
         if self.files:
             return f"failed and left {sorted(self.files)}"
         if not 1 <= len(self.said.strip().splitlines()) <= 4:

@@ -81,6 +81,8 @@ class Context {
   bool verbose = false;          ///< --verbose: steps with their times, and rare figures
   std::string json_path;         ///< --json: "" none, "-" stdout
   bool model_to_stdout = false;  ///< a model goes there, so texts do not
+  /// The model that stands complete under its name: an error behind that says so.
+  const std::string* written = nullptr;
 
  private:
   const OpRegistry& ops_;

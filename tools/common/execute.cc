@@ -89,7 +89,10 @@ int Execute(Command& command, Context& context) {
   const bool is_taken = context.json_path == "-" || context.model_to_stdout;
   const Status written = WriteStream(is_taken ? stderr : stdout, context.TakeOutput());
   if (!written.ok() && result.ok()) result = written;
-  return Finish(context.tool(), result);
+  const int code = Finish(context.tool(), result);
+  if (!result.ok() && context.written)  // no text is put together: there may be no memory for it
+    std::fprintf(stderr, "  %s is written, and complete\n", context.written->c_str());
+  return code;
 }
 
 [[noreturn]] void EndOnTerminate() {

@@ -236,6 +236,7 @@ Result<ExportReport> ExportFlags::Write(Context& context, const Model& model) {
     r.file_bytes = static_cast<int64_t>(bytes.size());
   } else {
     INFER_ASSIGN(r, ExportModel(model, output, Chosen()));
+    context.written = &output;
   }
   context.PrintLine(Cat(
       "wrote ", output == kStdout ? "the model to stdout" : output, ": ", HumanBytes(r.file_bytes),
