@@ -15,13 +15,26 @@ std::string SharePercent(int64_t part, int64_t whole) {
 
 constexpr std::string_view kSparseStep = "sparse";
 
-/// Of the step that computes a layer, told by its name or that of its result; nullptr: none.
-const StepInfo* StepOf(const LayerSparsity& l, const Program* program) {
-  if (!program || l.zeros == 0 || l.name.empty()) return nullptr;
-  for (const StepInfo& s : program->steps())
+const StepInfo* StepNamed(std::string_view name, const Program& program) {
+  for (const StepInfo& s : program.steps())
     for (const auto* names : {&s.fused_from, &s.outputs})
-      if (s.node == l.name || std::find(names->begin(), names->end(), l.name) != names->end())
+      if (s.node == name || std::find(names->begin(), names->end(), name) != names->end())
         return &s;
+  return nullptr;
+}
+
+/// Of the step that computes a layer, told by its name, by that of its result or, where nodes have
+/// no names, of what alone reads that and may be in its step; nullptr: none.
+const StepInfo* StepOf(const LayerSparsity& l, const Graph& g, const Program* program) {
+  if (!program || l.zeros == 0 || l.name.empty()) return nullptr;
+  if (const StepInfo* const s = StepNamed(l.name, *program)) return s;
+  const Value* v = g.FindValue(l.name);
+  while (v && v->has_one_use()) {
+    v = v->uses()[0].user->output(0);
+    if (!v) break;
+    if (const StepInfo* const s = StepNamed(v->name(), *program))
+      return s->op.starts_with(l.op) ? s : nullptr;
+  }
   return nullptr;
 }
 
@@ -64,6 +77,7 @@ void PrintSkipping(Context& context, int64_t skipping, int64_t with_zeros) {
 std::string Runs(const StepInfo* step) {
   if (!step) return "-";
   if (SkipsZeros(*step)) return step->kernel;
+  if (step->kernel == kSparseStep) return "by the extents of a run";
   const std::string why = WhyDense(*step);
   return why.empty() ? "dense" : Cat("dense: ", why);
 }
@@ -78,7 +92,7 @@ void ShowSparsity(Context& context, const Graph& g, const Program* program, Json
   for (const LayerSparsity& l : DescribeSparsity(g)) {
     weights += l.count;
     zeros += l.zeros;
-    const StepInfo* const step = StepOf(l, program);
+    const StepInfo* const step = StepOf(l, g, program);
     with_zeros += l.zeros > 0;
     skipping += step && SkipsZeros(*step);
     rows.push_back({l.name, l.quantized ? Cat(l.op, " (quantized)") : l.op, Cat(l.count),
@@ -98,7 +112,7 @@ void ShowSparsity(Context& context, const Graph& g, const Program* program, Json
 void TellSkipping(Context& context, const Graph& g, const Program& program) {
   int64_t with_zeros = 0, skipping = 0;
   for (const LayerSparsity& l : DescribeSparsity(g)) {
-    const StepInfo* const step = StepOf(l, &program);
+    const StepInfo* const step = StepOf(l, g, &program);
     with_zeros += l.zeros > 0;
     skipping += step && SkipsZeros(*step);
   }
