@@ -147,16 +147,16 @@ KernelList CpuKernels() {
   KernelList all;
   using Family = KernelList (*)();
   const Family families[] = {
-      Int8ByteKernels,    Int8ProductKernels,    Int8PairKernels,      Int8ElementwiseKernels,
-      Bf16ConvKernels,    Bf16MatMulKernels,     FewResultKernels,     WinogradKernels,
-      ConvProductKernels, DepthwiseKernels,      ConvTransposeKernels, ConvKernels,
-      SkinnyKernels,      MatMulKernels,         WeightOnlyKernels,    GroupAttentionKernels,
-      PoolKernels,        ChannelNormKernels,    NormKernels,          AttentionKernels,
-      RowKernels,         RecurrentKernels,      ConcatKernels,        ViewKernels,
-      MoveKernels,        ElementwiseKernels,    PowKernels,           ElementKernels,
-      IndexKernels,       ResizeKernels,         QuantizeKernels,      RotaryKernels,
-      RmsKernels,         ChainKernels,          GatherBlockKernels,   QLinearKernels,
-      IntegerKernels,     WeightGradientKernels, ArgKernels,
+      Int8ByteKernels,       Int8ProductKernels, Int8PairKernels,       Int8ElementwiseKernels,
+      Bf16ConvKernels,       Bf16MatMulKernels,  SparseKernels,         FewResultKernels,
+      WinogradKernels,       ConvProductKernels, DepthwiseKernels,      ConvTransposeKernels,
+      ConvKernels,           SkinnyKernels,      MatMulKernels,         WeightOnlyKernels,
+      GroupAttentionKernels, PoolKernels,        ChannelNormKernels,    NormKernels,
+      AttentionKernels,      RowKernels,         RecurrentKernels,      ConcatKernels,
+      ViewKernels,           MoveKernels,        ElementwiseKernels,    PowKernels,
+      ElementKernels,        IndexKernels,       ResizeKernels,         QuantizeKernels,
+      RotaryKernels,         RmsKernels,         ChainKernels,          GatherBlockKernels,
+      QLinearKernels,        IntegerKernels,     WeightGradientKernels, ArgKernels,
   };
   for (const Family family : families) {
     KernelList list = family();

@@ -89,15 +89,19 @@ std::vector<StepInfo> CheckGraph(std::string_view text, const std::vector<Datum>
                                  double tolerance) {
   auto g = ParseGraph(text, SuiteOps());
   EXPECT_TRUE(g.ok()) << g.status().message() << "\n" << text;
-  if (!g.ok()) return {};
-  auto want = Evaluate(*g, inputs);
+  return g.ok() ? CheckGraph(*g, inputs, tolerance, text) : std::vector<StepInfo>();
+}
+
+std::vector<StepInfo> CheckGraph(const Graph& g, const std::vector<Datum>& inputs, double tolerance,
+                                 std::string_view text) {
+  auto want = Evaluate(g, inputs);
   EXPECT_TRUE(want.ok()) << want.status().message() << "\n" << text;
   if (!want.ok()) return {};
   std::vector<StepInfo> steps;
   // The others fuse nothing: every level is the same program.
   const bool has_levels = BackendUnderTest().name() == "cpu";
   for (int level = has_levels ? 0 : 2; level <= 2; ++level) {
-    auto program = BackendUnderTest().Compile(*g, {.level = level});
+    auto program = BackendUnderTest().Compile(g, {.level = level});
     EXPECT_TRUE(program.ok()) << program.status().message() << "\n" << text;
     if (!program.ok()) return {};
     auto got = RunOnce(**program, inputs);
@@ -123,8 +127,6 @@ void ExpectFast(const std::vector<StepInfo>& steps) {
     EXPECT_NE(s.kernel, "reference") << s.op << ": " << Join(s.refusals, "; ");
 }
 
-namespace {
-
 std::vector<Datum> RandomInputs(const Graph& g, uint64_t seed) {
   Random random(seed);
   std::vector<Datum> inputs;
@@ -132,17 +134,19 @@ std::vector<Datum> RandomInputs(const Graph& g, uint64_t seed) {
   return inputs;
 }
 
-}  // namespace
-
 void CheckSameBits(std::string_view text) {
   auto g = ParseGraph(text, SuiteOps());
   ASSERT_TRUE(g.ok()) << g.status().message() << "\n" << text;
-  const std::vector<Datum> inputs = RandomInputs(*g, 11);
+  CheckSameBits(*g, text);
+}
+
+void CheckSameBits(const Graph& g, std::string_view text) {
+  const std::vector<Datum> inputs = RandomInputs(g, 11);
   const int before = LaneBudget();
   SetLaneBudget(7);
   std::optional<Tensor> first;
   for (int threads : {1, 2, 3, 7}) {
-    auto program = BackendUnderTest().Compile(*g, {.level = 2, .threads = threads});
+    auto program = BackendUnderTest().Compile(g, {.level = 2, .threads = threads});
     EXPECT_TRUE(program.ok()) << program.status().message();
     if (!program.ok()) break;
     auto out = RunOnce(**program, inputs);

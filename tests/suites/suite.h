@@ -55,12 +55,18 @@ void ExpectClose(const Datum& got, const Datum& want, double tolerance, const st
 /// compares with Evaluate(). Returns the steps of the last level.
 std::vector<StepInfo> CheckGraph(std::string_view text, const std::vector<Datum>& inputs,
                                  double tolerance = 1e-5);
+/// The same of a graph that no text describes; `what` names it.
+std::vector<StepInfo> CheckGraph(const Graph& g, const std::vector<Datum>& inputs, double tolerance,
+                                 std::string_view what);
 /// Each of these steps ran on a kernel other than the reference's, where the backend has kernels.
 /// Call it where a test is about a fast kernel: a kernel that refuses passes every comparison with
 /// the reference.
 void ExpectFast(const std::vector<StepInfo>& steps);
 /// Output 0 has the same bits with 1, 2, 3 and 7 threads, at the highest level, of random inputs.
 void CheckSameBits(std::string_view text);
+void CheckSameBits(const Graph& g, std::string_view what);
+/// For each input of `g`, of its declared (static) shape.
+std::vector<Datum> RandomInputs(const Graph& g, uint64_t seed);
 /// With random inputs of the declared (static) shapes.
 std::vector<StepInfo> CheckGraph(std::string_view text, uint64_t seed = 1, double tolerance = 1e-5);
 

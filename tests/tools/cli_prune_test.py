@@ -61,6 +61,9 @@ class CliPrune(CliTestCase):
                 self.assertTrue(touched)
                 for layer in touched:
                     self.assertIn(found[layer["weights"]].get(key), want, layer)
+                    # Which kernel runs it here.
+                    seen = found[layer["weights"]]
+                    self.assertEqual(seen["kernel"].startswith("own:sparse"), seen["skips_zeros"], seen)
 
     def test_without_data(self):
         done = self.expect(0, "infer-opt", "prune", MODEL, "-o", self.dir / "p.onnx", "--sparsity", "30%")

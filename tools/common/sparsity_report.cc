@@ -1,5 +1,7 @@
 #include "tools/common/sparsity_report.h"
 
+#include <algorithm>
+
 #include "lib/support/readable.h"
 #include "lib/support/strings.h"
 #include "quant/prune/describe.h"
@@ -11,7 +13,41 @@ std::string SharePercent(int64_t part, int64_t whole) {
   return whole > 0 ? Fixed(100.0 * static_cast<double>(part) / static_cast<double>(whole), 1) : "-";
 }
 
-Json SparsityJson(const LayerSparsity& l) {
+constexpr std::string_view kSparseStep = "sparse";
+
+const StepInfo* StepNamed(std::string_view name, const Program& program) {
+  for (const StepInfo& s : program.steps())
+    for (const auto* names : {&s.fused_from, &s.outputs})
+      if (s.node == name || std::find(names->begin(), names->end(), name) != names->end())
+        return &s;
+  return nullptr;
+}
+
+/// Of the step that computes a layer, told by its name, by that of its result or, where nodes have
+/// no names, of what alone reads that and may be in its step; nullptr: none.
+const StepInfo* StepOf(const LayerSparsity& l, const Graph& g, const Program* program) {
+  if (!program || l.zeros == 0 || l.name.empty()) return nullptr;
+  if (const StepInfo* const s = StepNamed(l.name, *program)) return s;
+  const Value* v = g.FindValue(l.name);
+  while (v && v->has_one_use()) {
+    v = v->uses()[0].user->output(0);
+    if (!v) break;
+    if (const StepInfo* const s = StepNamed(v->name(), *program))
+      return s->op.starts_with(l.op) ? s : nullptr;
+  }
+  return nullptr;
+}
+
+bool SkipsZeros(const StepInfo& s) { return s.kernel.starts_with(Cat("own:", kSparseStep)); }
+
+/// "" where it skips zeros or nothing is known.
+std::string WhyDense(const StepInfo& s) {
+  for (const std::string& r : s.refusals)
+    if (r.starts_with(Cat(kSparseStep, ": "))) return r.substr(kSparseStep.size() + 2);
+  return "";
+}
+
+Json SparsityJson(const LayerSparsity& l, const StepInfo* step) {
   Json j = {{"name", l.name},
             {"op", l.op},
             {"weights", l.weights},
@@ -25,30 +61,62 @@ Json SparsityJson(const LayerSparsity& l) {
             {"zero_rows", l.zero_rows}};
   if (l.m > 0) j["n_of_m"] = {l.n, l.m};
   if (l.block_rows > 0) j["blocks"] = {l.block_rows, l.block_columns};
+  if (!step) return j;
+  j["kernel"] = step->kernel;
+  j["skips_zeros"] = SkipsZeros(*step);
+  j["why_dense"] = SkipsZeros(*step) ? "" : WhyDense(*step);
   return j;
+}
+
+void PrintSkipping(Context& context, int64_t skipping, int64_t with_zeros) {
+  if (with_zeros == 0) return;
+  context.PrintLine(
+      Cat(skipping, " of ", with_zeros, " layers with zeros run on a kernel that skips them here"));
+}
+
+std::string Runs(const StepInfo* step) {
+  if (!step) return "-";
+  if (SkipsZeros(*step)) return step->kernel;
+  if (step->kernel == kSparseStep) return "by the extents of a run";
+  const std::string why = WhyDense(*step);
+  return why.empty() ? "dense" : Cat("dense: ", why);
 }
 
 }  // namespace
 
-void ShowSparsity(Context& context, const Graph& g, Json& report) {
+void ShowSparsity(Context& context, const Graph& g, const Program* program, Json& report) {
   std::vector<std::vector<std::string>> rows = {
-      {"layer", "operator", "weights", "zeros", "zero %", "N:M", "blocks", "zero outputs"}};
-  int64_t weights = 0, zeros = 0;
+      {"layer", "operator", "weights", "zeros", "zero %", "N:M", "blocks", "zero outputs", "runs"}};
+  int64_t weights = 0, zeros = 0, with_zeros = 0, skipping = 0;
   Json layers = Json::array();
   for (const LayerSparsity& l : DescribeSparsity(g)) {
     weights += l.count;
     zeros += l.zeros;
+    const StepInfo* const step = StepOf(l, g, program);
+    with_zeros += l.zeros > 0;
+    skipping += step && SkipsZeros(*step);
     rows.push_back({l.name, l.quantized ? Cat(l.op, " (quantized)") : l.op, Cat(l.count),
                     Cat(l.zeros), SharePercent(l.zeros, l.count),
                     l.m > 0 ? Cat(l.n, ":", l.m) : "-",
                     l.block_rows > 0 ? Cat(l.block_rows, "x", l.block_columns) : "-",
-                    l.zero_rows > 0 ? Cat(l.zero_rows) : "-"});
-    layers.push_back(SparsityJson(l));
+                    l.zero_rows > 0 ? Cat(l.zero_rows) : "-", Runs(step)});
+    layers.push_back(SparsityJson(l, step));
   }
   context.Print(TextTable(rows));
   context.PrintLine(Cat(zeros, " of ", weights, " weights of layers are zero (",
                         SharePercent(zeros, weights), " %)"));
+  if (program) PrintSkipping(context, skipping, with_zeros);
   report["sparsity"] = {{"weights", weights}, {"zeros", zeros}, {"layers", std::move(layers)}};
+}
+
+void TellSkipping(Context& context, const Graph& g, const Program& program) {
+  int64_t with_zeros = 0, skipping = 0;
+  for (const LayerSparsity& l : DescribeSparsity(g)) {
+    const StepInfo* const step = StepOf(l, g, &program);
+    with_zeros += l.zeros > 0;
+    skipping += step && SkipsZeros(*step);
+  }
+  PrintSkipping(context, skipping, with_zeros);
 }
 
 }  // namespace infer

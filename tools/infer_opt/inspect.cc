@@ -135,7 +135,8 @@ class InspectCommand : public Command {
                     "What the device makes of the model: steps, layouts, launches, memory; "
                     "--plan=all: after every step of compiling, --plan=STEP: after that one");
     o.Flag("--sparsity", &sparsity_,
-           "Per layer: zeros in its weights, N:M and blocks that they form");
+           "Per layer: zeros in its weights, N:M and blocks that they form, and whether a kernel "
+           "skips them here");
     std::vector<std::string> names = {"ort"};
     for (const Target& t : Targets()) names.emplace_back(t.name);
     o.Choice("--target", &target_, names,
@@ -166,7 +167,9 @@ class InspectCommand : public Command {
     } else if (text_) {
       context.Print(infer::Print(model.graph, {.max_elements = 8, .types = true}));
     } else if (sparsity_) {
-      ShowSparsity(context, model.graph, report);
+      // Of a model that this device does not run zeros are told all the same.
+      const auto program = CompileFor(model.graph, device_, PlanObserver());
+      ShowSparsity(context, model.graph, program.ok() ? program->get() : nullptr, report);
     } else if (!kernels_ && plan_.empty()) {
       PrintSummary(context, model, census);
     }

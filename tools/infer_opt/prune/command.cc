@@ -6,6 +6,7 @@
 #include "tools/common/compressed_size.h"
 #include "tools/common/data_roles.h"
 #include "tools/common/judgement.h"
+#include "tools/common/sparsity_report.h"
 #include "tools/infer_opt/commands.h"
 #include "tools/infer_opt/prune/channels.h"
 #include "tools/infer_opt/prune/fine_tune.h"
@@ -120,6 +121,9 @@ class PruneCommand : public Command {
     INFER_ASSIGN(const ExitCode code,
                  export_.WriteJudged(context, model, verdict, keep_failed_, report));
     INFER_TRY(TellSize(context, model, report));
+    if (!channels_.structured)
+      if (const auto program = CompileFor(model.graph, device_); program.ok())
+        TellSkipping(context, model.graph, **program);
     INFER_TRY(WriteReport(context, std::move(report)));
     return code;
   }

@@ -12,6 +12,7 @@ KernelList QLinearKernels();          ///< QLinearAdd, QLinearMul, QLinearSigmoi
 KernelList IntegerKernels();          ///< MatMulInteger, ConvInteger and what makes their sums real
 KernelList Bf16ConvKernels();         ///< Conv, ConvTranspose in bf16 (oneDNN)
 KernelList Bf16MatMulKernels();       ///< MatMul, Gemm in bf16 (oneDNN)
+KernelList SparseKernels();           ///< Conv 1x1, MatMul, Gemm by weights with zeros (own)
 KernelList FewResultKernels();        ///< Conv, ConvTranspose of few results; 1x1, strided (own)
 KernelList WinogradKernels();         ///< Conv 3x3 (own)
 KernelList ConvProductKernels();      ///< Conv as a product (own)
@@ -49,6 +50,11 @@ constexpr std::string_view kChainKernel = "own:chain";
 
 /// The name of those in Bf16ConvKernels and Bf16MatMulKernels.
 constexpr std::string_view kBf16Kernel = "bf16";
+
+/// The name of those in SparseKernels, and whether the weights of the main node are constant with
+/// enough zeros among them that they are asked.
+constexpr std::string_view kSparseKernel = "sparse";
+bool HasManyZeros(const StepCall& call);
 
 /// All of them in order of preference for one operator.
 KernelList CpuKernels();

@@ -4,6 +4,7 @@
 #include "lib/support/strings.h"
 #include "runtime/cpu/kernels/common/kernels.h"
 #include "runtime/cpu/kernels/recurrent/recurrent_launch.h"
+#include "runtime/cpu/launch/launch.h"
 #include "runtime/cpu/simd/loops.h"
 
 namespace infer {
