@@ -87,6 +87,18 @@ Result<std::shared_ptr<Version>> Version::Make(std::string model, int64_t number
   }
 }
 
+const BatchCurve* Version::CurveOf(const ShapeKey& shape) const {
+  const auto it = curves_.find(shape);
+  return it == curves_.end() ? nullptr : &it->second;
+}
+
+void Version::RanBatch(const ShapeKey& shape, int64_t rows, int64_t ns) {
+  constexpr size_t kMostCurves = 64;
+  if (!options_.batch.adapts) return;
+  if (curves_.size() >= kMostCurves && !curves_.contains(shape)) curves_.erase(curves_.begin());
+  curves_[shape].Ran(rows, ns);
+}
+
 void Version::Grew(const RunContext& context) {
   const MemoryInfo m = context.memory();
   weight_bytes_ = std::max(weight_bytes_, m.weight_bytes);

@@ -109,6 +109,9 @@ class Version {
   int64_t bytes() const;
   int64_t weight_bytes() const { return weight_bytes_; }
   void Grew(const RunContext& context);
+  /// Of runs whose requests have this shape; nullptr: there was none.
+  const BatchCurve* CurveOf(const ShapeKey& shape) const;
+  void RanBatch(const ShapeKey& shape, int64_t rows, int64_t ns);
   void Ran(int64_t ns) { run_ns += run_ns == 0 ? ns : (ns - run_ns) / 8; }
 
  private:
@@ -130,6 +133,7 @@ class Version {
   int64_t number_;
   ModelSource source_;
   ModelOptions options_;
+  std::map<ShapeKey, BatchCurve> curves_;
   int64_t weight_bytes_ = 0;
   std::map<const RunContext*, int64_t> context_bytes_;
   int pad_ = -1;  // position in source_.padding

@@ -61,6 +61,9 @@ void ServeOptions::Declare(Options& o) {
           "Of the engine: rows that a run may have; 1: requests are not batched", 1);
   o.Value("--batch-delay", &batch_delay_ms,
           "Of the engine: ms that a request may wait for others while an instance is free");
+  o.Flag("--adapt-batch", &adapt_batch,
+         "Of the engine: runs have as many rows as measured times say is worth it, at most "
+         "--max-batch");
   o.Values("--pad-to", &pad_to,
            "Of the engine: extents of buckets, to the next of which requests are padded where that "
            "is proved to change nothing: 32,64,128");
@@ -86,6 +89,8 @@ Result<std::array<double, engine::kPriorities>> ServeOptions::Shares() const {
   if (route.empty() && keys > 0) return InvalidArgument("--keys goes with --route");
   if (!engine && !pad_to.empty()) return InvalidArgument("--pad-to goes with --engine");
   if (!pad_axis.empty() && pad_to.empty()) return InvalidArgument("--pad-axis goes with --pad-to");
+  if (adapt_batch && max_batch == 1)
+    return InvalidArgument("--adapt-batch goes with --max-batch above 1");
   if (batch_delay_ms > 0 && max_batch == 1)
     return InvalidArgument("--batch-delay goes with --max-batch above 1");
   if (priorities.empty()) return shares;
@@ -149,7 +154,8 @@ Status ServedModel::Load(const std::string& name) {
          // An open loop queues without a limit.
          .queue = {.max_requests = int64_t{1} << 40, .max_bytes = int64_t{1} << 50},
          .batch = {.max_rows = options_.max_batch,
-                   .max_delay_ns = static_cast<int64_t>(options_.batch_delay_ms * kNsPerMs)},
+                   .max_delay_ns = static_cast<int64_t>(options_.batch_delay_ms * kNsPerMs),
+                   .adapts = options_.adapt_batch},
          .buckets = buckets_,
          .warm_inputs = inputs_}));
   if (variants_.route) {
@@ -271,6 +277,7 @@ Json ServedModel::StatsJson() const {
   Json j = {{"instances", instances_},
             {"max_batch", options_.max_batch},
             {"batch_delay_ms", options_.batch_delay_ms},
+            {"adapt_batch", options_.adapt_batch},
             {"unbatchable", s.unbatchable.empty() ? Json() : Json(s.unbatchable)},
             {"pad_to", buckets_.extents},
             {"unpaddable", s.unpaddable.empty() ? Json() : Json(s.unpaddable)},

@@ -18,6 +18,7 @@ struct ServeOptions {
   bool engine = false;
   int64_t max_batch = 1;
   double batch_delay_ms = 0;
+  bool adapt_batch = false;
   std::vector<std::string> pad_to = {};      ///< extents of buckets; empty: nothing is padded
   std::string pad_axis = {};                 ///< the extent that is padded; "": the first proved
   std::vector<std::string> priorities = {};  ///< shares of high, normal, low; empty: all normal
