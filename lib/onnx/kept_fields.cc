@@ -9,20 +9,20 @@
 namespace infer::onnx_io {
 namespace {
 
-using google::protobuf::Message;
+using ProtoMessage = google::protobuf::Message;
 
 /// Number of metadata_props in messages that have them only since ONNX 1.16: unknown to our
 /// classes.
 constexpr int kValueMetadata = 4, kNodeMetadata = 9, kTensorMetadata = 16;
 
-const google::protobuf::UnknownFieldSet& UnknownOf(const Message& m) {
+const google::protobuf::UnknownFieldSet& UnknownOf(const ProtoMessage& m) {
   return m.GetReflection()->GetUnknownFields(m);
 }
-void KeepUnknown(const Message& from, Message& to) {
+void KeepUnknown(const ProtoMessage& from, ProtoMessage& to) {
   to.GetReflection()->MutableUnknownFields(&to)->MergeFrom(UnknownOf(from));
 }
 /// metadata_props has another number in each message.
-void MoveMetadata(const Message& from, int from_number, Message& to, int to_number) {
+void MoveMetadata(const ProtoMessage& from, int from_number, ProtoMessage& to, int to_number) {
   const auto& fields = UnknownOf(from);
   for (int i = 0; i < fields.field_count(); ++i)
     if (fields.field(i).number() == from_number &&

@@ -158,9 +158,10 @@ Status CheckInterfaces(const Graph& golden, const Graph& candidate) {
 }
 
 Result<OutputSource> RunsOf(const Graph& g, const Backend& backend, int level, int threads,
-                            const std::stop_token& stop) {
+                            const std::stop_token& stop, Compute compute) {
   CompileOptions compile;
   compile.level = level;
+  compile.compute = compute;
   compile.threads = threads;
   INFER_ASSIGN(const std::shared_ptr<const Program> program, backend.Compile(g, compile));
   INFER_ASSIGN(std::unique_ptr<RunContext> made, program->NewContext());
@@ -214,12 +215,14 @@ Status AddLayers(const Graph& golden, const Backend& golden_backend, const Graph
   CompileOptions compile;
   compile.threads = options.threads;
   compile.level = options.candidate_level;
+  compile.compute = options.candidate_compute;
   INFER_ASSIGN(TappedProgram plain, CompileWithTaps(candidate, {}, candidate_backend, compile));
   const std::vector<std::string> names = HeldValues(shared, candidate, *plain.program);
   report.taps.tapped = static_cast<int64_t>(names.size());
   report.taps.within_steps = static_cast<int64_t>(shared.size() - names.size());
   INFER_ASSIGN(TappedProgram c, CompileWithTaps(candidate, names, candidate_backend, compile));
   compile.level = options.golden_level;
+  compile.compute = Compute::kF32;
   INFER_ASSIGN(TappedProgram g, CompileWithTaps(golden, names, golden_backend, compile));
   const size_t outputs = g.num_outputs + names.size();
   std::vector<TensorComparer> comparers(outputs);
@@ -275,8 +278,9 @@ Result<AccuracyReport> Compare(const Graph& golden, const Backend& golden_backen
   INFER_TRY(CheckInterfaces(golden, candidate));
   INFER_ASSIGN(const OutputSource g,
                RunsOf(golden, golden_backend, options.golden_level, options.threads, options.stop));
-  INFER_ASSIGN(const OutputSource c, RunsOf(candidate, candidate_backend, options.candidate_level,
-                                            options.threads, options.stop));
+  INFER_ASSIGN(const OutputSource c,
+               RunsOf(candidate, candidate_backend, options.candidate_level, options.threads,
+                      options.stop, options.candidate_compute));
   INFER_ASSIGN(AccuracyReport report, CompareSources(g, c, candidate, samples, options));
   if (options.per_layer)
     INFER_TRY(
@@ -290,8 +294,9 @@ Result<AccuracyReport> CompareWithStored(const OutputSource& golden, const Graph
                                          const Backend& candidate_backend, const Samples& samples,
                                          const CompareOptions& options) {
   if (samples.count <= 0) return InvalidArgument("there are no samples to compare on");
-  INFER_ASSIGN(const OutputSource c, RunsOf(candidate, candidate_backend, options.candidate_level,
-                                            options.threads, options.stop));
+  INFER_ASSIGN(const OutputSource c,
+               RunsOf(candidate, candidate_backend, options.candidate_level, options.threads,
+                      options.stop, options.candidate_compute));
   return CompareSources(golden, c, candidate, samples, options);
 }
 

@@ -56,6 +56,7 @@ struct CompareOptions {
   int64_t layer_samples = 16;  ///< inner values are compared on the first so many runs
   int golden_level = 0;        ///< the golden model runs as written
   int candidate_level = 2;
+  Compute candidate_compute = Compute::kF32;
   int threads = 0;
   Progress progress = nullptr;
   std::stop_token stop = {};
@@ -71,7 +72,7 @@ Status CheckInterfaces(const Graph& golden, const Graph& candidate);
 
 /// Compiles `g` (which it keeps nothing of) and runs it.
 Result<OutputSource> RunsOf(const Graph& g, const Backend& backend, int level, int threads,
-                            const std::stop_token& stop);
+                            const std::stop_token& stop, Compute compute = Compute::kF32);
 
 /// The first `count` outputs of the last run, as copies that the next one does not write over.
 std::vector<Datum> TakeOutputs(const RunContext& context, size_t count);

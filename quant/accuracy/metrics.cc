@@ -13,7 +13,6 @@ namespace infer {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr int64_t kTop = 5;
 
 double ToDb(double ratio, double per_decade) {
   return ratio > 0 ? per_decade * std::log10(ratio) : -kInfinity;
@@ -193,7 +192,7 @@ void TensorComparer::AddRows(const Rows& rows, std::span<const float> golden,
   for (int64_t n = 0; n < rows.count; ++n) {
     const auto g = golden.subspan(static_cast<size_t>(n) * width, width);
     const auto c = candidate.subspan(static_cast<size_t>(n) * width, width);
-    const auto top_g = TopK(g, kTop), top_c = TopK(c, kTop);
+    const auto top_g = TopK(g, kTopClasses), top_c = TopK(c, kTopClasses);
     const RowDifference d = Differ(g, c, top_g[0]);
     kl_sum_ += d.kl;
     kl_squares_ += d.kl * d.kl;

@@ -80,6 +80,9 @@ std::vector<double> LogProbabilities(std::span<const float> row, bool is_distrib
 
 /// Index of the highest score, the first of equals; NaN is lower than everything.
 int64_t ArgMax(std::span<const float> row);
+/// Classes that an answer of the "top 5" may lie among.
+inline constexpr int64_t kTopClasses = 5;
+
 /// Indices of the k highest scores, highest first; equal scores in order of index.
 std::vector<int64_t> TopK(std::span<const float> row, int64_t k);
 

@@ -8,8 +8,6 @@
 namespace infer {
 namespace {
 
-constexpr int64_t kTop = 5;
-
 /// P(X <= k), X ~ Bin(n, p). Terms from logarithms, so that n may be large.
 double BinomialCdf(int64_t k, int64_t n, double p) {
   if (k < 0) return 0;
@@ -74,7 +72,7 @@ Interval ClopperPearson(int64_t successes, int64_t trials, double confidence) {
 void PairedAccuracy::Add(std::span<const float> golden, std::span<const float> candidate,
                          int64_t label) {
   INFER_CHECK(label >= 0 && label < static_cast<int64_t>(golden.size()));
-  const auto g = TopK(golden, kTop), c = TopK(candidate, kTop);
+  const auto g = TopK(golden, kTopClasses), c = TopK(candidate, kTopClasses);
   const bool g1 = g[0] == label, c1 = c[0] == label;
   ++samples;
   golden_top1 += g1;

@@ -6,6 +6,7 @@
 #include <numbers>
 
 #include "lib/support/parallel.h"
+#include "quant/algebra/eigen_product.h"
 
 namespace infer {
 namespace {
@@ -50,7 +51,7 @@ class Learner {
       const Array sigmoid = 1 / (1 + (-v_).exp());
       const Array choice = (kStretch * sigmoid + kLow).max(0.0f).min(1.0f);
       const Array error = scale_ * (floor_ + choice - zero_) - w_;
-      Array gradient = 2 * scale_ * (error.matrix() * h_).array();
+      Array gradient = 2 * scale_ * Multiply(error, h_).array();
       gradient.colwise() *= unit_;
       if (i >= warm) {
         const double done = static_cast<double>(i - warm) / std::max(o.iterations - warm, 1);

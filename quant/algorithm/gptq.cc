@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "lib/support/strings.h"
+#include "quant/algebra/eigen_product.h"
 #include "quant/algorithm/input_sweep.h"
 
 namespace infer {
@@ -29,7 +30,7 @@ BlockParams ParamsOf(const BlockQuantized& q, int64_t row, int64_t k) {
 
 /// Sum over rows of d h d^T, d [rows, depth].
 double QuadraticForm(const Matrix& d, const MatrixMap& h) {
-  return static_cast<double>((d * h).cwiseProduct(d).cast<double>().sum());
+  return static_cast<double>(Multiply(d, h).cwiseProduct(d).cast<double>().sum());
 }
 
 /// Rows [begin, begin + count) of W - Q.
@@ -193,7 +194,8 @@ void RefineCodes(const BlockWeights& w, std::span<const float> h, int sweeps, Bl
       const Matrix centred = Centred(q);
       for (int64_t r = 0; r < w.rows; ++r) FitScales(w, moments, centred, r, next);
     }
-    Matrix gradient = moments * Difference(w, next, 0, w.rows).transpose();
+    const Matrix difference = Difference(w, next, 0, w.rows);
+    Matrix gradient = Multiply(moments, difference.transpose());
     DescendCodes(moments, gradient, next);
     const double error = OutputError(w, next, h);
     if (!(error < best)) return;

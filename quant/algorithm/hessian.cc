@@ -7,6 +7,7 @@
 #include "lib/ir/roles.h"
 #include "lib/support/parallel.h"
 #include "lib/support/strings.h"
+#include "quant/algebra/eigen_product.h"
 #include "quant/algorithm/layer_rows.h"
 #include "quant/calibrate/calibrate.h"
 
@@ -23,7 +24,7 @@ void AddRows(const float* rows, int64_t count, Hessian& h, int64_t group) {
   Eigen::Map<Matrix> sum(h.sum.data() + group * h.depth * h.depth, h.depth, h.depth);
   for (int64_t at = 0; at < count; at += kChunk) {
     const Eigen::Map<const Matrix> x(rows + at * h.depth, std::min(kChunk, count - at), h.depth);
-    sum.selfadjointView<Eigen::Lower>().rankUpdate(x.transpose());
+    AddProduct<float>(1, ViewOf(x).transposed(), ViewOf(x), MutableViewOf(sum), Part::kLower);
   }
   if (group == 0) h.rows += count;
 }

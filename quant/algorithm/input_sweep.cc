@@ -1,23 +1,22 @@
 #include "quant/algorithm/input_sweep.h"
 
-#include <Eigen/Cholesky>
 #include <Eigen/Core>
 #include <utility>
+
+#include "quant/algebra/eigen_product.h"
 
 namespace infer {
 namespace {
 
 using SweepMatrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-using SweepDoubles = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic>;
+using SweepDoubles = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
 }  // namespace
 
 Result<std::vector<float>> InverseFactor(std::span<const double> h, int64_t n) {
-  SweepDoubles back = Eigen::Map<const SweepDoubles>(h.data(), n, n).reverse();
-  const Eigen::LLT<Eigen::Ref<SweepDoubles>> llt(back);
-  if (llt.info() != Eigen::Success) return Unsupported("the second moments cannot be factorised");
-  SweepDoubles inverse = SweepDoubles::Identity(n, n);
-  llt.matrixL().solveInPlace(inverse);
+  SweepDoubles inverse = Eigen::Map<const SweepDoubles>(h.data(), n, n).reverse();
+  INFER_TRY(FactorCholesky(MutableViewOf(inverse)));
+  InvertLower(MutableViewOf(inverse));
   if (!inverse.allFinite()) return Unsupported("the second moments cannot be factorised");
   std::vector<float> u(static_cast<size_t>(n * n));
   Eigen::Map<SweepMatrix>(u.data(), n, n) = inverse.reverse().cast<float>();
@@ -46,8 +45,8 @@ void InputSweep::Block(int64_t begin, int64_t count, Fix fix) {
         u.row(i).segment(i + 1, rest).transpose() * errors.row(i - begin);
   }
   const int64_t rest = depth_ - begin - count;
-  x.bottomRows(rest).noalias() -=
-      u.block(begin, begin + count, count, rest).transpose() * errors.topRows(count);
+  AddProduct<float>(-1, ViewOf(u).block(begin, begin + count, count, rest).transposed(),
+                    ViewOf(errors), MutableViewOf(x).block(begin + count, 0, rest, rows_));
 }
 
 }  // namespace infer

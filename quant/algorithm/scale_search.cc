@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "quant/algebra/eigen_product.h"
+
 namespace infer {
 namespace {
 
@@ -34,7 +36,7 @@ BlockParams Clipped(std::span<const float> block, const BlockGrid& grid, float f
 
 /// Sum of `row`s of d h d^T, each by itself.
 Eigen::VectorXf RowErrors(const RowMajor& d, const Eigen::Ref<const RowMajor>& h) {
-  return (d * h).cwiseProduct(d).rowwise().sum();
+  return Multiply(d, h).cwiseProduct(d).rowwise().sum();
 }
 
 double ScaledError(

@@ -6,6 +6,7 @@
 
 #include "lib/support/parallel.h"
 #include "lib/support/strings.h"
+#include "quant/algebra/eigen_product.h"
 #include "quant/algorithm/layer_rows.h"
 #include "quant/calibrate/calibrate.h"
 
@@ -48,10 +49,9 @@ void AddMomentRows(const MomentView& x, const MomentMatrix& y, LayerMoments& m) 
   if (m.h.empty()) return;
   add(y.colwise().sum(), m.sum_y);
   m.energy += y.cast<double>().squaredNorm();
-  Eigen::Map<MomentMatrix>(m.h.data(), d, d)
-      .selfadjointView<Eigen::Lower>()
-      .rankUpdate(x.transpose());
-  Eigen::Map<MomentMatrix>(m.c.data(), d, r).noalias() += x.transpose() * y;
+  Eigen::Map<MomentMatrix> h(m.h.data(), d, d), c(m.c.data(), d, r);
+  AddProduct<float>(1, ViewOf(x).transposed(), ViewOf(x), MutableViewOf(h), Part::kLower);
+  AddProduct<float>(1, ViewOf(x).transposed(), ViewOf(y), MutableViewOf(c));
 }
 
 /// Sums for one request.

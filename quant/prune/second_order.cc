@@ -1,12 +1,12 @@
 #include "quant/prune/second_order.h"
 
-#include <Eigen/Cholesky>
 #include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include "lib/support/parallel.h"
+#include "quant/algebra/eigen_product.h"
 #include "quant/algorithm/input_sweep.h"
 
 namespace infer {
@@ -14,10 +14,10 @@ namespace {
 
 using PruneMatrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 using PruneView = Eigen::Map<const PruneMatrix>;
-using PruneDoubles = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic>;
+using PruneDoubles = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
 constexpr int64_t kSweepBlock = 128;  // inputs whose mask is chosen together
-constexpr int64_t kRowChunk = 32;     // of rows that are refitted together
+constexpr int64_t kRowChunk = 96;     // of rows that are refitted together
 /// Steps of conjugate gradients; of a large layer, which begins near its end, fewer.
 constexpr int kRefitSteps = 60, kLargeRefitSteps = 20;
 constexpr int64_t kLargeDepth = 2048;
@@ -35,7 +35,8 @@ PruneView GroupRows(const WeightPlane& plane, std::span<const float> all, size_t
 void RefitRows(const PruneView& h, const PruneMatrix& target, const PruneMatrix& support,
                PruneMatrix& v) {
   const Eigen::ArrayXf inverse_diagonal = h.diagonal().array().inverse();
-  PruneMatrix r = ((target - v) * h).cwiseProduct(support);
+  const PruneMatrix missing = target - v;
+  PruneMatrix r = Multiply(missing, h).cwiseProduct(support);
   PruneMatrix z = r.array().rowwise() * inverse_diagonal.transpose();
   PruneMatrix p = z;
   const auto dots = [](const PruneMatrix& a, const PruneMatrix& b) -> Eigen::ArrayXd {
@@ -45,7 +46,7 @@ void RefitRows(const PruneView& h, const PruneMatrix& target, const PruneMatrix&
   const Eigen::ArrayXd enough = rz * (kRefitTolerance * kRefitTolerance);
   const int steps = v.cols() > kLargeDepth ? kLargeRefitSteps : kRefitSteps;
   for (int step = 0; step < steps; ++step) {
-    const PruneMatrix hp = (p * h).cwiseProduct(support);
+    const PruneMatrix hp = Multiply(p, h).cwiseProduct(support);
     const Eigen::ArrayXd curve = dots(p, hp);
     Eigen::ArrayXf alpha(v.rows());
     for (int64_t i = 0; i < v.rows(); ++i)
@@ -67,21 +68,8 @@ void RefitRows(const PruneView& h, const PruneMatrix& target, const PruneMatrix&
 Result<PruneMatrix> PenaltyInverse(const PruneMatrix& h, double penalty) {
   PruneDoubles sum = h.cast<double>();
   sum.diagonal().array() += penalty;
-  const Eigen::LLT<PruneDoubles> llt(sum);
-  if (llt.info() != Eigen::Success) return Unsupported("the second moments cannot be factorised");
-  return PruneMatrix(llt.solve(PruneDoubles::Identity(h.rows(), h.rows())).cast<float>());
-}
-
-/// a * b, rows in parallel.
-void MultiplyRows(const PruneMatrix& a, const PruneMatrix& b, PruneMatrix& out) {
-  out.resize(a.rows(), b.cols());
-  const int64_t chunks = (a.rows() + kRowChunk - 1) / kRowChunk;
-  ParallelFor(chunks, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t k = begin; k < end; ++k) {
-      const int64_t at = k * kRowChunk, n = std::min(kRowChunk, a.rows() - at);
-      out.middleRows(at, n).noalias() = a.middleRows(at, n) * b;
-    }
-  });
+  INFER_TRY(InvertSymmetric(MutableViewOf(sum)));
+  return PruneMatrix(sum.cast<float>());
 }
 
 /// Chooses zeros on the way of a sweep: the groups of a layer side by side.
@@ -200,8 +188,7 @@ double PrunedError(const WeightPlane& plane, const PrunedMatrix& pruned,
   for (size_t g = 0; g < moments.size(); ++g) {
     const LayerMoments& m = moments[g];
     const PruneMatrix v = GroupRows(plane, pruned.weights, g);
-    PruneMatrix vh;
-    MultiplyRows(v, PruneView(m.h.data(), d, d), vh);
+    const PruneMatrix vh = Multiply(v, PruneView(m.h.data(), d, d));
     const PruneView c(m.c.data(), d, plane.rows);
     sum += v.cwiseProduct(vh - 2.0f * c.transpose()).cast<double>().sum() + m.energy;
     if (pruned.shift.empty()) continue;
@@ -263,10 +250,9 @@ Result<SecondOrder> SecondOrder::Make(const WeightPlane& plane, std::span<const 
     group.target.assign(w.data(), w.data() + w.size());
     if (options.outputs) {
       c += damp * w.cast<double>().transpose();
-      const Eigen::LLT<PruneDoubles> llt(h);
-      if (llt.info() != Eigen::Success)
-        return Unsupported("the second moments cannot be factorised");
-      const PruneDoubles t = llt.solve(c);
+      PruneDoubles inverse = h;
+      INFER_TRY(InvertSymmetric(MutableViewOf(inverse)));
+      const PruneDoubles t = Multiply(inverse, c);
       if (!t.allFinite()) return Unsupported("the second moments cannot be factorised");
       Eigen::Map<PruneMatrix>(group.target.data(), r, d) = t.transpose().cast<float>();
     }
@@ -320,7 +306,7 @@ Result<KeepMask> SecondOrder::AlternatingMask() const {
     const Eigen::ArrayXf scale = h.diagonal().array().sqrt();
     s.h = (h.array().colwise() / scale).rowwise() / scale.transpose();
     s.weights = PruneView(g.target.data(), rows, d).array().rowwise() * scale.transpose();
-    MultiplyRows(s.weights, s.h, s.pull);
+    s.pull = Multiply(s.weights, s.h);
     s.dual = PruneMatrix::Zero(rows, d);
     states.push_back(std::move(s));
   }
@@ -352,7 +338,10 @@ Result<KeepMask> SecondOrder::AlternatingMask() const {
       INFER_ASSIGN(s.inverse, PenaltyInverse(s.h, penalty));
     }
     for (int step = 0; step < kStepsOfPenalty; ++step) {
-      for (State& s : states) MultiplyRows(s.pull + rho * s.sparse - s.dual, s.inverse, s.weights);
+      for (State& s : states) {
+        const PruneMatrix pull = s.pull + rho * s.sparse - s.dual;
+        s.weights = Multiply(pull, s.inverse);
+      }
       project(rho);
       for (State& s : states) s.dual += rho * (s.weights - s.sparse);
     }

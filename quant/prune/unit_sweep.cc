@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "lib/support/parallel.h"
+#include "quant/algebra/eigen_product.h"
 
 namespace infer {
 namespace {
@@ -84,14 +85,13 @@ struct UnitSweep::Reader {
     }
     h /= rows;
     own.diagonal = h.diagonal();
-    const double of_group = (own.weights * h).cwiseProduct(own.weights).sum();
+    const double of_group = Multiply(own.weights, h).cwiseProduct(own.weights).sum();
     const double scale = h.diagonal().mean();
     const double damping = m.rows < kEnoughRows * d ? kFewRowsDamping : kSweepDamping;
     h.diagonal().array() += scale > 0 ? damping * scale : 1.0;
-    const Eigen::LLT<SweepMatrix> llt(h);
-    if (llt.info() != Eigen::Success) return;
+    if (!InvertSymmetric(MutableViewOf(h)).ok()) return;
     energy += std::max(of_group, 0.0);
-    own.inverse = llt.solve(SweepMatrix::Identity(d, d));
+    own.inverse = std::move(h);
   }
 
   double CostOf(int64_t unit) const {
@@ -118,8 +118,9 @@ struct UnitSweep::Reader {
       if (g.inverse.size() > 0) {
         const SweepMatrix rows = g.inverse(s, Eigen::all);
         const SweepMatrix step = CoreOf(g.inverse, s) * rows;
-        g.weights -= SweepMatrix(g.weights(Eigen::all, s)) * step;
-        g.inverse.noalias() -= rows.transpose() * step;
+        const SweepMatrix own = g.weights(Eigen::all, s);
+        AddProduct<double>(-1, ViewOf(own), ViewOf(step), MutableViewOf(g.weights));
+        AddProduct<double>(-1, ViewOf(rows).transposed(), ViewOf(step), MutableViewOf(g.inverse));
       }
       for (const Eigen::Index k : s) g.weights.col(k).setZero();
     }

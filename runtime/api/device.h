@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <string_view>
+#include <vector>
 
 #include "lib/support/status.h"
 
@@ -56,6 +57,13 @@ class Encoder {
   /// Hands over what was recorded since the last call. After a failure of a command those behind it
   /// are not executed, and every later completion of the encoder reports it.
   virtual Result<std::shared_ptr<Completion>> Submit() = 0;
+
+  /// Marks this point on the device's clock: the commands before it have ended there, those behind
+  /// it have not begun. The number of the mark, from 0. Unsupported where there is no such clock.
+  virtual Result<size_t> Mark() { return Unsupported("the device has no clock"); }
+  /// When each mark was passed, in ms since the first one of this encoder; numbers begin anew. Pre:
+  /// all commands that were recorded have ended.
+  virtual Result<std::vector<double>> TakeMarks() { return std::vector<double>(); }
 };
 
 class Device {

@@ -40,6 +40,16 @@ std::shared_ptr<Completion> RunContext::Start(RunOptions options) {
   }
 }
 
+Result<std::string> Backend::HowComputes(Compute compute) const {
+  INFER_TRY(RefuseCompute(name(), compute));
+  return std::string();
+}
+
+Status RefuseCompute(std::string_view backend, Compute compute) {
+  if (compute == Compute::kF32) return {};
+  return Unsupported(Cat("backend ", backend, " does not compute in ", Name(compute)));
+}
+
 Result<std::vector<Datum>> RunOnce(const Program& program, std::span<const Datum> inputs,
                                    const RunOptions& options) {
   if (inputs.size() != program.inputs().size())

@@ -17,6 +17,7 @@
 #include "lib/ir/graph.h"
 #include "lib/support/parallel.h"
 #include "lib/support/stop.h"
+#include "runtime/api/compute.h"
 #include "runtime/api/device.h"
 #include "runtime/api/plan_view.h"
 
@@ -41,6 +42,7 @@ struct StepTiming {
   double duration_ms;
   double reference_ms = 0;  ///< of it in reference kernels; in bodies of control flow, too
   bool is_copy = false;     ///< of an operand or result of the step into another layout
+  bool on_device = false;   ///< by the device's own clock; the host's else
 };
 
 /// Milliseconds by operator; what runs in a body of control flow is named "Loop/Add".
@@ -69,6 +71,8 @@ struct CompileOptions {
   /// 0: every node by itself, f32 as written (the golden model); 1: with epilogues and integer
   /// kernels for DQ -> op -> Q; 2: also what changes rounding (Winograd, Strassen).
   int level = 2;
+  /// From level 1 on; level 0 multiplies in f32. Unsupported by a backend that lacks it.
+  Compute compute = Compute::kF32;
   int threads = 0;              ///< lanes a run asks for; 0: the process budget
   bool allow_reference = true;  ///< false: Unsupported lists all nodes without a fast kernel
   /// Candidates of a step are timed on its real shapes, and the fastest is taken; else the first
@@ -147,6 +151,9 @@ class Backend {
   /// Whether a kernel of the backend's own may take the operator, depending on types, shapes and
   /// attributes; all others run on the reference kernel.
   virtual bool HasKernelFor(const OpDef& /*def*/) const { return false; }
+  /// How this machine computes in it, where a user would want to know (slowly, by other means); ""
+  /// for as expected. Unsupported: the backend does not.
+  virtual Result<std::string> HowComputes(Compute compute) const;
   /// Copies what it needs from `graph` (tensors are shared). Unsupported lists all nodes that
   /// cannot run.
   virtual Result<std::shared_ptr<const Program>> Compile(const Graph& graph,
@@ -158,6 +165,9 @@ class Backend {
     return Compile(graph, options);
   }
 };
+
+/// Of a backend that multiplies in f32 only: Unsupported for anything else.
+Status RefuseCompute(std::string_view backend, Compute compute);
 
 /// Binds, runs in a context of its own, and returns the outputs, all in graph order.
 Result<std::vector<Datum>> RunOnce(const Program& program, std::span<const Datum> inputs,

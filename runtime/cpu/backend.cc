@@ -16,6 +16,16 @@
 namespace infer {
 namespace {
 
+/// 512x768x768: 226 GFLOP/s against f32's 115 on AMD's Zen 4, 107 against 172 on Intel's Sapphire
+/// Rapids (oneDNN 2.6.3, one thread).
+bool IsSlowAvx512Bf16() {
+#if defined(__x86_64__)
+  return __builtin_cpu_is("intel");
+#else
+  return false;
+#endif
+}
+
 class Host final : public PlanBackend {
  public:
   std::string_view name() const override { return "cpu"; }
@@ -61,6 +71,24 @@ class CpuBackend final : public Backend {
       // A table of codes, which any unary operator has, is no kernel for its numbers.
       return k.Takes(def) && !(k.op.empty() && k.name.starts_with("int8:"));
     });
+  }
+
+  Result<std::string> HowComputes(Compute compute) const override {
+    INFER_TRY(isa_);
+    if (compute == Compute::kF32) return std::string();
+    switch (onednn::Bf16UnitHere()) {
+      case onednn::Bf16Unit::kAmx: break;
+      case onednn::Bf16Unit::kAvx512:
+        if (IsSlowAvx512Bf16())
+          return std::string(
+              "bf16 without AMX: on Intel's processors AVX512_BF16 takes longer than f32");
+        break;
+      case onednn::Bf16Unit::kNone:
+        return std::string(
+            "no instructions for bf16 here: operands are rounded to it and multiplied in f32, "
+            "which saves no time");
+    }
+    return std::string();
   }
 
   Result<std::shared_ptr<const Program>> Compile(const Graph& graph,
@@ -119,16 +147,16 @@ KernelList CpuKernels() {
   KernelList all;
   using Family = KernelList (*)();
   const Family families[] = {
-      Int8ByteKernels,      Int8ProductKernels,    Int8PairKernels,    Int8ElementwiseKernels,
-      FewResultKernels,     WinogradKernels,       ConvProductKernels, DepthwiseKernels,
-      ConvTransposeKernels, ConvKernels,           SkinnyKernels,      MatMulKernels,
-      WeightOnlyKernels,    GroupAttentionKernels, PoolKernels,        ChannelNormKernels,
-      NormKernels,          AttentionKernels,      RowKernels,         RecurrentKernels,
-      ConcatKernels,        ViewKernels,           MoveKernels,        ElementwiseKernels,
-      PowKernels,           ElementKernels,        IndexKernels,       ResizeKernels,
-      QuantizeKernels,      RotaryKernels,         RmsKernels,         ChainKernels,
-      GatherBlockKernels,   QLinearKernels,        IntegerKernels,     WeightGradientKernels,
-      ArgKernels,
+      Int8ByteKernels,    Int8ProductKernels,    Int8PairKernels,      Int8ElementwiseKernels,
+      Bf16ConvKernels,    Bf16MatMulKernels,     FewResultKernels,     WinogradKernels,
+      ConvProductKernels, DepthwiseKernels,      ConvTransposeKernels, ConvKernels,
+      SkinnyKernels,      MatMulKernels,         WeightOnlyKernels,    GroupAttentionKernels,
+      PoolKernels,        ChannelNormKernels,    NormKernels,          AttentionKernels,
+      RowKernels,         RecurrentKernels,      ConcatKernels,        ViewKernels,
+      MoveKernels,        ElementwiseKernels,    PowKernels,           ElementKernels,
+      IndexKernels,       ResizeKernels,         QuantizeKernels,      RotaryKernels,
+      RmsKernels,         ChainKernels,          GatherBlockKernels,   QLinearKernels,
+      IntegerKernels,     WeightGradientKernels, ArgKernels,
   };
   for (const Family family : families) {
     KernelList list = family();

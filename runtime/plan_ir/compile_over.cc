@@ -4,15 +4,19 @@
 #include "lib/support/parallel.h"
 #include "lib/support/strings.h"
 #include "runtime/plan_ir/bodies.h"
+#include "runtime/plan_ir/groups/quant_group.h"
 
 namespace infer {
 namespace {
 
 StepKernels KernelsOf(const StepCall& call, const PlanBackends& backends, StepInfo& info) {
   StepKernels chosen;
+  const bool may_be_integer = call.step.borrowed > 0 || ReadsDequantized(call.main());
   for (size_t b = 0; b < backends.size(); ++b)
     for (const KernelDef& k : backends[b]->kernels()) {
       if (!k.Takes(call.main().def())) continue;
+      // What an integer kernel misses in a float model is no news.
+      if (!may_be_integer && k.name.starts_with("int8:")) continue;
       if (std::string reason = k.refuse(call); !reason.empty()) {
         if (chosen.kernels.empty())
           info.refusals.push_back(Cat(backends[b]->name(), ":", k.name, ": ", reason));
@@ -23,7 +27,7 @@ StepKernels KernelsOf(const StepCall& call, const PlanBackends& backends, StepIn
       chosen.backends.push_back(b);
     }
   info.kernel = chosen.names.empty() ? "reference" : chosen.names[0];
-  info.precision = "f32";
+  info.precision = PrecisionOf(call);
   return chosen;
 }
 
@@ -71,6 +75,7 @@ Result<std::shared_ptr<const ExecutorProgram>> Compile(Graph graph, const Compil
 Result<std::shared_ptr<const ExecutorProgram>> CompileOver(Graph graph,
                                                            const CompileOptions& options,
                                                            const PlanBackends& backends) {
+  INFER_TRY(RefuseCompute(backends.front()->name(), options.compute));
   try {
     return Compile(std::move(graph), options, backends, false);
   } catch (...) {

@@ -215,7 +215,8 @@ Status Executor::RunLaunches(const RunOptions& options) {
   HeldLanes lanes(program_->host(), bound.alone ? 1 : program_->lanes(), options.priority);
   std::optional<HeldLanes> one;  // while launches run on the calling thread only
   if (options.profile) profile_.reserve(bound.plan->launches.size());
-  const double start = options.profile ? NowMs() : 0;
+  if (options.profile) INFER_TRY(StartClocks());
+  const double start = profile_start_;
   double begin = start;
   for (size_t l = 0; l < bound.plan->launches.size(); ++l) {
     INFER_TRY(CheckStop());
@@ -237,6 +238,14 @@ Status Executor::RunLaunches(const RunOptions& options) {
       if (options.profile) begin = NowMs();
       continue;
     }
+    if (options.profile && bound.plan->uses_device) {
+      if (IsOnDevice(launch)) {
+        INFER_TRY(RecordTimed(l));
+        continue;
+      }
+      INFER_TRY(AwaitDevice());
+      begin = NowMs();
+    }
     INFER_TRY(RunLaunch(l, options));
     if (options.profile)
       begin = Profile(launch.step, start, begin, !launch.launch && !shows && !launch.crosses,
@@ -253,11 +262,7 @@ Status Executor::RunLaunch(size_t index, const RunOptions& options) {
   const Bound& bound = *plans_[0];
   const PlannedLaunch& launch = bound.plan->launches[index];
   if (bound.plan->uses_device) {
-    if (IsOnDevice(launch)) {
-      INFER_TRY(Record(index));
-      // A profile tells what each launch takes alone.
-      return options.profile ? AwaitDevice() : Status();
-    }
+    if (IsOnDevice(launch)) return Record(index);
     INFER_TRY(downloads_ ? AwaitDevice() : SubmitRecorded());
   }
   return RunOnHost(launch, bound.args.data() + bound.first_arg[index], bound.states[index].get(),
@@ -299,6 +304,8 @@ Status Executor::AwaitDevice() {
     Status ended = submitted->Wait();
     if (first.ok()) first = std::move(ended);
   }
+  if (first.ok()) return ReadMarks();
+  marked_.clear();
   return first;
 }
 

@@ -45,6 +45,13 @@ class Executor final : public PlanContext {
   void PointIntoArena(Bound& bound) const;
   Status BindPointers();
 
+  /// Begins to profile a run: where the device has a clock, what it shows now.
+  Status StartClocks();
+  /// Record, with an entry of the profile. A launch of the device is timed by marks on its clock,
+  /// which wait for nothing; a transfer, and all where the device has no clock, by the host's.
+  Status RecordTimed(size_t index);
+  /// Fills the entries of launches that have ended.
+  Status ReadMarks();
   /// A copy between the memory spaces, or a launch of the device, behind what was recorded.
   Status Record(size_t index);
   bool IsOnDevice(const PlannedLaunch& launch) const;
@@ -78,6 +85,13 @@ class Executor final : public PlanContext {
   bool recorded_ = false;                      // something that is not submitted
   bool downloads_ = false;                     // something that the host waits for
   std::vector<std::shared_ptr<Completion>> under_way_;
+  struct Marked {
+    size_t entry, begin, end;  // of the profile; numbers of marks
+  };
+  std::vector<Marked> marked_;
+  double profile_start_ = 0;  // NowMs
+  double device_zero_ = 0;    // of the device's clock, as NowMs has it
+  bool has_clock_ = false;
 };
 
 }  // namespace infer

@@ -59,6 +59,7 @@ Status ExecutorProgram::Prepare(const PlanObserver& observe) {
     if (RunsBodies(plan_.steps[s])) continue;
     steps_[s].kernel = shape_plan.kernel[s];
     for (const std::string& r : shape_plan.refusals[s]) steps_[s].refusals.push_back(r);
+    if (!shape_plan.precision[s].empty()) steps_[s].precision = shape_plan.precision[s];
     if (shape_plan.kernel[s] == "reference") steps_[s].precision = "f32";
     if (is_static) steps_[s].cost = shape_plan.cost[s];
   }

@@ -111,6 +111,7 @@ Status EvaluateStep(const Plan& plan, const PlanStep& step, std::vector<Datum>& 
 
 Result<std::shared_ptr<const Program>> CompileInterpreter(const Graph& graph,
                                                           const CompileOptions& options) {
+  INFER_TRY(RefuseCompute("reference", options.compute));
   try {
     Plan plan = PartitionByNode(graph.Clone());
     plan.watched = options.watched;

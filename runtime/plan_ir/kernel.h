@@ -53,6 +53,7 @@ class Launch {
 struct Prepared {
   std::shared_ptr<const Launch> launch;  ///< nullptr: result 0 is operand 0 under other extents
   std::string name;                      ///< implementation, for StepInfo::kernel
+  std::string precision = {};            ///< for StepInfo::precision; "": as the step's
   std::vector<Layout> in_layouts;        ///< wanted, per operand; empty: all plain
   std::vector<bool> unused;              ///< operands that the launch does not read; empty: none
   std::vector<Layout> out_layouts;       ///< given, per result; empty: all plain

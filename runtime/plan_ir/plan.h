@@ -38,6 +38,9 @@ struct Plan {
   std::vector<PlanStep> steps;  ///< in execution order
   /// What kernels pack lies there.
   std::shared_ptr<PackedMemory> packed = std::make_shared<PackedMemory>();
+  /// By value id, empty where none is: the f32 value may lie in bf16, as all that read it do.
+  std::vector<bool> in_bf16;
+  bool lies_in_bf16(int id) const { return !in_bf16.empty() && in_bf16[static_cast<size_t>(id)]; }
   std::vector<Tensor> folded;  ///< by value id: constants found while compiling
   /// The value of `v` where it is constant; nullptr else.
   const Tensor* constant(const Value* v) const;

@@ -62,6 +62,7 @@ class Builder {
     needed_step_.assign(plan_.steps.size(), false);
     late_.assign(plan_.steps.size(), false);
     out_->kernel.resize(plan_.steps.size(), "reference");
+    out_->precision.resize(plan_.steps.size());
     out_->backend.resize(plan_.steps.size(), backends_.size() - 1);
     out_->refusals.resize(plan_.steps.size());
     std::vector<bool> needed(plan_.values.size(), false);
@@ -239,6 +240,7 @@ class Builder {
     if (!prepared.ok()) return prepared.status();
     INFER_TRY(AddKernel(s, *prepared, backend));
     out_->kernel[s] = prepared->name.empty() ? list.names[k] : prepared->name;
+    out_->precision[s] = prepared->precision;
     out_->backend[s] = backend;
     return true;
   }

@@ -67,8 +67,9 @@ struct ShapePlan {
   /// Such steps run even where nobody reads them, on reference kernels, whose results are compared
   /// with the declaration, or on a kernel that compares itself.
   std::vector<bool> declared;
-  std::vector<std::string> kernel;  ///< by step: implementation that runs
-  std::vector<size_t> backend;      ///< by step: whose it is; reference: the last
+  std::vector<std::string> kernel;     ///< by step: implementation that runs
+  std::vector<std::string> precision;  ///< by step: Prepared::precision
+  std::vector<size_t> backend;         ///< by step: whose it is; reference: the last
   bool uses_device = false;
   std::vector<std::vector<std::string>> refusals;  ///< by step: "name: reason"
   std::vector<Cost> cost;                          ///< by step; zeros where not static

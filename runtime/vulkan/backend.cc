@@ -85,7 +85,10 @@ class VulkanBackend final : public Backend {
   }
   bool HasKernelFor(const OpDef& def) const override {
     static const KernelList list = vulkan::AllKernels(std::make_shared<const DeviceFacts>());
-    return std::any_of(list.begin(), list.end(), [&](const KernelDef& k) { return k.Takes(def); });
+    return std::any_of(list.begin(), list.end(), [&](const KernelDef& k) {
+      // A table of codes, which any unary operator has, is no kernel for its numbers.
+      return k.Takes(def) && !(k.op.empty() && k.name.starts_with("int8:"));
+    });
   }
   Result<std::shared_ptr<const Program>> Compile(const Graph& graph,
                                                  const CompileOptions& options) const override {

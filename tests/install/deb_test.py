@@ -36,6 +36,10 @@ def main():
         library = next(pathlib.Path(work, "unpacked/usr/lib").rglob("libinfer.so.0"))
         env = dict(os.environ, LD_LIBRARY_PATH=str(library.parent))
         print(run(work + "/unpacked/usr/bin/infer-opt", "inspect", model, env=env).splitlines()[0])
+        share = pathlib.Path(work, "unpacked/usr/share")
+        for path in ["man/man1/infer-opt-fuse.1.gz", "man/man1/infer-bench.1.gz", "bash-completion/completions/infer-opt",
+                     "zsh/vendor-completions/_infer-bench", "fish/vendor_completions.d/infer-opt.fish"]:
+            assert (share / path).is_file(), path
         assert run("nm", "-D", "--defined-only", library).count(" infer_") >= 20
         if not shutil.which("mmdebstrap") or os.getuid() != 0:
             print("mmdebstrap is not here: not installed in a fresh root")

@@ -294,6 +294,50 @@ TEST(Int8, PointwiseConvolutions) {
   }
 }
 
+/// Scales of 1 and no quantization of the result: what comes out is the 32-bit sum, which must be
+/// exact to the last bit, of full-range codes, short and long, with and without padding.
+TEST(Int8, SumsAreExact) {
+  struct Case {
+    Dims x, w;
+    std::string_view attributes;
+  };
+  const Case cases[] = {{{1, 16, 9, 9}, {40, 16, 3, 3}, "pads=[1,1,1,1]"},
+                        {{2, 70, 5, 7}, {33, 70, 1, 1}, ""},
+                        {{1, 600, 6, 6}, {70, 600, 1, 1}, ""},
+                        {{1, 130, 6, 5}, {9, 130, 3, 3}, "pads=[1,1,1,1], strides=[2,1]"},
+                        {{1, 24, 9, 8}, {24, 1, 3, 3}, "group=24, pads=[1,1,1,1]"},
+                        {{1, 20, 9, 8}, {40, 10, 3, 3}, "group=2"},
+                        {{1, 600, 1, 1}, {70, 600, 1, 1}, ""}};
+  const auto exactly = [](const std::string& text, const Tensor& x) {
+    const Graph g = *ParseGraph(text, SuiteOps());
+    const std::vector<Datum> inputs = {x};
+    const auto want = *Evaluate(g, inputs);
+    const auto program = BackendUnderTest().Compile(g, {.level = 1});
+    ASSERT_TRUE(program.ok()) << program.status().message();
+    const auto got = RunOnce(**program, inputs);
+    ASSERT_TRUE(got.ok()) << got.status().message();
+    const Tensor &a = (*got)[0].tensor(), &b = want[0].tensor();
+    ASSERT_EQ(a.num_elements(), b.num_elements());
+    for (int64_t i = 0; i < a.num_elements(); ++i)
+      ASSERT_EQ(a.At(i), b.At(i)) << i << " by " << (*program)->steps()[0].kernel << " "
+                                  << text.substr(0, 99);
+  };
+  for (std::string_view type : {"u8", "i8"})
+    for (int zero : {0, type == "u8" ? 255 : -128}) {
+      const DType t = *ParseDType(type);
+      for (const Case& c : cases)
+        exactly(Cat("graph g(q: ", type, ToString(c.x), ") -> (y) { ", Dq("x", "q", 1, type, zero),
+                    "wq = ", Const(DType::kI8, c.w, 7), " ", Dq("w", "wq", 1, "i8", 0),
+                    "y = Conv(x, w) {", c.attributes, "} }"),
+                Full(t, c.x, 5));
+      for (int64_t rows : {1, 40})
+        exactly(Cat("graph g(q: ", type, "[", rows, ",300]) -> (y) { ", Dq("x", "q", 1, type, zero),
+                    "wq = ", Const(DType::kI8, {300, 75}, 3), " ", Dq("w", "wq", 1, "i8", 0),
+                    "y = MatMul(x, w) }"),
+                Full(t, {rows, 300}, 2));
+    }
+}
+
 TEST(Int8, MatrixProductsOfManyRows) {
   for (std::string_view type : {"u8", "i8"})
     for (int64_t rows : {1, 3, 60})

@@ -111,13 +111,13 @@ class CliPrune(CliTestCase):
 
     def test_fine_tuning(self):
         """A trained model is nearer to the dense one on held-out samples and keeps its zeros or shapes; the report tells of the training."""
-        tune = ["--fine-tune-steps", 100, "--fine-tune-batch", 8, "--fine-tune-copies", "none"]
+        tune = ["--fine-tune-steps", 40, "--fine-tune-batch", 8, "--fine-tune-copies", "none"]
         for args in (["--sparsity", "90%", "--method", "magnitude", "--allocation", "uniform"],
                      ["--structured", "--flops", "20%"]):
             with self.subTest(args):
                 report = self.prune(0, *args, *ALL, "--no-verify", *tune)
                 tuned = report["fine_tuning"]
-                self.assertEqual((tuned["steps"], len(tuned["points"])), (100, 11))
+                self.assertEqual((tuned["steps"], len(tuned["points"])), (40, 11))
                 self.assertLess(tuned["loss_after"], tuned["loss_before"])
                 self.assertEqual(tuned["stacked"], 8)
                 if "pruning" in report:
@@ -128,7 +128,7 @@ class CliPrune(CliTestCase):
     def test_fine_tuning_goes_on_after_a_kill(self):
         """SIGKILL in the middle, then the same command: the bytes of a run that nobody killed."""
         args = ["--sparsity", "70%", "--method", "magnitude", "--allocation", "uniform", *FIT, "--no-verify",
-                "--fine-tune-steps", 100, "--fine-tune-batch", 8, "--quiet"]
+                "--fine-tune-steps", 60, "--fine-tune-batch", 8, "--quiet"]
         point = self.dir / "point"
         whole, killed = self.dir / "whole.onnx", self.dir / "killed.onnx"
         self.expect(0, "infer-opt", "prune", MODEL, "-o", whole, *args)

@@ -91,6 +91,27 @@ class Isas(unittest.TestCase):
                 run(BIN / "infer-opt", *options, "--policy", policy)
                 self.same_integers(mixed, "--cut")
 
+    def test_bf16_agrees(self):
+        """Operands are rounded alike everywhere, by instructions or without them; sums differ in their last bits, and
+        where a sum lies between two numbers of bf16 the next layer takes the one or the other."""
+        with tempfile.TemporaryDirectory() as t:
+            folder = pathlib.Path(t)
+            for model, _ in models(folder):
+                outputs = {}
+                for isa in ["sse4", "avx2", "avx512", "bf16", "all"]:
+                    to = folder / f"{model.stem}.{isa}"
+                    run(BIN / "infer-opt", "run", model, "--compute", "bf16", "--threads", "1", "-o", to, "-q", isa=isa)
+                    outputs[isa] = np.load(next(to.glob("*.npy"))).astype(np.float64)
+                run(BIN / "infer-opt", "run", model, "--threads", "1", "-o", folder / "f32", "-q")
+                f32 = np.load(next((folder / "f32").glob("*.npy"))).astype(np.float64)
+                want = outputs["all"]
+                rounding = np.abs(want - f32).max() / np.abs(f32).max()
+                self.assertGreater(rounding, 1e-5)
+                for isa, got in outputs.items():
+                    off = np.abs(got - want).max() / np.abs(want).max()
+                    print(f"{model.name} bf16 {isa}: {off:.2g}, from f32 {rounding:.2g}")
+                    self.assertLessEqual(off, 0.01)
+
     def test_f32_agrees(self):
         with tempfile.TemporaryDirectory() as t:
             for model, _ in models(pathlib.Path(t)):

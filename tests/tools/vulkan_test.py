@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 """--device vulkan and `devices` as a user meets them: with the driver that the machine has, and without one."""
+import json
 import os
 import unittest
 
@@ -19,6 +20,33 @@ class Vulkan(CliTestCase):
                      ["infer-bench", "run", MODEL, "--warmup", "0", "--runs", "2"]):
             with self.subTest(args=args):
                 self.expect(0, *args, "--set", "batch=1", "--device", "vulkan", env=QUIET)
+
+    def test_int8_has_the_bits_of_the_cpu(self):
+        demo, int8 = os.path.dirname(MODEL), str(self.dir / "int8.onnx")
+        preprocess = "resize=32,interp=nearest,scale=1/255,layout=nchw"
+        self.expect(0, "infer-opt", "quantize", MODEL, "-o", int8, "--calib", os.path.join(demo, "calib_images.npy"), "--preprocess",
+                    preprocess, "--no-verify", "-q")
+        kernels = [k["kernel"] for k in self.report(0, "infer-opt", "inspect", int8, "--kernels", "--device", "vulkan", "--set",
+                                                    "batch=1")["kernels"]]
+        self.assertTrue(all(k.startswith("vulkan:q") or k == "view" for k in kernels), kernels)
+        results = []
+        for device in ("cpu", "vulkan"):
+            out = str(self.dir / device)
+            self.expect(0, "infer-opt", "run", int8, "--set", "batch=1", "--seed", "3", "--device", device, "-o", out, env=QUIET)
+            with open(os.path.join(out, "logits.npy"), "rb") as f:
+                results.append(f.read())
+        self.assertEqual(*results)
+
+    def test_a_profile_has_the_clock_of_the_device(self):
+        report = self.report(0, "infer-bench", "run", MODEL, "--set", "batch=1", "--device", "vulkan", "--warmup", "0", "--runs", "2",
+                             "--cold", "0", "--layers", "--trace", str(self.dir / "trace.json"))["results"][0]
+        self.assertGreater(report["profile"]["device_ms"], 0)
+        for layer in report["layers"]:
+            self.assertEqual(layer["device_ms"] > 0, layer["kernel"].startswith("vulkan:"), layer)
+        with open(str(self.dir / "trace.json")) as f:
+            events = json.load(f)["traceEvents"]
+        self.assertIn("device", [e["args"]["name"] for e in events if e["ph"] == "M" and e["name"] == "thread_name"])
+        self.assertTrue(any(e["ph"] == "X" and e["tid"] == 2 for e in events))
 
     def test_devices(self):
         report = self.report(0, "infer-opt", "devices")

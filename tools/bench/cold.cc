@@ -67,6 +67,7 @@ Json RequestOf(const SessionOptions& o) {
           {"device", o.device.device},
           {"threads", o.device.threads},
           {"level", o.device.level},
+          {"compute", o.device.compute},
           {"tune_cache", o.device.tune_cache},
           {"input", o.inputs.input},
           {"fill", o.inputs.fill},
@@ -85,6 +86,7 @@ SessionOptions OptionsOf(const Json& j) {
   o.device.device = j.at("device");
   o.device.threads = j.at("threads");
   o.device.level = j.at("level");
+  o.device.compute = j.at("compute");
   o.device.tune_cache = j.at("tune_cache");
   o.inputs.input = j.at("input");
   o.inputs.fill = j.at("fill");

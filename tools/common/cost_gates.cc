@@ -37,7 +37,7 @@ Result<Summary> MeasureSpeedup(Context& context, const Graph& golden, const Grap
                                const DeviceOptions& device, const std::vector<Datum>& inputs,
                                Json& report) {
   context.Step("measure speed-up");
-  INFER_ASSIGN(const auto before, Rewritten(golden, device));
+  INFER_ASSIGN(const auto before, Rewritten(golden, device.InF32()));
   INFER_ASSIGN(const auto after, Rewritten(candidate, device));
   // The ratio is before / after: how many times as fast the candidate is.
   INFER_ASSIGN(const PairTiming t, TimePair(*after, *before, inputs, context.stop()));

@@ -47,8 +47,7 @@ Status CommonOptions::Apply(Context& context) const {
   return LimitMemory(*bytes);
 }
 
-std::string AskedFor(const std::vector<std::string>& arguments, const std::string& tool,
-                     std::string_view about, const std::vector<CommandHelp>& commands,
+std::string AskedFor(const std::vector<std::string>& arguments, const ToolHelp& help,
                      const HelpPage* page) {
   constexpr size_t kUsualWidth = 80, kMostWidth = 110;
   const size_t terminal = TerminalWidth();
@@ -60,9 +59,8 @@ std::string AskedFor(const std::vector<std::string>& arguments, const std::strin
   if (page) return all || has("--help") || has("-h") ? HelpText(*page, width, all) : "";
   if (arguments.empty()) return "";
   const std::string& first = arguments.front();
-  if (first == "-V" || first == "--version") return Cat(tool, " ", kVersion, "\n");
-  if (first == "-h" || first == "--help" || all)
-    return ToolHelpText(tool, std::string(about), commands, width);
+  if (first == "-V" || first == "--version") return Cat(help.tool, " ", kVersion, "\n");
+  if (first == "-h" || first == "--help" || all) return ToolHelpText(help, width);
   return "";
 }
 

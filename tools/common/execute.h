@@ -21,8 +21,7 @@ struct CommonOptions {
 
 /// The text of --help, --help-all or --version, where the command line asks for one; "" else.
 /// `page`: that of the command that it names; nullptr: none.
-std::string AskedFor(const std::vector<std::string>& arguments, const std::string& tool,
-                     std::string_view about, const std::vector<CommandHelp>& commands,
+std::string AskedFor(const std::vector<std::string>& arguments, const ToolHelp& help,
                      const HelpPage* page);
 /// The exit code, after the one line that says why it is not 0.
 int Finish(const std::string& tool, const Result<ExitCode>& result);

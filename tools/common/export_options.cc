@@ -39,6 +39,7 @@ void ExportFlags::Declare(Options& options) {
   options.Value("--opset N|max", &opset,
                 "Opset of the file; input: no newer opset and IR version than the model came with; "
                 "max: what the fused operators need");
+  options.Offer({"input", "max"});
   options.Flag("--external-data", &external_data, "Put weights into a file beside the model");
   options.Rarely();
   options.Flag("--functions", &functions,

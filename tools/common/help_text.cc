@@ -61,6 +61,10 @@ std::string Kept(const std::string& text) {
 
 }  // namespace
 
+std::string CommandName(const HelpPage& page) {
+  return page.command.substr(page.command.rfind(' ') + 1);
+}
+
 std::string LongName(const std::string& names) { return names.substr(names.rfind(',') + 1); }
 
 std::string UsageLine(const HelpPage& page) {
@@ -94,13 +98,14 @@ std::string HelpText(const HelpPage& page, size_t width, bool all) {
   return out;
 }
 
-std::string ToolHelpText(const std::string& tool, const std::string& about,
-                         const std::vector<CommandHelp>& commands, size_t width) {
-  std::string out =
-      Cat("Usage: ", tool, " COMMAND [options]\n\n", Wrapped(about, 0, width), "\n\nCommands:\n");
-  for (const CommandHelp& c : commands) out += Row(Cat("  ", c.name), c.about, width);
+std::string ToolHelpText(const ToolHelp& help, size_t width) {
+  std::string out = Cat("Usage: ", help.tool, " COMMAND [options]\n\n",
+                        Wrapped(help.about, 0, width), "\n\nCommands:\n");
+  for (const HelpPage& page : help.commands)
+    out += Row(Cat("  ", CommandName(page)), page.about, width);
   out += "\nOptions:\n";
-  out += Row("  -h, --help", Cat("This text; ", tool, " help COMMAND: that of a command"), width);
+  out +=
+      Row("  -h, --help", Cat("This text; ", help.tool, " help COMMAND: that of a command"), width);
   out += Row("  -V, --version", "The version", width);
   return out;
 }

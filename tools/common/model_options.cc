@@ -68,6 +68,9 @@ Result<CompileOptions> CompileOptionsOf(const DeviceOptions& options) {
     return InvalidArgument(Cat("--level ", options.level, ": 0, 1 or 2"));
   SetLaneBudget(options.threads > 0 ? options.threads : AvailableCores());
   CompileOptions compile = {.level = options.level, .threads = options.threads};
+  const auto compute = ComputeOf(options.compute);
+  if (!compute) return InvalidArgument(Cat("--compute ", options.compute, ": f32 or bf16"));
+  compile.compute = *compute;
   compile.tune = options.tune;
   compile.tune_cache = options.tune_cache;
   if (options.tune && options.tune_cache.empty()) compile.tune_cache = DefaultTuneCache();
@@ -192,9 +195,32 @@ void DeviceOptions::DeclareWithoutThreads(Options& options) {
                 "default is infer-opt/tune.txt in $XDG_CACHE_HOME");
 }
 
+void DeviceOptions::DeclareCompute(Options& options) {
+  options.Section("Running");
+  options.Choice("--compute", &compute, {kComputeNames[0].data(), kComputeNames[1].data()},
+                 "In what large products are multiplied; sums are f32 (bf16: from level 1 on)");
+}
+
+DeviceOptions DeviceOptions::InF32() const {
+  DeviceOptions o = *this;
+  o.compute = Name(Compute::kF32);
+  return o;
+}
+
+Status TellCompute(Context& context, const DeviceOptions& options) {
+  if (options.computes() == Compute::kF32) return {};
+  if (options.level < 1)
+    return InvalidArgument(Cat("--compute ", options.compute, " begins at --level 1"));
+  INFER_ASSIGN(const auto backend, MakeBackend(options.device));
+  INFER_ASSIGN(const std::string how, backend->HowComputes(options.computes()));
+  if (!how.empty()) context.Warn(Cat("--compute ", options.compute, ": ", how));
+  return {};
+}
+
 void DeclareDevice(Options& options, std::string* device, const std::string& help) {
-  options.Checked("--device", device, Cat("{", Join(DeviceNames(), ","), ",vulkan:N}"),
-                  RefuseDevice, help);
+  options.Checked("--device", device, "NAME", RefuseDevice,
+                  Cat(help, " (one of ", Join(DeviceNames(), ", "), ", vulkan:N)"));
+  options.Offer(DeviceNames());
 }
 
 Result<std::shared_ptr<const Program>> CompileFor(const Graph& g, const DeviceOptions& options,

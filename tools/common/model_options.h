@@ -42,14 +42,23 @@ struct DeviceOptions {
   int threads = 0;
   bool pin = false;  ///< done before the command runs (tools/common/pinning.h)
   int level = 2;
+  std::string compute = "f32";  ///< Compute by its name
   bool tune = false;
   std::string tune_cache;
+  /// --compute, beside one of the below, for commands that run models to be judged or timed.
+  void DeclareCompute(Options& options);
+  Compute computes() const { return ComputeOf(compute).value_or(Compute::kF32); }
+  /// Of the model that others are judged by: in f32.
+  DeviceOptions InF32() const;
   void Declare(Options& options);
   /// All but --threads, for commands that take several.
   void DeclareWithoutThreads(Options& options);
 };
 /// --device
 void DeclareDevice(Options& options, std::string* device, const std::string& help);
+/// Tells how the device computes in what --compute asks for, where that is not as expected.
+/// Unsupported: it does not.
+Status TellCompute(Context& context, const DeviceOptions& options);
 /// Sets the lane budget from --threads, makes the backend and compiles. `observe` sees every step.
 Result<std::shared_ptr<const Program>> CompileFor(const Graph& g, const DeviceOptions& options,
                                                   PlanObserver observe = {});

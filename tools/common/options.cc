@@ -19,6 +19,7 @@
 #include "tools/common/command.h"
 #include "tools/common/config_file.h"
 #include "tools/common/execute.h"
+#include "tools/common/generated_help.h"
 #include "tools/common/parse_options.h"
 #include "tools/common/paths.h"
 #include "tools/common/pinning.h"
@@ -111,24 +112,25 @@ std::string Options::Note(const std::string& names, const std::string& value,
   return own;
 }
 void Options::NoteArgument(const std::string& name, const std::string& help, bool required,
-                           bool several) {
+                           bool several, PathUse use) {
   shown_.push_back({.names = Upper(name),
                     .help = help,
                     .group = "Arguments",
                     .is_argument = true,
                     .required = required,
-                    .several = several});
+                    .several = several,
+                    .path = use});
 }
 
 void Options::Positional(const std::string& name, std::string* target, const std::string& help,
                          bool required, PathUse use) {
-  NoteArgument(name, help, required, false);
+  NoteArgument(name, help, required, false, use);
   app_.add_option(name, *target, help)->required(required)->check(NotBlank);
   paths_.push_back({name, use, target, nullptr, use == PathUse::kRead});
 }
 void Options::Positional(const std::string& name, std::vector<std::string>* target,
                          const std::string& help, bool required, PathUse use) {
-  NoteArgument(name, help, required, true);
+  NoteArgument(name, help, required, true, use);
   app_.add_option(name, *target, help)->required(required)->check(NotBlank);
   paths_.push_back({name, use, nullptr, target, use == PathUse::kRead});
 }
@@ -142,6 +144,7 @@ void Options::OptionalValue(const std::string& name, std::string* target, const 
 void Options::Value(const std::string& names, std::string* target, const std::string& help,
                     PathUse use) {
   const std::string own = Note(names, ValueOf(use), help, *target);
+  shown_.back().path = use;
   app_.add_option(own, *target, help)->check(NotBlank);
   paths_.push_back({LongName(own), use, target, nullptr});
 }
@@ -169,8 +172,14 @@ void Options::Value(const std::string& names, double* target, const std::string&
 void Options::Values(const std::string& names, std::vector<std::string>* target,
                      const std::string& help, PathUse use) {
   const std::string own = Note(names, ValueOf(use), help, Join(*target, ","), true);
+  shown_.back().path = use;
   app_.add_option(own, *target, help)->delimiter(',')->allow_extra_args(false)->check(NotBlank);
   paths_.push_back({LongName(own), use, nullptr, target});
+}
+void Options::Texts(const std::string& names, std::vector<std::string>* target,
+                    const std::string& help) {
+  const std::string own = Note(names, ValueOf(PathUse::kNone), help, "", true);
+  app_.add_option(own, *target, help)->allow_extra_args(false)->check(NotBlank);
 }
 void Options::Choice(const std::string& names, std::string* target,
                      const std::vector<std::string>& choices, const std::string& help) {
@@ -180,15 +189,15 @@ void Options::Choice(const std::string& names, std::string* target,
   const std::string own =
       Note(names, is_short ? list : "NAME",
            is_short ? help : Cat(help, " (one of ", Join(choices, ", "), ")"), *target);
+  Offer(choices);
   app_.add_option(own, *target, help)->check(OneOf(choices));
 }
 void Options::Checked(const std::string& names, std::string* target, const std::string& kind,
                       std::function<std::string(const std::string&)> refuse,
                       const std::string& help) {
-  app_.add_option(names, *target, help)
+  app_.add_option(Note(names, kind, help, *target), *target, help)
       ->check(CLI::Validator(
-          [refuse = std::move(refuse)](std::string& text) { return refuse(text); }, kind))
-      ->capture_default_str();
+          [refuse = std::move(refuse)](std::string& text) { return refuse(text); }, ""));
 }
 void Options::Share(const std::string& names, double* target, const std::string& help) {
   const std::string own = Note(names, "SHARE", help);
@@ -298,10 +307,10 @@ Status SetThreads(const CLI::App& command, char** argv) {
   return {};
 }
 
-std::vector<std::string> NamesOf(const std::vector<CLI::App*>& commands) {
-  std::vector<std::string> names;
-  for (const CLI::App* c : commands) names.push_back(c->get_name());
-  return names;
+/// Prints `text`, and ends.
+int FinishText(const std::string& tool, const Result<std::string>& text) {
+  const Status written = text.ok() ? WriteStream(stdout, *text) : text.status();
+  return Finish(tool, written.ok() ? Result<ExitCode>(kExitOk) : Result<ExitCode>(written));
 }
 
 int RunToolOn(int argc, char** argv, std::string_view about,
@@ -315,8 +324,8 @@ int RunToolOn(int argc, char** argv, std::string_view about,
   std::vector<CommonOptions> common(commands.size());
   std::vector<std::vector<PathOption>> paths(commands.size());
   std::vector<CLI::App*> subs;
-  std::vector<HelpPage> pages;
-  std::vector<CommandHelp> listed;
+  ToolHelp tool_help{tool, std::string(about), {}};
+  std::vector<HelpPage>& pages = tool_help.commands;
   for (size_t i = 0; i < commands.size(); ++i) {
     CLI::App* sub =
         app.add_subcommand(std::string(commands[i]->name()), std::string(commands[i]->help()));
@@ -329,21 +338,21 @@ int RunToolOn(int argc, char** argv, std::string_view about,
     pages.back().command = Cat(tool, " ", commands[i]->name());
     pages.back().about = commands[i]->help();
     pages.back().examples = commands[i]->examples();
-    listed.push_back({std::string(commands[i]->name()), std::string(commands[i]->help())});
     subs.push_back(sub);
   }
+  pages.push_back(CompletionPage(tool));
   std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
+  const std::vector<std::string> given = arguments;
   TakeHelpCommand(arguments);
-  const std::vector<std::string> names = NamesOf(subs);
+  std::vector<std::string> names;
+  for (const HelpPage& page : pages) names.push_back(CommandName(page));
   const auto at =
       arguments.empty() ? names.end() : std::find(names.begin(), names.end(), arguments.front());
   const size_t chosen = static_cast<size_t>(at - names.begin());
-  if (const std::string text = AskedFor(arguments, tool, about, listed,
-                                        chosen < pages.size() ? &pages[chosen] : nullptr);
-      !text.empty()) {
-    const Status written = WriteStream(stdout, text);
-    return Finish(tool, written.ok() ? Result<ExitCode>(kExitOk) : Result<ExitCode>(written));
-  }
+  const HelpPage* page = chosen < pages.size() ? &pages[chosen] : nullptr;
+  if (const auto text = GeneratedHelp(given, tool_help)) return FinishText(tool, *text);
+  if (const std::string text = AskedFor(arguments, tool_help, page); !text.empty())
+    return FinishText(tool, text);
   const auto config = TakeConfig(arguments, app);
   if (!config.ok()) return Finish(tool, config.status());
   if (const Status named = CheckCommandName(arguments, names); !named.ok())

@@ -16,14 +16,6 @@ class App;
 
 namespace infer {
 
-/// What a command does with the file or folder that an option names (tools/common/paths.h).
-enum class PathUse {
-  kNone,  ///< names no file
-  kRead,
-  kWrite,
-  kWriteFolder,  ///< made where it is missing; files are written into it
-};
-
 /// An option or argument that names files. Its values are known once the command line is parsed.
 struct PathOption {
   std::string name;  ///< "--json"
@@ -66,9 +58,13 @@ class Options {
   /// May be repeated, and takes comma-separated lists.
   void Values(const std::string& names, std::vector<std::string>* target, const std::string& help,
               PathUse use = PathUse::kNone);
+  /// May be repeated; a comma is part of the text.
+  void Texts(const std::string& names, std::vector<std::string>* target, const std::string& help);
   /// One of `choices`; anything else is a usage error that lists them.
   void Choice(const std::string& names, std::string* target,
               const std::vector<std::string>& choices, const std::string& help);
+  /// Words that completion offers for what was declared last, which takes others, too.
+  void Offer(std::vector<std::string> words) { shown_.back().choices = std::move(words); }
   /// A text for which `refuse` gives "", else why it is none. `kind` stands in --help.
   void Checked(const std::string& names, std::string* target, const std::string& kind,
                std::function<std::string(const std::string&)> refuse, const std::string& help);
@@ -91,7 +87,8 @@ class Options {
   /// The names, without what the option takes; that, or `value`, is kept for --help.
   std::string Note(const std::string& names, const std::string& value, const std::string& help,
                    std::string standard = "", bool several = false);
-  void NoteArgument(const std::string& name, const std::string& help, bool required, bool several);
+  void NoteArgument(const std::string& name, const std::string& help, bool required, bool several,
+                    PathUse use);
 
   CLI::App& app_;
   std::string section_ = "Options", explained_, explained_rarely_;

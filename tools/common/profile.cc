@@ -23,8 +23,9 @@ std::string NameOf(const StepInfo& s) {
 
 /// Sums of one profiled run, by step.
 struct RunSums {
-  explicit RunSums(size_t steps) : ms(steps, 0), reference(steps, 0), copies(steps, 0) {}
-  std::vector<double> ms, reference, copies;
+  explicit RunSums(size_t steps)
+      : ms(steps, 0), reference(steps, 0), copies(steps, 0), device(steps, 0) {}
+  std::vector<double> ms, reference, copies, device;
 };
 
 class Runs {
@@ -50,11 +51,13 @@ class Runs {
     p.unprofiled_ms = Quantile(unprofiled_, 0.5);
     p.overhead = Quantile(ratios_, 0.5);
     p.unexplained = Quantile(unexplained_, 0.5);
+    p.device_ms = Quantile(device_, 0.5);
     p.reference = reference_.Median();
     for (size_t s = 0; s < p.steps.size(); ++s) {
       p.steps[s].ms = Median(&RunSums::ms, s);
       p.steps[s].reference_ms = Median(&RunSums::reference, s);
       p.steps[s].copy_ms = Median(&RunSums::copies, s);
+      p.steps[s].device_ms = Median(&RunSums::device, s);
     }
     std::vector<size_t> order(walls_.size());
     std::iota(order.begin(), order.end(), size_t{0});
@@ -74,14 +77,19 @@ class Runs {
   Status Profiled(double* wall) {
     INFER_TRY(Timed({.profile = true}, wall));
     RunSums& sums = sums_.emplace_back(program_.steps().size());
-    double explained = 0;
+    double explained = 0, device = 0;
     for (const StepTiming& t : run_.profile()) {
       sums.ms[t.step] += t.duration_ms;
       sums.reference[t.step] += t.reference_ms;
       if (t.is_copy) sums.copies[t.step] += t.duration_ms;
+      if (t.on_device) {
+        sums.device[t.step] += t.duration_ms;
+        device += t.duration_ms;
+      }
       explained += t.duration_ms;
     }
     walls_.push_back(*wall);
+    device_.push_back(device);
     unexplained_.push_back((*wall - explained) / *wall);
     reference_.Add(*wall, run_.reference_times());
     timelines_.emplace_back(run_.profile().begin(), run_.profile().end());
@@ -96,7 +104,7 @@ class Runs {
 
   const Program& program_;
   RunContext& run_;
-  std::vector<double> walls_, unprofiled_, ratios_, unexplained_;
+  std::vector<double> walls_, unprofiled_, ratios_, unexplained_, device_;
   std::vector<RunSums> sums_;
   std::vector<std::vector<StepTiming>> timelines_;
   ReferenceSamples reference_;
@@ -133,7 +141,9 @@ double ModelProfile::floor_ms() const {
 std::string ModelProfile::Headline() const {
   std::string text =
       Cat(name, ": ", Fixed(wall_ms, 3), " ms profiled, ", Fixed(overhead, 3), " x unprofiled, ",
-          Percent(unexplained), " % unexplained; ", reference.ToString(), "\n");
+          Percent(unexplained), " % unexplained; ",
+          device_ms > 0 ? Cat("device busy ", Fixed(device_ms, 3), " ms by its clock; ") : "",
+          reference.ToString(), "\n");
   if (roofline && wall_ms > 0)
     text +=
         Cat("roofline: ", Percent(floor_ms() / wall_ms), " % of peak (", Fixed(floor_ms(), 3),
@@ -193,11 +203,9 @@ Result<ModelProfile> ProfileRuns(const std::string& name, const Program& program
 }
 
 void AddTo(Json& report, const ModelProfile& p) {
-  report["profile"] = {{"runs", p.runs},
-                       {"wall_ms", p.wall_ms},
-                       {"unprofiled_ms", p.unprofiled_ms},
-                       {"overhead", p.overhead},
-                       {"unexplained", p.unexplained}};
+  report["profile"] = {
+      {"runs", p.runs},         {"wall_ms", p.wall_ms},         {"unprofiled_ms", p.unprofiled_ms},
+      {"overhead", p.overhead}, {"unexplained", p.unexplained}, {"device_ms", p.device_ms}};
   if (p.roofline) {
     report["profile"]["roofline"] = ToJson(*p.roofline);
     report["profile"]["floor_ms"] = p.floor_ms();
@@ -215,6 +223,7 @@ void AddTo(Json& report, const ModelProfile& p) {
                       {"ms", s.ms},
                       {"reference_ms", s.reference_ms},
                       {"copy_ms", s.copy_ms},
+                      {"device_ms", s.device_ms},
                       {"floor_ms", s.floor_ms},
                       {"cost", ToJson(s.info.cost)}});
 }
@@ -224,13 +233,20 @@ std::string ChromeTrace(const std::vector<ModelProfile>& profiles) {
   int process = 0;
   for (const ModelProfile& p : profiles) {
     ++process;
-    const Json at = {{"pid", process}, {"tid", 1}};
-    auto event = [&](Json fields) {
-      fields.update(at);
+    // The host's steps and transfers, and what the device's clock timed.
+    constexpr int kHost = 1, kDevice = 2;
+    const auto event = [&](Json fields, int thread) {
+      fields.update({{"pid", process}, {"tid", thread}});
       events.push_back(std::move(fields));
     };
-    event({{"ph", "M"}, {"name", "process_name"}, {"args", {{"name", p.name}}}});
-    event({{"ph", "M"}, {"name", "thread_name"}, {"args", {{"name", "steps"}}}});
+    const auto name = [&](std::string_view of, const std::string& text, int thread) {
+      event({{"ph", "M"}, {"name", of}, {"args", {{"name", text}}}}, thread);
+    };
+    name("process_name", p.name, kHost);
+    name("thread_name", "steps", kHost);
+    if (std::any_of(p.timeline.begin(), p.timeline.end(),
+                    [](const StepTiming& t) { return t.on_device; }))
+      name("thread_name", "device", kDevice);
     for (const StepTiming& t : p.timeline) {
       const StepProfile& s = p.steps[t.step];
       Json args = {{"operator", s.info.op},
@@ -249,7 +265,8 @@ std::string ChromeTrace(const std::vector<ModelProfile>& profiles) {
                                         : "kernel"},
              {"ts", 1e3 * t.start_ms},
              {"dur", 1e3 * t.duration_ms},
-             {"args", std::move(args)}});
+             {"args", std::move(args)}},
+            t.on_device ? kDevice : kHost);
     }
   }
   const Json trace = {{"displayTimeUnit", "ms"}, {"traceEvents", std::move(events)}};

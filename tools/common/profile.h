@@ -15,7 +15,8 @@ struct StepProfile {
   StepInfo info;            ///< with kernel and cost of the shapes that ran
   double ms = 0;            ///< medians over the runs
   double reference_ms = 0;  ///< of ms, in reference kernels
-  double copy_ms = 0;       ///< of ms, copies into other layouts
+  double copy_ms = 0;       ///< of ms, copies into other layouts and between host and device
+  double device_ms = 0;     ///< of ms, by the device's clock
   double floor_ms = 0;      ///< by the roofline; 0 without one, or where no cost is known
 };
 
@@ -25,6 +26,7 @@ struct ModelProfile {
   double unprofiled_ms = 0;          ///< of the runs between them, median
   double overhead = 0;               ///< profiled / unprofiled, median over neighbours
   double unexplained = 0;            ///< share of a profiled run that no step accounts for, median
+  double device_ms = 0;              ///< that the device was busy, by its clock, median
   int runs = 0;                      ///< of each kind
   int lanes = 1;                     ///< that a run had
   int64_t program_bytes = 0;         ///< weights and activations

@@ -7,6 +7,9 @@ namespace infer {
 /// Of models in f32 (docs/measuring.md).
 inline constexpr double kRewriteTolerance = 1e-3;
 
+/// Of products in bf16: ten units of its rounding.
+inline constexpr double kBf16Tolerance = 10 * 0x1p-8;
+
 /// By how much of the largest number of a tensor a number may be off before its quantizer, where a
 /// rewrite gives it another code (docs/adr/0034-judged-from-code-to-code.md).
 inline constexpr double kCodeTolerance = 1e-5;

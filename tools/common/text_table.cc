@@ -11,7 +11,7 @@
 namespace infer {
 namespace {
 
-using Rows = std::vector<std::vector<std::string>>;
+using TableRows = std::vector<std::vector<std::string>>;
 
 constexpr size_t kGap = 2;          // between columns
 constexpr size_t kLeastWidth = 10;  // to which a column is cut
@@ -52,7 +52,7 @@ std::string Cut(const std::string& s, size_t width, bool keep_end) {
   return keep_end ? Cat(kCut, s.substr(at)) : Cat(s.substr(0, at), kCut);
 }
 
-void KeepWantedColumns(Rows& rows) {
+void KeepWantedColumns(TableRows& rows) {
   const std::vector<std::string>& wanted = WantedColumns();
   if (wanted.empty()) return;
   std::vector<bool> kept;
@@ -91,7 +91,7 @@ void Narrow(std::vector<size_t>& width, const std::vector<bool>& numeric, size_t
 
 void SetTableColumns(std::vector<std::string> heads) { WantedColumns() = std::move(heads); }
 
-std::string TextTable(Rows rows) {
+std::string TextTable(TableRows rows) {
   if (rows.empty()) return {};
   KeepWantedColumns(rows);
   for (auto& row : rows)

@@ -96,6 +96,7 @@ Result<AccuracyReport> CompareGraphs(Context& context, const Graph& golden, cons
   CompareOptions options;
   options.per_layer = per_layer;
   options.candidate_level = device.level;
+  options.candidate_compute = device.computes();
   options.threads = device.threads;
   options.stop = context.stop();
   options.progress = [&](int64_t done, int64_t total) { context.Progress("verify", done, total); };

@@ -1,4 +1,4 @@
-"""OpenVINO on the CPU in f32, for latency: one stream, inputs bound, outputs shared."""
+"""OpenVINO on the CPU in f32 or bf16, as infer computes, for latency: one stream, inputs bound, outputs shared."""
 
 from peers_protocol import NUMPY_NAMES, Engine, read_bytes, serve
 
@@ -25,7 +25,7 @@ class OpenVino(Engine):
         if open_inputs:
             model.reshape(open_inputs)
         self.compiled = core.compile_model(model, "CPU", {
-            "INFERENCE_PRECISION_HINT": "f32",
+            "INFERENCE_PRECISION_HINT": request.get("infer", {}).get("compute", "f32"),
             "PERFORMANCE_HINT": "LATENCY",
             "NUM_STREAMS": 1,
             "INFERENCE_NUM_THREADS": request["threads"],

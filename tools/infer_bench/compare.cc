@@ -45,6 +45,8 @@ class BenchCompareCommand : public Command {
     DeclareDevice(o, &device_.device, "Where both run");
     o.Value("--threads", &threads_, "Threads of both", 1);
     o.Value("--level", &device_.level, "Level of both, as for run");
+    device_.DeclareCompute(o);
+    o.Section("Options");
     o.Choice("--rewrites", &rewrites_, {kLevelNames.begin(), kLevelNames.end()},
              "What is rewritten while a model is loaded; see infer-opt fuse");
     o.Value("--budget", &live_.budget_s, "Seconds of measuring, about");
@@ -58,8 +60,9 @@ class BenchCompareCommand : public Command {
     o.Value("--timeout", &live_.timeout_s, "Seconds after which a silent side is ended");
     o.Value("--lock", &lock_, "File that measurements on this machine lock in turn");
     o.Explain(
-        "Settings of one side: threads=N, level=N, device=NAME, rewrites=NAME,\n"
-        "binary=FILE (another infer-bench), env:NAME=VALUE. Of reports of run, compare or Google\n"
+        "Settings of one side: threads=N, level=N, compute=f32 or bf16, device=NAME,\n"
+        "rewrites=NAME, binary=FILE (another infer-bench), env:NAME=VALUE. Of reports of run, "
+        "compare or Google\n"
         "Benchmark: report=FILE (a further start of the same), side=a or b (of a comparison; b).\n"
         "Verdicts: same, faster, slower, inconclusive. Exit code 1: B is slower (--fail-above).\n");
   }
@@ -67,6 +70,7 @@ class BenchCompareCommand : public Command {
   Result<ExitCode> Run(Context& context) override {
     if (OfReports()) return CompareReports(context);
     INFER_TRY(ReadSides());
+    for (const CompareSide& side : sides_) INFER_TRY(TellCompute(context, side.device));
     INFER_ASSIGN(const History history, telling_.Read(context));
     const HostFacts host = GetHostFacts();
     if (host.build_type != "release") context.Warn("this is a debug build");
@@ -146,6 +150,10 @@ class BenchCompareCommand : public Command {
           {"level", sides_[k].device.level},
           {"rewrites", sides_[k].rewrites},
           {"environment", sides_[k].environment}};
+    // What was written before there was a choice was f32.
+    for (size_t k : {0u, 1u})
+      if (sides_[k].device.computes() != Compute::kF32)
+        series[k == 0 ? "a" : "b"]["compute"] = sides_[k].device.compute;
     return series;
   }
 
@@ -186,13 +194,16 @@ class BenchCompareCommand : public Command {
       if (std::find(kLevelNames.begin(), kLevelNames.end(), value) == kLevelNames.end())
         return wrong("no level of that name");
       side.rewrites = value;
+    } else if (key == "compute") {
+      if (!ComputeOf(value)) return wrong("f32 or bf16");
+      side.device.compute = value;
     } else if (key == "threads" || key == "level") {
       const auto n = ParseInt(value);
       const int64_t most = key == "level" ? 2 : 4096, least = key == "level" ? 0 : 1;
       if (!n || *n < least || *n > most) return wrong(Cat(least, " to ", most));
       (key == "level" ? side.device.level : side.device.threads) = static_cast<int>(*n);
     } else {
-      return wrong("the keys are threads, level, device, rewrites, binary and env:NAME");
+      return wrong("the keys are threads, level, compute, device, rewrites, binary and env:NAME");
     }
     return {};
   }
@@ -210,6 +221,7 @@ class BenchCompareCommand : public Command {
               {"device", side.device.device},
               {"threads", side.device.threads},
               {"level", side.device.level},
+              {"compute", side.device.compute},
               {"rewrites", side.rewrites},
               {"environment", side.environment}};
     j["starts"] = Json::array();

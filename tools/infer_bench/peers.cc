@@ -9,6 +9,7 @@
 #include "passes/pass/pipeline.h"
 #include "tools/common/host.h"
 #include "tools/common/pinning.h"
+#include "tools/common/roundoff.h"
 #include "tools/common/self.h"
 #include "tools/engines/python_files.h"
 #include "tools/infer_bench/commands.h"
@@ -56,6 +57,8 @@ class PeersCommand : public Command {
     o.Section("Options");
     DeclareDevice(o, &device_.device, "Where infer runs");
     o.Value("--level", &device_.level, "Level of infer, as for run");
+    device_.DeclareCompute(o);
+    o.Section("Options");
     o.Choice("--rewrites", &rewrites_, {kLevelNames.begin(), kLevelNames.end()},
              "What infer rewrites while it loads the model, as its peers do; see infer-opt fuse");
     o.Value("--rounds", &contest_.rounds, "Undisturbed rounds that a verdict takes", 3);
@@ -82,6 +85,7 @@ class PeersCommand : public Command {
 
   Result<ExitCode> Run(Context& context) override {
     INFER_TRY(CheckOptions());
+    INFER_TRY(TellCompute(context, device_));
     if (GetHostFacts().build_type != "release") context.Warn("this is a debug build");
     INFER_ASSIGN(const auto scratch, ScratchFolder::Make());
     INFER_TRY(WritePythonFiles(scratch->path()));
@@ -130,6 +134,8 @@ class PeersCommand : public Command {
       thread_numbers_.push_back(static_cast<int>(*n));
     }
     if (device_.level > 2) return InvalidArgument(Cat("--level ", device_.level, ": 0, 1 or 2"));
+    if (device_.computes() == Compute::kBF16)
+      rule_.max_ratio = std::max(rule_.max_ratio, kBf16Tolerance);
     if (contest_.block_s <= 0 || contest_.timeout_s <= 0)
       return InvalidArgument("--block-time and --timeout: more than 0");
     if (data_.given() && !inputs_.input.empty())
@@ -221,6 +227,7 @@ class PeersCommand : public Command {
             {"warmup_seconds", contest_.warmup_s},
             {"max_other_load", contest_.max_other_load},
             {"timeout_seconds", contest_.timeout_s},
+            {"compute", device_.compute},
             {"tolerance", rule_.max_ratio},
             {"quantized_tolerance", rule_.rms_ratio},
             {"max_ratio", max_ratio_ > 0 ? Json(max_ratio_) : Json()},
@@ -245,6 +252,7 @@ class PeersCommand : public Command {
         ModelContestOptions options{.contest = contest_, .rule = rule_};
         options.infer = {{"device", device_.device},
                          {"level", device_.level},
+                         {"compute", device_.compute},
                          {"rewrites", std::find(kLevelNames.begin(), kLevelNames.end(), rewrites_) -
                                           kLevelNames.begin()}};
         options.external_root = model_.external_root;

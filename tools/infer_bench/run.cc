@@ -34,6 +34,7 @@ class BenchRunCommand : public Command {
     o.Positional("models", &paths_, "ONNX models", true, PathUse::kRead);
     cell_.session.model.Declare(o);
     cell_.session.device.DeclareWithoutThreads(o);
+    cell_.session.device.DeclareCompute(o);
     cell_.session.inputs.Declare(o);
     grid_.Declare(o);
     SamplingOptions& s = cell_.sampling;
@@ -82,6 +83,7 @@ class BenchRunCommand : public Command {
   Status Begin(Context& context) {
     const Environment environment = CaptureEnvironment();
     for (std::string& w : Warnings(environment)) context.Warn(std::move(w));
+    INFER_TRY(TellCompute(context, cell_.session.device));
     report_ = NewReport(context, "infer-bench/run@2");
     report_["schema_version"] = 2;
     report_["environment"] = ToJson(environment);
@@ -103,6 +105,7 @@ class BenchRunCommand : public Command {
                            {"warmup", cell_.sampling.fixed_warmup_runs},
                            {"cold", cell_.cold},
                            {"level", cell_.session.device.level},
+                           {"compute", cell_.session.device.compute},
                            {"pin", cell_.session.device.pin}};
     report_["results"] = Json::array();
     if (format_ == "jsonl") {

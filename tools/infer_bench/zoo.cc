@@ -25,6 +25,9 @@ class ZooCommand : public Command {
   }
   void Declare(Options& o) override {
     o.Positional("name", &name_, "The architecture; without it all are listed", false);
+    std::vector<std::string> names;
+    for (const ZooModel& m : ZooModels()) names.emplace_back(m.name);
+    o.Offer(std::move(names));
     o.Value("-o,--output", &output_, "The ONNX file to write", PathUse::kWrite);
     o.Value("--batch", &options_.batch, "Batch; 0: symbolic, where the model allows it");
     o.Value("--resolution", &options_.resolution, "Height and width of images; 0: the model's own");

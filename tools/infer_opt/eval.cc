@@ -65,6 +65,7 @@ class EvalCommand : public Command {
     o.Positional("model", &path_, "The ONNX model", true, PathUse::kRead);
     model_.Declare(o);
     device_.Declare(o);
+    device_.DeclareCompute(o);
     data_.Declare(o, "", "Labelled samples");
     gates_.Declare(o);
     o.Section("Model");
@@ -85,6 +86,7 @@ class EvalCommand : public Command {
     INFER_ASSIGN(Samples samples,
                  MakeSamples(data, model.graph, FirstSamples(*data, data_.max_samples)));
     context.Step("compile");
+    INFER_TRY(TellCompute(context, device_));
     INFER_ASSIGN(auto program, CompileFor(model.graph, device_));
     INFER_ASSIGN(auto run, program->NewContext());
     context.Step("evaluate");
@@ -110,6 +112,7 @@ class EvalCommand : public Command {
     Json report = NewReport(context, "infer-opt/eval@1");
     report["model"] = ToJson(model, path_);
     report["device"] = device_.device;
+    report["compute"] = device_.compute;
     report["data"] = data_.data;
     report["samples"] = score.samples;
     report["top1"] = share(score.top1);

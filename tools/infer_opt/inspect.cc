@@ -126,6 +126,7 @@ class InspectCommand : public Command {
     o.Positional("model", &path_, "The ONNX model", true, PathUse::kRead);
     model_.Declare(o);
     device_.Declare(o);
+    device_.DeclareCompute(o);
     o.Section("What to show");
     o.Flag("--text", &text_, "Print the graph in text form");
     o.Flag("--kernels", &kernels_,
@@ -171,14 +172,17 @@ class InspectCommand : public Command {
     }
     if (kernels_ || !plan_.empty()) {
       context.Step("compile");
+      INFER_TRY(TellCompute(context, device_));
       std::vector<PlanView> views;
       const PlanObserver observe = [&](const PlanView& v) { views.push_back(v); };
       INFER_ASSIGN(const auto program,
                    CompileFor(model.graph, device_, plan_.empty() ? PlanObserver() : observe));
       report["device"] = device_.device;
+      report["compute"] = device_.compute;
       if (kernels_) {
         std::vector<Cost> costs = CostsOf(*program, sized);
         ShowKernels(context, *program, costs, report);
+        if (device_.computes() == Compute::kBF16) TellBf16(context, *program);
         if (!costs.empty() && !census.extents.empty())
           context.PrintLine(Cat("MFLOP and MB with ", ToString(census.extents)));
       }
@@ -254,6 +258,16 @@ class InspectCommand : public Command {
     if (!program_is_open) return costs;
     auto sized_costs = program.CostsFor(dims);
     return sized_costs.ok() ? *std::move(sized_costs) : std::vector<Cost>();
+  }
+
+  static void TellBf16(Context& context, const Program& program) {
+    const auto& steps = program.steps();
+    const auto in_bf16 = std::count_if(steps.begin(), steps.end(), [](const StepInfo& s) {
+      return s.precision.starts_with("bf16");
+    });
+    context.PrintLine(Cat(in_bf16, " of ", steps.size(),
+                          " steps multiply in bf16; a product that does not says why, and all that "
+                          "is no product by constant weights computes in f32"));
   }
 
   static void ShowKernels(Context& context, const Program& program, const std::vector<Cost>& costs,

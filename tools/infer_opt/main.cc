@@ -7,9 +7,9 @@ int main(int argc, char** argv) {
   if (argc == 4 && std::strcmp(argv[1], infer::bench::kColdArgument) == 0)
     return infer::bench::RunColdStart(argv[2], argv[3]);
   using namespace infer;  // NOLINT: a list of names
-  return RunTool(argc, argv,
-                 "Make ONNX models smaller and faster, and prove that they are still right.",
-                 {MakeInspectCommand, MakeRunCommand, MakeFuseCommand, MakeQuantizeCommand,
-                  MakePruneCommand, MakeSweepCommand, MakeCompareCommand, MakeEvalCommand,
-                  MakeDevicesCommand, MakeOpsCommand, MakeRulesCommand});
+  return RunTool(
+      argc, argv, "Make ONNX models smaller and faster, and prove that they are still right.",
+      {MakeInspectCommand, MakeCheckCommand, MakeRunCommand, MakeFuseCommand, MakeQuantizeCommand,
+       MakePruneCommand, MakeSweepCommand, MakeCompareCommand, MakeEvalCommand, MakeExtractCommand,
+       MakeEditCommand, MakeDevicesCommand, MakeOpsCommand, MakeRulesCommand});
 }

@@ -41,6 +41,7 @@ class RulesCommand : public Command {
   }
   void Declare(Options& o) override {
     o.Positional("action", &action_, "list, show or test");
+    o.Offer({"list", "show", "test"});
     o.Positional("what", &what_, "list, test: files of rules; show: names (globs)", false,
                  PathUse::kRead);
     o.Values("--rules", &files_, "Files of rules", PathUse::kRead);

@@ -90,6 +90,7 @@ class RunCommand : public Command {
     o.Positional("model", &path_, "The ONNX model", true, PathUse::kRead);
     model_.Declare(o);
     device_.Declare(o);
+    device_.DeclareCompute(o);
     inputs_.Declare(o);
     classes_.Declare(o);
     o.Section("Output");
@@ -104,6 +105,7 @@ class RunCommand : public Command {
     INFER_ASSIGN(Model model, LoadModel(context, path_, model_));
     INFER_TRY(PlanFiles(context, model.graph));
     context.Step("compile");
+    INFER_TRY(TellCompute(context, device_));
     INFER_ASSIGN(auto program, CompileFor(model.graph, device_));
     const RunOptions options = {.stop = context.stop()};
     const std::vector<std::string> photos =
@@ -125,6 +127,7 @@ class RunCommand : public Command {
     Json report = NewReport(context, "infer-opt/run@1");
     report["model"] = ToJson(model, path_);
     report["device"] = device_.device;
+    report["compute"] = device_.compute;
     report["threads"] = LaneBudget();
     report["random_inputs"] = inputs.random;
     report["extents"] = inputs.extents;
@@ -151,6 +154,7 @@ class RunCommand : public Command {
     Json report = NewReport(context, "infer-opt/run@1");
     report["model"] = ToJson(model, path_);
     report["device"] = device_.device;
+    report["compute"] = device_.compute;
     report["threads"] = LaneBudget();
     report["random_inputs"] = Json::array();
     report["extents"] = OpenExtents();

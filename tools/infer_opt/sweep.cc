@@ -56,6 +56,7 @@ class SweepCommand : public Command {
     o.Value("-o,--output", &folder_, "Folder for the variants and reports", PathUse::kWriteFolder);
     model_.DeclareForWriter(o);
     device_.Declare(o);
+    device_.DeclareCompute(o);
     data_.Declare(o, "", "Data that is split by seed into calibration and evaluation");
     o.Value("--calib-count", &calib_count_, "So many samples for calibration; 0: half");
     o.Value("--seed", &seed_, "Seed of the split of --data");
@@ -84,6 +85,8 @@ class SweepCommand : public Command {
     if (failed) return IoError(Cat(folder_, ": ", failed.message()));
     report_ = NewReport(context, "infer-opt/sweep@1");
     report_["model"] = infer::ToJson(model, path_);
+    report_["compute"] = device_.compute;
+    INFER_TRY(TellCompute(context, device_));
     model_sha256_ = model.info.sha256;
     INFER_TRY(SplitData(context, *shaped_));
     SetLaneBudget(device_.threads > 0 ? device_.threads : AvailableCores());
@@ -162,6 +165,7 @@ class SweepCommand : public Command {
         .Add(device_.device)
         .Add(flags_.observer);
     h.Add(static_cast<uint64_t>(device_.threads)).Add(static_cast<uint64_t>(device_.level));
+    h.Add(device_.compute);
     for (const Samples* samples : {&calibration_, &evaluation_}) {
       INFER_ASSIGN(const uint64_t data, LabelledDataKey(*samples, context.stop()));
       h.Add(data);

@@ -15,7 +15,8 @@ endif()"
 endfunction()
 
 string(REPLACE ";" " " libraries_in_words "${libraries}")
-infer_built_first(tools infer-opt infer-bench)
+include(tools/packaging/Manual.cmake)
+infer_built_first(tools infer-opt infer-bench ${infer_manual})
 infer_built_first(library infer)
 infer_built_first(development ${libraries_in_words})
 

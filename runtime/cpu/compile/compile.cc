@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lib/support/strings.h"
+#include "runtime/cpu/compile/bf16_values.h"
 #include "runtime/cpu/compile/blocked_weights.h"
 #include "runtime/cpu/compile/expand.h"
 #include "runtime/cpu/compile/qoperators.h"
@@ -30,6 +31,7 @@ StepKernels Choose(const StepCall& call, const KernelList& kernels, StepInfo& in
     if (!k.Takes(call.main().def())) continue;
     // What an integer kernel misses in a float model is no news.
     if (!may_be_integer && k.name.starts_with("int8:")) continue;
+    if (k.name == kBf16Kernel && call.options.compute == Compute::kF32) continue;
     if (std::string reason = k.refuse(call); !reason.empty()) {
       const bool is_no_chain = k.name == kChainKernel && call.step.nodes.size() == 1;
       if (chosen.kernels.empty() && !is_no_chain)
@@ -74,14 +76,18 @@ Status GroupAttentions(CompileState& s) {
   return {};
 }
 
-Status GroupIntegers(CompileState& s) {
+void GroupIntegersFor(Plan& plan, const KernelList& kernels, const CompileOptions& options) {
   const auto has_integer_kernel = [&](const Node& n) {
-    return n.output(0) && std::any_of(s.kernels.begin(), s.kernels.end(), [&](const KernelDef& k) {
+    return n.output(0) && std::any_of(kernels.begin(), kernels.end(), [&](const KernelDef& k) {
              return k.Takes(n.def()) && k.name.starts_with("int8");
            });
   };
   const auto is_activation = [](const Node& n) { return onednn::EltwiseOf(n).has_value(); };
-  GroupQuantized(*s.plan, has_integer_kernel, is_activation, AnyKernel(s));
+  GroupQuantized(plan, has_integer_kernel, is_activation, AnyKernel(plan, kernels, options));
+}
+
+Status GroupIntegers(CompileState& s) {
+  GroupIntegersFor(*s.plan, s.kernels, s.options);
   return {};
 }
 
@@ -101,6 +107,11 @@ Status AddChains(CompileState& s) {
   FoldChains(*s.plan, [&s](const PlanStep& step) {
     return DecodeChain({*s.plan, step, s.options}).ok();
   });
+  return {};
+}
+
+Status ChooseBf16(CompileState& s) {
+  ChooseBf16Values(*s.plan, s.kernels, s.options);
   return {};
 }
 
@@ -146,6 +157,7 @@ constexpr CompileStep kSteps[] = {
     {"epilogues", "activations and residuals into the step before them", 1, AddEpilogues},
     {"chains", "element-wise operators, norms of rows and what quantizes them, block by block", 1,
      AddChains},
+    {"bf16-values", "values between products in bf16 that lie in bf16", 1, ChooseBf16},
     {"bodies", "programs for the subgraphs of control flow", 0, AddBodies},
     {"kernels", "which kernels accept each step, best first", 0, ChooseKernels},
 };
@@ -167,10 +179,14 @@ Status RewriteForKernels(Graph& graph, const KernelList& kernels, const CompileO
   INFER_TRY(WidenHalves(graph, kernels, stay_wide));
   if (options.level < 1) return {};
   INFER_ASSIGN(const int gone, ExpandNodes(graph, kernels, options));
-  return gone > 0 ? WidenHalves(graph, kernels, stay_wide) : Status();
+  if (gone > 0) INFER_TRY(WidenHalves(graph, kernels, stay_wide));
+  INFER_TRY(ReadQuantConstants(graph).status());
+  INFER_TRY(TakeQOperators(graph, options.level).status());
+  return UnifyQuantSpellings(graph).status();
 }
 
 Status GroupForKernels(Plan& plan, const KernelList& kernels, const CompileOptions& options) {
+  if (options.level >= 1) GroupIntegersFor(plan, kernels, options);
   INFER_TRY(FoldConstants(plan, "DequantizeLinear"));
   if (options.level >= 1) FoldEpilogues(plan, AnyKernel(plan, kernels, options));
   return {};

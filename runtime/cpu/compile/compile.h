@@ -30,8 +30,9 @@ struct CompileStep {
 /// In the order in which they run.
 std::span<const CompileStep> CompileSteps();
 
-/// Of these, what a device in front of the CPU wants: halves and composed operators as `kernels`
-/// take them; then weights as constants, and epilogues where one of `kernels` takes them.
+/// Of these, what a device in front of the CPU wants: halves, composed operators and quantization
+/// as `kernels` take them; then groups on integers, weights as constants, and epilogues, where one
+/// of `kernels` takes them.
 Status RewriteForKernels(Graph& graph, const KernelList& kernels, const CompileOptions& options);
 Status GroupForKernels(Plan& plan, const KernelList& kernels, const CompileOptions& options);
 

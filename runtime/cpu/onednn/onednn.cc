@@ -26,6 +26,7 @@ Status CapIsa() {
                                   {"avx2_vnni", dnnl::cpu_isa::avx2_vnni},
                                   {"avx512", dnnl::cpu_isa::avx512_core},
                                   {"vnni", dnnl::cpu_isa::avx512_core_vnni},
+                                  {"bf16", dnnl::cpu_isa::avx512_core_bf16},
                                   {"all", dnnl::cpu_isa::all}};
   for (const Cap& c : kCaps)
     if (c.name == text) {
@@ -33,16 +34,26 @@ Status CapIsa() {
       return {};
     }
   return InvalidArgument(Cat("INFER_MAX_ISA is '", text,
-                             "'; it can be sse4, avx, avx2, avx2_vnni, avx512, vnni or all"));
+                             "'; it can be sse4, avx, avx2, avx2_vnni, avx512, vnni, bf16 or all"));
 }
 
-bool HasExactInt8() {
+namespace {
+
+bool Runs(dnnl::cpu_isa wanted) {
   const auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
-  auto has = [isa](dnnl::cpu_isa wanted) {
-    const auto w = static_cast<unsigned>(wanted);
-    return (isa & w) == w;
-  };
-  return has(dnnl::cpu_isa::avx512_core_vnni) || has(dnnl::cpu_isa::avx2_vnni);
+  const auto w = static_cast<unsigned>(wanted);
+  return (isa & w) == w;
+}
+
+}  // namespace
+
+bool HasExactInt8() {
+  return Runs(dnnl::cpu_isa::avx512_core_vnni) || Runs(dnnl::cpu_isa::avx2_vnni);
+}
+
+Bf16Unit Bf16UnitHere() {
+  if (Runs(dnnl::cpu_isa::avx512_core_amx)) return Bf16Unit::kAmx;
+  return Runs(dnnl::cpu_isa::avx512_core_bf16) ? Bf16Unit::kAvx512 : Bf16Unit::kNone;
 }
 
 PostOp Linear(float alpha, float beta) {

@@ -8,11 +8,18 @@ namespace infer::onednn {
 /// oneDNN runs on the lanes of the thread that calls it (runtime/cpu/onednn/openmp.h). A primitive
 /// must not run with more than it was made with.
 
-/// Applies INFER_MAX_ISA (sse4, avx2, avx512, vnni, ...) to oneDNN; once, before anything else.
-/// InvalidArgument when the name is unknown.
+/// Applies INFER_MAX_ISA (sse4, avx2, avx512, vnni, bf16, ...) to oneDNN; once, before anything
+/// else. InvalidArgument when the name is unknown.
 Status CapIsa();
 /// u8 x s8 products of oneDNN do not saturate on this machine.
 bool HasExactInt8();
+
+/// By which instructions oneDNN multiplies bf16 here.
+enum class Bf16Unit : uint8_t { kNone, kAvx512, kAmx };
+Bf16Unit Bf16UnitHere();
+/// f32 values that lie as bf16, row-major.
+Layout PlainBf16(const Dims& dims);
+bool IsBf16(const Layout& layout);
 
 /// [N, C / block, spatial.., block] of f32 [N, C, spatial..], C padded with zeros: what oneDNN's
 /// kernels call nChw16c for a block of 16.
@@ -33,6 +40,7 @@ struct Spec {
   Layout layout = {};  ///< plain unless given
   Dims strides = {};   ///< in elements; overrides `layout` when not empty
   bool any = false;
+  bool bf16 = false;  ///< f32 values that lie as bf16
 };
 
 struct PostOp {

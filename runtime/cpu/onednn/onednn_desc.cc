@@ -18,6 +18,11 @@ Result<memory::data_type> TypeOf(DType t) {
   }
 }
 
+Layout CodeOf(const memory::desc& md) {
+  return {std::string(reinterpret_cast<const char*>(&md.data), sizeof md.data),
+          static_cast<int64_t>(md.get_size())};
+}
+
 memory::desc FromCode(const Layout& layout) {
   memory::desc md;
   std::memcpy(&md.data, layout.code.data(), sizeof md.data);
@@ -37,7 +42,11 @@ memory::desc PlainDesc(memory::data_type type, const Dims& dims) {
 
 Layout LayoutOf(const memory::desc& md) {
   const Dims dims = md.dims();
-  if (md == PlainDesc(md.data_type(), dims)) return {};
+  const memory::desc row_major = PlainDesc(md.data_type(), dims);
+  // The plain layout is of the value's own type, f32.
+  const bool is_bf16 = md.data_type() == memory::data_type::bf16;
+  const Layout plain = is_bf16 ? CodeOf(row_major) : Layout();
+  if (md == row_major) return plain;
   const auto bytes = static_cast<int64_t>(md.get_size());
   const auto& d = md.data;
   const int64_t plain_bytes =
@@ -48,8 +57,13 @@ Layout LayoutOf(const memory::desc& md) {
   flat &= d.format_desc.blocking.inner_nblks == 0 ||
           (d.format_desc.blocking.inner_nblks == 1 && d.format_desc.blocking.inner_idxs[0] == 1);
   flat &= d.dims[0] == 1 || d.format_desc.blocking.strides[0] == d.dims[1];
-  if (flat) return {};
-  return {std::string(reinterpret_cast<const char*>(&md.data), sizeof md.data), bytes};
+  return flat ? plain : CodeOf(md);
+}
+
+Layout PlainBf16(const Dims& dims) { return CodeOf(PlainDesc(memory::data_type::bf16, dims)); }
+
+bool IsBf16(const Layout& layout) {
+  return !layout.plain() && FromCode(layout).data_type() == memory::data_type::bf16;
 }
 
 Status CheckCounts(const Dims& counts) {
@@ -68,7 +82,8 @@ Status CheckProduct(const Dims& dims, size_t first) {
 
 Result<memory::desc> DescOf(const Spec& s) {
   INFER_TRY(CheckCounts(s.dims));
-  INFER_ASSIGN(const memory::data_type type, TypeOf(s.dtype));
+  INFER_ASSIGN(memory::data_type type, TypeOf(s.dtype));
+  if (s.bf16) type = memory::data_type::bf16;
   if (s.any) return memory::desc(s.dims, type, memory::format_tag::any);
   if (!s.strides.empty()) return memory::desc(s.dims, type, s.strides);
   if (!s.layout.plain()) return FromCode(s.layout);
@@ -111,7 +126,7 @@ std::string NameOf(const Layout& layout) {
   for (int i = 0; i < d.ndims; ++i) order[static_cast<size_t>(i)] = i;
   std::stable_sort(order.begin(), order.end(),
                    [&](int i, int j) { return b.strides[i] > b.strides[j]; });
-  std::string name;
+  std::string name = IsBf16(layout) ? "bf16:" : "";
   for (int i : order) {
     const bool blocked =
         std::find(b.inner_idxs, b.inner_idxs + b.inner_nblks, i) != b.inner_idxs + b.inner_nblks;

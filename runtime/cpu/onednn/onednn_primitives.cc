@@ -108,9 +108,9 @@ Result<ProductDescs> DescsOf(const S& s, const Attributes& a) {
   }
   return d;
 }
-/// Below so many multiplications AMX's kernels take longer than the others, by what they do around
-/// the product: 28 us for each 1x1 convolution, 8 us for a 3x3 one (oneDNN 2.6.3, Intel Xeon, one
-/// thread, 2026-11-25; equal at 7 million, docs/performance.md).
+/// Below so many multiplications of bytes AMX's kernels take longer than the others, by what they
+/// do around the product: 28 us for each 1x1 convolution, 8 us for a 3x3 one (oneDNN 2.6.3, Intel
+/// Xeon, one thread, 2026-11-25; equal at 7 million, docs/performance.md).
 constexpr int64_t kLeastForAmx = 6'500'000;
 
 template <typename D>
@@ -118,7 +118,9 @@ void LeaveAmxToLargeProducts(D& pd, int64_t multiplications) {
   const auto is_amx = [](const D& d) {
     return std::string_view(d.impl_info_str()).find("amx") != std::string_view::npos;
   };
-  if (multiplications >= kLeastForAmx || !is_amx(pd)) return;
+  // Of bf16 there are no faster ones.
+  const bool is_bf16 = pd.weights_desc().data.data_type == dnnl_bf16;
+  if (multiplications >= kLeastForAmx || is_bf16 || !is_amx(pd)) return;
   for (D other = pd; other.next_impl();)
     if (!is_amx(other)) {
       pd = std::move(other);

@@ -11,15 +11,19 @@ bool Contains(const std::vector<std::string>& list, std::string_view name) {
   return std::find(list.begin(), list.end(), name) != list.end();
 }
 
-/// A family of compute queues, one without graphics if there is one.
-uint32_t ComputeFamily(VkPhysicalDevice device) {
+std::vector<VkQueueFamilyProperties> Families(VkPhysicalDevice device) {
   uint32_t n = 0;
   vkGetPhysicalDeviceQueueFamilyProperties(device, &n, nullptr);
   std::vector<VkQueueFamilyProperties> families(n);
   vkGetPhysicalDeviceQueueFamilyProperties(device, &n, families.data());
+  return families;
+}
+
+/// A family of compute queues, one without graphics if there is one.
+uint32_t ComputeFamily(const std::vector<VkQueueFamilyProperties>& families) {
   uint32_t best = 0;
   bool found = false;
-  for (uint32_t i = 0; i < n; ++i) {
+  for (uint32_t i = 0; i < families.size(); ++i) {
     const VkQueueFlags flags = families[i].queueFlags;
     if (!(flags & VK_QUEUE_COMPUTE_BIT)) continue;
     if (!found || !(flags & VK_QUEUE_GRAPHICS_BIT)) best = i;
@@ -44,10 +48,13 @@ Result<std::shared_ptr<Gpu>> Gpu::Make(const VulkanOptions& options) {
 }
 
 Status Gpu::MakeDevice() {
-  family_ = ComputeFamily(physical_);
+  const auto families = Families(physical_);
+  family_ = ComputeFamily(families);
+  tick_bits_ = families[family_].timestampValidBits;
   VkPhysicalDeviceProperties properties;
   vkGetPhysicalDeviceProperties(physical_, &properties);
   flush_alignment_ = static_cast<int64_t>(properties.limits.nonCoherentAtomSize);
+  tick_ns_ = static_cast<double>(properties.limits.timestampPeriod);
   vkGetPhysicalDeviceMemoryProperties(physical_, &memory_);
   const float priority = 1;
   VkDeviceQueueCreateInfo queue{VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO};

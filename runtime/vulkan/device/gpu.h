@@ -23,6 +23,9 @@ class Gpu {
   uint32_t family() const { return family_; }
   /// In bytes, of offsets that the host flushes.
   int64_t flush_alignment() const { return flush_alignment_; }
+  /// Bits of the queue's timestamps, 0: it has none; and how many ns a tick takes.
+  uint32_t tick_bits() const { return tick_bits_; }
+  double tick_ns() const { return tick_ns_; }
   /// Whether a feature of VulkanFeatures() may be used.
   bool Has(std::string_view feature) const;
 
@@ -46,6 +49,8 @@ class Gpu {
   VkPhysicalDeviceMemoryProperties memory_ = {};
   uint32_t family_ = 0;
   int64_t flush_alignment_ = 1;
+  uint32_t tick_bits_ = 0;
+  double tick_ns_ = 1;
   VkQueue queue_ = VK_NULL_HANDLE;
   std::mutex queue_mutex_;
   std::atomic<bool> lost_ = false;

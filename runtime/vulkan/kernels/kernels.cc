@@ -15,8 +15,9 @@ class CopyLaunch final : public Launch {
 KernelList AllKernels(const Facts& facts) {
   KernelList all;
   using Family = KernelList (*)(const Facts&);
-  const Family families[] = {ElementwiseKernels, MoveKernels, MatMulKernels,
-                             ConvKernels,        PoolKernels, RowKernels};
+  // Of an operator the kernels of groups come first.
+  const Family families[] = {QuantProductKernels, QuantCodeKernels, ElementwiseKernels, MoveKernels,
+                             MatMulKernels,       ConvKernels,      PoolKernels,        RowKernels};
   for (const Family family : families) {
     KernelList list = family(facts);
     all.insert(all.end(), list.begin(), list.end());

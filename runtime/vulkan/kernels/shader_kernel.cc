@@ -23,19 +23,24 @@ struct PreparedDispatch {
 class ShaderLaunch final : public Launch {
  public:
   ShaderLaunch(Facts facts, std::vector<PreparedDispatch> dispatches,
-               std::vector<std::shared_ptr<Memory>> tables)
-      : facts_(std::move(facts)), dispatches_(std::move(dispatches)), tables_(std::move(tables)) {}
+               std::vector<std::shared_ptr<Memory>> tables,
+               std::vector<std::shared_ptr<Memory>> kept)
+      : facts_(std::move(facts)),
+        dispatches_(std::move(dispatches)),
+        tables_(std::move(tables)),
+        kept_(std::move(kept)) {}
   Status Record(Encoder& encoder, std::span<const BufferView> args, LaunchState*) const override {
     std::vector<Binding> bindings;
     for (const PreparedDispatch& d : dispatches_) {
       bindings.clear();
       for (const LaunchBuilder::Arg& a : d.args) {
-        if (a.table < 0) {
+        if (a.at >= 0) {
           bindings.push_back({args[static_cast<size_t>(a.at)], a.written});
           continue;
         }
-        Memory& table = *tables_[static_cast<size_t>(a.table)];
-        bindings.push_back({{&table, 0, table.bytes()}, false});
+        const auto& own = a.table >= 0 ? tables_ : kept_;
+        Memory& memory = *own[static_cast<size_t>(a.table >= 0 ? a.table : a.kept)];
+        bindings.push_back({{&memory, 0, memory.bytes()}, false});
       }
       INFER_TRY(
           static_cast<VulkanEncoder&>(encoder).Dispatch(*d.pipeline, bindings, d.push, d.groups));
@@ -46,22 +51,21 @@ class ShaderLaunch final : public Launch {
  private:
   Facts facts_;  // keeps the pipelines
   std::vector<PreparedDispatch> dispatches_;
-  std::vector<std::shared_ptr<Memory>> tables_;
+  std::vector<std::shared_ptr<Memory>> tables_, kept_;
 };
 
+}  // namespace
+
 Result<std::shared_ptr<Memory>> OnDevice(const std::shared_ptr<DeviceParts>& parts,
-                                         const std::vector<int32_t>& numbers) {
-  const auto bytes = static_cast<int64_t>(numbers.size() * sizeof(int32_t));
+                                         const void* data, size_t size) {
+  const auto bytes = static_cast<int64_t>(size);
   INFER_ASSIGN(auto memory, parts->allocator->Allocate(MemoryKind::kDevice, bytes));
   INFER_ASSIGN(const auto encoder, VulkanEncoder::Make(parts));
-  INFER_TRY(encoder->Upload({memory.get(), 0, bytes},
-                            reinterpret_cast<const std::byte*>(numbers.data())));
+  INFER_TRY(encoder->Upload({memory.get(), 0, bytes}, static_cast<const std::byte*>(data)));
   INFER_ASSIGN(const auto ended, encoder->Submit());
   INFER_TRY(ended->Wait());
   return memory;
 }
-
-}  // namespace
 
 KernelDef Def(const Facts& facts, std::string_view op, std::string_view domain,
               std::string_view name, RefuseFn refuse, MakeFn make) {
@@ -94,10 +98,13 @@ const Operand& LaunchBuilder::OperandAt(int arg) const {
 }
 
 Status LaunchBuilder::CheckBuffer(const Arg& arg) const {
-  const Operand* o = arg.table < 0 ? &OperandAt(arg.at) : nullptr;
-  const int64_t bytes =
-      o ? o->plain_bytes()
-        : static_cast<int64_t>(tables_[static_cast<size_t>(arg.table)].size() * sizeof(int32_t));
+  const bool is_scratch = arg.at >= static_cast<int>(in_.size() + out_.size());
+  const Operand* o = arg.at >= 0 && !is_scratch ? &OperandAt(arg.at) : nullptr;
+  int64_t bytes = is_scratch ? scratch_bytes_ : 0;
+  if (o) bytes = o->plain_bytes();
+  if (arg.table >= 0)
+    bytes = static_cast<int64_t>(tables_[static_cast<size_t>(arg.table)].size() * sizeof(int32_t));
+  if (arg.kept >= 0) bytes = kept_[static_cast<size_t>(arg.kept)]->bytes();
   if (bytes > facts_->max_buffer_bytes)
     return Unsupported(Cat("'", o && o->value ? o->value->name() : "a table", "' takes ",
                            HumanBytes(bytes), ", a buffer of this device holds ",
@@ -132,10 +139,13 @@ Result<Prepared> LaunchBuilder::Finish(std::string_view name) {
   }
   std::vector<std::shared_ptr<Memory>> tables;
   for (const std::vector<int32_t>& numbers : tables_) {
-    INFER_ASSIGN(auto memory, OnDevice(facts_->parts, numbers));
+    INFER_ASSIGN(auto memory,
+                 OnDevice(facts_->parts, numbers.data(), numbers.size() * sizeof(int32_t)));
     tables.push_back(std::move(memory));
   }
-  p.launch = std::make_shared<ShaderLaunch>(facts_, std::move(dispatches), std::move(tables));
+  p.scratch_bytes = scratch_bytes_;
+  p.launch = std::make_shared<ShaderLaunch>(facts_, std::move(dispatches), std::move(tables),
+                                            std::move(kept_));
   return p;
 }
 

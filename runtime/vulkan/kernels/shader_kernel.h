@@ -63,6 +63,7 @@ class LaunchBuilder {
     int at;
     bool written;
     int table = -1;
+    int kept = -1;
   };
   static Arg Read(int operand) { return {operand, false}; }
   /// An operand that may be missing: another stands in its place, which the shader does not look
@@ -74,6 +75,18 @@ class LaunchBuilder {
     tables_.push_back(std::move(numbers));
     return {-1, false, static_cast<int>(tables_.size()) - 1};
   }
+
+  /// Memory of the kernel's, which the launch keeps.
+  Arg Kept(std::shared_ptr<Memory> memory) {
+    kept_.push_back(std::move(memory));
+    return {-1, false, -1, static_cast<int>(kept_.size()) - 1};
+  }
+  /// Memory of the run between the dispatches of the launch: written by one, read by those behind.
+  Arg Scratch(int64_t bytes) {
+    scratch_bytes_ = bytes;
+    return {static_cast<int>(in_.size() + out_.size()), true};
+  }
+  Arg ScratchRead() const { return {static_cast<int>(in_.size() + out_.size()), false}; }
 
   /// `groups` workgroups, numbered along the first axis and then the second.
   void Dispatch(std::string_view shader, std::vector<int32_t> constants, std::vector<Arg> args,
@@ -105,7 +118,13 @@ class LaunchBuilder {
   std::vector<Call> calls_;
   int64_t most_iterations_ = 0;
   std::vector<std::vector<int32_t>> tables_;
+  std::vector<std::shared_ptr<Memory>> kept_;
+  int64_t scratch_bytes_ = 0;
 };
+
+/// Bytes in memory of the device that is theirs alone.
+Result<std::shared_ptr<Memory>> OnDevice(const std::shared_ptr<DeviceParts>& parts,
+                                         const void* data, size_t bytes);
 
 /// "" or which operand or result of the step's nodes is no f32 tensor.
 std::string RefuseUnlessAllF32(const StepCall& call);

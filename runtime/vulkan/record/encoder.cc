@@ -202,6 +202,14 @@ Result<std::shared_ptr<Completion>> VulkanEncoder::Submit() {
       std::make_shared<Ended>(timeline_, std::exchange(downloads_, {})));
 }
 
+Result<size_t> VulkanEncoder::Mark() {
+  INFER_ASSIGN(Batch* const batch, Open());
+  INFER_ASSIGN(const size_t number, marks_.Add(batch->commands));
+  reads_.clear();
+  writes_.clear();
+  return number;
+}
+
 void VulkanEncoder::Order(Batch& batch, std::span<const Range> reads,
                           std::span<const Range> writes) {
   const auto meet = [](std::span<const Range> a, const std::vector<Range>& b) {

@@ -5,6 +5,7 @@
 #include <deque>
 
 #include "runtime/vulkan/memory/allocator.h"
+#include "runtime/vulkan/record/marks.h"
 #include "runtime/vulkan/record/pipelines.h"
 
 namespace infer::vulkan {
@@ -38,6 +39,8 @@ class VulkanEncoder final : public Encoder {
   Status Download(std::byte* to, const BufferView& from) override;
   Status Copy(const BufferView& to, const BufferView& from) override;
   Result<std::shared_ptr<Completion>> Submit() override;
+  Result<size_t> Mark() override;
+  Result<std::vector<double>> TakeMarks() override { return marks_.Take(); }
   /// `bindings` are the shader's storage buffers in order.
   Status Dispatch(const Pipeline& pipeline, std::span<const Binding> bindings, const PushData& push,
                   const std::array<uint32_t, 3>& groups);
@@ -65,7 +68,7 @@ class VulkanEncoder final : public Encoder {
   struct Timeline;
 
   VulkanEncoder(std::shared_ptr<DeviceParts> parts, std::shared_ptr<Timeline> timeline)
-      : parts_(std::move(parts)), timeline_(std::move(timeline)) {}
+      : parts_(std::move(parts)), timeline_(std::move(timeline)), marks_(parts_->gpu) {}
   /// The batch that is being recorded.
   Result<Batch*> Open();
   Status Make(Batch& batch);
@@ -82,6 +85,7 @@ class VulkanEncoder final : public Encoder {
 
   std::shared_ptr<DeviceParts> parts_;
   std::shared_ptr<Timeline> timeline_;
+  Marks marks_;
   std::unique_ptr<Batch> open_;
   std::deque<std::unique_ptr<Batch>> under_way_;
   std::vector<std::unique_ptr<Batch>> spare_;

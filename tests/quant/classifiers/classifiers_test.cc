@@ -10,6 +10,7 @@
 #include <fstream>
 #include <iostream>
 #include <memory>
+#include <numeric>
 
 #include "datasets/dataset.h"
 #include "datasets/readers/npy.h"
@@ -28,6 +29,7 @@ namespace {
 
 constexpr double kMaxDrop = 0.01;
 constexpr double kSignificance = 0.05;
+constexpr double kBf16Agreement = 0.98;  // of top-1
 constexpr int64_t kMaxPerHalf = 1000;
 /// Of the elements of the groups DQ -> operators -> Q, each with the reference's operands.
 constexpr double kMaxOffByOne = 2e-5;
@@ -184,24 +186,55 @@ void CheckIntegers(std::string_view name, const Graph& quantized, const Samples&
             kMaxOffByOne * static_cast<double>(alone.elements));
 }
 
-class Classifiers : public testing::TestWithParam<Classifier> {};
+class Classifiers : public testing::TestWithParam<Classifier> {
+ protected:
+  void SetUp() override {
+    const Classifier& c = GetParam();
+    const char* root = std::getenv("INFER_TEST_DATA");
+    if (!root) GTEST_SKIP() << "INFER_TEST_DATA is not set: no trained classifiers here";
+    const std::string path = Cat(root, "/models/", c.model, "/model.onnx");
+    if (!std::filesystem::exists(path)) GTEST_SKIP() << "no " << path;
+    model = ImportModel(path, ops_);
+    ASSERT_TRUE(model.ok()) << model.status().message();
+    DataOptions data;
+    data.data = Cat(root, "/labelled/", c.data);
+    data.labels = Cat(root, "/labelled/", c.labels);
+    data.preprocess = c.preprocess;
+    auto dataset = OpenDataset(data);
+    ASSERT_TRUE(dataset.ok()) << dataset.status().message();
+    all = SamplesOf(std::make_shared<const Dataset>(*std::move(dataset)));
+  }
+
+ private:
+  const OpRegistry ops_ = AllOps();
+
+ protected:
+  Result<Model> model = Unsupported("not read");
+  Samples all;
+};
+
+/// Products in bf16 (Compute::kBF16): the class stays, and what is lost is no more than chance.
+TEST_P(Classifiers, Bf16KeepsTop1) {
+  const auto backend = MakeCpuBackend();
+  std::vector<int64_t> first(static_cast<size_t>(std::min(all.count, kMaxPerHalf)));
+  std::iota(first.begin(), first.end(), int64_t{0});
+  CompareOptions options;
+  options.candidate_compute = Compute::kBF16;
+  const auto accuracy =
+      Compare(model->graph, *backend, model->graph, *backend, Subset(all, first), options);
+  ASSERT_TRUE(accuracy.ok()) << accuracy.status().message();
+  const PairedAccuracy& task = *accuracy->task;
+  const double agreement = accuracy->outputs[0].rows->top1_agreement;
+  std::cout << Cat(GetParam().model, ": f32 ", task.golden_accuracy(), ", bf16 ",
+                   task.candidate_accuracy(), ", lost ", task.lost, ", gained ", task.gained,
+                   " of ", task.samples, ", agreement ", agreement, ", SQNR ",
+                   accuracy->outputs[0].metrics.sqnr_db, " dB\n");
+  EXPECT_GE(agreement, kBf16Agreement);
+  EXPECT_TRUE(task.drop() <= kMaxDrop || task.p_value() > kSignificance);
+}
 
 TEST_P(Classifiers, Int8KeepsTop1) {
   const Classifier& c = GetParam();
-  const char* root = std::getenv("INFER_TEST_DATA");
-  if (!root) GTEST_SKIP() << "INFER_TEST_DATA is not set: no trained classifiers here";
-  const std::string path = Cat(root, "/models/", c.model, "/model.onnx");
-  if (!std::filesystem::exists(path)) GTEST_SKIP() << "no " << path;
-  const OpRegistry ops = AllOps();
-  auto model = ImportModel(path, ops);
-  ASSERT_TRUE(model.ok()) << model.status().message();
-  DataOptions data;
-  data.data = Cat(root, "/labelled/", c.data);
-  data.labels = Cat(root, "/labelled/", c.labels);
-  data.preprocess = c.preprocess;
-  auto dataset = OpenDataset(data);
-  ASSERT_TRUE(dataset.ok()) << dataset.status().message();
-  const Samples all = SamplesOf(std::make_shared<const Dataset>(*std::move(dataset)));
   auto split = SplitSamples(all.count, all.count / 2, 1);
   ASSERT_TRUE(split.ok());
   split->calib.resize(std::min<size_t>(split->calib.size(), kMaxPerHalf));

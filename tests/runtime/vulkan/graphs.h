@@ -104,6 +104,52 @@ inline constexpr const char* kShaderGraphs[] = {
       = Add(e, d) y = Sigmoid(f) })",
 };
 
+/// Quantized groups, one for each of their shaders, with what the CPU's kernels take, too.
+inline constexpr const char* kCodeGraphs[] = {
+    R"(graph g(x: f32[2,33,7,5]) -> (y) { s = const f32[] {0.013} z = const u8[] {117} y =
+      QuantizeLinear(x, s, z) })",
+    R"(graph g(q: i8[2,3,7,5]) -> (y) { s = const f32[3] {0.013, 0.5, 2} z = const i8[3] {1, -7,
+      0} y = DequantizeLinear(q, s, z) {axis=1} })",
+    R"(graph g(q: u8[2,16,7,9]) -> (y) { s = const f32[] {0.05} z = const u8[] {131} x =
+      DequantizeLinear(q, s, z) w0 = const i8[40,16,3,3] ~1 ws = const f32[] {0.01} w =
+      DequantizeLinear(w0, ws) b = const f32[40] ~3 c = Conv(x, w, b) {pads=[1,1,1,1]} r =
+      Relu(c) t = const f32[] {0.09} y = QuantizeLinear(r, t, z) })",
+    R"(graph g(q: i8[1,300,6,7]) -> (y) { s = const f32[] {0.05} z = const i8[] {-9} x =
+      DequantizeLinear(q, s, z) w0 = const i8[40,300,1,1] ~1 ws = const f32[] {0.01} w =
+      DequantizeLinear(w0, ws) c = Conv(x, w) t = const f32[] {0.09} y = QuantizeLinear(c, t, z)
+      })",
+    R"(graph g(q: u8[1,24,9,7], p: u8[1,24,9,7]) -> (y) { s = const f32[] {0.05} z = const u8[]
+      {131} x = DequantizeLinear(q, s, z) w0 = const i8[24,24,1,1] ~1 ws = const f32[] {0.01} w =
+      DequantizeLinear(w0, ws) c = Conv(x, w) t = const f32[] {0.09} d = QuantizeLinear(c, t, z)
+      e = DequantizeLinear(d, t, z) o = DequantizeLinear(p, t, z) a = Add(e, o) r = Relu(a) y =
+      QuantizeLinear(r, t, z) })",
+    R"(graph g(q: u8[2,24,9,7]) -> (y) { s = const f32[] {0.05} z = const u8[] {131} x =
+      DequantizeLinear(q, s, z) w0 = const i8[24,1,3,3] ~1 ws = const f32[] {0.01} w =
+      DequantizeLinear(w0, ws) c = Conv(x, w) {group=24, strides=[2,2], pads=[1,1,1,1]} t = const
+      f32[] {0.09} y = QuantizeLinear(c, t, z) })",
+    R"(graph g(q: u8[33,50]) -> (y) { s = const f32[] {0.05} z = const u8[] {131} x =
+      DequantizeLinear(q, s, z) w0 = const i8[50,70] ~1 ws = const f32[] {0.01} w =
+      DequantizeLinear(w0, ws) y = MatMul(x, w) })",
+    R"(graph g(q: u8[3,65], p: u8[65]) -> (y) { s = const f32[] {0.05} z = const u8[] {131} a =
+      DequantizeLinear(q, s, z) b = DequantizeLinear(p, s, z) c = Add(a, b) t = const f32[] {0.09}
+      y = QuantizeLinear(c, t, z) })",
+    R"(graph g(q: i8[3,65], p: i8[3,65]) -> (y) { s = const f32[] {0.05} z = const i8[] {-31} a =
+      DequantizeLinear(q, s, z) b = DequantizeLinear(p, s, z) c = Mul(a, b) r = Relu(c) t = const
+      f32[] {0.09} y = QuantizeLinear(r, t, z) })",
+    R"(graph g(q: u8[3,85]) -> (y) { s = const f32[] {0.05} z = const u8[] {131} a =
+      DequantizeLinear(q, s, z) c = Sigmoid(a) t = const f32[] {0.004} y = QuantizeLinear(c, t)
+      })",
+    R"(graph g(q: i8[2,5,9,7]) -> (y) { s = const f32[] {0.05} z = const i8[] {-31} a =
+      DequantizeLinear(q, s, z) c = MaxPool(a) {kernel_shape=[3,3], strides=[2,2],
+      pads=[1,1,1,1]} y = QuantizeLinear(c, s, z) })",
+    R"(graph g(q: u8[2,5,9,7]) -> (y) { s = const f32[] {0.05} z = const u8[] {131} a =
+      DequantizeLinear(q, s, z) c = AveragePool(a) {kernel_shape=[3,2], strides=[2,2],
+      pads=[1,0,1,1]} t = const f32[] {0.04} y = QuantizeLinear(c, t, z) })",
+    R"(graph g(q: u8[2,65,8,8]) -> (y) { s = const f32[] {0.05} z = const u8[] {131} a =
+      DequantizeLinear(q, s, z) c = GlobalAveragePool(a) t = const f32[] {0.05} y =
+      QuantizeLinear(c, t, z) })",
+};
+
 inline const OpRegistry& VulkanTestOps() {
   static const OpRegistry ops = AllOps();
   return ops;
@@ -121,7 +167,10 @@ inline std::vector<Datum> InputsOf(const Graph& g) {
   for (const Value* v : g.inputs()) {
     Tensor t(v->dtype(), v->shape().static_dims());
     for (int64_t i = 0; i < t.num_elements(); ++i)
-      t.Set(i, IsFloat(v->dtype()) ? random.Normal() : random.Below(2));
+      if (v->dtype() == DType::kU8 || v->dtype() == DType::kI8)
+        t.SetInt(i, IntegerMin(v->dtype()) + random.Below(256));
+      else
+        t.Set(i, IsFloat(v->dtype()) ? random.Normal() : random.Below(2));
     inputs.emplace_back(std::move(t));
   }
   return inputs;

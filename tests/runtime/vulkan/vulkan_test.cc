@@ -1,6 +1,9 @@
 /// The Vulkan backend on whatever device the machine has (Mesa's lavapipe in CI): which shader
 /// runs, what it takes of memory, and how a run ends that the device fails.
+#include <chrono>
 #include <cstdlib>
+#include <cstring>
+#include <limits>
 #include <thread>
 
 #include "runtime/plan_ir/executor_program.h"
@@ -108,6 +111,66 @@ TEST(Vulkan, FeaturesOff) {
       *backend->Compile(ParsedGraph("graph g(x: f32[3], z: f32[3]) -> (y) { y = Less(x, z) }"), {});
   EXPECT_THAT(program->steps()[0].kernel, Not(StartsWith("vulkan:")));
   EXPECT_THAT(program->steps()[0].refusals, Contains(HasSubstr("no bytes in buffers (int8)")));
+}
+
+/// A profile times every launch by the device's clock, and changes no bit.
+TEST(Vulkan, AProfileTellsWhatEachLaunchTakesOnTheDevice) {
+  const Graph g = ParsedGraph(R"(graph g(x: f32[2,3,40,40]) -> (y) {
+      w = const f32[20,3,3,3] ~1 v = const f32[20,20,3,3] ~3 c = Conv(x, w) e = Conv(c, v)
+      s = Softmax(e) a = ReduceSum(s) t = Cos(a) y = Mul(s, t) })");
+  for (const bool staged : {false, true}) {
+    const auto backend = VulkanOver({.stage_all = staged});
+    const auto program = *backend->Compile(g, {});
+    const auto context = *program->NewContext();
+    ASSERT_TRUE(context->BindInput(0, InputsOf(g)[0]).ok());
+    ASSERT_TRUE(context->Run().ok());
+    const Tensor want = context->output(0).tensor().Clone();
+    for (int run = 0; run < 3; ++run) {
+      const auto begin = std::chrono::steady_clock::now();
+      ASSERT_TRUE(context->Run({.profile = true}).ok());
+      const std::chrono::duration<double, std::milli> wall =
+          std::chrono::steady_clock::now() - begin;
+      EXPECT_EQ(std::memcmp(context->output(0).tensor().raw(), want.raw(),
+                            static_cast<size_t>(want.byte_size())),
+                0);
+      std::vector<int> timed(program->steps().size(), 0);
+      double sum = 0;
+      for (const StepTiming& t : context->profile()) {
+        sum += t.duration_ms;
+        EXPECT_GE(t.start_ms + t.duration_ms, t.start_ms);
+        EXPECT_LE(t.start_ms + t.duration_ms, wall.count() + 1);
+        if (!t.is_copy) ++timed[t.step];
+        EXPECT_TRUE(!t.on_device || t.duration_ms > 0) << program->steps()[t.step].op;
+        EXPECT_EQ(t.on_device,
+                  !t.is_copy && program->steps()[t.step].kernel.starts_with("vulkan:"));
+      }
+      EXPECT_THAT(timed, ::testing::Each(1));
+      EXPECT_LE(sum, wall.count());
+    }
+  }
+}
+
+/// More launches than a pool of queries holds, over several submissions.
+TEST(Vulkan, AProfileOfManyLaunches) {
+  std::string text = "graph g(x: f32[8,8]) -> (y) { a0 = Neg(x) ";
+  constexpr int kSteps = 300;
+  for (int i = 1; i < kSteps; ++i) text += Cat("a", i, " = MatMul(a", i - 1, ", x) ");
+  text += Cat("y = Neg(a", kSteps - 1, ") }");
+  const Graph g = ParsedGraph(text);
+  const auto backend = VulkanOver();
+  const auto program = *backend->Compile(g, {});
+  const auto context = *program->NewContext();
+  ASSERT_TRUE(context->BindInput(0, InputsOf(g)[0]).ok());
+  double last = -std::numeric_limits<double>::infinity();
+  ASSERT_TRUE(context->Run({.profile = true}).ok());
+  size_t launches = 0;
+  for (const StepTiming& t : context->profile()) {
+    if (!t.on_device) continue;
+    ++launches;
+    EXPECT_GE(t.start_ms, last);
+    last = t.start_ms;
+  }
+  EXPECT_EQ(launches, program->steps().size());
 }
 
 /// Lets the n-th call of a kind fail, and `more` behind it.

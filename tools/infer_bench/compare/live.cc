@@ -59,6 +59,7 @@ Result<Json> LoadRequest(const CompareSide& side, const peers::PreparedModel& pr
               {"infer",
                {{"device", side.device.device},
                 {"level", side.device.level},
+                {"compute", side.device.compute},
                 {"rewrites", level - kLevelNames.begin()}}}};
 }
 

@@ -75,8 +75,9 @@ Json SettingsOf(const Json& j, const std::vector<Setting>& known) {
 
 void ReadRun(const Json& report, SavedReport& out) {
   const DeviceOptions usual;
-  const Json settings = SettingsOf(
-      report, {{"device", "/device", usual.device}, {"level", "/settings/level", usual.level}});
+  const Json settings = SettingsOf(report, {{"device", "/device", usual.device},
+                                            {"level", "/settings/level", usual.level},
+                                            {"compute", "/settings/compute", usual.compute}});
   for (const Json& r : report.value("results", Json::array())) {
     const std::string label = LabelOf(r), model = Text(r, "/model/sha256");
     const std::vector<double> steady = Times(r.value("samples_ms", Json()));
@@ -96,6 +97,7 @@ void ReadCompare(const Json& report, size_t side, SavedReport& out) {
   SavedSeries s{LabelOf(sides[side]), Text(sides[side], "/model/sha256"), {}, {}};
   s.settings = SettingsOf(sides[side], {{"device", "/device", usual.device},
                                         {"level", "/level", usual.level},
+                                        {"compute", "/compute", usual.compute},
                                         {"rewrites", "/rewrites", kLevelNames.back()},
                                         {"environment", "/environment", Json::array()}});
   for (const Json& start : sides[side].value("starts", Json::array())) {

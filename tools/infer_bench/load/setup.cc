@@ -72,6 +72,7 @@ Result<ServedVariants> OpenVariants(Context& context, const LoadSetup& setup,
 
 void LoadSetup::Declare(Options& o) {
   session.Declare(o);
+  session.device.DeclareCompute(o);
   o.Section("Options");
   o.Value("--batch", &session.batch,
           "Samples of a run, the leading dimension of the inputs; 0: as the model has it");
@@ -88,6 +89,7 @@ int LaneBudgetFor(int threads, int lanes) {
 
 Result<LoadTarget> OpenTarget(Context& context, const std::string& path, const LoadSetup& setup,
                               int64_t in_flight) {
+  INFER_TRY(TellCompute(context, setup.session.device));
   const int cores = AvailableCores();
   LoadTarget t;
   t.threads = setup.session.device.threads > 0 ? setup.session.device.threads : cores;
@@ -143,6 +145,7 @@ Json TargetJson(const LoadTarget& t, const LoadSetup& setup) {
           {"extents", t.session.inputs.extents},
           {"device", setup.session.device.device},
           {"level", setup.session.device.level},
+          {"compute", setup.session.device.compute},
           {"lanes", t.engine->lanes()},
           {"threads", t.threads},
           {"lane_budget", t.lane_budget},

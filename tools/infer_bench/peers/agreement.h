@@ -11,8 +11,8 @@ namespace infer::peers {
 /// Floats agree when max|d| <= max_ratio * max|peer|, or max|d| <= kUnitsOfOne: what rounding
 /// leaves of a sigmoid far below 1. All other elements are equal.
 ///
-/// Where activations are f16 or bf16 every engine rounds what it keeps, and max_ratio is ten times
-/// that type's unit roundoff, if that is more.
+/// Where activations are f16 or bf16, or products are computed in bf16, every engine rounds what it
+/// keeps, and max_ratio is ten times that type's unit roundoff, if that is more.
 ///
 /// Where activations are quantized, engines round at different places: a value next to a boundary
 /// falls one step apart, and what follows carries the step on. There floats agree when

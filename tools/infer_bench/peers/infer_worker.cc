@@ -88,8 +88,10 @@ class InferEngine {
       inputs.emplace_back(std::move(t));
     }
     const Json& own = request.at("infer");
-    const DeviceOptions device{
-        .device = own.at("device"), .threads = request.at("threads"), .level = own.at("level")};
+    const DeviceOptions device{.device = own.at("device"),
+                               .threads = request.at("threads"),
+                               .level = own.at("level"),
+                               .compute = own.value("compute", "f32")};
     const int rewrites = own.at("rewrites");
 
     const auto start = Clock::now();
@@ -114,6 +116,7 @@ class InferEngine {
                  {{"device", device.device},
                   {"threads", device.threads},
                   {"level", device.level},
+                  {"compute", device.compute},
                   {"rewrites", rewrites}}}};
   }
 

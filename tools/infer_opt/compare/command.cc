@@ -33,8 +33,7 @@ class CompareCommand : public Command {
            "  infer-opt compare model.onnx --against ort --python venv/bin/python\n"
            "\n"
            "Without a gate that of a rewrite holds: --max-error 0.001 (level 2: f16 0.005, bf16 "
-           "0.04), all "
-           "but floats equal.\n";
+           "and --compute bf16 0.04), all but floats equal.\n";
   }
   void Declare(Options& o) override {
     o.Positional("models", &paths_, "GOLDEN CANDIDATE, or one MODEL with --reference or --against",
@@ -43,6 +42,7 @@ class CompareCommand : public Command {
             PathUse::kRead);
     model_.Declare(o);
     device_.Declare(o);
+    device_.DeclareCompute(o);
     data_.Declare(o, "", "Samples to compare on");
     gates_.Declare(o);
     o.Section("Options");
@@ -71,6 +71,7 @@ class CompareCommand : public Command {
     report["candidate"] = ToJson(*candidate_, paths_.back());
     INFER_TRY(reference_.empty() ? OpenSamples(context, report) : OpenStored(report));
     context.Step("compare");
+    INFER_TRY(TellCompute(context, device_));
     INFER_ASSIGN(const AccuracyReport accuracy, CompareAll(context, report));
     for (const std::string& w : accuracy.warnings) context.Warn(w);
 
@@ -93,6 +94,7 @@ class CompareCommand : public Command {
     }
     const GateVerdict verdict = VerdictOf(gates);
     report["device"] = device_.device;
+    report["compute"] = device_.compute;
     report["accuracy"] = ToJson(accuracy);
     report["gates"] = ToJson(gates);
     report["passed"] = verdict == GateVerdict::kPassed;
@@ -131,6 +133,8 @@ class CompareCommand : public Command {
       return InvalidArgument("--eval-command compares two models: GOLDEN and CANDIDATE");
     if (one && (bisect_ || layers_ || !cache_.empty()))
       return InvalidArgument("--bisect, --layers and --golden-cache need a golden model");
+    if (bisect_ && device_.computes() != Compute::kF32)
+      return InvalidArgument("--bisect finds faults of f32: leave --compute out");
     if (!cut_.empty() && !bisect_) return InvalidArgument("--cut FOLDER goes with --bisect");
     isolate_.samples = layer_samples_;
     return gates_.Check();
@@ -144,13 +148,14 @@ class CompareCommand : public Command {
   /// Level 2 rounds halves where values leave a chain, the golden run after every operator: ten
   /// units of their rounding, as for peers.
   double Tolerance(const Graph& g) const {
+    if (device_.computes() == Compute::kBF16) return kBf16Tolerance;
     return device_.level >= 2 ? RewriteTolerance(g) : kRewriteTolerance;
   }
 
   /// Those of a rewrite; of two graphs that we run also from code to code.
   Result<std::vector<GateResult>> RewriteGates(Context& context, const AccuracyReport& accuracy,
                                                double tolerance, Json& report) const {
-    if (golden_ && against_.empty()) {
+    if (golden_ && against_.empty() && device_.computes() == Compute::kF32) {
       INFER_ASSIGN(RewriteJudgement judged, JudgeRewrite(context, golden_->graph, candidate_->graph,
                                                          device_, samples_, accuracy, tolerance));
       if (judged.codes) report["codes"] = ToJson(*judged.codes);
@@ -227,6 +232,7 @@ class CompareCommand : public Command {
     CompareOptions o;
     o.layer_samples = layer_samples_;
     o.candidate_level = device_.level;
+    o.candidate_compute = device_.computes();
     o.threads = device_.threads;
     o.stop = context.stop();
     o.progress = [&](int64_t done, int64_t total) { context.Progress("compare", done, total); };
@@ -236,7 +242,8 @@ class CompareCommand : public Command {
     if (golden_ && !against_.empty()) {
       INFER_ASSIGN(ours, OfEngine(context, c, report));
     } else {
-      INFER_ASSIGN(ours, RunsOf(c, *backend_, device_.level, device_.threads, context.stop()));
+      INFER_ASSIGN(ours, RunsOf(c, *backend_, device_.level, device_.threads, context.stop(),
+                                device_.computes()));
     }
     INFER_ASSIGN(AccuracyReport accuracy,
                  CompareSources(golden_outputs_, ours, golden_ ? golden_->graph : c, samples_, o));

@@ -113,6 +113,7 @@ class QuantizeCommand : public Command {
     export_.Declare(o);
     model_.DeclareForWriter(o);
     device_.Declare(o);
+    device_.DeclareCompute(o);
     data_.Declare(o);
     o.Section("Quantization");
     std::vector<std::string> names;
@@ -150,6 +151,8 @@ class QuantizeCommand : public Command {
     INFER_ASSIGN(const Graph golden, WithShapes(model.graph, model_));
     Json report = NewReport(context, "infer-opt/quantize@1");
     report["model"] = infer::ToJson(model, path_);
+    report["compute"] = device_.compute;
+    INFER_TRY(TellCompute(context, device_));
     if (mixed_) mode_ = "mixed";
     QuantizeMode& mode = Mode();
     WarnOfOtherModesOptions(context, mode);

@@ -10,6 +10,8 @@ KernelList Int8PairKernels();         ///< the same without VNNI (own)
 KernelList Int8ElementwiseKernels();  ///< DQ -> Add, Mul, activations, pooling, Concat -> Q; Q; DQ
 KernelList QLinearKernels();          ///< QLinearAdd, QLinearMul, QLinearSigmoid, ...
 KernelList IntegerKernels();          ///< MatMulInteger, ConvInteger and what makes their sums real
+KernelList Bf16ConvKernels();         ///< Conv, ConvTranspose in bf16 (oneDNN)
+KernelList Bf16MatMulKernels();       ///< MatMul, Gemm in bf16 (oneDNN)
 KernelList FewResultKernels();        ///< Conv, ConvTranspose of few results; 1x1, strided (own)
 KernelList WinogradKernels();         ///< Conv 3x3 (own)
 KernelList ConvProductKernels();      ///< Conv as a product (own)
@@ -44,6 +46,9 @@ KernelList ElementKernels();  ///< any type: arithmetic, comparisons, logic, Cas
 
 /// The name of those in ChainKernels.
 constexpr std::string_view kChainKernel = "own:chain";
+
+/// The name of those in Bf16ConvKernels and Bf16MatMulKernels.
+constexpr std::string_view kBf16Kernel = "bf16";
 
 /// All of them in order of preference for one operator.
 KernelList CpuKernels();

@@ -10,7 +10,7 @@ Result<std::shared_ptr<const Buffer>> PackedCache::Get(const onednn::Spec& spec,
   auto& kept = by_layout_[to.code];
   if (kept) return kept;
   onednn::Spec from = spec;
-  from.any = false;
+  from.any = from.bf16 = false;
   INFER_ASSIGN(kept, onednn::Pack(from, data.raw(), to));
   return kept;
 }

@@ -1,10 +1,12 @@
 /// Conv and ConvTranspose through oneDNN, with bias and epilogue, in the layout oneDNN likes best.
 #include "lib/support/strings.h"
+#include "runtime/cpu/kernels/common/bf16.h"
 #include "runtime/cpu/kernels/common/epilogue.h"
 #include "runtime/cpu/kernels/common/kernels.h"
 #include "runtime/cpu/kernels/common/packed.h"
 #include "runtime/cpu/kernels/common/spatial.h"
 #include "runtime/cpu/launch/launch.h"
+#include "runtime/plan_ir/wanted_layout.h"
 
 namespace infer {
 namespace {
@@ -22,16 +24,26 @@ std::string RefuseConv(const StepCall& call) {
   return e.ok() ? "" : e.status().message();
 }
 
+std::string RefuseBf16Conv(const StepCall& call) {
+  if (std::string r = RefuseConv(call); !r.empty()) return r;
+  if (call.main().Attr<int64_t>("group") != 1) return "groups are faster in f32";
+  return RefuseBf16(call);
+}
+
 class ConvKernel final : public Kernel {
  public:
-  explicit ConvKernel(const StepCall& call)
+  ConvKernel(const StepCall& call, Numbers numbers)
       : node_(call.main()),
+        numbers_(numbers),
+        result_in_bf16_(numbers != Numbers::kF32 && call.plan.lies_in_bf16(call.step.outputs[0])),
         transposed_(node_.Is("ConvTranspose")),
         x_(call.operand(node_.input(0))),
         w_(call.operand(node_.input(1))),
         b_(call.operand(node_.input(2))),
         epilogue_(*DecodeEpilogue(call, false)),
-        weights_(call.constant(node_.input(1)) ? *call.constant(node_.input(1)) : Tensor()) {}
+        weights_(call.constant(node_.input(1)) ? *call.constant(node_.input(1)) : Tensor()) {
+    if (numbers == Numbers::kRounded) weights_ = RoundedToBf16(weights_);
+  }
 
   Result<Prepared> Prepare(std::span<const Operand> in,
                            std::span<const Operand> out) const override {
@@ -41,7 +53,9 @@ class ConvKernel final : public Kernel {
     if (epilogue_.residual >= 0 && in[static_cast<size_t>(epilogue_.residual)].dims != dst)
       return Unsupported("the residual is broadcast");
     if (x_ == w_) return Unsupported("operand and weights are one value");
-    INFER_ASSIGN(const onednn::ConvSpec spec, SpecOf(src, dst, in[static_cast<size_t>(w_)].dims));
+    const Dims& w = in[static_cast<size_t>(w_)].dims;
+    if (numbers_ != Numbers::kF32) INFER_TRY(CheckPaysInBf16(node_, src, w, dst));
+    INFER_ASSIGN(const onednn::ConvSpec spec, SpecOf(src, dst, w));
     INFER_ASSIGN(const onednn::Made made, onednn::MakeConv(spec, {.post_ops = epilogue_.ops}));
     Prepared p;
     p.name = made.name;
@@ -63,8 +77,13 @@ class ConvKernel final : public Kernel {
       if (spec.weights.any) p.in_layouts[static_cast<size_t>(w_)] = made.weights;
     }
     if (b_ >= 0) bindings.push_back({Arg::kBias, b_});
-    p.launch = MakeLaunch(made, std::move(bindings), static_cast<int>(in.size()) + 1);
-    return p;
+    const auto operands = static_cast<int>(in.size());
+    p.launch = MakeLaunch(made, std::move(bindings), operands + 1);
+    if (numbers_ == Numbers::kBf16) p.precision = "bf16";
+    if (numbers_ != Numbers::kRounded) return p;
+    const int64_t x_bytes = BytesIn(made.src, in[static_cast<size_t>(x_)]);
+    return WithRounding(std::move(p), operands, x_, x_bytes,
+                        result_in_bf16_ ? BytesIn(made.dst, out[0]) : 0);
   }
 
  private:
@@ -73,8 +92,10 @@ class ConvKernel final : public Kernel {
     const int64_t groups = node_.Attr<int64_t>("group");
     onednn::ConvSpec s;
     s.transposed = transposed_;
-    s.src = {DType::kF32, src, {}, {}, true};
-    s.dst = {DType::kF32, dst, {}, {}, true};
+    const bool bf16 = numbers_ == Numbers::kBf16;
+    s.src = {DType::kF32, src, {}, {}, true, bf16};
+    s.weights.bf16 = bf16;
+    s.dst = {DType::kF32, dst, {}, {}, true, bf16 && result_in_bf16_};
     if (b_ >= 0) s.bias = {DType::kF32, {dst[1]}};
     INFER_ASSIGN(const Spatial spatial, SpatialOf(node_, kernel, src, dst, transposed_));
     s.strides = spatial.strides;
@@ -105,6 +126,8 @@ class ConvKernel final : public Kernel {
   }
 
   const Node& node_;
+  Numbers numbers_;
+  bool result_in_bf16_;
   bool transposed_;
   int x_, w_, b_;
   Epilogue epilogue_;
@@ -113,10 +136,19 @@ class ConvKernel final : public Kernel {
 };
 
 std::unique_ptr<Kernel> MakeConvKernel(const StepCall& call) {
-  return std::make_unique<ConvKernel>(call);
+  return std::make_unique<ConvKernel>(call, Numbers::kF32);
+}
+
+std::unique_ptr<Kernel> MakeBf16Conv(const StepCall& call) {
+  return std::make_unique<ConvKernel>(call, Bf16Numbers());
 }
 
 }  // namespace
+
+KernelList Bf16ConvKernels() {
+  return {{"Conv", "", kBf16Kernel, RefuseBf16Conv, MakeBf16Conv},
+          {"ConvTranspose", "", kBf16Kernel, RefuseBf16Conv, MakeBf16Conv}};
+}
 
 KernelList ConvKernels() {
   return {{"Conv", "", "onednn", RefuseConv, MakeConvKernel},

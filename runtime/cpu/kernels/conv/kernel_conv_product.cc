@@ -19,7 +19,7 @@ namespace {
 
 /// Weights of fewer bytes stay in L2, where oneDNN's product is as fast.
 constexpr int64_t kFarWeights = 512 << 10;
-constexpr int64_t kFewPoints = 64;
+constexpr int64_t kFewProductPoints = 64;
 /// So few that what oneDNN does around its product takes longer than the product.
 constexpr int64_t kHardlyAnyPoints = 4;
 
@@ -86,7 +86,8 @@ class ConvProductKernel final : public Kernel {
     const StrassenGemm seven{simd::ThePanels(), appended_, points, depth, outputs, threads_};
     // Gathering windows of many points costs what seven products gain.
     if (level_ >= 2 && window == Dims{1, 1} && seven.Pays()) return Bind(in, windows, seven);
-    const bool far = points <= kFewPoints && depth * outputs * 4 >= kFarWeights && eight.Pays();
+    const bool far =
+        points <= kFewProductPoints && depth * outputs * 4 >= kFarWeights && eight.Pays();
     if (!far && (points > kHardlyAnyPoints || window != Dims{1, 1}))
       return Unsupported("the weights are small or meet many points");
     return Bind(in, windows, eight);

@@ -1,49 +1,14 @@
 #pragma once
-/// What every integer kernel of DQ -> Conv | MatMul | Gemm [-> activations] [-> Q] must know.
-///
-/// With x = (q_x - z_x) s_x and w = q_w s_w (per output channel), y = s_x s_w (sum (q_x - z_x) q_w
-/// + b / (s_x s_w)): an exact s32 sum, one f32 scale per channel, the activations in f32, then the
-/// rounding to the result's scale and zero point. Against the QDQ graph only the order of the last
-/// f32 operations differs: one quantum, where the exact result is within some 1e-5 of a half. The
-/// constants of those operations are made here, once, so that all kernels round alike. Without
-/// activations, or with Relu or Clip, they are those of QLinearConv: with sums below 2^24 the
-/// result has its bits.
-#include "runtime/plan_ir/groups/quant_group.h"
+/// What the CPU's integer kernels ask of a product beside runtime/plan_ir/groups/quant_product.h.
+#include "runtime/plan_ir/groups/quant_product.h"
 
 namespace infer {
-
-/// Where the output channels of the weights stand: MatMul and Gemm [K, N], Conv [M, ...], and with
-/// transB [N, K].
-bool ChannelsFirst(const Node& n);
-
-/// Weights as s8 with zero point 0; undefined when some does not fit.
-Tensor SymmetricWeights(const QuantInput& w, int64_t channels, bool channels_first);
 
 /// 255 (|w1| + |w2|) <= 32767 for any two weights of one channel: no pair that an instruction may
 /// add in 16 bits overflows.
 bool PairsFit16Bits(const Tensor& w, int64_t channels, bool channels_first);
 
-/// What follows the product of a group with a residual, in f32 and in units of the result.
-struct SumIn8Bits {
-  explicit SumIn8Bits(const QuantGroup& g);
-  static int32_t Lowest(const QuantParams8& p) { return p.dtype == DType::kU8 ? 0 : -128; }
-
-  float lo, hi;              ///< bounds of the product's quanta
-  float scale, other_scale;  ///< of them and of the other operand's
-};
-
 /// What the step must be for any of these kernels; "" when it is.
 std::string RefuseProductGroup(const StepCall& call);
-
-/// (sum + bias) * scales, the activations, times `to_quanta` gives the quanta of the first
-/// quantization behind the product.
-struct ProductScales {
-  std::vector<float> scales;  ///< one, or one per output channel
-  Tensor bias;                ///< f32 [channels], in units of the sum; undefined: none
-  float to_quanta = 1;        ///< 1 where it is in the scales, or nothing is quantized
-  /// A single Clip, in quanta less the zero point; it stands for the activations then.
-  std::optional<std::pair<float, float>> bounds;
-};
-ProductScales ScalesOf(const StepCall& call, const QuantGroup& group, int64_t channels);
 
 }  // namespace infer

@@ -4,7 +4,6 @@
 #include <array>
 #include <numeric>
 
-#include "lib/ir/eval.h"
 #include "lib/ir/roles.h"
 #include "lib/ops/common.h"
 #include "lib/support/parallel.h"
@@ -17,7 +16,7 @@
 #include "runtime/cpu/launch/view.h"
 #include "runtime/cpu/simd/look_up.h"
 #include "runtime/cpu/simd/loops.h"
-#include "runtime/plan_ir/groups/quant_group.h"
+#include "runtime/plan_ir/groups/quant_codes.h"
 
 namespace infer {
 namespace {
@@ -26,26 +25,11 @@ constexpr int64_t kByteGrain = 65536;
 
 std::string OwnName() { return std::string("own:") + simd::TheLoops().isa; }
 int64_t Stored(const Operand& o) { return o.layout.plain() ? o.plain_bytes() : o.layout.bytes; }
-bool Is8Bit(const QuantParams8& p) {
-  return p.per_tensor() && (p.dtype == DType::kU8 || p.dtype == DType::kI8);
-}
 uint8_t Flip(DType t) { return t == DType::kI8 ? 0x80 : 0; }
 int32_t ZeroAmongBytes(const QuantParams8& p) { return p.zero_point() + Flip(p.dtype); }
 
-/// A whole group with 8-bit operands and result; the reason why not.
-Result<QuantGroup> WholeGroup(const StepCall& call, size_t operands) {
-  INFER_ASSIGN(QuantGroup g, DecodeQuantGroup(call));
-  if (!g.output) return Unsupported("the result is not quantized");
-  if (g.residual) return Unsupported("an addition follows");
-  if (g.inputs.size() < operands) return Unsupported("operands");
-  for (size_t i = 0; i < operands; ++i)
-    if (!g.inputs[i] || !Is8Bit(g.inputs[i]->params))
-      return Unsupported("an operand is not 8 bits per tensor");
-  return g;
-}
-
 std::string RefuseBinary8(const StepCall& call) {
-  auto g = WholeGroup(call, 2);
+  auto g = WholeCodeGroup(call, 2);
   if (!g.ok()) return g.status().message();
   if (g->activations.size() > 1 || (g->activations.size() == 1 && !IsRelu(*g->activations[0])))
     return "an activation other than Relu";
@@ -69,7 +53,7 @@ simd::Loops::Int8Fn LoopOf(bool add, const simd::Int8Params& params) {
 }
 
 std::unique_ptr<Kernel> MakeBinary8(const StepCall& call) {
-  const QuantGroup g = *WholeGroup(call, 2);
+  const QuantGroup g = *WholeCodeGroup(call, 2);
   INFER_CHECK(g.output && g.inputs[0] && g.inputs[1]);
   const QuantParams8 &a = g.inputs[0]->params, &b = g.inputs[1]->params, &y = *g.output;
   simd::Int8Params p{Flip(a.dtype),     Flip(b.dtype),     Flip(y.dtype),
@@ -85,43 +69,8 @@ std::unique_ptr<Kernel> MakeBinary8(const StepCall& call) {
   });
 }
 
-std::string RefuseTable(const StepCall& call) {
-  if (call.main().Is(Trait::kConversion)) return "it gives elements of another type";
-  auto g = WholeGroup(call, 1);
-  if (!g.ok()) return g.status().message();
-  for (size_t i = 1; i < call.main().inputs().size(); ++i)
-    if (call.main().input(i) && !call.constant(call.main().input(i)))
-      return "a parameter is not constant";
-  return "";
-}
-
-/// y for each of the 256 operands, by the reference kernels of the nodes.
-Result<std::array<uint8_t, 256>> TableOf(const StepCall& call) {
-  const QuantGroup g = *WholeGroup(call, 1);
-  Tensor all(g.inputs[0]->params.dtype, {256});
-  for (int i = 0; i < 256; ++i) all.mutable_raw()[i] = static_cast<std::byte>(i);
-  std::vector<Datum> slots(call.plan.values.size());
-  for (int id : call.step.inputs)
-    if (const Tensor* c = call.constant(call.plan.values[static_cast<size_t>(id)]))
-      slots[static_cast<size_t>(id)] = *c;
-  slots[static_cast<size_t>(call.plan.id(g.inputs[0]->value))] = all;
-  for (const Node* n : call.step.nodes) {
-    std::vector<const Datum*> operands;
-    for (const Value* v : n->inputs())
-      operands.push_back(v ? &slots[static_cast<size_t>(call.plan.id(v))] : nullptr);
-    INFER_ASSIGN(auto results, EvaluateNode(*n, operands, call.plan.graph.ops()));
-    slots[static_cast<size_t>(call.plan.id(n->output(0)))] = std::move(results[0]);
-  }
-  const Tensor& y =
-      slots[static_cast<size_t>(call.plan.id(call.step.nodes.back()->output(0)))].tensor();
-  if (y.num_elements() != 256) return Unsupported("the operator is not element-wise");
-  std::array<uint8_t, 256> table;
-  for (size_t i = 0; i < 256; ++i) table[i] = static_cast<uint8_t>(y.raw()[i]);
-  return table;
-}
-
 std::unique_ptr<Kernel> MakeTable(const StepCall& call) {
-  auto table = TableOf(call);
+  auto table = CodeTableOf(call);
   const int x = call.operand(DecodeQuantGroup(call)->inputs[0]->value);
   return KernelOf([=](std::span<const Operand> in,
                       std::span<const Operand> out) -> Result<Prepared> {
@@ -149,17 +98,8 @@ std::unique_ptr<Kernel> MakeTable(const StepCall& call) {
   });
 }
 
-/// Max and moves commute with a common dequantisation.
-std::string RefuseSameParams(const StepCall& call) {
-  auto g = WholeGroup(call, 1);
-  if (!g.ok()) return g.status().message();
-  if (!g->activations.empty()) return "an activation follows";
-  if (call.main().output(1)) return "a second result is wanted";
-  return g->inputs[0]->params == *g->output ? "" : "scales differ";
-}
-
 std::string RefuseView8(const StepCall& call) {
-  std::string r = RefuseSameParams(call);
+  std::string r = RefuseSameCodes(call);
   if (r.empty() && call.operand(DecodeQuantGroup(call)->inputs[0]->value) != 0)
     r = "the operand is not the first";
   return r;
@@ -201,7 +141,7 @@ std::unique_ptr<Kernel> MakeMaxPool8(const StepCall& call) {
 }
 
 std::string RefuseMean8(const StepCall& call) {
-  auto g = WholeGroup(call, 1);
+  auto g = WholeCodeGroup(call, 1);
   if (!g.ok()) return g.status().message();
   return g->activations.empty() ? "" : "an activation follows";
 }
@@ -240,7 +180,7 @@ struct Mean8 {
 
 std::unique_ptr<Kernel> MakeAveragePool8(const StepCall& call) {
   const Node& n = call.main();
-  const QuantGroup g = *WholeGroup(call, 1);
+  const QuantGroup g = *WholeCodeGroup(call, 1);
   INFER_CHECK(g.output && g.inputs[0]);
   const QuantParams8 &x = g.inputs[0]->params, &y = *g.output;
   ByteAverage average;
@@ -254,7 +194,7 @@ std::unique_ptr<Kernel> MakeAveragePool8(const StepCall& call) {
 
 /// Over channels last, in which integer convolutions give their results.
 std::unique_ptr<Kernel> MakeGlobalPool8(const StepCall& call) {
-  const QuantGroup g = *WholeGroup(call, 1);
+  const QuantGroup g = *WholeCodeGroup(call, 1);
   INFER_CHECK(g.output && g.inputs[0]);
   const QuantParams8 x = g.inputs[0]->params, y = *g.output;
   const int at = g.inputs[0]->operand;
@@ -334,13 +274,13 @@ std::unique_ptr<Kernel> MakeCodeChange(const StepCall& call) {
 KernelList Int8ElementwiseKernels() {
   return {{"Add", "", "int8:own", RefuseBinary8, MakeBinary8},
           {"Mul", "", "int8:own", RefuseBinary8, MakeBinary8},
-          {"MaxPool", "", "int8:onednn", RefuseSameParams, MakeMaxPool8},
+          {"MaxPool", "", "int8:onednn", RefuseSameCodes, MakeMaxPool8},
           {"AveragePool", "", "int8:own", RefuseMean8, MakeAveragePool8},
           {"GlobalAveragePool", "", "int8:own", RefuseMean8, MakeGlobalPool8},
           {"QuantizeLinear", "", "own", RefuseCodeChange, MakeCodeChange},
           {"DequantizeLinear", "", "own", RefuseCodeChange, MakeCodeChange},
           {"", "", "int8:view", RefuseView8, MakeView, Trait::kView},
-          {"", "", "int8:table", RefuseTable, MakeTable, Trait::kUnary}};
+          {"", "", "int8:table", RefuseCodeTable, MakeTable, Trait::kUnary}};
 }
 
 }  // namespace infer

@@ -10,9 +10,6 @@
 
 namespace infer {
 
-/// So many products of 8-bit numbers, less their zero points, may be added up in 32 bits.
-inline constexpr int64_t kMostByteProducts = ((int64_t{1} << 31) - 1) / (int64_t{255} * 128);
-
 /// What of a product hangs on the node alone.
 struct PairProduct {
   const simd::Pairs* pairs = nullptr;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lib/support/strings.h"
+#include "runtime/cpu/kernels/common/bf16.h"
 #include "runtime/cpu/kernels/common/kernels.h"
 #include "runtime/cpu/kernels/common/packed.h"
 #include "runtime/cpu/kernels/matmul/matmul_parts.h"
@@ -17,9 +18,22 @@ using onednn::Arg;
 using onednn::Binding;
 using onednn::Spec;
 
+std::string RefuseBf16MatMul(const StepCall& call) {
+  if (std::string r = RefuseMatMul(call); !r.empty()) return r;
+  if (std::string r = RefuseBf16(call); !r.empty()) return r;
+  if (call.constant(call.main().input(1))->rank() != 2) return "B is no matrix";
+  return MatMulParts::TurnsA(call.main()) ? "A is transposed" : "";
+}
+
 class MatMulKernel final : public Kernel {
  public:
-  explicit MatMulKernel(const StepCall& call) : p_(call) {}
+  MatMulKernel(const StepCall& call, Numbers numbers)
+      : node_(call.main()),
+        p_(call),
+        numbers_(numbers),
+        result_in_bf16_(numbers != Numbers::kF32 && call.plan.lies_in_bf16(call.step.outputs[0])) {
+    if (numbers == Numbers::kRounded) p_.weights = RoundedToBf16(p_.weights);
+  }
 
   Result<Prepared> Prepare(std::span<const Operand> in,
                            std::span<const Operand> out) const override {
@@ -30,8 +44,14 @@ class MatMulKernel final : public Kernel {
     if (p_.epilogue.residual >= 0 &&
         in[static_cast<size_t>(p_.epilogue.residual)].dims != out[0].dims)
       return Unsupported("the residual is broadcast");
+    if (numbers_ != Numbers::kF32) {
+      if (a.dims.size() < 2) return Unsupported("A is a vector");
+      INFER_TRY(CheckPaysInBf16(node_, a.dims, b.dims, out[0].dims));
+    }
     onednn::MatMulSpec s;
     INFER_TRY(Shapes(a, b, out[0], s));
+    s.src.bf16 = s.weights.bf16 = numbers_ == Numbers::kBf16;
+    s.dst.bf16 = s.src.bf16 && result_in_bf16_;
     if (p_.bias >= 0) {
       const Dims& bias = in[static_cast<size_t>(p_.bias)].dims;
       if (bias.empty() || bias.back() != s.dst.dims.back())
@@ -40,10 +60,24 @@ class MatMulKernel final : public Kernel {
       s.bias.dims.back() = bias.back();
     }
     INFER_ASSIGN(const onednn::Made made, onednn::MakeMatMul(s, {.post_ops = p_.epilogue.ops}));
-    return Bind(in, s, made);
+    INFER_ASSIGN(Prepared p, Bind(in, s, made));
+    if (numbers_ == Numbers::kBf16) SetBf16(in, out, p);
+    if (numbers_ != Numbers::kRounded) return p;
+    return WithRounding(std::move(p), static_cast<int>(in.size()), p_.a, a.plain_bytes(),
+                        result_in_bf16_ ? out[0].plain_bytes() : 0);
   }
 
  private:
+  /// Operand, result and residual as they lie then.
+  void SetBf16(std::span<const Operand> in, std::span<const Operand> out, Prepared& p) const {
+    p.precision = "bf16";
+    p.in_layouts.resize(in.size());
+    p.in_layouts[static_cast<size_t>(p_.a)] = onednn::PlainBf16(in[static_cast<size_t>(p_.a)].dims);
+    if (!result_in_bf16_) return;
+    p.out_layouts = {onednn::PlainBf16(out[0].dims)};
+    if (p.accumulate >= 0) p.in_layouts[static_cast<size_t>(p.accumulate)] = p.out_layouts[0];
+  }
+
   /// src [batch.., M, K], weights [batch.., K, N], dst [batch.., M, N]; a weight matrix without
   /// batch takes all rows at once.
   Status Shapes(const Operand& a, const Operand& b, const Operand& out,
@@ -106,12 +140,19 @@ class MatMulKernel final : public Kernel {
     return p;
   }
 
+  const Node& node_;
   MatMulParts p_;
+  Numbers numbers_;
+  bool result_in_bf16_;
   PackedCache packed_;
 };
 
 std::unique_ptr<Kernel> MakeMatMulKernel(const StepCall& call) {
-  return std::make_unique<MatMulKernel>(call);
+  return std::make_unique<MatMulKernel>(call, Numbers::kF32);
+}
+
+std::unique_ptr<Kernel> MakeBf16MatMul(const StepCall& call) {
+  return std::make_unique<MatMulKernel>(call, Bf16Numbers());
 }
 
 std::string RefusePanels(const StepCall& call) {
@@ -192,6 +233,11 @@ std::unique_ptr<Kernel> MakeOwnGemm(const StepCall& call) {
 }
 
 }  // namespace
+
+KernelList Bf16MatMulKernels() {
+  return {{"MatMul", "", kBf16Kernel, RefuseBf16MatMul, MakeBf16MatMul},
+          {"Gemm", "", kBf16Kernel, RefuseBf16MatMul, MakeBf16MatMul}};
+}
 
 KernelList MatMulKernels() {
   return {{"MatMul", "", "strassen", RefuseStrassen, MakeOwnGemm<StrassenGemm>},

@@ -37,6 +37,10 @@ std::string RefuseMatMul(const StepCall& call) {
   return e.ok() ? "" : e.status().message();
 }
 
+bool MatMulParts::TurnsA(const Node& node) {
+  return node.Is("Gemm") && node.Attr<int64_t>("transA") != 0;
+}
+
 MatMulParts::MatMulParts(const StepCall& call)
     : gemm(call.main().Is("Gemm")),
       a(call.operand(call.main().input(0))),
@@ -47,7 +51,7 @@ MatMulParts::MatMulParts(const StepCall& call)
   if (bias < 0) bias = epilogue.bias;
   float alpha = 1, beta = 1;
   if (gemm) {
-    trans_a = n.Attr<int64_t>("transA") != 0;
+    trans_a = TurnsA(n);
     trans_b = n.Attr<int64_t>("transB") != 0;
     alpha = n.Attr<float>("alpha");
     if (n.input(2)) beta = n.Attr<float>("beta");

@@ -11,6 +11,7 @@ std::string RefuseMatMul(const StepCall& call);
 /// Pre: RefuseMatMul(call) is "".
 struct MatMulParts {
   explicit MatMulParts(const StepCall& call);
+  static bool TurnsA(const Node& node);
 
   bool gemm;
   int a, b, bias;  ///< operands; bias -1: none

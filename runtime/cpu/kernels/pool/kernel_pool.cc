@@ -15,6 +15,16 @@ std::string RefusePool(const StepCall& call) {
   return RefuseUnlessF32(call);
 }
 
+/// `in` and `out` as they lie: what is in bf16 stays so where no number is rounded again.
+void SetOperands(Kind kind, const Operand& in, const Operand& out, onednn::PoolSpec& spec) {
+  const bool bf16 = onednn::IsBf16(in.layout);
+  const bool widened = bf16 && kind != Kind::kMax;
+  spec.kind = kind;
+  spec.src = {DType::kF32, in.dims,
+              widened ? onednn::ChannelsLast(DType::kF32, in.dims) : in.layout};
+  spec.dst = {DType::kF32, out.dims, {}, {}, true, bf16 && !widened};
+}
+
 Result<Prepared> PrepareSpec(const onednn::PoolSpec& spec) {
   INFER_ASSIGN(const onednn::Made made, onednn::MakePool(spec));
   Prepared p;
@@ -31,8 +41,14 @@ Result<Prepared> PreparePool(const Node& node, const Operand& in, const Operand&
   for (int64_t d : s.dilations)
     if (d != 1) return Unsupported("dilation");
   onednn::PoolSpec spec;
-  spec.src = {DType::kF32, in.dims, in.layout};
-  spec.dst = {DType::kF32, out.dims, {}, {}, true};
+  Kind kind = Kind::kMax;
+  if (node.Is("AveragePool")) {
+    const bool counts = node.Attr<int64_t>("count_include_pad") != 0;
+    if (counts && node.Attr<int64_t>("ceil_mode") != 0)
+      return Unsupported("ceil_mode with counted padding");
+    kind = counts ? Kind::kAverageWithPadding : Kind::kAverage;
+  }
+  SetOperands(kind, in, out, spec);
   spec.kernel = s.kernel;
   spec.strides = s.strides;
   spec.pads_begin = s.pads_begin;
@@ -40,20 +56,12 @@ Result<Prepared> PreparePool(const Node& node, const Operand& in, const Operand&
   for (size_t i = 0; i < s.kernel.size(); ++i)
     if (s.pads_begin[i] >= s.kernel[i] || s.pads_end[i] >= s.kernel[i])
       return Unsupported("a window lies in the padding");
-  if (node.Is("AveragePool")) {
-    const bool counts = node.Attr<int64_t>("count_include_pad") != 0;
-    if (counts && node.Attr<int64_t>("ceil_mode") != 0)
-      return Unsupported("ceil_mode with counted padding");
-    spec.kind = counts ? Kind::kAverageWithPadding : Kind::kAverage;
-  }
   return PrepareSpec(spec);
 }
 
 Result<Prepared> PrepareGlobal(Kind kind, const Operand& in, const Operand& out) {
   onednn::PoolSpec spec;
-  spec.kind = kind;
-  spec.src = {DType::kF32, in.dims, in.layout};
-  spec.dst = {DType::kF32, out.dims, {}, {}, true};
+  SetOperands(kind, in, out, spec);
   spec.kernel.assign(in.dims.begin() + 2, in.dims.end());
   spec.strides = Dims(spec.kernel.size(), 1);
   spec.pads_begin = spec.pads_end = Dims(spec.kernel.size(), 0);

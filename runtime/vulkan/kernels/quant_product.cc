@@ -1,0 +1,254 @@
+/// DQ -> Conv | MatMul | Gemm [-> activations] [-> Q [-> DQ -> Add -> Q]] on integers: exact sums,
+/// and the roundings of the CPU's integer kernels (runtime/plan_ir/groups/quant_product.h).
+#include "runtime/plan_ir/groups/quant_product.h"
+
+#include <algorithm>
+#include <mutex>
+
+#include "lib/ir/roles.h"
+#include "lib/ops/conv/conv_geometry.h"
+#include "lib/support/strings.h"
+#include "runtime/vulkan/kernels/functions.h"
+#include "runtime/vulkan/kernels/kernels.h"
+
+namespace infer::vulkan {
+namespace {
+
+/// So many products are added in f32 (shaders/qconv.comp).
+constexpr int64_t kExactProducts = 256;
+constexpr size_t kMostActs = 2;
+constexpr int kClipCode = 4;
+
+bool FoldsIntoProduct(const StepCall& call, const Node& n) { return UnaryCodeOf(call, n).ok(); }
+
+std::string RefuseCodesAdded(const QuantGroup& g) {
+  const QuantInput& other = g.residual->other;
+  if (g.residual->linear) return "QLinearAdd behind it";
+  if (!other.params.per_tensor() || other.params.dtype == DType::kI32 || other.constant)
+    return "what is added is not 8 bits per tensor";
+  return "";
+}
+
+std::string RefuseQuantizedProduct(const StepCall& call, const DeviceFacts&) {
+  const auto folds = [&](const Node& n) { return FoldsIntoProduct(call, n); };
+  if (std::string why = RefuseQuantProduct(call, folds); !why.empty()) return why;
+  const auto group = DecodeQuantGroup(call);
+  if (group->activations.size() > kMostActs) return "more than two activations";
+  return group->residual ? RefuseCodesAdded(*group) : "";
+}
+
+int32_t FlipOf(const QuantParams8& p) { return p.dtype == DType::kI8 ? 0x80 : 0; }
+/// The zero point among codes less their lowest value.
+int32_t ZeroOf(const QuantParams8& p) { return p.zero_point() + FlipOf(p); }
+
+/// A product of x [samples, channels, image] with weights [out][k], as both shaders take it.
+struct ProductShape {
+  int64_t samples = 1, groups = 1, in_channels = 1, out_channels = 1;
+  Dims input = {1}, output = {1}, kernel = {1}, step = {1 | 1 << 16}, pad = {0};
+  int64_t per_group_k() const { return in_channels / groups * NumElements(kernel); }
+};
+
+class QuantizedProduct final : public Kernel {
+ public:
+  QuantizedProduct(const StepCall& call, Facts facts)
+      : node_(call.main()), facts_(std::move(facts)), group_(*DecodeQuantGroup(call)) {
+    const QuantInput& w = *group_.inputs[1];
+    const bool first = ChannelsFirst(node_);
+    channels_ = w.constant->dim(first ? 0 : -1);
+    const Tensor weights = SymmetricWeights(w, channels_, first);
+    w_dims_ = weights.dims();
+    PackWeights(weights, first);
+    const ProductScales scales = ScalesOf(call, group_, channels_);
+    to_quanta_ = scales.to_quanta;
+    for (int64_t c = 0; c < channels_; ++c) {
+      scales_.push_back(scales.bias.defined() ? scales.bias.data<float>()[static_cast<size_t>(c)]
+                                              : 0.0f);
+      scales_.push_back(scales.scales[scales.scales.size() == 1 ? 0 : static_cast<size_t>(c)]);
+    }
+    if (scales.bounds)
+      acts_.push_back({kClipCode, scales.bounds->first, scales.bounds->second});
+    else
+      for (const Node* n : group_.activations) acts_.push_back(*UnaryCodeOf(call, *n));
+  }
+
+  Result<Prepared> Prepare(std::span<const Operand> in,
+                           std::span<const Operand> out) const override {
+    if (!NoneEmpty(in, out)) return Unsupported("an operand is empty");
+    INFER_ASSIGN(const ProductShape s, ShapeOf(in[static_cast<size_t>(x())].dims, out[0].dims));
+    if (group_.residual && in[static_cast<size_t>(r())].dims != out[0].dims)
+      return Unsupported("what is added broadcasts");
+    INFER_TRY(UploadOnce());
+    const int64_t m = s.out_channels / s.groups, columns = s.samples * NumElements(s.output);
+    const bool direct = s.kernel.size() == 3 || m < 8 || columns < 8;
+    INFER_ASSIGN(Prepared p, direct ? Direct(s, in, out) : Tiled(s, in, out));
+    p.weight_bytes = static_cast<int64_t>((weights_.size() + scales_.size()) * 4);
+    return p;
+  }
+
+ private:
+  int x() const { return group_.inputs[0]->operand; }
+  int r() const { return group_.residual ? group_.residual->other.operand : -1; }
+
+  /// [channel][k / 4] of four, k as the operator has it; what fills the last word up is 0.
+  void PackWeights(const Tensor& w, bool channels_first) {
+    const int64_t k = w.num_elements() / std::max<int64_t>(channels_, 1), words = (k + 3) / 4;
+    const auto from = w.data<int8_t>();
+    weights_.assign(static_cast<size_t>(channels_ * words), 0);
+    for (int64_t c = 0; c < channels_; ++c)
+      for (int64_t i = 0; i < k; ++i) {
+        const auto at = static_cast<size_t>(channels_first ? c * k + i : i * channels_ + c);
+        const auto byte = static_cast<uint32_t>(static_cast<uint8_t>(from[at]));
+        weights_[static_cast<size_t>(c * words + i / 4)] |= byte << (8 * (i % 4));
+      }
+  }
+
+  Status UploadOnce() const {
+    const std::lock_guard lock(mutex_);
+    if (on_device_[1]) return {};
+    INFER_ASSIGN(on_device_[0], OnDevice(facts_->parts, weights_.data(), weights_.size() * 4));
+    INFER_ASSIGN(on_device_[1], OnDevice(facts_->parts, scales_.data(), scales_.size() * 4));
+    return {};
+  }
+
+  Result<ProductShape> ShapeOf(const Dims& x, const Dims& y) const {
+    ProductShape s;
+    s.out_channels = channels_;
+    if (!IsConvolution(node_)) {
+      if (x.empty()) return Unsupported("a scalar operand");
+      s.in_channels = x.back();
+      s.samples = NumElements(x) / x.back();
+      if (s.samples * channels_ != NumElements(y)) return Unsupported("extents do not fit");
+      return s;
+    }
+    INFER_ASSIGN(const ConvGeometry g,
+                 ReadConvGeometry(node_.def(), node_.attrs(), x, w_dims_, false));
+    s.samples = g.batch;
+    s.groups = g.groups;
+    s.in_channels = g.in_channels;
+    s.input = g.input;
+    s.output = g.output;
+    s.kernel.clear();
+    s.step.clear();
+    s.pad.clear();
+    for (const WindowAxis& a : g.window.axes) {
+      if (a.stride > 0x7fff || a.dilation > 0x7fff || a.kernel > 1023)
+        return Unsupported("so large a step or window");
+      s.kernel.push_back(a.kernel);
+      s.step.push_back(a.stride | a.dilation << 16);
+      s.pad.push_back(a.pad_begin);
+    }
+    return s;
+  }
+
+  std::vector<int32_t> Constants(std::initializer_list<int32_t> more) const {
+    const QuantResidual* added = group_.residual ? &*group_.residual : nullptr;
+    std::vector<int32_t> c(kMostActs, 0);
+    for (size_t i = 0; i < acts_.size(); ++i) c[i] = acts_[i].code;
+    c.push_back(!group_.output ? 0 : added ? 2 : 1);
+    c.push_back(FlipOf(group_.inputs[0]->params));
+    c.push_back(group_.output ? FlipOf(*group_.output) : 0);
+    c.push_back(added ? FlipOf(added->other.params) : 0);
+    c.push_back(added && added->relu);
+    c.insert(c.end(), more);
+    return c;
+  }
+
+  void AddActs(Push& push) const {
+    for (size_t i = 0; i < kMostActs; ++i)
+      push.F(i < acts_.size() ? acts_[i].a : 0).F(i < acts_.size() ? acts_[i].b : 0);
+  }
+  /// What follows x_zero in the shaders' blocks.
+  void AddRoundings(Push& push) const {
+    const QuantResidual* added = group_.residual ? &*group_.residual : nullptr;
+    const auto lowest = [](const QuantParams8& p) { return static_cast<float>(-ZeroOf(p)); };
+    const QuantParams8* y = group_.output ? &*group_.output : nullptr;
+    push.F(to_quanta_).F(added ? lowest(added->between) : y ? lowest(*y) : 0);
+    push.F(y ? lowest(*y) : 0).U(added ? ZeroOf(added->other.params) : 0);
+    push.F(added ? added->other.params.scale() : 1).F(added ? added->between.scale() : 1);
+    push.F(y ? y->scale() : 1);
+  }
+
+  std::vector<LaunchBuilder::Arg> Args(LaunchBuilder& b, LaunchBuilder::Arg y) const {
+    return {b.Read(x()), b.Kept(on_device_[0]), b.Kept(on_device_[1]), b.ReadOr(r(), x()), y};
+  }
+
+  Result<Prepared> Tiled(const ProductShape& s, std::span<const Operand> in,
+                         std::span<const Operand> out) const {
+    const bool flat = s.kernel.size() == 1;
+    const auto high = [&](const Dims& d, int64_t none) { return flat ? none : d[0]; };
+    const auto step = [&](size_t i) { return s.step[i]; };
+    const int64_t stride_h = flat ? 1 : step(0) & 0xffff, dilation_h = flat ? 1 : step(0) >> 16;
+    const int64_t stride_w = s.step.back() & 0xffff, dilation_w = s.step.back() >> 16;
+    const int64_t m = s.out_channels / s.groups, k = s.per_group_k();
+    const int64_t columns = s.samples * NumElements(s.output);
+    int64_t tile = m > 32 && columns > 32 ? 64 : 32;
+    if (TileRounds(tile, k) > facts_->max_iterations) tile = 32;
+    const int64_t tiles_m = (m + tile - 1) / tile, tiles_n = (columns + tile - 1) / tile;
+    const bool pointwise = NumElements(s.kernel) == 1 && s.input == s.output && stride_w == 1 &&
+                           stride_h == 1 && s.pad.back() == 0 && s.pad[0] == 0;
+    Push push;
+    push.U(m).U(k).U(tiles_m).U(tiles_n).U(s.samples).U(s.groups);
+    push.U(high(s.input, 1)).U(s.input.back()).U(high(s.output, 1)).U(s.output.back());
+    push.U(high(s.kernel, 1)).U(s.kernel.back()).U(stride_h | stride_w << 16);
+    push.U(dilation_h | dilation_w << 16).U(high(s.pad, 0)).U(s.pad.back()).U(s.in_channels);
+    push.U(ZeroOf(group_.inputs[0]->params));
+    AddActs(push);
+    AddRoundings(push);
+    LaunchBuilder b(facts_, in, out);
+    b.Iterations(TileRounds(tile, k));
+    const bool bytes = group_.output && facts_->int8, packs = group_.output && !bytes;
+    const std::string shader = Cat("qconv", tile, bytes ? "b" : "");
+    const int64_t n = NumElements(out[0].dims);
+    const LaunchBuilder::Arg y = packs ? b.Scratch(n * 4) : b.Write();
+    b.Dispatch(shader, Constants({pointwise, k > kExactProducts}), Args(b, y), push,
+               tiles_m * tiles_n * s.groups);
+    if (packs) b.DispatchElements("qpack", {}, {b.ScratchRead(), b.Write()}, Push().U(n), n);
+    return b.Finish(shader);
+  }
+
+  Result<Prepared> Direct(const ProductShape& s, std::span<const Operand> in,
+                          std::span<const Operand> out) const {
+    const int64_t n = NumElements(out[0].dims);
+    Dims kernel = s.kernel;
+    kernel.insert(kernel.begin(), 3 - kernel.size(), 1);
+    Push push;
+    push.U(n).U(s.in_channels / s.groups).U(s.in_channels).U(s.out_channels / s.groups);
+    push.U(s.out_channels).List(s.input, 3, 1).List(s.output, 3, 1);
+    push.U(kernel[0] | kernel[1] << 10 | kernel[2] << 20);
+    push.List(s.step, 3, 1 | 1 << 16).List(s.pad, 3, 0);
+    AddActs(push);
+    push.U(ZeroOf(group_.inputs[0]->params));
+    AddRoundings(push);
+    LaunchBuilder b(facts_, in, out);
+    b.Iterations(4 * (NumElements(kernel) * (s.in_channels / s.groups + 3) + kFewRounds));
+    b.DispatchElements("qdirect", Constants({}), Args(b, b.Write()), push, n);
+    return b.Finish("qdirect");
+  }
+
+  const Node& node_;
+  Facts facts_;
+  QuantGroup group_;
+  int64_t channels_ = 0;
+  Dims w_dims_;
+  std::vector<uint32_t> weights_;
+  std::vector<float> scales_;  // bias and scale of each channel
+  std::vector<UnaryCode> acts_;
+  float to_quanta_ = 1;
+  mutable std::mutex mutex_;
+  mutable std::shared_ptr<Memory> on_device_[2];  // of weights_ and scales_
+};
+
+std::unique_ptr<Kernel> MakeQuantizedProduct(const StepCall& call, const Facts& facts) {
+  return std::make_unique<QuantizedProduct>(call, facts);
+}
+
+}  // namespace
+
+KernelList QuantProductKernels(const Facts& facts) {
+  const auto product = [&](const char* op) {
+    return Def(facts, op, "", "int8:product", RefuseQuantizedProduct, MakeQuantizedProduct);
+  };
+  return {product("Conv"), product("MatMul"), product("Gemm")};
+}
+
+}  // namespace infer::vulkan
