@@ -10,6 +10,7 @@ std::string_view Name(Fired f) {
     case Fired::kPriority: return "priority";
     case Fired::kDrain: return "drain";
     case Fired::kEnough: return "enough";
+    case Fired::kTrial: return "trial";
   }
   return "";
 }
@@ -22,6 +23,7 @@ std::string_view Name(Single s) {
     case Single::kRows: return "rows";
     case Single::kRerun: return "rerun";
     case Single::kSlower: return "slower";
+    case Single::kTried: return "tried";
     case Single::kLate: return "late";
   }
   return "";

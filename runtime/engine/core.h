@@ -32,6 +32,7 @@ struct Batch : std::enable_shared_from_this<Batch> {
   int64_t run_ns = 0;    // that the first attempt took
   int64_t ran_rows = 0;  // of it, where it succeeded
   ShapeKey shape = {};
+  BatchAdvice advice = {};
   Priority priority = Priority::kNormal;  // of its most urgent request
   Place place = Place::kPool;
   std::stop_source stop = {};

@@ -26,7 +26,7 @@ std::pair<Version*, RequestQueue::Choice> Core::Choose(int64_t now_ns, bool asid
     if (v.queue.empty() || v.idle.empty() || v.aside != aside) return;
     const auto c = v.queue.Choose(v.options().batch, now_ns, v.run_ns, options_.ageing_ns,
                                   closed_ || v.superseded, levels,
-                                  [&](const ShapeKey& shape) { return v.CurveOf(shape); });
+                                  [&](const ShapeKey& shape) { return v.TimesOf(shape); });
     const int64_t next_ns = std::min(chosen.next_ns, c.next_ns);
     if (c.bucket && (!best || c.order < chosen.order)) {
       best = &v;
@@ -68,7 +68,8 @@ namespace {
 Single WhyAlone(const BatchAdvice& advice) {
   switch (advice.by) {
     case BatchAdvice::By::kRules: return Single::kRows;
-    case BatchAdvice::By::kCurve: return Single::kSlower;
+    case BatchAdvice::By::kMeasured: return Single::kSlower;
+    case BatchAdvice::By::kTrial: return Single::kTried;
     case BatchAdvice::By::kDeadline: return Single::kLate;
   }
   return Single::kRows;
@@ -95,6 +96,9 @@ BatchPtr Core::Form(Version& version, const RequestQueue::Choice& choice, int64_
   const PendingPtr& first = batch->items[0].request;
   batch->version = first->version;
   batch->shape = first->shape;
+  batch->advice = choice.advice;
+  if (choice.advice.by == BatchAdvice::By::kTrial)
+    version.BeginTrial(batch->shape, choice.advice.tries);
   batch->context = std::move(version.idle.back());
   version.idle.pop_back();
   batch->formed_ns = now_ns;

@@ -83,22 +83,24 @@ std::vector<PendingPtr> RequestQueue::Take(Bucket& bucket, int64_t max_rows, int
 
 RequestQueue::Choice RequestQueue::Choose(const BatchRules& rules, int64_t now_ns, int64_t run_ns,
                                           int64_t ageing_ns, bool draining, int levels,
-                                          const CurveOf& curve_of) {
+                                          const TimesOf& times_of) {
   Choice choice;
   for (auto& [shape, bucket] : buckets_) {
     const Pending* first = bucket.First(ageing_ns, levels);
     if (!first) continue;
     const Waiters facts = bucket.Facts();
     BatchAdvice advice{.rows = rules.max_rows, .run_ns = run_ns};
-    if (rules.adapts && curve_of) {
-      static const BatchCurve nothing;
-      const BatchCurve* curve = curve_of(shape);
-      advice = Advise(curve ? *curve : nothing, facts, now_ns, rules.max_rows);
+    if (rules.adapts && times_of) {
+      const BatchTimes* times = times_of(shape);
+      if (times) advice = Advise(*times, rules, facts, now_ns, draining);
     }
     BatchRules adapted = rules;
     adapted.max_rows = advice.rows;
     Decision d = Decide(adapted, facts, advice.run_ns, draining);
-    if (d.why == Fired::kFull && advice.rows < rules.max_rows) d.why = Fired::kEnough;
+    if (advice.by == BatchAdvice::By::kTrial)
+      d.why = Fired::kTrial;
+    else if (d.why == Fired::kFull && advice.rows < rules.max_rows)
+      d.why = Fired::kEnough;
     if (d.at_ns > now_ns) {
       choice.next_ns = std::min(choice.next_ns, d.at_ns);
       continue;

@@ -6,7 +6,7 @@
 #include <optional>
 #include <set>
 
-#include "runtime/engine/batch_curve.h"
+#include "runtime/engine/batch_trials.h"
 #include "runtime/engine/pending.h"
 
 namespace infer::engine {
@@ -50,11 +50,11 @@ class RequestQueue {
     int64_t next_ns = kNever;  ///< when one may begin, if nothing changes
   };
   /// What is known of runs of a shape; nullptr: nothing.
-  using CurveOf = std::function<const BatchCurve*(const ShapeKey&)>;
+  using TimesOf = std::function<const BatchTimes*(const ShapeKey&)>;
   /// Of the buckets that may begin the one whose first request of the `levels` most urgent levels
   /// comes first.
   Choice Choose(const BatchRules& rules, int64_t now_ns, int64_t run_ns, int64_t ageing_ns,
-                bool draining, int levels, const CurveOf& curve_of = {});
+                bool draining, int levels, const TimesOf& times_of = {});
 
   bool empty() const { return requests_ == 0; }
   int64_t rows() const { return rows_; }

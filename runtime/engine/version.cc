@@ -87,16 +87,22 @@ Result<std::shared_ptr<Version>> Version::Make(std::string model, int64_t number
   }
 }
 
-const BatchCurve* Version::CurveOf(const ShapeKey& shape) const {
-  const auto it = curves_.find(shape);
-  return it == curves_.end() ? nullptr : &it->second;
+const BatchTimes* Version::TimesOf(const ShapeKey& shape) const {
+  const auto it = times_.find(shape);
+  return it == times_.end() ? nullptr : &it->second;
 }
 
-void Version::RanBatch(const ShapeKey& shape, int64_t rows, int64_t ns) {
-  constexpr size_t kMostCurves = 64;
+void Version::BeginTrial(const ShapeKey& shape, int64_t limit) {
+  times_.at(shape).trials.Begin(limit);
+}
+
+void Version::RanBatch(const ShapeKey& shape, const BatchAdvice& advice, int64_t rows, int64_t ns) {
+  constexpr size_t kMostShapes = 64;
   if (!options_.batch.adapts) return;
-  if (curves_.size() >= kMostCurves && !curves_.contains(shape)) curves_.erase(curves_.begin());
-  curves_[shape].Ran(rows, ns);
+  if (times_.size() >= kMostShapes && !times_.contains(shape)) times_.erase(times_.begin());
+  BatchTimes& times = times_.try_emplace(shape, options_.batch.max_rows).first->second;
+  times.curve.Ran(rows, ns);
+  if (advice.by != BatchAdvice::By::kDeadline) times.trials.Ran(rows, ns, advice.tries);
 }
 
 void Version::Grew(const RunContext& context) {
