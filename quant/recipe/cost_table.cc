@@ -1,7 +1,9 @@
 #include "quant/recipe/cost_table.h"
 
 #include <algorithm>
+#include <initializer_list>
 
+#include "lib/support/isa.h"
 #include "lib/support/strings.h"
 
 namespace infer {
@@ -9,29 +11,38 @@ namespace {
 
 struct FamilyPrice {
   std::string_view family;
-  StepPrice price;
+  StepPrice vnni, without;  // processors with AVX-512 VNNI, and those without
 };
 
-// tools/infer_opt/recipe_costs.py over 34 reports of 17 models, FP32 and INT8, 2 cores of an AMD
-// EPYC with AVX-512 VNNI that others used too.
+// tools/infer_opt/recipe_costs.py over 46 models in FP32 and INT8, 2 cores of an Intel Xeon with
+// AMX that others used, too: with AMX and held to VNNI (80 pairs of reports), and held to AVX2
+// (36).
 constexpr FamilyPrice kBuiltIn[] = {
-    {"attention f32", {2.133, 0, 0.1833}},
-    {"attention int8", {4.221, 0, 0.4198}},
-    {"conv f32", {1.014, 13.26, 0}},
-    {"conv int8", {1.027, 2.452, 0}},
-    {"conv1x1 f32", {0.3144, 8.915, 0.02595}},
-    {"conv1x1 int8", {0.4751, 2.507, 0.07812}},
-    {"depthwise f32", {0.3192, 12.51, 0.01594}},
-    {"depthwise int8", {0.5716, 15.74, 0.01984}},
-    {"elements f32", {0.07439, 93.75, 0.01267}},
-    {"elements int8", {0.06026, 5.227, 0}},
-    {"move", {0.1012, 0, 0.01486}},
-    {"product f32", {0.4929, 7.13, 0.009546}},
-    {"product int8", {0.589, 2.13, 0.001402}},
-    {"quantize", {0.05201, 8.857e-06, 0.0224}},
-    {"reference", {0, 50, 0.5}},
-    {"slow move", {0.6045, 0.0001961, 0.1011}},
-    {"winograd", {0.7858, 2.91, 0.03781}},
+    {"attention f32", {2.086, 0, 0.1871}, {2.086, 32.59, 0}},
+    {"attention int8", {4.022, 49.71, 0.01631}, {4.022, 49.71, 0.01631}},
+    {"chain", {0.09871, 53.55, 0}, {0.09049, 43.59, 0.01338}},
+    {"conv amx", {3.886, 0.08805, 0.1646}, {0.6924, 25, 0.03976}},
+    {"conv f32", {0.4057, 7.084, 0.01726}, {0.7645, 7.778, 0.0147}},
+    {"conv int8", {1.039, 1.795, 0}, {0.6924, 25, 0.03976}},
+    {"conv1x1 f32", {0.4404, 2.936, 0.03833}, {1.628, 34.94, 0.01181}},
+    {"conv1x1 int8", {0.8773, 1.92, 0}, {0.6924, 25, 0.03976}},
+    {"depthwise f32", {0.8443, 2.058, 0.02803}, {0.7527, 3.723, 0.02228}},
+    {"depthwise int8", {0.8008, 1.775, 0.1328}, {0.6924, 25, 0.03976}},
+    {"elements f32", {0.08087, 60.56, 0.003184}, {0.1059, 60.37, 0}},
+    {"elements int8", {0.04233, 37.5, 0}, {0.04564, 25.81, 0}},
+    {"move", {0, 2.316, 0.02296}, {0.01457, 5.878, 0.01249}},
+    {"pool f32", {0.2137, 0, 0.05068}, {0.2689, 0, 0.04984}},
+    {"pool int8", {2.348, 80.93, 0}, {0.9625, 44.76, 0}},
+    {"product f32", {0.2711, 5.217, 0.007901}, {0.1414, 11.15, 0.007297}},
+    {"product int8", {0.4596, 1.882, 0}, {0.1831, 6.413, 0}},
+    {"quantize", {0.02268, 2.377e-05, 0.05953}, {0.04181, 1.404e-05, 0.0353}},
+    {"reference", {0, 50, 0.5}, {0, 50, 0.5}},
+    {"slow move", {0.9728, 0.0001009, 0.0553}, {0.7699, 14.32, 0.03807}},
+    {"small conv f32", {0.9417, 6.129, 0.04164}, {0.4973, 25.29, 0.005496}},
+    {"small conv int8", {1.039, 1.795, 0}, {0.717, 7.141, 0}},
+    {"strided move", {0.06333, 79.86, 0.01555}, {0.07041, 21.96, 0.01134}},
+    {"table", {0.07892, 0, 0.0143}, {0.04867, 0, 0.1252}},
+    {"winograd", {0.5626, 3.259, 0.01653}, {0.4104, 3.551, 0.08121}},
 };
 constexpr auto kFamilies = [] {
   std::array<std::string_view, std::size(kBuiltIn)> names;
@@ -45,31 +56,51 @@ bool Has(std::string_view text, std::string_view part) {
 
 bool IsQdq(std::string_view op) { return op == "QuantizeLinear" || op == "DequantizeLinear"; }
 
-/// The first operator of "DequantizeLinear+Conv+QuantizeLinear" that computes something.
-std::string_view MainOf(std::string_view op) {
+/// Of the operators of a step: "DequantizeLinear+Conv+QuantizeLinear".
+struct StepParts {
+  std::string_view main;  // the first that computes something, or the first
+  bool computes = false, convolves = false, multiplies = false;
+};
+
+StepParts PartsOf(std::string_view op) {
+  StepParts p{op.substr(0, op.find('+'))};
   for (std::string_view rest = op; !rest.empty();) {
     const std::string_view one = rest.substr(0, rest.find('+'));
-    if (!IsQdq(one)) return one;
     rest.remove_prefix(std::min(rest.size(), one.size() + 1));
+    if (!IsQdq(one) && !p.computes) p.main = one;
+    p.computes = p.computes || !IsQdq(one);
+    p.convolves = p.convolves || one == "Conv" || one == "ConvTranspose";
+    p.multiplies = p.multiplies || one == "MatMul" || one == "Gemm";
   }
-  return op.substr(0, op.find('+'));
+  return p;
 }
 
-bool IsMove(std::string_view kernel) {
-  constexpr std::string_view kMoves[] = {"own:runs",   "own:strided", "own:rows",
-                                         "own:gather", "own:index",   "own:pixels"};
-  return std::any_of(std::begin(kMoves), std::end(kMoves),
-                     [&](std::string_view k) { return kernel.starts_with(k); });
+bool StartsWithOneOf(std::string_view kernel, std::initializer_list<std::string_view> starts) {
+  return std::any_of(starts.begin(), starts.end(),
+                     [&](std::string_view s) { return kernel.starts_with(s); });
+}
+
+std::string_view ConvFamily(std::string_view kernel, bool is_int8) {
+  if (Has(kernel, "winograd")) return "winograd";
+  if (Has(kernel, "dw") || Has(kernel, "depthwise") || Has(kernel, "jit_int8"))
+    return is_int8 ? "depthwise int8" : "depthwise f32";
+  if (Has(kernel, "amx")) return "conv amx";
+  if (Has(kernel, "conv_1x1") || Has(kernel, "gemm") || Has(kernel, "bytes"))
+    return is_int8 ? "conv1x1 int8" : "conv1x1 f32";
+  if (kernel.starts_with("own:")) return is_int8 ? "small conv int8" : "small conv f32";
+  return is_int8 ? "conv int8" : "conv f32";
 }
 
 }  // namespace
 
+CostTable CostTable::Stored(bool vnni) {
+  CostTable t{vnni ? "built-in: x64, AVX-512 VNNI, 1 thread" : "built-in: x64, AVX2, 1 thread", {}};
+  for (const FamilyPrice& f : kBuiltIn) t.prices.emplace(f.family, vnni ? f.vnni : f.without);
+  return t;
+}
+
 const CostTable& CostTable::BuiltIn() {
-  static const CostTable table = [] {
-    CostTable t{"built-in: x64, AVX-512 VNNI, 1 thread", {}};
-    for (const FamilyPrice& f : kBuiltIn) t.prices.emplace(f.family, f.price);
-    return t;
-  }();
+  static const CostTable table = Stored(RunsIsa(Isa::kVnni));
   return table;
 }
 
@@ -80,20 +111,18 @@ std::string_view FamilyOf(const StepInfo& step, std::string_view kernel) {
   if (kernel == "reference") return "reference";
   if (Has(kernel, ":ref:")) return "slow move";
   if (Has(kernel, "attention")) return Has(kernel, "vnni") ? "attention int8" : "attention f32";
-  const std::string_view main = MainOf(step.op);
-  const bool is_int8 =
-      step.precision.ends_with("s32") || (step.op.starts_with("DequantizeLinear") && !IsQdq(main));
-  if (main == "Conv" || main == "ConvTranspose") {
-    if (Has(kernel, "winograd")) return "winograd";
-    if (Has(kernel, "dw") || Has(kernel, "depthwise") || Has(kernel, "jit_int8"))
-      return is_int8 ? "depthwise int8" : "depthwise f32";
-    if (Has(kernel, "conv_1x1") || Has(kernel, "gemm") || Has(kernel, "bytes"))
-      return is_int8 ? "conv1x1 int8" : "conv1x1 f32";
-    return is_int8 ? "conv int8" : "conv f32";
-  }
-  if (main == "MatMul" || main == "Gemm") return is_int8 ? "product int8" : "product f32";
-  if (IsQdq(main)) return "quantize";
-  if (IsMove(kernel)) return "move";
+  const StepParts parts = PartsOf(step.op);
+  const bool is_int8 = step.precision.ends_with("s32") ||
+                       (step.op.starts_with("DequantizeLinear") && parts.computes);
+  if (parts.convolves) return ConvFamily(kernel, is_int8);
+  if (parts.multiplies) return is_int8 ? "product int8" : "product f32";
+  if (!parts.computes) return "quantize";
+  if (kernel.starts_with("own:runs")) return "move";
+  if (StartsWithOneOf(kernel, {"own:strided", "own:rows", "own:gather", "own:index", "own:pixels"}))
+    return "strided move";
+  if (parts.main.ends_with("Pool")) return is_int8 ? "pool int8" : "pool f32";
+  if (kernel.starts_with("own:table")) return "table";
+  if (kernel.starts_with("own:chain")) return "chain";
   return is_int8 ? "elements int8" : "elements f32";
 }
 

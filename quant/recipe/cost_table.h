@@ -5,8 +5,10 @@
 /// The time of a step is a launch, its operations and the bytes that it moves, each times a price
 /// of its family (kind of operator, numbers, algorithm). Operations and bytes are counted from the
 /// program as it is compiled for the shapes that run, so the QuantizeLinear and DequantizeLinear
-/// that stay around a layer and the fusions that they break are in it. The built-in prices are of
-/// one thread of an x64 with AVX-512 VNNI; tools/infer_opt/recipe_costs.py fits others.
+/// that stay around a layer and the fusions that they break are in it. Copies into other layouts
+/// are not counted by themselves: the prices hold what they took on average. The built-in prices
+/// are of one thread of an x64, with AVX-512 VNNI or without; tools/infer_opt/recipe_costs.py fits
+/// others.
 #include <array>
 #include <map>
 #include <string>
@@ -24,6 +26,9 @@ struct StepPrice {
 struct CostTable {
   std::string name;
   std::map<std::string, StepPrice, std::less<>> prices;  ///< by family, every one of Families()
+  /// Of processors with AVX-512 VNNI, or of those without.
+  static CostTable Stored(bool vnni);
+  /// The one of this processor and INFER_MAX_ISA.
   static const CostTable& BuiltIn();
 };
 

@@ -46,10 +46,17 @@ struct RecipeReport {
   std::vector<RecipeCandidate> candidates;
   bool weighed = false;  ///< the table knows the backend's kernels, so that time is a reason
   bool pays = true;      ///< by the table, and what it may be off by, no slower than FP32
+  /// What scales per channel gain over one per weight tensor, where RecipeOptions asks; and whether
+  /// the result has them.
+  std::optional<double> channel_scales_db;
+  bool channel_scales = false;
   /// SQNR of the result's worst output on the held-out samples. They chose the steps, so that other
   /// samples show less.
   double held_out_db = 0;
 };
+
+/// The gain in SQNR on the held-out samples for which a file's opset is raised: half of the noise.
+inline constexpr double kChannelScalesDb = 3;
 
 struct RecipeOptions {
   Recipe recipe = Recipe::kBalanced;
@@ -67,6 +74,9 @@ struct RecipeOptions {
   /// Values that products read are split in so many groups of columns with a scale each where that
   /// errs less (ColumnGroupOptions::groups); 1: one scale per value.
   int column_groups = 1;
+  /// The scheme has one scale per weight tensor only because of the file's opset, which may be
+  /// raised: scales per channel are tried, and taken where they gain kChannelScalesDb.
+  bool may_have_channel_scales = false;
   /// How `best` rounds weights; of several rounders each layer takes what errs least. Empty: to
   /// nearest.
   std::vector<const CodeRounder*> rounders = {&CodeRounders().front()};

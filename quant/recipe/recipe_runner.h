@@ -22,6 +22,7 @@ class RecipeRunner {
   Result<RecipeReport> Finish(Graph& g, int64_t samples);
 
  private:
+  Status TryChannelScales();
   Status NarrowRanges();
   Status TryObservers();
   Status Equalize();

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 
 #include "lib/support/strings.h"
 #include "quant/algorithm/bias_correction.h"
@@ -27,6 +28,7 @@ struct RecipeRunner::Step {
 };
 
 const RecipeRunner::Step RecipeRunner::kSteps[] = {
+    {Recipe::kFast, &RecipeRunner::TryChannelScales},
     {Recipe::kFast, &RecipeRunner::NarrowRanges},
     {Recipe::kBalanced, &RecipeRunner::TryObservers},
     {Recipe::kBalanced, &RecipeRunner::Equalize},
@@ -43,6 +45,28 @@ const RecipeRunner::Step RecipeRunner::kSteps[] = {
 Status RecipeRunner::RunSteps() {
   for (const Step& step : kSteps)
     if (options_.recipe >= step.least) INFER_TRY((this->*step.run)());
+  return {};
+}
+
+/// No Try: the file's opset is a price that a small gain does not pay for.
+Status RecipeRunner::TryChannelScales() {
+  if (!options_.may_have_channel_scales || OutOfTime()) return {};
+  const double begin = Seconds();
+  StaticModel candidate{model_.graph.Clone(), model_.ranges, model_.scheme};
+  candidate.scheme.per_channel = candidate.scheme.has_channel_scales = true;
+  INFER_TRY(Calibrate(candidate, observer_, fit_, &seen_));
+  INFER_ASSIGN(HeldOutError e, ErrorOf(candidate));
+  RecipeStep step{"channel-scales", "a scale per channel of weights", Decibels(error_.noise),
+                  Decibels(e.noise)};
+  const double gain = step.db_after - step.db_before;
+  if (std::isfinite(gain)) report_.channel_scales_db = gain;
+  step.kept = report_.channel_scales = gain >= kChannelScalesDb;
+  if (step.kept) {
+    model_ = std::move(candidate);
+    error_ = std::move(e);
+  }
+  step.seconds = Seconds() - begin;
+  report_.steps.push_back(std::move(step));
   return {};
 }
 

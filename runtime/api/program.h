@@ -130,6 +130,14 @@ class RunContext {
   virtual std::span<const std::string> step_kernels() const = 0;
 };
 
+/// What a device's driver made of shaders, for all programs of a backend so far.
+struct PipelineInfo {
+  int64_t made = 0;          ///< pipelines
+  double made_ms = 0;        ///< that the driver took to create them
+  std::string cache;         ///< "off", "absent", "loaded", or "rejected: " with the reason
+  int64_t loaded_bytes = 0;  ///< of the cache
+};
+
 class Program {
  public:
   virtual ~Program() = default;
@@ -140,6 +148,8 @@ class Program {
   /// which need not be run: zeros where values decide a shape. Not ok where the extents do not fit.
   virtual Result<std::vector<Cost>> CostsFor(std::span<const Dims> input_dims) const = 0;
   virtual Result<std::unique_ptr<RunContext>> NewContext() const = 0;
+  /// nullopt where nothing runs on shaders.
+  virtual std::optional<PipelineInfo> pipelines() const { return std::nullopt; }
 };
 
 class Backend {

@@ -45,6 +45,9 @@ class ExecutorProgram final : public PlanProgram,
   Status Prepare(const PlanObserver& observe = {});
 
   Result<std::unique_ptr<RunContext>> NewContext() const override;
+  std::optional<PipelineInfo> pipelines() const override {
+    return parts_.backends.front()->pipelines();
+  }
 
   int lanes() const { return parts_.lanes; }
   const PlanBackends& backends() const { return parts_.backends; }

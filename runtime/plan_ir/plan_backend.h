@@ -19,6 +19,8 @@ class PlanBackend {
   /// nullptr: launches work on host memory (Launch::Run). Else they record (Launch::Record) on
   /// memory of this device.
   virtual Device* device() const { return nullptr; }
+  /// Of a backend with shaders: what its driver made of them so far.
+  virtual std::optional<PipelineInfo> pipelines() const { return std::nullopt; }
   MemorySpace space() const { return device() ? MemorySpace::kDevice : MemorySpace::kHost; }
 
   /// The launch that copies a tensor into another layout of this backend, or into the same one

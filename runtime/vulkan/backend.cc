@@ -41,6 +41,7 @@ class VulkanPlanBackend final : public PlanBackend {
   std::string_view name() const override { return "vulkan"; }
   const KernelList& kernels() const override { return kernels_; }
   Device* device() const override { return &device_; }
+  std::optional<PipelineInfo> pipelines() const override { return parts_->pipelines.info(); }
   bool wants_groups() const override { return true; }
   Result<Prepared> Reorder(DType, const Dims&, const Layout&, const Layout&) const override {
     return vulkan::MakeCopy();  // there is one layout
@@ -56,9 +57,17 @@ class VulkanPlanBackend final : public PlanBackend {
     constexpr double kLatency = 2, kBytesPerMicrosecond = 5e3;
     return keep_all_ ? 0 : kLatency + static_cast<double>(bytes) / kBytesPerMicrosecond;
   }
-  const DeviceParts& parts() const { return *parts_; }
+  DeviceParts& parts() const { return *parts_; }
 
  private:
+  /// Twice as many as the device has multiprocessors; a CPU is busy with any number.
+  static int64_t BusyGroupsOf(const vulkan::Gpu& gpu) {
+    constexpr int64_t kUnknownUnits = 32;
+    const VulkanDeviceInfo& info = gpu.info();
+    if (gpu.options().busy_groups > 0) return gpu.options().busy_groups;
+    if (info.type == "cpu") return 1;
+    return 2 * (info.compute_units > 0 ? info.compute_units : kUnknownUnits);
+  }
   static vulkan::Facts FactsOf(const std::shared_ptr<DeviceParts>& parts) {
     auto facts = std::make_shared<DeviceFacts>();
     facts->parts = parts;
@@ -67,6 +76,13 @@ class VulkanPlanBackend final : public PlanBackend {
       facts->max_iterations = parts->gpu->info().max_iterations;
     facts->int8 = parts->gpu->Has("int8");
     facts->int16 = parts->gpu->Has("int16");
+    // 8 lanes are a whole subgroup of llvmpipe; they would leave most of a GPU's idle.
+    const VulkanDeviceInfo& info = parts->gpu->info();
+    const bool pays = info.type == "cpu" && info.subgroup == 8;
+    facts->subgroup =
+        parts->gpu->Has("subgroup") && (pays || parts->gpu->options().subgroups_anywhere);
+    facts->max_invocations = parts->gpu->info().max_invocations;
+    facts->busy_groups = BusyGroupsOf(*parts->gpu);
     return facts;
   }
   std::shared_ptr<DeviceParts> parts_;
@@ -99,6 +115,7 @@ class VulkanBackend final : public Backend {
     INFER_ASSIGN(const auto device, Open());
     INFER_ASSIGN(std::shared_ptr<const Program> program,
                  CompileOver(std::move(graph), options, {device, options_.behind}));
+    device->parts().pipelines.Save();
     return program;
   }
   VulkanMemoryUse memory() const {

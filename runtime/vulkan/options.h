@@ -24,8 +24,15 @@ struct VulkanOptions {
   int64_t memory_bytes = INT64_MAX;
   /// Buffers above this size are refused by kernels; 0: the device's own limit.
   int64_t max_buffer_bytes = 0;
+  /// Workgroups that keep the device busy: products of fewer are split along their common axis.
+  /// 0: twice as many as it has compute units; 1 on a CPU.
+  int64_t busy_groups = 0;
   /// Pretends that the host cannot map device memory: all bytes go through staging buffers.
   bool stage_all = false;
+  /// Convolutions by subgroups on GPUs, too, where shared memory is the faster way: for tests.
+  bool subgroups_anywhere = false;
+  /// The folder that keeps what the driver made of our shaders; "": none.
+  std::string pipeline_cache = {};
   /// Loads the validation layer, with synchronization validation; Unsupported where it is missing.
   bool validate = false;
   /// Is given each message of the validation layer. Called by any thread.
@@ -35,7 +42,9 @@ struct VulkanOptions {
 };
 
 /// INFER_VULKAN_DISABLE (names between commas), INFER_VULKAN_MEMORY (bytes),
-/// INFER_VULKAN_STAGE_ALL=1. InvalidArgument for anything that cannot be read.
+/// INFER_VULKAN_STAGE_ALL=1, INFER_VULKAN_BUSY_GROUPS (a number), INFER_VULKAN_CACHE (a folder; "":
+/// none; infer-opt/vulkan in $XDG_CACHE_HOME or ~/.cache where it is not set). InvalidArgument for
+/// anything that cannot be read.
 Result<VulkanOptions> VulkanOptionsFromEnvironment();
 
 struct VulkanFeature {
@@ -64,6 +73,7 @@ struct VulkanDeviceInfo {
   int64_t shared_bytes = 0;          ///< of a workgroup
   int64_t max_invocations = 0;       ///< of a workgroup
   int64_t subgroup = 0;
+  int64_t compute_units = 0;  ///< multiprocessors; 0: the driver does not say
   /// Loops of one invocation that the driver runs, in all, before it ends them without a word
   /// (65,535 in Mesa's llvmpipe); 0: no limit is known.
   int64_t max_iterations = 0;

@@ -2,6 +2,7 @@
 
 #include "runtime/cpu/backend.h"
 #include "runtime/vulkan/backend.h"
+#include "tests/runtime/vulkan/or_exit.h"
 #include "tests/suites/suite.h"
 
 namespace infer {
@@ -13,8 +14,9 @@ const Backend& BackendUnderTest() {
     setenv("LP_NUM_THREADS", "0", 0);
     auto options = VulkanOptionsFromEnvironment();
     INFER_CHECK(options.ok());
-    return MakeVulkanBackend(
-        {.device = *std::move(options), .behind = CpuHost(), .keep_all = true});
+    options->pipeline_cache.clear();
+    return OrExit(
+        MakeVulkanBackend({.device = *std::move(options), .behind = CpuHost(), .keep_all = true}));
   }();
   return *backend;
 }

@@ -340,7 +340,7 @@ class Peers(ToolTestCase):
                      ["--rounds", "3", "--starts", "4"], ["--starts", "1"]]:
             done = run("infer-bench", "peers", self.model, *args)
             self.assertEqual(done.returncode, 2, f"{args}: {done.stderr}")
-        self.assertIn("there are infer, openvino, ort",
+        self.assertIn("there are infer, ncnn-vulkan, openvino, ort",
                       run("infer-bench", "peers", self.model, "--engines", "x").stderr)
 
     def test_measurements_wait_for_each_other(self):

@@ -123,6 +123,32 @@ class Readers(CliTestCase):
         asked = self.fused(path, "--functions")["output"]
         self.assertEqual((asked["functions"], asked["ir_version"]), (["infer::Silu"], 8))
 
+    def test_opset_is_raised_where_scales_per_channel_pay(self):
+        """A large weight in one channel spoils the scale of the others, where there is one per tensor."""
+        rng = np.random.default_rng(0)
+        x = rng.normal(size=(20, 3, 8, 8)).astype(np.float32)
+        x[:, 2] = 0  # so that the large weight says nothing
+        np.save(self.dir / "x.npy", x)
+        alike = rng.uniform(-1, 1, size=(8, 3, 3, 3))
+        apart = alike.copy()
+        apart[0, 2, 0, 0] = 100
+
+        def quantized(weights, *args):
+            path = self.write("conv.onnx", model(
+                [node("Conv", ["x", "w"], ["y"])], [value_info("x", (1, 3, 8, 8))], [value_info("y", (1, 8, 6, 6))],
+                [floats("w", weights, (8, 3, 3, 3))], 11))
+            return self.report(0, "infer-opt", "quantize", path, "-o", self.dir / "out.onnx", "--data", self.dir / "x.npy",
+                               "--recipe", "fast", "--no-verify", *args)
+
+        raised, kept, asked = quantized(apart), quantized(alike), quantized(apart, "--opset", 11)
+        self.assertEqual([r["output"]["opset"] for r in (raised, kept, asked)], [13, 11, 11])
+        self.assertTrue(raised["recipe"]["channel_scales"])
+        self.assertGreater(raised["recipe"]["channel_scales_db"], 3)
+        self.assertFalse(kept["recipe"]["channel_scales"])
+        self.assertLess(kept["recipe"]["channel_scales_db"], 3)
+        self.assertIsNone(asked["recipe"]["channel_scales_db"])
+        self.assertEqual(quantized(apart, "--opset", "input")["output"]["opset"], 11)
+
     def test_int8_of_old_opsets(self):
         weights = floats("w", np.random.default_rng(0).normal(size=(8, 3, 3, 3)), (8, 3, 3, 3))
         np.save(self.dir / "x.npy", np.random.default_rng(1).normal(size=(20, 3, 8, 8)).astype(np.float32))
@@ -133,7 +159,7 @@ class Readers(CliTestCase):
                 [weights], opset))
 
         args = ["-o", self.dir / "out.onnx", "--data", self.dir / "x.npy", "--no-verify"]
-        done = self.expect(0, "infer-opt", "quantize", convolution(11), *args)
+        done = self.expect(0, "infer-opt", "quantize", convolution(11), *args, "--opset", 11)
         self.assertRegex(done.stderr, "opset 11 has no scales per channel: one per weight tensor.*--opset 13")
         self.assertEqual(self.inspected()["model"]["opset"], 11)
         self.expect(0, "infer-opt", "quantize", convolution(11), *args, "--opset", 13)

@@ -6,6 +6,7 @@ import unittest
 
 from tool_test_case import CliTestCase, MODEL
 
+os.environ["INFER_VULKAN_CACHE"] = ""  # nothing in the user's folder
 QUIET = {**os.environ, "LP_NUM_THREADS": "0"}  # dispatches of few numbers are not worth a driver's threads
 NO_DRIVER = {**os.environ, "VK_DRIVER_FILES": "/none.json", "VK_ICD_FILENAMES": "/none.json"}
 
@@ -47,6 +48,22 @@ class Vulkan(CliTestCase):
             events = json.load(f)["traceEvents"]
         self.assertIn("device", [e["args"]["name"] for e in events if e["ph"] == "M" and e["name"] == "thread_name"])
         self.assertTrue(any(e["ph"] == "X" and e["tid"] == 2 for e in events))
+
+    def test_pipelines_are_kept_from_one_start_to_the_next(self):
+        folder = str(self.dir / "kept")
+        args = ["infer-bench", "run", MODEL, "--set", "batch=1", "--warmup", "0", "--runs", "2", "--cold", "2", "--json"]
+        # The process that measures has written the file before its starts read it.
+        for env, state in ((QUIET, "off"), ({**QUIET, "INFER_VULKAN_CACHE": folder}, "loaded")):
+            report = str(self.dir / "report.json")
+            self.expect(0, *args, report, "--device", "vulkan", env=env)
+            with open(report) as f:
+                pipelines = json.load(f)["results"][0]["cold"]["pipelines"]
+            self.assertEqual(set(pipelines["cache"]), {state})  # slow machines make fewer starts
+            self.assertGreater(pipelines["made"], 0)
+            self.assertEqual(len(os.listdir(folder)) if os.path.exists(folder) else 0, state != "off")
+        self.expect(0, *args, report, "--device", "cpu", env=QUIET)
+        with open(report) as f:
+            self.assertIsNone(json.load(f)["results"][0]["cold"]["pipelines"])
 
     def test_devices(self):
         report = self.report(0, "infer-opt", "devices")

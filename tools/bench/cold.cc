@@ -203,6 +203,8 @@ Result<ColdStart> OneStart(const std::string& path, const std::string& request,
                answer.at("convert_ms").get<double>();
   c.rest_ms = c.total_ms - c.process_ms - c.load_ms - c.compile_ms - c.first_ms;
   c.peak_resident_bytes = int64_t{usage.ru_maxrss} * 1024;
+  if (const Json& p = answer.at("pipelines"); !p.is_null())
+    c.pipelines = PipelineInfo{p.at("made"), p.at("made_ms"), p.at("cache"), p.at("loaded_bytes")};
   if (answer.contains("allocated_peak_bytes"))
     c.allocated_peak_bytes = answer.at("allocated_peak_bytes").get<int64_t>();
   return c;
@@ -217,9 +219,16 @@ Result<Json> FirstResult(const std::string& path, const std::string& text) {
   INFER_ASSIGN(const Session s, OpenSession(context, path, OptionsOf(request)));
   const auto start = Clock::now();
   INFER_TRY(s.run->Run());
-  return Json{{"first_ms", MsSince(start)}, {"done_at", NowMs()},
+  Json answer{{"first_ms", MsSince(start)}, {"done_at", NowMs()},
               {"load_ms", s.load_ms},       {"convert_ms", s.convert_ms},
-              {"inputs_ms", s.inputs_ms},   {"compile_ms", s.compile_ms}};
+              {"inputs_ms", s.inputs_ms},   {"compile_ms", s.compile_ms},
+              {"pipelines", nullptr}};
+  if (const auto p = s.program->pipelines())
+    answer["pipelines"] = {{"made", p->made},
+                           {"made_ms", p->made_ms},
+                           {"cache", p->cache},
+                           {"loaded_bytes", p->loaded_bytes}};
+  return answer;
 }
 
 template <typename F>
@@ -227,6 +236,22 @@ double MedianOf(const std::vector<ColdStart>& starts, F field) {
   std::vector<double> v;
   for (const ColdStart& s : starts) v.push_back(static_cast<double>(field(s)));
   return Describe(v).median;
+}
+
+/// null where nothing ran on shaders.
+Json PipelinesJson(const std::vector<ColdStart>& starts) {
+  if (!starts.front().pipelines) return {};
+  const auto median = [&](auto field) {
+    return MedianOf(starts, [&](const ColdStart& s) {
+      return s.pipelines ? static_cast<double>((*s.pipelines).*field) : 0;
+    });
+  };
+  Json caches = Json::array();
+  for (const ColdStart& s : starts) caches.push_back(s.pipelines ? s.pipelines->cache : "");
+  return {{"made", static_cast<int64_t>(median(&PipelineInfo::made))},
+          {"made_ms", median(&PipelineInfo::made_ms)},
+          {"loaded_bytes", static_cast<int64_t>(median(&PipelineInfo::loaded_bytes))},
+          {"cache", std::move(caches)}};
 }
 
 }  // namespace
@@ -263,6 +288,7 @@ Json ToJson(const std::vector<ColdStart>& starts) {
                     {"rest", MedianOf(starts, [](const auto& s) { return s.rest_ms; })}};
   j["peak_resident_bytes"] =
       static_cast<int64_t>(MedianOf(starts, [](const auto& s) { return s.peak_resident_bytes; }));
+  j["pipelines"] = PipelinesJson(starts);
   const bool counted = starts.front().allocated_peak_bytes.has_value();
   j["allocated_peak_bytes"] =
       counted ? Json(static_cast<int64_t>(MedianOf(

@@ -17,6 +17,7 @@ struct ColdStart {
   double load_ms = 0, compile_ms = 0, first_ms = 0;
   double rest_ms = 0;                           ///< total less the stages above
   int64_t peak_resident_bytes = 0;              ///< of the whole life of the process
+  std::optional<PipelineInfo> pipelines;        ///< of a device with shaders
   std::optional<int64_t> allocated_peak_bytes;  ///< of the allocator; none where it is not counted
 };
 

@@ -36,10 +36,12 @@ void ExportFlags::Declare(Options& options) {
       "--target", &target, names,
       "Who reads the file: chooses operators and formats, and is checked before anything "
       "is written. onnx: standard operators alone; ort: the newest ONNX Runtime");
-  options.Value("--opset N|max", &opset,
+  opset_given_ = options.Group([&](Options& group) {
+    group.Value("--opset N|max", &opset,
                 "Opset of the file; input: no newer opset and IR version than the model came with; "
                 "max: what the fused operators need");
-  options.Offer({"input", "max"});
+    group.Offer({"input", "max"});
+  });
   options.Flag("--external-data", &external_data, "Put weights into a file beside the model");
   options.Rarely();
   options.Flag("--functions", &functions,
@@ -87,6 +89,15 @@ int64_t ExportFlags::OpsetLimit(const Model& model) const {
   if (o.keep_versions && given > 0)
     return o.max_opset > 0 ? std::min<int64_t>(given, o.max_opset) : given;
   return o.max_opset;
+}
+
+bool ExportFlags::MayRaiseTo(int64_t wanted, const Model& model) const {
+  if (opset != kInput || !opset_given_().empty()) return false;
+  const ExportOptions o = Chosen();
+  if (o.max_opset > 0 && o.max_opset < wanted) return false;
+  ExportFlags raised = *this;
+  raised.opset = Cat(wanted);
+  return raised.CheckBefore(model).ok();
 }
 
 Result<std::string> ExportFlags::Bytes(const Model& model) const {

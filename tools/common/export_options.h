@@ -27,6 +27,9 @@ struct ExportFlags {
   Status CheckBefore(const Model& model) const;
   /// The newest opset that the file may have: the input's, or that of --opset; 0: any.
   int64_t OpsetLimit(const Model& model) const;
+  /// Whether a file that nobody asked an opset of (--opset) may be raised to `wanted`: the target
+  /// reads it, and the model can be written so.
+  bool MayRaiseTo(int64_t wanted, const Model& model) const;
   /// Why the target would refuse the file; "" where it takes it or is not checked. Unsupported: it
   /// cannot be written at this opset.
   Result<std::string> Refusal(Context& context, const Model& model) const;
@@ -51,7 +54,8 @@ struct ExportFlags {
   Json Report(const ExportReport& written) const;
 
  private:
-  int OpsetNumber() const;  ///< 0: none was asked for
+  Options::Given opset_given_;  ///< set by Declare
+  int OpsetNumber() const;      ///< 0: none was asked for
   ExportOptions Chosen() const;
   /// `model` as it reads back from the file; nullopt where that is over 2 GiB or cannot be written.
   Result<std::optional<Model>> ReadBack(Context& context, const Model& model) const;

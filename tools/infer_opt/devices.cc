@@ -53,6 +53,7 @@ Json DeviceJson(const VulkanDeviceInfo& d, const VulkanOptions& options) {
           {"max_invocations", d.max_invocations},
           {"subgroup", d.subgroup},
           {"max_iterations", d.max_iterations},
+          {"compute_units", d.compute_units},
           {"queue_families", d.queue_families},
           {"maps_device_memory", d.maps_device_memory},
           {"features", features}};
@@ -106,11 +107,12 @@ class DevicesCommand : public Command {
     context.PrintLine(Cat("  memory      ", Join(heaps, ", "), "; ",
                           d.maps_device_memory ? "the host reaches the device's"
                                                : "the host does not reach the device's"));
-    context.PrintLine(Cat("  limits      a buffer of ", HumanBytes(d.max_buffer_bytes),
-                          ", an allocation of ", HumanBytes(d.max_allocation_bytes), ", ",
-                          HumanBytes(d.shared_bytes), " shared by ", d.max_invocations,
-                          " invocations, subgroups of ", d.subgroup, ", ", d.queue_families,
-                          d.queue_families == 1 ? " queue family" : " queue families"));
+    context.PrintLine(
+        Cat("  limits      a buffer of ", HumanBytes(d.max_buffer_bytes), ", an allocation of ",
+            HumanBytes(d.max_allocation_bytes), ", ", HumanBytes(d.shared_bytes), " shared by ",
+            d.max_invocations, " invocations, subgroups of ", d.subgroup, ", ",
+            d.compute_units > 0 ? Cat(d.compute_units, " compute units, ") : "", d.queue_families,
+            d.queue_families == 1 ? " queue family" : " queue families"));
     for (const auto& row : FeatureRows(d, options))
       context.PrintLine(
           Cat("  ", row[0], std::string(12 - row[0].size(), ' '), row[1], ": ", row[2]));

@@ -6,8 +6,8 @@ usage: recipe_costs.py REPORT.json... > costs.json
 
 Each REPORT is of `infer-bench run MODEL --threads 1 --layers --json REPORT`: of models as `fuse`
 writes them and of the same in INT8 (`quantize --recipe none`). A step's time is explained by a launch, its operations
-and the bytes that it moves; the relative error is made small, reweighted until far steps count as in
-a sum of absolute errors. The same families as FamilyOf in quant/recipe/cost_table.cc. Tells on
+and the bytes that it moves; what the processor spent on a run (samples_cpu_ms) is shared out among the steps as the
+clock saw them, so that what other processes took is left out. The same families as FamilyOf in quant/recipe/cost_table.cc. Tells on
 stderr how far the prices are off, and the ratio of INT8 to FP32 by model; prints a table for
 `quantize --cost-table`."""
 import collections
@@ -18,15 +18,28 @@ import sys
 import numpy as np
 
 QDQ = ("QuantizeLinear", "DequantizeLinear")
-MOVES = ("own:runs", "own:strided", "own:rows", "own:gather", "own:index", "own:pixels")
 COLUMNS = ("launch_us", "mflop_us", "kb_us")
+
+
+def conv_family(kernel, kind):
+    if "winograd" in kernel:
+        return "winograd"
+    if "dw" in kernel or "depthwise" in kernel or "jit_int8" in kernel:
+        return f"depthwise {kind}"
+    if "amx" in kernel:
+        return "conv amx"
+    if "conv_1x1" in kernel or "gemm" in kernel or "bytes" in kernel:
+        return f"conv1x1 {kind}"
+    if kernel.startswith("own:"):
+        return f"small conv {kind}"
+    return f"conv {kind}"
 
 
 def family_of(op, kernel, precision):
     parts = op.split("+")
-    main = next((o for o in parts if o not in QDQ), parts[0])
-    kind = "int8" if precision.endswith("s32") or parts[0] == "DequantizeLinear" and \
-        main not in QDQ else "f32"
+    computing = [o for o in parts if o not in QDQ]
+    main = computing[0] if computing else parts[0]
+    kind = "int8" if precision.endswith("s32") or parts[0] == "DequantizeLinear" and computing else "f32"
     if kernel == "view":
         return None
     if kernel == "reference":
@@ -35,42 +48,49 @@ def family_of(op, kernel, precision):
         return "slow move"
     if "attention" in kernel:
         return "attention int8" if "vnni" in kernel else "attention f32"
-    if main in ("Conv", "ConvTranspose"):
-        if "winograd" in kernel:
-            return "winograd"
-        if "dw" in kernel or "depthwise" in kernel or "jit_int8" in kernel:
-            return f"depthwise {kind}"
-        if "conv_1x1" in kernel or "gemm" in kernel or "bytes" in kernel:
-            return f"conv1x1 {kind}"
-        return f"conv {kind}"
-    if main in ("MatMul", "Gemm"):
+    if "Conv" in parts or "ConvTranspose" in parts:
+        return conv_family(kernel, kind)
+    if "MatMul" in parts or "Gemm" in parts:
         return f"product {kind}"
-    if main in QDQ:
+    if not computing:
         return "quantize"
-    if kernel.startswith(MOVES):
+    if kernel.startswith("own:runs"):
         return "move"
+    if kernel.startswith(("own:strided", "own:rows", "own:gather", "own:index", "own:pixels")):
+        return "strided move"
+    if main.endswith("Pool"):
+        return f"pool {kind}"
+    if kernel.startswith("own:table"):
+        return "table"
+    if kernel.startswith("own:chain"):
+        return "chain"
     return f"elements {kind}"
 
 
 def steps_of(path):
     with open(path) as f:
         for result in json.load(f)["results"]:
-            for s in result["layers"]:
+            layers, cpu = result["layers"], sorted(result.get("samples_cpu_ms", []))
+            clock = sum(s["ms"] for s in layers)
+            share = min(1, cpu[len(cpu) // 10] / clock) if cpu and clock > 0 else 1
+            for s in layers:
                 cost = s["cost"]
-                yield (family_of(s["op"], s["kernel"], s["precision"]), s["ms"] * 1e3,
+                yield (family_of(s["op"], s["kernel"], s["precision"]), s["ms"] * share * 1e3,
                        (1, cost.get("flops", 0) / 1e6,
                         (cost.get("bytes_read", 0) + cost.get("bytes_written", 0)) / 1e3))
 
 
-def fitted(amounts, us):
+def fitted(amounts, us, totals):
+    """Prices of 0 or more with the least sum of absolute errors, each as a share of its network's time: what
+    counts is the sum of a network, and steps that others disturbed are far out."""
     best, found = None, None
-    for columns in ([0, 1, 2], [0, 1], [0, 2], [0]):
-        weight = 1 / us
-        for _ in range(80):
+    share = 1 / totals
+    for columns in ([0, 1, 2], [0, 1], [0, 2], [1, 2], [0], [1], [2]):
+        weight = share.copy()
+        for _ in range(40):
             x, *_ = np.linalg.lstsq(amounts[:, columns] * weight[:, None], us * weight, rcond=None)
-            predicted = np.maximum(amounts[:, columns] @ x, 1e-3)
-            error = np.abs(predicted - us) / np.sqrt(predicted * us)
-            weight = 1 / np.sqrt(predicted * us) / np.sqrt(np.maximum(error, 0.05))
+            error = np.abs(amounts[:, columns] @ x - us) * share
+            weight = share / np.sqrt(np.maximum(error, 0.02 * np.median(us * share) + 1e-12))
         if (x < 0).any():
             continue
         if best is None or error.sum() < 0.98 * best:
@@ -85,15 +105,16 @@ def main():
     reports = {path: list(steps_of(path)) for path in sys.argv[1:]}
     families = collections.defaultdict(list)
     for steps in reports.values():
+        total = sum(us for _, us, _ in steps)
         for family, us, amounts in steps:
             if family and us > 0.05:
-                families[family].append((us, amounts))
+                families[family].append((us, amounts, total))
     # Steps on reference kernels of these models are values of shapes, which a plan knows: free.
     prices = {"reference": np.array([0, 50, 0.5])}
     families.pop("reference", None)
     for family, cases in sorted(families.items()):
         us, amounts = np.array([c[0] for c in cases]), np.array([c[1] for c in cases])
-        prices[family] = fitted(amounts, us)
+        prices[family] = fitted(amounts, us, np.array([c[2] for c in cases]))
         error = np.abs(amounts @ prices[family] / us - 1)
         print(f"{family:16} {len(cases):5} steps, median |error| {np.median(error):.2f}",
               file=sys.stderr)

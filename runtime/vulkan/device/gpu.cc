@@ -51,10 +51,9 @@ Status Gpu::MakeDevice() {
   const auto families = Families(physical_);
   family_ = ComputeFamily(families);
   tick_bits_ = families[family_].timestampValidBits;
-  VkPhysicalDeviceProperties properties;
-  vkGetPhysicalDeviceProperties(physical_, &properties);
-  flush_alignment_ = static_cast<int64_t>(properties.limits.nonCoherentAtomSize);
-  tick_ns_ = static_cast<double>(properties.limits.timestampPeriod);
+  vkGetPhysicalDeviceProperties(physical_, &properties_);
+  flush_alignment_ = static_cast<int64_t>(properties_.limits.nonCoherentAtomSize);
+  tick_ns_ = static_cast<double>(properties_.limits.timestampPeriod);
   vkGetPhysicalDeviceMemoryProperties(physical_, &memory_);
   const float priority = 1;
   VkDeviceQueueCreateInfo queue{VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO};

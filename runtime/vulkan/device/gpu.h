@@ -19,6 +19,7 @@ class Gpu {
   const VolkDeviceTable& vk() const { return vk_; }
   const VulkanDeviceInfo& info() const { return info_; }
   const VulkanOptions& options() const { return options_; }
+  const VkPhysicalDeviceProperties& properties() const { return properties_; }
   const VkPhysicalDeviceMemoryProperties& memory() const { return memory_; }
   uint32_t family() const { return family_; }
   /// In bytes, of offsets that the host flushes.
@@ -46,6 +47,7 @@ class Gpu {
   VkPhysicalDevice physical_ = VK_NULL_HANDLE;
   VkDevice device_ = VK_NULL_HANDLE;
   VolkDeviceTable vk_ = {};
+  VkPhysicalDeviceProperties properties_ = {};
   VkPhysicalDeviceMemoryProperties memory_ = {};
   uint32_t family_ = 0;
   int64_t flush_alignment_ = 1;

@@ -96,6 +96,30 @@ void DescribeMemory(VkPhysicalDevice device, VulkanDeviceInfo& info) {
     info.maps_device_memory |= (memory.memoryTypes[i].propertyFlags & kBoth) == kBoth;
 }
 
+/// Multiprocessors, by the extensions in which NVIDIA's and AMD's drivers say it; else 0.
+int64_t ComputeUnitsOf(VkPhysicalDevice device) {
+  uint32_t n = 0;
+  vkEnumerateDeviceExtensionProperties(device, nullptr, &n, nullptr);
+  std::vector<VkExtensionProperties> all(n);
+  vkEnumerateDeviceExtensionProperties(device, nullptr, &n, all.data());
+  const auto has = [&](std::string_view name) {
+    return std::any_of(all.begin(), all.end(),
+                       [&](const VkExtensionProperties& e) { return name == e.extensionName; });
+  };
+  VkPhysicalDeviceShaderSMBuiltinsPropertiesNV nvidia{
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SM_BUILTINS_PROPERTIES_NV};
+  VkPhysicalDeviceShaderCorePropertiesAMD amd{
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_CORE_PROPERTIES_AMD};
+  VkPhysicalDeviceProperties2 p{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2};
+  if (has(VK_NV_SHADER_SM_BUILTINS_EXTENSION_NAME)) p.pNext = &nvidia;
+  if (has(VK_AMD_SHADER_CORE_PROPERTIES_EXTENSION_NAME)) p.pNext = &amd;
+  if (!p.pNext) return 0;
+  vkGetPhysicalDeviceProperties2(device, &p);
+  return int64_t{nvidia.shaderSMCount} + int64_t{amd.shaderEngineCount} *
+                                             amd.shaderArraysPerEngineCount *
+                                             amd.computeUnitsPerShaderArray;
+}
+
 VulkanDeviceInfo DescribeDevice(VkPhysicalDevice device, int index) {
   VkPhysicalDeviceDriverProperties driver{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES};
   VkPhysicalDeviceSubgroupProperties subgroup{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES,
@@ -120,6 +144,7 @@ VulkanDeviceInfo DescribeDevice(VkPhysicalDevice device, int index) {
   info.shared_bytes = limits.maxComputeSharedMemorySize;
   info.max_invocations = limits.maxComputeWorkGroupInvocations;
   info.subgroup = subgroup.subgroupSize;
+  info.compute_units = ComputeUnitsOf(device);
   uint32_t families = 0;
   vkGetPhysicalDeviceQueueFamilyProperties(device, &families, nullptr);
   info.queue_families = families;
@@ -256,6 +281,15 @@ Result<VulkanDeviceInfo> Instance::Choose(int wanted) const {
 bool HasFeature(VkPhysicalDevice device, std::string_view name) {
   const Features f(device);
   if (name == "int8") return f.v12.storageBuffer8BitAccess && f.v12.shaderInt8;
+  if (name == "subgroup") {
+    VkPhysicalDeviceSubgroupProperties s{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES};
+    VkPhysicalDeviceProperties2 p{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, &s};
+    vkGetPhysicalDeviceProperties2(device, &p);
+    constexpr VkSubgroupFeatureFlags kNeeds =
+        VK_SUBGROUP_FEATURE_BASIC_BIT | VK_SUBGROUP_FEATURE_BALLOT_BIT;
+    return s.subgroupSize >= 8 && (s.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT) != 0 &&
+           (s.supportedOperations & kNeeds) == kNeeds;
+  }
   if (name == "int16") return f.v11.storageBuffer16BitAccess && f.core.features.shaderInt16;
   return false;
 }

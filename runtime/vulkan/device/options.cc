@@ -7,18 +7,32 @@
 #include "runtime/vulkan/device/instance.h"
 
 namespace infer {
+namespace {
+
+/// Where pipelines are kept: beside the choices of --tune.
+std::string PipelineFolder() {
+  if (const char* text = std::getenv("INFER_VULKAN_CACHE")) return text;
+  const char *cache = std::getenv("XDG_CACHE_HOME"), *home = std::getenv("HOME");
+  if (cache && *cache == '/') return Cat(cache, "/infer-opt/vulkan");
+  return home && *home == '/' ? Cat(home, "/.cache/infer-opt/vulkan") : "";
+}
+
+}  // namespace
 
 const std::vector<VulkanFeature>& VulkanFeatures() {
   static const std::vector<VulkanFeature> features = {
       {"int8", "bool and 8-bit values: comparisons, Where, logic, casts, moves",
        "steps on bool and 8-bit values run on the CPU"},
       {"int16", "moves of 16-bit values", "moves of 16-bit values run on the CPU"},
+      {"subgroup", "convolutions without shared memory, on drivers for a processor",
+       "convolutions go by shared memory, as on GPUs"},
   };
   return features;
 }
 
 Result<VulkanOptions> VulkanOptionsFromEnvironment() {
   VulkanOptions options;
+  options.pipeline_cache = PipelineFolder();
   if (const char* text = std::getenv("INFER_VULKAN_DISABLE"); text && *text) {
     options.disable = Split(text, ',');
     for (const std::string& name : options.disable)
@@ -32,6 +46,13 @@ Result<VulkanOptions> VulkanOptionsFromEnvironment() {
     if (!bytes || *bytes < 0)
       return InvalidArgument(Cat("INFER_VULKAN_MEMORY=", text, ": not a number of bytes"));
     options.memory_bytes = *bytes;
+  }
+  if (const char* text = std::getenv("INFER_VULKAN_BUSY_GROUPS"); text && *text) {
+    const auto groups = ParseInt(text);
+    if (!groups || *groups < 1)
+      return InvalidArgument(
+          Cat("INFER_VULKAN_BUSY_GROUPS=", text, ": not a number of workgroups"));
+    options.busy_groups = *groups;
   }
   if (const char* text = std::getenv("INFER_VULKAN_STAGE_ALL"); text && *text) {
     if (std::string_view(text) != "0" && std::string_view(text) != "1")

@@ -4,6 +4,7 @@
 
 #include "lib/ir/roles.h"
 #include "lib/ops/conv/conv_geometry.h"
+#include "lib/support/strings.h"
 #include "runtime/vulkan/kernels/functions.h"
 #include "runtime/vulkan/kernels/kernels.h"
 
@@ -44,6 +45,7 @@ class ConvKernel final : public Kernel {
     if (tail_.residual >= 0 && in[static_cast<size_t>(tail_.residual)].dims != out[0].dims)
       return Unsupported("the residual broadcasts");
     const int64_t per_group = g.out_channels / g.groups;
+    if (IsDepthwise(g)) return Depthwise(g, in, out);
     const bool direct = transposed || g.window.rank() == 3 || per_group < 8;
     return direct ? Direct(g, in, out) : AsProduct(g, in, out);
   }
@@ -65,24 +67,67 @@ class ConvKernel final : public Kernel {
     const int64_t m = g.out_channels / g.groups;
     const int64_t k = g.in_channels / g.groups * g.kernel_size();
     const int64_t columns = g.batch * out_h * g.output.back();
-    int64_t tile = m > 32 && columns > 32 ? 64 : 32;
-    if (TileRounds(tile, k) > facts_->max_iterations) tile = 32;
-    const int64_t tiles_m = (m + tile - 1) / tile, tiles_n = (columns + tile - 1) / tile;
+    const bool subgroup =
+        facts_->subgroup && SubgroupRounds(k, g.kernel_size()) <= facts_->max_iterations;
+    Tiling t = TilingOf(*facts_, m, columns, k, g.groups);
+    if (subgroup) {
+      t = {};
+      t.tiles_m = (m + kSubgroupRows - 1) / kSubgroupRows;
+      t.tiles_n = (columns + kSubgroupColumns - 1) / kSubgroupColumns;
+    }
     const auto plain = [](const WindowAxis& a) {
       return a.kernel == 1 && a.stride == 1 && a.pad_begin == 0 && a.pad_end == 0;
     };
     Push push;
-    push.U(m).U(k).U(tiles_m).U(tiles_n).U(g.batch).U(g.groups);
+    push.U(m).U(k).U(t.tiles_m).U(t.tiles_n).U(g.batch).U(g.groups);
     push.U(in_h).U(g.input.back()).U(out_h).U(g.output.back()).U(h.kernel).U(w.kernel);
     push.U(h.stride | w.stride << 16).U(h.dilation | w.dilation << 16);
     push.U(h.pad_begin).U(w.pad_begin).U(g.in_channels);
+    if (!subgroup) push.U(t.k_part);
     tail_.Add(push);
     LaunchBuilder b(facts_, in, out);
-    b.Iterations(TileRounds(tile, k));
-    const std::string_view shader = tile == 64 ? "conv64" : "conv32";
-    b.Dispatch(shader, Constants({plain(h) && plain(w), k > kLongSum}), Args(b), push,
-               tiles_m * tiles_n * g.groups);
-    return b.Finish(shader);
+    b.Iterations(subgroup ? SubgroupRounds(k, g.kernel_size()) : TileRounds(t.tile, t.k_part));
+    const std::string shader = Cat("conv", subgroup ? "_subgroup" : t.suffix());
+    const bool split = t.parts > 1;
+    const LaunchBuilder::Split sums{.tiling = t,
+                                    .batches = g.batch,
+                                    .m = g.out_channels,
+                                    .n = out_h * g.output.back(),
+                                    .bias_row = 1,
+                                    .bias_column = 0};
+    std::vector<LaunchBuilder::Arg> args = Args(b);
+    if (split) args.back() = b.Scratch(sums.bytes());
+    std::vector<int32_t> constants =
+        Constants({plain(h) && plain(w), (subgroup ? k : t.k_part) > kLongSum});
+    if (!subgroup) constants.push_back(split);
+    b.Dispatch(shader, std::move(constants), args, push, t.groups() * g.groups);
+    if (split) b.Finish(sums, Constants({}), args[2], args[3], [&](Push& end) { tail_.Add(end); });
+    return b.Finish(Cat(shader, split ? "_split" : ""));
+  }
+
+  static bool IsDepthwise(const ConvGeometry& g) {
+    if (g.transposed || g.window.rank() != 2 || g.in_channels != g.groups) return false;
+    const WindowAxis &h = g.window.axes[0], &w = g.window.axes[1];
+    return h.dilation == 1 && w.dilation == 1 && w.kernel <= kMostDepthwiseWidth &&
+           w.stride <= kMostDepthwiseStride;
+  }
+
+  Result<Prepared> Depthwise(const ConvGeometry& g, std::span<const Operand> in,
+                             std::span<const Operand> out) const {
+    const WindowAxis &h = g.window.axes[0], &w = g.window.axes[1];
+    const int64_t across = (g.output[1] + 3) / 4;
+    const int64_t n = g.batch * g.out_channels * g.output[0] * across;
+    Push push;
+    push.U(n).U(g.out_channels).U(g.out_channels / g.groups).U(g.input[0]).U(g.input[1]);
+    push.U(g.output[0]).U(g.output[1]).U(across).U(h.kernel).U(h.stride);
+    push.U(h.pad_begin).U(w.pad_begin);
+    tail_.Add(push);
+    LaunchBuilder b(facts_, in, out);
+    b.Iterations(h.kernel * (6 * w.kernel + 3 * w.stride) + kFewRounds);
+    b.DispatchElements("depthwise",
+                       Constants({static_cast<int32_t>(w.kernel), static_cast<int32_t>(w.stride)}),
+                       Args(b), push, n, 64);
+    return b.Finish("depthwise");
   }
 
   Result<Prepared> Direct(const ConvGeometry& g, std::span<const Operand> in,

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "lib/ir/roles.h"
+#include "lib/support/strings.h"
 #include "runtime/vulkan/kernels/functions.h"
 #include "runtime/vulkan/kernels/kernels.h"
 #include "runtime/vulkan/kernels/walk.h"
@@ -111,26 +112,41 @@ class MatMulKernel final : public Kernel {
     constants.push_back(bias >= 0);
     const bool few = p.m <= 4;
     const bool rows = few && p.b_column != 1;  // a column of B lies together
-    int64_t tile = p.m > 32 && p.n > 32 ? 64 : 32;
-    if (TileRounds(tile, p.k) > facts_->max_iterations) tile = 32;
-    const auto tiles = [&](int64_t extent) { return (extent + tile - 1) / tile; };
-    int64_t tiles_m = few ? p.m : tiles(p.m), tiles_n = tiles(p.n);
-    if (few) tiles_n = rows ? p.n : (p.n + 63) / 64;
+    Tiling t = TilingOf(*facts_, p.m, p.n, p.k, p.batches());
+    if (few) {
+      t = {};
+      t.tiles_m = p.m;
+      t.tiles_n = rows ? p.n : (p.n + 63) / 64;
+    }
     LaunchBuilder b(facts_, in, out);
-    b.Iterations(few ? (rows ? p.k / 64 : p.k + p.k / 256) + kFewRounds : TileRounds(tile, p.k));
+    b.Iterations(few ? (rows ? p.k / 64 : p.k + p.k / 256) + kFewRounds
+                     : TileRounds(t.tile, t.k_part));
     Push push;
-    push.U(p.m).U(p.n).U(p.k).U(tiles_m).U(tiles_n);
+    push.U(p.m).U(p.n).U(p.k).U(t.tiles_m).U(t.tiles_n);
     push.U(p.a_row).U(p.a_column).U(p.b_row).U(p.b_column);
     push.List(p.batch, 2, 1).List(p.a_batch, 2, 0).List(p.b_batch, 2, 0);
     push.U(p.bias_row).U(p.bias_column).F(p.alpha).F(p.beta);
+    if (!few) push.U(t.k_part);
     tail_.Add(push);
-    constants.push_back(few ? rows : p.k > kLongProduct);
-    const std::string_view shader = few ? "gemv" : tile == 64 ? "matmul64" : "matmul32";
-    b.Dispatch(
-        shader, constants,
-        {b.Read(a_), b.Read(b_), b.ReadOr(bias, a_), b.ReadOr(tail_.residual, a_), b.Write()}, push,
-        p.batches() * tiles_m * tiles_n);
-    return b.Finish(shader);
+    const std::string shader = few ? "gemv" : Cat("matmul", t.suffix());
+    const auto c = b.ReadOr(bias, a_), residual = b.ReadOr(tail_.residual, a_);
+    const bool split = t.parts > 1;
+    const LaunchBuilder::Split sums{.tiling = t,
+                                    .batches = p.batches(),
+                                    .m = p.m,
+                                    .n = p.n,
+                                    .bias_row = p.bias_row,
+                                    .bias_column = p.bias_column,
+                                    .alpha = p.alpha,
+                                    .beta = p.beta};
+    std::vector<int32_t> own = constants;
+    own.push_back(few ? rows : t.k_part > kLongProduct);
+    if (!few) own.push_back(split);
+    b.Dispatch(shader, own,
+               {b.Read(a_), b.Read(b_), c, residual, split ? b.Scratch(sums.bytes()) : b.Write()},
+               push, p.batches() * t.groups());
+    if (split) b.Finish(sums, constants, c, residual, [&](Push& end) { tail_.Add(end); });
+    return b.Finish(Cat(shader, split ? "_split" : ""));
   }
 
   const Node& node_;

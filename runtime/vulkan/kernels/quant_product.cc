@@ -3,6 +3,7 @@
 #include "runtime/plan_ir/groups/quant_product.h"
 
 #include <algorithm>
+#include <array>
 #include <mutex>
 
 #include "lib/ir/roles.h"
@@ -57,7 +58,8 @@ class QuantizedProduct final : public Kernel {
     channels_ = w.constant->dim(first ? 0 : -1);
     const Tensor weights = SymmetricWeights(w, channels_, first);
     w_dims_ = weights.dims();
-    PackWeights(weights, first);
+    codes_ = weights;
+    channels_first_ = first;
     const ProductScales scales = ScalesOf(call, group_, channels_);
     to_quanta_ = scales.to_quanta;
     for (int64_t c = 0; c < channels_; ++c) {
@@ -77,11 +79,13 @@ class QuantizedProduct final : public Kernel {
     INFER_ASSIGN(const ProductShape s, ShapeOf(in[static_cast<size_t>(x())].dims, out[0].dims));
     if (group_.residual && in[static_cast<size_t>(r())].dims != out[0].dims)
       return Unsupported("what is added broadcasts");
-    INFER_TRY(UploadOnce());
     const int64_t m = s.out_channels / s.groups, columns = s.samples * NumElements(s.output);
+    const bool depthwise = IsDepthwise(s);
     const bool direct = s.kernel.size() == 3 || m < 8 || columns < 8;
-    INFER_ASSIGN(Prepared p, direct ? Direct(s, in, out) : Tiled(s, in, out));
-    p.weight_bytes = static_cast<int64_t>((weights_.size() + scales_.size()) * 4);
+    INFER_ASSIGN(Prepared p, depthwise ? Depthwise(s, in, out)
+                             : direct  ? Direct(s, in, out)
+                                       : Tiled(s, in, out));
+    p.weight_bytes = codes_.num_elements() + static_cast<int64_t>(scales_.size() * 4);
     return p;
   }
 
@@ -89,25 +93,38 @@ class QuantizedProduct final : public Kernel {
   int x() const { return group_.inputs[0]->operand; }
   int r() const { return group_.residual ? group_.residual->other.operand : -1; }
 
-  /// [channel][k / 4] of four, k as the operator has it; what fills the last word up is 0.
-  void PackWeights(const Tensor& w, bool channels_first) {
-    const int64_t k = w.num_elements() / std::max<int64_t>(channels_, 1), words = (k + 3) / 4;
-    const auto from = w.data<int8_t>();
-    weights_.assign(static_cast<size_t>(channels_ * words), 0);
+  /// [channel][k / 4] of four, k as the operator has it; or, `by_tap`, [channel][tap][inner / 4] of
+  /// four channels of the operand. What fills the last word of a row up is 0.
+  std::vector<uint32_t> Packed(bool by_tap) const {
+    const int64_t k = codes_.num_elements() / std::max<int64_t>(channels_, 1);
+    const int64_t rows = by_tap ? NumElements(Dims(w_dims_.begin() + 2, w_dims_.end())) : 1;
+    const int64_t row = k / rows, words = (row + 3) / 4;
+    const auto from = codes_.data<int8_t>();
+    std::vector<uint32_t> packed(static_cast<size_t>(channels_ * rows * words), 0);
     for (int64_t c = 0; c < channels_; ++c)
       for (int64_t i = 0; i < k; ++i) {
-        const auto at = static_cast<size_t>(channels_first ? c * k + i : i * channels_ + c);
+        const auto at = static_cast<size_t>(channels_first_ ? c * k + i : i * channels_ + c);
         const auto byte = static_cast<uint32_t>(static_cast<uint8_t>(from[at]));
-        weights_[static_cast<size_t>(c * words + i / 4)] |= byte << (8 * (i % 4));
+        // i counts taps fastest.
+        const int64_t r = by_tap ? i % rows : 0, in_row = by_tap ? i / rows : i;
+        packed[static_cast<size_t>((c * rows + r) * words + in_row / 4)] |= byte
+                                                                            << (8 * (in_row % 4));
       }
+    return packed;
   }
 
-  Status UploadOnce() const {
+  /// Weights as Packed() and the channels' bias and scale, on the device.
+  Result<std::array<std::shared_ptr<Memory>, 2>> Constants(bool by_tap) const {
     const std::lock_guard lock(mutex_);
-    if (on_device_[1]) return {};
-    INFER_ASSIGN(on_device_[0], OnDevice(facts_->parts, weights_.data(), weights_.size() * 4));
-    INFER_ASSIGN(on_device_[1], OnDevice(facts_->parts, scales_.data(), scales_.size() * 4));
-    return {};
+    auto& weights = weights_[by_tap ? 1 : 0];
+    if (!weights) {
+      const auto packed = Packed(by_tap);
+      INFER_ASSIGN(weights, OnDevice(facts_->parts, packed.data(), packed.size() * 4));
+    }
+    if (!scales_on_device_) {
+      INFER_ASSIGN(scales_on_device_, OnDevice(facts_->parts, scales_.data(), scales_.size() * 4));
+    }
+    return std::array{weights, scales_on_device_};
   }
 
   Result<ProductShape> ShapeOf(const Dims& x, const Dims& y) const {
@@ -140,7 +157,7 @@ class QuantizedProduct final : public Kernel {
     return s;
   }
 
-  std::vector<int32_t> Constants(std::initializer_list<int32_t> more) const {
+  std::vector<int32_t> Specialized(std::initializer_list<int32_t> more) const {
     const QuantResidual* added = group_.residual ? &*group_.residual : nullptr;
     std::vector<int32_t> c(kMostActs, 0);
     for (size_t i = 0; i < acts_.size(); ++i) c[i] = acts_[i].code;
@@ -168,8 +185,10 @@ class QuantizedProduct final : public Kernel {
     push.F(y ? y->scale() : 1);
   }
 
-  std::vector<LaunchBuilder::Arg> Args(LaunchBuilder& b, LaunchBuilder::Arg y) const {
-    return {b.Read(x()), b.Kept(on_device_[0]), b.Kept(on_device_[1]), b.ReadOr(r(), x()), y};
+  std::vector<LaunchBuilder::Arg> Args(LaunchBuilder& b,
+                                       const std::array<std::shared_ptr<Memory>, 2>& constants,
+                                       LaunchBuilder::Arg y) const {
+    return {b.Read(x()), b.Kept(constants[0]), b.Kept(constants[1]), b.ReadOr(r(), x()), y};
   }
 
   Result<Prepared> Tiled(const ProductShape& s, std::span<const Operand> in,
@@ -181,13 +200,18 @@ class QuantizedProduct final : public Kernel {
     const int64_t stride_w = s.step.back() & 0xffff, dilation_w = s.step.back() >> 16;
     const int64_t m = s.out_channels / s.groups, k = s.per_group_k();
     const int64_t columns = s.samples * NumElements(s.output);
-    int64_t tile = m > 32 && columns > 32 ? 64 : 32;
-    if (TileRounds(tile, k) > facts_->max_iterations) tile = 32;
-    const int64_t tiles_m = (m + tile - 1) / tile, tiles_n = (columns + tile - 1) / tile;
+    const int64_t taps = NumElements(s.kernel);
+    const bool subgroup = facts_->subgroup && SubgroupRounds(2 * k, taps) <= facts_->max_iterations;
+    Tiling t = TilingOf(*facts_, m, columns, k, s.groups, false);
+    if (subgroup) {
+      t.tiles_m = (m + kSubgroupRows - 1) / kSubgroupRows;
+      t.tiles_n = (columns + kSubgroupColumns - 1) / kSubgroupColumns;
+    }
+    INFER_ASSIGN(const auto constants, Constants(subgroup && IsConvolution(node_)));
     const bool pointwise = NumElements(s.kernel) == 1 && s.input == s.output && stride_w == 1 &&
                            stride_h == 1 && s.pad.back() == 0 && s.pad[0] == 0;
     Push push;
-    push.U(m).U(k).U(tiles_m).U(tiles_n).U(s.samples).U(s.groups);
+    push.U(m).U(k).U(t.tiles_m).U(t.tiles_n).U(s.samples).U(s.groups);
     push.U(high(s.input, 1)).U(s.input.back()).U(high(s.output, 1)).U(s.output.back());
     push.U(high(s.kernel, 1)).U(s.kernel.back()).U(stride_h | stride_w << 16);
     push.U(dilation_h | dilation_w << 16).U(high(s.pad, 0)).U(s.pad.back()).U(s.in_channels);
@@ -195,15 +219,43 @@ class QuantizedProduct final : public Kernel {
     AddActs(push);
     AddRoundings(push);
     LaunchBuilder b(facts_, in, out);
-    b.Iterations(TileRounds(tile, k));
+    b.Iterations(subgroup ? SubgroupRounds(2 * k, taps) : TileRounds(t.tile, k));
     const bool bytes = group_.output && facts_->int8, packs = group_.output && !bytes;
-    const std::string shader = Cat("qconv", tile, bytes ? "b" : "");
+    const std::string shader = Cat("qconv", subgroup ? "_subgroup" : t.suffix(), bytes ? "b" : "");
     const int64_t n = NumElements(out[0].dims);
     const LaunchBuilder::Arg y = packs ? b.Scratch(n * 4) : b.Write();
-    b.Dispatch(shader, Constants({pointwise, k > kExactProducts}), Args(b, y), push,
-               tiles_m * tiles_n * s.groups);
+    b.Dispatch(shader, Specialized({pointwise, k > kExactProducts}), Args(b, constants, y), push,
+               t.groups() * s.groups);
     if (packs) b.DispatchElements("qpack", {}, {b.ScratchRead(), b.Write()}, Push().U(n), n);
     return b.Finish(shader);
+  }
+
+  /// Every channel by itself, and rows of results that are whole words.
+  bool IsDepthwise(const ProductShape& s) const {
+    if (s.kernel.size() != 2 || s.in_channels != s.groups) return false;
+    return s.step[0] >> 16 == 1 && s.step[1] >> 16 == 1 && s.kernel[1] <= kMostDepthwiseWidth &&
+           (s.step[1] & 0xffff) <= kMostDepthwiseStride && s.output[1] % 4 == 0;
+  }
+
+  Result<Prepared> Depthwise(const ProductShape& s, std::span<const Operand> in,
+                             std::span<const Operand> out) const {
+    const int64_t across = s.output[1] / 4, stride = s.step[1] & 0xffff;
+    const int64_t n = s.samples * s.out_channels * s.output[0] * across;
+    Push push;
+    push.U(n).U(s.out_channels).U(s.out_channels / s.groups).U(s.input[0]).U(s.input[1]);
+    push.U(s.output[0]).U(s.output[1]).U(across).U(s.kernel[0]).U(s.step[0] & 0xffff);
+    push.U(s.pad[0]).U(s.pad[1]);
+    AddActs(push);
+    push.U(ZeroOf(group_.inputs[0]->params));
+    AddRoundings(push);
+    INFER_ASSIGN(const auto constants, Constants(false));
+    LaunchBuilder b(facts_, in, out);
+    b.Iterations(s.kernel[0] * (6 * s.kernel[1] + 3 * stride) + kFewRounds);
+    b.DispatchElements(
+        "qdepthwise",
+        Specialized({static_cast<int32_t>(s.kernel[1]), static_cast<int32_t>(stride)}),
+        Args(b, constants, b.Write()), push, n, 64);
+    return b.Finish("qdepthwise");
   }
 
   Result<Prepared> Direct(const ProductShape& s, std::span<const Operand> in,
@@ -219,9 +271,10 @@ class QuantizedProduct final : public Kernel {
     AddActs(push);
     push.U(ZeroOf(group_.inputs[0]->params));
     AddRoundings(push);
+    INFER_ASSIGN(const auto constants, Constants(false));
     LaunchBuilder b(facts_, in, out);
     b.Iterations(4 * (NumElements(kernel) * (s.in_channels / s.groups + 3) + kFewRounds));
-    b.DispatchElements("qdirect", Constants({}), Args(b, b.Write()), push, n);
+    b.DispatchElements("qdirect", Specialized({}), Args(b, constants, b.Write()), push, n);
     return b.Finish("qdirect");
   }
 
@@ -230,12 +283,13 @@ class QuantizedProduct final : public Kernel {
   QuantGroup group_;
   int64_t channels_ = 0;
   Dims w_dims_;
-  std::vector<uint32_t> weights_;
+  Tensor codes_;  // s8, with zero point 0
+  bool channels_first_ = false;
   std::vector<float> scales_;  // bias and scale of each channel
   std::vector<UnaryCode> acts_;
   float to_quanta_ = 1;
   mutable std::mutex mutex_;
-  mutable std::shared_ptr<Memory> on_device_[2];  // of weights_ and scales_
+  mutable std::shared_ptr<Memory> weights_[2], scales_on_device_;  // as Packed() packs them
 };
 
 std::unique_ptr<Kernel> MakeQuantizedProduct(const StepCall& call, const Facts& facts) {

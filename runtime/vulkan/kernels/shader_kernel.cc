@@ -56,6 +56,30 @@ class ShaderLaunch final : public Launch {
 
 }  // namespace
 
+std::string Tiling::suffix() const { return Cat(tile, wide ? "w" : ""); }
+
+Tiling TilingOf(const DeviceFacts& facts, int64_t m, int64_t n, int64_t k, int64_t batches,
+                bool may_split) {
+  // A part shorter than this is not worth the memory that its sums pass through.
+  constexpr int64_t kShortestPart = 64, kMostParts = 32, kDepth = 16;
+  const auto up = [](int64_t a, int64_t b) { return (a + b - 1) / b; };
+  Tiling t;
+  t.tile = m > 32 && n > 32 ? 64 : 32;
+  if (TileRounds(t.tile, k) > facts.max_iterations) t.tile = 32;
+  if (!may_split && up(m, 64) * up(n, 64) * batches < facts.busy_groups) t.tile = 32;
+  t.tiles_m = up(m, t.tile);
+  t.tiles_n = up(n, t.tile);
+  t.k_part = k;
+  const int64_t whole = t.groups() * batches;
+  // 64 sums an invocation are more than a GPU keeps in registers; a CPU's driver wants few.
+  t.wide = t.tile == 64 && facts.max_invocations >= 256 && facts.busy_groups > 1;
+  const int64_t parts = std::min({facts.busy_groups / whole, k / kShortestPart, kMostParts});
+  if (parts < 2 || !may_split) return t;
+  t.k_part = up(up(k, parts), kDepth) * kDepth;
+  t.parts = up(k, t.k_part);
+  return t;
+}
+
 Result<std::shared_ptr<Memory>> OnDevice(const std::shared_ptr<DeviceParts>& parts,
                                          const void* data, size_t size) {
   const auto bytes = static_cast<int64_t>(size);
@@ -95,6 +119,17 @@ void LaunchBuilder::Dispatch(std::string_view shader, std::vector<int32_t> const
 const Operand& LaunchBuilder::OperandAt(int arg) const {
   const auto i = static_cast<size_t>(arg);
   return i < in_.size() ? in_[i] : out_[i - in_.size()];
+}
+
+void LaunchBuilder::Finish(const Split& split, std::vector<int32_t> constants, Arg bias,
+                           Arg residual, const std::function<void(Push&)>& add_tail) {
+  const int64_t n = split.batches * split.m * split.n;
+  Push push;
+  push.U(n).U(split.tiling.parts).U(split.m).U(split.n).U(split.bias_row).U(split.bias_column);
+  push.F(split.alpha).F(split.beta);
+  add_tail(push);
+  DispatchElements("finish", std::move(constants), {ScratchRead(), bias, residual, Write()}, push,
+                   n, 64);
 }
 
 Status LaunchBuilder::CheckBuffer(const Arg& arg) const {

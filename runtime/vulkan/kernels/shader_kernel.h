@@ -1,6 +1,8 @@
 #pragma once
 /// What the kernels of the Vulkan backend share: facts of the device, and launches as lists of
 /// dispatches. Values lie row-major; a kernel refuses what a buffer of the device cannot hold.
+#include <functional>
+#include <string>
 #include <vector>
 
 #include "runtime/plan_ir/function_kernel.h"
@@ -13,7 +15,10 @@ struct DeviceFacts {
   std::shared_ptr<DeviceParts> parts;
   int64_t max_buffer_bytes = INT64_MAX;
   int64_t max_iterations = INT64_MAX;  ///< of all loops of an invocation
-  bool int8 = true, int16 = true;
+  bool int8 = true, int16 = true, subgroup = true;
+  int64_t max_invocations = 128;  ///< of a workgroup
+  /// Workgroups that keep the device busy: products of fewer are split along their common axis.
+  int64_t busy_groups = 1;
 };
 using Facts = std::shared_ptr<const DeviceFacts>;
 
@@ -25,6 +30,32 @@ inline int64_t TileRounds(int64_t tile, int64_t k) {
   // constant bounds are unrolled or not (measured on llvmpipe: 52 and 19).
   return (k + 15) / 16 * (tile == 64 ? 64 : 24) + kFewRounds;
 }
+
+/// How a product [m, k] x [k, n] is cut into workgroups of matmul.comp and conv.comp.
+struct Tiling {
+  int64_t tile = 64;  ///< rows and columns of a workgroup
+  bool wide = false;  ///< 256 invocations a workgroup, not 64
+  int64_t tiles_m = 1, tiles_n = 1;
+  int64_t parts = 1;   ///< of the common axis; more than one: finish.comp adds them
+  int64_t k_part = 0;  ///< extent of a part
+  int64_t groups() const { return tiles_m * tiles_n * parts; }
+  /// "64", "64w", "32": the shader's name begins with its family's.
+  std::string suffix() const;
+};
+/// `batches` products at once. Without `may_split` there is one part.
+Tiling TilingOf(const DeviceFacts& facts, int64_t m, int64_t n, int64_t k, int64_t batches,
+                bool may_split = true);
+
+/// Of shaders/conv_subgroup.comp and qconv_subgroup.comp: rows and columns of a workgroup.
+inline constexpr int64_t kSubgroupRows = 16, kSubgroupColumns = 32;
+/// Their rounds along a common axis of `k`, over a window of `taps`: also those over the pixels and
+/// rows of a lane, unrolled or not.
+inline int64_t SubgroupRounds(int64_t k, int64_t taps) {
+  return k + (k / 256 + taps) * 96 + 4 * kFewRounds;
+}
+
+/// Windows of shaders/depthwise.comp and qdepthwise.comp.
+inline constexpr int64_t kMostDepthwiseWidth = 11, kMostDepthwiseStride = 4;
 
 /// A row of a kernel list, bound to its device.
 using RefuseFn = std::string (*)(const StepCall& call, const DeviceFacts& facts);
@@ -91,6 +122,18 @@ class LaunchBuilder {
   /// `groups` workgroups, numbered along the first axis and then the second.
   void Dispatch(std::string_view shader, std::vector<int32_t> constants, std::vector<Arg> args,
                 const Push& push, int64_t groups);
+  /// The sums of a split product become results: shaders/finish.comp, behind a dispatch that wrote
+  /// `parts` x `batches` x `m` x `n` of them to Scratch(). `constants` are the tail's and whether
+  /// there is a bias.
+  struct Split {
+    Tiling tiling;
+    int64_t batches, m, n;
+    int64_t bias_row, bias_column;
+    float alpha = 1, beta = 1;
+    int64_t bytes() const { return tiling.parts * batches * m * n * 4; }
+  };
+  void Finish(const Split& split, std::vector<int32_t> constants, Arg bias, Arg residual,
+              const std::function<void(Push&)>& add_tail);
   /// One invocation for each of `n` elements, by workgroups that take `per_group` of them.
   void DispatchElements(std::string_view shader, std::vector<int32_t> constants,
                         std::vector<Arg> args, const Push& push, int64_t n,

@@ -155,8 +155,10 @@ Result<std::shared_ptr<Memory>> Allocator::Allocate(MemoryKind kind, int64_t byt
       break;
     }
   if (!block) {
-    const int64_t grown =
-        std::clamp(RoundUp(use_.allocated_bytes, kSmallestBlock), kSmallestBlock, kLargestBlock);
+    const int64_t grown = kind == MemoryKind::kDevice
+                              ? std::clamp(RoundUp(use_.allocated_bytes, kSmallestBlock),
+                                           kSmallestBlock, kLargestBlock)
+                              : kSmallestBlock;
     int64_t size = taken >= kDedicated ? taken : std::max(grown, taken);
     auto made = MakeBlock(kind, size);
     // Where there is no room for a larger block, one of just this size may fit.

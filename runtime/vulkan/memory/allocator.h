@@ -20,6 +20,7 @@ class Allocator;
 class Memory final : public DeviceMemory {
  public:
   ~Memory() override;
+  MemoryKind kind() const { return kind_; }
   int64_t bytes() const override { return bytes_; }
   std::byte* host() override { return mapped_; }
   VkBuffer buffer() const { return buffer_; }

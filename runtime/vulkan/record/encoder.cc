@@ -1,6 +1,7 @@
 #include "runtime/vulkan/record/encoder.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <utility>
 
@@ -155,7 +156,10 @@ Status VulkanEncoder::Recycle(bool wait) {
   if (wait && timeline_->last > 0) INFER_TRY(timeline_->Wait(timeline_->last));
   while (!under_way_.empty() && timeline_->Reached(under_way_.front()->value)) {
     Batch& batch = *under_way_.front();
-    for (const auto& m : batch.staged) staged_bytes_ -= m->bytes();
+    for (auto& m : batch.staged) {
+      staged_bytes_ -= m->bytes();
+      spare_stages_.push_back(std::move(m));
+    }
     batch.staged.clear();
     batch.dispatches = 0;
     batch.sets_used = 0;
@@ -316,15 +320,36 @@ Status VulkanEncoder::CopyBytes(const Range& to, const Range& from) {
   return {};
 }
 
+std::shared_ptr<Memory> VulkanEncoder::TakeSpareStage(MemoryKind kind, int64_t bytes) {
+  // One that is read by nobody; a download may wait for its host still.
+  const auto fits = [&](const std::shared_ptr<Memory>& m) {
+    return m->kind() == kind && m->bytes() >= bytes && m.use_count() == 1;
+  };
+  auto best = spare_stages_.end();
+  for (auto it = spare_stages_.begin(); it != spare_stages_.end(); ++it)
+    if (fits(*it) && (best == spare_stages_.end() || (*it)->bytes() < (*best)->bytes())) best = it;
+  if (best == spare_stages_.end()) return nullptr;
+  std::atomic_thread_fence(std::memory_order_acquire);  // after its last reader, on any thread
+  std::shared_ptr<Memory> part = std::move(*best);
+  spare_stages_.erase(best);
+  return part;
+}
+
 Result<std::shared_ptr<Memory>> VulkanEncoder::Stage(MemoryKind kind, int64_t bytes) {
   if (staged_bytes_ + bytes > kMostStaged) {
     INFER_TRY(Flush());
     INFER_TRY(Recycle(true));
   }
-  INFER_ASSIGN(auto part, parts_->allocator->Allocate(kind, bytes));
+  std::shared_ptr<Memory> part = TakeSpareStage(kind, bytes);
+  if (!part) {
+    int64_t waiting = 0;
+    for (const auto& m : spare_stages_) waiting += m->bytes();
+    if (staged_bytes_ + waiting + bytes > kMostStaged) spare_stages_.clear();
+    INFER_ASSIGN(part, parts_->allocator->Allocate(kind, bytes));
+  }
   INFER_ASSIGN(Batch* const batch, Open());
   batch->staged.push_back(part);
-  staged_bytes_ += bytes;
+  staged_bytes_ += part->bytes();
   return part;
 }
 

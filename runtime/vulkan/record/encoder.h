@@ -81,7 +81,9 @@ class VulkanEncoder final : public Encoder {
   /// A barrier where the ranges meet what runs before them.
   void Order(Batch& batch, std::span<const Range> reads, std::span<const Range> writes);
   Status CopyBytes(const Range& to, const Range& from);
+  /// A staging buffer for the open batch, one that waits where there is one.
   Result<std::shared_ptr<Memory>> Stage(MemoryKind kind, int64_t bytes);
+  std::shared_ptr<Memory> TakeSpareStage(MemoryKind kind, int64_t bytes);
 
   std::shared_ptr<DeviceParts> parts_;
   std::shared_ptr<Timeline> timeline_;
@@ -89,9 +91,10 @@ class VulkanEncoder final : public Encoder {
   std::unique_ptr<Batch> open_;
   std::deque<std::unique_ptr<Batch>> under_way_;
   std::vector<std::unique_ptr<Batch>> spare_;
-  std::vector<PendingDownload> downloads_;  // since the last Submit
-  std::vector<Range> reads_, writes_;       // since the last barrier
-  int64_t staged_bytes_ = 0;                // of batches that have not ended
+  std::vector<PendingDownload> downloads_;             // since the last Submit
+  std::vector<Range> reads_, writes_;                  // since the last barrier
+  int64_t staged_bytes_ = 0;                           // of batches that have not ended
+  std::vector<std::shared_ptr<Memory>> spare_stages_;  // of batches that have
 };
 
 }  // namespace infer::vulkan

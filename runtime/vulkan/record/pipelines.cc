@@ -1,10 +1,13 @@
 #include "runtime/vulkan/record/pipelines.h"
 
+#include <chrono>
+
 #include "lib/support/strings.h"
 
 namespace infer::vulkan {
 
 Pipelines::~Pipelines() {
+  SaveLocked();
   const VolkDeviceTable& vk = gpu_->vk();
   for (auto& [key, p] : pipelines_) vk.vkDestroyPipeline(gpu_->device(), p.pipeline, nullptr);
   for (auto& [bindings, l] : layouts_) {
@@ -67,11 +70,30 @@ Result<VkPipeline> Pipelines::Make(const ShaderCode& code, VkPipelineLayout layo
                 &specialization};
   info.layout = layout;
   VkPipeline pipeline = VK_NULL_HANDLE;
+  const auto begin = std::chrono::steady_clock::now();
   const VkResult result =
-      vk.vkCreateComputePipelines(gpu_->device(), VK_NULL_HANDLE, 1, &info, nullptr, &pipeline);
+      vk.vkCreateComputePipelines(gpu_->device(), cache_.handle(), 1, &info, nullptr, &pipeline);
+  made_ms_ +=
+      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
   vk.vkDestroyShaderModule(gpu_->device(), module, nullptr);
   INFER_TRY(gpu_->Check(result, Cat("pipeline of ", code.name)));
   return pipeline;
+}
+
+PipelineInfo Pipelines::info() const {
+  const std::lock_guard lock(mutex_);
+  return {static_cast<int64_t>(pipelines_.size()), made_ms_, cache_.state(), cache_.loaded_bytes()};
+}
+
+void Pipelines::Save() {
+  const std::lock_guard lock(mutex_);
+  SaveLocked();
+}
+
+void Pipelines::SaveLocked() {
+  if (pipelines_.size() == saved_ || gpu_->lost()) return;
+  static_cast<void>(cache_.Save());
+  saved_ = pipelines_.size();
 }
 
 Result<const Pipeline*> Pipelines::Get(Shader shader, const std::vector<int32_t>& constants) {

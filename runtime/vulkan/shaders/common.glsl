@@ -13,6 +13,10 @@ uint LinearGroup() { return gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroup
 // isnan() may be compiled away where a driver takes for granted that there are none.
 bool IsNaN(float x) { return (floatBitsToUint(x) & 0x7fffffffu) > 0x7f800000u; }
 
+// Drivers may take numbers below the normal ones for zero; bits tell.
+bool IsZero(float x) { return (floatBitsToUint(x) & 0x7fffffffu) == 0u; }
+bool IsNegative(float x) { return floatBitsToUint(x) >> 31 != 0u && !IsZero(x); }
+
 // 2^k x for k in [-300, 300]; results below the normal numbers are zero or rounded.
 float Scale2(float x, int k) {
   int half_k = k / 2;
@@ -41,15 +45,15 @@ float Exp(float x) {
 // Cephes' logf (S. L. Moshier): the mantissa in [sqrt(1/2), sqrt(2)), then a polynomial.
 float Log(float x) {
   if (IsNaN(x)) return x;
-  if (x < 0.0) return kNaN;
-  if (x == 0.0) return -kInf;
+  if (IsNegative(x)) return kNaN;
+  if (IsZero(x)) return -kInf;
   if (x == kInf) return x;
   int e = 0;
-  if (x < 1.17549435e-38) {
-    x *= 8388608.0;
-    e = -23;
-  }
   uint bits = floatBitsToUint(x);
+  if (bits < 0x00800000u) {  // below the normal numbers: an integer times 2^-149
+    bits = floatBitsToUint(float(bits));
+    e = -149;
+  }
   e += int(bits >> 23) - 126;
   float m = uintBitsToFloat((bits & 0x007fffffu) | 0x3f000000u);
   if (m < 0.707106781) {
@@ -184,6 +188,8 @@ float Pow(float x, float y) {
 
 // The functions of one operand. The numbers are those of UnaryCode (kernels/functions.h).
 float Apply(int op, float x, float a, float b) {
+  // All but ThresholdedRelu. A driver may make max(x, 0), which loses NaN, of a comparison.
+  if (op != 26 && IsNaN(x)) return x;
   switch (op) {
     case 1: return abs(x);
     case 2: return -x;
@@ -214,7 +220,7 @@ float Apply(int op, float x, float a, float b) {
     case 21: return x < 0.0 ? a * (Exp(x) - 1.0) : x;
     case 22: return Softplus(x);
     case 23: return x * Tanh(Softplus(x));
-    case 24: return IsNaN(x) ? x : sign(x);
+    case 24: return IsZero(x) ? x : (IsNegative(x) ? -1.0 : 1.0);
     case 25: return x / (1.0 + abs(x));
     case 26: return x > a ? x : 0.0;
     case 27: return x < 0.0 ? b * (a * (Exp(x) - 1.0)) : b * x;  // Selu

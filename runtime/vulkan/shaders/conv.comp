@@ -1,9 +1,11 @@
 #version 450
 #include "common.glsl"
 // Convolution as a product that is never written down: rows are output channels of a group,
-// columns the pixels of all samples, the common axis channel x window. Tiles as in matmul.comp.
-layout(local_size_x = 64) in;
-#define PER (TILE / 8)
+// columns the pixels of all samples, the common axis channel x window. Tiles and parts as in
+// matmul.comp.
+layout(local_size_x = SIDE * SIDE) in;
+#define THREADS (SIDE * SIDE)
+#define PER (TILE / SIDE)
 #define DEPTH 16
 layout(push_constant) uniform Push {
   uint m, k;  // output channels of a group; its input channels x window
@@ -15,6 +17,7 @@ layout(push_constant) uniform Push {
   uint dilations;  // h | w << 16
   int pad_h, pad_w;
   uint in_channels;  // of all groups
+  uint k_part;
   float tail[6];
 } p;
 layout(binding = 0) readonly buffer X { float x[]; };
@@ -26,46 +29,50 @@ layout(constant_id = 3) const int HAS_BIAS = 0;
 layout(constant_id = 4) const int POINTWISE = 0;  // 1x1, stride 1, no padding
 // Long sums are of sums of 256 products: one after the other they would lose digits.
 layout(constant_id = 5) const int LONG = 0;
+layout(constant_id = 6) const int SPLIT = 0;
 #define RESIDUAL(at) residual[at]
 #define TAIL_PARAMETER(i) p.tail[i]
 #include "tail.glsl"
 
-shared float sa[DEPTH][TILE];
-shared float sb[DEPTH][TILE];
+shared float sa[DEPTH][TILE + 1];
+shared float sb[DEPTH][TILE + 1];
 
 void main() {
   uint group = LinearGroup();
   uint tile_n = group % p.tiles_n;
   uint tile_m = group / p.tiles_n % p.tiles_m;
   uint g = group / (p.tiles_n * p.tiles_m);
-  if (g >= p.groups) return;
+  uint part = g / p.groups;
+  g = g % p.groups;
+  uint begin = part * p.k_part, end = min(p.k, begin + p.k_part);
+  if (begin >= p.k) return;
   uint pixels = p.out_h * p.out_w, plane = p.in_h * p.in_w, columns = pixels * p.samples;
   uint row0 = tile_m * TILE, column0 = tile_n * TILE;
   uint per_group = p.in_channels / p.groups;
   uint stride_h = p.strides & 0xffffu, stride_w = p.strides >> 16;
   uint dilation_h = p.dilations & 0xffffu, dilation_w = p.dilations >> 16;
   uint id = gl_LocalInvocationID.x;
-  uint lm = id / 8u, ln = id % 8u;
+  uint lm = id / SIDE, ln = id % SIDE;
   float acc[PER][PER], whole[PER][PER];
   for (int i = 0; i < PER; ++i)
     for (int j = 0; j < PER; ++j) acc[i][j] = whole[i][j] = 0.0;
-  // Which pixel this invocation loads: TILE divides 64, so that it is the same one each time.
+  // Which pixel this invocation loads: TILE divides THREADS, so that it is the same one each time.
   uint load_n = column0 + id % TILE;
   bool loads = load_n < columns;
   uint sample_n = load_n / pixels, pixel = load_n % pixels;
   int from_h = int(pixel / p.out_w * stride_h) - p.pad_h;
   int from_w = int(pixel % p.out_w * stride_w) - p.pad_w;
   uint base = (sample_n * p.in_channels + g * per_group) * plane;
-  for (uint k0 = 0u; k0 < p.k; k0 += DEPTH) {
-    for (uint e = id; e < TILE * DEPTH; e += 64u) {
+  for (uint k0 = begin; k0 < end; k0 += DEPTH) {
+    for (uint e = id; e < TILE * DEPTH; e += THREADS) {
       uint c = e % DEPTH, r = e / DEPTH;
       uint gr = row0 + r, gk = k0 + c;
-      sa[c][r] = gr < p.m && gk < p.k ? w[(g * p.m + gr) * p.k + gk] : 0.0;
+      sa[c][r] = gr < p.m && gk < end ? w[(g * p.m + gr) * p.k + gk] : 0.0;
     }
-    for (uint r = id / TILE; r < DEPTH; r += 64u / TILE) {
+    for (uint r = id / TILE; r < DEPTH; r += THREADS / TILE) {
       uint gk = k0 + r;
       float v = 0.0;
-      if (loads && gk < p.k) {
+      if (loads && gk < end) {
         if (POINTWISE != 0) {
           v = x[base + gk * plane + pixel];
         } else {
@@ -81,8 +88,8 @@ void main() {
     barrier();
     for (int kk = 0; kk < DEPTH; ++kk) {
       float u[PER], v[PER];
-      for (int i = 0; i < PER; ++i) u[i] = sa[kk][lm + uint(i) * 8u];
-      for (int j = 0; j < PER; ++j) v[j] = sb[kk][ln + uint(j) * 8u];
+      for (int i = 0; i < PER; ++i) u[i] = sa[kk][lm + uint(i) * SIDE];
+      for (int j = 0; j < PER; ++j) v[j] = sb[kk][ln + uint(j) * SIDE];
       for (int i = 0; i < PER; ++i)
         for (int j = 0; j < PER; ++j) acc[i][j] += u[i] * v[j];
     }
@@ -95,16 +102,20 @@ void main() {
         }
   }
   for (int j = 0; j < PER; ++j) {
-    uint column = column0 + ln + uint(j) * 8u;
+    uint column = column0 + ln + uint(j) * SIDE;
     if (column >= columns) continue;
     uint sample_y = column / pixels, at_pixel = column % pixels;
     for (int i = 0; i < PER; ++i) {
-      uint row = row0 + lm + uint(i) * 8u;
+      uint row = row0 + lm + uint(i) * SIDE;
       if (row >= p.m) continue;
       uint channel = g * p.m + row;
       float v = LONG != 0 ? whole[i][j] + acc[i][j] : acc[i][j];
-      if (HAS_BIAS != 0) v += bias[channel];
       uint at = (sample_y * p.groups * p.m + channel) * pixels + at_pixel;
+      if (SPLIT != 0) {
+        y[part * (columns * p.groups * p.m) + at] = v;
+        continue;
+      }
+      if (HAS_BIAS != 0) v += bias[channel];
       y[at] = Tail(v, at);
     }
   }

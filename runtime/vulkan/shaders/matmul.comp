@@ -1,10 +1,12 @@
 #version 450
 #include "common.glsl"
-// Y[batch, m, n] = tail(alpha A[batch, m, k] B[batch, k, n] + beta bias). A workgroup of 64 makes a
-// tile of TILE x TILE, TILE / 8 squared numbers per invocation, from tiles of 16 along k in shared
-// memory. Strides let A and B be transposed, and batches repeat.
-layout(local_size_x = 64) in;
-#define PER (TILE / 8)
+// Y[batch, m, n] = tail(alpha A[batch, m, k] B[batch, k, n] + beta bias). A workgroup of SIDE x SIDE
+// makes a tile of TILE x TILE, TILE / SIDE squared numbers per invocation, from tiles of 16 along k in
+// shared memory. Strides let A and B be transposed, and batches repeat. Split along k, workgroups
+// write sums of parts, which finish.comp adds.
+layout(local_size_x = SIDE * SIDE) in;
+#define THREADS (SIDE * SIDE)
+#define PER (TILE / SIDE)
 #define DEPTH 16
 layout(push_constant) uniform Push {
   uint m, n, k;
@@ -14,6 +16,7 @@ layout(push_constant) uniform Push {
   uint a_batch[2], b_batch[2];
   uint bias_row, bias_column;  // strides of the bias in the result
   float alpha, beta;
+  uint k_part;
   float tail[6];
 } p;
 layout(binding = 0) readonly buffer A { float a[]; };
@@ -24,47 +27,52 @@ layout(binding = 4) writeonly buffer Y { float y[]; };
 layout(constant_id = 3) const int HAS_BIAS = 0;
 // Long sums are of sums of 256 products: one after the other they would lose digits.
 layout(constant_id = 4) const int LONG = 0;
+layout(constant_id = 5) const int SPLIT = 0;
 #define RESIDUAL(at) residual[at]
 #define TAIL_PARAMETER(i) p.tail[i]
 #include "tail.glsl"
 
-shared float sa[DEPTH][TILE];
-shared float sb[DEPTH][TILE];
+// One column more than a tile has: writes along a column meet different banks.
+shared float sa[DEPTH][TILE + 1];
+shared float sb[DEPTH][TILE + 1];
 
 void main() {
   uint group = LinearGroup();
   uint tile_n = group % p.tiles_n;
   uint tile_m = group / p.tiles_n % p.tiles_m;
   uint z = group / (p.tiles_n * p.tiles_m);
-  if (z >= p.batch[0] * p.batch[1]) return;
+  uint batches = p.batch[0] * p.batch[1], part = z / batches;
+  z = z % batches;
+  uint begin = part * p.k_part, end = min(p.k, begin + p.k_part);
+  if (begin >= p.k) return;
   uint z1 = z % p.batch[1], z0 = z / p.batch[1];
   uint a_at = z0 * p.a_batch[0] + z1 * p.a_batch[1];
   uint b_at = z0 * p.b_batch[0] + z1 * p.b_batch[1];
   uint row0 = tile_m * TILE, column0 = tile_n * TILE;
   uint id = gl_LocalInvocationID.x;
-  uint lm = id / 8u, ln = id % 8u;
+  uint lm = id / SIDE, ln = id % SIDE;
   float acc[PER][PER], whole[PER][PER];
   for (int i = 0; i < PER; ++i)
     for (int j = 0; j < PER; ++j) acc[i][j] = whole[i][j] = 0.0;
-  for (uint k0 = 0u; k0 < p.k; k0 += DEPTH) {
-    for (uint e = id; e < TILE * DEPTH; e += 64u) {
+  for (uint k0 = begin; k0 < end; k0 += DEPTH) {
+    for (uint e = id; e < TILE * DEPTH; e += THREADS) {
       // Neighbours in the workgroup read neighbours in memory.
       uint r = p.a_column == 1u ? e / DEPTH : e % TILE;
       uint c = p.a_column == 1u ? e % DEPTH : e / TILE;
       uint gr = row0 + r, gk = k0 + c;
-      sa[c][r] = gr < p.m && gk < p.k ? a[a_at + gr * p.a_row + gk * p.a_column] : 0.0;
+      sa[c][r] = gr < p.m && gk < end ? a[a_at + gr * p.a_row + gk * p.a_column] : 0.0;
     }
-    for (uint e = id; e < TILE * DEPTH; e += 64u) {
+    for (uint e = id; e < TILE * DEPTH; e += THREADS) {
       uint c = p.b_column == 1u ? e % TILE : e / DEPTH;
       uint r = p.b_column == 1u ? e / TILE : e % DEPTH;
       uint gc = column0 + c, gk = k0 + r;
-      sb[r][c] = gc < p.n && gk < p.k ? b[b_at + gk * p.b_row + gc * p.b_column] : 0.0;
+      sb[r][c] = gc < p.n && gk < end ? b[b_at + gk * p.b_row + gc * p.b_column] : 0.0;
     }
     barrier();
     for (int kk = 0; kk < DEPTH; ++kk) {
       float u[PER], v[PER];
-      for (int i = 0; i < PER; ++i) u[i] = sa[kk][lm + uint(i) * 8u];
-      for (int j = 0; j < PER; ++j) v[j] = sb[kk][ln + uint(j) * 8u];
+      for (int i = 0; i < PER; ++i) u[i] = sa[kk][lm + uint(i) * SIDE];
+      for (int j = 0; j < PER; ++j) v[j] = sb[kk][ln + uint(j) * SIDE];
       for (int i = 0; i < PER; ++i)
         for (int j = 0; j < PER; ++j) acc[i][j] += u[i] * v[j];
     }
@@ -77,11 +85,16 @@ void main() {
         }
   }
   for (int i = 0; i < PER; ++i) {
-    uint row = row0 + lm + uint(i) * 8u;
+    uint row = row0 + lm + uint(i) * SIDE;
     for (int j = 0; j < PER; ++j) {
-      uint column = column0 + ln + uint(j) * 8u;
+      uint column = column0 + ln + uint(j) * SIDE;
       if (row >= p.m || column >= p.n) continue;
-      float v = p.alpha * (LONG != 0 ? whole[i][j] + acc[i][j] : acc[i][j]);
+      float v = LONG != 0 ? whole[i][j] + acc[i][j] : acc[i][j];
+      if (SPLIT != 0) {
+        y[((part * batches + z) * p.m + row) * p.n + column] = v;
+        continue;
+      }
+      v *= p.alpha;
       if (HAS_BIAS != 0) v += p.beta * bias[row * p.bias_row + column * p.bias_column];
       uint at = (z * p.m + row) * p.n + column;
       y[at] = Tail(v, at);

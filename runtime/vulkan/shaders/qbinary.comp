@@ -49,8 +49,7 @@ void main() {
     else
       whole = u + v;
     if (RELU != 0 && whole < 0.0) whole = 0.0;
-    precise float q = whole / p.y_scale;
-    word |= CodeOf(q, p.lo, FLIP_Y) << (8u * j);
+    word |= CodeOf(Quanta(whole, p.y_scale), p.lo, FLIP_Y) << (8u * j);
   }
   y[first / 4u] = word;
 }

@@ -27,7 +27,7 @@ void main() {
     // Among codes less their lowest value.
     int z = HAS_ZERO != 0 ? int(CODE_AT(zero, c) ^ uint(FLIP)) : FLIP;
     if (QUANTIZE != 0) {
-      precise float q = uintBitsToFloat(x[i]) / scale[c];
+      float q = Quanta(uintBitsToFloat(x[i]), scale[c]);
       word |= CodeOf(q, float(-z), FLIP) << (8u * j);
     } else {
       precise float v = float(Less(CODE_AT(x, i), FLIP, z)) * scale[c];

@@ -8,8 +8,9 @@
 // Quantized convolution as a product that is never written down, as conv.comp: a matrix product is
 // one over samples of one pixel. Products of codes are added in f32, which is exact for 256 of them
 // (255 x 128 x 256 < 2^24), then in 32 bits. With BYTES results are codes, else words.
-layout(local_size_x = 64) in;
-#define PER (TILE / 8)
+layout(local_size_x = SIDE * SIDE) in;
+#define THREADS (SIDE * SIDE)
+#define PER (TILE / SIDE)
 #define DEPTH 16
 layout(push_constant) uniform Push {
   uint m, k;  // output channels of a group; its input channels x window
@@ -40,8 +41,8 @@ layout(constant_id = 7) const int POINTWISE = 0;  // 1x1, stride 1, no padding
 layout(constant_id = 8) const int LONG = 0;       // more than 256 products
 #include "qtail.glsl"
 
-shared float sa[DEPTH][TILE];
-shared float sb[DEPTH][TILE];
+shared float sa[DEPTH][TILE + 1];
+shared float sb[DEPTH][TILE + 1];
 
 void main() {
   uint group = LinearGroup();
@@ -56,7 +57,7 @@ void main() {
   uint dilation_h = p.dilations & 0xffffu, dilation_w = p.dilations >> 16;
   uint words = (p.k + 3u) / 4u;
   uint id = gl_LocalInvocationID.x;
-  uint lm = id / 8u, ln = id % 8u;
+  uint lm = id / SIDE, ln = id % SIDE;
   float acc[PER][PER];
   int whole[PER][PER];
   for (int i = 0; i < PER; ++i)
@@ -64,7 +65,7 @@ void main() {
       acc[i][j] = 0.0;
       whole[i][j] = 0;
     }
-  // Which pixel this invocation loads: TILE divides 64, so that it is the same one each time.
+  // Which pixel this invocation loads: TILE divides THREADS, so that it is the same one each time.
   uint load_n = column0 + id % TILE;
   bool loads = load_n < columns;
   uint sample_n = load_n / pixels, pixel = load_n % pixels;
@@ -72,7 +73,7 @@ void main() {
   int from_w = int(pixel % p.out_w * stride_w) - p.pad_w;
   uint base = (sample_n * p.in_channels + g * per_group) * plane;
   for (uint k0 = 0u; k0 < p.k; k0 += DEPTH) {
-    for (uint e = id; e < TILE * DEPTH / 4; e += 64u) {
+    for (uint e = id; e < TILE * DEPTH / 4; e += THREADS) {
       uint c = e % (DEPTH / 4), r = e / (DEPTH / 4);
       uint gr = row0 + r, gw = k0 / 4u + c;
       // Beyond the end of k are zeros.
@@ -82,7 +83,7 @@ void main() {
       sa[4u * c + 2u][r] = float(bitfieldExtract(four, 16, 8));
       sa[4u * c + 3u][r] = float(bitfieldExtract(four, 24, 8));
     }
-    for (uint r = id / TILE; r < DEPTH; r += 64u / TILE) {
+    for (uint r = id / TILE; r < DEPTH; r += THREADS / TILE) {
       uint gk = k0 + r;
       float v = 0.0;
       if (loads && gk < p.k) {
@@ -102,8 +103,8 @@ void main() {
     barrier();
     for (int kk = 0; kk < DEPTH; ++kk) {
       float u[PER], v[PER];
-      for (int i = 0; i < PER; ++i) u[i] = sa[kk][lm + uint(i) * 8u];
-      for (int j = 0; j < PER; ++j) v[j] = sb[kk][ln + uint(j) * 8u];
+      for (int i = 0; i < PER; ++i) u[i] = sa[kk][lm + uint(i) * SIDE];
+      for (int j = 0; j < PER; ++j) v[j] = sb[kk][ln + uint(j) * SIDE];
       for (int i = 0; i < PER; ++i)
         for (int j = 0; j < PER; ++j) acc[i][j] += u[i] * v[j];
     }
@@ -116,11 +117,11 @@ void main() {
         }
   }
   for (int j = 0; j < PER; ++j) {
-    uint column = column0 + ln + uint(j) * 8u;
+    uint column = column0 + ln + uint(j) * SIDE;
     if (column >= columns) continue;
     uint sample_y = column / pixels, at_pixel = column % pixels;
     for (int i = 0; i < PER; ++i) {
-      uint row = row0 + lm + uint(i) * 8u;
+      uint row = row0 + lm + uint(i) * SIDE;
       if (row >= p.m) continue;
       uint channel = g * p.m + row;
       uint at = (sample_y * p.groups * p.m + channel) * pixels + at_pixel;

@@ -72,8 +72,7 @@ uint Result(uint i) {
         lo += error;
       }
   if (AVERAGE == 0) return best ^ uint(FLIP_Y);
-  precise float q = Mean(hi, lo, float(count)) / p.y_scale;
-  return CodeOf(q, p.lo, FLIP_Y);
+  return CodeOf(Quanta(Mean(hi, lo, float(count)), p.y_scale), p.lo, FLIP_Y);
 }
 
 void main() {

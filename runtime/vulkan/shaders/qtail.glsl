@@ -26,6 +26,5 @@ uint Finished(int sum, uint channel, uint at) {
   precise float other = float(Less(CODE_AT(residual, at), FLIP_R, p.r_zero)) * p.r_scale;
   precise float whole = own + other;
   if (RELU != 0 && whole < 0.0) whole = 0.0;
-  precise float quanta = whole / p.y_scale;
-  return CodeOf(quanta, p.y_lo, FLIP_Y);
+  return CodeOf(Quanta(whole, p.y_scale), p.y_lo, FLIP_Y);
 }

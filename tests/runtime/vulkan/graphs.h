@@ -11,6 +11,7 @@
 #include "runtime/api/program.h"
 #include "runtime/cpu/backend.h"
 #include "runtime/vulkan/backend.h"
+#include "tests/runtime/vulkan/or_exit.h"
 
 namespace infer {
 
@@ -43,6 +44,12 @@ inline constexpr const char* kShaderGraphs[] = {
     R"(graph g(x: f32[1,64,16,17]) -> (y) { w = const f32[70,64,1,1] ~1 y = Conv(x, w) })",
     R"(graph g(x: f32[1,64,16,17]) -> (y) { w = const f32[64,1,3,3] ~1 y = Conv(x, w)
       {group=64, strides=[2,2], pads=[1,1,1,1]} })",
+    R"(graph g(x: f32[2,8,9,11]) -> (y) { w = const f32[16,1,5,3] ~1 b = const f32[16] ~2 c =
+      Conv(x, w, b) {group=8, pads=[2,1,2,1], strides=[1,2]} y = Relu(c) })",
+    R"(graph g(x: f32[1,8,9,11]) -> (y) { w = const f32[8,1,3,3] ~1 y = Conv(x, w) {group=8,
+      dilations=[1,2]} })",
+    R"(graph g(x: f32[2,300,9,11]) -> (y) { w = const f32[37,300,3,3] ~1 b = const f32[37] ~2 c =
+      Conv(x, w, b) {pads=[1,1,1,1], strides=[2,1]} y = Sigmoid(c) })",
     R"(graph g(x: f32[1,8,16,17]) -> (y) { w = const f32[32,4,3,3] ~1 y = Conv(x, w) {group=2,
       dilations=[2,2], auto_pad="SAME_UPPER"} })",
     R"(graph g(x: f32[1,8,50]) -> (y) { w = const f32[32,8,5] ~1 y = Conv(x, w) {strides=[2],
@@ -127,11 +134,22 @@ inline constexpr const char* kCodeGraphs[] = {
       DequantizeLinear(q, s, z) w0 = const i8[24,1,3,3] ~1 ws = const f32[] {0.01} w =
       DequantizeLinear(w0, ws) c = Conv(x, w) {group=24, strides=[2,2], pads=[1,1,1,1]} t = const
       f32[] {0.09} y = QuantizeLinear(c, t, z) })",
+    R"(graph g(q: i8[2,10,9,7]) -> (y) { s = const f32[] {0.05} z = const i8[] {-3} x =
+      DequantizeLinear(q, s, z) w0 = const i8[20,1,3,5] ~1 ws = const f32[] {0.01} w =
+      DequantizeLinear(w0, ws) c = Conv(x, w) {group=10, pads=[1,1,1,2]} t = const f32[] {0.09} y =
+      QuantizeLinear(c, t, z) })",
     R"(graph g(q: u8[33,50]) -> (y) { s = const f32[] {0.05} z = const u8[] {131} x =
       DequantizeLinear(q, s, z) w0 = const i8[50,70] ~1 ws = const f32[] {0.01} w =
       DequantizeLinear(w0, ws) y = MatMul(x, w) })",
     R"(graph g(q: u8[3,65], p: u8[65]) -> (y) { s = const f32[] {0.05} z = const u8[] {131} a =
       DequantizeLinear(q, s, z) b = DequantizeLinear(p, s, z) c = Add(a, b) t = const f32[] {0.09}
+      y = QuantizeLinear(c, t, z) })",
+    // Quotients at and next to halves, of both signs.
+    R"(graph g(q: i8[9,65], p: i8[9,65]) -> (y) { s = const f32[] {0.1} z = const i8[] {3} a =
+      DequantizeLinear(q, s, z) b = DequantizeLinear(p, s, z) c = Add(a, b) t = const f32[] {0.2}
+      y = QuantizeLinear(c, t, z) })",
+    R"(graph g(q: u8[9,65], p: u8[9,65]) -> (y) { s = const f32[] {0.7} z = const u8[] {131} a =
+      DequantizeLinear(q, s, z) b = DequantizeLinear(p, s, z) c = Add(a, b) t = const f32[] {1.4}
       y = QuantizeLinear(c, t, z) })",
     R"(graph g(q: i8[3,65], p: i8[3,65]) -> (y) { s = const f32[] {0.05} z = const i8[] {-31} a =
       DequantizeLinear(q, s, z) b = DequantizeLinear(p, s, z) c = Mul(a, b) r = Relu(c) t = const
@@ -190,6 +208,8 @@ inline void ExpectCloseTo(const Tensor& got, const Tensor& want, const std::stri
 inline std::unique_ptr<Backend> VulkanOver(VulkanOptions options = {}, bool keep_all = true) {
   // Dispatches of so few numbers are not worth the threads of a driver on the CPU.
   setenv("LP_NUM_THREADS", "0", 0);
+  static const bool has_device = OrExit(MakeVulkanBackend({.behind = CpuHost()})) != nullptr;
+  INFER_CHECK(has_device);
   return MakeVulkanBackend(
       {.device = std::move(options), .behind = CpuHost(), .keep_all = keep_all});
 }

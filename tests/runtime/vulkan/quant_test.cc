@@ -1,5 +1,5 @@
 /// Quantized groups on the device: one shader for each, with the bits of the CPU's integer kernels,
-/// also without bytes in buffers.
+/// also without bytes in buffers, with and without subgroups.
 #include <cstring>
 
 #include "tests/runtime/vulkan/graphs.h"
@@ -9,12 +9,14 @@ namespace {
 
 TEST(VulkanCodes, EveryGroupHasAShaderAndTheBitsOfTheCpu) {
   const auto cpu = MakeCpuBackend();
-  for (const char* disabled : {"", "int8"}) {
-    VulkanOptions options;
-    if (*disabled) options.disable = {disabled};
-    const auto vulkan = VulkanOver(options);
+  using Names = std::vector<std::string>;
+  for (const auto& [disabled, anywhere] : {std::pair(Names{"subgroup"}, false),
+                                           {Names{"subgroup", "int8"}, false},
+                                           {Names{}, true},
+                                           {Names{"int8"}, true}}) {
+    const auto vulkan = VulkanOver({.disable = disabled, .subgroups_anywhere = anywhere});
     for (const char* text : kCodeGraphs) {
-      SCOPED_TRACE(Cat(text, " without ", disabled));
+      SCOPED_TRACE(Cat(text, " without ", Join(disabled, ",")));
       const Graph g = ParsedGraph(text);
       const auto inputs = InputsOf(g);
       const auto program = vulkan->Compile(g, {.level = 1});

@@ -1,5 +1,6 @@
 /// The Vulkan backend on whatever device the machine has (Mesa's lavapipe in CI): which shader
 /// runs, what it takes of memory, and how a run ends that the device fails.
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -23,8 +24,10 @@ constexpr const char* kNet = R"(graph g(x: f32[2,3,16,16]) -> (y) {
   w = const f32[20,3,3,3] ~1 b = const f32[20] ~2 v = const f32[20,20,1,1] ~3
   c = Conv(x, w, b) {pads=[1,1,1,1]}  d = Relu(c)  e = Conv(d, v)  f = Add(e, d)  y = Sigmoid(f) })";
 
+/// Convolutions by subgroups, of whatever size the device has; FeaturesOff has them by shared
+/// memory.
 TEST(Vulkan, EveryGraphRunsOnShaders) {
-  const auto backend = VulkanOver();
+  const auto backend = VulkanOver({.subgroups_anywhere = true});
   ASSERT_EQ(backend->Unavailable(), "") << "tools/setup.sh installs a driver for the CPU";
   for (const char* text : kShaderGraphs) {
     SCOPED_TRACE(text);
@@ -37,9 +40,12 @@ TEST(Vulkan, EveryGraphRunsOnShaders) {
 }
 
 TEST(Vulkan, WhatFollowsAProductRunsInItsShader) {
-  const auto backend = VulkanOver();
+  const auto backend = VulkanOver({.disable = {"subgroup"}});
   EXPECT_THAT(RunAndCompare(*backend, ParsedGraph(kNet)),
               ElementsAre("vulkan:conv32", "vulkan:conv32"));
+  // A processor's driver may have it by subgroups, in as few dispatches.
+  EXPECT_THAT(RunAndCompare(*VulkanOver(), ParsedGraph(kNet)),
+              ElementsAre(StartsWith("vulkan:conv"), StartsWith("vulkan:conv")));
   EXPECT_THAT(RunAndCompare(*backend, ParsedGraph(R"(graph g(x: f32[9,30], r: f32[9,40]) -> (y) {
       w = const f32[30,40] ~1 b = const f32[40] ~2
       p = MatMul(x, w) q = Add(p, b) s = Add(q, r) y = Gelu(s) })")),
@@ -58,7 +64,9 @@ TEST(Vulkan, MoreWorkgroupsThanAnAxisHolds) {
 TEST(Vulkan, LongLoops) {
   const auto backend = VulkanOver();
   const auto devices = *ListVulkanDevices();
-  const bool limited = devices[0].max_iterations > 0;
+  const bool limited = std::any_of(devices.begin(), devices.end(), [](const VulkanDeviceInfo& d) {
+    return d.chosen && d.max_iterations > 0;
+  });
   for (const auto& [shape_x, shape_w, op, fits] :
        {std::tuple("1,60000", "60000,8", "MatMul(x, w)", true),
         {"1,70000", "70000,8", "MatMul(x, w)", false},
@@ -95,6 +103,31 @@ TEST(Vulkan, WhatABufferCannotHoldRunsOnTheHost) {
   EXPECT_EQ(program->steps()[0].kernel, "vulkan:unary");
   EXPECT_THAT(program->steps()[1].kernel, Not(StartsWith("vulkan:")));
   EXPECT_THAT(program->steps()[1].refusals, Contains(HasSubstr("a buffer of this device holds")));
+}
+
+/// As on a GPU: split along the common axis, with a bias, a residual and a function behind the sum.
+TEST(Vulkan, FewWorkgroupsShareTheirSums) {
+  const auto backend = VulkanOver({.disable = {"subgroup"}, .busy_groups = 300});
+  const char* products[] = {
+      R"(graph g(x: f32[2,130,7,7], r: f32[2,70,7,7]) -> (y) {
+        w = const f32[70,130,3,3] ~1 b = const f32[70] ~2
+        c = Conv(x, w, b) {pads=[1,1,1,1]} s = Add(c, r) y = Relu(s) })",
+      R"(graph g(x: f32[1,260,5,9]) -> (y) {
+        w = const f32[96,130,1,1] ~1 c = Conv(x, w) {group=2} y = Sigmoid(c) })",
+      R"(graph g(x: f32[3,40,700], r: f32[3,40,90]) -> (y) {
+        w = const f32[3,700,90] ~1 b = const f32[90] ~2
+        p = MatMul(x, w) q = Add(p, b) s = Add(q, r) y = Gelu(s) })",
+      R"(graph g(x: f32[2500,33]) -> (y) {
+        w = const f32[40,2500] ~1 b = const f32[33,1] ~2
+        y = Gemm(x, w, b) {transA=1, transB=1, alpha=0.5, beta=2.0} })"};
+  for (const char* text : products) {
+    SCOPED_TRACE(text);
+    EXPECT_THAT(RunAndCompare(*backend, ParsedGraph(text)), Contains(HasSubstr("_split")));
+  }
+  // A device that is busy with any number splits nothing.
+  const auto one = VulkanOver({.disable = {"subgroup"}, .busy_groups = 1});
+  for (const std::string& kernel : RunAndCompare(*one, ParsedGraph(products[2])))
+    EXPECT_THAT(kernel, Not(HasSubstr("_split")));
 }
 
 TEST(Vulkan, FeaturesOff) {
@@ -180,7 +213,8 @@ struct NthFails {
   std::shared_ptr<std::atomic<int>> calls = std::make_shared<std::atomic<int>>(0);
   std::shared_ptr<std::atomic<int>> bad = std::make_shared<std::atomic<int>>(-1);
   VulkanOptions Options() const {
-    return {.stage_all = true, .fails = [*this](VulkanCall call) {
+    // The shaders that a driver for a processor compiles soonest: each failure makes them anew.
+    return {.disable = {"subgroup"}, .stage_all = true, .fails = [*this](VulkanCall call) {
               if (call != kind) return false;
               const int n = (*calls)++;
               return *bad >= 0 && n >= *bad && n <= *bad + more;

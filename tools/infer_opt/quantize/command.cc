@@ -170,6 +170,7 @@ class QuantizeCommand : public Command {
     job.standard_only = export_.target == "onnx";
     job.format_given = !format_.empty();
     job.opset_limit = export_.OpsetLimit(model);
+    job.may_raise_to = [&](int64_t opset) { return export_.MayRaiseTo(opset, model); };
     if (const auto size = gates_.size()) job.max_bytes = RoomForConstants(model, *size);
     for (const std::string& text : include_) job.include.push_back(ParseNodePattern(text));
     for (const std::string& text : exclude_) job.exclude.push_back(ParseNodePattern(text));
@@ -178,6 +179,7 @@ class QuantizeCommand : public Command {
     INFER_TRY(ChooseWay(job, model, mode, export_, keep_failed_));
     context.Step("calibrate and quantize");
     INFER_ASSIGN(QuantizeReport done, mode.Quantize(job, model.graph, report));
+    if (mode.raised_opset() > 0) export_.opset = Cat(mode.raised_opset());
     for (const std::string& w : done.warnings) context.Warn(w);
     if (done.weight_bytes_after > done.weight_bytes_before)
       context.Warn("the constants take more bytes than before");

@@ -2,6 +2,7 @@
 /// The ways of quantizing that `infer-opt quantize --mode` offers, each in the file of its name.
 /// The command reads the data, compares with the FP32 model, checks the gates and writes the file;
 /// a mode only rewrites the graph.
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
@@ -39,6 +40,9 @@ struct QuantizeJob {
   bool format_given = false;              ///< the user asked for the format
   bool standard_only = false;             ///< the file holds operators of ONNX alone
   int64_t opset_limit = 0;                ///< the newest opset that the file may have; 0: any
+  /// Whether the file may be raised to an opset, where that pays: nobody gave --opset, and the
+  /// model can be written so.
+  std::function<bool(int64_t)> may_raise_to = nullptr;
 };
 
 /// One form of a mode's file.
@@ -86,6 +90,8 @@ class QuantizeMode {
     (void)job;
     return {};
   }
+  /// The opset that what Quantize made asks for, beyond opset_limit; 0: none.
+  virtual int64_t raised_opset() const { return 0; }
   /// Rewrites `g`. What the mode has to tell beside the common report goes to `report`.
   virtual Result<QuantizeReport> Quantize(const QuantizeJob& job, Graph& g, Json& report) = 0;
 };

@@ -58,6 +58,9 @@ class StaticMode : public QuantizeMode {
     has_channel_scales_ = false;
     if (per_tensor_) return {};
     per_tensor_ = true;
+    recipe_options_.may_have_channel_scales = recipe_ != "none" && job.format != "qoperator" &&
+                                              job.may_raise_to && job.may_raise_to(kScalesOpset);
+    if (recipe_options_.may_have_channel_scales) return {};  // TellScales tells
     job.context.Note(Cat("opset ", opset, " has no scales per channel: one per weight tensor, ",
                          "which may cost accuracy; ", raised, " and has them"));
     return {};
@@ -87,6 +90,7 @@ class StaticMode : public QuantizeMode {
     INFER_TRY(WriteFormat(job, g, done.quantization, report));
     if (recipe_options_.recipe == Recipe::kNone) return std::move(done.quantization);
     job.context.Print(Steps(done));
+    TellScales(job, done);
     report["recipe"] = ToJson(done);
     WarnOfCost(job.context, done);
     return std::move(done.quantization);
@@ -96,7 +100,24 @@ class StaticMode : public QuantizeMode {
     return recipe_options_.recipe == Recipe::kBalanced ? Worth::kGated : Worth::kTold;
   }
 
+  int64_t raised_opset() const override { return raised_opset_; }
+
  private:
+  void TellScales(const QuantizeJob& job, const RecipeReport& r) {
+    if (!r.channel_scales_db) return;
+    const std::string gain = Cat(Rounded(*r.channel_scales_db, 3), " dB on the held-out samples");
+    if (r.channel_scales) {
+      raised_opset_ = kScalesOpset;
+      job.context.PrintLine(Cat("opset ", kScalesOpset, " instead of the model's ", job.opset_limit,
+                                ": its scales per channel of weights gain ", gain, "; --opset ",
+                                job.opset_limit, " keeps it\n"));
+    } else {
+      job.context.PrintLine(Cat("opset ", job.opset_limit,
+                                " has one scale per weight tensor; those per channel (--opset ",
+                                kScalesOpset, ") would gain ", gain, "\n"));
+    }
+  }
+
   /// What the user's gates ask for is what the recipe aims for.
   void AimForGates(const GateLimits& limits) {
     RecipeTarget& target = recipe_options_.target;
@@ -137,6 +158,8 @@ class StaticMode : public QuantizeMode {
               {"basis", r.basis},
               {"weighed", r.weighed},
               {"pays", r.pays},
+              {"channel_scales", r.channel_scales},
+              {"channel_scales_db", r.channel_scales_db ? Json(*r.channel_scales_db) : Json()},
               {"cost_table", infer::ToJson(recipe_options_.costs)},
               {"fused_fp32", CostJson(r.fused)},
               {"cost", CostJson(r.cost)}};
@@ -196,6 +219,7 @@ class StaticMode : public QuantizeMode {
   TypeFlags types_;
   std::string recipe_ = "balanced", rounding_ = "gptq", cost_table_;
   bool per_tensor_ = false, reduce_range_ = false, has_channel_scales_ = true;
+  int64_t raised_opset_ = 0;
 };
 
 }  // namespace
