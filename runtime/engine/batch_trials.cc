@@ -1,6 +1,7 @@
 #include "runtime/engine/batch_trials.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 namespace infer::engine {
@@ -10,8 +11,9 @@ namespace {
 constexpr double kFaster = 0.97;
 /// Two trials that are worse than this say enough.
 constexpr double kHopeless = 1.1;
-/// Of all time, what trials may cost: until a limit is known, and behind that.
-constexpr double kFirstShare = 0.01, kLaterShare = 0.0025;
+/// Of all time, what trials may cost: until a limit is known, and behind that. The first trials of
+/// a limit, and those of one that was faster when it was tried last, do not wait for it.
+constexpr double kFirstShare = 0.05, kLaterShare = 0.0025;
 
 double Median(std::deque<double> numbers) {
   const auto middle = numbers.begin() + static_cast<std::ptrdiff_t>(numbers.size() / 2);
@@ -26,26 +28,31 @@ bool BatchTrials::Candidate::known() const {
          (ratios.size() > 1 && *std::min_element(ratios.begin(), ratios.end()) > kHopeless);
 }
 
+bool BatchTrials::Candidate::promises() const { return !ratios.empty() && ratios.back() < kFaster; }
+
 int64_t BatchTrials::Wanted(int64_t rows) const {
   if (trial_ > 0) return trial_;
   if (usual_.rows < window_) return 0;
   static const Candidate untried;
   int64_t wanted = 0;
   const Candidate* best = nullptr;
+  // What looks faster first, then what is not known, the longest not tried.
+  const auto order = [](const Candidate& c) {
+    return std::tuple(!c.promises(), c.known(), c.last);
+  };
   const auto look = [&](int64_t limit) {
     if (std::min(limit, rows) == std::min(limit_, rows)) return;
     const auto at = candidates_.find(limit);
     const Candidate& c = at == candidates_.end() ? untried : at->second;
-    if (best && std::pair(c.known(), c.last) >= std::pair(best->known(), best->last)) return;
+    if (best && order(c) >= order(*best)) return;
     best = &c;
     wanted = limit;
   };
   look(kNoLimit);
   for (int64_t limit = 1; limit < rows; limit *= 2) look(limit);
-  if (!best) return 0;
+  if (!best || best->ratios.empty() || best->promises()) return wanted;
   // It takes up to twice the time of the rows that it is compared to.
-  const double share = best->known() ? kLaterShare : kFirstShare;
-  return since_ns_ * share >= usual_.ns ? wanted : 0;
+  return since_ns_ * (best->known() ? kLaterShare : kFirstShare) >= usual_.ns ? wanted : 0;
 }
 
 void BatchTrials::Begin(int64_t limit) {
@@ -58,11 +65,11 @@ void BatchTrials::Ran(int64_t rows, int64_t ns, int64_t tried) {
   const auto took = static_cast<double>(ns);
   if (tried == 0) return RanUsual(rows, took);
   // Another instance may have begun it before the trial ended.
-  const bool known = candidates_[tried].known();
-  const double as_usual =
-      usual_.rows > 0 ? usual_.per_row() * static_cast<double>(rows) : 0;
-  since_ns_ -= std::max(0.0, took - as_usual) / (known ? kLaterShare : kFirstShare);
-  if (tried != trial_ || std::exchange(first_, false)) return;
+  if (tried != trial_) return;
+  const double as_usual = usual_.per_row() * static_cast<double>(rows);
+  const double share = candidates_[tried].known() ? kLaterShare : kFirstShare;
+  since_ns_ -= std::max(0.0, took - as_usual) / share;
+  if (std::exchange(first_, false)) return;
   tried_.rows += rows;
   tried_.ns += took;
   const double most_ns = 2 * usual_.per_row() * static_cast<double>(window_);
@@ -80,6 +87,8 @@ void BatchTrials::RanUsual(int64_t rows, double ns) {
     usual_.ns -= usual_runs_.front().ns;
     usual_runs_.pop_front();
   }
+  // What was saved up while too few waited is not spent all at once.
+  if (usual_.rows >= window_) since_ns_ = std::min(since_ns_, 2 * usual_.ns / kLaterShare);
 }
 
 void BatchTrials::EndTrial() {
@@ -107,8 +116,7 @@ BatchAdvice Advise(const BatchTimes& times, const BatchRules& rules, const Waite
   BatchAdvice a{.rows = most, .run_ns = curve.RunNs(waiting)};
   if (times.trials.limit() < most) a = {.rows = times.trials.limit(), .by = By::kMeasured};
   if (const int64_t tries = times.trials.Wanted(waiting);
-      tries > 0 &&
-      (times.trials.trying() || Decide(rules, w, a.run_ns, draining).at_ns <= now_ns))
+      tries > 0 && (times.trials.trying() || Decide(rules, w, a.run_ns, draining).at_ns <= now_ns))
     a = {.rows = std::min(tries, most), .by = By::kTrial, .tries = tries};
   if (w.earliest_deadline_ns != kNever) {
     const auto in_time = [&](int64_t rows) {

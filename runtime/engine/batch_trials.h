@@ -2,8 +2,8 @@
 /// How many rows a run has at most, by trials in turns with what runs have otherwise: values in, a
 /// number out. No threads, no clock.
 ///
-/// Runs begin as the rules say. Now and then a few runs in a row have fewer rows (1, 2, 4, ...), and
-/// their time for a row is divided by that of as many rows just before, so that a machine that
+/// Runs begin as the rules say. Now and then a few runs in a row have fewer rows (1, 2, 4, ...),
+/// and their time for a row is divided by that of as many rows just before, so that a machine that
 /// becomes slower makes both slower. Where the median of such ratios says that fewer rows are
 /// faster, runs have no more from then on, until trials of the others, which go on, say something
 /// else.
@@ -47,6 +47,7 @@ class BatchTrials {
     std::deque<double> ratios = {};  // of the last trials: time for a row, to that of usual runs
     int64_t last = 0;                // its last trial
     bool known() const;
+    bool promises() const;  // the last trial was faster
   };
   void RanUsual(int64_t rows, double ns);
   void EndTrial();
