@@ -9,6 +9,8 @@ std::string_view Name(Fired f) {
     case Fired::kDeadline: return "deadline";
     case Fired::kPriority: return "priority";
     case Fired::kDrain: return "drain";
+    case Fired::kEnough: return "enough";
+    case Fired::kTrial: return "trial";
   }
   return "";
 }
@@ -20,6 +22,9 @@ std::string_view Name(Single s) {
     case Single::kShape: return "shape";
     case Single::kRows: return "rows";
     case Single::kRerun: return "rerun";
+    case Single::kSlower: return "slower";
+    case Single::kTried: return "tried";
+    case Single::kLate: return "late";
   }
   return "";
 }

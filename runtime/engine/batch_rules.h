@@ -16,6 +16,9 @@ struct BatchRules {
   int64_t max_delay_ns = 0;
   /// A request of high priority is not made to wait for others.
   bool high_waits = false;
+  /// Runs have fewer rows where trials say that this is faster (batch_trials.h), and so few that
+  /// deadlines are met; max_rows is the most.
+  bool adapts = false;
 };
 
 /// Why a batch began.
@@ -25,8 +28,10 @@ enum class Fired : uint8_t {
   kDeadline,  ///< a later begin would miss a deadline
   kPriority,  ///< a request of high priority is in it
   kDrain,     ///< nothing more will come
+  kEnough,    ///< more rows were slower in trials, or would miss a deadline
+  kTrial,     ///< it has another number of rows than usual, to be compared
 };
-inline constexpr size_t kFiredReasons = 5;
+inline constexpr size_t kFiredReasons = 7;
 std::string_view Name(Fired f);
 
 /// Why a run served one request alone.
@@ -36,8 +41,11 @@ enum class Single : uint8_t {
   kShape,      ///< those that waited had other shapes
   kRows,       ///< the next would have been too many rows
   kRerun,      ///< a batch that it was in had failed
+  kSlower,     ///< more rows were slower in trials
+  kTried,      ///< the run was such a trial
+  kLate,       ///< more rows would have missed a deadline
 };
-inline constexpr size_t kSingleReasons = 5;
+inline constexpr size_t kSingleReasons = 8;
 std::string_view Name(Single s);
 
 /// What became of a request where a model has buckets (ModelOptions::buckets).

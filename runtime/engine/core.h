@@ -29,7 +29,10 @@ struct Batch : std::enable_shared_from_this<Batch> {
   std::unique_ptr<RunContext> context;
   std::vector<BatchItem> items;
   int64_t formed_ns = 0, started_ns = 0;
-  int64_t run_ns = 0;                     // that the first attempt took
+  int64_t run_ns = 0;    // that the first attempt took
+  int64_t ran_rows = 0;  // of it, where it succeeded
+  ShapeKey shape = {};
+  BatchAdvice advice = {};
   Priority priority = Priority::kNormal;  // of its most urgent request
   Place place = Place::kPool;
   std::stop_source stop = {};

@@ -25,7 +25,8 @@ std::pair<Version*, RequestQueue::Choice> Core::Choose(int64_t now_ns, bool asid
   const auto look = [&](Version& v) {
     if (v.queue.empty() || v.idle.empty() || v.aside != aside) return;
     const auto c = v.queue.Choose(v.options().batch, now_ns, v.run_ns, options_.ageing_ns,
-                                  closed_ || v.superseded, levels);
+                                  closed_ || v.superseded, levels,
+                                  [&](const ShapeKey& shape) { return v.TimesOf(shape); });
     const int64_t next_ns = std::min(chosen.next_ns, c.next_ns);
     if (c.bucket && (!best || c.order < chosen.order)) {
       best = &v;
@@ -61,11 +62,26 @@ void Core::Pump(int64_t now_ns, Todo& todo) {
   todo.wakes.push_back(wake_ns);
 }
 
+namespace {
+
+/// Others of its shape waited.
+Single WhyAlone(const BatchAdvice& advice) {
+  switch (advice.by) {
+    case BatchAdvice::By::kRules: return Single::kRows;
+    case BatchAdvice::By::kMeasured: return Single::kSlower;
+    case BatchAdvice::By::kTrial: return Single::kTried;
+    case BatchAdvice::By::kDeadline: return Single::kLate;
+  }
+  return Single::kRows;
+}
+
+}  // namespace
+
 BatchPtr Core::Form(Version& version, const RequestQueue::Choice& choice, int64_t now_ns,
                     int levels) {
   const int64_t in_bucket = choice.bucket->size(), waiting = version.queue.state().requests;
-  std::vector<PendingPtr> taken = version.queue.Take(
-      *choice.bucket, version.options().batch.max_rows, options_.ageing_ns, levels);
+  std::vector<PendingPtr> taken =
+      version.queue.Take(*choice.bucket, choice.advice.rows, options_.ageing_ns, levels);
   auto batch = std::make_shared<Batch>();
   batch->priority = Priority::kLow;
   int64_t rows = 0;
@@ -79,6 +95,10 @@ BatchPtr Core::Form(Version& version, const RequestQueue::Choice& choice, int64_
   }
   const PendingPtr& first = batch->items[0].request;
   batch->version = first->version;
+  batch->shape = first->shape;
+  batch->advice = choice.advice;
+  if (choice.advice.by == BatchAdvice::By::kTrial)
+    version.BeginTrial(batch->shape, choice.advice.tries);
   batch->context = std::move(version.idle.back());
   version.idle.pop_back();
   batch->formed_ns = now_ns;
@@ -94,7 +114,7 @@ BatchPtr Core::Form(Version& version, const RequestQueue::Choice& choice, int64_
   ++stats.batch_rows[rows];
   if (batch->items.size() > 1) return batch;
   const Single why = !version.batches() ? Single::kModel
-                     : in_bucket > 1    ? Single::kRows
+                     : in_bucket > 1    ? WhyAlone(choice.advice)
                      : waiting > 1      ? Single::kShape
                                         : Single::kNoneOther;
   ++stats.single[static_cast<size_t>(why)];

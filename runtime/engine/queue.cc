@@ -82,12 +82,25 @@ std::vector<PendingPtr> RequestQueue::Take(Bucket& bucket, int64_t max_rows, int
 }
 
 RequestQueue::Choice RequestQueue::Choose(const BatchRules& rules, int64_t now_ns, int64_t run_ns,
-                                          int64_t ageing_ns, bool draining, int levels) {
+                                          int64_t ageing_ns, bool draining, int levels,
+                                          const TimesOf& times_of) {
   Choice choice;
   for (auto& [shape, bucket] : buckets_) {
     const Pending* first = bucket.First(ageing_ns, levels);
     if (!first) continue;
-    const Decision d = Decide(rules, bucket.Facts(), run_ns, draining);
+    const Waiters facts = bucket.Facts();
+    BatchAdvice advice{.rows = rules.max_rows, .run_ns = run_ns};
+    if (rules.adapts && times_of) {
+      const BatchTimes* times = times_of(shape);
+      if (times) advice = Advise(*times, rules, facts, now_ns, draining);
+    }
+    BatchRules adapted = rules;
+    adapted.max_rows = advice.rows;
+    Decision d = Decide(adapted, facts, advice.run_ns, draining);
+    if (advice.by == BatchAdvice::By::kTrial)
+      d.why = Fired::kTrial;
+    else if (d.why == Fired::kFull && advice.rows < rules.max_rows)
+      d.why = Fired::kEnough;
     if (d.at_ns > now_ns) {
       choice.next_ns = std::min(choice.next_ns, d.at_ns);
       continue;
@@ -97,6 +110,7 @@ RequestQueue::Choice RequestQueue::Choose(const BatchRules& rules, int64_t now_n
       choice.bucket = &bucket;
       choice.order = order;
       choice.why = d.why;
+      choice.advice = advice;
     }
   }
   return choice;

@@ -1,10 +1,12 @@
 #pragma once
 /// The requests of one version of a model that wait, limited by count and bytes. Not thread-safe.
+#include <functional>
 #include <list>
 #include <map>
 #include <optional>
 #include <set>
 
+#include "runtime/engine/batch_trials.h"
 #include "runtime/engine/pending.h"
 
 namespace infer::engine {
@@ -44,12 +46,15 @@ class RequestQueue {
     Bucket* bucket = nullptr;  ///< nullptr: none may begin
     Order order;
     Fired why = Fired::kFull;
+    BatchAdvice advice;        ///< how many rows
     int64_t next_ns = kNever;  ///< when one may begin, if nothing changes
   };
+  /// What is known of runs of a shape; nullptr: nothing.
+  using TimesOf = std::function<const BatchTimes*(const ShapeKey&)>;
   /// Of the buckets that may begin the one whose first request of the `levels` most urgent levels
   /// comes first.
   Choice Choose(const BatchRules& rules, int64_t now_ns, int64_t run_ns, int64_t ageing_ns,
-                bool draining, int levels);
+                bool draining, int levels, const TimesOf& times_of = {});
 
   bool empty() const { return requests_ == 0; }
   int64_t rows() const { return rows_; }

@@ -87,6 +87,9 @@ TelemetryView Telemetry::View(int64_t now_ns) const {
   seconds_.MergeSince(second, second, v.last_1s);
   seconds_.MergeSince(second - 9, second, v.last_10s);
   tens_.MergeSince(ten - 5, ten, v.last_60s);
+  constexpr int64_t kSeconds = kTelemetrySlotNs / kSecond;
+  v.slot = second / kSeconds - 1;
+  seconds_.MergeSince(kSeconds * v.slot, kSeconds * v.slot + kSeconds - 1, v.last_slot);
   return v;
 }
 

@@ -1,7 +1,7 @@
 #pragma once
-/// What became of the requests of one model: counts, and times by outcome and phase, in total and
-/// in the last 1, 10 and 60 seconds. Record may be called by many threads at once, and nobody waits
-/// for a reader.
+/// What became of the requests of one model: counts, and times by outcome and phase, in total, in
+/// the last 1, 10 and 60 seconds, and in slots of five seconds. Record may be called by many
+/// threads at once, and nobody waits for a reader.
 #include <array>
 #include <memory>
 #include <mutex>
@@ -33,10 +33,14 @@ struct Times {
   int64_t bytes() const;
 };
 
+inline constexpr int64_t kTelemetrySlotNs = 5'000'000'000;
+
 struct TelemetryView {
   Times total;
   Times last_1s, last_10s,
-      last_60s;  ///< whole slots of 1 s, 1 s and 10 s, the current one included
+      last_60s;       ///< whole slots of 1 s, 1 s and 10 s, the current one included
+  int64_t slot = -1;  ///< the last slot that is over, counted since the clock's origin
+  Times last_slot;    ///< what ended in it: for AnomalyWatch (anomaly.h)
 };
 
 class Telemetry {

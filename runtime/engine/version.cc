@@ -87,6 +87,24 @@ Result<std::shared_ptr<Version>> Version::Make(std::string model, int64_t number
   }
 }
 
+const BatchTimes* Version::TimesOf(const ShapeKey& shape) const {
+  const auto it = times_.find(shape);
+  return it == times_.end() ? nullptr : &it->second;
+}
+
+void Version::BeginTrial(const ShapeKey& shape, int64_t limit) {
+  times_.at(shape).trials.Begin(limit);
+}
+
+void Version::RanBatch(const ShapeKey& shape, const BatchAdvice& advice, int64_t rows, int64_t ns) {
+  constexpr size_t kMostShapes = 64;
+  if (!options_.batch.adapts) return;
+  if (times_.size() >= kMostShapes && !times_.contains(shape)) times_.erase(times_.begin());
+  BatchTimes& times = times_.try_emplace(shape, options_.batch.max_rows).first->second;
+  times.curve.Ran(rows, ns);
+  if (advice.by != BatchAdvice::By::kDeadline) times.trials.Ran(rows, ns, advice.tries);
+}
+
 void Version::Grew(const RunContext& context) {
   const MemoryInfo m = context.memory();
   weight_bytes_ = std::max(weight_bytes_, m.weight_bytes);

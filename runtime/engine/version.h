@@ -109,6 +109,11 @@ class Version {
   int64_t bytes() const;
   int64_t weight_bytes() const { return weight_bytes_; }
   void Grew(const RunContext& context);
+  /// Of runs whose requests have this shape; nullptr: there was none.
+  const BatchTimes* TimesOf(const ShapeKey& shape) const;
+  void BeginTrial(const ShapeKey& shape, int64_t limit);
+  /// `ns`: that it kept an instance.
+  void RanBatch(const ShapeKey& shape, const BatchAdvice& advice, int64_t rows, int64_t ns);
   void Ran(int64_t ns) { run_ns += run_ns == 0 ? ns : (ns - run_ns) / 8; }
 
  private:
@@ -130,6 +135,7 @@ class Version {
   int64_t number_;
   ModelSource source_;
   ModelOptions options_;
+  std::map<ShapeKey, BatchTimes> times_;
   int64_t weight_bytes_ = 0;
   std::map<const RunContext*, int64_t> context_bytes_;
   int pad_ = -1;  // position in source_.padding

@@ -150,6 +150,23 @@ class BenchLoad(BenchTestCase):
         self.assertIn("may not share a run", fixed.stderr)
         self.assertIn("go with --engine", self.bench("load", *ONE, "--max-batch", 2, code=2).stderr)
 
+    def test_planned_faults(self):
+        served = [*ONE, "--engine", "--lanes", 1, "--fault", "run:fail:5%,bind:throw:0.05,run:delay:0.02:2ms"]
+        for command, more in (("load", ["--duration", 0.5]), ("soak", ["--duration", 1, "--window", 0.1, "--allow-inconclusive",
+                                                                        "--max-latency-drift", 1e9, "--max-memory-drift", 1e9])):
+            r = self.report(command, *served, *more)
+            engine = r["engine"]
+            self.assertEqual(r["result"]["answered"], r["result"]["issued"])
+            self.assertEqual([f["kind"] for f in engine["faults"]], ["fail", "throw", "delay"])
+            self.assertEqual(engine["ends"]["failed"], sum(f["met"] for f in engine["faults"][:2]))
+            self.assertGreater(engine["ends"]["failed"], 0)
+            self.assertEqual(engine["ends"]["succeeded"] + engine["ends"]["failed"], r["result"]["issued"])
+            self.assertEqual(engine["anomalies"], [])
+        self.assertIsNone(self.report("soak", *ONE, "--duration", 0.3, "--window", 0.1, "--allow-inconclusive",
+                                      "--max-latency-drift", 1e9, "--max-memory-drift", 1e9)["engine"])
+        self.assertIn("the site is", self.bench("load", *ONE, "--engine", "--fault", "load:fail:1", code=2).stderr)
+        self.assertIn("go with --engine", self.bench("load", *ONE, "--fault", "run:fail:1", code=2).stderr)
+
     def test_variants_behind_a_route(self):
         shutil.copy(MODEL, self.dir / "copy.onnx")
         two = [{"name": "stable"}, {"name": "copy", "path": "copy.onnx"}]

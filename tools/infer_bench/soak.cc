@@ -49,11 +49,13 @@ class SoakCommand : public Command {
   std::string_view examples() const override {
     return "Examples:\n"
            "  infer-bench soak model.onnx --threads 1 --duration 7200 --json soak.json\n"
-           "  infer-bench soak model.onnx --threads 1 --rate 20 --window 30\n";
+           "  infer-bench soak model.onnx --threads 1 --rate 20 --window 30\n"
+           "  infer-bench soak model.onnx --threads 1 --rate 20 --engine --fault run:fail:0.01\n";
   }
   void Declare(Options& o) override {
     o.Positional("model", &path_, "ONNX model", true, PathUse::kRead);
     setup_.Declare(o);
+    setup_.serve.Declare(o);
     LoadOptions& load = soak_.load;
     load.duration_s = 3600;
     o.Value("--concurrency", &load.concurrency, "Closed loop with so many queries in flight", 1);
@@ -100,8 +102,10 @@ class SoakCommand : public Command {
     for (std::string& w : Warnings(watched)) context.Warn(std::move(w));
     AddTo(report, r);
     report["watch"] = ToJson(watched);
+    report["engine"] = target.served ? target.served->StatsJson() : Json();
     report["interrupted"] = r.load.interrupted;
     Print(context, r);
+    if (target.served) context.Print(target.served->StatsTable());
     INFER_TRY(html_.Write(context, report));
     INFER_TRY(WriteReport(context, std::move(report)));
     const bool open = r.verdict == DriftVerdict::kInconclusive;

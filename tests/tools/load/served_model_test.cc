@@ -5,6 +5,7 @@
 
 #include "tests/runtime/engine/hooked_program.h"
 #include "tools/infer_bench/load/drive.h"
+#include "tools/infer_bench/load/fault_text.h"
 
 namespace infer::bench {
 namespace {
@@ -111,9 +112,52 @@ TEST(ServedModel, WhatIsAbandonedIsNotHeardOfAgain) {
   EXPECT_EQ(Drive(*served, {.duration_s = 0, .min_queries = 5})->answered, 5);
 }
 
+TEST(ServedModel, PlannedFaultsAreAnswersAndAreCounted) {
+  const auto served = Served({.engine = true, .faults = {"run:fail:10%", "bind:throw:0.1"}},
+                             SourceOf(engine::kRowsModel));
+  EXPECT_EQ(Drive(*served, {.duration_s = 0, .min_queries = 50})->answered, 50);
+  ASSERT_TRUE(served->BeginMeasuring().ok());
+  const LoadResult r = *Drive(*served, {.concurrency = 4, .duration_s = 0, .min_queries = 500});
+  EXPECT_EQ(r.answered, r.issued);
+  const Json j = served->StatsJson(), &faults = j["faults"];
+  ASSERT_EQ(faults.size(), 2u);
+  EXPECT_EQ(faults[1]["visits"], r.issued) << "one run, one input each; none in the warm-up";
+  EXPECT_GT(faults[0]["met"], 10);
+  const int64_t failed = j["ends"]["failed"];
+  EXPECT_EQ(failed, faults[0]["met"].get<int64_t>() + faults[1]["met"].get<int64_t>());
+  EXPECT_EQ(failed + j["ends"]["succeeded"].get<int64_t>(), r.issued);
+  EXPECT_THAT(served->StatsTable(), ::testing::HasSubstr("planned: run fail, 10 %"));
+}
+
+TEST(Faults, AreReadFromText) {
+  const auto plan = *ParseFaults({"run:delay:5%:20ms", "answer:throw:0.25"}, 3);
+  ASSERT_EQ(plan.faults.size(), 2u);
+  EXPECT_EQ(plan.seed, 3);
+  EXPECT_EQ(plan.faults[0].kind, engine::FaultKind::kDelay);
+  EXPECT_EQ(plan.faults[0].rate, 0.05);
+  EXPECT_EQ(plan.faults[0].delay_ns, 20'000'000);
+  EXPECT_EQ(plan.faults[1].site, engine::FaultSite::kAnswer);
+  EXPECT_EQ(plan.faults[1].rate, 0.25);
+  for (const auto& [text, why] :
+       std::map<std::string, std::string>{{"run", "SITE:KIND:RATE"},
+                                          {"load:fail:0.1", "site"},
+                                          {"run:explode:0.1", "kind"},
+                                          {"run:fail:2", "rate"},
+                                          {"run:fail:nan", "rate"},
+                                          {"run:fail:101%", "rate"},
+                                          {"run:delay:0.1", "has a time"},
+                                          {"run:fail:0.1:1ms", "has a time"},
+                                          {"run:delay:0.1:20", "like 20ms"},
+                                          {"run:delay:0.1:-1s", "like 20ms"},
+                                          {"run:delay:0.1:1e9s", "like 20ms"}})
+    EXPECT_THAT(std::string(ParseFaults({text}, 0).status().message()), ::testing::HasSubstr(why))
+        << text;
+}
+
 TEST(ServedModel, SettingsThatDoNotGoTogetherAreRefused) {
   const auto refused = [](const ServeOptions& o) { return o.Shares().status().message(); };
   EXPECT_THAT(refused({.max_batch = 2}), ::testing::HasSubstr("go with --engine"));
+  EXPECT_THAT(refused({.faults = {"run:fail:1"}}), ::testing::HasSubstr("go with --engine"));
   EXPECT_THAT(refused({.engine = true, .batch_delay_ms = 1}), ::testing::HasSubstr("--max-batch"));
   EXPECT_THAT(refused({.engine = true, .priorities = {"1", "2"}}),
               ::testing::HasSubstr("three shares"));

@@ -5,6 +5,7 @@
 
 #include "lib/support/readable.h"
 #include "lib/support/strings.h"
+#include "tools/infer_bench/load/fault_text.h"
 #include "tools/infer_bench/load/latencies.h"
 #include "tools/infer_bench/load/route_report.h"
 
@@ -30,6 +31,21 @@ std::string CountsText(const std::array<int64_t, kCount>& counts) {
     if (counts[i] > 0)
       text += Cat(text.empty() ? "" : ", ", Name(static_cast<Reason>(i)), " ", counts[i]);
   return text.empty() ? "none" : text;
+}
+
+std::string EndsText(const std::array<int64_t, engine::kEnds>& ends) {
+  std::string text;
+  for (size_t i = 0; i < ends.size(); ++i)
+    if (ends[i] > 0)
+      text +=
+          Cat(text.empty() ? "" : ", ",
+              Name(static_cast<State>(static_cast<size_t>(State::kSucceeded) + i)), " ", ends[i]);
+  return text;
+}
+
+/// ms, or a share.
+double Shown(const engine::Anomaly& a, double value) {
+  return a.figure == engine::Figure::kErrors ? value : value / kNsPerMs;
 }
 
 /// Counts and times of two models together.
@@ -61,6 +77,9 @@ void ServeOptions::Declare(Options& o) {
           "Of the engine: rows that a run may have; 1: requests are not batched", 1);
   o.Value("--batch-delay", &batch_delay_ms,
           "Of the engine: ms that a request may wait for others while an instance is free");
+  o.Flag("--adapt-batch", &adapt_batch,
+         "Of the engine: runs have fewer rows than --max-batch where trials say that this is "
+         "faster");
   o.Values("--pad-to", &pad_to,
            "Of the engine: extents of buckets, to the next of which requests are padded where that "
            "is proved to change nothing: 32,64,128");
@@ -75,17 +94,21 @@ void ServeOptions::Declare(Options& o) {
   o.Value("--keys", &keys, "Of a route: queries have so many keys, drawn from --seed; 0: none");
   o.Value("--deadline", &deadline_ms,
           "Of the engine: ms after which a query times out, which then counts as its answer");
+  o.Values("--fault", &faults, kFaultHelp);
 }
 
 Result<std::array<double, engine::kPriorities>> ServeOptions::Shares() const {
   std::array<double, engine::kPriorities> shares = {0, 1, 0};
   if (!engine && (max_batch > 1 || batch_delay_ms > 0 || !priorities.empty()))
     return InvalidArgument("--max-batch, --batch-delay and --priorities go with --engine");
-  if (!engine && (!route.empty() || deadline_ms > 0))
-    return InvalidArgument("--route and --deadline go with --engine");
+  if (!engine && (!route.empty() || deadline_ms > 0 || !faults.empty()))
+    return InvalidArgument("--route, --deadline and --fault go with --engine");
+  INFER_TRY(ParseFaults(faults, 0).status());
   if (route.empty() && keys > 0) return InvalidArgument("--keys goes with --route");
   if (!engine && !pad_to.empty()) return InvalidArgument("--pad-to goes with --engine");
   if (!pad_axis.empty() && pad_to.empty()) return InvalidArgument("--pad-axis goes with --pad-to");
+  if (adapt_batch && max_batch == 1)
+    return InvalidArgument("--adapt-batch goes with --max-batch above 1");
   if (batch_delay_ms > 0 && max_batch == 1)
     return InvalidArgument("--batch-delay goes with --max-batch above 1");
   if (priorities.empty()) return shares;
@@ -128,6 +151,12 @@ Result<std::unique_ptr<ServedModel>> ServedModel::Make(ServedVariants variants,
   std::unique_ptr<ServedModel> m(
       new ServedModel(std::move(variants), std::move(inputs), batch, instances, options, seed));
   INFER_ASSIGN(m->buckets_, options.Buckets());
+  if (!options.faults.empty()) {
+    INFER_ASSIGN(engine::FaultPlan plan, ParseFaults(options.faults, seed));
+    INFER_ASSIGN(m->faults_, engine::FaultInjector::Make(std::move(plan)));
+    for (engine::ModelSource& source : m->variants_.sources)
+      source.program = engine::WithFaults(std::move(source.program), m->faults_);
+  }
   for (size_t i = 0; i < shares.size(); ++i) m->by_priority_[i].share = shares[i];
   m->on_stop_.emplace(stop, [served = m.get()] { served->cancel_.request_stop(); });
   INFER_ASSIGN(m->engine_, engine::Engine::Make({.threads = instances, .clock = m->clock_}));
@@ -149,7 +178,8 @@ Status ServedModel::Load(const std::string& name) {
          // An open loop queues without a limit.
          .queue = {.max_requests = int64_t{1} << 40, .max_bytes = int64_t{1} << 50},
          .batch = {.max_rows = options_.max_batch,
-                   .max_delay_ns = static_cast<int64_t>(options_.batch_delay_ms * kNsPerMs)},
+                   .max_delay_ns = static_cast<int64_t>(options_.batch_delay_ms * kNsPerMs),
+                   .adapts = options_.adapt_batch},
          .buckets = buckets_,
          .warm_inputs = inputs_}));
   if (variants_.route) {
@@ -169,6 +199,11 @@ Status ServedModel::BeginMeasuring() {
   if (variants_.route) INFER_TRY(engine_->RemoveRoute(before));
   for (size_t i = 0; i < variants_.sources.size(); ++i)
     INFER_TRY(engine_->Unload(ModelName(before, i)));
+  watches_.assign(variants_.names.size(), engine::AnomalyWatch());
+  seen_.clear();
+  began_ns_ = clock_->NowNs();
+  watched_slot_ = began_ns_ / engine::kTelemetrySlotNs;
+  if (faults_) faults_->Begin();
   return {};
 }
 
@@ -226,7 +261,8 @@ void ServedModel::Ended(const std::shared_ptr<Query>& query, double submitted_ms
       submitted_ms + static_cast<double>(o.phases.queue_ns + o.phases.batch_ns) / kNsPerMs;
   if (done.started_ms == 0 || started_ms < done.started_ms) done.started_ms = started_ms;
   const bool late = o.end == State::kTimedOut && options_.deadline_ms > 0;
-  if (done.status.ok() && !late) done.status = std::move(o.status);
+  const bool planned = faults_ && (o.end == State::kFailed || o.end == State::kRejected);
+  if (done.status.ok() && !late && !planned) done.status = std::move(o.status);
   --open_;
   if (--query->open == 0) {
     done.finished_ms = finished_ms;
@@ -236,12 +272,28 @@ void ServedModel::Ended(const std::shared_ptr<Query>& query, double submitted_ms
 }
 
 std::vector<Done> ServedModel::Wait(double until_ms) {
+  Watch();
   using Steady = std::chrono::steady_clock;
   const Steady::time_point until(
       std::chrono::nanoseconds(static_cast<int64_t>(until_ms * kNsPerMs)));
   std::unique_lock lock(mutex_);
   answered_.wait_until(lock, until, [&] { return !done_.empty(); });
   return std::exchange(done_, {});
+}
+
+/// Looks at the last slot of telemetry, if it was not looked at yet.
+void ServedModel::Watch() {
+  const int64_t slot = clock_->NowNs() / engine::kTelemetrySlotNs - 1;
+  if (watches_.empty() || slot <= watched_slot_) return;
+  watched_slot_ = slot;
+  for (const engine::ModelStats& s : engine_->Stats())
+    for (size_t i = 0; i < watches_.size(); ++i) {
+      if (s.model != ModelName(name_, i)) continue;
+      const auto end_ns = static_cast<double>((s.times.slot + 1) * engine::kTelemetrySlotNs);
+      for (const engine::Anomaly& a :
+           watches_[i].See(engine::FiguresOf(s.times.last_slot, s.times.slot)))
+        seen_.push_back({i, (end_ns - static_cast<double>(began_ns_)) / 1e9, a});
+    }
 }
 
 void ServedModel::Abandon() {
@@ -271,6 +323,7 @@ Json ServedModel::StatsJson() const {
   Json j = {{"instances", instances_},
             {"max_batch", options_.max_batch},
             {"batch_delay_ms", options_.batch_delay_ms},
+            {"adapt_batch", options_.adapt_batch},
             {"unbatchable", s.unbatchable.empty() ? Json() : Json(s.unbatchable)},
             {"pad_to", buckets_.extents},
             {"unpaddable", s.unpaddable.empty() ? Json() : Json(s.unpaddable)},
@@ -292,6 +345,16 @@ Json ServedModel::StatsJson() const {
     j["priorities"].push_back({{"priority", Name(static_cast<Priority>(p))},
                                {"share", by_priority_[p].share},
                                {"total_ms", TimesJson(by_priority_[p].total_ns)}});
+  j["anomalies"] = Json::array();
+  for (const Seen& a : seen_)
+    j["anomalies"].push_back({{"variant", variants_.names[a.variant]},
+                              {"at_s", a.at_s},
+                              {"figure", Name(a.anomaly.figure)},
+                              {"by", Name(a.anomaly.by)},
+                              {"value", Shown(a.anomaly, a.anomaly.value)},
+                              {"usual", Shown(a.anomaly, a.anomaly.usual)},
+                              {"z", a.anomaly.z}});
+  j["faults"] = faults_ ? FaultsJson(faults_->Counts()) : Json::array();
   const auto route = StatsOfRoute();
   j["route"] = route ? ToJson(*route, variants_.names) : Json();
   return j;
@@ -321,6 +384,14 @@ std::string ServedModel::StatsTable() const {
   if (!buckets_.extents.empty() && s.unpaddable.empty())
     out += Cat("padding of requests: ", CountsText<engine::Padding>(s.padding), "; extents ",
                s.padded_from, " -> ", s.padded_to, "\n");
+  for (const Seen& a : seen_)
+    out += Cat("anomaly at ", Fixed(a.at_s, 0), " s",
+               variants_.route ? Cat(" of ", variants_.names[a.variant]) : "", ": ",
+               Name(a.anomaly.figure), " ", Rounded(Shown(a.anomaly, a.anomaly.value), 3),
+               ", usual ", Rounded(Shown(a.anomaly, a.anomaly.usual), 3),
+               a.anomaly.figure == engine::Figure::kErrors ? " of requests" : " ms", " (",
+               Name(a.anomaly.by), ")\n");
+  if (faults_) out += Cat("ends: ", EndsText(s.ends), "\n", FaultsText(faults_->Counts()));
   if (const auto route = StatsOfRoute()) out += RouteTable(*route, variants_.names);
   return out;
 }

@@ -7,7 +7,9 @@
 #include <optional>
 
 #include "lib/support/random.h"
+#include "runtime/engine/anomaly.h"
 #include "runtime/engine/engine.h"
+#include "runtime/engine/faults.h"
 #include "tools/common/options.h"
 #include "tools/common/report.h"
 #include "tools/infer_bench/load/engine.h"
@@ -18,12 +20,14 @@ struct ServeOptions {
   bool engine = false;
   int64_t max_batch = 1;
   double batch_delay_ms = 0;
+  bool adapt_batch = false;
   std::vector<std::string> pad_to = {};      ///< extents of buckets; empty: nothing is padded
   std::string pad_axis = {};                 ///< the extent that is padded; "": the first proved
   std::vector<std::string> priorities = {};  ///< shares of high, normal, low; empty: all normal
   std::string route = {};                    ///< file of a policy; "": one model
   int64_t keys = 0;                          ///< that requests have, drawn evenly; 0: none
   double deadline_ms = 0;                    ///< of a request; 0: none
+  std::vector<std::string> faults = {};      ///< planned, as ParseFaults takes them
   void Declare(Options& options);
   /// InvalidArgument: settings that contradict each other.
   Result<std::array<double, engine::kPriorities>> Shares() const;
@@ -40,7 +44,8 @@ struct ServedVariants {
 class ServedModel : public Engine {
  public:
   /// Every instance has run once when this returns. A request has `batch` samples; a query of more
-  /// is several requests. `stop` cancels them.
+  /// is several requests. `stop` cancels them. With planned faults a query that fails or is
+  /// rejected counts as answered.
   static Result<std::unique_ptr<ServedModel>> Make(ServedVariants variants,
                                                    std::vector<Datum> inputs, int64_t batch,
                                                    int instances, const ServeOptions& options,
@@ -52,7 +57,7 @@ class ServedModel : public Engine {
   std::vector<Done> Wait(double until_ms) override;
   void Abandon() override;
 
-  /// What came before counts in no statistics.
+  /// What came before counts in no statistics. Planned faults begin.
   Status BeginMeasuring();
   /// {"instances", "max_batch", ..., "phases_ms", "priorities", "route"}; counts are of all models.
   Json StatsJson() const;
@@ -62,6 +67,12 @@ class ServedModel : public Engine {
   struct Query {
     int64_t open = 0;  // requests that have not ended
     Done done;
+  };
+  /// What was unusual of one variant.
+  struct Seen {
+    size_t variant = 0;
+    double at_s = 0;  ///< since measuring began
+    engine::Anomaly anomaly;
   };
   struct OfPriority {
     double share = 0;
@@ -81,6 +92,7 @@ class ServedModel : public Engine {
   engine::Request NextRequest(engine::Priority priority);
   void Ended(const std::shared_ptr<Query>& query, double submitted_ms, engine::Priority priority,
              engine::Outcome outcome);
+  void Watch();
   engine::ModelStats Stats() const;
   std::optional<engine::RouteStats> StatsOfRoute() const;
 
@@ -93,9 +105,13 @@ class ServedModel : public Engine {
   Random random_;
   std::string name_;
   std::array<OfPriority, engine::kPriorities> by_priority_;
+  std::vector<engine::AnomalyWatch> watches_;  // of the variants
+  std::vector<Seen> seen_;
+  int64_t began_ns_ = 0, watched_slot_ = 0;
   std::shared_ptr<const engine::Clock> clock_ = engine::SteadyClock();
   std::stop_source cancel_;
   std::optional<std::stop_callback<engine::Task>> on_stop_;
+  std::shared_ptr<engine::FaultInjector> faults_;  // nullptr: none are planned
 
   std::mutex mutex_;
   std::condition_variable answered_;

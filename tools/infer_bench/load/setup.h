@@ -8,7 +8,7 @@ namespace infer::bench {
 
 struct LoadSetup {
   SessionOptions session;
-  ServeOptions serve;  ///< not declared: `load` alone does
+  ServeOptions serve;  ///< not declared by Declare
   int lanes = 0;
   double warmup_s = 1;
   void Declare(Options& options);
