@@ -152,17 +152,16 @@ TEST_P(SparseOf, EveryExtent) {
   for (const SparseForm form : kSparseForms)
     for (int64_t rows : {1, 2, 3, 4, 5, 6, 7, 8, 15, 17, 27, 29, 33, 49, 64, 70})
       for (int64_t depth : {1, 3, 16, 33, 129, 300})
-        for (int64_t columns : {1, 4, 15, 16, 17, 40, 64, 130})
-          SparseTrial(*GetParam(),
-                      {.rows = rows,
-                       .depth = depth,
-                       .columns = columns,
-                       .form = form,
-                       .bias = seed % 2 == 0,
-                       .residual = seed % 3 == 0,
-                       .by_outputs = seed % 5 == 0},
-                      ++seed)
-              .Check();
+        for (int64_t columns : {1, 4, 15, 16, 17, 40, 64, 130}) {
+          const SparseCase made{.rows = rows,
+                                .depth = depth,
+                                .columns = columns,
+                                .form = form,
+                                .bias = seed % 2 == 0,
+                                .residual = seed % 3 == 0,
+                                .by_outputs = seed % 5 == 0};
+          SparseTrial(*GetParam(), made, ++seed).Check();
+        }
 }
 
 /// Several chunks of terms, several tiles that share their weights.
