@@ -131,7 +131,7 @@ class CliPrune(CliTestCase):
     def test_fine_tuning_goes_on_after_a_kill(self):
         """SIGKILL in the middle, then the same command: the bytes of a run that nobody killed."""
         args = ["--sparsity", "70%", "--method", "magnitude", "--allocation", "uniform", *FIT, "--no-verify",
-                "--fine-tune-steps", 60, "--fine-tune-batch", 8, "--quiet"]
+                "--fine-tune-steps", 30, "--fine-tune-batch", 8, "--quiet"]
         point = self.dir / "point"
         whole, killed = self.dir / "whole.onnx", self.dir / "killed.onnx"
         self.expect(0, "infer-opt", "prune", MODEL, "-o", whole, *args)

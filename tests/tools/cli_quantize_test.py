@@ -180,7 +180,7 @@ class CliQuantize(CliTestCase):
 
     def test_interrupted_sweep(self):
         folder = self.dir / "variants"
-        args = [str(BIN / "infer-opt"), *map(str, self.SWEEP), "-o", str(folder), "--budget", "20s",
+        args = [str(BIN / "infer-opt"), *map(str, self.SWEEP), "-o", str(folder), "--budget", "10s",
                 "--only", "int8,mixed"]
         running = subprocess.Popen(args, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         log = folder / "sweep.log"
