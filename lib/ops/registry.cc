@@ -38,9 +38,11 @@ std::span<const OpDef> LogicalOps();
 std::span<const OpDef> CompareOps();
 std::span<const OpDef> BinaryOps();
 std::span<const OpDef> ActivationOps();
+std::span<const OpDef> ClipOps();
 std::span<const OpDef> CastOps();
 std::span<const OpDef> QuantizeLinearOps();
 std::span<const OpDef> NormalizationOps();
+std::span<const OpDef> RowNormalizationOps();
 std::span<const OpDef> ReduceOps();
 std::span<const OpDef> SoftmaxOps();
 std::span<const OpDef> DetectionOps();
@@ -49,6 +51,7 @@ std::span<const OpDef> GridOps();
 std::span<const OpDef> ImageDecoderOps();
 std::span<const OpDef> RandomOps();
 std::span<const OpDef> SignalOps();
+std::span<const OpDef> SignalWindowOps();
 std::span<const OpDef> SequenceOps();
 std::span<const OpDef> LiftedNormalizationOps();
 std::span<const OpDef> LossOps();
@@ -100,9 +103,11 @@ OpRegistry AllOps() {
       CompareOps(),
       BinaryOps(),
       ActivationOps(),
+      ClipOps(),
       CastOps(),
       QuantizeLinearOps(),
       NormalizationOps(),
+      RowNormalizationOps(),
       ReduceOps(),
       SoftmaxOps(),
       DetectionOps(),
@@ -111,6 +116,7 @@ OpRegistry AllOps() {
       ImageDecoderOps(),
       RandomOps(),
       SignalOps(),
+      SignalWindowOps(),
       SequenceOps(),
       LiftedNormalizationOps(),
       LossOps(),

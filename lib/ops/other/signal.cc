@@ -1,26 +1,16 @@
-/// Signal processing: DFT, STFT, the window functions, MelWeightMatrix.
+/// Signal processing: DFT and STFT.
+#include "lib/ops/other/signal.h"
+
 #include <cmath>
 #include <complex>
 #include <numbers>
 
-#include "lib/ops/common.h"
 #include "lib/ops/decompositions.h"
-#include "lib/ops/op_def.h"
 
 namespace infer {
 namespace {
 
 using Complex = std::complex<double>;
-
-/// Each of these operands that is given has one element.
-Status AreNumbers(OpRun& run, std::initializer_list<size_t> operands) {
-  for (const size_t i : operands)
-    if (run.has(i) && run.in(i).num_elements() != 1)
-      return InvalidModel(Cat("'", run.call().def().inputs[i].name, "' must be one number"));
-  return {};
-}
-
-constexpr TypeSet kIndex{DType::kI32, DType::kI64};
 
 // ---- The transform ---------------------------------------------------------------------------
 
@@ -74,15 +64,7 @@ int64_t FourierFlops(int64_t n, int64_t count) {
                                     static_cast<double>(count));
 }
 
-/// The one element of a scalar input as far as it is known.
-Dim ScalarInput(const OpCall& call, size_t i) {
-  const auto e = call.elements(i);
-  return e && e->size() == 1 ? (*e)[0] : Dim();
-}
-
 // ---- DFT -------------------------------------------------------------------------------------
-
-Dim OneSided(const Dim& n) { return n.is_unknown() ? Dim() : n.FloorDiv(2) + Dim(1); }
 
 Status InferDft(OpCall& call) {
   const bool inverse = call.Int("inverse") != 0, one_sided = call.Int("onesided") != 0;
@@ -269,113 +251,21 @@ Cost CostStft(const OpCall& call) {
   return c;
 }
 
-// ---- Windows and the mel matrix --------------------------------------------------------------
-
-Result<DType> OutputType(const OpCall& call) {
-  const int64_t t = call.Int("output_datatype");
-  constexpr TypeSet kAllowed = kFloatsBF16 | kInts;
-  if (t < 0 || t >= kNumDTypes || !kAllowed.Has(static_cast<DType>(t)))
-    return InvalidModel(Cat("output_datatype ", t, " is no numeric type"));
-  return static_cast<DType>(t);
-}
-
-Status InferWindow(OpCall& call) {
-  INFER_ASSIGN(const DType t, OutputType(call));
-  const Dim size = ScalarInput(call, 0);
-  if (size.is_static() && size.value() < 0) return InvalidModel(Cat("size is ", size.ToString()));
-  call.SetOut(0, t, Shape({size}));
-  return {};
-}
-
-/// a0 + a1 cos(2 pi i / n) + a2 cos(4 pi i / n)
-struct CosineSum {
-  double a0, a1, a2;
-};
-
-Status RunWindow(OpRun& run, const CosineSum& w) {
-  INFER_ASSIGN(const DType t, OutputType(run.call()));
-  INFER_TRY(AreNumbers(run, {0}));
-  const int64_t size = run.in(0).IntAt(0);
-  if (size < 0) return InvalidModel(Cat("size is ", size));
-  Tensor& y = run.Out(0, t, {size});
-  const auto n = static_cast<double>(run.Int("periodic") != 0 ? size : size - 1);
-  for (int64_t i = 0; i < size; ++i) {
-    const double angle =
-        n == 0 ? std::numbers::pi : 2 * std::numbers::pi * static_cast<double>(i) / n;
-    y.Set(i, w.a0 + w.a1 * std::cos(angle) + w.a2 * std::cos(2 * angle));
-  }
-  return {};
-}
-
-Status RunHann(OpRun& run) { return RunWindow(run, {0.5, -0.5, 0}); }
-Status RunHamming(OpRun& run) { return RunWindow(run, {25.0 / 46, -21.0 / 46, 0}); }
-Status RunBlackman(OpRun& run) { return RunWindow(run, {0.42, -0.5, 0.08}); }
-
-Status InferMel(OpCall& call) {
-  INFER_ASSIGN(const DType t, OutputType(call));
-  const Dim bins = ScalarInput(call, 0), length = ScalarInput(call, 1);
-  if ((bins.is_static() && bins.value() < 0) || (length.is_static() && length.value() < 0))
-    return InvalidModel("num_mel_bins and dft_length must not be negative");
-  call.SetOut(0, t, Shape({OneSided(length), bins}));
-  return {};
-}
-
-/// Triangles between neighbouring mel points, in DFT bins, with peak 1; mel(f) = 2595 log10(1 +
-/// f / 700).
-Status RunMel(OpRun& run) {
-  INFER_ASSIGN(const DType t, OutputType(run.call()));
-  INFER_TRY(AreNumbers(run, {0, 1, 2, 3, 4}));
-  const int64_t bins = run.in(0).IntAt(0), length = run.in(1).IntAt(0);
-  const int64_t sample_rate = run.in(2).IntAt(0), rows = length / 2 + 1;
-  if (bins < 0 || length < 0 || sample_rate < 1)
-    return InvalidModel("num_mel_bins, dft_length or sample_rate is negative");
-  auto mel = [](double hertz) { return 2595 * std::log10(1 + hertz / 700); };
-  const double low = mel(run.in(3).At(0)), high = mel(run.in(4).At(0));
-  const double step = (high - low) / static_cast<double>(bins + 2);
-  std::vector<int64_t> points;
-  for (int64_t i = 0; i < bins + 2; ++i) {
-    const double hertz = 700 * (std::pow(10, (low + step * static_cast<double>(i)) / 2595) - 1);
-    const double point =
-        std::floor((static_cast<double>(length) + 1) * hertz / static_cast<double>(sample_rate));
-    // Below -700 Hz there is no mel: not a number.
-    if (!(point >= 0 && point <= static_cast<double>(rows)))
-      return InvalidModel(Cat("frequency edges reach bin ", FormatDouble(point), " of ", rows));
-    points.push_back(static_cast<int64_t>(point));
-  }
-  Tensor y = Tensor::Zeros(t, {rows, bins});
-  for (int64_t i = 0; i < bins; ++i) {
-    const auto at = static_cast<size_t>(i);
-    const int64_t left = points[at], center = points[at + 1], right = points[at + 2];
-    for (int64_t j = left; j <= center && j < rows; ++j)
-      y.Set(j * bins + i, left == center
-                              ? 1
-                              : static_cast<double>(j - left) / static_cast<double>(center - left));
-    for (int64_t j = center; j < right; ++j)
-      y.Set(j * bins + i, static_cast<double>(right - j) / static_cast<double>(right - center));
-  }
-  run.Set(0, std::move(y));
-  return {};
-}
-
-OpDef MakeWindow(std::string_view name, std::string_view doc, OpDef::ReferenceFn reference,
-                 std::string_view example) {
-  return {.name = name,
-          .doc = doc,
-          .traits = Trait::kGenerator,
-          .since = 17,
-          .versions = {17},
-          .inputs = {{"size", "T1"}},
-          .outputs = {{"output", "T2"}},
-          .attrs = {{"output_datatype", AttrKind::kInt, int64_t{1}},
-                    {"periodic", AttrKind::kInt, int64_t{1}}},
-          .constraints = {{"T1", kIndex}, {"T2", kFloatsBF16 | kInts}},
-          .infer = InferWindow,
-          .reference = reference,
-          .decompose = DecomposeWindow,
-          .example = example};
-}
-
 }  // namespace
+
+Status AreNumbers(OpRun& run, std::initializer_list<size_t> operands) {
+  for (const size_t i : operands)
+    if (run.has(i) && run.in(i).num_elements() != 1)
+      return InvalidModel(Cat("'", run.call().def().inputs[i].name, "' must be one number"));
+  return {};
+}
+
+Dim ScalarInput(const OpCall& call, size_t i) {
+  const auto e = call.elements(i);
+  return e && e->size() == 1 ? (*e)[0] : Dim();
+}
+
+Dim OneSided(const Dim& n) { return n.is_unknown() ? Dim() : n.FloorDiv(2) + Dim(1); }
 
 std::span<const OpDef> SignalOps() {
   static const OpDef ops[] = {
@@ -391,7 +281,7 @@ std::span<const OpDef> SignalOps() {
           .outputs = {{"output", "T1"}},
           .attrs = {{"inverse", AttrKind::kInt, int64_t{0}},
                     {"onesided", AttrKind::kInt, int64_t{0}}},
-          .constraints = {{"T1", kFloatsBF16}, {"T2", kIndex}},
+          .constraints = {{"T1", kFloatsBF16}, {"T2", kIndexTypes}},
           .infer = InferDft,
           .reference = RunDft,
           .cost = CostDft,
@@ -415,7 +305,7 @@ std::span<const OpDef> SignalOps() {
                      {"frame_length", "T2", Arity::kOptional}},
           .outputs = {{"output", "T1"}},
           .attrs = {{"onesided", AttrKind::kInt, int64_t{1}}},
-          .constraints = {{"T1", kFloatsBF16}, {"T2", kIndex}},
+          .constraints = {{"T1", kFloatsBF16}, {"T2", kIndexTypes}},
           .infer = InferStft,
           .reference = RunStft,
           .cost = CostStft,
@@ -424,41 +314,6 @@ std::span<const OpDef> SignalOps() {
             n = const i64[] {8}
             w = HannWindow(n)
             y = STFT(x, s, w) })",
-      },
-      MakeWindow("HannWindow", "0.5 - 0.5 cos(2 pi i / n).", RunHann, R"(graph g() -> (y) {
-            n = const i64[] {6}
-            y = HannWindow(n) })"),
-      MakeWindow("HammingWindow", "25/46 - 21/46 cos(2 pi i / n).", RunHamming,
-                 R"(graph g() -> (y) {
-            n = const i64[] {6}
-            y = HammingWindow(n) {periodic=0} })"),
-      MakeWindow("BlackmanWindow", "0.42 - 0.5 cos(2 pi i / n) + 0.08 cos(4 pi i / n).",
-                 RunBlackman, R"(graph g() -> (y) {
-            n = const i64[] {6}
-            y = BlackmanWindow(n) })"),
-      {
-          .name = "MelWeightMatrix",
-          .doc = "The matrix of triangles that turns a spectrum into mel bands.",
-          .traits = Trait::kGenerator,
-          .since = 17,
-          .versions = {17},
-          .inputs = {{"num_mel_bins", "T1"},
-                     {"dft_length", "T1"},
-                     {"sample_rate", "T1"},
-                     {"lower_edge_hertz", "T2"},
-                     {"upper_edge_hertz", "T2"}},
-          .outputs = {{"output", "T3"}},
-          .attrs = {{"output_datatype", AttrKind::kInt, int64_t{1}}},
-          .constraints = {{"T1", kIndex}, {"T2", kFloatsBF16}, {"T3", kFloatsBF16 | kInts}},
-          .infer = InferMel,
-          .reference = RunMel,
-          .example = R"(graph g() -> (y) {
-            bins = const i64[] {8}
-            length = const i64[] {16}
-            rate = const i64[] {8192}
-            low = const f32[] {0}
-            high = const f32[] {4096}
-            y = MelWeightMatrix(bins, length, rate, low, high) })",
       },
   };
   return ops;

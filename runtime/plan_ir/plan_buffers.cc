@@ -1,0 +1,246 @@
+#include "runtime/plan_ir/plan_buffers.h"
+
+#include <algorithm>
+
+#include "runtime/plan_ir/specialize.h"
+
+namespace infer {
+
+int64_t PlanBuffers::BytesOf(int id) const {
+  return PlannedBytes(out_.types[static_cast<size_t>(id)]);
+}
+
+void PlanBuffers::AddSources() {
+  out_.plain.assign(plan_.values.size(), -1);
+  for (size_t i = 0; i < plan_.values.size(); ++i) {
+    const int id = static_cast<int>(i);
+    const Tensor* c = KnownOrConstant(plan_, out_, id);
+    if (!c || c->dtype() == DType::kString) continue;
+    places_[i].versions = {{Layout(), NewBuffer(Kind::kConstant, c->byte_size(), id)}};
+  }
+  for (size_t i = 0; i < plan_.inputs.size(); ++i) {
+    const int id = plan_.inputs[i];
+    if (!IsPlannable(out_.types[static_cast<size_t>(id)])) continue;
+    const int b = NewBuffer(Kind::kInput, BytesOf(id), id);
+    out_.buffers[static_cast<size_t>(b)].index = static_cast<int>(i);
+    places_[static_cast<size_t>(id)].versions = {{Layout(), b}};
+  }
+}
+
+int PlanBuffers::NewBuffer(Kind kind, int64_t bytes, int owner, const Layout& layout) {
+  out_.buffers.push_back({.kind = kind, .bytes = bytes, .space = layout.space});
+  out_.uses_device |= layout.space == MemorySpace::kDevice;
+  owners_.emplace_back();
+  used_.push_back(false);
+  if (owner >= 0) owners_.back().push_back(owner);
+  if (hooks_.origins) hooks_.origins->push_back({owner, layout});
+  return static_cast<int>(out_.buffers.size()) - 1;
+}
+
+void PlanBuffers::Append(PlannedLaunch launch) {
+  launch.alone = alone_ && !launch.is_late && !launch.crosses &&
+                 backends_[launch.backend]->space() == MemorySpace::kHost;
+  for (int b : launch.args)
+    if (b >= 0) used_[static_cast<size_t>(b)] = true;
+  out_.launches.push_back(std::move(launch));
+}
+
+void PlanBuffers::LetGo(int id) {
+  const Place& place = places_[static_cast<size_t>(id)];
+  if (!hooks_.constant_unread || place.readers > 0 || place.versions.empty()) return;
+  const bool is_read =
+      std::any_of(place.versions.begin(), place.versions.end(),
+                  [&](const auto& version) { return used_[static_cast<size_t>(version.second)]; });
+  const auto b = static_cast<size_t>(place.versions[0].second);
+  if (out_.buffers[b].kind == Kind::kConstant && !is_read) hooks_.constant_unread(id);
+}
+
+void PlanBuffers::Release(int id) {
+  Place& released = place(id);
+  if (--released.readers > 0) return;
+  LetGo(id);
+  // Along a chain in place one buffer holds every value; only the living ones count.
+  for (const auto& [layout, b] : released.versions) std::erase(owners_[static_cast<size_t>(b)], id);
+}
+
+void PlanBuffers::Finish() {
+  for (size_t i = 0; i < places_.size(); ++i)
+    for (const auto& [layout, at] : places_[i].versions) {
+      const auto b = static_cast<size_t>(at);
+      if (layout == Layout()) out_.plain[i] = at;
+      if (out_.buffers[b].kind != Kind::kConstant || !used_[b]) continue;
+      if (const Tensor* c = KnownOrConstant(plan_, out_, static_cast<int>(i)))
+        out_.buffers[b].constant = *c;
+    }
+}
+
+std::vector<Operand> PlanBuffers::Operands(const std::vector<int>& ids, MemorySpace space) const {
+  std::vector<Operand> list;
+  for (int id : ids) {
+    const auto i = static_cast<size_t>(id);
+    const TensorType& t = out_.types[i].tensor();
+    Operand& o = list.emplace_back();
+    o.value = plan_.values[i];
+    o.dtype = t.dtype;
+    o.dims = t.shape.static_dims();
+    o.constant = KnownOrConstant(plan_, out_, id);
+    o.layout.space = space;
+    for (const auto& [layout, b] : places_[i].versions)
+      if (layout.space == space) {
+        o.layout = layout;
+        break;
+      }
+  }
+  return list;
+}
+
+/// The backend whose layouts a memory space has.
+size_t PlanBuffers::BackendIn(MemorySpace space) const {
+  return space == MemorySpace::kHost ? backends_.size() - 1 : 0;
+}
+
+Result<int> PlanBuffers::Version(size_t s, int id, const Layout& layout) {
+  Place& place = places_[static_cast<size_t>(id)];
+  for (const auto& [l, b] : place.versions)
+    if (l == layout) return b;
+  INFER_CHECK(!place.versions.empty());
+  const auto near = std::find_if(place.versions.begin(), place.versions.end(),
+                                 [&](const auto& v) { return v.first.space == layout.space; });
+  if (near == place.versions.end()) return Crossed(s, id, layout);
+  const auto [from, source] = *near;
+  const TensorType& t = out_.types[static_cast<size_t>(id)].tensor();
+  const size_t backend = BackendIn(layout.space);
+  INFER_ASSIGN(Prepared p,
+               backends_[backend]->Reorder(t.dtype, t.shape.static_dims(), from, layout));
+  const int b = NewBuffer(Kind::kArena, layout.plain() ? BytesOf(id) : layout.bytes, id, layout);
+  Push(s, p, {source, b}, backend, true);
+  place.versions.emplace_back(layout, b);
+  return b;
+}
+
+/// From the other memory space, between which bytes move in row-major order. A constant comes
+/// there when the program is bound.
+Result<int> PlanBuffers::Crossed(size_t s, int id, const Layout& layout) {
+  Place& place = places_[static_cast<size_t>(id)];
+  const Layout plain{.space = place.versions[0].first.space}, there{.space = layout.space};
+  INFER_ASSIGN(const int source, Version(s, id, plain));
+  const bool constant = out_.buffers[static_cast<size_t>(source)].kind == Kind::kConstant;
+  const int b = NewBuffer(constant ? Kind::kConstant : Kind::kArena, BytesOf(id), id, there);
+  if (!constant) Append({.step = s, .args = {source, b}, .is_copy = true, .crosses = true});
+  place.versions.emplace_back(there, b);
+  return Version(s, id, layout);
+}
+
+void PlanBuffers::Push(size_t s, const Prepared& p, std::vector<int> args, size_t backend,
+                       bool is_copy) {
+  if (p.scratch_bytes > 0)
+    args.push_back(
+        NewBuffer(Kind::kArena, p.scratch_bytes, -1, {.space = backends_[backend]->space()}));
+  Append({.step = s,
+          .launch = p.launch,
+          .args = std::move(args),
+          .is_copy = is_copy,
+          .backend = backend});
+  out_.memory.weight_bytes += p.weight_bytes;
+}
+
+/// After this step, which reads buffer b, nobody reads any value in it.
+bool PlanBuffers::Dying(const PlanStep& step, int b) const {
+  const auto& owners = owners_[static_cast<size_t>(b)];
+  return out_.buffers[static_cast<size_t>(b)].kind == Kind::kArena && !owners.empty() &&
+         std::all_of(owners.begin(), owners.end(), [&](int id) {
+           const bool reads =
+               std::find(step.inputs.begin(), step.inputs.end(), id) != step.inputs.end();
+           return places_[static_cast<size_t>(id)].readers == (reads ? 1 : 0);
+         });
+}
+
+/// An operand's buffer that result 0 may take over; -1: none.
+int PlanBuffers::Reused(const PlanStep& step, const Prepared& p, const std::vector<int>& args,
+                        int64_t bytes) const {
+  for (size_t i = 0; i < args.size(); ++i) {
+    const bool wanted = p.accumulate >= 0 ? static_cast<size_t>(p.accumulate) == i : p.in_place;
+    if (!wanted || args[i] < 0) continue;
+    if (out_.buffers[static_cast<size_t>(args[i])].bytes != bytes || !Dying(step, args[i]))
+      continue;
+    if (p.accumulate >= 0 && std::count(args.begin(), args.end(), args[i]) > 1) continue;
+    return args[i];
+  }
+  return -1;
+}
+
+Status PlanBuffers::AddKernel(size_t s, const Prepared& p, size_t backend) {
+  const PlanStep& step = plan_.steps[s];
+  const MemorySpace space = backends_[backend]->space();
+  const auto at = [space](const std::vector<Layout>& layouts, size_t i) {
+    Layout layout = i < layouts.size() ? layouts[i] : Layout();
+    layout.space = space;
+    return layout;
+  };
+  if (!p.launch) {  // a view
+    INFER_ASSIGN(const int b, Version(s, step.inputs[0], at({}, 0)));
+    used_[static_cast<size_t>(b)] = true;
+    Place& place = places_[static_cast<size_t>(step.outputs[0])];
+    place.versions = {{at({}, 0), b}};
+    owners_[static_cast<size_t>(b)].push_back(step.outputs[0]);
+    return {};
+  }
+  std::vector<int> args;
+  for (size_t i = 0; i < step.inputs.size(); ++i) {
+    if (i < p.unused.size() && p.unused[i]) {
+      args.push_back(-1);
+      continue;
+    }
+    INFER_ASSIGN(const int b, Version(s, step.inputs[i], at(p.in_layouts, i)));
+    args.push_back(b);
+  }
+  for (size_t i = 0; i < step.outputs.size(); ++i) {
+    const int id = step.outputs[i];
+    const Layout layout = at(p.out_layouts, i);
+    const int64_t bytes = layout.plain() ? BytesOf(id) : layout.bytes;
+    int b = i == 0 ? Reused(step, p, args, bytes) : -1;
+    if (b < 0) b = NewBuffer(Kind::kArena, bytes, id, layout);
+    if (i == 0 && p.accumulate >= 0) {
+      const auto a = static_cast<size_t>(p.accumulate);
+      if (b != args[a]) INFER_TRY(AddCopy(s, step.inputs[a], layout, args[a], b));
+      args[a] = -1;
+    }
+    auto& owners = owners_[static_cast<size_t>(b)];
+    if (std::find(owners.begin(), owners.end(), id) == owners.end()) owners.push_back(id);
+    places_[static_cast<size_t>(id)].versions = {{layout, b}};
+    args.push_back(b);
+  }
+  Push(s, p, std::move(args), backend);
+  return {};
+}
+
+Status PlanBuffers::AddCopy(size_t s, int id, const Layout& layout, int from, int to) {
+  const TensorType& t = out_.types[static_cast<size_t>(id)].tensor();
+  const size_t backend = BackendIn(layout.space);
+  INFER_ASSIGN(Prepared copy,
+               backends_[backend]->Reorder(t.dtype, t.shape.static_dims(), layout, layout));
+  Push(s, copy, {from, to}, backend, true);
+  return {};
+}
+
+Status PlanBuffers::AddPlainArguments(size_t s, const std::vector<int>& inputs,
+                                      const std::vector<int>& outputs, PlannedLaunch& launch) {
+  for (const int id : inputs) {
+    int b = -1;
+    if (!place(id).versions.empty()) {
+      INFER_ASSIGN(b, Version(s, id, Layout()));
+    }
+    launch.args.push_back(b);
+  }
+  for (const int id : outputs) {
+    int b = -1;
+    if (IsPlannable(out_.types[static_cast<size_t>(id)]) && !KnownOrConstant(plan_, out_, id)) {
+      b = NewBuffer(Kind::kArena, BytesOf(id), id);
+      place(id).versions = {{Layout(), b}};
+    }
+    launch.args.push_back(b);
+  }
+  return {};
+}
+
+}  // namespace infer

@@ -1,0 +1,74 @@
+#pragma once
+/// Buffers and copies of a ShapePlan while it is built: where each value lies, in which layouts and
+/// memory spaces, and which launches bring it there. Not thread-safe; belongs to one
+/// BuildShapePlan.
+#include "runtime/plan_ir/shape_plan.h"
+
+namespace infer {
+
+class PlanBuffers {
+ public:
+  /// Where a value lies: one buffer per layout in which somebody wants it.
+  struct Place {
+    std::vector<std::pair<Layout, int>> versions;
+    int readers = 0;  ///< steps that still will read it, and the graph's outputs
+  };
+  using Kind = PlannedBuffer::Kind;
+
+  /// All arguments outlive it; `out` gets the buffers and launches, and has its types.
+  PlanBuffers(const Plan& plan, const PlanBackends& backends, const ShapePlanHooks& hooks,
+              ShapePlan& out)
+      : plan_(plan), backends_(backends), hooks_(hooks), out_(out), places_(plan.values.size()) {}
+
+  Place& place(int id) { return places_[static_cast<size_t>(id)]; }
+  const Place& place(int id) const { return places_[static_cast<size_t>(id)]; }
+  int64_t BytesOf(int id) const;  ///< row-major
+  /// Launches that follow run on the calling thread only.
+  void set_alone(bool alone) { alone_ = alone; }
+
+  /// Buffers for inputs and for what is constant or known. Pre: readers are counted.
+  void AddSources();
+  /// A buffer for value `owner` (-1: scratch).
+  int NewBuffer(Kind kind, int64_t bytes, int owner, const Layout& layout = {});
+  void Append(PlannedLaunch launch);
+  /// A launch of kernel `p` for step s, with the copies that its layouts want.
+  Status AddKernel(size_t s, const Prepared& p, size_t backend);
+  /// A copy of value `id` between two buffers of one layout.
+  Status AddCopy(size_t s, int id, const Layout& layout, int from, int to);
+  /// Arguments of a launch on reference kernels: `inputs` as plain buffers, then `outputs`, which
+  /// get plain buffers where they can be planned; -1: a slot.
+  Status AddPlainArguments(size_t s, const std::vector<int>& inputs,
+                           const std::vector<int>& outputs, PlannedLaunch& launch);
+
+  /// The operands as a kernel finds them that works in `space`.
+  std::vector<Operand> Operands(const std::vector<int>& ids, MemorySpace space) const;
+  /// The buffer that holds value `id` in `layout`; a copy is launched where there is none.
+  Result<int> Version(size_t s, int id, const Layout& layout);
+
+  /// One reader of value `id` less; behind the last one its memory may be used again.
+  void Release(int id);
+  /// Tells where constant `id` will not be read any more, and never was by a launch.
+  void LetGo(int id);
+  /// Constants that some launch reads go into their buffers; plain buffers are listed.
+  void Finish();
+
+ private:
+  Result<int> Crossed(size_t s, int id, const Layout& layout);
+  void Push(size_t s, const Prepared& p, std::vector<int> args, size_t backend,
+            bool is_copy = false);
+  bool Dying(const PlanStep& step, int b) const;
+  int Reused(const PlanStep& step, const Prepared& p, const std::vector<int>& args,
+             int64_t bytes) const;
+  size_t BackendIn(MemorySpace space) const;
+
+  const Plan& plan_;
+  const PlanBackends& backends_;
+  const ShapePlanHooks& hooks_;
+  ShapePlan& out_;
+  std::vector<Place> places_;             // by value id
+  std::vector<std::vector<int>> owners_;  // by buffer: values in it that somebody still will read
+  std::vector<bool> used_;                // by buffer: by a launch, or another value lies in it
+  bool alone_ = false;
+};
+
+}  // namespace infer
