@@ -212,6 +212,13 @@ class Data(CliTestCase):
         fine = self.expect(0, "infer-opt", "eval", MODEL, *DATA, *LABELS, *few)
         self.assertNotIn("chance", fine.stderr)
 
+    def test_one_array_for_several_inputs(self):
+        path = self.dir / "two.onnx"
+        path.write_bytes(model([node("Add", ["a", "b"], ["y"])], [value_info("a", [1, 4]), value_info("b", [1, 4])], [value_info("y", [1, 4])]))
+        np.save(self.dir / "one.npy", np.zeros((3, 4), "f4"))
+        said = self.expect(2, "infer-opt", "quantize", path, "-o", self.dir / "q.onnx", "--data", self.dir / "one.npy").stderr
+        self.assertIn("the model has 2 inputs (a, b): write a .npz", said)
+
     def test_quantize_without_data_says_what_can_be_done(self):
         said = self.expect(2, "infer-opt", "quantize", MODEL, "-o", self.dir / "q.onnx").stderr
         self.assertRegex(said, r"with data: +infer-opt quantize \S+digits.onnx -o \S+q.onnx --data ")

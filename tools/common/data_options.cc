@@ -26,6 +26,12 @@ Result<std::vector<size_t>> MatchInputs(const Dataset& data, const Graph& g) {
   const auto names = data.input_names();
   if (names.size() == 1 && g.inputs().size() == 1) return std::vector<size_t>{0};
   std::vector<size_t> match;
+  std::vector<std::string> inputs;
+  for (const Value* v : g.inputs()) inputs.push_back(v->name());
+  if (names.size() == 1 && names[0].empty())
+    return InvalidArgument(Cat(data.path(), " has one array without a name, the model has ",
+                               inputs.size(), " inputs (", Join(inputs, ", "),
+                               "): write a .npz with an array for each, by its name"));
   for (const Value* v : g.inputs()) {
     size_t k = 0;
     while (k < names.size() && names[k] != v->name()) ++k;

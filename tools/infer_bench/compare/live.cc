@@ -28,8 +28,10 @@ constexpr int64_t kLeastRuns = 2;
 constexpr int kLeastRounds = 4;
 constexpr double kStartsInBudget = 8;
 constexpr double kTimedShare = 0.5;  // of the time until a start's first block, at least
-/// A suspicion may be followed up for so many budgets in all.
+/// A suspicion may be followed up for so many budgets in all, and so may the first starts take,
+/// without which nothing could be decided.
 constexpr double kConfirmingBudgets = 2;
+constexpr double kFirstBudgets = 6;
 
 Result<Json> LoadRequest(const CompareSide& side, const peers::PreparedModel& prepared,
                          const std::string& folder, const LiveOptions& options) {
@@ -179,6 +181,11 @@ class LiveRun {
 
 }  // namespace
 
+double LimitOf(const Decision& decision, double budget_s) {
+  if (decision.starts() < DecisionOptions::kLeastMaxStarts) return budget_s * kFirstBudgets;
+  return budget_s * (decision.suspecting() ? kConfirmingBudgets : 1);
+}
+
 Result<LiveComparison> CompareLive(const CompareSide (&sides)[2],
                                    const std::vector<peers::PreparedModel>& inputs,
                                    const std::string& folder, const LiveOptions& options,
@@ -200,8 +207,7 @@ Result<LiveComparison> CompareLive(const CompareSide (&sides)[2],
   double longest = 0;
   while (!decision.exhausted()) {
     const double before = MsSince(began) / 1e3;
-    const double most = options.budget_s * (decision.suspecting() ? kConfirmingBudgets : 1);
-    if (!live.starts.empty() && before + longest > most) break;
+    if (!live.starts.empty() && before + longest > LimitOf(decision, options.budget_s)) break;
     auto start = run.Start(live);
     if (!start.ok() && start.status().code() == Code::kCancelled) {
       live.interrupted = true;

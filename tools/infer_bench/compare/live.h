@@ -32,7 +32,7 @@ struct StartRecord {
 };
 
 struct LiveOptions {
-  /// No start begins that would probably end later; one that confirms may take as long again.
+  /// No start begins that would probably end later than LimitOf says.
   double budget_s = 10;
   int rounds = 8;  ///< of a start, at most
   double block_s = 0.025;
@@ -50,6 +50,11 @@ struct LiveComparison {
   double seconds = 0;
   bool interrupted = false;
 };
+
+/// Seconds that measuring may take with what is known by now: the budget; twice as long where a
+/// suspicion is to be confirmed; six times as long for the first starts (kLeastMaxStarts), without
+/// which nothing is decided: a large model takes seconds to load.
+double LimitOf(const Decision& decision, double budget_s);
 
 /// Adds each start to `decision`. `inputs[side]`: the model with the values that it gets, two;
 /// `folder` is for files, `after_each` is told the seconds used. Not ok: a side failed (the message
