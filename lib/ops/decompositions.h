@@ -12,6 +12,10 @@ Result<std::string> DecomposeActivation(const OpCall& call);
 Result<std::string> DecomposeOrEqual(const OpCall& call);
 /// Gemm that adds C: the product, then the sum.
 Result<std::string> DecomposeGemm(const OpCall& call);
+/// Einsum of up to 16 floating point operands, contracted two at a time, smallest result first.
+/// Unsupported for a letter that stands twice in a term, and for summed letters whose extents are
+/// not known to be equal.
+Result<std::string> DecomposeEinsum(const OpCall& call);
 /// FusedConv, FusedGemm, FusedMatMul of com.microsoft.
 Result<std::string> DecomposeFusedConv(const OpCall& call);
 Result<std::string> DecomposeFusedGemm(const OpCall& call);

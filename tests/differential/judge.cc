@@ -125,10 +125,11 @@ class RoundingJudge {
     double size = INFINITY;
     for (const Datum& d : want_) size = std::min(size, LargestOf(d));
     if (error * size <= tolerance * largest_) return true;
-    // One operator that computes in one step has no excuse.
+    // One operator that computes in one step has no excuse. A recurrent one feeds its rounding back.
     if (g_.num_nodes() == 0) return false;
     const OpDef& def = g_.nodes().front()->def();
-    if (g_.num_nodes() == 1 && def.body.empty() && !def.decompose) return false;
+    const bool one_step = def.body.empty() && !def.decompose && !def.traits.Has(Trait::kRecurrent);
+    if (g_.num_nodes() == 1 && one_step) return false;
     for (uint64_t seed = 1; seed <= 8; ++seed)
       if (error <= tolerance + 4 * Sensitivity(tolerance, seed)) return true;
     return false;

@@ -116,5 +116,21 @@ TEST(Expand, SequencesBeforeSoftmax) {
       "y = ConcatFromSequence(s) {axis=0} z = Softmax(y) {axis=1} }");
 }
 
+TEST(Expand, Einsum) {
+  CheckFast(
+      "graph g(x: f32[2,5,3,8], z: f32[2,7,3,8]) -> (y) { "
+      "y = Einsum(x, z) {equation=\"bqhd,bkhd->bhqk\"} }");
+  CheckFast(
+      "graph g(x: f32[2,5,3,8]) -> (y) { w = const f32[3,8,24] ~1 "
+      "y = Einsum(x, w) {equation=\"bqhd,hdo->bqo\"} }");
+  CheckFast(
+      "graph g(x: f32[2,5], z: f32[2,5,6], u: f32[2,6]) -> (y) { "
+      "y = Einsum(x, z, u) {equation=\"bi,bij,bj->b\"} }");
+  CheckFast("graph g(x: f32[2,5,6]) -> (y) { y = Einsum(x) {equation=\"...j->...\"} }");
+  CheckFast(
+      "graph g(x: f32[N,5,6], z: f32[6,N,5]) -> (y) { "
+      "y = Einsum(x, z) {equation=\"nij,jni->n\"} }");
+}
+
 }  // namespace
 }  // namespace infer

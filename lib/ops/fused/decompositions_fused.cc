@@ -19,7 +19,7 @@ constexpr std::array<std::string_view, 9> kAsOperators = {
 /// y = the activation of `from`; y is `from` where there is none.
 Result<std::string> Activate(const OpCall& call, std::string from,
                              const std::vector<float>& parameters, BodyText& body) {
-  if (!call.HasAttr("activation") || call.Str("activation").empty()) return from;
+  if (!call.HasAttr("activation")) return from;
   const std::string& name = call.Str("activation");
   const ActivationDef* def = FindActivation(name);
   if (!def) return Unsupported(Cat("activation '", name, "' is not known"));

@@ -1,18 +1,15 @@
 /// Einsum and Det.
+#include "lib/ops/matmul/einsum.h"
+
 #include <algorithm>
 #include <cmath>
 
+#include "lib/ops/decompositions.h"
 #include "lib/ops/move/move.h"
 #include "lib/ops/op_def.h"
 
 namespace infer {
 namespace {
-
-/// "..." stands for axes that are written as the characters 1, 2, ... (outermost first).
-struct Equation {
-  std::vector<std::string> terms;
-  std::string out;
-};
 
 /// Replaces the ellipsis of a term by `count` axis characters ending at `all`.
 Status ReplaceEllipsis(std::string& term, int count, int all) {
@@ -34,11 +31,12 @@ std::string Shown(std::string_view text) {
   return out;
 }
 
-/// Ranks of all operands must be known.
-Result<Equation> ParseEquation(std::string text, const std::vector<int>& ranks) {
+}  // namespace
+
+Result<EinsumEquation> ParseEinsum(std::string text, const std::vector<int>& ranks) {
   text.erase(std::remove(text.begin(), text.end(), ' '), text.end());
   const size_t arrow = text.find("->");
-  Equation e;
+  EinsumEquation e;
   e.terms = Split(text.substr(0, arrow), ',');
   if (e.terms.size() != ranks.size())
     return InvalidModel(Cat("equation ", Shown(text), " has ", e.terms.size(), " terms for ",
@@ -87,6 +85,8 @@ Result<Equation> ParseEquation(std::string text, const std::vector<int>& ranks) 
   return e;
 }
 
+namespace {
+
 Status InferEinsum(OpCall& call) {
   std::vector<int> ranks;
   for (size_t i = 0; i < call.num_inputs(); ++i) {
@@ -96,7 +96,7 @@ Status InferEinsum(OpCall& call) {
     }
     ranks.push_back(call.shape(i).rank());
   }
-  INFER_ASSIGN(const Equation e, ParseEquation(call.Str("equation"), ranks));
+  INFER_ASSIGN(const EinsumEquation e, ParseEinsum(call.Str("equation"), ranks));
   std::map<char, Shape> extents;  // of one axis each
   for (size_t i = 0; i < ranks.size(); ++i)
     for (int k = 0; k < ranks[i]; ++k) {
@@ -120,7 +120,7 @@ struct EinsumLoops {
   int64_t kept = 1, summed = 1;
 };
 
-Result<EinsumLoops> PlanEinsum(const OpRun& run, const Equation& e) {
+Result<EinsumLoops> PlanEinsum(const OpRun& run, const EinsumEquation& e) {
   EinsumLoops l;
   l.axes = e.out;
   for (char c : Join(e.terms, ""))
@@ -191,7 +191,7 @@ void SumProducts(const std::vector<const T*>& in, const EinsumLoops& l, size_t o
 Status RunEinsum(OpRun& run) {
   std::vector<int> ranks;
   for (size_t i = 0; i < run.num_inputs(); ++i) ranks.push_back(run.in(i).rank());
-  INFER_ASSIGN(const Equation e, ParseEquation(run.Str("equation"), ranks));
+  INFER_ASSIGN(const EinsumEquation e, ParseEinsum(run.Str("equation"), ranks));
   INFER_ASSIGN(const EinsumLoops l, PlanEinsum(run, e));
   const Dims dims(l.extents.begin(), l.extents.begin() + static_cast<std::ptrdiff_t>(e.out.size()));
   const DType type = run.in(0).dtype();
@@ -213,7 +213,7 @@ Cost EinsumCost(const OpCall& call) {
     if (!call.shape(i).is_static()) return c;
     ranks.push_back(call.shape(i).rank());
   }
-  const auto e = ParseEquation(call.Str("equation"), ranks);
+  const auto e = ParseEinsum(call.Str("equation"), ranks);
   if (!e.ok()) return c;
   std::map<char, int64_t> extents;
   for (size_t i = 0; i < ranks.size(); ++i)
@@ -285,7 +285,7 @@ void EinsumAxes(const OpCall& call, AxisLinks& links) {
     if (!call.has_input(i) || !call.shape(i).has_rank()) return;
     ranks.push_back(call.shape(i).rank());
   }
-  const auto e = ParseEquation(call.Str("equation"), ranks);
+  const auto e = ParseEinsum(call.Str("equation"), ranks);
   if (!e.ok()) return;
   const auto axis_of = [](const std::string& term, char c) {
     const size_t at = term.find(c);
@@ -319,6 +319,7 @@ std::span<const OpDef> EinsumOps() {
           .infer = InferEinsum,
           .reference = RunEinsum,
           .cost = EinsumCost,
+          .decompose = DecomposeEinsum,
           .example = R"(graph g(x: f32[2,3,4], y: f32[2,5,4]) -> (z) {
             z = Einsum(x, y) {equation="bij,bkj->bik"} })",
       },

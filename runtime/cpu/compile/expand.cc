@@ -89,7 +89,13 @@ class Expander {
     return Cat(first ? first->name() : node_.name(), "_");
   }
 
-  /// Results of small constants become constants: the parts of a bias, a mask.
+  /// Weights in another order take no more memory than they do, whatever their size.
+  static bool OnlyMoves(const Node& n) {
+    return n.IsAny(Trait::kView | Trait::kPermutation) && n.outputs().size() == 1;
+  }
+
+  /// Results of small constants become constants: the parts of a bias, a mask; so do weights that
+  /// are moved only.
   bool Fold(const Node& n, const std::vector<Value*>& operands) {
     if (!n.def().deterministic || n.inputs().empty()) return false;
     int64_t elements = 0;
@@ -100,15 +106,16 @@ class Expander {
       values.push_back(v ? Datum(*v->constant()) : Datum());
       if (v) elements += v->constant()->num_elements();
     }
-    if (elements > kMostFolded) return false;
+    if (elements > kMostFolded && !OnlyMoves(n)) return false;
     for (size_t i = 0; i < operands.size(); ++i)
       given.push_back(operands[i] ? &values[i] : nullptr);
     const auto results = EvaluateNode(n, given, ops_);
     if (!results.ok()) return false;
-    for (size_t i = 0; i < n.outputs().size(); ++i)
-      if (n.output(i) &&
-          (!(*results)[i].is_tensor() || (*results)[i].tensor().num_elements() > kMostFolded))
-        return false;
+    for (size_t i = 0; i < n.outputs().size(); ++i) {
+      if (!n.output(i)) continue;
+      if (!(*results)[i].is_tensor()) return false;
+      if ((*results)[i].tensor().num_elements() > std::max(elements, kMostFolded)) return false;
+    }
     for (size_t i = 0; i < n.outputs().size(); ++i)
       if (n.output(i))
         is_[n.output(i)] =

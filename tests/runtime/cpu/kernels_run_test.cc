@@ -75,5 +75,17 @@ TEST(KernelsRun, ForEveryOperatorThatHasSome) {
   EXPECT_GT(operators, 80u);
 }
 
+/// With weights whose letters are moved while compiling.
+TEST(KernelsRun, EinsumAsAProductOfMatrices) {
+  const OpRegistry ops = AllOps();
+  const std::string_view text = R"(graph g(x: f32[2,3,4,8]) -> (y) { w = const f32[5,4,8] ~1
+      y = Einsum(x, w) {equation="bqhd,ohd->bqo"} })";
+  EXPECT_TRUE(KernelsOf(text, ops, "Einsum").empty());
+  EXPECT_TRUE(KernelsOf(text, ops, "Transpose").empty());
+  const auto kernels = KernelsOf(text, ops, "MatMul");
+  ASSERT_EQ(kernels.size(), 1u);
+  EXPECT_FALSE(kernels.begin()->starts_with("reference")) << *kernels.begin();
+}
+
 }  // namespace
 }  // namespace infer
