@@ -1,12 +1,13 @@
 /// GridSample, AffineGrid, Col2Im: sampling at computed positions.
 ///
 /// Sampling is a product of per-axis weights: an output is the sum over all combinations of one
-/// tap per axis. Cubic: Keys 1981, a = -0.75.
+/// tap per axis (grid_sampler.h).
 #include <algorithm>
 #include <cmath>
 
 #include "lib/ops/declared_rank.h"
 #include "lib/ops/decompositions.h"
+#include "lib/ops/move/grid_sampler.h"
 #include "lib/ops/move/move.h"
 #include "lib/ops/op_def.h"
 
@@ -33,85 +34,11 @@ Status InferGridSample(OpCall& call) {
   return {};
 }
 
-enum class Padding { kZeros, kBorder, kReflection };
-
-/// v reflected at lo and hi until it lies between them.
-double Reflect(double v, double lo, double hi) {
-  const double range = hi - lo;
-  if (range <= 0) return lo;
-  double d = std::fmod(std::abs(v - lo), 2 * range);
-  if (d > range) d = 2 * range - d;
-  return lo + d;
-}
-
-/// One tap: a position along an axis, -1 for a zero outside.
-struct Tap {
-  int64_t at = -1;
-  double weight = 0;
-};
-
-struct Sampler {
-  Padding padding;
-  bool align_corners;
-  int points;  // 1: nearest, 2: linear, 4: cubic
-
-  Tap At(int64_t i, double weight, int64_t n, double lo, double hi) const {
-    if (i >= 0 && i < n) return {i, weight};
-    if (padding == Padding::kZeros) return {};
-    if (padding == Padding::kBorder) return {std::clamp<int64_t>(i, 0, n - 1), weight};
-    const auto r = static_cast<int64_t>(Reflect(static_cast<double>(i), lo, hi));
-    return {std::clamp<int64_t>(r, 0, n - 1), weight};
-  }
-
-  /// Taps of normalised coordinate g (-1 ... 1) along an axis of n.
-  void TapsOf(double g, int64_t n, Tap* taps) const {
-    const auto size = static_cast<double>(n);
-    const double lo = align_corners ? 0 : -0.5, hi = align_corners ? size - 1 : size - 0.5;
-    double v = align_corners ? (g + 1) / 2 * (size - 1) : ((g + 1) * size - 1) / 2;
-    v = static_cast<float>(v);
-    if (!(std::abs(v) < 1e9)) v = v > 0 ? 1e9 : -1e9;  // far outside; NaN too
-    if (points == 1) v = std::nearbyint(v);
-    if (v < lo || v > hi) {
-      if (padding == Padding::kBorder) v = std::clamp(v, 0.0, size - 1);
-      if (padding == Padding::kReflection) v = Reflect(v, lo, hi);
-    }
-    if (points == 1) {
-      taps[0] = At(static_cast<int64_t>(v), 1, n, lo, hi);
-      return;
-    }
-    const double base = std::floor(v), t = v - base;
-    for (int k = 0; k < points; ++k) {
-      const int offset = k - points / 2 + 1;
-      taps[k] = At(static_cast<int64_t>(base) + offset, Weight(std::abs(t - offset)), n, lo, hi);
-    }
-  }
-
-  double Weight(double d) const {
-    if (points == 2) return std::max(0.0, 1 - d);
-    constexpr double a = -0.75;
-    if (d <= 1) return ((a + 2) * d - (a + 3)) * d * d + 1;
-    return d < 2 ? ((a * d - 5 * a) * d + 8 * a) * d - 4 * a : 0;
-  }
-};
-
-Result<Sampler> SamplerOf(const OpCall& call) {
-  const std::string &mode = call.Str("mode"), &padding = call.Str("padding_mode");
-  Sampler s{Padding::kZeros, call.Int("align_corners") != 0, 0};
-  s.points = mode == "nearest" ? 1 : mode == "linear" ? 2 : mode == "cubic" ? 4 : 0;
-  if (s.points == 0) return InvalidModel(Cat("no mode '", mode, "'"));
-  if (padding == "border")
-    s.padding = Padding::kBorder;
-  else if (padding == "reflection")
-    s.padding = Padding::kReflection;
-  else if (padding != "zeros")
-    return InvalidModel(Cat("no padding_mode '", padding, "'"));
-  return s;
-}
-
 /// X: [N, C, D1 ... Dr], grid: [N, O1 ... Or, r] with the innermost coordinate first.
 Status RunGridSample(OpRun& run) {
   const Tensor &x = run.in(0), &grid = run.in(1);
-  INFER_ASSIGN(const Sampler sampler, SamplerOf(run.call()));
+  INFER_ASSIGN(const GridSampler sampler, GridSampler::Of(run.Str("mode"), run.Str("padding_mode"),
+                                                          run.Int("align_corners") != 0));
   const int r = x.rank() - 2;
   if (r < 1 || grid.rank() != x.rank() || grid.dim(-1) != r || grid.dim(0) != x.dim(0))
     return InvalidModel(Cat("grid ", ToString(grid.dims()), " does not fit ", ToString(x.dims())));
@@ -124,9 +51,9 @@ Status RunGridSample(OpRun& run) {
   const Dims strides = Strides(x.dims());
   const int64_t samples = Product(dims, 2, x.rank()), plane = Product(x.dims(), 2, x.rank());
   if (plane == 0) return InvalidModel("X is empty");
-  const int64_t channels = x.dim(1), combinations = std::pow(sampler.points, r);
-  const auto points = static_cast<size_t>(sampler.points), axes = static_cast<size_t>(r);
-  std::vector<Tap> taps(points * axes);
+  const int64_t channels = x.dim(1), combinations = std::pow(sampler.points(), r);
+  const auto points = static_cast<size_t>(sampler.points()), axes = static_cast<size_t>(r);
+  std::vector<GridSampler::Tap> taps(points * axes);
   for (int64_t s = 0; s < x.dim(0) * samples; ++s) {
     for (int k = 0; k < r; ++k)
       sampler.TapsOf(grid.At(s * r + r - 1 - k), x.dim(2 + k),
@@ -139,7 +66,7 @@ Status RunGridSample(OpRun& run) {
         int64_t at = base;
         double weight = 1;
         for (size_t k = 0; k < axes; ++k, rest /= points) {
-          const Tap& t = taps[k * points + rest % points];
+          const GridSampler::Tap& t = taps[k * points + rest % points];
           weight = t.at < 0 ? 0 : weight * t.weight;
           at += std::max<int64_t>(t.at, 0) * strides[k + 2];
         }

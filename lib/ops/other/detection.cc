@@ -111,13 +111,14 @@ struct Bilinear {
 struct RoiBins {
   double y, x, bin_height, bin_width;  // of the region's corner and of one bin, in pixels
   int64_t samples_y, samples_x;        // per bin
+  int64_t batch;
+
+  int64_t samples() const { return samples_y * samples_x; }
 };
 
-/// `max` takes the largest weighted pixel of all samples, as the operator's definition by its
-/// backend tests has it; `avg` the mean of the interpolated samples.
-double PoolBin(const double* plane, int64_t height, int64_t width, const RoiBins& r, int64_t by,
-               int64_t bx, bool max) {
-  double sum = 0, best = -std::numeric_limits<double>::infinity();
+/// The pixels of all samples of bin (by, bx), to `taps`.
+void TapsOfBin(const RoiBins& r, int64_t by, int64_t bx, int64_t height, int64_t width,
+               std::vector<Bilinear>& taps) {
   for (int64_t iy = 0; iy < r.samples_y; ++iy)
     for (int64_t ix = 0; ix < r.samples_x; ++ix) {
       const double y = r.y + (static_cast<double>(by) +
@@ -126,16 +127,23 @@ double PoolBin(const double* plane, int64_t height, int64_t width, const RoiBins
       const double x = r.x + (static_cast<double>(bx) +
                               (static_cast<double>(ix) + 0.5) / static_cast<double>(r.samples_x)) *
                                  r.bin_width;
-      const Bilinear b(y, x, height, width);
-      for (int k = 0; k < 4; ++k) {
-        const double v = b.weight[k] * plane[b.at[k]];
-        sum += v;
-        best = std::max(best, v);
-      }
+      taps.emplace_back(y, x, height, width);
     }
-  const int64_t count = r.samples_y * r.samples_x;
-  if (max) return count > 0 ? best : 0;
-  return sum / static_cast<double>(std::max<int64_t>(count, 1));
+}
+
+/// `max` takes the largest weighted pixel of all samples, as the operator's definition by its
+/// backend tests has it; `avg` the mean of the interpolated samples.
+template <typename T>
+double PoolBin(const T* plane, std::span<const Bilinear> samples, bool max) {
+  double sum = 0, best = -std::numeric_limits<double>::infinity();
+  for (const Bilinear& b : samples)
+    for (int k = 0; k < 4; ++k) {
+      const double v = b.weight[k] * static_cast<double>(plane[b.at[k]]);
+      sum += v;
+      best = std::max(best, v);
+    }
+  if (max) return samples.empty() ? 0 : best;
+  return sum / static_cast<double>(std::max<size_t>(samples.size(), 1));
 }
 
 /// More samples than a region could need would run for hours: a hostile sampling_ratio, or a region
@@ -164,7 +172,7 @@ Status RunRoiAlign(OpRun& run) {
   const bool half_pixel = transform == "half_pixel";
   const double scale = run.Float("spatial_scale"), offset = half_pixel ? 0.5 : 0;
   INFER_ASSIGN(Tensor * y, MakeOut(run, 0, x.dtype(), {rois.dim(0), channels, out_h, out_w}));
-  std::vector<double> plane(static_cast<size_t>(height * width));
+  std::vector<RoiBins> regions;
   for (int64_t n = 0; n < rois.dim(0); ++n) {
     const int64_t batch = batches.IntAt(n);
     if (batch < 0 || batch >= x.dim(0)) return InvalidModel(Cat("no batch entry ", batch));
@@ -182,20 +190,34 @@ Status RunRoiAlign(OpRun& run) {
               roi_h / static_cast<double>(out_h),
               roi_w / static_cast<double>(out_w),
               run.Int("sampling_ratio"),
-              run.Int("sampling_ratio")};
+              run.Int("sampling_ratio"),
+              batch};
     if (r.samples_y == 0) {
       r.samples_y = static_cast<int64_t>(std::max(std::ceil(r.bin_height), 0.0));
       r.samples_x = static_cast<int64_t>(std::max(std::ceil(r.bin_width), 0.0));
     }
     INFER_TRY(CheckSamples(r, out_h * out_w, rois.dim(0) * channels));
-    for (int64_t c = 0; c < channels; ++c) {
-      for (int64_t i = 0; i < height * width; ++i)
-        plane[static_cast<size_t>(i)] = x.At((batch * channels + c) * height * width + i);
-      for (int64_t i = 0; i < out_h * out_w; ++i)
-        y->Set((n * channels + c) * out_h * out_w + i,
-               PoolBin(plane.data(), height, width, r, i / out_w, i % out_w, mode == "max"));
-    }
+    regions.push_back(r);
   }
+  const bool max = mode == "max";
+  // The samples of a bin are found once for all channels.
+  const auto pool = [&]<typename T>(T) {
+    const T* const from = x.data<T>().data();
+    ParallelFor(std::ssize(regions) * out_h * out_w, 1, [&](int64_t begin, int64_t end) {
+      std::vector<Bilinear> taps;
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t n = i / (out_h * out_w), bin = i % (out_h * out_w);
+        const RoiBins& r = regions[static_cast<size_t>(n)];
+        taps.clear();
+        TapsOfBin(r, bin / out_w, bin % out_w, height, width, taps);
+        for (int64_t c = 0; c < channels; ++c)
+          y->Set((n * channels + c) * out_h * out_w + bin,
+                 PoolBin(from + (r.batch * channels + c) * height * width,
+                         std::span<const Bilinear>(taps), max));
+      }
+    });
+  };
+  if (!DispatchReal(x.dtype(), pool)) return Unsupported(Cat("no mean of ", Name(x.dtype())));
   return {};
 }
 

@@ -42,6 +42,8 @@ KernelList IndexKernels();        ///< OneHot, ScatterND, GatherND, ScatterEleme
 KernelList ChannelNormKernels();  ///< BatchNormalization, Instance-, GroupNormalization
 KernelList QuantizeKernels();  ///< Q and DQ of 8 and 16 bits outside groups, DynamicQuantizeLinear
 KernelList ResizeKernels();    ///< linear
+KernelList GridSampleKernels();
+KernelList LrnKernels();
 KernelList PowKernels();
 KernelList ElementKernels();  ///< any type: arithmetic, comparisons, logic, Cast, Where
 
