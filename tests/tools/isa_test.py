@@ -2,8 +2,8 @@
 """Tensors of integers have the same bits under every INFER_MAX_ISA; f32 outputs of models without integers agree
 within 1e-5 of the largest value.
 
-Run by ctest with INFER_BIN (the folder of the binaries) and INFER_SOURCE; the argument is quick (the demo model) or
-full (networks of the zoo as well)."""
+Run by ctest with INFER_BIN (the folder of the binaries) and INFER_SOURCE; the argument is quick (the demo model),
+full (a network of the zoo) or nightly (three)."""
 import json
 import os
 import pathlib
@@ -17,8 +17,8 @@ import numpy as np
 BIN = pathlib.Path(os.environ["INFER_BIN"])
 DEMO = pathlib.Path(os.environ["INFER_SOURCE"]) / "datasets" / "demo"
 ISAS = ["sse4", "avx2", "avx512", "vnni"]
-ZOO = ["mobilenetv2", "resnet18", "squeezenet1.1"]
-KIND = "full" if "full" in sys.argv[1:] else "quick"
+KIND = next((a for a in sys.argv[1:] if a in ("full", "nightly")), "quick")
+ZOO = ["mobilenetv2", "resnet18", "squeezenet1.1"] if KIND == "nightly" else ["mobilenetv2"]
 
 
 def run(*command, isa=""):
