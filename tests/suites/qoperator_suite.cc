@@ -365,5 +365,56 @@ TEST(QOperators, DynamicConvolutions) {
   }
 }
 
+/// Weights minus their zero point take 9 bits: the default of ONNX Runtime's dynamic quantizer.
+TEST(QOperators, DynamicByWeightsOfNineBits) {
+  const bool has_kernel = BackendUnderTest().name() == "cpu" &&
+                          __builtin_cpu_supports("avx512vnni") && !std::getenv("INFER_MAX_ISA");
+  const auto check = [&](const std::string& text, const std::vector<Datum>& x) {
+    const auto steps = CheckGraph(text, x, 0);
+    if (has_kernel) ExpectFast(steps);
+  };
+  Random random(7);
+  const std::pair<std::string_view, std::string_view> weights[] = {
+      {"u8", "{0}"}, {"u8", "{77}"}, {"u8", "{255}"}, {"i8", "{100}"}, {"i8", "{-128}"}};
+  for (const auto& [type, zero] : weights) {
+    const std::string head =
+        Cat("wz = const ", type, "[] ", zero, " q, s, z = DynamicQuantizeLinear(x) ");
+    for (const int64_t k : {64, 70})
+      for (const int64_t rows : {1, 5}) {
+        const std::string product =
+            Cat("graph g(x: f32[", rows, ",", k, "]) -> (y) { ", head,
+                "w = ", Const(type, {k, 37}, 3), " i = MatMulInteger(q, w, z, wz) ");
+        const std::vector<Datum> x{RandomInput(DType::kF32, {rows, k}, random)};
+        check(Cat(product, "y = Identity(i) }"), x);
+        check(Cat(product, "f = Cast(i) {to=1} m = Mul(f, s) b = const f32[37] ~5 y = Add(m, b) }"),
+              x);
+      }
+    for (std::string_view attributes : {"pads=[1,1,1,1]", "strides=[2,1], dilations=[1,2]"}) {
+      const Dims x{2, 5, 9, 8};
+      const std::string conv = Cat("w = ", Const(type, {18, 5, 3, 3}, 3),
+                                   " i = ConvInteger(q, w, z, wz) {", attributes, "} ");
+      const std::vector<Datum> in{RandomInput(DType::kF32, x, random)};
+      check(Cat("graph g(x: f32", ToString(x), ") -> (y) { ", head, conv, "y = Identity(i) }"), in);
+      check(Cat("graph g(x: f32", ToString(x), ") -> (y) { ", head, conv,
+                "f = Cast(i) {to=1} y = Mul(f, s) }"),
+            in);
+      check(Cat("graph g(q: i8", ToString(x), ", z: i8[]) -> (y) { wz = const ", type, "[] ", zero,
+                " ", conv, "y = Identity(i) }"),
+            {FullRange(DType::kI8, x, 5), Tensor::Scalar<int8_t>(-37)});
+    }
+  }
+  // A zero point for each column.
+  std::vector<int> zeros(37);
+  for (int i = 0; i < 37; ++i) zeros[static_cast<size_t>(i)] = i * 7 % 256;
+  check(Cat("graph g(x: f32[5,70]) -> (y) { wz = const u8[37] {", infer::Join(zeros, ", "),
+            "} q, s, z = DynamicQuantizeLinear(x) w = ", Const("u8", {70, 37}, 3),
+            " i = MatMulInteger(q, w, z, wz) y = Identity(i) }"),
+        {RandomInput(DType::kF32, {5, 70}, random)});
+  CheckSameBits(
+      "graph g(x: f32[90,72]) -> (y) { w = const u8[72,130] ~1 wz = const u8[] {9} "
+      "q, s, z = DynamicQuantizeLinear(x) i = MatMulInteger(q, w, z, wz) f = Cast(i) {to=1} "
+      "y = Mul(f, s) }");
+}
+
 }  // namespace
 }  // namespace infer

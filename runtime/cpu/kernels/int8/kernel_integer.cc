@@ -107,14 +107,41 @@ Result<Operands> Decode(const StepCall& call) {
   return o;
 }
 
+/// Products of codes of 8 bits and weights of 9 whose sum is certain to fit 32 bits.
+constexpr int64_t kMostWideProducts = 33'000;
+
+/// Weights whose differences to their zero points take 9 bits, as 8 bits and a number per column:
+/// w - zero = codes + offset. The default of ONNX Runtime's dynamic quantizer makes such weights.
+struct OffsetWeights {
+  Tensor codes;  ///< i8, as the weights lie
+  std::vector<int32_t> offsets;
+};
+OffsetWeights OffsetWeightsOf(const QuantInput& w, int64_t columns) {
+  const Tensor& from = *w.constant;
+  const bool is_unsigned = from.dtype() == DType::kU8;
+  OffsetWeights out{Tensor(DType::kI8, from.dims()), {}};
+  const auto to = out.codes.mutable_data<int8_t>();
+  for (int64_t i = 0; i < from.num_elements(); ++i)
+    to[static_cast<size_t>(i)] = static_cast<int8_t>(from.IntAt(i) - (is_unsigned ? 128 : 0));
+  for (int64_t n = 0; n < columns; ++n) {
+    const auto& zeros = w.params.zero_points;
+    out.offsets.push_back((is_unsigned ? 128 : 0) -
+                          zeros[zeros.size() == 1 ? 0 : static_cast<size_t>(n)]);
+  }
+  return out;
+}
+
 std::string RefuseIntegers(const StepCall& call) {
   const auto o = Decode(call);
   if (!o.ok()) return o.status().message();
   const Node& n = call.main();
-  const int64_t columns = call.constant(n.input(1))->dim(IsIntegerConv(n) ? 0 : 1);
-  return SymmetricWeights(WeightsOf(call), columns, IsIntegerConv(n)).defined()
-             ? ""
-             : "weights minus zero point do not fit 8 bits";
+  const Tensor& w = *call.constant(n.input(1));
+  const int64_t columns = w.dim(IsIntegerConv(n) ? 0 : 1);
+  if (SymmetricWeights(WeightsOf(call), columns, IsIntegerConv(n)).defined()) return "";
+  if (!simd::TheMultiplyBytes() || (IsIntegerConv(n) && n.Attr<int64_t>("group") != 1))
+    return "weights minus zero point do not fit 8 bits, which groups and processors without VNNI "
+           "need";
+  return w.num_elements() / columns <= kMostWideProducts ? "" : "a sum may exceed 32 bits";
 }
 
 /// Rows of bytes that the taps of an image's windows see, one row per pixel of the result.
@@ -193,6 +220,35 @@ void Fill(const std::byte* from, int64_t count, float otherwise, int64_t n, floa
   for (int64_t i = 0; i < n; ++i) to[i] = from ? As<float>(from)[count == 1 ? 0 : i] : otherwise;
 }
 
+/// What is left to do for weights of 9 bits: sums of codes become those of weights, and then real
+/// numbers, each step rounded, in place.
+struct AddOffsets {
+  std::shared_ptr<const std::vector<int32_t>> offsets;
+  int64_t rows = 0, row_bytes = 0, depth = 0, columns = 0;
+  bool real = false;
+
+  void Run(const uint8_t* x, int32_t zero, const float* scale, const float* plus,
+           std::byte* y) const {
+    const int32_t* const offset = offsets->data();
+    ForRange(rows, std::max<int64_t>(1, kPackGrain / (row_bytes + columns)),
+             [&](int64_t begin, int64_t end) {
+               for (int64_t r = begin; r < end; ++r) {
+                 const uint8_t* const row = x + r * row_bytes;
+                 int32_t sum = 0;
+                 for (int64_t i = 0; i < row_bytes; ++i) sum += row[i];
+                 sum -= zero * static_cast<int32_t>(depth);
+                 int32_t* const at = As<int32_t>(y) + r * columns;
+                 float* const to = As<float>(y) + r * columns;
+                 for (int64_t n = 0; n < columns; ++n) at[n] += offset[n] * sum;
+                 for (int64_t n = 0; real && n < columns; ++n) {
+                   const float product = static_cast<float>(at[n]) * scale[n];
+                   to[n] = plus ? product + plus[n] : product;
+                 }
+               }
+             });
+  }
+};
+
 class IntegerKernel final : public Kernel {
  public:
   explicit IntegerKernel(const StepCall& call)
@@ -200,6 +256,11 @@ class IntegerKernel final : public Kernel {
     const Tensor* const w = call.constant(node_.input(1));
     columns_ = w->dim(is_conv_ ? 0 : 1);
     weights_ = SymmetricWeights(WeightsOf(call), columns_, is_conv_);
+    if (!weights_.defined()) {
+      OffsetWeights apart = OffsetWeightsOf(WeightsOf(call), columns_);
+      weights_ = std::move(apart.codes);
+      offsets_ = std::make_shared<const std::vector<int32_t>>(std::move(apart.offsets));
+    }
     groups_ = is_conv_ ? node_.Attr<int64_t>("group") : 1;
     depth_ = is_conv_ ? w->dim(1) * groups_ : w->dim(0);
     is_signed_ = node_.input(0)->dtype() == DType::kI8;
@@ -271,7 +332,8 @@ class IntegerKernel final : public Kernel {
     const auto w = bytes_.Get([&] { return PackBytes(NumElements(g.window)); });
     ByteGemm gemm;
     gemm.multiply = simd::TheMultiplyBytes();
-    gemm.finish.form = o_.real ? simd::ByteFinish::Form::kFloat : simd::ByteFinish::Form::kInts;
+    gemm.finish.form =
+        o_.real && !offsets_ ? simd::ByteFinish::Form::kFloat : simd::ByteFinish::Form::kInts;
     gemm.rows.width = g.rows();
     gemm.depth = g.row_bytes;
     gemm.columns = columns_;
@@ -280,6 +342,7 @@ class IntegerKernel final : public Kernel {
                   gathered = g.direct() ? 0 : g.rows() * g.row_bytes;
     p.name = "own:bytes:avx512_vnni";
     p.scratch_bytes = 3 * per_column + gathered;
+    const AddOffsets add{offsets_, g.rows(), g.row_bytes, k, columns_, o_.real};
     p.weight_bytes = static_cast<int64_t>(w->panels->size());
     p.launch =
         LaunchOf([=, o = o_, columns = columns_, is_signed = is_signed_](std::byte* const* args) {
@@ -303,6 +366,8 @@ class IntegerKernel final : public Kernel {
           const ByteColumns of{w->panels->data(), start, w->bias.data(), scale,
                                o.bias >= 0 ? plus : nullptr};
           gemm.Run(rows, of, args[operands], nullptr);
+          if (add.offsets)
+            add.Run(As<uint8_t>(rows), zero, scale, o.bias >= 0 ? plus : nullptr, args[operands]);
         });
   }
 
@@ -392,6 +457,7 @@ class IntegerKernel final : public Kernel {
   int64_t columns_ = 0, depth_ = 0, groups_ = 1;
   bool is_signed_ = false;
   Tensor weights_;
+  std::shared_ptr<const std::vector<int32_t>> offsets_;  // by column; nullptr: weights_ are whole
   BytesOnce bytes_;
   PackedOnce pairs_;
 };
