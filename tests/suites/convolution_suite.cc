@@ -236,5 +236,27 @@ TEST(Convolution, TwoActivationsOfOneKind) {
   }
 }
 
+/// Images of one column, as converters write one-dimensional convolutions, alone, in a chain, with
+/// a residual and before what wants the plain order.
+TEST(Convolution, OfAColumn) {
+  for (const int64_t channels : {3, 8, 16, 24, 40})
+    for (std::string_view attrs : {"", ", strides=[2,1]", ", pads=[2,0,1,0], dilations=[2,1]"}) {
+      ExpectFast(
+          CheckGraph(Cat("graph g(x: f32[2,", channels, ",37,1]) -> (y) { w = const f32[32,",
+                         channels, ",5,1] ~1 b = const f32[32] ~2 c = Conv(x, w, b) {group=1",
+                         attrs, "} y = LeakyRelu(c) }")));
+      CheckGraph(Cat("graph g(x: f32[1,", channels, ",37,1]) -> (y, z) { w = const f32[32,",
+                     channels, ",5,1] ~1 v = const f32[32,32,3,1] ~3 c = Conv(x, w) {group=1",
+                     attrs,
+                     "} r = Relu(c) d = Conv(r, v) {pads=[1,0,1,0]} s = Add(d, c) y = Relu(s) "
+                     "z = Transpose(y) {perm=[0,2,3,1]} }"));
+    }
+  CheckGraph(
+      "graph g(x: f32[2,12,19,1]) -> (y) { w = const f32[8,3,5,1] ~1 y = Conv(x, w) {group=4} }");
+  CheckGraph(
+      "graph g(x: f32[2,12,19,1]) -> (y) { w = const f32[12,8,4,1] ~1 y = ConvTranspose(x, w) "
+      "{strides=[2,1], pads=[1,0,1,0]} }");
+}
+
 }  // namespace
 }  // namespace infer

@@ -1,4 +1,6 @@
 /// Conv and ConvTranspose through oneDNN, with bias and epilogue, in the layout oneDNN likes best.
+#include <algorithm>
+
 #include "lib/support/strings.h"
 #include "runtime/cpu/kernels/common/bf16.h"
 #include "runtime/cpu/kernels/common/epilogue.h"
@@ -55,17 +57,24 @@ class ConvKernel final : public Kernel {
     if (x_ == w_) return Unsupported("operand and weights are one value");
     const Dims& w = in[static_cast<size_t>(w_)].dims;
     if (numbers_ != Numbers::kF32) INFER_TRY(CheckPaysInBf16(node_, src, w, dst));
-    INFER_ASSIGN(const onednn::ConvSpec spec, SpecOf(src, dst, w));
+    INFER_ASSIGN(onednn::ConvSpec spec, SpecOf(src, dst, w));
+    const bool lies = LiesBetter(src, dst, w);
+    if (lies) LayDown(spec);
     INFER_ASSIGN(const onednn::Made made, onednn::MakeConv(spec, {.post_ops = epilogue_.ops}));
     Prepared p;
     p.name = made.name;
     p.scratch_bytes = made.scratch_bytes;
     p.in_layouts.resize(in.size());
     p.unused.assign(in.size(), false);
-    p.in_layouts[static_cast<size_t>(x_)] = made.src;
-    p.out_layouts = {made.dst};
+    Layout from = made.src, to = made.dst;
+    if (lies) {
+      INFER_ASSIGN(from, SameBytes(made.src, spec.src.dims, src));
+      INFER_ASSIGN(to, SameBytes(made.dst, spec.dst.dims, dst));
+    }
+    p.in_layouts[static_cast<size_t>(x_)] = from;
+    p.out_layouts = {to};
     p.accumulate = epilogue_.residual;
-    if (p.accumulate >= 0) p.in_layouts[static_cast<size_t>(p.accumulate)] = made.dst;
+    if (p.accumulate >= 0) p.in_layouts[static_cast<size_t>(p.accumulate)] = to;
     std::vector<Binding> bindings = {{Arg::kSrc, x_}, {Arg::kDst, static_cast<int>(in.size())}};
     if (weights_.defined()) {
       INFER_ASSIGN(auto packed, packed_.Get(spec.weights, weights_, made.weights));
@@ -104,6 +113,30 @@ class ConvKernel final : public Kernel {
     s.pads_end = spatial.pads_end;
     SetWeights(s, w, kernel, groups);
     return s;
+  }
+
+  /// Images of one column, as converters write one-dimensional convolutions: oneDNN's vectors go
+  /// along rows. A column and a row lie in memory alike, in every layout by channels.
+  bool LiesBetter(const Dims& src, const Dims& dst, const Dims& w) const {
+    return numbers_ == Numbers::kF32 && weights_.defined() && src.size() == 4 && src[3] == 1 &&
+           dst[3] == 1 && w[3] == 1 && src[2] > 1 &&
+           std::all_of(epilogue_.ops.begin(), epilogue_.ops.end(), [](const onednn::PostOp& op) {
+             return op.kind == onednn::PostOp::Kind::kEltwise ||
+                    op.kind == onednn::PostOp::Kind::kSum;
+           });
+  }
+  static void LayDown(onednn::ConvSpec& s) {
+    for (Dims* list : {&s.src.dims, &s.dst.dims, &s.weights.dims, &s.weights.strides, &s.strides,
+                       &s.dilations, &s.pads_begin, &s.pads_end})
+      std::swap(list->end()[-1], list->end()[-2]);
+  }
+  /// The layout of a value of extents `dims` that has the bytes of `layout` of extents `laid`.
+  static Result<Layout> SameBytes(const Layout& layout, const Dims& laid, const Dims& dims) {
+    const auto block = onednn::ChannelBlockOf(DType::kF32, laid, layout);
+    if (!block) return Unsupported("a layout that has no name for a column");
+    if (*block == 0) return Layout();
+    return *block == dims[1] ? onednn::ChannelsLast(DType::kF32, dims)
+                             : onednn::ChannelBlocked(dims, static_cast<int>(*block));
   }
 
   void SetWeights(onednn::ConvSpec& s, const Dims& w, const Dims& kernel, int64_t groups) const {
