@@ -308,6 +308,25 @@ std::vector<std::string> DataMethodNames() {
   return names;
 }
 
+Status UseMethod(const std::string& method, const Samples& samples, const Backend& backend,
+                 const HessianOptions& data, WeightOnlyOptions& options) {
+  const auto by_data = DataMethodNamed(method);
+  options.round_layers = by_data.has_value();
+  if (!by_data) {
+    INFER_ASSIGN(BlockRounder rounder, RounderNamed(method));
+    options.rounder = [rounder](Graph&, const WeightPlan&) { return rounder; };
+    return {};
+  }
+  if (samples.count <= 0)
+    return InvalidArgument(Cat("method ", method, " rounds by calibration data; ",
+                               Join(RounderNames(), ", "), " need none"));
+  options.rounder = [method = *by_data, samples, data, on = &backend](Graph& g,
+                                                                      const WeightPlan& plan) {
+    return RounderFromData(g, plan, samples, *on, method, data);
+  };
+  return {};
+}
+
 namespace {
 
 /// Each group of rows by itself; `round` gets its weights, first row and moments. Errors become

@@ -8,7 +8,7 @@
 #include "quant/algorithm/code_rounder.h"
 #include "quant/algorithm/hessian.h"
 #include "quant/algorithm/scale_search.h"
-#include "quant/weight_only/plan.h"
+#include "quant/weight_only/weight_only.h"
 
 namespace infer {
 
@@ -53,5 +53,11 @@ BlockRounder MakeDataRounder(const Graph& graph, const Samples& samples, const B
 Result<BlockRounder> RounderFromData(Graph& g, const WeightPlan& plan, const Samples& samples,
                                      const Backend& backend, DataMethod method,
                                      const HessianOptions& options = {});
+
+/// Sets what rounds (WeightOnlyOptions::rounder, round_layers) by a name of RounderNames() or
+/// DataMethodNames(). `backend` must outlive the options. InvalidArgument: another name, or a
+/// method that reads data without samples.
+Status UseMethod(const std::string& method, const Samples& samples, const Backend& backend,
+                 const HessianOptions& data, WeightOnlyOptions& options);
 
 }  // namespace infer

@@ -1,7 +1,7 @@
 #ifndef INFER_C_API_INFER_H_
 #define INFER_C_API_INFER_H_
-/* The C API of infer-opt: load an ONNX model, rewrite it, compile it for a device, run it, also
- * asynchronously.
+/* The C API of infer-opt: load an ONNX model, rewrite, quantize or prune it, compare it with what
+ * it was, compile it for a device, run it, also asynchronously.
  *
  * Experimental until 1.0: INFER_API_VERSION goes up with each change that breaks a caller.
  * Structures that a caller fills begin with their size, so that a later library takes them from an
@@ -10,11 +10,14 @@
  * Errors. A function that can fail returns an infer_code; infer_last_error() is the text for the
  * calling thread, valid until its next call that fails. Nothing is written through a result pointer
  * then. No C++ exception leaves a function. Threads. A model may be read by many threads, and
- * changed (infer_model_fuse) by one that has it alone. A session may be run from many threads at
- * once; requests beyond its instances wait in order of arrival. Free a session once: it ends what
- * has not begun as INFER_CANCELLED and waits for the callbacks. Memory. Pointers in infer_value and
- * infer_tensor belong to the object that they were asked of and live as long. A NULL given to a
- * ..._free function is ignored.
+ * changed (fused, quantized, pruned) by one that has it alone. A session may be run from many
+ * threads at once; requests beyond its instances wait in order of arrival. Free a session once: it
+ * ends what has not begun as INFER_CANCELLED and waits for the callbacks. Memory. Pointers in
+ * infer_value and infer_tensor belong to the object that they were asked of and live as long. A
+ * NULL given to a
+ * ..._free function is ignored. Options of 0 or NULL are the defaults of the commands' options of
+ * the same name. Structures with `size` are zeroed, then their size is set, then what is not to be
+ * the default.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -102,12 +105,172 @@ INFER_API infer_code infer_model_input(const infer_model* model, size_t i, infer
 INFER_API infer_code infer_model_output(const infer_model* model, size_t i, infer_value* value);
 /* Nodes, with those of bodies of control flow. */
 INFER_API size_t infer_model_nodes(const infer_model* model);
+/* What the last function that loaded or changed the model warned of, a line each; "": of nothing.
+ * Until the model is changed or freed. */
+INFER_API const char* infer_model_warnings(const infer_model* model);
 /* The rewrites of `infer-opt fuse`: level 0 nothing, 1 simplify, 2 fusions, 3 blocks such as
  * attention. No check against the original is made: `infer-opt fuse` makes one. */
 INFER_API infer_code infer_model_fuse(infer_model* model, int level);
 /* As ONNX, in whole or not at all. Operators that only infer-opt has are written as model-local
  * functions. */
 INFER_API infer_code infer_model_save(const infer_model* model, const char* path);
+
+/* Samples: inputs to calibrate with or to compare on.
+ *
+ * They are asked for by number, and more than once: algorithms go over them several times, and hold
+ * one at a time. Either all of them lie in memory (`inputs`), or `read` gives the one that is asked
+ * for; it is called on the thread that called the function, never twice at once, and must not use
+ * the model. */
+
+/* Fills `inputs`, one tensor per input of the model. What they point to is the callee's until the
+ * next call, or until the function that was given the samples returns. Another code than INFER_OK
+ * ends that function with it. */
+typedef infer_code (*infer_read_sample)(void* user, size_t i, infer_tensor* inputs);
+
+typedef struct infer_samples {
+  size_t size; /* sizeof(infer_samples) */
+  size_t count;
+  const infer_tensor* inputs; /* [count * inputs of the model], sample after sample; NULL: `read` */
+  infer_read_sample read;
+  void* user;
+  const int64_t* labels; /* NULL: none; [count * labels_per_sample] classes, one per row of scores
+                            of the first output: then accuracy is what counts. A number that is no
+                            class is none to a recipe, and an error to a comparison */
+  size_t labels_per_sample; /* 0: 1 */
+} infer_samples;
+
+/* Told while a function works, on the thread that called it: `done` of `total` (0: not known) of
+ * `step`. Another value than 0 ends it soon as INFER_CANCELLED. */
+typedef int (*infer_progress)(void* user, const char* step, int64_t done, int64_t total);
+
+/* Quantization: `infer-opt quantize`, without its gates, its comparison and its measurement of the
+ * result, as for a file of any opset (--opset max). */
+typedef struct infer_quantize_options {
+  size_t size;                      /* sizeof(infer_quantize_options) */
+  const char* mode;                 /* "static" (NULL), "dynamic", "weight-only", "fp16", "bf16" */
+  const infer_samples* calibration; /* static needs it; so do the methods of weight-only that round
+                                       by data; fp16 and bf16 check ranges with it */
+  const char* device;               /* that runs the samples; as infer_session_options.device */
+  int32_t threads;                  /* 0: all cores */
+  infer_progress progress;
+  void* user;                 /* of `progress` */
+  const char* const* include; /* ends with NULL: only these nodes; "conv*", "re:TEXT", "op:Conv" */
+  const char* const* exclude; /* ends with NULL: not these; wins */
+  const char* format; /* static: "qdq" (NULL), "qoperator"; weight-only: "nbits" (NULL), "qdq" */
+  /* static */
+  const char* recipe;      /* "none", "fast", "balanced" (NULL), "best" */
+  const char* observer;    /* "auto" (NULL), "mse", "entropy", "minmax", "percentile:99.99", ... */
+  const char* activations; /* "u8" (NULL), "s8", "u16", "s16" */
+  const char* weights;     /* "s8" (NULL), "u8" */
+  int32_t symmetric_activations;
+  int32_t per_tensor;   /* one scale per weight tensor */
+  int32_t reduce_range; /* 7-bit weights */
+  int32_t keep_first;   /* so many first layers stay f32 */
+  int32_t keep_last;
+  /* weight-only */
+  int32_t bits;  /* 2, 4 (0) or 8 */
+  int32_t block; /* weights with one scale: 16 to 256, 64 (0); -1: those of an output */
+  int32_t asymmetric;
+  int32_t accuracy_level;
+  const char* method; /* "mse" (NULL), "nearest", "hqq"; by data "gptq", "awq", "auto", ... */
+} infer_quantize_options;
+
+typedef struct infer_quantize_report {
+  size_t size;                 /* sizeof(infer_quantize_report), set by the caller */
+  int64_t integer_layers;      /* with another precision than f32 */
+  int64_t quantizable_layers;  /* that the mode covers */
+  int64_t weight_bytes_before; /* of all constants */
+  int64_t weight_bytes_after;
+  int64_t calibration_samples;
+  double held_out_sqnr_db; /* of a recipe: of the worst output, on the samples that chose its steps;
+                              infinite where nothing differs; NaN: not measured */
+  double cost_us_before;   /* of a recipe, of one run, by its cost table: fused FP32, the result; */
+  double cost_us_after;    /* NaN: not known */
+} infer_quantize_report;
+
+/* Rewrites the model, in whole or not at all. `report` may be NULL. INFER_UNSUPPORTED: nothing can
+ * be quantized; the text says why. Where the recipe finds that nothing is worth quantizing, the
+ * result is the fused FP32 model and integer_layers is 0. */
+INFER_API infer_code infer_model_quantize(infer_model* model, const infer_quantize_options* options,
+                                          infer_quantize_report* report);
+
+/* Pruning: `infer-opt prune`, without fine-tuning, gates, comparison and measurement. One of
+ * `sparsity`, `nm`, `blocks` (with or without `sparsity`) and `flops` says how much goes. */
+typedef struct infer_prune_options {
+  size_t size;                      /* sizeof(infer_prune_options) */
+  const infer_samples* calibration; /* NULL: chosen by magnitude alone */
+  const char* device;               /* that runs the samples */
+  int32_t threads;
+  infer_progress progress;
+  void* user;
+  const char* const* include; /* as infer_quantize_options */
+  const char* const* exclude;
+  double sparsity;        /* of the weights or blocks, above 0 and below 1: become zero */
+  const char* nm;         /* "2:4": of each 4 weights along the inputs at most 2 stay */
+  const char* blocks;     /* "1x4": rows x columns that become zero together; half where there is no
+                             `sparsity` */
+  const char* method;     /* "auto" (NULL), "magnitude", "wanda", "sparsegpt" */
+  const char* allocation; /* "auto" (NULL), "measured", "uniform", "global", "lamp" */
+  double flops; /* channels are removed: the share of the FLOPs, above 0 and below 1, that stays;
+                   samples or static inputs tell the FLOPs */
+} infer_prune_options;
+
+typedef struct infer_prune_report {
+  size_t size; /* sizeof(infer_prune_report), set by the caller */
+  int64_t calibration_samples;
+  int64_t weights;           /* of the layers that were selected */
+  int64_t zeros;             /* among them; 0 with `flops` */
+  int64_t parameters_before; /* with `flops`; else 0 */
+  int64_t parameters_after;
+  int64_t flops_before; /* with `flops`; -1: extents are open */
+  int64_t flops_after;
+  int64_t channels_removed; /* with `flops` */
+} infer_prune_report;
+
+/* Rewrites the model, in whole or not at all. `report` may be NULL. */
+INFER_API infer_code infer_model_prune(infer_model* model, const infer_prune_options* options,
+                                       infer_prune_report* report);
+
+/* Comparison, as `infer-opt compare`: what a candidate computes beside a golden model. */
+typedef struct infer_comparison infer_comparison;
+
+typedef struct infer_compare_options {
+  size_t size;        /* sizeof(infer_compare_options) */
+  const char* device; /* of both */
+  int32_t threads;
+  infer_progress progress;
+  void* user;
+} infer_compare_options;
+
+/* Over all elements of all samples of one output; NaN: not measured. */
+typedef struct infer_accuracy {
+  size_t size;      /* sizeof(infer_accuracy), set by the caller */
+  const char* name; /* of the output */
+  int64_t samples;
+  int64_t elements;
+  double sqnr_db;         /* infinite where nothing differs */
+  double max_abs_error;   /* max|d| */
+  double max_error_ratio; /* max|d| / max|golden|, of the worst sample */
+  double cosine;
+  int64_t unequal;               /* elements of no floating-point type that differ */
+  int64_t non_finite_mismatches; /* NaN or infinite on one side */
+  int64_t rows;                  /* of scores; 0: the output has none */
+  double top1_agreement;         /* share of rows whose highest score stands at the same place */
+  double kl;                     /* mean divergence of the rows' distributions */
+  double golden_top1;            /* with labels, of the first output: accuracy */
+  double candidate_top1;
+} infer_accuracy;
+
+/* The golden model runs as it is, the candidate fused. `options` may be NULL.
+ * INFER_INVALID_ARGUMENT: no samples, or models whose inputs or outputs differ by name. */
+INFER_API infer_code infer_model_compare(const infer_model* golden, const infer_model* candidate,
+                                         const infer_samples* samples,
+                                         const infer_compare_options* options,
+                                         infer_comparison** comparison);
+INFER_API size_t infer_comparison_outputs(const infer_comparison* comparison);
+INFER_API infer_code infer_comparison_output(const infer_comparison* comparison, size_t i,
+                                             infer_accuracy* accuracy);
+INFER_API void infer_comparison_free(infer_comparison* comparison);
 
 /* Sessions: a model compiled for a device. */
 typedef struct infer_session_options {
@@ -144,6 +307,11 @@ INFER_API infer_code infer_session_submit(infer_session* session, const infer_te
 INFER_API size_t infer_result_outputs(const infer_result* result);
 INFER_API infer_code infer_result_output(const infer_result* result, size_t i,
                                          infer_tensor* tensor);
+/* Output `i` as DLPack (dlpack.h) has it, in host memory, without a copy: it shares the numbers
+ * with the result, and may outlive it. Its receiver calls `deleter` once, on any thread. */
+struct DLManagedTensor;
+INFER_API infer_code infer_result_dlpack(const infer_result* result, size_t i,
+                                         struct DLManagedTensor** tensor);
 INFER_API void infer_result_free(infer_result* result);
 
 #ifdef __cplusplus

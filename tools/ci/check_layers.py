@@ -39,7 +39,7 @@ ALLOWED = {  # folder -> folders that it may include (itself is implied)
     "runtime/mock": BELOW_BACKENDS,
     "runtime/vulkan": BELOW_BACKENDS,
     "runtime/devices": LIB + ["runtime/api", "runtime/cpu", "runtime/reference", "runtime/vulkan"],
-    "runtime/c_api": LIB + ["lib/onnx", "passes", "runtime/api", "runtime/devices", "runtime/engine"],
+    "runtime/c_api": LIB + ["lib/onnx", "passes", "quant", "runtime/api", "runtime/devices", "runtime/engine"],
     "quant": MATCHED + ["passes", "runtime/api"],
     "tools/bench": ["lib", "datasets", "passes", "quant", "runtime", "tools/common"],
     "tools": ["lib", "datasets", "passes", "quant", "runtime"],

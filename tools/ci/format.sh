@@ -2,7 +2,7 @@
 # clang-format over all tracked sources; names what is not formatted and fails.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-mapfile -t files < <(git ls-files '*.h' '*.cc')
+mapfile -t files < <(git ls-files '*.h' '*.hpp' '*.cc')
 bad=$(clang-format-16 --dry-run "${files[@]}" 2>&1 | grep -oE '^[^:]+:[0-9]+' | sort -u || true)
 if [ -n "$bad" ]; then
   printf 'not formatted:\n%s\n' "$bad"

@@ -1,4 +1,4 @@
-# Four components. tools: the commands. library: libinfer.so. library_development: infer.h, pkg-config and infer::infer. development: the static
+# Four components. tools: the commands. library: libinfer.so. library_development: infer.h, infer.hpp, pkg-config and infer::infer. development: the static
 # libraries with their C++ headers, which are internals (infer::infer_engine, ...).
 include(CMakePackageConfigHelpers)
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/infer)
@@ -24,7 +24,7 @@ install(TARGETS infer-opt infer-bench RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR
 
 install(TARGETS infer EXPORT inferTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library
                                                   NAMELINK_COMPONENT library_development)
-install(FILES runtime/c_api/infer.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/infer COMPONENT library_development)
+install(FILES runtime/c_api/infer.h runtime/c_api/infer.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/infer COMPONENT library_development)
 install(EXPORT inferTargets NAMESPACE infer:: DESTINATION ${package} COMPONENT library_development)
 file(RELATIVE_PATH to_prefix /p/${CMAKE_INSTALL_LIBDIR}/pkgconfig /p)
 configure_file(tools/packaging/infer.pc.in ${CMAKE_BINARY_DIR}/infer.pc @ONLY)

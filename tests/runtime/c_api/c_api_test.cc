@@ -1,72 +1,14 @@
 /// libinfer.so through its header, linked as any program would link it.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <cmath>
 #include <condition_variable>
-#include <cstring>
-#include <filesystem>
 #include <mutex>
-#include <string>
 #include <thread>
-#include <vector>
 
-#include "runtime/c_api/infer.h"
+#include "tests/runtime/c_api/digits.h"
 
+namespace c_api_test {
 namespace {
 
 using testing::HasSubstr;
-
-const char* Digits() { return INFER_SOURCE_DIR "/datasets/demo/digits.onnx"; }
-
-struct Model {
-  explicit Model(const char* path) {
-    EXPECT_EQ(infer_model_load(path, &m), INFER_OK) << infer_last_error();
-  }
-  ~Model() { infer_model_free(m); }
-  infer_model* m = nullptr;
-};
-
-struct Session {
-  explicit Session(const Model& model, infer_session_options o = {}) {
-    o.size = sizeof(o);
-    EXPECT_EQ(infer_session_create(model.m, &o, &s), INFER_OK) << infer_last_error();
-  }
-  ~Session() { infer_session_free(s); }
-  infer_session* s = nullptr;
-};
-
-/// An image of the demo model: f32[1,1,32,32].
-struct Image {
-  explicit Image(float scale = 1) : pixels(1024) {
-    for (size_t i = 0; i < pixels.size(); ++i)
-      pixels[i] = scale * std::sin(0.01F * static_cast<float>(i));
-  }
-  infer_tensor tensor() const {
-    return {INFER_F32, 4, dims, pixels.data(), pixels.size() * sizeof(float)};
-  }
-  std::vector<float> pixels;
-  int64_t dims[4] = {1, 1, 32, 32};
-};
-
-std::vector<float> Floats(const infer_result* result) {
-  infer_tensor t{};
-  EXPECT_EQ(infer_result_output(result, 0, &t), INFER_OK) << infer_last_error();
-  EXPECT_EQ(t.dtype, INFER_F32);
-  std::vector<float> values(t.bytes / sizeof(float));
-  std::memcpy(values.data(), t.data, t.bytes);
-  return values;
-}
-
-std::vector<float> RunSession(infer_session* s, const infer_tensor& input) {
-  infer_result* result = nullptr;
-  EXPECT_EQ(infer_session_run(s, &input, 1, &result), INFER_OK) << infer_last_error();
-  if (!result) return {};
-  std::vector<float> values = Floats(result);
-  infer_result_free(result);
-  return values;
-}
 
 TEST(CApi, TellsWhatAModelTakes) {
   const Model model(Digits());
@@ -244,3 +186,4 @@ TEST(CApi, TakesShorterOptions) {
 }
 
 }  // namespace
+}  // namespace c_api_test

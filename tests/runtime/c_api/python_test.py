@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""tools/packaging/python/infer_opt.py over libinfer.so: runs, futures, asyncio, many threads, errors, memory, with and without NumPy."""
+"""tools/packaging/python/infer_opt over libinfer.so: runs, futures, asyncio, many threads, errors, memory, with and without NumPy."""
 import asyncio
 import gc
 import os
@@ -132,7 +132,7 @@ class PythonModule(unittest.TestCase):
             ran = subprocess.run([sys.executable, "-c", program], env=dict(env, PYTHONPATH=work + "/installed"), cwd=work,
                                  capture_output=True, text=True)
         self.assertEqual(ran.returncode, 0, ran.stderr)
-        self.assertIn("/installed/infer_opt.py 1", ran.stdout)
+        self.assertIn("/installed/infer_opt/__init__.py 1", ran.stdout)
 
 
 if __name__ == "__main__":

@@ -1,17 +1,9 @@
 #include "tools/infer_opt/quantize/formats.h"
 
-#include "lib/support/strings.h"
 #include "quant/convert/qoperator.h"
+#include "quant/scheme/type_names.h"
 
 namespace infer {
-namespace {
-
-/// "u8" or "s16", as the options spell them.
-DType TypeOf(const std::string& text) {
-  return *ParseDType(text[0] == 's' ? "i" + text.substr(1) : text);
-}
-
-}  // namespace
 
 void TypeFlags::Declare(Options& o) {
   o.Choice("--activations", &activations, {"u8", "s8", "u16", "s16"},
@@ -21,15 +13,9 @@ void TypeFlags::Declare(Options& o) {
 }
 
 Status TypeFlags::Apply(const std::string& format, QuantScheme& scheme) const {
-  scheme.activations.dtype = TypeOf(activations);
   scheme.activations.symmetric = symmetric;
-  scheme.weights.dtype = TypeOf(weights);
-  if (activations == "s8" && weights == "u8")
-    return InvalidArgument("--activations s8 with --weights u8: no runtime has such a product");
-  if (format == "qoperator" && BitWidth(scheme.activations.dtype) != 8)
-    return InvalidArgument(Cat("--format qoperator has no operators for --activations ",
-                               activations, "; --format qdq has"));
-  return {};
+  INFER_TRY(ChooseTypes(activations, weights, scheme));
+  return CheckFormat(format, scheme);
 }
 
 Status WriteFormat(const QuantizeJob& job, Graph& g, QuantizeReport& done, Json& report) {

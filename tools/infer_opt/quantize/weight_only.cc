@@ -84,19 +84,14 @@ class WeightOnlyMode : public QuantizeMode {
                                  Join(RounderNames(), ", "), " need none"));
     WeightScheme& s = options_.scheme;
     Fill(job, s);
-    options_.rounder = [&](Graph& prepared, const WeightPlan& plan) -> Result<BlockRounder> {
-      const auto method = DataMethodNamed(method_);
-      if (!method) return RounderNamed(method_);
-      HessianOptions data;
-      data.threads = job.threads;
-      data.stop = options_.stop;
-      data.progress = [&](int64_t done, int64_t total) {
-        job.context.Progress("calibrate", done, total);
-      };
-      return RounderFromData(prepared, plan, job.calibration, job.backend, *method, data);
-    };
-    options_.round_layers = DataMethodNamed(method_).has_value();
     options_.stop = job.context.stop();
+    HessianOptions data;
+    data.threads = job.threads;
+    data.stop = options_.stop;
+    data.progress = [&](int64_t done, int64_t total) {
+      job.context.Progress("calibrate", done, total);
+    };
+    INFER_TRY(UseMethod(method_, job.calibration, job.backend, data, options_));
     options_.progress = [&](int64_t done, int64_t total) {
       job.context.Progress("quantize", done, total);
     };

@@ -23,9 +23,10 @@ def version():
 def build(library, folder):
     number, tag = version(), f"py3-none-linux_{platform.machine()}"
     info = f"infer_opt-{number}.dist-info"
-    metadata = (f"Metadata-Version: 2.1\nName: infer-opt\nVersion: {number}\nSummary: Run and rewrite ONNX models\n"
+    metadata = (f"Metadata-Version: 2.1\nName: infer-opt\nVersion: {number}\nSummary: Run, fuse, quantize, prune and compare ONNX models\n"
                 "License: Apache-2.0\nRequires-Python: >=3.9\n")
-    files = {"infer_opt.py": (HERE / "infer_opt.py").read_bytes(), "libinfer.so.0": pathlib.Path(library).read_bytes(),
+    sources = sorted(p for p in (HERE / "infer_opt").iterdir() if p.suffix in (".py", ".pyi", ".typed"))
+    files = {**{f"infer_opt/{p.name}": p.read_bytes() for p in sources}, "infer_opt/libinfer.so.0": pathlib.Path(library).read_bytes(),
              f"{info}/METADATA": metadata.encode(), f"{info}/LICENSE": (ROOT / "LICENSE").read_bytes(),
              f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: infer-opt\nRoot-Is-Purelib: false\nTag: {tag}\n".encode()}
     rows = []

@@ -1,0 +1,195 @@
+/// infer_model_quantize: what `infer-opt quantize` calls, with the options that it would have.
+#include <initializer_list>
+#include <limits>
+#include <utility>
+
+#include "quant/algorithm/data_rounder.h"
+#include "quant/convert/dynamic.h"
+#include "quant/convert/narrow.h"
+#include "quant/convert/qoperator.h"
+#include "quant/recipe/recipe.h"
+#include "quant/scheme/type_names.h"
+#include "runtime/c_api/samples.h"
+#include "runtime/devices/devices.h"
+
+namespace infer::c_api {
+namespace {
+
+constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+
+struct QuantizeCall {
+  const infer_quantize_options& options;
+  Graph& graph;
+  const Samples& samples;
+  const Backend& backend;
+  Told& told;
+  infer_quantize_report report = {};
+};
+
+Result<std::string> FormatOf(const char* given, std::string_view first, std::string_view second) {
+  std::string format = Or(given, first);
+  if (format == first || format == second) return format;
+  return InvalidArgument(Cat("format '", format, "': ", first, " or ", second));
+}
+
+Status FillScheme(const infer_quantize_options& o, QuantScheme& s) {
+  INFER_TRY(ChooseTypes(Or(o.activations, "u8"), Or(o.weights, "s8"), s));
+  s.activations.symmetric = o.symmetric_activations != 0;
+  s.weights.reduce_range = o.reduce_range != 0;
+  s.per_channel = o.per_tensor == 0;
+  s.keep_first = o.keep_first;
+  s.keep_last = o.keep_last;
+  s.include = PatternsOf(o.include);
+  s.exclude = PatternsOf(o.exclude);
+  return {};
+}
+
+Result<QuantizeReport> Static(QuantizeCall& c) {
+  const infer_quantize_options& o = c.options;
+  RecipeOptions r;
+  INFER_ASSIGN(const std::string format, FormatOf(o.format, "qdq", "qoperator"));
+  const auto recipe = ParseRecipe(Or(o.recipe, "balanced"));
+  if (!recipe) return InvalidArgument(Cat("recipe '", o.recipe, "': none, fast, balanced or best"));
+  r.recipe = *recipe;
+  INFER_TRY(FillScheme(o, r.quantize.scheme));
+  INFER_TRY(CheckFormat(format, r.quantize.scheme));
+  INFER_ASSIGN(r.quantize.observer, ParseObserver(Or(o.observer, "auto")));
+  r.quantize.threads = o.threads;
+  r.quantize.stop = c.told.stop();
+  r.quantize.progress = c.told.Of("calibrate");
+  r.on_step = [&](const std::string& step) { c.told.Tell(step, 0, 0); };
+  INFER_ASSIGN(RecipeReport done, QuantizeByRecipe(c.graph, c.samples, c.backend, r));
+  if (format == "qoperator") INFER_TRY(ConvertToQOperator(c.graph, done.quantization).status());
+  if (r.recipe == Recipe::kNone) return std::move(done.quantization);
+  c.report.held_out_sqnr_db = done.held_out_db;
+  if (done.weighed) {
+    c.report.cost_us_before = done.fused.us;
+    c.report.cost_us_after = done.cost.us;
+  }
+  return std::move(done.quantization);
+}
+
+Result<QuantizeReport> Dynamic(QuantizeCall& c) {
+  DynamicOptions d;
+  d.include = PatternsOf(c.options.include);
+  d.exclude = PatternsOf(c.options.exclude);
+  return QuantizeDynamic(c.graph, d);
+}
+
+Result<QuantizeReport> WeightOnly(QuantizeCall& c) {
+  const infer_quantize_options& o = c.options;
+  WeightOnlyOptions w;
+  INFER_ASSIGN(const std::string format, FormatOf(o.format, "nbits", "qdq"));
+  w.scheme.format = format == "qdq" ? WeightFormat::kQdq : WeightFormat::kNBits;
+  if (o.bits != 0) w.scheme.grid.bits = o.bits;
+  if (o.block != 0) w.scheme.grid.block = o.block == -1 ? 0 : o.block;
+  w.scheme.grid.symmetric = o.asymmetric == 0;
+  w.scheme.include = PatternsOf(o.include);
+  w.scheme.exclude = PatternsOf(o.exclude);
+  w.accuracy_level = o.accuracy_level;
+  w.stop = c.told.stop();
+  w.progress = c.told.Of("quantize");
+  HessianOptions data;
+  data.threads = o.threads;
+  data.stop = w.stop;
+  data.progress = c.told.Of("calibrate");
+  INFER_TRY(UseMethod(Or(o.method, "mse"), c.samples, c.backend, data, w));
+  return QuantizeWeightOnly(c.graph, w);
+}
+
+Result<QuantizeReport> Narrow(QuantizeCall& c, DType to) {
+  NarrowOptions n;
+  n.to = to;
+  n.include = PatternsOf(c.options.include);
+  n.exclude = PatternsOf(c.options.exclude);
+  n.threads = c.options.threads;
+  n.stop = c.told.stop();
+  n.progress = c.told.Of("check ranges");
+  return NarrowFloats(c.graph, c.samples, c.backend, n);
+}
+
+struct Mode {
+  std::string_view name;
+  Result<QuantizeReport> (*run)(QuantizeCall&);
+};
+constexpr Mode kModes[] = {{"static", Static},
+                           {"dynamic", Dynamic},
+                           {"weight-only", WeightOnly},
+                           {"fp16", [](QuantizeCall& c) { return Narrow(c, DType::kF16); }},
+                           {"bf16", [](QuantizeCall& c) { return Narrow(c, DType::kBF16); }}};
+
+Result<const Mode*> ModeNamed(const std::string& name) {
+  std::vector<std::string> known;
+  for (const Mode& m : kModes) {
+    if (m.name == name) return &m;
+    known.emplace_back(m.name);
+  }
+  return InvalidArgument(Cat("mode '", name, "': ", Join(known, ", ")));
+}
+
+/// An option of another mode would say nothing, and its caller would not know.
+Status CheckOfMode(const infer_quantize_options& o, std::string_view mode) {
+  const bool takes_format = mode == "static" || mode == "weight-only";
+  if (o.format && !takes_format)
+    return InvalidArgument(Cat("format: mode ", mode, " has one alone"));
+  const auto check = [&](std::string_view of,
+                         std::initializer_list<std::pair<std::string_view, bool>> given) -> Status {
+    for (const auto& [name, is_given] : given)
+      if (is_given && mode != of)
+        return InvalidArgument(Cat(name, " is an option of mode ", of, ", not of ", mode));
+    return {};
+  };
+  INFER_TRY(check("static", {{"recipe", o.recipe != nullptr},
+                             {"observer", o.observer != nullptr},
+                             {"activations", o.activations != nullptr},
+                             {"weights", o.weights != nullptr},
+                             {"symmetric_activations", o.symmetric_activations != 0},
+                             {"per_tensor", o.per_tensor != 0},
+                             {"reduce_range", o.reduce_range != 0},
+                             {"keep_first", o.keep_first != 0},
+                             {"keep_last", o.keep_last != 0}}));
+  return check("weight-only", {{"bits", o.bits != 0},
+                               {"block", o.block != 0},
+                               {"asymmetric", o.asymmetric != 0},
+                               {"accuracy_level", o.accuracy_level != 0},
+                               {"method", o.method != nullptr}});
+}
+
+Status QuantizeHandle(infer_model& model, const infer_quantize_options* given,
+                      infer_quantize_report* report) {
+  constexpr size_t kLeast = offsetof(infer_quantize_options, mode) + sizeof(given->mode);
+  INFER_ASSIGN(const auto o, OptionsOf(given, kLeast, "infer_quantize_options"));
+  INFER_TRY(CheckReport(report, "infer_quantize_report"));
+  INFER_ASSIGN(const Mode* mode, ModeNamed(Or(o.mode, kModes[0].name)));
+  INFER_TRY(CheckOfMode(o, mode->name));
+  if (o.threads < 0 || o.keep_first < 0 || o.keep_last < 0)
+    return InvalidArgument("threads, keep_first and keep_last are not negative");
+  INFER_ASSIGN(const Samples samples, SamplesOf(o.calibration, model.model.graph));
+  INFER_ASSIGN(const auto backend, MakeBackend(Or(o.device, "cpu")));
+  Told told(o.progress, o.user);
+  Graph graph = model.model.graph.Clone();
+  QuantizeCall call{o, graph, samples, *backend, told};
+  call.report.held_out_sqnr_db = kUnknown;
+  call.report.cost_us_before = call.report.cost_us_after = kUnknown;
+  INFER_ASSIGN(const QuantizeReport done, mode->run(call));
+  INFER_TRY(told.Check());
+  call.report.integer_layers = done.integer_layers;
+  call.report.quantizable_layers = done.quantizable_layers;
+  call.report.weight_bytes_before = done.weight_bytes_before;
+  call.report.weight_bytes_after = done.weight_bytes_after;
+  call.report.calibration_samples = done.calibration_samples;
+  model.Take(std::move(graph), done.warnings);
+  WriteReport(call.report, report);
+  return {};
+}
+
+}  // namespace
+}  // namespace infer::c_api
+
+infer_code infer_model_quantize(infer_model* model, const infer_quantize_options* options,
+                                infer_quantize_report* report) {
+  return infer::c_api::Guarded([&] {
+    return model ? infer::c_api::QuantizeHandle(*model, options, report)
+                 : infer::InvalidArgument("model is NULL");
+  });
+}
