@@ -125,7 +125,8 @@ class RoundingJudge {
     double size = INFINITY;
     for (const Datum& d : want_) size = std::min(size, LargestOf(d));
     if (error * size <= tolerance * largest_) return true;
-    // One operator that computes in one step has no excuse. A recurrent one feeds its rounding back.
+    // One operator that computes in one step has no excuse. A recurrent one feeds its rounding
+    // back.
     if (g_.num_nodes() == 0) return false;
     const OpDef& def = g_.nodes().front()->def();
     const bool one_step = def.body.empty() && !def.decompose && !def.traits.Has(Trait::kRecurrent);
