@@ -40,7 +40,7 @@ infer_code CodeOf(Code code) {
   return INFER_INTERNAL;
 }
 
-Code CodeOf(infer_code code) {
+Code CodeOfCallback(int code) {
   for (const Code c : {Code::kOk, Code::kInvalidModel, Code::kUnsupported, Code::kIo,
                        Code::kResource, Code::kCancelled, Code::kInternal})
     if (CodeOf(c) == code) return c;

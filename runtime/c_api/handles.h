@@ -20,7 +20,7 @@ namespace infer::c_api {
 
 infer_code CodeOf(Code code);
 /// What a callback returned; a number that is no infer_code is an invalid argument.
-Code CodeOf(infer_code code);
+Code CodeOfCallback(int code);
 
 /// Keeps the text for infer_last_error().
 infer_code Failed(const Status& status) noexcept;

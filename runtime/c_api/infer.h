@@ -123,9 +123,9 @@ INFER_API infer_code infer_model_save(const infer_model* model, const char* path
  * the model. */
 
 /* Fills `inputs`, one tensor per input of the model. What they point to is the callee's until the
- * next call, or until the function that was given the samples returns. Another code than INFER_OK
- * ends that function with it. */
-typedef infer_code (*infer_read_sample)(void* user, size_t i, infer_tensor* inputs);
+ * next call, or until the function that was given the samples returns. Returns an infer_code;
+ * another than INFER_OK ends that function with it. */
+typedef int (*infer_read_sample)(void* user, size_t i, infer_tensor* inputs);
 
 typedef struct infer_samples {
   size_t size; /* sizeof(infer_samples) */

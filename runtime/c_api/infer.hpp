@@ -186,7 +186,7 @@ class Samples {
     std::exception_ptr thrown;
   };
 
-  static infer_code Read(void* user, size_t i, infer_tensor* inputs) noexcept {
+  static int Read(void* user, size_t i, infer_tensor* inputs) noexcept {
     State& s = *static_cast<State*>(user);
     try {
       Result<std::vector<Tensor>> made = s.read(i);

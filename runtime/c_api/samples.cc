@@ -36,8 +36,8 @@ Result<Samples> SamplesOf(const infer_samples* given, const Graph& g) {
     const auto index = static_cast<size_t>(i);
     if (s.inputs) return DataOf(s.inputs + index * width, width, Borrow::kWhereAligned);
     std::vector<infer_tensor> inputs(width);
-    if (const infer_code code = s.read(s.user, index, inputs.data()); code != INFER_OK)
-      return Status(CodeOf(code), Cat("sample ", i, ": its callback failed"));
+    if (const int code = s.read(s.user, index, inputs.data()); code != INFER_OK)
+      return Status(CodeOfCallback(code), Cat("sample ", i, ": its callback failed"));
     return DataOf(inputs.data(), width, Borrow::kNever);
   };
   if (!s.labels) return samples;

@@ -180,15 +180,14 @@ TEST(CApiQuantize, RefusesSamplesThatMakeNoSense) {
     change();
     ExpectRefused([](infer_quantize_options& o) { o.calibration = &s; }, code, text);
   };
-  const auto bad = [&](const std::function<infer_code(infer_tensor&)>& edit, infer_code code,
+  const auto bad = [&](const std::function<int(infer_tensor&)>& edit, infer_code code,
                        const char* text) { refused([&] { images.edit = edit; }, code, text); };
   refused([] { s.size = 0; }, INFER_INVALID_ARGUMENT, "infer_samples.size");
   refused([] { s.count = 0; }, INFER_INVALID_ARGUMENT, "no samples");
   refused([] { s.count = SIZE_MAX; }, INFER_INVALID_ARGUMENT, "samples");
   refused([] { s.read = nullptr; }, INFER_INVALID_ARGUMENT, "neither inputs nor read");
   bad([](infer_tensor&) { return INFER_IO; }, INFER_IO, "sample 2: its callback failed");
-  bad([](infer_tensor&) { return static_cast<infer_code>(99); }, INFER_INVALID_ARGUMENT,
-      "sample 2");
+  bad([](infer_tensor&) { return 99; }, INFER_INVALID_ARGUMENT, "sample 2");
   bad([](infer_tensor& t) { return t = {}, INFER_OK; }, INFER_INVALID_ARGUMENT, "sample 2");
   bad([](infer_tensor& t) { return t.data = nullptr, INFER_OK; }, INFER_INVALID_ARGUMENT, "NULL");
   bad([](infer_tensor& t) { return t.bytes = 8, INFER_OK; }, INFER_INVALID_ARGUMENT, "4096 bytes");

@@ -27,7 +27,7 @@ struct Images {
     s.user = this;
     return s;
   }
-  static infer_code Read(void* user, size_t i, infer_tensor* inputs) {
+  static int Read(void* user, size_t i, infer_tensor* inputs) {
     auto& images = *static_cast<Images*>(user);
     ++images.reads;
     if (images.edit && i == images.edit_at) return images.edit(inputs[0] = images.tensors[i]);
@@ -41,7 +41,7 @@ struct Images {
   std::vector<float> scratch;
   int reads = 0;
   size_t edit_at = 2;
-  std::function<infer_code(infer_tensor&)> edit;
+  std::function<int(infer_tensor&)> edit;
 };
 
 /// Of the first output.
