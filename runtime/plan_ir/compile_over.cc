@@ -4,6 +4,7 @@
 #include "lib/support/parallel.h"
 #include "lib/support/strings.h"
 #include "runtime/plan_ir/bodies.h"
+#include "runtime/plan_ir/groups/chains.h"
 #include "runtime/plan_ir/groups/quant_group.h"
 
 namespace infer {
@@ -18,10 +19,13 @@ StepKernels KernelsOf(const StepCall& call, const PlanBackends& backends, StepIn
       // What an integer kernel misses in a float model is no news.
       if (!may_be_integer && k.name.starts_with("int8:")) continue;
       if (std::string reason = k.refuse(call); !reason.empty()) {
-        if (chosen.kernels.empty())
+        const bool is_no_chain = k.name == kDeviceChainKernel && call.step.nodes.size() == 1;
+        if (chosen.kernels.empty() && !is_no_chain)
           info.refusals.push_back(Cat(backends[b]->name(), ":", k.name, ": ", reason));
         continue;
       }
+      // All others take one operator only, which is no news.
+      if (chosen.kernels.empty() && k.name == kDeviceChainKernel) info.refusals.clear();
       chosen.kernels.push_back(k.make(call));
       chosen.names.push_back(Cat(backends[b]->name(), ":", k.name));
       chosen.backends.push_back(b);

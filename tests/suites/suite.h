@@ -41,6 +41,12 @@ inline bool FusesAttention() {
 #endif
 }
 
+/// How the names of its kernels for attention as one step begin; "": the backend has none.
+inline std::string_view AttentionKernel() {
+  if (BackendUnderTest().name() == "vulkan") return "vulkan:attention";
+  return FusesAttention() ? "own:attention" : "";
+}
+
 /// Values such as a model sees: normal floats, small integers, every element NaN-free.
 Tensor RandomInput(DType dtype, const Dims& dims, Random& random);
 

@@ -77,18 +77,32 @@ Status GroupAttentions(CompileState& s) {
   return {};
 }
 
-void GroupIntegersFor(Plan& plan, const KernelList& kernels, const CompileOptions& options) {
+void GroupIntegersFor(Plan& plan, const KernelList& kernels, AcceptsStep accepts) {
   const auto has_integer_kernel = [&](const Node& n) {
     return n.output(0) && std::any_of(kernels.begin(), kernels.end(), [&](const KernelDef& k) {
              return k.Takes(n.def()) && k.name.starts_with("int8");
            });
   };
   const auto is_activation = [](const Node& n) { return onednn::EltwiseOf(n).has_value(); };
-  GroupQuantized(plan, has_integer_kernel, is_activation, AnyKernel(plan, kernels, options));
+  GroupQuantized(plan, has_integer_kernel, is_activation, accepts);
+}
+
+/// Chains that a kernel of the device takes, and the CPU's where the device refuses their extents.
+void ChainForDevice(Plan& plan, const KernelList& kernels, const CompileOptions& options) {
+  FoldChains(plan, [&](const PlanStep& step) {
+    const StepCall call{plan, step, options};
+    if (!DecodeChain(call).ok()) return false;
+    // One step alone is no chain yet; what it joins is asked for.
+    return step.nodes.size() == 1 ||
+           std::any_of(kernels.begin(), kernels.end(), [&](const KernelDef& k) {
+             return k.name == kDeviceChainKernel && k.Takes(step.main->def()) &&
+                    k.refuse(call).empty();
+           });
+  });
 }
 
 Status GroupIntegers(CompileState& s) {
-  GroupIntegersFor(*s.plan, s.kernels, s.options);
+  GroupIntegersFor(*s.plan, s.kernels, AnyKernel(s));
   return {};
 }
 
@@ -187,9 +201,13 @@ Status RewriteForKernels(Graph& graph, const KernelList& kernels, const CompileO
 }
 
 Status GroupForKernels(Plan& plan, const KernelList& kernels, const CompileOptions& options) {
-  if (options.level >= 1) GroupIntegersFor(plan, kernels, options);
+  const KernelsAccept accepts{plan, kernels, options, kDeviceChainKernel};
+  if (options.level >= 2) GroupAttention(plan, options, accepts);
+  if (options.level >= 1) GroupIntegersFor(plan, kernels, accepts);
   INFER_TRY(FoldConstants(plan, "DequantizeLinear"));
-  if (options.level >= 1) FoldEpilogues(plan, AnyKernel(plan, kernels, options));
+  if (options.level < 1) return {};
+  FoldEpilogues(plan, accepts);
+  ChainForDevice(plan, kernels, options);
   return {};
 }
 

@@ -31,8 +31,8 @@ struct CompileStep {
 std::span<const CompileStep> CompileSteps();
 
 /// Of these, what a device in front of the CPU wants: halves, composed operators and quantization
-/// as `kernels` take them; then groups on integers, weights as constants, and epilogues, where one
-/// of `kernels` takes them.
+/// as `kernels` take them; then attention, groups on integers, weights as constants, epilogues and
+/// chains, where one of `kernels` takes them.
 Status RewriteForKernels(Graph& graph, const KernelList& kernels, const CompileOptions& options);
 Status GroupForKernels(Plan& plan, const KernelList& kernels, const CompileOptions& options);
 

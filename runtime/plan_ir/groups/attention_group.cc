@@ -159,15 +159,19 @@ class Decoder {
     else
       INFER_TRY(Block());
     if (!left_.empty()) return Unsupported(Cat((*left_.begin())->op(), " beside attention"));
-    for (auto* steps : {&g_.q_steps, &g_.k_steps})
-      if (steps->size() == 1 && (*steps)[0].kind == Kind::kFactor) {
-        g_.scale *= (*steps)[0].scale;
-        steps->clear();
-      }
+    FactorIntoScale(g_.q_steps);
+    // A cache holds keys with their factor, beside older ones that have theirs.
+    if (!g_.block || !(g_.block->input(4) || g_.block->output(1))) FactorIntoScale(g_.k_steps);
     return std::move(g_);
   }
 
  private:
+  void FactorIntoScale(std::vector<ElementStep>& steps) {
+    if (steps.size() != 1 || steps[0].kind != Kind::kFactor) return;
+    g_.scale *= steps[0].scale;
+    steps.clear();
+  }
+
   /// The node's results but the first may only be read inside, which the caller ensures.
   Status Take(const Node* n) {
     if (!n || left_.erase(n) == 0) return Unsupported("a node of the pattern is missing");

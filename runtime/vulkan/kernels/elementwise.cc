@@ -36,15 +36,8 @@ struct BinaryRow {
   std::string_view shader;
   int code;
 };
-constexpr BinaryRow kBinary[] = {{"Add", "binary", 1},
-                                 {"Sub", "binary", 2},
-                                 {"Mul", "binary", 3},
-                                 {"Div", "binary", 4},
-                                 {"Max", "binary", 5},
-                                 {"Min", "binary", 6},
-                                 {"Pow", "binary", 7},
-                                 {"PRelu", "binary", 8},
-                                 {"Equal", "compare", 1},
+/// Comparisons and logic; arithmetic has the numbers of ArithmeticCodeOf.
+constexpr BinaryRow kBinary[] = {{"Equal", "compare", 1},
                                  {"Less", "compare", 2},
                                  {"LessOrEqual", "compare", 3},
                                  {"Greater", "compare", 4},
@@ -53,9 +46,10 @@ constexpr BinaryRow kBinary[] = {{"Add", "binary", 1},
                                  {"Or", "logic", 2},
                                  {"Xor", "logic", 3}};
 
-const BinaryRow& RowOf(const Node& n) {
-  return *std::find_if(std::begin(kBinary), std::end(kBinary),
-                       [&](const BinaryRow& b) { return n.Is(b.op); });
+BinaryRow RowOf(const Node& n) {
+  const auto row = std::find_if(std::begin(kBinary), std::end(kBinary),
+                                [&](const BinaryRow& b) { return n.Is(b.op); });
+  return row != std::end(kBinary) ? *row : BinaryRow{n.op(), "binary", ArithmeticCodeOf(n)};
 }
 
 std::string RefuseTyped(const Value* v, DType type) {
@@ -67,7 +61,7 @@ std::string RefuseTyped(const Value* v, DType type) {
 std::string RefuseBinary(const StepCall& call, const DeviceFacts& facts) {
   if (std::string r = RefuseEpilogue(call); !r.empty()) return r;
   const Node& n = call.main();
-  const BinaryRow& row = RowOf(n);
+  const BinaryRow row = RowOf(n);
   if (n.inputs().size() != 2) return "not two operands";
   const DType in = row.shader == "logic" ? DType::kBool : DType::kF32;
   for (const Value* v : n.inputs())
@@ -77,7 +71,7 @@ std::string RefuseBinary(const StepCall& call, const DeviceFacts& facts) {
 }
 
 std::unique_ptr<Kernel> MakeBinary(const StepCall& call, const Facts& facts) {
-  const BinaryRow& row = RowOf(call.main());
+  const BinaryRow row = RowOf(call.main());
   const int l = call.operand(call.main().input(0)), r = call.operand(call.main().input(1));
   return KernelOf(
       [=](std::span<const Operand> in, std::span<const Operand> out) -> Result<Prepared> {
@@ -99,6 +93,22 @@ std::unique_ptr<Kernel> MakeBinary(const StepCall& call, const Facts& facts) {
         p.in_place = row.shader == "binary";
         return p;
       });
+}
+
+/// Of the code behind those of two operands; the second is not looked at.
+std::unique_ptr<Kernel> MakeNot(const StepCall&, const Facts& facts) {
+  constexpr int kNot = 4;
+  return KernelOf([=](std::span<const Operand> in, std::span<const Operand> out) {
+    LaunchBuilder b(facts, in, out);
+    const int64_t n = NumElements(out[0].dims);
+    b.DispatchElements("logic", {kNot, true}, {b.Read(0), b.Read(0), b.Write()}, Push().U(n), n);
+    return b.Finish("logic");
+  });
+}
+
+std::string RefuseNot(const StepCall& call, const DeviceFacts& facts) {
+  if (std::string r = RefuseEpilogue(call); !r.empty()) return r;
+  return facts.int8 ? "" : "the device has no bytes in buffers (int8)";
 }
 
 std::string RefuseWhere(const StepCall& call, const DeviceFacts& facts) {
@@ -137,8 +147,11 @@ KernelList ElementwiseKernels(const Facts& facts) {
   KernelList list;
   for (const auto& [op, domain] : UnaryOperators())
     list.push_back(Def(facts, op, domain, "unary", RefuseUnary, MakeUnary));
+  for (std::string_view op : ArithmeticOperators())
+    list.push_back(Def(facts, op, "", "binary", RefuseBinary, MakeBinary));
   for (const BinaryRow& row : kBinary)
     list.push_back(Def(facts, row.op, "", row.shader, RefuseBinary, MakeBinary));
+  list.push_back(Def(facts, "Not", "", "logic", RefuseNot, MakeNot));
   list.push_back(Def(facts, "Where", "", "where", RefuseWhere, MakeWhere));
   return list;
 }

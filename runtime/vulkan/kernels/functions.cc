@@ -50,6 +50,13 @@ constexpr UnaryRow kUnary[] = {
     {"Celu", "", 28, "alpha"},
 };
 
+struct ArithmeticRow {
+  std::string_view op;
+  int code;
+};
+constexpr ArithmeticRow kArithmetic[] = {{"Add", 1}, {"Sub", 2}, {"Mul", 3}, {"Div", 4},
+                                         {"Max", 5}, {"Min", 6}, {"Pow", 7}, {"PRelu", 8}};
+
 bool IsVectorOfLastAxis(const Value& v, const Value& y) {
   if (!v.shape().has_rank() || !y.shape().has_rank() || y.shape().rank() < 1) return false;
   return v.shape().rank() == 1 && v.shape()[0].KnownEqual(y.shape()[-1]) &&
@@ -92,6 +99,19 @@ std::vector<std::pair<std::string_view, std::string_view>> UnaryOperators() {
   std::vector<std::pair<std::string_view, std::string_view>> list;
   for (const UnaryRow& u : kUnary) list.emplace_back(u.op, u.domain);
   return list;
+}
+
+int ArithmeticCodeOf(const Node& node) {
+  if (node.inputs().size() != 2) return 0;
+  for (const ArithmeticRow& row : kArithmetic)
+    if (node.Is(row.op)) return row.code;
+  return 0;
+}
+
+std::vector<std::string_view> ArithmeticOperators() {
+  std::vector<std::string_view> ops;
+  for (const ArithmeticRow& row : kArithmetic) ops.push_back(row.op);
+  return ops;
 }
 
 std::vector<int32_t> Tail::Constants() const {

@@ -17,6 +17,11 @@ Result<UnaryCode> UnaryCodeOf(const StepCall& call, const Node& node);
 /// (operator, domain) of all that UnaryCodeOf may know.
 std::vector<std::pair<std::string_view, std::string_view>> UnaryOperators();
 
+/// A number of Arithmetic in shaders/common.glsl; 0: the node is no function of two f32 operands.
+int ArithmeticCodeOf(const Node& node);
+/// The operators that have one.
+std::vector<std::string_view> ArithmeticOperators();
+
 /// What follows the main node of a step: a bias, a residual of the result's extents, functions.
 struct Tail {
   static constexpr size_t kMost = 3;

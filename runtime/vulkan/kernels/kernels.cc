@@ -16,8 +16,9 @@ KernelList AllKernels(const Facts& facts) {
   KernelList all;
   using Family = KernelList (*)(const Facts&);
   // Of an operator the kernels of groups come first.
-  const Family families[] = {QuantProductKernels, QuantCodeKernels, ElementwiseKernels, MoveKernels,
-                             MatMulKernels,       ConvKernels,      PoolKernels,        RowKernels};
+  const Family families[] = {
+      QuantProductKernels, QuantCodeKernels, ElementwiseKernels, ChainKernels,     MoveKernels,
+      MatMulKernels,       ConvKernels,      PoolKernels,        AttentionKernels, RowKernels};
   for (const Family family : families) {
     KernelList list = family(facts);
     all.insert(all.end(), list.begin(), list.end());

@@ -7,10 +7,12 @@ namespace infer::vulkan {
 KernelList QuantProductKernels(const Facts& facts);  ///< quantized Conv, MatMul, Gemm
 KernelList QuantCodeKernels(const Facts& facts);     ///< Q, DQ, and what stands between products
 KernelList ElementwiseKernels(const Facts& facts);   ///< functions of one, two, three operands
+KernelList ChainKernels(const Facts& facts);         ///< several of these as one dispatch
 KernelList MoveKernels(const Facts& facts);          ///< views, Transpose, Slice, Concat, Pad, ...
 KernelList MatMulKernels(const Facts& facts);        ///< MatMul, Gemm
 KernelList ConvKernels(const Facts& facts);          ///< Conv, ConvTranspose
 KernelList PoolKernels(const Facts& facts);          ///< MaxPool, AveragePool, linear Resize
+KernelList AttentionKernels(const Facts& facts);     ///< products around a Softmax, Attention
 KernelList RowKernels(const Facts& facts);           ///< Softmax, normalizations, reductions
 
 /// All of them, in order of preference for one operator.

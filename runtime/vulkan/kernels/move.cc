@@ -10,6 +10,7 @@
 #include "lib/support/strings.h"
 #include "runtime/plan_ir/known_operands.h"
 #include "runtime/vulkan/kernels/kernels.h"
+#include "runtime/vulkan/kernels/strided_copy.h"
 #include "runtime/vulkan/kernels/walk.h"
 
 namespace infer::vulkan {
@@ -58,30 +59,6 @@ std::string RefuseMove(const StepCall& call, const DeviceFacts& facts) {
   if (bits == 8 && !facts.int8) return "the device has no bytes in buffers (int8)";
   if (bits == 16 && !facts.int16) return "the device has no 16-bit values in buffers (int16)";
   return "";
-}
-
-/// One strided copy: `extents` of the part that moves, strides and first elements on both sides.
-struct StridedCopy {
-  Dims extents, from_strides, to_strides;
-  int64_t from = 0, to = 0;
-};
-
-Status AddCopy(LaunchBuilder& b, LaunchBuilder::Arg x, LaunchBuilder::Arg y, const StridedCopy& c,
-               int64_t bytes) {
-  const Walk w = Joined(c.extents, {c.from_strides, c.to_strides});
-  if (w.dims.size() > kMostMovedAxes) return Unsupported("more than seven axes move");
-  const int64_t n = NumElements(c.extents);
-  if (n == 0) return {};
-  b.DispatchElements(Cat("move", bytes), {}, {x, y},
-                     Push()
-                         .U(n)
-                         .U(c.from)
-                         .U(c.to)
-                         .List(w.dims, kMostMovedAxes, 1)
-                         .List(w.strides[0], kMostMovedAxes, 0)
-                         .List(w.strides[1], kMostMovedAxes, 0),
-                     n);
-  return {};
 }
 
 /// One copy for a whole result. Strides of the operand by axis of the result.
@@ -304,6 +281,24 @@ std::unique_ptr<Kernel> MakeTable(const StepCall& call, const Facts& facts) {
 }
 
 }  // namespace
+
+Status AddCopy(LaunchBuilder& b, LaunchBuilder::Arg x, LaunchBuilder::Arg y, const StridedCopy& c,
+               int64_t bytes) {
+  const Walk w = Joined(c.extents, {c.from_strides, c.to_strides});
+  if (w.dims.size() > kMostMovedAxes) return Unsupported("more than seven axes move");
+  const int64_t n = NumElements(c.extents);
+  if (n == 0) return {};
+  b.DispatchElements(Cat("move", bytes), {}, {x, y},
+                     Push()
+                         .U(n)
+                         .U(c.from)
+                         .U(c.to)
+                         .List(w.dims, kMostMovedAxes, 1)
+                         .List(w.strides[0], kMostMovedAxes, 0)
+                         .List(w.strides[1], kMostMovedAxes, 0),
+                     n);
+  return {};
+}
 
 KernelList MoveKernels(const Facts& facts) {
   KernelList list;

@@ -35,7 +35,8 @@ OUT Combine(IN l, IN r) {
   switch (OP) {
     case 1: return uint8_t(u && v);
     case 2: return uint8_t(u || v);
-    default: return uint8_t(u != v);
+    case 3: return uint8_t(u != v);
+    default: return uint8_t(!u);
   }
 #elif defined(BYTES)
   bool none = IsNaN(l) || IsNaN(r);
@@ -47,17 +48,7 @@ OUT Combine(IN l, IN r) {
     default: return uint8_t(!none && l >= r);
   }
 #else
-  switch (OP) {
-    case 1: return l + r;
-    case 2: return l - r;
-    case 3: return l * r;
-    case 4: return l / r;
-    case 5: return MaxNaN(l, r);
-    case 6: return MinNaN(l, r);
-    case 7: return Pow(l, r);
-    case 8: return l < 0.0 ? l * r : l;
-  }
-  return l;
+  return Arithmetic(OP, l, r);
 #endif
 }
 

@@ -228,4 +228,21 @@ float Apply(int op, float x, float a, float b) {
   }
   return x;
 }
+
+// The functions of two operands: the numbers of kernels/functions.h. Behind one another they round
+// as each by itself does: drivers must not make one operation of two.
+float Arithmetic(int op, float l, float r) {
+  precise float y = l;
+  switch (op) {
+    case 1: y = l + r; break;
+    case 2: y = l - r; break;
+    case 3: y = l * r; break;
+    case 4: y = l / r; break;
+    case 5: y = MaxNaN(l, r); break;
+    case 6: y = MinNaN(l, r); break;
+    case 7: y = Pow(l, r); break;
+    case 8: y = l < 0.0 ? l * r : l; break;
+  }
+  return y;
+}
 #endif

@@ -29,6 +29,7 @@ inline constexpr const char* kShaderGraphs[] = {
     R"(graph g(x: f32[3,1,5], z: f32[4,1]) -> (y) { y = Sub(x, z) })",
     R"(graph g(x: f32[3,1,5], z: f32[4,1]) -> (y) { y = Less(x, z) })",
     R"(graph g(x: f32[3,4], z: f32[4]) -> (y) { c = Less(x, z) y = Where(c, x, z) })",
+    R"(graph g(x: bool[3,5], z: bool[5]) -> (y) { a = Not(x) b = Xor(a, z) y = Not(b) })",
     R"(graph g(x: f32[3,4]) -> (y) { t = const f32[] {2.5} a = Abs(x) y = Pow(a, t) })",
     R"(graph g(x: f32[30,40], z: f32[40,50]) -> (y) { y = MatMul(x, z) })",
     R"(graph g(x: f32[2,3,130,70], z: f32[2,1,70,90]) -> (y) { y = MatMul(x, z) })",
@@ -109,6 +110,16 @@ inline constexpr const char* kShaderGraphs[] = {
     R"(graph g(x: f32[2,3,16,16]) -> (y) { w = const f32[20,3,3,3] ~1 b = const f32[20] ~2 c =
       Conv(x, w, b) {pads=[1,1,1,1]} d = Relu(c) v = const f32[20,20,1,1] ~3 e = Conv(d, v) f
       = Add(e, d) y = Sigmoid(f) })",
+    R"(graph g(q: f32[2,2,3,20], k: f32[2,2,20,70], v: f32[2,2,70,9], m: f32[3,70]) -> (y) { s =
+      MatMul(q, k) a = Add(s, m) p = Softmax(a) y = MatMul(p, v) })",
+    R"(graph g(q: f32[2,2,40,20], k: f32[2,2,20,70], v: f32[2,2,70,9], m: bool[2,1,1,70]) -> (y) {
+      h = const f32[] {-3e38} s = MatMul(q, k) a = Where(m, s, h) p = Softmax(a) y = MatMul(p, v)
+      })",
+    R"(graph g(q: f32[2,4,9,8], k: f32[2,2,9,8], v: f32[2,2,9,8], pk: f32[2,2,7,8],
+      pv: f32[2,2,7,8]) -> (y, nk, nv) { y, nk, nv = Attention(q, k, v, _, pk, pv) {is_causal=1}
+      })",
+    R"(graph g(x: f32[3,4,40], z: f32[4,1], w: f32[40]) -> (y) { a = Sub(x, z) b = Mul(a, w) c =
+      LeakyRelu(b) {alpha=0.2} y = Exp(c) })",
 };
 
 /// Quantized groups, one for each of their shaders, with what the CPU's kernels take, too.

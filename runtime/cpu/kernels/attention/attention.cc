@@ -60,26 +60,6 @@ void LoadHeadRow(const HeadRows& h, const std::vector<ElementStep>& steps, const
   Apply(steps, to, bytes, n);
 }
 
-KeyRange KeyBand::Of(int64_t lead, int64_t i, int64_t n, std::byte* const* args) const {
-  // Attributes and tensors may hold any number, and these sums go beyond them.
-  __extension__ using Wide = __int128;
-  KeyRange range{0, std::min(n, keys)};
-  Wide at = Wide{i} + position;
-  if (valid_arg >= 0) {
-    const int64_t valid =
-        As<int64_t>(static_cast<const std::byte*>(args[valid_arg]))[lead / leads_per_sample];
-    range.end = std::min(range.end, valid);
-    at = Wide{i} + valid - queries;
-  }
-  if (left >= 0) range.begin = static_cast<int64_t>(std::clamp<Wide>(at - left, 0, n));
-  if (right >= 0)
-    range.end =
-        static_cast<int64_t>(std::clamp<Wide>(at + right + 1, 0, std::max<int64_t>(0, range.end)));
-  range.end = std::max<int64_t>(0, range.end);
-  range.begin = std::min(range.begin, range.end);
-  return range;
-}
-
 /// Pointers of one chunk.
 struct Attention::Lane {
   std::byte* const* args;
@@ -220,7 +200,7 @@ simd::ScoreRow Attention::MaskedRow(int64_t lead, int64_t i, int64_t n, float* s
   row.scale = scale;
   row.zero_where_none = zero_where_none;
   auto at = [&](const ScoreMask& m) {
-    const std::byte* base = m.arg < 0 ? m.constant.raw() : args[m.arg];
+    const std::byte* base = m.constant.defined() ? m.constant.raw() : args[m.arg];
     const int64_t element = m.offset[static_cast<size_t>(lead)] + i * m.row;
     return base + element * (m.is_choice ? 1 : 4);
   };

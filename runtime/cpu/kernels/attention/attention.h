@@ -6,69 +6,21 @@
 ///
 /// Error against exact arithmetic: 4e-6 of the largest result for heads of up to 128 and 1024 keys
 /// of normal numbers (tests/suites/attention_suite.cc).
-#include <limits>
-
 #include "runtime/cpu/simd/attention.h"
-#include "runtime/plan_ir/groups/attention_group.h"
+#include "runtime/plan_ir/groups/attention_plan.h"
 
 namespace infer {
-
-/// Heads of an operand or of the result: element e of row i of lead l (sample and head) is
-/// elements offset[l] + i * row + e * element.
-struct HeadRows {
-  int arg = -1;
-  DType dtype = DType::kF32;  ///< f32, u8 or i8
-  std::vector<int64_t> offset;
-  int64_t row = 0, element = 1;
-  std::vector<ElementStep> steps;  ///< the first of an 8-bit operand dequantizes it
-};
-
-/// Something added to scores, or what they are replaced by.
-struct ScoreMask {
-  int arg = -1;  ///< -1: `constant`
-  Tensor constant = {};
-  bool is_choice = false;  ///< bool: where it is false (`invert`: true), `hidden` stands
-  bool invert = false;
-  float hidden = 0;
-  std::vector<int64_t> offset;  ///< by lead
-  int64_t row = 0;              ///< 0: the same for all queries; keys lie together
-};
-
-struct KeyRange {
-  int64_t begin = 0, end = 0;
-};
-
-/// Which keys a query sees by its position alone.
-struct KeyBand {
-  int64_t left = -1, right = -1;  ///< so many before and behind its own position; -1: all
-  int64_t position = 0;           ///< of query 0 among the keys
-  int64_t keys = std::numeric_limits<int64_t>::max();  ///< none beyond
-  int valid_arg =
-      -1;  ///< i64 by sample: keys that count; the last query stands at the last of them
-  int64_t queries = 0, leads_per_sample = 1;
-
-  bool hides() const {
-    return left >= 0 || right >= 0 || valid_arg >= 0 || keys < std::numeric_limits<int64_t>::max();
-  }
-  /// Of `n` keys: 0 <= begin <= end <= n.
-  KeyRange Of(int64_t lead, int64_t i, int64_t n, std::byte* const* args) const;
-};
 
 /// Row i of a lead, n elements, through `steps` to `to`, or to `bytes` where they end in those.
 void LoadHeadRow(const HeadRows& h, const std::vector<ElementStep>& steps, const std::byte* base,
                  int64_t lead, int64_t i, int64_t n, float* to, uint8_t* bytes);
 
-struct Attention {
+struct Attention : AttentionGeometry {
+  Attention() = default;
+  explicit Attention(AttentionGeometry geometry)
+      : AttentionGeometry(std::move(geometry)), loops(simd::TheAttentionLoops()) {}
   const simd::AttentionLoops* loops = nullptr;
-  int64_t leads = 0, queries = 0, keys = 0, depth = 0, values = 0;  ///< values: extent of v's rows
-  float scale = 1;
-  HeadRows q, k, v, y;
-  std::optional<ScoreMask> added, chosen;
-  KeyBand band;
-  float softcap = 0;                     ///< 0: none; else cap tanh(score / cap), before masks
-  std::vector<ElementStep> probability;  ///< quantize, dequantize; or nothing
-  bool zero_where_none = false;          ///< a query that sees no key gives zeros, else NaN
-  int chunks = 1;                        ///< leads and rows are cut into so many, at most
+  int chunks = 1;  ///< leads and rows are cut into so many, at most
 
   /// What constant masks hide of the last keys is not computed. Call before Run.
   void FindSeen();

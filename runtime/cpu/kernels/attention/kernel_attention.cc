@@ -1,64 +1,19 @@
 /// Attention as one step: products, scale, mask and softmax, found around a Softmax, or the
 /// operator Attention with its caches (runtime/plan_ir/groups/attention_group.h).
-#include <iterator>
-#include <map>
-
 #include "lib/support/parallel.h"
 #include "lib/support/strings.h"
-#include "runtime/cpu/kernels/attention/attention_plan.h"
 #include "runtime/cpu/kernels/attention/byte_attention.h"
 #include "runtime/cpu/kernels/attention/row_attention.h"
 #include "runtime/cpu/kernels/common/kernels.h"
 #include "runtime/cpu/launch/launch.h"
 #include "runtime/cpu/simd/one_query.h"
+#include "runtime/plan_ir/groups/attention_plan.h"
 
 namespace infer {
 namespace {
 
 /// The longest row of a head that a cache takes.
 constexpr int64_t kMostBytes = 4096;
-
-/// Operands as they could be, each symbol by a prime: what fits these fits nearly always.
-class Imagined {
- public:
-  Result<std::vector<Operand>> Operands(const StepCall& call, const std::vector<int>& ids) {
-    std::vector<Operand> list;
-    for (int id : ids) {
-      const Value* v = call.plan.values[static_cast<size_t>(id)];
-      if (!v->type().is_tensor() || !v->shape().has_rank()) return Unsupported("rank not known");
-      Operand& o = list.emplace_back();
-      o.value = v;
-      o.dtype = v->dtype();
-      o.constant = call.constant(v);
-      for (const Dim& d : v->shape().dims()) {
-        if (d.is_unknown()) return Unsupported("extents not known");
-        o.dims.push_back(d.is_static() ? d.value() : ExtentOf(d));
-      }
-    }
-    return list;
-  }
-
- private:
-  /// A sum of products of symbols and numbers keeps its relation to these.
-  int64_t ExtentOf(const Dim& d) {
-    const std::string text = d.ToString();
-    if (text.find_first_of("()-/ ") != std::string::npos) return ExtentOf(text);
-    int64_t sum = 0;
-    for (const std::string& term : Split(text, '+')) {
-      int64_t product = 1;
-      for (const std::string& factor : Split(term, '*'))
-        product *= ParseInt(factor) ? *ParseInt(factor) : ExtentOf(factor);
-      sum += product;
-    }
-    return sum;
-  }
-  int64_t ExtentOf(const std::string& symbol) {
-    static constexpr int64_t kPrimes[] = {3, 5, 7, 11, 13, 17, 19, 23};
-    const int64_t next = kPrimes[extents_.size() % std::size(kPrimes)];
-    return extents_.try_emplace(symbol, next).first->second;
-  }
-  std::map<std::string, int64_t> extents_;
-};
 
 /// Puts past and new rows together.
 void FillCache(const AttentionCache& c, std::byte* const* args, float* own) {
@@ -85,12 +40,7 @@ std::string RefuseAttention(const StepCall& call) {
   const auto group = DecodeAttention(call);
   if (!group.ok()) return group.status().message();
   if (is_operator && call.step.nodes.size() == 1) return "";  // extents are seen to at the run
-  Imagined imagined;
-  const auto in = imagined.Operands(call, call.step.inputs);
-  const auto out = imagined.Operands(call, call.step.outputs);
-  if (!in.ok()) return in.status().message();
-  if (!out.ok()) return out.status().message();
-  const auto planned = PlanAttention(*group, *in, *out);
+  const auto planned = PlanAttention(*group, call);
   return planned.ok() ? "" : planned.status().message();
 }
 
@@ -114,7 +64,7 @@ class AttentionKernel final : public Kernel {
     for (const Operand& o : in)
       if (NumElements(o.dims) == 0 && !IsPast(o.value)) return Unsupported("an operand is empty");
     INFER_ASSIGN(AttentionPlan plan, PlanAttention(group_, in, out));
-    Attention& attention = plan.attention;
+    Attention attention(std::move(plan.attention));
     if (NumElements(Dims{attention.leads, attention.queries, attention.keys, attention.depth,
                          attention.values}) == 0)
       return Unsupported("an operand is empty");
@@ -127,7 +77,7 @@ class AttentionKernel final : public Kernel {
     };
     for (const HeadRows* h : {&attention.q, &attention.k, &attention.v}) reads(h->arg);
     for (const auto* mask : {&attention.added, &attention.chosen})
-      if (*mask) reads((*mask)->arg);
+      if (*mask && !(*mask)->constant.defined()) reads((*mask)->arg);
     reads(attention.band.valid_arg);
     for (const AttentionCache& c : plan.caches) {
       if (c.size > kMostBytes) return Unsupported("heads are too large");

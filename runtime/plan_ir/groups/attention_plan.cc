@@ -1,4 +1,4 @@
-#include "runtime/cpu/kernels/attention/attention_plan.h"
+#include "runtime/plan_ir/groups/attention_plan.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,7 +7,7 @@
 #include "lib/ir/roles.h"
 #include "lib/ops/common.h"
 #include "lib/support/strings.h"
-#include "runtime/cpu/launch/strided_view.h"
+#include "runtime/plan_ir/groups/strided_view.h"
 
 namespace infer {
 namespace {
@@ -63,8 +63,7 @@ class Planner {
     INFER_ASSIGN(const StridedView v, Resolve(g_.v));
     const Dims qd = q.dims(), kd = k.dims(), vd = v.dims();
     if (qd.size() < 2 || kd.size() < 2 || vd.size() < 2) return Unsupported("operands of rank 1");
-    Attention a;
-    a.loops = simd::TheAttentionLoops();
+    AttentionGeometry a;
     a.queries = qd[qd.size() - 2];
     a.depth = qd.back();
     a.keys = kd.back();
@@ -87,7 +86,7 @@ class Planner {
   }
 
  private:
-  Status AddMasks(Attention& a) const {
+  Status AddMasks(AttentionGeometry& a) const {
     if (g_.added) {
       INFER_ASSIGN(a.added, MaskOf(a, *g_.added));
     }
@@ -120,7 +119,7 @@ class Planner {
   Result<AttentionPlan> RunBlock() {
     const Node& n = *g_.block;
     AttentionPlan p;
-    Attention& a = p.attention;
+    AttentionGeometry& a = p.attention;
     INFER_ASSIGN(const StridedView q, ByHeads(g_.q, "q_num_heads"));
     INFER_ASSIGN(StridedView k, ByHeads(g_.k, "kv_num_heads"));
     INFER_ASSIGN(StridedView v, ByHeads(g_.v, "kv_num_heads"));
@@ -128,7 +127,6 @@ class Planner {
     if (kd[0] != qd[0] || vd[0] != qd[0] || kd[3] != qd[3] || kd[1] != vd[1] || kd[2] != vd[2] ||
         qd[1] % kd[1] != 0)
       return Unsupported("extents do not fit");
-    a.loops = simd::TheAttentionLoops();
     a.queries = qd[2];
     a.depth = qd[3];
     a.values = vd[3];
@@ -334,7 +332,7 @@ class Planner {
   }
 
   /// Where the result of the second product goes, backwards from where the step's result lies.
-  Status PlaceResult(Attention& a) const {
+  Status PlaceResult(AttentionGeometry& a) const {
     const int result = ResultOf(g_.result);
     if (result < 0) return Unsupported("the result is not wanted");
     const Dims& wanted = out_[static_cast<size_t>(result) - in_.size()].dims;
@@ -384,7 +382,7 @@ class Planner {
     return SetStrides(view, false, a.y);
   }
 
-  Result<ScoreMask> MaskOf(const Attention& a, const Value& mask) const {
+  Result<ScoreMask> MaskOf(const AttentionGeometry& a, const Value& mask) const {
     ScoreMask m;
     m.arg = ArgOf(&mask);
     const Dims dims = OperandOf(&mask).dims;
@@ -401,10 +399,7 @@ class Planner {
     int64_t element = 0;
     INFER_CHECK(view.StrideOf(view.rank() - 2, m.row) && view.StrideOf(view.rank() - 1, element));
     m.offset = view.Offsets(view.rank() - 2, leads_);
-    if (const Tensor* t = OperandOf(&mask).constant) {
-      m.constant = *t;
-      m.arg = -1;
-    }
+    if (const Tensor* t = OperandOf(&mask).constant) m.constant = *t;
     return m;
   }
 
@@ -415,6 +410,26 @@ class Planner {
 };
 
 }  // namespace
+
+KeyRange KeyBand::Of(int64_t lead, int64_t i, int64_t n, std::byte* const* args) const {
+  // Attributes and tensors may hold any number, and these sums go beyond them.
+  __extension__ using Wide = __int128;
+  KeyRange range{0, std::min(n, keys)};
+  Wide at = Wide{i} + position;
+  if (valid_arg >= 0) {
+    const int64_t valid =
+        reinterpret_cast<const int64_t*>(args[valid_arg])[lead / leads_per_sample];
+    range.end = std::min(range.end, valid);
+    at = Wide{i} + valid - queries;
+  }
+  if (left >= 0) range.begin = static_cast<int64_t>(std::clamp<Wide>(at - left, 0, n));
+  if (right >= 0)
+    range.end =
+        static_cast<int64_t>(std::clamp<Wide>(at + right + 1, 0, std::max<int64_t>(0, range.end)));
+  range.end = std::max<int64_t>(0, range.end);
+  range.begin = std::min(range.begin, range.end);
+  return range;
+}
 
 Result<AttentionPlan> PlanAttention(const AttentionGroup& group, std::span<const Operand> in,
                                     std::span<const Operand> out) {

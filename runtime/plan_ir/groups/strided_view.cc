@@ -1,4 +1,4 @@
-#include "runtime/cpu/launch/strided_view.h"
+#include "runtime/plan_ir/groups/strided_view.h"
 
 #include <algorithm>
 
