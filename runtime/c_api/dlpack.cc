@@ -85,10 +85,8 @@ using namespace infer::c_api;  // NOLINT
 infer_code infer_result_dlpack(const infer_result* result, size_t i, DLManagedTensor** tensor) {
   return Guarded([&]() -> Status {
     if (!result || !tensor) return InvalidArgument("result or tensor is NULL");
-    if (i >= result->outputs.size())
-      return InvalidArgument(Cat("number ", i, " of ", result->outputs.size(), " outputs"));
-    if (!result->outputs[i].is_tensor()) return Unsupported(Cat("output ", i, " is no tensor"));
-    const Tensor& t = result->outputs[i].tensor();
+    INFER_ASSIGN(const Tensor* output, OutputOf(*result, i));
+    const Tensor& t = *output;
     const auto code = DlCodeOf(t.dtype());
     if (!code) return Unsupported(Cat("output ", i, ": DLPack has no ", Name(t.dtype())));
     *tensor = &(new Exported(t, *code))->managed;

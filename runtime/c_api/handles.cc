@@ -92,4 +92,11 @@ Result<Tensor> TensorOf(const infer_tensor& t, size_t index, Borrow borrow) {
   return copy;
 }
 
+Result<const Tensor*> OutputOf(const infer_result& result, size_t i) {
+  if (i >= result.outputs.size())
+    return InvalidArgument(Cat("number ", i, " of ", result.outputs.size(), " outputs"));
+  if (!result.outputs[i].is_tensor()) return Unsupported(Cat("output ", i, " is no tensor"));
+  return &result.outputs[i].tensor();
+}
+
 }  // namespace infer::c_api

@@ -19,7 +19,7 @@
 namespace infer::c_api {
 
 infer_code CodeOf(Code code);
-/// What a callback returned; a number that is no infer_code is an invalid argument.
+/// The code that a callback returned; a number that is no infer_code is an invalid argument.
 Code CodeOfCallback(int code);
 
 /// Keeps the text for infer_last_error().
@@ -119,3 +119,8 @@ struct infer_session {
 struct infer_result {
   std::vector<infer::Datum> outputs;
 };
+
+namespace infer::c_api {
+/// Output `i`, which the result holds.
+Result<const Tensor*> OutputOf(const infer_result& result, size_t i);
+}  // namespace infer::c_api

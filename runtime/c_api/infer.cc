@@ -198,10 +198,8 @@ size_t infer_result_outputs(const infer_result* result) {
 infer_code infer_result_output(const infer_result* result, size_t i, infer_tensor* tensor) {
   return Guarded([&]() -> Status {
     if (!result || !tensor) return InvalidArgument("result or tensor is NULL");
-    if (i >= result->outputs.size())
-      return InvalidArgument(Cat("number ", i, " of ", result->outputs.size(), " outputs"));
-    if (!result->outputs[i].is_tensor()) return Unsupported(Cat("output ", i, " is no tensor"));
-    const Tensor& t = result->outputs[i].tensor();
+    INFER_ASSIGN(const Tensor* output, OutputOf(*result, i));
+    const Tensor& t = *output;
     if (t.dtype() == DType::kString) return Unsupported(Cat("output ", i, " holds strings"));
     *tensor = {static_cast<int32_t>(t.dtype()), t.rank(), t.dims().data(), t.raw(),
                static_cast<size_t>(t.byte_size())};

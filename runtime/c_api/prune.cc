@@ -51,9 +51,7 @@ Status ZeroWeights(PruneCall& c) {
         Cat("allocation '", o.allocation, "': auto, measured, uniform, global or lamp"));
   p.scope = {PatternsOf(o.include), PatternsOf(o.exclude)};
   p.threads = o.threads;
-  p.progress = [&](const std::string& step, int64_t done, int64_t total) {
-    c.told.Tell(step, done, total);
-  };
+  p.progress = c.told.OfSteps();
   p.stop = c.told.stop();
   INFER_ASSIGN(const PruneReport done, PruneModel(c.graph, c.samples, c.backend, p));
   c.report.calibration_samples = done.calibration_samples;
@@ -76,9 +74,7 @@ Status RemoveChannels(PruneCall& c) {
     if (v->type().is_tensor() && v->tensor_type().is_static())
       p.extents[v->name()] = v->shape().static_dims();
   p.threads = o.threads;
-  p.progress = [&](const std::string& step, int64_t done, int64_t total) {
-    c.told.Tell(step, done, total);
-  };
+  p.progress = c.told.OfSteps();
   p.stop = c.told.stop();
   INFER_ASSIGN(const ChannelReport done, PruneChannels(c.graph, c.samples, c.backend, p));
   c.report.calibration_samples = done.calibration_samples;

@@ -1,5 +1,7 @@
 #pragma once
-/// What callers give to the functions that rewrite or compare: samples, patterns, who is told.
+/// Arguments of the functions that rewrite or compare models: samples, patterns, progress
+/// callbacks.
+#include <functional>
 #include <stop_token>
 #include <string>
 #include <string_view>
@@ -25,6 +27,11 @@ class Told {
   /// The same for work of one step. *this outlives it.
   Progress Of(std::string step) {
     return [this, step = std::move(step)](int64_t done, int64_t total) { Tell(step, done, total); };
+  }
+  /// The same for work of several steps, which names them.
+  std::function<void(const std::string& step, int64_t done, int64_t total)> OfSteps() {
+    return
+        [this](const std::string& step, int64_t done, int64_t total) { Tell(step, done, total); };
   }
   std::stop_token stop() const { return stop_.get_token(); }
   /// Cancelled: the caller asked for it.

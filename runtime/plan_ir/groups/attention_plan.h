@@ -70,7 +70,7 @@ struct AttentionCache {
   int64_t leads = 0, past = 0, length = 0, size = 0;
 };
 
-/// What a launch of the operator does; where there are no caches, attention alone.
+/// A launch of the operator: caches are filled, then attention runs on them.
 struct AttentionPlan {
   AttentionGeometry attention;
   std::vector<AttentionCache> caches;

@@ -413,12 +413,12 @@ class Stubs(unittest.TestCase):
                 if not isinstance(found, property):
                     self.same_parameters(method, found, f"{name}.{m}")
 
-    def same_parameters(self, stub, there, name):
-        a = stub.args
-        said = [x.arg for x in a.args] + [x.arg for x in a.kwonlyargs]
-        found = inspect.signature(there).parameters.values()
+    def same_parameters(self, stub, function, name):
+        declared = stub.args
+        said = [x.arg for x in declared.args] + [x.arg for x in declared.kwonlyargs]
+        found = inspect.signature(function).parameters.values()
         self.assertEqual(said, [p.name for p in found if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)], name)
-        self.assertTrue(inspect.getdoc(there) or name.split(".")[-1].startswith("__"), f"{name} has no docstring")
+        self.assertTrue(inspect.getdoc(function) or name.split(".")[-1].startswith("__"), f"{name} has no docstring")
 
 
 if __name__ == "__main__":

@@ -91,7 +91,8 @@ TEST(VulkanGroups, MasksOfAttentionBroadcast) {
     }
 }
 
-/// What exporters write around it: heads split and joined, one product for queries, keys, values.
+/// Attention with its surroundings as exporters write them: heads split and joined, one product for
+/// queries, keys and values.
 TEST(VulkanGroups, AttentionReadsAndWritesByStrides) {
   const auto backend = VulkanOver();
   const std::string packed =
@@ -284,7 +285,7 @@ TEST(VulkanGroups, WhatIsNoChainRunsOperatorByOperator) {
   }
 }
 
-/// What a buffer cannot hold goes to the CPU's kernel of the same chain.
+/// A chain with a tensor too large for a buffer goes to the CPU's kernel for chains.
 TEST(VulkanGroups, AChainTooLargeForTheDeviceRunsOnTheHost) {
   const auto backend = VulkanOver({.max_buffer_bytes = 4000});
   const Graph g = ParsedGraph("graph g(x: f32[2000]) -> (y) { a = Abs(x) y = Sqrt(a) }");

@@ -58,8 +58,8 @@ class ConvKernel final : public Kernel {
     const Dims& w = in[static_cast<size_t>(w_)].dims;
     if (numbers_ != Numbers::kF32) INFER_TRY(CheckPaysInBf16(node_, src, w, dst));
     INFER_ASSIGN(onednn::ConvSpec spec, SpecOf(src, dst, w));
-    const bool lies = LiesBetter(src, dst, w);
-    if (lies) LayDown(spec);
+    const bool is_column = IsColumn(src, dst, w);
+    if (is_column) SwapSpatialAxes(spec);
     INFER_ASSIGN(const onednn::Made made, onednn::MakeConv(spec, {.post_ops = epilogue_.ops}));
     Prepared p;
     p.name = made.name;
@@ -67,9 +67,9 @@ class ConvKernel final : public Kernel {
     p.in_layouts.resize(in.size());
     p.unused.assign(in.size(), false);
     Layout from = made.src, to = made.dst;
-    if (lies) {
-      INFER_ASSIGN(from, SameBytes(made.src, spec.src.dims, src));
-      INFER_ASSIGN(to, SameBytes(made.dst, spec.dst.dims, dst));
+    if (is_column) {
+      INFER_ASSIGN(from, AsColumn(made.src, spec.src.dims, src));
+      INFER_ASSIGN(to, AsColumn(made.dst, spec.dst.dims, dst));
     }
     p.in_layouts[static_cast<size_t>(x_)] = from;
     p.out_layouts = {to};
@@ -115,9 +115,10 @@ class ConvKernel final : public Kernel {
     return s;
   }
 
-  /// Images of one column, as converters write one-dimensional convolutions: oneDNN's vectors go
-  /// along rows. A column and a row lie in memory alike, in every layout by channels.
-  bool LiesBetter(const Dims& src, const Dims& dst, const Dims& w) const {
+  /// Images of one column, as converters write one-dimensional convolutions. They are convolved as
+  /// one row, along which oneDNN's vectors go: both have the same bytes in every layout by
+  /// channels.
+  bool IsColumn(const Dims& src, const Dims& dst, const Dims& w) const {
     return numbers_ == Numbers::kF32 && weights_.defined() && src.size() == 4 && src[3] == 1 &&
            dst[3] == 1 && w[3] == 1 && src[2] > 1 &&
            std::all_of(epilogue_.ops.begin(), epilogue_.ops.end(), [](const onednn::PostOp& op) {
@@ -125,14 +126,14 @@ class ConvKernel final : public Kernel {
                     op.kind == onednn::PostOp::Kind::kSum;
            });
   }
-  static void LayDown(onednn::ConvSpec& s) {
+  static void SwapSpatialAxes(onednn::ConvSpec& s) {
     for (Dims* list : {&s.src.dims, &s.dst.dims, &s.weights.dims, &s.weights.strides, &s.strides,
                        &s.dilations, &s.pads_begin, &s.pads_end})
       std::swap(list->end()[-1], list->end()[-2]);
   }
-  /// The layout of a value of extents `dims` that has the bytes of `layout` of extents `laid`.
-  static Result<Layout> SameBytes(const Layout& layout, const Dims& laid, const Dims& dims) {
-    const auto block = onednn::ChannelBlockOf(DType::kF32, laid, layout);
+  /// The layout of a column of extents `dims` that has the bytes of a row's `layout`.
+  static Result<Layout> AsColumn(const Layout& layout, const Dims& row, const Dims& dims) {
+    const auto block = onednn::ChannelBlockOf(DType::kF32, row, layout);
     if (!block) return Unsupported("a layout that has no name for a column");
     if (*block == 0) return Layout();
     return *block == dims[1] ? onednn::ChannelsLast(DType::kF32, dims)

@@ -17,6 +17,7 @@
 #include "runtime/cpu/kernels/common/packed.h"
 #include "runtime/cpu/kernels/int8/byte_gemm.h"
 #include "runtime/cpu/kernels/int8/int8_product.h"
+#include "runtime/cpu/kernels/int8/offset_weights.h"
 #include "runtime/cpu/kernels/int8/pair_product.h"
 #include "runtime/cpu/launch/launch.h"
 #include "runtime/plan_ir/groups/quant_group.h"
@@ -107,30 +108,6 @@ Result<Operands> Decode(const StepCall& call) {
   return o;
 }
 
-/// Products of codes of 8 bits and weights of 9 whose sum is certain to fit 32 bits.
-constexpr int64_t kMostWideProducts = 33'000;
-
-/// Weights whose differences to their zero points take 9 bits, as 8 bits and a number per column:
-/// w - zero = codes + offset. The default of ONNX Runtime's dynamic quantizer makes such weights.
-struct OffsetWeights {
-  Tensor codes;  ///< i8, as the weights lie
-  std::vector<int32_t> offsets;
-};
-OffsetWeights OffsetWeightsOf(const QuantInput& w, int64_t columns) {
-  const Tensor& from = *w.constant;
-  const bool is_unsigned = from.dtype() == DType::kU8;
-  OffsetWeights out{Tensor(DType::kI8, from.dims()), {}};
-  const auto to = out.codes.mutable_data<int8_t>();
-  for (int64_t i = 0; i < from.num_elements(); ++i)
-    to[static_cast<size_t>(i)] = static_cast<int8_t>(from.IntAt(i) - (is_unsigned ? 128 : 0));
-  for (int64_t n = 0; n < columns; ++n) {
-    const auto& zeros = w.params.zero_points;
-    out.offsets.push_back((is_unsigned ? 128 : 0) -
-                          zeros[zeros.size() == 1 ? 0 : static_cast<size_t>(n)]);
-  }
-  return out;
-}
-
 std::string RefuseIntegers(const StepCall& call) {
   const auto o = Decode(call);
   if (!o.ok()) return o.status().message();
@@ -219,35 +196,6 @@ constexpr int64_t Aligned(int64_t bytes) { return BlocksOf(bytes, 64) * 64; }
 void Fill(const std::byte* from, int64_t count, float otherwise, int64_t n, float* to) {
   for (int64_t i = 0; i < n; ++i) to[i] = from ? As<float>(from)[count == 1 ? 0 : i] : otherwise;
 }
-
-/// What is left to do for weights of 9 bits: sums of codes become those of weights, and then real
-/// numbers, each step rounded, in place.
-struct AddOffsets {
-  std::shared_ptr<const std::vector<int32_t>> offsets;
-  int64_t rows = 0, row_bytes = 0, depth = 0, columns = 0;
-  bool real = false;
-
-  void Run(const uint8_t* x, int32_t zero, const float* scale, const float* plus,
-           std::byte* y) const {
-    const int32_t* const offset = offsets->data();
-    ForRange(rows, std::max<int64_t>(1, kPackGrain / (row_bytes + columns)),
-             [&](int64_t begin, int64_t end) {
-               for (int64_t r = begin; r < end; ++r) {
-                 const uint8_t* const row = x + r * row_bytes;
-                 int32_t sum = 0;
-                 for (int64_t i = 0; i < row_bytes; ++i) sum += row[i];
-                 sum -= zero * static_cast<int32_t>(depth);
-                 int32_t* const at = As<int32_t>(y) + r * columns;
-                 float* const to = As<float>(y) + r * columns;
-                 for (int64_t n = 0; n < columns; ++n) at[n] += offset[n] * sum;
-                 for (int64_t n = 0; real && n < columns; ++n) {
-                   const float product = static_cast<float>(at[n]) * scale[n];
-                   to[n] = plus ? product + plus[n] : product;
-                 }
-               }
-             });
-  }
-};
 
 class IntegerKernel final : public Kernel {
  public:

@@ -1,0 +1,50 @@
+#include "runtime/cpu/kernels/int8/offset_weights.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "runtime/cpu/launch/launch.h"
+
+namespace infer {
+
+OffsetWeights OffsetWeightsOf(const QuantInput& w, int64_t columns) {
+  const Tensor& from = *w.constant;
+  const int64_t middle = from.dtype() == DType::kU8 ? 128 : 0;
+  OffsetWeights out{Tensor(DType::kI8, from.dims()), {}};
+  const auto to = out.codes.mutable_data<int8_t>();
+  for (int64_t i = 0; i < from.num_elements(); ++i)
+    to[static_cast<size_t>(i)] = static_cast<int8_t>(from.IntAt(i) - middle);
+  const auto& zeros = w.params.zero_points;
+  for (int64_t n = 0; n < columns; ++n)
+    out.offsets.push_back(static_cast<int32_t>(middle) -
+                          zeros[zeros.size() == 1 ? 0 : static_cast<size_t>(n)]);
+  return out;
+}
+
+void AddOffsets::Run(const uint8_t* x, int32_t zero, const float* scale, const float* plus,
+                     std::byte* y) const {
+  constexpr int64_t kGrain = 1 << 15;  // bytes and results that are worth a lane
+  const int32_t* const offset = offsets->data();
+  ForRange(rows, std::max<int64_t>(1, kGrain / (row_bytes + columns)),
+           [&](int64_t begin, int64_t end) {
+             for (int64_t r = begin; r < end; ++r) {
+               int32_t sum = -zero * static_cast<int32_t>(depth);
+               for (int64_t i = 0; i < row_bytes; ++i) sum += x[r * row_bytes + i];
+               std::byte* const results = y + r * columns * 4;
+               for (int64_t n = 0; n < columns; ++n) {
+                 int32_t v;
+                 std::memcpy(&v, results + n * 4, 4);
+                 v += offset[n] * sum;
+                 if (!real) {
+                   std::memcpy(results + n * 4, &v, 4);
+                   continue;
+                 }
+                 float f = static_cast<float>(v) * scale[n];
+                 if (plus) f += plus[n];
+                 std::memcpy(results + n * 4, &f, 4);
+               }
+             }
+           });
+}
+
+}  // namespace infer
