@@ -16,7 +16,7 @@ Made by `tools/ci/operators_md.py` from the registry (`infer-opt ops`); do not e
 *Versions* are the schema versions that import accepts; older forms are lifted to the newest one.
 *Types* are the element types of the operands that a type variable stands for.
 *Fast on* names the devices that have a kernel of their own for the operator; whether it takes a node
-depends on types and attributes (`infer-opt inspect --kernels` says). Without one the reference kernel runs.
+depends on types and attributes (`infer-opt inspect --kernels` says). Without one it runs as the operators that it is made of, where it has such a form for the node, else on the reference kernel.
 An operator marked † exists on import only: it becomes other operators.
 """
 
