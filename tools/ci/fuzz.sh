@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # usage: tools/ci/fuzz.sh [SECONDS [SEED [TARGET...]]]
-# Builds the fuzz targets with clang and runs each for SECONDS (default 60), as many at once as there
-# are cores. SEED (default 1) makes a run on a fresh build folder repeatable; 0 picks one by the clock. Seeds
+# Builds the fuzz targets with clang and runs each for SECONDS (default 60) of processor time: all at once, for longer where
+# they are more than the cores, so that no core waits for the last one. SEED (default 1) makes a run on a fresh build folder repeatable; 0 picks one by the clock. Seeds
 # of import and text are made of the operators' examples, those of runs by the generator of tests/differential;
 # tests/fuzz/corpus keeps what once was a finding. run_fuzz imports, fuses and runs whole models, which takes time.
 # A finding stays in build/fuzz/findings and fails the run.
@@ -14,6 +14,10 @@ targets=${targets:-import_fuzz text_fuzz fuzz_data_readers run_fuzz}
 cmake --preset fuzz >/dev/null
 cmake --build --preset fuzz -j "$(nproc)" \
   --target make_corpus $targets | tail -1
+cores=$(nproc)
+# shellcheck disable=SC2086  # several targets
+count=$(wc -w <<<$targets)
+wall=$((seconds * (count > cores ? count : cores) / cores))
 bin=build/fuzz/bin
 corpus=build/fuzz/corpus
 mkdir -p build/fuzz/findings "$corpus/data_readers" tests/fuzz/corpus/run
@@ -25,19 +29,19 @@ run() {
   local limits="-max_len=16384 -timeout=10 -rss_limit_mb=2048"
   [ "$1" = run_fuzz ] && limits="-max_len=65536 -timeout=60 -rss_limit_mb=4096"
   # shellcheck disable=SC2086  # several options
-  if "$bin/$1" "${@:2}" -seed="$seed" -max_total_time="$seconds" $limits \
+  if "$bin/$1" "${@:2}" -seed="$seed" -max_total_time="$wall" $limits \
     -artifact_prefix="build/fuzz/findings/$1-" -print_final_stats=1 >"$log" 2>&1; then
-    echo "fuzz: $1: $(grep -o 'number_of_executed_units: *[0-9]*' "$log"), no finding in $seconds s"
+    echo "fuzz: $1: $(grep -o 'number_of_executed_units: *[0-9]*' "$log"), no finding in $wall s"
   else
     tail -60 "$log"
     echo "fuzz: $1: FINDING, see above and build/fuzz/findings"
     return 1
   fi
 }
-export bin corpus seconds seed
+export bin corpus wall seed
 export -f run
 for target in $targets; do
   folder=${target/fuzz_/}
   folder=${folder/_fuzz/}
   echo "$target $corpus/$folder tests/fuzz/corpus/$folder"
-done | xargs -P "$(nproc)" -I{} bash -c 'run {}'
+done | xargs -P "$count" -I{} bash -c 'run {}'
