@@ -25,6 +25,12 @@ double Quantile(std::span<const double> samples, double q) {
   return QuantileSorted(sorted, q);
 }
 
+double UpperMedian(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
 bool QuantileSupported(int64_t count, double q) {
   return static_cast<double>(count) * (1 - q) >= 10 - 1e-9;
 }

@@ -24,6 +24,9 @@ Summary Summarize(std::span<const double> samples);
 /// Quantile by linear interpolation between order statistics (Hyndman & Fan 1996, type 7).
 /// Pre: samples not empty, 0 <= q <= 1.
 double Quantile(std::span<const double> samples, double q);
+/// The middle one, of an even number the upper of the two: a value that is there, infinite ones
+/// too. Pre: not empty, no NaN.
+double UpperMedian(std::vector<double> values);
 /// Whether `count` samples support quantile q: at least ten lie beyond it.
 bool QuantileSupported(int64_t count, double q);
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "lib/support/statistics.h"
+
 namespace infer::engine {
 namespace {
 
@@ -19,15 +21,9 @@ constexpr double kLeastSpread = 0.05;
 /// Of a normal distribution, to its MAD.
 constexpr double kSpreadOfMad = 1.4826;
 
-double MedianOf(std::vector<double> v) {
-  const auto middle = v.begin() + static_cast<std::ptrdiff_t>(v.size() / 2);
-  std::nth_element(v.begin(), middle, v.end());
-  return *middle;
-}
-
 double SpreadOf(std::vector<double> v, double median) {
   for (double& x : v) x = std::abs(x - median);
-  return kSpreadOfMad * MedianOf(std::move(v));
+  return kSpreadOfMad * UpperMedian(std::move(v));
 }
 
 /// How far a slot is from the usual, in spreads; `much` as StepTest takes it.
@@ -39,7 +35,7 @@ struct Deviation {
 /// Of log latency.
 Deviation OfTime(const std::deque<double>& usual, double x) {
   const std::vector<double> values(usual.begin(), usual.end());
-  const double median = MedianOf(values), above = x - median, least = std::log(kTimes);
+  const double median = UpperMedian(values), above = x - median, least = std::log(kTimes);
   return {std::exp(median), above / std::max(SpreadOf(values, median), kLeastSpread),
           above >= least    ? 1
           : above <= -least ? -1
@@ -70,7 +66,7 @@ Deviation OfErrors(const std::deque<ErrorCounts>& usual, const ErrorCounts& slot
   };
   std::vector<double> all;
   for (const ErrorCounts& c : usual) all.push_back(poisson(c));
-  const double z = poisson(slot) / std::max(1.0, SpreadOf(all, MedianOf(all)));
+  const double z = poisson(slot) / std::max(1.0, SpreadOf(all, UpperMedian(all)));
   const bool more = z >= kLeastErrorsZ && slot.errors >= kTimesErrors * expected;
   const bool fewer = z <= -kLeastErrorsZ && kTimesErrors * slot.errors <= expected;
   return {share, z, more ? 1 : fewer ? -1 : 0};

@@ -3,6 +3,7 @@
 
 #include "lib/support/exceptions.h"
 #include "runtime/engine/core.h"
+#include "runtime/engine/drift.h"
 
 namespace infer::engine {
 namespace {
@@ -182,6 +183,7 @@ void Core::Attempted(const BatchPtr& batch) {
 
 void Core::Finish(const BatchPtr& batch) {
   Todo todo;
+  const std::shared_ptr<DriftWatch> drift = batch->version->options().drift;
   {
     const std::lock_guard lock(mutex_);
     const int64_t now_ns = NowNs();
@@ -229,6 +231,10 @@ void Core::Finish(const BatchPtr& batch) {
     if (waiting_ > 0) quiet_.notify_all();
   }
   batch->items.clear();
+  // Only this thread tells these requests: until then their values stay.
+  for (const PendingPtr& p : todo.told)
+    if (drift && p->outcome.end == State::kSucceeded)
+      drift->See(p->request.inputs, p->outcome.outputs);
   Do(std::move(todo));
 }
 

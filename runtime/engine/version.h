@@ -14,6 +14,8 @@
 
 namespace infer::engine {
 
+class DriftWatch;  // drift.h
+
 /// What a model is run by.
 struct ModelSource {
   std::shared_ptr<const Program> program;
@@ -52,6 +54,8 @@ struct ModelOptions {
   /// padded to each bucket that holds them; where outputs differ then, nothing is padded.
   /// Empty: not run, so the first requests pay for planning their shapes.
   std::vector<Datum> warm_inputs = {};
+  /// Sees inputs and outputs of each request that succeeds, before its callback. Not with state.
+  std::shared_ptr<DriftWatch> drift = {};
 };
 
 /// Of the elements of all.

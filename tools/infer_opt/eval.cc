@@ -11,6 +11,7 @@
 #include "quant/accuracy/metrics.h"
 #include "quant/accuracy/paired.h"
 #include "quant/calibrate/calibrate.h"
+#include "runtime/engine/drift.h"
 #include "tools/common/cost_gates.h"
 #include "tools/common/data_options.h"
 #include "tools/common/guilt.h"
@@ -18,6 +19,7 @@
 #include "tools/common/report.h"
 #include "tools/common/verification.h"
 #include "tools/infer_opt/commands.h"
+#include "tools/infer_opt/eval/drift_check.h"
 
 namespace infer {
 namespace {
@@ -64,7 +66,8 @@ class EvalCommand : public Command {
            "--preprocess crop=224,scale=1/255,layout=nchw\n"
            "  infer-opt eval decoder.onnx --data tokens.npz\n"
            "  infer-opt eval int8.onnx --golden model.onnx --data x.npy --labels y.npy "
-           "--max-drop 0.5% --max-size 0.3x --min-speedup 1.5x\n";
+           "--max-drop 0.5% --max-size 0.3x --min-speedup 1.5x\n"
+           "  infer-opt eval model.onnx --data today --drift-from calib\n";
   }
   void Declare(Options& o) override {
     o.Positional("model", &path_, "The ONNX model", true, PathUse::kRead);
@@ -75,6 +78,11 @@ class EvalCommand : public Command {
     gates_.Declare(o);
     o.Section("Model");
     o.Value("--golden", &golden_, "The model that the gates compare with", PathUse::kRead);
+    o.Value(
+        "--drift-from DATA", &drift_from_,
+        "Gate: inputs and outputs on --data come from where those on DATA (calibration samples, "
+        "same --preprocess) came from; needs no labels",
+        PathUse::kRead);
     o.Value("--output NAME", &output_, "Name of the output with the scores (default: the first)");
   }
 
@@ -88,7 +96,8 @@ class EvalCommand : public Command {
     INFER_ASSIGN(size_t output, OutputIndex(model.graph));
     INFER_ASSIGN(auto data, OpenData(data_));
     const auto tokens = data->has_labels() ? std::nullopt : NextTokenOf(model.graph);
-    if (!data->has_labels() && !tokens)
+    const bool scored = data->has_labels() || tokens;
+    if (!scored && drift_from_.empty())
       return InvalidArgument(
           Cat(data_.data,
               ": no labels (--labels); without them only perplexity of a language "
@@ -107,10 +116,17 @@ class EvalCommand : public Command {
     report["data"] = data_.data;
     if (tokens) {
       INFER_TRY(TellPerplexity(context, model.graph, *run, samples, report));
-    } else {
+    } else if (scored) {
       INFER_TRY(TellTopClasses(context, *run, output, samples, report));
+    } else {
+      report["samples"] = samples.count;
     }
-    INFER_ASSIGN(const GateVerdict verdict, Gate(context, model, samples, report));
+    std::vector<GateResult> gates;
+    if (!drift_from_.empty()) {
+      INFER_ASSIGN(gates.emplace_back(), Drifted(context, model.graph, *run, samples, report));
+    }
+    INFER_ASSIGN(const GateVerdict verdict,
+                 Gate(context, model, samples, std::move(gates), report));
     INFER_TRY(WriteReport(context, std::move(report)));
     return GateFlags::ExitOf(verdict);
   }
@@ -211,13 +227,25 @@ class EvalCommand : public Command {
     return {};
   }
 
-  /// Passed without gates.
+  Result<GateResult> Drifted(Context& context, const Graph& g, RunContext& run,
+                             const Samples& samples, Json& report) const {
+    DataFlags flags = data_;
+    flags.data = drift_from_;
+    flags.labels.clear();
+    INFER_ASSIGN(const auto data, OpenData(flags));
+    INFER_ASSIGN(const Samples reference,
+                 MakeSamples(data, g, FirstSamples(*data, engine::DriftReference::kMostRows)));
+    return CheckDrift(context, g, run, reference, samples, report);
+  }
+
+  /// Passed without gates; `gates`: what was judged before.
   Result<GateVerdict> Gate(Context& context, const Model& model, const Samples& samples,
-                           Json& report) {
+                           std::vector<GateResult> gates, Json& report) {
     const CostSide own{model.graph, model.info.file_bytes};
-    std::vector<GateResult> gates;
     if (golden_.empty()) {
-      INFER_ASSIGN(gates, CheckCosts(context, gates_, device_, nullptr, own, samples, report));
+      INFER_ASSIGN(const auto costs,
+                   CheckCosts(context, gates_, device_, nullptr, own, samples, report));
+      gates.insert(gates.end(), costs.begin(), costs.end());
     } else {
       context.Step("compare");
       INFER_ASSIGN(const Model golden, LoadModel(context, golden_, model_));
@@ -226,8 +254,9 @@ class EvalCommand : public Command {
                    CompareGraphs(context, golden.graph, model.graph, device_, samples, false));
       report["accuracy"] = ToJson(accuracy);
       context.Print("\n" + AccuracyText(accuracy, context.verbose));
-      gates = CheckGates(accuracy, gates_.limits());
-      if (!AllPassed(gates))
+      const auto outputs = CheckGates(accuracy, gates_.limits());
+      gates.insert(gates.end(), outputs.begin(), outputs.end());
+      if (!AllPassed(outputs))
         TellGuilty(context, Isolate(context, golden.graph, model.graph, device_, samples), accuracy,
                    report);
       const CostSide before{golden.graph, golden.info.file_bytes};
@@ -255,7 +284,7 @@ class EvalCommand : public Command {
     return InvalidArgument(Cat("--output ", output_, ": the model has no such output"));
   }
 
-  std::string path_, output_, golden_;
+  std::string path_, output_, golden_, drift_from_;
   ModelOptions model_;
   DeviceOptions device_;
   DataFlags data_;

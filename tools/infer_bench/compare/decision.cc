@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "lib/support/rank_tests.h"
 #include "lib/support/status.h"
-#include "tools/infer_bench/compare/rank_tests.h"
 
 namespace infer {
 namespace {

@@ -7,6 +7,7 @@
 
 #include "lib/support/file.h"
 #include "lib/support/hash.h"
+#include "lib/support/rank_tests.h"
 #include "lib/support/readable.h"
 #include "lib/support/statistics.h"
 #include "lib/support/strings.h"
@@ -14,7 +15,6 @@
 #include "tools/common/json_names.h"
 #include "tools/common/model_options.h"
 #include "tools/common/parse_json.h"
-#include "tools/infer_bench/compare/rank_tests.h"
 
 namespace infer {
 namespace {

@@ -1,4 +1,4 @@
-#include "tools/infer_bench/compare/rank_tests.h"
+#include "lib/support/rank_tests.h"
 
 #include <algorithm>
 #include <cmath>
@@ -134,6 +134,28 @@ double MannWhitneyP(std::span<const double> a, std::span<const double> b) {
   if (variance <= 0) return 1;  // all values are equal
   const double distance = std::max(0.0, std::abs(u - n * m / 2) - 0.5);
   return std::min(1.0, 2 * UpperTail(distance / std::sqrt(variance)));
+}
+
+double KolmogorovSmirnovP(std::span<const double> a, std::span<const double> b) {
+  if (a.empty() || b.empty()) return 1;
+  std::vector<double> x(a.begin(), a.end()), y(b.begin(), b.end());
+  std::sort(x.begin(), x.end());
+  std::sort(y.begin(), y.end());
+  const auto n = static_cast<double>(x.size()), m = static_cast<double>(y.size());
+  double largest = 0;
+  for (size_t i = 0, j = 0; i < x.size() && j < y.size();) {
+    const double value = std::min(x[i], y[j]);
+    while (i < x.size() && x[i] == value) ++i;
+    while (j < y.size() && y[j] == value) ++j;
+    largest = std::max(largest, std::abs(static_cast<double>(i) / n - static_cast<double>(j) / m));
+  }
+  const double root = std::sqrt(n * m / (n + m));
+  const double lambda = (root + 0.12 + 0.11 / root) * largest;
+  if (lambda < 0.3) return 1;  // the sum needs many terms there, and is above 1 - 1e-5
+  double p = 0;
+  for (int k = 1; k <= 20; ++k)
+    p += (k % 2 == 1 ? 2 : -2) * std::exp(-2.0 * k * k * lambda * lambda);
+  return std::clamp(p, 0.0, 1.0);
 }
 
 double SignedRankP(std::span<const double> d) {

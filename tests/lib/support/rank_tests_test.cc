@@ -1,4 +1,4 @@
-#include "tools/infer_bench/compare/rank_tests.h"
+#include "lib/support/rank_tests.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 #pragma once
-/// Rank tests and the estimates that belong to them: what can be said of two sets of measured times
-/// without assuming how times are distributed.
+/// Rank tests and the estimates that belong to them: what can be said of two sets of measured
+/// values without assuming how they are distributed.
 #include <span>
 
 #include "lib/support/student.h"
@@ -12,6 +12,12 @@ namespace infer {
 /// none is tied, else the normal approximation with corrections for ties and continuity.
 /// 1 where one is empty.
 double MannWhitneyP(std::span<const double> a, std::span<const double> b);
+
+/// Two-sided p value of the Kolmogorov-Smirnov test that both come from one distribution: the limit
+/// for many values with the correction for few of Stephens 1970 (doi
+/// 10.1111/j.2517-6161.1970.tb00821.x); too large, never too small, where values are tied. 1 where
+/// one is empty. Pre: no NaN.
+double KolmogorovSmirnovP(std::span<const double> a, std::span<const double> b);
 
 /// Two-sided p value of Wilcoxon's signed-rank test that `d` is symmetric about 0 (Wilcoxon 1945,
 /// doi 10.2307/3001968). Zeros are left out; exact up to 50 values without ties, else normal.
