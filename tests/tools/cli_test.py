@@ -98,6 +98,27 @@ class Cli(CliTestCase):
         self.assertTrue(self.report(0, "infer-opt", "compare", MODEL, fused, *EVAL)["passed"])
         self.assertGreater(self.report(0, "infer-opt", "eval", fused, *EVAL)["top1"], 0.9)
 
+    def test_eval_tells_drift(self):
+        """The demo's calibration and evaluation images are of one kind; brighter ones are not. No labels are needed."""
+        images = ["--preprocess", PREPROCESS, "--drift-from", DEMO / "calib_images.npy"]
+        data = DEMO / "eval_images.npy"
+        report = self.report(0, "infer-opt", "eval", MODEL, "--data", data, *images)
+        self.assertEqual(report["drift"]["found"], [])
+        self.assertGreater(report["drift"]["figures"], 10)
+        self.assertNotIn("top1", report)
+        bright = self.dir / "bright.npy"
+        raw = data.read_bytes()
+        begin = raw.index(b"\n") + 1  # behind the header
+        bright.write_bytes(raw[:begin] + bytes(min(255, b * 3 // 2) for b in raw[begin:]))
+        report = self.report(1, "infer-opt", "eval", MODEL, "--data", bright, *images)
+        first = report["drift"]["found"][0]
+        self.assertEqual((first["tensor"], first["first_channel"]), ("image", 0))
+        self.assertLess(first["p"], 1e-20)
+        self.assertEqual(report["verdict"], "failed")
+        few = ["infer-opt", "eval", MODEL, "--data", bright, "--samples", 20, *images]
+        self.assertEqual(self.report(6, *few)["verdict"], "inconclusive")
+        self.expect(0, *few, "--allow-inconclusive")
+
     def test_fuse_shows_what_it_would_do(self):
         """--analyze, --near-misses and --explain write nothing but the report."""
         def graph(constant):
