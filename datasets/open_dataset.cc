@@ -171,6 +171,8 @@ Result<Opened> OpenFile(const DataOptions& o) {
     return Opened{
         std::make_unique<ImageSource>(std::vector<std::string>{o.data}, o.limits), {}, true};
   }
+  std::error_code ec;
+  if (!fs::exists(o.data, ec)) return IoError(Cat(o.data, ": no such file or folder"));
   return InvalidArgument(
       Cat(o.data,
           ": unknown kind of data; .npy, .npz, IDX (*-ubyte, .idx), .bin "

@@ -46,6 +46,11 @@ TEST(Dataset, ColumnMajorArraysToo) {
       BitEqual(d->ReadRange(1, 1)->inputs[0].second, Tensor::Of<uint8_t>({1, 3}, {4, 5, 6})));
 }
 
+TEST(Dataset, MissingFolderIsNamed) {
+  EXPECT_THAT(OpenDataset({.data = "no_such_folder"}).status().message(),
+              HasSubstr("no_such_folder: no such file or folder"));
+}
+
 TEST(Dataset, RawNeedsItsType) {
   const TempDir dir;
   const auto x = dir.Write("x.raw", "abcdef");
