@@ -77,7 +77,7 @@ def files_of(args, model, data, folder):
     for recipe in args.recipes.split(","):
         path = os.path.join(folder, recipe + ".onnx")
         code = run(args.infer_opt, "quantize", model, "-o", path, "--opset", "max", *data, "--recipe", recipe,
-                   "--threads", 1, "-q", codes=(0, 1, 6))
+                   "--threads", 1, "-q", "--json", path + ".json", codes=(0, 1, 6))
         made[recipe] = path if code == 0 else None
     name = ort.InferenceSession(model, providers=["CPUExecutionProvider"]).get_inputs()[0].name
     others = [("onnxruntime", sys.executable, quantizers.ORT_QUANTIZER)]
@@ -138,10 +138,20 @@ def judge(args, model, folder):
         print(f"| | {name} | {top1 or 'does not run'} | {size:.3f} | "
               f"{interval(ours) if ours else '-'} | {interval(theirs) if theirs else '-'} |",
               flush=True)
-    return fair(model, found)
+    return fair(model, found, expected_loss(os.path.join(folder, "balanced.onnx.json")))
 
 
-def fair(model, found):
+def expected_loss(report):
+    """What `balanced` expected `fast` to lose where that was more than its target, as text; "" else."""
+    if not os.path.exists(report):
+        return ""
+    with open(report) as f:
+        candidates = json.load(f).get("recipe", {}).get("candidates", [])
+    refused = [c for c in candidates if c["name"] == "fast" and not c["holds"]]
+    return f"{100 * refused[0]['drop']:.2f} % of top-1" if refused else ""
+
+
+def fair(model, found, expected):
     if "balanced" not in found:
         return True
     size, took, _ = found["balanced"]
@@ -152,7 +162,11 @@ def fair(model, found):
         fast_size, fast_took, lost = found["fast"]
         if lost <= MAX_DROP and fast_took[2] < 1 and \
                 (took[1] > fast_took[2] * (1 + TOLD_APART) or size > 1.02 * fast_size):
-            faults.append("slower or larger than fast, which loses no accuracy")
+            if expected:
+                print(f"note {model}: balanced is slower or larger than fast, which was expected to lose {expected}",
+                      flush=True)
+            else:
+                faults.append("slower or larger than fast, which loses no accuracy")
     for fault in faults:
         print(f"FAIL {model}: balanced is {fault}", flush=True)
     return not faults
