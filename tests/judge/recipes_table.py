@@ -34,9 +34,10 @@ def run(*command, codes=(0,)):
     return done.returncode
 
 
-def ours_ratio(args, fused, path, folder):
-    report = os.path.join(folder, "t.json")
-    run(args.infer_bench, "compare", fused, path, "--threads", 1, "--budget", args.budget, "--json",
+def ours_ratio(args, fused, path, row, folder):
+    report, input_file = os.path.join(folder, "t.json"), os.path.join(folder, "row.npy")
+    np.save(input_file, row[None])
+    run(args.infer_bench, "compare", fused, path, "-i", input_file, "--threads", 1, "--budget", args.budget, "--json",
         report, "-q", codes=(0, 1, 6))
     with open(report) as f:
         effect = json.load(f)["effect"]
@@ -130,7 +131,7 @@ def judge(args, model, folder):
             gained = int(((golden != right) & (got == right)).sum())
             top1 = f"{100 * (got == right).mean():.1f} ({lost}/{gained})"
             theirs = ort_ratio(fused, path, held[0])
-            ours = ours_ratio(args, fused, path, folder)
+            ours = ours_ratio(args, fused, path, held[0], folder)
             if ours:
                 found[name] = (size, ours, (lost - gained) / len(held))
         except Exception as e:  # a file that one of them does not run
