@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # usage: tools/ci/full.sh [FUZZ_SECONDS]
-# Everything, by hand, before a larger piece of work is done: static checks, all tests with the nightly ones, sanitizers,
-# thread sanitizer, fuzzers, older processors and 64-bit ARM under qemu.
+# Everything, by hand, before a larger piece of work is done: static checks, all tests with the nightly ones (thread
+# sanitizer, fuzzers, load), sanitizers, older processors and 64-bit ARM under qemu.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 tools/setup.sh --judges --checks
@@ -10,17 +10,12 @@ tools/ci/operator_names.py
 tools/ci/format.sh
 tools/test.sh
 tools/ci/nightly.sh "${1:-600}"
-tools/ci/busy.sh
-tools/ci/batches.sh
 tools/ci/sanitizers.sh
 # The checks that the quick sanitized build leaves out.
 cmake --preset dev >/dev/null
 cmake --build --preset dev -j "$(nproc)" --target quick_tests suite_vulkan
 INFER_SANITIZED=1 OMP_WAIT_POLICY=passive ctest --test-dir build/dev -R '^(suite_vulkan|cli.first_hour|docs.commands)' -j "$(nproc)" --output-on-failure
 INFER_SANITIZED=1 OMP_WAIT_POLICY=passive ctest --test-dir build/dev -L quick -j "$(nproc)" --output-on-failure
-cmake --preset tsan >/dev/null
-cmake --build --preset tsan -j "$(nproc)" --target support_test ir_test engine_test suite_cpu suite_mock
-for t in support_test ir_test engine_test suite_mock; do "build/tsan/bin/$t" --gtest_brief=1; done
 tools/ci/qemu.sh
 tools/ci/aarch64.sh
 tools/ci/tidy.sh

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # usage: tools/ci/fuzz.sh [SECONDS [SEED [TARGET...]]]
 # Builds the fuzz targets with clang and runs each for SECONDS (default 60) of processor time: all at once, for longer where
-# they are more than the cores, so that no core waits for the last one. SEED (default 1) makes a run on a fresh build folder repeatable; 0 picks one by the clock. Seeds
-# of import and text are made of the operators' examples, those of runs by the generator of tests/differential;
-# tests/fuzz/corpus keeps what once was a finding. run_fuzz imports, fuses and runs whole models, which takes time.
-# A finding stays in build/fuzz/findings and fails the run.
+# they are more than the cores, so that no core waits for the last one. SEED (default 1) makes a run on a fresh build folder
+# repeatable; 0 picks one by the clock. Seeds of import and text are made of the operators' examples, those of runs by the
+# generator of tests/differential; tests/fuzz/corpus keeps what once was a finding. run_fuzz imports, fuses and runs whole
+# models, which takes time. A finding stays in build/fuzz/findings and fails the run.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 seconds=${1:-60}
