@@ -179,6 +179,7 @@ KernelList CpuKernels() {
       IndexKernels,
       ResizeKernels,
       GridSampleKernels,
+      Col2ImKernels,
       LrnKernels,
       QuantizeKernels,
       RotaryKernels,

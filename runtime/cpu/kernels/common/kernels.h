@@ -43,6 +43,7 @@ KernelList ChannelNormKernels();  ///< BatchNormalization, Instance-, GroupNorma
 KernelList QuantizeKernels();  ///< Q and DQ of 8 and 16 bits outside groups, DynamicQuantizeLinear
 KernelList ResizeKernels();    ///< linear
 KernelList GridSampleKernels();
+KernelList Col2ImKernels();
 KernelList LrnKernels();
 KernelList PowKernels();
 KernelList ElementKernels();  ///< any type: arithmetic, comparisons, logic, Cast, Where
