@@ -180,6 +180,7 @@ KernelList CpuKernels() {
       ResizeKernels,
       GridSampleKernels,
       Col2ImKernels,
+      DftKernels,
       LrnKernels,
       QuantizeKernels,
       RotaryKernels,
