@@ -180,6 +180,8 @@ KernelList CpuKernels() {
       ResizeKernels,
       GridSampleKernels,
       Col2ImKernels,
+      DeformConvKernels,
+      DeformPlanesKernels,
       DftKernels,
       LrnKernels,
       QuantizeKernels,

@@ -19,6 +19,8 @@ KernelList ConvProductKernels();      ///< Conv as a product (own)
 KernelList DepthwiseKernels();        ///< Conv, ConvTranspose of one channel per group (own)
 KernelList ConvTransposeKernels();    ///< ConvTranspose as a convolution
 KernelList ConvKernels();             ///< Conv, ConvTranspose (oneDNN)
+KernelList DeformConvKernels();       ///< DeformConv, channels last (own)
+KernelList DeformPlanesKernels();     ///< DeformConv, plane by plane (own)
 KernelList WeightGradientKernels();   ///< ConvWeightGradient (oneDNN)
 KernelList SkinnyKernels();           ///< MatMul, Gemm of few columns or few terms (own)
 KernelList MatMulKernels();           ///< MatMul, Gemm (oneDNN)
