@@ -1,7 +1,8 @@
 #pragma once
 /// The passes of a discrete Fourier transform over lines side by side, compiled once per
 /// instruction set (fourier.inc) and chosen at run time. A row is one complex number of each line:
-/// [2][lanes], real parts first. No allocation, no threads here.
+/// [2][lanes], real parts first. Numbers are f64: what cancels beside large sums is
+/// expected to be 0. No allocation, no threads here.
 #include <cstdint>
 
 namespace infer::simd {
@@ -15,19 +16,19 @@ constexpr int kMostRadix = 13;
 struct FourierPass {
   int radix = 2;  ///< 2, 3, 4, 5 or odd up to kMostRadix
   int64_t m = 1, s = 1;
-  const float* factors = nullptr;  ///< [m][radix - 1][2], of k = 1, 2, ...
-  const float* roots = nullptr;    ///< [radix][2]; not read for 2 to 5
+  const double* factors = nullptr;  ///< [m][radix - 1][2], of k = 1, 2, ...
+  const double* roots = nullptr;    ///< [radix][2]; not read for 2 to 5
 };
 
 struct Fourier {
   const char* isa;
   int lanes;
-  void (*pass)(const FourierPass& pass, const float* x, float* y);
+  void (*pass)(const FourierPass& pass, const double* x, double* y);
   /// y[r] = x[r] * factors[r], complex; with `swapped` real and imaginary parts change places then.
   /// y may be x.
-  void (*multiply)(const float* x, const float* factors, int64_t rows, bool swapped, float* y);
+  void (*multiply)(const double* x, const double* factors, int64_t rows, bool swapped, double* y);
   /// The same with a factor for each lane, factors [rows][2][lanes]; not swapped.
-  void (*multiply_lanes)(const float* x, const float* factors, int64_t rows, float* y);
+  void (*multiply_lanes)(const double* x, const double* factors, int64_t rows, double* y);
 };
 
 /// Chosen like TheLoops().

@@ -17,9 +17,7 @@ using Line = std::vector<std::complex<double>>;
 
 Line RandomLine(int64_t n, Random& random) {
   Line line;
-  for (int64_t i = 0; i < n; ++i)
-    line.emplace_back(static_cast<float>(random.Uniform(-1, 1)),
-                      static_cast<float>(random.Uniform(-1, 1)));
+  for (int64_t i = 0; i < n; ++i) line.emplace_back(random.Uniform(-1, 1), random.Uniform(-1, 1));
   return line;
 }
 
@@ -41,7 +39,7 @@ void ExpectNear(const Line& got, const Line& want, const std::string& what) {
     worst = std::max(worst, std::abs(got[k] - want[k]));
     largest = std::max(largest, std::abs(want[k]));
   }
-  EXPECT_LE(worst, 2e-6 * largest) << what;
+  EXPECT_LE(worst, 1e-14 * largest) << what;
 }
 
 constexpr int64_t kLengths[] = {1,   2,   3,   4,   5,    6,    7,    8,   9,   11,  12,
@@ -56,23 +54,21 @@ TEST_P(FourierOf, LinesSideBySide) {
   Random random(3);
   for (const int64_t n : kLengths) {
     const LineFourier fourier(n, loops);
-    const auto floats = static_cast<size_t>(fourier.rows() * 2 * loops.lanes);
-    std::vector<float> x(floats, NAN), work(floats, NAN);
+    const auto numbers = static_cast<size_t>(fourier.rows() * 2 * loops.lanes);
+    std::vector<double> x(numbers, NAN), work(numbers, NAN);
     // The first lane and the last; the others hold no numbers.
     const Line lines[] = {RandomLine(n, random), RandomLine(n, random)};
     for (int which = 0; which < 2; ++which)
       for (int64_t i = 0; i < n; ++i) {
         const int64_t at = i * 2 * loops.lanes + which * (loops.lanes - 1);
-        x[static_cast<size_t>(at)] =
-            static_cast<float>(lines[which][static_cast<size_t>(i)].real());
-        x[static_cast<size_t>(at + loops.lanes)] =
-            static_cast<float>(lines[which][static_cast<size_t>(i)].imag());
+        x[static_cast<size_t>(at)] = lines[which][static_cast<size_t>(i)].real();
+        x[static_cast<size_t>(at + loops.lanes)] = lines[which][static_cast<size_t>(i)].imag();
       }
-    const float* const y = fourier.Run(x.data(), work.data());
+    const double* const y = fourier.Run(x.data(), work.data());
     for (int which = 0; which < 2; ++which) {
       Line got;
       for (int64_t k = 0; k < n; ++k) {
-        const float* const at = y + k * 2 * loops.lanes + which * (loops.lanes - 1);
+        const double* const at = y + k * 2 * loops.lanes + which * (loops.lanes - 1);
         got.emplace_back(at[0], at[loops.lanes]);
       }
       ExpectNear(got, Transformed(lines[which]), std::string(loops.isa) + " " + std::to_string(n));
@@ -85,18 +81,18 @@ TEST_P(FourierOf, OneLine) {
   Random random(4);
   for (const int64_t n : kLengths) {
     const SingleFourier fourier(n, loops);
-    const auto floats = static_cast<size_t>(fourier.rows() * 2 * loops.lanes);
-    std::vector<float> x(floats), work(floats);
+    const auto numbers = static_cast<size_t>(fourier.rows() * 2 * loops.lanes);
+    std::vector<double> x(numbers), work(numbers);
     const Line line = RandomLine(n, random);
     for (int64_t i = 0; i < n; ++i) {
-      float* const at = x.data() + i / fourier.columns() * 2 * loops.lanes + i % fourier.columns();
-      at[0] = static_cast<float>(line[static_cast<size_t>(i)].real());
-      at[loops.lanes] = static_cast<float>(line[static_cast<size_t>(i)].imag());
+      double* const at = x.data() + i / fourier.columns() * 2 * loops.lanes + i % fourier.columns();
+      at[0] = line[static_cast<size_t>(i)].real();
+      at[loops.lanes] = line[static_cast<size_t>(i)].imag();
     }
     Line got(static_cast<size_t>(n));
     std::vector<int> stored(static_cast<size_t>(n));
     fourier.Run(x.data(), work.data(),
-                [&](int64_t k, const float* re, const float* im, int64_t count) {
+                [&](int64_t k, const double* re, const double* im, int64_t count) {
                   for (int64_t i = 0; i < count; ++i) {
                     got[static_cast<size_t>(k + i)] = {re[i], im[i]};
                     ++stored[static_cast<size_t>(k + i)];

@@ -8,10 +8,10 @@ namespace infer {
 namespace {
 
 /// e^(sign 2 pi i k / n), appended.
-void AppendRoot(int64_t k, int64_t n, double sign, std::vector<float>& to) {
+void AppendRoot(int64_t k, int64_t n, double sign, std::vector<double>& to) {
   const double angle = 2 * std::numbers::pi * static_cast<double>(k % n) / static_cast<double>(n);
-  to.push_back(static_cast<float>(std::cos(angle)));
-  to.push_back(static_cast<float>(sign * std::sin(angle)));
+  to.push_back(std::cos(angle));
+  to.push_back(sign * std::sin(angle));
 }
 
 /// Radices whose product is n; empty where a prime factor is too large.
@@ -64,19 +64,19 @@ void LineFourier::MakeChirps() {
     AppendRoot(square, 2 * n_, -1, chirp_);
     AppendRoot(square, 2 * n_, 1, back_);
   }
-  const auto floats = static_cast<size_t>(size * 2 * lanes);
-  std::vector<float> x(floats), work(floats);
+  const auto numbers = static_cast<size_t>(size * 2 * lanes);
+  std::vector<double> x(numbers), work(numbers);
   for (int64_t j = 0; j < n_; ++j)
     for (int64_t part = 0; part < 2; ++part) {
-      const float v = back_[static_cast<size_t>(2 * j + part)] / static_cast<float>(size);
+      const double v = back_[static_cast<size_t>(2 * j + part)] / static_cast<double>(size);
       x[static_cast<size_t>((2 * j + part) * lanes)] = v;
       if (j > 0) x[static_cast<size_t>((2 * (size - j) + part) * lanes)] = v;
     }
-  const float* const spectrum = inner_->Run(x.data(), work.data());
+  const double* const spectrum = inner_->Run(x.data(), work.data());
   for (int64_t i = 0; i < 2 * size; ++i) spectrum_.push_back(spectrum[i * lanes]);
 }
 
-float* LineFourier::Run(float* x, float* work) const {
+double* LineFourier::Run(double* x, double* work) const {
   if (inner_) return Convolve(x, work);
   for (const Stage& stage : stages_) {
     simd::FourierPass pass = stage.pass;
@@ -90,14 +90,14 @@ float* LineFourier::Run(float* x, float* work) const {
 
 /// X[k] = c[k] sum_j (c[j] x[j]) conj(c[k - j]), c the chirp; the transform back is one forth
 /// between two exchanges of real and imaginary parts.
-float* LineFourier::Convolve(float* x, float* work) const {
-  const int64_t row = 2 * loops_.lanes, half = inner_->rows() * row;
-  float *const a = work, *const b = work + half;
+double* LineFourier::Convolve(double* x, double* work) const {
+  const int64_t row = int64_t{2} * loops_.lanes, half = inner_->rows() * row;
+  double *const a = work, *const b = work + half;
   loops_.multiply(x, chirp_.data(), n_, false, a);
-  std::fill(a + n_ * row, a + half, 0.0f);
-  float* const forth = inner_->Run(a, b);
+  std::fill(a + n_ * row, a + half, 0.0);
+  double* const forth = inner_->Run(a, b);
   loops_.multiply(forth, spectrum_.data(), inner_->n(), true, forth);
-  float* const back = inner_->Run(forth, forth == a ? b : a);
+  double* const back = inner_->Run(forth, forth == a ? b : a);
   loops_.multiply(back, back_.data(), n_, true, x);
   return x;
 }
@@ -113,7 +113,7 @@ SingleFourier::SingleFourier(int64_t n, const simd::Fourier& loops)
       along_(n / ColumnsOf(n, loops.lanes), loops),
       across_(ColumnsOf(n, loops.lanes), loops),
       factors_(static_cast<size_t>(along_.n() * 2 * loops.lanes)) {
-  std::vector<float> root;
+  std::vector<double> root;
   for (int64_t k = 0; k < along_.n(); ++k)
     for (int64_t column = 0; column < columns(); ++column) {
       root.clear();
@@ -129,22 +129,22 @@ int64_t SingleFourier::rows() const {
   return std::max(along_.rows(), 2 * across_.rows());
 }
 
-float* SingleFourier::Along(float* x, float* work) const {
-  float* const y = along_.Run(x, work);
+double* SingleFourier::Along(double* x, double* work) const {
+  double* const y = along_.Run(x, work);
   loops_.multiply_lanes(y, factors_.data(), along_.n(), y);
   return y;
 }
 
 /// Of rows `first` on, `count` of them: turned, and transformed.
-const float* SingleFourier::Across(const float* rows, int64_t first, int64_t count,
-                                   float* work) const {
+const double* SingleFourier::Across(const double* rows, int64_t first, int64_t count,
+                                    double* work) const {
   const int64_t lanes = loops_.lanes;
   for (int64_t column = 0; column < columns(); ++column)
     for (int64_t part = 0; part < 2; ++part) {
-      const float* const from = rows + (2 * first + part) * lanes + column;
-      float* const to = work + (2 * column + part) * lanes;
+      const double* const from = rows + (2 * first + part) * lanes + column;
+      double* const to = work + (2 * column + part) * lanes;
       for (int64_t k = 0; k < count; ++k) to[k] = from[k * 2 * lanes];
-      std::fill(to + count, to + lanes, 0.0f);
+      std::fill(to + count, to + lanes, 0.0);
     }
   return across_.Run(work, work + across_.rows() * 2 * lanes);
 }

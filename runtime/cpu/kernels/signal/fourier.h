@@ -1,9 +1,9 @@
 #pragma once
-/// Discrete Fourier transforms in f32 of any length, by passes of radix 4, 2, 3, 5 and odd ones up
+/// Discrete Fourier transforms in f64 of any length, by passes of radix 4, 2, 3, 5 and odd ones up
 /// to simd::kMostRadix; lengths with a larger prime factor as a convolution (L. Bluestein, "A
 /// linear filtering approach to the computation of discrete Fourier transform", 1970).
 ///
-/// Error: below 2e-6 of the largest result (tests/runtime/cpu/fourier_test.cc).
+/// Error: below 1e-14 of the largest result (tests/runtime/cpu/fourier_test.cc).
 #include <memory>
 #include <vector>
 
@@ -22,24 +22,24 @@ class LineFourier {
   int64_t rows() const { return inner_ ? 2 * inner_->rows() : n_; }
   /// sum_i e^(-2 pi i k / n) x[i] of the rows of x; both buffers are written, and the results lie
   /// in the one that is returned. The same bits for every lane, whatever lies in the others.
-  float* Run(float* x, float* work) const;
+  double* Run(double* x, double* work) const;
 
  private:
   void AddPasses();
   void MakeChirps();
-  float* Convolve(float* x, float* work) const;
+  double* Convolve(double* x, double* work) const;
 
   int64_t n_;
   const simd::Fourier& loops_;
   struct Stage {
     simd::FourierPass pass;  // without its pointers
-    std::vector<float> factors, roots;
+    std::vector<double> factors, roots;
   };
   std::vector<Stage> stages_;
   // Bluestein's: a transform of a power of two, e^(-pi i j^2 / n) and its conjugate, the spectrum
   // of the latter over inner_->n().
   std::unique_ptr<LineFourier> inner_;
-  std::vector<float> chirp_, back_, spectrum_;
+  std::vector<double> chirp_, back_, spectrum_;
 };
 
 /// The transform of one line, whose elements a lane takes every `columns`-th of.
@@ -56,25 +56,25 @@ class SingleFourier {
   /// x holds element i in row i / columns(), lane i % columns(). `store(k, re, im, count)` takes
   /// results k, k + 1, ... once each.
   template <typename F>
-  void Run(float* x, float* work, const F& store) const {
+  void Run(double* x, double* work, const F& store) const {
     const int lanes = loops_.lanes;
-    float* const along = Along(x, work);
-    float* const other = along == x ? work : x;
+    double* const along = Along(x, work);
+    double* const other = along == x ? work : x;
     for (int64_t first = 0; first < along_.n(); first += lanes) {
       const int64_t count = along_.n() - first < lanes ? along_.n() - first : lanes;
-      const float* const block = Across(along, first, count, other);
+      const double* const block = Across(along, first, count, other);
       for (int64_t k = 0; k < columns(); ++k)
         store(first + k * along_.n(), block + k * 2 * lanes, block + (k * 2 + 1) * lanes, count);
     }
   }
 
  private:
-  float* Along(float* x, float* work) const;
-  const float* Across(const float* rows, int64_t first, int64_t count, float* work) const;
+  double* Along(double* x, double* work) const;
+  const double* Across(const double* rows, int64_t first, int64_t count, double* work) const;
 
   const simd::Fourier& loops_;
   LineFourier along_, across_;
-  std::vector<float> factors_;  // [rows of along_][2][lanes]
+  std::vector<double> factors_;  // [rows of along_][2][lanes]
 };
 
 }  // namespace infer

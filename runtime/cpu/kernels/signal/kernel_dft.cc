@@ -1,6 +1,6 @@
-/// DFT of f32 along any axis: as many lines at once as a vector has lanes, or a line alone where
-/// there are few (runtime/cpu/kernels/signal/fourier.h). An inverse transform is one with real and
-/// imaginary parts exchanged.
+/// DFT of f32 along any axis, in f64: as many lines at once as a vector has lanes, or a line alone
+/// where there are few (runtime/cpu/kernels/signal/fourier.h). An inverse transform is one with
+/// real and imaginary parts exchanged.
 #include <algorithm>
 #include <limits>
 
@@ -13,7 +13,7 @@ namespace infer {
 namespace {
 
 constexpr int64_t kLongestLine = int64_t{1} << 24;
-constexpr int kMostLineLanes = 16;
+constexpr int kMostLineLanes = 8;
 /// Lines side by side that take more leave the cache.
 constexpr int64_t kSideBySideBytes = 1 << 20;
 
@@ -31,25 +31,25 @@ struct DftLines {
     return x + (line / inner * given * inner + line % inner) * parts;
   }
   /// Element i of the line that starts at `start`, to to[0] and to[lanes].
-  void Load(const float* start, int64_t i, int64_t lanes, float* to) const {
+  void Load(const float* start, int64_t i, int64_t lanes, double* to) const {
     const bool mirrored = from_half && i > n / 2;
     const int64_t k = mirrored ? n - i : i;
     const float* const at = start + k * inner * parts;
-    const float re = k < given ? at[0] : 0, im = k < given && parts == 2 ? at[1] : 0;
+    const double re = k < given ? at[0] : 0, im = k < given && parts == 2 ? at[1] : 0;
     to[inverse ? lanes : 0] = re;
     to[inverse ? 0 : lanes] = mirrored ? -im : im;
   }
 
   /// Results k, k + 1, ... of line `line`, `step` floats apart.
-  void Store(const float* re, const float* im, int64_t step, int64_t line, int64_t k, int64_t many,
-             float* y) const {
-    const float factor = inverse ? 1.0f / static_cast<float>(n) : 1.0f;
+  void Store(const double* re, const double* im, int64_t step, int64_t line, int64_t k,
+             int64_t many, float* y) const {
+    const double factor = inverse ? 1.0 / static_cast<double>(n) : 1.0;
     if (inverse) std::swap(re, im);
     many = std::min(many, shown - k);
     float* at = y + ((line / inner * shown + k) * inner + line % inner) * shown_parts;
     for (int64_t i = 0; i < many; ++i, at += inner * shown_parts) {
-      at[0] = re[i * step] * factor;
-      if (shown_parts == 2) at[1] = im[i * step] * factor;
+      at[0] = static_cast<float>(re[i * step] * factor);
+      if (shown_parts == 2) at[1] = static_cast<float>(im[i * step] * factor);
     }
   }
 };
@@ -63,37 +63,37 @@ struct DftRun {
 
   int64_t units() const { return alone ? lines.count() : (lines.count() + lanes - 1) / lanes; }
   int64_t rows() const { return alone ? alone->rows() : side_by_side->rows(); }
-  int64_t scratch_floats() const { return 2 * rows() * 2 * lanes; }
+  int64_t scratch_numbers() const { return 2 * rows() * 2 * lanes; }
 
-  void Unit(int64_t unit, const float* x, float* y, float* scratch) const {
-    float *const a = scratch, *const b = scratch + rows() * 2 * lanes;
+  void Unit(int64_t unit, const float* x, float* y, double* scratch) const {
+    double *const a = scratch, *const b = scratch + rows() * 2 * lanes;
     alone ? Alone(unit, x, y, a, b) : SideBySide(unit * lanes, x, y, a, b);
   }
 
  private:
-  void SideBySide(int64_t first, const float* x, float* y, float* a, float* b) const {
+  void SideBySide(int64_t first, const float* x, float* y, double* a, double* b) const {
     const int64_t count = std::min<int64_t>(lanes, lines.count() - first);
     const float* starts[kMostLineLanes];
     for (int64_t l = 0; l < count; ++l) starts[l] = lines.StartOf(x, first + l);
     for (int64_t i = 0; i < lines.n; ++i) {
-      float* const row = a + i * 2 * lanes;
-      if (count < lanes) std::fill_n(row, 2 * lanes, 0.0f);
+      double* const row = a + i * 2 * lanes;
+      if (count < lanes) std::fill_n(row, 2 * lanes, 0.0);
       for (int64_t l = 0; l < count; ++l) lines.Load(starts[l], i, lanes, row + l);
     }
-    const float* const z = side_by_side->Run(a, b);
+    const double* const z = side_by_side->Run(a, b);
     for (int64_t l = 0; l < count; ++l)
-      lines.Store(z + l, z + lanes + l, 2 * lanes, first + l, 0, lines.shown, y);
+      lines.Store(z + l, z + lanes + l, int64_t{2} * lanes, first + l, 0, lines.shown, y);
   }
 
-  void Alone(int64_t line, const float* x, float* y, float* a, float* b) const {
+  void Alone(int64_t line, const float* x, float* y, double* a, double* b) const {
     const int64_t columns = alone->columns();
     const float* const start = lines.StartOf(x, line);
     for (int64_t i = 0; i < lines.n; i += columns) {
-      float* const row = a + i / columns * 2 * lanes;
-      if (columns < lanes) std::fill_n(row, 2 * lanes, 0.0f);
+      double* const row = a + i / columns * 2 * lanes;
+      if (columns < lanes) std::fill_n(row, 2 * lanes, 0.0);
       for (int64_t l = 0; l < columns; ++l) lines.Load(start, i + l, lanes, row + l);
     }
-    alone->Run(a, b, [&](int64_t k, const float* re, const float* im, int64_t count) {
+    alone->Run(a, b, [&](int64_t k, const double* re, const double* im, int64_t count) {
       lines.Store(re, im, 1, line, k, count, y);
     });
   }
@@ -127,7 +127,7 @@ class DftKernel final : public Kernel {
     INFER_ASSIGN(const DftLines lines, LinesOf(in[0].dims, out[0].dims));
     const simd::Fourier& loops = simd::TheFourier();
     DftRun run{lines, loops.lanes, nullptr, nullptr};
-    const bool fits = lines.n * loops.lanes * 16 <= kSideBySideBytes;
+    const bool fits = lines.n * loops.lanes * 32 <= kSideBySideBytes;
     const bool few = lines.count() < loops.lanes || !fits;
     if (few && 2 * SingleFourier::ColumnsOf(lines.n, loops.lanes) >= loops.lanes)
       run.alone = std::make_shared<const SingleFourier>(lines.n, loops);
@@ -138,15 +138,16 @@ class DftKernel final : public Kernel {
     p.name = std::string("own:dft:") + loops.isa;
     p.unused.assign(in.size(), true);
     p.unused[0] = false;
-    p.scratch_bytes = slots * run.scratch_floats() * 4;
+    p.scratch_bytes = slots * run.scratch_numbers() * 8;
     const size_t y = in.size();
     p.launch = LaunchOf([run, slots, y](std::byte* const* args) {
       const float* const from = As<float>(static_cast<const std::byte*>(args[0]));
-      float *const to = As<float>(args[y]), *const scratch = As<float>(args[y + 1]);
+      float* const to = As<float>(args[y]);
+      double* const scratch = As<double>(args[y + 1]);
       ForRange(slots, 1, [&](int64_t begin, int64_t end) {
         for (int64_t slot = begin; slot < end; ++slot)
           for (int64_t unit = slot; unit < run.units(); unit += slots)
-            run.Unit(unit, from, to, scratch + slot * run.scratch_floats());
+            run.Unit(unit, from, to, scratch + slot * run.scratch_numbers());
       });
     });
     return p;
