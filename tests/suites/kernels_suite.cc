@@ -41,7 +41,16 @@ TEST(Kernels, Unary) {
                               "Sign",
                               "Round",
                               "Softsign",
-                              "ThresholdedRelu {alpha=0.5}"}) {
+                              "ThresholdedRelu {alpha=0.5}",
+                              "Tan",
+                              "Asin",
+                              "Acos",
+                              "Atan",
+                              "Sinh",
+                              "Cosh",
+                              "Asinh",
+                              "Acosh",
+                              "Atanh"}) {
     const auto parts = Split(op, ' ');
     const std::string attrs =
         parts.size() > 1 ? std::string(op.substr(parts[0].size())) : std::string();
@@ -54,8 +63,11 @@ TEST(Kernels, Unary) {
 TEST(Kernels, UnarySpecialValues) {
   const float inf = std::numeric_limits<float>::infinity();
   const Tensor x = Tensor::Of<float>({6}, {std::nanf(""), inf, -inf, 0.0f, 1e-40f, -1e30f});
-  for (std::string_view op : {"Abs", "Neg", "Relu", "Exp", "Sigmoid", "Tanh", "Erf", "Floor", "Sin",
-                              "Cos", "Log", "Sign", "Round", "ThresholdedRelu"})
+  for (std::string_view op :
+       {"Abs",   "Neg",  "Relu", "Exp",  "Sigmoid", "Tanh",  "Erf",
+        "Floor", "Sin",  "Cos",  "Log",  "Sign",    "Round", "ThresholdedRelu",
+        "Tan",   "Asin", "Acos", "Atan", "Sinh",    "Cosh",  "Asinh",
+        "Acosh", "Atanh"})
     CheckOnKernels(Cat("graph g(x: f32[6]) -> (y) { y = ", op, "(x) }"), {x}, 1e-6);
 }
 
@@ -64,7 +76,7 @@ TEST(Kernels, UnaryWideRanges) {
   std::vector<float> x;
   for (float v = 1e-42f; v < 1e38f; v *= 7.3f) x.push_back(v);
   const auto n = static_cast<int64_t>(x.size());
-  for (std::string_view op : {"Sin", "Cos", "Log"})
+  for (std::string_view op : {"Sin", "Cos", "Log", "Tan", "Asinh", "Acosh", "Atan", "Sinh"})
     CheckOnKernels(Cat("graph g(x: f32[", n, "]) -> (y) { y = ", op, "(x) }"),
                    {Tensor::Of<float>({n}, std::span<const float>(x))}, 2e-6);
 }

@@ -1,4 +1,5 @@
-/// GridSample and LRN on kernels of their own: modes, paddings, positions far outside, odd extents.
+/// GridSample, Col2Im and LRN on kernels of their own: modes, paddings, positions far outside, odd
+/// extents.
 #include <limits>
 
 #include "tests/suites/suite.h"
@@ -53,6 +54,35 @@ TEST(Sampling, GridSampleBesideInfinity) {
                         {x, p}));
 }
 
+TEST(Sampling, Col2Im) {
+  struct Case {
+    Dims columns, image, block;
+    std::string_view attrs = "";
+  };
+  const Case cases[] = {{{1, 8, 6}, {3, 4}, {2, 2}},
+                        {{2, 27, 30}, {7, 8}, {3, 3}},
+                        {{2, 18, 56}, {7, 8}, {3, 3}, "pads=[1,1,1,1]"},
+                        {{1, 18, 16}, {8, 7}, {3, 3}, "strides=[2,2], pads=[1,1,0,1]"},
+                        {{1, 36, 16}, {8, 8}, {2, 2}, "strides=[2,2]"},
+                        {{1, 12, 12}, {7, 7}, {2, 3}, "dilations=[3,2], pads=[0,0,0,0]"},
+                        {{1, 4, 9}, {33, 97}, {2, 2}, "strides=[1,32], dilations=[30,1]"},
+                        {{3, 6, 17}, {19}, {3}},
+                        {{3, 10, 6}, {20}, {5}, "strides=[3], pads=[1,0]"},
+                        {{1, 16, 12}, {3, 4, 3}, {2, 2, 2}},
+                        {{1, 5, 1}, {5}, {5}},
+                        // Tiles.
+                        {{2, 27, 35}, {15, 21}, {3, 3}, "strides=[3,3]"},
+                        {{1, 32, 35}, {20, 28}, {4, 4}, "strides=[4,4]"},
+                        {{1, 12, 24}, {8, 6, 3}, {2, 3, 1}, "strides=[2,3,1]"},
+                        {{2, 12, 9}, {54}, {6}, "strides=[6]"}};
+  for (const Case& c : cases) {
+    const auto axes = static_cast<int64_t>(c.image.size());
+    ExpectFast(CheckGraph(Cat("graph g(x: f32", ToString(c.columns), ") -> (y) { i = const i64[",
+                              axes, "] {", Join(c.image, ","), "} b = const i64[", axes, "] {",
+                              Join(c.block, ","), "} y = Col2Im(x, i, b) {", c.attrs, "} }")));
+  }
+}
+
 TEST(Sampling, Lrn) {
   for (const Dims& dims : {Dims{2, 7, 5, 9}, Dims{1, 3, 200}, Dims{3, 12}, Dims{1, 1, 4, 4}})
     for (int size : {1, 2, 5, 6, 31})
@@ -64,6 +94,9 @@ TEST(Sampling, Lrn) {
 TEST(Sampling, SameBitsForAnyNumberOfThreads) {
   CheckSameBits("graph g(x: f32[2,5,30,31], p: f32[2,40,50,2]) -> (y) { y = GridSample(x, p) }");
   CheckSameBits("graph g(x: f32[2,24,30,31]) -> (y) { y = LRN(x) {size=5} }");
+  CheckSameBits(
+      "graph g(x: f32[4,27,900]) -> (y) { i = const i64[2] {30, 30} b = const i64[2] {3, 3} "
+      "y = Col2Im(x, i, b) {pads=[1,1,1,1]} }");
 }
 
 }  // namespace

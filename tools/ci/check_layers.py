@@ -32,7 +32,7 @@ ALLOWED = {  # folder -> folders that it may include (itself is implied)
     "runtime/cpu/kernels/common": BELOW_BACKENDS + CPU[:3],
     "runtime/cpu/kernels/conv": BELOW_BACKENDS + CPU[:4] + ["runtime/cpu/kernels/matmul"],
     **{f"runtime/cpu/kernels/{kind}": BELOW_BACKENDS + CPU[:4]
-       for kind in ("attention", "elementwise", "int8", "matmul", "move", "norm", "pool", "recurrent")},
+       for kind in ("attention", "elementwise", "int8", "matmul", "move", "norm", "pool", "recurrent", "signal")},
     "runtime/cpu/compile": BELOW_BACKENDS + CPU[:3] + ["runtime/cpu/kernels"],
     "runtime/cpu/tune": BELOW_BACKENDS + CPU[:3],
     "runtime/cpu/exec": BELOW_BACKENDS + ["runtime/cpu"],

@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
 """Single layers beside ONNX Runtime: which of them does our runtime compute slower, and on which kernel?
 
-layer_map.py [--bin DIR] [--before DIR] [--python FILE] [--seed N] [--count N] [--threads N] [--filter GLOB]... [--above R]
-             [--json FILE]
+layer_map.py [--bin DIR] [--before DIR] [--python FILE] [--seed N] [--count N] [--threads N] [--family NAME]...
+             [--filter GLOB]... [--above R] [--json FILE]
 
 Draws --count layers (convolutions of 1 to 3 dimensions with windows of 1 to 7, strides, dilations, groups; transposed
 convolutions; pooling; products; normalizations; reductions; resizing; broadcasting; moves; recurrent layers; attention),
 the same for the same seed, and writes each as a model. Both engines are workers of `infer-bench peers`, bound to one set
 of processors; blocks of runs in turns, the ratio is the median over rounds of the blocks' medians. Layers whose ratio is
 above --above (1.15) are listed with their kernels, the largest loss first; the summary tells the share of each family.
+
+--family draws from these families alone. Two are drawn only so: `functions` (trigonometric, hyperbolic and their inverses) and
+`sampling` (DeformConv, Col2Im, DFT, GridSample), which networks have seldom.
 
 --before takes the binaries of an older build, which is measured in the same turns: each family then has both ratios, and layers
 on which the newer one is slower by more than --above are listed, too.
@@ -292,7 +295,68 @@ class Generator:
         x = {n: self.floats(1, heads, length, size) for n in "qkv"}
         return Layer("Attention", x, {}, {}, "Attention %d heads of %d, %d tokens" % (heads, size, length), opset=23)
 
-    def draw(self):
+    # ---- what networks have seldom
+
+    def functions(self):
+        op = self.pick("Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Asinh", "Acosh", "Atanh")
+        shape = self.pick((1, 64, 56, 56), (1, 197, 768), (1, 16, 112, 112), (1000,))
+        x = self.floats(*shape)
+        if op in ("Asin", "Acos", "Atanh"):
+            x = np.clip(x / 3, -0.99, 0.99)
+        if op == "Acosh":
+            x = 1 + np.abs(x)
+        return Layer(op, {"x": x}, {}, {}, "%s %s" % (op, "x".join(map(str, shape))))
+
+    def sampling(self):
+        return getattr(self, self.pick("deform", "col2im", "dft", "grid_sample"))()
+
+    def deform(self):
+        c, m, size = int(self.pick(3, 16, 64, 128)), int(self.pick(16, 64, 128)), int(self.pick(7, 14, 28, 56))
+        k, offset_group, mask = int(self.pick(1, 3, 3)), int(self.pick(1, 1, 4 if c % 4 == 0 else 1)), bool(self.pick(True, False))
+        pad = k // 2
+        taps = offset_group * k * k
+        x = {"x": self.floats(1, c, size, size), "o": self.floats(1, 2 * taps, size, size)}
+        if mask:
+            x["m"] = self.r.random((1, taps, size, size)).astype(np.float32)
+        constants = {"w": self.floats(m, c, k, k) / (c * k * k) ** 0.5, "b": self.floats(m)}
+        return Layer("DeformConv", x, constants, {"pads": [pad] * 4, "offset_group": offset_group, "kernel_shape": [k, k]},
+                     "DeformConv c%d m%d %d k%d offsets %d%s" % (c, m, size, k, offset_group, " mask" * mask), opset=19,
+                     order=["x", "w", "o", "b"] + ["m"] * mask)
+
+    def col2im(self):
+        c, size = int(self.pick(1, 3, 16, 64)), int(self.pick(14, 28, 56, 112))
+        k, stride, pad = self.pick((2, 2, 0), (3, 1, 1), (3, 2, 1), (4, 4, 0), (5, 1, 2))
+        blocks = (size + 2 * pad - k) // stride + 1
+        ints = lambda *v: np.array(v, np.int64)
+        return Layer("Col2Im", {"x": self.floats(1, int(c * k * k), int(blocks * blocks))},
+                     {"i": ints(size, size), "b": ints(k, k)}, {"strides": [int(stride)] * 2, "pads": [int(pad)] * 4},
+                     "Col2Im c%d %d k%d s%d" % (c, size, k, stride))
+
+    def dft(self):
+        n, lines, parts = int(self.pick(64, 100, 256, 400, 480, 512, 1000, 1009, 1024, 4096)), int(self.pick(1, 8, 100)), \
+            int(self.pick(1, 2))
+        inverse = parts == 2 and bool(self.pick(True, False))
+        one_sided = parts == 1 and bool(self.pick(True, False))
+        return Layer("DFT", {"x": self.floats(lines, n, parts)}, {},
+                     {"axis": 1, "inverse": int(inverse), "onesided": int(one_sided)},
+                     "DFT %d lines of %d x %d%s%s" % (lines, n, parts, " inverse" * inverse, " onesided" * one_sided), opset=17)
+
+    def grid_sample(self):
+        c, size, to = int(self.pick(1, 3, 16, 64, 128)), int(self.pick(14, 28, 56)), int(self.pick(14, 28, 56, 112))
+        mode, padding = self.pick("bilinear", "bilinear", "bilinear", "nearest", "bicubic"), self.pick("zeros", "zeros", "border",
+                                                                                           "reflection")
+        align = int(self.pick(0, 1))
+        grid = self.r.uniform(-1.1, 1.1, (1, to, to, 2)).astype(np.float32)
+        return Layer("GridSample", {"x": self.floats(1, c, size, size), "g": grid}, {},
+                     {"mode": str(mode), "padding_mode": str(padding), "align_corners": align},
+                     "GridSample %s %s c%d %d to %d align %d" % (mode, padding, c, size, to, align), opset=16)
+
+    def draw(self, only=None):
+        if only:
+            family = self.pick(*only)
+            layer = getattr(self, family)()
+            layer.family = str(family)
+            return layer
         families = [("conv", 40), ("conv_transpose", 6), ("pool", 6), ("matmul", 12), ("norm", 8), ("reduce", 5),
                     ("resize", 4), ("elementwise", 9), ("move", 6), ("recurrent", 3), ("attention", 1)]
         share = np.array([w for _, w in families], float)
@@ -396,6 +460,7 @@ def main():
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--before", type=pathlib.Path, help="binaries of an older build")
+    parser.add_argument("--family", action="append", help="only layers of this family; more than once: any of them")
     parser.add_argument("--filter", action="append", help="only layers with such a name; more than once: any of them")
     parser.add_argument("--above", type=float, default=1.15)
     parser.add_argument("--least-loss-us", type=float, default=0, help="leave out smaller losses than these microseconds")
@@ -411,7 +476,7 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         for i in range(args.count):
-            layer = generator.draw()
+            layer = generator.draw(args.family)
             if layer.name in seen or not any(fnmatch.fnmatch(layer.name, f) for f in args.filter or ["*"]):
                 continue
             seen.add(layer.name)

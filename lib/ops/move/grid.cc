@@ -8,6 +8,7 @@
 #include "lib/ops/declared_rank.h"
 #include "lib/ops/decompositions.h"
 #include "lib/ops/move/grid_sampler.h"
+#include "lib/ops/move/image_columns.h"
 #include "lib/ops/move/move.h"
 #include "lib/ops/op_def.h"
 
@@ -157,16 +158,6 @@ Status RunAffineGrid(OpRun& run) {
   return {};
 }
 
-/// An INTS attribute with one entry per spatial axis (times `per_axis`).
-Result<std::vector<int64_t>> PerAxis(const OpCall& call, std::string_view attr, size_t count,
-                                     int64_t absent) {
-  if (!call.HasAttr(attr)) return std::vector<int64_t>(count, absent);
-  const auto& v = call.Ints(attr);
-  if (v.size() != count || std::any_of(v.begin(), v.end(), [&](int64_t i) { return i < absent; }))
-    return InvalidModel(Cat(attr, " needs ", count, " entries of at least ", absent));
-  return v;
-}
-
 Status InferCol2Im(OpCall& call) {
   const auto image = call.elements(1), block = call.elements(2);
   INFER_ASSIGN(Shape out, UnknownOfDeclaredRank(LengthOf(call, 1) + Dim(2)));
@@ -187,43 +178,28 @@ Status InferCol2Im(OpCall& call) {
 /// Sums every column entry to the pixel that it came from.
 Status RunCol2Im(OpRun& run) {
   const Tensor& x = run.in(0);
-  const Dims image = run.in(1).ToInts(), block = run.in(2).ToInts();
-  const size_t r = image.size();
-  INFER_ASSIGN(const auto strides, PerAxis(run.call(), "strides", r, 1));
-  INFER_ASSIGN(const auto dilations, PerAxis(run.call(), "dilations", r, 1));
-  INFER_ASSIGN(const auto pads, PerAxis(run.call(), "pads", 2 * r, 0));
-  Dims blocks(r);
-  for (size_t i = 0; i < r && block.size() == r; ++i) {
-    if (block[i] < 1 || image[i] < 1 || block[i] > INT32_MAX || dilations[i] > INT32_MAX)
-      return InvalidModel("image_shape and block_shape must be positive");
-    const int64_t span = image[i] + pads[i] + pads[i + r] - dilations[i] * (block[i] - 1) - 1;
-    blocks[i] = span < 0 ? 0 : span / strides[i] + 1;
-  }
-  const auto per_block = CheckedNumElements(block);
-  if (r < 1 || block.size() != r || x.rank() != 3 || !per_block || x.dim(1) % *per_block != 0 ||
-      CheckedNumElements(blocks) != x.dim(2))
-    return InvalidModel(Cat("columns ", ToString(x.dims()), " do not fit image ", ToString(image),
-                            " in blocks ", ToString(block)));
+  INFER_ASSIGN(const ImageColumns c,
+               ImageColumns::Of(run.call(), x.dims(), run.in(1).ToInts(), run.in(2).ToInts()));
   if (!DispatchReal(x.dtype(), [](auto) {})) return Unsupported(Cat("no sum of ", Name(x.dtype())));
-  Dims dims = {x.dim(0), x.dim(1) / *per_block};
-  dims.insert(dims.end(), image.begin(), image.end());
+  Dims dims = {x.dim(0), x.dim(1) / c.entries};
+  dims.insert(dims.end(), c.image.begin(), c.image.end());
   INFER_ASSIGN(Tensor * y, MakeOut(run, 0, x.dtype(), dims));
   std::vector<double> sums(static_cast<size_t>(y->num_elements()), 0.0);
-  const int64_t pixels = NumElements(image), columns = x.dim(2);
+  const int64_t pixels = NumElements(c.image), columns = x.dim(2);
   for (int64_t i = 0; i < x.num_elements(); ++i) {
-    int64_t column = i % columns, inside = i / columns % *per_block;
+    int64_t column = i % columns, inside = i / columns % c.entries;
     int64_t at = 0, scale = 1;
     bool in_image = true;
-    for (size_t k = r; k-- > 0;) {
+    for (size_t k = c.image.size(); k-- > 0;) {
       const int64_t p =
-          column % blocks[k] * strides[k] + inside % block[k] * dilations[k] - pads[k];
-      in_image &= p >= 0 && p < image[k];
+          column % c.blocks[k] * c.strides[k] + inside % c.block[k] * c.dilations[k] - c.pads[k];
+      in_image &= p >= 0 && p < c.image[k];
       at += p * scale;
-      scale *= image[k];
-      column /= blocks[k];
-      inside /= block[k];
+      scale *= c.image[k];
+      column /= c.blocks[k];
+      inside /= c.block[k];
     }
-    if (in_image) sums[static_cast<size_t>(i / columns / *per_block * pixels + at)] += x.At(i);
+    if (in_image) sums[static_cast<size_t>(i / columns / c.entries * pixels + at)] += x.At(i);
   }
   for (int64_t i = 0; i < y->num_elements(); ++i) y->Set(i, sums[static_cast<size_t>(i)]);
   return {};

@@ -16,18 +16,20 @@ class GridSampler {
     double weight = 0;
   };
 
+  enum class Padding { kZeros, kBorder, kReflection };
+
   /// InvalidModel for a mode or padding that does not exist.
   static Result<GridSampler> Of(const std::string& mode, const std::string& padding,
                                 bool align_corners);
 
   /// Taps along an axis: 1 nearest, 2 linear, 4 cubic.
   int points() const { return points_; }
+  Padding padding() const { return padding_; }
+  bool align_corners() const { return align_corners_; }
   /// Taps of normalised coordinate g (-1 ... 1) along an axis of n > 0, to taps[0 .. points).
   void TapsOf(double g, int64_t n, Tap* taps) const;
 
  private:
-  enum class Padding { kZeros, kBorder, kReflection };
-
   Tap At(int64_t i, double weight, int64_t n, double lo, double hi) const;
   double Weight(double distance) const;
 

@@ -4,7 +4,8 @@
 ///
 /// Errors of the polynomials against exact values, tested in tests/runtime/cpu/loops_test.cc:
 /// exp relative 2e-7, tanh and sigmoid absolute 3e-7 (tanh below 0.6 relative 3e-7), erf absolute
-/// 4e-7.
+/// 4e-7; tan, the hyperbolic functions and all inverse ones relative 4e-7, with the signed zeros,
+/// subnormal numbers, infinities and NaN of the library's.
 #include <cstdint>
 
 namespace infer::simd {
@@ -36,9 +37,18 @@ enum class Unary : uint8_t {
   kLog,
   kSin,  ///< |x| <= kMaxAngle; else use the library's
   kCos,
+  kTan,
   kRound,
   kSoftsign,
   kThresholdedRelu,  ///< a: alpha
+  kAsin,
+  kAcos,
+  kAtan,
+  kSinh,
+  kCosh,
+  kAsinh,
+  kAcosh,
+  kAtanh,
   kCount
 };
 enum class Binary : uint8_t {
@@ -66,6 +76,9 @@ struct Int8Params {
 
 /// Beyond this the reduction of angles loses bits.
 constexpr float kMaxAngle = 8192;
+constexpr bool TakesAngles(Unary f) {
+  return f == Unary::kSin || f == Unary::kCos || f == Unary::kTan;
+}
 
 /// Columns of a panel of a packed matrix.
 constexpr int64_t kPanel = 32;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -49,6 +50,23 @@ TEST(Loops, ErrorBounds) {
       {Unary::kSin, [](double v) { return std::sin(v); }, -kMaxAngle, kMaxAngle, 0, 2e-7},
       {Unary::kCos, [](double v) { return std::cos(v); }, -kMaxAngle, kMaxAngle, 0, 2e-7},
       {Unary::kRound, [](double v) { return std::nearbyint(v); }, -100.0f, 100.0f, 0, 0},
+      {Unary::kTan, [](double v) { return std::tan(v); }, -kMaxAngle, kMaxAngle, 4e-7, 0},
+      {Unary::kTan, [](double v) { return std::tan(v); }, -7.0f, 7.0f, 4e-7, 0},
+      {Unary::kAsin, [](double v) { return std::asin(v); }, -1.0f, 1.0f, 4e-7, 0},
+      {Unary::kAcos, [](double v) { return std::acos(v); }, -1.0f, 1.0f, 4e-7, 0},
+      {Unary::kAcos, [](double v) { return std::acos(v); }, 0.999f, 1.0f, 4e-7, 0},
+      {Unary::kAtan, [](double v) { return std::atan(v); }, -9.0f, 9.0f, 4e-7, 0},
+      {Unary::kAtan, [](double v) { return std::atan(v); }, -3e38f, 3e38f, 4e-7, 0},
+      {Unary::kSinh, [](double v) { return std::sinh(v); }, -2.0f, 2.0f, 4e-7, 0},
+      {Unary::kSinh, [](double v) { return std::sinh(v); }, -89.41f, 89.41f, 4e-7, 0},
+      {Unary::kCosh, [](double v) { return std::cosh(v); }, -89.41f, 89.41f, 4e-7, 0},
+      {Unary::kAsinh, [](double v) { return std::asinh(v); }, -2.0f, 2.0f, 4e-7, 0},
+      {Unary::kAsinh, [](double v) { return std::asinh(v); }, -1e5f, 1e5f, 4e-7, 0},
+      {Unary::kAsinh, [](double v) { return std::asinh(v); }, -3e38f, 3e38f, 4e-7, 0},
+      {Unary::kAcosh, [](double v) { return std::acosh(v); }, 1.0f, 3.0f, 4e-7, 0},
+      {Unary::kAcosh, [](double v) { return std::acosh(v); }, 1.0f, 1e5f, 4e-7, 0},
+      {Unary::kAcosh, [](double v) { return std::acosh(v); }, 1.0f, 3e38f, 4e-7, 0},
+      {Unary::kAtanh, [](double v) { return std::atanh(v); }, -0.9999999f, 0.9999999f, 4e-7, 0},
   };
   for (const Loops* table : AllTables<Loops>())
     for (const Bound& b : bounds) {
@@ -100,6 +118,55 @@ TEST(Loops, SpecialValues) {
     EXPECT_TRUE(std::isnan(run(Unary::kRelu)[2]));
     EXPECT_TRUE(std::isnan(table->max(x, kN)));
   }
+}
+
+/// What the library gives beyond the range of a function, at its ends, and for numbers whose last
+/// bits or sign a formula may lose.
+TEST(Loops, EndsOfRanges) {
+  struct Case {
+    Unary kind;
+    float (*exact)(float);
+  };
+  const Case cases[] = {{Unary::kTan, [](float v) { return std::tan(v); }},
+                        {Unary::kAsin, [](float v) { return std::asin(v); }},
+                        {Unary::kAcos, [](float v) { return std::acos(v); }},
+                        {Unary::kAtan, [](float v) { return std::atan(v); }},
+                        {Unary::kSinh, [](float v) { return std::sinh(v); }},
+                        {Unary::kCosh, [](float v) { return std::cosh(v); }},
+                        {Unary::kAsinh, [](float v) { return std::asinh(v); }},
+                        {Unary::kAcosh, [](float v) { return std::acosh(v); }},
+                        {Unary::kAtanh, [](float v) { return std::atanh(v); }}};
+  std::vector<float> x = {0.0f, 1e-45f, 1e-40f, 1.1754944e-38f, 1e-20f, 3e-4f, 0.49999997f};
+  for (float v :
+       {0.5f, 0.50000006f, 0.70710678f, 0.99999994f, 1.0f, 1.0000001f, 1.5f, 4096.0f, 89.0f,
+        89.415985f, 89.5f, 1e10f, 3.4e38f, std::numeric_limits<float>::infinity(), std::nanf("")})
+    x.push_back(v);
+  // Near multiples of pi / 2.
+  for (int i = 1; i < 5215; ++i) x.push_back(static_cast<float>(i * 1.5707963267948966));
+  const size_t positive = x.size();
+  for (size_t i = 0; i < positive; ++i) x.push_back(-x[i]);
+  std::vector<float> y(x.size());
+  for (const Loops* table : AllTables<Loops>())
+    for (const Case& c : cases) {
+      table->unary[static_cast<int>(c.kind)](x.data(), y.data(), static_cast<int64_t>(x.size()), 1,
+                                             0);
+      for (size_t i = 0; i < x.size(); ++i) {
+        if (c.kind == Unary::kTan && std::abs(x[i]) > kMaxAngle && std::isfinite(x[i])) continue;
+        const float want = c.exact(x[i]);
+        const std::string where = std::string(table->isa) + " " +
+                                  std::to_string(static_cast<int>(c.kind)) + " of " +
+                                  std::to_string(x[i]);
+        if (std::isnan(want)) {
+          EXPECT_TRUE(std::isnan(y[i])) << where << " is " << y[i];
+          continue;
+        }
+        EXPECT_EQ(std::signbit(y[i]), std::signbit(want)) << where << " is " << y[i];
+        if (std::isinf(want) || want == 0)
+          EXPECT_EQ(y[i], want) << where;
+        else
+          EXPECT_LE(std::abs(y[i] - want), 5e-7f * std::abs(want)) << where << " is " << y[i];
+      }
+    }
 }
 
 /// Rows that end within a vector and within a tile, against double.

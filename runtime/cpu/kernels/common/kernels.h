@@ -19,6 +19,8 @@ KernelList ConvProductKernels();      ///< Conv as a product (own)
 KernelList DepthwiseKernels();        ///< Conv, ConvTranspose of one channel per group (own)
 KernelList ConvTransposeKernels();    ///< ConvTranspose as a convolution
 KernelList ConvKernels();             ///< Conv, ConvTranspose (oneDNN)
+KernelList DeformConvKernels();       ///< DeformConv, channels last (own)
+KernelList DeformPlanesKernels();     ///< DeformConv, plane by plane (own)
 KernelList WeightGradientKernels();   ///< ConvWeightGradient (oneDNN)
 KernelList SkinnyKernels();           ///< MatMul, Gemm of few columns or few terms (own)
 KernelList MatMulKernels();           ///< MatMul, Gemm (oneDNN)
@@ -43,6 +45,8 @@ KernelList ChannelNormKernels();  ///< BatchNormalization, Instance-, GroupNorma
 KernelList QuantizeKernels();  ///< Q and DQ of 8 and 16 bits outside groups, DynamicQuantizeLinear
 KernelList ResizeKernels();    ///< linear
 KernelList GridSampleKernels();
+KernelList Col2ImKernels();
+KernelList DftKernels();
 KernelList LrnKernels();
 KernelList PowKernels();
 KernelList ElementKernels();  ///< any type: arithmetic, comparisons, logic, Cast, Where

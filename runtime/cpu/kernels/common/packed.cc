@@ -15,4 +15,17 @@ Result<std::shared_ptr<const Buffer>> PackedCache::Get(const onednn::Spec& spec,
   return kept;
 }
 
+Tensor ChannelsInnermost(const Tensor& weights) {
+  const Dims& d = weights.dims();
+  const int64_t taps = d[2] * d[3];
+  if (taps == 1) return weights;
+  Tensor t(DType::kF32, {d[0], d[2], d[3], d[1]});
+  const float* from = weights.data<float>().data();
+  float* to = t.mutable_data<float>().data();
+  for (int64_t o = 0; o < d[0]; ++o)
+    for (int64_t tap = 0; tap < taps; ++tap)
+      for (int64_t c = 0; c < d[1]; ++c) *to++ = from[(o * d[1] + c) * taps + tap];
+  return t;
+}
+
 }  // namespace infer

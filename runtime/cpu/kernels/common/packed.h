@@ -19,6 +19,10 @@ class PackedCache {
   mutable std::map<std::string, std::shared_ptr<const Buffer>> by_layout_;
 };
 
+/// Weights [output, channel, rows, columns] of a convolution as [output, rows, columns, channel];
+/// f32.
+Tensor ChannelsInnermost(const Tensor& weights);
+
 /// Constant data of one more form, made when first wanted.
 class PackedOnce {
  public:

@@ -98,7 +98,7 @@ class ConvProductKernel final : public Kernel {
   Result<Prepared> Bind(std::span<const Operand> in, const Windows& windows,
                         const Gemm& gemm) const {
     const auto weights = packed_[std::is_same_v<Gemm, StrassenGemm>].Get(
-        [&] { return gemm.Pack(ByChannel().data<float>().data(), 1, gemm.depth); });
+        [&] { return gemm.Pack(ChannelsInnermost(weights_).data<float>().data(), 1, gemm.depth); });
     Prepared p;
     p.name = Cat(Gemm::kName, gemm.panels->isa);
     p.unused.assign(in.size(), false);
@@ -141,20 +141,6 @@ class ConvProductKernel final : public Kernel {
       }
     });
     return p;
-  }
-
-  /// The weights as [output][row of the window][column][channel].
-  Tensor ByChannel() const {
-    const Dims& d = weights_.dims();
-    const int64_t taps = d[2] * d[3];
-    if (taps == 1) return weights_;
-    Tensor t(DType::kF32, {d[0], d[2], d[3], d[1]});
-    const float* from = weights_.data<float>().data();
-    float* to = t.mutable_data<float>().data();
-    for (int64_t o = 0; o < d[0]; ++o)
-      for (int64_t tap = 0; tap < taps; ++tap)
-        for (int64_t c = 0; c < d[1]; ++c) *to++ = from[(o * d[1] + c) * taps + tap];
-    return t;
   }
 
   const Node& node_;

@@ -122,8 +122,7 @@ class Decoder {
       INFER_ASSIGN(f, UnaryFunctionOf(call_, n));
     }
     // Of wide angles by the library: kernel_elementwise.cc.
-    if (f.kind == simd::Unary::kSin || f.kind == simd::Unary::kCos)
-      return Unsupported(Cat(n.op(), " is left to its own kernel"));
+    if (simd::TakesAngles(f.kind)) return Unsupported(Cat(n.op(), " is left to its own kernel"));
     op.kind = ChainOp::Kind::kUnary;
     op.unary = f.kind;
     op.a = f.a;

@@ -35,8 +35,10 @@ void WideAngles(Unary kind, const float* x, float* y, int64_t n, simd::Loops::Un
       loop(x + i, y + i, m, 0, 0);
       continue;
     }
-    for (int64_t k = i; k < i + m; ++k)
-      y[k] = kind == Unary::kSin ? std::sin(x[k]) : std::cos(x[k]);
+    const auto of = [kind](float v) {
+      return kind == Unary::kSin ? std::sin(v) : kind == Unary::kCos ? std::cos(v) : std::tan(v);
+    };
+    std::transform(x + i, x + i + m, y + i, of);
   }
 }
 
@@ -56,7 +58,7 @@ Prepared UnaryLaunch(const UnaryFunction& f, const Operand& in) {
     float* y = As<float>(args[1]);
     ParallelFor((n + kBlock - 1) / kBlock, kElementGrain / kBlock, [=](int64_t u, int64_t v) {
       const int64_t begin = u * kBlock, end = std::min(n, v * kBlock);
-      if (f.kind == Unary::kSin || f.kind == Unary::kCos)
+      if (simd::TakesAngles(f.kind))
         WideAngles(f.kind, x + begin, y + begin, end - begin, loop);
       else
         loop(x + begin, y + begin, end - begin, f.a, f.b);

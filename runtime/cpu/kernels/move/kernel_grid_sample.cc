@@ -6,12 +6,12 @@
 #include "lib/ops/move/grid_sampler.h"
 #include "runtime/cpu/kernels/common/kernels.h"
 #include "runtime/cpu/launch/launch.h"
+#include "runtime/cpu/simd/samples.h"
 
 namespace infer {
 namespace {
 
-constexpr int64_t kSamples = 64;  ///< of a block
-constexpr int kMostTaps = 16;     ///< cubic in two dimensions
+constexpr int kMostTaps = 16;  ///< cubic in two dimensions
 
 struct GridExtents {
   int axes = 0;  ///< spatial ones
@@ -24,64 +24,64 @@ struct GridExtents {
 /// Which elements of a channel a block of samples reads, and what each counts.
 class TapTable {
  public:
+  explicit TapTable(const simd::Samples& loops) : loops_(loops) {}
+
   /// Of `count` positions of `grid`, the innermost coordinate first.
   void Fill(const GridSampler& sampler, const GridExtents& e, const float* grid, int64_t count) {
-    const int points = sampler.points();
     taps_ = 1;
-    for (int k = 0; k < e.axes; ++k) taps_ *= points;
-    all_count_ = true;
-    GridSampler::Tap along[3][4];
-    for (int64_t s = 0; s < count; ++s) {
-      for (int k = 0; k < e.axes; ++k)
-        sampler.TapsOf(static_cast<double>(grid[s * e.axes + e.axes - 1 - k]),
-                       e.image[static_cast<size_t>(k)], along[k]);
-      for (int t = 0; t < taps_; ++t) {
-        int64_t at = 0;
-        double weight = 1;
-        for (int k = 0, rest = t; k < e.axes; ++k, rest /= points) {
-          const GridSampler::Tap& tap = along[k][rest % points];
-          weight = tap.at < 0 ? 0 : weight * tap.weight;
-          at = at * e.image[static_cast<size_t>(k)] + std::max<int64_t>(tap.at, 0);
-        }
-        at_[t][s] = static_cast<int32_t>(at);
-        weight_[t][s] = static_cast<float>(weight);
-        all_count_ &= weight_[t][s] != 0;
-      }
+    std::fill_n(at_[0], count, 0);
+    std::fill_n(weight_[0], count, 1.0f);
+    for (int k = 0; k < e.axes; ++k) {
+      const float* const along = grid + e.axes - 1 - k;
+      const int64_t extent = e.image[static_cast<size_t>(k)];
+      AxisTaps(sampler, along, e.axes, count, extent);
+      Combine(sampler.points(), count, static_cast<int32_t>(extent));
     }
   }
 
   /// y[s] for the first `count` samples. A tap that counts nothing is not read: it may be infinite.
   void Apply(const float* x, int64_t count, float* y) const {
-    if (!all_count_) return ApplySome(x, count, y);
-    switch (taps_) {
-      case 1: return ApplyAll<1>(x, count, y);
-      case 4: return ApplyAll<4>(x, count, y);
-      case 16: return ApplyAll<16>(x, count, y);
-      default: return ApplySome(x, count, y);
-    }
+    loops_.read(x, at_[0], weight_[0], taps_, count, y);
   }
 
  private:
-  template <int kTaps>
-  void ApplyAll(const float* x, int64_t count, float* y) const {
+  /// Taps of one axis, in axis_at_ and axis_weight_.
+  void AxisTaps(const GridSampler& sampler, const float* grid, int64_t step, int64_t count,
+                int64_t extent) {
+    if (sampler.points() > 1) {
+      simd::SampledAxis axis;
+      axis.size = static_cast<int32_t>(extent);
+      axis.points = sampler.points();
+      axis.align_corners = sampler.align_corners();
+      axis.padding = static_cast<simd::SampledAxis::Padding>(sampler.padding());
+      return loops_.axis_taps(grid, step, count, axis, axis_at_[0], axis_weight_[0]);
+    }
     for (int64_t s = 0; s < count; ++s) {
-      float sum = 0;
-      for (int t = 0; t < kTaps; ++t) sum += weight_[t][s] * x[at_[t][s]];
-      y[s] = sum;
+      GridSampler::Tap tap;
+      sampler.TapsOf(static_cast<double>(grid[s * step]), extent, &tap);
+      axis_at_[0][s] = static_cast<int32_t>(std::max<int64_t>(tap.at, 0));
+      axis_weight_[0][s] = tap.at < 0 ? 0.0f : 1.0f;
     }
   }
-  void ApplySome(const float* x, int64_t count, float* y) const {
-    float sums[kSamples] = {};
-    for (int t = 0; t < taps_; ++t)
-      for (int64_t s = 0; s < count; ++s)
-        if (weight_[t][s] != 0) sums[s] += weight_[t][s] * x[at_[t][s]];
-    std::copy_n(sums, count, y);
+
+  /// Every tap so far by every tap of one more axis, the last of these first: it lies over none
+  /// that is still read.
+  void Combine(int points, int64_t count, int32_t extent) {
+    for (int which = points - 1; which >= 0; --which)
+      for (int t = 0; t < taps_; ++t) {
+        const int to = which * taps_ + t;
+        for (int64_t s = 0; s < count; ++s) {
+          at_[to][s] = at_[t][s] * extent + axis_at_[which][s];
+          weight_[to][s] = weight_[t][s] * axis_weight_[which][s];
+        }
+      }
+    taps_ *= points;
   }
 
-  bool all_count_ = false;  // no tap has weight 0
+  const simd::Samples& loops_;
   int taps_ = 0;
-  int32_t at_[kMostTaps][kSamples];
-  float weight_[kMostTaps][kSamples];
+  int32_t at_[kMostTaps][simd::kSampleBlock], axis_at_[4][simd::kSampleBlock];
+  float weight_[kMostTaps][simd::kSampleBlock], axis_weight_[4][simd::kSampleBlock];
 };
 
 std::string RefuseGridSample(const StepCall& call) {
@@ -113,6 +113,8 @@ std::unique_ptr<Kernel> MakeGridSample(const StepCall& call) {
         if (e.plane == 0) return Unsupported("the image is empty");
         if (e.plane > std::numeric_limits<int32_t>::max())
           return Unsupported("places beyond 32 bits");
+        if (std::any_of(e.image.begin(), e.image.end(), [](int64_t n) { return n >= 1 << 24; }))
+          return Unsupported("places beyond 24 bits");
         e.batch = x[0];
         e.channels = x[1];
         e.samples = NumElements(grid) / (e.batch * e.axes);
@@ -122,12 +124,12 @@ std::unique_ptr<Kernel> MakeGridSample(const StepCall& call) {
           const float* const image = As<float>(static_cast<const std::byte*>(args[0]));
           const float* const positions = As<float>(static_cast<const std::byte*>(args[1]));
           float* const y = As<float>(args[2]);
-          const int64_t blocks = (e.samples + kSamples - 1) / kSamples;
+          const int64_t blocks = (e.samples + simd::kSampleBlock - 1) / simd::kSampleBlock;
           ForRange(e.batch * blocks, 1, [&](int64_t begin, int64_t end) {
-            TapTable table;
+            TapTable table(simd::TheSamples());
             for (int64_t i = begin; i < end; ++i) {
-              const int64_t b = i / blocks, first = i % blocks * kSamples;
-              const int64_t count = std::min(kSamples, e.samples - first);
+              const int64_t b = i / blocks, first = i % blocks * simd::kSampleBlock;
+              const int64_t count = std::min(simd::kSampleBlock, e.samples - first);
               table.Fill(sampler, e, positions + (b * e.samples + first) * e.axes, count);
               for (int64_t c = b * e.channels; c < (b + 1) * e.channels; ++c)
                 table.Apply(image + c * e.plane, count, y + c * e.samples + first);

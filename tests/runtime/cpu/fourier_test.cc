@@ -1,0 +1,110 @@
+/// The error bound that kernels/signal/fourier.h states, for every instruction set of this machine.
+#include "runtime/cpu/kernels/signal/fourier.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <complex>
+#include <numbers>
+
+#include "lib/support/isa_tables.h"
+#include "lib/support/random.h"
+
+namespace infer {
+namespace {
+
+using Line = std::vector<std::complex<double>>;
+
+Line RandomLine(int64_t n, Random& random) {
+  Line line;
+  for (int64_t i = 0; i < n; ++i) line.emplace_back(random.Uniform(-1, 1), random.Uniform(-1, 1));
+  return line;
+}
+
+/// By the definition, with the roots from a table.
+Line Transformed(const Line& x) {
+  const size_t n = x.size();
+  Line roots, y(n);
+  for (size_t i = 0; i < n; ++i)
+    roots.push_back(
+        std::polar(1.0, -2 * std::numbers::pi * static_cast<double>(i) / static_cast<double>(n)));
+  for (size_t k = 0; k < n; ++k)
+    for (size_t i = 0; i < n; ++i) y[k] += roots[i * k % n] * x[i];
+  return y;
+}
+
+void ExpectNear(const Line& got, const Line& want, const std::string& what) {
+  double worst = 0, largest = 0;
+  for (size_t k = 0; k < want.size(); ++k) {
+    worst = std::max(worst, std::abs(got[k] - want[k]));
+    largest = std::max(largest, std::abs(want[k]));
+  }
+  EXPECT_LE(worst, 1e-14 * largest) << what;
+}
+
+constexpr int64_t kLengths[] = {1,   2,   3,   4,   5,    6,    7,    8,   9,   11,  12,
+                                13,  15,  16,  17,  20,   25,   31,   49,  64,  77,  91,
+                                96,  97,  120, 128, 143,  169,  210,  256, 360, 400, 441,
+                                509, 512, 625, 729, 1000, 1024, 2048, 4093};
+
+class FourierOf : public testing::TestWithParam<const simd::Fourier*> {};
+
+TEST_P(FourierOf, LinesSideBySide) {
+  const simd::Fourier& loops = *GetParam();
+  Random random(3);
+  for (const int64_t n : kLengths) {
+    const LineFourier fourier(n, loops);
+    const auto numbers = static_cast<size_t>(fourier.rows() * 2 * loops.lanes);
+    std::vector<double> x(numbers, NAN), work(numbers, NAN);
+    // The first lane and the last; the others hold no numbers.
+    const Line lines[] = {RandomLine(n, random), RandomLine(n, random)};
+    for (int which = 0; which < 2; ++which)
+      for (int64_t i = 0; i < n; ++i) {
+        const int64_t at = i * 2 * loops.lanes + which * (loops.lanes - 1);
+        x[static_cast<size_t>(at)] = lines[which][static_cast<size_t>(i)].real();
+        x[static_cast<size_t>(at + loops.lanes)] = lines[which][static_cast<size_t>(i)].imag();
+      }
+    const double* const y = fourier.Run(x.data(), work.data());
+    for (int which = 0; which < 2; ++which) {
+      Line got;
+      for (int64_t k = 0; k < n; ++k) {
+        const double* const at = y + k * 2 * loops.lanes + which * (loops.lanes - 1);
+        got.emplace_back(at[0], at[loops.lanes]);
+      }
+      ExpectNear(got, Transformed(lines[which]), std::string(loops.isa) + " " + std::to_string(n));
+    }
+  }
+}
+
+TEST_P(FourierOf, OneLine) {
+  const simd::Fourier& loops = *GetParam();
+  Random random(4);
+  for (const int64_t n : kLengths) {
+    const SingleFourier fourier(n, loops);
+    const auto numbers = static_cast<size_t>(fourier.rows() * 2 * loops.lanes);
+    std::vector<double> x(numbers), work(numbers);
+    const Line line = RandomLine(n, random);
+    for (int64_t i = 0; i < n; ++i) {
+      double* const at = x.data() + i / fourier.columns() * 2 * loops.lanes + i % fourier.columns();
+      at[0] = line[static_cast<size_t>(i)].real();
+      at[loops.lanes] = line[static_cast<size_t>(i)].imag();
+    }
+    Line got(static_cast<size_t>(n));
+    std::vector<int> stored(static_cast<size_t>(n));
+    fourier.Run(x.data(), work.data(),
+                [&](int64_t k, const double* re, const double* im, int64_t count) {
+                  for (int64_t i = 0; i < count; ++i) {
+                    got[static_cast<size_t>(k + i)] = {re[i], im[i]};
+                    ++stored[static_cast<size_t>(k + i)];
+                  }
+                });
+    for (const int times : stored) EXPECT_EQ(times, 1) << n;
+    ExpectNear(got, Transformed(line), std::string(loops.isa) + " one of " + std::to_string(n));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(, FourierOf, testing::ValuesIn(AllTables<simd::Fourier>()),
+                         [](const auto& info) { return std::string(info.param->isa); });
+
+}  // namespace
+}  // namespace infer
