@@ -5,6 +5,7 @@
 #include "lib/ops/common.h"
 #include "lib/ops/move/image_columns.h"
 #include "runtime/cpu/kernels/common/kernels.h"
+#include "runtime/cpu/kernels/move/pixel_sums.h"
 #include "runtime/cpu/launch/launch.h"
 #include "runtime/cpu/simd/loops.h"
 
@@ -184,6 +185,35 @@ ColumnSums SumsOf(const ImageColumns& c, int64_t columns) {
   return sums;
 }
 
+std::shared_ptr<const Launch> ByRows(ColumnSums sums, int64_t planes, int64_t grain, size_t y) {
+  return LaunchOf([=, sums = std::move(sums)](std::byte* const* args) {
+    const float* const from = As<float>(static_cast<const std::byte*>(args[0]));
+    float* const to = As<float>(args[y]);
+    ForRange(planes * sums.rows, grain, [&](int64_t begin, int64_t end) {
+      int64_t plane = begin / sums.rows, row = begin % sums.rows;
+      for (int64_t r = begin; r < end; ++r) {
+        sums.Row(from + plane * sums.entries() * sums.columns, row, to + r * sums.width);
+        if (++row < sums.rows) continue;
+        row = 0;
+        ++plane;
+      }
+    });
+  });
+}
+
+std::shared_ptr<const Launch> ByPlanes(const ImageColumns& c, int64_t planes, size_t y) {
+  const int64_t columns = c.entries * NumElements(c.blocks), pixels = NumElements(c.image);
+  return LaunchOf([=, sums = PixelSums(c)](std::byte* const* args) {
+    const float* const from = As<float>(static_cast<const std::byte*>(args[0]));
+    float* const to = As<float>(args[y]);
+    ForRange(planes, std::max<int64_t>(1, kElementGrain / columns),
+             [&](int64_t begin, int64_t end) {
+               for (int64_t p = begin; p < end; ++p)
+                 sums.Plane(from + p * columns, to + p * pixels);
+             });
+  });
+}
+
 std::unique_ptr<Kernel> MakeCol2Im(const StepCall& call) {
   const Node& n = call.main();
   const Dims image = call.constant(n.input(1))->ToInts(),
@@ -193,27 +223,18 @@ std::unique_ptr<Kernel> MakeCol2Im(const StepCall& call) {
     const Dims& x = in[0].dims;
     const auto lie = ImageColumns::Of(OpCall(n.def(), n.attrs(), 0, 0), x, image, block);
     if (!lie.ok()) return Unsupported(lie.status().message());
-    const ColumnSums sums = SumsOf(*lie, x[2]);
-    const int64_t rows = x[0] * x[1] / sums.entries() * sums.rows;
-    const int64_t grain = std::max<int64_t>(1, kElementGrain * rows / NumElements(x));
-    const size_t y = in.size();
     Prepared p;
     p.name = "own:col2im";
     p.unused.assign(in.size(), true);
     p.unused[0] = false;
-    p.launch = LaunchOf([=](std::byte* const* args) {
-      const float* const from = As<float>(static_cast<const std::byte*>(args[0]));
-      float* const to = As<float>(args[y]);
-      ForRange(rows, grain, [&](int64_t begin, int64_t end) {
-        int64_t plane = begin / sums.rows, row = begin % sums.rows;
-        for (int64_t r = begin; r < end; ++r) {
-          sums.Row(from + plane * sums.entries() * sums.columns, row, to + r * sums.width);
-          if (++row < sums.rows) continue;
-          row = 0;
-          ++plane;
-        }
-      });
-    });
+    const int64_t planes = x[0] * x[1] / lie->entries;
+    if (!AreTiles(*lie) && PixelSums::Pays(*lie)) {
+      p.launch = ByPlanes(*lie, planes, in.size());
+      return p;
+    }
+    ColumnSums sums = SumsOf(*lie, x[2]);
+    const int64_t grain = kElementGrain * planes * sums.rows / NumElements(x);
+    p.launch = ByRows(std::move(sums), planes, std::max<int64_t>(1, grain), in.size());
     return p;
   });
 }
