@@ -1,5 +1,6 @@
 /// Col2Im of f32: every row of the image sums the rows of columns that meet it, which are
-/// contiguous in both where blocks stand side by side.
+/// contiguous in both where blocks stand side by side. 0.45 of ONNX Runtime's time over 40 layers,
+/// one thread (tools/infer_bench/layer_map.py --family sampling; docs/performance.md).
 #include <algorithm>
 
 #include "lib/ops/common.h"
