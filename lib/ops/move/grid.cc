@@ -187,19 +187,9 @@ Status RunCol2Im(OpRun& run) {
   std::vector<double> sums(static_cast<size_t>(y->num_elements()), 0.0);
   const int64_t pixels = NumElements(c.image), columns = x.dim(2);
   for (int64_t i = 0; i < x.num_elements(); ++i) {
-    int64_t column = i % columns, inside = i / columns % c.entries;
-    int64_t at = 0, scale = 1;
-    bool in_image = true;
-    for (size_t k = c.image.size(); k-- > 0;) {
-      const int64_t p =
-          column % c.blocks[k] * c.strides[k] + inside % c.block[k] * c.dilations[k] - c.pads[k];
-      in_image &= p >= 0 && p < c.image[k];
-      at += p * scale;
-      scale *= c.image[k];
-      column /= c.blocks[k];
-      inside /= c.block[k];
-    }
-    if (in_image) sums[static_cast<size_t>(i / columns / c.entries * pixels + at)] += x.At(i);
+    const int64_t plane = i / columns / c.entries;
+    const int64_t at = c.PixelOf(i / columns % c.entries, i % columns);
+    if (at >= 0) sums[static_cast<size_t>(plane * pixels + at)] += x.At(i);
   }
   for (int64_t i = 0; i < y->num_elements(); ++i) y->Set(i, sums[static_cast<size_t>(i)]);
   return {};

@@ -44,4 +44,18 @@ Result<ImageColumns> ImageColumns::Of(const OpCall& call, const Dims& columns, c
   return c;
 }
 
+int64_t ImageColumns::PixelOf(int64_t entry, int64_t column) const {
+  int64_t at = 0, scale = 1;
+  bool inside = true;
+  for (size_t k = image.size(); k-- > 0;) {
+    const int64_t p = column % blocks[k] * strides[k] + entry % block[k] * dilations[k] - pads[k];
+    inside &= p >= 0 && p < image[k];
+    at += p * scale;
+    scale *= image[k];
+    column /= blocks[k];
+    entry /= block[k];
+  }
+  return inside ? at : -1;
+}
+
 }  // namespace infer

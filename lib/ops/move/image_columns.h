@@ -12,6 +12,9 @@ struct ImageColumns {
   std::vector<int64_t> strides, dilations, pads;
   int64_t entries = 1;  ///< of a block
 
+  /// Where entry `entry` of block `column` lies, both counted in order; -1: outside of the image.
+  int64_t PixelOf(int64_t entry, int64_t column) const;
+
   /// InvalidModel where the attributes of `call`, the columns' extents and the operands
   /// `image_shape` and `block_shape` do not fit each other.
   static Result<ImageColumns> Of(const OpCall& call, const Dims& columns, const Dims& image,

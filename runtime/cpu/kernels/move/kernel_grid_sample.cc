@@ -1,5 +1,6 @@
-/// GridSample of f32: the taps of a block of samples are found once (lib/ops/move/grid_sampler.h,
-/// the reference's), and every channel is read through them.
+/// GridSample of f32: the taps of a block of samples are found once, as lib/ops/move/grid_sampler.h
+/// does for the reference, and every channel is read through them. 0.19 of ONNX Runtime's time over
+/// 18 layers, one thread (tools/infer_bench/layer_map.py --family sampling; docs/performance.md).
 #include <algorithm>
 #include <limits>
 
