@@ -25,9 +25,17 @@ bool IsControlFlow(const OpDef& def);
 bool SameElements(const ValueType& a, const ValueType& b);
 Status InferControlFlow(OpCall& call, const Subgraphs& subgraphs,
                         std::span<const ValueType* const> captures);
-/// Runs a subgraph on its inputs: its own, then the captures.
-using SubgraphRunner =
-    std::function<Result<std::vector<Datum>>(const Graph& g, std::span<const Datum> inputs)>;
+/// One run of a subgraph.
+struct SubgraphCall {
+  const Graph& graph;
+  std::span<Datum> own;                    ///< its own inputs, lent: the same when the run is over
+  std::span<const Datum* const> captures;  ///< nullptr: not there. The same in all runs of a node
+  /// What tensors they hold before the run may be written over where nobody else holds them.
+  std::vector<Datum>& results;
+};
+using SubgraphRunner = std::function<Status(const SubgraphCall& call)>;
+/// The runner on reference kernels.
+Status EvaluateSubgraph(const SubgraphCall& call);
 /// `inputs` hold the operator's own operands, then the captures. Subgraphs run by `run`; where none
 /// is given, on reference kernels.
 Result<std::vector<Datum>> EvaluateControlFlow(const Node& node,

@@ -1,43 +1,15 @@
-/// Evaluation of operators that own subgraphs: which branch, how often, slices and stacks.
-#include <algorithm>
-#include <cstring>
+/// Evaluation of operators that own subgraphs: which branch, how often.
+#include <limits>
 
 #include "lib/ir/flex_attention.h"
 #include "lib/ir/inference.h"
 #include "lib/ir/scan_layout.h"
+#include "lib/ir/stack.h"
 #include "lib/support/stop.h"
 #include "lib/support/strings.h"
 
 namespace infer {
 namespace {
-
-/// Slice `index` of `t` along `axis`, without that axis.
-Tensor SliceAt(const Tensor& t, int axis, int64_t index) {
-  Dims dims = t.dims();
-  const int64_t extent = dims[static_cast<size_t>(axis)];
-  dims.erase(dims.begin() + axis);
-  int64_t outer = 1, inner = 1;
-  for (int i = 0; i < t.rank(); ++i) (i < axis ? outer : inner) *= i == axis ? 1 : t.dim(i);
-  Tensor out(t.dtype(), dims);
-  if (t.dtype() == DType::kString) {
-    for (int64_t o = 0; o < outer; ++o)
-      for (int64_t i = 0; i < inner; ++i)
-        out.mutable_strings()[static_cast<size_t>(o * inner + i)] =
-            t.strings()[static_cast<size_t>((o * extent + index) * inner + i)];
-    return out;
-  }
-  if (IsPacked(t.dtype())) {
-    for (int64_t o = 0; o < outer; ++o)
-      for (int64_t i = 0; i < inner; ++i)
-        out.Set(o * inner + i, t.At((o * extent + index) * inner + i));
-    return out;
-  }
-  const int64_t width = BitWidth(t.dtype()) / 8;
-  for (int64_t o = 0; o < outer; ++o)
-    std::memcpy(out.mutable_raw() + o * inner * width,
-                t.raw() + (o * extent + index) * inner * width, static_cast<size_t>(inner * width));
-  return out;
-}
 
 /// A stack of no parts, each of which would have been of this type.
 Result<Tensor> StackOfNone(int64_t axis_attr, const ValueType& part) {
@@ -75,40 +47,6 @@ std::vector<ValueType> ResultTypes(const Graph& body, const std::vector<ValueTyp
   return types;
 }
 
-/// Stacks equally shaped tensors, at least one, along a new axis.
-Result<Tensor> Stack(const std::vector<Tensor>& parts, int64_t axis_attr) {
-  const Tensor& first = parts.front();
-  INFER_ASSIGN(int axis, NormalizeAxis(axis_attr, first.rank() + 1));
-  for (const Tensor& t : parts)
-    if (t.dims() != first.dims() || t.dtype() != first.dtype())
-      return InvalidModel(
-          Cat("scan output changes from ", ToString(first.type()), " to ", ToString(t.type())));
-  Dims dims = first.dims();
-  const auto n = static_cast<int64_t>(parts.size());
-  dims.insert(dims.begin() + axis, n);
-  int64_t outer = 1, inner = 1;
-  for (int i = 0; i < first.rank(); ++i) (i < axis ? outer : inner) *= first.dim(i);
-  Tensor out(first.dtype(), std::move(dims));
-  for (int64_t k = 0; k < n; ++k) {
-    const Tensor& t = parts[static_cast<size_t>(k)];
-    for (int64_t o = 0; o < outer; ++o) {
-      const int64_t to = (o * n + k) * inner, from = o * inner;
-      if (t.dtype() == DType::kString) {
-        for (int64_t i = 0; i < inner; ++i)
-          out.mutable_strings()[static_cast<size_t>(to + i)] =
-              t.strings()[static_cast<size_t>(from + i)];
-      } else if (IsPacked(t.dtype())) {
-        for (int64_t i = 0; i < inner; ++i) out.Set(to + i, t.At(from + i));
-      } else {
-        const int64_t width = BitWidth(t.dtype()) / 8;
-        std::memcpy(out.mutable_raw() + to * width, t.raw() + from * width,
-                    static_cast<size_t>(inner * width));
-      }
-    }
-  }
-  return out;
-}
-
 /// The one element of a condition or of a trip count.
 Result<int64_t> ElementOf(const Datum& d, DType dtype, std::string_view what) {
   if (!d.is_tensor() || d.tensor().dtype() != dtype)
@@ -120,16 +58,26 @@ Result<int64_t> ElementOf(const Datum& d, DType dtype, std::string_view what) {
 /// What types could not say before the run.
 Status CheckCarried(size_t index, const Datum& before, const Datum& after, bool same_shape) {
   if (!before.is_tensor() || !after.is_tensor() || !before.tensor().defined()) return {};
-  const TensorType a = before.tensor().type(), b = after.tensor().type();
-  if (a.dtype == b.dtype && (!same_shape || before.tensor().dims() == after.tensor().dims()))
-    return {};
-  return InvalidModel(
-      Cat("carried value ", index, " changes from ", ToString(a), " to ", ToString(b)));
+  const Tensor &a = before.tensor(), &b = after.tensor();
+  if (a.dtype() == b.dtype() && (!same_shape || a.dims() == b.dims())) return {};
+  return InvalidModel(Cat("carried value ", index, " changes from ", ToString(a.type()), " to ",
+                          ToString(b.type())));
 }
 
-Status Keep(Datum result, size_t index, std::vector<Tensor>& scan) {
-  if (!result.is_tensor()) return InvalidModel(Cat("scan output ", index, " is not a tensor"));
-  scan.push_back(std::move(result.tensor()));
+/// The carried value becomes `result`, in whose place the old one may be written over.
+Status Advance(size_t index, Datum& carried, Datum& result, bool same_shape) {
+  INFER_TRY(CheckCarried(index, carried, result, same_shape));
+  std::swap(carried, result);
+  return {};
+}
+
+/// An iteration's scan outputs, from result `first` on.
+Status AddTo(std::vector<Stack>& scans, const std::vector<Datum>& results, size_t first) {
+  for (size_t k = 0; k < scans.size(); ++k) {
+    const Datum& part = results[first + k];
+    if (!part.is_tensor()) return InvalidModel(Cat("scan output ", k, " is not a tensor"));
+    INFER_TRY(scans[k].Add(part.tensor()));
+  }
   return {};
 }
 
@@ -151,7 +99,8 @@ Result<std::vector<Datum>> EvaluateSequenceMap(const Node& node,
     std::vector<Datum> args;
     for (size_t i = 0; i < operands; ++i)
       args.push_back(inputs[i]->is_sequence() ? inputs[i]->sequence()[k] : *inputs[i]);
-    INFER_ASSIGN(auto out, run(body, WithCaptures(std::move(args), inputs.subspan(operands))));
+    std::vector<Datum> out;
+    INFER_TRY(run({body, args, inputs.subspan(operands), out}));
     for (size_t i = 0; i < results.size(); ++i) results[i].elements.push_back(std::move(out[i]));
   }
   return std::vector<Datum>(std::make_move_iterator(results.begin()),
@@ -162,7 +111,8 @@ Result<std::vector<Datum>> EvaluateIf(const Node& node, std::span<const Datum* c
                                       const SubgraphRunner& run) {
   INFER_ASSIGN(const int64_t cond, ElementOf(*inputs[0], DType::kBool, "If: the condition"));
   const Graph* branch = node.subgraph(cond ? "then_branch" : "else_branch");
-  INFER_ASSIGN(auto out, run(*branch, WithCaptures({}, inputs.subspan(1))));
+  std::vector<Datum> out;
+  INFER_TRY(run({*branch, {}, inputs.subspan(1), out}));
   out.resize(node.outputs().size());
   return out;
 }
@@ -179,37 +129,35 @@ Result<std::vector<Datum>> EvaluateLoop(const Node& node, std::span<const Datum*
   if (operands > 1 && inputs[1]) {
     INFER_ASSIGN(cond, ElementOf(*inputs[1], DType::kBool, "Loop: the condition"));
   }
-  std::vector<Datum> state;
-  for (size_t i = 0; i < carried; ++i) state.push_back(inputs[i + 2] ? *inputs[i + 2] : Datum());
+  const Dims number_dims = LoopScalarDims(body, 0), cond_dims = LoopScalarDims(body, 1);
+  std::vector<Datum> args(carried + 2), out;
+  args[1] = Tensor::Of<bool>(cond_dims, {true});
+  for (size_t k = 0; k < carried; ++k)
+    if (inputs[k + 2]) args[k + 2] = *inputs[k + 2];
   if (body.outputs().size() < carried + 1)
     return InvalidModel("Loop: the body gives too few outputs");
-  std::vector<std::vector<Tensor>> scans(body.outputs().size() - 1 - carried);
-  const Dims number_dims = LoopScalarDims(body, 0), cond_dims = LoopScalarDims(body, 1);
+  std::vector<Stack> scans(body.outputs().size() - 1 - carried, Stack(limit));
   for (int64_t i = 0; i < limit && cond; ++i) {
     INFER_TRY(CheckStop());
-    std::vector<Datum> args = {Tensor::Of<int64_t>(number_dims, {i}),
-                               Tensor::Of<bool>(cond_dims, {cond != 0})};
-    args.insert(args.end(), state.begin(), state.end());
-    INFER_ASSIGN(auto out, run(body, WithCaptures(std::move(args), captures)));
+    WritableAs(args[0], DType::kI64, number_dims).mutable_data<int64_t>()[0] = i;
+    INFER_TRY(run({body, args, captures, out}));
     INFER_ASSIGN(cond, ElementOf(out[0], DType::kBool, "Loop: the body's condition"));
-    for (size_t k = 0; k < carried; ++k) {
-      INFER_TRY(CheckCarried(k, state[k], out[k + 1], false));
-      state[k] = std::move(out[k + 1]);
-    }
-    for (size_t k = 0; k < scans.size(); ++k)
-      INFER_TRY(Keep(std::move(out[carried + 1 + k]), k, scans[k]));
+    for (size_t k = 0; k < carried; ++k) INFER_TRY(Advance(k, args[k + 2], out[k + 1], false));
+    INFER_TRY(AddTo(scans, out, carried + 1));
   }
   std::vector<ValueType> never;
-  if (!scans.empty() && scans[0].empty()) {
+  if (!scans.empty() && scans[0].size() == 0) {
     std::vector<ValueType> own = {TensorType{DType::kI64, Shape(number_dims)},
                                   TensorType{DType::kBool, Shape(cond_dims)}};
     for (size_t k = 0; k < carried; ++k)
-      own.push_back(TypeOr(body.inputs()[k + 2]->type(), state[k]));
+      own.push_back(TypeOr(body.inputs()[k + 2]->type(), args[k + 2]));
     never = ResultTypes(body, own, captures);
   }
+  std::vector<Datum> state(std::make_move_iterator(args.begin() + 2),
+                           std::make_move_iterator(args.end()));
   for (size_t k = 0; k < scans.size(); ++k) {
     INFER_ASSIGN(Tensor t,
-                 never.empty() ? Stack(scans[k], 0) : StackOfNone(0, never[carried + 1 + k]));
+                 never.empty() ? scans[k].Take() : StackOfNone(0, never[carried + 1 + k]));
     state.emplace_back(std::move(t));
   }
   state.resize(node.outputs().size());
@@ -220,11 +168,11 @@ Result<std::vector<Datum>> EvaluateScan(const Node& node, std::span<const Datum*
                                         size_t operands, const SubgraphRunner& run) {
   const Graph& body = *node.subgraph("body");
   INFER_ASSIGN(ScanLayout l, LayoutOf(node.attrs(), operands, body.outputs().size()));
-  std::vector<Datum> state;
   for (size_t i = 0; i < operands; ++i)
     if (!inputs[i] || !inputs[i]->is_tensor())
       return InvalidModel(Cat("Scan: input ", i, " is not a tensor"));
-  for (size_t i = 0; i < l.states; ++i) state.push_back(*inputs[i]);
+  std::vector<Datum> args(operands), out;
+  for (size_t i = 0; i < l.states; ++i) args[i] = *inputs[i];
   std::vector<int> axes;
   int64_t length = -1;
   for (size_t i = 0; i < l.scans; ++i) {
@@ -234,25 +182,22 @@ Result<std::vector<Datum>> EvaluateScan(const Node& node, std::span<const Datum*
     if (length >= 0 && t.dim(axis) != length) return InvalidModel("Scan: inputs differ in length");
     length = t.dim(axis);
   }
-  std::vector<std::vector<Tensor>> scans(body.outputs().size() - l.states);
+  std::vector<Stack> scans;
+  for (size_t k = 0; k + l.states < body.outputs().size(); ++k)
+    scans.emplace_back(length, l.out_axes[k], l.out_directions[k] != 0);
   for (int64_t step = 0; step < length; ++step) {
     INFER_TRY(CheckStop());
-    std::vector<Datum> args = state;
     for (size_t i = 0; i < l.scans; ++i)
-      args.emplace_back(SliceAt(inputs[l.states + i]->tensor(), axes[i],
-                                l.in_directions[i] ? length - 1 - step : step));
-    INFER_ASSIGN(auto out, run(body, WithCaptures(std::move(args), inputs.subspan(operands))));
-    for (size_t k = 0; k < l.states; ++k) {
-      INFER_TRY(CheckCarried(k, state[k], out[k], true));
-      state[k] = std::move(out[k]);
-    }
-    for (size_t k = 0; k < scans.size(); ++k)
-      INFER_TRY(Keep(std::move(out[l.states + k]), k, scans[k]));
+      SliceAt(inputs[l.states + i]->tensor(), axes[i],
+              l.in_directions[i] ? length - 1 - step : step, args[l.states + i]);
+    INFER_TRY(run({body, args, inputs.subspan(operands), out}));
+    for (size_t k = 0; k < l.states; ++k) INFER_TRY(Advance(k, args[k], out[k], true));
+    INFER_TRY(AddTo(scans, out, l.states));
   }
   std::vector<ValueType> never;
   if (length == 0) {
     std::vector<ValueType> own;
-    for (const Datum& d : state) own.push_back(d.tensor().type());
+    for (size_t i = 0; i < l.states; ++i) own.push_back(args[i].tensor().type());
     for (size_t i = 0; i < l.scans; ++i) {
       const Tensor& t = inputs[l.states + i]->tensor();
       Dims dims = t.dims();
@@ -261,10 +206,11 @@ Result<std::vector<Datum>> EvaluateScan(const Node& node, std::span<const Datum*
     }
     never = ResultTypes(body, own, inputs.subspan(operands));
   }
+  std::vector<Datum> state(std::make_move_iterator(args.begin()),
+                           std::make_move_iterator(args.begin() + static_cast<int64_t>(l.states)));
   for (size_t k = 0; k < scans.size(); ++k) {
-    if (l.out_directions[k]) std::reverse(scans[k].begin(), scans[k].end());
-    INFER_ASSIGN(Tensor t, never.empty() ? Stack(scans[k], l.out_axes[k])
-                                         : StackOfNone(l.out_axes[k], never[l.states + k]));
+    INFER_ASSIGN(Tensor t,
+                 never.empty() ? scans[k].Take() : StackOfNone(l.out_axes[k], never[l.states + k]));
     state.emplace_back(std::move(t));
   }
   state.resize(node.outputs().size());
@@ -294,6 +240,12 @@ std::vector<Datum> WithCaptures(std::vector<Datum> own, std::span<const Datum* c
   return own;
 }
 
+Status EvaluateSubgraph(const SubgraphCall& call) {
+  INFER_ASSIGN(call.results, Evaluate(call.graph, WithCaptures({call.own.begin(), call.own.end()},
+                                                               call.captures)));
+  return {};
+}
+
 Status CheckRanks(const std::vector<Datum>& outputs) {
   for (size_t i = 0; i < outputs.size(); ++i)
     if (outputs[i].is_tensor() && outputs[i].tensor().defined() &&
@@ -307,9 +259,7 @@ Result<std::vector<Datum>> EvaluateControlFlow(const Node& node,
                                                std::span<const Datum* const> inputs,
                                                const SubgraphRunner& given) {
   const size_t operands = node.inputs().size() - node.num_captures();
-  const SubgraphRunner on_reference = [](const Graph& g, std::span<const Datum> values) {
-    return Evaluate(g, values);
-  };
+  const SubgraphRunner on_reference = EvaluateSubgraph;
   const SubgraphRunner& run = given ? given : on_reference;
   auto out = node.op() == "If"              ? EvaluateIf(node, inputs, run)
              : node.op() == "Loop"          ? EvaluateLoop(node, inputs, operands, run)
@@ -317,8 +267,9 @@ Result<std::vector<Datum>> EvaluateControlFlow(const Node& node,
              : node.op() == "FlexAttention" ? EvaluateFlexAttention(node, inputs, operands)
                                             : EvaluateScan(node, inputs, operands, run);
   if (!out.ok()) return out.status().In(Describe(node));
-  INFER_TRY(CheckRanks(*out).In(Describe(node)));
-  INFER_TRY(OpenOptionals(node, *out).In(Describe(node)));
+  Status fits = CheckRanks(*out);
+  if (fits.ok()) fits = OpenOptionals(node, *out);
+  if (!fits.ok()) return std::move(fits).In(Describe(node));
   return out;
 }
 

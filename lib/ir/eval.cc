@@ -29,7 +29,7 @@ bool Fits(const Datum& d, const ValueType& type);
 
 bool FitsTensor(const Tensor& t, const TensorType& type) {
   return t.defined() && (type.dtype == DType::kUndefined || type.dtype == t.dtype()) &&
-         Meet(Shape(t.dims()), type.shape).ok();
+         type.shape.Admits(t.dims());
 }
 
 /// What is compared of the elements of a sequence or map: their shapes are not, since exporters
@@ -86,7 +86,7 @@ Status CheckResult(const Datum& d, const Value& value) {
                       (d.is_map() && want.kind() == ValueType::Kind::kMap);
     if (fits) return {};
   } else {
-    if (!d.tensor().defined() || Meet(ValueType(d.tensor().type()), want).ok()) return {};
+    if (!d.tensor().defined() || FitsTensor(d.tensor(), want.tensor())) return {};
   }
   return InvalidModel(Cat("value '", value.name(), "': the model says ", ToString(want),
                           ", running it gives ", ToString(TypeOf(d, {}))));

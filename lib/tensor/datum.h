@@ -68,4 +68,8 @@ class Datum {
       v_;
 };
 
+/// `d` as a tensor of this type whose elements may be written: the one that it holds where it is of
+/// the type and nobody else holds it, else a new one.
+Tensor& WritableAs(Datum& d, DType dtype, const Dims& dims);
+
 }  // namespace infer

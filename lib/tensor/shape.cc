@@ -239,6 +239,14 @@ bool Shape::CanExist() const {
   return CheckedNumElements(known).has_value();
 }
 
+bool Shape::Admits(const Dims& dims) const {
+  if (!has_rank_) return true;
+  return dims_.size() == dims.size() &&
+         std::equal(dims.begin(), dims.end(), dims_.begin(), [](int64_t extent, const Dim& d) {
+           return !d.is_static() || d.value() == extent;
+         });
+}
+
 bool Shape::is_static() const {
   return has_rank_ &&
          std::all_of(dims_.begin(), dims_.end(), [](const Dim& d) { return d.is_static(); });

@@ -94,6 +94,8 @@ class Shape {
   const Dim& operator[](int i) const;
   const std::vector<Dim>& dims() const { return dims_; }
   bool is_static() const;
+  /// Whether a tensor of these extents contradicts nothing that is known. Allocates nothing.
+  bool Admits(const Dims& dims) const;
   Dims static_dims() const;  ///< Pre: is_static()
   /// Product of the extents; unknown when one is, 0 when one is 0.
   Dim num_elements() const;

@@ -119,6 +119,14 @@ Tensor& Tensor::operator=(const Tensor&) = default;
 Tensor& Tensor::operator=(Tensor&&) noexcept = default;
 Tensor::~Tensor() = default;
 
+/// The count alone is read without order: what a thread read before it gave its copy up might still
+/// be read. Giving a copy up here acquires what every one before it released.
+bool Tensor::HeldAlone() const {
+  if (!buffer_ || buffer_->borrowed() || buffer_.use_count() > 1) return false;
+  std::shared_ptr<Buffer>(buffer_).reset();
+  return true;
+}
+
 TensorType Tensor::type() const { return {dtype_, Shape(dims_)}; }
 
 Tensor::Tensor(DType dtype, Dims dims)

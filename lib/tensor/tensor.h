@@ -133,6 +133,9 @@ class Tensor {
   const std::vector<std::string>& strings() const { return buffer_->strings(); }  ///< Pre: kString
   std::vector<std::string>& mutable_strings() { return buffer_->strings(); }
   const std::shared_ptr<Buffer>& buffer() const { return buffer_; }
+  /// Whether nobody else holds or lends the elements, and what others did with them has happened
+  /// before: whoever has this tensor may write over them.
+  bool HeldAlone() const;
 
   /// Same buffer, other extents. Pre: the same number of elements.
   Tensor Reshaped(Dims dims) const;

@@ -59,13 +59,14 @@ std::string ToString(const ValueType& t) {
 Result<ValueType> Meet(const ValueType& a, const ValueType& b) {
   if (a == ValueType()) return b;
   if (b == ValueType()) return a;
-  const Status clash =
-      InvalidModel(Cat("types ", ToString(a), " and ", ToString(b), " contradict"));
-  if (a.kind() != b.kind()) return clash;
+  const auto clash = [&] {
+    return InvalidModel(Cat("types ", ToString(a), " and ", ToString(b), " contradict"));
+  };
+  if (a.kind() != b.kind()) return clash();
   if (!a.is_tensor()) {
-    if (a.key() != b.key()) return clash;
+    if (a.key() != b.key()) return clash();
     auto element = Meet(a.element(), b.element());
-    if (!element.ok()) return clash;
+    if (!element.ok()) return clash();
     switch (a.kind()) {
       case ValueType::Kind::kSequence: return ValueType::Sequence(*std::move(element));
       case ValueType::Kind::kOptional: return ValueType::Optional(*std::move(element));
@@ -74,9 +75,9 @@ Result<ValueType> Meet(const ValueType& a, const ValueType& b) {
   }
   const TensorType &ta = a.tensor(), &tb = b.tensor();
   if (ta.dtype != tb.dtype && ta.dtype != DType::kUndefined && tb.dtype != DType::kUndefined)
-    return clash;
+    return clash();
   auto shape = Meet(ta.shape, tb.shape);
-  if (!shape.ok()) return clash;
+  if (!shape.ok()) return clash();
   return ValueType(
       TensorType{ta.dtype == DType::kUndefined ? tb.dtype : ta.dtype, *std::move(shape)});
 }

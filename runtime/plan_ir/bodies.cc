@@ -1,9 +1,9 @@
 #include "runtime/plan_ir/bodies.h"
 
-#include "lib/ir/control_flow.h"
 #include "lib/ir/editor.h"
 #include "lib/ir/inference.h"
 #include "lib/support/strings.h"
+#include "runtime/plan_ir/executor.h"
 
 namespace infer {
 namespace {
@@ -35,6 +35,55 @@ Result<Graph> WithConstants(const Plan& plan, const Node& node, const Graph& sub
   return g;
 }
 
+/// Whether both are the same elements in the same extents.
+bool Shares(const Datum& a, const Datum& b) {
+  return a.is_tensor() && b.is_tensor() && a.tensor().buffer() &&
+         a.tensor().buffer() == b.tensor().buffer() && a.tensor().dtype() == b.tensor().dtype() &&
+         a.tensor().dims() == b.tensor().dims();
+}
+
+/// Checks what will be lent, and binds the captures that changed.
+Status BindAll(const BodyProgram& body, const SubgraphCall& call, Executor& context) {
+  static const Datum none;
+  for (size_t i = 0; i < body.kept.size(); ++i) {
+    const size_t own = body.kept[i];
+    if (own < call.own.size()) {
+      const Value& v = *body.program->inputs()[i];
+      INFER_TRY(CheckDatum(call.own[own], v.type(), v.name()));
+      continue;
+    }
+    const size_t c = own - call.own.size();
+    const Datum* captured = c < call.captures.size() ? call.captures[c] : nullptr;
+    if (!captured || !Shares(context.input(i), *captured))
+      INFER_TRY(context.BindInput(i, captured ? *captured : none));
+  }
+  return {};
+}
+
+/// While it lives, the subgraph's own inputs and the results lie in the context.
+class Loan {
+ public:
+  Loan(const BodyProgram& body, const SubgraphCall& call, Executor& context)
+      : body_(body), call_(call), context_(context) {
+    call.results.resize(call.graph.outputs().size());
+    Swap();
+  }
+  ~Loan() { Swap(); }
+  Loan(const Loan&) = delete;
+  Loan& operator=(const Loan&) = delete;
+
+ private:
+  void Swap() {
+    for (size_t i = 0; i < body_.kept.size(); ++i)
+      if (body_.kept[i] < call_.own.size()) context_.SwapInput(i, call_.own[body_.kept[i]]);
+    for (size_t o = 0; o < call_.results.size(); ++o) context_.SwapOutput(o, call_.results[o]);
+  }
+
+  const BodyProgram& body_;
+  const SubgraphCall& call_;
+  Executor& context_;
+};
+
 }  // namespace
 
 bool RunsBodies(const PlanStep& step) {
@@ -61,37 +110,53 @@ Result<BodyPrograms> CompileBodies(const Plan& plan, const CompileFn& compile, b
   return bodies;
 }
 
-bool BodyRuns::WorthPlanning(const ExecutorProgram& program, State& state,
-                             std::span<const Datum> inputs) const {
-  std::vector<Dims> dims;
-  for (const Datum& d : inputs) dims.push_back(d.is_tensor() ? d.tensor().dims() : Dims());
-  return program.HasPlan(dims) || state.shapes_planned++ < kMaxPlannedShapes;
+BodyRuns::BodyRuns(const BodyPrograms& bodies) : bodies_(bodies) {}
+BodyRuns::~BodyRuns() = default;
+
+BodyRuns::State& BodyRuns::StateOf(const Graph& g) {
+  const auto [it, is_new] = states_.try_emplace(&g);
+  if (const auto found = bodies_.find(&g); is_new && found != bodies_.end()) {
+    it->second.body = &found->second;
+    it->second.context = std::make_unique<Executor>(found->second.program);
+  }
+  return it->second;
 }
 
-Result<std::vector<Datum>> BodyRuns::Run(const Graph& g, std::span<const Datum> inputs,
-                                         const RunOptions& options, std::string_view op,
-                                         OperatorTimes& times) {
-  const double begin = options.profile ? NowMs() : 0;
-  const auto found = bodies_.find(&g);
-  State& state = states_[&g];
-  std::vector<Datum> bound;
-  if (found != bodies_.end())
-    for (size_t i : found->second.kept) bound.push_back(i < inputs.size() ? inputs[i] : Datum());
-  if (found == bodies_.end() || !WorthPlanning(*found->second.program, state, bound)) {
-    auto out = Evaluate(g, inputs);
-    if (options.profile) times[std::string(op)] += NowMs() - begin;
-    return out;
-  }
-  if (!state.context) {
-    INFER_ASSIGN(state.context, found->second.program->NewContext());
-  }
-  for (size_t i = 0; i < bound.size(); ++i)
-    INFER_TRY(state.context->BindInput(i, std::move(bound[i])));
+Result<bool> BodyRuns::RunPlanned(State& state, const SubgraphCall& call,
+                                  const RunOptions& options) {
+  INFER_TRY(BindAll(*state.body, call, *state.context));
+  const Loan loan(*state.body, call, *state.context);
+  if (!state.context->KnowsShapes() && state.shapes_planned++ >= kMaxPlannedShapes) return false;
   INFER_TRY(state.context->Run(options));
-  for (const auto& [inner, ms] : state.context->reference_times()) times[Cat(op, "/", inner)] += ms;
-  std::vector<Datum> out;
-  for (size_t i = 0; i < g.outputs().size(); ++i) out.push_back(state.context->output(i));
-  return out;
+  return true;
+}
+
+Status BodyRuns::Run(const SubgraphCall& call, const RunOptions& options, std::string_view op,
+                     OperatorTimes& times) {
+  const double begin = options.profile ? NowMs() : 0;
+  State& state = StateOf(call.graph);
+  bool ran = false;
+  if (state.body) {
+    INFER_ASSIGN(ran, RunPlanned(state, call, options));
+  }
+  if (!ran) INFER_TRY(EvaluateSubgraph(call));
+  if (!options.profile) return {};
+  if (!ran) times[std::string(op)] += NowMs() - begin;
+  if (ran)
+    for (const auto& [inner, ms] : state.context->reference_times())
+      times[Cat(op, "/", inner)] += ms;
+  return {};
+}
+
+void BodyRuns::Release(const Node& node) {
+  for (const auto& [name, subgraph] : node.subgraphs()) {
+    const auto found = states_.find(subgraph.get());
+    if (found == states_.end() || !found->second.body) continue;
+    for (size_t i = 0; i < found->second.body->kept.size(); ++i) {
+      Datum none;
+      found->second.context->SwapInput(i, none);
+    }
+  }
 }
 
 }  // namespace infer

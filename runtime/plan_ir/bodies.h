@@ -3,6 +3,7 @@
 /// (which branch, how often, slices and stacks) is lib/ir/control_flow.h.
 #include <unordered_map>
 
+#include "lib/ir/control_flow.h"
 #include "runtime/plan_ir/executor_program.h"
 
 namespace infer {
@@ -15,23 +16,29 @@ bool RunsBodies(const PlanStep& step);
 /// (its branch may never run), unless `must`.
 Result<BodyPrograms> CompileBodies(const Plan& plan, const CompileFn& compile, bool must);
 
+class Executor;
+
 /// What one context needs to run them.
 class BodyRuns {
  public:
-  explicit BodyRuns(const BodyPrograms& bodies) : bodies_(bodies) {}
-  /// `inputs` as the subgraph has them. With a profile, adds what was spent on reference kernels
-  /// to `times`, under names that begin with `op`.
-  Result<std::vector<Datum>> Run(const Graph& g, std::span<const Datum> inputs,
-                                 const RunOptions& options, std::string_view op,
-                                 OperatorTimes& times);
+  explicit BodyRuns(const BodyPrograms& bodies);
+  ~BodyRuns();
+  /// With a profile, adds what was spent on reference kernels to `times`, under names that begin
+  /// with `op`. Captures stay bound until they change, or are released.
+  Status Run(const SubgraphCall& call, const RunOptions& options, std::string_view op,
+             OperatorTimes& times);
+  /// Lets go of what the subgraphs of `node` captured.
+  void Release(const Node& node);
 
  private:
   struct State {
-    std::unique_ptr<RunContext> context;
+    const BodyProgram* body = nullptr;  // nullptr: on reference kernels
+    std::unique_ptr<Executor> context;
     int shapes_planned = 0;
   };
-  bool WorthPlanning(const ExecutorProgram& program, State& state,
-                     std::span<const Datum> inputs) const;
+  State& StateOf(const Graph& g);
+  /// Whether it ran: shapes without a plan may not be worth one.
+  static Result<bool> RunPlanned(State& state, const SubgraphCall& call, const RunOptions& options);
 
   const BodyPrograms& bodies_;
   std::unordered_map<const Graph*, State> states_;

@@ -36,15 +36,6 @@ bool SameType(const Tensor& t, const TensorType& type) {
   return true;
 }
 
-/// Whether nobody else holds the buffer, and what others did with it has happened before. The count
-/// alone is read without order: what a thread read before it gave its copy up might still be read.
-/// Giving a copy up here acquires what every one before it released.
-bool HeldAlone(const std::shared_ptr<Buffer>& buffer) {
-  if (buffer.use_count() > 1) return false;
-  std::shared_ptr<Buffer>(buffer).reset();
-  return true;
-}
-
 BufferView Whole(const std::shared_ptr<DeviceMemory>& memory) {
   return {memory.get(), 0, memory->bytes()};
 }
@@ -85,6 +76,12 @@ bool Executor::Fits(const ShapePlan& plan) const {
   for (size_t i = 0; i < inputs_.size(); ++i)
     if (IsPlannedInput(i) && inputs_[i].tensor().dims() != plan.input_dims[i]) return false;
   return true;
+}
+
+bool Executor::KnowsShapes() const {
+  return std::any_of(plans_.begin(), plans_.end(),
+                     [this](const auto& bound) { return Fits(*bound->plan); }) ||
+         program_->HasPlan(InputDims());
 }
 
 Status Executor::SelectPlan() {
@@ -188,8 +185,8 @@ Status Executor::BindPointers() {
         return InvalidArgument(Cat("output '", plan_.graph.outputs()[o]->name(), "' is ",
                                    ToString(type), ", its buffer ", ToString(buffers_[o]->type())));
       outputs_[o] = *buffers_[o];
-    } else if (!outputs_[o].is_tensor() || !outputs_[o].tensor().buffer() ||
-               !HeldAlone(outputs_[o].tensor().buffer()) || !SameType(outputs_[o].tensor(), type)) {
+    } else if (!outputs_[o].is_tensor() || !SameType(outputs_[o].tensor(), type) ||
+               !outputs_[o].tensor().HeldAlone()) {
       outputs_[o] = Tensor(type.dtype, type.shape.static_dims());
     }
     bound.pointers[static_cast<size_t>(b)] = outputs_[o].tensor().mutable_raw();
@@ -324,9 +321,10 @@ Status Executor::RunBodies(const PlannedLaunch& launch, const RunOptions& option
   const double begin = options.profile ? NowMs() : 0;
   const std::string op = options.profile ? OperatorOf(plan_.steps[launch.step]) : "";
   OperatorTimes times;
-  INFER_TRY(RunReference(launch, [&](const Graph& g, std::span<const Datum> inputs) {
-    return bodies_.Run(g, inputs, options, op, times);
-  }));
+  Status ran = RunReference(
+      launch, [&](const SubgraphCall& call) { return bodies_.Run(call, options, op, times); });
+  bodies_.Release(*plan_.steps[launch.step].main);
+  INFER_TRY(std::move(ran));
   if (!options.profile) return {};
   Profile(launch.step, start, begin, false);
   for (const auto& [inner, ms] : times) {

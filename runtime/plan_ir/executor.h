@@ -11,6 +11,8 @@ class Executor final : public PlanContext {
  public:
   explicit Executor(std::shared_ptr<const ExecutorProgram> program);
   ~Executor() override;
+  /// Whether this context or its program has a plan for what is bound.
+  bool KnowsShapes() const;
 
  private:
   /// A shape plan with this context's pointers.

@@ -93,6 +93,11 @@ Status PlanContext::BindInput(size_t i, Datum value) {
   return {};
 }
 
+void PlanContext::SwapInput(size_t i, Datum& value) {
+  std::swap(inputs_[i], value);
+  is_bound_[i] = true;
+}
+
 Status PlanContext::BindOutput(size_t i, Tensor buffer) {
   if (i >= outputs_.size()) return InvalidArgument(Cat("the model has no output ", i));
   if (buffer.defined() && buffer.buffer()->borrowed())

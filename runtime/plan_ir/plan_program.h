@@ -36,6 +36,12 @@ class PlanContext : public RunContext {
   std::span<const Cost> step_costs() const final { return step_costs_; }
   std::span<const std::string> step_kernels() const final { return step_kernels_; }
 
+  /// For a loan: `value`, which fits input i, is bound, and what was bound is in its place.
+  void SwapInput(size_t i, Datum& value);
+  /// The same of output i: a run writes over a tensor of its type that nobody else holds.
+  void SwapOutput(size_t i, Datum& value) { std::swap(outputs_[i], value); }
+  const Datum& input(size_t i) const { return inputs_[i]; }
+
  protected:
   /// `plan` outlives the context.
   explicit PlanContext(const Plan& plan);

@@ -1,5 +1,6 @@
 /// Subgraphs of control flow on the backend under test: captured weights, states that change their
 /// shapes, nesting, and what a profile says of them.
+#include "lib/support/memory_limit.h"
 #include "tests/suites/suite.h"
 
 namespace infer {
@@ -52,6 +53,67 @@ TEST(Bodies, NoIterations) {
     v, ys = Loop(n, _, x) {body=graph(i, c, v) -> (k, w, y) {
       k = Identity(c) w = Relu(v) y = Transpose(w) }} })",
              {Datum(Tensor::Scalar<int64_t>(0)), zeros({2, 3})});
+}
+
+/// States that change places, a state that is captured by a branch inside, the number as a result:
+/// no iteration writes over what another value still is.
+TEST(Bodies, ValuesThatAreHeldTwice) {
+  CheckGraph(R"(graph g(n: i64[], x: f32[4], y: f32[4]) -> (a, b, xs, is) {
+    a, b, xs, is = Loop(n, _, x, y) {body=graph(i, c, s, t) -> (k, u, v, o, j) {
+      k = Identity(c) u = Identity(t) v = Add(s, t) o = Identity(s) j = Identity(i) }} })",
+             {Scalar(7), Normal({4}), Normal({4}, 2)});
+  CheckGraph(R"(graph g(n: i64[], x: f32[4]) -> (a, xs) {
+    two = const i64[] {2} zero = const i64[] {0}
+    a, xs = Loop(n, _, x) [two, zero, x] {body=graph(i, c, s, two, zero, x) -> (k, u, o) {
+      k = Identity(c) m = Mod(i, two) e = Equal(m, zero)
+      u = If(e) [s, x] {then_branch=graph(s, x) -> (t) { t = Add(s, x) },
+                        else_branch=graph(s, x) -> (t) { t = Mul(s, x) }}
+      o = Sub(u, s) }} })",
+             {Scalar(9), Normal({4})});
+}
+
+/// A run changes neither what is bound to it nor what it gave before.
+TEST(Bodies, RunsLeaveTensorsOfOthers) {
+  Graph g = *ParseGraph(R"(graph g(n: i64[], x: f32[4]) -> (y, all) {
+    y, all = Loop(n, _, x) {body=graph(i, c, s) -> (k, t, o) {
+      k = Identity(c) t = Exp(s) o = Neg(t) }} })",
+                        SuiteOps());
+  auto program = BackendUnderTest().Compile(g, {});
+  ASSERT_TRUE(program.ok()) << program.status().message();
+  auto context = *(*program)->NewContext();
+  const Datum x = Tensor::Of<float>({4}, {-1, -2, -3, -4});
+  ASSERT_TRUE(context->BindInput(1, x).ok());
+  std::vector<Datum> before;
+  for (const int64_t n : {3, 2, 0, 3}) {
+    ASSERT_TRUE(context->BindInput(0, Scalar(n)).ok());
+    ASSERT_TRUE(context->Run().ok());
+    EXPECT_TRUE(BitEqual(x.tensor(), Tensor::Of<float>({4}, {-1, -2, -3, -4})));
+    const auto want = *Evaluate(g, std::vector<Datum>{Scalar(n), x});
+    for (size_t i = 0; i < want.size(); ++i)
+      ExpectClose(context->output(i), want[i], 1e-5, Cat(n, " iterations, output ", i));
+    if (before.empty()) before = {context->output(0), context->output(1)};
+    const auto first = *Evaluate(g, std::vector<Datum>{Scalar(3), x});
+    for (size_t i = 0; i < before.size(); ++i) ExpectClose(before[i], first[i], 1e-5, "kept");
+  }
+}
+
+/// Iterations write what they give in its place: a tensor each would take four times as much.
+TEST(Bodies, StacksTakeNoTensorForEachIteration) {
+  Graph g = *ParseGraph(R"(graph g(n: i64[], x: f32[4]) -> (y, all) {
+    y, all = Loop(n, _, x) {body=graph(i, c, s) -> (k, t, o) {
+      k = Identity(c) t = Tanh(s) o = Neg(t) }} })",
+                        SuiteOps());
+  auto program = BackendUnderTest().Compile(g, {});
+  ASSERT_TRUE(program.ok()) << program.status().message();
+  auto context = *(*program)->NewContext();
+  ASSERT_TRUE(context->BindInput(0, Scalar(4)).ok());
+  ASSERT_TRUE(context->BindInput(1, Normal({4})).ok());
+  ASSERT_TRUE(context->Run().ok());
+  ASSERT_TRUE(context->BindInput(0, Scalar(4000)).ok());
+  SetMemoryLimit(ChargedMemory() + 300'000);
+  const Status s = context->Run();
+  SetMemoryLimit(INT64_MAX);
+  EXPECT_TRUE(s.ok()) << s.message();
 }
 
 TEST(Bodies, ScanWithBranchInside) {
