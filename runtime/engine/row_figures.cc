@@ -23,7 +23,8 @@ template <typename T>
 std::pair<double, double> MomentsOf(const T* data, const Run& run) {
   const int64_t step = std::max<int64_t>(1, run.size() / kMostElements);
   const auto at = [&](int64_t i) {
-    return static_cast<double>(data[run.begin + i / run.length * run.stride + i % run.length]);
+    const int64_t place = run.begin + i / run.length * run.stride + i % run.length;
+    return static_cast<double>(data[place]);
   };
   const double first = at(0);
   double sum = 0, squares = 0, count = 0;
