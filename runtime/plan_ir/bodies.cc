@@ -8,9 +8,7 @@
 namespace infer {
 namespace {
 
-/// Planning costs more than one slow run of a small body: where shapes change from run to run (a
-/// Loop that grows a tensor), so many are planned and the rest runs on reference kernels.
-constexpr int kMaxPlannedShapes = 32;
+constexpr size_t kPlannedAtOnce = 32;
 
 /// A copy of the subgraph in which captured constants are constants; `kept`: which inputs are left.
 Result<Graph> WithConstants(const Plan& plan, const Node& node, const Graph& subgraph,
@@ -122,11 +120,25 @@ BodyRuns::State& BodyRuns::StateOf(const Graph& g) {
   return it->second;
 }
 
+bool BodyRuns::IsWorthAPlan(State& state) {
+  const size_t most = PlansKept(state.body->program->plan().steps.size());
+  if (state.shapes_planned >= most) return false;
+  if (state.shapes_planned >= kPlannedAtOnce) {
+    std::vector<Dims> shapes = state.context->BoundShapes();
+    if (!state.seen.contains(shapes)) {
+      if (state.seen.size() < most) state.seen.insert(std::move(shapes));
+      return false;
+    }
+  }
+  ++state.shapes_planned;
+  return true;
+}
+
 Result<bool> BodyRuns::RunPlanned(State& state, const SubgraphCall& call,
                                   const RunOptions& options) {
   INFER_TRY(BindAll(*state.body, call, *state.context));
   const Loan loan(*state.body, call, *state.context);
-  if (!state.context->KnowsShapes() && state.shapes_planned++ >= kMaxPlannedShapes) return false;
+  if (!state.context->KnowsShapes() && !IsWorthAPlan(state)) return false;
   INFER_TRY(state.context->Run(options));
   return true;
 }

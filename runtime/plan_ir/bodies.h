@@ -1,6 +1,7 @@
 #pragma once
 /// The subgraphs of If, Loop, Scan and SequenceMap as programs of their own. The operator itself
 /// (which branch, how often, slices and stacks) is lib/ir/control_flow.h.
+#include <set>
 #include <unordered_map>
 
 #include "lib/ir/control_flow.h"
@@ -34,9 +35,14 @@ class BodyRuns {
   struct State {
     const BodyProgram* body = nullptr;  // nullptr: on reference kernels
     std::unique_ptr<Executor> context;
-    int shapes_planned = 0;
+    size_t shapes_planned = 0;
+    std::set<std::vector<Dims>> seen;  ///< shapes that ran once on reference kernels
   };
   State& StateOf(const Graph& g);
+  /// Planning costs more than one slow run of a small body. The first shapes get a plan at once;
+  /// where they change from iteration to iteration (a state that grows) further ones get theirs
+  /// when they come again, as many as are kept.
+  static bool IsWorthAPlan(State& state);
   /// Whether it ran: shapes without a plan may not be worth one.
   static Result<bool> RunPlanned(State& state, const SubgraphCall& call, const RunOptions& options);
 

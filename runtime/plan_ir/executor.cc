@@ -12,9 +12,6 @@
 namespace infer {
 namespace {
 
-/// As many as the program keeps: binding one anew costs more than small networks run.
-constexpr size_t kMaxBoundPlans = 32;
-
 /// A datum that does not borrow memory of the arena.
 Datum Owned(const Datum& d) {
   if (d.is_tensor())
@@ -78,19 +75,23 @@ bool Executor::Fits(const ShapePlan& plan) const {
   return true;
 }
 
-bool Executor::KnowsShapes() const {
-  return std::any_of(plans_.begin(), plans_.end(),
-                     [this](const auto& bound) { return Fits(*bound->plan); }) ||
-         program_->HasPlan(InputDims());
+bool Executor::TakeBound() {
+  const auto fits = [this](const auto& bound) { return Fits(*bound->plan); };
+  if (plans_.empty() || fits(plans_.front())) return !plans_.empty();
+  // Where a loop's state grows, the plan that waited longest is the next.
+  const auto found =
+      fits(plans_.back()) ? plans_.end() - 1 : std::find_if(plans_.begin(), plans_.end(), fits);
+  if (found == plans_.end()) return false;
+  std::rotate(plans_.begin(), found, found + 1);
+  return true;
 }
 
+bool Executor::KnowsShapes() { return TakeBound() || program_->HasPlan(InputDims()); }
+
+std::vector<Dims> Executor::BoundShapes() const { return InputDims(); }
+
 Status Executor::SelectPlan() {
-  for (size_t i = 0; i < plans_.size(); ++i) {
-    if (!Fits(*plans_[i]->plan)) continue;
-    std::rotate(plans_.begin(), plans_.begin() + static_cast<int64_t>(i),
-                plans_.begin() + static_cast<int64_t>(i) + 1);
-    return {};
-  }
+  if (TakeBound()) return {};
   INFER_ASSIGN(auto plan, program_->PlanFor(InputDims()));
   return Bind(std::move(plan));
 }
@@ -143,7 +144,8 @@ Status Executor::Bind(std::shared_ptr<const ShapePlan> plan) {
   bound->plan = std::move(plan);
   PointIntoArena(*bound);
   plans_.insert(plans_.begin(), std::move(bound));
-  if (plans_.size() > kMaxBoundPlans) plans_.pop_back();
+  // As many as the program keeps: binding one anew costs more than small networks run.
+  if (plans_.size() > PlansKept(plan_.steps.size())) plans_.pop_back();
   return {};
 }
 

@@ -12,7 +12,9 @@ class Executor final : public PlanContext {
   explicit Executor(std::shared_ptr<const ExecutorProgram> program);
   ~Executor() override;
   /// Whether this context or its program has a plan for what is bound.
-  bool KnowsShapes() const;
+  bool KnowsShapes();
+  /// By input; empty for what is no tensor.
+  std::vector<Dims> BoundShapes() const;
 
  private:
   /// A shape plan with this context's pointers.
@@ -40,6 +42,8 @@ class Executor final : public PlanContext {
                    const RunOptions& options);
   Status SelectPlan();
   bool Fits(const ShapePlan& plan) const;
+  /// Puts the bound plan of these shapes first; false: there is none.
+  bool TakeBound();
   Status Bind(std::shared_ptr<const ShapePlan> plan);
   /// Memory for the largest plan so far.
   Status GrowArenas(const ShapePlan& plan);

@@ -37,7 +37,9 @@ class ExecutorProgram final : public PlanProgram,
  public:
   /// `infos` describes the steps, with the first candidate's name as kernel.
   ExecutorProgram(Plan plan, std::vector<StepInfo> infos, ExecutorParts parts)
-      : PlanProgram(std::move(plan), std::move(infos)), parts_(std::move(parts)) {}
+      : PlanProgram(std::move(plan), std::move(infos)),
+        parts_(std::move(parts)),
+        cache_(PlansKept(plan_.steps.size())) {}
   /// Builds the shape plan of the declared input shapes, and completes the steps from it. Where
   /// extents are not known, those of a plan with 1 in their place name the kernels; costs stay 0.
   /// Where all are known no other plan will come: kernels, and constants that no launch reads, go

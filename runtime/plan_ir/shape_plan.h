@@ -120,10 +120,17 @@ Result<std::shared_ptr<const ShapePlan>> BuildShapePlan(const Plan& plan,
                                                         const PlanBackends& backends,
                                                         const ShapePlanHooks& hooks = {});
 
+/// How many shape plans of a program of so many steps are worth their memory: 32, and of small
+/// programs, such as a Loop's body whose state grows, up to 512.
+inline size_t PlansKept(size_t steps) {
+  constexpr size_t kLaunches = 8192, kFewest = 32, kMost = 512;
+  return std::clamp(kLaunches / std::max<size_t>(steps, 1), kFewest, kMost);
+}
+
 /// The shape plans of a program, least recently used dropped first. Thread-safe.
 class ShapePlanCache {
  public:
-  explicit ShapePlanCache(size_t capacity = 32) : capacity_(capacity) {}
+  explicit ShapePlanCache(size_t capacity) : capacity_(capacity) {}
   std::shared_ptr<const ShapePlan> Find(std::span<const Dims> input_dims);
   void Add(std::shared_ptr<const ShapePlan> plan);
 

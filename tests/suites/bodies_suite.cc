@@ -231,5 +231,26 @@ TEST(Bodies, ProfileCountsReferenceKernelsInside) {
     EXPECT_EQ(context->reference_times().size(), 0u) << context->reference_times().begin()->first;
 }
 
+/// A body whose shapes come again runs on planned kernels, however many they are.
+TEST(Bodies, AStateThatGrowsIsPlannedWhenItComesAgain) {
+  Graph g = *ParseGraph(R"(graph g(n: i64[], x: f32[1,8]) -> (all) {
+    all = Loop(n, _, x) [x] {body=graph(i, c, s: f32[?,8], x) -> (k, t) {
+      k = Identity(c) m = Tanh(s) t = Concat(m, x) {axis=0} }} })",
+                        SuiteOps());
+  auto program = BackendUnderTest().Compile(g, {});
+  ASSERT_TRUE(program.ok()) << program.status().message();
+  auto context = *(*program)->NewContext();
+  const std::vector<Datum> inputs = {Scalar(100), Normal({1, 8})};
+  for (size_t i = 0; i < inputs.size(); ++i) ASSERT_TRUE(context->BindInput(i, inputs[i]).ok());
+  const Datum want = (*Evaluate(g, inputs))[0];
+  for (int run = 0; run < 3; ++run) {
+    ASSERT_TRUE(context->Run({.profile = true}).ok());
+    ExpectClose(context->output(0), want, 1e-5, Cat("run ", run));
+  }
+  if (BackendUnderTest().name() != "reference") {
+    EXPECT_TRUE(context->reference_times().empty()) << context->reference_times().begin()->first;
+  }
+}
+
 }  // namespace
 }  // namespace infer
