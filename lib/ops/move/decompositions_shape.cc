@@ -91,10 +91,8 @@ std::optional<Dims> StaticPads(const OpCall& call, const std::vector<int>& axes,
 
 }  // namespace
 
-/// Pad, whose negative pads crop. Numbers of `shape` that only the run knows are the reference
-/// kernel's to check.
+/// Pad, whose negative pads crop.
 Result<std::string> DecomposeCenterCropPad(const OpCall& call) {
-  if (!call.elements(1)) return Unsupported("the shape must be known");
   INFER_ASSIGN(const int rank, KnownRank(call, 0));
   std::vector<int> axes;
   for (int i = 0; i < rank; ++i) axes.push_back(i);
@@ -154,7 +152,6 @@ Result<std::string> DecomposeDepthToSpace(const OpCall& call) {
 /// last column. Positions are (2 i + 1 - n) / m for i < n, where m is n, or n - 1 (at least 1) with
 /// align_corners.
 Result<std::string> DecomposeAffineGrid(const OpCall& call) {
-  if (!call.elements(1)) return Unsupported("the size must be known");
   INFER_ASSIGN(const DType t, KnownType(call, 0));
   INFER_ASSIGN(const int64_t r, KnownExtent(call, 0, 1));
   if (r != 2 && r != 3) return Unsupported(Cat("theta has ", r, " rows"));

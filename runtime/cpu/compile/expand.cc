@@ -17,9 +17,10 @@ bool HasKnownExtent(const Value* v, int axis) {
 }
 
 /// The operator refuses what its parts take: a label that is no class (an index of GatherElements
-/// below 0 counts from the end), a window of negative size, a state of another length than the
-/// kernel's. Whole where inference cannot have seen it.
+/// below 0 counts from the end), a window or grid of negative size, a state of another length than
+/// the kernel's. Whole where inference cannot have seen it.
 bool ChecksMoreThanParts(const Node& n) {
+  if (n.Is("AffineGrid") || n.Is("CenterCropPad")) return !CallOf(n).elements(1);
   if (n.Is(Trait::kGenerator) && IsInteger(n.input(0)->dtype())) return !n.input(0)->constant();
   if (n.Is("CausalConvWithState")) return !HasKnownExtent(n.input(3), 2);
   return n.Is(Trait::kLoss);

@@ -343,7 +343,7 @@ TEST(Decompositions, SayWhatTheyDoNotKnow) {
                   "q, k, k) {num_heads=2, unidirectional=1}",
                   "no more than queries"),
         std::pair("t: f32[2,?,3], s: i64[4]) -> (y) { y = AffineGrid(t, s)",
-                  "the size must be known")}) {
+                  "extent 1 of 'theta'")}) {
     g = ParseGraph(Cat("graph g(", text, " }"), TestOps());
     ASSERT_TRUE(g.ok()) << g.status().message();
     const auto other = DecompositionOf(CallOf(*g->nodes().front()), TestOps());
