@@ -3,8 +3,9 @@
 our runtime and in ONNX Runtime, beside ONNX Runtime's and NNCF's quantizers.
 
 usage: recipes_table.py INFER_OPT INFER_BENCH [--nncf PYTHON] [--calib N] [--budget SECONDS]
-                        [--recipes NAME,...] [MODEL...]
+                        [--recipes NAME,...] [--more FOLDER] [MODEL...]
 
+FOLDER, as train_classifiers.py writes it, has further models (*.onnx) and their rows.npy and labels.npy.
 Half of the samples, at most N, calibrate (with their labels), the others judge. Prints a row per
 model and file: top-1 in ONNX Runtime (lost/gained against FP32), bytes over those of the fused FP32 file,
 and time over its time with a 95 % interval: ours by `infer-bench compare` for SECONDS, ONNX Runtime's in turns,
@@ -94,11 +95,25 @@ def interval(r):
     return f"{r[0]:.2f} [{r[1]:.2f}, {r[2]:.2f}]"
 
 
-def judge(args, model, folder):
+def shared(model):
+    """Of a model of INFER_TEST_DATA: its file, rows and labels."""
     (images, label_file), prepare = quantizers.MODELS[model]
     base = judging.data_folder()
     rows = prepare(np.load(os.path.join(base, "labelled", images)))
     labels = np.load(os.path.join(base, "labelled", label_file)).reshape(-1)
+    return os.path.join(base, "models", model, "model.onnx"), rows, labels
+
+
+def further(folder):
+    """By name: the same of each model of --more."""
+    if not folder:
+        return {}
+    rows, labels = (np.load(os.path.join(folder, name + ".npy")) for name in ("rows", "labels"))
+    return {f[:-len(".onnx")]: (os.path.join(folder, f), rows, labels)
+            for f in sorted(os.listdir(folder)) if f.endswith(".onnx")}
+
+
+def judge(args, model, source, rows, labels, folder):
     order = np.random.default_rng(0).permutation(len(rows))[:2000]
     half = len(order) // 2
     parts = {"calib": order[:min(half, args.calib)], "eval": order[half:]}
@@ -110,7 +125,6 @@ def judge(args, model, folder):
             np.save(path, values)
             data += [f"--{part}{kind}", path]
     held, right = np.ascontiguousarray(rows[parts["eval"]], np.float32), labels[parts["eval"]]
-    source = os.path.join(base, "models", model, "model.onnx")
     fused = os.path.join(folder, "fused.onnx")
     # ONNX Runtime has no functions of ours, and few of the newest blocks.
     run(args.infer_opt, "fuse", source, "-o", fused, "--target", "ort", "-q")
@@ -181,15 +195,17 @@ def main():
     parser.add_argument("--recipes", default="fast,balanced,best")
     parser.add_argument("--calib", type=int, default=300)
     parser.add_argument("--budget", type=float, default=10)
+    parser.add_argument("--more")
     parser.add_argument("models", nargs="*")
     args = parser.parse_intermixed_args()
     judging.data_folder()
     print("| model | file | top-1 % (lost/gained) | bytes | time, ours | time, ONNX Runtime |\n"
           "|---|---|---|---|---|---|")
     passed = True
-    for model in args.models or quantizers.MODELS:
+    more = further(args.more)
+    for model in args.models or [*quantizers.MODELS, *more]:
         with tempfile.TemporaryDirectory() as folder:
-            passed = judge(args, model, folder) and passed
+            passed = judge(args, model, *(more.get(model) or shared(model)), folder) and passed
     return 0 if passed else 1
 
 
