@@ -18,6 +18,7 @@
 
 #include "lib/support/places.h"
 #include "lib/support/spin.h"
+#include "lib/support/status.h"
 
 namespace infer {
 

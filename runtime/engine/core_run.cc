@@ -213,8 +213,12 @@ void Core::Finish(const BatchPtr& batch) {
     if (batch->run_ns > 0) version.Ran(batch->run_ns);
     // With all that keeps the instance from the next run: callbacks of the run before, stacking,
     // splitting. Of a short model that is half of the time.
-    if (batch->ran_rows > 0)
-      version.RanBatch(batch->shape, batch->advice, batch->ran_rows, now_ns - batch->formed_ns);
+    if (batch->ran_rows > 0) {
+      const int64_t ns = now_ns - batch->formed_ns;
+      version.RanBatch(batch->shape, batch->advice, batch->ran_rows, ns);
+      if (const auto it = models_.find(version.model()); it != models_.end())
+        it->second.stats.run_times[batch->ran_rows].Add(static_cast<double>(ns));
+    }
     version.ran |= succeeded;
     --version.running;
     version.running_requests -= batch->chosen;

@@ -58,6 +58,7 @@ struct ModelStats {
   std::array<int64_t, kPaddings> padding = {};  ///< of requests that were queued, but kRefuted
   int64_t padded_from = 0, padded_to = 0;       ///< extents of padded requests, added up
   std::map<int64_t, int64_t> batch_rows;        ///< rows of a run -> runs
+  std::map<int64_t, RunTimes> run_times;        ///< rows of a run -> times of such runs
   int64_t thrown = 0;                           ///< exceptions that left callbacks
   TelemetryView times;
 };

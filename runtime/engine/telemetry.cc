@@ -1,5 +1,7 @@
 #include "runtime/engine/telemetry.h"
 
+#include <cmath>
+
 namespace infer::engine {
 namespace {
 
@@ -72,6 +74,21 @@ void Telemetry::Ring<kSlots>::MergeSince(int64_t first, int64_t last, Times& int
     const int64_t number = slot.number.load(std::memory_order_acquire);
     if (number >= first && number <= last) into.Merge(slot.times);
   }
+}
+
+void RunTimes::Add(double ns) {
+  if (!warm) {
+    warm = true;
+    return;
+  }
+  const double before = ns - mean;
+  mean += before / static_cast<double>(++runs);
+  squares += before * (ns - mean);
+}
+
+double RunTimes::standard_error() const {
+  const auto n = static_cast<double>(runs);
+  return runs < 2 ? 0 : std::sqrt(squares / (n - 1) / n);
 }
 
 void Telemetry::Record(State end, const Phases& phases, int64_t now_ns) {

@@ -33,6 +33,17 @@ struct Times {
   int64_t bytes() const;
 };
 
+/// Times of runs of one number of rows, in ns, with all that keeps an instance from the next run.
+/// The first run is not counted: it plans, packs and warms caches.
+struct RunTimes {
+  int64_t runs = 0;
+  double mean = 0;
+  double squares = 0;  ///< sum of squared distances to the mean (Welford 1962)
+  bool warm = false;
+  void Add(double ns);
+  double standard_error() const;  ///< of the mean; 0 below two runs
+};
+
 inline constexpr int64_t kTelemetrySlotNs = 5'000'000'000;
 
 struct TelemetryView {

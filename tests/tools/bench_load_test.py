@@ -150,6 +150,16 @@ class BenchLoad(BenchTestCase):
         self.assertIn("may not share a run", fixed.stderr)
         self.assertIn("go with --engine", self.bench("load", *ONE, "--max-batch", 2, code=2).stderr)
 
+    def test_recommendations(self):
+        few = self.report("load", *ONE, "--engine", "--duration", 0.03)["engine"]
+        self.assertEqual(few["recommendations"], [])
+        self.assertIn("too few requests", few["no_recommendation"])
+        waits = self.report("load", MODEL, "--threads", 1, "--warmup", 0.05, "--engine", "--lanes", 1, "--max-batch", 8,
+                            "--batch-delay", 20, "--duration", 8)["engine"]
+        found = [r for r in waits["recommendations"] if r["setting"] == "max_delay"]
+        self.assertEqual([(r["from"], r["to"], r["try"]) for r in found], [("20 ms", "0 ms", "--batch-delay 0")])
+        self.assertIsNone(waits["no_recommendation"])
+
     def test_planned_faults(self):
         served = [*ONE, "--engine", "--lanes", 1, "--fault", "run:fail:5%,bind:throw:0.05,run:delay:0.02:2ms"]
         for command, more in (("load", ["--duration", 0.5]), ("soak", ["--duration", 1, "--window", 0.1, "--allow-inconclusive",

@@ -170,18 +170,22 @@ std::string ServedModel::ModelName(const std::string& name, size_t variant) cons
   return variants_.route ? Cat(name, "/", variants_.names[variant]) : name;
 }
 
+engine::BatchRules ServedModel::Rules() const {
+  return {.max_rows = options_.max_batch,
+          .max_delay_ns = static_cast<int64_t>(options_.batch_delay_ms * kNsPerMs),
+          .adapts = options_.adapt_batch};
+}
+
 Status ServedModel::Load(const std::string& name) {
   for (size_t i = 0; i < variants_.sources.size(); ++i)
-    INFER_TRY(engine_->Load(
-        ModelName(name, i), variants_.sources[i],
-        {.instances = instances_,
-         // An open loop queues without a limit.
-         .queue = {.max_requests = int64_t{1} << 40, .max_bytes = int64_t{1} << 50},
-         .batch = {.max_rows = options_.max_batch,
-                   .max_delay_ns = static_cast<int64_t>(options_.batch_delay_ms * kNsPerMs),
-                   .adapts = options_.adapt_batch},
-         .buckets = buckets_,
-         .warm_inputs = inputs_}));
+    INFER_TRY(
+        engine_->Load(ModelName(name, i), variants_.sources[i],
+                      {.instances = instances_,
+                       // An open loop queues without a limit.
+                       .queue = {.max_requests = int64_t{1} << 40, .max_bytes = int64_t{1} << 50},
+                       .batch = Rules(),
+                       .buckets = buckets_,
+                       .warm_inputs = inputs_}));
   if (variants_.route) {
     engine::RoutePolicy policy = *variants_.route;
     for (size_t i = 0; i < policy.variants.size(); ++i)
@@ -318,6 +322,36 @@ std::optional<engine::RouteStats> ServedModel::StatsOfRoute() const {
   return std::nullopt;
 }
 
+std::vector<AdvisedModel> ServedModel::Advise() const {
+  engine::Observed o{.seconds = static_cast<double>(clock_->NowNs() - began_ns_) / 1e9,
+                     .instances = instances_,
+                     .most_instances = options_.most_instances,
+                     .batch = Rules(),
+                     .queue = {.max_requests = engine::kNever},
+                     .has_buckets = !buckets_.extents.empty()};
+  if (options_.deadline_ms > 0)
+    o.timeout_ns = static_cast<int64_t>(options_.deadline_ms * kNsPerMs);
+  std::vector<AdvisedModel> models;
+  for (engine::ModelStats& s : engine_->Stats())
+    for (size_t i = 0; i < variants_.names.size(); ++i) {
+      if (s.model != ModelName(name_, i)) continue;
+      o.stats = std::move(s);
+      o.batchable = variants_.sources[i].axes.proved;
+      models.push_back({variants_.names[i], engine::Recommend(o)});
+      break;
+    }
+  const auto route = StatsOfRoute();
+  if (!route || models.empty()) return models;
+  if (auto r = engine::RecommendVariant(*route, *variants_.route)) {
+    for (std::string* name : {&r->from, &r->to})
+      if (const auto slash = name->find('/'); slash != std::string::npos)
+        name->erase(0, slash + 1);  // ModelName
+    models[0].advised.recommendations.push_back(*std::move(r));
+    models[0].advised.none.clear();
+  }
+  return models;
+}
+
 Json ServedModel::StatsJson() const {
   const engine::ModelStats s = Stats();
   Json j = {{"instances", instances_},
@@ -354,6 +388,9 @@ Json ServedModel::StatsJson() const {
                               {"value", Shown(a.anomaly, a.anomaly.value)},
                               {"usual", Shown(a.anomaly, a.anomaly.usual)},
                               {"z", a.anomaly.z}});
+  const std::vector<AdvisedModel> advised = Advise();
+  j["recommendations"] = RecommendationsJson(advised);
+  j["no_recommendation"] = NoRecommendationJson(advised);
   j["faults"] = faults_ ? FaultsJson(faults_->Counts()) : Json::array();
   const auto route = StatsOfRoute();
   j["route"] = route ? ToJson(*route, variants_.names) : Json();
@@ -393,7 +430,7 @@ std::string ServedModel::StatsTable() const {
                Name(a.anomaly.by), ")\n");
   if (faults_) out += Cat("ends: ", EndsText(s.ends), "\n", FaultsText(faults_->Counts()));
   if (const auto route = StatsOfRoute()) out += RouteTable(*route, variants_.names);
-  return out;
+  return out + RecommendationsText(Advise());
 }
 
 }  // namespace infer::bench

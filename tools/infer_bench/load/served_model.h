@@ -13,6 +13,7 @@
 #include "tools/common/options.h"
 #include "tools/common/report.h"
 #include "tools/infer_bench/load/engine.h"
+#include "tools/infer_bench/load/recommendations.h"
 
 namespace infer::bench {
 
@@ -28,6 +29,7 @@ struct ServeOptions {
   int64_t keys = 0;                          ///< that requests have, drawn evenly; 0: none
   double deadline_ms = 0;                    ///< of a request; 0: none
   std::vector<std::string> faults = {};      ///< planned, as ParseFaults takes them
+  int most_instances = 1;                    ///< not declared: cores over threads of a run
   void Declare(Options& options);
   /// InvalidArgument: settings that contradict each other.
   Result<std::array<double, engine::kPriorities>> Shares() const;
@@ -95,6 +97,9 @@ class ServedModel : public Engine {
   void Watch();
   engine::ModelStats Stats() const;
   std::optional<engine::RouteStats> StatsOfRoute() const;
+  engine::BatchRules Rules() const;
+  /// Of each variant, and of the route in the first one's place.
+  std::vector<AdvisedModel> Advise() const;
 
   ServedVariants variants_;
   std::vector<Datum> inputs_;

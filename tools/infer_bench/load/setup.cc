@@ -120,8 +120,10 @@ Result<LoadTarget> OpenTarget(Context& context, const std::string& path, const L
   SetLaneBudget(t.lane_budget);
   context.Step("warm up");
   if (setup.serve.engine) {
+    ServeOptions serve = setup.serve;
+    serve.most_instances = std::max(lanes, with_cores);
     INFER_ASSIGN(auto served, ServedModel::Make(std::move(served_variants), t.session.inputs.values,
-                                                t.session.batch, lanes, setup.serve,
+                                                t.session.batch, lanes, serve,
                                                 setup.session.inputs.seed, context.stop()));
     t.served = served.get();
     t.engine = std::move(served);
