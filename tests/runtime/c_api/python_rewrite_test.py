@@ -271,6 +271,130 @@ class Rewriting(Case):
         self.assertEqual(self.bytes_of(model), before)
 
 
+@unittest.skipIf(os.environ.get("INFER_WITHOUT_NUMPY"), "the entry with NumPy judges")
+class Judged(Case):
+    """A caller's own measure decides."""
+
+    def right(self, session, some=slice(100, 140)):
+        rows = [session.run(i)[0] for i in self.images[some]]
+        rows = [memoryview(r).tolist()[0] if _arrays.numpy else r.tolist()[0] for r in rows]
+        return sum(row.index(max(row)) == label for row, label in zip(rows, self.labels[some])) / len(rows)
+
+    def test_first_that_is_good_enough(self):
+        model, plain = infer_opt.Model(DIGITS), infer_opt.Model(DIGITS)
+        report = model.quantize((i for i in self.images[:40]), eval_fn=self.right, max_drop=0.05, exclude=(n for n in ["op:Add"]), threads=1)
+        self.assertEqual((report.scores.taken, len(report.scores.tried)), ("fast", 1))
+        self.assertLessEqual(report.scores.before - report.scores.after, 0.05)
+        plain.quantize(self.images[:40], recipe="fast", exclude=["op:Add"], threads=1)
+        self.assertEqual(self.bytes_of(model), self.bytes_of(plain))
+        self.assertIsNone(infer_opt.Model(DIGITS).quantize(mode="fp16").scores)
+
+    def test_each_recipe_in_turn(self):
+        given = iter([0.9, 0.5, 0.6, 0.9])
+        model = infer_opt.Model(DIGITS)
+        scores = model.quantize(self.images[:40], eval_fn=lambda session: next(given)).scores
+        self.assertEqual(scores.tried, [("fast", 0.5), ("balanced", 0.6), ("best", 0.9)])
+        self.assertEqual((scores.before, scores.after, scores.taken), (0.9, 0.9, "best"))
+
+    def test_refused(self):
+        model = infer_opt.Model(DIGITS)
+        before = self.bytes_of(model)
+        for call, tried in [(lambda f: model.quantize(self.images[:40], eval_fn=f, recipe="fast"), ["fast"]),
+                            (lambda f: model.quantize(eval_fn=f, mode="weight-only", bits=2, max_drop=0), ["weight-only"]),
+                            (lambda f: model.prune(self.images[:40], sparsity=0.9, eval_fn=f), ["pruned"])]:
+            scores = iter([0.8, 0.7])
+            with self.assertRaises(infer_opt.Refused) as caught:
+                call(lambda session: next(scores))
+            self.assertEqual((caught.exception.before, caught.exception.tried), (0.8, [(tried[0], 0.7)]))
+            self.assertEqual(caught.exception.code, "unsupported")
+        losses = iter([2.0, 2.019])  # lower is better
+        model.clone().prune(self.images[:40], sparsity=0.5, eval_fn=lambda session: next(losses), higher_is_better=False)
+        losses = iter([2.0, 2.021])
+        with self.assertRaises(infer_opt.Refused):
+            model.prune(self.images[:40], sparsity=0.5, eval_fn=lambda session: next(losses), higher_is_better=False)
+        self.assertEqual(self.bytes_of(model), before)
+
+    def test_what_it_raises_comes_out(self):
+        model = infer_opt.Model(DIGITS)
+        before = self.bytes_of(model)
+
+        def stop(session):
+            raise KeyboardInterrupt
+
+        with self.assertRaises(KeyboardInterrupt):
+            model.quantize(self.images[:40], eval_fn=stop)
+        for wrong, text in [(None, "not a number"), ("good", "not a number"), (float("nan"), "gave nan for the model")]:
+            with self.assertRaisesRegex(infer_opt.Error, text):
+                model.quantize(self.images[:40], eval_fn=lambda session, wrong=wrong: wrong)
+        for call in [lambda: model.quantize(self.images[:40], max_drop=0.1), lambda: model.prune(sparsity=0.5, max_drop=0.1),
+                     lambda: model.prune(sparsity=0.5, eval_fn=self.right, max_drop=-1)]:
+            with self.assertRaisesRegex(infer_opt.Error, "max_drop"):
+                call()
+        self.assertEqual(self.bytes_of(model), before)
+
+    def test_models_of_their_own(self):
+        """A model that took a candidate lives on when the candidate has gone, and frees what it holds once."""
+        model = infer_opt.Model(DIGITS)
+        nodes = model.nodes
+        clone = model.clone()
+        model.quantize(self.images[:20], eval_fn=lambda session: 1.0)
+        gc.collect()
+        self.assertEqual(clone.nodes, nodes)
+        self.assertGreater(model.nodes, nodes)
+        del clone
+        gc.collect()
+        infer_opt.Session(model).run(self.images[0])
+
+
+class Bench(Case):
+    def test_one(self):
+        speed = infer_opt.bench(DIGITS, self.images[0], seconds=0.3, warmup=0.1, threads=1)
+        self.assertLessEqual(speed.least_ms, speed.low_ms)
+        self.assertLessEqual(speed.low_ms, speed.median_ms)
+        self.assertLessEqual(speed.median_ms, speed.high_ms)
+        self.assertGreater(speed.runs, 10)
+
+    def test_two(self):
+        """Twice the model is slower than the model, whatever the machine does."""
+        [x] = infer_opt.Model(DIGITS).inputs
+        chain = [wire.node("Exp", [f"v{i}"], [f"v{i + 1}"]) for i in range(8)]
+        ends = [wire.value_info("v0", [1, 65536])], [wire.value_info("v8", [1, 65536])]
+        short = wire.model(chain[:1], [wire.value_info("v0", [1, 65536])], [wire.value_info("v1", [1, 65536])])
+        found = infer_opt.bench(wire.model(chain, *ends), against=short, seconds=0.5, warmup=0.1, threads=1)
+        self.assertGreater(found.low, 1.02)
+        self.assertEqual(found.verdict, "slower")
+        self.assertGreater(found.model.median_ms, found.against.median_ms)
+
+    def test_errors(self):
+        graph = wire.model([wire.node("Neg", ["x"], ["y"])], [wire.value_info("x", ["n"])], [wire.value_info("y", ["n"])])
+        for call, text in [(lambda: infer_opt.bench(graph), "the extents of x are not known"),
+                           (lambda: infer_opt.bench(DIGITS, self.images[0], seconds=0), "seconds are above 0")]:
+            with self.assertRaisesRegex(infer_opt.Error, text):
+                call()
+
+
+class Stubs(unittest.TestCase):
+    def test_stubs_name_what_the_module_has(self):
+        """The stub file's names, and the parameters of its functions, are the module's."""
+        with open(os.path.join(SOURCE, "tools/packaging/python/infer_opt/__init__.pyi")) as f:
+            stubs = {n.name: n for n in ast.parse(f.read()).body if isinstance(n, (ast.ClassDef, ast.FunctionDef))}
+        self.assertEqual(set(infer_opt.__all__) - {"CODES"}, set(stubs))
+
+        def compared(stub, function, where):
+            given = [a.arg for a in stub.args.posonlyargs + stub.args.args + stub.args.kwonlyargs]
+            self.assertEqual(given, [p for p in inspect.signature(function).parameters if p != "_"], where)
+
+        for name, stub in stubs.items():
+            if isinstance(stub, ast.FunctionDef):
+                compared(stub, getattr(infer_opt, name), name)
+                continue
+            for method in (n for n in stub.body if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))):
+                found = inspect.getattr_static(getattr(infer_opt, name), method.name, None)
+                self.assertIsNotNone(found, f"{name}.{method.name}")
+                if inspect.isfunction(found) and method.name in ("quantize", "prune", "fuse", "clone", "run", "submit", "save"):
+                    compared(method, found, f"{name}.{method.name}")
+
+
 class Arrays(Case):
     def setUp(self):
         super().setUp()
