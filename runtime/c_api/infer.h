@@ -293,9 +293,9 @@ INFER_API void infer_session_free(infer_session* session);
 /* `inputs` in the order of the model's; their data is read until the call returns. */
 INFER_API infer_code infer_session_run(infer_session* session, const infer_tensor* inputs,
                                        size_t count, infer_result** result);
-/* Runs the session `runs` times with the same inputs, one after the other on the calling thread, and
- * writes how long each took in nanoseconds (outputs are dropped), so that no binding's own time is
- * among them. The first runs of a session plan and pack: warm it up. */
+/* Runs the session `runs` times with the same inputs, one after the other on the calling thread,
+ * and writes how long each took in nanoseconds (outputs are dropped), so that no binding's own time
+ * is among them. The first runs of a session plan and pack: warm it up. */
 INFER_API infer_code infer_session_time(infer_session* session, const infer_tensor* inputs,
                                         size_t count, size_t runs, int64_t* nanoseconds);
 /* Called once for each request that infer_session_submit took, on a thread of the session or, for a
