@@ -24,7 +24,8 @@ for arg in "$@"; do
   case "$arg" in
     --judges) want+=("${judge_packages[@]}") ;;
     --checks) want+=("${fuzz_packages[@]}") ;;
-    *) echo "usage: tools/setup.sh [--judges] [--checks]" >&2; exit 2 ;;
+    --packages) want+=(patchelf mmdebstrap skopeo lintian) ;;
+    *) echo "usage: tools/setup.sh [--judges] [--checks] [--packages]" >&2; exit 2 ;;
   esac
 done
 

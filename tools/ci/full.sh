@@ -4,7 +4,7 @@
 # sanitizer, fuzzers, load), sanitizers, older processors and 64-bit ARM under qemu.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-tools/setup.sh --judges --checks
+tools/setup.sh --judges --checks --packages
 tools/ci/check_layers.py
 tools/ci/operator_names.py
 tools/ci/format.sh
