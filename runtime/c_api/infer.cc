@@ -1,7 +1,6 @@
 /// Models, sessions and results.
 #include "runtime/c_api/infer.h"
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -106,18 +105,6 @@ infer_code infer_model_load_bytes(const void* bytes, size_t size, infer_model** 
 
 void infer_model_free(infer_model* model) { delete model; }
 
-infer_code infer_model_clone(const infer_model* model, infer_model** clone) {
-  return Guarded([&]() -> Status {
-    if (!model || !clone) return InvalidArgument("model or clone is NULL");
-    Model copy(model->model.graph.Clone());
-    copy.info = model->model.info;
-    auto made = std::make_unique<infer_model>(std::move(copy));
-    made->warnings = model->warnings;
-    *clone = made.release();
-    return {};
-  });
-}
-
 size_t infer_model_inputs(const infer_model* model) { return model ? model->inputs.size() : 0; }
 size_t infer_model_outputs(const infer_model* model) { return model ? model->outputs.size() : 0; }
 
@@ -186,24 +173,6 @@ infer_code infer_session_run(infer_session* session, const infer_tensor* inputs,
     engine::Outcome outcome = session->engine->Infer(std::move(request));
     INFER_TRY(std::move(outcome.status));
     *result = new infer_result{std::move(outcome.outputs)};
-    return {};
-  });
-}
-
-infer_code infer_session_time(infer_session* session, const infer_tensor* inputs, size_t count,
-                              size_t runs, int64_t* nanoseconds) {
-  return Guarded([&]() -> Status {
-    if (!session || (runs > 0 && !nanoseconds))
-      return InvalidArgument("session or nanoseconds is NULL");
-    INFER_ASSIGN(const engine::Request request, RequestOf(inputs, count));
-    for (size_t i = 0; i < runs; ++i) {
-      engine::Request again = request;
-      const auto begin = std::chrono::steady_clock::now();
-      const engine::Outcome outcome = session->engine->Infer(std::move(again));
-      const auto end = std::chrono::steady_clock::now();
-      if (!outcome.status.ok()) return outcome.status;
-      nanoseconds[i] = std::chrono::duration_cast<std::chrono::nanoseconds>(end - begin).count();
-    }
     return {};
   });
 }

@@ -99,8 +99,6 @@ INFER_API infer_code infer_model_load(const char* path, infer_model** model);
 /* The bytes of an .onnx file without external data; they are copied. */
 INFER_API infer_code infer_model_load_bytes(const void* bytes, size_t size, infer_model** model);
 INFER_API void infer_model_free(infer_model* model);
-/* A model of its own, which shares the weights' memory as long as nobody rewrites them. */
-INFER_API infer_code infer_model_clone(const infer_model* model, infer_model** clone);
 INFER_API size_t infer_model_inputs(const infer_model* model);
 INFER_API size_t infer_model_outputs(const infer_model* model);
 INFER_API infer_code infer_model_input(const infer_model* model, size_t i, infer_value* value);
@@ -293,11 +291,6 @@ INFER_API void infer_session_free(infer_session* session);
 /* `inputs` in the order of the model's; their data is read until the call returns. */
 INFER_API infer_code infer_session_run(infer_session* session, const infer_tensor* inputs,
                                        size_t count, infer_result** result);
-/* Runs the session `runs` times with the same inputs, one after the other on the calling thread,
- * and writes how long each took in nanoseconds (outputs are dropped), so that no binding's own time
- * is among them. The first runs of a session plan and pack: warm it up. */
-INFER_API infer_code infer_session_time(infer_session* session, const infer_tensor* inputs,
-                                        size_t count, size_t runs, int64_t* nanoseconds);
 /* Called once for each request that infer_session_submit took, on a thread of the session or, for a
  * request that is rejected, before infer_session_submit returns. `result` is NULL unless `code` is
  * INFER_OK, and the callee's to free. `error` lives as long as the call. It may submit; it must

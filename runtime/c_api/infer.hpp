@@ -262,12 +262,6 @@ class Model {
     return Made(code, m);
   }
 
-  /// A model of its own.
-  Result<Model> Clone() const {
-    infer_model* m = nullptr;
-    const infer_code code = infer_model_clone(get(), &m);
-    return Made(code, m);
-  }
   Status Fuse(int level = 3) { return Status::Of(infer_model_fuse(get(), level)); }
   /// Modes that need no data.
   Result<infer_quantize_report> Quantize(const QuantizeOptions& options) {

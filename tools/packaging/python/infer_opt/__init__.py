@@ -1,4 +1,4 @@
-"""Run, fuse, quantize, prune, compare and time ONNX models with infer-opt's library.
+"""Run, fuse, quantize, prune and compare ONNX models with infer-opt's library.
 
     model = infer_opt.Model("model.onnx").fuse()
     session = infer_opt.Session(model)
@@ -7,9 +7,7 @@
     small = infer_opt.Model("model.onnx")
     report = small.quantize(samples)           # an iterable of inputs: arrays, or dictionaries of arrays by name
     accuracy = infer_opt.compare(small, "model.onnx", others)
-    small.quantize(samples, eval_fn=lambda session: my_accuracy(session))   # taken only where it is as good
     small.save("int8.onnx")
-    print(infer_opt.bench(small, against="model.onnx"))
 
 Arrays are anything with a buffer (NumPy arrays, memoryviews, array.array) or with __dlpack__ (torch tensors), and what NumPy makes an
 array of. Outputs are NumPy arrays where NumPy is installed and has their type, else Tensor; they share the library's memory and keep it
@@ -19,11 +17,8 @@ on. Errors are infer_opt.Error, whose `code` is one of CODES; what a caller's ow
 The library is libinfer.so.0: beside this file, named by the variable INFER_LIBRARY, or where the system finds it.
 """
 from ._arrays import Tensor
-from ._bench import Speed, SpeedRatio, bench
-from ._judge import Refused, Scores
 from ._library import CODES, Error, version
 from ._model import Accuracy, Model, PruneReport, QuantizeReport, Value, compare
 from ._session import Session
 
-__all__ = ["Accuracy", "CODES", "Error", "Model", "PruneReport", "QuantizeReport", "Refused", "Scores", "Session", "Speed", "SpeedRatio",
-           "Tensor", "Value", "bench", "compare", "version"]
+__all__ = ["Accuracy", "CODES", "Error", "Model", "PruneReport", "QuantizeReport", "Session", "Tensor", "Value", "compare", "version"]

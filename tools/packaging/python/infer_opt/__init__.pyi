@@ -20,16 +20,6 @@ class Value(NamedTuple):
     dtype: str
     shape: Optional[List[Union[int, str, None]]]
 
-class Scores(NamedTuple):
-    before: float
-    after: float
-    taken: str
-    tried: List[Tuple[str, float]]
-
-class Refused(Error):
-    before: float
-    tried: List[Tuple[str, float]]
-
 class QuantizeReport(NamedTuple):
     integer_layers: int
     quantizable_layers: int
@@ -39,7 +29,6 @@ class QuantizeReport(NamedTuple):
     held_out_sqnr_db: float
     cost_us_before: float
     cost_us_after: float
-    scores: Optional[Scores] = ...
 
 class PruneReport(NamedTuple):
     calibration_samples: int
@@ -50,7 +39,6 @@ class PruneReport(NamedTuple):
     flops_before: int
     flops_after: int
     channels_removed: int
-    scores: Optional[Scores] = ...
 
 class Accuracy(NamedTuple):
     name: str
@@ -85,21 +73,18 @@ class Tensor:
 
 class Model:
     def __init__(self, source: Union[str, "os.PathLike[str]", bytes]) -> None: ...
-    def clone(self) -> "Model": ...
     def fuse(self, level: int = ...) -> "Model": ...
     def quantize(self, calibration: Optional[Iterable[_Inputs]] = ..., *, mode: str = ..., labels: Optional[_Labels] = ...,
                  include: Iterable[str] = ..., exclude: Iterable[str] = ..., format: Optional[str] = ..., recipe: Optional[str] = ...,
                  observer: Optional[str] = ..., activations: Optional[str] = ..., weights: Optional[str] = ...,
                  symmetric_activations: bool = ..., per_tensor: bool = ..., reduce_range: bool = ..., keep_first: int = ...,
                  keep_last: int = ..., bits: int = ..., block: Optional[int] = ..., asymmetric: bool = ..., accuracy_level: int = ...,
-                 method: Optional[str] = ..., device: str = ..., threads: int = ..., progress: Optional[_Progress] = ...,
-                 eval_fn: Optional[Callable[["Session"], Any]] = ..., max_drop: Optional[float] = ..., higher_is_better: bool = ...
+                 method: Optional[str] = ..., device: str = ..., threads: int = ..., progress: Optional[_Progress] = ...
                  ) -> QuantizeReport: ...
     def prune(self, calibration: Optional[Iterable[_Inputs]] = ..., *, sparsity: float = ..., nm: Optional[str] = ...,
               blocks: Optional[str] = ..., flops: float = ..., method: Optional[str] = ..., allocation: Optional[str] = ...,
               labels: Optional[_Labels] = ..., include: Iterable[str] = ..., exclude: Iterable[str] = ..., device: str = ...,
-              threads: int = ..., progress: Optional[_Progress] = ..., eval_fn: Optional[Callable[["Session"], Any]] = ...,
-              max_drop: Optional[float] = ..., higher_is_better: bool = ...) -> PruneReport: ...
+              threads: int = ..., progress: Optional[_Progress] = ...) -> PruneReport: ...
     def save(self, path: Union[str, "os.PathLike[str]"]) -> None: ...
     @property
     def warnings(self) -> List[str]: ...
@@ -122,24 +107,6 @@ class Session:
     def submit(self, inputs: _Inputs, timeout: Optional[float] = ...) -> "concurrent.futures.Future[List[Any]]": ...
     async def run_async(self, inputs: _Inputs, timeout: Optional[float] = ...) -> List[Any]: ...
 
-class Speed(NamedTuple):
-    median_ms: float
-    low_ms: float
-    high_ms: float
-    p90_ms: float
-    least_ms: float
-    runs: int
-
-class SpeedRatio(NamedTuple):
-    ratio: float
-    low: float
-    high: float
-    verdict: str
-    model: Speed
-    against: Speed
-
-def bench(model: Union[_Source, Session], inputs: Optional[_Inputs] = ..., *, against: Union[_Source, Session, None] = ...,
-          seconds: float = ..., warmup: float = ..., device: str = ..., threads: int = ...) -> Union[Speed, SpeedRatio]: ...
 def compare(model: _Source, golden: _Source, samples: Iterable[_Inputs], *, labels: Optional[_Labels] = ..., device: str = ...,
             threads: int = ..., progress: Optional[_Progress] = ...) -> List[Accuracy]: ...
 def version() -> str: ...

@@ -219,19 +219,3 @@ def in_order(values, inputs):
             raise Error(1, f"inputs are {names}: unknown {unknown}, missing {missing}")
         return [inputs[n] for n in names]
     return list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
-
-
-def zeros(dtype, shape, draw=None):
-    """A buffer of zeros, or of draw(0, 1), that Inputs takes."""
-    letter, size = next((t[1], t[3]) for t in TYPES.values() if t[0] == dtype)
-    count = 1
-    for d in shape:
-        count *= d
-    if not letter or letter.startswith("Z"):
-        raise Error(1, f"inputs are needed: none are made of {dtype}")
-    data = bytearray(count * size)
-    view = memoryview(data).cast(letter)
-    if draw:
-        for i in range(count):
-            view[i] = draw(0, 1)
-    return view.cast("B").cast(letter, shape) if shape and count else view

@@ -90,7 +90,7 @@ def _load():
     signatures = {
         "version": (text,), "api_version": (code,), "last_error": (text,),
         "model_load": (code, text, pointer), "model_load_bytes": (code, text, size, pointer),
-        "model_free": (None, pointer), "model_clone": (code, pointer, pointer), "model_inputs": (size, pointer), "model_outputs": (size, pointer),
+        "model_free": (None, pointer), "model_inputs": (size, pointer), "model_outputs": (size, pointer),
         "model_input": (code, pointer, size, pointer), "model_output": (code, pointer, size, pointer),
         "model_nodes": (size, pointer), "model_warnings": (text, pointer), "model_fuse": (code, pointer, code),
         "model_save": (code, pointer, text), "model_quantize": (code, pointer, pointer, pointer),
@@ -98,7 +98,6 @@ def _load():
         "comparison_outputs": (size, pointer), "comparison_output": (code, pointer, size, pointer), "comparison_free": (None, pointer),
         "session_create": (code, pointer, pointer, pointer), "session_free": (None, pointer),
         "session_run": (code, pointer, pointer, size, pointer),
-        "session_time": (code, pointer, pointer, size, size, ctypes.POINTER(ctypes.c_int64)),
         "session_submit": (code, pointer, pointer, size, ctypes.c_int64, Callback, pointer),
         "result_outputs": (size, pointer), "result_output": (code, pointer, size, pointer),
         "result_dlpack": (code, pointer, size, pointer), "result_free": (None, pointer)}

@@ -7,8 +7,7 @@ from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Se
 from ._arrays import TYPES
 from ._library import (CAccuracy, CCompareOptions, CPruneOptions, CPruneReport, CQuantizeOptions, CQuantizeReport, CValue, check,
                        library)
-from ._judge import EvalFunction, Judge, Scores, no_judge
-from ._work import Work, held, names, text, texts
+from ._work import Work, text, texts
 
 Samples = Iterable[Union[Dict[str, Any], Sequence[Any], Any]]
 ProgressFunction = Callable[[str, int, int], Any]
@@ -32,7 +31,6 @@ class QuantizeReport(NamedTuple):
     held_out_sqnr_db: float
     cost_us_before: float
     cost_us_after: float
-    scores: Optional[Scores] = None  # with eval_fn
 
 
 class PruneReport(NamedTuple):
@@ -45,7 +43,6 @@ class PruneReport(NamedTuple):
     flops_before: int
     flops_after: int
     channels_removed: int
-    scores: Optional[Scores] = None  # with eval_fn
 
 
 class Accuracy(NamedTuple):
@@ -77,24 +74,8 @@ class Model:
             check(library.infer_model_load_bytes(data, len(data), ctypes.byref(handle)))
         else:
             check(library.infer_model_load(os.fsencode(source), ctypes.byref(handle)))
-        self._own(handle)
-
-    def _own(self, handle):
         self._handle = handle
         weakref.finalize(self, library.infer_model_free, handle)
-
-    def clone(self) -> "Model":
-        """A model of its own."""
-        handle = ctypes.c_void_p()
-        check(library.infer_model_clone(self._handle, ctypes.byref(handle)))
-        made = Model.__new__(Model)
-        made._own(handle)
-        return made
-
-    def _take(self, other):
-        """What `other` holds; `other` gets what this one held."""
-        # The handles themselves stay where finalizers know them.
-        self._handle.value, other._handle.value = other._handle.value, self._handle.value
 
     def fuse(self, level: int = 3) -> "Model":
         """Rewrites the model as `infer-opt fuse` does, without its checks, and returns it."""
@@ -107,27 +88,14 @@ class Model:
                  symmetric_activations: bool = False, per_tensor: bool = False, reduce_range: bool = False, keep_first: int = 0,
                  keep_last: int = 0, bits: int = 0, block: Optional[int] = None, asymmetric: bool = False, accuracy_level: int = 0,
                  method: Optional[str] = None, device: str = "cpu", threads: int = 0,
-                 progress: Optional[ProgressFunction] = None, eval_fn: Optional[EvalFunction] = None,
-                 max_drop: Optional[float] = None, higher_is_better: bool = True) -> QuantizeReport:
+                 progress: Optional[ProgressFunction] = None) -> QuantizeReport:
         """Rewrites the model as `infer-opt quantize --opset max` does, without its gates, comparison and measurement.
 
         calibration: an iterable of inputs as Session.run takes them; a sequence is read by index, again and again, and never held.
         labels: a class per sample, or a list of them where the model makes several rows of scores of it; then accuracy is what
         counts. mode: "static", "dynamic", "weight-only", "fp16", "bf16"; the other options are those of the command, and an option
         of another mode is an error. block: 0 for a scale per output. progress: called with step, done, total (0: not known);
-        False ends the work. The model stays as it was where this raises.
-
-        eval_fn: called with a Session, returns a number that says how good the model is: first of this model, then of each candidate.
-        The first one that is worse by at most `max_drop` (default: 1 % of this model's score) is taken, else Refused is raised, with
-        all scores. Candidates of the static mode are the recipes "fast", "balanced", "best" in that order, unless `recipe` names
-        one."""
-        if eval_fn is not None:
-            given = {k: v for k, v in locals().items() if k not in ("self", "eval_fn", "max_drop", "higher_is_better", "recipe")}
-            given.update(calibration=held(calibration), include=names(include), exclude=names(exclude))
-            judge = Judge(self, eval_fn, max_drop, higher_is_better, device, threads)
-            recipes = ("fast", "balanced", "best") if mode == "static" and recipe is None else (recipe,)
-            return judge.first((name or mode, lambda m, name=name: m.quantize(recipe=name, **given)) for name in recipes)
-        no_judge(max_drop)
+        False ends the work. The model stays as it was where this raises."""
         work = Work(self.inputs, calibration, labels, progress)
         included, excluded = texts(include), texts(exclude)
         options = CQuantizeOptions(
@@ -138,22 +106,16 @@ class Model:
             block=0 if block is None else block or -1, asymmetric=asymmetric, accuracy_level=accuracy_level, method=text(method))
         report = CQuantizeReport(size=ctypes.sizeof(CQuantizeReport))
         work.run(library.infer_model_quantize, self._handle, ctypes.byref(options), ctypes.byref(report))
-        return QuantizeReport(*(getattr(report, name) for name in QuantizeReport._fields[:-1]))
+        return QuantizeReport(*(getattr(report, name) for name in QuantizeReport._fields))
 
     def prune(self, calibration: Optional[Samples] = None, *, sparsity: float = 0.0, nm: Optional[str] = None,
               blocks: Optional[str] = None, flops: float = 0.0, method: Optional[str] = None, allocation: Optional[str] = None,
               labels: Optional[Sequence[Any]] = None, include: Iterable[str] = (), exclude: Iterable[str] = (), device: str = "cpu",
-              threads: int = 0, progress: Optional[ProgressFunction] = None, eval_fn: Optional[EvalFunction] = None,
-              max_drop: Optional[float] = None, higher_is_better: bool = True) -> PruneReport:
+              threads: int = 0, progress: Optional[ProgressFunction] = None) -> PruneReport:
         """Rewrites the model as `infer-opt prune --opset max` does, without fine-tuning, gates, comparison and measurement.
 
         sparsity: share of the weights that become zero; nm: "2:4"; blocks: "1x4"; flops: share of the FLOPs that stays, by removing
         channels. Without calibration, weights are chosen by magnitude alone. The rest as quantize()."""
-        if eval_fn is not None:
-            given = {k: v for k, v in locals().items() if k not in ("self", "eval_fn", "max_drop", "higher_is_better")}
-            judge = Judge(self, eval_fn, max_drop, higher_is_better, device, threads)
-            return judge.first([("pruned", lambda m: m.prune(**given))])
-        no_judge(max_drop)
         work = Work(self.inputs, calibration, labels, progress)
         included, excluded = texts(include), texts(exclude)
         options = CPruneOptions(
@@ -162,7 +124,7 @@ class Model:
             allocation=text(allocation), flops=flops)
         report = CPruneReport(size=ctypes.sizeof(CPruneReport))
         work.run(library.infer_model_prune, self._handle, ctypes.byref(options), ctypes.byref(report))
-        return PruneReport(*(getattr(report, name) for name in PruneReport._fields[:-1]))
+        return PruneReport(*(getattr(report, name) for name in PruneReport._fields))
 
     def save(self, path: Union[str, os.PathLike]) -> None:
         """As ONNX, in whole or not at all; operators that only infer-opt has as model-local functions."""

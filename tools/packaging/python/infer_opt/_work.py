@@ -26,7 +26,10 @@ class Work:
 
     def _samples(self, values, samples, labels):
         """Sequences are read by index, others are iterated once and held."""
-        samples = held(samples)
+        if not (hasattr(samples, "__len__") and hasattr(samples, "__getitem__")) or isinstance(samples, (dict, str, bytes)):
+            if isinstance(samples, (dict, str, bytes)):
+                raise Error(1, f"samples are an iterable of inputs, not a {type(samples).__name__}")
+            samples = list(samples)
         read = ReadSample(self._read_of(values, samples))
         c = CSamples(size=ctypes.sizeof(CSamples), count=len(samples), read=read)
         self._kept += [read, c, samples]
@@ -64,13 +67,6 @@ class Work:
         return tell
 
 
-def held(samples):
-    """What can be read by index, more than once: others are iterated and held."""
-    if isinstance(samples, (dict, str, bytes)):
-        raise Error(1, f"samples are an iterable of inputs, not a {type(samples).__name__}")
-    return samples if samples is None or (hasattr(samples, "__len__") and hasattr(samples, "__getitem__")) else list(samples)
-
-
 def _labels(labels, count):
     """Classes of each sample: numbers, or lists of equally many."""
     rows = [[int(x) for x in row] if hasattr(row, "__len__") else [int(row)] for row in labels]
@@ -80,13 +76,9 @@ def _labels(labels, count):
     return widths.pop() if widths else 1, [x for row in rows for x in row]
 
 
-def names(items):
-    return [items] if isinstance(items, str) else list(items or ())
-
-
 def texts(items):
     """A list of C's that ends with NULL; None for an empty one."""
-    items = names(items)
+    items = [items] if isinstance(items, str) else list(items or ())
     return (ctypes.c_char_p * (len(items) + 1))(*(i.encode() for i in items), None) if items else None
 
 
