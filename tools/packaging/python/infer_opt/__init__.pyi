@@ -114,6 +114,38 @@ class Session:
     def submit(self, inputs: _Inputs, timeout: Optional[float] = ...) -> "concurrent.futures.Future[List[Any]]": ...
     async def run_async(self, inputs: _Inputs, timeout: Optional[float] = ...) -> List[Any]: ...
 
+class BenchReport(NamedTuple):
+    median_ms: float
+    median_ci95_ms: Tuple[float, float]
+    min_ms: float
+    p90_ms: Optional[float]
+    p99_ms: Optional[float]
+    throughput_per_s: float
+    runs: int
+    warmup_runs: int
+    warmup_stable: bool
+    threads: int
+    load_ms: float
+    compile_ms: float
+    first_ms: float
+    warnings: List[str]
+    report: Dict[str, Any]
+
+class SpeedReport(NamedTuple):
+    verdict: str
+    change: Optional[float]
+    change_ci95: Optional[Tuple[float, float]]
+    medians_ms: Tuple[float, float]
+    starts: int
+    seconds: float
+    warnings: List[str]
+    report: Dict[str, Any]
+
+def bench(model: _Source, *, threads: Optional[int] = ..., batch: Optional[int] = ..., runs: Optional[int] = ...,
+          min_time: Optional[float] = ..., max_time: Optional[float] = ..., warmup: Optional[int] = ..., cold: Optional[int] = ...,
+          device: Optional[str] = ..., options: Sequence[str] = ...) -> BenchReport: ...
+def compare_speed(a: _Source, b: _Source, *, threads: Optional[int] = ..., budget: Optional[float] = ..., min_effect: Optional[float] = ...,
+                  device: Optional[str] = ..., options: Sequence[str] = ...) -> SpeedReport: ...
 def compare(model: _Source, golden: _Source, samples: Iterable[_Inputs], *, labels: Optional[_Labels] = ..., device: str = ...,
             threads: int = ..., progress: Optional[_Progress] = ...) -> List[Accuracy]: ...
 def version() -> str: ...
