@@ -376,6 +376,8 @@ class Stubs(unittest.TestCase):
         said = [x.arg for x in declared.args] + [x.arg for x in declared.kwonlyargs]
         found = inspect.signature(function).parameters.values()
         self.assertEqual(said, [p.name for p in found if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)], name)
+        optional = len(declared.defaults) + sum(d is not None for d in declared.kw_defaults)
+        self.assertEqual(optional, sum(p.default is not p.empty for p in found), name)
         self.assertTrue(inspect.getdoc(function) or name.split(".")[-1].startswith("__"), f"{name} has no docstring")
 
 

@@ -1,13 +1,16 @@
 #!/usr/bin/python3
-"""infer_opt and torch in one process: imported in either order, their oneDNN and OpenMP at work in turn, and after a fork. The
-library shares the system's oneDNN with Debian's torch."""
+"""infer_opt and torch in one process: imported in either order, their oneDNN and OpenMP at work in turn, and after a fork; with the
+build's library, which shares the system's oneDNN with Debian's torch, and by the wheel, which has its own."""
 import importlib.util
 import os
 import subprocess
 import sys
+import tempfile
 import unittest
 
 SOURCE = os.environ["INFER_SOURCE"]
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from wheels import built, clean, installed  # noqa: E402
 
 PROGRAM = """
 import faulthandler, os, sys
@@ -66,6 +69,11 @@ class BesideTorch(unittest.TestCase):
     def test_the_build(self):
         module = os.path.join(SOURCE, "tools/packaging/python")
         self.run_both(sys.executable, dict(os.environ, PYTHONPATH=module), module)
+
+    def test_the_wheel(self):
+        with tempfile.TemporaryDirectory() as work:
+            python = installed(built(work), os.path.join(work, "venv"), "--system-site-packages")
+            self.run_both(python, clean(), work)
 
 
 if __name__ == "__main__":
