@@ -1,5 +1,6 @@
 #include "quant/accuracy/gate.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <functional>
@@ -265,6 +266,15 @@ GateResult CheckSpeedup(double limit, double speedup, Interval interval, bool al
   GateResult r{"min-speedup", "", limit, speedup, false, interval};
   Decide(r, true, allow_inconclusive);
   r.message = Describe(r, "speed-up", {1, "x"});
+  return r;
+}
+
+GateResult CheckMetric(double max_drop, double golden, double candidate) {
+  GateResult r{"max-drop", "", max_drop, golden - candidate};
+  // As in CheckDrop, of metrics of any size.
+  Decide(r, false, false, 1e-12 * std::max({1.0, std::abs(golden), std::abs(candidate)}));
+  r.message = Cat(Describe(r, "drop of the metric", {}), "; ", Rounded(golden, 6), " to ",
+                  Rounded(candidate, 6));
   return r;
 }
 

@@ -63,6 +63,9 @@ std::vector<GateResult> CheckGates(const AccuracyReport& report, const GateLimit
 GateResult CheckSize(SizeLimit limit, int64_t golden_bytes, int64_t candidate_bytes);
 /// `speedup`: golden's time / the candidate's, with its interval.
 GateResult CheckSpeedup(double limit, double speedup, Interval interval, bool allow_inconclusive);
+/// Of a metric of the user's own, of which more is better: the loss is at most `max_drop`, in the
+/// metric's unit. One number has no interval, so that what was measured decides.
+GateResult CheckMetric(double max_drop, double golden, double candidate);
 bool AllPassed(const std::vector<GateResult>& results);
 
 }  // namespace infer

@@ -40,7 +40,8 @@ infer_code Guarded(F body) noexcept {
 constexpr size_t kMostBytes = 4096;  // of a structure whose size a caller says
 
 /// The members that a caller of an older or newer header filled; none where `given` is NULL. The
-/// structure has the first `least` bytes at least.
+/// structure has the first `least` bytes at least. InvalidArgument: one that only a newer header
+/// has.
 template <typename T>
 Result<T> OptionsOf(const T* given, size_t least, std::string_view name) {
   T o{};
@@ -48,6 +49,10 @@ Result<T> OptionsOf(const T* given, size_t least, std::string_view name) {
   if (given->size < least || given->size > kMostBytes)
     return InvalidArgument(Cat(name, ".size is not set"));
   std::memcpy(&o, given, std::min(given->size, sizeof(o)));
+  const char* const bytes = reinterpret_cast<const char*>(given);
+  if (given->size > sizeof(o) &&
+      std::any_of(bytes + sizeof(o), bytes + given->size, [](char b) { return b != 0; }))
+    return InvalidArgument(Cat(name, ": this library is older than an option that is set"));
   return o;
 }
 
@@ -121,6 +126,8 @@ struct infer_result {
 };
 
 namespace infer::c_api {
+/// `graph` compiled; a session of one model.
+Result<std::unique_ptr<infer_session>> MakeSession(Graph graph, const infer_session_options& o);
 /// Output `i`, which the result holds.
 Result<const Tensor*> OutputOf(const infer_result& result, size_t i);
 }  // namespace infer::c_api

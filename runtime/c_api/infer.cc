@@ -46,14 +46,22 @@ Result<engine::Request> RequestOf(const infer_tensor* inputs, size_t count) {
   return request;
 }
 
-Result<std::unique_ptr<infer_session>> MakeSession(const infer_model& model,
-                                                   const infer_session_options& o) {
+void Tell(infer_callback callback, void* user, engine::Outcome outcome) {
+  if (!outcome.status.ok())
+    return callback(user, CodeOf(outcome.status.code()), outcome.status.message().c_str(), nullptr);
+  auto* result = new (std::nothrow) infer_result{std::move(outcome.outputs)};
+  callback(user, result ? INFER_OK : INFER_RESOURCE, result ? "" : "out of memory", result);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<infer_session>> MakeSession(Graph graph, const infer_session_options& o) {
   if (o.threads < 0 || o.instances < 0 || o.max_batch < 0 || o.max_delay_us < 0)
     return InvalidArgument("options of a session are not negative");
   const int instances = std::max(o.instances, 1);
   INFER_ASSIGN(const auto backend, MakeBackend(o.device ? o.device : "cpu"));
   INFER_ASSIGN(engine::ModelSource source,
-               engine::CompileSource(*backend, model.model.graph.Clone(), {.threads = o.threads}));
+               engine::CompileSource(*backend, std::move(graph), {.threads = o.threads}));
   if (o.max_batch > 1 && !source.axes.proved)
     return Unsupported(Cat("max_batch ", o.max_batch, ": ", source.axes.reason));
   auto session = std::make_unique<infer_session>();
@@ -66,14 +74,6 @@ Result<std::unique_ptr<infer_session>> MakeSession(const infer_model& model,
   return session;
 }
 
-void Tell(infer_callback callback, void* user, engine::Outcome outcome) {
-  if (!outcome.status.ok())
-    return callback(user, CodeOf(outcome.status.code()), outcome.status.message().c_str(), nullptr);
-  auto* result = new (std::nothrow) infer_result{std::move(outcome.outputs)};
-  callback(user, result ? INFER_OK : INFER_RESOURCE, result ? "" : "out of memory", result);
-}
-
-}  // namespace
 }  // namespace infer::c_api
 
 using namespace infer;         // NOLINT: the functions of the header stand outside of namespaces
@@ -157,7 +157,7 @@ infer_code infer_session_create(const infer_model* model, const infer_session_op
     if (!model || !session) return InvalidArgument("model or session is NULL");
     constexpr size_t kLeast = offsetof(infer_session_options, device) + sizeof(options->device);
     INFER_ASSIGN(const auto filled, OptionsOf(options, kLeast, "infer_session_options"));
-    INFER_ASSIGN(auto made, MakeSession(*model, filled));
+    INFER_ASSIGN(auto made, MakeSession(model->model.graph.Clone(), filled));
     *session = made.release();
     return {};
   });

@@ -5,7 +5,7 @@
  *
  * Experimental until 1.0: INFER_API_VERSION goes up with each change that breaks a caller.
  * Structures that a caller fills begin with their size, so that a later library takes them from an
- * older program.
+ * older program; an older library refuses members that it does not know, unless they are 0.
  *
  * Errors. A function that can fail returns an infer_code; infer_last_error() is the text for the
  * calling thread, valid until its next call that fails. Nothing is written through a result pointer
@@ -42,7 +42,8 @@ typedef enum infer_code {
   INFER_IO = 4,               /* the operating system refused to read or write */
   INFER_RESOURCE = 5,         /* out of memory, or a limit was reached */
   INFER_CANCELLED = 6,        /* cancelled, or later than its timeout */
-  INFER_INTERNAL = 7          /* a bug of this library */
+  INFER_INTERNAL = 7,         /* a bug of this library */
+  INFER_GATE = 8              /* the result lost more than max_drop allows */
 } infer_code;
 
 /* Element types; the numbers are those of ONNX's TensorProto.DataType. */
@@ -143,6 +144,13 @@ typedef struct infer_samples {
  * `step`. Another value than 0 ends it soon as INFER_CANCELLED. */
 typedef int (*infer_progress)(void* user, const char* step, int64_t done, int64_t total);
 
+/* A metric of the caller's own: writes a finite number to `metric`, of which more is better.
+ * `session` runs the golden model, which is measured first, or a candidate; with `device` and
+ * `threads` of the options. It is the callee's to free, at once or later. Called on the thread that
+ * called the function, and must not rewrite the model. Returns an infer_code; another than INFER_OK
+ * ends that function with it. */
+typedef int (*infer_evaluate)(void* user, infer_session* session, double* metric);
+
 /* Quantization: `infer-opt quantize`, without its gates, its comparison and its measurement of the
  * result, as for a file of any opset (--opset max). */
 typedef struct infer_quantize_options {
@@ -173,6 +181,11 @@ typedef struct infer_quantize_options {
   int32_t asymmetric;
   int32_t accuracy_level;
   const char* method; /* "mse" (NULL), "nearest", "hqq"; by data "gptq", "awq", "auto", ... */
+  /* With `evaluate` the result is taken only where golden - candidate <= max_drop, in the metric's
+   * own unit: else INFER_GATE, and the text tells what was measured. In mode static without a
+   * `recipe`, "fast", "balanced" and "best" are tried in this order until one is taken. */
+  infer_evaluate evaluate; /* with `user` */
+  double max_drop;         /* 0: no loss; infinite: any, the metric is only told */
 } infer_quantize_options;
 
 typedef struct infer_quantize_report {
@@ -186,6 +199,9 @@ typedef struct infer_quantize_report {
                               infinite where nothing differs; NaN: not measured */
   double cost_us_before;   /* of a recipe, of one run, by its cost table: fused FP32, the result; */
   double cost_us_after;    /* NaN: not known */
+  double golden_metric;    /* of `evaluate`: of the model as it came, of the result; */
+  double candidate_metric; /* NaN: not measured */
+  const char* recipe;      /* that made the result; "" in other modes than static. Never freed */
 } infer_quantize_report;
 
 /* Rewrites the model, in whole or not at all. `report` may be NULL. INFER_UNSUPPORTED: nothing can
@@ -213,6 +229,8 @@ typedef struct infer_prune_options {
   const char* allocation; /* "auto" (NULL), "measured", "uniform", "global", "lamp" */
   double flops; /* channels are removed: the share of the FLOPs, above 0 and below 1, that stays;
                    samples or static inputs tell the FLOPs */
+  infer_evaluate evaluate; /* as infer_quantize_options */
+  double max_drop;
 } infer_prune_options;
 
 typedef struct infer_prune_report {
@@ -225,6 +243,8 @@ typedef struct infer_prune_report {
   int64_t flops_before; /* with `flops`; -1: extents are open */
   int64_t flops_after;
   int64_t channels_removed; /* with `flops` */
+  double golden_metric;     /* as infer_quantize_report */
+  double candidate_metric;
 } infer_prune_report;
 
 /* Rewrites the model, in whole or not at all. `report` may be NULL. */

@@ -395,6 +395,8 @@ class Session {
     if (!status.ok()) return status;
     return Session(s);
   }
+  /// Of a handle that is the caller's to free, as infer_evaluate has it.
+  static Session Take(infer_session* s) { return Session(s); }
 
   Result<Outputs> Run(std::span<const Tensor> inputs) {
     const std::vector<infer_tensor> c = CTensors(inputs);

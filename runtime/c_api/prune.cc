@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "quant/prune/structured.h"
+#include "runtime/c_api/judge.h"
 #include "runtime/c_api/samples.h"
 #include "runtime/devices/devices.h"
 
@@ -87,8 +88,9 @@ Status RemoveChannels(PruneCall& c) {
   return {};
 }
 
-Status PruneHandle(infer_model& model, const infer_prune_options* given,
-                   infer_prune_report* report) {
+/// `refused`: the result did not keep the gate.
+Status PruneHandle(infer_model& model, const infer_prune_options* given, infer_prune_report* report,
+                   bool& refused) {
   constexpr size_t kLeast = offsetof(infer_prune_options, sparsity) + sizeof(given->sparsity);
   INFER_ASSIGN(const auto o, OptionsOf(given, kLeast, "infer_prune_options"));
   INFER_TRY(CheckReport(report, "infer_prune_report"));
@@ -96,10 +98,17 @@ Status PruneHandle(infer_model& model, const infer_prune_options* given,
   INFER_ASSIGN(const Samples samples, SamplesOf(o.calibration, model.model.graph));
   INFER_ASSIGN(const auto backend, MakeBackend(Or(o.device, "cpu")));
   Told told(o.progress, o.user);
+  Judge judge(o.evaluate, o.user, o.max_drop, o.device, o.threads);
+  INFER_TRY(judge.Begin(model.model.graph));
   Graph graph = model.model.graph.Clone();
   PruneCall call{o, graph, samples, *backend, told};
   INFER_TRY(o.flops != 0 ? RemoveChannels(call) : ZeroWeights(call));
   INFER_TRY(told.Check());
+  INFER_ASSIGN(const bool taken, judge.Takes("pruned", graph));
+  refused = !taken;
+  if (refused) return judge.Refusal();
+  call.report.golden_metric = judge.golden();
+  call.report.candidate_metric = judge.candidate();
   model.Take(std::move(graph), call.warnings);
   WriteReport(call.report, report);
   return {};
@@ -110,8 +119,8 @@ Status PruneHandle(infer_model& model, const infer_prune_options* given,
 
 infer_code infer_model_prune(infer_model* model, const infer_prune_options* options,
                              infer_prune_report* report) {
-  return infer::c_api::Guarded([&] {
-    return model ? infer::c_api::PruneHandle(*model, options, report)
+  return infer::c_api::GuardedByGate([&](bool& refused) {
+    return model ? infer::c_api::PruneHandle(*model, options, report, refused)
                  : infer::InvalidArgument("model is NULL");
   });
 }

@@ -9,6 +9,7 @@
 #include "quant/convert/qoperator.h"
 #include "quant/recipe/recipe.h"
 #include "quant/scheme/type_names.h"
+#include "runtime/c_api/judge.h"
 #include "runtime/c_api/samples.h"
 #include "runtime/devices/devices.h"
 
@@ -155,10 +156,40 @@ Status CheckOfMode(const infer_quantize_options& o, std::string_view mode) {
                                {"method", o.method != nullptr}});
 }
 
+/// "balanced"; "" in a mode without recipes. Not the caller's memory.
+const char* NameOfRecipe(const char* recipe, const Mode& mode) {
+  if (mode.run != Static) return "";
+  for (const char* name : {"none", "fast", "best"})
+    if (recipe && std::string_view(recipe) == name) return name;
+  return "balanced";
+}
+
+/// Rewrites the call's graph, and returns the warnings.
+Result<std::vector<std::string>> Rewrite(const Mode& mode, QuantizeCall& call) {
+  call.report.held_out_sqnr_db = kUnknown;
+  call.report.cost_us_before = call.report.cost_us_after = kUnknown;
+  INFER_ASSIGN(QuantizeReport done, mode.run(call));
+  INFER_TRY(call.told.Check());
+  call.report.integer_layers = done.integer_layers;
+  call.report.quantizable_layers = done.quantizable_layers;
+  call.report.weight_bytes_before = done.weight_bytes_before;
+  call.report.weight_bytes_after = done.weight_bytes_after;
+  call.report.calibration_samples = done.calibration_samples;
+  call.report.recipe = NameOfRecipe(call.options.recipe, mode);
+  return std::move(done.warnings);
+}
+
+/// Recipes to try, in this order; only one where the caller chose, or nobody judges.
+std::vector<const char*> RecipesOf(const infer_quantize_options& o, const Mode& mode) {
+  if (mode.run == Static && o.evaluate && !o.recipe) return {"fast", "balanced", "best"};
+  return {o.recipe};
+}
+
+/// `refused`: no candidate kept the gate.
 Status QuantizeHandle(infer_model& model, const infer_quantize_options* given,
-                      infer_quantize_report* report) {
+                      infer_quantize_report* report, bool& refused) {
   constexpr size_t kLeast = offsetof(infer_quantize_options, mode) + sizeof(given->mode);
-  INFER_ASSIGN(const auto o, OptionsOf(given, kLeast, "infer_quantize_options"));
+  INFER_ASSIGN(auto o, OptionsOf(given, kLeast, "infer_quantize_options"));
   INFER_TRY(CheckReport(report, "infer_quantize_report"));
   INFER_ASSIGN(const Mode* mode, ModeNamed(Or(o.mode, kModes[0].name)));
   INFER_TRY(CheckOfMode(o, mode->name));
@@ -167,20 +198,24 @@ Status QuantizeHandle(infer_model& model, const infer_quantize_options* given,
   INFER_ASSIGN(const Samples samples, SamplesOf(o.calibration, model.model.graph));
   INFER_ASSIGN(const auto backend, MakeBackend(Or(o.device, "cpu")));
   Told told(o.progress, o.user);
-  Graph graph = model.model.graph.Clone();
-  QuantizeCall call{o, graph, samples, *backend, told};
-  call.report.held_out_sqnr_db = kUnknown;
-  call.report.cost_us_before = call.report.cost_us_after = kUnknown;
-  INFER_ASSIGN(const QuantizeReport done, mode->run(call));
-  INFER_TRY(told.Check());
-  call.report.integer_layers = done.integer_layers;
-  call.report.quantizable_layers = done.quantizable_layers;
-  call.report.weight_bytes_before = done.weight_bytes_before;
-  call.report.weight_bytes_after = done.weight_bytes_after;
-  call.report.calibration_samples = done.calibration_samples;
-  model.Take(std::move(graph), done.warnings);
-  WriteReport(call.report, report);
-  return {};
+  Judge judge(o.evaluate, o.user, o.max_drop, o.device, o.threads);
+  INFER_TRY(judge.Begin(model.model.graph));
+  for (const char* recipe : RecipesOf(o, *mode)) {
+    o.recipe = recipe;
+    Graph graph = model.model.graph.Clone();
+    QuantizeCall call{o, graph, samples, *backend, told};
+    INFER_ASSIGN(const std::vector<std::string> warnings, Rewrite(*mode, call));
+    const std::string_view name = *call.report.recipe ? call.report.recipe : mode->name;
+    INFER_ASSIGN(const bool taken, judge.Takes(std::string(name), graph));
+    if (!taken) continue;
+    call.report.golden_metric = judge.golden();
+    call.report.candidate_metric = judge.candidate();
+    model.Take(std::move(graph), warnings);
+    WriteReport(call.report, report);
+    return {};
+  }
+  refused = true;
+  return judge.Refusal();
 }
 
 }  // namespace
@@ -188,8 +223,8 @@ Status QuantizeHandle(infer_model& model, const infer_quantize_options* given,
 
 infer_code infer_model_quantize(infer_model* model, const infer_quantize_options* options,
                                 infer_quantize_report* report) {
-  return infer::c_api::Guarded([&] {
-    return model ? infer::c_api::QuantizeHandle(*model, options, report)
+  return infer::c_api::GuardedByGate([&](bool& refused) {
+    return model ? infer::c_api::QuantizeHandle(*model, options, report, refused)
                  : infer::InvalidArgument("model is NULL");
   });
 }

@@ -11,13 +11,15 @@ def missing():
         return "not x86-64"
     if os.getuid() != 0:
         return "not root"
-    return "" if shutil.which("mmdebstrap") else "mmdebstrap is not here"
+    if not shutil.which("mmdebstrap"):
+        return "mmdebstrap is not here"
+    return "" if mirror() else "apt knows no mirror of Debian"
 
 
 def mirror():
     sites = subprocess.run(["apt-get", "indextargets", "--format", "$(SITE)", "Created-By: Packages"], check=True, capture_output=True,
                            text=True).stdout.split()
-    return next((s for s in sites if s.rstrip("/").endswith("/debian")), "http://deb.debian.org/debian")
+    return next((s for s in sites if s.rstrip("/").endswith("/debian")), "")
 
 
 @contextlib.contextmanager

@@ -1,87 +1,132 @@
-#!/usr/bin/env python3
-"""The shared libraries that a program needs, beside it: for the tarball, the OCI image and the wheel.
+"""Programs and libraries of ELF with the shared libraries that they need beside them, under names of their own.
 
-glibc and the C++ runtime stay the system's: GPU drivers bring their own needs of these, and each system with glibc 2.36 has a newer
-C++ runtime than the programs ask for. Needs patchelf and strip; names and licences are dpkg's."""
+Each library is renamed after its bytes (libdnnl-1a2b3c4d.so.2), so that a process that has loaded another one of the same name, as a
+module with its own oneDNN or OpenMP has, keeps both apart. They find each other by RUNPATH from $ORIGIN."""
+import hashlib
 import os
 import pathlib
 import re
 import shutil
 import subprocess
+from typing import Dict, NamedTuple, Tuple
 
-SYSTEM = re.compile(r"(ld-linux.*|lib(c|m|dl|rt|pthread|stdc\+\+|gcc_s)|linux-vdso)\.so\..*")
+# What every system with a new enough glibc has; PEP 600 leaves these out, too.
+SYSTEM = re.compile(r"^(linux-vdso|ld-linux-.*|libc|libm|libdl|librt|libpthread|libresolv|libstdc\+\+|libgcc_s)\.so")
+# Packages of headers that are compiled in.
+HEADERS = ("libeigen3-dev", "nlohmann-json3-dev", "libcli11-dev")
+DOCS, COMMON = pathlib.Path("/usr/share/doc"), pathlib.Path("/usr/share/common-licenses")
 
 
-def run(*command):
-    return subprocess.run([str(c) for c in command], check=True, capture_output=True, text=True).stdout
+class Missing(Exception):
+    """A tool, library or licence that is not here."""
 
 
-def needed(files):
-    """By name as the linker knows it: the path of each library that the files need and the system does not have for sure."""
+class Bundle(NamedTuple):
+    files: Dict[str, bytes]     # by path in the wheel, tarball, image
+    licences: Dict[str, bytes]  # by path below a folder of licences
+    packages: Dict[str, str]    # where libraries and headers come from -> their versions
+    glibc: Tuple[int, int]      # the oldest that has what they call
+
+
+def output_of(*command):
+    try:
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    except FileNotFoundError:
+        raise Missing(f"{command[0]} is not installed") from None
+    except subprocess.CalledProcessError as e:
+        raise Missing(f"{' '.join(map(str, command))}: {e.stderr.strip()}") from None
+
+
+def needed(path):
+    """Names of libraries -> their paths, of all that a file needs, its libraries' libraries too."""
     found = {}
-    for file in files:
-        for name, path in re.findall(r"^\s*(\S+) => (/\S+)", run("ldd", file), re.M):
-            if not SYSTEM.fullmatch(name):
-                found[name] = pathlib.Path(path)
-    return dict(sorted(found.items()))
+    for line in output_of("ldd", path).splitlines():
+        name, _, target = line.strip().partition(" => ")
+        if SYSTEM.match(os.path.basename(name.split()[0])):
+            continue
+        if not target.startswith("/"):
+            raise Missing(f"{path} needs {line.strip()}")
+        found[name] = target.split()[0]
+    return found
+
+
+def new_name(name, path):
+    stem, _, rest = name.partition(".so")
+    return f"{stem}-{hashlib.sha256(pathlib.Path(path).read_bytes()).hexdigest()[:8]}.so{rest}"
 
 
 def package_of(path):
-    """(name, version) of Debian's package."""
-    for p in (path, path.resolve()):
-        for alias in (str(p), re.sub(r"^/usr/lib/", "/lib/", str(p)), re.sub(r"^/lib/", "/usr/lib/", str(p))):
-            done = subprocess.run(["dpkg", "-S", alias], capture_output=True, text=True)
-            if done.returncode == 0:
-                name = done.stdout.split(":")[0]
-                return name, run("dpkg-query", "-W", "-f", "${Version}", done.stdout.split(": ")[0]).strip()
-    raise SystemExit(f"bundle: {path} is of no package: its licence is not known")
+    """The Debian package that a library comes from, also where / has links to /usr."""
+    for spelled in (path, os.path.realpath(path), "/usr" + path, path.removeprefix("/usr")):
+        ran = subprocess.run(["dpkg", "-S", spelled], capture_output=True, text=True)
+        if ran.returncode == 0:
+            return ran.stdout.split(":")[0]
+    raise Missing(f"{path} comes from no Debian package, so that its licence is not known")
 
 
-def bundle(files, own, libraries, licences):
-    """Copies what `files` (in place: programs, libraries) need into `libraries`, sets their search paths, strips them, and puts
-    copyright files into `licences`. `own`: names that are ours. Returns (file name, package, version) of each."""
-    libraries.mkdir(parents=True, exist_ok=True)
-    licences.mkdir(parents=True, exist_ok=True)
-    made = []
-    for name, path in needed(files).items():
-        if name in own:
-            continue
-        package, version = package_of(path)
-        shutil.copy(path.resolve(), libraries / name)
-        os.chmod(libraries / name, 0o644)
-        run("strip", "--strip-unneeded", libraries / name)
-        run("patchelf", "--set-rpath", "$ORIGIN", libraries / name)
-        shutil.copy(f"/usr/share/doc/{package}/copyright", licences / package)
-        made.append((name, package, version))
-    for file in files:
-        run("strip", "--strip-unneeded", file)
-        away = os.path.relpath(libraries, file.parent)
-        run("patchelf", "--set-rpath", "$ORIGIN" if away == "." else f"$ORIGIN/{away}", file)
-    return made
+def version_of(package):
+    return output_of("dpkg-query", "-W", "-f", "${Version}\\n", package).split()[0]
 
 
-def licences_named(file):
-    """Short names of the licences in a copyright file of Debian's machine-readable form; of another form: none."""
-    names = set(re.findall(r"^License: *(\S[^\n]*)", file.read_text(errors="replace"), re.M))
-    return sorted(n.strip() for n in names)
+def licences_of(packages):
+    """Their copyright files, and the texts of licences that these refer to."""
+    texts = {}
+    for package in sorted(packages):
+        path = DOCS / package / "copyright"
+        if not path.exists():
+            raise Missing(f"{path}: the licence of {package} is not here")
+        texts[f"{package}/copyright"] = path.read_bytes()
+    named = {m.decode() for text in texts.values() for m in re.findall(rb"/usr/share/common-licenses/([\w.+-]*\w)", text)}
+    for name in sorted(named):
+        if (COMMON / name).exists():
+            texts[f"common-licenses/{name}"] = (COMMON / name).read_bytes()
+    return texts
 
 
-def bill_of_materials(name, version, made, licences, created):
-    """SPDX 2.3 (spdx.github.io/spdx-spec/v2.3) of a package with bundled libraries."""
-    def package(identifier, title, number, declared, comment=None):
-        p = {"SPDXID": identifier, "name": title, "versionInfo": number, "downloadLocation": "NOASSERTION", "filesAnalyzed": False,
-             "licenseConcluded": "NOASSERTION", "licenseDeclared": declared, "copyrightText": "NOASSERTION"}
-        return {**p, "licenseComments": comment} if comment else p
+def rename(path, names, soname, runpath):
+    """One change per call: several in one mix up the strings of patchelf 0.14."""
+    if soname:
+        output_of("patchelf", "--set-soname", soname, path)
+    wanted = [names.get(old, old) for old in needed_by(path)]
+    for old in needed_by(path):
+        if old in names:
+            output_of("patchelf", "--replace-needed", old, names[old], path)
+    output_of("patchelf", "--set-rpath", runpath, path)
+    if needed_by(path) != wanted or output_of("patchelf", "--print-rpath", path).strip() != runpath:
+        raise Missing(f"patchelf did not change {path} as it should")
 
-    packages = [package("SPDXRef-main", name, version, "Apache-2.0")]
-    relations = [{"spdxElementId": "SPDXRef-DOCUMENT", "relationshipType": "DESCRIBES", "relatedSpdxElement": "SPDXRef-main"}]
-    for file, title, number in made:
-        identifier = "SPDXRef-" + re.sub(r"[^A-Za-z0-9.-]", "-", file)
-        named = ", ".join(licences_named(licences / title))
-        packages.append({**package(identifier, title, number, "NOASSERTION", f"Debian's copyright file: {named}" if named else None),
-                         "externalRefs": [{"referenceCategory": "PACKAGE-MANAGER", "referenceType": "purl",
-                                           "referenceLocator": f"pkg:deb/debian/{title}@{number}"}]})
-        relations.append({"spdxElementId": "SPDXRef-main", "relationshipType": "CONTAINS", "relatedSpdxElement": identifier})
-    return {"spdxVersion": "SPDX-2.3", "dataLicense": "CC0-1.0", "SPDXID": "SPDXRef-DOCUMENT", "name": f"{name}-{version}",
-            "documentNamespace": f"https://spdx.org/spdxdocs/{name}-{version}-{created}",
-            "creationInfo": {"created": created, "creators": [f"Tool: {name}"]}, "packages": packages, "relationships": relations}
+
+def needed_by(path):
+    return output_of("patchelf", "--print-needed", path).split()
+
+
+def glibc_of(paths):
+    """The newest that they call, or that distributions with their libstdc++ have: 3.4.30 is GCC 12's, of Ubuntu 22.04 and Debian 12."""
+    versions = [(2, 17)]
+    for path in paths:
+        symbols = output_of("objdump", "-T", path)
+        versions += [tuple(map(int, v)) for v in re.findall(r"\bGLIBC_(\d+)\.(\d+)", symbols)]
+        versions += [(2, 35) for v in re.findall(r"\bGLIBCXX_3\.4\.(\d+)", symbols) if int(v) == 30]
+        versions += [(2, 38) for v in re.findall(r"\bGLIBCXX_3\.4\.(\d+)", symbols) if int(v) > 30]
+    return max(versions)
+
+
+def made(targets, folder, work):
+    """targets: path in what is made -> file. folder: there, for the libraries."""
+    work, libraries = pathlib.Path(work), {}
+    for path in targets.values():
+        libraries.update(needed(path))
+    names = {old: new_name(old, path) for old, path in libraries.items()}
+    copies = {where: (path, None) for where, path in targets.items()}
+    copies.update({f"{folder}/{names[old]}": (path, names[old]) for old, path in libraries.items()})
+    for where, (path, soname) in copies.items():
+        out = work / where
+        out.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, out)
+        out.chmod(0o755)
+        output_of("strip", "--strip-unneeded", out)
+        relative = os.path.relpath(folder, os.path.dirname(where))
+        rename(out, names, soname, "$ORIGIN" if relative == "." else f"$ORIGIN/{relative}")
+    packages = {package_of(path) for path in libraries.values()} | set(HEADERS)
+    return Bundle({where: (work / where).read_bytes() for where in copies}, licences_of(packages),
+                  {package: version_of(package) for package in sorted(packages)}, glibc_of(work / w for w in copies))

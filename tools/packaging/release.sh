@@ -17,7 +17,7 @@ mkdir -p "$out"
 mv "$out"/deb/*.deb "$out"
 rm -rf "$out/deb"
 tools/packaging/tarball.py "$build" "$out"
-tools/packaging/python/build_wheel.py --bundle "$build/lib/libinfer.so" "$out"
+tools/packaging/python/build_wheel.py "$build/lib/libinfer.so" "$build/bin/infer-bench" "$out"
 tools/packaging/oci/image.py "$build" "$out/oci"
 image=$(basename "$out"/infer-opt-*-linux-*.tar.gz .tar.gz)-oci.tar
 tar -C "$out/oci" --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" -cf "$out/$image" .

@@ -18,7 +18,8 @@ import sys
 import tarfile
 import tempfile
 
-from bundle import bill_of_materials, bundle
+import bundle
+from bill_of_materials import bill_of_materials
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 EPOCH = int(os.environ.get("SOURCE_DATE_EPOCH", "1700000000"))
@@ -34,10 +35,15 @@ def tree(build, folder):
     subprocess.run(["cmake", "--install", build, "--component", "tools", "--prefix", folder], check=True, stdout=subprocess.DEVNULL, env=env)
     shutil.copy(ROOT / "LICENSE", folder / "LICENSE")
     shutil.copytree(ROOT / "docs/ci", folder / "share/infer-opt/ci")
-    licences = folder / "share/doc/infer-opt/licences"
-    made = bundle(sorted((folder / "bin").iterdir()), set(), folder / "lib", licences)
+    with tempfile.TemporaryDirectory() as work:
+        found = bundle.made({f"bin/{p.name}": p for p in sorted((folder / "bin").iterdir())}, "lib", work)
+    for name, data in {**found.files, **{f"share/doc/infer-opt/licences/{n}": d for n, d in found.licences.items()}}.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+        path.chmod(0o755 if name.startswith("bin/") else 0o644)
     created = datetime.datetime.fromtimestamp(EPOCH, datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-    bill = bill_of_materials("infer-opt", version(), made, licences, created)
+    bill = bill_of_materials("infer-opt", version(), found, created)
     (folder / "share/doc/infer-opt/bill-of-materials.spdx.json").write_text(json.dumps(bill, indent=1) + "\n")
     return bill
 

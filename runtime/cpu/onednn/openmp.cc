@@ -10,6 +10,8 @@
 #include <pthread.h>
 
 #include <atomic>
+#include <span>
+#include <string_view>
 #include <utility>
 
 #include "lib/support/lane_pool.h"
@@ -58,6 +60,59 @@ CodeRange RangeOfOneDnn() {
 bool IsOneDnn(const void* caller) {
   static const CodeRange range = RangeOfOneDnn();
   return range.Has(reinterpret_cast<uintptr_t>(caller));
+}
+
+/// The address in the slot of function `name` of a library that was loaded at `base`.
+void* TargetOf(std::string_view name, uintptr_t base, const ElfW(Dyn) * dynamic) {
+  const ElfW(Rela)* relocations = nullptr;
+  const ElfW(Sym)* symbols = nullptr;
+  const char* names = nullptr;
+  size_t bytes = 0;
+  for (const auto* d = dynamic; d->d_tag != DT_NULL; ++d) {
+    if (d->d_tag == DT_JMPREL) relocations = reinterpret_cast<const ElfW(Rela)*>(d->d_un.d_ptr);
+    if (d->d_tag == DT_PLTRELSZ) bytes = d->d_un.d_val;
+    if (d->d_tag == DT_SYMTAB) symbols = reinterpret_cast<const ElfW(Sym)*>(d->d_un.d_ptr);
+    if (d->d_tag == DT_STRTAB) names = reinterpret_cast<const char*>(d->d_un.d_ptr);
+  }
+  if (!relocations || !symbols || !names) return nullptr;
+  for (const auto& r : std::span(relocations, bytes / sizeof(*relocations)))
+    if (names + symbols[ELF64_R_SYM(r.r_info)].st_name == name)
+      return *reinterpret_cast<void**>(base + r.r_offset);
+  return nullptr;
+}
+
+/// The address that oneDNN's calls of function `name` go to; null where that is not known, as in a
+/// program that oneDNN is a part of. From the relocations of its library (System V ABI, "Dynamic
+/// Section"), since dlsym tells what a caller in our place would find: another module may have
+/// loaded the library before us, and has bound it then.
+void* CalledByOneDnn(std::string_view name) {
+  struct Search {
+    std::string_view name;
+    void* target;
+  } search{name, nullptr};
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, size_t, void* data) {
+        auto& s = *static_cast<Search*>(data);
+        bool is_onednn = false;
+        const ElfW(Dyn)* dynamic = nullptr;
+        for (int i = 0; i < info->dlpi_phnum; ++i) {
+          const auto& header = info->dlpi_phdr[i];
+          const uintptr_t begin = info->dlpi_addr + header.p_vaddr;
+          if (header.p_type == PT_LOAD)
+            is_onednn = is_onednn || IsOneDnn(reinterpret_cast<void*>(begin));
+          if (header.p_type == PT_DYNAMIC) dynamic = reinterpret_cast<const ElfW(Dyn)*>(begin);
+        }
+        if (is_onednn && dynamic) s.target = TargetOf(s.name, info->dlpi_addr, dynamic);
+        return is_onednn ? 1 : 0;
+      },
+      &search);
+  return search.target;
+}
+
+/// Whether two addresses lie in one library or program.
+bool AreTogether(const void* a, const void* b) {
+  Dl_info of_a, of_b;
+  return dladdr(a, &of_a) != 0 && dladdr(b, &of_b) != 0 && of_a.dli_fbase == of_b.dli_fbase;
 }
 
 /// Libgomp's own.
@@ -133,8 +188,10 @@ void KeepToOneThreadInChildren() {
 
 bool RunsOnLanes() {
   static const bool ours = [] {
-    const bool found = RangeOfOneDnn().size > 0 && dlsym(RTLD_DEFAULT, "GOMP_parallel") ==
-                                                       reinterpret_cast<void*>(&GOMP_parallel);
+    void* target = CalledByOneDnn("GOMP_parallel");
+    if (!target) target = dlsym(RTLD_DEFAULT, "GOMP_parallel");
+    const bool found = RangeOfOneDnn().size > 0 &&
+                       AreTogether(target, reinterpret_cast<const void*>(&RangeOfOneDnn));
     if (!found) KeepToOneThreadInChildren();
     return found;
   }();

@@ -3,14 +3,12 @@
 there unless INFER_WITHOUT_NUMPY is set; then the commands are left out."""
 import array
 import ast
-import csv
 import ctypes
 import gc
 import inspect
 import os
 import subprocess
 import sys
-import tempfile
 import unittest
 
 SOURCE, BIN = os.environ["INFER_SOURCE"], os.environ["INFER_BIN"]
@@ -20,27 +18,8 @@ sys.path.insert(0, os.path.join(SOURCE, "tools/packaging/python"))
 sys.path.insert(0, os.path.join(SOURCE, "tests/tools"))
 import infer_opt  # noqa: E402
 import onnx_wire as wire  # noqa: E402
+from demo_images import DIGITS, DIMS, Demo  # noqa: E402
 from infer_opt import _arrays  # noqa: E402
-
-DEMO = os.path.join(SOURCE, "datasets/demo")
-DIGITS = os.path.join(DEMO, "digits.onnx")
-DIMS = [1, 1, 32, 32]
-
-
-def pixels(path):
-    """The images of a file as lists of 1,024 numbers: 8 x 8 bytes, each four times along both axes, 0 to 1."""
-    with open(path, "rb") as f:
-        data = f.read()
-    size = 10 + int.from_bytes(data[8:10], "little")
-    images = data[size:]
-    assert ast.literal_eval(data[10:size].decode())["shape"][1:] == (8, 8)
-    for i in range(0, len(images), 64):
-        image = images[i:i + 64]
-        yield array.array("f", [image[8 * (y // 4) + x // 4] / 255 for y in range(32) for x in range(32)])
-
-
-def shaped(numbers):
-    return memoryview(numbers).cast("B").cast("f", DIMS)
 
 
 def write_npy(path, images):
@@ -64,29 +43,8 @@ class Capsuled:
         return self._tensor.__dlpack_device__()
 
 
-class Case(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.numbers = list(pixels(os.path.join(DEMO, "calib_images.npy")))
-        cls.images = [shaped(n) for n in cls.numbers]
-        with open(os.path.join(DEMO, "calib_labels.csv")) as f:
-            cls.labels = [int(row["label"]) for row in csv.DictReader(f)]
-
-    def setUp(self):
-        self.work = tempfile.TemporaryDirectory()
-        self.addCleanup(self.work.cleanup)
-
-    def path(self, name):
-        return os.path.join(self.work.name, name)
-
-    def bytes_of(self, model):
-        model.save(self.path("saved.onnx"))
-        with open(self.path("saved.onnx"), "rb") as f:
-            return f.read()
-
-
 @unittest.skipIf(os.environ.get("INFER_WITHOUT_NUMPY"), "the entry with NumPy compares")
-class BesideTheCommands(Case):
+class BesideTheCommands(Demo):
     """The same options give the same bytes."""
 
     def command(self, *arguments):
@@ -153,7 +111,7 @@ class BesideTheCommands(Case):
                 self.assertEqual(self.bytes_of(model), self.command("prune", DIGITS, *self.calib(40), *given))
 
 
-class Rewriting(Case):
+class Rewriting(Demo):
     def test_samples_of_every_kind(self):
         """By index, by iteration, by name, in tuples, as capsules: the same model."""
         [name] = [v.name for v in infer_opt.Model(DIGITS).inputs]
@@ -271,7 +229,7 @@ class Rewriting(Case):
         self.assertEqual(self.bytes_of(model), before)
 
 
-class Arrays(Case):
+class Arrays(Demo):
     def setUp(self):
         super().setUp()
         self.session = infer_opt.Session(DIGITS, threads=1)
@@ -418,6 +376,8 @@ class Stubs(unittest.TestCase):
         said = [x.arg for x in declared.args] + [x.arg for x in declared.kwonlyargs]
         found = inspect.signature(function).parameters.values()
         self.assertEqual(said, [p.name for p in found if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)], name)
+        optional = len(declared.defaults) + sum(d is not None for d in declared.kw_defaults)
+        self.assertEqual(optional, sum(p.default is not p.empty for p in found), name)
         self.assertTrue(inspect.getdoc(function) or name.split(".")[-1].startswith("__"), f"{name} has no docstring")
 
 

@@ -1,6 +1,6 @@
 # `cpack -G DEB` in the build folder: infer-opt (the commands), libinfer0 (the shared library), libinfer-dev (its header, CMake and
 # pkg-config files). Their dependencies are read from the programs (dpkg-shlibdeps).
-set(INFER_MAINTAINER "infer-opt developers <infer-opt@users.noreply.github.com>" CACHE STRING "Maintainer field of the Debian packages")
+set(INFER_MAINTAINER "infer-opt developers <infer-opt@localhost>" CACHE STRING "Maintainer field of the Debian packages")
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME infer-opt)
 set(CPACK_PACKAGE_CONTACT "${INFER_MAINTAINER}")

@@ -19,7 +19,7 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
-from bundle import SYSTEM, run  # noqa: E402
+from bundle import SYSTEM, output_of  # noqa: E402
 from tarball import EPOCH, pack, tree, version  # noqa: E402
 
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
@@ -31,8 +31,8 @@ def root_of(build, root):
     programs = sorted((root / "usr/bin").iterdir())
     # A driver's program loader asks for these by name, too, whatever the commands are linked to.
     for program in programs:
-        for name, path in re.findall(r"^\s*(?:(\S+) => )?(/\S+)", run("ldd", program), re.M):
-            if SYSTEM.fullmatch(name or pathlib.Path(path).name):
+        for name, path in re.findall(r"^\s*(?:(\S+) => )?(/\S+)", output_of("ldd", program), re.M):
+            if SYSTEM.match(name or pathlib.Path(path).name):
                 to = root / path.lstrip("/")
                 to.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(pathlib.Path(path).resolve(), to)

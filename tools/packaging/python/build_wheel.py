@@ -1,73 +1,75 @@
 #!/usr/bin/env python3
-"""A wheel of infer_opt with libinfer.so.0 inside.
+"""A wheel of infer_opt with libinfer.so.0, infer-bench and the shared libraries that they need inside, all but glibc's and GCC's.
 
-usage: build_wheel.py [--bundle] LIBINFER_SO OUTPUT_FOLDER
+usage: build_wheel.py LIBINFER_SO INFER_BENCH OUTPUT_FOLDER
 
---bundle: with the shared libraries that it needs and their licences, for any Linux with glibc 2.36 or newer (needs patchelf); else they
-are Debian 12's and must be installed where the wheel runs. The same libraries give the same bytes."""
+Wants a Debian system with patchelf and binutils: the licences are those of the packages that the libraries come from. The same files
+give the same bytes. The wheel is for any Python from 3.9 on, since nothing is compiled against it, and says which glibc it needs."""
 import base64
 import hashlib
 import pathlib
 import platform
 import re
-import shutil
 import sys
 import tempfile
 import zipfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
+sys.path.insert(0, str(HERE.parent))
+import bundle  # noqa: E402
 
 
 def version():
     return re.search(r"project\(infer-opt VERSION ([\d.]+)", (ROOT / "CMakeLists.txt").read_text())[1]
 
 
-def libraries_of(library, bundled):
-    """What lies beside the module, and licences, by name in the wheel."""
-    if not bundled:
-        return {"infer_opt/libinfer.so.0": pathlib.Path(library).read_bytes()}, {}
-    sys.path.insert(0, str(HERE.parent))
-    from bundle import bundle
-    with tempfile.TemporaryDirectory() as work:
-        beside, licences = pathlib.Path(work, "infer_opt"), pathlib.Path(work, "licences")
-        beside.mkdir()
-        shutil.copy(library, beside / "libinfer.so.0")
-        bundle([beside / "libinfer.so.0"], set(), beside, licences)
-        return tuple({f"{folder.name}/{p.name}": p.read_bytes() for p in sorted(folder.iterdir())} for folder in (beside, licences))
+def metadata(number):
+    return (f"Metadata-Version: 2.1\nName: infer-opt\nVersion: {number}\nSummary: Run, fuse, quantize, prune, compare and time ONNX models\n"
+            "License: Apache-2.0\nRequires-Python: >=3.9\n")
 
 
-def build(library, folder, bundled=False):
-    number, tag = version(), f"py3-none-linux_{platform.machine()}"
-    info = f"infer_opt-{number}.dist-info"
-    metadata = (f"Metadata-Version: 2.1\nName: infer-opt\nVersion: {number}\nSummary: Run, fuse, quantize, prune and compare ONNX models\n"
-                "License: Apache-2.0\nRequires-Python: >=3.9\n")
-    sources = sorted(p for p in (HERE / "infer_opt").iterdir() if p.suffix in (".py", ".pyi", ".typed"))
-    libraries, licences = libraries_of(library, bundled)
-    files = {**{f"infer_opt/{p.name}": p.read_bytes() for p in sources}, **libraries,
-             **{f"{info}/{name}": data for name, data in licences.items()}, f"{info}/METADATA": metadata.encode(), f"{info}/LICENSE": (ROOT / "LICENSE").read_bytes(),
-             f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: infer-opt\nRoot-Is-Purelib: false\nTag: {tag}\n".encode()}
+def record(files, info):
     rows = []
     for name, data in files.items():
         digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
         rows.append(f"{name},sha256={digest},{len(data)}")
-    files[f"{info}/RECORD"] = "\n".join([*rows, f"{info}/RECORD,,", ""]).encode()
-    path = pathlib.Path(folder) / f"infer_opt-{number}-{tag}.whl"
+    return "\n".join([*rows, f"{info}/RECORD,,", ""]).encode()
+
+
+def write(path, files):
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as wheel:
         for name, data in files.items():
             entry = zipfile.ZipInfo(name)  # of 1980
-            entry.external_attr = (0o755 if ".so" in name else 0o644) << 16
+            entry.external_attr = (0o100755 if data.startswith(b"\x7fELF") else 0o100644) << 16
             entry.compress_type = zipfile.ZIP_DEFLATED
             wheel.writestr(entry, data)
+
+
+def build(library, bench, folder):
+    number = version()
+    info = f"infer_opt-{number}.dist-info"
+    sources = sorted(p for p in (HERE / "infer_opt").iterdir() if p.suffix in (".py", ".pyi", ".typed"))
+    with tempfile.TemporaryDirectory() as work:
+        found = bundle.made({"infer_opt/libinfer.so.0": library, "infer_opt/bin/infer-bench": bench}, "infer_opt.libs", work)
+    tag = f"py3-none-manylinux_{found.glibc[0]}_{found.glibc[1]}_{platform.machine()}"
+    files = {**{f"infer_opt/{p.name}": p.read_bytes() for p in sources}, **found.files,
+             f"{info}/METADATA": metadata(number).encode(), f"{info}/LICENSE": (ROOT / "LICENSE").read_bytes(),
+             **{f"{info}/licenses/{name}": data for name, data in found.licences.items()},
+             f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: infer-opt\nRoot-Is-Purelib: false\nTag: {tag}\n".encode()}
+    files[f"{info}/RECORD"] = record(files, info)
+    path = pathlib.Path(folder) / f"infer_opt-{number}-{tag}.whl"
+    write(path, files)
     return path
 
 
 def main():
-    bundled = "--bundle" in sys.argv
-    arguments = [a for a in sys.argv[1:] if a != "--bundle"]
-    if len(arguments) != 2:
+    if len(sys.argv) != 4:
         sys.exit(__doc__)
-    print(build(*arguments, bundled))
+    try:
+        print(build(*sys.argv[1:]))
+    except (bundle.Missing, OSError) as e:
+        sys.exit(f"build_wheel.py: {e}")
 
 
 if __name__ == "__main__":

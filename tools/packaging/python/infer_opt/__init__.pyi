@@ -7,6 +7,7 @@ _Array = Any  # a buffer, __dlpack__, or what NumPy makes an array of
 _Inputs = Union[Dict[str, _Array], Sequence[_Array], _Array]
 _Source = Union["Model", str, "os.PathLike[str]", bytes]
 _Progress = Callable[[str, int, int], Any]
+_EvalFn = Callable[["Session"], Any]
 _Labels = Sequence[Union[int, Sequence[int]]]
 
 CODES: Tuple[str, ...]
@@ -29,6 +30,9 @@ class QuantizeReport(NamedTuple):
     held_out_sqnr_db: float
     cost_us_before: float
     cost_us_after: float
+    golden_metric: float
+    candidate_metric: float
+    recipe: str
 
 class PruneReport(NamedTuple):
     calibration_samples: int
@@ -39,6 +43,8 @@ class PruneReport(NamedTuple):
     flops_before: int
     flops_after: int
     channels_removed: int
+    golden_metric: float
+    candidate_metric: float
 
 class Accuracy(NamedTuple):
     name: str
@@ -79,12 +85,13 @@ class Model:
                  observer: Optional[str] = ..., activations: Optional[str] = ..., weights: Optional[str] = ...,
                  symmetric_activations: bool = ..., per_tensor: bool = ..., reduce_range: bool = ..., keep_first: int = ...,
                  keep_last: int = ..., bits: int = ..., block: Optional[int] = ..., asymmetric: bool = ..., accuracy_level: int = ...,
-                 method: Optional[str] = ..., device: str = ..., threads: int = ..., progress: Optional[_Progress] = ...
-                 ) -> QuantizeReport: ...
+                 method: Optional[str] = ..., eval_fn: Optional[_EvalFn] = ..., max_drop: Optional[float] = ..., device: str = ...,
+                 threads: int = ..., progress: Optional[_Progress] = ...) -> QuantizeReport: ...
     def prune(self, calibration: Optional[Iterable[_Inputs]] = ..., *, sparsity: float = ..., nm: Optional[str] = ...,
               blocks: Optional[str] = ..., flops: float = ..., method: Optional[str] = ..., allocation: Optional[str] = ...,
-              labels: Optional[_Labels] = ..., include: Iterable[str] = ..., exclude: Iterable[str] = ..., device: str = ...,
-              threads: int = ..., progress: Optional[_Progress] = ...) -> PruneReport: ...
+              labels: Optional[_Labels] = ..., include: Iterable[str] = ..., exclude: Iterable[str] = ...,
+              eval_fn: Optional[_EvalFn] = ..., max_drop: Optional[float] = ..., device: str = ..., threads: int = ...,
+              progress: Optional[_Progress] = ...) -> PruneReport: ...
     def save(self, path: Union[str, "os.PathLike[str]"]) -> None: ...
     @property
     def warnings(self) -> List[str]: ...
@@ -107,6 +114,38 @@ class Session:
     def submit(self, inputs: _Inputs, timeout: Optional[float] = ...) -> "concurrent.futures.Future[List[Any]]": ...
     async def run_async(self, inputs: _Inputs, timeout: Optional[float] = ...) -> List[Any]: ...
 
+class BenchReport(NamedTuple):
+    median_ms: float
+    median_ci95_ms: Tuple[float, float]
+    min_ms: float
+    p90_ms: Optional[float]
+    p99_ms: Optional[float]
+    throughput_per_s: float
+    runs: int
+    warmup_runs: int
+    warmup_stable: bool
+    threads: int
+    load_ms: float
+    compile_ms: float
+    first_ms: float
+    warnings: List[str]
+    report: Dict[str, Any]
+
+class SpeedReport(NamedTuple):
+    verdict: str
+    change: Optional[float]
+    change_ci95: Optional[Tuple[float, float]]
+    medians_ms: Tuple[float, float]
+    starts: int
+    seconds: float
+    warnings: List[str]
+    report: Dict[str, Any]
+
+def bench(model: _Source, *, threads: Optional[int] = ..., batch: Optional[int] = ..., runs: Optional[int] = ...,
+          min_time: Optional[float] = ..., max_time: Optional[float] = ..., warmup: Optional[int] = ..., cold: Optional[int] = ...,
+          device: Optional[str] = ..., options: Sequence[str] = ...) -> BenchReport: ...
+def compare_speed(a: _Source, b: _Source, *, threads: Optional[int] = ..., budget: Optional[float] = ..., min_effect: Optional[float] = ...,
+                  device: Optional[str] = ..., options: Sequence[str] = ...) -> SpeedReport: ...
 def compare(model: _Source, golden: _Source, samples: Iterable[_Inputs], *, labels: Optional[_Labels] = ..., device: str = ...,
             threads: int = ..., progress: Optional[_Progress] = ...) -> List[Accuracy]: ...
 def version() -> str: ...

@@ -3,7 +3,7 @@ import ctypes
 import os
 
 API_VERSION = 1
-CODES = ("ok", "invalid argument", "invalid model", "unsupported", "io", "resource", "cancelled", "internal")
+CODES = ("ok", "invalid argument", "invalid model", "unsupported", "io", "resource", "cancelled", "internal", "gate")
 
 
 class Error(RuntimeError):
@@ -32,6 +32,7 @@ class CSessionOptions(ctypes.Structure):
 Callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)
 ReadSample = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.POINTER(CTensor))
 Progress = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64)
+Evaluate = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(ctypes.c_double))
 _Texts = ctypes.POINTER(ctypes.c_char_p)
 
 
@@ -42,6 +43,8 @@ class CSamples(ctypes.Structure):
 
 _WORK = [("calibration", ctypes.POINTER(CSamples)), ("device", ctypes.c_char_p), ("threads", ctypes.c_int32), ("progress", Progress),
          ("user", ctypes.c_void_p), ("include", _Texts), ("exclude", _Texts)]
+_JUDGE = [("evaluate", Evaluate), ("max_drop", ctypes.c_double)]
+_METRICS = [("golden_metric", ctypes.c_double), ("candidate_metric", ctypes.c_double)]
 
 
 class CQuantizeOptions(ctypes.Structure):
@@ -49,25 +52,27 @@ class CQuantizeOptions(ctypes.Structure):
                 *((name, ctypes.c_char_p) for name in ("format", "recipe", "observer", "activations", "weights")),
                 *((name, ctypes.c_int32) for name in ("symmetric_activations", "per_tensor", "reduce_range", "keep_first", "keep_last",
                                                       "bits", "block", "asymmetric", "accuracy_level")),
-                ("method", ctypes.c_char_p)]
+                ("method", ctypes.c_char_p), *_JUDGE]
 
 
 class CQuantizeReport(ctypes.Structure):
     _fields_ = [("size", ctypes.c_size_t),
                 *((name, ctypes.c_int64) for name in ("integer_layers", "quantizable_layers", "weight_bytes_before",
                                                       "weight_bytes_after", "calibration_samples")),
-                *((name, ctypes.c_double) for name in ("held_out_sqnr_db", "cost_us_before", "cost_us_after"))]
+                *((name, ctypes.c_double) for name in ("held_out_sqnr_db", "cost_us_before", "cost_us_after")), *_METRICS,
+                ("recipe", ctypes.c_char_p)]
 
 
 class CPruneOptions(ctypes.Structure):
     _fields_ = [("size", ctypes.c_size_t), *_WORK, ("sparsity", ctypes.c_double),
-                *((name, ctypes.c_char_p) for name in ("nm", "blocks", "method", "allocation")), ("flops", ctypes.c_double)]
+                *((name, ctypes.c_char_p) for name in ("nm", "blocks", "method", "allocation")), ("flops", ctypes.c_double), *_JUDGE]
 
 
 class CPruneReport(ctypes.Structure):
     _fields_ = [("size", ctypes.c_size_t),
                 *((name, ctypes.c_int64) for name in ("calibration_samples", "weights", "zeros", "parameters_before",
-                                                      "parameters_after", "flops_before", "flops_after", "channels_removed"))]
+                                                      "parameters_after", "flops_before", "flops_after", "channels_removed")),
+                *_METRICS]
 
 
 class CCompareOptions(ctypes.Structure):

@@ -1,5 +1,6 @@
 """Models: read, rewritten, compared, written."""
 import ctypes
+import functools
 import os
 import weakref
 from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence, Union
@@ -11,6 +12,7 @@ from ._work import Work, text, texts
 
 Samples = Iterable[Union[Dict[str, Any], Sequence[Any], Any]]
 ProgressFunction = Callable[[str, int, int], Any]
+EvalFunction = Callable[[Any], Any]  # of a Session
 
 
 class Value(NamedTuple):
@@ -22,7 +24,8 @@ class Value(NamedTuple):
 
 class QuantizeReport(NamedTuple):
     """`held_out_sqnr_db`, of a recipe: of the worst output on the samples that chose its steps. `cost_us_*`, of a recipe: of one run by
-    its cost table, of the fused FP32 model and of the result. NaN where not known."""
+    its cost table, of the fused FP32 model and of the result. `*_metric`: what eval_fn returned of the model as it came, and of the
+    result. NaN where not known. `recipe`: that made the result; "" in modes without."""
     integer_layers: int
     quantizable_layers: int
     weight_bytes_before: int
@@ -31,10 +34,14 @@ class QuantizeReport(NamedTuple):
     held_out_sqnr_db: float
     cost_us_before: float
     cost_us_after: float
+    golden_metric: float
+    candidate_metric: float
+    recipe: str
 
 
 class PruneReport(NamedTuple):
-    """`weights` and `zeros` of the layers that were selected; the rest of prune(flops=...)."""
+    """`weights` and `zeros` of the layers that were selected; the rest of prune(flops=...), but for `*_metric`, which are those of
+    QuantizeReport."""
     calibration_samples: int
     weights: int
     zeros: int
@@ -43,6 +50,8 @@ class PruneReport(NamedTuple):
     flops_before: int
     flops_after: int
     channels_removed: int
+    golden_metric: float
+    candidate_metric: float
 
 
 class Accuracy(NamedTuple):
@@ -87,15 +96,20 @@ class Model:
                  observer: Optional[str] = None, activations: Optional[str] = None, weights: Optional[str] = None,
                  symmetric_activations: bool = False, per_tensor: bool = False, reduce_range: bool = False, keep_first: int = 0,
                  keep_last: int = 0, bits: int = 0, block: Optional[int] = None, asymmetric: bool = False, accuracy_level: int = 0,
-                 method: Optional[str] = None, device: str = "cpu", threads: int = 0,
-                 progress: Optional[ProgressFunction] = None) -> QuantizeReport:
+                 method: Optional[str] = None, eval_fn: Optional[EvalFunction] = None, max_drop: Optional[float] = None,
+                 device: str = "cpu", threads: int = 0, progress: Optional[ProgressFunction] = None) -> QuantizeReport:
         """Rewrites the model as `infer-opt quantize --opset max` does, without its gates, comparison and measurement.
 
         calibration: an iterable of inputs as Session.run takes them; a sequence is read by index, again and again, and never held.
         labels: a class per sample, or a list of them where the model makes several rows of scores of it; then accuracy is what
         counts. mode: "static", "dynamic", "weight-only", "fp16", "bf16"; the other options are those of the command, and an option
         of another mode is an error. block: 0 for a scale per output. progress: called with step, done, total (0: not known);
-        False ends the work. The model stays as it was where this raises."""
+        False ends the work. The model stays as it was where this raises.
+
+        eval_fn: the caller's metric, more is better: called with a Session of the model as it came, then of the fused candidate,
+        returns a number; the session is closed when it returns. The candidate is taken where it loses at most max_drop, in the
+        metric's unit (0.005 where not given; math.inf: any loss), else Error "gate". In mode "static" without a recipe, "fast",
+        "balanced" and "best" are tried until one is taken."""
         work = Work(self.inputs, calibration, labels, progress)
         included, excluded = texts(include), texts(exclude)
         options = CQuantizeOptions(
@@ -103,15 +117,17 @@ class Model:
             progress=work.progress, include=included, exclude=excluded, format=text(format), recipe=text(recipe),
             observer=text(observer), activations=text(activations), weights=text(weights), symmetric_activations=symmetric_activations,
             per_tensor=per_tensor, reduce_range=reduce_range, keep_first=keep_first, keep_last=keep_last, bits=bits,
-            block=0 if block is None else block or -1, asymmetric=asymmetric, accuracy_level=accuracy_level, method=text(method))
+            block=0 if block is None else block or -1, asymmetric=asymmetric, accuracy_level=accuracy_level, method=text(method),
+            **work.judge(eval_fn, max_drop, self._adopter()))
         report = CQuantizeReport(size=ctypes.sizeof(CQuantizeReport))
         work.run(library.infer_model_quantize, self._handle, ctypes.byref(options), ctypes.byref(report))
-        return QuantizeReport(*(getattr(report, name) for name in QuantizeReport._fields))
+        return QuantizeReport(*(getattr(report, name) for name in QuantizeReport._fields[:-1]), report.recipe.decode())
 
     def prune(self, calibration: Optional[Samples] = None, *, sparsity: float = 0.0, nm: Optional[str] = None,
               blocks: Optional[str] = None, flops: float = 0.0, method: Optional[str] = None, allocation: Optional[str] = None,
-              labels: Optional[Sequence[Any]] = None, include: Iterable[str] = (), exclude: Iterable[str] = (), device: str = "cpu",
-              threads: int = 0, progress: Optional[ProgressFunction] = None) -> PruneReport:
+              labels: Optional[Sequence[Any]] = None, include: Iterable[str] = (), exclude: Iterable[str] = (),
+              eval_fn: Optional[EvalFunction] = None, max_drop: Optional[float] = None, device: str = "cpu", threads: int = 0,
+              progress: Optional[ProgressFunction] = None) -> PruneReport:
         """Rewrites the model as `infer-opt prune --opset max` does, without fine-tuning, gates, comparison and measurement.
 
         sparsity: share of the weights that become zero; nm: "2:4"; blocks: "1x4"; flops: share of the FLOPs that stays, by removing
@@ -121,10 +137,15 @@ class Model:
         options = CPruneOptions(
             size=ctypes.sizeof(CPruneOptions), calibration=work.samples, device=device.encode(), threads=threads, progress=work.progress,
             include=included, exclude=excluded, sparsity=sparsity, nm=text(nm), blocks=text(blocks), method=text(method),
-            allocation=text(allocation), flops=flops)
+            allocation=text(allocation), flops=flops, **work.judge(eval_fn, max_drop, self._adopter()))
         report = CPruneReport(size=ctypes.sizeof(CPruneReport))
         work.run(library.infer_model_prune, self._handle, ctypes.byref(options), ctypes.byref(report))
         return PruneReport(*(getattr(report, name) for name in PruneReport._fields))
+
+    def _adopter(self):
+        """Makes a Session of a handle to a candidate, whose inputs and outputs are the model's."""
+        from ._session import Session  # which needs this module
+        return functools.partial(Session._adopt, inputs=self.inputs, outputs=self.outputs)
 
     def save(self, path: Union[str, os.PathLike]) -> None:
         """As ONNX, in whole or not at all; operators that only infer-opt has as model-local functions."""

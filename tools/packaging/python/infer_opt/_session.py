@@ -25,6 +25,17 @@ class Session:
         options = CSessionOptions(ctypes.sizeof(CSessionOptions), device.encode(), threads, instances, max_batch, int(max_delay * 1e6))
         handle = ctypes.c_void_p()
         check(library.infer_session_create(model._handle, ctypes.byref(options), ctypes.byref(handle)))
+        self._hold(handle)
+
+    @classmethod
+    def _adopt(cls, handle, inputs, outputs):
+        """Of a handle that is the caller's to free."""
+        session = cls.__new__(cls)
+        session.inputs, session.outputs = inputs, outputs
+        session._hold(handle)
+        return session
+
+    def _hold(self, handle):
         self._handle = handle
         self._waiting: Dict[int, Any] = {}
         self._lock, self._next = threading.Lock(), 0

@@ -1,10 +1,12 @@
 """Calls that work for a while: the samples that they read, who is told, and exceptions of a caller's own functions."""
 import ctypes
+import math
 
 from ._arrays import Inputs, in_order
-from ._library import CSamples, CTensor, Error, Progress, ReadSample, check
+from ._library import CSamples, CTensor, Error, Evaluate, Progress, ReadSample, check
 
-_CANCELLED, _INTERNAL = 6, 7
+_INTERNAL = 7
+DEFAULT_DROP = 0.005  # what recipes aim for: half a point of a share
 
 
 class Work:
@@ -23,6 +25,29 @@ class Work:
         if self._raised is not None:
             raise self._raised
         check(code)
+
+    def judge(self, eval_fn, max_drop, adopt):
+        """The members of options that hold the caller's metric. adopt: makes a Session of a handle."""
+        if eval_fn is None:
+            if max_drop is not None:
+                raise Error(1, "max_drop without the eval_fn whose loss it limits")
+            return {}
+        if not callable(eval_fn):
+            raise Error(1, f"eval_fn is a {type(eval_fn).__name__}, which cannot be called")
+        self._kept.append(Evaluate(self._evaluate_of(eval_fn, adopt)))
+        return {"evaluate": self._kept[-1], "max_drop": DEFAULT_DROP if max_drop is None else max_drop}
+
+    def _evaluate_of(self, eval_fn, adopt):
+        def evaluate(_, handle, metric):
+            try:
+                with adopt(ctypes.c_void_p(handle)) as session:
+                    metric[0] = _number(eval_fn(session))
+                return 0
+            except BaseException as e:
+                self._raised = e
+                return _INTERNAL
+
+        return evaluate
 
     def _samples(self, values, samples, labels):
         """Sequences are read by index, others are iterated once and held."""
@@ -65,6 +90,17 @@ class Work:
                 return 1
 
         return tell
+
+
+def _number(value):
+    """What eval_fn returned, as a float: numbers, and arrays and tensors of one."""
+    try:
+        number = math.nan if isinstance(value, (str, bytes)) else float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise Error(1, f"eval_fn returned {' '.join(repr(value).split())[:60]}, where a finite number is wanted")
+    return number
 
 
 def _labels(labels, count):
