@@ -57,7 +57,9 @@ Status SetExtent(const std::string& text, onnx::TensorShapeProto::Dimension& dim
   if (IsAnyExtent(text)) return {};
   const auto number = ParseInt(text);
   if (number && *number < 0) return InvalidArgument(Cat("'", text, "' is no extent"));
-  const bool is_name = !text.empty() && text.find_first_of(" ,=") == std::string::npos;
+  // A number that is none of our extents (too large, a fraction) is no name either.
+  const bool is_name = text.find_first_of(" ,=") == std::string::npos &&
+                       text.find_first_not_of("+-.0123456789") != std::string::npos;
   if (!number && !is_name) return InvalidArgument(Cat("'", text, "' is no extent"));
   if (number)
     dim.set_dim_value(*number);

@@ -4,7 +4,7 @@ import struct
 import sys
 import unittest
 
-from onnx_wire import field, model, node, tensor, value_info
+from onnx_wire import field, model, node, tensor, tensor_attribute, value_info
 from tool_test_case import MODEL, CliTestCase
 
 DOUBLE = 11
@@ -85,6 +85,13 @@ class Check(CliTestCase):
         self.assertIn("invalid", found)
         found = self.findings(plain([node("Neg", ["x"], ["y"], name="n"), node("Neg", ["x"], ["dead"], name="d")]))
         self.assertIn("no output needs", found["import"]["what"])
+        # The same warning of several names is one line, with how many there are.
+        nodes = [node("Neg", ["x"], ["y"], name="n")] + [node("Constant", [], [c], [tensor_attribute("value", floats("", [v, v]))],
+                                                              name=f"{c}{v}") for c in "ab" for v in (1, 2)]
+        path.write_bytes(plain(nodes + [node("Add", ["a", "b"], ["z"], name="m")], outputs=("y", "z")))
+        twice = [line for line in self.expect(0, "infer-opt", "check", path).stdout.splitlines() if "is defined twice" in line]
+        self.assertEqual(len(twice), 1, twice)
+        self.assertIn("constant 'a' is defined twice; the last definition counts (2 places)", twice[0])
 
     def test_inference(self):
         nodes = [node("Reshape", ["x", "s"], ["y"], name="r")]

@@ -54,6 +54,10 @@ def ints_attribute(name, values):
     return field(1, name) + fields(8, values) + field(20, 7)
 
 
+def tensor_attribute(name, value):
+    return field(1, name) + field(5, value) + field(20, 4)
+
+
 def graph_attribute(name, graph):
     return field(1, name) + field(6, graph) + field(20, 5)
 

@@ -145,8 +145,14 @@ class Surgery(CliTestCase):
         # Names change places.
         self.expect(0, "infer-opt", "edit", path, "-o", out, "--rename", "y=z", "--rename", "z=y")
         np.testing.assert_array_equal(self.outputs(out, x=x, w=x)["z"], self.outputs(path, x=x, w=x)["y"])
+        # Several at once; a comma that no OLD=NEW follows is part of a name.
+        report = self.report(0, "infer-opt", "edit", path, "-o", out, "--rename", "x=image,y=scores", "--rename", "r=a,b", "--rename-node",
+                             "r=relu,mul=scale")
+        self.assertEqual({(c["from"], c["to"]) for c in report["changes"]},
+                         {("x", "image"), ("y", "scores"), ("r", "a,b"), ("r", "relu"), ("mul", "scale")})
         for wrong, why in [("x=w", "the name 'w' is taken"), ("xx=q", "there is no value 'xx'"), ("x", "write OLD=NEW"),
-                           ("=q", "write OLD=NEW"), ("x=", "write OLD=NEW")]:
+                           ("=q", "write OLD=NEW"), ("x=", "write OLD=NEW"), ("x=q,xx=p", "there is no value 'xx'"),
+                           ("x=q,x=p", "two new names"), ("x=q,=p", "write OLD=NEW")]:
             self.assertIn(why, self.expect(2, "infer-opt", "edit", path, "-o", out, "--rename", wrong).stderr)
 
     def test_edit_shapes(self):
@@ -157,6 +163,7 @@ class Surgery(CliTestCase):
                              "--set-shape", "w=M,2")["output"]
         self.assertEqual({p["type"] for p in report["inputs"] + report["outputs"]}, {"f32[M,2]"})
         for wrong, why in [("x=3", "2 axes, 1 extents"), ("q=1,2", "no input 'q'"), ("x=-3,2", "no extent"), ("x", "write NAME="),
+                           ("x=99999999999999999999,2", "'99999999999999999999' is no extent"), ("x=1.5,2", "no extent"),
                            ("x=3,5", "no valid model")]:
             self.assertIn(why, self.expect(2, "infer-opt", "edit", path, "-o", self.dir / "g.onnx", "--set-shape", wrong).stderr)
         self.assertFalse((self.dir / "g.onnx").exists())

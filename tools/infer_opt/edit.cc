@@ -25,8 +25,9 @@ class EditCommand : public Command {
   void Declare(Options& o) override {
     surgery_.Declare(o);
     o.Section("Names");
-    o.Texts("--rename OLD=NEW", &renames_, "Rename a value: an input, an output or an inner one");
-    o.Texts("--rename-node OLD=NEW", &node_renames_,
+    o.Texts("--rename OLD=NEW,...", &renames_,
+            "Rename a value: an input, an output or an inner one");
+    o.Texts("--rename-node OLD=NEW,...", &node_renames_,
             "Rename a node; one without a name is called by its first output");
     o.Section("Shapes");
     o.Texts("--set-shape NAME=D,D,...", &shapes_,

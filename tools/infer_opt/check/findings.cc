@@ -35,6 +35,26 @@ Finding FileFinding(const char* rule, Level level, std::string what, std::string
   return {rule, level, "", "", std::move(what), std::move(remedy)};
 }
 
+/// The text with nothing between single quotes, where names stand.
+std::string WithoutNames(std::string_view text) {
+  std::string out;
+  bool is_name = false;
+  for (const char c : text) {
+    if (c == '\'') is_name = !is_name;
+    if (!is_name) out += c;
+  }
+  return out;
+}
+
+/// Whether two findings say the same of several places. Of weights each has its own numbers; what
+/// import says has the names in it.
+bool SaysTheSame(const Finding& a, const Finding& b) {
+  if (a.rule != b.rule || a.level != b.level || a.reader != b.reader || a.remedy != b.remedy)
+    return false;
+  if (b.node.empty() && !b.value.empty()) return true;
+  return a.what == b.what || (a.rule == "import" && WithoutNames(a.what) == WithoutNames(b.what));
+}
+
 }  // namespace
 
 const char* Name(Level level) {
@@ -116,12 +136,8 @@ std::string ToText(const Findings& findings) {
   };
   std::vector<Kind> kinds;
   for (const Finding& f : findings) {
-    // Of weights each has its own numbers.
-    const bool is_of_weights = f.node.empty() && !f.value.empty();
-    const auto same = std::find_if(kinds.begin(), kinds.end(), [&](const Kind& k) {
-      return k.first->rule == f.rule && k.first->level == f.level && k.first->reader == f.reader &&
-             k.first->remedy == f.remedy && (is_of_weights || k.first->what == f.what);
-    });
+    const auto same = std::find_if(kinds.begin(), kinds.end(),
+                                   [&](const Kind& k) { return SaysTheSame(*k.first, f); });
     if (same == kinds.end())
       kinds.push_back({&f, 1});
     else

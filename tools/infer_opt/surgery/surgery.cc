@@ -46,6 +46,22 @@ Json InterfaceJson(const std::vector<Value*>& values) {
   return j;
 }
 
+/// Each text, or its parts between commas where each of these is an assignment.
+std::vector<std::string> SinglesIn(const std::vector<std::string>& texts) {
+  std::vector<std::string> out;
+  for (const std::string& text : texts) {
+    const std::vector<std::string> parts = Split(text, ',');
+    const bool is_list = std::all_of(parts.begin(), parts.end(), [](const std::string& part) {
+      return part.find('=') != std::string::npos;
+    });
+    if (is_list)
+      out.insert(out.end(), parts.begin(), parts.end());
+    else
+      out.push_back(text);
+  }
+  return out;
+}
+
 Json NamesJson(const std::vector<std::string>& names) {
   Json j = Json::array();
   for (const std::string& name : names) j.push_back({{"name", name}, {"type", ""}});
@@ -203,7 +219,7 @@ Result<std::map<std::string, std::string>> RenamesIn(const std::vector<std::stri
                                                      const std::vector<std::string>& known,
                                                      std::string_view option) {
   std::map<std::string, std::string> names;
-  for (const std::string& text : texts) {
+  for (const std::string& text : SinglesIn(texts)) {
     size_t at = text.rfind('=');
     for (size_t i = text.find('='); i != std::string::npos; i = text.find('=', i + 1))
       if (std::find(known.begin(), known.end(), text.substr(0, i)) != known.end()) {

@@ -41,7 +41,8 @@ std::map<std::string, ValueType> TypesOf(const Graph& g);
 /// The names in values of an option: each a name as it stands, or a list with commas.
 std::vector<std::string> NamesIn(const std::vector<std::string>& texts,
                                  const std::vector<std::string>& known);
-/// "OLD=NEW" of an option, at the first "=" behind a known name, else at the last one.
+/// "OLD=NEW" of an option, at the first "=" behind a known name, else at the last one. A list with
+/// commas where each part has a "=", so that other commas may stand in names.
 /// InvalidArgument: there is none, or OLD stands twice.
 Result<std::map<std::string, std::string>> RenamesIn(const std::vector<std::string>& texts,
                                                      const std::vector<std::string>& known,
