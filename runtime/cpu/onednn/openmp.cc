@@ -62,6 +62,7 @@ bool IsOneDnn(const void* caller) {
   return range.Has(reinterpret_cast<uintptr_t>(caller));
 }
 
+// NOLINTBEGIN(performance-no-int-to-ptr): the dynamic linker tells addresses as numbers.
 /// The address in the slot of function `name` of a library that was loaded at `base`.
 void* TargetOf(std::string_view name, uintptr_t base, const ElfW(Dyn) * dynamic) {
   const ElfW(Rela)* relocations = nullptr;
@@ -108,6 +109,7 @@ void* CalledByOneDnn(std::string_view name) {
       &search);
   return search.target;
 }
+// NOLINTEND(performance-no-int-to-ptr)
 
 /// Whether two addresses lie in one library or program.
 bool AreTogether(const void* a, const void* b) {
