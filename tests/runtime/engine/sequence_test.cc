@@ -6,6 +6,7 @@
 
 #include "lib/support/random.h"
 #include "lib/support/strings.h"
+#include "runtime/engine/drift.h"
 #include "runtime/engine/simulation.h"
 #include "tests/runtime/engine/from_environment.h"
 #include "tests/runtime/engine/hooked_program.h"
@@ -221,6 +222,11 @@ TEST(Sequences, WhatCannotBeIsRefused) {
               HasSubstr("output 1 is none, or is there twice"));
   EXPECT_THAT(refused({.pairs = {{.input = 1, .output = 1}}, .idle_ns = 0}),
               HasSubstr("keeps no sequence for any time"));
+  ModelOptions watched = t.Options();
+  watched.drift = std::make_shared<DriftWatch>(std::make_shared<DriftReference>(
+      std::vector<std::string>{"x", "s"}, std::vector<std::string>{"y", "t"}));
+  EXPECT_THAT(t.engine->Load("x", SourceOf(kSums), watched).message(),
+              HasSubstr("drift is watched of models without state only"));
 }
 
 TEST(Sequences, UnloadAndShutdownLeaveNothing) {
