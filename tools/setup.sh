@@ -24,7 +24,7 @@ for arg in "$@"; do
   case "$arg" in
     --judges) want+=("${judge_packages[@]}") ;;
     --checks) want+=("${fuzz_packages[@]}") ;;
-    --packages) want+=(patchelf mmdebstrap skopeo lintian) ;;
+    --packages) want+=(patchelf mmdebstrap skopeo lintian doxygen) ;;
     *) echo "usage: tools/setup.sh [--judges] [--checks] [--packages]" >&2; exit 2 ;;
   esac
 done
