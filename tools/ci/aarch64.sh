@@ -48,15 +48,16 @@ C
   echo "aarch64: $(find "$apt/cache/archives" -name '*.deb' | wc -l) packages unpacked"
 fi
 
+tests=(support_test tensor_test image_test ops_test ir_test onnx_test plan_ir_test runtime_cpu_test passes_test
+       quant_calibrate_test quant_scheme_test quant_accuracy_test suite_cpu suite_reference suite_mock)
 cmake -S . -B "$build" -G Ninja -DCMAKE_TOOLCHAIN_FILE="$PWD/tools/cmake/aarch64.cmake" \
-  -DCMAKE_BUILD_TYPE=Release >/dev/null
-cmake --build "$build" -j "$(nproc)" | tail -1
+  -DCMAKE_BUILD_TYPE=Release -DINFER_BATCHED=ON >/dev/null
+cmake --build "$build" -j "$(nproc)" --target infer-opt infer-bench integer_tensors "${tests[@]}" | tail -1
 
 export OMP_WAIT_POLICY=passive
 arm=(qemu-aarch64 -L "$build/sysroot")
 failed=0
-for t in support_test tensor_test image_test ops_test ir_test onnx_test plan_ir_test runtime_cpu_test passes_test \
-         quant_calibrate_test quant_scheme_test quant_accuracy_test suite_cpu suite_reference suite_mock; do
+for t in "${tests[@]}"; do
   begin=$SECONDS
   rc=0
   INFER_TEST_DATA= timeout "$limit" "${arm[@]}" "$build/bin/$t" --gtest_brief=1 >"$build/$t.log" 2>&1 || rc=$?
