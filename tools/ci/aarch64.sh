@@ -13,9 +13,9 @@ for tool in aarch64-linux-gnu-g++ qemu-aarch64; do
 done
 
 packages=(
-  libc6-dev libstdc++-12-dev libgomp1 libonnx-dev libprotobuf-dev libeigen3-dev libcli11-dev nlohmann-json3-dev
+  libc6-dev libstdc++-12-dev libgomp1 libonnx-dev libprotobuf-dev libeigen3-dev libcli11-dev libtomlplusplus-dev nlohmann-json3-dev
   libbenchmark-dev libgtest-dev libgmock-dev libdnnl-dev libhwy-dev libre2-dev zlib1g-dev libssl-dev libpng-dev
-  libjpeg-dev
+  libjpeg-dev libvulkan-dev libvulkan-volk-dev
 )
 if [ ! -e "$build/sysroot/unpacked" ]; then
   apt=$build/apt
