@@ -2,6 +2,7 @@
 /// reference, and no step left to it.
 #include <algorithm>
 
+#include "lib/support/isa.h"
 #include "tests/suites/suite.h"
 
 namespace infer {
@@ -367,8 +368,7 @@ TEST(QOperators, DynamicConvolutions) {
 
 /// Weights minus their zero point take 9 bits: the default of ONNX Runtime's dynamic quantizer.
 TEST(QOperators, DynamicByWeightsOfNineBits) {
-  const bool has_kernel = BackendUnderTest().name() == "cpu" &&
-                          __builtin_cpu_supports("avx512vnni") && !std::getenv("INFER_MAX_ISA");
+  const bool has_kernel = BackendUnderTest().name() == "cpu" && RunsIsa(Isa::kVnni);
   const auto check = [&](const std::string& text, const std::vector<Datum>& x) {
     const auto steps = CheckGraph(text, x, 0);
     if (has_kernel) ExpectFast(steps);
