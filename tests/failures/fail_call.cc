@@ -5,13 +5,22 @@
 ///   FAIL_ERRNO  its errno; default ENOMEM
 ///   FAIL_REPORT a file that gets "COUNT\n", behind a line "LIBRARY ..." for the failed call: the
 ///   files on its stack
+///   FAIL_STEP   instead of FAIL_AT: the calls 1, 1 + step, 1 + 2 step ... fail, each in a child
+///   that is forked there and goes on to its end; the process itself goes on without a failure.
+///   Most of a run is so paid for once, not for each call FAIL_PIPES  with FAIL_STEP, "IN,OUT": OUT
+///   gets a line "NUMBER STATUS\n" for each child, STATUS that of waitpid, or -1 where none could
+///   be forked: other threads, open files or files written would be shared with it. A byte of IN is
+///   awaited before the process goes on FAIL_SAID   with FAIL_STEP, a file that gets the standard
+///   error of each child
 /// It allocates nothing itself. malloc is failed below the tools' own (tools/bench/allocations.cc):
 /// at glibc's names.
 #include <dlfcn.h>
 #include <execinfo.h>
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -38,35 +47,147 @@ void Report(const char* text, size_t size, int flags) {
   close(fd);
 }
 
-/// The files of the call's stack, innermost first.
-void ReportStack() {
-  void* frames[64];
+/// "LIBRARY", the files of the call's stack, innermost first, and an end of line.
+struct StackText {
   char text[4096] = "LIBRARY";
-  size_t used = 7;
-  std::string_view last;
-  for (int i = 0, n = backtrace(frames, 64); i < n; ++i) {
-    Dl_info info;
-    if (!dladdr(frames[i], &info) || !info.dli_fname || last == info.dli_fname) continue;
-    last = info.dli_fname;
-    const std::string_view name = last.substr(last.rfind('/') + 1);
-    if (used + name.size() + 2 > sizeof text) break;
-    text[used++] = ' ';
-    std::memcpy(text + used, name.data(), name.size());
-    used += name.size();
+  size_t size = 7;
+  StackText() {
+    void* frames[64];
+    std::string_view last;
+    for (int i = 0, n = backtrace(frames, 64); i < n; ++i) {
+      Dl_info info;
+      if (!dladdr(frames[i], &info) || !info.dli_fname || last == info.dli_fname) continue;
+      last = info.dli_fname;
+      const std::string_view name = last.substr(last.rfind('/') + 1);
+      if (size + name.size() + 2 > sizeof text) break;
+      text[size++] = ' ';
+      std::memcpy(text + size, name.data(), name.size());
+      size += name.size();
+    }
+    text[size++] = '\n';
   }
-  text[used++] = '\n';
-  Report(text, used, O_TRUNC);
+  bool Has(std::string_view name) const {
+    return std::string_view(text, size).find(name) != std::string_view::npos;
+  }
+};
+
+constexpr unsigned kChildSeconds = 30;
+constexpr int kMostFiles = 64;
+long g_step = 0;
+const char* g_said = "/dev/null";
+int g_in = -1, g_out = -1;
+/// The first thread of a tool waits for signals (tools/common/signals.cc) and takes nothing. A
+/// child does without it.
+std::atomic<pthread_t> g_first_thread{0};
+bool g_is_child = false;
+
+/// State of the process that a child would share with it.
+struct Shared {
+  nlink_t threads;
+  unsigned long files;  ///< open ones that are more than read, a bit each
+  long here, above;     ///< entries of the working folder and of the one above
+};
+Shared g_begin;
+
+/// Of a small folder, without opendir, which takes memory.
+long Entries(const char* folder) {
+  const int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  alignas(8) char data[4096];
+  const long size = fd < 0 ? -1 : syscall(SYS_getdents64, fd, data, sizeof data);
+  close(fd);
+  long n = 0;
+  for (long at = 0; at < size; ++n) {
+    unsigned short length;
+    std::memcpy(&length, data + at + 16, sizeof length);  // d_reclen
+    at += length;
+  }
+  return n;
+}
+
+/// Whether it is a file, open to be read.
+bool IsRead(int fd) {
+  struct stat facts;
+  return fstat(fd, &facts) == 0 && S_ISREG(facts.st_mode) &&
+         (fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDONLY;
+}
+
+/// Where files that are read stand: a child moves its parent's, too.
+struct Places {
+  off_t at[kMostFiles];
+  Places() {
+    for (int fd = 0; fd < kMostFiles; ++fd) at[fd] = IsRead(fd) ? lseek(fd, 0, SEEK_CUR) : -1;
+  }
+  void Restore() const {
+    for (int fd = 0; fd < kMostFiles; ++fd)
+      if (at[fd] >= 0) lseek(fd, at[fd], SEEK_SET);
+  }
+};
+
+Shared SharedNow() {
+  Shared now;
+  std::memset(&now, 0, sizeof now);
+  struct stat facts;
+  if (stat("/proc/self/task", &facts) == 0) now.threads = facts.st_nlink;
+  for (int fd = 0; fd < kMostFiles; ++fd)
+    if (fcntl(fd, F_GETFD) != -1 && !IsRead(fd)) now.files |= 1UL << fd;
+  now.here = Entries(".");
+  now.above = Entries("..");
+  return now;
+}
+
+/// In the child: output away from the parent's, an end to a run that has none.
+void BecomeChild() {
+  g_is_child = true;
+  alarm(kChildSeconds);
+  const int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+  const int said = open(g_said, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  dup2(null, STDOUT_FILENO);
+  dup2(said, STDERR_FILENO);
+  close(null);
+  close(said);
+}
+
+/// Forks a child in which call `n` fails, and waits for it. True in the child.
+bool FailsInChild(long n) {
+  int status = -1;
+  const Shared now = SharedNow();
+  // OpenSSL fails while it holds a lock, and leans on the lock's memory of the thread that has it.
+  if (std::memcmp(&now, &g_begin, sizeof now) == 0 && !StackText().Has("libcrypto")) {
+    const Places places;
+    const pid_t child = _Fork();
+    if (child == 0) {
+      BecomeChild();
+      return true;
+    }
+    while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
+    places.Restore();
+  }
+  char text[64];
+  const int size = std::snprintf(text, sizeof text, "%ld %d\n", n, status);
+  (void)!syscall(SYS_write, g_out, text, static_cast<size_t>(size));
+  char answer;
+  while (syscall(SYS_read, g_in, &answer, 1) < 0 && errno == EINTR) {
+  }
+  return false;
 }
 
 /// Whether this call is the one.
 bool Fails(std::string_view call) {
   if (!g_armed.load(std::memory_order_relaxed) || call != g_call) return false;
-  if (g_calls.fetch_add(1) + 1 != g_at) return false;
-  g_armed = false;  // what reports it is not counted
-  ReportStack();
+  const long n = g_calls.fetch_add(1) + 1;
+  const bool here = g_step > 0 ? n % g_step == (1 % g_step) : n == g_at;
+  if (!here) return false;
+  g_armed = false;  // what forks and reports is not counted
+  const bool fails = g_step == 0 || FailsInChild(n);
+  if (fails) {
+    g_step = 0;
+    const StackText stack;
+    Report(stack.text, stack.size, O_TRUNC);
+    errno = g_errno;
+  }
   g_armed = true;
-  errno = g_errno;
-  return true;
+  return fails;
 }
 
 template <typename F>
@@ -84,9 +205,13 @@ int CountingMain(int argc, char** argv, char** envp) {
   g_at = at ? std::atol(at) : 0;
   if (error) g_errno = std::atoi(error);
   g_report = std::getenv("FAIL_REPORT");
+  if (const char* step = std::getenv("FAIL_STEP")) g_step = std::atol(step);
+  if (const char* said = std::getenv("FAIL_SAID")) g_said = said;
+  if (const char* pipes = std::getenv("FAIL_PIPES")) std::sscanf(pipes, "%d,%d", &g_in, &g_out);
   unsetenv("LD_PRELOAD");  // children do not count
   void* frame;
   backtrace(&frame, 1);  // loads what it needs
+  g_begin = SharedNow();
   g_armed = true;
   const int code = g_main(argc, argv, envp);
   g_armed = false;
@@ -105,6 +230,22 @@ int __libc_start_main(int (*main)(int, char**, char**), int argc, char** argv, v
   g_main = main;
   const auto real = Next<decltype(&__libc_start_main)>("__libc_start_main");
   return real(CountingMain, argc, argv, init, fini, rtld_fini, stack_end);
+}
+
+int pthread_create(pthread_t* made, const pthread_attr_t* attributes, void* (*body)(void*),
+                   void* data) {
+  static const auto real = Next<decltype(&pthread_create)>("pthread_create");
+  const int result = real(made, attributes, body, data);
+  if (result == 0 && g_step > 0 && g_first_thread == 0) {
+    g_first_thread = *made;
+    ++g_begin.threads;
+  }
+  return result;
+}
+
+int pthread_join(pthread_t thread, void** result) {
+  static const auto real = Next<decltype(&pthread_join)>("pthread_join");
+  return g_is_child && thread == g_first_thread ? 0 : real(thread, result);
 }
 
 void* __libc_malloc(size_t size) {

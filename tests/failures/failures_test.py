@@ -13,6 +13,8 @@ import concurrent.futures
 import errno
 import os
 import pathlib
+import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -51,34 +53,85 @@ COMMANDS = {
 }
 
 
-class Point:
-    """One run with one failing call."""
+class Folders:
+    """Those of one run: where it works, and where it may keep things. Reports lie apart."""
 
-    def __init__(self, shim, name, call, at, error=errno.ENOMEM):
-        self.name, self.call, self.at = name, call, at
-        command, _, _ = COMMANDS[name]
-        with tempfile.TemporaryDirectory() as folder:
-            root = pathlib.Path(folder)
-            work = root / "work"
-            work.mkdir()
-            (work / "m.onnx").write_bytes(small_model())
-            environment = dict(os.environ, LD_PRELOAD=shim, FAIL_CALL=call, FAIL_AT=str(at), FAIL_ERRNO=str(error),
-                               FAIL_REPORT=str(root / "report"), OMP_NUM_THREADS="1", TMPDIR=folder,
-                               HOME=folder, XDG_CACHE_HOME=str(root / "cache"))
-            try:
-                done = subprocess.run([str(BIN / command[0]), *command[1:]], cwd=work, env=environment, timeout=120,
-                                      capture_output=True)
-                self.code, self.said = done.returncode, done.stderr.decode(errors="replace")
-            except subprocess.TimeoutExpired:
-                self.code, self.said = "no end", ""
-            self.files = {f.name: f.read_bytes() for f in work.iterdir() if f.name != "m.onnx"}
-            report = (root / "report").read_text() if (root / "report").exists() else ""
-        lines = report.splitlines()
+    def __init__(self, folder):
+        self.root, self.report, self.said = (pathlib.Path(folder) / n for n in ("root", "report", "said"))
+        self.work = self.root / "work"
+        self.work.mkdir(parents=True)
+        (self.work / "m.onnx").write_bytes(small_model())
+
+    def environment(self, shim, call, error):
+        return dict(os.environ, LD_PRELOAD=shim, FAIL_CALL=call, FAIL_ERRNO=str(error), FAIL_REPORT=str(self.report),
+                    OMP_NUM_THREADS="1", TMPDIR=str(self.root), HOME=str(self.root), XDG_CACHE_HOME=str(self.root / "cache"))
+
+    def written(self):
+        return {f.name: f.read_bytes() for f in self.work.iterdir() if f.name != "m.onnx"}
+
+    def restore(self):
+        """As they were at the beginning."""
+        for folder in (self.work, self.root):
+            for f in folder.iterdir():
+                if f.name not in ("m.onnx", "work"):
+                    shutil.rmtree(f) if f.is_dir() else f.unlink()
+        for f in (self.report, self.said):
+            f.unlink(missing_ok=True)
+
+
+class Point:
+    """The end of one run with one failing call."""
+
+    def __init__(self, name, call, at, code, said, folders):
+        self.name, self.call, self.at, self.code, self.said = name, call, at, code, said
+        self.files = folders.written()
+        lines = folders.report.read_text().splitlines() if folders.report.exists() else []
         self.count = int(lines[-1]) if lines and lines[-1].isdigit() else 0
         stack = next((line.split()[1:] for line in lines if line.startswith("LIBRARY")), [])
         if call == "malloc" and len(stack) > 1:
             del stack[1]  # the tools' own malloc (tools/bench/allocations.cc)
         self.site = next((s for s in stack if not s.startswith(BELOW)), "")
+
+    @staticmethod
+    def alone(shim, name, call, at, error=errno.ENOMEM):
+        """By a run of its own."""
+        command, _, _ = COMMANDS[name]
+        with tempfile.TemporaryDirectory() as folder:
+            folders = Folders(folder)
+            try:
+                done = subprocess.run([str(BIN / command[0]), *command[1:]], cwd=folders.work, timeout=120, capture_output=True,
+                                      env=dict(folders.environment(shim, call, error), FAIL_AT=str(at)))
+                code, said = done.returncode, done.stderr.decode(errors="replace")
+            except subprocess.TimeoutExpired:
+                code, said = "no end", ""
+            return Point(name, call, at, code, said, folders)
+
+    @staticmethod
+    def forked(shim, name, call, step, error):
+        """Every step-th call in one run, each failing in a child: (at, point), None where the run could not be forked."""
+        command, _, _ = COMMANDS[name]
+        with tempfile.TemporaryDirectory() as folder:
+            folders = Folders(folder)
+            go, told = os.pipe(), os.pipe()
+            process = subprocess.Popen([str(BIN / command[0]), *command[1:]], cwd=folders.work, pass_fds=(go[0], told[1]),
+                                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                       env=dict(folders.environment(shim, call, error), FAIL_STEP=str(step),
+                                                FAIL_PIPES=f"{go[0]},{told[1]}", FAIL_SAID=str(folders.said)))
+            os.close(go[0])
+            os.close(told[1])
+            with os.fdopen(told[0]) as lines:
+                for line in lines:
+                    at, status = map(int, line.split())
+                    if status < 0:
+                        yield at, None
+                    else:
+                        code = os.waitstatus_to_exitcode(status)
+                        yield at, Point(name, call, at, "no end" if code == -signal.SIGALRM else code,
+                                        folders.said.read_text(errors="replace"), folders)
+                        folders.restore()
+                    os.write(go[1], b"\n")
+            os.close(go[1])
+            assert process.wait() == 0, f"{name}: the run without a failure ended with {process.returncode}"
 
     def complaint(self, golden):
         """What is wrong, or ""."""
@@ -110,31 +163,43 @@ def main():
     parser.add_argument("--calls", default="malloc,mmap,read,write")
     args = parser.parse_args()
     args.shim = os.path.abspath(args.shim)
-    findings = 0
+    pairs = [(name, call) for name in args.commands.split(",") for call in args.calls.split(",")]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        for name in args.commands.split(","):
-            for call in args.calls.split(","):
-                error = errno.ENOMEM if call in ("malloc", "mmap") else errno.EIO
-                golden = Point(args.shim, name, call, 0)
-                assert golden.code == 0, f"{name}: {golden.said}"
-                assert golden.count > 0 or call not in ("malloc", "read"), "the library does not count"
-                step = max(1, -(-golden.count // args.points)) if args.points else 1
-                points = range(1, golden.count + 1, step)
-                tally, seen = {}, {}
-                for p in pool.map(lambda at: Point(args.shim, name, call, at, error), points):  # noqa: B023
-                    wrong = p.complaint(golden)
-                    kind = "right" if p.code == 0 and not wrong else "refused"
-                    if wrong:
-                        kind = p.site if p.site.startswith(LIBRARIES) else "WRONG"
-                    tally[kind] = tally.get(kind, 0) + 1
-                    if kind == "WRONG":
-                        findings += 1
-                        seen.setdefault((wrong, p.site), []).append(p.at)
-                print(f"{name}, {call}: {len(points)} of {golden.count} points: "
-                      + ", ".join(f"{n} {k}" for k, n in sorted(tally.items())), flush=True)
-                for (wrong, site), at in list(seen.items())[:10]:
-                    print(f"  {call} {at[0]} (and {len(at) - 1} more) in {site}: {wrong}", flush=True)
+        findings = sum(pool.map(lambda pair: findings_of(args.shim, *pair, args.points), pairs))
     return 1 if findings else 0
+
+
+def findings_of(shim, name, call, most):
+    """Runs the points of one command and call, prints what came of them, and counts what is wrong."""
+    error = errno.ENOMEM if call in ("malloc", "mmap") else errno.EIO
+    golden = Point.alone(shim, name, call, 0)
+    assert golden.code == 0, f"{name}: {golden.said}"
+    assert golden.count > 0 or call not in ("malloc", "read"), "the library does not count"
+    step = max(1, -(-golden.count // most)) if most else 1
+    if call == "malloc":
+        ends = Point.forked(shim, name, call, step, error)
+    else:
+        ends = ((at, None) for at in range(1, golden.count + 1, step))
+    tally, seen, forks = {}, {}, 0
+    for at, end in ends:
+        forks += end is not None
+        p = end or Point.alone(shim, name, call, at, error)
+        wrong = p.complaint(golden)
+        if wrong and end:  # a child differs from a process of its own; so that one is asked
+            p = Point.alone(shim, name, call, at, error)
+            wrong = p.complaint(golden)
+        kind = "right" if p.code == 0 and not wrong else "refused"
+        if wrong:
+            kind = p.site if p.site.startswith(LIBRARIES) else "WRONG"
+        tally[kind] = tally.get(kind, 0) + 1
+        if kind == "WRONG":
+            seen.setdefault((wrong, p.site), []).append(p.at)
+    lines = [f"{name}, {call}: {sum(tally.values())} of {golden.count} points, {forks} of them forked: "
+             + ", ".join(f"{n} {k}" for k, n in sorted(tally.items()))]
+    for (wrong, site), at in list(seen.items())[:10]:
+        lines.append(f"  {call} {at[0]} (and {len(at) - 1} more) in {site}: {wrong}")
+    print("\n".join(lines), flush=True)
+    return tally.get("WRONG", 0)
 
 
 if __name__ == "__main__":

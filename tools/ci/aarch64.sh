@@ -55,6 +55,9 @@ cmake -S . -B "$build" -G Ninja -DCMAKE_TOOLCHAIN_FILE="$PWD/tools/cmake/aarch64
 cmake --build "$build" -j "$(nproc)" --target infer-opt infer-bench integer_tensors "${tests[@]}" | tail -1
 
 export OMP_WAIT_POLICY=passive
+# qemu-user 7.2 ends by an assertion of its own in a child that is forked beside other threads.
+export GTEST_FILTER='-Fork.*:*/Fork.*'
+echo "aarch64: left out, as qemu fails in them: $GTEST_FILTER"
 arm=(qemu-aarch64 -L "$build/sysroot")
 failed=0
 for t in "${tests[@]}"; do
