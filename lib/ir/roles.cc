@@ -108,4 +108,30 @@ Node* QuantizeBehind(const Value* v) {
   return use.operand == 0 && use.user->Is(Trait::kQuantize) ? use.user : nullptr;
 }
 
+bool ReadsAsWeights(const Use& use) {
+  if (IsRecurrentLayer(*use.user)) return use.operand == 1 || use.operand == 2;
+  return use.operand == 1 && WeightLayoutOf(*use.user).has_value();
+}
+
+bool MakesStoredWeights(const Node& n) {
+  if (n.Is(Trait::kProduct))
+    return std::any_of(n.inputs().begin(), n.inputs().end(), [](const Value* v) {
+      return v && v->producer() && IsCast(*v->producer()) && MakesStoredWeights(*v->producer());
+    });
+  if (!IsCast(n) || !n.input(0)->is_constant() ||
+      (n.input(0)->dtype() != DType::kI8 && n.input(0)->dtype() != DType::kU8))
+    return false;
+  const Value& numbers = *n.output(0);
+  const auto reads = [](const Use& use) { return ReadsAsWeights(use); };
+  return IsFloat(numbers.dtype()) && !numbers.uses().empty() && !numbers.is_output() &&
+         std::all_of(numbers.uses().begin(), numbers.uses().end(), [&](const Use& use) {
+           if (!use.user->Is(Trait::kProduct)) return false;
+           const Value* const factor = Beside(&numbers, *use.user);
+           const Value& weights = *use.user->output(0);
+           return factor && factor->is_constant() && !weights.is_output() &&
+                  !weights.uses().empty() &&
+                  std::all_of(weights.uses().begin(), weights.uses().end(), reads);
+         });
+}
+
 }  // namespace infer

@@ -66,5 +66,10 @@ Node* DequantizeBefore(const Value* v);
 Node* QuantizeBefore(const Value* v);
 /// The node of kQuantize that alone reads `v`, as input 0; nullptr else.
 Node* QuantizeBehind(const Value* v);
+/// A layer takes it as weights: input 1 of a contraction, inputs 1 and 2 of a recurrent layer.
+bool ReadsAsWeights(const Use& use);
+/// A cast of constant codes of 8 bits whose products with constants are nothing but weights, or
+/// such a product: weights that are stored in 8 bits and computed with as floats.
+bool MakesStoredWeights(const Node& n);
 
 }  // namespace infer

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "lib/ir/eval.h"
+#include "lib/ir/roles.h"
 #include "lib/support/strings.h"
 #include "passes/simplify/constant_readers.h"
 #include "passes/simplify/simplify.h"
@@ -68,7 +69,7 @@ class ConstantFolding : public Pass {
   }
 
   Status FoldNode(GraphEditor& e, Node& n, PassContext& context) {
-    if (n.Is(Trait::kDequantize)) return {};
+    if (n.Is(Trait::kDequantize) || MakesStoredWeights(n)) return {};
     const bool known = std::all_of(n.inputs().begin(), n.inputs().end(),
                                    [](const Value* v) { return !v || v->is_constant(); });
     if (!known || (n.outputs().empty())) return {};

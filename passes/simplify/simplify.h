@@ -11,8 +11,9 @@ std::unique_ptr<Pass> RemoveDeadCode();
 std::unique_ptr<Pass> ShareKnownExtents();
 /// Nodes whose operands are all known become constants, computed by the reference kernels; so do
 /// results whose elements shape inference knows (Value::elements). Left alone: random operators,
-/// DequantizeLinear (it marks a quantized weight), and results larger than the operands that become
-/// unnecessary in the whole file plus what PassContext lets one node and the run add.
+/// DequantizeLinear (it marks a quantized weight), weights stored in 8 bits, and results larger
+/// than the operands that become unnecessary in the whole file plus what PassContext lets one node
+/// and the run add.
 std::unique_ptr<Pass> FoldConstants();
 /// Nodes that do the same to the same operands become one (value numbering), constants with the
 /// same content one constant.

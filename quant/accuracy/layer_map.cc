@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "lib/ir/editor.h"
+#include "lib/ir/roles.h"
 #include "lib/support/strings.h"
 #include "quant/accuracy/compare.h"
 
@@ -233,7 +234,8 @@ std::vector<size_t> LayerMap::Changed() const {
 std::string LayerMap::OpsOf(size_t layer, Side side) const {
   std::vector<std::string> ops;
   for (const Node* n : layers_[layer].of(side).nodes) {
-    if (n->Is(Trait::kDequantize) && n->input(0)->is_constant()) continue;
+    if ((n->Is(Trait::kDequantize) && n->input(0)->is_constant()) || MakesStoredWeights(*n))
+      continue;
     ops.emplace_back(n->op());
   }
   if (ops.size() > kMaxOps) {

@@ -1,5 +1,6 @@
 #include "quant/convert/layers.h"
 
+#include "lib/ir/roles.h"
 #include "lib/support/strings.h"
 
 namespace infer {
@@ -13,7 +14,7 @@ std::string LayerName(const Node& node) {
 
 Status CheckIsFloat(const Graph& g) {
   for (const auto& n : g.nodes())
-    if (n->Is(Trait::kConversion) && n->Is(Trait::kQuantization))
+    if ((n->Is(Trait::kConversion) && n->Is(Trait::kQuantization)) || MakesStoredWeights(*n))
       return InvalidArgument(
           Cat("the model is quantized already (", Describe(*n), "); start from the f32 model"));
   return {};

@@ -208,7 +208,7 @@ std::optional<WeightPlace> PlaceOf(const Node& node, size_t operand, const Dims&
 
 Status CheckNotQuantized(const Graph& g) {
   for (const auto& n : g.nodes())
-    if (n->Is(Trait::kQuantization))
+    if (n->Is(Trait::kQuantization) || MakesStoredWeights(*n))
       return InvalidArgument(Cat("the model is quantized already (", Describe(*n),
                                  "): prune the f32 model, then quantize the result"));
   return {};

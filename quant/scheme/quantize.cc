@@ -8,6 +8,7 @@
 #include "lib/ir/roles.h"
 #include "lib/ir/verify.h"
 #include "lib/support/strings.h"
+#include "quant/convert/cast_and_mul.h"
 #include "quant/convert/layers.h"
 #include "quant/scheme/stored.h"
 
@@ -184,6 +185,7 @@ Result<StaticResult> RewriteStatic(const StaticModel& model, const Graph& origin
   WarnOfCollapse(plan, model.scheme, r.report);
   INFER_TRY(InsertQdq(r.graph, plan, model.ranges, model.scheme, r.report));
   INFER_TRY(StoreLayers(r.graph, plan, model.scheme.store, r.report));
+  INFER_TRY(SpellAsCastAndMul(r.graph, /*products=*/true));
   if (Status s = Verify(r.graph); !s.ok())
     return Internal(Cat("after quantization: ", s.message()));
   r.report.weight_bytes_after = ConstantBytes(r.graph);

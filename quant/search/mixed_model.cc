@@ -8,6 +8,7 @@
 #include "lib/ir/verify.h"
 #include "lib/support/strings.h"
 #include "quant/algorithm/data_rounder.h"
+#include "quant/convert/cast_and_mul.h"
 #include "quant/convert/layers.h"
 #include "quant/search/weights.h"
 #include "quant/weight_only/plan.h"
@@ -290,6 +291,7 @@ Result<MixedGraph> MixedModel::Apply(const Policy& policy, bool tagged) const {
     out.layer_bytes[i] += more;
   }
   CountLayers(out.report);
+  INFER_TRY(SpellAsCastAndMul(g, /*products=*/true));
   editor.Sweep();
   if (Status s = Verify(g); !s.ok()) return Internal(Cat("after a policy: ", s.message()));
   out.report.weight_bytes_after = ConstantBytesOf(g);

@@ -7,6 +7,7 @@
 #include "lib/ir/editor.h"
 #include "lib/ir/verify.h"
 #include "lib/support/strings.h"
+#include "quant/convert/cast_and_mul.h"
 #include "quant/scheme/quantize.h"
 #include "quant/weight_only/round.h"
 
@@ -220,6 +221,7 @@ Result<QuantizeReport> QuantizeWeightOnly(Graph& g, const WeightOnlyOptions& opt
   INFER_ASSIGN(WeightPlan plan, PlanWeights(work, g, options.scheme));
   INFER_ASSIGN(QuantizeReport report, WeightQuantizer(work, options, std::move(plan)).Run());
   if (report.integer_layers == 0) return NothingToDo(report);
+  INFER_TRY(SpellAsCastAndMul(work, /*products=*/false));
   if (Status s = Verify(work); !s.ok()) return Internal(Cat("after quantization: ", s.message()));
   report.weight_bytes_before = ConstantBytes(g);
   report.weight_bytes_after = ConstantBytes(work);

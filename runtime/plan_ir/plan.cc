@@ -123,7 +123,7 @@ Status FoldConstants(Plan& plan, std::string_view op) {
     if (step.nodes.size() != 1 || !n.def().deterministic || n.inputs().empty()) continue;
     const Value* const x = n.input(0);
     const bool follows = MovesOrConverts(n) && x && !x->is_constant() && plan.constant(x);
-    if (!n.Is(op) && !follows) continue;
+    if (!n.Is(op) && !follows && !MakesStoredWeights(n)) continue;
     std::vector<Datum> values;
     for (const Value* v : n.inputs())
       if (const Tensor* t = plan.constant(v)) values.emplace_back(*t);

@@ -41,7 +41,8 @@ Json HostJson() {
 }
 
 Json NewReport(const Context& context, std::string_view schema) {
-  Json r;
+  // Not null at first: json 3.11 destroys an object that [] had no memory for.
+  Json r = Json::object();
   r["schema"] = schema;
   r["tool"] = {{"name", context.tool()}, {"version", kVersion}};
   r["command"] = context.argv();

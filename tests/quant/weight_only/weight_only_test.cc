@@ -233,7 +233,9 @@ TEST(WeightOnly, LayersGoTo8BitsWhereTheyErrLittle) {
     _, h = LSTM(q, a, b) {hidden_size=16} })";
   Graph g = MustParse(text);
   const QuantizeReport report = MustQuantize(g, Form(WeightFormat::kNBits, 4, 32, true));
-  EXPECT_EQ(Count(g, "DequantizeLinear"), 3);
+  EXPECT_EQ(Count(g, "DequantizeLinear"), 0);
+  EXPECT_EQ(Count(g, "Cast"), 3);
+  EXPECT_EQ(Count(g, "Mul"), 3);
   // One byte a weight, and a scale per channel: 8 of Conv, 64 of each matrix of the LSTM.
   EXPECT_EQ(report.weight_bytes_after, 8 * 16 * 9 + 8 * 4 + 2 * (64 * 16 + 64 * 4));
   for (const QuantizedLayer& l : report.layers) {

@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "lib/ir/editor.h"
+#include "lib/ir/text.h"
 #include "lib/ops/registry.h"
 #include "runtime/cpu/backend.h"
 
@@ -74,6 +75,23 @@ TEST_P(Weights, AreHeldOnce) {
   const auto grown = static_cast<double>(Resident() - before);
   EXPECT_GE(grown, 0.5 * static_cast<double>(bytes));  // else this measures nothing
   EXPECT_LE(grown, 1.25 * static_cast<double>(bytes));
+}
+
+TEST(StoredWeights, AreMadeWhenCompiled) {
+  const OpRegistry ops = AllOps();
+  const auto g = ParseGraph(
+      R"(graph g(x: f32[1,4,9,9], q: f32[3,1,2]) -> (y, h) {
+        w = const i8[8,4,3,3] ~1  s = const f32[8,1,1,1] ~2
+        c = Cast(w) {to=1}  f = Mul(c, s)  y = Conv(x, f)
+        a = const i8[1,16,2] ~3  t = const f32[1,16,1] ~4  d = Cast(a) {to=1}  e = Mul(t, d)
+        b = const f32[1,16,4] ~5  _, h = LSTM(q, e, b) {hidden_size=4} })",
+      ops);
+  ASSERT_TRUE(g.ok()) << g.status().message();
+  for (const int level : {0, 1, 2}) {
+    const auto program = MakeCpuBackend()->Compile(*g, {.level = level});
+    ASSERT_TRUE(program.ok()) << program.status().message();
+    EXPECT_EQ((*program)->steps().size(), 2u) << "level " << level;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, Weights, testing::Bool(), [](const auto& info) {
