@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "lib/ir/editor.h"
+#include "lib/support/isa.h"
 #include "lib/support/parallel.h"
 #include "tests/suites/suite.h"
 
@@ -50,9 +51,7 @@ std::vector<Datum> Inputs(const Graph& g, uint64_t seed) {
 bool HasNoAvx512() {
   const char* cap = std::getenv("INFER_MAX_ISA");
   const std::string_view isa = cap ? cap : "";
-#if defined(__x86_64__)
-  if (!__builtin_cpu_supports("avx512f")) return true;
-#endif
+  if (!HasIsa(Isa::kAvx512)) return true;
   return isa == "sse4" || isa.starts_with("avx2") || isa == "avx";
 }
 
