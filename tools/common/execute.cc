@@ -17,6 +17,17 @@
 #include "tools/common/version.h"
 
 namespace infer {
+namespace {
+
+const Context* g_context = nullptr;  // of the command that runs
+
+/// No text is put together: there may be no memory for it.
+void TellWritten() {
+  if (g_context && g_context->written)
+    std::fprintf(stderr, "  %s is written, and complete\n", g_context->written->c_str());
+}
+
+}  // namespace
 
 void CommonOptions::Declare(Options& options, bool has_timeout) {
   options.Section("Common");
@@ -77,6 +88,7 @@ int Finish(const std::string& tool, const Result<ExitCode>& result) {
 }
 
 int Execute(Command& command, Context& context) {
+  g_context = &context;
   Result<ExitCode> result = Internal("not run");
   try {
     const Status paths = CheckWrites(context.paths());
@@ -90,8 +102,8 @@ int Execute(Command& command, Context& context) {
   const Status written = WriteStream(is_taken ? stderr : stdout, context.TakeOutput());
   if (!written.ok() && result.ok()) result = written;
   const int code = Finish(context.tool(), result);
-  if (!result.ok() && context.written)  // no text is put together: there may be no memory for it
-    std::fprintf(stderr, "  %s is written, and complete\n", context.written->c_str());
+  if (!result.ok()) TellWritten();
+  g_context = nullptr;
   return code;
 }
 
@@ -100,7 +112,9 @@ int Execute(Command& command, Context& context) {
     try {
       std::rethrow_exception(e);
     } catch (const std::bad_alloc&) {
+      if (g_context) std::fprintf(stderr, "%s: ", g_context->tool().c_str());
       std::fputs("out of memory\n", stderr);
+      TellWritten();
       std::_Exit(kExitOutOfMemory);
     } catch (const std::exception& e) {
       std::fputs(e.what(), stderr);
