@@ -105,6 +105,13 @@ bool MovesOrConverts(const Node& n) {
   return n.IsAny(Trait::kView | Trait::kPermutation) || IsCast(n);
 }
 
+/// A cast of a constant that layers take as weights: halves that were only stored so.
+bool MakesWeights(const Node& n) {
+  if (!IsCast(n) || !n.input(0)->is_constant() || n.output(0)->is_output()) return false;
+  const auto& uses = n.output(0)->uses();
+  return !uses.empty() && std::all_of(uses.begin(), uses.end(), ReadsAsWeights);
+}
+
 /// Folded values that no step reads are nobody's any more.
 void DropUnread(Plan& plan) {
   std::vector<bool> read(plan.values.size(), false);
@@ -123,7 +130,7 @@ Status FoldConstants(Plan& plan, std::string_view op) {
     if (step.nodes.size() != 1 || !n.def().deterministic || n.inputs().empty()) continue;
     const Value* const x = n.input(0);
     const bool follows = MovesOrConverts(n) && x && !x->is_constant() && plan.constant(x);
-    if (!n.Is(op) && !follows && !MakesStoredWeights(n)) continue;
+    if (!n.Is(op) && !follows && !MakesStoredWeights(n) && !MakesWeights(n)) continue;
     std::vector<Datum> values;
     for (const Value* v : n.inputs())
       if (const Tensor* t = plan.constant(v)) values.emplace_back(*t);

@@ -58,9 +58,9 @@ Plan PartitionByNode(Graph graph);
 void Relink(Plan& plan);
 
 /// Evaluates the steps of `op` whose operands are all constant, what moves or converts their
-/// results, and what makes weights of stored codes (MakesStoredWeights), by their reference
-/// kernels; the results become constants of the plan. For what a backend leaves unfused, such as
-/// the dequantisation of weights.
+/// results, and what makes weights of stored codes (MakesStoredWeights) or halves, by their
+/// reference kernels; the results become constants of the plan. For what a backend leaves unfused,
+/// such as the dequantisation of weights.
 Status FoldConstants(Plan& plan, std::string_view op);
 
 /// "Conv+Relu", "com.microsoft::Gelu": all operators of the step.

@@ -84,7 +84,7 @@ TEST(StoredWeights, AreMadeWhenCompiled) {
         w = const i8[8,4,3,3] ~1  s = const f32[8,1,1,1] ~2
         c = Cast(w) {to=1}  f = Mul(c, s)  y = Conv(x, f)
         a = const i8[1,16,2] ~3  t = const f32[1,16,1] ~4  d = Cast(a) {to=1}  e = Mul(t, d)
-        b = const f32[1,16,4] ~5  _, h = LSTM(q, e, b) {hidden_size=4} })",
+        k = const f16[1,16,4] ~5  b = Cast(k) {to=1}  _, h = LSTM(q, e, b) {hidden_size=4} })",
       ops);
   ASSERT_TRUE(g.ok()) << g.status().message();
   for (const int level : {0, 1, 2}) {
