@@ -87,7 +87,8 @@ TEST(CastAndMul, OtherReadersAndFormsStay) {
         "s = const f32[] {0.5} f = DequantizeLinear(w, s) y = MatMul(x, f) z = Neg(f) }",
         "s = const f32[] {0.5} o = const i8[] {1} f = DequantizeLinear(w, s, o) y = MatMul(x, f) "
         "z = Neg(x) }",
-        "s = const f32[2,4] {1, 2, 3, 4, 5, 6, 7, 8} f = DequantizeLinear(w, s) {axis=0, block_size=2} y = MatMul(x, f) "
+        "s = const f32[2,4] {1, 2, 3, 4, 5, 6, 7, 8} f = DequantizeLinear(w, s) {axis=0, "
+        "block_size=2} y = MatMul(x, f) "
         "z = Neg(x) }"}) {
     const bool plain = rest.find("z = Add") != std::string_view::npos;
     EXPECT_EQ(NodesOf(Spelled(std::string(head) + std::string(rest)), "DequantizeLinear"),
