@@ -74,6 +74,8 @@ class Executor final : public PlanContext {
   Status RunLateProgram(const PlannedLaunch& launch, const RunOptions& options, double start);
   /// One by one: what contradicts itself in a branch that is not taken has no plan.
   Status RunLateOnReference(const PlannedLaunch& launch, const RunOptions& options, double start);
+  /// The tensor has this type and these extents.
+  static bool SameType(const Tensor& t, const TensorType& type);
   /// The operand of a launch that is no kernel's: value `id`, in buffer `b` or in its slot.
   Datum OperandOf(int id, int b);
   /// Takes the result of such a launch.
