@@ -68,8 +68,9 @@ Node* QuantizeBefore(const Value* v);
 Node* QuantizeBehind(const Value* v);
 /// A layer takes it as weights: input 1 of a contraction, inputs 1 and 2 of a recurrent layer.
 bool ReadsAsWeights(const Use& use);
-/// A cast of constant codes of 8 bits whose products with constants are nothing but weights, or
-/// such a product: weights that are stored in 8 bits and computed with as floats.
+/// Weights that are stored in 8 bits and computed with as floats: Cast of constant codes -> Mul by
+/// constant scales -> weights of layers. True of both nodes, where nothing else reads their
+/// results.
 bool MakesStoredWeights(const Node& n);
 
 }  // namespace infer

@@ -190,7 +190,7 @@ Status WriteFileOf(const FileParts& parts, const std::string& given,
           Cat(path, ": more than 2 GiB beside external data; lower ", "external_threshold_bytes"));
   }
   INFER_TRY(layout.WriteTo([&](const void* data, size_t n) { return file->Write(data, n); }));
-  // What wants memory comes before the file has its name: a failure leaves none.
+  // Memory is taken before the file has its name, so that a failure leaves no file.
   report.stale_data = OtherData(path, data_file);
   report.file_bytes = static_cast<int64_t>(layout.size());
   return file->Commit();

@@ -15,7 +15,7 @@ bool IsZero(const Value* v) {
   return std::all_of(numbers.begin(), numbers.end(), [](int64_t n) { return n == 0; });
 }
 
-/// The numbers are codes' here, or further up.
+/// A dequantized value, or one that views, moves or pools make of it.
 bool ComesFromCodes(const Value* v) {
   while (const Node* const n = v ? v->producer() : nullptr) {
     if (n->IsAny(Trait::kDequantize | Trait::kQuantize)) return true;

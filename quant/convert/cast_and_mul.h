@@ -4,13 +4,13 @@
 
 namespace infer {
 
-/// DequantizeLinear of i8 codes that only layers computed in f32 read, as their weights, becomes
-/// Cast -> Mul by the scales; the same numbers bit for bit. Every runtime folds that when it loads
-/// the file, while ONNX Runtime (1.30) keeps DequantizeLinear for its integer kernels and runs it
-/// each time: a small MobileNet took 3.6 times FP32's time so, and takes 1.05. Left as it is: what
-/// a layer reads whose data come from codes, through views, moves and pools too, since kernels
-/// compute such a layer in integers; scales in blocks; zero points other than 0; products of
-/// matrices and their transposes unless `products`.
+/// DequantizeLinear of i8 codes becomes Cast -> Mul by the scales where nothing but layers computed
+/// in f32 read it, as their weights; the numbers are the same bit for bit. Runtimes fold the pair
+/// when they load the file; ONNX Runtime would run DequantizeLinear in every run (ADR 48).
+///
+/// These stay as they are: weights of layers whose data come from codes, directly or through views,
+/// moves and pools, because kernels compute such layers in integers; scales in blocks; zero points
+/// other than 0; weights of matrix products unless `products`.
 Status SpellAsCastAndMul(Graph& g, bool products);
 
 }  // namespace infer

@@ -1,7 +1,7 @@
 #pragma once
 /// Layers that compute in f32 with weights that are stored in 8 bits: DequantizeLinear of an i8
-/// constant, symmetric, a scale per output channel, in front of the node (ONNX opset 13). Runtimes
-/// that fold constants compute as before.
+/// constant, symmetric, a scale per output channel, in front of the node (ONNX opset 13). The
+/// finished file spells most of them as Cast and Mul (quant/convert/cast_and_mul.h).
 #include "quant/scheme/plan.h"
 #include "quant/scheme/report.h"
 

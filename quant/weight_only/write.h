@@ -20,7 +20,8 @@ struct WrittenWeights {
 Result<WrittenWeights> WriteGroup(Graph& g, const WeightPlan& plan, const WeightGroup& group,
                                   const BlockQuantized& q, const WeightScheme& scheme,
                                   int accuracy_level);
-/// The same for a kLayer group: one DequantizeLinear of i8 codes per channel.
+/// The same for a kLayer group: one DequantizeLinear of i8 codes per channel, which
+/// SpellAsCastAndMul rewrites in the finished graph.
 Result<WrittenWeights> WriteLayerGroup(Graph& g, const WeightPlan& plan, const WeightGroup& group,
                                        const Tensor& codes, std::span<const float> scales);
 

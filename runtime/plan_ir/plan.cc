@@ -105,7 +105,8 @@ bool MovesOrConverts(const Node& n) {
   return n.IsAny(Trait::kView | Trait::kPermutation) || IsCast(n);
 }
 
-/// A cast of a constant that layers take as weights: halves that were only stored so.
+/// The cast of a constant that only layers read, as weights: stored as f16 or bf16, for a smaller
+/// file.
 bool MakesWeights(const Node& n) {
   if (!IsCast(n) || !n.input(0)->is_constant() || n.output(0)->is_output()) return false;
   const auto& uses = n.output(0)->uses();

@@ -58,7 +58,7 @@ Plan PartitionByNode(Graph graph);
 void Relink(Plan& plan);
 
 /// Evaluates the steps of `op` whose operands are all constant, what moves or converts their
-/// results, and what makes weights of stored codes (MakesStoredWeights) or halves, by their
+/// results, and what makes f32 weights of codes (MakesStoredWeights) or of f16 and bf16, by their
 /// reference kernels; the results become constants of the plan. For what a backend leaves unfused,
 /// such as the dequantisation of weights.
 Status FoldConstants(Plan& plan, std::string_view op);

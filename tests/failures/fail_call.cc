@@ -5,13 +5,16 @@
 ///   FAIL_ERRNO  its errno; default ENOMEM
 ///   FAIL_REPORT a file that gets "COUNT\n", behind a line "LIBRARY ..." for the failed call: the
 ///   files on its stack
-///   FAIL_STEP   instead of FAIL_AT: the calls 1, 1 + step, 1 + 2 step ... fail, each in a child
-///   that is forked there and goes on to its end; the process itself goes on without a failure.
-///   Most of a run is so paid for once, not for each call FAIL_PIPES  with FAIL_STEP, "IN,OUT": OUT
-///   gets a line "NUMBER STATUS\n" for each child, STATUS that of waitpid, or -1 where none could
-///   be forked: other threads, open files or files written would be shared with it. A byte of IN is
-///   awaited before the process goes on FAIL_SAID   with FAIL_STEP, a file that gets the standard
-///   error of each child
+///
+/// With FAIL_STEP instead of FAIL_AT one run serves many points: the calls 1, 1 + step, 1 + 2 step
+/// ... fail, each in a child that is forked there and goes on to its end, while the run itself goes
+/// on without a failure.
+///
+///   FAIL_SAID   a file that gets the standard error of each child
+///   FAIL_PIPES  "IN,OUT": OUT gets a line "NUMBER STATUS\n" for each of these calls; then a byte
+///   of IN is awaited. STATUS is waitpid's, or -1 where no child could be forked: threads, open
+///   files or written files would be shared with it, or OpenSSL calls
+///
 /// It allocates nothing itself. malloc is failed below the tools' own (tools/bench/allocations.cc):
 /// at glibc's names.
 #include <dlfcn.h>
@@ -76,20 +79,20 @@ constexpr int kMostFiles = 64;
 long g_step = 0;
 const char* g_said = "/dev/null";
 int g_in = -1, g_out = -1;
-/// The first thread of a tool waits for signals (tools/common/signals.cc) and takes nothing. A
-/// child does without it.
+/// The first thread of a tool waits for signals (tools/common/signals.cc) and takes no memory. A
+/// child does without it, so that nobody may wait for its end there.
 std::atomic<pthread_t> g_first_thread{0};
 bool g_is_child = false;
 
-/// State of the process that a child would share with it.
+/// State that a child would share with its parent, or lack.
 struct Shared {
   nlink_t threads;
-  unsigned long files;  ///< open ones that are more than read, a bit each
+  unsigned long files;  ///< open ones, a bit each, but for files that are only read
   long here, above;     ///< entries of the working folder and of the one above
 };
 Shared g_begin;
 
-/// Of a small folder, without opendir, which takes memory.
+/// The number of entries of a small folder; opendir would take memory.
 long Entries(const char* folder) {
   const int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   alignas(8) char data[4096];
@@ -104,14 +107,14 @@ long Entries(const char* folder) {
   return n;
 }
 
-/// Whether it is a file, open to be read.
+/// Whether it is a file that is open only to be read.
 bool IsRead(int fd) {
   struct stat facts;
   return fstat(fd, &facts) == 0 && S_ISREG(facts.st_mode) &&
          (fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDONLY;
 }
 
-/// Where files that are read stand: a child moves its parent's, too.
+/// Positions in files that are read: a child moves those of its parent, too.
 struct Places {
   off_t at[kMostFiles];
   Places() {
@@ -135,7 +138,7 @@ Shared SharedNow() {
   return now;
 }
 
-/// In the child: output away from the parent's, an end to a run that has none.
+/// In the child: output goes elsewhere, and a run without end is ended.
 void BecomeChild() {
   g_is_child = true;
   alarm(kChildSeconds);
@@ -151,7 +154,8 @@ void BecomeChild() {
 bool FailsInChild(long n) {
   int status = -1;
   const Shared now = SharedNow();
-  // OpenSSL fails while it holds a lock, and leans on the lock's memory of the thread that has it.
+  // OpenSSL takes a lock again in the error path of a failed allocation. glibc refuses that by the
+  // owner's thread number, which is another one in a child: it would wait for itself.
   if (std::memcmp(&now, &g_begin, sizeof now) == 0 && !StackText().Has("libcrypto")) {
     const Places places;
     const pid_t child = _Fork();

@@ -54,7 +54,7 @@ COMMANDS = {
 
 
 class Folders:
-    """Those of one run: where it works, and where it may keep things. Reports lie apart."""
+    """Folders of one run: `work`, its working folder, in `root`, its home. Reports lie outside of both."""
 
     def __init__(self, folder):
         self.root, self.report, self.said = (pathlib.Path(folder) / n for n in ("root", "report", "said"))
@@ -70,7 +70,7 @@ class Folders:
         return {f.name: f.read_bytes() for f in self.work.iterdir() if f.name != "m.onnx"}
 
     def restore(self):
-        """As they were at the beginning."""
+        """Removes what a child has written."""
         for folder in (self.work, self.root):
             for f in folder.iterdir():
                 if f.name not in ("m.onnx", "work"):
@@ -94,7 +94,7 @@ class Point:
 
     @staticmethod
     def alone(shim, name, call, at, error=errno.ENOMEM):
-        """By a run of its own."""
+        """The end of a run of its own."""
         command, _, _ = COMMANDS[name]
         with tempfile.TemporaryDirectory() as folder:
             folders = Folders(folder)
@@ -149,7 +149,7 @@ class Point:
             return ""
         if self.files:
             return f"failed and left {sorted(self.files)}"
-        # Warnings tell of the machine, whatever else it runs.
+        # Warnings tell of the machine (busy, throttled) and are no part of the error.
         if not 1 <= sum(": warning: " not in line for line in self.said.strip().splitlines()) <= 4:
             return f"said {self.said[:300]!r}"
         return ""
@@ -185,7 +185,7 @@ def findings_of(shim, name, call, most):
         forks += end is not None
         p = end or Point.alone(shim, name, call, at, error)
         wrong = p.complaint(golden)
-        if wrong and end:  # a child differs from a process of its own; so that one is asked
+        if wrong and end:  # a forked child differs in details, so a process of its own decides
             p = Point.alone(shim, name, call, at, error)
             wrong = p.complaint(golden)
         kind = "right" if p.code == 0 and not wrong else "refused"

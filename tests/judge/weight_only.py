@@ -7,7 +7,8 @@ Each shared model is quantized to every form that it can take: 2, 4 and 8 bits, 
 blocks and whole outputs, MatMulNBits and blocked DequantizeLinear. ONNX Runtime, with its own
 rewrites, our cpu backend and our reference backend must give the same outputs for stored inputs.
 ONNX Runtime must also run the products as MatMulNBits, not as a DequantizeLinear and a MatMul, where
-the file has a form of which it says so, and must have folded the weights of convolutions and LSTM. Exits 1 when one fails, 77 when there is nothing to judge."""
+the file has a form of which it says so, and must have folded the weights of convolutions and LSTM
+when it loaded the file. Exits 1 when one fails, 77 when there is nothing to judge."""
 import collections
 import os
 import subprocess
@@ -105,11 +106,12 @@ def judge(infer_opt, model, path, form, options, folder):
     products = before["MatMulNBits"], after["MatMulNBits"]
     passed = max(worst.values()) <= TOLERANCE and products[1] >= products[0] and not computed
     size = os.path.getsize(written) / os.path.getsize(path)
+    late = f", weights made in every run: {computed}" if computed else ""
     print(f"{'pass' if passed else 'FAIL'} {model}, {form}: {size:.3f} of the size; from ONNX "
           f"Runtime: cpu {worst['cpu']:.1e}, reference {worst['reference']:.1e}; "
           f"MatMulNBits {products[0]} -> {products[1]}, DequantizeLinear "
           f"{before['DequantizeLinear']} -> {after['DequantizeLinear']}, GatherBlockQuantized "
-          f"{after['GatherBlockQuantized']}" + (f", weights made in every run: {computed}" if computed else ""), flush=True)
+          f"{after['GatherBlockQuantized']}{late}", flush=True)
     return passed
 
 

@@ -19,9 +19,10 @@
 namespace infer {
 namespace {
 
-const Context* g_context = nullptr;  // of the command that runs
+const Context* g_context = nullptr;  // of the command that runs; nullptr between commands
 
-/// No text is put together: there may be no memory for it.
+/// Tells of a model that is complete though the command failed. Puts no text together, for which
+/// there may be no memory.
 void TellWritten() {
   if (g_context && g_context->written)
     std::fprintf(stderr, "  %s is written, and complete\n", g_context->written->c_str());

@@ -41,7 +41,8 @@ Json HostJson() {
 }
 
 Json NewReport(const Context& context, std::string_view schema) {
-  // Not null at first: json 3.11 destroys an object that [] had no memory for.
+  // An object from the start: where [] makes one of null and memory ends, json 3.11 destroys what
+  // is not there.
   Json r = Json::object();
   r["schema"] = schema;
   r["tool"] = {{"name", context.tool()}, {"version", kVersion}};

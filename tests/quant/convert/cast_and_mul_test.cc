@@ -82,7 +82,7 @@ TEST(CastAndMul, LayersBehindCodesStay) {
 TEST(CastAndMul, OtherReadersAndFormsStay) {
   const std::string_view head = "graph g(x: f32[2,4]) -> (y, z) { w = const i8[4,4] ~1 ";
   for (const std::string_view rest :
-       {// Weights that an Add reads, too.
+       {// Weights alone: the one that is spelled anew.
         "s = const f32[] {0.5} f = DequantizeLinear(w, s) y = MatMul(x, f) z = Add(x, x) }",
         "s = const f32[] {0.5} f = DequantizeLinear(w, s) y = MatMul(x, f) z = Neg(f) }",
         "s = const f32[] {0.5} o = const i8[] {1} f = DequantizeLinear(w, s, o) y = MatMul(x, f) "

@@ -19,7 +19,7 @@ std::vector<float> Floats(int64_t n, Random& random) {
   return v;
 }
 
-/// On every instruction set of this machine; without vectors there are none.
+/// On every instruction set with vectors that this machine has; on ARM there is none.
 using AttentionLoopsOf = testing::TestWithParam<const AttentionLoops*>;
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(AttentionLoopsOf);
 INSTANTIATE_TEST_SUITE_P(, AttentionLoopsOf, testing::ValuesIn(AllTables<AttentionLoops>()),

@@ -29,7 +29,7 @@ class Floats {
   int64_t n_;
 };
 
-/// On every instruction set of this machine; without vectors there are none.
+/// On every instruction set with vectors that this machine has; on ARM there is none.
 using PanelsOf = testing::TestWithParam<const Panels*>;
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(PanelsOf);
 INSTANTIATE_TEST_SUITE_P(, PanelsOf, testing::ValuesIn(AllTables<Panels>()),
