@@ -9,7 +9,7 @@ namespace infer {
 
 struct WorthSide {
   const Graph& graph;
-  int64_t bytes = 0;  ///< of its file
+  int64_t bytes = 0;  ///< of its file; of the FP32 side: as `fuse` writes it
 };
 
 /// Runs the model as `fuse` writes it and the candidate in turns on the first of `samples`. The
