@@ -81,7 +81,7 @@ BatchPtr Core::Form(Version& version, const RequestQueue::Choice& choice, int64_
                     int levels) {
   const int64_t in_bucket = choice.bucket->size(), waiting = version.queue.state().requests;
   std::vector<PendingPtr> taken =
-      version.queue.Take(*choice.bucket, choice.advice.rows, options_.ageing_ns, levels);
+      version.queue.Take(*choice.bucket, choice.advice.rows, now_ns, options_.ageing_ns, levels);
   auto batch = std::make_shared<Batch>();
   batch->priority = Priority::kLow;
   int64_t rows = 0;

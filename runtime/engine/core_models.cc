@@ -149,7 +149,7 @@ Status Core::Await(Model& m, Pending& p) {
 /// Pre: it was admitted.
 void Core::Enqueue(const PendingPtr& p, Todo& todo) {
   if (p->waits_for_step) return;
-  if (p->version) return p->version->queue.Push(p);
+  if (p->version) return p->version->queue.Push(p, p->version->run_ns);
   Model& m = models_.at(p->request.model);
   m.arriving.push_back(p);
   WantLoaded(p->request.model, m, todo);
@@ -327,7 +327,7 @@ void Core::EndLoad(const std::string& name, const Status& status, Todo& todo) {
     if (IsEnd(p->state())) continue;
     const Status admitted = status.ok() ? AdmitTo(m, *p) : status;
     if (admitted.ok() && !p->waits_for_step)
-      p->version->queue.Push(p);
+      p->version->queue.Push(p, p->version->run_ns);
     else if (!admitted.ok())
       EndEarly(*p, State::kRejected, admitted, now_ns, todo);
   }

@@ -98,7 +98,7 @@ void Core::NextStep(const std::shared_ptr<Version>& version, const std::string& 
     s.waiting.pop_front();
     if (IsEnd(q->state())) continue;
     Status fits = TakeStep(m, *q, s);
-    if (fits.ok()) return version->queue.Push(q);
+    if (fits.ok()) return version->queue.Push(q, version->run_ns);
     q->waits_for_step = false;
     EndEarly(*q, State::kRejected, std::move(fits), now_ns, todo);
     for (const PendingPtr& behind : std::exchange(s.waiting, {}))

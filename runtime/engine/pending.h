@@ -31,9 +31,11 @@ class Pending : public std::enable_shared_from_this<Pending> {
   int64_t length = 0, padded_to = 0;  // along the extent of its buckets; 0: it is not padded
   ShapeKey shape;
   int64_t came_ns = 0, deadline_ns = kNever;
+  int64_t late_ns = kNever;  // behind it a run would hardly end in time (RequestQueue)
   std::shared_ptr<Version> version;
 
   Bucket* bucket = nullptr;  // while it is queued
+  bool late = false;         // among those of `bucket` that are behind late_ns
   std::list<std::shared_ptr<Pending>>::iterator place;
   Batch* batch = nullptr;       // from being chosen until the batch is over
   bool waits_for_step = false;  // in a sequence, behind another step
@@ -42,8 +44,10 @@ class Pending : public std::enable_shared_from_this<Pending> {
   Outcome outcome;
   Telemetry* times = nullptr;  // of its model, which stays as long as the engine
 
+  /// One that is late is overtaken by all of its priority that come before its deadline.
   Order order(int64_t ageing_ns) const {
-    return {After(came_ns, static_cast<int64_t>(request.priority) * ageing_ns), id};
+    return {After(late ? deadline_ns : came_ns, static_cast<int64_t>(request.priority) * ageing_ns),
+            id};
   }
 
   State state() const { return state_.load(std::memory_order_acquire); }

@@ -1,6 +1,7 @@
 #include "runtime/engine/queue.h"
 
-#include <span>
+#include <algorithm>
+#include <iterator>
 
 #include "lib/support/strings.h"
 
@@ -8,15 +9,29 @@ namespace infer::engine {
 
 int64_t Bucket::size() const {
   size_t n = 0;
-  for (const auto& level : levels) n += level.size();
+  for (const auto* lists : {&levels, &late})
+    for (const auto& level : *lists) n += level.size();
   return static_cast<int64_t>(n);
 }
 
-Pending* Bucket::First(int64_t ageing_ns, int of_levels) const {
+/// Pre: the first of the level is behind its late_ns.
+void Bucket::SetLate(size_t level) {
+  auto &from = levels[level], &to = late[level];
+  Pending& p = *from.front();
+  p.late = true;
+  auto behind = to.end();
+  while (behind != to.begin() && (*std::prev(behind))->deadline_ns > p.deadline_ns) --behind;
+  to.splice(behind, from, from.begin());  // p.place stays its place
+}
+
+Pending* Bucket::First(int64_t now_ns, int64_t ageing_ns, int of_levels) {
   Pending* first = nullptr;
-  for (const auto& level : std::span(levels).first(static_cast<size_t>(of_levels)))
-    if (!level.empty() && (!first || level.front()->order(ageing_ns) < first->order(ageing_ns)))
-      first = level.front().get();
+  for (size_t level = 0; level < static_cast<size_t>(of_levels); ++level) {
+    while (!levels[level].empty() && now_ns > levels[level].front()->late_ns) SetLate(level);
+    for (const auto* list : {&levels[level], &late[level]})
+      if (!list->empty() && (!first || list->front()->order(ageing_ns) < first->order(ageing_ns)))
+        first = list->front().get();
+  }
   return first;
 }
 
@@ -24,8 +39,11 @@ Waiters Bucket::Facts() const {
   Waiters w{.rows = rows};
   for (const auto& level : levels)
     if (!level.empty()) w.oldest_ns = std::min(w.oldest_ns, level.front()->came_ns);
+  for (const auto& level : late)
+    for (const PendingPtr& p : level) w.oldest_ns = std::min(w.oldest_ns, p->came_ns);
   if (!deadlines.empty()) w.earliest_deadline_ns = *deadlines.begin();
-  w.has_high = !levels[static_cast<size_t>(Priority::kHigh)].empty();
+  constexpr auto kHigh = static_cast<size_t>(Priority::kHigh);
+  w.has_high = !levels[kHigh].empty() || !late[kHigh].empty();
   return w;
 }
 
@@ -38,8 +56,10 @@ std::string RequestQueue::Refuses(int64_t bytes) const {
   return "";
 }
 
-void RequestQueue::Push(PendingPtr p) {
+void RequestQueue::Push(PendingPtr p, int64_t run_ns) {
   Bucket& bucket = buckets_[p->shape];
+  p->late = false;
+  p->late_ns = run_ns > 0 && p->deadline_ns != kNever ? p->deadline_ns - run_ns * 3 / 2 : kNever;
   auto& level = bucket.levels[static_cast<size_t>(p->request.priority)];
   Pending& added = *p;
   level.push_back(std::move(p));
@@ -55,7 +75,7 @@ void RequestQueue::Push(PendingPtr p) {
 PendingPtr RequestQueue::Remove(Pending& p) {
   Bucket& bucket = *p.bucket;
   PendingPtr removed = *p.place;
-  bucket.levels[static_cast<size_t>(p.request.priority)].erase(p.place);
+  (p.late ? bucket.late : bucket.levels)[static_cast<size_t>(p.request.priority)].erase(p.place);
   if (p.deadline_ns != kNever) bucket.deadlines.erase(bucket.deadlines.find(p.deadline_ns));
   bucket.rows -= p.rows;
   rows_ -= p.rows;
@@ -66,13 +86,13 @@ PendingPtr RequestQueue::Remove(Pending& p) {
   return removed;
 }
 
-std::vector<PendingPtr> RequestQueue::Take(Bucket& bucket, int64_t max_rows, int64_t ageing_ns,
-                                           int levels) {
+std::vector<PendingPtr> RequestQueue::Take(Bucket& bucket, int64_t max_rows, int64_t now_ns,
+                                           int64_t ageing_ns, int levels) {
   std::vector<PendingPtr> taken;
   int64_t rows = 0;
   // The bucket goes with its last request.
   for (int64_t left = bucket.rows; left > 0;) {
-    Pending* next = bucket.First(ageing_ns, levels);
+    Pending* next = bucket.First(now_ns, ageing_ns, levels);
     if (!next || (!taken.empty() && next->rows > max_rows - rows)) break;
     rows += next->rows;
     left -= next->rows;
@@ -86,7 +106,7 @@ RequestQueue::Choice RequestQueue::Choose(const BatchRules& rules, int64_t now_n
                                           const TimesOf& times_of) {
   Choice choice;
   for (auto& [shape, bucket] : buckets_) {
-    const Pending* first = bucket.First(ageing_ns, levels);
+    const Pending* first = bucket.First(now_ns, ageing_ns, levels);
     if (!first) continue;
     const Waiters facts = bucket.Facts();
     BatchAdvice advice{.rows = rules.max_rows, .run_ns = run_ns};
@@ -119,7 +139,8 @@ RequestQueue::Choice RequestQueue::Choose(const BatchRules& rules, int64_t now_n
 std::vector<PendingPtr> RequestQueue::All() const {
   std::vector<PendingPtr> all;
   for (const auto& [shape, bucket] : buckets_)
-    for (const auto& level : bucket.levels) all.insert(all.end(), level.begin(), level.end());
+    for (const auto* lists : {&bucket.levels, &bucket.late})
+      for (const auto& level : *lists) all.insert(all.end(), level.begin(), level.end());
   return all;
 }
 

@@ -123,6 +123,55 @@ TEST(Batcher, SaysWhyItBeganAndWhyItServedOneAlone) {
   for (const Outcome& o : t.outcomes) EXPECT_EQ(o.end, State::kSucceeded);
 }
 
+TEST(Batcher, UnderOverloadThoseAreServedThatCanEndInTime) {
+  for (const int64_t max_rows : {1, 4}) {
+    Together t;
+    Random random(3);
+    const auto hook = [&](const auto&, const RunOptions&) {
+      t.sim->Elapse(70 + random.Below(60));
+      return Status();
+    };
+    ASSERT_TRUE(
+        t.engine->Load("m", SourceOf(kRowsModel, hook), {.batch = {.max_rows = max_rows}}).ok());
+    // Ten times as many as can be answered, who wait for 20 runs.
+    constexpr int64_t kRunNs = 100, kRuns = 400;
+    for (int64_t i = 0; i < 10 * kRuns * max_rows; ++i) {
+      Request r = Rows(1);
+      r.timeout_ns = 20 * kRunNs;
+      t.Send(i * kRunNs / (10 * max_rows), std::move(r));
+    }
+    t.sim->RunAll();
+    const int64_t good = t.stats().ends[EndIndex(State::kSucceeded)];
+    EXPECT_GE(static_cast<double>(good), 0.9 * static_cast<double>(kRuns * max_rows));
+  }
+}
+
+TEST(Batcher, ARequestThatIsLateWaitsBehindThoseOfItsPriorityThatAreNot) {
+  Together t;
+  std::vector<float> order;
+  const auto hook = [&](const std::vector<Datum>& in, const RunOptions&) {
+    order.push_back(static_cast<float>(in[0].tensor().At(0)));
+    t.sim->Elapse(100);
+    return Status();
+  };
+  ASSERT_TRUE(t.engine->Load("m", SourceOf(kRowsModel, hook)).ok());
+  const auto send = [&](int64_t at, float value, int64_t timeout, Priority priority) {
+    Request r = Rows(value);
+    r.timeout_ns = timeout;
+    r.priority = priority;
+    t.Send(at, std::move(r));
+  };
+  t.Send(0, Rows(1));                      // a run takes 100 from now on
+  t.Send(1000, Rows(2));                   // until 1100
+  send(1010, 3, 200, Priority::kNormal);   // late from 1060 on
+  send(1020, 4, 5000, Priority::kNormal);  // goes before it
+  send(1030, 5, 250, Priority::kHigh);     // late from 1130 on: the first
+  send(1040, 6, 5000, Priority::kLow);
+  t.sim->RunAll();
+  EXPECT_EQ(order, (std::vector<float>{1, 2, 5, 4, 6})) << "3 timed out at 1210";
+  EXPECT_EQ(t.stats().ends[EndIndex(State::kTimedOut)], 1);
+}
+
 TEST(Batcher, OtherShapesDoNotShareARunNorWaitForEachOther) {
   Together t;
   ASSERT_TRUE(

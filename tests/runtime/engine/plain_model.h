@@ -54,6 +54,7 @@ class Engine {
         run_of_(std::move(run_of)),
         ends_(arrivals_.size()),
         arrived_(arrivals_.size(), false),
+        late_(arrivals_.size(), kNever),
         expected_(models_.size(), 0) {}
 
   std::vector<End> Run() {
@@ -136,6 +137,8 @@ class Engine {
         bytes += arrivals_[k].bytes;
       }
     arrived_[i] = true;
+    if (a.deadline_ns != kNever && expected_[a.model] > 0)
+      late_[i] = a.deadline_ns - expected_[a.model] * 3 / 2;
     const Model& m = models_[a.model];
     if (requests >= m.max_requests || (requests > 0 && bytes + a.bytes > m.max_bytes))
       Finish(i, State::kRejected);
@@ -164,7 +167,10 @@ class Engine {
     return expected_[model] == 0 ? 0 : std::min(waited, deadline - 2 * expected_[model]);
   }
 
-  int64_t Key(size_t i) const { return arrivals_[i].at_ns + arrivals_[i].priority * ageing_ns_; }
+  int64_t Key(size_t i) const {
+    const Arrival& a = arrivals_[i];
+    return (now_ > late_[i] ? a.deadline_ns : a.at_ns) + a.priority * ageing_ns_;
+  }
 
   /// A run may begin while fewer than `width` runs go on that are as urgent or more.
   int OpenLevels() const {
@@ -247,6 +253,7 @@ class Engine {
   RunOf run_of_;
   std::vector<End> ends_;
   std::vector<bool> arrived_;
+  std::vector<int64_t> late_;      // from when on a run would hardly end in time
   std::vector<int64_t> expected_;  // what a run of each model takes
   std::vector<Going> runs_;
   int64_t now_ = -1;
