@@ -128,7 +128,9 @@ TEST(EngineFigures, DrainLosesNone) {
       twice += n > 1;
     }
     EXPECT_EQ(succeeded + rejected, kRequests);
-    if (from == kRequests) EXPECT_EQ(succeeded, kRequests);
+    if (from == kRequests) {
+      EXPECT_EQ(succeeded, kRequests);
+    }
   }
   Tell("Drain, ", kDrains, " times among ", kRequests, " requests: ", taken, " taken, ", answered,
        " answered, ", lost, " lost, ", twice, " told twice");
