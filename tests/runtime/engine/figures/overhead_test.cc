@@ -67,10 +67,13 @@ double FutureUs(Engine& engine, Request request) {
   return 1e3 * MsSince(start);
 }
 
-double InferUs(Engine& engine, Request request) {
+double InferUs(Engine& engine, Request request, Phases* phases = nullptr) {
   const auto start = Steady::now();
-  EXPECT_EQ(engine.Infer(std::move(request)).end, State::kSucceeded);
-  return 1e3 * MsSince(start);
+  const Outcome o = engine.Infer(std::move(request));
+  const double us = 1e3 * MsSince(start);
+  EXPECT_EQ(o.end, State::kSucceeded);
+  if (phases) *phases = o.phases;
+  return us;
 }
 
 double BareUs(RunContext& context, const RunOptions& options = {}) {
@@ -134,11 +137,16 @@ TEST(EngineFigures, OverheadOfLongerModels) {
     const Request request{.model = "m", .inputs = m.inputs};
     const int turns = ms < 5 ? 500 : 200;
     for (const bool infer : {true, false}) {
-      std::vector<double> first, second, served, stoppable;
+      std::vector<double> first, second, served, stoppable, before_run, in_run, behind_run;
       std::stop_source stop;
       for (int i = 0; i < turns; ++i) {
         first.push_back(BareUs(*bare));
-        served.push_back(infer ? InferUs(*engine, request) : SubmitUs(*engine, request));
+        Phases p;
+        served.push_back(infer ? InferUs(*engine, request, &p) : SubmitUs(*engine, request));
+        before_run.push_back(1e-3 * static_cast<double>(p.queue_ns + p.batch_ns));
+        in_run.push_back(1e-3 * static_cast<double>(p.compute_ns) - first.back());
+        behind_run.push_back(served.back() -
+                             1e-3 * static_cast<double>(p.queue_ns + p.batch_ns + p.compute_ns));
         second.push_back(BareUs(*bare));
         stoppable.push_back(BareUs(*bare, {.stop = stop.get_token()}));
       }
@@ -154,6 +162,10 @@ TEST(EngineFigures, OverheadOfLongerModels) {
            " adds ", Percent(added.median), " (95 %: ", Percent(added.median_low), " to ",
            Percent(added.median_high), "); second bare run less first: ", Percent(noise.median),
            ", with a stop token: ", Percent(Quantile(shares_stoppable, 0.5)));
+      if (infer)
+        Tell("  medians: before the run ", Us(Quantile(before_run, 0.5)),
+             ", the run more than the bare one ", Us(Quantile(in_run, 0.5)), ", behind it ",
+             Us(Quantile(behind_run, 0.5)));
       EXPECT_LE(added.median_low, 0.01) << (infer ? "Infer" : "Submit");
     }
   }
