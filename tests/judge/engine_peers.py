@@ -91,7 +91,7 @@ class Ours(Worker):
         done = subprocess.run(
             [self.bench, "load", self.path, *given, "--engine", "--threads", "1", "--lanes", str(self.workers),
              "--concurrency", str(concurrency), "--duration", str(seconds), "--warmup", "0.2", "--keep", "1000000",
-             "--json", report, "-q"], capture_output=True, text=True)
+             "--json", report, "-q"], capture_output=True, text=True, timeout=120)
         if done.returncode:
             raise RuntimeError("infer-bench load: " + done.stderr.strip()[-300:])
         with open(report, encoding="utf-8") as f:
@@ -209,15 +209,17 @@ def mark(value, bare):
     return "%.3f%s" % (value, " *" if value > MOST_OVER_BARE * bare else "")
 
 
-def show(rows):
+def show_head():
     print("| model | bare run, ms | in flight | beside | bare | throughput (rounds) | p99 | their Python |")
-    print("|---|---:|---:|---|---:|---:|---:|---:|")
+    print("|---|---:|---:|---|---:|---:|---:|---:|", flush=True)
+
+
+def show(rows):
     for r in rows:
         print("| %s | %.2f | %d | %s | %.3f | %s (%.3f to %.3f) | %s | %s |" % (
             r["model"], r["bare_ms"], r["concurrency"], r["peer"], r["bare"], mark(r["throughput"], r["bare"]),
             min(r["throughput_rounds"]), max(r["throughput_rounds"]), mark(r["p99"], r["bare"]),
-            "" if r["python"] is None else "%.2f %%" % (100 * r["python"])))
-    print("\n*: above %.2f times the bare ratio" % MOST_OVER_BARE)
+            "" if r["python"] is None else "%.2f %%" % (100 * r["python"])), flush=True)
 
 
 def mean(values):
@@ -247,15 +249,16 @@ def main():
     except ImportError as e:
         judging.skip(str(e))
     rows = []
+    show_head()
     for model in arguments.models:
         try:
             rows += judge_model(arguments, model)
-        except (RuntimeError, subprocess.CalledProcessError) as e:
+            show([r for r in rows if r["model"] == model])
+        except (RuntimeError, subprocess.SubprocessError) as e:
             print("%s: left out: %s" % (model, e))
-        print("%s is done" % model, file=sys.stderr, flush=True)
     if not rows:
         sys.exit("no model was measured")
-    show(rows)
+    print("\n*: above %.2f times the bare ratio" % MOST_OVER_BARE)
     for said in arguments.settings.values():
         print(said)
     means = {}
