@@ -1,0 +1,206 @@
+/// What the engine adds to a bare run: one client, an idle engine.
+#include <future>
+
+#include "tests/runtime/engine/figures/figures.h"
+
+namespace infer::engine::figures {
+namespace {
+
+/// Another thread that sleeps until it is called and answers at once: two wake-ups, which the
+/// system takes here and now.
+class Sleeper {
+ public:
+  Sleeper() : thread_([this] { Serve(); }) {}
+  ~Sleeper() {
+    {
+      const std::lock_guard lock(mutex_);
+      ends_ = true;
+    }
+    asked_.notify_one();
+    thread_.join();
+  }
+  double CallUs() {
+    const auto start = Steady::now();
+    std::unique_lock lock(mutex_);
+    call_ = true;
+    asked_.notify_one();
+    answered_.wait(lock, [this] { return !call_; });
+    return 1e3 * MsSince(start);
+  }
+
+ private:
+  void Serve() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      asked_.wait(lock, [this] { return call_ || ends_; });
+      if (ends_) return;
+      call_ = false;
+      answered_.notify_one();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable asked_, answered_;
+  bool call_ = false, ends_ = false;
+  std::thread thread_;
+};
+
+/// Until the callback is called.
+double SubmitUs(Engine& engine, Request request) {
+  // Shared: the callback still notifies when the client has seen the value.
+  const auto told = std::make_shared<std::atomic<bool>>(false);
+  double us = 0;
+  const auto start = Steady::now();
+  engine.Submit(std::move(request), [&us, start, told](const Outcome& o) {
+    us = 1e3 * MsSince(start);
+    EXPECT_EQ(o.end, State::kSucceeded);
+    told->store(true, std::memory_order_release);
+    told->notify_one();
+  });
+  told->wait(false, std::memory_order_acquire);
+  return us;
+}
+
+double FutureUs(Engine& engine, Request request) {
+  const auto start = Steady::now();
+  EXPECT_EQ(engine.Submit(std::move(request)).get().end, State::kSucceeded);
+  return 1e3 * MsSince(start);
+}
+
+double InferUs(Engine& engine, Request request, Phases* phases = nullptr) {
+  const auto start = Steady::now();
+  const Outcome o = engine.Infer(std::move(request));
+  const double us = 1e3 * MsSince(start);
+  EXPECT_EQ(o.end, State::kSucceeded);
+  if (phases) *phases = o.phases;
+  return us;
+}
+
+double BareUs(RunContext& context, const RunOptions& options = {}) {
+  const auto start = Steady::now();
+  EXPECT_TRUE(context.Run(options).ok());
+  return 1e3 * MsSince(start);
+}
+
+std::vector<double> Minus(const std::vector<double>& a, const std::vector<double>& b) {
+  std::vector<double> out;
+  for (size_t i = 0; i < a.size(); ++i) out.push_back(a[i] - b[i]);
+  return out;
+}
+
+/// Demanded until the result is told: median at most 20 us, p99 at most 200 us. A machine that
+/// wakes a sleeper later than that allows as much as two wake-ups take; a client that sleeps in a
+/// future is itself woken besides.
+TEST(EngineFigures, OverheadOfAnEmptyModel) {
+  const ModelSource source = CompiledFor(Parsed("graph g(x: f32[N]) -> (y) { y = Identity(x) }"));
+  const std::vector<Datum> inputs = {Ones({1})};
+  const auto engine = EngineOf(1);
+  ASSERT_TRUE(engine->Load("m", source, {.warm_inputs = inputs}).ok());
+  const auto bare = ContextOf(source, inputs);
+  Sleeper sleeper;
+  constexpr int kPairs = 5000, kWarm = 200;
+  std::vector<double> bares, infers, submits, futures, wakes;
+  for (int i = -kWarm; i < kPairs; ++i) {
+    const Request request{.model = "m", .inputs = inputs};
+    const double b = BareUs(*bare), n = InferUs(*engine, request), s = SubmitUs(*engine, request),
+                 f = FutureUs(*engine, request), w = sleeper.CallUs();
+    if (i < 0) continue;
+    bares.push_back(b);
+    infers.push_back(n);
+    submits.push_back(s);
+    futures.push_back(f);
+    wakes.push_back(w);
+  }
+  const double wake50 = Quantile(wakes, 0.5), wake99 = Quantile(wakes, 0.99);
+  Tell("empty model, ", kPairs, " pairs: bare run p50 ", Us(Quantile(bares, 0.5)), ", p99 ",
+       Us(Quantile(bares, 0.99)), "; two wake-ups p50 ", Us(wake50), ", p99 ", Us(wake99));
+  for (const auto& [way, times] : {std::pair{"Infer", &infers},
+                                   {"Submit, until the callback", &submits},
+                                   {"Submit, until the future's client is awake", &futures}}) {
+    const std::vector<double> added = Minus(*times, bares);
+    const double p50 = Quantile(added, 0.5), p99 = Quantile(added, 0.99);
+    Tell("  ", way, " adds p50 ", Us(p50), ", p99 ", Us(p99));
+    const double client = times == &futures ? wake50 : 0;
+    EXPECT_LE(p50, std::max(20.0, wake50) + client) << way;
+    EXPECT_LE(p99, std::max(200.0, 2 * wake99) + client) << way;
+  }
+}
+
+/// Where the time of longer models goes: the same empty model, 16 MiB of other memory read before
+/// each request, as a model of that size does.
+TEST(EngineFigures, OverheadBehindColdCaches) {
+  const ModelSource source = CompiledFor(Parsed("graph g(x: f32[N]) -> (y) { y = Identity(x) }"));
+  const std::vector<Datum> inputs = {Ones({1})};
+  const auto engine = EngineOf(1);
+  ASSERT_TRUE(engine->Load("m", source, {.warm_inputs = inputs}).ok());
+  const auto bare = ContextOf(source, inputs);
+  std::vector<int64_t> memory(2 << 20, 1);
+  const auto sweep = [&] {
+    int64_t sum = 0;
+    for (size_t i = 0; i < memory.size(); i += 8) sum += memory[i]++;
+    return sum;
+  };
+  std::vector<double> bares, infers, warm;
+  int64_t sum = 0;
+  for (int i = 0; i < 1000; ++i) {
+    const Request request{.model = "m", .inputs = inputs};
+    sum += sweep();
+    bares.push_back(BareUs(*bare));
+    sum += sweep();
+    infers.push_back(InferUs(*engine, request));
+    warm.push_back(InferUs(*engine, request));
+  }
+  EXPECT_GT(sum, 0);
+  const double cold = Quantile(Minus(infers, bares), 0.5), again = Quantile(warm, 0.5);
+  Tell("empty model behind 16 MiB of other memory: Infer adds p50 ", Us(cold), " to a bare run of ",
+       Us(Quantile(bares, 0.5)), "; the next request takes ", Us(again));
+  EXPECT_GE(cold, again) << "caches explain nothing";
+}
+
+/// Demanded: at most 1 % of runs above 2 ms. It fails where the 95 % interval of the median lies
+/// above; between two bare runs of each turn stands what the machine does by itself.
+TEST(EngineFigures, OverheadOfLongerModels) {
+  for (const double ms : {2.5, 8.0}) {
+    const SizedModel m = ChainOfMs(ms, 32, 256);
+    const auto engine = EngineOf(1);
+    ASSERT_TRUE(engine->Load("m", m.source, {.warm_inputs = m.inputs}).ok());
+    const auto bare = ContextOf(m.source, m.inputs);
+    const Request request{.model = "m", .inputs = m.inputs};
+    const int turns = ms < 5 ? 500 : 200;
+    for (const bool infer : {true, false}) {
+      std::vector<double> first, second, served, stoppable, before_run, in_run, behind_run;
+      std::stop_source stop;
+      for (int i = 0; i < turns; ++i) {
+        first.push_back(BareUs(*bare));
+        Phases p;
+        served.push_back(infer ? InferUs(*engine, request, &p) : SubmitUs(*engine, request));
+        before_run.push_back(1e-3 * static_cast<double>(p.queue_ns + p.batch_ns));
+        in_run.push_back(1e-3 * static_cast<double>(p.compute_ns) - first.back());
+        behind_run.push_back(served.back() -
+                             1e-3 * static_cast<double>(p.queue_ns + p.batch_ns + p.compute_ns));
+        second.push_back(BareUs(*bare));
+        stoppable.push_back(BareUs(*bare, {.stop = stop.get_token()}));
+      }
+      std::vector<double> shares, shares_bare, shares_stoppable;
+      const double typical = Quantile(first, 0.5);
+      for (size_t i = 0; i < first.size(); ++i) {
+        shares.push_back((served[i] - (first[i] + second[i]) / 2) / typical);
+        shares_bare.push_back((second[i] - first[i]) / typical);
+        shares_stoppable.push_back((stoppable[i] - first[i]) / typical);
+      }
+      const Summary added = Summarize(shares), noise = Summarize(shares_bare);
+      Tell("a run of ", Ms(typical / 1e3), ", ", turns, " turns, ", infer ? "Infer" : "Submit",
+           " adds ", Percent(added.median), " (95 %: ", Percent(added.median_low), " to ",
+           Percent(added.median_high), "); second bare run less first: ", Percent(noise.median),
+           ", with a stop token: ", Percent(Quantile(shares_stoppable, 0.5)));
+      if (infer)
+        Tell("  medians: before the run ", Us(Quantile(before_run, 0.5)),
+             ", the run more than the bare one ", Us(Quantile(in_run, 0.5)), ", behind it ",
+             Us(Quantile(behind_run, 0.5)));
+      EXPECT_LE(added.median_low, 0.01) << (infer ? "Infer" : "Submit");
+    }
+  }
+}
+
+}  // namespace
+}  // namespace infer::engine::figures
