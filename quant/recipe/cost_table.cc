@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <initializer_list>
 
+#include "lib/ir/inference.h"
 #include "lib/support/isa.h"
 #include "lib/support/strings.h"
 
@@ -104,7 +105,20 @@ const CostTable& CostTable::BuiltIn() {
   return table;
 }
 
-std::span<const std::string_view> CostFamilies() { return kFamilies; }
+const CostTable& CostTable::OfOnnxRuntime() {
+  static const CostTable table = [] {
+    CostTable t{"built-in: ONNX Runtime 1.30, x64, AVX2, 1 thread", {}};
+    t.runtime = CostsOf::kOnnxRuntime;
+    t.sure = kSureOfOrt;
+    for (const auto& [family, price] : kOnnxRuntime) t.prices.emplace(family, price);
+    return t;
+  }();
+  return table;
+}
+
+std::span<const std::string_view> CostFamilies(CostsOf runtime) {
+  return runtime == CostsOf::kOurs ? std::span<const std::string_view>(kFamilies) : OrtFamilies();
+}
 
 std::string_view FamilyOf(const StepInfo& step, std::string_view kernel) {
   if (kernel == "view") return "";
@@ -139,6 +153,23 @@ double RunMicroseconds(const Program& program, const RunContext& run, const Cost
     us += price->second.launch_us + price->second.mflop_us * static_cast<double>(c.flops) / 1e6 +
           price->second.kb_us * static_cast<double>(c.bytes_read + c.bytes_written) / 1e3;
   }
+  return us;
+}
+
+Result<double> OrtMicroseconds(const Graph& g, std::span<const Datum> inputs,
+                               const FileReader& reader, const CostTable& table) {
+  const Target& target = reader.target ? *reader.target : *FindTarget("ort");
+  const FileVersions file{reader.opset > 0 ? reader.opset : target.opset, target.ir_version};
+  Graph shaped = g.Clone();
+  std::map<std::string, Dims> dims;
+  for (size_t i = 0; i < inputs.size() && i < g.inputs().size(); ++i)
+    if (inputs[i].is_tensor()) dims.emplace(g.inputs()[i]->name(), inputs[i].tensor().dims());
+  INFER_TRY(SpecializeInputs(shaped, dims));
+  double us = 0;
+  for (const OrtStep& step : OrtStepsOf(shaped, file, target))
+    if (const auto price = table.prices.find(step.family); price != table.prices.end())
+      us += price->second.launch_us + price->second.mflop_us * step.mflop +
+            price->second.kb_us * step.kb;
   return us;
 }
 

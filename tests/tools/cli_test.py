@@ -283,6 +283,23 @@ class Cli(CliTestCase):
         self.assertEqual((self.dir / "int8.onnx").read_bytes(),
                          (self.dir / "again.onnx").read_bytes())
         self.assertEqual(recipe["work_seconds"], again["recipe"]["work_seconds"])
+        self.assertEqual("infer", recipe["cost_table"]["runtime"])
+        ort = self.report(
+            0, "infer-opt", "quantize", MODEL, "-o", self.dir / "ort.onnx", "--calib",
+            DEMO / "calib_images.npy", "--calib-samples", 40, "--preprocess", PREPROCESS, "--target", "ort")
+        self.assertEqual("onnxruntime", ort["recipe"]["cost_table"]["runtime"])
+        self.assertIn("ONNX Runtime", ort["recipe"]["cost_table"]["name"])
+        self.assertLessEqual(ort["worth"]["told"], 1)
+        self.assertFalse(ort["worth"]["slower"])
+        ours = self.report(
+            0, "infer-opt", "quantize", MODEL, "-o", self.dir / "ours.onnx", "--calib",
+            DEMO / "calib_images.npy", "--calib-samples", 40, "--preprocess", PREPROCESS,
+            "--no-verify", "--target", "ort", "--cost-table", table)
+        self.assertEqual(recipe["cost_table"], ours["recipe"]["cost_table"])
+        del ort["recipe"]["cost_table"]["prices"]["quantize"]
+        table.write_text(json.dumps(ort["recipe"]["cost_table"]))
+        self.expect(3, "infer-opt", "quantize", MODEL, "-o", self.dir / "again.onnx", "--calib",
+                    DEMO / "calib_images.npy", "--no-verify", "--cost-table", table)
         table.write_text(json.dumps({"schema": "infer-opt/cost-table@1", "prices": {}}))
         self.expect(3, "infer-opt", "quantize", MODEL, "-o", self.dir / "again.onnx", "--calib",
                     DEMO / "calib_images.npy", "--no-verify", "--cost-table", table)
