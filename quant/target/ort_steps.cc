@@ -14,18 +14,48 @@ using target::kMovesCodes;
 using target::OrtForms;
 
 constexpr std::string_view kFamilies[] = {
-    "conv f32",      "conv1x1 f32",    "few-channel conv f32", "grouped conv f32", "depthwise f32",
-    "conv 1-d f32",  "depthwise 1-d f32", "transposed conv f32", "product f32",    "elements f32",
-    "functions f32", "pool f32",       "global pool f32",      "softmax f32",      "rows f32",
-    "conv int8",     "conv1x1 int8",   "grouped conv int8",    "depthwise int8",   "product int8",
-    "elements int8", "table int8",     "average pool int8",    "max pool int8",    "max pool last int8", "global pool int8",
-    "softmax int8",  "concat int8",    "move",                 "view",             "layout",
-    "quantize",      "dequantize",
+    "call",  // of a run as a whole
+    "conv f32",
+    "conv1x1 f32",
+    "few-channel conv f32",
+    "grouped conv f32",
+    "depthwise f32",
+    "conv 1-d f32",
+    "depthwise 1-d f32",
+    "transposed conv f32",
+    "product f32",
+    "elements f32",
+    "functions f32",
+    "pool f32",
+    "global pool f32",
+    "softmax f32",
+    "rows f32",
+    "conv int8",
+    "conv1x1 int8",
+    "few-channel conv int8",
+    "grouped conv int8",
+    "depthwise int8",
+    "product int8",
+    "elements int8",
+    "table int8",
+    "average pool int8",
+    "max pool int8",
+    "max pool last int8",
+    "global pool int8",
+    "softmax int8",
+    "concat int8",
+    "move",
+    "view",
+    "layout",
+    "quantize",
+    "dequantize",
 };
 
 constexpr double kMillion = 1e6, kThousand = 1e3;
 /// Blocked convolutions read inputs of fewer channels as they are.
 constexpr int64_t kFewChannels = 8;
+/// The first ONNX Runtime 1.x that quantizes the weights of a layer between codes itself.
+constexpr int kQuantizesWeights = 21;
 /// Of an integer kernel: its sum in i32 is written, and read where it becomes a code.
 constexpr double kSumBytes = 8;
 
@@ -43,9 +73,7 @@ int64_t ExtentOf(const Value* v, size_t axis) {
   const Dim& d = v->shape().dims()[axis];
   return d.is_static() ? d.value() : 0;
 }
-size_t RankOf(const Value* v) {
-  return v && v->shape().has_rank() ? v->shape().dims().size() : 0;
-}
+size_t RankOf(const Value* v) { return v && v->shape().has_rank() ? v->shape().dims().size() : 0; }
 /// All elements in one order whatever the layout: one channel, or one position.
 bool HasOneOrder(const Value* v) {
   if (ExtentOf(v, 1) == 1) return true;
@@ -59,9 +87,13 @@ class StepWriter {
   StepWriter(const Graph& g, const FileVersions& file, const Target& target) : g_(g) {
     TargetReport unused;
     target::CheckOrtForms(g, file, target, unused, &forms_);
+    for (const auto& n : g.nodes())
+      if (target.minor >= kQuantizesWeights && QuantizesWeightsOf(*n))
+        forms_.emplace(n.get(), n->Is("Gemm") ? "QGemm" : "QLinearConv");
   }
 
   std::vector<OrtStep> Write() && {
+    steps_.push_back({"call"});
     for (const auto& n : g_.nodes()) Visit(*n);
     for (const Value* v : g_.outputs())
       if (v->producer()) Convert(v, Layout::kPlain, *v->producer(), sizeof(float));
@@ -69,6 +101,16 @@ class StepWriter {
   }
 
  private:
+  /// A layer in f32 whose neighbours are codes: its constant weights become codes when the file is
+  /// loaded (ONNX Runtime's WeightBiasQuantization), and it is computed in integers.
+  static bool QuantizesWeightsOf(const Node& n) {
+    if (!(n.Is("Conv") || n.Is("Gemm")) || !target::QuantizedBy(n.output(0))) return false;
+    const Node* x = target::DequantizedBy(n.input(0));
+    if (!x || x->input(0)->is_constant() || !target::Is8Bit(x->input(0)->dtype())) return false;
+    const Value* w = n.input(1);
+    return w && (w->is_constant() || (w->producer() && MakesStoredWeights(*w->producer())));
+  }
+
   // ---- which nodes are steps --------------------------------------------------------------------
 
   void Visit(const Node& n) {
@@ -77,8 +119,9 @@ class StepWriter {
     if (n.Is(Trait::kQuantize) || n.Is(Trait::kDequantize)) return Codes(n);
     if (IsTakenIn(n)) return Pass(n);
     if (Turns(n)) return;
-    if (n.Is(Trait::kContraction) && WeightLayoutOf(n))
-      return WeightLayoutOf(n)->is_window ? Convolve(n) : Multiply(n);
+    if (IsConvolution(n) || IsTransposedConvolution(n) || n.Is("FusedConv", kMicrosoft))
+      return Convolve(n);
+    if (IsMatrixProduct(n)) return Multiply(n);
     Float(n);
   }
 
@@ -175,8 +218,13 @@ class StepWriter {
       Convert(x, Layout::kPlain, n, sizeof(float));
     Add(n, family, FlopsOf(n), sizeof(float) * (ElementsOf(x) + ElementsOf(w) + ElementsOf(y)));
     const bool blocked = planes && family != "grouped conv f32";
+    if (!blocked && !IsTransposedConvolution(n)) steps_.back().launches = GroupsOf(n);
     Leave(n, blocked ? Layout::kBlocked : Layout::kPlain);
     if (y) open_.emplace(y, Open{steps_.size() - 1, blocked, false});
+  }
+
+  static double GroupsOf(const Node& n) {
+    return static_cast<double>(n.AttrOr<int64_t>("group", 1));
   }
 
   static std::string_view FloatConvFamily(const Node& n) {
@@ -224,8 +272,9 @@ class StepWriter {
     if (n.Is(Trait::kSoftmax)) return "softmax f32";
     if (n.Is(Trait::kElementwise) || ClampOf(n) || IsCast(n)) return "elements f32";
     if (n.Is(Trait::kUnary)) return "functions f32";
-    return n.IsAny(Trait::kMove | Trait::kStrided | Trait::kLookup | Trait::kSliceLookup) ? "move"
-                                                                                          : "rows f32";
+    return n.IsAny(Trait::kMove | Trait::kStrided | Trait::kLookup | Trait::kSliceLookup)
+               ? "move"
+               : "rows f32";
   }
 
   // ---- integers ---------------------------------------------------------------------------------
@@ -240,11 +289,14 @@ class StepWriter {
           Touched(n) + kSumBytes * ElementsOf(n.output(0)));
       return Leave(n, Layout::kPlain);
     }
-    std::string_view family = IntegerFamily(n);
+    const std::string_view family = IntegerFamily(n);
     const Layout kept = IsTransparent(n) ? LayoutOfInputs(n) : Layout::kPlain;
     ConvertAll(n, kept, 1);
-    if (family == "max pool int8" && kept == Layout::kLast) family = "max pool last int8";
-    if (family == "view")
+    if (family == "max pool int8" && kept == Layout::kLast) {
+      // Channels of a position lie together: an operation is the whole of them.
+      const double channels = static_cast<double>(std::max<int64_t>(ExtentOf(n.input(0), 1), 1));
+      Add(n, "max pool last int8", WindowsOf(n) / channels, WindowsOf(n));
+    } else if (family == "view")
       Add(n, family, 0, 0);
     else
       Add(n, family, IsPool(family) ? WindowsOf(n) : FlopsOf(n), Touched(n));
@@ -255,21 +307,20 @@ class StepWriter {
   void ConvolveCodes(const Node& n) {
     const Value *x = n.input(0), *w = n.input(1), *y = n.output(0);
     const bool depthwise = ExtentOf(w, 1) == 1 && ExtentOf(x, 1) > 1;
-    const bool pointwise = IsPointwise(w);
-    const int64_t groups = n.AttrOr<int64_t>("group", 1);
+    const bool pointwise = IsPointwise(w), few = ExtentOf(x, 1) < kFewChannels;
+    const double groups = GroupsOf(n);
     Convert(x, Layout::kLast, n, 1);
     const double outs = static_cast<double>(std::max<int64_t>(ExtentOf(w, 0), 1));
-    const double columns = pointwise || depthwise
-                               ? 0
-                               : 2 * ElementsOf(y) / outs * ElementsOf(w) / outs *
-                                     static_cast<double>(groups);
+    const double columns =
+        pointwise || depthwise ? 0 : 2 * ElementsOf(y) / outs * ElementsOf(w) / outs * groups;
     Add(n,
         depthwise    ? "depthwise int8"
         : groups > 1 ? "grouped conv int8"
         : pointwise  ? "conv1x1 int8"
+        : few        ? "few-channel conv int8"
                      : "conv int8",
-        FlopsOf(n),
-        ElementsOf(x) + ElementsOf(w) + columns + (1 + kSumBytes) * ElementsOf(y));
+        FlopsOf(n), ElementsOf(x) + ElementsOf(w) + columns + (1 + kSumBytes) * ElementsOf(y));
+    if (groups > 1 && !depthwise) steps_.back().launches = groups;
     Leave(n, Layout::kLast);
   }
 
@@ -287,7 +338,7 @@ class StepWriter {
   // ---- amounts and layouts ----------------------------------------------------------------------
 
   void Add(const Node& n, std::string_view family, double operations, double bytes) {
-    steps_.push_back({family, operations / kMillion, bytes / kThousand, &n});
+    steps_.push_back({family, operations / kMillion, bytes / kThousand, 1, &n});
   }
 
   double FlopsOf(const Node& n) const {

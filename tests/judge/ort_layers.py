@@ -2,7 +2,7 @@
 in channels and extents, in f32 or between Q and DQ as our quantizer writes them (u8 activations, s8 weights with a
 scale per channel, i32 bias); and small networks of the blocks that classifiers are made of.
 
-Chain(kind, rng) draws; .model(k) is an onnx.ModelProto with k layers."""
+Chain(kind, int8, seed) and Mixture(int8, seed) draw; .model(k) is an onnx.ModelProto, of a chain with k layers."""
 from judging import np, onnx
 
 helper, TensorProto = onnx.helper, onnx.TensorProto
@@ -104,7 +104,8 @@ def returned(b, x, x0, c, e, r):
     """A convolution in f32 between those in INT8."""
     y = b.conv(x, c, c, (1, 1))
     b.int8, was = False, b.int8
-    y = b.conv(y, c, c, (3, 3) if r % 2 else (1, 1), 1)
+    # Behind a bound alone ONNX Runtime would quantize the weights itself.
+    y = b.node("Sigmoid", [b.conv(y, c, c, (3, 3) if r % 2 else (1, 1), relu=False)])
     b.int8 = was
     return b.quantized(y) if was else y
 
@@ -120,6 +121,10 @@ def product(b, x, x0, c, e, r):
         y = b.quantized(y) if b.int8 and r % 4 == 1 else y
         y = b.node("Add", [y, bias])
     return b.quantized(y) if b.int8 else y
+
+
+def widened(b, x, x0, c, e, r):
+    return b.op("MatMul", [b.op("MatMul", [x, b.weights((c, 4 * c), 1)]), b.weights((4 * c, c), 1)])
 
 
 def layered(b, x, x0, c, e, r):
@@ -197,6 +202,10 @@ def convnext(b, x, x0, c, e, r):
     return b.op("Add", [y, x])
 
 
+def separable(b, x, x0, c, e, r):
+    return b.conv(b.conv(x, c, c, ((3, 3), (5, 5))[r % 2], c), c, c, (1, 1))
+
+
 def silu_block(b, x, x0, c, e, r):
     y = b.conv(x, c, c, (3, 3), relu=False)
     y = b.op("Mul", [y, b.op("Sigmoid", [y])])
@@ -221,16 +230,17 @@ def transformer(b, x, x0, c, e, r):
     return b.op("Add", [b.op("MatMul", [y, b.weights((4 * c, c), 1)]), x])
 
 
-PLANES, LINES, ROWS = "planes", "lines", "rows"  # [1, c, e, e], [1, c, 4 e], [e, c]
+# [1, c, e, e], [1, c, 4 e], [e, c], [1, e, e, c]
+PLANES, LINES, ROWS, MANY = "planes", "lines", "rows", "many"
 LAYERS = {
     "conv3": (PLANES, square(3)), "conv5": (PLANES, square(5)), "conv1": (PLANES, square(1)),
     "grouped": (PLANES, square(3, lambda c: 4)), "depthwise3": (PLANES, square(3, lambda c: c)),
     "depthwise7": (PLANES, square(7, lambda c: c)), "few": (PLANES, few_channels),
     "line3": (LINES, lambda b, x, x0, c, e, r: b.conv(x, c, c, (3,))),
     "line1": (LINES, lambda b, x, x0, c, e, r: b.conv(x, c, c, (1,))),
-    "line-depthwise": (LINES, lambda b, x, x0, c, e, r: b.conv(x, c, c, (9,), c)),
+    "line-depthwise": (LINES, lambda b, x, x0, c, e, r: b.conv(x, c, c, ((3,), (9,), (17,), (29,))[r % 4], c)),
     "transposed": (PLANES, lambda b, x, x0, c, e, r: b.conv(x, c, c, (3, 3), op="ConvTranspose")),
-    "product": (ROWS, product), "product-of-one": ("row", product),
+    "product": (ROWS, product), "product-of-one": ("row", product), "widened": (MANY, widened),
     "add": (PLANES, lambda b, x, x0, c, e, r: b.op("Add", [x, x0])),
     "mul": (PLANES, lambda b, x, x0, c, e, r: b.op("Mul", [x, x0])),
     "between": (PLANES, between), "sigmoid": (PLANES, of("Sigmoid")), "tanh": (PLANES, of("Tanh")),
@@ -248,6 +258,59 @@ NETWORKS = {
 }
 
 
+def gemm(b, x, ins, outs):
+    y = b.node("Gemm", [x, b.weights((ins, outs), 1), b.bias(outs)])
+    return b.quantized(y) if b.int8 else y
+
+
+class Nothing:
+    """A model that only passes eight numbers on."""
+
+    def shape(self):
+        return [1, 8]
+
+    def model(self, layers):
+        b = Builder(False, 0)
+        return b.model(b.input(self.shape()))
+
+
+class Mixture:
+    """A classifier of images: blocks at random, fewer positions and more channels on the way, a pool and a Gemm."""
+
+    def __init__(self, int8, seed):
+        self.kind, self.int8, self.seed = "mixture", int8, seed
+        self.rng = np.random.default_rng([seed, 7])
+        self.channels, self.extent = int(self.rng.choice((1, 3))), int(self.rng.choice((28, 32, 48, 64)))
+        self.first = int(self.rng.choice((8, 16, 24, 32)))
+        self.drawn = [(int(self.rng.integers(8)), int(self.rng.integers(12)), bool(self.rng.integers(4) == 0))
+                      for _ in range(int(self.rng.integers(2, 12)))]
+
+    def shape(self):
+        return [1, self.channels, self.extent, self.extent]
+
+    def model(self, layers):
+        b = Builder(self.int8, self.seed)
+        x = b.input(self.shape())
+        c, e = self.first, self.extent // 2
+        x = b.conv(x, self.channels, c, (3, 3), stride=2)
+        blocks = (residual, inverted, silu_block, dense_block, convnext, square(3), square(1), separable)
+        for kind, r, narrower in self.drawn:
+            if narrower and e > 4:
+                if r % 2:
+                    x = b.op("MaxPool", [x], kernel_shape=[2, 2], strides=[2, 2])
+                    e //= 2
+                wide = min(2 * c, 128)
+                x, c = b.conv(x, c, wide, (1, 1)), wide
+            x = blocks[kind](b, x, x, c, e, r)
+        if self.seed % 2:
+            x = b.op("Flatten", [b.op("GlobalAveragePool", [x])], axis=1)
+            x = gemm(b, x, c, 10)
+        else:
+            x = b.op("MaxPool", [x], kernel_shape=[2, 2], strides=[2, 2])
+            x = gemm(b, gemm(b, b.op("Flatten", [x], axis=1), c * (e // 2)**2, 64), 64, 10)
+        return b.model(x)
+
+
 class Chain:
     def __init__(self, kind, int8, seed):
         self.form, self.layer = {**LAYERS, **NETWORKS}[kind]
@@ -261,7 +324,7 @@ class Chain:
 
     def shape(self):
         c, e = self.c, self.e
-        return {PLANES: [1, c, e, e], LINES: [1, c, 4 * e], ROWS: [e, c], "row": [1, c]}[self.form]
+        return {PLANES: [1, c, e, e], LINES: [1, c, 4 * e], ROWS: [e, c], MANY: [1, e, e, c], "row": [1, c]}[self.form]
 
     def model(self, layers):
         b = Builder(self.int8 and self.kind != "weights-only", self.seed)
