@@ -51,8 +51,8 @@ struct OrtPrice {
   StepPrice price;
 };
 
-// tests/judge/ort_costs.py on an AMD EPYC with AVX2, 2 cores that others used, too, 2026-11-28: 620
-// chains of layers and 96 mixed networks in FP32 and INT8.
+// tests/judge/ort_costs.py on an AMD EPYC with AVX2, 2 cores that others used, too, 2026-11-28: 324
+// chains of layers or blocks and 48 mixed networks, each in FP32 and INT8.
 constexpr double kSureOfOrt = 0.79;
 constexpr OrtPrice kOnnxRuntime[] = {
     {"average pool int8", {0.3605, 989.4, 3.399}},

@@ -129,7 +129,8 @@ class CpuBackend final : public Backend {
                         .backends = {CpuHost()},
                         .bodies = std::move(state.bodies),
                         .compile = compile,
-                        .lanes = options.threads > 0 ? options.threads : LaneBudget()};
+                        .lanes = options.threads > 0 ? options.threads : LaneBudget(),
+                        .priority = options.priority};
     INFER_ASSIGN(parts.chooser, Tuner::For(options, parts.lanes));
     auto program = std::make_shared<ExecutorProgram>(*std::move(state.plan), std::move(state.infos),
                                                      std::move(parts));

@@ -17,14 +17,18 @@ Status MadeBeforeFork() {
 Status Core::Load(const std::string& name, ModelSource source, ModelOptions options) {
   if (forked()) return MadeBeforeFork();
   int64_t number = 0;
+  auto warming = infer::Priority::kNormal;
   {
     const std::lock_guard lock(mutex_);
     if (closed_) return InvalidArgument("the engine is closed");
+    const auto serves = [](const auto& named) { return named.second.current != nullptr; };
+    if (std::any_of(models_.begin(), models_.end(), serves)) warming = infer::Priority::kLow;
     Model& m = models_[name];
     if (m.loader) return InvalidArgument(Cat("model '", name, "' is registered: unload it first"));
     number = ++m.versions;
   }
-  INFER_ASSIGN(auto version, Version::Make(name, number, std::move(source), std::move(options)));
+  INFER_ASSIGN(auto version,
+               Version::Make(name, number, std::move(source), std::move(options), warming));
   Todo todo;
   Status fits;
   {

@@ -252,6 +252,9 @@ void Core::Reject(const PendingPtr& p, Status why) {
 
 void Core::Tell(std::vector<PendingPtr> told) {
   if (told.empty()) return;
+  // All before the first callback: one that blocks hides none of the others from a snapshot.
+  for (const PendingPtr& p : told)
+    if (p->times && !forked()) p->times->Record(p->outcome.end, p->outcome.phases, NowNs());
   Telling here{this, {told.begin(), told.end()}, t_telling};
   told.clear();
   t_telling = &here;
@@ -280,7 +283,6 @@ void Core::CallBack(Pending& p) {
   p.version = nullptr;
   bool threw = false;
   try {
-    if (p.times && !inherited) p.times->Record(p.outcome.end, p.outcome.phases, NowNs());
     const Callback callback = std::exchange(p.callback, nullptr);
     if (callback) callback(std::move(p.outcome));
   } catch (...) {

@@ -7,6 +7,7 @@
 
 #include "lib/support/rank_tests.h"
 #include "lib/support/statistics.h"
+#include "lib/support/strings.h"
 
 namespace infer::engine {
 namespace {
@@ -106,6 +107,12 @@ std::vector<FiguresOfRows> FiguresBy(const std::vector<DriftRows>& tensors,
   return figures;
 }
 
+bool IsPossible(const RowParts& p) {
+  return p.axis >= -1 && p.channels >= 1 && p.groups >= 1 && p.groups <= kMostGroups &&
+         p.groups <= p.channels && (p.axis >= 0 || p.channels == 1) &&
+         DispatchReal(p.dtype, [](auto) {});
+}
+
 void Keep(std::vector<DriftRows>& tensors, std::vector<FiguresOfRows> figures, size_t most) {
   for (size_t i = 0; i < tensors.size(); ++i) {
     if (!tensors[i].parts) continue;
@@ -137,6 +144,21 @@ void DriftReference::Add(std::span<const Datum> inputs, std::span<const Datum> o
     if (!tensors_[i].parts && value.is_tensor()) tensors_[i].parts = RowPartsOf(value.tensor());
   }
   Keep(tensors_, FiguresBy(tensors_, inputs, outputs), kMostRows);
+}
+
+Result<DriftReference> DriftReference::Of(std::vector<DriftRows> tensors) {
+  for (DriftRows& t : tensors) {
+    while (t.rows.size() > kMostRows) t.rows.pop_front();
+    if (t.parts ? !IsPossible(*t.parts) : !t.rows.empty())
+      return InvalidArgument(Cat("'", t.name, "': parts that no tensor has"));
+    for (const auto& row : t.rows)
+      if (row.size() != t.parts->figures())
+        return InvalidArgument(
+            Cat("'", t.name, "': a row of ", row.size(), " figures, not of ", t.parts->figures()));
+  }
+  DriftReference r;
+  r.tensors_ = std::move(tensors);
+  return r;
 }
 
 DriftWatch::DriftWatch(std::shared_ptr<const DriftReference> reference)

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/support/status.h"
 #include "lib/tensor/datum.h"
 #include "runtime/engine/row_figures.h"
 
@@ -34,12 +35,16 @@ class DriftReference {
  public:
   static constexpr size_t kLeastRows = 50, kMostRows = 2000;
   DriftReference(std::vector<std::string> inputs, std::vector<std::string> outputs);
+  /// From tensors() of another, as a file keeps them (tools/common/drift_file.h). InvalidArgument:
+  /// a row that has not the figures of its parts, or parts that no tensor has.
+  static Result<DriftReference> Of(std::vector<DriftRows> tensors);
   /// Inputs and outputs of one run, of one row or more. Beyond kMostRows the oldest go.
   void Add(std::span<const Datum> inputs, std::span<const Datum> outputs);
   /// Inputs, then outputs.
   const std::vector<DriftRows>& tensors() const { return tensors_; }
 
  private:
+  DriftReference() = default;
   std::vector<DriftRows> tensors_;
 };
 

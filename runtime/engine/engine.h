@@ -79,9 +79,10 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  /// Makes and warms the instances of a model on the calling thread. A model of that name is then
-  /// replaced between two requests: those that came before are answered by the old version, which
-  /// goes with the last of them. On a failure the old one stays.
+  /// Makes and warms the instances of a model on the calling thread; where other models are loaded,
+  /// with Priority::kLow (so does CompileOptions::priority for what is compiled before). A model of
+  /// that name is then replaced between two requests: those that came before are answered by the
+  /// old version, which goes with the last of them. On a failure the old one stays.
   Status Load(const std::string& name, ModelSource source, ModelOptions options = {});
   /// A model that is loaded when it is asked for: its first requests wait until that is done. Under
   /// EngineOptions::memory_bytes it is unloaded for others when it was not asked for the longest,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <new>
 #include <utility>
 
 #include "lib/support/status.h"
@@ -12,9 +13,14 @@ namespace {
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
 
+std::atomic<int64_t> recorded_bytes_of_all{0};
+
 }  // namespace
 
+int64_t Histogram::RecordedBytes() { return recorded_bytes_of_all.load(kRelaxed); }
+
 Histogram::~Histogram() {
+  recorded_bytes_of_all.fetch_sub(recorded_bytes_.load(kRelaxed), kRelaxed);
   for (auto& p : powers_) delete p.load(kRelaxed);
 }
 
@@ -29,26 +35,46 @@ void Histogram::Swap(Histogram& o) noexcept {
   for (size_t p = 0; p < kPowers; ++p) o.powers_[p] = powers_[p].exchange(o.powers_[p].load());
   o.count_ = count_.exchange(o.count_);
   o.overflow_ = overflow_.exchange(o.overflow_);
+  o.recorded_bytes_ = recorded_bytes_.exchange(o.recorded_bytes_);
+}
+
+/// The counts that are there behind this call: `made`, or another thread's that was first.
+Histogram::Counts& Histogram::Install(size_t power, Counts* made) {
+  Counts* there = nullptr;
+  if (powers_[power].compare_exchange_strong(there, made, std::memory_order_acq_rel)) return *made;
+  delete made;
+  return *there;
 }
 
 Histogram::Counts& Histogram::At(size_t power) {
   Counts* there = powers_[power].load(std::memory_order_acquire);
-  if (there) return *there;
-  auto* made = new Counts();
-  if (powers_[power].compare_exchange_strong(there, made, std::memory_order_acq_rel)) return *made;
-  delete made;  // another thread was first
-  return *there;
+  return there ? *there : Install(power, new Counts());
 }
 
-void Histogram::Record(int64_t value) {
-  if (value > kMost) {
-    overflow_.fetch_add(1, kRelaxed);
-    return;
-  }
+/// Null where kMostBytes are taken, or the system has no memory.
+Histogram::Counts* Histogram::AtWithinLimit(size_t power) noexcept {
+  constexpr auto kBytes = static_cast<int64_t>(sizeof(Counts));
+  if (Counts* there = powers_[power].load(std::memory_order_acquire)) return there;
+  const bool fits = recorded_bytes_of_all.fetch_add(kBytes, kRelaxed) + kBytes <= kMostBytes;
+  Counts* made = fits ? new (std::nothrow) Counts() : nullptr;
+  Counts* there = made ? &Install(power, made) : nullptr;
+  if (there && there == made)
+    recorded_bytes_.fetch_add(kBytes, kRelaxed);
+  else
+    recorded_bytes_of_all.fetch_sub(kBytes, kRelaxed);
+  return there;
+}
+
+void Histogram::Record(int64_t value) noexcept {
   const auto v = static_cast<uint64_t>(std::max<int64_t>(value, 0));
   const int beyond = std::max(static_cast<int>(std::bit_width(v)) - kBits, 0);
   const uint64_t place = beyond > 1 ? v >> (beyond - 1) : v;
-  At(static_cast<size_t>(beyond))[place % kPerPower].fetch_add(1, kRelaxed);
+  Counts* counts = value > kMost ? nullptr : AtWithinLimit(static_cast<size_t>(beyond));
+  if (!counts) {
+    overflow_.fetch_add(1, kRelaxed);
+    return;
+  }
+  (*counts)[place % kPerPower].fetch_add(1, kRelaxed);
   count_.fetch_add(1, kRelaxed);
 }
 

@@ -3,8 +3,9 @@
 /// is within 0.4 % of the one that was recorded, and histograms merge without loss, in any order
 /// and with the same bits.
 ///
-/// Memory comes with the values: 1 KB for each power of two that occurs. Record may be called by
-/// many threads at once, also while others read.
+/// Memory comes with the values: 1 KB for each power of two that occurs, and for what is recorded
+/// at most kMostBytes in the process. Record may be called by many threads at once, also while
+/// others read.
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -16,19 +17,24 @@ class Histogram {
   /// Larger values (nanoseconds: 104 days) are only counted. Negative ones count as 0.
   static constexpr int64_t kMost = (int64_t{1} << 53) - 1;
 
+  /// Of all histograms of the process together, for values that Record took.
+  static constexpr int64_t kMostBytes = int64_t{64} << 20;
+  static int64_t RecordedBytes();  ///< of kMostBytes, taken now
+
   Histogram() = default;
   ~Histogram();
   Histogram(const Histogram& o) : Histogram() { Merge(o); }
   Histogram(Histogram&& o) noexcept;
   Histogram& operator=(Histogram o) noexcept;
 
-  /// Throws std::bad_alloc where a power of two occurs for the first time.
-  void Record(int64_t value);
-  void Merge(const Histogram& other);
+  /// A value for whose power of two there is no memory counts as overflow.
+  void Record(int64_t value) noexcept;
+  void Merge(const Histogram& other);  ///< may throw std::bad_alloc; kMostBytes does not bind it
   /// Counts become 0, memory stays. What is recorded meanwhile may be lost.
   void Clear();
 
   int64_t count() const { return count_.load(std::memory_order_relaxed); }  ///< without overflow
+  /// Values above kMost, and those for which there was no memory.
   int64_t overflow() const { return overflow_.load(std::memory_order_relaxed); }
   /// The k-th smallest recorded value, from 0: the middle of its bucket. Pre: 0 <= k < count().
   double ValueAt(int64_t k) const;
@@ -44,10 +50,13 @@ class Histogram {
   using Counts = std::array<std::atomic<int64_t>, kPerPower>;
 
   Counts& At(size_t power);
+  Counts* AtWithinLimit(size_t power) noexcept;
+  Counts& Install(size_t power, Counts* made);
   void Swap(Histogram& o) noexcept;
 
   std::array<std::atomic<Counts*>, kPowers> powers_ = {};
   std::atomic<int64_t> count_{0}, overflow_{0};
+  std::atomic<int64_t> recorded_bytes_{0};  // of RecordedBytes(), given back with the histogram
 };
 
 }  // namespace infer::engine

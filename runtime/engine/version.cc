@@ -63,7 +63,8 @@ Result<ModelSource> CompileSource(const Backend& backend, Graph graph,
 }
 
 Result<std::shared_ptr<Version>> Version::Make(std::string model, int64_t number,
-                                               ModelSource source, ModelOptions options) {
+                                               ModelSource source, ModelOptions options,
+                                               infer::Priority warming) {
   if (!source.program) return InvalidArgument(Cat("model '", model, "' has no program"));
   if (options.instances < 1)
     return InvalidArgument(Cat("model '", model, "': ", options.instances, " instances"));
@@ -76,7 +77,7 @@ Result<std::shared_ptr<Version>> Version::Make(std::string model, int64_t number
     INFER_TRY(v->CheckState());
     for (int i = 0; i < v->options_.instances; ++i) {
       INFER_ASSIGN(auto context, v->program().NewContext());
-      INFER_TRY(v->Warm(*context));
+      INFER_TRY(v->Warm(*context, {.priority = warming}));
       v->Grew(*context);
       v->idle.push_back(std::move(context));
     }
@@ -117,7 +118,7 @@ int64_t Version::bytes() const {
   return all;
 }
 
-Status Version::Warm(RunContext& context) {
+Status Version::Warm(RunContext& context, const RunOptions& how) {
   const std::vector<Datum>& inputs = options_.warm_inputs;
   if (inputs.empty()) return {};
   const Fit fit = FitOf(inputs);
@@ -127,15 +128,15 @@ Status Version::Warm(RunContext& context) {
   for (size_t requests : {most, size_t{1}}) {
     const std::vector<RunPart> all(requests, {.inputs = &inputs, .rows = fit.rows});
     INFER_TRY(BindStacked(*this, context, all));
-    if (Status s = context.Run(); !s.ok())
+    if (Status s = context.Run(how); !s.ok())
       return std::move(s).In(Cat("warm-up of model '", model_, "'"));
     if (most == 1) break;
   }
-  return pads() ? WarmBuckets(context, fit) : Status();
+  return pads() ? WarmBuckets(context, fit, how) : Status();
 }
 
 /// Pre: the last run was of the warm-up's inputs, alone and as they are.
-Status Version::WarmBuckets(RunContext& context, const Fit& fit) {
+Status Version::WarmBuckets(RunContext& context, const Fit& fit, const RunOptions& how) {
   constexpr double kMostDifference = 1e-3;
   const PaddedAxes& axes = padded_axes();
   if (fit.length < axes.least || !MasksAllowPadding(axes, options_.warm_inputs)) return {};
@@ -149,7 +150,7 @@ Status Version::WarmBuckets(RunContext& context, const Fit& fit) {
     RunPart part = alone;
     part.padded_to = extent;
     Status s = BindStacked(*this, context, {&part, 1});
-    if (s.ok()) s = context.Run();
+    if (s.ok()) s = context.Run(how);
     if (s.ok()) {
       const auto outputs = SplitOutputs(*this, context, {&part, 1});
       s = outputs.status();

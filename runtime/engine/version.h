@@ -72,9 +72,10 @@ struct Fit {
 
 class Version {
  public:
-  /// Contexts are made and warmed on the calling thread.
+  /// Contexts are made and warmed on the calling thread, with lanes of that priority.
   static Result<std::shared_ptr<Version>> Make(std::string model, int64_t number,
-                                               ModelSource source, ModelOptions options);
+                                               ModelSource source, ModelOptions options,
+                                               infer::Priority warming = infer::Priority::kNormal);
   const std::string& model() const { return model_; }
   int64_t number() const { return number_; }
   const ModelOptions& options() const { return options_; }
@@ -127,8 +128,8 @@ class Version {
         number_(number),
         source_(std::move(source)),
         options_(std::move(options)) {}
-  Status Warm(RunContext& context);
-  Status WarmBuckets(RunContext& context, const Fit& fit);
+  Status Warm(RunContext& context, const RunOptions& how);
+  Status WarmBuckets(RunContext& context, const Fit& fit, const RunOptions& how);
   Status ChooseBuckets();
   Status CheckState() const;
   void FitBucket(const std::vector<Datum>& inputs, Fit& fit) const;

@@ -55,7 +55,8 @@ Result<std::shared_ptr<const ExecutorProgram>> Compile(Graph graph, const Compil
   plan.is_part = is_part;
   ExecutorParts parts{.backends = backends,
                       .compile = compile,
-                      .lanes = options.threads > 0 ? options.threads : LaneBudget()};
+                      .lanes = options.threads > 0 ? options.threads : LaneBudget(),
+                      .priority = options.priority};
   INFER_ASSIGN(parts.bodies, CompileBodies(plan, compile, !options.allow_reference));
   std::vector<StepInfo> infos = DescribeSteps(plan);
   std::vector<std::string> without;

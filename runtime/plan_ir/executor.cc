@@ -39,7 +39,7 @@ Executor::Executor(std::shared_ptr<const ExecutorProgram> program)
 Executor::~Executor() { static_cast<void>(AwaitDevice()); }
 
 Status Executor::RunBound(const RunOptions& options) {
-  INFER_TRY(SelectPlan());
+  INFER_TRY(SelectPlan(options.priority));
   INFER_TRY(BindPointers());
   Status ran = RunLaunches(options);
   if (program_->device()) {
@@ -73,9 +73,9 @@ bool Executor::KnowsShapes() { return TakeBound() || program_->HasPlan(InputDims
 
 std::vector<Dims> Executor::BoundShapes() const { return InputDims(); }
 
-Status Executor::SelectPlan() {
+Status Executor::SelectPlan(Priority priority) {
   if (TakeBound()) return {};
-  INFER_ASSIGN(auto plan, program_->PlanFor(InputDims()));
+  INFER_ASSIGN(auto plan, program_->PlanFor(InputDims(), {.priority = priority}));
   return Bind(std::move(plan));
 }
 

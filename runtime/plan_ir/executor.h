@@ -40,7 +40,7 @@ class Executor final : public PlanContext {
   Status RunLaunch(size_t index, const RunOptions& options);
   Status RunOnHost(const PlannedLaunch& launch, std::byte* const* args, LaunchState* state,
                    const RunOptions& options);
-  Status SelectPlan();
+  Status SelectPlan(Priority priority);
   bool Fits(const ShapePlan& plan) const;
   /// Puts the bound plan of these shapes first; false: there is none.
   bool TakeBound();

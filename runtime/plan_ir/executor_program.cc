@@ -36,6 +36,7 @@ Status ExecutorProgram::Prepare(const PlanObserver& observe) {
   int64_t dropped = 0;
   std::vector<BufferOrigin> origins;
   ShapePlanHooks hooks;
+  hooks.priority = parts_.priority;
   if (observe) hooks.origins = &origins;
   if (is_static) {
     hooks.step_done = [&](size_t step) { parts_.kernels[step].kernels.clear(); };
@@ -98,7 +99,8 @@ Result<std::shared_ptr<const ShapePlan>> ExecutorProgram::MakePlan(
     std::span<const Dims> input_dims, ShapePlanHooks hooks,
     const std::function<void()>& has_lanes) const {
   hooks.chooser = parts_.chooser.get();
-  const HeldLanes lanes(host(), parts_.lanes);  // weights are packed by all of them
+  const bool in_background = hooks.priority == Priority::kLow;
+  const HeldLanes lanes(host(), in_background ? 1 : parts_.lanes, hooks.priority);
   has_lanes();
   INFER_TRY(CheckStop());
   const PlanBackend::AloneFn alone = host().ChooseLanes(parts_.lanes);

@@ -29,6 +29,7 @@ struct ExecutorParts {
   BodyPrograms bodies;               ///< of the plan's subgraphs
   CompileFn compile;                 ///< what data-dependent steps become a program by
   int lanes = 1;                     ///< that a run asks for
+  Priority priority = Priority::kNormal;             ///< CompileOptions::priority
   std::shared_ptr<KernelChooser> chooser = nullptr;  ///< nullptr: the first that accepts
 };
 

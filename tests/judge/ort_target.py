@@ -36,7 +36,7 @@ def data_files(args, rows, labels, folder):
 
 def quantize(tool, source, path, data):
     """(written, report)"""
-    code = recipes_table.run(tool, "quantize", source, "-o", path, "--target", "ort", *data, "--threads", 1, "-q", "--json",
+    code = recipes_table.run(tool, "quantize", source, "-o", path, "--target", "ort", "--opset", "max", *data, "--threads", 1, "-q", "--json",
                              path + ".json", codes=(0, 1))
     with open(path + ".json") as f:
         return code == 0, json.load(f)

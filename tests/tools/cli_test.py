@@ -115,6 +115,23 @@ class Cli(CliTestCase):
         self.assertEqual((first["tensor"], first["first_channel"]), ("image", 0))
         self.assertLess(first["p"], 1e-20)
         self.assertEqual(report["verdict"], "failed")
+        # The same from a file of the reference's figures, without the samples.
+        usual = self.dir / "usual.json"
+        self.expect(0, "infer-opt", "eval", MODEL, "--data", DEMO / "calib_images.npy", "--preprocess", PREPROCESS,
+                    "--save-drift", usual)
+        kept = ["--preprocess", PREPROCESS, "--drift-from", usual]
+        again = self.report(1, "infer-opt", "eval", MODEL, "--data", bright, *kept)
+        self.assertEqual(again["drift"], report["drift"])
+        self.assertEqual(self.report(0, "infer-opt", "eval", MODEL, "--data", data, *kept)["drift"]["found"], [])
+        text = usual.read_text()
+        for bad, why in (("{}", "no drift reference"), (text[:-9], "usual.json"),
+                         (text.replace('"image"', '"picture"'), "other inputs or outputs: picture"),
+                         (text.replace('"groups":1,', '"groups":99999999999,'), "parts that no tensor has"),
+                         (text.replace('"rows":[[', '"rows":[[null,', 1), "a figure that is no number")):
+            usual.write_text(bad)
+            done = self.expect(3, "infer-opt", "eval", MODEL, "--data", data, *kept)
+            self.assertIn(why, done.stderr)
+        self.expect(2, "infer-opt", "eval", MODEL, "--data", data, "--save-drift", self.dir / "usual.npy")
         few = ["infer-opt", "eval", MODEL, "--data", bright, "--samples", 20, *images]
         self.assertEqual(self.report(6, *few)["verdict"], "inconclusive")
         self.expect(0, *few, "--allow-inconclusive")

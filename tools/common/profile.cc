@@ -13,7 +13,7 @@
 namespace infer {
 namespace {
 
-constexpr int kMinPairs = 5, kMaxPairs = 51;
+constexpr int kFewestPairs = 5, kMostPairs = 51;
 
 constexpr size_t kShownFusedFrom = 60;
 
@@ -181,8 +181,8 @@ Result<ModelProfile> ProfileRuns(const std::string& name, const Program& program
                                  const std::stop_token& stop, double enough_ms) {
   Runs runs(program, run);
   const auto start = std::chrono::steady_clock::now();
-  for (int pair = 0; pair < kMaxPairs && !stop.stop_requested(); ++pair) {
-    if (pair >= kMinPairs && MsSince(start) > enough_ms) break;
+  for (int pair = 0; pair < kMostPairs && !stop.stop_requested(); ++pair) {
+    if (pair >= kFewestPairs && MsSince(start) > enough_ms) break;
     INFER_TRY(runs.Add(pair % 2 == 0));
   }
   ModelProfile p;

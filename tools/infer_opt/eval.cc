@@ -11,9 +11,9 @@
 #include "quant/accuracy/metrics.h"
 #include "quant/accuracy/paired.h"
 #include "quant/calibrate/calibrate.h"
-#include "runtime/engine/drift.h"
 #include "tools/common/cost_gates.h"
 #include "tools/common/data_options.h"
+#include "tools/common/drift_file.h"
 #include "tools/common/guilt.h"
 #include "tools/common/model_options.h"
 #include "tools/common/report.h"
@@ -67,7 +67,8 @@ class EvalCommand : public Command {
            "  infer-opt eval decoder.onnx --data tokens.npz\n"
            "  infer-opt eval int8.onnx --golden model.onnx --data x.npy --labels y.npy "
            "--max-drop 0.5% --max-size 0.3x --min-speedup 1.5x\n"
-           "  infer-opt eval model.onnx --data today --drift-from calib\n";
+           "  infer-opt eval model.onnx --data calib --save-drift usual.json\n"
+           "  infer-opt eval model.onnx --data today --drift-from usual.json\n";
   }
   void Declare(Options& o) override {
     o.Positional("model", &path_, "The ONNX model", true, PathUse::kRead);
@@ -81,14 +82,19 @@ class EvalCommand : public Command {
     o.Value(
         "--drift-from DATA", &drift_from_,
         "Gate: inputs and outputs on --data come from where those on DATA (calibration samples, "
-        "same --preprocess) came from; needs no labels",
+        "same --preprocess; or a .json of --save-drift) came from; needs no labels",
         PathUse::kRead);
+    o.Value("--save-drift FILE", &save_drift_,
+            "Keep figures of inputs and outputs on --data, for --drift-from later (.json)",
+            PathUse::kWrite);
     o.Value("--output NAME", &output_, "Name of the output with the scores (default: the first)");
   }
 
   Result<ExitCode> Run(Context& context) override {
     if (!data_.given()) return InvalidArgument("--data is missing");
     INFER_TRY(gates_.Check());
+    if (!save_drift_.empty() && !IsDriftFile(save_drift_))
+      return InvalidArgument(Cat("--save-drift ", save_drift_, ": the name has to end with .json"));
     if (golden_.empty() && (gates_.any() || gates_.eval.given()))
       return InvalidArgument("gates on outputs compare with a golden model: --golden FILE");
     context.Step("import");
@@ -97,7 +103,7 @@ class EvalCommand : public Command {
     INFER_ASSIGN(auto data, OpenData(data_));
     const auto tokens = data->has_labels() ? std::nullopt : NextTokenOf(model.graph);
     const bool scored = data->has_labels() || tokens;
-    if (!scored && drift_from_.empty())
+    if (!scored && drift_from_.empty() && save_drift_.empty())
       return InvalidArgument(
           Cat(data_.data,
               ": no labels (--labels); without them only perplexity of a language "
@@ -121,6 +127,7 @@ class EvalCommand : public Command {
     } else {
       report["samples"] = samples.count;
     }
+    if (!save_drift_.empty()) INFER_TRY(SaveDrift(context, model.graph, *run, samples));
     std::vector<GateResult> gates;
     if (!drift_from_.empty()) {
       INFER_ASSIGN(gates.emplace_back(), Drifted(context, model.graph, *run, samples, report));
@@ -229,15 +236,35 @@ class EvalCommand : public Command {
 
   Result<GateResult> Drifted(Context& context, const Graph& g, RunContext& run,
                              const Samples& samples, Json& report) const {
+    INFER_ASSIGN(auto reference, IsDriftFile(drift_from_) ? LoadDriftReference(drift_from_, g)
+                                                          : Usual(context, g, run));
+    INFER_ASSIGN(GateResult gate, CheckDrift(context, run, g.outputs().size(), std::move(reference),
+                                             samples, report));
+    gate.passed |= gate.inconclusive && gates_.allow_inconclusive;
+    return gate;
+  }
+
+  /// Of the samples that --drift-from names.
+  Result<std::shared_ptr<const engine::DriftReference>> Usual(Context& context, const Graph& g,
+                                                              RunContext& run) const {
     DataFlags flags = data_;
     flags.data = drift_from_;
     flags.labels.clear();
     INFER_ASSIGN(const auto data, OpenData(flags));
-    INFER_ASSIGN(const Samples reference,
+    INFER_ASSIGN(const Samples samples,
                  MakeSamples(data, g, FirstSamples(*data, engine::DriftReference::kMostRows)));
-    INFER_ASSIGN(GateResult gate, CheckDrift(context, g, run, reference, samples, report));
-    gate.passed |= gate.inconclusive && gates_.allow_inconclusive;
-    return gate;
+    return DriftReferenceOf(context, g, run, samples);
+  }
+
+  Status SaveDrift(Context& context, const Graph& g, RunContext& run,
+                   const Samples& samples) const {
+    INFER_ASSIGN(const auto made, DriftReferenceOf(context, g, run, samples));
+    INFER_TRY(WriteDriftReference(*made, save_drift_));
+    context.PrintLine(
+        Cat("wrote ", save_drift_, ": a drift reference of ",
+            std::min<size_t>(static_cast<size_t>(samples.count), engine::DriftReference::kMostRows),
+            " samples"));
+    return {};
   }
 
   /// Passed without gates; `gates`: what was judged before.
@@ -286,7 +313,7 @@ class EvalCommand : public Command {
     return InvalidArgument(Cat("--output ", output_, ": the model has no such output"));
   }
 
-  std::string path_, output_, golden_, drift_from_;
+  std::string path_, output_, golden_, drift_from_, save_drift_;
   ModelOptions model_;
   DeviceOptions device_;
   DataFlags data_;

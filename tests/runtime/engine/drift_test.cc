@@ -142,6 +142,24 @@ TEST(Drift, NamesChannelFigureAndTest) {
                           [](const Drift& d) { return d.tensor == "y" || d.first_channel == 2; }));
 }
 
+TEST(Drift, AReferenceOfItsRowsIsTheSame) {
+  Random random(5);
+  const auto made = ReferenceOf(random, DrawColumns, 60);
+  auto again = DriftReference::Of(made->tensors());
+  ASSERT_TRUE(again.ok()) << again.status().message();
+  const auto rows_of = [](const DriftReference& r) { return r.tensors()[0].rows; };
+  EXPECT_EQ(rows_of(*again), rows_of(*made));
+  for (const auto& spoil : std::vector<std::function<void(DriftRows&)>>{
+           [](DriftRows& t) { t.rows.front().pop_back(); }, [](DriftRows& t) { t.parts.reset(); },
+           [](DriftRows& t) { t.parts->groups = 1'000'000'000; },
+           [](DriftRows& t) { t.parts->groups = 0; }, [](DriftRows& t) { t.parts->axis = -2; },
+           [](DriftRows& t) { t.parts->dtype = DType::kString; }}) {
+    auto tensors = made->tensors();
+    spoil(tensors[0]);
+    EXPECT_EQ(DriftReference::Of(tensors).status().code(), Code::kInvalidArgument);
+  }
+}
+
 TEST(Drift, FewRowsAreNotJudged) {
   Random random(4);
   DriftWatch watch(ReferenceOf(random, Image, 500)), few(ReferenceOf(random, Image, 49));

@@ -30,6 +30,27 @@ TEST(Engine, CallbacksMayThrowSubmitAndBlock) {
   EXPECT_EQ(StatsOf(*engine).thrown, 1);
 }
 
+TEST(Engine, ACallbackThatBlocksHidesNoEndOfItsBatch) {
+  Gate gate;
+  const auto engine = Made(2);
+  ASSERT_TRUE(
+      engine->Load("m", SourceOf(kRowsModel, gate.hook()), {.batch = {.max_rows = 2}}).ok());
+  const auto first = engine->Submit(For(0));
+  gate.Await(1);
+  std::promise<void> blocks, go;
+  auto may_go = go.get_future();
+  engine->Submit(For(1), [&](Outcome) {
+    blocks.set_value();
+    may_go.wait();
+  });
+  const auto second = engine->Submit(For(2));
+  gate.Open();
+  blocks.get_future().wait();
+  EXPECT_EQ(StatsOf(*engine).times.total.ended(State::kSucceeded), 3);
+  go.set_value();
+  engine->Drain();
+}
+
 TEST(Engine, ADroppedFutureDropsTheOutcomeOnly) {
   std::atomic<int> runs{0};
   const auto engine = Made();

@@ -131,6 +131,21 @@ TEST(Engine, HotSwapFailsNoRequest) {
   EXPECT_EQ(s.ends[EndIndex(State::kSucceeded)], s.submitted);
 }
 
+TEST(Engine, WarmingBesideOtherModelsHasTheLowestPriority) {
+  std::vector<infer::Priority> seen;
+  const ModelSource source = SourceOf(kRowsModel, [&](const auto&, const RunOptions& options) {
+    seen.push_back(options.priority);
+    return Status();
+  });
+  const auto engine = Made();
+  const std::vector<Datum> warm = {Filled(1)};
+  ASSERT_TRUE(engine->Load("m", source, {.warm_inputs = warm}).ok());
+  ASSERT_TRUE(engine->Load("m", source, {.warm_inputs = warm}).ok());
+  ASSERT_TRUE(engine->Load("other", source, {.warm_inputs = warm}).ok());
+  EXPECT_EQ(seen,
+            (std::vector{infer::Priority::kNormal, infer::Priority::kLow, infer::Priority::kLow}));
+}
+
 TEST(Engine, AForkedChildIsRefused) {
   auto engine = Made();
   ASSERT_TRUE(engine->Load("m", SourceOf(kRowsModel)).ok());

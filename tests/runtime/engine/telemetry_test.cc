@@ -71,6 +71,28 @@ TEST(Histogram, CountsWhatIsTooLargeAndTakesMemoryAsItIsNeeded) {
   EXPECT_EQ(Histogram().Quantile(0.5), 0);
 }
 
+TEST(Histogram, AllTogetherTakeNoMoreThanTheirLimit) {
+  const int64_t before = Histogram::RecordedBytes();
+  {
+    std::vector<Histogram> many(2000);
+    for (Histogram& h : many)
+      for (int64_t v = 1; v <= Histogram::kMost; v *= 2) h.Record(v);
+    EXPECT_LE(Histogram::RecordedBytes(), Histogram::kMostBytes);
+    EXPECT_GT(Histogram::RecordedBytes(), Histogram::kMostBytes - 1024);
+    EXPECT_EQ(many[0].overflow(), 0);
+    EXPECT_EQ(many[0].count(), 53);
+    EXPECT_EQ(many.back().overflow(), 53) << "counted, where nothing is kept";
+    EXPECT_EQ(many.back().count(), 0);
+    const Histogram view = many[0];
+    EXPECT_TRUE(view == many[0]) << "a snapshot is not cut off";
+    many.resize(1000);
+    Histogram later;
+    later.Record(5);
+    EXPECT_EQ(later.count(), 1) << "memory of those that are gone is there again";
+  }
+  EXPECT_EQ(Histogram::RecordedBytes(), before);
+}
+
 TEST(Histogram, ManyThreadsLoseNothing) {
   Histogram h, want;
   {

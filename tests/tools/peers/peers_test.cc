@@ -10,6 +10,7 @@
 #include "tools/common/pinning.h"
 #include "tools/engines/wire.h"
 #include "tools/infer_bench/peers/agreement.h"
+#include "tools/infer_bench/peers/infer_worker.h"
 #include "tools/infer_bench/peers/machine.h"
 #include "tools/infer_bench/peers/verdict.h"
 
@@ -21,6 +22,16 @@ using testing::HasSubstr;
 
 Tensor F32(std::vector<float> v) {
   return Tensor::Of<float>({static_cast<int64_t>(v.size())}, std::span<const float>(v));
+}
+
+TEST(InferWorker, WaitsAreTakenOffWhereTheSchedulersClockIsGoodEnough) {
+  EXPECT_EQ(UndisturbedNs(1'000'000, 1'000'400, 0), 1'000'000);
+  EXPECT_EQ(UndisturbedNs(1'000'000, 1'000'400, -1), 1'000'000) << "the system does not say";
+  EXPECT_EQ(UndisturbedNs(6'000'000, 6'000'400, 5'000'000), 1'000'400);
+  EXPECT_EQ(UndisturbedNs(6'000'000, 6'000'400, 100), 6'000'000) << "never more than it took";
+  // A run of 300 ns that was interrupted: the two clocks differ by more than it takes.
+  EXPECT_EQ(UndisturbedNs(4'000'300, 4'000'700, 4'000'900), 4'000'300);
+  EXPECT_EQ(UndisturbedNs(4'000'300, 4'000'700, 4'000'000), 4'000'300);
 }
 
 TEST(Agreement, FloatsByTheLargestOfThePeer) {

@@ -137,8 +137,8 @@ class InferEngine {
       if (spin_ > 0) Spin(cpu_before);
       ns.push_back(since(start));
       if (before < 0) continue;
-      const int64_t waited = std::max<int64_t>(0, waits.Ns() - before);
-      undisturbed.push_back(std::clamp<int64_t>(since(outer) - waited, 0, ns.back()));
+      const int64_t waited = waits.Ns() - before;
+      undisturbed.push_back(UndisturbedNs(ns.back(), since(outer), waited));
     }
     return Json{{"ns", ns}, {"undisturbed_ns", undisturbed}};
   }
@@ -185,6 +185,12 @@ Json AnswerLine(InferEngine& engine, const std::string& line) {
 }
 
 }  // namespace
+
+int64_t UndisturbedNs(int64_t run_ns, int64_t outer_ns, int64_t waited_ns) {
+  if (waited_ns <= 0) return run_ns;
+  const int64_t left = outer_ns - waited_ns;
+  return left > waited_ns / 100 + 20'000 ? std::min(left, run_ns) : run_ns;
+}
 
 int RunInferWorker() {
   LimitMemoryToMachine();

@@ -1,9 +1,11 @@
 #include "tools/infer_opt/eval/drift_check.h"
 
+#include <algorithm>
+
 #include "lib/support/readable.h"
 #include "lib/support/strings.h"
 #include "quant/calibrate/calibrate.h"
-#include "runtime/engine/drift.h"
+#include "tools/common/drift_file.h"
 
 namespace infer {
 namespace {
@@ -18,12 +20,11 @@ constexpr size_t kShown = 8;
 
 /// Calls `see` with inputs and outputs of each sample.
 template <typename F>
-Status RunAll(Context& context, const Graph& g, RunContext& run, const Samples& samples, F see) {
+Status RunAll(Context& context, size_t outputs, RunContext& run, const Samples& samples, F see) {
   for (int64_t i = 0; i < samples.count; ++i) {
     INFER_ASSIGN(const auto inputs, samples.get(i));
     INFER_TRY(RunInputs(run, inputs, context.stop()));
-    const auto outputs = TakeOutputs(run, g.outputs().size());
-    see(inputs, outputs);
+    see(inputs, TakeOutputs(run, outputs));
     context.Progress("drift", i + 1, samples.count);
   }
   return {};
@@ -83,25 +84,48 @@ GateResult GateOf(const DriftReport& found, int64_t reference_rows) {
 
 }  // namespace
 
-Result<GateResult> CheckDrift(Context& context, const Graph& g, RunContext& run,
-                              const Samples& reference, const Samples& samples, Json& report) {
+Result<std::shared_ptr<const DriftReference>> DriftReferenceOf(Context& context, const Graph& g,
+                                                               RunContext& run,
+                                                               const Samples& samples) {
+  context.Step("drift reference");
+  auto made = std::make_shared<DriftReference>(NamesOf(g.inputs()), NamesOf(g.outputs()));
+  INFER_TRY(RunAll(context, g.outputs().size(), run, samples,
+                   [&](const auto& inputs, const auto& outputs) { made->Add(inputs, outputs); }));
+  return std::shared_ptr<const DriftReference>(std::move(made));
+}
+
+Result<std::shared_ptr<const DriftReference>> LoadDriftReference(const std::string& path,
+                                                                 const Graph& g) {
+  INFER_ASSIGN(auto read, ReadDriftReference(path));
+  std::vector<std::string> want = NamesOf(g.inputs()), have;
+  for (const Value* v : g.outputs()) want.push_back(v->name());
+  for (const engine::DriftRows& t : read.tensors()) have.push_back(t.name);
+  if (have != want)
+    return InvalidModel(Cat(path, ": a reference of a model with other inputs or outputs: ",
+                            Join(have, ", "), ", not ", Join(want, ", ")));
+  return std::make_shared<const DriftReference>(std::move(read));
+}
+
+Result<GateResult> CheckDrift(Context& context, RunContext& run, size_t outputs,
+                              std::shared_ptr<const DriftReference> reference,
+                              const Samples& samples, Json& report) {
   context.Step("drift");
-  const auto usual = std::make_shared<DriftReference>(NamesOf(g.inputs()), NamesOf(g.outputs()));
-  INFER_TRY(RunAll(context, g, run, reference,
-                   [&](const auto& inputs, const auto& outputs) { usual->Add(inputs, outputs); }));
-  DriftWatch watch(usual, {.window = static_cast<size_t>(samples.count), .alarm = kAlarm});
-  INFER_TRY(RunAll(context, g, run, samples,
-                   [&](const auto& inputs, const auto& outputs) { watch.See(inputs, outputs); }));
+  size_t rows = 0;
+  for (const engine::DriftRows& t : reference->tensors()) rows = std::max(rows, t.rows.size());
+  DriftWatch watch(std::move(reference),
+                   {.window = static_cast<size_t>(samples.count), .alarm = kAlarm});
+  INFER_TRY(RunAll(context, outputs, run, samples,
+                   [&](const auto& in, const auto& out) { watch.See(in, out); }));
   const DriftReport found = watch.Look();
   Json list = Json::array();
   for (const Drift& d : found.found) list.push_back(JsonOf(d));
-  report["drift"] = {{"reference_samples", reference.count},
+  report["drift"] = {{"reference_samples", rows},
                      {"samples", samples.count},
                      {"figures", found.figures},
                      {"misfits", found.misfits},
                      {"found", std::move(list)}};
   context.Print(TextOf(found));
-  return GateOf(found, reference.count);
+  return GateOf(found, static_cast<int64_t>(rows));
 }
 
 }  // namespace infer

@@ -5,6 +5,7 @@
 
 #include "lib/support/readable.h"
 #include "lib/support/strings.h"
+#include "passes/pass/pipeline.h"
 #include "quant/scheme/op_rules.h"
 #include "quant/search/mixed_model.h"
 #include "tools/common/data_roles.h"
@@ -226,11 +227,23 @@ class QuantizeCommand : public Command {
     const Samples& samples = data_.evaluation.count > 0 ? data_.evaluation : data_.calibration;
     if (mode.worth() == QuantizeMode::Worth::kNotAsked || device_.device != "cpu") return true;
     INFER_ASSIGN(const int64_t bytes, export_.Size(quantized));
-    INFER_ASSIGN(const bool worth,
-                 TellWorth(context, {golden, quantized.info.file_bytes},
-                           {quantized.graph, bytes, mode.told_time()}, device_, samples, path_,
-                           report));
+    INFER_ASSIGN(const int64_t fused_bytes, FusedBytes(golden, quantized.info));
+    INFER_ASSIGN(const bool worth, TellWorth(context, {golden, fused_bytes},
+                                             {quantized.graph, bytes, mode.told_time()}, device_,
+                                             samples, path_, report));
     return worth || mode.worth() != QuantizeMode::Worth::kGated;
+  }
+
+  /// Of the file that `fuse` would write: the one that came may hold nodes and names that fusing
+  /// takes away. Where weights are nearly all of it, the size of the file that came is as good, and
+  /// no second copy of them is made.
+  Result<int64_t> FusedBytes(const Graph& golden, const ModelInfo& info) const {
+    constexpr int64_t kMostlyWeights = int64_t{64} << 20;
+    if (ConstantBytesOf(golden) > kMostlyWeights) return info.file_bytes;
+    Model fused(golden.Clone());
+    fused.info = info;
+    INFER_TRY(Optimize(fused.graph).status());
+    return export_.Size(fused);
   }
 
   void WarnOfOtherModesOptions(Context& context, const QuantizeMode& mode) const {

@@ -10,7 +10,7 @@ namespace infer {
 
 struct WorthSide {
   const Graph& graph;
-  int64_t bytes = 0;  ///< of its file
+  int64_t bytes = 0;                  ///< of its file; of the FP32 side: as `fuse` writes it
   std::optional<ToldTime> told = {};  ///< by a table of the runtime that the file is for
 };
 
