@@ -117,15 +117,16 @@ Status RecipeRunner::Start(StaticModel model) {
 /// The model as `infer-opt fuse` writes it: what no result should be slower or larger than.
 Status RecipeRunner::CostOfFused() {
   const bool is_ours = options_.costs.runtime == CostsOf::kOurs;
-  const RewriteFor reader = is_ours ? RewriteFor::kAll : RewriteFor::kOnnxRuntime;
+  const RewriteFor as_fuse_writes = is_ours ? RewriteFor::kAll : RewriteFor::kOnnxRuntime;
   {
     Graph fused = original_.Clone();
-    if (options_.quantize.prepare) INFER_TRY(Optimize(fused, {.reader = reader}).status());
+    if (options_.quantize.prepare) INFER_TRY(Optimize(fused, {.reader = as_fuse_writes}).status());
     INFER_ASSIGN(report_.fused, held_.CostOf(fused));
   }
   // Blocks that hide the weights of their layers leave nothing to store in 8 bits.
   OptimizeOptions visible;
-  visible.reader = reader;
+  // FusedConv has no weights that could be stored, and ONNX Runtime makes it itself.
+  visible.reader = is_ours ? RewriteFor::kAll : RewriteFor::kPlain;
   visible.disable = {"fuse-mlp", "fuse-squeeze-excite", "fuse-dense-squeeze-excite"};
   fused_ = original_.Clone();
   if (options_.quantize.prepare) INFER_TRY(Optimize(fused_, visible).status());
