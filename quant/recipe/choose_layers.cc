@@ -172,7 +172,8 @@ class LayerChooser {
     const double us = t.told.cost.us;
     if (t.told.name == "weights") return us;  // FP32's own kernels
     if (t.told.name == "paying") return us / std::min(kSureOfPaying, options_.sure);
-    return us / (t.told.name == "accurate" ? std::min(kSureOfAccurate, options_.sure) : options_.sure);
+    return us /
+           (t.told.name == "accurate" ? std::min(kSureOfAccurate, options_.sure) : options_.sure);
   }
 
   size_t Best() const {

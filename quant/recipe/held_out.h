@@ -52,7 +52,7 @@ class HeldOut {
     int64_t max_bytes = int64_t{128} << 20;  ///< of golden outputs kept; fewer samples beyond
     std::stop_token stop = {};
     const CostTable* costs = &CostTable::BuiltIn();  ///< lives as long
-    FileReader reader = {};  ///< where `costs` are those of ONNX Runtime
+    FileReader reader = {};                          ///< where `costs` are those of ONNX Runtime
     WorkClock* clock = nullptr;  ///< told what is compiled and run; lives as long
   };
   /// Runs `golden` once over the samples and keeps its outputs. InvalidArgument: no samples.

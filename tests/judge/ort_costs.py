@@ -4,12 +4,13 @@
 
 usage: ort_costs.py ORT_STEPS [--draws N] [--measured FILE] [--check FOLDER] > costs.json
 
-ORT_STEPS is the judges' program that foretells ONNX Runtime's steps (tests/judge/ort_steps.cc). Generated chains of
-layers (ort_layers.py) are timed with two lengths in turns: the difference is what the layers take, without the call, and
-is explained by launches, operations and bytes of the steps' families. So is the whole time of mixed networks, in which no kernel
-finds its own code and weights in the caches. All prices are fitted together, with the least sum of relative errors; every third mixed network and the
-chains of blocks are left out, and tell how far the ratio of INT8 to FP32 is off: 19 of 20 that are told at most `sure` are faster. FILE keeps what was measured, or gives it. With --check, pairs NAME.fp32.onnx and
-NAME.int8.onnx of FOLDER are timed and told as well. Prints a table for `--cost-table`, errors on stderr."""
+ORT_STEPS is the judges' program that foretells ONNX Runtime's steps (tests/judge/ort_steps.cc). Generated chains of layers (ort_layers.py) are timed with two lengths in turns: the difference is what the layers
+take, without the call, and is explained by launches, operations and bytes of the steps' families. So is the whole
+time of mixed networks, in which no kernel finds its own code and weights in the caches. All prices are fitted
+together, with the least sum of relative errors; every third mixed network and the chains of blocks are left out,
+and tell how far the ratio of INT8 to FP32 is off: 19 of 20 that are told at most `sure` are faster. FILE keeps what
+was measured, or gives it. With --check, pairs NAME.fp32.onnx and NAME.int8.onnx of FOLDER are timed and told as
+well. Prints a table for `--cost-table`, errors on stderr."""
 import argparse
 import collections
 import json
@@ -82,7 +83,8 @@ def write(model, path):
 
 
 def measure(args):
-    kinds = [("nothing", 1)] + [(k, args.draws) for k in {**ort_layers.LAYERS, **ort_layers.NETWORKS}] + [("mixture", 6 * args.draws)]
+    chains = [(k, args.draws) for k in {**ort_layers.LAYERS, **ort_layers.NETWORKS}]
+    kinds = [("nothing", 1), *chains, ("mixture", 6 * args.draws)]
     rows = []
     for kind, draws in kinds:
         for seed in range(draws):

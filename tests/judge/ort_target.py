@@ -3,11 +3,12 @@
 
 usage: ort_target.py INFER_OPT [--calib N] [--more FOLDER] [--before INFER_OPT] [MODEL...]
 
-The classifiers of INFER_TEST_DATA, and those of FOLDER as train_classifiers.py writes it. Half of the samples, at most N, calibrate (with their
-labels), the others judge. Prints a row per model: what the recipe chose, the share of FP32's time that its cost table told, and
-the time that ONNX Runtime takes over that of the file of `fuse --target ort`, in turns, one thread, with a 95 % interval of
-the median; top-1 lost and gained. With --before the same file of another build. Exits 1 where an
-interval lies above 1 by more than 2 %, or no cost table of ONNX Runtime decided; 77 without data."""
+The classifiers of INFER_TEST_DATA, and those of FOLDER as train_classifiers.py writes it. Half of the samples, at
+most N, calibrate (with their labels), the others judge. Prints a row per model: what the recipe chose, the share of
+FP32's time that its cost table told, and the time that ONNX Runtime takes over that of the file of `fuse --target
+ort`, in turns, one thread, with a 95 % interval of the median; top-1 lost and gained. With --before the same file
+of another build. Exits 1 where an interval lies above 1 by more than 2 %, or no cost table of ONNX Runtime decided;
+77 without data."""
 import argparse
 import json
 import os

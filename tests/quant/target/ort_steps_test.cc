@@ -14,9 +14,7 @@ using testing::Contains;
 using testing::ElementsAre;
 using testing::Not;
 
-std::vector<OrtStep> StepsOf(const Graph& g) {
-  return OrtStepsOf(g, {17, 8}, *FindTarget("ort"));
-}
+std::vector<OrtStep> StepsOf(const Graph& g) { return OrtStepsOf(g, {17, 8}, *FindTarget("ort")); }
 std::vector<std::string> FamiliesOf(const std::vector<OrtStep>& steps) {
   std::vector<std::string> families;
   for (const OrtStep& s : steps)
@@ -94,7 +92,8 @@ TEST(OrtSteps, CodesAreConvolvedWithoutQuantizeAndDequantize) {
 TEST(OrtSteps, QuantizeAndDequantizeStayAroundFloats) {
   EXPECT_THAT(FamiliesOf(CodesConv(3, "", 8, "y = Relu(c)\n")),
               ElementsAre("quantize", "dequantize", "dequantize", "layout", "conv f32", "layout"));
-  // Sub has no kernel on codes; what Add and Sub both read is dequantized once.
+  // The copy of the input is shared. Sub has no kernel on codes; what Add and Sub both read is
+  // dequantized once.
   EXPECT_THAT(FamiliesOf(CodesConv(1, "", 8, R"(r = Relu(c)
     e = QuantizeLinear(r, s, z)
     f = DequantizeLinear(e, s, z)
@@ -105,9 +104,8 @@ TEST(OrtSteps, QuantizeAndDequantizeStayAroundFloats) {
     n = QuantizeLinear(m, s, z)
     y = DequantizeLinear(n, s, z)
 )")),
-              ElementsAre("quantize", "layout", "conv1x1 int8", "dequantize", "layout",
-                          "elements int8", "dequantize", "elements f32", "quantize", "dequantize",
-                          "layout"));
+              ElementsAre("quantize", "layout", "conv1x1 int8", "dequantize", "elements int8",
+                          "dequantize", "elements f32", "quantize", "dequantize", "layout"));
 }
 
 /// Channels last a max pool of codes is another kernel than of channels first.
