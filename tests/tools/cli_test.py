@@ -300,23 +300,6 @@ class Cli(CliTestCase):
         self.assertEqual((self.dir / "int8.onnx").read_bytes(),
                          (self.dir / "again.onnx").read_bytes())
         self.assertEqual(recipe["work_seconds"], again["recipe"]["work_seconds"])
-        self.assertEqual("infer", recipe["cost_table"]["runtime"])
-        ort = self.report(
-            0, "infer-opt", "quantize", MODEL, "-o", self.dir / "ort.onnx", "--calib",
-            DEMO / "calib_images.npy", "--calib-samples", 40, "--preprocess", PREPROCESS, "--target", "ort")
-        self.assertEqual("onnxruntime", ort["recipe"]["cost_table"]["runtime"])
-        self.assertIn("ONNX Runtime", ort["recipe"]["cost_table"]["name"])
-        self.assertLessEqual(ort["worth"]["told"], 1)
-        self.assertFalse(ort["worth"]["slower"])
-        ours = self.report(
-            0, "infer-opt", "quantize", MODEL, "-o", self.dir / "ours.onnx", "--calib",
-            DEMO / "calib_images.npy", "--calib-samples", 40, "--preprocess", PREPROCESS,
-            "--no-verify", "--target", "ort", "--cost-table", table)
-        self.assertEqual(recipe["cost_table"], ours["recipe"]["cost_table"])
-        del ort["recipe"]["cost_table"]["prices"]["quantize"]
-        table.write_text(json.dumps(ort["recipe"]["cost_table"]))
-        self.expect(3, "infer-opt", "quantize", MODEL, "-o", self.dir / "again.onnx", "--calib",
-                    DEMO / "calib_images.npy", "--no-verify", "--cost-table", table)
         table.write_text(json.dumps({"schema": "infer-opt/cost-table@1", "prices": {}}))
         self.expect(3, "infer-opt", "quantize", MODEL, "-o", self.dir / "again.onnx", "--calib",
                     DEMO / "calib_images.npy", "--no-verify", "--cost-table", table)
@@ -328,6 +311,27 @@ class Cli(CliTestCase):
                             "--kernels").stdout
         self.assertIn(" QDQ Conv", shown)
         self.assertNotIn("DequantizeLinear+", shown)
+
+    def test_time_in_onnxruntime(self):
+        """A file for ONNX Runtime is weighed by a table of its kernels, unless another is given."""
+        table, data = self.dir / "costs.json", ["--calib", DEMO / "calib_images.npy", "--calib-samples", 40,
+                                                "--preprocess", PREPROCESS]
+        quantize = ["infer-opt", "quantize", MODEL, "-o", self.dir / "q.onnx", *data]
+        ours = self.report(0, *quantize, "--no-verify")["recipe"]["cost_table"]
+        self.assertEqual(("infer", 1), (ours["runtime"], ours["sure"]))
+        report = self.report(0, *quantize, "--target", "ort")
+        ort = report["recipe"]["cost_table"]
+        self.assertEqual("onnxruntime", ort["runtime"])
+        self.assertIn("ONNX Runtime", ort["name"])
+        self.assertLessEqual(report["worth"]["told"], 1.02)
+        self.assertFalse(report["worth"]["slower"])
+        table.write_text(json.dumps(ours))
+        given = self.report(0, *quantize, "--no-verify", "--target", "ort", "--cost-table", table)
+        self.assertEqual(ours, given["recipe"]["cost_table"])
+        del ort["prices"]["quantize"]
+        table.write_text(json.dumps(ort))
+        done = self.expect(3, *quantize, "--no-verify", "--cost-table", table)
+        self.assertIn("family 'quantize'", done.stderr)
 
     def test_target(self):
         """What a target refuses is not written; what it reads at most is."""
