@@ -319,7 +319,7 @@ class Cli(CliTestCase):
         quantize = ["infer-opt", "quantize", MODEL, "-o", self.dir / "q.onnx", *data]
         ours = self.report(0, *quantize, "--no-verify")["recipe"]["cost_table"]
         self.assertEqual(("infer", 1), (ours["runtime"], ours["sure"]))
-        report = self.report(0, *quantize, "--target", "ort")
+        report = self.report(0, *quantize, "--eval", DEMO / "eval_images.npy", "--eval-samples", 40, "--target", "ort")
         ort = report["recipe"]["cost_table"]
         self.assertEqual("onnxruntime", ort["runtime"])
         self.assertIn("ONNX Runtime", ort["name"])
