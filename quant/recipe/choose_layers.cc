@@ -49,7 +49,7 @@ class LayerChooser {
   };
 
   bool OutOfTime() const { return options_.out_of_time && options_.out_of_time(); }
-  bool IsSlow(const Tried& t) const { return t.told.cost.us > options_.fused.us; }
+  bool IsSlow(const Tried& t) const { return t.told.cost.us > options_.fused.us * options_.sure; }
 
   StaticModel With(const Graph& graph, const std::map<std::string, std::string>& keep,
                    const std::set<std::string>& store) const {
@@ -170,8 +170,10 @@ class LayerChooser {
   /// By the table, with what it may be off by.
   double SureUs(const Tried& t) const {
     const double us = t.told.cost.us;
-    if (t.told.name == "paying") return us / kSureOfPaying;
-    return t.told.name == "accurate" ? us / kSureOfAccurate : us;
+    if (t.told.name == "weights") return us;  // FP32's own kernels
+    if (t.told.name == "paying") return us / std::min(kSureOfPaying, options_.sure);
+    return us /
+           (t.told.name == "accurate" ? std::min(kSureOfAccurate, options_.sure) : options_.sure);
   }
 
   size_t Best() const {

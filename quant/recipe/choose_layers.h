@@ -10,6 +10,7 @@ struct ChooseOptions {
   RecipeTarget target;
   const Graph* fused_graph = nullptr;  ///< the model as `fuse` writes it, in FP32
   ModelCost fused;                     ///< what that takes
+  double sure = 1;                     ///< CostTable::sure
   /// Whether the table knows the kernels of the backend; else time is no reason.
   bool weigh = true;
   std::function<bool()> out_of_time = nullptr;

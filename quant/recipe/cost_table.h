@@ -9,11 +9,15 @@
 /// are not counted by themselves: the prices hold what they took on average. The built-in prices
 /// are of one thread of an x64, with AVX-512 VNNI or without; tools/infer_opt/recipe_costs.py fits
 /// others.
+///
+/// A table may be of ONNX Runtime's kernels instead, for files that ONNX Runtime reads: then the
+/// steps are those that it launches (quant/target/ort_steps.h), foretold from the graph.
 #include <array>
 #include <map>
 #include <string>
 #include <string_view>
 
+#include "quant/target/ort_steps.h"
 #include "runtime/api/program.h"
 
 namespace infer {
@@ -23,17 +27,26 @@ struct StepPrice {
   double launch_us = 0, mflop_us = 0, kb_us = 0;
 };
 
+/// The runtime whose kernels a table has prices of.
+enum class CostsOf : uint8_t { kOurs, kOnnxRuntime };
+
 struct CostTable {
   std::string name;
-  std::map<std::string, StepPrice, std::less<>> prices;  ///< by family, every one of Families()
-  /// Of processors with AVX-512 VNNI, or of those without.
+  std::map<std::string, StepPrice, std::less<>> prices;  ///< by family, every one of CostFamilies
+  CostsOf runtime = CostsOf::kOurs;
+  /// A model in INT8 counts as faster where it is told to take at most this share of FP32's time:
+  /// what the table errs by. 0 < sure <= 1.
+  double sure = 1;
+  /// Of our kernels, on processors with AVX-512 VNNI, or on those without.
   static CostTable Stored(bool vnni);
   /// The one of this processor and INFER_MAX_ISA.
   static const CostTable& BuiltIn();
+  /// Of ONNX Runtime's kernels: the same on every machine, since the file is for another one.
+  static const CostTable& OfOnnxRuntime();
 };
 
-/// The families, one of which FamilyOf gives.
-std::span<const std::string_view> CostFamilies();
+/// The families: those that FamilyOf gives, or OrtFamilies().
+std::span<const std::string_view> CostFamilies(CostsOf runtime = CostsOf::kOurs);
 /// "" for a view, which costs nothing. `kernel`: the one that runs.
 std::string_view FamilyOf(const StepInfo& step, std::string_view kernel);
 
@@ -44,6 +57,15 @@ struct ModelCost {
 };
 /// Of the last run's shapes. Pre: `run` has run, and is of `program`.
 double RunMicroseconds(const Program& program, const RunContext& run, const CostTable& table);
+/// Who reads the file, which rewrites it further before it runs.
+struct FileReader {
+  const Target* target = nullptr;  ///< an ONNX Runtime; nullptr: the newest of Targets()
+  int64_t opset = 0;               ///< of the file; 0: as the target likes it
+};
+/// The same by a table of ONNX Runtime, of `g` as it will be written, for inputs like `inputs`
+/// (graph order); nothing is run. Errors of SpecializeInputs.
+Result<double> OrtMicroseconds(const Graph& g, std::span<const Datum> inputs,
+                               const FileReader& reader, const CostTable& table);
 /// Constants, and what names, types and attributes of nodes take in an ONNX file: an estimate.
 int64_t EstimatedFileBytes(const Graph& g);
 

@@ -173,7 +173,8 @@ Result<HeldOut> HeldOut::Make(const Graph& golden, Samples samples, const Backen
     INFER_ASSIGN(std::vector<int64_t> labels, h.samples_.labels(i));
     h.labels_.push_back(std::move(labels));
   }
-  h.Spend(*t.program, RunMicroseconds(*t.program, *t.context, *options.costs), h.count());
+  INFER_ASSIGN(const double us, h.MicrosecondsOf(golden, t));
+  h.Spend(*t.program, us, h.count());
   return h;
 }
 
@@ -182,7 +183,19 @@ void HeldOut::Spend(const Program& program, double run_us, int64_t runs) const {
   options_.clock->Spend(CompileSeconds(program) + run_us * 1e-6 * static_cast<double>(runs));
 }
 
+Result<double> HeldOut::MicrosecondsOf(const Graph& g, const TappedProgram& t) const {
+  if (options_.costs->runtime == CostsOf::kOurs)
+    return RunMicroseconds(*t.program, *t.context, *options_.costs);
+  INFER_ASSIGN(const std::vector<Datum> inputs, samples_.get(0));
+  return OrtMicroseconds(g, inputs, options_.reader, *options_.costs);
+}
+
 Result<ModelCost> HeldOut::CostOf(const Graph& g) const {
+  if (options_.costs->runtime == CostsOf::kOnnxRuntime) {
+    INFER_ASSIGN(const std::vector<Datum> inputs, samples_.get(0));
+    INFER_ASSIGN(const double us, OrtMicroseconds(g, inputs, options_.reader, *options_.costs));
+    return ModelCost{us, EstimatedFileBytes(g)};
+  }
   CompileOptions compile;
   compile.threads = options_.threads;
   INFER_ASSIGN(TappedProgram t, CompileWithTaps(g, {}, *backend_, compile));
@@ -271,7 +284,9 @@ Result<HeldOutError> HeldOut::Measure(const Graph& candidate, int64_t most) cons
   }
   HeldOutError e;
   flips.Tell(e);
-  if (runs > 0) e.us = RunMicroseconds(*t.program, *t.context, *options_.costs);
+  if (runs > 0) {
+    INFER_ASSIGN(e.us, MicrosecondsOf(candidate, t));
+  }
   Spend(*t.program, e.us, runs);
   e.by_sample.assign(static_cast<size_t>(runs), 0.0);
   const double outputs = static_cast<double>(t.num_outputs);

@@ -52,6 +52,7 @@ class HeldOut {
     int64_t max_bytes = int64_t{128} << 20;  ///< of golden outputs kept; fewer samples beyond
     std::stop_token stop = {};
     const CostTable* costs = &CostTable::BuiltIn();  ///< lives as long
+    FileReader reader = {};                          ///< where `costs` are those of ONNX Runtime
     WorkClock* clock = nullptr;  ///< told what is compiled and run; lives as long
   };
   /// Runs `golden` once over the samples and keeps its outputs. InvalidArgument: no samples.
@@ -60,7 +61,8 @@ class HeldOut {
   int64_t count() const { return static_cast<int64_t>(golden_.size()); }
   /// On the first `most` samples (0: all).
   Result<HeldOutError> Measure(const Graph& candidate, int64_t most = 0) const;
-  /// What a run and the file of `g` take, by the table: one run, of the first sample.
+  /// What a run and the file of `g` take, by the table: of our kernels one run is made for it; of
+  /// the first sample.
   Result<ModelCost> CostOf(const Graph& g) const;
 
  private:
@@ -68,6 +70,8 @@ class HeldOut {
   const Backend* backend_ = nullptr;
   Options options_;
   void Spend(const Program& program, double run_us, int64_t runs) const;
+  /// Of `g`, by the table. Pre: `t` is of `g`, and has run.
+  Result<double> MicrosecondsOf(const Graph& g, const TappedProgram& t) const;
 
   std::vector<std::vector<Datum>> golden_;
   std::vector<std::vector<int64_t>> labels_;  ///< as golden_; empty: there are none

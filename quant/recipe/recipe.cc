@@ -116,17 +116,21 @@ Status RecipeRunner::Start(StaticModel model) {
 
 /// The model as `infer-opt fuse` writes it: what no result should be slower or larger than.
 Status RecipeRunner::CostOfFused() {
+  const bool is_ours = options_.costs.runtime == CostsOf::kOurs;
+  const RewriteFor as_fuse_writes = is_ours ? RewriteFor::kAll : RewriteFor::kOnnxRuntime;
   {
     Graph fused = original_.Clone();
-    if (options_.quantize.prepare) INFER_TRY(Optimize(fused).status());
+    if (options_.quantize.prepare) INFER_TRY(Optimize(fused, {.reader = as_fuse_writes}).status());
     INFER_ASSIGN(report_.fused, held_.CostOf(fused));
   }
   // Blocks that hide the weights of their layers leave nothing to store in 8 bits.
   OptimizeOptions visible;
+  // FusedConv has no weights that could be stored, and ONNX Runtime makes it itself.
+  visible.reader = is_ours ? RewriteFor::kAll : RewriteFor::kPlain;
   visible.disable = {"fuse-mlp", "fuse-squeeze-excite", "fuse-dense-squeeze-excite"};
   fused_ = original_.Clone();
   if (options_.quantize.prepare) INFER_TRY(Optimize(fused_, visible).status());
-  report_.weighed = run_.backend->name() == "cpu" || options_.always_weigh;
+  report_.weighed = !is_ours || run_.backend->name() == "cpu" || options_.always_weigh;
   report_.cost_table = options_.costs.name;
   return {};
 }
@@ -197,6 +201,7 @@ Result<RecipeReport> QuantizeByRecipe(Graph& g, const Samples& samples, const Ba
   held_options.threads = options.quantize.threads;
   held_options.stop = options.quantize.stop;
   held_options.costs = &options.costs;
+  held_options.reader = options.reader;
   WorkClock clock(options.max_seconds);
   held_options.clock = &clock;
   INFER_ASSIGN(const HeldOut held,

@@ -65,6 +65,7 @@ struct RecipeOptions {
   /// out, on a busy machine the same as on an idle one; a step that is under way ends.
   double max_seconds = 480;
   CostTable costs = CostTable::BuiltIn();
+  FileReader reader = {};  ///< where `costs` are those of ONNX Runtime
   bool always_weigh =
       false;  ///< time is a reason on every backend, not only where `costs` is of it
   /// Layers return to f32 until this holds; `best` asks for half of the flips,

@@ -142,6 +142,7 @@ Status RecipeRunner::KeepFloat() {
   options.target = target_;
   options.fused_graph = &fused_;
   options.fused = report_.fused;
+  options.sure = options_.costs.sure;
   options.weigh = report_.weighed;
   options.out_of_time = [&] { return OutOfTime(); };
   if (options_.on_step) options_.on_step("keep-f32");

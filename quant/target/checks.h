@@ -25,8 +25,16 @@ bool IsProduct(const Node& n);
 
 /// Operators, types and attributes that ONNX Runtime's CPU provider has no kernel for.
 void CheckOrtKernels(const Graph& g, const FileVersions& file, const Target& t, TargetReport& r);
-/// Which nodes between DequantizeLinear and QuantizeLinear it computes in integers.
-void CheckOrtForms(const Graph& g, const FileVersions& file, const Target& t, TargetReport& r);
+/// The QuantizeLinear that alone reads `v`, also behind a bound that its codes repeat and that ONNX
+/// Runtime takes out; nullptr: none.
+const Node* QuantizedBy(const Value* v);
+/// By node the integer kernel that it becomes there; kMovesCodes: it runs on the codes as they are.
+using OrtForms = std::map<const Node*, std::string>;
+inline constexpr std::string_view kMovesCodes = "codes";
+/// Which nodes between DequantizeLinear and QuantizeLinear it computes in integers; `forms`, where
+/// given, receives those.
+void CheckOrtForms(const Graph& g, const FileVersions& file, const Target& t, TargetReport& r,
+                   OrtForms* forms = nullptr);
 void CheckOpenVino(const Graph& g, TargetReport& r);
 /// Compiles the graph and looks at the steps.
 Status CheckOurs(const Graph& g, const Backend& backend, TargetReport& r);

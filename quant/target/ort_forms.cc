@@ -46,16 +46,6 @@ bool IsRepeated(const Clamp& bounds, const Node& quantize) {
   return bounds.low <= low && bounds.high >= high;
 }
 
-/// The QuantizeLinear that alone reads `v`, also behind a bound that it repeats.
-const Node* QuantizedBy(const Value* v) {
-  if (!v || !v->has_one_use()) return nullptr;
-  const Node& next = *v->uses()[0].user;
-  const auto bounds = next.input(0) == v ? ClampOf(next) : std::nullopt;
-  if (!bounds) return QuantizeBehind(v);
-  const Node* q = QuantizeBehind(next.output(0));
-  return q && IsRepeated(*bounds, *q) ? q : nullptr;
-}
-
 /// s8 between a QuantizeLinear and the only reader of its DequantizeLinear becomes u8 there, before
 /// anything is fused.
 bool BecomesU8(const Node& quantize) {
@@ -76,14 +66,27 @@ DType OperandType(const Node& dequantize) {
   return changes ? DType::kU8 : t;
 }
 
+}  // namespace
+
+const Node* QuantizedBy(const Value* v) {
+  if (!v || !v->has_one_use()) return nullptr;
+  const Node& next = *v->uses()[0].user;
+  const auto bounds = next.input(0) == v ? ClampOf(next) : std::nullopt;
+  if (!bounds) return QuantizeBehind(v);
+  const Node* q = QuantizeBehind(next.output(0));
+  return q && IsRepeated(*bounds, *q) ? q : nullptr;
+}
+
+namespace {
+
 class FormChecker {
  public:
-  FormChecker(const FileVersions& file, const Target& t, TargetReport& r)
-      : file_(file), t_(t), r_(r) {}
+  FormChecker(const FileVersions& file, const Target& t, TargetReport& r, OrtForms* forms)
+      : file_(file), t_(t), r_(r), forms_(forms) {}
 
   void Check(const Node& n) {
     if (Lists(kNamed, n.op()) && (n.def().domain.empty() || n.def().domain == kMicrosoft))
-      ++r_.kernels[std::string(n.op())];
+      Runs(n, std::string(n.op()));
     if (!n.def().domain.empty()) return;
     if (IsProduct(n)) {
       Product(n);
@@ -97,6 +100,11 @@ class FormChecker {
  private:
   static constexpr std::string_view kWeightsEveryRun =
       "only its weights are quantized: they are dequantized in every run";
+
+  void Runs(const Node& n, std::string kernel) {
+    ++r_.kernels[kernel];
+    if (forms_) forms_->emplace(&n, std::move(kernel));
+  }
 
   void Slow(const Node& n, std::string_view why, std::string remedy) {
     Add(r_, n, Severity::kSlow, std::string(why), std::move(remedy));
@@ -118,10 +126,10 @@ class FormChecker {
     const std::string why = w ? RefuseProduct(n, *x, *w) : "its weights are no codes";
     if (!why.empty()) return Slow(n, why, RemedyOf(n, *x));
     const bool rounded = QuantizedBy(n.output(0)) != nullptr;
-    ++r_.kernels[n.Is("Conv")   ? "QLinearConv"
-                 : n.Is("Gemm") ? "QGemm"
-                 : rounded      ? "QLinearMatMul"
-                                : "MatMulIntegerToFloat"];
+    Runs(n, n.Is("Conv")   ? "QLinearConv"
+            : n.Is("Gemm") ? "QGemm"
+            : rounded      ? "QLinearMatMul"
+                           : "MatMulIntegerToFloat");
   }
 
   static std::string RemedyOf(const Node& n, const Node& x) {
@@ -167,7 +175,7 @@ class FormChecker {
   void WeightsOnly(const Node& n, const Node& w) {
     const std::string why = RefuseNBits(n, w);
     if (why.empty())
-      ++r_.kernels["MatMulNBits"];
+      Runs(n, "MatMulNBits");
     else
       Slow(n, Cat(kWeightsEveryRun, why == "-" ? "" : Cat(" (", why, ")")),
            IsConvolution(n) ? "--mode static, or --layers-int8 off" : "--format nbits");
@@ -212,7 +220,8 @@ class FormChecker {
     if (!why.empty())
       return Slow(n, Cat("computed in f32 between DequantizeLinear and QuantizeLinear: ", why),
                   Cat("--exclude op:", n.op()));
-    if (Lists(kOwnKernel, n.op())) ++r_.kernels[Cat("QLinear", n.op())];
+    if (Lists(kOwnKernel, n.op())) return Runs(n, Cat("QLinear", n.op()));
+    if (forms_) forms_->emplace(&n, kMovesCodes);
   }
 
   std::string RefuseBetween(const Node& n) const {
@@ -242,12 +251,14 @@ class FormChecker {
   const FileVersions& file_;
   const Target& t_;
   TargetReport& r_;
+  OrtForms* forms_;
 };
 
 }  // namespace
 
-void CheckOrtForms(const Graph& g, const FileVersions& file, const Target& t, TargetReport& r) {
-  FormChecker checker(file, t, r);
+void CheckOrtForms(const Graph& g, const FileVersions& file, const Target& t, TargetReport& r,
+                   OrtForms* forms) {
+  FormChecker checker(file, t, r, forms);
   ForEachNode(g, [&](const Node& n) { checker.Check(n); });
 }
 

@@ -317,6 +317,27 @@ class Cli(CliTestCase):
         self.assertIn(" QDQ Conv", shown)
         self.assertNotIn("DequantizeLinear+", shown)
 
+    def test_time_in_onnxruntime(self):
+        """A file for ONNX Runtime is weighed by a table of its kernels, unless another is given."""
+        table, data = self.dir / "costs.json", ["--calib", DEMO / "calib_images.npy", "--calib-samples", 40,
+                                                "--preprocess", PREPROCESS]
+        quantize = ["infer-opt", "quantize", MODEL, "-o", self.dir / "q.onnx", *data]
+        ours = self.report(0, *quantize, "--no-verify")["recipe"]["cost_table"]
+        self.assertEqual(("infer", 1), (ours["runtime"], ours["sure"]))
+        report = self.report(0, *quantize, "--eval", DEMO / "eval_images.npy", "--eval-samples", 40, "--target", "ort")
+        ort = report["recipe"]["cost_table"]
+        self.assertEqual("onnxruntime", ort["runtime"])
+        self.assertIn("ONNX Runtime", ort["name"])
+        self.assertLessEqual(report["worth"]["told"], 1.02)
+        self.assertFalse(report["worth"]["slower"])
+        table.write_text(json.dumps(ours))
+        given = self.report(0, *quantize, "--no-verify", "--target", "ort", "--cost-table", table)
+        self.assertEqual(ours, given["recipe"]["cost_table"])
+        del ort["prices"]["quantize"]
+        table.write_text(json.dumps(ort))
+        done = self.expect(3, *quantize, "--no-verify", "--cost-table", table)
+        self.assertIn("family 'quantize'", done.stderr)
+
     def test_target(self):
         """What a target refuses is not written; what it reads at most is."""
         out = self.dir / "target.onnx"

@@ -127,6 +127,71 @@ TEST(ChooseLayers, WhatDoesNotPayComputesInFloat) {
   EXPECT_LT(r->cost.bytes, r->fused.bytes / 2);
 }
 
+/// Prices of ONNX Runtime's kernels: `floats` of those of f32, `codes` of those in integers, for an
+/// operation and a launch, and of Q and DQ.
+CostTable OfOrt(double floats, double codes) {
+  CostTable t{"for the test", {}};
+  t.runtime = CostsOf::kOnnxRuntime;
+  for (const std::string_view family : CostFamilies(t.runtime)) {
+    const double us = family.ends_with("f32") ? floats : codes;
+    t.prices.emplace(family, StepPrice{us, us, 0});
+  }
+  return t;
+}
+
+/// A table of ONNX Runtime decides by the kernels that it launches, on every backend of ours.
+TEST(ChooseLayers, TheReadersTableDecides) {
+  for (const bool is_fast : {false, true}) {
+    Graph g = Classifier();
+    RecipeOptions o;
+    o.quantize.prepare = false;
+    o.target.db = 5;
+    o.target.flips = 1;
+    o.costs = is_fast ? OfOrt(10, 1) : OfOrt(1, 10);
+    o.reader = {FindTarget("ort"), 13};
+    const auto r = QuantizeByRecipe(g, NormalSamples(g, 40, 1), *MakeReferenceBackend(), o);
+    ASSERT_TRUE(r.ok()) << r.status().message();
+    EXPECT_TRUE(r->weighed);
+    EXPECT_EQ(r->cost_table, "for the test");
+    ASSERT_NE(Chosen(*r), nullptr);
+    EXPECT_EQ(Chosen(*r)->name, is_fast ? "fast" : "weights");
+    EXPECT_EQ(r->cost.us < r->fused.us, is_fast);
+  }
+}
+
+/// Twice as fast by a table that is off by more than that is not surely faster.
+TEST(ChooseLayers, WhatTheTableErrsByIsLeftOut) {
+  RecipeOptions o;
+  o.quantize.prepare = false;
+  o.target.db = 5;
+  o.target.flips = 1;
+  o.costs = OfOrt(10, 1);
+  Graph g = Classifier();
+  const Samples samples = NormalSamples(g, 40, 1);
+  const auto sure = QuantizeByRecipe(g, samples, *MakeReferenceBackend(), o);
+  ASSERT_TRUE(sure.ok()) << sure.status().message();
+  ASSERT_EQ(Chosen(*sure)->name, "fast");
+  o.costs.sure = 0.9 * sure->cost.us / sure->fused.us;
+  g = Classifier();
+  const auto r = QuantizeByRecipe(g, samples, *MakeReferenceBackend(), o);
+  ASSERT_TRUE(r.ok()) << r.status().message();
+  EXPECT_EQ(Chosen(*r)->name, "weights");
+  EXPECT_TRUE(r->pays);
+}
+
+TEST(CostTable, OfOnnxRuntimeHasEveryFamily) {
+  const CostTable& t = CostTable::OfOnnxRuntime();
+  EXPECT_EQ(t.runtime, CostsOf::kOnnxRuntime);
+  EXPECT_GT(t.sure, 0.5);
+  EXPECT_LE(t.sure, 1);
+  EXPECT_EQ(t.prices.size(), OrtFamilies().size());
+  for (const std::string_view f : OrtFamilies()) {
+    const auto p = t.prices.find(f);
+    ASSERT_NE(p, t.prices.end()) << f;
+    EXPECT_GT(p->second.launch_us + p->second.mflop_us + p->second.kb_us, 0) << f;
+  }
+}
+
 /// Where time is no reason, every layer that the target bears is INT8.
 TEST(ChooseLayers, WhatCostsNothingIsInt8) {
   Graph g = Classifier();

@@ -169,6 +169,7 @@ class QuantizeCommand : public Command {
     job.compared_after = no_verify_ ? 0 : data_.evaluation.count;
     job.microsoft = !export_.target.empty() && export_.target != "onnx";
     job.standard_only = export_.target == "onnx";
+    job.target = FindTarget(export_.target);
     job.format_given = !format_.empty();
     job.opset_limit = export_.OpsetLimit(model);
     job.may_raise_to = [&](int64_t opset) { return export_.MayRaiseTo(opset, model); };
@@ -227,9 +228,9 @@ class QuantizeCommand : public Command {
     if (mode.worth() == QuantizeMode::Worth::kNotAsked || device_.device != "cpu") return true;
     INFER_ASSIGN(const int64_t bytes, export_.Size(quantized));
     INFER_ASSIGN(const int64_t fused_bytes, FusedBytes(golden, quantized.info));
-    INFER_ASSIGN(const bool worth,
-                 TellWorth(context, {golden, fused_bytes}, {quantized.graph, bytes}, device_,
-                           samples, path_, report));
+    INFER_ASSIGN(const bool worth, TellWorth(context, {golden, fused_bytes},
+                                             {quantized.graph, bytes, mode.told_time()}, device_,
+                                             samples, path_, report));
     return worth || mode.worth() != QuantizeMode::Worth::kGated;
   }
 

@@ -10,6 +10,7 @@ namespace {
 
 constexpr const char* kCostSchema = "infer-opt/cost-table@1";
 constexpr double kMostPrice = 1e9;
+constexpr std::string_view kOurs = "infer", kOnnxRuntime = "onnxruntime";
 
 Result<double> PriceIn(const Json& family, const char* column) {
   const auto it = family.find(column);
@@ -28,6 +29,20 @@ Result<StepPrice> PricesOf(const Json& family) {
   return p;
 }
 
+/// Whose kernels they are, and what they may be off by.
+Status ReadHead(const Json& json, CostTable& table) {
+  if (const auto it = json.find("name"); it != json.end() && it->is_string())
+    table.name = it->get<std::string>();
+  const Json runtime = json.value("runtime", Json(kOurs)), sure = json.value("sure", Json(1));
+  if (runtime != kOurs && runtime != kOnnxRuntime)
+    return InvalidModel(Cat("'runtime' is neither ", kOurs, " nor ", kOnnxRuntime));
+  table.runtime = runtime == kOurs ? CostsOf::kOurs : CostsOf::kOnnxRuntime;
+  table.sure = sure.is_number() ? sure.get<double>() : 0;
+  return table.sure > 0 && table.sure <= 1
+             ? Status()
+             : InvalidModel("'sure' is no number above 0 and up to 1");
+}
+
 }  // namespace
 
 Result<CostTable> ReadCostTable(const std::string& path) {
@@ -37,10 +52,9 @@ Result<CostTable> ReadCostTable(const std::string& path) {
       !json.contains("prices") || !json["prices"].is_object())
     return InvalidModel(Cat(path, ": no cost table (", kCostSchema, ")"));
   CostTable table{path, {}};
-  if (const auto it = json.find("name"); it != json.end() && it->is_string())
-    table.name = it->get<std::string>();
+  INFER_TRY(ReadHead(json, table).In(path));
   const Json& prices = json["prices"];
-  for (const std::string_view family : CostFamilies()) {
+  for (const std::string_view family : CostFamilies(table.runtime)) {
     const auto it = prices.find(std::string(family));
     auto price = PricesOf(it == prices.end() ? Json() : *it);
     if (!price.ok()) return Status(price.status()).In(Cat(path, ": family '", family, "'"));
@@ -53,7 +67,11 @@ Json ToJson(const CostTable& table) {
   Json prices = Json::object();
   for (const auto& [family, p] : table.prices)
     prices[family] = {{"launch_us", p.launch_us}, {"mflop_us", p.mflop_us}, {"kb_us", p.kb_us}};
-  return {{"schema", kCostSchema}, {"name", table.name}, {"prices", std::move(prices)}};
+  return {{"schema", kCostSchema},
+          {"name", table.name},
+          {"runtime", table.runtime == CostsOf::kOurs ? kOurs : kOnnxRuntime},
+          {"sure", table.sure},
+          {"prices", std::move(prices)}};
 }
 
 }  // namespace infer

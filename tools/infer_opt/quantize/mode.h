@@ -21,6 +21,7 @@
 namespace infer {
 
 struct CalibrationFlags;
+struct Target;
 
 /// What the command hands to a mode.
 struct QuantizeJob {
@@ -40,9 +41,16 @@ struct QuantizeJob {
   bool format_given = false;              ///< the user asked for the format
   bool standard_only = false;             ///< the file holds operators of ONNX alone
   int64_t opset_limit = 0;                ///< the newest opset that the file may have; 0: any
+  const Target* target = nullptr;         ///< who reads the file; nullptr: nobody in particular
   /// Whether the file may be raised to an opset, where that pays: nobody gave --opset, and the
   /// model can be written so.
   std::function<bool(int64_t)> may_raise_to = nullptr;
+};
+
+/// A time that is not measured but told by a cost table.
+struct ToldTime {
+  double of_fused = 1;  ///< share of the fused FP32 model's
+  std::string table;    ///< its name
 };
 
 /// One form of a mode's file.
@@ -69,6 +77,9 @@ class QuantizeMode {
   /// that is slower or larger fails.
   enum class Worth : uint8_t { kNotAsked, kTold, kGated };
   virtual Worth worth() const { return Worth::kNotAsked; }
+  /// What the result takes by a table of the runtime that the file is for, where that is another
+  /// than ours: this decides what `worth` asks, not what is measured here.
+  virtual std::optional<ToldTime> told_time() const { return std::nullopt; }
   /// The same file in other forms, the wanted one first, for readers that do not take that. A form
   /// that the user asked for by an option stands in all of them.
   virtual std::vector<QuantizeWay> Ways(const QuantizeJob& job) const {

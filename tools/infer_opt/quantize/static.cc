@@ -4,6 +4,7 @@
 #include "lib/support/readable.h"
 #include "lib/support/strings.h"
 #include "quant/recipe/recipe.h"
+#include "quant/target/target.h"
 #include "tools/infer_opt/quantize/calibration_flags.h"
 #include "tools/infer_opt/quantize/cost_table_file.h"
 #include "tools/infer_opt/quantize/formats.h"
@@ -24,7 +25,8 @@ class StaticMode : public QuantizeMode {
     o.Value("--recipe-seconds", &recipe_options_.max_seconds,
             "No step of the recipe begins after so many seconds of work, by the cost table");
     o.Value("--cost-table", &cost_table_,
-            "Prices by which layers in FP32 are weighed against INT8 (JSON); default: built in",
+            "Prices by which layers in FP32 are weighed against INT8 (JSON); default: built in, "
+            "with --target ort and its versions those of ONNX Runtime's kernels",
             PathUse::kRead);
     std::vector<std::string> roundings = {"nearest", "all"};
     for (const CodeRounder& r : CodeRounders()) roundings.emplace_back(r.name);
@@ -77,9 +79,7 @@ class StaticMode : public QuantizeMode {
     s.exclude = job.exclude;
     INFER_TRY(job.flags.Apply(job, options));
     recipe_options_.recipe = *ParseRecipe(recipe_);
-    if (!cost_table_.empty()) {
-      INFER_ASSIGN(recipe_options_.costs, ReadCostTable(cost_table_));
-    }
+    INFER_TRY(ChooseCosts(job));
     AimForGates(job.limits);
     recipe_options_.rounders.clear();
     for (const CodeRounder& r : CodeRounders())
@@ -93,6 +93,8 @@ class StaticMode : public QuantizeMode {
     TellScales(job, done);
     report["recipe"] = ToJson(done);
     WarnOfCost(job.context, done);
+    if (recipe_options_.costs.runtime != CostsOf::kOurs && done.fused.us > 0)
+      told_time_ = ToldTime{done.cost.us / done.fused.us, done.cost_table};
     return std::move(done.quantization);
   }
 
@@ -100,9 +102,23 @@ class StaticMode : public QuantizeMode {
     return recipe_options_.recipe == Recipe::kBalanced ? Worth::kGated : Worth::kTold;
   }
 
+  std::optional<ToldTime> told_time() const override { return told_time_; }
+
   int64_t raised_opset() const override { return raised_opset_; }
 
  private:
+  /// A file for ONNX Runtime is weighed by what ONNX Runtime's kernels take.
+  Status ChooseCosts(const QuantizeJob& job) {
+    const bool for_ort = job.target && job.target->runtime == TargetRuntime::kOnnxRuntime;
+    recipe_options_.reader = {for_ort ? job.target : nullptr, job.opset_limit};
+    if (!cost_table_.empty()) {
+      INFER_ASSIGN(recipe_options_.costs, ReadCostTable(cost_table_));
+    } else if (for_ort) {
+      recipe_options_.costs = CostTable::OfOnnxRuntime();
+    }
+    return {};
+  }
+
   void TellScales(const QuantizeJob& job, const RecipeReport& r) {
     if (!r.channel_scales_db) return;
     const std::string gain = Cat(Rounded(*r.channel_scales_db, 3), " dB on the held-out samples");
@@ -131,15 +147,16 @@ class StaticMode : public QuantizeMode {
 
   static void WarnOfCost(Context& context, const RecipeReport& r) {
     if (!r.weighed) return;
+    const std::string by = Cat("by the cost table (", r.cost_table, ")");
     const bool weights =
         std::any_of(r.candidates.begin(), r.candidates.end(),
                     [](const RecipeCandidate& c) { return c.chosen && c.name == "weights"; });
     if (weights)
-      context.Warn(
-          "INT8 gains no time here by the cost table: the result computes in FP32 and only stores "
-          "its weights in 8 bits. The fused FP32 file (infer-opt fuse) is as fast, and exact");
+      context.Warn(Cat("INT8 gains no time for sure ", by,
+                       ": the result computes in FP32 and only stores its weights in 8 bits. The "
+                       "fused FP32 file (infer-opt fuse) is as fast, and exact"));
     else if (!r.pays || r.cost.us > r.fused.us * kSlower)
-      context.Warn(Cat("by the cost table INT8 gains no time here for sure: the result takes ",
+      context.Warn(Cat(by, " INT8 gains no time for sure: the result takes ",
                        Rounded(r.cost.us / r.fused.us, 3),
                        " of the time of the fused FP32 file (infer-opt fuse), which is exact"));
   }
@@ -220,6 +237,7 @@ class StaticMode : public QuantizeMode {
   std::string recipe_ = "balanced", rounding_ = "gptq", cost_table_;
   bool per_tensor_ = false, reduce_range_ = false, has_channel_scales_ = true;
   int64_t raised_opset_ = 0;
+  std::optional<ToldTime> told_time_;
 };
 
 }  // namespace

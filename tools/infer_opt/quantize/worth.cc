@@ -11,6 +11,16 @@ namespace {
 
 constexpr double kToldApart = 0.02;
 
+/// "0.8 (95 % interval 0.79 to 0.81) of the time of the fused FP32 model", here or as it is told.
+std::string TimeText(const Summary& ratio, const std::optional<ToldTime>& told) {
+  const std::string measured =
+      Cat(Rounded(ratio.median, 3), " (95 % interval ", Rounded(ratio.median_low, 3), " to ",
+          Rounded(ratio.median_high, 3), ") of the time of the fused FP32 model");
+  if (!told) return measured;
+  return Cat(Rounded(told->of_fused, 3), " of the time of the fused FP32 model by the cost table (",
+             told->table, "); in our runtime, measured: ", measured);
+}
+
 struct Timed {
   PairTiming timing;
   bool slower = false;
@@ -41,21 +51,22 @@ Result<bool> TellWorth(Context& context, const WorthSide& fp32, const WorthSide&
     INFER_ASSIGN(auto program, CompileOwnedFor(std::move(fused), device));
     programs.push_back(std::move(program));
   }
-  INFER_ASSIGN(const Timed t, TimeTwice(context, *programs[0], *programs[1], inputs));
+  INFER_ASSIGN(Timed t, TimeTwice(context, *programs[0], *programs[1], inputs));
+  if (candidate.told) t.slower = candidate.told->of_fused > 1 + kToldApart;
   const Summary& ratio = t.timing.ratio;
   const bool larger = candidate.bytes > fp32.bytes;
   const double share =
       static_cast<double>(candidate.bytes) / static_cast<double>(std::max<int64_t>(fp32.bytes, 1));
-  const std::string time =
-      Cat(Rounded(ratio.median, 3), " (95 % interval ", Rounded(ratio.median_low, 3), " to ",
-          Rounded(ratio.median_high, 3), ") of the time of the fused FP32 model");
-  context.PrintLine(Cat("\nmeasured: ", time, ", ", Rounded(share, 3), " of its bytes"));
+  const std::string time = TimeText(ratio, candidate.told);
+  context.PrintLine(Cat("\n", candidate.told ? "told: " : "measured: ", time, ", ",
+                        Rounded(share, 3), " of its bytes"));
   const bool worth = !t.slower && !larger;
   report["worth"] = {{"latency", ToJson(t.timing)},
                      {"of_bytes", share},
                      {"slower", t.slower},
                      {"larger", larger},
                      {"recommended", worth ? "quantized" : "fused-fp32"}};
+  if (candidate.told) report["worth"]["told"] = candidate.told->of_fused;
   if (!worth)
     context.Warn(
         Cat("the result is ",

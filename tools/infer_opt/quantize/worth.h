@@ -4,17 +4,20 @@
 #include "quant/calibrate/samples.h"
 #include "tools/common/model_options.h"
 #include "tools/common/report.h"
+#include "tools/infer_opt/quantize/mode.h"
 
 namespace infer {
 
 struct WorthSide {
   const Graph& graph;
-  int64_t bytes = 0;  ///< of its file; of the FP32 side: as `fuse` writes it
+  int64_t bytes = 0;                  ///< of its file; of the FP32 side: as `fuse` writes it
+  std::optional<ToldTime> told = {};  ///< by a table of the runtime that the file is for
 };
 
 /// Runs the model as `fuse` writes it and the candidate in turns on the first of `samples`. The
 /// candidate counts as slower where the whole 95 % interval of the ratio of their times lies above
-/// 1 and what measuring tells apart, twice; as larger where its file is. Prints both and fills
+/// 1 and what measuring tells apart, twice (where a time is told for another runtime: where that
+/// lies above them); as larger where its file is. Prints both and fills
 /// report["worth"]; of a candidate that is slower or larger it warns, naming the fused FP32 file.
 /// Returns whether it is neither.
 Result<bool> TellWorth(Context& context, const WorthSide& fp32, const WorthSide& candidate,
