@@ -23,6 +23,7 @@ class Differentiation {
     INFER_TRY(Check(wanted));
     INFER_TRY(Expand());
     MarkDependents();
+    INFER_TRY(CheckReadersOfCodes());
     editor_.InsertAtEnd();
     INFER_TRY(Seed());
     // The nodes that are there now; rules add theirs behind them.
@@ -81,7 +82,7 @@ class Differentiation {
     return {};
   }
 
-  /// Values that depend on a wanted one through floating-point tensors.
+  /// Values that depend on a wanted one through floating-point tensors and codes.
   void MarkDependents() {
     depends_.clear();
     depends_.insert(wanted_.begin(), wanted_.end());
@@ -90,8 +91,24 @@ class Differentiation {
                        [&](const Value* v) { return v && depends_.contains(v); }))
         continue;
       for (const Value* v : n->outputs())
-        if (v && IsFloatTensor(*v)) depends_.insert(v);
+        if (v && HasGradient(*v)) depends_.insert(v);
     }
+  }
+
+  /// Floating-point tensors and the codes that quantization makes of them.
+  static bool HasGradient(const Value& v) {
+    const Node* n = v.producer();
+    return v.type().is_tensor() &&
+           (n ? ResultHasGradient(n->def(), v.dtype()) : IsFloat(v.dtype()));
+  }
+
+  /// Codes are integers: nothing but dequantization is differentiated on them.
+  Status CheckReadersOfCodes() const {
+    for (const auto& n : g_.nodes())
+      for (const Value* v : n->inputs())
+        if (v && depends_.contains(v) && !IsFloatTensor(*v) && !n->Is(Trait::kDequantize))
+          return Named(*n, Unsupported(Cat("it computes on the codes '", v->name(), "'")));
+    return {};
   }
 
   bool IsOnTheWay(const Node& n) const {
@@ -119,7 +136,7 @@ class Differentiation {
   Status Back(const Node& n) {
     std::vector<size_t> asked;
     for (size_t i = 0; i < n.inputs().size(); ++i)
-      if (n.input(i) && depends_.contains(n.input(i)) && IsFloatTensor(*n.input(i)))
+      if (n.input(i) && depends_.contains(n.input(i)) && HasGradient(*n.input(i)))
         asked.push_back(i);
     const bool reaches_loss =
         std::any_of(n.outputs().begin(), n.outputs().end(),
@@ -153,7 +170,7 @@ class Differentiation {
     for (Value* v : n.inputs())
       if (v) operands.push_back(v);
     for (Value* v : n.outputs())
-      if (v && IsFloatTensor(*v)) results.push_back(v);
+      if (v && HasGradient(*v)) results.push_back(v);
     operands.insert(operands.end(), results.begin(), results.end());
     for (const Value* v : results) {
       const auto it = gradients_.find(v);

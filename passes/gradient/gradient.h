@@ -1,7 +1,8 @@
 #pragma once
 /// Reverse-mode differentiation of a graph: adds the nodes that compute gradients, in our own
 /// operators, so that a backward graph is fused, planned and run like any other. Each operator's
-/// rule stands in lib/ops/gradients/gradients.h; here they are put together.
+/// rule stands in lib/ops/gradients/gradients.h; here they are put together. Rounding to codes is
+/// passed straight through (lib/ops/gradients/gradients_codes.cc).
 #include <string>
 #include <vector>
 
@@ -19,7 +20,8 @@ namespace infer {
 /// Linear in the nodes. Deterministic. InvalidArgument: no such output or value, or one that is not
 /// floating-point. Unsupported, with the node's name: an operator without a rule that is not made
 /// of others, values whose extents are not known (lib/ir/inference.h: SpecializeInputs), bodies of
-/// control flow. On failure `g` is valid and computes what it did.
+/// control flow, codes of QuantizeLinear that another operator than DequantizeLinear reads. On
+/// failure `g` is valid and computes what it did.
 Result<std::vector<Value*>> AddGradients(Graph& g, size_t loss,
                                          const std::vector<std::string>& wanted);
 

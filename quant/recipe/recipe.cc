@@ -170,6 +170,7 @@ Result<RecipeReport> RecipeRunner::Finish(Graph& g, int64_t samples) {
         Cat("the recipe's work (", options_.max_seconds,
             " s by the cost table) was done before its last step"));
   g = std::move(r.graph);
+  if (options_.keep_prepared) report_.prepared.emplace(std::move(model_.graph));
   return std::move(report_);
 }
 
@@ -185,6 +186,10 @@ Result<RecipeReport> QuantizeByRecipe(Graph& g, const Samples& samples, const Ba
                                       const RecipeOptions& options) {
   if (options.recipe == Recipe::kNone) {
     RecipeReport report;
+    if (options.keep_prepared) {
+      INFER_ASSIGN(Graph prepared, PrepareStatic(g, options.quantize.prepare));
+      report.prepared.emplace(std::move(prepared));
+    }
     INFER_ASSIGN(report.quantization, QuantizeStatic(g, samples, backend, options.quantize));
     return report;
   }

@@ -50,6 +50,8 @@ struct RecipeReport {
   /// the result has them.
   std::optional<double> channel_scales_db;
   bool channel_scales = false;
+  /// The f32 graph that was rewritten: with the weights behind the result's codes.
+  std::optional<Graph> prepared;
   /// SQNR of the result's worst output on the held-out samples. They chose the steps, so that other
   /// samples show less.
   double held_out_db = 0;
@@ -81,6 +83,8 @@ struct RecipeOptions {
   /// How `best` rounds weights; of several rounders each layer takes what errs least. Empty: to
   /// nearest.
   std::vector<const CodeRounder*> rounders = {&CodeRounders().front()};
+  /// Whether the report gets `prepared`.
+  bool keep_prepared = false;
   /// Told when a step begins.
   std::function<void(const std::string& name)> on_step = nullptr;
 };

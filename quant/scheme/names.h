@@ -15,4 +15,12 @@ inline std::string NameBeside(std::string_view name, std::string_view what) {
   return name.size() <= kLongest ? Cat(name, "_", what) : std::string(what);
 }
 
+/// The constant that codes of this name stand for: NAME of NAME_quantized and of NAME_codes, as the
+/// writers call them; "" for other names.
+inline std::string OriginalName(std::string_view codes) {
+  for (const std::string_view suffix : {"_quantized", "_codes"})
+    if (codes.ends_with(suffix)) return std::string(codes.substr(0, codes.size() - suffix.size()));
+  return "";
+}
+
 }  // namespace infer

@@ -10,6 +10,8 @@ namespace infer {
 namespace {
 
 constexpr float kMean = 0.9f, kSquare = 0.999f, kEpsilon = 1e-8f;
+/// The product of two scales is one, too.
+constexpr float kLeastScale = 1e-18f, kMostScale = 1e18f;
 constexpr int64_t kGrain = 16384, kMostWarmUp = 50;
 
 }  // namespace
@@ -31,6 +33,28 @@ void AdamStep(std::span<float> weights, std::span<const float> gradient, AdamSta
       weights[i] -= size * (m / mean_left) / (std::sqrt(v / square_left) + kEpsilon);
     }
   });
+}
+
+void PacedStep(std::span<float> weights, std::span<const float> gradient, AdamState& state,
+               std::span<const uint8_t> keep, std::span<const float> pace, double rate,
+               int64_t step) {
+  if (pace.size() == 1)
+    return AdamStep(weights, gradient, state, keep, rate * static_cast<double>(pace[0]), step);
+  std::vector<float> change(weights.size());
+  AdamStep(change, gradient, state, keep, rate, step);
+  for (size_t i = 0; i < weights.size(); ++i) weights[i] += change[i] * pace[i];
+}
+
+void ScaleStep(std::span<float> scales, std::span<const float> gradient, AdamState& state,
+               std::span<const uint8_t> keep, std::span<const float> pace, double rate,
+               int64_t step) {
+  // d loss / d ln s = s d loss / d s.
+  std::vector<float> of_logarithm(scales.size()), change(scales.size());
+  for (size_t i = 0; i < scales.size(); ++i) of_logarithm[i] = scales[i] * gradient[i];
+  PacedStep(change, of_logarithm, state, keep, pace, rate, step);
+  for (size_t i = 0; i < scales.size(); ++i)
+    scales[i] = std::clamp(scales[i] * std::exp(std::clamp(change[i], -1.0f, 1.0f)), kLeastScale,
+                           kMostScale);
 }
 
 double ScheduledRate(double rate, int64_t step, int64_t steps) {

@@ -4,13 +4,13 @@
 #include <chrono>
 #include <cmath>
 
-#include "lib/ir/inference.h"
 #include "lib/support/parallel.h"
 #include "lib/support/strings.h"
 #include "quant/calibrate/cache.h"
 #include "quant/train/checkpoint.h"
 #include "quant/train/parameters.h"
 #include "quant/train/step.h"
+#include "quant/train/teacher.h"
 #include "runtime/api/build_identity.h"
 
 namespace infer {
@@ -34,20 +34,6 @@ double SecondsSince(Clock::time_point t) {
   return std::chrono::duration<double>(Clock::now() - t).count();
 }
 
-bool IsProbabilities(const Tensor& t) {
-  const auto v = t.data<float>();
-  const auto classes = static_cast<size_t>(t.dim(1));
-  for (size_t at = 0; at < v.size(); at += classes) {
-    double sum = 0;
-    for (size_t c = 0; c < classes; ++c) {
-      if (v[at + c] < 0) return false;
-      sum += static_cast<double>(v[at + c]);
-    }
-    if (std::abs(sum - 1) > 1e-3) return false;
-  }
-  return true;
-}
-
 Status CheckRequest(const Samples& samples, const FineTuneOptions& o) {
   if (o.steps < 1) return InvalidArgument("fine-tuning wants at least one step");
   if (!(o.rate > 0)) return InvalidArgument("a learning rate is above 0");
@@ -59,6 +45,19 @@ Status CheckRequest(const Samples& samples, const FineTuneOptions& o) {
   return {};
 }
 
+/// TrainableConstants; of those with zeros that are kept the others move.
+std::vector<TrainedConstant> Learnt(const Graph& model, bool keep_zeros) {
+  std::vector<TrainedConstant> learnt;
+  for (std::string& name : TrainableConstants(model)) {
+    TrainedConstant c{std::move(name)};
+    const auto numbers = model.FindValue(c.name)->constant()->data<float>();
+    if (keep_zeros && std::find(numbers.begin(), numbers.end(), 0.0f) != numbers.end())
+      for (const float w : numbers) c.keep.push_back(w != 0 ? 1 : 0);
+    learnt.push_back(std::move(c));
+  }
+  return learnt;
+}
+
 class Trainer {
  public:
   Trainer(const Graph& model, const Graph& golden, const Samples& samples, const Backend& backend,
@@ -66,11 +65,14 @@ class Trainer {
       : model_(model.Clone()),
         golden_(golden.Clone()),
         outputs_(golden.outputs().size()),
+        constants_(options.constants.empty() ? Learnt(model, options.keep_zeros)
+                                             : options.constants),
         samples_(samples),
         backend_(backend),
         options_(options),
-        parameters_(TrainableConstants(model)),
-        order_(0, 0, {}) {}
+        order_(0, 0, {}) {
+    for (const TrainedConstant& c : constants_) parameters_.push_back(c.name);
+  }
 
   Status Run() {
     const Clock::time_point start = Clock::now();
@@ -79,8 +81,8 @@ class Trainer {
     ChooseActivations();
     SplitSamples();
     ChooseStack();
-    INFER_TRY(CompileGolden());
-    INFER_TRY(CompileSteps());
+    INFER_TRY(MakeTeacher());
+    INFER_TRY(MakeSteps());
     INFER_TRY(Begin());
     while (state_.at.step < options_.steps && !report_.diverged) {
       if (options_.stop.stop_requested()) return Stopped();
@@ -93,14 +95,16 @@ class Trainer {
     return {};
   }
 
-  void Write(Graph& model) const {
-    GraphEditor editor(model);
-    for (size_t i = 0; i < parameters_.size(); ++i)
-      editor.SetConstant(model.FindValue(parameters_[i]), state_.best[i]);
-  }
+  void Write(Graph& model) const { Put(state_.best, model); }
   FineTuneReport TakeReport() { return std::move(report_); }
 
  private:
+  void Put(const std::vector<Tensor>& weights, Graph& model) const {
+    GraphEditor editor(model);
+    for (size_t i = 0; i < parameters_.size(); ++i)
+      editor.SetConstant(model.FindValue(parameters_[i]), weights[i]);
+  }
+
   void SplitSamples() {
     training_ = WithoutHeldOut(samples_);
     std::vector<int64_t> held = PartOf(samples_, true);
@@ -153,98 +157,64 @@ class Trainer {
     return stacked_ > 1 ? WithOpenRows(g) : Result<Graph>(g.Clone());
   }
 
-  Result<std::shared_ptr<const Program>> CompileFor(Graph g) const {
-    CompileOptions compile;
-    compile.threads = options_.threads;
-    return backend_.CompileOwned(std::move(g), compile);
-  }
-
-  /// The golden model for stacked samples: extents are those of the first ones.
-  Status CompileGolden() {
+  /// Extents are those of the first samples.
+  Status MakeTeacher() {
     std::vector<DrawnSample> first(static_cast<size_t>(stacked_));
     INFER_ASSIGN(const auto inputs, StackedInputs(training_, first));
-    std::map<std::string, Dims> dims;
-    INFER_ASSIGN(Graph g, Stackable(golden_));
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      const Dims& d = inputs[i].tensor().dims();
-      input_dims_.push_back(d);
-      dims[g.inputs()[i]->name()] = d;
-    }
-    INFER_TRY(SpecializeInputs(g, dims));
-    INFER_ASSIGN(golden_program_, CompileFor(std::move(g)));
-    INFER_ASSIGN(golden_context_, golden_program_->NewContext());
-    return ChooseLosses(inputs);
-  }
-
-  Result<std::vector<Datum>> GoldenOutputs(const std::vector<Datum>& inputs) {
-    for (size_t i = 0; i < inputs.size(); ++i) INFER_TRY(golden_context_->BindInput(i, inputs[i]));
-    RunOptions run;
-    run.stop = options_.stop;
-    INFER_TRY(golden_context_->Run(run));
-    std::vector<Datum> outputs;
-    for (size_t k = 0; k < golden_.outputs().size(); ++k)
-      outputs.push_back(golden_context_->output(k));
-    return outputs;
-  }
-
-  Status ChooseLosses(const std::vector<Datum>& inputs) {
-    INFER_ASSIGN(const auto outputs, GoldenOutputs(inputs));
-    loss_.temperature = options_.temperature;
-    for (size_t k = 0; k < outputs.size(); ++k) {
-      if (!outputs[k].is_tensor() || outputs[k].tensor().dtype() != DType::kF32) continue;
-      const Tensor& t = outputs[k].tensor();
-      OutputLoss o;
-      o.output = k;
-      if (k >= outputs_)
-        o.weight = options_.activation_weight / static_cast<double>(report_.activations);
-      if (k < outputs_ && t.rank() == 2 && t.dim(1) >= 2)
-        o.kind = IsProbabilities(t) ? OutputLoss::Kind::kProbabilities : OutputLoss::Kind::kScores;
-      double squares = 0;
-      for (const float v : t.data<float>())
-        squares += static_cast<double>(v) * static_cast<double>(v);
-      o.energy =
-          std::max(1e-12, squares / static_cast<double>(std::max<int64_t>(1, t.num_elements())));
-      if (o.kind != OutputLoss::Kind::kNumbers && samples_.labels && options_.label_weight > 0 &&
-          loss_.label_weight == 0) {
-        loss_.label_weight = options_.label_weight;
-        label_dims_ = t.dims();
-        report_.with_labels = true;
-      }
-      loss_.outputs.push_back(o);
-    }
-    if (loss_.outputs.empty()) return Unsupported("no output is a tensor of f32 to compare");
-    return {};
-  }
-
-  Status CompileSteps() {
-    INFER_ASSIGN(const Graph open, Stackable(model_));
-    StepOptions o;
-    o.loss = loss_;
-    o.input_dims = input_dims_;
+    for (const Datum& d : inputs) input_dims_.push_back(d.tensor().dims());
+    TeacherOptions o;
+    o.outputs = outputs_;
+    o.temperature = options_.temperature;
+    o.label_weight = options_.label_weight;
+    o.activation_weight = options_.activation_weight;
+    o.labels = samples_.labels != nullptr;
     o.threads = options_.threads;
-    INFER_ASSIGN(step_, MakeStep(open, o));
-    o.gradients = false;
-    INFER_ASSIGN(judge_, MakeStep(open, o));
+    o.stop = options_.stop;
+    INFER_ASSIGN(Graph g, Stackable(golden_));
+    INFER_ASSIGN(Teacher teacher, Teacher::Make(std::move(g), inputs, backend_, o));
+    teacher_.emplace(std::move(teacher));
+    report_.with_labels = !teacher_->label_dims().empty();
     return {};
   }
 
-  Result<std::unique_ptr<TrainingStep>> MakeStep(const Graph& g, const StepOptions& o) const {
-    INFER_ASSIGN(TrainingStep step, TrainingStep::Make(g, parameters_, backend_, o));
+  Status MakeSteps() {
+    INFER_ASSIGN(const Graph open, Stackable(model_));
+    INFER_ASSIGN(step_, MakeStep(open, parameters_, true));
+    if (options_.as_written) return {};
+    INFER_ASSIGN(judge_, MakeStep(open, parameters_, false));
+    return {};
+  }
+
+  /// What takes the held-out loss: the step, or the model as these weights are written.
+  Status MakeJudge() {
+    if (!options_.as_written) return {};
+    Graph trained = model_.Clone();
+    Put(state_.weights, trained);
+    INFER_ASSIGN(const Graph written, options_.as_written(trained));
+    INFER_ASSIGN(const Graph open, Stackable(written));
+    INFER_ASSIGN(judge_, MakeStep(open, {}, false));
+    return {};
+  }
+
+  Result<std::unique_ptr<TrainingStep>> MakeStep(const Graph& g,
+                                                 const std::vector<std::string>& parameters,
+                                                 bool gradients) const {
+    StepOptions o;
+    o.loss = teacher_->loss();
+    o.input_dims = input_dims_;
+    o.gradients = gradients;
+    o.threads = options_.threads;
+    INFER_ASSIGN(TrainingStep step, TrainingStep::Make(g, parameters, backend_, o));
     return std::make_unique<TrainingStep>(std::move(step));
   }
 
   /// The state before the first step, or that of the checkpoint.
   Status Begin() {
-    for (const std::string& name : parameters_) {
-      const Tensor& t = *model_.FindValue(name)->constant();
+    for (const TrainedConstant& c : constants_) {
+      const Tensor& t = *model_.FindValue(c.name)->constant();
       state_.weights.push_back(t.Clone());
       state_.best.push_back(t.Clone());
       state_.adam.emplace_back(static_cast<size_t>(t.num_elements()));
-      keep_.emplace_back();
-      if (options_.keep_zeros)
-        for (const float w : t.data<float>()) keep_.back().push_back(w != 0 ? 1 : 0);
-      if (std::find(keep_.back().begin(), keep_.back().end(), 0) == keep_.back().end())
-        keep_.back().clear();
       gradient_.emplace_back(static_cast<size_t>(t.num_elements()));
       report_.parameters += t.num_elements();
     }
@@ -259,7 +229,7 @@ class Trainer {
       }
     }
     INFER_TRY(step_->SetParameters(state_.weights));
-    INFER_TRY(judge_->SetParameters(state_.weights));
+    if (judge_) INFER_TRY(judge_->SetParameters(state_.weights));
     if (state_.at.step == 0) {
       INFER_ASSIGN(state_.at.best_loss, HeldOutLoss());
       state_.at.seen = {0, -1, state_.at.best_loss};
@@ -286,11 +256,9 @@ class Trainer {
         return InvalidArgument(Cat("sample ", drawn[0].sample,
                                    " has other extents than the first: "
                                    "fine-tuning wants samples of the same extents"));
-    INFER_ASSIGN(const auto outputs, GoldenOutputs(inputs));
-    std::vector<Datum> golden;
-    for (const OutputLoss& o : loss_.outputs) golden.push_back(outputs[o.output]);
+    INFER_ASSIGN(std::vector<Datum> golden, teacher_->Run(inputs));
     if (report_.with_labels) {
-      INFER_ASSIGN(Tensor labels, StackedLabels(samples, drawn, label_dims_));
+      INFER_ASSIGN(Tensor labels, StackedLabels(samples, drawn, teacher_->label_dims()));
       golden.emplace_back(std::move(labels));
     }
     return step.Run(std::move(inputs), std::move(golden), options_.stop);
@@ -298,6 +266,7 @@ class Trainer {
 
   /// The last micro-batch is filled up with the first samples.
   Result<double> HeldOutLoss() {
+    INFER_TRY(MakeJudge());
     double sum = 0;
     int64_t runs = 0;
     std::vector<DrawnSample> drawn(static_cast<size_t>(stacked_));
@@ -334,12 +303,18 @@ class Trainer {
                         std::pow(kSetbackFactor, static_cast<double>(Setbacks()));
     ++state_.at.step;
     const LaneLease lanes(options_.threads);
-    for (size_t i = 0; i < gradient_.size(); ++i)
-      AdamStep(state_.weights[i].mutable_data<float>(), gradient_[i], state_.adam[i], keep_[i],
-               rate, state_.at.step);
+    for (size_t i = 0; i < gradient_.size(); ++i) Move(i, rate);
     state_.at.loss += loss;
     if (options_.progress) options_.progress("fine-tune", state_.at.step, options_.steps);
     return IsPoint() ? Judge() : Status();
+  }
+
+  /// Constant i by one step.
+  void Move(size_t i, double rate) {
+    const TrainedConstant& c = constants_[i];
+    const auto numbers = state_.weights[i].mutable_data<float>();
+    const auto step = c.is_scale ? ScaleStep : PacedStep;
+    step(numbers, gradient_[i], state_.adam[i], c.keep, c.pace, rate, state_.at.step);
   }
 
   int64_t Interval() const { return std::max<int64_t>(1, options_.steps / kPoints); }
@@ -414,21 +389,18 @@ class Trainer {
 
   Graph model_, golden_;  // with the inner values that are compared as outputs
   size_t outputs_;        // of the models themselves
+  const std::vector<TrainedConstant> constants_;
   const Samples& samples_;
   const Backend& backend_;
   const FineTuneOptions& options_;
-  const std::vector<std::string> parameters_;
+  std::vector<std::string> parameters_;  // names of constants_
   Samples training_, held_out_;
   SampleOrder order_;
   int64_t stacked_ = 1;
   std::vector<Dims> input_dims_;
-  Dims label_dims_;
-  LossOptions loss_;
-  std::shared_ptr<const Program> golden_program_;
-  std::unique_ptr<RunContext> golden_context_;
+  std::optional<Teacher> teacher_;
   std::unique_ptr<TrainingStep> step_, judge_;
   TrainingState state_;
-  std::vector<std::vector<uint8_t>> keep_;  // by parameter; empty: all
   std::vector<std::vector<float>> gradient_;
   std::string key_;
   Clock::time_point saved_;

@@ -11,6 +11,15 @@
 
 namespace infer {
 
+/// A constant that training moves.
+struct TrainedConstant {
+  std::string name = {};
+  std::vector<uint8_t> keep = {};  ///< by number: 0 stays as it is; empty: all move
+  bool is_scale = false;           ///< above 0 and trained by its logarithm (ScaleStep)
+  /// Factors of the learning rate: by number, or one for all.
+  std::vector<float> pace = {1};
+};
+
 struct FineTuneOptions {
   int64_t steps = 0;       ///< of Adam; above 0
   double rate = 1e-3;      ///< highest learning rate: ScheduledRate, less after each setback
@@ -24,6 +33,11 @@ struct FineTuneOptions {
   double activation_weight = 0;
   Augmentation augment;
   bool keep_zeros = false;  ///< weights that are 0 stay 0
+  /// What is trained; empty: TrainableConstants, by keep_zeros.
+  std::vector<TrainedConstant> constants = {};
+  /// The model with its constants as it is written, where training works on another form of it: its
+  /// loss decides what is kept. It has the outputs of the form. nullptr: there is one form.
+  std::function<Result<Graph>(const Graph& trained)> as_written = nullptr;
   uint64_t seed = 0;
   /// A file that keeps the state of the run, every `checkpoint_seconds` (or 20 times as long as
   /// writing it takes) and when stopped; what is there for the same models, data, options and build

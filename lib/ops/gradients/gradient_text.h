@@ -34,9 +34,10 @@ class GradientText : public BodyText {
     return name;
   }
   /// A scalar of the results' element type.
-  std::string Number(double value) {
+  std::string Number(double value) { return NumberOf(dtype(), value); }
+  std::string NumberOf(DType t, double value) {
     std::string name = Cat("t", next_++);
-    Scalar(name, dtype(), value);
+    Scalar(name, t, value);
     return name;
   }
   std::string List(const std::vector<int64_t>& values) {
@@ -89,9 +90,9 @@ class GradientText : public BodyText {
                lines(), "}\n");
   }
 
-  /// Whether result i is there and of floating point.
+  /// Whether result i is there and ResultHasGradient.
   static bool HasGradient(const OpCall& call, size_t i) {
-    return call.out_type(i).is_tensor() && IsFloat(call.out(i).dtype);
+    return call.out_type(i).is_tensor() && ResultHasGradient(call.def(), call.out(i).dtype);
   }
 
  private:

@@ -93,6 +93,8 @@ constexpr Rule kRules[] = {
     {"Pad", GradientOfPad},
     {"Gather", GradientOfGather},
     {"GatherElements", GradientOfGatherElements},
+    {"QuantizeLinear", GradientOfQuantize},
+    {"DequantizeLinear", GradientOfDequantize},
 };
 
 }  // namespace

@@ -25,6 +25,10 @@ INFER_GRADIENT(Pow);
 INFER_GRADIENT(Extreme);  ///< Max, Min
 INFER_GRADIENT(Where);
 
+// gradients_codes.cc
+INFER_GRADIENT(Quantize);
+INFER_GRADIENT(Dequantize);
+
 // gradients_rows.cc
 INFER_GRADIENT(Reduction);
 INFER_GRADIENT(Softmax);  ///< Softmax, LogSoftmax

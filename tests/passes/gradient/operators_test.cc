@@ -56,9 +56,11 @@ TEST(GradientRules, OfEveryExample) {
     ++rules;
     // f32 results would hide what moving a number by 1e-5 changes.
     if (def->name == "Cast") continue;
+    // Steps have no differences: codes_test.cc.
+    if (def->traits.HasAny(Trait::kQuantize | Trait::kDequantize)) continue;
     EXPECT_GT(Check(def->example), 0) << def->name;
   }
-  EXPECT_GE(rules, 75);
+  EXPECT_GE(rules, 77);
   EXPECT_GT(Check("graph g(x: f32[2,3]) -> (y) { y = Cast(x) {to=11} }"), 0);
 }
 

@@ -5,11 +5,11 @@
 #include "quant/prune/prune.h"
 #include "tools/common/compressed_size.h"
 #include "tools/common/data_roles.h"
+#include "tools/common/fine_tune_flags.h"
 #include "tools/common/judgement.h"
 #include "tools/common/sparsity_report.h"
 #include "tools/infer_opt/commands.h"
 #include "tools/infer_opt/prune/channels.h"
-#include "tools/infer_opt/prune/fine_tune.h"
 #include "tools/infer_opt/prune/report.h"
 
 namespace infer {
@@ -59,7 +59,7 @@ class PruneCommand : public Command {
             "--nm with data: layers with so many of the weights together may stay dense");
     o.Values("--include", &include_, "Only these nodes: glob, re:REGEX or op:TYPE");
     o.Values("--exclude", &exclude_, "Not these nodes: glob, re:REGEX or op:TYPE");
-    fine_tune_.Declare(o);
+    fine_tune_.Declare(o, "what is left");
     gates_.Declare(o);
     o.Section("Checks");
     o.Flag("--layers", &layers_, "Also compare inner values with the dense model");
@@ -105,8 +105,7 @@ class PruneCommand : public Command {
       report["pruning"] = infer::ToJson(done, options);
       context.Print(SummaryText(done, options));
     }
-    INFER_TRY(fine_tune_.Run(context, model.graph, golden, data_, *backend, device_.threads,
-                             !channels_.structured, report));
+    INFER_TRY(Train(context, model.graph, golden, *backend, report));
     GateVerdict verdict = GateVerdict::kPassed;
     if (!no_verify_) {
       JudgeOptions judge;
@@ -129,9 +128,17 @@ class PruneCommand : public Command {
   }
 
  private:
-  /// The samples that pruning is fitted to: without those that fine-tuning holds out.
-  Samples ToFit() const {
-    return fine_tune_.wanted() ? WithoutHeldOut(data_.calibration) : data_.calibration;
+  Samples ToFit() const { return fine_tune_.ToFit(data_.calibration); }
+
+  Status Train(Context& context, Graph& model, const Graph& golden, const Backend& backend,
+               Json& report) const {
+    if (!fine_tune_.wanted()) return {};
+    FineTuneOptions o = fine_tune_.Request(context, data_.seed, device_.threads);
+    o.keep_zeros = !channels_.structured;
+    context.Step("fine-tune");
+    INFER_ASSIGN(const FineTuneReport done, FineTune(model, golden, data_.calibration, backend, o));
+    report["fine_tuning"] = TellFineTuning(context, done, o);
+    return {};
   }
 
   /// Options that say which single weights become zero.
@@ -220,9 +227,7 @@ class PruneCommand : public Command {
 
   Status TellWithoutData(Context& context) const {
     if (data_.calibration.count > 0) return {};
-    if (fine_tune_.wanted())
-      return InvalidArgument(
-          "--fine-tune-steps trains on calibration data: --data X, or --calib X --eval Z");
+    INFER_TRY(fine_tune_.CheckData(data_.calibration.count));
     if (method_ != "auto" && method_ != "magnitude")
       return InvalidArgument(Cat("--method ", method_,
                                  " chooses by calibration data: --data X, or --calib X --eval Z; "

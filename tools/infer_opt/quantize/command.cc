@@ -9,6 +9,7 @@
 #include "quant/scheme/op_rules.h"
 #include "quant/search/mixed_model.h"
 #include "tools/common/data_roles.h"
+#include "tools/common/fine_tune_flags.h"
 #include "tools/common/judgement.h"
 #include "tools/infer_opt/commands.h"
 #include "tools/infer_opt/quantize/calibration_flags.h"
@@ -106,6 +107,7 @@ class QuantizeCommand : public Command {
            "--preprocess crop=224,scale=1/255,layout=nchw\n"
            "  infer-opt quantize model.onnx -o int8.onnx --data x.npy --exclude op:Softmax "
            "--exclude 'head*'\n"
+           "  infer-opt quantize model.onnx -o int8.onnx --data x.npy --fine-tune-steps 500\n"
            "  infer-opt quantize model.onnx -o int4.onnx --mode weight-only --bits 4 --block 64\n"
            "  infer-opt quantize model.onnx -o fp16.onnx --mode fp16\n";
   }
@@ -132,6 +134,7 @@ class QuantizeCommand : public Command {
       o.Rarely();
       modes_given_.push_back(o.Group([&](Options& group) { mode->Declare(group); }));
     }
+    fine_tune_.Declare(o, "weights, scales and biases of --mode static");
     gates_.Declare(o);
     o.Section("Checks");
     o.Flag("--layers", &layers_, "Also compare inner values with the FP32 model");
@@ -146,6 +149,7 @@ class QuantizeCommand : public Command {
     if (export_.output.empty()) return InvalidArgument("-o FILE is missing");
     INFER_TRY(export_.Check(context));
     INFER_TRY(gates_.Check());
+    INFER_TRY(fine_tune_.Check());
     if (no_verify_) INFER_TRY(gates_.CheckNotMeasured());
     context.Step("import");
     INFER_ASSIGN(Model model, LoadModel(context, path_, model_));
@@ -156,6 +160,7 @@ class QuantizeCommand : public Command {
     INFER_TRY(TellCompute(context, device_));
     if (mixed_) mode_ = "mixed";
     QuantizeMode& mode = Mode();
+    INFER_TRY(CheckFineTuning(mode));
     WarnOfOtherModesOptions(context, mode);
     if (mode.needs_data() && !data_.data.given() && !data_.calib.given())
       return InvalidArgument(WithoutData(mode_, path_, export_.output));
@@ -164,6 +169,8 @@ class QuantizeCommand : public Command {
     QuantizeJob job{
         context, data_.calibration, data_.evaluation, *backend, flags_, device_.threads, {}, {},
         ""};
+    job.fine_tune = fine_tune_.wanted() ? &fine_tune_ : nullptr;
+    job.seed = data_.seed;
     INFER_ASSIGN(job.format, Format(mode));
     job.limits = gates_.limits();
     job.compared_after = no_verify_ ? 0 : data_.evaluation.count;
@@ -256,6 +263,15 @@ class QuantizeCommand : public Command {
     if (!mode.needs_data()) warn(calibration_given_, "modes that calibrate");
   }
 
+  Status CheckFineTuning(const QuantizeMode& mode) const {
+    if (!fine_tune_.wanted() || mode.can_fine_tune()) return {};
+    std::vector<std::string> able;
+    for (const auto& m : modes_)
+      if (m->can_fine_tune()) able.emplace_back(m->name());
+    return Unsupported(Cat("--fine-tune-steps: --mode ", mode.name(),
+                           " has no fine-tuning; --mode ", Join(able, ", "), " has"));
+  }
+
   Result<std::string> Format(const QuantizeMode& mode) const {
     const auto known = mode.formats();
     if (format_.empty()) return std::string(known.front());
@@ -345,6 +361,7 @@ class QuantizeCommand : public Command {
   DeviceOptions device_;
   DataRoles data_;
   CalibrationFlags flags_;
+  FineTuneFlags fine_tune_;
   Options::Given calibration_given_;
   std::vector<Options::Given> modes_given_;  ///< as modes_
   GateFlags gates_;

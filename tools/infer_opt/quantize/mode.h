@@ -21,6 +21,7 @@
 namespace infer {
 
 struct CalibrationFlags;
+struct FineTuneFlags;
 struct Target;
 
 /// What the command hands to a mode.
@@ -45,6 +46,9 @@ struct QuantizeJob {
   /// Whether the file may be raised to an opset, where that pays: nobody gave --opset, and the
   /// model can be written so.
   std::function<bool(int64_t)> may_raise_to = nullptr;
+  /// Of a mode that can_fine_tune; nullptr: no training is wanted.
+  const FineTuneFlags* fine_tune = nullptr;
+  uint64_t seed = 0;  ///< of what is random in training
 };
 
 /// A time that is not measured but told by a cost table.
@@ -103,6 +107,8 @@ class QuantizeMode {
   }
   /// The opset that what Quantize made asks for, beyond opset_limit; 0: none.
   virtual int64_t raised_opset() const { return 0; }
+  /// Whether Quantize trains what it made (QuantizeJob::fine_tune).
+  virtual bool can_fine_tune() const { return false; }
   /// Rewrites `g`. What the mode has to tell beside the common report goes to `report`.
   virtual Result<QuantizeReport> Quantize(const QuantizeJob& job, Graph& g, Json& report) = 0;
 };

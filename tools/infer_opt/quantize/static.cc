@@ -5,6 +5,8 @@
 #include "lib/support/strings.h"
 #include "quant/recipe/recipe.h"
 #include "quant/target/target.h"
+#include "quant/train/fine_tune_codes.h"
+#include "tools/common/fine_tune_flags.h"
 #include "tools/infer_opt/quantize/calibration_flags.h"
 #include "tools/infer_opt/quantize/cost_table_file.h"
 #include "tools/infer_opt/quantize/formats.h"
@@ -85,8 +87,12 @@ class StaticMode : public QuantizeMode {
     for (const CodeRounder& r : CodeRounders())
       if (rounding_ == "all" || rounding_ == r.name) recipe_options_.rounders.push_back(&r);
     recipe_options_.on_step = [&](const std::string& step) { job.context.Note("recipe: " + step); };
-    INFER_ASSIGN(RecipeReport done,
-                 QuantizeByRecipe(g, job.calibration, job.backend, recipe_options_));
+    recipe_options_.keep_prepared = job.fine_tune != nullptr;
+    std::optional<Graph> golden;
+    if (job.fine_tune) golden.emplace(g.Clone());
+    const Samples fit = job.fine_tune ? job.fine_tune->ToFit(job.calibration) : job.calibration;
+    INFER_ASSIGN(RecipeReport done, QuantizeByRecipe(g, fit, job.backend, recipe_options_));
+    if (golden) INFER_TRY(Train(job, g, *golden, done, report));
     INFER_TRY(WriteFormat(job, g, done.quantization, report));
     if (recipe_options_.recipe == Recipe::kNone) return std::move(done.quantization);
     job.context.Print(Steps(done));
@@ -104,6 +110,8 @@ class StaticMode : public QuantizeMode {
 
   std::optional<ToldTime> told_time() const override { return told_time_; }
 
+  bool can_fine_tune() const override { return true; }
+
   int64_t raised_opset() const override { return raised_opset_; }
 
  private:
@@ -116,6 +124,22 @@ class StaticMode : public QuantizeMode {
     } else if (for_ort) {
       recipe_options_.costs = CostTable::OfOnnxRuntime();
     }
+    return {};
+  }
+
+  Status Train(const QuantizeJob& job, Graph& g, const Graph& golden, RecipeReport& done,
+               Json& report) const {
+    if (done.quantization.integer_layers == 0) return {};  // the command says that there are none
+    FineTuneOptions o = job.fine_tune->Request(job.context, job.seed, job.threads);
+    job.context.Step("fine-tune");
+    INFER_ASSIGN(const CodesReport trained, FineTuneCodes(g, done.quantization, *done.prepared,
+                                                          recipe_options_.quantize.scheme.weights,
+                                                          golden, job.calibration, job.backend, o));
+    done.prepared.reset();
+    Json& j = report["fine_tuning"] = TellFineTuning(job.context, trained.training, o);
+    j["codes"] = trained.codes;
+    j["changed_codes"] = trained.changed;
+    j["scales"] = trained.scales;
     return {};
   }
 

@@ -1,4 +1,4 @@
-#include "tools/infer_opt/prune/fine_tune.h"
+#include "tools/common/fine_tune_flags.h"
 
 #include "lib/support/readable.h"
 #include "lib/support/strings.h"
@@ -57,18 +57,18 @@ std::string SummaryOf(const FineTuneReport& r) {
 
 }  // namespace
 
-void FineTuneFlags::Declare(Options& o) {
+void FineTuneFlags::Declare(Options& o, const std::string& what) {
   o.Section("Fine-tuning");
   o.Value("--fine-tune-steps", &steps,
-          "Train what is left for so many steps against the dense model's outputs on the "
-          "calibration data");
+          Cat("Train ", what,
+              " for so many steps against the golden model's outputs on the calibration data"));
   o.Value("--fine-tune-lr", &rate, "Highest learning rate");
   o.Rarely();
   o.Value("--fine-tune-batch", &batch, "Samples of a step", 1);
   o.Choice("--fine-tune-copies", &copies, {"none", "shifted", "mirrored", "both"},
            "Copies of images that are trained on, too: shifted by up to an eighth, mirrored");
   o.Value("--fine-tune-labels", &labels,
-          "Weight of the labels of the calibration data beside the dense model's outputs");
+          "Weight of the labels of the calibration data beside the golden model's outputs");
   o.Value("--fine-tune-activations", &activations,
           "Weight of the error of inner values that both models have in the same shape");
   o.Value("--fine-tune-temperature", &temperature, "Of the distillation of class scores");
@@ -88,10 +88,17 @@ Status FineTuneFlags::Check() const {
   return {};
 }
 
-Status FineTuneFlags::Run(Context& context, Graph& model, const Graph& golden,
-                          const DataRoles& data, const Backend& backend, int threads,
-                          bool keep_zeros, Json& report) const {
-  if (!wanted()) return {};
+Status FineTuneFlags::CheckData(int64_t samples) const {
+  if (!wanted() || samples > 0) return {};
+  return InvalidArgument(
+      "--fine-tune-steps trains on calibration data: --data X, or --calib X --eval Z");
+}
+
+Samples FineTuneFlags::ToFit(const Samples& calibration) const {
+  return wanted() ? WithoutHeldOut(calibration) : calibration;
+}
+
+FineTuneOptions FineTuneFlags::Request(Context& context, uint64_t seed, int threads) const {
   FineTuneOptions o;
   o.steps = steps;
   o.rate = rate;
@@ -101,8 +108,7 @@ Status FineTuneFlags::Run(Context& context, Graph& model, const Graph& golden,
   o.activation_weight = activations;
   o.augment.shift = copies == "shifted" || copies == "both";
   o.augment.mirror = copies == "mirrored" || copies == "both";
-  o.keep_zeros = keep_zeros;
-  o.seed = data.seed;
+  o.seed = seed;
   o.checkpoint = checkpoint;
   o.threads = threads;
   o.why_not_stacked = WhyNotStacked;
@@ -111,13 +117,14 @@ Status FineTuneFlags::Run(Context& context, Graph& model, const Graph& golden,
     context.Progress(step, done, total);
   };
   o.stop = context.stop();
-  context.Step("fine-tune");
-  INFER_ASSIGN(const FineTuneReport done, FineTune(model, golden, data.calibration, backend, o));
+  return o;
+}
+
+Json TellFineTuning(Context& context, const FineTuneReport& done, const FineTuneOptions& options) {
   if (done.diverged)
     context.Warn("fine-tuning diverged: the loss is no number; try a lower --fine-tune-lr");
-  report["fine_tuning"] = ToJson(done, o);
   context.Print(SummaryOf(done));
-  return {};
+  return ToJson(done, options);
 }
 
 }  // namespace infer
