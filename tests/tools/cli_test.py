@@ -312,8 +312,10 @@ class Cli(CliTestCase):
         self.assertEqual("calibrate", steps[0]["name"])
         self.assertTrue(all(s["sqnr_db_after"] > s["sqnr_db_before"]
                             for s in steps[1:] if s["kept"]))
-        shown = self.expect(0, "infer-opt", "inspect", self.dir / "int8.onnx", "--set", "batch=1",
-                            "--kernels").stdout
+        fast = self.dir / "fast.onnx"
+        self.expect(0, "infer-opt", "quantize", MODEL, "-o", fast, "--calib", DEMO / "calib_images.npy", "--calib-samples", 40,
+                    "--preprocess", PREPROCESS, "--recipe", "fast", "--no-verify")
+        shown = self.expect(0, "infer-opt", "inspect", fast, "--set", "batch=1", "--kernels").stdout
         self.assertIn(" QDQ Conv", shown)
         self.assertNotIn("DequantizeLinear+", shown)
 
