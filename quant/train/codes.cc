@@ -222,7 +222,8 @@ Result<LatentCodes::Rounded> LatentCodes::Open(const Node& place, Value* codes,
                                                Value* zero_point, QuantParams params,
                                                const Graph& prepared) {
   QuantGrid grid = grid_;
-  if (codes->dtype() != grid.dtype) grid = {codes->dtype(), true, false};
+  const bool only_stored = zero_point == nullptr;  // whatever the grid of integer layers is
+  if (only_stored || codes->dtype() != grid.dtype) grid = {codes->dtype(), true, false};
   Weights w{codes->name(), "", name, std::move(params), grid.qmin(), grid.qmax()};
   const Value* original = prepared.FindValue(OriginalName(codes->name()));
   Latent latent = LatentOf(*codes->constant(), w.params, original ? original->constant() : nullptr);

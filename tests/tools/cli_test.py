@@ -319,6 +319,24 @@ class Cli(CliTestCase):
         self.assertIn(" QDQ Conv", shown)
         self.assertNotIn("DequantizeLinear+", shown)
 
+    def test_weights_for_onnxruntime_have_seven_bits(self):
+        """Without VNNI its sums of uint8 by int8 saturate; of other readers and types they do not."""
+        def written(*options, code=0):
+            path = self.dir / "q.onnx"
+            done = self.expect(code, "infer-opt", "quantize", MODEL, "-o", path, "--calib", DEMO / "calib_images.npy", "--calib-samples",
+                               40, "--preprocess", PREPROCESS, "--recipe", "fast", "--no-verify", *options)
+            return path.read_bytes() if code == 0 else b"", "saturate" in done.stderr
+        ort = ["--target", "ort"]
+        narrow, wide = written(*ort), written(*ort, "--full-range")
+        self.assertEqual((narrow, False), (written(*ort, "--reduce-range"), narrow[1]))
+        self.assertNotEqual(narrow[0], wide[0])
+        self.assertTrue(wide[1])
+        self.assertTrue(written()[1])
+        self.assertFalse(written("--reduce-range")[1])
+        s8 = [*ort, "--activations", "s8"]
+        self.assertEqual(written(*s8), written(*s8, "--full-range"))
+        written("--reduce-range", "--full-range", code=2)
+
     def test_time_in_onnxruntime(self):
         """A file for ONNX Runtime is weighed by a table of its kernels, unless another is given."""
         table, data = self.dir / "costs.json", ["--calib", DEMO / "calib_images.npy", "--calib-samples", 40,

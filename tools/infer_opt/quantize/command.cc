@@ -8,6 +8,7 @@
 #include "passes/pass/pipeline.h"
 #include "quant/scheme/op_rules.h"
 #include "quant/search/mixed_model.h"
+#include "quant/target/target.h"
 #include "tools/common/data_roles.h"
 #include "tools/common/fine_tune_flags.h"
 #include "tools/common/judgement.h"
@@ -177,6 +178,7 @@ class QuantizeCommand : public Command {
     job.microsoft = !export_.target.empty() && export_.target != "onnx";
     job.standard_only = export_.target == "onnx";
     job.target = FindTarget(export_.target);
+    job.for_ort = job.target && job.target->runtime == TargetRuntime::kOnnxRuntime;
     job.format_given = !format_.empty();
     job.opset_limit = export_.OpsetLimit(model);
     job.may_raise_to = [&](int64_t opset) { return export_.MayRaiseTo(opset, model); };

@@ -69,6 +69,7 @@ class MixedMode : public QuantizeMode {
     const auto start = std::chrono::steady_clock::now();
     INFER_TRY(Configure(job, start));
     QuantizeOptions q;
+    q.scheme.weights.reduce_range = job.for_ort;  // as --mode static
     q.scheme.include = job.include;
     q.scheme.exclude = job.exclude;
     INFER_TRY(job.flags.Apply(job, q));

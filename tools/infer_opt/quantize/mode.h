@@ -43,6 +43,7 @@ struct QuantizeJob {
   bool standard_only = false;             ///< the file holds operators of ONNX alone
   int64_t opset_limit = 0;                ///< the newest opset that the file may have; 0: any
   const Target* target = nullptr;         ///< who reads the file; nullptr: nobody in particular
+  bool for_ort = false;                   ///< it is a version of ONNX Runtime
   /// Whether the file may be raised to an opset, where that pays: nobody gave --opset, and the
   /// model can be written so.
   std::function<bool(int64_t)> may_raise_to = nullptr;

@@ -38,7 +38,10 @@ class StaticMode : public QuantizeMode {
             "Scales per value that MatMul and Gemm read, by groups of columns, at most; 1: one");
     types_.Declare(o);
     o.Flag("--per-tensor", &per_tensor_, "One scale per weight tensor instead of per channel");
-    o.Flag("--reduce-range", &reduce_range_, "7-bit weights, for processors without VNNI");
+    o.Flag("--reduce-range", &reduce_range_,
+           "7-bit weights, for processors without VNNI; default with --target ort");
+    o.Flag("--full-range", &full_range_,
+           "8-bit weights with --target ort, too: for processors with VNNI alone");
     o.Value("--keep-first", &recipe_options_.quantize.scheme.keep_first,
             "So many first layers stay FP32");
     o.Value("--keep-last", &recipe_options_.quantize.scheme.keep_last,
@@ -76,7 +79,9 @@ class StaticMode : public QuantizeMode {
     s.per_channel = !per_tensor_;
     s.has_channel_scales = has_channel_scales_;
     INFER_TRY(types_.Apply(job.format, s));
-    s.weights.reduce_range = reduce_range_;
+    if (reduce_range_ && full_range_)
+      return InvalidArgument("--reduce-range and --full-range contradict each other");
+    ChooseWeightRange(job, s);
     s.include = job.include;
     s.exclude = job.exclude;
     INFER_TRY(job.flags.Apply(job, options));
@@ -115,13 +120,23 @@ class StaticMode : public QuantizeMode {
   int64_t raised_opset() const override { return raised_opset_; }
 
  private:
+  /// On processors without VNNI ONNX Runtime adds products of uint8 and int8 in pairs of 16 bits,
+  /// which saturate; with weights of 7 bits none can (docs/adr/0051).
+  void ChooseWeightRange(const QuantizeJob& job, QuantScheme& s) const {
+    const bool may_saturate = s.activations.dtype == DType::kU8 && s.weights.dtype == DType::kI8;
+    s.weights.reduce_range = reduce_range_ || (may_saturate && job.for_ort && !full_range_);
+    if (may_saturate && !s.weights.reduce_range)
+      job.context.Note(
+          "on processors without VNNI, sums of ONNX Runtime saturate with these weights and it "
+          "gives other results: --target ort (or --reduce-range) makes a file for all processors");
+  }
+
   /// A file for ONNX Runtime is weighed by what ONNX Runtime's kernels take.
   Status ChooseCosts(const QuantizeJob& job) {
-    const bool for_ort = job.target && job.target->runtime == TargetRuntime::kOnnxRuntime;
-    recipe_options_.reader = {for_ort ? job.target : nullptr, job.opset_limit};
+    recipe_options_.reader = {job.for_ort ? job.target : nullptr, job.opset_limit};
     if (!cost_table_.empty()) {
       INFER_ASSIGN(recipe_options_.costs, ReadCostTable(cost_table_));
-    } else if (for_ort) {
+    } else if (job.for_ort) {
       recipe_options_.costs = CostTable::OfOnnxRuntime();
     }
     return {};
@@ -259,7 +274,7 @@ class StaticMode : public QuantizeMode {
   RecipeOptions recipe_options_;
   TypeFlags types_;
   std::string recipe_ = "balanced", rounding_ = "gptq", cost_table_;
-  bool per_tensor_ = false, reduce_range_ = false, has_channel_scales_ = true;
+  bool per_tensor_ = false, reduce_range_ = false, full_range_ = false, has_channel_scales_ = true;
   int64_t raised_opset_ = 0;
   std::optional<ToldTime> told_time_;
 };
