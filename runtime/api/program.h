@@ -74,7 +74,7 @@ struct CompileOptions {
   /// From level 1 on; level 0 multiplies in f32. Unsupported by a backend that lacks it.
   Compute compute = Compute::kF32;
   int threads = 0;  ///< lanes a run asks for; 0: the process budget
-  /// For lanes, while weights are packed. kLow: by one lane, that all more urgent runs go before.
+  /// For lanes, while weights are packed.
   Priority priority = Priority::kNormal;
   bool allow_reference = true;  ///< false: Unsupported lists all nodes without a fast kernel
   /// Candidates of a step are timed on its real shapes, and the fastest is taken; else the first
@@ -100,7 +100,7 @@ struct RunOptions {
   /// As if `stop` asked at that time.
   Deadline deadline = kNoDeadline;
   /// For lanes. A less urgent run gives lanes up between two launches while a more urgent one
-  /// waits; it plans a shape that is new by one lane.
+  /// waits.
   Priority priority = Priority::kNormal;
   /// Is shown each watched output that is a tensor of numbers, once, in the thread that runs and
   /// with its lanes. What it is shown is gone when it returns.

@@ -99,8 +99,8 @@ Result<std::shared_ptr<const ShapePlan>> ExecutorProgram::MakePlan(
     std::span<const Dims> input_dims, ShapePlanHooks hooks,
     const std::function<void()>& has_lanes) const {
   hooks.chooser = parts_.chooser.get();
-  const bool in_background = hooks.priority == Priority::kLow;
-  const HeldLanes lanes(host(), in_background ? 1 : parts_.lanes, hooks.priority);
+  // Weights are packed by all of them, and kernels are cut for as many.
+  const HeldLanes lanes(host(), parts_.lanes, hooks.priority);
   has_lanes();
   INFER_TRY(CheckStop());
   const PlanBackend::AloneFn alone = host().ChooseLanes(parts_.lanes);

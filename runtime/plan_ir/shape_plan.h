@@ -102,7 +102,7 @@ class KernelChooser {
 
 /// What a caller wants to know while the plan is made.
 struct ShapePlanHooks {
-  Priority priority = Priority::kNormal;         ///< for lanes; kLow: one of them
+  Priority priority = Priority::kNormal;         ///< for lanes
   KernelChooser* chooser = nullptr;              ///< else the first that accepts
   std::vector<BufferOrigin>* origins = nullptr;  ///< by buffer
   /// Asked before the launches of a step are made: whether they run on the calling thread only.

@@ -26,7 +26,7 @@ class Vulkan(CliTestCase):
         demo, int8 = os.path.dirname(MODEL), str(self.dir / "int8.onnx")
         preprocess = "resize=32,interp=nearest,scale=1/255,layout=nchw"
         self.expect(0, "infer-opt", "quantize", MODEL, "-o", int8, "--calib", os.path.join(demo, "calib_images.npy"), "--preprocess",
-                    preprocess, "--no-verify", "-q")
+                    preprocess, "--recipe", "fast", "--no-verify", "-q")
         kernels = [k["kernel"] for k in self.report(0, "infer-opt", "inspect", int8, "--kernels", "--device", "vulkan", "--set",
                                                     "batch=1")["kernels"]]
         self.assertTrue(all(k.startswith("vulkan:q") or k == "view" for k in kernels), kernels)

@@ -38,6 +38,11 @@ Result<dnnl::primitive_attr> AttrOf(const Attributes& a) {
   return attr;
 }
 
+/// Whether it is cut into sums by the number of threads that it is made for, or runs with.
+bool SumsByThreads(std::string_view impl) {
+  return impl.starts_with("gemm") || impl.find(":gemm") != std::string_view::npos;
+}
+
 template <typename P, typename D>
 Made Finish(const D& pd, std::vector<std::pair<int, memory::desc>> descs,
             const Attributes* attributes = nullptr) {
@@ -53,7 +58,7 @@ Made Finish(const D& pd, std::vector<std::pair<int, memory::desc>> descs,
     }
   p->scratch = pd.scratchpad_desc();
   const std::string impl = pd.impl_info_str();
-  p->one_thread = impl.rfind("gemm", 0) == 0;
+  p->one_thread = SumsByThreads(impl);
   Made made;
   made.name = Cat("onednn:", impl);
   made.scratch_bytes = static_cast<int64_t>(p->scratch.get_size());
@@ -162,8 +167,10 @@ Result<Made> MakeConv(const ConvSpec& s, const Attributes& a) {
                                  dilations, s.pads_begin, s.pads_end)
               : typename P::desc(kInference, algorithm, d.src, d.weights, d.bias, d.dst, s.strides,
                                  dilations, s.pads_begin, s.pads_end);
-      return FinishProduct<P>(typename P::primitive_desc(desc, d.attr, Engine()), d, a,
-                              multiplications);
+      typename P::primitive_desc pd(desc, d.attr, Engine());
+      const OneThread alone(SumsByThreads(pd.impl_info_str()));
+      if (SumsByThreads(pd.impl_info_str())) pd = {desc, d.attr, Engine()};
+      return FinishProduct<P>(std::move(pd), d, a, multiplications);
     };
     return s.transposed ? make(std::type_identity<dnnl::deconvolution_forward>(),
                                Algorithm::deconvolution_direct)

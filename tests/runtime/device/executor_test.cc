@@ -77,50 +77,6 @@ int64_t Crossings(const ExecutorProgram& program) {
                        [](const PlannedLaunch& l) { return l.crosses; });
 }
 
-/// Reference kernels, and how many threads were asked for, in order.
-class CountsThreads final : public PlanBackend {
- public:
-  explicit CountsThreads(std::vector<int>& asked) : asked_(asked) {}
-  std::string_view name() const override { return "counts"; }
-  const KernelList& kernels() const override { return host_->kernels(); }
-  Result<Prepared> Reorder(DType dtype, const Dims& dims, const Layout& from,
-                           const Layout& to) const override {
-    return host_->Reorder(dtype, dims, from, to);
-  }
-  int UseThreads(int lanes) const override {
-    asked_.push_back(lanes);
-    return lanes;
-  }
-
- private:
-  std::shared_ptr<const PlanBackend> host_ = ReferenceHost();
-  std::vector<int>& asked_;
-};
-
-TEST(Executor, APlanOfTheLowestPriorityIsMadeByOneLane) {
-  const int before = LaneBudget();
-  SetLaneBudget(2);
-  std::vector<int> asked;
-  const PlanBackends backends = {std::make_shared<CountsThreads>(asked)};
-  for (const auto& [priority, lanes] : {std::pair(Priority::kLow, 1), {Priority::kNormal, 2}}) {
-    asked.clear();
-    auto program = CompileOver(Parsed("graph g(x: f32[2]) -> (y) { y = Relu(x) }"),
-                               {.threads = 2, .priority = priority}, backends);
-    ASSERT_TRUE(program.ok()) << program.status().message();
-    ASSERT_FALSE(asked.empty());
-    EXPECT_EQ(asked[0], lanes) << "compiled";
-    auto open =
-        CompileOver(Parsed("graph g(x: f32[N]) -> (y) { y = Relu(x) }"), {.threads = 2}, backends);
-    ASSERT_TRUE(open.ok());
-    auto context = (*open)->NewContext();
-    ASSERT_TRUE(context.ok() && (*context)->BindInput(0, Normal({3})).ok());
-    asked.clear();
-    ASSERT_TRUE((*context)->Run({.priority = priority}).ok());
-    EXPECT_EQ(asked[0], lanes) << "planned by a run";
-  }
-  SetLaneBudget(before);
-}
-
 TEST(Executor, StepsRunWhereTheyHaveKernels) {
   const Graph g = Parsed(kNet);
   const auto backend = MakeMockBackend({.behind = CpuHost()});
