@@ -81,7 +81,7 @@ class Isas(unittest.TestCase):
                 policy, mixed = folder / f"{model.stem}.json", folder / f"{model.stem}.mixed.onnx"
                 options = ["quantize", model, "-o", mixed, *calibration, "--mixed", "--observer", "minmax",
                            "--no-verify", "-q"]
-                run(BIN / "infer-opt", *options, "--budget", "1s", "--verify-samples", "1", "--layer-samples", "1",
+                run(BIN / "infer-opt", *options, "--goal", "size", "--budget", "1s", "--verify-samples", "1", "--layer-samples", "1",
                     "--save-policy", policy)
                 chosen = json.loads(policy.read_text())
                 layers = [layer for layer in chosen["layers"] if layer["op"] == "Conv"]
