@@ -25,6 +25,13 @@ except ImportError as e:
     skip(str(e))
 
 
+def ort_saturates():
+    """Whether ONNX Runtime's sums of uint8 by int8 saturate on this processor (docs/adr/0051)."""
+    with open("/proc/cpuinfo") as f:
+        flags = next((line.split() for line in f if line.startswith("flags")), [])
+    return "avx2" in flags and not {"avx512_vnni", "avx_vnni"} & set(flags)
+
+
 def data_folder():
     return os.environ.get("INFER_TEST_DATA") or skip("INFER_TEST_DATA is not set")
 

@@ -82,7 +82,10 @@ def judge(tool, root, model, name, spec, data, workspace, golden, least):
         there, operators = in_onnxruntime(folder, golden, path)
         common = ", ".join(f"{n} {op}" for op, n in operators.most_common(6))
         notes.append(f"ONNX Runtime {there:.1f} dB ({common})")
-        passed = passed and there >= max(db, least)
+        if name == "dynamic" and judging.ort_saturates():
+            notes.append("not judged there: its sums saturate on this processor")
+        else:
+            passed = passed and there >= max(db, least)
     for device in ("cpu", "reference"):
         # The measured figure is judged: a gate would also ask for an interval, and sets are few.
         told = path + ".told.json"
@@ -119,6 +122,10 @@ def main():
             rows = {k: (v, []) for k, v in FORMATS.items()
                     if model in FLOATS and (model, k) not in LEFT_OUT}
             rows |= {k: (v, data) for k, v in TYPES.items() if model in STATIC}
+            if judging.ort_saturates():  # 7 bits, as --target ort writes
+                for k in ("qdq", "qoperator"):
+                    if k in rows:
+                        rows[k] = (([*rows[k][0][0], "--reduce-range"], *rows[k][0][1:]), rows[k][1])
             qdq = 0.0
             for name, (spec, given) in rows.items():
                 least = qdq - MAX_QOPERATOR_LOSS if name == "qoperator" else 0

@@ -19,6 +19,7 @@
 #include "lib/onnx/export.h"
 #include "lib/onnx/import.h"
 #include "lib/ops/registry.h"
+#include "lib/support/isa.h"
 #include "lib/support/strings.h"
 #include "quant/accuracy/compare.h"
 #include "quant/scheme/quantize.h"
@@ -243,7 +244,10 @@ TEST_P(Classifiers, Int8KeepsTop1) {
 
   const auto backend = MakeCpuBackend();
   const Graph golden = model->graph.Clone();
-  const auto report = QuantizeStatic(model->graph, calibration, *backend);
+  QuantizeOptions options;
+  // In ONNX Runtime, which runs the file too, sums of 8-bit weights saturate here (docs/adr/0051).
+  options.scheme.weights.reduce_range = !HasIsa(Isa::kVnni);
+  const auto report = QuantizeStatic(model->graph, calibration, *backend, options);
   ASSERT_TRUE(report.ok()) << report.status().message();
   EXPECT_GT(report->integer_layers, 0);
   const auto accuracy = Compare(golden, *backend, model->graph, *backend, evaluation);
