@@ -72,6 +72,7 @@ def quantize(source, path, setting, inputs):
     inputs.rewind()
     quantize_static(prepared, path, inputs, quant_format=getattr(QuantFormat, form), per_channel=per_channel,
                     activation_type=getattr(QuantType, activations), weight_type=getattr(QuantType, weights),
+                    reduce_range=weights == "QInt8" and judging.ort_saturates(),
                     extra_options={"ActivationSymmetric": symmetric})
     os.remove(prepared)
 
