@@ -61,7 +61,7 @@ class HeldOut {
   int64_t count() const { return static_cast<int64_t>(golden_.size()); }
   /// On the first `most` samples (0: all).
   Result<HeldOutError> Measure(const Graph& candidate, int64_t most = 0) const;
-  /// What a run and the file of `g` take, by the table: of our kernels one run is made for it; of
+  /// Costs of a run and the file of `g`, by the table: of our kernels one run is made for it; of
   /// the first sample.
   Result<ModelCost> CostOf(const Graph& g) const;
 

@@ -171,7 +171,7 @@ class StepWriter {
     Leave(n, layout);
   }
 
-  /// What a convolution or product before it takes in: bounds, the bias of a MatMul, a sum with
+  /// Epilogue of a convolution or product before it: bounds, the bias of a MatMul, a sum with
   /// another blocked value. Also bounds before the codes of an integer kernel.
   bool IsTakenIn(const Node& n) {
     const Value* x = n.input(0);

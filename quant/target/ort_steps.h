@@ -12,7 +12,7 @@
 
 namespace infer {
 
-/// What a step does, in the amounts that prices are for.
+/// Work of a step, in the amounts that prices are for.
 struct OrtStep {
   std::string_view family;     ///< one of OrtFamilies()
   double mflop = 0;            ///< million operations; of pools, million elements of windows

@@ -185,7 +185,7 @@ class Trainer {
     return {};
   }
 
-  /// What takes the held-out loss: the step, or the model as these weights are written.
+  /// Measures the held-out loss: of the step, or of the model as these weights are written.
   Status MakeJudge() {
     if (!options_.as_written) return {};
     Graph trained = model_.Clone();

@@ -33,7 +33,7 @@ struct FineTuneOptions {
   double activation_weight = 0;
   Augmentation augment;
   bool keep_zeros = false;  ///< weights that are 0 stay 0
-  /// What is trained; empty: TrainableConstants, by keep_zeros.
+  /// Constants to train; empty: TrainableConstants, by keep_zeros.
   std::vector<TrainedConstant> constants = {};
   /// The model with its constants as it is written, where training works on another form of it: its
   /// loss decides what is kept. It has the outputs of the form. nullptr: there is one form.

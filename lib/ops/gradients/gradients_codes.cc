@@ -38,7 +38,7 @@ struct Scales {
     if (!call.has_input(2)) return Number(t, 0);
     return View(t, t.Set("Cast(x2) {to=", static_cast<int>(dtype), "}"));
   }
-  /// What the numbers give, added up for each scale.
+  /// Gradients of the numbers, added up for each scale.
   std::string Total(GradientText& t, const std::string& from) const {
     if (axis < 0) return from;  // passes/gradient adds up
     std::vector<int64_t> before, behind;

@@ -30,7 +30,7 @@ std::vector<Datum> NumbersFor(const Graph& g) {
   return inputs;
 }
 
-/// What inputs of `smooth` are in `rounded`, inputs or constants, as f64.
+/// Inputs of `smooth` as they are in `rounded`, inputs or constants, as f64.
 std::vector<Datum> SameNumbers(const Graph& smooth, const Graph& rounded,
                                const std::vector<Datum>& inputs) {
   std::vector<Datum> same;

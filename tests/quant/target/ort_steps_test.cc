@@ -52,7 +52,7 @@ TEST(OrtSteps, ARunIsACall) {
   EXPECT_EQ(steps[1].family, "elements f32");
 }
 
-/// What is behind a convolution in f32 is part of it; the plain result of the graph is a copy.
+/// Epilogues behind a convolution in f32 are part of it; the graph's plain result is a copy.
 TEST(OrtSteps, FloatConvolutionsTakeInWhatFollows) {
   EXPECT_THAT(FamiliesOf(R"(graph g(x: f32[1,8,6,6]) -> (y) {
     w = const f32[8,8,3,3] ~1
