@@ -10,7 +10,6 @@
 namespace infer {
 namespace {
 
-using target::kMovesCodes;
 using target::OrtForms;
 
 constexpr std::string_view kFamilies[] = {
