@@ -99,6 +99,8 @@ class StaticMode : public QuantizeMode {
     INFER_ASSIGN(RecipeReport done, QuantizeByRecipe(g, fit, job.backend, recipe_options_));
     if (golden) INFER_TRY(Train(job, g, *golden, done, report));
     INFER_TRY(WriteFormat(job, g, done.quantization, report));
+    if (done.quantization.integer_layers > 0 && !StoresWeightsOnly(done))
+      TellSaturation(job.context, s);
     if (recipe_options_.recipe == Recipe::kNone) return std::move(done.quantization);
     job.context.Print(Steps(done));
     TellScales(job, done);
@@ -120,13 +122,20 @@ class StaticMode : public QuantizeMode {
   int64_t raised_opset() const override { return raised_opset_; }
 
  private:
-  /// On processors without VNNI ONNX Runtime adds products of uint8 and int8 in pairs of 16 bits,
-  /// which saturate; with weights of 7 bits none can (docs/adr/0051).
+  /// Products of uint8 and int8, which ONNX Runtime adds in pairs of 16 bits on processors without
+  /// VNNI.
+  static bool HasPairs(const QuantScheme& s) {
+    return s.activations.dtype == DType::kU8 && s.weights.dtype == DType::kI8;
+  }
+
+  /// With weights of 7 bits no sum of two such products can saturate (docs/adr/0051).
   void ChooseWeightRange(const QuantizeJob& job, QuantScheme& s) const {
-    const bool may_saturate = s.activations.dtype == DType::kU8 && s.weights.dtype == DType::kI8;
-    s.weights.reduce_range = reduce_range_ || (may_saturate && job.for_ort && !full_range_);
-    if (may_saturate && !s.weights.reduce_range)
-      job.context.Note(
+    s.weights.reduce_range = reduce_range_ || (HasPairs(s) && job.for_ort && !full_range_);
+  }
+
+  static void TellSaturation(Context& context, const QuantScheme& s) {
+    if (HasPairs(s) && !s.weights.reduce_range)
+      context.Note(
           "on processors without VNNI, sums of ONNX Runtime saturate with these weights and it "
           "gives other results: --target ort (or --reduce-range) makes a file for all processors");
   }
@@ -184,13 +193,15 @@ class StaticMode : public QuantizeMode {
     }
   }
 
+  static bool StoresWeightsOnly(const RecipeReport& r) {
+    return std::any_of(r.candidates.begin(), r.candidates.end(),
+                       [](const RecipeCandidate& c) { return c.chosen && c.name == "weights"; });
+  }
+
   static void WarnOfCost(Context& context, const RecipeReport& r) {
     if (!r.weighed) return;
     const std::string by = Cat("by the cost table (", r.cost_table, ")");
-    const bool weights =
-        std::any_of(r.candidates.begin(), r.candidates.end(),
-                    [](const RecipeCandidate& c) { return c.chosen && c.name == "weights"; });
-    if (weights)
+    if (StoresWeightsOnly(r))
       context.Warn(Cat("INT8 gains no time for sure ", by,
                        ": the result computes in FP32 and only stores its weights in 8 bits. The "
                        "fused FP32 file (infer-opt fuse) is as fast, and exact"));
