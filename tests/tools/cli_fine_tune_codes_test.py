@@ -6,6 +6,7 @@ import subprocess
 import time
 import unittest
 
+import shards
 from tool_test_case import BIN, DEMO, MODEL, PREPROCESS, CliTestCase
 
 FIT = ["--calib", DEMO / "calib_images.npy", "--preprocess", PREPROCESS, "--calib-samples", 100]
@@ -105,4 +106,4 @@ class CliFineTuneCodes(CliTestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    shards.main()

@@ -6,6 +6,7 @@ import subprocess
 import time
 import unittest
 
+import shards
 from tool_test_case import BIN, DEMO, MODEL, PREPROCESS, CliTestCase
 
 FEW = ["--calib", DEMO / "calib_images.npy", "--preprocess", PREPROCESS, "--calib-samples", 16]
@@ -192,4 +193,4 @@ class CliPrune(CliTestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    shards.main()

@@ -14,6 +14,7 @@ import unittest
 
 import numpy as np
 
+import shards
 from onnx_wire import FLOAT, FLOAT16, INT64, UINT8, field, int_attribute, model, node, tensor, value_info
 from tool_test_case import BIN, DEMO, MODEL, PREPROCESS, SOURCE, CliTestCase
 
@@ -926,4 +927,4 @@ class Cli(CliTestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv, verbosity=2)
+    shards.main()

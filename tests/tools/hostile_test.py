@@ -9,12 +9,12 @@ import shutil
 import signal
 import struct
 import subprocess
-import sys
 import tempfile
 import unittest
 
 import numpy as np
 
+import shards
 from onnx_wire import (FLOAT, INT64, field, graph, graph_attribute, int_attribute, ints_attribute,
                        model, node, tensor, value_info)
 
@@ -464,4 +464,4 @@ class Hostile(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv, verbosity=1)
+    shards.main()
