@@ -9,8 +9,8 @@
 namespace infer {
 namespace {
 
-/// Relative noise that rounding leaves between the graphs: in f32, and where anything is computed in
-/// 16 bits.
+/// Relative noise that rounding leaves between the graphs: in f32, and where anything is computed
+/// in 16 bits.
 constexpr double kSameNoise = 1e-7, kSameNoise16 = 1e-4;
 constexpr int64_t kSameSamples = 2;
 

@@ -30,7 +30,8 @@ struct DampedMoments {
   FactorDoubles h, c;
 };
 
-DampedMoments DampedOf(const FactorDoubles& w, const LayerMoments& m, const FactorOptions& options) {
+DampedMoments DampedOf(const FactorDoubles& w, const LayerMoments& m,
+                       const FactorOptions& options) {
   const int64_t d = w.cols(), r = w.rows();
   DampedMoments s{DoublesOf(m.h, d, d), DoublesOf(m.c, d, r)};
   if (options.with_shift && m.rows > 0) {
@@ -156,10 +157,11 @@ Result<FactoredLayer> FactorLayer(const FactorJob& job, const MomentsPair& momen
   }
   FactoredLayer out;
   {
-    INFER_ASSIGN(const LayerFactors plain,
-                 LayerFactors::Make(job.plane, job.dense, fit, {.outputs = false, .weighted = false}));
-    out.plain_error =
-        RootOfShare(PrunedError(job.plane, ProductOf(job.plane, plain.At(job.rank)), judge), energy);
+    INFER_ASSIGN(
+        const LayerFactors plain,
+        LayerFactors::Make(job.plane, job.dense, fit, {.outputs = false, .weighted = false}));
+    out.plain_error = RootOfShare(
+        PrunedError(job.plane, ProductOf(job.plane, plain.At(job.rank)), judge), energy);
   }
   LayerMoments all = fit;
   if (has_judge) all.Add(moments.held_out.front());

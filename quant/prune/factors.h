@@ -1,8 +1,8 @@
 #pragma once
 /// Two factors of a layer's weights, by the second moments of what it reads: no graph here.
 ///
-/// A layer y = X W^T with weights V of rank r errs by |X V^T - Y|^2, which is tr((V - T) H (V - T)^T)
-/// and a constant: H = X^T X, T the weights that err least. With H = L L^T (Cholesky) that is
+/// A layer y = X W^T with weights V of rank r errs by |X V^T - Y|^2, which is tr((V - T) H (V -
+/// T)^T) and a constant: H = X^T X, T the weights that err least. With H = L L^T (Cholesky) that is
 /// |V L - T L|^2, so the best V L is the singular value decomposition T L = U S Z^T cut off after r
 /// values (Eckart and Young). Taking the whitening back needs no inverse of L: U_r S_r Z_r^T L^-1 =
 /// U_r (U_r^T T). All of it in f64, H damped: inputs that are always 0 do no harm, and at full rank
@@ -26,7 +26,7 @@ PrunedMatrix ProductOf(const WeightPlane& plane, const LowRankFactors& factors);
 
 struct FactorOptions {
   double damping = 0.01;  ///< of the mean diagonal of H, added to the diagonal
-  bool outputs = true;    ///< T: aim for the dense model's outputs; else for the layer's own weights
+  bool outputs = true;  ///< T: aim for the dense model's outputs; else for the layer's own weights
   bool with_shift = false;  ///< moments about the mean: results may shift by a constant
   bool weighted = true;     ///< false: H is taken to be the identity, the plain decomposition
 };

@@ -15,9 +15,9 @@
 namespace infer {
 namespace {
 
-constexpr int kSpeedSteps = 6;   // towards a speed that only the finished graph tells
-constexpr int kLossSteps = 6;    // of a search by accuracy: each fits the whole model
-constexpr int kByteSteps = 8;    // towards bytes that only the finished graph tells
+constexpr int kSpeedSteps = 6;  // towards a speed that only the finished graph tells
+constexpr int kLossSteps = 6;   // of a search by accuracy: each fits the whole model
+constexpr int kByteSteps = 8;   // towards bytes that only the finished graph tells
 
 Status CheckLowRankRequest(const Graph& g, const Samples& samples, const LowRankOptions& o) {
   INFER_TRY(CheckNotQuantized(g));
@@ -97,7 +97,8 @@ class ProductSplitter {
   }
   std::optional<RankChoice> Choose(RankLimit of, double limit) const {
     auto choice = ChooseRanks(space_->ranked, costs_, of, limit);
-    if (choice && std::none_of(choice->begin(), choice->end(), [](const auto& c) { return c; }))
+    if (choice &&
+        std::none_of(choice->begin(), choice->end(), [](const auto& c) { return c.has_value(); }))
       return std::nullopt;
     return choice;
   }
@@ -178,6 +179,20 @@ class ProductSplitter {
     return value;
   }
 
+  Result<double> SpeedOf(const RankChoice& choice) const {
+    INFER_ASSIGN(const Graph draft, Drafted(choice));
+    return options_.speedup(space_->work, draft);
+  }
+
+  Result<double> DropOf(const RankChoice& choice, const Samples& fit, const HeldOut& held_out) {
+    INFER_ASSIGN(const Graph split, Split(choice, fit, false));
+    INFER_ASSIGN(const HeldOutError e, held_out.Measure(split));
+    if (e.rows == 0)
+      return InvalidArgument(
+          "a drop as the goal needs a model whose first output is scores of classes");
+    return e.labelled > 0 ? e.drop : e.flips;
+  }
+
   /// The most time by the table with which the rewritten graph is fast enough.
   Result<RankChoice> ForSpeed() {
     const double all = All(RankLimit::kMicroseconds), least = Least(RankLimit::kMicroseconds);
@@ -187,10 +202,8 @@ class ProductSplitter {
     for (int step = 0; step < kSpeedSteps; ++step) {
       const auto choice = Choose(RankLimit::kMicroseconds, limit);
       if (!choice) break;
-      INFER_ASSIGN(const double speedup, Known("speedup", *choice, [&]() -> Result<double> {
-                     INFER_ASSIGN(const Graph draft, Drafted(*choice));
-                     return options_.speedup(space_->work, draft);
-                   }));
+      INFER_ASSIGN(const double speedup,
+                   Known("speedup", *choice, [&] { return SpeedOf(*choice); }));
       reached = std::max(reached, speedup);
       if (speedup >= options_.goal.value) {
         best = *choice;
@@ -234,15 +247,8 @@ class ProductSplitter {
         low = limit;
         continue;
       }
-      INFER_ASSIGN(const double drop, Known("drop", *choice, [&]() -> Result<double> {
-                     INFER_ASSIGN(const Graph split, Split(*choice, fit, false));
-                     INFER_ASSIGN(const HeldOutError e, held_out.Measure(split));
-                     if (e.rows == 0)
-                       return InvalidArgument(
-                           "a drop as the goal needs a model whose first output is scores of "
-                           "classes");
-                     return e.labelled > 0 ? e.drop : e.flips;
-                   }));
+      INFER_ASSIGN(const double drop,
+                   Known("drop", *choice, [&] { return DropOf(*choice, fit, held_out); }));
       least = std::min(least, drop);
       if (drop <= options_.goal.value) {
         best = *choice;
@@ -262,8 +268,7 @@ class ProductSplitter {
   std::vector<int64_t> RanksOfLayers(const RankChoice& choice) const {
     std::vector<int64_t> ranks(space_->layers.size(), 0);
     for (size_t i = 0; i < choice.size(); ++i)
-      if (choice[i])
-        ranks[space_->ranked[i].report] = space_->ranked[i].levels[*choice[i]].rank;
+      if (choice[i]) ranks[space_->ranked[i].report] = space_->ranked[i].levels[*choice[i]].rank;
     return ranks;
   }
 
@@ -294,9 +299,10 @@ class ProductSplitter {
       return std::move(made->layer);
     };
     Graph products = space_->work.Clone();
-    INFER_TRY(PruneLayersInOrder(
-        space_->work, products, selected, samples, backend_, in_order,
-        [&](size_t k, const LayerResult& r) { if (report) Note(index[k], ranks[index[k]], r); }));
+    INFER_TRY(PruneLayersInOrder(space_->work, products, selected, samples, backend_, in_order,
+                                 [&](size_t k, const LayerResult& r) {
+                                   if (report) Note(index[k], ranks[index[k]], r);
+                                 }));
     Graph out = products.Clone();
     for (size_t i = 0; i < ranks.size(); ++i)
       if (ranks[i] > 0) INFER_TRY(SplitLayer(out, space_->weights[i], factors[i]));

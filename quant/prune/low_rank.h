@@ -2,11 +2,11 @@
 /// Splits products with constant weights in two of low rank for good, without training: the result
 /// is a plain ONNX model with fewer weights.
 ///
-/// A layer has levels: ranks at which two products take fewer bytes than one and, by the cost table,
-/// less time (rank_space.h). What a level costs at the model's outputs is measured with one layer
-/// split alone (rank_costs.h); the solver of the mixed search (quant/search/solver.h) chooses a level
-/// for each layer. Layers are then fitted, first to last, to what they make in the dense model
-/// (in_order.h), and the graph is rewritten (split_layer.h).
+/// A layer has levels: ranks at which two products take fewer bytes than one and, by the cost
+/// table, less time (rank_space.h). What a level costs at the model's outputs is measured with one
+/// layer split alone (rank_costs.h); the solver of the mixed search (quant/search/solver.h) chooses
+/// a level for each layer. Layers are then fitted, first to last, to what they make in the dense
+/// model (in_order.h), and the graph is rewritten (split_layer.h).
 #include "quant/prune/in_order.h"
 #include "quant/recipe/cost_table.h"
 #include "quant/search/store.h"

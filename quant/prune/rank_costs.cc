@@ -38,8 +38,8 @@ std::vector<double> CostsBetween(const std::vector<double>& errors, const std::v
     while (next + 1 < at.size() && at[next] < k) ++next;
     double ratio = ratios[next];
     if (next > 0 && at[next] > k) {
-      const double part = static_cast<double>(k - at[next - 1]) /
-                          static_cast<double>(at[next] - at[next - 1]);
+      const double part =
+          static_cast<double>(k - at[next - 1]) / static_cast<double>(at[next] - at[next - 1]);
       ratio = ratios[next - 1] + part * (ratio - ratios[next - 1]);
     }
     greatest = std::max(greatest, errors[k] * ratio);

@@ -1,6 +1,6 @@
 #pragma once
-/// What splitting a layer costs, before any is split: the database of levels that the solver chooses
-/// from.
+/// What splitting a layer costs, before any is split: the database of levels that the solver
+/// chooses from.
 #include <optional>
 
 #include "quant/prune/rank_space.h"
@@ -14,9 +14,9 @@ struct LevelCosts {
   std::vector<double> costs;   ///< noise at the model's outputs, not rising with the rank
 };
 
-/// By ranked layer. Layers are split alone, by the weights that they have, at three of their levels,
-/// and the model is run on samples that they were not fitted to; between these levels costs follow
-/// the layer's own errors. What is in the store is not measured again: a layer is one entry.
+/// By ranked layer. Layers are split alone, by the weights that they have, at three of their
+/// levels, and the model is run on samples that they were not fitted to; between these levels costs
+/// follow the layer's own errors. What is in the store is not measured again: a layer is one entry.
 Result<std::vector<LevelCosts>> MeasureLevels(const Graph& original, const RankSpace& space,
                                               const Samples& samples, const Backend& backend,
                                               const LowRankOptions& options, LowRankReport& report);
@@ -30,6 +30,7 @@ enum class RankLimit : uint8_t { kBytes, kMicroseconds };
 double LeftOf(std::span<const RankedLayer> layers, const RankChoice& choice, RankLimit of);
 /// The choice of least cost that leaves at most `limit`; nullopt: none does.
 std::optional<RankChoice> ChooseRanks(std::span<const RankedLayer> layers,
-                                      std::span<const LevelCosts> costs, RankLimit of, double limit);
+                                      std::span<const LevelCosts> costs, RankLimit of,
+                                      double limit);
 
 }  // namespace infer

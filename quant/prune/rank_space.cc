@@ -76,7 +76,7 @@ class LayerTimer {
         inputs.push_back(edit.AddInput(Cat("x", i), v->type()));
       }
     }
-    INFER_ASSIGN(Node * const copy, edit.AddNode(node.def(), std::move(inputs), node.attrs()));
+    INFER_ASSIGN(Node* const copy, edit.AddNode(node.def(), std::move(inputs), node.attrs()));
     edit.MarkOutput(copy->output(0));
     if (rank == 0) return g;
     PrunableWeights w;
@@ -156,7 +156,8 @@ class RankSpaceMaker {
   Result<double> TimeOf(const Value& weights, const WeightPlane& plane, int64_t rank) {
     double us = 0;
     for (const Use& use : weights.uses()) {
-      INFER_ASSIGN(const double one, timer_.Microseconds(*use.user, plane, rank, space_.work.ops()));
+      INFER_ASSIGN(const double one,
+                   timer_.Microseconds(*use.user, plane, rank, space_.work.ops()));
       us += one;
     }
     return us;
@@ -187,10 +188,9 @@ Status NothingToSplit(const RankSpace& space, const LowRankOptions& options) {
                              ? Cat(" at ", Rounded(100 * options.goal.value, 4), " % of the rank")
                              : "";
   const SplitProduct& first = space.layers.front();
-  return Unsupported(Cat("nothing to split", at, ", the model stays as it is: ", first.name, ": ",
-                         first.reason,
-                         space.layers.size() > 1 ? Cat(" (and ", space.layers.size() - 1, " more)")
-                                                 : ""));
+  return Unsupported(
+      Cat("nothing to split", at, ", the model stays as it is: ", first.name, ": ", first.reason,
+          space.layers.size() > 1 ? Cat(" (and ", space.layers.size() - 1, " more)") : ""));
 }
 
 }  // namespace
@@ -202,8 +202,7 @@ std::vector<int64_t> RanksOf(int64_t rows, int64_t depth, int64_t multiple) {
   if (most < 1) return ranks;
   const auto count = static_cast<size_t>(std::min<int64_t>(most, static_cast<int64_t>(kMostRanks)));
   for (size_t i = 0; i < count; ++i) {
-    const double part =
-        count > 1 ? static_cast<double>(i) / static_cast<double>(count - 1) : 1.0;
+    const double part = count > 1 ? static_cast<double>(i) / static_cast<double>(count - 1) : 1.0;
     ranks.push_back(step * (1 + std::llround(part * static_cast<double>(most - 1))));
   }
   ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());

@@ -40,9 +40,8 @@ Status SplitNode(GraphEditor& edit, Node& node, Value* right, Value* left) {
   options.output_names = {node.output(0)->name() + "_rank"};
   options.fused_from = node.fused_from();
   edit.InsertBefore(node);
-  INFER_ASSIGN(Node * const inner,
-               edit.AddNode(node.def(), {node.input(0), right}, std::move(first),
-                            std::move(options)));
+  INFER_ASSIGN(Node* const inner, edit.AddNode(node.def(), {node.input(0), right}, std::move(first),
+                                               std::move(options)));
   edit.SetOperand(node, 0, inner->output(0));
   edit.SetOperand(node, 1, left);
   if (IsConvolution(node))
@@ -66,7 +65,8 @@ std::string WhyNotSplit(const Graph& g, const PrunableWeights& w) {
   if (plane.taps > 1) return "its windows are larger than one point";
   if (!w.no_data.empty()) return w.no_data;
   if (w.sources.empty()) return "nothing is known of what it multiplies";
-  if (plane.depth() > kMaxPruneDepth) return Cat("it sums over more than ", kMaxPruneDepth, " inputs");
+  if (plane.depth() > kMaxPruneDepth)
+    return Cat("it sums over more than ", kMaxPruneDepth, " inputs");
   return "";
 }
 
@@ -81,8 +81,8 @@ Status SplitLayer(Graph& g, const PrunableWeights& w, const LowRankFactors& f) {
   const bool rows_first = layout->is_window || layout->rows_are_outputs();
   const int64_t rows = w.place.plane.rows, depth = w.place.plane.depth();
   GraphEditor edit(g);
-  Value* const right = edit.AddConstant(AsWeights(f.right, f.rank, depth, rows_first, dims),
-                                        w.weights + "_right");
+  Value* const right =
+      edit.AddConstant(AsWeights(f.right, f.rank, depth, rows_first, dims), w.weights + "_right");
   Value* const left =
       edit.AddConstant(AsWeights(f.left, rows, f.rank, rows_first, dims), w.weights + "_left");
   for (Node* node : readers) INFER_TRY(SplitNode(edit, *node, right, left));

@@ -287,9 +287,9 @@ class ChannelPruner {
                                  }));
     INFER_ASSIGN(const AxisCuts cuts, CutsIn(masked, w));
     INFER_ASSIGN(Graph out, Shrink(masked, cuts));
-    INFER_TRY(CheckSame(
-        masked, out, samples, backend_, options_.threads,
-        "the model without its channels differs from the one in which they are zero"));
+    INFER_TRY(
+        CheckSame(masked, out, samples, backend_, options_.threads,
+                  "the model without its channels differs from the one in which they are zero"));
     return out;
   }
 

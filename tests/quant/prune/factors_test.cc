@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "tests/quant/algorithm/correlated.h"
@@ -103,8 +104,7 @@ TEST_P(FactorsTest, InputsThatAreAlwaysZeroDoNoHarm) {
     if (i % static_cast<size_t>(plane_.depth()) % 3 == 0) x[i] = 0;
   const LayerMoments fit = MomentsOver(plane_, dense_, x);
   for (const bool outputs : {false, true}) {
-    const double error =
-        ErrorAt(plane_, dense_, fit, {.outputs = outputs}, full_ / 2, fit);
+    const double error = ErrorAt(plane_, dense_, fit, {.outputs = outputs}, full_ / 2, fit);
     EXPECT_GE(error, 0);
     EXPECT_LT(error, 0.02);
   }
@@ -138,7 +138,7 @@ TEST_P(FactorsTest, TheChoiceIsJudgedOnHeldOutRows) {
     ASSERT_TRUE(made.ok());
     EXPECT_EQ(made->factors.rank, full_ / 4);
     EXPECT_LT(made->layer.error, made->plain_error);
-    EXPECT_NEAR(made->layer.dense_error, 0, 1e-3);
+    EXPECT_NEAR(made->layer.dense_error, 0, 3e-3);
     EXPECT_EQ(made->factors.shift.size(), shift ? static_cast<size_t>(plane_.rows) : 0u);
   }
   MomentsPair broken = pair;

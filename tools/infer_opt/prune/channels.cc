@@ -91,8 +91,7 @@ Status ChannelFlags::Check(const std::vector<std::string>& others, bool low_rank
   }
   if (flops >= 0) return InvalidArgument("--flops is a goal of --structured, which is missing");
   if (!speedup.empty() && !low_rank)
-    return InvalidArgument(
-        "--speedup is a goal of --structured or --low-rank, which is missing");
+    return InvalidArgument("--speedup is a goal of --structured or --low-rank, which is missing");
   return {};
 }
 
@@ -142,8 +141,8 @@ Result<ChannelGoal> ChannelFlags::Goal(const GateFlags& gates, const Model& mode
 }
 
 Status TellSpeedup(Context& context, const Graph& golden, const Graph& result,
-                   const DeviceOptions& device, const DataRoles& data,
-                   const std::string& if_slower, Json& report) {
+                   const DeviceOptions& device, const DataRoles& data, const std::string& if_slower,
+                   Json& report) {
   const Samples& samples = data.evaluation.count > 0 ? data.evaluation : data.calibration;
   if (report.contains("latency") || samples.count == 0) return {};
   INFER_ASSIGN(const auto inputs, samples.get(0));

@@ -22,15 +22,15 @@ struct ChannelFlags {
 
 /// --speedup as a number. InvalidArgument: it is none above 1 and at most 100.
 Result<double> SpeedupGoal(const std::string& text);
-/// The bytes that --max-size leaves for the constants. Pre: it is given. InvalidArgument: the file is
-/// as small already, or what is no weight is larger.
+/// The bytes that --max-size leaves for the constants. Pre: it is given. InvalidArgument: the file
+/// is as small already, or what is no weight is larger.
 Result<double> ConstantBytesGoal(const GateFlags& gates, const Model& model);
 
 /// Measures the result beside the dense model, where a sample tells how. `if_slower`: the warning
 /// about a result that is.
 Status TellSpeedup(Context& context, const Graph& golden, const Graph& result,
-                   const DeviceOptions& device, const DataRoles& data,
-                   const std::string& if_slower, Json& report);
+                   const DeviceOptions& device, const DataRoles& data, const std::string& if_slower,
+                   Json& report);
 
 Json ToJson(const ChannelReport& r, const ChannelOptions& options);
 std::string SummaryText(const ChannelReport& r);

@@ -1,5 +1,5 @@
-/// infer-opt prune: sets weights to zero, removes channels or splits products, compares the result with the dense
-/// model on data that nothing was fitted to, and checks the gates.
+/// infer-opt prune: sets weights to zero, removes channels or splits products, compares the result
+/// with the dense model on data that nothing was fitted to, and checks the gates.
 #include "lib/support/readable.h"
 #include "lib/support/strings.h"
 #include "quant/prune/prune.h"
@@ -19,7 +19,8 @@ class PruneCommand : public Command {
  public:
   std::string_view name() const override { return "prune"; }
   std::string_view help() const override {
-    return "Set weights to zero, remove channels or split products, fine-tune what is left, and gate "
+    return "Set weights to zero, remove channels or split products, fine-tune what is left, and "
+           "gate "
            "the accuracy";
   }
   std::string_view examples() const override {
@@ -35,7 +36,8 @@ class PruneCommand : public Command {
            "  infer-opt prune model.onnx -o small.onnx --structured --flops 70% --fine-tune-steps "
            "500 "
            "--calib c.npy --eval e.npy --eval-labels y.npy\n"
-           "  infer-opt prune model.onnx -o small.onnx --low-rank --max-size 60% --calib c.npy --eval "
+           "  infer-opt prune model.onnx -o small.onnx --low-rank --max-size 60% --calib c.npy "
+           "--eval "
            "e.npy --eval-labels y.npy\n"
            "  infer-opt prune model.onnx -o sparse.onnx --sparsity 30%  (without data: by "
            "magnitude)\n";
@@ -161,7 +163,8 @@ class PruneCommand : public Command {
     if (low_rank_.low_rank)
       return "the result is slower here, although the cost table tells less time (inspect "
              "--kernels); --speedup measures while it chooses";
-    return "the result has fewer FLOPs and is slower here: its widths lost a faster kernel (inspect "
+    return "the result has fewer FLOPs and is slower here: its widths lost a faster kernel "
+           "(inspect "
            "--kernels); --speedup asks for time instead";
   }
 
@@ -244,7 +247,8 @@ class PruneCommand : public Command {
     } else if (sparsity_ < 0) {
       return InvalidArgument(
           "the number of weights to set to zero is missing: --sparsity 50%, --nm 2:4 or --blocks "
-          "1x4 [--sparsity 50%]; channels go with --structured --flops 70%, products are split with "
+          "1x4 [--sparsity 50%]; channels go with --structured --flops 70%, products are split "
+          "with "
           "--low-rank --max-size 60%");
     }
     if (sparsity_ >= 0) p.share = sparsity_;

@@ -27,9 +27,7 @@ std::string PercentText(double part, double whole) {
   return whole > 0 ? Fixed(100 * part / whole, 1) + " %" : "-";
 }
 
-std::string PercentOrNone(double error) {
-  return error < 0 ? "-" : Cat(Rounded(100 * error, 3));
-}
+std::string PercentOrNone(double error) { return error < 0 ? "-" : Cat(Rounded(100 * error, 3)); }
 
 Json ProductJson(const SplitProduct& p) {
   Json j = {{"name", p.name},
@@ -84,8 +82,9 @@ std::string LeftWhole(const LowRankReport& r) {
 }  // namespace
 
 void LowRankFlags::Declare(Options& o) {
-  o.Flag("--low-rank", &low_rank,
-         "Split products and 1x1 convolutions in two of low rank, where that is smaller and faster");
+  o.Flag(
+      "--low-rank", &low_rank,
+      "Split products and 1x1 convolutions in two of low rank, where that is smaller and faster");
   o.Share("--rank", &rank,
           "--low-rank: the share of its full rank that each layer keeps (25%), instead of a goal");
   o.Value("--search-log", &search_log,
@@ -179,10 +178,10 @@ std::string SummaryText(const LowRankReport& r) {
   const auto part = [](int64_t after, int64_t before) {
     return PercentText(static_cast<double>(after), static_cast<double>(before));
   };
-  std::string out = Cat("low rank: ", split, " of ", r.layers.size(),
-                        r.layers.size() == 1 ? " layer" : " layers", " split in two; parameters ",
-                        r.parameters, " -> ", r.parameters_after, " (",
-                        part(r.parameters_after, r.parameters), ")");
+  std::string out =
+      Cat("low rank: ", split, " of ", r.layers.size(), r.layers.size() == 1 ? " layer" : " layers",
+          " split in two; parameters ", r.parameters, " -> ", r.parameters_after, " (",
+          part(r.parameters_after, r.parameters), ")");
   if (r.flops_after >= 0)
     out += Cat("; FLOPs ", r.flops, " -> ", r.flops_after, " (", part(r.flops_after, r.flops), ")");
   out += Cat("; these layers take ", PercentText(r.us_after, r.us),
