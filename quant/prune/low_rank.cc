@@ -324,11 +324,11 @@ class ProductSplitter {
 
   void Report(const RankChoice& choice) {
     report_.calibration_samples = samples_.count;
-    const ConstantSize before = ConstantsOf(space_->work), after = ConstantsOf(result_);
-    report_.parameters = before.elements;
-    report_.parameters_after = after.elements;
-    report_.constant_bytes = before.bytes;
-    report_.constant_bytes_after = after.bytes;
+    const ConstantSize was = ConstantsOf(space_->work), is = ConstantsOf(result_);
+    report_.parameters = was.elements;
+    report_.parameters_after = is.elements;
+    report_.constant_bytes = was.bytes;
+    report_.constant_bytes_after = is.bytes;
     report_.us = All(RankLimit::kMicroseconds);
     report_.us_after = LeftOf(space_->ranked, choice, RankLimit::kMicroseconds);
     for (size_t i = 0; i < choice.size(); ++i) {
@@ -344,13 +344,8 @@ class ProductSplitter {
     }
     if (!IsStatic(space_->counted)) return;
     report_.flops = FlopsOf(space_->counted);
-    Graph draft = space_->counted.Clone();
-    for (const SplitProduct& p : report_.layers) {
-      if (p.rank == 0) continue;
-      const PrunableWeights& w = space_->weights[static_cast<size_t>(&p - report_.layers.data())];
-      if (!SplitLayer(draft, w, SomeFactors(w.place.plane, p.rank)).ok()) return;
-    }
-    report_.flops_after = FlopsOf(draft);
+    if (const auto after = OfFirstSample(result_, samples_); after.ok())
+      report_.flops_after = FlopsOf(*after);
   }
 
   const Graph& original_;

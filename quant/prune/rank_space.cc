@@ -168,18 +168,6 @@ class RankSpaceMaker {
   LayerTimer timer_;
 };
 
-/// The graph with the extents of the first sample.
-Result<Graph> OfFirstSample(const Graph& work, const Samples& samples) {
-  Graph counted = work.Clone();
-  if (IsStatic(counted)) return counted;
-  std::map<std::string, Dims> shapes;
-  INFER_ASSIGN(const std::vector<Datum> inputs, samples.get(0));
-  for (size_t i = 0; i < inputs.size() && i < counted.inputs().size(); ++i)
-    if (inputs[i].is_tensor()) shapes[counted.inputs()[i]->name()] = inputs[i].tensor().dims();
-  INFER_TRY(SpecializeInputs(counted, shapes));
-  return counted;
-}
-
 Status NothingToSplit(const RankSpace& space, const LowRankOptions& options) {
   if (space.layers.empty())
     return Unsupported(
@@ -213,6 +201,17 @@ int64_t RankOfShare(int64_t rows, int64_t depth, int64_t multiple, double share)
   const int64_t step = StepOf(rows, depth, multiple);
   const double wanted = share * static_cast<double>(std::min(rows, depth));
   return step * std::max<int64_t>(1, std::llround(wanted / static_cast<double>(step)));
+}
+
+Result<Graph> OfFirstSample(const Graph& g, const Samples& samples) {
+  Graph counted = g.Clone();
+  if (IsStatic(counted)) return counted;
+  std::map<std::string, Dims> shapes;
+  INFER_ASSIGN(const std::vector<Datum> inputs, samples.get(0));
+  for (size_t i = 0; i < inputs.size() && i < counted.inputs().size(); ++i)
+    if (inputs[i].is_tensor()) shapes[counted.inputs()[i]->name()] = inputs[i].tensor().dims();
+  INFER_TRY(SpecializeInputs(counted, shapes));
+  return counted;
 }
 
 LowRankFactors SomeFactors(const WeightPlane& plane, int64_t rank) {

@@ -42,6 +42,9 @@ std::vector<int64_t> RanksOf(int64_t rows, int64_t depth, int64_t multiple);
 /// The multiple that is nearest to `share` of the full rank, at least one.
 int64_t RankOfShare(int64_t rows, int64_t depth, int64_t multiple, double share);
 
+/// The graph with the extents of the first sample.
+Result<Graph> OfFirstSample(const Graph& g, const Samples& samples);
+
 /// Factors that only tell how much work there is: none of their numbers is 0.
 LowRankFactors SomeFactors(const WeightPlane& plane, int64_t rank);
 

@@ -12,9 +12,6 @@ namespace {
 
 /// What belongs to the operand of a convolution: the first product's.
 constexpr const char* kWindowAttrs[] = {"strides", "pads", "dilations", "auto_pad"};
-/// What scales a product and its bias: the second one's.
-constexpr const char* kFactorAttrs[] = {"alpha", "beta"};
-
 /// [rows, columns] of a row-major matrix as weights like `w`, a matrix either way round or 1x1
 /// windows.
 Tensor AsWeights(std::span<const float> matrix, int64_t rows, int64_t columns, bool rows_first,
@@ -33,19 +30,23 @@ Tensor AsWeights(std::span<const float> matrix, int64_t rows, int64_t columns, b
 }
 
 Status SplitNode(GraphEditor& edit, Node& node, Value* right, Value* left) {
-  AttrMap first = node.attrs();
-  for (const char* name : kFactorAttrs) first.erase(name);
   NodeOptions options;
   options.name = node.name().empty() ? "" : node.name() + "_right";
   options.output_names = {node.output(0)->name() + "_rank"};
   options.fused_from = node.fused_from();
   edit.InsertBefore(node);
-  INFER_ASSIGN(Node* const inner, edit.AddNode(node.def(), {node.input(0), right}, std::move(first),
-                                               std::move(options)));
-  edit.SetOperand(node, 0, inner->output(0));
-  edit.SetOperand(node, 1, left);
-  if (IsConvolution(node))
+  Value* inner = nullptr;
+  if (IsConvolution(node)) {
+    INFER_ASSIGN(Node* const first, edit.AddNode(node.def(), {node.input(0), right}, node.attrs(),
+                                                 std::move(options)));
+    inner = first->output(0);
     for (const char* name : kWindowAttrs) edit.EraseAttr(node, name);
+  } else {
+    // Every opset has it; a Gemm without bias is younger.
+    INFER_ASSIGN(inner, edit.Add("MatMul", {node.input(0), right}, {}, "", std::move(options)));
+  }
+  edit.SetOperand(node, 0, inner);
+  edit.SetOperand(node, 1, left);
   return edit.Reinfer(node);
 }
 

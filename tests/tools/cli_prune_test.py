@@ -187,7 +187,9 @@ class CliPrune(CliTestCase):
                 report = self.prune(0, *args, *ALL, "--no-verify", *tune)
                 tuned = report["fine_tuning"]
                 self.assertEqual((tuned["steps"], len(tuned["points"])), (40, 11))
-                self.assertLess(tuned["loss_after"], tuned["loss_before"])
+                # The fitted factors are so near already that so few steps may find nothing better; they are kept then.
+                near = "low_rank" in report
+                (self.assertLessEqual if near else self.assertLess)(tuned["loss_after"], tuned["loss_before"])
                 self.assertEqual(tuned["stacked"], 8)
                 if "pruning" in report:
                     self.assertEqual(self.zeros(self.dir / "p.onnx")["zeros"], report["pruning"]["zeros"])
