@@ -175,9 +175,18 @@ Status NothingToSplit(const RankSpace& space, const LowRankOptions& options) {
   const std::string at = options.goal.kind == LowRankGoal::Kind::kRank
                              ? Cat(" at ", Rounded(100 * options.goal.value, 4), " % of the rank")
                              : "";
-  const SplitProduct& first = space.layers.front();
+  // The largest of those that are products of one matrix.
+  size_t told = 0;
+  int64_t most = 0;
+  for (size_t i = 0; i < space.layers.size(); ++i) {
+    const WeightPlane& plane = space.weights[i].place.plane;
+    if (plane.taps > 1 || plane.groups > 1 || plane.size() <= most) continue;
+    most = plane.size();
+    told = i;
+  }
+  const SplitProduct& p = space.layers[told];
   return Unsupported(
-      Cat("nothing to split", at, ", the model stays as it is: ", first.name, ": ", first.reason,
+      Cat("nothing to split", at, ", the model stays as it is: ", p.name, ": ", p.reason,
           space.layers.size() > 1 ? Cat(" (and ", space.layers.size() - 1, " more)") : ""));
 }
 

@@ -82,8 +82,9 @@ Status SplitLayer(Graph& g, const PrunableWeights& w, const LowRankFactors& f) {
   const bool rows_first = layout->is_window || layout->rows_are_outputs();
   const int64_t rows = w.place.plane.rows, depth = w.place.plane.depth();
   GraphEditor edit(g);
-  Value* const right =
-      edit.AddConstant(AsWeights(f.right, f.rank, depth, rows_first, dims), w.weights + "_right");
+  // The first of two matrix products is a plain one.
+  Value* const right = edit.AddConstant(AsWeights(f.right, f.rank, depth, layout->is_window, dims),
+                                        w.weights + "_right");
   Value* const left =
       edit.AddConstant(AsWeights(f.left, rows, f.rank, rows_first, dims), w.weights + "_left");
   for (Node* node : readers) INFER_TRY(SplitNode(edit, *node, right, left));
