@@ -10,6 +10,7 @@
 #include "lib/ir/inference.h"
 #include "lib/support/readable.h"
 #include "lib/support/strings.h"
+#include "passes/pass/pipeline.h"
 #include "quant/calibrate/calibrate.h"
 #include "quant/prune/group_costs.h"
 #include "quant/scheme/quantize.h"
@@ -18,6 +19,9 @@ namespace infer {
 namespace {
 
 constexpr size_t kMostRanks = 12;
+/// Of what a layer saves alone, the model has to save so much: neighbours that ran together with it
+/// may not any more.
+constexpr double kLeastInModel = 0.5;
 /// What a second product takes in a file beside its weights and names.
 constexpr int64_t kBytesOfNode = 160;
 
@@ -93,11 +97,19 @@ class LayerTimer {
 
 class RankSpaceMaker {
  public:
-  RankSpaceMaker(RankSpace& space, const Backend& backend, const LowRankOptions& options)
-      : space_(space), options_(options), timer_(backend, options) {}
+  RankSpaceMaker(RankSpace& space, const Samples& samples, const Backend& backend,
+                 const LowRankOptions& options)
+      : space_(space),
+        samples_(samples),
+        backend_(backend),
+        options_(options),
+        timer_(backend, options) {}
 
   Status Run() {
     for (const PrunableWeights& w : space_.weights) {
+      if (options_.progress)
+        options_.progress("weigh layers", static_cast<int64_t>(space_.layers.size()),
+                          static_cast<int64_t>(space_.weights.size()));
       if (options_.stop.stop_requested()) return Cancelled("pruning was stopped");
       SplitProduct p;
       p.name = w.layer;
@@ -146,11 +158,38 @@ class RankSpaceMaker {
       if (level.us <= options_.sure * layer.us && level.bytes < layer.bytes)
         layer.levels.push_back(level);
     }
-    if (layer.levels.empty())
+    if (layer.levels.empty()) {
       p.reason = Cat("two products are no faster than its ", extents);
+      return {};
+    }
+    INFER_ASSIGN(const bool gains, GainsInModel(w, layer));
+    if (!gains)
+      p.reason = "two products are no faster in the model, where it runs together with others";
     else
       space_.ranked.push_back(std::move(layer));
     return {};
+  }
+
+  /// Whether the model as it is fused gains by the table, too, with the layer at its lowest rank.
+  Result<bool> GainsInModel(const PrunableWeights& w, const RankedLayer& layer) {
+    if (dense_us_ < 0) {
+      INFER_ASSIGN(dense_us_, TimeOfModel(space_.counted.Clone()));
+    }
+    Graph split = space_.counted.Clone();
+    const RankLevel& level = layer.levels.front();
+    INFER_TRY(SplitLayer(split, w, SomeFactors(w.place.plane, level.rank)));
+    INFER_ASSIGN(const double us, TimeOfModel(std::move(split)));
+    return dense_us_ - us >= kLeastInModel * (layer.us - level.us);
+  }
+
+  Result<double> TimeOfModel(Graph g) const {
+    INFER_TRY(Optimize(g).status());
+    CompileOptions compile;
+    compile.threads = options_.threads;
+    INFER_ASSIGN(const TappedProgram t, CompileOwnedWithTaps(std::move(g), {}, backend_, compile));
+    INFER_ASSIGN(std::vector<Datum> inputs, samples_.get(0));
+    INFER_TRY(RunInputs(*t.context, std::move(inputs), options_.stop));
+    return RunMicroseconds(*t.program, *t.context, *options_.costs);
   }
 
   Result<double> TimeOf(const Value& weights, const WeightPlane& plane, int64_t rank) {
@@ -164,8 +203,11 @@ class RankSpaceMaker {
   }
 
   RankSpace& space_;
+  const Samples& samples_;
+  const Backend& backend_;
   const LowRankOptions& options_;
   LayerTimer timer_;
+  double dense_us_ = -1;  // of the model
 };
 
 Status NothingToSplit(const RankSpace& space, const LowRankOptions& options) {
@@ -240,7 +282,7 @@ Result<RankSpace> RankSpace::Make(const Graph& original, const Samples& samples,
   INFER_TRY(InferTypes(s.work));
   INFER_ASSIGN(s.counted, OfFirstSample(s.work, samples));
   INFER_ASSIGN(s.weights, FindPrunable(s.work, original, options.scope));
-  INFER_TRY(RankSpaceMaker(s, backend, options).Run());
+  INFER_TRY(RankSpaceMaker(s, samples, backend, options).Run());
   if (s.ranked.empty()) return NothingToSplit(s, options);
   return s;
 }
