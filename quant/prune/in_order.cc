@@ -48,7 +48,11 @@ Status PruneLayersInOrder(const Graph& work, Graph& pruned, std::span<const Sele
       LayerResult result;
       {
         const LaneLease lease(options.threads);
-        result = PruneLayer(job, moments[i - begin]);
+        if (options.make) {
+          INFER_ASSIGN(result, options.make(i, job, moments[i - begin]));
+        } else {
+          result = PruneLayer(job, moments[i - begin]);
+        }
       }
       INFER_TRY(WriteLayer(l.weights, result, pruned));
       done(i, result);

@@ -12,6 +12,9 @@ struct InOrderOptions {
   int threads = 0;
   std::function<void(const std::string& step, int64_t done, int64_t total)> progress = nullptr;
   std::stop_token stop = {};
+  /// Makes layer i of the job that PruneLayer would get; nullptr: PruneLayer does.
+  std::function<Result<LayerResult>(size_t i, const LayerJob& job, const MomentsPair& moments)>
+      make = nullptr;
 };
 
 /// Writes weights, and a shift of the results into the layer's bias.

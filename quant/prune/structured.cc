@@ -10,6 +10,7 @@
 #include "lib/support/strings.h"
 #include "quant/algorithm/layer_rows.h"
 #include "quant/prune/channel_space.h"
+#include "quant/prune/check_same.h"
 #include "quant/prune/shrink.h"
 #include "quant/recipe/held_out.h"
 
@@ -20,10 +21,6 @@ constexpr int kGoalSteps = 6;        // towards a speed that only the finished g
 constexpr int kWorkSteps = 40;       // towards work that only the finished graph tells
 constexpr int kDropSteps = 5;        // of a search by accuracy: each prunes the whole model
 constexpr double kLeastShare = 0.1;  // of the FLOPs, that such a search looks at
-/// Relative noise that rounding leaves between the graph with zeros and the shrunk one: in f32, and
-/// where anything is computed in 16 bits.
-constexpr double kSameNoise = 1e-7, kSameNoise16 = 1e-4;
-constexpr int64_t kSameSamples = 2;
 
 Status CheckChannelRequest(const Graph& g, const Samples& samples, const ChannelOptions& o) {
   INFER_TRY(CheckNotQuantized(g));
@@ -290,7 +287,9 @@ class ChannelPruner {
                                  }));
     INFER_ASSIGN(const AxisCuts cuts, CutsIn(masked, w));
     INFER_ASSIGN(Graph out, Shrink(masked, cuts));
-    if (samples.count > 0) INFER_TRY(CheckSame(masked, out, samples));
+    INFER_TRY(
+        CheckSame(masked, out, samples, backend_, options_.threads,
+                  "the model without its channels differs from the one in which they are zero"));
     return out;
   }
 
@@ -321,26 +320,6 @@ class ChannelPruner {
       }
     }
     return cuts;
-  }
-
-  /// The graph with zeros and the shrunk one compute the same, which is looked at, not believed.
-  Status CheckSame(const Graph& masked, const Graph& shrunk, const Samples& samples) const {
-    for (const Value* v : masked.outputs())
-      if (!v->type().is_tensor() || !IsFloat(v->dtype())) return {};
-    HeldOut::Options o;
-    o.threads = options_.threads;
-    o.max_samples = kSameSamples;
-    INFER_ASSIGN(const HeldOut zeros, HeldOut::Make(masked, samples, backend_, o));
-    INFER_ASSIGN(const HeldOutError e, zeros.Measure(shrunk));
-    const bool has_16_bits =
-        std::any_of(masked.values().begin(), masked.values().end(), [](const auto& v) {
-          return v->type().is_tensor() && IsFloat(v->dtype()) && BitWidth(v->dtype()) <= 16;
-        });
-    if (e.worst <= (has_16_bits ? kSameNoise16 : kSameNoise)) return {};
-    return Internal(
-        Cat("the model without its channels differs from the one in which they are "
-            "zero, by ",
-            Rounded(e.worst, 3), " of its outputs' energy"));
   }
 
   void Report(const Widths& w) {

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Runs files whose channels `infer-opt prune --structured` removed in ONNX Runtime and OpenVINO.
+"""Runs files whose channels `infer-opt prune --structured` removed, or whose products `--low-rank` split, in ONNX Runtime and OpenVINO.
 
 usage: structured_files.py INFER_OPT [MODEL...]
 
 Each shared model loses a third of its FLOPs or, where its extents are open, of its bytes, chosen without
-data. ONNX Runtime with and without its own rewrites, OpenVINO where it is installed, and our cpu backend
+data; those of LOW_RANK have products split at a quarter of their rank, fitted to random numbers. ONNX Runtime with and without its own rewrites, OpenVINO where it is installed, and our cpu backend
 must give the same outputs for random inputs, as nearly as ONNX Runtime with and without its rewrites agrees on the
 dense model. Exits 1 when one fails, 77 when there is nothing to judge."""
 import os
@@ -17,6 +17,8 @@ from judging import np
 
 MODELS = ["resnet20_cifar", "squeezenet11_fp32", "vit_ibp_cifar", "mnist_cntk8", "cifar_resnet_2b", "yunet_n_320",
           "ultraface_rfb320", "dnsmos", "autoencoder1d", "super_resolution"]
+LOW_RANK = ["vit_ibp_cifar", "squeezenet11_fp32", "mnist_fc_256x4", "autoencoder1d"]
+SAMPLES = 24  # of random numbers, for low rank
 TOLERANCE = 2e-4  # of an output's largest number: sums in another order
 MOST_OF_DENSE = 10  # times what the dense model's own output differs by, where that is more (sigmoids near 0)
 
@@ -46,12 +48,27 @@ def distance(a, b):
     return float(np.abs(a - b).max(initial=0) / max(np.abs(a).max(initial=0), 1e-30))
 
 
-def judge(infer_opt, model, folder):
-    source = os.path.join(judging.data_folder(), "models", model, "model.onnx")
-    small = os.path.join(folder, "small.onnx")
+def narrowed(infer_opt, source, small, folder):
     code, said = execute([infer_opt, "prune", source, "-o", small, "--structured", "--flops", "67%", "--no-verify"])
     if code and "FLOPs of the model are not known" in said:
         code, said = execute([infer_opt, "prune", source, "-o", small, "--structured", "--max-size", "75%"])
+    return code, said
+
+
+def split(infer_opt, source, small, folder):
+    spec = judging.session_of(source, False).get_inputs()[0]
+    shape = [d if isinstance(d, int) else 1 for d in spec.shape[1:]]
+    if spec.shape[0] not in (1, None) and isinstance(spec.shape[0], int):
+        shape = [spec.shape[0], *shape]
+    rows = os.path.join(folder, "rows.npy")
+    np.save(rows, np.random.default_rng(5).standard_normal([SAMPLES, *shape]).astype(np.float32))
+    return execute([infer_opt, "prune", source, "-o", small, "--low-rank", "--rank", "25%", "--calib", rows, "--no-verify"])
+
+
+def judge(infer_opt, model, folder, way):
+    source = os.path.join(judging.data_folder(), "models", model, "model.onnx")
+    small = os.path.join(folder, "small.onnx")
+    code, said = way(infer_opt, source, small, folder)
     if code:
         return False, said.strip().splitlines()[-1]
     sessions = {"onnxruntime": judging.session_of(small, True), "as written": judging.session_of(small, False)}
@@ -86,16 +103,18 @@ def judge(infer_opt, model, folder):
 
 
 def main():
-    infer_opt, models = sys.argv[1], sys.argv[2:] or MODELS
+    infer_opt, wanted = sys.argv[1], sys.argv[2:]
     data = judging.data_folder()
     failed = judged = 0
-    for model in models:
+    for way, model in [(narrowed, m) for m in MODELS] + [(split, m) for m in LOW_RANK]:
+        if wanted and model not in wanted:
+            continue
         if not os.path.exists(os.path.join(data, "models", model, "model.onnx")):
             continue
         judged += 1
         with tempfile.TemporaryDirectory() as folder:
-            passed, text = judge(infer_opt, model, folder)
-        print(f"{'pass' if passed else 'FAIL'} {model}: {text}", flush=True)
+            passed, text = judge(infer_opt, model, folder, way)
+        print(f"{'pass' if passed else 'FAIL'} {model}, {way.__name__}: {text}", flush=True)
         failed += not passed
     if not judged:
         judging.skip("no shared model")

@@ -1,7 +1,8 @@
 #!/usr/bin/python3
-"""What removing channels costs trained classifiers, and what it saves (docs/pruning.md).
+"""What removing channels, or splitting products in two, costs trained classifiers and saves (docs/pruning.md).
 
     tools/infer_opt/structured_table.py build/release/bin/infer-opt DATA [--goals 70%,50%] [--models a,b] [--work FOLDER]
+    tools/infer_opt/structured_table.py ... --low-rank [--goals 80%,60%]     (goals of --max-size)
     tools/infer_opt/structured_table.py ... --times
 
 Data, split and preprocessing as prune_table.py (one fold). The first form prunes and prints accuracy, FLOPs and bytes;
@@ -21,7 +22,7 @@ PAIRS, LEAST_SECONDS = 31, 1.5
 
 
 def paths(args, model, goal):
-    stem = args.work / f"{model}.structured.{goal.strip('%')}"
+    stem = args.work / f"{model}.{'low_rank' if args.low_rank else 'structured'}.{goal.strip('%')}"
     return stem.with_suffix(stem.suffix + ".onnx"), stem.with_suffix(stem.suffix + ".json")
 
 
@@ -38,18 +39,22 @@ def run(command):
         raise SystemExit(f"{' '.join(map(str, command))}: {done.stderr}")
 
 
+def way(args):
+    return ["--low-rank", "--max-size"] if args.low_rank else ["--structured", "--flops"]
+
+
 def prune(args, model, goal):
     small, report = paths(args, model, goal)
     if not report.exists():
         fit, judge, answers, preprocess = roles(args, model)
-        run([args.tool, "prune", args.data / f"models/{model}/model.onnx", "-o", small, "--structured", "--flops", goal,
+        run([args.tool, "prune", args.data / f"models/{model}/model.onnx", "-o", small, *way(args), goal,
              "--calib", fit, "--eval", judge, "--eval-labels", answers, *preprocess, "--quiet", "--json", report])
     return json.loads(report.read_text())
 
 
 def accuracy_row(args, model, goal):
     report = prune(args, model, goal)
-    task, s = report["accuracy"]["task"], report["structured"]
+    task, s = report["accuracy"]["task"], report["low_rank" if args.low_rank else "structured"]
     lost, gained, n = task["lost"], task["gained"], task["samples"]
     low, high = prune_table.tango(lost, gained, n)
     return [model, f"{100 * task['golden_top1']:.1f}",
@@ -109,15 +114,16 @@ def main():
     p.add_argument("data", type=pathlib.Path)
     p.add_argument("--goals", default="70%,50%")
     p.add_argument("--models", default=",".join(prune_table.MODELS))
+    p.add_argument("--low-rank", action="store_true")
     p.add_argument("--times", action="store_true")
     p.add_argument("--work", type=pathlib.Path, default=pathlib.Path("build/structured_table"))
     args = p.parse_args()
     args.work.mkdir(parents=True, exist_ok=True)
     for goal in args.goals.split(","):
         if args.times:
-            print(f"\n| --flops {goal} | times as fast, ours | times as fast, ONNX Runtime |\n|---|---|---|")
+            print(f"\n| {way(args)[1]} {goal} | times as fast, ours | times as fast, ONNX Runtime |\n|---|---|---|")
         else:
-            print(f"\n| --flops {goal} | dense top-1 | drop | SQNR dB | FLOPs stay | parameters stay | file |\n"
+            print(f"\n| {way(args)[1]} {goal} | dense top-1 | drop | SQNR dB | FLOPs stay | parameters stay | file |\n"
                   "|---|---|---|---|---|---|---|")
         for model in args.models.split(","):
             if args.times:

@@ -79,20 +79,43 @@ void ChannelFlags::Declare(Options& o) {
          "Remove channels, heads and columns for good: the file is a plain smaller model");
   o.Share("--flops", &flops, "--structured: goal: at most so many of the FLOPs stay (70%)");
   o.Value("--speedup", &speedup,
-          "--structured: goal: so many times as fast, measured in turns (1.5x)");
+          "--structured, --low-rank: goal: so many times as fast, measured in turns (1.5x)");
 }
 
-Status ChannelFlags::Check(const std::vector<std::string>& others) const {
+Status ChannelFlags::Check(const std::vector<std::string>& others, bool low_rank) const {
   if (structured) {
     if (!others.empty())
       return InvalidArgument(Cat("--structured removes channels, ", others.front(),
                                  " chooses single weights: leave one of them out"));
     return {};
   }
-  if (flops >= 0 || !speedup.empty())
-    return InvalidArgument(
-        Cat(flops >= 0 ? "--flops" : "--speedup", " is a goal of --structured, which is missing"));
+  if (flops >= 0) return InvalidArgument("--flops is a goal of --structured, which is missing");
+  if (!speedup.empty() && !low_rank)
+    return InvalidArgument("--speedup is a goal of --structured or --low-rank, which is missing");
   return {};
+}
+
+Result<double> SpeedupGoal(const std::string& text) {
+  const auto times = ParseTimes(text);
+  if (!times || !(*times > 1 && *times <= 100))
+    return InvalidArgument(Cat("--speedup ", text, ": write 1.5x, above 1 and at most 100"));
+  return *times;
+}
+
+Result<double> ConstantBytesGoal(const GateFlags& gates, const Model& model) {
+  const auto size = gates.size();
+  const auto file = static_cast<double>(model.info.file_bytes);
+  const double limit = size->is_share ? size->value * file : size->value;
+  if (limit >= file)
+    return InvalidArgument(Cat("--max-size ", gates.max_size, ": the file has ",
+                               HumanBytes(model.info.file_bytes), " already"));
+  // What is no weight stays as it is.
+  const double rest = file - static_cast<double>(ConstantsOf(model.graph).bytes);
+  if (limit <= rest)
+    return InvalidArgument(Cat("--max-size ", gates.max_size, ": out of reach, ",
+                               HumanBytes(static_cast<int64_t>(rest)),
+                               " of the file are no weights"));
+  return limit - rest;
 }
 
 Result<ChannelGoal> ChannelFlags::Goal(const GateFlags& gates, const Model& model) const {
@@ -105,24 +128,12 @@ Result<ChannelGoal> ChannelFlags::Goal(const GateFlags& gates, const Model& mode
     return ChannelGoal{ChannelGoal::Kind::kFlops, flops};
   }
   if (!speedup.empty()) {
-    const auto times = ParseTimes(speedup);
-    if (!times || !(*times > 1 && *times <= 100))
-      return InvalidArgument(Cat("--speedup ", speedup, ": write 1.5x, above 1 and at most 100"));
-    return ChannelGoal{ChannelGoal::Kind::kSpeedup, *times};
+    INFER_ASSIGN(const double times, SpeedupGoal(speedup));
+    return ChannelGoal{ChannelGoal::Kind::kSpeedup, times};
   }
-  if (const auto size = gates.size()) {
-    const auto file = static_cast<double>(model.info.file_bytes);
-    const double limit = size->is_share ? size->value * file : size->value;
-    if (limit >= file)
-      return InvalidArgument(Cat("--max-size ", gates.max_size, ": the file has ",
-                                 HumanBytes(model.info.file_bytes), " already"));
-    // What is no weight stays as it is.
-    const double rest = file - static_cast<double>(ConstantsOf(model.graph).bytes);
-    if (limit <= rest)
-      return InvalidArgument(Cat("--max-size ", gates.max_size, ": out of reach, ",
-                                 HumanBytes(static_cast<int64_t>(rest)),
-                                 " of the file are no weights"));
-    return ChannelGoal{ChannelGoal::Kind::kBytes, limit - rest};
+  if (gates.size()) {
+    INFER_ASSIGN(const double bytes, ConstantBytesGoal(gates, model));
+    return ChannelGoal{ChannelGoal::Kind::kBytes, bytes};
   }
   if (gates.max_drop >= 0) return ChannelGoal{ChannelGoal::Kind::kDrop, gates.max_drop};
   return InvalidArgument(
@@ -130,7 +141,8 @@ Result<ChannelGoal> ChannelFlags::Goal(const GateFlags& gates, const Model& mode
 }
 
 Status TellSpeedup(Context& context, const Graph& golden, const Graph& result,
-                   const DeviceOptions& device, const DataRoles& data, Json& report) {
+                   const DeviceOptions& device, const DataRoles& data, const std::string& if_slower,
+                   Json& report) {
   const Samples& samples = data.evaluation.count > 0 ? data.evaluation : data.calibration;
   if (report.contains("latency") || samples.count == 0) return {};
   INFER_ASSIGN(const auto inputs, samples.get(0));
@@ -138,10 +150,7 @@ Status TellSpeedup(Context& context, const Graph& golden, const Graph& result,
   context.PrintLine(Cat("latency: ", Fixed(s.median, 2), " times as fast (95 % interval ",
                         Fixed(s.median_low, 2), " to ", Fixed(s.median_high, 2),
                         "), both fused, in turns"));
-  if (s.median_high < 1)
-    context.Warn(
-        "the result has fewer FLOPs and is slower here: its widths lost a faster kernel (inspect "
-        "--kernels); --speedup asks for time instead");
+  if (s.median_high < 1) context.Warn(if_slower);
   return {};
 }
 

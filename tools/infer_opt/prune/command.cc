@@ -1,5 +1,5 @@
-/// infer-opt prune: sets weights to zero or removes channels, compares the result with the dense
-/// model on data that nothing was fitted to, and checks the gates.
+/// infer-opt prune: sets weights to zero, removes channels or splits products, compares the result
+/// with the dense model on data that nothing was fitted to, and checks the gates.
 #include "lib/support/readable.h"
 #include "lib/support/strings.h"
 #include "quant/prune/prune.h"
@@ -9,7 +9,7 @@
 #include "tools/common/judgement.h"
 #include "tools/common/sparsity_report.h"
 #include "tools/infer_opt/commands.h"
-#include "tools/infer_opt/prune/channels.h"
+#include "tools/infer_opt/prune/low_rank.h"
 #include "tools/infer_opt/prune/report.h"
 
 namespace infer {
@@ -19,7 +19,9 @@ class PruneCommand : public Command {
  public:
   std::string_view name() const override { return "prune"; }
   std::string_view help() const override {
-    return "Set weights to zero or remove channels, fine-tune what is left, and gate the accuracy";
+    return "Set weights to zero, remove channels or split products, fine-tune what is left, and "
+           "gate "
+           "the accuracy";
   }
   std::string_view examples() const override {
     return "Examples:\n"
@@ -34,6 +36,9 @@ class PruneCommand : public Command {
            "  infer-opt prune model.onnx -o small.onnx --structured --flops 70% --fine-tune-steps "
            "500 "
            "--calib c.npy --eval e.npy --eval-labels y.npy\n"
+           "  infer-opt prune model.onnx -o small.onnx --low-rank --max-size 60% --calib c.npy "
+           "--eval "
+           "e.npy --eval-labels y.npy\n"
            "  infer-opt prune model.onnx -o sparse.onnx --sparsity 30%  (without data: by "
            "magnitude)\n";
   }
@@ -45,6 +50,7 @@ class PruneCommand : public Command {
     data_.Declare(o);
     o.Section("Pruning");
     channels_.Declare(o);
+    low_rank_.Declare(o);
     o.Share("--sparsity", &sparsity_, "So many of the weights, or blocks, become zero");
     o.Value("--nm", &nm_, "N:M, as 2:4: of each M weights along the inputs at most N stay");
     o.Value("--blocks", &blocks_,
@@ -80,10 +86,10 @@ class PruneCommand : public Command {
     INFER_TRY(export_.Check(context));
     INFER_TRY(gates_.Check());
     if (no_verify_) INFER_TRY(gates_.CheckNotMeasured());
-    INFER_TRY(channels_.Check(GivenForWeights()));
+    INFER_TRY(CheckWay());
     INFER_TRY(fine_tune_.Check());
     PruneOptions options;
-    if (!channels_.structured) {
+    if (OfWeights()) {
       INFER_ASSIGN(options.pattern, Pattern());
     }
     INFER_TRY(Choose(context, options));
@@ -98,6 +104,8 @@ class PruneCommand : public Command {
     INFER_ASSIGN(auto backend, MakeBackend(device_.device));
     if (channels_.structured) {
       INFER_TRY(RemoveChannels(context, golden, model, *backend, options, report));
+    } else if (low_rank_.low_rank) {
+      INFER_TRY(SplitInTwo(context, golden, model, *backend, options, report));
     } else {
       context.Step("prune");
       INFER_ASSIGN(const PruneReport done, PruneModel(model.graph, ToFit(), *backend, options));
@@ -115,12 +123,12 @@ class PruneCommand : public Command {
                    JudgeResult(context, {golden, model}, {data_.calibration, data_.evaluation},
                                gates_, device_, export_, judge, report));
     }
-    if (channels_.structured && !no_verify_)
-      INFER_TRY(TellSpeedup(context, golden, model.graph, device_, data_, report));
+    if (!OfWeights() && !no_verify_)
+      INFER_TRY(TellSpeedup(context, golden, model.graph, device_, data_, IfSlower(), report));
     INFER_ASSIGN(const ExitCode code,
                  export_.WriteJudged(context, model, verdict, keep_failed_, report));
     INFER_TRY(TellSize(context, model, report));
-    if (!channels_.structured)
+    if (OfWeights())
       if (const auto program = CompileFor(model.graph, device_); program.ok())
         TellSkipping(context, model.graph, **program);
     INFER_TRY(WriteReport(context, std::move(report)));
@@ -134,11 +142,30 @@ class PruneCommand : public Command {
                Json& report) const {
     if (!fine_tune_.wanted()) return {};
     FineTuneOptions o = fine_tune_.Request(context, data_.seed, device_.threads);
-    o.keep_zeros = !channels_.structured;
+    o.keep_zeros = OfWeights();
     context.Step("fine-tune");
     INFER_ASSIGN(const FineTuneReport done, FineTune(model, golden, data_.calibration, backend, o));
     report["fine_tuning"] = TellFineTuning(context, done, o);
     return {};
+  }
+
+  /// Single weights become zero; else the graph changes.
+  bool OfWeights() const { return !channels_.structured && !low_rank_.low_rank; }
+
+  Status CheckWay() const {
+    std::vector<std::string> others = GivenForWeights();
+    INFER_TRY(channels_.Check(others, low_rank_.low_rank));
+    if (channels_.structured) others.insert(others.begin(), "--structured");
+    return low_rank_.Check(others);
+  }
+
+  std::string IfSlower() const {
+    if (low_rank_.low_rank)
+      return "the result is slower here, although the cost table tells less time (inspect "
+             "--kernels); --speedup measures while it chooses";
+    return "the result has fewer FLOPs and is slower here: its widths lost a faster kernel "
+           "(inspect "
+           "--kernels); --speedup asks for time instead";
   }
 
   /// Options that say which single weights become zero.
@@ -150,6 +177,35 @@ class PruneCommand : public Command {
     if (method_ != "auto") given.emplace_back("--method");
     if (allocation_ != "auto") given.emplace_back("--allocation");
     return given;
+  }
+
+  /// Times two models in turns on the first calibration sample, which lives as long as this.
+  std::function<Result<double>(const Graph&, const Graph&)> Stopwatch(Context& context) const {
+    return [this, &context](const Graph& dense, const Graph& pruned) -> Result<double> {
+      INFER_ASSIGN(const auto inputs, data_.calibration.get(0));
+      Json unused;
+      INFER_ASSIGN(const auto s, MeasureSpeedup(context, dense, pruned, device_, inputs, unused));
+      return s.median;
+    };
+  }
+
+  Status SplitInTwo(Context& context, const Graph& golden, Model& model, const Backend& backend,
+                    const PruneOptions& as, Json& report) {
+    LowRankOptions options;
+    INFER_ASSIGN(options.goal, low_rank_.Goal(channels_.speedup, gates_, model));
+    INFER_ASSIGN(const auto store,
+                 low_rank_.OpenStore(context, golden, ToFit(), device_, as.scope));
+    options.scope = as.scope;
+    options.threads = as.threads;
+    options.progress = as.progress;
+    options.stop = as.stop;
+    options.store = store.get();
+    options.speedup = Stopwatch(context);
+    context.Step("prune");
+    INFER_ASSIGN(const LowRankReport done, SplitProducts(model.graph, ToFit(), backend, options));
+    report["low_rank"] = infer::ToJson(done, options);
+    context.Print(SummaryText(done));
+    return {};
   }
 
   Status RemoveChannels(Context& context, const Graph& golden, Model& model, const Backend& backend,
@@ -166,12 +222,7 @@ class PruneCommand : public Command {
     if (options.goal.kind == ChannelGoal::Kind::kSpeedup) {
       if (data_.calibration.count == 0)
         return InvalidArgument("--speedup runs the model on data: --data X, or --calib X --eval Z");
-      options.speedup = [&](const Graph& dense, const Graph& pruned) -> Result<double> {
-        INFER_ASSIGN(const auto inputs, data_.calibration.get(0));
-        Json unused;
-        INFER_ASSIGN(const auto s, MeasureSpeedup(context, dense, pruned, device_, inputs, unused));
-        return s.median;
-      };
+      options.speedup = Stopwatch(context);
     }
     context.Step("prune");
     INFER_ASSIGN(const ChannelReport done, PruneChannels(model.graph, ToFit(), backend, options));
@@ -196,7 +247,9 @@ class PruneCommand : public Command {
     } else if (sparsity_ < 0) {
       return InvalidArgument(
           "the number of weights to set to zero is missing: --sparsity 50%, --nm 2:4 or --blocks "
-          "1x4 [--sparsity 50%]; channels go with --structured --flops 70%");
+          "1x4 [--sparsity 50%]; channels go with --structured --flops 70%, products are split "
+          "with "
+          "--low-rank --max-size 60%");
     }
     if (sparsity_ >= 0) p.share = sparsity_;
     if (Status s = CheckShare(p.share); !s.ok()) return std::move(s).In("--sparsity");
@@ -227,6 +280,9 @@ class PruneCommand : public Command {
 
   Status TellWithoutData(Context& context) const {
     if (data_.calibration.count > 0) return {};
+    if (low_rank_.low_rank)
+      return InvalidArgument(
+          "--low-rank chooses and fits by calibration data: --data X, or --calib X --eval Z");
     INFER_TRY(fine_tune_.CheckData(data_.calibration.count));
     if (method_ != "auto" && method_ != "magnitude")
       return InvalidArgument(Cat("--method ", method_,
@@ -261,6 +317,7 @@ class PruneCommand : public Command {
   }
 
   ChannelFlags channels_;
+  LowRankFlags low_rank_;
   FineTuneFlags fine_tune_;
   std::string path_, nm_, blocks_, method_ = "auto", allocation_ = "auto";
   ExportFlags export_;

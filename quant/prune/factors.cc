@@ -1,0 +1,179 @@
+#include "quant/prune/factors.h"
+
+#include <Eigen/Core>
+#include <Eigen/SVD>
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include "quant/algebra/eigen_product.h"
+
+namespace infer {
+namespace {
+
+using FactorDoubles = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+using FactorFloats = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+
+/// Rows per input from which one damping is enough.
+constexpr int64_t kManyRows = 10;
+constexpr double kLittleDamping = 0.01, kMuchDamping = 0.1;
+/// Values below this share of the largest do not shrink a factor further.
+constexpr double kLeastValue = 1e-6;
+
+FactorDoubles DoublesOf(std::span<const float> v, int64_t rows, int64_t columns) {
+  return Eigen::Map<const FactorFloats>(v.data(), rows, columns).cast<double>();
+}
+
+/// Damped moments, about the mean where that is asked for: H, and C with the damping's pull to W.
+struct DampedMoments {
+  FactorDoubles h, c;
+};
+
+DampedMoments DampedOf(const FactorDoubles& w, const LayerMoments& m,
+                       const FactorOptions& options) {
+  const int64_t d = w.cols(), r = w.rows();
+  DampedMoments s{DoublesOf(m.h, d, d), DoublesOf(m.c, d, r)};
+  if (options.with_shift && m.rows > 0) {
+    const Eigen::Map<const Eigen::VectorXd> x(m.sum_x.data(), d), y(m.sum_y.data(), r);
+    s.h.noalias() -= x * x.transpose() / static_cast<double>(m.rows);
+    s.c.noalias() -= x * y.transpose() / static_cast<double>(m.rows);
+  }
+  const double mean = s.h.diagonal().mean(), damp = mean > 0 ? options.damping * mean : 1.0;
+  s.h.diagonal().array() += damp;
+  s.c += damp * w.transpose();
+  return s;
+}
+
+struct FactorCandidate {
+  FactorOptions options;
+  std::string name;
+};
+
+std::vector<FactorCandidate> FactorCandidates(const FactorJob& job, const LayerMoments& sample) {
+  const std::string shift = job.takes_shift ? "+bias" : "";
+  std::vector<FactorCandidate> all;
+  const bool few = sample.rows < kManyRows * job.plane.depth();
+  for (const double damping : {kLittleDamping, kMuchDamping})
+    if (damping == kLittleDamping || few)
+      all.push_back({{damping, true, job.takes_shift}, "fitted" + shift});
+  all.push_back({{kLittleDamping, false, job.takes_shift}, "weighted" + shift});
+  return all;
+}
+
+double RootOfShare(double error, double energy) {
+  return energy > 0 ? std::sqrt(error / energy) : 0;
+}
+
+}  // namespace
+
+PrunedMatrix ProductOf(const WeightPlane& plane, const LowRankFactors& f) {
+  const Eigen::Map<const FactorFloats> left(f.left.data(), plane.rows, f.rank);
+  const Eigen::Map<const FactorFloats> right(f.right.data(), f.rank, plane.depth());
+  const FactorFloats product = Multiply(left, right);
+  return {{product.data(), product.data() + product.size()},
+          f.shift,
+          KeepMask(static_cast<size_t>(plane.size()), 1)};
+}
+
+Result<LayerFactors> LayerFactors::Make(const WeightPlane& plane, std::span<const float> dense,
+                                        const LayerMoments& moments, const FactorOptions& options) {
+  INFER_CHECK(plane.groups == 1);
+  LayerFactors f;
+  f.plane_ = &plane;
+  f.moments_ = &moments;
+  f.with_shift_ = options.with_shift;
+  const int64_t d = plane.depth(), r = plane.rows;
+  FactorDoubles target = DoublesOf(dense, r, d), whitened = target;
+  if (options.weighted) {
+    if (moments.h.empty() || !moments.finite())
+      return Unsupported("the second moments are not finite");
+    DampedMoments s = DampedOf(target, moments, options);
+    if (options.outputs) {
+      FactorDoubles inverse = s.h;
+      INFER_TRY(InvertSymmetric(MutableViewOf(inverse)));
+      target = Multiply(inverse, s.c).transpose();
+    }
+    INFER_TRY(FactorCholesky(MutableViewOf(s.h)));
+    s.h.triangularView<Eigen::StrictlyUpper>().setZero();
+    whitened = Multiply(target, s.h);
+  }
+  if (!whitened.allFinite()) return Unsupported("the second moments cannot be factorised");
+  const Eigen::BDCSVD<Eigen::MatrixXd> svd(Eigen::MatrixXd(whitened), Eigen::ComputeThinU);
+  if (svd.info() != Eigen::Success || !svd.matrixU().allFinite())
+    return Unsupported("the singular values of the layer cannot be computed");
+  const FactorDoubles left = svd.matrixU();
+  f.values_.assign(svd.singularValues().data(),
+                   svd.singularValues().data() + svd.singularValues().size());
+  f.left_.assign(left.data(), left.data() + left.size());
+  f.target_.assign(target.data(), target.data() + target.size());
+  return f;
+}
+
+LowRankFactors LayerFactors::At(int64_t rank) const {
+  INFER_CHECK(rank >= 1 && rank <= full_rank());
+  const int64_t d = plane_->depth(), r = plane_->rows;
+  const Eigen::Map<const FactorDoubles> all(left_.data(), r, full_rank());
+  const Eigen::Map<const FactorDoubles> target(target_.data(), r, d);
+  FactorDoubles left = all.leftCols(rank);
+  FactorDoubles right = Multiply(FactorDoubles(left.transpose()), target);
+  const double rows = std::sqrt(static_cast<double>(std::max<int64_t>(moments_->rows, 1)));
+  for (int64_t k = 0; k < rank; ++k) {
+    const double value =
+        std::max(values_[static_cast<size_t>(k)], kLeastValue * values_.front()) / rows;
+    const double scale = value > 0 ? std::sqrt(value) : 1.0;
+    left.col(k) *= scale;
+    right.row(k) /= scale;
+  }
+  LowRankFactors f;
+  f.rank = rank;
+  f.left.resize(static_cast<size_t>(left.size()));
+  f.right.resize(static_cast<size_t>(right.size()));
+  Eigen::Map<FactorFloats>(f.left.data(), r, rank) = left.cast<float>();
+  Eigen::Map<FactorFloats>(f.right.data(), rank, d) = right.cast<float>();
+  if (with_shift_) {
+    PrunedMatrix product = ProductOf(*plane_, f);
+    ShiftMeans(*plane_, {moments_, 1}, product);
+    f.shift = std::move(product.shift);
+  }
+  return f;
+}
+
+Result<FactoredLayer> FactorLayer(const FactorJob& job, const MomentsPair& moments) {
+  if (moments.fit.size() != 1 || moments.fit.front().h.empty() || moments.fit.front().rows == 0)
+    return Unsupported("nothing is known of what the layer multiplies");
+  const LayerMoments& fit = moments.fit.front();
+  const bool has_judge = moments.held_out.front().rows > 0;
+  const std::span<const LayerMoments> judge = has_judge ? moments.held_out : moments.fit;
+  const double energy = OutputEnergy(judge);
+  std::optional<FactorCandidate> best;
+  double least = 0;
+  for (const FactorCandidate& c : FactorCandidates(job, fit)) {
+    INFER_ASSIGN(const LayerFactors made, LayerFactors::Make(job.plane, job.dense, fit, c.options));
+    const double error = PrunedError(job.plane, ProductOf(job.plane, made.At(job.rank)), judge);
+    if (best && !(error < least)) continue;
+    best = c;
+    least = error;
+  }
+  FactoredLayer out;
+  {
+    INFER_ASSIGN(
+        const LayerFactors plain,
+        LayerFactors::Make(job.plane, job.dense, fit, {.outputs = false, .weighted = false}));
+    out.plain_error = RootOfShare(
+        PrunedError(job.plane, ProductOf(job.plane, plain.At(job.rank)), judge), energy);
+  }
+  LayerMoments all = fit;
+  if (has_judge) all.Add(moments.held_out.front());
+  INFER_ASSIGN(const LayerFactors chosen,
+               LayerFactors::Make(job.plane, job.dense, all, best->options));
+  out.factors = chosen.At(job.rank);
+  out.layer.matrix = ProductOf(job.plane, out.factors);
+  out.layer.method = best->name;
+  out.layer.error = RootOfShare(least, energy);
+  out.layer.dense_error = RootOfShare(
+      PrunedError(job.plane, Masked(job.dense, KeepMask(job.dense.size(), 1)), judge), energy);
+  return out;
+}
+
+}  // namespace infer
