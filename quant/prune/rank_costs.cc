@@ -160,7 +160,9 @@ Result<std::vector<LevelCosts>> MeasureLevels(const Graph& original, const RankS
       if (options.stop.stop_requested()) return Cancelled("pruning was stopped");
       const RankedLayer& layer = space.ranked[index[begin]];
       const size_t at = begin - (batch.end - batch.requests.size());
-      INFER_ASSIGN(all[index[begin]], meter.Measure(layer, batch.dense[at], moments[at]));
+      auto costs = meter.Measure(layer, batch.dense[at], moments[at]);
+      if (!costs.ok()) return std::move(costs.status()).In(space.layers[layer.report].name);
+      all[index[begin]] = *std::move(costs);
       INFER_TRY(Keep(options.store, KeyOf(layer, space.layers[layer.report]), all[index[begin]]));
       ++report.measured;
       if (options.progress)
