@@ -20,7 +20,7 @@ KernelList AllKernels(const Facts& facts) {
       QuantProductKernels, QuantCodeKernels,      ElementwiseKernels, ChainKernels,
       MoveKernels,         GatherKernels,         MatMulKernels,      MatMulBitsKernels,
       ConvKernels,         PoolKernels,           AttentionKernels,   GroupAttentionKernels,
-      RowKernels};
+      RecurrentKernels,    RowKernels};
   for (const Family family : families) {
     KernelList list = family(facts);
     all.insert(all.end(), list.begin(), list.end());
