@@ -78,8 +78,7 @@ Result<GroupQuery> GroupQueryReader::Read(std::span<const Operand> in,
     return in[static_cast<size_t>(g_.at[i])];
   };
   const auto dims = [&](size_t i) -> const Dims& { return operand(i).dims; };
-  if (operand(GroupInput::kLengths).dtype != DType::kI32)
-    return Unsupported("seqlens_k is no i32");
+  if (operand(GroupInput::kLengths).dtype != DType::kI32) return Unsupported("seqlens_k is no i32");
   made.batch = dims(GroupInput::kQuery)[0];
   made.queries = dims(GroupInput::kQuery)[1];
   made.size = dims(GroupInput::kQuery)[2] / (g_.packed ? g_.heads + 2 * g_.groups : g_.heads);

@@ -201,8 +201,8 @@ Result<std::string> AddAttention(LaunchBuilder& b, const DeviceFacts& facts,
     return b.ReadOr(m ? m->arg : -1, a.q.arg);
   };
   b.Dispatch(t.shader,
-             {a.added.has_value(), a.chosen ? (a.chosen->invert ? 2 : 1) : 0,
-              a.band.valid_arg >= 0, a.softcap != 0, a.zero_where_none},
+             {a.added.has_value(), a.chosen ? (a.chosen->invert ? 2 : 1) : 0, a.band.valid_arg >= 0,
+              a.softcap != 0, a.zero_where_none},
              {Reads(a.q.arg),
               Reads(a.k.arg),
               Reads(a.v.arg),

@@ -8,8 +8,8 @@ namespace infer::vulkan {
 
 /// "" or that no shader goes over so many keys.
 std::string RefuseManyKeys(const AttentionGeometry& a, const DeviceFacts& facts);
-/// Adds it to a launch; the shader's name. Unsupported: more than 2^31 elements. Operands move only:
-/// no HeadRows has steps.
+/// Adds it to a launch; the shader's name. Unsupported: more than 2^31 elements. Operands move
+/// only: no HeadRows has steps.
 Result<std::string> AddAttention(LaunchBuilder& b, const DeviceFacts& facts,
                                  const AttentionGeometry& a);
 

@@ -60,43 +60,37 @@ std::unique_ptr<Kernel> MakeGather(const StepCall& call, const Facts& facts) {
   const int x = call.operand(n.input(0));
   const int64_t axis = n.Attr<int64_t>("axis");
   const RunIndices given{call.operand(n.input(1)), n.input(1)->dtype() == DType::kI64};
-  return KernelOf(
-      [=](std::span<const Operand> in, std::span<const Operand> out) -> Result<Prepared> {
-        const Operand& table = in[static_cast<size_t>(x)];
-        const Dims& dims = table.dims;
-        INFER_ASSIGN(const int a, NormalizeAxis(axis, static_cast<int>(dims.size())));
-        RunIndices indices = given;
-        indices.count = NumElements(in[static_cast<size_t>(given.operand)].dims);
-        indices.extent = dims[static_cast<size_t>(a)];
-        const int64_t outer = NumElements(Dims(dims.begin(), dims.begin() + a));
-        const int64_t bytes =
-            NumElements(Dims(dims.begin() + a + 1, dims.end())) * BitWidth(table.dtype) / 8;
-        if (bytes % 4 != 0) return Unsupported("rows that are no whole words");
-        if (indices.extent > INT32_MAX) return Unsupported("more than 2^31 rows");
-        int64_t per_part = indices.extent;
-        if (outer == 1) {
-          INFER_ASSIGN(per_part, RowsOfAPart(*facts, indices.extent, {bytes}));
-        }
-        LaunchBuilder b(facts, in, out);
-        indices.Add(b);
-        const int64_t words = outer * indices.count * bytes / 4;
-        for (int64_t first = 0; first < indices.extent; first += per_part) {
-          const int64_t rows = std::min(per_part, indices.extent - first);
-          const bool whole = rows == indices.extent;
-          b.DispatchElements("gather", {},
-                             {b.Part(b.Read(x), first * bytes, whole ? -1 : rows * bytes),
-                              b.Part(b.ScratchRead(), 0, indices.count * 4), b.Write()},
-                             Push()
-                                 .U(words)
-                                 .U(bytes / 4)
-                                 .U(indices.count)
-                                 .U(indices.extent)
-                                 .U(first)
-                                 .U(rows),
-                             words);
-        }
-        return b.Finish(per_part < indices.extent ? "gather_parts" : "gather");
-      });
+  return KernelOf([=](std::span<const Operand> in,
+                      std::span<const Operand> out) -> Result<Prepared> {
+    const Operand& table = in[static_cast<size_t>(x)];
+    const Dims& dims = table.dims;
+    INFER_ASSIGN(const int a, NormalizeAxis(axis, static_cast<int>(dims.size())));
+    RunIndices indices = given;
+    indices.count = NumElements(in[static_cast<size_t>(given.operand)].dims);
+    indices.extent = dims[static_cast<size_t>(a)];
+    const int64_t outer = NumElements(Dims(dims.begin(), dims.begin() + a));
+    const int64_t bytes =
+        NumElements(Dims(dims.begin() + a + 1, dims.end())) * BitWidth(table.dtype) / 8;
+    if (bytes % 4 != 0) return Unsupported("rows that are no whole words");
+    if (indices.extent > INT32_MAX) return Unsupported("more than 2^31 rows");
+    int64_t per_part = indices.extent;
+    if (outer == 1) {
+      INFER_ASSIGN(per_part, RowsOfAPart(*facts, indices.extent, {bytes}));
+    }
+    LaunchBuilder b(facts, in, out);
+    indices.Add(b);
+    const int64_t words = outer * indices.count * bytes / 4;
+    for (int64_t first = 0; first < indices.extent; first += per_part) {
+      const int64_t rows = std::min(per_part, indices.extent - first);
+      const bool whole = rows == indices.extent;
+      b.DispatchElements(
+          "gather", {},
+          {b.Part(b.Read(x), first * bytes, whole ? -1 : rows * bytes),
+           b.Part(b.ScratchRead(), 0, indices.count * 4), b.Write()},
+          Push().U(words).U(bytes / 4).U(indices.count).U(indices.extent).U(first).U(rows), words);
+    }
+    return b.Finish(per_part < indices.extent ? "gather_parts" : "gather");
+  });
 }
 
 // ---- Tables of codes -------------------------------------------------------------------------

@@ -58,8 +58,7 @@ AttentionGeometry GeometryOf(const GroupQuery& g, int64_t rotated_at) {
 
 class GroupQueryKernel final : public Kernel {
  public:
-  GroupQueryKernel(const StepCall& call, Facts facts)
-      : reader_(call), facts_(std::move(facts)) {}
+  GroupQueryKernel(const StepCall& call, Facts facts) : reader_(call), facts_(std::move(facts)) {}
 
   Result<Prepared> Prepare(std::span<const Operand> in,
                            std::span<const Operand> out) const override {
@@ -79,8 +78,8 @@ class GroupQueryKernel final : public Kernel {
     });
     for (int part : {1, 2}) AddRows(g, part, scratch, b);
     if (g.rotary > 0)
-      AddRows(g, 0,
-              b.Part(scratch, own.rotated_at * 4, g.batch * g.queries * g.heads * g.size * 4), b);
+      AddRows(g, 0, b.Part(scratch, own.rotated_at * 4, g.batch * g.queries * g.heads * g.size * 4),
+              b);
     INFER_ASSIGN(const std::string shader, AddAttention(b, *facts_, a));
     return b.Finish(shader);
   }
@@ -135,7 +134,8 @@ std::unique_ptr<Kernel> MakeGroups(const StepCall& call, const Facts& facts) {
 }  // namespace
 
 KernelList GroupAttentionKernels(const Facts& facts) {
-  return {Def(facts, "GroupQueryAttention", "com.microsoft", "attention", RefuseGroups, MakeGroups)};
+  return {
+      Def(facts, "GroupQueryAttention", "com.microsoft", "attention", RefuseGroups, MakeGroups)};
 }
 
 }  // namespace infer::vulkan

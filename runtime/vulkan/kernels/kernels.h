@@ -16,8 +16,8 @@ KernelList ConvKernels(const Facts& facts);          ///< Conv, ConvTranspose
 KernelList PoolKernels(const Facts& facts);          ///< MaxPool, AveragePool, linear Resize
 KernelList AttentionKernels(const Facts& facts);     ///< products around a Softmax, Attention
 KernelList GroupAttentionKernels(const Facts& facts);  ///< attention of grouped heads with caches
-KernelList RecurrentKernels(const Facts& facts);     ///< LSTM
-KernelList RowKernels(const Facts& facts);           ///< Softmax, normalizations, reductions
+KernelList RecurrentKernels(const Facts& facts);       ///< LSTM
+KernelList RowKernels(const Facts& facts);             ///< Softmax, normalizations, reductions
 
 /// All of them, in order of preference for one operator.
 KernelList AllKernels(const Facts& facts);

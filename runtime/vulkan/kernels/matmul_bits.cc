@@ -95,8 +95,8 @@ class BitsKernel final : public Kernel {
     tail_.Add(push);
     std::vector<int32_t> constants = tail_.Constants();
     constants.push_back(at_[kBitsBias] >= 0);
-    for (int64_t c : {few ? int64_t{1} : int64_t{k_ > kLongBits ? 1 : 0}, int64_t{0}, int64_t{0}, bits_,
-                      zeros_})
+    for (int64_t c : {few ? int64_t{1} : int64_t{k_ > kLongBits ? 1 : 0}, int64_t{0}, int64_t{0},
+                      bits_, zeros_})
       constants.push_back(static_cast<int32_t>(c));
     const auto part = [&](int operand, int64_t row_bytes) {
       return b.Part(b.Read(operand), first * row_bytes, n * row_bytes);
@@ -104,11 +104,11 @@ class BitsKernel final : public Kernel {
     const int a = at_[kBitsA];
     const auto zeros = zeros_ ? part(at_[kBitsZeros], zero_bytes()) : b.Read(a);
     const std::string shader = few ? "bits_gemv" : Cat("bits", t.suffix());
-    b.Dispatch(shader, std::move(constants),
-               {b.Read(a), part(at_[kBitsB], code_bytes()), b.ReadOr(at_[kBitsBias], a),
-                b.ReadOr(tail_.residual, a), b.Write(), part(at_[kBitsScales], scale_bytes()),
-                zeros},
-               push, t.groups());
+    b.Dispatch(
+        shader, std::move(constants),
+        {b.Read(a), part(at_[kBitsB], code_bytes()), b.ReadOr(at_[kBitsBias], a),
+         b.ReadOr(tail_.residual, a), b.Write(), part(at_[kBitsScales], scale_bytes()), zeros},
+        push, t.groups());
     return shader;
   }
 

@@ -67,8 +67,8 @@ class LstmKernel final : public Kernel {
         INFER_TRY(AddCopy(b, b.Read(at_[operand]), Own(b),
                           {l.extents(), Outside(l), l.inside(), 0, to}, 4));
     for (int64_t step = 0; step < l.steps; ++step) AddStepOf(l, step, b);
-    for (const auto& [o, from] : {std::pair(kLstmLastH, l.steps % 2 * l.states()),
-                                  {kLstmLastC, 2 * l.states()}})
+    for (const auto& [o, from] :
+         {std::pair(kLstmLastH, l.steps % 2 * l.states()), {kLstmLastC, 2 * l.states()}})
       if (result_[o] >= 0)
         INFER_TRY(AddCopy(b, b.ScratchRead(), b.Write(static_cast<size_t>(result_[o])),
                           {l.extents(), l.inside(), Outside(l), from, 0}, 4));
@@ -104,8 +104,7 @@ class LstmKernel final : public Kernel {
       push.U(l.batch * l.inputs).U(l.inputs).U(l.states()).U(l.batch * l.hidden);
     push.U(batch_first_ ? l.steps * l.dirs * l.hidden : l.hidden);
     const auto y = has_y ? b.Write(static_cast<size_t>(result_[kLstmY])) : Own(b);
-    b.DispatchElements("lstm",
-                       {at_[kLstmB] >= 0, has_y, at_[kLstmH] >= 0, at_[kLstmC] >= 0},
+    b.DispatchElements("lstm", {at_[kLstmB] >= 0, has_y, at_[kLstmH] >= 0, at_[kLstmC] >= 0},
                        {b.Read(at_[kLstmX]), b.Read(at_[kLstmW]), b.Read(at_[kLstmR]),
                         b.ReadOr(at_[kLstmB], at_[kLstmX]), Own(b), y},
                        push, l.states(), 64);

@@ -168,7 +168,8 @@ Status LaunchBuilder::CheckBuffer(const Arg& arg) const {
     return Unsupported(Cat("'", o && o->value ? o->value->name() : "a table", "' takes ",
                            HumanBytes(bytes), ", a buffer of this device holds ",
                            HumanBytes(facts_->max_buffer_bytes)));
-  if (o && arg.bytes < 0 && NumElements(o->dims) > kMostElements) return Unsupported("more than 2^31 elements");
+  if (o && arg.bytes < 0 && NumElements(o->dims) > kMostElements)
+    return Unsupported("more than 2^31 elements");
   return {};
 }
 

@@ -174,12 +174,13 @@ TEST(VulkanGroups, CachesOfGroupedHeadsStayOnTheDevice) {
       const auto want = Evaluate(g, inputs);
       ASSERT_TRUE(want.ok()) << want.status().message();
       int transfers = 0;
-      const auto program = *backend->Compile(g, {.observe = [&](const PlanView& view) {
-        if (view.name == "launches")
-          transfers = static_cast<int>(
-              std::count_if(view.launches.begin(), view.launches.end(),
-                            [](const PlanView::Launch& l) { return l.kind == "transfer"; }));
-      }});
+      const auto program = *backend->Compile(
+          g, {.observe = [&](const PlanView& view) {
+            if (view.name == "launches")
+              transfers = static_cast<int>(
+                  std::count_if(view.launches.begin(), view.launches.end(),
+                                [](const PlanView::Launch& l) { return l.kind == "transfer"; }));
+          }});
       // The hidden state and both caches, there and back.
       EXPECT_EQ(transfers, 6);
       const auto context = *program->NewContext();

@@ -25,12 +25,14 @@ TEST(VulkanLarge, WeightsAbove128MiBRunOnShaders) {
   std::vector<Datum> got;
   {
     const auto program = *backend->Compile(g, {.observe = [&](const PlanView& view) {
-      if (view.name != "memory") return;
-      for (const PlanView::Buffer& b : view.buffers) {
-        if (b.kind == "constant" && b.on_device) weights += b.bytes;
-        if (b.kind == "arena" && b.on_device) arena = std::max(arena, b.offset + b.bytes);
-      }
-    }});
+                                             if (view.name != "memory") return;
+                                             for (const PlanView::Buffer& b : view.buffers) {
+                                               if (b.kind == "constant" && b.on_device)
+                                                 weights += b.bytes;
+                                               if (b.kind == "arena" && b.on_device)
+                                                 arena = std::max(arena, b.offset + b.bytes);
+                                             }
+                                           }});
     for (const StepInfo& s : program->steps())
       EXPECT_THAT(s.kernel, ::testing::AnyOf(StartsWith("vulkan:"), "view")) << s.op;
     const auto run = RunOnce(*program, inputs);
