@@ -203,6 +203,23 @@ TEST(VulkanGroups, CachesOfGroupedHeadsStayOnTheDevice) {
   EXPECT_EQ(VulkanMemoryOf(*backend).live, 0);
 }
 
+/// Exporters write casts that change nothing.
+TEST(VulkanGroups, CastsToTheTypeThatIsThereCrossNothing) {
+  const auto backend = VulkanOver();
+  const Graph g = ParsedGraph(
+      "graph g(x: f32[9,40]) -> (y) { s = Softmax(x) c = Cast(s) {to=1} y = LogSoftmax(c) }");
+  RunAndCompare(*backend, g);
+  int64_t transfers = -1;
+  const auto program = backend->Compile(
+      g, {.observe = [&](const PlanView& view) {
+        if (view.name == "launches")
+          transfers = std::count_if(view.launches.begin(), view.launches.end(),
+                                    [](const PlanView::Launch& l) { return l.kind == "transfer"; });
+      }});
+  ASSERT_TRUE(program.ok());
+  EXPECT_EQ(transfers, 2);
+}
+
 /// Long rows of keys up to what the loops of a driver on the CPU may take, and beyond.
 TEST(VulkanGroups, AttentionOfManyKeys) {
   const auto backend = VulkanOver();
