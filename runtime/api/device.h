@@ -28,10 +28,11 @@ class DeviceMemory {
   virtual std::byte* host() { return nullptr; }
 };
 
-/// A part of a device's memory.
+/// A part of a device's memory; or, where a launch asks for it (Prepared::on_host), host memory.
 struct BufferView {
   DeviceMemory* memory = nullptr;
   int64_t offset = 0, bytes = 0;
+  const std::byte* host = nullptr;
 };
 
 /// The end of the commands that one Submit handed over.

@@ -254,15 +254,17 @@ Status Executor::RunLaunch(size_t index, const RunOptions& options) {
 Status Executor::Record(size_t index) {
   const Bound& bound = *plans_[0];
   const PlannedLaunch& launch = bound.plan->launches[index];
-  // What an upload reads may be on its way to the host still: views run nothing in between.
-  if (launch.crosses && downloads_) INFER_TRY(AwaitDevice());
+  // What is read here may be on its way to the host still: views run nothing in between.
+  if ((launch.crosses || launch.reads_host) && downloads_) INFER_TRY(AwaitDevice());
   if (!encoder_) {
     INFER_ASSIGN(encoder_, program_->device()->NewEncoder());
   }
   recorded_ = true;
   if (!launch.crosses) {
     const auto args =
-        std::span(bound.device_args).subspan(bound.first_arg[index], launch.args.size());
+        std::span(plans_[0]->device_args).subspan(bound.first_arg[index], launch.args.size());
+    for (size_t i = 0; launch.reads_host && i < args.size(); ++i)
+      args[i].host = bound.args[bound.first_arg[index] + i];
     return launch.launch->Record(*encoder_, args, bound.states[index].get());
   }
   const auto from = static_cast<size_t>(launch.args[0]), to = static_cast<size_t>(launch.args[1]);

@@ -56,7 +56,10 @@ struct Prepared {
   std::string precision = {};            ///< for StepInfo::precision; "": as the step's
   std::vector<Layout> in_layouts;        ///< wanted, per operand; empty: all plain
   std::vector<bool> unused;              ///< operands that the launch does not read; empty: none
-  std::vector<Layout> out_layouts;       ///< given, per result; empty: all plain
+  /// Operands that a launch of a device reads in host memory while it records: numbers that it
+  /// looks at before anything is computed (indices, lengths); empty: none.
+  std::vector<bool> on_host = {};
+  std::vector<Layout> out_layouts;  ///< given, per result; empty: all plain
   int64_t scratch_bytes = 0;
   /// Result 0 must hold this operand on entry (accumulation); -1: none.
   int accumulate = -1;

@@ -140,7 +140,8 @@ void PlanBuffers::Push(size_t s, const Prepared& p, std::vector<int> args, size_
           .launch = p.launch,
           .args = std::move(args),
           .is_copy = is_copy,
-          .backend = backend});
+          .backend = backend,
+          .reads_host = std::find(p.on_host.begin(), p.on_host.end(), true) != p.on_host.end()});
   out_.memory.weight_bytes += p.weight_bytes;
 }
 
@@ -191,7 +192,9 @@ Status PlanBuffers::AddKernel(size_t s, const Prepared& p, size_t backend) {
       args.push_back(-1);
       continue;
     }
-    INFER_ASSIGN(const int b, Version(s, step.inputs[i], at(p.in_layouts, i)));
+    Layout layout = at(p.in_layouts, i);
+    if (i < p.on_host.size() && p.on_host[i]) layout = {};
+    INFER_ASSIGN(const int b, Version(s, step.inputs[i], layout));
     args.push_back(b);
   }
   for (size_t i = 0; i < step.outputs.size(); ++i) {

@@ -38,6 +38,7 @@ struct PlannedLaunch {
   size_t backend = 0;                    ///< of the program's, whose launch it is
   bool is_late = false;                  ///< all late steps at once (ShapePlan::late)
   bool alone = false;                    ///< on the calling thread only
+  bool reads_host = false;               ///< Prepared::on_host names one of the operands
   /// Shows args[0] as this output of the graph, and computes nothing; -1: does not.
   int watch = -1;
   int64_t channel_block = 0;  ///< of what it shows, as RawValue::channel_block

@@ -22,7 +22,7 @@ struct VulkanOptions {
   std::vector<std::string> disable = {};
   /// Memory that may be allocated at most, in bytes.
   int64_t memory_bytes = INT64_MAX;
-  /// Buffers above this size are refused by kernels; 0: the device's own limit.
+  /// Pretends that a shader sees no more bytes of a buffer at once; 0: the device's own limit.
   int64_t max_buffer_bytes = 0;
   /// Workgroups that keep the device busy: products of fewer are split along their common axis.
   /// 0: twice as many as it has compute units; 1 on a CPU.
@@ -42,9 +42,10 @@ struct VulkanOptions {
 };
 
 /// INFER_VULKAN_DISABLE (names between commas), INFER_VULKAN_MEMORY (bytes),
-/// INFER_VULKAN_STAGE_ALL=1, INFER_VULKAN_BUSY_GROUPS (a number), INFER_VULKAN_CACHE (a folder; "":
-/// none; infer-opt/vulkan in $XDG_CACHE_HOME or ~/.cache where it is not set). InvalidArgument for
-/// anything that cannot be read.
+/// INFER_VULKAN_BUFFER (bytes), INFER_VULKAN_STAGE_ALL=1, INFER_VULKAN_BUSY_GROUPS (a number),
+/// INFER_VULKAN_CACHE (a folder; "": none; infer-opt/vulkan in $XDG_CACHE_HOME or ~/.cache where it
+/// is not set), INFER_VULKAN_VALIDATE=1 (messages go to stderr). InvalidArgument for anything that
+/// cannot be read.
 Result<VulkanOptions> VulkanOptionsFromEnvironment();
 
 struct VulkanFeature {

@@ -1,16 +1,21 @@
 #!/usr/bin/python3
 """Which share of a model's nodes runs on shaders, what the rest is, and what crosses between device and host.
 
-usage: vulkan_coverage.py INFER_OPT MODEL.onnx... [-- OPTION...]
+usage: vulkan_coverage.py INFER_OPT [--zoo INFER_BENCH] [--share PERCENT] [--between N] [MODEL.onnx...] [-- OPTION...]
 
 A row of Markdown for each model; OPTIONs go to `infer-opt inspect` (--set batch=1). Nodes are those that run: what is known before
-the run, and views, which only give a value other extents, are left out. The last column names the operators without a shader,
-the most frequent first."""
+the run, and views, which only give a value other extents, are left out. A crossing is a value that moves between host and device:
+inputs and outputs of the model, which lie on the host, and those between its steps. The last column names the operators without a
+shader, the most frequent first.
+
+--zoo adds the architectures of `infer-bench zoo`, batch 1, all their layers. --share and --between are aims: of nodes on shaders at
+least, of values that cross between steps at most. Models that miss one are named at the end, exit code 1."""
 import collections
 import json
 import os
 import subprocess
 import sys
+import tempfile
 
 
 def inspect(infer_opt, model, options):
@@ -21,31 +26,66 @@ def inspect(infer_opt, model, options):
     return json.loads(done.stdout)["plan"], ""
 
 
-def row(infer_opt, model, options):
-    name = os.path.basename(os.path.dirname(model)) if os.path.basename(model) == "model.onnx" else os.path.basename(model)[:-5]
-    plan, why = inspect(infer_opt, model, options)
-    views = {v["name"]: v for v in plan or []}
-    if "launches" not in views:
-        return "| %s | - | - | - | - | %s |" % (name, why or "no plan without extents")
-    steps, buffers = views["layouts"]["steps"], {b["buffer"]: b for b in views["memory"]["buffers"]}
-    running, transfers = set(), []
-    for launch in views["launches"]["launches"]:
-        if launch["kind"] == "transfer":
-            transfers.append(buffers[launch["args"][1]]["bytes"])
-        elif launch["kind"] in ("kernel", "reference", "late"):
-            running.add(launch["step"])
-    nodes = on_shaders = 0
-    without = collections.Counter()
-    for s in running:
-        n = len(steps[s]["op"].split("+"))
-        nodes += n
-        if steps[s]["kernel"].startswith("vulkan:"):
-            on_shaders += n
-        else:
-            without[steps[s]["op"]] += 1
-    rest = ", ".join("%s %d" % (op, n) for op, n in without.most_common(6)) + (", ..." if len(without) > 6 else "")
-    return "| %s | %d | %d (%.0f %%) | %d | %.2f | %s |" % (
-        name, nodes, on_shaders, 100 * on_shaders / max(nodes, 1), len(transfers), sum(transfers) / 1e6, rest)
+class Coverage:
+    """Of one model; `why` says why there is none."""
+
+    def __init__(self, infer_opt, model, options):
+        self.name = os.path.basename(os.path.dirname(model)) if os.path.basename(model) == "model.onnx" else os.path.basename(model)[:-5]
+        plan, self.why = inspect(infer_opt, model, options)
+        views = {v["name"]: v for v in plan or []}
+        if "launches" not in views:
+            self.why = self.why or "no plan without extents"
+            return
+        steps, buffers = views["layouts"]["steps"], {b["buffer"]: b for b in views["memory"]["buffers"]}
+        self.ends = self.between = self.bytes = self.nodes = self.on_shaders = 0
+        self.without = collections.Counter()
+        running = set()
+        for launch in views["launches"]["launches"]:
+            if launch["kind"] == "transfer":
+                source, target = (buffers[b] for b in launch["args"][:2])
+                self.bytes += target["bytes"]
+                if source["kind"] == "input" or target["kind"] == "output":
+                    self.ends += 1
+                else:
+                    self.between += 1
+            elif launch["kind"] in ("kernel", "reference", "late"):
+                running.add(launch["step"])
+        for s in running:
+            n = len(steps[s]["op"].split("+"))
+            self.nodes += n
+            if steps[s]["kernel"].startswith("vulkan:"):
+                self.on_shaders += n
+            else:
+                self.without[steps[s]["op"]] += 1
+
+    def share(self):
+        return 100 * self.on_shaders / max(self.nodes, 1)
+
+    def row(self):
+        if self.why:
+            return "| %s | - | - | - | - | - | %s |" % (self.name, self.why)
+        rest = ", ".join("%s %d" % (op, n) for op, n in self.without.most_common(6)) + (", ..." if len(self.without) > 6 else "")
+        return "| %s | %d | %d (%.0f %%) | %d | %d | %.2f | %s |" % (
+            self.name, self.nodes, self.on_shaders, self.share(), self.ends, self.between, self.bytes / 1e6, rest)
+
+    def misses(self, share, between):
+        if self.why:  # models that are all control flow have no plan
+            return "" if "shows no plan" in self.why else self.why
+        missed = ["%.1f %% of nodes on shaders" % self.share()] if self.share() < share else []
+        if self.between > between:
+            missed.append("%d values cross between steps" % self.between)
+        return ", ".join(missed)
+
+
+def zoo(infer_bench, folder):
+    """Paths of its architectures, each written when it is asked for and removed behind it."""
+    listed = json.loads(subprocess.run([infer_bench, "zoo", "--json", "-", "-q"], check=True, stdout=subprocess.PIPE).stdout)
+    for architecture in listed["models"]:
+        path = os.path.join(folder, architecture["name"] + ".onnx")
+        subprocess.run([infer_bench, "zoo", architecture["name"], "-o", path, "-q"], check=True)
+        yield path
+        for written in os.listdir(folder):
+            os.remove(os.path.join(folder, written))
 
 
 def main():
@@ -54,12 +94,35 @@ def main():
     if "--" in args:
         options = args[args.index("--") + 1:]
         args = args[:args.index("--")]
-    if len(args) < 2:
+    given = {"--zoo": None, "--share": 0, "--between": float("inf")}
+    for name in given:
+        if name in args:
+            at = args.index(name)
+            given[name] = args[at + 1] if name == "--zoo" else float(args[at + 1])
+            del args[at:at + 2]
+    if not args or (len(args) < 2 and not given["--zoo"]):
         sys.exit(__doc__)
-    print("| model | nodes that run | on shaders | crossings | MB crossing | without a shader |")
-    print("|---|---|---|---|---|---|")
+    print("| model | nodes that run | on shaders | inputs and outputs that cross | between steps | MB crossing | without a shader |")
+    print("|---|---|---|---|---|---|---|")
+    missed = []
+
+    def cover(model):
+        coverage = Coverage(args[0], model, options)
+        print(coverage.row(), flush=True)
+        why = coverage.misses(given["--share"], given["--between"])
+        if why and (given["--share"] > 0 or given["--between"] < float("inf")):
+            missed.append("%s: %s" % (coverage.name, why))
+
     for model in args[1:]:
-        print(row(args[0], model, options), flush=True)
+        cover(model)
+    if given["--zoo"]:
+        with tempfile.TemporaryDirectory() as folder:
+            for model in zoo(given["--zoo"], folder):
+                cover(model)
+    for line in missed:
+        print(line, file=sys.stderr)
+    sys.exit(1 if missed else 0)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -1,6 +1,7 @@
 #include "runtime/vulkan/options.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 
 #include "lib/support/strings.h"
@@ -15,6 +16,15 @@ std::string PipelineFolder() {
   const char *cache = std::getenv("XDG_CACHE_HOME"), *home = std::getenv("HOME");
   if (cache && *cache == '/') return Cat(cache, "/infer-opt/vulkan");
   return home && *home == '/' ? Cat(home, "/.cache/infer-opt/vulkan") : "";
+}
+
+/// 0 or 1; not set: 0.
+Result<bool> Switch(const char* name) {
+  const char* text = std::getenv(name);
+  if (!text || !*text) return false;
+  if (std::string_view(text) != "0" && std::string_view(text) != "1")
+    return InvalidArgument(Cat(name, "=", text, ": 0 or 1"));
+  return *text == '1';
 }
 
 }  // namespace
@@ -54,11 +64,18 @@ Result<VulkanOptions> VulkanOptionsFromEnvironment() {
           Cat("INFER_VULKAN_BUSY_GROUPS=", text, ": not a number of workgroups"));
     options.busy_groups = *groups;
   }
-  if (const char* text = std::getenv("INFER_VULKAN_STAGE_ALL"); text && *text) {
-    if (std::string_view(text) != "0" && std::string_view(text) != "1")
-      return InvalidArgument(Cat("INFER_VULKAN_STAGE_ALL=", text, ": 0 or 1"));
-    options.stage_all = *text == '1';
+  if (const char* text = std::getenv("INFER_VULKAN_BUFFER"); text && *text) {
+    const auto bytes = ParseInt(text);
+    if (!bytes || *bytes < 1)
+      return InvalidArgument(Cat("INFER_VULKAN_BUFFER=", text, ": not a number of bytes"));
+    options.max_buffer_bytes = *bytes;
   }
+  INFER_ASSIGN(options.stage_all, Switch("INFER_VULKAN_STAGE_ALL"));
+  INFER_ASSIGN(options.validate, Switch("INFER_VULKAN_VALIDATE"));
+  if (options.validate)
+    options.on_message = [](std::string_view m) {
+      std::fprintf(stderr, "%.*s\n", static_cast<int>(m.size()), m.data());
+    };
   return options;
 }
 

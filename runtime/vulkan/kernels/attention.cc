@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "lib/support/strings.h"
-#include "runtime/plan_ir/groups/attention_plan.h"
+#include "runtime/vulkan/kernels/attention_dispatch.h"
 #include "runtime/vulkan/kernels/kernels.h"
 #include "runtime/vulkan/kernels/strided_copy.h"
 
@@ -65,11 +65,7 @@ std::string RefuseExtents(const AttentionPlan& plan, const DeviceFacts& facts) {
                    [&](const AttentionCache& c) { return moves_only(c.rows); }))
     return "operands or results that are quantized or multiplied on their way";
   if (!a.probability.empty()) return "its probabilities are quantized";
-  if (std::max({a.queries, a.keys, a.band.position}) > kFar) return "too many keys";
-  const int64_t rounds = AttentionTilingOf(facts, a).rounds;
-  if (rounds > facts.max_iterations)
-    return Cat("loops of ", rounds, " rounds, this driver ends them after ", facts.max_iterations);
-  return "";
+  return RefuseManyKeys(a, facts);
 }
 
 std::string RefuseAttention(const StepCall& call, const DeviceFacts& facts) {
@@ -102,6 +98,8 @@ struct LeadStrides {
   }
 };
 
+LaunchBuilder::Arg Reads(int arg) { return {arg, false}; }
+
 class AttentionKernel final : public Kernel {
  public:
   AttentionKernel(const StepCall& call, Facts facts)
@@ -119,62 +117,13 @@ class AttentionKernel final : public Kernel {
     LaunchBuilder b(facts_, in, out);
     if (plan.own_floats > 0) b.Scratch(plan.own_floats * 4);
     for (const AttentionCache& c : plan.caches) INFER_TRY(FillCache(c, in.size() + out.size(), b));
-    const AttentionTiling t = AttentionTilingOf(*facts_, a);
-    b.Iterations(t.rounds);
-    INFER_ASSIGN(auto table, OffsetsOf(a));
-    const auto mask = [&](const std::optional<ScoreMask>& m) {
-      return b.ReadOr(m ? m->arg : -1, a.q.arg);
-    };
-    b.Dispatch(t.shader,
-               {a.added.has_value(), a.chosen ? (a.chosen->invert ? 2 : 1) : 0,
-                a.band.valid_arg >= 0, a.softcap != 0, a.zero_where_none},
-               {Reads(a.q.arg),
-                Reads(a.k.arg),
-                Reads(a.v.arg),
-                b.Table(std::move(table)),
-                mask(a.added),
-                mask(a.chosen),
-                b.ReadOr(a.band.valid_arg, a.q.arg),
-                {a.y.arg, true}},
-               Constants(a, t), a.leads * t.tiles * t.chunks);
-    return b.Finish(t.shader);
+    INFER_ASSIGN(const std::string shader, AddAttention(b, *facts_, a));
+    return b.Finish(shader);
   }
 
  private:
-  static LaunchBuilder::Arg Reads(int arg) { return {arg, false}; }
-
   bool IsPast(const Value* v) const {
     return group_.block && (v == group_.block->input(4) || v == group_.block->input(5));
-  }
-
-  static Push Constants(const AttentionGeometry& a, const AttentionTiling& t) {
-    const auto far = [](int64_t n) { return n < 0 ? -1 : std::min(n, kFar); };
-    Push push;
-    push.U(a.leads).U(a.queries).U(a.depth).U(a.values).U(t.tiles).U(t.chunks);
-    for (const HeadRows* h : {&a.q, &a.k, &a.v, &a.y}) push.U(h->row).U(h->element);
-    push.U(a.added ? a.added->row : 0).U(a.chosen ? a.chosen->row : 0);
-    push.U(std::clamp<int64_t>(a.band.keys, 0, a.keys)).U(a.band.position);
-    push.U(far(a.band.left)).U(far(a.band.right)).U(a.band.leads_per_sample);
-    push.F(a.scale).F(a.softcap).F(a.chosen ? a.chosen->hidden : 0);
-    return push;
-  }
-
-  /// By lead: where its rows of q, k, v, y and of the masks begin.
-  static Result<std::vector<int32_t>> OffsetsOf(const AttentionGeometry& a) {
-    std::vector<int32_t> table;
-    for (size_t l = 0; l < static_cast<size_t>(a.leads); ++l) {
-      const int64_t begins[] = {a.q.offset[l],
-                                a.k.offset[l],
-                                a.v.offset[l],
-                                a.y.offset[l],
-                                a.added ? a.added->offset[l] : 0,
-                                a.chosen ? a.chosen->offset[l] : 0};
-      for (int64_t at : begins) {
-        if (at < 0 || at > INT32_MAX) return Unsupported("more than 2^31 elements");
-        table.push_back(static_cast<int32_t>(at));
-      }
-    }
-    return table;
   }
 
   /// The past and the new rows together.
@@ -203,7 +152,68 @@ std::unique_ptr<Kernel> MakeAttention(const StepCall& call, const Facts& facts) 
   return std::make_unique<AttentionKernel>(call, facts);
 }
 
+Push AttentionConstants(const AttentionGeometry& a, const AttentionTiling& t) {
+  const auto far = [](int64_t n) { return n < 0 ? -1 : std::min(n, kFar); };
+  Push push;
+  push.U(a.leads).U(a.queries).U(a.depth).U(a.values).U(t.tiles).U(t.chunks);
+  for (const HeadRows* h : {&a.q, &a.k, &a.v, &a.y}) push.U(h->row).U(h->element);
+  push.U(a.added ? a.added->row : 0).U(a.chosen ? a.chosen->row : 0);
+  push.U(std::clamp<int64_t>(a.band.keys, 0, a.keys)).U(a.band.position);
+  push.U(far(a.band.left)).U(far(a.band.right)).U(a.band.leads_per_sample);
+  push.F(a.scale).F(a.softcap).F(a.chosen ? a.chosen->hidden : 0);
+  return push;
+}
+
+/// By lead: where its rows of q, k, v, y and of the masks begin.
+Result<std::vector<int32_t>> OffsetsOf(const AttentionGeometry& a) {
+  std::vector<int32_t> table;
+  for (size_t l = 0; l < static_cast<size_t>(a.leads); ++l) {
+    const int64_t begins[] = {a.q.offset[l],
+                              a.k.offset[l],
+                              a.v.offset[l],
+                              a.y.offset[l],
+                              a.added ? a.added->offset[l] : 0,
+                              a.chosen ? a.chosen->offset[l] : 0};
+    for (int64_t at : begins) {
+      if (at < 0 || at > INT32_MAX) return Unsupported("more than 2^31 elements");
+      table.push_back(static_cast<int32_t>(at));
+    }
+  }
+  return table;
+}
+
 }  // namespace
+
+std::string RefuseManyKeys(const AttentionGeometry& a, const DeviceFacts& facts) {
+  if (std::max({a.queries, a.keys, a.band.position}) > kFar) return "too many keys";
+  const int64_t rounds = AttentionTilingOf(facts, a).rounds;
+  if (rounds > facts.max_iterations)
+    return Cat("loops of ", rounds, " rounds, this driver ends them after ", facts.max_iterations);
+  return "";
+}
+
+Result<std::string> AddAttention(LaunchBuilder& b, const DeviceFacts& facts,
+                                 const AttentionGeometry& a) {
+  const AttentionTiling t = AttentionTilingOf(facts, a);
+  b.Iterations(t.rounds);
+  INFER_ASSIGN(auto table, OffsetsOf(a));
+  const auto mask = [&](const std::optional<ScoreMask>& m) {
+    return b.ReadOr(m ? m->arg : -1, a.q.arg);
+  };
+  b.Dispatch(t.shader,
+             {a.added.has_value(), a.chosen ? (a.chosen->invert ? 2 : 1) : 0, a.band.valid_arg >= 0,
+              a.softcap != 0, a.zero_where_none},
+             {Reads(a.q.arg),
+              Reads(a.k.arg),
+              Reads(a.v.arg),
+              b.Table(std::move(table)),
+              mask(a.added),
+              mask(a.chosen),
+              b.ReadOr(a.band.valid_arg, a.q.arg),
+              {a.y.arg, true}},
+             AttentionConstants(a, t), a.leads * t.tiles * t.chunks);
+  return t.shader;
+}
 
 KernelList AttentionKernels(const Facts& facts) {
   return {Def(facts, "Softmax", "", "attention", RefuseAttention, MakeAttention),

@@ -60,16 +60,32 @@ class ConvKernel final : public Kernel {
 
   Result<Prepared> AsProduct(const ConvGeometry& g, std::span<const Operand> in,
                              std::span<const Operand> out) const {
+    const int64_t channels = g.out_channels / g.groups;
+    const int64_t row_bytes = g.in_channels / g.groups * g.kernel_size() * 4;
+    int64_t per_part = channels;
+    // W that no buffer holds goes by some of the output channels.
+    if (g.groups == 1) {
+      INFER_ASSIGN(per_part, RowsOfAPart(*facts_, channels, {row_bytes}));
+    }
+    LaunchBuilder b(facts_, in, out);
+    std::string name;
+    for (int64_t begin = 0; begin < channels; begin += per_part)
+      name = AddPart(g, begin, std::min(per_part, channels - begin), b);
+    return b.Finish(Cat(name, per_part < channels ? "_parts" : ""));
+  }
+
+  /// `m` output channels of each group from `first` on. The shader's name.
+  std::string AddPart(const ConvGeometry& g, int64_t first, int64_t m, LaunchBuilder& b) const {
     // One axis stands as the width.
     const bool flat = g.window.rank() == 1;
     const WindowAxis none, &h = flat ? none : g.window.axes[0], &w = g.window.axes.back();
     const int64_t in_h = flat ? 1 : g.input[0], out_h = flat ? 1 : g.output[0];
-    const int64_t m = g.out_channels / g.groups;
+    const bool whole = m == g.out_channels / g.groups;
     const int64_t k = g.in_channels / g.groups * g.kernel_size();
     const int64_t columns = g.batch * out_h * g.output.back();
     const bool subgroup =
         facts_->subgroup && SubgroupRounds(k, g.kernel_size()) <= facts_->max_iterations;
-    Tiling t = TilingOf(*facts_, m, columns, k, g.groups);
+    Tiling t = TilingOf(*facts_, m, columns, k, g.groups, whole);
     if (subgroup) {
       t = {};
       t.tiles_m = (m + kSubgroupRows - 1) / kSubgroupRows;
@@ -84,8 +100,8 @@ class ConvKernel final : public Kernel {
     push.U(h.stride | w.stride << 16).U(h.dilation | w.dilation << 16);
     push.U(h.pad_begin).U(w.pad_begin).U(g.in_channels);
     if (!subgroup) push.U(t.k_part);
+    push.U(g.out_channels).U(first);
     tail_.Add(push);
-    LaunchBuilder b(facts_, in, out);
     b.Iterations(subgroup ? SubgroupRounds(k, g.kernel_size()) : TileRounds(t.tile, t.k_part));
     const std::string shader = Cat("conv", subgroup ? "_subgroup" : t.suffix());
     const bool split = t.parts > 1;
@@ -96,13 +112,14 @@ class ConvKernel final : public Kernel {
                                     .bias_row = 1,
                                     .bias_column = 0};
     std::vector<LaunchBuilder::Arg> args = Args(b);
+    if (!whole) args[1] = b.Part(args[1], first * k * 4, m * k * 4);
     if (split) args.back() = b.Scratch(sums.bytes());
     std::vector<int32_t> constants =
         Constants({plain(h) && plain(w), (subgroup ? k : t.k_part) > kLongSum});
     if (!subgroup) constants.push_back(split);
     b.Dispatch(shader, std::move(constants), args, push, t.groups() * g.groups);
     if (split) b.Finish(sums, Constants({}), args[2], args[3], [&](Push& end) { tail_.Add(end); });
-    return b.Finish(Cat(shader, split ? "_split" : ""));
+    return Cat(shader, split ? "_split" : "");
   }
 
   static bool IsDepthwise(const ConvGeometry& g) {

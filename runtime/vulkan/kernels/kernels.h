@@ -9,11 +9,15 @@ KernelList QuantCodeKernels(const Facts& facts);     ///< Q, DQ, and what stands
 KernelList ElementwiseKernels(const Facts& facts);   ///< functions of one, two, three operands
 KernelList ChainKernels(const Facts& facts);         ///< several of these as one dispatch
 KernelList MoveKernels(const Facts& facts);          ///< views, Transpose, Slice, Concat, Pad, ...
+KernelList GatherKernels(const Facts& facts);        ///< Gather by indices of the run
 KernelList MatMulKernels(const Facts& facts);        ///< MatMul, Gemm
+KernelList MatMulBitsKernels(const Facts& facts);    ///< products with weights of few bits
 KernelList ConvKernels(const Facts& facts);          ///< Conv, ConvTranspose
 KernelList PoolKernels(const Facts& facts);          ///< MaxPool, AveragePool, linear Resize
 KernelList AttentionKernels(const Facts& facts);     ///< products around a Softmax, Attention
-KernelList RowKernels(const Facts& facts);           ///< Softmax, normalizations, reductions
+KernelList GroupAttentionKernels(const Facts& facts);  ///< attention of grouped heads with caches
+KernelList RecurrentKernels(const Facts& facts);       ///< LSTM
+KernelList RowKernels(const Facts& facts);             ///< Softmax, normalizations, reductions
 
 /// All of them, in order of preference for one operator.
 KernelList AllKernels(const Facts& facts);

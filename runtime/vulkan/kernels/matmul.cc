@@ -108,17 +108,49 @@ class MatMulKernel final : public Kernel {
  private:
   Result<Prepared> Add(const Product& p, int bias, std::span<const Operand> in,
                        std::span<const Operand> out) const {
+    // B lies row by row: of k, or of n where it is transposed.
+    const bool along_k = p.b_column == 1;
+    const int64_t rows = along_k ? p.k : p.n, row_bytes = (along_k ? p.n : p.k) * 4;
+    int64_t per_part = rows;
+    if (p.b_batch == Dims{0, 0}) {
+      INFER_ASSIGN(per_part, RowsOfAPart(*facts_, rows, {row_bytes}));
+    }
+    LaunchBuilder b(facts_, in, out);
+    std::string name;
+    for (int64_t begin = 0; begin < rows; begin += per_part) {
+      Part part{.p = p, .bytes_at = begin * row_bytes, .y_columns = p.n};
+      const int64_t count = std::min(per_part, rows - begin);
+      part.bytes = count == rows ? -1 : count * row_bytes;
+      (along_k ? part.p.k : part.p.n) = count;
+      if (along_k && count < rows) part.place = begin == 0 ? 1 : begin + count < rows ? 2 : 3;
+      (along_k ? part.a_first : part.first_column) = begin * (along_k ? p.a_column : 1);
+      name = AddPart(part, bias, b);
+    }
+    return b.Finish(Cat(name, per_part < rows ? "_parts" : ""));
+  }
+
+  /// What a dispatch sees of B: a part where no buffer holds it.
+  struct Part {
+    Product p;  ///< its extents
+    int64_t bytes_at = 0, bytes = -1;
+    int64_t a_first = 0, y_columns = 0, first_column = 0;
+    int32_t place = 0;  ///< PART of shaders/matmul.comp
+    bool whole() const { return bytes < 0; }
+  };
+
+  /// The shader's name.
+  std::string AddPart(const Part& part, int bias, LaunchBuilder& b) const {
+    const Product& p = part.p;
     std::vector<int32_t> constants = tail_.Constants();
     constants.push_back(bias >= 0);
     const bool few = p.m <= 4;
     const bool rows = few && p.b_column != 1;  // a column of B lies together
-    Tiling t = TilingOf(*facts_, p.m, p.n, p.k, p.batches());
+    Tiling t = TilingOf(*facts_, p.m, p.n, p.k, p.batches(), part.whole());
     if (few) {
       t = {};
       t.tiles_m = p.m;
       t.tiles_n = rows ? p.n : (p.n + 63) / 64;
     }
-    LaunchBuilder b(facts_, in, out);
     b.Iterations(few ? (rows ? p.k / 64 : p.k + p.k / 256) + kFewRounds
                      : TileRounds(t.tile, t.k_part));
     Push push;
@@ -127,6 +159,7 @@ class MatMulKernel final : public Kernel {
     push.List(p.batch, 2, 1).List(p.a_batch, 2, 0).List(p.b_batch, 2, 0);
     push.U(p.bias_row).U(p.bias_column).F(p.alpha).F(p.beta);
     if (!few) push.U(t.k_part);
+    push.U(part.a_first).U(part.y_columns).U(part.first_column);
     tail_.Add(push);
     const std::string shader = few ? "gemv" : Cat("matmul", t.suffix());
     const auto c = b.ReadOr(bias, a_), residual = b.ReadOr(tail_.residual, a_);
@@ -142,11 +175,13 @@ class MatMulKernel final : public Kernel {
     std::vector<int32_t> own = constants;
     own.push_back(few ? rows : t.k_part > kLongProduct);
     if (!few) own.push_back(split);
+    own.push_back(part.place);
     b.Dispatch(shader, own,
-               {b.Read(a_), b.Read(b_), c, residual, split ? b.Scratch(sums.bytes()) : b.Write()},
+               {b.Read(a_), b.Part(b.Read(b_), part.bytes_at, part.bytes), c, residual,
+                split ? b.Scratch(sums.bytes()) : b.Write()},
                push, p.batches() * t.groups());
     if (split) b.Finish(sums, constants, c, residual, [&](Push& end) { tail_.Add(end); });
-    return b.Finish(Cat(shader, split ? "_split" : ""));
+    return Cat(shader, split ? "_split" : "");
   }
 
   const Node& node_;

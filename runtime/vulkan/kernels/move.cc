@@ -36,6 +36,14 @@ std::string RefuseView(const StepCall& call, const DeviceFacts&) {
   return call.operand(n.input(0)) == 0 ? "" : "the operand is not the first";
 }
 
+/// Exporters write casts to the type that is there: nothing happens, so nothing has to cross.
+std::string RefuseCast(const StepCall& call, const DeviceFacts& facts) {
+  const Node& n = call.main();
+  if (!n.input(0)->type().is_tensor() || n.input(0)->dtype() != n.output(0)->dtype())
+    return "to another type";
+  return RefuseView(call, facts);
+}
+
 std::unique_ptr<Kernel> MakeView(const StepCall&, const Facts&) {
   return KernelOf(
       [](std::span<const Operand> in, std::span<const Operand> out) -> Result<Prepared> {
@@ -304,6 +312,7 @@ KernelList MoveKernels(const Facts& facts) {
   KernelList list;
   list.push_back(Def(facts, "", "", "view", RefuseView, MakeView));
   list.back().traits = Trait::kView;
+  list.push_back(Def(facts, "Cast", "", "view", RefuseCast, MakeView));
   list.push_back(Def(facts, "Transpose", "", "move", RefuseMove, MakeTranspose));
   list.push_back(Def(facts, "Expand", "", "move", RefuseMove, MakeExpand));
   list.push_back(Def(facts, "Concat", "", "move", RefuseMove, MakeConcat));

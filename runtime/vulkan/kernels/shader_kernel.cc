@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include "lib/support/strings.h"
 
@@ -24,18 +25,20 @@ class ShaderLaunch final : public Launch {
  public:
   ShaderLaunch(Facts facts, std::vector<PreparedDispatch> dispatches,
                std::vector<std::shared_ptr<Memory>> tables,
-               std::vector<std::shared_ptr<Memory>> kept)
+               std::vector<std::shared_ptr<Memory>> kept, LaunchBuilder::BeforeFn before)
       : facts_(std::move(facts)),
         dispatches_(std::move(dispatches)),
         tables_(std::move(tables)),
-        kept_(std::move(kept)) {}
+        kept_(std::move(kept)),
+        before_(std::move(before)) {}
   Status Record(Encoder& encoder, std::span<const BufferView> args, LaunchState*) const override {
+    if (before_) INFER_TRY(before_(encoder, args));
     std::vector<Binding> bindings;
     for (const PreparedDispatch& d : dispatches_) {
       bindings.clear();
       for (const LaunchBuilder::Arg& a : d.args) {
         if (a.at >= 0) {
-          bindings.push_back({args[static_cast<size_t>(a.at)], a.written});
+          bindings.push_back({PartOf(args[static_cast<size_t>(a.at)], a), a.written});
           continue;
         }
         const auto& own = a.table >= 0 ? tables_ : kept_;
@@ -49,9 +52,16 @@ class ShaderLaunch final : public Launch {
   }
 
  private:
+  static BufferView PartOf(BufferView view, const LaunchBuilder::Arg& a) {
+    view.offset += a.offset;
+    view.bytes = a.bytes < 0 ? view.bytes - a.offset : a.bytes;
+    return view;
+  }
+
   Facts facts_;  // keeps the pipelines
   std::vector<PreparedDispatch> dispatches_;
   std::vector<std::shared_ptr<Memory>> tables_, kept_;
+  LaunchBuilder::BeforeFn before_;
 };
 
 }  // namespace
@@ -78,6 +88,19 @@ Tiling TilingOf(const DeviceFacts& facts, int64_t m, int64_t n, int64_t k, int64
   t.k_part = up(up(k, parts), kDepth) * kDepth;
   t.parts = up(k, t.k_part);
   return t;
+}
+
+Result<int64_t> RowsOfAPart(const DeviceFacts& facts, int64_t rows, const Dims& row_bytes) {
+  int64_t step = 1, largest = 0;
+  for (int64_t bytes : row_bytes) {
+    step = std::max(step, kPartAlignment / std::gcd(kPartAlignment, bytes));
+    largest = std::max(largest, bytes);
+  }
+  if (rows <= facts.max_buffer_bytes / largest) return rows;
+  const int64_t fit = facts.max_buffer_bytes / largest / step * step;
+  if (fit > 0) return fit;
+  return Unsupported(Cat(step, " rows of ", HumanBytes(largest), ", a buffer of this device holds ",
+                         HumanBytes(facts.max_buffer_bytes)));
 }
 
 Result<std::shared_ptr<Memory>> OnDevice(const std::shared_ptr<DeviceParts>& parts,
@@ -140,11 +163,13 @@ Status LaunchBuilder::CheckBuffer(const Arg& arg) const {
   if (arg.table >= 0)
     bytes = static_cast<int64_t>(tables_[static_cast<size_t>(arg.table)].size() * sizeof(int32_t));
   if (arg.kept >= 0) bytes = kept_[static_cast<size_t>(arg.kept)]->bytes();
+  if (arg.bytes >= 0) bytes = arg.bytes;
   if (bytes > facts_->max_buffer_bytes)
     return Unsupported(Cat("'", o && o->value ? o->value->name() : "a table", "' takes ",
                            HumanBytes(bytes), ", a buffer of this device holds ",
                            HumanBytes(facts_->max_buffer_bytes)));
-  if (o && NumElements(o->dims) > kMostElements) return Unsupported("more than 2^31 elements");
+  if (o && arg.bytes < 0 && NumElements(o->dims) > kMostElements)
+    return Unsupported("more than 2^31 elements");
   return {};
 }
 
@@ -156,6 +181,11 @@ Result<Prepared> LaunchBuilder::Finish(std::string_view name) {
   Prepared p;
   p.name = Cat("vulkan:", name);
   p.unused.assign(in_.size(), true);
+  if (!on_host_.empty()) p.on_host.assign(in_.size(), false);
+  for (int i : on_host_) {
+    p.on_host[static_cast<size_t>(i)] = true;
+    p.unused[static_cast<size_t>(i)] = false;
+  }
   std::vector<PreparedDispatch> dispatches;
   for (Call& c : calls_) {
     for (const Arg& a : c.args) {
@@ -180,7 +210,7 @@ Result<Prepared> LaunchBuilder::Finish(std::string_view name) {
   }
   p.scratch_bytes = scratch_bytes_;
   p.launch = std::make_shared<ShaderLaunch>(facts_, std::move(dispatches), std::move(tables),
-                                            std::move(kept_));
+                                            std::move(kept_), std::move(before_));
   return p;
 }
 

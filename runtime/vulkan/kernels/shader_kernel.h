@@ -95,7 +95,14 @@ class LaunchBuilder {
     bool written;
     int table = -1;
     int kept = -1;
+    int64_t offset = 0, bytes = -1;  ///< of the part that is bound; -1: up to the end
   };
+  /// `bytes` of it, from a multiple of kPartAlignment on.
+  static Arg Part(Arg arg, int64_t offset, int64_t bytes) {
+    arg.offset = offset;
+    arg.bytes = bytes;
+    return arg;
+  }
   static Arg Read(int operand) { return {operand, false}; }
   /// An operand that may be missing: another stands in its place, which the shader does not look
   /// at.
@@ -140,6 +147,14 @@ class LaunchBuilder {
                         int64_t per_group = 256) {
     Dispatch(shader, std::move(constants), std::move(args), push, (n + per_group - 1) / per_group);
   }
+  /// The operand is read by `Before`, in host memory.
+  void ReadOnHost(int operand) { on_host_.push_back(operand); }
+  /// Runs each time before the dispatches are recorded: looks at what is read on the host, and
+  /// brings to the device what hangs on it. `args` as Launch::Record has them. A failure ends the
+  /// run before the launch has written anything.
+  using BeforeFn = std::function<Status(Encoder& encoder, std::span<const BufferView> args)>;
+  void Before(BeforeFn before) { before_ = std::move(before); }
+
   /// What an invocation of a dispatch runs through in loops, at most; few without it.
   void Iterations(int64_t n) { most_iterations_ = std::max(most_iterations_, n); }
   /// Unsupported where a buffer is too large for the device, or loops too long. `name` is the
@@ -163,7 +178,17 @@ class LaunchBuilder {
   std::vector<std::vector<int32_t>> tables_;
   std::vector<std::shared_ptr<Memory>> kept_;
   int64_t scratch_bytes_ = 0;
+  std::vector<int> on_host_;
+  BeforeFn before_;
 };
+
+/// In bytes, of the begin of a bound part: what every device takes that we run on.
+inline constexpr int64_t kPartAlignment = 64;
+/// An operand of more bytes than the device binds at once goes part by part: how many of its `rows`
+/// of `row_bytes` a part has. All of them where they fit. Several operands that are cut alike have
+/// a row size each: each of their parts begins at a multiple of kPartAlignment. Unsupported where
+/// too few rows fit.
+Result<int64_t> RowsOfAPart(const DeviceFacts& facts, int64_t rows, const Dims& row_bytes);
 
 /// Bytes in memory of the device that is theirs alone.
 Result<std::shared_ptr<Memory>> OnDevice(const std::shared_ptr<DeviceParts>& parts,

@@ -18,6 +18,7 @@ layout(push_constant) uniform Push {
   int pad_h, pad_w;
   uint in_channels;  // of all groups
   uint k_part;
+  uint y_channels, first_channel;  // of Y, and where W's part stands among them (one group)
   float tail[6];
 } p;
 layout(binding = 0) readonly buffer X { float x[]; };
@@ -108,11 +109,11 @@ void main() {
     for (int i = 0; i < PER; ++i) {
       uint row = row0 + lm + uint(i) * SIDE;
       if (row >= p.m) continue;
-      uint channel = g * p.m + row;
+      uint channel = p.first_channel + g * p.m + row;
       float v = LONG != 0 ? whole[i][j] + acc[i][j] : acc[i][j];
-      uint at = (sample_y * p.groups * p.m + channel) * pixels + at_pixel;
+      uint at = (sample_y * p.y_channels + channel) * pixels + at_pixel;
       if (SPLIT != 0) {
-        y[part * (columns * p.groups * p.m) + at] = v;
+        y[part * (columns * p.y_channels) + at] = v;
         continue;
       }
       if (HAS_BIAS != 0) v += bias[channel];

@@ -18,6 +18,7 @@ layout(push_constant) uniform Push {
   uint dilations;  // h | w << 16
   int pad_h, pad_w;
   uint in_channels;  // of all groups
+  uint y_channels, first_channel;  // of Y, and where W's part stands among them (one group)
   float tail[6];
 } p;
 layout(binding = 0) readonly buffer X { float x[]; };
@@ -106,10 +107,10 @@ void main() {
     for (int i = 0; i < ROWS; ++i) {
       uint row = row0 + uint(i);
       if (row >= p.m) break;
-      uint channel = g * p.m + row;
+      uint channel = p.first_channel + g * p.m + row;
       float v = LONG != 0 ? whole[i][j] : acc[i][j];
       if (HAS_BIAS != 0) v += bias[channel];
-      uint at = (sample_y * p.groups * p.m + channel) * pixels + at_pixel;
+      uint at = (sample_y * p.y_channels + channel) * pixels + at_pixel;
       y[at] = Tail(v, at);
     }
   }

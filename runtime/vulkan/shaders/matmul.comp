@@ -3,7 +3,8 @@
 // Y[batch, m, n] = tail(alpha A[batch, m, k] B[batch, k, n] + beta bias). A workgroup of SIDE x SIDE
 // makes a tile of TILE x TILE, TILE / SIDE squared numbers per invocation, from tiles of 16 along k in
 // shared memory. Strides let A and B be transposed, and batches repeat. Split along k, workgroups
-// write sums of parts, which finish.comp adds.
+// write sums of parts, which finish.comp adds. Of a B that no buffer holds a dispatch sees a part:
+// some of the columns of Y, or some terms of each sum (PART).
 layout(local_size_x = SIDE * SIDE) in;
 #define THREADS (SIDE * SIDE)
 #define PER (TILE / SIDE)
@@ -17,17 +18,26 @@ layout(push_constant) uniform Push {
   uint bias_row, bias_column;  // strides of the bias in the result
   float alpha, beta;
   uint k_part;
+  uint a_first;                  // of A's elements, where B's part begins along k
+  uint y_columns, first_column;  // of Y, and where B's part stands among them
   float tail[6];
 } p;
 layout(binding = 0) readonly buffer A { float a[]; };
+#ifdef CODES
+#include "weight_codes.glsl"
+#else
 layout(binding = 1) readonly buffer B { float b[]; };
+#define B_AT(batch_at, k, column) b[(batch_at) + (k) * p.b_row + (column) * p.b_column]
+#endif
 layout(binding = 2) readonly buffer C { float bias[]; };
 layout(binding = 3) readonly buffer R { float residual[]; };
-layout(binding = 4) writeonly buffer Y { float y[]; };
+layout(binding = 4) buffer Y { float y[]; };
 layout(constant_id = 3) const int HAS_BIAS = 0;
 // Long sums are of sums of 256 products: one after the other they would lose digits.
 layout(constant_id = 4) const int LONG = 0;
 layout(constant_id = 5) const int SPLIT = 0;
+// Along k: 0 all of B, 1 the first part, 2 one between, 3 the last.
+layout(constant_id = 6) const int PART = 0;
 #define RESIDUAL(at) residual[at]
 #define TAIL_PARAMETER(i) p.tail[i]
 #include "tail.glsl"
@@ -46,7 +56,7 @@ void main() {
   uint begin = part * p.k_part, end = min(p.k, begin + p.k_part);
   if (begin >= p.k) return;
   uint z1 = z % p.batch[1], z0 = z / p.batch[1];
-  uint a_at = z0 * p.a_batch[0] + z1 * p.a_batch[1];
+  uint a_at = p.a_first + z0 * p.a_batch[0] + z1 * p.a_batch[1];
   uint b_at = z0 * p.b_batch[0] + z1 * p.b_batch[1];
   uint row0 = tile_m * TILE, column0 = tile_n * TILE;
   uint id = gl_LocalInvocationID.x;
@@ -66,7 +76,7 @@ void main() {
       uint c = p.b_column == 1u ? e % TILE : e / DEPTH;
       uint r = p.b_column == 1u ? e / TILE : e % DEPTH;
       uint gc = column0 + c, gk = k0 + r;
-      sb[r][c] = gc < p.n && gk < end ? b[b_at + gk * p.b_row + gc * p.b_column] : 0.0;
+      sb[r][c] = gc < p.n && gk < end ? B_AT(b_at, gk, gc) : 0.0;
     }
     barrier();
     for (int kk = 0; kk < DEPTH; ++kk) {
@@ -94,9 +104,15 @@ void main() {
         y[((part * batches + z) * p.m + row) * p.n + column] = v;
         continue;
       }
+      column += p.first_column;
+      uint at = (z * p.m + row) * p.y_columns + column;
+      if (PART > 1) v += y[at];
+      if (PART == 1 || PART == 2) {
+        y[at] = v;
+        continue;
+      }
       v *= p.alpha;
       if (HAS_BIAS != 0) v += p.beta * bias[row * p.bias_row + column * p.bias_column];
-      uint at = (z * p.m + row) * p.n + column;
       y[at] = Tail(v, at);
     }
   }

@@ -120,6 +120,23 @@ inline constexpr const char* kShaderGraphs[] = {
       })",
     R"(graph g(x: f32[3,4,40], z: f32[4,1], w: f32[40]) -> (y) { a = Sub(x, z) b = Mul(a, w) c =
       LeakyRelu(b) {alpha=0.2} y = Exp(c) })",
+    R"(graph g(x: f32[9,6,5], i: i64[2,2]) -> (y) { y = Gather(x, i) {axis=1} })",
+    R"(graph g(i: i32[3]) -> (y) { d = const u8[7,20] ~1 s = const f32[7,2] ~2 z = const u8[7,1] ~3
+      y = com.microsoft::GatherBlockQuantized(d, i, s, z) {bits=4, block_size=32, gather_axis=0,
+      quantize_axis=1} })",
+    R"(graph g(x: f32[2,100]) -> (y) { w = const u8[33,4,16] ~1 s = const f32[132] ~2 z = const
+      u8[66] ~3 y = com.microsoft::MatMulNBits(x, w, s, z) {K=100, N=33, bits=4, block_size=32} })",
+    R"(graph g(x: f32[2,35,100]) -> (y) { w = const u8[33,4,32] ~1 s = const f32[132] ~2 y =
+      com.microsoft::MatMulNBits(x, w, s) {K=100, N=33, bits=8, block_size=32} })",
+    R"(graph g(x: f32[5,2,9], h0: f32[2,2,7], c0: f32[2,2,7]) -> (y, h, c) { w = const f32[2,28,9] ~1
+      r = const f32[2,28,7] ~2 b = const f32[2,56] ~3 y, h, c = LSTM(x, w, r, b, _, h0, c0)
+      {hidden_size=7, direction="bidirectional"} })",
+    R"(graph g(x: f32[3,4,9]) -> (h) { w = const f32[1,28,9] ~1 r = const f32[1,28,7] ~2
+      _, h = LSTM(x, w, r) {hidden_size=7, direction="reverse", layout=1} })",
+    R"(graph g(q: f32[2,1,64], pk: f32[2,2,9,8], pv: f32[2,2,9,8]) -> (y, k2, v2) {
+      l = const i32[2] {7, 4} t = const i32[] {9} c = const f32[10,3] ~1 s = const f32[10,3] ~2
+      y, k2, v2 = com.microsoft::GroupQueryAttention(q, _, _, pk, pv, l, t, c, s) {num_heads=4,
+      kv_num_heads=2, do_rotary=1} })",
 };
 
 /// Quantized groups, one for each of their shaders, with what the CPU's kernels take, too.

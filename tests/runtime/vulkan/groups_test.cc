@@ -1,5 +1,6 @@
 /// Groups of operators that one dispatch computes: attention, and chains of element-wise operators.
 /// Each form is compared with the reference, and the shader that ran is named.
+#include <algorithm>
 #include <cstring>
 
 #include "tests/runtime/vulkan/graphs.h"
@@ -148,6 +149,75 @@ TEST(VulkanGroups, AttentionOfOpenExtents) {
     ASSERT_EQ(context->step_kernels().size(), 1u);
     EXPECT_EQ(context->step_kernels()[0], kernel);
   }
+}
+
+/// The forms are those of tests/suites/group_attention_suite.cc; here, which shader runs, and that
+/// lengths stay on the host: nothing but data crosses.
+TEST(VulkanGroups, CachesOfGroupedHeadsStayOnTheDevice) {
+  const auto backend = VulkanOver();
+  for (const auto& [queries, kernel] : {std::pair(1, "vulkan:attention_row"),
+                                        {6, "vulkan:attention32"},
+                                        {40, "vulkan:attention64"}})
+    for (std::string_view attrs : {"", ", do_rotary=1", ", local_window_size=3"}) {
+      const std::string cache = "f32[2,2,60,16]";
+      const Graph g = ParsedGraph(
+          Cat("graph g(h: f32[2,", queries, ",24], pk: ", cache, ", pv: ", cache,
+              ", l: i32[2], t: i32[]) -> (o, k2: ", cache, ", v2: ", cache,
+              ") { w = const f32[24,128] ~3 c = const f32[80,8] ~1 s = const f32[80,8] ~2 "
+              "v = const f32[64,24] ~4 x = MatMul(h, w) y, k2, v2 = com.microsoft::",
+              "GroupQueryAttention(x, _, _, pk, pv, l, t",
+              attrs.find("rotary") != std::string_view::npos ? ", c, s" : "",
+              ") {num_heads=4, kv_num_heads=2", attrs, "} o = MatMul(y, v) }"));
+      std::vector<Datum> inputs = InputsOf(g);
+      inputs[3] = Tensor::Of<int32_t>({2}, {50, 44});
+      inputs[4] = Tensor::Scalar<int32_t>(55);
+      const auto want = Evaluate(g, inputs);
+      ASSERT_TRUE(want.ok()) << want.status().message();
+      int transfers = 0;
+      const auto program = *backend->Compile(
+          g, {.observe = [&](const PlanView& view) {
+            if (view.name == "launches")
+              transfers = static_cast<int>(
+                  std::count_if(view.launches.begin(), view.launches.end(),
+                                [](const PlanView::Launch& l) { return l.kind == "transfer"; }));
+          }});
+      // The hidden state and both caches, there and back.
+      EXPECT_EQ(transfers, 6);
+      const auto context = *program->NewContext();
+      const auto run = [&] {
+        for (size_t i = 0; i < inputs.size(); ++i)
+          if (const Status s = context->BindInput(i, inputs[i]); !s.ok()) return s;
+        return context->Run();
+      };
+      ASSERT_TRUE(run().ok());
+      for (size_t o = 0; o < want->size(); ++o)
+        ExpectCloseTo(context->output(o).tensor(), (*want)[o].tensor(), kernel);
+      ASSERT_EQ(context->step_kernels().size(), 3u);
+      EXPECT_EQ(context->step_kernels()[1], kernel);
+      // Lengths that do not fit are refused, and the next run works.
+      inputs[3] = Tensor::Of<int32_t>({2}, {50, 99});
+      EXPECT_EQ(run().code(), Code::kInvalidModel);
+      inputs[3] = Tensor::Of<int32_t>({2}, {50, 44});
+      EXPECT_TRUE(run().ok());
+    }
+  EXPECT_EQ(VulkanMemoryOf(*backend).live, 0);
+}
+
+/// Exporters write casts that change nothing.
+TEST(VulkanGroups, CastsToTheTypeThatIsThereCrossNothing) {
+  const auto backend = VulkanOver();
+  const Graph g = ParsedGraph(
+      "graph g(x: f32[9,40]) -> (y) { s = Softmax(x) c = Cast(s) {to=1} y = LogSoftmax(c) }");
+  RunAndCompare(*backend, g);
+  int64_t transfers = -1;
+  const auto program = backend->Compile(
+      g, {.observe = [&](const PlanView& view) {
+        if (view.name == "launches")
+          transfers = std::count_if(view.launches.begin(), view.launches.end(),
+                                    [](const PlanView::Launch& l) { return l.kind == "transfer"; });
+      }});
+  ASSERT_TRUE(program.ok());
+  EXPECT_EQ(transfers, 2);
 }
 
 /// Long rows of keys up to what the loops of a driver on the CPU may take, and beyond.

@@ -3,9 +3,7 @@
 /// present are one buffer, which the caller may bind to both, only the new tokens are written; else
 /// the past is copied.
 #include <algorithm>
-#include <cmath>
 
-#include "lib/ops/attention/contrib_attention_common.h"
 #include "lib/ops/common.h"
 #include "lib/support/strings.h"
 #include "runtime/cpu/kernels/attention/attention.h"
@@ -13,89 +11,17 @@
 #include "runtime/cpu/launch/launch.h"
 #include "runtime/cpu/simd/loops.h"
 #include "runtime/cpu/simd/one_query.h"
+#include "runtime/plan_ir/groups/group_query.h"
 
 namespace infer {
 namespace {
 
-/// The first operands of the operator (GroupInput), up to its positions: no others are taken.
-constexpr size_t kTaken = GroupInput::kPositions + 1;
-
-std::string RefuseGroup(const StepCall& call) {
-  const Node& n = call.main();
-  for (const Value* v : n.inputs())
-    if (v && v->dtype() != DType::kF32 && v->dtype() != DType::kI32 && v->dtype() != DType::kI64)
-      return Cat("operand '", v->name(), "' is ", ToString(v->type()));
-  for (size_t i = kTaken; i < n.inputs().size(); ++i)
-    if (n.input(i)) return Cat("'", n.def().inputs[i].name, "' is given");
-  if (n.outputs().size() > 3 && n.output(3)) return "scores are a result";
-  if (n.Attr<float>("softcap") != 0) return "softcap is set";
-  if (n.Attr<int64_t>("smooth_softmax") == 1) return "smooth_softmax is set";
-  if (n.Attr<int64_t>("local_window_size") == 0) return "the window is empty";
-  if (n.Attr<int64_t>("causal") == 0) return "it is not causal";
-  if (n.Attr<int64_t>("do_rotary") != 0 && n.input(GroupInput::kPositions))
-    return "positions are given";
-  return "";
-}
-
 /// What a launch needs beside its operands.
-struct Group {
-  int64_t batch = 0, queries = 0, heads = 0, groups = 0, size = 0;
-  int64_t past = 0, cache = 0;                     ///< tokens in the caches that come in and go out
-  int64_t window = -1, rotary = 0, positions = 0;  ///< half of the rotated elements; rows of cos
-  bool packed = false, interleaved = false;
-  float scale = 1;
-  int at[kTaken];  ///< operands; -1: not given
-  /// Where the output and the two caches lie: position among the launch's arguments, and elements
-  /// from there. What nobody reads lies in the scratch memory.
-  struct Place {
-    int arg = -1;
-    int64_t offset = 0;
-  };
-  Place result[3];
-  int scratch = 0;  ///< position of the scratch memory
-
+struct Group : GroupQuery {
   int64_t scratch_floats() const { return cache + 16 + size; }
-  int64_t cache_floats() const { return batch * groups * cache * size; }
 
-  /// Gives results that nobody reads a place in the scratch memory from element `begin`; returns
-  /// where the rest begins.
-  int64_t PlaceUnread(int64_t begin) {
-    for (int r = 0; r < 3; ++r) {
-      if (result[r].arg >= 0) continue;
-      result[r] = {scratch, begin};
-      const int64_t floats = r == 0 ? batch * queries * heads * size : cache_floats();
-      begin += (floats + 15) / 16 * 16;
-    }
-    return begin;
-  }
-
-  float* ResultAt(std::byte* const* args, int r) const {
+  float* ResultAt(std::byte* const* args, size_t r) const {
     return As<float>(args[result[r].arg]) + result[r].offset;
-  }
-
-  /// The older tokens of sample b.
-  int64_t Before(const int32_t* lengths, int32_t total, int64_t b) const {
-    return queries == total ? 0 : int64_t{lengths[b]} + 1 - queries;
-  }
-
-  Status Check(const int32_t* lengths, int32_t total) const {
-    if (total < queries || total > past + queries)
-      return InvalidModel(Cat("total_sequence_length is ", total, " with ", queries,
-                              " new tokens and a past of ", past));
-    if (std::max<int64_t>(total, past) != cache)
-      return InvalidModel(Cat("the model says that ", cache,
-                              " tokens are cached, running it gives ",
-                              std::max<int64_t>(total, past)));
-    for (int64_t b = 0; b < batch; ++b) {
-      const int64_t before = Before(lengths, total, b);
-      if (lengths[b] < 0 || before < 0 || (queries != total && before > past) ||
-          before + queries > cache)
-        return InvalidModel(Cat("seqlens_k[", b, "] is ", lengths[b], " with ", queries,
-                                " new tokens, a past of ", past, " and a total of ", total));
-      if (rotary > 0 && before + queries > positions)
-        return InvalidModel(Cat("position ", before + queries - 1, " is outside cos_cache"));
-    }
-    return {};
   }
 
   const float* Rows(std::byte* const* args, size_t i) const {
@@ -104,14 +30,8 @@ struct Group {
 
   /// A head of token (b, i) of the new queries (part 0), keys (1) or values (2).
   const float* New(std::byte* const* args, int part, int64_t b, int64_t i, int64_t head) const {
-    const int64_t token = b * queries + i;
-    if (packed) {
-      const int64_t skipped = part == 0 ? 0 : part == 1 ? heads : heads + groups;
-      return Rows(args, GroupInput::kQuery) +
-             (token * (heads + 2 * groups) + skipped + head) * size;
-    }
-    return Rows(args, static_cast<size_t>(part)) +
-           (token * (part == 0 ? heads : groups) + head) * size;
+    return Rows(args, SourceOf(part)) + (b * queries + i) * RowOf(part) + FirstOf(part) +
+           head * size;
   }
 
   void CopyRotated(std::byte* const* args, const float* from, int64_t position, float* to) const {
@@ -127,7 +47,7 @@ struct Group {
     for (int part : {1, 2}) {
       const int64_t lead = b * groups + g;
       const float* old = Rows(args, part == 1 ? GroupInput::kPastKey : GroupInput::kPastValue);
-      float* present = ResultAt(args, part);
+      float* present = ResultAt(args, static_cast<size_t>(part));
       float* to = present + lead * cache * size;
       if (old != present) {
         if (before > 0) std::copy_n(old + lead * past * size, before * size, to);
@@ -175,7 +95,7 @@ struct Group {
              [&](int64_t begin, int64_t end) {
                for (int64_t lead = begin; lead < end; ++lead) {
                  const int64_t b = lead / groups, g = lead % groups;
-                 const int64_t before = Before(lengths, total, b);
+                 const int64_t before = Before(lengths[b], total);
                  Extend(args, b, g, before);
                  Attend(args, b, g, before, own + lead * scratch_floats());
                }
@@ -247,7 +167,7 @@ class PromptLaunch final : public Launch {
         *As<int32_t>(static_cast<const std::byte*>(args[g_.at[GroupInput::kTotal]]));
     INFER_TRY(g_.Check(lengths, total));
     auto* const counts = As<int64_t>(args[g_.scratch]);
-    for (int64_t b = 0; b < g_.batch; ++b) counts[b] = g_.Before(lengths, total, b) + g_.queries;
+    for (int64_t b = 0; b < g_.batch; ++b) counts[b] = g_.Before(lengths[b], total) + g_.queries;
     ForRange(g_.batch * g_.groups, 1, [&](int64_t begin, int64_t end) {
       for (int64_t lead = begin; lead < end; ++lead)
         g_.Extend(args, lead / g_.groups, lead % g_.groups, counts[lead / g_.groups] - g_.queries);
@@ -284,29 +204,14 @@ class PromptLaunch final : public Launch {
 
 class GroupKernel final : public Kernel {
  public:
-  explicit GroupKernel(const StepCall& call) {
-    const Node& n = call.main();
-    g_.heads = n.Attr<int64_t>("num_heads");
-    g_.groups = n.Attr<int64_t>("kv_num_heads");
-    g_.window = n.Attr<int64_t>("local_window_size");
-    g_.scale = n.Attr<float>("scale");
-    g_.interleaved = n.Attr<int64_t>("rotary_interleaved") != 0;
-    g_.packed = !n.input(GroupInput::kKey);
-    rotates_ = n.Attr<int64_t>("do_rotary") != 0;
-    for (size_t i = 0; i < kTaken; ++i) g_.at[i] = call.operand(n.input(i));
-    const auto& made = call.step.outputs;
-    for (size_t r = 0; r < 3 && r < n.outputs().size(); ++r) {
-      const Value* v = n.output(r);
-      const auto it = v ? std::find(made.begin(), made.end(), call.plan.id(v)) : made.end();
-      if (it != made.end()) g_.result[r].arg = static_cast<int>(it - made.begin());
-    }
-    lanes_ = call.options.threads > 0 ? call.options.threads : LaneBudget();
-  }
+  explicit GroupKernel(const StepCall& call)
+      : reader_(call), lanes_(call.options.threads > 0 ? call.options.threads : LaneBudget()) {}
 
   Result<Prepared> Prepare(std::span<const Operand> in,
                            std::span<const Operand> out) const override {
     if (!NoneEmpty(in, out)) return Unsupported("an operand is empty");
-    INFER_ASSIGN(const Group made, GroupOf(in, out));
+    INFER_ASSIGN(const GroupQuery read, reader_.Read(in, out));
+    const Group made{read};
     Prepared p;
     if (made.queries > kMostQueries && simd::TheAttentionLoops()) {
       auto launch = std::make_shared<PromptLaunch>(made, lanes_);
@@ -326,46 +231,7 @@ class GroupKernel final : public Kernel {
   bool checks_extents() const override { return true; }
 
  private:
-  Result<Group> GroupOf(std::span<const Operand> in, std::span<const Operand> out) const {
-    Group made = g_;
-    const auto operand = [&](size_t i) -> const Operand& {
-      return in[static_cast<size_t>(g_.at[i])];
-    };
-    const auto dims = [&](size_t i) -> const Dims& { return operand(i).dims; };
-    if (operand(GroupInput::kLengths).dtype != DType::kI32)
-      return Unsupported("seqlens_k is no i32");
-    made.batch = dims(GroupInput::kQuery)[0];
-    made.queries = dims(GroupInput::kQuery)[1];
-    made.size = dims(GroupInput::kQuery)[2] / (g_.packed ? g_.heads + 2 * g_.groups : g_.heads);
-    made.past = g_.at[GroupInput::kPastKey] < 0 ? 0 : dims(GroupInput::kPastKey)[2];
-    made.cache = -1;
-    if (const Tensor* total = operand(GroupInput::kTotal).constant)
-      made.cache = std::max(made.past, total->IntAt(0));
-    for (int r : {1, 2}) {
-      if (g_.result[r].arg < 0) continue;
-      const Dims& cache = out[static_cast<size_t>(g_.result[r].arg)].dims;
-      if (made.cache < 0) made.cache = cache[2];
-      if (cache != Dims{made.batch, made.groups, made.cache, made.size})
-        return Unsupported("extents do not fit");
-    }
-    if (made.cache < 0) return Unsupported("only the run knows how many tokens are cached");
-    if (NumElements(dims(GroupInput::kLengths)) != made.batch)
-      return Unsupported("extents do not fit");
-    if (made.scale == 0) made.scale = 1 / std::sqrt(static_cast<float>(made.size));
-    if (rotates_) {
-      made.rotary = dims(GroupInput::kCos).back();
-      made.positions = NumElements(dims(GroupInput::kCos)) / made.rotary;
-      if (dims(GroupInput::kSin) != dims(GroupInput::kCos) || 2 * made.rotary > made.size)
-        return Unsupported("cos_cache and sin_cache do not fit");
-    }
-    for (Group::Place& place : made.result)
-      if (place.arg >= 0) place.arg += static_cast<int>(in.size());
-    made.scratch = static_cast<int>(in.size() + out.size());
-    return made;
-  }
-
-  Group g_;  // without extents; results by position among the step's
-  bool rotates_ = false;
+  GroupQueryReader reader_;
   int lanes_ = 1;
 };
 
@@ -376,7 +242,7 @@ std::unique_ptr<Kernel> MakeGroup(const StepCall& call) {
 }  // namespace
 
 KernelList GroupAttentionKernels() {
-  return {{"GroupQueryAttention", "com.microsoft", "one-query", RefuseGroup, MakeGroup}};
+  return {{"GroupQueryAttention", "com.microsoft", "one-query", RefuseGroupQuery, MakeGroup}};
 }
 
 }  // namespace infer
