@@ -39,7 +39,10 @@ Status ExecutorProgram::Prepare(const PlanObserver& observe) {
   hooks.priority = parts_.priority;
   if (observe) hooks.origins = &origins;
   if (is_static) {
-    hooks.step_done = [&](size_t step) { parts_.kernels[step].kernels.clear(); };
+    hooks.step_done = [&](size_t step) {
+      parts_.kernels[step].kernels.clear();
+      parts_.kernels[step].parts.clear();
+    };
     hooks.constant_unread = [&](int value) {
       const Tensor* c = plan_.constant(plan_.values[static_cast<size_t>(value)]);
       if (!c || c->byte_size() < kLargeConstant) return;
