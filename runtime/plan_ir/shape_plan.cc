@@ -150,6 +150,7 @@ class Builder {
       return false;
     for (const PlanStep& part : step.parts)
       if (!AllPlannable(part.inputs) || !AllPlannable(part.outputs)) return false;
+    const std::string whole = out_->refusals[s].empty() ? "" : out_->refusals[s].back();
     std::vector<size_t> taken;
     std::vector<std::string> names;
     std::string precision;
@@ -166,7 +167,8 @@ class Builder {
     out_->kernel[s] = Join(names, " + ");
     out_->precision[s] = precision;
     out_->backend[s] = backend;
-    out_->refusals[s].push_back(Cat("so in parts: ", OperatorsOf(step, taken)));
+    const std::string why = whole.empty() ? "" : Cat(" (", whole, ")");
+    out_->refusals[s].push_back(Cat(kInParts, OperatorsOf(step, taken), why));
     return true;
   }
 
@@ -224,8 +226,8 @@ class Builder {
   /// Whether candidate k takes the step.
   Result<bool> TryKernel(const Candidate& c, size_t k) {
     const auto& [s, step, list, part] = c;
-    const auto refuse = [&, op = part < 0 ? "" : Cat(OperatorOf(step), " by ")](
-                            std::string_view why) {
+    const auto refuse = [&,
+                         op = part < 0 ? "" : Cat(OperatorOf(step), " by ")](std::string_view why) {
       out_->refusals[s].push_back(Cat(op, list.names[k], ": ", why));
       return false;
     };

@@ -100,8 +100,7 @@ TEST(Convolution, GroupsThatNoKernelTakesWhole) {
 /// The residual is the operand of the convolution, is read again behind it, and is returned; the
 /// extents come with the run.
 TEST(Convolution, PartsKeepWhatOthersRead) {
-  constexpr std::string_view kHead =
-      "graph g(x: f32[2,12,H,9], n: f32[2,12,1,1]) -> ";
+  constexpr std::string_view kHead = "graph g(x: f32[2,12,H,9], n: f32[2,12,1,1]) -> ";
   constexpr std::string_view kWeights =
       " { w = const f32[12,12,3,3] ~1 v = const f32[12,12,1,1] ~2 a = Relu(x) ";
   for (std::string_view body :

@@ -14,6 +14,9 @@ void AddParts(Plan& plan, AcceptsStep accepts);
 /// The parts that begin with node `at` of the group, as positions in `step.parts`: [first, second).
 std::pair<size_t, size_t> PartsFrom(const PlanStep& step, size_t at);
 
+/// How a refusal begins that tells the parts which a group runs in.
+inline constexpr std::string_view kInParts = "in parts: ";
+
 /// "Conv+Relu, Add": the operators of parts.
 std::string OperatorsOf(const PlanStep& step, std::span<const size_t> parts);
 
