@@ -5,6 +5,7 @@
 #include "lib/support/strings.h"
 #include "runtime/plan_ir/bodies.h"
 #include "runtime/plan_ir/groups/chains.h"
+#include "runtime/plan_ir/groups/parts.h"
 #include "runtime/plan_ir/groups/quant_group.h"
 
 namespace infer {
@@ -32,6 +33,10 @@ StepKernels KernelsOf(const StepCall& call, const PlanBackends& backends, StepIn
     }
   info.kernel = chosen.names.empty() ? "reference" : chosen.names[0];
   info.precision = PrecisionOf(call);
+  for (const PlanStep& part : call.step.parts) {
+    StepInfo unused;
+    chosen.parts.push_back(KernelsOf({call.plan, part, call.options}, backends, unused));
+  }
   return chosen;
 }
 
@@ -44,13 +49,14 @@ Result<std::shared_ptr<const ExecutorProgram>> Compile(Graph graph, const Compil
     return Compile(g.Clone(), inner, backends, true);
   };
   const PlanBackend &first = *backends.front(), &last = *backends.back();
-  if (first.wants_groups()) {
-    KernelList all;
-    for (const auto& b : backends) all.insert(all.end(), b->kernels().begin(), b->kernels().end());
-    INFER_TRY(last.RewriteGraph(graph, all, options));
-  }
+  KernelList all;
+  for (const auto& b : backends) all.insert(all.end(), b->kernels().begin(), b->kernels().end());
+  if (first.wants_groups()) INFER_TRY(last.RewriteGraph(graph, all, options));
   Plan plan = PartitionByNode(std::move(graph));
-  if (first.wants_groups()) INFER_TRY(last.GroupSteps(plan, first.kernels(), options));
+  if (first.wants_groups()) {
+    INFER_TRY(last.GroupSteps(plan, first.kernels(), options));
+    AddParts(plan, KernelsAccept{plan, all, options});
+  }
   plan.watched = options.watched;
   plan.is_part = is_part;
   ExecutorParts parts{.backends = backends,

@@ -78,7 +78,8 @@ Status Executor::Keep(int id, int b, Datum made) {
 
 Status Executor::RunReference(const PlannedLaunch& launch, const SubgraphRunner& run) {
   const LateSteps& late = plans_[0]->plan->late;
-  const PlanStep& step = plan_.steps[launch.step];
+  const PlanStep& whole = plan_.steps[launch.step];
+  const PlanStep& step = launch.part < 0 ? whole : whole.parts[static_cast<size_t>(launch.part)];
   for (size_t i = 0; i < step.inputs.size(); ++i)
     if (launch.args[i] >= 0)
       slots_[static_cast<size_t>(step.inputs[i])] = OperandOf(step.inputs[i], launch.args[i]);

@@ -9,6 +9,7 @@
 #include "lib/support/strings.h"
 #include "runtime/plan_ir/bodies.h"
 #include "runtime/plan_ir/executor.h"
+#include "runtime/plan_ir/groups/parts.h"
 #include "runtime/plan_ir/lanes.h"
 #include "runtime/plan_ir/late_graph.h"
 #include "runtime/plan_ir/plan_view.h"
@@ -39,7 +40,10 @@ Status ExecutorProgram::Prepare(const PlanObserver& observe) {
   hooks.priority = parts_.priority;
   if (observe) hooks.origins = &origins;
   if (is_static) {
-    hooks.step_done = [&](size_t step) { parts_.kernels[step].kernels.clear(); };
+    hooks.step_done = [&](size_t step) {
+      parts_.kernels[step].kernels.clear();
+      parts_.kernels[step].parts.clear();
+    };
     hooks.constant_unread = [&](int value) {
       const Tensor* c = plan_.constant(plan_.values[static_cast<size_t>(value)]);
       if (!c || c->byte_size() < kLargeConstant) return;
@@ -59,7 +63,9 @@ Status ExecutorProgram::Prepare(const PlanObserver& observe) {
   for (size_t s = 0; s < steps_.size(); ++s) {
     if (RunsBodies(plan_.steps[s])) continue;
     steps_[s].kernel = shape_plan.kernel[s];
-    for (const std::string& r : shape_plan.refusals[s]) steps_[s].refusals.push_back(r);
+    auto& refusals = steps_[s].refusals;
+    for (const std::string& r : shape_plan.refusals[s])
+      refusals.insert(r.starts_with(kInParts) ? refusals.begin() : refusals.end(), r);
     if (!shape_plan.precision[s].empty()) steps_[s].precision = shape_plan.precision[s];
     if (shape_plan.kernel[s] == "reference") steps_[s].precision = "f32";
     if (is_static) steps_[s].cost = shape_plan.cost[s];

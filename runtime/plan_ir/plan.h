@@ -22,6 +22,9 @@ struct PlanStep {
   std::vector<int> inputs;   ///< external operands, each once; constants included
   std::vector<int> outputs;  ///< values that somebody outside the step reads
   std::vector<int> dies;     ///< values whose last reader this step is (outputs never)
+  /// Steps that a group may run as where no kernel takes it whole (groups/parts.h): those that
+  /// begin with the same node longest first, the last of them with that node alone.
+  std::vector<PlanStep> parts = {};
 };
 
 struct Plan {

@@ -137,6 +137,7 @@ void PlanBuffers::Push(size_t s, const Prepared& p, std::vector<int> args, size_
     args.push_back(
         NewBuffer(Kind::kArena, p.scratch_bytes, -1, {.space = backends_[backend]->space()}));
   Append({.step = s,
+          .part = part_,
           .launch = p.launch,
           .args = std::move(args),
           .is_copy = is_copy,
@@ -170,8 +171,7 @@ int PlanBuffers::Reused(const PlanStep& step, const Prepared& p, const std::vect
   return -1;
 }
 
-Status PlanBuffers::AddKernel(size_t s, const Prepared& p, size_t backend) {
-  const PlanStep& step = plan_.steps[s];
+Status PlanBuffers::AddKernel(size_t s, const PlanStep& step, const Prepared& p, size_t backend) {
   const MemorySpace space = backends_[backend]->space();
   const auto at = [space](const std::vector<Layout>& layouts, size_t i) {
     Layout layout = i < layouts.size() ? layouts[i] : Layout();

@@ -25,14 +25,17 @@ class PlanBuffers {
   int64_t BytesOf(int id) const;  ///< row-major
   /// Launches that follow run on the calling thread only.
   void set_alone(bool alone) { alone_ = alone; }
+  /// Launches of kernels that follow are for this part of their step; -1: for all of it.
+  void set_part(int part) { part_ = part; }
 
   /// Buffers for inputs and for what is constant or known. Pre: readers are counted.
   void AddSources();
   /// A buffer for value `owner` (-1: scratch).
   int NewBuffer(Kind kind, int64_t bytes, int owner, const Layout& layout = {});
   void Append(PlannedLaunch launch);
-  /// A launch of kernel `p` for step s, with the copies that its layouts want.
-  Status AddKernel(size_t s, const Prepared& p, size_t backend);
+  /// A launch of kernel `p` for `step`, which is step s or a part of it, with the copies that its
+  /// layouts want.
+  Status AddKernel(size_t s, const PlanStep& step, const Prepared& p, size_t backend);
   /// A copy of value `id` between two buffers of one layout.
   Status AddCopy(size_t s, int id, const Layout& layout, int from, int to);
   /// Arguments of a launch on reference kernels: `inputs` as plain buffers, then `outputs`, which
@@ -69,6 +72,7 @@ class PlanBuffers {
   std::vector<std::vector<int>> owners_;  // by buffer: values in it that somebody still will read
   std::vector<bool> used_;                // by buffer: by a launch, or another value lies in it
   bool alone_ = false;
+  int part_ = -1;
 };
 
 }  // namespace infer

@@ -44,17 +44,20 @@ std::vector<PlanView::Operand> OperandsOf(const Plan& plan, const std::vector<in
   return list;
 }
 
-/// Those of a step, from what its launch was given.
-void Place(std::vector<PlanView::Operand>& operands, std::span<const int> args, bool is_kernel,
+/// Those of a step, whose values are `ids`, from what a launch for `given` of them was given.
+void Place(std::vector<PlanView::Operand>& operands, const std::vector<int>& ids,
+           const std::vector<int>& given, std::span<const int> args, bool is_kernel,
            std::span<const BufferOrigin> origins, const PlanBackends& backends) {
-  for (size_t i = 0; i < operands.size() && i < args.size(); ++i) {
-    if (args[i] < 0) {
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const auto at =
+        static_cast<size_t>(std::find(given.begin(), given.end(), ids[i]) - given.begin());
+    if (at >= given.size() || at >= args.size()) continue;
+    if (args[at] < 0) {
       if (is_kernel && operands[i].constant) operands[i].layout = "packed";
       continue;
     }
-    operands[i].buffer = args[i];
-    const Layout& layout = origins[static_cast<size_t>(args[i])].layout;
-    operands[i].layout = NameOf(layout, backends);
+    operands[i].buffer = args[at];
+    operands[i].layout = NameOf(origins[static_cast<size_t>(args[at])].layout, backends);
   }
 }
 
@@ -101,10 +104,12 @@ void AddLayouts(PlanView& view, const Plan& plan, const ShapePlan& shapes,
   for (const PlannedLaunch& l : shapes.launches) {
     if (l.is_copy || l.is_late || l.watch >= 0) continue;
     PlanView::Step& step = view.steps[l.step];
+    const PlanStep& of = plan.steps[l.step];
+    const PlanStep& ran = l.part < 0 ? of : of.parts[static_cast<size_t>(l.part)];
     const std::span<const int> args = l.args;
-    Place(step.operands, args, l.launch != nullptr, origins, backends);
-    Place(step.results, args.subspan(std::min(args.size(), step.operands.size())), false, origins,
-          backends);
+    Place(step.operands, of.inputs, ran.inputs, args, l.launch != nullptr, origins, backends);
+    Place(step.results, of.outputs, ran.outputs,
+          args.subspan(std::min(args.size(), ran.inputs.size())), false, origins, backends);
   }
 }
 

@@ -9,6 +9,7 @@
 #include "lib/support/stop.h"
 #include "lib/support/strings.h"
 #include "runtime/plan_ir/arena.h"
+#include "runtime/plan_ir/groups/parts.h"
 #include "runtime/plan_ir/late_steps.h"
 #include "runtime/plan_ir/place_steps.h"
 #include "runtime/plan_ir/plan_buffers.h"
@@ -111,24 +112,105 @@ class Builder {
                        [&](int id) { return IsPlannable(out_->types[static_cast<size_t>(id)]); });
   }
 
+  /// A step, or one of its parts, with the kernels that may take it.
+  struct Candidate {
+    size_t s;
+    const PlanStep& step;
+    const StepKernels& kernels;
+    int part = -1;
+  };
+
   Status AddStep(size_t s) {
     const PlanStep& step = plan_.steps[s];
     const StepKernels& list = kernels_[s];
-    bool done = false;
+    bool done = false, in_parts = false;
     buffers_.set_alone(hooks_.alone && hooks_.alone(s, out_->cost[s]));
     if (!list.kernels.empty() && AllPlannable(step.inputs) && AllPlannable(step.outputs)) {
-      for (const size_t k : OrderOf(s)) {
-        INFER_ASSIGN(done, TryKernel(s, k));
-        if (done) break;
-      }
+      INFER_ASSIGN(done, TryKernels({s, step, list}));
     } else if (!list.kernels.empty()) {
       out_->refusals[s].push_back(Cat(list.names[0], ": shapes depend on data"));
     }
-    if (!done) INFER_TRY(AddReference(s));
+    if (!done) {
+      INFER_ASSIGN(in_parts, AddParts(s));
+    }
+    if (!done && !in_parts) INFER_TRY(AddReference({s, step, list}));
     if (hooks_.step_done) hooks_.step_done(s);
     for (int id : step.outputs) INFER_TRY(ShowResult(s, id));
+    if (in_parts) return {};
     for (int id : step.inputs) buffers_.Release(id);
     return {};
+  }
+
+  /// Whether a group that no kernel takes whole runs in parts, each as long as some kernel takes
+  /// it; then its operands are released.
+  Result<bool> AddParts(size_t s) {
+    const PlanStep& step = plan_.steps[s];
+    const StepKernels& list = kernels_[s];
+    if (step.parts.empty() || list.parts.size() != step.parts.size() || out_->declared[s])
+      return false;
+    for (const PlanStep& part : step.parts)
+      if (!AllPlannable(part.inputs) || !AllPlannable(part.outputs)) return false;
+    const std::string whole = out_->refusals[s].empty() ? "" : out_->refusals[s].back();
+    std::vector<size_t> taken;
+    std::vector<std::string> names;
+    std::string precision;
+    size_t backend = backends_.size() - 1;
+    for (size_t at = 0; at < step.nodes.size();) {
+      INFER_ASSIGN(const size_t p, AddPart(s, at));
+      at += step.parts[p].nodes.size();
+      taken.push_back(p);
+      if (names.empty() || names.back() != out_->kernel[s]) names.push_back(out_->kernel[s]);
+      if (step.parts[p].main != step.main) continue;
+      precision = out_->precision[s];
+      backend = out_->backend[s];
+    }
+    out_->kernel[s] = Join(names, " + ");
+    out_->precision[s] = precision;
+    out_->backend[s] = backend;
+    const std::string why = whole.empty() ? "" : Cat(" (", whole, ")");
+    out_->refusals[s].push_back(Cat(kInParts, OperatorsOf(step, taken), why));
+    return true;
+  }
+
+  /// Which part begins with node `at` and runs.
+  Result<size_t> AddPart(size_t s, size_t at) {
+    const PlanStep& step = plan_.steps[s];
+    const auto [first, last] = PartsFrom(step, at);
+    for (size_t p = first; p < last; ++p) {
+      const PlanStep& part = step.parts[p];
+      const Candidate candidate{s, part, kernels_[s].parts[p], static_cast<int>(p)};
+      INFER_ASSIGN(const bool done, TryKernels(candidate));
+      if (!done && p + 1 < last) continue;
+      if (!done) INFER_TRY(AddReference(candidate));
+      for (int id : part.inputs) buffers_.Release(id);
+      return p;
+    }
+    return Internal("a group without parts");
+  }
+
+  /// Counts the nodes of the group behind part p as one reader of what it reads and makes, as the
+  /// whole step was counted as one of its operands.
+  void HoldForRest(const PlanStep& group, const PlanStep& part) {
+    const auto rest = std::find(group.nodes.begin(), group.nodes.end(), part.nodes.back()) + 1;
+    const auto reads = [&](int id) {
+      const Value* v = plan_.values[static_cast<size_t>(id)];
+      return std::any_of(rest, group.nodes.end(), [&](const Node* n) {
+        return std::find(n->inputs().begin(), n->inputs().end(), v) != n->inputs().end();
+      });
+    };
+    for (const auto* ids : {&part.inputs, &part.outputs})
+      for (int id : *ids)
+        if (reads(id)) ++buffers_.place(id).readers;
+  }
+
+  /// Whether one of its kernels takes it.
+  Result<bool> TryKernels(const Candidate& c) {
+    if (c.kernels.kernels.empty()) return false;
+    for (const size_t k : OrderOf(c)) {
+      INFER_ASSIGN(const bool done, TryKernel(c, k));
+      if (done) return true;
+    }
+    return false;
   }
 
   /// Kernels of products and quantizers take constants apart before they look at extents.
@@ -142,11 +224,11 @@ class Builder {
   }
 
   /// Whether candidate k takes the step.
-  Result<bool> TryKernel(size_t s, size_t k) {
-    const PlanStep& step = plan_.steps[s];
-    const StepKernels& list = kernels_[s];
-    const auto refuse = [&](std::string_view why) {
-      out_->refusals[s].push_back(Cat(list.names[k], ": ", why));
+  Result<bool> TryKernel(const Candidate& c, size_t k) {
+    const auto& [s, step, list, part] = c;
+    const auto refuse = [&,
+                         op = part < 0 ? "" : Cat(OperatorOf(step), " by ")](std::string_view why) {
+      out_->refusals[s].push_back(Cat(op, list.names[k], ": ", why));
       return false;
     };
     if (out_->declared[s] && !list.kernels[k]->checks_extents())
@@ -158,7 +240,10 @@ class Builder {
                                              buffers_.Operands(step.outputs, space));
     if (prepared.status().code() == Code::kUnsupported) return refuse(prepared.status().message());
     if (!prepared.ok()) return prepared.status();
-    INFER_TRY(buffers_.AddKernel(s, *prepared, backend));
+    if (part >= 0) HoldForRest(plan_.steps[s], step);
+    buffers_.set_part(part);
+    INFER_TRY(buffers_.AddKernel(s, step, *prepared, backend));
+    buffers_.set_part(-1);
     out_->kernel[s] = prepared->name.empty() ? list.names[k] : prepared->name;
     out_->precision[s] = prepared->precision;
     out_->backend[s] = backend;
@@ -167,14 +252,14 @@ class Builder {
 
   /// The candidates as they are asked: those of the backend where the step was placed first, and
   /// among them one that is known to be faster.
-  std::vector<size_t> OrderOf(size_t s) {
-    const StepKernels& list = kernels_[s];
+  std::vector<size_t> OrderOf(const Candidate& c) {
+    const auto& [s, step, list, part] = c;
     std::vector<size_t> order(list.kernels.size());
     std::iota(order.begin(), order.end(), size_t{0});
     std::stable_partition(order.begin(), order.end(),
                           [&](size_t k) { return list.backend(k) == side_[s]; });
     // What is timed runs on these extents, which have to be right then.
-    const size_t first = out_->declared[s] ? 0 : FirstToAsk(s);
+    const size_t first = out_->declared[s] ? 0 : FirstToAsk(c);
     if (first == 0) return order;
     for (size_t k = 0; k < first; ++k)
       out_->refusals[s].push_back(
@@ -185,9 +270,8 @@ class Builder {
   }
 
   /// Which candidate: the first of the list, unless a faster one is known.
-  size_t FirstToAsk(size_t s) const {
-    const PlanStep& step = plan_.steps[s];
-    const StepKernels& list = kernels_[s];
+  size_t FirstToAsk(const Candidate& c) const {
+    const auto& [s, step, list, part] = c;
     if (!hooks_.chooser || list.kernels.size() < 2 || !list.backends.empty()) return 0;
     const auto in = buffers_.Operands(step.inputs, MemorySpace::kHost),
                out = buffers_.Operands(step.outputs, MemorySpace::kHost);
@@ -204,11 +288,14 @@ class Builder {
     return hooks_.chooser->Fastest(step, in, out, list, prepared).value_or(0);
   }
 
-  Status AddReference(size_t s) {
-    const PlanStep& step = plan_.steps[s];
-    PlannedLaunch launch{.step = s, .backend = backends_.size() - 1};
-    INFER_TRY(buffers_.AddPlainArguments(s, step.inputs, step.outputs, launch));
+  Status AddReference(const Candidate& c) {
+    PlannedLaunch launch{.step = c.s, .part = c.part, .backend = backends_.size() - 1};
+    if (c.part >= 0) HoldForRest(plan_.steps[c.s], c.step);
+    INFER_TRY(buffers_.AddPlainArguments(c.s, c.step.inputs, c.step.outputs, launch));
     buffers_.Append(std::move(launch));
+    out_->kernel[c.s] = "reference";
+    out_->precision[c.s] = "";
+    out_->backend[c.s] = backends_.size() - 1;
     return {};
   }
 

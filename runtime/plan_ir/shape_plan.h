@@ -17,6 +17,7 @@ struct StepKernels {
   std::vector<std::string> names;
   std::vector<size_t> backends;  ///< whose each is, of the program's; empty: all are the first's
   size_t backend(size_t k) const { return backends.empty() ? 0 : backends[k]; }
+  std::vector<StepKernels> parts = {};  ///< of PlanStep::parts
 };
 
 struct PlannedBuffer {
@@ -31,6 +32,7 @@ struct PlannedBuffer {
 
 struct PlannedLaunch {
   size_t step = 0;
+  int part = -1;                         ///< of PlanStep::parts; -1: the step is run whole
   std::shared_ptr<const Launch> launch;  ///< nullptr: the step runs on reference kernels
   std::vector<int> args;                 ///< buffers; -1: not read, or (reference) in a slot
   bool is_copy = false;                  ///< args[0] to args[1], perhaps into another layout
@@ -68,7 +70,8 @@ struct ShapePlan {
   /// Such steps run even where nobody reads them, on reference kernels, whose results are compared
   /// with the declaration, or on a kernel that compares itself.
   std::vector<bool> declared;
-  std::vector<std::string> kernel;     ///< by step: implementation that runs
+  /// By step: implementation that runs; of a group in parts "a + b".
+  std::vector<std::string> kernel;
   std::vector<std::string> precision;  ///< by step: Prepared::precision
   std::vector<size_t> backend;         ///< by step: whose it is; reference: the last
   bool uses_device = false;

@@ -67,6 +67,56 @@ TEST(Convolution, Epilogues) {
     }
 }
 
+/// Convolutions with an addition behind an activation, which oneDNN has no kernel for without
+/// AVX-512, and longer ends: each of their parts runs on a fast kernel, in channels that fill
+/// blocks of 8 and that do not.
+constexpr std::string_view kEnds[] = {
+    "r = Relu(c) y = Add(r, z)",
+    "r = Sigmoid(c) y = Add(z, r)",
+    "r = HardSwish(c) y = Add(r, z)",
+    "r = Relu(c) s = Add(r, z) y = Relu(s)",
+    "s = Sigmoid(c) m = Mul(c, s) y = Add(m, z)",
+};
+
+TEST(Convolution, GroupsThatNoKernelTakesWhole) {
+  for (int64_t outputs : {3, 8, 12, 20, 32})
+    for (std::string_view after : kEnds)
+      for (int64_t taps : {1, 3, 5}) {
+        const int64_t pad = taps / 2;
+        ExpectFast(CheckGraph(
+            WithResidual(Cat("w = const f32[", outputs, ",16,", taps, ",", taps,
+                             "] ~1 b = const f32[", outputs, "] ~2 c = Conv(t, w, b) {pads=[", pad,
+                             ",", pad, ",", pad, ",", pad, "]}"),
+                         16, outputs, 9, 10, after),
+            5, kWinograd));
+      }
+  for (std::string_view after : kEnds)
+    ExpectFast(CheckGraph(WithResidual("w = const f32[20,4,3,3] ~1 c = Conv(t, w) "
+                                       "{group=4, pads=[1,1,1,1]}",
+                                       16, 20, 9, 10, after),
+                          5, kWinograd));
+}
+
+/// The residual is the operand of the convolution, is read again behind it, and is returned; the
+/// extents come with the run.
+TEST(Convolution, PartsKeepWhatOthersRead) {
+  constexpr std::string_view kHead = "graph g(x: f32[2,12,H,9], n: f32[2,12,1,1]) -> ";
+  constexpr std::string_view kWeights =
+      " { w = const f32[12,12,3,3] ~1 v = const f32[12,12,1,1] ~2 a = Relu(x) ";
+  for (std::string_view body :
+       {"(y) W c = Conv(a, w) {pads=[1,1,1,1]} r = Relu(c) y = Add(r, a) }",
+        "(y, z) W c = Conv(a, w) {pads=[1,1,1,1]} r = Relu(c) y = Add(r, a) z = Add(y, a) }",
+        "(y, a) W c = Conv(a, v) r = Sigmoid(c) y = Add(r, a) }",
+        "(y) W c = Conv(a, v) r = Relu(c) s = Add(r, a) t = Conv(s, v) u = Relu(t) y = Add(u, s) }",
+        "(y) W c = Conv(a, v) r = Relu(c) s = Add(r, a) y = Mul(s, n) }"}) {
+    std::string text = Cat(kHead, body);
+    text.replace(text.find("W "), 2, kWeights);
+    text.replace(text.find("H"), 1, "7");
+    ExpectFast(CheckGraph(text, 3, 1e-4));
+    CheckSameBits(text);
+  }
+}
+
 TEST(Convolution, OnePoint) {
   for (int64_t inputs : {1, 3, 15, 16, 17, 40})
     for (int64_t outputs : {1, 16, 31, 48})

@@ -17,6 +17,7 @@
 #include "runtime/plan_ir/groups/chains.h"
 #include "runtime/plan_ir/groups/epilogues.h"
 #include "runtime/plan_ir/groups/gate.h"
+#include "runtime/plan_ir/groups/parts.h"
 #include "runtime/plan_ir/groups/quant_group.h"
 #include "runtime/plan_ir/plan_view.h"
 
@@ -46,6 +47,10 @@ StepKernels Choose(const StepCall& call, const KernelList& kernels, StepInfo& in
   // All others take one operator only, which is no news.
   if (info.kernel == kChainKernel) info.refusals.clear();
   info.precision = PrecisionOf(call);
+  for (const PlanStep& part : call.step.parts) {
+    StepInfo unused;
+    chosen.parts.push_back(Choose({call.plan, part, call.options}, kernels, unused));
+  }
   return chosen;
 }
 
@@ -130,6 +135,12 @@ Status ChooseBf16(CompileState& s) {
   return {};
 }
 
+/// What only the extents of a run show is a chain's business, too.
+Status AddGroupParts(CompileState& s) {
+  AddParts(*s.plan, KernelsAccept{*s.plan, s.kernels, s.options});
+  return {};
+}
+
 Status AddBodies(CompileState& s) {
   INFER_ASSIGN(s.bodies, CompileBodies(*s.plan, s.compile, !s.options.allow_reference));
   return {};
@@ -173,6 +184,8 @@ constexpr CompileStep kSteps[] = {
     {"chains", "element-wise operators, norms of rows and what quantizes them, block by block", 1,
      AddChains},
     {"bf16-values", "values between products in bf16 that lie in bf16", 1, ChooseBf16},
+    {"parts", "what groups may be taken apart into, where no kernel takes them whole", 1,
+     AddGroupParts},
     {"bodies", "programs for the subgraphs of control flow", 0, AddBodies},
     {"kernels", "which kernels accept each step, best first", 0, ChooseKernels},
 };

@@ -46,6 +46,7 @@ std::vector<StepKernels> Recording(const std::vector<StepKernels>& candidates,
       out[s].kernels.push_back(std::make_shared<Recorder>(candidates[s].kernels[k],
                                                           candidates[s].names[k], s, &kept[s]));
     }
+  for (size_t s = 0; s < candidates.size(); ++s) out[s].parts = candidates[s].parts;
   return out;
 }
 
