@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Steps that no fast kernel takes on this processor, of many models, with their share of the time.
 
-    tests/bench/slow_steps.py BIN MODEL.onnx... [--zoo] [--fuse] [--quantize] [--least 0.5]
+    tests/bench/slow_steps.py BIN MODEL.onnx... [--zoo] [--fuse] [--least 0.5]
 
-BIN: the folder of infer-opt and infer-bench. Each model is run on one thread, as it came, after
-`infer-opt fuse` and (with --quantize) after `infer-opt quantize` with random data; `infer-bench run
---layers` tells the kernel and the time of each step. Listed are the steps
+BIN: the folder of infer-opt and infer-bench. Each model is run on one thread, as it came and (with
+--fuse) after `infer-opt fuse`; `infer-bench run --layers` tells the kernel and the time of each step.
+Listed are the steps
 
 - on a reference kernel, whole or in part,
 - that were taken apart, since no kernel takes the group whole,
@@ -76,15 +76,13 @@ class Survey:
 
     def all_forms(self, name, model, folder):
         self.show(name, model)
-        forms = [("fused", ["fuse"])] if self.args.fuse else []
-        if self.args.quantize:
-            forms.append(("quantized", ["quantize", "--recipe", "fast", "--random", "4"]))
-        for form, verb in forms:
-            to = folder / f"{form}.onnx"
-            if convert(self.args.bin, verb, model, to):
-                self.show(f"{name} ({form})", to)
-            else:
-                print(f"{name} ({form}): not written", flush=True)
+        if not self.args.fuse:
+            return
+        to = folder / "fused.onnx"
+        if convert(self.args.bin, ["fuse"], model, to):
+            self.show(f"{name} (fused)", to)
+        else:
+            print(f"{name} (fused): not written", flush=True)
 
     def summary(self):
         print(f"{self.measured} measured, {self.refused} not run")
@@ -100,7 +98,6 @@ def main():
     parser.add_argument("models", nargs="*", type=pathlib.Path)
     parser.add_argument("--zoo", action="store_true", help="also every architecture of infer-bench zoo")
     parser.add_argument("--fuse", action="store_true", help="also fused")
-    parser.add_argument("--quantize", action="store_true", help="also quantized, with random data")
     parser.add_argument("--least", type=float, default=0.5, help="percent of a model's time")
     args = parser.parse_args()
     survey = Survey(args)
