@@ -161,9 +161,10 @@ TEST(Bf16, Epilogues) {
                      "f32[96,64,3,3] ~1 p = Conv(x, w) {pads=[1,1,1,1]} ",
                      after, " }"),
                  stays);
-    CheckProduct(Cat("graph g(x: f32[50,300], r: f32[50,200]) -> (y) { w = const f32[300,200] ~1 "
-                     "p = MatMul(x, w) ",
-                     after, " }"));
+    CheckProduct(
+        Cat("graph g(x: f32[50,300], r: f32[50,200]) -> (y) { w = const f32[300,200] ~1 "
+            "p = MatMul(x, w) ",
+            after, " }"));
   }
 }
 
