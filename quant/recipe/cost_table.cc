@@ -168,7 +168,7 @@ std::span<const std::string_view> CostFamilies(CostsOf runtime) {
 
 std::string_view FamilyOf(const StepInfo& step, std::string_view kernel) {
   if (kernel == "view") return "";
-  if (kernel == "reference") return "reference";
+  if (RunsOnReference(kernel)) return "reference";
   if (Has(kernel, ":ref:")) return "slow move";
   if (Has(kernel, "attention")) return Has(kernel, "vnni") ? "attention int8" : "attention f32";
   const StepParts parts = PartsOf(step.op);

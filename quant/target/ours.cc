@@ -44,7 +44,7 @@ Status CheckOurs(const Graph& g, const Backend& backend, TargetReport& r) {
     if (at == by_name.end()) continue;
     const StepInfo& s = *at->second;
     const bool few_bits = Lists(" MatMulNBits GatherBlockQuantized ", n->op());
-    if (s.kernel == "reference")
+    if (RunsOnReference(s.kernel))
       Add(r, *n, Severity::kSlow, Cat("runs on the reference kernel", Refusal(s)),
           "--mode static --format qdq");
     else if (s.precision == "f32" && !few_bits)

@@ -25,16 +25,28 @@ namespace infer {
 
 /// One launch of a program, as `inspect --kernels` and profiles show it.
 struct StepInfo {
-  std::string node;                     ///< name of the (last) node that it computes
-  std::string op;                       ///< operator, with epilogue: "Conv+Relu"
-  std::string kernel;                   ///< "onednn:jit_avx512_core", "reference", ...
-  std::string precision;                ///< "f32", "u8s8s32", ...
+  std::string node;       ///< name of the (last) node that it computes
+  std::string op;         ///< operator, with epilogue: "Conv+Relu"
+  std::string kernel;     ///< "onednn:jit_avx512_core", "reference", ...; "a + b": parts
+  std::string precision;  ///< "f32", "u8s8s32", ...
   std::vector<std::string> fused_from;  ///< nodes of the original model
   std::vector<std::string> refusals;    ///< "kernel: reason" for each better kernel that refused
   std::vector<std::string> outputs;     ///< value names
   Cost cost;                            ///< for the shapes of the current plan; 0 when dynamic
   int64_t constant_bytes = 0;  ///< of its operands that are constants, as the model has them
 };
+
+/// Whether a step whose StepInfo::kernel this is runs on a reference kernel, whole or in a part
+/// ("onednn:jit_1x1:avx2 + reference").
+inline bool RunsOnReference(std::string_view kernel) {
+  constexpr std::string_view kName = "reference", kJoin = " + ";
+  for (;;) {
+    const size_t end = kernel.find(kJoin);
+    if (kernel.substr(0, end) == kName) return true;
+    if (end == std::string_view::npos) return false;
+    kernel.remove_prefix(end + kJoin.size());
+  }
+}
 
 struct StepTiming {
   size_t step;      ///< index into Program::steps()

@@ -157,22 +157,6 @@ TEST(Kernels, LinearResize) {
                1, 2e-6);
 }
 
-TEST(Kernels, ConvolutionWithWeightsOfTheRun) {
-  CheckGraph(
-      "graph g(x: f32[1,3,7,9], w: f32[5,3,3,3], b: f32[5]) -> (y) { c = Conv(x, w, b) "
-      "{pads=[1,1,1,1]} y = Relu(c) }",
-      1, 1e-5);
-  CheckGraph("graph g(x: f32[2,4,7,9], w: f32[6,2,3,3]) -> (y) { y = Conv(x, w) {group=2} }", 1,
-             1e-5);
-  CheckGraph("graph g(x: f32[2,16,9], w: f32[16,1,3]) -> (y) { y = Conv(x, w) {group=16} }", 1,
-             1e-5);
-  CheckGraph(
-      "graph g(x: f32[1,3,5,5], w: f32[3,4,2,2]) -> (y) { y = ConvTranspose(x, w) "
-      "{strides=[2,2]} }",
-      1, 1e-5);
-  CheckGraph("graph g(x: f32[3,3,3]) -> (y) { y = Conv(x, x) }", 1, 1e-5);
-}
-
 TEST(Kernels, QuantizeAlone) {
   for (std::string_view type : {"u8", "i8", "u16", "i16"}) {
     CheckOnKernels(Cat("graph g(x: f32[2,3,67]) -> (y) { s = const f32[] {0.03} z = const ", type,
@@ -231,62 +215,6 @@ TEST(Kernels, Binary) {
       CheckOnKernels(Cat("graph g(a: f32[", a, "], b: f32[", b, "]) -> (y) { y = ", op, "(a, b) }"),
                      5, 1e-6);
   CheckOnKernels("graph g(a: f32[33]) -> (y) { y = Add(a, a) }");
-}
-
-TEST(Kernels, ConvolutionShapes) {
-  for (int64_t c : {1, 3, 8, 15, 16, 17, 33})
-    for (int64_t m : {1, 7, 16, 31, 64})
-      CheckOnKernels(Cat("graph g(x: f32[1,", c, ",7,9]) -> (y) { w = const f32[", m, ",", c,
-                         ",3,3] ~1 b = const f32[", m,
-                         "] ~2 c = Conv(x, w, b) {pads=[1,1,1,1]} y = Relu(c) }"),
-                     1, 1e-5);
-  for (std::string_view attrs : {"strides=[2,2]", "dilations=[2,2]", "pads=[0,1,2,0]",
-                                 "auto_pad=\"SAME_UPPER\", strides=[2,2]",
-                                 "auto_pad=\"SAME_LOWER\"", "pads=[2,2,2,2], strides=[3,2]"})
-    CheckOnKernels(
-        Cat("graph g(x: f32[2,5,11,13]) -> (y) { w = const f32[6,5,3,3] ~1 y = Conv(x, w) {", attrs,
-            "} }"));
-  for (int64_t c : {1, 8, 17, 24})
-    CheckOnKernels(Cat("graph g(x: f32[1,", c, ",9,9]) -> (y) { w = const f32[", c,
-                       ",1,3,3] ~1 y = Conv(x, w) {group=", c, ", pads=[1,1,1,1]} }"));
-  CheckOnKernels(
-      "graph g(x: f32[2,6,17]) -> (y) { w = const f32[4,3,5] ~1 y = Conv(x, w) {group=2} }");
-  CheckOnKernels(
-      "graph g(x: f32[1,2,5,6,7]) -> (y) { w = const f32[3,2,2,3,3] ~1 y = Conv(x, w) }");
-}
-
-TEST(Kernels, ConvolutionEpilogues) {
-  for (std::string_view act : {"Relu(c)", "LeakyRelu(c) {alpha=0.1}", "Sigmoid(c)", "Tanh(c)",
-                               "HardSwish(c)", "Elu(c)", "Clip(c, lo, hi)", "Gelu(c)", "Mish(c)"})
-    CheckOnKernels(
-        Cat("graph g(x: f32[1,16,6,6]) -> (y) { lo = const f32[] {0} hi = const f32[] {6} "
-            "w = const f32[16,16,3,3] ~1 c = Conv(x, w) {pads=[1,1,1,1]} y = ",
-            act, " }"),
-        1, 1e-5);
-  // A residual, before and after an activation; used again; of the operand itself.
-  const std::string_view head =
-      "graph g(x: f32[1,20,6,6]) -> (y) { w = const f32[20,20,3,3] ~1 "
-      "v = const f32[20,20,1,1] ~2 a = Conv(x, v) "
-      "c = Conv(a, w) {pads=[1,1,1,1]} ";
-  for (std::string_view tail :
-       {"s = Add(c, x) y = Relu(s) }", "s = Add(x, c) t = Relu(s) y = Add(t, x) }",
-        "r = Relu(c) y = Add(r, x) }", "y = Add(c, a) }", "s = Add(c, a) y = Mul(s, a) }",
-        "d = Conv(c, v) y = Add(d, c) }", "s = Sigmoid(c) y = Mul(c, s) }",
-        "p = GlobalAveragePool(c) s = Sigmoid(p) y = Mul(c, s) }"})
-    CheckOnKernels(Cat(head, tail), 1, 1e-5);
-}
-
-TEST(Kernels, TransposedConvolution) {
-  for (std::string_view attrs :
-       {"", "{strides=[2,2]}", "{strides=[2,2], pads=[1,1,1,1]}",
-        "{strides=[2,2], pads=[1,1,1,1], output_padding=[1,1]}", "{dilations=[2,2]}"})
-    CheckOnKernels(
-        Cat("graph g(x: f32[1,6,5,7]) -> (y) { w = const f32[6,4,3,3] ~1 b = const f32[4] ~2"
-            " y = ConvTranspose(x, w, b) ",
-            attrs, " }"));
-  CheckOnKernels(
-      "graph g(x: f32[1,6,5,7]) -> (y) { w = const f32[6,2,3,3] ~1 "
-      "y = ConvTranspose(x, w) {group=2, strides=[2,1]} }");
 }
 
 TEST(Kernels, MatrixProducts) {

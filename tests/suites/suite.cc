@@ -1,5 +1,7 @@
 #include "tests/suites/suite.h"
 
+#include <cstdio>
+
 #include "lib/support/isa.h"
 #include "lib/support/parallel.h"
 
@@ -121,10 +123,14 @@ std::vector<StepInfo> CheckGraph(const Graph& g, const std::vector<Datum>& input
 
 void ExpectFast(const std::vector<StepInfo>& steps) {
   if (BackendUnderTest().name() == "reference") return;
-  if (!RunsIsa(Isa::kAvx2)) return;
+  if (!RunsIsa(Isa::kAvx2)) {
+    static const bool told = std::puts("fast kernels are not asserted: no AVX2") >= 0;
+    (void)told;
+    return;
+  }
   EXPECT_FALSE(steps.empty());
   for (const StepInfo& s : steps)
-    EXPECT_EQ(s.kernel.find("reference"), std::string::npos)
+    EXPECT_FALSE(RunsOnReference(s.kernel))
         << s.op << " by " << s.kernel << ": " << Join(s.refusals, "; ");
 }
 

@@ -89,6 +89,11 @@ TEST(CostTable, FamiliesOfSteps) {
   EXPECT_EQ(family("Add+QuantizeLinear", "own:chain:avx512", "f32"), "chain");
   EXPECT_EQ(family("MatMul+Add", "own:gemm:avx512", "f32"), "product f32");
   EXPECT_EQ(family("Reshape", "view", "f32"), "");
+  // Groups in parts: one on a reference kernel takes most of the time.
+  EXPECT_EQ(family("Conv+Relu+Add", "onednn:jit:avx2 + own:avx2", "f32"), "conv f32");
+  for (const std::string kernel :
+       {"onednn:jit:avx2 + reference", "reference + own:avx2", "own:avx2 + reference + own:avx2"})
+    EXPECT_EQ(family("Conv+Relu+Add", kernel, "f32"), "reference") << kernel;
   for (const std::string_view f : CostFamilies())
     for (const bool vnni : {false, true})
       EXPECT_TRUE(CostTable::Stored(vnni).prices.contains(f)) << f;

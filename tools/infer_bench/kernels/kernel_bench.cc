@@ -166,8 +166,8 @@ Status KernelBench::AddStep(Walk& walk, size_t s, KernelSource& facts) {
   if (!kernel && walk.steps().IsRun(s)) {
     ++facts.steps;
     // A group in parts runs on kernels, which are timed where they stand alone.
-    if (walk.steps().info(s).kernel.find("reference") != std::string::npos)
-      ++facts.reference[walk.steps().info(s).op];
+    const StepInfo& info = walk.steps().info(s);
+    if (RunsOnReference(info.kernel)) ++facts.reference[info.op];
   }
   if (kernel) {
     ++facts.steps;

@@ -390,7 +390,7 @@ class Extractor {
     const std::string name = ClassName();
     const std::string_view numbers =
         step_.info.precision.ends_with("s32") || is_quantized_ ? "int8" : "float";
-    const bool is_reference = step_.info.kernel == "reference";
+    const bool is_reference = RunsOnReference(step_.info.kernel);
     const bool is_vector = name.ends_with("-vector");
     out_.families = {
         Cat(name, " | ", step_.info.kernel, " | ", step_.info.precision),

@@ -20,7 +20,7 @@ constexpr int64_t kMostFastOps = 2'000'000'000, kMostReferenceOps = 2'000'000;
 bool IsTooLong(const PlanFacts& plan) {
   int64_t ops = 0, on_reference = 0;
   for (const StepFacts& s : plan.steps)
-    (s.info.kernel == "reference" ? on_reference : ops) += s.info.cost.flops;
+    (RunsOnReference(s.info.kernel) ? on_reference : ops) += s.info.cost.flops;
   return ops > kMostFastOps || on_reference > kMostReferenceOps;
 }
 
