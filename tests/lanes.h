@@ -2,7 +2,9 @@
 /// For tests about threads: the lane budget, and the threads that there are.
 #include <dirent.h>
 
+#include <functional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "lib/support/parallel.h"
@@ -20,6 +22,11 @@ class LaneBudgetOf {
  private:
   int before_;
 };
+
+/// Waits, without a clock, for what must come.
+inline void Until(const std::function<bool()>& comes) {
+  while (!comes()) std::this_thread::yield();
+}
 
 /// Ids of the threads of this process.
 inline std::vector<std::string> Tasks() {

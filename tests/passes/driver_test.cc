@@ -1,9 +1,11 @@
-// What a rule may say beside its pattern: quiet conditions, nodes it covers, several results.
+// A rule beside its pattern: quiet conditions, nodes it covers, several results; names; the work of
+// a rewrite.
 #include "passes/rewrite/driver.h"
 
 #include <gmock/gmock.h>
 
 #include "lib/ir/verify.h"
+#include "passes/pass/pipeline.h"
 #include "tests/passes/graphs.h"
 
 namespace infer {
@@ -94,6 +96,52 @@ TEST(Cover, ReplacesWhatTheRuleFoundItself) {
   EXPECT_EQ(log.records[0].matched, 3);
   EXPECT_EQ(log.records[0].price.nodes_removed, 3);
   EXPECT_THAT(g.FindValue("c")->producer()->fused_from(), ElementsAre("t", "a", "c"));
+}
+
+TEST(Driver, NamesAreKeptAndUnited) {
+  Graph g = Parsed("graph g(x: f32[2]) -> (z) { s = Sigmoid(x)  y = Mul(x, s)  z = Abs(y) }");
+  GraphEditor e(g);
+  e.SetName(*g.FindValue("s")->producer(), "sig");
+  e.SetFusedFrom(*g.FindValue("s")->producer(), {"sig"});
+  e.SetFusedFrom(*g.FindValue("y")->producer(), {"mul"});
+  ASSERT_TRUE(Optimize(g).ok());
+  ASSERT_NE(g.FindValue("y"), nullptr) << Print(g);
+  EXPECT_THAT(g.FindValue("y")->producer()->fused_from(), ElementsAre("sig", "mul"));
+}
+
+/// The work of rewriting `n` nodes: links of x -> x * Sigmoid(x), each with a Relu behind.
+RewriteLog LogFor(int n) {
+  Graph g(Ops());
+  GraphEditor e(g);
+  Value* v = e.AddInput("x", TensorType{DType::kF32, Shape(Dims{4})});
+  for (int i = 0; i < n / 3; ++i) {
+    Value* s = *e.Add("Sigmoid", {v});
+    v = *e.Add("Mul", {v, s});
+    v = *e.Add("Relu", {v});
+  }
+  e.MarkOutput(v);
+  std::vector<Rule> rules;
+  for (ListedRule& r : AllRules()) rules.push_back(std::move(r.rule));
+  RewriteLog log;
+  const auto fired = ApplyRules(g, rules, {}, log);
+  EXPECT_TRUE(fired.ok()) << fired.status().message();
+  EXPECT_EQ(*fired, n / 3);
+  EXPECT_TRUE(Verify(g).ok());
+  return log;
+}
+
+/// Counted, not timed: tests/tools/scaling_test.py times whole commands.
+TEST(Driver, IsLinear) {
+  const RewriteLog small = LogFor(3'000), large = LogFor(30'000);
+  std::printf("visits %lld, %lld; attempts %lld, %lld\n", static_cast<long long>(small.visited),
+              static_cast<long long>(large.visited), static_cast<long long>(small.attempts),
+              static_cast<long long>(large.attempts));
+  // A chain is looked at twice, and once more around each rewrite.
+  EXPECT_GE(small.visited, 2'000);
+  EXPECT_LE(small.visited, 4 * 3'000);
+  EXPECT_LE(small.attempts, 40 * small.visited);
+  EXPECT_NEAR(static_cast<double>(large.visited), 10.0 * static_cast<double>(small.visited), 1e3);
+  EXPECT_NEAR(static_cast<double>(large.attempts), 10.0 * static_cast<double>(small.attempts), 1e4);
 }
 
 }  // namespace

@@ -2,11 +2,9 @@
 
 #include <array>
 #include <cmath>
-#include <cstdlib>
 #include <limits>
 
 #include "lib/ir/verify.h"
-#include "lib/support/random.h"
 #include "lib/support/strings.h"
 #include "passes/pass/pipeline.h"
 #include "passes/simplify/simplify.h"
@@ -411,102 +409,6 @@ TEST(VerifyingReviewer, ComparesAsItDoesElementByElement) {
   EXPECT_EQ(error({nan, 2}, {1, 2}), inf);
   EXPECT_EQ(error({inf, 2}, {-inf, 2}), inf);
   EXPECT_EQ(error({1, 2}, {1, inf}), inf);
-}
-
-TEST(Driver, NamesAreKeptAndUnited) {
-  Graph g = Parsed("graph g(x: f32[2]) -> (z) { s = Sigmoid(x)  y = Mul(x, s)  z = Abs(y) }");
-  GraphEditor e(g);
-  e.SetName(*g.FindValue("s")->producer(), "sig");
-  e.SetFusedFrom(*g.FindValue("s")->producer(), {"sig"});
-  e.SetFusedFrom(*g.FindValue("y")->producer(), {"mul"});
-  ASSERT_TRUE(Optimize(g).ok());
-  ASSERT_NE(g.FindValue("y"), nullptr) << Print(g);
-  EXPECT_THAT(g.FindValue("y")->producer()->fused_from(), ElementsAre("sig", "mul"));
-}
-
-/// What rewriting `n` nodes costs: links of x -> x * Sigmoid(x), each with a Relu behind.
-RewriteLog LogFor(int n) {
-  Graph g(Ops());
-  GraphEditor e(g);
-  Value* v = e.AddInput("x", TensorType{DType::kF32, Shape(Dims{4})});
-  for (int i = 0; i < n / 3; ++i) {
-    Value* s = *e.Add("Sigmoid", {v});
-    v = *e.Add("Mul", {v, s});
-    v = *e.Add("Relu", {v});
-  }
-  e.MarkOutput(v);
-  std::vector<Rule> rules;
-  for (ListedRule& r : AllRules()) rules.push_back(std::move(r.rule));
-  RewriteLog log;
-  const auto fired = ApplyRules(g, rules, {}, log);
-  EXPECT_TRUE(fired.ok()) << fired.status().message();
-  EXPECT_EQ(*fired, n / 3);
-  EXPECT_TRUE(Verify(g).ok());
-  return log;
-}
-
-/// Counted, not timed: tests/tools/scaling_test.py times whole commands.
-TEST(Driver, IsLinear) {
-  const RewriteLog small = LogFor(3'000), large = LogFor(30'000);
-  std::printf("visits %lld, %lld; attempts %lld, %lld\n", static_cast<long long>(small.visited),
-              static_cast<long long>(large.visited), static_cast<long long>(small.attempts),
-              static_cast<long long>(large.attempts));
-  // A chain is looked at twice, and once more around each rewrite.
-  EXPECT_GE(small.visited, 2'000);
-  EXPECT_LE(small.visited, 4 * 3'000);
-  EXPECT_LE(small.attempts, 40 * small.visited);
-  EXPECT_NEAR(static_cast<double>(large.visited), 10.0 * static_cast<double>(small.visited), 1e3);
-  EXPECT_NEAR(static_cast<double>(large.attempts), 10.0 * static_cast<double>(small.attempts), 1e4);
-}
-
-/// Every example of every rule, with random further readers and outputs of inner values: whatever
-/// fires must keep the values.
-TEST(Property, RandomExtraUsesNeverChangeValues) {
-  const uint64_t seeds = std::getenv("INFER_SANITIZED") ? 1 : 4;  // sanitizers take minutes for all
-  int graphs = 0, fired_total = 0;
-  for (const ListedRule& listed : AllRules())
-    for (const std::string& text : listed.rule.fires_on)
-      for (uint64_t seed = 1; seed <= seeds; ++seed) {
-        Graph before = Parsed(text);
-        Random random(seed);
-        GraphEditor e(before);
-        std::vector<Value*> inner;
-        for (const auto& n : before.nodes())
-          for (Value* v : n->outputs())
-            if (v && !v->is_output()) inner.push_back(v);
-        for (Value* v : inner) {
-          if (random.Below(3) == 0) e.MarkOutput(v);
-          if (random.Below(3) == 0) {
-            auto reader = e.Add("Identity", {v});
-            ASSERT_TRUE(reader.ok());
-            e.MarkOutput(*reader);
-          }
-        }
-        ASSERT_TRUE(Verify(before).ok()) << Print(before);
-        Graph after = before.Clone();
-        OptimizeOptions options;
-        if (listed.ort_only) options.reader = RewriteFor::kOnnxRuntime;
-        const auto report = Optimize(after, std::move(options));
-        ASSERT_TRUE(report.ok()) << listed.rule.name << " seed " << seed << ": "
-                                 << report.status().message() << "\n"
-                                 << Print(before);
-        const auto inputs = RandomInputs(before, seed);
-        ASSERT_TRUE(inputs.ok());
-        const auto a = Evaluate(before, *inputs), b = Evaluate(after, *inputs);
-        ASSERT_TRUE(a.ok() && b.ok()) << a.status().message() << b.status().message();
-        for (size_t i = 0; i < a->size(); ++i) {
-          const auto error = RelativeError((*a)[i], (*b)[i]);
-          ASSERT_TRUE(error.ok()) << error.status().message();
-          // In f16 each of a few roundings that a rule spares is 2^-11.
-          const bool half = after.outputs()[i]->dtype() == DType::kF16;
-          EXPECT_LE(*error, half ? 0x1p-9 : 1e-4) << listed.rule.name << " seed " << seed << "\n"
-                                                  << Print(after);
-        }
-        ++graphs;
-        fired_total += static_cast<int>(report->rewrites);
-      }
-  std::printf("%d graphs, %d rewrites\n", graphs, fired_total);
-  EXPECT_GT(fired_total, graphs / 4);
 }
 
 }  // namespace
