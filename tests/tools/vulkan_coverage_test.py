@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What runs on shaders of a few architectures: no less than was reached, and no value comes and goes between their steps."""
+"""The share of a few architectures that runs on shaders: no less than was reached, and no value comes and goes between their steps."""
 import os
 import sys
 import unittest

@@ -9,7 +9,9 @@ inputs and outputs of the model, which lie on the host, and those between its st
 shader, the most frequent first.
 
 --zoo adds the architectures of `infer-bench zoo`, batch 1, all their layers. --share and --between are aims: of nodes on shaders at
-least, of values that cross between steps at most. Models that miss one are named at the end, exit code 1; those of --known (docs/measurements/vulkan.md says why) are named and pass."""
+least, of values that cross between steps at most. Models that miss one are named at the end, exit code 1; those of --known (docs/measurements/vulkan.md says why) are named and pass, and miss
+it when they no longer do: then their name has to go."""
+import argparse
 import collections
 import json
 import os
@@ -53,7 +55,7 @@ class Coverage:
         for s in running:
             n = len(steps[s]["op"].split("+"))
             self.nodes += n
-            if steps[s]["kernel"].startswith("vulkan:"):
+            if all(part.startswith("vulkan:") for part in steps[s]["kernel"].split(" + ")):
                 self.on_shaders += n
             else:
                 self.without[steps[s]["op"]] += 1
@@ -82,43 +84,45 @@ def zoo(infer_bench, folder):
     listed = json.loads(subprocess.run([infer_bench, "zoo", "--json", "-", "-q"], check=True, stdout=subprocess.PIPE).stdout)
     for architecture in listed["models"]:
         path = os.path.join(folder, architecture["name"] + ".onnx")
-        subprocess.run([infer_bench, "zoo", architecture["name"], "-o", path, "-q"], check=True)
+        subprocess.run([infer_bench, "zoo", architecture["name"], "-o", path, "-q"], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         yield path
         for written in os.listdir(folder):
             os.remove(os.path.join(folder, written))
 
 
 def main():
-    args = sys.argv[1:]
-    options = []
-    if "--" in args:
-        options = args[args.index("--") + 1:]
-        args = args[:args.index("--")]
-    given = {"--zoo": None, "--share": 0, "--between": float("inf"), "--known": ""}
-    for name in given:
-        if name in args:
-            at = args.index(name)
-            given[name] = args[at + 1] if name in ("--zoo", "--known") else float(args[at + 1])
-            del args[at:at + 2]
-    if not args or (len(args) < 2 and not given["--zoo"]):
-        sys.exit(__doc__)
+    words, options = sys.argv[1:], []
+    if "--" in words:
+        at = words.index("--")
+        words, options = words[:at], words[at + 1:]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("infer_opt")
+    parser.add_argument("models", nargs="*")
+    parser.add_argument("--zoo")
+    parser.add_argument("--share", type=float, default=0)
+    parser.add_argument("--between", type=float, default=float("inf"))
+    parser.add_argument("--known", default="", type=lambda names: names.split(","))
+    args = parser.parse_intermixed_args(words)
+    if not args.models and not args.zoo:
+        parser.error("no model, and no --zoo")
     print("| model | nodes that run | on shaders | inputs and outputs that cross | between steps | MB crossing | without a shader |")
     print("|---|---|---|---|---|---|---|")
     missed, excused = [], []
 
     def cover(model):
-        coverage = Coverage(args[0], model, options)
+        coverage = Coverage(args.infer_opt, model, options)
         print(coverage.row(), flush=True)
-        why = coverage.misses(given["--share"], given["--between"])
-        if why and (given["--share"] > 0 or given["--between"] < float("inf")):
-            known = coverage.name in given["--known"].split(",")
-            (excused if known else missed).append("%s: %s" % (coverage.name, why))
+        why = coverage.misses(args.share, args.between)
+        if why and (args.share > 0 or args.between < float("inf")):
+            (excused if coverage.name in args.known else missed).append("%s: %s" % (coverage.name, why))
+        elif coverage.name in args.known:
+            missed.append("%s: it is --known to miss an aim, and misses none" % coverage.name)
 
-    for model in args[1:]:
+    for model in args.models:
         cover(model)
-    if given["--zoo"]:
+    if args.zoo:
         with tempfile.TemporaryDirectory() as folder:
-            for model in zoo(given["--zoo"], folder):
+            for model in zoo(args.zoo, folder):
                 cover(model)
     for line in missed + [line + " (known)" for line in excused]:
         print(line, file=sys.stderr)
