@@ -4,6 +4,7 @@
 
 #include "lib/ir/inference.h"
 #include "lib/support/strings.h"
+#include "quant/prune/goal.h"
 #include "quant/prune/shrink.h"
 #include "quant/scheme/quantize.h"
 
@@ -46,14 +47,9 @@ Status ChannelSpace::Count(const Samples& samples, const ChannelOptions& options
   counted = work.Clone();
   constants = ConstantsOf(work);
   if (!IsStatic(counted)) {
-    std::map<std::string, Dims> shapes = options.extents;
-    std::vector<Datum> inputs;
-    if (samples.count > 0) {
-      INFER_ASSIGN(inputs, samples.get(0));
-    }
-    for (size_t i = 0; i < inputs.size() && i < counted.inputs().size(); ++i)
-      if (inputs[i].is_tensor()) shapes[counted.inputs()[i]->name()] = inputs[i].tensor().dims();
-    INFER_TRY(SpecializeInputs(counted, shapes));
+    INFER_ASSIGN(auto extents, ExtentsOfFirst(counted, samples));
+    extents.insert(options.extents.begin(), options.extents.end());
+    INFER_TRY(SpecializeInputs(counted, extents));
   }
   if (IsStatic(counted)) flops = FlopsOf(counted);
   if (by_bytes || flops > 0) return {};

@@ -7,7 +7,7 @@
 #include "lib/ir/editor.h"
 #include "lib/support/parallel.h"
 #include "quant/algorithm/layer_rows.h"
-#include "quant/recipe/held_out.h"
+#include "quant/prune/goal.h"
 
 namespace infer {
 namespace {
@@ -59,10 +59,7 @@ Samples FirstOf(const Samples& all, int64_t most) {
 /// look cheap. Of few samples all, since rows are held out of each.
 Samples ThatJudge(const Samples& some) {
   if (some.count < kHoldOutSamplesFrom) return some;
-  std::vector<int64_t> which;
-  for (int64_t i = 0; i < some.count; ++i)
-    if (IsHeldOutSample(i)) which.push_back(i);
-  return FirstOf(Subset(some, std::move(which)), kCostSamples);
+  return FirstOf(JudgePart(some), kCostSamples);
 }
 
 class CostMeter {

@@ -7,12 +7,11 @@
 #include <optional>
 #include <utility>
 
-#include "quant/algebra/eigen_product.h"
+#include "quant/prune/damped.h"
 
 namespace infer {
 namespace {
 
-using FactorDoubles = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 using FactorFloats = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
 /// Rows per input from which one damping is enough.
@@ -21,28 +20,8 @@ constexpr double kLittleDamping = 0.01, kMuchDamping = 0.1;
 /// Values below this share of the largest do not shrink a factor further.
 constexpr double kLeastValue = 1e-6;
 
-FactorDoubles DoublesOf(std::span<const float> v, int64_t rows, int64_t columns) {
+MomentMatrix DoublesOf(std::span<const float> v, int64_t rows, int64_t columns) {
   return Eigen::Map<const FactorFloats>(v.data(), rows, columns).cast<double>();
-}
-
-/// Damped moments, about the mean where that is asked for: H, and C with the damping's pull to W.
-struct DampedMoments {
-  FactorDoubles h, c;
-};
-
-DampedMoments DampedOf(const FactorDoubles& w, const LayerMoments& m,
-                       const FactorOptions& options) {
-  const int64_t d = w.cols(), r = w.rows();
-  DampedMoments s{DoublesOf(m.h, d, d), DoublesOf(m.c, d, r)};
-  if (options.with_shift && m.rows > 0) {
-    const Eigen::Map<const Eigen::VectorXd> x(m.sum_x.data(), d), y(m.sum_y.data(), r);
-    s.h.noalias() -= x * x.transpose() / static_cast<double>(m.rows);
-    s.c.noalias() -= x * y.transpose() / static_cast<double>(m.rows);
-  }
-  const double mean = s.h.diagonal().mean(), damp = mean > 0 ? options.damping * mean : 1.0;
-  s.h.diagonal().array() += damp;
-  s.c += damp * w.transpose();
-  return s;
 }
 
 struct FactorCandidate {
@@ -84,15 +63,14 @@ Result<LayerFactors> LayerFactors::Make(const WeightPlane& plane, std::span<cons
   f.moments_ = &moments;
   f.with_shift_ = options.with_shift;
   const int64_t d = plane.depth(), r = plane.rows;
-  FactorDoubles target = DoublesOf(dense, r, d), whitened = target;
+  MomentMatrix target = DoublesOf(dense, r, d), whitened = target;
   if (options.weighted) {
     if (moments.h.empty() || !moments.finite())
       return Unsupported("the second moments are not finite");
-    DampedMoments s = DampedOf(target, moments, options);
+    DampedMoments s = DampedOf(plane, dense, moments, options.damping, options.with_shift);
     if (options.outputs) {
-      FactorDoubles inverse = s.h;
-      INFER_TRY(InvertSymmetric(MutableViewOf(inverse)));
-      target = Multiply(inverse, s.c).transpose();
+      INFER_ASSIGN(const MomentMatrix least, LeastErring(s));
+      target = least.transpose();
     }
     INFER_TRY(FactorCholesky(MutableViewOf(s.h)));
     s.h.triangularView<Eigen::StrictlyUpper>().setZero();
@@ -102,7 +80,7 @@ Result<LayerFactors> LayerFactors::Make(const WeightPlane& plane, std::span<cons
   const Eigen::BDCSVD<Eigen::MatrixXd> svd(Eigen::MatrixXd(whitened), Eigen::ComputeThinU);
   if (svd.info() != Eigen::Success || !svd.matrixU().allFinite())
     return Unsupported("the singular values of the layer cannot be computed");
-  const FactorDoubles left = svd.matrixU();
+  const MomentMatrix left = svd.matrixU();
   f.values_.assign(svd.singularValues().data(),
                    svd.singularValues().data() + svd.singularValues().size());
   f.left_.assign(left.data(), left.data() + left.size());
@@ -113,10 +91,10 @@ Result<LayerFactors> LayerFactors::Make(const WeightPlane& plane, std::span<cons
 LowRankFactors LayerFactors::At(int64_t rank) const {
   INFER_CHECK(rank >= 1 && rank <= full_rank());
   const int64_t d = plane_->depth(), r = plane_->rows;
-  const Eigen::Map<const FactorDoubles> all(left_.data(), r, full_rank());
-  const Eigen::Map<const FactorDoubles> target(target_.data(), r, d);
-  FactorDoubles left = all.leftCols(rank);
-  FactorDoubles right = Multiply(FactorDoubles(left.transpose()), target);
+  const Eigen::Map<const MomentMatrix> all(left_.data(), r, full_rank());
+  const Eigen::Map<const MomentMatrix> target(target_.data(), r, d);
+  MomentMatrix left = all.leftCols(rank);
+  MomentMatrix right = Multiply(MomentMatrix(left.transpose()), target);
   const double rows = std::sqrt(static_cast<double>(std::max<int64_t>(moments_->rows, 1)));
   for (int64_t k = 0; k < rank; ++k) {
     const double value =

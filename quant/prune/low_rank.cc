@@ -6,11 +6,10 @@
 
 #include "lib/support/readable.h"
 #include "lib/support/strings.h"
-#include "quant/algorithm/layer_rows.h"
 #include "quant/prune/check_same.h"
+#include "quant/prune/goal.h"
 #include "quant/prune/group_costs.h"
 #include "quant/prune/rank_costs.h"
-#include "quant/recipe/held_out.h"
 
 namespace infer {
 namespace {
@@ -30,21 +29,9 @@ Status CheckLowRankRequest(const Graph& g, const Samples& samples, const LowRank
       if (!(v > 0 && v < 1))
         return InvalidArgument("a rank is a share of the full rank above 0 and below 100 %");
       break;
-    case kBytes:
-      if (!(v > 0)) return InvalidArgument("a size goal is above 0");
-      break;
-    case kSpeedup:
-      if (!(v > 1 && v <= 100)) return InvalidArgument("a speed-up is above 1 and at most 100");
-      if (!o.speedup) return InvalidArgument("nothing measures the speed-up");
-      break;
-    case kDrop:
-      if (!(v >= 0 && v < 1))
-        return InvalidArgument("a drop is a share of at least 0, below 100 %");
-      if (samples.count < kHoldOutSamplesFrom)
-        return InvalidArgument(
-            Cat("a drop as the goal is searched for on calibration data: at least ",
-                kHoldOutSamplesFrom, " samples"));
-      break;
+    case kBytes: INFER_TRY(CheckBytesGoal(v)); break;
+    case kSpeedup: INFER_TRY(CheckSpeedupGoal(v, o.speedup != nullptr)); break;
+    case kDrop: INFER_TRY(CheckDropGoal(v, samples.count)); break;
   }
   if (o.multiple < 1) return InvalidArgument("ranks are multiples of at least 1");
   return {};
@@ -64,7 +51,7 @@ class ProductSplitter {
     INFER_ASSIGN(space_, RankSpace::Make(original_, samples_, backend_, options_));
     report_.layers = space_->layers;
     const bool by_drop = options_.goal.kind == LowRankGoal::Kind::kDrop;
-    const Samples fit = by_drop ? PartOf(false) : samples_;
+    const Samples fit = by_drop ? FitPart(samples_) : samples_;
     RankChoice choice;
     if (options_.goal.kind == LowRankGoal::Kind::kRank) {
       choice.assign(space_->ranked.size(), size_t{0});
@@ -83,7 +70,7 @@ class ProductSplitter {
   double All(RankLimit of) const {
     return LeftOf(space_->ranked, RankChoice(space_->ranked.size()), of);
   }
-  /// What is left of the layers with each at its lowest rank, or at its fastest.
+  /// The least that is left: each layer at its lowest rank, or at its fastest.
   double Least(RankLimit of) const {
     double left = 0;
     for (size_t i = 0; i < space_->ranked.size(); ++i) {
@@ -116,11 +103,7 @@ class ProductSplitter {
   Result<RankChoice> ForBytes() {
     const auto goal = options_.goal.value;
     const auto all = static_cast<double>(ConstantsOf(space_->work).bytes);
-    if (goal >= all)
-      return InvalidArgument(Cat("the weights of the prepared model take ",
-                                 HumanBytes(static_cast<int64_t>(all)),
-                                 ", no more than the goal leaves for them (",
-                                 HumanBytes(static_cast<int64_t>(goal)), ")"));
+    INFER_TRY(CheckBytesToSave(goal, all));
     const double others = all - All(RankLimit::kBytes);
     // Layers that are fitted may get a bias that they had not.
     double limit = goal - others - static_cast<double>(BytesOfNewBiases());
@@ -184,13 +167,9 @@ class ProductSplitter {
     return options_.speedup(space_->work, draft);
   }
 
-  Result<double> DropOf(const RankChoice& choice, const Samples& fit, const HeldOut& held_out) {
+  Result<double> DropOf(const RankChoice& choice, const Samples& fit, const HeldOut& judge) {
     INFER_ASSIGN(const Graph split, Split(choice, fit, false));
-    INFER_ASSIGN(const HeldOutError e, held_out.Measure(split));
-    if (e.rows == 0)
-      return InvalidArgument(
-          "a drop as the goal needs a model whose first output is scores of classes");
-    return e.labelled > 0 ? e.drop : e.flips;
+    return infer::DropOf(judge, split);
   }
 
   /// The most time by the table with which the rewritten graph is fast enough.
@@ -218,26 +197,13 @@ class ProductSplitter {
       if (high - low < 0.02 * all) break;
     }
     if (best) return *std::move(best);
-    return Unsupported(Cat("a speed-up of ", options_.goal.value,
-                           " is out of reach: the fastest that was tried is ",
-                           Rounded(reached, 3)));
-  }
-
-  /// Every fourth sample, or the others.
-  Samples PartOf(bool held_out) const {
-    std::vector<int64_t> which;
-    for (int64_t i = 0; i < samples_.count; ++i)
-      if (IsHeldOutSample(i) == held_out) which.push_back(i);
-    return Subset(samples_, std::move(which));
+    return SpeedupOutOfReach(options_.goal.value, reached);
   }
 
   /// The least time by the table whose loss on samples that nothing was fitted to is allowed.
   Result<RankChoice> ForDrop(const Samples& fit) {
-    HeldOut::Options judge;
-    judge.threads = options_.threads;
-    judge.stop = options_.stop;
-    judge.max_samples = 512;
-    INFER_ASSIGN(const HeldOut held_out, HeldOut::Make(original_, PartOf(true), backend_, judge));
+    INFER_ASSIGN(const HeldOut judge,
+                 MakeDropJudge(original_, samples_, backend_, options_.threads, options_.stop));
     double low = Least(RankLimit::kMicroseconds), high = All(RankLimit::kMicroseconds), least = 1;
     std::optional<RankChoice> best;
     for (int step = 0; step < kLossSteps; ++step) {
@@ -248,7 +214,7 @@ class ProductSplitter {
         continue;
       }
       INFER_ASSIGN(const double drop,
-                   Known("drop", *choice, [&] { return DropOf(*choice, fit, held_out); }));
+                   Known("drop", *choice, [&] { return DropOf(*choice, fit, judge); }));
       least = std::min(least, drop);
       if (drop <= options_.goal.value) {
         best = *choice;

@@ -1,5 +1,5 @@
 #pragma once
-/// What splitting a layer costs, before any is split: the database of levels that the solver
+/// The cost of splitting a layer, before any is split: the database of levels that the solver
 /// chooses from.
 #include <optional>
 
@@ -26,7 +26,7 @@ using RankChoice = std::vector<std::optional<size_t>>;
 
 enum class RankLimit : uint8_t { kBytes, kMicroseconds };
 
-/// What a choice leaves of all ranked layers, dense ones included.
+/// The bytes or time that a choice leaves of all ranked layers, dense ones included.
 double LeftOf(std::span<const RankedLayer> layers, const RankChoice& choice, RankLimit of);
 /// The choice of least cost that leaves at most `limit`; nullopt: none does.
 std::optional<RankChoice> ChooseRanks(std::span<const RankedLayer> layers,

@@ -12,6 +12,7 @@
 #include "lib/support/strings.h"
 #include "passes/pass/pipeline.h"
 #include "quant/calibrate/calibrate.h"
+#include "quant/prune/goal.h"
 #include "quant/prune/group_costs.h"
 #include "quant/scheme/quantize.h"
 
@@ -22,7 +23,7 @@ constexpr size_t kMostRanks = 12;
 /// Of what a layer saves alone, the model has to save so much: neighbours that ran together with it
 /// may not any more.
 constexpr double kLeastInModel = 0.5;
-/// What a second product takes in a file beside its weights and names.
+/// Bytes that a second product takes in a file beside its weights and names.
 constexpr int64_t kBytesOfNode = 160;
 
 /// Steps of `multiple`, or less where the full rank has not two of them.
@@ -54,13 +55,18 @@ class LayerTimer {
     if (const auto it = known_.find(key); it != known_.end()) return it->second;
     std::vector<Datum> inputs;
     for (const Value* v : g.inputs()) inputs.emplace_back(Filled(v->shape().static_dims()));
+    INFER_ASSIGN(const double us, OfRun(std::move(g), std::move(inputs)));
+    known_.emplace(key, us);
+    return us;
+  }
+
+  /// Of a graph that is compiled as it is and run once.
+  Result<double> OfRun(Graph g, std::vector<Datum> inputs) const {
     CompileOptions compile;
     compile.threads = options_.threads;
     INFER_ASSIGN(const TappedProgram t, CompileOwnedWithTaps(std::move(g), {}, backend_, compile));
     INFER_TRY(RunInputs(*t.context, std::move(inputs), options_.stop));
-    const double us = RunMicroseconds(*t.program, *t.context, *options_.costs);
-    known_.emplace(key, us);
-    return us;
+    return RunMicroseconds(*t.program, *t.context, *options_.costs);
   }
 
  private:
@@ -99,11 +105,7 @@ class RankSpaceMaker {
  public:
   RankSpaceMaker(RankSpace& space, const Samples& samples, const Backend& backend,
                  const LowRankOptions& options)
-      : space_(space),
-        samples_(samples),
-        backend_(backend),
-        options_(options),
-        timer_(backend, options) {}
+      : space_(space), samples_(samples), options_(options), timer_(backend, options) {}
 
   Status Run() {
     for (const PrunableWeights& w : space_.weights) {
@@ -184,12 +186,8 @@ class RankSpaceMaker {
 
   Result<double> TimeOfModel(Graph g) const {
     INFER_TRY(Optimize(g).status());
-    CompileOptions compile;
-    compile.threads = options_.threads;
-    INFER_ASSIGN(const TappedProgram t, CompileOwnedWithTaps(std::move(g), {}, backend_, compile));
     INFER_ASSIGN(std::vector<Datum> inputs, samples_.get(0));
-    INFER_TRY(RunInputs(*t.context, std::move(inputs), options_.stop));
-    return RunMicroseconds(*t.program, *t.context, *options_.costs);
+    return timer_.OfRun(std::move(g), std::move(inputs));
   }
 
   Result<double> TimeOf(const Value& weights, const WeightPlane& plane, int64_t rank) {
@@ -204,7 +202,6 @@ class RankSpaceMaker {
 
   RankSpace& space_;
   const Samples& samples_;
-  const Backend& backend_;
   const LowRankOptions& options_;
   LayerTimer timer_;
   double dense_us_ = -1;  // of the model
@@ -257,11 +254,8 @@ int64_t RankOfShare(int64_t rows, int64_t depth, int64_t multiple, double share)
 Result<Graph> OfFirstSample(const Graph& g, const Samples& samples) {
   Graph counted = g.Clone();
   if (IsStatic(counted)) return counted;
-  std::map<std::string, Dims> shapes;
-  INFER_ASSIGN(const std::vector<Datum> inputs, samples.get(0));
-  for (size_t i = 0; i < inputs.size() && i < counted.inputs().size(); ++i)
-    if (inputs[i].is_tensor()) shapes[counted.inputs()[i]->name()] = inputs[i].tensor().dims();
-  INFER_TRY(SpecializeInputs(counted, shapes));
+  INFER_ASSIGN(const auto extents, ExtentsOfFirst(counted, samples));
+  INFER_TRY(SpecializeInputs(counted, extents));
   return counted;
 }
 

@@ -6,15 +6,14 @@
 #include <utility>
 
 #include "lib/support/parallel.h"
-#include "quant/algebra/eigen_product.h"
 #include "quant/algorithm/input_sweep.h"
+#include "quant/prune/damped.h"
 
 namespace infer {
 namespace {
 
 using PruneMatrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 using PruneView = Eigen::Map<const PruneMatrix>;
-using PruneDoubles = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
 constexpr int64_t kSweepBlock = 128;  // inputs whose mask is chosen together
 constexpr int64_t kRowChunk = 96;     // of rows that are refitted together
@@ -66,7 +65,7 @@ void RefitRows(const PruneView& h, const PruneMatrix& target, const PruneMatrix&
 
 /// (H + penalty I)^-1.
 Result<PruneMatrix> PenaltyInverse(const PruneMatrix& h, double penalty) {
-  PruneDoubles sum = h.cast<double>();
+  MomentMatrix sum = h.cast<double>();
   sum.diagonal().array() += penalty;
   INFER_TRY(InvertSymmetric(MutableViewOf(sum)));
   return PruneMatrix(sum.cast<float>());
@@ -236,29 +235,18 @@ Result<SecondOrder> SecondOrder::Make(const WeightPlane& plane, std::span<const 
   const int64_t d = plane.depth(), r = plane.rows;
   for (size_t g = 0; g < moments.size(); ++g) {
     const LayerMoments& m = moments[g];
-    PruneDoubles h = PruneView(m.h.data(), d, d).cast<double>();
-    PruneDoubles c = PruneView(m.c.data(), d, r).cast<double>();
-    if (options.with_shift && m.rows > 0) {
-      const Eigen::Map<const Eigen::VectorXd> x(m.sum_x.data(), d), y(m.sum_y.data(), r);
-      h.noalias() -= x * x.transpose() / static_cast<double>(m.rows);
-      c.noalias() -= x * y.transpose() / static_cast<double>(m.rows);
-    }
-    const double mean = h.diagonal().mean(), damp = mean > 0 ? options.damping * mean : 1.0;
-    h.diagonal().array() += damp;
     const PruneView w = GroupRows(plane, dense, g);
+    const DampedMoments damped = DampedOf(plane, std::span(w.data(), static_cast<size_t>(w.size())),
+                                          m, options.damping, options.with_shift);
     Group group;
     group.target.assign(w.data(), w.data() + w.size());
     if (options.outputs) {
-      c += damp * w.cast<double>().transpose();
-      PruneDoubles inverse = h;
-      INFER_TRY(InvertSymmetric(MutableViewOf(inverse)));
-      const PruneDoubles t = Multiply(inverse, c);
-      if (!t.allFinite()) return Unsupported("the second moments cannot be factorised");
-      Eigen::Map<PruneMatrix>(group.target.data(), r, d) = t.transpose().cast<float>();
+      INFER_ASSIGN(const MomentMatrix least, LeastErring(damped));
+      Eigen::Map<PruneMatrix>(group.target.data(), r, d) = least.transpose().cast<float>();
     }
     group.h.resize(static_cast<size_t>(d * d));
-    Eigen::Map<PruneMatrix>(group.h.data(), d, d) = h.cast<float>();
-    group.damped.assign(h.data(), h.data() + h.size());
+    Eigen::Map<PruneMatrix>(group.h.data(), d, d) = damped.h.cast<float>();
+    group.damped.assign(damped.h.data(), damped.h.data() + damped.h.size());
     s.groups_.push_back(std::move(group));
   }
   return s;

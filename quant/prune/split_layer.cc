@@ -10,8 +10,9 @@
 namespace infer {
 namespace {
 
-/// What belongs to the operand of a convolution: the first product's.
+/// Attributes that say how a convolution reads its operand: the first product's.
 constexpr const char* kWindowAttrs[] = {"strides", "pads", "dilations", "auto_pad"};
+
 /// [rows, columns] of a row-major matrix as weights like `w`, a matrix either way round or 1x1
 /// windows.
 Tensor AsWeights(std::span<const float> matrix, int64_t rows, int64_t columns, bool rows_first,

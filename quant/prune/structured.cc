@@ -8,11 +8,10 @@
 
 #include "lib/support/readable.h"
 #include "lib/support/strings.h"
-#include "quant/algorithm/layer_rows.h"
 #include "quant/prune/channel_space.h"
 #include "quant/prune/check_same.h"
+#include "quant/prune/goal.h"
 #include "quant/prune/shrink.h"
-#include "quant/recipe/held_out.h"
 
 namespace infer {
 namespace {
@@ -31,21 +30,9 @@ Status CheckChannelRequest(const Graph& g, const Samples& samples, const Channel
       if (!(v > 0 && v < 1))
         return InvalidArgument("a FLOP goal is a share above 0 and below 100 %: what stays");
       break;
-    case kBytes:
-      if (!(v > 0)) return InvalidArgument("a size goal is above 0");
-      break;
-    case kSpeedup:
-      if (!(v > 1 && v <= 100)) return InvalidArgument("a speed-up is above 1 and at most 100");
-      if (!o.speedup) return InvalidArgument("nothing measures the speed-up");
-      break;
-    case kDrop:
-      if (!(v >= 0 && v < 1))
-        return InvalidArgument("a drop is a share of at least 0, below 100 %");
-      if (samples.count < kHoldOutSamplesFrom)
-        return InvalidArgument(
-            Cat("a drop as the goal is searched for on calibration data: at least ",
-                kHoldOutSamplesFrom, " samples"));
-      break;
+    case kBytes: INFER_TRY(CheckBytesGoal(v)); break;
+    case kSpeedup: INFER_TRY(CheckSpeedupGoal(v, o.speedup != nullptr)); break;
+    case kDrop: INFER_TRY(CheckDropGoal(v, samples.count)); break;
   }
   if (o.multiple < 1) return InvalidArgument("widths are multiples of at least 1");
   return {};
@@ -71,7 +58,7 @@ class ChannelPruner {
     report_.parameters = space_->constants.elements;
     report_.constant_bytes = space_->constants.bytes;
     const bool by_drop = options_.goal.kind == ChannelGoal::Kind::kDrop;
-    const Samples fit = by_drop ? PartOf(false) : samples_;
+    const Samples fit = by_drop ? FitPart(samples_) : samples_;
     INFER_TRY(Plan(fit));
     Widths widths;
     if (by_drop) {
@@ -138,11 +125,7 @@ class ChannelPruner {
     switch (options_.goal.kind) {
       case ChannelGoal::Kind::kFlops: return InGoal(WidthsFor(v * all));
       case ChannelGoal::Kind::kBytes:
-        if (v >= all)
-          return InvalidArgument(Cat("the weights of the prepared model take ",
-                                     HumanBytes(static_cast<int64_t>(all)),
-                                     ", no more than the goal leaves for them (",
-                                     HumanBytes(static_cast<int64_t>(v)), ")"));
+        INFER_TRY(CheckBytesToSave(v, all));
         return InGoal(WidthsFor(v));
       case ChannelGoal::Kind::kSpeedup: return SearchBySpeed();
       case ChannelGoal::Kind::kDrop: break;
@@ -184,26 +167,13 @@ class ChannelPruner {
       if (high - low < 0.02) break;
     }
     if (best) return *std::move(best);
-    return Unsupported(Cat("a speed-up of ", options_.goal.value,
-                           " is out of reach: the fastest that was tried is ",
-                           Rounded(reached, 3)));
-  }
-
-  /// Every fourth sample, or the others.
-  Samples PartOf(bool held_out) const {
-    std::vector<int64_t> which;
-    for (int64_t i = 0; i < samples_.count; ++i)
-      if (IsHeldOutSample(i) == held_out) which.push_back(i);
-    return Subset(samples_, std::move(which));
+    return SpeedupOutOfReach(options_.goal.value, reached);
   }
 
   /// The least share of the FLOPs whose loss on samples that nothing was fitted to is allowed.
   Result<Widths> SearchByDrop(const Samples& fit) {
-    HeldOut::Options judge;
-    judge.threads = options_.threads;
-    judge.stop = options_.stop;
-    judge.max_samples = 512;
-    INFER_ASSIGN(const HeldOut held_out, HeldOut::Make(original_, PartOf(true), backend_, judge));
+    INFER_ASSIGN(const HeldOut judge,
+                 MakeDropJudge(original_, samples_, backend_, options_.threads, options_.stop));
     double low = kLeastShare, high = 1.0, least = 1.0;
     std::optional<Widths> best;
     for (int step = 0; step < kDropSteps; ++step) {
@@ -214,11 +184,7 @@ class ChannelPruner {
         continue;
       }
       INFER_ASSIGN(const Graph cut, Pruned(*w, fit, false));
-      INFER_ASSIGN(const HeldOutError e, held_out.Measure(cut));
-      if (e.rows == 0)
-        return InvalidArgument(
-            "a drop as the goal needs a model whose first output is scores of classes");
-      const double drop = e.labelled > 0 ? e.drop : e.flips;
+      INFER_ASSIGN(const double drop, DropOf(judge, cut));
       least = std::min(least, drop);
       if (drop <= options_.goal.value) {
         best = *std::move(w);

@@ -254,7 +254,7 @@ Status Executor::RunLaunch(size_t index, const RunOptions& options) {
 Status Executor::Record(size_t index) {
   const Bound& bound = *plans_[0];
   const PlannedLaunch& launch = bound.plan->launches[index];
-  // What is read here may be on its way to the host still: views run nothing in between.
+  // Bytes that are read here may be on their way to the host still: views run nothing in between.
   if ((launch.crosses || launch.reads_host) && downloads_) INFER_TRY(AwaitDevice());
   if (!encoder_) {
     INFER_ASSIGN(encoder_, program_->device()->NewEncoder());

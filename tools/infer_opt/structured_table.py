@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What removing channels, or splitting products in two, costs trained classifiers and saves (docs/pruning.md).
+"""Cost and saving of trained classifiers that lose channels, or whose products are split in two (docs/pruning.md).
 
     tools/infer_opt/structured_table.py build/release/bin/infer-opt DATA [--goals 70%,50%] [--models a,b] [--work FOLDER]
     tools/infer_opt/structured_table.py ... --low-rank [--goals 80%,60%]     (goals of --max-size)

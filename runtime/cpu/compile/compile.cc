@@ -135,7 +135,7 @@ Status ChooseBf16(CompileState& s) {
   return {};
 }
 
-/// What only the extents of a run show is a chain's business, too.
+/// Chains have parts, too: some refuse by the extents of a run.
 Status AddGroupParts(CompileState& s) {
   AddParts(*s.plan, KernelsAccept{*s.plan, s.kernels, s.options});
   return {};

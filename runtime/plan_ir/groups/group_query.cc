@@ -36,6 +36,36 @@ Status GroupQuery::Check(const int32_t* lengths, int64_t total) const {
   return {};
 }
 
+AttentionGeometry GeometryOf(const GroupQuery& g) {
+  AttentionGeometry a;
+  a.leads = g.batch * g.heads;
+  a.queries = g.queries;
+  a.keys = g.cache;
+  a.depth = a.values = g.size;
+  a.scale = g.scale;
+  a.band.left = g.window > 0 ? g.window - 1 : -1;
+  a.band.right = 0;
+  a.band.valid_arg = g.scratch;
+  a.band.queries = g.queries;
+  a.band.leads_per_sample = g.heads;
+  a.q.arg = g.at[GroupInput::kQuery];
+  a.k.arg = g.result[1].arg;
+  a.v.arg = g.result[2].arg;
+  a.y.arg = g.result[0].arg;
+  a.q.row = g.RowOf(0);
+  a.k.row = a.v.row = g.size;
+  a.y.row = g.heads * g.size;
+  for (int64_t b = 0; b < g.batch; ++b)
+    for (int64_t h = 0; h < g.heads; ++h) {
+      const int64_t cache = (b * g.groups + h / (g.heads / g.groups)) * g.cache * g.size;
+      a.q.offset.push_back(b * g.queries * a.q.row + h * g.size);
+      a.k.offset.push_back(g.result[1].offset + cache);
+      a.v.offset.push_back(g.result[2].offset + cache);
+      a.y.offset.push_back(g.result[0].offset + b * g.queries * a.y.row + h * g.size);
+    }
+  return a;
+}
+
 std::string RefuseGroupQuery(const StepCall& call) {
   const Node& n = call.main();
   for (const Value* v : n.inputs())

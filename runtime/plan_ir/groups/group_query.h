@@ -4,6 +4,7 @@
 #include <array>
 
 #include "lib/ops/attention/contrib_attention_common.h"
+#include "runtime/plan_ir/groups/attention_plan.h"
 #include "runtime/plan_ir/kernel.h"
 
 namespace infer {
@@ -47,6 +48,11 @@ struct GroupQuery {
   /// InvalidModel where the lengths of a run do not fit. `lengths`: seqlens_k by sample.
   Status Check(const int32_t* lengths, int64_t total) const;
 };
+
+/// Attention of the queries to the caches, by sample and head; scratch memory begins with the keys
+/// that count, i64 by sample. `q` is the operand: a kernel that rotates queries says where they
+/// lie.
+AttentionGeometry GeometryOf(const GroupQuery& g);
 
 /// "" or why no fast kernel takes the step.
 std::string RefuseGroupQuery(const StepCall& call);

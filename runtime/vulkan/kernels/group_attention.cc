@@ -22,37 +22,15 @@ struct GroupMemory {
   }
 };
 
-/// Attention of the queries to the caches.
-AttentionGeometry GeometryOf(const GroupQuery& g, int64_t rotated_at) {
-  AttentionGeometry a;
-  a.leads = g.batch * g.heads;
-  a.queries = g.queries;
-  a.keys = g.cache;
-  a.depth = a.values = g.size;
-  a.scale = g.scale;
-  a.band.left = g.window > 0 ? g.window - 1 : -1;
-  a.band.right = 0;
-  a.band.valid_arg = g.scratch;
-  a.band.queries = g.queries;
-  a.band.leads_per_sample = g.heads;
-  const bool rotates = g.rotary > 0;
-  a.q.arg = rotates ? g.scratch : g.at[GroupInput::kQuery];
-  a.k.arg = g.result[1].arg;
-  a.v.arg = g.result[2].arg;
-  a.y.arg = g.result[0].arg;
-  a.k.row = a.v.row = g.size;
-  a.y.row = g.heads * g.size;
-  // Rotated ones lie head by head.
-  a.q.row = rotates ? g.size : g.RowOf(0);
-  for (int64_t b = 0; b < g.batch; ++b)
-    for (int64_t h = 0; h < g.heads; ++h) {
-      const int64_t cache = (b * g.groups + h / (g.heads / g.groups)) * g.cache * g.size;
-      a.k.offset.push_back(g.result[1].offset + cache);
-      a.v.offset.push_back(g.result[2].offset + cache);
-      a.y.offset.push_back(g.result[0].offset + b * g.queries * a.y.row + h * g.size);
-      a.q.offset.push_back(rotates ? rotated_at + (b * g.heads + h) * g.queries * g.size
-                                   : b * g.queries * a.q.row + h * g.size);
-    }
+/// Attention, with queries that were rotated head by head, to `rotated_at` floats of the scratch
+/// memory.
+AttentionGeometry DeviceGeometry(const GroupQuery& g, int64_t rotated_at) {
+  AttentionGeometry a = GeometryOf(g);
+  if (g.rotary == 0) return a;
+  a.q.arg = g.scratch;
+  a.q.row = g.size;
+  for (int64_t lead = 0; lead < a.leads; ++lead)
+    a.q.offset[static_cast<size_t>(lead)] = rotated_at + lead * g.queries * g.size;
   return a;
 }
 
@@ -65,7 +43,7 @@ class GroupQueryKernel final : public Kernel {
     if (!NoneEmpty(in, out)) return Unsupported("an operand is empty");
     INFER_ASSIGN(GroupQuery g, reader_.Read(in, out));
     const GroupMemory own(g, g.rotary > 0);
-    const AttentionGeometry a = GeometryOf(g, own.rotated_at);
+    const AttentionGeometry a = DeviceGeometry(g, own.rotated_at);
     if (std::string r = RefuseManyKeys(a, *facts_); !r.empty()) return Unsupported(r);
     LaunchBuilder b(facts_, in, out);
     const LaunchBuilder::Arg scratch = b.Scratch(own.floats * 4);

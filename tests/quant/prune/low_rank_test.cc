@@ -5,14 +5,12 @@
 #include <algorithm>
 
 #include "lib/ir/editor.h"
-#include "quant/accuracy/compare.h"
 #include "quant/prune/group_costs.h"
 #include "quant/prune/rank_costs.h"
 #include "quant/prune/rank_space.h"
 #include "quant/scheme/quantize.h"
 #include "quant/train/fine_tune.h"
-#include "runtime/reference/backend.h"
-#include "tests/quant/scheme/graphs.h"
+#include "tests/quant/prune/judged_test.h"
 
 namespace infer {
 namespace {
@@ -52,15 +50,10 @@ constexpr std::string_view kShared = R"(graph g(x: f32[8,64]) -> (z) {
   z = MatMul(b, v)
 })";
 
-class LowRankTest : public testing::Test {
+class LowRankTest : public JudgedTest {
  protected:
   Result<LowRankReport> Split(Graph& g, const LowRankOptions& o, int64_t samples = 48) {
     return SplitProducts(g, samples > 0 ? NormalSamples(g, samples, 1) : Samples(), *backend_, o);
-  }
-  double Decibels(const Graph& golden, const Graph& g) {
-    const auto r = Compare(golden, *backend_, g, *backend_, NormalSamples(golden, 16, 77));
-    EXPECT_TRUE(r.ok()) << r.status().message();
-    return r.ok() ? r->outputs[0].metrics.sqnr_db : 0;
   }
   static LowRankOptions Goal(LowRankGoal::Kind kind, double value) {
     LowRankOptions o;
@@ -87,7 +80,6 @@ class LowRankTest : public testing::Test {
     }
     return g;
   }
-  std::unique_ptr<Backend> backend_ = MakeReferenceBackend();
 };
 
 TEST_F(LowRankTest, EveryFormOfProductIsSplitExactly) {

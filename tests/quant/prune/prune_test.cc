@@ -5,10 +5,8 @@
 #include <cmath>
 
 #include "passes/pass/pipeline.h"
-#include "quant/accuracy/compare.h"
 #include "quant/prune/describe.h"
-#include "runtime/reference/backend.h"
-#include "tests/quant/scheme/graphs.h"
+#include "tests/quant/prune/judged_test.h"
 
 namespace infer {
 namespace {
@@ -29,24 +27,18 @@ constexpr std::string_view kNet = R"(graph g(x: f32[1,4,8,8]) -> (z) {
   z = MatMul(f, w4)
 })";
 
-class PruneTest : public testing::Test {
+class PruneTest : public JudgedTest {
  protected:
   PruneReport MustPrune(Graph& g, const PruneOptions& o, int64_t samples = 24) {
     auto r = PruneModel(g, samples > 0 ? NormalSamples(g, samples, 1) : Samples(), *backend_, o);
     EXPECT_TRUE(r.ok()) << r.status().message();
     return r.ok() ? *std::move(r) : PruneReport();
   }
-  double Decibels(const Graph& golden, const Graph& g) {
-    const auto r = Compare(golden, *backend_, g, *backend_, NormalSamples(golden, 16, 77));
-    EXPECT_TRUE(r.ok()) << r.status().message();
-    return r.ok() ? r->outputs[0].metrics.sqnr_db : 0;
-  }
   static int64_t Zeros(const Graph& g) {
     int64_t zeros = 0;
     for (const LayerSparsity& l : DescribeSparsity(g)) zeros += l.zeros;
     return zeros;
   }
-  std::unique_ptr<Backend> backend_ = MakeReferenceBackend();
 };
 
 TEST_F(PruneTest, SparsityIsExactAndSurvivesFusing) {

@@ -5,11 +5,9 @@
 #include <cmath>
 
 #include "lib/ir/editor.h"
-#include "quant/accuracy/compare.h"
 #include "quant/prune/group_costs.h"
 #include "quant/scheme/quantize.h"
-#include "runtime/reference/backend.h"
-#include "tests/quant/scheme/graphs.h"
+#include "tests/quant/prune/judged_test.h"
 
 namespace infer {
 namespace {
@@ -33,15 +31,10 @@ constexpr std::string_view kConvNet = R"(graph g(x: f32[1,3,4,4]) -> (z) {
   z = MatMul(f, w4)
 })";
 
-class StructuredTest : public testing::Test {
+class StructuredTest : public JudgedTest {
  protected:
   Result<ChannelReport> Prune(Graph& g, const ChannelOptions& o, int64_t samples = 24) {
     return PruneChannels(g, samples > 0 ? NormalSamples(g, samples, 1) : Samples(), *backend_, o);
-  }
-  double Decibels(const Graph& golden, const Graph& g) {
-    const auto r = Compare(golden, *backend_, g, *backend_, NormalSamples(golden, 16, 77));
-    EXPECT_TRUE(r.ok()) << r.status().message();
-    return r.ok() ? r->outputs[0].metrics.sqnr_db : 0;
   }
   static ChannelOptions Small() {
     ChannelOptions o;
@@ -53,7 +46,6 @@ class StructuredTest : public testing::Test {
     o.goal = {ChannelGoal::Kind::kFlops, share};
     return o;
   }
-  std::unique_ptr<Backend> backend_ = MakeReferenceBackend();
 };
 
 TEST_F(StructuredTest, TheFlopGoalIsReachedAndCountedInTheFile) {

@@ -20,8 +20,7 @@ class PruneCommand : public Command {
   std::string_view name() const override { return "prune"; }
   std::string_view help() const override {
     return "Set weights to zero, remove channels or split products, fine-tune what is left, and "
-           "gate "
-           "the accuracy";
+           "gate the accuracy";
   }
   std::string_view examples() const override {
     return "Examples:\n"
@@ -37,8 +36,7 @@ class PruneCommand : public Command {
            "500 "
            "--calib c.npy --eval e.npy --eval-labels y.npy\n"
            "  infer-opt prune model.onnx -o small.onnx --low-rank --max-size 60% --calib c.npy "
-           "--eval "
-           "e.npy --eval-labels y.npy\n"
+           "--eval e.npy --eval-labels y.npy\n"
            "  infer-opt prune model.onnx -o sparse.onnx --sparsity 30%  (without data: by "
            "magnitude)\n";
   }
@@ -164,8 +162,7 @@ class PruneCommand : public Command {
       return "the result is slower here, although the cost table tells less time (inspect "
              "--kernels); --speedup measures while it chooses";
     return "the result has fewer FLOPs and is slower here: its widths lost a faster kernel "
-           "(inspect "
-           "--kernels); --speedup asks for time instead";
+           "(inspect --kernels); --speedup asks for time instead";
   }
 
   /// Options that say which single weights become zero.
@@ -248,8 +245,7 @@ class PruneCommand : public Command {
       return InvalidArgument(
           "the number of weights to set to zero is missing: --sparsity 50%, --nm 2:4 or --blocks "
           "1x4 [--sparsity 50%]; channels go with --structured --flops 70%, products are split "
-          "with "
-          "--low-rank --max-size 60%");
+          "with --low-rank --max-size 60%");
     }
     if (sparsity_ >= 0) p.share = sparsity_;
     if (Status s = CheckShare(p.share); !s.ok()) return std::move(s).In("--sparsity");

@@ -126,36 +126,15 @@ class PromptLaunch final : public Launch {
  public:
   PromptLaunch(const Group& group, int lanes) : g_(group) {
     own_floats_ = g_.PlaceUnread(counts_floats() + rotated_floats());
-    const Group& g = g_;
-    a_.loops = simd::TheAttentionLoops();
-    a_.leads = g.batch * g.heads;
-    a_.queries = g.queries;
-    a_.keys = g.cache;
-    a_.depth = a_.values = g.size;
-    a_.scale = g.scale;
+    a_ = Attention(GeometryOf(g_));
     a_.chunks = lanes;
-    a_.band.left = g.window > 0 ? g.window - 1 : -1;
-    a_.band.right = 0;
-    a_.band.valid_arg = g.scratch;
-    a_.band.queries = g.queries;
-    a_.band.leads_per_sample = g.heads;
-    const bool rotates = g.rotary > 0;
-    a_.q.arg = rotates ? g.scratch : g.at[GroupInput::kQuery];
-    a_.k.arg = g.result[1].arg;
-    a_.v.arg = g.result[2].arg;
-    a_.y.arg = g.result[0].arg;
-    a_.y.row = g.heads * g.size;
-    a_.q.row = a_.y.row + (g.packed && !rotates ? 2 * g.groups * g.size : 0);
-    a_.k.row = a_.v.row = g.size;
-    for (int64_t b = 0; b < g.batch; ++b)
-      for (int64_t h = 0; h < g.heads; ++h) {
-        const int64_t kv = b * g.groups + h / (g.heads / g.groups);
-        a_.k.offset.push_back(g.result[1].offset + kv * g.cache * g.size);
-        a_.v.offset.push_back(g.result[2].offset + kv * g.cache * g.size);
-        a_.y.offset.push_back(g.result[0].offset + b * g.queries * a_.y.row + h * g.size);
-        a_.q.offset.push_back(b * g.queries * a_.q.row + h * g.size +
-                              (rotates ? counts_floats() : 0));
-      }
+    if (g_.rotary == 0) return;
+    // Rotated queries lie token by token.
+    a_.q.arg = g_.scratch;
+    a_.q.row = a_.y.row;
+    for (int64_t lead = 0; lead < a_.leads; ++lead)
+      a_.q.offset[static_cast<size_t>(lead)] =
+          counts_floats() + lead / g_.heads * g_.queries * a_.q.row + lead % g_.heads * g_.size;
   }
 
   int64_t scratch_bytes() const { return own_floats_ * 4 + a_.scratch_bytes(); }

@@ -1,0 +1,30 @@
+#include "quant/prune/damped.h"
+
+namespace infer {
+
+DampedMoments DampedOf(const WeightPlane& plane, std::span<const float> dense,
+                       const LayerMoments& m, double damping, bool about_mean) {
+  using Floats =
+      Eigen::Map<const Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>>;
+  const int64_t d = plane.depth(), r = plane.rows;
+  DampedMoments s{Floats(m.h.data(), d, d).cast<double>(), Floats(m.c.data(), d, r).cast<double>()};
+  if (about_mean && m.rows > 0) {
+    const Eigen::Map<const Eigen::VectorXd> x(m.sum_x.data(), d), y(m.sum_y.data(), r);
+    s.h.noalias() -= x * x.transpose() / static_cast<double>(m.rows);
+    s.c.noalias() -= x * y.transpose() / static_cast<double>(m.rows);
+  }
+  const double mean = s.h.diagonal().mean(), added = mean > 0 ? damping * mean : 1.0;
+  s.h.diagonal().array() += added;
+  s.c += added * Floats(dense.data(), r, d).cast<double>().transpose();
+  return s;
+}
+
+Result<MomentMatrix> LeastErring(const DampedMoments& m) {
+  MomentMatrix inverse = m.h;
+  INFER_TRY(InvertSymmetric(MutableViewOf(inverse)));
+  MomentMatrix weights = Multiply(inverse, m.c);
+  if (!weights.allFinite()) return Unsupported("the second moments cannot be factorised");
+  return weights;
+}
+
+}  // namespace infer
