@@ -1,16 +1,12 @@
 /// The cores that this process may use.
-#include <sched.h>
-
 #include <algorithm>
 #include <cmath>
 #include <fstream>
-#include <set>
 #include <string>
-#include <thread>
-#include <utility>
 
 #include "lib/support/parallel.h"
 #include "lib/support/places.h"
+#include "lib/support/topology.h"
 
 namespace infer {
 namespace {
@@ -34,24 +30,10 @@ int CgroupQuota() {
   return std::max(1, static_cast<int>(std::lround(quota / period)));
 }
 
-/// Distinct (package, core) pairs among the CPUs of the affinity mask.
 int PhysicalCores() {
   // With OMP_PROC_BIND this thread's mask is its own place alone.
   if (const int places = Places()) return places;
-  cpu_set_t mask;
-  CPU_ZERO(&mask);
-  if (sched_getaffinity(0, sizeof mask, &mask) != 0)
-    return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  std::set<std::pair<int, int>> cores;
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (!CPU_ISSET(cpu, &mask)) continue;
-    const std::string dir = "/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/";
-    int package = 0, core = cpu;
-    std::ifstream(dir + "physical_package_id") >> package;
-    std::ifstream(dir + "core_id") >> core;
-    cores.emplace(package, core);
-  }
-  return std::max<int>(1, static_cast<int>(cores.size()));
+  return std::max(1, ThisTopology().cores());
 }
 
 }  // namespace

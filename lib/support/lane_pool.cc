@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <atomic>
 #include <ctime>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <system_error>
@@ -16,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/support/pinning.h"
 #include "lib/support/places.h"
 #include "lib/support/spin.h"
 #include "lib/support/status.h"
@@ -61,6 +63,8 @@ struct alignas(64) Team::Lane {
   int part = 0;  // of the job in the mailbox
   Door door;
   int number = 0;  // in the pool, from 1
+  pthread_t thread{};
+  CpuMask mask;  // empty: nobody has pinned it
 
   std::atomic<bool> in_team{false};
 
@@ -69,6 +73,8 @@ struct alignas(64) Team::Lane {
     mailbox = job;
     if (wake) door.Open();
   }
+  /// By the team that took it. nullptr: where it would run if nobody had pinned it.
+  void PinTo(const CpuMask* where);
   Job* Await(SpinTime& spin_time);
   void Work();
 };
@@ -91,13 +97,18 @@ namespace {
 
 class Pool {
  public:
-  /// nullptr: the system has no thread.
-  Team::Lane* Take() {
+  /// One that is pinned to `where` already, if there is such a one. nullptr: the system has no
+  /// thread.
+  Team::Lane* Take(const CpuMask* where) {
     {
       const std::lock_guard lock(mutex_);
       if (!idle_.empty()) {
-        Team::Lane* lane = idle_.back();
-        idle_.pop_back();
+        auto found = where ? std::find_if(idle_.rbegin(), idle_.rend(),
+                                          [&](const Team::Lane* l) { return l->mask == *where; })
+                           : idle_.rbegin();
+        if (found == idle_.rend()) found = idle_.rbegin();
+        Team::Lane* lane = *found;
+        idle_.erase(std::next(found).base());
         lane->in_team = true;
         lane->door.Open();  // from now on it naps
         return lane;
@@ -162,7 +173,11 @@ Team::Lane* Pool::Make() {
   }
   const SignalsBlocked blocked;
   try {
-    std::thread([lane = lane.get()] { lane->Work(); }).detach();
+    std::thread thread([lane = lane.get()] { lane->Work(); });
+    lane->thread = thread.native_handle();  // it never ends
+    // A thread begins where the one runs that makes it.
+    if (const CpuMask* pinned = MaskOfLane(0)) lane->mask = *pinned;
+    thread.detach();
   } catch (const std::system_error&) {
     return nullptr;
   }
@@ -186,6 +201,13 @@ void Pool::GiveBack(Team::Members* members) {
 }
 
 }  // namespace
+
+void Team::Lane::PinTo(const CpuMask* where) {
+  if (where ? mask == *where : mask.empty()) return;
+  const CpuMask& to = where ? *where : UnpinnedMask();
+  if (pthread_setaffinity_np(thread, sizeof(cpu_set_t), &to.set()) == 0)
+    mask = where ? *where : CpuMask();
+}
 
 Team::Job* Team::Lane::Await(SpinTime& spin_time) {
   for (Spin spin(spin_time.limit_ns()); !mailbox.load(std::memory_order_relaxed);)
@@ -266,8 +288,10 @@ int Team::size() const { return 1 + static_cast<int>(members_->lanes.size()); }
 void Team::GrowTo(int size) {
   while (this->size() < size) {
     members_->lanes.reserve(members_->lanes.size() + 1);
-    Lane* lane = ThePool().Take();
+    const CpuMask* where = MaskOfLane(this->size());
+    Lane* lane = ThePool().Take(where);
     if (!lane) return;
+    lane->PinTo(where);
     members_->lanes.push_back(lane);
   }
 }
@@ -308,10 +332,11 @@ void RunAside(std::function<void()> work) {
     Team::Job job{all, nullptr};
   };
   auto aside = std::make_unique<Aside>(std::move(work));
-  aside->lane = ThePool().Take();
+  aside->lane = ThePool().Take(nullptr);
   if (!aside->lane)
     throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again),
                             "no thread for a run");
+  aside->lane->PinTo(nullptr);
   Team::Job* job = &aside->job;
   aside.release()->lane->Post(job, 0, true);
 }

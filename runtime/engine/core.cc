@@ -319,6 +319,7 @@ std::vector<ModelStats> Core::Stats() const {
       if (!m.current) continue;
       s.version = m.current->number();
       s.bytes = m.current->bytes();
+      s.nodes = m.current->nodes();
       s.sequences = static_cast<int64_t>(m.current->sequences.size());
       s.queue = m.current->queue.state();
       s.queue.running = m.current->running_requests;

@@ -56,7 +56,9 @@ struct Entry {
 
 class Core : public std::enable_shared_from_this<Core> {
  public:
-  explicit Core(EngineOptions options) : options_(std::move(options)) {}
+  /// `homes`: nullptr where nothing is placed.
+  Core(EngineOptions options, std::shared_ptr<Homes> homes)
+      : options_(std::move(options)), homes_(std::move(homes)) {}
 
   Status Load(const std::string& name, ModelSource source, ModelOptions options);
   Status Unload(const std::string& name);
@@ -171,6 +173,7 @@ class Core : public std::enable_shared_from_this<Core> {
   void Loaded(const std::string& name, Result<std::shared_ptr<Version>> version);
 
   EngineOptions options_;
+  std::shared_ptr<Homes> homes_;
   const uint64_t forks_ = ForksSoFar();
   mutable std::mutex mutex_;
   std::condition_variable quiet_;

@@ -99,8 +99,7 @@ BatchPtr Core::Form(Version& version, const RequestQueue::Choice& choice, int64_
   batch->advice = choice.advice;
   if (choice.advice.by == BatchAdvice::By::kTrial)
     version.BeginTrial(batch->shape, choice.advice.tries);
-  batch->context = std::move(version.idle.back());
-  version.idle.pop_back();
+  batch->context = version.TakeIdle();
   batch->formed_ns = now_ns;
   batch->chosen = batch->live = static_cast<int64_t>(batch->items.size());
   ++version.running;

@@ -27,8 +27,8 @@ Status Core::Load(const std::string& name, ModelSource source, ModelOptions opti
     if (m.loader) return InvalidArgument(Cat("model '", name, "' is registered: unload it first"));
     number = ++m.versions;
   }
-  INFER_ASSIGN(auto version,
-               Version::Make(name, number, std::move(source), std::move(options), warming));
+  INFER_ASSIGN(auto version, Version::Make(name, number, std::move(source), std::move(options),
+                                           {.priority = warming, .homes = homes_}));
   Todo todo;
   Status fits;
   {
@@ -249,11 +249,12 @@ void Core::LoadNext() {
   if (!goes_on) return;
   const auto made = std::make_shared<Result<std::shared_ptr<Version>>>(Internal("not loaded"));
   options_.executor->Run(
-      [=, loader = std::move(loader), options = std::move(options)] {
+      [=, homes = homes_, loader = std::move(loader), options = std::move(options)] {
         try {
           auto source = loader();
-          *made = source.ok() ? Version::Make(name, number, *std::move(source), options)
-                              : Result<std::shared_ptr<Version>>(source.status());
+          *made = source.ok()
+                      ? Version::Make(name, number, *std::move(source), options, {.homes = homes})
+                      : Result<std::shared_ptr<Version>>(source.status());
         } catch (...) {
           *made = StatusOfException("while a model was loaded");
         }

@@ -93,6 +93,8 @@ void Core::Attempt(const BatchPtr& batch, size_t first, size_t last) {
 
 void Core::Compute(Batch& batch) {
   batch.started_ns = NowNs();
+  const Home* home = batch.version->HomeOf(*batch.context);
+  const PinScope there(home ? &home->masks : nullptr);
   try {
     const std::vector<RunPart> parts = PartsOf(batch);
     batch.status = BindStacked(*batch.version, *batch.context, parts);
@@ -226,7 +228,7 @@ void Core::Finish(const BatchPtr& batch) {
       version.Grew(*batch->context);
       Trim(version, todo);
     }
-    version.idle.push_back(std::move(batch->context));
+    version.GiveBack(std::move(batch->context));
     batches_.erase(batch.get());
     LeavePlace(*batch);
     computing_ -= batch->place == Place::kAside ? 0 : 1;

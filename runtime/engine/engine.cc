@@ -21,11 +21,18 @@ struct Engine::Awaiter::Told {
 
 Result<std::unique_ptr<Engine>> Engine::Make(EngineOptions options) {
   try {
+    std::shared_ptr<Homes> homes;
+    if (options.placement != Placement::kAnywhere) {
+      INFER_TRY(CanPinLanes());
+      homes = std::make_shared<Homes>(options.placement,
+                                      options.topology ? *options.topology : ThisTopology());
+    }
     if (!options.clock) options.clock = SteadyClock();
     if (!options.executor) {
       INFER_ASSIGN(options.executor, MakeThreadExecutor(options.threads));
     }
-    return std::unique_ptr<Engine>(new Engine(std::make_shared<Core>(std::move(options))));
+    return std::unique_ptr<Engine>(
+        new Engine(std::make_shared<Core>(std::move(options), std::move(homes))));
   } catch (...) {
     return StatusOfException("while the engine was made");
   }

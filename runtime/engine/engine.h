@@ -33,6 +33,9 @@ struct EngineOptions {
   /// For weights and activations of all models, as their contexts count them. A model that does
   /// not fit is refused; registered ones are unloaded for others, the longest unused first.
   int64_t memory_bytes = kNever;
+  /// Where instances run. InvalidArgument besides OMP_PROC_BIND.
+  Placement placement = Placement::kAnywhere;
+  std::optional<Topology> topology = {};    ///< that instances are placed on; none: ThisTopology()
   std::shared_ptr<const Clock> clock = {};  ///< none: SteadyClock()
   std::shared_ptr<Executor> executor = {};  ///< none: MakeThreadExecutor(threads)
 };
@@ -43,6 +46,7 @@ struct ModelStats {
   int64_t version = 0;             ///< that takes requests; 0: none
   int old_versions = 0;            ///< that still answer theirs
   int64_t bytes = 0;               ///< weights and activations of `version`
+  std::vector<int> nodes;          ///< of its instances, where they are placed; -1: several
   int64_t loads = 0, unloads = 0;  ///< of a registered model: for requests, for others' room
   int64_t sequences = 0;           ///< that go on in `version`
   int64_t sequences_begun = 0, sequences_idle = 0;  ///< idle: forgotten without having ended

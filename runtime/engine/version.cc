@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lib/support/exceptions.h"
+#include "lib/support/parallel.h"
 #include "lib/support/strings.h"
 #include "runtime/engine/answers.h"
 
@@ -57,6 +58,7 @@ void ProveAxes(const Graph& graph, ModelSource& source) {
 Result<ModelSource> CompileSource(const Backend& backend, Graph graph,
                                   const CompileOptions& options) {
   ModelSource source;
+  source.lanes = options.threads;
   ProveAxes(graph, source);
   INFER_ASSIGN(source.program, backend.CompileOwned(std::move(graph), options));
   return source;
@@ -64,7 +66,7 @@ Result<ModelSource> CompileSource(const Backend& backend, Graph graph,
 
 Result<std::shared_ptr<Version>> Version::Make(std::string model, int64_t number,
                                                ModelSource source, ModelOptions options,
-                                               infer::Priority warming) {
+                                               Making making) {
   if (!source.program) return InvalidArgument(Cat("model '", model, "' has no program"));
   if (options.instances < 1)
     return InvalidArgument(Cat("model '", model, "': ", options.instances, " instances"));
@@ -75,17 +77,68 @@ Result<std::shared_ptr<Version>> Version::Make(std::string model, int64_t number
         new Version(std::move(model), number, std::move(source), std::move(options)));
     INFER_TRY(v->ChooseBuckets());
     INFER_TRY(v->CheckState());
-    for (int i = 0; i < v->options_.instances; ++i) {
-      INFER_ASSIGN(auto context, v->program().NewContext());
-      INFER_TRY(v->Warm(*context, {.priority = warming}));
-      v->Grew(*context);
-      v->idle.push_back(std::move(context));
-    }
+    INFER_TRY(v->MakeInstances(making));
     v->ran = !v->options_.warm_inputs.empty();
     return v;
   } catch (...) {
     return StatusOfException("while a model was loaded");
   }
+}
+
+Status Version::MakeInstances(const Making& making) {
+  homes_ = making.homes;
+  if (!homes_ && !options_.nodes.empty())
+    return InvalidArgument(Cat("model '", model_,
+                               "' names NUMA nodes, but the engine places no "
+                               "instances (EngineOptions::placement)"));
+  for (int i = 0; i < options_.instances; ++i) {
+    std::shared_ptr<const Home> home;
+    if (homes_) {
+      const int lanes = source_.lanes > 0 ? source_.lanes : LaneBudget();
+      INFER_ASSIGN(home, homes_->Place(lanes, options_.nodes));
+    }
+    // Memory is near to who touches it first.
+    const PinScope here(home ? &home->masks : nullptr);
+    INFER_ASSIGN(auto context, program().NewContext());
+    if (home) home_of_.emplace(context.get(), std::move(home));
+    INFER_TRY(Warm(*context, {.priority = making.priority}));
+    Grew(*context);
+    idle.push_back(std::move(context));
+  }
+  return {};
+}
+
+const Home* Version::HomeOf(const RunContext& context) const {
+  const auto home = home_of_.find(&context);
+  return home == home_of_.end() ? nullptr : home->second.get();
+}
+
+std::vector<int> Version::nodes() const {
+  std::vector<int> nodes;
+  for (const auto& [context, home] : home_of_) nodes.push_back(home->node);
+  std::sort(nodes.begin(), nodes.end());
+  return nodes;
+}
+
+std::unique_ptr<RunContext> Version::TakeIdle() {
+  size_t best = idle.size() - 1;
+  if (homes_) {
+    int least = homes_->Busy(*HomeOf(*idle[best]));
+    for (size_t i = best; i-- > 0;)
+      if (const int busy = homes_->Busy(*HomeOf(*idle[i])); busy < least) {
+        best = i;
+        least = busy;
+      }
+    homes_->Began(*HomeOf(*idle[best]));
+  }
+  std::unique_ptr<RunContext> taken = std::move(idle[best]);
+  idle.erase(idle.begin() + static_cast<std::ptrdiff_t>(best));
+  return taken;
+}
+
+void Version::GiveBack(std::unique_ptr<RunContext> context) {
+  if (homes_) homes_->Ended(*HomeOf(*context));
+  idle.push_back(std::move(context));
 }
 
 const BatchTimes* Version::TimesOf(const ShapeKey& shape) const {

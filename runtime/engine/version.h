@@ -9,6 +9,7 @@
 #include "runtime/api/program.h"
 #include "runtime/engine/batch_axes.h"
 #include "runtime/engine/padding.h"
+#include "runtime/engine/placement.h"
 #include "runtime/engine/queue.h"
 #include "runtime/engine/sequence.h"
 
@@ -21,6 +22,7 @@ struct ModelSource {
   std::shared_ptr<const Program> program;
   BatchAxes axes = {};                   ///< of the graph that the program was compiled from
   std::vector<PaddedAxes> padding = {};  ///< of that graph: ProvePaddings
+  int lanes = 0;  ///< that a run asks for (CompileOptions::threads); 0: LaneBudget()
 };
 
 /// Proves what it can of the graph that the program is to be compiled from.
@@ -43,6 +45,9 @@ using ModelLoader = std::function<Result<ModelSource>()>;
 
 struct ModelOptions {
   int instances = 1;  ///< contexts: runs of the model that go on at once
+  /// NUMA nodes that instances may be placed on, by the system's numbers; empty: any. Load refuses
+  /// nodes that are not there, and nodes in an engine that places nothing (EngineOptions).
+  std::vector<int> nodes = {};
   QueueLimits queue = {};
   /// With max_rows > 1 the source's batch axes must be proved; Load refuses else.
   BatchRules batch = {};
@@ -72,10 +77,15 @@ struct Fit {
 
 class Version {
  public:
-  /// Contexts are made and warmed on the calling thread, with lanes of that priority.
+  /// How contexts are made and warmed.
+  struct Making {
+    infer::Priority priority = infer::Priority::kNormal;  ///< of lanes
+    std::shared_ptr<Homes> homes = {};                    ///< none: nothing is placed
+  };
+  /// On the calling thread, and where each instance will run.
   static Result<std::shared_ptr<Version>> Make(std::string model, int64_t number,
                                                ModelSource source, ModelOptions options,
-                                               infer::Priority warming = infer::Priority::kNormal);
+                                               Making making);
   const std::string& model() const { return model_; }
   int64_t number() const { return number_; }
   const ModelOptions& options() const { return options_; }
@@ -83,6 +93,15 @@ class Version {
   const Program& program() const { return *source_.program; }
   const std::shared_ptr<const Program>& shared_program() const { return source_.program; }
   bool batches() const { return options_.batch.max_rows > 1; }
+
+  /// Where a context runs; nullptr: anywhere.
+  const Home* HomeOf(const RunContext& context) const;
+  /// By the system's numbers, for each instance that is placed; -1: over several nodes.
+  std::vector<int> nodes() const;
+  /// Takes the idle instance whose processors have the least to do; among equals the one that ran
+  /// last. Pre: `idle` is not empty. Guarded as `idle`.
+  std::unique_ptr<RunContext> TakeIdle();
+  void GiveBack(std::unique_ptr<RunContext> context);
 
   bool keeps_state() const { return !options_.state.pairs.empty(); }
   /// The state before the first step. Pre: keeps_state().
@@ -128,6 +147,7 @@ class Version {
         number_(number),
         source_(std::move(source)),
         options_(std::move(options)) {}
+  Status MakeInstances(const Making& making);
   Status Warm(RunContext& context, const RunOptions& how);
   Status WarmBuckets(RunContext& context, const Fit& fit, const RunOptions& how);
   Status ChooseBuckets();
@@ -143,7 +163,9 @@ class Version {
   std::map<ShapeKey, BatchTimes> times_;
   int64_t weight_bytes_ = 0;
   std::map<const RunContext*, int64_t> context_bytes_;
-  int pad_ = -1;  // position in source_.padding
+  std::shared_ptr<Homes> homes_;
+  std::map<const RunContext*, std::shared_ptr<const Home>> home_of_;  // as Make left it
+  int pad_ = -1;                                                      // position in source_.padding
   std::string unpaddable_;
 };
 

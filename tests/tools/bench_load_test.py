@@ -3,6 +3,7 @@
 
 Run by ctest with INFER_BIN and INFER_SOURCE."""
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -220,6 +221,17 @@ class BenchLoad(BenchTestCase):
         for args in (["--route", path], ["--deadline", 5]):
             self.assertIn("go with --engine", self.bench("load", *ONE, *args, code=2).stderr)
         self.assertIn("goes with --route", self.bench("load", *served, "--keys", 5, code=2).stderr)
+
+    def test_instances_have_places(self):
+        engine = ["--concurrency", 2, "--lanes", 2, "--duration", 0.1, "--engine"]
+        self.assertEqual(self.report("load", *ONE, *engine)["engine"]["nodes"], [])
+        for placement in ("nodes", "cores"):
+            served = self.report("load", *ONE, *engine, "--placement", placement)["engine"]
+            self.assertEqual(served["placement"], placement)
+            self.assertEqual(len(served["nodes"]), 2)
+        self.assertIn("goes with --engine", self.bench("load", *ONE, "--placement", "nodes", code=2).stderr)
+        bound = self.bench("load", *ONE, *engine, "--placement", "nodes", code=2, env={**os.environ, "OMP_PROC_BIND": "true"})
+        self.assertIn("unset it to place instances", bound.stderr)
 
     def test_what_the_engine_adds(self):
         r = self.report("engine", MODEL, "--threads", 1, "--pairs", 50, "--warmup-pairs", 5)

@@ -57,6 +57,7 @@ void Add(engine::ModelStats& all, const engine::ModelStats& one) {
   for (size_t i = 0; i < all.single.size(); ++i) all.single[i] += one.single[i];
   for (const auto& [rows, runs] : one.batch_rows) all.batch_rows[rows] += runs;
   for (size_t i = 0; i < all.padding.size(); ++i) all.padding[i] += one.padding[i];
+  all.nodes.insert(all.nodes.end(), one.nodes.begin(), one.nodes.end());
   all.padded_from += one.padded_from;
   all.padded_to += one.padded_to;
   if (all.unpaddable.empty()) all.unpaddable = one.unpaddable;
@@ -94,6 +95,8 @@ void ServeOptions::Declare(Options& o) {
   o.Value("--keys", &keys, "Of a route: queries have so many keys, drawn from --seed; 0: none");
   o.Value("--deadline", &deadline_ms,
           "Of the engine: ms after which a query times out, which then counts as its answer");
+  o.Choice("--placement", &placement, {"anywhere", "nodes", "cores"},
+           "Of the engine: instances keep to a NUMA node, or each lane of a run to a core of one");
   o.Values("--fault", &faults, kFaultHelp);
 }
 
@@ -103,6 +106,7 @@ Result<std::array<double, engine::kPriorities>> ServeOptions::Shares() const {
     return InvalidArgument("--max-batch, --batch-delay and --priorities go with --engine");
   if (!engine && (!route.empty() || deadline_ms > 0 || !faults.empty()))
     return InvalidArgument("--route, --deadline and --fault go with --engine");
+  if (!engine && placement != "anywhere") return InvalidArgument("--placement goes with --engine");
   INFER_TRY(ParseFaults(faults, 0).status());
   if (route.empty() && keys > 0) return InvalidArgument("--keys goes with --route");
   if (!engine && !pad_to.empty()) return InvalidArgument("--pad-to goes with --engine");
@@ -159,7 +163,10 @@ Result<std::unique_ptr<ServedModel>> ServedModel::Make(ServedVariants variants,
   }
   for (size_t i = 0; i < shares.size(); ++i) m->by_priority_[i].share = shares[i];
   m->on_stop_.emplace(stop, [served = m.get()] { served->cancel_.request_stop(); });
-  INFER_ASSIGN(m->engine_, engine::Engine::Make({.threads = instances, .clock = m->clock_}));
+  INFER_ASSIGN(m->engine_,
+               engine::Engine::Make({.threads = instances,
+                                     .placement = *engine::PlacementOf(options.placement),
+                                     .clock = m->clock_}));
   INFER_TRY(m->Load("warm-up"));
   return m;
 }
@@ -358,6 +365,8 @@ Json ServedModel::StatsJson() const {
             {"max_batch", options_.max_batch},
             {"batch_delay_ms", options_.batch_delay_ms},
             {"adapt_batch", options_.adapt_batch},
+            {"placement", options_.placement},
+            {"nodes", s.nodes},
             {"unbatchable", s.unbatchable.empty() ? Json() : Json(s.unbatchable)},
             {"pad_to", buckets_.extents},
             {"unpaddable", s.unpaddable.empty() ? Json() : Json(s.unpaddable)},

@@ -28,6 +28,7 @@ struct ServeOptions {
   std::string route = {};                    ///< file of a policy; "": one model
   int64_t keys = 0;                          ///< that requests have, drawn evenly; 0: none
   double deadline_ms = 0;                    ///< of a request; 0: none
+  std::string placement = "anywhere";        ///< of instances: "nodes", "cores"
   std::vector<std::string> faults = {};      ///< planned, as ParseFaults takes them
   int most_instances = 1;                    ///< not declared: cores over threads of a run
   void Declare(Options& options);
