@@ -8,6 +8,7 @@ std::unique_ptr<Command> MakeBenchRunCommand();
 std::unique_ptr<Command> MakeBenchCompareCommand();
 std::unique_ptr<Command> MakePeersCommand();
 std::unique_ptr<Command> MakeEngineCommand();
+std::unique_ptr<Command> MakeLlmCommand();
 std::unique_ptr<Command> MakeLoadCommand();
 std::unique_ptr<Command> MakeSoakCommand();
 std::unique_ptr<Command> MakeMachineCommand();

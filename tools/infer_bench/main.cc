@@ -13,5 +13,5 @@ int main(int argc, char** argv) {
   return RunTool(argc, argv, "Measure models so that the numbers can be trusted.",
                  {MakeBenchRunCommand, MakeBenchCompareCommand, MakePeersCommand, MakeEngineCommand,
                   MakeLoadCommand, MakeSoakCommand, MakeMachineCommand, MakePredictCommand,
-                  MakeKernelsCommand, MakeReportCommand, MakeTuneCommand, MakeZooCommand});
+                  MakeKernelsCommand, MakeReportCommand, MakeTuneCommand, MakeLlmCommand, MakeZooCommand});
 }

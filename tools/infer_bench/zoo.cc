@@ -33,7 +33,8 @@ class ZooCommand : public Command {
     o.Value("--resolution", &options_.resolution, "Height and width of images; 0: the model's own");
     o.Value("--sequence", &options_.sequence, "Tokens; 0: the model's own");
     o.Value("--past", &options_.past,
-            "Cached tokens of gpt2-small-kv... (0 with -int4: any), length of ...-gqa-...'s cache");
+            "Cached tokens of gpt2-small-kv... (0 with -int4: any), length of the caches of "
+            "...-gqa-..., tinyllama and qwen2");
     o.Value("--accuracy-level", &options_.accuracy_level,
             "Of ...-int4: 4 lets activations be quantized, too");
     o.Choice("--style", &style_, {kZooStyles.begin(), kZooStyles.end()},

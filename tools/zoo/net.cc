@@ -10,6 +10,12 @@
 
 namespace infer {
 
+namespace {
+
+constexpr int64_t kBlock = 32;  // weights of 4 bits that share a scale
+
+}  // namespace
+
 Dim Net::BatchDim() const {
   return options_.batch > 0 ? Dim(options_.batch) : Dim::Symbol("batch");
 }
@@ -128,18 +134,16 @@ Value* Net::Linear(Value* x, int64_t outputs, double gain) {
   return spelling::Linear(*this, x, w, Weight({outputs}, 0.02));
 }
 
-Value* Net::LinearInt4(Value* x, int64_t outputs, double gain, bool bias) {
-  constexpr int64_t kBlock = 32;
-  const int64_t k = Extent(x, -1);
-  if (status_.ok() && k % kBlock != 0) Fail(InvalidArgument(Cat("K is ", k)));
-  if (!status_.ok()) return x;
-  const int64_t blocks = k / kBlock;
-  const Tensor w = WeightTensor({outputs, k}, std::sqrt(gain / static_cast<double>(k)), 0);
-  Tensor codes(DType::kU8, {outputs, blocks, kBlock / 2}), scales(DType::kF32, {outputs * blocks});
+std::pair<Tensor, Tensor> Net::CodesInt4(int64_t rows, int64_t width, double std) {
+  if (status_.ok() && width % kBlock != 0) Fail(InvalidArgument(Cat("K is ", width)));
+  if (!status_.ok()) return {};
+  const int64_t blocks = width / kBlock;
+  const Tensor w = WeightTensor({rows, width}, std, 0);
+  Tensor codes(DType::kU8, {rows, blocks, kBlock / 2}), scales(DType::kF32, {rows * blocks});
   const auto from = w.data<float>();
   const auto code = codes.mutable_data<uint8_t>();
   const auto scale = scales.mutable_data<float>();
-  ParallelFor(outputs * blocks, 4096, [&](int64_t begin, int64_t end) {
+  ParallelFor(rows * blocks, 4096, [&](int64_t begin, int64_t end) {
     for (int64_t b = begin; b < end; ++b) {
       const std::span<const float> block = from.subspan(static_cast<size_t>(b * kBlock), kBlock);
       const float most = *std::max_element(
@@ -155,6 +159,13 @@ Value* Net::LinearInt4(Value* x, int64_t outputs, double gain, bool bias) {
       }
     }
   });
+  return {std::move(codes), std::move(scales)};
+}
+
+Value* Net::LinearInt4(Value* x, int64_t outputs, double gain, bool bias) {
+  const int64_t k = Extent(x, -1);
+  auto [codes, scales] = CodesInt4(outputs, k, std::sqrt(gain / static_cast<double>(k)));
+  if (!status_.ok()) return x;
   Values operands{x, Named(std::move(codes)), Named(std::move(scales))};
   if (bias) operands.insert(operands.end(), {nullptr, nullptr, Weight({outputs}, 0.02)});
   return Op("com.microsoft::MatMulNBits", std::move(operands),
@@ -163,6 +174,15 @@ Value* Net::LinearInt4(Value* x, int64_t outputs, double gain, bool bias) {
              {"accuracy_level", options_.accuracy_level},
              {"bits", int64_t{4}},
              {"block_size", kBlock}});
+}
+
+Value* Net::EmbeddingInt4(Value* indices, int64_t rows, int64_t width, double std) {
+  auto [codes, scales] = CodesInt4(rows, width, std);
+  if (!status_.ok()) return indices;
+  codes = codes.Reshaped({rows, width / 2});
+  scales = scales.Reshaped({rows, width / kBlock});
+  return Op("com.microsoft::GatherBlockQuantized",
+            {Named(std::move(codes)), indices, Named(std::move(scales))}, {{"block_size", kBlock}});
 }
 
 Value* Net::Classifier(Value* x, int64_t classes) {

@@ -86,6 +86,9 @@ class Net {
   /// x [.., k] * W[k, outputs] (+ b) as MatMulNBits: 4 bits, blocks of 32, rounded to nearest.
   /// Weight variance * k is `gain`.
   Value* LinearInt4(Value* x, int64_t outputs, double gain, bool bias);
+  /// Rows of a table of 4-bit codes [rows, width] by `indices` (GatherBlockQuantized, blocks of
+  /// 32).
+  Value* EmbeddingInt4(Value* indices, int64_t rows, int64_t width, double std);
   /// GlobalAveragePool, Flatten and Gemm: the usual classifier.
   Value* Classifier(Value* x, int64_t classes);
   /// (x - mean) / sqrt(mean((x - mean)^2) + epsilon) * gamma + beta over the last axis.
@@ -94,6 +97,8 @@ class Net {
  private:
   /// The next weight's numbers, and a tensor under the next weight's name.
   Tensor WeightTensor(Dims dims, double std, double mean);
+  /// [rows, width] as codes [rows, width / 32, 16] and scales [rows * width / 32].
+  std::pair<Tensor, Tensor> CodesInt4(int64_t rows, int64_t width, double std);
   Value* Named(Tensor t) { return editor_.AddConstant(std::move(t), Cat("weight_", weights_++)); }
 
   Graph graph_;
@@ -118,5 +123,7 @@ void BuildGpt2Small(Net& net);
 void BuildGpt2SmallKv(Net& net);
 void BuildGpt2SmallKvInt4(Net& net);
 void BuildGpt2SmallGqaInt4(Net& net);
+void BuildTinyLlamaInt4(Net& net);
+void BuildQwen2SmallInt4(Net& net);
 
 }  // namespace infer

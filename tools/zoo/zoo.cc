@@ -24,6 +24,9 @@ constexpr ZooModel kModels[] = {
     {"gpt2-small-kv", "the same, one step with cached keys and values", 0, 1},
     {"gpt2-small-kv-int4", "gpt2-small-kv with weights of 4 bits (MatMulNBits)", 0, 1},
     {"gpt2-small-gqa-int4", "the same, GroupQueryAttention on caches of fixed length", 0, 1},
+    {"tinyllama-1.1b-int4", "Llama decoder with grouped queries, 1.1 B parameters of 4 bits", 0, 0,
+     true},
+    {"qwen2-0.5b-int4", "the same with a large vocabulary, 0.5 B parameters (Qwen2)", 0, 0, true},
 };
 
 /// In the order of kModels.
@@ -35,6 +38,7 @@ constexpr void (*kBuilders[])(Net&) = {
     BuildBertBase,          BuildVitB16,
     BuildGpt2Small,         BuildGpt2SmallKv,
     BuildGpt2SmallKvInt4,   BuildGpt2SmallGqaInt4,
+    BuildTinyLlamaInt4,     BuildQwen2SmallInt4,
 };
 static_assert(std::size(kModels) == std::size(kBuilders));
 
@@ -48,7 +52,7 @@ Status CheckOptions(const ZooModel& m, const ZooOptions& o) {
     bool used;
   } const checks[] = {{"batch", o.batch, kMaxBatch, true},
                       {"resolution", o.resolution, kMaxResolution, m.resolution > 0},
-                      {"sequence", o.sequence, kMaxSequence, m.sequence > 0},
+                      {"sequence", o.sequence, kMaxSequence, m.sequence > 0 || m.open_sequence},
                       {"past", o.past, kMaxSequence, true},
                       {"layers", o.layers, kMaxLayers, true},
                       {"accuracy level", o.accuracy_level, 4, m.name.ends_with("-int4")}};

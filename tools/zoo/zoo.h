@@ -21,8 +21,9 @@ struct ZooOptions {
   int64_t batch = 1;       ///< 0: a symbolic dimension "batch", where the model allows it
   int64_t resolution = 0;  ///< height and width of images; 0: the model's own
   int64_t sequence = 0;    ///< tokens; 0: the model's own
-  int64_t past = 128;  ///< cached tokens of gpt2-small-kv...; the cache's length of ...-gqa-...;
-                       ///< 0 with gpt2-small-kv-int4: any, a symbolic dimension "past"
+  /// Cached tokens of gpt2-small-kv...; 0 with gpt2-small-kv-int4: any, a symbolic dimension
+  /// "past". Of models with GroupQueryAttention the length of the caches.
+  int64_t past = 128;
   int64_t accuracy_level = 0;  ///< of ...-int4: 4 lets the activations be quantized, too
   int64_t layers = 0;          ///< of transformers; 0: as published
   ZooStyle style = ZooStyle::kPytorch;
@@ -33,7 +34,8 @@ struct ZooModel {
   std::string_view name;
   std::string_view doc;
   int64_t resolution = 0;  ///< default; 0: no images
-  int64_t sequence = 0;    ///< default; 0: no tokens
+  int64_t sequence = 0;    ///< default; 0: no tokens, or an open number of them
+  bool open_sequence = false;
 };
 
 /// Every architecture, in the order of help texts.

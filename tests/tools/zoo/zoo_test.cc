@@ -82,6 +82,7 @@ ZooOptions SmallOptions(std::string_view name) {
     if (m.name == name) {
       if (m.resolution > 0) o.resolution = 64;
       if (m.sequence > 1) o.sequence = 8;
+      if (m.open_sequence) o.sequence = 3;
     }
   o.past = 5;
   if (o.resolution == 0 || name == "vit-b16") o.layers = 2;
@@ -90,6 +91,8 @@ ZooOptions SmallOptions(std::string_view name) {
 
 TEST_P(Zoo, ActivationsNeitherVanishNorExplode) {
   if (GetParam() == "vgg16") GTEST_SKIP() << "31 GFLOP on reference kernels; it has no small size";
+  if (GetParam() == "qwen2-0.5b-int4")
+    GTEST_SKIP() << "the code of tinyllama-1.1b-int4, 5 times its vocabulary";
   const Result<Model> m = MakeZooModel(GetParam(), SmallOptions(GetParam()), Ops());
   ASSERT_TRUE(m.ok()) << m.status().message();
   const std::vector<Datum> inputs = InputsOf(m->graph);
