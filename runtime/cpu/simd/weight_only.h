@@ -68,6 +68,10 @@ struct WeightOnly {
   void (*integers)(int rows, const WeightRows& call);
   void (*quantize)(const QuantizeRow& call);
   void (*sum_blocks)(const float* a, int64_t blocks, int64_t block, float* sums);
+  /// How `floats` wants its rows for weights of 4 bits: each number divided by the power of 2 that
+  /// its weight is multiplied with where it lies, which changes no bit of a product above 2^-102.
+  /// nullptr: as they are.
+  void (*spread)(const float* a, int64_t depth, float* to);
 };
 
 /// The best table that this machine and INFER_MAX_ISA allow.

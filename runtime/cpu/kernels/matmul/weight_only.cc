@@ -21,7 +21,7 @@ constexpr int64_t Aligned(int64_t bytes) { return BlocksOf(bytes, 64) * 64; }
 
 /// The rows of a as the products read them.
 struct WeightOnlyProduct::Rows {
-  float* a = nullptr;  ///< padded copy; nullptr: a as it is
+  float* a = nullptr;  ///< padded or spread copy; nullptr: a as it is
   float* sums = nullptr;
   int8_t* q = nullptr;
   float* scales = nullptr;
@@ -39,7 +39,7 @@ WeightOnlyProduct::Rows WeightOnlyProduct::Layout(std::byte* scratch) const {
     r.bytes += Aligned(n * static_cast<int64_t>(sizeof(T)));
   };
   const int64_t padded = shape.depth();
-  if (padded != depth) take(r.a, rows * padded);
+  if (padded != depth || spreads()) take(r.a, rows * padded);
   take(r.sums, rows * shape.blocks);
   if (integers) {
     take(r.q, rows * padded);
@@ -59,7 +59,7 @@ void WeightOnlyProduct::Prepare(const float* a, const Rows& rows_of) const {
   ForRange(rows, 8, [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
       const float* row = a + r * depth;
-      if (rows_of.a) {
+      if (padded != depth) {
         float* copy = rows_of.a + r * padded;
         std::copy_n(row, depth, copy);
         std::fill(copy + depth, copy + padded, 0.0f);
@@ -71,6 +71,7 @@ void WeightOnlyProduct::Prepare(const float* a, const Rows& rows_of) const {
                          rows_of.starts + r * blocks});
       else
         table->sum_blocks(row, blocks, shape.block, rows_of.sums + r * blocks);
+      if (spreads()) table->spread(row, padded, rows_of.a + r * padded);
     }
   });
 }

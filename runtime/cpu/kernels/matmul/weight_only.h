@@ -37,6 +37,7 @@ struct WeightOnlyProduct {
 
  private:
   struct Rows;
+  bool spreads() const { return !integers && shape.bits == 4 && table->spread; }
   Rows Layout(std::byte* scratch) const;
   void Prepare(const float* a, const Rows& rows) const;
   void Panel(const Rows& from, int64_t top, int64_t count, const std::byte* w, const float* bias,
