@@ -211,7 +211,8 @@ INFER_API infer_code infer_model_quantize(infer_model* model, const infer_quanti
                                           infer_quantize_report* report);
 
 /* Pruning: `infer-opt prune`, without fine-tuning, gates, comparison and measurement. One of
- * `sparsity`, `nm`, `blocks` (with or without `sparsity`) and `flops` says how much goes. */
+ * `sparsity`, `nm`, `blocks` (with or without `sparsity`), `flops`, `rank` and `low_rank` says how
+ * much goes. */
 typedef struct infer_prune_options {
   size_t size;                      /* sizeof(infer_prune_options) */
   const infer_samples* calibration; /* NULL: chosen by magnitude alone */
@@ -231,20 +232,25 @@ typedef struct infer_prune_options {
                    samples or static inputs tell the FLOPs */
   infer_evaluate evaluate; /* as infer_quantize_options */
   double max_drop;
+  double rank;     /* products are split in two of low rank: the share of its full rank, above 0 and
+                      below 1, that each keeps where that is smaller and faster; needs samples */
+  double low_rank; /* the same: the share of the constants' bytes, above 0 and below 1, that stays at
+                      most; ranks are chosen by what they cost at the outputs */
 } infer_prune_options;
 
 typedef struct infer_prune_report {
   size_t size; /* sizeof(infer_prune_report), set by the caller */
   int64_t calibration_samples;
   int64_t weights;           /* of the layers that were selected */
-  int64_t zeros;             /* among them; 0 with `flops` */
-  int64_t parameters_before; /* with `flops`; else 0 */
+  int64_t zeros;             /* among them; 0 with `flops`, `rank` and `low_rank` */
+  int64_t parameters_before; /* with `flops`, `rank` and `low_rank`; else 0 */
   int64_t parameters_after;
-  int64_t flops_before; /* with `flops`; -1: extents are open */
+  int64_t flops_before; /* with the same; -1: extents are open */
   int64_t flops_after;
   int64_t channels_removed; /* with `flops` */
   double golden_metric;     /* as infer_quantize_report */
   double candidate_metric;
+  int64_t products_split; /* with `rank` and `low_rank` */
 } infer_prune_report;
 
 /* Rewrites the model, in whole or not at all. `report` may be NULL. */

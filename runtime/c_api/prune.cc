@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "quant/prune/group_costs.h"
+#include "quant/prune/low_rank.h"
 #include "quant/prune/structured.h"
 #include "runtime/c_api/judge.h"
 #include "runtime/c_api/samples.h"
@@ -31,7 +33,8 @@ Result<SparsityPattern> PatternOf(const infer_prune_options& o) {
   if (o.blocks) {
     INFER_ASSIGN(p, ParseBlocks(o.blocks));
   } else if (o.sparsity == 0) {
-    return InvalidArgument("infer_prune_options: one of sparsity, nm, blocks and flops is missing");
+    return InvalidArgument("infer_prune_options: one of sparsity, nm, blocks, flops, rank and "
+        "low_rank is missing");
   }
   if (o.sparsity != 0) p.share = o.sparsity;
   if (Status s = CheckShare(p.share); !s.ok()) return std::move(s).In("sparsity");
@@ -62,12 +65,16 @@ Status ZeroWeights(PruneCall& c) {
   return {};
 }
 
-Status RemoveChannels(PruneCall& c) {
-  const infer_prune_options& o = c.options;
+Status CheckNoSingleWeights(const infer_prune_options& o, std::string_view instead) {
   if (o.sparsity != 0 || o.nm || o.blocks || o.method || o.allocation)
     return InvalidArgument(
-        "flops removes channels; sparsity, nm, blocks, method and allocation choose single "
-        "weights");
+        Cat(instead, "; sparsity, nm, blocks, method and allocation choose single weights"));
+  return {};
+}
+
+Status RemoveChannels(PruneCall& c) {
+  const infer_prune_options& o = c.options;
+  INFER_TRY(CheckNoSingleWeights(o, "flops removes channels"));
   ChannelOptions p;
   p.goal = {ChannelGoal::Kind::kFlops, o.flops};
   p.scope = {PatternsOf(o.include), PatternsOf(o.exclude)};
@@ -88,6 +95,40 @@ Status RemoveChannels(PruneCall& c) {
   return {};
 }
 
+Result<LowRankGoal> RankGoalOf(const infer_prune_options& o, const Graph& graph) {
+  using Kind = LowRankGoal::Kind;
+  if (o.flops != 0 || (o.rank != 0 && o.low_rank != 0))
+    return InvalidArgument("flops, rank and low_rank each say how much goes: one of them");
+  if (o.rank != 0) return LowRankGoal{Kind::kRank, o.rank};
+  if (!(o.low_rank > 0 && o.low_rank < 1))
+    return InvalidArgument("low_rank is a share of the constants' bytes above 0 and below 1");
+  return LowRankGoal{Kind::kBytes, o.low_rank * static_cast<double>(ConstantsOf(graph).bytes)};
+}
+
+Status SplitInTwo(PruneCall& c) {
+  const infer_prune_options& o = c.options;
+  INFER_TRY(CheckNoSingleWeights(o, "rank and low_rank split products"));
+  LowRankOptions p;
+  INFER_ASSIGN(p.goal, RankGoalOf(o, c.graph));
+  p.scope = {PatternsOf(o.include), PatternsOf(o.exclude)};
+  p.threads = o.threads;
+  p.progress = c.told.OfSteps();
+  p.stop = c.told.stop();
+  INFER_ASSIGN(const LowRankReport done, SplitProducts(c.graph, c.samples, c.backend, p));
+  c.report.calibration_samples = done.calibration_samples;
+  c.report.parameters_before = done.parameters;
+  c.report.parameters_after = done.parameters_after;
+  c.report.flops_before = done.flops;
+  c.report.flops_after = done.flops_after;
+  for (const SplitProduct& l : done.layers) c.report.products_split += l.rank > 0 ? 1 : 0;
+  return {};
+}
+
+Status PruneAsAsked(PruneCall& c) {
+  if (c.options.rank != 0 || c.options.low_rank != 0) return SplitInTwo(c);
+  return c.options.flops != 0 ? RemoveChannels(c) : ZeroWeights(c);
+}
+
 /// `refused`: the result did not keep the gate.
 Status PruneHandle(infer_model& model, const infer_prune_options* given, infer_prune_report* report,
                    bool& refused) {
@@ -102,7 +143,7 @@ Status PruneHandle(infer_model& model, const infer_prune_options* given, infer_p
   INFER_TRY(judge.Begin(model.model.graph));
   Graph graph = model.model.graph.Clone();
   PruneCall call{o, graph, samples, *backend, told};
-  INFER_TRY(o.flops != 0 ? RemoveChannels(call) : ZeroWeights(call));
+  INFER_TRY(PruneAsAsked(call));
   INFER_TRY(told.Check());
   INFER_ASSIGN(const bool taken, judge.Takes("pruned", graph));
   refused = !taken;

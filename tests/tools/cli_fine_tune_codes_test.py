@@ -7,14 +7,23 @@ import time
 import unittest
 
 import shards
+import small_model
 from tool_test_case import BIN, DEMO, MODEL, PREPROCESS, CliTestCase
 
-FIT = ["--calib", DEMO / "calib_images.npy", "--preprocess", PREPROCESS, "--calib-samples", 100]
-JUDGE = ["--eval", DEMO / "eval_images.npy", "--eval-labels", DEMO / "eval_labels.csv"]
+FIT = ["--calib", DEMO / "calib_images.npy", "--preprocess", PREPROCESS, "--calib-samples", 60]
+SMALL = ["--calib", DEMO / "calib_images.npy", "--preprocess", small_model.PREPROCESS, "--calib-samples", 60]
+JUDGE = ["--eval", DEMO / "eval_images.npy", "--eval-labels", DEMO / "eval_labels.csv", "--eval-samples", 200]
 TUNE = ["--fine-tune-steps", 40, "--fine-tune-batch", 8, "--fine-tune-copies", "none"]
 
 
 class CliFineTuneCodes(CliTestCase):
+    """What does not depend on the numbers runs on the small model."""
+
+    def setUp(self):
+        super().setUp()
+        self.small = self.dir / "small.onnx"
+        self.small.write_bytes(small_model.small_model())
+
     def quantize(self, code, *args, model=MODEL, out="q.onnx"):
         return self.report(code, "infer-opt", "quantize", model, "-o", self.dir / out, *args)
 
@@ -34,7 +43,7 @@ class CliFineTuneCodes(CliTestCase):
         self.assertTrue(report["passed"])
         # Samples that training holds out calibrate nothing.
         self.assertEqual(report["quantization"]["calibration_samples"], tuned["training_samples"])
-        self.assertEqual(tuned["training_samples"] + tuned["held_out_samples"], 100)
+        self.assertEqual(tuned["training_samples"] + tuned["held_out_samples"], 60)
         for form in ("inspect", "fuse"):
             self.expect(0, "infer-opt", form, self.dir / "q.onnx", *(["-o", self.dir / "f.onnx"] if form == "fuse" else []))
         ops = [self.report(0, "infer-opt", "inspect", self.dir / name)["operators"] for name in ("plain.onnx", "q.onnx")]
@@ -48,29 +57,29 @@ class CliFineTuneCodes(CliTestCase):
                      ["--recipe", "none", "--reduce-range"], ["--recipe", "none", "--activations", "s8"],
                      ["--recipe", "best"], []):
             with self.subTest(args):
-                report = self.quantize(0, *args, *FIT, *JUDGE, *TUNE, "--keep-failed")
+                report = self.quantize(0, *args, *SMALL, *JUDGE, *TUNE, "--keep-failed", model=self.small)
                 self.assertLessEqual(report["fine_tuning"]["loss_after"], report["fine_tuning"]["loss_before"])
                 self.expect(0, "infer-opt", "run", self.dir / "q.onnx", "--set", "batch=1")
 
     def test_zeros_of_a_pruned_model_stay(self):
         """Pruned and quantized together."""
         pruned = self.dir / "pruned.onnx"
-        self.expect(0, "infer-opt", "prune", MODEL, "-o", pruned, "--sparsity", "60%", "--method", "magnitude",
-                    "--allocation", "uniform", *FIT, "--no-verify")
+        self.expect(0, "infer-opt", "prune", self.small, "-o", pruned, "--sparsity", "60%", "--method", "magnitude",
+                    "--allocation", "uniform", *SMALL, "--no-verify")
         zeros = self.report(0, "infer-opt", "inspect", pruned, "--sparsity")["sparsity"]["zeros"]
-        report = self.quantize(0, "--recipe", "none", *FIT, *TUNE, "--no-verify", model=pruned)
+        report = self.quantize(0, "--recipe", "none", *SMALL, *TUNE, "--no-verify", model=pruned)
         self.assertGreater(report["fine_tuning"]["best_step"], 0)
         self.assertGreaterEqual(self.report(0, "infer-opt", "inspect", self.dir / "q.onnx", "--sparsity")["sparsity"]["zeros"],
                                 zeros)
 
     def test_goes_on_after_a_kill(self):
         """SIGKILL in the middle, then the same command: the bytes of a run that nobody killed."""
-        args = ["--recipe", "none", *FIT, "--no-verify", "--fine-tune-steps", 60, "--fine-tune-batch", 8]
+        args = ["--recipe", "none", *SMALL, "--no-verify", "--fine-tune-steps", 600, "--fine-tune-batch", 8]
         point = self.dir / "point"
         whole, killed = self.dir / "whole.onnx", self.dir / "killed.onnx"
-        self.expect(0, "infer-opt", "quantize", MODEL, "-o", whole, *args)
+        self.expect(0, "infer-opt", "quantize", self.small, "-o", whole, *args)
         kept = ["--fine-tune-checkpoint", point]
-        process = subprocess.Popen([str(BIN / "infer-opt"), *map(str, ["quantize", MODEL, "-o", killed, *args, *kept])],
+        process = subprocess.Popen([str(BIN / "infer-opt"), *map(str, ["quantize", self.small, "-o", killed, *args, *kept])],
                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         deadline = time.monotonic() + 60
         while not point.exists() and process.poll() is None and time.monotonic() < deadline:
@@ -78,14 +87,15 @@ class CliFineTuneCodes(CliTestCase):
         process.kill()
         process.wait()
         self.assertTrue(point.exists())
-        done = self.report(0, "infer-opt", "quantize", MODEL, "-o", killed, *args, *kept)
+        self.assertFalse(killed.exists())
+        done = self.report(0, "infer-opt", "quantize", self.small, "-o", killed, *args, *kept)
         self.assertGreater(done["fine_tuning"]["resumed_from"], 0)
         self.assertEqual(killed.read_bytes(), whole.read_bytes())
 
     def test_same_bytes_for_any_threads(self):
         files = []
         for threads in (1, 2):
-            self.quantize(0, "--recipe", "none", *FIT, *TUNE[:-2], "--no-verify", "--threads", threads)
+            self.quantize(0, "--recipe", "none", *SMALL, *TUNE[:-2], "--no-verify", "--threads", threads, model=self.small)
             files.append((self.dir / "q.onnx").read_bytes())
         self.assertEqual(files[0], files[1])
 

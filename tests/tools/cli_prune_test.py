@@ -7,21 +7,28 @@ import time
 import unittest
 
 import shards
+import small_model
 from tool_test_case import BIN, DEMO, MODEL, PREPROCESS, CliTestCase
 
 FEW = ["--calib", DEMO / "calib_images.npy", "--preprocess", PREPROCESS, "--calib-samples", 16]
 FIT = [*FEW[:-1], 60]
-ALL = [*FEW[:-1], 200]
-JUDGE = ["--eval", DEMO / "eval_images.npy", "--eval-labels", DEMO / "eval_labels.csv"]
+JUDGE = ["--eval", DEMO / "eval_images.npy", "--eval-labels", DEMO / "eval_labels.csv", "--eval-samples", 200]
+# For the small model, where the numbers do not matter.
+SMALL = ["--calib", DEMO / "calib_images.npy", "--preprocess", small_model.PREPROCESS, "--calib-samples", 40]
 
 
 class CliPrune(CliTestCase):
+    def setUp(self):
+        super().setUp()
+        self.small = self.dir / "small.onnx"
+        self.small.write_bytes(small_model.small_model())
+
     def zeros(self, path):
         """What `inspect --sparsity` finds in the file."""
         return self.report(0, "infer-opt", "inspect", path, "--sparsity")["sparsity"]
 
-    def prune(self, code, *args):
-        return self.report(code, "infer-opt", "prune", MODEL, "-o", self.dir / "p.onnx", *args)
+    def prune(self, code, *args, model=MODEL):
+        return self.report(code, "infer-opt", "prune", model, "-o", self.dir / "p.onnx", *args)
 
     def test_unstructured(self):
         report = self.prune(0, "--sparsity", "50%", *FIT, *JUDGE, "--max-drop", "3%")
@@ -31,7 +38,7 @@ class CliPrune(CliTestCase):
         self.assertEqual(pruning["allocation"], "measured")
         seen = self.zeros(self.dir / "p.onnx")
         self.assertEqual((seen["weights"], seen["zeros"]), (pruning["weights"], pruning["zeros"]))
-        self.assertEqual(report["accuracy"]["task"]["samples"], 600)
+        self.assertEqual(report["accuracy"]["task"]["samples"], 200)
         self.assertTrue(report["passed"])
         self.assertLess(report["size"].get("compressed_bytes", 0), 0.75 * report["size"]["bytes"])
         # Zeros stay through fusing, and through quantization with symmetric weights.
@@ -47,7 +54,7 @@ class CliPrune(CliTestCase):
     def test_same_command_same_bytes(self):
         files = []
         for threads in (1, 2):
-            self.prune(0, "--nm", "2:4", *FEW, "--no-verify", "--threads", threads)
+            self.prune(0, "--nm", "2:4", *SMALL, "--no-verify", "--threads", threads, model=self.small)
             files.append((self.dir / "p.onnx").read_bytes())
         self.assertEqual(files[0], files[1])
 
@@ -56,7 +63,7 @@ class CliPrune(CliTestCase):
                                 (["--blocks", "1x4"], "blocks", [[1, 4]]),
                                 (["--blocks", "16x1", "--sparsity", "30%"], "blocks", [[16, 1]])):
             with self.subTest(args):
-                pruning = self.prune(0, *args, *FEW, "--no-verify")["pruning"]
+                pruning = self.prune(0, *args, *SMALL, "--no-verify", model=self.small)["pruning"]
                 found = {layer["weights"]: layer for layer in self.zeros(self.dir / "p.onnx")["layers"]}
                 touched = [layer for layer in pruning["layers"] if layer["pruned"] and layer["zero_units"] > 0]
                 self.assertTrue(touched)
@@ -101,15 +108,15 @@ class CliPrune(CliTestCase):
         report = self.prune(0, "--structured", "--max-size", "60%")
         self.assertLessEqual(report["size"]["bytes"], 0.6 * report["size"]["bytes_before"])
         self.assertEqual(report["structured"]["chosen_by"], "magnitude")
-        report = self.prune(0, "--structured", "--max-drop", "5%", *FIT, *JUDGE)
+        report = self.prune(0, "--structured", "--max-drop", "10%", *FEW[:-1], 24, *JUDGE)
         self.assertEqual(report["structured"]["goal"]["kind"], "drop")
-        self.assertLessEqual(report["structured"]["expected_drop"], 0.05)
+        self.assertLessEqual(report["structured"]["expected_drop"], 0.1)
         self.assertLess(report["structured"]["flops_after"], report["structured"]["flops"])
 
     def test_structured_same_command_same_bytes(self):
         files = []
         for threads in (1, 2):
-            self.prune(0, "--structured", "--flops", "60%", *FEW, "--no-verify", "--threads", threads)
+            self.prune(0, "--structured", "--flops", "60%", *SMALL, "--no-verify", "--threads", threads, model=self.small)
             files.append((self.dir / "p.onnx").read_bytes())
         self.assertEqual(files[0], files[1])
 
@@ -129,7 +136,7 @@ class CliPrune(CliTestCase):
         self.assertLess(low["parameters_after"], low["parameters"])
         self.assertLess(low["flops_after"], low["flops"])
         self.assertLess(report["size"]["bytes"], report["size"]["bytes_before"])
-        self.assertEqual(report["accuracy"]["task"]["samples"], 600)
+        self.assertEqual(report["accuracy"]["task"]["samples"], 200)
         self.assertIn("speedup", report["latency"])
         small, int8 = self.dir / "p.onnx", self.dir / "int8.onnx"
         nodes = self.report(0, "infer-opt", "inspect", small)
@@ -139,10 +146,10 @@ class CliPrune(CliTestCase):
         self.assertLess(int8.stat().st_size, small.stat().st_size)
 
     def test_low_rank_goals(self):
-        report = self.prune(0, "--low-rank", "--max-size", "85%", *FIT, *JUDGE)
+        report = self.prune(0, "--low-rank", "--max-size", "85%", *SMALL, *JUDGE, model=self.small)
         self.assertLessEqual(report["size"]["bytes"], 0.85 * report["size"]["bytes_before"])
         self.assertEqual(report["low_rank"]["goal"]["kind"], "bytes")
-        report = self.prune(0, "--low-rank", "--max-drop", "5%", *FIT, *JUDGE)
+        report = self.prune(0, "--low-rank", "--max-drop", "5%", *FEW[:-1], 24, *JUDGE)
         self.assertEqual(report["low_rank"]["goal"]["kind"], "drop")
         self.assertLessEqual(report["low_rank"]["expected_drop"], 0.05)
         self.assertLess(report["low_rank"]["us_after"], report["low_rank"]["us"])
@@ -150,7 +157,7 @@ class CliPrune(CliTestCase):
     def test_low_rank_same_command_same_bytes(self):
         files = []
         for threads in (1, 2):
-            self.prune(0, "--low-rank", "--max-size", "85%", *FEW, *JUDGE, "--threads", threads)
+            self.prune(0, "--low-rank", "--max-size", "85%", *SMALL, *JUDGE, "--threads", threads, model=self.small)
             files.append((self.dir / "p.onnx").read_bytes())
         self.assertEqual(files[0], files[1])
 
@@ -181,33 +188,31 @@ class CliPrune(CliTestCase):
 
     def test_fine_tuning(self):
         """A trained model is nearer to the dense one on held-out samples and keeps its zeros or shapes; the report tells of the training."""
-        tune = ["--fine-tune-steps", 40, "--fine-tune-batch", 8, "--fine-tune-copies", "none"]
+        tune = ["--fine-tune-steps", 100, "--fine-tune-batch", 8, "--fine-tune-copies", "none"]
         for args in (["--sparsity", "90%", "--method", "magnitude", "--allocation", "uniform"],
-                     ["--structured", "--flops", "20%"], ["--low-rank", "--rank", "12%"]):
+                     ["--structured", "--flops", "30%"], ["--low-rank", "--rank", "12%"]):
             with self.subTest(args):
-                report = self.prune(0, *args, *ALL, "--no-verify", *tune)
+                report = self.prune(0, *args, *SMALL, "--no-verify", *tune, model=self.small)
                 tuned = report["fine_tuning"]
-                self.assertEqual((tuned["steps"], len(tuned["points"])), (40, 11))
-                # The fitted factors are so near already that so few steps may find nothing better; they are kept then.
-                near = "low_rank" in report
-                (self.assertLessEqual if near else self.assertLess)(tuned["loss_after"], tuned["loss_before"])
+                self.assertEqual((tuned["steps"], len(tuned["points"])), (100, 11))
+                self.assertLess(tuned["loss_after"], tuned["loss_before"])
                 self.assertEqual(tuned["stacked"], 8)
                 if "pruning" in report:
                     self.assertEqual(self.zeros(self.dir / "p.onnx")["zeros"], report["pruning"]["zeros"])
                 elif "low_rank" in report:
                     self.assertLess(report["low_rank"]["parameters_after"], report["low_rank"]["parameters"])
                 else:
-                    self.assertLessEqual(report["structured"]["flops_after"], 0.2 * report["structured"]["flops"])
+                    self.assertLessEqual(report["structured"]["flops_after"], 0.3 * report["structured"]["flops"])
 
     def test_fine_tuning_goes_on_after_a_kill(self):
         """SIGKILL in the middle, then the same command: the bytes of a run that nobody killed."""
-        args = ["--sparsity", "70%", "--method", "magnitude", "--allocation", "uniform", *FIT, "--no-verify",
-                "--fine-tune-steps", 30, "--fine-tune-batch", 8, "--quiet"]
+        args = ["--sparsity", "70%", "--method", "magnitude", "--allocation", "uniform", *SMALL, "--no-verify",
+                "--fine-tune-steps", 1500, "--fine-tune-batch", 8, "--quiet"]
         point = self.dir / "point"
         whole, killed = self.dir / "whole.onnx", self.dir / "killed.onnx"
-        self.expect(0, "infer-opt", "prune", MODEL, "-o", whole, *args)
+        self.expect(0, "infer-opt", "prune", self.small, "-o", whole, *args)
         kept = ["--fine-tune-checkpoint", point]
-        process = subprocess.Popen([str(BIN / "infer-opt"), *map(str, ["prune", MODEL, "-o", killed, *args, *kept])],
+        process = subprocess.Popen([str(BIN / "infer-opt"), *map(str, ["prune", self.small, "-o", killed, *args, *kept])],
                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         deadline = time.monotonic() + 60
         while not point.exists() and process.poll() is None and time.monotonic() < deadline:
@@ -215,7 +220,8 @@ class CliPrune(CliTestCase):
         process.kill()
         process.wait()
         self.assertTrue(point.exists())
-        done = self.report(0, "infer-opt", "prune", MODEL, "-o", killed, *args, *kept)
+        self.assertFalse(killed.exists())
+        done = self.report(0, "infer-opt", "prune", self.small, "-o", killed, *args, *kept)
         self.assertGreater(done["fine_tuning"]["resumed_from"], 0)
         self.assertEqual(killed.read_bytes(), whole.read_bytes())
 

@@ -55,6 +55,37 @@ TEST(CApiPrune, ZerosAndChannels) {
   EXPECT_EQ(infer_model_prune(pairs.m, &o, nullptr), INFER_OK) << infer_last_error();
 }
 
+TEST(CApiPrune, ProductsInTwo) {
+  Images images;
+  const infer_samples samples = images.array();
+  const auto split = [&](double rank, double low_rank) {
+    const Model model;
+    infer_prune_options o = PruneBy(&samples, 0);
+    o.rank = rank;
+    o.low_rank = low_rank;
+    infer_prune_report r{};
+    r.size = sizeof(r);
+    EXPECT_EQ(infer_model_prune(model.m, &o, &r), INFER_OK) << infer_last_error();
+    EXPECT_GT(r.products_split, 0);
+    EXPECT_EQ(r.channels_removed, 0);
+    EXPECT_EQ(r.calibration_samples, 24);
+    EXPECT_LT(r.parameters_after, r.parameters_before);
+    EXPECT_LT(r.flops_after, r.flops_before);
+    EXPECT_GT(Compared(Model(), model, samples).sqnr_db, 10);
+    return static_cast<double>(model.Saved().size()) / static_cast<double>(Model().Saved().size());
+  };
+  EXPECT_LT(split(0.125, 0), split(0.25, 0));
+  EXPECT_LE(split(0, 0.85), 0.87);  // 2 % of the file are no constants
+}
+
+TEST(CApiPrune, OlderCallersKnowNoRank) {
+  const Model model;
+  infer_prune_options o = PruneBy(nullptr, 0.5);
+  o.rank = 0.25;  // behind what the caller's header has
+  o.size = offsetof(infer_prune_options, rank);
+  EXPECT_EQ(infer_model_prune(model.m, &o, nullptr), INFER_OK) << infer_last_error();
+}
+
 TEST(CApiPrune, RefusesWhatMakesNoSense) {
   Images images(12);
   const infer_samples samples = images.array();
@@ -78,6 +109,14 @@ TEST(CApiPrune, RefusesWhatMakesNoSense) {
   refused([](O& o) { o.flops = 0.7; }, "single weights");
   refused([](O& o) { o.sparsity = 0, o.flops = 2; }, "FLOP");
   refused([](O& o) { o.sparsity = 0, o.flops = kNan; }, "FLOP");
+  refused([](O& o) { o.rank = 0.25; }, "single weights");
+  refused([](O& o) { o.sparsity = 0, o.rank = 1.5; }, "rank");
+  refused([](O& o) { o.sparsity = 0, o.rank = kNan; }, "rank");
+  refused([](O& o) { o.sparsity = 0, o.low_rank = 1; }, "low_rank");
+  refused([](O& o) { o.sparsity = 0, o.low_rank = kNan; }, "low_rank");
+  refused([](O& o) { o.sparsity = 0, o.low_rank = o.rank = 0.5; }, "one of them");
+  refused([](O& o) { o.sparsity = 0, o.flops = o.rank = 0.5; }, "one of them");
+  refused([](O& o) { o.sparsity = 0, o.rank = 0.5, o.calibration = nullptr; }, "data");
   refused([](O& o) { o.nm = "2:4"; }, "nm");
   refused([](O& o) { o.sparsity = 0, o.nm = "many"; }, "many");
   refused([](O& o) { o.blocks = "0x0"; }, "0x0");

@@ -104,10 +104,12 @@ class BesideTheCommands(Demo):
     def test_prune(self):
         for options, given in [({"sparsity": 0.5}, ["--sparsity", "50%"]), ({"nm": "2:4"}, ["--nm", "2:4"]),
                                ({"blocks": "1x4", "sparsity": 0.6}, ["--blocks", "1x4", "--sparsity", "60%"]),
-                               ({"flops": 0.7}, ["--structured", "--flops", "70%"])]:
+                               ({"flops": 0.7}, ["--structured", "--flops", "70%"]),
+                               ({"rank": 0.25}, ["--low-rank", "--rank", "25%"])]:
             with self.subTest(options):
                 model = infer_opt.Model(DIGITS)
-                model.prune(self.images[:40], threads=1, **options)
+                report = model.prune(self.images[:40], threads=1, **options)
+                self.assertEqual(report.products_split > 0, "rank" in options)
                 self.assertEqual(self.bytes_of(model), self.command("prune", DIGITS, *self.calib(40), *given))
 
 

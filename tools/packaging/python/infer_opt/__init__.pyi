@@ -45,6 +45,7 @@ class PruneReport(NamedTuple):
     channels_removed: int
     golden_metric: float
     candidate_metric: float
+    products_split: int
 
 class Accuracy(NamedTuple):
     name: str
@@ -88,8 +89,8 @@ class Model:
                  method: Optional[str] = ..., eval_fn: Optional[_EvalFn] = ..., max_drop: Optional[float] = ..., device: str = ...,
                  threads: int = ..., progress: Optional[_Progress] = ...) -> QuantizeReport: ...
     def prune(self, calibration: Optional[Iterable[_Inputs]] = ..., *, sparsity: float = ..., nm: Optional[str] = ...,
-              blocks: Optional[str] = ..., flops: float = ..., method: Optional[str] = ..., allocation: Optional[str] = ...,
-              labels: Optional[_Labels] = ..., include: Iterable[str] = ..., exclude: Iterable[str] = ...,
+              blocks: Optional[str] = ..., flops: float = ..., rank: float = ..., low_rank: float = ...,
+              method: Optional[str] = ..., allocation: Optional[str] = ..., labels: Optional[_Labels] = ..., include: Iterable[str] = ..., exclude: Iterable[str] = ...,
               eval_fn: Optional[_EvalFn] = ..., max_drop: Optional[float] = ..., device: str = ..., threads: int = ...,
               progress: Optional[_Progress] = ...) -> PruneReport: ...
     def save(self, path: Union[str, "os.PathLike[str]"]) -> None: ...

@@ -65,14 +65,15 @@ class CQuantizeReport(ctypes.Structure):
 
 class CPruneOptions(ctypes.Structure):
     _fields_ = [("size", ctypes.c_size_t), *_WORK, ("sparsity", ctypes.c_double),
-                *((name, ctypes.c_char_p) for name in ("nm", "blocks", "method", "allocation")), ("flops", ctypes.c_double), *_JUDGE]
+                *((name, ctypes.c_char_p) for name in ("nm", "blocks", "method", "allocation")), ("flops", ctypes.c_double), *_JUDGE,
+                ("rank", ctypes.c_double), ("low_rank", ctypes.c_double)]
 
 
 class CPruneReport(ctypes.Structure):
     _fields_ = [("size", ctypes.c_size_t),
                 *((name, ctypes.c_int64) for name in ("calibration_samples", "weights", "zeros", "parameters_before",
                                                       "parameters_after", "flops_before", "flops_after", "channels_removed")),
-                *_METRICS]
+                *_METRICS, ("products_split", ctypes.c_int64)]
 
 
 class CCompareOptions(ctypes.Structure):

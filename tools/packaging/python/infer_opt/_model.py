@@ -40,8 +40,8 @@ class QuantizeReport(NamedTuple):
 
 
 class PruneReport(NamedTuple):
-    """`weights` and `zeros` of the layers that were selected; the rest of prune(flops=...), but for `*_metric`, which are those of
-    QuantizeReport."""
+    """`weights` and `zeros` of the layers that were selected; `channels_removed` of prune(flops=...), `products_split` of
+    prune(rank=...) and prune(low_rank=...), parameters and FLOPs of all three; `*_metric` are those of QuantizeReport."""
     calibration_samples: int
     weights: int
     zeros: int
@@ -52,6 +52,7 @@ class PruneReport(NamedTuple):
     channels_removed: int
     golden_metric: float
     candidate_metric: float
+    products_split: int
 
 
 class Accuracy(NamedTuple):
@@ -124,20 +125,22 @@ class Model:
         return QuantizeReport(*(getattr(report, name) for name in QuantizeReport._fields[:-1]), report.recipe.decode())
 
     def prune(self, calibration: Optional[Samples] = None, *, sparsity: float = 0.0, nm: Optional[str] = None,
-              blocks: Optional[str] = None, flops: float = 0.0, method: Optional[str] = None, allocation: Optional[str] = None,
+              blocks: Optional[str] = None, flops: float = 0.0, rank: float = 0.0, low_rank: float = 0.0,
+              method: Optional[str] = None, allocation: Optional[str] = None,
               labels: Optional[Sequence[Any]] = None, include: Iterable[str] = (), exclude: Iterable[str] = (),
               eval_fn: Optional[EvalFunction] = None, max_drop: Optional[float] = None, device: str = "cpu", threads: int = 0,
               progress: Optional[ProgressFunction] = None) -> PruneReport:
         """Rewrites the model as `infer-opt prune --opset max` does, without fine-tuning, gates, comparison and measurement.
 
         sparsity: share of the weights that become zero; nm: "2:4"; blocks: "1x4"; flops: share of the FLOPs that stays, by removing
-        channels. Without calibration, weights are chosen by magnitude alone. The rest as quantize()."""
+        channels; rank: share of its full rank that each product keeps, split in two; low_rank: share of the weights' bytes that stays
+        so, with calibration. Without calibration, weights are chosen by magnitude alone. The rest as quantize()."""
         work = Work(self.inputs, calibration, labels, progress)
         included, excluded = texts(include), texts(exclude)
         options = CPruneOptions(
             size=ctypes.sizeof(CPruneOptions), calibration=work.samples, device=device.encode(), threads=threads, progress=work.progress,
             include=included, exclude=excluded, sparsity=sparsity, nm=text(nm), blocks=text(blocks), method=text(method),
-            allocation=text(allocation), flops=flops, **work.judge(eval_fn, max_drop, self._adopter()))
+            allocation=text(allocation), flops=flops, rank=rank, low_rank=low_rank, **work.judge(eval_fn, max_drop, self._adopter()))
         report = CPruneReport(size=ctypes.sizeof(CPruneReport))
         work.run(library.infer_model_prune, self._handle, ctypes.byref(options), ctypes.byref(report))
         return PruneReport(*(getattr(report, name) for name in PruneReport._fields))
