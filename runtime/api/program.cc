@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "lib/ir/carried.h"
 #include "lib/support/exceptions.h"
 #include "lib/support/lane_pool.h"
 #include "lib/support/strings.h"
@@ -38,6 +39,34 @@ std::shared_ptr<Completion> RunContext::Start(RunOptions options) {
   } catch (...) {
     return std::make_shared<FailedStart>(StatusOfException("while a run was started"));
   }
+}
+
+ResidentValues CachesOf(const Graph& graph) {
+  ResidentValues caches;
+  for (const CarriedValue& c : FindCarried(graph)) {
+    caches.inputs.push_back(c.input);
+    caches.outputs.push_back(c.output);
+  }
+  return caches;
+}
+
+Status RunContext::BindResident(size_t i, DeviceTensor /*value*/) {
+  return Unsupported(Cat("input ", i, " does not lie on a device"));
+}
+
+Result<DeviceTensor> RunContext::resident_output(size_t o) const {
+  return Unsupported(Cat("output ", o, " does not lie on a device"));
+}
+
+Status RunContext::Carry(size_t o, size_t i) {
+  auto there = resident_output(o);
+  if (there.ok()) {
+    Status bound = BindResident(i, *std::move(there));
+    if (bound.code() != Code::kUnsupported) return bound;
+  } else if (there.status().code() != Code::kUnsupported) {
+    return there.status();
+  }
+  return BindInput(i, output(o));
 }
 
 Result<std::string> Backend::HowComputes(Compute compute) const {

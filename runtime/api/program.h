@@ -79,6 +79,22 @@ struct RawValue {
   int64_t channel_block = 0;
 };
 
+/// Inputs and outputs, by position, that lie in a device's memory between runs.
+struct ResidentValues {
+  std::vector<size_t> inputs, outputs;
+};
+
+/// Those that hold the caches of `graph` (FindCarried).
+ResidentValues CachesOf(const Graph& graph);
+
+/// A row-major tensor in a device's memory, from its first byte on. Nobody writes what is shared.
+struct DeviceTensor {
+  DType dtype = DType::kUndefined;
+  Dims dims = {};
+  std::shared_ptr<DeviceMemory> memory = {};
+  const Device* device = nullptr;  ///< whose memory it is
+};
+
 struct CompileOptions {
   /// 0: every node by itself, f32 as written (the golden model); 1: with epilogues and integer
   /// kernels for DQ -> op -> Q; 2: also what changes rounding (Winograd, Strassen).
@@ -98,6 +114,10 @@ struct CompileOptions {
   /// are there where the backend can, and they are not kept. No number is another than if they were
   /// outputs like the others.
   size_t watched = 0;
+  /// What lies on the device, where the backend has one: steps that work on it are placed there.
+  /// A run copies such values between host and device like others, unless it may leave them there
+  /// (RunOptions::leave_resident). nullopt: the model's caches.
+  std::optional<ResidentValues> resident = {};
   /// Is shown the program after every step of compiling, where the backend has such steps; bodies
   /// of control flow and what is compiled during a run are left out.
   PlanObserver observe = {};
@@ -117,6 +137,9 @@ struct RunOptions {
   /// Is shown each watched output that is a tensor of numbers, once, in the thread that runs and
   /// with its lanes. What it is shown is gone when it returns.
   std::function<void(const RawValue&)> watch = {};
+  /// A resident output is not copied to the host: output() of it is undefined, resident_output()
+  /// has it. A resident input from the host is copied to the device once after it was bound.
+  bool leave_resident = false;
 };
 
 class RunContext {
@@ -127,6 +150,14 @@ class RunContext {
   virtual Status BindInput(size_t i, Datum value) = 0;
   /// Optional: the run writes output i into this buffer (host, right type and size).
   virtual Status BindOutput(size_t i, Tensor buffer) = 0;
+  /// Input i is `value`, which stays where it is. InvalidArgument where type, extents or device do
+  /// not fit; Unsupported where the input is not resident.
+  virtual Status BindResident(size_t i, DeviceTensor value);
+  /// Output o of the last successful run. Unsupported where it is not resident.
+  virtual Result<DeviceTensor> resident_output(size_t o) const;
+  /// Output o of the last successful run is input i of the next, as in a sequence of steps. Nothing
+  /// is copied where both are resident, or neither. InvalidArgument as by BindInput.
+  Status Carry(size_t o, size_t i);
   virtual Status Run(const RunOptions& options = {}) = 0;
   /// Begins a run on another thread and returns at once; the completion's Wait gives what Run
   /// would have. Until then nothing else may be asked of the context. A completion that is dropped

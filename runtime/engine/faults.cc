@@ -48,6 +48,13 @@ class FaultyContext final : public RunContext {
   Status BindOutput(size_t i, Tensor buffer) override {
     return real_->BindOutput(i, std::move(buffer));
   }
+  Status BindResident(size_t i, DeviceTensor value) override {
+    INFER_TRY(injector_->Visit(FaultSite::kBind));
+    return real_->BindResident(i, std::move(value));
+  }
+  Result<DeviceTensor> resident_output(size_t o) const override {
+    return real_->resident_output(o);
+  }
   Status Run(const RunOptions& options) override {
     INFER_TRY(injector_->Visit(FaultSite::kRun, options.stop));
     INFER_TRY(real_->Run(options));

@@ -1,5 +1,7 @@
 #include "runtime/plan_ir/compile_over.h"
 
+#include <algorithm>
+
 #include "lib/support/exceptions.h"
 #include "lib/support/parallel.h"
 #include "lib/support/strings.h"
@@ -40,15 +42,39 @@ StepKernels KernelsOf(const StepCall& call, const PlanBackends& backends, StepIn
   return chosen;
 }
 
+/// Pre: `resident` counts the graph's inputs and outputs.
+void SetResident(Plan& plan, const ResidentValues& resident) {
+  plan.resident_inputs.assign(plan.inputs.size(), false);
+  plan.resident_outputs.assign(plan.outputs.size(), false);
+  for (size_t i : resident.inputs) plan.resident_inputs[i] = true;
+  for (size_t o : resident.outputs) plan.resident_outputs[o] = !plan.is_watched(o);
+}
+
+/// Those asked for, else the caches; none without a device.
+Result<ResidentValues> ResidentOf(const Graph& graph, const CompileOptions& options,
+                                  const PlanBackends& backends) {
+  if (!backends.front()->device()) return ResidentValues();
+  if (!options.resident) return CachesOf(graph);
+  const auto beyond = [](const std::vector<size_t>& list, size_t n) {
+    return std::any_of(list.begin(), list.end(), [n](size_t i) { return i >= n; });
+  };
+  if (beyond(options.resident->inputs, graph.inputs().size()) ||
+      beyond(options.resident->outputs, graph.outputs().size()))
+    return InvalidArgument("resident: an input or output that the model does not have");
+  return *options.resident;
+}
+
 Result<std::shared_ptr<const ExecutorProgram>> Compile(Graph graph, const CompileOptions& options,
                                                        const PlanBackends& backends, bool is_part) {
   CompileOptions inner = options;
   inner.observe = nullptr;
   inner.watched = 0;
+  inner.resident = ResidentValues();
   const CompileFn compile = [inner, backends](const Graph& g) {
     return Compile(g.Clone(), inner, backends, true);
   };
   const PlanBackend &first = *backends.front(), &last = *backends.back();
+  INFER_ASSIGN(const ResidentValues resident, ResidentOf(graph, options, backends));
   KernelList all;
   for (const auto& b : backends) all.insert(all.end(), b->kernels().begin(), b->kernels().end());
   if (first.wants_groups()) INFER_TRY(last.RewriteGraph(graph, all, options));
@@ -58,6 +84,7 @@ Result<std::shared_ptr<const ExecutorProgram>> Compile(Graph graph, const Compil
     AddParts(plan, KernelsAccept{plan, all, options});
   }
   plan.watched = options.watched;
+  SetResident(plan, resident);
   plan.is_part = is_part;
   ExecutorParts parts{.backends = backends,
                       .compile = compile,

@@ -31,7 +31,9 @@ Executor::Executor(std::shared_ptr<const ExecutorProgram> program)
     : PlanContext(program->plan()),
       program_(std::move(program)),
       bodies_(program_->bodies()),
-      slots_(plan_.values.size()) {
+      slots_(plan_.values.size()),
+      resident_in_(plan_.inputs.size()),
+      resident_out_(plan_.outputs.size()) {
   for (size_t i = 0; i < plan_.values.size(); ++i)
     if (const Tensor* c = plan_.constant(plan_.values[i])) slots_[i] = *c;
 }
@@ -40,13 +42,15 @@ Executor::~Executor() { static_cast<void>(AwaitDevice()); }
 
 Status Executor::RunBound(const RunOptions& options) {
   INFER_TRY(SelectPlan(options.priority));
-  INFER_TRY(BindPointers());
+  INFER_TRY(PlaceResident());
+  INFER_TRY(BindPointers(options));
   Status ran = RunLaunches(options);
   if (program_->device()) {
     // Nothing of this run may be under way when it is over, however it ended.
     Status ended = AwaitDevice();
     if (ran.ok()) ran = std::move(ended);
     if (!ran.ok()) encoder_.reset();
+    if (!ran.ok()) ForgetResident();
   }
   INFER_TRY(std::move(ran));
   return Finish();
@@ -124,6 +128,9 @@ Status Executor::Bind(std::shared_ptr<const ShapePlan> plan) {
     if (b.space != MemorySpace::kDevice || !b.constant.defined()) continue;
     INFER_ASSIGN(bound->constants.back(), program_->OnDevice(b.constant));
   }
+  for (size_t b = 0; b < plan->buffers.size(); ++b)
+    if (plan->buffers[b].space == MemorySpace::kDevice && IsExternal(plan->buffers[b]))
+      bound->resident.push_back(static_cast<int>(b));
   bound->plan = std::move(plan);
   PointIntoArena(*bound);
   plans_.insert(plans_.begin(), std::move(bound));
@@ -158,12 +165,17 @@ void Executor::PointIntoArena(Bound& bound) const {
     }
 }
 
-Status Executor::BindPointers() {
+Status Executor::BindPointers(const RunOptions& options) {
   Bound& bound = *plans_[0];
   const ShapePlan& plan = *bound.plan;
   for (size_t o = 0; o < outputs_.size(); ++o) {
     const int b = plan.outputs[o];
     if (b < 0) continue;
+    if (options.leave_resident &&
+        plan.buffers[static_cast<size_t>(b)].space == MemorySpace::kDevice) {
+      outputs_[o] = Datum();
+      continue;
+    }
     const TensorType& type = plan.types[static_cast<size_t>(plan_.outputs[o])].tensor();
     if (buffers_[o]) {
       if (!SameType(*buffers_[o], type))
@@ -178,6 +190,10 @@ Status Executor::BindPointers() {
   }
   for (const auto& [arg, b] : bound.external) {
     const PlannedBuffer& buffer = plan.buffers[static_cast<size_t>(b)];
+    if (buffer.space == MemorySpace::kDevice) {
+      bound.device_args[arg] = bound.views[static_cast<size_t>(b)];
+      continue;
+    }
     std::byte*& p = bound.pointers[static_cast<size_t>(b)];
     if (buffer.kind == PlannedBuffer::Kind::kInput)
       p = const_cast<std::byte*>(inputs_[static_cast<size_t>(buffer.index)].tensor().raw());
@@ -199,7 +215,8 @@ Status Executor::RunLaunches(const RunOptions& options) {
   if (options.profile) profile_.reserve(bound.plan->launches.size());
   if (options.profile) INFER_TRY(StartClocks());
   const double start = profile_start_;
-  double begin = start;
+  INFER_TRY(MoveResident(true, options));
+  double begin = options.profile ? NowMs() : start;
   for (size_t l = 0; l < bound.plan->launches.size(); ++l) {
     INFER_TRY(CheckStop());
     const PlannedLaunch& launch = bound.plan->launches[l];
@@ -233,7 +250,7 @@ Status Executor::RunLaunches(const RunOptions& options) {
       begin = Profile(launch.step, start, begin, !launch.launch && !shows && !launch.crosses,
                       launch.is_copy || shows);
   }
-  return {};
+  return MoveResident(false, options);
 }
 
 bool Executor::IsOnDevice(const PlannedLaunch& launch) const {

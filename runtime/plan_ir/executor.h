@@ -15,6 +15,8 @@ class Executor final : public PlanContext {
   bool KnowsShapes();
   /// By input; empty for what is no tensor.
   std::vector<Dims> BoundShapes() const;
+  Status BindResident(size_t i, DeviceTensor value) override;
+  Result<DeviceTensor> resident_output(size_t o) const override;
 
  private:
   /// A shape plan with this context's pointers.
@@ -29,6 +31,7 @@ class Executor final : public PlanContext {
     std::vector<BufferView> views;                         // by buffer, of the device's; else empty
     std::vector<BufferView> device_args;                   // as args; empty where no device is used
     std::vector<std::shared_ptr<DeviceMemory>> constants;  // on the device
+    std::vector<int> resident;                             // buffers: inputs and outputs there
     bool alone = false;                                    // all launches are
     std::shared_ptr<const ExecutorProgram> late_program;   // once it has run
     std::unique_ptr<RunContext> late;
@@ -49,7 +52,19 @@ class Executor final : public PlanContext {
   Status GrowArenas(const ShapePlan& plan);
   /// Sets all pointers but those of inputs and outputs.
   void PointIntoArena(Bound& bound) const;
-  Status BindPointers();
+  Status BindPointers(const RunOptions& options);
+
+  void InputBound(size_t i) override;
+  /// Memory that nobody else holds, of earlier runs where there is some.
+  Result<std::shared_ptr<DeviceMemory>> ResidentMemory(int64_t bytes);
+  /// Where resident inputs and outputs of this run lie.
+  Status PlaceResident();
+  /// Copies resident inputs to the device, or resident outputs from there, where they have to go.
+  Status MoveResident(bool to_device, const RunOptions& options);
+  /// After a failed run: what it copied and made is not there.
+  void ForgetResident();
+  /// Whether input i was bound as a tensor of the device.
+  bool IsGiven(size_t i) const;
 
   /// Begins to profile a run: where the device has a clock, what it shows now.
   Status StartClocks();
@@ -88,6 +103,13 @@ class Executor final : public PlanContext {
   std::vector<Datum> slots_;  // by value id, for steps on reference kernels
   std::shared_ptr<Buffer> arena_;
   std::shared_ptr<DeviceMemory> device_arena_;
+  struct ResidentInput {
+    std::shared_ptr<DeviceMemory> memory = {};
+    bool current = false;  // it holds what is bound
+  };
+  std::vector<ResidentInput> resident_in_;                    // by input
+  std::vector<DeviceTensor> resident_out_;                    // by output
+  std::vector<std::shared_ptr<DeviceMemory>> resident_pool_;  // also what others still hold
   std::vector<std::unique_ptr<Bound>> plans_;  // most recent first
   std::unique_ptr<Encoder> encoder_;           // nullptr until it is needed, and after a failure
   bool recorded_ = false;                      // something that is not submitted

@@ -46,15 +46,22 @@ class Placer {
       for (int id : plan_.steps[s].inputs)
         if (!KnownOrConstant(plan_, shapes_, id)) readers_[static_cast<size_t>(id)].push_back(s);
     }
+    lies_there_.assign(plan_.values.size(), false);
+    for (size_t i = 0; i < plan_.inputs.size(); ++i)
+      if (plan_.is_resident_input(i)) lies_there_[static_cast<size_t>(plan_.inputs[i])] = true;
     is_output_.assign(plan_.values.size(), false);
-    for (int id : plan_.outputs) is_output_[static_cast<size_t>(id)] = true;
+    stays_there_.assign(plan_.values.size(), false);
+    for (size_t o = 0; o < plan_.outputs.size(); ++o)
+      (plan_.is_resident_output(o) ? stays_there_
+                                   : is_output_)[static_cast<size_t>(plan_.outputs[o])] = true;
   }
 
   /// Microseconds that value `id` takes to move between the spaces, as the steps are placed.
   double TransferOf(int id) const {
     const auto i = static_cast<size_t>(id);
-    const bool made_on_device = maker_[i] >= 0 && OnDevice(static_cast<size_t>(maker_[i]));
-    bool read_on_device = false, read_on_host = is_output_[i];
+    const bool made_on_device =
+        maker_[i] < 0 ? lies_there_[i] : OnDevice(static_cast<size_t>(maker_[i]));
+    bool read_on_device = stays_there_[i], read_on_host = is_output_[i];
     for (size_t s : readers_[i]) (OnDevice(s) ? read_on_device : read_on_host) = true;
     const bool crosses = made_on_device ? read_on_host : read_on_device;
     return crosses ? backends_[0]->TransferMicroseconds(
@@ -124,7 +131,8 @@ class Placer {
   std::vector<size_t> side_;
   std::vector<int> maker_;                    // by value: the step; -1: an input
   std::vector<std::vector<size_t>> readers_;  // by value
-  std::vector<bool> is_output_;
+  std::vector<bool> is_output_;                   // by value: for the host
+  std::vector<bool> lies_there_, stays_there_;    // by value: inputs and outputs on the device
 };
 
 }  // namespace

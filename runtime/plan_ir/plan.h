@@ -33,6 +33,12 @@ struct Plan {
   std::vector<const Value*> values;  ///< by id
   std::vector<int> inputs, outputs;  ///< value ids in graph order
   size_t watched = 0;                ///< CompileOptions::watched
+  /// By input and by output: lies in the device's memory (CompileOptions::resident); empty: none.
+  std::vector<bool> resident_inputs = {}, resident_outputs = {};
+  bool is_resident_input(size_t i) const { return i < resident_inputs.size() && resident_inputs[i]; }
+  bool is_resident_output(size_t o) const {
+    return o < resident_outputs.size() && resident_outputs[o];
+  }
   /// A body, or the late steps, of another plan. The symbols of its inputs come from inference and
   /// from what the model declares inside, and promise nothing to whoever binds them.
   bool is_part = false;

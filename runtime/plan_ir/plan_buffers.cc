@@ -21,9 +21,11 @@ void PlanBuffers::AddSources() {
   for (size_t i = 0; i < plan_.inputs.size(); ++i) {
     const int id = plan_.inputs[i];
     if (!IsPlannable(out_.types[static_cast<size_t>(id)])) continue;
-    const int b = NewBuffer(Kind::kInput, BytesOf(id), id);
+    Layout layout;
+    if (plan_.is_resident_input(i)) layout.space = MemorySpace::kDevice;
+    const int b = NewBuffer(Kind::kInput, BytesOf(id), id, layout);
     out_.buffers[static_cast<size_t>(b)].index = static_cast<int>(i);
-    places_[static_cast<size_t>(id)].versions = {{Layout(), b}};
+    places_[static_cast<size_t>(id)].versions = {{layout, b}};
   }
 }
 

@@ -90,6 +90,7 @@ Status PlanContext::BindInput(size_t i, Datum value) {
   INFER_TRY(CheckDatum(value, v->type(), v->name()));
   inputs_[i] = std::move(value);
   is_bound_[i] = true;
+  InputBound(i);
   return {};
 }
 

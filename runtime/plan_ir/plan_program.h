@@ -48,6 +48,8 @@ class PlanContext : public RunContext {
   /// One run, with all inputs bound and an empty profile. Fills outputs_; exceptions are caught
   /// outside.
   virtual Status RunBound(const RunOptions& options) = 0;
+  /// Input i has another value now.
+  virtual void InputBound(size_t /*i*/) {}
 
   /// Records what step `step` took since `begin` (NowMs); `on_reference`: in reference kernels.
   /// Returns the end, so that what follows begins there and no time falls between.

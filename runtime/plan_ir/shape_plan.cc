@@ -341,10 +341,12 @@ class Builder {
       const int64_t bytes = buffers_.BytesOf(id);
       buffers_.set_alone(hooks_.alone && !plan_.steps.empty() &&
                          hooks_.alone(s, {0, bytes, bytes}));
-      INFER_ASSIGN(int b, buffers_.Version(s, id, Layout()));
+      Layout layout;
+      if (plan_.is_resident_output(o)) layout.space = MemorySpace::kDevice;
+      INFER_ASSIGN(int b, buffers_.Version(s, id, layout));
       if (out_->buffers[static_cast<size_t>(b)].kind != Kind::kArena) {
-        const int copy = buffers_.NewBuffer(Kind::kArena, bytes, id);
-        INFER_TRY(buffers_.AddCopy(s, id, Layout(), b, copy));
+        const int copy = buffers_.NewBuffer(Kind::kArena, bytes, id, layout);
+        INFER_TRY(buffers_.AddCopy(s, id, layout, b, copy));
         b = copy;
       }
       out_->buffers[static_cast<size_t>(b)].kind = Kind::kOutput;

@@ -21,7 +21,8 @@ class VulkanCoverage(CliTestCase):
 
     def test_small_architectures(self):
         for name, options in (("squeezenet1.1", []), ("mobilenetv3-small", []), ("yolo", []), ("bert-base", ["--num-layers", "1"]),
-                              ("gpt2-small", ["--num-layers", "1"])):
+                              ("gpt2-small", ["--num-layers", "1"]), ("gpt2-small-kv-int4", ["--num-layers", "1"]),
+                              ("gpt2-small-gqa-int4", ["--num-layers", "1"])):
             with self.subTest(name=name):
                 coverage = self.covered(name, *options)
                 self.assertEqual(coverage.misses(SHARE, BETWEEN), "", coverage.row())

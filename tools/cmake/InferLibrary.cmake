@@ -82,10 +82,10 @@ endfunction()
 # infer_gtests(PROGRAM [LABELS l...] [TIMEOUT seconds] [SHARDS n] [BY_NIGHT f] [SANITIZED_WITHOUT f])
 #   A GoogleTest program as n ctest entries, each a process that runs every n-th test: a process per test would spend
 #   more time on starting than on testing. Each writes times/ENTRY.xml in the build folder (tools/ci/times.py).
-#   What BY_NIGHT names (a pattern of GoogleTest's, "*gpt2*:*vgg*") is an entry PROGRAM.nightly instead. A sanitized build
+#   What BY_NIGHT names (patterns of GoogleTest's, "*gpt2*:*vgg*") is an entry PROGRAM.nightly instead. A sanitized build
 #   (INFER_SANITIZED) also leaves out what SANITIZED_WITHOUT names.
 function(infer_gtests program)
-  cmake_parse_arguments(A "" "TIMEOUT;SHARDS;BY_NIGHT;SANITIZED_WITHOUT" "LABELS" ${ARGN})
+  cmake_parse_arguments(A "" "TIMEOUT;SHARDS;SANITIZED_WITHOUT" "LABELS;BY_NIGHT" ${ARGN})
   if(NOT A_LABELS)
     set(A_LABELS quick)
   endif()
@@ -95,6 +95,7 @@ function(infer_gtests program)
   if(NOT A_SHARDS)
     set(A_SHARDS 1)
   endif()
+  list(JOIN A_BY_NIGHT ":" A_BY_NIGHT)
   set(without ${A_BY_NIGHT})
   if(INFER_SANITIZED)
     list(APPEND without ${A_SANITIZED_WITHOUT})

@@ -22,7 +22,7 @@ Result<PairTiming> TimePair(const Program& a, const Program& b, const std::vecto
   }
   const auto timed = [&](size_t which) -> Result<double> {
     const auto start = std::chrono::steady_clock::now();
-    INFER_TRY(runs[which]->Run({.stop = stop}));
+    INFER_TRY(runs[which]->Run({.stop = stop, .leave_resident = true}));
     return MsSince(start);
   };
   for (int i = 0; i < kWarmUps; ++i)

@@ -35,7 +35,7 @@ class Runs {
   Status Add(bool profile_first) {
     double profiled = 0, other = 0;
     if (profile_first) INFER_TRY(Profiled(&profiled));
-    INFER_TRY(Timed({}, &other));
+    INFER_TRY(Timed({.leave_resident = true}, &other));
     if (!profile_first) INFER_TRY(Profiled(&profiled));
     unprofiled_.push_back(other);
     ratios_.push_back(profiled / other);
@@ -75,7 +75,7 @@ class Runs {
   }
 
   Status Profiled(double* wall) {
-    INFER_TRY(Timed({.profile = true}, wall));
+    INFER_TRY(Timed({.profile = true, .leave_resident = true}, wall));
     RunSums& sums = sums_.emplace_back(program_.steps().size());
     double explained = 0, device = 0;
     for (const StepTiming& t : run_.profile()) {

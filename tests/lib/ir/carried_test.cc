@@ -1,0 +1,58 @@
+/// Caches are found by what happens to their elements, not by their names.
+#include "lib/ir/carried.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lib/ir/text.h"
+#include "lib/ops/registry.h"
+
+namespace infer {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+std::vector<CarriedValue> CarriedIn(std::string_view text) {
+  static const OpRegistry ops = AllOps();
+  const auto g = ParseGraph(text, ops);
+  EXPECT_TRUE(g.ok()) << g.status().message();
+  return FindCarried(*g);
+}
+
+TEST(Carried, CachesThatConcatExtends) {
+  EXPECT_THAT(CarriedIn(R"(graph g(x: f32[1,2,1,4], a: f32[1,2,N,4], b: f32[1,2,N,4]) -> (y, v, k) {
+                k = Concat(a, x) {axis=2}  h = Exp(x)  v = Concat(b, h) {axis=2}
+                t = Transpose(k) {perm=[0,1,3,2]}  y = MatMul(h, t) })"),
+              ElementsAre(CarriedValue{2, 1}, CarriedValue{1, 2}));
+}
+
+TEST(Carried, CachesOfKeysAndValuesInOneTensor) {
+  EXPECT_THAT(CarriedIn(R"(graph g(x: f32[1,2,1,4], past: f32[2,1,2,N,4]) -> (y, present) {
+                i = const i64[] {0}  j = const i64[] {1}
+                a = Gather(past, i) {axis=0}  b = Gather(past, j) {axis=0}
+                k = Concat(a, x) {axis=2}  v = Concat(b, x) {axis=2}  z = const i64[1] {0}
+                m = Unsqueeze(k, z)  n = Unsqueeze(v, z)  present = Concat(m, n) {axis=0}
+                t = Transpose(k) {perm=[0,1,3,2]}  y = MatMul(x, t) })"),
+              ElementsAre(CarriedValue{1, 1}));
+}
+
+TEST(Carried, CachesThatAnOperatorExtends) {
+  EXPECT_THAT(CarriedIn(R"(graph g(q: f32[1,2,1,16], k: f32[1,2,1,16], v: f32[1,2,1,16],
+                                   pk: f32[1,2,N,16], pv: f32[1,2,N,16]) -> (y, nk, nv) {
+                y, nk, nv = Attention(q, k, v, _, pk, pv) })"),
+              ElementsAre(CarriedValue{3, 1}, CarriedValue{4, 2}));
+}
+
+TEST(Carried, WhatIsComputedOrAmbiguousIsNoCache) {
+  EXPECT_THAT(CarriedIn("graph g(x: f32[4]) -> (y) { y = Relu(x) }"), IsEmpty());
+  EXPECT_THAT(CarriedIn("graph g(x: f32[4], z: f32[4]) -> (y) { y = Concat(x, z) {axis=0} }"),
+              IsEmpty())
+      << "of two inputs, either could be the past";
+  EXPECT_THAT(CarriedIn("graph g(x: f32[4,4]) -> (y) { s = const i64[1] {16}  y = Reshape(x, s) }"),
+              IsEmpty())
+      << "another rank";
+}
+
+}  // namespace
+}  // namespace infer
