@@ -160,6 +160,7 @@ KernelList CpuKernels() {
       ConvProductKernels,
       DepthwiseKernels,
       ConvTransposeKernels,
+      TileKernels,
       ConvKernels,
       SkinnyKernels,
       MatMulKernels,

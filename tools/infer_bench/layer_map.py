@@ -10,8 +10,9 @@ the same for the same seed, and writes each as a model. Both engines are workers
 of processors; blocks of runs in turns, the ratio is the median over rounds of the blocks' medians. Layers whose ratio is
 above --above (1.15) are listed with their kernels, the largest loss first; the summary tells the share of each family.
 
---family draws from these families alone. Two are drawn only so: `functions` (trigonometric, hyperbolic and their inverses) and
-`sampling` (DeformConv, Col2Im, DFT, GridSample), which networks have seldom.
+--family draws from these families alone. Three are drawn only so: `functions` (trigonometric, hyperbolic and their inverses),
+`sampling` (DeformConv, Col2Im, DFT, GridSample) and `wide` (convolutions with windows of up to 128 points, large dilations, images
+smaller than the window, groups of few or odd channels, padding before the image alone), which networks have seldom.
 
 --before takes the binaries of an older build, which is measured in the same turns: each family then has both ratios, and layers
 on which the newer one is slower by more than --above are listed, too.
@@ -124,6 +125,31 @@ class Generator:
         bias = {"b": self.floats(m)} if self.pick(True, True, False) else {}
         return Layer("Conv", {"x": self.floats(1, c, *spatial)},
                      {"w": self.floats(m, c // groups, *[window] * dims) / np.float32(window ** dims), **bias},
+                     {"strides": [stride] * dims, "dilations": [dilation] * dims, "group": groups, "pads": pads}, name)
+
+    def wide(self):
+        dims = int(self.pick(1, 1, 2, 2, 2, 3))
+        window = int(self.pick(*{1: (3, 5, 9, 15, 25, 41, 128), 2: (3, 3, 5, 7, 9, 11, 15), 3: (3, 3, 5)}[dims]))
+        stride, dilation = int(self.pick(1, 1, 1, 2, 4)), int(self.pick(1, 1, 2, 4, 6, 8, 16, 18))
+        if window > 11:
+            dilation = 1
+        groups = int(self.pick(1, 1, 1, 1, 2, 4, 8, 16, 32))
+        per_group = int(self.pick(1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 80) if groups == 1 else self.pick(4, 4, 6, 8, 8, 12, 16, 24))
+        results = int(self.pick(8, 12, 16, 20, 32, 48, 64, 96, 128, 256) if groups == 1 else per_group * self.pick(1, 1, 1, 2))
+        c, m = per_group * groups, results * groups
+        spatial = [int(self.pick(*{1: (32, 100, 200, 500, 1000, 4000), 2: (5, 7, 14, 20, 28, 40, 64, 112), 3: (6, 10, 16)}[dims]))
+                   for _ in range(dims)]
+        span = (window - 1) * dilation + 1
+        work = lambda: 2e-6 * np.prod([s / stride for s in spatial]) * m * per_group * window ** dims
+        while work() > LARGEST_MFLOP / 2 and max(spatial) > 5:
+            spatial = [max(5, s * 2 // 3) for s in spatial]
+        if dims == 1 and self.pick(True, False):
+            how, pads = "causal", [span - 1, 0]
+        else:
+            how, pads = "same", [span // 2] * dims + [(span - 1) // 2] * dims
+        name = "Wide%dd g%d c%d m%d k%d s%d d%d %s %s" % (dims, groups, c, m, window, stride, dilation, "x".join(map(str, spatial)), how)
+        return Layer("Conv", {"x": self.floats(1, c, *spatial)},
+                     {"w": self.floats(m, per_group, *[window] * dims) / np.float32(window ** dims), "b": self.floats(m)},
                      {"strides": [stride] * dims, "dilations": [dilation] * dims, "group": groups, "pads": pads}, name)
 
     def conv_transpose(self):

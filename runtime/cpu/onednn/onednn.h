@@ -118,6 +118,8 @@ struct Made {
 };
 
 Result<Made> MakeConv(const ConvSpec& spec, const Attributes& attributes);
+/// As oneDNN names what MakeConv would make ("jit:avx2"), without making it.
+Result<std::string> ConvImplementation(const ConvSpec& spec, const Attributes& attributes);
 /// The gradient of a convolution's weights, by src and dst (its gradient); all tensors in the
 /// layouts that oneDNN likes. On one thread, so that its sums are cut by nothing but their extents.
 Result<Made> MakeWeightGradient(const ConvSpec& spec);

@@ -144,38 +144,60 @@ Result<Made> FinishProduct(D pd, const ProductDescs& d, const Attributes& a,
   return RefuseReference(Finish<P>(pd, std::move(descs), &a));
 }
 
+/// f(tag of the primitive, its description, descriptions of its tensors).
+template <typename F>
+auto WithConvDesc(const ConvSpec& s, const ProductDescs& d, const F& f) {
+  Dims dilations = s.dilations;
+  for (int64_t& v : dilations) --v;  // oneDNN counts the gaps
+  const auto make = [&](auto tag, Algorithm algorithm) {
+    using P = typename decltype(tag)::type;
+    constexpr auto kInference = dnnl::prop_kind::forward_inference;
+    return f(tag, d.bias.is_zero()
+                      ? typename P::desc(kInference, algorithm, d.src, d.weights, d.dst, s.strides,
+                                         dilations, s.pads_begin, s.pads_end)
+                      : typename P::desc(kInference, algorithm, d.src, d.weights, d.bias, d.dst,
+                                         s.strides, dilations, s.pads_begin, s.pads_end));
+  };
+  return s.transposed ? make(std::type_identity<dnnl::deconvolution_forward>(),
+                             Algorithm::deconvolution_direct)
+                      : make(std::type_identity<dnnl::convolution_forward>(),
+                             Algorithm::convolution_direct);
+}
+
+Status CheckConv(const ConvSpec& s) {
+  INFER_TRY(CheckWindow(s.src.dims, s.dst.dims,
+                        {&s.strides, &s.dilations, &s.pads_begin, &s.pads_end}));
+  return CheckProduct(s.weights.dims, 0);
+}
+
 }  // namespace
 
 Result<Made> MakeConv(const ConvSpec& s, const Attributes& a) {
   return Guarded([&]() -> Result<Made> {
-    INFER_TRY(CheckWindow(s.src.dims, s.dst.dims,
-                          {&s.strides, &s.dilations, &s.pads_begin, &s.pads_end}));
-    INFER_TRY(CheckProduct(s.weights.dims, 0));
+    INFER_TRY(CheckConv(s));
     INFER_ASSIGN(const ProductDescs d, DescsOf(s, a));
-    Dims dilations = s.dilations;
-    for (int64_t& v : dilations) --v;  // oneDNN counts the gaps
     // Each element of one side meets the weights of its channel.
     const Dims& one_side = s.transposed ? s.src.dims : s.dst.dims;
     const int64_t multiplications =
         NumElements(one_side) / std::max<int64_t>(one_side[1], 1) * NumElements(s.weights.dims);
-    const auto make = [&](auto tag, Algorithm algorithm) {
+    return WithConvDesc(s, d, [&](auto tag, const auto& desc) {
       using P = typename decltype(tag)::type;
-      constexpr auto kInference = dnnl::prop_kind::forward_inference;
-      const typename P::desc desc =
-          d.bias.is_zero()
-              ? typename P::desc(kInference, algorithm, d.src, d.weights, d.dst, s.strides,
-                                 dilations, s.pads_begin, s.pads_end)
-              : typename P::desc(kInference, algorithm, d.src, d.weights, d.bias, d.dst, s.strides,
-                                 dilations, s.pads_begin, s.pads_end);
       typename P::primitive_desc pd(desc, d.attr, Engine());
       const OneThread alone(SumsByThreads(pd.impl_info_str()));
       if (SumsByThreads(pd.impl_info_str())) pd = {desc, d.attr, Engine()};
       return FinishProduct<P>(std::move(pd), d, a, multiplications);
-    };
-    return s.transposed ? make(std::type_identity<dnnl::deconvolution_forward>(),
-                               Algorithm::deconvolution_direct)
-                        : make(std::type_identity<dnnl::convolution_forward>(),
-                               Algorithm::convolution_direct);
+    });
+  });
+}
+
+Result<std::string> ConvImplementation(const ConvSpec& s, const Attributes& a) {
+  return Guarded([&]() -> Result<std::string> {
+    INFER_TRY(CheckConv(s));
+    INFER_ASSIGN(const ProductDescs d, DescsOf(s, a));
+    return WithConvDesc(s, d, [&](auto tag, const auto& desc) {
+      using P = typename decltype(tag)::type;
+      return std::string(typename P::primitive_desc(desc, d.attr, Engine()).impl_info_str());
+    });
   });
 }
 

@@ -15,6 +15,7 @@
 #include "runtime/cpu/simd/samples.h"
 #include "runtime/cpu/simd/skinny.h"
 #include "runtime/cpu/simd/sparse.h"
+#include "runtime/cpu/simd/tiles.h"
 #include "runtime/cpu/simd/weight_only.h"
 
 namespace infer {

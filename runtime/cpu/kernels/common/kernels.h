@@ -18,6 +18,7 @@ KernelList WinogradKernels();         ///< Conv 3x3 (own)
 KernelList ConvProductKernels();      ///< Conv as a product (own)
 KernelList DepthwiseKernels();        ///< Conv, ConvTranspose of one channel per group (own)
 KernelList ConvTransposeKernels();    ///< ConvTranspose as a convolution
+KernelList TileKernels();             ///< Conv, ConvTranspose that oneDNN would gather (own)
 KernelList ConvKernels();             ///< Conv, ConvTranspose (oneDNN)
 KernelList DeformConvKernels();       ///< DeformConv, channels last (own)
 KernelList DeformPlanesKernels();     ///< DeformConv, plane by plane (own)

@@ -3,10 +3,9 @@
 
 #include "lib/support/strings.h"
 #include "runtime/cpu/kernels/common/bf16.h"
-#include "runtime/cpu/kernels/common/epilogue.h"
 #include "runtime/cpu/kernels/common/kernels.h"
 #include "runtime/cpu/kernels/common/packed.h"
-#include "runtime/cpu/kernels/common/spatial.h"
+#include "runtime/cpu/kernels/conv/conv_spec.h"
 #include "runtime/cpu/launch/launch.h"
 #include "runtime/plan_ir/wanted_layout.h"
 
@@ -38,7 +37,6 @@ class ConvKernel final : public Kernel {
       : node_(call.main()),
         numbers_(numbers),
         result_in_bf16_(numbers != Numbers::kF32 && call.plan.lies_in_bf16(call.step.outputs[0])),
-        transposed_(node_.Is("ConvTranspose")),
         x_(call.operand(node_.input(0))),
         w_(call.operand(node_.input(1))),
         b_(call.operand(node_.input(2))),
@@ -57,9 +55,12 @@ class ConvKernel final : public Kernel {
     if (x_ == w_) return Unsupported("operand and weights are one value");
     const Dims& w = in[static_cast<size_t>(w_)].dims;
     if (numbers_ != Numbers::kF32) INFER_TRY(CheckPaysInBf16(node_, src, w, dst));
-    INFER_ASSIGN(onednn::ConvSpec spec, SpecOf(src, dst, w));
-    const bool is_column = IsColumn(src, dst, w);
-    if (is_column) SwapSpatialAxes(spec);
+    INFER_ASSIGN(AskedConv asked, AskedConv::Of(node_, src, dst, w, weights_.defined()));
+    const bool is_column = asked.is_column && numbers_ == Numbers::kF32 && HasNoAxes();
+    if (is_column) asked.SwapSpatialAxes();
+    onednn::ConvSpec& spec = asked.spec;
+    spec.src.bf16 = spec.weights.bf16 = numbers_ == Numbers::kBf16;
+    spec.dst.bf16 = spec.src.bf16 && result_in_bf16_;
     INFER_ASSIGN(const onednn::Made made, onednn::MakeConv(spec, {.post_ops = epilogue_.ops}));
     Prepared p;
     p.name = made.name;
@@ -96,40 +97,11 @@ class ConvKernel final : public Kernel {
   }
 
  private:
-  Result<onednn::ConvSpec> SpecOf(const Dims& src, const Dims& dst, const Dims& w) const {
-    const Dims kernel(w.begin() + 2, w.end());
-    const int64_t groups = node_.Attr<int64_t>("group");
-    onednn::ConvSpec s;
-    s.transposed = transposed_;
-    const bool bf16 = numbers_ == Numbers::kBf16;
-    s.src = {DType::kF32, src, {}, {}, true, bf16};
-    s.weights.bf16 = bf16;
-    s.dst = {DType::kF32, dst, {}, {}, true, bf16 && result_in_bf16_};
-    if (b_ >= 0) s.bias = {DType::kF32, {dst[1]}};
-    INFER_ASSIGN(const Spatial spatial, SpatialOf(node_, kernel, src, dst, transposed_));
-    s.strides = spatial.strides;
-    s.dilations = spatial.dilations;
-    s.pads_begin = spatial.pads_begin;
-    s.pads_end = spatial.pads_end;
-    SetWeights(s, w, kernel, groups);
-    return s;
-  }
-
-  /// Images of one column, as converters write one-dimensional convolutions. They are convolved as
-  /// one row, along which oneDNN's vectors go: both have the same bytes in every layout by
-  /// channels.
-  bool IsColumn(const Dims& src, const Dims& dst, const Dims& w) const {
-    return numbers_ == Numbers::kF32 && weights_.defined() && src.size() == 4 && src[3] == 1 &&
-           dst[3] == 1 && w[3] == 1 && src[2] > 1 &&
-           std::all_of(epilogue_.ops.begin(), epilogue_.ops.end(), [](const onednn::PostOp& op) {
-             return op.kind == onednn::PostOp::Kind::kEltwise ||
-                    op.kind == onednn::PostOp::Kind::kSum;
-           });
-  }
-  static void SwapSpatialAxes(onednn::ConvSpec& s) {
-    for (Dims* list : {&s.src.dims, &s.dst.dims, &s.weights.dims, &s.weights.strides, &s.strides,
-                       &s.dilations, &s.pads_begin, &s.pads_end})
-      std::swap(list->end()[-1], list->end()[-2]);
+  /// Of what is appended.
+  bool HasNoAxes() const {
+    return std::all_of(epilogue_.ops.begin(), epilogue_.ops.end(), [](const onednn::PostOp& op) {
+      return op.kind == onednn::PostOp::Kind::kEltwise || op.kind == onednn::PostOp::Kind::kSum;
+    });
   }
   /// The layout of a column of extents `dims` that has the bytes of a row's `layout`.
   static Result<Layout> AsColumn(const Layout& layout, const Dims& row, const Dims& dims) {
@@ -140,29 +112,9 @@ class ConvKernel final : public Kernel {
                              : onednn::ChannelBlocked(dims, static_cast<int>(*block));
   }
 
-  void SetWeights(onednn::ConvSpec& s, const Dims& w, const Dims& kernel, int64_t groups) const {
-    const int64_t k = NumElements(kernel);
-    // [OC, IC/G, k] of Conv; [IC, OC/G, k] of ConvTranspose, seen as [G, OC/G, IC/G, k].
-    const int64_t oc = transposed_ ? w[1] : w[0] / groups;
-    const int64_t ic = transposed_ ? w[0] / groups : w[1];
-    s.weights.dims = {oc, ic};
-    s.weights.strides = transposed_ ? Dims{k, oc * k} : Dims{ic * k, k};
-    const Dims inner = Strides(kernel);
-    s.weights.dims.insert(s.weights.dims.end(), kernel.begin(), kernel.end());
-    s.weights.strides.insert(s.weights.strides.end(), inner.begin(), inner.end());
-    if (groups > 1) {
-      s.weights.dims.insert(s.weights.dims.begin(), groups);
-      s.weights.strides.insert(s.weights.strides.begin(), oc * ic * k);
-    }
-    // Weights that come with the run are put into the layout that is fastest before each of them,
-    // where they lie as oneDNN counts their axes.
-    s.weights.any = weights_.defined() || (!transposed_ && groups == 1);
-  }
-
   const Node& node_;
   Numbers numbers_;
   bool result_in_bf16_;
-  bool transposed_;
   int x_, w_, b_;
   Epilogue epilogue_;
   Tensor weights_;  // undefined: not constant
