@@ -169,7 +169,7 @@ class LlmCommand : public Command {
       INFER_TRY(decoder.Begin(test.depth));
       const auto begin = std::chrono::steady_clock::now();
       for (int64_t t = 0; t < runs; ++t) {
-        const Status ran = decoder.Feed(test.prompt ? test.tokens : 1, {.stop = context.stop()});
+        const Status ran = decoder.Feed(test.prompt ? test.tokens : 1, context.stop());
         if (context.stop().stop_requested()) return {};
         INFER_TRY(ran);
       }

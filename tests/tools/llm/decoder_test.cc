@@ -75,7 +75,7 @@ Decoder Made(std::string_view text, int64_t batch = 1) {
 }
 
 void Feed(Decoder& d, int64_t tokens) {
-  const Status s = d.Feed(tokens, {});
+  const Status s = d.Feed(tokens);
   ASSERT_TRUE(s.ok()) << s.message();
 }
 

@@ -173,17 +173,16 @@ Result<Tensor> Decoder::ValueFor(Role role, const Value& input, int64_t tokens) 
   return Internal("caches are bound apart");
 }
 
-Status Decoder::Feed(int64_t tokens, const RunOptions& how) {
+Status Decoder::Feed(int64_t tokens, const std::stop_token& stop) {
   for (size_t i = 0; i < roles_.size(); ++i) {
     if (*roles_[i] == Role::kCache) continue;
     INFER_ASSIGN(Tensor value, ValueFor(*roles_[i], *program_->inputs()[i], tokens));
     INFER_TRY(context_->BindInput(i, std::move(value)));
   }
-  INFER_TRY(context_->Run(how));
+  // Caches stay where the device has them.
+  INFER_TRY(context_->Run({.stop = stop, .leave_resident = true}));
   past_ += tokens;
-  if (capacity_ > 0) return {};
-  for (const Cache& c : caches_)
-    INFER_TRY(context_->BindInput(c.input, context_->output(c.output)));
+  for (const Cache& c : caches_) INFER_TRY(context_->Carry(c.output, c.input));
   return {};
 }
 

@@ -4,6 +4,7 @@
 /// package): input_ids, attention_mask, position_ids, seqlens_k, total_sequence_length, past...
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -31,7 +32,7 @@ class Decoder {
   /// As if `depth` tokens had been read: the caches hold zeros.
   Status Begin(int64_t depth);
   /// One run over `tokens` more tokens of each sample, drawn evenly. Pre: Begin was called.
-  Status Feed(int64_t tokens, const RunOptions& how);
+  Status Feed(int64_t tokens, const std::stop_token& stop = {});
   const RunContext& context() const { return *context_; }
 
  private:
