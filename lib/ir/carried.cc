@@ -66,8 +66,8 @@ std::vector<CarriedValue> FindCarried(const Graph& graph) {
     const Value* output = graph.outputs()[o];
     const auto origins = Origins(output);
     if (origins.size() != 1 || origins[0] == output || !MayFollow(*output, *origins[0])) continue;
-    const auto i = static_cast<size_t>(std::find(inputs.begin(), inputs.end(), origins[0]) -
-                                       inputs.begin());
+    const auto i =
+        static_cast<size_t>(std::find(inputs.begin(), inputs.end(), origins[0]) - inputs.begin());
     const bool taken = std::any_of(pairs.begin(), pairs.end(),
                                    [&](const CarriedValue& p) { return p.input == i; });
     if (!taken && i < inputs.size()) pairs.push_back({i, o});

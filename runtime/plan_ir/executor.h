@@ -110,10 +110,10 @@ class Executor final : public PlanContext {
   std::vector<ResidentInput> resident_in_;                    // by input
   std::vector<DeviceTensor> resident_out_;                    // by output
   std::vector<std::shared_ptr<DeviceMemory>> resident_pool_;  // also what others still hold
-  std::vector<std::unique_ptr<Bound>> plans_;  // most recent first
-  std::unique_ptr<Encoder> encoder_;           // nullptr until it is needed, and after a failure
-  bool recorded_ = false;                      // something that is not submitted
-  bool downloads_ = false;                     // something that the host waits for
+  std::vector<std::unique_ptr<Bound>> plans_;                 // most recent first
+  std::unique_ptr<Encoder> encoder_;  // nullptr until it is needed, and after a failure
+  bool recorded_ = false;             // something that is not submitted
+  bool downloads_ = false;            // something that the host waits for
   std::vector<std::shared_ptr<Completion>> under_way_;
   struct Marked {
     size_t entry, begin, end;  // of the profile; numbers of marks

@@ -17,8 +17,10 @@ Status Executor::BindResident(size_t i, DeviceTensor value) {
   const Value* v = plan_.graph.inputs()[i];
   if (!plan_.is_resident_input(i))
     return Unsupported(Cat("input '", v->name(), "' does not lie on the device"));
-  const int64_t bytes = PackedBytes(value.dtype, NumElements(value.dims));
-  if (value.device != program_->device() || !value.memory || value.memory->bytes() < bytes)
+  const bool is_ours =
+      value.memory && value.dtype != DType::kUndefined && value.device == program_->device();
+  const int64_t bytes = is_ours ? PackedBytes(value.dtype, NumElements(value.dims)) : 0;
+  if (!is_ours || value.memory->bytes() < bytes)
     return InvalidArgument(Cat("input '", v->name(), "': no memory of this program's device"));
   // For its extents: nobody reads elements of it on the host.
   INFER_TRY(BindInput(i, Tensor(value.dtype, value.dims,

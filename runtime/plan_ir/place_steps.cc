@@ -129,10 +129,10 @@ class Placer {
   const PlanBackends& backends_;
   const std::vector<bool>& needed_;
   std::vector<size_t> side_;
-  std::vector<int> maker_;                    // by value: the step; -1: an input
-  std::vector<std::vector<size_t>> readers_;  // by value
-  std::vector<bool> is_output_;                   // by value: for the host
-  std::vector<bool> lies_there_, stays_there_;    // by value: inputs and outputs on the device
+  std::vector<int> maker_;                      // by value: the step; -1: an input
+  std::vector<std::vector<size_t>> readers_;    // by value
+  std::vector<bool> is_output_;                 // by value: for the host
+  std::vector<bool> lies_there_, stays_there_;  // by value: inputs and outputs on the device
 };
 
 }  // namespace

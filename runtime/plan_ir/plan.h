@@ -35,7 +35,9 @@ struct Plan {
   size_t watched = 0;                ///< CompileOptions::watched
   /// By input and by output: lies in the device's memory (CompileOptions::resident); empty: none.
   std::vector<bool> resident_inputs = {}, resident_outputs = {};
-  bool is_resident_input(size_t i) const { return i < resident_inputs.size() && resident_inputs[i]; }
+  bool is_resident_input(size_t i) const {
+    return i < resident_inputs.size() && resident_inputs[i];
+  }
   bool is_resident_output(size_t o) const {
     return o < resident_outputs.size() && resident_outputs[o];
   }

@@ -107,27 +107,40 @@ std::unique_ptr<Kernel> MakeExpand(const StepCall& call, const Facts& facts) {
       });
 }
 
+/// Operands may be empty, as the caches of a decoder before the first token are.
+class ConcatKernel final : public Kernel {
+ public:
+  ConcatKernel(const StepCall& call, Facts facts)
+      : facts_(std::move(facts)), axis_(call.main().Attr<int64_t>("axis")) {
+    for (const Value* v : call.main().inputs()) parts_.push_back(call.operand(v));
+  }
+
+  Result<Prepared> Prepare(std::span<const Operand> in,
+                           std::span<const Operand> out) const override {
+    const Dims& dims = out[0].dims;
+    if (NumElements(dims) == 0) return Unsupported("the result is empty");
+    INFER_ASSIGN(const int a, NormalizeAxis(axis_, static_cast<int>(dims.size())));
+    const Dims to = Strides(dims);
+    LaunchBuilder b(facts_, in, out);
+    int64_t at = 0;
+    for (int i : parts_) {
+      const Dims& from = in[static_cast<size_t>(i)].dims;
+      INFER_TRY(AddCopy(b, b.Read(i), b.Write(),
+                        {from, Strides(from), to, 0, at * to[static_cast<size_t>(a)]},
+                        BitWidth(out[0].dtype) / 8));
+      at += from[static_cast<size_t>(a)];
+    }
+    return b.Finish("move");
+  }
+
+ private:
+  Facts facts_;
+  int64_t axis_;
+  std::vector<int> parts_;  // operands of the step
+};
+
 std::unique_ptr<Kernel> MakeConcat(const StepCall& call, const Facts& facts) {
-  const Node& n = call.main();
-  const int64_t axis = n.Attr<int64_t>("axis");
-  std::vector<int> parts;
-  for (const Value* v : n.inputs()) parts.push_back(call.operand(v));
-  return KernelOf(
-      [=](std::span<const Operand> in, std::span<const Operand> out) -> Result<Prepared> {
-        const Dims& dims = out[0].dims;
-        INFER_ASSIGN(const int a, NormalizeAxis(axis, static_cast<int>(dims.size())));
-        const Dims to = Strides(dims);
-        LaunchBuilder b(facts, in, out);
-        int64_t at = 0;
-        for (int i : parts) {
-          const Dims& from = in[static_cast<size_t>(i)].dims;
-          INFER_TRY(AddCopy(b, b.Read(i), b.Write(),
-                            {from, Strides(from), to, 0, at * to[static_cast<size_t>(a)]},
-                            BitWidth(out[0].dtype) / 8));
-          at += from[static_cast<size_t>(a)];
-        }
-        return b.Finish("move");
-      });
+  return std::make_unique<ConcatKernel>(call, facts);
 }
 
 std::unique_ptr<Kernel> MakeSplit(const StepCall& call, const Facts& facts) {

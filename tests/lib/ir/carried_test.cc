@@ -22,16 +22,16 @@ std::vector<CarriedValue> CarriedIn(std::string_view text) {
 
 TEST(Carried, CachesThatConcatExtends) {
   EXPECT_THAT(CarriedIn(R"(graph g(x: f32[1,2,1,4], a: f32[1,2,N,4], b: f32[1,2,N,4]) -> (y, v, k) {
-                k = Concat(a, x) {axis=2}  h = Exp(x)  v = Concat(b, h) {axis=2}
+                e = Relu(x)  k = Concat(a, e) {axis=2}  h = Exp(x)  v = Concat(b, h) {axis=2}
                 t = Transpose(k) {perm=[0,1,3,2]}  y = MatMul(h, t) })"),
               ElementsAre(CarriedValue{2, 1}, CarriedValue{1, 2}));
 }
 
 TEST(Carried, CachesOfKeysAndValuesInOneTensor) {
   EXPECT_THAT(CarriedIn(R"(graph g(x: f32[1,2,1,4], past: f32[2,1,2,N,4]) -> (y, present) {
-                i = const i64[] {0}  j = const i64[] {1}
+                i = const i64[] {0}  j = const i64[] {1}  e = Relu(x)
                 a = Gather(past, i) {axis=0}  b = Gather(past, j) {axis=0}
-                k = Concat(a, x) {axis=2}  v = Concat(b, x) {axis=2}  z = const i64[1] {0}
+                k = Concat(a, e) {axis=2}  v = Concat(b, e) {axis=2}  z = const i64[1] {0}
                 m = Unsqueeze(k, z)  n = Unsqueeze(v, z)  present = Concat(m, n) {axis=0}
                 t = Transpose(k) {perm=[0,1,3,2]}  y = MatMul(x, t) })"),
               ElementsAre(CarriedValue{1, 1}));

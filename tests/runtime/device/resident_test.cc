@@ -46,8 +46,9 @@ double SumOf(int n) { return n * 4 + n * (n + 1) / 2; }
 void ExpectOk(const Status& s) { EXPECT_TRUE(s.ok()) << s.message(); }
 
 /// Steps 1 to n, the cache carried; `each` sees the number of the step behind it.
-void Steps(RunContext& context, int n, const RunOptions& options,
-           const std::function<void(int)>& each = [](int) {}) {
+void Steps(
+    RunContext& context, int n, const RunOptions& options,
+    const std::function<void(int)>& each = [](int) {}) {
   ExpectOk(context.BindInput(1, Tensor(DType::kF32, {0, 4})));
   for (int i = 1; i <= n; ++i) {
     ExpectOk(context.BindInput(0, Row(static_cast<float>(i))));

@@ -101,7 +101,7 @@ void ExpectTokensOf(const std::string& text, int64_t past) {
     const auto kernels = device.context().step_kernels();
     std::vector<std::string> ran;
     for (const std::string& k : kernels)
-      if (k != "reference") ran.push_back(k);  // views by constants that are known
+      if (k != "view") ran.push_back(k);
     EXPECT_THAT(ran, Each(StartsWith("vulkan:"))) << at;
   }
   EXPECT_EQ(device.Crossings(past > 0 ? past : 7), 2) << "the token, and its result";
