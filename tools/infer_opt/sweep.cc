@@ -176,7 +176,11 @@ class SweepCommand : public Command {
       h.Add(data);
     }
     h.Add(eval_.command);
-    h.Add(export_.target).Add(std::to_string(max_drop_)).Add(host.cpu_model).Add(host.isa).Add(BuildIdentity());
+    h.Add(export_.target)
+        .Add(std::to_string(max_drop_))
+        .Add(host.cpu_model)
+        .Add(host.isa)
+        .Add(BuildIdentity());
     INFER_ASSIGN(log_, AppendLog::Open(LogPath().string(),
                                        {"infer-opt/sweep-log@1", std::to_string(h.value()),
                                         "name another folder, or delete it"}));

@@ -225,7 +225,7 @@ TEST(Dynamic, ErrorIsBounded) {
 int64_t LargestCode(const Graph& g, std::string_view op) {
   int64_t most = 0;
   for (const auto& n : g.nodes()) {
-    if (!n->Is(op)) continue;
+    if (n->op() != op) continue;
     for (const size_t i : {size_t{1}, size_t{2}}) {
       if (i >= n->inputs().size() || !n->input(i) || !n->input(i)->is_constant()) continue;
       const Tensor& w = *n->input(i)->constant();

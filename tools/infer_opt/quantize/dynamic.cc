@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "lib/support/strings.h"
+#include "quant/target/target.h"
 #include "tools/infer_opt/quantize/mode.h"
 
 namespace infer {
@@ -35,6 +36,9 @@ class DynamicMode : public QuantizeMode {
   Status Draft(const QuantizeJob& job, Graph& g) override { return Made(job, g).status(); }
   Result<QuantizeReport> Quantize(const QuantizeJob& job, Graph& g, Json& report) override {
     INFER_ASSIGN(QuantizeReport made, Made(job, g));
+    is_ours_ = !job.for_ort && (!job.target || job.target->runtime == TargetRuntime::kOurs);
+    if (job.for_ort)
+      job.context.Note("ONNX Runtime's time for dynamic INT8 is not foretold: measure it there");
     WeightRangeFlags::TellSaturation(job.context, made.has_wide_pairs, IsForOthers(job), report);
     const auto counts = [&](std::string_view precision) {
       return std::any_of(made.layers.begin(), made.layers.end(), [&](const QuantizedLayer& l) {
@@ -43,7 +47,8 @@ class DynamicMode : public QuantizeMode {
     };
     if (counts("int8") && !IsForOthers(job))
       job.context.Note(
-          "ONNX Runtime takes several times as long for INT8 convolutions of this form as for FP32: "
+          "ONNX Runtime takes several times as long for INT8 convolutions of this form as for "
+          "FP32: "
           "--target ort (or --dynamic-conv off) leaves them in FP32");
     else if (counts("f32") && !CoversConvolutions(job) && convolutions_ == "auto")
       job.context.Note(
@@ -52,7 +57,8 @@ class DynamicMode : public QuantizeMode {
     return made;
   }
   bool has_weight_range() const override { return true; }
-  Worth worth() const override { return Worth::kTold; }
+  /// What is measured here says nothing of another runtime's time.
+  Worth worth() const override { return is_ours_ ? Worth::kTold : Worth::kNotAsked; }
 
  private:
   static constexpr const char* kNoConvolutions = "no convolutions";
@@ -79,7 +85,7 @@ class DynamicMode : public QuantizeMode {
   }
 
   std::string convolutions_ = "auto";
-  bool leaves_convolutions_ = false;
+  bool leaves_convolutions_ = false, is_ours_ = true;
 };
 
 }  // namespace

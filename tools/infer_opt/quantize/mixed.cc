@@ -172,9 +172,9 @@ class MixedMode : public QuantizeMode {
     const bool multiplies_codes =
         std::any_of(layers.begin(), layers.end(),
                     [](const QuantizedLayer& l) { return l.precision == "int8"; });
-    WeightRangeFlags::TellSaturation(
-        job.context, multiplies_codes && !job.weight_range.Reduces(job.for_ort), IsForOthers(job),
-        report);
+    WeightRangeFlags::TellSaturation(job.context,
+                                     multiplies_codes && !job.weight_range.Reduces(job.for_ort),
+                                     IsForOthers(job), report);
     g = std::move(made.graph);
     return std::move(made.report);
   }
