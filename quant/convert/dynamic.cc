@@ -15,8 +15,6 @@
 namespace infer {
 namespace {
 
-constexpr QuantGrid kWeights{DType::kI8, true, false};
-
 bool IsFinite(const Tensor& t) {
   const auto x = t.data<float>();
   return std::all_of(x.begin(), x.end(), [](float v) { return std::isfinite(v); });
@@ -51,8 +49,9 @@ class DynamicWriter {
   Result<Value*> Scaled(Value* sums, Value* x_scale, Value* w_scale, Value* bias,
                         const std::string& name);
   Status Replace(Node& n, Value* y);
-  QuantParams Params(const Tensor& w, int axis) const {
-    return ChooseWeightParams(w, options_.per_channel ? axis : -1, kWeights);
+  QuantParams Params(const Tensor& w, int axis, bool reduce_range) const {
+    return ChooseWeightParams(w, options_.per_channel ? axis : -1,
+                              QuantGrid{DType::kI8, true, reduce_range});
   }
 
   Graph& g_;
@@ -139,7 +138,7 @@ Status DynamicWriter::WriteMatrix(Node& n) {
     for (float& v : c.mutable_data<float>()) v *= layout.beta;
     bias = editor_.AddConstant(std::move(c), bias->name());
   }
-  const QuantParams p = Params(w, 1);
+  const QuantParams p = Params(w, 1, options_.reduce_range);
   const auto scales = static_cast<int64_t>(p.scale.size());
   const Dims dims = p.axis < 0 ? Dims{} : Dims{scales};
   INFER_ASSIGN(const Quantized x, QuantizeActivation(n.input(0)));
@@ -157,7 +156,7 @@ Status DynamicWriter::WriteMatrix(Node& n) {
 Status DynamicWriter::WriteConv(Node& n) {
   const std::string name = LayerName(n), weights = n.input(1)->name();
   const Tensor& w = *n.input(1)->constant();
-  const QuantParams p = Params(w, 0);
+  const QuantParams p = Params(w, 0, options_.reduce_convolutions);
   Dims dims(static_cast<size_t>(w.rank()) - 1, 1);  // [C, 1, ...]
   Tensor bias;
   if (n.input(2)) {
@@ -189,7 +188,8 @@ Status DynamicWriter::WriteLstm(Node& n) {
     const Dims scales = options_.per_channel ? Dims{dirs, rows} : Dims{dirs};
     const int64_t groups = Tensor(DType::kF32, scales).num_elements();
     const Tensor grouped = w.Reshaped({groups, w.num_elements() / groups});
-    const QuantParams p = ChooseWeightParams(grouped, 0, kWeights);
+    const QuantParams p =
+        ChooseWeightParams(grouped, 0, QuantGrid{DType::kI8, true, options_.reduce_range});
     const Tensor codes = QuantizeTensor(grouped, p).Reshaped({dirs, rows, depth});
     inputs[i] = editor_.AddConstant(Transposed(codes, {0, 2, 1}), name + "_quantized");
     inputs[6 + 2 * i] = editor_.AddConstant(ScaleTensor(p, scales), name + "_scale");
@@ -221,7 +221,7 @@ Status DynamicWriter::WriteWeightOnly(Node& n) {
   for (const size_t i : {size_t{1}, size_t{2}}) {
     const Tensor& w = *n.input(i)->constant();
     const std::string name = n.input(i)->name();
-    const QuantParams p = Params(w, 1);
+    const QuantParams p = Params(w, 1, /*reduce_range=*/false);  // multiplied in f32
     const Dims dims = p.axis < 0 ? Dims{} : Dims{w.dim(1)};
     Value* codes = editor_.AddConstant(QuantizeTensor(w, p), name + "_quantized");
     Value* scale = editor_.AddConstant(ScaleTensor(p, dims), name + "_scale");
@@ -263,8 +263,10 @@ Status DynamicWriter::Write(QuantizeReport& report) {
     layer.precision = "f32";
     layer.reason = WhyNot(*n);
     layer.quantizable = Covers(*n);
+    const bool may_be_wide = !options_.reduce_range && !IsConvolution(*n);  // n is erased
     if (layer.reason.empty())
       if (Status s = WriteNode(*n, layer); !s.ok()) return std::move(s).In(layer.name);
+    if (may_be_wide && layer.precision == "int8") report.has_wide_pairs = true;
     report.layers.push_back(std::move(layer));
   }
   CountLayers(report);

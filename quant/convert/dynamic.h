@@ -19,6 +19,10 @@ struct DynamicOptions {
   bool per_channel = true;   ///< false: one scale per weight tensor
   bool convolutions = true;  ///< Conv too
   bool prepare = true;       ///< simplify and fuse first
+  /// Codes of weights within -63 to 63, for readers that add products of uint8 and int8 in pairs of
+  /// 16 bits: of matrix products and recurrent layers (ONNX Runtime without VNNI), and of
+  /// convolutions (which it multiplies without pairs).
+  bool reduce_range = false, reduce_convolutions = false;
   std::vector<NodePattern> include, exclude;
 };
 

@@ -63,6 +63,9 @@ struct QuantizeReport {
   int64_t integer_layers = 0;       ///< layers with another precision than f32
   /// Layers whose operator the mode covers, and those that it only stores in another precision.
   int64_t quantizable_layers = 0;
+  /// Of dynamic INT8: some layers multiply uint8 by int8 weights of 8 bits where ONNX Runtime adds
+  /// pairs in 16 bits on processors without VNNI.
+  bool has_wide_pairs = false;
   std::vector<std::string> warnings;
 };
 

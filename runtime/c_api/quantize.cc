@@ -74,6 +74,7 @@ Result<QuantizeReport> Dynamic(QuantizeCall& c) {
   DynamicOptions d;
   d.include = PatternsOf(c.options.include);
   d.exclude = PatternsOf(c.options.exclude);
+  d.reduce_range = d.reduce_convolutions = c.options.reduce_range != 0;
   return QuantizeDynamic(c.graph, d);
 }
 

@@ -153,6 +153,31 @@ class CliQuantize(CliTestCase):
         self.assertTrue(best["pareto"])
         self.assertEqual(made[0]["accuracy_delta"], 0)
 
+    def test_sweep_for_a_target(self):
+        """Variants for ONNX Runtime are what quantize --target ort writes; what a target refuses is no variant."""
+        def swept(name, *options):
+            folder = self.dir / name
+            args = [*self.SWEEP, "-o", folder, "--only", "int8-dynamic", "--variant", "plain=static --recipe none", *options]
+            done = self.expect(0, "infer-opt", *args)
+            report = json.loads((folder / "sweep.json").read_text())
+            self.check_sweep(folder, report)
+            return {v["id"]: v for v in report["variants"]}, "saturate" in done.stderr, folder
+        plain, told, _ = swept("plain")
+        self.assertTrue(told)
+        self.assertEqual([plain[i]["ort_saturates"] for i in ("int8-dynamic", "plain")], [True, True])
+        ort, told, folder = swept("ort", "--target", "ort")
+        self.assertFalse(told)
+        self.assertEqual([ort[i]["ort_saturates"] for i in ("int8-dynamic", "plain")], [False, False])
+        quantized = self.dir / "dynamic.onnx"
+        self.expect(0, "infer-opt", "quantize", MODEL, "-o", quantized, "--mode", "dynamic", "--target", "ort", "--opset", "max",
+                    "--no-verify")
+        self.assertEqual(quantized.read_bytes(), (folder / "int8-dynamic.onnx").read_bytes())
+        wide, told, _ = swept("wide", "--target", "ort", "--variant", "wide=static --recipe none --full-range")
+        self.assertTrue(told)
+        self.assertEqual([wide[i]["ort_saturates"] for i in ("plain", "wide")], [False, True])
+        vino, _, _ = swept("vino", "--target", "openvino", "--variant", "codes=static --recipe none --format qoperator")
+        self.assertIn("openvino refuses it", vino["codes"]["failure"])
+
     def test_sweep_without_data(self):
         folder = self.dir / "variants"
         report = self.report(0, "infer-opt", "sweep", MODEL, "--threads", 1, "-o", folder, "--only",

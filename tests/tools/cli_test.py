@@ -338,6 +338,46 @@ class Cli(CliTestCase):
         self.assertEqual(written(*s8), written(*s8, "--full-range"))
         written("--reduce-range", "--full-range", code=2)
 
+    def test_dynamic_weights_for_onnxruntime_have_seven_bits(self):
+        """Of matrix products, whose sums saturate there; its convolutions add exactly (judge.pair_sums), and stay in FP32."""
+        def written(*options):
+            path = self.dir / "q.onnx"
+            report = self.report(0, "infer-opt", "quantize", MODEL, "-o", path, "--mode", "dynamic", "--opset", "max", "--no-verify",
+                                 *options)
+            convolutions = {l["precision"] for l in report["quantization"]["layers"] if l["op"] == "Conv"}
+            self.assertEqual(convolutions, {"f32"} if "--target" in options and "on" not in options else {"int8"})
+            return report["ort_saturates"], path.read_bytes()
+        plain, narrow = written(), written("--target", "ort")
+        self.assertEqual((plain[0], narrow[0]), (True, False))
+        self.assertNotEqual(plain[1], narrow[1])
+        wide = written("--target", "ort", "--full-range")
+        self.assertTrue(wide[0])
+        self.assertNotEqual(narrow[1], wide[1])
+        whole = ["--target", "ort", "--dynamic-conv", "on"]
+        self.assertNotEqual(written(*whole)[1], written(*whole, "--reduce-range")[1])  # convolutions, too
+        self.assertFalse(written("--reduce-range")[0])
+        self.expect(2, "infer-opt", "quantize", MODEL, "-o", self.dir / "q.onnx", "--mode", "dynamic", "--opset", "max",
+                    "--reduce-range", "--full-range")
+        done = self.expect(0, "infer-opt", "quantize", MODEL, "-o", self.dir / "q.onnx", "--mode", "fp16", "--reduce-range")
+        self.assertIn("--reduce-range says nothing to --mode fp16", done.stderr)
+
+    def test_time_of_dynamic_files(self):
+        """What ONNX Runtime is slow at is left out for it, and said of files for nobody; with data the time here is measured."""
+        def run(*options):
+            return self.expect(0, "infer-opt", "quantize", MODEL, "-o", self.dir / "q.onnx", "--mode", "dynamic", "--opset", "max",
+                               *options).stderr
+        self.assertIn("--target ort (or --dynamic-conv off)", run("--no-verify"))
+        self.assertIn("convolutions stay in FP32", run("--no-verify", "--target", "ort"))
+        self.assertIn("not foretold", run("--no-verify", "--target", "ort"))
+        self.assertNotIn("convolutions", run("--no-verify", "--dynamic-conv", "off"))
+        self.assertNotIn("ONNX Runtime", run("--no-verify", "--target", "infer"))
+        report = self.report(0, "infer-opt", "quantize", MODEL, "-o", self.dir / "q.onnx", "--mode", "dynamic", "--opset", "max",
+                             "--eval", DEMO / "eval_images.npy", "--eval-samples", 40, "--preprocess", PREPROCESS)
+        self.assertIn(report["worth"]["recommended"], ("quantized", "fused-fp32"))
+        report = self.report(0, "infer-opt", "quantize", MODEL, "-o", self.dir / "q.onnx", "--mode", "dynamic", "--opset", "max",
+                             "--target", "ort", "--eval", DEMO / "eval_images.npy", "--eval-samples", 40, "--preprocess", PREPROCESS)
+        self.assertNotIn("worth", report)  # what is measured here says nothing of its time
+
     def test_time_in_onnxruntime(self):
         """A file for ONNX Runtime is weighed by a table of its kernels, unless another is given."""
         table, data = self.dir / "costs.json", ["--calib", DEMO / "calib_images.npy", "--calib-samples", 40,

@@ -30,12 +30,7 @@ std::string Counted(const std::map<std::string, int64_t>& operators) {
 void ExportFlags::Declare(Options& options) {
   options.Section("Output");
   options.FileOrStdout("-o,--output", &output, "The ONNX file to write, or - for stdout");
-  std::vector<std::string> names = {"onnx", "ort"};
-  for (const Target& t : Targets()) names.emplace_back(t.name);
-  options.Choice(
-      "--target", &target, names,
-      "Who reads the file: chooses operators and formats, and is checked before anything "
-      "is written. onnx: standard operators alone; ort: the newest ONNX Runtime");
+  DeclareTarget(options);
   opset_given_ = options.Group([&](Options& group) {
     group.Value("--opset N|max", &opset,
                 "Opset of the file; input: no newer opset and IR version than the model came with; "
@@ -47,6 +42,15 @@ void ExportFlags::Declare(Options& options) {
   options.Flag("--functions", &functions,
                "Write fused operators that ONNX lacks as model-local functions of domain infer "
                "instead of as their nodes");
+}
+
+void ExportFlags::DeclareTarget(Options& options) {
+  std::vector<std::string> names = {"onnx", "ort"};
+  for (const Target& t : Targets()) names.emplace_back(t.name);
+  options.Choice(
+      "--target", &target, names,
+      "Who reads the file: chooses operators and formats, and is checked before anything "
+      "is written. onnx: standard operators alone; ort: the newest ONNX Runtime");
 }
 
 int ExportFlags::OpsetNumber() const { return static_cast<int>(ParseInt(opset).value_or(0)); }
@@ -250,8 +254,8 @@ Result<ExportReport> ExportFlags::Write(Context& context, const Model& model) {
   return r;
 }
 
-Status ExportFlags::WriteTo(const Model& model, const std::string& path) const {
-  return ExportModel(model, path, Chosen()).status();
+Result<ExportReport> ExportFlags::WriteTo(const Model& model, const std::string& path) const {
+  return ExportModel(model, path, Chosen());
 }
 
 Result<ExitCode> ExportFlags::WriteJudged(Context& context, const Model& model, GateVerdict verdict,

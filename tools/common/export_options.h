@@ -15,6 +15,7 @@ struct ExportFlags {
   std::string opset = "input";  ///< "input", "max" or a number
   bool functions = false, external_data = false;
   void Declare(Options& options);
+  void DeclareTarget(Options& options);  ///< --target alone, which Declare declares, too
   /// What can be wrong before there is a model to write. Texts go to stderr where the model goes to
   /// stdout.
   Status Check(Context& context) const;
@@ -42,7 +43,7 @@ struct ExportFlags {
   /// Writes the model ("-": to standard output), tells the user, and returns what was written.
   Result<ExportReport> Write(Context& context, const Model& model);
   /// The same file elsewhere, without a word.
-  Status WriteTo(const Model& model, const std::string& path) const;
+  Result<ExportReport> WriteTo(const Model& model, const std::string& path) const;
   /// The end of a command whose gates say `verdict`: Fits, TellOtherReaders, then Write if all is
   /// well or `keep_failed`. `report` gets "passed", "verdict" and, of a written file, "output".
   Result<ExitCode> WriteJudged(Context& context, const Model& model, GateVerdict verdict,

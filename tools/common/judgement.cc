@@ -40,7 +40,7 @@ Result<GateVerdict> JudgeResult(Context& context, const JudgedModels& models,
     // In a folder of its own while the user's program reads it.
     INFER_ASSIGN(const auto folder, ScratchFolder::Make());
     const std::string path = Cat(folder->path(), "/candidate.onnx");
-    INFER_TRY(exported.WriteTo(models.result, path));
+    INFER_TRY(exported.WriteTo(models.result, path).status());
     INFER_ASSIGN(GateResult judged,
                  JudgeByCommand(context, gates.eval, options.golden_path, path, report));
     results.push_back(std::move(judged));

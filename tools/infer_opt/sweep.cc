@@ -14,6 +14,7 @@
 #include "runtime/api/build_identity.h"
 #include "tools/common/append_log.h"
 #include "tools/common/data_options.h"
+#include "tools/common/export_options.h"
 #include "tools/common/host.h"
 #include "tools/common/parse_options.h"
 #include "tools/common/verification.h"
@@ -21,6 +22,7 @@
 #include "tools/infer_opt/quantize/budget.h"
 #include "tools/infer_opt/quantize/calibration_flags.h"
 #include "tools/infer_opt/quantize/mode.h"
+#include "tools/infer_opt/quantize/way.h"
 #include "tools/infer_opt/sweep/variant.h"
 
 namespace infer {
@@ -54,6 +56,8 @@ class SweepCommand : public Command {
     o.Positional("model", &path_, "The FP32 ONNX model", true, PathUse::kRead);
     o.Section("Output");
     o.Value("-o,--output", &folder_, "Folder for the variants and reports", PathUse::kWriteFolder);
+    export_.DeclareTarget(o);
+    export_.opset = "max";
     model_.DeclareForWriter(o);
     device_.Declare(o);
     device_.DeclareCompute(o);
@@ -103,6 +107,7 @@ class SweepCommand : public Command {
     context.Print(ToText(variants_, Recommend(variants_)));
     const auto made = std::count_if(variants_.begin(), variants_.end(),
                                     [](const Variant& v) { return v.made(); });
+    TellSaturation(context);
     context.PrintLine(Cat("wrote ", made, " variants, variants.json, sweep.json and ",
                           "sweep.html to ", folder_));
     INFER_TRY(WriteReport(context, report_));
@@ -171,7 +176,11 @@ class SweepCommand : public Command {
       h.Add(data);
     }
     h.Add(eval_.command);
-    h.Add(std::to_string(max_drop_)).Add(host.cpu_model).Add(host.isa).Add(BuildIdentity());
+    h.Add(export_.target)
+        .Add(std::to_string(max_drop_))
+        .Add(host.cpu_model)
+        .Add(host.isa)
+        .Add(BuildIdentity());
     INFER_ASSIGN(log_, AppendLog::Open(LogPath().string(),
                                        {"infer-opt/sweep-log@1", std::to_string(h.value()),
                                         "name another folder, or delete it"}));
@@ -252,7 +261,9 @@ class SweepCommand : public Command {
     return {};
   }
 
-  Status Quantize(Context& context, const VariantSpec& spec, Graph& g) {
+  /// `v.measured` gets what the report of quantize tells of it.
+  Status Quantize(Context& context, Variant& v, Model& work) {
+    const VariantSpec& spec = v.spec;
     std::vector<std::unique_ptr<QuantizeMode>> modes = QuantizeModes();
     const auto at = std::find_if(modes.begin(), modes.end(),
                                  [&](const auto& m) { return m->name() == spec.mode; });
@@ -271,16 +282,48 @@ class SweepCommand : public Command {
         [&](Options& o) {
           mode.Declare(o);
           flags.Declare(o);
+          if (mode.has_weight_range()) job.weight_range.Declare(o);
           o.Value("--format", &job.format, "");
         },
         arguments));
+    INFER_TRY(job.weight_range.Check());
     Json told;  // what the mode has to tell beside its graph stands in the report of `quantize`
     Context quiet(context.ops(), context.tool(), context.argv(), context.paths(), context.stop());
     quiet.quiet = true;
     QuantizeJob silent{quiet, job.calibration, job.evaluation, job.backend, flags, job.threads, {},
                        {},    job.format,      job.limits};
-    silent.microsoft = true;
-    return mode.Quantize(silent, g, told).status();
+    silent.weight_range = job.weight_range;
+    MakeFor(export_.target, silent);
+    if (export_.target.empty()) {
+      silent.microsoft = true;
+    } else {
+      silent.opset_limit = export_.OpsetLimit(work);
+      INFER_TRY(ChooseWay(silent, work, mode, export_, /*keep_failed=*/false));
+    }
+    INFER_TRY(mode.Quantize(silent, work.graph, told).status());
+    v.measured["ort_saturates"] = told.value("ort_saturates", false);
+    if (export_.target.empty()) return {};
+    INFER_ASSIGN(const std::string refusal, export_.Refusal(quiet, work));
+    return refusal.empty() ? Status() : Unsupported(refusal);
+  }
+
+  /// The model as it came stays as it is; others are written for the target, without one with the
+  /// operators of com.microsoft.
+  Result<ExportReport> Write(const Variant& v, const Model& model, const std::string& path) const {
+    if (!v.spec.mode.empty() && !export_.target.empty()) return export_.WriteTo(model, path);
+    ExportOptions o;
+    o.target = v.spec.mode.empty() ? ExportTarget::kOnnx : ExportTarget::kOrt;
+    return ExportModel(model, path, o);
+  }
+
+  void TellSaturation(const Context& context) const {
+    Json ignored;
+    const Target* target = FindTarget(export_.target);
+    WeightRangeFlags::TellSaturation(
+        context,
+        std::any_of(variants_.begin(), variants_.end(),
+                    [](const Variant& v) { return v.measured.value("ort_saturates", false); }),
+        target && target->runtime != TargetRuntime::kOnnxRuntime, ignored);
   }
 
   /// Makes the variant, writes it, and measures the file as it reads back: with the shapes of --set
@@ -288,11 +331,9 @@ class SweepCommand : public Command {
   Status Make(Context& context, const Model& model, Variant& v) {
     Model work(model.graph.Clone());
     work.info = model.info;
-    if (!v.spec.mode.empty()) INFER_TRY(Quantize(context, v.spec, work.graph));
+    if (!v.spec.mode.empty()) INFER_TRY(Quantize(context, v, work));
     const std::string path = (fs::path(folder_) / (v.spec.id + ".onnx")).string();
-    ExportOptions o;
-    o.target = v.spec.mode.empty() ? ExportTarget::kOnnx : ExportTarget::kOrt;
-    INFER_ASSIGN(const ExportReport written, ExportModel(work, path, o));
+    INFER_ASSIGN(const ExportReport written, Write(v, work, path));
     // Frozen shapes stand in the file.
     INFER_ASSIGN(Model read,
                  LoadModel(context, path, model_.freeze ? ModelOptions() : ShapesToMeasure()));
@@ -305,8 +346,9 @@ class SweepCommand : public Command {
     INFER_ASSIGN(const auto program, CompileOwnedFor(std::move(read.graph), device_));
     INFER_ASSIGN(const PairTiming timing, TimePair(*program, *golden_, inputs_, context.stop()));
     INFER_ASSIGN(const bench::ColdStart start, ColdStartOf(context, path));
-    v.measured = {
-        {"path", path}, {"sha256", sha256}, {"bytes", written.file_bytes + written.external_bytes}};
+    v.measured.update({{"path", path},
+                       {"sha256", sha256},
+                       {"bytes", written.file_bytes + written.external_bytes}});
     v.measured.update(MeasuredJson(accuracy, timing));
     v.measured["memory"] = MemoryJson(start, timing.memory_a);
     if (eval_.given()) {
@@ -345,6 +387,7 @@ class SweepCommand : public Command {
 
   std::string path_, folder_, budget_ = "5min", model_sha256_;
   ModelOptions model_;
+  ExportFlags export_;
   DeviceOptions device_;
   DataFlags data_;
   CalibrationFlags flags_;

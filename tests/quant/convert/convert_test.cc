@@ -221,6 +221,48 @@ TEST(Dynamic, ErrorIsBounded) {
   }
 }
 
+/// The largest code of the constant weights of `op`, by magnitude.
+int64_t LargestCode(const Graph& g, std::string_view op) {
+  int64_t most = 0;
+  for (const auto& n : g.nodes()) {
+    if (n->op() != op) continue;
+    for (const size_t i : {size_t{1}, size_t{2}}) {
+      if (i >= n->inputs().size() || !n->input(i) || !n->input(i)->is_constant()) continue;
+      const Tensor& w = *n->input(i)->constant();
+      if (w.dtype() != DType::kI8) continue;
+      for (int64_t k = 0; k < w.num_elements(); ++k) most = std::max(most, std::abs(w.IntAt(k)));
+    }
+  }
+  return most;
+}
+
+/// What ONNX Runtime adds in pairs of 16 bits: not convolutions, nor what is multiplied in f32.
+TEST(Dynamic, SevenBitsWherePairsSaturate) {
+  const Graph golden = MustParse(R"(graph g(x: f32[2,4,9,9], s: f32[5,2,6], m: f32[3,8])
+      -> (y: f32[2,6,9,9], h: f32[5,1,2,4], k: f32[5,1,2,4], z: f32[3,5]) {
+    c = const f32[6,4,3,3] ~1  w = const f32[1,16,6] ~2  r = const f32[1,16,4] ~3
+    u = const f32[1,12,6] ~4  v = const f32[1,12,4] ~5  p = const f32[8,5] ~6
+    y = Conv(x, c) {pads=[1,1,1,1]}  h = LSTM(s, w, r) {hidden_size=4}
+    k = GRU(s, u, v) {hidden_size=4}  z = MatMul(m, p) })");
+  const auto codes = [&](bool range, bool convolutions) {
+    Graph g = golden.Clone();
+    DynamicOptions options;
+    options.reduce_range = range;
+    options.reduce_convolutions = convolutions;
+    EXPECT_EQ(MustQuantizeDynamic(g, options).has_wide_pairs, !range);
+    std::vector<int64_t> most;
+    for (const char* op : {"MatMulInteger", "DynamicQuantizeLSTM", "ConvInteger"})
+      most.push_back(LargestCode(g, op));
+    return most;
+  };
+  EXPECT_EQ(codes(false, false), (std::vector<int64_t>{127, 127, 127}));
+  EXPECT_EQ(codes(true, false), (std::vector<int64_t>{63, 63, 127}));
+  EXPECT_EQ(codes(true, true), (std::vector<int64_t>{63, 63, 63}));
+  Graph convolution = MustParse(R"(graph g(x: f32[2,4,9,9]) -> (y: f32[2,6,7,7]) {
+    c = const f32[6,4,3,3] ~1  y = Conv(x, c) })");
+  EXPECT_FALSE(MustQuantizeDynamic(convolution).has_wide_pairs);
+}
+
 TEST(Dynamic, OneQuantizationServesAllReaders) {
   Graph g = MustParse(R"(graph g(x: f32[N,8]) -> (a: f32[N,4], b: f32[N,4], c: f32[N,4]) {
     w = const f32[8,4] ~1  v = const f32[8,4] ~2  u = const f32[8,4] ~3

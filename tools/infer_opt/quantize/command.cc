@@ -130,6 +130,7 @@ class QuantizeCommand : public Command {
     o.Values("--exclude NODES", &exclude_, "Not these nodes: glob, re:REGEX or op:TYPE");
     o.Rarely();
     calibration_given_ = o.Group([&](Options& group) { flags_.Declare(group); });
+    range_given_ = o.Group([&](Options& group) { weight_range_.Declare(group); });
     for (const auto& mode : modes_) {
       o.Section(Cat("--mode ", mode->name()));
       o.Rarely();
@@ -151,6 +152,7 @@ class QuantizeCommand : public Command {
     INFER_TRY(export_.Check(context));
     INFER_TRY(gates_.Check());
     INFER_TRY(fine_tune_.Check());
+    INFER_TRY(weight_range_.Check());
     if (no_verify_) INFER_TRY(gates_.CheckNotMeasured());
     context.Step("import");
     INFER_ASSIGN(Model model, LoadModel(context, path_, model_));
@@ -172,13 +174,11 @@ class QuantizeCommand : public Command {
         ""};
     job.fine_tune = fine_tune_.wanted() ? &fine_tune_ : nullptr;
     job.seed = data_.seed;
+    job.weight_range = weight_range_;
     INFER_ASSIGN(job.format, Format(mode));
     job.limits = gates_.limits();
     job.compared_after = no_verify_ ? 0 : data_.evaluation.count;
-    job.microsoft = !export_.target.empty() && export_.target != "onnx";
-    job.standard_only = export_.target == "onnx";
-    job.target = FindTarget(export_.target);
-    job.for_ort = job.target && job.target->runtime == TargetRuntime::kOnnxRuntime;
+    MakeFor(export_.target, job);
     job.format_given = !format_.empty();
     job.opset_limit = export_.OpsetLimit(model);
     job.may_raise_to = [&](int64_t opset) { return export_.MayRaiseTo(opset, model); };
@@ -235,6 +235,7 @@ class QuantizeCommand : public Command {
                        const QuantizeMode& mode, Json& report) {
     const Samples& samples = data_.evaluation.count > 0 ? data_.evaluation : data_.calibration;
     if (mode.worth() == QuantizeMode::Worth::kNotAsked || device_.device != "cpu") return true;
+    if (samples.count == 0) return true;  // a mode that needs no data
     INFER_ASSIGN(const int64_t bytes, export_.Size(quantized));
     INFER_ASSIGN(const int64_t fused_bytes, FusedBytes(golden, quantized.info));
     INFER_ASSIGN(const bool worth, TellWorth(context, {golden, fused_bytes},
@@ -263,6 +264,7 @@ class QuantizeCommand : public Command {
     for (size_t i = 0; i < modes_.size(); ++i)
       if (modes_[i]->name() != mode.declared_by()) warn(modes_given_[i], modes_[i]->name());
     if (!mode.needs_data()) warn(calibration_given_, "modes that calibrate");
+    if (!mode.has_weight_range()) warn(range_given_, "modes that multiply codes of weights");
   }
 
   Status CheckFineTuning(const QuantizeMode& mode) const {
@@ -364,7 +366,8 @@ class QuantizeCommand : public Command {
   DataRoles data_;
   CalibrationFlags flags_;
   FineTuneFlags fine_tune_;
-  Options::Given calibration_given_;
+  WeightRangeFlags weight_range_;
+  Options::Given calibration_given_, range_given_;
   std::vector<Options::Given> modes_given_;  ///< as modes_
   GateFlags gates_;
   std::vector<std::string> include_, exclude_;

@@ -34,6 +34,7 @@ class MixedMode : public QuantizeMode {
     return "a precision per layer, found by measuring error, size and time of each";
   }
   bool needs_data() const override { return true; }
+  bool has_weight_range() const override { return true; }
   void Declare(Options& o) override {
     o.Choice("--goal", &goal_, {"latency", "size"}, "mixed: what to make small within the limits");
     o.Value("--budget", &budget_, "mixed: time for the search, 90s, 10min or 1h; without: no end");
@@ -69,7 +70,7 @@ class MixedMode : public QuantizeMode {
     const auto start = std::chrono::steady_clock::now();
     INFER_TRY(Configure(job, start));
     QuantizeOptions q;
-    q.scheme.weights.reduce_range = job.for_ort;  // as --mode static
+    q.scheme.weights.reduce_range = job.weight_range.Reduces(job.for_ort);
     q.scheme.include = job.include;
     q.scheme.exclude = job.exclude;
     INFER_TRY(job.flags.Apply(job, q));
@@ -78,12 +79,12 @@ class MixedMode : public QuantizeMode {
       INFER_ASSIGN(const MixedModel model,
                    MixedModel::Make(g, job.calibration, job.backend, q, mixed));
       INFER_ASSIGN(const Policy policy, ReadPolicy(policy_));
-      return Write(model, policy, g, report);
+      return Write(job, model, policy, g, report);
     }
     INFER_ASSIGN(const auto store, OpenStore(job, g));
     INFER_ASSIGN(const Prepared prepared, Prepare(job, g, q, std::move(mixed), start, *store));
     INFER_ASSIGN(const Policy policy, Search(job, prepared.model, prepared.judge, *store, report));
-    return Write(prepared.model, policy, g, report);
+    return Write(job, prepared.model, policy, g, report);
   }
 
  private:
@@ -160,13 +161,20 @@ class MixedMode : public QuantizeMode {
                     std::chrono::duration_cast<Instant::duration>(kMostReserved * budget));
   }
 
-  Result<QuantizeReport> Write(const MixedModel& model, const Policy& policy, Graph& g,
-                               Json& report) const {
+  Result<QuantizeReport> Write(const QuantizeJob& job, const MixedModel& model,
+                               const Policy& policy, Graph& g, Json& report) const {
     INFER_ASSIGN(MixedGraph made, model.Apply(policy));
     report["policy"] = PolicyJson(policy, model);
     if (!save_policy_.empty())
       INFER_TRY(WriteFileAtomically(save_policy_, JsonText(report["policy"], 1)));
     made.report.warnings.insert(made.report.warnings.end(), warnings_.begin(), warnings_.end());
+    const auto& layers = made.report.layers;
+    const bool multiplies_codes =
+        std::any_of(layers.begin(), layers.end(),
+                    [](const QuantizedLayer& l) { return l.precision == "int8"; });
+    WeightRangeFlags::TellSaturation(job.context,
+                                     multiplies_codes && !job.weight_range.Reduces(job.for_ort),
+                                     IsForOthers(job), report);
     g = std::move(made.graph);
     return std::move(made.report);
   }
@@ -231,6 +239,7 @@ class MixedMode : public QuantizeMode {
     for (const Precision p : options_.precisions) h.Add(Name(p));
     h.Add(static_cast<uint64_t>(options_.layer_samples)).Add(static_cast<uint64_t>(data_depth_));
     h.Add(std::to_string(options_.timing_ms)).Add(job.flags.observer);
+    h.Add(static_cast<uint64_t>(job.weight_range.Reduces(job.for_ort)));
     const HostFacts host = GetHostFacts();
     return std::to_string(h.Add(host.cpu_model).Add(host.isa).value());
   }

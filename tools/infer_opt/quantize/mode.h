@@ -17,6 +17,7 @@
 #include "runtime/api/program.h"
 #include "tools/common/command.h"
 #include "tools/common/report.h"
+#include "tools/infer_opt/quantize/weight_range.h"
 
 namespace infer {
 
@@ -50,7 +51,11 @@ struct QuantizeJob {
   /// Of a mode that can_fine_tune; nullptr: no training is wanted.
   const FineTuneFlags* fine_tune = nullptr;
   uint64_t seed = 0;  ///< of what is random in training
+  WeightRangeFlags weight_range = {};
 };
+
+/// Whether the file is for a runtime that is not ONNX Runtime.
+inline bool IsForOthers(const QuantizeJob& job) { return job.target && !job.for_ort; }
 
 /// A time that is not measured but told by a cost table.
 struct ToldTime {
@@ -110,6 +115,8 @@ class QuantizeMode {
   virtual int64_t raised_opset() const { return 0; }
   /// Whether Quantize trains what it made (QuantizeJob::fine_tune).
   virtual bool can_fine_tune() const { return false; }
+  /// Whether the mode asks QuantizeJob::weight_range.
+  virtual bool has_weight_range() const { return false; }
   /// Rewrites `g`. What the mode has to tell beside the common report goes to `report`.
   virtual Result<QuantizeReport> Quantize(const QuantizeJob& job, Graph& g, Json& report) = 0;
 };

@@ -38,10 +38,6 @@ class StaticMode : public QuantizeMode {
             "Scales per value that MatMul and Gemm read, by groups of columns, at most; 1: one");
     types_.Declare(o);
     o.Flag("--per-tensor", &per_tensor_, "One scale per weight tensor instead of per channel");
-    o.Flag("--reduce-range", &reduce_range_,
-           "7-bit weights, for processors without VNNI; default with --target ort");
-    o.Flag("--full-range", &full_range_,
-           "8-bit weights with --target ort, too: for processors with VNNI alone");
     o.Value("--keep-first", &recipe_options_.quantize.scheme.keep_first,
             "So many first layers stay FP32");
     o.Value("--keep-last", &recipe_options_.quantize.scheme.keep_last,
@@ -79,9 +75,7 @@ class StaticMode : public QuantizeMode {
     s.per_channel = !per_tensor_;
     s.has_channel_scales = has_channel_scales_;
     INFER_TRY(types_.Apply(job.format, s));
-    if (reduce_range_ && full_range_)
-      return InvalidArgument("--reduce-range and --full-range contradict each other");
-    ChooseWeightRange(job, s);
+    s.weights.reduce_range = job.weight_range.Reduces(HasPairs(s) && job.for_ort);
     s.include = job.include;
     s.exclude = job.exclude;
     INFER_TRY(job.flags.Apply(job, options));
@@ -99,8 +93,11 @@ class StaticMode : public QuantizeMode {
     INFER_ASSIGN(RecipeReport done, QuantizeByRecipe(g, fit, job.backend, recipe_options_));
     if (golden) INFER_TRY(Train(job, g, *golden, done, report));
     INFER_TRY(WriteFormat(job, g, done.quantization, report));
-    if (done.quantization.integer_layers > 0 && !StoresWeightsOnly(done))
-      TellSaturation(job.context, s);
+    WeightRangeFlags::TellSaturation(job.context,
+                                     HasPairs(s) && !s.weights.reduce_range &&
+                                         done.quantization.integer_layers > 0 &&
+                                         !StoresWeightsOnly(done),
+                                     IsForOthers(job), report);
     if (recipe_options_.recipe == Recipe::kNone) return std::move(done.quantization);
     job.context.Print(Steps(done));
     TellScales(job, done);
@@ -119,6 +116,8 @@ class StaticMode : public QuantizeMode {
 
   bool can_fine_tune() const override { return true; }
 
+  bool has_weight_range() const override { return true; }
+
   int64_t raised_opset() const override { return raised_opset_; }
 
  private:
@@ -126,18 +125,6 @@ class StaticMode : public QuantizeMode {
   /// VNNI.
   static bool HasPairs(const QuantScheme& s) {
     return s.activations.dtype == DType::kU8 && s.weights.dtype == DType::kI8;
-  }
-
-  /// With weights of 7 bits no sum of two such products can saturate (docs/adr/0051).
-  void ChooseWeightRange(const QuantizeJob& job, QuantScheme& s) const {
-    s.weights.reduce_range = reduce_range_ || (HasPairs(s) && job.for_ort && !full_range_);
-  }
-
-  static void TellSaturation(Context& context, const QuantScheme& s) {
-    if (HasPairs(s) && !s.weights.reduce_range)
-      context.Note(
-          "on processors without VNNI, sums of ONNX Runtime saturate with these weights and it "
-          "gives other results: --target ort (or --reduce-range) makes a file for all processors");
   }
 
   /// A file for ONNX Runtime is weighed by what ONNX Runtime's kernels take.
@@ -285,7 +272,7 @@ class StaticMode : public QuantizeMode {
   RecipeOptions recipe_options_;
   TypeFlags types_;
   std::string recipe_ = "balanced", rounding_ = "gptq", cost_table_;
-  bool per_tensor_ = false, reduce_range_ = false, full_range_ = false, has_channel_scales_ = true;
+  bool per_tensor_ = false, has_channel_scales_ = true;
   int64_t raised_opset_ = 0;
   std::optional<ToldTime> told_time_;
 };

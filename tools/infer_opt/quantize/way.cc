@@ -43,6 +43,13 @@ std::string WithoutData(const std::string& mode, const std::string& model,
              "data");
 }
 
+void MakeFor(const std::string& target, QuantizeJob& job) {
+  job.microsoft = !target.empty() && target != "onnx";
+  job.standard_only = target == "onnx";
+  job.target = FindTarget(target);
+  job.for_ort = job.target && job.target->runtime == TargetRuntime::kOnnxRuntime;
+}
+
 Status ChooseWay(QuantizeJob& job, const Model& model, QuantizeMode& mode,
                  const ExportFlags& exported, bool keep_failed) {
   INFER_TRY(exported.CheckBefore(model));

@@ -9,6 +9,9 @@ namespace infer {
 std::string WithoutData(const std::string& mode, const std::string& model,
                         const std::string& output);
 
+/// Sets what `job` says of the reader of the file, as --target names it ("": nobody in particular).
+void MakeFor(const std::string& target, QuantizeJob& job);
+
 /// The first of the mode's forms that the file's reader takes, by a draft; a note says how it
 /// differs from what was asked for. Unsupported, with the way out: there is none, and `keep_failed`
 /// is not set.
