@@ -2,6 +2,8 @@
 /// gathers windows for its matrix product. Below AVX-512 that is where more than three points of
 /// padding precede a row, in windows that reach over an image, and in groups that are not whole
 /// vectors (docs/adr/0053-convolutions-that-onednn-gathers.md).
+#include <algorithm>
+
 #include "lib/ir/roles.h"
 #include "lib/support/strings.h"
 #include "runtime/cpu/kernels/common/kernels.h"
@@ -14,7 +16,21 @@ namespace infer {
 namespace {
 
 /// Fewer results of a group leave most of a vector empty.
-constexpr int64_t kLeastResults = 4;
+constexpr int64_t kLeastResults = 4, kLeastOfGroups = 2;
+/// Sums of fewer terms take less than bringing them to plain results.
+constexpr int64_t kLeastTerms = 20;
+
+/// Where what oneDNN gathers is as fast: its product needs no gathering, or hardly multiplies.
+std::string RefuseSmall(const Spatial& s, const Dims& src, const Dims& dst, int64_t groups) {
+  if (dst[1] / groups < (groups > 1 ? kLeastOfGroups : kLeastResults))
+    return "few results of a group";
+  const int64_t taps = NumElements(s.kernel);
+  if (taps * (src[1] / groups) < kLeastTerms) return "few terms";
+  const bool moves = std::any_of(s.strides.begin(), s.strides.end(), [](int64_t v) { return v > 1; });
+  return taps == 1 && !moves && NumElements(src) / src[1] == NumElements(dst) / dst[1]
+             ? "a window of one point"
+             : "";
+}
 
 std::string RefuseTiles(const StepCall& call) {
   if (std::string r = RefuseUnlessF32(call); !r.empty()) return r;
@@ -51,14 +67,14 @@ class TilesKernel final : public Kernel {
     if (appended_.residual >= 0 && in[static_cast<size_t>(appended_.residual)].dims != dst)
       return Unsupported("the residual is broadcast");
     const Dims& w = weights_.dims();
-    if (dst[1] / node_.Attr<int64_t>("group") < kLeastResults)
-      return Unsupported("few results of a group");
-    INFER_ASSIGN(AskedConv asked, AskedConv::Of(node_, src, dst, w, true));
-    if (asked.is_column) asked.SwapSpatialAxes();
-    if (!HasNoDirectConv(asked, epilogue_)) return Unsupported("oneDNN has a kernel");
     const bool transposed = IsTransposedConvolution(node_);
     INFER_ASSIGN(const Spatial s,
                  SpatialOf(node_, Dims(w.begin() + 2, w.end()), src, dst, transposed));
+    if (std::string r = RefuseSmall(s, src, dst, node_.Attr<int64_t>("group")); !r.empty())
+      return Unsupported(std::move(r));
+    INFER_ASSIGN(AskedConv asked, AskedConv::Of(node_, src, dst, w, true));
+    if (asked.is_column) asked.SwapSpatialAxes();
+    if (!HasNoDirectConv(asked, epilogue_)) return Unsupported("oneDNN has a kernel");
     return Bind(in, src, dst, s);
   }
 
