@@ -15,7 +15,7 @@ constexpr int64_t kWidest = 32;  ///< results of a panel, on any instruction set
 constexpr int64_t kFewChunks = 16, kMostShares = 8;
 /// What a tile and each run of weights cost beside their rows, in rows.
 constexpr double kRowsOfTile = 6, kRowsOfRun = 1;
-constexpr int64_t kCopyPixels = 64;  ///< that are copied at once
+constexpr int64_t kCopyPixels = 64;     ///< that are copied at once
 constexpr int64_t kWorkOfLane = 65536;  ///< multiplications
 
 }  // namespace
@@ -102,8 +102,7 @@ int64_t TileConv::padded() const {
 
 std::shared_ptr<const Buffer> TileConv::Pack(const Tensor& w, bool transposed) const {
   const int64_t rows = taps_ * channels_;
-  auto buffer =
-      Buffer::Allocate(static_cast<size_t>(groups_ * rows * padded()) * sizeof(float));
+  auto buffer = Buffer::Allocate(static_cast<size_t>(groups_ * rows * padded()) * sizeof(float));
   float* to = As<float>(buffer->mutable_data());
   const float* const from = w.data<float>().data();
   const int64_t channel = transposed ? of_group_ * taps_ : taps_;
@@ -130,15 +129,14 @@ std::shared_ptr<const Buffer> TileConv::PackBias(const Tensor& bias) const {
   return buffer;
 }
 
-int64_t TileConv::scratch_bytes() const {
-  return copies() ? group_floats_ * groups_ * 4 : 0;
-}
+int64_t TileConv::scratch_bytes() const { return copies() ? group_floats_ * groups_ * 4 : 0; }
 
 /// [group][image][plane][row][column][channel], zeros around.
 void TileConv::Copy(const float* x, float* to) const {
   const int64_t rows = images_ * groups_ * copy_[0] * copy_[1];
   const int64_t blocks = BlocksOf(copy_[2], kCopyPixels);
-  ForRange(rows * blocks, std::max<int64_t>(1, 16384 / (std::min(copy_[2], kCopyPixels) * channels_)),
+  ForRange(rows * blocks,
+           std::max<int64_t>(1, 16384 / (std::min(copy_[2], kCopyPixels) * channels_)),
            [&](int64_t begin, int64_t end) {
              for (int64_t i = begin; i < end; ++i)
                CopyPart(x, i / blocks, i % blocks * kCopyPixels, to);
@@ -187,7 +185,7 @@ void TileConv::CopyPixels(const float* x, int64_t image, int64_t g, int64_t pixe
 struct TileConv::Place {
   const TapSet* set;
   int64_t count;
-  int64_t panel, points;  ///< points: with those that fill the last tile
+  int64_t panel, points;               ///< points: with those that fill the last tile
   int64_t x_at[kChunk], y_at[kChunk];  ///< floats, of channel and result 0
   /// Points [runs[i], runs[i + 1]) stand equally far apart in the result.
   int64_t runs[kChunk + 1], run_count;
@@ -266,14 +264,14 @@ void TileConv::Compute(const Chunk& chunk, int64_t begin, int64_t end, const flo
       for (int64_t p = 0; p < place.points; ++p) place.d[p] = sums + of(p) * wide;
     const int64_t at = g * padded() + panel * width();
     Panel(place, w + at * rows, bias ? bias + at : nullptr);
-    if (!Direct(panel)) form_ == ConvForm::kPlain ? DeliverPlain(place, sums) : Deliver(place, sums);
+    if (!Direct(panel))
+      form_ == ConvForm::kPlain ? DeliverPlain(place, sums) : Deliver(place, sums);
   }
 }
 
 /// Whether a panel's sums are kept in the result.
 bool TileConv::Direct(int64_t panel) const {
-  return form_ != ConvForm::kPlain && appended_.in_product() &&
-         results(panel) % loop_->lanes == 0;
+  return form_ != ConvForm::kPlain && appended_.in_product() && results(panel) % loop_->lanes == 0;
 }
 
 void TileConv::Panel(const Place& place, const float* w, const float* bias) const {

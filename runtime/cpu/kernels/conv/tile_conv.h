@@ -1,9 +1,9 @@
 #pragma once
 /// Convolution and transposed convolution of one to three dimensions, any window, stride, dilation,
 /// padding and groups: tiles of points by one or two vectors of results, each sum over the taps
-/// that lie inside of the operand, or over all of a copy with zeros around it where that leaves fewer
-/// tiles half empty. The channels of a group stand side by side: operands that lie
-/// otherwise are copied first.
+/// that lie inside of the operand, or over all of a copy with zeros around it where that leaves
+/// fewer tiles half empty. The channels of a group stand side by side: operands that lie otherwise
+/// are copied first.
 #include <memory>
 
 #include "runtime/cpu/kernels/common/appended.h"
@@ -72,7 +72,7 @@ class TileConv {
   Appended appended_;
   ConvForm form_ = ConvForm::kLast;
   int64_t images_ = 1, groups_ = 1;
-  int64_t channels_ = 1, of_group_ = 1;            ///< channels and results of a group
+  int64_t channels_ = 1, of_group_ = 1;          ///< channels and results of a group
   int64_t in_ = 1, out_ = 1;                     ///< pixels of an image
   int64_t pixel_floats_ = 1, group_floats_ = 1;  ///< from one to the next, of what is read
   /// Of the copy: extents of operand and copy, zeros before the operand.

@@ -46,8 +46,7 @@ Prepared InPlaceNorm() {
 }
 
 /// y = x k + s with factors of `lanes` channels that stand side by side, for n of them.
-void ScaleSide(const float* x, const float* k, const float* s, float* y, int64_t n,
-               int64_t lanes) {
+void ScaleSide(const float* x, const float* k, const float* s, float* y, int64_t n, int64_t lanes) {
   for (int64_t i = 0; i < n; ++i, x += lanes, y += lanes)
     for (int64_t c = 0; c < lanes; ++c) y[c] = x[c] * k[c] + s[c];
 }
