@@ -107,8 +107,9 @@ TEST(BatchNormalization, RowsInBlocks) {
   for (int64_t channels : {16, 32, 20})
     ExpectFast(CheckGraph(Cat("graph g(x: f32[2,8,30]) -> (y) { w = const f32[", channels,
                               ",8,3] ~1 s = const f32[", channels, "] ~2 m = const f32[", channels,
-                              "] ~3 v = Mul(s, s) c = Conv(x, w) {pads=[1,1]} r = Relu(c) "
-                              "y = BatchNormalization(r, s, m, m, v) {epsilon=0.1} }")));
+                              "] ~3 b = const f32[", channels, "] ~4 v = const f32[", channels,
+                              "] ~5 c = Conv(x, w) {pads=[1,1]} r = Relu(c) "
+                              "y = BatchNormalization(r, s, b, m, v) {epsilon=9.0} }")));
 }
 
 }  // namespace
