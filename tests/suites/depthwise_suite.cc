@@ -48,6 +48,13 @@ TEST(Depthwise, ImagesSmallerThanTheWindow) {
   ExpectDepthwise(steps);
 }
 
+TEST(Depthwise, ImagesOfOnePoint) {
+  const auto steps = CheckGraph(
+      "graph g(x: f32[2,24,1,1]) -> (y) { w = const f32[24,1,5,5] ~1 c = Conv(x, w) {group=24, "
+      "pads=[2,2,2,2]} y = Relu(c) }");
+  ExpectFast(steps);
+}
+
 TEST(Depthwise, ThreeDimensions) {
   for (int64_t channels : {2, 16, 35})
     for (std::string_view attributes :

@@ -158,15 +158,15 @@ auto WithConvDesc(const ConvSpec& s, const ProductDescs& d, const F& f) {
                       : typename P::desc(kInference, algorithm, d.src, d.weights, d.bias, d.dst,
                                          s.strides, dilations, s.pads_begin, s.pads_end));
   };
-  return s.transposed ? make(std::type_identity<dnnl::deconvolution_forward>(),
-                             Algorithm::deconvolution_direct)
-                      : make(std::type_identity<dnnl::convolution_forward>(),
-                             Algorithm::convolution_direct);
+  return s.transposed
+             ? make(std::type_identity<dnnl::deconvolution_forward>(),
+                    Algorithm::deconvolution_direct)
+             : make(std::type_identity<dnnl::convolution_forward>(), Algorithm::convolution_direct);
 }
 
 Status CheckConv(const ConvSpec& s) {
-  INFER_TRY(CheckWindow(s.src.dims, s.dst.dims,
-                        {&s.strides, &s.dilations, &s.pads_begin, &s.pads_end}));
+  INFER_TRY(
+      CheckWindow(s.src.dims, s.dst.dims, {&s.strides, &s.dilations, &s.pads_begin, &s.pads_end}));
   return CheckProduct(s.weights.dims, 0);
 }
 

@@ -14,7 +14,7 @@ struct TileCall {
   float* const* d = nullptr;
   int64_t d_vector = 0;  ///< floats from a vector of d to the next
   int64_t points = 0;    ///< a multiple of Tiles::points(vectors)
-  int vectors = 1;     ///< 1 or 2
+  int vectors = 1;       ///< 1 or 2
   /// Runs of what a point reads: floats from its x, rows of w, and how many of both.
   const int64_t* x_at = nullptr;
   const int64_t* w_at = nullptr;

@@ -12,6 +12,7 @@
 #include "runtime/cpu/kernels/common/packed.h"
 #include "runtime/cpu/kernels/common/spatial.h"
 #include "runtime/cpu/kernels/common/tap_spans.h"
+#include "runtime/cpu/kernels/conv/conv_spec.h"
 #include "runtime/cpu/launch/launch.h"
 #include "runtime/cpu/simd/depthwise.h"
 
@@ -102,7 +103,9 @@ std::string RefuseDepthwise(const StepCall& call) {
   if (groups == 1) return "one group";
   if (transposed ? w->dims()[0] != groups : w->dims()[1] != 1) return "several channels per group";
   if (w->rank() < 3 || w->rank() > 5) return "only 1 to 3 spatial dimensions";
-  if (IsPlain(n, *w) && OneDnnHasKernel(n, *w, nullptr)) return "oneDNN has a kernel";
+  if (IsPlain(n, *w) && OneDnnHasKernel(n, *w, nullptr) &&
+      w->num_elements() == w->dim(0) * w->dim(1))
+    return "oneDNN has a kernel";
   // Volumes would be brought into our layout and back for one multiplication per element.
   if (w->rank() == 5 && w->num_elements() == w->dim(0) * w->dim(1)) return "a window of one point";
   if (n.input(2) && !call.constant(n.input(2))) return "the bias is not constant";
@@ -120,7 +123,8 @@ class DepthwiseKernel final : public Kernel {
         x_(call.operand(node_.input(0))),
         w_(call.operand(node_.input(1))),
         b_(call.operand(node_.input(2))),
-        appended_(*Appended::Of(call, *DecodeEpilogue(call, false))),
+        epilogue_(*DecodeEpilogue(call, false)),
+        appended_(*Appended::Of(call, epilogue_)),
         weights_(*call.constant(node_.input(1))) {
     if (b_ >= 0) bias_ = *call.constant(node_.input(2));
   }
@@ -134,8 +138,11 @@ class DepthwiseKernel final : public Kernel {
     const int residual = appended_.residual;
     if (residual >= 0 && in[static_cast<size_t>(residual)].dims != dst)
       return Unsupported("the residual is broadcast");
-    if (IsPlain(node_, weights_) && OneDnnHasKernel(node_, weights_, &src))
-      return Unsupported("oneDNN has a kernel");
+    // Images smaller than the window are gathered, too.
+    if (IsPlain(node_, weights_) && OneDnnHasKernel(node_, weights_, &src)) {
+      INFER_ASSIGN(const AskedConv asked, AskedConv::Of(node_, src, dst, weights_.dims(), true));
+      if (!HasNoDirectConv(asked, epilogue_)) return Unsupported("oneDNN has a kernel");
+    }
     INFER_ASSIGN(DepthwisePlan made, PlanFor(src, dst));
     const auto plan = std::make_shared<const DepthwisePlan>(std::move(made));
     const auto weights = packed_.Get([&] { return Pack(); });
@@ -194,6 +201,7 @@ class DepthwiseKernel final : public Kernel {
 
   const Node& node_;
   int x_, w_, b_;
+  Epilogue epilogue_;
   Appended appended_;
   Tensor weights_, bias_;
   PackedOnce packed_;

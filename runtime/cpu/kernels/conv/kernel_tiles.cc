@@ -1,7 +1,9 @@
-/// Conv and ConvTranspose on channels last in tiles of points by results (tile_conv.h): where oneDNN
-/// gathers windows for its matrix product. Below AVX-512 that is where more than three points of
-/// padding precede a row, in windows that reach over an image, and in groups that are not whole
-/// vectors (docs/adr/0053-convolutions-that-onednn-gathers.md).
+/// Conv and ConvTranspose on channels last in tiles of points by results (tile_conv.h): where
+/// oneDNN gathers windows for its matrix product. Below AVX-512 that is where more than three
+/// points of padding precede a row, in windows that reach over an image, and in groups that are not
+/// whole vectors (docs/adr/0053-convolutions-that-onednn-gathers.md).
+#include <algorithm>
+
 #include "lib/ir/roles.h"
 #include "lib/support/strings.h"
 #include "runtime/cpu/kernels/common/kernels.h"
@@ -14,7 +16,22 @@ namespace infer {
 namespace {
 
 /// Fewer results of a group leave most of a vector empty.
-constexpr int64_t kLeastResults = 4;
+constexpr int64_t kLeastResults = 4, kLeastOfGroups = 2;
+/// Sums of fewer terms take less than bringing them to plain results.
+constexpr int64_t kLeastTerms = 20;
+
+/// Where what oneDNN gathers is as fast: its product needs no gathering, or hardly multiplies.
+std::string RefuseSmall(const Spatial& s, const Dims& src, const Dims& dst, int64_t groups) {
+  if (dst[1] / groups < (groups > 1 ? kLeastOfGroups : kLeastResults))
+    return "few results of a group";
+  const int64_t taps = NumElements(s.kernel);
+  if (taps * (src[1] / groups) < kLeastTerms) return "few terms";
+  const bool moves =
+      std::any_of(s.strides.begin(), s.strides.end(), [](int64_t v) { return v > 1; });
+  return taps == 1 && !moves && NumElements(src) / src[1] == NumElements(dst) / dst[1]
+             ? "a window of one point"
+             : "";
+}
 
 std::string RefuseTiles(const StepCall& call) {
   if (std::string r = RefuseUnlessF32(call); !r.empty()) return r;
@@ -51,14 +68,14 @@ class TilesKernel final : public Kernel {
     if (appended_.residual >= 0 && in[static_cast<size_t>(appended_.residual)].dims != dst)
       return Unsupported("the residual is broadcast");
     const Dims& w = weights_.dims();
-    if (dst[1] / node_.Attr<int64_t>("group") < kLeastResults)
-      return Unsupported("few results of a group");
-    INFER_ASSIGN(AskedConv asked, AskedConv::Of(node_, src, dst, w, true));
-    if (asked.is_column) asked.SwapSpatialAxes();
-    if (!HasNoDirectConv(asked, epilogue_)) return Unsupported("oneDNN has a kernel");
     const bool transposed = IsTransposedConvolution(node_);
     INFER_ASSIGN(const Spatial s,
                  SpatialOf(node_, Dims(w.begin() + 2, w.end()), src, dst, transposed));
+    if (std::string r = RefuseSmall(s, src, dst, node_.Attr<int64_t>("group")); !r.empty())
+      return Unsupported(std::move(r));
+    INFER_ASSIGN(AskedConv asked, AskedConv::Of(node_, src, dst, w, true));
+    if (asked.is_column) asked.SwapSpatialAxes();
+    if (!HasNoDirectConv(asked, epilogue_)) return Unsupported("oneDNN has a kernel");
     return Bind(in, src, dst, s);
   }
 
@@ -70,7 +87,7 @@ class TilesKernel final : public Kernel {
     const int64_t groups = node_.Attr<int64_t>("group");
     if (x.layout != onednn::ChannelBlocked(x.dims, lanes)) return ConvForm::kLast;
     return x.dims[1] % (groups * lanes) == 0 && dst[1] % (groups * lanes) == 0 ? ConvForm::kBlocks
-                                                                                : ConvForm::kPlain;
+                                                                               : ConvForm::kPlain;
   }
   static Layout LayoutOf(const Dims& dims, ConvForm form) {
     // One channel lies the same way in every layout.
@@ -83,10 +100,9 @@ class TilesKernel final : public Kernel {
                         const Spatial& s) const {
     const bool transposed = IsTransposedConvolution(node_);
     const ConvForm form = FormOf(in[static_cast<size_t>(x_)], dst);
-    TileConv plan = TileConv::Of(s, transposed, node_.Attr<int64_t>("group"), src, dst, appended_,
-                                 form);
-    const auto weights =
-        packed_.Get([&] { return plan.Pack(weights_, transposed); });
+    TileConv plan =
+        TileConv::Of(s, transposed, node_.Attr<int64_t>("group"), src, dst, appended_, form);
+    const auto weights = packed_.Get([&] { return plan.Pack(weights_, transposed); });
     std::shared_ptr<const Buffer> bias;
     if (b_ >= 0) bias = packed_bias_.Get([&] { return plan.PackBias(bias_); });
     Prepared p;
@@ -103,12 +119,12 @@ class TilesKernel final : public Kernel {
     }
     p.weight_bytes = static_cast<int64_t>(weights->size());
     p.scratch_bytes = plan.scratch_bytes();
-    p.launch = LaunchOf([plan = std::move(plan), weights, bias, at = x_,
-                         y = in.size()](std::byte* const* args) {
-      plan.Run(As<float>(static_cast<const std::byte*>(args[at])), As<float>(weights->data()),
-               bias ? As<float>(bias->data()) : nullptr, As<float>(args[y]),
-               plan.scratch_bytes() > 0 ? As<float>(args[y + 1]) : nullptr);
-    });
+    p.launch = LaunchOf(
+        [plan = std::move(plan), weights, bias, at = x_, y = in.size()](std::byte* const* args) {
+          plan.Run(As<float>(static_cast<const std::byte*>(args[at])), As<float>(weights->data()),
+                   bias ? As<float>(bias->data()) : nullptr, As<float>(args[y]),
+                   plan.scratch_bytes() > 0 ? As<float>(args[y + 1]) : nullptr);
+        });
     return p;
   }
 

@@ -13,7 +13,9 @@ constexpr int64_t kChunk = 48;
 constexpr int64_t kWidest = 32;  ///< results of a panel, on any instruction set
 /// Where there are fewer chunks, lanes take panels apart, too.
 constexpr int64_t kFewChunks = 16, kMostShares = 8;
-constexpr int64_t kCopyPixels = 64;  ///< that are copied at once
+/// What a tile and each run of weights cost beside their rows, in rows.
+constexpr double kRowsOfTile = 6, kRowsOfRun = 1;
+constexpr int64_t kCopyPixels = 64;     ///< that are copied at once
 constexpr int64_t kWorkOfLane = 65536;  ///< multiplications
 
 }  // namespace
@@ -31,13 +33,60 @@ TileConv TileConv::Of(const Spatial& s, bool transposed, int64_t groups, const D
   t.in_ = NumElements(src) / (src[0] * src[1]);
   t.out_ = NumElements(dst) / (dst[0] * dst[1]);
   t.taps_ = NumElements(s.kernel);
-  // A copy has group beside group, so that neighbouring taps are neighbours in memory.
-  t.pixel_floats_ = t.copies() ? t.channels_ : src[1];
-  t.group_floats_ = t.copies() ? t.images_ * t.in_ * t.channels_ : t.channels_;
-  t.taps_of_ = std::make_shared<const SameTaps>(
-      SameTaps::Of(s, transposed, src, dst, t.channels_, t.pixel_floats_));
+  t.ChooseTaps(s, transposed, src, dst);
   t.Cut();
   return t;
+}
+
+/// Which axes have their padding written out. Each axis that has splits the results into fewer sets
+/// of points, but also multiplies zeros.
+void TileConv::ChooseTaps(Spatial s, bool transposed, const Dims& src, const Dims& dst) {
+  const size_t n = s.kernel.size(), missing = 3 - n;
+  std::copy(src.begin() + 2, src.end(), from_.begin() + static_cast<std::ptrdiff_t>(missing));
+  const TileConv plain = *this;
+  double least = 0;
+  for (unsigned axes = 0; axes < (transposed ? 1u : 1u << n); ++axes) {
+    TileConv t = plain;
+    t.copy_ = from_;
+    Dims extents = src;
+    Spatial padded = s;
+    bool differs = axes == 0;
+    for (size_t i = 0; i < n; ++i) {
+      if (!(axes >> i & 1)) continue;
+      const int64_t reach = (s.kernel[i] - 1) * s.dilations[i] + 1;
+      extents[i + 2] = (dst[i + 2] - 1) * s.strides[i] + reach;
+      t.copy_[missing + i] = extents[i + 2];
+      t.before_[missing + i] = s.pads_begin[i];
+      padded.pads_begin[i] = 0;
+      differs |= s.pads_begin[i] > 0 || extents[i + 2] > src[i + 2];
+    }
+    if (!differs) continue;
+    t.is_padded_ = axes != 0;
+    // A copy has group beside group, so that neighbouring taps are neighbours in memory.
+    const int64_t pixels = t.copy_[0] * t.copy_[1] * t.copy_[2];
+    t.pixel_floats_ = t.copies() ? channels_ : src[1];
+    t.group_floats_ = t.copies() ? images_ * pixels * channels_ : channels_;
+    t.taps_of_ = std::make_shared<const SameTaps>(
+        SameTaps::Of(padded, transposed, extents, dst, channels_, t.pixel_floats_));
+    const double cost = t.CostOf(*t.taps_of_);
+    if (axes > 0 && cost >= least) continue;
+    least = cost;
+    *this = t;
+  }
+}
+
+/// Rows of weights that tiles meet, and what copying costs beside.
+double TileConv::CostOf(const SameTaps& taps) const {
+  const int64_t tile = loop_->points(vectors(0));
+  double sum = 0;
+  for (const TapSet& set : taps.sets()) {
+    double rows = kRowsOfTile;
+    for (const int64_t length : set.length) rows += static_cast<double>(length) + kRowsOfRun;
+    sum += rows * static_cast<double>(BlocksOf(set.points, tile) * tile);
+  }
+  sum *= static_cast<double>(panels() * groups_);
+  const int64_t copied = copies() ? copy_[0] * copy_[1] * copy_[2] : 0;
+  return sum + static_cast<double>(copied * images_ * channels_ * groups_);
 }
 
 void TileConv::Cut() {
@@ -53,8 +102,7 @@ int64_t TileConv::padded() const {
 
 std::shared_ptr<const Buffer> TileConv::Pack(const Tensor& w, bool transposed) const {
   const int64_t rows = taps_ * channels_;
-  auto buffer =
-      Buffer::Allocate(static_cast<size_t>(groups_ * rows * padded()) * sizeof(float));
+  auto buffer = Buffer::Allocate(static_cast<size_t>(groups_ * rows * padded()) * sizeof(float));
   float* to = As<float>(buffer->mutable_data());
   const float* const from = w.data<float>().data();
   const int64_t channel = transposed ? of_group_ * taps_ : taps_;
@@ -81,41 +129,65 @@ std::shared_ptr<const Buffer> TileConv::PackBias(const Tensor& bias) const {
   return buffer;
 }
 
-int64_t TileConv::scratch_bytes() const {
-  return copies() ? images_ * in_ * channels_ * groups_ * 4 : 0;
+int64_t TileConv::scratch_bytes() const { return copies() ? group_floats_ * groups_ * 4 : 0; }
+
+/// [group][image][plane][row][column][channel], zeros around.
+void TileConv::Copy(const float* x, float* to) const {
+  const int64_t rows = images_ * groups_ * copy_[0] * copy_[1];
+  const int64_t blocks = BlocksOf(copy_[2], kCopyPixels);
+  ForRange(rows * blocks,
+           std::max<int64_t>(1, 16384 / (std::min(copy_[2], kCopyPixels) * channels_)),
+           [&](int64_t begin, int64_t end) {
+             for (int64_t i = begin; i < end; ++i)
+               CopyPart(x, i / blocks, i % blocks * kCopyPixels, to);
+           });
 }
 
-/// [group][image][pixel][channel].
-void TileConv::Copy(const float* x, float* to) const {
-  const int64_t blocks = BlocksOf(in_, kCopyPixels);
-  ForRange(images_ * groups_ * blocks, std::max<int64_t>(1, 16384 / (kCopyPixels * channels_)),
-           [&](int64_t begin, int64_t end) {
-             for (int64_t i = begin; i < end; ++i) {
-               const int64_t image = i / blocks % images_, g = i / blocks / images_;
-               const int64_t first = i % blocks * kCopyPixels;
-               const int64_t count = std::min(kCopyPixels, in_ - first);
-               const float* const from = x + (image * groups_ + g) * channels_ * in_;
-               float* const d = to + ((g * images_ + image) * in_ + first) * channels_;
-               if (form_ == ConvForm::kPlain) {
-                 loop_->transpose(from + first, in_, channels_, count, d, channels_);
-                 continue;
-               }
-               const int64_t lanes = loop_->lanes;
-               for (int64_t c = 0; c < channels_; c += lanes)
-                 for (int64_t p = 0; p < count; ++p)
-                   std::memcpy(d + p * channels_ + c, from + c * in_ + (first + p) * lanes,
-                               static_cast<size_t>(lanes) * sizeof(float));
-             }
-           });
+/// Columns [first, first + kCopyPixels) of a row of the copy.
+void TileConv::CopyPart(const float* x, int64_t row, int64_t first, float* to) const {
+  const int64_t count = std::min(kCopyPixels, copy_[2] - first);
+  float* const d = to + (row * copy_[2] + first) * channels_;
+  const int64_t i = row % copy_[1] - before_[1], plane = row / copy_[1] % copy_[0] - before_[0];
+  const int64_t at = row / copy_[1] / copy_[0], image = at % images_, g = at / images_;
+  const bool outside = i < 0 || i >= from_[1] || plane < 0 || plane >= from_[0];
+  // Columns of the operand, and where they begin in this part.
+  const int64_t left = std::clamp<int64_t>(before_[2] - first, 0, count);
+  const int64_t inside =
+      outside ? 0 : std::clamp<int64_t>(before_[2] + from_[2] - first - left, 0, count - left);
+  if (inside == 0) return void(std::fill_n(d, count * channels_, 0.0f));
+  std::fill_n(d, left * channels_, 0.0f);
+  std::fill_n(d + (left + inside) * channels_, (count - left - inside) * channels_, 0.0f);
+  const int64_t pixel = (plane * from_[1] + i) * from_[2] + first + left - before_[2];
+  CopyPixels(x, image, g, pixel, inside, d + left * channels_);
+}
+
+void TileConv::CopyPixels(const float* x, int64_t image, int64_t g, int64_t pixel, int64_t count,
+                          float* to) const {
+  const auto bytes = [](int64_t floats) { return static_cast<size_t>(floats) * sizeof(float); };
+  const int64_t all = channels_ * groups_, lanes = loop_->lanes;
+  const float* const first = x + (image * all + g * channels_) * in_;
+  switch (form_) {
+    case ConvForm::kPlain:
+      return loop_->transpose(first + pixel, in_, channels_, count, to, channels_);
+    case ConvForm::kBlocks:
+      for (int64_t c = 0; c < channels_; c += lanes)
+        for (int64_t p = 0; p < count; ++p)
+          std::memcpy(to + p * channels_ + c, first + c * in_ + (pixel + p) * lanes, bytes(lanes));
+      return;
+    case ConvForm::kLast:
+      for (int64_t p = 0; p < count; ++p)
+        std::memcpy(to + p * channels_, x + (image * in_ + pixel + p) * all + g * channels_,
+                    bytes(channels_));
+  }
 }
 
 /// Of one chunk: where points read, where they go.
 struct TileConv::Place {
   const TapSet* set;
   int64_t count;
-  int64_t panel, points;  ///< points: with those that fill the last tile
+  int64_t panel, points;               ///< points: with those that fill the last tile
   int64_t x_at[kChunk], y_at[kChunk];  ///< floats, of channel and result 0
-  /// Where results of a channel stand side by side: points [runs[i], runs[i + 1]).
+  /// Points [runs[i], runs[i + 1]) stand equally far apart in the result.
   int64_t runs[kChunk + 1], run_count;
   float* y;  ///< of the panel's first result
   const float* x[kChunk];
@@ -151,11 +223,17 @@ void TileConv::Find(const Chunk& chunk, Place& place) const {
   place.set = chunk.set;
   place.count = chunk.count;
   taps_of_->Pixels(*chunk.set, chunk.first, chunk.count, place.x_at, place.y_at);
-  place.run_count = 0;
   for (int64_t p = 0; p < chunk.count; ++p) {
     place.x_at[p] *= pixel_floats_;
     place.y_at[p] = At(place.y_at[p]);
-    if (p == 0 || place.y_at[p] != place.y_at[p - 1] + 1) place.runs[place.run_count++] = p;
+  }
+  place.run_count = 0;
+  for (int64_t p = 0; p < chunk.count;) {
+    place.runs[place.run_count++] = p;
+    const int64_t begin = p++;
+    while (p < chunk.count &&
+           place.y_at[p] - place.y_at[p - 1] == place.y_at[begin + 1] - place.y_at[begin])
+      ++p;
   }
   place.runs[place.run_count] = chunk.count;
 }
@@ -186,14 +264,14 @@ void TileConv::Compute(const Chunk& chunk, int64_t begin, int64_t end, const flo
       for (int64_t p = 0; p < place.points; ++p) place.d[p] = sums + of(p) * wide;
     const int64_t at = g * padded() + panel * width();
     Panel(place, w + at * rows, bias ? bias + at : nullptr);
-    if (!Direct(panel)) form_ == ConvForm::kPlain ? DeliverPlain(place, sums) : Deliver(place, sums);
+    if (!Direct(panel))
+      form_ == ConvForm::kPlain ? DeliverPlain(place, sums) : Deliver(place, sums);
   }
 }
 
 /// Whether a panel's sums are kept in the result.
 bool TileConv::Direct(int64_t panel) const {
-  return form_ != ConvForm::kPlain && appended_.in_product() &&
-         results(panel) % loop_->lanes == 0;
+  return form_ != ConvForm::kPlain && appended_.in_product() && results(panel) % loop_->lanes == 0;
 }
 
 void TileConv::Panel(const Place& place, const float* w, const float* bias) const {
@@ -257,7 +335,11 @@ void TileConv::DeliverPlain(const Place& place, const float* tile) const {
     for (int64_t r = 0; r < place.run_count; ++r) {
       const int64_t first = place.runs[r], length = place.runs[r + 1] - first;
       float *const from = sums + first, *const to = y + place.y_at[first];
-      for (int64_t i = 0; i < length; ++i) f(from[i], to[i]);
+      const int64_t step = length > 1 ? place.y_at[first + 1] - place.y_at[first] : 1;
+      if (step == 1)
+        for (int64_t i = 0; i < length; ++i) f(from[i], to[i]);
+      else
+        for (int64_t i = 0; i < length; ++i) f(from[i], to[i * step]);
     }
   };
   for (int64_t o = 0; o < n; ++o) {

@@ -1,8 +1,9 @@
 #pragma once
 /// Convolution and transposed convolution of one to three dimensions, any window, stride, dilation,
 /// padding and groups: tiles of points by one or two vectors of results, each sum over the taps
-/// that lie inside of the operand. The channels of a group stand side by side: operands that lie
-/// otherwise are copied first.
+/// that lie inside of the operand, or over all of a copy with zeros around it where that leaves
+/// fewer tiles half empty. The channels of a group stand side by side: operands that lie otherwise
+/// are copied first.
 #include <memory>
 
 #include "runtime/cpu/kernels/common/appended.h"
@@ -48,9 +49,16 @@ class TileConv {
   int vectors(int64_t panel) const { return results(panel) > loop_->lanes ? 2 : 1; }
   int64_t results(int64_t panel) const { return std::min(width(), of_group_ - panel * width()); }
   int64_t padded() const;  ///< results of a group
-  bool copies() const { return form_ != ConvForm::kLast && channels_ * groups_ > 1; }
+  bool copies() const {
+    return is_padded_ || (form_ != ConvForm::kLast && channels_ * groups_ > 1);
+  }
+  void ChooseTaps(Spatial s, bool transposed, const Dims& src, const Dims& dst);
+  double CostOf(const SameTaps& taps) const;
   void Cut();
   void Copy(const float* x, float* to) const;
+  void CopyPart(const float* x, int64_t row, int64_t first, float* to) const;
+  void CopyPixels(const float* x, int64_t image, int64_t g, int64_t pixel, int64_t count,
+                  float* to) const;
   void Compute(const Chunk& chunk, int64_t begin, int64_t end, const float* x, const float* w,
                const float* bias, float* y) const;
   void Find(const Chunk& chunk, Place& place) const;
@@ -64,9 +72,12 @@ class TileConv {
   Appended appended_;
   ConvForm form_ = ConvForm::kLast;
   int64_t images_ = 1, groups_ = 1;
-  int64_t channels_ = 1, of_group_ = 1;            ///< channels and results of a group
-  int64_t in_ = 1, out_ = 1;                       ///< pixels of an image
-  int64_t pixel_floats_ = 1, group_floats_ = 1;    ///< from one to the next, of what is read
+  int64_t channels_ = 1, of_group_ = 1;          ///< channels and results of a group
+  int64_t in_ = 1, out_ = 1;                     ///< pixels of an image
+  int64_t pixel_floats_ = 1, group_floats_ = 1;  ///< from one to the next, of what is read
+  /// Of the copy: extents of operand and copy, zeros before the operand.
+  std::array<int64_t, 3> from_ = {1, 1, 1}, copy_ = {1, 1, 1}, before_ = {0, 0, 0};
+  bool is_padded_ = false;
   int64_t taps_ = 1;
   std::shared_ptr<const SameTaps> taps_of_;
   std::vector<Chunk> chunks_;

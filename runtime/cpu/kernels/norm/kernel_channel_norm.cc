@@ -1,6 +1,6 @@
-/// Normalisations with a factor and a shift per channel, in f32: BatchNormalization unless it lies
-/// in blocks of channels (oneDNN 2.6 takes eight times as long for plain operands),
-/// InstanceNormalization, GroupNormalization.
+/// Normalisations with a factor and a shift per channel, in f32: BatchNormalization as its operand
+/// lies (oneDNN 2.6 takes eight times as long for plain operands, and has no kernel for rows in
+/// blocks of channels), InstanceNormalization, GroupNormalization.
 #include <algorithm>
 #include <cmath>
 
@@ -45,6 +45,54 @@ Prepared InPlaceNorm() {
   return p;
 }
 
+/// y = x k + s with factors of `lanes` channels that stand side by side, for n of them.
+void ScaleSide(const float* x, const float* k, const float* s, float* y, int64_t n, int64_t lanes) {
+  for (int64_t i = 0; i < n; ++i, x += lanes, y += lanes)
+    for (int64_t c = 0; c < lanes; ++c) y[c] = x[c] * k[c] + s[c];
+}
+/// The same for blocks of eight, whose factors stay in registers.
+void ScaleEights(const float* x, const float* k, const float* s, float* y, int64_t n) {
+  float factor[8], shift[8];
+  std::copy_n(k, 8, factor);
+  std::copy_n(s, 8, shift);
+  for (int64_t i = 0; i < n; ++i, x += 8, y += 8)
+    for (int c = 0; c < 8; ++c) y[c] = x[c] * factor[c] + shift[c];
+}
+
+/// [samples][blocks][inner][lanes]: channel c is lane c % lanes of block c / lanes; plain operands
+/// have one lane, channels last one block.
+struct Blocks {
+  int64_t samples = 1, blocks = 1, inner = 1, lanes = 1;
+
+  void Scale(const float* x, const float* k, const float* s, float* y) const {
+    // Pixels of channels last are cut, too.
+    const int64_t parts = lanes > 1 && blocks == 1 ? samples * inner : samples * blocks;
+    const int64_t of_part = samples * blocks * inner / parts;
+    ForRange(parts, std::max<int64_t>(1, kElementGrain / (of_part * lanes)),
+             [=, this](int64_t begin, int64_t end) {
+               for (int64_t i = begin; i < end; ++i) {
+                 const int64_t c = blocks == 1 ? 0 : i % blocks * lanes, at = i * of_part * lanes;
+                 if (lanes == 1)
+                   infer::Scale(x + at, k[c], s[c], y + at, of_part);
+                 else if (lanes == 8)
+                   ScaleEights(x + at, k + c, s + c, y + at, of_part);
+                 else
+                   ScaleSide(x + at, k + c, s + c, y + at, of_part, lanes);
+               }
+             });
+  }
+  int64_t padded_channels() const { return blocks * lanes; }
+
+  static Result<Blocks> Of(const Operand& x) {
+    const Planes s = PlanesOf(x.dims);
+    if (x.layout.plain()) return Blocks{s.samples, s.channels, s.inner, 1};
+    const auto block = onednn::ChannelBlockOf(DType::kF32, x.dims, x.layout);
+    if (!block || *block == 0) return Unsupported("neither plain nor by channels");
+    if (*block == s.channels) return Blocks{s.samples, 1, s.inner, s.channels};
+    return Blocks{s.samples, (s.channels + *block - 1) / *block, s.inner, *block};
+  }
+};
+
 std::unique_ptr<Kernel> MakeBatchNorm(const StepCall& call) {
   const Node& node = call.main();
   const auto epsilon = static_cast<double>(node.Attr<float>("epsilon"));
@@ -53,46 +101,30 @@ std::unique_ptr<Kernel> MakeBatchNorm(const StepCall& call) {
   return KernelOf([=, x = at[0], scale = at[1], bias = at[2], mean = at[3], variance = at[4]](
                       std::span<const Operand> in, std::span<const Operand>) -> Result<Prepared> {
     const Operand& data = in[static_cast<size_t>(x)];
-    Planes s = PlanesOf(data.dims);
-    const bool last = !data.layout.plain() && data.dims.size() >= 3 && data.dims.size() <= 5 &&
-                      data.layout == onednn::ChannelsLast(DType::kF32, data.dims);
-    if (!data.layout.plain() && !last) return Unsupported("it lies in blocks of channels");
-    if (last) s = {s.samples * s.inner, s.channels, 1};
+    const int64_t channels = PlanesOf(data.dims).channels;
+    INFER_ASSIGN(const Blocks s, Blocks::Of(data));
     for (int i : {scale, bias, mean, variance})
-      if (NumElements(in[static_cast<size_t>(i)].dims) != s.channels) return Unsupported("extents");
+      if (NumElements(in[static_cast<size_t>(i)].dims) != channels) return Unsupported("extents");
     const size_t y = in.size();
     Prepared p = InPlaceNorm();
     p.in_place = s.samples * s.inner > 1;  // else the operands are as large as the result
     p.in_layouts.resize(in.size());
     p.in_layouts[static_cast<size_t>(x)] = data.layout;
     p.out_layouts = {data.layout};
-    p.scratch_bytes = 2 * s.channels * 4;
+    p.scratch_bytes = 2 * s.padded_channels() * 4;
     p.launch = LaunchOf([=](std::byte* const* args) {
       auto of = [args](int i) { return As<float>(static_cast<const std::byte*>(args[i])); };
-      float *k = As<float>(args[y + 1]), *shift = k + s.channels;
-      for (int64_t c = 0; c < s.channels; ++c) {
+      float *k = As<float>(args[y + 1]), *shift = k + s.padded_channels();
+      // The padding of the last block stays zero.
+      std::fill_n(k, 2 * s.padded_channels(), 0.0f);
+      for (int64_t c = 0; c < channels; ++c) {
         const double factor = static_cast<double>(of(scale)[c]) /
                               std::sqrt(static_cast<double>(of(variance)[c]) + epsilon);
         k[c] = static_cast<float>(factor);
         shift[c] = static_cast<float>(static_cast<double>(of(bias)[c]) -
                                       static_cast<double>(of(mean)[c]) * factor);
       }
-      const float* from = of(x);
-      float* to = As<float>(args[y]);
-      if (s.inner == 1) {
-        const int64_t n = s.channels;
-        ForRange(s.samples, std::max<int64_t>(1, kElementGrain / n), [=](int64_t b, int64_t e) {
-          for (int64_t r = b; r < e; ++r)
-            for (int64_t c = 0; c < n; ++c) to[r * n + c] = from[r * n + c] * k[c] + shift[c];
-        });
-        return;
-      }
-      ForRange(s.samples * s.channels, std::max<int64_t>(1, kElementGrain / s.inner),
-               [=](int64_t b, int64_t e) {
-                 for (int64_t r = b; r < e; ++r)
-                   Scale(from + r * s.inner, k[r % s.channels], shift[r % s.channels],
-                         to + r * s.inner, s.inner);
-               });
+      s.Scale(of(x), k, shift, As<float>(args[y]));
     });
     return p;
   });
