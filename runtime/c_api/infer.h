@@ -234,8 +234,8 @@ typedef struct infer_prune_options {
   double max_drop;
   double rank;     /* products are split in two of low rank: the share of its full rank, above 0 and
                       below 1, that each keeps where that is smaller and faster; needs samples */
-  double low_rank; /* the same: the share of the constants' bytes, above 0 and below 1, that stays at
-                      most; ranks are chosen by what they cost at the outputs */
+  double low_rank; /* the same: the share of the constants' bytes, above 0 and below 1, that stays
+                      at most; ranks are chosen by what they cost at the outputs */
 } infer_prune_options;
 
 typedef struct infer_prune_report {

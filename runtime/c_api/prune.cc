@@ -33,7 +33,8 @@ Result<SparsityPattern> PatternOf(const infer_prune_options& o) {
   if (o.blocks) {
     INFER_ASSIGN(p, ParseBlocks(o.blocks));
   } else if (o.sparsity == 0) {
-    return InvalidArgument("infer_prune_options: one of sparsity, nm, blocks, flops, rank and "
+    return InvalidArgument(
+        "infer_prune_options: one of sparsity, nm, blocks, flops, rank and "
         "low_rank is missing");
   }
   if (o.sparsity != 0) p.share = o.sparsity;
