@@ -47,19 +47,11 @@ std::vector<double> MagnitudeCurve(const LayerJob& job, std::span<const int64_t>
   return errors;
 }
 
-Samples FirstOf(const Samples& all, int64_t most) {
-  // Evenly spaced: samples may be sorted by class.
-  const int64_t n = std::min(all.count, most);
-  std::vector<int64_t> which(static_cast<size_t>(n));
-  for (int64_t i = 0; i < n; ++i) which[static_cast<size_t>(i)] = i * all.count / n;
-  return Subset(all, std::move(which));
-}
-
 /// Those of which no layer's weights are fitted to: a layer that only knows them by heart would
 /// look cheap. Of few samples all, since rows are held out of each.
 Samples ThatJudge(const Samples& some) {
   if (some.count < kHoldOutSamplesFrom) return some;
-  return FirstOf(JudgePart(some), kCostSamples);
+  return EvenlySpaced(JudgePart(some), kCostSamples);
 }
 
 class CostMeter {
@@ -126,8 +118,8 @@ bool IsTooDeep(const SelectedLayer& layer) {
 }
 
 CostSamples CostSamplesOf(const Samples& samples) {
-  Samples some = FirstOf(samples, kCurveSamples);
-  Samples judge = FirstOf(ThatJudge(some), kCostSamples);
+  Samples some = EvenlySpaced(samples, kCurveSamples);
+  Samples judge = EvenlySpaced(ThatJudge(some), kCostSamples);
   return {std::move(some), std::move(judge)};
 }
 

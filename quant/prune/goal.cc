@@ -39,7 +39,8 @@ Status CheckBytesToSave(double goal, double all) {
   if (goal < all) return {};
   return InvalidArgument(Cat(
       "the weights of the prepared model take ", HumanBytes(static_cast<int64_t>(all)),
-      ", no more than the goal leaves for them (", HumanBytes(static_cast<int64_t>(goal)), ")"));
+      ", no more than the goal leaves for them (", HumanBytes(static_cast<int64_t>(goal)),
+      "): `infer-opt fuse` alone reaches it"));
 }
 
 Status SpeedupOutOfReach(double goal, double fastest) {
@@ -49,6 +50,12 @@ Status SpeedupOutOfReach(double goal, double fastest) {
 
 Samples FitPart(const Samples& samples) { return SamplesThat(samples, false); }
 Samples JudgePart(const Samples& samples) { return SamplesThat(samples, true); }
+Samples EvenlySpaced(const Samples& samples, int64_t most) {
+  const int64_t n = std::min(samples.count, most);
+  std::vector<int64_t> which(static_cast<size_t>(n));
+  for (int64_t i = 0; i < n; ++i) which[static_cast<size_t>(i)] = i * samples.count / n;
+  return Subset(samples, std::move(which));
+}
 
 Result<HeldOut> MakeDropJudge(const Graph& golden, const Samples& samples, const Backend& backend,
                               int threads, std::stop_token stop) {

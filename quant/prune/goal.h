@@ -19,6 +19,8 @@ Status SpeedupOutOfReach(double goal, double fastest);
 /// Samples of calibration that a search for a drop fits to, and every fourth, which judges.
 Samples FitPart(const Samples& samples);
 Samples JudgePart(const Samples& samples);
+/// At most so many: they may be sorted by class.
+Samples EvenlySpaced(const Samples& samples, int64_t most);
 /// Judges candidates for a drop on JudgePart of `samples`. Errors as HeldOut::Make.
 Result<HeldOut> MakeDropJudge(const Graph& golden, const Samples& samples, const Backend& backend,
                               int threads, std::stop_token stop);

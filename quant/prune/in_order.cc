@@ -58,6 +58,7 @@ Status PruneLayersInOrder(const Graph& work, Graph& pruned, std::span<const Sele
       done(i, result);
     }
     begin = batch.end;
+    if (options.between) INFER_TRY(options.between(begin, pruned));
     if (options.progress)
       options.progress("prune", static_cast<int64_t>(begin), static_cast<int64_t>(layers.size()));
   }

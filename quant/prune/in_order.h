@@ -15,6 +15,9 @@ struct InOrderOptions {
   /// Makes layer i of the job that PruneLayer would get; nullptr: PruneLayer does.
   std::function<Result<LayerResult>(size_t i, const LayerJob& job, const MomentsPair& moments)>
       make = nullptr;
+  /// Called between rounds and after the last with the position of the first layer that is not
+  /// pruned yet; all before it are. nullptr: nothing.
+  std::function<Status(size_t next, Graph& pruned)> between = nullptr;
 };
 
 /// Writes weights, and a shift of the results into the layer's bias.

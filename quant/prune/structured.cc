@@ -12,6 +12,7 @@
 #include "quant/prune/check_same.h"
 #include "quant/prune/goal.h"
 #include "quant/prune/shrink.h"
+#include "quant/prune/statistics.h"
 
 namespace infer {
 namespace {
@@ -19,6 +20,7 @@ namespace {
 constexpr int kGoalSteps = 6;        // towards a speed that only the finished graph tells
 constexpr int kWorkSteps = 40;       // towards work that only the finished graph tells
 constexpr int kDropSteps = 5;        // of a search by accuracy: each prunes the whole model
+constexpr int64_t kNearerSamples = 32;  // that tell old from new statistics
 constexpr double kLeastShare = 0.1;  // of the FLOPs, that such a search looks at
 
 Status CheckChannelRequest(const Graph& g, const Samples& samples, const ChannelOptions& o) {
@@ -36,6 +38,27 @@ Status CheckChannelRequest(const Graph& g, const Samples& samples, const Channel
   }
   if (o.multiple < 1) return InvalidArgument("widths are multiples of at least 1");
   return {};
+}
+
+/// For each normalization how many of the layers stand before it.
+std::vector<size_t> LayersBefore(const Graph& g, std::span<const std::string> normalizations,
+                                 std::span<const SelectedLayer> layers) {
+  std::map<const Node*, size_t> place;
+  for (const auto& n : g.nodes()) place.emplace(n.get(), place.size());
+  std::vector<size_t> first;  // place of each layer; of several that share weights the first
+  for (const SelectedLayer& l : layers) {
+    size_t at = place.size();
+    for (const Use& use : g.FindValue(l.weights.weights)->uses())
+      at = std::min(at, place.at(use.user));
+    first.push_back(at);
+  }
+  std::vector<size_t> before;
+  for (const std::string& name : normalizations) {
+    const size_t at = place.at(g.FindValue(name)->producer());
+    before.push_back(static_cast<size_t>(
+        std::count_if(first.begin(), first.end(), [&](size_t f) { return f < at; })));
+  }
+  return before;
 }
 
 /// Units to remove, by usable group.
@@ -66,7 +89,7 @@ class ChannelPruner {
     } else {
       INFER_ASSIGN(widths, WidthsForGoal());
     }
-    INFER_ASSIGN(result_, Pruned(widths, samples_, true));
+    INFER_ASSIGN(result_, Pruned(widths, samples_));
     Report(widths);
     return {};
   }
@@ -183,7 +206,7 @@ class ChannelPruner {
         low = share;
         continue;
       }
-      INFER_ASSIGN(const Graph cut, Pruned(*w, fit, false));
+      INFER_ASSIGN(const Graph cut, Pruned(*w, fit));
       INFER_ASSIGN(const double drop, DropOf(judge, cut));
       least = std::min(least, drop);
       if (drop <= options_.goal.value) {
@@ -239,29 +262,77 @@ class ChannelPruner {
     return cuts;
   }
 
-  Result<Graph> Pruned(const Widths& w, const Samples& samples, bool report) {
+  /// Layers in order of the graph, and `normalizations` (in order, too) between them.
+  Result<Graph> Fitted(std::span<const SelectedLayer> selected, const Samples& samples,
+                       std::span<const std::string> normalizations,
+                       std::vector<FittedLayer>& layers) const {
     Graph masked = space_->work.Clone();
-    const std::vector<SelectedLayer> selected = Masked(w, samples);
     InOrderOptions in_order;
     in_order.max_bytes = options_.max_bytes;
     in_order.threads = options_.threads;
     in_order.progress = options_.progress;
     in_order.stop = options_.stop;
+    const std::vector<size_t> before = LayersBefore(space_->work, normalizations, selected);
+    size_t estimated = 0;
+    if (!normalizations.empty())
+      in_order.between = [&](size_t next, Graph& g) -> Status {
+        const size_t begin = estimated;
+        while (estimated < before.size() && before[estimated] <= next) ++estimated;
+        return EstimateStatistics(space_->work, g,
+                                  normalizations.subspan(begin, estimated - begin), samples,
+                                  backend_, {options_.threads, options_.stop});
+      };
     INFER_TRY(PruneLayersInOrder(space_->work, masked, selected, samples, backend_, in_order,
                                  [&](size_t i, const LayerResult& r) {
-                                   if (report) Note(selected[i], r);
+                                   const PrunableWeights& l = selected[i].weights;
+                                   layers.push_back({l.layer, l.op, r.method, r.note, r.error,
+                                                     r.dense_error});
                                  }));
+    return masked;
+  }
+
+  /// Layers behind a normalization make up for its old statistics as well as they can, so new ones
+  /// do not always help: the outputs decide.
+  Result<Graph> FittedWithStatistics(const Widths& w, const Samples& samples) {
+    const std::vector<SelectedLayer> selected = Masked(w, samples);
+    std::vector<FittedLayer> layers, layers_anew;
+    INFER_ASSIGN(Graph masked, Fitted(selected, samples, {}, layers));
+    const std::vector<std::string> names = EstimatedStatistics(space_->work);
+    report_.statistics = 0;
+    if (samples.count > 0 && !names.empty()) {
+      INFER_ASSIGN(Graph anew, Fitted(selected, samples, names, layers_anew));
+      INFER_ASSIGN(const bool nearer, IsNearer(anew, masked, samples));
+      if (nearer) {
+        masked = std::move(anew);
+        layers = std::move(layers_anew);
+        report_.statistics = static_cast<int64_t>(names.size());
+      }
+    }
+    report_.layers = std::move(layers);
+    return masked;
+  }
+
+  Result<bool> IsNearer(const Graph& a, const Graph& b, const Samples& samples) const {
+    HeldOut::Options o;
+    o.threads = options_.threads;
+    o.stop = options_.stop;
+    const Samples judges = samples.count < kHoldOutSamplesFrom ? samples : JudgePart(samples);
+    INFER_ASSIGN(const HeldOut judge, HeldOut::Make(space_->work,
+                                                    EvenlySpaced(judges, kNearerSamples), backend_,
+                                                    o));
+    INFER_ASSIGN(const HeldOutError of_a, judge.Measure(a));
+    INFER_ASSIGN(const HeldOutError of_b, judge.Measure(b));
+    return of_a.noise < of_b.noise;
+  }
+
+  Result<Graph> Pruned(const Widths& w, const Samples& samples) {
+    INFER_ASSIGN(const Graph masked, FittedWithStatistics(w, samples));
     INFER_ASSIGN(const AxisCuts cuts, CutsIn(masked, w));
     INFER_ASSIGN(Graph out, Shrink(masked, cuts));
     INFER_TRY(
         CheckSame(masked, out, samples, backend_, options_.threads,
                   "the model without its channels differs from the one in which they are zero"));
     return out;
-  }
-
-  void Note(const SelectedLayer& l, const LayerResult& r) {
-    report_.layers.push_back(
-        {l.weights.layer, l.weights.op, r.method, r.note, r.error, r.dense_error});
   }
 
   /// The same units in a graph whose layers got other biases.

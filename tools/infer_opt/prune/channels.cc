@@ -166,6 +166,7 @@ Json ToJson(const ChannelReport& r, const ChannelOptions& options) {
   }
   if (r.drop >= 0) j["expected_drop"] = r.drop;
   if (r.speedup >= 0) j["speedup_when_chosen"] = r.speedup;
+  j["statistics"] = r.statistics;
   j["groups"] = Json::array();
   for (const PrunedGroup& p : r.groups) j["groups"].push_back(GroupJson(p));
   j["layers"] = Json::array();

@@ -1,5 +1,7 @@
 /// infer-opt prune: sets weights to zero, removes channels or splits products, compares the result
 /// with the dense model on data that nothing was fitted to, and checks the gates.
+#include <limits>
+
 #include "lib/support/readable.h"
 #include "lib/support/strings.h"
 #include "quant/prune/prune.h"
@@ -14,6 +16,16 @@
 
 namespace infer {
 namespace {
+
+/// A quarter of the outputs' energy is error.
+constexpr double kUsefulDecibels = 6;
+
+/// Of JsonNumber: text is NaN or an infinity.
+double NumberOf(const Json& j) {
+  if (j.is_number()) return j.get<double>();
+  return j == "inf" ? std::numeric_limits<double>::infinity()
+                    : -std::numeric_limits<double>::infinity();
+}
 
 class PruneCommand : public Command {
  public:
@@ -123,6 +135,7 @@ class PruneCommand : public Command {
     }
     if (!OfWeights() && !no_verify_)
       INFER_TRY(TellSpeedup(context, golden, model.graph, device_, data_, IfSlower(), report));
+    TellShort(context, report);
     INFER_ASSIGN(const ExitCode code,
                  export_.WriteJudged(context, model, verdict, keep_failed_, report));
     INFER_TRY(TellSize(context, model, report));
@@ -134,6 +147,28 @@ class PruneCommand : public Command {
   }
 
  private:
+  /// Warns of a result that hardly anybody wants, where no gate has said so.
+  void TellShort(Context& context, const Json& report) const {
+    if (report.contains("accuracy"))
+      for (const Json& o : report["accuracy"]["outputs"]) {
+        if (!o.contains("sqnr_db")) continue;
+        const double decibels = NumberOf(o["sqnr_db"]);
+        if (decibels >= kUsefulDecibels) continue;
+        context.Warn(Cat("output ", o.value("name", ""), " has little to do with the dense model's (SQNR ",
+                         Rounded(decibels, 2),
+                         " dB): ask for less, train what is left (--fine-tune-steps), or set a gate "
+                         "(--max-drop, --min-sqnr)"));
+        break;
+      }
+    const auto wanted = channels_.speedup.empty() ? Result<double>(0.0) : SpeedupGoal(channels_.speedup);
+    if (!wanted.ok() || *wanted == 0 || !report.contains("latency")) return;
+    const Json& ends = report["latency"]["speedup"]["median_ci95"];
+    if (NumberOf(ends[1]) < *wanted)
+      context.Warn(Cat("measured once more the result is ",
+                       Fixed(NumberOf(report["latency"]["speedup"]["median"]), 2),
+                       " times as fast, --speedup asked for ", Rounded(*wanted, 4)));
+  }
+
   Samples ToFit() const { return fine_tune_.ToFit(data_.calibration); }
 
   Status Train(Context& context, Graph& model, const Graph& golden, const Backend& backend,
@@ -177,11 +212,13 @@ class PruneCommand : public Command {
   }
 
   /// Times two models in turns on the first calibration sample, which lives as long as this.
-  std::function<Result<double>(const Graph&, const Graph&)> Stopwatch(Context& context) const {
-    return [this, &context](const Graph& dense, const Graph& pruned) -> Result<double> {
+  /// The dense one is the model as it came, whose fused form may be faster than the prepared one's.
+  std::function<Result<double>(const Graph&, const Graph&)> Stopwatch(Context& context,
+                                                                      const Graph& golden) const {
+    return [this, &context, &golden](const Graph&, const Graph& pruned) -> Result<double> {
       INFER_ASSIGN(const auto inputs, data_.calibration.get(0));
       Json unused;
-      INFER_ASSIGN(const auto s, MeasureSpeedup(context, dense, pruned, device_, inputs, unused));
+      INFER_ASSIGN(const auto s, MeasureSpeedup(context, golden, pruned, device_, inputs, unused));
       return s.median;
     };
   }
@@ -197,7 +234,7 @@ class PruneCommand : public Command {
     options.progress = as.progress;
     options.stop = as.stop;
     options.store = store.get();
-    options.speedup = Stopwatch(context);
+    options.speedup = Stopwatch(context, golden);
     context.Step("prune");
     INFER_ASSIGN(const LowRankReport done, SplitProducts(model.graph, ToFit(), backend, options));
     report["low_rank"] = infer::ToJson(done, options);
@@ -219,7 +256,7 @@ class PruneCommand : public Command {
     if (options.goal.kind == ChannelGoal::Kind::kSpeedup) {
       if (data_.calibration.count == 0)
         return InvalidArgument("--speedup runs the model on data: --data X, or --calib X --eval Z");
-      options.speedup = Stopwatch(context);
+      options.speedup = Stopwatch(context, golden);
     }
     context.Step("prune");
     INFER_ASSIGN(const ChannelReport done, PruneChannels(model.graph, ToFit(), backend, options));
