@@ -1,6 +1,14 @@
 #include "quant/prune/damped.h"
 
+#include <algorithm>
+
 namespace infer {
+namespace {
+
+/// Of sums in f32: what their rounding may take off an eigenvalue, as a share of the trace.
+constexpr double kSumRounding = 0x1p-22;
+
+}  // namespace
 
 DampedMoments DampedOf(const WeightPlane& plane, std::span<const float> dense,
                        const LayerMoments& m, double damping, bool about_mean) {
@@ -8,12 +16,13 @@ DampedMoments DampedOf(const WeightPlane& plane, std::span<const float> dense,
       Eigen::Map<const Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>>;
   const int64_t d = plane.depth(), r = plane.rows;
   DampedMoments s{Floats(m.h.data(), d, d).cast<double>(), Floats(m.c.data(), d, r).cast<double>()};
+  const double rounding = kSumRounding * s.h.trace();
   if (about_mean && m.rows > 0) {
     const Eigen::Map<const Eigen::VectorXd> x(m.sum_x.data(), d), y(m.sum_y.data(), r);
     s.h.noalias() -= x * x.transpose() / static_cast<double>(m.rows);
     s.c.noalias() -= x * y.transpose() / static_cast<double>(m.rows);
   }
-  const double mean = s.h.diagonal().mean(), added = mean > 0 ? damping * mean : 1.0;
+  const double mean = s.h.diagonal().mean(), added = mean > 0 ? std::max(damping * mean, rounding) : std::max(1.0, rounding);
   s.h.diagonal().array() += added;
   s.c += added * Floats(dense.data(), r, d).cast<double>().transpose();
   return s;

@@ -13,7 +13,9 @@ struct DampedMoments {
   MomentMatrix c;  ///< [d, r], with the damping's pull towards the dense weights
 };
 
-/// `damping` of the mean of H's diagonal is added to the diagonal, 1 where H is 0. `about_mean`:
+/// `damping` of the mean of H's diagonal is added to the diagonal, 1 where H is 0, and at
+/// least what the sums' rounding may have taken: about the mean, inputs that hardly vary leave
+/// little else. `about_mean`:
 /// moments about the means of X and Y, as of a layer whose results may shift by a constant.
 /// `dense`: the group's weights [r, d]. Pre: m has h.
 DampedMoments DampedOf(const WeightPlane& plane, std::span<const float> dense,

@@ -70,6 +70,17 @@ TEST_P(FactorsTest, TheWeightedErrorIsBelowThatOfThePlainDecomposition) {
   }
 }
 
+/// Features of random images: all but equal, so that moments about the mean are mostly rounding.
+TEST_P(FactorsTest, InputsThatHardlyVaryAreFactorised) {
+  std::vector<float> x(static_cast<size_t>(16 * plane_.depth()));
+  for (size_t i = 0; i < x.size(); ++i)
+    x[i] = 1000 + 1e-3F * x_[i] + static_cast<float>(i % static_cast<size_t>(plane_.depth()));
+  const LayerMoments few = MomentsOver(plane_, dense_, x);
+  const auto made = FactorLayer({plane_, dense_, full_ / 4, true}, {{few}, {few}});
+  ASSERT_TRUE(made.ok()) << made.status().message();
+  EXPECT_TRUE(std::isfinite(made->layer.error));
+}
+
 TEST_P(FactorsTest, AtFullRankTheProductIsTheWeights) {
   const LayerMoments fit = MomentsOver(plane_, dense_, x_);
   for (const bool outputs : {false, true})
