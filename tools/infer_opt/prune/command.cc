@@ -154,13 +154,15 @@ class PruneCommand : public Command {
         if (!o.contains("sqnr_db")) continue;
         const double decibels = NumberOf(o["sqnr_db"]);
         if (decibels >= kUsefulDecibels) continue;
-        context.Warn(Cat("output ", o.value("name", ""), " has little to do with the dense model's (SQNR ",
-                         Rounded(decibels, 2),
-                         " dB): ask for less, train what is left (--fine-tune-steps), or set a gate "
-                         "(--max-drop, --min-sqnr)"));
+        context.Warn(
+            Cat("output ", o.value("name", ""), " has little to do with the dense model's (SQNR ",
+                Rounded(decibels, 2),
+                " dB): ask for less, train what is left (--fine-tune-steps), or set a gate "
+                "(--max-drop, --min-sqnr)"));
         break;
       }
-    const auto wanted = channels_.speedup.empty() ? Result<double>(0.0) : SpeedupGoal(channels_.speedup);
+    const auto wanted =
+        channels_.speedup.empty() ? Result<double>(0.0) : SpeedupGoal(channels_.speedup);
     if (!wanted.ok() || *wanted == 0 || !report.contains("latency")) return;
     const Json& ends = report["latency"]["speedup"]["median_ci95"];
     if (NumberOf(ends[1]) < *wanted)
