@@ -54,6 +54,13 @@ inline std::vector<std::string_view> ZooNames() {
   return names;
 }
 
+/// Large decoders with two of their layers, which are all alike.
+inline ZooOptions TestedOptions(std::string_view name) {
+  for (const ZooModel& m : ZooModels())
+    if (m.name == name && m.open_sequence) return {.layers = 2};
+  return {};
+}
+
 /// Letters, digits and '_' alone.
 inline std::string TestNameOf(std::string_view text) {
   std::string name(text);

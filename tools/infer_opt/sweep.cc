@@ -301,7 +301,7 @@ class SweepCommand : public Command {
       INFER_TRY(ChooseWay(silent, work, mode, export_, /*keep_failed=*/false));
     }
     INFER_TRY(mode.Quantize(silent, work.graph, told).status());
-    v.measured["ort_saturates"] = told.value("ort_saturates", false);
+    v.measured["ort_saturates"] = Saturates(told);
     if (export_.target.empty()) return {};
     INFER_ASSIGN(const std::string refusal, export_.Refusal(quiet, work));
     return refusal.empty() ? Status() : Unsupported(refusal);
@@ -316,13 +316,18 @@ class SweepCommand : public Command {
     return ExportModel(model, path, o);
   }
 
+  /// `told`: null for a variant that was not made, and where a mode has nothing to tell.
+  static bool Saturates(const Json& told) {
+    return told.contains("ort_saturates") && told["ort_saturates"].get<bool>();
+  }
+
   void TellSaturation(const Context& context) const {
     Json ignored;
     const Target* target = FindTarget(export_.target);
     WeightRangeFlags::TellSaturation(
         context,
         std::any_of(variants_.begin(), variants_.end(),
-                    [](const Variant& v) { return v.measured.value("ort_saturates", false); }),
+                    [](const Variant& v) { return Saturates(v.measured); }),
         target && target->runtime != TargetRuntime::kOnnxRuntime, ignored);
   }
 

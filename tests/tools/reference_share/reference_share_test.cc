@@ -95,7 +95,7 @@ TEST(ReferenceShare, FusionGraphs) { CheckFolder("fusion_graphs", true); }
 
 class ZooShare : public ::testing::TestWithParam<std::string_view> {};
 TEST_P(ZooShare, AtMostOnePercent) {
-  auto model = MakeZooModel(GetParam(), {}, Ops());
+  auto model = MakeZooModel(GetParam(), TestedOptions(GetParam()), Ops());
   ASSERT_TRUE(model.ok()) << model.status().message();
   const auto inputs = RandomModelInputs(model->graph, 0);
   ASSERT_TRUE(inputs.ok()) << inputs.status().message();

@@ -70,7 +70,7 @@ TEST(SameBits, SharedModels) {
 
 class ZooBits : public ::testing::TestWithParam<std::string_view> {};
 TEST_P(ZooBits, Same) {
-  auto model = MakeZooModel(GetParam(), {}, Ops());
+  auto model = MakeZooModel(GetParam(), TestedOptions(GetParam()), Ops());
   ASSERT_TRUE(model.ok()) << model.status().message();
   const auto inputs = RandomModelInputs(model->graph, 0);
   ASSERT_TRUE(inputs.ok()) << inputs.status().message();
