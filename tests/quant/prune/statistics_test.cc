@@ -41,8 +41,7 @@ TEST_F(StatisticsTest, NothingMovesWhereNothingIsPruned) {
   EXPECT_THAT(EstimatedStatistics(golden), ElementsAre("n2"));
   Graph g = golden.Clone();
   const std::vector<std::string> names = EstimatedStatistics(g);
-  ASSERT_TRUE(
-      EstimateStatistics(golden, g, names, NormalSamples(g, 12, 1), *backend_, {}).ok());
+  ASSERT_TRUE(EstimateStatistics(golden, g, names, NormalSamples(g, 12, 1), *backend_, {}).ok());
   for (const char* name : {"m2", "v2"})
     for (int64_t i = 0; i < 16; ++i)
       EXPECT_EQ(g.FindValue(name)->constant()->At(i), golden.FindValue(name)->constant()->At(i));
@@ -57,10 +56,8 @@ TEST_F(StatisticsTest, TakesUpWhatChannelsLostOrGained) {
   GraphEditor(g).SetConstant(g.FindValue("w2"), std::move(w2));
   const Samples samples = NormalSamples(golden, 24, 1);
   const double before = Decibels(golden, g);
-  ASSERT_TRUE(
-      EstimateStatistics(golden, g, EstimatedStatistics(g), samples, *backend_, {}).ok());
-  for (int64_t i = 0; i < 16; ++i)
-    EXPECT_NEAR(g.FindValue("v2")->constant()->At(i), 9, 1e-3) << i;
+  ASSERT_TRUE(EstimateStatistics(golden, g, EstimatedStatistics(g), samples, *backend_, {}).ok());
+  for (int64_t i = 0; i < 16; ++i) EXPECT_NEAR(g.FindValue("v2")->constant()->At(i), 9, 1e-3) << i;
   EXPECT_GT(Decibels(golden, g), before + 3);
 }
 
