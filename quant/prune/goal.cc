@@ -37,10 +37,10 @@ Status CheckDropGoal(double drop, int64_t samples) {
 
 Status CheckBytesToSave(double goal, double all) {
   if (goal < all) return {};
-  return InvalidArgument(Cat(
-      "the weights of the prepared model take ", HumanBytes(static_cast<int64_t>(all)),
-      ", no more than the goal leaves for them (", HumanBytes(static_cast<int64_t>(goal)),
-      "): `infer-opt fuse` alone reaches it"));
+  return InvalidArgument(
+      Cat("the weights of the prepared model take ", HumanBytes(static_cast<int64_t>(all)),
+          ", no more than the goal leaves for them (", HumanBytes(static_cast<int64_t>(goal)),
+          "): `infer-opt fuse` alone reaches it"));
 }
 
 Status SpeedupOutOfReach(double goal, double fastest) {

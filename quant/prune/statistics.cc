@@ -15,7 +15,8 @@ namespace {
 constexpr int64_t kStatisticsSamples = 256;  // evenly spaced
 constexpr size_t kMean = 3, kVariance = 4;   // inputs of the operator
 
-/// Of one channel; `off` is taken from each number first, so that sums of squares keep their digits.
+/// Of one channel; `off` is taken from each number first, so that sums of squares keep their
+/// digits.
 struct ChannelSums {
   double off = 0, count = 0, sum = 0, squares = 0;
   double Mean() const { return count > 0 ? off + sum / count : 0; }
@@ -68,7 +69,8 @@ class Summing {
       s.sums_.push_back(SumsOf(*node.input(kMean)->constant()));
       if (x->is_input()) {
         const auto& in = g.inputs();
-        s.at_.push_back({true, static_cast<size_t>(std::find(in.begin(), in.end(), x) - in.begin())});
+        s.at_.push_back(
+            {true, static_cast<size_t>(std::find(in.begin(), in.end(), x) - in.begin())});
         continue;
       }
       const auto known = std::find(taps.begin(), taps.end(), x->name());
@@ -129,8 +131,7 @@ Status EstimateTogether(const Graph& dense, Graph& pruned, std::span<const std::
     INFER_TRY(was.Add(inputs, options.stop));
     INFER_TRY(is.Add(inputs, options.stop));
   }
-  for (size_t k = 0; k < names.size(); ++k)
-    WriteStatistics(pruned, names[k], was.Of(k), is.Of(k));
+  for (size_t k = 0; k < names.size(); ++k) WriteStatistics(pruned, names[k], was.Of(k), is.Of(k));
   return {};
 }
 

@@ -17,11 +17,11 @@
 namespace infer {
 namespace {
 
-constexpr int kGoalSteps = 6;        // towards a speed that only the finished graph tells
-constexpr int kWorkSteps = 40;       // towards work that only the finished graph tells
-constexpr int kDropSteps = 5;        // of a search by accuracy: each prunes the whole model
+constexpr int kGoalSteps = 6;           // towards a speed that only the finished graph tells
+constexpr int kWorkSteps = 40;          // towards work that only the finished graph tells
+constexpr int kDropSteps = 5;           // of a search by accuracy: each prunes the whole model
 constexpr int64_t kNearerSamples = 32;  // that tell old from new statistics
-constexpr double kLeastShare = 0.1;  // of the FLOPs, that such a search looks at
+constexpr double kLeastShare = 0.1;     // of the FLOPs, that such a search looks at
 
 Status CheckChannelRequest(const Graph& g, const Samples& samples, const ChannelOptions& o) {
   INFER_TRY(CheckNotQuantized(g));
@@ -278,16 +278,15 @@ class ChannelPruner {
       in_order.between = [&](size_t next, Graph& g) -> Status {
         const size_t begin = estimated;
         while (estimated < before.size() && before[estimated] <= next) ++estimated;
-        return EstimateStatistics(space_->work, g,
-                                  normalizations.subspan(begin, estimated - begin), samples,
-                                  backend_, {options_.threads, options_.stop});
+        return EstimateStatistics(space_->work, g, normalizations.subspan(begin, estimated - begin),
+                                  samples, backend_, {options_.threads, options_.stop});
       };
-    INFER_TRY(PruneLayersInOrder(space_->work, masked, selected, samples, backend_, in_order,
-                                 [&](size_t i, const LayerResult& r) {
-                                   const PrunableWeights& l = selected[i].weights;
-                                   layers.push_back({l.layer, l.op, r.method, r.note, r.error,
-                                                     r.dense_error});
-                                 }));
+    INFER_TRY(PruneLayersInOrder(
+        space_->work, masked, selected, samples, backend_, in_order,
+        [&](size_t i, const LayerResult& r) {
+          const PrunableWeights& l = selected[i].weights;
+          layers.push_back({l.layer, l.op, r.method, r.note, r.error, r.dense_error});
+        }));
     return masked;
   }
 
@@ -317,9 +316,8 @@ class ChannelPruner {
     o.threads = options_.threads;
     o.stop = options_.stop;
     const Samples judges = samples.count < kHoldOutSamplesFrom ? samples : JudgePart(samples);
-    INFER_ASSIGN(const HeldOut judge, HeldOut::Make(space_->work,
-                                                    EvenlySpaced(judges, kNearerSamples), backend_,
-                                                    o));
+    INFER_ASSIGN(const HeldOut judge,
+                 HeldOut::Make(space_->work, EvenlySpaced(judges, kNearerSamples), backend_, o));
     INFER_ASSIGN(const HeldOutError of_a, judge.Measure(a));
     INFER_ASSIGN(const HeldOutError of_b, judge.Measure(b));
     return of_a.noise < of_b.noise;

@@ -66,8 +66,8 @@ struct ChannelReport {
   int64_t constant_bytes = 0, constant_bytes_after = 0;
   double drop = -1;     ///< kDrop: that was expected on samples that no layer was fitted to
   double speedup = -1;  ///< kSpeedup: that was measured
-  /// BatchNormalizations of the graph whose statistics are those of the pruned model (statistics.h);
-  /// 0: the old ones err less at the outputs, on samples that judge.
+  /// BatchNormalizations of the graph whose statistics are those of the pruned model
+  /// (statistics.h); 0: the old ones err less at the outputs, on samples that judge.
   int64_t statistics = 0;
 };
 
