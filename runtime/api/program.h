@@ -114,9 +114,9 @@ struct CompileOptions {
   /// are there where the backend can, and they are not kept. No number is another than if they were
   /// outputs like the others.
   size_t watched = 0;
-  /// What lies on the device, where the backend has one: steps that work on it are placed there.
-  /// A run copies such values between host and device like others, unless it may leave them there
-  /// (RunOptions::leave_resident). nullopt: the model's caches.
+  /// Inputs and outputs that lie on the device, where the backend has one: steps that work on them
+  /// are placed there. A run copies such values between host and device like others, unless it may
+  /// leave them there (RunOptions::leave_resident). nullopt: the model's caches.
   std::optional<ResidentValues> resident = {};
   /// Is shown the program after every step of compiling, where the backend has such steps; bodies
   /// of control flow and what is compiled during a run are left out.

@@ -73,6 +73,16 @@ Status CheckNoSingleWeights(const infer_prune_options& o, std::string_view inste
   return {};
 }
 
+/// Figures that reports of whole channels and of split products share.
+template <typename Report>
+void TellSizes(const Report& done, infer_prune_report& report) {
+  report.calibration_samples = done.calibration_samples;
+  report.parameters_before = done.parameters;
+  report.parameters_after = done.parameters_after;
+  report.flops_before = done.flops;
+  report.flops_after = done.flops_after;
+}
+
 Status RemoveChannels(PruneCall& c) {
   const infer_prune_options& o = c.options;
   INFER_TRY(CheckNoSingleWeights(o, "flops removes channels"));
@@ -86,11 +96,7 @@ Status RemoveChannels(PruneCall& c) {
   p.progress = c.told.OfSteps();
   p.stop = c.told.stop();
   INFER_ASSIGN(const ChannelReport done, PruneChannels(c.graph, c.samples, c.backend, p));
-  c.report.calibration_samples = done.calibration_samples;
-  c.report.parameters_before = done.parameters;
-  c.report.parameters_after = done.parameters_after;
-  c.report.flops_before = done.flops;
-  c.report.flops_after = done.flops_after;
+  TellSizes(done, c.report);
   for (const PrunedGroup& g : done.groups)
     if (g.removed > 0) c.report.channels_removed += g.group.width - g.width_after;
   return {};
@@ -116,11 +122,7 @@ Status SplitInTwo(PruneCall& c) {
   p.progress = c.told.OfSteps();
   p.stop = c.told.stop();
   INFER_ASSIGN(const LowRankReport done, SplitProducts(c.graph, c.samples, c.backend, p));
-  c.report.calibration_samples = done.calibration_samples;
-  c.report.parameters_before = done.parameters;
-  c.report.parameters_after = done.parameters_after;
-  c.report.flops_before = done.flops;
-  c.report.flops_after = done.flops_after;
+  TellSizes(done, c.report);
   for (const SplitProduct& l : done.layers) c.report.products_split += l.rank > 0 ? 1 : 0;
   return {};
 }

@@ -29,6 +29,13 @@ class Llm(BenchTestCase):
             self.assertEqual(t["cache_bytes"], 2 * 12 * 64 * 4 * (t["depth"] + t["tokens"]))
         self.assertGreater(r["memory"]["weight_bytes"], 20e6)
 
+    def test_without_options_the_caches_decide(self):
+        short = self.dir / "short.onnx"
+        self.expect(0, "infer-bench", "zoo", "gpt2-small-gqa-int4", "--past", 40, "--num-layers", 1, "-o", short)
+        r = self.report(short, "--repetitions", 1, "--depth", "0,30")
+        self.assertEqual([(t["test"], t["depth"], t["tokens"]) for t in r["results"]], [("generate", 0, 40), ("generate", 30, 10)])
+        self.assertIn("the caches hold 40 tokens", self.bench(short, "--prompt", 0, "--generate", 41, code=2).stderr)
+
     def test_what_the_model_cannot_do_is_told(self):
         done = self.bench(self.model, "--prompt", 4, "--generate", 2, "--repetitions", 1)
         self.assertIn("left out, the model takes 1 token a run", done.stderr)

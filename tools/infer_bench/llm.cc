@@ -16,10 +16,14 @@ namespace {
 
 using namespace bench;  // NOLINT(google-build-using-namespace): the command is a part of it
 
+/// Tokens where the command line names none.
+constexpr int64_t kPrompt = 512, kGenerated = 128;
+
 /// A measurement: `tokens` of each sample, in one run or one by one.
 struct LlmTest {
   bool prompt = false;
   int64_t batch = 1, depth = 0, tokens = 0;
+  bool by_default = false;  ///< fewer tokens will do where the caches hold fewer
   std::string name() const { return Cat(prompt ? "prompt " : "generate ", tokens); }
 };
 
@@ -62,8 +66,11 @@ class LlmCommand : public Command {
     model_.Declare(o);
     device_.Declare(o);
     device_.DeclareCompute(o);
-    o.Values("--prompt", &prompt_, "Tokens of a prompt, read in one run; 0: none");
-    o.Values("--generate", &generate_, "Tokens written one by one; 0: none");
+    o.Values(
+        "--prompt", &prompt_,
+        "Tokens of a prompt, read in one run; 0: none (default: 512, or what the caches hold)");
+    o.Values("--generate", &generate_,
+             "Tokens written one by one; 0: none (default: 128, or what the caches hold)");
     o.Values("--depth", &depth_, "Tokens that are in the caches before");
     o.Values("--batch", &batch_, "Sequences side by side");
     o.Value("--repetitions", &repetitions_,
@@ -115,43 +122,62 @@ class LlmCommand : public Command {
     std::vector<LlmTest> tests;
     for (int64_t batch : batches)
       for (int64_t depth : depths)
-        for (bool prompt : {true, false})
-          for (int64_t tokens : prompt ? prompts : generated)
-            if (tokens > 0) tests.push_back({prompt, batch, depth, tokens});
+        for (bool prompt : {true, false}) {
+          const bool by_default = (prompt ? prompts : generated).empty();
+          const std::vector<int64_t> usual = {prompt ? kPrompt : kGenerated};
+          for (int64_t tokens : by_default ? usual : prompt ? prompts : generated)
+            if (tokens > 0) tests.push_back({prompt, batch, depth, tokens, by_default});
+        }
     if (tests.empty()) return InvalidArgument("neither --prompt nor --generate has tokens");
     return tests;
   }
 
-  Status MeasureAll(Context& context, const std::shared_ptr<const Program>& program,
-                    const std::vector<LlmTest>& tests) {
-    std::optional<Decoder> decoder;
-    int64_t batch = 0;
-    for (size_t i = 0; i < tests.size() && !context.stop().stop_requested(); ++i) {
-      const LlmTest& test = tests[i];
-      context.Progress("measure", static_cast<int64_t>(i), static_cast<int64_t>(tests.size()));
-      if (test.batch != batch) {
-        decoder.reset();  // its caches go before others are made
-        INFER_ASSIGN(decoder, Decoder::Make(program, test.batch, vocabulary_, seed_));
-        batch = test.batch;
-      }
-      if (decoder->step() > 0 && test.prompt && decoder->step() != test.tokens) {
-        context.Note(Cat(test.name(), ": left out, the model takes ", decoder->step(),
-                         decoder->step() == 1 ? " token" : " tokens", " a run"));
+  /// The tests that the model can take, before the first of them takes time.
+  static Result<std::vector<LlmTest>> Fitting(Context& context, const Decoder& decoder,
+                                              const std::vector<LlmTest>& tests) {
+    std::vector<LlmTest> fitting;
+    for (LlmTest test : tests) {
+      const int64_t room = decoder.capacity() - test.depth;
+      if (test.by_default && decoder.capacity() > 0 && room > 0)
+        test.tokens = std::min(test.tokens, room);
+      std::string why;
+      if (test.prompt && decoder.step() > 0 && decoder.step() != test.tokens)
+        why = Cat("takes ", decoder.step(), decoder.step() == 1 ? " token" : " tokens", " a run");
+      else if (test.by_default && !test.prompt && (decoder.step() > 1 || !decoder.has_caches()))
+        why = "writes no single tokens";
+      if (!why.empty()) {
+        context.Note(Cat(test.name(), ": left out, the model ", why));
         continue;
       }
-      INFER_TRY(CheckFits(*decoder, test));
-      INFER_TRY(Measure(context, *decoder, test));
+      INFER_TRY(CheckFits(decoder, test));
+      fitting.push_back(test);
     }
-    if (results_.empty() && !context.stop().stop_requested())
-      return InvalidArgument("nothing that was asked for fits the model");
+    if (fitting.empty()) return InvalidArgument("nothing that was asked for fits the model");
+    return fitting;
+  }
+
+  Status MeasureAll(Context& context, const std::shared_ptr<const Program>& program,
+                    const std::vector<LlmTest>& asked) {
+    std::optional<Decoder> decoder;
+    int64_t batch = asked.front().batch;
+    INFER_ASSIGN(decoder, Decoder::Make(program, batch, vocabulary_, seed_));
+    INFER_ASSIGN(const std::vector<LlmTest> tests, Fitting(context, *decoder, asked));
+    for (size_t i = 0; i < tests.size() && !context.stop().stop_requested(); ++i) {
+      context.Progress("measure", static_cast<int64_t>(i), static_cast<int64_t>(tests.size()));
+      if (tests[i].batch != batch) {
+        decoder.reset();  // its caches go before others are made
+        batch = tests[i].batch;
+        INFER_ASSIGN(decoder, Decoder::Make(program, batch, vocabulary_, seed_));
+      }
+      INFER_TRY(Measure(context, *decoder, tests[i]));
+    }
     return {};
   }
 
   static Status CheckFits(const Decoder& decoder, const LlmTest& test) {
     if (!test.prompt && decoder.step() > 1)
-      return Unsupported(Cat("the model takes ", decoder.step(),
-                             " tokens a run: none is written "
-                             "by itself"));
+      return Unsupported(
+          Cat("the model takes ", decoder.step(), " tokens a run: none is written by itself"));
     if (!decoder.has_caches() && (!test.prompt || test.depth > 0))
       return Unsupported(
           "the model has no caches: only --prompt at --depth 0 can be measured "
@@ -179,7 +205,7 @@ class LlmCommand : public Command {
       else
         r.seconds.push_back(seconds);
     }
-    r.cache_bytes = test.batch > 0 ? decoder.cache_bytes(test.depth + test.tokens) : 0;
+    r.cache_bytes = decoder.cache_bytes(test.depth + test.tokens);
     weight_bytes_ = std::max(weight_bytes_, decoder.context().memory().weight_bytes);
     results_.push_back(std::move(r));
     return {};
@@ -218,7 +244,7 @@ class LlmCommand : public Command {
   std::string path_;
   ModelOptions model_;
   DeviceOptions device_;
-  std::vector<std::string> prompt_ = {"512"}, generate_ = {"128"}, depth_ = {"0"}, batch_ = {"1"};
+  std::vector<std::string> prompt_, generate_, depth_ = {"0"}, batch_ = {"1"};
   int64_t repetitions_ = 5, vocabulary_ = 0;
   uint64_t seed_ = 0;
   std::vector<LlmResult> results_;

@@ -46,7 +46,7 @@ Value* RotaryTable(Net& net, const LlamaForm& form, double (*function)(double)) 
   return net.Const(std::move(table));
 }
 
-/// What all layers read.
+/// Inputs and tables that all layers read.
 struct Shared {
   Value* last;   ///< position of the last token, by sample
   Value* total;  ///< length of the caches

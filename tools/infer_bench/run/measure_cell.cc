@@ -20,7 +20,8 @@ Json NumbersJson(const NumberCounts& c) {
           {"zeros", c.zeros}};
 }
 
-/// What the timed runs left on the device comes to the host by one run more.
+/// Of the outputs of the model; those that the timed runs left on the device come to the host by
+/// one run more.
 Result<NumberCounts> OutputNumbers(const Session& s, const std::stop_token& stop) {
   bool has_left = false;
   for (size_t i = 0; i < s.program->outputs().size(); ++i)

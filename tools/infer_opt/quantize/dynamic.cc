@@ -57,7 +57,7 @@ class DynamicMode : public QuantizeMode {
     return made;
   }
   bool has_weight_range() const override { return true; }
-  /// What is measured here says nothing of another runtime's time.
+  /// Times of our runtime say nothing of another one's.
   Worth worth() const override { return is_ours_ ? Worth::kTold : Worth::kNotAsked; }
 
  private:

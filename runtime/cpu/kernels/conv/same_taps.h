@@ -10,8 +10,8 @@ namespace infer {
 struct TapSet {
   std::array<TapSpan, 3> spans;
   int64_t points = 0;  ///< of all images
-  /// What a point reads, in order of the taps: floats from its first tap's channel 0, rows of the
-  /// weights [tap][channel], how many of both.
+  /// Runs of numbers that a point reads, in order of the taps: floats from its first tap's channel
+  /// 0, rows of the weights [tap][channel], how many of both.
   std::vector<int64_t> x_at, w_at, length;
   /// Runs [parts[i], parts[i + 1]) are multiplied at once.
   std::vector<int64_t> parts;

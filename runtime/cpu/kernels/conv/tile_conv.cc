@@ -13,7 +13,7 @@ constexpr int64_t kChunk = 48;
 constexpr int64_t kWidest = 32;  ///< results of a panel, on any instruction set
 /// Where there are fewer chunks, lanes take panels apart, too.
 constexpr int64_t kFewChunks = 16, kMostShares = 8;
-/// What a tile and each run of weights cost beside their rows, in rows.
+/// Costs of a tile and of each run of weights beside their rows, in rows.
 constexpr double kRowsOfTile = 6, kRowsOfRun = 1;
 constexpr int64_t kCopyPixels = 64;     ///< that are copied at once
 constexpr int64_t kWorkOfLane = 65536;  ///< multiplications
