@@ -50,6 +50,8 @@ ResidentValues CachesOf(const Graph& graph) {
   return caches;
 }
 
+// Contexts that have a device keep the value.
+// NOLINTNEXTLINE(performance-unnecessary-value-param)
 Status RunContext::BindResident(size_t i, DeviceTensor /*value*/) {
   return Unsupported(Cat("input ", i, " does not lie on a device"));
 }
