@@ -1,6 +1,7 @@
 #include "runtime/plan_ir/executor.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "lib/support/stop.h"
 #include "lib/support/strings.h"
@@ -17,6 +18,10 @@ BufferView Whole(const std::shared_ptr<DeviceMemory>& memory) {
 bool IsExternal(const PlannedBuffer& b) {
   return b.kind == PlannedBuffer::Kind::kInput || b.kind == PlannedBuffer::Kind::kOutput;
 }
+
+/// Of a second arena: an eighth more than the first at least, lest it grows in each run of a decoder
+/// whose caches do.
+int64_t Grown(int64_t before, int64_t needed) { return std::max(needed, before + before / 8); }
 
 }  // namespace
 
@@ -78,7 +83,10 @@ bool Executor::KnowsShapes() { return TakeBound() || program_->HasPlan(InputDims
 std::vector<Dims> Executor::BoundShapes() const { return InputDims(); }
 
 Status Executor::SelectPlan(Priority priority) {
-  if (TakeBound()) return {};
+  if (TakeBound()) {
+    if (plans_[0]->arenas != arenas_) PointIntoArena(*plans_[0]);
+    return {};
+  }
   INFER_ASSIGN(auto plan, program_->PlanFor(InputDims(), {.priority = priority}));
   return Bind(std::move(plan));
 }
@@ -94,24 +102,46 @@ Status Executor::GrowArenas(const ShapePlan& plan) {
   step_costs_ = {};
   step_kernels_ = {};
   if (!host) {
+    const int64_t bytes = Grown(arena_ ? static_cast<int64_t>(arena_->size()) : 0, plan.memory.arena_bytes);
     arena_.reset();
-    arena_ = Buffer::Allocate(static_cast<size_t>(plan.memory.arena_bytes));
+    arena_ = Buffer::Allocate(static_cast<size_t>(bytes));
   }
   if (!device) {
+    const int64_t bytes =
+        Grown(device_arena_ ? device_arena_->bytes() : 0, plan.memory.device_bytes);
     device_arena_.reset();
-    INFER_ASSIGN(device_arena_, program_->device()->Allocate(plan.memory.device_bytes));
+    INFER_ASSIGN(device_arena_, program_->device()->Allocate(bytes));
   }
-  for (const auto& bound : known) PointIntoArena(*bound);
+  ++arenas_;
   plans_ = std::move(known);
   return {};
+}
+
+std::vector<std::shared_ptr<LaunchState>> Executor::StatesOf(const ShapePlan& plan) const {
+  std::unordered_map<const Launch*, std::shared_ptr<LaunchState>> before;
+  if (!plans_.empty())
+    for (size_t l = 0; l < plans_[0]->states.size(); ++l)
+      before.emplace(plans_[0]->plan->launches[l].launch.get(), plans_[0]->states[l]);
+  std::vector<std::shared_ptr<LaunchState>> states;
+  states.reserve(plan.launches.size());
+  for (const PlannedLaunch& l : plan.launches) {
+    const auto found = before.find(l.launch.get());
+    if (!l.launch)
+      states.push_back(nullptr);
+    else if (found != before.end())
+      states.push_back(found->second);
+    else
+      states.push_back(l.launch->NewState());
+  }
+  return states;
 }
 
 Status Executor::Bind(std::shared_ptr<const ShapePlan> plan) {
   INFER_TRY(GrowArenas(*plan));
   auto bound = std::make_unique<Bound>();
+  bound->states = StatesOf(*plan);
   for (const PlannedLaunch& l : plan->launches) {
     bound->first_arg.push_back(bound->args.size());
-    bound->states.push_back(l.launch ? l.launch->NewState() : nullptr);
     const bool plain = !plan->uses_device && !l.is_late && l.watch < 0;
     bound->plain.push_back(plain ? l.launch.get() : nullptr);
     for (int b : l.args) {
@@ -140,6 +170,7 @@ Status Executor::Bind(std::shared_ptr<const ShapePlan> plan) {
 }
 
 void Executor::PointIntoArena(Bound& bound) const {
+  bound.arenas = arenas_;
   bound.pointers.clear();
   bound.views.clear();
   for (size_t i = 0; i < bound.plan->buffers.size(); ++i) {

@@ -24,7 +24,7 @@ class Executor final : public PlanContext {
     std::shared_ptr<const ShapePlan> plan;
     std::vector<std::byte*> args;                      // of all launches, one after the other
     std::vector<size_t> first_arg;                     // by launch
-    std::vector<std::unique_ptr<LaunchState>> states;  // by launch
+    std::vector<std::shared_ptr<LaunchState>> states;  // by launch; plans share that of a launch
     std::vector<const Launch*> plain;  // by launch: of host memory, with nothing around it
     std::vector<std::pair<size_t, int>> external;          // (arg, buffer) of inputs and outputs
     std::vector<std::byte*> pointers;                      // by buffer, of host memory
@@ -32,6 +32,7 @@ class Executor final : public PlanContext {
     std::vector<BufferView> device_args;                   // as args; empty where no device is used
     std::vector<std::shared_ptr<DeviceMemory>> constants;  // on the device
     std::vector<int> resident;                             // buffers: inputs and outputs there
+    size_t arenas = 0;                                     // to which its pointers lead
     bool alone = false;                                    // all launches are
     std::shared_ptr<const ExecutorProgram> late_program;   // once it has run
     std::unique_ptr<RunContext> late;
@@ -48,6 +49,8 @@ class Executor final : public PlanContext {
   /// Puts the bound plan of these shapes first; false: there is none.
   bool TakeBound();
   Status Bind(std::shared_ptr<const ShapePlan> plan);
+  /// By launch of the plan: the state that the plan before has of it, or a new one.
+  std::vector<std::shared_ptr<LaunchState>> StatesOf(const ShapePlan& plan) const;
   /// Memory for the largest plan so far.
   Status GrowArenas(const ShapePlan& plan);
   /// Sets all pointers but those of inputs and outputs.
@@ -103,6 +106,7 @@ class Executor final : public PlanContext {
   std::vector<Datum> slots_;  // by value id, for steps on reference kernels
   std::shared_ptr<Buffer> arena_;
   std::shared_ptr<DeviceMemory> device_arena_;
+  size_t arenas_ = 0;  // how often they were made
   struct ResidentInput {
     std::shared_ptr<DeviceMemory> memory = {};
     bool current = false;  // it holds what is bound

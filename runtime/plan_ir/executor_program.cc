@@ -1,5 +1,7 @@
 #include "runtime/plan_ir/executor_program.h"
 
+#include <algorithm>
+
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
@@ -12,6 +14,7 @@
 #include "runtime/plan_ir/groups/parts.h"
 #include "runtime/plan_ir/lanes.h"
 #include "runtime/plan_ir/late_graph.h"
+#include "runtime/plan_ir/plan_reuse.h"
 #include "runtime/plan_ir/plan_view.h"
 
 namespace infer {
@@ -23,6 +26,13 @@ constexpr size_t kMostLatePrograms = 8;
 constexpr int64_t kLargeConstant = 16 << 10;
 
 }  // namespace
+
+ExecutorProgram::ExecutorProgram(Plan plan, std::vector<StepInfo> infos, ExecutorParts parts)
+    : PlanProgram(std::move(plan), std::move(infos)),
+      parts_(std::move(parts)),
+      cache_(PlansKept(plan_.steps.size())) {}
+
+ExecutorProgram::~ExecutorProgram() = default;
 
 Status ExecutorProgram::Prepare(const PlanObserver& observe) {
   std::vector<Dims> dims;
@@ -115,10 +125,29 @@ Result<std::shared_ptr<const ShapePlan>> ExecutorProgram::MakePlan(
       // Bodies have contexts of their own, which choose for themselves.
       return !RunsBodies(plan_.steps[step]) && alone(cost, parts_.kernels[step].names.empty());
     };
+  std::unique_ptr<PlanReuse> reuse = TakeReuse();
+  hooks.reuse = reuse.get();
   INFER_ASSIGN(auto made,
                BuildShapePlan(plan_, parts_.kernels, input_dims, parts_.backends, hooks));
   cache_.Add(made);
+  if (reuse && reuse->specializer.may_go_on()) {
+    const std::lock_guard lock(reuse_mutex_);
+    reuse_ = std::move(reuse);
+  }
   return made;
+}
+
+std::unique_ptr<PlanReuse> ExecutorProgram::TakeReuse() const {
+  const auto& inputs = plan_.graph.inputs();
+  if (std::all_of(inputs.begin(), inputs.end(), [](const Value* v) {
+        return !v->type().is_tensor() || v->type().tensor().is_static();
+      }))
+    return nullptr;  // no other plan will come
+  {
+    const std::lock_guard lock(reuse_mutex_);
+    if (reuse_) return std::move(reuse_);
+  }
+  return std::make_unique<PlanReuse>(plan_);
 }
 
 Result<std::shared_ptr<const ExecutorProgram>> ExecutorProgram::LateProgram(

@@ -37,10 +37,8 @@ class ExecutorProgram final : public PlanProgram,
                               public std::enable_shared_from_this<ExecutorProgram> {
  public:
   /// `infos` describes the steps, with the first candidate's name as kernel.
-  ExecutorProgram(Plan plan, std::vector<StepInfo> infos, ExecutorParts parts)
-      : PlanProgram(std::move(plan), std::move(infos)),
-        parts_(std::move(parts)),
-        cache_(PlansKept(plan_.steps.size())) {}
+  ExecutorProgram(Plan plan, std::vector<StepInfo> infos, ExecutorParts parts);
+  ~ExecutorProgram() override;
   /// Builds the shape plan of the declared input shapes, and completes the steps from it. Where
   /// extents are not known, those of a plan with 1 in their place name the kernels; costs stay 0.
   /// Where all are known no other plan will come: kernels, and constants that no launch reads, go
@@ -78,6 +76,8 @@ class ExecutorProgram final : public PlanProgram,
   Result<std::shared_ptr<const ShapePlan>> MakePlan(std::span<const Dims> input_dims,
                                                     ShapePlanHooks hooks,
                                                     const std::function<void()>& has_lanes) const;
+  /// What the last plan left, for one that makes another; nullptr: there is only one.
+  std::unique_ptr<PlanReuse> TakeReuse() const;
 
   ExecutorParts parts_;
   mutable OneBuilder<std::string, ExecutorProgram> late_builder_;
@@ -85,6 +85,8 @@ class ExecutorProgram final : public PlanProgram,
   mutable std::map<std::string, std::shared_ptr<const ExecutorProgram>> late_;
   mutable OneBuilder<std::vector<Dims>, ShapePlan> plan_builder_;
   mutable ShapePlanCache cache_;
+  mutable std::mutex reuse_mutex_;
+  mutable std::unique_ptr<PlanReuse> reuse_;  // of the last plan; nullptr while another has it
   struct DeviceConstant {
     Tensor host;  // whose address is the key
     std::shared_ptr<DeviceMemory> memory;

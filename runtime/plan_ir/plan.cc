@@ -79,8 +79,13 @@ void Relink(Plan& plan) {
 const Tensor* Plan::constant(const Value* v) const {
   if (!v) return nullptr;
   if (v->constant()) return v->constant();
-  const Tensor& t = folded[static_cast<size_t>(id(v))];
-  return t.defined() ? &t : nullptr;
+  return constant(id(v));
+}
+
+const Tensor* Plan::constant(int id) const {
+  const auto i = static_cast<size_t>(id);
+  if (values[i]->constant()) return values[i]->constant();
+  return folded[i].defined() ? &folded[i] : nullptr;
 }
 
 void Plan::DropElements(int id) {

@@ -55,6 +55,7 @@ struct Plan {
   std::vector<Tensor> folded;  ///< by value id: constants found while compiling
   /// The value of `v` where it is constant; nullptr else.
   const Tensor* constant(const Value* v) const;
+  const Tensor* constant(int id) const;  ///< of the value with this id
   /// The constant keeps its type, and loses its elements.
   void DropElements(int id);
   int id(const Value* v) const { return ids.at(v); }  ///< compile time only

@@ -13,6 +13,7 @@
 #include "runtime/plan_ir/late_steps.h"
 #include "runtime/plan_ir/place_steps.h"
 #include "runtime/plan_ir/plan_buffers.h"
+#include "runtime/plan_ir/plan_reuse.h"
 #include "runtime/plan_ir/specialize.h"
 
 namespace infer {
@@ -31,7 +32,8 @@ class Builder {
         buffers_(plan, backends, hooks, *out_) {}
 
   Result<std::shared_ptr<const ShapePlan>> Build(std::span<const Dims> input_dims) {
-    INFER_TRY(Specialize(plan_, input_dims, *out_));
+    INFER_TRY(hooks_.reuse ? hooks_.reuse->specializer.Run(input_dims, *out_)
+                           : Specialize(plan_, input_dims, *out_));
     CountReaders();
     INFER_TRY(CheckSizes());
     buffers_.AddSources();
@@ -236,8 +238,11 @@ class Builder {
     if (HasEmptyWeights(step)) return refuse("a constant operand is empty");
     const size_t backend = list.backend(k);
     const MemorySpace space = backends_[backend]->space();
-    auto prepared = list.kernels[k]->Prepare(buffers_.Operands(step.inputs, space),
-                                             buffers_.Operands(step.outputs, space));
+    const auto in = buffers_.Operands(step.inputs, space),
+               out = buffers_.Operands(step.outputs, space);
+    const Kernel& kernel = *list.kernels[k];
+    auto prepared =
+        hooks_.reuse ? hooks_.reuse->kernels.Prepare(kernel, in, out) : kernel.Prepare(in, out);
     if (prepared.status().code() == Code::kUnsupported) return refuse(prepared.status().message());
     if (!prepared.ok()) return prepared.status();
     if (part >= 0) HoldForRest(plan_.steps[s], step);

@@ -104,9 +104,14 @@ class KernelChooser {
   virtual Status Save() = 0;
 };
 
+struct PlanReuse;
+
 /// What a caller wants to know while the plan is made.
 struct ShapePlanHooks {
   Priority priority = Priority::kNormal;         ///< for lanes
+  /// Of the same plan, kernels and backends; nullptr: nothing is kept. After an error it cannot be
+  /// used any more.
+  PlanReuse* reuse = nullptr;
   KernelChooser* chooser = nullptr;              ///< else the first that accepts
   std::vector<BufferOrigin>* origins = nullptr;  ///< by buffer
   /// Asked before the launches of a step are made: whether they run on the calling thread only.

@@ -9,11 +9,32 @@ namespace infer {
 /// shapes do not fit the graph.
 Status Specialize(const Plan& plan, std::span<const Dims> input_dims, ShapePlan& out);
 
+/// Specializes a plan for one set of input shapes after the other. What follows from operands that
+/// are as they were the time before is kept, so that a decoder whose caches grow by a token infers
+/// its attention anew and nothing else. Not thread-safe. The plan outlives it.
+class Specializer {
+ public:
+  explicit Specializer(const Plan& plan);
+  ~Specializer();
+  Specializer(Specializer&&) noexcept;
+  Specializer& operator=(Specializer&&) noexcept;
+  /// As Specialize. After an error it cannot be used any more.
+  Status Run(std::span<const Dims> input_dims, ShapePlan& out);
+  /// Whether Run may be called a second time: not where nodes have bodies.
+  bool may_go_on() const;
+
+ private:
+  class State;
+  std::unique_ptr<State> state_;
+};
+
 /// Can lie in a planned buffer: a tensor of static shape, not of strings.
 bool IsPlannable(const ValueType& type);
 /// Bytes of the plain form; 0 where not plannable.
 int64_t PlannedBytes(const ValueType& type);
 /// The value's tensor where no step has to make it; nullptr where one has.
 const Tensor* KnownOrConstant(const Plan& plan, const ShapePlan& shapes, int id);
+/// `known`: by value id, undefined where it is not.
+const Tensor* KnownOrConstant(const Plan& plan, std::span<const Tensor> known, int id);
 
 }  // namespace infer
