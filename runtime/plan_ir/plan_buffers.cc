@@ -96,6 +96,16 @@ std::vector<Operand> PlanBuffers::Operands(const std::vector<int>& ids, MemorySp
   return list;
 }
 
+std::vector<Layout> PlanBuffers::LayoutsOf(const std::vector<int>& ids) const {
+  std::vector<Layout> layouts;
+  layouts.reserve(ids.size());
+  for (int id : ids) {
+    const auto& versions = place(id).versions;
+    layouts.push_back(versions.empty() ? Layout() : versions[0].first);
+  }
+  return layouts;
+}
+
 /// The backend whose layouts a memory space has.
 size_t PlanBuffers::BackendIn(MemorySpace space) const {
   return space == MemorySpace::kHost ? backends_.size() - 1 : 0;

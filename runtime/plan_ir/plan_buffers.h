@@ -45,6 +45,8 @@ class PlanBuffers {
 
   /// The operands as a kernel finds them that works in `space`.
   std::vector<Operand> Operands(const std::vector<int>& ids, MemorySpace space) const;
+  /// How each of them lies first.
+  std::vector<Layout> LayoutsOf(const std::vector<int>& ids) const;
   /// The buffer that holds value `id` in `layout`; a copy is launched where there is none.
   Result<int> Version(size_t s, int id, const Layout& layout);
 

@@ -6,6 +6,7 @@
 #include <map>
 #include <numeric>
 
+#include "lib/support/parallel.h"
 #include "lib/support/stop.h"
 #include "lib/support/strings.h"
 #include "runtime/plan_ir/arena.h"
@@ -32,6 +33,7 @@ class Builder {
         buffers_(plan, backends, hooks, *out_) {}
 
   Result<std::shared_ptr<const ShapePlan>> Build(std::span<const Dims> input_dims) {
+    if (hooks_.reuse) ++hooks_.reuse->run;
     INFER_TRY(hooks_.reuse ? hooks_.reuse->specializer.Run(input_dims, *out_)
                            : Specialize(plan_, input_dims, *out_));
     CountReaders();
@@ -128,7 +130,10 @@ class Builder {
     bool done = false, in_parts = false;
     buffers_.set_alone(hooks_.alone && hooks_.alone(s, out_->cost[s]));
     if (!list.kernels.empty() && AllPlannable(step.inputs) && AllPlannable(step.outputs)) {
-      INFER_ASSIGN(done, TryKernels({s, step, list}));
+      INFER_ASSIGN(done, AddAsBefore(s));
+      if (!done) {
+        INFER_ASSIGN(done, TryKernels({s, step, list}));
+      }
     } else if (!list.kernels.empty()) {
       out_->refusals[s].push_back(Cat(list.names[0], ": shapes depend on data"));
     }
@@ -236,22 +241,53 @@ class Builder {
     if (out_->declared[s] && !list.kernels[k]->checks_extents())
       return refuse("the extents of the result are nothing but declared");
     if (HasEmptyWeights(step)) return refuse("a constant operand is empty");
-    const size_t backend = list.backend(k);
-    const MemorySpace space = backends_[backend]->space();
-    const auto in = buffers_.Operands(step.inputs, space),
-               out = buffers_.Operands(step.outputs, space);
-    const Kernel& kernel = *list.kernels[k];
-    auto prepared =
-        hooks_.reuse ? hooks_.reuse->kernels.Prepare(kernel, in, out) : kernel.Prepare(in, out);
+    const MemorySpace space = backends_[list.backend(k)]->space();
+    auto prepared = list.kernels[k]->Prepare(buffers_.Operands(step.inputs, space),
+                                             buffers_.Operands(step.outputs, space));
     if (prepared.status().code() == Code::kUnsupported) return refuse(prepared.status().message());
     if (!prepared.ok()) return prepared.status();
     if (part >= 0) HoldForRest(plan_.steps[s], step);
+    std::optional<std::vector<Layout>> layouts;
+    if (part < 0 && KeepsAnswers()) layouts = buffers_.LayoutsOf(step.inputs);
+    INFER_TRY(AddPrepared(c, k, *prepared));
+    if (layouts)
+      hooks_.reuse->answers[s] = {hooks_.reuse->run,    CurrentLanes(),         *std::move(layouts),
+                                  k, *std::move(prepared), out_->refusals[s]};
+    return true;
+  }
+
+  /// Candidate k runs the step.
+  Status AddPrepared(const Candidate& c, size_t k, const Prepared& prepared) {
+    const auto& [s, step, list, part] = c;
     buffers_.set_part(part);
-    INFER_TRY(buffers_.AddKernel(s, step, *prepared, backend));
+    INFER_TRY(buffers_.AddKernel(s, step, prepared, list.backend(k)));
     buffers_.set_part(-1);
-    out_->kernel[s] = prepared->name.empty() ? list.names[k] : prepared->name;
-    out_->precision[s] = prepared->precision;
-    out_->backend[s] = backend;
+    out_->kernel[s] = prepared.name.empty() ? list.names[k] : prepared.name;
+    out_->precision[s] = prepared.precision;
+    out_->backend[s] = list.backend(k);
+    return {};
+  }
+
+  /// Which kernel takes a step follows from its operands alone: steps are placed on one backend,
+  /// and nothing was measured.
+  bool KeepsAnswers() const {
+    return hooks_.reuse && !hooks_.chooser && backends_.size() == 1;
+  }
+
+  /// Whether the step is as in the plan before, and its kernel there takes it again.
+  Result<bool> AddAsBefore(size_t s) {
+    if (!KeepsAnswers()) return false;
+    const PlanStep& step = plan_.steps[s];
+    StepAnswer& answer = hooks_.reuse->answers[s];
+    const auto moved = [&](int id) { return hooks_.reuse->specializer.moved(id); };
+    if (answer.run + 1 != hooks_.reuse->run || answer.lanes != CurrentLanes() ||
+        std::any_of(step.inputs.begin(), step.inputs.end(), moved) ||
+        std::any_of(step.outputs.begin(), step.outputs.end(), moved) ||
+        answer.layouts != buffers_.LayoutsOf(step.inputs))
+      return false;
+    answer.run = hooks_.reuse->run;
+    out_->refusals[s] = answer.refusals;
+    INFER_TRY(AddPrepared({s, step, kernels_[s]}, answer.kernel, answer.prepared));
     return true;
   }
 

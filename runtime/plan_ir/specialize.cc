@@ -99,6 +99,7 @@ class Specializer::State {
   }
 
   bool has_bodies() const { return has_bodies_; }
+  bool moved(int id) const { return fate(id).moved; }
 
  private:
   /// A node, with what it came to.
@@ -335,6 +336,8 @@ Specializer::Specializer(const Plan& plan) : state_(std::make_unique<State>(plan
 Specializer::~Specializer() = default;
 Specializer::Specializer(Specializer&&) noexcept = default;
 Specializer& Specializer::operator=(Specializer&&) noexcept = default;
+
+bool Specializer::moved(int id) const { return state_->moved(id); }
 
 bool Specializer::may_go_on() const { return !state_->has_bodies(); }
 

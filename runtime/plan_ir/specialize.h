@@ -20,6 +20,8 @@ class Specializer {
   Specializer& operator=(Specializer&&) noexcept;
   /// As Specialize. After an error it cannot be used any more.
   Status Run(std::span<const Dims> input_dims, ShapePlan& out);
+  /// Whether anything of value `id` is otherwise than after the run before the last.
+  bool moved(int id) const;
   /// Whether Run may be called a second time: not where nodes have bodies.
   bool may_go_on() const;
 

@@ -118,48 +118,81 @@ TEST(Specialize, BodiesAreInferredFromTheModelEachTime) {
   EXPECT_FALSE(Specializer(plan).may_go_on());
 }
 
-/// Counts how often it is asked.
+/// Says of which extents it was asked, and refuses long ones.
 class AskedKernel final : public Kernel {
  public:
   Result<Prepared> Prepare(std::span<const Operand> in, std::span<const Operand>) const override {
     ++asked;
-    if (in[0].dims[0] > 3) return Unsupported("too long");
-    return Prepared{.launch = nullptr, .name = "asked"};
+    if (in[0].dims[1] > 4) return Unsupported("too long");
+    return Prepared{.launch = std::make_shared<const Launch>(), .name = ToString(in[0].dims)};
   }
   mutable int asked = 0;
 };
 
-TEST(PreparedKernels, AskOnlyWhereOperandsDiffer) {
-  const AskedKernel kernel;
-  PreparedKernels kept;
-  const Tensor numbers = Tensor::Int64s({1, 2}), same = numbers, others = Tensor::Int64s({1, 3});
-  std::vector<Operand> in(2), out(1);
-  in[0] = {.dtype = DType::kF32, .dims = {2}};
-  in[1] = {.dtype = DType::kI64, .dims = {2}, .constant = &numbers};
-  out[0] = {.dtype = DType::kF32, .dims = {2}};
-  const auto asked_after = [&] {
-    static_cast<void>(kept.Prepare(kernel, in, out));
-    return kernel.asked;
+class Host final : public PlanBackend {
+ public:
+  std::string_view name() const override { return "host"; }
+  const KernelList& kernels() const override { return kernels_; }
+  Result<Prepared> Reorder(DType, const Dims&, const Layout&, const Layout&) const override {
+    return Prepared{};
+  }
+
+ private:
+  KernelList kernels_;
+};
+
+TEST(PlanReuse, KernelsAreAskedOnlyWhereOperandsDiffer) {
+  const Plan plan = PlanOf(R"(graph g(x: f32[1,4], c: f32[1,N]) -> (y, z) {
+    a = Tanh(x) y = Relu(a) z = Sigmoid(c) })");
+  std::vector<std::shared_ptr<AskedKernel>> asked;
+  std::vector<StepKernels> kernels;
+  for (size_t s = 0; s < 3; ++s) {
+    asked.push_back(std::make_shared<AskedKernel>());
+    kernels.push_back({{asked[s]}, {"asked"}});
+  }
+  const PlanBackends backends = {std::make_shared<const Host>()};
+  PlanReuse reuse(plan);
+  const auto build = [&](int64_t n) {
+    return *BuildShapePlan(plan, kernels, std::vector<Dims>{{1, 4}, {1, n}}, backends,
+                           {.reuse = &reuse});
   };
-  EXPECT_EQ(asked_after(), 1);
-  EXPECT_EQ(asked_after(), 1);
-  in[1].constant = &same;  // the same elements under another name
-  EXPECT_EQ(asked_after(), 1);
-  in[1].constant = &others;
-  EXPECT_EQ(asked_after(), 2);
-  in[1].constant = nullptr;
-  EXPECT_EQ(asked_after(), 3);
-  in[0].layout.code = "blocked";
-  EXPECT_EQ(asked_after(), 4);
-  in[0].layout.bytes = 64;
-  EXPECT_EQ(asked_after(), 5);
-  out[0].dims = {3};
-  EXPECT_EQ(asked_after(), 6);
-  in[0].dims = {4};
-  EXPECT_EQ(asked_after(), 7);
-  // A refusal is kept, too.
-  EXPECT_EQ(kept.Prepare(kernel, in, out).status().code(), Code::kUnsupported);
-  EXPECT_EQ(kernel.asked, 7);
+  const auto first = build(2), second = build(3), third = build(3), fourth = build(5);
+  EXPECT_EQ(asked[0]->asked, 1);
+  EXPECT_EQ(asked[1]->asked, 1);
+  EXPECT_EQ(asked[2]->asked, 3);
+  EXPECT_EQ(first->kernel[2], "[1,2]");
+  EXPECT_EQ(second->kernel[2], "[1,3]");
+  EXPECT_EQ(third->kernel, second->kernel);
+  EXPECT_EQ(fourth->kernel[2], "reference");
+  EXPECT_EQ(fourth->refusals[2], std::vector<std::string>{"asked: too long"});
+  EXPECT_EQ(first->launches[0].launch, fourth->launches[0].launch);
+  EXPECT_NE(first->launches[2].launch, second->launches[2].launch);
+  EXPECT_EQ(second->launches[2].launch, third->launches[2].launch);
+}
+
+/// Plans with what others left, and plans alone, are the same.
+TEST(PlanReuse, PlansAreThoseThatEachSetAloneGets) {
+  const Plan plan = PlanOf(kGrowing);
+  PlanReuse reuse(plan);
+  const PlanBackends backends = {std::make_shared<const Host>()};
+  std::vector<StepKernels> kernels;
+  const auto kernel = std::make_shared<AskedKernel>();
+  for (const PlanStep& s : plan.steps)
+    kernels.push_back(s.main->Is("Tanh") ? StepKernels{{kernel}, {"asked"}} : StepKernels{});
+  const auto build = [&](const std::vector<Dims>& dims) {
+    const auto made = BuildShapePlan(plan, kernels, dims, backends, {.reuse = &reuse});
+    ASSERT_TRUE(made.ok()) << made.status().message();
+    const auto alone = BuildShapePlan(plan, kernels, dims, backends, {});
+    EXPECT_EQ((*made)->kernel, (*alone)->kernel);
+    EXPECT_EQ((*made)->memory.arena_bytes, (*alone)->memory.arena_bytes);
+    ASSERT_EQ((*made)->buffers.size(), (*alone)->buffers.size());
+    for (size_t b = 0; b < (*alone)->buffers.size(); ++b) {
+      EXPECT_EQ((*made)->buffers[b].bytes, (*alone)->buffers[b].bytes);
+      EXPECT_EQ((*made)->buffers[b].offset, (*alone)->buffers[b].offset);
+    }
+  };
+  for (const int64_t tokens : {2, 2, 3, 5, 3, 3, 2})
+    for (const int64_t past : {0, 1, 1, 4}) build({{1, tokens, 8}, {1, past, 8}, {8, 8}});
 }
 
 }  // namespace
