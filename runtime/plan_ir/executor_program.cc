@@ -30,7 +30,9 @@ constexpr int64_t kLargeConstant = 16 << 10;
 ExecutorProgram::ExecutorProgram(Plan plan, std::vector<StepInfo> infos, ExecutorParts parts)
     : PlanProgram(std::move(plan), std::move(infos)),
       parts_(std::move(parts)),
-      cache_(PlansKept(plan_.steps.size())) {}
+      cache_(PlansKept(plan_.steps.size())) {
+  for (const PlanStep& step : plan_.steps) runs_bodies_.push_back(RunsBodies(step));
+}
 
 ExecutorProgram::~ExecutorProgram() = default;
 
@@ -71,7 +73,7 @@ Status ExecutorProgram::Prepare(const PlanObserver& observe) {
   const ShapePlan& shape_plan = **made;
   if (observe) Show(observe, shape_plan, origins, NowMs() - begin);
   for (size_t s = 0; s < steps_.size(); ++s) {
-    if (RunsBodies(plan_.steps[s])) continue;
+    if (runs_bodies_[s]) continue;
     steps_[s].kernel = shape_plan.kernel[s];
     auto& refusals = steps_[s].refusals;
     for (const std::string& r : shape_plan.refusals[s])
@@ -123,7 +125,7 @@ Result<std::shared_ptr<const ShapePlan>> ExecutorProgram::MakePlan(
   if (alone)
     hooks.alone = [&](size_t step, const Cost& cost) {
       // Bodies have contexts of their own, which choose for themselves.
-      return !RunsBodies(plan_.steps[step]) && alone(cost, parts_.kernels[step].names.empty());
+      return !runs_bodies_[step] && alone(cost, parts_.kernels[step].names.empty());
     };
   std::unique_ptr<PlanReuse> reuse = TakeReuse();
   hooks.reuse = reuse.get();

@@ -80,6 +80,7 @@ class ExecutorProgram final : public PlanProgram,
   std::unique_ptr<PlanReuse> TakeReuse() const;
 
   ExecutorParts parts_;
+  std::vector<bool> runs_bodies_;  // by step
   mutable OneBuilder<std::string, ExecutorProgram> late_builder_;
   mutable std::mutex late_mutex_;
   mutable std::map<std::string, std::shared_ptr<const ExecutorProgram>> late_;

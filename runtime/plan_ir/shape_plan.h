@@ -66,6 +66,8 @@ struct ShapePlan {
   LateSteps late;
   /// Values that inference knows for these shapes; by value id, undefined where unknown.
   std::vector<Tensor> known;
+  /// By value id: a constant of the plan, or what is known; nullptr where a step has to make it.
+  std::vector<const Tensor*> given;
   /// By step: the extents of a result are what the model declares, and follow from nothing else.
   /// Such steps run even where nobody reads them, on reference kernels, whose results are compared
   /// with the declaration, or on a kernel that compares itself.

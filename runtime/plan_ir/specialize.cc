@@ -93,6 +93,10 @@ class Specializer::State {
     out.types.reserve(values_.size());
     for (const Value* v : values_) out.types.push_back(v->type());
     out.known = known_;
+    out.given.clear();
+    out.given.reserve(values_.size());
+    for (size_t i = 0; i < values_.size(); ++i)
+      out.given.push_back(infer::KnownOrConstant(plan_, out.known, static_cast<int>(i)));
     MarkSteps(out);
     SetCosts(out);
     return {};
@@ -148,7 +152,7 @@ class Specializer::State {
     std::vector<Tensor> known_before;
     std::vector<Fate> fate_before;
     for (int id : n.outputs) {
-      before.push_back(id < 0 ? Facts() : FactsOf(*value(id)));
+      before.push_back(id < 0 || is_fresh_ ? Facts() : FactsOf(*value(id)));
       known_before.push_back(id < 0 ? Tensor() : known(id));
       fate_before.push_back(id < 0 ? Fate() : fate(id));
       if (id >= 0) fate(id).changed = fate(id).late = false;
@@ -213,7 +217,7 @@ class Specializer::State {
   /// other runtimes run them.
   static Status Compare(const Value& v, const Value& stored) {
     const ValueType& want = stored.type();
-    if (Meet(v.type(), want).ok()) return {};
+    if (v.type() == want || Meet(v.type(), want).ok()) return {};
     if (v.type().is_tensor() && want.is_tensor() && v.type().tensor().is_static() &&
         v.dtype() == want.tensor().dtype)
       return {};
@@ -361,8 +365,8 @@ const Tensor* KnownOrConstant(const Plan& plan, std::span<const Tensor> known, i
   return t.defined() ? &t : nullptr;
 }
 
-const Tensor* KnownOrConstant(const Plan& plan, const ShapePlan& shapes, int id) {
-  return KnownOrConstant(plan, shapes.known, id);
+const Tensor* KnownOrConstant(const Plan&, const ShapePlan& shapes, int id) {
+  return shapes.given[static_cast<size_t>(id)];
 }
 
 Status Specialize(const Plan& plan, std::span<const Dims> input_dims, ShapePlan& out) {
