@@ -5,15 +5,10 @@
 
 #include "lib/ir/editor.h"
 #include "lib/support/strings.h"
+#include "runtime/plan_ir/specialize.h"
 
 namespace infer {
 namespace {
-
-const Tensor* KnownOf(const Plan& plan, const ShapePlan& shapes, int id) {
-  const auto i = static_cast<size_t>(id);
-  if (const Tensor* c = plan.constant(plan.values[i])) return c;
-  return shapes.known[i].defined() ? &shapes.known[i] : nullptr;
-}
 
 /// All nodes of the late steps, each once, in graph order.
 std::vector<const Node*> NodesOf(const Plan& plan, const LateSteps& late) {
@@ -69,7 +64,7 @@ class LateBuilder {
   Value* Operand(const Value* v) {
     if (!v) return nullptr;
     if (const auto it = made_.find(v); it != made_.end()) return it->second;
-    const Tensor* known = KnownOf(plan_, shapes_, plan_.id(v));
+    const Tensor* known = Given(shapes_, plan_.id(v));
     INFER_CHECK(known);
     return made_[v] = editor_.AddConstant(*known, v->name());
   }

@@ -8,10 +8,10 @@ namespace infer {
 namespace {
 
 /// A tensor of numbers whose extents only the run knows.
-bool IsUnsized(const Plan& plan, const ShapePlan& shapes, int id) {
+bool IsUnsized(const ShapePlan& shapes, int id) {
   const ValueType& t = shapes.types[static_cast<size_t>(id)];
   return t.is_tensor() && t.tensor().dtype != DType::kString && !IsPlannable(t) &&
-         !KnownOrConstant(plan, shapes, id);
+         !Given(shapes, id);
 }
 
 }  // namespace
@@ -27,7 +27,7 @@ LateSteps FindLateSteps(const Plan& plan, std::span<const StepKernels> kernels,
     ++needed;
     const PlanStep& step = plan.steps[s];
     if (std::none_of(step.inputs.begin(), step.inputs.end(), [&](int id) {
-          return late_value[static_cast<size_t>(id)] || IsUnsized(plan, shapes, id);
+          return late_value[static_cast<size_t>(id)] || IsUnsized(shapes, id);
         }))
       continue;
     late.steps.push_back(s);
@@ -37,11 +37,11 @@ LateSteps FindLateSteps(const Plan& plan, std::span<const StepKernels> kernels,
   if (!has_kernels || late.steps.size() == needed) return {};
   for (size_t s : late.steps)
     for (int id : plan.steps[s].inputs)
-      if (!late_value[static_cast<size_t>(id)] && !KnownOrConstant(plan, shapes, id) &&
+      if (!late_value[static_cast<size_t>(id)] && !Given(shapes, id) &&
           !late.Reads(id))
         late.inputs.push_back(id);
   for (int id : plan.outputs)
-    if (late_value[static_cast<size_t>(id)] && !KnownOrConstant(plan, shapes, id) &&
+    if (late_value[static_cast<size_t>(id)] && !Given(shapes, id) &&
         std::find(late.outputs.begin(), late.outputs.end(), id) == late.outputs.end())
       late.outputs.push_back(id);
   return late;

@@ -44,7 +44,7 @@ class Placer {
       if (!needed_[s]) continue;
       for (int id : plan_.steps[s].outputs) maker_[static_cast<size_t>(id)] = static_cast<int>(s);
       for (int id : plan_.steps[s].inputs)
-        if (!KnownOrConstant(plan_, shapes_, id)) readers_[static_cast<size_t>(id)].push_back(s);
+        if (!Given(shapes_, id)) readers_[static_cast<size_t>(id)].push_back(s);
     }
     lies_there_.assign(plan_.values.size(), false);
     for (size_t i = 0; i < plan_.inputs.size(); ++i)
@@ -74,7 +74,7 @@ class Placer {
     std::vector<int> ids;
     for (size_t s : steps) {
       for (int id : plan_.steps[s].inputs)
-        if (!KnownOrConstant(plan_, shapes_, id)) ids.push_back(id);
+        if (!Given(shapes_, id)) ids.push_back(id);
       ids.insert(ids.end(), plan_.steps[s].outputs.begin(), plan_.steps[s].outputs.end());
     }
     std::sort(ids.begin(), ids.end());

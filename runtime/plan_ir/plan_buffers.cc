@@ -14,7 +14,7 @@ void PlanBuffers::AddSources() {
   out_.plain.assign(plan_.values.size(), -1);
   for (size_t i = 0; i < plan_.values.size(); ++i) {
     const int id = static_cast<int>(i);
-    const Tensor* c = KnownOrConstant(plan_, out_, id);
+    const Tensor* c = Given(out_, id);
     if (!c || c->dtype() == DType::kString) continue;
     places_[i].versions = {{Layout(), NewBuffer(Kind::kConstant, c->byte_size(), id)}};
   }
@@ -71,7 +71,7 @@ void PlanBuffers::Finish() {
       const auto b = static_cast<size_t>(at);
       if (layout == Layout()) out_.plain[i] = at;
       if (out_.buffers[b].kind != Kind::kConstant || !used_[b]) continue;
-      if (const Tensor* c = KnownOrConstant(plan_, out_, static_cast<int>(i)))
+      if (const Tensor* c = Given(out_, static_cast<int>(i)))
         out_.buffers[b].constant = *c;
     }
 }
@@ -85,7 +85,7 @@ std::vector<Operand> PlanBuffers::Operands(const std::vector<int>& ids, MemorySp
     o.value = plan_.values[i];
     o.dtype = t.dtype;
     o.dims = t.shape.static_dims();
-    o.constant = KnownOrConstant(plan_, out_, id);
+    o.constant = Given(out_, id);
     o.layout.space = space;
     for (const auto& [layout, b] : places_[i].versions)
       if (layout.space == space) {
@@ -249,7 +249,7 @@ Status PlanBuffers::AddPlainArguments(size_t s, const std::vector<int>& inputs,
   }
   for (const int id : outputs) {
     int b = -1;
-    if (IsPlannable(out_.types[static_cast<size_t>(id)]) && !KnownOrConstant(plan_, out_, id)) {
+    if (IsPlannable(out_.types[static_cast<size_t>(id)]) && !Given(out_, id)) {
       b = NewBuffer(Kind::kArena, BytesOf(id), id);
       place(id).versions = {{Layout(), b}};
     }

@@ -57,8 +57,6 @@ class Builder {
   }
 
  private:
-  const Tensor* KnownOrConstant(int id) const { return infer::KnownOrConstant(plan_, *out_, id); }
-
   /// Which steps must run, and how many read each value. What inference knows needs no step.
   void CountReaders() {
     needed_step_.assign(plan_.steps.size(), false);
@@ -76,7 +74,7 @@ class Builder {
       const PlanStep& step = plan_.steps[s];
       needed_step_[s] = out_->declared[s];
       for (int id : step.outputs)
-        if (needed[static_cast<size_t>(id)] && !KnownOrConstant(id)) needed_step_[s] = true;
+        if (needed[static_cast<size_t>(id)] && !Given(*out_, id)) needed_step_[s] = true;
       if (!needed_step_[s]) continue;
       for (int id : step.inputs) {
         needed[static_cast<size_t>(id)] = true;
@@ -91,7 +89,7 @@ class Builder {
     const int64_t most = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
     for (size_t i = 0; i < plan_.values.size(); ++i) {
       const int id = static_cast<int>(i);
-      if (buffers_.place(id).readers == 0 || KnownOrConstant(id)) continue;
+      if (buffers_.place(id).readers == 0 || Given(*out_, id)) continue;
       const int64_t bytes = buffers_.BytesOf(id);
       if (bytes <= most) continue;
       return ResourceExhausted(Cat("value '", plan_.values[i]->name(),

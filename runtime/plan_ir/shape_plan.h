@@ -56,6 +56,9 @@ struct LateSteps {
 };
 
 struct ShapePlan {
+  ShapePlan() = default;
+  ShapePlan(const ShapePlan&) = delete;  // `given` points into it
+  ShapePlan& operator=(const ShapePlan&) = delete;
   std::vector<Dims> input_dims;
   std::vector<ValueType> types;  ///< by value id
   std::vector<PlannedBuffer> buffers;

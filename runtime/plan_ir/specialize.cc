@@ -96,7 +96,7 @@ class Specializer::State {
     out.given.clear();
     out.given.reserve(values_.size());
     for (size_t i = 0; i < values_.size(); ++i)
-      out.given.push_back(infer::KnownOrConstant(plan_, out.known, static_cast<int>(i)));
+      out.given.push_back(KnownOrConstant(out.known, static_cast<int>(i)));
     MarkSteps(out);
     SetCosts(out);
     return {};
@@ -319,8 +319,11 @@ class Specializer::State {
   Tensor& known(int id) { return known_[static_cast<size_t>(id)]; }
   Fate& fate(int id) { return fate_[static_cast<size_t>(id)]; }
   const Fate& fate(int id) const { return fate_[static_cast<size_t>(id)]; }
-  const Tensor* KnownOrConstant(int id) const {
-    return infer::KnownOrConstant(plan_, known_, id);
+  const Tensor* KnownOrConstant(int id) const { return KnownOrConstant(known_, id); }
+  const Tensor* KnownOrConstant(std::span<const Tensor> known, int id) const {
+    if (const Tensor* c = plan_.constant(id)) return c;
+    const Tensor& t = known[static_cast<size_t>(id)];
+    return t.defined() ? &t : nullptr;
   }
   bool IsConstant(int id) const { return plan_.constant(id) != nullptr; }
 
@@ -357,16 +360,6 @@ bool IsPlannable(const ValueType& type) {
 int64_t PlannedBytes(const ValueType& type) {
   if (!IsPlannable(type)) return 0;
   return PackedBytes(type.tensor().dtype, NumElements(type.tensor().shape.static_dims()));
-}
-
-const Tensor* KnownOrConstant(const Plan& plan, std::span<const Tensor> known, int id) {
-  if (const Tensor* c = plan.constant(id)) return c;
-  const Tensor& t = known[static_cast<size_t>(id)];
-  return t.defined() ? &t : nullptr;
-}
-
-const Tensor* KnownOrConstant(const Plan&, const ShapePlan& shapes, int id) {
-  return shapes.given[static_cast<size_t>(id)];
 }
 
 Status Specialize(const Plan& plan, std::span<const Dims> input_dims, ShapePlan& out) {

@@ -35,8 +35,8 @@ bool IsPlannable(const ValueType& type);
 /// Bytes of the plain form; 0 where not plannable.
 int64_t PlannedBytes(const ValueType& type);
 /// The value's tensor where no step has to make it; nullptr where one has.
-const Tensor* KnownOrConstant(const Plan& plan, const ShapePlan& shapes, int id);
-/// `known`: by value id, undefined where it is not.
-const Tensor* KnownOrConstant(const Plan& plan, std::span<const Tensor> known, int id);
+inline const Tensor* Given(const ShapePlan& shapes, int id) {
+  return shapes.given[static_cast<size_t>(id)];
+}
 
 }  // namespace infer
