@@ -19,8 +19,8 @@ bool IsExternal(const PlannedBuffer& b) {
   return b.kind == PlannedBuffer::Kind::kInput || b.kind == PlannedBuffer::Kind::kOutput;
 }
 
-/// Of a second arena: an eighth more than the first at least, lest it grows in each run of a decoder
-/// whose caches do.
+/// Of a second arena: an eighth more than the first at least, lest it grows in each run of a
+/// decoder whose caches do.
 int64_t Grown(int64_t before, int64_t needed) { return std::max(needed, before + before / 8); }
 
 }  // namespace
@@ -102,7 +102,8 @@ Status Executor::GrowArenas(const ShapePlan& plan) {
   step_costs_ = {};
   step_kernels_ = {};
   if (!host) {
-    const int64_t bytes = Grown(arena_ ? static_cast<int64_t>(arena_->size()) : 0, plan.memory.arena_bytes);
+    const int64_t bytes =
+        Grown(arena_ ? static_cast<int64_t>(arena_->size()) : 0, plan.memory.arena_bytes);
     arena_.reset();
     arena_ = Buffer::Allocate(static_cast<size_t>(bytes));
   }

@@ -37,8 +37,7 @@ LateSteps FindLateSteps(const Plan& plan, std::span<const StepKernels> kernels,
   if (!has_kernels || late.steps.size() == needed) return {};
   for (size_t s : late.steps)
     for (int id : plan.steps[s].inputs)
-      if (!late_value[static_cast<size_t>(id)] && !Given(shapes, id) &&
-          !late.Reads(id))
+      if (!late_value[static_cast<size_t>(id)] && !Given(shapes, id) && !late.Reads(id))
         late.inputs.push_back(id);
   for (int id : plan.outputs)
     if (late_value[static_cast<size_t>(id)] && !Given(shapes, id) &&

@@ -71,8 +71,7 @@ void PlanBuffers::Finish() {
       const auto b = static_cast<size_t>(at);
       if (layout == Layout()) out_.plain[i] = at;
       if (out_.buffers[b].kind != Kind::kConstant || !used_[b]) continue;
-      if (const Tensor* c = Given(out_, static_cast<int>(i)))
-        out_.buffers[b].constant = *c;
+      if (const Tensor* c = Given(out_, static_cast<int>(i))) out_.buffers[b].constant = *c;
     }
 }
 

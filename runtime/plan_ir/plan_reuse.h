@@ -8,8 +8,8 @@ namespace infer {
 
 /// The kernel that took a step whole.
 struct StepAnswer {
-  size_t run = 0;  ///< the plan that it is of, or that found it unchanged
-  int lanes = 0;   ///< of the thread that asked
+  size_t run = 0;               ///< the plan that it is of, or that found it unchanged
+  int lanes = 0;                ///< of the thread that asked
   std::vector<Layout> layouts;  ///< in which the operands lay
   size_t kernel = 0;            ///< which candidate
   Prepared prepared;

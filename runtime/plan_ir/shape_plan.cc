@@ -249,8 +249,8 @@ class Builder {
     if (part < 0 && KeepsAnswers()) layouts = buffers_.LayoutsOf(step.inputs);
     INFER_TRY(AddPrepared(c, k, *prepared));
     if (layouts)
-      hooks_.reuse->answers[s] = {hooks_.reuse->run,    CurrentLanes(),         *std::move(layouts),
-                                  k, *std::move(prepared), out_->refusals[s]};
+      hooks_.reuse->answers[s] = {hooks_.reuse->run,    CurrentLanes(),   *std::move(layouts), k,
+                                  *std::move(prepared), out_->refusals[s]};
     return true;
   }
 
@@ -268,9 +268,7 @@ class Builder {
 
   /// Which kernel takes a step follows from its operands alone: steps are placed on one backend,
   /// and nothing was measured.
-  bool KeepsAnswers() const {
-    return hooks_.reuse && !hooks_.chooser && backends_.size() == 1;
-  }
+  bool KeepsAnswers() const { return hooks_.reuse && !hooks_.chooser && backends_.size() == 1; }
 
   /// Whether the step is as in the plan before, and its kernel there takes it again.
   Result<bool> AddAsBefore(size_t s) {

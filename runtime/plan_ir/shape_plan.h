@@ -113,7 +113,7 @@ struct PlanReuse;
 
 /// What a caller wants to know while the plan is made.
 struct ShapePlanHooks {
-  Priority priority = Priority::kNormal;         ///< for lanes
+  Priority priority = Priority::kNormal;  ///< for lanes
   /// Of the same plan, kernels and backends; nullptr: nothing is kept. After an error it cannot be
   /// used any more.
   PlanReuse* reuse = nullptr;

@@ -111,7 +111,7 @@ class Specializer::State {
     Node* node;
     const Node* in_plan;
     std::vector<int> inputs = {}, outputs = {};  // ids; -1: none
-    bool declared = false;  // extents of a result are nothing but declared
+    bool declared = false;                       // extents of a result are nothing but declared
     Cost cost = {};
   };
   /// What became of a value in this run.

@@ -22,7 +22,8 @@ Plan PlanOf(std::string_view text) {
 
 /// Attention over a cache that grows, behind a product that does not; the mask and the sizes of the
 /// views follow from shapes.
-constexpr const char* kGrowing = R"(graph g(x: f32[B,S,8], past: f32[B,P,8], w: f32[8,8]) -> (y, k) {
+constexpr const char* kGrowing =
+    R"(graph g(x: f32[B,S,8], past: f32[B,P,8], w: f32[8,8]) -> (y, k) {
   q = MatMul(x, w) a = Tanh(q)
   k = Concat(past, a) {axis=1}
   kt = Transpose(k) {perm=[0,2,1]}
