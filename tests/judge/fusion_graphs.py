@@ -50,6 +50,7 @@ def optimized(path, out):
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
     options.optimized_model_filepath = out
     options.log_severity_level = 4
+    options.intra_op_num_threads = 1
     ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     return nodes_of(out)
 
