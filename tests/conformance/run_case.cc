@@ -229,8 +229,7 @@ Status RunCase(const Case& c, const OpRegistry& ops, const RunSettings& settings
   tell.Say("stage", "import");
   INFER_ASSIGN(Model model, ImportCase(c, ops, tell));
   tell.Say("stage", "run");
-  const Status as_it_came =
-      settings.export_only ? Status() : CheckGraph(c, model.graph, settings);
+  const Status as_it_came = settings.export_only ? Status() : CheckGraph(c, model.graph, settings);
   if (!as_it_came.ok()) tell.Say("fail", as_it_came.message());
   // Where the plain run fails, another runtime may still judge the exported file.
   if (settings.roundtrip && (as_it_came.ok() || !settings.write_dir.empty()))

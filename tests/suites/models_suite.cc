@@ -42,11 +42,11 @@ class ModelRun : public ::testing::TestWithParam<std::string> {};
 TEST_P(ModelRun, StoredOutputs) {
   const bool fast = BackendUnderTest().name() == "cpu";
   const bool is_vulkan = BackendUnderTest().name() == "vulkan";
-  // By day what a user gets by default, on the first of the stored inputs; the cpu backend at levels
-  // 0 and 1 on all of them, but for the largest model. The others have no levels.
+  // By day what a user gets by default, on the first of the stored inputs; the cpu backend at
+  // levels 0 and 1 on all of them, but for the largest model. The others have no levels.
   const bool by_day = !std::getenv("INFER_BY_NIGHT");
   const bool one_set = by_day && (!fast || GetParam() == "protocol_transformer");
-  const std::vector<int> levels = fast                  ? std::vector<int>{0, 1}
+  const std::vector<int> levels = fast                   ? std::vector<int>{0, 1}
                                   : is_vulkan && !by_day ? std::vector<int>{0, 1, 2}
                                                          : std::vector<int>{2};
   if (BackendUnderTest().name() == "mock" && GetParam() == "protocol_transformer")

@@ -1,5 +1,6 @@
-/// The whole of fusing, from file to file, for graphs of 1,000, 3,000 and 30,000 nodes, by night of up to 100,000: chains,
-/// residual blocks and transformers' blocks with small weights. Prints the curve.
+/// The whole of fusing, from file to file, for graphs of 1,000, 3,000 and 30,000 nodes, by night of
+/// up to 100,000: chains, residual blocks and transformers' blocks with small weights. Prints the
+/// curve.
 #include <gmock/gmock.h>
 
 #include <cstdlib>

@@ -72,7 +72,8 @@ TEST(CApiPrune, ProductsInTwo) {
     EXPECT_LT(r.parameters_after, r.parameters_before);
     EXPECT_LT(r.flops_after, r.flops_before);
     EXPECT_GT(Compared(Model(Small()), model, samples).sqnr_db, 10);
-    return static_cast<double>(model.Saved().size()) / static_cast<double>(Model(Small()).Saved().size());
+    return static_cast<double>(model.Saved().size()) /
+           static_cast<double>(Model(Small()).Saved().size());
   };
   EXPECT_LT(split(0.125, 0), split(0.25, 0));
   EXPECT_LE(split(0, 0.85), 0.87);  // 2 % of the file are no constants
