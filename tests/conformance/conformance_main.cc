@@ -6,7 +6,8 @@
 /// With --roundtrip a case must also pass after import, the rewrites of `infer-opt fuse` (without
 /// its numerical check, so that a wrong one is seen), export and import of the bytes; --write keeps
 /// the exported models, DIR/CASE/model.onnx beside links to their data; --opset writes them at that
-/// opset, and what it cannot express is counted, but is no failure.
+/// opset, and what it cannot express is counted, but is no failure; with --export-only nothing is
+/// run, for judges of the files, and a case passes when its export is imported again.
 /// Exit 0 when at least --min-passed cases of each folder passed (without it: when none failed),
 /// else 1; 2 for a usage error; 77 (ctest's skip) with --allow-missing when no case was found.
 #include <algorithm>
@@ -84,6 +85,8 @@ Result<Arguments> Parse(int argc, char** argv) {
       a.allow_missing = true;
     } else if (arg == "--roundtrip") {
       a.run.roundtrip = true;
+    } else if (arg == "--export-only") {
+      a.run.roundtrip = a.run.export_only = true;
     } else if (!arg.starts_with("--")) {
       a.dirs.push_back(arg);
     } else if (i + 1 >= argc) {
@@ -264,7 +267,8 @@ int main(int argc, char** argv) {
       stderr,
       "%s\nusage: conformance DIR... [--backend reference|cpu|vulkan] [--level N] [--json FILE]\n"
       "  [--filter GLOB] [--skips FILE] [--min-passed N[,N...]] [--allow-missing]\n"
-      "  [--roundtrip] [--rewrites none|simplify|fuse|blocks] [--opset N] [--write DIR]\n",
+      "  [--roundtrip] [--rewrites none|simplify|fuse|blocks] [--opset N] [--write DIR]\n"
+      "  [--export-only]\n",
       args.status().message().c_str());
   return 2;
 }

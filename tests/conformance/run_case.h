@@ -12,11 +12,12 @@ namespace infer::conformance {
 
 struct RunSettings {
   std::string backend = "reference";
-  int level = 1;           ///< CompileOptions::level
-  bool roundtrip = false;  ///< also rewrite, export, import the bytes and run again
-  int rewrites = 3;        ///< OptimizeOptions::level of the round trip
-  int opset = 0;           ///< ExportOptions::opset of the round trip
-  std::string write_dir;   ///< "" or where exported models go, DIR/CASE/model.onnx
+  int level = 1;             ///< CompileOptions::level
+  bool roundtrip = false;    ///< also rewrite, export, import the bytes and run again
+  int rewrites = 3;          ///< OptimizeOptions::level of the round trip
+  int opset = 0;             ///< ExportOptions::opset of the round trip
+  bool export_only = false;  ///< of the round trip: nothing is run
+  std::string write_dir;     ///< "" or where exported models go, DIR/CASE/model.onnx
 };
 
 struct Outcome {

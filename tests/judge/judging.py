@@ -86,15 +86,25 @@ def difference(want, got):
     return float(worst / scale) if scale > 0 and np.isfinite(worst) else float("inf")
 
 
+def step_of_arguments():
+    """N of `--every N`, which is taken off the command line: every N-th of what is judged. 1 without."""
+    if "--every" not in sys.argv:
+        return 1
+    at = sys.argv.index("--every")
+    step = int(sys.argv[at + 1])
+    del sys.argv[at:at + 2]
+    return step
+
+
 def judge_models(check):
     """Calls check(program, model's folder, scratch folder) for the models that the command line
-    names (PROGRAM [MODEL_ID...]), else for all; exits with 1 unless all that ran are ok.
+    names (PROGRAM [--every N] [MODEL_ID...]), else for all or every N-th; exits with 1 unless all that ran are ok.
 
     It returns (verdict, detail), the verdict one of ok, bad, unsupported and skipped."""
-    models = os.path.join(data_folder(), "models")
+    models, step = os.path.join(data_folder(), "models"), step_of_arguments()
     if len(sys.argv) < 2:
         sys.exit("the program under test is missing")
-    program, wanted = sys.argv[1], sys.argv[2:] or sorted(os.listdir(models))
+    program, wanted = sys.argv[1], sys.argv[2:] or sorted(os.listdir(models))[::step]
     count = {}
     for name in wanted:
         with tempfile.TemporaryDirectory() as work:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What `infer-opt extract` and `edit` write, in ONNX Runtime and beside onnx.utils.
 
-usage: surgery.py INFER_OPT [MODEL...]
+usage: surgery.py INFER_OPT [--every N] [MODEL...]
 
 Every model of $INFER_TEST_DATA/models is cut where the fewest values cross; both parts, one behind the other, must give
 the bits of the whole (without rewrites), be what onnx.utils.Extractor cuts out, and pass onnx.checker. Then inputs,

@@ -24,9 +24,31 @@ KERNELS = ("QLinearConv QLinearMatMul MatMulIntegerToFloat QGemm MatMulInteger C
            "QLinearLeakyRelu QLinearSoftmax QLinearWhere").split()
 # How ONNX Runtime's rewrites name one and the same integer product of a dynamic file.
 SAME = {"DynamicQuantizeMatMul": "MatMulInteger", "MatMulIntegerToFloat": "MatMulInteger"}
-# Run in a process for each file: a runtime may crash.
+# Run in a process for each file, as a runtime may crash: a copy of one that has loaded the runtime, which takes most of the time.
+SERVER = """
+import json, os, signal, sys, traceback
+program = compile(sys.argv[1], "program", "exec")
+exec(sys.argv[1].strip().splitlines()[0])  # its imports
+for line in sys.stdin:
+    path, work = json.loads(line)
+    child = os.fork()
+    if child == 0:
+        for number, name in ((1, "stdout"), (2, "stderr")):
+            os.dup2(os.open(os.path.join(work, name), os.O_WRONLY | os.O_CREAT, 0o600), number)
+        signal.alarm(300)
+        sys.argv, code = ["", path, work], 1
+        try:
+            exec(program, {})
+            code = 0
+        except BaseException:
+            traceback.print_exc()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
 ORT = """
-import collections, json, os, sys, tempfile, onnx, onnxruntime as ort
+import collections, json, os, sys, onnx, onnxruntime as ort
 options = ort.SessionOptions()
 options.log_severity_level = 4
 options.intra_op_num_threads = 1
@@ -123,24 +145,53 @@ def features():
         return next((set(line.split()[2:]) for line in f if line.startswith("flags")), set())
 
 
-def load(program, path, env):
-    with tempfile.TemporaryDirectory() as work:
-        return subprocess.run([sys.executable, "-c", program, path, work], env=env,
-                              capture_output=True, text=True, timeout=300)
+Loaded = collections.namedtuple("Loaded", "returncode stdout stderr")
 
 
-def judge(tool, path, target, program, env):
+class Loader:
+    """A runtime that loads files, each in a process of its own."""
+
+    def __init__(self, program, env):
+        self.server = subprocess.Popen([sys.executable, "-c", SERVER, program], env=env, text=True, stdin=subprocess.PIPE,
+                                       stdout=subprocess.PIPE)
+
+    def load(self, path):
+        with tempfile.TemporaryDirectory() as work:
+            self.server.stdin.write(json.dumps([path, work]) + "\n")
+            self.server.stdin.flush()
+            code = int(self.server.stdout.readline())
+            said = []
+            for name in ("stdout", "stderr"):
+                with open(os.path.join(work, name), errors="replace") as f:
+                    said.append(f.read())
+            return Loaded(code, *said)
+
+    def close(self):
+        self.server.stdin.close()
+        self.server.wait()
+
+
+def load_once(program, path, env):
+    """In a process that starts anew: libraries read some variables when they are loaded."""
+    loader = Loader(program, env)
+    try:
+        return loader.load(path)
+    finally:
+        loader.close()
+
+
+def judge(tool, path, target, program, env, loader):
     """What differs; "" for nothing; None where only other processors can say."""
     report = foretold(tool, path, target)
     errors = [f for f in report["findings"] if f["severity"] == "error"]
-    ran = load(program, path, env)
+    ran = loader.load(path)
     if ran.returncode:
         return "" if errors else "refused, but no error was foretold: " + ran.stderr.strip()[-300:]
     if errors and all(f["processors"] for f in errors):
         here = {f["processors"] for f in errors} & features()
         if not here:
             return None
-        limited = [load(program, path, dict(env, ONEDNN_MAX_CPU_ISA=LIMITS[f], OV_CPU_MAX_ISA=LIMITS[f])) for f in here]
+        limited = [load_once(program, path, dict(env, ONEDNN_MAX_CPU_ISA=LIMITS[f], OV_CPU_MAX_ISA=LIMITS[f])) for f in here]
         if any(r.returncode for r in limited):
             return ""
     if errors:
@@ -172,13 +223,15 @@ def main():
                 print(f"{target}: not in the table, not judged")
                 continue
             differing = elsewhere = 0
+            loader = Loader(program, env)
             for name in files:
-                why = judge(tool, os.path.join(folder, name), target, program, env)
+                why = judge(tool, os.path.join(folder, name), target, program, env, loader)
                 judged += 1
                 elsewhere += why is None
                 if why:
                     differing += 1
                     print(f"FAIL {target} {name}: {why}", flush=True)
+            loader.close()
             failed += differing
             print(f"{target}: {len(files) - differing - elsewhere} of {len(files)} files as foretold"
                   + f"; {elsewhere} not judged: errors of other processors" * (elsewhere > 0),

@@ -80,8 +80,8 @@ class CliPrune(CliTestCase):
         self.assertEqual(self.prune(0, "--sparsity", "30%", "--allocation", "global")["pruning"]["allocation"], "global")
 
     def test_a_gate_that_fails_writes_nothing(self):
-        report = self.prune(1, "--sparsity", "97%", "--method", "magnitude", "--allocation", "uniform", *FIT, *JUDGE,
-                            "--max-drop", "1%")
+        report = self.prune(1, "--sparsity", "97%", "--method", "magnitude", "--allocation", "uniform", *SMALL, *JUDGE,
+                            "--min-sqnr", 40, model=self.small)
         self.assertFalse(report["passed"])
         self.assertTrue(report["guilty"])
         self.assertFalse((self.dir / "p.onnx").exists())
@@ -108,7 +108,7 @@ class CliPrune(CliTestCase):
         report = self.prune(0, "--structured", "--max-size", "60%")
         self.assertLessEqual(report["size"]["bytes"], 0.6 * report["size"]["bytes_before"])
         self.assertEqual(report["structured"]["chosen_by"], "magnitude")
-        report = self.prune(0, "--structured", "--max-drop", "10%", *FEW[:-1], 24, *JUDGE)
+        report = self.prune(0, "--structured", "--max-drop", "10%", *SMALL[:-1], 24, *JUDGE, model=self.small)
         self.assertEqual(report["structured"]["goal"]["kind"], "drop")
         self.assertLessEqual(report["structured"]["expected_drop"], 0.1)
         self.assertLess(report["structured"]["flops_after"], report["structured"]["flops"])
@@ -149,9 +149,9 @@ class CliPrune(CliTestCase):
         report = self.prune(0, "--low-rank", "--max-size", "85%", *SMALL, *JUDGE, model=self.small)
         self.assertLessEqual(report["size"]["bytes"], 0.85 * report["size"]["bytes_before"])
         self.assertEqual(report["low_rank"]["goal"]["kind"], "bytes")
-        report = self.prune(0, "--low-rank", "--max-drop", "5%", *FEW[:-1], 24, *JUDGE)
+        report = self.prune(0, "--low-rank", "--max-drop", "10%", *SMALL[:-1], 24, *JUDGE, model=self.small)
         self.assertEqual(report["low_rank"]["goal"]["kind"], "drop")
-        self.assertLessEqual(report["low_rank"]["expected_drop"], 0.05)
+        self.assertLessEqual(report["low_rank"]["expected_drop"], 0.1)
         self.assertLess(report["low_rank"]["us_after"], report["low_rank"]["us"])
 
     def test_low_rank_same_command_same_bytes(self):
@@ -163,11 +163,11 @@ class CliPrune(CliTestCase):
 
     def test_low_rank_goes_on_after_a_kill(self):
         """SIGKILL once the log has a measurement, then the same command: the bytes of a run that nobody killed."""
-        args = ["--low-rank", "--max-size", "85%", *FIT, *JUDGE, "--quiet"]
+        args = ["--low-rank", "--max-size", "85%", *SMALL, *JUDGE, "--quiet"]
         log, whole, killed = self.dir / "log", self.dir / "whole.onnx", self.dir / "killed.onnx"
-        done = self.report(0, "infer-opt", "prune", MODEL, "-o", whole, *args)
+        done = self.report(0, "infer-opt", "prune", self.small, "-o", whole, *args)
         self.assertEqual(done["low_rank"]["reused"], 0)
-        process = subprocess.Popen([str(BIN / "infer-opt"), *map(str, ["prune", MODEL, "-o", killed, *args, "--search-log", log])],
+        process = subprocess.Popen([str(BIN / "infer-opt"), *map(str, ["prune", self.small, "-o", killed, *args, "--search-log", log])],
                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         deadline = time.monotonic() + 120
         while process.poll() is None and time.monotonic() < deadline:
@@ -177,12 +177,12 @@ class CliPrune(CliTestCase):
         process.kill()
         process.wait()
         self.assertGreater(log.read_bytes().count(b"\n"), 1)
-        again = self.report(0, "infer-opt", "prune", MODEL, "-o", killed, *args, "--search-log", log)
+        again = self.report(0, "infer-opt", "prune", self.small, "-o", killed, *args, "--search-log", log)
         self.assertGreater(again["low_rank"]["reused"], 0)
         self.assertEqual(again["low_rank"]["reused"] + again["low_rank"]["measured"], done["low_rank"]["measured"])
         self.assertEqual(killed.read_bytes(), whole.read_bytes())
         # Other data: the log is of something else.
-        said = self.expect(2, "infer-opt", "prune", MODEL, "-o", killed, "--low-rank", "--max-size", "85%", *FEW, *JUDGE,
+        said = self.expect(2, "infer-opt", "prune", self.small, "-o", killed, "--low-rank", "--max-size", "85%", *SMALL[:-1], 16, *JUDGE,
                            "--search-log", log).stderr
         self.assertIn("name another --search-log", said)
 
@@ -270,8 +270,8 @@ class CliPrune(CliTestCase):
                                  (2, ["--sparsity", "50%", "--fine-tune-checkpoint", self.dir / "c"],
                                   "--fine-tune-steps N is missing"),
                                  (2, ["--sparsity", "50%", "--fine-tune-steps", 5, "--fine-tune-lr", 0], "above 0"),
-                                 (2, ["--sparsity", "50%", "--fine-tune-steps", 5, *FEW[:-1], 8, "--no-verify"],
-                                  "at least 16 calibration samples"),
+                                 (2, ["--sparsity", "50%", "--method", "magnitude", "--allocation", "uniform", "--fine-tune-steps", 5,
+                                      *FEW[:-1], 8, "--no-verify"], "at least 16 calibration samples"),
                                  (4, ["--structured", "--flops", "1%", "--set", "batch=1"], "out of reach"),
                                  (4, ["--blocks", "256x256"], "nothing to prune")):
             with self.subTest(args):

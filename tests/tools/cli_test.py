@@ -15,6 +15,7 @@ import unittest
 import numpy as np
 
 import shards
+import small_model
 from onnx_wire import FLOAT, FLOAT16, INT64, UINT8, field, int_attribute, model, node, tensor, value_info
 from tool_test_case import BIN, DEMO, MODEL, PREPROCESS, SOURCE, CliTestCase
 
@@ -23,6 +24,12 @@ EVAL = ["--data", str(DEMO / "eval_images.npy"), "--labels", str(DEMO / "eval_la
 
 
 class Cli(CliTestCase):
+    def small(self):
+        """A model of a hundredth of the demo model's cost, for what does not hang on the numbers."""
+        path = self.dir / "small.onnx"
+        path.write_bytes(small_model.small_model(side=32))
+        return path
+
     # Success and reports
 
     def test_version_and_help(self):
@@ -324,7 +331,7 @@ class Cli(CliTestCase):
         """Without VNNI its sums of uint8 by int8 saturate; of other readers and types they do not."""
         def written(*options, code=0):
             path = self.dir / "q.onnx"
-            done = self.expect(code, "infer-opt", "quantize", MODEL, "-o", path, "--calib", DEMO / "calib_images.npy", "--calib-samples",
+            done = self.expect(code, "infer-opt", "quantize", self.small(), "-o", path, "--calib", DEMO / "calib_images.npy", "--calib-samples",
                                40, "--preprocess", PREPROCESS, "--recipe", "fast", "--no-verify", *options)
             return path.read_bytes() if code == 0 else b"", "saturate" in done.stderr
         ort = ["--target", "ort"]
@@ -342,7 +349,7 @@ class Cli(CliTestCase):
         """Of matrix products, whose sums saturate there; its convolutions add exactly (judge.pair_sums), and stay in FP32."""
         def written(*options):
             path = self.dir / "q.onnx"
-            report = self.report(0, "infer-opt", "quantize", MODEL, "-o", path, "--mode", "dynamic", "--opset", "max", "--no-verify",
+            report = self.report(0, "infer-opt", "quantize", self.small(), "-o", path, "--mode", "dynamic", "--opset", "max", "--no-verify",
                                  *options)
             convolutions = {l["precision"] for l in report["quantization"]["layers"] if l["op"] == "Conv"}
             self.assertEqual(convolutions, {"f32"} if "--target" in options and "on" not in options else {"int8"})
@@ -356,25 +363,25 @@ class Cli(CliTestCase):
         whole = ["--target", "ort", "--dynamic-conv", "on"]
         self.assertNotEqual(written(*whole)[1], written(*whole, "--reduce-range")[1])  # convolutions, too
         self.assertFalse(written("--reduce-range")[0])
-        self.expect(2, "infer-opt", "quantize", MODEL, "-o", self.dir / "q.onnx", "--mode", "dynamic", "--opset", "max",
+        self.expect(2, "infer-opt", "quantize", self.small(), "-o", self.dir / "q.onnx", "--mode", "dynamic", "--opset", "max",
                     "--reduce-range", "--full-range")
-        done = self.expect(0, "infer-opt", "quantize", MODEL, "-o", self.dir / "q.onnx", "--mode", "fp16", "--reduce-range")
+        done = self.expect(0, "infer-opt", "quantize", self.small(), "-o", self.dir / "q.onnx", "--mode", "fp16", "--reduce-range")
         self.assertIn("--reduce-range says nothing to --mode fp16", done.stderr)
 
     def test_time_of_dynamic_files(self):
         """What ONNX Runtime is slow at is left out for it, and said of files for nobody; with data the time here is measured."""
         def run(*options):
-            return self.expect(0, "infer-opt", "quantize", MODEL, "-o", self.dir / "q.onnx", "--mode", "dynamic", "--opset", "max",
+            return self.expect(0, "infer-opt", "quantize", self.small(), "-o", self.dir / "q.onnx", "--mode", "dynamic", "--opset", "max",
                                *options).stderr
         self.assertIn("--target ort (or --dynamic-conv off)", run("--no-verify"))
         self.assertIn("convolutions stay in FP32", run("--no-verify", "--target", "ort"))
         self.assertIn("not foretold", run("--no-verify", "--target", "ort"))
         self.assertNotIn("convolutions", run("--no-verify", "--dynamic-conv", "off"))
         self.assertNotIn("ONNX Runtime", run("--no-verify", "--target", "infer"))
-        report = self.report(0, "infer-opt", "quantize", MODEL, "-o", self.dir / "q.onnx", "--mode", "dynamic", "--opset", "max",
+        report = self.report(0, "infer-opt", "quantize", self.small(), "-o", self.dir / "q.onnx", "--mode", "dynamic", "--opset", "max",
                              "--eval", DEMO / "eval_images.npy", "--eval-samples", 40, "--preprocess", PREPROCESS)
         self.assertIn(report["worth"]["recommended"], ("quantized", "fused-fp32"))
-        report = self.report(0, "infer-opt", "quantize", MODEL, "-o", self.dir / "q.onnx", "--mode", "dynamic", "--opset", "max",
+        report = self.report(0, "infer-opt", "quantize", self.small(), "-o", self.dir / "q.onnx", "--mode", "dynamic", "--opset", "max",
                              "--target", "ort", "--eval", DEMO / "eval_images.npy", "--eval-samples", 40, "--preprocess", PREPROCESS)
         self.assertNotIn("worth", report)  # what is measured here says nothing of its time
 
@@ -382,7 +389,7 @@ class Cli(CliTestCase):
         """A file for ONNX Runtime is weighed by a table of its kernels, unless another is given."""
         table, data = self.dir / "costs.json", ["--calib", DEMO / "calib_images.npy", "--calib-samples", 40,
                                                 "--preprocess", PREPROCESS]
-        quantize = ["infer-opt", "quantize", MODEL, "-o", self.dir / "q.onnx", *data]
+        quantize = ["infer-opt", "quantize", self.small(), "-o", self.dir / "q.onnx", *data]
         ours = self.report(0, *quantize, "--no-verify")["recipe"]["cost_table"]
         self.assertEqual(("infer", 1), (ours["runtime"], ours["sure"]))
         report = self.report(0, *quantize, "--eval", DEMO / "eval_images.npy", "--eval-samples", 40, "--target", "ort")
@@ -434,7 +441,7 @@ class Cli(CliTestCase):
 
     def test_mixed_that_quantizes_nothing_fails(self):
         out = self.dir / "nothing.onnx"
-        run = self.expect(1, "infer-opt", "quantize", MODEL, "-o", out, "--mixed", "--min-sqnr",
+        run = self.expect(1, "infer-opt", "quantize", self.small(), "-o", out, "--mixed", "--min-sqnr",
                           150, "--budget", "3s", "--precisions", "int8", "--calib",
                           DEMO / "calib_images.npy", "--calib-samples", 12, "--eval",
                           DEMO / "eval_images.npy", "--eval-samples", 12, "--preprocess",
@@ -494,7 +501,7 @@ class Cli(CliTestCase):
             "fuse": ["infer-opt", "fuse", MODEL, "-o", one],
             "compare": ["infer-opt", "compare", MODEL, MODEL],
             "eval": ["infer-opt", "eval", MODEL, *EVAL],
-            "quantize": ["infer-opt", "quantize", MODEL, "-o", two, "--calib",
+            "quantize": ["infer-opt", "quantize", self.small(), "-o", two, "--calib",
                          DEMO / "calib_images.npy", "--calib-samples", 20, "--eval",
                          DEMO / "eval_images.npy", "--eval-labels", DEMO / "eval_labels.csv",
                          "--eval-samples", 20, "--max-drop", "50%", "--preprocess", PREPROCESS],
@@ -633,7 +640,7 @@ class Cli(CliTestCase):
         self.assertIn("[5,1,32,32]", done.stdout)
 
     def test_gates_are_told_to_people(self):
-        args = ["quantize", MODEL, "-o", self.dir / "q.onnx", "--data", DEMO / "eval_images.npy",
+        args = ["quantize", MODEL, "-o", self.dir / "q.onnx", "--recipe", "fast", "--data", DEMO / "eval_images.npy",
                 "--labels", DEMO / "eval_labels.csv", "--preprocess", PREPROCESS, "--samples", 80,
                 "--min-sqnr", 10, "--max-error", 0.9, "--min-agreement", "80%", "--max-drop", "10%"]
         said = self.expect(0, "infer-opt", *args).stdout
@@ -756,7 +763,7 @@ class Cli(CliTestCase):
             self.assertFalse(report["gates"][0]["inconclusive"])
             self.assertEqual(len(report["guilty"]), 3)
         out = self.dir / "gated.onnx"
-        args = ["quantize", MODEL, "-o", out, "--data", DEMO / "eval_images.npy", "--preprocess",
+        args = ["quantize", MODEL, "-o", out, "--recipe", "none", "--data", DEMO / "eval_images.npy", "--preprocess",
                 PREPROCESS, "--samples", 40]
         self.report(1, "infer-opt", *args, "--max-size", "0.1x")
         self.report(1, "infer-opt", *args, "--min-speedup", "1000x")
@@ -903,7 +910,7 @@ class Cli(CliTestCase):
     def test_gate_fails_with_1_and_writes_nothing(self):
         out = self.dir / "int8.onnx"
         report = self.report(
-            1, "infer-opt", "quantize", MODEL, "-o", out, "--data", DEMO / "eval_images.npy",
+            1, "infer-opt", "quantize", MODEL, "-o", out, "--recipe", "none", "--data", DEMO / "eval_images.npy",
             "--labels", DEMO / "eval_labels.csv", "--preprocess", PREPROCESS, "--samples", 40,
             "--min-sqnr", 200)
         self.assertFalse(report["passed"])

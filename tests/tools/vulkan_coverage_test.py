@@ -20,9 +20,7 @@ class VulkanCoverage(CliTestCase):
         return Coverage(os.path.join(os.environ["INFER_BIN"], "infer-opt"), path, [])
 
     def test_small_architectures(self):
-        for name, options in (("squeezenet1.1", []), ("mobilenetv3-small", []), ("yolo", []), ("bert-base", ["--num-layers", "1"]),
-                              ("gpt2-small", ["--num-layers", "1"]), ("gpt2-small-kv-int4", ["--num-layers", "1"]),
-                              ("gpt2-small-gqa-int4", ["--num-layers", "1"])):
+        for name, options in (("mobilenetv3-small", []), ("bert-base", ["--num-layers", "1"]), ("gpt2-small-gqa-int4", ["--num-layers", "1"])):
             with self.subTest(name=name):
                 coverage = self.covered(name, *options)
                 self.assertEqual(coverage.misses(SHARE, BETWEEN), "", coverage.row())

@@ -2,8 +2,11 @@
 """--device vulkan and `devices` as a user meets them: with the driver that the machine has, and without one."""
 import json
 import os
+import pathlib
+import tempfile
 import unittest
 
+import small_model
 from tool_test_case import CliTestCase, MODEL
 
 os.environ["INFER_VULKAN_CACHE"] = ""  # nothing in the user's folder
@@ -12,6 +15,15 @@ NO_DRIVER = {**os.environ, "VK_DRIVER_FILES": "/none.json", "VK_ICD_FILENAMES": 
 
 
 class Vulkan(CliTestCase):
+    """What does not depend on the model runs one that has few pipelines to compile."""
+
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.SMALL = str(pathlib.Path(folder.name) / "small.onnx")
+        pathlib.Path(cls.SMALL).write_bytes(small_model.small_model(side=32))
+
     def test_runs_on_shaders_wherever_a_device_is_named(self):
         kernels = [k["kernel"] for k in self.report(0, "infer-opt", "inspect", MODEL, "--kernels", "--device", "vulkan",
                                                     "--set", "batch=1")["kernels"]]
@@ -39,7 +51,7 @@ class Vulkan(CliTestCase):
         self.assertEqual(*results)
 
     def test_a_profile_has_the_clock_of_the_device(self):
-        report = self.report(0, "infer-bench", "run", MODEL, "--set", "batch=1", "--device", "vulkan", "--warmup", "0", "--runs", "2",
+        report = self.report(0, "infer-bench", "run", self.SMALL, "--set", "batch=1", "--device", "vulkan", "--warmup", "0", "--runs", "2",
                              "--cold", "0", "--layers", "--trace", str(self.dir / "trace.json"))["results"][0]
         self.assertGreater(report["profile"]["device_ms"], 0)
         for layer in report["layers"]:
@@ -51,7 +63,7 @@ class Vulkan(CliTestCase):
 
     def test_pipelines_are_kept_from_one_start_to_the_next(self):
         folder = str(self.dir / "kept")
-        args = ["infer-bench", "run", MODEL, "--set", "batch=1", "--warmup", "0", "--runs", "2", "--cold", "2", "--json"]
+        args = ["infer-bench", "run", self.SMALL, "--set", "batch=1", "--warmup", "0", "--runs", "2", "--cold", "2", "--json"]
         # The process that measures has written the file before its starts read it.
         for env, state in ((QUIET, "off"), ({**QUIET, "INFER_VULKAN_CACHE": folder}, "loaded")):
             report = str(self.dir / "report.json")
@@ -69,30 +81,30 @@ class Vulkan(CliTestCase):
         report = self.report(0, "infer-opt", "devices")
         self.assertEqual(sum(d["default"] for d in report["vulkan"]), 1)
         for d in report["vulkan"]:
-            self.expect(0 if not d["unfit"] else 4, "infer-opt", "run", MODEL, "--set", "batch=1", "--device", d["device"],
+            self.expect(0 if not d["unfit"] else 4, "infer-opt", "run", self.SMALL, "--set", "batch=1", "--device", d["device"],
                         env=QUIET)
         shown = self.expect(0, "infer-opt", "devices", env={**QUIET, "INFER_VULKAN_DISABLE": "int8"}).stdout
         self.assertRegex(shown, r"int8 +switched off: .*CPU")
 
     def test_what_is_missing_is_named_in_one_line(self):
         for device, env, why in (("vulkan", NO_DRIVER, "no Vulkan driver"), ("vulkan:99", QUIET, "no Vulkan device 99")):
-            said = self.expect(4, "infer-opt", "run", MODEL, "--set", "batch=1", "--device", device, env=env).stderr
+            said = self.expect(4, "infer-opt", "run", self.SMALL, "--set", "batch=1", "--device", device, env=env).stderr
             self.assertIn(why, said)
             self.assertEqual(len(said.strip().splitlines()), 1, said)
         self.assertIn("no Vulkan driver", self.expect(0, "infer-opt", "devices", env=NO_DRIVER).stdout)
         self.expect(0, "infer-opt", "ops", "Conv", env=NO_DRIVER)
-        self.expect(0, "infer-opt", "run", MODEL, "--set", "batch=1", env=NO_DRIVER)
+        self.expect(0, "infer-opt", "run", self.SMALL, "--set", "batch=1", env=NO_DRIVER)
 
     def test_options_that_cannot_be(self):
         for device in ("vulkan:", "vulkan:x", "vulkan:-1", "vulkan0"):
-            self.expect(2, "infer-opt", "run", MODEL, "--device", device)
+            self.expect(2, "infer-opt", "run", self.SMALL, "--device", device)
         for name, value in (("INFER_VULKAN_DISABLE", "abacus"), ("INFER_VULKAN_MEMORY", "much"),
                             ("INFER_VULKAN_STAGE_ALL", "yes"), ("INFER_VULKAN_VALIDATE", "2"), ("INFER_VULKAN_BUFFER", "0")):
-            said = self.expect(2, "infer-opt", "run", MODEL, "--device", "vulkan", env={**QUIET, name: value}).stderr
+            said = self.expect(2, "infer-opt", "run", self.SMALL, "--device", "vulkan", env={**QUIET, name: value}).stderr
             self.assertIn(name, said)
 
     def test_no_memory(self):
-        said = self.expect(71, "infer-opt", "run", MODEL, "--set", "batch=1", "--device", "vulkan",
+        said = self.expect(71, "infer-opt", "run", self.SMALL, "--set", "batch=1", "--device", "vulkan",
                            env={**QUIET, "INFER_VULKAN_MEMORY": "1000"}).stderr
         self.assertIn("the limit is 1000", said)
 

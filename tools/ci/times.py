@@ -2,18 +2,29 @@
 """Where the time of a build and of its tests went, and which tests were skipped.
 
 usage: times.py [BUILD_FOLDER...] [--steps FILE] [--json FILE] [--top N]
+       times.py --processor [BUILD_FOLDER] [--tests CTEST_OPTIONS] [--beside FILE] [--json FILE] [--top N]
 
 Reads what a run leaves behind: BUILD_FOLDER/.ninja_log (default: build/release and build/fuzz, where they are),
 its Testing/Temporary/CTestCostData.txt and times/*.xml (GoogleTest's reports; its JSON lacks the reasons of skips), and FILE, in which .ci/run writes a line
 "seconds name" for each of its steps (default: build/ci_steps.txt). Compile and link times are seconds of a job,
 added up; two jobs run at once on two cores, so the wall time is about half of it.
+
+--processor runs the tests that `ctest CTEST_OPTIONS` names (default: "-LE nightly"), one after the other, and prints
+what each took of the processor, with all processes that it started: user and system time, on which other load has little
+effect. --beside FILE has what an earlier --json FILE holds in a further column.
 """
 import argparse
 import collections
 import json
+import os
 import pathlib
 import re
+import shlex
+import signal
+import subprocess
 import sys
+import tempfile
+import threading
 import xml.etree.ElementTree
 
 
@@ -65,6 +76,52 @@ def table(head, rows):
     print()
 
 
+def listed_tests(folder, options):
+    """The entries that `ctest OPTIONS` would run, as its JSON has them, properties by name."""
+    listing = subprocess.run(["ctest", "--test-dir", str(folder), "--show-only=json-v1", *options], stdout=subprocess.PIPE, check=True)
+    for test in json.loads(listing.stdout)["tests"]:
+        test["properties"] = {p["name"]: p["value"] for p in test.get("properties", [])}
+        yield test
+
+
+def run_alone(test):
+    """(processor s, passed, skipped or failed, output) of one entry with every process that it started and waited for."""
+    properties = test["properties"]
+    environment = {**os.environ, **dict(e.split("=", 1) for e in properties.get("ENVIRONMENT", []))}
+    with tempfile.TemporaryFile() as output:
+        process = subprocess.Popen(test["command"], env=environment, cwd=properties.get("WORKING_DIRECTORY"), stdout=output,
+                                   stderr=subprocess.STDOUT, start_new_session=True)
+        timer = threading.Timer(properties.get("TIMEOUT", 1500), os.killpg, (process.pid, signal.SIGKILL))
+        timer.start()
+        _, status, usage = os.wait4(process.pid, 0)
+        timer.cancel()
+        process.returncode = os.waitstatus_to_exitcode(status)
+        output.seek(0)
+        text = output.read().decode(errors="replace")
+    verdicts = {properties.get("SKIP_RETURN_CODE"): "skipped", 0: "passed"}
+    return usage.ru_utime + usage.ru_stime, verdicts.get(process.returncode, "failed"), text
+
+
+def processor_times(folder, options, top, beside):
+    """Measures and prints; {test: [s, verdict]}."""
+    times = {}
+    for test in listed_tests(folder, options):
+        seconds, verdict, text = run_alone(test)
+        times[test["name"]] = [round(seconds, 2), verdict]
+        print(f"{seconds:8.1f} s  {verdict}  {test['name']}", flush=True)
+        if verdict == "failed":
+            print("\n".join(text.splitlines()[-40:]))
+    print()
+    before = json.loads(beside.read_text())["processor"] if beside else {}
+    ranked = sorted({**before, **times}, key=lambda n: -max(r[n][0] for r in (before, times) if n in r))
+    columns = [before, times] if beside else [times]
+    row = lambda names: [sum(c[n][0] for n in names if n in c) for c in columns]
+    rows = [[n, *(c[n][0] if n in c else "" for c in columns)] for n in ranked[:top]]
+    rows += [[f"{max(0, len(ranked) - top)} others", *row(ranked[top:])], ["sum", *row(ranked)]]
+    table([f"{folder}: test", *(["before"] if beside else []), "processor s"], rows)
+    return times
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folders", nargs="*", type=pathlib.Path)
@@ -72,6 +129,9 @@ def main():
     parser.add_argument("--json", type=pathlib.Path)
     parser.add_argument("--top", type=int, default=15)
     parser.add_argument("--skipped", action="store_true", help="only the tests that were skipped, with their reasons")
+    parser.add_argument("--processor", action="store_true", help="runs tests one by one and prints their processor time")
+    parser.add_argument("--tests", default="-LE nightly", metavar="CTEST_OPTIONS")
+    parser.add_argument("--beside", type=pathlib.Path, metavar="FILE")
     args = parser.parse_args()
     folders = args.folders or [f for f in map(pathlib.Path, ("build/release", "build/fuzz")) if (f / ".ninja_log").exists()]
     if args.skipped:
@@ -80,6 +140,12 @@ def main():
             print(f"skipped: {program} {test}: {reason}")
         print(f"skipped: {len(found)} GoogleTest tests")
         return 0
+
+    if args.processor:
+        times = processor_times(folders[0].resolve(), shlex.split(args.tests), args.top, args.beside)
+        if args.json:
+            args.json.write_text(json.dumps({"processor": times}, indent=1) + "\n")
+        return 1 if any(v == "failed" for _, v in times.values()) else 0
 
     report = {}
     if args.steps.exists():

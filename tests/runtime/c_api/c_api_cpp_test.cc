@@ -16,6 +16,7 @@ namespace api = infer::api;
 using testing::HasSubstr;
 
 const std::string kDigits = INFER_SOURCE_DIR "/datasets/demo/digits.onnx";
+const std::string kSmall = INFER_SMALL_MODEL;  // the same interface, a hundredth of the cost
 const std::vector<int64_t> kDims = {1, 1, 32, 32};
 
 std::vector<float> ImageOf(size_t i) {
@@ -96,8 +97,8 @@ TEST(CppApi, FailuresAreStatusOrError) {
 }
 
 TEST(CppApi, QuantizesPrunesAndCompares) {
-  const api::Model golden = api::Model::Load(kDigits).value();
-  api::Model model = api::Model::Load(kDigits).value();
+  const api::Model golden = api::Model::Load(kSmall).value();
+  api::Model model = api::Model::Load(kSmall).value();
   Source source;
   const api::Samples samples = source.samples(16);
   api::QuantizeOptions options;
@@ -107,11 +108,11 @@ TEST(CppApi, QuantizesPrunesAndCompares) {
   ASSERT_EQ(accuracy.size(), 1U);
   EXPECT_EQ(accuracy[0].name, golden.outputs()[0].name);
   EXPECT_GT(accuracy[0].numbers.sqnr_db, 10);
-  api::Model four = api::Model::Load(kDigits).value();
+  api::Model four = api::Model::Load(kSmall).value();
   api::QuantizeOptions weights;
   weights.mode = "weight-only";
   EXPECT_GT(four.Quantize(weights).value().integer_layers, 0);
-  api::Model sparse = api::Model::Load(kDigits).value();
+  api::Model sparse = api::Model::Load(kSmall).value();
   api::PruneOptions half;
   half.sparsity = 0.5;
   EXPECT_GT(sparse.Prune(samples, half).value().zeros, 0);
@@ -119,7 +120,7 @@ TEST(CppApi, QuantizesPrunesAndCompares) {
 }
 
 TEST(CppApi, SamplesThatFail) {
-  api::Model model = api::Model::Load(kDigits).value();
+  api::Model model = api::Model::Load(kSmall).value();
   const size_t nodes = model.nodes();
   Source source;
   api::Samples samples = source.samples(16);

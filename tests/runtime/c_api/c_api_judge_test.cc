@@ -93,7 +93,7 @@ TEST(CApiJudge, NoLossIsZeroAndAGainIsTaken) {
 std::string RecipeOf(std::vector<double> values, const char* recipe, size_t tries) {
   static Images images(24);
   const infer_samples samples = images.array();
-  const Model model;
+  const Model model(Small());
   Metrics metrics{std::move(values)};
   infer_quantize_options o = Options("static", metrics, 0.01);
   o.calibration = &samples;

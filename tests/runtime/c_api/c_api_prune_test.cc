@@ -25,7 +25,7 @@ TEST(CApiPrune, ZerosAndChannels) {
   Images images;
   const infer_samples samples = images.array();
   for (const infer_samples* given : {static_cast<const infer_samples*>(nullptr), &samples}) {
-    const Model model;
+    const Model model(Small());
     infer_prune_report r{};
     r.size = sizeof(r);
     infer_prune_options o = PruneBy(given, 0.5);
@@ -33,9 +33,9 @@ TEST(CApiPrune, ZerosAndChannels) {
     EXPECT_NEAR(static_cast<double>(r.zeros), 0.5 * static_cast<double>(r.weights),
                 0.02 * static_cast<double>(r.weights));
     EXPECT_EQ(r.calibration_samples, given ? 24 : 0);
-    EXPECT_TRUE(std::isfinite(Compared(Model(), model, samples).sqnr_db));
+    EXPECT_TRUE(std::isfinite(Compared(Model(Small()), model, samples).sqnr_db));
 
-    const Model smaller;
+    const Model smaller(Small());
     o = PruneBy(given, 0);
     o.flops = 0.7;
     if (!given) {  // open extents, which samples would tell
@@ -47,9 +47,9 @@ TEST(CApiPrune, ZerosAndChannels) {
     EXPECT_GT(r.channels_removed, 0);
     EXPECT_LT(r.parameters_after, r.parameters_before);
     EXPECT_LE(static_cast<double>(r.flops_after), 0.7 * static_cast<double>(r.flops_before));
-    EXPECT_LT(smaller.Saved().size(), Model().Saved().size());
+    EXPECT_LT(smaller.Saved().size(), Model(Small()).Saved().size());
   }
-  const Model pairs;
+  const Model pairs(Small());
   infer_prune_options o = PruneBy(&samples, 0);
   o.nm = "2:4";
   EXPECT_EQ(infer_model_prune(pairs.m, &o, nullptr), INFER_OK) << infer_last_error();
@@ -59,7 +59,7 @@ TEST(CApiPrune, ProductsInTwo) {
   Images images;
   const infer_samples samples = images.array();
   const auto split = [&](double rank, double low_rank) {
-    const Model model;
+    const Model model(Small());
     infer_prune_options o = PruneBy(&samples, 0);
     o.rank = rank;
     o.low_rank = low_rank;
@@ -71,8 +71,9 @@ TEST(CApiPrune, ProductsInTwo) {
     EXPECT_EQ(r.calibration_samples, 24);
     EXPECT_LT(r.parameters_after, r.parameters_before);
     EXPECT_LT(r.flops_after, r.flops_before);
-    EXPECT_GT(Compared(Model(), model, samples).sqnr_db, 10);
-    return static_cast<double>(model.Saved().size()) / static_cast<double>(Model().Saved().size());
+    EXPECT_GT(Compared(Model(Small()), model, samples).sqnr_db, 10);
+    return static_cast<double>(model.Saved().size()) /
+           static_cast<double>(Model(Small()).Saved().size());
   };
   EXPECT_LT(split(0.125, 0), split(0.25, 0));
   EXPECT_LE(split(0, 0.85), 0.87);  // 2 % of the file are no constants

@@ -15,6 +15,9 @@
 
 namespace c_api_test {
 
+/// A model with the interface of the demo model that costs a hundredth of it, with weights by
+/// chance.
+inline const char* Small() { return INFER_SMALL_MODEL; }
 inline const char* Digits() { return INFER_SOURCE_DIR "/datasets/demo/digits.onnx"; }
 
 struct Model {

@@ -114,13 +114,13 @@ void ExpectFewAlarms(double times_rate, int64_t days, int64_t slots = kSlotsOfAD
 }
 
 TEST(AnomalyWatch, TellsAtMostOneFalseAlarmADay) {
-  ExpectFewAlarms(1, FromEnvironment("INFER_ENGINE_DAYS", 3));
+  ExpectFewAlarms(1, FromEnvironment("INFER_ENGINE_DAYS", 1));
 }
 
 TEST(AnomalyWatch, TellsAtMostOneFalseAlarmADayOfManyRequests) {
-  // So many that p99 counts, which takes seconds for a day: by default its first four hours.
-  const int64_t days = FromEnvironment("INFER_ENGINE_DAYS", 3);
-  ExpectFewAlarms(20, days / 3, days > 3 ? kSlotsOfADay : kSlotsOfADay / 6);
+  // So many that p99 counts, which takes seconds for a day: by default its first two hours.
+  const int64_t days = FromEnvironment("INFER_ENGINE_DAYS", 1);
+  ExpectFewAlarms(20, (days + 2) / 3, days > 1 ? kSlotsOfADay : kSlotsOfADay / 12);
 }
 
 /// Seconds from the step until one of `figures` is told; nullopt: a minute does not do.
@@ -140,7 +140,7 @@ std::optional<double> SecondsUntilSeen(uint64_t seed, const Traffic::Kind& kind,
 
 void ExpectSeen(const Traffic::Kind& kind, const Traffic::Step& step,
                 const std::vector<Figure>& figures) {
-  const int64_t steps = FromEnvironment("INFER_ENGINE_DAYS", 3) * 20;
+  const int64_t steps = FromEnvironment("INFER_ENGINE_DAYS", 1) * 20;
   double latest = 0;
   for (int64_t seed = 0; seed < steps; ++seed) {
     const auto seen_s = SecondsUntilSeen(static_cast<uint64_t>(seed), kind, step, figures);
