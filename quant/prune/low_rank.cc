@@ -255,9 +255,9 @@ class ProductSplitter {
     in_order.progress = options_.progress;
     in_order.stop = options_.stop;
     in_order.make = [&](size_t k, const LayerJob& job,
-                        const MomentsPair& moments) -> Result<LayerResult> {
+                        MomentsPair&& moments) -> Result<LayerResult> {
       const size_t i = index[k];
-      if (ranks[i] == 0) return PruneLayer(job, moments);
+      if (ranks[i] == 0) return PruneLayer(job, std::move(moments));
       auto made = FactorLayer({job.plane, job.dense, ranks[i], job.takes_shift}, moments);
       if (!made.ok()) return std::move(made.status()).In(space_->layers[i].name);
       factors[i] = std::move(made->factors);

@@ -83,6 +83,11 @@ struct RecipeOptions {
   /// How `best` rounds weights; of several rounders each layer takes what errs least. Empty: to
   /// nearest.
   std::vector<const CodeRounder*> rounders = {&CodeRounders().front()};
+  /// Prunes the weights of the prepared model, once it is known which layers become integer; what
+  /// is rounded then keeps its codes. Fitted to these samples. nullptr: nothing is pruned.
+  std::function<Status(Graph& prepared, const Graph& original, const WeightGrids& grids,
+                       const Samples& fit)>
+      prune = nullptr;
   /// Whether the report gets `prepared`.
   bool keep_prepared = false;
   /// Told when a step begins.

@@ -3,6 +3,7 @@
 
 #include "lib/support/readable.h"
 #include "lib/support/strings.h"
+#include "quant/prune/joint.h"
 #include "quant/recipe/recipe.h"
 #include "quant/target/target.h"
 #include "quant/train/fine_tune_codes.h"
@@ -87,6 +88,12 @@ class StaticMode : public QuantizeMode {
       if (rounding_ == "all" || rounding_ == r.name) recipe_options_.rounders.push_back(&r);
     recipe_options_.on_step = [&](const std::string& step) { job.context.Note("recipe: " + step); };
     recipe_options_.keep_prepared = job.fine_tune != nullptr;
+    if (job.pruning)
+      recipe_options_.prune = [pruning = job.pruning](Graph& prepared, const Graph& original,
+                                                      const WeightGrids& grids,
+                                                      const Samples& fit) {
+        return pruning->Change(prepared, original, grids, fit);
+      };
     std::optional<Graph> golden;
     if (job.fine_tune) golden.emplace(g.Clone());
     const Samples fit = job.fine_tune ? job.fine_tune->ToFit(job.calibration) : job.calibration;
@@ -115,6 +122,8 @@ class StaticMode : public QuantizeMode {
   std::optional<ToldTime> told_time() const override { return told_time_; }
 
   bool can_fine_tune() const override { return true; }
+
+  bool can_prune() const override { return true; }
 
   bool has_weight_range() const override { return true; }
 
