@@ -91,8 +91,7 @@ WeightGrids DynamicWriter::Grids() const {
   WeightGrids grids;
   for (const auto& n : g_.nodes()) {
     if (!WhyNot(*n).empty() || IsRecurrentLayer(*n)) continue;
-    const bool reduce =
-        IsConvolution(*n) ? options_.reduce_convolutions : options_.reduce_range;
+    const bool reduce = IsConvolution(*n) ? options_.reduce_convolutions : options_.reduce_range;
     grids.emplace(n->input(1)->name(), IntegerGrid(reduce, !options_.per_channel));
   }
   return grids;

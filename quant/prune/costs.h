@@ -10,8 +10,8 @@ namespace infer {
 struct SelectedLayer {
   PrunableWeights weights;
   int64_t units = 0;
-  int64_t zero_units = 0;  ///< that it gives up
-  KeepMask keep = {};      ///< which weights stay; empty: not decided yet
+  int64_t zero_units = 0;               ///< that it gives up
+  KeepMask keep = {};                   ///< which weights stay; empty: not decided yet
   std::optional<WeightGrid> grid = {};  ///< LayerJob::grid
 };
 

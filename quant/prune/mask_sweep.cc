@@ -95,8 +95,8 @@ class MaskSweep {
     const auto row = static_cast<int64_t>(at) / q.depth, k = static_cast<int64_t>(at) % q.depth;
     const auto block = static_cast<size_t>(row * q.blocks() + k / q.grid.BlockSize(q.depth));
     const BlockParams p{q.scales[block], q.zero_points[block]};
-    return DecodeWeight(
-        std::max(EncodeWeight(x, p, q.grid), static_cast<uint8_t>(request_.least)), p);
+    return DecodeWeight(std::max(EncodeWeight(x, p, q.grid), static_cast<uint8_t>(request_.least)),
+                        p);
   }
 
   const MaskSweepRequest& request_;

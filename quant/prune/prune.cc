@@ -159,7 +159,7 @@ class ModelPruner {
   const Samples& samples_;
   const Backend& backend_;
   const PruneOptions& options_;
-  Graph work_;    // prepared, dense
+  Graph work_;     // prepared, dense
   Graph& pruned_;  // the same with the weights so far
   std::vector<SelectedLayer> layers_;
   std::vector<size_t> index_;  // of layers_ in report_.layers

@@ -72,8 +72,7 @@ class CodeFinder {
 
   float ScaleOf(float largest) const {
     if (largest == 0) return 1;
-    return std::max(largest / static_cast<float>(r_.grid.top()),
-                    std::numeric_limits<float>::min());
+    return std::max(largest / static_cast<float>(r_.grid.top()), std::numeric_limits<float>::min());
   }
 
   BlockParams ParamsOf(size_t at) const {
@@ -84,8 +83,8 @@ class CodeFinder {
 
   void Encode(std::span<const float> weights) {
     for (size_t i = 0; i < weights.size(); ++i)
-      q_.codes[i] = std::max(EncodeWeight(weights[i], ParamsOf(i), q_.grid),
-                             static_cast<uint8_t>(least_));
+      q_.codes[i] =
+          std::max(EncodeWeight(weights[i], ParamsOf(i), q_.grid), static_cast<uint8_t>(least_));
   }
 
   /// Rows, or all of them, that share a scale.

@@ -14,7 +14,7 @@ namespace {
 using PruneMatrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 using PruneView = Eigen::Map<const PruneMatrix>;
 
-constexpr int64_t kRowChunk = 96;     // of rows that are refitted together
+constexpr int64_t kRowChunk = 96;  // of rows that are refitted together
 /// Steps of conjugate gradients; of a large layer, which begins near its end, fewer.
 constexpr int kRefitSteps = 60, kLargeRefitSteps = 20;
 constexpr int64_t kLargeDepth = 2048;
@@ -199,8 +199,8 @@ Result<std::vector<float>> SecondOrder::FactorOf(size_t group) const {
   const PruneView w = GroupRows(*plane_, dense_, group);
   DampedMoments damped = DampedOf(*plane_, std::span(w.data(), static_cast<size_t>(w.size())),
                                   moments_[group], damping_, with_shift_);
-  return InverseFactorInPlace(
-      std::span(damped.h.data(), static_cast<size_t>(damped.h.size())), plane_->depth());
+  return InverseFactorInPlace(std::span(damped.h.data(), static_cast<size_t>(damped.h.size())),
+                              plane_->depth());
 }
 
 Result<PrunedMatrix> SecondOrder::SweepOf(const MaskSweepRequest& request,

@@ -51,10 +51,10 @@ Result<RecipeReport> QuantizePruned(Graph& g, const Samples& samples, const Back
     if (plan.values.empty()) return RewriteStatic(model, g, 0).status();
     grids = GridsOf(plan, model.scheme);
   }
-  INFER_TRY(options.prune(model.graph, g, grids, samples));
+  INFER_TRY(options.prune(model.graph, g, grids));
   INFER_ASSIGN(const QuantPlan plan, PlanQuantization(model.graph, g, model.scheme));
-  INFER_ASSIGN(model.ranges, Calibrate(model.graph, ObservedValues(plan), samples, backend,
-                                       CalibrationOf(q)));
+  INFER_ASSIGN(model.ranges,
+               Calibrate(model.graph, ObservedValues(plan), samples, backend, CalibrationOf(q)));
   INFER_TRY(KeepUnseen(model.graph, g, model.ranges, model.scheme).status());
   INFER_ASSIGN(StaticResult r, RewriteStatic(model, g, samples.count));
   g = std::move(r.graph);

@@ -73,8 +73,9 @@ class SweepCommand : public Command {
     o.Value("--budget TIME", &budget_,
             "Time for the search of the mixed variant: 90s, 10min or 1h");
     o.Values("--only", &only_, "Only these variants, by id, and those of --variant");
-    o.Values("--variant", &extra_,
-             "One more: 'ID=MODE --option value', as of quantize --mode; 'ID=prune --sparsity 50%'");
+    o.Values(
+        "--variant", &extra_,
+        "One more: 'ID=MODE --option value', as of quantize --mode; 'ID=prune --sparsity 50%'");
     o.Values("--sparsity SHARES", &sparsities_,
              "Also pruned, and pruned and INT8, with so many weights zero: 50%,2:4");
     o.Values("--structured SHARES", &flops_,
@@ -329,9 +330,8 @@ class SweepCommand : public Command {
     PrunedFlags flags;
     INFER_TRY(ParseOptions([&](Options& o) { flags.Declare(o); }, spec.arguments));
     INFER_TRY(flags.Check(/*pruned_alone=*/true));
-    const QuantizeJob job{context, calibration_,    evaluation_, *backend_,
-                          flags_,  device_.threads, {},          {},
-                          ""};
+    const QuantizeJob job{context,         calibration_, evaluation_, *backend_, flags_,
+                          device_.threads, {},           {},          ""};
     return PruneFirst(flags, /*pruned_alone=*/true, job, g);
   }
 

@@ -54,8 +54,7 @@ class JointTest : public JudgedTest {
   RecipeReport Static(Graph& g, JointPruning& joint, Recipe recipe) {
     RecipeOptions o;
     o.recipe = recipe;
-    o.prune = [&](Graph& prepared, const Graph& original, const WeightGrids& grids,
-                  const Samples& fit) { return joint.Change(prepared, original, grids, fit); };
+    o.prune = joint.By(samples_);
     auto r = QuantizeByRecipe(g, samples_, *backend_, o);
     EXPECT_TRUE(r.ok()) << r.status().message();
     return r.ok() ? *std::move(r) : RecipeReport();
@@ -79,9 +78,8 @@ TEST_F(JointTest, EveryRecipeKeepsEveryZero) {
       int64_t zeros = 0;
       for (const LayerSparsity& l : DescribeSparsity(g)) {
         zeros += l.zeros;
-        const auto pruned = std::find_if(r.layers.begin(), r.layers.end(), [&](const auto& p) {
-          return p.name == l.name;
-        });
+        const auto pruned = std::find_if(r.layers.begin(), r.layers.end(),
+                                         [&](const auto& p) { return p.name == l.name; });
         if (what[0] == '2' && pruned != r.layers.end() && pruned->zero_units > 0) {
           EXPECT_LE(l.n * 4, l.m * 2) << l.name;
         }

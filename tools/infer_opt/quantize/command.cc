@@ -169,8 +169,8 @@ class QuantizeCommand : public Command {
     QuantizeMode& mode = Mode();
     INFER_TRY(CheckMode(mode, fine_tune_.wanted(), "--fine-tune-steps", "fine-tuning",
                         &QuantizeMode::can_fine_tune));
-    INFER_TRY(CheckMode(mode, sparsity_.wanted(), "--sparsity", "pruning",
-                        &QuantizeMode::can_prune));
+    INFER_TRY(
+        CheckMode(mode, sparsity_.wanted(), "--sparsity", "pruning", &QuantizeMode::can_prune));
     WarnOfOtherModesOptions(context, mode);
     if (mode.needs_data() && !data_.data.given() && !data_.calib.given())
       return InvalidArgument(WithoutData(mode_, path_, export_.output));

@@ -88,15 +88,10 @@ class StaticMode : public QuantizeMode {
       if (rounding_ == "all" || rounding_ == r.name) recipe_options_.rounders.push_back(&r);
     recipe_options_.on_step = [&](const std::string& step) { job.context.Note("recipe: " + step); };
     recipe_options_.keep_prepared = job.fine_tune != nullptr;
-    if (job.pruning)
-      recipe_options_.prune = [pruning = job.pruning](Graph& prepared, const Graph& original,
-                                                      const WeightGrids& grids,
-                                                      const Samples& fit) {
-        return pruning->Change(prepared, original, grids, fit);
-      };
     std::optional<Graph> golden;
     if (job.fine_tune) golden.emplace(g.Clone());
     const Samples fit = job.fine_tune ? job.fine_tune->ToFit(job.calibration) : job.calibration;
+    if (job.pruning) recipe_options_.prune = job.pruning->By(fit);
     INFER_ASSIGN(RecipeReport done, QuantizeByRecipe(g, fit, job.backend, recipe_options_));
     if (golden) INFER_TRY(Train(job, g, *golden, done, report));
     INFER_TRY(WriteFormat(job, g, done.quantization, report));

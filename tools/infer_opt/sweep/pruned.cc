@@ -28,8 +28,8 @@ Result<double> FlopsShare(const std::string& text) {
   const auto number = ParseDouble(t);
   const double share = number ? (percent ? *number / 100 : *number) : 0;
   if (!(share > 0 && share < 1))
-    return InvalidArgument(
-        Cat("--structured ", text, ": the share of the FLOPs that stays is above 0 and below 100 %"));
+    return InvalidArgument(Cat("--structured ", text,
+                               ": the share of the FLOPs that stays is above 0 and below 100 %"));
   return share;
 }
 
@@ -67,8 +67,8 @@ Result<std::vector<VariantSpec>> PrunedVariants(const std::vector<std::string>& 
   for (size_t i = 0; i < all.size(); ++i)
     for (size_t k = 0; k < i; ++k)
       if (all[i].id == all[k].id)
-        return InvalidArgument(Cat("--sparsity or --structured has ", all[i].arguments[1],
-                                   " twice"));
+        return InvalidArgument(
+            Cat("--sparsity or --structured has ", all[i].arguments[1], " twice"));
   return all;
 }
 

@@ -20,7 +20,8 @@ struct PrunedFlags {
 };
 
 /// "sparse-50" and "sparse-50-int8" of each share or N:M of `sparsities`, "narrow-70" and
-/// "narrow-70-int8" of each share of `flops`. InvalidArgument: no share, or one that is twice there.
+/// "narrow-70-int8" of each share of `flops`. InvalidArgument: no share, or one that is twice
+/// there.
 Result<std::vector<VariantSpec>> PrunedVariants(const std::vector<std::string>& sparsities,
                                                 const std::vector<std::string>& flops);
 

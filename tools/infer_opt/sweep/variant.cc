@@ -259,14 +259,14 @@ std::string ToText(const std::vector<Variant>& variants, const Recommendation& r
     }
     const bool known = v.measured.contains("accuracy");
     const bool task = known && v.measured.at("accuracy").contains("task");
-    rows.push_back({v.spec.id, HumanBytes(v.bytes()), Fixed(SizeRatio(v, variants[0]), 3),
-                    Fixed(v.measured.at("latency_ms").at("median").get<double>(), 3), SpeedUp(v),
-                    HumanBytes(PeakBytes(v)),
-                    HumanBytes(v.measured.at("memory").at("resident_peak_bytes").get<int64_t>()),
-                    ZeroPercent(v), task ? Fixed(100 * v.score(), 2) : "-", task ? Percent(v.delta()) : "-",
-                    known ? Fixed(LeastSqnr(v.measured.at("accuracy")), 1) : "-",
-                    known || by_command ? v.acceptable ? "yes" : "no" : "?",
-                    v.pareto ? "yes" : ""});
+    rows.push_back(
+        {v.spec.id, HumanBytes(v.bytes()), Fixed(SizeRatio(v, variants[0]), 3),
+         Fixed(v.measured.at("latency_ms").at("median").get<double>(), 3), SpeedUp(v),
+         HumanBytes(PeakBytes(v)),
+         HumanBytes(v.measured.at("memory").at("resident_peak_bytes").get<int64_t>()),
+         ZeroPercent(v), task ? Fixed(100 * v.score(), 2) : "-", task ? Percent(v.delta()) : "-",
+         known ? Fixed(LeastSqnr(v.measured.at("accuracy")), 1) : "-",
+         known || by_command ? v.acceptable ? "yes" : "no" : "?", v.pareto ? "yes" : ""});
     if (by_command) rows.back().push_back(Cat(Rounded(EvalScore(v), 6)));
   }
   return Cat(TextTable(rows), failed, "\nrecommended: ", r.id, ", ", r.why, "\n");

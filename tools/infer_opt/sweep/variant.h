@@ -27,9 +27,9 @@ Result<VariantSpec> ParseVariant(const std::string& text, const std::vector<std:
 /// What was measured of a variant, and whether it is good enough.
 ///
 /// `measured` is what the report has of it: path, sha256, bytes, sparsity, latency_ms, speed_up,
-/// memory, accuracy_score, accuracy_delta and, with data, accuracy; with an eval command its number,
-/// eval_score. What decides is read from there, so a
-/// sweep that goes on after a kill decides what it would have decided.
+/// memory, accuracy_score, accuracy_delta and, with data, accuracy; with an eval command its
+/// number, eval_score. What decides is read from there, so a sweep that goes on after a kill
+/// decides what it would have decided.
 struct Variant {
   VariantSpec spec;
   std::string failure;  ///< why there is none; `measured` is empty then
