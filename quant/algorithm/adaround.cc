@@ -50,7 +50,7 @@ class Learner {
     for (int i = 0; i < o.iterations; ++i) {
       const Array sigmoid = 1 / (1 + (-v_).exp());
       const Array choice = (kStretch * sigmoid + kLow).max(0.0f).min(1.0f);
-      const Array error = scale_ * (floor_ + choice - zero_) - w_;
+      const Array error = (w_ == 0).select(0.0f, scale_ * (floor_ + choice - zero_) - w_);
       Array gradient = 2 * scale_ * Multiply(error, h_).array();
       gradient.colwise() *= unit_;
       if (i >= warm) {
@@ -75,7 +75,8 @@ class Learner {
     for (int64_t r = 0; r < v_.rows(); ++r)
       for (int64_t k = 0; k < v_.cols(); ++k)
         q.codes[static_cast<size_t>((begin_ + r) * q.depth + k)] =
-            static_cast<uint8_t>(floor_(r, k) + (v_(r, k) > 0 ? 1.0f : 0.0f));
+            w_(r, k) == 0 ? static_cast<uint8_t>(zero_(r, k))
+                          : static_cast<uint8_t>(floor_(r, k) + (v_(r, k) > 0 ? 1.0f : 0.0f));
   }
 
  private:

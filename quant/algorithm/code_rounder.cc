@@ -21,8 +21,7 @@ Status Gptq(const BlockWeights& w, std::span<const float> h, int64_t rows, int l
   BlockQuantized codes = q;
   if (GptqRound(w, h, rows, {}, codes).ok()) q = std::move(codes);
   Raise(least, q);
-  RefineCodes(w, h, kCodeSweeps, q, /*keep_scales=*/true);
-  Raise(least, q);
+  RefineCodes(w, h, {.sweeps = kCodeSweeps, .keep_scales = true, .least = least}, q);
   return {};
 }
 
@@ -41,7 +40,7 @@ Status GptqBlocks(const BlockWeights& w, std::span<const float> h, int64_t rows,
     best = std::move(codes);
     least = error;
   }
-  RefineCodes(w, h, kBlockSweeps, best);
+  RefineCodes(w, h, {.sweeps = kBlockSweeps}, best);
   q = std::move(best);
   return {};
 }

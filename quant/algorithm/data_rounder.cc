@@ -93,7 +93,7 @@ RoundedWeights RoundCodesOfGroup(const BlockWeights& w, std::span<const float> s
     done.note = s.message();
     return done;
   }
-  RefineCodes(w, h.fit.sum, kSweeps, q, /*keep_scales=*/true);
+  RefineCodes(w, h.fit.sum, {.sweeps = kSweeps, .keep_scales = true}, q);
   const double error = OutputError(w, q, judge.sum);
   if (!(error < kMostLayerError * done.error)) return done;
   done.error = error;

@@ -66,12 +66,14 @@ std::vector<int64_t> InputOrder(const MatrixMap& h, bool by_activation) {
 }
 
 /// Codes of input `k` of every row from the values `x`, and the errors that leaves over `pivot`.
-void RoundInput(int64_t k, std::span<const float> x, float pivot, BlockQuantized& q,
-                std::span<float> errors) {
+void RoundInput(const BlockWeights& w, int64_t k, std::span<const float> x, float pivot,
+                BlockQuantized& q, std::span<float> errors) {
   for (int64_t r = 0; r < q.rows; ++r) {
     const auto i = static_cast<size_t>(r);
     const BlockParams p = ParamsOf(q, r, k);
-    const uint8_t code = EncodeWeight(x[i], p, q.grid);
+    const bool is_zero = w.row(r)[static_cast<size_t>(k)] == 0;
+    const uint8_t code =
+        is_zero ? static_cast<uint8_t>(p.zero_point) : EncodeWeight(x[i], p, q.grid);
     q.codes[static_cast<size_t>(r * q.depth + k)] = code;
     errors[i] = (x[i] - DecodeWeight(code, p)) / pivot;
   }
@@ -124,17 +126,25 @@ void FitScales(const BlockWeights& w, const MatrixMap& h, const Matrix& centred,
 
 /// One pass over the inputs: each code moves to the best integer while all others stay. `gradient`
 /// [depth, rows] is H (W - Q)^T.
-void DescendCodes(const MatrixMap& h, Matrix& gradient, BlockQuantized& q) {
+void DescendCodes(const BlockWeights& w, const MatrixMap& h, const RefineOptions& options,
+                  Matrix& gradient, BlockQuantized& q) {
+  const auto is_free = [&](size_t at) {
+    return options.free.empty() ? w.values[at] != 0 : options.free[at] != 0;
+  };
   Eigen::RowVectorXf moved(q.rows);
   for (int64_t k = 0; k < q.depth; ++k) {
     const float pivot = h(k, k);
     if (!(pivot > 0)) continue;
     bool any = false;
     for (int64_t r = 0; r < q.rows; ++r) {
+      const auto at = static_cast<size_t>(r * q.depth + k);
+      moved(r) = 0;
+      if (!is_free(at)) continue;
       const BlockParams p = ParamsOf(q, r, k);
-      uint8_t& code = q.codes[static_cast<size_t>(r * q.depth + k)];
+      uint8_t& code = q.codes[at];
       const float old = DecodeWeight(code, p);
-      code = EncodeWeight(old + gradient(k, r) / pivot, p, q.grid);
+      code = std::max(EncodeWeight(old + gradient(k, r) / pivot, p, q.grid),
+                      static_cast<uint8_t>(options.least));
       moved(r) = DecodeWeight(code, p) - old;
       any |= moved(r) != 0;
     }
@@ -179,24 +189,24 @@ Status GptqRound(const BlockWeights& w, std::span<const float> h, int64_t rows,
   for (int64_t begin = 0; begin < depth; begin += options.update_block)
     sweep.Block(begin, std::min(options.update_block, depth - begin),
                 [&](int64_t i, std::span<const float> now, float pivot, std::span<float> errors) {
-                  RoundInput(order[static_cast<size_t>(i)], now, pivot, q, errors);
+                  RoundInput(w, order[static_cast<size_t>(i)], now, pivot, q, errors);
                 });
   return {};
 }
 
-void RefineCodes(const BlockWeights& w, std::span<const float> h, int sweeps, BlockQuantized& q,
-                 bool keep_scales) {
+void RefineCodes(const BlockWeights& w, std::span<const float> h, const RefineOptions& options,
+                 BlockQuantized& q) {
   const MatrixMap moments = AsMatrix(h, w.depth);
   double best = OutputError(w, q, h);
-  for (int sweep = 0; sweep < sweeps && best > 0; ++sweep) {
+  for (int sweep = 0; sweep < options.sweeps && best > 0; ++sweep) {
     BlockQuantized next = q;
-    if (!keep_scales) {
+    if (!options.keep_scales) {
       const Matrix centred = Centred(q);
       for (int64_t r = 0; r < w.rows; ++r) FitScales(w, moments, centred, r, next);
     }
     const Matrix difference = Difference(w, next, 0, w.rows);
     Matrix gradient = Multiply(moments, difference.transpose());
-    DescendCodes(moments, gradient, next);
+    DescendCodes(w, moments, options, gradient, next);
     const double error = OutputError(w, next, h);
     if (!(error < best)) return;
     const bool slow = error > 0.999 * best;

@@ -6,6 +6,8 @@
 /// updates, order by activation, damping. Refinement: coordinate descent over the codes as in
 /// QuantEase (Behdin et al., arXiv 2309.01885), alternating with least-squares scales; it never
 /// raises the error on the data it is given.
+///
+/// A weight of 0 is a decision that came before (pruning): it keeps the zero point.
 #include "quant/algorithm/hessian.h"
 #include "quant/weight_only/block.h"
 
@@ -28,10 +30,18 @@ struct GptqOptions {
 Status GptqRound(const BlockWeights& w, std::span<const float> h, int64_t rows,
                  const GptqOptions& options, BlockQuantized& q);
 
-/// `sweeps` times: least-squares scales for the codes (unless `keep_scales`), then one pass of
+struct RefineOptions {
+  int sweeps = 4;
+  bool keep_scales = false;
+  int least = 0;  ///< lower codes are not used
+  /// [rows, depth]: 0 where a code stays as it is; empty: the codes of weights of 0.
+  std::span<const uint8_t> free = {};
+};
+
+/// In each sweep: least-squares scales for the codes (unless they are kept), then one pass of
 /// coordinate descent over the codes. Stops when a sweep gains less than a thousandth. OutputError
 /// never rises.
-void RefineCodes(const BlockWeights& w, std::span<const float> h, int sweeps, BlockQuantized& q,
-                 bool keep_scales = false);
+void RefineCodes(const BlockWeights& w, std::span<const float> h, const RefineOptions& options,
+                 BlockQuantized& q);
 
 }  // namespace infer

@@ -1,6 +1,7 @@
 #include "quant/algorithm/input_sweep.h"
 
 #include <Eigen/Core>
+#include <algorithm>
 #include <utility>
 
 #include "quant/algebra/eigen_product.h"
@@ -14,7 +15,13 @@ using SweepDoubles = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen
 }  // namespace
 
 Result<std::vector<float>> InverseFactor(std::span<const double> h, int64_t n) {
-  SweepDoubles inverse = Eigen::Map<const SweepDoubles>(h.data(), n, n).reverse();
+  std::vector<double> own(h.begin(), h.end());
+  return InverseFactorInPlace(own, n);
+}
+
+Result<std::vector<float>> InverseFactorInPlace(std::span<double> h, int64_t n) {
+  std::reverse(h.begin(), h.end());
+  Eigen::Map<SweepDoubles> inverse(h.data(), n, n);
   INFER_TRY(FactorCholesky(MutableViewOf(inverse)));
   InvertLower(MutableViewOf(inverse));
   if (!inverse.allFinite()) return Unsupported("the second moments cannot be factorised");

@@ -16,6 +16,8 @@ namespace infer {
 /// H = R R^T, R upper, U is R^-1; R is the Cholesky factor of H read backwards, so H is never
 /// inverted. Unsupported: H cannot be factorised.
 Result<std::vector<float>> InverseFactor(std::span<const double> h, int64_t n);
+/// The same where `h` is not needed any more: no second [n, n] in f64.
+Result<std::vector<float>> InverseFactorInPlace(std::span<double> h, int64_t n);
 
 class InputSweep {
  public:

@@ -30,6 +30,8 @@ class DynamicWriter {
   DynamicWriter(Graph& g, const DynamicOptions& options) : g_(g), options_(options), editor_(g) {}
   Status Filter(const Graph& original);
   Status Write(QuantizeReport& report);
+  /// How the weights of layers that become integer will be stored; recurrent ones are not told.
+  WeightGrids Grids() const;
 
  private:
   struct Quantized {
@@ -83,6 +85,16 @@ std::string DynamicWriter::WhyNot(const Node& n) const {
   if (IsMatrixProduct(n) && n.input(1)->constant()->rank() != 2) return "its weights are no matrix";
   const QuantOp* op = FindQuantOp(n);
   return op && op->refuse ? op->refuse(n) : "";
+}
+
+WeightGrids DynamicWriter::Grids() const {
+  WeightGrids grids;
+  for (const auto& n : g_.nodes()) {
+    if (!WhyNot(*n).empty() || IsRecurrentLayer(*n)) continue;
+    const bool reduce = IsConvolution(*n) ? options_.reduce_convolutions : options_.reduce_range;
+    grids.emplace(n->input(1)->name(), IntegerGrid(reduce, !options_.per_channel));
+  }
+  return grids;
 }
 
 Result<DynamicWriter::Quantized> DynamicWriter::QuantizeActivation(Value* x) {
@@ -284,6 +296,7 @@ Result<QuantizeReport> QuantizeDynamic(Graph& g, const DynamicOptions& options) 
       return std::move(s).In("preparing the model");
   DynamicWriter writer(work, options);
   INFER_TRY(writer.Filter(g));
+  if (options.change) INFER_TRY(options.change(work, g, writer.Grids()));
   QuantizeReport report;
   report.weight_bytes_before = ConstantBytes(g);
   INFER_TRY(writer.Write(report));

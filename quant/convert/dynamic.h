@@ -10,6 +10,7 @@
 /// with a scale per output channel. A step of x is (max - min) / 255 of the whole tensor, so
 /// results of one sample depend on what else is in the batch. ONNX Runtime joins the nodes of a
 /// MatMul into MatMulIntegerToFloat / DynamicQuantizeMatMul, whence this exact form.
+#include "quant/algorithm/weight_grid.h"
 #include "quant/scheme/node_filter.h"
 #include "quant/scheme/report.h"
 
@@ -24,6 +25,8 @@ struct DynamicOptions {
   /// convolutions (which it multiplies without pairs).
   bool reduce_range = false, reduce_convolutions = false;
   std::vector<NodePattern> include, exclude;
+  /// Changes the prepared weights before they are rounded; nullptr: nothing does.
+  WeightChange change = nullptr;
 };
 
 /// Rewrites `g`. Precisions in the report: "int8", "int8-weights", or "f32" with the reason. On

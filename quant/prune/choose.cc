@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "lib/support/function_ref.h"
 #include "lib/support/strings.h"
 
 namespace infer {
@@ -70,14 +71,28 @@ class LayerPruner {
     ShiftMeans(job_.plane, moments_, p);
     return p;
   }
+  /// Codes for what the candidate made. Pre: the job has a grid.
+  Result<PrunedCodes> Rounded(const PruneCandidate& c, const PrunedMatrix& made,
+                              CodeWay way) const {
+    const CodesRequest request{job_.plane, job_.dense, *job_.grid, made, way};
+    if (moments_.empty() || moments_.front().h.empty()) return FindCodes(request, nullptr);
+    INFER_TRY(Prepare({c.kind, c.damping, job_.takes_shift}));
+    INFER_ASSIGN(PrunedCodes rounded, FindCodes(request, &*moments_of_));
+    if (job_.takes_shift) ShiftMeans(job_.plane, moments_, rounded.matrix);
+    return rounded;
+  }
 
  private:
+  Status Prepare(const PruneCandidate& c) const {
+    if (moments_of_ && damping_ == c.damping) return {};
+    INFER_ASSIGN(moments_of_, SecondOrder::Make(job_.plane, job_.dense, job_.pattern, job_.units,
+                                                moments_, {c.damping, true, c.shift}));
+    damping_ = c.damping;
+    return {};
+  }
+
   Result<PrunedMatrix> Refitted(const PruneCandidate& c) const {
-    if (!moments_of_ || damping_ != c.damping) {
-      INFER_ASSIGN(moments_of_, SecondOrder::Make(job_.plane, job_.dense, job_.pattern, job_.units,
-                                                  moments_, {c.damping, true, c.shift}));
-      damping_ = c.damping;
-    }
+    INFER_TRY(Prepare(c));
     if (job_.units == 0 || job_.keep) return moments_of_->Refit(PlainMask(job_));
     if (c.kind == CandidateKind::kAlternating) {
       INFER_ASSIGN(KeepMask keep, moments_of_->AlternatingMask());
@@ -150,16 +165,49 @@ std::vector<LayerMoments> Merged(const MomentsPair& m) {
   return all;
 }
 
+double Relative(double error, double energy) { return energy > 0 ? std::sqrt(error / energy) : 0; }
+
+/// Takes the way to the codes that errs least on `judge`; without second moments the nearest. A way
+/// that fails is left out.
+CodeWay RoundBest(const LayerPruner& pruner, const PruneCandidate& c, const LayerJob& job,
+                  std::span<const LayerMoments> judge, LayerResult& result, double& least) {
+  std::vector<CodeWay> ways = {CodeWay::kNearest};
+  if (!judge.empty()) ways.push_back(CodeWay::kSweep);
+  if (!judge.empty() && job.units > 0 && !job.keep) ways.push_back(CodeWay::kJoint);
+  const PrunedMatrix made = result.matrix;
+  CodeWay best = CodeWay::kNearest;
+  for (const CodeWay way : ways) {
+    auto rounded = pruner.Rounded(c, made, way);
+    if (!rounded.ok()) continue;
+    const double error = judge.empty() ? 0 : PrunedError(job.plane, rounded->matrix, judge);
+    if (result.codes && !(error < least)) continue;
+    best = way;
+    least = error;
+    result.matrix = std::move(rounded->matrix);
+    result.codes = std::move(rounded->codes);
+  }
+  return best;
+}
+
+/// "sparsegpt+refit+gptq", "joint".
+void AddTo(std::string& method, CodeWay way) {
+  if (way == CodeWay::kJoint)
+    method = Name(way);
+  else
+    method += Cat("+", Name(way));
+}
+
 LayerResult ByMagnitude(const LayerJob& job, std::string note) {
   LayerResult r;
   const bool dense = job.units == 0;
   r.matrix = Masked(job.dense, PlainMask(job));
   r.method = dense ? "dense" : job.keep ? "cut" : "magnitude";
   r.note = std::move(note);
+  if (!job.grid) return r;
+  double unused = 0;
+  AddTo(r.method, RoundBest(LayerPruner(job, {}), {}, job, {}, r, unused));
   return r;
 }
-
-double Relative(double error, double energy) { return energy > 0 ? std::sqrt(error / energy) : 0; }
 
 }  // namespace
 
@@ -180,7 +228,11 @@ std::string_view Name(PruneMethod m) {
   return "";
 }
 
-LayerResult PruneLayer(const LayerJob& job, const MomentsPair& moments) {
+namespace {
+
+/// `merged` gives the moments of all rows, once and last.
+LayerResult PruneLayerBy(const LayerJob& job, const MomentsPair& moments,
+                         FunctionRef<std::vector<LayerMoments>()> merged) {
   LayerResult result;
   result.note = WhyNoMoments(moments);
   if (!result.note.empty()) return ByMagnitude(job, std::move(result.note));
@@ -197,7 +249,8 @@ LayerResult PruneLayer(const LayerJob& job, const MomentsPair& moments) {
     else
       candidates = {{CandidateKind::kWanda, kDamping, false}};
   }
-  const LayerPruner pruner(job, moments.fit);
+  std::optional<LayerPruner> fitted(std::in_place, job, moments.fit);
+  const LayerPruner& pruner = *fitted;
   const double energy = OutputEnergy(judge);
   std::optional<PruneCandidate> best;
   double least = 0;
@@ -226,14 +279,45 @@ LayerResult PruneLayer(const LayerJob& job, const MomentsPair& moments) {
     least = PrunedError(job.plane, result.matrix, judge);
   }
   result.method = NameOf(*best, job);
+  CodeWay way = CodeWay::kNearest;
+  if (job.grid) {
+    const std::span<const LayerMoments> all = judge;
+    way = RoundBest(pruner, *best, job, second_order ? all : all.first(0), result, least);
+    AddTo(result.method, way);
+  }
   if (!second_order) return result;
   result.error = Relative(least, energy);
   result.dense_error = Relative(
       PrunedError(job.plane, Masked(job.dense, KeepMask(job.dense.size(), 1)), judge), energy);
   if (judge.data() == moments.fit.data() || !job.use_held_out) return result;
-  const std::vector<LayerMoments> all = Merged(moments);
-  if (auto again = LayerPruner(job, all).Make(*best); again.ok()) result.matrix = *std::move(again);
+  fitted.reset();
+  const std::vector<LayerMoments> all = merged();
+  const LayerPruner on_all(job, all);
+  auto again = on_all.Make(*best);
+  if (!again.ok()) return result;
+  if (!job.grid) {
+    result.matrix = *std::move(again);
+  } else if (auto rounded = on_all.Rounded(*best, *again, way); rounded.ok()) {
+    result.matrix = std::move(rounded->matrix);
+    result.codes = std::move(rounded->codes);
+  }
   return result;
+}
+
+}  // namespace
+
+LayerResult PruneLayer(const LayerJob& job, const MomentsPair& moments) {
+  return PruneLayerBy(job, moments, [&] { return Merged(moments); });
+}
+
+LayerResult PruneLayer(const LayerJob& job, MomentsPair&& moments) {
+  return PruneLayerBy(job, moments, [&] {
+    for (size_t g = 0; g < moments.fit.size(); ++g) {
+      moments.fit[g].Add(moments.held_out[g]);
+      moments.held_out[g] = {};
+    }
+    return std::move(moments.fit);
+  });
 }
 
 std::optional<std::vector<double>> ErrorCurve(const LayerJob& job, const MomentsPair& moments,

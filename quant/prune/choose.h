@@ -4,7 +4,7 @@
 #include <optional>
 #include <string_view>
 
-#include "quant/prune/second_order.h"
+#include "quant/prune/pruned_codes.h"
 
 namespace infer {
 
@@ -28,18 +28,22 @@ struct LayerJob {
   bool use_held_out = true;  ///< the chosen candidate is made again from all rows
   /// Which weights stay, decided already: they are only fitted. nullptr: the job chooses.
   const KeepMask* keep = nullptr;
+  const WeightGrid* grid = nullptr;  ///< what is left is rounded to it; nullptr: it stays f32
 };
 
 struct LayerResult {
   PrunedMatrix matrix;
   /// "magnitude", "wanda", "sparsegpt", "sparsegpt+refit", "alternating+refit"; of a layer without
   /// zeros "dense" or "refit", of one whose zeros were decided "cut" or "refit". "+bias" where the
-  /// mean of its results was put right.
+  /// mean of its results was put right. Of a layer with a grid then how its codes were found:
+  /// "+nearest", "+gptq"; "joint": in the sweep that chose the zeros.
   std::string method;
   /// Of the layer's outputs relative to the dense model's, root of the squares, on held-out rows;
   /// -1: not known. `dense_error` is that of the dense weights, which only the layers before cause.
   double error = -1, magnitude_error = -1, dense_error = -1;
   std::string note;  ///< why there was no choice
+  /// Of a layer with a grid: the codes that `matrix` has the numbers of.
+  std::optional<BlockQuantized> codes;
 };
 
 /// Deeper layers are not factorised: masks are chosen by scores alone.
@@ -48,6 +52,8 @@ inline constexpr int64_t kMaxPruneDepth = 4608;
 /// `moments` may be empty (no data): then magnitude is all there is. Never fails on data: what
 /// cannot be computed is left out with a note.
 LayerResult PruneLayer(const LayerJob& job, const MomentsPair& moments);
+/// The same where the moments are not needed any more: no sum of both parts beside them.
+LayerResult PruneLayer(const LayerJob& job, MomentsPair&& moments);
 
 /// Errors of SparseGPT's sweep (squared, relative to the outputs, on held-out rows, of a layer that
 /// reads what it reads in the dense model) with `units[i]` zero; nullopt: no moments to tell.

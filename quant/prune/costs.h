@@ -10,8 +10,9 @@ namespace infer {
 struct SelectedLayer {
   PrunableWeights weights;
   int64_t units = 0;
-  int64_t zero_units = 0;  ///< that it gives up
-  KeepMask keep = {};      ///< which weights stay; empty: not decided yet
+  int64_t zero_units = 0;               ///< that it gives up
+  KeepMask keep = {};                   ///< which weights stay; empty: not decided yet
+  std::optional<WeightGrid> grid = {};  ///< LayerJob::grid
 };
 
 /// Layers [begin, end) whose moments are summed in one pass: at most `most`, as many as the budget

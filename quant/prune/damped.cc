@@ -19,7 +19,9 @@ DampedMoments DampedOf(const WeightPlane& plane, std::span<const float> dense,
   const double rounding = kSumRounding * s.h.trace();
   if (about_mean && m.rows > 0) {
     const Eigen::Map<const Eigen::VectorXd> x(m.sum_x.data(), d), y(m.sum_y.data(), r);
-    s.h.noalias() -= x * x.transpose() / static_cast<double>(m.rows);
+    // By rows: the product of two vectors as a whole would be another [d, d].
+    for (int64_t k = 0; k < d; ++k)
+      s.h.row(k) -= x(k) * x.transpose() / static_cast<double>(m.rows);
     s.c.noalias() -= x * y.transpose() / static_cast<double>(m.rows);
   }
   const double mean = s.h.diagonal().mean(),
@@ -29,10 +31,13 @@ DampedMoments DampedOf(const WeightPlane& plane, std::span<const float> dense,
   return s;
 }
 
-Result<MomentMatrix> LeastErring(const DampedMoments& m) {
-  MomentMatrix inverse = m.h;
-  INFER_TRY(InvertSymmetric(MutableViewOf(inverse)));
-  MomentMatrix weights = Multiply(inverse, m.c);
+Result<MomentMatrix> LeastErring(DampedMoments&& m) {
+  INFER_TRY(FactorCholesky(MutableViewOf(m.h)));
+  InvertLower(MutableViewOf(m.h));
+  // H^-1 C with H = L L^T.
+  const MomentMatrix half = Multiply(m.h, m.c);
+  MomentMatrix weights = MomentMatrix::Zero(m.c.rows(), m.c.cols());
+  AddProduct<double>(1, ViewOf(m.h).transposed(), ViewOf(half), MutableViewOf(weights));
   if (!weights.allFinite()) return Unsupported("the second moments cannot be factorised");
   return weights;
 }

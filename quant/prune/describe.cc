@@ -48,6 +48,20 @@ std::optional<Tensor> Centred(const Node& dequantize) {
   return Tensor::Of<float>(c.dims(), x);
 }
 
+/// Codes of 8 bits that Cast and Mul by constant scales make numbers of (quant/convert/
+/// cast_and_mul.h); nullptr: `v` is something else.
+const Value* CodesOfProduct(const Value& v) {
+  const Node* const mul = v.producer();
+  if (!mul || !mul->Is("Mul")) return nullptr;
+  for (const size_t i : {size_t{0}, size_t{1}}) {
+    const Node* const cast = mul->input(i)->producer();
+    if (cast && cast->Is("Cast") && cast->input(0)->is_constant() &&
+        cast->input(0)->dtype() == DType::kI8 && mul->input(1 - i)->is_constant())
+      return cast->input(0);
+  }
+  return nullptr;
+}
+
 std::optional<SeenWeights> Seen(const Node& node, size_t operand) {
   const Value* v = node.input(operand);
   if (!v || !v->type().is_tensor()) return std::nullopt;
@@ -55,6 +69,9 @@ std::optional<SeenWeights> Seen(const Node& node, size_t operand) {
     if (!IsFloat(v->dtype())) return std::nullopt;
     return SeenWeights{*v->constant(), v->name(), false};
   }
+  if (const Value* const codes = CodesOfProduct(*v))
+    return SeenWeights{Tensor::Of<float>(codes->constant()->dims(), codes->constant()->ToFloats()),
+                       codes->name(), true};
   const Node* from = DequantizeBefore(v);
   if (!from) return std::nullopt;
   auto centred = Centred(*from);

@@ -69,7 +69,7 @@ Result<LayerFactors> LayerFactors::Make(const WeightPlane& plane, std::span<cons
       return Unsupported("the second moments are not finite");
     DampedMoments s = DampedOf(plane, dense, moments, options.damping, options.with_shift);
     if (options.outputs) {
-      INFER_ASSIGN(const MomentMatrix least, LeastErring(s));
+      INFER_ASSIGN(const MomentMatrix least, LeastErring(DampedMoments(s)));
       target = least.transpose();
     }
     INFER_TRY(FactorCholesky(MutableViewOf(s.h)));

@@ -16,7 +16,8 @@ namespace {
 constexpr double kMeasuredShares[] = {0.25, 0.5, 0.8};
 
 /// The unit of each index along an axis of a constant, -1: none.
-std::vector<int64_t> UnitOfIndex(const ChannelGroup& group, const GroupWeights& w, int64_t extent) {
+std::vector<int64_t> UnitOfIndex(const ChannelGroup& group, const WeightsOfGroup& w,
+                                 int64_t extent) {
   std::vector<int64_t> unit(static_cast<size_t>(extent), -1);
   for (size_t u = 0; u < group.units.size(); ++u)
     if (const auto it = group.units[u].find({w.weights, w.axis}); it != group.units[u].end())
@@ -39,7 +40,7 @@ void ForAxis(const Dims& dims, int axis, F f) {
 /// Mean squares of what makes each unit's channels, summed.
 std::vector<double> StrengthOf(const Graph& work, const ChannelGroup& group) {
   std::vector<double> strength(group.units.size(), 0.0);
-  for (const GroupWeights& w : group.producers) {
+  for (const WeightsOfGroup& w : group.producers) {
     const Tensor& t = *work.FindValue(w.weights)->constant();
     const std::vector<float> values = t.ToFloats();
     const auto unit = UnitOfIndex(group, w, t.dim(w.axis));
@@ -54,7 +55,7 @@ std::vector<double> StrengthOf(const Graph& work, const ChannelGroup& group) {
 
 /// The unit of each column of a reader.
 std::vector<int64_t> UnitOfColumn(const Graph& work, const ChannelGroup& group,
-                                  const GroupWeights& w, const WeightPlace& place) {
+                                  const WeightsOfGroup& w, const WeightPlace& place) {
   const Tensor& t = *work.FindValue(w.weights)->constant();
   const auto unit = UnitOfIndex(group, w, t.dim(w.axis));
   std::vector<int64_t> of_element(static_cast<size_t>(t.num_elements()));
@@ -78,10 +79,10 @@ const PrunableWeights& LayerOf(const std::vector<PrunableWeights>& layers,
 }
 
 /// Readers of the group, each constant once.
-std::vector<const GroupWeights*> DistinctReaders(const ChannelGroup& group) {
-  std::vector<const GroupWeights*> readers;
+std::vector<const WeightsOfGroup*> DistinctReaders(const ChannelGroup& group) {
+  std::vector<const WeightsOfGroup*> readers;
   std::set<std::string> seen;
-  for (const GroupWeights& w : group.readers)
+  for (const WeightsOfGroup& w : group.readers)
     if (seen.insert(w.weights).second) readers.push_back(&w);
   return readers;
 }
@@ -99,7 +100,7 @@ class GroupPlanner {
     const std::vector<double> strength = StrengthOf(work_, group);
     std::vector<std::vector<float>> dense;
     std::vector<GroupReader> readers;
-    for (const GroupWeights* w : named)
+    for (const WeightsOfGroup* w : named)
       dense.push_back(
           LayerOf(layers_, w->weights).place.Read(*work_.FindValue(w->weights)->constant()));
     for (size_t i = 0; i < named.size(); ++i) {
@@ -147,7 +148,7 @@ class GroupPlanner {
 
   /// At the outputs when the readers are left as the sweep has them now.
   Result<double> NoiseOf(const UnitSweep& sweep,
-                         const std::vector<const GroupWeights*>& readers) const {
+                         const std::vector<const WeightsOfGroup*>& readers) const {
     Graph cut = work_.Clone();
     for (size_t i = 0; i < readers.size(); ++i) {
       const PrunableWeights& layer = LayerOf(layers_, readers[i]->weights);
@@ -219,7 +220,7 @@ Result<std::vector<GroupPlan>> PlanGroups(const Graph& original, const Graph& wo
     for (; end < groups.size(); ++end) {
       std::vector<SelectedLayer> more;
       int64_t more_bytes = 0;
-      for (const GroupWeights* w : DistinctReaders(*groups[end])) {
+      for (const WeightsOfGroup* w : DistinctReaders(*groups[end])) {
         if (in_batch.contains(w->weights)) continue;
         more.push_back({LayerOf(layers, w->weights), 0, 0, {}});
         more_bytes += MomentsBytes({&more.back().weights, {}, IsTooDeep(more.back())});

@@ -99,12 +99,12 @@ class GroupFinder {
   }
 
   struct Roles {
-    std::vector<GroupWeights> producers, readers;
+    std::vector<WeightsOfGroup> producers, readers;
   };
 
   Roles RolesOf(const Unit& u) {
     Roles roles;
-    const auto add = [](std::vector<GroupWeights>& to, const Node& n, const AxisKey& key) {
+    const auto add = [](std::vector<WeightsOfGroup>& to, const Node& n, const AxisKey& key) {
       const std::string& out = n.output(0) ? n.output(0)->name() : key.first->name();
       Merge({{LayerName(n), std::string(n.op()), key.first->name(), out, key.second}}, to);
     };
@@ -131,7 +131,7 @@ class GroupFinder {
     const Roles roles = RolesOf(u);
     if (roles.readers.empty()) return "no weights multiply it, so that nothing can make up for it";
     for (const auto* part : {&roles.producers, &roles.readers})
-      for (const GroupWeights& w : *part) {
+      for (const WeightsOfGroup& w : *part) {
         const auto it = layers_.find(w.weights);
         if (it == layers_.end()) return Cat("the weights of ", w.layer, " are not known as such");
         if (!it->second->reason.empty()) return Cat(w.layer, ": ", it->second->reason);
@@ -154,9 +154,9 @@ class GroupFinder {
     }
   }
 
-  static void Merge(const std::vector<GroupWeights>& more, std::vector<GroupWeights>& all) {
-    for (const GroupWeights& w : more)
-      if (std::none_of(all.begin(), all.end(), [&](const GroupWeights& k) {
+  static void Merge(const std::vector<WeightsOfGroup>& more, std::vector<WeightsOfGroup>& all) {
+    for (const WeightsOfGroup& w : more)
+      if (std::none_of(all.begin(), all.end(), [&](const WeightsOfGroup& k) {
             return k.weights == w.weights && k.output == w.output && k.axis == w.axis;
           }))
         all.push_back(w);

@@ -25,7 +25,7 @@ using AxisName = std::pair<std::string, int>;
 using AxisCuts = std::map<AxisName, std::vector<int64_t>>;
 
 /// Constant weights that a group cuts.
-struct GroupWeights {
+struct WeightsOfGroup {
   std::string layer, op;  ///< of the node, for people
   std::string weights;    ///< the constant
   std::string output;     ///< result 0 of the node
@@ -33,13 +33,13 @@ struct GroupWeights {
 };
 
 struct ChannelGroup {
-  std::string name;                     ///< the first layer that makes these channels
-  bool heads = false;                   ///< units are heads of attention
-  int64_t width = 0;                    ///< channels of that layer
-  std::vector<AxisCuts> units;          ///< disjoint; in the order of their first index
-  std::vector<GroupWeights> producers;  ///< layers that make the channels
-  std::vector<GroupWeights> readers;    ///< layers that multiply them
-  std::string reason;                   ///< why no unit can go; "" where they can
+  std::string name;                       ///< the first layer that makes these channels
+  bool heads = false;                     ///< units are heads of attention
+  int64_t width = 0;                      ///< channels of that layer
+  std::vector<AxisCuts> units;            ///< disjoint; in the order of their first index
+  std::vector<WeightsOfGroup> producers;  ///< layers that make the channels
+  std::vector<WeightsOfGroup> readers;    ///< layers that multiply them
+  std::string reason;                     ///< why no unit can go; "" where they can
   /// Channels of the first layer that a unit takes.
   int64_t unit_width() const;
   AxisName axis;  ///< of the first layer's result

@@ -41,6 +41,7 @@ Status PruneLayersInOrder(const Graph& work, Graph& pruned, std::span<const Sele
       const SelectedLayer& l = layers[i];
       LayerJob job{l.weights.place.plane, batch.dense[i - begin], options.pattern,
                    l.zero_units,          options.method,         l.weights.bias.has_value()};
+      if (l.grid) job.grid = &*l.grid;
       if (!l.keep.empty()) {
         job.keep = &l.keep;
         job.units = ZerosIn(l.keep);
@@ -49,11 +50,12 @@ Status PruneLayersInOrder(const Graph& work, Graph& pruned, std::span<const Sele
       {
         const LaneLease lease(options.threads);
         if (options.make) {
-          INFER_ASSIGN(result, options.make(i, job, moments[i - begin]));
+          INFER_ASSIGN(result, options.make(i, job, std::move(moments[i - begin])));
         } else {
-          result = PruneLayer(job, moments[i - begin]);
+          result = PruneLayer(job, std::move(moments[i - begin]));
         }
       }
+      moments[i - begin] = {};
       INFER_TRY(WriteLayer(l.weights, result, pruned));
       done(i, result);
     }

@@ -13,8 +13,8 @@ struct InOrderOptions {
   std::function<void(const std::string& step, int64_t done, int64_t total)> progress = nullptr;
   std::stop_token stop = {};
   /// Makes layer i of the job that PruneLayer would get; nullptr: PruneLayer does.
-  std::function<Result<LayerResult>(size_t i, const LayerJob& job, const MomentsPair& moments)>
-      make = nullptr;
+  std::function<Result<LayerResult>(size_t i, const LayerJob& job, MomentsPair&& moments)> make =
+      nullptr;
   /// Called between rounds and after the last with the position of the first layer that is not
   /// pruned yet; all before it are. nullptr: nothing.
   std::function<Status(size_t next, Graph& pruned)> between = nullptr;

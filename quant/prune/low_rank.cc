@@ -56,8 +56,13 @@ class ProductSplitter {
     if (options_.goal.kind == LowRankGoal::Kind::kRank) {
       choice.assign(space_->ranked.size(), size_t{0});
     } else {
-      INFER_ASSIGN(costs_, MeasureLevels(original_, *space_, fit, backend_, options_, report_));
-      INFER_ASSIGN(choice, ChoiceForGoal(fit));
+      const bool by_bytes = options_.goal.kind == LowRankGoal::Kind::kBytes;
+      INFER_ASSIGN(costs_,
+                   MeasureLevels(original_, *space_, fit, backend_, options_,
+                                 by_bytes ? RankLimit::kBytes : RankLimit::kMicroseconds, report_));
+      auto found = ChoiceForGoal(fit);
+      if (!found.ok()) return WithUnmeasured(std::move(found.status()));
+      choice = *std::move(found);
     }
     INFER_ASSIGN(result_, Split(choice, samples_, true));
     Report(choice);
@@ -88,6 +93,16 @@ class ProductSplitter {
         std::none_of(choice->begin(), choice->end(), [](const auto& c) { return c.has_value(); }))
       return std::nullopt;
     return choice;
+  }
+
+  /// A goal may be out of reach only since the search's work was done.
+  Status WithUnmeasured(Status s) const {
+    const auto left = std::count_if(costs_.begin(), costs_.end(),
+                                    [](const LevelCosts& c) { return c.costs.empty(); });
+    if (s.code() != Code::kUnsupported || left == 0) return s;
+    return Unsupported(Cat(s.message(), "; ", left, " of ", costs_.size(),
+                           " layers were not measured before the search's work was done (",
+                           options_.max_seconds, " s by the cost table)"));
   }
 
   Result<RankChoice> ChoiceForGoal(const Samples& fit) {
@@ -255,9 +270,9 @@ class ProductSplitter {
     in_order.progress = options_.progress;
     in_order.stop = options_.stop;
     in_order.make = [&](size_t k, const LayerJob& job,
-                        const MomentsPair& moments) -> Result<LayerResult> {
+                        MomentsPair&& moments) -> Result<LayerResult> {
       const size_t i = index[k];
-      if (ranks[i] == 0) return PruneLayer(job, moments);
+      if (ranks[i] == 0) return PruneLayer(job, std::move(moments));
       auto made = FactorLayer({job.plane, job.dense, ranks[i], job.takes_shift}, moments);
       if (!made.ok()) return std::move(made.status()).In(space_->layers[i].name);
       factors[i] = std::move(made->factors);
@@ -301,7 +316,9 @@ class ProductSplitter {
       const RankedLayer& l = space_->ranked[i];
       SplitProduct& p = report_.layers[l.report];
       if (!choice[i]) {
-        p.reason = "it stays whole: other layers give more for their error";
+        p.reason = !costs_.empty() && costs_[i].costs.empty()
+                       ? "it was not measured: the search's work was done before it"
+                       : "it stays whole: other layers give more for their error";
         continue;
       }
       p.rank = l.levels[*choice[i]].rank;

@@ -37,6 +37,9 @@ struct LowRankOptions {
   std::function<Result<double>(const Graph& dense, const Graph& split)> speedup = nullptr;
   MeasurementStore* store = nullptr;       ///< what was measured before; nullptr: nothing
   int64_t max_bytes = int64_t{256} << 20;  ///< of moments held at once
+  /// Seconds of work by the cost table, not of a clock: layers that are not measured by then stay
+  /// whole. Those that can save most are measured first.
+  double max_seconds = 600;
   int threads = 0;
   std::function<void(const std::string& step, int64_t done, int64_t total)> progress = nullptr;
   std::stop_token stop = {};

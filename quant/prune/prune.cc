@@ -33,26 +33,23 @@ int64_t CountZeros(const Tensor& t) {
 
 class ModelPruner {
  public:
-  ModelPruner(const Graph& original, const Samples& samples, const Backend& backend,
-              const PruneOptions& options)
+  /// `prepared` is pruned in place.
+  ModelPruner(Graph& prepared, const Graph& original, const Samples& samples,
+              const Backend& backend, const PruneOptions& options)
       : original_(original),
         samples_(samples),
         backend_(backend),
         options_(options),
-        work_(original.Clone()),
-        pruned_(original.ops()) {}
+        work_(prepared.Clone()),
+        pruned_(prepared) {}
 
   Status Run() {
-    if (Status s = PrepareForQuantization(work_); !s.ok())
-      return std::move(s).In("preparing the model");
     INFER_TRY(Select());
     INFER_TRY(Allocate());
-    pruned_ = work_.Clone();
     INFER_TRY(PruneInOrder());
     Total();
     return {};
   }
-  Graph TakeGraph() { return std::move(pruned_); }
   PruneReport TakeReport() { return std::move(report_); }
 
  private:
@@ -74,7 +71,7 @@ class ModelPruner {
       l.pruned = l.reason.empty();
       if (l.pruned) {
         l.units = UnitsOf(l.plane, options_.pattern);
-        layers_.push_back({w, l.units, 0, {}});
+        layers_.push_back({w, l.units, 0, {}, GridOf(w.weights)});
         index_.push_back(report_.layers.size());
       }
       report_.layers.push_back(std::move(l));
@@ -87,6 +84,12 @@ class ModelPruner {
     return Unsupported(Cat(
         "nothing to prune with ", ToString(options_.pattern), ": ", first.name, ": ", first.reason,
         report_.layers.size() > 1 ? Cat(" (and ", report_.layers.size() - 1, " more)") : ""));
+  }
+
+  std::optional<WeightGrid> GridOf(const std::string& weights) const {
+    if (!options_.grids) return std::nullopt;
+    const auto it = options_.grids->find(weights);
+    return it == options_.grids->end() ? std::nullopt : std::optional(it->second);
   }
 
   Status Allocate() {
@@ -136,6 +139,7 @@ class ModelPruner {
     l.dense_error = done.dense_error;
     l.zero_units = zero_units_[i];
     l.zeros = CountZeros(*pruned_.FindValue(w.weights)->constant());
+    if (done.codes && !layers_[i].grid->from_largest) report_.codes.emplace(w.weights, *done.codes);
   }
 
   void Total() {
@@ -155,8 +159,8 @@ class ModelPruner {
   const Samples& samples_;
   const Backend& backend_;
   const PruneOptions& options_;
-  Graph work_;    // prepared, dense
-  Graph pruned_;  // the same with the weights so far
+  Graph work_;     // prepared, dense
+  Graph& pruned_;  // the same with the weights so far
   std::vector<SelectedLayer> layers_;
   std::vector<size_t> index_;  // of layers_ in report_.layers
   std::vector<int64_t> zero_units_;
@@ -182,13 +186,23 @@ std::string_view Name(PruneAllocation a) {
   return "";
 }
 
+Result<PruneReport> PrunePrepared(Graph& prepared, const Graph& original, const Samples& samples,
+                                  const Backend& backend, const PruneOptions& options) {
+  INFER_TRY(CheckPruneRequest(prepared, samples, options));
+  ModelPruner pruner(prepared, original, samples, backend, options);
+  INFER_TRY(pruner.Run());
+  return pruner.TakeReport();
+}
+
 Result<PruneReport> PruneModel(Graph& g, const Samples& samples, const Backend& backend,
                                const PruneOptions& options) {
   INFER_TRY(CheckPruneRequest(g, samples, options));
-  ModelPruner pruner(g, samples, backend, options);
-  INFER_TRY(pruner.Run());
-  g = pruner.TakeGraph();
-  return pruner.TakeReport();
+  Graph pruned = g.Clone();
+  if (Status s = PrepareForQuantization(pruned); !s.ok())
+    return std::move(s).In("preparing the model");
+  INFER_ASSIGN(PruneReport report, PrunePrepared(pruned, g, samples, backend, options));
+  g = std::move(pruned);
+  return report;
 }
 
 }  // namespace infer

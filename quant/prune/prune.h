@@ -27,6 +27,8 @@ struct PruneOptions {
   /// those whose pruning costs most.
   double spare_share = 0.02;
   PruneScope scope;
+  /// Weights that are rounded on the way, with how; nullptr: none.
+  const WeightGrids* grids = nullptr;
   int64_t max_bytes = int64_t{256} << 20;  ///< of moments held at once
   int threads = 0;
   std::function<void(const std::string& step, int64_t done, int64_t total)> progress = nullptr;
@@ -57,6 +59,8 @@ struct PruneReport {
   /// several layers share count once.
   int64_t weights = 0, zeros = 0, units = 0, zero_units = 0;
   std::vector<std::string> warnings;
+  /// Codes of the constants that the weights alone do not tell (WeightGrid::from_largest).
+  std::map<std::string, BlockQuantized> codes;
 };
 
 /// Rewrites `g`, which is prepared as for quantization first (BatchNormalization in weights). On
@@ -65,5 +69,10 @@ struct PruneReport {
 /// model. Unsupported: no layer has weights that fit the pattern; the message says why.
 Result<PruneReport> PruneModel(Graph& g, const Samples& samples, const Backend& backend,
                                const PruneOptions& options);
+
+/// The same for a graph that is prepared already, in place; `original` is the graph before that. On
+/// failure some layers may be pruned.
+Result<PruneReport> PrunePrepared(Graph& prepared, const Graph& original, const Samples& samples,
+                                  const Backend& backend, const PruneOptions& options);
 
 }  // namespace infer

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 #include "lib/ir/editor.h"
@@ -15,6 +16,8 @@ namespace {
 
 /// Where among a layer's levels the model is run.
 constexpr double kRunLevels[] = {0.15, 0.45, 0.85};
+constexpr double kFactorOpsPerSecond = 2e9;
+constexpr double kBesideRun = 1.5;  // summing moments, beside a run
 
 std::vector<size_t> LevelsToRun(size_t count) {
   std::vector<size_t> at;
@@ -110,9 +113,9 @@ class LevelMeter {
   const LowRankOptions& options_;
 };
 
-Status Keep(MeasurementStore* store, const std::string& key, const LevelCosts& c) {
+Status Keep(MeasurementStore* store, const std::string& key, const LevelCosts& c, double work) {
   if (!store) return {};
-  Numbers numbers;
+  Numbers numbers = {{"work", work}};
   for (size_t k = 0; k < c.errors.size(); ++k) {
     numbers[Cat("error ", k)] = c.errors[k];
     numbers[Cat("cost ", k)] = c.costs[k];
@@ -120,21 +123,42 @@ Status Keep(MeasurementStore* store, const std::string& key, const LevelCosts& c
   return store->Add(key, std::move(numbers));
 }
 
+/// The most that splitting the layer saves.
+double MostSaved(const RankedLayer& layer, RankLimit of) {
+  double most = 0;
+  for (const RankLevel& l : layer.levels)
+    most = std::max(most, of == RankLimit::kBytes ? static_cast<double>(layer.bytes - l.bytes)
+                                                  : layer.us - l.us);
+  return most;
+}
+
+/// Of the decomposition of a layer, whose singular values take most.
+double FactorSeconds(const WeightPlane& plane) {
+  const auto d = static_cast<double>(plane.depth()), r = static_cast<double>(plane.all_rows());
+  return (d * d * d + 20 * d * r * std::min(d, r)) / kFactorOpsPerSecond;
+}
+
 }  // namespace
 
 Result<std::vector<LevelCosts>> MeasureLevels(const Graph& original, const RankSpace& space,
                                               const Samples& samples, const Backend& backend,
-                                              const LowRankOptions& options,
+                                              const LowRankOptions& options, RankLimit of,
                                               LowRankReport& report) {
+  WorkClock clock(options.max_seconds);
   std::vector<LevelCosts> all(space.ranked.size());
   std::vector<SelectedLayer> left;
-  std::vector<size_t> index;
-  for (size_t i = 0; i < space.ranked.size(); ++i) {
+  std::vector<size_t> index, order(space.ranked.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return MostSaved(space.ranked[a], of) > MostSaved(space.ranked[b], of);
+  });
+  for (const size_t i : order) {
     const RankedLayer& layer = space.ranked[i];
     const Numbers* const known =
         options.store ? options.store->Find(KeyOf(layer, space.layers[layer.report])) : nullptr;
     auto found = known ? FromStore(*known, layer.levels.size()) : std::nullopt;
     if (found) {
+      if (const auto work = known->find("work"); work != known->end()) clock.Spend(work->second);
       all[i] = *std::move(found);
       ++report.reused;
       continue;
@@ -147,23 +171,31 @@ Result<std::vector<LevelCosts>> MeasureLevels(const Graph& original, const RankS
   HeldOut::Options judge;
   judge.threads = options.threads;
   judge.stop = options.stop;
+  judge.costs = options.costs;
+  judge.clock = &clock;
   INFER_ASSIGN(const HeldOut held_out, HeldOut::Make(original, judged, backend, judge));
   const LevelMeter meter(space, held_out, options);
   MomentsOptions sum;
   sum.threads = options.threads;
   sum.stop = options.stop;
-  for (size_t begin = 0; begin < left.size();) {
+  INFER_ASSIGN(const ModelCost run, held_out.CostOf(space.work));
+  for (size_t begin = 0; begin < left.size() && !clock.IsOver();) {
     const MomentsBatch batch = NextBatch(space.work, left, begin, left.size(), options.max_bytes);
     INFER_ASSIGN(const auto moments,
                  SumMoments(space.work, nullptr, batch.requests, some, backend, sum));
-    for (; begin < batch.end; ++begin) {
+    const double sums = kBesideRun * static_cast<double>(some.count) * run.us * 1e-6 /
+                        static_cast<double>(batch.requests.size());
+    for (; begin < batch.end && !clock.IsOver(); ++begin) {
       if (options.stop.stop_requested()) return Cancelled("pruning was stopped");
       const RankedLayer& layer = space.ranked[index[begin]];
       const size_t at = begin - (batch.end - batch.requests.size());
+      const double before = clock.seconds();
+      clock.Spend(sums + FactorSeconds(space.weights[layer.report].place.plane));
       auto costs = meter.Measure(layer, batch.dense[at], moments[at]);
       if (!costs.ok()) return std::move(costs.status()).In(space.layers[layer.report].name);
       all[index[begin]] = *std::move(costs);
-      INFER_TRY(Keep(options.store, KeyOf(layer, space.layers[layer.report]), all[index[begin]]));
+      INFER_TRY(Keep(options.store, KeyOf(layer, space.layers[layer.report]), all[index[begin]],
+                     clock.seconds() - before));
       ++report.measured;
       if (options.progress)
         options.progress("measure layers", static_cast<int64_t>(begin) + 1,
@@ -195,7 +227,7 @@ std::optional<RankChoice> ChooseRanks(std::span<const RankedLayer> layers,
       return LayerCost{error, bytes ? b : 0, bytes ? 0.0 : us / 1e3};
     };
     std::vector<LayerCost> own = {cost(0, layers[i].bytes, layers[i].us)};
-    for (size_t k = 0; k < layers[i].levels.size(); ++k)
+    for (size_t k = 0; k < costs[i].costs.size(); ++k)
       own.push_back(cost(costs[i].costs[k], layers[i].levels[k].bytes, layers[i].levels[k].us));
     options.push_back(std::move(own));
   }

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "lib/support/parallel.h"
-#include "quant/algorithm/input_sweep.h"
 #include "quant/prune/damped.h"
 
 namespace infer {
@@ -15,8 +14,7 @@ namespace {
 using PruneMatrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 using PruneView = Eigen::Map<const PruneMatrix>;
 
-constexpr int64_t kSweepBlock = 128;  // inputs whose mask is chosen together
-constexpr int64_t kRowChunk = 96;     // of rows that are refitted together
+constexpr int64_t kRowChunk = 96;  // of rows that are refitted together
 /// Steps of conjugate gradients; of a large layer, which begins near its end, fewer.
 constexpr int kRefitSteps = 60, kLargeRefitSteps = 20;
 constexpr int64_t kLargeDepth = 2048;
@@ -70,88 +68,6 @@ Result<PruneMatrix> PenaltyInverse(const PruneMatrix& h, double penalty) {
   INFER_TRY(InvertSymmetric(MutableViewOf(sum)));
   return PruneMatrix(sum.cast<float>());
 }
-
-/// Chooses zeros on the way of a sweep: the groups of a layer side by side.
-class MaskSweep {
- public:
-  MaskSweep(const WeightPlane& plane, const SparsityPattern& pattern, std::span<const float> dense,
-            std::vector<InputSweep> sweeps)
-      : plane_(plane), pattern_(pattern), dense_(dense), sweeps_(std::move(sweeps)) {
-    scores_.resize(dense.size());
-    result_.weights.resize(dense.size());
-    result_.keep.assign(dense.size(), 1);
-  }
-
-  /// N:M chooses where a group begins; else a block of inputs gives up its part of `units`.
-  PrunedMatrix Run(int64_t units) {
-    const bool is_nm = pattern_.kind == SparsityPattern::Kind::kNm;
-    const std::vector<int64_t> cuts = DepthCuts(plane_, pattern_, kSweepBlock);
-    if (is_nm) nm_cuts_ = DepthCuts(plane_, pattern_, 1);
-    const auto all = static_cast<double>(UnitsOf(plane_, pattern_));
-    int64_t seen = 0, dropped = 0;
-    for (size_t b = 0; b + 1 < cuts.size(); ++b) {
-      const int64_t begin = cuts[b], end = cuts[b + 1];
-      if (!is_nm) {
-        seen += UnitsWithin(plane_, pattern_, begin, end);
-        const double part = static_cast<double>(units) * static_cast<double>(seen) / all;
-        const int64_t until = end == plane_.depth() ? units : static_cast<int64_t>(part);
-        for (size_t g = 0; g < sweeps_.size(); ++g) Score(g, begin, end);
-        DropLeast(plane_, pattern_, scores_, begin, end, until - dropped, result_.keep);
-        dropped = until;
-      }
-      for (size_t g = 0; g < sweeps_.size(); ++g)
-        sweeps_[g].Block(begin, end - begin,
-                         [&](int64_t k, std::span<const float> x, float pivot,
-                             std::span<float> errors) { Fix(g, k, x, pivot, errors); });
-    }
-    return std::move(result_);
-  }
-
- private:
-  size_t At(size_t g, int64_t row, int64_t k) const {
-    return static_cast<size_t>((static_cast<int64_t>(g) * plane_.rows + row) * plane_.depth() + k);
-  }
-
-  /// Of the inputs [begin, end) of group g, as they are now.
-  void Score(size_t g, int64_t begin, int64_t end) {
-    for (int64_t k = begin; k < end; ++k) {
-      const auto x = sweeps_[g].x(k);
-      const float pivot = sweeps_[g].pivot(k);
-      for (int64_t r = 0; r < plane_.rows; ++r) {
-        const float over = x[static_cast<size_t>(r)] / pivot;
-        scores_[At(g, r, k)] = dense_[At(g, r, k)] == 0 ? 0 : over * over;
-      }
-    }
-  }
-
-  void ChooseGroupOfInputs(size_t g, int64_t k) {
-    const int64_t end = *std::upper_bound(nm_cuts_.begin(), nm_cuts_.end(), k);
-    Score(g, k, end);
-    const WeightPlane own{1, plane_.rows, plane_.channels, plane_.taps};
-    const auto size = static_cast<size_t>(own.size());
-    DropLeast(own, pattern_, std::span<const float>(scores_).subspan(g * size, size), k, end, 0,
-              std::span(result_.keep).subspan(g * size, size));
-  }
-
-  void Fix(size_t g, int64_t k, std::span<const float> x, float pivot, std::span<float> errors) {
-    if (std::binary_search(nm_cuts_.begin(), nm_cuts_.end(), k)) ChooseGroupOfInputs(g, k);
-    for (int64_t r = 0; r < plane_.rows; ++r) {
-      const size_t at = At(g, r, k);
-      const auto i = static_cast<size_t>(r);
-      const bool stays = result_.keep[at] && dense_[at] != 0;
-      result_.weights[at] = stays ? x[i] : 0.0f;
-      errors[i] = stays ? 0.0f : x[i] / pivot;
-    }
-  }
-
-  const WeightPlane& plane_;
-  const SparsityPattern& pattern_;
-  std::span<const float> dense_;
-  std::vector<InputSweep> sweeps_;
-  std::vector<int64_t> nm_cuts_;  // where groups of N:M begin; empty: another pattern
-  std::vector<float> scores_;
-  PrunedMatrix result_;
-};
 
 }  // namespace
 
@@ -232,21 +148,21 @@ Result<SecondOrder> SecondOrder::Make(const WeightPlane& plane, std::span<const 
   s.moments_ = moments;
   s.units_ = units;
   s.with_shift_ = options.with_shift;
+  s.damping_ = options.damping;
   const int64_t d = plane.depth(), r = plane.rows;
   for (size_t g = 0; g < moments.size(); ++g) {
     const LayerMoments& m = moments[g];
     const PruneView w = GroupRows(plane, dense, g);
-    const DampedMoments damped = DampedOf(plane, std::span(w.data(), static_cast<size_t>(w.size())),
-                                          m, options.damping, options.with_shift);
+    DampedMoments damped = DampedOf(plane, std::span(w.data(), static_cast<size_t>(w.size())), m,
+                                    options.damping, options.with_shift);
     Group group;
     group.target.assign(w.data(), w.data() + w.size());
-    if (options.outputs) {
-      INFER_ASSIGN(const MomentMatrix least, LeastErring(damped));
-      Eigen::Map<PruneMatrix>(group.target.data(), r, d) = least.transpose().cast<float>();
-    }
     group.h.resize(static_cast<size_t>(d * d));
     Eigen::Map<PruneMatrix>(group.h.data(), d, d) = damped.h.cast<float>();
-    group.damped.assign(damped.h.data(), damped.h.data() + damped.h.size());
+    if (options.outputs) {
+      INFER_ASSIGN(const MomentMatrix least, LeastErring(std::move(damped)));
+      Eigen::Map<PruneMatrix>(group.target.data(), r, d) = least.transpose().cast<float>();
+    }
     s.groups_.push_back(std::move(group));
   }
   return s;
@@ -266,17 +182,43 @@ std::vector<float> SecondOrder::TargetScores() const {
 }
 
 Result<PrunedMatrix> SecondOrder::Sweep() {
+  return SweepOf({*plane_, *pattern_, dense_, units_}, {});
+}
+
+Result<PrunedMatrix> SecondOrder::SweepCodes(const BlockQuantized& grid, int least) {
+  return SweepOf({*plane_, *pattern_, dense_, units_, nullptr, &grid, least}, {});
+}
+
+Result<PrunedMatrix> SecondOrder::SweepCodesOf(const PrunedMatrix& pruned,
+                                               const BlockQuantized& grid, int least) {
+  return SweepOf({*plane_, *pattern_, dense_, units_, &pruned.keep, &grid, least}, pruned.weights);
+}
+
+/// The f64 sums are made again, since kept they would be the largest part of all.
+Result<std::vector<float>> SecondOrder::FactorOf(size_t group) const {
+  const PruneView w = GroupRows(*plane_, dense_, group);
+  DampedMoments damped = DampedOf(*plane_, std::span(w.data(), static_cast<size_t>(w.size())),
+                                  moments_[group], damping_, with_shift_);
+  return InverseFactorInPlace(std::span(damped.h.data(), static_cast<size_t>(damped.h.size())),
+                              plane_->depth());
+}
+
+Result<PrunedMatrix> SecondOrder::SweepOf(const MaskSweepRequest& request,
+                                          std::span<const float> start) {
   const int64_t d = plane_->depth(), rows = plane_->rows;
   std::vector<InputSweep> sweeps;
-  for (Group& g : groups_) {
+  for (size_t i = 0; i < groups_.size(); ++i) {
+    Group& g = groups_[i];
     if (g.factor.empty()) {
-      INFER_ASSIGN(g.factor, InverseFactor(g.damped, d));
+      INFER_ASSIGN(g.factor, FactorOf(i));
     }
+    const float* const from =
+        start.empty() ? g.target.data() : start.data() + i * static_cast<size_t>(rows * d);
     std::vector<float> x(g.target.size());
-    Eigen::Map<PruneMatrix>(x.data(), d, rows) = PruneView(g.target.data(), rows, d).transpose();
+    Eigen::Map<PruneMatrix>(x.data(), d, rows) = PruneView(from, rows, d).transpose();
     sweeps.emplace_back(g.factor, std::move(x), d, rows);
   }
-  PrunedMatrix p = MaskSweep(*plane_, *pattern_, dense_, std::move(sweeps)).Run(units_);
+  PrunedMatrix p = SweepMask(request, std::move(sweeps));
   if (with_shift_) ShiftMeans(*plane_, moments_, p);
   return p;
 }

@@ -8,16 +8,10 @@
 /// alternating directions on H with a unit diagonal, and weights by conjugate gradients for a given
 /// mask, as in ALPS (Meng et al., arXiv 2406.07831). Wanda (Sun et al., arXiv 2306.11695): scores
 /// |w| times the norm of the input.
+#include "quant/prune/mask_sweep.h"
 #include "quant/prune/moments.h"
 
 namespace infer {
-
-/// A layer after pruning.
-struct PrunedMatrix {
-  std::vector<float> weights;  ///< [all_rows, depth]; 0 where `keep` is 0, and where they were 0
-  std::vector<double> shift;   ///< by row, added to the result; empty: none
-  KeepMask keep;
-};
 
 /// |w|, or |w| times the norm of its input (`moments` by group).
 std::vector<float> MagnitudeScores(std::span<const float> dense);
@@ -52,6 +46,11 @@ class SecondOrder {
 
   /// SparseGPT's sweep. The factors that it needs are kept for the next one.
   Result<PrunedMatrix> Sweep();
+  /// The same with codes on the way (MaskSweepRequest::grid, least).
+  Result<PrunedMatrix> SweepCodes(const BlockQuantized& grid, int least);
+  /// Codes for weights whose zeros are decided.
+  Result<PrunedMatrix> SweepCodesOf(const PrunedMatrix& pruned, const BlockQuantized& grid,
+                                    int least);
   /// Other units to zero than those given to Make.
   void SetUnits(int64_t units) { units_ = units; }
   /// A mask by alternating directions. Slow for large depths: about 10 factorisations.
@@ -60,13 +59,19 @@ class SecondOrder {
   PrunedMatrix Refit(KeepMask keep, std::span<const float> start = {}) const;
   /// Scores of T with the norms of H's diagonal: Wanda's of what is aimed for.
   std::vector<float> TargetScores() const;
+  /// Of a group: the damped H [d, d], and T [rows, d].
+  std::span<const float> h(size_t group) const { return groups_[group].h; }
+  std::span<const float> target(size_t group) const { return groups_[group].target; }
+  size_t groups() const { return groups_.size(); }
 
  private:
+  Result<std::vector<float>> FactorOf(size_t group) const;
+  /// `start`: weights [all_rows, depth] that the sweep begins with; empty: T.
+  Result<PrunedMatrix> SweepOf(const MaskSweepRequest& request, std::span<const float> start);
   struct Group {
-    std::vector<double> damped;  // [d, d]
-    std::vector<float> h;        // the same
-    std::vector<float> target;   // [rows, d]: T
-    std::vector<float> factor;   // of InverseFactor, once a sweep has asked for it
+    std::vector<float> h;       // damped, [d, d]
+    std::vector<float> target;  // [rows, d]: T
+    std::vector<float> factor;  // of InverseFactor, once a sweep has asked for it
   };
   const WeightPlane* plane_ = nullptr;
   const SparsityPattern* pattern_ = nullptr;
@@ -74,6 +79,7 @@ class SecondOrder {
   std::span<const LayerMoments> moments_;
   int64_t units_ = 0;
   bool with_shift_ = false;
+  double damping_ = 0;
   std::vector<Group> groups_;
 };
 

@@ -255,7 +255,7 @@ class ChannelPruner {
     for (size_t k = 0; k < space_->usable.size(); ++k) {
       const ChannelGroup& group = report_.groups[space_->usable[k]].group;
       const AxisCuts all = CutsOf(group, Removed(w, k));
-      for (const GroupWeights& r : group.readers)
+      for (const WeightsOfGroup& r : group.readers)
         if (const auto it = all.find({r.weights, r.axis}); it != all.end())
           AddCuts({{it->first, it->second}}, cuts);
     }
@@ -372,7 +372,7 @@ class ChannelPruner {
     for (PrunedGroup& p : report_.groups) {
       std::set<std::string> weights;
       for (const auto* part : {&p.group.producers, &p.group.readers})
-        for (const GroupWeights& k : *part) weights.insert(k.weights);
+        for (const WeightsOfGroup& k : *part) weights.insert(k.weights);
       for (const std::string& name : weights) {
         p.parameters += elements(space_->work, name);
         p.parameters_after += elements(result_, name);

@@ -34,7 +34,7 @@ class LayerChooser {
     if (!holds) INFER_TRY(AddAccurate());
     if (options_.weigh) {
       INFER_TRY(AddPaying(tried_.back()));
-      INFER_TRY(AddWeights());
+      if (options_.may_be_float) INFER_TRY(AddWeights());
     }
     return Take(Best());
   }

@@ -13,6 +13,7 @@ struct ChooseOptions {
   double sure = 1;                     ///< CostTable::sure
   /// Whether the table knows the kernels of the backend; else time is no reason.
   bool weigh = true;
+  bool may_be_float = true;  ///< "weights" is a candidate
   std::function<bool()> out_of_time = nullptr;
 };
 

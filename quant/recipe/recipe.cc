@@ -38,6 +38,32 @@ RecipeSplit SplitForRecipe(int64_t count, bool labelled) {
 
 StaticModel CopyOf(const StaticModel& m) { return {m.graph.Clone(), m.ranges, m.scheme}; }
 
+/// Plain static INT8 of a graph whose weights are pruned first.
+Result<RecipeReport> QuantizePruned(Graph& g, const Samples& samples, const Backend& backend,
+                                    const RecipeOptions& options) {
+  if (samples.count <= 0) return InvalidArgument("calibration: there are no samples");
+  const QuantizeOptions& q = options.quantize;
+  StaticModel model{Graph(g.ops()), {}, q.scheme};
+  INFER_ASSIGN(model.graph, PrepareStatic(g, q.prepare));
+  WeightGrids grids;
+  {
+    INFER_ASSIGN(const QuantPlan plan, PlanQuantization(model.graph, g, model.scheme));
+    if (plan.values.empty()) return RewriteStatic(model, g, 0).status();
+    grids = GridsOf(plan, model.scheme);
+  }
+  INFER_TRY(options.prune(model.graph, g, grids));
+  INFER_ASSIGN(const QuantPlan plan, PlanQuantization(model.graph, g, model.scheme));
+  INFER_ASSIGN(model.ranges,
+               Calibrate(model.graph, ObservedValues(plan), samples, backend, CalibrationOf(q)));
+  INFER_TRY(KeepUnseen(model.graph, g, model.ranges, model.scheme).status());
+  INFER_ASSIGN(StaticResult r, RewriteStatic(model, g, samples.count));
+  g = std::move(r.graph);
+  RecipeReport report;
+  report.quantization = std::move(r.report);
+  if (options.keep_prepared) report.prepared.emplace(std::move(model.graph));
+  return report;
+}
+
 RecipeTarget TargetOf(const RecipeOptions& options) {
   RecipeTarget target = options.target;
   if (options.recipe == Recipe::kBest) {
@@ -184,6 +210,8 @@ std::optional<Recipe> ParseRecipe(std::string_view text) {
 
 Result<RecipeReport> QuantizeByRecipe(Graph& g, const Samples& samples, const Backend& backend,
                                       const RecipeOptions& options) {
+  if (options.recipe == Recipe::kNone && options.prune)
+    return QuantizePruned(g, samples, backend, options);
   if (options.recipe == Recipe::kNone) {
     RecipeReport report;
     if (options.keep_prepared) {

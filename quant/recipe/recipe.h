@@ -83,6 +83,10 @@ struct RecipeOptions {
   /// How `best` rounds weights; of several rounders each layer takes what errs least. Empty: to
   /// nearest.
   std::vector<const CodeRounder*> rounders = {&CodeRounders().front()};
+  /// Prunes the weights of the prepared model, once it is known which layers become integer; what
+  /// is rounded then keeps its codes. It may be fitted to all samples, held-out ones as well:
+  /// behind it these tell a little more than others would. nullptr: nothing is pruned.
+  WeightChange prune = nullptr;
   /// Whether the report gets `prepared`.
   bool keep_prepared = false;
   /// Told when a step begins.

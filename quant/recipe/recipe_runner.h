@@ -29,6 +29,7 @@ class RecipeRunner {
   Status Smooth();
   Status GroupColumns();
   Status KeepFloat();
+  Status PruneWeights();
   /// Ranges from all samples, with what was chosen on the first ones.
   Status CalibrateOnAll();
   Status RoundWeights();

@@ -35,6 +35,7 @@ const RecipeRunner::Step RecipeRunner::kSteps[] = {
     {Recipe::kBalanced, &RecipeRunner::Smooth},
     {Recipe::kBalanced, &RecipeRunner::GroupColumns},
     {Recipe::kBalanced, &RecipeRunner::KeepFloat},
+    {Recipe::kFast, &RecipeRunner::PruneWeights},
     {Recipe::kFast, &RecipeRunner::CalibrateOnAll},
     {Recipe::kBest, &RecipeRunner::RoundWeights},
     {Recipe::kFast, &RecipeRunner::CorrectBias},
@@ -144,6 +145,7 @@ Status RecipeRunner::KeepFloat() {
   options.fused = report_.fused;
   options.sure = options_.costs.sure;
   options.weigh = report_.weighed;
+  options.may_be_float = !options_.prune;  // its layers are fused: no weights to prune
   options.out_of_time = [&] { return OutOfTime(); };
   if (options_.on_step) options_.on_step("keep-f32");
   INFER_ASSIGN(LayerChoice found, ChooseLayers(model_, original_, held_, error_, options));
@@ -163,6 +165,30 @@ Status RecipeRunner::KeepFloat() {
   model_.scheme.keep = std::move(found.keep);
   model_.scheme.store.merge(found.store);
   error_ = std::move(found.error);
+  step.seconds = Seconds() - begin;
+  report_.steps.push_back(std::move(step));
+  return {};
+}
+
+/// No Try: it was asked for, whatever it costs. Weights get codes on the way, which no later step
+/// changes.
+Status RecipeRunner::PruneWeights() {
+  if (!options_.prune) return {};
+  const double begin = Seconds();
+  if (options_.on_step) options_.on_step("prune");
+  RecipeStep step{"prune", "", Decibels(error_.noise)};
+  {
+    INFER_ASSIGN(const QuantPlan plan, PlanQuantization(model_.graph, original_, model_.scheme));
+    const WeightGrids grids = GridsOf(plan, model_.scheme);
+    INFER_TRY(options_.prune(model_.graph, original_, grids));
+    step.note = Cat("and codes of ", grids.size(), " constants");
+  }
+  SpendRuns(2 * all_.count);
+  seen_.clear();
+  INFER_TRY(Recalibrate(model_, "").status());
+  INFER_ASSIGN(error_, ErrorOf(model_));
+  step.db_after = Decibels(error_.noise);
+  step.kept = true;
   step.seconds = Seconds() - begin;
   report_.steps.push_back(std::move(step));
   return {};
@@ -212,7 +238,7 @@ Result<double> RecipeRunner::RoundingSeconds() const {
 }
 
 Status RecipeRunner::RoundWeights() {
-  if (options_.rounders.empty() || is_float_) return {};
+  if (options_.rounders.empty() || is_float_ || options_.prune) return {};
   return Try("round", [&](StaticModel& m) -> Result<std::string> {
     StaticRoundingOptions options;
     options.rounders = options_.rounders;

@@ -296,4 +296,20 @@ Result<QuantPlan> PlanQuantization(const Graph& g, const Graph& original,
   return planner.Take();
 }
 
+WeightGrids GridsOf(const QuantPlan& plan, const QuantScheme& scheme) {
+  WeightGrids grids;
+  for (const PlannedNode& p : plan.nodes) {
+    const auto operand = p.integer && p.op ? WeightOperand(*p.op, *p.node) : std::nullopt;
+    if (!operand || !p.node->input(*operand)->is_constant()) continue;
+    const Value& weights = *p.node->input(*operand);
+    const int axis = scheme.per_channel ? WeightAxis(*p.node, *operand) : -1;
+    const WeightLayout layout = *WeightLayoutOf(*p.node);
+    const bool rows_are_channels =
+        layout.is_window ? !layout.outputs_in_groups : weights.constant()->rank() == 2;
+    if (axis >= 0 && !rows_are_channels) continue;
+    grids.emplace(weights.name(), IntegerGrid(scheme.weights.reduce_range, axis < 0));
+  }
+  return grids;
+}
+
 }  // namespace infer

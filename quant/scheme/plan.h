@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "quant/algorithm/weight_grid.h"
 #include "quant/scheme/node_filter.h"
 #include "quant/scheme/op_rules.h"
 #include "quant/scheme/quant_params.h"
@@ -73,6 +74,10 @@ struct QuantPlan {
   friend class QuantPlanner;
   std::map<const Value*, int> index_;
 };
+
+/// How the weights of the plan's integer layers will be stored, where each row of them has a scale
+/// of its own, or all share one.
+WeightGrids GridsOf(const QuantPlan& plan, const QuantScheme& scheme);
 
 /// `original`: the graph before it was prepared; its names also count for patterns (may be `g`).
 /// InvalidArgument: a pattern that matches nothing or does not compile.

@@ -345,6 +345,20 @@ Result<WeightPlan> PlanWeights(const Graph& g, const Graph& original, const Weig
   return Planner(g, scheme).Run(original);
 }
 
+WeightGrids GridsOf(const WeightPlan& plan) {
+  WeightGrids grids;
+  for (const WeightReader& r : plan.readers) {
+    const Value* const v = r.node->input(r.operand);
+    if (r.group < 0 || r.use == WeightUse::kLookup || !v->is_constant()) continue;
+    const WeightGroup& group = plan.groups[static_cast<size_t>(r.group)];
+    if (!group.is_layer)
+      grids.emplace(v->name(), WeightGrid{group.grid});
+    else if (IsConvolution(*r.node))
+      grids.emplace(v->name(), IntegerGrid(/*reduce_range=*/false, group.axis < 0));
+  }
+  return grids;
+}
+
 GroupWeights::GroupWeights(const WeightGroup& group) : source_(*group.source->constant()) {
   view_.rows = group.rows;
   view_.depth = group.depth;

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "quant/algorithm/weight_grid.h"
 #include "quant/scheme/node_filter.h"
 #include "quant/weight_only/block.h"
 
@@ -67,6 +68,9 @@ struct WeightPlan {
 /// `original`: the graph before it was prepared; its names also count for patterns (may be `g`).
 /// InvalidArgument: a pattern that matches nothing or does not compile, or CheckScheme().
 Result<WeightPlan> PlanWeights(const Graph& g, const Graph& original, const WeightScheme& scheme);
+
+/// How the constants of the plan's products and convolutions will be stored.
+WeightGrids GridsOf(const WeightPlan& plan);
 
 /// The numbers of a group as [rows, depth]; a copy where they lie the other way.
 class GroupWeights {

@@ -218,6 +218,10 @@ Result<QuantizeReport> QuantizeWeightOnly(Graph& g, const WeightOnlyOptions& opt
   if (options.prepare)
     if (Status s = PrepareForQuantization(work); !s.ok())
       return std::move(s).In("preparing the model");
+  if (options.change) {
+    INFER_ASSIGN(const WeightPlan planned, PlanWeights(work, g, options.scheme));
+    INFER_TRY(options.change(work, g, GridsOf(planned)));
+  }
   INFER_ASSIGN(WeightPlan plan, PlanWeights(work, g, options.scheme));
   INFER_ASSIGN(QuantizeReport report, WeightQuantizer(work, options, std::move(plan)).Run());
   if (report.integer_layers == 0) return NothingToDo(report);

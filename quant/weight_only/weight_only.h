@@ -3,6 +3,7 @@
 /// `infer-opt quantize --mode weight-only` runs. Activations stay f32, and no data is needed.
 #include <stop_token>
 
+#include "quant/algorithm/weight_grid.h"
 #include "quant/calibrate/samples.h"
 #include "quant/scheme/report.h"
 #include "quant/weight_only/write.h"
@@ -20,6 +21,8 @@ struct WeightOnlyOptions {
   /// The codes of layers (convolutions, recurrent operators), whose scales stay, come from
   /// `rounder`, too, by requests with RoundRequest::scales; else they are rounded to nearest.
   bool round_layers = false;
+  /// Changes the prepared weights before they are planned and rounded; nullptr: nothing does.
+  WeightChange change = nullptr;
   /// Simplify and fuse first; off for a graph that is prepared already.
   bool prepare = true;
   Progress progress = nullptr;

@@ -1,14 +1,17 @@
 /// infer_model_quantize: what `infer-opt quantize` calls, with the options that it would have.
 #include <initializer_list>
 #include <limits>
+#include <memory>
 #include <utility>
 
 #include "quant/algorithm/data_rounder.h"
 #include "quant/convert/dynamic.h"
 #include "quant/convert/narrow.h"
 #include "quant/convert/qoperator.h"
+#include "quant/prune/joint.h"
 #include "quant/recipe/recipe.h"
 #include "quant/scheme/type_names.h"
+#include "quant/weight_only/round.h"
 #include "runtime/c_api/judge.h"
 #include "runtime/c_api/samples.h"
 #include "runtime/devices/devices.h"
@@ -25,7 +28,28 @@ struct QuantizeCall {
   const Backend& backend;
   Told& told;
   infer_quantize_report report = {};
+  JointPruning* pruning = nullptr;  ///< nullptr: no weight becomes zero
 };
+
+/// Empty: nothing is pruned.
+Result<std::unique_ptr<JointPruning>> PruningOf(const infer_quantize_options& o,
+                                                const Backend& backend, Told& told) {
+  if (o.sparsity == 0 && !o.nm) return std::unique_ptr<JointPruning>();
+  if (o.sparsity != 0 && o.nm)
+    return InvalidArgument("nm says how many weights become zero: no sparsity");
+  PruneOptions p;
+  if (o.nm) {
+    INFER_ASSIGN(p.pattern, ParseNm(o.nm));
+  } else {
+    p.pattern.share = o.sparsity;
+    if (Status s = CheckShare(o.sparsity); !s.ok()) return std::move(s).In("sparsity");
+  }
+  p.scope = {PatternsOf(o.include), PatternsOf(o.exclude)};
+  p.threads = o.threads;
+  p.progress = told.OfSteps();
+  p.stop = told.stop();
+  return std::make_unique<JointPruning>(std::move(p), backend);
+}
 
 Result<std::string> FormatOf(const char* given, std::string_view first, std::string_view second) {
   std::string format = Or(given, first);
@@ -59,6 +83,7 @@ Result<QuantizeReport> Static(QuantizeCall& c) {
   r.quantize.stop = c.told.stop();
   r.quantize.progress = c.told.Of("calibrate");
   r.on_step = [&](const std::string& step) { c.told.Tell(step, 0, 0); };
+  if (c.pruning) r.prune = c.pruning->By(c.samples);
   INFER_ASSIGN(RecipeReport done, QuantizeByRecipe(c.graph, c.samples, c.backend, r));
   if (format == "qoperator") INFER_TRY(ConvertToQOperator(c.graph, done.quantization).status());
   if (r.recipe == Recipe::kNone) return std::move(done.quantization);
@@ -75,6 +100,7 @@ Result<QuantizeReport> Dynamic(QuantizeCall& c) {
   d.include = PatternsOf(c.options.include);
   d.exclude = PatternsOf(c.options.exclude);
   d.reduce_range = d.reduce_convolutions = c.options.reduce_range != 0;
+  if (c.pruning) d.change = c.pruning->By(c.samples);
   return QuantizeDynamic(c.graph, d);
 }
 
@@ -96,6 +122,13 @@ Result<QuantizeReport> WeightOnly(QuantizeCall& c) {
   data.stop = w.stop;
   data.progress = c.told.Of("calibrate");
   INFER_TRY(UseMethod(Or(o.method, "mse"), c.samples, c.backend, data, w));
+  if (c.pruning) {
+    INFER_ASSIGN(const BlockRounder others, RounderNamed(Or(o.method, "mse")));
+    w.change = c.pruning->By(c.samples);
+    w.rounder = [pruning = c.pruning, others](Graph&, const WeightPlan&) {
+      return Result<BlockRounder>(pruning->Rounder(others));
+    };
+  }
   return QuantizeWeightOnly(c.graph, w);
 }
 
@@ -134,6 +167,8 @@ Status CheckOfMode(const infer_quantize_options& o, std::string_view mode) {
   const bool takes_format = mode == "static" || mode == "weight-only";
   if (o.format && !takes_format)
     return InvalidArgument(Cat("format: mode ", mode, " has one alone"));
+  if ((o.sparsity != 0 || o.nm) && mode != "static" && mode != "dynamic" && mode != "weight-only")
+    return InvalidArgument(Cat("sparsity and nm: mode ", mode, " has no pruning"));
   const auto check = [&](std::string_view of,
                          std::initializer_list<std::pair<std::string_view, bool>> given) -> Status {
     for (const auto& [name, is_given] : given)
@@ -204,7 +239,8 @@ Status QuantizeHandle(infer_model& model, const infer_quantize_options* given,
   for (const char* recipe : RecipesOf(o, *mode)) {
     o.recipe = recipe;
     Graph graph = model.model.graph.Clone();
-    QuantizeCall call{o, graph, samples, *backend, told};
+    INFER_ASSIGN(const auto pruning, PruningOf(o, *backend, told));
+    QuantizeCall call{o, graph, samples, *backend, told, {}, pruning.get()};
     INFER_ASSIGN(const std::vector<std::string> warnings, Rewrite(*mode, call));
     const std::string_view name = *call.report.recipe ? call.report.recipe : mode->name;
     INFER_ASSIGN(const bool taken, judge.Takes(std::string(name), graph));

@@ -2,6 +2,7 @@
 """`infer-opt prune` and `inspect --sparsity`: exact counts in the file, goals, reports, gates and refusals.
 
 Run by ctest with INFER_BIN (the folder of the binaries) and INFER_SOURCE (the repository)."""
+import json
 import subprocess
 import time
 import unittest
@@ -50,6 +51,73 @@ class CliPrune(CliTestCase):
         quantized = self.zeros(int8)
         self.assertTrue(any(layer["quantized"] for layer in quantized["layers"]))
         self.assertGreaterEqual(quantized["zeros"], seen["zeros"])
+
+    def quantize(self, code, *args):
+        return self.report(code, "infer-opt", "quantize", self.small, "-o", self.dir / "q.onnx", *SMALL, "--no-verify", "--keep-failed",
+                           *args)
+
+    def test_quantized_together(self):
+        """Zeros and codes in one sweep: as many zeros as were asked for, whatever the mode, and each in the file."""
+        for args in (["--recipe", "none"], ["--recipe", "best", "--rounding", "all"], ["--mode", "dynamic"],
+                     ["--mode", "weight-only", "--format", "qdq", "--block", 32, "--opset", 21]):
+            with self.subTest(args):
+                pruning = self.quantize(0, *args, "--sparsity", "60%")["pruning"]
+                self.assertEqual(pruning["zero_units"], round(0.6 * pruning["weights"]))
+                self.assertGreaterEqual(pruning["zeros"], pruning["zero_units"])
+                self.assertTrue(any(layer.get("method", "").endswith(("+gptq", "joint")) for layer in pruning["layers"]))
+                if "dynamic" not in args:  # its codes are no operands of a layer that inspect knows
+                    self.assertGreaterEqual(self.zeros(self.dir / "q.onnx")["zeros"], pruning["zeros"])
+        pruning = self.quantize(0, "--recipe", "fast", "--sparsity", "2:4", "--fine-tune-steps", 5)["pruning"]
+        found = {layer["name"]: layer for layer in self.zeros(self.dir / "q.onnx")["layers"]}
+        touched = [layer for layer in pruning["layers"] if layer["pruned"] and layer["zero_units"] > 0]
+        self.assertTrue(touched)
+        for layer in touched:
+            n, m = found[layer["name"]]["n_of_m"]
+            self.assertLessEqual(2 * n, m)
+
+    def test_quantized_together_refusals(self):
+        for code, args, said in ((2, ["--sparsity", "0%"], "--sparsity"), (2, ["--sparsity", "100%"], "--sparsity"),
+                                 (2, ["--sparsity", "half"], "write 50% or 2:4"), (2, ["--sparsity", "4:4"], "--sparsity"),
+                                 (4, ["--sparsity", "8:256", "--include", "stem"], "nothing to prune with 8:256"),
+                                 (4, ["--sparsity", "50%", "--mode", "fp16"], "--mode fp16 has no pruning"),
+                                 (4, ["--sparsity", "50%", "--mixed"], "--mode mixed has no pruning"),
+                                 (2, ["--sparsity", "50%", "--mode", "weight-only", "--method", "gptq"], "--method gptq")):
+            with self.subTest(args):
+                done = self.expect(code, "infer-opt", "quantize", self.small, "-o", self.dir / "q.onnx", *SMALL, "--no-verify",
+                                   "--keep-failed", *args)
+                line = done.stderr.strip().splitlines()[-1]
+                self.assertIn(said, line)
+                self.assertFalse((self.dir / "q.onnx").exists())
+
+    def test_zeros_of_a_pruned_model_survive_every_rounding(self):
+        self.prune(0, "--sparsity", "60%", *SMALL, "--no-verify", model=self.small)
+        zeros = self.zeros(self.dir / "p.onnx")["zeros"]
+        for args in (["--recipe", "best", "--rounding", "all"], ["--mode", "weight-only", "--method", "gptq", "--format", "qdq", "--opset", 21]):
+            with self.subTest(args):
+                self.expect(0, "infer-opt", "quantize", self.dir / "p.onnx", "-o", self.dir / "q.onnx", *SMALL, "--no-verify",
+                            "--keep-failed", *args)
+                self.assertGreaterEqual(self.zeros(self.dir / "q.onnx")["zeros"], zeros)
+
+    def test_sweep_of_pruned_variants(self):
+        folder = self.dir / "variants"
+        report = self.report(0, "infer-opt", "sweep", self.small, "--threads", 1, "-o", folder, "--only", "fp32", "--sparsity",
+                             "50%,2:4", "--structured", "70%", "--variant", "w=weight-only --sparsity 30%", "--data",
+                             DEMO / "eval_images.npy", "--labels", DEMO / "eval_labels.csv", "--preprocess",
+                             small_model.PREPROCESS, "--samples", 60)
+        variants = {v["id"]: v for v in json.loads((folder / "variants.json").read_text())}
+        self.assertEqual([v["failure"] for v in report["variants"] if not v["made"]], [])
+        self.assertEqual(list(variants), ["fp32", "sparse-50", "sparse-50-int8", "sparse-2of4", "sparse-2of4-int8", "narrow-70",
+                                          "narrow-70-int8", "w"])
+        self.assertEqual([v["pruning"] for v in variants.values()], ["none", "50%", "50%", "2:4", "2:4", "70% of the FLOPs",
+                                                                     "70% of the FLOPs", "30%"])
+        self.assertEqual(variants["fp32"]["sparsity"], 0)
+        for name, least in (("sparse-50", 0.499), ("sparse-50-int8", 0.499), ("sparse-2of4", 0.4), ("sparse-2of4-int8", 0.4)):
+            self.assertGreaterEqual(variants[name]["sparsity"], least)
+        self.assertLess(variants["narrow-70-int8"]["size_mb"], variants["narrow-70"]["size_mb"])
+        self.assertLess(variants["narrow-70"]["size_mb"], variants["fp32"]["size_mb"])
+        self.assertEqual(sum(v.get("recommended", False) for v in report["variants"]), 1)
+        for wrong in (["--sparsity", "100%"], ["--sparsity", "50%,50%"], ["--structured", "0%"]):
+            self.expect(2, "infer-opt", "sweep", self.small, "-o", self.dir / "v", *wrong)
 
     def test_same_command_same_bytes(self):
         files = []
@@ -242,6 +310,8 @@ class CliPrune(CliTestCase):
                                  (2, ["--speedup", "2"], "--structured or --low-rank, which is missing"),
                                  (2, ["--rank", "25%"], "--low-rank, which is missing"),
                                  (2, ["--sparsity", "50%", "--search-log", self.dir / "l"], "--low-rank, which is missing"),
+                                 (2, ["--low-rank", "--max-size", "80%", "--search-seconds", 0], "--search-seconds is above 0"),
+                                 (4, ["--low-rank", "--max-size", "80%", "--search-seconds", 1e-9, *FEW, *JUDGE], "layers were not measured"),
                                  (2, ["--low-rank", *FEW, "--no-verify"], "wants a goal"),
                                  (2, ["--low-rank", "--rank", "0%", *FEW, "--no-verify"], "above 0"),
                                  (2, ["--low-rank", "--rank", "100%", *FEW, "--no-verify"], "below 100 %"),

@@ -23,6 +23,7 @@
 #include "tools/infer_opt/quantize/calibration_flags.h"
 #include "tools/infer_opt/quantize/mode.h"
 #include "tools/infer_opt/quantize/way.h"
+#include "tools/infer_opt/sweep/pruned.h"
 #include "tools/infer_opt/sweep/variant.h"
 
 namespace infer {
@@ -42,13 +43,14 @@ class SweepCommand : public Command {
     return "Examples:\n"
            "  infer-opt sweep model.onnx -o variants --data images.npy --labels labels.npy "
            "--preprocess layout=nchw,scale=1/255\n"
+           "  infer-opt sweep model.onnx -o variants --data x.npy --only int8 --sparsity 50%,2:4\n"
            "  infer-opt sweep model.onnx -o variants --data x.npy --only fp32,int8 "
            "--variant 'int4-32=weight-only --bits 4 --block 32'\n"
            "Written into the folder after every variant, so that what was measured is there "
            "whatever happens; a sweep that was stopped goes on there when it is started again:\n"
            "  ID.onnx        each variant\n"
            "  variants.json  id, dtype, quantization, size_mb, latency_ms, peak_memory_mb and\n"
-           "                 accuracy_score of each\n"
+           "                 accuracy_score, pruning and sparsity of each\n"
            "  sweep.json     the whole report\n"
            "  sweep.html     plots and table, a page that needs nothing else\n";
   }
@@ -71,7 +73,13 @@ class SweepCommand : public Command {
     o.Value("--budget TIME", &budget_,
             "Time for the search of the mixed variant: 90s, 10min or 1h");
     o.Values("--only", &only_, "Only these variants, by id, and those of --variant");
-    o.Values("--variant", &extra_, "One more: 'ID=MODE --option value', as of quantize --mode");
+    o.Values(
+        "--variant", &extra_,
+        "One more: 'ID=MODE --option value', as of quantize --mode; 'ID=prune --sparsity 50%'");
+    o.Values("--sparsity SHARES", &sparsities_,
+             "Also pruned, and pruned and INT8, with so many weights zero: 50%,2:4");
+    o.Values("--structured SHARES", &flops_,
+             "The same with channels removed until so many of the FLOPs stay: 70%");
   }
 
   Result<ExitCode> Run(Context& context) override {
@@ -126,9 +134,12 @@ class SweepCommand : public Command {
   }
 
   Result<std::vector<VariantSpec>> Specs() const {
-    const std::vector<std::string> modes = ModeNames();
+    std::vector<std::string> modes = ModeNames();
     std::vector<VariantSpec> all = PresetVariants(modes, budget_);
     const size_t presets = all.size();
+    modes.emplace_back(kPruneMode);
+    INFER_ASSIGN(std::vector<VariantSpec> pruned, PrunedVariants(sparsities_, flops_));
+    for (VariantSpec& spec : pruned) all.push_back(std::move(spec));
     for (const std::string& text : extra_) {
       INFER_ASSIGN(VariantSpec spec, ParseVariant(text, modes));
       for (const VariantSpec& other : all)
@@ -264,6 +275,7 @@ class SweepCommand : public Command {
   /// `v.measured` gets what the report of quantize tells of it.
   Status Quantize(Context& context, Variant& v, Model& work) {
     const VariantSpec& spec = v.spec;
+    if (spec.mode == kPruneMode) return Prune(context, spec, work.graph);
     std::vector<std::unique_ptr<QuantizeMode>> modes = QuantizeModes();
     const auto at = std::find_if(modes.begin(), modes.end(),
                                  [&](const auto& m) { return m->name() == spec.mode; });
@@ -278,21 +290,27 @@ class SweepCommand : public Command {
     std::vector<std::string> arguments = spec.arguments;
     if (spec.mode == "mixed" && std::count(arguments.begin(), arguments.end(), kSearchLog) == 0)
       arguments.insert(arguments.end(), {kSearchLog, SearchLogPath(spec.id).string()});
+    PrunedFlags pruned;
     INFER_TRY(ParseOptions(
         [&](Options& o) {
           mode.Declare(o);
+          if (mode.can_prune()) pruned.Declare(o);
           flags.Declare(o);
           if (mode.has_weight_range()) job.weight_range.Declare(o);
           o.Value("--format", &job.format, "");
         },
         arguments));
     INFER_TRY(job.weight_range.Check());
+    INFER_TRY(pruned.Check(/*pruned_alone=*/false));
     Json told;  // what the mode has to tell beside its graph stands in the report of `quantize`
     Context quiet(context.ops(), context.tool(), context.argv(), context.paths(), context.stop());
     quiet.quiet = true;
     QuantizeJob silent{quiet, job.calibration, job.evaluation, job.backend, flags, job.threads, {},
                        {},    job.format,      job.limits};
     silent.weight_range = job.weight_range;
+    INFER_TRY(PruneFirst(pruned, /*pruned_alone=*/false, silent, work.graph));
+    INFER_ASSIGN(const auto pruning, MakePruning(pruned.sparsity, silent));
+    silent.pruning = pruning.get();
     MakeFor(export_.target, silent);
     if (export_.target.empty()) {
       silent.microsoft = true;
@@ -305,6 +323,16 @@ class SweepCommand : public Command {
     if (export_.target.empty()) return {};
     INFER_ASSIGN(const std::string refusal, export_.Refusal(quiet, work));
     return refusal.empty() ? Status() : Unsupported(refusal);
+  }
+
+  /// A variant that is not quantized.
+  Status Prune(Context& context, const VariantSpec& spec, Graph& g) const {
+    PrunedFlags flags;
+    INFER_TRY(ParseOptions([&](Options& o) { flags.Declare(o); }, spec.arguments));
+    INFER_TRY(flags.Check(/*pruned_alone=*/true));
+    const QuantizeJob job{context,         calibration_, evaluation_, *backend_, flags_,
+                          device_.threads, {},           {},          ""};
+    return PruneFirst(flags, /*pruned_alone=*/true, job, g);
   }
 
   /// The model as it came stays as it is; others are written for the target, without one with the
@@ -343,6 +371,7 @@ class SweepCommand : public Command {
     INFER_ASSIGN(Model read,
                  LoadModel(context, path, model_.freeze ? ModelOptions() : ShapesToMeasure()));
     const std::string sha256 = read.info.sha256;
+    const std::optional<double> zeros = ZerosOf(read.graph);
     std::optional<AccuracyReport> accuracy;
     if (evaluation_.count > 0) {
       INFER_ASSIGN(accuracy,
@@ -354,6 +383,7 @@ class SweepCommand : public Command {
     v.measured.update({{"path", path},
                        {"sha256", sha256},
                        {"bytes", written.file_bytes + written.external_bytes}});
+    v.measured["sparsity"] = zeros ? Json(*zeros) : Json(nullptr);
     v.measured.update(MeasuredJson(accuracy, timing));
     v.measured["memory"] = MemoryJson(start, timing.memory_a);
     if (eval_.given()) {
@@ -398,7 +428,7 @@ class SweepCommand : public Command {
   CalibrationFlags flags_;
   Samples calibration_, evaluation_;
   std::vector<Datum> inputs_;
-  std::vector<std::string> only_, extra_;
+  std::vector<std::string> only_, extra_, sparsities_, flops_;
   std::vector<std::string> input_files_;  ///< NAME=FILE of the first sample
   int64_t calib_count_ = 0;
   uint64_t seed_ = 0;

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "quant/algorithm/code_rounder.h"
 #include "tests/quant/algorithm/correlated.h"
 
 namespace infer {
@@ -98,8 +99,22 @@ TEST_F(GptqTest, InputsThatAreAlwaysZeroAreHarmless) {
   BlockQuantized q = QuantizeNearest(w_, {4, 32, true});
   const double nearest = OutputError(w_, q, h.sum);
   ASSERT_TRUE(GptqRound(w_, h.sum, h.rows, {}, q).ok());
-  RefineCodes(w_, h.sum, 4, q);
+  RefineCodes(w_, h.sum, {}, q);
   EXPECT_LT(OutputError(w_, q, h.sum), nearest);
+}
+
+TEST_F(GptqTest, WeightsOfZeroKeepTheZeroPoint) {
+  for (size_t i = 0; i < values_.size(); i += 3) values_[i] = 0;
+  for (const CodeRounder& rounder : CodeRounders())
+    for (const BlockGrid grid : {BlockGrid{8, 0, true, true}, BlockGrid{4, 32, false}}) {
+      BlockQuantized q = QuantizeNearest(w_, grid);
+      ASSERT_TRUE((grid.block == 0 ? rounder.round(w_, h_.sum, h_.rows, 1, q)
+                                   : rounder.round_blocks(w_, h_.sum, h_.rows, q))
+                      .ok());
+      const std::vector<float> back = DequantizeBlocks(q);
+      for (size_t i = 0; i < values_.size(); i += 3) ASSERT_EQ(back[i], 0) << rounder.name;
+      EXPECT_LT(OutputError(w_, q, h_.sum), OutputError(w_, QuantizeNearest(w_, grid), h_.sum));
+    }
 }
 
 TEST_F(GptqTest, RefiningNeverRaisesTheError) {
@@ -108,7 +123,7 @@ TEST_F(GptqTest, RefiningNeverRaisesTheError) {
     double last = OutputError(w_, q, h_.sum);
     const double nearest = last;
     for (int i = 0; i < 4; ++i) {
-      RefineCodes(w_, h_.sum, 1, q);
+      RefineCodes(w_, h_.sum, {.sweeps = 1}, q);
       const double error = OutputError(w_, q, h_.sum);
       EXPECT_LE(error, last);
       last = error;

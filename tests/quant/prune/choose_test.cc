@@ -172,6 +172,76 @@ TEST_P(ChooseTest, ZerosOfTheDenseWeightsStay) {
   }
 }
 
+/// Of a grid whose scales the weights alone tell: every row reaches the highest code.
+void ExpectCodesOf(const LayerResult& r, const WeightGrid& grid, const WeightPlane& plane) {
+  const BlockQuantized& q = *r.codes;
+  EXPECT_EQ(r.matrix.weights, DequantizeBlocks(q));
+  for (int64_t row = 0; row < plane.all_rows(); ++row) {
+    int reach = 0;
+    float largest = 0;
+    for (int64_t k = 0; k < plane.depth(); ++k) {
+      const auto i = static_cast<size_t>(row * plane.depth() + k);
+      reach = std::max(reach, std::abs(int{q.codes[i]} - q.grid.middle()));
+      largest = std::max(largest, std::abs(r.matrix.weights[i]));
+    }
+    ASSERT_EQ(reach, grid.top()) << row;
+    // Rounding to nearest finds the codes again.
+    const float scale = largest / static_cast<float>(grid.top());
+    for (int64_t k = 0; k < plane.depth(); ++k) {
+      const auto i = static_cast<size_t>(row * plane.depth() + k);
+      ASSERT_EQ(static_cast<int>(std::nearbyint(r.matrix.weights[i] / scale)),
+                int{q.codes[i]} - q.grid.middle());
+    }
+  }
+}
+
+TEST_P(ChooseTest, CodesKeepTheZerosAndErrLessThanRoundingAfterwards) {
+  for (size_t i = 0; i < dense_.size(); i += 9) dense_[i] = 0;
+  const MomentsPair m = SomeMoments(plane_, dense_, 2000);
+  LayerJob job = Job(PruneMethod::kAuto);
+  const LayerResult pruned = PruneLayer(job, m);
+  for (const WeightGrid& grid :
+       {WeightGrid{{4, 0, true, true}, true, false}, WeightGrid{{4, 16, true, false}, false, false},
+        WeightGrid{{4, 16, false, false}, false, false}, IntegerGrid(false, false)}) {
+    job.grid = &grid;
+    const LayerResult r = PruneLayer(job, m);
+    ASSERT_TRUE(r.codes) << r.method;
+    EXPECT_EQ(ZerosIn(r.matrix.keep), ExpectedZeros());
+    for (size_t i = 0; i < dense_.size(); ++i)
+      if (!r.matrix.keep[i] || dense_[i] == 0) {
+        ASSERT_EQ(r.matrix.weights[i], 0) << r.method;
+      }
+    if (grid.from_largest) ExpectCodesOf(r, grid, plane_);
+    PrunedMatrix after = pruned.matrix;
+    after.weights = DequantizeBlocks(
+        QuantizeNearest({pruned.matrix.weights, plane_.all_rows(), plane_.depth()}, grid.blocks));
+    // Of 8 bits the zeros are nearly all of the error.
+    EXPECT_LT(PrunedError(plane_, r.matrix, m.held_out),
+              (grid.blocks.bits == 4 ? 0.95 : 1.01) * PrunedError(plane_, after, m.held_out))
+        << r.method;
+  }
+}
+
+TEST_P(ChooseTest, CodesOfOneScaleAndWithoutData) {
+  const WeightGrid grid = IntegerGrid(/*reduce_range=*/true, /*one_scale=*/true);
+  for (const bool data : {true, false}) {
+    LayerJob job = Job(PruneMethod::kAuto);
+    job.grid = &grid;
+    const LayerResult r = PruneLayer(job, data ? SomeMoments(plane_, dense_, 500) : MomentsPair());
+    ASSERT_TRUE(r.codes);
+    const std::vector<uint8_t>& codes = r.codes->codes;
+    EXPECT_EQ(*std::min_element(codes.begin(), codes.end()) == 1 ||
+                  *std::max_element(codes.begin(), codes.end()) == 127,
+              true);
+    EXPECT_GE(*std::min_element(codes.begin(), codes.end()), 1);
+    for (const float scale : r.codes->scales) ASSERT_EQ(scale, r.codes->scales[0]);
+    EXPECT_EQ(ZerosIn(r.matrix.keep), ExpectedZeros());
+    if (!data) {
+      EXPECT_EQ(r.method, "magnitude+nearest");
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Patterns, ChooseTest,
                          testing::Values("0.5", "0.7", "2:4", "4:8", "1x4", "4x1"),
                          [](const auto& info) {

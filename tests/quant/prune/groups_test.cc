@@ -16,9 +16,9 @@ std::vector<ChannelGroup> GroupsOf(const Graph& g) {
 
 /// "c1: 8 units of 1, made by c1, read by c2", or "c2: reason".
 std::string Text(const ChannelGroup& group) {
-  const auto names = [](const std::vector<GroupWeights>& all) {
+  const auto names = [](const std::vector<WeightsOfGroup>& all) {
     std::vector<std::string> out;
-    for (const GroupWeights& w : all)
+    for (const WeightsOfGroup& w : all)
       if (std::find(out.begin(), out.end(), w.layer) == out.end()) out.push_back(w.layer);
     std::sort(out.begin(), out.end());
     return Join(out, "+");

@@ -22,7 +22,7 @@ struct RemovalCounts {
 };
 
 inline void ZeroReaders(Graph& g, const ChannelGroup& group, const AxisCuts& cuts) {
-  for (const GroupWeights& r : group.readers) {
+  for (const WeightsOfGroup& r : group.readers) {
     const auto cut = cuts.find({r.weights, r.axis});
     if (cut == cuts.end()) continue;
     Value* const v = g.FindValue(r.weights);

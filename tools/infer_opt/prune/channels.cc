@@ -31,9 +31,9 @@ std::string_view GoalName(ChannelGoal::Kind k) {
   return "";
 }
 
-std::vector<std::string> Names(const std::vector<GroupWeights>& weights) {
+std::vector<std::string> Names(const std::vector<WeightsOfGroup>& weights) {
   std::vector<std::string> names;
-  for (const GroupWeights& w : weights)
+  for (const WeightsOfGroup& w : weights)
     if (std::find(names.begin(), names.end(), w.layer) == names.end()) names.push_back(w.layer);
   return names;
 }

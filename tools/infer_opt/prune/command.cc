@@ -236,6 +236,7 @@ class PruneCommand : public Command {
     options.progress = as.progress;
     options.stop = as.stop;
     options.store = store.get();
+    options.max_seconds = low_rank_.seconds;
     options.speedup = Stopwatch(context, golden);
     context.Step("prune");
     INFER_ASSIGN(const LowRankReport done, SplitProducts(model.graph, ToFit(), backend, options));

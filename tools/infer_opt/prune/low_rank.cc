@@ -89,9 +89,12 @@ void LowRankFlags::Declare(Options& o) {
           "--low-rank: the share of its full rank that each layer keeps (25%), instead of a goal");
   o.Value("--search-log", &search_log,
           "--low-rank: where measurements are kept; a killed search goes on");
+  o.Value("--search-seconds", &seconds,
+          "--low-rank: no layer is measured after so many seconds of work, by the cost table");
 }
 
 Status LowRankFlags::Check(const std::vector<std::string>& others) const {
+  if (!(seconds > 0)) return InvalidArgument("--search-seconds is above 0");
   if (low_rank) {
     if (!others.empty())
       return InvalidArgument(Cat("--low-rank splits products in two, ", others.front(),

@@ -7,8 +7,9 @@ namespace infer {
 
 struct LowRankFlags {
   bool low_rank = false;
-  double rank = -1;        ///< --rank; < 0: not given
-  std::string search_log;  ///< --search-log; "": none
+  double rank = -1;                               ///< --rank; < 0: not given
+  std::string search_log;                         ///< --search-log; "": none
+  double seconds = LowRankOptions().max_seconds;  ///< --search-seconds
 
   void Declare(Options& o);
   /// InvalidArgument: --rank or --search-log without --low-rank, or an option of `others` (those of

@@ -15,6 +15,7 @@
 #include "tools/infer_opt/commands.h"
 #include "tools/infer_opt/quantize/calibration_flags.h"
 #include "tools/infer_opt/quantize/mode.h"
+#include "tools/infer_opt/quantize/sparsity.h"
 #include "tools/infer_opt/quantize/way.h"
 #include "tools/infer_opt/quantize/worth.h"
 
@@ -109,6 +110,7 @@ class QuantizeCommand : public Command {
            "  infer-opt quantize model.onnx -o int8.onnx --data x.npy --exclude op:Softmax "
            "--exclude 'head*'\n"
            "  infer-opt quantize model.onnx -o int8.onnx --data x.npy --fine-tune-steps 500\n"
+           "  infer-opt quantize model.onnx -o int8.onnx --data x.npy --sparsity 50%\n"
            "  infer-opt quantize model.onnx -o int4.onnx --mode weight-only --bits 4 --block 64\n"
            "  infer-opt quantize model.onnx -o fp16.onnx --mode fp16\n";
   }
@@ -128,6 +130,7 @@ class QuantizeCommand : public Command {
     o.Flag("--mixed", &mixed_, "The same as --mode mixed");
     o.Values("--include NODES", &include_, "Only these nodes: glob, re:REGEX or op:TYPE");
     o.Values("--exclude NODES", &exclude_, "Not these nodes: glob, re:REGEX or op:TYPE");
+    sparsity_.Declare(o);
     o.Rarely();
     calibration_given_ = o.Group([&](Options& group) { flags_.Declare(group); });
     range_given_ = o.Group([&](Options& group) { weight_range_.Declare(group); });
@@ -153,6 +156,7 @@ class QuantizeCommand : public Command {
     INFER_TRY(gates_.Check());
     INFER_TRY(fine_tune_.Check());
     INFER_TRY(weight_range_.Check());
+    if (sparsity_.wanted()) INFER_TRY(sparsity_.Pattern().status());
     if (no_verify_) INFER_TRY(gates_.CheckNotMeasured());
     context.Step("import");
     INFER_ASSIGN(Model model, LoadModel(context, path_, model_));
@@ -163,7 +167,10 @@ class QuantizeCommand : public Command {
     INFER_TRY(TellCompute(context, device_));
     if (mixed_) mode_ = "mixed";
     QuantizeMode& mode = Mode();
-    INFER_TRY(CheckFineTuning(mode));
+    INFER_TRY(CheckMode(mode, fine_tune_.wanted(), "--fine-tune-steps", "fine-tuning",
+                        &QuantizeMode::can_fine_tune));
+    INFER_TRY(
+        CheckMode(mode, sparsity_.wanted(), "--sparsity", "pruning", &QuantizeMode::can_prune));
     WarnOfOtherModesOptions(context, mode);
     if (mode.needs_data() && !data_.data.given() && !data_.calib.given())
       return InvalidArgument(WithoutData(mode_, path_, export_.output));
@@ -185,6 +192,8 @@ class QuantizeCommand : public Command {
     if (const auto size = gates_.size()) job.max_bytes = RoomForConstants(model, *size);
     for (const std::string& text : include_) job.include.push_back(ParseNodePattern(text));
     for (const std::string& text : exclude_) job.exclude.push_back(ParseNodePattern(text));
+    INFER_ASSIGN(const auto pruning, MakePruning(sparsity_, job));
+    job.pruning = pruning.get();
     report["mode"] = mode.name();
     context.Step("form for the reader");
     INFER_TRY(ChooseWay(job, model, mode, export_, keep_failed_));
@@ -194,6 +203,7 @@ class QuantizeCommand : public Command {
     for (const std::string& w : done.warnings) context.Warn(w);
     if (done.weight_bytes_after > done.weight_bytes_before)
       context.Warn("the constants take more bytes than before");
+    if (pruning && pruning->has_run()) TellPruning(context, *pruning, report);
     report["quantization"] = ToJson(done);
     context.Print(Summary(done));
     GateVerdict verdict = done.integer_layers > 0 ? GateVerdict::kPassed : GateVerdict::kFailed;
@@ -267,13 +277,14 @@ class QuantizeCommand : public Command {
     if (!mode.has_weight_range()) warn(range_given_, "modes that multiply codes of weights");
   }
 
-  Status CheckFineTuning(const QuantizeMode& mode) const {
-    if (!fine_tune_.wanted() || mode.can_fine_tune()) return {};
+  Status CheckMode(const QuantizeMode& mode, bool wanted, std::string_view option,
+                   std::string_view what, bool (QuantizeMode::*can)() const) const {
+    if (!wanted || (mode.*can)()) return {};
     std::vector<std::string> able;
     for (const auto& m : modes_)
-      if (m->can_fine_tune()) able.emplace_back(m->name());
-    return Unsupported(Cat("--fine-tune-steps: --mode ", mode.name(),
-                           " has no fine-tuning; --mode ", Join(able, ", "), " has"));
+      if ((m.get()->*can)()) able.emplace_back(m->name());
+    return Unsupported(Cat(option, ": --mode ", mode.name(), " has no ", what, "; --mode ",
+                           Join(able, ", "), able.size() > 1 ? " have" : " has"));
   }
 
   Result<std::string> Format(const QuantizeMode& mode) const {
@@ -367,6 +378,7 @@ class QuantizeCommand : public Command {
   CalibrationFlags flags_;
   FineTuneFlags fine_tune_;
   WeightRangeFlags weight_range_;
+  SparsityFlags sparsity_;
   Options::Given calibration_given_, range_given_;
   std::vector<Options::Given> modes_given_;  ///< as modes_
   GateFlags gates_;

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "lib/support/strings.h"
+#include "quant/prune/joint.h"
 #include "quant/target/target.h"
 #include "tools/infer_opt/quantize/mode.h"
 
@@ -33,9 +34,10 @@ class DynamicMode : public QuantizeMode {
     leaves_convolutions_ = way.settings.contains(kNoConvolutions);
   }
   bool has_draft() const override { return true; }
-  Status Draft(const QuantizeJob& job, Graph& g) override { return Made(job, g).status(); }
+  Status Draft(const QuantizeJob& job, Graph& g) override { return Made(job, g, nullptr).status(); }
   Result<QuantizeReport> Quantize(const QuantizeJob& job, Graph& g, Json& report) override {
-    INFER_ASSIGN(QuantizeReport made, Made(job, g));
+    INFER_ASSIGN(QuantizeReport made,
+                 Made(job, g, job.pruning ? job.pruning->By(job.calibration) : nullptr));
     is_ours_ = !job.for_ort && (!job.target || job.target->runtime == TargetRuntime::kOurs);
     if (job.for_ort)
       job.context.Note("ONNX Runtime's time for dynamic INT8 is not foretold: measure it there");
@@ -57,6 +59,7 @@ class DynamicMode : public QuantizeMode {
     return made;
   }
   bool has_weight_range() const override { return true; }
+  bool can_prune() const override { return true; }
   /// Times of our runtime say nothing of another one's.
   Worth worth() const override { return is_ours_ ? Worth::kTold : Worth::kNotAsked; }
 
@@ -67,8 +70,9 @@ class DynamicMode : public QuantizeMode {
     return convolutions_ == "on" || (convolutions_ == "auto" && !job.for_ort);
   }
 
-  Result<QuantizeReport> Made(const QuantizeJob& job, Graph& g) const {
+  Result<QuantizeReport> Made(const QuantizeJob& job, Graph& g, WeightChange change) const {
     DynamicOptions options;
+    options.change = std::move(change);
     options.convolutions = CoversConvolutions(job) && !leaves_convolutions_;
     options.reduce_range = job.weight_range.Reduces(job.for_ort);
     // ONNX Runtime's convolutions multiply such codes exactly.

@@ -24,6 +24,7 @@ namespace infer {
 struct CalibrationFlags;
 struct FineTuneFlags;
 struct Target;
+class JointPruning;
 
 /// What the command hands to a mode.
 struct QuantizeJob {
@@ -52,6 +53,8 @@ struct QuantizeJob {
   const FineTuneFlags* fine_tune = nullptr;
   uint64_t seed = 0;  ///< of what is random in training
   WeightRangeFlags weight_range = {};
+  /// Of a mode that can_prune; nullptr: nothing becomes zero.
+  JointPruning* pruning = nullptr;
 };
 
 /// Whether the file is for a runtime that is not ONNX Runtime.
@@ -115,6 +118,8 @@ class QuantizeMode {
   virtual int64_t raised_opset() const { return 0; }
   /// Whether Quantize trains what it made (QuantizeJob::fine_tune).
   virtual bool can_fine_tune() const { return false; }
+  /// Whether Quantize prunes what it rounds (QuantizeJob::pruning).
+  virtual bool can_prune() const { return false; }
   /// Whether the mode asks QuantizeJob::weight_range.
   virtual bool has_weight_range() const { return false; }
   /// Rewrites `g`. What the mode has to tell beside the common report goes to `report`.

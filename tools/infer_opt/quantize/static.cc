@@ -3,6 +3,7 @@
 
 #include "lib/support/readable.h"
 #include "lib/support/strings.h"
+#include "quant/prune/joint.h"
 #include "quant/recipe/recipe.h"
 #include "quant/target/target.h"
 #include "quant/train/fine_tune_codes.h"
@@ -90,6 +91,7 @@ class StaticMode : public QuantizeMode {
     std::optional<Graph> golden;
     if (job.fine_tune) golden.emplace(g.Clone());
     const Samples fit = job.fine_tune ? job.fine_tune->ToFit(job.calibration) : job.calibration;
+    if (job.pruning) recipe_options_.prune = job.pruning->By(fit);
     INFER_ASSIGN(RecipeReport done, QuantizeByRecipe(g, fit, job.backend, recipe_options_));
     if (golden) INFER_TRY(Train(job, g, *golden, done, report));
     INFER_TRY(WriteFormat(job, g, done.quantization, report));
@@ -115,6 +117,8 @@ class StaticMode : public QuantizeMode {
   std::optional<ToldTime> told_time() const override { return told_time_; }
 
   bool can_fine_tune() const override { return true; }
+
+  bool can_prune() const override { return true; }
 
   bool has_weight_range() const override { return true; }
 

@@ -5,6 +5,7 @@
 
 #include "lib/support/strings.h"
 #include "quant/algorithm/data_rounder.h"
+#include "quant/prune/joint.h"
 #include "quant/weight_only/round.h"
 #include "tools/infer_opt/quantize/mode.h"
 
@@ -69,6 +70,7 @@ class WeightOnlyMode : public QuantizeMode {
   }
   void Take(const QuantizeWay& way) override { taken_ = way.settings; }
   bool has_draft() const override { return true; }
+  bool can_prune() const override { return true; }
   Status Draft(const QuantizeJob& job, Graph& g) override {
     WeightOnlyOptions draft = options_;
     Fill(job, draft.scheme);
@@ -92,6 +94,7 @@ class WeightOnlyMode : public QuantizeMode {
       job.context.Progress("calibrate", done, total);
     };
     INFER_TRY(UseMethod(method_, job.calibration, job.backend, data, options_));
+    if (job.pruning) INFER_TRY(Prune(job));
     options_.progress = [&](int64_t done, int64_t total) {
       job.context.Progress("quantize", done, total);
     };
@@ -106,6 +109,19 @@ class WeightOnlyMode : public QuantizeMode {
   }
 
  private:
+  Status Prune(const QuantizeJob& job) {
+    if (DataMethodNamed(method_))
+      return InvalidArgument(Cat("--method ", method_,
+                                 ": with --sparsity weights are rounded while they are pruned; ",
+                                 Join(RounderNames(), ", "), " round what is not pruned"));
+    options_.change = job.pruning->By(job.calibration);
+    INFER_ASSIGN(const BlockRounder others, RounderNamed(method_));
+    options_.rounder = [pruning = job.pruning, others](Graph&, const WeightPlan&) {
+      return pruning->Rounder(others);
+    };
+    return {};
+  }
+
   /// Few bits are of products and tables; other layers are stored in 8.
   void TellWider(Context& context, const QuantizeReport& r) const {
     if (options_.scheme.grid.bits >= 8) return;

@@ -6,6 +6,7 @@
 #include "lib/support/strings.h"
 #include "tools/common/accuracy_report.h"
 #include "tools/common/html_page.h"
+#include "tools/infer_opt/sweep/pruned.h"
 
 namespace infer {
 
@@ -73,6 +74,12 @@ int64_t PeakBytes(const Variant& v) {
 double EvalScore(const Variant& v) { return v.measured.at("eval_score").get<double>(); }
 
 std::string Percent(double share) { return Cat(share > 0 ? "+" : "", Fixed(100 * share, 2)); }
+
+/// Of the weights of layers.
+std::string ZeroPercent(const Variant& v) {
+  const Json& share = v.measured.at("sparsity");
+  return share.is_number() ? Fixed(100 * share.get<double>(), 1) : "-";
+}
 
 std::string SpeedUp(const Variant& v) {
   return Cat(Fixed(v.speed_up(), 2), " [", Fixed(SpeedUpLow(v), 2), ", ", Fixed(SpeedUpHigh(v), 2),
@@ -195,6 +202,7 @@ Json ToJson(const Variant& v, const Variant& golden, bool recommended) {
             {"dtype", v.spec.dtype},
             {"quantization", v.spec.mode.empty() ? "none" : v.spec.mode},
             {"arguments", v.spec.arguments},
+            {"pruning", PruningOf(v.spec)},
             {"made", v.made()},
             {"failure", v.failure}};
   if (!v.made()) return j;
@@ -230,6 +238,8 @@ Json VariantsJson(const std::vector<Variant>& variants, const std::string& model
                                                                         : Json("cosine");
     j["sha256"] = v.measured.at("sha256");
     j["model_sha256"] = model_sha256;
+    j["pruning"] = PruningOf(v.spec);
+    j["sparsity"] = v.measured.at("sparsity");
     out.push_back(std::move(j));
   }
   return out;
@@ -237,8 +247,8 @@ Json VariantsJson(const std::vector<Variant>& variants, const std::string& model
 
 std::string ToText(const std::vector<Variant>& variants, const Recommendation& r) {
   std::vector<std::vector<std::string>> rows = {{"variant", "file", "x size", "ms", "speed-up",
-                                                 "peak memory", "resident", "accuracy %", "points",
-                                                 "SQNR dB", "keeps", "front"}};
+                                                 "peak memory", "resident", "zero %", "accuracy %",
+                                                 "points", "SQNR dB", "keeps", "front"}};
   const bool by_command = !variants.empty() && variants[0].measured.contains("eval_score");
   if (by_command) rows[0].emplace_back("eval");
   std::string failed;
@@ -249,14 +259,14 @@ std::string ToText(const std::vector<Variant>& variants, const Recommendation& r
     }
     const bool known = v.measured.contains("accuracy");
     const bool task = known && v.measured.at("accuracy").contains("task");
-    rows.push_back({v.spec.id, HumanBytes(v.bytes()), Fixed(SizeRatio(v, variants[0]), 3),
-                    Fixed(v.measured.at("latency_ms").at("median").get<double>(), 3), SpeedUp(v),
-                    HumanBytes(PeakBytes(v)),
-                    HumanBytes(v.measured.at("memory").at("resident_peak_bytes").get<int64_t>()),
-                    task ? Fixed(100 * v.score(), 2) : "-", task ? Percent(v.delta()) : "-",
-                    known ? Fixed(LeastSqnr(v.measured.at("accuracy")), 1) : "-",
-                    known || by_command ? v.acceptable ? "yes" : "no" : "?",
-                    v.pareto ? "yes" : ""});
+    rows.push_back(
+        {v.spec.id, HumanBytes(v.bytes()), Fixed(SizeRatio(v, variants[0]), 3),
+         Fixed(v.measured.at("latency_ms").at("median").get<double>(), 3), SpeedUp(v),
+         HumanBytes(PeakBytes(v)),
+         HumanBytes(v.measured.at("memory").at("resident_peak_bytes").get<int64_t>()),
+         ZeroPercent(v), task ? Fixed(100 * v.score(), 2) : "-", task ? Percent(v.delta()) : "-",
+         known ? Fixed(LeastSqnr(v.measured.at("accuracy")), 1) : "-",
+         known || by_command ? v.acceptable ? "yes" : "no" : "?", v.pareto ? "yes" : ""});
     if (by_command) rows.back().push_back(Cat(Rounded(EvalScore(v), 6)));
   }
   return Cat(TextTable(rows), failed, "\nrecommended: ", r.id, ", ", r.why, "\n");

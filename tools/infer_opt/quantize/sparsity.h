@@ -1,0 +1,24 @@
+#pragma once
+/// --sparsity of infer-opt quantize: weights become zero while they are rounded.
+#include <memory>
+
+#include "quant/prune/joint.h"
+#include "tools/infer_opt/quantize/mode.h"
+
+namespace infer {
+
+struct SparsityFlags {
+  std::string sparsity;  ///< "50%", "0.5" or "2:4"; "": none
+  void Declare(Options& o);
+  bool wanted() const { return !sparsity.empty(); }
+  /// InvalidArgument: neither a share above 0 and below 1 nor N:M.
+  Result<SparsityPattern> Pattern() const;
+};
+
+/// What prunes for `job`: where it is wanted, of its nodes, told to its context. Errors as Pattern.
+Result<std::unique_ptr<JointPruning>> MakePruning(const SparsityFlags& flags,
+                                                  const QuantizeJob& job);
+/// Prints and reports ("pruning") what was pruned. Pre: it has run.
+void TellPruning(Context& context, const JointPruning& pruning, Json& report);
+
+}  // namespace infer
