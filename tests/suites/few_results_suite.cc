@@ -3,6 +3,7 @@
 /// borders, what may follow, both ways that an operand may lie.
 #include <array>
 
+#include "lib/support/isa.h"
 #include "tests/suites/suite.h"
 
 namespace infer {
@@ -132,6 +133,36 @@ TEST(FewResults, Transposed) {
   ExpectKernel(CheckGraph("graph g(x: f32[2,6,130]) -> (y) { w = const f32[6,2,16] ~1 y = "
                           "ConvTranspose(x, w) {strides=[8], pads=[4,4]} }"),
                "own:planes");
+}
+
+/// By one product of all taps, where instructions and layers suit it: sums of many channels, images
+/// of few points, borders that are cropped, what may follow.
+TEST(FewResults, TransposedOfManyChannels) {
+  for (auto [inputs, outputs] : {std::array<int64_t, 2>{128, 1}, {131, 12}, {160, 40}})
+    for (std::string_view attributes : kFewTransposed)
+      for (std::string_view kernel : {"2,2", "3,3", "5,3"})
+        CheckGraph(Cat("graph g(x: f32[2,", inputs, ",5,6]) -> (y) { w = const f32[", inputs, ",",
+                       outputs, ",", kernel, "] ~1 b = const f32[", outputs,
+                       "] ~2 c = ConvTranspose(x, w, b) {", attributes, "} y = Relu(c) }"));
+  for (std::string_view after : kFewAfter)
+    CheckGraph(
+        Cat("graph g(x: f32[2,130,5,6], z: f32[2,9,10,12]) -> (y) { w = const f32[130,9,4,4] ~1 "
+            "b = const f32[9] ~2 k = const f32[] {0.02} u = Mul(x, k) c = ConvTranspose(u, w, b) "
+            "{strides=[2,2], pads=[1,1,1,1]} ",
+            after, " }"));
+  const auto by_product = CheckGraph(
+      "graph g(x: f32[2,140,5,6]) -> (y) { w = const f32[140,20,4,4] ~1 y = ConvTranspose(x, w) "
+      "{strides=[2,2]} }");
+  if (RunsIsa(Isa::kAvx2)) ExpectKernel(by_product, "own:taps");
+  CheckGraph(
+      "graph g(x: f32[2,140,13]) -> (y) { w = const f32[140,9,16] ~1 y = ConvTranspose(x, w) "
+      "{strides=[8], pads=[4,4]} }");
+  CheckGraph(
+      "graph g(x: f32[2,140,3,4,5]) -> (y) { w = const f32[140,5,3,2,4] ~1 y = ConvTranspose(x, w) "
+      "{strides=[2,2,2], pads=[1,0,1,0,0,1]} }");
+  CheckSameBits(
+      "graph g(x: f32[1,160,14,15]) -> (y) { w = const f32[160,12,4,4] ~1 y = ConvTranspose(x, w) "
+      "{strides=[2,2], pads=[1,1,1,1]} }");
 }
 
 /// One channel with several results, groups of few channels; more results than are summed at once.

@@ -137,8 +137,9 @@ class FewKernel final : public Kernel {
   /// One result of each group, which the own depthwise kernel and oneDNN's compute by vectors of
   /// channels: whether vectors of points are faster.
   bool OneIsFaster(const Spatial& s, const Dims& src, const Dims& dst) const {
-    if (transposed_) return false;
-    return NumElements(s.kernel) == 1 || src[1] < simd::TheSkinny().lanes ||
+    const int64_t step = *std::max_element(s.strides.begin(), s.strides.end());
+    if (transposed_ || step > 2) return false;
+    return (NumElements(s.kernel) == 1 && step == 1) || src[1] < simd::TheSkinny().lanes ||
            (s.kernel.size() == 1 && dst[2] >= kLeastOfRow);
   }
 

@@ -20,9 +20,16 @@ constexpr int64_t kManyLeast = 40;
 /// With fewer points vectors of channels are as fast, for several results of each channel.
 constexpr int64_t kChannelsLeast = 100;
 /// With more results of a group of several channels vectors of results are as fast.
-constexpr int64_t kMostOfSeveral = 16;
+constexpr int64_t kMostOfSeveral = 12;
+/// Planes of windows of one point that are read where they lie: more are too far apart for the
+/// caches' sets.
+constexpr int64_t kMostDirect = 8;
 /// Where more of what groups would multiply is padding, it is left out elsewhere.
 constexpr double kMostPadding = 0.2;
+/// Of rows by columns: with more phases of the operand their copies cost more than they save.
+constexpr int64_t kWidestStep = 4;
+/// Shorter sums are not computed in tiles.
+constexpr int64_t kManyTerms = 20;
 /// So many phases of a transposed convolution fill oneDNN's blocks of channels.
 constexpr int64_t kManyPhases = 16;
 /// Bundles of outputs that are computed from one copy before another lane makes its own.
@@ -136,13 +143,16 @@ Status PlaneConv::Cut() {
   if (outputs_ > MostOutputs(groups_) && !one_point) return Unsupported("many outputs");
   if (groups_ > 1 && inputs_ > 1 && outputs_ > kMostOfSeveral && !one_point)
     return Unsupported("many outputs of a group");
+  if (groups_ > 1 && inputs_ > 1 && r.from_step * c.from_step > kWidestStep &&
+      r.kernel * c.kernel * inputs_ >= kManyTerms)
+    return Unsupported("wide strides of groups");
   if (groups_ > 1 && r.inside() * c.inside() < 1 - kMostPadding)
     return Unsupported("much padding");
   const bool inside = r.least >= 0 && c.least >= 0 && r.count + r.span == r.in &&
                       c.count + c.span == c.in && r.from_step * c.from_step == 1 &&
                       r.first + c.first == 0;
   into_result_ = one_point && (outputs_ > loop_->together || (groups_ > 1 && inside));
-  direct_ = inside && (into_result_ ? groups_ > 1 : c.in <= kFewPoints);
+  direct_ = inside && (into_result_ ? groups_ > 1 && inputs_ <= kMostDirect : c.in <= kFewPoints);
   // A vector for each output would hold hardly any points.
   const int64_t least = groups_ > 1 && inputs_ == 1 && !one_point ? kChannelsLeast
                         : into_result_ || groups_ > 1             ? kManyLeast
