@@ -3,6 +3,7 @@
 /// borders, what may follow, both ways that an operand may lie.
 #include <array>
 
+#include "lib/support/isa.h"
 #include "tests/suites/suite.h"
 
 namespace infer {
@@ -134,6 +135,92 @@ TEST(FewResults, Transposed) {
                "own:planes");
 }
 
+/// By one product of all taps, where instructions and layers suit it: sums of many channels, images
+/// of few points, borders that are cropped, what may follow.
+TEST(FewResults, TransposedOfManyChannels) {
+  for (auto [inputs, outputs] : {std::array<int64_t, 2>{128, 1}, {131, 12}, {160, 40}})
+    for (std::string_view attributes : kFewTransposed)
+      for (std::string_view kernel : {"2,2", "3,3", "5,3"})
+        CheckGraph(Cat("graph g(x: f32[2,", inputs, ",5,6]) -> (y) { w = const f32[", inputs, ",",
+                       outputs, ",", kernel, "] ~1 b = const f32[", outputs,
+                       "] ~2 c = ConvTranspose(x, w, b) {", attributes, "} y = Relu(c) }"));
+  for (std::string_view after : kFewAfter)
+    CheckGraph(
+        Cat("graph g(x: f32[2,130,5,6], z: f32[2,9,10,12]) -> (y) { w = const f32[130,9,4,4] ~1 "
+            "b = const f32[9] ~2 k = const f32[] {0.02} u = Mul(x, k) c = ConvTranspose(u, w, b) "
+            "{strides=[2,2], pads=[1,1,1,1]} ",
+            after, " }"));
+  const auto by_product = CheckGraph(
+      "graph g(x: f32[2,140,5,6]) -> (y) { w = const f32[140,20,4,4] ~1 y = ConvTranspose(x, w) "
+      "{strides=[2,2]} }");
+  if (RunsIsa(Isa::kAvx2)) ExpectKernel(by_product, "own:taps");
+  CheckGraph(
+      "graph g(x: f32[2,140,13]) -> (y) { w = const f32[140,9,16] ~1 y = ConvTranspose(x, w) "
+      "{strides=[8], pads=[4,4]} }");
+  CheckGraph(
+      "graph g(x: f32[2,140,3,4,5]) -> (y) { w = const f32[140,5,3,2,4] ~1 y = ConvTranspose(x, w) "
+      "{strides=[2,2,2], pads=[1,0,1,0,0,1]} }");
+  CheckSameBits(
+      "graph g(x: f32[1,160,14,15]) -> (y) { w = const f32[160,12,4,4] ~1 y = ConvTranspose(x, w) "
+      "{strides=[2,2], pads=[1,1,1,1]} }");
+}
+
+/// One channel with several results, groups of few channels; more results than are summed at once.
+TEST(FewResults, Groups) {
+  for (auto [groups, inputs, results] : {std::array<int64_t, 3>{6, 1, 2},
+                                         {3, 1, 5},
+                                         {2, 1, 32},
+                                         {4, 3, 2},
+                                         {5, 2, 11}})
+    for (auto [height, width] : {std::array<int64_t, 2>{9, 11}, {7, 70}, {40, 33}})
+      for (std::string_view window : kWindows) {
+        const bool has = window.find('{') != std::string_view::npos;
+        const auto steps = CheckGraph(
+            Cat("graph g(x: f32[2,", groups * inputs, ",", height, ",", width,
+                "]) -> (y) { b = const f32[", groups * results, "] ~2 w = const f32[",
+                groups * results, ",", inputs, ",",
+                has ? window.substr(0, window.size() - 1) : Cat(window, " {"), has ? ", " : "",
+                "group=", groups, "} y = Relu(c) }"),
+            static_cast<uint64_t>(results));
+        ExpectFast(steps);
+        if (height * width > 1000) ExpectKernel(steps, "own:planes");
+      }
+}
+
+TEST(FewResults, GroupsOfRows) {
+  for (auto [groups, inputs, results] :
+       {std::array<int64_t, 3>{6, 1, 2}, {3, 1, 5}, {2, 4, 3}})
+    for (std::string_view attributes :
+         {"pads=[2,2]", "strides=[2]", "strides=[3], pads=[4,0]", "dilations=[7], pads=[3,20]"})
+      ExpectKernel(
+          CheckGraph(Cat("graph g(x: f32[2,", groups * inputs, ",301]) -> (y) { w = const f32[",
+                         groups * results, ",", inputs, ",5] ~1 c = Conv(x, w) {group=", groups,
+                         ", ", attributes, "} y = Sigmoid(c) }")),
+          "own:planes");
+}
+
+TEST(FewResults, GroupsAndEpilogues) {
+  for (std::string_view after : kFewAfter)
+    for (std::string_view window : {"1,1", "2,2"})
+      ExpectKernel(
+          CheckGraph(Cat("graph g(x: f32[2,8,10,11], z: f32[2,24,10,11]) -> (y) { w = const "
+                         "f32[24,1,",
+                         window, "] ~1 b = const f32[24] ~2 c = Conv(x, w, b) {group=8, ",
+                         "auto_pad=\"SAME_UPPER\"} ", after, " }")),
+          "own:planes");
+}
+
+TEST(FewResults, TransposedGroups) {
+  for (auto [groups, inputs, results] :
+       {std::array<int64_t, 3>{6, 1, 2}, {3, 1, 5}, {2, 4, 3}})
+    for (std::string_view attributes : kFewTransposed)
+      for (std::string_view kernel : {"2,2", "4,3"})
+        CheckGraph(Cat("graph g(x: f32[2,", groups * inputs, ",5,21]) -> (y) { w = const f32[",
+                       groups * inputs, ",", results, ",", kernel, "] ~1 b = const f32[",
+                       groups * results, "] ~2 c = ConvTranspose(x, w, b) {group=", groups, ", ",
+                       attributes, "} y = Relu(c) }"));
+}
+
 TEST(FewResults, PointsWithStrides) {
   for (int64_t outputs : {8, 9, 30, 64})
     for (auto [height, width] :
@@ -163,6 +250,8 @@ TEST(FewResults, SameBitsForAnyNumberOfThreads) {
         "{strides=[2,2], pads=[1,1,1,1]} }",
         "graph g(i: f32[1,3,60,61]) -> (y) { f = const f32[64,3,3,3] ~3 a = Conv(i, f) r = Relu(a) "
         "w = const f32[2,64,3,3] ~1 y = Conv(r, w) {pads=[1,1,1,1]} }",
+        "graph g(x: f32[1,32,60,61]) -> (y) { w = const f32[96,1,3,3] ~1 y = Conv(x, w) {group=32, "
+        "pads=[1,1,1,1]} }",
         "graph g(x: f32[900,300]) -> (y) { w = const f32[300,5] ~1 y = MatMul(x, w) }",
         "graph g(x: f32[900,3]) -> (y) { w = const f32[3,300] ~1 y = MatMul(x, w) }"})
     CheckSameBits(text);

@@ -63,13 +63,20 @@ TEST(Tiles, Layouts) {
                 "] ~2 w = const f32[", results, ",24,", kWide[0], "} ", after, " }"));
 }
 
+/// Of few results behind another convolution: where operands are planes, those are faster.
 TEST(Tiles, Groups) {
-  for (int64_t of_group : {4, 6, 12})
+  for (int64_t of_group : {4, 6, 12, 20})
     for (std::string_view attributes :
-         {"pads=[1,1,1,1]", "strides=[2,1], pads=[1,0,2,1]", "dilations=[5,4], pads=[5,4,5,4]"})
-      ExpectTiles(CheckGraph(
-          Cat("graph g(x: f32[2,", 4 * of_group, ",9,14]) -> (y) { w = const f32[", 4 * of_group,
-              ",", of_group, ",3,3] ~1 c = Conv(x, w) {group=4, ", attributes, "} y = Relu(c) }")));
+         {"pads=[1,1,1,1]", "strides=[2,1], pads=[1,0,2,1]", "dilations=[5,4], pads=[5,4,5,4]"}) {
+      const int64_t channels = 4 * of_group;
+      const std::string group =
+          Cat("w = const f32[", channels, ",", of_group, ",3,3] ~1 c = Conv(x, w) {group=4, ",
+              attributes, "} y = Relu(c) }");
+      ExpectTiles(CheckGraph(Cat("graph g(i: f32[2,24,9,14]) -> (y) { f = const f32[", channels,
+                                 ",24,3,3] ~3 x = Conv(i, f) {pads=[1,1,1,1]} ", group)));
+      const auto plain = CheckGraph(Cat("graph g(x: f32[2,", channels, ",9,14]) -> (y) { ", group));
+      if (of_group > 16) ExpectTiles(plain);
+    }
 }
 
 TEST(Tiles, OneAndThreeDimensions) {

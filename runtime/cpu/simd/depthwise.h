@@ -24,6 +24,8 @@ struct DepthwiseCall {
 struct Depthwise {
   const char* isa;
   void (*run)(const DepthwiseCall& call);
+  /// to[c * times + i] = x[c], c < count, i < times.
+  void (*repeat)(const float* x, int64_t count, int64_t times, float* to);
 };
 
 /// Chosen like TheLoops().

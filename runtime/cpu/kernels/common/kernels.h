@@ -13,6 +13,7 @@ KernelList IntegerKernels();          ///< MatMulInteger, ConvInteger and what m
 KernelList Bf16ConvKernels();         ///< Conv, ConvTranspose in bf16 (oneDNN)
 KernelList Bf16MatMulKernels();       ///< MatMul, Gemm in bf16 (oneDNN)
 KernelList SparseKernels();           ///< Conv 1x1, MatMul, Gemm by weights with zeros (own)
+KernelList TransposedProductKernels();  ///< ConvTranspose by one product of all taps (own)
 KernelList FewResultKernels();        ///< Conv, ConvTranspose of few results; 1x1, strided (own)
 KernelList WinogradKernels();         ///< Conv 3x3 (own)
 KernelList ConvProductKernels();      ///< Conv as a product (own)

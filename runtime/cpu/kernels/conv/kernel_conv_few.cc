@@ -19,6 +19,8 @@ constexpr int64_t kFewResults = 4;
 constexpr int64_t kFewPhases = 8;
 /// Fewer channels fill no vector.
 constexpr int64_t kLeastDepth = 16;
+/// Points of a row from which on its copy costs less than turning channels to the inside.
+constexpr int64_t kLeastOfRow = 100;
 
 /// On channels last, a sum along channels for each result.
 struct FewDots {
@@ -74,14 +76,14 @@ std::string RefuseFew(const StepCall& call) {
   const Tensor* w = call.constant(n.input(1));
   if (!w) return "the weights are not constant";
   if (w->rank() < 3 || w->rank() > 5) return "only 1 to 3 spatial dimensions";
-  if (n.Attr<int64_t>("group") != 1) return "more than one group";
+  const int64_t groups = n.Attr<int64_t>("group");
   if (n.input(2) && !call.constant(n.input(2))) return "the bias is not constant";
   const bool one_point = w->num_elements() == w->dims()[0] * w->dims()[1];
   const auto strides = n.attrs().contains("strides") ? n.Attr<std::vector<int64_t>>("strides")
                                                      : std::vector<int64_t>();
   const bool strided = std::any_of(strides.begin(), strides.end(), [](int64_t s) { return s > 1; });
-  if (w->dims()[transposed ? 1 : 0] > PlaneConv::MostOutputs() &&
-      (transposed || !one_point || !strided))
+  const int64_t results = transposed ? w->dims()[1] : w->dims()[0] / groups;
+  if (results > PlaneConv::MostOutputs(groups) && (transposed || !one_point || !strided))
     return "many results";
   const auto epilogue = DecodeEpilogue(call, false);
   if (!epilogue.ok()) return epilogue.status().message();
@@ -114,11 +116,13 @@ class FewKernel final : public Kernel {
     const Dims& w = weights_.dims();
     INFER_ASSIGN(const Spatial s,
                  SpatialOf(node_, Dims(w.begin() + 2, w.end()), x.dims, dst, transposed_));
-    const bool plain = x.layout.plain();
-    if (plain) {
-      auto plan = PlaneConv::Of(s, transposed_, x.dims, dst, appended_);
+    const auto groups = node_.Attr<int64_t>("group");
+    if (x.layout.plain() && (groups == 1 || dst[1] > groups || OneIsFaster(s, x.dims, dst))) {
+      auto plan = PlaneConv::Of(s, transposed_, groups, x.dims, dst, appended_);
       if (plan.ok()) return OnPlanes(*std::move(plan), in);
+      if (groups > 1) return plan.status();
     }
+    if (groups > 1) return Unsupported("more than one group");
     if (dst[1] > kFewResults) return Unsupported("many results");
     // Of a transposed convolution all phases are results of one product elsewhere.
     int64_t results = dst[1];
@@ -130,6 +134,15 @@ class FewKernel final : public Kernel {
   }
 
  private:
+  /// One result of each group, which the own depthwise kernel and oneDNN's compute by vectors of
+  /// channels: whether vectors of points are faster.
+  bool OneIsFaster(const Spatial& s, const Dims& src, const Dims& dst) const {
+    const int64_t step = *std::max_element(s.strides.begin(), s.strides.end());
+    if (transposed_ || step > 2) return false;
+    return (NumElements(s.kernel) == 1 && step == 1) || src[1] < simd::TheSkinny().lanes ||
+           (s.kernel.size() == 1 && dst[2] >= kLeastOfRow);
+  }
+
   Prepared Base(std::span<const Operand> in, const Buffer& weights) const {
     Prepared p;
     p.unused.assign(in.size(), false);

@@ -62,9 +62,7 @@ struct DepthwisePlan {
     const int64_t n = channels / repeat;
     ForRange(walk.x_pixels(), std::max<int64_t>(1, 16384 / channels),
              [=, this](int64_t begin, int64_t end) {
-               for (int64_t p = begin; p < end; ++p)
-                 for (int64_t c = 0; c < n; ++c)
-                   std::fill_n(to + (p * n + c) * repeat, repeat, x[p * n + c]);
+               loop->repeat(x + begin * n, (end - begin) * n, repeat, to + begin * channels);
              });
   }
 };

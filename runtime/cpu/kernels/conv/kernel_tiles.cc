@@ -85,7 +85,8 @@ class TilesKernel final : public Kernel {
     if (x.layout.plain()) return ConvForm::kPlain;
     const int lanes = simd::TheTiles().lanes;
     const int64_t groups = node_.Attr<int64_t>("group");
-    if (x.layout != onednn::ChannelBlocked(x.dims, lanes)) return ConvForm::kLast;
+    // Four channels are no block of oneDNN's.
+    if (lanes < 8 || x.layout != onednn::ChannelBlocked(x.dims, lanes)) return ConvForm::kLast;
     return x.dims[1] % (groups * lanes) == 0 && dst[1] % (groups * lanes) == 0 ? ConvForm::kBlocks
                                                                                : ConvForm::kPlain;
   }

@@ -17,10 +17,23 @@ constexpr int64_t kCopyFloats = 8192, kSumFloats = 8192;
 constexpr int64_t kFewPoints = 512, kManyPoints = 192, kLeastPoints = 16;
 /// With fewer points oneDNN's product is as fast, for many outputs.
 constexpr int64_t kManyLeast = 40;
+/// With fewer points vectors of channels are as fast, for several results of each channel.
+constexpr int64_t kChannelsLeast = 100;
+/// With more results of a group of several channels vectors of results are as fast.
+constexpr int64_t kMostOfSeveral = 12;
+/// Planes of windows of one point that are read where they lie: more are too far apart for the
+/// caches' sets.
+constexpr int64_t kMostDirect = 8;
+/// Where more of what groups would multiply is padding, it is left out elsewhere.
+constexpr double kMostPadding = 0.2;
+/// Of rows by columns: with more phases of the operand their copies cost more than they save.
+constexpr int64_t kWidestStep = 4;
+/// Shorter sums are not computed in tiles.
+constexpr int64_t kManyTerms = 20;
 /// So many phases of a transposed convolution fill oneDNN's blocks of channels.
 constexpr int64_t kManyPhases = 16;
-/// Groups of outputs that are computed from one copy before another lane makes its own.
-constexpr int64_t kGroupsOfCopy = 32;
+/// Bundles of outputs that are computed from one copy before another lane makes its own.
+constexpr int64_t kBundlesOfCopy = 32;
 
 /// Rows are short: a call for each would take most of the time.
 inline void CopyShort(const float* from, int64_t n, float* to) {
@@ -90,17 +103,31 @@ int64_t PlaneConv::Axis::from_index(int64_t from) const {
   return std::lower_bound(froms.begin(), froms.end(), from) - froms.begin();
 }
 
-Result<PlaneConv> PlaneConv::Of(const Spatial& s, bool transposed, const Dims& src, const Dims& dst,
-                                const Appended& appended) {
+/// The share of results and taps that read the operand, of a convolution.
+double PlaneConv::Axis::inside() const {
+  if (to_step > 1) return 1;
+  int64_t sum = 0;
+  for (const Tap& t : taps) {
+    // Result q reads (q + shift) * from_step + from.
+    const int64_t end = FloorDiv(in - 1 - t.from, from_step) + 1 - t.shift;
+    const int64_t begin = std::max<int64_t>(0, -t.shift);
+    sum += std::max<int64_t>(0, std::min(count, end) - begin);
+  }
+  return static_cast<double>(sum) / static_cast<double>(count * std::ssize(taps));
+}
+
+Result<PlaneConv> PlaneConv::Of(const Spatial& s, bool transposed, int64_t groups, const Dims& src,
+                                const Dims& dst, const Appended& appended) {
   const size_t n = s.kernel.size();
   if (n > 2) return Unsupported("three dimensions");
   PlaneConv p;
   p.loop_ = &simd::TheSkinny();
   p.appended_ = appended;
   p.transposed_ = transposed;
-  p.images_ = src[0];
-  p.inputs_ = src[1];
-  p.outputs_ = dst[1];
+  p.groups_ = groups;
+  p.images_ = src[0] * groups;
+  p.inputs_ = src[1] / groups;
+  p.outputs_ = dst[1] / groups;
   for (size_t i = 0; i < n; ++i)
     (i + 1 == n ? p.columns_ : p.rows_) =
         Axis::Of(transposed, s.kernel[i], s.strides[i], s.dilations[i], s.pads_begin[i], src[i + 2],
@@ -113,14 +140,24 @@ Result<PlaneConv> PlaneConv::Of(const Spatial& s, bool transposed, const Dims& s
 Status PlaneConv::Cut() {
   Axis &r = rows_, &c = columns_;
   const bool one_point = r.kernel * c.kernel == 1 && !transposed_;
-  if (outputs_ > MostOutputs() && !one_point) return Unsupported("many outputs");
-  into_result_ = outputs_ > MostOutputs();
+  if (outputs_ > MostOutputs(groups_) && !one_point) return Unsupported("many outputs");
+  if (groups_ > 1 && inputs_ > 1 && outputs_ > kMostOfSeveral && !one_point)
+    return Unsupported("many outputs of a group");
+  if (groups_ > 1 && inputs_ > 1 && r.from_step * c.from_step > kWidestStep &&
+      r.kernel * c.kernel * inputs_ >= kManyTerms)
+    return Unsupported("wide strides of groups");
+  if (groups_ > 1 && r.inside() * c.inside() < 1 - kMostPadding)
+    return Unsupported("much padding");
   const bool inside = r.least >= 0 && c.least >= 0 && r.count + r.span == r.in &&
-                      c.count + c.span == c.in && c.in <= kFewPoints;
-  direct_ = inside && r.from_step * c.from_step == 1 && r.first + c.first == 0 && !into_result_;
+                      c.count + c.span == c.in && r.from_step * c.from_step == 1 &&
+                      r.first + c.first == 0;
+  into_result_ = one_point && (outputs_ > loop_->together || (groups_ > 1 && inside));
+  direct_ = inside && (into_result_ ? groups_ > 1 && inputs_ <= kMostDirect : c.in <= kFewPoints);
   // A vector for each output would hold hardly any points.
-  if (r.count * (c.count + c.span) < (into_result_ ? kManyLeast : kLeastPoints))
-    return Unsupported("few points");
+  const int64_t least = groups_ > 1 && inputs_ == 1 && !one_point ? kChannelsLeast
+                        : into_result_ || groups_ > 1             ? kManyLeast
+                                                                  : kLeastPoints;
+  if (r.count * (c.count + c.span) < least) return Unsupported("few points");
   const int64_t sums = r.to_step * c.to_step * outputs_;
   if (r.to_step * c.to_step >= kManyPhases) return Unsupported("many phases");
   if (!into_result_ && sums > kSumFloats / kLeastPoints) return Unsupported("many phases");
@@ -130,11 +167,12 @@ Status PlaneConv::Cut() {
     return plane_ * std::ssize(r.froms) * std::ssize(c.froms);
   };
   while (true) {
-    if (direct_) most = std::max(most, c.in);
-    c.Cut(direct_ ? c.count : std::max<int64_t>(1, most - c.span));
+    const bool whole_rows = direct_ && !into_result_;
+    if (whole_rows) most = std::max(most, c.in);
+    c.Cut(whole_rows ? c.count : std::max<int64_t>(1, most - c.span));
     // Sums kept in the result need whole rows, or one part of a row: so it is, as a part of rows
     // has more than half of `most`.
-    pitch_ = direct_ ? c.in : c.size + c.span;
+    pitch_ = whole_rows ? c.in : c.size + c.span;
     r.Cut(std::max<int64_t>(1, most / pitch_));
     if (direct_ || per_channel() <= kCopyFloats) break;
     most = most * 3 / 4;
@@ -186,7 +224,7 @@ void PlaneConv::MakePhases() {
   for (const auto& [of, member] : at) place_.push_back(first[of] + member);
 }
 
-/// Per Phases: [group of outputs][channel][tap][phase][output of the group].
+/// Per group and Phases: [bundle of outputs][channel][tap][phase][output of the bundle].
 std::shared_ptr<const Buffer> PlaneConv::Pack(const Tensor& w) const {
   auto buffer = Buffer::Allocate(static_cast<size_t>(w.num_elements()) * sizeof(float));
   float* to = As<float>(buffer->mutable_data());
@@ -194,13 +232,18 @@ std::shared_ptr<const Buffer> PlaneConv::Pack(const Tensor& w) const {
   const int64_t taps = rows_.kernel * columns_.kernel;
   const int64_t input = transposed_ ? outputs_ * taps : taps;
   const int64_t output = transposed_ ? taps : inputs_ * taps;
-  for (const Phases& p : phases_)
-    for (int64_t first = 0; first < outputs_; first += loop_->together)
-      for (int64_t c = 0; c < inputs_; ++c)
-        for (size_t tap = 0; tap < static_cast<size_t>(p.taps()); ++tap)
-          for (const auto& of : p.w_taps)
-            for (int64_t o = first; o < std::min(outputs_, first + loop_->together); ++o)
-              *to++ = from[c * input + o * output + of[tap]];
+  const int64_t bundle = into_result_ ? loop_->together : outputs_;
+  const auto pack = [&](const Phases& p, const float* group, int64_t first) {
+    for (int64_t c = 0; c < inputs_; ++c)
+      for (size_t tap = 0; tap < static_cast<size_t>(p.taps()); ++tap)
+        for (const auto& of : p.w_taps)
+          for (int64_t o = first; o < std::min(outputs_, first + bundle); ++o)
+            *to++ = group[c * input + o * output + of[tap]];
+  };
+  for (int64_t g = 0; g < groups_; ++g)
+    for (const Phases& p : phases_)
+      for (int64_t first = 0; first < outputs_; first += bundle)
+        pack(p, from + g * inputs_ * outputs_ * taps, first);
   return buffer;
 }
 
@@ -244,11 +287,12 @@ void PlaneConv::Copy(const float* x, const Strip& s, int64_t first, int64_t chan
 void PlaneConv::Few(const float* x, const float* w, const float* bias, float* y,
                     const Strip& s) const {
   alignas(64) float copy[kCopyFloats], sums[kSumFloats];
+  w += of_group(s.image, rows_.kernel * columns_.kernel * inputs_ * outputs_);
   const int64_t points = s.points(pitch_);
   float start[kSumFloats / kLeastPoints];
   if (bias)
     for (int64_t i = 0; i < std::ssize(place_); ++i)
-      std::copy_n(bias, outputs_, start + i * outputs_);
+      std::copy_n(bias + of_group(s.image, outputs_), outputs_, start + i * outputs_);
   for (int64_t first = 0; first < inputs_; first += chunk_) {
     const int64_t channels = std::min(chunk_, inputs_ - first);
     if (!direct_) Copy(x, s, first, channels, copy);
@@ -306,21 +350,25 @@ void PlaneConv::Deliver(const float* tile, float* y, const Strip& s) const {
       }
 }
 
-/// Some groups of outputs, added up where the result lies.
+/// Some bundles of outputs, added up where the result lies.
 void PlaneConv::Many(const float* x, const float* w, const float* bias, float* y, const Strip& s,
-                     int64_t first_group, int64_t end_group) const {
+                     int64_t first_bundle, int64_t end_bundle) const {
   alignas(64) float copy[kCopyFloats];
   const int64_t points = s.points(pitch_), plane = rows_.out * columns_.out;
   float* const to = y + s.image * outputs_ * plane + s.row * columns_.out + s.column;
-  const int64_t first_output = first_group * loop_->together;
-  const int64_t end_output = std::min(outputs_, end_group * loop_->together);
+  const int64_t first_output = first_bundle * loop_->together;
+  const int64_t end_output = std::min(outputs_, end_bundle * loop_->together);
+  w += of_group(s.image, inputs_ * outputs_);
+  if (bias) bias += of_group(s.image, outputs_);
   for (int64_t first = 0; first < inputs_; first += chunk_) {
     const int64_t channels = std::min(chunk_, inputs_ - first);
-    Copy(x, s, first, channels, copy);
+    if (!direct_) Copy(x, s, first, channels, copy);
+    const float* const from =
+        direct_ ? x + (s.image * inputs_ + first) * plane + s.row * columns_.in + s.column : copy;
     for (int64_t o = first_output; o < end_output; o += loop_->together) {
       simd::PointsCall call;
       call.outputs = std::min(loop_->together, outputs_ - o);
-      call.x = copy;
+      call.x = from;
       call.x_at = phases_[0].x_at.data();
       call.taps = channels;
       call.w = w + o * inputs_ + first * call.outputs;
@@ -339,7 +387,7 @@ void PlaneConv::Many(const float* x, const float* w, const float* bias, float* y
 
 void PlaneConv::Run(const float* x, const float* w, const float* bias, float* y) const {
   const int64_t across = columns_.strips(), down = rows_.strips();
-  const int64_t blocks = into_result_ ? BlocksOf(groups(), kGroupsOfCopy) : 1;
+  const int64_t blocks = into_result_ ? BlocksOf(bundles(), kBundlesOfCopy) : 1;
   const int64_t work = rows_.size * columns_.size * inputs_ * std::min(outputs_, int64_t{256}) *
                        rows_.kernel * columns_.kernel;
   ForRange(images_ * down * across * blocks, std::max<int64_t>(1, 200000 / work),
@@ -351,8 +399,8 @@ void PlaneConv::Run(const float* x, const float* w, const float* bias, float* y)
                              std::min(rows_.size, rows_.count - row), columns_.first + column,
                              std::min(columns_.size, columns_.count - column)};
                if (into_result_)
-                 Many(x, w, bias, y, s, block * kGroupsOfCopy,
-                      std::min(groups(), (block + 1) * kGroupsOfCopy));
+                 Many(x, w, bias, y, s, block * kBundlesOfCopy,
+                      std::min(bundles(), (block + 1) * kBundlesOfCopy));
                else
                  Few(x, w, bias, y, s);
              }

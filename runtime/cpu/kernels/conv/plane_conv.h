@@ -2,8 +2,9 @@
 /// Convolution and transposed convolution of one or two dimensions on plain operands ([N, C, i...]
 /// in rows), the points of a row side by side in vectors: for few results, which blocks of 16
 /// channels would multiply with padding, and for 1x1 windows with a stride, of whose operand most
-/// is never read. Strips of results: what a strip reads of some channels is copied to where taps
-/// are plain offsets (strides apart, zeros around), multiplied, and added up.
+/// is never read. Groups have planes of their own and are computed like images. Strips of results:
+/// what a strip reads of some channels is copied to where taps are plain offsets (strides apart,
+/// zeros around), multiplied, and added up.
 #include "runtime/cpu/kernels/common/appended.h"
 #include "runtime/cpu/kernels/common/spatial.h"
 #include "runtime/cpu/simd/skinny.h"
@@ -13,16 +14,18 @@ namespace infer {
 class PlaneConv {
  public:
   /// Extents `src` [N, C, i...] and `dst` [N, M, o...]. Unsupported says what does not fit.
-  static Result<PlaneConv> Of(const Spatial& s, bool transposed, const Dims& src, const Dims& dst,
-                              const Appended& appended);
+  static Result<PlaneConv> Of(const Spatial& s, bool transposed, int64_t groups, const Dims& src,
+                              const Dims& dst, const Appended& appended);
 
-  /// `w`: [M, C, k...], transposed [C, M, k...].
+  /// `w`: [M, C / groups, k...], transposed [C, M / groups, k...].
   std::shared_ptr<const Buffer> Pack(const Tensor& w) const;
   /// `w` from Pack(), `bias` [M] or nullptr. y holds the residual on entry, if there is one.
   void Run(const float* x, const float* w, const float* bias, float* y) const;
-  /// As many results as are computed from one copy of the operand; more only for windows of one
-  /// point.
-  static int64_t MostOutputs() { return simd::TheSkinny().together; }
+  /// As many results of a group as are computed from one copy of the operand; more only for windows
+  /// of one point. The few channels of one of several groups fill no blocks elsewhere.
+  static int64_t MostOutputs(int64_t groups) {
+    return groups > 1 ? kMostOfGroup : simd::TheSkinny().together;
+  }
   const char* isa() const { return loop_->isa; }
 
  private:
@@ -47,6 +50,7 @@ class PlaneConv {
     /// Strips of at most `most` places, as equal as can be.
     void Cut(int64_t most) { size = BlocksOf(count, BlocksOf(count, most)); }
     int64_t from_index(int64_t from) const;
+    double inside() const;
   };
   /// Results of some phases of rows and columns that read the same: their outputs side by side.
   struct Phases {
@@ -65,14 +69,20 @@ class PlaneConv {
   void Copy(const float* x, const Strip& s, int64_t first, int64_t channels, float* to) const;
   void Few(const float* x, const float* w, const float* bias, float* y, const Strip& s) const;
   void Many(const float* x, const float* w, const float* bias, float* y, const Strip& s,
-            int64_t first_group, int64_t end_group) const;
+            int64_t first_bundle, int64_t end_bundle) const;
   void Deliver(const float* tile, float* y, const Strip& s) const;
-  int64_t groups() const { return BlocksOf(outputs_, loop_->together); }
+  int64_t bundles() const { return BlocksOf(outputs_, loop_->together); }
+  /// Where the numbers of an image of one group begin, with so many floats of each group.
+  int64_t of_group(int64_t image, int64_t floats) const { return image % groups_ * floats; }
+
+  static constexpr int64_t kMostOfGroup = 32;
 
   const simd::Skinny* loop_ = nullptr;
   Appended appended_;
   bool transposed_ = false;
-  int64_t images_ = 1, inputs_ = 1, outputs_ = 1;
+  int64_t groups_ = 1;
+  int64_t images_ = 1;                ///< of one group each
+  int64_t inputs_ = 1, outputs_ = 1;  ///< of a group
   Axis rows_, columns_;
   int64_t pitch_ = 1, plane_ = 1;  ///< of the copy: floats of a row, of one phase of a channel
   int64_t chunk_ = 1;              ///< channels that are copied at once
