@@ -14,19 +14,19 @@ namespace {
 
 constexpr std::string_view kJointNet = R"(graph g(x: f32[1,8,6,6]) -> (z) {
   w1 = const f32[16,8,3,3] ~1
-  y1 = Conv(x, w1) {pads = [1, 1, 1, 1]}
+  y1 = Conv(x, w1) {pads = [1, 1, 1, 1], strides = [2, 2]}
   r1 = Relu(y1)
   w2 = const f32[16,16,1,1] ~2
   y2 = Conv(r1, w2)
   r2 = Relu(y2)
   f = Flatten(r2)
-  w3 = const f32[576,32] ~3
+  w3 = const f32[144,32] ~3
   h = MatMul(f, w3)
   r3 = Relu(h)
   w4 = const f32[32,40] ~4
   z = MatMul(r3, w4)
 })";
-constexpr int64_t kJointWeights = 16 * 8 * 9 + 16 * 16 + 576 * 32 + 32 * 40;
+constexpr int64_t kJointWeights = 16 * 8 * 9 + 16 * 16 + 144 * 32 + 32 * 40;
 
 class JointTest : public JudgedTest {
  protected:
@@ -128,7 +128,7 @@ TEST_F(JointTest, IsNearerToTheDenseModelThanRoundingAfterPruning) {
     Graph together = golden_.Clone(), apart = golden_.Clone();
     WeightOnlyOptions with = o;
     // More rows than the largest layer has inputs: fewer tell as much of noise.
-    const Samples samples = NormalSamples(golden_, 700, 1);
+    const Samples samples = NormalSamples(golden_, 250, 1);
     with.change = joint.By(samples);
     with.rounder = [&](Graph&, const WeightPlan&) -> Result<BlockRounder> {
       return joint.Rounder(NearestRounder());
