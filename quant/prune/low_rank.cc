@@ -61,7 +61,7 @@ class ProductSplitter {
                    MeasureLevels(original_, *space_, fit, backend_, options_,
                                  by_bytes ? RankLimit::kBytes : RankLimit::kMicroseconds, report_));
       auto found = ChoiceForGoal(fit);
-      if (!found.ok()) return WithUnmeasured(std::move(found.status()));
+      if (!found.ok()) return WithUnmeasured(found.status());
       choice = *std::move(found);
     }
     INFER_ASSIGN(result_, Split(choice, samples_, true));
