@@ -473,8 +473,8 @@ class Cli(CliTestCase):
         self.assertRegex(text, r"(?m)^roofline: [0-9.]+ % of peak")
         self.assertIn("x unprofiled", text)
 
-    def threads_of(self, *command):
-        """The most threads that the command has at a time, and the processors that they may use."""
+    def threads_of(self, *command, codes=(0,)):
+        """The most threads that the command has at a time, and the processors that they may use; it exits with one of `codes`."""
         process = subprocess.Popen([str(BIN / command[0]), *map(str, command[1:])],
                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         most, masks = 0, set()
@@ -488,7 +488,7 @@ class Cli(CliTestCase):
             most = max(most, len(seen))
             masks.update(seen)
             time.sleep(0.001)
-        self.assertEqual(process.returncode, 0, command)
+        self.assertIn(process.returncode, codes, command)
         return most, masks
 
     def test_threads(self):
@@ -507,7 +507,9 @@ class Cli(CliTestCase):
                          "--eval-samples", 20, "--max-drop", "50%", "--preprocess", PREPROCESS],
             "bench": ["infer-bench", "run", MODEL, "--min-time", 0, "--layers", *batch]}
         for name, command in commands.items():
-            self.assertEqual(self.threads_of(*command, "--threads", 1)[0], 2, name)
+            # INT8 of so small a model may be measured slower than FP32, which is a failure (1).
+            codes = (0, 1) if name == "quantize" else (0,)
+            self.assertEqual(self.threads_of(*command, "--threads", 1, codes=codes)[0], 2, name)
         # A sanitizer may have a thread of its own.
         if not os.environ.get("INFER_SANITIZED"):
             self.assertLessEqual(self.threads_of(*commands["bench"], "--threads", 2)[0], 3)
