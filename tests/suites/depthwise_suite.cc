@@ -72,10 +72,9 @@ TEST(Depthwise, ThreeDimensions) {
 
 TEST(Depthwise, SeveralResultsPerChannel) {
   for (auto [channels, results] : {std::array<int64_t, 2>{3, 2}, {16, 2}, {9, 4}, {5, 19}, {2, 35}})
-    ExpectDepthwise(CheckGraph(
-        Cat("graph g(x: f32[2,", channels, ",7,7]) -> (y) { w = const f32[", channels * results,
-            ",1,3,3] ~1 c = Conv(x, w) {group=", channels,
-            ", pads=[1,1,1,1], strides=[1,2]} y = Sigmoid(c) }")));
+    ExpectDepthwise(CheckGraph(Cat("graph g(x: f32[2,", channels, ",7,7]) -> (y) { w = const f32[",
+                                   channels * results, ",1,3,3] ~1 c = Conv(x, w) {group=",
+                                   channels, ", pads=[1,1,1,1], strides=[1,2]} y = Sigmoid(c) }")));
 }
 
 TEST(Depthwise, LongRows) {

@@ -167,29 +167,25 @@ TEST(FewResults, TransposedOfManyChannels) {
 
 /// One channel with several results, groups of few channels; more results than are summed at once.
 TEST(FewResults, Groups) {
-  for (auto [groups, inputs, results] : {std::array<int64_t, 3>{6, 1, 2},
-                                         {3, 1, 5},
-                                         {2, 1, 32},
-                                         {4, 3, 2},
-                                         {5, 2, 11}})
+  for (auto [groups, inputs, results] :
+       {std::array<int64_t, 3>{6, 1, 2}, {3, 1, 5}, {2, 1, 32}, {4, 3, 2}, {5, 2, 11}})
     for (auto [height, width] : {std::array<int64_t, 2>{9, 11}, {7, 70}, {40, 33}})
       for (std::string_view window : kWindows) {
         const bool has = window.find('{') != std::string_view::npos;
-        const auto steps = CheckGraph(
-            Cat("graph g(x: f32[2,", groups * inputs, ",", height, ",", width,
-                "]) -> (y) { b = const f32[", groups * results, "] ~2 w = const f32[",
-                groups * results, ",", inputs, ",",
-                has ? window.substr(0, window.size() - 1) : Cat(window, " {"), has ? ", " : "",
-                "group=", groups, "} y = Relu(c) }"),
-            static_cast<uint64_t>(results));
+        const auto steps =
+            CheckGraph(Cat("graph g(x: f32[2,", groups * inputs, ",", height, ",", width,
+                           "]) -> (y) { b = const f32[", groups * results, "] ~2 w = const f32[",
+                           groups * results, ",", inputs, ",",
+                           has ? window.substr(0, window.size() - 1) : Cat(window, " {"),
+                           has ? ", " : "", "group=", groups, "} y = Relu(c) }"),
+                       static_cast<uint64_t>(results));
         ExpectFast(steps);
         if (height * width > 1000) ExpectKernel(steps, "own:planes");
       }
 }
 
 TEST(FewResults, GroupsOfRows) {
-  for (auto [groups, inputs, results] :
-       {std::array<int64_t, 3>{6, 1, 2}, {3, 1, 5}, {2, 4, 3}})
+  for (auto [groups, inputs, results] : {std::array<int64_t, 3>{6, 1, 2}, {3, 1, 5}, {2, 4, 3}})
     for (std::string_view attributes :
          {"pads=[2,2]", "strides=[2]", "strides=[3], pads=[4,0]", "dilations=[7], pads=[3,20]"})
       ExpectKernel(
@@ -211,8 +207,7 @@ TEST(FewResults, GroupsAndEpilogues) {
 }
 
 TEST(FewResults, TransposedGroups) {
-  for (auto [groups, inputs, results] :
-       {std::array<int64_t, 3>{6, 1, 2}, {3, 1, 5}, {2, 4, 3}})
+  for (auto [groups, inputs, results] : {std::array<int64_t, 3>{6, 1, 2}, {3, 1, 5}, {2, 4, 3}})
     for (std::string_view attributes : kFewTransposed)
       for (std::string_view kernel : {"2,2", "4,3"})
         CheckGraph(Cat("graph g(x: f32[2,", groups * inputs, ",5,21]) -> (y) { w = const f32[",

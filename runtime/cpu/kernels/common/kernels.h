@@ -14,31 +14,31 @@ KernelList Bf16ConvKernels();         ///< Conv, ConvTranspose in bf16 (oneDNN)
 KernelList Bf16MatMulKernels();       ///< MatMul, Gemm in bf16 (oneDNN)
 KernelList SparseKernels();           ///< Conv 1x1, MatMul, Gemm by weights with zeros (own)
 KernelList TransposedProductKernels();  ///< ConvTranspose by one product of all taps (own)
-KernelList FewResultKernels();        ///< Conv, ConvTranspose of few results; 1x1, strided (own)
-KernelList WinogradKernels();         ///< Conv 3x3 (own)
-KernelList ConvProductKernels();      ///< Conv as a product (own)
-KernelList DepthwiseKernels();        ///< Conv, ConvTranspose of one channel per group (own)
-KernelList ConvTransposeKernels();    ///< ConvTranspose as a convolution
-KernelList TileKernels();             ///< Conv, ConvTranspose that oneDNN would gather (own)
-KernelList ConvKernels();             ///< Conv, ConvTranspose (oneDNN)
-KernelList DeformConvKernels();       ///< DeformConv, channels last (own)
-KernelList DeformPlanesKernels();     ///< DeformConv, plane by plane (own)
-KernelList WeightGradientKernels();   ///< ConvWeightGradient (oneDNN)
-KernelList SkinnyKernels();           ///< MatMul, Gemm of few columns or few terms (own)
-KernelList MatMulKernels();           ///< MatMul, Gemm (oneDNN)
-KernelList WeightOnlyKernels();       ///< MatMulNBits (own)
-KernelList GatherBlockKernels();      ///< GatherBlockQuantized (own)
-KernelList GroupAttentionKernels();   ///< GroupQueryAttention (own)
-KernelList PoolKernels();             ///< MaxPool, AveragePool, GlobalAveragePool, ... (oneDNN)
-KernelList NormKernels();             ///< BatchNormalization (oneDNN)
-KernelList ChainKernels();            ///< element-wise operators and norms of rows in a chain
-KernelList AttentionKernels();        ///< around Softmax
-KernelList RotaryKernels();           ///< RotaryEmbedding (own)
-KernelList RmsKernels();              ///< RMSNormalization (own)
-KernelList RowKernels();              ///< Softmax, LayerNormalization, reductions
-KernelList ArgKernels();              ///< ArgMax, ArgMin
-KernelList RecurrentKernels();        ///< LSTM, GRU, RNN
-KernelList ConcatKernels();           ///< of blocks of channels
+KernelList FewResultKernels();          ///< Conv, ConvTranspose of few results; 1x1, strided (own)
+KernelList WinogradKernels();           ///< Conv 3x3 (own)
+KernelList ConvProductKernels();        ///< Conv as a product (own)
+KernelList DepthwiseKernels();          ///< Conv, ConvTranspose of one channel per group (own)
+KernelList ConvTransposeKernels();      ///< ConvTranspose as a convolution
+KernelList TileKernels();               ///< Conv, ConvTranspose that oneDNN would gather (own)
+KernelList ConvKernels();               ///< Conv, ConvTranspose (oneDNN)
+KernelList DeformConvKernels();         ///< DeformConv, channels last (own)
+KernelList DeformPlanesKernels();       ///< DeformConv, plane by plane (own)
+KernelList WeightGradientKernels();     ///< ConvWeightGradient (oneDNN)
+KernelList SkinnyKernels();             ///< MatMul, Gemm of few columns or few terms (own)
+KernelList MatMulKernels();             ///< MatMul, Gemm (oneDNN)
+KernelList WeightOnlyKernels();         ///< MatMulNBits (own)
+KernelList GatherBlockKernels();        ///< GatherBlockQuantized (own)
+KernelList GroupAttentionKernels();     ///< GroupQueryAttention (own)
+KernelList PoolKernels();               ///< MaxPool, AveragePool, GlobalAveragePool, ... (oneDNN)
+KernelList NormKernels();               ///< BatchNormalization (oneDNN)
+KernelList ChainKernels();              ///< element-wise operators and norms of rows in a chain
+KernelList AttentionKernels();          ///< around Softmax
+KernelList RotaryKernels();             ///< RotaryEmbedding (own)
+KernelList RmsKernels();                ///< RMSNormalization (own)
+KernelList RowKernels();                ///< Softmax, LayerNormalization, reductions
+KernelList ArgKernels();                ///< ArgMax, ArgMin
+KernelList RecurrentKernels();          ///< LSTM, GRU, RNN
+KernelList ConcatKernels();             ///< of blocks of channels
 KernelList MoveKernels();         ///< Transpose, Slice, Concat, Pad, Gather, nearest Resize, ...
 KernelList ViewKernels();         ///< Reshape, Flatten, ...: no copy
 KernelList ElementwiseKernels();  ///< unary and binary f32 with broadcasting

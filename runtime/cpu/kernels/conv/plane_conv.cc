@@ -146,8 +146,7 @@ Status PlaneConv::Cut() {
   if (groups_ > 1 && inputs_ > 1 && r.from_step * c.from_step > kWidestStep &&
       r.kernel * c.kernel * inputs_ >= kManyTerms)
     return Unsupported("wide strides of groups");
-  if (groups_ > 1 && r.inside() * c.inside() < 1 - kMostPadding)
-    return Unsupported("much padding");
+  if (groups_ > 1 && r.inside() * c.inside() < 1 - kMostPadding) return Unsupported("much padding");
   const bool inside = r.least >= 0 && c.least >= 0 && r.count + r.span == r.in &&
                       c.count + c.span == c.in && r.from_step * c.from_step == 1 &&
                       r.first + c.first == 0;
