@@ -76,7 +76,7 @@ class ExecutorProgram final : public PlanProgram,
   Result<std::shared_ptr<const ShapePlan>> MakePlan(std::span<const Dims> input_dims,
                                                     ShapePlanHooks hooks,
                                                     const std::function<void()>& has_lanes) const;
-  /// What the last plan left, for one that makes another; nullptr: there is only one.
+  /// The remains of the last plan, for one that makes another; nullptr: there is only one.
   std::unique_ptr<PlanReuse> TakeReuse() const;
 
   ExecutorParts parts_;

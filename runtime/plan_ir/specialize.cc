@@ -30,7 +30,7 @@ Tensor KnownTensor(const ValueType& type, const std::optional<std::vector<Dim>>&
   return t;
 }
 
-/// What the graph stores of a value.
+/// All that a graph stores of a value.
 struct Facts {
   ValueType type;
   std::optional<std::vector<Dim>> elements;
@@ -114,7 +114,7 @@ class Specializer::State {
     bool declared = false;                       // extents of a result are nothing but declared
     Cost cost = {};
   };
-  /// What became of a value in this run.
+  /// The state of a value in this run.
   struct Fate {
     bool changed = false;  // other facts hold of it than the plan's graph stores
     bool late = false;     // only the run knows its extents, or those of what they follow from

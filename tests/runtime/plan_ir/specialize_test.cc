@@ -95,8 +95,8 @@ TEST(Specialize, AnyExtentsInAnyOrder) {
   ExpectSameAsAlone(plan, sets);
 }
 
-/// What the model says of results where nothing else is known of the operands than it says, and
-/// what only declarations say, hold in some runs and not in others.
+/// Declarations of the model hold where nothing else is known of a node's operands than it says: in
+/// some runs and not in others.
 TEST(Specialize, DeclaredExtents) {
   const Plan plan = PlanOf(R"(graph g(x: f32[N], shape: i64[1], two: f32[2]) -> (y, z) {
     e = Reshape(x, shape) y = Add(e, two) z = Relu(x) })");

@@ -15,7 +15,8 @@ struct SparsityFlags {
   Result<SparsityPattern> Pattern() const;
 };
 
-/// What prunes for `job`: where it is wanted, of its nodes, told to its context. Errors as Pattern.
+/// The pruning of the nodes of `job`, which tells its context of progress; nullptr: none is wanted.
+/// Errors as Pattern.
 Result<std::unique_ptr<JointPruning>> MakePruning(const SparsityFlags& flags,
                                                   const QuantizeJob& job);
 /// Prints and reports ("pruning") what was pruned. Pre: it has run.

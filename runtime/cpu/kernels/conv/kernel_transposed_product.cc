@@ -88,7 +88,7 @@ struct SumsOfTaps {
       if (at + axis.pad >= tap && operand < axis.in) f(operand, tap);
     }
   }
-  /// What a row of results holds before the sums.
+  /// A row of results as it is before the sums: bias, residual, or zeros.
   void Start(const float* bias, float* to) const {
     const int64_t n = axes[2].out;
     const bool adds = appended.residual >= 0;
