@@ -85,7 +85,7 @@ struct RecipeOptions {
   std::vector<const CodeRounder*> rounders = {&CodeRounders().front()};
   /// Prunes the weights of the prepared model, once it is known which layers become integer; what
   /// is rounded then keeps its codes. It may be fitted to all samples, held-out ones as well:
-  /// behind it these tell a little more than others would. nullptr: nothing is pruned.
+  /// behind it their SQNR is too good (by 4 dB on one network). nullptr: nothing is pruned.
   WeightChange prune = nullptr;
   /// Whether the report gets `prepared`.
   bool keep_prepared = false;

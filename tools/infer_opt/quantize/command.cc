@@ -228,16 +228,18 @@ class QuantizeCommand : public Command {
 
  private:
   /// A recipe's own SQNR is of the samples that chose its steps; this one is not.
-  static void TellUnseen(Context& context, const AccuracyReport& accuracy, Json& recipe) {
+  void TellUnseen(Context& context, const AccuracyReport& accuracy, Json& recipe) const {
     double worst = INFINITY;
     for (const ValueAccuracy& o : accuracy.outputs)
       if (o.is_float) worst = std::min(worst, o.metrics.sqnr_db);
     recipe["unseen_sqnr_db"] = JsonNumber(worst);
     const Json& held = recipe["held_out_sqnr_db"];
     if (!std::isfinite(worst) || !held.is_number()) return;
-    context.PrintLine(Cat("\nSQNR of the worst output: ", Rounded(held.get<double>(), 3),
-                          " dB on the held-out samples, by which the recipe chose; ",
-                          Rounded(worst, 3), " dB on the evaluation's, which chose nothing"));
+    context.PrintLine(Cat(
+        "\nSQNR of the worst output: ", Rounded(held.get<double>(), 3),
+        " dB on the held-out samples, ",
+        sparsity_.wanted() ? "to which zeros and codes were fitted" : "by which the recipe chose",
+        "; ", Rounded(worst, 3), " dB on the evaluation's, which chose nothing"));
   }
 
   /// Times the result beside the fused FP32 model, where the mode wants that known.
