@@ -131,6 +131,15 @@ function(infer_by_night program)
   add_dependencies(nightly_tests ${program})
 endfunction()
 
+# infer_on_the_clock(ENTRY...): tests that judge times; they run alone, and have the label clock, so that what does not
+#   hang on the clock can be run beside other work.
+function(infer_on_the_clock)
+  foreach(entry ${ARGN})
+    set_property(TEST ${entry} APPEND PROPERTY LABELS clock)
+    set_property(TEST ${entry} PROPERTY RUN_SERIAL TRUE)
+  endforeach()
+endfunction()
+
 function(infer_gtest_entry entry program labels timeout)
   add_test(NAME ${entry} COMMAND ${program} --gtest_brief=1)
   set(environment ${ARGN} GTEST_OUTPUT=xml:${CMAKE_BINARY_DIR}/times/${entry}.xml)
