@@ -21,6 +21,9 @@ constexpr size_t kMaxCombined = 3;
 /// For one that is long while the others are 1, as samples of sound beside a batch.
 constexpr std::array<int64_t, 4> kLong = {16, 64, 256, 512};
 constexpr size_t kMaxSingled = 16;
+/// Height and width of an image that is measured, and of one that is checked: a network of
+/// convolutions computes little but padding on four pixels.
+constexpr int64_t kMeasuredImage = 224, kCheckedImage = 64;
 /// Kernels rarely refuse for the extents what they do not do; a run of a large model costs much.
 constexpr int kMaxUnsupportedRuns = 4;
 constexpr double kMaxElements = 1 << 24;    ///< of one input
@@ -82,15 +85,65 @@ class CandidateList {
       open.leading.erase(name);
       open.others.erase(name);
     }
+    AddImages(open, solution);
     auto with_leading = kWithLeading;
-    const auto one = Completed(Extents(open, 1, 1), solution);
-    if (search_.first_batch == 1 || (one && MaxElements(g_, *one) > kLargeElements))
-      std::swap(with_leading[0], with_leading[1]);
+    if (OneSample(open, solution)) std::swap(with_leading[0], with_leading[1]);
     if (!open.others.empty() || open.leading.empty())
       for (const int64_t n : kUniform) Add(Extents(open, 1, n), solution);
     if (!open.leading.empty())
       for (const int64_t n : with_leading) Add(Extents(open, n, n), solution);
     AddCombined(open, solution);
+  }
+
+  /// One is asked for, or enough: its inputs are large.
+  bool OneSample(const OpenDims& open, const ExtentSolution& solution) const {
+    const auto one = Completed(Extents(open, 1, 1), solution);
+    return search_.first_batch == 1 || (one && MaxElements(g_, *one) > kLargeElements);
+  }
+
+  void AddImages(const OpenDims& open, const ExtentSolution& solution) {
+    OpenExtents e = Extents(open, OneSample(open, solution) ? 1 : 2, kUniform[0]);
+    bool images = false;
+    for (const std::string& name : ImageAxes(solution)) {
+      if (!open.others.contains(name)) continue;
+      e[name] = search_.first_batch == 1 ? kMeasuredImage : kCheckedImage;
+      images = true;
+    }
+    if (images) Add(std::move(e), solution);
+  }
+
+  /// The open names of height and width: of inputs with four axes, and 1, 3 or 4 channels before or
+  /// behind those two. Names that another input has as well are of masks and caches.
+  std::set<std::string> ImageAxes(const ExtentSolution& solution) const {
+    std::set<std::string> names;
+    for (const Value* v : g_.inputs()) {
+      if (!v->type().is_tensor() || !v->shape().has_rank() || v->shape().rank() != 4) continue;
+      const int height = IsChannels(*v, 1, solution) ? 2 : IsChannels(*v, 3, solution) ? 1 : 0;
+      if (height == 0) continue;
+      for (const int axis : {height, height + 1}) {
+        if (v->shape()[axis].is_static()) continue;
+        if (std::string name = OpenDimName(*v, axis); InputsWith(name) == 1)
+          names.insert(std::move(name));
+      }
+    }
+    return names;
+  }
+
+  static bool IsChannels(const Value& input, int axis, const ExtentSolution& solution) {
+    Dim d = input.shape()[axis];
+    if (!d.is_static())
+      if (const auto it = solution.find(OpenDimName(input, axis)); it != solution.end())
+        d = it->second;
+    return d.is_static() && (d.value() == 1 || d.value() == 3 || d.value() == 4);
+  }
+
+  int64_t InputsWith(std::string_view name) const {
+    return std::count_if(g_.inputs().begin(), g_.inputs().end(), [&](const Value* v) {
+      if (!v->type().is_tensor() || !v->shape().has_rank()) return false;
+      for (int axis = 0; axis < v->shape().rank(); ++axis)
+        if (!v->shape()[axis].is_static() && OpenDimName(*v, axis) == name) return true;
+      return false;
+    });
   }
 
   void AddCombined(const OpenDims& open, const ExtentSolution& solution) {

@@ -28,8 +28,10 @@ struct ExtentSearch {
   std::function<Result<bool>(const OpenExtents&)> run = {};
 };
 
-/// Small extents first, the leading dimension 1 or 2, the others above 1. Runs the graph also where
-/// no dimension is open. InvalidArgument: nothing that was tried fits, with the last reason.
+/// Small extents first, the leading dimension 1 or 2, the others above 1; height and width of
+/// images (inputs of four axes with 1, 3 or 4 channels) 224, and 64 where `first_batch` asks for a
+/// check. Runs the graph also where no dimension is open. InvalidArgument: nothing that was tried
+/// fits, with the last reason.
 Result<OpenExtents> FindExtents(const Graph& g, const ExtentSearch& search);
 
 /// A copy with these extents, types inferred anew. InvalidModel when they do not fit.

@@ -196,7 +196,7 @@ Result<Shape> ConvOutputShape(const OpDef& def, const AttrMap& attrs, const Shap
   const Dim g(groups), w0 = KernelExtent(w, 0), w1 = KernelExtent(w, 1);
   const Dim channels = transposed ? w0 : w1.is_unknown() ? Dim() : w1 * g;
   const Dim out_channels = !transposed ? w0 : w1.is_unknown() ? Dim() : w1 * g;
-  if (x.has_rank() && channels.is_static() && x[1].is_static() && channels.value() != x[1].value())
+  if (x.has_rank() && !Meet(channels, x[1]).ok())
     return Disagree(def, Cat("channels do not fit (group ", groups, ")"), x, w);
   if (w0.is_static() && w0.value() % groups != 0)
     return Disagree(def, Cat("group ", groups, " does not divide the channels"), x, w);

@@ -201,6 +201,51 @@ TEST(Extents, ThatOnlyValuesRelateAreTriedOneByOne) {
   EXPECT_EQ(found.extents->at("d"), 2 * found.extents->at("a"));
 }
 
+/// A network for photographs is not measured on four pixels.
+TEST(Extents, OfImagesAreThoseOfPhotographs) {
+  for (const std::string_view shape : {"n,3,h,w", "n,h,w,3", "n,1,h,w", "n,3,48,w"}) {
+    const Graph g = Parsed(Cat("graph g(x: f32[", shape, "]) -> (y) { y = Neg(x) }"));
+    const Found measured = Find(g, 1), checked = Find(g, 2);
+    ASSERT_TRUE(measured.extents.ok() && checked.extents.ok());
+    EXPECT_EQ(measured.extents->at("w"), 224) << shape;
+    EXPECT_EQ(measured.extents->at("n"), 1) << shape;
+    EXPECT_EQ(checked.extents->at("w"), 64) << shape;
+    EXPECT_EQ(checked.extents->at("n"), 2) << shape;
+    if (g.inputs()[0]->shape()[2].is_static()) continue;
+    EXPECT_EQ(measured.extents->at("h"), 224) << shape;
+  }
+}
+
+/// Channels follow from the window's weights where the file leaves them open too.
+TEST(Extents, OfImagesWhoseChannelsAreOpen) {
+  const Graph g = Parsed(R"(graph g(x: f32[n,c,h,w]) -> (y) {
+    k = const f32[1,3,1,1] {1, 1, 1}
+    y = Conv(x, k) })");
+  const Found found = Find(g, 1);
+  ASSERT_TRUE(found.extents.ok()) << found.extents.status().message();
+  EXPECT_EQ(ToString(*found.extents), "c = 3, h = 224, n = 1, w = 224");
+}
+
+/// Masks and caches have four axes, and one to four heads.
+TEST(Extents, OfMasksAndCachesStaySmall) {
+  const Graph mask = Parsed(R"(graph g(x: f32[b,s,8], m: f32[b,1,s,s]) -> (y, z) {
+    y = Neg(x)
+    z = Neg(m) })");
+  EXPECT_EQ(Find(mask, 1).extents->at("s"), 4);
+  const Graph cache = Parsed(R"(graph g(k: f32[b,4,past,16], v: f32[b,4,past,16]) -> (y, z) {
+    y = Neg(k)
+    z = Neg(v) })");
+  EXPECT_EQ(Find(cache, 1).extents->at("past"), 4);
+}
+
+/// A height that the network refuses: the list goes on.
+TEST(Extents, OfAnImageThatDoesNotFitAreSmall) {
+  const Graph g = Parsed(R"(graph g(x: f32[1,3,h,w], s: f32[1,3,16,16]) -> (y) { y = Add(x, s) })");
+  const Found found = Find(g, 1);
+  ASSERT_TRUE(found.extents.ok()) << found.extents.status().message();
+  EXPECT_EQ(ToString(*found.extents), "h = 16, w = 16");
+}
+
 TEST(Extents, OfAModelThatWeDoNotRunSayWhy) {
   const Graph g = Parsed(R"(graph g(q: f32[b,s,8], m: i32[b,1,n,n]) -> (y) { y = Neg(q) })");
   int runs = 0;

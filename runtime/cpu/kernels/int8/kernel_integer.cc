@@ -4,7 +4,8 @@
 /// instruction sets, and the graph step by step, give the same bits.
 ///
 /// With AVX-512 VNNI on our product of bytes (byte_gemm.h), of rows gathered from the image; else,
-/// and by groups, on pairs of 16 bits (pair_product.h). Gain: docs/quantization.md.
+/// and by groups, on pairs of 16 bits (pair_product.h). Weights that less their zero point take 9
+/// bits are codes and an offset (offset_weights.h). Gain: docs/quantization.md.
 #include <algorithm>
 #include <cstring>
 #include <mutex>
@@ -115,9 +116,6 @@ std::string RefuseIntegers(const StepCall& call) {
   const Tensor& w = *call.constant(n.input(1));
   const int64_t columns = w.dim(IsIntegerConv(n) ? 0 : 1);
   if (SymmetricWeights(WeightsOf(call), columns, IsIntegerConv(n)).defined()) return "";
-  if (!simd::TheMultiplyBytes() || (IsIntegerConv(n) && n.Attr<int64_t>("group") != 1))
-    return "weights minus zero point do not fit 8 bits, which groups and processors without VNNI "
-           "need";
   return w.num_elements() / columns <= kMostWideProducts ? "" : "a sum may exceed 32 bits";
 }
 
@@ -203,14 +201,17 @@ class IntegerKernel final : public Kernel {
       : node_(call.main()), is_conv_(IsIntegerConv(node_)), o_(*Decode(call)) {
     const Tensor* const w = call.constant(node_.input(1));
     columns_ = w->dim(is_conv_ ? 0 : 1);
+    groups_ = is_conv_ ? node_.Attr<int64_t>("group") : 1;
+    depth_ = is_conv_ ? w->dim(1) * groups_ : w->dim(0);
     weights_ = SymmetricWeights(WeightsOf(call), columns_, is_conv_);
     if (!weights_.defined()) {
       OffsetWeights apart = OffsetWeightsOf(WeightsOf(call), columns_);
+      if (IsDepthwise())
+        wide_ = apart.Added();
+      else
+        offsets_ = std::make_shared<const std::vector<int32_t>>(std::move(apart.offsets));
       weights_ = std::move(apart.codes);
-      offsets_ = std::make_shared<const std::vector<int32_t>>(std::move(apart.offsets));
     }
-    groups_ = is_conv_ ? node_.Attr<int64_t>("group") : 1;
-    depth_ = is_conv_ ? w->dim(1) * groups_ : w->dim(0);
     is_signed_ = node_.input(0)->dtype() == DType::kI8;
   }
 
@@ -256,6 +257,8 @@ class IntegerKernel final : public Kernel {
   struct Counts {
     int64_t scale, bias;
   };
+
+  bool IsDepthwise() const { return groups_ > 1 && groups_ == depth_ && groups_ == columns_; }
 
   /// Of a run: 0 where the operand has none.
   static int32_t ZeroOf(std::byte* const* args, int at, bool is_signed) {
@@ -347,9 +350,11 @@ class IntegerKernel final : public Kernel {
     product.window = Three(kernel, 1);
     product.dilations = Three(s.dilations, 1);
     product.is_signed = is_signed_;
-    product.after.type = o_.real ? simd::AfterSum::Type::kF32 : simd::AfterSum::Type::kI32;
+    const bool finishes = o_.real && !offsets_;
+    product.after.type = finishes ? simd::AfterSum::Type::kF32 : simd::AfterSum::Type::kI32;
     const int64_t window = NumElements(kernel);
     const auto w = pairs_.Get([&] {
+      if (!wide_.empty()) return product.PackWide(wide_.data(), window);
       return product.Pack(weights_.data<int8_t>().data(),
                           is_conv_ ? weights_.num_elements() / columns_ : 1,
                           is_conv_ ? window : columns_);
@@ -359,28 +364,39 @@ class IntegerKernel final : public Kernel {
     p.name = Cat("own:pairs:", product.pairs->isa);
     p.scratch_bytes = 3 * per_column + placed.scratch_bytes();
     p.weight_bytes = static_cast<int64_t>(w->size());
-    p.launch = LaunchOf([=, o = o_, is_signed = is_signed_](std::byte* const* args) {
-      std::byte* const scratch = args[operands + 1];
-      float* const none = As<float>(scratch);
-      float* const scale = As<float>(scratch + per_column);
-      float* const plus = As<float>(scratch + 2 * per_column);
-      std::fill_n(none, padded, 0.0f);
-      const auto fill = [&](int at, int64_t count, float otherwise, float* to) {
-        for (int64_t panel = 0; panel < product.panels(); ++panel)
-          for (int64_t j = 0; j < product.width(); ++j, ++to) {
-            *to = otherwise;
-            if (at >= 0 && j < product.columns_of(panel))
-              *to = As<float>(args[at])[count == 1 ? 0 : product.first_column(panel) + j];
-          }
-      };
-      fill(o.scale, counts.scale, 1, scale);
-      fill(o.bias, counts.bias, 0, plus);
-      PlacedPairs::OfRun run{ZeroOf(args, o.zero, is_signed), product.after};
-      run.after.bias = none;
-      run.after.scale = scale;
-      run.after.plus = o.bias >= 0 ? plus : nullptr;
-      placed.Run(args[o.x], w->data(), nullptr, args[operands], scratch + 3 * per_column, run);
-    });
+    p.launch =
+        LaunchOf([=, o = o_, is_signed = is_signed_, offsets = offsets_](std::byte* const* args) {
+          std::byte* const scratch = args[operands + 1];
+          float* const none = As<float>(scratch);
+          float* const scale = As<float>(scratch + per_column);
+          float* const plus = As<float>(scratch + 2 * per_column);
+          std::fill_n(none, padded, 0.0f);
+          const auto fill = [&](int at, int64_t count, float otherwise, float* to) {
+            if (offsets)
+              return Fill(at >= 0 ? args[at] : nullptr, count, otherwise, product.columns, to);
+            for (int64_t panel = 0; panel < product.panels(); ++panel)
+              for (int64_t j = 0; j < product.width(); ++j, ++to) {
+                *to = otherwise;
+                if (at >= 0 && j < product.columns_of(panel))
+                  *to = As<float>(args[at])[count == 1 ? 0 : product.first_column(panel) + j];
+              }
+          };
+          fill(o.scale, counts.scale, 1, scale);
+          fill(o.bias, counts.bias, 0, plus);
+          PlacedPairs::OfRun run{ZeroOf(args, o.zero, is_signed), product.after};
+          run.after.bias = none;
+          run.after.scale = scale;
+          run.after.plus = o.bias >= 0 ? plus : nullptr;
+          if (offsets)
+            run.on_row = [&, columns = product.columns / product.groups](int64_t row, int64_t group,
+                                                                         int32_t sum) {
+              const int64_t first = group * columns;
+              AddOffsetsToRow(sum, offsets->data() + first, scale + first,
+                              run.after.plus ? plus + first : nullptr, columns, o.real,
+                              args[operands] + (row * product.columns + first) * 4);
+            };
+          placed.Run(args[o.x], w->data(), nullptr, args[operands], scratch + 3 * per_column, run);
+        });
     return {};
   }
 
@@ -406,6 +422,7 @@ class IntegerKernel final : public Kernel {
   bool is_signed_ = false;
   Tensor weights_;
   std::shared_ptr<const std::vector<int32_t>> offsets_;  // by column; nullptr: weights_ are whole
+  std::vector<int16_t> wide_;  // of depthwise filters in place of weights_, where they take 9 bits
   BytesOnce bytes_;
   PackedOnce pairs_;
 };

@@ -15,10 +15,20 @@ inline constexpr int64_t kMostWideProducts = 33'000;
 struct OffsetWeights {
   Tensor codes;                  ///< i8, as the weights lie
   std::vector<int32_t> offsets;  ///< by output channel
+
+  /// Both added: the weights less their zero point, as they lie, in 16 bits. Pre: each output
+  /// channel's lie side by side.
+  std::vector<int16_t> Added() const;
 };
 /// Pre: `w` has constant u8 or i8 weights of `columns` output channels, and one zero point or as
 /// many.
 OffsetWeights OffsetWeightsOf(const QuantInput& w, int64_t columns);
+
+/// Turns the sums of codes of one row, y [columns] i32, into those of weights, and these into f32
+/// where `real`: sum scale + plus, each step rounded. x_sum: of the row's operands less their zero
+/// point; `plus` may be nullptr.
+void AddOffsetsToRow(int32_t x_sum, const int32_t* offsets, const float* scale, const float* plus,
+                     int64_t columns, bool real, std::byte* y);
 
 /// Turns sums of codes into sums of weights, and these into real numbers where they are wanted,
 /// each step rounded, in place.

@@ -25,7 +25,27 @@ int64_t BytesOf(simd::AfterSum::Type t) {
   return t == simd::AfterSum::Type::kF32 || t == simd::AfterSum::Type::kI32 ? 4 : 1;
 }
 
+/// Panels of one column a lane, each weight in 16 bits with a zero behind it. at(n, tap).
+template <typename F>
+std::shared_ptr<const Buffer> PackChannels(const PairProduct& p, const F& at) {
+  const int64_t taps = p.taps(), step = p.width();
+  auto buffer =
+      Buffer::Allocate(static_cast<size_t>(p.panels() * taps * step * 2) * sizeof(int16_t));
+  int16_t* to = reinterpret_cast<int16_t*>(buffer->mutable_data());
+  for (int64_t panel = 0; panel < p.panels(); ++panel)
+    for (int64_t t = 0; t < taps; ++t)
+      for (int64_t j = 0; j < step; ++j) {
+        *to++ = j < p.columns_of(panel) ? at(p.first_column(panel) + j, t) : int16_t{0};
+        *to++ = 0;
+      }
+  return buffer;
+}
+
 }  // namespace
+
+std::shared_ptr<const Buffer> PairProduct::PackWide(const int16_t* w, int64_t n_stride) const {
+  return PackChannels(*this, [&](int64_t n, int64_t tap) { return w[n * n_stride + tap]; });
+}
 
 std::shared_ptr<const Buffer> PairProduct::Pack(const int8_t* w, int64_t n_stride,
                                                 int64_t c_stride) const {
@@ -36,18 +56,8 @@ std::shared_ptr<const Buffer> PairProduct::Pack(const int8_t* w, int64_t n_strid
   const auto at = [&](int64_t n, int64_t tap, int64_t k) {
     return w[n * n_stride + tap * inner + stretch[static_cast<size_t>(k)]];
   };
-  if (depthwise()) {
-    auto buffer =
-        Buffer::Allocate(static_cast<size_t>(panels() * taps_in_all * step * 2) * sizeof(int16_t));
-    int16_t* to = reinterpret_cast<int16_t*>(buffer->mutable_data());
-    for (int64_t p = 0; p < panels(); ++p)
-      for (int64_t t = 0; t < taps_in_all; ++t)
-        for (int64_t j = 0; j < step; ++j) {
-          *to++ = j < columns_of(p) ? at(first_column(p) + j, t, 0) : int8_t{0};
-          *to++ = 0;
-        }
-    return buffer;
-  }
+  if (depthwise())
+    return PackChannels(*this, [&](int64_t n, int64_t tap) { return int16_t{at(n, tap, 0)}; });
   const int64_t pairs_of_tap = (numbers + 1) / 2;
   auto buffer =
       Buffer::Allocate(static_cast<size_t>(panels() * taps_in_all * pairs_of_tap * step * 2));
@@ -168,6 +178,16 @@ void PlacedPairs::Tiles(const simd::AfterSum& after, const int16_t* image_at, co
   sweep(c, p.pairs->multiply);
 }
 
+int32_t PlacedPairs::RowSum(const int16_t* image_at, int64_t row, int64_t group) const {
+  const int64_t numbers = product.run();
+  const int16_t* const from =
+      image_at + rows[static_cast<size_t>(row)] + group * (product.depth / product.groups);
+  int32_t sum = 0;
+  for (const int32_t tap : taps)
+    for (int64_t k = 0; k < numbers; ++k) sum += from[tap + k];
+  return sum;
+}
+
 void PlacedPairs::Run(const std::byte* x, const std::byte* w, const std::byte* other, std::byte* y,
                       std::byte* scratch, const OfRun& run) const {
   int16_t* wide = As<int16_t>(scratch);
@@ -188,6 +208,15 @@ void PlacedPairs::Run(const std::byte* x, const std::byte* w, const std::byte* o
               std::min(block, pixels - first));
       }
     });
+    if (!run.on_row) continue;
+    const int64_t numbers = product.taps() * product.run() + product.group_columns();
+    ForRange(pixels * product.groups, std::max<int64_t>(1, kPairGrain / 8 / numbers),
+             [&](int64_t u, int64_t end) {
+               for (; u < end; ++u) {
+                 const int64_t row = u / product.groups, group = u % product.groups;
+                 run.on_row(n * pixels + row, group, RowSum(wide, row, group));
+               }
+             });
   }
 }
 

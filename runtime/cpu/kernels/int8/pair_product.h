@@ -5,6 +5,8 @@
 /// its zero point and with zeros around it, and multiplied where it lies: a row of the product is a
 /// pixel, k runs over the taps of the window, each a stretch of the image.
 /// What it gains: docs/adr/0011-every-instruction-set.md.
+#include <functional>
+
 #include "runtime/cpu/kernels/common/spatial.h"
 #include "runtime/cpu/simd/pairs.h"
 
@@ -33,6 +35,8 @@ struct PairProduct {
 
   /// w(n, c, t) at n * n_stride + c * c_stride + t, t the tap in the window's order.
   std::shared_ptr<const Buffer> Pack(const int8_t* w, int64_t n_stride, int64_t c_stride) const;
+  /// The same of weights that take 9 bits: |w| <= 255. Pre: depthwise(), whose panels have 16 bits.
+  std::shared_ptr<const Buffer> PackWide(const int16_t* w, int64_t n_stride) const;
   /// f(column) for the columns of every panel; what is no column is 0.
   template <typename F>
   std::shared_ptr<const Buffer> PadColumns(const F& f) const {
@@ -65,6 +69,9 @@ struct PlacedPairs {
   struct OfRun {
     int32_t zero = 0;
     simd::AfterSum after;
+    /// Called when a row's results of a group are there, with the sum of the operands, less their
+    /// zero point, that the row reads of the group. On several threads, for different rows.
+    std::function<void(int64_t row, int64_t group, int32_t sum)> on_row = {};
   };
   int64_t scratch_bytes() const;
   void Run(const std::byte* x, const std::byte* w, const std::byte* other, std::byte* y,
@@ -76,6 +83,8 @@ struct PlacedPairs {
 
  private:
   void Widen(const std::byte* x, int32_t zero, int16_t* to) const;
+  /// Of the numbers that a row reads of a group.
+  int32_t RowSum(const int16_t* image_at, int64_t row, int64_t group) const;
   /// `count` pixels from `first` on, of one panel.
   void Tiles(const simd::AfterSum& after, const int16_t* image_at, const std::byte* w,
              const std::byte* other, std::byte* y, int64_t panel, int64_t first,
