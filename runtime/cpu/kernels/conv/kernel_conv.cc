@@ -1,10 +1,12 @@
 /// Conv and ConvTranspose through oneDNN, with bias and epilogue, in the layout oneDNN likes best.
 #include <algorithm>
 
+#include "lib/ir/roles.h"
 #include "lib/support/strings.h"
 #include "runtime/cpu/kernels/common/bf16.h"
 #include "runtime/cpu/kernels/common/kernels.h"
 #include "runtime/cpu/kernels/common/packed.h"
+#include "runtime/cpu/kernels/conv/channel_finish.h"
 #include "runtime/cpu/kernels/conv/conv_spec.h"
 #include "runtime/cpu/launch/launch.h"
 #include "runtime/plan_ir/wanted_layout.h"
@@ -31,6 +33,27 @@ std::string RefuseBf16Conv(const StepCall& call) {
   return RefuseBf16(call);
 }
 
+/// A product, then what follows it.
+class FinishedLaunch final : public Launch {
+ public:
+  FinishedLaunch(std::shared_ptr<const Launch> product, ChannelFinish finish, int bias, int y)
+      : product_(std::move(product)), finish_(std::move(finish)), bias_(bias), y_(y) {}
+
+  std::unique_ptr<LaunchState> NewState() const override { return product_->NewState(); }
+  Status Run(std::byte* const* args, LaunchState* state) const override {
+    INFER_TRY(product_->Run(args, state));
+    const int residual = finish_.appended.residual;
+    finish_.Run(bias_ >= 0 ? As<float>(args[bias_]) : nullptr,
+                residual >= 0 ? As<float>(args[residual]) : nullptr, As<float>(args[y_]));
+    return {};
+  }
+
+ private:
+  std::shared_ptr<const Launch> product_;
+  ChannelFinish finish_;
+  int bias_, y_;  // operands; bias_ is -1 where there is none
+};
+
 class ConvKernel final : public Kernel {
  public:
   ConvKernel(const StepCall& call, Numbers numbers)
@@ -42,6 +65,8 @@ class ConvKernel final : public Kernel {
         b_(call.operand(node_.input(2))),
         epilogue_(*DecodeEpilogue(call, false)),
         weights_(call.constant(node_.input(1)) ? *call.constant(node_.input(1)) : Tensor()) {
+    if (IsTransposedConvolution(node_) && numbers == Numbers::kF32)
+      if (auto appended = Appended::Of(call, epilogue_); appended.ok()) apart_ = *appended;
     if (numbers == Numbers::kRounded) weights_ = RoundedToBf16(weights_);
   }
 
@@ -61,7 +86,10 @@ class ConvKernel final : public Kernel {
     onednn::ConvSpec& spec = asked.spec;
     spec.src.bf16 = spec.weights.bf16 = numbers_ == Numbers::kBf16;
     spec.dst.bf16 = spec.src.bf16 && result_in_bf16_;
-    INFER_ASSIGN(const onednn::Made made, onednn::MakeConv(spec, {.post_ops = epilogue_.ops}));
+    if (apart_) spec.bias = {};
+    INFER_ASSIGN(
+        const onednn::Made made,
+        onednn::MakeConv(spec, {.post_ops = apart_ ? decltype(epilogue_.ops)() : epilogue_.ops}));
     Prepared p;
     p.name = made.name;
     p.scratch_bytes = made.scratch_bytes;
@@ -74,8 +102,8 @@ class ConvKernel final : public Kernel {
     }
     p.in_layouts[static_cast<size_t>(x_)] = from;
     p.out_layouts = {to};
-    p.accumulate = epilogue_.residual;
-    if (p.accumulate >= 0) p.in_layouts[static_cast<size_t>(p.accumulate)] = to;
+    if (!apart_) p.accumulate = epilogue_.residual;
+    if (epilogue_.residual >= 0) p.in_layouts[static_cast<size_t>(epilogue_.residual)] = to;
     std::vector<Binding> bindings = {{Arg::kSrc, x_}, {Arg::kDst, static_cast<int>(in.size())}};
     if (weights_.defined()) {
       INFER_ASSIGN(auto packed, packed_.Get(spec.weights, weights_, made.weights));
@@ -86,9 +114,10 @@ class ConvKernel final : public Kernel {
       bindings.push_back({Arg::kWeights, w_});
       if (spec.weights.any) p.in_layouts[static_cast<size_t>(w_)] = made.weights;
     }
-    if (b_ >= 0) bindings.push_back({Arg::kBias, b_});
+    if (b_ >= 0 && !apart_) bindings.push_back({Arg::kBias, b_});
     const auto operands = static_cast<int>(in.size());
     p.launch = MakeLaunch(made, std::move(bindings), operands + 1);
+    if (apart_) return Finished(std::move(p), made.dst, spec.dst.dims, operands);
     if (numbers_ == Numbers::kBf16) p.precision = "bf16";
     if (numbers_ != Numbers::kRounded) return p;
     const int64_t x_bytes = BytesIn(made.src, in[static_cast<size_t>(x_)]);
@@ -97,6 +126,18 @@ class ConvKernel final : public Kernel {
   }
 
  private:
+  /// With what oneDNN's transposed convolutions compute by plain loops behind the product.
+  Result<Prepared> Finished(Prepared p, const Layout& layout, const Dims& dims,
+                            int operands) const {
+    const auto block = onednn::ChannelBlockOf(DType::kF32, dims, layout);
+    if (!block) return Unsupported("results in a layout without a name");
+    ChannelFinish finish{dims[0], dims[1], 1, *block, *apart_};
+    for (size_t i = 2; i < dims.size(); ++i) finish.points *= dims[i];
+    if (!finish.any(b_ >= 0)) return p;
+    p.launch = std::make_shared<FinishedLaunch>(std::move(p.launch), finish, b_, operands);
+    return p;
+  }
+
   /// Of what is appended.
   bool HasNoAxes() const {
     return std::all_of(epilogue_.ops.begin(), epilogue_.ops.end(), [](const onednn::PostOp& op) {
@@ -117,7 +158,8 @@ class ConvKernel final : public Kernel {
   bool result_in_bf16_;
   int x_, w_, b_;
   Epilogue epilogue_;
-  Tensor weights_;  // undefined: not constant
+  std::optional<Appended> apart_;  // runs behind the product, with the bias
+  Tensor weights_;                 // undefined: not constant
   PackedCache packed_;
 };
 
