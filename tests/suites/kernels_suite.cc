@@ -261,6 +261,40 @@ TEST(Kernels, Pooling) {
       CheckGraph(Cat("graph g(x: f32[2,", c, ",7,10]) -> (y) { y = ", op, " }"));
 }
 
+/// Planes as ONNX has them, one to three axes: windows that begin or end in the padding, strides
+/// that leave numbers out, rows longer than what is combined at once.
+TEST(Kernels, PoolingOfPlanes) {
+  struct Case {
+    std::string_view shape, windows;
+  };
+  const Case cases[] = {
+      {"2,3,24,31", "kernel_shape=[2,2], auto_pad=\"SAME_UPPER\""},
+      {"2,3,24,31", "kernel_shape=[3,2], strides=[3,2]"},
+      {"1,2,9,40", "kernel_shape=[5,5], pads=[2,2,2,2]"},
+      {"1,2,9,40", "kernel_shape=[2,3], strides=[1,4], pads=[0,1,1,0]"},
+      {"1,2,9,40", "kernel_shape=[3,3], strides=[2,2], pads=[0,0,1,1], ceil_mode=1"},
+      {"2,3,5000", "kernel_shape=[4], strides=[3], pads=[1,2]"},
+      {"1,1,2100", "kernel_shape=[7]"},
+      {"1,2,5,6,7", "kernel_shape=[2,3,3], strides=[1,2,1], pads=[0,1,1,1,1,0]"},
+      {"1,5,3,70", "kernel_shape=[1,70]"},
+  };
+  for (const auto& [shape, windows] : cases)
+    for (std::string_view op : {"MaxPool", "AveragePool"}) {
+      const std::string text =
+          Cat("graph g(x: f32[", shape, "]) -> (y) { y = ", op, "(x) {", windows, "} }");
+      const auto steps = CheckGraph(text);
+      if (BackendUnderTest().name() == "cpu") ExpectFast(steps);
+      CheckSameBits(text);
+    }
+  for (const auto& [shape, windows] : cases)
+    if (windows.find("ceil_mode") == std::string_view::npos)
+      CheckGraph(Cat("graph g(x: f32[", shape, "]) -> (y) { y = AveragePool(x) {", windows,
+                     ", count_include_pad=1} }"));
+  CheckGraph(
+      "graph g(x: f32[1,3,9,40]) -> (y) { y = MaxPool(x) {kernel_shape=[3,3], "
+      "dilations=[2,3], strides=[2,2], pads=[1,2,0,1]} }");
+}
+
 TEST(Kernels, Rows) {
   for (int64_t n : kSizes) {
     CheckGraph(Cat("graph g(x: f32[3,", n, "]) -> (y) { y = Softmax(x) }"), 1, 1e-6);

@@ -1,8 +1,12 @@
-/// Pooling through oneDNN, in the layout of its operand.
+/// Pooling through oneDNN, in the layout of its operand; of planes, which oneDNN pools by plain
+/// loops below AVX-512, by our own.
+#include "lib/support/strings.h"
 #include "runtime/cpu/kernels/common/kernels.h"
 #include "runtime/cpu/kernels/common/spatial.h"
+#include "runtime/cpu/kernels/pool/plane_pool.h"
 #include "runtime/cpu/launch/launch.h"
 #include "runtime/cpu/onednn/onednn.h"
+#include "runtime/cpu/simd/loops.h"
 
 namespace infer {
 namespace {
@@ -25,8 +29,13 @@ void SetOperands(Kind kind, const Operand& in, const Operand& out, onednn::PoolS
   spec.dst = {DType::kF32, out.dims, {}, {}, true, bf16 && !widened};
 }
 
-Result<Prepared> PrepareSpec(const onednn::PoolSpec& spec) {
+/// How oneDNN may pool.
+enum class Loops : uint8_t { kOfVectors, kAny };
+
+Result<Prepared> PrepareSpec(const onednn::PoolSpec& spec, Loops loops) {
   INFER_ASSIGN(const onednn::Made made, onednn::MakePool(spec));
+  if (loops == Loops::kOfVectors && made.name.find("simple") != std::string::npos)
+    return Unsupported("oneDNN pools this layout by plain loops");
   Prepared p;
   p.name = made.name;
   p.in_layouts = {spec.src.layout};
@@ -36,57 +45,108 @@ Result<Prepared> PrepareSpec(const onednn::PoolSpec& spec) {
   return p;
 }
 
-Result<Prepared> PreparePool(const Node& node, const Operand& in, const Operand& out) {
-  INFER_ASSIGN(const Spatial s, SpatialOf(node, {}, in.dims, out.dims, false));
+/// The windows of a pooling, also where they are whole images.
+struct Pooling {
+  Kind kind = Kind::kMax;
+  Spatial windows;
+
+  static Result<Pooling> Of(const Node& node, const Operand& in, const Operand& out) {
+    if (in.dims.size() < 3 || in.dims.size() > 5)
+      return Unsupported("only 1 to 3 spatial dimensions");
+    Pooling p;
+    if (node.Is("GlobalAveragePool") || node.Is("GlobalMaxPool")) {
+      p.kind = node.Is("GlobalMaxPool") ? Kind::kMax : Kind::kAverage;
+      const Dims image(in.dims.begin() + 2, in.dims.end());
+      const Dims ones(image.size(), 1), zeros(image.size(), 0);
+      p.windows = {image, ones, ones, zeros, zeros};
+      return p;
+    }
+    INFER_ASSIGN(p.windows, SpatialOf(node, {}, in.dims, out.dims, false));
+    if (node.Is("AveragePool")) {
+      const bool counts = node.Attr<int64_t>("count_include_pad") != 0;
+      if (counts && node.Attr<int64_t>("ceil_mode") != 0)
+        return Unsupported("ceil_mode with counted padding");
+      p.kind = counts ? Kind::kAverageWithPadding : Kind::kAverage;
+    }
+    const Spatial& s = p.windows;
+    for (size_t i = 0; i < s.kernel.size(); ++i)
+      if (s.pads_begin[i] >= s.kernel[i] || s.pads_end[i] >= s.kernel[i])
+        return Unsupported("a window lies in the padding");
+    return p;
+  }
+};
+
+Result<Prepared> PrepareOneDnn(const Node& node, const Operand& in, const Operand& out,
+                               Loops loops) {
+  INFER_ASSIGN(const Pooling pooling, Pooling::Of(node, in, out));
+  const Spatial& s = pooling.windows;
   for (int64_t d : s.dilations)
     if (d != 1) return Unsupported("dilation");
   onednn::PoolSpec spec;
-  Kind kind = Kind::kMax;
-  if (node.Is("AveragePool")) {
-    const bool counts = node.Attr<int64_t>("count_include_pad") != 0;
-    if (counts && node.Attr<int64_t>("ceil_mode") != 0)
-      return Unsupported("ceil_mode with counted padding");
-    kind = counts ? Kind::kAverageWithPadding : Kind::kAverage;
-  }
-  SetOperands(kind, in, out, spec);
+  SetOperands(pooling.kind, in, out, spec);
   spec.kernel = s.kernel;
   spec.strides = s.strides;
   spec.pads_begin = s.pads_begin;
   spec.pads_end = s.pads_end;
-  for (size_t i = 0; i < s.kernel.size(); ++i)
-    if (s.pads_begin[i] >= s.kernel[i] || s.pads_end[i] >= s.kernel[i])
-      return Unsupported("a window lies in the padding");
-  return PrepareSpec(spec);
+  return PrepareSpec(spec, loops);
 }
 
-Result<Prepared> PrepareGlobal(Kind kind, const Operand& in, const Operand& out) {
-  onednn::PoolSpec spec;
-  SetOperands(kind, in, out, spec);
-  spec.kernel.assign(in.dims.begin() + 2, in.dims.end());
-  spec.strides = Dims(spec.kernel.size(), 1);
-  spec.pads_begin = spec.pads_end = Dims(spec.kernel.size(), 0);
-  return PrepareSpec(spec);
-}
-
-std::unique_ptr<Kernel> MakePoolKernel(const StepCall& call) {
+template <Loops kLoops>
+std::unique_ptr<Kernel> MakeOneDnnPool(const StepCall& call) {
   const Node& node = call.main();
-  return KernelOf(
-      [&node](std::span<const Operand> in, std::span<const Operand> out) -> Result<Prepared> {
-        if (in[0].dims.size() < 3 || in[0].dims.size() > 5)
-          return Unsupported("only 1 to 3 spatial dimensions");
-        if (node.Is("GlobalAveragePool")) return PrepareGlobal(Kind::kAverage, in[0], out[0]);
-        if (node.Is("GlobalMaxPool")) return PrepareGlobal(Kind::kMax, in[0], out[0]);
-        return PreparePool(node, in[0], out[0]);
-      });
+  return KernelOf([&node](std::span<const Operand> in, std::span<const Operand> out) {
+    return PrepareOneDnn(node, in[0], out[0], kLoops);
+  });
+}
+
+PlanePool::Kind PlaneKindOf(Kind kind) {
+  return kind == Kind::kMax       ? PlanePool::Kind::kMax
+         : kind == Kind::kAverage ? PlanePool::Kind::kAverage
+                                  : PlanePool::Kind::kAverageWithPadding;
+}
+
+Result<Prepared> PreparePlanes(const Node& node, const Operand& in, const Operand& out) {
+  INFER_ASSIGN(const Pooling pooling, Pooling::Of(node, in, out));
+  const Spatial& s = pooling.windows;
+  PlanePool pool;
+  pool.kind = PlaneKindOf(pooling.kind);
+  pool.planes = in.dims[0] * in.dims[1];
+  for (size_t i = 0; i < s.kernel.size(); ++i)
+    pool.axes[3 - s.kernel.size() + i] = {in.dims[i + 2], out.dims[i + 2], s.kernel[i],
+                                          s.strides[i],   s.dilations[i],  s.pads_begin[i]};
+  if (!pool.fits()) return Unsupported("a wide window");
+  Prepared p;
+  p.name = Cat("own:planes:", simd::TheLoops().isa);
+  p.in_layouts = {Layout()};
+  p.out_layouts = {Layout()};
+  p.launch = LaunchOf(
+      [pool](std::byte* const* args) { pool.Run(As<float>(args[0]), As<float>(args[1])); });
+  return p;
+}
+
+std::unique_ptr<Kernel> MakePlanePool(const StepCall& call) {
+  const Node& node = call.main();
+  return KernelOf([&node](std::span<const Operand> in, std::span<const Operand> out) {
+    return PreparePlanes(node, in[0], out[0]);
+  });
+}
+
+/// The kernels of one operator, the best first.
+void AddPool(const char* op, KernelList& list) {
+  list.push_back({op, "", "onednn", RefusePool, MakeOneDnnPool<Loops::kOfVectors>});
+  list.push_back({op, "", "planes", RefusePool, MakePlanePool});
+  list.push_back({op, "", "onednn-loops", RefusePool, MakeOneDnnPool<Loops::kAny>});
 }
 
 }  // namespace
 
 KernelList PoolKernels() {
-  return {{"MaxPool", "", "onednn", RefusePool, MakePoolKernel},
-          {"AveragePool", "", "onednn", RefusePool, MakePoolKernel},
-          {"GlobalAveragePool", "", "onednn", RefusePool, MakePoolKernel},
-          {"GlobalMaxPool", "", "onednn", RefusePool, MakePoolKernel}};
+  KernelList list;
+  AddPool("MaxPool", list);
+  AddPool("AveragePool", list);
+  AddPool("GlobalAveragePool", list);
+  AddPool("GlobalMaxPool", list);
+  return list;
 }
 
 }  // namespace infer
