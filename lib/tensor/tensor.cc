@@ -11,6 +11,7 @@
 #include "lib/support/hash.h"
 #include "lib/support/memory_limit.h"
 #include "lib/support/strings.h"
+#include "lib/tensor/to_integer.h"
 
 namespace infer {
 namespace {
@@ -43,17 +44,6 @@ void SetPacked(std::byte* p, int64_t i, int width, uint8_t v) {
 }
 
 bool IsMiniFloat(DType t) { return IsFloat(t) && BitWidth(t) <= 8; }
-
-/// Double to integer: truncates toward zero, saturates, NaN becomes 0.
-template <typename T>
-T ToInteger(double v) {
-  if (std::isnan(v)) return 0;
-  const double lo = static_cast<double>(std::numeric_limits<T>::min());
-  const double hi = static_cast<double>(std::numeric_limits<T>::max());
-  if (v <= lo) return std::numeric_limits<T>::min();
-  if (v >= hi) return std::numeric_limits<T>::max();
-  return static_cast<T>(v);
-}
 
 int64_t SignExtend(uint8_t v, int width) {
   const int shift = 64 - width;

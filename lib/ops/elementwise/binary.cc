@@ -2,6 +2,7 @@
 #include "lib/ops/common.h"
 #include "lib/ops/elements.h"
 #include "lib/ops/op_def.h"
+#include "lib/tensor/to_integer.h"
 
 namespace infer {
 namespace {
@@ -110,7 +111,11 @@ Status RunPow(OpRun& run) {
   const Tensor exponent = b.Cast(DType::kF64);
   return DispatchNumber(run, a.dtype(), [&]<typename T>(T) {
     MapBinary<T, double, T>(a, exponent, out, [](T x, double y) {
-      return static_cast<T>(std::pow(static_cast<double>(x), y));
+      const double power = std::pow(static_cast<double>(x), y);
+      if constexpr (std::is_integral_v<T>)
+        return ToInteger<T>(power);
+      else
+        return static_cast<T>(power);
     });
   });
 }

@@ -74,6 +74,7 @@ Status NormalizeGroups(OpRun& run, int64_t groups_per_sample) {
   const int64_t per_group = channels / groups_per_sample;
   const double epsilon = run.Float("epsilon");
   Tensor& y = run.Out(0, x.dtype(), x.dims());
+  if (x.num_elements() == 0) return {};  // no channels split into any number of groups
   return DispatchF32F64(run, x.dtype(), [&]<typename T>(T) {
     const T* in = x.data<T>().data();
     T* out = y.mutable_data<T>().data();

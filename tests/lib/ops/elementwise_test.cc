@@ -75,6 +75,9 @@ TEST(Binary, PowKeepsTheBaseType) {
   EXPECT_TRUE(BitEqual(Call("Pow", {I({2, -3, 0, 1, -1}), I({10, 3, 0, -2, -3})}),
                        I({1024, -27, 1, 1, -1})));
   EXPECT_TRUE(BitEqual(Call("Pow", {I({2, 3}), F({2.5f, 2.f})}), I({5, 9})));
+  // No integer is NaN, and none is as large.
+  EXPECT_TRUE(BitEqual(Call("Pow", {I({-2, 10, 10, -10}), F({0.5f, 30.f, INFINITY, 31.f})}),
+                       I({0, INT64_MAX, INT64_MAX, INT64_MIN})));
   ExpectClose(Call("Pow", {F({2, 9, -2}), F({0.5f, 0.5f, 3})}), F({1.41421356f, 3, -8}));
   EXPECT_TRUE(BitEqual(Call("Pow", {F({-3, 1.5f}), F({}, {2})}), F({9, 2.25f})));
 }

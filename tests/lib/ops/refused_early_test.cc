@@ -57,5 +57,14 @@ TEST(RefusedEarly, TensorAttributesOfStrings) {
   });
 }
 
+/// No channels split into any number of groups, which are not visited one by one.
+TEST(RefusedEarly, NotTheGroupsOfNoChannels) {
+  const Tensor x(DType::kF32, {2, 0, 3}), none(DType::kF32, {0});
+  const OpResult got =
+      RunOp("GroupNormalization", {{"num_groups", int64_t{1} << 60}}, {x, none, none});
+  ASSERT_TRUE(got.status.ok()) << got.status.message();
+  EXPECT_EQ(got.y().dims(), (Dims{2, 0, 3}));
+}
+
 }  // namespace
 }  // namespace infer
