@@ -277,6 +277,7 @@ TEST(Kernels, PoolingOfPlanes) {
       {"1,1,2100", "kernel_shape=[7]"},
       {"1,2,5,6,7", "kernel_shape=[2,3,3], strides=[1,2,1], pads=[0,1,1,1,1,0]"},
       {"1,5,3,70", "kernel_shape=[1,70]"},
+      {"1,5,300", "kernel_shape=[100], strides=[90], pads=[3,5]"},
   };
   for (const auto& [shape, windows] : cases)
     for (std::string_view op : {"MaxPool", "AveragePool"}) {
