@@ -21,9 +21,13 @@ struct PanelGemm {
   int64_t rows = 0, depth = 0, columns = 0;
 
   static constexpr const char* kName = "own:gemm:";
+  /// Weights that take less to multiply than a call of oneDNN costs.
+  static constexpr int64_t kLittle = 1 << 13;
 
-  /// With fewer rows the packing of a and the padding of runs cost too much.
-  bool Pays() const { return rows >= 12; }
+  /// One row by a large matrix is read faster by oneDNN's product of a vector. From two rows on this
+  /// is faster, 1.2 to 7 times below twelve, where oneDNN reads the matrix again for each row
+  /// (docs/performance.md#few-rows).
+  bool Pays() const { return rows >= 2 || depth * columns <= kLittle; }
   int64_t scratch_bytes() const;
   /// w[k][n] at from[k * k_stride + n * n_stride], as Run() wants it; does not depend on `rows`.
   std::shared_ptr<const Buffer> Pack(const float* from, int64_t k_stride, int64_t n_stride) const {
