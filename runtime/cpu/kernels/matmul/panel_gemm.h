@@ -24,8 +24,8 @@ struct PanelGemm {
   /// Weights that take less to multiply than a call of oneDNN costs.
   static constexpr int64_t kLittle = 1 << 13;
 
-  /// One row by a large matrix is read faster by oneDNN's product of a vector. From two rows on this
-  /// is faster, 1.2 to 7 times below twelve, where oneDNN reads the matrix again for each row
+  /// One row by a large matrix is read faster by oneDNN's product of a vector. From two rows on
+  /// this is faster, 1.2 to 7 times below twelve, where oneDNN reads the matrix again for each row
   /// (docs/performance.md#few-rows).
   bool Pays() const { return rows >= 2 || depth * columns <= kLittle; }
   int64_t scratch_bytes() const;
