@@ -44,6 +44,29 @@ class Completion {
   virtual Status Wait() = 0;
 };
 
+/// Commands that were recorded once and can be handed over many times, by the encoder that recorded
+/// them. What they work on must be there as long as it is.
+class RecordedCommands {
+ public:
+  virtual ~RecordedCommands() = default;
+};
+
+/// What an encoder, or all of a context, did so far.
+struct CommandInfo {
+  int64_t recorded = 0;     ///< dispatches and copies that were recorded
+  int64_t submissions = 0;  ///< that were handed to a queue
+  int64_t replayed = 0;     ///< of them, whose commands were recorded before and handed over again
+  CommandInfo& operator+=(const CommandInfo& o) {
+    recorded += o.recorded;
+    submissions += o.submissions;
+    replayed += o.replayed;
+    return *this;
+  }
+  CommandInfo operator-(const CommandInfo& o) const {
+    return {recorded - o.recorded, submissions - o.submissions, replayed - o.replayed};
+  }
+};
+
 /// Commands for a device, in order.
 class Encoder {
  public:
@@ -65,6 +88,24 @@ class Encoder {
   /// When each mark was passed, in ms since the first one of this encoder; numbers begin anew. Pre:
   /// all commands that were recorded have ended.
   virtual Result<std::vector<double>> TakeMarks() { return std::vector<double>(); }
+
+  /// Whether commands can be kept and handed over again.
+  virtual bool keeps_recordings() const { return false; }
+  /// What follows, up to EndRecording, is kept. Pre: what the encoder kept before has ended, and
+  /// completions of it were waited for.
+  virtual Status BeginRecording() { return Unsupported("the device keeps no commands"); }
+  /// What was recorded since then, which Submit hands over for the first time. nullptr: it was too
+  /// much to keep, and is handed over this once.
+  virtual Result<std::shared_ptr<RecordedCommands>> EndRecording() {
+    return Unsupported("the device keeps no commands");
+  }
+  /// The next Submit hands the commands over again. Until then Upload and Download are called as
+  /// they were when it was recorded, of the same parts of the device's memory, in the same order,
+  /// and bring other bytes; nothing else is called. Pre: as BeginRecording.
+  virtual Status Replay(std::shared_ptr<RecordedCommands> /*recording*/) {
+    return Unsupported("the device keeps no commands");
+  }
+  virtual CommandInfo commands() const { return {}; }
 };
 
 class Device {
@@ -74,6 +115,8 @@ class Device {
   /// Uninitialised. ResourceExhausted where there is none left.
   virtual Result<std::shared_ptr<DeviceMemory>> Allocate(int64_t bytes) = 0;
   virtual Result<std::unique_ptr<Encoder>> NewEncoder() = 0;
+  /// ResourceExhausted with figures where so many bytes more cannot be had; allocates nothing.
+  virtual Status CheckRoom(int64_t /*bytes*/) const { return {}; }
 };
 
 }  // namespace infer

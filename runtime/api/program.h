@@ -173,6 +173,8 @@ class RunContext {
   virtual std::span<const Cost> step_costs() const = 0;
   /// The implementations that run, as step_costs().
   virtual std::span<const std::string> step_kernels() const = 0;
+  /// Of all runs so far, on a device; without those of bodies of control flow.
+  virtual CommandInfo commands() const { return {}; }
 };
 
 /// What a device's driver made of shaders, for all programs of a backend so far.

@@ -64,6 +64,7 @@ class FaultyContext final : public RunContext {
   std::span<const StepTiming> profile() const override { return real_->profile(); }
   const OperatorTimes& reference_times() const override { return real_->reference_times(); }
   MemoryInfo memory() const override { return real_->memory(); }
+  CommandInfo commands() const override { return real_->commands(); }
   std::span<const Cost> step_costs() const override { return real_->step_costs(); }
   std::span<const std::string> step_kernels() const override { return real_->step_kernels(); }
 

@@ -54,8 +54,13 @@ Status Executor::RunBound(const RunOptions& options) {
     // Nothing of this run may be under way when it is over, however it ended.
     Status ended = AwaitDevice();
     if (ran.ok()) ran = std::move(ended);
-    if (!ran.ok()) encoder_.reset();
-    if (!ran.ok()) ForgetResident();
+    if (!ran.ok()) {
+      if (encoder_) commands_ += encoder_->commands();
+      encoder_.reset();
+      ForgetRecorded();
+      ForgetResident();
+    }
+    plans_[0]->has_run = true;
   }
   INFER_TRY(std::move(ran));
   return Finish();
@@ -99,6 +104,7 @@ Status Executor::GrowArenas(const ShapePlan& plan) {
   // Where there is no memory for the larger one, no plan is left with pointers to the smaller.
   auto known = std::move(plans_);
   plans_.clear();
+  for (const auto& bound : known) bound->recorded.clear();
   step_costs_ = {};
   step_kernels_ = {};
   if (!host) {
@@ -138,6 +144,8 @@ std::vector<std::shared_ptr<LaunchState>> Executor::StatesOf(const ShapePlan& pl
 }
 
 Status Executor::Bind(std::shared_ptr<const ShapePlan> plan) {
+  const int64_t arena = device_arena_ ? device_arena_->bytes() : 0;
+  INFER_TRY(program_->CheckRoom(*plan, std::max<int64_t>(plan->memory.device_bytes - arena, 0)));
   INFER_TRY(GrowArenas(*plan));
   auto bound = std::make_unique<Bound>();
   bound->states = StatesOf(*plan);
@@ -163,6 +171,7 @@ Status Executor::Bind(std::shared_ptr<const ShapePlan> plan) {
     if (plan->buffers[b].space == MemorySpace::kDevice && IsExternal(plan->buffers[b]))
       bound->resident.push_back(static_cast<int>(b));
   bound->plan = std::move(plan);
+  if (bound->plan->uses_device) FindSegments(*bound);
   PointIntoArena(*bound);
   plans_.insert(plans_.begin(), std::move(bound));
   // As many as the program keeps: binding one anew costs more than small networks run.
@@ -249,8 +258,15 @@ Status Executor::RunLaunches(const RunOptions& options) {
   const double start = profile_start_;
   INFER_TRY(MoveResident(true, options));
   double begin = options.profile ? NowMs() : start;
+  RecordedRun* const kept = RecordedRunOf(options);
+  size_t segment = 0;
   for (size_t l = 0; l < bound.plan->launches.size(); ++l) {
     INFER_TRY(CheckStop());
+    if (kept && segment < bound.segments.size() && bound.segments[segment].begin == l) {
+      INFER_TRY(RunSegment(segment, *kept));
+      l = bound.segments[segment++].end - 1;
+      continue;
+    }
     const PlannedLaunch& launch = bound.plan->launches[l];
     if (!launch.alone && one) one.reset();
     if (!one) lanes.Adjust();
@@ -300,25 +316,39 @@ Status Executor::RunLaunch(size_t index, const RunOptions& options) {
                    options);
 }
 
+Status Executor::MakeEncoder() {
+  if (encoder_) return {};
+  INFER_ASSIGN(encoder_, program_->device()->NewEncoder());
+  return {};
+}
+
+bool Executor::IsUpload(const PlannedLaunch& launch) const {
+  return launch.crosses &&
+         plans_[0]->plan->buffers[static_cast<size_t>(launch.args[1])].space ==
+             MemorySpace::kDevice;
+}
+
+std::span<const BufferView> Executor::DeviceArgs(size_t index) {
+  Bound& bound = *plans_[0];
+  const PlannedLaunch& launch = bound.plan->launches[index];
+  const size_t first = bound.first_arg[index];
+  const auto args = std::span(bound.device_args).subspan(first, launch.args.size());
+  for (size_t i = 0; launch.reads_host && i < args.size(); ++i)
+    args[i].host = bound.args[first + i];
+  return args;
+}
+
 Status Executor::Record(size_t index) {
   const Bound& bound = *plans_[0];
   const PlannedLaunch& launch = bound.plan->launches[index];
   // Bytes that are read here may be on their way to the host still: views run nothing in between.
-  if ((launch.crosses || launch.reads_host) && downloads_) INFER_TRY(AwaitDevice());
-  if (!encoder_) {
-    INFER_ASSIGN(encoder_, program_->device()->NewEncoder());
-  }
+  if (downloads_ && (launch.reads_host || IsUpload(launch))) INFER_TRY(AwaitDevice());
+  INFER_TRY(MakeEncoder());
   recorded_ = true;
-  if (!launch.crosses) {
-    const auto args =
-        std::span(plans_[0]->device_args).subspan(bound.first_arg[index], launch.args.size());
-    for (size_t i = 0; launch.reads_host && i < args.size(); ++i)
-      args[i].host = bound.args[bound.first_arg[index] + i];
-    return launch.launch->Record(*encoder_, args, bound.states[index].get());
-  }
+  if (!launch.crosses)
+    return launch.launch->Record(*encoder_, DeviceArgs(index), bound.states[index].get());
   const auto from = static_cast<size_t>(launch.args[0]), to = static_cast<size_t>(launch.args[1]);
-  if (bound.plan->buffers[to].space == MemorySpace::kDevice)
-    return encoder_->Upload(bound.views[to], bound.pointers[from]);
+  if (IsUpload(launch)) return encoder_->Upload(bound.views[to], bound.pointers[from]);
   downloads_ = true;
   return encoder_->Download(bound.pointers[to], bound.views[from]);
 }

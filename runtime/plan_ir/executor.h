@@ -17,8 +17,20 @@ class Executor final : public PlanContext {
   std::vector<Dims> BoundShapes() const;
   Status BindResident(size_t i, DeviceTensor value) override;
   Result<DeviceTensor> resident_output(size_t o) const override;
+  CommandInfo commands() const override;
 
  private:
+  /// Launches of the device, one behind the other, that hang on nothing of the run but bytes.
+  struct Segment {
+    size_t begin = 0, end = 0;     // launches
+    std::vector<size_t> renewed;   // of them, those that bring bytes to the device or back
+    bool downloads = false;
+  };
+  /// The commands of all segments, for resident values at these places.
+  struct RecordedRun {
+    std::vector<std::weak_ptr<DeviceMemory>> resident;   // as Bound::resident
+    std::vector<std::shared_ptr<RecordedCommands>> segments;    // nullptr: not recorded yet
+  };
   /// A shape plan with this context's pointers.
   struct Bound {
     std::shared_ptr<const ShapePlan> plan;
@@ -32,6 +44,10 @@ class Executor final : public PlanContext {
     std::vector<BufferView> device_args;                   // as args; empty where no device is used
     std::vector<std::shared_ptr<DeviceMemory>> constants;  // on the device
     std::vector<int> resident;                             // buffers: inputs and outputs there
+    std::vector<Segment> segments;
+    std::vector<RecordedRun> recorded;  // most recent first
+    bool has_run = false;               // with commands that were handed over once
+    bool keeps_commands = true;
     size_t arenas = 0;                                     // to which its pointers lead
     bool alone = false;                                    // all launches are
     std::shared_ptr<const ExecutorProgram> late_program;   // once it has run
@@ -62,6 +78,7 @@ class Executor final : public PlanContext {
   Result<std::shared_ptr<DeviceMemory>> ResidentMemory(int64_t bytes);
   /// Where resident inputs and outputs of this run lie.
   Status PlaceResident();
+  const std::shared_ptr<DeviceMemory>& ResidentAt(int buffer) const;
   /// Copies resident inputs to the device, or resident outputs from there, where they have to go.
   Status MoveResident(bool to_device, const RunOptions& options);
   /// After a failed run: what it copied and made is not there.
@@ -79,6 +96,20 @@ class Executor final : public PlanContext {
   /// A copy between the memory spaces, or a launch of the device, behind what was recorded.
   Status Record(size_t index);
   bool IsOnDevice(const PlannedLaunch& launch) const;
+  Status MakeEncoder();
+  /// What Record was given for the launch.
+  std::span<const BufferView> DeviceArgs(size_t index);
+  /// A copy from host memory to the device; else one back. Pre: it crosses.
+  bool IsUpload(const PlannedLaunch& launch) const;
+
+  void FindSegments(Bound& bound) const;
+  /// Where commands of this run are kept; nullptr: they are handed over once.
+  RecordedRun* RecordedRunOf(const RunOptions& options);
+  Status RunSegment(size_t index, RecordedRun& run);
+  Status RecordSegment(const Segment& segment, std::shared_ptr<RecordedCommands>& kept);
+  /// Hands it over again, with the bytes of this run.
+  Status ReplaySegment(const Segment& segment, const std::shared_ptr<RecordedCommands>& kept);
+  void ForgetRecorded();
   /// Hands over what was recorded. The host goes on beside it.
   Status SubmitRecorded();
   /// Until all commands have ended; then what was downloaded is there.
@@ -116,6 +147,7 @@ class Executor final : public PlanContext {
   std::vector<std::shared_ptr<DeviceMemory>> resident_pool_;  // also what others still hold
   std::vector<std::unique_ptr<Bound>> plans_;                 // most recent first
   std::unique_ptr<Encoder> encoder_;  // nullptr until it is needed, and after a failure
+  CommandInfo commands_;              // of encoders before it
   bool recorded_ = false;             // something that is not submitted
   bool downloads_ = false;            // something that the host waits for
   std::vector<std::shared_ptr<Completion>> under_way_;

@@ -17,9 +17,7 @@ Status Executor::StartClocks() {
   marked_.clear();
   has_clock_ = false;
   if (plans_[0]->plan->uses_device) {
-    if (!encoder_) {
-      INFER_ASSIGN(encoder_, program_->device()->NewEncoder());
-    }
+    INFER_TRY(MakeEncoder());
     // Of some marks the one that came back soonest, in the middle of its way.
     double soonest = std::numeric_limits<double>::infinity();
     for (int round = 0; round < kClockRounds; ++round) {

@@ -1,6 +1,7 @@
 #include "runtime/plan_ir/executor_program.h"
 
 #include <algorithm>
+#include <set>
 
 #ifdef __GLIBC__
 #include <malloc.h>
@@ -71,6 +72,7 @@ Status ExecutorProgram::Prepare(const PlanObserver& observe) {
   if (dropped > 0) malloc_trim(0);  // small ones lie in the heap, between what stays
 #endif
   const ShapePlan& shape_plan = **made;
+  if (is_static) INFER_TRY(CheckRoom(shape_plan, shape_plan.memory.device_bytes));
   if (observe) Show(observe, shape_plan, origins, NowMs() - begin);
   for (size_t s = 0; s < steps_.size(); ++s) {
     if (runs_bodies_[s]) continue;
@@ -182,6 +184,19 @@ Result<std::shared_ptr<DeviceMemory>> ExecutorProgram::OnDevice(const Tensor& co
   INFER_TRY(done->Wait());
   kept = {constant, memory};
   return memory;
+}
+
+Status ExecutorProgram::CheckRoom(const ShapePlan& plan, int64_t more) const {
+  if (!plan.uses_device) return {};
+  const std::lock_guard lock(constants_mutex_);
+  std::set<const std::byte*> counted;
+  for (const PlannedBuffer& b : plan.buffers) {
+    if (b.space != MemorySpace::kDevice || !b.constant.defined()) continue;
+    const auto there = constants_.find(b.constant.raw());
+    if (there != constants_.end() && there->second.memory) continue;
+    if (counted.insert(b.constant.raw()).second) more += b.constant.byte_size();
+  }
+  return device()->CheckRoom(more);
 }
 
 Result<std::unique_ptr<RunContext>> ExecutorProgram::NewContext() const {

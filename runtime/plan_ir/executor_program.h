@@ -67,6 +67,9 @@ class ExecutorProgram final : public PlanProgram,
   Result<std::shared_ptr<const ExecutorProgram>> LateProgram(const ShapePlan& plan) const;
   /// The constant in memory of the device, where all contexts read it. Pre: there is a device.
   Result<std::shared_ptr<DeviceMemory>> OnDevice(const Tensor& constant) const;
+  /// ResourceExhausted where the device has no memory for the constants of a plan that are not
+  /// there yet, and `more` bytes. Nothing is allocated.
+  Status CheckRoom(const ShapePlan& plan, int64_t more) const;
 
  private:
   /// Decisions of the shape plan: layouts and launches, then memory.

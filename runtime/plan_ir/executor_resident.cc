@@ -77,6 +77,13 @@ Status Executor::PlaceResident() {
   return {};
 }
 
+const std::shared_ptr<DeviceMemory>& Executor::ResidentAt(int buffer) const {
+  const PlannedBuffer& b = plans_[0]->plan->buffers[static_cast<size_t>(buffer)];
+  const auto index = static_cast<size_t>(b.index);
+  return b.kind == PlannedBuffer::Kind::kInput ? resident_in_[index].memory
+                                               : resident_out_[index].memory;
+}
+
 Status Executor::MoveResident(bool to_device, const RunOptions& options) {
   const Bound& bound = *plans_[0];
   for (const int at : bound.resident) {
@@ -88,9 +95,7 @@ Status Executor::MoveResident(bool to_device, const RunOptions& options) {
     if (is_input ? resident_in_[index].current : options.leave_resident) continue;
     if (options.profile) INFER_TRY(AwaitDevice());
     const double begin = options.profile ? NowMs() : 0;
-    if (!encoder_) {
-      INFER_ASSIGN(encoder_, program_->device()->NewEncoder());
-    }
+    INFER_TRY(MakeEncoder());
     recorded_ = true;
     if (is_input) {
       INFER_TRY(encoder_->Upload(bound.views[b], inputs_[index].tensor().raw()));

@@ -48,6 +48,11 @@ class Launch {
   /// device's. Unused operands have no memory.
   virtual Status Record(Encoder& encoder, std::span<const BufferView> args,
                         LaunchState* state) const;
+  /// Where operands are read on the host (Prepared::on_host): while the encoder hands over again
+  /// what Record added, looks at them as Record did, and makes the same uploads.
+  virtual Status Renew(Encoder& /*encoder*/, std::span<const BufferView> /*args*/) const {
+    return {};
+  }
 };
 
 struct Prepared {

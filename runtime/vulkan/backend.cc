@@ -25,6 +25,7 @@ class VulkanDevice final : public Device {
   Result<std::unique_ptr<Encoder>> NewEncoder() override {
     return vulkan::VulkanEncoder::Make(parts_);
   }
+  Status CheckRoom(int64_t bytes) const override { return parts_->allocator->CheckRoom(bytes); }
 
  private:
   std::shared_ptr<DeviceParts> parts_;

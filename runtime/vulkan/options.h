@@ -29,6 +29,15 @@ struct VulkanOptions {
   int64_t busy_groups = 0;
   /// Pretends that the host cannot map device memory: all bytes go through staging buffers.
   bool stage_all = false;
+  /// Of one submission, lest a watchdog takes the device for dead: rounds of all loops of all
+  /// invocations, unless one dispatch has more. Some 30 GFLOP of products in the largest tiles.
+  int64_t submission_work = int64_t{1} << 30;
+  /// "discrete": what only such a device asks of us is pretended of the one that is there, for
+  /// tests (device/pretend.h); "": nothing is.
+  std::string pretend = {};
+  /// Copies between host and device of so many bytes go to a queue for transfers, where there is
+  /// one. Fewer are not worth the way from queue to queue.
+  int64_t transfer_bytes = int64_t{256} << 10;
   /// Convolutions by subgroups on GPUs, too, where shared memory is the faster way: for tests.
   bool subgroups_anywhere = false;
   /// The folder that keeps what the driver made of our shaders; "": none.
@@ -43,6 +52,7 @@ struct VulkanOptions {
 
 /// INFER_VULKAN_DISABLE (names between commas), INFER_VULKAN_MEMORY (bytes),
 /// INFER_VULKAN_BUFFER (bytes), INFER_VULKAN_STAGE_ALL=1, INFER_VULKAN_BUSY_GROUPS (a number),
+/// INFER_VULKAN_PRETEND=discrete (then all copies go to the queue for transfers),
 /// INFER_VULKAN_CACHE (a folder; "": none; infer-opt/vulkan in $XDG_CACHE_HOME or ~/.cache where it
 /// is not set), INFER_VULKAN_VALIDATE=1 (messages go to stderr). InvalidArgument for anything that
 /// cannot be read.
@@ -79,6 +89,7 @@ struct VulkanDeviceInfo {
   /// (65,535 in Mesa's llvmpipe); 0: no limit is known.
   int64_t max_iterations = 0;
   int64_t queue_families = 0;
+  bool has_transfer_queue = false;  ///< a family of queues that only copy
   bool maps_device_memory = false;  ///< some device-local memory can be mapped by the host
   std::vector<std::string> features, missing;  ///< names of VulkanFeatures()
 };

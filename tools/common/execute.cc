@@ -28,6 +28,14 @@ void TellWritten() {
     std::fprintf(stderr, "  %s is written, and complete\n", g_context->written->c_str());
 }
 
+/// For this process and those that it starts.
+Status LimitDeviceMemory(const std::string& size) {
+  const auto bytes = ParseBytes(size);
+  if (!bytes.ok()) return bytes.status().In("--device-memory");
+  ::setenv("INFER_VULKAN_MEMORY", Cat(*bytes).c_str(), 1);
+  return {};
+}
+
 }  // namespace
 
 void CommonOptions::Declare(Options& options, bool has_timeout) {
@@ -44,6 +52,8 @@ void CommonOptions::Declare(Options& options, bool has_timeout) {
     options.Value("--timeout S", &timeout_s, "End after so many seconds, exit code 124; 0: never");
   options.Value("--max-memory SIZE", &max_memory,
                 "Most memory that may be used (2G): for models that nobody vouches for");
+  options.Value("--device-memory SIZE", &device_memory,
+                "Most memory that may be allocated of a Vulkan device (2G)");
 }
 
 Status CommonOptions::Apply(Context& context) const {
@@ -53,6 +63,7 @@ Status CommonOptions::Apply(Context& context) const {
   SetTableColumns(columns);
   if (timeout_s > 0) SetTimeout(timeout_s);
   LimitMemoryToMachine();
+  if (!device_memory.empty()) INFER_TRY(LimitDeviceMemory(device_memory));
   if (max_memory.empty()) return {};
   auto bytes = ParseBytes(max_memory);
   if (!bytes.ok()) return bytes.status().In("--max-memory");

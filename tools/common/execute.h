@@ -12,7 +12,7 @@ namespace infer {
 struct CommonOptions {
   bool quiet = false, verbose = false, help = false, help_all = false;
   double timeout_s = 0;
-  std::string json, config, max_memory;
+  std::string json, config, max_memory, device_memory;
   std::vector<std::string> columns;
 
   void Declare(Options& options, bool has_timeout);

@@ -35,7 +35,9 @@ class Runs {
   Status Add(bool profile_first) {
     double profiled = 0, other = 0;
     if (profile_first) INFER_TRY(Profiled(&profiled));
+    const CommandInfo before = run_.commands();
     INFER_TRY(Timed({.leave_resident = true}, &other));
+    commands_ = run_.commands() - before;
     if (!profile_first) INFER_TRY(Profiled(&profiled));
     unprofiled_.push_back(other);
     ratios_.push_back(profiled / other);
@@ -52,6 +54,7 @@ class Runs {
     p.overhead = Quantile(ratios_, 0.5);
     p.unexplained = Quantile(unexplained_, 0.5);
     p.device_ms = Quantile(device_, 0.5);
+    p.commands = commands_;
     p.reference = reference_.Median();
     for (size_t s = 0; s < p.steps.size(); ++s) {
       p.steps[s].ms = Median(&RunSums::ms, s);
@@ -107,6 +110,7 @@ class Runs {
   std::vector<double> walls_, unprofiled_, ratios_, unexplained_, device_;
   std::vector<RunSums> sums_;
   std::vector<std::vector<StepTiming>> timelines_;
+  CommandInfo commands_;
   ReferenceSamples reference_;
 };
 
@@ -143,6 +147,9 @@ std::string ModelProfile::Headline() const {
       Cat(name, ": ", Fixed(wall_ms, 3), " ms profiled, ", Fixed(overhead, 3), " x unprofiled, ",
           Percent(unexplained), " % unexplained; ",
           device_ms > 0 ? Cat("device busy ", Fixed(device_ms, 3), " ms by its clock; ") : "",
+          commands.submissions > 0
+              ? Cat(commands.submissions, " submissions, ", commands.recorded, " commands recorded; ")
+              : "",
           reference.ToString(), "\n");
   if (roofline && wall_ms > 0)
     text +=
@@ -205,7 +212,8 @@ Result<ModelProfile> ProfileRuns(const std::string& name, const Program& program
 void AddTo(Json& report, const ModelProfile& p) {
   report["profile"] = {
       {"runs", p.runs},         {"wall_ms", p.wall_ms},         {"unprofiled_ms", p.unprofiled_ms},
-      {"overhead", p.overhead}, {"unexplained", p.unexplained}, {"device_ms", p.device_ms}};
+      {"overhead", p.overhead}, {"unexplained", p.unexplained}, {"device_ms", p.device_ms},
+      {"submissions", p.commands.submissions}, {"recorded_commands", p.commands.recorded}};
   if (p.roofline) {
     report["profile"]["roofline"] = ToJson(*p.roofline);
     report["profile"]["floor_ms"] = p.floor_ms();

@@ -27,6 +27,7 @@ struct ModelProfile {
   double overhead = 0;               ///< profiled / unprofiled, median over neighbours
   double unexplained = 0;            ///< share of a profiled run that no step accounts for, median
   double device_ms = 0;              ///< that the device was busy, by its clock, median
+  CommandInfo commands = {};         ///< of the last run without a profile, on a device
   int runs = 0;                      ///< of each kind
   int lanes = 1;                     ///< that a run had
   int64_t program_bytes = 0;         ///< weights and activations

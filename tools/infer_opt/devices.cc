@@ -55,6 +55,7 @@ Json DeviceJson(const VulkanDeviceInfo& d, const VulkanOptions& options) {
           {"max_iterations", d.max_iterations},
           {"compute_units", d.compute_units},
           {"queue_families", d.queue_families},
+          {"has_transfer_queue", d.has_transfer_queue},
           {"maps_device_memory", d.maps_device_memory},
           {"features", features}};
 }
@@ -112,7 +113,8 @@ class DevicesCommand : public Command {
             HumanBytes(d.max_allocation_bytes), ", ", HumanBytes(d.shared_bytes), " shared by ",
             d.max_invocations, " invocations, subgroups of ", d.subgroup, ", ",
             d.compute_units > 0 ? Cat(d.compute_units, " compute units, ") : "", d.queue_families,
-            d.queue_families == 1 ? " queue family" : " queue families"));
+            d.queue_families == 1 ? " queue family" : " queue families",
+            d.has_transfer_queue ? ", one for copies" : ""));
     for (const auto& row : FeatureRows(d, options))
       context.PrintLine(
           Cat("  ", row[0], std::string(12 - row[0].size(), ' '), row[1], ": ", row[2]));

@@ -11,14 +11,6 @@ bool Contains(const std::vector<std::string>& list, std::string_view name) {
   return std::find(list.begin(), list.end(), name) != list.end();
 }
 
-std::vector<VkQueueFamilyProperties> Families(VkPhysicalDevice device) {
-  uint32_t n = 0;
-  vkGetPhysicalDeviceQueueFamilyProperties(device, &n, nullptr);
-  std::vector<VkQueueFamilyProperties> families(n);
-  vkGetPhysicalDeviceQueueFamilyProperties(device, &n, families.data());
-  return families;
-}
-
 /// A family of compute queues, one without graphics if there is one.
 uint32_t ComputeFamily(const std::vector<VkQueueFamilyProperties>& families) {
   uint32_t best = 0;
@@ -33,6 +25,13 @@ uint32_t ComputeFamily(const std::vector<VkQueueFamilyProperties>& families) {
   return best;
 }
 
+/// A family whose queues copy and do nothing else.
+std::optional<uint32_t> TransferFamily(const std::vector<VkQueueFamilyProperties>& families) {
+  const auto found = std::find_if(families.begin(), families.end(), CopiesOnly);
+  if (found == families.end()) return std::nullopt;
+  return static_cast<uint32_t>(found - families.begin());
+}
+
 }  // namespace
 
 Result<std::shared_ptr<Gpu>> Gpu::Make(const VulkanOptions& options) {
@@ -43,23 +42,37 @@ Result<std::shared_ptr<Gpu>> Gpu::Make(const VulkanOptions& options) {
   if (options.max_buffer_bytes > 0)
     gpu->info_.max_buffer_bytes = std::min(gpu->info_.max_buffer_bytes, options.max_buffer_bytes);
   gpu->physical_ = gpu->instance_->devices()[static_cast<size_t>(gpu->info_.index)];
-  INFER_TRY(gpu->MakeDevice());
+  gpu->facts_ = PhysicalFactsOf(gpu->physical_, gpu->instance_->pretence());
+  const auto& families = gpu->facts_.families;
+  const uint32_t compute = ComputeFamily(families);
+  const auto transfer = TransferFamily(families);
+  const VkPhysicalDeviceLimits& limits = gpu->facts_.properties.limits;
+  gpu->tick_bits_ = families[compute].timestampValidBits;
+  gpu->flush_alignment_ = static_cast<int64_t>(limits.nonCoherentAtomSize);
+  gpu->tick_ns_ = static_cast<double>(limits.timestampPeriod);
+  if (const Pretence* const pretence = gpu->instance_->pretence()) {
+    // The device has the queue that is there; two are pretended of it.
+    const uint32_t real = ComputeFamily(PhysicalFactsOf(gpu->physical_, nullptr).families);
+    INFER_TRY(gpu->MakeDevice(real, std::nullopt));
+    VkQueue queue = VK_NULL_HANDLE;
+    gpu->vk_.vkGetDeviceQueue(gpu->device_, real, 0, &queue);
+    pretence->Install(gpu->vk_, gpu->physical_, gpu->device_, queue, real);
+  } else {
+    INFER_TRY(gpu->MakeDevice(compute, transfer));
+  }
+  gpu->OpenQueues(compute, transfer);
   return gpu;
 }
 
-Status Gpu::MakeDevice() {
-  const auto families = Families(physical_);
-  family_ = ComputeFamily(families);
-  tick_bits_ = families[family_].timestampValidBits;
-  vkGetPhysicalDeviceProperties(physical_, &properties_);
-  flush_alignment_ = static_cast<int64_t>(properties_.limits.nonCoherentAtomSize);
-  tick_ns_ = static_cast<double>(properties_.limits.timestampPeriod);
-  vkGetPhysicalDeviceMemoryProperties(physical_, &memory_);
+Status Gpu::MakeDevice(uint32_t compute, std::optional<uint32_t> transfer) {
   const float priority = 1;
-  VkDeviceQueueCreateInfo queue{VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO};
-  queue.queueFamilyIndex = family_;
-  queue.queueCount = 1;
-  queue.pQueuePriorities = &priority;
+  std::vector<VkDeviceQueueCreateInfo> queues(transfer ? 2 : 1);
+  for (size_t i = 0; i < queues.size(); ++i) {
+    queues[i] = {VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO};
+    queues[i].queueFamilyIndex = i == 0 ? compute : *transfer;
+    queues[i].queueCount = 1;
+    queues[i].pQueuePriorities = &priority;
+  }
   VkPhysicalDeviceVulkan12Features v12{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES};
   v12.timelineSemaphore = VK_TRUE;
   v12.storageBuffer8BitAccess = v12.shaderInt8 = Has("int8") ? VK_TRUE : VK_FALSE;
@@ -68,28 +81,62 @@ Status Gpu::MakeDevice() {
   VkPhysicalDeviceFeatures2 core{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, &v11};
   core.features.shaderInt16 = Has("int16") ? VK_TRUE : VK_FALSE;
   VkDeviceCreateInfo info{VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO, &core};
-  info.queueCreateInfoCount = 1;
-  info.pQueueCreateInfos = &queue;
+  info.queueCreateInfoCount = static_cast<uint32_t>(queues.size());
+  info.pQueueCreateInfos = queues.data();
   INFER_TRY(StatusOf(vkCreateDevice(physical_, &info, nullptr, &device_), "vkCreateDevice"));
   volkLoadDeviceTable(&vk_, device_);
-  vk_.vkGetDeviceQueue(device_, family_, 0, &queue_);
   return {};
+}
+
+void Gpu::OpenQueues(uint32_t compute, std::optional<uint32_t> transfer) {
+  compute_.family = compute;
+  vk_.vkGetDeviceQueue(device_, compute, 0, &compute_.queue);
+  if (!transfer) return;
+  transfer_.family = *transfer;
+  vk_.vkGetDeviceQueue(device_, *transfer, 0, &transfer_.queue);
 }
 
 Gpu::~Gpu() {
   if (!device_) return;
   vk_.vkDeviceWaitIdle(device_);
+  for (const auto* list : {&counters_, &unfinished_})
+    for (const Counter& c : *list) vk_.vkDestroySemaphore(device_, c.semaphore, nullptr);
   vk_.vkDestroyDevice(device_, nullptr);
+  if (instance_->pretence()) Pretence::Release(device_);
+}
+
+Result<Gpu::Counter> Gpu::TakeCounter() {
+  {
+    const std::lock_guard lock(counters_mutex_);
+    if (!counters_.empty()) {
+      const Counter counter = counters_.back();
+      counters_.pop_back();
+      return counter;
+    }
+  }
+  VkSemaphoreTypeCreateInfo type{VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO};
+  type.semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE;
+  const VkSemaphoreCreateInfo info{VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO, &type};
+  Counter counter;
+  INFER_TRY(Check(vk_.vkCreateSemaphore(device_, &info, nullptr, &counter.semaphore),
+                  "vkCreateSemaphore"));
+  return counter;
+}
+
+void Gpu::GiveBack(Counter counter, bool reached) {
+  const std::lock_guard lock(counters_mutex_);
+  (reached ? counters_ : unfinished_).push_back(counter);
 }
 
 bool Gpu::Has(std::string_view feature) const {
   return Contains(info_.features, feature) && !Contains(options_.disable, feature);
 }
 
-VkResult Gpu::Submit(const VkSubmitInfo& submit) {
+VkResult Gpu::Submit(QueueKind kind, const VkSubmitInfo& submit) {
   if (Fails(VulkanCall::kSubmit)) return VK_ERROR_OUT_OF_HOST_MEMORY;
-  const std::lock_guard lock(queue_mutex_);
-  return vk_.vkQueueSubmit(queue_, 1, &submit, VK_NULL_HANDLE);
+  Queue& queue = kind == QueueKind::kTransfer && has_transfer_queue() ? transfer_ : compute_;
+  const std::lock_guard lock(queue.mutex);
+  return vk_.vkQueueSubmit(queue.queue, 1, &submit, VK_NULL_HANDLE);
 }
 
 Status Gpu::Check(VkResult result, std::string_view doing) {

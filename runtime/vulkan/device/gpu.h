@@ -2,10 +2,14 @@
 /// A logical device: its functions, its queue, its limits. Shared by all that is made of it.
 #include <atomic>
 #include <mutex>
+#include <optional>
 
 #include "runtime/vulkan/device/instance.h"
 
 namespace infer::vulkan {
+
+/// What a queue is for. A device without a queue for transfers makes them on the other.
+enum class QueueKind : uint8_t { kCompute, kTransfer };
 
 class Gpu {
  public:
@@ -19,9 +23,11 @@ class Gpu {
   const VolkDeviceTable& vk() const { return vk_; }
   const VulkanDeviceInfo& info() const { return info_; }
   const VulkanOptions& options() const { return options_; }
-  const VkPhysicalDeviceProperties& properties() const { return properties_; }
-  const VkPhysicalDeviceMemoryProperties& memory() const { return memory_; }
-  uint32_t family() const { return family_; }
+  const VkPhysicalDeviceProperties& properties() const { return facts_.properties; }
+  const VkPhysicalDeviceMemoryProperties& memory() const { return facts_.memory; }
+  uint32_t family(QueueKind queue) const { return OfKind(queue).family; }
+  /// Whether copies have a queue of their own.
+  bool has_transfer_queue() const { return transfer_.queue != VK_NULL_HANDLE; }
   /// In bytes, of offsets that the host flushes.
   int64_t flush_alignment() const { return flush_alignment_; }
   /// Bits of the queue's timestamps, 0: it has none; and how many ns a tick takes.
@@ -30,8 +36,19 @@ class Gpu {
   /// Whether a feature of VulkanFeatures() may be used.
   bool Has(std::string_view feature) const;
 
+  /// A timeline semaphore, and what was last submitted to signal it.
+  struct Counter {
+    VkSemaphore semaphore = VK_NULL_HANDLE;
+    uint64_t last = 0;
+  };
+  /// One that nobody uses, or a new one. They go with the device: Mesa 22.3 still touches a
+  /// semaphore when the submission that signalled it is over.
+  Result<Counter> TakeCounter();
+  /// `reached`: all that was submitted to signal it has ended, and it may be used again.
+  void GiveBack(Counter counter, bool reached);
+
   /// Submissions of several threads, one after the other.
-  VkResult Submit(const VkSubmitInfo& submit);
+  VkResult Submit(QueueKind queue, const VkSubmitInfo& submit);
   /// Of a call that may have lost the device, or that a test lets fail instead.
   bool Fails(VulkanCall call) const { return options_.fails && options_.fails(call); }
   Status Check(VkResult result, std::string_view doing);
@@ -39,22 +56,31 @@ class Gpu {
   bool lost() const { return lost_; }
 
  private:
+  struct Queue {
+    uint32_t family = 0;
+    VkQueue queue = VK_NULL_HANDLE;
+    std::mutex mutex = {};
+  };
   Gpu() = default;
-  Status MakeDevice();
+  Status MakeDevice(uint32_t compute, std::optional<uint32_t> transfer);
+  /// With the functions of its table, and the queues of these families.
+  void OpenQueues(uint32_t compute, std::optional<uint32_t> transfer);
+  const Queue& OfKind(QueueKind kind) const {
+    return kind == QueueKind::kTransfer && has_transfer_queue() ? transfer_ : compute_;
+  }
   std::shared_ptr<const Instance> instance_;
   VulkanOptions options_;
   VulkanDeviceInfo info_;
   VkPhysicalDevice physical_ = VK_NULL_HANDLE;
   VkDevice device_ = VK_NULL_HANDLE;
   VolkDeviceTable vk_ = {};
-  VkPhysicalDeviceProperties properties_ = {};
-  VkPhysicalDeviceMemoryProperties memory_ = {};
-  uint32_t family_ = 0;
+  PhysicalFacts facts_;
   int64_t flush_alignment_ = 1;
   uint32_t tick_bits_ = 0;
   double tick_ns_ = 1;
-  VkQueue queue_ = VK_NULL_HANDLE;
-  std::mutex queue_mutex_;
+  Queue compute_, transfer_;
+  std::mutex counters_mutex_;
+  std::vector<Counter> counters_, unfinished_;
   std::atomic<bool> lost_ = false;
 };
 

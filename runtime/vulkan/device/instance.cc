@@ -68,25 +68,20 @@ struct Features {
   }
 };
 
-std::string UnfitnessOf(VkPhysicalDevice device, const VkPhysicalDeviceProperties& p) {
+std::string UnfitnessOf(VkPhysicalDevice device, const PhysicalFacts& facts) {
+  const VkPhysicalDeviceProperties& p = facts.properties;
   if (p.apiVersion < kApi) return Cat("Vulkan ", VersionText(p.apiVersion), ", 1.2 is needed");
   if (!Features(device).v12.timelineSemaphore) return "it has no timeline semaphores";
   // What plans of memory align to (kMemoryAlignment).
   if (p.limits.minStorageBufferOffsetAlignment > kMemoryAlignment)
     return Cat("it aligns buffers to ", p.limits.minStorageBufferOffsetAlignment, " bytes, above ",
                kMemoryAlignment);
-  uint32_t n = 0;
-  vkGetPhysicalDeviceQueueFamilyProperties(device, &n, nullptr);
-  std::vector<VkQueueFamilyProperties> families(n);
-  vkGetPhysicalDeviceQueueFamilyProperties(device, &n, families.data());
-  for (const VkQueueFamilyProperties& f : families)
+  for (const VkQueueFamilyProperties& f : facts.families)
     if (f.queueFlags & VK_QUEUE_COMPUTE_BIT) return "";
   return "it has no queue for compute";
 }
 
-void DescribeMemory(VkPhysicalDevice device, VulkanDeviceInfo& info) {
-  VkPhysicalDeviceMemoryProperties memory;
-  vkGetPhysicalDeviceMemoryProperties(device, &memory);
+void DescribeMemory(const VkPhysicalDeviceMemoryProperties& memory, VulkanDeviceInfo& info) {
   for (uint32_t i = 0; i < memory.memoryHeapCount; ++i)
     info.heaps.push_back({static_cast<int64_t>(memory.memoryHeaps[i].size),
                           (memory.memoryHeaps[i].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT) != 0});
@@ -120,7 +115,7 @@ int64_t ComputeUnitsOf(VkPhysicalDevice device) {
                                              amd.computeUnitsPerShaderArray;
 }
 
-VulkanDeviceInfo DescribeDevice(VkPhysicalDevice device, int index) {
+VulkanDeviceInfo DescribeDevice(VkPhysicalDevice device, int index, const Pretence* pretence) {
   VkPhysicalDeviceDriverProperties driver{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES};
   VkPhysicalDeviceSubgroupProperties subgroup{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES,
                                               &driver};
@@ -128,16 +123,17 @@ VulkanDeviceInfo DescribeDevice(VkPhysicalDevice device, int index) {
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES, &subgroup};
   VkPhysicalDeviceProperties2 p{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, &maintenance};
   vkGetPhysicalDeviceProperties2(device, &p);
-  const VkPhysicalDeviceLimits& limits = p.properties.limits;
+  const PhysicalFacts facts = PhysicalFactsOf(device, pretence);
+  const VkPhysicalDeviceLimits& limits = facts.properties.limits;
   VulkanDeviceInfo info;
   info.index = index;
   info.name = p.properties.deviceName;
   info.driver = Cat(driver.driverName, " ", driver.driverInfo);
-  info.type = TypeName(p.properties.deviceType);
+  info.type = TypeName(facts.properties.deviceType);
   info.api = VersionText(p.properties.apiVersion);
   // lp_bld_ir_common.c: LP_MAX_TGSI_LOOP_ITERATIONS, counted over all loops of a shader.
   if (driver.driverID == VK_DRIVER_ID_MESA_LLVMPIPE) info.max_iterations = 65535;
-  info.unfit = UnfitnessOf(device, p.properties);
+  info.unfit = UnfitnessOf(device, facts);
   info.max_buffer_bytes = limits.maxStorageBufferRange;
   info.max_allocation_bytes =
       static_cast<int64_t>(std::min<VkDeviceSize>(maintenance.maxMemoryAllocationSize, INT64_MAX));
@@ -145,10 +141,10 @@ VulkanDeviceInfo DescribeDevice(VkPhysicalDevice device, int index) {
   info.max_invocations = limits.maxComputeWorkGroupInvocations;
   info.subgroup = subgroup.subgroupSize;
   info.compute_units = ComputeUnitsOf(device);
-  uint32_t families = 0;
-  vkGetPhysicalDeviceQueueFamilyProperties(device, &families, nullptr);
-  info.queue_families = families;
-  DescribeMemory(device, info);
+  info.queue_families = static_cast<int64_t>(facts.families.size());
+  for (const VkQueueFamilyProperties& f : facts.families)
+    info.has_transfer_queue |= CopiesOnly(f);
+  DescribeMemory(facts.memory, info);
   for (const VulkanFeature& f : VulkanFeatures())
     (HasFeature(device, f.name) ? info.features : info.missing).emplace_back(f.name);
   return info;
@@ -194,6 +190,7 @@ Result<std::shared_ptr<const Instance>> Instance::Make(const VulkanOptions& opti
                            VersionText(volkGetInstanceVersion()), ", 1.2 is needed"));
   std::shared_ptr<Instance> made(new Instance);
   made->on_message_ = options.on_message;
+  made->pretence_ = Pretence::Of(options);
   VkApplicationInfo app{VK_STRUCTURE_TYPE_APPLICATION_INFO};
   app.pApplicationName = app.pEngineName = "infer-opt";
   app.apiVersion = kApi;
@@ -234,6 +231,26 @@ Result<std::shared_ptr<const Instance>> Instance::Make(const VulkanOptions& opti
   return std::shared_ptr<const Instance>(std::move(made));
 }
 
+PhysicalFacts PhysicalFactsOf(VkPhysicalDevice device, const Pretence* pretence) {
+  PhysicalFacts facts;
+  vkGetPhysicalDeviceProperties(device, &facts.properties);
+  vkGetPhysicalDeviceMemoryProperties(device, &facts.memory);
+  uint32_t n = 0;
+  vkGetPhysicalDeviceQueueFamilyProperties(device, &n, nullptr);
+  facts.families.resize(n);
+  vkGetPhysicalDeviceQueueFamilyProperties(device, &n, facts.families.data());
+  if (!pretence) return facts;
+  pretence->Change(facts.properties);
+  pretence->Change(facts.memory);
+  pretence->Change(facts.families);
+  return facts;
+}
+
+bool CopiesOnly(const VkQueueFamilyProperties& family) {
+  constexpr VkQueueFlags kMore = VK_QUEUE_COMPUTE_BIT | VK_QUEUE_GRAPHICS_BIT;
+  return (family.queueFlags & VK_QUEUE_TRANSFER_BIT) != 0 && (family.queueFlags & kMore) == 0;
+}
+
 Instance::~Instance() {
   if (messenger_) vkDestroyDebugUtilsMessengerEXT(instance_, messenger_, nullptr);
   if (instance_) vkDestroyInstance(instance_, nullptr);
@@ -254,7 +271,7 @@ Status Instance::FindDevices() {
 std::vector<VulkanDeviceInfo> Instance::Describe() const {
   std::vector<VulkanDeviceInfo> all;
   for (size_t i = 0; i < devices_.size(); ++i)
-    all.push_back(DescribeDevice(devices_[i], static_cast<int>(i)));
+    all.push_back(DescribeDevice(devices_[i], static_cast<int>(i), pretence()));
   VulkanDeviceInfo* best = nullptr;
   for (VulkanDeviceInfo& d : all)
     if (d.unfit.empty() && (!best || RankOf(d.type) < RankOf(best->type))) best = &d;

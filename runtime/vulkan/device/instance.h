@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "runtime/vulkan/device/pretend.h"
 #include "runtime/vulkan/options.h"
 
 namespace infer::vulkan {
@@ -14,6 +15,17 @@ std::string_view NameOf(VkResult result);
 /// ResourceExhausted for want of memory, else Internal; `doing` opens the message: "vkQueueSubmit".
 /// A lost device is Code::kResource, too: the run fails by the machine's fault, not ours.
 Status StatusOf(VkResult result, std::string_view doing);
+
+/// What the driver says of a device, or what is pretended of it.
+struct PhysicalFacts {
+  VkPhysicalDeviceProperties properties = {};
+  VkPhysicalDeviceMemoryProperties memory = {};
+  std::vector<VkQueueFamilyProperties> families = {};
+};
+/// Whether its queues copy and do nothing else.
+bool CopiesOnly(const VkQueueFamilyProperties& family);
+/// `pretence` may be nullptr.
+PhysicalFacts PhysicalFactsOf(VkPhysicalDevice device, const Pretence* pretence);
 
 class Instance {
  public:
@@ -25,6 +37,8 @@ class Instance {
 
   /// In the driver's order; never empty.
   const std::vector<VkPhysicalDevice>& devices() const { return devices_; }
+  /// nullptr where nothing is pretended.
+  const Pretence* pretence() const { return pretence_.get(); }
   /// By device, with the one that `--device vulkan` takes.
   std::vector<VulkanDeviceInfo> Describe() const;
   /// Of options.device, or the best. Unsupported says why there is none.
@@ -37,6 +51,7 @@ class Instance {
   VkDebugUtilsMessengerEXT messenger_ = VK_NULL_HANDLE;
   std::function<void(std::string_view)> on_message_;
   std::vector<VkPhysicalDevice> devices_;
+  std::shared_ptr<const Pretence> pretence_;
 };
 
 /// Whether the device has the feature of VulkanFeatures() of this name.

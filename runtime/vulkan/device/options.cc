@@ -70,9 +70,15 @@ Result<VulkanOptions> VulkanOptionsFromEnvironment() {
       return InvalidArgument(Cat("INFER_VULKAN_BUFFER=", text, ": not a number of bytes"));
     options.max_buffer_bytes = *bytes;
   }
+  if (const char* text = std::getenv("INFER_VULKAN_PRETEND"); text && *text) {
+    if (std::string_view(text) != "discrete")
+      return InvalidArgument(Cat("INFER_VULKAN_PRETEND=", text, ": discrete, or nothing"));
+    options.pretend = text;
+    options.transfer_bytes = 1;
+  }
   INFER_ASSIGN(options.stage_all, Switch("INFER_VULKAN_STAGE_ALL"));
   INFER_ASSIGN(options.validate, Switch("INFER_VULKAN_VALIDATE"));
-  if (options.validate)
+  if (options.validate || !options.pretend.empty())
     options.on_message = [](std::string_view m) {
       std::fprintf(stderr, "%.*s\n", static_cast<int>(m.size()), m.data());
     };

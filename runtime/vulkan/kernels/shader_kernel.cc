@@ -18,7 +18,7 @@ struct PreparedDispatch {
   const Pipeline* pipeline;
   std::vector<LaunchBuilder::Arg> args;
   PushData push;
-  std::array<uint32_t, 3> groups;
+  Extent extent;
 };
 
 class ShaderLaunch final : public Launch {
@@ -31,8 +31,11 @@ class ShaderLaunch final : public Launch {
         tables_(std::move(tables)),
         kept_(std::move(kept)),
         before_(std::move(before)) {}
+  Status Renew(Encoder& encoder, std::span<const BufferView> args) const override {
+    return before_ ? before_(encoder, args) : Status();
+  }
   Status Record(Encoder& encoder, std::span<const BufferView> args, LaunchState*) const override {
-    if (before_) INFER_TRY(before_(encoder, args));
+    INFER_TRY(Renew(encoder, args));
     std::vector<Binding> bindings;
     for (const PreparedDispatch& d : dispatches_) {
       bindings.clear();
@@ -46,7 +49,7 @@ class ShaderLaunch final : public Launch {
         bindings.push_back({{&memory, 0, memory.bytes()}, false});
       }
       INFER_TRY(
-          static_cast<VulkanEncoder&>(encoder).Dispatch(*d.pipeline, bindings, d.push, d.groups));
+          static_cast<VulkanEncoder&>(encoder).Dispatch(*d.pipeline, bindings, d.push, d.extent));
     }
     return {};
   }
@@ -200,7 +203,8 @@ Result<Prepared> LaunchBuilder::Finish(std::string_view name) {
     dispatches.push_back({pipeline,
                           std::move(c.args),
                           c.push,
-                          {static_cast<uint32_t>(x), static_cast<uint32_t>(y), 1}});
+                          {{static_cast<uint32_t>(x), static_cast<uint32_t>(y), 1},
+                           std::max(most_iterations_, kFewRounds)}});
   }
   std::vector<std::shared_ptr<Memory>> tables;
   for (const std::vector<int32_t>& numbers : tables_) {

@@ -80,7 +80,15 @@ Status Allocator::FillBlock(Block& block) {
   info.size = static_cast<VkDeviceSize>(block.bytes);
   info.usage = VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
   if (block.kind == MemoryKind::kDevice) info.usage |= VK_BUFFER_USAGE_STORAGE_BUFFER_BIT;
-  info.sharingMode = VK_SHARING_MODE_EXCLUSIVE;
+  // Copies on a queue of their own take buffers as they are: for them no driver makes a difference
+  // between sharing and handing over, but each hand-over is a barrier on both queues.
+  const uint32_t families[] = {gpu_->family(QueueKind::kCompute),
+                               gpu_->family(QueueKind::kTransfer)};
+  if (gpu_->has_transfer_queue()) {
+    info.sharingMode = VK_SHARING_MODE_CONCURRENT;
+    info.queueFamilyIndexCount = 2;
+    info.pQueueFamilyIndices = families;
+  }
   INFER_TRY(
       StatusOf(vk.vkCreateBuffer(gpu_->device(), &info, nullptr, &block.buffer), "vkCreateBuffer"));
   VkMemoryRequirements needs;
@@ -118,11 +126,23 @@ void Allocator::FreeBlock(Block& block) {
   if (block.memory) vk.vkFreeMemory(gpu_->device(), block.memory, nullptr);
 }
 
+Status Allocator::CheckLimit(int64_t bytes) const {
+  const int64_t limit = gpu_->options().memory_bytes;
+  if (use_.allocated_bytes <= limit - bytes) return {};
+  return Exhausted(bytes, Cat("the limit is ", HumanBytes(limit)));
+}
+
+Status Allocator::CheckRoom(int64_t bytes) const {
+  const std::lock_guard lock(mutex_);
+  // What is free in blocks may serve.
+  const int64_t free = use_.allocated_bytes - use_.used_bytes;
+  return bytes <= free ? Status() : CheckLimit(bytes - free);
+}
+
 Result<size_t> Allocator::MakeBlock(MemoryKind kind, int64_t bytes) {
   const int64_t limit = gpu_->info().max_allocation_bytes;
   if (bytes > limit) return Exhausted(bytes, Cat("one allocation holds ", HumanBytes(limit)));
-  if (use_.allocated_bytes > gpu_->options().memory_bytes - bytes)
-    return Exhausted(bytes, Cat("the limit is ", HumanBytes(gpu_->options().memory_bytes)));
+  INFER_TRY(CheckLimit(bytes));
   Block block;
   block.kind = kind;
   block.bytes = bytes;

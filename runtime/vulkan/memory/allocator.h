@@ -50,6 +50,8 @@ class Allocator : public std::enable_shared_from_this<Allocator> {
   ~Allocator();
   /// Uninitialised. ResourceExhausted with figures where there is none left.
   Result<std::shared_ptr<Memory>> Allocate(MemoryKind kind, int64_t bytes);
+  /// ResourceExhausted with figures where so many bytes of kDevice more are above the limit.
+  Status CheckRoom(int64_t bytes) const;
   VulkanMemoryUse use() const;
   Gpu& gpu() const { return *gpu_; }
 
@@ -74,6 +76,7 @@ class Allocator : public std::enable_shared_from_this<Allocator> {
   /// -1: none fits.
   int TypeFor(MemoryKind kind, uint32_t allowed) const;
   Status Exhausted(int64_t bytes, std::string_view why) const;
+  Status CheckLimit(int64_t bytes) const;
 
   std::shared_ptr<Gpu> gpu_;
   mutable std::mutex mutex_;

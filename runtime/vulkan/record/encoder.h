@@ -1,12 +1,13 @@
 #pragma once
-/// Commands for the queue of a device, in order. Barriers stand only where the bytes of two
+/// Commands for the queues of a device, in order. Barriers stand only where the bytes of two
 /// commands meet and one of them writes. What the host cannot reach is staged.
 #include <array>
 #include <deque>
 
-#include "runtime/vulkan/memory/allocator.h"
 #include "runtime/vulkan/record/marks.h"
-#include "runtime/vulkan/record/pipelines.h"
+#include "runtime/vulkan/record/order.h"
+#include "runtime/vulkan/record/staging.h"
+#include "runtime/vulkan/record/timeline.h"
 
 namespace infer::vulkan {
 
@@ -29,6 +30,19 @@ struct DeviceParts {
   Pipelines pipelines;
 };
 
+/// How many workgroups a dispatch has, and what they come to.
+struct Extent {
+  std::array<uint32_t, 3> groups = {1, 1, 1};
+  int64_t rounds = 1;  ///< of the loops of an invocation
+  /// Loops of all invocations, of workgroups of 64.
+  int64_t work() const { return int64_t{64} * groups[0] * groups[1] * groups[2] * rounds; }
+};
+
+/// What a view of this device lies in.
+inline Memory& MemoryOf(const BufferView& view) { return static_cast<Memory&>(*view.memory); }
+
+class VulkanRecording;
+
 class VulkanEncoder final : public Encoder {
  public:
   static Result<std::unique_ptr<Encoder>> Make(std::shared_ptr<DeviceParts> parts);
@@ -43,58 +57,58 @@ class VulkanEncoder final : public Encoder {
   Result<std::vector<double>> TakeMarks() override { return marks_.Take(); }
   /// `bindings` are the shader's storage buffers in order.
   Status Dispatch(const Pipeline& pipeline, std::span<const Binding> bindings, const PushData& push,
-                  const std::array<uint32_t, 3>& groups);
+                  const Extent& extent);
+
+  bool keeps_recordings() const override { return true; }
+  Status BeginRecording() override;
+  Result<std::shared_ptr<RecordedCommands>> EndRecording() override;
+  Status Replay(std::shared_ptr<RecordedCommands> recording) override;
+  CommandInfo commands() const override { return commands_; }
 
  private:
-  class Ended;
-  struct Batch {
-    VkCommandPool pool = VK_NULL_HANDLE;
-    VkCommandBuffer commands = VK_NULL_HANDLE;
-    std::vector<VkDescriptorPool> sets;
-    size_t sets_used = 0;  // pools that are full, before the one in use
-    std::vector<std::shared_ptr<Memory>> staged;
-    uint64_t value = 0;  // of the timeline, when it has ended
-    int dispatches = 0;
-  };
-  struct Range {
-    VkBuffer buffer;
-    int64_t begin, end;
-  };
-  struct PendingDownload {
-    std::byte* to;
-    std::shared_ptr<Memory> from;
-    int64_t bytes;
-  };
-  struct Timeline;
-
   VulkanEncoder(std::shared_ptr<DeviceParts> parts, std::shared_ptr<Timeline> timeline)
-      : parts_(std::move(parts)), timeline_(std::move(timeline)), marks_(parts_->gpu) {}
-  /// The batch that is being recorded.
-  Result<Batch*> Open();
-  Status Make(Batch& batch);
+      : parts_(std::move(parts)),
+        timeline_(std::move(timeline)),
+        marks_(parts_->gpu),
+        staging_(parts_->allocator) {}
+  /// The queue for a copy of so many bytes.
+  QueueKind QueueFor(int64_t bytes) const;
+  /// The batch that is being recorded, for that queue. What is handed to another queue than what is
+  /// before it waits for that.
+  Result<Batch*> Open(QueueKind queue = QueueKind::kCompute);
+  /// Hands it over.
   Status Flush();
+  /// One behind the other, as one call.
+  Status Hand(std::span<const std::unique_ptr<Batch>> batches);
   /// Gives batches that have ended back to be recorded again.
   Status Recycle(bool wait);
-  void Free(Batch& batch);
-  Result<VkDescriptorSet> NewSet(Batch& batch, const Pipeline& pipeline);
-  Result<VkDescriptorPool> NewSetPool();
-  /// A barrier where the ranges meet what runs before them.
-  void Order(Batch& batch, std::span<const Range> reads, std::span<const Range> writes);
-  Status CopyBytes(const Range& to, const Range& from);
-  /// A staging buffer for the open batch, one that waits where there is one.
-  Result<std::shared_ptr<Memory>> Stage(MemoryKind kind, int64_t bytes);
-  std::shared_ptr<Memory> TakeSpareStage(MemoryKind kind, int64_t bytes);
+  /// All that was handed over has ended, and nothing waits to be.
+  bool IsIdle() const;
+  /// Where the host may write to the memory itself.
+  bool MayWrite(Memory& memory) const;
+  Status CopyBytes(const Range& to, const Range& from, QueueKind queue);
+  /// Staging memory of the recording, or of the open batch.
+  Result<Stage> NewStage(MemoryKind kind, int64_t bytes);
+  /// What was recorded is handed over this once.
+  void GiveUpRecording();
+  Status UploadStaged(const BufferView& to, const std::byte* from);
+  /// Upload and Download while a recording is handed over again.
+  Status Refill(const BufferView& view, const std::byte* from, std::byte* to);
 
   std::shared_ptr<DeviceParts> parts_;
   std::shared_ptr<Timeline> timeline_;
   Marks marks_;
+  Staging staging_;
+  Order order_;
   std::unique_ptr<Batch> open_;
   std::deque<std::unique_ptr<Batch>> under_way_;
   std::vector<std::unique_ptr<Batch>> spare_;
-  std::vector<PendingDownload> downloads_;             // since the last Submit
-  std::vector<Range> reads_, writes_;                  // since the last barrier
-  int64_t staged_bytes_ = 0;                           // of batches that have not ended
-  std::vector<std::shared_ptr<Memory>> spare_stages_;  // of batches that have
+  std::vector<PendingDownload> downloads_;       // since the last Submit
+  std::shared_ptr<VulkanRecording> recording_;   // that is being made
+  std::shared_ptr<VulkanRecording> replayed_;    // that the next Submit hands over
+  size_t next_refill_ = 0;                       // of its copies
+  QueueKind last_queue_ = QueueKind::kCompute;   // to which something was handed
+  CommandInfo commands_;
 };
 
 }  // namespace infer::vulkan

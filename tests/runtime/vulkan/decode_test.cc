@@ -111,6 +111,19 @@ TEST(VulkanDecode, CachesThatGrowStayOnTheDevice) { ExpectTokensOf(kGrowing, 0);
 
 TEST(VulkanDecode, CachesOfTheOperatorStayOnTheDevice) { ExpectTokensOf(InPlaces(), kPlaces); }
 
+/// The first token hands its commands over once; two caches that take turns make two recordings.
+TEST(VulkanDecode, NothingIsRecordedAfterTheFirstTokens) {
+  constexpr int64_t kWarmUp = 3;
+  const auto vulkan = VulkanOver({}, false);
+  DecodeRun run(*vulkan, ParsedGraph(InPlaces()), kPlaces);
+  for (int64_t at = 0; at < kWarmUp; ++at) run.Step(at, Token(at));
+  const CommandInfo warm = run.context().commands();
+  for (int64_t at = kWarmUp; at < kPlaces - 1; ++at) run.Step(at, Token(at));
+  const CommandInfo more = run.context().commands() - warm;
+  EXPECT_EQ(more.recorded, 0);
+  EXPECT_EQ(more.submissions, kPlaces - 1 - kWarmUp) << "one for each token";
+}
+
 TEST(VulkanDecode, MemoryOfCachesIsUsedAgainAndGivenBack) {
   const auto vulkan = VulkanOver({}, false);
   {
