@@ -379,7 +379,8 @@ class CliPrune(CliTestCase):
                 lines = [line for line in done.stderr.splitlines() if "warning" not in line]
                 self.assertEqual(len(lines), 1, done.stderr)
                 self.assertIn(said, lines[0])
-                self.assertNotIn("weights are zero", done.stdout)  # nothing was pruned for it
+                if "16 calibration samples" in said:
+                    self.assertNotIn("layer", done.stdout)  # nothing was pruned for it
                 self.assertFalse((self.dir / "p.onnx").exists())
 
 
