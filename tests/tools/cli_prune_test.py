@@ -131,14 +131,15 @@ class CliPrune(CliTestCase):
 
     def engine_routes_to(self, folder):
         """Pruned and pruned INT8 variants of what a sweep wrote answer requests: by weights, and by their accuracy and time."""
-        served = ["load", self.small, "--threads", 1, "--warmup", 0.05, "--engine", "--lanes", 1, "--concurrency", 4, "--duration", 0.4]
+        served = ["--set", "batch=1", "--threads", 1, "--warmup", 0.05, "--engine", "--lanes", 1, "--concurrency", 4, "--duration", 0.4]
         names = ["sparse-50", "sparse-50-int8", "narrow-70-int8"]
         split = "".join(f"[[variants]]\nname = '{name}'\nweight = 1\n" for name in names)
         for mode, args in ((f"mode = 'split'\nsalt = 's'\nvariants_json = 'variants.json'\n{split}", ["--keys", 100]),
                            ("mode = 'slo'\nvariants_json = 'variants.json'\n", ["--deadline", 60000])):
             path = folder / "route.toml"
             path.write_text(mode)
-            route = self.report(0, "infer-bench", *served, "--route", path, *args)["engine"]["route"]
+            model = folder / "sparse-50.onnx"
+            route = self.report(0, "infer-bench", "load", model, *served, "--route", path, *args)["engine"]["route"]
             sent = {v["name"]: v["sent"] for v in route["variants"]}
             if "split" in mode:
                 self.assertEqual(list(sent), names)
