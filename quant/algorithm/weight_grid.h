@@ -6,6 +6,7 @@
 #include <string>
 
 #include "lib/ir/graph.h"
+#include "quant/calibrate/samples.h"
 #include "quant/weight_only/block.h"
 
 namespace infer {
@@ -31,5 +32,8 @@ using WeightGrids = std::map<std::string, WeightGrid>;
 /// before that.
 using WeightChange =
     std::function<Status(Graph& prepared, const Graph& original, const WeightGrids& grids)>;
+/// The same, fitted to these samples and to no others.
+using FittedChange = std::function<Status(Graph& prepared, const Graph& original,
+                                          const WeightGrids& grids, const Samples& fit)>;
 
 }  // namespace infer

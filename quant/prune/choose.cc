@@ -85,6 +85,7 @@ class LayerPruner {
  private:
   Status Prepare(const PruneCandidate& c) const {
     if (moments_of_ && damping_ == c.damping) return {};
+    moments_of_.reset();  // two at once would be the largest part of all
     INFER_ASSIGN(moments_of_, SecondOrder::Make(job_.plane, job_.dense, job_.pattern, job_.units,
                                                 moments_, {c.damping, true, c.shift}));
     damping_ = c.damping;

@@ -1,9 +1,12 @@
 #include "quant/prune/describe.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
+#include "lib/ir/eval.h"
 #include "lib/ir/roles.h"
+#include "lib/ops/quantized/packed_weights.h"
 
 namespace infer {
 namespace {
@@ -13,71 +16,6 @@ constexpr std::pair<int64_t, int64_t> kBlockShapes[] = {{1, 2},  {2, 1}, {1, 4},
                                                         {2, 2},  {1, 8}, {8, 1}, {1, 16},
                                                         {16, 1}, {4, 4}, {8, 8}, {16, 16}};
 constexpr double kBlockZeros = 0.99;
-
-/// Weights of a layer, as numbers that are 0 where the stored weights are.
-struct SeenWeights {
-  Tensor values;
-  std::string name;
-  bool quantized = false;
-};
-
-/// Codes less their zero points. nullopt: they are not constant.
-std::optional<Tensor> Centred(const Node& dequantize) {
-  const Value *codes = dequantize.input(0), *zero = dequantize.input(2);
-  if (!codes || !codes->is_constant() || (zero && !zero->is_constant())) return std::nullopt;
-  const Tensor& c = *codes->constant();
-  std::vector<float> x = c.ToFloats();
-  if (zero) {
-    const std::vector<float> z = zero->constant()->ToFloats();
-    if (z.size() == 1) {
-      for (float& v : x) v -= z[0];
-    } else if (zero->constant()->rank() == 1 && c.rank() > 0) {
-      const auto axis = dequantize.Attr<int64_t>("axis");
-      const auto at = static_cast<size_t>(axis < 0 ? axis + c.rank() : axis);
-      if (at >= c.dims().size() || c.dims()[at] != static_cast<int64_t>(z.size()))
-        return std::nullopt;
-      size_t inner = 1;
-      for (size_t a = at + 1; a < c.dims().size(); ++a) inner *= static_cast<size_t>(c.dims()[a]);
-      for (size_t i = 0; i < x.size(); ++i) x[i] -= z[i / inner % z.size()];
-    } else if (std::any_of(z.begin(), z.end(), [&](float v) { return v != z[0]; })) {
-      return std::nullopt;  // a zero point per block
-    } else {
-      for (float& v : x) v -= z[0];
-    }
-  }
-  return Tensor::Of<float>(c.dims(), x);
-}
-
-/// Codes of 8 bits that Cast and Mul by constant scales make numbers of (quant/convert/
-/// cast_and_mul.h); nullptr: `v` is something else.
-const Value* CodesOfProduct(const Value& v) {
-  const Node* const mul = v.producer();
-  if (!mul || !mul->Is("Mul")) return nullptr;
-  for (const size_t i : {size_t{0}, size_t{1}}) {
-    const Node* const cast = mul->input(i)->producer();
-    if (cast && cast->Is("Cast") && cast->input(0)->is_constant() &&
-        cast->input(0)->dtype() == DType::kI8 && mul->input(1 - i)->is_constant())
-      return cast->input(0);
-  }
-  return nullptr;
-}
-
-std::optional<SeenWeights> Seen(const Node& node, size_t operand) {
-  const Value* v = node.input(operand);
-  if (!v || !v->type().is_tensor()) return std::nullopt;
-  if (v->is_constant()) {
-    if (!IsFloat(v->dtype())) return std::nullopt;
-    return SeenWeights{*v->constant(), v->name(), false};
-  }
-  if (const Value* const codes = CodesOfProduct(*v))
-    return SeenWeights{Tensor::Of<float>(codes->constant()->dims(), codes->constant()->ToFloats()),
-                       codes->name(), true};
-  const Node* from = DequantizeBefore(v);
-  if (!from) return std::nullopt;
-  auto centred = Centred(*from);
-  if (!centred) return std::nullopt;
-  return SeenWeights{*std::move(centred), from->input(0)->name(), true};
-}
 
 /// Calls f(first weight, rows, columns) for blocks of this shape that tile the plane.
 template <typename F>
@@ -127,6 +65,129 @@ void FindBlocks(const WeightPlane& plane, std::span<const float> w, LayerSparsit
   }
 }
 
+/// Weights of a layer, as numbers that are 0 where the stored weights are.
+struct SeenWeights {
+  Tensor values;
+  std::string name;
+  bool quantized = false;
+};
+
+bool IsConstantOrNone(const Value* v) { return !v || v->is_constant(); }
+
+/// Codes of 8 bits that Cast and Mul by constant scales make numbers of (quant/convert/
+/// cast_and_mul.h); nullptr: `v` is something else.
+const Value* CodesOfProduct(const Value& v) {
+  const Node* const mul = v.producer();
+  if (!mul || !mul->Is("Mul")) return nullptr;
+  for (const size_t i : {size_t{0}, size_t{1}}) {
+    const Node* const cast = mul->input(i)->producer();
+    if (cast && cast->Is("Cast") && cast->input(0)->is_constant() &&
+        cast->input(0)->dtype() == DType::kI8 && mul->input(1 - i)->is_constant())
+      return cast->input(0);
+  }
+  return nullptr;
+}
+
+/// What the reference kernel of `node` makes of these operands, as f32; the others are constant.
+std::optional<Tensor> Made(const Node& node, const std::map<size_t, Datum>& given,
+                           const OpRegistry& ops) {
+  std::vector<Datum> held(node.inputs().size());
+  std::vector<const Datum*> operands(node.inputs().size(), nullptr);
+  for (size_t i = 0; i < operands.size(); ++i) {
+    if (!node.input(i)) continue;
+    const auto it = given.find(i);
+    held[i] = it != given.end() ? it->second : Datum(*node.input(i)->constant());
+    operands[i] = &held[i];
+  }
+  const auto made = EvaluateNode(node, operands, ops);
+  if (!made.ok() || !made->front().is_tensor()) return std::nullopt;
+  return made->front().tensor().Cast(DType::kF32);
+}
+
+/// Codes less their zero points: what they are dequantized to by scales of 1.
+std::optional<Tensor> Centred(const Node& dequantize, const OpRegistry& ops) {
+  const Value *const codes = dequantize.input(0), *const scale = dequantize.input(1);
+  if (!codes->is_constant() || !scale->is_constant() || !IsConstantOrNone(dequantize.input(2)))
+    return std::nullopt;
+  const Tensor& s = *scale->constant();
+  const std::vector<float> ones(static_cast<size_t>(s.num_elements()), 1.0f);
+  return Made(dequantize, {{1, Tensor::Of<float>(s.dims(), ones).Cast(s.dtype())}}, ops);
+}
+
+/// Whether the node only moves the elements of input 0, or makes them another type.
+bool Moves(const Node& node) {
+  if (!node.IsAny(Trait::kView | Trait::kPermutation) && !IsCast(node)) return false;
+  for (size_t i = 1; i < node.inputs().size(); ++i)
+    if (!IsConstantOrNone(node.input(i))) return false;
+  return node.subgraphs().empty();
+}
+
+/// The numbers of `v`: constant, dequantized, or moved behind that.
+std::optional<SeenWeights> Seen(const Value& v, const OpRegistry& ops) {
+  if (!v.type().is_tensor()) return std::nullopt;
+  if (v.is_constant()) {
+    if (!IsFloat(v.dtype())) return std::nullopt;
+    return SeenWeights{*v.constant(), v.name(), false};
+  }
+  if (const Value* const codes = CodesOfProduct(v))
+    return SeenWeights{codes->constant()->Cast(DType::kF32), codes->name(), true};
+  if (const Node* const from = DequantizeBefore(&v)) {
+    auto centred = Centred(*from, ops);
+    if (!centred) return std::nullopt;
+    return SeenWeights{*std::move(centred), from->input(0)->name(), true};
+  }
+  const Node* const from = v.producer();
+  if (!from || from->output(0) != &v || !Moves(*from)) return std::nullopt;
+  auto before = Seen(*from->input(0), ops);
+  if (!before) return std::nullopt;
+  auto moved = Made(*from, {{0, before->values.Cast(from->input(0)->dtype())}}, ops);
+  if (!moved) return std::nullopt;
+  return SeenWeights{*std::move(moved), std::move(before->name), before->quantized};
+}
+
+/// Finds the layers of a graph, each constant once.
+class SparsityFinder {
+ public:
+  explicit SparsityFinder(const Graph& g) : g_(g) {}
+
+  std::vector<LayerSparsity> Find() {
+    for (const auto& n : g_.nodes()) {
+      for (const size_t operand : {size_t{1}, size_t{2}})
+        if (n->input(operand) && ReadsAsWeights({n.get(), operand}))
+          if (const auto seen = Seen(*n->input(operand), g_.ops()))
+            Add(*n, *seen, PlaceOf(*n, operand, seen->values.dims()));
+      AddPacked(*n);
+    }
+    return std::move(layers_);
+  }
+
+ private:
+  /// Of operators with weights in a form of their own.
+  void AddPacked(const Node& n) {
+    const auto packed = PackedWeightsOf(CallOf(n));
+    if (!packed.ok()) return;
+    for (const PackedWeights& w : *packed)
+      Add(n, {w.numbers, n.input(w.operand)->name(), w.coded},
+          PlaceOf(w.layout, w.numbers.dims()));
+  }
+
+  void Add(const Node& n, const SeenWeights& seen, const std::optional<WeightPlace>& place) {
+    if (!place || seen.values.num_elements() == 0 || !told_.insert(seen.name).second) return;
+    LayerSparsity s = SparsityOf(place->plane, place->Read(seen.values));
+    s.op = n.op();
+    s.name = n.name();
+    for (const Value* v : n.outputs())
+      if (s.name.empty() && v) s.name = v->name();
+    s.weights = seen.name;
+    s.quantized = seen.quantized;
+    layers_.push_back(std::move(s));
+  }
+
+  const Graph& g_;
+  std::set<std::string> told_;
+  std::vector<LayerSparsity> layers_;
+};
+
 }  // namespace
 
 LayerSparsity SparsityOf(const WeightPlane& plane, std::span<const float> weights) {
@@ -144,25 +205,6 @@ LayerSparsity SparsityOf(const WeightPlane& plane, std::span<const float> weight
   return s;
 }
 
-std::vector<LayerSparsity> DescribeSparsity(const Graph& g) {
-  std::vector<LayerSparsity> layers;
-  std::set<std::string> told;
-  for (const auto& n : g.nodes())
-    for (const size_t operand : {size_t{1}, size_t{2}}) {
-      const auto seen = Seen(*n, operand);
-      if (!seen || seen->values.num_elements() == 0) continue;
-      const auto place = PlaceOf(*n, operand, seen->values.dims());
-      if (!place || !told.insert(seen->name).second) continue;
-      LayerSparsity s = SparsityOf(place->plane, place->Read(seen->values));
-      s.op = n->op();
-      s.name = n->name();
-      for (const Value* v : n->outputs())
-        if (s.name.empty() && v) s.name = v->name();
-      s.weights = seen->name;
-      s.quantized = seen->quantized;
-      layers.push_back(std::move(s));
-    }
-  return layers;
-}
+std::vector<LayerSparsity> DescribeSparsity(const Graph& g) { return SparsityFinder(g).Find(); }
 
 }  // namespace infer

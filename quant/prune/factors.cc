@@ -67,14 +67,18 @@ Result<LayerFactors> LayerFactors::Make(const WeightPlane& plane, std::span<cons
   if (options.weighted) {
     if (moments.h.empty() || !moments.finite())
       return Unsupported("the second moments are not finite");
-    DampedMoments s = DampedOf(plane, dense, moments, options.damping, options.with_shift);
+    // Made twice rather than copied: a second [d, d] in f64 would be the largest part of all.
+    const auto damped = [&] {
+      return DampedOf(plane, dense, moments, options.damping, options.with_shift);
+    };
     if (options.outputs) {
-      INFER_ASSIGN(const MomentMatrix least, LeastErring(DampedMoments(s)));
+      INFER_ASSIGN(const MomentMatrix least, LeastErring(damped()));
       target = least.transpose();
     }
-    INFER_TRY(FactorCholesky(MutableViewOf(s.h)));
-    s.h.triangularView<Eigen::StrictlyUpper>().setZero();
-    whitened = Multiply(target, s.h);
+    MomentMatrix h = damped().h;
+    INFER_TRY(FactorCholesky(MutableViewOf(h)));
+    h.triangularView<Eigen::StrictlyUpper>().setZero();
+    whitened = Multiply(target, h);
   }
   if (!whitened.allFinite()) return Unsupported("the second moments cannot be factorised");
   const Eigen::BDCSVD<Eigen::MatrixXd> svd(Eigen::MatrixXd(whitened), Eigen::ComputeThinU);
@@ -117,7 +121,7 @@ LowRankFactors LayerFactors::At(int64_t rank) const {
   return f;
 }
 
-Result<FactoredLayer> FactorLayer(const FactorJob& job, const MomentsPair& moments) {
+Result<FactoredLayer> FactorLayer(const FactorJob& job, MomentsPair&& moments) {
   if (moments.fit.size() != 1 || moments.fit.front().h.empty() || moments.fit.front().rows == 0)
     return Unsupported("nothing is known of what the layer multiplies");
   const LayerMoments& fit = moments.fit.front();
@@ -141,16 +145,18 @@ Result<FactoredLayer> FactorLayer(const FactorJob& job, const MomentsPair& momen
     out.plain_error = RootOfShare(
         PrunedError(job.plane, ProductOf(job.plane, plain.At(job.rank)), judge), energy);
   }
-  LayerMoments all = fit;
-  if (has_judge) all.Add(moments.held_out.front());
-  INFER_ASSIGN(const LayerFactors chosen,
-               LayerFactors::Make(job.plane, job.dense, all, best->options));
-  out.factors = chosen.At(job.rank);
-  out.layer.matrix = ProductOf(job.plane, out.factors);
   out.layer.method = best->name;
   out.layer.error = RootOfShare(least, energy);
   out.layer.dense_error = RootOfShare(
       PrunedError(job.plane, Masked(job.dense, KeepMask(job.dense.size(), 1)), judge), energy);
+  if (has_judge) {  // from here on all rows fit
+    moments.fit.front().Add(moments.held_out.front());
+    moments.held_out.clear();
+  }
+  INFER_ASSIGN(const LayerFactors chosen,
+               LayerFactors::Make(job.plane, job.dense, moments.fit.front(), best->options));
+  out.factors = chosen.At(job.rank);
+  out.layer.matrix = ProductOf(job.plane, out.factors);
   return out;
 }
 

@@ -70,8 +70,8 @@ struct FactoredLayer {
   double plain_error = -1;  ///< of the plain decomposition at this rank, as LayerResult::error
 };
 
-/// Tries both aims, keeps what errs least on held-out rows, and makes it again from all. Errors as
-/// LayerFactors::Make, and Unsupported: no moments.
-Result<FactoredLayer> FactorLayer(const FactorJob& job, const MomentsPair& moments);
+/// Tries both aims, keeps what errs least on held-out rows, and makes it again from all, which are
+/// summed where the moments lie. Errors as LayerFactors::Make, and Unsupported: no moments.
+Result<FactoredLayer> FactorLayer(const FactorJob& job, MomentsPair&& moments);
 
 }  // namespace infer

@@ -12,6 +12,11 @@ Status JointPruning::Change(Graph& prepared, const Graph& original, const Weight
   return {};
 }
 
+FittedChange JointPruning::Fitted() {
+  return [this](Graph& prepared, const Graph& original, const WeightGrids& grids,
+                const Samples& fit) { return Change(prepared, original, grids, fit); };
+}
+
 WeightChange JointPruning::By(const Samples& samples) {
   return [this, samples](Graph& prepared, const Graph& original, const WeightGrids& grids) {
     return Change(prepared, original, grids, samples);

@@ -19,6 +19,8 @@ class JointPruning {
   /// As PrunePrepared.
   Status Change(Graph& prepared, const Graph& original, const WeightGrids& grids,
                 const Samples& samples);
+  /// The same, of whatever samples it is called with. The object outlives it.
+  FittedChange Fitted();
   /// The same with these samples, which are copied. The object outlives it.
   WeightChange By(const Samples& samples);
   /// Rounds as pruning did where the weights alone do not tell; `others` rounds what was not

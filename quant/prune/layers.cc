@@ -198,12 +198,16 @@ std::optional<WeightPlace> PlaceOf(const Node& node, size_t operand) {
 std::optional<WeightPlace> PlaceOf(const Node& node, size_t operand, const Dims& w) {
   if (IsRecurrentLayer(node) && operand <= 2 && w.size() == 3) return MatrixPlace(w, true);
   const auto layout = WeightLayoutOf(node);
-  if (!layout || operand != 1 || w.size() < 2) return std::nullopt;
-  if (!layout->is_window) return MatrixPlace(w, layout->rows_are_outputs());
+  return layout && operand == 1 ? PlaceOf(*layout, w) : std::nullopt;
+}
+
+std::optional<WeightPlace> PlaceOf(const WeightLayout& layout, const Dims& w) {
+  if (w.size() < 2) return std::nullopt;
+  if (!layout.is_window) return MatrixPlace(w, layout.rows_are_outputs());
   int64_t taps = 1;
   for (size_t a = 2; a < w.size(); ++a) taps *= w[a];
-  const int64_t groups = layout->groups;
-  return layout->outputs_in_groups ? TransposedPlace(w, groups, taps) : ConvPlace(w, groups, taps);
+  const int64_t groups = layout.groups;
+  return layout.outputs_in_groups ? TransposedPlace(w, groups, taps) : ConvPlace(w, groups, taps);
 }
 
 Status CheckNotQuantized(const Graph& g) {

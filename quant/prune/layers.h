@@ -36,6 +36,8 @@ std::optional<WeightPlace> PlaceOf(const Node& node, size_t operand);
 
 /// The same of weights [w] that are no constant of the node: dequantized, for instance.
 std::optional<WeightPlace> PlaceOf(const Node& node, size_t operand, const Dims& w);
+/// Of weights [w] in a layout; nullopt: they are no matrix.
+std::optional<WeightPlace> PlaceOf(const WeightLayout& layout, const Dims& w);
 
 /// A constant that layers multiply by: it is pruned once, whoever reads it.
 struct PrunableWeights {

@@ -81,7 +81,8 @@ struct UnitSweep::Reader {
     SweepMatrix h = SweepView(m.h.data(), d, d).template cast<double>();
     if (r.takes_shift) {
       const Eigen::Map<const Eigen::VectorXd> x(m.sum_x.data(), d);
-      h.noalias() -= x * x.transpose() / rows;
+      // By rows: the product of two vectors as a whole would be another [d, d].
+      for (int64_t k = 0; k < d; ++k) h.row(k) -= x(k) * x.transpose() / rows;
     }
     h /= rows;
     own.diagonal = h.diagonal();

@@ -51,7 +51,7 @@ Result<RecipeReport> QuantizePruned(Graph& g, const Samples& samples, const Back
     if (plan.values.empty()) return RewriteStatic(model, g, 0).status();
     grids = GridsOf(plan, model.scheme);
   }
-  INFER_TRY(options.prune(model.graph, g, grids));
+  INFER_TRY(options.prune(model.graph, g, grids, samples));
   INFER_ASSIGN(const QuantPlan plan, PlanQuantization(model.graph, g, model.scheme));
   INFER_ASSIGN(model.ranges,
                Calibrate(model.graph, ObservedValues(plan), samples, backend, CalibrationOf(q)));
@@ -187,6 +187,7 @@ Result<RecipeReport> RecipeRunner::Finish(Graph& g, int64_t samples) {
   report_.quantization = std::move(r.report);
   report_.fit_samples = all_.count;
   report_.held_out_samples = held_.count();
+  report_.is_held_out = all_.count + held_.count() <= samples;
   report_.cost = {error_.us, EstimatedFileBytes(r.graph)};
   report_.held_out_db = Decibels(error_.worst);
   report_.seconds = Seconds();

@@ -37,6 +37,8 @@ struct RecipeReport {
   QuantizeReport quantization;
   std::vector<RecipeStep> steps;  ///< the first is plain calibration
   int64_t fit_samples = 0, held_out_samples = 0;
+  /// Whether none of the held-out samples fitted anything: of fewer than 10 samples all do both.
+  bool is_held_out = false;
   double seconds = 0;
   double work_seconds = 0;  ///< done, by the cost table: what RecipeOptions::max_seconds limits
   std::string cost_table;   ///< CostTable::name
@@ -84,9 +86,9 @@ struct RecipeOptions {
   /// nearest.
   std::vector<const CodeRounder*> rounders = {&CodeRounders().front()};
   /// Prunes the weights of the prepared model, once it is known which layers become integer; what
-  /// is rounded then keeps its codes. It may be fitted to all samples, held-out ones as well:
-  /// behind it their SQNR is too good (by 4 dB on one network). nullptr: nothing is pruned.
-  WeightChange prune = nullptr;
+  /// is rounded then keeps its codes. It is fitted to the samples outside those held out, so that
+  /// these tell what it costs. nullptr: nothing is pruned.
+  FittedChange prune = nullptr;
   /// Whether the report gets `prepared`.
   bool keep_prepared = false;
   /// Told when a step begins.

@@ -180,7 +180,7 @@ Status RecipeRunner::PruneWeights() {
   {
     INFER_ASSIGN(const QuantPlan plan, PlanQuantization(model_.graph, original_, model_.scheme));
     const WeightGrids grids = GridsOf(plan, model_.scheme);
-    INFER_TRY(options_.prune(model_.graph, original_, grids));
+    INFER_TRY(options_.prune(model_.graph, original_, grids, all_));
     step.note = Cat("and codes of ", grids.size(), " constants");
   }
   SpendRuns(2 * all_.count);

@@ -124,6 +124,7 @@ Result<MixedModel> MixedModel::Make(const Graph& g, const Samples& calibration,
   m.bytes_before_ = ConstantBytesOf(g);
   m.samples_ = calibration.count;
   if (options.prepare) INFER_TRY(PrepareForQuantization(m.prepared_));
+  if (mixed.change) INFER_TRY(mixed.change(m.prepared_, g, {}));
   INFER_ASSIGN(QuantPlan plan, PlanQuantization(m.prepared_, g, options.scheme));
   const Instant start = Now();
   if (!plan.values.empty()) {

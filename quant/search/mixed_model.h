@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "quant/algorithm/weight_grid.h"
 #include "quant/scheme/quantize.h"
 #include "quant/search/policy.h"
 #include "quant/weight_only/block.h"
@@ -49,6 +50,8 @@ struct MixedOptions {
   Instant data_until = Instant::max(), squares_until = Instant::max();
   std::optional<RoundedLayers> rounded = {};  ///< instead of times: as an interrupted search began
   std::function<void(int64_t done, int64_t total)> rounding = nullptr;
+  /// Changes the weights of the prepared model before anything is calibrated (pruning); no grids.
+  WeightChange change = nullptr;
 };
 
 struct MixedGraph {

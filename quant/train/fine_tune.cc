@@ -7,6 +7,7 @@
 #include "lib/support/parallel.h"
 #include "lib/support/strings.h"
 #include "quant/calibrate/cache.h"
+#include "quant/train/check_request.h"
 #include "quant/train/checkpoint.h"
 #include "quant/train/parameters.h"
 #include "quant/train/step.h"
@@ -32,17 +33,6 @@ std::vector<int64_t> PartOf(const Samples& samples, bool held_out) {
 using Clock = std::chrono::steady_clock;
 double SecondsSince(Clock::time_point t) {
   return std::chrono::duration<double>(Clock::now() - t).count();
-}
-
-Status CheckRequest(const Samples& samples, const FineTuneOptions& o) {
-  if (o.steps < 1) return InvalidArgument("fine-tuning wants at least one step");
-  if (!(o.rate > 0)) return InvalidArgument("a learning rate is above 0");
-  if (o.batch < 1 || o.stacked < 1) return InvalidArgument("a batch has at least one sample");
-  if (!(o.temperature > 0)) return InvalidArgument("a temperature is above 0");
-  if (samples.count < kFineTuneSamplesFrom)
-    return InvalidArgument(Cat("fine-tuning wants at least ", kFineTuneSamplesFrom,
-                               " calibration samples: there are ", samples.count));
-  return {};
 }
 
 /// TrainableConstants; of those with zeros that are kept the others move.

@@ -83,7 +83,7 @@ Result<QuantizeReport> Static(QuantizeCall& c) {
   r.quantize.stop = c.told.stop();
   r.quantize.progress = c.told.Of("calibrate");
   r.on_step = [&](const std::string& step) { c.told.Tell(step, 0, 0); };
-  if (c.pruning) r.prune = c.pruning->By(c.samples);
+  if (c.pruning) r.prune = c.pruning->Fitted();
   INFER_ASSIGN(RecipeReport done, QuantizeByRecipe(c.graph, c.samples, c.backend, r));
   if (format == "qoperator") INFER_TRY(ConvertToQOperator(c.graph, done.quantization).status());
   if (r.recipe == Recipe::kNone) return std::move(done.quantization);

@@ -59,14 +59,24 @@ class CliPrune(CliTestCase):
     def test_quantized_together(self):
         """Zeros and codes in one sweep: as many zeros as were asked for, whatever the mode, and each in the file."""
         for args in (["--recipe", "none"], ["--recipe", "best", "--rounding", "all"], ["--mode", "dynamic"],
-                     ["--mode", "weight-only", "--format", "qdq", "--block", 32, "--opset", 21]):
+                     ["--mode", "weight-only", "--format", "qdq", "--block", 32, "--opset", 21],
+                     ["--mode", "weight-only", "--format", "qdq", "--block", 32, "--opset", 21, "--asymmetric", "--bits", 8],
+                     ["--mode", "weight-only", "--bits", 4, "--asymmetric"], ["--recipe", "none", "--format", "qoperator"]):
             with self.subTest(args):
                 pruning = self.quantize(0, *args, "--sparsity", "60%")["pruning"]
                 self.assertEqual(pruning["zero_units"], round(0.6 * pruning["weights"]))
                 self.assertGreaterEqual(pruning["zeros"], pruning["zero_units"])
                 self.assertTrue(any(layer.get("method", "").endswith(("+gptq", "joint")) for layer in pruning["layers"]))
-                if "dynamic" not in args:  # its codes are no operands of a layer that inspect knows
-                    self.assertGreaterEqual(self.zeros(self.dir / "q.onnx")["zeros"], pruning["zeros"])
+                seen = self.zeros(self.dir / "q.onnx")
+                self.assertEqual(seen["weights"], pruning["weights"])
+                self.assertGreaterEqual(seen["zeros"], pruning["zeros"])
+        # A precision by layer over weights whose zeros stand.
+        report = self.quantize(0, "--mixed", "--goal", "size", "--opset", "max", "--timing-ms", 5, "--sparsity", "60%")
+        pruning = report["pruning"]
+        self.assertEqual(pruning["zero_units"], round(0.6 * pruning["weights"]))
+        self.assertGreaterEqual(self.zeros(self.dir / "q.onnx")["zeros"], pruning["zeros"])
+        self.assertEqual(pruning["calibration_samples"], 30)  # the other 10 judged policies
+        self.assertTrue(any(layer["precision"] != "f32" for layer in report["quantization"]["layers"]))
         pruning = self.quantize(0, "--recipe", "fast", "--sparsity", "2:4", "--fine-tune-steps", 5)["pruning"]
         found = {layer["name"]: layer for layer in self.zeros(self.dir / "q.onnx")["layers"]}
         touched = [layer for layer in pruning["layers"] if layer["pruned"] and layer["zero_units"] > 0]
@@ -80,7 +90,6 @@ class CliPrune(CliTestCase):
                                  (2, ["--sparsity", "half"], "write 50% or 2:4"), (2, ["--sparsity", "4:4"], "--sparsity"),
                                  (4, ["--sparsity", "8:256", "--include", "stem"], "nothing to prune with 8:256"),
                                  (4, ["--sparsity", "50%", "--mode", "fp16"], "--mode fp16 has no pruning"),
-                                 (4, ["--sparsity", "50%", "--mixed"], "--mode mixed has no pruning"),
                                  (2, ["--sparsity", "50%", "--mode", "weight-only", "--method", "gptq"], "--method gptq")):
             with self.subTest(args):
                 done = self.expect(code, "infer-opt", "quantize", self.small, "-o", self.dir / "q.onnx", *SMALL, "--no-verify",
@@ -116,8 +125,28 @@ class CliPrune(CliTestCase):
         self.assertLess(variants["narrow-70-int8"]["size_mb"], variants["narrow-70"]["size_mb"])
         self.assertLess(variants["narrow-70"]["size_mb"], variants["fp32"]["size_mb"])
         self.assertEqual(sum(v.get("recommended", False) for v in report["variants"]), 1)
+        self.engine_routes_to(folder)
         for wrong in (["--sparsity", "100%"], ["--sparsity", "50%,50%"], ["--structured", "0%"]):
             self.expect(2, "infer-opt", "sweep", self.small, "-o", self.dir / "v", *wrong)
+
+    def engine_routes_to(self, folder):
+        """Pruned and pruned INT8 variants of what a sweep wrote answer requests: by weights, and by their accuracy and time."""
+        served = ["--set", "batch=1", "--threads", 1, "--warmup", 0.05, "--engine", "--lanes", 1, "--concurrency", 4, "--duration", 0.4]
+        names = ["sparse-50", "sparse-50-int8", "narrow-70-int8"]
+        split = "".join(f"[[variants]]\nname = '{name}'\nweight = 1\n" for name in names)
+        for mode, args in ((f"mode = 'split'\nsalt = 's'\nvariants_json = 'variants.json'\n{split}", ["--keys", 100]),
+                           ("mode = 'slo'\nvariants_json = 'variants.json'\n", ["--deadline", 60000])):
+            path = folder / "route.toml"
+            path.write_text(mode)
+            model = folder / "sparse-50.onnx"
+            route = self.report(0, "infer-bench", "load", model, *served, "--route", path, *args)["engine"]["route"]
+            sent = {v["name"]: v["sent"] for v in route["variants"]}
+            if "split" in mode:
+                self.assertEqual(list(sent), names)
+                self.assertTrue(all(sent.values()), sent)
+            else:
+                self.assertLessEqual({"fp32", "sparse-50", "sparse-50-int8", "narrow-70", "narrow-70-int8"}, set(sent))
+                self.assertEqual(sum(sent.values()), route["submitted"])
 
     def test_same_command_same_bytes(self):
         files = []
@@ -342,6 +371,8 @@ class CliPrune(CliTestCase):
                                  (2, ["--sparsity", "50%", "--fine-tune-steps", 5, "--fine-tune-lr", 0], "above 0"),
                                  (2, ["--sparsity", "50%", "--method", "magnitude", "--allocation", "uniform", "--fine-tune-steps", 5,
                                       *FEW[:-1], 8, "--no-verify"], "at least 16 calibration samples"),
+                                 (2, ["--structured", "--flops", "70%", "--set", "batch=1", "--fine-tune-steps", 5, *FEW[:-1], 8,
+                                      "--no-verify"], "at least 16 calibration samples"),
                                  (4, ["--structured", "--flops", "1%", "--set", "batch=1"], "out of reach"),
                                  (4, ["--blocks", "256x256"], "nothing to prune")):
             with self.subTest(args):
@@ -349,6 +380,8 @@ class CliPrune(CliTestCase):
                 lines = [line for line in done.stderr.splitlines() if "warning" not in line]
                 self.assertEqual(len(lines), 1, done.stderr)
                 self.assertIn(said, lines[0])
+                if "16 calibration samples" in said:
+                    self.assertNotIn("layer", done.stdout)  # nothing was pruned for it
                 self.assertFalse((self.dir / "p.onnx").exists())
 
 

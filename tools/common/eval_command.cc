@@ -14,6 +14,7 @@
 
 #include "lib/support/readable.h"
 #include "lib/support/strings.h"
+#include "tools/common/share.h"
 
 namespace infer {
 namespace {
@@ -28,17 +29,9 @@ std::string Quoted(const std::string& text) {
   return out + "'";
 }
 
-struct Loss {
-  double value = 0;
-  bool is_share = false;
-};
-std::optional<Loss> ParseLoss(std::string_view text) {
-  text = Trim(text);
-  const bool percent = text.ends_with('%');
-  if (percent) text.remove_suffix(1);
-  const auto v = ParseDouble(Trim(text));
-  if (!v || !std::isfinite(*v) || *v < 0) return std::nullopt;
-  return Loss{percent ? *v / 100 : *v, percent};
+std::optional<ShareText> ParseLoss(std::string_view text) {
+  const auto loss = ParseShare(text);
+  return loss && loss->value >= 0 ? loss : std::nullopt;
 }
 
 /// A child whose standard output is read; killed with all that it started when this ends early.
@@ -179,16 +172,16 @@ Result<GateResult> JudgeByCommand(Context& context, const EvalFlags& flags,
 }
 
 GateResult CheckEval(const EvalFlags& flags, double golden, double candidate) {
-  const Loss limit = *ParseLoss(flags.max_loss);
+  const ShareText limit = *ParseLoss(flags.max_loss);
   const double worse = flags.better == "higher" ? golden - candidate : candidate - golden;
   GateResult r;
   r.name = "eval-command";
   r.limit = limit.value;
-  r.measured = limit.is_share && golden != 0 ? worse / std::abs(golden) : worse;
+  r.measured = limit.percent && golden != 0 ? worse / std::abs(golden) : worse;
   // A share of nothing: any loss is too much.
-  r.passed = limit.is_share && golden == 0 ? worse <= 0 : r.measured <= r.limit;
-  const double factor = limit.is_share ? 100 : 1;
-  const std::string_view unit = limit.is_share ? " %" : "";
+  r.passed = limit.percent && golden == 0 ? worse <= 0 : r.measured <= r.limit;
+  const double factor = limit.percent ? 100 : 1;
+  const std::string_view unit = limit.percent ? " %" : "";
   r.message =
       Cat("eval command: golden ", Rounded(golden, 6), ", candidate ", Rounded(candidate, 6), " (",
           flags.better, " is better): loss ", Rounded(r.measured * factor, 4), unit, ", limit ",

@@ -2,6 +2,7 @@
 
 #include "lib/support/readable.h"
 #include "lib/support/strings.h"
+#include "quant/train/check_request.h"
 #include "runtime/engine/batch_axes.h"
 
 namespace infer {
@@ -88,10 +89,19 @@ Status FineTuneFlags::Check() const {
   return {};
 }
 
-Status FineTuneFlags::CheckData(int64_t samples) const {
-  if (!wanted() || samples > 0) return {};
-  return InvalidArgument(
-      "--fine-tune-steps trains on calibration data: --data X, or --calib X --eval Z");
+Status FineTuneFlags::CheckData(const Graph& golden, const Samples& calibration,
+                                std::stop_token stop) const {
+  if (!wanted()) return {};
+  if (calibration.count == 0)
+    return InvalidArgument(
+        "--fine-tune-steps trains on calibration data: --data X, or --calib X --eval Z");
+  FineTuneOptions o;
+  o.steps = steps;
+  o.rate = rate;
+  o.batch = batch;
+  o.temperature = temperature;
+  o.stop = std::move(stop);
+  return CheckFineTune(golden, calibration, o);
 }
 
 Samples FineTuneFlags::ToFit(const Samples& calibration) const {

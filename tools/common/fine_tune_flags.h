@@ -16,8 +16,9 @@ struct FineTuneFlags {
   bool wanted() const { return steps > 0; }
   /// InvalidArgument: what does not go together.
   Status Check() const;
-  /// InvalidArgument: training is wanted, and there are no calibration data.
-  Status CheckData(int64_t samples) const;
+  /// Before any other work, where training is wanted. InvalidArgument: no calibration data; errors as
+  /// CheckFineTune.
+  Status CheckData(const Graph& golden, const Samples& calibration, std::stop_token stop) const;
   /// What they ask for. `context` lives as long as the training: it takes notes and progress.
   FineTuneOptions Request(Context& context, uint64_t seed, int threads) const;
   /// The samples that something may be fitted to before the training: without those that it holds

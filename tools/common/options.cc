@@ -23,6 +23,7 @@
 #include "tools/common/parse_options.h"
 #include "tools/common/paths.h"
 #include "tools/common/pinning.h"
+#include "tools/common/share.h"
 #include "tools/common/signals.h"
 #include "tools/common/streams.h"
 #include "tools/common/usage.h"
@@ -204,13 +205,10 @@ void Options::Share(const std::string& names, double* target, const std::string&
   app_.add_option_function<std::string>(
       own,
       [own, target](const std::string& text) {
-        std::string_view t = Trim(text);
-        const bool percent = !t.empty() && t.back() == '%';
-        if (percent) t = Trim(t.substr(0, t.size() - 1));
-        auto v = ParseDouble(t);
-        if (!v || !std::isfinite(*v) || *v < 0)
+        const auto share = ParseShare(text);
+        if (!share || share->value < 0)
           throw CLI::ValidationError(own, Cat("'", text, "' is no share (0.5% or 0.005)"));
-        *target = percent ? *v / 100 : *v;
+        *target = share->value;
       },
       help);
 }

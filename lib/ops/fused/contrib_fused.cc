@@ -6,6 +6,7 @@
 #include "lib/ops/conv/conv_reference.h"
 #include "lib/ops/decompositions.h"
 #include "lib/ops/elementwise/activation_reference.h"
+#include "lib/ops/fused/nbits.h"
 #include "lib/ops/matmul/matmul.h"
 #include "lib/ops/move/move.h"
 #include "lib/ops/op_def.h"
@@ -165,28 +166,6 @@ Cost CostFusedMatMul(const OpCall& call) {
 
 // ---- MatMulNBits -----------------------------------------------------------------------------
 
-/// Weights of N rows and K columns, each row cut into blocks with one scale (and zero point).
-struct NBits {
-  int64_t n, k, bits, block;
-  int64_t blocks() const { return (k + block - 1) / block; }
-  int64_t block_bytes() const { return block * bits / 8; }
-  int64_t zero_bytes() const { return (blocks() * bits + 7) / 8; }  // per row
-};
-
-Result<NBits> ReadNBits(const OpCall& call) {
-  const NBits w{call.Int("N"), call.Int("K"), call.Int("bits"), call.Int("block_size")};
-  constexpr int64_t kMost = int64_t{1} << 31;
-  if (w.n < 1 || w.k < 1 || w.n > kMost || w.k > kMost)
-    return InvalidModel(Cat("N is ", w.n, ", K is ", w.k));
-  if (w.bits != 2 && w.bits != 4 && w.bits != 8)
-    return Unsupported(Cat("bits is ", w.bits, ", known are 2, 4 and 8"));
-  if (call.Int("weight_prepacked") != 0)
-    return Unsupported("weight_prepacked is set: the layout is private to another runtime");
-  if (w.block < 8 || w.block > kMost || w.block * w.bits % 8 != 0)
-    return InvalidModel(Cat("block_size is ", w.block));
-  return w;
-}
-
 Status WantElements(const OpCall& call, size_t i, int64_t want) {
   if (!call.has_input(i) || !call.shape(i).has_rank() || !call.shape(i).is_static()) return {};
   if (call.shape(i).num_elements() == Dim(want)) return {};
@@ -207,38 +186,10 @@ Status InferMatMulNBits(OpCall& call) {
   return {};
 }
 
-/// scale (code - zero point), [N, K] row-major; the lowest bits of a byte come first.
-Result<Tensor> DequantizeNBits(const OpRun& run, const NBits& w) {
-  const Tensor &codes = run.in(1), &scales = run.in(2);
-  const Tensor *zeros = run.in_or_null(3), *groups = run.in_or_null(4);
-  if (groups && groups->num_elements() < w.k) return InvalidModel("g_idx is shorter than K");
-  const auto bytes = codes.data<uint8_t>();
-  auto code = [&](std::span<const uint8_t> data, int64_t row_begin, int64_t i) {
-    const auto byte = data[static_cast<size_t>(row_begin + i * w.bits / 8)];
-    return (byte >> (i * w.bits % 8)) & ((1 << w.bits) - 1);
-  };
-  Tensor out(DType::kF32, {w.n, w.k});
-  const auto values = out.mutable_data<float>();
-  for (int64_t n = 0; n < w.n; ++n)
-    for (int64_t k = 0; k < w.k; ++k) {
-      const int64_t group = groups ? groups->IntAt(k) : k / w.block;
-      if (group < 0 || group >= w.blocks())
-        return InvalidModel(Cat("g_idx[", k, "] is ", group, " of ", w.blocks(), " groups"));
-      double zero = static_cast<double>(1 << (w.bits - 1));
-      if (zeros && zeros->dtype() == DType::kU8)
-        zero = code(zeros->data<uint8_t>(), n * w.zero_bytes(), group);
-      else if (zeros)
-        zero = zeros->At(n * w.blocks() + group);
-      const double q = code(bytes, n * w.blocks() * w.block_bytes(), k);
-      values[static_cast<size_t>(n * w.k + k)] =
-          static_cast<float>((q - zero) * scales.At(n * w.blocks() + group));
-    }
-  return out;
-}
-
 Status RunMatMulNBits(OpRun& run) {
   INFER_ASSIGN(const NBits w, ReadNBits(run.call()));
-  INFER_ASSIGN(const Tensor weights, DequantizeNBits(run, w));
+  INFER_ASSIGN(const Tensor weights,
+               UnpackNBits(w, {&run.in(1), &run.in(2), run.in_or_null(3), run.in_or_null(4)}));
   const Tensor& a = run.in(0);
   const Tensor* bias = run.in_or_null(5);
   INFER_ASSIGN(const MatMulGeometry g, ReadMatMulGeometry(a.dims(), {w.k, w.n}));

@@ -145,7 +145,7 @@ TEST_P(FactorsTest, TheChoiceIsJudgedOnHeldOutRows) {
   pair.fit = {MomentsOver(plane_, dense_, x_)};
   pair.held_out = {MomentsOver(plane_, dense_, other_)};
   for (const bool shift : {false, true}) {
-    const auto made = FactorLayer({plane_, dense_, full_ / 4, shift}, pair);
+    const auto made = FactorLayer({plane_, dense_, full_ / 4, shift}, MomentsPair(pair));
     ASSERT_TRUE(made.ok());
     EXPECT_EQ(made->factors.rank, full_ / 4);
     EXPECT_LT(made->layer.error, made->plain_error);
@@ -154,7 +154,7 @@ TEST_P(FactorsTest, TheChoiceIsJudgedOnHeldOutRows) {
   }
   MomentsPair broken = pair;
   broken.fit.front().h[0] = NAN;
-  EXPECT_EQ(FactorLayer({plane_, dense_, 4, false}, broken).status().code(), Code::kUnsupported);
+  EXPECT_EQ(FactorLayer({plane_, dense_, 4, false}, std::move(broken)).status().code(), Code::kUnsupported);
   EXPECT_EQ(FactorLayer({plane_, dense_, 4, false}, {}).status().code(), Code::kUnsupported);
 }
 

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <set>
+
 #include "quant/convert/dynamic.h"
 #include "quant/prune/describe.h"
 #include "quant/recipe/recipe.h"
@@ -54,7 +56,7 @@ class JointTest : public JudgedTest {
   RecipeReport Static(Graph& g, JointPruning& joint, Recipe recipe) {
     RecipeOptions o;
     o.recipe = recipe;
-    o.prune = joint.By(samples_);
+    o.prune = joint.Fitted();
     auto r = QuantizeByRecipe(g, samples_, *backend_, o);
     EXPECT_TRUE(r.ok()) << r.status().message();
     return r.ok() ? *std::move(r) : RecipeReport();
@@ -87,6 +89,44 @@ TEST_F(JointTest, EveryRecipeKeepsEveryZero) {
       // Of the f32 model as it was rounded: no step has given a zero another code.
       EXPECT_GE(zeros, r.zeros) << static_cast<int>(recipe) << " " << what;
     }
+}
+
+/// Numbers of the first input of every sample.
+std::set<std::vector<float>> NumbersOf(const Samples& samples) {
+  std::set<std::vector<float>> all;
+  for (int64_t i = 0; i < samples.count; ++i) all.insert((*samples.get(i))[0].tensor().ToFloats());
+  return all;
+}
+
+/// 40 samples for layers of up to 144 inputs: whatever is fitted to is met far better than others.
+TEST_F(JointTest, HeldOutSamplesTellWhatOthersDo) {
+  JointPruning joint = Half();
+  Graph g = golden_.Clone();
+  const RecipeReport r = Static(g, joint, Recipe::kFast);
+  EXPECT_TRUE(r.is_held_out);
+  EXPECT_EQ(joint.report().calibration_samples, 40 - r.held_out_samples);
+  EXPECT_LT(r.held_out_db, Decibels(golden_, g) + 1.5);
+}
+
+TEST_F(JointTest, PruningSeesNoneOfThem) {
+  RecipeOptions o;
+  o.recipe = Recipe::kFast;
+  std::set<std::vector<float>> seen;
+  JointPruning joint = Half();
+  o.prune = [&](Graph& prepared, const Graph& original, const WeightGrids& grids,
+                const Samples& fit) {
+    seen = NumbersOf(fit);
+    return joint.Change(prepared, original, grids, fit);
+  };
+  Graph g = golden_.Clone();
+  const auto r = QuantizeByRecipe(g, samples_, *backend_, o);
+  ASSERT_TRUE(r.ok()) << r.status().message();
+  EXPECT_GT(r->held_out_samples, 0);
+  EXPECT_EQ(static_cast<int64_t>(seen.size()), 40 - r->held_out_samples);
+  g = golden_.Clone();
+  const auto few = QuantizeByRecipe(g, NormalSamples(golden_, 8, 1), *backend_, o);
+  ASSERT_TRUE(few.ok()) << few.status().message();
+  EXPECT_FALSE(few->is_held_out);
 }
 
 TEST_F(JointTest, DynamicAndWeightOnlyKeepThem) {

@@ -5,6 +5,7 @@
 
 #include "lib/ir/editor.h"
 #include "quant/train/adam.h"
+#include "quant/train/check_request.h"
 #include "quant/train/parameters.h"
 #include "runtime/cpu/backend.h"
 #include "tests/lib/ops/graph_values.h"
@@ -242,6 +243,29 @@ TEST(FineTune, RefusesInOneLine) {
                 c = Conv(x, w)  y = Floor(c) })",
                       24, Few(1)),
               ::testing::HasSubstr("no gradient through Floor"));
+}
+
+TEST(FineTune, IsRefusedBeforeAnythingIsDone) {
+  const auto refusal = [](std::string_view text, const Samples& samples) {
+    return std::string(CheckFineTune(Parsed(text), samples, Few(1)).message());
+  };
+  EXPECT_EQ(refusal(kNet, Images(16)), "");
+  EXPECT_THAT(refusal(kNet, Images(15)), ::testing::HasSubstr("at least 16 calibration samples"));
+  EXPECT_THAT(refusal("graph g(x: f32[N,1,8,8]) -> (y) { y = Relu(x) }", Images(16)),
+              ::testing::HasSubstr("nothing to train"));
+  EXPECT_THAT(refusal(R"(graph g(x: f32[N,1,8,8]) -> (y) { w = const f32[2,1,3,3] ~1
+                c = Conv(x, w)  y = Floor(c) })",
+                      Images(16)),
+              ::testing::HasSubstr("no gradient through Floor"));
+  Samples uneven = Images(20);
+  uneven.get = [images = Images(20)](int64_t i) -> Result<std::vector<Datum>> {
+    if (i < 19) return images.get(i);
+    return std::vector<Datum>{Tensor::Zeros(DType::kF32, {1, 1, 9, 9})};
+  };
+  EXPECT_THAT(refusal(R"(graph g(x: f32[N,1,H,W]) -> (y) { w = const f32[2,1,3,3] ~1
+                y = Conv(x, w) })",
+                      uneven),
+              ::testing::HasSubstr("sample 19 has other extents"));
 }
 
 TEST(SampleOrder, SeesEverySampleInEveryEpoch) {

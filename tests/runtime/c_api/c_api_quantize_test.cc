@@ -1,6 +1,7 @@
 /// Quantization through the C API; arguments that make no sense.
 #include <cmath>
 #include <functional>
+#include <string_view>
 #include <vector>
 
 #include "tests/runtime/c_api/images.h"
@@ -86,6 +87,27 @@ TEST(CApiQuantize, OptionsOfTheModes) {
   EXPECT_GT(Quantized(operators, o).integer_layers, 0);
 }
 
+TEST(CApiQuantize, ZerosAndCodesTogether) {
+  const Model golden;
+  Images images;
+  const infer_samples samples = images.array();
+  for (const char* mode : {"static", "dynamic", "weight-only"}) {
+    SCOPED_TRACE(mode);
+    const Model plain, half, pattern;
+    infer_quantize_options o = Options(mode, &samples);
+    if (std::string_view(mode) == "static") o.recipe = "fast";
+    Quantized(plain, o);
+    o.sparsity = 0.5;
+    EXPECT_GT(Quantized(half, o).integer_layers, 0);
+    o.sparsity = 0;
+    o.nm = "2:4";
+    EXPECT_GT(Quantized(pattern, o).integer_layers, 0);
+    EXPECT_NE(half.Saved(), plain.Saved());
+    EXPECT_NE(pattern.Saved(), half.Saved());
+    EXPECT_GT(Compared(golden, half, samples).sqnr_db, 5);
+  }
+}
+
 TEST(CApiQuantize, TakesOptionsAndReportsOfOtherVersions) {
   const Model model;
   struct Longer {
@@ -165,6 +187,10 @@ TEST(CApiQuantize, RefusesOptionsThatMakeNoSense) {
     o.mode = "weight-only";
     o.recipe = nullptr;
   };
+  refused([](O& o) { o.sparsity = 1; }, "sparsity");
+  refused([](O& o) { o.sparsity = std::nan(""); }, "sparsity");
+  refused([](O& o) { o.nm = "4:4"; }, "4:4");
+  refused([](O& o) { o.nm = "2:4", o.sparsity = 0.5; }, "no sparsity");
   refused([&](O& o) { weights(o), o.bits = 3; }, "3");
   refused([&](O& o) { weights(o), o.block = 7; }, "7");
   refused([&](O& o) { weights(o), o.method = "guess"; }, "guess");

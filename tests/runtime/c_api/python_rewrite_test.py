@@ -102,6 +102,19 @@ class BesideTheCommands(Demo):
                 self.assertGreater(model.quantize(threads=1, **options).integer_layers, 0)
                 self.assertEqual(self.bytes_of(model), self.command("quantize", self.small, *given))
 
+    def test_zeros_and_codes_together(self):
+        for options, given in [({"recipe": "fast", "sparsity": 0.5}, ["--recipe", "fast", "--sparsity", "50%"]),
+                               ({"mode": "dynamic", "nm": "2:4"}, ["--mode", "dynamic", "--sparsity", "2:4"]),
+                               ({"mode": "weight-only", "block": 32, "sparsity": 0.6}, ["--mode", "weight-only", "--block", "32",
+                                                                                        "--sparsity", "60%"])]:
+            with self.subTest(options):
+                model = infer_opt.Model(self.small)
+                model.quantize(self.images[:40], threads=1, **options)
+                self.assertEqual(self.bytes_of(model), self.command("quantize", self.small, *self.calib(40), *given))
+        for wrong, said in (({"sparsity": 1.0}, "sparsity"), ({"nm": "4:4"}, "4:4"), ({"nm": "2:4", "sparsity": 0.5}, "no sparsity")):
+            with self.subTest(wrong), self.assertRaisesRegex(infer_opt.Error, said):
+                infer_opt.Model(self.small).quantize(self.images[:40], threads=1, **wrong)
+
     def test_weights_by_data(self):
         model = infer_opt.Model(self.small)
         model.quantize(self.images[:40], mode="weight-only", method="gptq", block=32, threads=1)

@@ -4,6 +4,7 @@
 
 #include "lib/support/readable.h"
 #include "lib/support/strings.h"
+#include "tools/common/share.h"
 #include "tools/infer_bench/load/latencies.h"
 
 namespace infer::bench {
@@ -20,12 +21,9 @@ std::optional<Named> NamedBy(std::string_view text, size_t count) {
   return std::nullopt;
 }
 
-/// "0.01" or "1%".
 std::optional<double> RateOf(std::string_view text) {
-  const bool percent = !text.empty() && text.back() == '%';
-  if (percent) text.remove_suffix(1);
-  const auto number = ParseDouble(text);
-  return number && percent ? *number / 100 : number;
+  const auto rate = ParseShare(text);
+  return rate ? std::optional(rate->value) : std::nullopt;
 }
 
 /// "20ms", "0.5s", "300us".

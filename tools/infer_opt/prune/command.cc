@@ -110,6 +110,7 @@ class PruneCommand : public Command {
     Json report = NewReport(context, "infer-opt/prune@1");
     report["model"] = infer::ToJson(model, path_);
     INFER_TRY(data_.Split(golden, /*needed=*/false, no_verify_, report));
+    INFER_TRY(fine_tune_.CheckData(golden, data_.calibration, context.stop()));
     INFER_TRY(TellWithoutData(context));
     INFER_ASSIGN(auto backend, MakeBackend(device_.device));
     if (channels_.structured) {
@@ -319,7 +320,6 @@ class PruneCommand : public Command {
     if (low_rank_.low_rank)
       return InvalidArgument(
           "--low-rank chooses and fits by calibration data: --data X, or --calib X --eval Z");
-    INFER_TRY(fine_tune_.CheckData(data_.calibration.count));
     if (method_ != "auto" && method_ != "magnitude")
       return InvalidArgument(Cat("--method ", method_,
                                  " chooses by calibration data: --data X, or --calib X --eval Z; "

@@ -175,6 +175,7 @@ class QuantizeCommand : public Command {
     if (mode.needs_data() && !data_.data.given() && !data_.calib.given())
       return InvalidArgument(WithoutData(mode_, path_, export_.output));
     INFER_TRY(data_.Split(golden, mode.needs_data(), no_verify_, report));
+    INFER_TRY(fine_tune_.CheckData(golden, data_.calibration, context.stop()));
     INFER_ASSIGN(auto backend, MakeBackend(device_.device));
     QuantizeJob job{
         context, data_.calibration, data_.evaluation, *backend, flags_, device_.threads, {}, {},
@@ -228,7 +229,7 @@ class QuantizeCommand : public Command {
 
  private:
   /// A recipe's own SQNR is of the samples that chose its steps; this one is not.
-  void TellUnseen(Context& context, const AccuracyReport& accuracy, Json& recipe) const {
+  static void TellUnseen(Context& context, const AccuracyReport& accuracy, Json& recipe) {
     double worst = INFINITY;
     for (const ValueAccuracy& o : accuracy.outputs)
       if (o.is_float) worst = std::min(worst, o.metrics.sqnr_db);
@@ -237,9 +238,10 @@ class QuantizeCommand : public Command {
     if (!std::isfinite(worst) || !held.is_number()) return;
     context.PrintLine(Cat(
         "\nSQNR of the worst output: ", Rounded(held.get<double>(), 3),
-        " dB on the held-out samples, ",
-        sparsity_.wanted() ? "to which zeros and codes were fitted" : "by which the recipe chose",
-        "; ", Rounded(worst, 3), " dB on the evaluation's, which chose nothing"));
+        recipe["is_held_out"].get<bool>()
+            ? " dB on the held-out samples, by which the recipe chose; "
+            : " dB on the calibration's, which are too few to hold any out; ",
+        Rounded(worst, 3), " dB on the evaluation's, which chose nothing"));
   }
 
   /// Times the result beside the fused FP32 model, where the mode wants that known.

@@ -5,6 +5,7 @@
 #include "lib/support/hash.h"
 #include "lib/support/strings.h"
 #include "quant/calibrate/cache.h"
+#include "quant/prune/joint.h"
 #include "runtime/api/build_identity.h"
 #include "tools/common/host.h"
 #include "tools/infer_opt/fuse/measure.h"
@@ -35,6 +36,7 @@ class MixedMode : public QuantizeMode {
   }
   bool needs_data() const override { return true; }
   bool has_weight_range() const override { return true; }
+  bool can_prune() const override { return true; }
   void Declare(Options& o) override {
     o.Choice("--goal", &goal_, {"latency", "size"}, "mixed: what to make small within the limits");
     o.Value("--budget", &budget_, "mixed: time for the search, 90s, 10min or 1h; without: no end");
@@ -75,14 +77,17 @@ class MixedMode : public QuantizeMode {
     q.scheme.exclude = job.exclude;
     INFER_TRY(job.flags.Apply(job, q));
     MixedOptions mixed = Rounding(job);
+    // Zeros are fitted to other samples than those that judge policies.
+    const Parts parts = job.pruning ? PartsOf(job.calibration) : Parts{job.calibration, {}};
+    if (job.pruning) mixed.change = job.pruning->By(parts.fit);
     if (!policy_.empty()) {
-      INFER_ASSIGN(const MixedModel model,
-                   MixedModel::Make(g, job.calibration, job.backend, q, mixed));
+      INFER_ASSIGN(const MixedModel model, MixedModel::Make(g, parts.fit, job.backend, q, mixed));
       INFER_ASSIGN(const Policy policy, ReadPolicy(policy_));
       return Write(job, model, policy, g, report);
     }
     INFER_ASSIGN(const auto store, OpenStore(job, g));
-    INFER_ASSIGN(const Prepared prepared, Prepare(job, g, q, std::move(mixed), start, *store));
+    INFER_ASSIGN(const Prepared prepared,
+                 Prepare(job, g, q, std::move(mixed), parts, start, *store));
     INFER_ASSIGN(const Policy policy, Search(job, prepared.model, prepared.judge, *store, report));
     return Write(job, prepared.model, policy, g, report);
   }
@@ -92,6 +97,18 @@ class MixedMode : public QuantizeMode {
     Judge judge;
     MixedModel model;
   };
+  /// Samples of calibration that fit, and that judge; without `judge` all do both.
+  struct Parts {
+    Samples fit, judge;
+  };
+
+  /// Every fourth judges. Of fewer than kLeastCalibration all do both.
+  static Parts PartsOf(const Samples& samples) {
+    if (samples.count < kLeastCalibration) return {samples, {}};
+    std::vector<int64_t> fit, judge;
+    for (int64_t i = 0; i < samples.count; ++i) (i % 4 == 3 ? judge : fit).push_back(i);
+    return {Subset(samples, std::move(fit)), Subset(samples, std::move(judge))};
+  }
 
   MixedOptions Rounding(const QuantizeJob& job) const {
     MixedOptions mixed;
@@ -106,7 +123,8 @@ class MixedMode : public QuantizeMode {
   /// The golden model's run, calibration and rounding, within their shares of the budget. What
   /// there was time for is kept: a search that goes on needs the same samples and weights.
   Result<Prepared> Prepare(const QuantizeJob& job, const Graph& g, const QuantizeOptions& q,
-                           MixedOptions mixed, Instant start, MeasurementStore& store) {
+                           MixedOptions mixed, const Parts& parts, Instant start,
+                           MeasurementStore& store) {
     const bool limited = !budget_.empty();
     const auto budget = options_.deadline - start;
     const auto at = [&](double share) {
@@ -118,9 +136,10 @@ class MixedMode : public QuantizeMode {
     job.context.Step("mixed: golden model");
     INFER_ASSIGN(
         Judge judge,
-        Judge::Make(g, job.calibration, kept ? count("golden") : verify_samples_, job.backend,
-                    job.threads, job.context.stop(), kept ? Instant::max() : at(kGoldenUntil)));
-    Samples calibration = job.calibration;
+        Judge::Make(g, parts.judge.count > 0 ? parts.judge : parts.fit,
+                    kept ? count("golden") : verify_samples_, job.backend, job.threads,
+                    job.context.stop(), kept ? Instant::max() : at(kGoldenUntil)));
+    Samples calibration = parts.fit;
     if (kept) {
       calibration.count = count("calibration");
       mixed.rounded = {count("by data"), count("squares"), count("data samples")};
@@ -240,6 +259,7 @@ class MixedMode : public QuantizeMode {
     h.Add(static_cast<uint64_t>(options_.layer_samples)).Add(static_cast<uint64_t>(data_depth_));
     h.Add(std::to_string(options_.timing_ms)).Add(job.flags.observer);
     h.Add(static_cast<uint64_t>(job.weight_range.Reduces(job.for_ort)));
+    if (job.pruning) h.Add(ToString(job.pruning->options().pattern));
     const HostFacts host = GetHostFacts();
     return std::to_string(h.Add(host.cpu_model).Add(host.isa).value());
   }

@@ -1,6 +1,7 @@
 #include "tools/infer_opt/quantize/sparsity.h"
 
 #include "lib/support/strings.h"
+#include "tools/common/share.h"
 #include "tools/infer_opt/prune/report.h"
 
 namespace infer {
@@ -16,13 +17,10 @@ Result<SparsityPattern> SparsityFlags::Pattern() const {
     auto p = ParseNm(sparsity);
     return p.ok() ? std::move(p) : Result<SparsityPattern>(std::move(p.status()).In("--sparsity"));
   }
-  std::string_view text = Trim(sparsity);
-  const bool percent = !text.empty() && text.back() == '%';
-  if (percent) text = Trim(text.substr(0, text.size() - 1));
-  const auto share = ParseDouble(text);
+  const auto share = ParseShare(sparsity);
   if (!share) return InvalidArgument(Cat("--sparsity ", sparsity, ": write 50% or 2:4"));
   SparsityPattern p;
-  p.share = percent ? *share / 100 : *share;
+  p.share = share->value;
   if (Status s = CheckShare(p.share); !s.ok()) return std::move(s).In("--sparsity");
   return p;
 }

@@ -91,7 +91,7 @@ class StaticMode : public QuantizeMode {
     std::optional<Graph> golden;
     if (job.fine_tune) golden.emplace(g.Clone());
     const Samples fit = job.fine_tune ? job.fine_tune->ToFit(job.calibration) : job.calibration;
-    if (job.pruning) recipe_options_.prune = job.pruning->By(fit);
+    if (job.pruning) recipe_options_.prune = job.pruning->Fitted();
     INFER_ASSIGN(RecipeReport done, QuantizeByRecipe(g, fit, job.backend, recipe_options_));
     if (golden) INFER_TRY(Train(job, g, *golden, done, report));
     INFER_TRY(WriteFormat(job, g, done.quantization, report));
@@ -210,6 +210,7 @@ class StaticMode : public QuantizeMode {
     Json j = {{"name", recipe_},
               {"fit_samples", r.fit_samples},
               {"held_out_samples", r.held_out_samples},
+              {"is_held_out", r.is_held_out},
               {"held_out_sqnr_db", JsonNumber(r.held_out_db)},
               {"seconds", r.seconds},
               {"work_seconds", r.work_seconds},

@@ -5,6 +5,7 @@
 #include "lib/support/strings.h"
 #include "quant/prune/describe.h"
 #include "quant/prune/structured.h"
+#include "tools/common/share.h"
 
 namespace infer {
 namespace {
@@ -21,16 +22,11 @@ std::string NamePart(const std::string& text) {
   return name;
 }
 
-Result<double> FlopsShare(const std::string& text) {
-  std::string_view t = Trim(text);
-  const bool percent = !t.empty() && t.back() == '%';
-  if (percent) t = Trim(t.substr(0, t.size() - 1));
-  const auto number = ParseDouble(t);
-  const double share = number ? (percent ? *number / 100 : *number) : 0;
-  if (!(share > 0 && share < 1))
-    return InvalidArgument(Cat("--structured ", text,
-                               ": the share of the FLOPs that stays is above 0 and below 100 %"));
-  return share;
+Status CheckFlopsShare(const std::string& text) {
+  const auto share = ParseShare(text);
+  if (share && share->value > 0 && share->value < 1) return {};
+  return InvalidArgument(
+      Cat("--structured ", text, ": the share of the FLOPs that stays is above 0 and below 100 %"));
 }
 
 }  // namespace
@@ -61,7 +57,7 @@ Result<std::vector<VariantSpec>> PrunedVariants(const std::vector<std::string>& 
     add("sparse-" + NamePart(text), {"--sparsity", text});
   }
   for (const std::string& text : flops) {
-    INFER_TRY(FlopsShare(text).status());
+    INFER_TRY(CheckFlopsShare(text));
     add("narrow-" + NamePart(text), {"--flops", text});
   }
   for (size_t i = 0; i < all.size(); ++i)
