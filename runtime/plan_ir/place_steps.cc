@@ -65,7 +65,7 @@ class Placer {
     for (size_t s : readers_[i]) (OnDevice(s) ? read_on_device : read_on_host) = true;
     const bool crosses = made_on_device ? read_on_host : read_on_device;
     return crosses ? backends_[0]->TransferMicroseconds(
-                         PlannedBytes(shapes_.types[static_cast<size_t>(id)]))
+                         shapes_.value(id).bytes)
                    : 0;
   }
 
