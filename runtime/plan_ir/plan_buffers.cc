@@ -174,7 +174,7 @@ void PlanBuffers::Push(size_t s, const Prepared& p, std::vector<int> args, size_
 void PlanBuffers::PushCopy(size_t s, int id, const Layout& from, const Layout& to,
                            const Prepared& p, std::vector<int> args) {
   notes_.copies.push_back({id, frame_.launches.size(), p.scratch_bytes, p.weight_bytes,
-                           from.plain() && to.plain()});
+                           from.plain() && to.plain(), is_last_, alone_});
   Push(s, p, std::move(args), BackendIn(to.space), true);
 }
 

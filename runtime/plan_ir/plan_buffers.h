@@ -35,6 +35,8 @@ class PlanBuffers {
   int64_t BytesOf(int id) const;  ///< row-major
   /// Launches that follow run on the calling thread only.
   void set_alone(bool alone) { alone_ = alone; }
+  /// Copies that follow are for outputs of the graph.
+  void BeginOutputs() { is_last_ = true; }
   /// Launches of kernels that follow are for this part of their step; -1: for all of it.
   void set_part(int part) { part_ = part; }
 
@@ -91,7 +93,7 @@ class PlanBuffers {
   std::vector<Place> places_;             // by value id
   std::vector<std::vector<int>> owners_;  // by buffer: values in it that somebody still will read
   std::vector<bool> used_;                // by buffer: by a launch, or another value lies in it
-  bool alone_ = false;
+  bool alone_ = false, is_last_ = false;
   int part_ = -1;
 };
 

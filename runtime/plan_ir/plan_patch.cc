@@ -197,7 +197,10 @@ class Patcher {
   }
 
   Result<bool> CopyAgain(NotedCopy& copy) {
-    if (!copy.is_plain || CurrentLanes() > 1) return false;
+    const int64_t bytes = out_.value(copy.value).bytes;
+    const size_t s = last_.frame->launches[copy.launch].step;
+    const Cost cost = copy.is_last ? Cost{0, bytes, bytes} : out_.cost[s];
+    if (!copy.is_plain || (hooks_.alone && hooks_.alone(s, cost)) != copy.alone) return false;
     const TensorType& t = out_.type(copy.value).tensor();
     INFER_ASSIGN(const Prepared p, backends_.back()->Reorder(t.dtype, t.shape.static_dims(), {}, {}));
     if (p.scratch_bytes != copy.scratch_bytes) return false;

@@ -23,6 +23,8 @@ struct NotedCopy {
   size_t launch = 0;                            ///< of the frame
   int64_t scratch_bytes = 0, weight_bytes = 0;  ///< as its launch has them
   bool is_plain = false;                        ///< from row-major to row-major
+  bool is_last = false;                         ///< behind all steps, for an output of the graph
+  bool alone = false;                           ///< on the calling thread only
 };
 
 /// What ran how when a step was planned.

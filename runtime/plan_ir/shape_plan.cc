@@ -370,6 +370,7 @@ class Builder {
   }
 
   Status AddOutputs() {
+    buffers_.BeginOutputs();
     for (size_t o = 0; o < plan_.outputs.size(); ++o) {
       const int id = plan_.outputs[o];
       if (plan_.is_watched(o)) {  // what no step made, or late ones
@@ -417,23 +418,6 @@ class Builder {
 
 }  // namespace
 
-void PlanFrame::Index(std::span<const PlannedBuffer> buffers) {
-  lives.assign(buffers.size(), {INT32_MAX, -1});
-  for (size_t l = 0; l < launches.size(); ++l) {
-    first_arg.push_back(args.size());
-    for (int b : launches[l].args) {
-      args.push_back(b);
-      if (b < 0) continue;
-      const PlannedBuffer::Kind kind = buffers[static_cast<size_t>(b)].kind;
-      if (kind == PlannedBuffer::Kind::kInput || kind == PlannedBuffer::Kind::kOutput)
-        external.push_back(args.size() - 1);
-      auto& [first, last] = lives[static_cast<size_t>(b)];
-      first = std::min(first, static_cast<int>(l));
-      last = std::max(last, static_cast<int>(l));
-    }
-  }
-}
-
 int StepCall::operand(const Value* v) const {
   const int id = v ? plan.id(v) : -1;
   const auto it = std::find(step.inputs.begin(), step.inputs.end(), id);
@@ -446,24 +430,6 @@ Result<std::shared_ptr<const ShapePlan>> BuildShapePlan(const Plan& plan,
                                                         const PlanBackends& backends,
                                                         const ShapePlanHooks& hooks) {
   return Builder(plan, kernels, backends, hooks).Build(input_dims);
-}
-
-std::shared_ptr<const ShapePlan> ShapePlanCache::Find(std::span<const Dims> input_dims) {
-  std::lock_guard lock(mutex_);
-  for (size_t i = 0; i < plans_.size(); ++i)
-    if (std::equal(input_dims.begin(), input_dims.end(), plans_[i]->input_dims.begin(),
-                   plans_[i]->input_dims.end())) {
-      std::rotate(plans_.begin(), plans_.begin() + static_cast<int64_t>(i),
-                  plans_.begin() + static_cast<int64_t>(i) + 1);
-      return plans_[0];
-    }
-  return nullptr;
-}
-
-void ShapePlanCache::Add(std::shared_ptr<const ShapePlan> plan) {
-  std::lock_guard lock(mutex_);
-  plans_.insert(plans_.begin(), std::move(plan));
-  if (plans_.size() > capacity_) plans_.pop_back();
 }
 
 }  // namespace infer

@@ -7,6 +7,7 @@
 #include "lib/ir/eval.h"
 #include "lib/ir/inference.h"
 #include "lib/support/strings.h"
+#include "runtime/plan_ir/node_kinds.h"
 
 namespace infer {
 namespace {
@@ -36,11 +37,6 @@ ValueFacts FactsOf(const Value& v) {
   facts.elements = v.elements();
   if (v.known() && !v.is_constant()) facts.inferred = *v.known();
   return facts;
-}
-
-bool SameStored(const Value& a, const Value& b) {
-  const auto same = [](const Tensor* x, const Tensor* y) { return x == y || (x && y && SameTensor(*x, *y)); };
-  return a.type() == b.type() && a.elements() == b.elements() && same(a.known(), b.known());
 }
 
 }  // namespace
@@ -359,34 +355,10 @@ class Specializer::State {
     cost_.resize(plan_.steps.size());
   }
 
-  /// Nodes that differ in nothing but their names, such as those of a decoder's layers.
   void FindKinds() {
     has_kinds_ = true;
-    std::unordered_map<uint64_t, std::vector<size_t>> first;  // of each kind
-    int kinds = 0;
-    for (size_t i = 0; i < nodes_.size(); ++i) {
-      Visited& n = nodes_[i];
-      if (!n.node->subgraphs().empty() || std::any_of(n.outputs.begin(), n.outputs.end(), [&](int id) { return id >= 0 && IsConstant(id); })) continue;
-      auto& known = first[HashOf(n.node->attrs()) ^ reinterpret_cast<uintptr_t>(&n.node->def())];
-      const auto same = std::find_if(known.begin(), known.end(), [&](size_t k) { return SameKind(nodes_[k], n); });
-      if (same != known.end()) {
-        n.kind = nodes_[*same].kind;
-        continue;
-      }
-      n.kind = kinds++;
-      known.push_back(i);
-    }
-  }
-
-  bool SameKind(const Visited& a, const Visited& b) const {
-    if (&a.node->def() != &b.node->def() || a.inputs.size() != b.inputs.size() ||
-        a.outputs.size() != b.outputs.size() || !(a.node->attrs() == b.node->attrs()))
-      return false;
-    for (size_t o = 0; o < a.outputs.size(); ++o) {
-      if ((a.outputs[o] < 0) != (b.outputs[o] < 0)) return false;
-      if (a.outputs[o] >= 0 && !SameStored(InPlan(a.outputs[o]), InPlan(b.outputs[o]))) return false;
-    }
-    return true;
+    const std::vector<int> kinds = NodeKinds(plan_);
+    for (size_t i = 0; i < nodes_.size(); ++i) nodes_[i].kind = kinds[i];
   }
 
   /// Marks and costs of the steps that have visited nodes, each of them once in moved_steps_.

@@ -79,9 +79,9 @@ TEST_F(SmallSteps, AProgramOfSmallStepsTakesOneLane) {
   const auto context = *program->NewContext();
   ASSERT_TRUE(context->BindInput(0, Tensor(DType::kF32, {8})).ok());
   ASSERT_TRUE(context->Run().ok());
-  for (const PlannedLaunch& l :
-       (*dynamic_cast<const ExecutorProgram&>(*program).PlanFor(std::vector<Dims>{{8}}))->frame->launches)
-    EXPECT_TRUE(l.alone);
+  const auto plan =
+      *dynamic_cast<const ExecutorProgram&>(*program).PlanFor(std::vector<Dims>{{8}});
+  for (const PlannedLaunch& l : plan->frame->launches) EXPECT_TRUE(l.alone);
 }
 
 }  // namespace
