@@ -19,10 +19,6 @@ bool Fits(int64_t bytes, int64_t room) {
   return bytes <= room && room <= bytes + std::max<int64_t>(bytes / 4, 8192);
 }
 
-bool AllPlain(const std::vector<Layout>& layouts, size_t i) {
-  return i >= layouts.size() || layouts[i].plain();
-}
-
 /// Whether a launch of the second takes the arguments of one of the first.
 bool SameArguments(const Prepared& a, const Prepared& b) {
   return (a.launch == nullptr) == (b.launch == nullptr) && a.in_layouts == b.in_layouts &&
@@ -111,6 +107,8 @@ class Patcher {
     StepAnswer& answer = reuse_.answers[s];
     if (answer.run != reuse_.run) return true;  // no kernel was asked, or could have been
     const PlanStep& step = plan_.steps[s];
+    // Layouts with padding say their bytes, which only whoever places them anew would know.
+    if (!MovedArePlain(step.inputs, answer.layouts)) return false;
     const Candidate c{s, step, kernels_[s]};
     const std::vector<Operand> in = Operands(step.inputs, answer.layouts),
                                out = Operands(step.outputs, {});
@@ -122,9 +120,12 @@ class Patcher {
         continue;
       }
       if (!prepared.ok()) return prepared.status();
-      if (!answer.by_kernel || answer.kernel != k) return false;
+      if (!answer.by_kernel || answer.kernel != k) {
+        Keep(answer, k, *std::move(prepared), std::move(refusals));
+        return false;
+      }
       Report(s, *prepared, refusals);
-      return Replace(s, *std::move(prepared));
+      return Replace(s, *std::move(prepared), std::move(refusals));
     }
     if (answer.by_kernel) return false;
     Report(s, {}, refusals);
@@ -146,37 +147,44 @@ class Patcher {
     return list;
   }
 
+  /// Candidate k has answered in this plan: a whole one need not ask again.
+  void Keep(StepAnswer& answer, size_t k, Prepared prepared, std::vector<std::string> refusals) {
+    answer.plan = reuse_.plans;
+    answer.lanes = CurrentLanes();
+    answer.by_kernel = true;
+    answer.kernel = k;
+    answer.prepared = std::move(prepared);
+    answer.refusals = std::move(refusals);
+  }
+
   /// The kernel that has step s runs it by `now`; false: with other arguments.
-  Result<bool> Replace(size_t s, Prepared now) {
+  Result<bool> Replace(size_t s, Prepared made, std::vector<std::string> refusals) {
     StepAnswer& answer = reuse_.answers[s];
     const NotedStep& noted = reuse_.notes.steps[s];
-    if (!SameArguments(answer.prepared, now) || !MovedArePlain(s, now)) return false;
-    out_.memory.weight_bytes += now.weight_bytes - answer.prepared.weight_bytes;
+    const Prepared before = std::move(answer.prepared);
+    Keep(answer, answer.kernel, std::move(made), std::move(refusals));
+    const Prepared& now = answer.prepared;
+    const PlanStep& step = plan_.steps[s];
+    if (!SameArguments(before, now) || !MovedArePlain(step.inputs, now.in_layouts) ||
+        !MovedArePlain(step.outputs, now.out_layouts))
+      return false;
+    out_.memory.weight_bytes += now.weight_bytes - before.weight_bytes;
     if (noted.launch >= 0) {
       const auto l = static_cast<size_t>(noted.launch);
       const std::vector<int>& args = last_.frame->launches[l].args;
       if (now.scratch_bytes > 0) buffer(args.back()).bytes = now.scratch_bytes;
-      const PlanStep& step = plan_.steps[s];
       const Layout* layout = now.out_layouts.empty() ? nullptr : &now.out_layouts[0];
       const int64_t bytes =
           layout && !layout->plain() ? layout->bytes : out_.value(step.outputs[0]).bytes;
       if (FirstOfSize(out_, noted.may_take, bytes) != noted.taken) return false;
       out_.code[l] = now.launch;
     }
-    answer.prepared = std::move(now);
     return true;
   }
 
-  /// Layouts with padding say their bytes to whoever places them: values in such are not resized.
-  bool MovedArePlain(size_t s, const Prepared& p) const {
-    const PlanStep& step = plan_.steps[s];
-    const auto& layouts = reuse_.answers[s].layouts;
-    for (size_t i = 0; i < step.inputs.size(); ++i)
-      if (reuse_.specializer.moved(step.inputs[i]) &&
-          (!AllPlain(p.in_layouts, i) || !AllPlain(layouts, i)))
-        return false;
-    for (size_t i = 0; i < step.outputs.size(); ++i)
-      if (reuse_.specializer.moved(step.outputs[i]) && !AllPlain(p.out_layouts, i)) return false;
+  bool MovedArePlain(const std::vector<int>& ids, const std::vector<Layout>& layouts) const {
+    for (size_t i = 0; i < ids.size() && i < layouts.size(); ++i)
+      if (reuse_.specializer.moved(ids[i]) && !layouts[i].plain()) return false;
     return true;
   }
 
@@ -193,7 +201,6 @@ class Patcher {
     reports_->kernel[s] = kernel;
     reports_->precision[s] = p.precision;
     reports_->refusals[s] = refusals;
-    reuse_.answers[s].refusals = refusals;
   }
 
   Result<bool> CopyAgain(NotedCopy& copy) {

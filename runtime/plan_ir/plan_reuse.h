@@ -8,7 +8,8 @@ namespace infer {
 
 /// How the kernels of a step answered.
 struct StepAnswer {
-  size_t run = 0;  ///< the whole plan that it is of, or that found it unchanged; 0: none
+  size_t run = 0;   ///< the whole plan that it is of, or that found it unchanged; 0: none
+  size_t plan = 0;  ///< for which a patch asked, whatever became of it
   int lanes = 0;   ///< of the thread that asked
   std::vector<Layout> layouts;  ///< in which the operands lay
   bool by_kernel = false;       ///< one of them took it whole; else all refused
@@ -49,7 +50,8 @@ struct PlanNotes {
 struct PlanReuse {
   explicit PlanReuse(const Plan& plan) : specializer(plan), answers(plan.steps.size()) {}
   Specializer specializer;
-  size_t run = 0;                   ///< plans begun whole
+  size_t plans = 0;                 ///< begun
+  size_t run = 0;                   ///< of them whole
   std::vector<StepAnswer> answers;  ///< by step
   /// Made last, with its notes; nullptr: none that a patch could begin with.
   std::shared_ptr<const ShapePlan> last;

@@ -36,6 +36,7 @@ class Builder {
     if (!hooks_.reuse) {
       INFER_TRY(Specialize(plan_, input_dims, *out_));
     } else {
+      ++hooks_.reuse->plans;
       INFER_TRY(hooks_.reuse->specializer.Run(input_dims, *out_));
       INFER_ASSIGN(const bool patched, PatchPlan(plan_, kernels_, backends_, hooks_, *out_));
       if (patched) return hooks_.reuse->last = std::move(out_);
@@ -261,8 +262,9 @@ class Builder {
   /// The kernels of this step are asked with operands as they lie now.
   void NoteQuestion(size_t s) {
     if (!KeepsAnswers(hooks_, backends_)) return;
-    hooks_.reuse->answers[s] = {hooks_.reuse->run, CurrentLanes(),
-                                buffers_.LayoutsOf(plan_.steps[s].inputs)};
+    hooks_.reuse->answers[s] = {.run = hooks_.reuse->run,
+                                .lanes = CurrentLanes(),
+                                .layouts = buffers_.LayoutsOf(plan_.steps[s].inputs)};
   }
 
   /// Candidate k runs the step.
@@ -277,18 +279,22 @@ class Builder {
     return {};
   }
 
-  /// Whether the step is as in the plan before, and its kernel there takes it again.
+  /// Whether the step is as in the plan before, or a patch has just asked for this one, and the
+  /// kernel that answered takes it.
   Result<bool> AddAsBefore(size_t s) {
     if (!KeepsAnswers(hooks_, backends_)) return false;
+    PlanReuse& reuse = *hooks_.reuse;
     const PlanStep& step = plan_.steps[s];
-    StepAnswer& answer = hooks_.reuse->answers[s];
-    const auto moved = [&](int id) { return hooks_.reuse->specializer.moved(id); };
-    if (answer.run == 0 || answer.run + 1 != hooks_.reuse->run || !answer.by_kernel || answer.lanes != CurrentLanes() ||
-        std::any_of(step.inputs.begin(), step.inputs.end(), moved) ||
-        std::any_of(step.outputs.begin(), step.outputs.end(), moved) ||
+    StepAnswer& answer = reuse.answers[s];
+    const auto moved = [&](int id) { return reuse.specializer.moved(id); };
+    const bool is_new = answer.plan == reuse.plans;
+    if (!answer.by_kernel || (!is_new && answer.run + 1 != reuse.run) ||
+        answer.lanes != CurrentLanes() ||
+        (!is_new && (std::any_of(step.inputs.begin(), step.inputs.end(), moved) ||
+                     std::any_of(step.outputs.begin(), step.outputs.end(), moved))) ||
         answer.layouts != buffers_.LayoutsOf(step.inputs))
       return false;
-    answer.run = hooks_.reuse->run;
+    answer.run = reuse.run;
     reports_->refusals[s] = answer.refusals;
     INFER_TRY(AddPrepared({s, step, kernels_[s]}, answer.kernel, answer.prepared));
     return true;
