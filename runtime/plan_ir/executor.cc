@@ -93,8 +93,8 @@ Status Executor::SelectPlan(Priority priority) {
 
 Status Executor::GrowArenas(const ShapePlan& plan) {
   const bool host = arena_ && static_cast<int64_t>(arena_->size()) >= plan.memory.arena_bytes;
-  const bool device =
-      !plan.frame->uses_device || (device_arena_ && device_arena_->bytes() >= plan.memory.device_bytes);
+  const bool device = !plan.frame->uses_device ||
+                      (device_arena_ && device_arena_->bytes() >= plan.memory.device_bytes);
   if (host && device) return {};
   // Where there is no memory for the larger one, no plan is left with pointers to the smaller.
   auto known = std::move(plans_);
@@ -268,13 +268,14 @@ Status Executor::RunLaunches(const RunOptions& options) {
     if (!one) lanes.Adjust();
     if (launch.alone && !one && lanes.lanes() > 1) one.emplace(program_->host(), 1);
     if (bound.plain[l]) {
-      INFER_TRY(bound.plain[l]->Run(bound.args.data() + bound.plan->frame->first_arg[l], bound.states[l].get()));
+      INFER_TRY(bound.plain[l]->Run(bound.args.data() + bound.plan->frame->first_arg[l],
+                                    bound.states[l].get()));
       if (options.profile) begin = Profile(launch.step, start, begin, false, launch.is_copy);
       continue;
     }
     const bool shows = launch.watch >= 0;
-    if (launch.is_late ||
-        (!bound.plan->code[l] && !shows && !launch.crosses && RunsBodies(plan_.steps[launch.step]))) {
+    if (launch.is_late || (!bound.plan->code[l] && !shows && !launch.crosses &&
+                           RunsBodies(plan_.steps[launch.step]))) {
       if (downloads_) INFER_TRY(AwaitDevice());
       INFER_TRY(launch.is_late ? RunLate(launch, options, start)
                                : RunBodies(launch, options, start));
@@ -325,8 +326,8 @@ Status Executor::Record(size_t index) {
   }
   recorded_ = true;
   if (!launch.crosses) {
-    const auto args =
-        std::span(plans_[0]->device_args).subspan(bound.plan->frame->first_arg[index], launch.args.size());
+    const auto args = std::span(plans_[0]->device_args)
+                          .subspan(bound.plan->frame->first_arg[index], launch.args.size());
     for (size_t i = 0; launch.reads_host && i < args.size(); ++i)
       args[i].host = bound.args[bound.plan->frame->first_arg[index] + i];
     return bound.plan->code[index]->Record(*encoder_, args, bound.states[index].get());

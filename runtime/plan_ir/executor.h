@@ -24,11 +24,11 @@ class Executor final : public PlanContext {
     std::shared_ptr<const ShapePlan> plan;
     std::vector<std::byte*> args;                      // as PlanFrame::args
     std::vector<std::shared_ptr<LaunchState>> states;  // by launch; plans share that of a launch
-    std::vector<const Launch*> plain;     // by launch: of host memory, with nothing around it
-    std::vector<std::byte*> pointers;     // by buffer, of host memory
+    std::vector<const Launch*> plain;  // by launch: of host memory, with nothing around it
+    std::vector<std::byte*> pointers;  // by buffer, of host memory
     // The next three are empty where no device is used.
-    std::vector<BufferView> views;        // by buffer, of the device's
-    std::vector<BufferView> device_args;  // as args
+    std::vector<BufferView> views;                         // by buffer, of the device's
+    std::vector<BufferView> device_args;                   // as args
     std::vector<std::shared_ptr<DeviceMemory>> constants;  // by buffer
     std::vector<int> resident;                             // buffers: inputs and outputs there
     size_t arenas = 0;                                     // to which its pointers lead

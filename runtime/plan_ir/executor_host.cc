@@ -119,8 +119,7 @@ Status Executor::RunLateOnReference(const PlannedLaunch& launch, const RunOption
     const PlanStep& step = plan_.steps[s];
     const double begin = options.profile ? NowMs() : 0;
     for (int id : step.inputs)
-      if (const Tensor& known = plan.value(id).known; known.defined())
-        slot(id) = known;
+      if (const Tensor& known = plan.value(id).known; known.defined()) slot(id) = known;
     INFER_TRY(EvaluateStep(plan_, step, slots_, check));
     if (options.profile) Profile(s, start, begin, true);
     used.insert(used.end(), step.inputs.begin(), step.inputs.end());

@@ -78,7 +78,8 @@ Status ExecutorProgram::Prepare(const PlanObserver& observe) {
     auto& refusals = steps_[s].refusals;
     for (const std::string& r : shape_plan.reports->refusals[s])
       refusals.insert(r.starts_with(kInParts) ? refusals.begin() : refusals.end(), r);
-    if (!shape_plan.reports->precision[s].empty()) steps_[s].precision = shape_plan.reports->precision[s];
+    if (!shape_plan.reports->precision[s].empty())
+      steps_[s].precision = shape_plan.reports->precision[s];
     if (shape_plan.reports->kernel[s] == "reference") steps_[s].precision = "f32";
     if (is_static) steps_[s].cost = shape_plan.cost[s];
   }

@@ -6,9 +6,9 @@
 
 namespace infer {
 
-/// By node of the plan's graph, in its order: the number of its kind; -1: a node that is alone, with
-/// a body or with a constant result. Nodes of one kind have one operator, equal attributes, as many
-/// operands, and results of which the graph says the same.
+/// By node of the plan's graph, in its order: the number of its kind; -1: a node that is alone,
+/// with a body or with a constant result. Nodes of one kind have one operator, equal attributes, as
+/// many operands, and results of which the graph says the same.
 std::vector<int> NodeKinds(const Plan& plan);
 
 }  // namespace infer

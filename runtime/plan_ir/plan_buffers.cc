@@ -12,9 +12,7 @@ int FirstOfSize(const ShapePlan& shapes, const std::vector<int>& buffers, int64_
   return -1;
 }
 
-int64_t PlanBuffers::BytesOf(int id) const {
-  return out_.value(id).bytes;
-}
+int64_t PlanBuffers::BytesOf(int id) const { return out_.value(id).bytes; }
 
 void PlanBuffers::AddSources() {
   frame_.plain.assign(plan_.values.size(), -1);

@@ -12,8 +12,8 @@
 namespace infer {
 namespace {
 
-/// A buffer that grew gets an eighth more than it needs, and a page at least, so that the next steps
-/// of a decoder find the arena as it is; what needs much less gives its room back.
+/// A buffer that grew gets an eighth more than it needs, and a page at least, so that the next
+/// steps of a decoder find the arena as it is; what needs much less gives its room back.
 int64_t RoomFor(int64_t bytes) { return bytes + std::max<int64_t>(bytes / 8, 4096); }
 bool Fits(int64_t bytes, int64_t room) {
   return bytes <= room && room <= bytes + std::max<int64_t>(bytes / 4, 8192);
@@ -79,8 +79,8 @@ class Patcher {
   }
 
   bool IsWatched(int id) const {
-    return std::find(plan_.outputs.end() - static_cast<int64_t>(plan_.watched),
-                     plan_.outputs.end(), id) != plan_.outputs.end();
+    return std::find(plan_.outputs.end() - static_cast<int64_t>(plan_.watched), plan_.outputs.end(),
+                     id) != plan_.outputs.end();
   }
 
   PlannedBuffer& buffer(int b) { return out_.buffers[static_cast<size_t>(b)]; }
@@ -209,7 +209,8 @@ class Patcher {
     const Cost cost = copy.is_last ? Cost{0, bytes, bytes} : out_.cost[s];
     if (!copy.is_plain || (hooks_.alone && hooks_.alone(s, cost)) != copy.alone) return false;
     const TensorType& t = out_.type(copy.value).tensor();
-    INFER_ASSIGN(const Prepared p, backends_.back()->Reorder(t.dtype, t.shape.static_dims(), {}, {}));
+    INFER_ASSIGN(const Prepared p,
+                 backends_.back()->Reorder(t.dtype, t.shape.static_dims(), {}, {}));
     if (p.scratch_bytes != copy.scratch_bytes) return false;
     out_.memory.weight_bytes += p.weight_bytes - copy.weight_bytes;
     copy.weight_bytes = p.weight_bytes;

@@ -10,7 +10,7 @@ namespace infer {
 struct StepAnswer {
   size_t run = 0;   ///< the whole plan that it is of, or that found it unchanged; 0: none
   size_t plan = 0;  ///< for which a patch asked, whatever became of it
-  int lanes = 0;   ///< of the thread that asked
+  int lanes = 0;    ///< of the thread that asked
   std::vector<Layout> layouts;  ///< in which the operands lay
   bool by_kernel = false;       ///< one of them took it whole; else all refused
   size_t kernel = 0;            ///< which
@@ -40,9 +40,9 @@ struct NotedStep {
 
 /// How the last plan came about, as far as the plan itself does not tell.
 struct PlanNotes {
-  std::vector<BufferOrigin> origins;         ///< by buffer
-  std::vector<std::vector<int>> buffers;     ///< by value: those whose origin it is
-  std::vector<bool> is_read;                 ///< by value
+  std::vector<BufferOrigin> origins;      ///< by buffer
+  std::vector<std::vector<int>> buffers;  ///< by value: those whose origin it is
+  std::vector<bool> is_read;              ///< by value
   std::vector<NotedCopy> copies;
   std::vector<NotedStep> steps;  ///< by step
 };

@@ -108,7 +108,8 @@ void AddLayouts(PlanView& view, const Plan& plan, const ShapePlan& shapes,
     const PlanStep& of = plan.steps[l.step];
     const PlanStep& ran = l.part < 0 ? of : of.parts[static_cast<size_t>(l.part)];
     const std::span<const int> args = l.args;
-    Place(step.operands, of.inputs, ran.inputs, args, shapes.code[at] != nullptr, origins, backends);
+    Place(step.operands, of.inputs, ran.inputs, args, shapes.code[at] != nullptr, origins,
+          backends);
     Place(step.results, of.outputs, ran.outputs,
           args.subspan(std::min(args.size(), ran.inputs.size())), false, origins, backends);
   }
@@ -117,7 +118,8 @@ void AddLayouts(PlanView& view, const Plan& plan, const ShapePlan& shapes,
 void AddLaunches(PlanView& view, const ShapePlan& shapes) {
   for (size_t at = 0; at < shapes.code.size(); ++at) {
     const PlannedLaunch& l = shapes.frame->launches[at];
-    view.launches.push_back({static_cast<int>(l.step), KindOf(l, shapes.code[at] != nullptr), l.args});
+    view.launches.push_back(
+        {static_cast<int>(l.step), KindOf(l, shapes.code[at] != nullptr), l.args});
   }
 }
 

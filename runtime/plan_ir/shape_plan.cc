@@ -180,7 +180,8 @@ class Builder {
       INFER_ASSIGN(const size_t p, AddPart(s, at));
       at += step.parts[p].nodes.size();
       taken.push_back(p);
-      if (names.empty() || names.back() != reports_->kernel[s]) names.push_back(reports_->kernel[s]);
+      if (names.empty() || names.back() != reports_->kernel[s])
+        names.push_back(reports_->kernel[s]);
       if (step.parts[p].main != step.main) continue;
       precision = reports_->precision[s];
       backend = reports_->backend[s];

@@ -35,14 +35,14 @@ struct PlannedBuffer {
 
 struct PlannedLaunch {
   size_t step = 0;
-  int part = -1;           ///< of PlanStep::parts; -1: the step is run whole
-  std::vector<int> args;   ///< buffers; -1: not read, or (reference) in a slot
-  bool is_copy = false;    ///< args[0] to args[1], perhaps into another layout
-  bool crosses = false;    ///< a copy between host memory and the device, no launch
-  size_t backend = 0;      ///< of the program's, whose launch it is
-  bool is_late = false;    ///< all late steps at once (PlanFrame::late)
-  bool alone = false;      ///< on the calling thread only
-  bool reads_host = false; ///< Prepared::on_host names one of the operands
+  int part = -1;            ///< of PlanStep::parts; -1: the step is run whole
+  std::vector<int> args;    ///< buffers; -1: not read, or (reference) in a slot
+  bool is_copy = false;     ///< args[0] to args[1], perhaps into another layout
+  bool crosses = false;     ///< a copy between host memory and the device, no launch
+  size_t backend = 0;       ///< of the program's, whose launch it is
+  bool is_late = false;     ///< all late steps at once (PlanFrame::late)
+  bool alone = false;       ///< on the calling thread only
+  bool reads_host = false;  ///< Prepared::on_host names one of the operands
   /// Shows args[0] as this output of the graph, and computes nothing; -1: does not.
   int watch = -1;
   int64_t channel_block = 0;  ///< of what it shows, as RawValue::channel_block
@@ -78,9 +78,9 @@ struct PlanFrame {
 
 /// How steps run, for reports; by step.
 struct StepReports {
-  std::vector<std::string> kernel;     ///< implementation; of a group in parts "a + b"
-  std::vector<std::string> precision;  ///< Prepared::precision
-  std::vector<size_t> backend;         ///< whose it is; reference: the last
+  std::vector<std::string> kernel;                 ///< implementation; of a group in parts "a + b"
+  std::vector<std::string> precision;              ///< Prepared::precision
+  std::vector<size_t> backend;                     ///< whose it is; reference: the last
   std::vector<std::vector<std::string>> refusals;  ///< "name: reason"
 };
 

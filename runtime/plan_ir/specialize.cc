@@ -173,7 +173,8 @@ class Specializer::State {
       n.declared = nodes_[*twin].declared;
       n.cost = nodes_[*twin].cost;
       for (size_t o = 0; o < n.outputs.size(); ++o)
-        if (n.outputs[o] >= 0) SetFacts(n.outputs[o], facts_[static_cast<size_t>(nodes_[*twin].outputs[o])]);
+        if (n.outputs[o] >= 0)
+          SetFacts(n.outputs[o], facts_[static_cast<size_t>(nodes_[*twin].outputs[o])]);
     } else {
       INFER_TRY(InferNode(n));
       n.cost = StaticCost(*n.node, graph_.ops());
@@ -198,7 +199,8 @@ class Specializer::State {
     for (size_t i = 0; i < n.inputs.size(); ++i) {
       const int a = n.inputs[i], b = other.inputs[i];
       if ((a < 0) != (b < 0)) return std::nullopt;
-      if (a >= 0 && facts_[static_cast<size_t>(a)] != facts_[static_cast<size_t>(b)]) return std::nullopt;
+      if (a >= 0 && facts_[static_cast<size_t>(a)] != facts_[static_cast<size_t>(b)])
+        return std::nullopt;
     }
     return it->second;
   }
@@ -399,10 +401,10 @@ class Specializer::State {
   std::vector<FactsPtr> shown_;                  // by id: what the graph shows; nullptr: nothing
   std::vector<bool> moved_;                      // by id: otherwise than after the run before
   std::vector<int> moved_ids_;
-  std::vector<size_t> moved_steps_;               // whose nodes were visited
-  std::unordered_map<uint64_t, size_t> alike_;    // nodes visited in this run, by kind and operands
-  std::vector<bool> declared_;                    // by step
-  std::vector<Cost> cost_;                        // by step
+  std::vector<size_t> moved_steps_;             // whose nodes were visited
+  std::unordered_map<uint64_t, size_t> alike_;  // nodes visited in this run, by kind and operands
+  std::vector<bool> declared_;                  // by step
+  std::vector<Cost> cost_;                      // by step
   bool has_bodies_ = false, is_fresh_ = true, has_kinds_ = false, declared_moved_ = false;
 };
 

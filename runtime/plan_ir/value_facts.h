@@ -14,12 +14,12 @@ struct ValueFacts {
   ValueType type;
   std::optional<std::vector<Dim>> elements;  ///< as Value::elements
   std::optional<Tensor> inferred;            ///< as Value::known, of what is no constant
-  Tensor known;                        ///< what no step has to make; undefined: a step has to
-  const Tensor* constant = nullptr;    ///< of the plan, which keeps it
-  bool changed = false;                ///< other facts hold than the plan's graph stores
-  bool late = false;                   ///< only the run knows its extents, or those of its sources
-  bool plannable = false;              ///< IsPlannable(type)
-  int64_t bytes = 0;                   ///< PlannedBytes(type)
+  Tensor known;                              ///< what no step has to make; undefined: a step has to
+  const Tensor* constant = nullptr;          ///< of the plan, which keeps it
+  bool changed = false;                      ///< other facts hold than the plan's graph stores
+  bool late = false;       ///< only the run knows its extents, or those of its sources
+  bool plannable = false;  ///< IsPlannable(type)
+  int64_t bytes = 0;       ///< PlannedBytes(type)
   /// The value's tensor where no step has to make it; nullptr where one has.
   const Tensor* given() const { return constant ? constant : known.defined() ? &known : nullptr; }
 };

@@ -94,7 +94,8 @@ Status IsolatedSteps::Compile(Graph graph, std::span<const Dims> input_dims,
   INFER_ASSIGN(shapes_, BuildShapePlan(*plan_, recording, input_dims, host, hooks));
   const auto& launches = shapes_->frame->launches;
   for (size_t l = 0; l < launches.size(); ++l)
-    if (shapes_->code[l] && !launches[l].is_copy) chosen_[launches[l].step].alone = launches[l].alone;
+    if (shapes_->code[l] && !launches[l].is_copy)
+      chosen_[launches[l].step].alone = launches[l].alone;
   for (size_t s = 0; s < infos_.size(); ++s) {
     infos_[s].cost = shapes_->cost[s];
     infos_[s].kernel = shapes_->reports->kernel[s];

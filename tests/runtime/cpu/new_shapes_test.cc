@@ -115,15 +115,17 @@ TEST(NewShapes, AnyExtentsInAnyOrder) {
   ExpectAsAlone(kTwoLayers, sets);
 }
 
-/// Plans of a decoder share what runs in which order: else each of them was made whole. On two lanes
-/// a step may come to be worth both.
+/// Plans of a decoder share what runs in which order: else each of them was made whole. On two
+/// lanes a step may come to be worth both.
 TEST(NewShapes, TokensShareAFrame) {
   for (int threads : {1, 2}) {
     const auto compiled = CompiledAnew(kTwoLayers, threads);
     const auto& program = dynamic_cast<const ExecutorProgram&>(*compiled);
     std::set<std::shared_ptr<const PlanFrame>> frames;
     for (int64_t past = 7; past < 40; ++past)
-      frames.insert((*program.PlanFor(std::vector<Dims>{{1, 1, 16}, {1, 2, past, 8}, {1, 2, past, 8}}))->frame);
+      frames.insert(
+          (*program.PlanFor(std::vector<Dims>{{1, 1, 16}, {1, 2, past, 8}, {1, 2, past, 8}}))
+              ->frame);
     EXPECT_LE(frames.size(), threads == 1 ? 2U : 5U);
   }
 }

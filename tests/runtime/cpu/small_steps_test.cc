@@ -79,8 +79,7 @@ TEST_F(SmallSteps, AProgramOfSmallStepsTakesOneLane) {
   const auto context = *program->NewContext();
   ASSERT_TRUE(context->BindInput(0, Tensor(DType::kF32, {8})).ok());
   ASSERT_TRUE(context->Run().ok());
-  const auto plan =
-      *dynamic_cast<const ExecutorProgram&>(*program).PlanFor(std::vector<Dims>{{8}});
+  const auto plan = *dynamic_cast<const ExecutorProgram&>(*program).PlanFor(std::vector<Dims>{{8}});
   for (const PlannedLaunch& l : plan->frame->launches) EXPECT_TRUE(l.alone);
 }
 
