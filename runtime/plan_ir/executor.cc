@@ -98,8 +98,8 @@ Status Executor::SelectPlan(Priority priority) {
 
 Status Executor::GrowArenas(const ShapePlan& plan) {
   const bool host = arena_ && static_cast<int64_t>(arena_->size()) >= plan.memory.arena_bytes;
-  const bool device =
-      !plan.uses_device || (device_arena_ && device_arena_->bytes() >= plan.memory.device_bytes);
+  const bool device = !plan.frame->uses_device ||
+                      (device_arena_ && device_arena_->bytes() >= plan.memory.device_bytes);
   if (host && device) return {};
   // Where there is no memory for the larger one, no plan is left with pointers to the smaller.
   auto known = std::move(plans_);
@@ -125,21 +125,30 @@ Status Executor::GrowArenas(const ShapePlan& plan) {
 }
 
 std::vector<std::shared_ptr<LaunchState>> Executor::StatesOf(const ShapePlan& plan) const {
+  if (!plans_.empty() && plans_[0]->plan->frame == plan.frame) return StatesBeside(plan);
   std::unordered_map<const Launch*, std::shared_ptr<LaunchState>> before;
   if (!plans_.empty())
     for (size_t l = 0; l < plans_[0]->states.size(); ++l)
-      before.emplace(plans_[0]->plan->launches[l].launch.get(), plans_[0]->states[l]);
+      before.emplace(plans_[0]->plan->code[l].get(), plans_[0]->states[l]);
   std::vector<std::shared_ptr<LaunchState>> states;
-  states.reserve(plan.launches.size());
-  for (const PlannedLaunch& l : plan.launches) {
-    const auto found = before.find(l.launch.get());
-    if (!l.launch)
+  states.reserve(plan.code.size());
+  for (const auto& code : plan.code) {
+    const auto found = before.find(code.get());
+    if (!code)
       states.push_back(nullptr);
     else if (found != before.end())
       states.push_back(found->second);
     else
-      states.push_back(l.launch->NewState());
+      states.push_back(code->NewState());
   }
+  return states;
+}
+
+std::vector<std::shared_ptr<LaunchState>> Executor::StatesBeside(const ShapePlan& plan) const {
+  std::vector<std::shared_ptr<LaunchState>> states = plans_[0]->states;
+  for (size_t l = 0; l < states.size(); ++l)
+    if (plan.code[l] != plans_[0]->plan->code[l])
+      states[l] = plan.code[l] ? plan.code[l]->NewState() : nullptr;
   return states;
 }
 
@@ -147,31 +156,21 @@ Status Executor::Bind(std::shared_ptr<const ShapePlan> plan) {
   const int64_t arena = device_arena_ ? device_arena_->bytes() : 0;
   INFER_TRY(program_->CheckRoom(*plan, std::max<int64_t>(plan->memory.device_bytes - arena, 0)));
   INFER_TRY(GrowArenas(*plan));
+  const PlanFrame& frame = *plan->frame;
   auto bound = std::make_unique<Bound>();
   bound->states = StatesOf(*plan);
-  for (const PlannedLaunch& l : plan->launches) {
-    bound->first_arg.push_back(bound->args.size());
-    const bool plain = !plan->uses_device && !l.is_late && l.watch < 0;
-    bound->plain.push_back(plain ? l.launch.get() : nullptr);
-    for (int b : l.args) {
-      if (b >= 0 && IsExternal(plan->buffers[static_cast<size_t>(b)]))
-        bound->external.emplace_back(bound->args.size(), b);
-      bound->args.push_back(nullptr);
-    }
+  bound->plain.reserve(frame.launches.size());
+  for (size_t l = 0; l < frame.launches.size(); ++l) {
+    const bool plain =
+        !frame.uses_device && !frame.launches[l].is_late && frame.launches[l].watch < 0;
+    bound->plain.push_back(plain ? plan->code[l].get() : nullptr);
   }
-  bound->alone = std::all_of(plan->launches.begin(), plan->launches.end(),
+  bound->args.resize(frame.args.size());
+  bound->alone = std::all_of(frame.launches.begin(), frame.launches.end(),
                              [](const PlannedLaunch& l) { return l.alone; });
-  if (plan->uses_device) bound->device_args.resize(bound->args.size());
-  for (const PlannedBuffer& b : plan->buffers) {
-    bound->constants.emplace_back();
-    if (b.space != MemorySpace::kDevice || !b.constant.defined()) continue;
-    INFER_ASSIGN(bound->constants.back(), program_->OnDevice(b.constant));
-  }
-  for (size_t b = 0; b < plan->buffers.size(); ++b)
-    if (plan->buffers[b].space == MemorySpace::kDevice && IsExternal(plan->buffers[b]))
-      bound->resident.push_back(static_cast<int>(b));
+  if (frame.uses_device) INFER_TRY(BindDevice(*plan, *bound));
   bound->plan = std::move(plan);
-  if (bound->plan->uses_device) FindSegments(*bound);
+  if (bound->plan->frame->uses_device) FindSegments(*bound);
   PointIntoArena(*bound);
   plans_.insert(plans_.begin(), std::move(bound));
   // As many as the program keeps: binding one anew costs more than small networks run.
@@ -179,45 +178,57 @@ Status Executor::Bind(std::shared_ptr<const ShapePlan> plan) {
   return {};
 }
 
+Status Executor::BindDevice(const ShapePlan& plan, Bound& bound) {
+  bound.device_args.resize(bound.args.size());
+  bound.constants.resize(plan.buffers.size());
+  for (size_t b = 0; b < plan.buffers.size(); ++b) {
+    const PlannedBuffer& buffer = plan.buffers[b];
+    if (buffer.space != MemorySpace::kDevice) continue;
+    if (IsExternal(buffer)) bound.resident.push_back(static_cast<int>(b));
+    if (!buffer.constant.defined()) continue;
+    INFER_ASSIGN(bound.constants[b], program_->OnDevice(buffer.constant));
+  }
+  return {};
+}
+
 void Executor::PointIntoArena(Bound& bound) const {
+  const ShapePlan& plan = *bound.plan;
   bound.arenas = arenas_;
-  bound.pointers.clear();
-  bound.views.clear();
-  for (size_t i = 0; i < bound.plan->buffers.size(); ++i) {
-    const PlannedBuffer& b = bound.plan->buffers[i];
-    std::byte*& p = bound.pointers.emplace_back(nullptr);
-    BufferView& view = bound.views.emplace_back();
+  bound.pointers.assign(plan.buffers.size(), nullptr);
+  if (plan.frame->uses_device) bound.views.assign(plan.buffers.size(), {});
+  for (size_t i = 0; i < plan.buffers.size(); ++i) {
+    const PlannedBuffer& b = plan.buffers[i];
     const bool in_arena = b.kind == PlannedBuffer::Kind::kArena;
     if (b.space == MemorySpace::kDevice) {
-      if (in_arena) view = {device_arena_.get(), b.offset, b.bytes};
-      if (bound.constants[i]) view = Whole(bound.constants[i]);
+      if (in_arena) bound.views[i] = {device_arena_.get(), b.offset, b.bytes};
+      if (bound.constants[i]) bound.views[i] = Whole(bound.constants[i]);
       continue;
     }
+    std::byte*& p = bound.pointers[i];
     if (in_arena) p = arena_->mutable_data() + b.offset;
     if (b.kind == PlannedBuffer::Kind::kConstant) p = const_cast<std::byte*>(b.constant.raw());
   }
-  size_t arg = 0;
-  for (const PlannedLaunch& l : bound.plan->launches)
-    for (int b : l.args) {
-      bound.args[arg] = b < 0 ? nullptr : bound.pointers[static_cast<size_t>(b)];
-      if (!bound.device_args.empty() && b >= 0)
-        bound.device_args[arg] = bound.views[static_cast<size_t>(b)];
-      ++arg;
-    }
+  const std::vector<int>& args = plan.frame->args;
+  for (size_t arg = 0; arg < args.size(); ++arg) {
+    if (args[arg] < 0) continue;
+    const auto b = static_cast<size_t>(args[arg]);
+    bound.args[arg] = bound.pointers[b];
+    if (!bound.device_args.empty()) bound.device_args[arg] = bound.views[b];
+  }
 }
 
 Status Executor::BindPointers(const RunOptions& options) {
   Bound& bound = *plans_[0];
   const ShapePlan& plan = *bound.plan;
   for (size_t o = 0; o < outputs_.size(); ++o) {
-    const int b = plan.outputs[o];
+    const int b = plan.frame->outputs[o];
     if (b < 0) continue;
     if (options.leave_resident &&
         plan.buffers[static_cast<size_t>(b)].space == MemorySpace::kDevice) {
       outputs_[o] = Datum();
       continue;
     }
-    const TensorType& type = plan.types[static_cast<size_t>(plan_.outputs[o])].tensor();
+    const TensorType& type = plan.type(plan_.outputs[o]).tensor();
     if (buffers_[o]) {
       if (!SameType(*buffers_[o], type))
         return InvalidArgument(Cat("output '", plan_.graph.outputs()[o]->name(), "' is ",
@@ -229,7 +240,8 @@ Status Executor::BindPointers(const RunOptions& options) {
     }
     bound.pointers[static_cast<size_t>(b)] = outputs_[o].tensor().mutable_raw();
   }
-  for (const auto& [arg, b] : bound.external) {
+  for (const size_t arg : plan.frame->external) {
+    const int b = plan.frame->args[arg];
     const PlannedBuffer& buffer = plan.buffers[static_cast<size_t>(b)];
     if (buffer.space == MemorySpace::kDevice) {
       bound.device_args[arg] = bound.views[static_cast<size_t>(b)];
@@ -241,11 +253,11 @@ Status Executor::BindPointers(const RunOptions& options) {
     bound.args[arg] = p;
   }
   for (size_t i = 0; i < inputs_.size(); ++i)
-    if (plan.plain[static_cast<size_t>(plan_.inputs[i])] < 0)
+    if (plan.frame->plain[static_cast<size_t>(plan_.inputs[i])] < 0)
       slots_[static_cast<size_t>(plan_.inputs[i])] = inputs_[i];
   memory_ = plan.memory;
   step_costs_ = plan.cost;
-  step_kernels_ = plan.kernel;
+  step_kernels_ = plan.reports->kernel;
   return {};
 }
 
@@ -253,39 +265,40 @@ Status Executor::RunLaunches(const RunOptions& options) {
   const Bound& bound = *plans_[0];
   HeldLanes lanes(program_->host(), bound.alone ? 1 : program_->lanes(), options.priority);
   std::optional<HeldLanes> one;  // while launches run on the calling thread only
-  if (options.profile) profile_.reserve(bound.plan->launches.size());
+  if (options.profile) profile_.reserve(bound.plan->frame->launches.size());
   if (options.profile) INFER_TRY(StartClocks());
   const double start = profile_start_;
   INFER_TRY(MoveResident(true, options));
   double begin = options.profile ? NowMs() : start;
   RecordedRun* const kept = RecordedRunOf(options);
   size_t segment = 0;
-  for (size_t l = 0; l < bound.plan->launches.size(); ++l) {
+  for (size_t l = 0; l < bound.plan->frame->launches.size(); ++l) {
     INFER_TRY(CheckStop());
     if (kept && segment < bound.segments.size() && bound.segments[segment].begin == l) {
       INFER_TRY(RunSegment(segment, *kept));
       l = bound.segments[segment++].end - 1;
       continue;
     }
-    const PlannedLaunch& launch = bound.plan->launches[l];
+    const PlannedLaunch& launch = bound.plan->frame->launches[l];
     if (!launch.alone && one) one.reset();
     if (!one) lanes.Adjust();
     if (launch.alone && !one && lanes.lanes() > 1) one.emplace(program_->host(), 1);
     if (bound.plain[l]) {
-      INFER_TRY(bound.plain[l]->Run(bound.args.data() + bound.first_arg[l], bound.states[l].get()));
+      INFER_TRY(bound.plain[l]->Run(bound.args.data() + bound.plan->frame->first_arg[l],
+                                    bound.states[l].get()));
       if (options.profile) begin = Profile(launch.step, start, begin, false, launch.is_copy);
       continue;
     }
     const bool shows = launch.watch >= 0;
-    if (launch.is_late ||
-        (!launch.launch && !shows && !launch.crosses && RunsBodies(plan_.steps[launch.step]))) {
+    if (launch.is_late || (!bound.plan->code[l] && !shows && !launch.crosses &&
+                           RunsBodies(plan_.steps[launch.step]))) {
       if (downloads_) INFER_TRY(AwaitDevice());
       INFER_TRY(launch.is_late ? RunLate(launch, options, start)
                                : RunBodies(launch, options, start));
       if (options.profile) begin = NowMs();
       continue;
     }
-    if (options.profile && bound.plan->uses_device) {
+    if (options.profile && bound.plan->frame->uses_device) {
       if (IsOnDevice(launch)) {
         INFER_TRY(RecordTimed(l));
         continue;
@@ -295,7 +308,7 @@ Status Executor::RunLaunches(const RunOptions& options) {
     }
     INFER_TRY(RunLaunch(l, options));
     if (options.profile)
-      begin = Profile(launch.step, start, begin, !launch.launch && !shows && !launch.crosses,
+      begin = Profile(launch.step, start, begin, !bound.plan->code[l] && !shows && !launch.crosses,
                       launch.is_copy || shows);
   }
   return MoveResident(false, options);
@@ -307,13 +320,16 @@ bool Executor::IsOnDevice(const PlannedLaunch& launch) const {
 
 Status Executor::RunLaunch(size_t index, const RunOptions& options) {
   const Bound& bound = *plans_[0];
-  const PlannedLaunch& launch = bound.plan->launches[index];
-  if (bound.plan->uses_device) {
+  const PlannedLaunch& launch = bound.plan->frame->launches[index];
+  if (bound.plan->frame->uses_device) {
     if (IsOnDevice(launch)) return Record(index);
     INFER_TRY(downloads_ ? AwaitDevice() : SubmitRecorded());
   }
-  return RunOnHost(launch, bound.args.data() + bound.first_arg[index], bound.states[index].get(),
-                   options);
+  if (launch.watch >= 0) return ShowWatched(index, options);
+  const Launch* code = bound.plan->code[index].get();
+  return code ? code->Run(bound.args.data() + bound.plan->frame->first_arg[index],
+                          bound.states[index].get())
+              : RunReference(launch);
 }
 
 Status Executor::MakeEncoder() {
@@ -323,15 +339,14 @@ Status Executor::MakeEncoder() {
 }
 
 bool Executor::IsUpload(const PlannedLaunch& launch) const {
-  return launch.crosses &&
-         plans_[0]->plan->buffers[static_cast<size_t>(launch.args[1])].space ==
-             MemorySpace::kDevice;
+  return launch.crosses && plans_[0]->plan->buffers[static_cast<size_t>(launch.args[1])].space ==
+                               MemorySpace::kDevice;
 }
 
 std::span<const BufferView> Executor::DeviceArgs(size_t index) {
   Bound& bound = *plans_[0];
-  const PlannedLaunch& launch = bound.plan->launches[index];
-  const size_t first = bound.first_arg[index];
+  const PlannedLaunch& launch = bound.plan->frame->launches[index];
+  const size_t first = bound.plan->frame->first_arg[index];
   const auto args = std::span(bound.device_args).subspan(first, launch.args.size());
   for (size_t i = 0; launch.reads_host && i < args.size(); ++i)
     args[i].host = bound.args[first + i];
@@ -340,13 +355,13 @@ std::span<const BufferView> Executor::DeviceArgs(size_t index) {
 
 Status Executor::Record(size_t index) {
   const Bound& bound = *plans_[0];
-  const PlannedLaunch& launch = bound.plan->launches[index];
+  const PlannedLaunch& launch = bound.plan->frame->launches[index];
   // Bytes that are read here may be on their way to the host still: views run nothing in between.
   if (downloads_ && (launch.reads_host || IsUpload(launch))) INFER_TRY(AwaitDevice());
   INFER_TRY(MakeEncoder());
   recorded_ = true;
   if (!launch.crosses)
-    return launch.launch->Record(*encoder_, DeviceArgs(index), bound.states[index].get());
+    return bound.plan->code[index]->Record(*encoder_, DeviceArgs(index), bound.states[index].get());
   const auto from = static_cast<size_t>(launch.args[0]), to = static_cast<size_t>(launch.args[1]);
   if (IsUpload(launch)) return encoder_->Upload(bound.views[to], bound.pointers[from]);
   downloads_ = true;
@@ -372,20 +387,19 @@ Status Executor::AwaitDevice() {
   return first;
 }
 
-Status Executor::RunOnHost(const PlannedLaunch& launch, std::byte* const* args, LaunchState* state,
-                           const RunOptions& options) {
-  if (launch.watch >= 0) {
-    const auto o = static_cast<size_t>(launch.watch);
-    const TensorType& t = plans_[0]->plan->types[static_cast<size_t>(plan_.outputs[o])].tensor();
-    Show({o, t.dtype, t.shape.static_dims(), args[0], launch.channel_block}, options);
-    return {};
-  }
-  return launch.launch ? launch.launch->Run(args, state) : RunReference(launch);
+Status Executor::ShowWatched(size_t index, const RunOptions& options) {
+  const Bound& bound = *plans_[0];
+  const PlannedLaunch& launch = bound.plan->frame->launches[index];
+  const auto o = static_cast<size_t>(launch.watch);
+  const TensorType& t = bound.plan->type(plan_.outputs[o]).tensor();
+  const std::byte* shown = bound.args[bound.plan->frame->first_arg[index]];
+  Show({o, t.dtype, t.shape.static_dims(), shown, launch.channel_block}, options);
+  return {};
 }
 
 Status Executor::Finish() {
   for (size_t o = 0; o < outputs_.size(); ++o)
-    if (plans_[0]->plan->outputs[o] < 0)
+    if (plans_[0]->plan->frame->outputs[o] < 0)
       INFER_TRY(Deliver(o, slots_[static_cast<size_t>(plan_.outputs[o])]));
   for (int id : plan_.outputs)
     if (!plan_.constant(plan_.values[static_cast<size_t>(id)]))

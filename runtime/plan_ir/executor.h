@@ -34,15 +34,14 @@ class Executor final : public PlanContext {
   /// A shape plan with this context's pointers.
   struct Bound {
     std::shared_ptr<const ShapePlan> plan;
-    std::vector<std::byte*> args;                      // of all launches, one after the other
-    std::vector<size_t> first_arg;                     // by launch
+    std::vector<std::byte*> args;                      // as PlanFrame::args
     std::vector<std::shared_ptr<LaunchState>> states;  // by launch; plans share that of a launch
     std::vector<const Launch*> plain;  // by launch: of host memory, with nothing around it
-    std::vector<std::pair<size_t, int>> external;          // (arg, buffer) of inputs and outputs
-    std::vector<std::byte*> pointers;                      // by buffer, of host memory
-    std::vector<BufferView> views;                         // by buffer, of the device's; else empty
-    std::vector<BufferView> device_args;                   // as args; empty where no device is used
-    std::vector<std::shared_ptr<DeviceMemory>> constants;  // on the device
+    std::vector<std::byte*> pointers;  // by buffer, of host memory
+    // The next three are empty where no device is used.
+    std::vector<BufferView> views;                         // by buffer, of the device's
+    std::vector<BufferView> device_args;                   // as args
+    std::vector<std::shared_ptr<DeviceMemory>> constants;  // by buffer
     std::vector<int> resident;                             // buffers: inputs and outputs there
     std::vector<Segment> segments;
     std::vector<RecordedRun> recorded;  // most recent first
@@ -58,15 +57,19 @@ class Executor final : public PlanContext {
   Status RunLaunches(const RunOptions& options);
   /// One that is no late one, and runs no bodies.
   Status RunLaunch(size_t index, const RunOptions& options);
-  Status RunOnHost(const PlannedLaunch& launch, std::byte* const* args, LaunchState* state,
-                   const RunOptions& options);
+  /// The launch shows an output.
+  Status ShowWatched(size_t index, const RunOptions& options);
   Status SelectPlan(Priority priority);
   bool Fits(const ShapePlan& plan) const;
   /// Puts the bound plan of these shapes first; false: there is none.
   bool TakeBound();
   Status Bind(std::shared_ptr<const ShapePlan> plan);
+  /// Of a plan that uses the device: its constants and resident buffers there.
+  Status BindDevice(const ShapePlan& plan, Bound& bound);
   /// By launch of the plan: the state that the plan before has of it, or a new one.
   std::vector<std::shared_ptr<LaunchState>> StatesOf(const ShapePlan& plan) const;
+  /// The same, of a plan that shares the frame of the one before.
+  std::vector<std::shared_ptr<LaunchState>> StatesBeside(const ShapePlan& plan) const;
   /// Memory for the largest plan so far.
   Status GrowArenas(const ShapePlan& plan);
   /// Sets all pointers but those of inputs and outputs.

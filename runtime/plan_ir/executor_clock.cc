@@ -16,7 +16,7 @@ constexpr int kClockRounds = 4;
 Status Executor::StartClocks() {
   marked_.clear();
   has_clock_ = false;
-  if (plans_[0]->plan->uses_device) {
+  if (plans_[0]->plan->frame->uses_device) {
     INFER_TRY(MakeEncoder());
     // Of some marks the one that came back soonest, in the middle of its way.
     double soonest = std::numeric_limits<double>::infinity();
@@ -39,7 +39,7 @@ Status Executor::StartClocks() {
 }
 
 Status Executor::RecordTimed(size_t index) {
-  const PlannedLaunch& launch = plans_[0]->plan->launches[index];
+  const PlannedLaunch& launch = plans_[0]->plan->frame->launches[index];
   if (launch.crosses || !has_clock_) {
     INFER_TRY(AwaitDevice());
     const double begin = NowMs();

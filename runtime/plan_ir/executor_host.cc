@@ -48,7 +48,7 @@ Datum Executor::OperandOf(int id, int b) {
   if (b < 0) return slots_[static_cast<size_t>(id)];
   const Bound& bound = *plans_[0];
   const PlannedBuffer& buffer = bound.plan->buffers[static_cast<size_t>(b)];
-  const TensorType& type = bound.plan->types[static_cast<size_t>(id)].tensor();
+  const TensorType& type = bound.plan->type(id).tensor();
   const Dims dims = type.shape.static_dims();
   if (buffer.kind == PlannedBuffer::Kind::kConstant) return buffer.constant.Reshaped(dims);
   if (buffer.kind == PlannedBuffer::Kind::kInput)
@@ -64,7 +64,7 @@ Status Executor::Keep(int id, int b, Datum made) {
     return {};
   }
   const Bound& bound = *plans_[0];
-  const TensorType& type = bound.plan->types[static_cast<size_t>(id)].tensor();
+  const TensorType& type = bound.plan->type(id).tensor();
   if (!made.is_tensor() || !SameType(made.tensor(), type))
     // Inference follows kernels; only what the model declares of a value can mislead it.
     return InvalidModel(Cat("value '", plan_.values[static_cast<size_t>(id)]->name(),
@@ -77,7 +77,7 @@ Status Executor::Keep(int id, int b, Datum made) {
 }
 
 Status Executor::RunReference(const PlannedLaunch& launch, const SubgraphRunner& run) {
-  const LateSteps& late = plans_[0]->plan->late;
+  const LateSteps& late = plans_[0]->plan->frame->late;
   const PlanStep& whole = plan_.steps[launch.step];
   const PlanStep& step = launch.part < 0 ? whole : whole.parts[static_cast<size_t>(launch.part)];
   for (size_t i = 0; i < step.inputs.size(); ++i)
@@ -111,24 +111,23 @@ Status Executor::RunLateOnReference(const PlannedLaunch& launch, const RunOption
                                     double start) {
   const ShapePlan& plan = *plans_[0]->plan;
   auto slot = [this](int id) -> Datum& { return slots_[static_cast<size_t>(id)]; };
-  for (size_t i = 0; i < plan.late.inputs.size(); ++i)
-    slot(plan.late.inputs[i]) = OperandOf(plan.late.inputs[i], launch.args[i]);
+  for (size_t i = 0; i < plan.frame->late.inputs.size(); ++i)
+    slot(plan.frame->late.inputs[i]) = OperandOf(plan.frame->late.inputs[i], launch.args[i]);
   std::vector<int> used;
   ResultCheck check(plan_.graph, inputs_);
-  for (size_t s : plan.late.steps) {
+  for (size_t s : plan.frame->late.steps) {
     const PlanStep& step = plan_.steps[s];
     const double begin = options.profile ? NowMs() : 0;
     for (int id : step.inputs)
-      if (const Tensor& known = plan.known[static_cast<size_t>(id)]; known.defined())
-        slot(id) = known;
+      if (const Tensor& known = plan.value(id).known; known.defined()) slot(id) = known;
     INFER_TRY(EvaluateStep(plan_, step, slots_, check));
     if (options.profile) Profile(s, start, begin, true);
     used.insert(used.end(), step.inputs.begin(), step.inputs.end());
     used.insert(used.end(), step.outputs.begin(), step.outputs.end());
   }
-  for (size_t o = 0; o < plan.late.outputs.size(); ++o) {
-    const int id = plan.late.outputs[o];
-    INFER_TRY(Keep(id, launch.args[plan.late.inputs.size() + o], Datum(slot(id))));
+  for (size_t o = 0; o < plan.frame->late.outputs.size(); ++o) {
+    const int id = plan.frame->late.outputs[o];
+    INFER_TRY(Keep(id, launch.args[plan.frame->late.inputs.size() + o], Datum(slot(id))));
   }
   for (int id : used)
     if (!plan_.constant(plan_.values[static_cast<size_t>(id)]) &&
@@ -140,7 +139,7 @@ Status Executor::RunLateOnReference(const PlannedLaunch& launch, const RunOption
 Status Executor::RunLateProgram(const PlannedLaunch& launch, const RunOptions& options,
                                 double start) {
   Bound& bound = *plans_[0];
-  const LateSteps& late = bound.plan->late;
+  const LateSteps& late = bound.plan->frame->late;
   const double begin = options.profile ? NowMs() : 0;
   if (!bound.late) {
     INFER_ASSIGN(bound.late_program, program_->LateProgram(*bound.plan));

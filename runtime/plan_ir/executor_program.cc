@@ -76,12 +76,13 @@ Status ExecutorProgram::Prepare(const PlanObserver& observe) {
   if (observe) Show(observe, shape_plan, origins, NowMs() - begin);
   for (size_t s = 0; s < steps_.size(); ++s) {
     if (runs_bodies_[s]) continue;
-    steps_[s].kernel = shape_plan.kernel[s];
+    steps_[s].kernel = shape_plan.reports->kernel[s];
     auto& refusals = steps_[s].refusals;
-    for (const std::string& r : shape_plan.refusals[s])
+    for (const std::string& r : shape_plan.reports->refusals[s])
       refusals.insert(r.starts_with(kInParts) ? refusals.begin() : refusals.end(), r);
-    if (!shape_plan.precision[s].empty()) steps_[s].precision = shape_plan.precision[s];
-    if (shape_plan.kernel[s] == "reference") steps_[s].precision = "f32";
+    if (!shape_plan.reports->precision[s].empty())
+      steps_[s].precision = shape_plan.reports->precision[s];
+    if (shape_plan.reports->kernel[s] == "reference") steps_[s].precision = "f32";
     if (is_static) steps_[s].cost = shape_plan.cost[s];
   }
   return {};
@@ -187,7 +188,7 @@ Result<std::shared_ptr<DeviceMemory>> ExecutorProgram::OnDevice(const Tensor& co
 }
 
 Status ExecutorProgram::CheckRoom(const ShapePlan& plan, int64_t more) const {
-  if (!plan.uses_device) return {};
+  if (!plan.frame->uses_device) return {};
   const std::lock_guard lock(constants_mutex_);
   std::set<const std::byte*> counted;
   for (const PlannedBuffer& b : plan.buffers) {

@@ -25,11 +25,10 @@ void Executor::FindSegments(Bound& bound) const {
   const ShapePlan& plan = *bound.plan;
   const auto space_of = [&](int b) { return plan.buffers[static_cast<size_t>(b)].space; };
   Segment* open = nullptr;
-  for (size_t l = 0; l < plan.launches.size(); ++l) {
-    const PlannedLaunch& launch = plan.launches[l];
-    const bool is_command =
-        launch.crosses || (launch.launch && !launch.is_late && launch.watch < 0 &&
-                           IsOnDevice(launch));
+  for (size_t l = 0; l < plan.frame->launches.size(); ++l) {
+    const PlannedLaunch& launch = plan.frame->launches[l];
+    const bool is_command = launch.crosses || (plan.code[l] && !launch.is_late &&
+                                               launch.watch < 0 && IsOnDevice(launch));
     if (!is_command) {
       open = nullptr;
       continue;
@@ -92,14 +91,15 @@ Status Executor::RecordSegment(const Segment& segment, std::shared_ptr<RecordedC
   return SubmitRecorded();
 }
 
-Status Executor::ReplaySegment(const Segment& segment, const std::shared_ptr<RecordedCommands>& kept) {
+Status Executor::ReplaySegment(const Segment& segment,
+                               const std::shared_ptr<RecordedCommands>& kept) {
   const Bound& bound = *plans_[0];
   INFER_TRY(encoder_->Replay(kept));
   recorded_ = true;
   for (const size_t l : segment.renewed) {
-    const PlannedLaunch& launch = bound.plan->launches[l];
+    const PlannedLaunch& launch = bound.plan->frame->launches[l];
     if (!launch.crosses) {
-      INFER_TRY(launch.launch->Renew(*encoder_, DeviceArgs(l)));
+      INFER_TRY(bound.plan->code[l]->Renew(*encoder_, DeviceArgs(l)));
       continue;
     }
     const auto from = static_cast<size_t>(launch.args[0]), to = static_cast<size_t>(launch.args[1]);

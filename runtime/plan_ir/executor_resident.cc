@@ -67,7 +67,7 @@ Status Executor::PlaceResident() {
       bound.views[b] = {in.memory.get(), 0, buffer.bytes};
       continue;
     }
-    const TensorType& type = plan.types[static_cast<size_t>(plan_.outputs[index])].tensor();
+    const TensorType& type = plan.type(plan_.outputs[index]).tensor();
     DeviceTensor& out = resident_out_[index];
     out = {};
     INFER_ASSIGN(auto memory, ResidentMemory(buffer.bytes));

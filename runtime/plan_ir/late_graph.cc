@@ -26,13 +26,13 @@ class LateBuilder {
       : plan_(plan), shapes_(shapes), graph_(plan.graph.ops(), "late"), editor_(graph_) {}
 
   Result<Graph> Build() {
-    for (int id : shapes_.late.inputs) {
+    for (int id : shapes_.frame->late.inputs) {
       const auto i = static_cast<size_t>(id);
       const ValueType& type = plan_.values[i]->type();
       made_[plan_.values[i]] = editor_.AddInput(plan_.values[i]->name(), type);
     }
-    for (const Node* n : NodesOf(plan_, shapes_.late)) INFER_TRY(Add(*n));
-    for (int id : shapes_.late.outputs)
+    for (const Node* n : NodesOf(plan_, shapes_.frame->late)) INFER_TRY(Add(*n));
+    for (int id : shapes_.frame->late.outputs)
       editor_.MarkOutput(made_.at(plan_.values[static_cast<size_t>(id)]));
     editor_.Sweep();
     return std::move(graph_);
@@ -84,11 +84,11 @@ Result<Graph> LateGraph(const Plan& plan, const ShapePlan& shapes) {
 
 std::string LateKey(const Plan& plan, const ShapePlan& shapes) {
   std::string key;
-  for (size_t s : shapes.late.steps) key += Cat(s, ",");
-  for (const Node* n : NodesOf(plan, shapes.late))
+  for (size_t s : shapes.frame->late.steps) key += Cat(s, ",");
+  for (const Node* n : NodesOf(plan, shapes.frame->late))
     for (const Value* v : n->inputs()) {
       if (!v || plan.constant(v)) continue;
-      const Tensor& t = shapes.known[static_cast<size_t>(plan.id(v))];
+      const Tensor& t = shapes.value(plan.id(v)).known;
       if (!t.defined()) continue;
       key += Cat(plan.id(v), ToString(t.type()), ":");
       key.append(reinterpret_cast<const char*>(t.raw()), static_cast<size_t>(t.byte_size()));

@@ -9,7 +9,7 @@ namespace {
 
 /// A tensor of numbers whose extents only the run knows.
 bool IsUnsized(const ShapePlan& shapes, int id) {
-  const ValueType& t = shapes.types[static_cast<size_t>(id)];
+  const ValueType& t = shapes.type(id);
   return t.is_tensor() && t.tensor().dtype != DType::kString && !IsPlannable(t) &&
          !Given(shapes, id);
 }

@@ -64,9 +64,7 @@ class Placer {
     bool read_on_device = stays_there_[i], read_on_host = is_output_[i];
     for (size_t s : readers_[i]) (OnDevice(s) ? read_on_device : read_on_host) = true;
     const bool crosses = made_on_device ? read_on_host : read_on_device;
-    return crosses ? backends_[0]->TransferMicroseconds(
-                         PlannedBytes(shapes_.types[static_cast<size_t>(id)]))
-                   : 0;
+    return crosses ? backends_[0]->TransferMicroseconds(shapes_.value(id).bytes) : 0;
   }
 
   /// Of all values at the steps' borders.

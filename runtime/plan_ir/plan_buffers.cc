@@ -6,12 +6,16 @@
 
 namespace infer {
 
-int64_t PlanBuffers::BytesOf(int id) const {
-  return PlannedBytes(out_.types[static_cast<size_t>(id)]);
+int FirstOfSize(const ShapePlan& shapes, const std::vector<int>& buffers, int64_t bytes) {
+  for (int b : buffers)
+    if (shapes.buffers[static_cast<size_t>(b)].bytes == bytes) return b;
+  return -1;
 }
 
+int64_t PlanBuffers::BytesOf(int id) const { return out_.value(id).bytes; }
+
 void PlanBuffers::AddSources() {
-  out_.plain.assign(plan_.values.size(), -1);
+  frame_.plain.assign(plan_.values.size(), -1);
   for (size_t i = 0; i < plan_.values.size(); ++i) {
     const int id = static_cast<int>(i);
     const Tensor* c = Given(out_, id);
@@ -20,7 +24,7 @@ void PlanBuffers::AddSources() {
   }
   for (size_t i = 0; i < plan_.inputs.size(); ++i) {
     const int id = plan_.inputs[i];
-    if (!IsPlannable(out_.types[static_cast<size_t>(id)])) continue;
+    if (!out_.value(id).plannable) continue;
     Layout layout;
     if (plan_.is_resident_input(i)) layout.space = MemorySpace::kDevice;
     const int b = NewBuffer(Kind::kInput, BytesOf(id), id, layout);
@@ -31,20 +35,21 @@ void PlanBuffers::AddSources() {
 
 int PlanBuffers::NewBuffer(Kind kind, int64_t bytes, int owner, const Layout& layout) {
   out_.buffers.push_back({.kind = kind, .bytes = bytes, .space = layout.space});
-  out_.uses_device |= layout.space == MemorySpace::kDevice;
+  frame_.uses_device |= layout.space == MemorySpace::kDevice;
   owners_.emplace_back();
   used_.push_back(false);
   if (owner >= 0) owners_.back().push_back(owner);
-  if (hooks_.origins) hooks_.origins->push_back({owner, layout});
+  notes_.origins.push_back({owner, layout});
   return static_cast<int>(out_.buffers.size()) - 1;
 }
 
-void PlanBuffers::Append(PlannedLaunch launch) {
+void PlanBuffers::Append(PlannedLaunch launch, std::shared_ptr<const Launch> code) {
   launch.alone = alone_ && !launch.is_late && !launch.crosses &&
                  backends_[launch.backend]->space() == MemorySpace::kHost;
   for (int b : launch.args)
     if (b >= 0) used_[static_cast<size_t>(b)] = true;
-  out_.launches.push_back(std::move(launch));
+  frame_.launches.push_back(std::move(launch));
+  out_.code.push_back(std::move(code));
 }
 
 void PlanBuffers::LetGo(int id) {
@@ -69,17 +74,24 @@ void PlanBuffers::Finish() {
   for (size_t i = 0; i < places_.size(); ++i)
     for (const auto& [layout, at] : places_[i].versions) {
       const auto b = static_cast<size_t>(at);
-      if (layout == Layout()) out_.plain[i] = at;
+      if (layout == Layout()) frame_.plain[i] = at;
       if (out_.buffers[b].kind != Kind::kConstant || !used_[b]) continue;
       if (const Tensor* c = Given(out_, static_cast<int>(i))) out_.buffers[b].constant = *c;
     }
+}
+
+void PlanBuffers::NoteBuffers() {
+  notes_.buffers.resize(places_.size());
+  for (size_t b = 0; b < notes_.origins.size(); ++b)
+    if (const int id = notes_.origins[b].value; id >= 0 && notes_.origins[b].layout.plain())
+      notes_.buffers[static_cast<size_t>(id)].push_back(static_cast<int>(b));
 }
 
 std::vector<Operand> PlanBuffers::Operands(const std::vector<int>& ids, MemorySpace space) const {
   std::vector<Operand> list;
   for (int id : ids) {
     const auto i = static_cast<size_t>(id);
-    const TensorType& t = out_.types[i].tensor();
+    const TensorType& t = out_.type(id).tensor();
     Operand& o = list.emplace_back();
     o.value = plan_.values[i];
     o.dtype = t.dtype;
@@ -119,12 +131,12 @@ Result<int> PlanBuffers::Version(size_t s, int id, const Layout& layout) {
                                  [&](const auto& v) { return v.first.space == layout.space; });
   if (near == place.versions.end()) return Crossed(s, id, layout);
   const auto [from, source] = *near;
-  const TensorType& t = out_.types[static_cast<size_t>(id)].tensor();
+  const TensorType& t = out_.type(id).tensor();
   const size_t backend = BackendIn(layout.space);
   INFER_ASSIGN(Prepared p,
                backends_[backend]->Reorder(t.dtype, t.shape.static_dims(), from, layout));
   const int b = NewBuffer(Kind::kArena, layout.plain() ? BytesOf(id) : layout.bytes, id, layout);
-  Push(s, p, {source, b}, backend, true);
+  PushCopy(s, id, from, layout, p, {source, b});
   place.versions.emplace_back(layout, b);
   return b;
 }
@@ -149,12 +161,19 @@ void PlanBuffers::Push(size_t s, const Prepared& p, std::vector<int> args, size_
         NewBuffer(Kind::kArena, p.scratch_bytes, -1, {.space = backends_[backend]->space()}));
   Append({.step = s,
           .part = part_,
-          .launch = p.launch,
           .args = std::move(args),
           .is_copy = is_copy,
           .backend = backend,
-          .reads_host = std::find(p.on_host.begin(), p.on_host.end(), true) != p.on_host.end()});
+          .reads_host = std::find(p.on_host.begin(), p.on_host.end(), true) != p.on_host.end()},
+         p.launch);
   out_.memory.weight_bytes += p.weight_bytes;
+}
+
+void PlanBuffers::PushCopy(size_t s, int id, const Layout& from, const Layout& to,
+                           const Prepared& p, std::vector<int> args) {
+  notes_.copies.push_back({id, frame_.launches.size(), p.scratch_bytes, p.weight_bytes,
+                           from.plain() && to.plain(), is_last_, alone_});
+  Push(s, p, std::move(args), BackendIn(to.space), true);
 }
 
 /// After this step, which reads buffer b, nobody reads any value in it.
@@ -168,18 +187,16 @@ bool PlanBuffers::Dying(const PlanStep& step, int b) const {
          });
 }
 
-/// An operand's buffer that result 0 may take over; -1: none.
-int PlanBuffers::Reused(const PlanStep& step, const Prepared& p, const std::vector<int>& args,
-                        int64_t bytes) const {
+std::vector<int> PlanBuffers::MayTake(const PlanStep& step, const Prepared& p,
+                                      const std::vector<int>& args) const {
+  std::vector<int> buffers;
   for (size_t i = 0; i < args.size(); ++i) {
     const bool wanted = p.accumulate >= 0 ? static_cast<size_t>(p.accumulate) == i : p.in_place;
-    if (!wanted || args[i] < 0) continue;
-    if (out_.buffers[static_cast<size_t>(args[i])].bytes != bytes || !Dying(step, args[i]))
-      continue;
+    if (!wanted || args[i] < 0 || !Dying(step, args[i])) continue;
     if (p.accumulate >= 0 && std::count(args.begin(), args.end(), args[i]) > 1) continue;
-    return args[i];
+    buffers.push_back(args[i]);
   }
-  return -1;
+  return buffers;
 }
 
 Status PlanBuffers::AddKernel(size_t s, const PlanStep& step, const Prepared& p, size_t backend) {
@@ -208,11 +225,14 @@ Status PlanBuffers::AddKernel(size_t s, const PlanStep& step, const Prepared& p,
     INFER_ASSIGN(const int b, Version(s, step.inputs[i], layout));
     args.push_back(b);
   }
+  NotedStep& noted = notes_.steps[s];
+  noted.may_take = MayTake(step, p, args);
   for (size_t i = 0; i < step.outputs.size(); ++i) {
     const int id = step.outputs[i];
     const Layout layout = at(p.out_layouts, i);
     const int64_t bytes = layout.plain() ? BytesOf(id) : layout.bytes;
-    int b = i == 0 ? Reused(step, p, args, bytes) : -1;
+    if (i == 0) noted.taken = FirstOfSize(out_, noted.may_take, bytes);
+    int b = i == 0 ? noted.taken : -1;
     if (b < 0) b = NewBuffer(Kind::kArena, bytes, id, layout);
     if (i == 0 && p.accumulate >= 0) {
       const auto a = static_cast<size_t>(p.accumulate);
@@ -224,16 +244,17 @@ Status PlanBuffers::AddKernel(size_t s, const PlanStep& step, const Prepared& p,
     places_[static_cast<size_t>(id)].versions = {{layout, b}};
     args.push_back(b);
   }
+  noted.launch = static_cast<int>(frame_.launches.size());
   Push(s, p, std::move(args), backend);
   return {};
 }
 
 Status PlanBuffers::AddCopy(size_t s, int id, const Layout& layout, int from, int to) {
-  const TensorType& t = out_.types[static_cast<size_t>(id)].tensor();
+  const TensorType& t = out_.type(id).tensor();
   const size_t backend = BackendIn(layout.space);
   INFER_ASSIGN(Prepared copy,
                backends_[backend]->Reorder(t.dtype, t.shape.static_dims(), layout, layout));
-  Push(s, copy, {from, to}, backend, true);
+  PushCopy(s, id, layout, layout, copy, {from, to});
   return {};
 }
 
@@ -248,7 +269,7 @@ Status PlanBuffers::AddPlainArguments(size_t s, const std::vector<int>& inputs,
   }
   for (const int id : outputs) {
     int b = -1;
-    if (IsPlannable(out_.types[static_cast<size_t>(id)]) && !Given(out_, id)) {
+    if (out_.value(id).plannable && !Given(out_, id)) {
       b = NewBuffer(Kind::kArena, BytesOf(id), id);
       place(id).versions = {{Layout(), b}};
     }

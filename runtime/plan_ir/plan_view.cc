@@ -17,12 +17,12 @@ std::string KindOf(PlannedBuffer::Kind kind) {
   return "";
 }
 
-std::string KindOf(const PlannedLaunch& launch) {
+std::string KindOf(const PlannedLaunch& launch, bool has_code) {
   if (launch.watch >= 0) return "watch";
   if (launch.is_late) return "late";
   if (launch.crosses) return "transfer";
   if (launch.is_copy) return "copy";
-  return launch.launch ? "kernel" : "reference";
+  return has_code ? "kernel" : "reference";
 }
 
 /// "" is row-major; layouts of host memory are the last backend's.
@@ -93,36 +93,41 @@ void AddLayouts(PlanView& view, const Plan& plan, const ShapePlan& shapes,
     PlanView::Step& step = view.steps[s];
     const PlanStep& of = plan.steps[s];
     for (size_t i = 0; i < of.inputs.size(); ++i)
-      step.operands[i].type = ToString(shapes.types[static_cast<size_t>(of.inputs[i])]);
+      step.operands[i].type = ToString(shapes.type(of.inputs[i]));
     for (size_t i = 0; i < of.outputs.size(); ++i)
-      step.results[i].type = ToString(shapes.types[static_cast<size_t>(of.outputs[i])]);
-    if (!step.candidates.empty()) step.kernel = shapes.kernel[s];
-    for (const std::string& r : shapes.refusals[s])
+      step.results[i].type = ToString(shapes.type(of.outputs[i]));
+    if (!step.candidates.empty()) step.kernel = shapes.reports->kernel[s];
+    for (const std::string& r : shapes.reports->refusals[s])
       if (std::find(step.refusals.begin(), step.refusals.end(), r) == step.refusals.end())
         step.refusals.push_back(r);
   }
-  for (const PlannedLaunch& l : shapes.launches) {
+  for (size_t at = 0; at < shapes.code.size(); ++at) {
+    const PlannedLaunch& l = shapes.frame->launches[at];
     if (l.is_copy || l.is_late || l.watch >= 0) continue;
     PlanView::Step& step = view.steps[l.step];
     const PlanStep& of = plan.steps[l.step];
     const PlanStep& ran = l.part < 0 ? of : of.parts[static_cast<size_t>(l.part)];
     const std::span<const int> args = l.args;
-    Place(step.operands, of.inputs, ran.inputs, args, l.launch != nullptr, origins, backends);
+    Place(step.operands, of.inputs, ran.inputs, args, shapes.code[at] != nullptr, origins,
+          backends);
     Place(step.results, of.outputs, ran.outputs,
           args.subspan(std::min(args.size(), ran.inputs.size())), false, origins, backends);
   }
 }
 
 void AddLaunches(PlanView& view, const ShapePlan& shapes) {
-  for (const PlannedLaunch& l : shapes.launches)
-    view.launches.push_back({static_cast<int>(l.step), KindOf(l), l.args});
+  for (size_t at = 0; at < shapes.code.size(); ++at) {
+    const PlannedLaunch& l = shapes.frame->launches[at];
+    view.launches.push_back(
+        {static_cast<int>(l.step), KindOf(l, shapes.code[at] != nullptr), l.args});
+  }
 }
 
 void AddMemory(PlanView& view, const Plan& plan, const ShapePlan& shapes,
                std::span<const BufferOrigin> origins, const PlanBackends& backends) {
   view.buffers.resize(shapes.buffers.size());
-  for (size_t l = 0; l < shapes.launches.size(); ++l)
-    for (int arg : shapes.launches[l].args) {
+  for (size_t l = 0; l < shapes.frame->launches.size(); ++l)
+    for (int arg : shapes.frame->launches[l].args) {
       if (arg < 0) continue;
       const auto b = static_cast<size_t>(arg);
       PlanView::Buffer& buffer = view.buffers[b];

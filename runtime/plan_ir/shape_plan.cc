@@ -1,7 +1,5 @@
 #include "runtime/plan_ir/shape_plan.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <map>
 #include <numeric>
@@ -10,11 +8,12 @@
 #include "lib/support/stop.h"
 #include "lib/support/strings.h"
 #include "runtime/plan_ir/arena.h"
+#include "runtime/plan_ir/ask_kernels.h"
 #include "runtime/plan_ir/groups/parts.h"
 #include "runtime/plan_ir/late_steps.h"
 #include "runtime/plan_ir/place_steps.h"
 #include "runtime/plan_ir/plan_buffers.h"
-#include "runtime/plan_ir/plan_reuse.h"
+#include "runtime/plan_ir/plan_patch.h"
 #include "runtime/plan_ir/specialize.h"
 
 namespace infer {
@@ -30,41 +29,78 @@ class Builder {
         kernels_(kernels),
         backends_(backends),
         hooks_(hooks),
-        buffers_(plan, backends, hooks, *out_) {}
+        notes_(hooks.reuse ? hooks.reuse->notes : own_notes_),
+        buffers_(plan, backends, hooks, *out_, *frame_, notes_) {}
 
   Result<std::shared_ptr<const ShapePlan>> Build(std::span<const Dims> input_dims) {
-    if (hooks_.reuse) ++hooks_.reuse->run;
-    INFER_TRY(hooks_.reuse ? hooks_.reuse->specializer.Run(input_dims, *out_)
-                           : Specialize(plan_, input_dims, *out_));
+    if (!hooks_.reuse) {
+      INFER_TRY(Specialize(plan_, input_dims, *out_));
+    } else {
+      ++hooks_.reuse->plans;
+      INFER_TRY(hooks_.reuse->specializer.Run(input_dims, *out_));
+      INFER_ASSIGN(const bool patched, PatchPlan(plan_, kernels_, backends_, hooks_, *out_));
+      if (patched) return hooks_.reuse->last = std::move(out_);
+      ++hooks_.reuse->run;
+      hooks_.reuse->lanes = CurrentLanes();
+      ClearPatch();
+    }
+    INFER_TRY(BuildWhole());
+    std::shared_ptr<const ShapePlan> made = std::move(out_);
+    if (KeepsAnswers(hooks_, backends_)) {
+      buffers_.NoteBuffers();
+      hooks_.reuse->last = made;
+    }
+    if (hooks_.origins) *hooks_.origins = notes_.origins;
+    return made;
+  }
+
+ private:
+  /// What a patch that did not come to its end has left.
+  void ClearPatch() {
+    notes_ = {};
+    hooks_.reuse->last = nullptr;
+    out_->frame = nullptr;
+    out_->reports = nullptr;
+    out_->buffers.clear();
+    out_->code.clear();
+    out_->memory = {};
+  }
+
+  Status BuildWhole() {
+    notes_.steps.resize(plan_.steps.size());
     CountReaders();
-    INFER_TRY(CheckSizes());
+    for (size_t i = 0; i < plan_.values.size(); ++i)
+      if (notes_.is_read[i]) INFER_TRY(CheckSize(plan_, *out_, static_cast<int>(i)));
     buffers_.AddSources();
     for (size_t o = 0; o < plan_.outputs.size(); ++o)
       if (plan_.is_watched(o)) watched_.emplace(plan_.outputs[o], o);
-    out_->late = FindLateSteps(plan_, kernels_, *out_, needed_step_);
-    for (size_t s : out_->late.steps) late_[s] = true;
+    frame_->late = FindLateSteps(plan_, kernels_, *out_, needed_step_);
+    for (size_t s : frame_->late.steps) late_[s] = true;
     side_ = PlaceSteps(plan_, *out_, kernels_, backends_, needed_step_);
     for (size_t i = 0; i < plan_.values.size(); ++i) buffers_.LetGo(static_cast<int>(i));
     for (size_t s = 0; s < plan_.steps.size(); ++s) {
       INFER_TRY(CheckStop());
       if (needed_step_[s] && !late_[s]) INFER_TRY(AddStep(s));
     }
-    if (!out_->late.steps.empty()) INFER_TRY(AddLate());
+    if (!frame_->late.steps.empty()) INFER_TRY(AddLate());
     INFER_TRY(AddOutputs());
     buffers_.Finish();
+    frame_->Index(out_->buffers);
+    out_->frame = std::move(frame_);
+    out_->reports = std::move(reports_);
     PlanArena(*out_);
-    return std::shared_ptr<const ShapePlan>(std::move(out_));
+    out_->memory.weight_bytes += ConstantBytes(*out_);
+    return {};
   }
 
- private:
   /// Which steps must run, and how many read each value. What inference knows needs no step.
   void CountReaders() {
     needed_step_.assign(plan_.steps.size(), false);
     late_.assign(plan_.steps.size(), false);
-    out_->kernel.resize(plan_.steps.size(), "reference");
-    out_->precision.resize(plan_.steps.size());
-    out_->backend.resize(plan_.steps.size(), backends_.size() - 1);
-    out_->refusals.resize(plan_.steps.size());
+    reports_->kernel.resize(plan_.steps.size(), "reference");
+    reports_->precision.resize(plan_.steps.size());
+    reports_->backend.resize(plan_.steps.size(), backends_.size() - 1);
+    reports_->refusals.resize(plan_.steps.size());
     std::vector<bool> needed(plan_.values.size(), false);
     for (int id : plan_.outputs) {
       needed[static_cast<size_t>(id)] = true;
@@ -81,64 +117,44 @@ class Builder {
         buffers_.place(id).readers++;
       }
     }
-  }
-
-  /// Declared extents may be any: what no run on this machine can hold is refused before kernels
-  /// make tables of it.
-  Status CheckSizes() const {
-    const int64_t most = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
-    for (size_t i = 0; i < plan_.values.size(); ++i) {
-      const int id = static_cast<int>(i);
-      if (buffers_.place(id).readers == 0 || Given(*out_, id)) continue;
-      const int64_t bytes = buffers_.BytesOf(id);
-      if (bytes <= most) continue;
-      return ResourceExhausted(Cat("value '", plan_.values[i]->name(),
-                                   "': ", ToString(out_->types[i]), " takes ", HumanBytes(bytes),
-                                   ", more than the memory of this machine"));
-    }
-    return {};
+    for (size_t i = 0; i < plan_.values.size(); ++i)
+      notes_.is_read.push_back(buffers_.place(static_cast<int>(i)).readers > 0);
   }
 
   Status AddLate() {
-    const LateSteps& late = out_->late;
+    const LateSteps& late = frame_->late;
     PlannedLaunch launch{.step = late.steps.front(), .is_late = true};
     INFER_TRY(buffers_.AddPlainArguments(launch.step, late.inputs, late.outputs, launch));
     buffers_.Append(std::move(launch));
     for (size_t s : late.steps)
-      if (!kernels_[s].names.empty()) out_->kernel[s] = kernels_[s].names[0];
+      if (!kernels_[s].names.empty()) reports_->kernel[s] = kernels_[s].names[0];
     return {};
   }
-
-  bool AllPlannable(const std::vector<int>& ids) const {
-    return std::all_of(ids.begin(), ids.end(),
-                       [&](int id) { return IsPlannable(out_->types[static_cast<size_t>(id)]); });
-  }
-
-  /// A step, or one of its parts, with the kernels that may take it.
-  struct Candidate {
-    size_t s;
-    const PlanStep& step;
-    const StepKernels& kernels;
-    int part = -1;
-  };
 
   Status AddStep(size_t s) {
     const PlanStep& step = plan_.steps[s];
     const StepKernels& list = kernels_[s];
     bool done = false, in_parts = false;
-    buffers_.set_alone(hooks_.alone && hooks_.alone(s, out_->cost[s]));
-    if (!list.kernels.empty() && AllPlannable(step.inputs) && AllPlannable(step.outputs)) {
+    NotedStep& noted = notes_.steps[s];
+    noted.alone = hooks_.alone && hooks_.alone(s, out_->cost[s]);
+    buffers_.set_alone(noted.alone);
+    if (!list.kernels.empty() && AllPlannable(*out_, step.inputs) &&
+        AllPlannable(*out_, step.outputs)) {
       INFER_ASSIGN(done, AddAsBefore(s));
       if (!done) {
+        NoteQuestion(s);
         INFER_ASSIGN(done, TryKernels({s, step, list}));
       }
     } else if (!list.kernels.empty()) {
-      out_->refusals[s].push_back(Cat(list.names[0], ": shapes depend on data"));
+      reports_->refusals[s].push_back(Cat(list.names[0], ": shapes depend on data"));
     }
     if (!done) {
       INFER_ASSIGN(in_parts, AddParts(s));
     }
     if (!done && !in_parts) INFER_TRY(AddReference({s, step, list}));
+    noted.by = done       ? NotedStep::By::kKernel
+               : in_parts ? NotedStep::By::kParts
+                          : NotedStep::By::kReference;
     if (hooks_.step_done) hooks_.step_done(s);
     for (int id : step.outputs) INFER_TRY(ShowResult(s, id));
     if (in_parts) return {};
@@ -154,8 +170,8 @@ class Builder {
     if (step.parts.empty() || list.parts.size() != step.parts.size() || out_->declared[s])
       return false;
     for (const PlanStep& part : step.parts)
-      if (!AllPlannable(part.inputs) || !AllPlannable(part.outputs)) return false;
-    const std::string whole = out_->refusals[s].empty() ? "" : out_->refusals[s].back();
+      if (!AllPlannable(*out_, part.inputs) || !AllPlannable(*out_, part.outputs)) return false;
+    const std::string whole = reports_->refusals[s].empty() ? "" : reports_->refusals[s].back();
     std::vector<size_t> taken;
     std::vector<std::string> names;
     std::string precision;
@@ -164,16 +180,17 @@ class Builder {
       INFER_ASSIGN(const size_t p, AddPart(s, at));
       at += step.parts[p].nodes.size();
       taken.push_back(p);
-      if (names.empty() || names.back() != out_->kernel[s]) names.push_back(out_->kernel[s]);
+      if (names.empty() || names.back() != reports_->kernel[s])
+        names.push_back(reports_->kernel[s]);
       if (step.parts[p].main != step.main) continue;
-      precision = out_->precision[s];
-      backend = out_->backend[s];
+      precision = reports_->precision[s];
+      backend = reports_->backend[s];
     }
-    out_->kernel[s] = Join(names, " + ");
-    out_->precision[s] = precision;
-    out_->backend[s] = backend;
+    reports_->kernel[s] = Join(names, " + ");
+    reports_->precision[s] = precision;
+    reports_->backend[s] = backend;
     const std::string why = whole.empty() ? "" : Cat(" (", whole, ")");
-    out_->refusals[s].push_back(Cat(kInParts, OperatorsOf(step, taken), why));
+    reports_->refusals[s].push_back(Cat(kInParts, OperatorsOf(step, taken), why));
     return true;
   }
 
@@ -218,40 +235,37 @@ class Builder {
     return false;
   }
 
-  /// Kernels of products and quantizers take constants apart before they look at extents.
-  bool HasEmptyWeights(const PlanStep& step) const {
-    if (!step.main->IsAny(Trait::kContraction | Trait::kQuantize | Trait::kDequantize))
-      return false;
-    return std::any_of(step.inputs.begin(), step.inputs.end(), [&](int id) {
-      const Tensor* t = plan_.constant(plan_.values[static_cast<size_t>(id)]);
-      return t && t->num_elements() == 0;
-    });
-  }
-
   /// Whether candidate k takes the step.
   Result<bool> TryKernel(const Candidate& c, size_t k) {
     const auto& [s, step, list, part] = c;
     const auto refuse = [&,
                          op = part < 0 ? "" : Cat(OperatorOf(step), " by ")](std::string_view why) {
-      out_->refusals[s].push_back(Cat(op, list.names[k], ": ", why));
+      reports_->refusals[s].push_back(Cat(op, list.names[k], ": ", why));
       return false;
     };
-    if (out_->declared[s] && !list.kernels[k]->checks_extents())
-      return refuse("the extents of the result are nothing but declared");
-    if (HasEmptyWeights(step)) return refuse("a constant operand is empty");
     const MemorySpace space = backends_[list.backend(k)]->space();
-    auto prepared = list.kernels[k]->Prepare(buffers_.Operands(step.inputs, space),
-                                             buffers_.Operands(step.outputs, space));
+    auto prepared = AskKernel(plan_, *out_, c, k, buffers_.Operands(step.inputs, space),
+                              buffers_.Operands(step.outputs, space));
     if (prepared.status().code() == Code::kUnsupported) return refuse(prepared.status().message());
     if (!prepared.ok()) return prepared.status();
     if (part >= 0) HoldForRest(plan_.steps[s], step);
-    std::optional<std::vector<Layout>> layouts;
-    if (part < 0 && KeepsAnswers()) layouts = buffers_.LayoutsOf(step.inputs);
     INFER_TRY(AddPrepared(c, k, *prepared));
-    if (layouts)
-      hooks_.reuse->answers[s] = {hooks_.reuse->run,    CurrentLanes(),   *std::move(layouts), k,
-                                  *std::move(prepared), out_->refusals[s]};
+    if (part < 0 && KeepsAnswers(hooks_, backends_)) {
+      StepAnswer& answer = hooks_.reuse->answers[s];
+      answer.by_kernel = true;
+      answer.kernel = k;
+      answer.prepared = *std::move(prepared);
+      answer.refusals = reports_->refusals[s];
+    }
     return true;
+  }
+
+  /// The kernels of this step are asked with operands as they lie now.
+  void NoteQuestion(size_t s) {
+    if (!KeepsAnswers(hooks_, backends_)) return;
+    hooks_.reuse->answers[s] = {.run = hooks_.reuse->run,
+                                .lanes = CurrentLanes(),
+                                .layouts = buffers_.LayoutsOf(plan_.steps[s].inputs)};
   }
 
   /// Candidate k runs the step.
@@ -260,29 +274,29 @@ class Builder {
     buffers_.set_part(part);
     INFER_TRY(buffers_.AddKernel(s, step, prepared, list.backend(k)));
     buffers_.set_part(-1);
-    out_->kernel[s] = prepared.name.empty() ? list.names[k] : prepared.name;
-    out_->precision[s] = prepared.precision;
-    out_->backend[s] = list.backend(k);
+    reports_->kernel[s] = prepared.name.empty() ? list.names[k] : prepared.name;
+    reports_->precision[s] = prepared.precision;
+    reports_->backend[s] = list.backend(k);
     return {};
   }
 
-  /// Which kernel takes a step follows from its operands alone: steps are placed on one backend,
-  /// and nothing was measured.
-  bool KeepsAnswers() const { return hooks_.reuse && !hooks_.chooser && backends_.size() == 1; }
-
-  /// Whether the step is as in the plan before, and its kernel there takes it again.
+  /// Whether the step is as in the plan before, or a patch has just asked for this one, and the
+  /// kernel that answered takes it.
   Result<bool> AddAsBefore(size_t s) {
-    if (!KeepsAnswers()) return false;
+    if (!KeepsAnswers(hooks_, backends_)) return false;
+    PlanReuse& reuse = *hooks_.reuse;
     const PlanStep& step = plan_.steps[s];
-    StepAnswer& answer = hooks_.reuse->answers[s];
-    const auto moved = [&](int id) { return hooks_.reuse->specializer.moved(id); };
-    if (answer.run + 1 != hooks_.reuse->run || answer.lanes != CurrentLanes() ||
-        std::any_of(step.inputs.begin(), step.inputs.end(), moved) ||
-        std::any_of(step.outputs.begin(), step.outputs.end(), moved) ||
+    StepAnswer& answer = reuse.answers[s];
+    const auto moved = [&](int id) { return reuse.specializer.moved(id); };
+    const bool is_new = answer.plan == reuse.plans;
+    if (!answer.by_kernel || (!is_new && answer.run + 1 != reuse.run) ||
+        answer.lanes != CurrentLanes() ||
+        (!is_new && (std::any_of(step.inputs.begin(), step.inputs.end(), moved) ||
+                     std::any_of(step.outputs.begin(), step.outputs.end(), moved))) ||
         answer.layouts != buffers_.LayoutsOf(step.inputs))
       return false;
-    answer.run = hooks_.reuse->run;
-    out_->refusals[s] = answer.refusals;
+    answer.run = reuse.run;
+    reports_->refusals[s] = answer.refusals;
     INFER_TRY(AddPrepared({s, step, kernels_[s]}, answer.kernel, answer.prepared));
     return true;
   }
@@ -299,7 +313,7 @@ class Builder {
     const size_t first = out_->declared[s] ? 0 : FirstToAsk(c);
     if (first == 0) return order;
     for (size_t k = 0; k < first; ++k)
-      out_->refusals[s].push_back(
+      reports_->refusals[s].push_back(
           Cat(list.names[k], ": passed over, ", list.names[first], " was measured fastest"));
     std::erase(order, first);
     order.insert(order.begin(), first);
@@ -330,9 +344,9 @@ class Builder {
     if (c.part >= 0) HoldForRest(plan_.steps[c.s], c.step);
     INFER_TRY(buffers_.AddPlainArguments(c.s, c.step.inputs, c.step.outputs, launch));
     buffers_.Append(std::move(launch));
-    out_->kernel[c.s] = "reference";
-    out_->precision[c.s] = "";
-    out_->backend[c.s] = backends_.size() - 1;
+    reports_->kernel[c.s] = "reference";
+    reports_->precision[c.s] = "";
+    reports_->backend[c.s] = backends_.size() - 1;
     return {};
   }
 
@@ -343,7 +357,7 @@ class Builder {
     const PlanBuffers::Place& place = buffers_.place(id);
     if (begin == end || place.versions.empty()) return {};
     for (auto it = begin; it != end; ++it) {
-      const TensorType& t = out_->types[static_cast<size_t>(id)].tensor();
+      const TensorType& t = out_->type(id).tensor();
       auto [layout, b] = place.versions[0];
       auto block = layout.space == MemorySpace::kHost
                        ? backends_.back()->ChannelBlock(t.dtype, t.shape.static_dims(), layout)
@@ -363,15 +377,16 @@ class Builder {
   }
 
   Status AddOutputs() {
+    buffers_.BeginOutputs();
     for (size_t o = 0; o < plan_.outputs.size(); ++o) {
       const int id = plan_.outputs[o];
       if (plan_.is_watched(o)) {  // what no step made, or late ones
         INFER_TRY(ShowResult(plan_.steps.empty() ? 0 : plan_.steps.size() - 1, id));
-        out_->outputs.push_back(-1);
+        frame_->outputs.push_back(-1);
         continue;
       }
       if (buffers_.place(id).versions.empty()) {
-        out_->outputs.push_back(-1);
+        frame_->outputs.push_back(-1);
         continue;
       }
       const size_t s = plan_.steps.empty() ? 0 : plan_.steps.size() - 1;
@@ -388,7 +403,7 @@ class Builder {
       }
       out_->buffers[static_cast<size_t>(b)].kind = Kind::kOutput;
       out_->buffers[static_cast<size_t>(b)].index = static_cast<int>(o);
-      out_->outputs.push_back(b);
+      frame_->outputs.push_back(b);
     }
     return {};
   }
@@ -398,6 +413,10 @@ class Builder {
   const PlanBackends& backends_;
   const ShapePlanHooks& hooks_;
   std::shared_ptr<ShapePlan> out_ = std::make_shared<ShapePlan>();
+  std::shared_ptr<PlanFrame> frame_ = std::make_shared<PlanFrame>();
+  std::shared_ptr<StepReports> reports_ = std::make_shared<StepReports>();
+  PlanNotes own_notes_;
+  PlanNotes& notes_;  // where the next plan finds them, or own ones
   PlanBuffers buffers_;
   std::vector<bool> needed_step_, late_;
   std::vector<size_t> side_;            // by step: the backend where it was placed
@@ -418,24 +437,6 @@ Result<std::shared_ptr<const ShapePlan>> BuildShapePlan(const Plan& plan,
                                                         const PlanBackends& backends,
                                                         const ShapePlanHooks& hooks) {
   return Builder(plan, kernels, backends, hooks).Build(input_dims);
-}
-
-std::shared_ptr<const ShapePlan> ShapePlanCache::Find(std::span<const Dims> input_dims) {
-  std::lock_guard lock(mutex_);
-  for (size_t i = 0; i < plans_.size(); ++i)
-    if (std::equal(input_dims.begin(), input_dims.end(), plans_[i]->input_dims.begin(),
-                   plans_[i]->input_dims.end())) {
-      std::rotate(plans_.begin(), plans_.begin() + static_cast<int64_t>(i),
-                  plans_.begin() + static_cast<int64_t>(i) + 1);
-      return plans_[0];
-    }
-  return nullptr;
-}
-
-void ShapePlanCache::Add(std::shared_ptr<const ShapePlan> plan) {
-  std::lock_guard lock(mutex_);
-  plans_.insert(plans_.begin(), std::move(plan));
-  if (plans_.size() > capacity_) plans_.pop_back();
 }
 
 }  // namespace infer

@@ -1,6 +1,7 @@
 #pragma once
 /// ShapePlan: what a program needs for one set of input shapes: types of all values, layouts, the
-/// launch list, the memory plan. Cheap beside compiling (weights are packed once per layout).
+/// launch list, the memory plan. Cheap beside compiling (weights are packed once per layout). Plans
+/// for other extents share what is the same (ADR 59).
 #include <algorithm>
 #include <functional>
 #include <mutex>
@@ -8,6 +9,7 @@
 #include "runtime/plan_ir/kernel.h"
 #include "runtime/plan_ir/memory_plan.h"
 #include "runtime/plan_ir/plan_backend.h"
+#include "runtime/plan_ir/value_facts.h"
 
 namespace infer {
 
@@ -26,21 +28,21 @@ struct PlannedBuffer {
   int index = 0;    ///< of the graph input or output
   Tensor constant;  ///< kConstant that some launch reads
   int64_t bytes = 0;
+  int64_t room = 0;    ///< kArena: that the arena keeps for it
   int64_t offset = 0;  ///< kArena: in the arena of its space
   MemorySpace space = MemorySpace::kHost;
 };
 
 struct PlannedLaunch {
   size_t step = 0;
-  int part = -1;                         ///< of PlanStep::parts; -1: the step is run whole
-  std::shared_ptr<const Launch> launch;  ///< nullptr: the step runs on reference kernels
-  std::vector<int> args;                 ///< buffers; -1: not read, or (reference) in a slot
-  bool is_copy = false;                  ///< args[0] to args[1], perhaps into another layout
-  bool crosses = false;                  ///< a copy between host memory and the device, no launch
-  size_t backend = 0;                    ///< of the program's, whose launch it is
-  bool is_late = false;                  ///< all late steps at once (ShapePlan::late)
-  bool alone = false;                    ///< on the calling thread only
-  bool reads_host = false;               ///< Prepared::on_host names one of the operands
+  int part = -1;            ///< of PlanStep::parts; -1: the step is run whole
+  std::vector<int> args;    ///< buffers; -1: not read, or (reference) in a slot
+  bool is_copy = false;     ///< args[0] to args[1], perhaps into another layout
+  bool crosses = false;     ///< a copy between host memory and the device, no launch
+  size_t backend = 0;       ///< of the program's, whose launch it is
+  bool is_late = false;     ///< all late steps at once (PlanFrame::late)
+  bool alone = false;       ///< on the calling thread only
+  bool reads_host = false;  ///< Prepared::on_host names one of the operands
   /// Shows args[0] as this output of the graph, and computes nothing; -1: does not.
   int watch = -1;
   int64_t channel_block = 0;  ///< of what it shows, as RawValue::channel_block
@@ -55,33 +57,48 @@ struct LateSteps {
   bool Reads(int id) const { return std::find(inputs.begin(), inputs.end(), id) != inputs.end(); }
 };
 
-struct ShapePlan {
-  ShapePlan() = default;
-  ShapePlan(const ShapePlan&) = delete;  // `given` points into it
-  ShapePlan& operator=(const ShapePlan&) = delete;
-  std::vector<Dims> input_dims;
-  std::vector<ValueType> types;  ///< by value id
-  std::vector<PlannedBuffer> buffers;
+/// The part of a shape plan that hangs on what runs in which order, and not on how large anything
+/// is. Plans of one program for other extents share it where it is the same.
+struct PlanFrame {
   std::vector<PlannedLaunch> launches;
   /// By value id: the plain buffer, or -1 where the value is a Datum in a slot.
   std::vector<int> plain;
   std::vector<int> outputs;  ///< buffer by graph output; -1: slot, or shown by a launch
   LateSteps late;
-  /// Values that inference knows for these shapes; by value id, undefined where unknown.
-  std::vector<Tensor> known;
-  /// By value id: a constant of the plan, or what is known; nullptr where a step has to make it.
-  std::vector<const Tensor*> given;
+  bool uses_device = false;
+
+  /// The rest follows from `launches` and from the kinds of the plan's buffers.
+  void Index(std::span<const PlannedBuffer> buffers);
+  std::vector<int> args;          ///< of all launches, one after the other
+  std::vector<size_t> first_arg;  ///< by launch
+  std::vector<size_t> external;   ///< arguments that are inputs or outputs of the graph
+  /// By buffer: the first and the last launch that has it as an argument; {.., -1}: none.
+  std::vector<std::pair<int, int>> lives;
+};
+
+/// How steps run, for reports; by step.
+struct StepReports {
+  std::vector<std::string> kernel;                 ///< implementation; of a group in parts "a + b"
+  std::vector<std::string> precision;              ///< Prepared::precision
+  std::vector<size_t> backend;                     ///< whose it is; reference: the last
+  std::vector<std::vector<std::string>> refusals;  ///< "name: reason"
+};
+
+struct ShapePlan {
+  std::vector<Dims> input_dims;
+  std::vector<FactsPtr> facts;  ///< by value id
+  const ValueFacts& value(int id) const { return *facts[static_cast<size_t>(id)]; }
+  const ValueType& type(int id) const { return value(id).type; }
+  std::shared_ptr<const PlanFrame> frame;
+  std::vector<PlannedBuffer> buffers;
+  /// By launch of the frame; nullptr: the step runs on reference kernels.
+  std::vector<std::shared_ptr<const Launch>> code;
   /// By step: the extents of a result are what the model declares, and follow from nothing else.
   /// Such steps run even where nobody reads them, on reference kernels, whose results are compared
   /// with the declaration, or on a kernel that compares itself.
   std::vector<bool> declared;
-  /// By step: implementation that runs; of a group in parts "a + b".
-  std::vector<std::string> kernel;
-  std::vector<std::string> precision;  ///< by step: Prepared::precision
-  std::vector<size_t> backend;         ///< by step: whose it is; reference: the last
-  bool uses_device = false;
-  std::vector<std::vector<std::string>> refusals;  ///< by step: "name: reason"
-  std::vector<Cost> cost;                          ///< by step; zeros where not static
+  std::shared_ptr<const StepReports> reports;
+  std::vector<Cost> cost;  ///< by step; zeros where not static
   MemoryInfo memory;
 };
 

@@ -1,13 +1,13 @@
 #include "runtime/plan_ir/specialize.h"
 
 #include <algorithm>
-#include <cstring>
 #include <unordered_map>
 
 #include "lib/ir/editor.h"
 #include "lib/ir/eval.h"
 #include "lib/ir/inference.h"
 #include "lib/support/strings.h"
+#include "runtime/plan_ir/node_kinds.h"
 
 namespace infer {
 namespace {
@@ -31,27 +31,12 @@ Tensor KnownTensor(const ValueType& type, const std::optional<std::vector<Dim>>&
 }
 
 /// All that a graph stores of a value.
-struct Facts {
-  ValueType type;
-  std::optional<std::vector<Dim>> elements;
-  std::optional<Tensor> known;
-};
-
-Facts FactsOf(const Value& v) {
-  return {v.type(), v.elements(), v.known() ? std::optional(*v.known()) : std::nullopt};
-}
-
-bool SameTensor(const Tensor& a, const Tensor& b) {
-  if (!a.defined() || !b.defined()) return a.defined() == b.defined();
-  if (a.dtype() != b.dtype() || a.dims() != b.dims()) return false;
-  if (a.raw() == b.raw()) return true;
-  return a.dtype() != DType::kString &&
-         std::memcmp(a.raw(), b.raw(), static_cast<size_t>(a.byte_size())) == 0;
-}
-
-bool SameFacts(const Facts& a, const Value& v) {
-  return a.type == v.type() && a.elements == v.elements() && a.known.has_value() == !!v.known() &&
-         (!a.known || SameTensor(*a.known, *v.known()));
+ValueFacts FactsOf(const Value& v) {
+  ValueFacts facts;
+  facts.type = v.type();
+  facts.elements = v.elements();
+  if (v.known() && !v.is_constant()) facts.inferred = *v.known();
+  return facts;
 }
 
 }  // namespace
@@ -63,8 +48,9 @@ class Specializer::State {
       : plan_(plan),
         graph_(plan.graph.Clone()),
         editor_(graph_),
-        known_(plan.values.size()),
-        fate_(plan.values.size()) {
+        facts_(plan.values.size()),
+        shown_(plan.values.size()),
+        moved_(plan.values.size()) {
     std::unordered_map<const Value*, int> ids;
     for (const auto& v : graph_.values()) {
       ids.emplace(v.get(), static_cast<int>(values_.size()));
@@ -79,31 +65,35 @@ class Specializer::State {
       has_bodies_ |= !n->subgraphs().empty();
     }
     FindStepNodes();
+    for (size_t i = 0; i < values_.size(); ++i) SetConstantFacts(static_cast<int>(i));
   }
 
   Status Run(std::span<const Dims> input_dims, ShapePlan& out) {
     // Inference narrows bodies where they stand: they have to be as the model has them.
     INFER_CHECK(is_fresh_ || !has_bodies_);
-    for (Fate& f : fate_) f.moved = is_fresh_;
+    if (!is_fresh_ && !has_kinds_) FindKinds();
+    moved_.assign(moved_.size(), is_fresh_);
+    moved_ids_.clear();
+    moved_steps_.clear();
+    alike_.clear();
+    declared_moved_ = is_fresh_;
     INFER_TRY(SetInputs(input_dims));
-    for (Visited& n : nodes_)
-      if (is_fresh_ || ReadsAny(n, &Fate::moved)) INFER_TRY(Visit(n));
+    for (size_t n = 0; n < nodes_.size(); ++n)
+      if (is_fresh_ || ReadsMoved(nodes_[n])) INFER_TRY(Visit(n));
+    FillSteps();
+    if (is_fresh_) FillUnmade();
     is_fresh_ = false;
-    out.types.clear();
-    out.types.reserve(values_.size());
-    for (const Value* v : values_) out.types.push_back(v->type());
-    out.known = known_;
-    out.given.clear();
-    out.given.reserve(values_.size());
-    for (size_t i = 0; i < values_.size(); ++i)
-      out.given.push_back(KnownOrConstant(out.known, static_cast<int>(i)));
-    MarkSteps(out);
-    SetCosts(out);
+    out.facts = facts_;
+    out.declared = declared_;
+    out.cost = cost_;
     return {};
   }
 
   bool has_bodies() const { return has_bodies_; }
-  bool moved(int id) const { return fate(id).moved; }
+  bool moved(int id) const { return moved_[static_cast<size_t>(id)]; }
+  bool declared_moved() const { return declared_moved_; }
+  const std::vector<int>& moved_ids() const { return moved_ids_; }
+  const std::vector<size_t>& moved_steps() const { return moved_steps_; }
 
  private:
   /// A node, with what it came to.
@@ -111,35 +101,108 @@ class Specializer::State {
     Node* node;
     const Node* in_plan;
     std::vector<int> inputs = {}, outputs = {};  // ids; -1: none
-    bool declared = false;                       // extents of a result are nothing but declared
+    std::vector<size_t> steps = {};              // which have it
+    /// Nodes of one kind come to the same where their operands do; -1: it is the only one.
+    int kind = -1;
+    bool declared = false;  // extents of a result are nothing but declared
     Cost cost = {};
   };
-  /// The state of a value in this run.
-  struct Fate {
-    bool changed = false;  // other facts hold of it than the plan's graph stores
-    bool late = false;     // only the run knows its extents, or those of what they follow from
-    bool moved = false;    // something of it is otherwise than after the run before
+  /// What inference of a node learns of a result.
+  struct Learnt {
+    Tensor known;
+    bool changed = false, late = false;
   };
 
-  bool ReadsAny(const Visited& n, bool Fate::*what) const {
+  bool ReadsMoved(const Visited& n) const {
     return std::any_of(n.inputs.begin(), n.inputs.end(),
-                       [&](int id) { return id >= 0 && fate(id).*what; });
+                       [&](int id) { return id >= 0 && moved(id); });
+  }
+  bool ReadsAny(const Visited& n, bool ValueFacts::*what) const {
+    return std::any_of(n.inputs.begin(), n.inputs.end(),
+                       [&](int id) { return id >= 0 && facts(id).*what; });
+  }
+
+  void SetConstantFacts(int id) {
+    if (!IsConstant(id)) return;
+    ValueFacts facts = FactsOf(InPlan(id));
+    facts.constant = plan_.constant(id);
+    if (!IsPlannable(facts.type)) facts.type = facts.constant->type();
+    SetFacts(id, std::move(facts));
+    shown_[static_cast<size_t>(id)] = facts_[static_cast<size_t>(id)];
+  }
+
+  /// Values that no node makes.
+  void FillUnmade() {
+    for (size_t i = 0; i < facts_.size(); ++i)
+      if (!facts_[i]) SetFacts(static_cast<int>(i), FactsOf(*plan_.values[i]));
+  }
+
+  /// The value is as `facts` say; equal ones are the object that is known.
+  void SetFacts(int id, ValueFacts facts) { SetFacts(id, table_.Intern(std::move(facts))); }
+  void SetFacts(int id, FactsPtr facts) {
+    FactsPtr& now = facts_[static_cast<size_t>(id)];
+    if (now == facts) return;
+    now = std::move(facts);
+    moved_[static_cast<size_t>(id)] = true;
+    moved_ids_.push_back(id);
   }
 
   Status SetInputs(std::span<const Dims> input_dims) {
     for (size_t i = 0; i < plan_.inputs.size(); ++i) {
       const int id = plan_.inputs[i];
       const Value& stored = InPlan(id);
-      if (!stored.type().is_tensor()) continue;
-      TensorType t{stored.dtype(), Shape(input_dims[i])};
-      auto met = Meet(t.shape, stored.shape());
-      if (!met.ok()) return std::move(met.status()).In(Cat("input '", stored.name(), "'"));
-      Value* v = value(id);
-      fate(id).changed = !(t.shape == stored.shape());
-      fate(id).moved |= !(v->type() == ValueType(t));
-      editor_.SetType(v, std::move(t));
+      ValueFacts facts = FactsOf(stored);
+      if (stored.type().is_tensor()) {
+        TensorType t{stored.dtype(), Shape(input_dims[i])};
+        auto met = Meet(t.shape, stored.shape());
+        if (!met.ok()) return std::move(met.status()).In(Cat("input '", stored.name(), "'"));
+        facts.changed = !(t.shape == stored.shape());
+        facts.type = std::move(t);
+      }
+      SetFacts(id, std::move(facts));
     }
     return {};
+  }
+
+  /// What the node comes to: as another of its kind did in this run, or by inference.
+  Status Visit(size_t at) {
+    Visited& n = nodes_[at];
+    const bool was_declared = n.declared;
+    const std::optional<size_t> twin = n.kind < 0 ? std::nullopt : TwinOf(at);
+    if (twin) {
+      n.declared = nodes_[*twin].declared;
+      n.cost = nodes_[*twin].cost;
+      for (size_t o = 0; o < n.outputs.size(); ++o)
+        if (n.outputs[o] >= 0)
+          SetFacts(n.outputs[o], facts_[static_cast<size_t>(nodes_[*twin].outputs[o])]);
+    } else {
+      INFER_TRY(InferNode(n));
+      n.cost = StaticCost(*n.node, graph_.ops());
+    }
+    declared_moved_ |= n.declared != was_declared;
+    moved_steps_.insert(moved_steps_.end(), n.steps.begin(), n.steps.end());
+    return {};
+  }
+
+  /// The node of the same kind that was visited before in this run, with operands that are the
+  /// same; nullopt: there is none, and the next is told of this one.
+  std::optional<size_t> TwinOf(size_t at) {
+    const Visited& n = nodes_[at];
+    auto hash = static_cast<uint64_t>(n.kind);
+    for (int id : n.inputs)
+      hash = hash * 0x9E3779B97F4A7C15ull +
+             (id < 0 ? 1 : reinterpret_cast<uintptr_t>(&facts(id)) >> 4);
+    const auto [it, is_first] = alike_.try_emplace(hash, at);
+    if (is_first) return std::nullopt;
+    const Visited& other = nodes_[it->second];
+    if (other.kind != n.kind || other.inputs.size() != n.inputs.size()) return std::nullopt;
+    for (size_t i = 0; i < n.inputs.size(); ++i) {
+      const int a = n.inputs[i], b = other.inputs[i];
+      if ((a < 0) != (b < 0)) return std::nullopt;
+      if (a >= 0 && facts_[static_cast<size_t>(a)] != facts_[static_cast<size_t>(b)])
+        return std::nullopt;
+    }
+    return it->second;
   }
 
   /// Infers a node from what is known of its operands in this run. Where nothing else is known of
@@ -147,55 +210,59 @@ class Specializer::State {
   /// follow by inference (the model declares it) marks the node: such types hold once the node has
   /// run and its results were compared. Small results whose operands are all known are computed:
   /// shapes may hang on them.
-  Status Visit(Visited& n) {
-    std::vector<Facts> before;
-    std::vector<Tensor> known_before;
-    std::vector<Fate> fate_before;
-    for (int id : n.outputs) {
-      before.push_back(id < 0 || is_fresh_ ? Facts() : FactsOf(*value(id)));
-      known_before.push_back(id < 0 ? Tensor() : known(id));
-      fate_before.push_back(id < 0 ? Fate() : fate(id));
-      if (id >= 0) fate(id).changed = fate(id).late = false;
-    }
-    INFER_TRY(InferNode(n));
-    n.cost = StaticCost(*n.node, graph_.ops());
-    for (size_t i = 0; i < n.outputs.size(); ++i) {
-      const int id = n.outputs[i];
-      if (id < 0) continue;
-      Fate& now = fate(id);
-      const bool same_known = SameTensor(known_before[i], known(id));
-      // The tensor of the run before stays, by which others know it again.
-      if (same_known) known(id) = std::move(known_before[i]);
-      now.moved |= !same_known || !SameFacts(before[i], *value(id)) ||
-                   now.changed != fate_before[i].changed || now.late != fate_before[i].late;
-    }
-    return {};
-  }
-
   Status InferNode(Visited& n) {
+    for (int id : n.inputs)
+      if (id >= 0) ShowInGraph(id);
     INFER_TRY(editor_.Reinfer(*n.node));
-    const bool is_late = ReadsAny(n, &Fate::late), keeps = !is_late && !ReadsAny(n, &Fate::changed);
+    const bool is_late = ReadsAny(n, &ValueFacts::late),
+               keeps = !is_late && !ReadsAny(n, &ValueFacts::changed);
     bool complete = true;
     n.declared = false;
-    for (int id : n.outputs) {
+    std::vector<Learnt> learnt(n.outputs.size());
+    for (size_t o = 0; o < n.outputs.size(); ++o) {
+      const int id = n.outputs[o];
       if (id < 0 || IsConstant(id)) continue;
       Value* v = value(id);
       const Value& stored = InPlan(id);
       INFER_TRY(Compare(*v, stored));
       if (keeps) {
         n.declared |= !(v->type() == stored.type()) && IsPlannable(stored.type());
-        Restore(v, FactsOf(stored));
+        Restore(v, stored);
       } else if (!(v->type() == stored.type()) || v->elements() != stored.elements()) {
-        fate(id).changed = true;
+        learnt[o].changed = true;
       }
       n.declared |= IsDeduced(n) && IsPlannable(v->type());
-      known(id) = KnownTensor(v->type(), v->elements());
-      complete &= known(id).defined();
+      learnt[o].known = KnownTensor(v->type(), v->elements());
+      complete &= learnt[o].known.defined();
     }
-    if (!complete && Fold(n)) n.declared = false;
-    for (int id : n.outputs)
-      if (id >= 0 && (is_late || IsUnsized(id))) fate(id).late = true;
+    if (!complete && Fold(n, learnt)) n.declared = false;
+    for (size_t o = 0; o < n.outputs.size(); ++o) Keep(n.outputs[o], is_late, std::move(learnt[o]));
     return {};
+  }
+
+  /// The graph's value shows what holds of it in this run.
+  void ShowInGraph(int id) {
+    FactsPtr& shown = shown_[static_cast<size_t>(id)];
+    const FactsPtr& now = facts_[static_cast<size_t>(id)];
+    if (shown == now) return;
+    Value* v = value(id);
+    editor_.SetType(v, now->type);
+    editor_.SetElements(v, now->elements);
+    if (!v->is_constant()) editor_.SetKnown(v, now->inferred);
+    shown = now;
+  }
+
+  /// Takes what the graph now says of a result, and what was learnt beside.
+  void Keep(int id, bool is_late, Learnt learnt) {
+    if (id < 0 || IsConstant(id)) return;
+    const Value& v = *value(id);
+    ValueFacts facts = FactsOf(v);
+    facts.changed = learnt.changed;
+    const bool is_numbers = v.type().is_tensor() && v.dtype() != DType::kString;
+    facts.late = is_late || (is_numbers && !IsPlannable(v.type()) && !learnt.known.defined());
+    facts.known = std::move(learnt.known);
+    SetFacts(id, std::move(facts));
+    shown_[static_cast<size_t>(id)] = facts_[static_cast<size_t>(id)];
   }
 
   /// Extents of a view that another operand asks for, whose numbers only the run knows: inference
@@ -203,13 +270,13 @@ class Specializer::State {
   bool IsDeduced(const Visited& n) const {
     const Value* wanted = n.node->Is(Trait::kView) ? n.node->input(1) : nullptr;
     if (!wanted || !wanted->type().is_tensor() || !IsInteger(wanted->dtype())) return false;
-    return !KnownOrConstant(n.inputs[1]);
+    return !facts(n.inputs[1]).given();
   }
 
-  void Restore(Value* v, Facts facts) {
-    editor_.SetType(v, std::move(facts.type));
-    editor_.SetElements(v, std::move(facts.elements));
-    editor_.SetKnown(v, std::move(facts.known));
+  void Restore(Value* v, const Value& stored) {
+    editor_.SetType(v, stored.type());
+    editor_.SetElements(v, stored.elements());
+    editor_.SetKnown(v, stored.known() ? std::optional(*stored.known()) : std::nullopt);
   }
 
   /// What follows from the inputs of this run against what the model says of the value. Extents
@@ -225,18 +292,12 @@ class Specializer::State {
                             ", running it gives ", ToString(v.type())));
   }
 
-  /// A tensor of numbers whose extents only the run knows.
-  bool IsUnsized(int id) const {
-    const ValueType& t = value(id)->type();
-    return t.is_tensor() && t.dtype() != DType::kString && !IsPlannable(t) && !KnownOrConstant(id);
-  }
-
   /// Whether it learnt all results. A node that fails here, or gives something else than the model
   /// says, does so in the run, where it is reported.
-  bool Fold(const Visited& n) {
+  bool Fold(const Visited& n, std::vector<Learnt>& learnt) {
     if (!MayFold(n)) return false;
     std::vector<Datum> values;
-    for (int id : n.inputs) values.push_back(id < 0 ? Datum() : Datum(*KnownOrConstant(id)));
+    for (int id : n.inputs) values.push_back(id < 0 ? Datum() : Datum(*facts(id).given()));
     std::vector<const Datum*> operands;
     for (size_t i = 0; i < values.size(); ++i)
       operands.push_back(n.inputs[i] < 0 ? nullptr : &values[i]);
@@ -247,7 +308,7 @@ class Specializer::State {
     bool all = true;
     for (size_t o = 0; o < n.outputs.size() && o < results->size(); ++o) {
       if (n.outputs[o] < 0 || IsConstant(n.outputs[o])) continue;
-      all &= (*results)[o].is_tensor() && Learn(n.outputs[o], (*results)[o].tensor());
+      all &= (*results)[o].is_tensor() && Learn(n.outputs[o], (*results)[o].tensor(), learnt[o]);
     }
     return all;
   }
@@ -259,7 +320,7 @@ class Specializer::State {
     int64_t bytes = 0;
     for (int id : n.inputs) {
       if (id < 0) continue;
-      const Tensor* t = KnownOrConstant(id);
+      const Tensor* t = facts(id).given();
       if (!t || t->dtype() == DType::kString) return false;
       bytes += t->byte_size();
     }
@@ -271,10 +332,10 @@ class Specializer::State {
     return bytes <= kFoldBytes;
   }
 
-  bool Learn(int id, const Tensor& t) {
+  bool Learn(int id, const Tensor& t, Learnt& learnt) {
     if (t.dtype() == DType::kString) return false;
-    known(id) = t;
-    fate(id).changed = true;
+    learnt.known = t;
+    learnt.changed = true;
     editor_.SetType(value(id), t.type());
     if (IsInteger(t.dtype()) && t.rank() <= 1 && t.num_elements() <= kFoldElements)
       editor_.SetElements(value(id), ElementsOf(t));
@@ -284,59 +345,67 @@ class Specializer::State {
   void FindStepNodes() {
     std::unordered_map<const Node*, size_t> at;
     for (size_t n = 0; n < nodes_.size(); ++n) at.emplace(nodes_[n].in_plan, n);
-    for (const PlanStep& step : plan_.steps) {
+    for (size_t s = 0; s < plan_.steps.size(); ++s) {
       std::vector<size_t>& list = step_nodes_.emplace_back();
-      for (const Node* n : step.nodes) list.push_back(at.at(n));
-      main_.push_back(at.at(step.main));
+      for (const Node* n : plan_.steps[s].nodes) {
+        list.push_back(at.at(n));
+        nodes_[list.back()].steps.push_back(s);
+      }
+      main_.push_back(at.at(plan_.steps[s].main));
     }
+    declared_.resize(plan_.steps.size());
+    cost_.resize(plan_.steps.size());
   }
 
-  void MarkSteps(ShapePlan& out) const {
-    out.declared.assign(plan_.steps.size(), false);
-    for (size_t s = 0; s < plan_.steps.size(); ++s)
-      for (size_t n : step_nodes_[s])
-        if (nodes_[n].declared) out.declared[s] = true;
+  void FindKinds() {
+    has_kinds_ = true;
+    const std::vector<int> kinds = NodeKinds(plan_);
+    for (size_t i = 0; i < nodes_.size(); ++i) nodes_[i].kind = kinds[i];
+  }
+
+  /// Marks and costs of the steps that have visited nodes, each of them once in moved_steps_.
+  void FillSteps() {
+    std::sort(moved_steps_.begin(), moved_steps_.end());
+    moved_steps_.erase(std::unique(moved_steps_.begin(), moved_steps_.end()), moved_steps_.end());
+    for (size_t s : moved_steps_) {
+      declared_[s] = std::any_of(step_nodes_[s].begin(), step_nodes_[s].end(),
+                                 [&](size_t n) { return nodes_[n].declared; });
+      cost_[s] = CostOf(s);
+    }
   }
 
   /// A step of one node costs what the node does; a fused one moves only its own operands.
-  void SetCosts(ShapePlan& out) const {
-    out.cost.clear();
-    out.cost.reserve(plan_.steps.size());
-    for (size_t s = 0; s < plan_.steps.size(); ++s) {
-      Cost& c = out.cost.emplace_back();
-      if (step_nodes_[s].size() == 1) {
-        c = nodes_[main_[s]].cost;
-        continue;
-      }
-      for (size_t n : step_nodes_[s]) c.flops += nodes_[n].cost.flops;
-      for (int id : plan_.steps[s].inputs) c.bytes_read += PlannedBytes(value(id)->type());
-      for (int id : plan_.steps[s].outputs) c.bytes_written += PlannedBytes(value(id)->type());
-    }
+  Cost CostOf(size_t s) const {
+    if (step_nodes_[s].size() == 1) return nodes_[main_[s]].cost;
+    Cost c;
+    for (size_t n : step_nodes_[s]) c.flops += nodes_[n].cost.flops;
+    for (int id : plan_.steps[s].inputs) c.bytes_read += facts(id).bytes;
+    for (int id : plan_.steps[s].outputs) c.bytes_written += facts(id).bytes;
+    return c;
   }
 
   Value* value(int id) const { return values_[static_cast<size_t>(id)]; }
   const Value& InPlan(int id) const { return *plan_.values[static_cast<size_t>(id)]; }
-  Tensor& known(int id) { return known_[static_cast<size_t>(id)]; }
-  Fate& fate(int id) { return fate_[static_cast<size_t>(id)]; }
-  const Fate& fate(int id) const { return fate_[static_cast<size_t>(id)]; }
-  const Tensor* KnownOrConstant(int id) const { return KnownOrConstant(known_, id); }
-  const Tensor* KnownOrConstant(std::span<const Tensor> known, int id) const {
-    if (const Tensor* c = plan_.constant(id)) return c;
-    const Tensor& t = known[static_cast<size_t>(id)];
-    return t.defined() ? &t : nullptr;
-  }
+  const ValueFacts& facts(int id) const { return *facts_[static_cast<size_t>(id)]; }
   bool IsConstant(int id) const { return plan_.constant(id) != nullptr; }
 
   const Plan& plan_;
   Graph graph_;
   GraphEditor editor_;
+  FactTable table_;
   std::vector<Value*> values_;  // by id
   std::vector<Visited> nodes_;
   std::vector<std::vector<size_t>> step_nodes_;  // by step: of nodes_
   std::vector<size_t> main_;                     // by step: of nodes_
-  std::vector<Tensor> known_;                    // by id
-  std::vector<Fate> fate_;                       // by id
-  bool has_bodies_ = false, is_fresh_ = true;
+  std::vector<FactsPtr> facts_;                  // by id
+  std::vector<FactsPtr> shown_;                  // by id: what the graph shows; nullptr: nothing
+  std::vector<bool> moved_;                      // by id: otherwise than after the run before
+  std::vector<int> moved_ids_;
+  std::vector<size_t> moved_steps_;             // whose nodes were visited
+  std::unordered_map<uint64_t, size_t> alike_;  // nodes visited in this run, by kind and operands
+  std::vector<bool> declared_;                  // by step
+  std::vector<Cost> cost_;                      // by step
+  bool has_bodies_ = false, is_fresh_ = true, has_kinds_ = false, declared_moved_ = false;
 };
 
 Specializer::Specializer(const Plan& plan) : state_(std::make_unique<State>(plan)) {}
@@ -345,21 +414,15 @@ Specializer::Specializer(Specializer&&) noexcept = default;
 Specializer& Specializer::operator=(Specializer&&) noexcept = default;
 
 bool Specializer::moved(int id) const { return state_->moved(id); }
+const std::vector<int>& Specializer::moved_ids() const { return state_->moved_ids(); }
+const std::vector<size_t>& Specializer::moved_steps() const { return state_->moved_steps(); }
+bool Specializer::declared_moved() const { return state_->declared_moved(); }
 
 bool Specializer::may_go_on() const { return !state_->has_bodies(); }
 
 Status Specializer::Run(std::span<const Dims> input_dims, ShapePlan& out) {
   out.input_dims.assign(input_dims.begin(), input_dims.end());
   return state_->Run(input_dims, out);
-}
-
-bool IsPlannable(const ValueType& type) {
-  return type.is_tensor() && type.tensor().is_static() && type.tensor().dtype != DType::kString;
-}
-
-int64_t PlannedBytes(const ValueType& type) {
-  if (!IsPlannable(type)) return 0;
-  return PackedBytes(type.tensor().dtype, NumElements(type.tensor().shape.static_dims()));
 }
 
 Status Specialize(const Plan& plan, std::span<const Dims> input_dims, ShapePlan& out) {

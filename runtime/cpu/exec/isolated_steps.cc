@@ -92,18 +92,20 @@ Status IsolatedSteps::Compile(Graph graph, std::span<const Dims> input_dims,
     return !RunsBodies(plan_->steps[step]) && small.Begin(cost, candidates_[step].names.empty());
   };
   INFER_ASSIGN(shapes_, BuildShapePlan(*plan_, recording, input_dims, host, hooks));
-  for (const PlannedLaunch& l : shapes_->launches)
-    if (l.launch && !l.is_copy) chosen_[l.step].alone = l.alone;
+  const auto& launches = shapes_->frame->launches;
+  for (size_t l = 0; l < launches.size(); ++l)
+    if (shapes_->code[l] && !launches[l].is_copy)
+      chosen_[launches[l].step].alone = launches[l].alone;
   for (size_t s = 0; s < infos_.size(); ++s) {
     infos_[s].cost = shapes_->cost[s];
-    infos_[s].kernel = shapes_->kernel[s];
+    infos_[s].kernel = shapes_->reports->kernel[s];
   }
   return {};
 }
 
 bool IsolatedSteps::IsRun(size_t step) const {
-  const auto& late = shapes_->late.steps;
-  return std::any_of(shapes_->launches.begin(), shapes_->launches.end(),
+  const auto& late = shapes_->frame->late.steps;
+  return std::any_of(shapes_->frame->launches.begin(), shapes_->frame->launches.end(),
                      [&](const PlannedLaunch& l) { return l.step == step && !l.is_copy; }) ||
          std::find(late.begin(), late.end(), step) != late.end();
 }

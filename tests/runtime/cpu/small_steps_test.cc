@@ -62,7 +62,7 @@ TEST_F(SmallSteps, OfAPlan) {
   const auto plan = program.PlanFor(std::vector<Dims>{{1024, 8}, {8, 8192}, {3}});
   ASSERT_TRUE(plan.ok());
   bool some = false, others = false;
-  for (const PlannedLaunch& l : (*plan)->launches) {
+  for (const PlannedLaunch& l : (*plan)->frame->launches) {
     const bool product = program.plan().steps[l.step].main->Is("MatMul");
     EXPECT_EQ(l.alone, !product) << program.steps()[l.step].op;
     some |= l.alone;
@@ -79,9 +79,8 @@ TEST_F(SmallSteps, AProgramOfSmallStepsTakesOneLane) {
   const auto context = *program->NewContext();
   ASSERT_TRUE(context->BindInput(0, Tensor(DType::kF32, {8})).ok());
   ASSERT_TRUE(context->Run().ok());
-  for (const PlannedLaunch& l :
-       (*dynamic_cast<const ExecutorProgram&>(*program).PlanFor(std::vector<Dims>{{8}}))->launches)
-    EXPECT_TRUE(l.alone);
+  const auto plan = *dynamic_cast<const ExecutorProgram&>(*program).PlanFor(std::vector<Dims>{{8}});
+  for (const PlannedLaunch& l : plan->frame->launches) EXPECT_TRUE(l.alone);
 }
 
 }  // namespace

@@ -68,7 +68,7 @@ std::shared_ptr<const ExecutorProgram> Compiled(const Backend& backend, const Gr
 std::vector<PlannedLaunch> LaunchesOf(const ExecutorProgram& program) {
   std::vector<Dims> dims;
   for (const Value* v : program.inputs()) dims.push_back(v->shape().static_dims());
-  return (*program.PlanFor(dims))->launches;
+  return (*program.PlanFor(dims))->frame->launches;
 }
 
 int64_t Crossings(const ExecutorProgram& program) {

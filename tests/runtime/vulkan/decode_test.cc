@@ -70,7 +70,7 @@ class DecodeRun {
       dims.push_back(v->shape().rank() == 4 ? Dims{1, 4, past, 16} : v->shape().static_dims());
     const auto plan = dynamic_cast<const ExecutorProgram&>(*program_).PlanFor(dims);
     EXPECT_TRUE(plan.ok());
-    return std::ranges::count_if((*plan)->launches, [](const auto& l) { return l.crosses; });
+    return std::ranges::count_if((*plan)->frame->launches, [](const auto& l) { return l.crosses; });
   }
 
  private:

@@ -97,7 +97,7 @@ class KernelBench::Walk {
   }
   void Free(size_t s) {
     for (const int id : plan().steps[s].dies)
-      if (!steps_.shapes().late.Reads(id)) slot(id) = Datum();
+      if (!steps_.shapes().frame->late.Reads(id)) slot(id) = Datum();
   }
   std::vector<Tensor> Tensors(const std::vector<int>& ids) const {
     std::vector<Tensor> tensors;
@@ -106,7 +106,7 @@ class KernelBench::Walk {
   }
   std::vector<Datum> LateInputs() const {
     std::vector<Datum> values;
-    for (const int id : steps_.shapes().late.inputs)
+    for (const int id : steps_.shapes().frame->late.inputs)
       values.push_back(slots_[static_cast<size_t>(id)]);
     return values;
   }
@@ -142,7 +142,7 @@ Status KernelBench::Add(const std::string& source, Graph graph, const std::vecto
     next.reset();
     Walk walk(source, std::move(steps));
     walk.Bind(values);
-    const LateSteps& late = walk.steps().shapes().late;
+    const LateSteps& late = walk.steps().shapes().frame->late;
     const auto is_late = [&](size_t s) {
       return std::find(late.steps.begin(), late.steps.end(), s) != late.steps.end();
     };
