@@ -186,6 +186,8 @@ KernelList CpuKernels() {
       DeformConvKernels,
       DeformPlanesKernels,
       DftKernels,
+      FillKernels,
+      StftKernels,
       LrnKernels,
       QuantizeKernels,
       RotaryKernels,

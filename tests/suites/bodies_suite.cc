@@ -72,6 +72,32 @@ TEST(Bodies, ValuesThatAreHeldTwice) {
              {Scalar(9), Normal({4})});
 }
 
+/// What the body passes on as it came: constants, inputs of the run, through Identity, as a result
+/// that somebody reads or nobody, beside states that change places.
+TEST(Bodies, StatesThatNoIterationChanges) {
+  for (const int64_t n : {0, 1, 6})
+    CheckGraph(
+        R"(graph g(n: i64[], x: f32[2,4], v: f32[4,4], y: f32[2,4]) -> (a, vs, ws, k2, p, q, all) {
+      w = const f32[4,4] {1,2,0,0, 0,1,0,-1, 0,0,1,0, 0.5,0,0,1} k = const f32[] {0.25}
+      a, vs, ws, k2, p, q, all = Loop(n, _, x, v, w, k, x, y) {
+        body=graph(i, c, s, v, w, k, p, q) -> (d, t, v2, w, k, q2, p2, o) {
+          d = Identity(c) v1 = Identity(v) v2 = Identity(v1) u = MatMul(s, w) r = MatMul(u, v)
+          t = Mul(r, k) q2 = Identity(q) p2 = Identity(p) o = Identity(w) }} })",
+        {Scalar(n), Normal({2, 4}), Normal({4, 4}, 2), Normal({2, 4}, 3)});
+}
+
+/// Beside captures, in a loop within a loop, one of them without anything else to carry.
+TEST(Bodies, StatesThatNoIterationChangesInside) {
+  CheckGraph(R"(graph g(n: i64[], x: f32[4], y: f32[4]) -> (a, b, r) {
+    a, b = Loop(n, _, x, y) [n, x] {body=graph(i, c, s, t, n, x) -> (k, u, t) {
+      k = Identity(c)
+      z, h = Loop(n, _, s, t) [x] {body=graph(i2, c2, s2, t2, x) -> (k2, u2, t2) {
+        k2 = Identity(c2) e = Mul(s2, t2) u2 = Add(e, x) }}
+      u = Sub(z, h) }}
+    r = Loop(n, _, y) {body=graph(i, c, s) -> (k, s) { k = Identity(c) }} })",
+             {Scalar(3), Normal({4}), Normal({4}, 2)});
+}
+
 /// A run changes neither what is bound to it nor what it gave before.
 TEST(Bodies, RunsLeaveTensorsOfOthers) {
   Graph g = *ParseGraph(R"(graph g(n: i64[], x: f32[4]) -> (y, all) {

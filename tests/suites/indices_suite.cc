@@ -33,6 +33,26 @@ TEST(Indices, OneHot) {
              0);
 }
 
+/// Extents that follow from an input's, that come with the run, and that are declared, too.
+TEST(Indices, ConstantOfShape) {
+  for (std::string_view type : {"f32", "i64", "u8", "f16", "bool", "f64", "i4", "bf16", "i32"}) {
+    const std::string fill = Cat(" y = ConstantOfShape(s) {value=const ", type, "[1] {1}} }");
+    for (const Dims& dims : {Dims{3, 5}, Dims{1, 1}, Dims{70, 1999}, Dims{0, 4}}) {
+      CheckGraph(Cat("graph g(x: f32[N,M]) -> (y) { s = Shape(x)", fill),
+                 {Input(DType::kF32, dims)}, 0);
+      CheckGraph(Cat("graph g(s: i64[2]) -> (y) {", fill), {I64({2}, dims)}, 0);
+    }
+  }
+  CheckGraph("graph g(s: i64[0]) -> (y) { y = ConstantOfShape(s) }", {I64({0}, {})}, 0);
+  CheckGraph("graph g(s: i64[1]) -> (y) { y = ConstantOfShape(s) {value=const f32[1] {nan}} }",
+             {I64({1}, {9})}, 0);
+  const std::string_view declared =
+      "graph g(s: i64[2]) -> (y: f32[3,4]) { y = ConstantOfShape(s) {value=const f32[1] {2}} }";
+  ExpectFast(CheckGraph(declared, {I64({2}, {3, 4})}, 0));
+  ExpectRefused(declared, {I64({2}, {4, 3})});
+  ExpectRefused(declared, {I64({2}, {3, -4})});
+}
+
 TEST(Indices, ScatterND) {
   for (std::string_view type : kTypes) {
     const DType t = *ParseDType(type);

@@ -6,6 +6,7 @@
 #include "runtime/cpu/compile/bf16_values.h"
 #include "runtime/cpu/compile/blocked_weights.h"
 #include "runtime/cpu/compile/expand.h"
+#include "runtime/cpu/compile/loop_states.h"
 #include "runtime/cpu/compile/qoperators.h"
 #include "runtime/cpu/compile/quant_spellings.h"
 #include "runtime/cpu/compile/widen.h"
@@ -55,6 +56,8 @@ StepKernels Choose(const StepCall& call, const KernelList& kernels, StepInfo& in
 }
 
 Status Widen(CompileState& s) { return WidenHalves(*s.graph, s.kernels, s.options.level >= 2); }
+
+Status CaptureStates(CompileState& s) { return CaptureUnchangedStates(*s.graph).status(); }
 
 Status Expand(CompileState& s) {
   INFER_ASSIGN(const int gone, ExpandNodes(*s.graph, s.kernels, s.options));
@@ -167,6 +170,8 @@ Status ChooseKernels(CompileState& s) {
 
 constexpr CompileStep kSteps[] = {
     {"widen", "f16 and bf16 on f32 kernels: casts around their nodes", 0, Widen},
+    {"loop-states", "what a Loop carries and never changes is captured by its body", 1,
+     CaptureStates},
     {"expand", "operators made of others, where no kernel takes them whole", 1, Expand},
     {"quant-constants", "weights and parameters of codes that are computed from constants", 1,
      ReadConstants},

@@ -29,6 +29,11 @@ struct Fourier {
   void (*multiply)(const double* x, const double* factors, int64_t rows, bool swapped, double* y);
   /// The same with a factor for each lane, factors [rows][2][lanes]; not swapped.
   void (*multiply_lanes)(const double* x, const double* factors, int64_t rows, double* y);
+  /// Row r of lane l: from[l][2 r] window[2 r] and from[l][2 r + 1] window[2 r + 1].
+  void (*read_frames)(const float* const* from, const double* window, int64_t rows, double* y);
+  /// The spectrum of 2 rows real numbers from that of `rows` pairs of them (read_frames), results 0
+  /// to `rows` of lane l to to[l]; factors[k] is -i/2 e^(-pi i k / rows), k < rows.
+  void (*write_halves)(const double* x, const double* factors, int64_t rows, float* const* to);
 };
 
 /// Chosen like TheLoops().

@@ -103,6 +103,52 @@ TEST_P(FourierOf, OneLine) {
   }
 }
 
+/// Frames of real numbers by a transform of half their length, each lane its own.
+TEST_P(FourierOf, FramesOfRealNumbers) {
+  const simd::Fourier& loops = *GetParam();
+  Random random(5);
+  for (const int64_t half : kLengths) {
+    const int64_t n = 2 * half;
+    std::vector<float> numbers(static_cast<size_t>(n + loops.lanes));
+    for (float& v : numbers) v = static_cast<float>(random.Uniform(-1, 1));
+    std::vector<double> window, factors;
+    for (int64_t i = 0; i < n; ++i) window.push_back(random.Uniform(0, 1));
+    for (int64_t k = 0; k < half; ++k) {
+      const std::complex<double> factor =
+          std::complex<double>(0, -0.5) *
+          std::polar(1.0, -std::numbers::pi * static_cast<double>(k) / static_cast<double>(half));
+      factors.push_back(factor.real());
+      factors.push_back(factor.imag());
+    }
+    const auto shown = static_cast<size_t>(half + 1);
+    std::vector<std::vector<float>> results(static_cast<size_t>(loops.lanes),
+                                            std::vector<float>(2 * shown, NAN));
+    std::vector<const float*> from;
+    std::vector<float*> to;
+    for (size_t l = 0; l < results.size(); ++l) {
+      from.push_back(numbers.data() + l);
+      to.push_back(results[l].data());
+    }
+    const LineFourier fourier(half, loops);
+    std::vector<double> x(static_cast<size_t>(fourier.rows() * 2 * loops.lanes)), work(x.size());
+    loops.read_frames(from.data(), window.data(), half, x.data());
+    const double* const z = fourier.Run(x.data(), work.data());
+    loops.write_halves(z, factors.data(), half, to.data());
+    for (size_t l = 0; l < results.size(); ++l) {
+      Line frame;
+      for (size_t i = 0; i < window.size(); ++i)
+        frame.emplace_back(static_cast<double>(from[l][i]) * window[i]);
+      const Line want = Transformed(frame);
+      double largest = 0;
+      for (const auto& v : want) largest = std::max(largest, std::abs(v));
+      for (size_t k = 0; k < shown; ++k) {
+        ASSERT_NEAR(results[l][2 * k], want[k].real(), 1e-7 * largest) << n << " " << k;
+        ASSERT_NEAR(results[l][2 * k + 1], want[k].imag(), 1e-7 * largest) << n << " " << k;
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(, FourierOf, testing::ValuesIn(AllTables<simd::Fourier>()),
                          [](const auto& info) { return std::string(info.param->isa); });
 

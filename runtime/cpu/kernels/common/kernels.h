@@ -48,7 +48,9 @@ KernelList QuantizeKernels();  ///< Q and DQ of 8 and 16 bits outside groups, Dy
 KernelList ResizeKernels();    ///< linear
 KernelList GridSampleKernels();
 KernelList Col2ImKernels();
+KernelList FillKernels();  ///< ConstantOfShape (own)
 KernelList DftKernels();
+KernelList StftKernels();
 KernelList LrnKernels();
 KernelList PowKernels();
 KernelList ElementKernels();  ///< any type: arithmetic, comparisons, logic, Cast, Where
