@@ -1,9 +1,7 @@
 /// STFT of f32, in f64: as many frames side by side as a vector has lanes, the window multiplied
 /// where a frame is read. Real frames of an even length are transformed as half as many complex
 /// numbers (H. Sorensen et al., "Real-valued fast Fourier transform algorithms", 1987). No frame
-/// touches another one's numbers. 0.03 to 0.15 of ONNX Runtime's time for whole front ends of
-/// speech recognizers, of which it was 0.92 to 0.97 on the reference kernel: AVX2, one thread
-/// (`infer-bench peers MODEL --engines infer,ort --threads 1`).
+/// touches another one's numbers. Gain: docs/performance.md#files-that-nobody-picked.
 #include <algorithm>
 #include <cmath>
 #include <numbers>
