@@ -167,8 +167,7 @@ class SparsityFinder {
     const auto packed = PackedWeightsOf(CallOf(n));
     if (!packed.ok()) return;
     for (const PackedWeights& w : *packed)
-      Add(n, {w.numbers, n.input(w.operand)->name(), w.coded},
-          PlaceOf(w.layout, w.numbers.dims()));
+      Add(n, {w.numbers, n.input(w.operand)->name(), w.coded}, PlaceOf(w.layout, w.numbers.dims()));
   }
 
   void Add(const Node& n, const SeenWeights& seen, const std::optional<WeightPlace>& place) {

@@ -19,8 +19,8 @@ struct LayerSparsity {
 };
 
 /// Layers with constant weights, each constant once, in topological order: as they are, behind
-/// DequantizeLinear, behind nodes that move them, or as codes that the operator itself multiplies by
-/// (PackedWeightsOf). Nodes of subgraphs are not among them.
+/// DequantizeLinear, behind nodes that move them, or as codes that the operator itself multiplies
+/// by (PackedWeightsOf). Nodes of subgraphs are not among them.
 std::vector<LayerSparsity> DescribeSparsity(const Graph& g);
 
 /// Of weights [all_rows, depth]: all but the names.

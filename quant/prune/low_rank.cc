@@ -273,7 +273,8 @@ class ProductSplitter {
                         MomentsPair&& moments) -> Result<LayerResult> {
       const size_t i = index[k];
       if (ranks[i] == 0) return PruneLayer(job, std::move(moments));
-      auto made = FactorLayer({job.plane, job.dense, ranks[i], job.takes_shift}, std::move(moments));
+      auto made =
+          FactorLayer({job.plane, job.dense, ranks[i], job.takes_shift}, std::move(moments));
       if (!made.ok()) return std::move(made.status()).In(space_->layers[i].name);
       factors[i] = std::move(made->factors);
       if (report) report_.layers[i].plain_error = made->plain_error;

@@ -30,8 +30,7 @@ Result<LossOptions> AnyLoss(const Graph& g) {
   LossOptions loss;
   for (size_t k = 0; k < g.outputs().size(); ++k)
     if (g.outputs()[k]->type().is_tensor() && IsF32(g.outputs()[k])) loss.outputs.push_back({k});
-  if (loss.outputs.empty())
-    return Unsupported("no output is a tensor of f32 to compare");
+  if (loss.outputs.empty()) return Unsupported("no output is a tensor of f32 to compare");
   return loss;
 }
 

@@ -22,14 +22,14 @@ class Executor final : public PlanContext {
  private:
   /// Launches of the device, one behind the other, that hang on nothing of the run but bytes.
   struct Segment {
-    size_t begin = 0, end = 0;     // launches
-    std::vector<size_t> renewed;   // of them, those that bring bytes to the device or back
+    size_t begin = 0, end = 0;    // launches
+    std::vector<size_t> renewed;  // of them, those that bring bytes to the device or back
     bool downloads = false;
   };
   /// The commands of all segments, for resident values at these places.
   struct RecordedRun {
-    std::vector<std::weak_ptr<DeviceMemory>> resident;   // as Bound::resident
-    std::vector<std::shared_ptr<RecordedCommands>> segments;    // nullptr: not recorded yet
+    std::vector<std::weak_ptr<DeviceMemory>> resident;        // as Bound::resident
+    std::vector<std::shared_ptr<RecordedCommands>> segments;  // nullptr: not recorded yet
   };
   /// A shape plan with this context's pointers.
   struct Bound {
@@ -47,9 +47,9 @@ class Executor final : public PlanContext {
     std::vector<RecordedRun> recorded;  // most recent first
     bool has_run = false;               // with commands that were handed over once
     bool keeps_commands = true;
-    size_t arenas = 0;                                     // to which its pointers lead
-    bool alone = false;                                    // all launches are
-    std::shared_ptr<const ExecutorProgram> late_program;   // once it has run
+    size_t arenas = 0;                                    // to which its pointers lead
+    bool alone = false;                                   // all launches are
+    std::shared_ptr<const ExecutorProgram> late_program;  // once it has run
     std::unique_ptr<RunContext> late;
     bool late_on_reference = false;  // no program could run them
   };

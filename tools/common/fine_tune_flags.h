@@ -16,8 +16,8 @@ struct FineTuneFlags {
   bool wanted() const { return steps > 0; }
   /// InvalidArgument: what does not go together.
   Status Check() const;
-  /// Before any other work, where training is wanted. InvalidArgument: no calibration data; errors as
-  /// CheckFineTune.
+  /// Before any other work, where training is wanted. InvalidArgument: no calibration data; errors
+  /// as CheckFineTune.
   Status CheckData(const Graph& golden, const Samples& calibration, std::stop_token stop) const;
   /// What they ask for. `context` lives as long as the training: it takes notes and progress.
   FineTuneOptions Request(Context& context, uint64_t seed, int threads) const;

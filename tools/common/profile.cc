@@ -143,14 +143,14 @@ double ModelProfile::floor_ms() const {
 }
 
 std::string ModelProfile::Headline() const {
-  std::string text =
-      Cat(name, ": ", Fixed(wall_ms, 3), " ms profiled, ", Fixed(overhead, 3), " x unprofiled, ",
-          Percent(unexplained), " % unexplained; ",
-          device_ms > 0 ? Cat("device busy ", Fixed(device_ms, 3), " ms by its clock; ") : "",
-          commands.submissions > 0
-              ? Cat(commands.submissions, " submissions, ", commands.recorded, " commands recorded; ")
-              : "",
-          reference.ToString(), "\n");
+  std::string text = Cat(
+      name, ": ", Fixed(wall_ms, 3), " ms profiled, ", Fixed(overhead, 3), " x unprofiled, ",
+      Percent(unexplained), " % unexplained; ",
+      device_ms > 0 ? Cat("device busy ", Fixed(device_ms, 3), " ms by its clock; ") : "",
+      commands.submissions > 0
+          ? Cat(commands.submissions, " submissions, ", commands.recorded, " commands recorded; ")
+          : "",
+      reference.ToString(), "\n");
   if (roofline && wall_ms > 0)
     text +=
         Cat("roofline: ", Percent(floor_ms() / wall_ms), " % of peak (", Fixed(floor_ms(), 3),
@@ -210,10 +210,14 @@ Result<ModelProfile> ProfileRuns(const std::string& name, const Program& program
 }
 
 void AddTo(Json& report, const ModelProfile& p) {
-  report["profile"] = {
-      {"runs", p.runs},         {"wall_ms", p.wall_ms},         {"unprofiled_ms", p.unprofiled_ms},
-      {"overhead", p.overhead}, {"unexplained", p.unexplained}, {"device_ms", p.device_ms},
-      {"submissions", p.commands.submissions}, {"recorded_commands", p.commands.recorded}};
+  report["profile"] = {{"runs", p.runs},
+                       {"wall_ms", p.wall_ms},
+                       {"unprofiled_ms", p.unprofiled_ms},
+                       {"overhead", p.overhead},
+                       {"unexplained", p.unexplained},
+                       {"device_ms", p.device_ms},
+                       {"submissions", p.commands.submissions},
+                       {"recorded_commands", p.commands.recorded}};
   if (p.roofline) {
     report["profile"]["roofline"] = ToJson(*p.roofline);
     report["profile"]["floor_ms"] = p.floor_ms();

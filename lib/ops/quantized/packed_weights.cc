@@ -32,11 +32,8 @@ Found Plain(const OpCall& call, const WeightLayout& layout) {
 
 /// [M, C/group, ...].
 WeightLayout ConvLayout(const OpCall& call) {
-  return {.data_axis = 1,
-          .in_axis = 1,
-          .out_axis = 0,
-          .groups = call.Int("group"),
-          .is_window = true};
+  return {
+      .data_axis = 1, .in_axis = 1, .out_axis = 0, .groups = call.Int("group"), .is_window = true};
 }
 
 /// [K, N], with transB [N, K].
@@ -75,13 +72,12 @@ Found OfQuantizedLstm(const OpCall& call) {
 
 Found OfNBits(const OpCall& call) {
   const Tensor *const codes = call.constant(1), *const zeros = call.constant(3),
-               *const groups = call.constant(4);
+                      *const groups = call.constant(4);
   if (!codes || (call.has_input(3) && !zeros) || (call.has_input(4) && !groups))
     return std::vector<PackedWeights>();
   INFER_ASSIGN(const NBits w, ReadNBits(call));
   INFER_ASSIGN(Tensor numbers, UnpackNBits(w, {codes, nullptr, zeros, groups}));
-  return std::vector<PackedWeights>{
-      {1, std::move(numbers), {.in_axis = 1, .out_axis = 0}, true}};
+  return std::vector<PackedWeights>{{1, std::move(numbers), {.in_axis = 1, .out_axis = 0}, true}};
 }
 
 Found OfFusedConv(const OpCall& call) { return Plain(call, ConvLayout(call)); }
@@ -101,16 +97,11 @@ struct PackedRow {
 };
 
 constexpr PackedRow kPacked[] = {
-    {"ConvInteger", "", OfConv<1, 3>},
-    {"MatMulInteger", "", OfMatMul<1, 3>},
-    {"QLinearConv", "", OfConv<3, 5>},
-    {"QLinearMatMul", "", OfMatMul<3, 5>},
-    {"QGemm", kMicrosoft, OfQGemm},
-    {"DynamicQuantizeLSTM", kMicrosoft, OfQuantizedLstm},
-    {"MatMulNBits", kMicrosoft, OfNBits},
-    {"FusedConv", kMicrosoft, OfFusedConv},
-    {"FusedGemm", kMicrosoft, OfFusedGemm},
-    {"FusedMatMul", kMicrosoft, OfFusedMatMul},
+    {"ConvInteger", "", OfConv<1, 3>},      {"MatMulInteger", "", OfMatMul<1, 3>},
+    {"QLinearConv", "", OfConv<3, 5>},      {"QLinearMatMul", "", OfMatMul<3, 5>},
+    {"QGemm", kMicrosoft, OfQGemm},         {"DynamicQuantizeLSTM", kMicrosoft, OfQuantizedLstm},
+    {"MatMulNBits", kMicrosoft, OfNBits},   {"FusedConv", kMicrosoft, OfFusedConv},
+    {"FusedGemm", kMicrosoft, OfFusedGemm}, {"FusedMatMul", kMicrosoft, OfFusedMatMul},
 };
 
 }  // namespace

@@ -1,7 +1,8 @@
 #pragma once
-/// The weights of operators that multiply by them in a form of their own: as codes with zero points,
-/// packed in blocks of few bits, fused with what follows. What a zero is there, and which axes are
-/// channels; for whoever counts zeros. Operators that state a WeightLayout need none of this.
+/// The weights of operators that multiply by them in a form of their own: as codes with zero
+/// points, packed in blocks of few bits, fused with what follows. What a zero is there, and which
+/// axes are channels; for whoever counts zeros. Operators that state a WeightLayout need none of
+/// this.
 #include <vector>
 
 #include "lib/ops/op_def.h"

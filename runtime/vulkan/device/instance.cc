@@ -142,8 +142,7 @@ VulkanDeviceInfo DescribeDevice(VkPhysicalDevice device, int index, const Preten
   info.subgroup = subgroup.subgroupSize;
   info.compute_units = ComputeUnitsOf(device);
   info.queue_families = static_cast<int64_t>(facts.families.size());
-  for (const VkQueueFamilyProperties& f : facts.families)
-    info.has_transfer_queue |= CopiesOnly(f);
+  for (const VkQueueFamilyProperties& f : facts.families) info.has_transfer_queue |= CopiesOnly(f);
   DescribeMemory(facts.memory, info);
   for (const VulkanFeature& f : VulkanFeatures())
     (HasFeature(device, f.name) ? info.features : info.missing).emplace_back(f.name);

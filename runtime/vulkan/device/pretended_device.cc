@@ -130,9 +130,8 @@ VkResult PretendedDevice::Run(const Pending& p) {
 VkResult PretendedDevice::Need(VkSemaphore semaphore, uint64_t value) {
   for (const auto& queue : queues_) {
     const auto needed = [&](const Pending& p) {
-      return std::any_of(p.signals.begin(), p.signals.end(), [&](const auto& s) {
-        return s.first == semaphore && s.second <= value;
-      });
+      return std::any_of(p.signals.begin(), p.signals.end(),
+                         [&](const auto& s) { return s.first == semaphore && s.second <= value; });
     };
     // A queue begins its submissions in their order.
     while (std::any_of(queue->pending.begin(), queue->pending.end(), needed)) {
@@ -281,8 +280,7 @@ VkResult PretendedDevice::Map(VkDeviceMemory memory, void** data) {
   Block& block = blocks_.at(memory);
   if (block.type == kLocal) return VK_ERROR_MEMORY_MAP_FAILED;
   void* mapped = nullptr;
-  const VkResult r =
-      real_.vkMapMemory(facts_.device, memory, 0, VK_WHOLE_SIZE, 0, &mapped);
+  const VkResult r = real_.vkMapMemory(facts_.device, memory, 0, VK_WHOLE_SIZE, 0, &mapped);
   if (r != VK_SUCCESS) return r;
   block.mapped = static_cast<std::byte*>(mapped);
   block.host.assign(block.bytes, kStale);
@@ -328,9 +326,8 @@ void InstallQueues(VolkDeviceTable& t) {
   };
   t.vkDeviceWaitIdle = [](VkDevice d) { return In(d).WaitIdle(); };
   t.vkCreateCommandPool = [](VkDevice d, const VkCommandPoolCreateInfo* info,
-                             const VkAllocationCallbacks*, VkCommandPool* pool) {
-    return In(d).CreatePool(*info, pool);
-  };
+                             const VkAllocationCallbacks*,
+                             VkCommandPool* pool) { return In(d).CreatePool(*info, pool); };
   t.vkDestroyCommandPool = [](VkDevice d, VkCommandPool pool, const VkAllocationCallbacks*) {
     In(d).DestroyPool(pool);
   };
@@ -371,9 +368,8 @@ void InstallMemory(VolkDeviceTable& t) {
     needs->memoryTypeBits = (1U << PretendedDevice::kTypes) - 1;
   };
   t.vkAllocateMemory = [](VkDevice d, const VkMemoryAllocateInfo* info,
-                          const VkAllocationCallbacks*, VkDeviceMemory* memory) {
-    return In(d).Allocate(*info, memory);
-  };
+                          const VkAllocationCallbacks*,
+                          VkDeviceMemory* memory) { return In(d).Allocate(*info, memory); };
   t.vkFreeMemory = [](VkDevice d, VkDeviceMemory memory, const VkAllocationCallbacks*) {
     In(d).Free(memory);
   };

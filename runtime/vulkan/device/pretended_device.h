@@ -74,8 +74,8 @@ class PretendedDevice {
   struct Block {
     uint32_t type = 0;
     VkDeviceSize bytes = 0;
-    std::byte* mapped = nullptr;         // the driver's
-    std::vector<std::byte> host = {};    // what the host sees of it
+    std::byte* mapped = nullptr;       // the driver's
+    std::vector<std::byte> host = {};  // what the host sees of it
   };
   static Pending CopyOf(const VkSubmitInfo& info);
   /// Submits what signals the semaphore up to this value, and what that needs.

@@ -34,8 +34,7 @@ Status Batch::Begin(bool once) {
     INFER_TRY(Make());
   } else {
     for (const VkDescriptorPool pool : sets_) vk.vkResetDescriptorPool(gpu_->device(), pool, 0);
-    INFER_TRY(
-        gpu_->Check(vk.vkResetCommandPool(gpu_->device(), pool_, 0), "vkResetCommandPool"));
+    INFER_TRY(gpu_->Check(vk.vkResetCommandPool(gpu_->device(), pool_, 0), "vkResetCommandPool"));
   }
   dispatches = 0;
   work = 0;

@@ -146,8 +146,8 @@ Status VulkanEncoder::Flush() {
 Result<std::shared_ptr<Completion>> VulkanEncoder::Submit() {
   if (const auto again = std::exchange(replayed_, nullptr)) {
     if (next_refill_ != again->refills.size())
-      return Internal(Cat("a recording of ", again->refills.size(), " copies was given ",
-                          next_refill_));
+      return Internal(
+          Cat("a recording of ", again->refills.size(), " copies was given ", next_refill_));
     INFER_TRY(Hand(again->pieces));
     commands_.replayed += static_cast<int64_t>(again->pieces.size());
   } else {

@@ -103,11 +103,11 @@ class VulkanEncoder final : public Encoder {
   std::unique_ptr<Batch> open_;
   std::deque<std::unique_ptr<Batch>> under_way_;
   std::vector<std::unique_ptr<Batch>> spare_;
-  std::vector<PendingDownload> downloads_;       // since the last Submit
-  std::shared_ptr<VulkanRecording> recording_;   // that is being made
-  std::shared_ptr<VulkanRecording> replayed_;    // that the next Submit hands over
-  size_t next_refill_ = 0;                       // of its copies
-  QueueKind last_queue_ = QueueKind::kCompute;   // to which something was handed
+  std::vector<PendingDownload> downloads_;      // since the last Submit
+  std::shared_ptr<VulkanRecording> recording_;  // that is being made
+  std::shared_ptr<VulkanRecording> replayed_;   // that the next Submit hands over
+  size_t next_refill_ = 0;                      // of its copies
+  QueueKind last_queue_ = QueueKind::kCompute;  // to which something was handed
   CommandInfo commands_;
 };
 

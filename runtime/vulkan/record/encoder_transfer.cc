@@ -93,7 +93,7 @@ Result<std::shared_ptr<RecordedCommands>> VulkanEncoder::EndRecording() {
 
 void VulkanEncoder::GiveUpRecording() {
   // Memory that a larger area replaced is used by what was recorded.
-  Batch* const last = open_ ? open_.get()
+  Batch* const last = open_                        ? open_.get()
                       : recording_->pieces.empty() ? nullptr
                                                    : recording_->pieces.back().get();
   for (const auto& refill : recording_->refills)

@@ -27,8 +27,7 @@ class Ended final : public Completion {
     status_ = timeline_->Wait(value_);
     for (const PendingDownload& d : downloads_) {
       if (status_.ok()) status_ = d.from->Invalidate(d.offset, d.bytes);
-      if (status_.ok())
-        std::memcpy(d.to, d.from->host() + d.offset, static_cast<size_t>(d.bytes));
+      if (status_.ok()) std::memcpy(d.to, d.from->host() + d.offset, static_cast<size_t>(d.bytes));
     }
     downloads_.clear();
   }

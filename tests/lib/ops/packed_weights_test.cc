@@ -62,57 +62,56 @@ TEST_P(PackedWeightsIn, ActWhereTheyAreNotZero) {
   EXPECT_GT(zero, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Operators, PackedWeightsIn,
-    ::testing::Values(
-        R"(graph g(x: u8[2,3]) -> (y) {
+INSTANTIATE_TEST_SUITE_P(Operators, PackedWeightsIn,
+                         ::testing::Values(
+                             R"(graph g(x: u8[2,3]) -> (y) {
   w = const u8[3,2] {5, 7, 6, 8, 5, 9}
   xz = const u8[] {3}
   wz = const u8[2] {5, 8}
   y = MatMulInteger(x, w, xz, wz) })",
-        R"(graph g(x: u8[2,3]) -> (y) {
+                             R"(graph g(x: u8[2,3]) -> (y) {
   w = const i8[3,2] {5, 7, 0, 8, 5, 0}
   y = MatMulInteger(x, w) })",
-        R"(graph g(x: u8[1,4,3]) -> (y) {
+                             R"(graph g(x: u8[1,4,3]) -> (y) {
   w = const i8[2,2,2] {4, 4, 5, 4, 7, 3, 7, 7}
   xz = const u8[] {0}
   wz = const i8[2] {4, 7}
   y = ConvInteger(x, w, xz, wz) {group=2} })",
-        R"(graph g(x: u8[1,2,3,3]) -> (y) {
+                             R"(graph g(x: u8[1,2,3,3]) -> (y) {
   xs = const f32[] {1}
   xz = const u8[] {0}
   w = const i8[3,2,1,1] {4, 5, 7, 0, 0, 2}
   ws = const f32[3] {0.5, 0.5, 0.5}
   wz = const i8[3] {4, 0, 0}
   y = QLinearConv(x, xs, xz, w, ws, wz, xs, xz) })",
-        R"(graph g(x: u8[2,3]) -> (y) {
+                             R"(graph g(x: u8[2,3]) -> (y) {
   s = const f32[] {1}
   z = const u8[] {0}
   w = const u8[3,2] {5, 9, 6, 8, 5, 9}
   wz = const u8[2] {5, 8}
   y = QLinearMatMul(x, s, z, w, s, wz, s, z) })",
-        R"(graph g(x: u8[2,3]) -> (y) {
+                             R"(graph g(x: u8[2,3]) -> (y) {
   s = const f32[] {1}
   z = const u8[] {0}
   w = const u8[2,3] {5, 6, 5, 9, 8, 9}
   wz = const u8[2] {5, 8}
   y = com.microsoft::QGemm(x, s, z, w, s, wz) {transB=1} })",
-        R"(graph g(x: f32[1,16]) -> (y) {
+                             R"(graph g(x: f32[1,16]) -> (y) {
   w = const u8[2,1,8] {136, 152, 8, 128, 136, 136, 136, 255, 136, 135, 136, 137, 0, 136, 136, 120}
   s = const f32[2] {1, 2}
   y = com.microsoft::MatMulNBits(x, w, s) {N=2, K=16, block_size=16} })",
-        R"(graph g(x: f32[1,16]) -> (y) {
+                             R"(graph g(x: f32[1,16]) -> (y) {
   w = const u8[2,1,8] {136, 152, 8, 128, 136, 136, 136, 255, 51, 49, 51, 137, 0, 51, 51, 3}
   s = const f32[2] {1, 2}
   z = const u8[2] {8, 3}
   y = com.microsoft::MatMulNBits(x, w, s, z) {N=2, K=16, block_size=16} })",
-        R"(graph g(x: f32[1,2,3]) -> (y) {
+                             R"(graph g(x: f32[1,2,3]) -> (y) {
   w = const f32[2,2,2] {0, 0, 1, 2, 0, 3, 0, 0}
   y = com.microsoft::FusedConv(x, w) })",
-        R"(graph g(x: f32[2,3]) -> (y) {
+                             R"(graph g(x: f32[2,3]) -> (y) {
   w = const f32[2,3] {0, 1, 2, 3, 0, 4}
   y = com.microsoft::FusedGemm(x, w) {transB=1} })",
-        R"(graph g(x: f32[2,3]) -> (y) {
+                             R"(graph g(x: f32[2,3]) -> (y) {
   w = const f32[2,3] {0, 1, 2, 3, 0, 4}
   y = com.microsoft::FusedMatMul(x, w) {transB=1} })"));
 

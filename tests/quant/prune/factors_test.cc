@@ -154,7 +154,8 @@ TEST_P(FactorsTest, TheChoiceIsJudgedOnHeldOutRows) {
   }
   MomentsPair broken = pair;
   broken.fit.front().h[0] = NAN;
-  EXPECT_EQ(FactorLayer({plane_, dense_, 4, false}, std::move(broken)).status().code(), Code::kUnsupported);
+  EXPECT_EQ(FactorLayer({plane_, dense_, 4, false}, std::move(broken)).status().code(),
+            Code::kUnsupported);
   EXPECT_EQ(FactorLayer({plane_, dense_, 4, false}, {}).status().code(), Code::kUnsupported);
 }
 

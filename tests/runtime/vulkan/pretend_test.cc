@@ -91,8 +91,9 @@ TEST(VulkanPretend, RunsAreReplayedOverBothQueues) {
 
 /// Lets the n-th call of a kind fail, and the one behind it.
 TEST(VulkanPretend, AFailureOfAnyCallLeavesNothing) {
-  const Graph g = ParsedGraph("graph g(x: f32[4,64]) -> (y) { w = const f32[64,8] ~1 "
-                              "p = MatMul(x, w) y = Relu(p) }");
+  const Graph g = ParsedGraph(
+      "graph g(x: f32[4,64]) -> (y) { w = const f32[64,8] ~1 "
+      "p = MatMul(x, w) y = Relu(p) }");
   const std::vector<Datum> inputs = InputsOf(g);
   for (const VulkanCall kind : {VulkanCall::kAllocate, VulkanCall::kSubmit}) {
     Pretended pretended;
@@ -130,8 +131,9 @@ TEST(VulkanPretend, AFailureOfAnyCallLeavesNothing) {
 }
 
 TEST(VulkanPretend, AboveTheBudgetNothingIsAllocated) {
-  const Graph g = ParsedGraph("graph g(x: f32[8,2048]) -> (y) { w = const f32[2048,1024] ~1 "
-                              "y = MatMul(x, w) }");
+  const Graph g = ParsedGraph(
+      "graph g(x: f32[8,2048]) -> (y) { w = const f32[2048,1024] ~1 "
+      "y = MatMul(x, w) }");
   Pretended pretended;
   const auto backend = VulkanOver(pretended.Options({.memory_bytes = int64_t{6} << 20}));
   const auto program = backend->Compile(g, {});

@@ -1,7 +1,7 @@
 /// What recording costs: microseconds per dispatch (descriptors and barrier included), per
-/// submission, and of 60 dependent dispatches in all; and of a run that hands recorded commands over
-/// again what it takes beyond the bare submission and wait of such commands, in turns with them.
-/// Prints medians; judges nothing.
+/// submission, and of 60 dependent dispatches in all; and of a run that hands recorded commands
+/// over again what it takes beyond the bare submission and wait of such commands, in turns with
+/// them. Prints medians; judges nothing.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -154,7 +154,8 @@ Status MeasureRuns() {
   const CommandInfo info = context->commands() - before;
   std::printf(
       "%d dispatches recorded once: bare submission and wait %.1f us, a run %.1f us, %.1f us more "
-      "(median of pairs); handing over takes the host %.1f us; recorded in %d runs: %lld commands\n",
+      "(median of pairs); handing over takes the host %.1f us; recorded in %d runs: %lld "
+      "commands\n",
       kDispatches, MedianOf(rounds), MedianOf(runs), MedianOf(beyond), MedianOf(host), kPairs,
       static_cast<long long>(info.recorded));
   return {};

@@ -138,7 +138,8 @@ std::string SummaryText(const PruneReport& r, const PruneOptions& options) {
   if (left > 0) out += Cat("and ", left, " more layers (--json has them all)\n");
   if (r.calibration_samples > 0)
     out +=
-        "error: of the layer's outputs against the dense model's, on samples that it was not fitted "
+        "error: of the layer's outputs against the dense model's, on samples that it was not "
+        "fitted "
         "to when it was chosen; layers before it were, so that behind them it is too good\n";
   return out + LeftDense(r);
 }

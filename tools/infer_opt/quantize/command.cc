@@ -236,12 +236,11 @@ class QuantizeCommand : public Command {
     recipe["unseen_sqnr_db"] = JsonNumber(worst);
     const Json& held = recipe["held_out_sqnr_db"];
     if (!std::isfinite(worst) || !held.is_number()) return;
-    context.PrintLine(Cat(
-        "\nSQNR of the worst output: ", Rounded(held.get<double>(), 3),
-        recipe["is_held_out"].get<bool>()
-            ? " dB on the held-out samples, by which the recipe chose; "
-            : " dB on the calibration's, which are too few to hold any out; ",
-        Rounded(worst, 3), " dB on the evaluation's, which chose nothing"));
+    context.PrintLine(Cat("\nSQNR of the worst output: ", Rounded(held.get<double>(), 3),
+                          recipe["is_held_out"].get<bool>()
+                              ? " dB on the held-out samples, by which the recipe chose; "
+                              : " dB on the calibration's, which are too few to hold any out; ",
+                          Rounded(worst, 3), " dB on the evaluation's, which chose nothing"));
   }
 
   /// Times the result beside the fused FP32 model, where the mode wants that known.

@@ -134,11 +134,10 @@ class MixedMode : public QuantizeMode {
     const Numbers* const kept = store.Find(kPrepared);
     const auto count = [&](const char* name) { return static_cast<int64_t>(kept->at(name)); };
     job.context.Step("mixed: golden model");
-    INFER_ASSIGN(
-        Judge judge,
-        Judge::Make(g, parts.judge.count > 0 ? parts.judge : parts.fit,
-                    kept ? count("golden") : verify_samples_, job.backend, job.threads,
-                    job.context.stop(), kept ? Instant::max() : at(kGoldenUntil)));
+    INFER_ASSIGN(Judge judge,
+                 Judge::Make(g, parts.judge.count > 0 ? parts.judge : parts.fit,
+                             kept ? count("golden") : verify_samples_, job.backend, job.threads,
+                             job.context.stop(), kept ? Instant::max() : at(kGoldenUntil)));
     Samples calibration = parts.fit;
     if (kept) {
       calibration.count = count("calibration");
