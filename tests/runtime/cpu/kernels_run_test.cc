@@ -18,6 +18,8 @@ const std::map<std::string_view, std::string_view> kOtherExamples = {
     {"MaxPool", "graph g(x: f32[1,8,8,9]) -> (y) { y = MaxPool(x) {kernel_shape=[2,2]} }"},
     {"ReduceSum", "graph g(x: f32[2,3,4]) -> (y) { a = const i64[1] {-1} y = ReduceSum(x, a) }"},
     {"Dropout", "graph g(x: f32[2,3]) -> (y) { a = Abs(x) y = Dropout(a) }"},
+    // Smaller ones are made before the run.
+    {"ConstantOfShape", "graph g() -> (y) { s = const i64[2] {700, 700} y = ConstantOfShape(s) }"},
     {"ScatterElements",
      "graph g(x: f32[2,3], u: f32[1,2], i: i64[1,2]) -> (y) { y = ScatterElements(x, i, u) }"},
     {"QLinearAdd",
