@@ -40,8 +40,8 @@ class FillLaunch final : public Launch {
     const auto rank = static_cast<int64_t>(dims_.size());
     for (int64_t i = 0; extents_ >= 0 && i < rank; ++i)
       if (const int64_t now = As<int64_t>(args[extents_])[i]; now != dims_[static_cast<size_t>(i)])
-        return InvalidModel(
-            Cat("the result is declared ", ToString(dims_), ", its extent ", i, " comes to ", now));
+        return InvalidModel(Cat("the model says that the result is ", ToString(dims_),
+                                ", its extent ", i, " comes to ", now));
     const std::byte* const value = value_.raw();
     switch (FilledBytes(value_.dtype())) {
       case 1: FillWith<uint8_t>(value, count_, args[y_]); break;
