@@ -102,7 +102,7 @@ class Encoder {
   /// The next Submit hands the commands over again. Until then Upload and Download are called as
   /// they were when it was recorded, of the same parts of the device's memory, in the same order,
   /// and bring other bytes; nothing else is called. Pre: as BeginRecording.
-  virtual Status Replay(std::shared_ptr<RecordedCommands> /*recording*/) {
+  virtual Status Replay(const std::shared_ptr<RecordedCommands>& /*recording*/) {
     return Unsupported("the device keeps no commands");
   }
   virtual CommandInfo commands() const { return {}; }

@@ -62,7 +62,7 @@ class VulkanEncoder final : public Encoder {
   bool keeps_recordings() const override { return true; }
   Status BeginRecording() override;
   Result<std::shared_ptr<RecordedCommands>> EndRecording() override;
-  Status Replay(std::shared_ptr<RecordedCommands> recording) override;
+  Status Replay(const std::shared_ptr<RecordedCommands>& recording) override;
   CommandInfo commands() const override { return commands_; }
 
  private:

@@ -102,10 +102,10 @@ void VulkanEncoder::GiveUpRecording() {
   recording_.reset();
 }
 
-Status VulkanEncoder::Replay(std::shared_ptr<RecordedCommands> recording) {
+Status VulkanEncoder::Replay(const std::shared_ptr<RecordedCommands>& recording) {
   INFER_TRY(Flush());
   INFER_TRY(Recycle(false));
-  replayed_ = std::static_pointer_cast<VulkanRecording>(std::move(recording));
+  replayed_ = std::static_pointer_cast<VulkanRecording>(recording);
   next_refill_ = 0;
   order_.Unknown();
   const auto writes = [](const auto& refill) { return !refill.stage.memory; };
