@@ -115,6 +115,7 @@ Status VulkanEncoder::Replay(const std::shared_ptr<RecordedCommands>& recording)
 }
 
 Status VulkanEncoder::Refill(const BufferView& view, const std::byte* from, std::byte* to) {
+  if (!from && !to) return Internal("a copy without memory of the host");
   for (int64_t at = 0; at < view.bytes;) {
     const auto* const next =
         next_refill_ < replayed_->refills.size() ? &replayed_->refills[next_refill_++] : nullptr;
