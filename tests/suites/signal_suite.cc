@@ -118,6 +118,23 @@ TEST(Signal, StftOfNumbersThatComeWithTheRun) {
       }
 }
 
+/// Eight and nine numbers have spectra of one extent; a window of eight has no ninth.
+TEST(Signal, FramesLongerThanTheirWindowAreRefused) {
+  auto g = ParseGraph(
+      "graph g(x: f32[2,40], w: f32[8], n: i64[]) -> (y) { s = const i64[] {3} y = STFT(x, s, w, "
+      "n) }",
+      SuiteOps());
+  ASSERT_TRUE(g.ok()) << g.status().message();
+  Random random(5);
+  const std::vector<Datum> inputs = {RandomInput(DType::kF32, {2, 40}, random),
+                                     RandomInput(DType::kF32, {8}, random),
+                                     Tensor::Scalar<int64_t>(9)};
+  EXPECT_EQ(Evaluate(*g, inputs).status().code(), Code::kInvalidModel);
+  const auto program = BackendUnderTest().Compile(*g, {});
+  ASSERT_TRUE(program.ok()) << program.status().message();
+  EXPECT_EQ(RunOnce(**program, inputs).status().code(), Code::kInvalidModel);
+}
+
 /// A frame with a number that is none, or much louder, leaves the others' bits alone.
 TEST(Signal, FramesDoNotTouchEachOther) {
   auto g = ParseGraph(StftOf({.x = {1, 96, 1}, .n = 16, .step = 16}), SuiteOps());

@@ -109,6 +109,7 @@ struct Frames {
   int64_t batch = 1, length = 1, parts = 1, frames = 1, shown = 1;
   bool one_sided = true;
   int window = -1;  ///< its argument
+  int64_t window_length = 0;
   FrameNumber step, n;
   /// Where the length of a frame comes with the run, both whose one-sided spectra have the extent.
   std::vector<std::shared_ptr<const FrameFourier>> fouriers;
@@ -250,7 +251,7 @@ class StftKernel final : public Kernel {
     if (f.window < 0) return {};
     const int64_t n = in[static_cast<size_t>(f.window)].dims[0];
     if (has_length_ && f.n.at < 0 && f.n.known != n) return Unsupported("extents do not fit");
-    // A length that comes with the run must be the window's: FourierOf() finds no other.
+    f.window_length = n;
     if (!has_length_) f.n.known = n;
     return {};
   }
@@ -261,6 +262,8 @@ class StftKernel final : public Kernel {
     if (one_sided_) lengths = {2 * f.shown - 1, 2 * (f.shown - 1)};
     for (const int64_t n : lengths) {
       if (n < 1 || n > kLongestFrame || (f.n.at < 0 && n != f.n.known)) continue;
+      // A length that comes with the run must be the window's, which is read to that end.
+      if (f.window >= 0 && n != f.window_length) continue;
       f.fouriers.push_back(std::make_shared<const FrameFourier>(n, f.parts, loops));
       f.window_numbers = std::max(f.window_numbers, f.fouriers.back()->window_numbers());
       f.buffer_numbers = std::max(f.buffer_numbers, f.fouriers.back()->buffer_numbers());
