@@ -81,14 +81,15 @@ const Value* CodesOfProduct(const Value& v) {
   if (!mul || !mul->Is("Mul")) return nullptr;
   for (const size_t i : {size_t{0}, size_t{1}}) {
     const Node* const cast = mul->input(i)->producer();
-    if (cast && cast->Is("Cast") && cast->input(0)->is_constant() &&
+    if (cast && IsCast(*cast) && cast->input(0)->is_constant() &&
         cast->input(0)->dtype() == DType::kI8 && mul->input(1 - i)->is_constant())
       return cast->input(0);
   }
   return nullptr;
 }
 
-/// What the reference kernel of `node` makes of these operands, as f32; the others are constant.
+/// The result of `node`, as f32, by its reference kernel from these operands; the others are
+/// constant.
 std::optional<Tensor> Made(const Node& node, const std::map<size_t, Datum>& given,
                            const OpRegistry& ops) {
   std::vector<Datum> held(node.inputs().size());

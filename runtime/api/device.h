@@ -51,7 +51,7 @@ class RecordedCommands {
   virtual ~RecordedCommands() = default;
 };
 
-/// What an encoder, or all of a context, did so far.
+/// Work that an encoder, or all of a context, did so far.
 struct CommandInfo {
   int64_t recorded = 0;     ///< dispatches and copies that were recorded
   int64_t submissions = 0;  ///< that were handed to a queue
@@ -91,11 +91,11 @@ class Encoder {
 
   /// Whether commands can be kept and handed over again.
   virtual bool keeps_recordings() const { return false; }
-  /// What follows, up to EndRecording, is kept. Pre: what the encoder kept before has ended, and
-  /// completions of it were waited for.
+  /// Commands from here to EndRecording are kept. Pre: those that the encoder kept before have
+  /// ended, and completions of them were waited for.
   virtual Status BeginRecording() { return Unsupported("the device keeps no commands"); }
-  /// What was recorded since then, which Submit hands over for the first time. nullptr: it was too
-  /// much to keep, and is handed over this once.
+  /// The commands recorded since then, which Submit hands over for the first time. nullptr: they
+  /// were too many to keep, and are handed over this once.
   virtual Result<std::shared_ptr<RecordedCommands>> EndRecording() {
     return Unsupported("the device keeps no commands");
   }

@@ -26,7 +26,7 @@ inline bool KeepsAnswers(const ShapePlanHooks& hooks, const PlanBackends& backen
   return hooks.reuse && !hooks.chooser && backends.size() == 1;
 }
 
-/// What no run on this machine can hold is refused before kernels make tables of it.
+/// A value that no run on this machine can hold is refused before kernels make tables of it.
 Status CheckSize(const Plan& plan, const ShapePlan& shapes, int id);
 
 }  // namespace infer

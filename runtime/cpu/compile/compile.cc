@@ -170,7 +170,7 @@ Status ChooseKernels(CompileState& s) {
 
 constexpr CompileStep kSteps[] = {
     {"widen", "f16 and bf16 on f32 kernels: casts around their nodes", 0, Widen},
-    {"loop-states", "what a Loop carries and never changes is captured by its body", 1,
+    {"loop-states", "values that a Loop carries and never changes are captured by its body", 1,
      CaptureStates},
     {"expand", "operators made of others, where no kernel takes them whole", 1, Expand},
     {"quant-constants", "weights and parameters of codes that are computed from constants", 1,

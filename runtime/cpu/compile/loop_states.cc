@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "lib/ir/inline.h"
+#include "lib/ir/roles.h"
 #include "lib/support/strings.h"
 
 namespace infer {
@@ -13,7 +14,7 @@ namespace {
 constexpr size_t kLoopOperands = 2, kLoopResults = 1;
 
 const Value* BehindIdentities(const Value* v) {
-  while (v->producer() && v->producer()->Is("Identity")) v = v->producer()->input(0);
+  while (v->producer() && IsIdentity(*v->producer())) v = v->producer()->input(0);
   return v;
 }
 
@@ -56,7 +57,7 @@ class LoopStates {
   }
   bool IsUnchangedResult(size_t i) const { return i < unchanged_.size() && unchanged_[i]; }
 
-  /// What is captured comes last.
+  /// Captures come last.
   Status MakeBody(Graph& to) const {
     GraphEditor inside(to);
     std::vector<Value*> places(body_.inputs().size());

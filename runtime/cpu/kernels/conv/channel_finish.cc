@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "runtime/cpu/launch/launch.h"
+#include "runtime/cpu/simd/loops.h"
 
 namespace infer {
 namespace {
@@ -13,22 +14,6 @@ constexpr int64_t kFinishedPart = 4096;
 constexpr int64_t kFinishGrain = 1 << 15;
 
 typedef float FourResults __attribute__((vector_size(16), aligned(4), may_alias));
-
-/// to[i] += from[i].
-void AddToResults(const float* from, int64_t n, float* to) {
-  int64_t i = 0;
-  for (; i + 4 <= n; i += 4)
-    *reinterpret_cast<FourResults*>(to + i) += *reinterpret_cast<const FourResults*>(from + i);
-  for (; i < n; ++i) to[i] += from[i];
-}
-
-/// to[i] += number.
-void AddToResults(float number, int64_t n, float* to) {
-  const FourResults four = {number, number, number, number};
-  int64_t i = 0;
-  for (; i + 4 <= n; i += 4) *reinterpret_cast<FourResults*>(to + i) += four;
-  for (; i < n; ++i) to[i] += number;
-}
 
 /// to[p * 4 * kFours + i] += bias[i], at `count` points.
 template <int kFours>
@@ -45,16 +30,19 @@ void ChannelFinish::Part(const float* bias, int64_t first, int64_t count, const 
                          float* y) const {
   const int64_t width = std::max<int64_t>(block, 1), n = count * width;
   const int64_t there = std::min(width, channels - first);
-  if (bias && block == 0) AddToResults(bias[first], n, y);
+  const simd::Loops& loops = simd::TheLoops();
+  constexpr auto kAdd = static_cast<size_t>(simd::Binary::kAdd);
+  if (bias && block == 0) loops.binary_scalar[kAdd](y, bias + first, y, n);
   if (bias && block == 8 && there == 8)
     AddToPoints<2>(bias + first, count, y);
   else if (bias && block == 16 && there == 16)
     AddToPoints<4>(bias + first, count, y);
   else if (bias && block > 0)
-    for (int64_t p = 0; p < count; ++p) AddToResults(bias + first, there, y + p * width);
-  if (residual && !appended.residual_last) AddToResults(residual, n, y);
+    for (int64_t p = 0; p < count; ++p)
+      loops.binary[kAdd](y + p * width, bias + first, y + p * width, there);
+  if (residual && !appended.residual_last) loops.binary[kAdd](y, residual, y, n);
   if (appended.function) appended.Apply(y, n);
-  if (residual && appended.residual_last) AddToResults(residual, n, y);
+  if (residual && appended.residual_last) loops.binary[kAdd](y, residual, y, n);
   if (there == width || appended.keeps_zero()) return;
   for (int64_t p = 0; p < count; ++p) std::fill(y + p * width + there, y + (p + 1) * width, 0.0f);
 }

@@ -1,6 +1,6 @@
 #pragma once
-/// What follows a product, over results that lie there: for primitives of oneDNN that compute it by
-/// plain loops, as its transposed convolutions do
+/// Bias, residual and activation behind a product whose results are there: for primitives of oneDNN
+/// that compute them by plain loops, as its transposed convolutions do
 /// (docs/adr/0062-behind-transposed-convolutions.md).
 #include "runtime/cpu/kernels/common/appended.h"
 
@@ -9,8 +9,8 @@ namespace infer {
 /// Bias, residual and activation over f32 [images, channels, points].
 struct ChannelFinish {
   int64_t images = 1, channels = 1, points = 1;
-  int64_t block =
-      0;  ///< channels that lie side by side at each point, as of ChannelBlockOf; 0: plain
+  /// Channels that lie side by side at each point, as of ChannelBlockOf; 0: plain.
+  int64_t block = 0;
   Appended appended;  ///< its residual is an operand of its own, which lies as the results do
 
   bool any(bool bias) const { return bias || appended.residual >= 0 || appended.function; }

@@ -87,9 +87,9 @@ class ConvKernel final : public Kernel {
     spec.src.bf16 = spec.weights.bf16 = numbers_ == Numbers::kBf16;
     spec.dst.bf16 = spec.src.bf16 && result_in_bf16_;
     if (apart_) spec.bias = {};
-    INFER_ASSIGN(
-        const onednn::Made made,
-        onednn::MakeConv(spec, {.post_ops = apart_ ? decltype(epilogue_.ops)() : epilogue_.ops}));
+    onednn::Attributes attributes;
+    if (!apart_) attributes.post_ops = epilogue_.ops;
+    INFER_ASSIGN(const onednn::Made made, onednn::MakeConv(spec, attributes));
     Prepared p;
     p.name = made.name;
     p.scratch_bytes = made.scratch_bytes;
@@ -126,7 +126,8 @@ class ConvKernel final : public Kernel {
   }
 
  private:
-  /// With what oneDNN's transposed convolutions compute by plain loops behind the product.
+  /// Followed by bias, residual and activation, which oneDNN's transposed convolutions compute by
+  /// plain loops.
   Result<Prepared> Finished(Prepared p, const Layout& layout, const Dims& dims,
                             int operands) const {
     const auto block = onednn::ChannelBlockOf(DType::kF32, dims, layout);

@@ -387,14 +387,14 @@ class IntegerKernel final : public Kernel {
           run.after.bias = none;
           run.after.scale = scale;
           run.after.plus = o.bias >= 0 ? plus : nullptr;
-          if (offsets)
-            run.on_row = [&, columns = product.columns / product.groups](int64_t row, int64_t group,
-                                                                         int32_t sum) {
-              const int64_t first = group * columns;
-              AddOffsetsToRow(sum, offsets->data() + first, scale + first,
-                              run.after.plus ? plus + first : nullptr, columns, o.real,
-                              args[operands] + (row * product.columns + first) * 4);
-            };
+          const auto add_offsets = [&](int64_t row, int64_t group, int32_t sum) {
+            const int64_t columns = product.group_columns(), first = group * columns;
+            AddOffsetsToRow(sum, offsets->data() + first, scale + first,
+                            run.after.plus ? plus + first : nullptr, columns, o.real,
+                            args[operands] + (row * product.columns + first) * 4);
+          };
+          const PlacedPairs::OfRun::OnRow on_row = add_offsets;
+          if (offsets) run.on_row = &on_row;
           placed.Run(args[o.x], w->data(), nullptr, args[operands], scratch + 3 * per_column, run);
         });
     return {};

@@ -214,7 +214,7 @@ void PlacedPairs::Run(const std::byte* x, const std::byte* w, const std::byte* o
              [&](int64_t u, int64_t end) {
                for (; u < end; ++u) {
                  const int64_t row = u / product.groups, group = u % product.groups;
-                 run.on_row(n * pixels + row, group, RowSum(wide, row, group));
+                 (*run.on_row)(n* pixels + row, group, RowSum(wide, row, group));
                }
              });
   }

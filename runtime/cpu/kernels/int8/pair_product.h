@@ -5,8 +5,7 @@
 /// its zero point and with zeros around it, and multiplied where it lies: a row of the product is a
 /// pixel, k runs over the taps of the window, each a stretch of the image.
 /// What it gains: docs/adr/0011-every-instruction-set.md.
-#include <functional>
-
+#include "lib/support/function_ref.h"
 #include "runtime/cpu/kernels/common/spatial.h"
 #include "runtime/cpu/simd/pairs.h"
 
@@ -71,7 +70,8 @@ struct PlacedPairs {
     simd::AfterSum after;
     /// Called when a row's results of a group are there, with the sum of the operands, less their
     /// zero point, that the row reads of the group. On several threads, for different rows.
-    std::function<void(int64_t row, int64_t group, int32_t sum)> on_row = {};
+    using OnRow = FunctionRef<void(int64_t row, int64_t group, int32_t sum)>;
+    const OnRow* on_row = nullptr;  ///< nullptr: nobody asks
   };
   int64_t scratch_bytes() const;
   void Run(const std::byte* x, const std::byte* w, const std::byte* other, std::byte* y,

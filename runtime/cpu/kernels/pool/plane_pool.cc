@@ -15,37 +15,6 @@ constexpr int64_t kPoolGrain = 1 << 14;
 /// Windows so many times as wide as there are results are walked one by one.
 constexpr int64_t kWideWindow = 4;
 
-typedef float PooledNumbers __attribute__((vector_size(16), aligned(4), may_alias));
-
-/// The larger of each two, or their sum; `a` where one is NaN, as Max pooling leaves it open.
-template <bool kMax>
-PooledNumbers Both(PooledNumbers a, PooledNumbers b) {
-  if constexpr (kMax)
-    return b > a ? b : a;
-  else
-    return a + b;
-}
-
-/// Of n >= 1 numbers side by side: eight partial results, then one after the other.
-template <bool kMax>
-float Combined(const float* x, int64_t n) {
-  const auto one = [](float a, float b) { return kMax ? (b > a ? b : a) : a + b; };
-  int64_t i = 1;
-  float result = x[0];
-  if (n >= 8) {
-    const auto at = [&](int64_t k) { return *reinterpret_cast<const PooledNumbers*>(x + k); };
-    PooledNumbers low = at(0), high = at(4);
-    for (i = 8; i + 8 <= n; i += 8) {
-      low = Both<kMax>(low, at(i));
-      high = Both<kMax>(high, at(i + 4));
-    }
-    low = Both<kMax>(low, high);
-    result = one(one(low[0], low[1]), one(low[2], low[3]));
-  }
-  for (; i < n; ++i) result = one(result, x[i]);
-  return result;
-}
-
 }  // namespace
 
 int64_t PoolAxis::first_tap(int64_t o) const {
@@ -117,8 +86,8 @@ void PlanePool::Part(const float* plane, int64_t row, int64_t first, int64_t cou
   if (c.dilation == 1 && count * kWideWindow <= c.kernel) {
     for (int64_t j = 0; j < count; ++j) {
       const float* const window = line + j * c.stride;
-      y[j] =
-          kind == Kind::kMax ? Combined<true>(window, c.kernel) : Combined<false>(window, c.kernel);
+      y[j] = kind == Kind::kMax ? loops.max(window, c.kernel)
+                                : static_cast<float>(loops.sum(window, c.kernel));
     }
     if (kind != Kind::kMax) Divide(row, first, count, y);
     return;
