@@ -16,12 +16,13 @@ constexpr int64_t kFinishGrain = 1 << 15;
 typedef float FourResults __attribute__((vector_size(16), aligned(4), may_alias));
 
 /// to[p * 4 * kFours + i] += bias[i], at `count` points.
-template <int kFours>
+template <int64_t kFours>
 void AddToPoints(const float* bias, int64_t count, float* to) {
   FourResults four[kFours];
-  for (int i = 0; i < kFours; ++i) four[i] = *reinterpret_cast<const FourResults*>(bias + 4 * i);
+  for (int64_t i = 0; i < kFours; ++i)
+    four[i] = *reinterpret_cast<const FourResults*>(bias + 4 * i);
   for (int64_t p = 0; p < count; ++p, to += 4 * kFours)
-    for (int i = 0; i < kFours; ++i) *reinterpret_cast<FourResults*>(to + 4 * i) += four[i];
+    for (int64_t i = 0; i < kFours; ++i) *reinterpret_cast<FourResults*>(to + 4 * i) += four[i];
 }
 
 }  // namespace

@@ -36,8 +36,9 @@ std::string RefuseBf16Conv(const StepCall& call) {
 /// A product, then what follows it.
 class FinishedLaunch final : public Launch {
  public:
-  FinishedLaunch(std::shared_ptr<const Launch> product, ChannelFinish finish, int bias, int y)
-      : product_(std::move(product)), finish_(std::move(finish)), bias_(bias), y_(y) {}
+  FinishedLaunch(std::shared_ptr<const Launch> product, const ChannelFinish& finish, int bias,
+                 int y)
+      : product_(std::move(product)), finish_(finish), bias_(bias), y_(y) {}
 
   std::unique_ptr<LaunchState> NewState() const override { return product_->NewState(); }
   Status Run(std::byte* const* args, LaunchState* state) const override {
