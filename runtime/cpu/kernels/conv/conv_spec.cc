@@ -4,6 +4,7 @@
 
 #include "lib/ir/roles.h"
 #include "runtime/cpu/kernels/common/spatial.h"
+#include "runtime/plan_ir/function_kernel.h"
 
 namespace infer {
 namespace {
@@ -54,6 +55,15 @@ void AskedConv::SwapSpatialAxes() {
   for (Dims* list : {&spec.src.dims, &spec.dst.dims, &spec.weights.dims, &spec.weights.strides,
                      &spec.strides, &spec.dilations, &spec.pads_begin, &spec.pads_end})
     std::swap(list->end()[-1], list->end()[-2]);
+}
+
+Status CheckConvOperands(std::span<const Operand> in, const Operand& out, const ConvOperands& at) {
+  if (!NoneEmpty(in, {&out, 1})) return Unsupported("an operand is empty");
+  if (at.x == at.weights || at.x == at.bias)
+    return Unsupported("operand and weights are one value");
+  if (at.residual >= 0 && in[static_cast<size_t>(at.residual)].dims != out.dims)
+    return Unsupported("the residual is broadcast");
+  return {};
 }
 
 bool HasNoDirectConv(const AskedConv& asked, const Epilogue& epilogue) {

@@ -20,6 +20,14 @@ struct AskedConv {
   void SwapSpatialAxes();
 };
 
+/// Which operands of a convolution are these; -1: there is none.
+struct ConvOperands {
+  int x, weights, bias = -1, residual = -1;
+};
+/// Unsupported where an operand is empty, x is also the weights or the bias, or the residual has
+/// other extents than the result `out`.
+Status CheckConvOperands(std::span<const Operand> in, const Operand& out, const ConvOperands& at);
+
 /// Whether oneDNN would gather windows and multiply them by its matrix product, which runs on one
 /// thread, or has nothing but its plain reference code.
 bool HasNoDirectConv(const AskedConv& asked, const Epilogue& epilogue);

@@ -9,6 +9,7 @@
 #include "runtime/cpu/kernels/common/kernels.h"
 #include "runtime/cpu/kernels/common/packed.h"
 #include "runtime/cpu/kernels/common/tap_spans.h"
+#include "runtime/cpu/kernels/conv/conv_spec.h"
 #include "runtime/cpu/kernels/conv/plane_conv.h"
 
 namespace infer {
@@ -124,12 +125,9 @@ class FewKernel final : public Kernel {
 
   Result<Prepared> Prepare(std::span<const Operand> in,
                            std::span<const Operand> out) const override {
-    if (!NoneEmpty(in, out)) return Unsupported("an operand is empty");
-    if (x_ == w_ || x_ == b_) return Unsupported("operand and weights are one value");
+    INFER_TRY(CheckConvOperands(in, out[0], {x_, w_, b_, appended_.residual}));
     const Operand& x = in[static_cast<size_t>(x_)];
     const Dims& dst = out[0].dims;
-    if (appended_.residual >= 0 && in[static_cast<size_t>(appended_.residual)].dims != dst)
-      return Unsupported("the residual is broadcast");
     const Dims& w = weights_.dims();
     INFER_ASSIGN(const Spatial s,
                  SpatialOf(node_, Dims(w.begin() + 2, w.end()), x.dims, dst, transposed_));

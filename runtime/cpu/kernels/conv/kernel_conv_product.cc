@@ -9,6 +9,7 @@
 #include "runtime/cpu/kernels/common/kernels.h"
 #include "runtime/cpu/kernels/common/packed.h"
 #include "runtime/cpu/kernels/common/spatial.h"
+#include "runtime/cpu/kernels/conv/conv_spec.h"
 #include "runtime/cpu/kernels/matmul/panel_gemm.h"
 #include "runtime/cpu/kernels/matmul/strassen_gemm.h"
 #include "runtime/cpu/launch/launch.h"
@@ -70,13 +71,10 @@ class ConvProductKernel final : public Kernel {
 
   Result<Prepared> Prepare(std::span<const Operand> in,
                            std::span<const Operand> out) const override {
-    if (!NoneEmpty(in, out)) return Unsupported("an operand is empty");
-    if (x_ == w_ || x_ == b_) return Unsupported("operand and weights are one value");
+    INFER_TRY(CheckConvOperands(in, out[0], {x_, w_, b_, appended_.residual}));
     const Operand& x = in[static_cast<size_t>(x_)];
     if (!gate_ && x.layout != onednn::ChannelsLast(DType::kF32, x.dims))
       return Unsupported("the operand does not lie channels last");
-    if (appended_.residual >= 0 && in[static_cast<size_t>(appended_.residual)].dims != out[0].dims)
-      return Unsupported("the residual is broadcast");
     const Dims window = {weights_.dims()[2], weights_.dims()[3]};
     INFER_ASSIGN(const Spatial s, SpatialOf(node_, window, x.dims, out[0].dims, false));
     const Windows windows{x.dims, out[0].dims, s};

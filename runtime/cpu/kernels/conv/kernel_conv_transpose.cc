@@ -13,6 +13,7 @@
 #include "runtime/cpu/kernels/common/epilogue.h"
 #include "runtime/cpu/kernels/common/kernels.h"
 #include "runtime/cpu/kernels/common/spatial.h"
+#include "runtime/cpu/kernels/conv/conv_spec.h"
 #include "runtime/cpu/launch/launch.h"
 #include "runtime/cpu/onednn/onednn.h"
 
@@ -173,8 +174,7 @@ class TransposedKernel final : public Kernel {
 
   Result<Prepared> Prepare(std::span<const Operand> in,
                            std::span<const Operand> out) const override {
-    if (!NoneEmpty(in, out)) return Unsupported("an operand is empty");
-    if (x_ == w_ || x_ == b_) return Unsupported("operand and weights are one value");
+    INFER_TRY(CheckConvOperands(in, out[0], {x_, w_, b_}));
     const Dims& src = in[static_cast<size_t>(x_)].dims;
     for (bool split : {true, false}) {
       INFER_ASSIGN(const Axes axes, AxesOf(src, out[0].dims, split));

@@ -129,13 +129,10 @@ class DepthwiseKernel final : public Kernel {
 
   Result<Prepared> Prepare(std::span<const Operand> in,
                            std::span<const Operand> out) const override {
-    if (!NoneEmpty(in, out)) return Unsupported("an operand is empty");
-    if (x_ == w_ || x_ == b_) return Unsupported("operand and weights are one value");
+    INFER_TRY(CheckConvOperands(in, out[0], {x_, w_, b_, appended_.residual}));
+    const int residual = appended_.residual;
     const Dims& src = in[static_cast<size_t>(x_)].dims;
     const Dims& dst = out[0].dims;
-    const int residual = appended_.residual;
-    if (residual >= 0 && in[static_cast<size_t>(residual)].dims != dst)
-      return Unsupported("the residual is broadcast");
     // Images smaller than the window are gathered, too.
     if (IsPlain(node_, weights_) && OneDnnHasKernel(node_, weights_, &src)) {
       INFER_ASSIGN(const AskedConv asked, AskedConv::Of(node_, src, dst, weights_.dims(), true));

@@ -61,12 +61,9 @@ class TilesKernel final : public Kernel {
 
   Result<Prepared> Prepare(std::span<const Operand> in,
                            std::span<const Operand> out) const override {
-    if (!NoneEmpty(in, out)) return Unsupported("an operand is empty");
-    if (x_ == w_ || x_ == b_) return Unsupported("operand and weights are one value");
+    INFER_TRY(CheckConvOperands(in, out[0], {x_, w_, b_, appended_.residual}));
     const Dims& src = in[static_cast<size_t>(x_)].dims;
     const Dims& dst = out[0].dims;
-    if (appended_.residual >= 0 && in[static_cast<size_t>(appended_.residual)].dims != dst)
-      return Unsupported("the residual is broadcast");
     const Dims& w = weights_.dims();
     const bool transposed = IsTransposedConvolution(node_);
     INFER_ASSIGN(const Spatial s,

@@ -10,6 +10,7 @@
 #include "runtime/cpu/kernels/common/kernels.h"
 #include "runtime/cpu/kernels/common/packed.h"
 #include "runtime/cpu/kernels/common/spatial.h"
+#include "runtime/cpu/kernels/conv/conv_spec.h"
 #include "runtime/cpu/kernels/matmul/panel_gemm.h"
 #include "runtime/cpu/launch/launch.h"
 
@@ -145,12 +146,9 @@ class TransposedProductKernel final : public Kernel {
 
   Result<Prepared> Prepare(std::span<const Operand> in,
                            std::span<const Operand> out) const override {
-    if (!NoneEmpty(in, out)) return Unsupported("an operand is empty");
-    if (x_ == w_ || x_ == b_) return Unsupported("operand and weights are one value");
+    INFER_TRY(CheckConvOperands(in, out[0], {x_, w_, b_, appended_.residual}));
     const Dims& src = in[static_cast<size_t>(x_)].dims;
     const Dims& dst = out[0].dims;
-    if (appended_.residual >= 0 && in[static_cast<size_t>(appended_.residual)].dims != dst)
-      return Unsupported("the residual is broadcast");
     INFER_ASSIGN(const SumsOfTaps sums, SumsFor(src, dst));
     const PanelGemm gemm{simd::ThePanels(), {}, sums.points(), src[1], sums.taps() * dst[1]};
     if (!gemm.Pays()) return Unsupported("few points");
