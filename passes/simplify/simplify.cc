@@ -24,6 +24,7 @@ std::vector<Rule> SimplifyRules() {
       MergeNotWhere(),
       CancelNegations(),
       MergeTransposes(),
+      TransposeJoinedAxes(),
       CancelTransposesAcrossUnary(),
       CancelSqueezeUnsqueeze(),
       MergeReshapes(),

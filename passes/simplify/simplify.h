@@ -42,6 +42,7 @@ Rule RemoveKnownWhere();
 Rule MergeNotWhere();
 Rule CancelNegations();
 Rule MergeTransposes();
+Rule TransposeJoinedAxes();
 Rule CancelTransposesAcrossUnary();
 Rule CancelSqueezeUnsqueeze();
 Rule MergeReshapes();

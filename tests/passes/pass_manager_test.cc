@@ -137,6 +137,7 @@ TEST(Pipeline, GoldenText) {
     merge-not-where
     cancel-negations
     merge-transposes
+    transpose-joined-axes
     cancel-transposes-across-unary
     cancel-squeeze-unsqueeze
     merge-reshapes
