@@ -93,27 +93,57 @@ Status CheckResult(const Datum& d, const Value& value) {
 }
 
 Status ResultCheck::operator()(const Datum& d, const Value& value) {
+  const bool is_tensor = d.is_tensor() && d.tensor().defined() && value.type().is_tensor();
   Status s = CheckResult(d, value);
-  if (s.ok() || !d.is_tensor() || !value.type().is_tensor()) return s;
-  if (!std::exchange(inferred_, true)) Infer();
-  const auto it = types_.find(&value);
-  const bool fits = it != types_.end() && it->second.is_tensor() &&
-                    it->second.tensor().is_static() && it->second.tensor() == d.tensor().type();
-  return fits ? Status() : s;
+  if (!is_tensor) return s;
+  if (!s.ok()) {
+    InferUpTo(value);
+    const auto it = types_.find(&value);
+    const bool fits = it != types_.end() && it->second.is_tensor() &&
+                      it->second.tensor().is_static() && it->second.tensor() == d.tensor().type();
+    if (!fits) return s;
+  } else if (!value.type().tensor().is_static()) {
+    seen_.insert_or_assign(&value, d.tensor().type());
+  }
+  return {};
 }
 
-/// Where inference fails, the model's word is all there is.
-void ResultCheck::Infer() {
+/// Where inference fails, the model's word is all there is from there on.
+void ResultCheck::InferUpTo(const Value& value) {
   if (inputs_.size() != g_->inputs().size()) return;
-  Graph g = g_->Clone();
-  GraphEditor editor(g);
-  for (size_t i = 0; i < inputs_.size(); ++i)
-    if (inputs_[i].is_tensor() && inputs_[i].tensor().defined() &&
-        g.inputs()[i]->type().is_tensor())
-      editor.SetType(g.inputs()[i], inputs_[i].tensor().type());
-  if (!InferTypes(g).ok()) return;
-  auto own = g_->values().begin();  // a clone's values stand in the same order
-  for (const auto& v : g.values()) types_.emplace((own++)->get(), v->type());
+  if (!own_) {
+    own_ = g_->Clone();
+    GraphEditor editor(*own_);
+    for (size_t i = 0; i < inputs_.size(); ++i)
+      if (inputs_[i].is_tensor() && inputs_[i].tensor().defined() &&
+          own_->inputs()[i]->type().is_tensor())
+        editor.SetType(own_->inputs()[i], inputs_[i].tensor().type());
+    next_ = g_->nodes().begin();
+    own_next_ = own_->nodes().begin();
+  }
+  while (next_ != g_->nodes().end() && !types_.contains(&value)) {
+    const Node& node = **next_;
+    Node& own = **own_next_;
+    if (!GraphEditor(*own_).Reinfer(own).ok()) {
+      next_ = g_->nodes().end();
+      return;
+    }
+    TakeSeen(node, own);
+    ++next_;
+    ++own_next_;
+  }
+}
+
+void ResultCheck::TakeSeen(const Node& node, Node& own) {
+  for (size_t i = 0; i < node.outputs().size(); ++i) {
+    const Value* v = node.output(i);
+    Value* result = own.output(i);
+    if (!v || !result) continue;
+    const auto it = seen_.find(v);
+    if (it != seen_.end() && ValueType(it->second).Refines(result->type()))
+      GraphEditor(*own_).SetType(result, it->second);
+    types_.emplace(v, result->type());
+  }
 }
 
 Result<std::vector<Datum>> EvaluateNode(const Node& node, std::span<const Datum* const> inputs,

@@ -49,6 +49,7 @@ Status Executor::RunBound(const RunOptions& options) {
   INFER_TRY(SelectPlan(options.priority));
   INFER_TRY(PlaceResident());
   INFER_TRY(BindPointers(options));
+  check_.emplace(plan_.graph, inputs_);
   Status ran = RunLaunches(options);
   if (program_->device()) {
     // Nothing of this run may be under way when it is over, however it ended.

@@ -3,6 +3,7 @@
 /// commands that are under way. Written once for all backends: bodies of control flow,
 /// data-dependent steps, watched outputs, reference kernels, profiles.
 #include "lib/ir/control_flow.h"
+#include "lib/ir/eval.h"
 #include "runtime/plan_ir/bodies.h"
 
 namespace infer {
@@ -137,7 +138,8 @@ class Executor final : public PlanContext {
 
   std::shared_ptr<const ExecutorProgram> program_;
   BodyRuns bodies_;
-  std::vector<Datum> slots_;  // by value id, for steps on reference kernels
+  std::vector<Datum> slots_;          // by value id, for steps on reference kernels
+  std::optional<ResultCheck> check_;  // of what they make in this run
   std::shared_ptr<Buffer> arena_;
   std::shared_ptr<DeviceMemory> device_arena_;
   size_t arenas_ = 0;  // how often they were made

@@ -83,8 +83,7 @@ Status Executor::RunReference(const PlannedLaunch& launch, const SubgraphRunner&
   for (size_t i = 0; i < step.inputs.size(); ++i)
     if (launch.args[i] >= 0)
       slots_[static_cast<size_t>(step.inputs[i])] = OperandOf(step.inputs[i], launch.args[i]);
-  ResultCheck check(plan_.graph, inputs_);
-  INFER_TRY(EvaluateStep(plan_, step, slots_, check, run));
+  INFER_TRY(EvaluateStep(plan_, step, slots_, *check_, run));
   for (size_t i = 0; i < step.outputs.size(); ++i) {
     Datum made = std::move(slots_[static_cast<size_t>(step.outputs[i])]);
     slots_[static_cast<size_t>(step.outputs[i])] = Datum();
@@ -114,13 +113,12 @@ Status Executor::RunLateOnReference(const PlannedLaunch& launch, const RunOption
   for (size_t i = 0; i < plan.frame->late.inputs.size(); ++i)
     slot(plan.frame->late.inputs[i]) = OperandOf(plan.frame->late.inputs[i], launch.args[i]);
   std::vector<int> used;
-  ResultCheck check(plan_.graph, inputs_);
   for (size_t s : plan.frame->late.steps) {
     const PlanStep& step = plan_.steps[s];
     const double begin = options.profile ? NowMs() : 0;
     for (int id : step.inputs)
       if (const Tensor& known = plan.value(id).known; known.defined()) slot(id) = known;
-    INFER_TRY(EvaluateStep(plan_, step, slots_, check));
+    INFER_TRY(EvaluateStep(plan_, step, slots_, *check_));
     if (options.profile) Profile(s, start, begin, true);
     used.insert(used.end(), step.inputs.begin(), step.inputs.end());
     used.insert(used.end(), step.outputs.begin(), step.outputs.end());

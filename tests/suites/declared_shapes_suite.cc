@@ -154,5 +154,27 @@ TEST(DeclaredShapes, ExtentsThatFollowFromTheInputsWin) {
   }
 }
 
+/// The same behind a result that the model leaves open: extents that follow from those it has win.
+/// Where the model says something of it, that holds for what follows, too.
+TEST(DeclaredShapes, ExtentsThatFollowFromResultsWin) {
+  const std::vector<Datum> inputs = {Counted({4})};
+  for (const char* text :
+       {"graph g(x: f32[4]) -> (y: f32[1,8]) { n = NonZero(x) y = Cast(n) {to=1} }",
+        "graph g(x: f32[4]) -> (y: f32[1,8], z: f32[9]) { n = NonZero(x) y = Cast(n) {to=1} "
+        "r = Relu(y) z = Squeeze(r) }",
+        "graph g(x: f32[4]) -> (y: f32[8]) { l = ReduceMax(x) {keepdims=0} o = const f32[] {1} "
+        "r = Range(o, l, o) m = Mul(r, l) y = Add(m, o) }"})
+    CheckGraph(text, inputs);
+  for (const char* lie : {"n: i64[1,5], y: f32[1,8]", "n: i64[1,4], y: f32[1,8]"}) {
+    const std::string text =
+        Cat("graph g(x: f32[4]) -> (", lie, ") { n = NonZero(x) y = Cast(n) {to=1} }");
+    auto g = ParseGraph(text, SuiteOps());
+    ASSERT_TRUE(g.ok()) << g.status().message();
+    std::vector<Datum> outputs;
+    EXPECT_EQ(Evaluate(*g, inputs).status().code(), Code::kInvalidModel) << text;
+    EXPECT_EQ(RunDeclared(*g, inputs, outputs).code(), Code::kInvalidModel) << text;
+  }
+}
+
 }  // namespace
 }  // namespace infer
