@@ -46,7 +46,7 @@ Result<WrittenModel> WriteAtOpset(const Model& model, const ExportOptions& optio
   // A model whose nodes are all functions may say any opset.
   const int64_t from = given ? std::min<int64_t>(it->second, kNewestOpset) : kDefaultOpset;
   report.opset = options.opset > 0 ? options.opset : static_cast<int>(from);
-  report.opset_reason = options.opset > 0 ? "asked for" : given ? "input's" : "default";
+  report.opset_reason = options.opset > 0 ? options.opset_reason : given ? "input's" : "default";
   bool fixed = options.opset > 0 || options.keep_versions;
   for (;;) {
     if (options.opset == 0 && options.max_opset > 0 && report.opset > options.max_opset) {

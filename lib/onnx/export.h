@@ -19,6 +19,7 @@ struct ExportOptions {
   /// 0: max(the input's opset, the lowest in which every node is expressible). Else what this opset
   /// lacks is written in its older form, or as the nodes that the standard defines it by.
   int opset = 0;
+  std::string opset_reason = "asked for";  ///< why `opset` is set, for the report
   /// What the reader takes at most; 0: no limit. A newer input is written at this opset, with what
   /// it lacks in older forms, as above.
   int max_opset = 0;
@@ -39,7 +40,9 @@ Status CheckOpset(int opset);
 
 struct ExportReport {
   int opset = 0;
-  std::string opset_reason;  ///< "input's", "the target's newest" or the node that needs it
+  /// "input's", "default", "the target's newest", ExportOptions::opset_reason, or the node that
+  /// needs it.
+  std::string opset_reason;
   int64_t file_bytes = 0;
   int64_t external_bytes = 0;
   std::vector<std::string> functions;  ///< model-local functions written

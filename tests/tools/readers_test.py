@@ -143,6 +143,7 @@ class Readers(CliTestCase):
         raised, kept, asked = quantized(apart), quantized(alike), quantized(apart, "--opset", 11)
         self.assertEqual([r["output"]["opset"] for r in (raised, kept, asked)], [13, 11, 11])
         self.assertTrue(raised["recipe"]["channel_scales"])
+        self.assertEqual(raised["output"]["opset_reason"], "for scales per channel")
         self.assertGreater(raised["recipe"]["channel_scales_db"], 3)
         self.assertFalse(kept["recipe"]["channel_scales"])
         self.assertLess(kept["recipe"]["channel_scales_db"], 3)
@@ -167,10 +168,16 @@ class Readers(CliTestCase):
         done = self.expect(4, "infer-opt", "quantize", convolution(13), *args, "--activations", "u16")
         self.assertIn("--activations u16 needs opset 21, the file has 13: --opset 21", done.stderr)
         start = time.monotonic()
-        done = self.expect(4, "infer-opt", "quantize", convolution(9), *args)
+        done = self.expect(4, "infer-opt", "quantize", convolution(9), *args, "--opset", "input")
         self.assertIn("opset 9 has no QuantizeLinear", done.stderr)
         self.assertIn("--opset 13", done.stderr)
         self.assertLess(time.monotonic() - start, 60)
+        self.expect(4, "infer-opt", "quantize", convolution(9), *args, "--opset", 9)
+        for mode, operator in [("static", "QuantizeLinear"), ("dynamic", "DynamicQuantizeLinear")]:
+            with self.subTest(mode=mode):
+                raised = self.report(0, "infer-opt", "quantize", convolution(9), *args, "--mode", mode)["output"]
+                self.assertEqual((raised["opset"], raised["opset_reason"]), (13, "for INT8"))
+                self.assertIn(operator, {o["op"] for o in self.inspected()["operators"]})
         self.report(0, "infer-opt", "quantize", convolution(9), *args, "--opset", "max")
 
     def weights(self, *args, code=0):

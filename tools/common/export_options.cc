@@ -72,6 +72,10 @@ ExportOptions ExportFlags::Chosen() const {
   ExportOptions o;
   const int number = OpsetNumber();
   o.opset = number > 0 ? number : fitting_opset_;
+  if (!raised_because_.empty())
+    o.opset_reason = raised_because_;
+  else if (number == 0)
+    o.opset_reason = "read by the target";
   o.target = functions ? ExportTarget::kOnnx : ExportTarget::kPlain;
   if (const Target* t = FindTarget(target)) {
     o.target = t->runtime == TargetRuntime::kOnnxRuntime ? ExportTarget::kOrt
@@ -102,6 +106,11 @@ bool ExportFlags::MayRaiseTo(int64_t wanted, const Model& model) const {
   ExportFlags raised = *this;
   raised.opset = Cat(wanted);
   return raised.CheckBefore(model).ok();
+}
+
+void ExportFlags::RaiseTo(int64_t wanted, std::string reason) {
+  opset = Cat(wanted);
+  raised_because_ = std::move(reason);
 }
 
 Result<std::string> ExportFlags::Bytes(const Model& model) const {

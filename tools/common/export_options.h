@@ -31,6 +31,8 @@ struct ExportFlags {
   /// Whether a file that nobody asked an opset of (--opset) may be raised to `wanted`: the target
   /// reads it, and the model can be written so.
   bool MayRaiseTo(int64_t wanted, const Model& model) const;
+  /// The file gets this opset, and `reason` is told with it.
+  void RaiseTo(int64_t wanted, std::string reason);
   /// Why the target would refuse the file; "" where it takes it or is not checked. Unsupported: it
   /// cannot be written at this opset.
   Result<std::string> Refusal(Context& context, const Model& model) const;
@@ -63,6 +65,7 @@ struct ExportFlags {
   Result<TargetReport> CheckAs(Context& context, const Model& model, const Target& t) const;
   static std::string CostsText(const ExportReport& planned);
   std::string FindReaders(Context& context, const Model& model);  ///< in `readers_`, and as a line
+  std::string raised_because_;                                    ///< the reason of RaiseTo
   int fitting_opset_ = 0;           ///< what Fits found; 0: the writer's own choice
   std::optional<Readers> readers_;  ///< of the file that was written; none: not known
 };

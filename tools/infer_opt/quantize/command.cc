@@ -188,6 +188,7 @@ class QuantizeCommand : public Command {
     job.compared_after = no_verify_ ? 0 : data_.evaluation.count;
     MakeFor(export_.target, job);
     job.format_given = !format_.empty();
+    RaiseOpset(context, model, mode);
     job.opset_limit = export_.OpsetLimit(model);
     job.may_raise_to = [&](int64_t opset) { return export_.MayRaiseTo(opset, model); };
     if (const auto size = gates_.size()) job.max_bytes = RoomForConstants(model, *size);
@@ -200,7 +201,7 @@ class QuantizeCommand : public Command {
     INFER_TRY(ChooseWay(job, model, mode, export_, keep_failed_));
     context.Step("calibrate and quantize");
     INFER_ASSIGN(QuantizeReport done, mode.Quantize(job, model.graph, report));
-    if (mode.raised_opset() > 0) export_.opset = Cat(mode.raised_opset());
+    if (mode.raised_opset() > 0) export_.RaiseTo(mode.raised_opset(), "for scales per channel");
     for (const std::string& w : done.warnings) context.Warn(w);
     if (done.weight_bytes_after > done.weight_bytes_before)
       context.Warn("the constants take more bytes than before");
@@ -228,6 +229,19 @@ class QuantizeCommand : public Command {
   }
 
  private:
+  /// A model whose opset is older than the mode's operators gets scales per channel with them,
+  /// unless --opset or the target says otherwise: then the mode refuses it.
+  void RaiseOpset(Context& context, const Model& model, const QuantizeMode& mode) {
+    constexpr int64_t kScalesOpset = 13;
+    const int64_t given = export_.OpsetLimit(model);
+    if (given == 0 || given >= mode.least_opset() || !export_.MayRaiseTo(kScalesOpset, model))
+      return;
+    export_.RaiseTo(kScalesOpset, "for INT8");
+    context.PrintLine(Cat("opset ", kScalesOpset, " instead of the model's ", given,
+                          ", which has no operators for --mode ", mode.name(),
+                          "; ONNX Runtime 1.6 and newer read it\n"));
+  }
+
   /// A recipe's own SQNR is of the samples that chose its steps; this one is not.
   static void TellUnseen(Context& context, const AccuracyReport& accuracy, Json& recipe) {
     double worst = INFINITY;

@@ -34,6 +34,8 @@ class DynamicMode : public QuantizeMode {
     leaves_convolutions_ = way.settings.contains(kNoConvolutions);
   }
   bool has_draft() const override { return true; }
+  /// DynamicQuantizeLinear's.
+  int64_t least_opset() const override { return 11; }
   Status Draft(const QuantizeJob& job, Graph& g) override { return Made(job, g, nullptr).status(); }
   Result<QuantizeReport> Quantize(const QuantizeJob& job, Graph& g, Json& report) override {
     INFER_ASSIGN(QuantizeReport made,

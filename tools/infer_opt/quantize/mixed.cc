@@ -60,8 +60,8 @@ class MixedMode : public QuantizeMode {
     o.Value("--save-policy", &save_policy_, "mixed: write the policy", PathUse::kWrite);
   }
 
+  int64_t least_opset() const override { return kScalesOpset; }
   Status CheckOpset(const QuantizeJob& job) override {
-    constexpr int64_t kScalesOpset = 13;
     if (job.opset_limit == 0 || job.opset_limit >= kScalesOpset) return {};
     return Unsupported(Cat(
         "the file's opset ", job.opset_limit, " has no scales per channel, which came with opset ",
@@ -93,6 +93,7 @@ class MixedMode : public QuantizeMode {
   }
 
  private:
+  static constexpr int64_t kScalesOpset = 13;
   struct Prepared {
     Judge judge;
     MixedModel model;

@@ -114,6 +114,8 @@ class QuantizeMode {
     (void)job;
     return {};
   }
+  /// The opset that brought what the mode always writes; 0: any will do.
+  virtual int64_t least_opset() const { return 0; }
   /// The opset that what Quantize made asks for, beyond opset_limit; 0: none.
   virtual int64_t raised_opset() const { return 0; }
   /// Whether Quantize trains what it made (QuantizeJob::fine_tune).

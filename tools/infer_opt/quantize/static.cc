@@ -122,6 +122,7 @@ class StaticMode : public QuantizeMode {
 
   bool has_weight_range() const override { return true; }
 
+  int64_t least_opset() const override { return kQuantizeOpset; }
   int64_t raised_opset() const override { return raised_opset_; }
 
  private:
