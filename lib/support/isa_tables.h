@@ -8,6 +8,13 @@
 
 namespace infer {
 
+/// Loops for kAvx512 and newer are compiled (tools/cmake/Isa.cmake).
+#if defined(__x86_64__) && !defined(INFER_WITHOUT_AVX512)
+constexpr bool kHasAvx512Loops = true;
+#else
+constexpr bool kHasAvx512Loops = false;
+#endif
+
 /// Tables of type T that run on this machine, best last. Declared for each table of a list.
 template <class T>
 std::vector<const T*> AllTables();
@@ -19,9 +26,9 @@ std::vector<const T*> RunningTables() {
   if constexpr (kGeneric) all.push_back(&Compiled<T, Isa::kGeneric>());
   if constexpr (kAvx2 && kIsX86)
     if (RunsIsa(Isa::kAvx2)) all.push_back(&Compiled<T, Isa::kAvx2>());
-  if constexpr (kAvx512 && kIsX86)
+  if constexpr (kAvx512 && kHasAvx512Loops)
     if (RunsIsa(Isa::kAvx512)) all.push_back(&Compiled<T, Isa::kAvx512>());
-  if constexpr (kVnni && kIsX86)
+  if constexpr (kVnni && kHasAvx512Loops)
     if (RunsIsa(Isa::kVnni)) all.push_back(&Compiled<T, Isa::kVnni>());
   return all;
 }

@@ -61,13 +61,13 @@ void LookUp(const uint8_t* x, uint8_t* y, int64_t n, const uint8_t* table) {
 }  // namespace
 
 LookUpFn TheLookUp() {
-  if constexpr (kIsX86)
+  if constexpr (kHasAvx512Loops)
     if (RunsIsa(Isa::kVbmi)) return LookUpVbmi;
   return LookUp;
 }
 
 MultiplyBytesFn TheMultiplyBytes() {
-  if constexpr (kIsX86)
+  if constexpr (kHasAvx512Loops)
     if (RunsIsa(Isa::kVnni)) return MultiplyBytesVnni;
   return nullptr;
 }
