@@ -155,7 +155,7 @@ struct Frames {
     float* const beside = reinterpret_cast<float*>(own + 2 * buffer_numbers);
     const float* from[kMostFrameLanes];
     float* to[kMostFrameLanes];
-    for (int l = 0; l < lanes; ++l) {
+    for (int64_t l = 0; l < lanes; ++l) {
       const int64_t f = std::min(first + l, batch * frames - 1);
       from[l] = x + (f / frames * length + f % frames * step_now) * parts;
       to[l] = first + l > f ? beside + l * 2 * shown : results + f * shown * 2;
