@@ -123,6 +123,10 @@ TEST(Product, SameBitsForAnyNumberOfThreads) {
   for (int64_t rows : {16, 90, 300})
     CheckSameBits(Cat("graph g(x: f32[", rows,
                       ",1000]) -> (y) { w = const f32[1000,300] ~1 y = MatMul(x, w) }"));
+  for (const auto& [batch, rows, depth, columns] :
+       {std::array{12, 128, 64, 128}, {12, 128, 128, 64}, {3, 64, 2048, 64}, {1, 64, 2048, 64}})
+    CheckSameBits(Cat("graph g(a: f32[", batch, ",", rows, ",", depth, "], b: f32[", batch, ",",
+                      depth, ",", columns, "]) -> (y) { y = MatMul(a, b) }"));
 }
 
 }  // namespace

@@ -67,7 +67,7 @@ class PrimitiveLaunch final : public Launch {
     for (size_t i = 0; i < bindings_.size(); ++i)
       if (bindings_[i].index >= 0) Point(state, i, args[bindings_[i].index]);
     if (scratch_ >= 0) Point(state, bindings_.size(), args[scratch_]);
-    const OneThread alone(primitive_->one_thread);
+    const ThreadLimit limit(primitive_->one_thread ? 1 : 0);
     if (const int lanes = CurrentLanes(); lanes > 1 && !primitive_->one_thread) ReserveLanes(lanes);
     const dnnl_status_t s =
         dnnl_primitive_execute(primitive_->primitive.get(), state.stream,

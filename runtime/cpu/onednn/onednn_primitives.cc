@@ -164,6 +164,20 @@ auto WithConvDesc(const ConvSpec& s, const ProductDescs& d, const F& f) {
              : make(std::type_identity<dnnl::convolution_forward>(), Algorithm::convolution_direct);
 }
 
+/// A product that is cut into sums by threads is made for as many as take whole ones of `products`
+/// that are independent, alike: it has the same bits on any number.
+template <typename P, typename Desc>
+Result<Made> MakeProduct(const Desc& desc, const ProductDescs& d, const Attributes& a,
+                         int64_t multiplications, int64_t products = 1) {
+  typename P::primitive_desc pd(desc, d.attr, Engine());
+  int threads = 0;
+  if (SumsByThreads(pd.impl_info_str()))
+    for (threads = CurrentLanes(); products % threads != 0;) --threads;
+  const ThreadLimit limit(threads);
+  if (threads > 0) pd = {desc, d.attr, Engine()};
+  return FinishProduct<P>(std::move(pd), d, a, multiplications);
+}
+
 Status CheckConv(const ConvSpec& s) {
   INFER_TRY(
       CheckWindow(s.src.dims, s.dst.dims, {&s.strides, &s.dilations, &s.pads_begin, &s.pads_end}));
@@ -182,10 +196,7 @@ Result<Made> MakeConv(const ConvSpec& s, const Attributes& a) {
         NumElements(one_side) / std::max<int64_t>(one_side[1], 1) * NumElements(s.weights.dims);
     return WithConvDesc(s, d, [&](auto tag, const auto& desc) {
       using P = typename decltype(tag)::type;
-      typename P::primitive_desc pd(desc, d.attr, Engine());
-      const OneThread alone(SumsByThreads(pd.impl_info_str()));
-      if (SumsByThreads(pd.impl_info_str())) pd = {desc, d.attr, Engine()};
-      return FinishProduct<P>(std::move(pd), d, a, multiplications);
+      return MakeProduct<P>(desc, d, a, multiplications);
     });
   });
 }
@@ -209,7 +220,7 @@ Result<Made> MakeWeightGradient(const ConvSpec& s) {
     INFER_ASSIGN(const ProductDescs d, DescsOf(s, {}));
     Dims dilations = s.dilations;
     for (int64_t& v : dilations) --v;  // oneDNN counts the gaps
-    const OneThread alone(true);
+    const ThreadLimit alone(1);
     using Forward = dnnl::convolution_forward;
     using Backward = dnnl::convolution_backward_weights;
     constexpr auto kDirect = Algorithm::convolution_direct;
@@ -236,13 +247,13 @@ Result<Made> MakeMatMul(const MatMulSpec& s, const Attributes& a) {
   return Guarded([&]() -> Result<Made> {
     // Matrices of a batch are counted in `int`, too.
     const Dims& y = s.dst.dims;
-    INFER_TRY(CheckProduct(Dims(y.begin(), y.end() - std::min<int64_t>(2, std::ssize(y))), 0));
+    const Dims batch(y.begin(), y.end() - std::min<int64_t>(2, std::ssize(y)));
+    INFER_TRY(CheckProduct(batch, 0));
     INFER_ASSIGN(const ProductDescs d, DescsOf(s, a));
     using P = dnnl::matmul;
     const P::desc desc = d.bias.is_zero() ? P::desc(d.src, d.weights, d.dst)
                                           : P::desc(d.src, d.weights, d.bias, d.dst);
-    return FinishProduct<P>(P::primitive_desc(desc, d.attr, Engine()), d, a,
-                            NumElements(y) * s.src.dims.back());
+    return MakeProduct<P>(desc, d, a, NumElements(y) * s.src.dims.back(), NumElements(batch));
   });
 }
 

@@ -9,6 +9,7 @@
 #include <oneapi/dnnl/dnnl.h>
 #include <pthread.h>
 
+#include <algorithm>
 #include <atomic>
 #include <span>
 #include <string_view>
@@ -151,9 +152,12 @@ struct Part {
   bool nested = false;  // regions in it have one thread
 };
 thread_local Part t_part;
-thread_local bool t_one_thread = false;
+thread_local int t_limit = 0;
 
-int MaxThreads() { return t_one_thread ? 1 : CurrentLanes(); }
+int MaxThreads() {
+  const int lanes = CurrentLanes();
+  return t_limit > 0 ? std::min(t_limit, lanes) : lanes;
+}
 /// A region in a region, or in a loop of ours, has one thread.
 bool IsNested() { return t_part.nested || IsInLoop(); }
 
@@ -207,13 +211,13 @@ int UseThreads(int threads) {
   return before;
 }
 
-void OneThread::Begin() {
-  before_ = std::exchange(t_one_thread, true);
-  threads_ = UseThreads(1);
+void ThreadLimit::Begin() {
+  before_ = std::exchange(t_limit, limit_);
+  threads_ = UseThreads(limit_);
 }
 
-void OneThread::End() {
-  t_one_thread = before_;
+void ThreadLimit::End() {
+  t_limit = before_;
   UseThreads(threads_);
 }
 

@@ -14,24 +14,25 @@ bool RunsOnLanes();
 /// omp_set_num_threads. Returns how many it used before.
 int UseThreads(int threads);
 
-/// While it lives, oneDNN runs on the calling thread alone.
-class OneThread {
+/// While it lives, oneDNN takes at most so many threads, the calling one among them; 0: as many as
+/// without it.
+class ThreadLimit {
  public:
-  explicit OneThread(bool wanted) : changes_(wanted) {
-    if (changes_) Begin();
+  explicit ThreadLimit(int limit) : limit_(limit) {
+    if (limit_ > 0) Begin();
   }
-  ~OneThread() {
-    if (changes_) End();
+  ~ThreadLimit() {
+    if (limit_ > 0) End();
   }
-  OneThread(const OneThread&) = delete;
-  OneThread& operator=(const OneThread&) = delete;
+  ThreadLimit(const ThreadLimit&) = delete;
+  ThreadLimit& operator=(const ThreadLimit&) = delete;
 
  private:
   void Begin();
   void End();
 
-  bool changes_;
-  bool before_ = false;
+  int limit_;
+  int before_ = 0;
   int threads_ = 0;  // of the OpenMP runtime
 };
 
