@@ -4,7 +4,7 @@ namespace infer {
 
 std::vector<RuleGroup> BlockRules(bool own) {
   std::vector<RuleGroup> groups = {
-      {"fuse-rope", {FuseRope(), FuseInterleavedRope()}},
+      {"fuse-rope", {FuseRope(), FuseInterleavedRope(), FuseTurnedPairsRope()}},
       {"attention-extents", {ScoreExtentFromInputs()}},
       {"choose-by-mask", {ChooseByMask()}},
       {"fuse-attention",

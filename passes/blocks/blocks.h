@@ -25,6 +25,7 @@ Rule TurnKeysFirst();
 Rule ChooseByMask();
 Rule FuseRope();
 Rule FuseInterleavedRope();
+Rule FuseTurnedPairsRope();
 Rule MergeProjections();
 Rule MergeBiasedProjections();
 Rule MergeGemmProjections();

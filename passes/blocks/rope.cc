@@ -9,21 +9,39 @@
 namespace infer {
 namespace {
 
-/// Proof from the graph that v[.., i] and v[.., i + D/2] are the same numbers.
-bool HalvesAreEqual(const Value& v, int depth = 0) {
+/// Which numbers of the last axis are the same ones.
+enum class Twins : uint8_t { kHalves, kPairs };  // i and i + D/2; 2 i and 2 i + 1
+
+bool TwinsAreEqual(const Tensor& t, int64_t size, Twins twins) {
+  const bool halves = twins == Twins::kHalves;
+  for (int64_t i = 0; i < t.num_elements(); ++i) {
+    const bool is_first = halves ? i % size < size / 2 : i % 2 == 0;
+    if (is_first && t.At(i) != t.At(i + (halves ? size / 2 : 1))) return false;
+  }
+  return true;
+}
+
+/// v[.., D/2, 2] has every number twice along its last axis.
+bool RepeatsEach(const Value& v) {
+  const Node* n = v.producer();
+  if (!n || n->inputs().empty() || !n->input(0) || StaticDim(v, -1) != 2) return false;
+  const Value& x = *n->input(0);
+  if (n->Is(Trait::kConcatenation))
+    return n->inputs().size() == 2 && n->input(0) == n->input(1) &&
+           OperandAxis(CallOf(*n), 0, 0, RankOf(v) - 1) == RankOf(x) - 1 && StaticDim(x, -1) == 1;
+  return n->Is("Expand") || n->Is("Tile") ? StaticDim(x, -1) == 1 : false;
+}
+
+/// Proof from the graph that the twins of v's last axis are equal.
+bool TwinsAreEqual(const Value& v, Twins twins, int depth = 0) {
   const auto size = StaticDim(v, -1);
   if (!size || *size % 2 != 0 || depth > 12) return false;
-  if (v.is_constant()) {
-    const Tensor& t = *v.constant();
-    for (int64_t i = 0; i < t.num_elements(); ++i)
-      if (i % *size < *size / 2 && t.At(i) != t.At(i + *size / 2)) return false;
-    return true;
-  }
+  if (v.is_constant()) return TwinsAreEqual(*v.constant(), *size, twins);
   const Node* n = v.producer();
   if (!n || n->inputs().empty() || !n->input(0)) return false;
   const Value& x = *n->input(0);
   const auto below = [&](const Value& from) {
-    return StaticDim(from, -1) == size && HalvesAreEqual(from, depth + 1);
+    return StaticDim(from, -1) == size && TwinsAreEqual(from, twins, depth + 1);
   };
   if (n->Is(Trait::kUnary)) return below(x);
   if (n->Is("Mul") || n->Is("Div")) {
@@ -31,10 +49,13 @@ bool HalvesAreEqual(const Value& v, int depth = 0) {
     if (y.is_constant() && y.constant()->num_elements() == 1) return below(x);
     return n->Is("Mul") && x.is_constant() && x.constant()->num_elements() == 1 && below(y);
   }
+  if (twins == Twins::kPairs && n->Is(Trait::kView) && StaticDim(x, -1) == 2)
+    return *size == 2 || StaticDim(x, -2) == *size / 2 ? RepeatsEach(x) : false;
   if (n->IsAny(Trait::kView | Trait::kStrided) || n->Is(Trait::kSliceLookup))
     return OperandAxis(CallOf(*n), 0, v.producer_index(), RankOf(v) - 1) == RankOf(x) - 1 &&
            below(x);
-  if (!n->Is(Trait::kConcatenation) || n->inputs().size() != 2 || n->input(0) != n->input(1))
+  if (twins != Twins::kHalves || !n->Is(Trait::kConcatenation) || n->inputs().size() != 2 ||
+      n->input(0) != n->input(1))
     return false;
   const auto axis = n->Attr<int64_t>("axis");
   return axis == -1 || axis + 1 == RankOf(v);
@@ -123,6 +144,12 @@ constexpr const char* kHalves = R"(graph g(x: f32[2,3,S,8], a: f32[2,S,4]) -> (y
   l = const i64[1] {-1}  one = const i64[1] {1}
   x1 = Slice(x, z, h, l)  x2 = Slice(x, h, e, l)  n = Neg(x2)  r = Concat(n, x1) {axis=-1}  )";
 
+constexpr const char* kPairs = R"(graph g(x: f32[2,3,1,8], a: f32[2,1,4]) -> (y) {
+  b = const i64[4] {2,3,1,8}  z = const i64[1] {0}  one = const i64[1] {1}  two = const i64[1] {2}
+  m = const i64[1] {9223372036854775807}  l = const i64[1] {-1}  e = Slice(x, z, m, l, two)
+  o = Slice(x, one, m, l, two)  n = Neg(o)  n1 = Unsqueeze(n, l)  e1 = Unsqueeze(e, l)
+  t = Concat(n1, e1) {axis=-1}  r = Reshape(t, b)  )";
+
 }  // namespace
 
 Rule FuseRope() {
@@ -138,7 +165,8 @@ Rule FuseRope() {
       .match = Op("Add", Op("Mul", x, cos), Op("Mul", turned, sin)),
       .when = {{"equal halves of the angles",
                 [=](const Match& m) {
-                  return HalvesAreEqual(*m[cos]) && HalvesAreEqual(*m[sin]);
+                  return TwinsAreEqual(*m[cos], Twins::kHalves) &&
+                         TwinsAreEqual(*m[sin], Twins::kHalves);
                 }}},
       .build = [=](const Match& m, PatchBuilder& b) -> Result<Value*> {
         const auto size = StaticDim(*m[x], -1);
@@ -251,6 +279,57 @@ Rule FuseInterleavedRope() {
               p2 = Mul(o, s)  r = Sub(p1, p2)  p3 = Mul(e, s)  p4 = Mul(o, c)  i = Add(p3, p4)
               r1 = Unsqueeze(r, l)  i1 = Unsqueeze(i, l)  t = Concat(r1, i1) {axis=-1}
               y = Reshape(t, b) })",
+                     "the pairs of the last axis"}},
+  };
+}
+
+Rule FuseTurnedPairsRope() {
+  Pattern x = Any(), cos = Any(), sin = Any();
+  Pattern even = Op("Slice", x).MoreInputs(), odd = Op("Slice", x).MoreInputs();
+  Pattern stack = Op("Concat", Op("Unsqueeze|Reshape", Op("Neg", odd), Any()),
+                     Op("Unsqueeze|Reshape", even, Any()));
+  Pattern turned = Op("Reshape", stack, Any());
+  return {
+      .name = "fuse-turned-pairs-rope",
+      .doc = "x * cos + pairs (-b, a) of x's (a, b) * sin => RotaryEmbedding(x, cos, sin)",
+      .match = Op("Add", Op("Mul", x, cos), Op("Mul", turned, sin)),
+      .when = {{"equal angles of a pair",
+                [=](const Match& m) {
+                  return TwinsAreEqual(*m[cos], Twins::kPairs) &&
+                         TwinsAreEqual(*m[sin], Twins::kPairs);
+                }}},
+      .build = [=](const Match& m, PatchBuilder& b) -> Result<Value*> {
+        const auto size = StaticDim(*m[x], -1);
+        const bool fits = size && *size % 2 == 0 && SameKnownType(*m[x], *m[turned]) &&
+                          RankOf(*m[stack]) == RankOf(*m[x]) + 1 && StaticDim(*m[stack], -1) == 2 &&
+                          StaticDim(*m[stack], -2) == *size / 2 &&
+                          IsLastAxis(m.node(stack), *m[stack]) &&
+                          SlicesLast(m.node(even), 0, *size, 2, *size) &&
+                          SlicesLast(m.node(odd), 1, *size, 2, *size);
+        if (!fits) return InvalidModel("needs the pairs of the last axis");
+        std::vector<Value*> angles = {m[cos], m[sin]};
+        for (Value*& a : angles) {
+          INFER_ASSIGN(a, b("Slice", {a, b.Ints({0}), b.Ints({*size}), b.Ints({RankOf(*a) - 1}),
+                                      b.Ints({2})}));
+        }
+        return Rotated(m[x], angles[0], angles[1], true, b);
+      },
+      .fires_on = {std::string(kPairs) + R"(u = Unsqueeze(a, l)  d = const i64[4] {2,1,4,2}
+             v = Expand(u, d)  w = const i64[3] {2,1,8}  f = Reshape(v, w)  c1 = Cos(f)
+             s1 = Sin(f)  c = Unsqueeze(c1, one)  s = Unsqueeze(s1, one)  p = Mul(x, c)
+             q = Mul(r, s)  y = Add(p, q) })",
+                   std::string(kPairs) + R"(c = const f32[1,8] {1,1,2,2,3,3,4,4}
+             s = const f32[1,1,1,8] {2,2,3,3,1,1,5,5}  p = Mul(c, x)  q = Mul(r, s)
+             y = Add(q, p) })"},
+      .silent_on = {{std::string(kPairs) + R"(c = const f32[1,8] {1,1,2,2,3,3,4,5}  p = Mul(x, c)
+              q = Mul(r, c)  y = Add(p, q) })",
+                     "equal angles of a pair"},
+                    {R"(graph g(x: f32[2,3,1,8]) -> (y) { b = const i64[4] {2,3,1,8}
+              z = const i64[1] {0}  h = const i64[1] {4}  e = const i64[1] {8}
+              l = const i64[1] {-1}  x1 = Slice(x, z, h, l)  x2 = Slice(x, h, e, l)  n = Neg(x2)
+              n1 = Unsqueeze(n, l)  e1 = Unsqueeze(x1, l)  t = Concat(n1, e1) {axis=-1}
+              r = Reshape(t, b)  c = const f32[1,8] {1,1,2,2,3,3,4,4}  p = Mul(x, c)
+              q = Mul(r, c)  y = Add(p, q) })",
                      "the pairs of the last axis"}},
   };
 }

@@ -229,6 +229,7 @@ fuse-what-is-left
   const std::string blocks = R"(fuse-rope
   fuse-rope
   fuse-interleaved-rope
+  fuse-turned-pairs-rope
 attention-extents
   extent-from-inputs
 choose-by-mask
