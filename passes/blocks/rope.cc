@@ -26,10 +26,9 @@ bool RepeatsEach(const Value& v) {
   const Node* n = v.producer();
   if (!n || n->inputs().empty() || !n->input(0) || StaticDim(v, -1) != 2) return false;
   const Value& x = *n->input(0);
-  if (n->Is(Trait::kConcatenation))
-    return n->inputs().size() == 2 && n->input(0) == n->input(1) &&
-           OperandAxis(CallOf(*n), 0, 0, RankOf(v) - 1) == RankOf(x) - 1 && StaticDim(x, -1) == 1;
-  return n->Is("Expand") || n->Is("Tile") ? StaticDim(x, -1) == 1 : false;
+  if (StaticDim(x, -1) != 1) return false;
+  if (n->Is(Trait::kConcatenation)) return n->inputs().size() == 2 && n->input(0) == n->input(1);
+  return n->Is("Expand") || n->Is("Tile");
 }
 
 /// Proof from the graph that the twins of v's last axis are equal.
@@ -50,7 +49,7 @@ bool TwinsAreEqual(const Value& v, Twins twins, int depth = 0) {
     return n->Is("Mul") && x.is_constant() && x.constant()->num_elements() == 1 && below(y);
   }
   if (twins == Twins::kPairs && n->Is(Trait::kView) && StaticDim(x, -1) == 2)
-    return *size == 2 || StaticDim(x, -2) == *size / 2 ? RepeatsEach(x) : false;
+    return StaticDim(x, -2) == *size / 2 && RepeatsEach(x);
   if (n->IsAny(Trait::kView | Trait::kStrided) || n->Is(Trait::kSliceLookup))
     return OperandAxis(CallOf(*n), 0, v.producer_index(), RankOf(v) - 1) == RankOf(x) - 1 &&
            below(x);
@@ -317,6 +316,9 @@ Rule FuseTurnedPairsRope() {
       .fires_on = {std::string(kPairs) + R"(u = Unsqueeze(a, l)  d = const i64[4] {2,1,4,2}
              v = Expand(u, d)  w = const i64[3] {2,1,8}  f = Reshape(v, w)  c1 = Cos(f)
              s1 = Sin(f)  c = Unsqueeze(c1, one)  s = Unsqueeze(s1, one)  p = Mul(x, c)
+             q = Mul(r, s)  y = Add(p, q) })",
+                   std::string(kPairs) + R"(u = Unsqueeze(a, l)  v = Concat(u, u) {axis=-1}
+             w = const i64[4] {2,1,1,8}  c = Reshape(v, w)  s = Neg(c)  p = Mul(x, c)
              q = Mul(r, s)  y = Add(p, q) })",
                    std::string(kPairs) + R"(c = const f32[1,8] {1,1,2,2,3,3,4,4}
              s = const f32[1,1,1,8] {2,2,3,3,1,1,5,5}  p = Mul(c, x)  q = Mul(r, s)
