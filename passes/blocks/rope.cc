@@ -133,6 +133,15 @@ bool SlicesLast(const Node& n, int64_t start, int64_t end, int64_t step, int64_t
   return *by == step && (*axis == -1 || *axis == last) && *from == start && stop == end;
 }
 
+/// Pairs of the last axis of a value of `rank` axes, each along an axis of its own.
+bool HoldsPairs(const Value& v, int rank, int64_t size) {
+  return RankOf(v) == rank + 1 && StaticDim(v, -1) == 2 && StaticDim(v, -2) == size / 2;
+}
+
+bool SlicesPairs(const Node& even, const Node& odd, int64_t size) {
+  return SlicesLast(even, 0, size, 2, size) && SlicesLast(odd, 1, size, 2, size);
+}
+
 bool IsLastAxis(const Node& n, const Value& of) {
   const auto axis = n.Attr<int64_t>("axis");
   return axis == -1 || axis + 1 == RankOf(of);
@@ -223,15 +232,12 @@ Rule FuseInterleavedRope() {
       .build = [=](const Match& m, PatchBuilder& b) -> Result<Value*> {
         const auto size = StaticDim(*m[root], -1);
         const int rank = RankOf(*m[root]);
-        const auto is_pairs = [&](const Value& v) {
-          return RankOf(v) == rank + 1 && StaticDim(v, -1) == 2 && StaticDim(v, -2) == *size / 2;
-        };
-        bool fits = size && *size % 2 == 0 && rank == 4 && is_pairs(*m[stack]) &&
+        bool fits = size && *size % 2 == 0 && rank == 4 && HoldsPairs(*m[stack], rank, *size) &&
                     IsLastAxis(m.node(stack), *m[stack]) && RankOf(*m[even]) == rank &&
                     StaticDim(*m[even], -1) == *size / 2 && m.Has(even_part) == m.Has(odd_part);
         Value* heads = m[x];
         if (fits && m.Has(even_part)) {
-          fits = is_pairs(*m[pairs]) && IsLastAxis(m.node(parts[0]), *m[pairs]) &&
+          fits = HoldsPairs(*m[pairs], rank, *size) && IsLastAxis(m.node(parts[0]), *m[pairs]) &&
                  StaticDim(*m[parts[0]], -1) == 1 && StaticDim(*m[root], 2);
           for (int i = 0; i < 3 && fits; ++i) fits = SameDim(*m[pairs], i, *m[root], i);
           for (int i = 0; i < 2 && fits; ++i)
@@ -241,8 +247,7 @@ Rule FuseInterleavedRope() {
                          b("Reshape", {heads, b.Ints({0, 0, *StaticDim(*m[root], 2), *size})}));
           }
         } else if (fits) {
-          fits = SlicesLast(m.node(even_slice), 0, *size, 2, *size) &&
-                 SlicesLast(m.node(odd_slice), 1, *size, 2, *size);
+          fits = SlicesPairs(m.node(even_slice), m.node(odd_slice), *size);
         }
         if (!fits) return InvalidModel("needs the pairs of the last axis");
         return Rotated(heads, m[cos], m[sin], true, b);
@@ -300,11 +305,9 @@ Rule FuseTurnedPairsRope() {
       .build = [=](const Match& m, PatchBuilder& b) -> Result<Value*> {
         const auto size = StaticDim(*m[x], -1);
         const bool fits = size && *size % 2 == 0 && SameKnownType(*m[x], *m[turned]) &&
-                          RankOf(*m[stack]) == RankOf(*m[x]) + 1 && StaticDim(*m[stack], -1) == 2 &&
-                          StaticDim(*m[stack], -2) == *size / 2 &&
+                          HoldsPairs(*m[stack], RankOf(*m[x]), *size) &&
                           IsLastAxis(m.node(stack), *m[stack]) &&
-                          SlicesLast(m.node(even), 0, *size, 2, *size) &&
-                          SlicesLast(m.node(odd), 1, *size, 2, *size);
+                          SlicesPairs(m.node(even), m.node(odd), *size);
         if (!fits) return InvalidModel("needs the pairs of the last axis");
         std::vector<Value*> angles = {m[cos], m[sin]};
         for (Value*& a : angles) {

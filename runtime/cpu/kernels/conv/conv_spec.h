@@ -20,7 +20,7 @@ struct AskedConv {
   void SwapSpatialAxes();
 };
 
-/// Which operands of a convolution are these; -1: there is none.
+/// Operands of a convolution by their numbers in the step; -1: there is none.
 struct ConvOperands {
   int x, weights, bias = -1, residual = -1;
 };
