@@ -12,9 +12,9 @@ namespace infer {
 namespace {
 
 constexpr int64_t kGroupSizes[] = {2, 4, 8, 16};
-constexpr std::pair<int64_t, int64_t> kBlockShapes[] = {{1, 2},  {2, 1}, {1, 4}, {4, 1},
-                                                        {2, 2},  {1, 8}, {8, 1}, {1, 16},
-                                                        {16, 1}, {4, 4}, {8, 8}, {16, 16}};
+constexpr std::pair<int64_t, int64_t> kBlockShapes[] = {{1, 2}, {2, 1},  {1, 4},  {4, 1},  {2, 2},
+                                                        {1, 8}, {8, 1},  {1, 16}, {16, 1}, {4, 4},
+                                                        {8, 8}, {16, 4}, {16, 16}};
 constexpr double kBlockZeros = 0.99;
 
 /// Calls f(first weight, rows, columns) for blocks of this shape that tile the plane.

@@ -148,6 +148,7 @@ KernelList CpuKernels() {
   KernelList all;
   using Family = KernelList (*)();
   const Family families[] = {
+      SparseByteKernels,
       Int8ByteKernels,
       Int8ProductKernels,
       Int8PairKernels,

@@ -13,7 +13,8 @@ std::string SharePercent(int64_t part, int64_t whole) {
   return whole > 0 ? Fixed(100.0 * static_cast<double>(part) / static_cast<double>(whole), 1) : "-";
 }
 
-constexpr std::string_view kSparseStep = "sparse";
+/// Kernels that skip zeros, in f32 and in INT8.
+constexpr std::string_view kSparseSteps[] = {"sparse", "int8:sparse"};
 
 const StepInfo* StepNamed(std::string_view name, const Program& program) {
   for (const StepInfo& s : program.steps())
@@ -21,6 +22,12 @@ const StepInfo* StepNamed(std::string_view name, const Program& program) {
       if (s.node == name || std::find(names->begin(), names->end(), name) != names->end())
         return &s;
   return nullptr;
+}
+
+/// Whether a layer of `op` may be in the step, whose operators are joined by +.
+bool HasOperator(const StepInfo& s, const std::string& op) {
+  const std::vector<std::string> all = Split(s.op, '+');
+  return s.op.starts_with(op) || std::find(all.begin(), all.end(), op) != all.end();
 }
 
 /// Of the step that computes a layer, told by its name, by that of its result or, where nodes have
@@ -33,17 +40,25 @@ const StepInfo* StepOf(const LayerSparsity& l, const Graph& g, const Program* pr
     v = v->uses()[0].user->output(0);
     if (!v) break;
     if (const StepInfo* const s = StepNamed(v->name(), *program))
-      return s->op.starts_with(l.op) ? s : nullptr;
+      return HasOperator(*s, l.op) ? s : nullptr;
   }
   return nullptr;
 }
 
-bool SkipsZeros(const StepInfo& s) { return s.kernel.starts_with(Cat("own:", kSparseStep)); }
+bool SkipsZeros(const StepInfo& s) { return s.kernel.starts_with("own:sparse"); }
+
+/// Whether it will be known for the extents of a run only.
+bool MaySkipZeros(const StepInfo& s) {
+  return std::find(std::begin(kSparseSteps), std::end(kSparseSteps), s.kernel) !=
+         std::end(kSparseSteps);
+}
 
 /// "" where it skips zeros or nothing is known.
 std::string WhyDense(const StepInfo& s) {
   for (const std::string& r : s.refusals)
-    if (r.starts_with(Cat(kSparseStep, ": "))) return r.substr(kSparseStep.size() + 2);
+    for (const std::string_view name : kSparseSteps)
+      if (const std::string begin = Cat(name, ": "); r.starts_with(begin))
+        return r.substr(begin.size());
   return "";
 }
 
@@ -77,7 +92,7 @@ void PrintSkipping(Context& context, int64_t skipping, int64_t with_zeros) {
 std::string Runs(const StepInfo* step) {
   if (!step) return "-";
   if (SkipsZeros(*step)) return step->kernel;
-  if (step->kernel == kSparseStep) return "by the extents of a run";
+  if (MaySkipZeros(*step)) return "by the extents of a run";
   const std::string why = WhyDense(*step);
   return why.empty() ? "dense" : Cat("dense: ", why);
 }

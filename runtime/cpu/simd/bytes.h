@@ -1,7 +1,7 @@
 #pragma once
-/// The product of bytes under our integer convolutions and matrix products: u8 rows by s8 panels,
-/// exact sums of 32 bits, and what makes a result of a sum while it is in registers. No allocation,
-/// no threads here.
+/// The products of bytes under our integer convolutions and matrix products: u8 rows by s8 panels,
+/// exact sums of 32 bits, and what makes a result of a sum while it is in registers; by all
+/// weights, or by those quads that are not zero. No allocation, no threads here.
 #include <cstddef>
 #include <cstdint>
 
@@ -30,19 +30,23 @@ struct ByteFinish {
   int32_t zero = 0, other_zero = 0;
 };
 
-/// d[r][j] = finish(start[j] + sum_k a[r][k] * b[k / 4][j][k % 4]) for 32 columns.
-struct ByteCall {
-  const uint8_t* a = nullptr;
-  int64_t a_stride = 0;            ///< bytes from one row to the next
-  const int8_t* b = nullptr;       ///< [quads][32][4]
-  int64_t quads = 0;               ///< of k
-  std::byte* d = nullptr;          ///< bytes, or f32
+/// The results of one call, and what makes them of sums.
+struct ByteResults {
+  std::byte* d = nullptr;          ///< bytes, or numbers of 32 bits
   int64_t d_stride = 0;            ///< bytes from one row to the next
-  const int32_t* start = nullptr;  ///< [32], as bias and scale
+  const int32_t* start = nullptr;  ///< [columns], as bias and scale
   const float* bias = nullptr;
   const float* scale = nullptr;
-  const float* plus = nullptr;  ///< [32], of f32 results; nullptr: nothing
+  const float* plus = nullptr;  ///< [columns], of f32 results; nullptr: nothing
   const ByteFinish* finish = nullptr;
+};
+
+/// d[r][j] = finish(start[j] + sum_k a[r][k] * b[k / 4][j][k % 4]) for 32 columns.
+struct ByteCall : ByteResults {
+  const uint8_t* a = nullptr;
+  int64_t a_stride = 0;       ///< bytes from one row to the next
+  const int8_t* b = nullptr;  ///< [quads][32][4]
+  int64_t quads = 0;          ///< of k
   /// What the next products read: so many lines of 64 bytes per 4 quads go to L2 meanwhile.
   const std::byte* ahead = nullptr;
   int ahead_lines = 0;
@@ -54,5 +58,31 @@ using MultiplyBytesFn = void (*)(int rows, const ByteCall& call);
 MultiplyBytesFn TheMultiplyBytes();
 
 void MultiplyBytesVnni(int rows, const ByteCall& call);
+
+/// Columns of a panel of weights most of which are zero, and rows of a packed tile.
+inline constexpr int kSparseByteColumns = 16, kSparseByteRows = 28;
+/// Bytes of one quad of k of all rows of a tile.
+inline constexpr int kSparseByteStep = kSparseByteRows * kByteQuad;
+
+/// d[r][j] = finish(start[j] + sum_i sum_q x[at[i] + 4 r + q] * w[i][j][q]) for 16 columns: quads
+/// of k whose weights are zero are not listed.
+struct SparseByteCall : ByteResults {
+  const uint8_t* x = nullptr;    ///< [quads of k][kSparseByteRows][4]
+  const uint32_t* at = nullptr;  ///< [count]: where x has quad i
+  const int8_t* w = nullptr;     ///< [count][16][4], at a multiple of 64 bytes
+  int64_t count = 0;
+};
+
+struct SparseBytes {
+  /// Pre: 1 <= rows <= kSparseByteRows. Up to the next multiple of four rows of x are read.
+  void (*multiply)(int rows, const SparseByteCall& call);
+  /// to[k / 4][r][k % 4] = rows[r][k] ^ flip for k < depth, and any number up to a whole quad.
+  void (*turn)(const uint8_t* const (&rows)[kSparseByteRows], int64_t depth, uint8_t flip,
+               uint8_t* to);
+};
+/// nullptr where the machine, or INFER_MAX_ISA, has no VNNI of 512 bits.
+const SparseBytes* TheSparseBytes();
+
+extern const SparseBytes kSparseBytesVnni;
 
 }  // namespace infer::simd

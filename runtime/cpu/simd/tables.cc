@@ -72,5 +72,11 @@ MultiplyBytesFn TheMultiplyBytes() {
   return nullptr;
 }
 
+const SparseBytes* TheSparseBytes() {
+  if constexpr (kHasAvx512Loops)
+    if (RunsIsa(Isa::kVnni)) return &kSparseBytesVnni;
+  return nullptr;
+}
+
 }  // namespace simd
 }  // namespace infer

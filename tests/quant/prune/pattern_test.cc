@@ -171,6 +171,8 @@ TEST(DescribeTest, FindsThePatternThatPruningMade) {
   const LayerSparsity wide = seen(*ParseBlocks("1x8")), tall = seen(*ParseBlocks("16x1"));
   EXPECT_EQ(wide.block_rows * 100 + wide.block_columns, 108);
   EXPECT_EQ(tall.block_rows * 100 + tall.block_columns, 1601);
+  const LayerSparsity both = seen(*ParseBlocks("16x4"));
+  EXPECT_EQ(both.block_rows * 100 + both.block_columns, 1604);
   const LayerSparsity loose = seen({});
   EXPECT_EQ(loose.zeros, plane.size() / 2);
   EXPECT_EQ(loose.m, 0);

@@ -96,7 +96,11 @@ TEST(Bytes, ProductsOfEveryNumberOfRows) {
         const bool is_float = f.form == Form::kFloat;
         std::vector<std::byte> got(o.d, o.d + sizeof o.d);
         got.resize(kByteTileRows * kByteColumns * 4, std::byte{7});
-        ByteCall call{.a = o.a, .a_stride = Operands::kStride, .b = o.b, .quads = quads};
+        ByteCall call;
+        call.a = o.a;
+        call.a_stride = Operands::kStride;
+        call.b = o.b;
+        call.quads = quads;
         call.d = got.data();
         call.d_stride = kByteColumns * (is_float ? 4 : 1);
         call.start = o.start;

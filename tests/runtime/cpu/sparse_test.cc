@@ -264,7 +264,8 @@ TEST(SparseWeightsOf, CountsBlocks) {
 TEST(SparseWeightsOf, SampleMeetsNoPeriod) {
   std::vector<float> w(64 * 64);
   for (size_t i = 0; i < w.size(); ++i) w[i] = i % 4 < 2 ? 0.0f : 1.0f;
-  EXPECT_NEAR(ZeroShareOfSample({w.data(), 64, 64, 64, 1}), 0.5, 0.06);
+  EXPECT_NEAR(ShareOfSample(64 * 64, [&](int64_t i) { return w[static_cast<size_t>(i)] == 0; }),
+              0.5, 0.06);
 }
 
 }  // namespace

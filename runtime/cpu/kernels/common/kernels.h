@@ -4,6 +4,7 @@
 
 namespace infer {
 
+KernelList SparseByteKernels();       ///< DQ -> Conv, MatMul, Gemm -> Q by weights with zeros (own)
 KernelList Int8ByteKernels();         ///< DQ -> Conv 1x1 -> Q (own)
 KernelList Int8ProductKernels();      ///< DQ -> Conv, MatMul, Gemm -> Q (oneDNN)
 KernelList Int8PairKernels();         ///< the same without VNNI (own)
@@ -61,9 +62,9 @@ constexpr std::string_view kChainKernel = "own:chain";
 /// The name of those in Bf16ConvKernels and Bf16MatMulKernels.
 constexpr std::string_view kBf16Kernel = "bf16";
 
-/// The name of those in SparseKernels, and whether the weights of the main node are constant with
-/// enough zeros among them that they are asked.
-constexpr std::string_view kSparseKernel = "sparse";
+/// The names of those in SparseKernels and SparseByteKernels, and whether the weights of the main
+/// node are constant with enough zeros among them that they are asked.
+constexpr std::string_view kSparseKernel = "sparse", kInt8SparseKernel = "int8:sparse";
 bool HasManyZeros(const StepCall& call);
 
 /// All of them in order of preference for one operator.

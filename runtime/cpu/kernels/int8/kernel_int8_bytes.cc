@@ -3,19 +3,14 @@
 /// (docs/adr/0007-own-kernels-where-they-win.md).
 #include <algorithm>
 
-#include "lib/ir/roles.h"
-#include "lib/support/strings.h"
 #include "runtime/cpu/kernels/common/kernels.h"
 #include "runtime/cpu/kernels/common/spatial.h"
 #include "runtime/cpu/kernels/int8/byte_gemm.h"
-#include "runtime/cpu/kernels/int8/int8_product.h"
+#include "runtime/cpu/kernels/int8/byte_group.h"
 #include "runtime/cpu/launch/launch.h"
-#include "runtime/cpu/onednn/onednn.h"
 
 namespace infer {
 namespace {
-
-using Form = simd::ByteFinish::Form;
 
 /// Of a convolution. With fewer channels oneDNN's are faster: resnet50's by 1.1 with 64, 1.04 with
 /// 128.
@@ -23,57 +18,12 @@ constexpr int64_t kLeastDepth = 192;
 
 std::string RefuseBytes(const StepCall& call) {
   if (!simd::TheMultiplyBytes()) return "no kernel for this instruction set";
-  if (std::string why = RefuseProductGroup(call); !why.empty()) return why;
-  const auto group = DecodeQuantGroup(call);
-  if (group->activations.size() > 1) return "two activations";
-  for (const Node* a : group->activations)
-    if (!ClampOf(*a)) return Cat(a->op(), " has no form in the product");
-  const Dims& w = group->inputs[1]->constant->dims();
+  if (std::string why = RefuseByteFinish(call); !why.empty()) return why;
+  const Dims& w = DecodeQuantGroup(call)->inputs[1]->constant->dims();
   if (w[1] < kLeastDepth) return "few channels: what follows the sums would dominate";
   if (std::any_of(w.begin() + 2, w.end(), [](int64_t d) { return d != 1; }))
     return "the window is not 1x1";
   return call.main().Attr<int64_t>("group") == 1 ? "" : "more than one group";
-}
-
-/// A zero point among unsigned bytes.
-int32_t Unsigned(const QuantParams8& p) {
-  return p.zero_point() + (p.dtype == DType::kI8 ? 128 : 0);
-}
-
-simd::ByteFinish FinishOf(const QuantGroup& group, const ProductScales& scales) {
-  simd::ByteFinish f;
-  bool relu = false;
-  for (const Node* a : group.activations) {
-    relu = IsRelu(*a);
-    const Clamp clamp = *ClampOf(*a);
-    f.clips = (!relu || !group.output) && !scales.bounds;
-    f.clip_lo = static_cast<float>(clamp.low);
-    f.clip_hi = static_cast<float>(clamp.high);
-    f.clip_scale = scales.to_quanta;
-  }
-  if (!group.output) return f;
-  const QuantParams8& first = group.residual ? group.residual->between : *group.output;
-  const auto bounds = [](const QuantParams8& p, bool not_negative, float& lo, float& hi) {
-    lo = static_cast<float>(SumIn8Bits::Lowest(p) - p.zero_point());
-    hi = lo + 255;
-    if (not_negative) lo = std::max(lo, 0.0f);
-  };
-  f.form = group.residual ? Form::kResidual : Form::kBytes;
-  bounds(first, relu, f.lo, f.hi);
-  if (scales.bounds) {
-    f.lo = std::clamp(scales.bounds->first, f.lo, f.hi);
-    f.hi = std::clamp(scales.bounds->second, f.lo, f.hi);
-  }
-  f.zero = Unsigned(*group.output);
-  f.flip = group.output->dtype == DType::kI8 ? 128 : 0;
-  if (group.residual) {
-    const SumIn8Bits sum(group);
-    f.sum_scale = sum.scale;
-    f.other_scale = sum.other_scale;
-    f.other_zero = Unsigned(group.residual->other.params);
-    bounds(*group.output, group.residual->relu, f.sum_lo, f.sum_hi);
-  }
-  return f;
 }
 
 class ByteKernel final : public Kernel {
@@ -84,7 +34,7 @@ class ByteKernel final : public Kernel {
     const ProductScales scales = ScalesOf(call, group_, channels);
     const Tensor weights = SymmetricWeights(w, channels, true);
     gemm_.multiply = simd::TheMultiplyBytes();
-    gemm_.finish = FinishOf(group_, scales);
+    gemm_.finish = ByteFinishOf(group_, scales);
     gemm_.rows.is_signed = group_.inputs[0]->params.dtype == DType::kI8;
     gemm_.depth = depth;
     gemm_.columns = channels;
@@ -92,7 +42,7 @@ class ByteKernel final : public Kernel {
     if (scales.bias.defined()) bias = scales.bias.data<float>();
     weights_ = std::make_shared<ByteWeights>(
         ByteWeights::Pack(weights.data<int8_t>().data(), depth, 1, channels, depth,
-                          Unsigned(group_.inputs[0]->params), bias, scales.scales));
+                          UnsignedZero(group_.inputs[0]->params), bias, scales.scales));
   }
 
   Result<Prepared> Prepare(std::span<const Operand> in,

@@ -9,6 +9,7 @@
 #include "runtime/cpu/kernels/matmul/matmul_parts.h"
 #include "runtime/cpu/kernels/matmul/sparse_choice.h"
 #include "runtime/cpu/launch/launch.h"
+#include "runtime/plan_ir/groups/quant_group.h"
 
 namespace infer {
 namespace {
@@ -195,9 +196,29 @@ std::unique_ptr<Kernel> MakeSparse(const StepCall& call) {
 bool HasManyZeros(const StepCall& call) {
   const Value* const v = call.main().input(1);
   const Tensor* const w = v ? call.constant(v) : nullptr;
-  if (!w || w->dtype() != DType::kF32 || w->num_elements() == 0) return false;
-  const int64_t n = w->num_elements();
-  return ZeroShareOfSample({w->data<float>().data(), 1, n, n, 1}) >= kLeastZeros;
+  if (w && w->dtype() == DType::kF32 && w->num_elements() > 0) {
+    const std::span<const float> floats = w->data<float>();
+    return ShareOfSample(w->num_elements(), [&](int64_t i) {
+             return floats[static_cast<size_t>(i)] == 0;
+           }) >= kLeastZeros;
+  }
+  if (!ReadsDequantized(call.main())) return false;
+  const auto group = DecodeQuantGroup(call);
+  if (!group.ok() || group->inputs.size() < 2 || !group->inputs[1]) return false;
+  const Tensor* const codes = group->inputs[1]->constant;
+  if (!codes || codes->num_elements() == 0) return false;
+  const QuantParams8& p = group->inputs[1]->params;
+  // Codes in a row that have one zero point.
+  int64_t alike = codes->num_elements();
+  if (!p.per_tensor()) {
+    alike = 1;
+    for (int64_t d = p.axis < 0 ? p.axis + codes->rank() : p.axis; ++d < codes->rank();)
+      alike *= codes->dim(d);
+  }
+  return ShareOfSample(codes->num_elements(), [&](int64_t i) {
+           const auto channel = static_cast<size_t>(i / alike) % p.zero_points.size();
+           return codes->IntAt(i) == p.zero_points[channel];
+         }) >= kLeastZeros;
 }
 
 KernelList SparseKernels() {

@@ -73,7 +73,9 @@ Result<SparseProduct> SparseChoice::Make(const WeightMatrix& w, const SparseShap
   if (w.columns < kLeastExtent || w.depth < kLeastExtent)
     return Unsupported("the product is too small");
   std::lock_guard lock(mutex_);
-  if (!sample_) sample_ = ZeroShareOfSample(w);
+  if (!sample_)
+    sample_ = ShareOfSample(w.depth * w.columns,
+                            [&](int64_t i) { return w.at(i / w.columns, i % w.columns) == 0; });
   if (*sample_ < kLeastZeros)
     return Unsupported(Cat("about ", Share(*sample_), " of the weights are zero, too few to gain"));
   if (!counts_) counts_ = CountStored(w);

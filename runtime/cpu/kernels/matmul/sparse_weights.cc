@@ -111,15 +111,13 @@ SparseCounts CountStored(const WeightMatrix& w) {
   return c;
 }
 
-double ZeroShareOfSample(const WeightMatrix& w) {
-  const int64_t all = w.depth * w.columns;
+double ShareOfSample(int64_t count, FunctionRef<bool(int64_t)> is_zero) {
   int64_t zeros = 0;
   // Places that no period of a pattern meets.
   uint64_t place = 0;
   for (int64_t i = 0; i < kSampled; ++i) {
     place = place * 6364136223846793005u + 1442695040888963407u;
-    const auto j = static_cast<int64_t>((place >> 33) % static_cast<uint64_t>(all));
-    zeros += w.at(j / w.columns, j % w.columns) == 0;
+    zeros += is_zero(static_cast<int64_t>((place >> 33) % static_cast<uint64_t>(count)));
   }
   return static_cast<double>(zeros) / static_cast<double>(kSampled);
 }

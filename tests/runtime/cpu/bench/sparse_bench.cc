@@ -1,8 +1,9 @@
-/// sparse_bench [ROUNDS]: sparse products on one thread beside the dense kernel that the cpu
-/// backend chooses for the same product, in turns, with bias and Relu, packing of the operand
-/// included. 8 MB are read before each run, so that weights come from further away than L2.
-/// Microseconds are medians; `dense / sparse` is the median of the ratios of the turns with its
-/// quartiles; `work` is what the choice expects of the ratio.
+/// sparse_bench [ROUNDS [f32|int8 [PRODUCT]]]: sparse products on one thread beside the dense
+/// kernel that the cpu backend chooses for the same product, in turns, with bias and Relu, packing
+/// of the operand included; in INT8 both from u8 to u8 as steps of programs, blocks of 16x4. 8 MB
+/// are read before each run, so that weights come from further away than L2. Microseconds are
+/// medians; `dense / sparse` is the median of the ratios of the turns with its quartiles; `work` is
+/// what the choice expects of the ratio.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -15,6 +16,7 @@
 #include "lib/support/random.h"
 #include "lib/support/strings.h"
 #include "runtime/cpu/backend.h"
+#include "runtime/cpu/kernels/int8/sparse_bytes.h"
 #include "runtime/cpu/kernels/matmul/sparse_choice.h"
 #include "runtime/cpu/kernels/matmul/strassen_gemm.h"
 
@@ -24,6 +26,7 @@ namespace {
 struct ProductShape {
   const char* name;
   int64_t rows, depth, columns, side;  ///< side 0: a matrix product
+  int64_t window = 1;                  ///< of a convolution, in INT8
 };
 constexpr ProductShape kShapes[] = {
     {"resnet50 64->64 @56", 3136, 64, 64, 56},
@@ -44,6 +47,14 @@ constexpr ProductShape kShapes[] = {
     {"rows 16x768x768", 16, 768, 768, 0},
 };
 
+/// In INT8 beside those above.
+constexpr ProductShape kWindows[] = {
+    {"resnet50 64->64 3x3 @56", 3136, 64, 64, 56, 3},
+    {"resnet50 128->128 3x3 @28", 784, 128, 128, 28, 3},
+    {"resnet50 256->256 3x3 @14", 196, 256, 256, 14, 3},
+    {"resnet50 512->512 3x3 @7", 49, 512, 512, 7, 3},
+};
+
 double NowUs() {
   return std::chrono::duration<double, std::micro>(
              std::chrono::steady_clock::now().time_since_epoch())
@@ -55,17 +66,48 @@ double At(std::vector<double> v, double share) {
   return v[static_cast<size_t>(share * static_cast<double>(v.size() - 1))];
 }
 
-/// The dense kernel's step of a program.
-class Dense {
+/// The product in f32, its weights dense.
+std::string FloatProduct(const ProductShape& s) {
+  return s.side > 0 ? Cat("graph g(x: f32[1,", s.depth, ",", s.side, ",", s.side,
+                          "]) -> (y) { b = const f32[", s.columns, "] ~2 w = const f32[", s.columns,
+                          ",", s.depth, ",1,1] ~1 p = Conv(x, w, b) y = Relu(p) }")
+                    : Cat("graph g(x: f32[", s.rows, ",", s.depth, "]) -> (y) { b = const f32[",
+                          s.columns, "] ~2 w = const f32[", s.depth, ",", s.columns,
+                          "] ~1 m = MatMul(x, w) p = Add(m, b) y = Relu(p) }");
+}
+
+/// The product in INT8, `zeros` of the blocks of weights (16 outputs, 4 inputs of one tap) zero.
+std::string ByteProduct(const ProductShape& s, double zeros) {
+  const int64_t taps = s.window * s.window;
+  Random random(5);
+  std::vector<std::string> codes(static_cast<size_t>(s.columns * s.depth * taps), "0");
+  for (int64_t n = 0; n < s.columns; n += 16)
+    for (int64_t c = 0; c < s.depth; c += 4)
+      for (int64_t t = 0; t < taps; ++t) {
+        if (random.Uniform() < zeros) continue;
+        for (int64_t i = n; i < std::min(s.columns, n + 16); ++i)
+          for (int64_t j = c; j < std::min(s.depth, c + 4); ++j)
+            codes[static_cast<size_t>((i * s.depth + j) * taps + t)] = Cat(random.Below(255) - 127);
+      }
+  const Dims x = s.side > 0 ? Dims{1, s.depth, s.side, s.side} : Dims{s.rows, s.depth};
+  Dims w = {s.columns, s.depth};
+  if (s.side > 0) w.insert(w.end(), {s.window, s.window});
+  const int64_t pad = s.window / 2;
+  return Cat("graph g(q: u8", ToString(x),
+             ") -> (y) { sx = const f32[] {0.05} zx = const u8[] {3} ",
+             "x = DequantizeLinear(q, sx, zx) wq = const i8", ToString(w), " {", Join(codes, ","),
+             "} sw = const f32[] {0.01} w = DequantizeLinear(wq, sw) b = const f32[", s.columns,
+             "] ~2 p = ",
+             s.side > 0 ? Cat("Conv(x, w, b) {pads=[", pad, ",", pad, ",", pad, ",", pad, "]}")
+                        : std::string("Gemm(x, w, b) {transB=1}"),
+             " r = Relu(p) sy = const f32[] {0.5} zy = const u8[] {0} ",
+             "y = QuantizeLinear(r, sy, zy) }");
+}
+
+/// A step of a program.
+class ProgramRun {
  public:
-  explicit Dense(const ProductShape& s) {
-    const std::string text =
-        s.side > 0 ? Cat("graph g(x: f32[1,", s.depth, ",", s.side, ",", s.side,
-                         "]) -> (y) { b = const f32[", s.columns, "] ~2 w = const f32[", s.columns,
-                         ",", s.depth, ",1,1] ~1 p = Conv(x, w, b) y = Relu(p) }")
-                   : Cat("graph g(x: f32[", s.rows, ",", s.depth, "]) -> (y) { b = const f32[",
-                         s.columns, "] ~2 w = const f32[", s.depth, ",", s.columns,
-                         "] ~1 m = MatMul(x, w) p = Add(m, b) y = Relu(p) }");
+  explicit ProgramRun(const std::string& text) {
     static const OpRegistry ops = AllOps();
     auto g = ParseGraph(text, ops);
     INFER_CHECK(g.ok());
@@ -73,9 +115,13 @@ class Dense {
     INFER_CHECK(program.ok());
     program_ = *program;
     context_ = *program_->NewContext();
-    Tensor x(DType::kF32, g->inputs()[0]->shape().static_dims());
+    const Value& in = *g->inputs()[0];
+    Tensor x(in.dtype(), in.shape().static_dims());
     Random random(1);
-    for (float& f : x.mutable_data<float>()) f = static_cast<float>(random.Normal());
+    if (in.dtype() == DType::kF32)
+      for (float& f : x.mutable_data<float>()) f = static_cast<float>(random.Normal());
+    else
+      for (uint8_t& u : x.mutable_data<uint8_t>()) u = static_cast<uint8_t>(random.Below(256));
     INFER_CHECK(context_->BindInput(0, x).ok());
   }
   double Run() {
@@ -141,23 +187,47 @@ void Evict() {
   INFER_CHECK(s > 0);
 }
 
-void Compare(const ProductShape& shape, SparseForm form, double zeros, int rounds) {
-  Dense dense(shape);
-  SparseRun sparse(shape, form, zeros);
-  std::vector<double> a, b, ratio;
+/// Medians of times in turns, and of their ratios, with quartiles; `a` and `b` return microseconds.
+template <typename A, typename B>
+std::string Turns(const A& a, const B& b, int rounds) {
+  std::vector<double> of_a, of_b, ratio;
   for (int i = -3; i < rounds; ++i) {
     Evict();
-    const double d = dense.Run();
+    const double d = a();
     Evict();
-    const double s = sparse.Run();
+    const double s = b();
     if (i < 0) continue;
-    a.push_back(d);
-    b.push_back(s);
+    of_a.push_back(d);
+    of_b.push_back(s);
     ratio.push_back(d / s);
   }
-  std::printf("| %s | %s | %dx1 %.0f %% | %.1f | %.1f | %.2f (%.2f to %.2f) | %.2f |\n", shape.name,
-              dense.kernel().c_str(), static_cast<int>(BlockOf(form)), 100 * zeros, At(a, 0.5),
-              At(b, 0.5), At(ratio, 0.5), At(ratio, 0.25), At(ratio, 0.75), sparse.work());
+  char text[128];
+  std::snprintf(text, sizeof text, "%.1f | %.1f | %.2f (%.2f to %.2f)", At(of_a, 0.5),
+                At(of_b, 0.5), At(ratio, 0.5), At(ratio, 0.25), At(ratio, 0.75));
+  return text;
+}
+
+void Compare(const ProductShape& shape, SparseForm form, double zeros, int rounds) {
+  ProgramRun dense(FloatProduct(shape));
+  SparseRun sparse(shape, form, zeros);
+  const std::string turns =
+      Turns([&] { return dense.Run(); }, [&] { return sparse.Run(); }, rounds);
+  std::printf("| %s | %s | %dx1 %.0f %% | %s | %.2f |\n", shape.name, dense.kernel().c_str(),
+              static_cast<int>(BlockOf(form)), 100 * zeros, turns.c_str(), sparse.work());
+  std::fflush(stdout);
+}
+
+void CompareBytes(const ProductShape& shape, double zeros, int rounds) {
+  ProgramRun dense(ByteProduct(shape, 0)), sparse(ByteProduct(shape, zeros));
+  const ByteMatrix m{
+      .taps = shape.window * shape.window, .channels = shape.depth, .columns = shape.columns};
+  const double blocks = static_cast<double>(m.quads() * m.panels()) * (1 - zeros);
+  const double work =
+      DenseByteWork(shape.rows, m) / SparseByteWork(shape.rows, m, static_cast<int64_t>(blocks));
+  const std::string turns =
+      Turns([&] { return dense.Run(); }, [&] { return sparse.Run(); }, rounds);
+  std::printf("| %s | %s | 16x4 %.0f %%, %s | %s | %.2f |\n", shape.name, dense.kernel().c_str(),
+              100 * zeros, sparse.kernel().c_str(), turns.c_str(), work);
   std::fflush(stdout);
 }
 
@@ -166,15 +236,27 @@ void Compare(const ProductShape& shape, SparseForm form, double zeros, int round
 
 int main(int argc, char** argv) {
   using namespace infer;
-  if (!simd::TheSparse()) return 0;
   const int rounds = argc > 1 ? std::atoi(argv[1]) : 41;
+  const std::string_view wanted = argc > 2 ? argv[2] : "", product = argc > 3 ? argv[3] : "";
+  const auto is_asked = [&](const ProductShape& s) {
+    return std::string_view(s.name).find(product) != std::string_view::npos;
+  };
   std::printf(
       "| product | dense kernel | zeros | dense us | sparse us | dense / sparse | work |\n");
   std::printf("|---|---|---|---:|---:|---|---:|\n");
   const std::pair<SparseForm, double> patterns[] = {
       {SparseForm::kPanels, 0.5},  {SparseForm::kPanels, 0.75}, {SparseForm::kStrips, 0.75},
       {SparseForm::kSingles, 0.7}, {SparseForm::kSingles, 0.8}, {SparseForm::kSingles, 0.9}};
-  for (const auto& [form, zeros] : patterns)
-    for (const ProductShape& s : kShapes) Compare(s, form, zeros, rounds);
+  if (simd::TheSparse() && wanted != "int8")
+    for (const auto& [form, zeros] : patterns)
+      for (const ProductShape& s : kShapes)
+        if (is_asked(s)) Compare(s, form, zeros, rounds);
+  if (!simd::TheSparseBytes() || wanted == "f32") return 0;
+  for (const double zeros : {0.5, 0.75, 0.9}) {
+    for (const ProductShape& s : kShapes)
+      if (is_asked(s)) CompareBytes(s, zeros, rounds);
+    for (const ProductShape& s : kWindows)
+      if (is_asked(s)) CompareBytes(s, zeros, rounds);
+  }
   return 0;
 }
