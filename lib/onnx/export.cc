@@ -6,6 +6,7 @@
 #include "lib/onnx/file_layout.h"
 #include "lib/onnx/graph_writer.h"
 #include "lib/onnx/opset.h"
+#include "lib/onnx/sparse_constants.h"
 #include "lib/onnx/type_proto.h"
 #include "lib/support/strings.h"
 
@@ -127,6 +128,11 @@ Result<Prepared> Prepare(const Model& model, const ExportOptions& options) {
   WrittenModel& written = p.parts.written;
   INFER_ASSIGN(written, WriteAtOpset(model, options, p.report));
   p.report.ir_version = IrVersionFor(model.info, written, options);
+  if (options.sparse_constants) {
+    p.report.sparse = WriteSparseConstants(written);
+    if (p.report.sparse.sparse > 0)
+      p.report.ir_version = std::max(p.report.ir_version, kSparseIrVersion);
+  }
   if (p.report.ir_version < kMinIrVersion) AddInitializersToInputs(written);
   INFER_ASSIGN(p.parts.header, HeaderOf(model.info, written, p.report.ir_version));
   for (const std::string& op : written.decomposed) ++p.report.decomposed[op];

@@ -33,6 +33,17 @@ struct ExportOptions {
   int64_t external_threshold_bytes = 1024;
   int64_t max_inline_bytes = (int64_t{1} << 31) - (int64_t{16} << 20);
   bool force_external = false;
+  /// Constants most of which is zero are written as sparse_initializer where that is smaller: at
+  /// 67 % zeros of f32, 89 % of 8 bits. The file gets IR version 5 at least. ONNX Runtime reads it,
+  /// OpenVINO 2026.4 does not.
+  bool sparse_constants = false;
+};
+
+/// With ExportOptions::sparse_constants.
+struct SparseConstants {
+  int64_t sparse = 0;       ///< written as values and their places
+  int64_t dense = 0;        ///< half of which or more is zero, and that are smaller whole
+  int64_t saved_bytes = 0;  ///< by the sparse ones
 };
 
 /// InvalidArgument when ExportOptions::opset cannot be this number.
@@ -54,6 +65,7 @@ struct ExportReport {
   /// Data files of models that stood under this name before: NAME.HASH.data that the new file does
   /// not read. They are left, since a copy of such a model may read them from elsewhere.
   std::vector<std::string> stale_data;
+  SparseConstants sparse;
 };
 
 /// Unsupported when `opset`, or that of the input where `keep_versions` is set, cannot express a

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Runs files whose channels `infer-opt prune --structured` removed, or whose products `--low-rank` split, in ONNX Runtime and OpenVINO.
+"""Runs files whose channels `infer-opt prune --structured` removed, whose products `--low-rank` split, or whose zeros `--sparse-file` leaves out, in
+ONNX Runtime and OpenVINO.
 
 usage: structured_files.py INFER_OPT [--every N] [MODEL...]
 
 Each shared model loses a third of its FLOPs or, where its extents are open, of its bytes, chosen without
 data; those of LOW_RANK have products split at a quarter of their rank, fitted to random numbers. ONNX Runtime with and without its own rewrites, OpenVINO where it is installed, and our cpu backend
-must give the same outputs for random inputs, as nearly as ONNX Runtime with and without its rewrites agrees on the
+(which reads no sparse file) must give the same outputs for random inputs, as nearly as ONNX Runtime with and without its rewrites agrees on the
 dense model. Exits 1 when one fails, 77 when there is nothing to judge."""
 import os
 import subprocess
@@ -18,6 +19,7 @@ from judging import np
 MODELS = ["resnet20_cifar", "squeezenet11_fp32", "vit_ibp_cifar", "mnist_cntk8", "cifar_resnet_2b", "yunet_n_320",
           "ultraface_rfb320", "dnsmos", "autoencoder1d", "super_resolution"]
 LOW_RANK = ["vit_ibp_cifar", "squeezenet11_fp32", "mnist_fc_256x4", "autoencoder1d"]
+SPARSE = ["squeezenet11_fp32", "vit_ibp_cifar"]
 SAMPLES = 24  # of random numbers, for low rank
 TOLERANCE = 2e-4  # of an output's largest number: sums in another order
 MOST_OF_DENSE = 10  # times what the dense model's own output differs by, where that is more (sigmoids near 0)
@@ -65,6 +67,14 @@ def split(infer_opt, source, small, folder):
     return execute([infer_opt, "prune", source, "-o", small, "--low-rank", "--rank", "25%", "--calib", rows, "--no-verify"])
 
 
+def sparse(infer_opt, source, small, folder):
+    """80 % zeros: most f32 weights are smaller as values and places."""
+    code, said = execute([infer_opt, "prune", source, "-o", small, "--sparsity", "80%", "--allocation", "uniform", "--sparse-file", "--no-verify"])
+    if code == 0 and os.path.getsize(small) > 0.75 * os.path.getsize(source):
+        return 1, f"{os.path.getsize(small)} of {os.path.getsize(source)} bytes"
+    return code, said
+
+
 def judge(infer_opt, model, folder, way):
     source = os.path.join(judging.data_folder(), "models", model, "model.onnx")
     small = os.path.join(folder, "small.onnx")
@@ -81,12 +91,15 @@ def judge(infer_opt, model, folder, way):
     want = base.run(None, feeds)
     answers = {name: s.run(None, feeds) for name, s in sessions.items()}
     try:
+        if way is sparse:
+            raise ImportError
         import openvino
         compiled = openvino.Core().compile_model(small, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
         made = compiled(feeds)
         answers["openvino"] = [made[i] for i in range(len(want))]
     except ImportError:
-        print("  openvino is not installed")
+        if way is not sparse:
+            print("  openvino is not installed")
     out = ours(infer_opt, small, feeds, folder)
     files = sorted(f for f in os.listdir(out) if f.endswith(".npy"))
     by_name = {f[:-4]: np.load(os.path.join(out, f)) for f in files}
@@ -107,7 +120,7 @@ def main():
     infer_opt, wanted = sys.argv[1], sys.argv[2:]
     data = judging.data_folder()
     failed = judged = 0
-    for way, model in [(narrowed, m) for m in MODELS[::step]] + [(split, m) for m in LOW_RANK[::step]]:
+    for way, model in [(narrowed, m) for m in MODELS[::step]] + [(split, m) for m in LOW_RANK[::step]] + [(sparse, m) for m in SPARSE[::step]]:
         if wanted and model not in wanted:
             continue
         if not os.path.exists(os.path.join(data, "models", model, "model.onnx")):

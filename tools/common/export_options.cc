@@ -42,6 +42,9 @@ void ExportFlags::Declare(Options& options) {
   options.Flag("--functions", &functions,
                "Write fused operators that ONNX lacks as model-local functions of domain infer "
                "instead of as their nodes");
+  options.Flag("--sparse-file", &sparse_file,
+               "Write constants most of which is zero as values and places (sparse_initializer) "
+               "where that is smaller: from 67 % zeros of f32 on, from 89 % of INT8");
 }
 
 void ExportFlags::DeclareTarget(Options& options) {
@@ -61,6 +64,10 @@ Status ExportFlags::Check(Context& context) const {
     return InvalidArgument("-o - and --json - both write to stdout: give one of them a file");
   if (output == kStdout && external_data)
     return InvalidArgument("--external-data lie beside a file: -o FILE");
+  const Target* const t = FindTarget(target);
+  if (sparse_file && t && t->runtime == TargetRuntime::kOpenVino)
+    return InvalidArgument(
+        Cat("--sparse-file: OpenVINO ", kOpenVinoVersion, " reads no sparse constants"));
   if (opset == kInput || opset == kMax) return {};
   const auto number = ParseInt(opset);
   if (!number || *number > INT32_MAX)
@@ -87,6 +94,7 @@ ExportOptions ExportFlags::Chosen() const {
   // We read every version, and what stands in the file whole needs no finding again.
   o.keep_versions = opset != kMax && number == 0 && o.target != ExportTarget::kInfer;
   o.force_external = external_data;
+  o.sparse_constants = sparse_file;
   return o;
 }
 
@@ -232,17 +240,30 @@ std::string ExportFlags::CostsText(const ExportReport& r) {
   return text;
 }
 
-std::string ExportFlags::FindReaders(Context& context, const Model& model) {
+std::string ExportFlags::SparseText(const SparseConstants& done) {
+  std::string text = Cat(done.sparse, " constants as values and places, ",
+                         HumanBytes(done.saved_bytes), " less\n");
+  if (done.dense > 0)
+    text +=
+        Cat(done.dense,
+            " more are half zeros and stay whole: a place costs 8 bytes, so that 67 % of f32 or "
+            "89 % of INT8 have to be zero\n");
+  return text;
+}
+
+std::string ExportFlags::FindReaders(Context& context, const Model& model, bool has_sparse) {
   const auto written = ReadBack(context, model);
   if (!written.ok() || !*written) return "";  // written all the same
   readers_ = ReadersOf((*written)->graph, VersionsOf(**written));
+  if (has_sparse) readers_->openvino.clear();
   return Cat("read by ", ToText(*readers_), "\n");
 }
 
 Result<ExportReport> ExportFlags::Write(Context& context, const Model& model) {
   INFER_ASSIGN(ExportReport r, PlanExport(model, Chosen()));
   // What can fail for want of memory comes before the file has its name.
-  const std::string told = CostsText(r) + FindReaders(context, model);
+  const std::string told = CostsText(r) + (sparse_file ? SparseText(r.sparse) : std::string()) +
+                           FindReaders(context, model, r.sparse.sparse > 0);
   if (output == kStdout) {
     INFER_ASSIGN(const std::string bytes, Bytes(model));
     INFER_TRY(WriteStream(stdout, bytes));
@@ -299,6 +320,10 @@ Json ExportFlags::Report(const ExportReport& r) const {
           {"functions", r.functions},
           {"decomposed", r.decomposed},
           {"expanded", r.expanded},
+          {"sparse_constants", sparse_file ? Json({{"sparse", r.sparse.sparse},
+                                                   {"dense", r.sparse.dense},
+                                                   {"saved_bytes", r.sparse.saved_bytes}})
+                                           : Json()},
           {"whole_opset", r.whole_opset > 0 ? Json(r.whole_opset) : Json()},
           {"readers", readers_ ? infer::ToJson(*readers_) : Json()}};
 }

@@ -1,5 +1,5 @@
 #pragma once
-/// -o, --target, --opset, --functions: where and how a model is written.
+/// -o, --target, --opset, --functions, --sparse-file: where and how a model is written.
 #include "lib/onnx/export.h"
 #include "passes/pass/pipeline.h"
 #include "quant/accuracy/gate.h"
@@ -13,7 +13,7 @@ struct ExportFlags {
   std::string output;
   std::string target;           ///< "": nobody in particular
   std::string opset = "input";  ///< "input", "max" or a number
-  bool functions = false, external_data = false;
+  bool functions = false, external_data = false, sparse_file = false;
   void Declare(Options& options);
   void DeclareTarget(Options& options);  ///< --target alone, which Declare declares, too
   /// What can be wrong before there is a model to write. Texts go to stderr where the model goes to
@@ -63,9 +63,11 @@ struct ExportFlags {
   /// `model` as it reads back from the file; nullopt where that is over 2 GiB or cannot be written.
   Result<std::optional<Model>> ReadBack(Context& context, const Model& model) const;
   Result<TargetReport> CheckAs(Context& context, const Model& model, const Target& t) const;
+  static std::string SparseText(const SparseConstants& done);
   static std::string CostsText(const ExportReport& planned);
-  std::string FindReaders(Context& context, const Model& model);  ///< in `readers_`, and as a line
-  std::string raised_because_;                                    ///< the reason of RaiseTo
+  /// In `readers_`, and as a line. has_sparse: the file has sparse constants.
+  std::string FindReaders(Context& context, const Model& model, bool has_sparse);
+  std::string raised_because_;      ///< the reason of RaiseTo
   int fitting_opset_ = 0;           ///< what Fits found; 0: the writer's own choice
   std::optional<Readers> readers_;  ///< of the file that was written; none: not known
 };
