@@ -186,9 +186,12 @@ typedef struct infer_quantize_options {
    * `recipe`, "fast", "balanced" and "best" are tried in this order until one is taken. */
   infer_evaluate evaluate; /* with `user` */
   double max_drop;         /* 0: no loss; infinite: any, the metric is only told */
-  /* static, dynamic, weight-only: weights become zero while they are rounded, one of both */
-  double sparsity; /* of the weights, above 0 and below 1 */
-  const char* nm;  /* "2:4": of each 4 weights along the inputs at most 2 stay */
+  /* static, dynamic, weight-only: weights become zero while they are rounded. `sparsity`, `nm` or
+   * `blocks` (with or without `sparsity`) */
+  double sparsity;    /* of the weights or blocks, above 0 and below 1 */
+  const char* nm;     /* "2:4": of each 4 weights along the inputs at most 2 stay */
+  const char* blocks; /* "16x4": rows x columns that become zero together; half where there is no
+                         `sparsity` */
 } infer_quantize_options;
 
 typedef struct infer_quantize_report {

@@ -31,19 +31,22 @@ struct QuantizeCall {
   JointPruning* pruning = nullptr;  ///< nullptr: no weight becomes zero
 };
 
+bool Prunes(const infer_quantize_options& o) { return o.sparsity != 0 || o.nm || o.blocks; }
+
 /// Empty: nothing is pruned.
 Result<std::unique_ptr<JointPruning>> PruningOf(const infer_quantize_options& o,
                                                 const Backend& backend, Told& told) {
-  if (o.sparsity == 0 && !o.nm) return std::unique_ptr<JointPruning>();
-  if (o.sparsity != 0 && o.nm)
-    return InvalidArgument("nm says how many weights become zero: no sparsity");
+  if (!Prunes(o)) return std::unique_ptr<JointPruning>();
+  if (o.nm && (o.sparsity != 0 || o.blocks))
+    return InvalidArgument("nm says how many weights become zero: no sparsity, no blocks");
   PruneOptions p;
   if (o.nm) {
     INFER_ASSIGN(p.pattern, ParseNm(o.nm));
-  } else {
-    p.pattern.share = o.sparsity;
-    if (Status s = CheckShare(o.sparsity); !s.ok()) return std::move(s).In("sparsity");
+  } else if (o.blocks) {
+    INFER_ASSIGN(p.pattern, ParseBlocks(o.blocks));
   }
+  if (o.sparsity != 0) p.pattern.share = o.sparsity;
+  if (Status s = CheckShare(p.pattern.share); !s.ok()) return std::move(s).In("sparsity");
   p.scope = {PatternsOf(o.include), PatternsOf(o.exclude)};
   p.threads = o.threads;
   p.progress = told.OfSteps();
@@ -167,8 +170,8 @@ Status CheckOfMode(const infer_quantize_options& o, std::string_view mode) {
   const bool takes_format = mode == "static" || mode == "weight-only";
   if (o.format && !takes_format)
     return InvalidArgument(Cat("format: mode ", mode, " has one alone"));
-  if ((o.sparsity != 0 || o.nm) && mode != "static" && mode != "dynamic" && mode != "weight-only")
-    return InvalidArgument(Cat("sparsity and nm: mode ", mode, " has no pruning"));
+  if (Prunes(o) && mode != "static" && mode != "dynamic" && mode != "weight-only")
+    return InvalidArgument(Cat("sparsity, nm and blocks: mode ", mode, " has no pruning"));
   const auto check = [&](std::string_view of,
                          std::initializer_list<std::pair<std::string_view, bool>> given) -> Status {
     for (const auto& [name, is_given] : given)

@@ -191,6 +191,8 @@ TEST(CApiQuantize, RefusesOptionsThatMakeNoSense) {
   refused([](O& o) { o.sparsity = std::nan(""); }, "sparsity");
   refused([](O& o) { o.nm = "4:4"; }, "4:4");
   refused([](O& o) { o.nm = "2:4", o.sparsity = 0.5; }, "no sparsity");
+  refused([](O& o) { o.nm = "2:4", o.blocks = "16x4"; }, "no blocks");
+  refused([](O& o) { o.blocks = "16by4"; }, "16by4");
   refused([&](O& o) { weights(o), o.bits = 3; }, "3");
   refused([&](O& o) { weights(o), o.block = 7; }, "7");
   refused([&](O& o) { weights(o), o.method = "guess"; }, "guess");

@@ -105,13 +105,15 @@ class BesideTheCommands(Demo):
     def test_zeros_and_codes_together(self):
         for options, given in [({"recipe": "fast", "sparsity": 0.5}, ["--recipe", "fast", "--sparsity", "50%"]),
                                ({"mode": "dynamic", "nm": "2:4"}, ["--mode", "dynamic", "--sparsity", "2:4"]),
+                               ({"mode": "dynamic", "blocks": "16x4", "sparsity": 0.6}, ["--mode", "dynamic", "--blocks", "16x4",
+                                                                                         "--sparsity", "60%"]),
                                ({"mode": "weight-only", "block": 32, "sparsity": 0.6}, ["--mode", "weight-only", "--block", "32",
                                                                                         "--sparsity", "60%"])]:
             with self.subTest(options):
                 model = infer_opt.Model(self.small)
                 model.quantize(self.images[:40], threads=1, **options)
                 self.assertEqual(self.bytes_of(model), self.command("quantize", self.small, *self.calib(40), *given))
-        for wrong, said in (({"sparsity": 1.0}, "sparsity"), ({"nm": "4:4"}, "4:4"), ({"nm": "2:4", "sparsity": 0.5}, "no sparsity")):
+        for wrong, said in (({"sparsity": 1.0}, "sparsity"), ({"nm": "4:4"}, "4:4"), ({"nm": "2:4", "sparsity": 0.5}, "no sparsity"), ({"blocks": "1x1"}, "1x1")):
             with self.subTest(wrong), self.assertRaisesRegex(infer_opt.Error, said):
                 infer_opt.Model(self.small).quantize(self.images[:40], threads=1, **wrong)
 

@@ -63,8 +63,10 @@ class PruneCommand : public Command {
     low_rank_.Declare(o);
     o.Share("--sparsity", &sparsity_, "So many of the weights, or blocks, become zero");
     o.Value("--nm", &nm_, "N:M, as 2:4: of each M weights along the inputs at most N stay");
-    o.Value("--blocks", &blocks_,
-            "RxC, as 1x4 or 16x1: blocks of R outputs and C inputs become zero together");
+    o.Value(
+        "--blocks", &blocks_,
+        "RxC, as 1x4, 16x1 or 16x4: blocks of R outputs and C inputs become zero together. 16x1 is "
+        "the fastest in f32, 16x4 the one that INT8 gains from");
     o.Choice(
         "--method", &method_, {"auto", "magnitude", "wanda", "sparsegpt"},
         "How weights are chosen; auto: the method with the least error on held-out samples, by "

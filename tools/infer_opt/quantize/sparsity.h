@@ -1,5 +1,5 @@
 #pragma once
-/// --sparsity of infer-opt quantize: weights become zero while they are rounded.
+/// --sparsity and --blocks of infer-opt quantize: weights become zero while they are rounded.
 #include <memory>
 
 #include "quant/prune/joint.h"
@@ -9,9 +9,10 @@ namespace infer {
 
 struct SparsityFlags {
   std::string sparsity;  ///< "50%", "0.5" or "2:4"; "": none
+  std::string blocks;    ///< "16x4"; "": single weights, or N:M
   void Declare(Options& o);
-  bool wanted() const { return !sparsity.empty(); }
-  /// InvalidArgument: neither a share above 0 and below 1 nor N:M.
+  bool wanted() const { return !sparsity.empty() || !blocks.empty(); }
+  /// InvalidArgument: neither a share above 0 and below 1 nor N:M, or N:M of blocks.
   Result<SparsityPattern> Pattern() const;
 };
 

@@ -86,8 +86,8 @@ class Model:
                  observer: Optional[str] = ..., activations: Optional[str] = ..., weights: Optional[str] = ...,
                  symmetric_activations: bool = ..., per_tensor: bool = ..., reduce_range: bool = ..., keep_first: int = ...,
                  keep_last: int = ..., bits: int = ..., block: Optional[int] = ..., asymmetric: bool = ..., accuracy_level: int = ...,
-                 method: Optional[str] = ..., sparsity: float = ..., nm: Optional[str] = ..., eval_fn: Optional[_EvalFn] = ...,
-                 max_drop: Optional[float] = ..., device: str = ..., threads: int = ...,
+                 method: Optional[str] = ..., sparsity: float = ..., nm: Optional[str] = ..., blocks: Optional[str] = ...,
+                 eval_fn: Optional[_EvalFn] = ..., max_drop: Optional[float] = ..., device: str = ..., threads: int = ...,
                  progress: Optional[_Progress] = ...) -> QuantizeReport: ...
     def prune(self, calibration: Optional[Iterable[_Inputs]] = ..., *, sparsity: float = ..., nm: Optional[str] = ...,
               blocks: Optional[str] = ..., flops: float = ..., rank: float = ..., low_rank: float = ...,

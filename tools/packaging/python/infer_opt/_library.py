@@ -52,7 +52,7 @@ class CQuantizeOptions(ctypes.Structure):
                 *((name, ctypes.c_char_p) for name in ("format", "recipe", "observer", "activations", "weights")),
                 *((name, ctypes.c_int32) for name in ("symmetric_activations", "per_tensor", "reduce_range", "keep_first", "keep_last",
                                                       "bits", "block", "asymmetric", "accuracy_level")),
-                ("method", ctypes.c_char_p), *_JUDGE, ("sparsity", ctypes.c_double), ("nm", ctypes.c_char_p)]
+                ("method", ctypes.c_char_p), *_JUDGE, ("sparsity", ctypes.c_double), ("nm", ctypes.c_char_p), ("blocks", ctypes.c_char_p)]
 
 
 class CQuantizeReport(ctypes.Structure):

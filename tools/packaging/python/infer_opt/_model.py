@@ -97,7 +97,7 @@ class Model:
                  observer: Optional[str] = None, activations: Optional[str] = None, weights: Optional[str] = None,
                  symmetric_activations: bool = False, per_tensor: bool = False, reduce_range: bool = False, keep_first: int = 0,
                  keep_last: int = 0, bits: int = 0, block: Optional[int] = None, asymmetric: bool = False, accuracy_level: int = 0,
-                 method: Optional[str] = None, sparsity: float = 0.0, nm: Optional[str] = None,
+                 method: Optional[str] = None, sparsity: float = 0.0, nm: Optional[str] = None, blocks: Optional[str] = None,
                  eval_fn: Optional[EvalFunction] = None, max_drop: Optional[float] = None,
                  device: str = "cpu", threads: int = 0, progress: Optional[ProgressFunction] = None) -> QuantizeReport:
         """Rewrites the model as `infer-opt quantize --opset max` does, without its gates, comparison and measurement.
@@ -105,8 +105,8 @@ class Model:
         calibration: an iterable of inputs as Session.run takes them; a sequence is read by index, again and again, and never held.
         labels: a class per sample, or a list of them where the model makes several rows of scores of it; then accuracy is what
         counts. mode: "static", "dynamic", "weight-only", "fp16", "bf16"; the other options are those of the command, and an option
-        of another mode is an error. block: 0 for a scale per output. sparsity, nm: weights become zero while they are rounded. progress: called with step, done, total (0: not known);
-        False ends the work. The model stays as it was where this raises.
+        of another mode is an error. block: 0 for a scale per output. sparsity, nm, blocks ("16x4"): weights become zero while they are rounded.
+        progress: called with step, done, total (0: not known); False ends the work. The model stays as it was where this raises.
 
         eval_fn: the caller's metric, more is better: called with a Session of the model as it came, then of the fused candidate,
         returns a number; the session is closed when it returns. The candidate is taken where it loses at most max_drop, in the
@@ -120,7 +120,7 @@ class Model:
             observer=text(observer), activations=text(activations), weights=text(weights), symmetric_activations=symmetric_activations,
             per_tensor=per_tensor, reduce_range=reduce_range, keep_first=keep_first, keep_last=keep_last, bits=bits,
             block=0 if block is None else block or -1, asymmetric=asymmetric, accuracy_level=accuracy_level, method=text(method),
-            sparsity=sparsity, nm=text(nm), **work.judge(eval_fn, max_drop, self._adopter()))
+            sparsity=sparsity, nm=text(nm), blocks=text(blocks), **work.judge(eval_fn, max_drop, self._adopter()))
         report = CQuantizeReport(size=ctypes.sizeof(CQuantizeReport))
         work.run(library.infer_model_quantize, self._handle, ctypes.byref(options), ctypes.byref(report))
         return QuantizeReport(*(getattr(report, name) for name in QuantizeReport._fields[:-1]), report.recipe.decode())
