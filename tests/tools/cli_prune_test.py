@@ -70,6 +70,15 @@ class CliPrune(CliTestCase):
                 seen = self.zeros(self.dir / "q.onnx")
                 self.assertEqual(seen["weights"], pruning["weights"])
                 self.assertGreaterEqual(seen["zeros"], pruning["zeros"])
+        pruning = self.quantize(0, "--recipe", "none", "--blocks", "16x4", "--sparsity", "60%")["pruning"]
+        self.assertEqual((pruning["pattern"]["kind"], pruning["zero_units"]), ("blocks", round(0.6 * pruning["units"])))
+        self.assertGreaterEqual(self.zeros(self.dir / "q.onnx")["zeros"], pruning["zeros"])
+        for named in (False, True):  # which step runs a layer is told by its name, or by what reads its result
+            self.small.write_bytes(small_model.small_model(named=named))
+            self.quantize(0, "--recipe", "none", "--blocks", "16x4", "--sparsity", "75%")
+            layers = [layer for layer in self.zeros(self.dir / "q.onnx")["layers"] if layer["zeros"] > 0]
+            self.assertTrue(layers)
+            self.assertTrue(all("kernel" in layer for layer in layers), layers)
         # A precision by layer over weights whose zeros stand.
         report = self.quantize(0, "--mixed", "--goal", "size", "--opset", "max", "--timing-ms", 5, "--sparsity", "60%")
         pruning = report["pruning"]
@@ -90,6 +99,7 @@ class CliPrune(CliTestCase):
                                  (2, ["--sparsity", "half"], "write 50% or 2:4"), (2, ["--sparsity", "4:4"], "--sparsity"),
                                  (4, ["--sparsity", "8:256", "--include", "stem"], "nothing to prune with 8:256"),
                                  (4, ["--sparsity", "50%", "--mode", "fp16"], "--mode fp16 has no pruning"),
+                                 (2, ["--blocks", "16by4"], "--blocks"), (2, ["--blocks", "16x4", "--sparsity", "2:4"], "leave --blocks out"),
                                  (2, ["--sparsity", "50%", "--mode", "weight-only", "--method", "gptq"], "--method gptq")):
             with self.subTest(args):
                 done = self.expect(code, "infer-opt", "quantize", self.small, "-o", self.dir / "q.onnx", *SMALL, "--no-verify",
@@ -246,9 +256,9 @@ class CliPrune(CliTestCase):
         report = self.prune(0, "--low-rank", "--max-size", "85%", *SMALL, *JUDGE, model=self.small)
         self.assertLessEqual(report["size"]["bytes"], 0.85 * report["size"]["bytes_before"])
         self.assertEqual(report["low_rank"]["goal"]["kind"], "bytes")
-        report = self.prune(0, "--low-rank", "--max-drop", "10%", *SMALL[:-1], 24, *JUDGE, model=self.small)
+        report = self.prune(0, "--low-rank", "--max-drop", "20%", *SMALL[:-1], 24, *JUDGE, model=self.small)
         self.assertEqual(report["low_rank"]["goal"]["kind"], "drop")
-        self.assertLessEqual(report["low_rank"]["expected_drop"], 0.1)
+        self.assertLessEqual(report["low_rank"]["expected_drop"], 0.2)
         self.assertLess(report["low_rank"]["us_after"], report["low_rank"]["us"])
 
     def test_low_rank_same_command_same_bytes(self):

@@ -21,13 +21,13 @@ def weights(name, dims, numbers):
     return wire.tensor(name, dims, struct.pack(f"<{count}f", *(numbers.gauss(0, scale) for _ in range(count))))
 
 
-def small_model(seed=7, side=16):
-    """The bytes of the file. Input: image f32[batch,1,side,side], side a multiple of 8; output: logits f32[batch,10]."""
+def small_model(seed=7, side=16, named=True):
+    """The bytes of the file; named: layers have names, not only their results. Input: image f32[batch,1,side,side], side a multiple of 8; output: logits f32[batch,10]."""
     numbers, nodes, constants = random.Random(seed), [], []
 
     def layer(op, x, name, dims, *attributes):
         constants.append(weights(name + ".w", dims, numbers))
-        nodes.append(wire.node(op, [x, name + ".w"], [name], attributes, name))
+        nodes.append(wire.node(op, [x, name + ".w"], [name], attributes, name if named else ""))
         return name
 
     def relu(x):
