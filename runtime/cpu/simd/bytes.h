@@ -64,21 +64,24 @@ inline constexpr int kSparseByteColumns = 16, kSparseByteRows = 28;
 /// Bytes of one quad of k of all rows of a tile.
 inline constexpr int kSparseByteStep = kSparseByteRows * kByteQuad;
 
-/// d[r][j] = finish(start[j] + sum_i sum_q x[at[i] + 4 r + q] * w[i][j][q]) for 16 columns: quads
-/// of k whose weights are zero are not listed.
+/// d[r][j] = finish(start[j] + sum_i sum_q x[at[i] step + 4 r + q] * w[i][j][q]) for 16 columns:
+/// quads of k whose weights are zero are not listed.
 struct SparseByteCall : ByteResults {
-  const uint8_t* x = nullptr;    ///< [quads of k][kSparseByteRows][4]
-  const uint32_t* at = nullptr;  ///< [count]: where x has quad i
-  const int8_t* w = nullptr;     ///< [count][16][4], at a multiple of 64 bytes
+  const uint8_t* x = nullptr;      ///< [quads of k][rows][4]
+  int64_t step = kSparseByteStep;  ///< bytes from a quad of x to the next
+  const uint32_t* at = nullptr;    ///< [count]: quads of k
+  const int8_t* w = nullptr;       ///< [count][16][4], at a multiple of 64 bytes
   int64_t count = 0;
 };
 
 struct SparseBytes {
-  /// Pre: 1 <= rows <= kSparseByteRows. Up to the next multiple of four rows of x are read.
+  /// Pre: 1 <= rows <= kSparseByteRows. Of more than one row, those up to the next multiple of four
+  /// are read in x, too.
   void (*multiply)(int rows, const SparseByteCall& call);
   /// to[k / 4][r][k % 4] = rows[r][k] ^ flip for k < depth, and any number up to a whole quad.
-  void (*turn)(const uint8_t* const (&rows)[kSparseByteRows], int64_t depth, uint8_t flip,
-               uint8_t* to);
+  /// Of `count` rows; those behind hold anything.
+  void (*turn)(const uint8_t* const (&rows)[kSparseByteRows], int count, int64_t depth,
+               uint8_t flip, uint8_t* to);
 };
 /// nullptr where the machine, or INFER_MAX_ISA, has no VNNI of 512 bits.
 const SparseBytes* TheSparseBytes();

@@ -20,7 +20,7 @@ void Multiply(const SparseByteCall& c) {
   const int8_t* w = c.w;
   const uint32_t *at = c.at, *const end = c.at + c.count;
   for (; at < end; ++at, w += 64) {
-    const uint8_t* const x = c.x + *at;
+    const uint8_t* const x = c.x + *at * c.step;
     const __m512i weights = _mm512_load_si512(w);
     Each<kRows>([&](auto r) INFER_INLINED {
       int32_t quad;
@@ -29,6 +29,25 @@ void Multiply(const SparseByteCall& c) {
     });
   }
   Finish<kRows, 1>(sum, c);
+}
+
+/// Of one row, whose quads may lie side by side: four sums, so that none waits for the one before.
+void MultiplyOne(const SparseByteCall& c) {
+  constexpr int kChains = 4;
+  __m512i sum[kChains] = {_mm512_loadu_si512(c.start)};
+  const auto add = [&](auto chain, int64_t i) INFER_INLINED {
+    int32_t quad;
+    __builtin_memcpy(&quad, c.x + c.at[i] * c.step, 4);
+    sum[chain] =
+        _mm512_dpbusd_epi32(sum[chain], _mm512_set1_epi32(quad), _mm512_load_si512(c.w + i * 64));
+  };
+  int64_t i = 0;
+  for (; i + kChains <= c.count; i += kChains)
+    Each<kChains>([&](auto chain) INFER_INLINED { add(chain, i + chain); });
+  for (; i < c.count; ++i) add(Index<0>(), i);
+  Sums<1, 1> all = {
+      {_mm512_add_epi32(_mm512_add_epi32(sum[0], sum[1]), _mm512_add_epi32(sum[2], sum[3]))}};
+  Finish<1, 1>(all, c);
 }
 
 /// A row of results: 16 numbers of 32 bits, or 16 bytes.
@@ -59,6 +78,7 @@ void MultiplyRows(int rows, const SparseByteCall& c) {
 }
 
 void MultiplySparse(int rows, const SparseByteCall& call) {
+  if (rows == 1) return MultiplyOne(call);
   MultiplyRows<kSparseByteRows>(rows, call);
 }
 
@@ -106,11 +126,13 @@ INFER_INLINE void TurnRows(const uint8_t* const (&rows)[kSparseByteRows], int fi
   });
 }
 
-void Turn(const uint8_t* const (&rows)[kSparseByteRows], int64_t depth, uint8_t flip, uint8_t* to) {
+void Turn(const uint8_t* const (&rows)[kSparseByteRows], int count, int64_t depth, uint8_t flip,
+          uint8_t* to) {
   const __m512i flips = _mm512_set1_epi8(static_cast<char>(flip));
   for (int64_t k = 0; k < depth; k += 64, to += 16 * kSparseByteStep) {
     TurnRows(rows, 0, k, depth, flips, to);
-    TurnRows(rows, kSparseByteRows - 16, k, depth, flips, to);  // four rows once more
+    // Four rows once more.
+    if (count > 16) TurnRows(rows, kSparseByteRows - 16, k, depth, flips, to);
   }
 }
 

@@ -14,7 +14,6 @@ namespace {
 using simd::kByteQuad;
 using simd::kSparseByteColumns;
 using simd::kSparseByteRows;
-using simd::kSparseByteStep;
 
 constexpr int64_t kBlockBytes = kSparseByteColumns * kByteQuad;
 /// Bytes of packed rows for which weights are read once, where these leave L2 no room.
@@ -88,7 +87,7 @@ SparseByteWeights SparseByteWeights::Pack(const ByteMatrix& w, int32_t zero, boo
           s.start[static_cast<size_t>(b.column + j)] -= zero * code;
         }
       codes.insert(codes.end(), block, block + kBlockBytes);
-      s.at.push_back(static_cast<uint32_t>(b.quad * kSparseByteStep));
+      s.at.push_back(static_cast<uint32_t>(b.quad));
     });
     s.starts.push_back(static_cast<int64_t>(s.at.size()));
   }
@@ -220,14 +219,19 @@ void SparseByteProduct::PackTile(const uint8_t* x, int64_t tile, uint8_t* to) co
   const int64_t first = tile * kSparseByteRows;
   const auto count = static_cast<int>(std::min<int64_t>(kSparseByteRows, windows.rows() - first));
   const uint8_t flip = w->is_signed ? 128 : 0;
-  const int64_t step = quads() * kSparseByteStep;
+  const int64_t tap_bytes = quads() * step();
   windows.ForTaps(first, count, [&](int64_t tap, const int64_t* places) {
-    const uint8_t* rows[kSparseByteRows];
-    for (int r = 0; r < kSparseByteRows; ++r) {
-      const int64_t place = places[r < count ? r : 0];
-      rows[r] = place < 0 ? w->padding.data() : x + place * channels;
+    const auto row = [&](int r) {
+      return places[r] < 0 ? w->padding.data() : x + places[r] * channels;
+    };
+    uint8_t* const tap_to = to + tap * tap_bytes;
+    if (windows.rows() == 1) {
+      for (int64_t k = 0; k < channels; ++k) tap_to[k] = row(0)[k] ^ flip;
+      return;
     }
-    loops->turn(rows, channels, flip, to + tap * step);
+    const uint8_t* rows[kSparseByteRows];
+    for (int r = 0; r < kSparseByteRows; ++r) rows[r] = row(r < count ? r : 0);
+    loops->turn(rows, count, channels, flip, tap_to);
   });
 }
 
@@ -238,6 +242,7 @@ void SparseByteProduct::Multiply(int64_t tile, const uint8_t* packed, int64_t pa
   const int64_t begin = w->starts[static_cast<size_t>(panel)];
   simd::SparseByteCall call;
   call.x = packed;
+  call.step = step();
   call.at = w->at.data() + begin;
   call.w = As<int8_t>(w->codes->data()) + begin * kBlockBytes;
   call.count = w->starts[static_cast<size_t>(panel) + 1] - begin;

@@ -111,7 +111,9 @@ struct SparseByteProduct {
 
  private:
   int64_t quads() const { return (channels + simd::kByteQuad - 1) / simd::kByteQuad; }
-  int64_t tile_bytes() const { return windows.taps() * quads() * simd::kSparseByteStep; }
+  /// Bytes from a quad of packed rows to the next: one row alone lies as it is.
+  int64_t step() const { return windows.rows() == 1 ? simd::kByteQuad : simd::kSparseByteStep; }
+  int64_t tile_bytes() const { return windows.taps() * quads() * step(); }
   int64_t panels() const { return static_cast<int64_t>(w->starts.size()) - 1; }
   int64_t tiles() const;
   int64_t together() const;  ///< tiles for which weights are read once
