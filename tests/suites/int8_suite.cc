@@ -294,6 +294,21 @@ TEST(Int8, PointwiseConvolutions) {
   }
 }
 
+/// Level 1 gives the graph's own bits.
+void ExpectExactly(const std::string& text, const std::vector<Datum>& inputs) {
+  const Graph g = *ParseGraph(text, SuiteOps());
+  const auto want = *Evaluate(g, inputs);
+  const auto program = BackendUnderTest().Compile(g, {.level = 1});
+  ASSERT_TRUE(program.ok()) << program.status().message();
+  const auto got = RunOnce(**program, inputs);
+  ASSERT_TRUE(got.ok()) << got.status().message();
+  const Tensor &a = (*got)[0].tensor(), &b = want[0].tensor();
+  ASSERT_EQ(a.num_elements(), b.num_elements());
+  for (int64_t i = 0; i < a.num_elements(); ++i)
+    ASSERT_EQ(a.At(i), b.At(i)) << i << " by " << (*program)->steps()[0].kernel << " "
+                                << text.substr(0, 99);
+}
+
 /// Scales of 1 and no quantization of the result: what comes out is the 32-bit sum, which must be
 /// exact to the last bit, of full-range codes, short and long, with and without padding.
 TEST(Int8, SumsAreExact) {
@@ -308,33 +323,19 @@ TEST(Int8, SumsAreExact) {
                         {{1, 24, 9, 8}, {24, 1, 3, 3}, "group=24, pads=[1,1,1,1]"},
                         {{1, 20, 9, 8}, {40, 10, 3, 3}, "group=2"},
                         {{1, 600, 1, 1}, {70, 600, 1, 1}, ""}};
-  const auto exactly = [](const std::string& text, const Tensor& x) {
-    const Graph g = *ParseGraph(text, SuiteOps());
-    const std::vector<Datum> inputs = {x};
-    const auto want = *Evaluate(g, inputs);
-    const auto program = BackendUnderTest().Compile(g, {.level = 1});
-    ASSERT_TRUE(program.ok()) << program.status().message();
-    const auto got = RunOnce(**program, inputs);
-    ASSERT_TRUE(got.ok()) << got.status().message();
-    const Tensor &a = (*got)[0].tensor(), &b = want[0].tensor();
-    ASSERT_EQ(a.num_elements(), b.num_elements());
-    for (int64_t i = 0; i < a.num_elements(); ++i)
-      ASSERT_EQ(a.At(i), b.At(i)) << i << " by " << (*program)->steps()[0].kernel << " "
-                                  << text.substr(0, 99);
-  };
   for (std::string_view type : {"u8", "i8"})
     for (int zero : {0, type == "u8" ? 255 : -128}) {
       const DType t = *ParseDType(type);
       for (const Case& c : cases)
-        exactly(Cat("graph g(q: ", type, ToString(c.x), ") -> (y) { ", Dq("x", "q", 1, type, zero),
-                    "wq = ", Const(DType::kI8, c.w, 7), " ", Dq("w", "wq", 1, "i8", 0),
-                    "y = Conv(x, w) {", c.attributes, "} }"),
-                Full(t, c.x, 5));
+        ExpectExactly(Cat("graph g(q: ", type, ToString(c.x), ") -> (y) { ",
+                          Dq("x", "q", 1, type, zero), "wq = ", Const(DType::kI8, c.w, 7), " ",
+                          Dq("w", "wq", 1, "i8", 0), "y = Conv(x, w) {", c.attributes, "} }"),
+                      {Full(t, c.x, 5)});
       for (int64_t rows : {1, 40})
-        exactly(Cat("graph g(q: ", type, "[", rows, ",300]) -> (y) { ", Dq("x", "q", 1, type, zero),
-                    "wq = ", Const(DType::kI8, {300, 75}, 3), " ", Dq("w", "wq", 1, "i8", 0),
-                    "y = MatMul(x, w) }"),
-                Full(t, {rows, 300}, 2));
+        ExpectExactly(Cat("graph g(q: ", type, "[", rows, ",300]) -> (y) { ",
+                          Dq("x", "q", 1, type, zero), "wq = ", Const(DType::kI8, {300, 75}, 3),
+                          " ", Dq("w", "wq", 1, "i8", 0), "y = MatMul(x, w) }"),
+                      {Full(t, {rows, 300}, 2)});
     }
 }
 
@@ -426,6 +427,39 @@ TEST(Int8, MatrixProductsOfManyZeros) {
                       "e = MatMul(x, w) u = Relu(e) }"),
                   {Full(t, {rows, k}, 2)}, None);
       }
+}
+
+/// Products whose zero point and scale only the run knows.
+TEST(Int8, IntegerOperatorsOfManyZeros) {
+  Random random(3);
+  const std::string head = "q, s, z = DynamicQuantizeLinear(x) ";
+  const std::string real = " f = Cast(i) {to=1} m = Mul(f, s) y = Add(m, b) }";
+  for (int64_t rows : {1, 3, 70})
+    for (int64_t k : {64, 130}) {
+      const std::string product = Cat("graph g(x: f32[", rows, ",", k, "]) -> (y) { ", head,
+                                      "w = ", SparseConst({k, 75}, 3, true),
+                                      " b = const f32[75] ~5 i = MatMulInteger(q, w, z) ");
+      const std::vector<Datum> x{RandomInput(DType::kF32, {rows, k}, random)};
+      ExpectExactly(Cat(product, "y = Identity(i) }"), x);
+      ExpectExactly(Cat(product, real), x);
+    }
+  struct Case {
+    Dims x, w;
+    std::string_view attributes;
+  };
+  for (const auto& [x, w, attributes] :
+       {Case{{2, 32, 9, 8}, {48, 32, 3, 3}, "pads=[1,1,1,1]"},
+        Case{{1, 32, 12, 9}, {32, 32, 3, 3}, "strides=[2,1], dilations=[1,2], pads=[1,2,0,1]"},
+        Case{{1, 64, 40}, {64, 64, 3}, "pads=[2,2]"}}) {
+    const std::string conv =
+        Cat("w = ", SparseConst(w, 7, false), " b = const f32[", w[0],
+            w.size() == 4 ? ",1,1" : ",1", "] ~5 i = ConvInteger(q, w, z) {", attributes, "} ");
+    const std::vector<Datum> in{RandomInput(DType::kF32, x, random)};
+    ExpectExactly(Cat("graph g(x: f32", ToString(x), ") -> (y) { ", head, conv, real), in);
+    ExpectExactly(
+        Cat("graph g(q: i8", ToString(x), ", z: i8[]) -> (y) { ", conv, "y = Identity(i) }"),
+        {Full(DType::kI8, x, 5), Tensor::Scalar<int8_t>(-37)});
+  }
 }
 
 TEST(Int8, ElementWise) {

@@ -10,6 +10,7 @@
 
 #include "lib/support/isa_tables.h"
 #include "lib/support/random.h"
+#include "runtime/cpu/kernels/common/zero_share.h"
 #include "runtime/cpu/kernels/matmul/sparse_choice.h"
 
 namespace infer {

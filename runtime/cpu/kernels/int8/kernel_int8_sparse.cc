@@ -2,13 +2,7 @@
 /// most of which are zero (sparse_bytes.h). Chosen where counted work says that they gain over the
 /// dense kernels. `infer-bench kernels M.onnx --alternatives --threads 1` shows the times of both;
 /// figures: docs/pruning.md, docs/adr/0063-sparse-byte-products.md.
-#include <algorithm>
-#include <mutex>
-#include <optional>
-
 #include "lib/ir/roles.h"
-#include "lib/support/readable.h"
-#include "lib/support/strings.h"
 #include "runtime/cpu/kernels/common/kernels.h"
 #include "runtime/cpu/kernels/int8/byte_group.h"
 #include "runtime/cpu/kernels/int8/sparse_bytes.h"
@@ -18,10 +12,6 @@
 namespace infer {
 namespace {
 
-/// Work that is left, of the dense product's, at most: what the estimate is off by.
-constexpr double kByteGain = 0.85;
-constexpr int64_t kLeastByteExtent = 16;
-
 std::string RefuseSparseBytes(const StepCall& call) {
   if (!simd::TheSparseBytes()) return "no kernel for this instruction set";
   // Asked here, too: a group that no dense kernel takes must not form around this one in vain.
@@ -30,21 +20,6 @@ std::string RefuseSparseBytes(const StepCall& call) {
   if (!IsConvolution(call.main())) return "";
   return call.main().Attr<int64_t>("group") == 1 ? "" : "more than one group";
 }
-
-/// Weights [M, C, window...] of convolutions, [N, K] or [K, N] of matrix products.
-ByteMatrix MatrixOf(const Tensor& w, bool channels_first, bool convolution) {
-  ByteMatrix m;
-  m.from = w.data<int8_t>().data();
-  m.columns = w.dim(channels_first ? 0 : 1);
-  m.channels = w.dim(channels_first ? 1 : 0);
-  if (convolution) m.taps = w.num_elements() / (m.columns * m.channels);
-  m.tap_stride = 1;
-  m.channel_stride = channels_first ? m.taps : m.columns;
-  m.column_stride = channels_first ? m.channels * m.taps : 1;
-  return m;
-}
-
-std::string PercentOf(double part) { return Cat(Rounded(100 * part, 3), " %"); }
 
 class SparseByteKernel final : public Kernel {
  public:
@@ -58,7 +33,7 @@ class SparseByteKernel final : public Kernel {
     scales_ = ScalesOf(call, group_, columns);
     finish_ = ByteFinishOf(group_, scales_);
     codes_ = SymmetricWeights(w, columns, first);
-    matrix_ = MatrixOf(codes_, first, IsConvolution(node_));
+    matrix_ = ByteMatrix::Of(codes_, first, IsConvolution(node_));
   }
 
   Result<Prepared> Prepare(std::span<const Operand> in,
@@ -109,27 +84,14 @@ class SparseByteKernel final : public Kernel {
     return ByteWindows::Of(s, x.dims, y.dims);
   }
 
-  /// Counted and packed once; Unsupported where so many rows gain nothing.
   Result<std::shared_ptr<const SparseByteWeights>> Weights(int64_t rows) const {
-    if (matrix_.columns < kLeastByteExtent || matrix_.channels < kLeastByteExtent)
-      return Unsupported("the product is too small");
-    std::lock_guard lock(mutex_);
-    if (!counts_) counts_ = CountStored(matrix_);
-    const double left =
-        SparseByteWork(rows, matrix_, counts_->stored) / DenseByteWork(rows, matrix_);
-    if (left > kByteGain)
-      return Unsupported(Cat(
-          PercentOf(static_cast<double>(counts_->zeros) / static_cast<double>(counts_->weights)),
-          " of the weights are zero, in blocks of 16x4 they leave ", PercentOf(left),
-          " of the dense product's work; worth it: ", PercentOf(kByteGain)));
-    if (!packed_) {
+    return choice_.Make(matrix_, rows, [&] {
       std::span<const float> bias;
       if (scales_.bias.defined()) bias = scales_.bias.data<float>();
       const QuantParams8& x = group_.inputs[0]->params;
-      packed_ = std::make_shared<SparseByteWeights>(SparseByteWeights::Pack(
-          matrix_, UnsignedZero(x), x.dtype == DType::kI8, bias, scales_.scales));
-    }
-    return packed_;
+      return SparseByteWeights::Pack(matrix_, UnsignedZero(x), x.dtype == DType::kI8, bias,
+                                     scales_.scales);
+    });
   }
 
   const Node& node_;
@@ -139,9 +101,7 @@ class SparseByteKernel final : public Kernel {
   simd::ByteFinish finish_;
   Tensor codes_;
   ByteMatrix matrix_;
-  mutable std::mutex mutex_;
-  mutable std::optional<SparseByteCounts> counts_;
-  mutable std::shared_ptr<const SparseByteWeights> packed_;
+  SparseByteChoice choice_;
 };
 
 std::unique_ptr<Kernel> MakeSparseBytes(const StepCall& call) {

@@ -3,7 +3,8 @@
 /// are known only when they run. Sums are exact and each f32 step is rounded by itself, so that all
 /// instruction sets, and the graph step by step, give the same bits.
 ///
-/// With AVX-512 VNNI on our product of bytes (byte_gemm.h), of rows gathered from the image; else,
+/// With AVX-512 VNNI on our product of bytes (byte_gemm.h), of rows gathered from the image, or, by
+/// weights most of whose blocks are zero, on that which skips these (sparse_bytes.h); else,
 /// and by groups, on pairs of 16 bits (pair_product.h). Weights that less their zero point take 9
 /// bits are codes and an offset (offset_weights.h). Gain: docs/quantization.md.
 #include <algorithm>
@@ -16,10 +17,12 @@
 #include "runtime/cpu/kernels/common/appended.h"
 #include "runtime/cpu/kernels/common/kernels.h"
 #include "runtime/cpu/kernels/common/packed.h"
+#include "runtime/cpu/kernels/common/zero_share.h"
 #include "runtime/cpu/kernels/int8/byte_gemm.h"
 #include "runtime/cpu/kernels/int8/int8_product.h"
 #include "runtime/cpu/kernels/int8/offset_weights.h"
 #include "runtime/cpu/kernels/int8/pair_product.h"
+#include "runtime/cpu/kernels/int8/sparse_bytes.h"
 #include "runtime/cpu/launch/launch.h"
 #include "runtime/plan_ir/groups/quant_group.h"
 
@@ -213,6 +216,12 @@ class IntegerKernel final : public Kernel {
       weights_ = std::move(apart.codes);
     }
     is_signed_ = node_.input(0)->dtype() == DType::kI8;
+    lanes_ = call.options.threads > 0 ? call.options.threads : LaneBudget();
+    const auto codes = weights_.data<int8_t>();
+    skips_zeros_ = simd::TheSparseBytes() && !offsets_ && groups_ == 1 &&
+                   ShareOfSample(weights_.num_elements(), [&](int64_t i) {
+                     return codes[static_cast<size_t>(i)] == 0;
+                   }) >= kLeastZeros;
   }
 
   Result<Prepared> Prepare(std::span<const Operand> in,
@@ -246,6 +255,7 @@ class IntegerKernel final : public Kernel {
       return i >= 0 ? NumElements(in[static_cast<size_t>(i)].dims) : int64_t{0};
     };
     const Counts counts{count(o_.scale), count(o_.bias)};
+    if (skips_zeros_ && SetSparse(s, x.dims, out[0].dims, counts, in.size(), p)) return p;
     if (simd::TheMultiplyBytes() && groups_ == 1)
       SetBytes(images, src, dst, kernel, s, counts, in.size(), p);
     else
@@ -288,38 +298,98 @@ class IntegerKernel final : public Kernel {
     gemm.rows.width = g.rows();
     gemm.depth = g.row_bytes;
     gemm.columns = columns_;
-    const int64_t padded = BlocksOf(columns_, simd::kByteColumns) * simd::kByteColumns;
-    const int64_t per_column = Aligned(padded * 4),
-                  gathered = g.direct() ? 0 : g.rows() * g.row_bytes;
+    const Columns of(columns_, simd::kByteColumns);
+    const int64_t gathered = g.direct() ? 0 : g.rows() * g.row_bytes;
     p.name = "own:bytes:avx512_vnni";
-    p.scratch_bytes = 3 * per_column + gathered;
+    p.scratch_bytes = of.bytes() + gathered;
     const AddOffsets add{offsets_, g.rows(), g.row_bytes, k, columns_, o_.real};
     p.weight_bytes = static_cast<int64_t>(w->panels->size());
     p.launch =
         LaunchOf([=, o = o_, columns = columns_, is_signed = is_signed_](std::byte* const* args) {
           std::byte* const scratch = args[operands + 1];
           const int32_t zero = ZeroOf(args, o.zero, is_signed) + (is_signed ? 128 : 0);
-          int32_t* const start = As<int32_t>(scratch);
-          float* const scale = As<float>(scratch + per_column);
-          float* const plus = As<float>(scratch + 2 * per_column);
-          for (int64_t i = 0; i < padded; ++i) start[i] = zero * w->start[static_cast<size_t>(i)];
-          Fill(o.scale >= 0 ? args[o.scale] : nullptr, counts.scale, 1, columns, scale);
-          Fill(o.bias >= 0 ? args[o.bias] : nullptr, counts.bias, 0, columns, plus);
-          std::fill(scale + columns, scale + padded, 0.0f);
-          std::fill(plus + columns, plus + padded, 0.0f);
+          ByteColumns of_run =
+              FillColumns(of, w->start, w->bias, columns, zero, o, counts, args, scratch);
+          of_run.panels = w->panels->data();
           const std::byte* rows = args[o.x];
           if (gathered > 0) {
             // A padding is the zero point, before its sign is flipped with the rest of the row.
             g.Run(As<uint8_t>(rows), static_cast<uint8_t>(is_signed ? zero - 128 : zero),
-                  As<uint8_t>(scratch + 3 * per_column));
-            rows = scratch + 3 * per_column;
+                  As<uint8_t>(scratch + of.bytes()));
+            rows = scratch + of.bytes();
           }
-          const ByteColumns of{w->panels->data(), start, w->bias.data(), scale,
-                               o.bias >= 0 ? plus : nullptr};
-          gemm.Run(rows, of, args[operands], nullptr);
+          gemm.Run(rows, of_run, args[operands], nullptr);
           if (add.offsets)
-            add.Run(As<uint8_t>(rows), zero, scale, o.bias >= 0 ? plus : nullptr, args[operands]);
+            add.Run(As<uint8_t>(rows), zero, of_run.scales, of_run.plus, args[operands]);
         });
+  }
+
+  /// Scratch of a run: what belongs to columns, padded to whole panels, then bytes for `others`.
+  struct Columns {
+    int64_t padded, per_column;
+    Columns(int64_t columns, int64_t panel)
+        : padded(BlocksOf(columns, panel) * panel), per_column(Aligned(padded * 4)) {}
+    int64_t bytes() const { return 3 * per_column; }
+  };
+
+  /// Whether the weights have zeros enough.
+  bool SetSparse(const Spatial& s, const Dims& x, const Dims& y, const Counts& counts,
+                 size_t operands, Prepared& p) const {
+    SparseByteProduct product;
+    if (is_conv_) {
+      auto windows = ByteWindows::Of(s, x, y);
+      if (!windows.ok()) return false;
+      product.windows = *std::move(windows);
+    } else {
+      product.windows = ByteWindows::Rows(NumElements(x) / depth_);
+    }
+    // For a zero point of 1: the start of each sum is minus the sum of the weights.
+    const float one = 1;
+    const ByteMatrix matrix = ByteMatrix::Of(weights_, is_conv_, is_conv_);
+    auto weights = choice_.Make(matrix, product.windows.rows(), [&] {
+      return SparseByteWeights::Pack(matrix, 1, is_signed_, {}, {&one, 1});
+    });
+    if (!weights.ok()) return false;
+    product.loops = simd::TheSparseBytes();
+    product.finish.form = o_.real ? simd::ByteFinish::Form::kFloat : simd::ByteFinish::Form::kInts;
+    product.channels = depth_;
+    product.columns = columns_;
+    product.lanes = lanes_;
+    product.w = *std::move(weights);
+    const Columns of(columns_, simd::kSparseByteColumns);
+    const int64_t pixel = Aligned(depth_);
+    p.name = "own:sparse16x4:avx512_vnni";
+    p.scratch_bytes = of.bytes() + pixel + product.scratch_bytes();
+    p.weight_bytes = product.w->bytes();
+    p.launch = LaunchOf([=, o = o_, is_signed = is_signed_](std::byte* const* args) {
+      std::byte* const scratch = args[operands + 1];
+      const int32_t zero = ZeroOf(args, o.zero, is_signed);
+      const ByteColumns columns =
+          FillColumns(of, product.w->start, product.w->bias, product.columns,
+                      zero + (is_signed ? 128 : 0), o, counts, args, scratch);
+      std::byte* const padding = scratch + of.bytes();
+      std::memset(padding, zero & 255, static_cast<size_t>(product.channels));
+      product.Run({As<uint8_t>(static_cast<const std::byte*>(args[o.x])),
+                   As<uint8_t>(static_cast<const std::byte*>(padding)), columns, args[operands]},
+                  padding + pixel);
+    });
+    return true;
+  }
+
+  /// Starts of sums, scales and biases of one run, in `scratch`. `zero`: as an unsigned byte.
+  static ByteColumns FillColumns(const Columns& of, const std::vector<int32_t>& minus_sums,
+                                 const std::vector<float>& none, int64_t columns, int32_t zero,
+                                 const Operands& o, const Counts& counts, std::byte* const* args,
+                                 std::byte* scratch) {
+    int32_t* const start = As<int32_t>(scratch);
+    float* const scale = As<float>(scratch + of.per_column);
+    float* const plus = As<float>(scratch + 2 * of.per_column);
+    for (int64_t i = 0; i < of.padded; ++i) start[i] = zero * minus_sums[static_cast<size_t>(i)];
+    Fill(o.scale >= 0 ? args[o.scale] : nullptr, counts.scale, 1, columns, scale);
+    Fill(o.bias >= 0 ? args[o.bias] : nullptr, counts.bias, 0, columns, plus);
+    std::fill(scale + columns, scale + of.padded, 0.0f);
+    std::fill(plus + columns, plus + of.padded, 0.0f);
+    return {nullptr, start, none.data(), scale, o.bias >= 0 ? plus : nullptr};
   }
 
   /// k = tap * channels + channel, as the rows are gathered; start: minus the sum of a column.
@@ -423,6 +493,9 @@ class IntegerKernel final : public Kernel {
   Tensor weights_;
   std::shared_ptr<const std::vector<int32_t>> offsets_;  // by column; nullptr: weights_ are whole
   std::vector<int16_t> wide_;  // of depthwise filters in place of weights_, where they take 9 bits
+  int64_t lanes_ = 1;
+  bool skips_zeros_ = false;
+  SparseByteChoice choice_;
   BytesOnce bytes_;
   PackedOnce pairs_;
 };

@@ -55,7 +55,7 @@ Scaled8 ParamsOf(const StepCall& call, const Value* codes, size_t scale) {
 }
 
 /// All operands but these are constants that the launch does not read.
-void Use(Prepared& p, size_t operands, std::initializer_list<int> used) {
+void MarkUsed(Prepared& p, size_t operands, std::initializer_list<int> used) {
   p.unused.assign(operands, true);
   p.in_layouts.resize(operands);
   for (const int i : used) p.unused[static_cast<size_t>(i)] = false;
@@ -120,7 +120,7 @@ std::unique_ptr<Kernel> MakeQLinearTable(const StepCall& call) {
     Prepared p;
     p.name = "own:table";
     p.in_place = true;
-    Use(p, in.size(), {x});
+    MarkUsed(p, in.size(), {x});
     p.in_layouts[static_cast<size_t>(x)] = operand.layout;
     p.out_layouts = {operand.layout};
     const int64_t n = StoredBytes(operand);
@@ -187,7 +187,7 @@ std::unique_ptr<Kernel> MakeMean(const StepCall& call) {
     const QLinearMean8 mean{from, to, NumElements(dims) / (images * channels), channels};
     Prepared p;
     p.name = "own:mean";
-    Use(p, in.size(), {x});
+    MarkUsed(p, in.size(), {x});
     if (!last) p.in_layouts[static_cast<size_t>(x)] = onednn::ChannelsLast(operand.dtype, dims);
     const size_t y = in.size();
     p.launch = LaunchOf([=](std::byte* const* args) {
@@ -287,7 +287,7 @@ std::unique_ptr<Kernel> MakeShares(const StepCall& call) {
     const int64_t lines = NumElements(dims) / extent;
     Prepared p;
     p.name = "own:shares";
-    Use(p, in.size(), {x});
+    MarkUsed(p, in.size(), {x});
     const size_t y = in.size();
     p.launch = LaunchOf([=](std::byte* const* args) {
       ForRange(lines, std::max<int64_t>(1, kLinearGrain / (16 * extent)),

@@ -5,8 +5,9 @@
 #include <limits>
 
 #include "lib/support/parallel.h"
+#include "lib/support/readable.h"
+#include "lib/support/strings.h"
 #include "runtime/cpu/kernels/common/appended.h"
-#include "runtime/cpu/launch/launch.h"
 
 namespace infer {
 namespace {
@@ -19,6 +20,9 @@ constexpr int64_t kBlockBytes = kSparseByteColumns * kByteQuad;
 /// Bytes of packed rows for which weights are read once, where these leave L2 no room.
 constexpr int64_t kTogetherBytes = 256 << 10, kSparseWeightsInL2 = 512 << 10;
 constexpr int64_t kMostWindow = 32;
+/// Work that is left, of the dense product's, at most: what the estimate is off by.
+constexpr double kByteGain = 0.85;
+constexpr int64_t kLeastByteExtent = 16;
 
 /// Fitted to times of products of 1 to 3136 rows (sparse_bench): what follows a vector of sums, and
 /// rows at least for which a vector of weights is multiplied as long as it takes to read it.
@@ -50,6 +54,18 @@ int64_t ZerosOfByteBlock(const ByteMatrix& w, const ByteBlock& b) {
 }
 
 }  // namespace
+
+ByteMatrix ByteMatrix::Of(const Tensor& w, bool channels_first, bool convolution) {
+  ByteMatrix m;
+  m.from = w.data<int8_t>().data();
+  m.columns = w.dim(channels_first ? 0 : 1);
+  m.channels = w.dim(channels_first ? 1 : 0);
+  if (convolution) m.taps = w.num_elements() / (m.columns * m.channels);
+  m.tap_stride = 1;
+  m.channel_stride = channels_first ? m.taps : m.columns;
+  m.column_stride = channels_first ? m.channels * m.taps : 1;
+  return m;
+}
 
 SparseByteCounts CountStored(const ByteMatrix& w) {
   SparseByteCounts s;
@@ -198,6 +214,23 @@ double SparseByteWork(int64_t rows, const ByteMatrix& w, int64_t stored) {
          kOfCall * static_cast<double>(tiles * w.panels());
 }
 
+Result<std::shared_ptr<const SparseByteWeights>> SparseByteChoice::Make(
+    const ByteMatrix& w, int64_t rows, FunctionRef<SparseByteWeights()> pack) const {
+  if (w.columns < kLeastByteExtent || w.channels < kLeastByteExtent)
+    return Unsupported("the product is too small");
+  std::lock_guard lock(mutex_);
+  if (!counts_) counts_ = CountStored(w);
+  const double left = SparseByteWork(rows, w, counts_->stored) / DenseByteWork(rows, w);
+  const auto percent = [](double part) { return Cat(Rounded(100 * part, 3), " %"); };
+  if (left > kByteGain)
+    return Unsupported(
+        Cat(percent(static_cast<double>(counts_->zeros) / static_cast<double>(counts_->weights)),
+            " of the weights are zero, in blocks of 16x4 they leave ", percent(left),
+            " of the dense product's work; worth it: ", percent(kByteGain)));
+  if (!packed_) packed_ = std::make_shared<SparseByteWeights>(pack());
+  return packed_;
+}
+
 int64_t SparseByteProduct::result_bytes() const {
   using Form = simd::ByteFinish::Form;
   return finish.form == Form::kFloat || finish.form == Form::kInts ? 4 : 1;
@@ -215,14 +248,14 @@ int64_t SparseByteProduct::scratch_bytes() const {
 }
 
 /// Rows behind the last one are those of the first: none of their results is kept.
-void SparseByteProduct::PackTile(const uint8_t* x, int64_t tile, uint8_t* to) const {
+void SparseByteProduct::PackTile(const OfRun& run, int64_t tile, uint8_t* to) const {
   const int64_t first = tile * kSparseByteRows;
   const auto count = static_cast<int>(std::min<int64_t>(kSparseByteRows, windows.rows() - first));
   const uint8_t flip = w->is_signed ? 128 : 0;
   const int64_t tap_bytes = quads() * step();
   windows.ForTaps(first, count, [&](int64_t tap, const int64_t* places) {
     const auto row = [&](int r) {
-      return places[r] < 0 ? w->padding.data() : x + places[r] * channels;
+      return places[r] < 0 ? run.padding : run.x + places[r] * channels;
     };
     uint8_t* const tap_to = to + tap * tap_bytes;
     if (windows.rows() == 1) {
@@ -235,8 +268,8 @@ void SparseByteProduct::PackTile(const uint8_t* x, int64_t tile, uint8_t* to) co
   });
 }
 
-void SparseByteProduct::Multiply(int64_t tile, const uint8_t* packed, int64_t panel,
-                                 std::byte* y) const {
+void SparseByteProduct::Multiply(const OfRun& run, int64_t tile, const uint8_t* packed,
+                                 int64_t panel) const {
   const int64_t first = tile * kSparseByteRows, column = panel * kSparseByteColumns;
   const auto rows = static_cast<int>(std::min<int64_t>(kSparseByteRows, windows.rows() - first));
   const int64_t begin = w->starts[static_cast<size_t>(panel)];
@@ -246,11 +279,12 @@ void SparseByteProduct::Multiply(int64_t tile, const uint8_t* packed, int64_t pa
   call.at = w->at.data() + begin;
   call.w = As<int8_t>(w->codes->data()) + begin * kBlockBytes;
   call.count = w->starts[static_cast<size_t>(panel) + 1] - begin;
-  call.start = w->start.data() + column;
-  call.bias = w->bias.data() + column;
-  call.scale = w->scales.data() + column;
+  call.start = run.columns.start + column;
+  call.bias = run.columns.bias + column;
+  call.scale = run.columns.scales + column;
+  call.plus = run.columns.plus ? run.columns.plus + column : nullptr;
   call.finish = &finish;
-  call.d = y + (first * columns + column) * result_bytes();
+  call.d = run.y + (first * columns + column) * result_bytes();
   call.d_stride = columns * result_bytes();
   const int64_t wide = std::min<int64_t>(kSparseByteColumns, columns - column);
   if (wide == kSparseByteColumns) return loops->multiply(rows, call);
@@ -267,19 +301,18 @@ void SparseByteProduct::Multiply(int64_t tile, const uint8_t* packed, int64_t pa
   for (int r = 0; r < rows; ++r) std::memcpy(d + r * stride, results + r * width, bytes);
 }
 
-void SparseByteProduct::Run(const std::byte* x, std::byte* y, std::byte* scratch) const {
-  const uint8_t* const from = As<uint8_t>(x);
+void SparseByteProduct::Run(const OfRun& run, std::byte* scratch) const {
   uint8_t* const packed = As<uint8_t>(scratch);
   const int64_t bytes = tile_bytes();
   if (few()) {
-    for (int64_t t = 0; t < tiles(); ++t) PackTile(from, t, packed + t * bytes);
+    for (int64_t t = 0; t < tiles(); ++t) PackTile(run, t, packed + t * bytes);
     constexpr int64_t kLeastBlocks = 1 << 12;  // by rows of a tile that are worth a lane
     const int64_t grain = std::max<int64_t>(
         1, kLeastBlocks * panels() /
                std::max<int64_t>(1, tiles() * static_cast<int64_t>(w->at.size())));
     ForRange(panels(), grain, [&](int64_t begin, int64_t end) {
       for (int64_t p = begin; p < end; ++p)
-        for (int64_t t = 0; t < tiles(); ++t) Multiply(t, packed + t * bytes, p, y);
+        for (int64_t t = 0; t < tiles(); ++t) Multiply(run, t, packed + t * bytes, p);
     });
     return;
   }
@@ -290,9 +323,9 @@ void SparseByteProduct::Run(const std::byte* x, std::byte* y, std::byte* scratch
       const int64_t end = tiles() * (lane + 1) / lanes;
       for (int64_t t = tiles() * lane / lanes; t < end; t += most) {
         const int64_t n = std::min(most, end - t);
-        for (int64_t i = 0; i < n; ++i) PackTile(from, t + i, own + i * bytes);
+        for (int64_t i = 0; i < n; ++i) PackTile(run, t + i, own + i * bytes);
         for (int64_t p = 0; p < panels(); ++p)
-          for (int64_t i = 0; i < n; ++i) Multiply(t + i, own + i * bytes, p, y);
+          for (int64_t i = 0; i < n; ++i) Multiply(run, t + i, own + i * bytes, p);
       }
     }
   });

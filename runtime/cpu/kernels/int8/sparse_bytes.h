@@ -4,18 +4,25 @@
 /// that are all zero are neither stored nor multiplied. Sums of integers: the same bits as dense.
 /// Gain over the dense kernels: docs/pruning.md, docs/adr/0063-sparse-byte-products.md.
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "lib/support/function_ref.h"
 #include "lib/tensor/tensor.h"
 #include "runtime/cpu/kernels/common/spatial.h"
-#include "runtime/cpu/simd/bytes.h"
+#include "runtime/cpu/kernels/int8/byte_gemm.h"
+#include "runtime/cpu/launch/launch.h"
 
 namespace infer {
 
 /// Weight of tap t (of a window; a matrix has one), channel c and output n at
 /// from[t * tap_stride + c * channel_stride + n * column_stride].
 struct ByteMatrix {
+  /// Of i8 weights [M, C, window...] of a convolution, [N, K] or [K, N] of a matrix product.
+  static ByteMatrix Of(const Tensor& w, bool channels_first, bool convolution);
+
   const int8_t* from = nullptr;
   int64_t taps = 1, tap_stride = 0;
   int64_t channels = 0, channel_stride = 1;
@@ -43,6 +50,9 @@ struct SparseByteWeights {
   /// empty; `scales`: one, or one per output.
   static SparseByteWeights Pack(const ByteMatrix& w, int32_t zero, bool is_signed,
                                 std::span<const float> bias, std::span<const float> scales);
+  ByteColumns Columns() const {
+    return {nullptr, start.data(), bias.data(), scales.data(), nullptr};
+  }
   int64_t bytes() const {
     return static_cast<int64_t>(codes->size() + at.size() * sizeof(at[0]) +
                                 starts.size() * sizeof(starts[0]));
@@ -97,6 +107,20 @@ class ByteWindows {
 double DenseByteWork(int64_t rows, const ByteMatrix& w);
 double SparseByteWork(int64_t rows, const ByteMatrix& w, int64_t stored);
 
+/// Whether a product gains by leaving zeros out; its weights are counted and packed once.
+/// Thread-safe. By counted work alone, so that the choice is the same in each run.
+class SparseByteChoice {
+ public:
+  /// Unsupported says what zeros there are and what they would gain. `pack` makes the weights.
+  Result<std::shared_ptr<const SparseByteWeights>> Make(
+      const ByteMatrix& w, int64_t rows, FunctionRef<SparseByteWeights()> pack) const;
+
+ private:
+  mutable std::mutex mutex_;
+  mutable std::optional<SparseByteCounts> counts_;
+  mutable std::shared_ptr<const SparseByteWeights> packed_;
+};
+
 struct SparseByteProduct {
   const simd::SparseBytes* loops = nullptr;
   simd::ByteFinish finish = {};
@@ -107,7 +131,18 @@ struct SparseByteProduct {
 
   int64_t scratch_bytes() const;
   /// y [rows, columns], of bytes or numbers of 32 bits; the other operand of a residual on entry.
-  void Run(const std::byte* x, std::byte* y, std::byte* scratch) const;
+  void Run(const std::byte* x, std::byte* y, std::byte* scratch) const {
+    Run({As<uint8_t>(x), w->padding.data(), w->Columns(), y}, scratch);
+  }
+
+  /// Of rows whose zero point and scale only the run knows.
+  struct OfRun {
+    const uint8_t* x;
+    const uint8_t* padding;  ///< as SparseByteWeights has it
+    ByteColumns columns;     ///< `panels` is not read
+    std::byte* y;
+  };
+  void Run(const OfRun& run, std::byte* scratch) const;
 
  private:
   int64_t quads() const { return (channels + simd::kByteQuad - 1) / simd::kByteQuad; }
@@ -119,8 +154,8 @@ struct SparseByteProduct {
   int64_t together() const;  ///< tiles for which weights are read once
   bool few() const { return tiles() < 2 * lanes; }
   int64_t result_bytes() const;
-  void PackTile(const uint8_t* x, int64_t tile, uint8_t* to) const;
-  void Multiply(int64_t tile, const uint8_t* packed, int64_t panel, std::byte* y) const;
+  void PackTile(const OfRun& run, int64_t tile, uint8_t* to) const;
+  void Multiply(const OfRun& run, int64_t tile, const uint8_t* packed, int64_t panel) const;
 };
 
 }  // namespace infer

@@ -6,6 +6,7 @@
 #include "lib/support/strings.h"
 #include "runtime/cpu/kernels/common/kernels.h"
 #include "runtime/cpu/kernels/common/spatial.h"
+#include "runtime/cpu/kernels/common/zero_share.h"
 #include "runtime/cpu/kernels/matmul/matmul_parts.h"
 #include "runtime/cpu/kernels/matmul/sparse_choice.h"
 #include "runtime/cpu/launch/launch.h"

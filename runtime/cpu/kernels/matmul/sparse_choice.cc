@@ -5,6 +5,7 @@
 
 #include "lib/support/readable.h"
 #include "lib/support/strings.h"
+#include "runtime/cpu/kernels/common/zero_share.h"
 #include "runtime/cpu/kernels/matmul/strassen_gemm.h"
 
 namespace infer {

@@ -7,9 +7,6 @@
 
 namespace infer {
 
-/// The share of zeros below which no form gains, so that nothing is counted.
-constexpr double kLeastZeros = 0.3;
-
 /// Of one step. Thread-safe. By counted work alone (SparseWork, DenseWork), so that the choice is
 /// the same in each run.
 class SparseChoice {

@@ -11,7 +11,6 @@ namespace {
 
 /// Outputs of a group: their sums over a chunk stay in L1 or near it, and so do its weights in L2.
 constexpr int64_t kPanelGroup = 128, kListGroup = 64;
-constexpr int64_t kSampled = 1024;
 
 /// The blocks of one list, in order of their terms.
 struct OneList {
@@ -109,17 +108,6 @@ SparseCounts CountStored(const WeightMatrix& w) {
       c.stored[0] += panel;
     }
   return c;
-}
-
-double ShareOfSample(int64_t count, FunctionRef<bool(int64_t)> is_zero) {
-  int64_t zeros = 0;
-  // Places that no period of a pattern meets.
-  uint64_t place = 0;
-  for (int64_t i = 0; i < kSampled; ++i) {
-    place = place * 6364136223846793005u + 1442695040888963407u;
-    zeros += is_zero(static_cast<int64_t>((place >> 33) % static_cast<uint64_t>(count)));
-  }
-  return static_cast<double>(zeros) / static_cast<double>(kSampled);
 }
 
 SparseWeights SparseWeights::Pack(const WeightMatrix& w, SparseForm form,

@@ -2,7 +2,6 @@
 /// Weights most of which are zero, packed as lists of the others for simd::Sparse.
 #include <vector>
 
-#include "lib/support/function_ref.h"
 #include "lib/tensor/tensor.h"
 #include "runtime/cpu/simd/sparse.h"
 
@@ -35,8 +34,6 @@ struct SparseCounts {
   }
 };
 SparseCounts CountStored(const WeightMatrix& w);
-/// The share of some of `count` elements here and there that are zero: much cheaper than counting.
-double ShareOfSample(int64_t count, FunctionRef<bool(int64_t)> is_zero);
 
 /// Lists of blocks: [group of outputs][chunk of terms][list][block].
 struct SparseWeights {
