@@ -8,6 +8,7 @@
 #include "runtime/cpu/kernels/int8/byte_gemm.h"
 #include "runtime/cpu/kernels/int8/byte_group.h"
 #include "runtime/cpu/launch/launch.h"
+#include "runtime/cpu/onednn/onednn.h"
 
 namespace infer {
 namespace {
