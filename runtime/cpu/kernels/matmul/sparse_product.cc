@@ -10,7 +10,7 @@
 namespace infer {
 namespace {
 
-constexpr int64_t kMostListRows = 64, kMostGroup = 128, kMostLanes = 16;
+constexpr int64_t kMostListRows = 64, kMostGroup = 128;
 /// Floats of packed rows for which weights are read once, about: they stay in L2.
 constexpr int64_t kTogetherFloats = 128 << 10;
 /// Items of work per lane, at least, so that lanes end together.
