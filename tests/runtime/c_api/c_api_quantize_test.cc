@@ -88,12 +88,12 @@ TEST(CApiQuantize, OptionsOfTheModes) {
 }
 
 TEST(CApiQuantize, ZerosAndCodesTogether) {
-  const Model golden;
+  const Model golden(Small());
   Images images;
   const infer_samples samples = images.array();
   for (const char* mode : {"static", "dynamic", "weight-only"}) {
     SCOPED_TRACE(mode);
-    const Model plain, half, pattern;
+    const Model plain(Small()), half(Small()), pattern(Small());
     infer_quantize_options o = Options(mode, &samples);
     if (std::string_view(mode) == "static") o.recipe = "fast";
     Quantized(plain, o);
