@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "lib/ir/eval.h"
 #include "lib/ir/text.h"
 #include "lib/ops/registry.h"
@@ -195,6 +197,13 @@ inline constexpr const char* kCodeGraphs[] = {
       DequantizeLinear(q, s, z) c = GlobalAveragePool(a) t = const f32[] {0.05} y =
       QuantizeLinear(c, t, z) })",
 };
+
+/// Under sanitizers, where a driver for the CPU takes a second for each shader that it compiles,
+/// only every `every`-th form runs (counted from 0). The release build runs all.
+inline bool IsLeftToRelease(size_t form, size_t every) {
+  static const bool sanitized = std::getenv("INFER_SANITIZED") != nullptr;
+  return sanitized && form % every != 0;
+}
 
 inline const OpRegistry& VulkanTestOps() {
   static const OpRegistry ops = AllOps();
