@@ -10,16 +10,16 @@ namespace {
 using Form = std::optional<NodeSpec> (*)(const OpCall& call, NodeSpec node, const OrtContext&,
                                          LiftContext& out);
 
-enum class Use : uint8_t {
+enum class OrtUse : uint8_t {
   kFaster,       ///< whatever the opset; also what ONNX Runtime makes by itself while it loads
   kSparesOpset,  ///< as fast: only where the opset would have to rise
   kAskedOpset,   ///< slower than the standard operator, faster than its parts: where the user wants
                  ///< an opset that lacks it
 };
 
-struct Row {
+struct OrtRow {
   std::string_view domain, op;
-  Use use;
+  OrtUse use;
   Form form;
 };
 
@@ -178,17 +178,17 @@ std::optional<NodeSpec> Attention(const OpCall& call, NodeSpec node, const OrtCo
   return Named(std::move(node), kMicrosoft, "MultiHeadAttention", std::move(attrs));
 }
 
-constexpr Row kRows[] = {
-    {"", "Gelu", Use::kSparesOpset, Gelu},
-    {"", "LayerNormalization", Use::kSparesOpset, LayerNorm},
-    {"", "RMSNormalization", Use::kSparesOpset, RmsNorm},
-    {"", "RotaryEmbedding", Use::kSparesOpset, Rotary},
-    {"", "GroupNormalization", Use::kFaster, GroupNorm},
-    {"", "Attention", Use::kAskedOpset, Attention},
-    {"infer", "SkipLayerNormalization", Use::kFaster, SkipNorm},
-    {"infer", "SkipBiasLayerNormalization", Use::kFaster, SkipNorm},
-    {"infer", "Silu", Use::kFaster, QuickGelu},
-    {"infer", "QuickGelu", Use::kFaster, QuickGelu},
+constexpr OrtRow kOrtRows[] = {
+    {"", "Gelu", OrtUse::kSparesOpset, Gelu},
+    {"", "LayerNormalization", OrtUse::kSparesOpset, LayerNorm},
+    {"", "RMSNormalization", OrtUse::kSparesOpset, RmsNorm},
+    {"", "RotaryEmbedding", OrtUse::kSparesOpset, Rotary},
+    {"", "GroupNormalization", OrtUse::kFaster, GroupNorm},
+    {"", "Attention", OrtUse::kAskedOpset, Attention},
+    {"infer", "SkipLayerNormalization", OrtUse::kFaster, SkipNorm},
+    {"infer", "SkipBiasLayerNormalization", OrtUse::kFaster, SkipNorm},
+    {"infer", "Silu", OrtUse::kFaster, QuickGelu},
+    {"infer", "QuickGelu", OrtUse::kFaster, QuickGelu},
 };
 
 }  // namespace
@@ -211,12 +211,12 @@ std::optional<NodeSpec> WithMaskRows(const OpCall& call, const NodeSpec& node, L
 
 std::optional<NodeSpec> OrtForm(const OpCall& call, const NodeSpec& node, const OrtContext& context,
                                 LiftContext& out) {
-  const auto row = std::find_if(std::begin(kRows), std::end(kRows), [&](const Row& r) {
+  const auto row = std::find_if(std::begin(kOrtRows), std::end(kOrtRows), [&](const OrtRow& r) {
     return r.domain == node.domain && r.op == node.op;
   });
-  if (row == std::end(kRows) || !IsF32(call)) return std::nullopt;
-  if (row->use == Use::kSparesOpset && !context.lacks) return std::nullopt;
-  if (row->use == Use::kAskedOpset && context.lacks && !context.opset_asked) return std::nullopt;
+  if (row == std::end(kOrtRows) || !IsF32(call)) return std::nullopt;
+  if (row->use == OrtUse::kSparesOpset && !context.lacks) return std::nullopt;
+  if (row->use == OrtUse::kAskedOpset && context.lacks && !context.opset_asked) return std::nullopt;
   return row->form(call, node, context, out);
 }
 

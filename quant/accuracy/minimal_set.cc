@@ -13,7 +13,7 @@ Set Beginning(const Set& all, size_t count) {
 }
 
 /// Part `k` of `parts` about equal ones.
-Set Part(const Set& all, size_t k, size_t parts) {
+Set KthPart(const Set& all, size_t k, size_t parts) {
   const auto at = [&](size_t i) {
     return all.begin() + static_cast<std::ptrdiff_t>(i * all.size() / parts);
   };
@@ -56,7 +56,7 @@ Result<MinimalSet> FindMinimalSet(const std::vector<size_t>& ranked, const Judge
           r.minimal = false;
           return r;
         }
-        const Set part = Part(current, k, parts);
+        const Set part = KthPart(current, k, parts);
         Set next = complement ? Without(current, part) : part;
         INFER_ASSIGN(const bool broken, breaks(next));
         if (!broken) continue;

@@ -9,7 +9,7 @@
 namespace infer {
 namespace {
 
-constexpr float kMean = 0.9f, kSquare = 0.999f, kEpsilon = 1e-8f;
+constexpr float kMeanDecay = 0.9f, kSquareDecay = 0.999f, kEpsilon = 1e-8f;
 /// The product of two scales is one, too.
 constexpr float kLeastScale = 1e-18f, kMostScale = 1e18f;
 constexpr int64_t kGrain = 16384, kMostWarmUp = 50;
@@ -19,8 +19,8 @@ constexpr int64_t kGrain = 16384, kMostWarmUp = 50;
 void AdamStep(std::span<float> weights, std::span<const float> gradient, AdamState& state,
               std::span<const uint8_t> keep, double rate, int64_t step) {
   const auto t = static_cast<double>(step);
-  const auto mean_left = static_cast<float>(1 - std::pow(static_cast<double>(kMean), t));
-  const auto square_left = static_cast<float>(1 - std::pow(static_cast<double>(kSquare), t));
+  const auto mean_left = static_cast<float>(1 - std::pow(static_cast<double>(kMeanDecay), t));
+  const auto square_left = static_cast<float>(1 - std::pow(static_cast<double>(kSquareDecay), t));
   const auto size = static_cast<float>(rate);
   ParallelFor(static_cast<int64_t>(weights.size()), kGrain, [&](int64_t begin, int64_t end) {
     for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
@@ -28,8 +28,8 @@ void AdamStep(std::span<float> weights, std::span<const float> gradient, AdamSta
       const float g = gradient[i];
       float& m = state.mean[i];
       float& v = state.square[i];
-      m = kMean * m + (1 - kMean) * g;
-      v = kSquare * v + (1 - kSquare) * g * g;
+      m = kMeanDecay * m + (1 - kMeanDecay) * g;
+      v = kSquareDecay * v + (1 - kSquareDecay) * g * g;
       weights[i] -= size * (m / mean_left) / (std::sqrt(v / square_left) + kEpsilon);
     }
   });

@@ -23,7 +23,7 @@ constexpr std::string_view kModel = "{model}";
 constexpr size_t kMostOutput = size_t{1} << 20;  // of what the command prints, the end
 
 /// As one word of a shell.
-std::string Quoted(const std::string& text) {
+std::string ShellQuoted(const std::string& text) {
   std::string out = "'";
   for (const char c : text) out += c == '\'' ? "'\\''" : std::string(1, c);
   return out + "'";
@@ -139,7 +139,7 @@ Status EvalFlags::Check() const {
 Result<double> RunEvalCommand(const EvalFlags& flags, const std::string& path,
                               const std::stop_token& stop) {
   std::string command = flags.command;
-  const std::string word = Quoted(path);
+  const std::string word = ShellQuoted(path);
   for (size_t at = command.find(kModel); at != std::string::npos;
        at = command.find(kModel, at + word.size()))
     command.replace(at, kModel.size(), word);

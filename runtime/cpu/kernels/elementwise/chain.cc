@@ -12,7 +12,7 @@ namespace {
 constexpr size_t kMostOps = 24, kMostOperands = 12;
 constexpr int kMostRank = 8;
 /// Shorter rows cost more calls than the memory that they save.
-constexpr int64_t kShortestRow = 32, kFewestChannels = 32;
+constexpr int64_t kShortestRow = 32, kFewestChainChannels = 32;
 
 struct BinaryOp {
   std::string_view op;
@@ -172,7 +172,7 @@ class Decoder {
   bool HasShortPixels(const Value& v) const {
     const Shape& all = shape_.shape();
     return all.rank() >= 3 && all.rank() <= 5 && all[1].is_static() &&
-           all[1].value() < kFewestChannels && v.shape().rank() >= all.rank() - 1;
+           all[1].value() < kFewestChainChannels && v.shape().rank() >= all.rank() - 1;
   }
 
   /// Elements that a run of `v` broadcast to the whole has; many where that is not known.

@@ -129,7 +129,7 @@ BinaryCall BinaryOf(const Node& n) {
   return {simd::TheElements().binary[static_cast<int>(kind)][static_cast<int>(*type)], op.swap};
 }
 
-std::string RefuseBinary(const StepCall& call) {
+std::string RefuseBinaryElements(const StepCall& call) {
   const Node& n = call.main();
   if (call.step.nodes.size() > 1) return "it has no epilogue";
   if (n.inputs().size() != 2) return "not two operands";
@@ -137,7 +137,7 @@ std::string RefuseBinary(const StepCall& call) {
   return BinaryOf(n).loop ? "" : Cat("elements of ", Name(ElementTypeOf(n.input(0))));
 }
 
-std::unique_ptr<Kernel> MakeBinary(const StepCall& call) {
+std::unique_ptr<Kernel> MakeBinaryElements(const StepCall& call) {
   const Node& n = call.main();
   const BinaryCall b = BinaryOf(n);
   const int first = call.operand(n.input(b.swap ? 1 : 0)),
@@ -267,14 +267,14 @@ Elements::UnaryFn UnaryFnOf(const Node& n) {
               : nullptr;
 }
 
-std::string RefuseUnary(const StepCall& call) {
+std::string RefuseUnaryElements(const StepCall& call) {
   const Node& n = call.main();
   if (call.step.nodes.size() > 1) return "it has no epilogue";
   if (call.operand(n.input(0)) != 0) return "the operand is not the first";
   return UnaryFnOf(n) ? "" : Cat("elements of ", Name(ElementTypeOf(n.input(0))));
 }
 
-std::unique_ptr<Kernel> MakeUnary(const StepCall& call) {
+std::unique_ptr<Kernel> MakeUnaryElements(const StepCall& call) {
   const auto loop = UnaryFnOf(call.main());
   return KernelOf(
       [=](std::span<const Operand> in, std::span<const Operand> out) -> Result<Prepared> {
@@ -357,12 +357,13 @@ std::unique_ptr<Kernel> MakeWhere(const StepCall& call) {
 KernelList ElementKernels() {
   KernelList list;
   for (const ElementBinaryOp& b : kElementBinaries)
-    list.push_back({b.op, "", "own", RefuseBinary, MakeBinary});
+    list.push_back({b.op, "", "own", RefuseBinaryElements, MakeBinaryElements});
   for (const VariadicOp& v : kVariadic)
     list.push_back({v.op, "", "own", RefuseVariadic, MakeVariadic});
-  for (const UnaryOp& u : kUnary) list.push_back({u.op, "", "own", RefuseUnary, MakeUnary});
+  for (const UnaryOp& u : kUnary)
+    list.push_back({u.op, "", "own", RefuseUnaryElements, MakeUnaryElements});
   for (std::string_view op : {"Cast", "CastLike"})
-    list.push_back({op, "", "own", RefuseUnary, MakeUnary});
+    list.push_back({op, "", "own", RefuseUnaryElements, MakeUnaryElements});
   list.push_back({"Where", "", "own", RefuseWhere, MakeWhere});
   return list;
 }

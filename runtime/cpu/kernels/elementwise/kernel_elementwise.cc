@@ -21,7 +21,7 @@ using simd::Unary;
 /// (vector body or tail) for any number of lanes.
 constexpr int64_t kBlock = 64;
 
-int64_t StoredBytes(const Operand& o) {
+int64_t StoredBytesOf(const Operand& o) {
   return o.layout.plain() ? o.plain_bytes() : o.layout.bytes;
 }
 
@@ -45,7 +45,7 @@ void WideAngles(Unary kind, const float* x, float* y, int64_t n, simd::Loops::Un
 Prepared UnaryLaunch(const UnaryFunction& f, const Operand& in) {
   const bool padded = !in.layout.plain() && in.layout.bytes != in.plain_bytes();
   const bool as_is = !padded || f.keeps_zero;
-  const int64_t n = (as_is ? StoredBytes(in) : in.plain_bytes()) / 4;
+  const int64_t n = (as_is ? StoredBytesOf(in) : in.plain_bytes()) / 4;
   Prepared p;
   p.name = std::string("own:") + simd::TheLoops().isa;
   p.in_place = true;
@@ -215,7 +215,7 @@ class BinaryKernel final : public Kernel {
     const bool as_is = Unpadded(lead) || op_.keeps_zero;
     Prepared p = Base(in.size(), as_is ? lead.layout : Layout());
     std::fill(p.in_layouts.begin(), p.in_layouts.end(), p.out_layouts[0]);
-    const int64_t n = (as_is ? StoredBytes(lead) : lead.plain_bytes()) / 4;
+    const int64_t n = (as_is ? StoredBytesOf(lead) : lead.plain_bytes()) / 4;
     p.launch = Over(n, simd::TheLoops().binary[static_cast<int>(op_.kind)], in.size(), true, true);
     return p;
   }
@@ -223,7 +223,7 @@ class BinaryKernel final : public Kernel {
   Prepared Scalar(std::span<const Operand> in, const Operand& wide, bool scalar_second) const {
     Prepared p = Base(in.size(), wide.layout);
     p.in_layouts[static_cast<size_t>(scalar_second ? a_ : b_)] = wide.layout;
-    const int64_t n = StoredBytes(wide) / 4;
+    const int64_t n = StoredBytesOf(wide) / 4;
     const simd::Loops& loops = simd::TheLoops();
     const auto loop = scalar_second ? loops.binary_scalar[static_cast<int>(op_.kind)]
                                     : loops.scalar_binary[static_cast<int>(op_.kind)];
