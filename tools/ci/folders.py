@@ -15,7 +15,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/folders.md"
 TOP = ("lib", "datasets", "passes", "runtime", "quant", "tools")
 BEGIN, END = "<!-- made by tools/ci/folders.py -->", "<!-- end of what is made -->"
-KEYS = ("LAYER", "DIRS", "DEPS", "PRIVATE_DEPS")
+KEYS = ("LAYER", "DIRS", "HOST", "DEPS", "PRIVATE_DEPS")
 
 
 class Library:

@@ -1,21 +1,30 @@
 # Files compile in half to two thirds of the time without optimisation, sanitized ones in a quarter; folders with
 # kernels would run too slowly.
-set(INFER_UNOPTIMIZED "" CACHE STRING "Folders that are compiled with -O0")
-# Rules and commands, which take little of a run: compiled with less optimisation, in a fifth less time.
-set(INFER_LIGHTLY_OPTIMIZED "passes;tools" CACHE STRING "Folders that a release build compiles with -O1 and inlining")
+set(INFER_UNOPTIMIZED "" CACHE STRING "Folders and libraries that are compiled with -O0")
+# Rules, plans, drivers' calls and commands, which take little of a run: compiled with less optimisation, in a fifth to two
+# fifths less time.
+set(INFER_LIGHTLY_OPTIMIZED "passes;tools;infer_onnx;infer_plan_ir;infer_engine;infer_runtime_vulkan;infer_quant_host;infer"
+    CACHE STRING "Folders and libraries that a release build compiles with -O1 and inlining")
+set(INFER_OPTIONS_unoptimized -O0)
+set(INFER_OPTIONS_light -O1 -finline-functions -finline-small-functions)
 # What libFuzzer steers by. It costs a tenth of the compile time, so only where a fuzzer looks.
 set(INFER_COVERED "" CACHE STRING "Folders whose branches libFuzzer sees (INFER_FUZZ)")
+
+# infer_level(NAME): the level of a folder or a library, if it has one of its own: INFER_PRECOMPILED_SUFFIX (-O0 takes no
+# optimised precompiled header) names the options, INFER_OPTIONS_unoptimized or INFER_OPTIONS_light.
+macro(infer_level name)
+  if(${name} IN_LIST INFER_UNOPTIMIZED)
+    set(INFER_PRECOMPILED_SUFFIX _unoptimized)
+  elseif(${name} IN_LIST INFER_LIGHTLY_OPTIMIZED AND CMAKE_BUILD_TYPE STREQUAL "Release" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    set(INFER_PRECOMPILED_SUFFIX _light)
+  endif()
+endmacro()
 
 # infer_folder(NAME): a folder of the top level.
 function(infer_folder name)
   get_directory_property(before COMPILE_OPTIONS)
-  if(name IN_LIST INFER_UNOPTIMIZED)
-    add_compile_options(-O0)
-    set(INFER_PRECOMPILED_SUFFIX _unoptimized)  # -O0 takes no optimised precompiled header
-  elseif(name IN_LIST INFER_LIGHTLY_OPTIMIZED AND CMAKE_BUILD_TYPE STREQUAL "Release" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    add_compile_options(-O1 -finline-functions -finline-small-functions)
-    set(INFER_PRECOMPILED_SUFFIX _light)
-  endif()
+  infer_level(name)
+  add_compile_options(${INFER_OPTIONS${INFER_PRECOMPILED_SUFFIX}})
   if(INFER_FUZZ AND name IN_LIST INFER_COVERED)
     add_compile_options(-fsanitize-coverage=inline-8bit-counters,indirect-calls,trace-cmp,pc-table)
   endif()
@@ -23,18 +32,24 @@ function(infer_folder name)
   set_directory_properties(PROPERTIES COMPILE_OPTIONS "${before}")
 endfunction()
 
-# infer_library(NAME LAYER n [DIRS d...] [DEPS a b...] [PRIVATE_DEPS x...])
+# infer_library(NAME LAYER n [DIRS d...] [HOST d...] [DEPS a b...] [PRIVATE_DEPS x...])
 #   A static library of every .cc in DIRS (default: this folder). A dependency among our own
-#   libraries must lie in a lower layer; anything else stops the configuration.
+#   libraries must lie in a lower layer; anything else stops the configuration. Those of DIRS that HOST names decide, and
+#   loop over no numbers: NAME_host, a part of the library with a level of its own.
 function(infer_library name)
-  cmake_parse_arguments(A "" "LAYER" "DIRS;DEPS;PRIVATE_DEPS" ${ARGN})
+  cmake_parse_arguments(A "" "LAYER" "DIRS;HOST;DEPS;PRIVATE_DEPS" ${ARGN})
   if(NOT A_DIRS)
     set(A_DIRS .)
   endif()
   set(sources)
+  set(host_sources)
   foreach(dir ${A_DIRS})
     file(GLOB found CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${dir}/*.cc)
-    list(APPEND sources ${found})
+    if(dir IN_LIST A_HOST)
+      list(APPEND host_sources ${found})
+    else()
+      list(APPEND sources ${found})
+    endif()
   endforeach()
   add_library(${name} STATIC ${sources})
   add_library(infer::${name} ALIAS ${name})
@@ -54,11 +69,25 @@ function(infer_library name)
   endforeach()
   target_link_libraries(${name} PUBLIC ${A_DEPS} PRIVATE ${A_PRIVATE_DEPS})
   set_property(GLOBAL APPEND PROPERTY INFER_LIBRARIES ${name})
-  infer_batched(${name})
-  if(A_LAYER GREATER 3)
-    infer_precompiled(${name} ir)
-  elseif(A_LAYER EQUAL 3)
-    infer_precompiled(${name} ops)
+  infer_compiled(${name} ${A_LAYER})
+  if(host_sources)
+    add_library(${name}_host OBJECT ${host_sources})
+    target_include_directories(${name}_host PRIVATE ${PROJECT_SOURCE_DIR})
+    target_link_libraries(${name}_host PRIVATE infer_options ${A_DEPS} ${A_PRIVATE_DEPS})
+    infer_compiled(${name}_host ${A_LAYER})
+    target_sources(${name} PRIVATE $<TARGET_OBJECTS:${name}_host>)
+  endif()
+endfunction()
+
+# infer_compiled(TARGET LAYER): its level, its batches, its precompiled header.
+function(infer_compiled target layer)
+  infer_level(target)
+  target_compile_options(${target} PRIVATE ${INFER_OPTIONS${INFER_PRECOMPILED_SUFFIX}})
+  infer_batched(${target})
+  if(layer GREATER 3)
+    infer_precompiled(${target} ir)
+  elseif(layer EQUAL 3)
+    infer_precompiled(${target} ops)
   endif()
 endfunction()
 

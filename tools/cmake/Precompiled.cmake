@@ -26,6 +26,7 @@ function(infer_precompiled target set)
     file(WRITE ${CMAKE_BINARY_DIR}/${provider}.cc "")
     add_library(${provider} OBJECT EXCLUDE_FROM_ALL ${CMAKE_BINARY_DIR}/${provider}.cc)
     target_include_directories(${provider} PRIVATE ${PROJECT_SOURCE_DIR})
+    target_compile_options(${provider} PRIVATE ${INFER_OPTIONS${INFER_PRECOMPILED_SUFFIX}})
     target_link_libraries(${provider} PRIVATE infer_options ${ARGN})
     if(CMAKE_CXX_COMPILER_LAUNCHER)
       # CCACHE_DEPEND: by the bytes of the headers, not by their text without comments. GCC tells by
