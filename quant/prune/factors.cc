@@ -1,7 +1,8 @@
 #include "quant/prune/factors.h"
 
 #include <Eigen/Core>
-#include <Eigen/SVD>
+#include <Eigen/Eigenvalues>
+#include <Eigen/QR>
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -38,6 +39,44 @@ std::vector<FactorCandidate> FactorCandidates(const FactorJob& job, const LayerM
       all.push_back({{damping, true, job.takes_shift}, "fitted" + shift});
   all.push_back({{kLittleDamping, false, job.takes_shift}, "weighted" + shift});
   return all;
+}
+
+/// The left side of a singular value decomposition: A = U S Z^T with a thin U.
+struct LeftSide {
+  MomentMatrix u;              ///< [rows, min(rows, columns)], orthonormal columns
+  std::vector<double> values;  ///< of S, descending
+};
+
+/// U and S^2 are the eigenvectors and eigenvalues of A A^T, or of R^T's where A = Q R is taller
+/// than wide (then U = Q times them), so that the columns of U are orthonormal in either case, and
+/// span what A does where all are taken. Squares halve the digits of small values: those below 1e-8
+/// of the largest are noise. That does no harm here. A cut after r values errs by the eigenvalues
+/// that it leaves out, each of which is right to 1e-16 of the largest; values scale factors only
+/// from kLeastValue up, far above the noise. Eigen's BDCSVD, whose small values are right, compiles
+/// for more than twice as long. Nothing: squares that are no numbers, or no convergence.
+std::optional<LeftSide> LeftSideOf(const MomentMatrix& a) {
+  const bool tall = a.rows() > a.cols();
+  std::optional<Eigen::HouseholderQR<Eigen::MatrixXd>> qr;
+  if (tall) qr.emplace(a);
+  const MomentMatrix square =
+      tall ? MomentMatrix(qr->matrixQR().topRows(a.cols()).triangularView<Eigen::Upper>()) : a;
+  const Eigen::MatrixXd gram = Multiply(square, MomentMatrix(square.transpose()));
+  if (!gram.allFinite()) return std::nullopt;
+  const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> eigen(gram);
+  if (eigen.info() != Eigen::Success || !eigen.eigenvectors().allFinite()) return std::nullopt;
+  LeftSide side;
+  const Eigen::MatrixXd vectors = eigen.eigenvectors().rowwise().reverse();  // they come ascending
+  if (tall) {
+    Eigen::MatrixXd u = Eigen::MatrixXd::Zero(a.rows(), a.cols());
+    u.topRows(a.cols()) = vectors;
+    u.applyOnTheLeft(qr->householderQ());
+    side.u = u;
+  } else {
+    side.u = vectors;
+  }
+  for (Eigen::Index i = eigen.eigenvalues().size(); i-- > 0;)
+    side.values.push_back(std::sqrt(std::max(eigen.eigenvalues()[i], 0.0)));
+  return side;
 }
 
 double RootOfShare(double error, double energy) {
@@ -81,13 +120,10 @@ Result<LayerFactors> LayerFactors::Make(const WeightPlane& plane, std::span<cons
     whitened = Multiply(target, h);
   }
   if (!whitened.allFinite()) return Unsupported("the second moments cannot be factorised");
-  const Eigen::BDCSVD<Eigen::MatrixXd> svd(Eigen::MatrixXd(whitened), Eigen::ComputeThinU);
-  if (svd.info() != Eigen::Success || !svd.matrixU().allFinite())
-    return Unsupported("the singular values of the layer cannot be computed");
-  const MomentMatrix left = svd.matrixU();
-  f.values_.assign(svd.singularValues().data(),
-                   svd.singularValues().data() + svd.singularValues().size());
-  f.left_.assign(left.data(), left.data() + left.size());
+  auto left = LeftSideOf(whitened);
+  if (!left) return Unsupported("the singular values of the layer cannot be computed");
+  f.values_ = std::move(left->values);
+  f.left_.assign(left->u.data(), left->u.data() + left->u.size());
   f.target_.assign(target.data(), target.data() + target.size());
   return f;
 }
