@@ -16,6 +16,8 @@ cmake --preset dev >/dev/null
 cmake --build --preset dev -j "$(nproc)" --target quick_tests suite_vulkan
 INFER_SANITIZED=1 OMP_WAIT_POLICY=passive ctest --test-dir build/dev -R '^(suite_vulkan|cli.first_hour|docs.commands)' -j "$(nproc)" --output-on-failure
 INFER_SANITIZED=1 OMP_WAIT_POLICY=passive ctest --test-dir build/dev -L quick -j "$(nproc)" --output-on-failure
+# All forms of what Vulkan's tests have few of under sanitizers.
+[ ! -x build/dev/bin/vulkan_test ] || ASAN_OPTIONS=detect_leaks=0 INFER_BY_NIGHT=1 build/dev/bin/vulkan_test --gtest_brief=1
 tools/ci/qemu.sh
 tools/ci/aarch64.sh
 tools/ci/tidy.sh
