@@ -26,8 +26,8 @@ constexpr int64_t kLeastByteExtent = 16;
 
 /// Fitted to times of products of 1 to 3136 rows (sparse_bench): what follows a vector of sums, and
 /// rows at least for which a vector of weights is multiplied as long as it takes to read it.
-constexpr double kOfResult = 9;
-constexpr int64_t kRowsOfRead = 6;
+constexpr double kOfByteResult = 9;
+constexpr int64_t kByteRowsOfRead = 6;
 
 /// Neighbouring weights that are stored together, or not at all.
 struct ByteBlock {
@@ -199,8 +199,8 @@ void ByteWindows::ForTaps(int64_t first, int count, const F& f) const {
 }
 
 double DenseByteWork(int64_t rows, const ByteMatrix& w) {
-  return static_cast<double>(std::max(rows, kRowsOfRead) * w.quads() * w.panels()) +
-         kOfResult * static_cast<double>(rows * w.panels());
+  return static_cast<double>(std::max(rows, kByteRowsOfRead) * w.quads() * w.panels()) +
+         kOfByteResult * static_cast<double>(rows * w.panels());
 }
 
 double SparseByteWork(int64_t rows, const ByteMatrix& w, int64_t stored) {
@@ -208,9 +208,9 @@ double SparseByteWork(int64_t rows, const ByteMatrix& w, int64_t stored) {
   // Rows of windows are put together from many places.
   const double of_quad = w.taps > 1 ? 1 : 0.6;
   const int64_t tiles = BlocksOf(rows, kSparseByteRows);
-  return kOfBlock * static_cast<double>(std::max(rows, kRowsOfRead) * stored) +
+  return kOfBlock * static_cast<double>(std::max(rows, kByteRowsOfRead) * stored) +
          of_quad * static_cast<double>(rows * w.quads()) +
-         kOfResult * static_cast<double>(rows * w.panels()) +
+         kOfByteResult * static_cast<double>(rows * w.panels()) +
          kOfCall * static_cast<double>(tiles * w.panels());
 }
 
