@@ -42,7 +42,7 @@ struct ExportOptions {
 /// With ExportOptions::sparse_constants.
 struct SparseConstants {
   int64_t sparse = 0;       ///< written as values and their places
-  int64_t dense = 0;        ///< half of which or more is zero, and that are smaller whole
+  int64_t dense = 0;        ///< half zeros or more, not all, and smaller whole
   int64_t saved_bytes = 0;  ///< by the sparse ones
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 #include "lib/onnx/tensor_proto.h"
 
@@ -41,10 +42,14 @@ void FillSparse(const PendingTensor& t, std::span<const int64_t> places,
 
 SparseConstants WriteSparseConstants(WrittenModel& written) {
   SparseConstants done;
+  // ONNX Runtime would return a sparse tensor.
+  std::set<std::string> outputs;
+  for (const auto& v : written.graph.output()) outputs.insert(v.name());
   std::erase_if(written.initializers, [&](const PendingTensor& t) {
     const int width = BitWidth(t.tensor.dtype()) / 8;
     const bool is_whole = t.tensor.dtype() != DType::kString && BitWidth(t.tensor.dtype()) % 8 == 0;
-    if (!is_whole || t.tensor.rank() == 0 || !t.extra.empty()) return false;
+    if (!is_whole || t.tensor.rank() == 0 || !t.extra.empty() || outputs.contains(t.name))
+      return false;
     const int64_t dense = t.tensor.byte_size();
     if (dense <= kHeaderBytes) return false;
     const std::vector<int64_t> places = PlacesOfValues(t.tensor);
@@ -52,7 +57,7 @@ SparseConstants WriteSparseConstants(WrittenModel& written) {
     const int64_t sparse = stored * (width + int64_t{8}) + kHeaderBytes;
     // Readers, ours too, guard against few bytes that become many: all zeros stay.
     if (stored == 0 || sparse >= dense) {
-      done.dense += 2 * stored <= t.tensor.num_elements();
+      done.dense += stored > 0 && 2 * stored <= t.tensor.num_elements();
       return false;
     }
     FillSparse(t, places, *written.graph.add_sparse_initializer());

@@ -10,7 +10,8 @@ namespace infer::onnx_io {
 inline constexpr int64_t kSparseIrVersion = 5;
 
 /// Takes those out of `written.initializers` for which it is smaller: a place costs 8 bytes, so
-/// that 67 % of f32 and 89 % of 8-bit elements have to be zero. A negative zero is none.
+/// that 67 % of f32 and 89 % of 8-bit elements have to be zero. A negative zero is none. Graph
+/// outputs and what is zero throughout stay whole.
 SparseConstants WriteSparseConstants(WrittenModel& written);
 
 }  // namespace infer::onnx_io

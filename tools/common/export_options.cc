@@ -241,13 +241,13 @@ std::string ExportFlags::CostsText(const ExportReport& r) {
 }
 
 std::string ExportFlags::SparseText(const SparseConstants& done) {
-  std::string text = Cat(done.sparse, " constants as values and places, ",
-                         HumanBytes(done.saved_bytes), " less\n");
+  std::string text = "no constant is smaller as values and places\n";
+  if (done.sparse > 0)
+    text = Cat("constants as values and places: ", done.sparse, ", ", HumanBytes(done.saved_bytes),
+               " less\n");
   if (done.dense > 0)
-    text +=
-        Cat(done.dense,
-            " more are half zeros and stay whole: a place costs 8 bytes, so that 67 % of f32 or "
-            "89 % of INT8 have to be zero\n");
+    text += Cat("constants of half zeros or more that stay whole: ", done.dense,
+                "; a place costs 8 bytes, so that 67 % of f32 or 89 % of INT8 have to be zero\n");
   return text;
 }
 
