@@ -75,6 +75,15 @@ void ConstantReaders::SetFreed(const Node& n) {
   for (const Value* v : Freed(n)) freed_.insert(HashOf(*v->constant()));
 }
 
+bool ConstantReaders::OnlyReadBy(const Value& v,
+                                 const std::unordered_set<uint64_t>& classes) const {
+  const uint64_t content = HashOf(*v.constant());
+  const auto& readers = readers_.at(content);
+  return !freed_.contains(content) &&
+         std::all_of(readers.begin(), readers.end(),
+                     [&](const auto& reader) { return classes.contains(reader.first); });
+}
+
 bool ConstantReaders::Have(const std::vector<uint64_t>& contents) const {
   return std::all_of(contents.begin(), contents.end(), [&](uint64_t content) {
     const auto it = readers_.find(content);

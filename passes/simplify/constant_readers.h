@@ -21,6 +21,8 @@ class ConstantReaders {
   /// the class has freed.
   int64_t FreedBy(const Node& n) const;
   void SetFreed(const Node& n);
+  /// Whether only nodes of these classes read what the constant `v` holds, which nothing freed yet.
+  bool OnlyReadBy(const Value& v, const std::unordered_set<uint64_t>& classes) const;
   /// Whether somebody reads or returns each of these contents.
   bool Have(const std::vector<uint64_t>& contents) const;
 

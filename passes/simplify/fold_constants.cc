@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <unordered_set>
 
 #include "lib/ir/eval.h"
 #include "lib/ir/roles.h"
@@ -11,6 +12,8 @@ namespace {
 
 constexpr int64_t kMaxResultBytes = int64_t{1} << 40;  ///< of what is looked at closer
 
+constexpr int64_t kMostOnTheWay = int64_t{1} << 30;  ///< of a result that others fold
+
 constexpr std::string_view kNotFolded = "not folded: ";
 
 class ConstantFolding : public Pass {
@@ -20,6 +23,7 @@ class ConstantFolding : public Pass {
   Result<bool> Run(Graph& g, PassContext& context) override {
     folded_ = 0;
     done_.clear();
+    in_cone_.clear();
     // Every run looks at every node: what an earlier one left alone may be gone.
     std::erase_if(context.notes, [](const std::string& n) { return n.starts_with(kNotFolded); });
     readers_.emplace(g);
@@ -68,23 +72,85 @@ class ConstantFolding : public Pass {
     return true;
   }
 
+  /// Whether the node becomes a constant once all its operands are.
+  static bool MayFold(const Node& n) {
+    if (!n.subgraphs().empty() || !n.def().deterministic || n.outputs().empty()) return false;
+    if (n.Is(Trait::kDequantize) || MakesStoredWeights(n)) return false;
+    return std::all_of(n.outputs().begin(), n.outputs().end(),
+                       [](const Value* v) { return !v || v->type().is_tensor(); });
+  }
+
+  /// Finds what becomes constant with `n`, such as the steps that standardize weights: each makes
+  /// as much as it reads while its operand stays, but together they leave one constant for another.
+  /// Folds all of it where that grows the model by no more than one node may.
+  void EnterCone(const Node& n, PassContext& context) {
+    constexpr size_t kMostNodes = 64;
+    std::unordered_set<const Node*> cone = {&n};
+    std::unordered_set<const Value*> made_here(n.outputs().begin(), n.outputs().end());
+    std::vector<const Node*> open = {&n};
+    while (!open.empty()) {
+      const Node* const at = open.back();
+      open.pop_back();
+      for (const Value* v : at->outputs()) {
+        if (!v) continue;
+        for (const Use& use : v->uses()) {
+          const Node& user = *use.user;
+          const bool known = std::all_of(
+              user.inputs().begin(), user.inputs().end(),
+              [&](const Value* i) { return !i || i->is_constant() || made_here.contains(i); });
+          if (!known || !MayFold(user) || !cone.insert(&user).second) continue;
+          if (cone.size() > kMostNodes) return;
+          made_here.insert(user.outputs().begin(), user.outputs().end());
+          open.push_back(&user);
+        }
+      }
+    }
+    const auto dies = [&](const Value& v) {
+      return !v.is_output() && std::all_of(v.uses().begin(), v.uses().end(),
+                                           [&](const Use& use) { return cone.contains(use.user); });
+    };
+    if (cone.size() == 1) return;
+    std::unordered_set<uint64_t> classes;
+    for (const Node* node : cone) classes.insert(readers_->ClassOf(*node));
+    int64_t grown = 0;
+    std::unordered_set<uint64_t> freed;
+    for (const Node* node : cone) {
+      for (const Value* v : node->outputs()) {
+        if (!v || dies(*v)) continue;
+        const int64_t bytes = BytesOf(*v);
+        if (bytes > kMaxResultBytes) return;
+        grown += bytes;
+      }
+      for (const Value* v : node->inputs())
+        if (v && v->is_constant() && readers_->OnlyReadBy(*v, classes) &&
+            freed.insert(HashOf(*v->constant())).second)
+          grown -= v->constant()->byte_size();
+    }
+    if (grown > context.max_fold_growth_bytes || grown > context.fold_growth_left_bytes) return;
+    // A result on the way must not be much larger than what is left.
+    for (const Value* v : made_here)
+      if (v && BytesOf(*v) > kMostOnTheWay) return;
+    context.fold_growth_left_bytes -= std::max<int64_t>(grown, 0);
+    in_cone_.insert(cone.begin(), cone.end());
+  }
+
   Status FoldNode(GraphEditor& e, Node& n, PassContext& context) {
-    if (n.Is(Trait::kDequantize) || MakesStoredWeights(n)) return {};
     const bool known = std::all_of(n.inputs().begin(), n.inputs().end(),
                                    [](const Value* v) { return !v || v->is_constant(); });
-    if (!known || (n.outputs().empty())) return {};
-    for (const Value* v : n.outputs())
-      if (v && !v->type().is_tensor()) return {};
+    if (!known || !MayFold(n)) return {};
     // What the same node in another branch came to is there already.
     const auto twin = done_.find(readers_->ClassOf(n));
     const bool again = twin != done_.end() && readers_->Have(twin->second);
     const int64_t freed = readers_->FreedBy(n), made = BytesOfResults(n);
     // Before the work is done, as far as types tell; a Range of 2^40 must not be tried.
-    if (!again && made - freed > context.max_fold_growth_bytes) {
+    if (!again && made - freed > context.max_fold_growth_bytes && !in_cone_.contains(&n))
+      EnterCone(n, context);
+    const bool in_cone = in_cone_.contains(&n);
+    if (!again && !in_cone && made - freed > context.max_fold_growth_bytes) {
       Tell(context, n, "its result would be too large");
       return {};
     }
-    if (!again && made - freed > context.fold_growth_left_bytes) {
+    if (!again && !in_cone && made - freed > context.fold_growth_left_bytes) {
       Tell(context, n, "constants have grown as far as they may");
       return {};
     }
@@ -106,7 +172,7 @@ class ConstantFolding : public Pass {
       }
       values.push_back(t);
     }
-    if (!again) context.fold_growth_left_bytes -= made - freed;
+    if (!again && !in_cone) context.fold_growth_left_bytes -= made - freed;
     readers_->SetFreed(n);
     std::vector<uint64_t>& results_of_class = done_[readers_->ClassOf(n)];
     results_of_class.clear();
@@ -119,13 +185,17 @@ class ConstantFolding : public Pass {
     int64_t bytes = 0;
     for (const Value* v : n.outputs()) {
       if (!v) continue;
-      const Dim count = v->shape().num_elements();
-      const int64_t bits = std::max(BitWidth(v->dtype()), 1);
-      if (!count.is_static() || count.value() > (kMaxResultBytes - bytes) * 8 / bits)
-        return INT64_MAX;
-      bytes += (count.value() * bits + 7) / 8;
+      const int64_t more = BytesOf(*v);
+      if (more > kMaxResultBytes - bytes) return INT64_MAX;
+      bytes += more;
     }
     return bytes;
+  }
+  static int64_t BytesOf(const Value& v) {
+    const Dim count = v.shape().num_elements();
+    const int64_t bits = std::max(BitWidth(v.dtype()), 1);
+    if (!count.is_static() || count.value() > kMaxResultBytes * 8 / bits) return INT64_MAX;
+    return (count.value() * bits + 7) / 8;
   }
 
   Status Replace(GraphEditor& e, Node& n, std::vector<Tensor> values) {
@@ -140,6 +210,7 @@ class ConstantFolding : public Pass {
       for (const Use& use : v->uses())
         if (!readers_->Knows(*use.user)) readers_->Add(*use.user);
     }
+    in_cone_.erase(&n);
     e.Erase(n);
     ++folded_;
     return {};
@@ -155,6 +226,7 @@ class ConstantFolding : public Pass {
   int64_t folded_ = 0;
   std::optional<ConstantReaders> readers_;
   std::unordered_map<uint64_t, std::vector<uint64_t>> done_;  // by class: contents of the results
+  std::unordered_set<const Node*> in_cone_;  // that fold together, whatever each makes
   const OpRegistry* ops_ = nullptr;
 };
 

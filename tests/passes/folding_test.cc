@@ -64,6 +64,29 @@ TEST(Folding, AWeightThatBranchesReadInTwoWaysIsNotHeldTwice) {
   EXPECT_THAT(r.notes, Contains(HasSubstr("its result would be too large")));
 }
 
+/// Weights that are standardized when the model runs, as networks without normalizations have them:
+/// each step makes as much as it reads while the weight is still read, but together they leave one
+/// weight for another.
+TEST(Folding, StepsThatLeaveOneWeightForAnotherAreFoldedTogether) {
+  const std::string text = R"(graph g(c: bool[]) -> (y) { w = const f32[512,128] ~1
+    axes = const i64[1] {0}  small = const f32[] {0.00001}  gain = const f32[128] ~2
+    m = ReduceMean(w, axes)  d = Sub(w, m)  q = Mul(d, d)  v = ReduceMean(q, axes)
+    e = Add(v, small)  s = Sqrt(e)  n = Div(d, s)  z = Mul(n, gain)
+    f = Cast(c) {to=1}  y = Mul(z, f))";
+  Graph g = Parsed(text + " }");
+  const OptimizeReport r = Optimized(g);
+  EXPECT_EQ(g.total_nodes(), 2u) << Print(g, {.max_elements = 4, .types = true});
+  EXPECT_EQ(r.after.constant_bytes, kWeight);
+  EXPECT_THAT(r.notes, IsEmpty());
+  // Where something else reads the weight, there would be two.
+  std::string two = text + "  u = Mul(w, f) }";
+  two.replace(two.find("(y)"), 3, "(y, u)");
+  Graph both = Parsed(two);
+  const OptimizeReport more = Optimized(both);
+  EXPECT_LT(more.after.constant_bytes, 2 * kWeight);
+  EXPECT_THAT(more.notes, Contains(HasSubstr("its result would be too large")));
+}
+
 TEST(Folding, ManySmallResultsDoNotGrowWithoutEnd) {
   // 60 KiB each, every one another: nothing becomes unnecessary.
   std::string text = "graph g(c: bool[]) -> (y) { s = const i64[1] {15360}\n";
