@@ -5,6 +5,7 @@
 #include <set>
 
 #include "lib/support/strings.h"
+#include "quant/target/half.h"
 
 namespace infer {
 namespace {
@@ -69,7 +70,7 @@ std::string NeedsF32(const Node& node, DType to) {
   };
   if (others(node.inputs()) || others(node.outputs())) return "it works on sequences or maps";
   if (RetypedWith(node, to).empty()) return Cat("the operator has no ", Name(to), " form");
-  return "";
+  return to == DType::kF16 ? WhyOrtLacksHalf(node) : "";
 }
 
 bool ResultsGrow(const Node& node) {

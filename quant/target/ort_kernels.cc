@@ -5,6 +5,7 @@
 
 #include "lib/ir/mask_bounds.h"
 #include "quant/target/checks.h"
+#include "quant/target/half.h"
 
 namespace infer::target {
 namespace {
@@ -85,6 +86,10 @@ class KernelChecker {
     static const TypeSet kBf16Type(DType::kBF16);
     if (n.def().domain.empty() && HasOperandOf(n, kBf16Type) && !Lists(kBf16, n.op()))
       Refuse(n, "has no bf16 kernel there", "--mode fp16");
+    static const TypeSet kF16Type(DType::kF16);
+    if (n.def().domain.empty() && HasOperandOf(n, kF16Type))
+      if (std::string why = WhyOrtLacksHalf(n); !why.empty())
+        Refuse(n, why, "f32 there, as --mode fp16 keeps it");
     if (n.Is("MatMulNBits", kMicrosoft)) CheckNBits(n);
     if (n.Is("GatherBlockQuantized", kMicrosoft)) CheckGatherBlock(n);
     if (n.Is("ConvInteger") && t_.minor < 24 && HasType(n.input(1), TypeSet(DType::kI8)))

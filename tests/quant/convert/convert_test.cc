@@ -148,6 +148,23 @@ TEST(Narrow, LightOperatorsBetweenF32OnesAreNotCastForNothing) {
   EXPECT_EQ(Count(g, "Cast"), 2);  // of the MatMul alone
 }
 
+TEST(Narrow, HalvesThatOnnxRuntimeLacksStayF32) {
+  const auto narrowed = [](DType to) {
+    Graph g = MustParse(R"(graph g(x: f32[3,2,8], d: f32[4,8]) -> (y, z) {
+      w = const f32[8,8] ~1  v = const f32[8,8] ~2  t = Transpose(x) {perm=[1,0,2]}  y = MatMul(t, w)
+      s = const i64[2] {6,8}  j = const i64[6,1] {0,1,2,3,0,1}  n = MatMul(x, v)  u = Reshape(n, s)
+      z = ScatterND(d, j, u) {reduction="add"} })");
+    NarrowOptions options;
+    options.to = to;
+    return MustNarrow(g, options);
+  };
+  const QuantizeReport half = narrowed(DType::kF16), other = narrowed(DType::kBF16);
+  EXPECT_THAT(ReasonOf(half, "Transpose"), HasSubstr("ONNX Runtime"));
+  EXPECT_THAT(ReasonOf(half, "ScatterND"), HasSubstr("ONNX Runtime"));
+  EXPECT_EQ(ReasonOf(half, "MatMul"), "");
+  EXPECT_THAT(ReasonOf(other, "Transpose"), Not(HasSubstr("ONNX Runtime")));
+}
+
 TEST(Narrow, OneCastServesAllReaders) {
   Graph g = MustParse(R"(graph g(x: f32[2,4]) -> (y: f32[2,4], z: f32[2,4], s: f32[2,4]) {
     w = const f32[4,4] ~1  v = const f32[4,4] ~2  h = MatMul(x, w)

@@ -184,6 +184,22 @@ TEST(Target, Bf16IsRefusedByOnnxRuntime) {
   EXPECT_EQ(Check(kRelu, "openvino", 22).errors(), 0);
 }
 
+/// Each was tried in ONNX Runtime 1.30: the first two cannot run, the third ends the process.
+TEST(Target, SomeHalvesAreRefusedByOnnxRuntime) {
+  const auto errors = [](std::string_view body) {
+    return Check(Cat("graph g(x: f16[3,2,8], d: f16[4,8], i: i64[2,1], u: f16[2,8], e: i64[4,8]) "
+                     "-> (y) {",
+                     "w = const f16[8,5] ~1 ", body, " }"),
+                 "ort", 18)
+        .errors();
+  };
+  EXPECT_EQ(errors("y = ScatterND(d, i, u) {reduction=\"add\"}"), 1);
+  EXPECT_EQ(errors("y = ScatterElements(d, e, d) {reduction=\"max\"}"), 1);
+  EXPECT_EQ(errors("t = Transpose(x) {perm=[1,0,2]} y = MatMul(t, w)"), 1);
+  EXPECT_EQ(errors("y = ScatterND(d, i, u)"), 0);
+  EXPECT_EQ(errors("t = Transpose(x) {perm=[1,0,2]} y = Relu(t)"), 0);
+}
+
 TEST(Target, OrtMakesZeroOfQueriesWithoutAKey) {
   constexpr std::string_view kMasked = R"(graph g(q: f32[1,2,3,4], k: f32[1,2,5,4],
       v: f32[1,2,5,4], keep: f32[1,1,3,5], c: bool[1,1,3,5]) -> (y) {
