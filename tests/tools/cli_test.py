@@ -106,6 +106,14 @@ class Cli(CliTestCase):
         self.assertTrue(self.report(0, "infer-opt", "compare", MODEL, fused, *EVAL)["passed"])
         self.assertGreater(self.report(0, "infer-opt", "eval", fused, *EVAL)["top1"], 0.9)
 
+    def test_random_indices_fit_for_every_sample(self):
+        """A list of edges picks nodes, of which there are as many as the command chooses."""
+        path, edges = self.dir / "edges.onnx", value_info("e", [2, "m"], INT64)
+        for width in (3, 4, 5, 6, 7, 8):  # other numbers are drawn
+            nodes, x = [node("Gather", ["x", "e"], ["a"]), node("Relu", ["a"], ["y"])], value_info("x", ["n", width])
+            path.write_bytes(model(nodes, [x, edges], [value_info("y", [2, "m", width])]))
+            self.assertTrue(self.report(0, "infer-opt", "fuse", path, "-o", self.dir / "f.onnx")["passed"])
+
     def test_eval_tells_drift(self):
         """The demo's calibration and evaluation images are of one kind; brighter ones are not. No labels are needed."""
         images = ["--preprocess", PREPROCESS, "--drift-from", DEMO / "calib_images.npy"]

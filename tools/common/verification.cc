@@ -1,5 +1,7 @@
 #include "tools/common/verification.h"
 
+#include <algorithm>
+
 #include "lib/support/parallel.h"
 #include "lib/support/readable.h"
 #include "lib/support/strings.h"
@@ -9,11 +11,20 @@ namespace infer {
 
 Result<RandomRuns> RandomSamples(Context& context, const Graph& g, int64_t runs, uint64_t seed,
                                  const RunGraph& run) {
+  // Numbers that may be indices fit an extent with one seed and not with the next.
+  const bool has_integers = std::any_of(g.inputs().begin(), g.inputs().end(), [](const Value* v) {
+    return v->type().is_tensor() && (v->dtype() == DType::kI64 || v->dtype() == DType::kI32);
+  });
+  const auto tried = static_cast<uint64_t>(has_integers ? std::max<int64_t>(runs, 1) : 1);
   ExtentSearch search{.first_batch = 2};
   search.run = [&](const OpenExtents& extents) -> Result<bool> {
-    INFER_ASSIGN(const auto inputs, RandomModelInputs(g, seed, extents));
-    INFER_ASSIGN(const auto outputs, run(inputs));
-    return AnyEmpty(outputs);
+    bool empty = false;
+    for (uint64_t i = 0; i < tried; ++i) {
+      INFER_ASSIGN(const auto inputs, RandomModelInputs(g, seed + i, extents));
+      INFER_ASSIGN(const auto outputs, run(inputs));
+      empty |= AnyEmpty(outputs);
+    }
+    return empty;
   };
   RandomRuns r;
   INFER_ASSIGN(r.extents, FindExtents(g, search));
