@@ -1,6 +1,7 @@
 #include "tools/common/guilt.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "lib/support/readable.h"
 #include "lib/support/strings.h"
@@ -9,6 +10,7 @@ namespace infer {
 namespace {
 
 constexpr size_t kGuilty = 3;
+constexpr double kNoDifference = std::numeric_limits<double>::infinity();
 
 std::string Db(const std::optional<double>& v) { return v ? Fixed(*v, 1) : "-"; }
 
@@ -53,10 +55,12 @@ Json ToJson(const std::vector<IsolatedLayer>& layers, const AccuracyReport& accu
 
 void TellGuilty(Context& context, const std::vector<IsolatedLayer>& isolated,
                 const AccuracyReport& accuracy, Json& report) {
-  if (isolated.empty()) return;
-  const std::vector<IsolatedLayer> worst(
-      isolated.begin(),
-      isolated.begin() + static_cast<ptrdiff_t>(std::min(kGuilty, isolated.size())));
+  std::vector<IsolatedLayer> worst;
+  for (const IsolatedLayer& l : isolated)
+    if (worst.size() < kGuilty && l.output_sqnr_db != kNoDifference) worst.push_back(l);
+  if (worst.empty() && !isolated.empty())
+    context.PrintLine("no layer alone changes the outputs on this device");
+  if (worst.empty()) return;
   report["guilty"] = ToJson(worst, accuracy);
   for (const IsolatedLayer& l : worst)
     context.PrintLine(Cat("guilty  ", Printable(l.name), " (", l.golden_op, " as ", l.candidate_op,
