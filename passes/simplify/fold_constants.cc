@@ -12,8 +12,6 @@ namespace {
 
 constexpr int64_t kMaxResultBytes = int64_t{1} << 40;  ///< of what is looked at closer
 
-constexpr int64_t kMostOnTheWay = int64_t{1} << 30;  ///< of a result that others fold
-
 constexpr std::string_view kNotFolded = "not folded: ";
 
 class ConstantFolding : public Pass {
@@ -112,7 +110,7 @@ class ConstantFolding : public Pass {
     if (cone.size() == 1) return;
     std::unordered_set<uint64_t> classes;
     for (const Node* node : cone) classes.insert(readers_->ClassOf(*node));
-    int64_t grown = 0;
+    int64_t grown = 0, read = 0;
     std::unordered_set<uint64_t> freed;
     for (const Node* node : cone) {
       for (const Value* v : node->outputs()) {
@@ -121,15 +119,17 @@ class ConstantFolding : public Pass {
         if (bytes > kMaxResultBytes) return;
         grown += bytes;
       }
-      for (const Value* v : node->inputs())
-        if (v && v->is_constant() && readers_->OnlyReadBy(*v, classes) &&
-            freed.insert(HashOf(*v->constant())).second)
+      for (const Value* v : node->inputs()) {
+        if (!v || !v->is_constant()) continue;
+        read = std::max(read, v->constant()->byte_size());
+        if (readers_->OnlyReadBy(*v, classes) && freed.insert(HashOf(*v->constant())).second)
           grown -= v->constant()->byte_size();
+      }
     }
     if (grown > context.max_fold_growth_bytes || grown > context.fold_growth_left_bytes) return;
-    // A result on the way must not be much larger than what is left.
+    // A few bytes must not become gigabytes on the way.
     for (const Value* v : made_here)
-      if (v && BytesOf(*v) > kMostOnTheWay) return;
+      if (v && BytesOf(*v) > 2 * read + context.max_fold_growth_bytes) return;
     context.fold_growth_left_bytes -= std::max<int64_t>(grown, 0);
     in_cone_.insert(cone.begin(), cone.end());
   }

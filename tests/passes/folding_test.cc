@@ -87,6 +87,14 @@ TEST(Folding, StepsThatLeaveOneWeightForAnotherAreFoldedTogether) {
   EXPECT_THAT(more.notes, Contains(HasSubstr("its result would be too large")));
 }
 
+/// The sum is one number, but on the way to it stand a million.
+TEST(Folding, AFewBytesDoNotBecomeManyOnTheWay) {
+  Graph g = Parsed(R"(graph g(c: bool[]) -> (y) { k = const f32[1] {0.5}  s = const i64[1] {1000000}
+    e = Expand(k, s)  r = ReduceSum(e)  f = Cast(c) {to=1}  y = Mul(r, f) })");
+  const OptimizeReport r = Optimized(g);
+  EXPECT_THAT(r.notes, Contains(HasSubstr("its result would be too large")));
+}
+
 TEST(Folding, ManySmallResultsDoNotGrowWithoutEnd) {
   // 60 KiB each, every one another: nothing becomes unnecessary.
   std::string text = "graph g(c: bool[]) -> (y) { s = const i64[1] {15360}\n";

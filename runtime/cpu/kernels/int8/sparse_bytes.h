@@ -59,7 +59,7 @@ struct SparseByteWeights {
   }
 
   std::shared_ptr<const Buffer> codes;  ///< [block][16][4]
-  std::vector<uint32_t> at;             ///< by block, where a packed tile has its quad
+  std::vector<uint32_t> at;             ///< by block: its quad of inputs, over all taps
   std::vector<int64_t> starts;          ///< [panels + 1]: blocks before each panel
   std::vector<int32_t> start;
   std::vector<float> bias, scales;
