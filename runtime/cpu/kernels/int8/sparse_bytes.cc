@@ -16,7 +16,7 @@ using simd::kByteQuad;
 using simd::kSparseByteColumns;
 using simd::kSparseByteRows;
 
-constexpr int64_t kBlockBytes = kSparseByteColumns * kByteQuad;
+constexpr int64_t kBlockBytes = int64_t{kSparseByteColumns} * kByteQuad;
 /// Bytes of packed rows for which weights are read once, where these leave L2 no room.
 constexpr int64_t kTogetherBytes = 256 << 10, kSparseWeightsInL2 = 512 << 10;
 constexpr int64_t kMostWindow = 32;

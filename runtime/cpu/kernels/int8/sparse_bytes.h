@@ -3,6 +3,7 @@
 /// matrices, and convolutions of any window of one group. Weights of four inputs by sixteen outputs
 /// that are all zero are neither stored nor multiplied. Sums of integers: the same bits as dense.
 /// Gain over the dense kernels: docs/pruning.md, docs/adr/0063-sparse-byte-products.md.
+#include <array>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -99,7 +100,8 @@ class ByteWindows {
   int64_t strides_[3] = {1, 1, 1}, pads_[3] = {0, 0, 0};
   bool plain_ = true;  ///< the rows are the pixels in their order
   std::vector<Tap> taps_ = {{0, {0, 0, 0}}};
-  std::vector<uint32_t> inside_[3] = {{1}, {1}, {1}};  ///< by place of the result
+  using Inside = std::vector<uint32_t>;  ///< by place of the result
+  std::array<Inside, 3> inside_ = {Inside{1}, Inside{1}, Inside{1}};
 };
 
 /// Work of a product in multiplications of a vector of bytes, as measured on whole products: what
