@@ -238,7 +238,8 @@ struct QLinearShares {
     };
     for (int top = 0; top < 256; ++top)
       for (int code = 0; code <= top; ++code)
-        exponentials[static_cast<size_t>(top * 256 + code)] = std::exp(real(code) - real(top));
+        exponentials[static_cast<size_t>(top) * 256 + static_cast<size_t>(code)] =
+            std::exp(real(code) - real(top));
   }
 
   /// n codes `step` apart.
