@@ -28,6 +28,9 @@ struct ByteFinish {
   float lo = 0, hi = 0;
   float sum_scale = 1, other_scale = 1, sum_lo = 0, sum_hi = 0;
   int32_t zero = 0, other_zero = 0;
+
+  /// Of one number of d.
+  int64_t result_bytes() const { return form == Form::kFloat || form == Form::kInts ? 4 : 1; }
 };
 
 /// The results of one call, and what makes them of sums.

@@ -65,8 +65,8 @@ void MultiplyRows(int rows, const SparseByteCall& c) {
   if constexpr (kRows > 4)
     if (rows <= kRows - 4) return MultiplyRows<kRows - 4>(rows, c);
   if (rows == kRows) return Multiply<kRows>(c);
-  const bool wide = c.finish->form == Form::kFloat || c.finish->form == Form::kInts;
-  const int64_t bytes = kSparseByteColumns * (wide ? 4 : 1);
+  const bool wide = c.finish->result_bytes() > 1;
+  const int64_t bytes = kSparseByteColumns * c.finish->result_bytes();
   alignas(64) std::byte tile[kRows * kSparseByteColumns * 4] = {};
   if (c.finish->form == Form::kResidual)
     for (int r = 0; r < rows; ++r) CopyRow(wide, c.d + r * c.d_stride, tile + r * bytes);

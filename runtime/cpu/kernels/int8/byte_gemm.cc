@@ -84,8 +84,8 @@ void ByteGemm::Tile(simd::ByteCall call, int tile_rows, int64_t tile_columns) co
   if (tile_columns == kByteColumns) return multiply(tile_rows, call);
   alignas(64) std::byte tile[kByteTileRows * kByteColumns * 4] = {};
   std::byte* const y = call.d;
-  const int64_t stride = call.d_stride, width = kByteColumns * result_bytes();
-  const auto bytes = static_cast<size_t>(tile_columns * result_bytes());
+  const int64_t stride = call.d_stride, width = kByteColumns * finish.result_bytes();
+  const auto bytes = static_cast<size_t>(tile_columns * finish.result_bytes());
   if (finish.form == simd::ByteFinish::Form::kResidual)
     for (int r = 0; r < tile_rows; ++r) std::memcpy(tile + r * width, y + r * stride, bytes);
   call.d = tile;
@@ -101,7 +101,7 @@ void ByteGemm::Block(const uint8_t* a, const ByteColumns& w, std::byte* y, int64
   simd::ByteCall call;
   call.a_stride = quads() * kByteQuad;
   call.quads = quads();
-  call.d_stride = columns * result_bytes();
+  call.d_stride = columns * finish.result_bytes();
   call.finish = &finish;
   // Few rows leave much to fetch in each product.
   const int per_step = runs.count() >= 4 ? 2 : 8;
@@ -117,7 +117,7 @@ void ByteGemm::Block(const uint8_t* a, const ByteColumns& w, std::byte* y, int64
     for (int64_t run = 0; run < runs.count(); ++run) {
       const int64_t row = top + runs.begin(run);
       call.a = a + row * call.a_stride;
-      call.d = y + (row * columns + column) * result_bytes();
+      call.d = y + (row * columns + column) * finish.result_bytes();
       call.ahead_lines = fetched + per_run <= lines ? per_step : 0;
       call.ahead = w.panels + (panel + 1) * panel_bytes + fetched * 64;
       fetched += call.ahead_lines ? per_run : 0;
@@ -135,7 +135,8 @@ void ByteGemm::Run(const std::byte* a, const ByteColumns& w, std::byte* y,
   }
   const int64_t count = rows.count(), row_bytes = quads() * kByteQuad;
   const bool in_l2 = row_bytes * columns <= kWeightsInL2;
-  const int64_t per_run = kByteTileRows * (row_bytes + (in_l2 ? columns * result_bytes() : 0));
+  const int64_t per_run =
+      kByteTileRows * (row_bytes + (in_l2 ? columns * finish.result_bytes() : 0));
   const int64_t most = in_l2 ? kByteTileRows * std::max<int64_t>(1, kTileBytes / per_run)
                              : kByteTileRows * std::max<int64_t>(8, kRowBytes / per_run);
   // The larger operand is shared out, so that the smaller one is read twice.

@@ -61,10 +61,6 @@ struct ByteGemm {
   int64_t quads() const { return (depth + 3) / 4; }
   bool direct() const { return rows.dense() && depth % 4 == 0; }
   int64_t panels() const { return (columns + simd::kByteColumns - 1) / simd::kByteColumns; }
-  int64_t result_bytes() const {
-    using Form = simd::ByteFinish::Form;
-    return finish.form == Form::kFloat || finish.form == Form::kInts ? 4 : 1;
-  }
   void PackRows(const std::byte* a, uint8_t* to) const;
   /// Rows [top, top + count) by panels [first, end); `cold`: these are not in L2 yet.
   void Block(const uint8_t* a, const ByteColumns& w, std::byte* y, int64_t top, int64_t count,

@@ -18,6 +18,7 @@
 #include "runtime/cpu/kernels/common/kernels.h"
 #include "runtime/cpu/kernels/common/packed.h"
 #include "runtime/cpu/kernels/common/zero_share.h"
+#include "runtime/cpu/kernels/int8/byte_gathering.h"
 #include "runtime/cpu/kernels/int8/byte_gemm.h"
 #include "runtime/cpu/kernels/int8/int8_product.h"
 #include "runtime/cpu/kernels/int8/offset_weights.h"
@@ -28,8 +29,6 @@
 
 namespace infer {
 namespace {
-
-constexpr int64_t kPackGrain = 1 << 15;
 
 /// Positions of what changes from run to run among the operands; -1: not there.
 struct Operands {
@@ -121,69 +120,6 @@ std::string RefuseIntegers(const StepCall& call) {
   if (SymmetricWeights(WeightsOf(call), columns, IsIntegerConv(n)).defined()) return "";
   return w.num_elements() / columns <= kMostWideProducts ? "" : "a sum may exceed 32 bits";
 }
-
-/// Rows of bytes that the taps of an image's windows see, one row per pixel of the result.
-struct Gathering {
-  int64_t images = 1, channels = 0, row_bytes = 0;  ///< row_bytes: whole quads
-  Dims image = {1, 1, 1}, result = {1, 1, 1}, window = {1, 1, 1};
-  Dims strides = {1, 1, 1}, dilations = {1, 1, 1}, pads = {0, 0, 0};
-  uint8_t flip = 0;
-
-  int64_t rows() const { return images * NumElements(result); }
-  /// The rows are the image.
-  bool direct() const {
-    return flip == 0 && row_bytes == channels && image == result && NumElements(window) == 1;
-  }
-
-  void Run(const uint8_t* x, uint8_t zero, uint8_t* to) const {
-    const int64_t across = result[2];
-    ForRange(images * result[0] * result[1],
-             std::max<int64_t>(1, kPackGrain / std::max<int64_t>(1, across * row_bytes)),
-             [&](int64_t begin, int64_t end) {
-               for (int64_t line = begin; line < end; ++line)
-                 for (int64_t i = 0; i < across; ++i)
-                   Row(x, line, i, zero, to + (line * across + i) * row_bytes);
-             });
-  }
-
- private:
-  void Row(const uint8_t* x, int64_t line, int64_t i, uint8_t zero, uint8_t* to) const {
-    const int64_t n = line / (result[0] * result[1]);
-    const int64_t d = line / result[1] % result[0] * strides[0] - pads[0];
-    const int64_t h = line % result[1] * strides[1] - pads[1], w = i * strides[2] - pads[2];
-    const uint8_t* const from = x + n * NumElements(image) * channels;
-    uint8_t* at = to;
-    const int64_t run = window[2] * channels;
-    for (int64_t a = 0; a < window[0]; ++a)
-      for (int64_t b = 0; b < window[1]; ++b, at += run) {
-        const int64_t z = d + a * dilations[0], y = h + b * dilations[1];
-        if (z < 0 || z >= image[0] || y < 0 || y >= image[1]) {
-          std::memset(at, zero, static_cast<size_t>(run));
-          continue;
-        }
-        Line(from + (z * image[1] + y) * image[2] * channels, w, zero, at);
-      }
-    std::memset(at, 0, static_cast<size_t>(to + row_bytes - at));
-    if (flip)
-      for (uint8_t* p = to; p < at; ++p) *p ^= flip;
-  }
-
-  /// The taps of one line of the window, from column `w` on.
-  void Line(const uint8_t* from, int64_t w, uint8_t zero, uint8_t* at) const {
-    const int64_t step = dilations[2];
-    if (step == 1 && w >= 0 && w + window[2] <= image[2]) {
-      std::memcpy(at, from + w * channels, static_cast<size_t>(window[2] * channels));
-      return;
-    }
-    for (int64_t c = 0; c < window[2]; ++c, at += channels) {
-      const int64_t column = w + c * step;
-      if (column < 0 || column >= image[2])
-        std::memset(at, zero, static_cast<size_t>(channels));
-      else
-        std::memcpy(at, from + column * channels, static_cast<size_t>(channels));
-    }
-  }
-};
 
 Dims Three(const Dims& dims, int64_t fill) {
   Dims out(3 - dims.size(), fill);
@@ -278,7 +214,7 @@ class IntegerKernel final : public Kernel {
 
   void SetBytes(int64_t images, const Dims& src, const Dims& dst, const Dims& kernel,
                 const Spatial& s, const Counts& counts, size_t operands, Prepared& p) const {
-    Gathering g;
+    ByteGathering g;
     g.images = images;
     g.channels = depth_;
     g.image = Three(src, 1);

@@ -231,11 +231,6 @@ Result<std::shared_ptr<const SparseByteWeights>> SparseByteChoice::Make(
   return packed_;
 }
 
-int64_t SparseByteProduct::result_bytes() const {
-  using Form = simd::ByteFinish::Form;
-  return finish.form == Form::kFloat || finish.form == Form::kInts ? 4 : 1;
-}
-
 int64_t SparseByteProduct::tiles() const { return BlocksOf(windows.rows(), kSparseByteRows); }
 
 int64_t SparseByteProduct::together() const {
@@ -284,15 +279,15 @@ void SparseByteProduct::Multiply(const OfRun& run, int64_t tile, const uint8_t* 
   call.scale = run.columns.scales + column;
   call.plus = run.columns.plus ? run.columns.plus + column : nullptr;
   call.finish = &finish;
-  call.d = run.y + (first * columns + column) * result_bytes();
-  call.d_stride = columns * result_bytes();
+  call.d = run.y + (first * columns + column) * finish.result_bytes();
+  call.d_stride = columns * finish.result_bytes();
   const int64_t wide = std::min<int64_t>(kSparseByteColumns, columns - column);
   if (wide == kSparseByteColumns) return loops->multiply(rows, call);
   // The last panel is wider than y.
   alignas(64) std::byte results[kSparseByteRows * kSparseByteColumns * 4] = {};
   std::byte* const d = call.d;
-  const int64_t stride = call.d_stride, width = kSparseByteColumns * result_bytes();
-  const auto bytes = static_cast<size_t>(wide * result_bytes());
+  const int64_t stride = call.d_stride, width = kSparseByteColumns * finish.result_bytes();
+  const auto bytes = static_cast<size_t>(wide * finish.result_bytes());
   if (finish.form == simd::ByteFinish::Form::kResidual)
     for (int r = 0; r < rows; ++r) std::memcpy(results + r * width, d + r * stride, bytes);
   call.d = results;

@@ -155,7 +155,6 @@ struct SparseByteProduct {
   int64_t tiles() const;
   int64_t together() const;  ///< tiles for which weights are read once
   bool few() const { return tiles() < 2 * lanes; }
-  int64_t result_bytes() const;
   void PackTile(const OfRun& run, int64_t tile, uint8_t* to) const;
   void Multiply(const OfRun& run, int64_t tile, const uint8_t* packed, int64_t panel) const;
 };
