@@ -122,7 +122,8 @@ INFER_INLINE void TurnRows(const uint8_t* const (&rows)[kSparseByteRows], int fi
   TurnQuads(v);
   const int64_t quads = left >= 64 ? 16 : (left + 3) / 4;
   Each<16>([&](auto q) INFER_INLINED {
-    if (q < quads) _mm512_storeu_si512(to + q * kSparseByteStep + first * kByteQuad, v[q]);
+    if (q < quads)
+      _mm512_storeu_si512(to + int64_t{q} * kSparseByteStep + int64_t{first} * kByteQuad, v[q]);
   });
 }
 
