@@ -130,7 +130,7 @@ INFER_INLINE void TurnRows(const uint8_t* const (&rows)[kSparseByteRows], int fi
 void Turn(const uint8_t* const (&rows)[kSparseByteRows], int count, int64_t depth, uint8_t flip,
           uint8_t* to) {
   const __m512i flips = _mm512_set1_epi8(static_cast<char>(flip));
-  for (int64_t k = 0; k < depth; k += 64, to += 16 * kSparseByteStep) {
+  for (int64_t k = 0; k < depth; k += 64, to += int64_t{16} * kSparseByteStep) {
     TurnRows(rows, 0, k, depth, flips, to);
     // Four rows once more.
     if (count > 16) TurnRows(rows, kSparseByteRows - 16, k, depth, flips, to);
