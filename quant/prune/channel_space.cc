@@ -1,7 +1,10 @@
 #include "quant/prune/channel_space.h"
 
+#include <algorithm>
+#include <map>
 #include <utility>
 
+#include "lib/ir/editor.h"
 #include "lib/ir/inference.h"
 #include "lib/support/strings.h"
 #include "quant/prune/goal.h"
@@ -10,6 +13,28 @@
 
 namespace infer {
 namespace {
+
+/// Gives each reader of a vector (a scale, a shift, a bias) a constant of its own. Exporters and
+/// simplification keep equal ones once, and channels of layers that share nothing else would be one
+/// group. Weights of products that several nodes read stay shared: these nodes are tied.
+void SeparateVectors(Graph& g) {
+  GraphEditor e(g);
+  std::map<const Value*, const Node*> first;  // the reader that keeps the constant
+  for (const auto& node : g.nodes()) {
+    std::map<const Value*, Value*> own;
+    for (size_t i = 0; i < node->inputs().size(); ++i) {
+      const Value* const v = node->input(i);
+      if (!v || !v->is_constant()) continue;
+      const Dims& dims = v->constant()->dims();
+      const int64_t elements = v->constant()->num_elements();
+      if (elements < 2 || std::find(dims.begin(), dims.end(), elements) == dims.end()) continue;
+      if (first.emplace(v, node.get()).first->second == node.get()) continue;
+      Value*& copy = own[v];
+      if (!copy) copy = e.AddConstant(*v->constant(), v->name());
+      e.SetOperand(*node, i, copy);
+    }
+  }
+}
 
 /// A group cut alone, to half.
 struct TrialCut {
@@ -36,6 +61,7 @@ Result<ChannelSpace> ChannelSpace::Make(const Graph& original, const Samples& sa
   s.by_bytes = options.goal.kind == ChannelGoal::Kind::kBytes;
   if (Status p = PrepareForQuantization(s.work); !p.ok())
     return std::move(p).In("preparing the model");
+  SeparateVectors(s.work);
   INFER_TRY(InferTypes(s.work));
   INFER_TRY(s.Count(samples, options));
   if (samples.count > 0) INFER_TRY(s.GiveBiases(original, options));

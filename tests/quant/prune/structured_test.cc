@@ -169,6 +169,27 @@ TEST_F(StructuredTest, SharedWeightsCountOnce) {
   EXPECT_EQ(g.FindValue("w")->shape()[1], Dim(p.width_after));
 }
 
+/// As exporters write layers with the same initial values: that is no reason to keep both whole.
+TEST_F(StructuredTest, EqualVectorsTieNoLayers) {
+  Graph g = MustParse(R"(graph g(x: f32[1,3,4,4]) -> (y) {
+    s = const f32[16] ~5
+    b = const f32[16] ~6
+    w1 = const f32[16,3,1,1] ~1
+    y1 = Conv(x, w1, b)
+    n1 = InstanceNormalization(y1, s, b)
+    r1 = Relu(n1)
+    w2 = const f32[16,16,1,1] ~2
+    y2 = Conv(r1, w2, b)
+    y = InstanceNormalization(y2, s, b)
+  })");
+  const auto r = Prune(g, Flops(0.7));
+  ASSERT_TRUE(r.ok()) << r.status().message();
+  ASSERT_EQ(r->groups.size(), 2u);
+  EXPECT_GE(r->groups[0].removed, 4);
+  EXPECT_EQ(r->groups[1].removed, 0);
+  EXPECT_THAT(r->groups[1].group.reason, HasSubstr("output of the graph"));
+}
+
 TEST_F(StructuredTest, RefusesWithOneLine) {
   const Graph golden = MustParse(kConvNet);
   struct Case {
