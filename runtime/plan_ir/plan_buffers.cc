@@ -76,7 +76,8 @@ void PlanBuffers::Finish() {
       const auto b = static_cast<size_t>(at);
       if (layout == Layout()) frame_.plain[i] = at;
       if (out_.buffers[b].kind != Kind::kConstant || !used_[b]) continue;
-      if (const Tensor* c = Given(out_, static_cast<int>(i))) out_.buffers[b].constant = *c;
+      // A view of a constant lies in a buffer of the constant's.
+      if (const Tensor* c = Given(out_, notes_.origins[b].value)) out_.buffers[b].constant = *c;
     }
 }
 
@@ -148,7 +149,8 @@ Result<int> PlanBuffers::Crossed(size_t s, int id, const Layout& layout) {
   const Layout plain{.space = place.versions[0].first.space}, there{.space = layout.space};
   INFER_ASSIGN(const int source, Version(s, id, plain));
   const bool constant = out_.buffers[static_cast<size_t>(source)].kind == Kind::kConstant;
-  const int b = NewBuffer(constant ? Kind::kConstant : Kind::kArena, BytesOf(id), id, there);
+  const int owner = constant ? notes_.origins[static_cast<size_t>(source)].value : id;
+  const int b = NewBuffer(constant ? Kind::kConstant : Kind::kArena, BytesOf(id), owner, there);
   if (!constant) Append({.step = s, .args = {source, b}, .is_copy = true, .crosses = true});
   place.versions.emplace_back(there, b);
   return Version(s, id, layout);

@@ -419,6 +419,18 @@ TEST(Kernels, ShapesFromKnownValues) {
       1, 0);
 }
 
+/// Weights that an exporter gives to several layers through Identity or Reshape. They are large
+/// enough to stand on the host where a device reads them.
+TEST(Kernels, ViewsOfConstants) {
+  for (const std::string_view view :
+       {"w = const f32[104,104,1,1] ~1 v = Identity(w)",
+        "w = const f32[104,104] ~1 s = const i64[4] {104,104,1,1} v = Reshape(w, s)"})
+    CheckGraph(Cat("graph g(x: f32[1,104,20,20]) -> (y) { ", view, R"(
+      w1 = const f32[26,104,1,1] ~2 a = Conv(x, w1) w2 = const f32[104,26,1,1] ~3 b = Conv(a, w2)
+      m = Mul(x, b) y = Conv(m, v) })"),
+               1, 1e-4);
+}
+
 TEST(Kernels, ViewsAndOutputs) {
   CheckGraph("graph g(x: f32[2,6]) -> (y) { s = const i64[2] {3,4} y = Reshape(x, s) }");
   CheckGraph(
