@@ -754,7 +754,7 @@ class Cli(CliTestCase):
                  (["--min-agreement", "80%"], 0), (["--max-drop", "5%"], 0)]
         commands = [["compare", MODEL, good, *EVAL], ["eval", good, "--golden", MODEL, *EVAL]]
         sanitized = bool(os.environ.get("INFER_SANITIZED"))  # three seconds a command: there the commands take turns
-        for turn, (gate, code) in enumerate(gates[::3] if sanitized else gates):
+        for turn, (gate, code) in enumerate(gates[2:4] if sanitized else gates):
             for args in commands[turn % 2:][:1] if sanitized else commands:
                 report = self.report(code, "infer-opt", *args, *gate)
                 self.assertEqual(report["passed"], code == 0, gate)
@@ -766,6 +766,8 @@ class Cli(CliTestCase):
         gate = self.report(6, "infer-opt", *args)["gates"][0]
         self.assertTrue(gate["inconclusive"])
         self.report(0, "infer-opt", *args, "--allow-inconclusive")
+        if sanitized:  # the same code with other figures follows
+            return
         bad = self.quantized("--observer", "percentile:60")
         for gate in [["--max-drop", "0.5%"], ["--min-agreement", "98%"]]:
             report = self.report(1, "infer-opt", "compare", MODEL, bad, *EVAL, *gate,

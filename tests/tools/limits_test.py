@@ -83,8 +83,8 @@ class Limits(CliTestCase):
                     self.dir / "run.json")
         log, policy = self.dir / "search.jsonl", self.dir / "policy.json"
         mixed = ["infer-opt", "quantize", path, "--mixed", "--threads", 1, "--goal", "size", "--calib",
-                 DEMO / "calib_images.npy", "--calib-samples", 8, "--preprocess", PREPROCESS, "--layer-samples", 4,
-                 "--precisions", "int8", "--eval", DEMO / "eval_images.npy", "--eval-samples", 8,
+                 DEMO / "calib_images.npy", "--calib-samples", 4, "--preprocess", PREPROCESS, "--layer-samples", 2,
+                 "--precisions", "int8", "--eval", DEMO / "eval_images.npy", "--eval-samples", 4,
                  "--keep-failed", "--search-log", log]
         self.report(0, *mixed, "-o", self.dir / "a.onnx", "--save-policy", policy)
         searched = self.report(0, *mixed, "-o", self.dir / "b.onnx")["search"]
