@@ -7,7 +7,7 @@ namespace infer {
 struct ChannelSpace {
   /// Errors as PruneChannels, but for those of the goal's value.
   static Result<ChannelSpace> Make(const Graph& original, const Samples& samples,
-                                   const ChannelOptions& options);
+                                   const Backend& backend, const ChannelOptions& options);
 
   Graph work;              ///< prepared, dense
   Graph counted;           ///< the same, of static extents where samples or the options tell them
@@ -18,6 +18,9 @@ struct ChannelSpace {
   std::vector<PrunedGroup> groups;           ///< all, those that stay with the reason
   std::vector<size_t> usable;                ///< those that can be narrowed
   std::vector<std::vector<int64_t>> levels;  ///< by usable group: units that may go, ascending
+  /// By usable group and level: whether its layers take less time than at every wider level, by the
+  /// cost table; all where only bytes count or extents are open.
+  std::vector<std::vector<bool>> saves_time;
   std::vector<WorkItem> items;               ///< groups by their position in `usable`
 
  private:
@@ -26,6 +29,7 @@ struct ChannelSpace {
   /// Layers that may be fitted get their biases before anything is counted.
   Status GiveBiases(const Graph& original, const ChannelOptions& options);
   Status FindUsable(const Graph& original, const ChannelOptions& options);
+  Status TimeLevels(const Backend& backend, const ChannelOptions& options);
 };
 
 }  // namespace infer

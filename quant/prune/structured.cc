@@ -75,7 +75,7 @@ class ChannelPruner {
         result_(original.ops()) {}
 
   Status Run() {
-    INFER_ASSIGN(space_, ChannelSpace::Make(original_, samples_, options_));
+    INFER_ASSIGN(space_, ChannelSpace::Make(original_, samples_, backend_, options_));
     report_.groups = space_->groups;
     report_.flops = space_->flops;
     report_.parameters = space_->constants.elements;
@@ -102,7 +102,14 @@ class ChannelPruner {
     for (const size_t i : space_->usable) groups.push_back(&report_.groups[i].group);
     INFER_ASSIGN(plans_, PlanGroups(original_, space_->work, groups, space_->levels, space_->layers,
                                     fit, backend_, options_));
-    for (const GroupPlan& p : plans_) curves_.push_back(p.curve);
+    for (size_t k = 0; k < plans_.size(); ++k) {
+      curves_.push_back(plans_[k].curve);
+      for (auto& [gone, cost] : curves_.back().levels) {
+        const auto& levels = space_->levels[k];
+        const auto at = std::lower_bound(levels.begin(), levels.end(), gone) - levels.begin();
+        if (!space_->saves_time[k][static_cast<size_t>(at)]) cost *= kCostWithoutTime;
+      }
+    }
     report_.by_data = fit.count > 0;
     return {};
   }

@@ -9,8 +9,13 @@
 #include "quant/prune/groups.h"
 #include "quant/prune/in_order.h"
 #include "quant/prune/unit_sweep.h"
+#include "quant/recipe/cost_table.h"
 
 namespace infer {
+
+/// The noise of a width that saves work and no time counts so many times: it is taken where the
+/// goal is dear without it.
+inline constexpr double kCostWithoutTime = 4;
 
 struct ChannelGoal {
   enum class Kind : uint8_t {
@@ -31,6 +36,8 @@ struct ChannelOptions {
   /// Of widths that stay, where a group has twice as many: whole vectors of AVX-512, without which
   /// Winograd kernels refuse.
   int64_t multiple = 16;
+  /// Whether a width saves time. Where it does not, it costs kCostWithoutTime times its noise.
+  const CostTable* costs = &CostTable::BuiltIn();
   /// Of kSpeedup: time of the first graph over that of the second.
   std::function<Result<double>(const Graph& dense, const Graph& pruned)> speedup = nullptr;
   int64_t max_bytes = int64_t{256} << 20;  ///< of moments held at once

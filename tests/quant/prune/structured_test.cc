@@ -31,6 +31,21 @@ constexpr std::string_view kConvNet = R"(graph g(x: f32[1,3,4,4]) -> (z) {
   z = MatMul(f, w4)
 })";
 
+/// Two groups of about as many FLOPs: between convolutions, and between products.
+constexpr std::string_view kTwoKinds = R"(graph g(x: f32[1,4,2,2]) -> (z) {
+  w1 = const f32[16,4,1,1] ~1
+  y1 = Conv(x, w1)
+  r1 = Relu(y1)
+  w2 = const f32[4,16,1,1] ~2
+  y2 = Conv(r1, w2)
+  f = Flatten(y2)
+  w3 = const f32[16,16] ~3
+  h = MatMul(f, w3)
+  r3 = Relu(h)
+  w4 = const f32[16,16] ~4
+  z = MatMul(r3, w4)
+})";
+
 class StructuredTest : public JudgedTest {
  protected:
   Result<ChannelReport> Prune(Graph& g, const ChannelOptions& o, int64_t samples = 24) {
@@ -67,6 +82,33 @@ TEST_F(StructuredTest, TheFlopGoalIsReachedAndCountedInTheFile) {
       EXPECT_EQ(g.FindValue("y3")->shape()[1], Dim(p.width_after));
     }
   }
+}
+
+// Fewer channels may run no faster, where they lose a better kernel or a launch is all that a layer
+// takes: the goal is reached by other groups then.
+TEST_F(StructuredTest, WidthsThatSaveNoTimeComeLast) {
+  const auto table = [](std::string_view dear) {
+    CostTable t{"test", {}};
+    for (const std::string_view family : CostFamilies())
+      t.prices[std::string(family)] = {1, family.find(dear) != family.npos ? 1e6 : 0, 0};
+    return t;
+  };
+  const CostTable conv = table("conv"), product = table("product");
+  const auto removed = [&](const CostTable& costs) {
+    Graph g = MustParse(kTwoKinds);
+    ChannelOptions o = Flops(0.9);
+    o.costs = &costs;
+    const auto r = Prune(g, o);
+    EXPECT_TRUE(r.ok()) << r.status().message();
+    std::map<std::string, int64_t> by_group;
+    for (const PrunedGroup& p : r->groups) by_group[p.group.name] = p.removed;
+    return by_group;
+  };
+  auto by_conv = removed(conv), by_product = removed(product);
+  EXPECT_GT(by_conv["y1"], 0);
+  EXPECT_EQ(by_conv["h"], 0);
+  EXPECT_EQ(by_product["y1"], 0);
+  EXPECT_GT(by_product["h"], 0);
 }
 
 TEST_F(StructuredTest, FittedLayersAreNearerThanMagnitude) {
