@@ -1,5 +1,6 @@
 #include "quant/prune/channel_space.h"
 
+#include <algorithm>
 #include <optional>
 #include <set>
 #include <utility>
@@ -151,7 +152,7 @@ Status ChannelSpace::FindUsable(const Graph& original, const ChannelOptions& opt
 }
 
 Status ChannelSpace::TimeLevels(const Backend& backend, const ChannelOptions& options) {
-  if (by_bytes || !IsStatic(counted)) return {};
+  if (options.goal.kind != ChannelGoal::Kind::kSpeedup || !IsStatic(counted)) return {};
   LayerTimer timer(backend, {options.costs, options.threads, options.stop});
   for (size_t k = 0; k < usable.size(); ++k) {
     if (options.progress)
@@ -170,6 +171,12 @@ Status ChannelSpace::TimeLevels(const Backend& backend, const ChannelOptions& op
     }
   }
   return {};
+}
+
+bool ChannelSpace::AllSaveTime() const {
+  return std::all_of(saves_time.begin(), saves_time.end(), [](const std::vector<bool>& group) {
+    return std::find(group.begin(), group.end(), false) == group.end();
+  });
 }
 
 }  // namespace infer

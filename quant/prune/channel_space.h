@@ -19,8 +19,9 @@ struct ChannelSpace {
   std::vector<size_t> usable;                ///< those that can be narrowed
   std::vector<std::vector<int64_t>> levels;  ///< by usable group: units that may go, ascending
   /// By usable group and level: whether its layers take less time than at every wider level, by the
-  /// cost table; all where only bytes count or extents are open.
+  /// cost table; all where the goal is no time or extents are open.
   std::vector<std::vector<bool>> saves_time;
+  bool AllSaveTime() const;
   std::vector<WorkItem> items;               ///< groups by their position in `usable`
 
  private:

@@ -13,10 +13,6 @@
 
 namespace infer {
 
-/// The noise of a width that saves work and no time counts so many times: it is taken where the
-/// goal is dear without it.
-inline constexpr double kCostWithoutTime = 4;
-
 struct ChannelGoal {
   enum class Kind : uint8_t {
     kFlops,    ///< `value`: the share of the FLOPs that stays at most
@@ -36,7 +32,7 @@ struct ChannelOptions {
   /// Of widths that stay, where a group has twice as many: whole vectors of AVX-512, without which
   /// Winograd kernels refuse.
   int64_t multiple = 16;
-  /// Whether a width saves time. Where it does not, it costs kCostWithoutTime times its noise.
+  /// Of kSpeedup: tells widths that save no time, which are avoided where that costs less.
   const CostTable* costs = &CostTable::BuiltIn();
   /// Of kSpeedup: time of the first graph over that of the second.
   std::function<Result<double>(const Graph& dense, const Graph& pruned)> speedup = nullptr;

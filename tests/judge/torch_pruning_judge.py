@@ -126,7 +126,9 @@ def readable(model):
         elif n.op_type == "Reshape" and of and len(to) == 2 and of[0] in (0, 1, to[0]) and to[0] in (0, 1):
             nodes.append(helper.make_node("Flatten", n.input[:1], n.output, axis=1))
         elif n.op_type == "MatMul" and n.input[1] in constants and len(to) == 2:
-            nodes.append(helper.make_node("Gemm", n.input, n.output))
+            none = np.zeros(to[1], np.float32)  # without it there is no torch.nn.Linear
+            model.graph.initializer.append(onnx.numpy_helper.from_array(none, n.output[0] + ".none"))
+            nodes.append(helper.make_node("Gemm", [*n.input, n.output[0] + ".none"], n.output))
         else:
             nodes.append(helper.make_node(n.op_type, n.input, n.output, n.name, domain=n.domain, **attrs))
     del model.graph.node[:]
