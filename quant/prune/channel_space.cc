@@ -163,7 +163,8 @@ Status ChannelSpace::TimeLevels(const Backend& backend, const ChannelOptions& op
     INFER_ASSIGN(std::optional<double> least, TimeOf(timer, counted, layers_cut));
     for (size_t l = 0; l < levels[k].size() && least; ++l) {
       if (options.stop.stop_requested()) return Cancelled("pruning was stopped");
-      INFER_ASSIGN(const Graph cut, Shrink(counted, CutsOf(group, FirstUnits(group, levels[k][l]))));
+      INFER_ASSIGN(const Graph cut,
+                   Shrink(counted, CutsOf(group, FirstUnits(group, levels[k][l]))));
       INFER_ASSIGN(const auto us, TimeOf(timer, cut, layers_cut));
       if (!us) break;
       saves_time[k][l] = *us <= kFaster * *least;

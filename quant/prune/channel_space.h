@@ -22,7 +22,7 @@ struct ChannelSpace {
   /// cost table; all where the goal is no time or extents are open.
   std::vector<std::vector<bool>> saves_time;
   bool AllSaveTime() const;
-  std::vector<WorkItem> items;               ///< groups by their position in `usable`
+  std::vector<WorkItem> items;  ///< groups by their position in `usable`
 
  private:
   explicit ChannelSpace(const Graph& original) : work(original.Clone()), counted(original.ops()) {}

@@ -51,7 +51,10 @@ class RankSpaceMaker {
  public:
   RankSpaceMaker(RankSpace& space, const Samples& samples, const Backend& backend,
                  const LowRankOptions& options)
-      : space_(space), samples_(samples), options_(options), timer_(backend, {options.costs, options.threads, options.stop}) {}
+      : space_(space),
+        samples_(samples),
+        options_(options),
+        timer_(backend, {options.costs, options.threads, options.stop}) {}
 
   Status Run() {
     for (const PrunableWeights& w : space_.weights) {

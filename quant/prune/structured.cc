@@ -24,7 +24,7 @@ constexpr int64_t kNearerSamples = 32;  // that tell old from new statistics
 /// Noise of widths that save FLOPs and no time counts so many times where the goal is time: one by
 /// one, since layers that lose a kernel alone may be faster together.
 constexpr double kCostsWithoutTime[] = {1, 4, 64};
-constexpr double kLeastShare = 0.1;     // of the FLOPs, that such a search looks at
+constexpr double kLeastShare = 0.1;  // of the FLOPs, that such a search looks at
 
 Status CheckChannelRequest(const Graph& g, const Samples& samples, const ChannelOptions& o) {
   INFER_TRY(CheckNotQuantized(g));
