@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
+#include <set>
 #include <utility>
 
 #include "lib/ir/editor.h"
 #include "lib/ir/inference.h"
 #include "lib/support/strings.h"
 #include "quant/prune/goal.h"
+#include "quant/prune/layer_timer.h"
 #include "quant/prune/shrink.h"
 #include "quant/scheme/quantize.h"
 
@@ -53,10 +56,41 @@ Result<TrialCut> TryOut(const ChannelSpace& space, const ChannelGroup& group,
   return TrialCut{std::move(cut), (units - static_cast<double>(half)) / units};
 }
 
+/// A level saves time where its layers take at most so much of what every wider one takes.
+constexpr double kFaster = 0.99;
+
+/// Layers with weights among `cuts`, by the name of what they make.
+std::vector<std::string> LayersIn(const Graph& g, const AxisCuts& cuts) {
+  std::set<std::string> names;
+  for (const auto& [axis, indices] : cuts) {
+    const Value* v = g.FindValue(axis.first);
+    if (!v || !v->is_constant()) continue;
+    for (const Use& use : v->uses())
+      if (use.operand > 0 && WeightLayoutOf(*use.user) && use.user->output(0))
+        names.insert(use.user->output(0)->name());
+  }
+  return {names.begin(), names.end()};
+}
+
+/// nullopt: one of them cannot be timed alone.
+Result<std::optional<double>> TimeOf(LayerTimer& timer, const Graph& g,
+                                     const std::vector<std::string>& layers) {
+  double us = 0;
+  for (const std::string& name : layers) {
+    const Node& node = *g.FindValue(name)->producer();
+    for (const Value* v : node.inputs())
+      if (v && (!IsF32(v) || !v->shape().is_static())) return std::optional<double>();
+    INFER_ASSIGN(Graph alone, LayerTimer::Alone(node, g.ops()));
+    INFER_ASSIGN(const double one, timer.Of(std::move(alone)));
+    us += one;
+  }
+  return std::optional<double>(us);
+}
+
 }  // namespace
 
 Result<ChannelSpace> ChannelSpace::Make(const Graph& original, const Samples& samples,
-                                        const ChannelOptions& options) {
+                                        const Backend& backend, const ChannelOptions& options) {
   ChannelSpace s(original);
   s.by_bytes = options.goal.kind == ChannelGoal::Kind::kBytes;
   if (Status p = PrepareForQuantization(s.work); !p.ok())
@@ -66,6 +100,7 @@ Result<ChannelSpace> ChannelSpace::Make(const Graph& original, const Samples& sa
   INFER_TRY(s.Count(samples, options));
   if (samples.count > 0) INFER_TRY(s.GiveBiases(original, options));
   INFER_TRY(s.FindUsable(original, options));
+  INFER_TRY(s.TimeLevels(backend, options));
   return s;
 }
 
@@ -131,6 +166,7 @@ Status ChannelSpace::FindUsable(const Graph& original, const ChannelOptions& opt
     }
     groups.push_back(std::move(p));
   }
+  for (const auto& l : levels) saves_time.emplace_back(l.size(), true);
   items = WorkItemsOf(counted, cut, kept, by_bytes);
   if (!usable.empty()) return {};
   if (groups.empty())
@@ -138,6 +174,35 @@ Status ChannelSpace::FindUsable(const Graph& original, const ChannelOptions& opt
   return Unsupported(
       Cat("no channels to remove: ", groups.front().group.name, ": ", groups.front().group.reason,
           groups.size() > 1 ? Cat(" (and ", groups.size() - 1, " more groups)") : ""));
+}
+
+Status ChannelSpace::TimeLevels(const Backend& backend, const ChannelOptions& options) {
+  if (options.goal.kind != ChannelGoal::Kind::kSpeedup || !IsStatic(counted)) return {};
+  LayerTimer timer(backend, {options.costs, options.threads, options.stop});
+  for (size_t k = 0; k < usable.size(); ++k) {
+    if (options.progress)
+      options.progress("time widths", static_cast<int64_t>(k) + 1,
+                       static_cast<int64_t>(usable.size()));
+    const ChannelGroup& group = groups[usable[k]].group;
+    const auto layers_cut = LayersIn(counted, CutsOf(group, FirstUnits(group, levels[k].front())));
+    INFER_ASSIGN(std::optional<double> least, TimeOf(timer, counted, layers_cut));
+    for (size_t l = 0; l < levels[k].size() && least; ++l) {
+      if (options.stop.stop_requested()) return Cancelled("pruning was stopped");
+      INFER_ASSIGN(const Graph cut,
+                   Shrink(counted, CutsOf(group, FirstUnits(group, levels[k][l]))));
+      INFER_ASSIGN(const auto us, TimeOf(timer, cut, layers_cut));
+      if (!us) break;
+      saves_time[k][l] = *us <= kFaster * *least;
+      least = std::min(*least, *us);
+    }
+  }
+  return {};
+}
+
+bool ChannelSpace::AllSaveTime() const {
+  return std::all_of(saves_time.begin(), saves_time.end(), [](const std::vector<bool>& group) {
+    return std::find(group.begin(), group.end(), false) == group.end();
+  });
 }
 
 }  // namespace infer

@@ -7,7 +7,7 @@ namespace infer {
 struct ChannelSpace {
   /// Errors as PruneChannels, but for those of the goal's value.
   static Result<ChannelSpace> Make(const Graph& original, const Samples& samples,
-                                   const ChannelOptions& options);
+                                   const Backend& backend, const ChannelOptions& options);
 
   Graph work;              ///< prepared, dense
   Graph counted;           ///< the same, of static extents where samples or the options tell them
@@ -18,7 +18,11 @@ struct ChannelSpace {
   std::vector<PrunedGroup> groups;           ///< all, those that stay with the reason
   std::vector<size_t> usable;                ///< those that can be narrowed
   std::vector<std::vector<int64_t>> levels;  ///< by usable group: units that may go, ascending
-  std::vector<WorkItem> items;               ///< groups by their position in `usable`
+  /// By usable group and level: whether its layers take less time than at every wider level, by the
+  /// cost table; all where the goal is no time or extents are open.
+  std::vector<std::vector<bool>> saves_time;
+  bool AllSaveTime() const;
+  std::vector<WorkItem> items;  ///< groups by their position in `usable`
 
  private:
   explicit ChannelSpace(const Graph& original) : work(original.Clone()), counted(original.ops()) {}
@@ -26,6 +30,7 @@ struct ChannelSpace {
   /// Layers that may be fitted get their biases before anything is counted.
   Status GiveBiases(const Graph& original, const ChannelOptions& options);
   Status FindUsable(const Graph& original, const ChannelOptions& options);
+  Status TimeLevels(const Backend& backend, const ChannelOptions& options);
 };
 
 }  // namespace infer

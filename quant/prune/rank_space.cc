@@ -14,6 +14,7 @@
 #include "quant/calibrate/calibrate.h"
 #include "quant/prune/goal.h"
 #include "quant/prune/group_costs.h"
+#include "quant/prune/layer_timer.h"
 #include "quant/scheme/quantize.h"
 
 namespace infer {
@@ -33,79 +34,27 @@ int64_t StepOf(int64_t rows, int64_t depth, int64_t multiple) {
   return std::max<int64_t>(step, 1);
 }
 
-/// Not 0 anywhere, so that no kernel skips it.
-Tensor Filled(const Dims& dims) {
-  Tensor t(DType::kF32, dims);
-  int64_t i = 0;
-  for (float& x : t.mutable_data<float>()) x = 0.01f * static_cast<float>(1 + i++ % 5);
-  return t;
-}
-
-/// Times of layers by the cost table: each is compiled and run alone, once for its kind.
-class LayerTimer {
- public:
-  LayerTimer(const Backend& backend, const LowRankOptions& options)
-      : backend_(backend), options_(options) {}
-
-  /// Of the node, as one product (`rank` 0) or two. Pre: its operand has static extents.
-  Result<double> Microseconds(const Node& node, const WeightPlane& plane, int64_t rank,
-                              const OpRegistry& ops) {
-    INFER_ASSIGN(Graph g, Alone(node, plane, rank, ops));
-    const uint64_t key = Fingerprint(g);
-    if (const auto it = known_.find(key); it != known_.end()) return it->second;
-    std::vector<Datum> inputs;
-    for (const Value* v : g.inputs()) inputs.emplace_back(Filled(v->shape().static_dims()));
-    INFER_ASSIGN(const double us, OfRun(std::move(g), std::move(inputs)));
-    known_.emplace(key, us);
-    return us;
-  }
-
-  /// Of a graph that is compiled as it is and run once.
-  Result<double> OfRun(Graph g, std::vector<Datum> inputs) const {
-    CompileOptions compile;
-    compile.threads = options_.threads;
-    INFER_ASSIGN(const TappedProgram t, CompileOwnedWithTaps(std::move(g), {}, backend_, compile));
-    INFER_TRY(RunInputs(*t.context, std::move(inputs), options_.stop));
-    return RunMicroseconds(*t.program, *t.context, *options_.costs);
-  }
-
- private:
-  /// The node on inputs of its own, with weights of its extents.
-  static Result<Graph> Alone(const Node& node, const WeightPlane& plane, int64_t rank,
-                             const OpRegistry& ops) {
-    Graph g(ops);
-    GraphEditor edit(g);
-    std::vector<Value*> inputs;
-    for (size_t i = 0; i < node.inputs().size(); ++i) {
-      const Value* v = node.input(i);
-      if (!v) {
-        inputs.push_back(nullptr);
-      } else if (v->is_constant()) {
-        inputs.push_back(edit.AddConstant(Filled(v->constant()->dims()), Cat("w", i)));
-      } else {
-        inputs.push_back(edit.AddInput(Cat("x", i), v->type()));
-      }
-    }
-    INFER_ASSIGN(Node* const copy, edit.AddNode(node.def(), std::move(inputs), node.attrs()));
-    edit.MarkOutput(copy->output(0));
-    if (rank == 0) return g;
+/// A layer as one product (`rank` 0) or two. Pre: the node's operand has static extents.
+Result<double> Microseconds(LayerTimer& timer, const Node& node, const WeightPlane& plane,
+                            int64_t rank, const OpRegistry& ops) {
+  INFER_ASSIGN(Graph g, LayerTimer::Alone(node, ops));
+  if (rank > 0) {
     PrunableWeights w;
-    w.weights = copy->input(1)->name();
+    w.weights = g.outputs()[0]->producer()->input(1)->name();
     w.place.plane = plane;
     INFER_TRY(SplitLayer(g, w, SomeFactors(plane, rank)));
-    return g;
   }
-
-  const Backend& backend_;
-  const LowRankOptions& options_;
-  std::map<uint64_t, double> known_;
-};
+  return timer.Of(std::move(g));
+}
 
 class RankSpaceMaker {
  public:
   RankSpaceMaker(RankSpace& space, const Samples& samples, const Backend& backend,
                  const LowRankOptions& options)
-      : space_(space), samples_(samples), options_(options), timer_(backend, options) {}
+      : space_(space),
+        samples_(samples),
+        options_(options),
+        timer_(backend, {options.costs, options.threads, options.stop}) {}
 
   Status Run() {
     for (const PrunableWeights& w : space_.weights) {
@@ -194,7 +143,7 @@ class RankSpaceMaker {
     double us = 0;
     for (const Use& use : weights.uses()) {
       INFER_ASSIGN(const double one,
-                   timer_.Microseconds(*use.user, plane, rank, space_.work.ops()));
+                   Microseconds(timer_, *use.user, plane, rank, space_.work.ops()));
       us += one;
     }
     return us;
@@ -261,7 +210,7 @@ Result<Graph> OfFirstSample(const Graph& g, const Samples& samples) {
 
 LowRankFactors SomeFactors(const WeightPlane& plane, int64_t rank) {
   const auto filled = [](int64_t count) {
-    const Tensor t = Filled({count});
+    const Tensor t = FilledTensor({count});
     const std::span<const float> data = t.data<float>();
     return std::vector<float>(data.begin(), data.end());
   };

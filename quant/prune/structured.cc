@@ -21,7 +21,10 @@ constexpr int kGoalSteps = 6;           // towards a speed that only the finishe
 constexpr int kWorkSteps = 40;          // towards work that only the finished graph tells
 constexpr int kDropSteps = 5;           // of a search by accuracy: each prunes the whole model
 constexpr int64_t kNearerSamples = 32;  // that tell old from new statistics
-constexpr double kLeastShare = 0.1;     // of the FLOPs, that such a search looks at
+/// Noise of widths that save FLOPs and no time counts so many times where the goal is time: one by
+/// one, since layers that lose a kernel alone may be faster together.
+constexpr double kCostsWithoutTime[] = {1, 4, 64};
+constexpr double kLeastShare = 0.1;  // of the FLOPs, that such a search looks at
 
 Status CheckChannelRequest(const Graph& g, const Samples& samples, const ChannelOptions& o) {
   INFER_TRY(CheckNotQuantized(g));
@@ -75,7 +78,7 @@ class ChannelPruner {
         result_(original.ops()) {}
 
   Status Run() {
-    INFER_ASSIGN(space_, ChannelSpace::Make(original_, samples_, options_));
+    INFER_ASSIGN(space_, ChannelSpace::Make(original_, samples_, backend_, options_));
     report_.groups = space_->groups;
     report_.flops = space_->flops;
     report_.parameters = space_->constants.elements;
@@ -102,9 +105,30 @@ class ChannelPruner {
     for (const size_t i : space_->usable) groups.push_back(&report_.groups[i].group);
     INFER_ASSIGN(plans_, PlanGroups(original_, space_->work, groups, space_->levels, space_->layers,
                                     fit, backend_, options_));
-    for (const GroupPlan& p : plans_) curves_.push_back(p.curve);
     report_.by_data = fit.count > 0;
     return {};
+  }
+
+  /// The noise of widths that save no time counts `factor` times.
+  std::vector<WidthCurve> Curves(double factor) const {
+    std::vector<WidthCurve> curves;
+    for (size_t k = 0; k < plans_.size(); ++k) {
+      curves.push_back(plans_[k].curve);
+      const std::vector<int64_t>& levels = space_->levels[k];
+      for (auto& [gone, cost] : curves.back().levels) {
+        const auto at = std::lower_bound(levels.begin(), levels.end(), gone) - levels.begin();
+        if (!space_->saves_time[k][static_cast<size_t>(at)]) cost *= factor;
+      }
+    }
+    return curves;
+  }
+
+  /// What the widths cost together, each group alone.
+  double NoiseOf(const Widths& w) const {
+    double noise = 0;
+    for (size_t k = 0; k < w.size(); ++k)
+      if (w[k] > 0) noise += plans_[k].costs[static_cast<size_t>(w[k] - 1)];
+    return noise;
   }
 
   std::vector<int64_t> Removed(const Widths& w, size_t k) const {
@@ -131,10 +155,11 @@ class ChannelPruner {
   }
 
   /// The work of the shrunk graph is at most `goal`: what the model of it missed is taken off.
-  Result<Widths> WidthsFor(double goal) const {
+  Result<Widths> WidthsFor(double goal, double factor = 1) const {
+    const std::vector<WidthCurve> curves = Curves(factor);
     double asked = goal;
     for (int step = 0; step < kWorkSteps; ++step) {
-      INFER_ASSIGN(Widths w, AllocateWidths(space_->items, curves_, asked));
+      INFER_ASSIGN(Widths w, AllocateWidths(space_->items, curves, asked));
       INFER_ASSIGN(const Graph cut, Shrink(space_->counted, Cuts(w)));
       const double work = WorkIn(cut);
       if (work <= goal) return w;
@@ -161,14 +186,33 @@ class ChannelPruner {
                   : Result<Widths>(std::move(w.status()).In("the goal is out of reach"));
   }
 
-  /// The largest share of the FLOPs with which the shrunk graph is fast enough.
+  /// Of the ways to leave out widths that save no time the one that is expected to cost least.
   Result<Widths> SearchBySpeed() {
-    double low = kLeastShare, high = 1.0;
     std::optional<Widths> best;
     double reached = 0;
+    for (const double factor : kCostsWithoutTime) {
+      if (factor > 1 && space_->AllSaveTime()) break;
+      INFER_ASSIGN(auto found, FastEnough(factor, reached));
+      if (!found || (best && NoiseOf(found->widths) >= NoiseOf(*best))) continue;
+      best = std::move(found->widths);
+      report_.speedup = found->speedup;
+    }
+    if (best) return *std::move(best);
+    return SpeedupOutOfReach(options_.goal.value, reached);
+  }
+
+  struct Timed {
+    Widths widths;
+    double speedup = 0;
+  };
+
+  /// The largest share of the FLOPs with which the shrunk graph is fast enough; nullopt: none is.
+  Result<std::optional<Timed>> FastEnough(double factor, double& reached) const {
+    double low = kLeastShare, high = 1.0;
+    std::optional<Timed> best;
     double share = 1 / options_.goal.value;
     for (int step = 0; step < kGoalSteps; ++step) {
-      auto w = WidthsFor(share * DenseWork());
+      auto w = WidthsFor(share * DenseWork(), factor);
       double speedup = 0;
       if (w.ok()) {
         INFER_ASSIGN(const Graph cut, Shrink(space_->counted, Cuts(*w)));
@@ -177,8 +221,7 @@ class ChannelPruner {
       }
       if (options_.stop.stop_requested()) return Cancelled("pruning was stopped");
       if (w.ok() && speedup >= options_.goal.value) {
-        best = *std::move(w);
-        report_.speedup = speedup;
+        best = Timed{*std::move(w), speedup};
         low = share;
       } else if (w.ok()) {
         high = share;
@@ -189,8 +232,7 @@ class ChannelPruner {
       share = (low + high) / 2;
       if (high - low < 0.02) break;
     }
-    if (best) return *std::move(best);
-    return SpeedupOutOfReach(options_.goal.value, reached);
+    return best;
   }
 
   /// The least share of the FLOPs whose loss on samples that nothing was fitted to is allowed.
@@ -395,7 +437,6 @@ class ChannelPruner {
   Graph result_;
   std::optional<ChannelSpace> space_;
   std::vector<GroupPlan> plans_;
-  std::vector<WidthCurve> curves_;
   ChannelReport report_;
 };
 

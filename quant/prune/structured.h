@@ -9,6 +9,7 @@
 #include "quant/prune/groups.h"
 #include "quant/prune/in_order.h"
 #include "quant/prune/unit_sweep.h"
+#include "quant/recipe/cost_table.h"
 
 namespace infer {
 
@@ -31,6 +32,8 @@ struct ChannelOptions {
   /// Of widths that stay, where a group has twice as many: whole vectors of AVX-512, without which
   /// Winograd kernels refuse.
   int64_t multiple = 16;
+  /// Of kSpeedup: tells widths that save no time, which are avoided where that costs less.
+  const CostTable* costs = &CostTable::BuiltIn();
   /// Of kSpeedup: time of the first graph over that of the second.
   std::function<Result<double>(const Graph& dense, const Graph& pruned)> speedup = nullptr;
   int64_t max_bytes = int64_t{256} << 20;  ///< of moments held at once

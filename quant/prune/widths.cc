@@ -44,14 +44,47 @@ class WidthAllocator {
       level_[group] = level + 1;
       work = WorkOf(items_, curves_, gone_);
     }
+    while (GiveBack(goal)) {
+    }
     return gone_;
   }
 
  private:
+  /// Levels are coarse, so that a later step may have made an earlier one needless: takes the
+  /// dearest back that the goal does not need.
+  bool GiveBack(double goal) {
+    double most = 0;
+    size_t group = 0, level = 0;
+    for (size_t g = 0; g < curves_.size(); ++g)
+      for (size_t l = 0; l < level_[g]; ++l) {  // `l` levels stay
+        const int64_t now = gone_[g];
+        gone_[g] = UnitsAt(g, l);
+        const bool enough = WorkOf(items_, curves_, gone_) <= goal;
+        gone_[g] = now;
+        const double saved = CostAt(g, level_[g]) - CostAt(g, l);
+        if (!enough || saved <= most) continue;
+        most = saved;
+        group = g;
+        level = l;
+      }
+    if (most <= 0) return false;
+    gone_[group] = UnitsAt(group, level);
+    level_[group] = level;
+    return true;
+  }
+
+  /// After so many levels.
+  int64_t UnitsAt(size_t g, size_t levels) const {
+    return levels > 0 ? curves_[g].levels[levels - 1].first : 0;
+  }
+  double CostAt(size_t g, size_t levels) const {
+    return levels > 0 ? curves_[g].levels[levels - 1].second : 0;
+  }
+
   /// Work that is saved by going to this level, over what it costs.
   double WorthOf(size_t g, size_t level, double needed) {
     const auto& [units, cost] = curves_[g].levels[level];
-    const double before = level_[g] > 0 ? curves_[g].levels[level_[g] - 1].second : 0;
+    const double before = CostAt(g, level_[g]);
     const double now = WorkOfGroup(g);
     const int64_t kept = gone_[g];
     gone_[g] = units;

@@ -29,7 +29,8 @@ double WorkOf(std::span<const WorkItem> items, std::span<const WidthCurve> curve
               std::span<const int64_t> gone);
 
 /// Units to remove, by group, until the work is at most `goal`: step by step the group and level
-/// that save most for their cost, savings beyond the goal not counted. Unsupported: all levels
+/// that save most for their cost, savings beyond the goal not counted; then those that later ones
+/// have made needless are taken back, the dearest first. Unsupported: all levels
 /// together do not reach it; the message tells what they do reach, as a share of all work.
 Result<std::vector<int64_t>> AllocateWidths(std::span<const WorkItem> items,
                                             std::span<const WidthCurve> curves, double goal);

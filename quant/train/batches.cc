@@ -48,10 +48,31 @@ void Place(const Tensor& t, const DrawnSample& s, std::byte* to) {
                s);
 }
 
+/// A Reshape to [1, rest] of what has one row, too, as files of a fixed batch have it in front of
+/// their products, keeps whatever rows there are.
+void KeepRowsOfReshapes(Graph& g) {
+  GraphEditor editor(g);
+  for (const auto& n : g.nodes()) {
+    if (!n->Is("Reshape") || n->AttrOr<int64_t>("allowzero", 0) != 0) continue;
+    const Value *data = n->input(0), *shape = n->input(1), *out = n->output(0);
+    if (!shape->is_constant() || !data->type().is_tensor() || !out->type().is_tensor() ||
+        !data->tensor_type().is_static() || !out->tensor_type().is_static())
+      continue;
+    Dims to = out->shape().static_dims();
+    const Dims from = data->shape().static_dims();
+    if (from.empty() || to.empty() || from[0] != to[0] ||
+        std::find(to.begin(), to.end(), 0) != to.end())
+      continue;
+    to[0] = 0;  // as the operand has
+    editor.SetOperand(*n, 1, editor.AddConstant(Tensor::Int64s(to)));
+  }
+}
+
 }  // namespace
 
 Result<Graph> WithOpenRows(const Graph& g) {
   Graph open = g.Clone();
+  KeepRowsOfReshapes(open);
   GraphEditor editor(open);
   for (Value* v : open.inputs()) {
     if (!v->type().is_tensor() || !v->shape().has_rank() || v->shape().rank() == 0)

@@ -65,26 +65,23 @@ def accuracy_row(args, model, goal):
             f"{100 * report['size']['bytes'] / report['size']['bytes_before']:.1f} %"]
 
 
-def times_ours(args, model, goal):
-    small, _ = paths(args, model, goal)
-    _, judge, _, preprocess = roles(args, model)
+def times_ours(args, dense, small, judge, how):
     report = args.work / "times.json"
-    run([args.tool, "compare", args.data / f"models/{model}/model.onnx", small, "--data", judge, *preprocess, "--threads",
+    run([args.tool, "compare", dense, small, "--data", judge, *(["--preprocess", how] if how else []), "--threads",
          1, "--min-speedup", "0.01x", "--quiet", "--json", report])
     s = json.loads(report.read_text())["latency"]["speedup"]
     low, high = s["median_ci95"]
     return f"{s['median']:.2f} ({low:.2f} to {high:.2f})"
 
 
-def times_ort(args, model, goal):
+def times_ort(dense, small):
     try:
         import numpy as np
         import onnxruntime as ort
     except ImportError:
         return "not measured"
-    small, _ = paths(args, model, goal)
     sessions = []
-    for path in (args.data / f"models/{model}/model.onnx", small):
+    for path in (dense, small):
         options = ort.SessionOptions()
         options.intra_op_num_threads = 1
         options.log_severity_level = 3
@@ -127,7 +124,9 @@ def main():
                   "|---|---|---|---|---|---|---|")
         for model in args.models.split(","):
             if args.times:
-                row = [model, times_ours(args, model, goal), times_ort(args, model, goal)]
+                dense, (small, _) = args.data / f"models/{model}/model.onnx", paths(args, model, goal)
+                _, judge, _, _ = roles(args, model)
+                row = [model, times_ours(args, dense, small, judge, prune_table.MODELS[model][2]), times_ort(dense, small)]
             else:
                 row = accuracy_row(args, model, goal)
             print("| " + " | ".join(row) + " |", flush=True)

@@ -5,8 +5,10 @@
 #include <cmath>
 
 #include "lib/ir/editor.h"
+#include "quant/prune/channel_space.h"
 #include "quant/prune/group_costs.h"
 #include "quant/scheme/quantize.h"
+#include "runtime/cpu/backend.h"
 #include "tests/quant/prune/judged_test.h"
 
 namespace infer {
@@ -29,6 +31,21 @@ constexpr std::string_view kConvNet = R"(graph g(x: f32[1,3,4,4]) -> (z) {
   f = Flatten(p)
   w4 = const f32[24,12] ~4
   z = MatMul(f, w4)
+})";
+
+/// Two groups of about as many FLOPs: between convolutions, and between products.
+constexpr std::string_view kTwoKinds = R"(graph g(x: f32[1,4,16,16]) -> (z) {
+  w1 = const f32[16,4,1,1] ~1
+  y1 = Conv(x, w1)
+  r1 = Relu(y1)
+  w2 = const f32[4,16,1,1] ~2
+  y2 = Conv(r1, w2)
+  f = Flatten(y2)
+  w3 = const f32[1024,16] ~3
+  h = MatMul(f, w3)
+  r3 = Relu(h)
+  w4 = const f32[16,16] ~4
+  z = MatMul(r3, w4)
 })";
 
 class StructuredTest : public JudgedTest {
@@ -67,6 +84,33 @@ TEST_F(StructuredTest, TheFlopGoalIsReachedAndCountedInTheFile) {
       EXPECT_EQ(g.FindValue("y3")->shape()[1], Dim(p.width_after));
     }
   }
+}
+
+// Fewer channels may run no faster, where they lose a better kernel or a launch is all that a layer
+// takes.
+TEST_F(StructuredTest, AGoalOfTimeKnowsWidthsThatSaveNone) {
+  const auto cpu = MakeCpuBackend();  // the reference has one kind of kernel
+  const Graph g = MustParse(kTwoKinds);
+  const auto saves = [&](std::string_view dear) {
+    CostTable costs{"test", {}};
+    for (const std::string_view family : CostFamilies())
+      costs.prices[std::string(family)] = {1, family.find(dear) != family.npos ? 1e6 : 0, 0};
+    ChannelOptions o = Small();
+    o.goal.kind = ChannelGoal::Kind::kSpeedup;
+    o.costs = &costs;
+    const auto space = ChannelSpace::Make(g, NormalSamples(g, 4, 1), *cpu, o);
+    EXPECT_TRUE(space.ok()) << space.status().message();
+    std::map<std::string, std::vector<bool>> by_group;
+    for (size_t k = 0; k < space->usable.size(); ++k)
+      by_group[space->groups[space->usable[k]].group.name] = space->saves_time[k];
+    return by_group;
+  };
+  using testing::Each;
+  auto by_conv = saves("conv"), by_product = saves("product");
+  EXPECT_THAT(by_conv["y1"], Each(true));
+  EXPECT_THAT(by_conv["h"], Each(false));
+  EXPECT_THAT(by_product["y1"], Each(false));
+  EXPECT_THAT(by_product["h"], Each(true));
 }
 
 TEST_F(StructuredTest, FittedLayersAreNearerThanMagnitude) {

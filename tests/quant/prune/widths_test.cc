@@ -47,5 +47,13 @@ TEST(Widths, SavingsBeyondTheGoalDoNotCount) {
   EXPECT_THAT(*w, ElementsAre(0, 1));
 }
 
+TEST(Widths, WhatLaterStepsMadeNeedlessIsTakenBack) {
+  // The cheap step of the first group comes first and is not enough; that of the second is, alone.
+  const std::vector<WorkItem> items = {{100, {{0, 1}}}, {100, {{1, 1}}}};
+  const std::vector<WidthCurve> curves = {{10, {{1, 0.1}}}, {10, {{5, 2}}}};
+  EXPECT_THAT(*AllocateWidths(items, curves, 150), ElementsAre(0, 5));
+  EXPECT_THAT(*AllocateWidths(items, curves, 145), ElementsAre(1, 5));
+}
+
 }  // namespace
 }  // namespace infer

@@ -152,6 +152,19 @@ TEST(FineTune, SameBitsForAnyThreadsAndForStackedSamples) {
               1e-3 * a->points.back().training);
 }
 
+// Files of a fixed batch flatten by a Reshape to [1, n]: their samples stack as well.
+TEST(FineTune, SamplesStackThroughReshapesOfOneRow) {
+  for (const std::string_view shape : {"{1, 24}", "{1, -1}"}) {
+    std::string text(kNet);
+    text.replace(text.find("f = Flatten(a1)"), 15,
+                 Cat("s = const i64[2] ", shape, "  f = Reshape(a1, s)"));
+    text.replace(text.find("[N,"), 3, "[1,");
+    const auto open = WithOpenRows(Parsed(text));
+    ASSERT_TRUE(open.ok()) << open.status().message();
+    EXPECT_EQ(open->outputs()[0]->shape().ToString(), "[stacked_rows,5]") << shape;
+  }
+}
+
 TEST(FineTune, TrainsOnLabels) {
   const auto backend = MakeCpuBackend();
   const Graph golden = Parsed(kNet);
