@@ -94,12 +94,114 @@ TEST(Indices, ElementsAlongAnAxis) {
                  {Input(t, {3, 4}), I64({2, 3}, {0, 2, -1, 1, -3, 2}), Input(t, {2, 3})}, 0);
     }
   }
-  CheckGraph(
-      "graph g(x: f32[3], i: i64[2], u: f32[2]) -> (y) { y = ScatterElements(x, i, u) "
-      "{reduction=\"add\"} }",
-      {Input(DType::kF32, {3}), I64({2}, {1, 1}), Input(DType::kF32, {2})}, 1e-6);
   ExpectRefused("graph g(x: f32[3,4], i: i64[1,1]) -> (y) { y = GatherElements(x, i) {axis=1} }",
                 {Input(DType::kF32, {3, 4}), I64({1, 1}, {4})});
+}
+
+/// All steps run on fast kernels, the last of them, on the cpu backend, on our own.
+void ExpectScatter(const std::vector<StepInfo>& steps) {
+  ExpectFast(steps);
+  if (BackendUnderTest().name() != "cpu" || steps.empty()) return;
+  EXPECT_EQ(steps.back().kernel, "own:scatter") << steps.back().op;
+}
+
+constexpr std::string_view kReductions[] = {"none", "add", "mul", "max", "min"};
+
+/// Several updates of one place, in their order; NaN, infinities and zeros of both signs.
+TEST(Indices, ScatterReduces) {
+  for (std::string_view type : {"f32", "f64", "i32", "i64", "u8", "i8", "u16", "i16", "u32", "u64"})
+    for (std::string_view how : kReductions) {
+      const DType t = *ParseDType(type);
+      Datum x = Input(t, {4, 3}), u = Input(t, {3, 3});
+      if (IsFloat(t)) {
+        x.tensor().Set(0, NAN);
+        x.tensor().Set(1, -0.0);
+        u.tensor().Set(0, 1);
+        u.tensor().Set(1, 0.0);
+        u.tensor().Set(4, NAN);
+        u.tensor().Set(5, -INFINITY);
+      }
+      ExpectScatter(
+          CheckGraph(Cat("graph g(x: ", type, "[4,3], i: i64[3,1], u: ", type,
+                         "[3,3]) -> (y) { y = ScatterND(x, i, u) {reduction=\"", how, "\"} }"),
+                     {x, I64({3, 1}, {0, -3, 0}), u}, 0));
+      ExpectScatter(CheckGraph(
+          Cat("graph g(x: ", type, "[4,3], i: i64[3,3], u: ", type,
+              "[3,3]) -> (y) { y = ScatterElements(x, i, u) {reduction=\"", how, "\"} }"),
+          {x, I64({3, 3}, {0, 0, -4, 1, 1, 0, 0, 3, 2}), u}, 0));
+    }
+}
+
+/// Indices i from random numbers f, and j, repeated to these extents where some are given.
+std::string RandomRows(std::string_view repeated) {
+  return Cat("a = Abs(f) m = const f32[] {9} b = Mul(a, m) i = Cast(b) {to=7} ",
+             repeated.empty() ? "" : Cat("e = const i64[", repeated, " j = Expand(i, e) "));
+}
+
+/// Runs of the result, short and long ones, by tuples and by repeated indices: in ranges of the
+/// result and in columns where there are several lanes.
+TEST(Indices, ScatterRunsOfTheResult) {
+  struct Case {
+    int64_t rows, updates, run;
+  };
+  for (const auto& [rows, updates, run] :
+       {Case{50, 40, 3}, Case{50, 40, 17}, Case{60, 2500, 20}, Case{60, 300, 700}})
+    for (std::string_view how : kReductions) {
+      const std::string reduction = Cat(" {reduction=\"", how, "\"} }");
+      const std::string tuples =
+          Cat("graph g(x: f32[", rows, ",", run, "], f: f32[", updates, ",1], u: f32[", updates,
+              ",", run, "]) -> (y) { ", RandomRows(""), "y = ScatterND(x, i, u)", reduction);
+      const std::string repeated =
+          Cat("graph g(x: f32[", rows, ",", run, "], f: f32[", updates, ",1], u: f32[", updates,
+              ",", run, "]) -> (y) { ", RandomRows(Cat("2] {", updates, ",", run, "}")),
+              "y = ScatterElements(x, j, u)", reduction);
+      for (const std::string& text : {tuples, repeated}) {
+        ExpectScatter(CheckGraph(text, 1, 0));
+        if (updates * run > 40000) CheckSameBits(text);
+      }
+    }
+}
+
+/// Some indices are repeated behind the axis and some are not; fewer of them than of the data.
+TEST(Indices, ElementsInRunsAndApart) {
+  const auto indices = [](const Dims& dims, int64_t extent, bool repeated) {
+    Random random(5);
+    Tensor t(DType::kI64, dims);
+    const int64_t run = dims[2] * dims[3];
+    for (int64_t i = 0; i < t.num_elements(); ++i) {
+      const bool alike = repeated && i / run % 3 != 0 && i % run != 0;
+      t.Set(i, alike ? t.IntAt(i - 1) : random.Below(2 * extent) - extent);
+    }
+    return Datum(t);
+  };
+  for (const Dims& dims : {Dims{2, 3, 2, 5}, Dims{1, 7, 2, 5}, Dims{2, 3, 1, 4}, Dims{2, 0, 2, 5}})
+    for (bool repeated : {false, true})
+      for (int64_t axis : {1, 0, 3}) {
+        const Dims data = {2, 7, 2, 5};
+        if (axis != 1 && dims[1] > 3) continue;
+        const std::string extents = Cat(dims[0], ",", dims[1], ",", dims[2], ",", dims[3], "]");
+        const Datum i = indices(dims, data[static_cast<size_t>(axis)], repeated);
+        for (std::string_view how : kReductions)
+          CheckGraph(Cat("graph g(x: f32[2,7,2,5], i: i64[", extents, ", u: f32[", extents,
+                         ") -> (y) { y = ScatterElements(x, i, u) {axis=", axis, ", reduction=\"",
+                         how, "\"} }"),
+                     {Input(DType::kF32, data), i, Input(DType::kF32, dims)}, 0);
+        CheckGraph(Cat("graph g(x: f32[2,7,2,5], i: i64[", extents,
+                       ") -> (y) { y = GatherElements(x, i) {axis=", axis, "} }"),
+                   {Input(DType::kF32, data), i}, 0);
+      }
+}
+
+TEST(Indices, ScatterRefusesBadIndices) {
+  for (std::string_view extents : {"40,1", "40,900"}) {
+    const bool repeated = extents != "40,1";
+    const std::string text =
+        Cat("graph g(x: f32[3,900], f: f32[40,1], u: f32[40,900]) -> (y) { ",
+            RandomRows(repeated ? "2] {40,900}" : ""), "y = Scatter",
+            repeated ? "Elements(x, j, u)" : "ND(x, i, u)", " {reduction=\"add\"} }");
+    Graph g = *ParseGraph(text, SuiteOps());
+    ExpectRefused(text, RandomInputs(g, 1));
+  }
 }
 
 }  // namespace
