@@ -132,14 +132,13 @@ TEST(Indices, ScatterReduces) {
     }
 }
 
-/// Indices i from random numbers f, and j, repeated to these extents where some are given.
-std::string RandomRows(std::string_view repeated) {
-  return Cat("a = Abs(f) m = const f32[] {9} b = Mul(a, m) i = Cast(b) {to=7} ",
-             repeated.empty() ? "" : Cat("e = const i64[", repeated, " j = Expand(i, e) "));
-}
+/// Indices i from random numbers f.
+constexpr std::string_view kRandomRows =
+    "a = Abs(f) m = const f32[] {9} b = Mul(a, m) i = Cast(b) {to=7} ";
 
-/// Runs of the result, short and long ones, by tuples and by repeated indices: in ranges of the
-/// result and in columns where there are several lanes.
+/// Runs of the result, short and long ones, in ranges of the result and in columns where there are
+/// several lanes: by tuples, by repeated indices as exporters write them and as nobody sees that
+/// they are, and of rows that a Gather picks.
 TEST(Indices, ScatterRunsOfTheResult) {
   struct Case {
     int64_t rows, updates, run;
@@ -147,19 +146,45 @@ TEST(Indices, ScatterRunsOfTheResult) {
   for (const auto& [rows, updates, run] :
        {Case{50, 40, 3}, Case{50, 40, 17}, Case{60, 2500, 20}, Case{60, 300, 700}})
     for (std::string_view how : kReductions) {
-      const std::string reduction = Cat(" {reduction=\"", how, "\"} }");
-      const std::string tuples =
-          Cat("graph g(x: f32[", rows, ",", run, "], f: f32[", updates, ",1], u: f32[", updates,
-              ",", run, "]) -> (y) { ", RandomRows(""), "y = ScatterND(x, i, u)", reduction);
-      const std::string repeated =
-          Cat("graph g(x: f32[", rows, ",", run, "], f: f32[", updates, ",1], u: f32[", updates,
-              ",", run, "]) -> (y) { ", RandomRows(Cat("2] {", updates, ",", run, "}")),
-              "y = ScatterElements(x, j, u)", reduction);
-      for (const std::string& text : {tuples, repeated}) {
+      const std::string shape = Cat("[", updates, ",", run, "]"),
+                        reduction = Cat(" {reduction=\"", how, "\"} }"),
+                        head = Cat("graph g(x: f32[", rows, ",", run, "], f: f32[", updates,
+                                   ",1], u: f32", shape, ", p: i64[", updates, "]) -> (y) { ",
+                                   kRandomRows);
+      for (const std::string& tail :
+           {std::string("y = ScatterND(x, i, u)"),
+            std::string("r = Gather(u, p) y = ScatterND(x, i, r)"),
+            Cat("e = const i64[2] {", updates, ",", run, "} j = Expand(i, e) ",
+                "y = ScatterElements(x, j, u)"),
+            Cat("e = const i64[2] {1,", run, "} j = Tile(i, e) y = ScatterElements(x, j, u)")}) {
+        const std::string text = head + tail + reduction;
         ExpectScatter(CheckGraph(text, 1, 0));
         if (updates * run > 40000) CheckSameBits(text);
       }
     }
+}
+
+/// Rows that are picked and summed: picks out of range, a table that is the data, and shapes that
+/// only the run knows.
+TEST(Indices, ScatterOfPickedRows) {
+  const std::string_view text =
+      "graph g(x: f32[N,6], p: i64[E], i: i64[E,1]) -> (y) { z = Neg(x) u = Gather(z, p) "
+      "y = ScatterND(z, i, u) {reduction=\"add\"} }";
+  const Datum x = Input(DType::kF32, {5, 6}), i = I64({4, 1}, {0, -1, 0, 2});
+  const auto steps = CheckGraph(text, {x, I64({4}, {1, 0, -2, 0}), i}, 0);
+  ExpectScatter(steps);
+  if (BackendUnderTest().name() == "cpu") {
+    EXPECT_EQ(steps.back().op, "Gather+ScatterND");
+  }
+  CheckGraph(
+      "graph g(a: i64[4,1]) -> (y) { x = Abs(a) y = ScatterND(x, x, x) {reduction=\"add\"} }",
+      {I64({4, 1}, {3, 0, 3, 1})}, 0);
+  CheckGraph(
+      "graph g(a: i64[3,2]) -> (y) { x = Abs(a) y = ScatterElements(x, x, x) "
+      "{reduction=\"add\"} }",
+      {I64({3, 2}, {1, 0, 2, 1, 1, 2})}, 0);
+  ExpectRefused(text, {x, I64({4}, {1, 0, 5, 0}), i});
+  ExpectRefused(text, {x, I64({4}, {1, 0, -6, 0}), i});
 }
 
 /// Some indices are repeated behind the axis and some are not; fewer of them than of the data.
@@ -192,15 +217,15 @@ TEST(Indices, ElementsInRunsAndApart) {
       }
 }
 
+/// On several lanes, too; the indices are repeated as tuples, by Expand and by Tile.
 TEST(Indices, ScatterRefusesBadIndices) {
-  for (std::string_view extents : {"40,1", "40,900"}) {
-    const bool repeated = extents != "40,1";
-    const std::string text =
-        Cat("graph g(x: f32[3,900], f: f32[40,1], u: f32[40,900]) -> (y) { ",
-            RandomRows(repeated ? "2] {40,900}" : ""), "y = Scatter",
-            repeated ? "Elements(x, j, u)" : "ND(x, i, u)", " {reduction=\"add\"} }");
-    Graph g = *ParseGraph(text, SuiteOps());
-    ExpectRefused(text, RandomInputs(g, 1));
+  for (std::string_view tail :
+       {"y = ScatterND(x, i, u)",
+        "e = const i64[2] {40,900} j = Expand(i, e) y = ScatterElements(x, j, u)",
+        "e = const i64[2] {1,900} j = Tile(i, e) y = ScatterElements(x, j, u)"}) {
+    const std::string text = Cat("graph g(x: f32[3,900], f: f32[40,1], u: f32[40,900]) -> (y) { ",
+                                 kRandomRows, tail, " {reduction=\"add\"} }");
+    ExpectRefused(text, RandomInputs(*ParseGraph(text, SuiteOps()), 1));
   }
 }
 

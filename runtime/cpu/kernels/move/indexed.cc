@@ -11,9 +11,12 @@ int64_t MovedBytes(DType t) {
 }
 
 std::string RefuseIndexed(const StepCall& call, size_t data, size_t indices) {
-  const Node& n = call.main();
+  return call.step.nodes.size() > 1 ? "it has no epilogue"
+                                    : RefuseIndices(call.main(), data, indices);
+}
+
+std::string RefuseIndices(const Node& n, size_t data, size_t indices) {
   const DType t = ElementTypeOf(n.input(indices));
-  if (call.step.nodes.size() > 1) return "it has no epilogue";
   if (t != DType::kI64 && t != DType::kI32) return "the indices are neither i64 nor i32";
   return MovedBytes(ElementTypeOf(n.input(data)))
              ? ""
@@ -24,8 +27,7 @@ Status BadIndex(int64_t index, int64_t extent) {
   return InvalidModel(Cat("index ", index, " is out of range for an extent of ", extent));
 }
 
-Indices Indices::Of(const StepCall& call, size_t input) {
-  const Value* const v = call.main().input(input);
+Indices Indices::Of(const StepCall& call, const Value* v) {
   return {call.operand(v), ElementTypeOf(v) == DType::kI64};
 }
 

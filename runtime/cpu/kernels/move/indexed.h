@@ -12,8 +12,10 @@ namespace infer {
 /// Bytes of an element that moves by its width (1, 2, 4, 8); 0: of a type that does not.
 int64_t MovedBytes(DType t);
 
-/// "" or why the step's node cannot be computed by moving elements of input `data` by the i64 or
-/// i32 numbers of input `indices`.
+/// "" or why the node cannot be computed by moving elements of input `data` by the i64 or i32
+/// numbers of input `indices`.
+std::string RefuseIndices(const Node& n, size_t data, size_t indices);
+/// The same of the main node of a step that has no other.
 std::string RefuseIndexed(const StepCall& call, size_t data, size_t indices);
 
 /// The error of the reference kernels.
@@ -23,7 +25,7 @@ Status BadIndex(int64_t index, int64_t extent);
 struct Indices {
   int operand = -1;
   bool wide = true;
-  static Indices Of(const StepCall& call, size_t input);
+  static Indices Of(const StepCall& call, const Value* v);
   int64_t At(std::byte* const* args, int64_t i) const {
     return wide ? As<int64_t>(args[operand])[i] : As<int32_t>(args[operand])[i];
   }

@@ -34,7 +34,7 @@ void OneHot(std::byte* const* args, const Indices& indices, int values, int y, i
 
 std::unique_ptr<Kernel> MakeOneHot(const StepCall& call) {
   const Node& n = call.main();
-  const Indices indices = Indices::Of(call, 0);
+  const Indices indices = Indices::Of(call, n.input(0));
   const int values = call.operand(n.input(2));
   const int64_t axis = n.Attr<int64_t>("axis"), width = MovedBytes(ElementTypeOf(n.input(2)));
   return KernelOf(
@@ -84,7 +84,7 @@ std::string RefuseGather(const StepCall& call) { return RefuseIndexed(call, 0, 1
 std::unique_ptr<Kernel> MakeGatherNd(const StepCall& call) {
   const Node& n = call.main();
   const int x = call.operand(n.input(0));
-  const Indices indices = Indices::Of(call, 1);
+  const Indices indices = Indices::Of(call, n.input(1));
   const int64_t batch = n.Attr<int64_t>("batch_dims"),
                 width = MovedBytes(ElementTypeOf(n.input(0)));
   return KernelOf([=](std::span<const Operand> in, std::span<const Operand>) -> Result<Prepared> {
@@ -135,7 +135,7 @@ class GatherElementsLaunch final : public Launch {
 std::unique_ptr<Kernel> MakeGatherElements(const StepCall& call) {
   const Node& n = call.main();
   const int x = call.operand(n.input(0));
-  const Indices indices = Indices::Of(call, 1);
+  const Indices indices = Indices::Of(call, n.input(1));
   const int64_t axis = n.Attr<int64_t>("axis"), width = MovedBytes(ElementTypeOf(n.input(0)));
   return KernelOf([=](std::span<const Operand> in, std::span<const Operand>) -> Result<Prepared> {
     auto launch = std::make_shared<GatherElementsLaunch>();
