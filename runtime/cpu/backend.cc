@@ -181,6 +181,7 @@ KernelList CpuKernels() {
       PowKernels,
       ElementKernels,
       IndexKernels,
+      ScatterKernels,
       ResizeKernels,
       GridSampleKernels,
       Col2ImKernels,

@@ -3,6 +3,7 @@
 /// vectors, epilogues.
 #include <array>
 
+#include "lib/support/isa.h"
 #include "tests/suites/suite.h"
 
 namespace infer {
@@ -23,7 +24,7 @@ TEST(Depthwise, OneDimension) {
                      channels, ", ", attributes, "} y = Relu(c) }"));
 }
 
-/// Windows that reach further over the borders than oneDNN's own kernel goes.
+/// Windows that reach further over the borders than some of oneDNN's own kernels go.
 TEST(Depthwise, WideWindows) {
   for (int64_t channels : {3, 16, 40})
     for (std::string_view window :
@@ -37,7 +38,10 @@ TEST(Depthwise, WideWindows) {
           CheckGraph(Cat("graph g(x: f32[2,", channels, ",9,11]) -> (y) { w = const f32[", channels,
                          ",1,", window, ", group=", channels, "} y = Relu(c) }"));
       ExpectFast(steps);
-      if (channels > 3) ExpectDepthwise(steps);
+      if (channels <= 3 || BackendUnderTest().name() != "cpu") continue;
+      // Which windows oneDNN has a kernel for hangs on the processor; none is gathered.
+      EXPECT_THAT(steps.front().kernel,
+                  testing::AnyOf(testing::HasSubstr("depthwise"), testing::HasSubstr("_dw:")));
     }
 }
 
@@ -53,6 +57,63 @@ TEST(Depthwise, ImagesOfOnePoint) {
       "graph g(x: f32[2,24,1,1]) -> (y) { w = const f32[24,1,5,5] ~1 c = Conv(x, w) {group=24, "
       "pads=[2,2,2,2]} y = Relu(c) }");
   ExpectFast(steps);
+}
+
+/// Rows of vectors of channels in a ring: where operands lie plain, and channels last behind a
+/// depthwise convolution that lies so; one and two rows at a time, rows of several strips, channels
+/// that miss the vectors, with and without bias, residual and activation.
+TEST(Depthwise, Rings) {
+  struct Case {
+    int64_t channels, height, width;
+    std::string_view window;
+    bool always = false;  ///< where oneDNN has a kernel for AVX-512, too
+  };
+  constexpr std::string_view kWide = "7,7] ~1 c = Conv(x, w, b) {pads=[3,3,3,3]";
+  const Case cases[] = {
+      {40, 16, 29, kWide, true},
+      {8, 9, 6, kWide, true},
+      {24, 8, 130, kWide, true},
+      {19, 15, 15, "5,5] ~1 c = Conv(x, w, b) {strides=[2,2], pads=[2,2,2,2]", true},
+      {48, 30, 31, "9,9] ~1 c = Conv(x, w, b) {strides=[2,2], pads=[4,4,4,4]", true},
+      {17, 33, 30, "7,5] ~1 c = Conv(x, w, b) {strides=[3,3], pads=[0,1,2,3]"},
+      {40, 30, 31, "7,7] ~1 c = Conv(x, w, b) {dilations=[2,2], pads=[6,6,6,6]"}};
+  for (const Case& c : cases)
+    for (bool last : {false, true})
+      for (std::string_view after :
+           {"y = Relu(c)", "r = Neg(c) s = Sigmoid(r) y = Add(r, s)", "y = Identity(c)"}) {
+        const std::string channels = Cat(c.channels, ",1,");
+        const std::string before =
+            last ? Cat("v = const f32[", channels, "3,3] ~4 x = Conv(i, v) {group=", c.channels,
+                       ", dilations=[5,5], pads=[5,5,5,5]} ")
+                 : "x = Neg(i) ";
+        const auto steps = CheckGraph(Cat("graph g(i: f32[2,", c.channels, ",", c.height, ",",
+                                          c.width, "]) -> (y) { ", before, "b = const f32[",
+                                          c.channels, "] ~2 w = const f32[", channels, c.window,
+                                          ", group=", c.channels, "} ", after, " }"));
+        if (!c.always || BackendUnderTest().name() != "cpu" || !RunsIsa(Isa::kAvx512)) continue;
+        EXPECT_THAT(steps[1].kernel, testing::HasSubstr("depthwise-ring")) << steps[1].op;
+      }
+}
+
+TEST(Depthwise, RingsAddAResidual) {
+  for (std::string_view extents : {"2,24,30,29", "1,40,7,6"})
+    for (std::string_view window :
+         {"7,7] ~1 c = Conv(x, w) {pads=[3,3,3,3], group=",
+          "3,3] ~1 c = Conv(x, w) {dilations=[6,6], pads=[6,6,6,6], group="}) {
+      const std::string_view channels = extents.substr(2, 2);
+      ExpectFast(CheckGraph(Cat("graph g(i: f32[", extents, "], a: f32[", extents,
+                                "]) -> (y) { x = Neg(i) r = Neg(a) w = const f32[", channels, ",1,",
+                                window, channels, "} s = Add(c, r) y = Relu(s) }")));
+    }
+}
+
+TEST(Depthwise, RingsHaveTheSameBits) {
+  CheckSameBits(
+      "graph g(i: f32[2,40,40,61]) -> (y) { x = Neg(i) w = const f32[40,1,7,7] ~1 "
+      "y = Conv(x, w) {group=40, pads=[3,3,3,3]} }");
+  CheckSameBits(
+      "graph g(i: f32[3,80,9,7]) -> (y) { x = Neg(i) w = const f32[80,1,9,9] ~1 "
+      "y = Conv(x, w) {group=80, pads=[4,4,4,4]} }");
 }
 
 TEST(Depthwise, ThreeDimensions) {

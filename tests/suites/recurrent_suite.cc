@@ -1,5 +1,6 @@
 /// LSTM, GRU and RNN against the reference: one and both directions, both layouts, states, biases,
 /// lengths, peepholes; extents around the width of panels and blocks of samples.
+#include "lib/support/isa.h"
 #include "tests/suites/suite.h"
 
 namespace infer {
@@ -138,6 +139,9 @@ TEST(Recurrent, QuantizedLstm) {
         5, 2e-5);
     if (BackendUnderTest().name() == "cpu" && !steps.empty()) {
       EXPECT_NE(steps.back().kernel, "reference") << Join(steps.back().refusals, "; ");
+      if (RunsIsa(Isa::kVnni)) {
+        EXPECT_THAT(steps.back().kernel, testing::StartsWith("own:bytes"));
+      }
     }
   };
   for (std::string_view type : {"u8", "i8"})
@@ -145,7 +149,24 @@ TEST(Recurrent, QuantizedLstm) {
       for (const bool per_column : {false, true})
         check(3, 21, direction, type, per_column, per_column);
   check(1, 64, "forward", "i8", true, false);
+  for (std::string_view type : {"u8", "i8"})
+    for (int64_t hidden : {21, 64}) check(1, hidden, "bidirectional", type, false, true);
   check(37, 12, "forward", "i8", true, true);  // more than a block of samples elsewhere
+}
+
+/// Symmetric weights, whose products are added to the gates as they are, and steps whose states are
+/// all 0 or of one sign.
+TEST(Recurrent, QuantizedLstmOfSymmetricWeights) {
+  for (int64_t batch : {1, 4}) {
+    const std::string text = Cat(
+        "graph g(x: f32[9,", batch,
+        ",37]) -> (y, h, k) { w = const i8[2,37,160] ~1 "
+        "r = const i8[2,40,160] ~2 b = const f32[2,320] ~3 s = const f32[2] {0.02, 0.01} "
+        "z = const i8[2] {0, 0} y, h, k = com.microsoft::DynamicQuantizeLSTM(x, w, r, b, _, _, _, "
+        "_, s, z, s, z) {hidden_size=40, direction=\"bidirectional\"} }");
+    ExpectFast(CheckGraph(text, 5, 2e-5));
+    CheckSameBits(text);
+  }
 }
 
 /// One sample of a wide cell: its panels are what lanes can take.

@@ -31,8 +31,9 @@ ALLOWED = {  # folder -> folders that it may include (itself is implied)
     "runtime/cpu/onednn": BELOW_BACKENDS + ["runtime/cpu/launch"],
     "runtime/cpu/kernels/common": BELOW_BACKENDS + CPU[:3],
     "runtime/cpu/kernels/conv": BELOW_BACKENDS + CPU[:4] + ["runtime/cpu/kernels/matmul"],
+    "runtime/cpu/kernels/recurrent": BELOW_BACKENDS + CPU[:4] + ["runtime/cpu/kernels/int8"],
     **{f"runtime/cpu/kernels/{kind}": BELOW_BACKENDS + CPU[:4]
-       for kind in ("attention", "elementwise", "int8", "matmul", "move", "norm", "pool", "recurrent", "signal")},
+       for kind in ("attention", "elementwise", "int8", "matmul", "move", "norm", "pool", "signal")},
     "runtime/cpu/compile": BELOW_BACKENDS + CPU[:3] + ["runtime/cpu/kernels"],
     "runtime/cpu/tune": BELOW_BACKENDS + CPU[:3],
     "runtime/cpu/exec": BELOW_BACKENDS + ["runtime/cpu"],

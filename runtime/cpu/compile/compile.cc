@@ -9,6 +9,7 @@
 #include "runtime/cpu/compile/loop_states.h"
 #include "runtime/cpu/compile/qoperators.h"
 #include "runtime/cpu/compile/quant_spellings.h"
+#include "runtime/cpu/compile/scattered_rows.h"
 #include "runtime/cpu/compile/widen.h"
 #include "runtime/cpu/kernels/common/kernels.h"
 #include "runtime/cpu/kernels/elementwise/chain.h"
@@ -18,6 +19,7 @@
 #include "runtime/plan_ir/groups/chains.h"
 #include "runtime/plan_ir/groups/epilogues.h"
 #include "runtime/plan_ir/groups/gate.h"
+#include "runtime/plan_ir/groups/gathered_updates.h"
 #include "runtime/plan_ir/groups/parts.h"
 #include "runtime/plan_ir/groups/quant_group.h"
 #include "runtime/plan_ir/plan_view.h"
@@ -72,6 +74,8 @@ Status TakeCodes(CompileState& s) { return TakeQOperators(*s.graph, s.options.le
 
 Status UnifySpellings(CompileState& s) { return UnifyQuantSpellings(*s.graph).status(); }
 
+Status TakeRows(CompileState& s) { return ScatterRows(*s.graph).status(); }
+
 Status Partition(CompileState& s) {
   s.plan.emplace(PartitionByNode(*std::move(s.graph)));
   s.graph.reset();
@@ -118,6 +122,11 @@ Status FoldWeights(CompileState& s) { return FoldConstants(*s.plan, "DequantizeL
 
 Status AddGates(CompileState& s) {
   FoldGates(*s.plan, AnyKernel(s));
+  return {};
+}
+
+Status AddGatheredUpdates(CompileState& s) {
+  FoldGatheredUpdates(*s.plan, AnyKernel(s));
   return {};
 }
 
@@ -179,12 +188,14 @@ constexpr CompileStep kSteps[] = {
     {"q-operators", "QLinearConv and the like as DQ -> operator -> Q", 1, TakeCodes},
     {"quant-spellings", "DQ and Q as other tools write them, next to the operators they belong to",
      1, UnifySpellings},
+    {"scattered-rows", "ScatterElements by repeated indices as ScatterND of rows", 1, TakeRows},
     {"partition", "one step per node", 0, Partition},
     {"attention", "product, mask, Softmax, product and what moves their operands", 2,
      GroupAttentions},
     {"quant-groups", "DQ -> operator -> Q as one step on integers", 1, GroupIntegers},
     {"fold-constants", "dequantised weights that no group took", 0, FoldWeights},
     {"gates", "the Mul of squeeze-and-excitation into the convolution after it", 1, AddGates},
+    {"gathered-updates", "the rows that a Gather picks for ScatterND", 1, AddGatheredUpdates},
     {"epilogues", "activations and residuals into the step before them", 1, AddEpilogues},
     {"chains", "element-wise operators, norms of rows and what quantizes them, block by block", 1,
      AddChains},

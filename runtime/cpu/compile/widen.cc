@@ -19,7 +19,7 @@ bool IsHalf(const Value* v) {
 /// Kernels that take any element by its width, and conversions.
 bool TakesHalves(const Node& n) {
   static const std::vector<KernelList> moves = {MoveKernels(), ViewKernels(), IndexKernels(),
-                                                FillKernels()};
+                                                ScatterKernels(), FillKernels()};
   if (Interpolates(n)) return false;
   if (n.Is(Trait::kConversion) || n.Is("Where")) return true;
   return std::any_of(moves.begin(), moves.end(), [&](const KernelList& list) {

@@ -29,7 +29,10 @@ INFER_INLINE void Quad(Sums<kRows, 2>& sum, const uint8_t* const (&base)[(kRows 
 template <int kRows>
 void Multiply(const ByteCall& c) {
   constexpr int kBases = (kRows + 2) / 3;
-  Sums<kRows, 2> sum;
+  // Sums of few rows would wait for each other: those of every second or fourth quad are apart.
+  constexpr int kParts = kRows == 1 ? 4 : kRows <= 3 ? 2 : 1;
+  Sums<kRows, 2> parts[kParts] = {};
+  Sums<kRows, 2>& sum = parts[0];
   const __m512i start[2] = {_mm512_loadu_si512(c.start), _mm512_loadu_si512(c.start + 16)};
   Each<2 * kRows>([&](auto i) INFER_INLINED { sum[i / 2][i % 2] = start[i % 2]; });
   // What the sums end in may lie in L3; they take longer than it takes to come.
@@ -42,7 +45,9 @@ void Multiply(const ByteCall& c) {
   int64_t quads = c.quads;
   for (; quads >= 4; quads -= 4) {
     for (int i = 0; i < c.ahead_lines; ++i, ahead += 64) _mm_prefetch(ahead, _MM_HINT_T1);
-    Each<4>([&](auto q) INFER_INLINED { Quad<kRows>(sum, base, stride, b + q * 128, q * 4); });
+    Each<4>([&](auto q) INFER_INLINED {
+      Quad<kRows>(parts[q % kParts], base, stride, b + q * 128, q * 4);
+    });
     Each<kBases>([&](auto i) INFER_INLINED { base[i] += 16; });
     b += 512;
   }
@@ -51,6 +56,11 @@ void Multiply(const ByteCall& c) {
     Each<kBases>([&](auto i) INFER_INLINED { base[i] += 4; });
     b += 128;
   }
+  Each<2 * kRows>([&](auto i) INFER_INLINED {
+    Each<kParts - 1>([&](auto part) INFER_INLINED {
+      sum[i / 2][i % 2] = _mm512_add_epi32(sum[i / 2][i % 2], parts[part + 1][i / 2][i % 2]);
+    });
+  });
   Finish<kRows, 2>(sum, c);
 }
 

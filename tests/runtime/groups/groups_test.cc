@@ -8,6 +8,7 @@
 #include "runtime/plan_ir/groups/chains.h"
 #include "runtime/plan_ir/groups/epilogues.h"
 #include "runtime/plan_ir/groups/gate.h"
+#include "runtime/plan_ir/groups/gathered_updates.h"
 #include "runtime/plan_ir/groups/group_rules.h"
 #include "runtime/plan_ir/groups/quant_group.h"
 #include "tests/passes/graphs.h"
@@ -30,6 +31,7 @@ void FormGroups(Plan& plan, AcceptsStep accepts) {
   GroupAttention(plan, {}, accepts);
   GroupQuantized(plan, kMatMul, kUnary, accepts);
   FoldGates(plan, accepts);
+  FoldGatheredUpdates(plan, accepts);
 }
 
 /// Operators of the steps of several nodes.
@@ -57,8 +59,8 @@ TEST(Groups, ExamplesBecomeOneStep) {
     }
 }
 
-TEST(Groups, NearMissesOfAttentionAndGatesStaySteps) {
-  for (const Rule* rule : {&AttentionRule(), &GateRule()})
+TEST(Groups, NearMissesOfAttentionGatesAndGathersStaySteps) {
+  for (const Rule* rule : {&AttentionRule(), &GateRule(), &GatheredUpdatesRule()})
     for (const Rule::NearMiss& miss : rule->silent_on)
       EXPECT_THAT(Groups(miss.graph), IsEmpty()) << rule->name << ": " << miss.graph;
 }

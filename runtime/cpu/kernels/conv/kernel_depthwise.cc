@@ -3,7 +3,10 @@
 /// lowers depthwise convolutions of one dimension, those with several results per channel and
 /// dilated windows that reach far over the borders to matrix products (3 to 18 times slower than
 /// ONNX Runtime), and transposed ones to a gradient (50 times);
-/// docs/adr/0010-what-the-real-models-asked-for.md.
+/// docs/adr/0010-what-the-real-models-asked-for.md. Images with wide windows go through rings
+/// (ring_depthwise.h), with AVX-512 also where oneDNN has a kernel: of 160 shapes on channels last
+/// 118 took 1.1 of the best kernel's time or more (geometric mean 1.47, worst 3.65), 9 do now
+/// (1.01, 1.33; docs/adr/0064-depthwise-in-rings.md).
 #include <algorithm>
 
 #include "lib/support/strings.h"
@@ -13,6 +16,7 @@
 #include "runtime/cpu/kernels/common/spatial.h"
 #include "runtime/cpu/kernels/common/tap_spans.h"
 #include "runtime/cpu/kernels/conv/conv_spec.h"
+#include "runtime/cpu/kernels/conv/ring_depthwise.h"
 #include "runtime/cpu/launch/launch.h"
 #include "runtime/cpu/simd/depthwise.h"
 
@@ -67,28 +71,25 @@ struct DepthwisePlan {
   }
 };
 
-/// oneDNN's kernel for one result per channel of images covers at most so many points at the
-/// borders (as many as it computes at a time), and no image that is smaller than a dilated window;
-/// the others become matrix products there.
-constexpr int64_t kWidestBorder = 3;
-
 bool IsPlain(const Node& n, const Tensor& w) {
   return n.Is("Conv") && w.rank() == 4 && w.dim(0) == n.Attr<int64_t>("group");
 }
 
-/// `extents` of the image; nullptr: not known, which may leave it open.
-bool OneDnnHasKernel(const Node& n, const Tensor& w, const Dims* extents) {
-  const auto ints = [&](const char* name) {
-    return n.attrs().contains(name) ? n.Attr<std::vector<int64_t>>(name) : std::vector<int64_t>();
-  };
-  const auto dilations = ints("dilations"), pads = ints("pads");
-  for (size_t i = 0; i < 2; ++i) {
-    const int64_t dilation = i < dilations.size() ? dilations[i] : 1;
-    const int64_t beyond = (w.dims()[i + 2] - 1) * dilation;
-    if (beyond > 2 * kWidestBorder) return false;
-    if (dilation > 1 && (!extents || (*extents)[i + 2] <= beyond)) return false;
-  }
-  return std::all_of(pads.begin(), pads.end(), [](int64_t p) { return p <= kWidestBorder; });
+/// Whether rings are faster than oneDNN's kernel for AVX-512, by measurements of windows 5x5, 7x7
+/// and 9x9, strides and dilations 1 and 2, 24 to 384 channels and 7x7 to 56x56 points: few channels
+/// fill no vectors there, and where the operand lies plain, it and the result need no reorders
+/// here. oneDNN's kernels for other processors take blocks of channels.
+bool RingIsFaster(const Spatial& s, const Dims& src, const Dims& dst, bool plain) {
+  constexpr int64_t kFewChannels = 32, kManyTaps = 49, kSomeTaps = 25;
+  const int64_t taps = NumElements(s.kernel), channels = src[1], in = src[3], out = dst[3];
+  const bool dilated = s.dilations[0] * s.dilations[1] > 1;
+  const bool strided = s.strides[0] * s.strides[1] > 1;
+  if (simd::TheDepthwise().lanes < 16 || taps < kSomeTaps) return false;
+  if (dilated && (strided || taps < kManyTaps || out < 28)) return false;
+  if (plain)
+    return channels <= kFewChannels || in >= 28 || (in >= 14 && !strided && taps >= kManyTaps);
+  if (taps >= kManyTaps) return out >= 14 || channels <= 96;
+  return channels <= kFewChannels && (!strided || out < 28);
 }
 
 std::string RefuseDepthwise(const StepCall& call) {
@@ -101,9 +102,6 @@ std::string RefuseDepthwise(const StepCall& call) {
   if (groups == 1) return "one group";
   if (transposed ? w->dims()[0] != groups : w->dims()[1] != 1) return "several channels per group";
   if (w->rank() < 3 || w->rank() > 5) return "only 1 to 3 spatial dimensions";
-  if (IsPlain(n, *w) && OneDnnHasKernel(n, *w, nullptr) &&
-      w->num_elements() == w->dim(0) * w->dim(1))
-    return "oneDNN has a kernel";
   // Volumes would be brought into our layout and back for one multiplication per element.
   if (w->rank() == 5 && w->num_elements() == w->dim(0) * w->dim(1)) return "a window of one point";
   if (n.input(2) && !call.constant(n.input(2))) return "the bias is not constant";
@@ -133,11 +131,8 @@ class DepthwiseKernel final : public Kernel {
     const int residual = appended_.residual;
     const Dims& src = in[static_cast<size_t>(x_)].dims;
     const Dims& dst = out[0].dims;
-    // Images smaller than the window are gathered, too.
-    if (IsPlain(node_, weights_) && OneDnnHasKernel(node_, weights_, &src)) {
-      INFER_ASSIGN(const AskedConv asked, AskedConv::Of(node_, src, dst, weights_.dims(), true));
-      if (!HasNoDirectConv(asked, epilogue_)) return Unsupported("oneDNN has a kernel");
-    }
+    if (Result<Prepared> ring = InRing(in, dst); ring.ok()) return ring;
+    if (HasDirect(src, dst)) return Unsupported("oneDNN has a kernel");
     INFER_ASSIGN(DepthwisePlan made, PlanFor(src, dst));
     const auto plan = std::make_shared<const DepthwisePlan>(std::move(made));
     const auto weights = packed_.Get([&] { return Pack(); });
@@ -166,6 +161,46 @@ class DepthwiseKernel final : public Kernel {
   }
 
  private:
+  /// Whether oneDNN computes it without gathering windows.
+  bool HasDirect(const Dims& src, const Dims& dst) const {
+    if (!IsPlain(node_, weights_)) return false;
+    const auto asked = AskedConv::Of(node_, src, dst, weights_.dims(), true);
+    return asked.ok() && !HasNoDirectConv(*asked, epilogue_);
+  }
+
+  Result<Prepared> InRing(std::span<const Operand> in, const Dims& dst) const {
+    const Operand& x = in[static_cast<size_t>(x_)];
+    const Dims& w = weights_.dims();
+    if (node_.Is("ConvTranspose") || w.size() != 4) return Unsupported("no image");
+    INFER_ASSIGN(const Spatial s,
+                 SpatialOf(node_, Dims(w.begin() + 2, w.end()), x.dims, dst, false));
+    const bool plain = x.layout.plain();
+    if (!RingIsFaster(s, x.dims, dst, plain) && HasDirect(x.dims, dst))
+      return Unsupported("oneDNN has a kernel");
+    INFER_ASSIGN(RingDepthwise plan, RingDepthwise::Of(s, x.dims, dst, plain, appended_));
+    auto weights = in_vectors_.Get([&] { return RingDepthwise::Pack(weights_); });
+    Prepared p;
+    p.name = Cat("own:depthwise-ring:", plan.isa());
+    p.unused.assign(in.size(), true);
+    p.unused[static_cast<size_t>(x_)] = false;
+    p.in_layouts.resize(in.size());
+    p.out_layouts = {plain ? Layout() : onednn::ChannelsLast(DType::kF32, dst)};
+    p.in_layouts[static_cast<size_t>(x_)] =
+        plain ? Layout() : onednn::ChannelsLast(DType::kF32, x.dims);
+    p.accumulate = appended_.residual;
+    if (p.accumulate >= 0) {
+      p.unused[static_cast<size_t>(p.accumulate)] = false;
+      p.in_layouts[static_cast<size_t>(p.accumulate)] = p.out_layouts[0];
+    }
+    p.weight_bytes = static_cast<int64_t>(weights->size());
+    p.launch =
+        LaunchOf([plan, weights, bias = bias_, at = x_, y = in.size()](std::byte* const* args) {
+          plan.Run(As<float>(static_cast<const std::byte*>(args[at])), As<float>(weights->data()),
+                   bias.defined() ? bias.data<float>().data() : nullptr, As<float>(args[y]));
+        });
+    return p;
+  }
+
   Result<DepthwisePlan> PlanFor(const Dims& src, const Dims& dst) const {
     const Dims& w = weights_.dims();
     const bool transposed = node_.Is("ConvTranspose");
@@ -199,7 +234,7 @@ class DepthwiseKernel final : public Kernel {
   Epilogue epilogue_;
   Appended appended_;
   Tensor weights_, bias_;
-  PackedOnce packed_;
+  PackedOnce packed_, in_vectors_;
 };
 
 std::unique_ptr<Kernel> MakeDepthwise(const StepCall& call) {

@@ -113,7 +113,7 @@ void ByteGemm::Block(const uint8_t* a, const ByteColumns& w, std::byte* y, int64
     call.bias = w.bias + column;
     call.scale = w.scales + column;
     call.plus = w.plus ? w.plus + column : nullptr;
-    int64_t fetched = cold && panel + 1 < end ? 0 : lines;
+    int64_t fetched = cold && !warm && panel + 1 < end ? 0 : lines;
     for (int64_t run = 0; run < runs.count(); ++run) {
       const int64_t row = top + runs.begin(run);
       call.a = a + row * call.a_stride;

@@ -49,6 +49,7 @@ struct ByteGemm {
   simd::ByteFinish finish = {};
   ByteRows rows = {};
   int64_t depth = 0, columns = 0;
+  bool warm = false;  ///< the weights are in L2 already
 
   /// 0 where the rows are read as they lie.
   int64_t scratch_bytes() const { return direct() ? 0 : rows.count() * quads() * 4; }

@@ -1,4 +1,5 @@
-/// LSTM, GRU and RNN in f32 with their default activations (recurrent_launch.h).
+/// LSTM, GRU and RNN in f32 with their default activations (recurrent_launch.h), and
+/// DynamicQuantizeLSTM, whose products are those of bytes with AVX-512 VNNI (byte_product.h).
 #include <algorithm>
 
 #include "lib/support/strings.h"
@@ -91,6 +92,10 @@ class RecurrentKernel final : public Kernel {
       result_[o] = it == made.end() ? -1 : static_cast<int>(it - made.begin());
     }
     const Tensor *w = call.constant(n.input(1)), *r = call.constant(n.input(2));
+    if (launch_.quantizes && ByteProduct::IsThere()) {
+      PackBytes(call);
+      return;
+    }
     Tensor numbers[2];
     if (launch_.quantizes) {
       numbers[0] = NumbersOf(*w, *call.constant(n.input(8)), *call.constant(n.input(9)));
@@ -131,20 +136,30 @@ class RecurrentKernel final : public Kernel {
     at.y_c = result(2);
     at.scratch = results + static_cast<int>(out.size());
     Prepared p;
-    p.name = Cat("own:", simd::TheLoops().isa);
+    p.name = Cat(launch->by_bytes() ? "own:bytes:" : "own:", simd::TheLoops().isa);
     p.scratch_bytes = launch->ScratchFloats() * 4;
     p.unused.assign(in.size(), launch->packed != nullptr);
     if (launch->packed) {
       for (int i : {at.x, at.b, at.lengths, at.h0, at.c0, at.p})
         if (i >= 0) p.unused[static_cast<size_t>(i)] = false;
-      p.weight_bytes =
-          static_cast<int64_t>(launch->packed->w.size() + launch->packed->r.size()) * 4;
+      p.weight_bytes = launch->packed->bytes();
     }
     p.launch = std::move(launch);
     return p;
   }
 
  private:
+  void PackBytes(const StepCall& call) {
+    const Node& n = call.main();
+    const auto constant = [&](size_t i) -> const Tensor& { return *call.constant(n.input(i)); };
+    auto packed = std::make_shared<RecurrentLaunch::Packed>();
+    for (int64_t d = 0; d < constant(1).dim(0); ++d) {
+      packed->byte_w.push_back(ByteProduct::Of(constant(1), constant(8), constant(9), d));
+      packed->byte_r.push_back(ByteProduct::Of(constant(2), constant(10), constant(11), d));
+    }
+    launch_.packed = std::move(packed);
+  }
+
   RecurrentLaunch launch_;  // without extents and results
   int result_[3] = {-1, -1, -1};
 };

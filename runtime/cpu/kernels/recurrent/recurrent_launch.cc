@@ -27,12 +27,7 @@ void PackPanels(const float* from, int64_t n, int64_t k, float* to) {
 /// x[0 .. n) as 8 bits of one range and back, to `y`, which may be x.
 void RoundToRange(const float* x, int64_t n, float* y) {
   constexpr int64_t kPiece = 1024;
-  float low = 0, high = 0;
-  for (int64_t i = 0; i < n; ++i) {
-    low = std::min(low, x[i]);
-    high = std::max(high, x[i]);
-  }
-  const DynamicRange range = DynamicRangeOf(static_cast<double>(low), static_cast<double>(high));
+  const DynamicRange range = RangeOf(x, n);
   const auto zero = static_cast<int32_t>(range.zero_point);
   const simd::Loops& loops = simd::TheLoops();
   uint8_t codes[kPiece];
@@ -44,6 +39,13 @@ void RoundToRange(const float* x, int64_t n, float* y) {
 }
 
 }  // namespace
+
+int64_t RecurrentLaunch::Packed::bytes() const {
+  int64_t sum = static_cast<int64_t>(w.size() + r.size()) * 4;
+  for (const std::vector<ByteProduct>* products : {&byte_w, &byte_r})
+    for (const ByteProduct& p : *products) sum += p.weight_bytes();
+  return sum;
+}
 
 void RecurrentLaunch::Pack(const float* w, const float* r, float* to_w, float* to_r) const {
   for (int64_t d = 0; d < e.dirs; ++d) {
@@ -71,7 +73,7 @@ Status RecurrentLaunch::Run(std::byte* const* args, LaunchState*) const {
   u.blocks = u.bias + e.dirs * 2 * e.ld();
   u.x = As<float>(args[at.x]);
   float* const rounded = u.blocks + e.dirs * e.blocks() * BlockFloats();
-  if (quantizes) {
+  if (quantizes && !by_bytes()) {
     RoundToRange(u.x, RoundedFloats(), rounded);
     u.x = rounded;
   }
@@ -86,7 +88,8 @@ Status RecurrentLaunch::Run(std::byte* const* args, LaunchState*) const {
     u.r = r;
   }
   SetBias(args, u.bias);
-  for (int64_t d = 0; d < e.dirs; ++d) Project(u, d);
+  if (by_bytes()) ProjectCodes(u, rounded);
+  for (int64_t d = 0; !by_bytes() && d < e.dirs; ++d) Project(u, d);
   ForRange(e.dirs * e.blocks(), 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i)
       RunBlock(args, u, lengths, i / e.blocks(), i % e.blocks());
@@ -123,6 +126,27 @@ void RecurrentLaunch::Project(const Buffers& u, int64_t d) const {
   });
 }
 
+void RecurrentLaunch::ProjectCodes(const Buffers& u, float* scratch) const {
+  const int64_t rows = e.steps * e.batch, ld = e.ld();
+  auto* const codes = reinterpret_cast<uint8_t*>(scratch + ByteProduct::ScratchFloats(ld));
+  const DynamicRange range = RangeOf(u.x, rows * e.input);
+  ByteProduct::Quantize(u.x, rows, e.input, range, codes);
+  for (int64_t d = 0; d < e.dirs; ++d)
+    packed->byte_w[static_cast<size_t>(d)].Run(codes, rows, range, u.bias + d * 2 * ld,
+                                               u.projected + d * rows * ld, scratch, false);
+}
+
+void RecurrentLaunch::MultiplyCodes(int64_t d, int64_t rows, int64_t step, const State& s) const {
+  const ByteProduct& r = packed->byte_r[static_cast<size_t>(d)];
+  auto* const codes = reinterpret_cast<uint8_t*>(s.codes + ByteProduct::ScratchFloats(e.ld()));
+  const DynamicRange range = RangeOf(s.h, rows * e.hidden);
+  ByteProduct::Quantize(s.h, rows, e.hidden, range, codes);
+  if (rows == 1 && r.is_symmetric())
+    return r.Run(codes, 1, range, s.gates, s.gates, s.codes, step > 0);
+  r.Run(codes, rows, range, nullptr, s.second, s.codes, step > 0);
+  for (int64_t i = 0; i < rows * e.ld(); ++i) s.gates[i] += s.second[i];
+}
+
 void RecurrentLaunch::Multiply(const float* a, int64_t rows, const float* b, int64_t panels,
                                float* c) const {
   const int64_t k = e.hidden;
@@ -142,7 +166,7 @@ void RecurrentLaunch::RunBlock(std::byte* const* args, const Buffers& u, const i
   const int64_t n = e.hidden, ld = e.ld();
   float* h = u.blocks + (d * e.blocks() + block) * BlockFloats();
   float *c = h + e.block * n, *reset = c + e.block * n, *gates = reset + e.block * n,
-        *second = gates + e.block * ld;
+        *second = gates + e.block * ld, *codes = second + e.block * ld;
   const bool backwards = reverse || d == 1;
   for (int64_t b = 0; b < rows; ++b) {
     Load(args, at.h0, d, first + b, h + b * n);
@@ -158,9 +182,9 @@ void RecurrentLaunch::RunBlock(std::byte* const* args, const Buffers& u, const i
       const int64_t s = i < length && backwards ? length - 1 - i : i;
       std::copy_n(projected + e.InputRow(s, first + b) * ld, ld, gates + b * ld);
     }
-    if (quantizes) RoundToRange(h, rows * n, h);
-    Advance(u.bias + d * 2 * ld + ld, r, peepholes, rows, i, first, lengths,
-            {h, c, reset, gates, second});
+    if (quantizes && !by_bytes()) RoundToRange(h, rows * n, h);
+    Advance(u.bias + d * 2 * ld + ld, r, peepholes, d, rows, i, first, lengths,
+            {h, c, reset, gates, second, codes});
     for (int64_t b = 0; y && b < rows; ++b) {
       const int64_t length = lengths ? lengths[first + b] : e.steps;
       const int64_t s = i < length && backwards ? length - 1 - i : i;
@@ -182,15 +206,18 @@ void RecurrentLaunch::RunBlock(std::byte* const* args, const Buffers& u, const i
 }
 
 void RecurrentLaunch::Advance(const float* late_bias, const float* r, const float* peepholes,
-                              int64_t rows, int64_t step, int64_t first, const int32_t* lengths,
-                              const State& s) const {
+                              int64_t d, int64_t rows, int64_t step, int64_t first,
+                              const int32_t* lengths, const State& s) const {
   const simd::Loops& loops = simd::TheLoops();
   const auto sigmoid = loops.unary[static_cast<int>(simd::Unary::kSigmoid)];
   const auto tanh = loops.unary[static_cast<int>(simd::Unary::kTanh)];
   const int64_t n = e.hidden, ld = e.ld();
   auto runs = [&](int64_t b) { return !lengths || step < lengths[first + b]; };
   if (cell != Cell::kGru) {
-    Multiply(s.h, rows, r, e.panels(), s.gates);
+    if (by_bytes())
+      MultiplyCodes(d, rows, step, s);
+    else
+      Multiply(s.h, rows, r, e.panels(), s.gates);
     for (int64_t b = 0; b < rows; ++b) {
       if (!runs(b)) continue;
       if (cell == Cell::kLstm)

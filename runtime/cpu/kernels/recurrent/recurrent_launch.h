@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "lib/ops/recurrent/recurrent_reference.h"
+#include "runtime/cpu/kernels/recurrent/byte_product.h"
 #include "runtime/cpu/simd/loops.h"
 #include "runtime/plan_ir/kernel.h"
 
@@ -47,13 +48,17 @@ class RecurrentLaunch final : public Launch {
   /// Weights of all directions in panels.
   struct Packed {
     std::vector<float> w, r;
+    /// Instead of those, by direction, where 8-bit weights meet codes as they are.
+    std::vector<ByteProduct> byte_w, byte_r;
+    int64_t bytes() const;
   };
 
   Cell cell = Cell::kLstm;
   bool reverse = false;              ///< of the only direction
   bool linear_before_reset = false;  ///< of a GRU
-  /// X, and before each step the states of all samples (one block), are rounded to what
-  /// DynamicQuantizeLinear and DequantizeLinear leave of them.
+  /// X, and before each step the states of all samples (one block), go into products as what
+  /// DynamicQuantizeLinear makes of them: as codes, where there is a product of bytes, else as the
+  /// numbers that DequantizeLinear makes of these.
   bool quantizes = false;
   Extents e;
   Arguments at;
@@ -70,9 +75,22 @@ class RecurrentLaunch final : public Launch {
   /// w [D, G H, I] and r [D, G H, H] into panels.
   void Pack(const float* w, const float* r, float* to_w, float* to_r) const;
 
-  /// Per block of samples: h, c, what resets left of h, gates, and a second row of gates.
-  int64_t BlockFloats() const { return e.block * (3 * e.hidden + 2 * e.ld()); }
-  int64_t RoundedFloats() const { return quantizes ? e.steps * e.batch * e.input : 0; }
+  bool by_bytes() const { return packed && !packed->byte_r.empty(); }
+  /// Per block of samples: h, c, what resets left of h, gates, and a second row of gates; the codes
+  /// of h, and what their product needs.
+  int64_t BlockFloats() const {
+    const int64_t floats = e.block * (3 * e.hidden + 2 * e.ld());
+    if (!by_bytes()) return floats;
+    return floats + e.block * ByteProduct::RowBytes(e.hidden) / 4 +
+           ByteProduct::ScratchFloats(e.ld());
+  }
+  /// X rounded, or its codes and what their product needs.
+  int64_t RoundedFloats() const {
+    if (!quantizes) return 0;
+    if (!by_bytes()) return e.steps * e.batch * e.input;
+    return e.steps * e.batch * ByteProduct::RowBytes(e.input) / 4 +
+           ByteProduct::ScratchFloats(e.ld());
+  }
   int64_t ScratchFloats() const {
     return e.dirs * (e.steps * e.batch * e.ld() + 2 * e.ld() + e.blocks() * BlockFloats()) +
            RoundedFloats() + (packed ? 0 : e.dirs * (PackedW() + PackedR()));
@@ -86,21 +104,26 @@ class RecurrentLaunch final : public Launch {
     const float *x, *w, *r;
   };
   struct State {
-    float *h, *c, *reset, *gates, *second;
+    float *h, *c, *reset, *gates, *second, *codes;
   };
 
   /// Per direction two rows: what is added to X W', and what is added to H R' (only of the last
   /// gate of a GRU, where it must be apart).
   void SetBias(std::byte* const* args, float* bias) const;
   void Project(const Buffers& u, int64_t d) const;
+  /// The same of all directions where weights are bytes. `scratch`: RoundedFloats().
+  void ProjectCodes(const Buffers& u, float* scratch) const;
+  /// gates += H R' of `rows` samples, where weights are bytes.
+  void MultiplyCodes(int64_t d, int64_t rows, int64_t step, const State& s) const;
   /// c += a * panels; on several lanes where one step is large and nobody else uses them.
   void Multiply(const float* a, int64_t rows, const float* b, int64_t panels, float* c) const;
   /// All steps of one block of samples in one direction.
   void RunBlock(std::byte* const* args, const Buffers& u, const int32_t* lengths, int64_t d,
                 int64_t block) const;
   /// One step: gates hold X W' and the biases. Samples that have ended keep their states.
-  void Advance(const float* late_bias, const float* r, const float* peepholes, int64_t rows,
-               int64_t step, int64_t first, const int32_t* lengths, const State& s) const;
+  void Advance(const float* late_bias, const float* r, const float* peepholes, int64_t d,
+               int64_t rows, int64_t step, int64_t first, const int32_t* lengths,
+               const State& s) const;
   void Load(std::byte* const* args, int i, int64_t d, int64_t b, float* to) const;
 };
 
