@@ -745,6 +745,22 @@ class Cli(CliTestCase):
                            "--min-sqnr", 60)
         self.assertEqual(fine["bisect"]["runtime"], {"level": 1, "breaks": False})
 
+    def test_batches_that_the_model_fixes(self):
+        """A run takes as many samples as the batch has; those that fill none are left out."""
+        four, x, labels = self.dir / "four.onnx", self.dir / "x.npy", self.dir / "labels.csv"
+        four.write_bytes(model([node("MatMul", ["x", "w"], ["y"])], [value_info("x", [4, 8])], [value_info("y", [4, 8])],
+                               [tensor("w", [8, 8], np.eye(8, dtype=np.float32).tobytes())]))
+        np.save(x, np.eye(8, dtype=np.float32)[[0, 1, 2, 3, 4, 5, 6, 7, 0, 1]])
+        labels.write_text("label\n" + "".join(f"{v}\n" for v in [0, 1, 2, 3, 4, 5, 6, 0, 0, 0]))
+        self.assertEqual(self.report(0, "infer-opt", "eval", four, "--data", x, "--labels", labels)["top1"], 7 / 8)
+        report = self.report(0, "infer-opt", "quantize", four, "-o", self.dir / "int8.onnx", "--data", x, "--calib-count", 4,
+                             "--labels", labels, "--recipe", "none", "--keep-failed")
+        self.assertEqual(report["data"]["calibration"], 4)
+        for dims, code, said in (((3, 8), 2, "3 samples do not fill a batch of 4"), ((8, 9), 3, "wants f32[4,8]")):
+            np.save(x, np.zeros(dims, dtype=np.float32))
+            labels.write_text("label\n" + "0\n" * dims[0])
+            self.assertIn(said, self.expect(code, "infer-opt", "eval", four, "--data", x, "--labels", labels).stderr)
+
     def test_every_gate_can_fail(self):
         good = self.quantized()
         gates = [(["--max-size", "0.4x"], 0), (["--max-size", "0.2x"], 1),

@@ -1,5 +1,7 @@
 #include "tools/common/data_options.h"
 
+#include <algorithm>
+#include <cstring>
 #include <numeric>
 
 #include "lib/support/strings.h"
@@ -19,6 +21,48 @@ Result<Tensor> Fit(Tensor t, const Value& input, const std::string& path) {
   }
   return InvalidModel(Cat(path, ": the data are ", ToString(t.type()), ", input '", input.name(),
                           "' wants ", ToString(want), " (see --preprocess)"));
+}
+
+/// Samples [1, ...] that the model takes in one run: more than one where it fixes the extent of its
+/// batch, each input the same, and so many samples one behind the other are what each wants.
+int64_t SamplesOfARun(const std::vector<Tensor>& sample, const std::vector<const Value*>& inputs) {
+  const Shape& first = inputs[0]->shape();
+  if (!first.has_rank() || first.rank() == 0 || !first[0].is_static()) return 1;
+  const int64_t rows = first[0].value();
+  for (size_t k = 0; k < inputs.size(); ++k) {
+    Dims dims = sample[k].dims();
+    if (dims.empty() || dims[0] != 1) return 1;
+    dims[0] = rows;
+    if (!Meet(Shape(dims), inputs[k]->shape()).ok()) return 1;
+  }
+  return std::max<int64_t>(rows, 1);
+}
+
+/// Samples [1, ...] behind each other. InvalidModel: they differ in their extents.
+Result<Tensor> Stacked(const std::vector<Tensor>& parts, const std::string& path) {
+  if (parts.size() == 1) return parts[0];
+  for (const Tensor& t : parts)
+    if (t.type() != parts[0].type())
+      return InvalidModel(Cat(path, ": samples of ", ToString(parts[0].type()), " and ",
+                              ToString(t.type()), " are no batch (see --preprocess)"));
+  Dims dims = parts[0].dims();
+  dims[0] = static_cast<int64_t>(parts.size());
+  Tensor all(parts[0].dtype(), dims);
+  std::byte* to = all.mutable_raw();
+  for (const Tensor& t : parts) {
+    std::memcpy(to, t.raw(), static_cast<size_t>(t.byte_size()));
+    to += t.byte_size();
+  }
+  return all;
+}
+
+/// The arrays of one sample, by graph input.
+Result<std::vector<Tensor>> SampleOf(const Dataset& data, int64_t which,
+                                     const std::vector<size_t>& match) {
+  INFER_ASSIGN(Batch batch, data.ReadRange(which, 1));
+  std::vector<Tensor> sample;
+  for (const size_t k : match) sample.push_back(batch.inputs[k].second);
+  return sample;
 }
 
 /// Which array of the data feeds each graph input.
@@ -102,20 +146,37 @@ Result<Samples> MakeSamples(const std::shared_ptr<const Dataset>& stored, const 
   INFER_ASSIGN(std::vector<size_t> match, MatchInputs(*data, g));
   std::vector<const Value*> inputs(g.inputs().begin(), g.inputs().end());
   Samples s;
-  s.count = static_cast<int64_t>(which.size());
-  s.get = [data, which, match, inputs](int64_t i) -> Result<std::vector<Datum>> {
-    INFER_ASSIGN(Batch batch, data->ReadRange(which[static_cast<size_t>(i)], 1));
+  int64_t rows = 1;
+  if (!which.empty() && !inputs.empty() && inputs[0]->type().is_tensor()) {
+    INFER_ASSIGN(const std::vector<Tensor> first, SampleOf(*data, which[0], match));
+    if (!Fit(first[0], *inputs[0], data->path()).ok()) rows = SamplesOfARun(first, inputs);
+  }
+  s.count = static_cast<int64_t>(which.size()) / rows;
+  if (s.count == 0 && rows > 1)
+    return InvalidArgument(Cat(data->path(), ": ", which.size(), " samples do not fill a batch of ",
+                               rows, ", which the model fixes"));
+  s.get = [data, which, match, inputs, rows](int64_t i) -> Result<std::vector<Datum>> {
+    std::vector<std::vector<Tensor>> parts(inputs.size());
+    for (int64_t r = 0; r < rows; ++r) {
+      INFER_ASSIGN(std::vector<Tensor> sample,
+                   SampleOf(*data, which[static_cast<size_t>(i * rows + r)], match));
+      for (size_t k = 0; k < inputs.size(); ++k) parts[k].push_back(std::move(sample[k]));
+    }
     std::vector<Datum> out;
     for (size_t k = 0; k < inputs.size(); ++k) {
-      INFER_ASSIGN(Tensor t, Fit(batch.inputs[match[k]].second, *inputs[k], data->path()));
+      INFER_ASSIGN(Tensor stacked, Stacked(parts[k], data->path()));
+      INFER_ASSIGN(Tensor t, Fit(std::move(stacked), *inputs[k], data->path()));
       out.emplace_back(std::move(t));
     }
     return out;
   };
   if (data->has_labels())
-    s.labels = [data, which](int64_t i) -> Result<std::vector<int64_t>> {
-      return std::vector<int64_t>{
-          data->labels()[static_cast<size_t>(which[static_cast<size_t>(i)])]};
+    s.labels = [data, which, rows](int64_t i) -> Result<std::vector<int64_t>> {
+      std::vector<int64_t> labels;
+      for (int64_t r = 0; r < rows; ++r)
+        labels.push_back(
+            data->labels()[static_cast<size_t>(which[static_cast<size_t>(i * rows + r)])]);
+      return labels;
     };
   return s;
 }

@@ -19,7 +19,9 @@ struct DataFlags {
 
 /// Image files become RGB, or grey where the model has one channel, unless --preprocess says more.
 /// One sample (batch extent 1) per run, cast and reshaped only as far as the graph's input types
-/// say without doubt. InvalidArgument names an input that the data do not have.
+/// say without doubt. Where the model fixes a larger batch a run takes so many samples, in their
+/// order; those that fill no batch are left out. InvalidArgument names an input that the data do
+/// not have, or a batch that they do not fill.
 Result<Samples> MakeSamples(const std::shared_ptr<const Dataset>& data, const Graph& g,
                             const std::vector<int64_t>& which);
 Result<std::shared_ptr<const Dataset>> OpenData(const DataFlags& flags);
