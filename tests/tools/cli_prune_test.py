@@ -79,6 +79,9 @@ class CliPrune(CliTestCase):
             layers = [layer for layer in self.zeros(self.dir / "q.onnx")["layers"] if layer["zeros"] > 0]
             self.assertTrue(layers)
             self.assertTrue(all("kernel" in layer for layer in layers), layers)
+        said = self.expect(0, "infer-opt", "quantize", self.small, "-o", self.dir / "q.onnx", *SMALL, "--no-verify", "--keep-failed",
+                           "--recipe", "none", "--blocks", "16x4", "--sparsity", "75%").stdout
+        self.assertRegex(said, r"\d+ of \d+ layers with zeros run on a kernel that skips them here")
         # A precision by layer over weights whose zeros stand.
         report = self.quantize(0, "--mixed", "--goal", "size", "--opset", "max", "--timing-ms", 5, "--sparsity", "60%")
         pruning = report["pruning"]
@@ -167,6 +170,7 @@ class CliPrune(CliTestCase):
 
     def test_patterns_are_found_again(self):
         for args, key, want in ((["--nm", "2:4", "--spare", 0], "n_of_m", [[1, 2], [2, 4]]),
+                                (["--sparsity", "2:4", "--spare", 0], "n_of_m", [[1, 2], [2, 4]]),
                                 (["--blocks", "1x4"], "blocks", [[1, 4]]),
                                 (["--blocks", "16x1", "--sparsity", "30%"], "blocks", [[16, 1]])):
             with self.subTest(args):

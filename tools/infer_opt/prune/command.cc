@@ -13,6 +13,7 @@
 #include "tools/infer_opt/commands.h"
 #include "tools/infer_opt/prune/low_rank.h"
 #include "tools/infer_opt/prune/report.h"
+#include "tools/infer_opt/sparsity_flags.h"
 
 namespace infer {
 namespace {
@@ -61,10 +62,11 @@ class PruneCommand : public Command {
     o.Section("Pruning");
     channels_.Declare(o);
     low_rank_.Declare(o);
-    o.Share("--sparsity", &sparsity_, "So many of the weights, or blocks, become zero");
+    o.Value("--sparsity", &sparsity_.sparsity,
+            "So many of the weights, or blocks, become zero: 50%, or 2:4, which is --nm 2:4");
     o.Value("--nm", &nm_, "N:M, as 2:4: of each M weights along the inputs at most N stay");
     o.Value(
-        "--blocks", &blocks_,
+        "--blocks", &sparsity_.blocks,
         "RxC, as 1x4, 16x1 or 16x4: blocks of R outputs and C inputs become zero together. 16x1 is "
         "the fastest in f32, 16x4 the one that INT8 gains from");
     o.Choice(
@@ -208,9 +210,9 @@ class PruneCommand : public Command {
   /// Options that say which single weights become zero.
   std::vector<std::string> GivenForWeights() const {
     std::vector<std::string> given;
-    if (sparsity_ >= 0) given.emplace_back("--sparsity");
+    if (!sparsity_.sparsity.empty()) given.emplace_back("--sparsity");
     if (!nm_.empty()) given.emplace_back("--nm");
-    if (!blocks_.empty()) given.emplace_back("--blocks");
+    if (!sparsity_.blocks.empty()) given.emplace_back("--blocks");
     if (method_ != "auto") given.emplace_back("--method");
     if (allocation_ != "auto") given.emplace_back("--allocation");
     return given;
@@ -273,26 +275,17 @@ class PruneCommand : public Command {
 
   Result<SparsityPattern> Pattern() const {
     if (!nm_.empty()) {
-      if (sparsity_ >= 0 || !blocks_.empty())
+      if (sparsity_.wanted())
         return InvalidArgument(Cat("--nm ", nm_, " says how many weights become zero: leave ",
-                                   sparsity_ >= 0 ? "--sparsity" : "--blocks", " out"));
+                                   sparsity_.sparsity.empty() ? "--blocks" : "--sparsity", " out"));
       auto p = ParseNm(nm_);
       return p.ok() ? std::move(p) : Result<SparsityPattern>(std::move(p.status()).In("--nm"));
     }
-    SparsityPattern p;
-    if (!blocks_.empty()) {
-      auto blocks = ParseBlocks(blocks_);
-      if (!blocks.ok()) return std::move(blocks.status()).In("--blocks");
-      p = *blocks;
-    } else if (sparsity_ < 0) {
-      return InvalidArgument(
-          "the number of weights to set to zero is missing: --sparsity 50%, --nm 2:4 or --blocks "
-          "1x4 [--sparsity 50%]; channels go with --structured --flops 70%, products are split "
-          "with --low-rank --max-size 60%");
-    }
-    if (sparsity_ >= 0) p.share = sparsity_;
-    if (Status s = CheckShare(p.share); !s.ok()) return std::move(s).In("--sparsity");
-    return p;
+    if (sparsity_.wanted()) return sparsity_.Pattern();
+    return InvalidArgument(
+        "the number of weights to set to zero is missing: --sparsity 50%, --nm 2:4 or --blocks "
+        "1x4 [--sparsity 50%]; channels go with --structured --flops 70%, products are split "
+        "with --low-rank --max-size 60%");
   }
 
   Status Choose(Context& context, PruneOptions& options) const {
@@ -357,13 +350,14 @@ class PruneCommand : public Command {
   ChannelFlags channels_;
   LowRankFlags low_rank_;
   FineTuneFlags fine_tune_;
-  std::string path_, nm_, blocks_, method_ = "auto", allocation_ = "auto";
+  SparsityFlags sparsity_;
+  std::string path_, nm_, method_ = "auto", allocation_ = "auto";
   ExportFlags export_;
   ModelOptions model_;
   DeviceOptions device_;
   DataRoles data_;
   GateFlags gates_;
-  double sparsity_ = -1, spare_ = 0.02;
+  double spare_ = 0.02;
   std::vector<std::string> include_, exclude_;
   bool layers_ = false, no_verify_ = false, keep_failed_ = false;
 };

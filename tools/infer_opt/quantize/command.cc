@@ -12,6 +12,7 @@
 #include "tools/common/data_roles.h"
 #include "tools/common/fine_tune_flags.h"
 #include "tools/common/judgement.h"
+#include "tools/common/sparsity_report.h"
 #include "tools/infer_opt/commands.h"
 #include "tools/infer_opt/quantize/calibration_flags.h"
 #include "tools/infer_opt/quantize/mode.h"
@@ -130,7 +131,7 @@ class QuantizeCommand : public Command {
     o.Flag("--mixed", &mixed_, "The same as --mode mixed");
     o.Values("--include NODES", &include_, "Only these nodes: glob, re:REGEX or op:TYPE");
     o.Values("--exclude NODES", &exclude_, "Not these nodes: glob, re:REGEX or op:TYPE");
-    sparsity_.Declare(o);
+    DeclareSparsity(o, sparsity_);
     o.Rarely();
     calibration_given_ = o.Group([&](Options& group) { flags_.Declare(group); });
     range_given_ = o.Group([&](Options& group) { weight_range_.Declare(group); });
@@ -224,6 +225,9 @@ class QuantizeCommand : public Command {
     }
     INFER_ASSIGN(const ExitCode code,
                  export_.WriteJudged(context, model, verdict, keep_failed_, report));
+    if (pruning && pruning->has_run())
+      if (const auto program = CompileFor(model.graph, device_); program.ok())
+        TellSkipping(context, model.graph, **program);
     INFER_TRY(WriteReport(context, std::move(report)));
     return code;
   }

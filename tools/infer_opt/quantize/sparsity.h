@@ -4,18 +4,12 @@
 
 #include "quant/prune/joint.h"
 #include "tools/infer_opt/quantize/mode.h"
+#include "tools/infer_opt/sparsity_flags.h"
 
 namespace infer {
 
-struct SparsityFlags {
-  std::string sparsity;  ///< "50%", "0.5" or "2:4"; "": none
-  std::string blocks;    ///< "16x4"; "": single weights, or N:M
-  void Declare(Options& o);
-  bool wanted() const { return !sparsity.empty() || !blocks.empty(); }
-  /// InvalidArgument: neither a share above 0 and below 1 nor N:M, or N:M of blocks.
-  Result<SparsityPattern> Pattern() const;
-};
-
+/// Declares them for quantize.
+void DeclareSparsity(Options& o, SparsityFlags& flags);
 /// The pruning of the nodes of `job`, which tells its context of progress; nullptr: none is wanted.
 /// Errors as Pattern.
 Result<std::unique_ptr<JointPruning>> MakePruning(const SparsityFlags& flags,

@@ -32,7 +32,7 @@ Status CheckFlopsShare(const std::string& text) {
 }  // namespace
 
 void PrunedFlags::Declare(Options& o) {
-  sparsity.Declare(o);
+  DeclareSparsity(o, sparsity);
   o.Share("--flops", &flops, "");
 }
 

@@ -4,8 +4,9 @@
 /// through the loops of simd/elements.h, shorter ones through loops made here.
 ///
 /// Two layers of GraphSAGE with the largest neighbour, 2708 nodes of 128 features with 10,832
-/// edges, one thread, Zen 5: 6.6 times ONNX Runtime's time by the reference kernels, 1.0 by these,
-/// 0.73 with the rows picked on the way (runtime/plan_ir/groups/gathered_updates.h).
+/// edges, one thread, a Xeon with AVX-512: 6.6 times ONNX Runtime's time by the reference
+/// kernels, 1.0 by these, 0.73 with the rows picked on the way
+/// (runtime/plan_ir/groups/gathered_updates.h).
 #include <algorithm>
 #include <cstring>
 
