@@ -19,6 +19,9 @@ Tensor FillValue(const OpCall& call) {
 Status InferConstantOfShape(OpCall& call) {
   const Tensor value = FillValue(call);
   if (value.num_elements() != 1) return InvalidModel("value does not have one element");
+  const Shape& list = call.shape(0);
+  if (list.has_rank() && list.rank() > 1)
+    return InvalidModel(Cat("the shape is a tensor of rank ", list.rank(), ", not a list"));
   const auto dims = call.elements(0);
   if (!dims) {
     INFER_ASSIGN(Shape out, UnknownOfDeclaredRank(LengthOf(call, 0)));

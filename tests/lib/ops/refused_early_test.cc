@@ -30,6 +30,8 @@ TEST(RefusedEarly, Shapes) {
        "theta [2,2,16] does not fit"},
       {"graph g(x: f32[5,4], s: i64[7]) -> (y) { y = CenterCropPad(x, s) }",
        "shape has 7 entries for 2 axes"},
+      {"graph g(s: i64[2,2]) -> (y) { y = ConstantOfShape(s) }",
+       "the shape is a tensor of rank 2, not a list"},
   });
 }
 
