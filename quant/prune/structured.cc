@@ -123,7 +123,7 @@ class ChannelPruner {
     return curves;
   }
 
-  /// What the widths cost together, each group alone.
+  /// The noise of all groups at these widths, each measured alone.
   double NoiseOf(const Widths& w) const {
     double noise = 0;
     for (size_t k = 0; k < w.size(); ++k)

@@ -44,7 +44,7 @@ Result<Tensor> Stacked(const std::vector<Tensor>& parts, const std::string& path
   for (const Tensor& t : parts)
     if (t.type() != parts[0].type())
       return InvalidModel(Cat(path, ": samples of ", ToString(parts[0].type()), " and ",
-                              ToString(t.type()), " are no batch (see --preprocess)"));
+                              ToString(t.type()), " cannot share a batch (see --preprocess)"));
   Dims dims = parts[0].dims();
   dims[0] = static_cast<int64_t>(parts.size());
   Tensor all(parts[0].dtype(), dims);

@@ -9,6 +9,7 @@
 /// (1.01, 1.33; docs/adr/0064-depthwise-in-rings.md).
 #include <algorithm>
 
+#include "lib/ir/roles.h"
 #include "lib/support/strings.h"
 #include "runtime/cpu/kernels/common/appended.h"
 #include "runtime/cpu/kernels/common/kernels.h"
@@ -95,7 +96,7 @@ bool RingIsFaster(const Spatial& s, const Dims& src, const Dims& dst, bool plain
 std::string RefuseDepthwise(const StepCall& call) {
   if (std::string r = RefuseUnlessF32(call); !r.empty()) return r;
   const Node& n = call.main();
-  const bool transposed = n.Is("ConvTranspose");
+  const bool transposed = IsTransposedConvolution(n);
   const Tensor* w = call.constant(n.input(1));
   if (!w) return "the weights are not constant";
   const int64_t groups = n.Attr<int64_t>("group");
@@ -171,7 +172,7 @@ class DepthwiseKernel final : public Kernel {
   Result<Prepared> InRing(std::span<const Operand> in, const Dims& dst) const {
     const Operand& x = in[static_cast<size_t>(x_)];
     const Dims& w = weights_.dims();
-    if (node_.Is("ConvTranspose") || w.size() != 4) return Unsupported("no image");
+    if (IsTransposedConvolution(node_) || w.size() != 4) return Unsupported("no image");
     INFER_ASSIGN(const Spatial s,
                  SpatialOf(node_, Dims(w.begin() + 2, w.end()), x.dims, dst, false));
     const bool plain = x.layout.plain();
@@ -203,7 +204,7 @@ class DepthwiseKernel final : public Kernel {
 
   Result<DepthwisePlan> PlanFor(const Dims& src, const Dims& dst) const {
     const Dims& w = weights_.dims();
-    const bool transposed = node_.Is("ConvTranspose");
+    const bool transposed = IsTransposedConvolution(node_);
     INFER_ASSIGN(const Spatial s,
                  SpatialOf(node_, Dims(w.begin() + 2, w.end()), src, dst, transposed));
     DepthwisePlan plan;
