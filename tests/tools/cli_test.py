@@ -816,6 +816,18 @@ class Cli(CliTestCase):
         self.expect(2, "infer-opt", "compare", MODEL, "--against", "abacus")
         self.expect(2, *args, "--reference", self.dir)
 
+    def test_compare_says_that_random_numbers_differ(self):
+        file = self.dir / "random.onnx"
+        file.write_bytes(model([node("RandomUniformLike", ["x"], ["r"]), node("Add", ["x", "r"], ["y"])],
+                               [value_info("x", (2,))], [value_info("y", (2,))]))
+        stored = self.dir / "test_data_set_0"
+        stored.mkdir()
+        zeros = tensor("x", (2,), bytes(8))
+        (stored / "input_0.pb").write_bytes(zeros)
+        (stored / "output_0.pb").write_bytes(zeros)
+        done = self.expect(1, "infer-opt", "compare", file, "--reference", self.dir)
+        self.assertIn("draws random numbers (RandomUniformLike)", done.stderr)
+
     def test_preprocess_keys_are_documented(self):
         # The parser's own list is what help and docs must hold.
         args = [a if a != PREPROCESS else "nonsense=1" for a in EVAL]

@@ -1,5 +1,6 @@
 /// infer-opt compare: a candidate model against a golden one, or one model against stored outputs.
 #include <algorithm>
+#include <set>
 
 #include "lib/support/parallel.h"
 #include "lib/support/readable.h"
@@ -17,6 +18,14 @@
 
 namespace infer {
 namespace {
+
+/// The operators of `g` that draw random numbers, those of its subgraphs with them.
+void AddRandomOperators(const Graph& g, std::set<std::string>& names) {
+  for (const auto& node : g.nodes()) {
+    if (!node->def().deterministic) names.emplace(node->def().name);
+    for (const auto& [name, sub] : node->subgraphs()) AddRandomOperators(*sub, names);
+  }
+}
 
 class CompareCommand : public Command {
  public:
@@ -70,6 +79,7 @@ class CompareCommand : public Command {
     Json report = NewReport(context, "infer-opt/compare@1");
     report["candidate"] = ToJson(*candidate_, paths_.back());
     INFER_TRY(reference_.empty() ? OpenSamples(context, report) : OpenStored(report));
+    WarnOfRandomNumbers(context);
     context.Step("compare");
     INFER_TRY(TellCompute(context, device_));
     INFER_ASSIGN(const AccuracyReport accuracy, CompareAll(context, report));
@@ -195,6 +205,16 @@ class CompareCommand : public Command {
       INFER_ASSIGN(golden_outputs_, RunsOf(g, *backend_, 0, device_.threads, context.stop()));
     }
     return {};
+  }
+
+  /// Outputs that another runtime computed have random numbers of its own.
+  void WarnOfRandomNumbers(Context& context) const {
+    if (against_.empty() && reference_.empty()) return;
+    std::set<std::string> names;
+    AddRandomOperators(candidate_->graph, names);
+    if (names.empty()) return;
+    context.Warn(Cat("the model draws random numbers (", Join(names, ", "),
+                     "): each runtime draws others, so that outputs which depend on them differ"));
   }
 
   /// --against: the last model as that engine runs it.
