@@ -35,17 +35,14 @@ def changed_objects(build, changed):
     return objects
 
 
-def main():
-    if not 2 <= len(sys.argv) <= 3:
-        sys.exit(__doc__)
-    build = pathlib.Path(sys.argv[1]).resolve()
-    try:
-        changed = changed_files(sys.argv[2] if len(sys.argv) == 3 else "HEAD~1")
-    except subprocess.CalledProcessError:
-        print("affected: no commit to compare with; tests run in their usual order")
-        return
+def all_tests(build, *options):
+    """Tests of `build` as ctest lists them, with `options` (-L quick) some of them."""
+    return json.loads("\n".join(lines_of("ctest", "--test-dir", str(build), "--show-only=json-v1", *options)))["tests"]
+
+
+def affected_tests(build, changed, tests):
+    """Names of those of `tests` that files of `changed` can affect."""
     objects = changed_objects(build, changed)
-    tests = json.loads("\n".join(lines_of("ctest", "--test-dir", str(build), "--show-only=json-v1")))["tests"]
     is_affected = {}  # by program or script
     affected = []
     for test in tests:
@@ -60,6 +57,20 @@ def main():
             if is_affected[word]:
                 affected.append(test["name"])
                 break
+    return affected
+
+
+def main():
+    if not 2 <= len(sys.argv) <= 3:
+        sys.exit(__doc__)
+    build = pathlib.Path(sys.argv[1]).resolve()
+    try:
+        changed = changed_files(sys.argv[2] if len(sys.argv) == 3 else "HEAD~1")
+    except subprocess.CalledProcessError:
+        print("affected: no commit to compare with; tests run in their usual order")
+        return
+    tests = all_tests(build)
+    affected = affected_tests(build, changed, tests)
     log = build / "Testing/Temporary/CTestCostData.txt"
     log.parent.mkdir(parents=True, exist_ok=True)
     costs, _, failed = (log.read_text() if log.exists() else "").partition("---\n")
