@@ -22,6 +22,9 @@ struct VulkanOptions {
   std::vector<std::string> disable = {};
   /// Memory that may be allocated at most, in bytes.
   int64_t memory_bytes = INT64_MAX;
+  /// Pretends that the driver leaves this process so many bytes of the device's memory, since other
+  /// programs hold the rest: for tests.
+  int64_t budget_bytes = INT64_MAX;
   /// Pretends that a shader sees no more bytes of a buffer at once; 0: the device's own limit.
   int64_t max_buffer_bytes = 0;
   /// Workgroups that keep the device busy: products of fewer are split along their common axis.
@@ -68,6 +71,9 @@ const std::vector<VulkanFeature>& VulkanFeatures();
 
 struct VulkanHeap {
   int64_t bytes = 0;
+  /// What the driver leaves this process of it now, beside other programs (VK_EXT_memory_budget);
+  /// -1: it does not say.
+  int64_t free_bytes = -1;
   bool device_local = false;
 };
 

@@ -36,7 +36,9 @@ std::vector<std::vector<std::string>> FeatureRows(const VulkanDeviceInfo& d,
 Json DeviceJson(const VulkanDeviceInfo& d, const VulkanOptions& options) {
   Json heaps = Json::array(), features = Json::array();
   for (const VulkanHeap& h : d.heaps)
-    heaps.push_back({{"bytes", h.bytes}, {"device_local", h.device_local}});
+    heaps.push_back({{"bytes", h.bytes},
+                     {"free_bytes", h.free_bytes < 0 ? Json() : Json(h.free_bytes)},
+                     {"device_local", h.device_local}});
   for (const auto& row : FeatureRows(d, options))
     features.push_back({{"name", row[0]}, {"state", row[1]}, {"effect", row[2]}});
   return {{"device", Cat("vulkan:", d.index)},
@@ -104,7 +106,8 @@ class DevicesCommand : public Command {
     context.PrintLine(Cat("  driver      ", d.driver, ", Vulkan ", d.api));
     std::vector<std::string> heaps;
     for (const VulkanHeap& h : d.heaps)
-      heaps.push_back(Cat(HumanBytes(h.bytes), h.device_local ? " of the device" : " of the host"));
+      heaps.push_back(Cat(HumanBytes(h.bytes), h.device_local ? " of the device" : " of the host",
+                          h.free_bytes < 0 ? "" : Cat(" (", HumanBytes(h.free_bytes), " free)")));
     context.PrintLine(Cat("  memory      ", Join(heaps, ", "), "; ",
                           d.maps_device_memory ? "the host reaches the device's"
                                                : "the host does not reach the device's"));

@@ -128,6 +128,12 @@ void Gpu::GiveBack(Counter counter, bool reached) {
   (reached ? counters_ : unfinished_).push_back(counter);
 }
 
+int64_t Gpu::FreeBytes(uint32_t heap) const {
+  if (!Has("budget") || instance_->pretence()) return INT64_MAX;
+  const std::vector<int64_t> free = FreeBytesOfHeaps(physical_);
+  return heap < free.size() ? free[heap] : INT64_MAX;
+}
+
 bool Gpu::Has(std::string_view feature) const {
   return Contains(info_.features, feature) && !Contains(options_.disable, feature);
 }

@@ -25,6 +25,9 @@ class Gpu {
   const VulkanOptions& options() const { return options_; }
   const VkPhysicalDeviceProperties& properties() const { return facts_.properties; }
   const VkPhysicalDeviceMemoryProperties& memory() const { return facts_.memory; }
+  /// Bytes that the driver leaves this process of a heap now; INT64_MAX where it does not say. Asks
+  /// the driver.
+  int64_t FreeBytes(uint32_t heap) const;
   uint32_t family(QueueKind queue) const { return OfKind(queue).family; }
   /// Whether copies have a queue of their own.
   bool has_transfer_queue() const { return transfer_.queue != VK_NULL_HANDLE; }

@@ -81,9 +81,12 @@ std::string UnfitnessOf(VkPhysicalDevice device, const PhysicalFacts& facts) {
   return "it has no queue for compute";
 }
 
-void DescribeMemory(const VkPhysicalDeviceMemoryProperties& memory, VulkanDeviceInfo& info) {
+/// `free` as of FreeBytesOfHeaps.
+void DescribeMemory(const VkPhysicalDeviceMemoryProperties& memory,
+                    const std::vector<int64_t>& free, VulkanDeviceInfo& info) {
   for (uint32_t i = 0; i < memory.memoryHeapCount; ++i)
     info.heaps.push_back({static_cast<int64_t>(memory.memoryHeaps[i].size),
+                          i < free.size() ? free[i] : -1,
                           (memory.memoryHeaps[i].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT) != 0});
   constexpr VkMemoryPropertyFlags kBoth =
       VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT | VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT;
@@ -91,23 +94,24 @@ void DescribeMemory(const VkPhysicalDeviceMemoryProperties& memory, VulkanDevice
     info.maps_device_memory |= (memory.memoryTypes[i].propertyFlags & kBoth) == kBoth;
 }
 
-/// Multiprocessors, by the extensions in which NVIDIA's and AMD's drivers say it; else 0.
-int64_t ComputeUnitsOf(VkPhysicalDevice device) {
+bool HasExtension(VkPhysicalDevice device, std::string_view name) {
   uint32_t n = 0;
   vkEnumerateDeviceExtensionProperties(device, nullptr, &n, nullptr);
   std::vector<VkExtensionProperties> all(n);
   vkEnumerateDeviceExtensionProperties(device, nullptr, &n, all.data());
-  const auto has = [&](std::string_view name) {
-    return std::any_of(all.begin(), all.end(),
-                       [&](const VkExtensionProperties& e) { return name == e.extensionName; });
-  };
+  return std::any_of(all.begin(), all.end(),
+                     [&](const VkExtensionProperties& e) { return name == e.extensionName; });
+}
+
+/// Multiprocessors, by the extensions in which NVIDIA's and AMD's drivers say it; else 0.
+int64_t ComputeUnitsOf(VkPhysicalDevice device) {
   VkPhysicalDeviceShaderSMBuiltinsPropertiesNV nvidia{
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SM_BUILTINS_PROPERTIES_NV};
   VkPhysicalDeviceShaderCorePropertiesAMD amd{
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_CORE_PROPERTIES_AMD};
   VkPhysicalDeviceProperties2 p{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2};
-  if (has(VK_NV_SHADER_SM_BUILTINS_EXTENSION_NAME)) p.pNext = &nvidia;
-  if (has(VK_AMD_SHADER_CORE_PROPERTIES_EXTENSION_NAME)) p.pNext = &amd;
+  if (HasExtension(device, VK_NV_SHADER_SM_BUILTINS_EXTENSION_NAME)) p.pNext = &nvidia;
+  if (HasExtension(device, VK_AMD_SHADER_CORE_PROPERTIES_EXTENSION_NAME)) p.pNext = &amd;
   if (!p.pNext) return 0;
   vkGetPhysicalDeviceProperties2(device, &p);
   return int64_t{nvidia.shaderSMCount} + int64_t{amd.shaderEngineCount} *
@@ -143,7 +147,8 @@ VulkanDeviceInfo DescribeDevice(VkPhysicalDevice device, int index, const Preten
   info.compute_units = ComputeUnitsOf(device);
   info.queue_families = static_cast<int64_t>(facts.families.size());
   for (const VkQueueFamilyProperties& f : facts.families) info.has_transfer_queue |= CopiesOnly(f);
-  DescribeMemory(facts.memory, info);
+  // A pretended device has other heaps.
+  DescribeMemory(facts.memory, pretence ? std::vector<int64_t>() : FreeBytesOfHeaps(device), info);
   for (const VulkanFeature& f : VulkanFeatures())
     (HasFeature(device, f.name) ? info.features : info.missing).emplace_back(f.name);
   return info;
@@ -245,6 +250,21 @@ PhysicalFacts PhysicalFactsOf(VkPhysicalDevice device, const Pretence* pretence)
   return facts;
 }
 
+std::vector<int64_t> FreeBytesOfHeaps(VkPhysicalDevice device) {
+  if (!HasFeature(device, "budget")) return {};
+  VkPhysicalDeviceMemoryBudgetPropertiesEXT budget{
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT};
+  VkPhysicalDeviceMemoryProperties2 memory{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2,
+                                           &budget};
+  vkGetPhysicalDeviceMemoryProperties2(device, &memory);
+  std::vector<int64_t> free;
+  for (uint32_t i = 0; i < memory.memoryProperties.memoryHeapCount; ++i)
+    free.push_back(
+        std::max<int64_t>(0, static_cast<int64_t>(budget.heapBudget[i]) -
+                                 static_cast<int64_t>(budget.heapUsage[i])));
+  return free;
+}
+
 bool CopiesOnly(const VkQueueFamilyProperties& family) {
   constexpr VkQueueFlags kMore = VK_QUEUE_COMPUTE_BIT | VK_QUEUE_GRAPHICS_BIT;
   return (family.queueFlags & VK_QUEUE_TRANSFER_BIT) != 0 && (family.queueFlags & kMore) == 0;
@@ -306,6 +326,7 @@ bool HasFeature(VkPhysicalDevice device, std::string_view name) {
     return s.subgroupSize >= 8 && (s.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT) != 0 &&
            (s.supportedOperations & kNeeds) == kNeeds;
   }
+  if (name == "budget") return HasExtension(device, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
   if (name == "int16") return f.v11.storageBuffer16BitAccess && f.core.features.shaderInt16;
   return false;
 }

@@ -22,6 +22,9 @@ struct PhysicalFacts {
   VkPhysicalDeviceMemoryProperties memory = {};
   std::vector<VkQueueFamilyProperties> families = {};
 };
+/// Bytes of each heap that the driver leaves this process now, by VK_EXT_memory_budget; empty where
+/// the device does not have it.
+std::vector<int64_t> FreeBytesOfHeaps(VkPhysicalDevice device);
 /// Whether its queues copy and do nothing else.
 bool CopiesOnly(const VkQueueFamilyProperties& family);
 /// `pretence` may be nullptr.

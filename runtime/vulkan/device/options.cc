@@ -36,6 +36,8 @@ const std::vector<VulkanFeature>& VulkanFeatures() {
       {"int16", "moves of 16-bit values", "moves of 16-bit values run on the CPU"},
       {"subgroup", "convolutions without shared memory, on drivers for a processor",
        "convolutions go by shared memory, as on GPUs"},
+      {"budget", "refuses what other programs leave no memory for, before it is allocated",
+       "only an allocation that fails tells that other programs hold the memory"},
   };
   return features;
 }

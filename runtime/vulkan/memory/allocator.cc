@@ -95,6 +95,7 @@ Status Allocator::FillBlock(Block& block) {
   vk.vkGetBufferMemoryRequirements(gpu_->device(), block.buffer, &needs);
   const int type = TypeFor(block.kind, needs.memoryTypeBits);
   if (type < 0) return Unsupported("the device has no memory of the kind that buffers need");
+  INFER_TRY(CheckBudget(type, static_cast<int64_t>(needs.size)));
   VkMemoryAllocateInfo allocate{VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO};
   allocate.allocationSize = needs.size;
   allocate.memoryTypeIndex = static_cast<uint32_t>(type);
@@ -132,11 +133,25 @@ Status Allocator::CheckLimit(int64_t bytes) const {
   return Exhausted(bytes, Cat("the limit is ", HumanBytes(limit)));
 }
 
+Status Allocator::CheckBudget(int type, int64_t bytes) const {
+  const VkMemoryType& of = gpu_->memory().memoryTypes[type];
+  int64_t free = gpu_->FreeBytes(of.heapIndex);
+  if (of.propertyFlags & VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT)
+    free = std::min(free, gpu_->options().budget_bytes - use_.allocated_bytes);
+  if (bytes <= free) return {};
+  return Exhausted(
+      bytes, Cat("the driver leaves ", HumanBytes(std::max<int64_t>(free, 0)),
+                 " of it, other programs and what is in use here hold the rest"));
+}
+
 Status Allocator::CheckRoom(int64_t bytes) const {
   const std::lock_guard lock(mutex_);
   // What is free in blocks may serve.
   const int64_t free = use_.allocated_bytes - use_.used_bytes;
-  return bytes <= free ? Status() : CheckLimit(bytes - free);
+  if (bytes <= free) return {};
+  INFER_TRY(CheckLimit(bytes - free));
+  const int type = TypeFor(MemoryKind::kDevice, ~uint32_t{0});
+  return type < 0 ? Status() : CheckBudget(type, bytes - free);
 }
 
 Result<size_t> Allocator::MakeBlock(MemoryKind kind, int64_t bytes) {

@@ -50,7 +50,8 @@ class Allocator : public std::enable_shared_from_this<Allocator> {
   ~Allocator();
   /// Uninitialised. ResourceExhausted with figures where there is none left.
   Result<std::shared_ptr<Memory>> Allocate(MemoryKind kind, int64_t bytes);
-  /// ResourceExhausted with figures where so many bytes of kDevice more are above the limit.
+  /// ResourceExhausted with figures where so many bytes of kDevice more are above the limit, or above
+  /// what the driver leaves this process.
   Status CheckRoom(int64_t bytes) const;
   VulkanMemoryUse use() const;
   Gpu& gpu() const { return *gpu_; }
@@ -77,6 +78,8 @@ class Allocator : public std::enable_shared_from_this<Allocator> {
   int TypeFor(MemoryKind kind, uint32_t allowed) const;
   Status Exhausted(int64_t bytes, std::string_view why) const;
   Status CheckLimit(int64_t bytes) const;
+  /// Whether the driver leaves so many bytes of the heap of this type of memory.
+  Status CheckBudget(int type, int64_t bytes) const;
 
   std::shared_ptr<Gpu> gpu_;
   mutable std::mutex mutex_;

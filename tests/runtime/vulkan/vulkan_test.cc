@@ -289,6 +289,18 @@ TEST(Vulkan, NoMemoryIsSaidWithFigures) {
   EXPECT_EQ(VulkanMemoryOf(*backend).live, 0);
 }
 
+TEST(Vulkan, MemoryThatOtherProgramsHoldIsNotTaken) {
+  const Graph small = ParsedGraph("graph g(x: f32[1000]) -> (y) { y = Relu(x) }");
+  const Graph large = ParsedGraph("graph g(x: f32[4000000]) -> (y) { y = Relu(x) }");
+  const auto backend = VulkanOver({.budget_bytes = int64_t{12} << 20});
+  const Status s = OneRun(*backend, large, InputsOf(large));
+  EXPECT_EQ(s.code(), Code::kResource);
+  EXPECT_THAT(s.message(),
+              AllOf(HasSubstr("has no memory for"), HasSubstr("the driver leaves 12.0 MiB of it")));
+  EXPECT_EQ(VulkanMemoryOf(*backend).live, 0);
+  EXPECT_TRUE(OneRun(*backend, small, InputsOf(small)).ok());
+}
+
 TEST(Vulkan, ContextsInThreads) {
   const auto backend = VulkanOver();
   const Graph g = ParsedGraph(kNet);
