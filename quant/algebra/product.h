@@ -43,6 +43,10 @@ template <class T>
 void AddProduct(T factor, MatrixView<const T> a, MatrixView<const T> b, MatrixView<T> c,
                 Part part = Part::kWhole);
 
+/// Second moments below it count as zeros: near its smallest numbers f32 loses the digits of sums
+/// of squares, which cannot be factorised then.
+inline constexpr double kLeastMoment = 1e-30;
+
 /// L with L L^T = a, over the lower triangle of the square matrix a; what lies above the diagonal
 /// is neither read nor kept. Unsupported where a is not positive definite.
 Status FactorCholesky(MatrixView<double> a);

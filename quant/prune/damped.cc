@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "quant/algebra/product.h"
+
 namespace infer {
 namespace {
 
@@ -25,7 +27,7 @@ DampedMoments DampedOf(const WeightPlane& plane, std::span<const float> dense,
     s.c.noalias() -= x * y.transpose() / static_cast<double>(m.rows);
   }
   const double mean = s.h.diagonal().mean(),
-               added = mean > 0 ? std::max(damping * mean, rounding) : std::max(1.0, rounding);
+               added = mean > kLeastMoment ? std::max(damping * mean, rounding) : std::max(1.0, rounding);
   s.h.diagonal().array() += added;
   s.c += added * Floats(dense.data(), r, d).cast<double>().transpose();
   return s;

@@ -119,12 +119,16 @@ TEST_P(FactorsTest, InputsThatAreAlwaysZeroDoNoHarm) {
     EXPECT_GE(error, 0);
     EXPECT_LT(error, 0.02);
   }
-  // Even where nothing at all was seen.
-  const LayerMoments none = MomentsOver(plane_, dense_, std::vector<float>(x.size(), 0.0f));
-  const auto made = LayerFactors::Make(plane_, dense_, none, {});
-  ASSERT_TRUE(made.ok());
-  const PrunedMatrix p = ProductOf(plane_, made->At(full_));
-  for (size_t i = 0; i < dense_.size(); ++i) ASSERT_NEAR(p.weights[i], dense_[i], 2e-5);
+  // Even where nothing at all was seen, or numbers whose squares are below the normal ones.
+  for (const float scale : {0.0F, 1e-22F, 3e-23F}) {
+    std::vector<float> tiny = x_;
+    for (float& v : tiny) v *= scale;
+    const LayerMoments none = MomentsOver(plane_, dense_, tiny);
+    const auto made = LayerFactors::Make(plane_, dense_, none, {});
+    ASSERT_TRUE(made.ok()) << made.status().message();
+    const PrunedMatrix p = ProductOf(plane_, made->At(full_));
+    for (size_t i = 0; i < dense_.size(); ++i) ASSERT_NEAR(p.weights[i], dense_[i], 2e-5);
+  }
 }
 
 TEST_P(FactorsTest, LargeAndSmallInputsTogetherAreSolvedInDoubles) {
