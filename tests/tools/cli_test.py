@@ -828,6 +828,18 @@ class Cli(CliTestCase):
         done = self.expect(1, "infer-opt", "compare", file, "--reference", self.dir)
         self.assertIn("draws random numbers (RandomUniformLike)", done.stderr)
 
+    def test_draws_that_a_model_refuses_are_left_out(self):
+        # Pairs of those that are not zero: an odd number of them is refused.
+        file = self.dir / "pairs.onnx"
+        file.write_bytes(model(
+            [node("NonZero", ["x"], ["k"]), node("Reshape", ["k", "two"], ["y"])],
+            [value_info("x", (9,), INT64)], [value_info("y", (2, "n"), INT64)],
+            [tensor("two", (2,), struct.pack("<2q", 2, -1), INT64)]))
+        for seed in range(4):
+            done = self.expect(0, "infer-opt", "fuse", file, "-o", self.dir / "f.onnx", "--seed", seed)
+            self.assertIn("checked on 3 random inputs", done.stderr)
+        self.assertRegex(done.stderr, "of [0-9]+ draws 3 run; the model refuses the others: .*cannot reshape")
+
     def test_preprocess_keys_are_documented(self):
         # The parser's own list is what help and docs must hold.
         args = [a if a != PREPROCESS else "nonsense=1" for a in EVAL]

@@ -8,6 +8,12 @@
 #include "tools/common/accuracy_report.h"
 
 namespace infer {
+namespace {
+
+/// Draws of random integers that a model may refuse for each one that it takes.
+constexpr size_t kRefusals = 3;
+
+}  // namespace
 
 Result<RandomRuns> RandomSamples(Context& context, const Graph& g, int64_t runs, uint64_t seed,
                                  const RunGraph& run) {
@@ -15,25 +21,52 @@ Result<RandomRuns> RandomSamples(Context& context, const Graph& g, int64_t runs,
   const bool has_integers = std::any_of(g.inputs().begin(), g.inputs().end(), [](const Value* v) {
     return v->type().is_tensor() && (v->dtype() == DType::kI64 || v->dtype() == DType::kI32);
   });
-  const auto tried = static_cast<uint64_t>(has_integers ? std::max<int64_t>(runs, 1) : 1);
+  const auto tried = static_cast<size_t>(has_integers ? std::max<int64_t>(runs, 1) : 1);
+  std::vector<uint64_t> seeds;  // of inputs that the graph takes
+  size_t refusals = 0;          // that one choice of extents may have
+  Status refused;
   ExtentSearch search{.first_batch = 2};
   search.run = [&](const OpenExtents& extents) -> Result<bool> {
     bool empty = false;
-    for (uint64_t i = 0; i < tried; ++i) {
-      INFER_ASSIGN(const auto inputs, RandomModelInputs(g, seed + i, extents));
-      INFER_ASSIGN(const auto outputs, run(inputs));
-      empty |= AnyEmpty(outputs);
+    seeds.clear();
+    size_t left = refusals;
+    for (uint64_t next = seed; seeds.size() < tried; ++next) {
+      INFER_ASSIGN(const auto inputs, RandomModelInputs(g, next, extents));
+      const auto outputs = run(inputs);
+      if (!outputs.ok()) {
+        const Code code = outputs.status().code();
+        if (left == 0 || (code != Code::kInvalidArgument && code != Code::kInvalidModel))
+          return outputs.status();
+        --left;
+        refused = outputs.status();
+        continue;
+      }
+      seeds.push_back(next);
+      empty |= AnyEmpty(*outputs);
     }
     return empty;
   };
   RandomRuns r;
-  INFER_ASSIGN(r.extents, FindExtents(g, search));
+  auto extents = FindExtents(g, search);
+  if (!extents.ok() && extents.status().code() == Code::kInvalidArgument && has_integers) {
+    // A model whose integers are not independent (a mask of ones, in the trace of a model without
+    // global attention) runs on some draws alone.
+    refusals = kRefusals * tried;
+    if (auto some = FindExtents(g, search); some.ok()) extents = std::move(some);
+  }
+  INFER_TRY(extents.status());
+  r.extents = *std::move(extents);
+  // Without integers one draw stands for all.
+  while (seeds.size() < static_cast<size_t>(runs)) seeds.push_back(seeds.back() + 1);
   context.Note(Cat("checked on ", runs, " random inputs, seed ", seed,
                    r.extents.empty() ? "" : ", with ", ToString(r.extents)));
+  if (!refused.ok())
+    context.Note(Cat("of ", seeds.back() - seed + 1, " draws ", runs,
+                     " run; the model refuses the others: ", refused.message()));
   r.samples.count = runs;
   r.samples.random = true;
-  r.samples.get = [&g, seed, extents = r.extents](int64_t i) {
-    return RandomModelInputs(g, seed + static_cast<uint64_t>(i), extents);
+  r.samples.get = [&g, seeds, extents = r.extents](int64_t i) {
+    return RandomModelInputs(g, seeds[static_cast<size_t>(i)], extents);
   };
   return r;
 }

@@ -16,8 +16,9 @@ struct RandomRuns {
   Samples samples;
   OpenExtents extents;  ///< of the dimensions that the model leaves open
 };
-/// `runs` random inputs on which the graph runs, as `run` finds with the first of them; `g` must
-/// outlive the result. A note says what they are. InvalidArgument when none was found.
+/// `runs` random inputs on which the graph runs, as `run` finds with the first of them, or with all
+/// where there are integers: draws that the graph refuses are left out then, and a note says so.
+/// `g` must outlive the result. InvalidArgument when too few were found.
 Result<RandomRuns> RandomSamples(Context& context, const Graph& g, int64_t runs, uint64_t seed,
                                  const RunGraph& run);
 
