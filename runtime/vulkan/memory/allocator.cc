@@ -139,9 +139,8 @@ Status Allocator::CheckBudget(int type, int64_t bytes) const {
   if (of.propertyFlags & VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT)
     free = std::min(free, gpu_->options().budget_bytes - use_.allocated_bytes);
   if (bytes <= free) return {};
-  return Exhausted(
-      bytes, Cat("the driver leaves ", HumanBytes(std::max<int64_t>(free, 0)),
-                 " of it, other programs and what is in use here hold the rest"));
+  return Exhausted(bytes, Cat("the driver leaves ", HumanBytes(std::max<int64_t>(free, 0)),
+                              " of it, other programs and what is in use here hold the rest"));
 }
 
 Status Allocator::CheckRoom(int64_t bytes) const {

@@ -50,8 +50,8 @@ class Allocator : public std::enable_shared_from_this<Allocator> {
   ~Allocator();
   /// Uninitialised. ResourceExhausted with figures where there is none left.
   Result<std::shared_ptr<Memory>> Allocate(MemoryKind kind, int64_t bytes);
-  /// ResourceExhausted with figures where so many bytes of kDevice more are above the limit, or above
-  /// what the driver leaves this process.
+  /// ResourceExhausted with figures where so many bytes of kDevice more are above the limit, or
+  /// above what the driver leaves this process.
   Status CheckRoom(int64_t bytes) const;
   VulkanMemoryUse use() const;
   Gpu& gpu() const { return *gpu_; }
