@@ -296,49 +296,20 @@ TEST(Kernels, PoolingOfPlanes) {
       "dilations=[2,3], strides=[2,2], pads=[1,2,0,1]} }");
 }
 
-TEST(Kernels, Rows) {
-  for (int64_t n : kSizes) {
-    CheckGraph(Cat("graph g(x: f32[3,", n, "]) -> (y) { y = Softmax(x) }"), 1, 1e-6);
-    CheckGraph(Cat("graph g(x: f32[3,", n, "]) -> (y) { y = LogSoftmax(x) }"), 1, 2e-6);
-    CheckGraph(Cat("graph g(x: f32[2,3,", n, "]) -> (y) { s = const f32[", n, "] ~1 b = const f32[",
-                   n, "] ~2 y = LayerNormalization(x, s, b) }"),
-               1, 1e-5);
-    for (std::string_view op : {"ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceL2"})
-      CheckGraph(Cat("graph g(x: f32[3,", n, "]) -> (y) { a = const i64[1] {-1} y = ", op,
-                     "(x, a) {keepdims=0} }"),
-                 1, 1e-6);
-  }
-  CheckGraph("graph g(x: f32[2,5,3,4]) -> (y) { a = const i64[2] {2,3} y = ReduceMean(x, a) }");
-  CheckGraph("graph g(x: f32[2,5,3,4]) -> (y) { a = const i64[1] {1} y = ReduceMean(x, a) }");
-  // Short rows, which are reduced side by side: blocks of them and a rest, NaN and infinities.
-  for (std::string_view op :
-       {"ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceL2", "ReduceSumSquare"})
-    for (const int64_t n : {2, 7, 32, 33}) {
-      const std::string text =
-          Cat("graph g(x: f32[141,", n, "]) -> (y) { a = const i64[1] {-1} y = ", op, "(x, a) }");
-      CheckSameBits(text);
-      Random random(4);
-      Tensor x = RandomInput(DType::kF32, {141, n}, random);
-      x.Set(5 * n + 1, NAN);
-      x.Set(70 * n, INFINITY);
-      ExpectFast(CheckGraph(text, std::vector<Datum>{x}));
+/// Operands that give one element, a few or many in turn.
+TEST(Kernels, Joins) {
+  for (std::string_view type : {"f32", "i64", "u8", "f16"})
+    for (int64_t n : kSizes) {
+      const auto check = [&](std::string_view operands) {
+        CheckOnKernels(
+            Cat("graph g(a: ", type, "[", n, ",1], b: ", type, "[", n, ",1], c: ", type, "[", n,
+                ",3], d: ", type, "[", n, ",40]) -> (y) { y = Concat(", operands, ") {axis=1} }"),
+            1, 0);
+      };
+      for (std::string_view operands :
+           {"a, b", "a, b, a", "b, a, a, b", "a, b, b, a, b", "a, c", "c, b, c", "d, a", "d, d"})
+        check(operands);
     }
-  for (int64_t n : kSizes)
-    for (std::string_view op : {"Softmax(x) {axis=1}", "LogSoftmax(x) {axis=1}", "ReduceMean(x, a)",
-                                "ReduceSum(x, a) {keepdims=0}", "ReduceMax(x, a)",
-                                "ReduceMin(x, a)", "ReduceSumSquare(x, a)", "ReduceL2(x, a)"})
-      CheckGraph(Cat("graph g(x: f32[2,5,", n, "]) -> (y) { a = const i64[1] {1} y = ", op, " }"),
-                 1, 2e-6);
-  CheckGraph("graph g(x: f32[2,5,3,4]) -> (y) { a = const i64[2] {0,2} y = ReduceMean(x, a) }");
-}
-
-/// The operand dies here, so that a kernel may write over it.
-TEST(Kernels, RowsInPlace) {
-  for (int64_t n : {3, 17, 255, 257, 700})
-    for (std::string_view op : {"Softmax(t)", "LogSoftmax(t)", "LayerNormalization(t, s)"})
-      CheckOnKernels(Cat("graph g(x: f32[3,", n, "]) -> (y) { s = const f32[", n,
-                         "] ~1 t = Neg(x) y = ", op, " }"),
-                     1, 1e-5);
 }
 
 /// Each map as a strided copy, runs, or a table; of several widths, with and without fill.

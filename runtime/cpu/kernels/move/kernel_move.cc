@@ -241,9 +241,8 @@ class MoveKernel final : public Kernel {
     return plans;
   }
 
-  /// Concat in runs that are worth a copy each.
+  /// Concat: a run of each operand in turn.
   std::vector<MovePlan> Joined(std::span<const Operand> in, const Dims& out) const {
-    constexpr int64_t kLongRun = 8;
     const auto axis = NormalizeAxis(node_.Attr<int64_t>("axis"), static_cast<int>(out.size()));
     if (!axis.ok()) return {};
     const int64_t times = NumElements(Dims(out.begin(), out.begin() + *axis));
@@ -251,7 +250,6 @@ class MoveKernel final : public Kernel {
     for (int i : moved_.from) {
       if (i < 0) return {};
       runs.push_back(NumElements(in[static_cast<size_t>(i)].dims) / times);
-      if (runs.back() < kLongRun) return {};
     }
     return {MovePlan::Joined(moved_.from, runs, times, moved_.width)};
   }

@@ -79,12 +79,11 @@ MovePlan MovePlan::Joined(const std::vector<int>& operands, const std::vector<in
                           int64_t times, int64_t width) {
   MovePlan p;
   p.width_ = width;
-  p.pieces_.reserve(operands.size() * static_cast<size_t>(times));
-  for (int64_t t = 0; t < times; ++t)
-    for (size_t k = 0; k < operands.size(); ++k) {
-      p.pieces_.push_back({operands[k], t * runs[k], p.size_, runs[k]});
-      p.size_ += runs[k];
-    }
+  for (size_t k = 0; k < operands.size(); ++k) {
+    p.joined_.push_back({operands[k], runs[k], p.size_});
+    p.size_ += runs[k];
+  }
+  p.times_ = times;
   return p;
 }
 
@@ -274,12 +273,58 @@ void MovePlan::RunRows(const T* from, T* to) const {
               });
 }
 
+/// K operands that give one element in turn.
+template <int K, typename T>
+void Interleave(const T* const* from, T* to, int64_t begin, int64_t end) {
+  const T* x[K];
+  std::copy_n(from, K, x);
+  for (int64_t t = begin; t < end; ++t)
+    for (int k = 0; k < K; ++k) to[t * K + k] = x[k][t];
+}
+
+template <typename T>
+void MovePlan::RunJoined(std::byte* const* args, T* to) const {
+  const int64_t count = static_cast<int64_t>(joined_.size()), all = size_;
+  auto of = [args](const Part& r) { return reinterpret_cast<const T*>(args[r.operand]); };
+  if (all >= kShortRun * count) {  // by runs, since there may be one long one of each
+    return ParallelFor(times_ * count, std::max<int64_t>(1, kMoveGrain * count / all),
+                       [&](int64_t begin, int64_t end) {
+                         for (int64_t i = begin; i < end; ++i) {
+                           const Part& r = joined_[static_cast<size_t>(i % count)];
+                           const int64_t t = i / count;
+                           std::memcpy(to + t * all + r.at, of(r) + t * r.n,
+                                       static_cast<size_t>(r.n) * sizeof(T));
+                         }
+                       });
+  }
+  const bool single = all == count;
+  ParallelFor(times_, std::max<int64_t>(1, kMoveGrain / all), [&](int64_t begin, int64_t end) {
+    if (single && count >= 2 && count <= 4) {
+      const T* x[4];
+      for (size_t k = 0; k < joined_.size(); ++k) x[k] = of(joined_[k]);
+      return count == 2   ? Interleave<2>(x, to, begin, end)
+             : count == 3 ? Interleave<3>(x, to, begin, end)
+                          : Interleave<4>(x, to, begin, end);
+    }
+    // Operand by operand over so few turns that what they give stays in cache.
+    const int64_t turns = std::max<int64_t>(1, kMoveGrain / 4 / all);
+    for (int64_t first = begin; first < end; first += turns)
+      for (const Part& r : joined_) {
+        const T* x = of(r) + first * r.n;
+        T* y = to + first * all + r.at;
+        for (int64_t t = first; t < std::min(end, first + turns); ++t, x += r.n, y += all)
+          for (int64_t i = 0; i < r.n; ++i) y[i] = x[i];
+      }
+  });
+}
+
 template <typename T>
 void MovePlan::RunTyped(std::byte* const* args, T* to) const {
   const T fill = static_cast<T>(fill_);
   auto of = [args](int k) { return reinterpret_cast<const T*>(args[k]); };
   if (!dims_.empty()) return RunStrided(of(operand_) + offset_, to);
   if (!rows_.empty()) return RunRows(of(operand_), to);
+  if (!joined_.empty()) return RunJoined(args, to);
   if (!table_.empty()) {
     const T* x = of(operand_);
     return ParallelFor(size_, kMoveGrain, [&](int64_t begin, int64_t end) {
@@ -312,7 +357,11 @@ void MovePlan::Run(std::byte* const* args, std::byte* to) const {
 }
 
 std::string_view MovePlan::name() const {
-  return !dims_.empty() ? "strided" : !rows_.empty() ? "rows" : !table_.empty() ? "table" : "runs";
+  return !dims_.empty()     ? "strided"
+         : !rows_.empty()   ? "rows"
+         : !table_.empty()  ? "table"
+         : !joined_.empty() ? "joined"
+                            : "runs";
 }
 
 }  // namespace infer

@@ -1,5 +1,6 @@
 #pragma once
-/// How elements move from operands to one result: a strided copy, runs, or a table.
+/// How elements move from operands to one result: a strided copy, runs, operands in turn, or a
+/// table.
 #include <cstddef>
 #include <span>
 #include <string_view>
@@ -44,6 +45,8 @@ class MovePlan {
   void RunStrided(const T* from, T* to) const;
   template <typename T>
   void RunRows(const T* from, T* to) const;
+  template <typename T>
+  void RunJoined(std::byte* const* args, T* to) const;
 
   int64_t width_ = 0, size_ = 0;
   uint64_t fill_ = 0;
@@ -57,6 +60,13 @@ class MovePlan {
   // what is added to it by column.
   std::vector<int32_t> rows_, columns_;
   bool doubles_ = false;  // column k adds k / 2
+  // Operands one after the other: of each in turn a run, and where it begins in what all give once.
+  struct Part {
+    int operand;
+    int64_t n, at;
+  };
+  std::vector<Part> joined_;
+  int64_t times_ = 0;
 };
 
 }  // namespace infer

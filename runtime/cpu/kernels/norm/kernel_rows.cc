@@ -2,6 +2,8 @@
 /// ones, reductions over any axes that lie together.
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <numeric>
 
 #include "lib/ops/common.h"
 #include "lib/support/parallel.h"
@@ -109,17 +111,32 @@ std::unique_ptr<Kernel> MakeLayerNorm(const StepCall& call) {
   });
 }
 
-enum class Reduction : uint8_t { kMean, kSum, kMax, kMin, kSumSquare, kL2 };
+enum class Reduction : uint8_t {
+  kMean,
+  kSum,
+  kProd,
+  kMax,
+  kMin,
+  kL1,
+  kSumSquare,
+  kL2,
+  kLogSum,
+  kLogSumExp
+};
 struct ReduceOp {
   std::string_view op;
   Reduction kind;
 };
 constexpr ReduceOp kReduce[] = {{"ReduceMean", Reduction::kMean},
                                 {"ReduceSum", Reduction::kSum},
+                                {"ReduceProd", Reduction::kProd},
                                 {"ReduceMax", Reduction::kMax},
                                 {"ReduceMin", Reduction::kMin},
+                                {"ReduceL1", Reduction::kL1},
                                 {"ReduceSumSquare", Reduction::kSumSquare},
-                                {"ReduceL2", Reduction::kL2}};
+                                {"ReduceL2", Reduction::kL2},
+                                {"ReduceLogSum", Reduction::kLogSum},
+                                {"ReduceLogSumExp", Reduction::kLogSumExp}};
 
 /// NaN where one is.
 float Least(const float* x, int64_t n) {
@@ -134,17 +151,49 @@ float Least(const float* x, int64_t n) {
   return best[0];
 }
 
+/// The sum of f(x[i] - minus), f of simd::Unary.
+double SumOf(simd::Unary f, const float* x, int64_t n, float minus) {
+  const simd::Loops& loops = simd::TheLoops();
+  double sum = 0;
+  float part[kColumns];
+  for (int64_t i = 0; i < n; i += kColumns) {
+    const int64_t count = std::min(kColumns, n - i);
+    for (int64_t k = 0; k < count; ++k) part[k] = x[i + k] - minus;
+    loops.unary[static_cast<int>(f)](part, part, count, 0, 0);
+    sum += loops.sum(part, count);
+  }
+  return sum;
+}
+
+/// max + ln(sum e^(x - max)): no overflow.
+float LogSumExp(const float* x, int64_t n) {
+  const float top = simd::TheLoops().max(x, n);
+  if (!std::isfinite(top)) return top;
+  return static_cast<float>(double{top} + std::log(SumOf(simd::Unary::kExp, x, n, top)));
+}
+
 float Reduced(Reduction kind, const float* x, int64_t n) {
   const simd::Loops& loops = simd::TheLoops();
   switch (kind) {
     case Reduction::kMean: return static_cast<float>(loops.sum(x, n) / static_cast<double>(n));
     case Reduction::kSum: return static_cast<float>(loops.sum(x, n));
+    case Reduction::kProd:
+      return static_cast<float>(std::accumulate(x, x + n, 1.0, std::multiplies<double>()));
     case Reduction::kMax: return loops.max(x, n);
     case Reduction::kMin: return Least(x, n);
+    case Reduction::kL1: return static_cast<float>(SumOf(simd::Unary::kAbs, x, n, 0));
     case Reduction::kSumSquare: return static_cast<float>(loops.sum_squares(x, n));
     case Reduction::kL2: return static_cast<float>(std::sqrt(loops.sum_squares(x, n)));
+    case Reduction::kLogSum: return static_cast<float>(std::log(loops.sum(x, n)));
+    case Reduction::kLogSumExp: return LogSumExp(x, n);
   }
   return 0;
+}
+
+double ResultOf(Reduction kind, double sum, int64_t n) {
+  if (kind == Reduction::kMean) return sum / static_cast<double>(n);
+  if (kind == Reduction::kL2) return std::sqrt(sum);
+  return kind == Reduction::kLogSum ? std::log(sum) : sum;
 }
 
 /// The same of `columns` lists of n numbers: those of a list lie `step` apart, the lists `apart`.
@@ -167,17 +216,36 @@ void ReduceColumns(Reduction kind, const float* x, float* y, int64_t n, int64_t 
     }
     return;
   }
-  const bool squares = kind == Reduction::kSumSquare || kind == Reduction::kL2;
   double sum[kColumns] = {};
-  for (int64_t r = 0; r < n; ++r)
-    for (int64_t c = 0; c < columns; ++c) {
-      const auto v = static_cast<double>(x[r * step + c * apart]);
-      sum[c] += squares ? v * v : v;
+  if (kind == Reduction::kLogSumExp) {
+    ReduceColumns(Reduction::kMax, x, y, n, step, columns, apart);
+    const auto exp = simd::TheLoops().unary[static_cast<int>(simd::Unary::kExp)];
+    float row[kColumns];
+    for (int64_t r = 0; r < n; ++r) {
+      for (int64_t c = 0; c < columns; ++c) row[c] = x[r * step + c * apart] - y[c];
+      exp(row, row, columns, 0, 0);
+      for (int64_t c = 0; c < columns; ++c) sum[c] += static_cast<double>(row[c]);
     }
-  for (int64_t c = 0; c < columns; ++c)
-    y[c] = static_cast<float>(kind == Reduction::kMean ? sum[c] / static_cast<double>(n)
-                              : kind == Reduction::kL2 ? std::sqrt(sum[c])
-                                                       : sum[c]);
+    for (int64_t c = 0; c < columns; ++c)
+      if (std::isfinite(y[c])) y[c] = static_cast<float>(double{y[c]} + std::log(sum[c]));
+    return;
+  }
+  const auto fold = [&](auto next) {
+    for (int64_t r = 0; r < n; ++r)
+      for (int64_t c = 0; c < columns; ++c)
+        sum[c] = next(sum[c], static_cast<double>(x[r * step + c * apart]));
+  };
+  switch (kind) {
+    case Reduction::kProd:
+      std::fill_n(sum, columns, 1.0);
+      fold([](double s, double v) { return s * v; });
+      break;
+    case Reduction::kL1: fold([](double s, double v) { return s + std::abs(v); }); break;
+    case Reduction::kSumSquare:
+    case Reduction::kL2: fold([](double s, double v) { return s + v * v; }); break;
+    default: fold([](double s, double v) { return s + v; });
+  }
+  for (int64_t c = 0; c < columns; ++c) y[c] = static_cast<float>(ResultOf(kind, sum[c], n));
 }
 
 /// Of rows that are no longer many are reduced side by side: what a row takes at its end would be

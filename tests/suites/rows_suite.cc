@@ -1,0 +1,76 @@
+/// Softmax, LayerNormalization and reductions over rows and columns of many lengths.
+#include <limits>
+
+#include "tests/suites/suite.h"
+
+namespace infer {
+namespace {
+
+constexpr int64_t kRowLengths[] = {1, 2, 3, 4, 7, 8, 15, 16, 17, 31, 33, 63, 64, 65, 127};
+constexpr std::string_view kReductions[] = {
+    "ReduceMean", "ReduceSum", "ReduceProd",      "ReduceMax",    "ReduceMin",
+    "ReduceL1",   "ReduceL2",  "ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp"};
+
+TEST(Kernels, Rows) {
+  for (int64_t n : kRowLengths) {
+    CheckGraph(Cat("graph g(x: f32[3,", n, "]) -> (y) { y = Softmax(x) }"), 1, 1e-6);
+    CheckGraph(Cat("graph g(x: f32[3,", n, "]) -> (y) { y = LogSoftmax(x) }"), 1, 2e-6);
+    CheckGraph(Cat("graph g(x: f32[2,3,", n, "]) -> (y) { s = const f32[", n, "] ~1 b = const f32[",
+                   n, "] ~2 y = LayerNormalization(x, s, b) }"),
+               1, 1e-5);
+    for (std::string_view op : kReductions)
+      CheckGraph(Cat("graph g(x: f32[3,", n, "]) -> (y) { a = const i64[1] {-1} y = ", op,
+                     "(x, a) {keepdims=0} }"),
+                 1, 1e-6);
+  }
+  CheckGraph("graph g(x: f32[2,5,3,4]) -> (y) { a = const i64[2] {2,3} y = ReduceMean(x, a) }");
+  CheckGraph("graph g(x: f32[2,5,3,4]) -> (y) { a = const i64[1] {1} y = ReduceMean(x, a) }");
+  // Short rows, which are reduced side by side: blocks of them and a rest, NaN and infinities.
+  for (std::string_view op : kReductions)
+    for (const int64_t n : {2, 7, 32, 33}) {
+      const std::string text =
+          Cat("graph g(x: f32[141,", n, "]) -> (y) { a = const i64[1] {-1} y = ", op, "(x, a) }");
+      CheckSameBits(text);
+      Random random(4);
+      Tensor x = RandomInput(DType::kF32, {141, n}, random);
+      x.Set(5 * n + 1, NAN);
+      x.Set(70 * n, INFINITY);
+      ExpectFast(CheckGraph(text, std::vector<Datum>{x}));
+    }
+  for (int64_t n : kRowLengths) {
+    const std::string open = Cat("graph g(x: f32[2,5,", n, "]) -> (y) { a = const i64[1] {1} y = ");
+    for (std::string_view op : {"Softmax(x) {axis=1}", "LogSoftmax(x) {axis=1}"})
+      CheckGraph(Cat(open, op, " }"), 1, 2e-6);
+    for (std::string_view op : kReductions)
+      CheckGraph(Cat(open, op, "(x, a) {keepdims=0} }"), 1, 2e-6);
+  }
+  CheckGraph("graph g(x: f32[2,5,3,4]) -> (y) { a = const i64[2] {0,2} y = ReduceMean(x, a) }");
+}
+
+/// The operand dies here, so that a kernel may write over it.
+TEST(Kernels, RowsInPlace) {
+  for (int64_t n : {3, 17, 255, 257, 700})
+    for (std::string_view op : {"Softmax(t)", "LogSoftmax(t)", "LayerNormalization(t, s)"})
+      ExpectFast(CheckGraph(Cat("graph g(x: f32[3,", n, "]) -> (y) { s = const f32[", n,
+                                "] ~1 t = Neg(x) y = ", op, " }"),
+                            1, 1e-5));
+}
+
+/// Sums of exponentials that overflow one by one, and rows that are infinite as a whole.
+TEST(Kernels, LogSumExpOfLargeNumbers) {
+  const float inf = std::numeric_limits<float>::infinity();
+  for (const int64_t n : {5, 40, 700})
+    for (const std::string_view axis : {"1", "0"}) {
+      const std::string text = Cat("graph g(x: f32[", n, ",", n, "]) -> (y) { a = const i64[1] {",
+                                   axis, "} y = ReduceLogSumExp(x, a) }");
+      Random random(6);
+      Tensor x = RandomInput(DType::kF32, {n, n}, random);
+      for (int64_t i = 0; i < n; ++i) x.Set(i * n + i, 300);
+      for (int64_t i = 0; i < n; ++i) x.Set(i * n + 1, -inf), x.Set(n + i, -inf);
+      x.Set(3 * n + 2, inf);
+      ExpectFast(CheckGraph(text, std::vector<Datum>{x}));
+    }
+}
+
+}  // namespace
+}  // namespace infer
