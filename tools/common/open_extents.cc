@@ -26,6 +26,9 @@ constexpr size_t kMaxSingled = 16;
 constexpr int64_t kMeasuredImage = 224, kCheckedImage = 64;
 /// Kernels rarely refuse for the extents what they do not do; a run of a large model costs much.
 constexpr int kMaxUnsupportedRuns = 4;
+/// An output that is empty at each length is so by design, as the caches of a merged decoder whose
+/// branch does not compute them.
+constexpr int kMaxEmptyRuns = 6;
 constexpr double kMaxElements = 1 << 24;    ///< of one input
 constexpr double kLargeElements = 1 << 15;  ///< of one sample, above which one is enough
 
@@ -267,7 +270,7 @@ Result<OpenExtents> FindExtents(const Graph& g, const ExtentSearch& search) {
   std::optional<OpenExtents> with_empty_output;
   Status last;
   bool unsupported = true;  // every refusal was of what we cannot do
-  int unsupported_runs = 0;
+  int unsupported_runs = 0, empty_runs = 0;
   for (const OpenExtents& extents : candidates) {
     if (MaxElements(g, extents) > kMaxElements && extents.size() > search.fixed.size()) continue;
     auto empty = Infers(g, extents);
@@ -275,7 +278,10 @@ Result<OpenExtents> FindExtents(const Graph& g, const ExtentSearch& search) {
     if (ran) empty = search.run(extents);
     if (!empty.ok()) {
       last = empty.status();
-      if (!DependsOnExtents(last)) return last;
+      if (!DependsOnExtents(last)) {
+        if (with_empty_output && last.code() == Code::kResource) break;  // too large a choice
+        return last;
+      }
       const bool lacks = last.code() == Code::kUnsupported;
       unsupported &= lacks;
       if (ran && lacks && ++unsupported_runs == kMaxUnsupportedRuns) break;
@@ -283,6 +289,7 @@ Result<OpenExtents> FindExtents(const Graph& g, const ExtentSearch& search) {
     }
     if (!*empty) return extents;
     if (!with_empty_output) with_empty_output = extents;
+    if (ran && ++empty_runs == kMaxEmptyRuns) break;
   }
   if (with_empty_output) return *with_empty_output;
   if (unsupported && !last.ok()) return last;

@@ -246,6 +246,19 @@ TEST(Extents, OfAnImageThatDoesNotFitAreSmall) {
   EXPECT_EQ(ToString(*found.extents), "h = 16, w = 16");
 }
 
+/// Caches that the branch of a decoder with a past leaves empty (as Optimum merges decoders): six
+/// runs tell that no extent fills them, and no large one is tried.
+TEST(Extents, OutputsThatStayEmptyEndTheSearch) {
+  const Graph g = Parsed(R"(graph g(x: f32[b,n], past: f32[b,p,4]) -> (y, z) {
+    none = const f32[0,4] {}
+    z = Identity(none)
+    y = Relu(x) })");
+  const Found found = Find(g);
+  ASSERT_TRUE(found.extents.ok()) << found.extents.status().message();
+  EXPECT_EQ(found.extents->at("n"), 4);
+  EXPECT_EQ(found.runs, 6);
+}
+
 TEST(Extents, OfAModelThatWeDoNotRunSayWhy) {
   const Graph g = Parsed(R"(graph g(q: f32[b,s,8], m: i32[b,1,n,n]) -> (y) { y = Neg(q) })");
   int runs = 0;
